@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+# memtrace. `make` builds build/memtrace; `make help` lists the rest.
+#
+# Packages are named in one place, tools/packages.txt, and installed by tools/install-deps.
+
+B       := build
+CC      ?= gcc
+CLANG   ?= $(firstword $(shell command -v clang-19 clang-18 clang-17 clang-16 clang-15 clang clang-14 2>/dev/null) clang)
+BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
+PKG_CONFIG ?= pkg-config
+VERSION := $(shell cat VERSION)
+
+CFLAGS  ?= -O2 -g
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
+ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -I. -Iinclude -Iuser -I$(B) -D_GNU_SOURCE -DMT_VERSION='"$(VERSION)"'
+LIBS    := -lbpf -lelf -lZydis -lzstd -ljansson -lxxhash -lz
+
+# --- BPF: one object a source, linked, then a skeleton header ----------------------------------
+# maps.bpf.c first: libbpf 1.1's linker forgets the offset of a map whose extern it met before it.
+BPF_SRCS := bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c))
+BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(B)/bpf/%.bpf.o)
+BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -I/usr/include/$(shell $(CC) -print-multiarch) -Iinclude -Ibpf -Wall -Wextra -Wno-unused-parameter -Wno-missing-declarations
+
+# --- user side ------------------------------------------------------------------------------------
+# The rooms from target to view make one library; main.c and cmd/ sit on top of it.
+SRCS := $(sort $(wildcard user/*/*.c))
+OBJS := $(SRCS:user/%.c=$(B)/obj/%.o)
+
+.PHONY: all
+all: $(B)/memtrace
+
+$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/lib/*.h) include/memtrace/event.h include/memtrace/loss.h
+	@mkdir -p $(@D)
+	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+
+$(B)/memtrace.bpf.o: $(BPF_OBJS)
+	$(BPFTOOL) gen object $@ $^
+
+$(B)/memtrace.skel.h: $(B)/memtrace.bpf.o
+	$(BPFTOOL) gen skeleton $< name mt_bpf > $@.tmp && mv $@.tmp $@
+
+$(B)/obj/trace/%.o: $(B)/memtrace.skel.h
+$(B)/obj/%.o: user/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/libmemtrace.a: $(OBJS)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(B)/memtrace: $(B)/obj/main.o $(B)/libmemtrace.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
+-include $(OBJS:.o=.d) $(B)/obj/main.d
+
+include tests/tests.mk
+
+.PHONY: clean
+clean:
+	rm -rf $(B)/bpf $(B)/obj $(B)/tests $(B)/memtrace $(B)/memtrace.bpf.o $(B)/memtrace.skel.h $(B)/libmemtrace.a

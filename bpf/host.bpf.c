@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The malloc family. The pointer is known only at the return, so these have return probes, except
+ * free. Allocators call themselves (realloc → malloc, posix_memalign → …): only the outermost call
+ * of a thread counts, told by its stack pointer: inside it the stack pointer is lower; a return
+ * belongs to it iff the stack pointer is back just above the return address.
+ *
+ * realloc: what it frees carries the time of the entry: after that another thread may be given the
+ * address, before that nobody can. Nothing is freed if it fails.
+ */
+#include "lib/frames.h"
+
+static __always_inline int live_add(u64 ptr, u64 size)
+{
+	struct mt_live_key k = { .ptr = ptr, .pid = bpf_get_current_pid_tgid() >> 32 };
+
+	if (!mt_config.min_size)
+		return 1;
+	if (size < mt_config.min_size)
+		return 0;
+	if (bpf_map_update_elem(&live, &k, &size, BPF_ANY)) {
+		loss_count(MT_LOSS_LIVE_TABLE);
+		return 0;
+	}
+	return 1;
+}
+
+static __always_inline int live_remove(u64 ptr)
+{
+	struct mt_live_key k = { .ptr = ptr, .pid = bpf_get_current_pid_tgid() >> 32 };
+
+	return !mt_config.min_size || !bpf_map_delete_elem(&live, &k);
+}
+
+/* n * size, saturating; BPF has no 128-bit product for the compiler's own overflow check. */
+static __always_inline u64 product(u64 n, u64 size)
+{
+	u64 limit = n ? ~0ull / n : ~0ull;
+
+	barrier_var(limit); /* or the compiler makes that product of it after all */
+	return size > limit ? ~0ull : n * size;
+}
+
+static __always_inline int host_nested(const struct mt_thread *t, u64 sp)
+{
+	return t->host.sp && sp < t->host.sp;
+}
+
+SEC("uprobe")
+int mt_host_free(struct pt_regs *ctx)
+{
+	u64 ptr = ctx->di;
+	struct mt_thread *t;
+
+	hit_count(MT_PROG_HOST_FREE);
+	if (!ptr)
+		return 0;
+	t = thread_get();
+	if (t) {
+		if (host_nested(t, ctx->sp))
+			return 0;
+		frames_settle(t, ctx->sp);
+	}
+	if (live_remove(ptr))
+		emit_addr(t, MT_EV_FREE, MT_DEV_HOST, ptr);
+	return 0;
+}
+
+SEC("uprobe")
+int mt_host_enter(struct pt_regs *ctx)
+{
+	u32 fn = (u32)bpf_get_attach_cookie(ctx);
+	u64 a = ctx->di, b = ctx->si, c = ctx->dx, ptr = 0, size = 0;
+	struct mt_thread *t = thread_get();
+
+	hit_count(MT_PROG_HOST_ENTER);
+	if (!t || host_nested(t, ctx->sp))
+		return 0;
+	if (t->host.sp)
+		loss_count(MT_LOSS_PENDING); /* left by longjmp or an exception: nothing was given out */
+	switch (fn) {
+	case MT_HOST_MALLOC:
+	case MT_HOST_VALLOC:
+		size = a;
+		break;
+	case MT_HOST_CALLOC:
+		size = product(a, b);
+		break;
+	case MT_HOST_REALLOC:
+		ptr = a;
+		size = b;
+		break;
+	case MT_HOST_REALLOCARRAY:
+		ptr = a;
+		size = product(b, c);
+		break;
+	case MT_HOST_MEMALIGN:
+		size = b;
+		break;
+	case MT_HOST_POSIX_MEMALIGN:
+		ptr = a;
+		size = c;
+		break;
+	default:
+		return 0;
+	}
+	t->host.ts_ns = bpf_ktime_get_ns();
+	t->host.ptr = ptr;
+	t->host.size = size;
+	t->host.fn = fn;
+	t->host.sp = ctx->sp;
+	return 0;
+}
+
+static __always_inline void host_done(const struct mt_thread *t, const struct mt_pending *p, u64 ret)
+{
+	int moves = p->fn == MT_HOST_REALLOC || p->fn == MT_HOST_REALLOCARRAY;
+	u8 flags = 0;
+
+	if (p->fn == MT_HOST_POSIX_MEMALIGN) {
+		u64 out = 0;
+
+		if (!ret && bpf_probe_read_user(&out, sizeof(out), (void *)p->ptr))
+			loss_count(MT_LOSS_READ_FAULT);
+		ret = (u32)ret ? 0 : out;
+	}
+	if (moves && p->ptr && (ret || !p->size)) {
+		flags = ret ? MT_F_BLOCK_MOVED : 0;
+		if (live_remove(p->ptr))
+			emit_addr_at(t, MT_EV_FREE, MT_DEV_HOST, flags, p->ptr, p->ts_ns);
+		if (!ret)
+			return; /* realloc(ptr, 0) */
+	}
+	if (!ret)
+		emit_mem(t, MT_EV_OOM, MT_DEV_HOST, 0, 0, p->size);
+	else if (live_add(ret, p->size))
+		emit_mem(t, MT_EV_ALLOC, MT_DEV_HOST, flags, ret, p->size);
+}
+
+SEC("uretprobe")
+int mt_host_ret(struct pt_regs *ctx)
+{
+	struct mt_thread *t = thread_get();
+	struct mt_pending p;
+
+	hit_count(MT_PROG_HOST_RET);
+	if (!t || !t->host.sp || ctx->sp != t->host.sp + 8)
+		return 0;
+	p = t->host;
+	t->host.sp = 0;
+	frames_settle(t, ctx->sp);
+	host_done(t, &p, ctx->ax);
+	return 0;
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The kernel's own view of the followed processes: mappings, the program break, RSS, death.
+ *
+ * Mappings come from the sys_exit tracepoint, which every system call of the machine passes once it
+ * is on: docs/costs.md has the price. (fexit programs on the four calls alone would be cheaper, but
+ * kernels that forbid function tracing do not load them.)
+ * RSS is the kernel's per-CPU counter without its per-CPU rests: off by at most 32 pages a CPU.
+ */
+#include "lib/emit.h"
+
+#include <bpf/bpf_tracing.h>
+
+#define MAP_SHARED 0x01
+#define MAP_ANONYMOUS 0x20
+#define MAP_HUGETLB 0x40000
+#define ERRNO_MAX 4095ul
+
+/* x86-64 (arch/x86/entry/syscalls/syscall_64.tbl) */
+#define NR_MMAP 9
+#define NR_MUNMAP 11
+#define NR_BRK 12
+#define NR_MREMAP 25
+
+static __always_inline struct mt_target *target_current(void)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+
+	return bpf_map_lookup_elem(&targets, &pid);
+}
+
+struct sys_regs {
+	unsigned long di, si, dx, r10;
+};
+
+static __always_inline void sys_args(const struct pt_regs *regs, struct sys_regs *a)
+{
+	bpf_probe_read_kernel(&a->di, 8, &regs->di);
+	bpf_probe_read_kernel(&a->si, 8, &regs->si);
+	bpf_probe_read_kernel(&a->dx, 8, &regs->dx);
+	bpf_probe_read_kernel(&a->r10, 8, &regs->r10);
+}
+
+static __always_inline u64 page_align(u64 len)
+{
+	return (len + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+}
+
+/*
+ * At sys_exit the registers still hold the arguments (only rax has changed), so one program sees
+ * call and result together and no state is kept between them.
+ */
+SEC("tp_btf/sys_exit")
+int BPF_PROG(mt_sys_exit, const struct pt_regs *regs, long ret)
+{
+	struct sys_regs a = {};
+	u64 nr = 0;
+	u8 flags = 0;
+
+	bpf_probe_read_kernel(&nr, sizeof(nr), &regs->orig_ax);
+	if (nr != NR_MMAP && nr != NR_MUNMAP && nr != NR_BRK && nr != NR_MREMAP)
+		return 0;
+	if (!target_current())
+		return 0;
+	hit_count(MT_PROG_SYSCALL);
+	if ((unsigned long)ret >= -ERRNO_MAX)
+		return 0;
+	sys_args(regs, &a);
+	switch (nr) {
+	case NR_MMAP:
+		if (a.r10 & MAP_ANONYMOUS)
+			flags |= MT_MAP_ANON;
+		if (a.r10 & MAP_SHARED)
+			flags |= MT_MAP_SHARED;
+		if (a.r10 & MAP_HUGETLB)
+			flags |= MT_MAP_HUGETLB;
+		emit_mem(NULL, MT_EV_MMAP, MT_DEV_NONE, flags, ret, page_align(a.si));
+		break;
+	case NR_MREMAP:
+		emit_mem(NULL, MT_EV_MUNMAP, MT_DEV_NONE, MT_MAP_REMAP, a.di, page_align(a.si));
+		emit_mem(NULL, MT_EV_MMAP, MT_DEV_NONE, MT_MAP_REMAP, ret, page_align(a.dx));
+		break;
+	case NR_MUNMAP:
+		emit_mem(NULL, MT_EV_MUNMAP, MT_DEV_NONE, 0, a.di, page_align(a.si));
+		break;
+	case NR_BRK:
+		emit_addr(NULL, MT_EV_BRK, MT_DEV_NONE, ret);
+		break;
+	}
+	return 0;
+}
+
+static __always_inline s64 rss_pages(struct mm_struct *mm, u32 member)
+{
+	struct mm_struct___old *old = (void *)mm;
+	s64 pages = 0;
+
+	if (bpf_core_type_exists(struct mm_rss_stat___old)) {
+		if (member < MT_RSS_KINDS)
+			bpf_probe_read_kernel(&pages, sizeof(pages), &old->rss_stat.count[member].counter);
+	} else if (member < MT_RSS_KINDS) {
+		u64 each = bpf_core_type_size(struct percpu_counter);
+		u64 base = (u64)__builtin_preserve_access_index(&mm->rss_stat);
+		u64 at = bpf_core_field_offset(struct percpu_counter, count);
+
+		bpf_probe_read_kernel(&pages, sizeof(pages), (void *)(base + member * each + at));
+	}
+	return pages > 0 ? pages : 0;
+}
+
+SEC("tp_btf/rss_stat")
+int BPF_PROG(mt_rss_stat, struct mm_struct *mm, int member)
+{
+	struct mt_target *t = target_current();
+	struct task_struct *task;
+	u64 bytes, last, diff;
+	u32 m = (u32)member;
+
+	if (!t || m >= MT_RSS_KINDS)
+		return 0;
+	hit_count(MT_PROG_RSS);
+	task = bpf_get_current_task_btf();
+	if (task->mm != mm)
+		return 0; /* somebody else's memory, changed from our process */
+	bytes = rss_pages(mm, m) * PAGE_SIZE;
+	last = t->rss[m & (MT_RSS_KINDS - 1)];
+	diff = bytes > last ? bytes - last : last - bytes;
+	if (diff < mt_config.rss_step)
+		return 0;
+	t->rss[m & (MT_RSS_KINDS - 1)] = bytes;
+	emit_mem(NULL, MT_EV_RSS, MT_DEV_NONE, 0, m, bytes);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(mt_process_exit, struct task_struct *p)
+{
+	u64 code;
+
+	if (!target_current())
+		return 0;
+	if (p->signal->live.counter)
+		return 0; /* other threads go on */
+	hit_count(MT_PROG_EXIT);
+	code = p->signal->group_exit_code ?: p->exit_code;
+	emit_mem(NULL, MT_EV_EXIT, MT_DEV_NONE, 0, code, p->signal->maxrss * PAGE_SIZE);
+	return 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * frames: which operator is open, without a probe at its end.
+ *
+ * At entry of an operator its stack pointer and the return address that lies there are kept. At any
+ * later event of the thread the frame is still open iff the stack pointer is below it and the word
+ * is unchanged; the stack pointer alone is wrong, because a closed operator is followed by deeper
+ * code (measured: right only for 73 to 97 % of allocations, with the word for all of them in plain
+ * training). Frames are checked from the top and popped until one is open.
+ *
+ * Frames that a USDT op_begin opened end with op_end only. If an end is missing in a loop, the next
+ * begin of the same name at the same stack pointer closes what was left open.
+ */
+#ifndef MT_BPF_FRAMES_H
+#define MT_BPF_FRAMES_H
+
+#include "lib/emit.h"
+
+static __always_inline void frames_settle(struct mt_thread *t, u64 sp)
+{
+	u32 d = t->depth;
+
+	for (int i = 0; i < MT_FRAMES_MAX; i++) {
+		struct mt_frame *f;
+		u64 word;
+
+		if (!d || d > MT_FRAMES_MAX)
+			break;
+		f = &t->frames[(d - 1) & (MT_FRAMES_MAX - 1)];
+		if (f->flags & MT_FRAME_EXPLICIT)
+			break;
+		if (sp < f->sp && !bpf_probe_read_user(&word, sizeof(word), (void *)f->sp) && word == f->ret)
+			break;
+		d--;
+	}
+	t->depth = d;
+}
+
+/* Opens a frame on top (settled) and tells user space. */
+static __always_inline void frames_push(struct mt_thread *t, u8 kind, u64 sp, u64 ret, u32 flags, u64 addr)
+{
+	u32 d = t->depth, seq = ++t->seq;
+	struct mt_frame *f;
+
+	emit_frame(kind, d, seq, addr);
+	if (d >= MT_FRAMES_MAX) {
+		loss_count(MT_LOSS_STACK_DEEP);
+		if (flags & MT_FRAME_EXPLICIT)
+			t->over++;
+		return;
+	}
+	f = &t->frames[d & (MT_FRAMES_MAX - 1)];
+	f->sp = sp;
+	f->ret = ret;
+	f->seq = seq;
+	f->flags = flags;
+	t->depth = d + 1;
+}
+
+/* A function entry: regs->sp points at its return address. */
+static __always_inline void frames_enter(struct mt_thread *t, u8 kind, const struct pt_regs *regs, u64 addr)
+{
+	u64 sp = regs->sp, ret = 0;
+
+	frames_settle(t, sp);
+	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)sp)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return;
+	}
+	frames_push(t, kind, sp, ret, 0, addr);
+}
+
+static __always_inline void frames_begin(struct mt_thread *t, const struct pt_regs *regs, u64 hash)
+{
+	u64 sp = regs->sp;
+
+	frames_settle(t, sp);
+	for (u32 i = 0; i < MT_FRAMES_MAX; i++) {
+		const struct mt_frame *f = &t->frames[i];
+
+		if (i >= t->depth)
+			break;
+		if ((f->flags & MT_FRAME_EXPLICIT) && f->sp == sp && f->ret == hash) {
+			t->depth = i;
+			break;
+		}
+	}
+	frames_push(t, MT_EV_OP_BEGIN, sp, hash, MT_FRAME_EXPLICIT, hash);
+}
+
+static __always_inline void frames_end(struct mt_thread *t)
+{
+	u32 d = t->depth;
+
+	if (t->over) {
+		t->over--;
+		return;
+	}
+	for (int i = 0; i < MT_FRAMES_MAX; i++) {
+		if (!d || d > MT_FRAMES_MAX)
+			return; /* began before the attach */
+		d--;
+		if (t->frames[d & (MT_FRAMES_MAX - 1)].flags & MT_FRAME_EXPLICIT)
+			break;
+	}
+	t->depth = d;
+	emit_addr(t, MT_EV_OP_END, MT_DEV_NONE, 0);
+}
+
+static __always_inline void regions_begin(struct mt_thread *t, const struct pt_regs *regs, u64 hash)
+{
+	u32 at = t->regions;
+
+	frames_settle(t, regs->sp);
+	if (at < MT_REGIONS_MAX)
+		t->regions = at + 1;
+	else
+		loss_count(MT_LOSS_STACK_DEEP);
+	emit_mem(t, MT_EV_REGION_BEGIN, MT_DEV_NONE, 0, hash, at);
+}
+
+static __always_inline void regions_end(struct mt_thread *t, const struct pt_regs *regs)
+{
+	if (!t->regions)
+		return; /* began before the attach */
+	frames_settle(t, regs->sp);
+	t->regions--;
+	emit_mem(t, MT_EV_REGION_END, MT_DEV_NONE, 0, 0, t->regions);
+}
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * state: everything the BPF programs share: configuration, maps, counters, a thread's state.
+ * Defined once, in maps.bpf.c (which sets MT_DEFINE); declared to all others.
+ */
+#ifndef MT_BPF_STATE_H
+#define MT_BPF_STATE_H
+
+#include "memtrace/event.h"
+#include "memtrace/loss.h"
+#include "lib/kernel.h"
+#include "lib/shared.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#define MT_RINGS_MAX 16
+#define MT_TARGETS_MAX 4096
+#define MT_LIVE_MAX (1 << 20)
+#define MT_FRAME_EXPLICIT 1 /* frame with an end event: never over by its stack pointer */
+
+struct mt_frame {
+	u64 sp;	 /* user stack pointer at entry: the return address lies there */
+	u64 ret; /* that return address; explicit frames: hash of the name */
+	u32 seq;
+	u32 flags;
+};
+
+/* Outermost call of the malloc family in progress. */
+struct mt_pending {
+	u64 sp; /* 0 = none */
+	u64 ptr, size, ts_ns;
+	u32 fn; /* enum mt_host_fn */
+	u32 pad;
+};
+
+struct mt_thread {
+	u32 depth; /* frames open */
+	u32 seq;   /* last frame number given out */
+	u32 regions;
+	u32 over; /* explicit frames that did not fit: their ends must not pop others */
+	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
+	struct mt_pending host;
+	struct mt_frame frames[MT_FRAMES_MAX];
+};
+
+#ifdef MT_DEFINE
+const volatile struct mt_config mt_config = {};
+struct mt_counters mt_counters[MT_CPUS_MAX] = {};
+#else
+extern const volatile struct mt_config mt_config;
+extern struct mt_counters mt_counters[MT_CPUS_MAX];
+#endif
+
+struct mt_ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+struct mt_rings_def {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MT_RINGS_MAX);
+	__uint(key_size, sizeof(u32));
+	__array(values, struct mt_ring);
+};
+
+struct mt_threads_def {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct mt_thread);
+};
+
+/* Processes that are followed: kernel-side programs see every process of the machine. */
+struct mt_targets_def {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MT_TARGETS_MAX);
+	__type(key, u32);
+	__type(value, struct mt_target);
+};
+
+/* Names that user space has been told: hash → 1. */
+struct mt_names_def {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MT_NAMES_MAX);
+	__type(key, u64);
+	__type(value, u8);
+};
+
+struct mt_specs_def {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MT_USDT_SPECS_MAX);
+	__type(key, u32);
+	__type(value, struct mt_usdt_spec);
+};
+
+/* Live host pointers that passed --min-size; made full size only when that is used. */
+struct mt_live_key {
+	u64 ptr;
+	u64 pid;
+};
+struct mt_live_def {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct mt_live_key);
+	__type(value, u64);
+};
+
+/* A name being read: too large for the stack together with the rest. */
+struct mt_text {
+	union {
+		char text[MT_NAME_LEN_MAX];
+		u64 words[MT_NAME_LEN_MAX / 8];
+	};
+};
+struct mt_scratch_def {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct mt_text);
+};
+
+#ifdef MT_DEFINE
+struct mt_rings_def rings SEC(".maps");
+struct mt_threads_def threads SEC(".maps");
+struct mt_targets_def targets SEC(".maps");
+struct mt_names_def names_told SEC(".maps");
+struct mt_specs_def specs SEC(".maps");
+struct mt_live_def live SEC(".maps");
+struct mt_scratch_def scratch SEC(".maps");
+#else
+extern struct mt_rings_def rings SEC(".maps");
+extern struct mt_threads_def threads SEC(".maps");
+extern struct mt_targets_def targets SEC(".maps");
+extern struct mt_names_def names_told SEC(".maps");
+extern struct mt_specs_def specs SEC(".maps");
+extern struct mt_live_def live SEC(".maps");
+extern struct mt_scratch_def scratch SEC(".maps");
+#endif
+
+/* The row of this CPU. Programs run with migration disabled, so the row is ours until the end. */
+static __always_inline struct mt_counters *counters_get(void)
+{
+	return &mt_counters[bpf_get_smp_processor_id() & (MT_CPUS_MAX - 1)];
+}
+
+static __always_inline void loss_count(u32 reason)
+{
+	struct mt_counters *c = counters_get();
+
+	/* Atomic: an interrupting program on this CPU may count too; losses are rare. */
+	__sync_fetch_and_add(&c->loss[reason & (MT_LOSS_MAX - 1)], 1);
+}
+
+static __always_inline void hit_count(u32 prog)
+{
+	counters_get()->hits[prog]++;
+}
+
+static __always_inline struct mt_thread *thread_get(void)
+{
+	struct mt_thread *t;
+
+	t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		loss_count(MT_LOSS_THREAD_STATE);
+	return t;
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * text: run-time names. A name travels once, as its text, and from then on as its 64-bit hash: user
+ * space keeps the table. If the text could not be sent it is forgotten here too, so that the next
+ * use sends it again.
+ */
+#ifndef MT_BPF_TEXT_H
+#define MT_BPF_TEXT_H
+
+#include "lib/emit.h"
+
+static __always_inline struct mt_text *text_buf(void)
+{
+	u32 zero = 0;
+	struct mt_text *b = bpf_map_lookup_elem(&scratch, &zero);
+
+	if (b)
+		__builtin_memset(b, 0, sizeof(*b));
+	return b;
+}
+
+static __always_inline u64 text_hash(const struct mt_text *b)
+{
+	u64 h = 0x9e3779b97f4a7c15ull;
+
+#pragma unroll
+	for (u32 i = 0; i < MT_NAME_LEN_MAX / 8; i++) {
+		h ^= b->words[i];
+		h *= 0xff51afd7ed558ccdull;
+		h ^= h >> 32;
+	}
+	return h ? h : 1;
+}
+
+static __always_inline u64 text_told(const struct mt_text *b)
+{
+	u64 h = text_hash(b);
+	u8 one = 1;
+
+	if (bpf_map_lookup_elem(&names_told, &h))
+		return h;
+	if (bpf_map_update_elem(&names_told, &h, &one, BPF_NOEXIST)) {
+		/* Full, or another CPU was first: only the former loses the text. */
+		if (!bpf_map_lookup_elem(&names_told, &h))
+			loss_count(MT_LOSS_NAME_TABLE);
+		return h;
+	}
+	if (emit_name(h, b))
+		bpf_map_delete_elem(&names_told, &h);
+	return h;
+}
+
+/* Hash of the NUL-terminated string at `ptr` of the target, cut at MT_NAME_LEN_MAX - 1; 0 = unreadable. */
+static __always_inline u64 text_cstring(u64 ptr)
+{
+	struct mt_text *b = text_buf();
+
+	if (!b)
+		return 0;
+	if (bpf_probe_read_user_str(b->text, sizeof(b->text), (void *)ptr) <= 0) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	return text_told(b);
+}
+
+/* The same for `len` bytes. */
+static __always_inline u64 text_bytes(u64 ptr, u64 len)
+{
+	struct mt_text *b = text_buf();
+
+	if (!b)
+		return 0;
+	if (len > MT_NAME_LEN_MAX - 1)
+		len = MT_NAME_LEN_MAX - 1;
+	if (bpf_probe_read_user(b->text, len & (MT_NAME_LEN_MAX - 1), (void *)ptr)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	return text_told(b);
+}
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * record_function regions. Enter: record_function_enter_new(sret, std::string const &name, …).
+ * Exit has no exported function of its own: at::RecordFunction::end() is called twice for every
+ * record (end, then the destructor), and, while a profiler runs, for every operator's record too;
+ * those lie on the stack, Python's on the heap.
+ */
+#include "lib/frames.h"
+#include "lib/text.h"
+
+#define STACK_RECORD_REACH (64 << 10)
+
+SEC("uprobe")
+int mt_region_begin(struct pt_regs *ctx)
+{
+	struct mt_thread *t = thread_get();
+	struct {
+		u64 ptr, len;
+	} str;
+
+	hit_count(MT_PROG_REGION_BEGIN);
+	if (!t)
+		return 0;
+	t->last_end = 0;
+	if (bpf_probe_read_user(&str, sizeof(str), (void *)ctx->si)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		str.len = 0;
+	}
+	regions_begin(t, ctx, str.len ? text_bytes(str.ptr, str.len) : 0);
+	return 0;
+}
+
+SEC("uprobe")
+int mt_region_end(struct pt_regs *ctx)
+{
+	u64 record = ctx->di;
+	struct mt_thread *t;
+
+	hit_count(MT_PROG_REGION_END);
+	if (record - ctx->sp < STACK_RECORD_REACH)
+		return 0;
+	t = thread_get();
+	if (!t)
+		return 0;
+	if (record == t->last_end) {
+		t->last_end = 0;
+		return 0;
+	}
+	t->last_end = record;
+	regions_end(t, ctx);
+	return 0;
+}

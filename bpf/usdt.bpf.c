@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Any USDT probe: its cookie is the index of a spec that says which event it is and where its
+ * arguments are (from the probe's SDT note). Operators and regions that a program names itself take
+ * the same frames and names as those of the framework.
+ */
+#include "lib/frames.h"
+#include "lib/text.h"
+
+static __always_inline u64 reg_read(const struct pt_regs *r, u8 reg)
+{
+	switch (reg) {
+	case MT_REG_RAX: return r->ax;
+	case MT_REG_RCX: return r->cx;
+	case MT_REG_RDX: return r->dx;
+	case MT_REG_RBX: return r->bx;
+	case MT_REG_RSP: return r->sp;
+	case MT_REG_RBP: return r->bp;
+	case MT_REG_RSI: return r->si;
+	case MT_REG_RDI: return r->di;
+	case MT_REG_R8: return r->r8;
+	case MT_REG_R9: return r->r9;
+	case MT_REG_R10: return r->r10;
+	case MT_REG_R11: return r->r11;
+	case MT_REG_R12: return r->r12;
+	case MT_REG_R13: return r->r13;
+	case MT_REG_R14: return r->r14;
+	case MT_REG_R15: return r->r15;
+	case MT_REG_RIP: return r->ip;
+	default: return 0;
+	}
+}
+
+/* Sign- or zero-extends the low `bytes` of v. */
+static __always_inline u64 arg_extend(u64 v, u8 bytes, u8 is_signed)
+{
+	switch (bytes) {
+	case 1: return is_signed ? (u64)(s64)(signed char)v : (u8)v;
+	case 2: return is_signed ? (u64)(s64)(short)v : (u16)v;
+	case 4: return is_signed ? (u64)(s64)(s32)v : (u32)v;
+	default: return v;
+	}
+}
+
+/*
+ * pt_regs may only be read at constant offsets, and the compiler would merge the switch above into
+ * one access at a computed one: so the registers are copied to the stack first, through a barrier.
+ */
+static __noinline u64 arg_read(struct pt_regs *regs, const struct mt_usdt_arg *a, u64 none)
+{
+	u64 v = none;
+
+	if (!regs || !a)
+		return none;
+	switch (a->form) {
+	case MT_ARG_CONST:
+		v = a->value;
+		break;
+	case MT_ARG_REG:
+		v = reg_read(regs, a->reg) >> (a->shift & 63);
+		break;
+	case MT_ARG_MEM: {
+		u64 at = a->value + reg_read(regs, a->reg);
+		u64 raw = 0;
+
+		if (a->index != MT_REG_NONE)
+			at += reg_read(regs, a->index) * a->scale;
+		if (bpf_probe_read_user(&raw, sizeof(raw), (void *)at) &&
+		    bpf_probe_read_user(&raw, a->bytes == 4 ? 4 : 1, (void *)at)) {
+			loss_count(MT_LOSS_READ_FAULT);
+			return none;
+		}
+		v = raw;
+		break;
+	}
+	default:
+		return none;
+	}
+	return arg_extend(v, a->bytes, a->is_signed);
+}
+
+static __always_inline u8 device_of(struct pt_regs *regs, const struct mt_usdt_spec *s)
+{
+	s64 d;
+
+	if (s->device.form == MT_ARG_NONE)
+		return MT_DEV_NONE;
+	d = (s64)arg_read(regs, &s->device, (u64)-1);
+	if (d < 0)
+		return MT_DEV_CPU;
+	return d < MT_DEV_CUDA_MAX ? MT_DEV_CUDA0 + (u8)d : MT_DEV_CUDA0 + MT_DEV_CUDA_MAX - 1;
+}
+
+SEC("uprobe")
+int mt_usdt(struct pt_regs *ctx)
+{
+	u32 i = (u32)bpf_get_attach_cookie(ctx);
+	const struct mt_usdt_spec *s = bpf_map_lookup_elem(&specs, &i);
+	struct mt_thread *t;
+	struct pt_regs regs;
+	u64 ptr;
+
+	hit_count(MT_PROG_USDT);
+	if (!s)
+		return 0;
+	t = thread_get();
+	if (!t)
+		return 0;
+	if (bpf_probe_read_kernel(&regs, sizeof(regs), ctx))
+		return 0;
+	switch (s->kind) {
+	case MT_EV_ALLOC:
+		ptr = arg_read(&regs, &s->ptr, 0);
+		frames_settle(t, regs.sp);
+		if (ptr)
+			emit_mem(t, MT_EV_ALLOC, device_of(&regs, s) ?: MT_DEV_CPU, 0, ptr,
+				 arg_read(&regs, &s->size, 0));
+		break;
+	case MT_EV_FREE:
+		ptr = arg_read(&regs, &s->ptr, 0);
+		frames_settle(t, regs.sp);
+		if (ptr)
+			emit_addr(t, MT_EV_FREE, device_of(&regs, s), ptr);
+		break;
+	case MT_EV_TAG:
+		frames_settle(t, regs.sp);
+		emit_mem(t, MT_EV_TAG, device_of(&regs, s), 0, arg_read(&regs, &s->ptr, 0),
+			 text_cstring(arg_read(&regs, &s->name, 0)));
+		break;
+	case MT_EV_OP_BEGIN:
+		frames_begin(t, &regs, text_cstring(arg_read(&regs, &s->name, 0)));
+		break;
+	case MT_EV_OP_END:
+		frames_settle(t, regs.sp);
+		frames_end(t);
+		break;
+	case MT_EV_REGION_BEGIN:
+		regions_begin(t, &regs, text_cstring(arg_read(&regs, &s->name, 0)));
+		break;
+	case MT_EV_REGION_END:
+		regions_end(t, &regs);
+		break;
+	case MT_EV_STEP:
+		frames_settle(t, regs.sp);
+		emit_addr(t, MT_EV_STEP, MT_DEV_NONE, arg_read(&regs, &s->ptr, 0));
+		break;
+	}
+	return 0;
+}

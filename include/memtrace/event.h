@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR LGPL-2.1-only */
+/*
+ * event: the wire ABI between memtrace's BPF programs and its user side.
+ *
+ * Every record in a ring is one of the three structs below, told apart by hdr.kind; all integers
+ * are host order, naturally aligned, no padding, no long / enum / bool. 48 bytes at most, names
+ * excepted. Included by BPF C and by user C; layout is pinned by the static asserts and tests.
+ *
+ * Frames. Each thread has a stack of open frames (operators, backward nodes), kept in BPF. `depth`
+ * is the number of frames open *under* a new frame, or open *at* any other event; `seq` is the
+ * frame's own number (per thread, from 1) or that of the innermost open frame, 0 for none. So user
+ * space rebuilds every stack from the stream, and notices when a frame record was lost: the frame
+ * at depth-1 then has another seq. Frames that a function entry opened have no end event: they are
+ * over when the thread's stack pointer has risen above them or their return address has changed.
+ */
+#ifndef MT_EVENT_H
+#define MT_EVENT_H
+
+#include <linux/types.h>
+
+#define MT_FRAMES_MAX 32    /* open frames a thread; 8 is the deepest seen in torch 2.13 */
+#define MT_REGIONS_MAX 32   /* open regions a thread */
+#define MT_NAME_LEN_MAX 128 /* bytes of a run-time name, terminating NUL included */
+#define MT_NAMES_MAX 8192   /* distinct run-time names */
+#define MT_CPUS_MAX 512	    /* per-CPU counters in .bss */
+
+/* Numbers are in recordings: append only. 64 and up exist on the user side alone (event/event.h). */
+enum mt_kind {
+	MT_EV_ALLOC = 1,	/* mem: addr = pointer, size = bytes asked for; dev */
+	MT_EV_FREE = 2,		/* addr: addr = pointer; dev */
+	MT_EV_OOM = 3,		/* mem: addr = 0, size = bytes that could not be had; dev */
+	MT_EV_OP = 4,		/* addr: frame; addr = operator's cookie */
+	MT_EV_NODE = 5,		/* addr: frame; addr = vtable pointer of the backward node */
+	MT_EV_OP_BEGIN = 6,	/* addr: frame with an explicit end; addr = hash of its name */
+	MT_EV_OP_END = 7,	/* addr: depth = frames that stay open; addr = 0 */
+	MT_EV_REGION_BEGIN = 8, /* mem: addr = hash of its name, size = regions open before it */
+	MT_EV_REGION_END = 9,	/* mem: addr = 0, size = regions that stay open */
+	MT_EV_STEP = 10,	/* addr: addr = step number */
+	MT_EV_TAG = 11,		/* mem: addr = pointer of a live block, size = hash of the tag; dev */
+	MT_EV_NAME = 12,	/* name: text of a hash, before its first use (best effort) */
+	MT_EV_MMAP = 13,	/* mem: addr, size; flags = enum mt_map_flag */
+	MT_EV_MUNMAP = 14,	/* mem: addr, size */
+	MT_EV_BRK = 15,		/* addr: addr = the new program break */
+	MT_EV_RSS = 16,		/* mem: addr = enum mt_rss, size = bytes (kernel's approximation) */
+	MT_EV_EXIT = 17,	/* mem: process gone; addr = exit code (wait status), size = peak RSS */
+	MT_EV_WIRE_MAX = 18,
+};
+
+enum mt_map_flag {
+	MT_MAP_ANON = 1,
+	MT_MAP_SHARED = 2,
+	MT_MAP_HUGETLB = 4,
+	MT_MAP_REMAP = 8, /* came from mremap */
+};
+
+enum mt_rss {
+	MT_RSS_FILE = 0, /* numbering of the kernel's MM_FILEPAGES … (include/linux/mm_types_task.h) */
+	MT_RSS_ANON = 1,
+	MT_RSS_SWAP = 2,
+	MT_RSS_SHMEM = 3,
+	MT_RSS_KINDS = 4,
+};
+
+/* Who gave the memory out. One block is (pid, dev, pointer). */
+enum mt_dev {
+	MT_DEV_NONE = 0,
+	MT_DEV_CPU = 1,	  /* the framework's CPU blocks */
+	MT_DEV_HOST = 2,  /* malloc and friends */
+	MT_DEV_CUDA0 = 16, /* cuda:0; cuda:N = 16 + N */
+	MT_DEV_CUDA_MAX = 64,
+	MT_DEVS_MAX = 80,
+};
+
+enum mt_flag {
+	MT_F_BLOCK_MOVED = 1, /* ALLOC or FREE that is half of a realloc */
+};
+
+struct mt_hdr {
+	__u64 ts_ns; /* CLOCK_MONOTONIC */
+	__u32 pid;   /* thread group, in the initial pid namespace */
+	__u32 tid;
+	__u8 kind; /* enum mt_kind */
+	__u8 dev;  /* enum mt_dev */
+	__u8 depth;
+	__u8 flags;
+	__u32 seq;
+};
+
+struct mt_rec_addr {
+	struct mt_hdr hdr;
+	__u64 addr;
+};
+
+struct mt_rec_mem {
+	struct mt_hdr hdr;
+	__u64 addr;
+	__u64 size;
+};
+
+struct mt_rec_name {
+	struct mt_hdr hdr;
+	__u64 hash;
+	char text[MT_NAME_LEN_MAX]; /* NUL-terminated, zero-filled */
+};
+
+_Static_assert(sizeof(struct mt_hdr) == 24, "wire ABI");
+_Static_assert(sizeof(struct mt_rec_addr) == 32, "wire ABI");
+_Static_assert(sizeof(struct mt_rec_mem) == 40, "wire ABI");
+_Static_assert(sizeof(struct mt_rec_name) == 160, "wire ABI");
+
+/*
+ * Programs: what a probe site runs. A site is (file, offset, program, cookie). The number indexes
+ * hit counters and calibrated costs.
+ */
+enum mt_prog {
+	MT_PROG_NONE = 0,
+	MT_PROG_FW_NEW,	      /* c10::ProfiledCPUMemoryReporter::New(this, ptr, bytes) */
+	MT_PROG_FW_DELETE,    /* c10::ProfiledCPUMemoryReporter::Delete(this, ptr) */
+	MT_PROG_FW_OOM,	      /* c10::ProfiledCPUMemoryReporter::OutOfMemory(this, bytes) */
+	MT_PROG_OP,	      /* operator entry; cookie = operator */
+	MT_PROG_NODE,	      /* torch::autograd::Engine::evaluate_function: rdx = node */
+	MT_PROG_REGION_BEGIN, /* torch::autograd::profiler::record_function_enter_new: rsi = std::string */
+	MT_PROG_REGION_END,   /* at::RecordFunction::end: rdi = record */
+	MT_PROG_HOST_FREE,    /* free(ptr): entry only */
+	MT_PROG_HOST_ENTER,   /* malloc family entry; cookie = enum mt_host_fn */
+	MT_PROG_HOST_RET,     /* malloc family return */
+	MT_PROG_USDT,	      /* any USDT site; cookie = index of its struct mt_usdt_spec */
+	MT_PROG_SYSCALL,      /* sys_exit tracepoint: mmap, munmap, mremap, brk */
+	MT_PROG_RSS,	      /* rss_stat tracepoint */
+	MT_PROG_EXIT,	      /* sched_process_exit tracepoint */
+	MT_PROG_MAX,
+};
+
+enum mt_host_fn {
+	MT_HOST_MALLOC = 1,	   /* (size) */
+	MT_HOST_CALLOC = 2,	   /* (n, size) */
+	MT_HOST_REALLOC = 3,	   /* (ptr, size) */
+	MT_HOST_MEMALIGN = 4,	   /* (align, size): aligned_alloc, memalign */
+	MT_HOST_POSIX_MEMALIGN = 5, /* (void **out, align, size), returns 0 or errno */
+	MT_HOST_VALLOC = 6,	   /* (size): valloc, pvalloc */
+	MT_HOST_REALLOCARRAY = 7,  /* (ptr, n, size) */
+};
+
+/* One argument of a USDT probe, as its SDT note describes it (x86-64). */
+enum mt_arg_form {
+	MT_ARG_NONE = 0,
+	MT_ARG_CONST = 1, /* $value */
+	MT_ARG_REG = 2,	  /* %reg */
+	MT_ARG_MEM = 3,	  /* value(%reg) or value(%reg,%index,scale) */
+};
+
+#define MT_REG_NONE 0xff
+
+struct mt_usdt_arg {
+	__s64 value;  /* constant or displacement */
+	__u8 form;    /* enum mt_arg_form */
+	__u8 reg;     /* enum mt_reg, or MT_REG_NONE */
+	__u8 index;   /* enum mt_reg, or MT_REG_NONE */
+	__u8 scale;   /* 1, 2, 4, 8 */
+	__u8 bytes;   /* 1, 2, 4, 8 */
+	__u8 is_signed;
+	__u8 shift; /* bit offset inside the register: 8 for %ah, %bh, %ch, %dh */
+	__u8 pad;
+};
+
+/* x86-64 registers in the order of the instruction encoding; 16 = rip. */
+enum mt_reg {
+	MT_REG_RAX = 0, MT_REG_RCX, MT_REG_RDX, MT_REG_RBX, MT_REG_RSP, MT_REG_RBP, MT_REG_RSI,
+	MT_REG_RDI, MT_REG_R8, MT_REG_R9, MT_REG_R10, MT_REG_R11, MT_REG_R12, MT_REG_R13,
+	MT_REG_R14, MT_REG_R15, MT_REG_RIP,
+};
+
+/* What a USDT probe means: which event, and which argument is which of its fields. */
+struct mt_usdt_spec {
+	__u8 kind; /* ALLOC, FREE, OP_BEGIN, OP_END, REGION_BEGIN, REGION_END, STEP or TAG */
+	__u8 pad[7];
+	struct mt_usdt_arg ptr;	   /* ALLOC, FREE, TAG; STEP: the number */
+	struct mt_usdt_arg size;   /* ALLOC */
+	struct mt_usdt_arg device; /* ALLOC, FREE, TAG: -1 or absent = CPU, N = cuda:N */
+	struct mt_usdt_arg name;   /* OP_BEGIN, REGION_BEGIN, TAG: char pointer */
+};
+
+#define MT_USDT_SPECS_MAX 1024
+
+_Static_assert(sizeof(struct mt_usdt_arg) == 16, "wire ABI");
+_Static_assert(sizeof(struct mt_usdt_spec) == 72, "wire ABI");
+
+#endif

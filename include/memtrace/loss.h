@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause OR LGPL-2.1-only */
+/*
+ * loss: every way in which memtrace can lose or blur data, one number each.
+ *
+ * Shared by the BPF side (which counts the first group), the user side (which counts the rest),
+ * recordings (MT_EV_LOSS carries these numbers) and every view. Append only: numbers are in files.
+ */
+#ifndef MT_LOSS_H
+#define MT_LOSS_H
+
+enum mt_loss {
+	MT_LOSS_NONE = 0,
+	/* kernel side */
+	MT_LOSS_RING = 1,	  /* ring buffer full: the event is gone */
+	MT_LOSS_THREAD_STATE = 2, /* no memory for a thread's state: the event goes without an op */
+	MT_LOSS_STACK_DEEP = 3,	  /* more than MT_FRAMES_MAX open ops: the op is not on the stack */
+	MT_LOSS_NAME_TABLE = 4,	  /* more than MT_NAMES_MAX distinct run-time names */
+	MT_LOSS_READ_FAULT = 5,	  /* memory of the target could not be read (paged out, bad pointer) */
+	MT_LOSS_PENDING = 6,	  /* a return without its entry, or the reverse (host allocator, syscalls) */
+	MT_LOSS_LIVE_TABLE = 7,	  /* --min-size: table of live pointers full */
+	/* user side */
+	MT_LOSS_DECODE = 16,	/* record of unknown kind or wrong length */
+	MT_LOSS_ORDER = 17,	/* came later than the order window: kept, its time moved forward */
+	MT_LOSS_FRAME = 18,	/* the op an event points at was itself lost: attribution unknown */
+	MT_LOSS_BLOCKS = 19,	/* table of live blocks full: allocation not followed */
+	MT_LOSS_NAMES = 20,	/* table of names full: shown as "?" */
+	MT_LOSS_THREADS = 21,	/* table of threads or processes full */
+	MT_LOSS_REUSE = 22,	/* allocation at an address that is live: its free was lost */
+	MT_LOSS_SIDEBAND = 23,	/* perf sideband records lost: a library or child may be missed */
+	MT_LOSS_RECORDING = 24, /* could not be written to the recording (disk full) */
+	MT_LOSS_SITES = 25,	/* probe sites that were found but could not be attached */
+	MT_LOSS_MAX = 32,
+};
+
+/* Field names under "lost" in report --json; NULL for unused numbers. */
+#define MT_LOSS_NAMES_INIT                                                                         \
+	{                                                                                          \
+		[MT_LOSS_RING] = "ring", [MT_LOSS_THREAD_STATE] = "thread_state",                  \
+		[MT_LOSS_STACK_DEEP] = "stack_deep", [MT_LOSS_NAME_TABLE] = "name_table",          \
+		[MT_LOSS_READ_FAULT] = "read_fault", [MT_LOSS_PENDING] = "pending",                \
+		[MT_LOSS_LIVE_TABLE] = "live_table", [MT_LOSS_DECODE] = "decode",                  \
+		[MT_LOSS_ORDER] = "order", [MT_LOSS_FRAME] = "frame", [MT_LOSS_BLOCKS] = "blocks", \
+		[MT_LOSS_NAMES] = "names", [MT_LOSS_THREADS] = "threads",                          \
+		[MT_LOSS_REUSE] = "reuse", [MT_LOSS_SIDEBAND] = "sideband",                        \
+		[MT_LOSS_RECORDING] = "recording", [MT_LOSS_SITES] = "sites",                      \
+	}
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * An open-addressing table of ids over an append-only array; texts live in 64 KiB chunks that never
+ * move, so a returned pointer stays good for the table's life.
+ */
+#include "base/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define CHUNK_BYTES (64u << 10)
+
+struct chunk {
+	struct chunk *next;
+	size_t used, size;
+	char bytes[];
+};
+
+struct entry {
+	const char *text;
+	uint32_t len;
+	uint32_t hash;
+};
+
+struct names {
+	struct entry *entries; /* [id]; [0] is the empty name */
+	uint32_t last, cap;
+	uint32_t *slots; /* ids, 0 = free */
+	uint32_t slots_mask;
+	struct chunk *chunks;
+	name_id overflow;
+	uint64_t overflow_cnt;
+};
+
+struct names *names__new(void)
+{
+	struct names *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	n->cap = 1024;
+	n->slots_mask = 4095;
+	n->entries = calloc(n->cap, sizeof(*n->entries));
+	n->slots = calloc(n->slots_mask + 1, sizeof(*n->slots));
+	if (!n->entries || !n->slots) {
+		names__free(n);
+		return NULL;
+	}
+	n->entries[0] = (struct entry){ .text = "" };
+	return n;
+}
+
+void names__free(struct names *n)
+{
+	if (!n)
+		return;
+	while (n->chunks) {
+		struct chunk *next = n->chunks->next;
+
+		free(n->chunks);
+		n->chunks = next;
+	}
+	free(n->entries);
+	free(n->slots);
+	free(n);
+}
+
+static uint32_t hash_of(const char *text, size_t len)
+{
+	return (uint32_t)XXH3_64bits(text, len);
+}
+
+/* Slot of the name, or the free slot where it belongs. */
+static uint32_t *names__slot(const struct names *n, const char *text, size_t len, uint32_t hash)
+{
+	uint32_t i = hash & n->slots_mask;
+
+	for (;; i = (i + 1) & n->slots_mask) {
+		uint32_t id = n->slots[i];
+		const struct entry *e = &n->entries[id];
+
+		if (!id || (e->hash == hash && e->len == len && !memcmp(e->text, text, len)))
+			return &n->slots[i];
+	}
+}
+
+static int names__grow(struct names *n)
+{
+	uint32_t mask = n->slots_mask * 2 + 1, *slots;
+	struct entry *entries;
+
+	if (n->last + 1 >= n->cap) {
+		entries = realloc(n->entries, 2 * (size_t)n->cap * sizeof(*entries));
+		if (!entries)
+			return -1;
+		n->entries = entries;
+		n->cap *= 2;
+	}
+	if ((uint64_t)n->last * 2 < n->slots_mask)
+		return 0;
+	slots = calloc((size_t)mask + 1, sizeof(*slots));
+	if (!slots)
+		return -1;
+	for (uint32_t id = 1; id <= n->last; id++) {
+		uint32_t i = n->entries[id].hash & mask;
+
+		while (slots[i])
+			i = (i + 1) & mask;
+		slots[i] = id;
+	}
+	free(n->slots);
+	n->slots = slots;
+	n->slots_mask = mask;
+	return 0;
+}
+
+static const char *names__store(struct names *n, const char *text, size_t len)
+{
+	struct chunk *c = n->chunks;
+	char *ret;
+
+	if (!c || c->size - c->used < len + 1) {
+		size_t size = len + 1 > CHUNK_BYTES ? len + 1 : CHUNK_BYTES;
+
+		c = malloc(sizeof(*c) + size);
+		if (!c)
+			return NULL;
+		c->next = n->chunks;
+		c->used = 0;
+		c->size = size;
+		n->chunks = c;
+	}
+	ret = c->bytes + c->used;
+	memcpy(ret, text, len);
+	ret[len] = '\0';
+	c->used += len + 1;
+	return ret;
+}
+
+name_id names__add_len(struct names *n, const char *text, size_t len)
+{
+	uint32_t *slot, hash;
+	const char *stored;
+
+	if (!len)
+		return NAME_NONE;
+	if (len > NAME_BYTES_MAX)
+		len = NAME_BYTES_MAX;
+	hash = hash_of(text, len);
+	slot = names__slot(n, text, len, hash);
+	if (*slot)
+		return (name_id){ *slot };
+	if (n->last >= NAMES_MAX - 1 && n->overflow.v) {
+		n->overflow_cnt++;
+		return n->overflow;
+	}
+	if (n->last == NAMES_MAX - 2 && !n->overflow.v) {
+		/* The last free place becomes "?", for this name and all that follow. */
+		n->overflow_cnt++;
+		text = "?";
+		len = 1;
+		hash = hash_of(text, len);
+		slot = names__slot(n, text, len, hash);
+		if (*slot)
+			return n->overflow = (name_id){ *slot };
+	}
+	if (names__grow(n) < 0)
+		return NAME_NONE;
+	stored = names__store(n, text, len);
+	if (!stored)
+		return NAME_NONE;
+	n->last++;
+	n->entries[n->last] = (struct entry){ .text = stored, .len = (uint32_t)len, .hash = hash };
+	*names__slot(n, text, len, hash) = n->last;
+	if (n->last == NAMES_MAX - 1)
+		n->overflow = (name_id){ n->last };
+	return (name_id){ n->last };
+}
+
+name_id names__add(struct names *n, const char *text)
+{
+	return text ? names__add_len(n, text, strlen(text)) : NAME_NONE;
+}
+
+name_id names__find(const struct names *n, const char *text)
+{
+	size_t len = strlen(text);
+
+	return (name_id){ len ? *names__slot(n, text, len, hash_of(text, len)) : 0 };
+}
+
+const char *names__get(const struct names *n, name_id id)
+{
+	return id.v <= n->last ? n->entries[id.v].text : "?";
+}
+
+size_t names__len(const struct names *n, name_id id)
+{
+	return id.v <= n->last ? n->entries[id.v].len : 1;
+}
+
+uint32_t names__last(const struct names *n)
+{
+	return n->last;
+}
+
+uint64_t names__overflow_cnt(const struct names *n)
+{
+	return n->overflow_cnt;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * names: every string that came from a target, interned once.
+ *
+ * An id is an index that never changes and is never reused, so it can stand in events and files;
+ * 0 is "no name" and reads as "". Ids are handed out densely from 1: a recording writes the names
+ * with ids above the last one it wrote. Bytes are kept as they came; views escape them.
+ * Not thread-safe. Holds at most NAMES_MAX names of NAME_BYTES_MAX bytes: longer ones are cut,
+ * further ones get NAMES_OVERFLOW ("?") and are counted by names__overflow_cnt().
+ */
+#ifndef MT_BASE_NAMES_H
+#define MT_BASE_NAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+	uint32_t v;
+} name_id;
+
+#define NAME_NONE ((name_id){ 0 })
+#define NAMES_MAX (1u << 20)
+#define NAME_BYTES_MAX 4096
+
+struct names;
+
+struct names *names__new(void); /* NULL: no memory */
+void names__free(struct names *n);
+/* Ids are equal iff the bytes are. NAME_NONE for an empty string or when memory ran out. */
+name_id names__add(struct names *n, const char *text);
+name_id names__add_len(struct names *n, const char *text, size_t len);
+/* 0 if it was never added. */
+name_id names__find(const struct names *n, const char *text);
+/* NUL-terminated, good as long as the table; "" for 0, "?" for an id that was never given out. */
+const char *names__get(const struct names *n, name_id id);
+size_t names__len(const struct names *n, name_id id); /* bytes, NUL not counted */
+uint32_t names__last(const struct names *n);	       /* highest id given out, 0 = none */
+uint64_t names__overflow_cnt(const struct names *n);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Each program gets a function of its own that starts with push, so that all of them can be set,
+ * timed in one thread and removed together (removing a probe waits for a grace period; one after the
+ * other would take a second). The best of several short rounds counts: the machine may be busy, and
+ * what disturbs only ever adds. What a hit costs inside a real job is more when its caches are full.
+ */
+#include "trace/calib.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define ROUNDS 7
+#define CALLS 60
+
+typedef uint64_t (*calib_fn)(void *a, const void *b, const void *c);
+
+/* Two copies of nothing, told apart by their first instruction. */
+#define CALIB_SITE(name, insns)                                                                    \
+	__asm__(".text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name             \
+		", @function\n" #name ":\n" insns "\nret\n.size " #name ", . - " #name "\n");      \
+	uint64_t name(void *a, const void *b, const void *c)
+
+#define PUSH "push %rbp\npop %rbp\nxor %eax, %eax"
+CALIB_SITE(mt_calib_op, PUSH);
+CALIB_SITE(mt_calib_node, PUSH);
+CALIB_SITE(mt_calib_fw_new, PUSH);
+CALIB_SITE(mt_calib_fw_delete, PUSH);
+CALIB_SITE(mt_calib_region_begin, PUSH);
+CALIB_SITE(mt_calib_region_end, PUSH);
+CALIB_SITE(mt_calib_host_free, PUSH);
+CALIB_SITE(mt_calib_host, PUSH);
+CALIB_SITE(mt_calib_usdt, PUSH);
+CALIB_SITE(mt_calib_nop, "nop\nxor %eax, %eax");
+CALIB_SITE(mt_calib_nop5, ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00\nxor %eax, %eax");
+CALIB_SITE(mt_calib_step, "test %rdi, %rdi\nxor %eax, %eax");
+
+static const struct {
+	enum mt_prog prog;
+	calib_fn fn;
+	int is_ret;
+	enum insn_class class; /* 0: the program's own cost; else the class's */
+} sites[] = {
+	{ MT_PROG_OP, mt_calib_op, 0, 0 },
+	{ MT_PROG_NODE, mt_calib_node, 0, 0 },
+	{ MT_PROG_FW_NEW, mt_calib_fw_new, 0, 0 },
+	{ MT_PROG_FW_DELETE, mt_calib_fw_delete, 0, 0 },
+	{ MT_PROG_REGION_BEGIN, mt_calib_region_begin, 0, 0 },
+	{ MT_PROG_REGION_END, mt_calib_region_end, 0, 0 },
+	{ MT_PROG_HOST_FREE, mt_calib_host_free, 0, 0 },
+	{ MT_PROG_HOST_ENTER, mt_calib_host, 0, 0 },
+	{ MT_PROG_HOST_RET, mt_calib_host, 1, 0 },
+	{ MT_PROG_USDT, mt_calib_usdt, 0, 0 },
+	{ MT_PROG_OP, mt_calib_nop, 0, INSN_NOP },
+	{ MT_PROG_OP, mt_calib_nop5, 0, INSN_NOP5 },
+	{ MT_PROG_OP, mt_calib_step, 0, INSN_STEPPED },
+};
+#define SITES_CNT (sizeof(sites) / sizeof(*sites))
+
+/* Arguments that make every program go its usual way: readable pointers, sizes that are not zero. */
+static const struct {
+	const char *ptr;
+	uint64_t len;
+} calib_name = { "calibration", 11 };
+static uint64_t calib_word = 1;
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+static unsigned time_fn(calib_fn fn, void (*discard)(void *), void *ctx)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int r = 0; r < ROUNDS; r++) {
+		uint64_t t0 = now_ns(), took;
+
+		for (int i = 0; i < CALLS; i++)
+			fn(&calib_word + (i & 1), &calib_name, &calib_word);
+		took = now_ns() - t0;
+		if (took < best)
+			best = took;
+		discard(ctx);
+	}
+	return (unsigned)(best / CALLS);
+}
+
+struct job {
+	const struct calib_ops *ops;
+	unsigned ns[SITES_CNT];
+};
+
+static void *timing_thread(void *arg)
+{
+	struct job *j = arg;
+
+	for (size_t i = 0; i < SITES_CNT; i++)
+		j->ns[i] = time_fn(sites[i].fn, j->ops->discard, j->ops->ctx);
+	return NULL;
+}
+
+/* Where a function of this program lies in its file: from our own maps. */
+static int offset_of(const void *fn, uint64_t *ret)
+{
+	uint64_t addr = (uint64_t)(uintptr_t)fn;
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	int r = -ENOENT;
+
+	if (!f)
+		return -errno;
+	while (r && fgets(line, sizeof(line), f)) {
+		unsigned long start, end, off;
+
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &off) == 3 && addr >= start && addr < end) {
+			*ret = addr - start + off;
+			r = 0;
+		}
+	}
+	fclose(f);
+	return r;
+}
+
+static int run_thread(struct job *j)
+{
+	pthread_t thread;
+	int r = pthread_create(&thread, NULL, timing_thread, j);
+
+	if (r)
+		return -r;
+	pthread_join(thread, NULL);
+	return 0;
+}
+
+int calib_run(struct calib *ret, const struct calib_ops *ops)
+{
+	struct job bare = { .ops = ops }, probed = { .ops = ops };
+	int r = 0;
+	uint64_t hits;
+
+	r = run_thread(&bare);
+	hits = ops->hits(ops->ctx, MT_PROG_OP);
+	for (size_t i = 0; !r && i < SITES_CNT; i++) {
+		uint64_t off = 0;
+
+		r = offset_of((const void *)(uintptr_t)sites[i].fn, &off);
+		if (!r)
+			r = ops->attach(ops->ctx, sites[i].prog, off, sites[i].is_ret);
+	}
+	if (!r)
+		r = run_thread(&probed);
+	if (!r && ops->hits(ops->ctx, MT_PROG_OP) == hits)
+		r = -EOPNOTSUPP;
+	if (r)
+		return r;
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < SITES_CNT; i++) {
+		unsigned ns = probed.ns[i] > bare.ns[i] ? probed.ns[i] - bare.ns[i] : 0;
+
+		if (sites[i].class)
+			ret->class_ns[sites[i].class] = ns;
+		else
+			ret->prog_ns[sites[i].prog] = ns;
+	}
+	ret->class_ns[INSN_EMULATED] = ret->prog_ns[MT_PROG_OP];
+	/* Both sat on one function: entry and return were timed together; share the sum evenly. */
+	ret->prog_ns[MT_PROG_HOST_ENTER] = ret->prog_ns[MT_PROG_HOST_RET] / 2;
+	ret->prog_ns[MT_PROG_HOST_RET] -= ret->prog_ns[MT_PROG_HOST_ENTER];
+	return 0;
+}
+
+unsigned calib__cost_ns(const struct calib *c, enum mt_prog prog, enum insn_class class)
+{
+	unsigned base = c->prog_ns[prog], push = c->class_ns[INSN_EMULATED], own = c->class_ns[class];
+
+	if (!base || !own || !push)
+		return base;
+	if (own >= push)
+		return base + (own - push);
+	return base > push - own ? base - (push - own) : base;
+}
+
+unsigned calib_time_mmap(void)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int r = 0; r < 4 * ROUNDS; r++) {
+		uint64_t t0 = now_ns(), took;
+
+		for (int i = 0; i < CALLS; i++) {
+			void *p = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+			if (p != MAP_FAILED)
+				munmap(p, 4096);
+		}
+		took = now_ns() - t0;
+		if (took < best)
+			best = took;
+	}
+	return (unsigned)(best / (2 * CALLS));
+}

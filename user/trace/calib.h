@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * calib: what one hit of each program costs on this machine, measured on memtrace's own process with
+ * the very programs that will run in the target, on functions of its own
+ * that begin with a push, a nop, a five-byte nop, and an instruction that must be single-stepped.
+ *
+ * The calls are made from a second thread: on kernels whose uprobe_multi pid filter only knew the
+ * main thread (6.6 to 6.9, fixed by 46ba0e49b642) nothing fires there, and the caller falls back.
+ */
+#ifndef MT_TRACE_CALIB_H
+#define MT_TRACE_CALIB_H
+
+#include <stdint.h>
+
+#include "memtrace/event.h"
+#include "plan/plan.h"
+
+struct calib_ops {
+	/* Sets `prog` on file offset `offset` of our own executable, in our own process; 0 or -errno.
+	 * The caller removes all of them after calib_run. */
+	int (*attach)(void *ctx, enum mt_prog prog, uint64_t offset, int is_ret);
+	void (*discard)(void *ctx); /* throws waiting records away */
+	uint64_t (*hits)(void *ctx, enum mt_prog prog);
+	void *ctx;
+};
+
+struct calib {
+	unsigned prog_ns[MT_PROG_MAX];	 /* on an emulated instruction (push), trap included */
+	unsigned class_ns[INSN_STEPPED + 1]; /* an operator probe on each class of instruction */
+};
+
+/* -EOPNOTSUPP: attached but nothing fired in the thread. Other -errno: could not attach. */
+int calib_run(struct calib *ret, const struct calib_ops *ops);
+/* Cost of one hit of `prog` on a site of class `c`. */
+unsigned calib__cost_ns(const struct calib *c, enum mt_prog prog, enum insn_class class);
+/* Time of `calls` mmap + munmap pairs, per call, in ns: called with and without the tracepoints on. */
+unsigned calib_time_mmap(void);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "trace/ring.h"
+
+#include <errno.h>
+#include <linux/bpf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CONSUMER_EVERY 64 /* records between two updates of the consumer position */
+
+int ring__init(struct ring *r, int fd, size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *p;
+
+	*r = (struct ring){ .fd = fd, .size = size };
+	p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		goto fail;
+	r->consumer = p;
+	p = mmap(NULL, page + 2 * size, PROT_READ, MAP_SHARED, fd, (off_t)page);
+	if (p == MAP_FAILED)
+		goto fail;
+	r->producer = p;
+	r->data = (const uint8_t *)p + page;
+	return 0;
+fail:
+	{
+		int e = -errno;
+
+		ring__done(r);
+		return e;
+	}
+}
+
+void ring__done(struct ring *r)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (r->consumer)
+		munmap(r->consumer, page);
+	if (r->producer)
+		munmap((void *)r->producer, page + 2 * r->size);
+	if (r->fd >= 0)
+		close(r->fd);
+	*r = (struct ring){ .fd = -1 };
+}
+
+int ring__is_empty(const struct ring *r)
+{
+	return __atomic_load_n(r->producer, __ATOMIC_ACQUIRE) == *r->consumer;
+}
+
+long ring__drain(struct ring *r, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx)
+{
+	unsigned long cons = *r->consumer, prod = __atomic_load_n(r->producer, __ATOMIC_ACQUIRE);
+	long n = 0;
+	int err = 0;
+
+	while (cons != prod && (size_t)n < max) {
+		const uint32_t *hdr = (const uint32_t *)(r->data + (cons & (r->size - 1)));
+		uint32_t len = __atomic_load_n(hdr, __ATOMIC_ACQUIRE);
+
+		if (len & BPF_RINGBUF_BUSY_BIT)
+			break; /* reserved, not yet submitted: all behind it waits */
+		if (!(len & BPF_RINGBUF_DISCARD_BIT)) {
+			err = fn(ctx, (const uint8_t *)hdr + BPF_RINGBUF_HDR_SZ, len);
+			n++;
+		}
+		len &= ~(BPF_RINGBUF_DISCARD_BIT | BPF_RINGBUF_BUSY_BIT);
+		cons += (len + BPF_RINGBUF_HDR_SZ + 7) & ~7u;
+		/* Now and then, so that the producer's line is not fought for at every record. */
+		if (!(n & (CONSUMER_EVERY - 1)))
+			__atomic_store_n(r->consumer, cons, __ATOMIC_RELEASE);
+		if (err < 0)
+			break;
+		if (cons == prod)
+			prod = __atomic_load_n(r->producer, __ATOMIC_ACQUIRE);
+	}
+	__atomic_store_n(r->consumer, cons, __ATOMIC_RELEASE);
+	return err < 0 ? err : n;
+}

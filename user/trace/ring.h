@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * ring: consumer of one BPF_MAP_TYPE_RINGBUF (kernel/bpf/ringbuf.c gives the layout). Our own, not
+ * libbpf's, because libbpf 1.1 can only drain a ring to its end, which under a fast producer is never.
+ */
+#ifndef MT_TRACE_RING_H
+#define MT_TRACE_RING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ring {
+	int fd;
+	size_t size;		/* bytes of data, a power of two */
+	unsigned long *consumer; /* one page, ours to write */
+	const unsigned long *producer; /* one page, then the data, mapped twice in a row */
+	const uint8_t *data;
+};
+
+/* Takes over fd. 0 or -errno. */
+int ring__init(struct ring *r, int fd, size_t size);
+void ring__done(struct ring *r);
+/* Up to max records to fn. Returns how many, or fn's first negative result. */
+long ring__drain(struct ring *r, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx);
+int ring__is_empty(const struct ring *r);
+
+#endif

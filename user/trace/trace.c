@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * One skeleton, loaded once; one link (uprobe_multi) or one pair of descriptors a site (perf) per
+ * group of sites of a plan with the same file and program. Files are kept open by (device, inode)
+ * and named to the kernel as /proc/self/fd/N: a forked child is attached with its parent's plan even
+ * when the parent, and with it /proc/PID/map_files, is gone, and deleted files work.
+ */
+#define LOG_MODULE "trace"
+#include "trace/trace.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "bpf/lib/shared.h"
+#include "memtrace.skel.h"
+#include "plan/plan.h"
+#include "trace/calib.h"
+#include "trace/closer.h"
+#include "trace/link.h"
+#include "trace/ring.h"
+
+#define RINGS_MAX 16
+#define RSS_STEP_BYTES (1u << 20)
+#define LIVE_MAX (1u << 20)
+#define SPEC_CALIB (MT_USDT_SPECS_MAX - 1)
+
+struct file {
+	uint64_t dev, ino;
+	int fd;
+};
+
+struct link {
+	pid_t pid;
+	int fds[2]; /* link, or perf event and link; -1 = none */
+};
+
+struct tracer {
+	struct tracer_opts opts;
+	struct mt_bpf *skel;
+	struct ring rings[RINGS_MAX];
+	unsigned rings_cnt;
+	size_t ring_size;
+	int epoll_fd;
+	int use_perf;
+	struct closer *closer;
+	struct link *links;
+	size_t links_cnt, links_cap;
+	struct file *files;
+	size_t files_cnt, files_cap;
+	struct mt_usdt_spec specs[MT_USDT_SPECS_MAX];
+	uint32_t specs_cnt;
+	struct calib calib;
+	unsigned kernel_ns; /* one hit of a kernel-side program */
+	enum insn_class prog_class[MT_PROG_MAX]; /* cheapest class among the sites set */
+	uint64_t sites_failed;
+};
+
+static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	char line[512];
+
+	if (level == LIBBPF_DEBUG || log_get_level() < LOG_DEBUG)
+		return 0;
+	vsnprintf(line, sizeof(line), fmt, ap);
+	log_debug("libbpf: %s", line);
+	return 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* --- programs ------------------------------------------------------------------------------- */
+
+static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
+{
+	switch (prog) {
+	case MT_PROG_FW_NEW: return skel->progs.mt_fw_new;
+	case MT_PROG_FW_DELETE: return skel->progs.mt_fw_delete;
+	case MT_PROG_FW_OOM: return skel->progs.mt_fw_oom;
+	case MT_PROG_OP: return skel->progs.mt_op;
+	case MT_PROG_NODE: return skel->progs.mt_node;
+	case MT_PROG_REGION_BEGIN: return skel->progs.mt_region_begin;
+	case MT_PROG_REGION_END: return skel->progs.mt_region_end;
+	case MT_PROG_HOST_FREE: return skel->progs.mt_host_free;
+	case MT_PROG_HOST_ENTER: return skel->progs.mt_host_enter;
+	case MT_PROG_HOST_RET: return skel->progs.mt_host_ret;
+	case MT_PROG_USDT: return skel->progs.mt_usdt;
+	default: return NULL;
+	}
+}
+
+static unsigned pow2_down(uint64_t v)
+{
+	unsigned p = 1;
+
+	while ((uint64_t)p * 2 <= v && p < 1u << 30)
+		p *= 2;
+	return p;
+}
+
+/* How many rings and how large each: one for every group of CPUs, 16 at most. */
+static void tracer__size_rings(struct tracer *t)
+{
+	uint64_t total = t->opts.ring_bytes ? t->opts.ring_bytes : TRACE_RING_BYTES_DEFAULT;
+	unsigned page = (unsigned)sysconf(_SC_PAGESIZE), rings = 1;
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+	while (rings < RINGS_MAX && (long)rings < cpus)
+		rings *= 2;
+	while (rings > 1 && total / rings < page)
+		rings /= 2;
+	t->rings_cnt = rings;
+	t->ring_size = pow2_down(total / rings);
+	if (t->ring_size < page)
+		t->ring_size = page;
+}
+
+static int tracer__make_rings(struct tracer *t, struct err *err)
+{
+	int outer = bpf_map__fd(t->skel->maps.rings);
+
+	for (uint32_t i = 0; i < t->rings_cnt; i++) {
+		struct epoll_event ev = { .events = EPOLLIN, .data.u32 = i };
+		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "mt_ring", 0, 0, (uint32_t)t->ring_size, NULL);
+		int r;
+
+		if (fd < 0) {
+			err_set(err, fd, "ring buffer of %zu bytes: %s", t->ring_size, strerror(-fd));
+			return err_hint(err, "choose a smaller --ring-size");
+		}
+		r = ring__init(&t->rings[i], fd, t->ring_size);
+		if (r < 0)
+			return err_set(err, r, "mapping a ring buffer: %s", strerror(-r));
+		if (bpf_map_update_elem(outer, &i, &fd, BPF_ANY) < 0 ||
+		    epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+			return err_set(err, -errno, "setting up ring %u: %s", i, strerror(errno));
+	}
+	return 0;
+}
+
+static int load_error(struct err *err, int r)
+{
+	if (r == -EPERM || r == -EACCES) {
+		err_set(err, r, "the kernel does not let us load BPF programs: %s", strerror(-r));
+		return err_hint(err, "run as root (sudo), or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE");
+	}
+	if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
+		err_set(err, -ENOTSUP, "this kernel has no BTF (/sys/kernel/btf/vmlinux is missing)");
+		return err_hint(err, "a kernel with CONFIG_DEBUG_INFO_BTF=y is needed; see memtrace doctor");
+	}
+	err_set(err, r, "loading the BPF programs: %s", strerror(-r));
+	return err_hint(err, "try again with -vv to see the kernel's words; kernel 5.15 or newer is needed");
+}
+
+static int tracer__load(struct tracer *t, struct err *err)
+{
+	struct bpf_program *prog;
+	int r;
+
+	t->skel = mt_bpf__open();
+	if (!t->skel)
+		return load_error(err, -errno);
+	t->skel->rodata->mt_config.min_size = t->opts.min_size;
+	t->skel->rodata->mt_config.ring_mask = t->rings_cnt - 1;
+	t->skel->rodata->mt_config.wake_bytes = (uint32_t)(t->ring_size / 4);
+	t->skel->rodata->mt_config.rss_step = RSS_STEP_BYTES;
+	if (t->opts.min_size)
+		bpf_map__set_max_entries(t->skel->maps.live, LIVE_MAX);
+	bpf_object__for_each_program(prog, t->skel->obj) {
+		int is_uprobe = bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE;
+
+		if (is_uprobe && !t->use_perf)
+			bpf_program__set_expected_attach_type(prog, LINK_ATTACH_UPROBE_MULTI);
+		if (!is_uprobe && !t->opts.kernel)
+			bpf_program__set_autoload(prog, false);
+	}
+	r = mt_bpf__load(t->skel);
+	if (r < 0)
+		return load_error(err, r);
+	return tracer__make_rings(t, err);
+}
+
+static void tracer__unload(struct tracer *t)
+{
+	for (unsigned i = 0; i < t->rings_cnt; i++)
+		ring__done(&t->rings[i]);
+	mt_bpf__destroy(t->skel);
+	t->skel = NULL;
+}
+
+/* --- calibration ---------------------------------------------------------------------------- */
+
+static int discard_record(void *ctx, const void *rec, size_t len)
+{
+	(void)ctx;
+	(void)rec;
+	(void)len;
+	return 0;
+}
+
+static void calib_discard(void *ctx)
+{
+	int more;
+
+	(void)tracer__drain(ctx, SIZE_MAX, discard_record, NULL, &more);
+}
+
+static uint64_t calib_hits(void *ctx, enum mt_prog prog)
+{
+	struct trace_counters c;
+
+	tracer__counters(ctx, &c);
+	return c.hits[prog];
+}
+
+static int tracer__add_link(struct tracer *t, pid_t pid, int fd0, int fd1)
+{
+	if (t->links_cnt == t->links_cap) {
+		size_t cap = t->links_cap ? 2 * t->links_cap : 64;
+		struct link *l = realloc(t->links, cap * sizeof(*l));
+
+		if (!l) {
+			close(fd0);
+			if (fd1 >= 0)
+				close(fd1);
+			return -ENOMEM;
+		}
+		t->links = l;
+		t->links_cap = cap;
+	}
+	t->links[t->links_cnt++] = (struct link){ .pid = pid, .fds = { fd0, fd1 } };
+	return 0;
+}
+
+/* Those of one process, or all (pid 0). Links before their perf events. */
+static void tracer__close_links(struct tracer *t, pid_t pid)
+{
+	size_t kept = 0, cnt = 0;
+	int *fds = malloc((2 * t->links_cnt + 1) * sizeof(*fds));
+
+	for (size_t i = 0; i < t->links_cnt; i++) {
+		struct link *l = &t->links[i];
+
+		if (pid && l->pid != pid) {
+			t->links[kept++] = *l;
+			continue;
+		}
+		for (int k = 1; k >= 0; k--) {
+			if (l->fds[k] < 0)
+				continue;
+			if (fds)
+				fds[cnt++] = l->fds[k];
+			else
+				close(l->fds[k]);
+		}
+	}
+	t->links_cnt = kept;
+	closer__add(t->closer, fds, cnt);
+	free(fds);
+}
+
+/* One site or many of one file: 0 or -errno. */
+static int tracer__link(struct tracer *t, pid_t pid, enum mt_prog prog, const char *path,
+			const uint64_t *offsets, const uint64_t *refs, const uint64_t *cookies, size_t cnt,
+			int is_ret)
+{
+	int prog_fd = bpf_program__fd(prog_of(t->skel, prog)), fds[2], r;
+
+	if (!t->use_perf) {
+		r = link_uprobe_multi(prog_fd, path, offsets, refs, cookies, cnt, is_ret, pid);
+		return r < 0 ? r : tracer__add_link(t, pid, r, -1);
+	}
+	for (size_t i = 0; i < cnt; i++) {
+		r = link_perf_uprobe(prog_fd, path, offsets[i], refs ? refs[i] : 0, cookies[i], is_ret, pid, fds);
+		if (!r)
+			r = tracer__add_link(t, pid, fds[0], fds[1]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int calib_attach(void *ctx, enum mt_prog prog, uint64_t offset, int is_ret)
+{
+	struct tracer *t = ctx;
+	uint64_t cookie = 0;
+
+	if (prog == MT_PROG_HOST_ENTER)
+		cookie = MT_HOST_MALLOC;
+	if (prog == MT_PROG_USDT)
+		cookie = SPEC_CALIB;
+	return tracer__link(t, getpid(), prog, "/proc/self/exe", &offset, NULL, &cookie, 1, is_ret);
+}
+
+static void tracer__calibrate_kernel(struct tracer *t)
+{
+	unsigned with, without;
+	uint32_t self = (uint32_t)getpid();
+	struct mt_target zero = { 0 };
+
+	if (!t->opts.kernel)
+		return;
+	without = calib_time_mmap();
+	(void)bpf_map_update_elem(bpf_map__fd(t->skel->maps.targets), &self, &zero, BPF_ANY);
+	t->skel->links.mt_sys_exit = bpf_program__attach(t->skel->progs.mt_sys_exit);
+	with = calib_time_mmap();
+	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &self);
+	t->kernel_ns = with > without ? with - without : 0;
+}
+
+static int tracer__calibrate(struct tracer *t)
+{
+	struct calib_ops ops = { calib_attach, calib_discard, calib_hits, t };
+	struct mt_usdt_spec spec = {
+		.kind = MT_EV_ALLOC,
+		.ptr = { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 8 },
+		.size = { .form = MT_ARG_REG, .reg = MT_REG_RSI, .bytes = 8 },
+		.device = { .form = MT_ARG_CONST, .value = -1, .bytes = 4, .is_signed = 1 },
+	};
+	uint32_t at = SPEC_CALIB;
+	int r;
+
+	r = bpf_map_update_elem(bpf_map__fd(t->skel->maps.specs), &at, &spec, BPF_ANY);
+	if (r < 0)
+		return r;
+	r = calib_run(&t->calib, &ops);
+	if (!r)
+		tracer__calibrate_kernel(t);
+	tracer__detach(t, getpid());
+	if (r < 0)
+		return r;
+	calib_discard(t);
+	memset(t->skel->bss->mt_counters, 0, sizeof(t->skel->bss->mt_counters));
+	return 0;
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static void raise_nofile(void)
+{
+	struct rlimit rl;
+
+	if (!getrlimit(RLIMIT_NOFILE, &rl)) {
+		rl.rlim_cur = rl.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &rl);
+	}
+}
+
+static int tracer__start(struct tracer *t, struct err *err)
+{
+	int r = tracer__load(t, err);
+
+	if (!r) {
+		r = tracer__calibrate(t);
+		if (r)
+			err_set(err, r, "attaching a uprobe to ourselves: %s", strerror(-r));
+	}
+	if (r)
+		tracer__unload(t);
+	return r;
+}
+
+static int tracer__attach_kernel(struct tracer *t, struct err *err)
+{
+	struct mt_bpf *s = t->skel;
+
+	if (!t->opts.kernel)
+		return 0;
+	s->links.mt_rss_stat = bpf_program__attach(s->progs.mt_rss_stat);
+	s->links.mt_process_exit = bpf_program__attach(s->progs.mt_process_exit);
+	if (!s->links.mt_rss_stat || !s->links.mt_process_exit || !s->links.mt_sys_exit)
+		return err_set(err, -errno, "attaching the kernel tracepoints: %s", strerror(errno));
+	return 0;
+}
+
+int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err *err)
+{
+	struct tracer *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t)
+		return err_set(err, -ENOMEM, "out of memory");
+	libbpf_set_print(libbpf_print);
+	raise_nofile();
+	t->opts = *opts;
+	t->use_perf = opts->force_perf;
+	t->closer = closer__new();
+	for (unsigned i = 0; i < RINGS_MAX; i++)
+		t->rings[i].fd = -1;
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (t->epoll_fd < 0) {
+		r = err_set(err, -errno, "epoll: %s", strerror(errno));
+		goto out;
+	}
+	tracer__size_rings(t);
+	r = tracer__start(t, err);
+	if (r < 0 && r != -EPERM && !t->use_perf) {
+		log_info("no usable uprobe_multi on this kernel (%s): one perf uprobe a site instead",
+			 strerror(-r));
+		t->use_perf = 1;
+		r = tracer__start(t, err);
+	}
+	if (!r)
+		r = tracer__attach_kernel(t, err);
+out:
+	if (r < 0) {
+		tracer__free(t);
+		return r;
+	}
+	log_debug("calibrated: operator %u ns, new %u, delete %u, usdt %u, malloc %u, single step %u, kernel %u",
+		  t->calib.prog_ns[MT_PROG_OP], t->calib.prog_ns[MT_PROG_FW_NEW],
+		  t->calib.prog_ns[MT_PROG_FW_DELETE], t->calib.prog_ns[MT_PROG_USDT],
+		  t->calib.prog_ns[MT_PROG_HOST_ENTER] + t->calib.prog_ns[MT_PROG_HOST_RET],
+		  t->calib.class_ns[INSN_STEPPED], t->kernel_ns);
+	*ret = t;
+	return 0;
+}
+
+void tracer__free(struct tracer *t)
+{
+	if (!t)
+		return;
+	tracer__close_links(t, 0);
+	closer__free(t->closer);
+	for (size_t i = 0; i < t->files_cnt; i++)
+		close(t->files[i].fd);
+	if (t->skel)
+		tracer__unload(t);
+	if (t->epoll_fd >= 0)
+		close(t->epoll_fd);
+	free(t->links);
+	free(t->files);
+	free(t);
+}
+
+/* --- attach --------------------------------------------------------------------------------- */
+
+/* An fd on the very file, kept for later plans of forked children; -errno. */
+static int tracer__file(struct tracer *t, const struct plan_lib *lib)
+{
+	int fd;
+
+	for (size_t i = 0; i < t->files_cnt; i++)
+		if (t->files[i].dev == lib->dev && t->files[i].ino == lib->ino)
+			return t->files[i].fd;
+	fd = open(lib->open_path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (t->files_cnt == t->files_cap) {
+		size_t cap = t->files_cap ? 2 * t->files_cap : 16;
+		struct file *f = realloc(t->files, cap * sizeof(*f));
+
+		if (!f) {
+			close(fd);
+			return -ENOMEM;
+		}
+		t->files = f;
+		t->files_cap = cap;
+	}
+	t->files[t->files_cnt++] = (struct file){ lib->dev, lib->ino, fd };
+	return fd;
+}
+
+/* Index in the map of specs of one equal to `s`, added if need be; -ENOSPC. */
+static int tracer__spec(struct tracer *t, const struct mt_usdt_spec *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->specs_cnt; i++)
+		if (!memcmp(&t->specs[i], s, sizeof(*s)))
+			return (int)i;
+	if (i >= SPEC_CALIB)
+		return -ENOSPC;
+	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.specs), &i, s, BPF_ANY) < 0)
+		return -errno;
+	t->specs[i] = *s;
+	t->specs_cnt++;
+	return (int)i;
+}
+
+struct group {
+	const struct site *sites;
+	size_t cnt;
+	uint64_t *offsets, *refs, *cookies;
+	int has_refs;
+};
+
+static int source_index(enum source s)
+{
+	return __builtin_ctz((unsigned)s);
+}
+
+/* Attaches group[from, to); a link refused as a whole is split until the culprits are alone. */
+static void tracer__attach_range(struct tracer *t, pid_t pid, const char *path, struct group *g, size_t from,
+				 size_t to, struct attach_stats *st, int *first_err)
+{
+	const struct site *s = &g->sites[from];
+	int r = tracer__link(t, pid, (enum mt_prog)s->prog, path, g->offsets + from,
+			     g->has_refs ? g->refs + from : NULL, g->cookies + from, to - from, s->is_ret);
+
+	if (r == 0) {
+		for (size_t i = from; i < to; i++) {
+			const struct site *a = &g->sites[i];
+			enum insn_class *c = &t->prog_class[a->prog];
+
+			if (!*c || a->insn_class < *c)
+				*c = a->insn_class;
+			st->attached_by_source[source_index(a->source)]++;
+		}
+		st->attached += to - from;
+		return;
+	}
+	if (to - from > 1 && r != -ESRCH) {
+		size_t mid = from + (to - from) / 2;
+
+		tracer__attach_range(t, pid, path, g, from, mid, st, first_err);
+		tracer__attach_range(t, pid, path, g, mid, to, st, first_err);
+		return;
+	}
+	log_debug("%s+0x%llx: %s", path, (unsigned long long)s->offset, strerror(-r));
+	st->failed += to - from;
+	if (!*first_err)
+		*first_err = r;
+}
+
+static int tracer__attach_group(struct tracer *t, pid_t pid, const struct plan *plan, struct group *g,
+				struct attach_stats *st, int *first_err)
+{
+	int fd = tracer__file(t, &plan->libs[g->sites->lib]);
+	char path[64];
+
+	if (fd < 0) {
+		st->failed += g->cnt;
+		if (!*first_err)
+			*first_err = fd;
+		return fd;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	g->has_refs = 0;
+	for (size_t i = 0; i < g->cnt; i++) {
+		const struct site *s = &g->sites[i];
+
+		g->offsets[i] = s->offset;
+		g->refs[i] = s->ref_ctr_offset;
+		g->cookies[i] = s->cookie;
+		g->has_refs |= s->ref_ctr_offset != 0;
+		if (s->prog == MT_PROG_USDT) {
+			int spec = s->cookie < plan->specs_cnt ? tracer__spec(t, &plan->specs[s->cookie]) :
+								 -EINVAL;
+			if (spec < 0) {
+				st->failed += g->cnt;
+				if (!*first_err)
+					*first_err = spec;
+				return spec;
+			}
+			g->cookies[i] = (uint64_t)spec;
+		}
+	}
+	tracer__attach_range(t, pid, path, g, 0, g->cnt, st, first_err);
+	return 0;
+}
+
+int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
+		   struct err *err)
+{
+	struct attach_stats st = { .way = t->use_perf };
+	size_t n = plan->sites_cnt ? plan->sites_cnt : 1;
+	struct group g = { 0 };
+	uint64_t t0 = now_ns();
+	int first_err = 0;
+
+	g.offsets = malloc(3 * n * sizeof(*g.offsets));
+	if (!g.offsets)
+		return err_set(err, -ENOMEM, "out of memory");
+	g.refs = g.offsets + n;
+	g.cookies = g.refs + n;
+	for (size_t i = 0; i < plan->sites_cnt; i += g.cnt) {
+		const struct site *s = &plan->sites[i];
+
+		g.sites = s;
+		for (g.cnt = 1; i + g.cnt < plan->sites_cnt; g.cnt++) {
+			const struct site *o = &plan->sites[i + g.cnt];
+
+			if (o->lib != s->lib || o->prog != s->prog || o->is_ret != s->is_ret)
+				break;
+		}
+		for (size_t k = 0; k < g.cnt; k++)
+			st.found_by_source[source_index(g.sites[k].source)]++;
+		(void)tracer__attach_group(t, pid, plan, &g, &st, &first_err);
+	}
+	free(g.offsets);
+	st.took_ns = now_ns() - t0;
+	t->sites_failed += st.failed;
+	*ret = st;
+	if (!st.attached && st.failed) {
+		err_set(err, first_err, "none of %u probes could be set in process %d: %s", st.failed, (int)pid,
+			strerror(-first_err));
+		return err_hint(err, first_err == -ESRCH ? "the process has ended" :
+						     "try -vv for the reason of each, or memtrace doctor");
+	}
+	return 0;
+}
+
+void tracer__detach(struct tracer *t, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+
+	tracer__close_links(t, pid);
+	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &key);
+}
+
+int tracer__follow(struct tracer *t, pid_t pid, struct err *err)
+{
+	struct mt_target zero = { 0 };
+	uint32_t key = (uint32_t)pid;
+
+	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.targets), &key, &zero, BPF_ANY) < 0)
+		return err_set(err, -errno, "following process %d: %s", (int)pid, strerror(errno));
+	return 0;
+}
+
+/* --- data ----------------------------------------------------------------------------------- */
+
+int tracer__fd(const struct tracer *t)
+{
+	return t->epoll_fd;
+}
+
+int tracer__drain(struct tracer *t, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		  int *ret_more)
+{
+	long n = 0;
+
+	*ret_more = 0;
+	for (unsigned i = 0; i < t->rings_cnt; i++) {
+		long r = ring__drain(&t->rings[i], max, fn, ctx);
+
+		if (r < 0)
+			return (int)r;
+		n += r;
+		if ((size_t)r >= max)
+			*ret_more = 1;
+	}
+	return n > INT32_MAX ? INT32_MAX : (int)n;
+}
+
+void tracer__counters(const struct tracer *t, struct trace_counters *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (size_t cpu = 0; cpu < MT_CPUS_MAX; cpu++) {
+		const struct mt_counters *c = &t->skel->bss->mt_counters[cpu];
+
+		for (unsigned i = 0; i < MT_PROG_MAX; i++)
+			ret->hits[i] += __atomic_load_n(&c->hits[i], __ATOMIC_RELAXED);
+		for (unsigned i = 0; i < MT_LOSS_MAX; i++)
+			ret->loss[i] += __atomic_load_n(&c->loss[i], __ATOMIC_RELAXED);
+	}
+	ret->loss[MT_LOSS_SITES] += t->sites_failed;
+	for (unsigned i = 0; i < MT_PROG_MAX; i++)
+		ret->cost_ns[i] = ret->hits[i] * tracer__cost_ns(t, (enum mt_prog)i);
+}
+
+unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
+{
+	if (prog >= MT_PROG_SYSCALL)
+		return t->kernel_ns;
+	return calib__cost_ns(&t->calib, prog, t->prog_class[prog] ? t->prog_class[prog] : INSN_EMULATED);
+}
+
+int trace_probe_features(struct trace_features *ret)
+{
+	struct tracer_opts opts = { .ring_bytes = 64 << 10, .kernel = 1 };
+	struct tracer *t = NULL;
+	struct err err = { 0 };
+
+	memset(ret, 0, sizeof(*ret));
+	ret->is_root = geteuid() == 0;
+	ret->has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
+	if (!tracer__new(&t, &opts, &err)) {
+		ret->has_uprobe_multi = !t->use_perf;
+		ret->ns_emulated = t->calib.class_ns[INSN_EMULATED];
+		ret->ns_stepped = t->calib.class_ns[INSN_STEPPED];
+		ret->ns_nop = t->calib.class_ns[INSN_NOP];
+		ret->has_perf_uprobe = t->use_perf;
+	} else {
+		snprintf(ret->error, sizeof(ret->error), "%.255s", err.msg);
+	}
+	tracer__free(t);
+	t = NULL;
+	opts.force_perf = 1;
+	opts.kernel = 0;
+	if (!ret->has_perf_uprobe && !tracer__new(&t, &opts, &err)) {
+		ret->has_perf_uprobe = 1;
+		tracer__free(t);
+	}
+	return 0;
+}

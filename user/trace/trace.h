@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * trace: the only room that knows libbpf and the BPF objects. Loads them, times its own probes on
+ * itself, sets the sites of a plan in a process, hands out raw ring records and counters.
+ *
+ * Nothing is left behind: every probe is a link that the kernel removes when its file descriptor is
+ * closed, by tracer__free or by the death of memtrace, whatever its cause.
+ */
+#ifndef MT_TRACE_TRACE_H
+#define MT_TRACE_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "memtrace/event.h"
+#include "memtrace/loss.h"
+
+struct err;
+struct plan;
+struct tracer;
+
+#define TRACE_RING_BYTES_DEFAULT (32ull << 20)
+#define TRACE_RING_BYTES_MIN 4096ull
+
+struct tracer_opts {
+	uint64_t ring_bytes; /* all rings together, rounded down to powers of two; 0 = default */
+	uint64_t min_size;   /* host allocations below this are not reported */
+	int force_perf;	     /* one perf uprobe a site, as on kernels before 6.6 */
+	int kernel;	     /* load the kernel-side programs (sys_exit, rss_stat, exit) */
+};
+
+/* -EPERM not allowed, -ENOTSUP no BTF or too old a kernel; each with a hint. Takes ~50 ms. */
+int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err *err);
+void tracer__free(struct tracer *t); /* detaches everything; NULL is fine */
+
+/* What became of a plan in one process. */
+struct attach_stats {
+	uint32_t attached, failed;
+	uint32_t attached_by_source[8], found_by_source[8]; /* index: bit number of enum source */
+	uint64_t took_ns;
+	int way; /* 0 uprobe_multi, 1 perf uprobes */
+};
+
+/*
+ * Sets every site of `plan` in process `pid`. May be called again for the same pid (new libraries).
+ * Sites that cannot be set are counted and logged; it is an error (with the first reason) only when
+ * none could be set although there were some.
+ */
+int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
+		   struct err *err);
+void tracer__detach(struct tracer *t, pid_t pid);
+/* Kernel-side programs see `pid` from now on. */
+int tracer__follow(struct tracer *t, pid_t pid, struct err *err);
+
+/* An epoll fd: readable when a ring passed its wake-up mark. Poll by time as well. */
+int tracer__fd(const struct tracer *t);
+/*
+ * Passes waiting records to fn, at most `max` a ring, ring by ring, in the order of reserve. fn gets
+ * bytes that only BPF programs of ours wrote, yet checks length and kind. Returns the number of
+ * records, or the first negative result of fn. *ret_more: 1 if a ring still holds records.
+ */
+int tracer__drain(struct tracer *t, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		  int *ret_more);
+
+struct trace_counters {
+	uint64_t hits[MT_PROG_MAX];
+	uint64_t cost_ns[MT_PROG_MAX]; /* hits × calibrated cost of one */
+	uint64_t loss[MT_LOSS_MAX];
+};
+void tracer__counters(const struct tracer *t, struct trace_counters *ret);
+/* Calibrated cost of one hit in ns, trap included, on the instruction class of the sites attached. */
+unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog);
+
+struct trace_features {
+	int is_root;
+	int has_btf;	      /* /sys/kernel/btf/vmlinux */
+	int has_uprobe_multi; /* kernel >= 6.6, and its pid filter covers all threads */
+	int has_perf_uprobe;
+	char error[256];      /* why loading failed, "" if it did not */
+	unsigned ns_emulated, ns_stepped, ns_nop; /* measured on this machine: one empty hit */
+};
+/* Loads a small program and tries. 0 even when nothing works: look at the fields. */
+int trace_probe_features(struct trace_features *ret);
+
+#endif
