@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "event/decode.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASHES_MIN 1024
+#define HASHES_MAX (4 * MT_NAMES_MAX) /* the BPF side stops at MT_NAMES_MAX */
+
+struct hash_name {
+	uint64_t hash; /* 0 = free */
+	name_id name;
+};
+
+struct vtables {
+	uint32_t pid;
+	size_t cnt;
+	struct decode_vtable *v; /* sorted by addr */
+};
+
+struct decode {
+	struct names *names;
+	struct hash_name *hashes;
+	size_t hashes_mask, hashes_cnt;
+	struct vtables *procs;
+	size_t procs_cnt;
+	size_t last_proc;
+	uint64_t bad_cnt;
+};
+
+struct decode *decode__new(struct names *names)
+{
+	struct decode *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->names = names;
+	d->hashes_mask = HASHES_MIN - 1;
+	d->hashes = calloc(HASHES_MIN, sizeof(*d->hashes));
+	if (!d->hashes) {
+		free(d);
+		return NULL;
+	}
+	return d;
+}
+
+void decode__free(struct decode *d)
+{
+	if (!d)
+		return;
+	for (size_t i = 0; i < d->procs_cnt; i++)
+		free(d->procs[i].v);
+	free(d->procs);
+	free(d->hashes);
+	free(d);
+}
+
+/* --- run-time names --------------------------------------------------------------------------- */
+
+static struct hash_name *hash_slot(struct hash_name *table, size_t mask, uint64_t hash)
+{
+	size_t i = hash & mask;
+
+	while (table[i].hash && table[i].hash != hash)
+		i = (i + 1) & mask;
+	return &table[i];
+}
+
+static int decode__grow(struct decode *d)
+{
+	size_t mask = d->hashes_mask * 2 + 1;
+	struct hash_name *table;
+
+	if (d->hashes_cnt * 2 <= d->hashes_mask)
+		return 0;
+	if (mask >= HASHES_MAX)
+		return d->hashes_cnt < d->hashes_mask ? 0 : -ENOSPC;
+	table = calloc(mask + 1, sizeof(*table));
+	if (!table)
+		return -ENOMEM;
+	for (size_t i = 0; i <= d->hashes_mask; i++)
+		if (d->hashes[i].hash)
+			*hash_slot(table, mask, d->hashes[i].hash) = d->hashes[i];
+	free(d->hashes);
+	d->hashes = table;
+	d->hashes_mask = mask;
+	return 0;
+}
+
+static int decode__add_name(struct decode *d, const struct mt_rec_name *r)
+{
+	size_t len = strnlen(r->text, sizeof(r->text));
+	struct hash_name *s;
+
+	if (!r->hash || decode__grow(d) < 0)
+		return 0;
+	s = hash_slot(d->hashes, d->hashes_mask, r->hash);
+	if (!s->hash) {
+		s->hash = r->hash;
+		d->hashes_cnt++;
+	}
+	s->name = names__add_len(d->names, r->text, len);
+	return 0;
+}
+
+void decode__resolve(struct decode *d, struct event *ev)
+{
+	if (ev->kind != MT_EV_OP_BEGIN && ev->kind != MT_EV_REGION_BEGIN && ev->kind != MT_EV_TAG)
+		return;
+	if (ev->size)
+		ev->name = hash_slot(d->hashes, d->hashes_mask, ev->size)->name;
+	if (!ev->name.v)
+		ev->name = names__add(d->names, "?"); /* unreadable, or its text was lost: counted there */
+	ev->size = 0;
+}
+
+/* --- backward nodes ---------------------------------------------------------------------------- */
+
+static struct vtables *decode__proc(struct decode *d, uint32_t pid)
+{
+	if (d->last_proc < d->procs_cnt && d->procs[d->last_proc].pid == pid)
+		return &d->procs[d->last_proc];
+	for (size_t i = 0; i < d->procs_cnt; i++) {
+		if (d->procs[i].pid == pid) {
+			d->last_proc = i;
+			return &d->procs[i];
+		}
+	}
+	return NULL;
+}
+
+static int by_addr(const void *a, const void *b)
+{
+	uint64_t x = ((const struct decode_vtable *)a)->addr, y = ((const struct decode_vtable *)b)->addr;
+
+	return x < y ? -1 : x > y;
+}
+
+int decode__add_vtables(struct decode *d, uint32_t pid, const struct decode_vtable *v, size_t cnt)
+{
+	struct vtables *p = decode__proc(d, pid);
+	struct decode_vtable *all;
+
+	if (!p) {
+		p = realloc(d->procs, (d->procs_cnt + 1) * sizeof(*p));
+		if (!p)
+			return -ENOMEM;
+		d->procs = p;
+		p = &d->procs[d->procs_cnt++];
+		*p = (struct vtables){ .pid = pid };
+	}
+	if (!cnt)
+		return 0;
+	all = realloc(p->v, (p->cnt + cnt) * sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	memcpy(all + p->cnt, v, cnt * sizeof(*all));
+	p->v = all;
+	p->cnt += cnt;
+	qsort(p->v, p->cnt, sizeof(*p->v), by_addr);
+	return 0;
+}
+
+void decode__drop_pid(struct decode *d, uint32_t pid)
+{
+	struct vtables *p = decode__proc(d, pid);
+
+	if (!p)
+		return;
+	free(p->v);
+	*p = d->procs[--d->procs_cnt];
+	d->last_proc = 0;
+}
+
+static name_id node_name(struct decode *d, uint32_t pid, uint64_t vtable)
+{
+	const struct vtables *p = decode__proc(d, pid);
+	struct decode_vtable key = { .addr = vtable }, *hit = NULL;
+
+	if (p && p->cnt)
+		hit = bsearch(&key, p->v, p->cnt, sizeof(key), by_addr);
+	/* Classes that no library exports: Python's own autograd functions, C++ extensions. */
+	return hit ? hit->name : names__add(d->names, "autograd node");
+}
+
+/* --- records -------------------------------------------------------------------------------------- */
+
+static size_t length_of(uint8_t kind)
+{
+	switch (kind) {
+	case MT_EV_FREE:
+	case MT_EV_OP:
+	case MT_EV_NODE:
+	case MT_EV_OP_BEGIN:
+	case MT_EV_OP_END:
+	case MT_EV_STEP:
+	case MT_EV_BRK:
+		return sizeof(struct mt_rec_addr);
+	case MT_EV_ALLOC:
+	case MT_EV_OOM:
+	case MT_EV_REGION_BEGIN:
+	case MT_EV_REGION_END:
+	case MT_EV_TAG:
+	case MT_EV_MMAP:
+	case MT_EV_MUNMAP:
+	case MT_EV_RSS:
+	case MT_EV_EXIT:
+		return sizeof(struct mt_rec_mem);
+	case MT_EV_NAME:
+		return sizeof(struct mt_rec_name);
+	default:
+		return 0;
+	}
+}
+
+/* The part of an event that depends on what the record's two words mean. */
+static void decode__words(struct decode *d, struct event *ev, uint64_t addr, uint64_t size)
+{
+	switch (ev->kind) {
+	case MT_EV_OP:
+		ev->name.v = addr <= names__last(d->names) ? (uint32_t)addr : 0;
+		break;
+	case MT_EV_NODE:
+		ev->name = node_name(d, ev->pid, addr);
+		break;
+	case MT_EV_OP_BEGIN:
+		ev->size = addr; /* the hash, until decode__resolve */
+		break;
+	case MT_EV_REGION_BEGIN:
+		ev->size = addr;
+		ev->aux = (uint32_t)size;
+		break;
+	case MT_EV_REGION_END:
+		ev->aux = (uint32_t)size;
+		break;
+	case MT_EV_OP_END:
+		break;
+	default:
+		ev->addr = addr;
+		ev->size = size;
+	}
+}
+
+int decode__record(struct decode *d, const void *rec, size_t len, struct event *ret)
+{
+	const struct mt_hdr *h = rec;
+	const struct mt_rec_mem *m = rec;
+	size_t want;
+
+	if (len < sizeof(*h) || !(want = length_of(h->kind)) || len != want) {
+		d->bad_cnt++;
+		return -EBADMSG;
+	}
+	if (h->kind == MT_EV_NAME)
+		return decode__add_name(d, rec);
+	*ret = (struct event){
+		.ts_ns = h->ts_ns,
+		.pid = h->pid,
+		.tid = h->tid,
+		.seq = h->seq,
+		.kind = h->kind,
+		.dev = h->dev,
+		.depth = h->depth,
+		.flags = h->flags,
+	};
+	decode__words(d, ret, m->addr, want == sizeof(*m) ? m->size : 0);
+	return 1;
+}
+
+uint64_t decode__bad_cnt(const struct decode *d)
+{
+	return d->bad_cnt;
+}

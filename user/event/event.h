@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * event: the one unit that flows from decode on: through order, into the model and into a
+ * recording, and out of it again. 48 bytes, plain data, no pointers.
+ *
+ * Everything that a report says follows from the sequence of events and the table of names alone.
+ * What is not seen by a probe (who the target is, what could be attached, what was lost, what the
+ * probes cost) is therefore an event too: kinds 64 and up, made on the user side.
+ */
+#ifndef MT_EVENT_EVENT_H
+#define MT_EVENT_EVENT_H
+
+#include <stdint.h>
+
+#include "base/names.h"
+#include "memtrace/event.h"
+#include "memtrace/loss.h"
+
+/* Kinds made on the user side; numbers are in recordings: append only. */
+enum ev_kind {
+	EV_BEGIN = 64, /* first event. pid = main target, addr = epoch_ns - monotonic_ns of the machine,
+			  size = number of CPUs, name = "version kernel-release hostname" */
+	EV_END = 65,   /* last event of a whole recording; aux = enum ev_end_reason */
+	EV_PROC = 66,  /* a process is followed; aux = parent pid (0 = unknown), name = comm,
+			  addr = name id of the command line, flags = enum ev_proc_how,
+			  size = start time in ns of CLOCK_BOOTTIME (tells reused pids apart) */
+	EV_COMM = 67,  /* process or thread renamed: name = comm */
+	EV_GONE = 68,  /* process left the trace: exited (aux = wait status) or detached (flags = 1) */
+	EV_LABEL = 69, /* pid, name = "RANK=3": a rank variable of its environment */
+	EV_COVER = 70, /* pid, name = source ("framework", "ops" …), addr = sites found,
+			  size = sites attached. The latest per (pid, source) counts. */
+	EV_NOTE = 71,  /* name = a sentence for the honesty block: something not visible, and why */
+	EV_COST = 72,  /* aux = enum mt_prog, addr = hits so far, size = their calibrated cost so far in ns */
+	EV_CPU = 73,   /* pid, size = CPU time of the process so far in ns (user + system) */
+	EV_LOSS = 74,  /* aux = enum mt_loss, size = count so far, kernel and decode and order together */
+	EV_TICK = 75,  /* nothing; time has passed (once a second, so that series have no holes) */
+	EV_SELF = 76,  /* memtrace itself: addr = its RSS in bytes, size = its CPU time so far in ns */
+	EV_MAX = 77,
+};
+
+enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2 };
+enum ev_proc_how { EV_PROC_ATTACHED = 0, EV_PROC_LAUNCHED = 1, EV_PROC_FORKED = 2, EV_PROC_EXECED = 3 };
+
+struct event {
+	uint64_t ts_ns; /* CLOCK_MONOTONIC; never decreases after order */
+	uint64_t addr;	/* as in enum mt_kind / ev_kind, hashes and cookies replaced by `name` */
+	uint64_t size;
+	uint32_t pid;
+	uint32_t tid;
+	uint32_t seq;  /* frame number, see memtrace/event.h */
+	name_id name;  /* operator, node, region, tag, comm …; 0 = none */
+	uint8_t kind;  /* enum mt_kind or ev_kind */
+	uint8_t dev;   /* enum mt_dev */
+	uint8_t depth; /* frames open; for REGION_BEGIN / END: also frames, regions are in `aux` */
+	uint8_t flags;
+	uint32_t aux;
+};
+
+/*
+ * By kind, after decode:
+ *   ALLOC      addr = pointer, size = bytes, dev, depth/seq = innermost open frame
+ *   FREE       addr = pointer, dev, depth/seq likewise
+ *   OOM        size = bytes asked for, dev
+ *   OP, NODE, OP_BEGIN    name; depth = frames under it, seq = its own number
+ *   OP_END     depth = frames that stay open
+ *   REGION_BEGIN          name, aux = regions open before it (its index)
+ *   REGION_END            aux = regions that stay open
+ *   STEP       addr = step number
+ *   TAG        addr = pointer, name = tag, dev
+ *   MMAP, MUNMAP, BRK, RSS, EXIT   as in memtrace/event.h
+ * MT_EV_NAME never leaves decode: names are in the table of names.
+ */
+
+_Static_assert(sizeof(struct event) == 48, "recordings and the order window count on it");
+
+/* A consumer of ordered events. 0, or -errno when the consumer itself cannot go on. */
+typedef int (*event_fn)(void *ctx, const struct event *ev);
+
+/* "alloc", "free", "op" … : the names used in JSON and in debug output; "?" if unknown. */
+const char *event_kind_name(uint8_t kind);
+/* "ring", "order" …; NULL if unused. */
+const char *loss_name(unsigned reason);
+/* "cpu", "host", "cuda:3" into buf (at least 16 bytes); returns buf. */
+const char *dev_name(uint8_t dev, char *buf);
+
+#endif

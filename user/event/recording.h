@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * recording: ordered events to a .mtr file and back. The bytes are described in
+ * include/memtrace/recording.h; this is the code.
+ *
+ * Writer: events are collected and written a frame at a time (by count or by age), each frame whole
+ * or not at all, so that a crash of either side loses at most the frame in memory.
+ * Reader: hostile input. Stops at the first frame that is torn or fails its checksum, and says so:
+ * everything before it is good.
+ */
+#ifndef MT_EVENT_RECORDING_H
+#define MT_EVENT_RECORDING_H
+
+#include <stdio.h>
+
+#include "event/event.h"
+
+struct err;
+struct rec_writer;
+struct rec_reader;
+
+/* `names` is borrowed: new ids are written with the frame that first may use them. `path` is
+ * created (O_EXCL semantics: an existing file is an error unless it is a .mtr or empty → truncated). */
+int rec_writer__open(struct rec_writer **ret, const char *path, const struct names *names, struct err *err);
+/*
+ * 0 or -errno (-ENOSPC …, message in err of the call that failed). After a failure the events of
+ * that frame are dropped and counted, and the next frame is tried again. Events must come ordered:
+ * a time before the last one's is recorded as the last one's.
+ */
+int rec_writer__add(struct rec_writer *w, const struct event *ev, struct err *err);
+/* Writes the pending frame now (once a second in live use). */
+int rec_writer__flush(struct rec_writer *w, struct err *err);
+/* Flush, end mark, fsync, close, free. NULL is fine. */
+int rec_writer__close(struct rec_writer *w, struct err *err);
+uint64_t rec_writer__bytes(const struct rec_writer *w);	  /* in the file so far */
+uint64_t rec_writer__events(const struct rec_writer *w);  /* added so far */
+uint64_t rec_writer__dropped(const struct rec_writer *w); /* not written because of an error */
+
+/* -EINVAL foreign file, -ENOTSUP newer version, -ENODATA no whole frame; each with message and hint. */
+int rec_reader__open(struct rec_reader **ret, const char *path, struct err *err);
+int rec_reader__open_mem(struct rec_reader **ret, const void *data, size_t len, struct err *err);
+void rec_reader__free(struct rec_reader *r);
+/*
+ * The next frame's events, already in order: pointer and count, good until the next call. Returns
+ * 1, 0 at the end, or -errno. Names are added to rec_reader__names() before the frame is returned.
+ */
+int rec_reader__next(struct rec_reader *r, const struct event **ret, size_t *ret_cnt, struct err *err);
+struct names *rec_reader__names(struct rec_reader *r);
+/* After the end: 1 if the file was cut or damaged (bytes not read in *ret_bytes), 0 if it ended well. */
+int rec_reader__truncated(const struct rec_reader *r, uint64_t *ret_bytes);
+/* Events that the writer could not write (disk full), as far as read. */
+uint64_t rec_reader__dropped(const struct rec_reader *r);
+/* 0..1 of the file read so far: for progress lines. */
+double rec_reader__progress(const struct rec_reader *r);
+
+#endif

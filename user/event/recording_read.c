@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The reading side. Frames are read with pread into a buffer, not mapped: a recording may still be
+ * growing, or be cut while it is read, and a mapping would answer that with SIGBUS.
+ *
+ * A frame that is not whole, not in sequence or not what the format says ends the reading: the
+ * events before it are given out, then rec_reader__truncated() tells how many bytes were left.
+ * Only what goes wrong outside of the file's contents (EIO, no memory) is an error.
+ */
+#include "event/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/err.h"
+#include "event/recording_frame.h"
+
+struct rec_reader {
+	int fd;		      /* -1: data */
+	const uint8_t *data;
+	uint64_t size, off;   /* off: after the last good frame */
+	struct mtr_frame head; /* of the frame in body */
+	const uint8_t *body;  /* in buf or data */
+	uint8_t *buf;
+	size_t buf_cap;
+	int loaded;	      /* head and body are the next frame, checked */
+	int ended;	      /* end mark seen */
+	int stopped;	      /* nothing further can be read */
+	uint32_t frame_no;
+	uint64_t events, dropped, last_ns, names_bytes;
+	struct rec_dec *dec;
+	struct names *names;
+};
+
+/* len bytes at off, which the caller knows to be below size: *ret points to them. */
+static int rec_reader__get(struct rec_reader *r, uint64_t off, void *buf, size_t len,
+			   const void **ret)
+{
+	size_t done = 0;
+
+	if (r->fd < 0) {
+		*ret = r->data + off;
+		return 0;
+	}
+	while (done < len) {
+		ssize_t n = pread(r->fd, (char *)buf + done, len - done, (off_t)(off + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return -ENODATA; /* became shorter */
+		done += (size_t)n;
+	}
+	*ret = buf;
+	return 0;
+}
+
+/* --- frames ---------------------------------------------------------------------------------- */
+
+static int rec_reader__check_head(const struct rec_reader *r)
+{
+	const struct mtr_frame *h = &r->head;
+
+	if (mtr_frame__check_header(h) < 0 || h->body_bytes > r->size - r->off - sizeof(*h))
+		return -ENODATA;
+	if (h->frame_no != r->frame_no || h->events_before != r->events ||
+	    h->dropped_before < r->dropped || h->name_first != names__last(r->names) + 1 ||
+	    (h->events && h->first_ts_ns < r->last_ns))
+		return -ENODATA;
+	return 0;
+}
+
+/* Loads the frame at off. 0, -ENODATA when there is no whole and right one, or another error. */
+static int rec_reader__load(struct rec_reader *r)
+{
+	const void *p;
+	int ret;
+
+	if (r->size - r->off < sizeof(r->head))
+		return -ENODATA;
+	ret = rec_reader__get(r, r->off, &r->head, sizeof(r->head), &p);
+	if (ret < 0)
+		return ret;
+	if (p != &r->head)
+		memcpy(&r->head, p, sizeof(r->head));
+	ret = rec_reader__check_head(r);
+	if (ret < 0)
+		return ret;
+	if (r->fd >= 0 && r->head.body_bytes > r->buf_cap) {
+		free(r->buf);
+		r->buf = malloc(r->head.body_bytes);
+		r->buf_cap = r->buf ? r->head.body_bytes : 0;
+		if (!r->buf)
+			return -ENOMEM;
+	}
+	ret = rec_reader__get(r, r->off + sizeof(r->head), r->buf, r->head.body_bytes, &p);
+	if (ret < 0)
+		return ret;
+	r->body = p;
+	if (mtr_frame__check_body(&r->head, r->body) < 0)
+		return -ENODATA;
+	r->loaded = 1;
+	return 0;
+}
+
+/* Decodes the loaded frame and steps over it. */
+static int rec_reader__decode(struct rec_reader *r, const struct event **ret)
+{
+	const struct mtr_frame *h = &r->head;
+	struct mtr_column names_col;
+	int res;
+
+	memcpy(&names_col, r->body + MTR_COL_NAMES * sizeof(names_col), sizeof(names_col));
+	r->names_bytes += names_col.raw_bytes;
+	if (r->names_bytes > MTR_NAMES_BYTES_MAX)
+		return -EINVAL;
+	res = rec_dec__frame(r->dec, h, r->body, r->names, ret);
+	if (res < 0)
+		return res;
+	r->loaded = 0;
+	r->off += sizeof(*h) + h->body_bytes;
+	r->frame_no++;
+	r->events += h->events;
+	r->dropped = h->dropped_before;
+	if (h->events)
+		r->last_ns = h->last_ts_ns;
+	if (h->flags & MTR_FRAME_END)
+		r->ended = r->stopped = 1;
+	return 0;
+}
+
+int rec_reader__next(struct rec_reader *r, const struct event **ret, size_t *ret_cnt,
+		     struct err *err)
+{
+	const struct event *events;
+	int res = 0;
+
+	while (!r->stopped) {
+		if (!r->loaded)
+			res = rec_reader__load(r);
+		if (res == 0)
+			res = rec_reader__decode(r, &events);
+		if (res < 0)
+			break;
+		if (r->head.events) {
+			*ret = events;
+			*ret_cnt = r->head.events;
+			return 1;
+		}
+	}
+	r->stopped = 1;
+	if (res == 0 || res == -ENODATA || res == -EINVAL)
+		return 0;
+	return err_set(err, res, "reading the recording at byte %llu: %s",
+		       (unsigned long long)r->off, strerror(-res));
+}
+
+/* --- open ------------------------------------------------------------------------------------ */
+
+static int foreign(struct err *err)
+{
+	err_set(err, -EINVAL, "not a memtrace recording");
+	err_hint(err, "recordings are made with: memtrace record -p PID -o FILE.mtr");
+	return -EINVAL;
+}
+
+static int no_frame(struct err *err, const char *what)
+{
+	err_set(err, -ENODATA, "%s", what);
+	err_hint(err, "the recording was cut before its first second was written; record again");
+	return -ENODATA;
+}
+
+static int rec_reader__check_file(struct rec_reader *r, struct err *err)
+{
+	struct mtr_file h = { 0 };
+	size_t have = r->size < sizeof(h) ? (size_t)r->size : sizeof(h);
+	const void *p;
+	int res;
+
+	if (!r->size)
+		return no_frame(err, "the file is empty");
+	res = rec_reader__get(r, 0, &h, have, &p);
+	if (res < 0)
+		return err_set(err, res, "cannot read: %s", strerror(-res));
+	if (p != &h)
+		memcpy(&h, p, have);
+	if (memcmp(h.magic, MTR_MAGIC, have < sizeof(h.magic) ? have : sizeof(h.magic)))
+		return foreign(err);
+	if (have >= offsetof(struct mtr_file, header_bytes) && h.version > MTR_VERSION) {
+		err_set(err, -ENOTSUP, "recording of format version %u, newer than %u", h.version,
+			MTR_VERSION);
+		err_hint(err, "read it with the memtrace that made it, or a newer one");
+		return -ENOTSUP;
+	}
+	if (have < sizeof(h))
+		return no_frame(err, "the recording has no whole frame");
+	if (h.header_bytes != sizeof(h) || !h.version ||
+	    h.checksum != XXH3_64bits(&h, offsetof(struct mtr_file, checksum)))
+		return foreign(err);
+	r->off = sizeof(h);
+	return 0;
+}
+
+static int rec_reader__start(struct rec_reader *r, struct err *err)
+{
+	int res;
+
+	r->dec = rec_dec__new();
+	r->names = names__new();
+	if (!r->dec || !r->names)
+		return err_set(err, -ENOMEM, "no memory to read a recording");
+	res = rec_reader__check_file(r, err);
+	if (res < 0)
+		return res;
+	res = rec_reader__load(r);
+	if (res == -ENODATA)
+		return no_frame(err, "the recording has no whole frame");
+	return res < 0 ? err_set(err, res, "cannot read: %s", strerror(-res)) : 0;
+}
+
+int rec_reader__open_mem(struct rec_reader **ret, const void *data, size_t len, struct err *err)
+{
+	struct rec_reader *r = calloc(1, sizeof(*r));
+	int res;
+
+	if (!r)
+		return err_set(err, -ENOMEM, "no memory to read a recording");
+	r->fd = -1;
+	r->data = data;
+	r->size = len;
+	res = rec_reader__start(r, err);
+	if (res < 0) {
+		rec_reader__free(r);
+		return res;
+	}
+	*ret = r;
+	return 0;
+}
+
+int rec_reader__open(struct rec_reader **ret, const char *path, struct err *err)
+{
+	struct rec_reader *r = calloc(1, sizeof(*r));
+	struct stat st;
+	int res = 0;
+
+	if (!r)
+		return err_set(err, -ENOMEM, "no memory to read a recording");
+	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (r->fd < 0 || fstat(r->fd, &st) < 0)
+		res = err_set(err, -errno, "cannot open: %s", strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		res = foreign(err);
+	else
+		r->size = (uint64_t)st.st_size;
+	if (res == 0)
+		res = rec_reader__start(r, err);
+	if (res < 0) {
+		rec_reader__free(r);
+		return err_wrap(err, res, "%s", path);
+	}
+	*ret = r;
+	return 0;
+}
+
+void rec_reader__free(struct rec_reader *r)
+{
+	if (!r)
+		return;
+	if (r->fd >= 0)
+		close(r->fd);
+	rec_dec__free(r->dec);
+	names__free(r->names);
+	free(r->buf);
+	free(r);
+}
+
+struct names *rec_reader__names(struct rec_reader *r)
+{
+	return r->names;
+}
+
+int rec_reader__truncated(const struct rec_reader *r, uint64_t *ret_bytes)
+{
+	*ret_bytes = r->size - r->off;
+	return !r->ended || r->size != r->off;
+}
+
+uint64_t rec_reader__dropped(const struct rec_reader *r)
+{
+	return r->dropped;
+}
+
+double rec_reader__progress(const struct rec_reader *r)
+{
+	return r->size ? (double)r->off / (double)r->size : 1.0;
+}

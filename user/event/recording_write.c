@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The writing side. Events wait in an array until a frame is full or a flush is asked for; a frame
+ * is one write at the end of the last whole frame. When that fails (disk full, quota, EIO) the file
+ * is cut back to the last whole frame and the events of the frame are counted as dropped: the
+ * recording stays readable, goes on when there is room again, and its later frames say how many
+ * events are missing. Names are not lost with it: they go with the next frame that can be written.
+ *
+ * The place to write is kept here, not taken from the file's end, so a torn frame that could not
+ * even be cut off is overwritten by the next one. A lock (flock) keeps two memtraces off one file.
+ */
+#include "event/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/err.h"
+#include "event/recording_frame.h"
+
+struct rec_writer {
+	int fd;
+	char *path;
+	const struct names *names;
+	uint32_t names_last;	 /* highest id in the file */
+	uint32_t names_known;	 /* highest id seen in the table */
+	uint64_t names_bytes;	 /* in the file, see MTR_NAMES_BYTES_MAX */
+	struct rec_enc *enc;
+	struct event *pending;
+	uint32_t pending_cnt;
+	uint32_t frame_no;
+	uint64_t last_ns;
+	uint64_t bytes;		 /* whole frames; where the next one goes */
+	uint64_t added, written, dropped;
+};
+
+static int write_at(int fd, const void *data, size_t len, uint64_t off)
+{
+	const char *p = data;
+
+	while (len) {
+		ssize_t n = pwrite(fd, p, len, (off_t)off);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		p += n;
+		len -= (size_t)n;
+		off += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* --- open ------------------------------------------------------------------------------------ */
+
+/* Is it ours to overwrite? Empty, or begins like a recording. */
+static int check_existing(int fd, const char *path, struct err *err)
+{
+	uint8_t magic[8];
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(err, -errno, "cannot stat %s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode)) {
+		err_set(err, -EINVAL, "%s is not a regular file", path);
+		err_hint(err, "a recording needs a file it can seek in; name one with -o");
+		return -EINVAL;
+	}
+	if (!st.st_size)
+		return 0;
+	n = pread(fd, magic, sizeof(magic), 0);
+	if (n == sizeof(magic) && !memcmp(magic, MTR_MAGIC, sizeof(magic)))
+		return 0;
+	err_set(err, -EEXIST, "%s exists and is not a memtrace recording", path);
+	err_hint(err, "it was left as it is; name another file with -o, or remove it first");
+	return -EEXIST;
+}
+
+static int open_file(const char *path, int *ret_created, struct err *err)
+{
+	const int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	int fd, r;
+
+	fd = open(path, flags | O_CREAT | O_EXCL, 0644);
+	*ret_created = fd >= 0;
+	if (fd < 0 && errno == EEXIST)
+		fd = open(path, flags);
+	if (fd < 0) {
+		r = err_set(err, -errno, "cannot create recording %s: %s", path, strerror(errno));
+		if (r == -EROFS || r == -EACCES || r == -ENOENT)
+			err_hint(err, "name a file in a directory you can write to with -o");
+		return r;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		r = err_set(err, -EBUSY, "%s is being written by another memtrace", path);
+		err_hint(err, "name another file with -o");
+	} else {
+		r = *ret_created ? 0 : check_existing(fd, path, err);
+	}
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	return fd;
+}
+
+static int rec_writer__begin(struct rec_writer *w, struct err *err)
+{
+	struct mtr_file h = { .version = MTR_VERSION, .header_bytes = sizeof(h) };
+	int r = 0;
+
+	memcpy(h.magic, MTR_MAGIC, sizeof(h.magic));
+	h.checksum = XXH3_64bits(&h, offsetof(struct mtr_file, checksum));
+	if (ftruncate(w->fd, 0) < 0)
+		r = -errno;
+	if (r == 0)
+		r = write_at(w->fd, &h, sizeof(h), 0);
+	if (r < 0)
+		return err_set(err, r, "cannot write recording %s: %s", w->path, strerror(-r));
+	w->bytes = sizeof(h);
+	return 0;
+}
+
+static void rec_writer__free(struct rec_writer *w)
+{
+	if (!w)
+		return;
+	if (w->fd >= 0)
+		close(w->fd);
+	rec_enc__free(w->enc);
+	free(w->pending);
+	free(w->path);
+	free(w);
+}
+
+int rec_writer__open(struct rec_writer **ret, const char *path, const struct names *names,
+		     struct err *err)
+{
+	struct rec_writer *w = calloc(1, sizeof(*w));
+	int r, created;
+
+	if (!w)
+		return err_set(err, -ENOMEM, "no memory for a recording");
+	w->fd = -1;
+	w->names = names;
+	w->path = strdup(path);
+	w->enc = rec_enc__new(0);
+	w->pending = malloc(MTR_FRAME_EVENTS_MAX * sizeof(*w->pending));
+	if (!w->path || !w->enc || !w->pending) {
+		rec_writer__free(w);
+		return err_set(err, -ENOMEM, "no memory for a recording");
+	}
+	r = open_file(path, &created, err);
+	if (r >= 0) {
+		w->fd = r;
+		r = rec_writer__begin(w, err);
+		if (r < 0 && created)
+			(void)unlink(path);
+	}
+	if (r < 0) {
+		rec_writer__free(w);
+		return r;
+	}
+	*ret = w;
+	return 0;
+}
+
+/* --- frames ---------------------------------------------------------------------------------- */
+
+static int rec_writer__fail(struct rec_writer *w, int r, struct err *err)
+{
+	if (ftruncate(w->fd, (off_t)w->bytes) < 0)
+		r = r ? r : -errno; /* the next frame overwrites what is torn */
+	err_set(err, r, "cannot write recording %s: %s", w->path, strerror(-r));
+	if (r == -ENOSPC || r == -EDQUOT)
+		err_hint(err, "the disk is full; what was written so far stays readable");
+	else if (r == -EFBIG)
+		err_hint(err, "the file size limit is reached (ulimit -f, or the file system's)");
+	return r;
+}
+
+static int rec_writer__frame(struct rec_writer *w, const struct event *events, uint32_t event_cnt,
+			     uint32_t name_cnt, uint16_t flags, struct err *err)
+{
+	struct rec_frame_in in = {
+		.events = events, .event_cnt = event_cnt, .names = w->names,
+		.name_first = w->names_last + 1, .name_cnt = name_cnt, .frame_no = w->frame_no,
+		.flags = flags, .events_before = w->written, .dropped_before = w->dropped,
+	};
+	const void *data;
+	size_t len;
+	int r;
+
+	rec_enc__frame(w->enc, &in, &data, &len);
+	r = write_at(w->fd, data, len, w->bytes);
+	if (r < 0)
+		return rec_writer__fail(w, r, err);
+	w->bytes += len;
+	w->frame_no++;
+	w->names_last += name_cnt;
+	w->written += event_cnt;
+	return 0;
+}
+
+/* Writes names until what is left fits into one frame: *ret_cnt names of *ret_bytes. */
+static int rec_writer__names(struct rec_writer *w, uint32_t *ret_cnt, size_t *ret_bytes,
+			     struct err *err)
+{
+	uint32_t last = names__last(w->names), cnt = 0;
+	size_t bytes = 0;
+	int r;
+
+	for (uint32_t id = w->names_last + 1; id <= last; id++) {
+		size_t len = names__len(w->names, (name_id){ id });
+
+		if (w->names_bytes + bytes + len + 2 > MTR_NAMES_BYTES_MAX)
+			return err_set(err, -E2BIG, "recording %s: too many names", w->path);
+		if (bytes + len + 2 > MTR_FRAME_NAMES_BYTES_MAX) {
+			r = rec_writer__frame(w, NULL, 0, cnt, 0, err);
+			if (r < 0)
+				return r;
+			w->names_bytes += bytes;
+			bytes = cnt = 0;
+		}
+		bytes += len + 2; /* the longest length takes 2 bytes */
+		cnt++;
+	}
+	*ret_cnt = cnt;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+int rec_writer__flush(struct rec_writer *w, struct err *err)
+{
+	uint32_t name_cnt = 0, cnt = w->pending_cnt;
+	size_t name_bytes = 0;
+	int r;
+
+	if (!cnt && names__last(w->names) == w->names_last)
+		return 0;
+	r = rec_writer__names(w, &name_cnt, &name_bytes, err);
+	if (r == 0)
+		r = rec_writer__frame(w, w->pending, cnt, name_cnt, 0, err);
+	if (r < 0)
+		w->dropped += cnt;
+	else
+		w->names_bytes += name_bytes;
+	w->pending_cnt = 0;
+	return r;
+}
+
+int rec_writer__add(struct rec_writer *w, const struct event *ev, struct err *err)
+{
+	struct event *to = &w->pending[w->pending_cnt];
+
+	w->added++;
+	if (ev->name.v > w->names_known) {
+		w->names_known = names__last(w->names);
+		if (ev->name.v > w->names_known) {
+			w->dropped++;
+			return err_set(err, -EINVAL, "event with a name that was never given out");
+		}
+	}
+	*to = *ev;
+	if (to->ts_ns < w->last_ns)
+		to->ts_ns = w->last_ns; /* the file promises that time does not go back */
+	w->last_ns = to->ts_ns;
+	if (++w->pending_cnt < MTR_FRAME_EVENTS_MAX)
+		return 0;
+	return rec_writer__flush(w, err);
+}
+
+int rec_writer__close(struct rec_writer *w, struct err *err)
+{
+	int r, r2;
+
+	if (!w)
+		return 0;
+	r = rec_writer__flush(w, err);
+	/* Also after a failure: it is small, and tells how much is missing. */
+	r2 = rec_writer__frame(w, NULL, 0, 0, MTR_FRAME_END, r < 0 ? NULL : err);
+	if (r == 0)
+		r = r2;
+	if (r == 0 && fsync(w->fd) < 0)
+		r = rec_writer__fail(w, -errno, err);
+	rec_writer__free(w);
+	return r;
+}
+
+uint64_t rec_writer__bytes(const struct rec_writer *w)
+{
+	return w->bytes;
+}
+
+uint64_t rec_writer__events(const struct rec_writer *w)
+{
+	return w->added;
+}
+
+uint64_t rec_writer__dropped(const struct rec_writer *w)
+{
+	return w->dropped;
+}
