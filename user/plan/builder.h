@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* builder: a plan in the making; what the files of plan/ share. */
+#ifndef MT_PLAN_BUILDER_H
+#define MT_PLAN_BUILDER_H
+
+#include "plan/plan.h"
+#include "plan/prologue.h"
+#include "plan/usdt.h"
+#include "target/elf.h"
+#include "target/target.h"
+
+#define PLAN_SITES_MAX (1u << 16)
+#define PLAN_NOTES_MAX 64
+
+struct builder {
+	struct plan *plan; /* being filled */
+	struct target *target;
+	struct names *names;
+	unsigned sources;
+	int has_nop5;
+	size_t sites_cap, vtables_cap;
+	/* the library that is looked at */
+	const struct lib *lib;
+	const struct elf *elf;
+	uint32_t lib_at; /* in plan->libs; UINT32_MAX: not there yet */
+	/* the malloc family's owner, chosen before; NULL: none */
+	const struct lib *host_lib;
+	struct usdt_pattern *patterns; /* user's first, then those known */
+	size_t patterns_cnt;
+	uint32_t rows_found; /* bit i: row i of the catalog */
+	uint32_t ops_found;
+	uint32_t exe_is_static, exe_is_stripped;
+};
+
+/*
+ * Adds a site to the current library; lib and sym are filled in. 0 or -errno. One too many for the
+ * plan is a note, not an error.
+ */
+int builder__add_site(struct builder *b, const struct site *site, const char *sym);
+/* One sentence about what will not be visible. */
+void builder__note(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void builder__cover(struct builder *b, enum source source, uint32_t wanted, uint32_t found);
+
+/* catalog.c */
+int catalog__plan_lib(struct builder *b);
+void catalog__cover(struct builder *b);
+int catalog__choose_host(struct builder *b, struct err *err);
+/* ops.c */
+int ops__plan_lib(struct builder *b);
+
+#endif

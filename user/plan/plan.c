@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Putting a plan together: each mapped file is opened once, asked for everything that the sources
+ * want of it, and closed again. A file that cannot be opened or is no ELF file costs a note at most;
+ * the plan fails only when the process is gone, memory is short, or nothing at all was found.
+ */
+#include "plan/plan.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define LOG_MODULE "plan"
+#include "base/err.h"
+#include "base/log.h"
+#include "plan/builder.h"
+
+/* --- names of things --------------------------------------------------------------------------------- */
+
+static const struct {
+	enum source source;
+	const char *name;
+} source_names[] = {
+	{ SRC_FRAMEWORK, "framework" }, { SRC_OPS, "ops" },   { SRC_REGIONS, "regions" },
+	{ SRC_KERNEL, "kernel" },	{ SRC_HOST, "host" }, { SRC_USDT, "usdt" },
+};
+#define SOURCES_CNT (sizeof(source_names) / sizeof(*source_names))
+
+const char *source_name(enum source one)
+{
+	for (size_t i = 0; i < SOURCES_CNT; i++)
+		if (source_names[i].source == one)
+			return source_names[i].name;
+	return "?";
+}
+
+const char *prog_name(enum mt_prog prog)
+{
+	static const char *const prog_names[MT_PROG_MAX] = {
+		[MT_PROG_FW_NEW] = "framework new",
+		[MT_PROG_FW_DELETE] = "framework delete",
+		[MT_PROG_FW_OOM] = "framework out of memory",
+		[MT_PROG_OP] = "op",
+		[MT_PROG_NODE] = "backward node",
+		[MT_PROG_REGION_BEGIN] = "region begin",
+		[MT_PROG_REGION_END] = "region end",
+		[MT_PROG_HOST_FREE] = "host free",
+		[MT_PROG_HOST_ENTER] = "host enter",
+		[MT_PROG_HOST_RET] = "host return",
+		[MT_PROG_USDT] = "usdt",
+		[MT_PROG_SYSCALL] = "syscall",
+		[MT_PROG_RSS] = "rss",
+		[MT_PROG_EXIT] = "exit",
+	};
+
+	return (unsigned)prog < MT_PROG_MAX && prog_names[prog] ? prog_names[prog] : "?";
+}
+
+static int source_parse(const char *name, size_t len, unsigned *mask, struct err *err)
+{
+	static const char *const planned[] = { "segments", "flow" };
+
+	for (size_t i = 0; i < SOURCES_CNT; i++)
+		if (strlen(source_names[i].name) == len && !memcmp(source_names[i].name, name, len)) {
+			*mask |= source_names[i].source;
+			return 0;
+		}
+	for (size_t i = 0; i < sizeof(planned) / sizeof(*planned); i++)
+		if (strlen(planned[i]) == len && !memcmp(planned[i], name, len))
+			return err_set(err, -ENOTSUP, "--probes %s is not in this version of memtrace",
+				       planned[i]);
+	err_set(err, -EINVAL, "--probes: there is no source \"%.*s\"", (int)(len < 40 ? len : 40), name);
+	err_hint(err, "one or more of framework,ops,regions,kernel,host,usdt, separated by commas");
+	return -EINVAL;
+}
+
+int sources_parse(const char *text, unsigned *ret_mask, struct err *err)
+{
+	unsigned mask = 0;
+
+	for (;;) {
+		size_t len = strcspn(text, ",");
+		int r = source_parse(text, len, &mask, err);
+
+		if (r < 0)
+			return r;
+		if (!text[len])
+			break;
+		text += len + 1;
+	}
+	*ret_mask = mask;
+	return 0;
+}
+
+/* --- the plan ------------------------------------------------------------------------------------------ */
+
+void plan__free(struct plan *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->libs_cnt; i++) {
+		free(p->libs[i].path);
+		free(p->libs[i].open_path);
+	}
+	for (size_t i = 0; i < p->notes_cnt; i++)
+		free(p->notes[i]);
+	free(p->libs);
+	free(p->sites);
+	free(p->vtables);
+	free(p->specs);
+	free(p->notes);
+	free(p);
+}
+
+const struct vtable *plan__find_vtable(const struct plan *p, uint64_t addr)
+{
+	size_t lo = 0, hi = p->vtables_cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (p->vtables[mid].addr < addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < p->vtables_cnt && p->vtables[lo].addr == addr ? &p->vtables[lo] : NULL;
+}
+
+static int vtable_cmp(const void *pa, const void *pb)
+{
+	const struct vtable *a = pa, *b = pb;
+
+	return a->addr < b->addr ? -1 : a->addr > b->addr;
+}
+
+static int site_cmp(const void *pa, const void *pb)
+{
+	const struct site *a = pa, *b = pb;
+
+	if (a->lib != b->lib)
+		return a->lib < b->lib ? -1 : 1;
+	if (a->prog != b->prog)
+		return a->prog < b->prog ? -1 : 1;
+	if (a->offset != b->offset)
+		return a->offset < b->offset ? -1 : 1;
+	return a->cookie < b->cookie ? -1 : a->cookie > b->cookie;
+}
+
+/*
+ * Sorts, and drops a second site of one program at one place: aliases (memalign and aligned_alloc of
+ * glibc are one function), functions that the linker has folded.
+ */
+static void plan__sort(struct plan *p)
+{
+	size_t n = 0;
+
+	if (p->vtables_cnt)
+		qsort(p->vtables, p->vtables_cnt, sizeof(*p->vtables), vtable_cmp);
+	if (p->sites_cnt)
+		qsort(p->sites, p->sites_cnt, sizeof(*p->sites), site_cmp);
+	for (size_t i = 0; i < p->sites_cnt; i++) {
+		const struct site *s = &p->sites[i], *last = n ? &p->sites[n - 1] : NULL;
+
+		if (last && last->lib == s->lib && last->prog == s->prog && last->offset == s->offset)
+			continue;
+		p->sites[n++] = *s;
+	}
+	p->sites_cnt = n;
+}
+
+/* --- builder --------------------------------------------------------------------------------------------- */
+
+void builder__note(struct builder *b, const char *fmt, ...)
+{
+	struct plan *p = b->plan;
+	char **notes, *text;
+	va_list ap;
+	int n;
+
+	if (p->notes_cnt == PLAN_NOTES_MAX)
+		return;
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	notes = realloc(p->notes, (p->notes_cnt + 1) * sizeof(*notes));
+	if (!notes) {
+		free(text);
+		return;
+	}
+	p->notes = notes;
+	notes[p->notes_cnt++] = text;
+}
+
+void builder__cover(struct builder *b, enum source source, uint32_t wanted, uint32_t found)
+{
+	struct plan *p = b->plan;
+
+	if (p->covers_cnt < sizeof(p->covers) / sizeof(*p->covers))
+		p->covers[p->covers_cnt++] = (struct plan_cover){ source, wanted, found };
+}
+
+/* The current library's entry in plan->libs, made at its first site. */
+static int builder__use_lib(struct builder *b)
+{
+	struct plan *p = b->plan;
+	struct plan_lib *libs, l = { .dev = b->lib->dev, .ino = b->lib->ino };
+	char path[PATH_MAX + 64];
+	struct err err = { 0 };
+	int r;
+
+	if (b->lib_at != UINT32_MAX)
+		return 0;
+	r = target__lib_path(b->target, b->lib, path, sizeof(path), &err);
+	if (r < 0)
+		return r;
+	libs = realloc(p->libs, (p->libs_cnt + 1) * sizeof(*libs));
+	if (!libs)
+		return -ENOMEM;
+	p->libs = libs;
+	l.path = strdup(b->lib->path);
+	l.open_path = strdup(path);
+	if (!l.path || !l.open_path) {
+		free(l.path);
+		free(l.open_path);
+		return -ENOMEM;
+	}
+	b->lib_at = (uint32_t)p->libs_cnt;
+	libs[p->libs_cnt++] = l;
+	return 0;
+}
+
+int builder__add_site(struct builder *b, const struct site *site, const char *sym)
+{
+	struct plan *p = b->plan;
+	int r = builder__use_lib(b);
+
+	if (r < 0)
+		return r;
+	if (p->sites_cnt == b->sites_cap) {
+		size_t cap = b->sites_cap ? b->sites_cap * 2 : 512;
+		struct site *sites;
+
+		if (cap > PLAN_SITES_MAX) {
+			builder__note(b, "%s: more than %u probe sites; the rest is not watched", b->lib->base,
+				      PLAN_SITES_MAX);
+			return 0;
+		}
+		sites = realloc(p->sites, cap * sizeof(*sites));
+		if (!sites)
+			return -ENOMEM;
+		p->sites = sites;
+		b->sites_cap = cap;
+	}
+	p->sites[p->sites_cnt] = *site;
+	p->sites[p->sites_cnt].lib = b->lib_at;
+	p->sites[p->sites_cnt].sym = names__add(b->names, sym);
+	p->sites_cnt++;
+	return 0;
+}
+
+static int builder__plan_elf(struct builder *b)
+{
+	int r = catalog__plan_lib(b);
+
+	if (b->lib->is_exe) {
+		b->exe_is_static = (uint32_t)elf__is_static(b->elf);
+		b->exe_is_stripped = (uint32_t)elf__is_stripped(b->elf);
+	}
+	if (r == 0 && (b->sources & (SRC_OPS | SRC_REGIONS)))
+		r = ops__plan_lib(b);
+	if (r == 0 && (b->sources & SRC_USDT))
+		r = usdt__plan_lib(b);
+	return r;
+}
+
+/* 0 also for a file that has to be left out. */
+static int builder__plan_lib(struct builder *b, const struct lib *lib, struct err *err)
+{
+	struct err why = { 0 };
+	struct elf *e;
+	int fd = target__open_lib(b->target, lib, &why), r;
+
+	if (fd == -ESRCH) {
+		if (err)
+			*err = why;
+		return fd;
+	}
+	if (fd < 0) {
+		builder__note(b, "%s", why.msg);
+		return 0;
+	}
+	r = elf__open(&e, fd, lib->path, &why);
+	if (r < 0) {
+		log_debug("%s", why.msg);
+		return r == -ENOMEM ? err_set(err, r, "out of memory") : 0;
+	}
+	b->lib = lib;
+	b->elf = e;
+	b->lib_at = UINT32_MAX;
+	r = builder__plan_elf(b);
+	elf__free(e);
+	b->elf = NULL;
+	if (r < 0)
+		return err_set(err, r, "planning %s: %s", lib->path, strerror(-r));
+	return 0;
+}
+
+static int builder__read_usdt(struct builder *b, const struct plan_opts *opts, struct err *err)
+{
+	const struct usdt_pattern *always;
+	size_t always_cnt = usdt_patterns_known(&always);
+
+	b->patterns = calloc(opts->usdt_cnt + always_cnt, sizeof(*b->patterns));
+	if (!b->patterns)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < opts->usdt_cnt; i++) {
+		int r = usdt_pattern_parse(opts->usdt[i], &b->patterns[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	memcpy(b->patterns + opts->usdt_cnt, always, always_cnt * sizeof(*always));
+	b->patterns_cnt = opts->usdt_cnt + always_cnt;
+	return 0;
+}
+
+static int kernel_has_nop5(void)
+{
+	struct utsname u;
+	unsigned major_nr, minor_nr;
+
+	return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major_nr, &minor_nr) == 2 &&
+	       (major_nr > 6 || (major_nr == 6 && minor_nr >= 18));
+}
+
+/* --- nothing found --------------------------------------------------------------------------------------- */
+
+static const char *exe_path(const struct target *t)
+{
+	const struct lib *libs;
+	size_t cnt = target__libs(t, &libs);
+
+	for (size_t i = 0; i < cnt; i++)
+		if (libs[i].is_exe)
+			return libs[i].path;
+	return target__comm(t);
+}
+
+static const struct usdt_pattern *users_pattern(const struct builder *b)
+{
+	return b->patterns_cnt && b->patterns[0].is_users ? &b->patterns[0] : NULL;
+}
+
+static int nothing_found(const struct builder *b, struct err *err)
+{
+	const struct lib *libs;
+	size_t cnt = target__libs(b->target, &libs);
+	int pid = (int)target__pid(b->target);
+	const char *exe = exe_path(b->target);
+
+	if (!cnt) {
+		err_set(err, -ENOENT, "process %d has no program mapped: it is a kernel thread or just ending", pid);
+		return -ENOENT;
+	}
+	if (b->exe_is_static && b->exe_is_stripped) {
+		err_set(err, -ENOENT, "process %d: %.200s is a static program without symbols", pid, exe);
+		err_hint(err, "what its allocator does cannot be seen from outside; --probes kernel shows the memory "
+			      "that the kernel gives it");
+		return -ENOENT;
+	}
+	err_set(err, -ENOENT, "process %d: no known allocator symbol in %.200s%s", pid, exe,
+		b->exe_is_static ? ", a static program" : " and its libraries");
+	if (users_pattern(b))
+		err_hint(err, "the USDT probe %s:%s is not there either; readelf -n FILE lists what a file has",
+			 users_pattern(b)->provider, users_pattern(b)->name);
+	else if (!(b->sources & SRC_HOST))
+		err_hint(err, "%s--probes host watches malloc and free",
+			 b->exe_is_static ? "" : "it has not loaded PyTorch (yet?); ");
+	else
+		err_hint(err, "is it a program with an allocator of its own? memtrace/usdt.h makes that visible; "
+			      "--probes kernel shows the memory that the kernel gives it");
+	return -ENOENT;
+}
+
+static void builder__finish(struct builder *b)
+{
+	catalog__cover(b);
+	if (b->sources & SRC_OPS)
+		builder__cover(b, SRC_OPS, b->ops_found, b->ops_found);
+	if (b->sources & SRC_USDT)
+		usdt__cover(b);
+	if ((b->sources & (SRC_FRAMEWORK | SRC_OPS)) && !b->ops_found && !(b->rows_found & 1))
+		builder__note(b, "PyTorch is not loaded: tensors and operators become visible when it is");
+	if ((b->sources & SRC_HOST) && !b->host_lib)
+		builder__note(b, "no library defines malloc and free: host memory is not visible");
+	if (b->exe_is_static)
+		builder__note(b, "the program is static%s: only what is linked into it can be seen",
+			      b->exe_is_stripped ? " and stripped" : "");
+	plan__sort(b->plan);
+}
+
+static int builder__run(struct builder *b, const struct plan_opts *opts, struct err *err)
+{
+	const struct lib *libs;
+	size_t cnt = target__libs(b->target, &libs);
+	int r = builder__read_usdt(b, opts, err);
+
+	if (r == 0 && (b->sources & SRC_HOST))
+		r = catalog__choose_host(b, err);
+	for (size_t i = 0; r == 0 && i < cnt; i++)
+		if (!opts->only_new_libs || libs[i].is_new)
+			r = builder__plan_lib(b, &libs[i], err);
+	if (r < 0)
+		return r;
+	if (!target__alive(b->target)) {
+		err_set(err, -ESRCH, "process %d ended while it was looked at", (int)target__pid(b->target));
+		return -ESRCH;
+	}
+	if (!b->plan->sites_cnt && !opts->only_new_libs && (b->sources & ~(unsigned)SRC_KERNEL))
+		return nothing_found(b, err);
+	if (!opts->only_new_libs)
+		builder__finish(b);
+	else
+		plan__sort(b->plan);
+	return 0;
+}
+
+int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opts, struct names *names,
+		struct err *err)
+{
+	struct builder b = {
+		.plan = calloc(1, sizeof(*b.plan)),
+		.target = t,
+		.names = names,
+		.sources = opts->sources | (opts->usdt_cnt ? SRC_USDT : 0),
+		.has_nop5 = kernel_has_nop5(),
+	};
+	int r;
+
+	if (!b.plan)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = builder__run(&b, opts, err);
+	free(b.patterns);
+	if (r < 0) {
+		plan__free(b.plan);
+		return r;
+	}
+	*ret = b.plan;
+	return 0;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * plan: which probes to set in one process: sites, in which file, at which instruction, running
+ * which program with which cookie, at what expected cost. Pure over (target, options): it sets
+ * nothing and needs no root beyond reading the target's files.
+ *
+ * The catalog (catalog.c) is one table: library × symbol → program, source. The prologue decoder
+ * (prologue.c) moves a site from a symbol's first instruction to the cheapest one that every call
+ * passes while the arguments are still where the calling convention put them.
+ */
+#ifndef MT_PLAN_PLAN_H
+#define MT_PLAN_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/names.h"
+#include "memtrace/event.h"
+
+struct err;
+struct target;
+
+/* Sources that --probes chooses; bits. */
+enum source {
+	SRC_FRAMEWORK = 1 << 0,
+	SRC_OPS = 1 << 1,
+	SRC_REGIONS = 1 << 2,
+	SRC_KERNEL = 1 << 3,
+	SRC_HOST = 1 << 4,
+	SRC_USDT = 1 << 5,
+};
+#define SRC_DEFAULT (SRC_FRAMEWORK | SRC_OPS | SRC_REGIONS | SRC_KERNEL | SRC_USDT)
+#define SRC_ALL (SRC_DEFAULT | SRC_HOST)
+
+const char *source_name(enum source one);	      /* "framework" … */
+const char *prog_name(enum mt_prog prog);	      /* "framework new", "op" …; "?" */
+/* "framework,ops" → bits; names of DESIGN that are not built yet give -ENOTSUP with a message. */
+int sources_parse(const char *text, unsigned *ret_mask, struct err *err);
+
+/* How the kernel executes the probed instruction: decides the cost of a hit. */
+enum insn_class {
+	INSN_NOP5 = 1,	 /* 0f 1f 44 00 00: optimised by kernel >= 6.18 */
+	INSN_NOP = 2,	 /* one-byte nop: emulated */
+	INSN_EMULATED = 3, /* push reg, jmp, jcc, call rel */
+	INSN_STEPPED = 4, /* everything else: single-stepped out of line, ten times dearer */
+};
+
+#define SITE_INSN_LEN 48
+
+struct site {
+	uint32_t lib;		 /* index into plan->libs */
+	uint32_t prog;		 /* enum mt_prog */
+	uint64_t offset;	 /* file offset of the probed instruction */
+	uint64_t ref_ctr_offset; /* USDT semaphore, 0 = none */
+	uint64_t cookie;	 /* OP: name_id.v; HOST_*: enum mt_host_fn; USDT: index into specs; else 0 */
+	name_id sym;		 /* what people call it: "aten::add.Tensor", "malloc", "memtrace:op_begin" */
+	enum source source;
+	uint8_t is_ret;		 /* a return probe */
+	uint8_t insn_class;	 /* enum insn_class */
+	uint8_t skipped;	 /* bytes after the symbol's first one */
+	uint16_t cost_ns;	 /* expected for one hit, from the table in prologue.c (FACTS: measured) */
+	char insn[SITE_INSN_LEN]; /* "push %rbp" */
+};
+
+struct plan_lib {
+	uint64_t dev, ino;
+	char *path;	 /* for people */
+	char *open_path; /* for the kernel: /proc/PID/map_files/… */
+};
+
+/* Backward nodes: value of an object's vtable pointer in this process → node name ("AddmmBackward0"). */
+struct vtable {
+	uint64_t addr;
+	name_id name;
+};
+
+/* Per source: what the catalog wanted, what the libraries had. */
+struct plan_cover {
+	enum source source;
+	uint32_t wanted, found;
+};
+
+struct plan {
+	struct plan_lib *libs;
+	size_t libs_cnt;
+	struct site *sites; /* grouped by (lib, prog) */
+	size_t sites_cnt;
+	struct vtable *vtables; /* sorted by addr */
+	size_t vtables_cnt;
+	struct mt_usdt_spec *specs; /* this plan's own; the tracer gives them final indices */
+	size_t specs_cnt;
+	struct plan_cover covers[8];
+	size_t covers_cnt;
+	char **notes; /* sentences about what will not be visible and why */
+	size_t notes_cnt;
+	uint32_t ops_left_out; /* operators that can neither allocate, write nor view */
+};
+
+struct plan_opts {
+	unsigned sources;
+	const char *const *usdt; /* --usdt PROVIDER:NAME[:ARG=meaning,…] */
+	size_t usdt_cnt;
+	int only_new_libs; /* plan just what target__refresh found newly mapped */
+};
+
+/*
+ * Names of operators, nodes and symbols are added to `names`. -ENOENT with a hint when the process
+ * has nothing to probe for the sources asked (unless only_new_libs, which then gives an empty plan).
+ */
+int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opts, struct names *names,
+		struct err *err);
+void plan__free(struct plan *p);
+const struct vtable *plan__find_vtable(const struct plan *p, uint64_t addr);
+/* Σ over sites is meaningless; this is the cost of one hit of class `c` in ns (entry or return pair). */
+unsigned insn_class_cost_ns(enum insn_class c, int is_ret);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * prologue: the cheapest instruction of a function's beginning to probe instead of the first one.
+ *
+ * Pure over bytes. The instruction chosen is passed exactly once by every call, with the registers
+ * asked for as they were at the entry. When in doubt it is the first one, which is always right.
+ */
+#ifndef MT_PLAN_PROLOGUE_H
+#define MT_PLAN_PROLOGUE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+#define REG_BIT(reg) (1u << (reg))
+#define ARG_REGS_ALL                                                                                   \
+	(REG_BIT(MT_REG_RDI) | REG_BIT(MT_REG_RSI) | REG_BIT(MT_REG_RDX) | REG_BIT(MT_REG_RCX) |        \
+	 REG_BIT(MT_REG_R8) | REG_BIT(MT_REG_R9))
+
+/* What a program reads at its site. */
+struct prologue_need {
+	uint32_t regs;	   /* REG_BIT()s that must be as at the entry */
+	int needs_ret_addr; /* rsp must still point at the return address; else pushes may have moved it */
+};
+
+struct prologue_site {
+	uint32_t skipped; /* bytes after the entry */
+	enum insn_class insn_class;
+	char insn[SITE_INSN_LEN]; /* AT&T text */
+};
+
+/*
+ * code: the function's bytes, code_len of them at hand, sym_size by its symbol (0 = unknown: only the
+ * first instruction is considered). offset: file offset of code, congruent to its address modulo the
+ * page size. has_nop5: this kernel optimises probes on a five-byte nop.
+ * 0, or -EINVAL when the first instruction cannot be decoded.
+ */
+int prologue_pick(const uint8_t *code, size_t code_len, uint64_t sym_size, uint64_t offset,
+		  const struct prologue_need *need, int has_nop5, struct prologue_site *ret);
+/* The instruction at one place, without a choice: for USDT sites. */
+int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, int has_nop5, struct prologue_site *ret);
+
+#endif

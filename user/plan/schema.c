@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Operator schemas.
+ *
+ * A library's mangled names tell C++ argument types, but not which arguments an operator writes,
+ * what it returns, nor where its overload's name begins. The schema does, and its text stands in
+ * .rodata: it is what the library registers at start. So .rodata is searched for ") -> ", and
+ * the string around each hit is taken if its head looks like one. at::_ops::X is then matched by
+ * X = NAME or NAME_OVERLOAD, as torchgen builds it. In torch 2.13 all 3,101 are found.
+ *
+ * Some texts stand there twice: once with "aten::" (older copies that the JIT keeps; taken only for
+ * want of another), and one pair differs in what is said to be written: the one that says more wins.
+ *
+ * Parsing must survive default values: str a="\"'\\", int[2] x=[0,1], so it knows quotes, escapes and
+ * brackets.
+ */
+#include "plan/schema.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- characters ------------------------------------------------------------------------------------ */
+
+static int is_name_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static struct text trim(struct text t)
+{
+	while (t.len && t.at[0] == ' ') {
+		t.at++;
+		t.len--;
+	}
+	while (t.len && t.at[t.len - 1] == ' ')
+		t.len--;
+	return t;
+}
+
+/* Index behind the quoted string that begins at i; t.len if it does not end. */
+static size_t skip_quoted(struct text t, size_t i)
+{
+	char quote = t.at[i++];
+
+	while (i < t.len && t.at[i] != quote)
+		i += t.at[i] == '\\' ? 2 : 1;
+	return i < t.len ? i + 1 : t.len;
+}
+
+/*
+ * Index of the first `c` from i on that is outside quotes and brackets; t.len if there is none or a
+ * bracket closes that was not opened. (`c` itself may be a closing bracket.)
+ */
+static size_t find_outside(struct text t, size_t i, char c)
+{
+	int depth = 0;
+
+	while (i < t.len) {
+		char ch = t.at[i];
+
+		if (ch == c && depth == 0)
+			return i;
+		if (ch == '"' || ch == '\'') {
+			i = skip_quoted(t, i);
+			continue;
+		}
+		if (ch == '(' || ch == '[' || ch == '{')
+			depth++;
+		else if ((ch == ')' || ch == ']' || ch == '}') && --depth < 0)
+			return t.len;
+		i++;
+	}
+	return t.len;
+}
+
+static int starts_with(struct text t, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return t.len >= n && !memcmp(t.at, prefix, n);
+}
+
+static int has_word(struct text t, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i + n <= t.len; i++)
+		if (!memcmp(t.at + i, word, n) && (i == 0 || !is_name_char(t.at[i - 1])) &&
+		    (i + n == t.len || !is_name_char(t.at[i + n])))
+			return 1;
+	return 0;
+}
+
+/* --- one schema -------------------------------------------------------------------------------------- */
+
+/* [NAMESPACE::]NAME[.OVERLOAD]( → position of the parenthesis, 0 if it is nothing of the kind. */
+static size_t parse_head(struct text t, struct schema *s)
+{
+	struct text *part = &s->name;
+	size_t from = 0, i;
+
+	s->ns = s->overload = s->name = (struct text){ t.at, 0 };
+	for (i = 0; i < t.len; i++) {
+		if (is_name_char(t.at[i]))
+			continue;
+		*part = (struct text){ t.at + from, i - from };
+		if (!part->len)
+			return 0;
+		if (t.at[i] == '(')
+			return i;
+		if (t.at[i] == '.' && part == &s->name) {
+			part = &s->overload;
+		} else if (t.at[i] == ':' && t.len - i > 1 && t.at[i + 1] == ':' && part == &s->name &&
+			   !s->ns.len) {
+			s->ns = s->name;
+			i++;
+		} else {
+			return 0;
+		}
+		from = i + 1;
+	}
+	return 0;
+}
+
+/* TYPE [NAME[=DEFAULT]] */
+static int parse_value(struct text t, int is_arg, struct schema_value *ret)
+{
+	struct schema_value v = { 0 };
+	size_t cut, paren;
+
+	t = trim(t);
+	t.len = find_outside(t, 0, '=');
+	t = trim(t);
+	v.type = t;
+	for (cut = t.len; cut && is_name_char(t.at[cut - 1]); cut--)
+		;
+	if (cut && cut < t.len && t.at[cut - 1] == ' ') {
+		v.name = (struct text){ t.at + cut, t.len - cut };
+		v.type = trim((struct text){ t.at, cut });
+	}
+	if (!v.type.len || (is_arg && !v.name.len))
+		return -EINVAL;
+	v.is_tensor = (uint8_t)has_word(v.type, "Tensor");
+	v.is_list = memchr(v.type.at, '[', v.type.len) != NULL;
+	v.is_optional = memchr(v.type.at, '?', v.type.len) != NULL;
+	/* an annotation stands right behind the type's name: Tensor(a!), not Dict(str, Tensor) */
+	for (paren = 0; paren < v.type.len && is_name_char(v.type.at[paren]); paren++)
+		;
+	if (starts_with(v.type, "Tensor(") && paren < v.type.len) {
+		size_t end = find_outside(v.type, paren + 1, ')');
+
+		v.is_alias = 1;
+		v.is_written = memchr(v.type.at + paren, '!', end - paren) != NULL;
+	}
+	*ret = v;
+	return 0;
+}
+
+static int parse_list(struct text t, int is_args, struct schema_value *values, size_t max, size_t *ret_cnt)
+{
+	size_t cnt = 0, at = 0;
+	int kwarg_only = 0;
+
+	if (!trim(t).len) {
+		*ret_cnt = 0;
+		return 0;
+	}
+	while (at <= t.len) {
+		size_t end = find_outside(t, at, ',');
+		struct text one = trim((struct text){ t.at + at, end - at });
+
+		at = end + 1;
+		if (one.len == 1 && one.at[0] == '*' && is_args) {
+			kwarg_only = 1;
+			continue;
+		}
+		if (one.len == 3 && !memcmp(one.at, "...", 3))
+			continue;
+		if (cnt == max || parse_value(one, is_args, &values[cnt]) < 0)
+			return -EINVAL;
+		values[cnt++].is_kwarg_only = (uint8_t)kwarg_only;
+	}
+	*ret_cnt = cnt;
+	return 0;
+}
+
+int schema_parse(const char *text, size_t len, struct schema *ret)
+{
+	struct text t = { text, len }, rets;
+	size_t open, close;
+
+	if (len > SCHEMA_BYTES_MAX)
+		return -EINVAL;
+	open = parse_head(t, ret);
+	if (!open)
+		return -EINVAL;
+	close = find_outside(t, open + 1, ')');
+	rets = (struct text){ t.at + close, t.len - close };
+	if (!starts_with(rets, ") -> "))
+		return -EINVAL;
+	if (parse_list((struct text){ t.at + open + 1, close - open - 1 }, 1, ret->args, SCHEMA_ARGS_MAX,
+		       &ret->args_cnt) < 0)
+		return -EINVAL;
+	rets = trim((struct text){ rets.at + 5, rets.len - 5 });
+	if (!rets.len)
+		return -EINVAL;
+	if (rets.at[0] == '(' && find_outside(rets, 1, ')') == rets.len - 1)
+		rets = (struct text){ rets.at + 1, rets.len - 2 };
+	return parse_list(rets, 0, ret->rets, SCHEMA_RETS_MAX, &ret->rets_cnt);
+}
+
+int schema__touches_memory(const struct schema *s)
+{
+	for (size_t i = 0; i < s->args_cnt; i++)
+		if (s->args[i].is_written)
+			return 1;
+	for (size_t i = 0; i < s->rets_cnt; i++)
+		if (s->rets[i].is_tensor)
+			return 1;
+	return 0;
+}
+
+/* --- all schemas of a library --------------------------------------------------------------------------- */
+
+struct entry {
+	struct text text;
+	struct text key; /* behind the namespace, NAME or NAME.OVERLOAD; '.' compares as '_' */
+	uint32_t writes;
+	uint32_t has_ns;
+};
+
+struct schema_index {
+	struct entry *entries; /* sorted by key, the best of equals first */
+	size_t cnt, cap;
+};
+
+static int key_cmp(struct text a, struct text b)
+{
+	size_t n = a.len < b.len ? a.len : b.len;
+
+	for (size_t i = 0; i < n; i++) {
+		int x = a.at[i] == '.' ? '_' : (unsigned char)a.at[i];
+		int y = b.at[i] == '.' ? '_' : (unsigned char)b.at[i];
+
+		if (x != y)
+			return x - y;
+	}
+	return a.len < b.len ? -1 : a.len > b.len;
+}
+
+static int entry_cmp(const void *pa, const void *pb)
+{
+	const struct entry *a = pa, *b = pb;
+	int r = key_cmp(a->key, b->key);
+
+	if (r)
+		return r;
+	if (a->has_ns != b->has_ns)
+		return a->has_ns < b->has_ns ? -1 : 1;
+	if (a->writes != b->writes)
+		return a->writes > b->writes ? -1 : 1;
+	return a->text.at < b->text.at ? -1 : a->text.at > b->text.at;
+}
+
+/* 0 also when the string is no schema of torch's own operators. */
+static int schema_index__add(struct schema_index *x, struct text t)
+{
+	struct schema s;
+	struct entry e = { .text = t };
+	size_t open = parse_head(t, &s);
+
+	if (!open || (s.ns.len && (s.ns.len != 4 || memcmp(s.ns.at, "aten", 4))))
+		return 0;
+	e.has_ns = s.ns.len != 0;
+	e.key = (struct text){ s.name.at, open - (size_t)(s.name.at - t.at) };
+	for (size_t i = open; i < t.len; i++)
+		e.writes += t.at[i] == '!';
+	if (x->cnt == x->cap) {
+		size_t cap = x->cap ? x->cap * 2 : 1024;
+		struct entry *p = realloc(x->entries, cap * sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		x->entries = p;
+		x->cap = cap;
+	}
+	x->entries[x->cnt++] = e;
+	return 0;
+}
+
+static int schema_index__scan(struct schema_index *x, const char *data, size_t len)
+{
+	static const char arrow[] = ") -> ";
+	const char *at = data, *end = data + len, *hit;
+
+	while (at < end && (hit = memmem(at, (size_t)(end - at), arrow, sizeof(arrow) - 1))) {
+		size_t back = (size_t)(hit - at) < SCHEMA_BYTES_MAX ? (size_t)(hit - at) : SCHEMA_BYTES_MAX;
+		const char *nul = memchr(hit, '\0', (size_t)(end - hit));
+		const char *from = back ? memrchr(hit - back, '\0', back) : NULL;
+		int r;
+
+		if (!nul)
+			break;
+		/* a string that begins where the search did begins behind a NUL, too */
+		from = from ? from + 1 : hit - back;
+		r = (size_t)(nul - from) <= SCHEMA_BYTES_MAX ?
+			    schema_index__add(x, (struct text){ from, (size_t)(nul - from) }) :
+			    0;
+		if (r < 0)
+			return r;
+		at = nul + 1;
+	}
+	return 0;
+}
+
+struct schema_index *schema_index__new(const uint8_t *data, size_t len)
+{
+	struct schema_index *x = calloc(1, sizeof(*x));
+
+	if (x && schema_index__scan(x, (const char *)data, len) < 0) {
+		schema_index__free(x);
+		return NULL;
+	}
+	if (x && x->cnt)
+		qsort(x->entries, x->cnt, sizeof(*x->entries), entry_cmp);
+	return x;
+}
+
+void schema_index__free(struct schema_index *x)
+{
+	if (!x)
+		return;
+	free(x->entries);
+	free(x);
+}
+
+int schema_index__find(const struct schema_index *x, const char *op, size_t op_len, struct text *ret)
+{
+	struct text key = { op, op_len };
+	size_t lo = 0, hi = x->cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (key_cmp(x->entries[mid].key, key) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == x->cnt || key_cmp(x->entries[lo].key, key))
+		return -ENOENT;
+	*ret = x->entries[lo].text;
+	return 0;
+}
+
+size_t schema_index__cnt(const struct schema_index *x)
+{
+	return x->cnt;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * schema: what an operator takes, writes and returns, from its schema text
+ *
+ *	[NAMESPACE::]NAME[.OVERLOAD](TYPE NAME[=DEFAULT], …) -> TYPE | (TYPE [NAME], …)
+ *
+ * and the schemas that stand as text in a library's read-only data. Nothing is copied: every
+ * struct text points into what was parsed. The text is hostile; bad text gives -EINVAL.
+ */
+#ifndef MT_PLAN_SCHEMA_H
+#define MT_PLAN_SCHEMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SCHEMA_ARGS_MAX 64 /* most in torch 2.13: 26 */
+#define SCHEMA_RETS_MAX 16
+#define SCHEMA_BYTES_MAX 4096
+
+struct text {
+	const char *at; /* not terminated */
+	size_t len;
+};
+
+/* One argument or result. */
+struct schema_value {
+	struct text type; /* "Tensor(a!)[]", "SymInt[2]?" */
+	struct text name; /* empty: a result without one */
+	uint8_t is_tensor;   /* a tensor, or a list or optional of such */
+	uint8_t is_list;
+	uint8_t is_optional;
+	uint8_t is_alias;    /* has an annotation: shares storage with whatever has the same letter */
+	uint8_t is_written;  /* annotation with '!' */
+	uint8_t is_kwarg_only;
+};
+
+struct schema {
+	struct text ns, name, overload; /* ns and overload may be empty */
+	struct schema_value args[SCHEMA_ARGS_MAX];
+	size_t args_cnt;
+	struct schema_value rets[SCHEMA_RETS_MAX];
+	size_t rets_cnt;
+};
+
+int schema_parse(const char *text, size_t len, struct schema *ret);
+/* Can a call allocate tensor memory, write a tensor or make a view? 0 = it need not be watched. */
+int schema__touches_memory(const struct schema *s);
+
+/* All schemas of a library, by the C++ name of their operator ("add_Tensor"). */
+struct schema_index;
+
+/* `data` (read-only data of the library) is borrowed for the life of the index. NULL: no memory. */
+struct schema_index *schema_index__new(const uint8_t *data, size_t len);
+void schema_index__free(struct schema_index *x);
+/* The schema text of at::_ops::<op>: 0 or -ENOENT. */
+int schema_index__find(const struct schema_index *x, const char *op, size_t op_len, struct text *ret);
+size_t schema_index__cnt(const struct schema_index *x);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* usdt: which USDT probes are wanted and what their arguments mean; private to plan/. */
+#ifndef MT_PLAN_USDT_H
+#define MT_PLAN_USDT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memtrace/event.h"
+
+struct err;
+struct builder;
+
+#define USDT_NAME_MAX 64
+#define USDT_NO_ARG (-1)
+
+struct usdt_pattern {
+	char provider[USDT_NAME_MAX], name[USDT_NAME_MAX];
+	uint8_t kind; /* enum mt_kind */
+	int8_t ptr, size, device, text; /* argument numbers or USDT_NO_ARG; STEP: ptr is the number */
+	uint8_t is_users; /* asked for by --usdt */
+	uint32_t sites;
+};
+
+/* "PROVIDER:NAME[:ARG=meaning,…]": 0, or -EINVAL with a message that teaches the syntax. */
+int usdt_pattern_parse(const char *text, struct usdt_pattern *ret, struct err *err);
+/* Those that are always wanted; returns how many. */
+size_t usdt_patterns_known(const struct usdt_pattern **ret);
+/* Sites of the current library. */
+int usdt__plan_lib(struct builder *b);
+void usdt__cover(struct builder *b);
+
+#endif

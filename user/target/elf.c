@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * ELF files, mapped.
+ *
+ * libelf would do, but it converts whole sections into memory of its own before it gives out the
+ * first symbol, and a hostile file is then its problem to survive, not ours to test. What is needed
+ * here is little: headers (copied once, they may be unaligned), file offset ↔ vaddr through PT_LOAD,
+ * sections by name. Symbols are in elf_sym.c, SDT notes in elf_note.c. Nothing of a 430 MB library
+ * is read but the pages that a question touches.
+ *
+ * Every offset goes through elf__has(). What that cannot catch: a file that is truncated while it is
+ * mapped gives SIGBUS, as for every program that maps it, the target first of all.
+ */
+#include "target/elf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "target/elf_file.h"
+
+#define PAGE 4096ull
+
+/* --- opening --------------------------------------------------------------------------------------- */
+
+static const char *what_is_it(const uint8_t *d, size_t len)
+{
+	if (len == 0)
+		return "it is empty";
+	if (len >= 2 && d[0] == '#' && d[1] == '!')
+		return "it is a script";
+	if (len < EI_NIDENT || memcmp(d, ELFMAG, SELFMAG))
+		return "it is not an ELF file";
+	if (d[EI_CLASS] == ELFCLASS32)
+		return "it is a 32-bit program; memtrace reads 64-bit ones";
+	if (d[EI_DATA] != ELFDATA2LSB || d[EI_CLASS] != ELFCLASS64)
+		return "it is an ELF file of a foreign byte order or class";
+	if (len < sizeof(Elf64_Ehdr))
+		return "it is cut inside its header";
+	return NULL;
+}
+
+static int elf__copy_table(const struct elf *e, uint64_t off, size_t cnt, size_t entry, size_t want, void **ret)
+{
+	*ret = NULL;
+	if (!cnt)
+		return 0;
+	if (entry != want || !elf__has(e, off, (uint64_t)cnt * want))
+		return -ENOEXEC;
+	*ret = malloc(cnt * want);
+	if (!*ret)
+		return -ENOMEM;
+	memcpy(*ret, e->data + off, cnt * want);
+	return 0;
+}
+
+/* More than 65,279 sections: the count is in section 0. */
+static size_t elf__sections_cnt(const struct elf *e)
+{
+	Elf64_Shdr first;
+
+	if (e->ehdr.e_shnum || !e->ehdr.e_shoff || !elf__has(e, e->ehdr.e_shoff, sizeof(first)))
+		return e->ehdr.e_shnum;
+	memcpy(&first, e->data + e->ehdr.e_shoff, sizeof(first));
+	return first.sh_size <= e->len / sizeof(first) ? first.sh_size : 0;
+}
+
+static int elf__parse(struct elf *e, const char *label, struct err *err)
+{
+	const char *wrong = what_is_it(e->data, e->len);
+	size_t sections;
+	int r;
+
+	if (!wrong) {
+		memcpy(&e->ehdr, e->data, sizeof(e->ehdr));
+		if (e->ehdr.e_machine != EM_X86_64)
+			wrong = "it is for another processor than x86-64";
+		else if (e->ehdr.e_type != ET_EXEC && e->ehdr.e_type != ET_DYN)
+			wrong = "it is neither a program nor a shared library";
+	}
+	if (wrong)
+		return err_set(err, -ENOEXEC, "cannot read %s: %s", label, wrong);
+	r = elf__copy_table(e, e->ehdr.e_phoff, e->ehdr.e_phnum, e->ehdr.e_phentsize, sizeof(Elf64_Phdr),
+			    (void **)&e->phdrs);
+	if (r < 0)
+		return err_set(err, r, "cannot read %s: its program headers are damaged", label);
+	e->phdrs_cnt = e->ehdr.e_phnum;
+	/* Sections are a convenience: a file that was cut behind its segments still runs. */
+	sections = elf__sections_cnt(e);
+	r = elf__copy_table(e, e->ehdr.e_shoff, sections, e->ehdr.e_shentsize, sizeof(Elf64_Shdr),
+			    (void **)&e->shdrs);
+	if (r == -ENOMEM)
+		return err_set(err, r, "out of memory");
+	e->shdrs_cnt = r < 0 ? 0 : sections;
+	elf__find_tables(e);
+	return 0;
+}
+
+int elf__open_mem(struct elf **ret, const void *data, size_t len, const char *label, struct err *err)
+{
+	struct elf *e = calloc(1, sizeof(*e));
+	int r;
+
+	if (!e)
+		return err_set(err, -ENOMEM, "out of memory");
+	e->data = data;
+	e->len = len;
+	r = elf__parse(e, label, err);
+	if (r < 0) {
+		elf__free(e);
+		return r;
+	}
+	*ret = e;
+	return 0;
+}
+
+int elf__open(struct elf **ret, int fd, const char *label, struct err *err)
+{
+	struct stat st;
+	void *map = NULL;
+	int r = 0;
+
+	if (fstat(fd, &st) < 0)
+		r = -errno;
+	else if (!S_ISREG(st.st_mode))
+		r = -ENOEXEC;
+	else if (st.st_size > 0)
+		map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (map == MAP_FAILED)
+		r = -errno;
+	close(fd);
+	if (r < 0)
+		return err_set(err, r, "cannot read %s: %s", label,
+			       r == -ENOEXEC ? "it is not a regular file" : strerror(-r));
+	r = elf__open_mem(ret, map, (size_t)st.st_size, label, err);
+	if (r < 0) {
+		if (map)
+			munmap(map, (size_t)st.st_size);
+		return r;
+	}
+	(*ret)->is_mapped = 1;
+	return 0;
+}
+
+void elf__free(struct elf *e)
+{
+	if (!e)
+		return;
+	if (e->is_mapped)
+		munmap((void *)e->data, e->len);
+	free(e->phdrs);
+	free(e->shdrs);
+	free(e);
+}
+
+/* --- sections -------------------------------------------------------------------------------------- */
+
+struct span elf__section_span(const struct elf *e, size_t i)
+{
+	const Elf64_Shdr *s = &e->shdrs[i];
+
+	if (i >= e->shdrs_cnt || s->sh_type == SHT_NOBITS || !elf__has(e, s->sh_offset, s->sh_size))
+		return (struct span){ 0, 0 };
+	return (struct span){ s->sh_offset, s->sh_size };
+}
+
+const char *elf__string(const struct elf *e, struct span table, uint64_t at)
+{
+	const char *s;
+
+	if (at >= table.len)
+		return NULL;
+	s = (const char *)e->data + table.off + at;
+	return memchr(s, '\0', table.len - at) ? s : NULL;
+}
+
+int elf__section_is(const struct elf *e, size_t i, const char *name)
+{
+	size_t strs = e->ehdr.e_shstrndx;
+	const char *s;
+
+	if (strs == SHN_XINDEX && e->shdrs_cnt)
+		strs = e->shdrs[0].sh_link;
+	if (i >= e->shdrs_cnt || strs >= e->shdrs_cnt)
+		return 0;
+	s = elf__string(e, elf__section_span(e, strs), e->shdrs[i].sh_name);
+	return s && !strcmp(s, name);
+}
+
+int elf__section(const struct elf *e, const char *name, const uint8_t **ret, size_t *ret_len,
+		 uint64_t *ret_vaddr)
+{
+	for (size_t i = 1; i < e->shdrs_cnt; i++) {
+		struct span s;
+
+		if (!elf__section_is(e, i, name))
+			continue;
+		s = elf__section_span(e, i);
+		*ret = e->data + s.off;
+		*ret_len = s.len;
+		*ret_vaddr = e->shdrs[i].sh_addr;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+const uint8_t *elf__bytes(const struct elf *e, uint64_t offset, size_t *ret_len)
+{
+	if (offset >= e->len) {
+		*ret_len = 0;
+		return NULL;
+	}
+	*ret_len = e->len - offset;
+	return e->data + offset;
+}
+
+/* --- addresses --------------------------------------------------------------------------------------- */
+
+uint64_t elf__offset_of(const struct elf *e, uint64_t vaddr)
+{
+	for (size_t i = 0; i < e->phdrs_cnt; i++) {
+		const Elf64_Phdr *p = &e->phdrs[i];
+
+		if (p->p_type == PT_LOAD && vaddr >= p->p_vaddr && vaddr - p->p_vaddr < p->p_filesz &&
+		    elf__has(e, p->p_offset, vaddr - p->p_vaddr + 1))
+			return p->p_offset + (vaddr - p->p_vaddr);
+	}
+	return UINT64_MAX;
+}
+
+uint64_t elf__vaddr_of(const struct elf *e, uint64_t offset)
+{
+	for (size_t i = 0; i < e->phdrs_cnt; i++) {
+		const Elf64_Phdr *p = &e->phdrs[i];
+
+		if (p->p_type == PT_LOAD && offset >= p->p_offset && offset - p->p_offset < p->p_filesz &&
+		    offset < e->len)
+			return p->p_vaddr + (offset - p->p_offset);
+	}
+	return UINT64_MAX;
+}
+
+int elf__load_bias(const struct elf *e, uint64_t map_start, uint64_t map_off, uint64_t *ret)
+{
+	for (size_t i = 0; i < e->phdrs_cnt; i++) {
+		const Elf64_Phdr *p = &e->phdrs[i];
+		uint64_t head = p->p_offset % PAGE; /* mappings begin at a page */
+
+		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || map_off < p->p_offset - head ||
+		    map_off - (p->p_offset - head) >= p->p_filesz + head)
+			continue;
+		*ret = map_start - (p->p_vaddr - head + (map_off - (p->p_offset - head)));
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* --- what kind of file ------------------------------------------------------------------------------- */
+
+static int elf__is_pie(const struct elf *e, const Elf64_Phdr *dynamic)
+{
+	uint64_t cnt = dynamic->p_filesz / sizeof(Elf64_Dyn);
+
+	if (!elf__has(e, dynamic->p_offset, dynamic->p_filesz))
+		return 0;
+	for (uint64_t i = 0; i < cnt; i++) {
+		Elf64_Dyn d;
+
+		memcpy(&d, e->data + dynamic->p_offset + i * sizeof(d), sizeof(d));
+		if (d.d_tag == DT_NULL)
+			break;
+		if (d.d_tag == DT_FLAGS_1)
+			return !!(d.d_un.d_val & DF_1_PIE);
+	}
+	return 0;
+}
+
+int elf__is_static(const struct elf *e)
+{
+	const Elf64_Phdr *dynamic = NULL;
+
+	for (size_t i = 0; i < e->phdrs_cnt; i++) {
+		if (e->phdrs[i].p_type == PT_INTERP)
+			return 0;
+		if (e->phdrs[i].p_type == PT_DYNAMIC)
+			dynamic = &e->phdrs[i];
+	}
+	return !dynamic || elf__is_pie(e, dynamic);
+}
+
+int elf__is_stripped(const struct elf *e)
+{
+	return e->is_stripped;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * elf: symbols, SDT notes and read-only data of one ELF file, mapped, never read whole.
+ *
+ * x86-64 little-endian ELF64 only (-ENOEXEC otherwise, with a message that says what it is). Looks
+ * names up through the GNU hash table (SysV hash or a scan where there is none), so that one symbol
+ * of a 430 MB library costs microseconds; .symtab is used only where .dynsym has nothing (static
+ * programs). Every offset, count and string from the file is bounds-checked: files are hostile.
+ */
+#ifndef MT_TARGET_ELF_H
+#define MT_TARGET_ELF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct elf;
+
+struct elf_sym {
+	const char *name; /* in the mapping; good as long as the elf */
+	uint64_t vaddr;
+	uint64_t offset; /* file offset of vaddr, through PT_LOAD; UINT64_MAX if not in the file */
+	uint64_t size;
+	uint8_t type; /* STT_* */
+	uint8_t is_exec; /* vaddr lies in an executable PT_LOAD */
+};
+
+struct sdt_note {
+	const char *provider, *name, *args; /* args in the syntax of sys/sdt.h, "8@%rdi -4@$3" */
+	uint64_t pc_offset;	  /* file offset of the probe's nop */
+	uint64_t semaphore_offset; /* file offset of its semaphore (16 bit counter), 0 = none */
+};
+
+/* Takes the fd over in every case. `label` is for messages. */
+int elf__open(struct elf **ret, int fd, const char *label, struct err *err);
+/* Same over bytes in memory (borrowed): for tests and fuzzing. */
+int elf__open_mem(struct elf **ret, const void *data, size_t len, const char *label, struct err *err);
+void elf__free(struct elf *e);
+
+/* Defined symbol by its mangled name: 0 or -ENOENT. */
+int elf__find_symbol(const struct elf *e, const char *name, struct elf_sym *ret);
+/* Every defined function or object of .dynsym (.symtab if that is empty). fn != 0 stops and is returned. */
+int elf__each_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_sym *sym), void *ctx);
+int elf__each_sdt_note(const struct elf *e, int (*fn)(void *ctx, const struct sdt_note *note), void *ctx);
+/* Up to len bytes of file content at a file offset: pointer into the mapping and how many are there. */
+const uint8_t *elf__bytes(const struct elf *e, uint64_t offset, size_t *ret_len);
+/* Section by name (".rodata"): bytes, length; -ENOENT. */
+int elf__section(const struct elf *e, const char *name, const uint8_t **ret, size_t *ret_len, uint64_t *ret_vaddr);
+/* File offset to vaddr and back; UINT64_MAX if there is none. */
+uint64_t elf__offset_of(const struct elf *e, uint64_t vaddr);
+uint64_t elf__vaddr_of(const struct elf *e, uint64_t offset);
+/*
+ * What to add to a vaddr for its address in a process that has file offset map_off mapped at
+ * map_start (a mapping of code). 0, or -ENOENT if the file has no such code.
+ */
+int elf__load_bias(const struct elf *e, uint64_t map_start, uint64_t map_off, uint64_t *ret);
+int elf__is_static(const struct elf *e);  /* no PT_INTERP, and no PT_DYNAMIC or a static PIE */
+int elf__is_stripped(const struct elf *e); /* no .symtab */
+
+#endif

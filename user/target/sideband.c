@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * perf's sideband, read from its rings directly.
+ *
+ * A software "dummy" event never counts anything, but its ring receives every MMAP2, FORK, COMM and
+ * EXIT record of its CPU. libbpf's perf_buffer cannot be used: it is for BPF output events and gives
+ * neither these records nor attributes to ask for them. Wake-up at every record: they are rare, and
+ * a library that has just been mapped should have its probes before it is used much.
+ *
+ * The ring: the kernel writes data_head and never reads past it; we write data_tail. The load of
+ * data_head must come before the loads of data (acquire), the store of data_tail after them (release). A
+ * record may wrap around the end, so each is copied out first.
+ *
+ * Not seen: CPUs that come online later.
+ */
+#include "target/sideband.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+#define RECORD_BYTES_MAX 65536 /* a record's size is 16 bits */
+
+struct cpu_ring {
+	int fd;
+	struct perf_event_mmap_page *page;
+	const uint8_t *data;
+	uint64_t mask;
+	size_t map_len;
+};
+
+struct sideband {
+	int epoll_fd;
+	struct cpu_ring *cpus;
+	size_t cpus_cnt;
+	uint8_t record[RECORD_BYTES_MAX] __attribute__((aligned(8)));
+};
+
+/* --- opening --------------------------------------------------------------------------------------- */
+
+static int event_open(int cpu)
+{
+	struct perf_event_attr a = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(a),
+		.config = PERF_COUNT_SW_DUMMY,
+		.sample_period = 1,
+		.sample_type = PERF_SAMPLE_TIME,
+		.mmap = 1,
+		.mmap2 = 1,
+		.comm = 1,
+		.comm_exec = 1,
+		.task = 1,
+		.sample_id_all = 1,
+		.exclude_kernel = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.watermark = 1,
+		.wakeup_watermark = 1,
+	};
+	long fd = syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+static int sideband__add_cpu(struct sideband *s, int cpu, unsigned pages)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct cpu_ring c = { .map_len = (1 + pages) * page, .mask = pages * page - 1 };
+	struct epoll_event ev = { .events = EPOLLIN };
+	void *map;
+
+	c.fd = event_open(cpu);
+	if (c.fd < 0)
+		return c.fd == -ENODEV ? 0 : c.fd; /* offline */
+	map = mmap(NULL, c.map_len, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, 0);
+	if (map == MAP_FAILED || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, c.fd, &ev) < 0) {
+		int r = -errno;
+
+		if (map != MAP_FAILED)
+			munmap(map, c.map_len);
+		close(c.fd);
+		return r;
+	}
+	c.page = map;
+	c.data = (const uint8_t *)map + page;
+	s->cpus[s->cpus_cnt++] = c;
+	return 0;
+}
+
+int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu, struct err *err)
+{
+	struct sideband *s;
+	int cpus = get_nprocs_conf(), r = 0;
+
+	if (!ring_pages_per_cpu || (ring_pages_per_cpu & (ring_pages_per_cpu - 1)) || ring_pages_per_cpu > 65536)
+		return err_set(err, -EINVAL, "%u pages are no size for a ring: it must be a power of 2",
+			       ring_pages_per_cpu);
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(err, -ENOMEM, "out of memory");
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->cpus = calloc((size_t)cpus, sizeof(*s->cpus));
+	if (s->epoll_fd < 0 || !s->cpus)
+		r = s->cpus ? -errno : -ENOMEM;
+	for (int cpu = 0; r == 0 && cpu < cpus; cpu++)
+		r = sideband__add_cpu(s, cpu, ring_pages_per_cpu);
+	if (r == 0 && !s->cpus_cnt)
+		r = -ENODEV;
+	if (r < 0) {
+		sideband__free(s);
+		err_set(err, r, "following processes through perf events: %s", strerror(-r));
+		if (r == -EACCES || r == -EPERM)
+			err_hint(err, "run memtrace as root (sudo)");
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+void sideband__free(struct sideband *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->cpus_cnt; i++) {
+		munmap(s->cpus[i].page, s->cpus[i].map_len);
+		close(s->cpus[i].fd);
+	}
+	if (s->epoll_fd >= 0)
+		close(s->epoll_fd);
+	free(s->cpus);
+	free(s);
+}
+
+int sideband__fd(const struct sideband *s)
+{
+	return s->epoll_fd;
+}
+
+/* --- records ----------------------------------------------------------------------------------------- */
+
+struct raw_mmap2 {
+	struct perf_event_header hdr;
+	uint32_t pid, tid;
+	uint64_t addr, len, off;
+	uint32_t major_nr, minor_nr;
+	uint64_t ino, generation;
+	uint32_t prot, flags;
+	char path[];
+};
+
+struct raw_task {
+	struct perf_event_header hdr;
+	uint32_t pid, ppid, tid, ptid;
+	uint64_t time;
+};
+
+struct raw_comm {
+	struct perf_event_header hdr;
+	uint32_t pid, tid;
+	char comm[];
+};
+
+struct raw_lost {
+	struct perf_event_header hdr;
+	uint64_t id, lost;
+};
+
+/* Text that ends before the time at the record's end. */
+static const char *text_in(const void *rec, size_t len, const char *text)
+{
+	size_t at = (size_t)(text - (const char *)rec);
+
+	return len >= at + 8 && memchr(text, '\0', len - 8 - at) ? text : "";
+}
+
+/* 1 = *ret is filled, 0 = nothing for us. The time of every record is its last 8 bytes. */
+static int record_parse(const void *rec, size_t len, struct sb_record *ret)
+{
+	const struct perf_event_header *hdr = rec;
+	const struct raw_mmap2 *m = rec;
+	const struct raw_task *t = rec;
+	const struct raw_comm *c = rec;
+	const struct raw_lost *l = rec;
+	struct sb_record r = { .text = "" };
+
+	if (len < sizeof(*hdr) + 8)
+		return 0;
+	memcpy(&r.ts_ns, (const uint8_t *)rec + len - 8, 8);
+	switch (hdr->type) {
+	case PERF_RECORD_MMAP2:
+		if (len < sizeof(*m) + 8)
+			return 0;
+		r.kind = SB_MMAP;
+		r.pid = m->pid;
+		r.tid = m->tid;
+		r.addr = m->addr;
+		r.len = m->len;
+		r.off = m->off;
+		r.dev = makedev(m->major_nr, m->minor_nr);
+		r.ino = m->ino;
+		r.text = text_in(rec, len, m->path);
+		if (!r.ino)
+			return 0; /* anonymous */
+		break;
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+		if (len < sizeof(*t) + 8)
+			return 0;
+		r.kind = hdr->type == PERF_RECORD_FORK ? SB_FORK : SB_EXIT;
+		r.pid = t->pid;
+		r.tid = t->tid;
+		r.ppid = t->ppid;
+		break;
+	case PERF_RECORD_COMM:
+		if (len < sizeof(*c) + 8)
+			return 0;
+		r.kind = hdr->misc & PERF_RECORD_MISC_COMM_EXEC ? SB_EXEC : SB_COMM;
+		r.pid = c->pid;
+		r.tid = c->tid;
+		r.text = text_in(rec, len, c->comm);
+		break;
+	case PERF_RECORD_LOST:
+		if (len < sizeof(*l) + 8)
+			return 0;
+		r.kind = SB_LOST;
+		r.lost = l->lost;
+		break;
+	default:
+		return 0;
+	}
+	*ret = r;
+	return 1;
+}
+
+static void ring_copy(const struct cpu_ring *c, uint64_t at, void *to, size_t len)
+{
+	uint64_t from = at & c->mask, size = c->mask + 1;
+	size_t first = len < size - from ? len : (size_t)(size - from);
+
+	memcpy(to, c->data + from, first);
+	memcpy((uint8_t *)to + first, c->data, len - first);
+}
+
+static int sideband__drain_cpu(struct sideband *s, struct cpu_ring *c,
+			       int (*fn)(void *ctx, const struct sb_record *rec), void *ctx)
+{
+	uint64_t head = __atomic_load_n(&c->page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t tail = c->page->data_tail; /* ours alone */
+	int cnt = 0, r = 0;
+
+	while (r >= 0 && head - tail >= sizeof(struct perf_event_header)) {
+		struct perf_event_header hdr;
+		struct sb_record rec;
+
+		ring_copy(c, tail, &hdr, sizeof(hdr));
+		if (hdr.size < sizeof(hdr) || hdr.size > head - tail) {
+			tail = head; /* cannot be: start again at a place that is sure */
+			break;
+		}
+		ring_copy(c, tail, s->record, hdr.size);
+		tail += hdr.size;
+		if (!record_parse(s->record, hdr.size, &rec))
+			continue;
+		cnt++;
+		r = fn(ctx, &rec);
+	}
+	__atomic_store_n(&c->page->data_tail, tail, __ATOMIC_RELEASE);
+	return r < 0 ? r : cnt;
+}
+
+int sideband__drain(struct sideband *s, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx)
+{
+	int cnt = 0;
+
+	for (size_t i = 0; i < s->cpus_cnt; i++) {
+		int r = sideband__drain_cpu(s, &s->cpus[i], fn, ctx);
+
+		if (r < 0)
+			return r;
+		cnt += r;
+	}
+	return cnt;
+}

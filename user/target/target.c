@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * A process through /proc.
+ *
+ * Everything is read through one descriptor of /proc/PID, which stays bound to that very process: when
+ * it dies and its number is given to another, reads fail with ESRCH instead of telling about a
+ * stranger. Only the paths handed to the kernel name the number.
+ *
+ * Libraries are known by (device, inode), not by path: the path in maps may be deleted, lie in
+ * another mount namespace, or be chosen by the process. Only files with an executable mapping count;
+ * a job may map thousands of data files. What ever was seen stays in a sorted list, so that a
+ * library that is unloaded and loaded again is not taken for a new one: probes sit on the inode.
+ *
+ * Cannot see: the mappings of a process whose first thread has ended while others run (the kernel
+ * shows none); files of a kernel without CONFIG_CHECKPOINT_RESTORE that are deleted (no map_files).
+ */
+#include "target/target.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "target/proc_io.h"
+#include "target/proc_text.h"
+
+#define MAPS_BYTES_MAX (64u << 20) /* 65,530 mappings of 1,000 bytes each */
+#define ENVIRON_BYTES_MAX (1u << 20)
+#define CMDLINE_BYTES_MAX 4096
+#define SEEN_MAX (4u * TARGET_LIBS_MAX)
+
+struct file_id {
+	uint64_t dev, ino;
+};
+
+struct target {
+	pid_t pid;
+	int dirfd;
+	struct proc_stat stat; /* as of open */
+	char cmdline[CMDLINE_BYTES_MAX];
+	char *labels[TARGET_LABELS_MAX];
+	size_t labels_cnt;
+	struct lib *libs; /* in order of address */
+	size_t libs_cnt;
+	struct file_id *seen; /* sorted */
+	size_t seen_cnt;
+};
+
+/* --- identity ------------------------------------------------------------------------------------ */
+
+static int no_such(pid_t pid, struct err *err)
+{
+	err_set(err, -ESRCH, "no process %d", (int)pid);
+	return err_hint(err, "it may have ended; list candidates with: pgrep -af python"), -ESRCH;
+}
+
+static int target__fail(const struct target *t, int r, const char *what, struct err *err)
+{
+	if (r == -ESRCH || r == -ENOENT)
+		return no_such(t->pid, err);
+	err_set(err, r, "reading /proc/%d/%s: %s", (int)t->pid, what, strerror(-r));
+	if (r == -EACCES || r == -EPERM)
+		err_hint(err, "run memtrace as root (sudo)");
+	return r;
+}
+
+static int target__stat(const struct target *t, struct proc_stat *ret)
+{
+	char *text;
+	size_t len;
+	int r = proc_read(t->dirfd, "stat", 4096, &text, &len);
+
+	if (r == 0) {
+		r = proc_stat_parse(text, len, ret);
+		free(text);
+	}
+	if (r == 0 && (ret->state == 'Z' || ret->state == 'X') && ret->threads <= 1)
+		r = -ESRCH;
+	return r == -ENOENT ? -ESRCH : r;
+}
+
+/* /proc/TID exists for every thread, but is not a process of its own. */
+static int target__check_leader(const struct target *t, struct err *err)
+{
+	char *text, *at;
+	size_t len;
+	int r = proc_read(t->dirfd, "status", 64 << 10, &text, &len);
+	long tgid;
+
+	if (r < 0)
+		return target__fail(t, r, "status", err);
+	at = strstr(text, "\nTgid:");
+	tgid = at ? strtol(at + 6, NULL, 10) : t->pid;
+	free(text);
+	if (tgid == t->pid)
+		return 0;
+	err_set(err, -ESRCH, "%d is a thread, not a process", (int)t->pid);
+	return err_hint(err, "it belongs to process %ld: -p %ld", tgid, tgid), -ESRCH;
+}
+
+static int label_add(void *ctx, const char *label)
+{
+	struct target *t = ctx;
+
+	if (t->labels_cnt == TARGET_LABELS_MAX)
+		return 1;
+	t->labels[t->labels_cnt] = strdup(label);
+	if (!t->labels[t->labels_cnt])
+		return -ENOMEM;
+	t->labels_cnt++;
+	return 0;
+}
+
+static int target__read_strings(struct target *t, struct err *err)
+{
+	char *text;
+	size_t len;
+	int r = proc_read(t->dirfd, "cmdline", CMDLINE_BYTES_MAX, &text, &len);
+
+	if (r < 0)
+		return target__fail(t, r, "cmdline", err);
+	cmdline_join(text, len, t->cmdline, sizeof(t->cmdline));
+	free(text);
+	r = proc_read(t->dirfd, "environ", ENVIRON_BYTES_MAX, &text, &len);
+	if (r < 0)
+		return target__fail(t, r, "environ", err);
+	r = environ_labels(text, len, label_add, t);
+	free(text);
+	return r < 0 ? err_set(err, r, "out of memory") : 0;
+}
+
+int target__open(struct target **ret, pid_t pid, struct err *err)
+{
+	struct target *t;
+	char path[32];
+	int r;
+
+	if (pid <= 0)
+		return no_such(pid, err);
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return err_set(err, -ENOMEM, "out of memory");
+	t->pid = pid;
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	t->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = t->dirfd < 0 ? -errno : target__stat(t, &t->stat);
+	if (r < 0)
+		r = target__fail(t, r, "stat", err);
+	if (r == 0)
+		r = target__check_leader(t, err);
+	if (r == 0)
+		r = target__read_strings(t, err);
+	if (r == 0)
+		r = target__refresh(t, err);
+	if (r < 0) {
+		target__free(t);
+		return r;
+	}
+	*ret = t;
+	return 0;
+}
+
+static void libs_free(struct lib *libs, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++)
+		free((char *)libs[i].path);
+	free(libs);
+}
+
+void target__free(struct target *t)
+{
+	if (!t)
+		return;
+	if (t->dirfd >= 0)
+		close(t->dirfd);
+	for (size_t i = 0; i < t->labels_cnt; i++)
+		free(t->labels[i]);
+	libs_free(t->libs, t->libs_cnt);
+	free(t->seen);
+	free(t);
+}
+
+pid_t target__pid(const struct target *t)
+{
+	return t->pid;
+}
+
+pid_t target__ppid(const struct target *t)
+{
+	return t->stat.ppid;
+}
+
+const char *target__comm(const struct target *t)
+{
+	return t->stat.comm;
+}
+
+const char *target__cmdline(const struct target *t)
+{
+	return t->cmdline;
+}
+
+static uint64_t ticks_ns(uint64_t ticks)
+{
+	long hz = sysconf(_SC_CLK_TCK);
+	uint64_t per = 1000000000ull / (uint64_t)(hz > 0 ? hz : 100);
+
+	return ticks > UINT64_MAX / per ? UINT64_MAX : ticks * per;
+}
+
+uint64_t target__start_ns(const struct target *t)
+{
+	return ticks_ns(t->stat.start_ticks);
+}
+
+size_t target__labels(const struct target *t, const char *const **ret)
+{
+	*ret = (const char *const *)t->labels;
+	return t->labels_cnt;
+}
+
+int target__alive(const struct target *t)
+{
+	struct proc_stat st;
+
+	return target__stat(t, &st) == 0 && st.start_ticks == t->stat.start_ticks;
+}
+
+int target__usage(const struct target *t, uint64_t *ret_cpu_ns, uint64_t *ret_rss, unsigned *ret_threads)
+{
+	struct proc_stat st;
+	int r = target__stat(t, &st);
+	uint64_t cpu, rss;
+
+	if (r < 0)
+		return r;
+	if (__builtin_add_overflow(ticks_ns(st.utime_ticks), ticks_ns(st.stime_ticks), &cpu) ||
+	    __builtin_mul_overflow(st.rss_pages, (uint64_t)sysconf(_SC_PAGESIZE), &rss) ||
+	    st.threads > UINT_MAX)
+		return -ERANGE;
+	*ret_cpu_ns = cpu;
+	*ret_rss = rss;
+	*ret_threads = (unsigned)st.threads;
+	return 0;
+}
+
+/* --- children ------------------------------------------------------------------------------------ */
+
+struct kin {
+	pid_t pid, ppid;
+};
+
+/* Every process and its parent, as of now. */
+static int kin_read(struct kin **ret, size_t *ret_cnt)
+{
+	DIR *d = opendir("/proc");
+	struct kin *all = NULL;
+	size_t cnt = 0, cap = 0;
+	struct dirent *e;
+
+	if (!d)
+		return -errno;
+	while ((e = readdir(d))) {
+		char name[300], *end, *text;
+		long pid = strtol(e->d_name, &end, 10);
+		struct proc_stat st;
+		size_t len;
+
+		if (pid <= 0 || pid > INT_MAX || *end)
+			continue;
+		snprintf(name, sizeof(name), "%s/stat", e->d_name);
+		if (proc_read(dirfd(d), name, 4096, &text, &len) < 0)
+			continue; /* ended since */
+		if (proc_stat_parse(text, len, &st) < 0)
+			st.ppid = 0;
+		free(text);
+		if (cnt == cap) {
+			struct kin *p = realloc(all, (cap = cap ? cap * 2 : 256) * sizeof(*p));
+
+			if (!p) {
+				free(all);
+				closedir(d);
+				return -ENOMEM;
+			}
+			all = p;
+		}
+		all[cnt++] = (struct kin){ (pid_t)pid, st.ppid };
+	}
+	closedir(d);
+	*ret = all;
+	*ret_cnt = cnt;
+	return 0;
+}
+
+int target__children(const struct target *t, int deep, pid_t **ret)
+{
+	struct kin *all = NULL;
+	size_t all_cnt = 0, cnt = 0, at = 0;
+	pid_t parent = t->pid, *found;
+	int r = kin_read(&all, &all_cnt);
+
+	if (r < 0)
+		return r;
+	found = malloc((all_cnt + 1) * sizeof(*found));
+	if (!found) {
+		free(all);
+		return -ENOMEM;
+	}
+	do {
+		for (size_t i = 0; i < all_cnt; i++) {
+			if (all[i].ppid != parent || all[i].pid == t->pid)
+				continue;
+			found[cnt++] = all[i].pid;
+			all[i].ppid = 0; /* once, whatever the table says */
+		}
+		parent = at < cnt ? found[at] : 0;
+	} while (deep && at++ < cnt);
+	free(all);
+	*ret = found;
+	return (int)cnt;
+}
+
+/* --- libraries ------------------------------------------------------------------------------------- */
+
+static int file_id_cmp(const void *a, const void *b)
+{
+	const struct file_id *x = a, *y = b;
+
+	if (x->dev != y->dev)
+		return x->dev < y->dev ? -1 : 1;
+	return x->ino < y->ino ? -1 : x->ino > y->ino;
+}
+
+struct scan {
+	struct lib *libs;
+	size_t cnt, cap;
+	int full;
+};
+
+static struct lib *scan__find(struct scan *s, uint64_t dev, uint64_t ino)
+{
+	/* neighbours in maps are mostly of the same file: look from the last one backwards */
+	for (size_t i = s->cnt; i--;)
+		if (s->libs[i].ino == ino && s->libs[i].dev == dev)
+			return &s->libs[i];
+	return NULL;
+}
+
+/* First pass: files with an executable mapping. */
+static int scan_exec(void *ctx, const struct maps_line *m)
+{
+	struct scan *s = ctx;
+	char path[PATH_MAX];
+	struct lib *l;
+
+	if (!m->exec || !m->ino || !m->path_len || m->path[0] != '/' || scan__find(s, m->dev, m->ino))
+		return 0;
+	if (s->cnt == TARGET_LIBS_MAX) {
+		s->full = 1;
+		return 1;
+	}
+	if (s->cnt == s->cap) {
+		size_t cap = s->cap ? s->cap * 2 : 64;
+
+		l = realloc(s->libs, cap * sizeof(*l));
+		if (!l)
+			return -ENOMEM;
+		s->libs = l;
+		s->cap = cap;
+	}
+	maps_path_unescape(m->path, m->path_len, path, sizeof(path));
+	l = &s->libs[s->cnt];
+	*l = (struct lib){ .dev = m->dev, .ino = m->ino, .deleted = m->deleted };
+	l->exec_start = m->start;
+	l->exec_end = m->end;
+	l->exec_off = m->off;
+	l->load_start = UINT64_MAX;
+	l->path = strdup(path);
+	if (!l->path)
+		return -ENOMEM;
+	l->base = strrchr(l->path, '/') + 1;
+	s->cnt++;
+	return 0;
+}
+
+/* Second pass: where each of them begins. */
+static int scan_load(void *ctx, const struct maps_line *m)
+{
+	struct lib *l = m->ino ? scan__find(ctx, m->dev, m->ino) : NULL;
+
+	if (l && m->start < l->load_start) {
+		l->load_start = m->start;
+		l->load_off = m->off;
+	}
+	return 0;
+}
+
+/* Marks what is new and remembers it. Returns how many, or -ENOMEM. */
+static int target__mark_new(struct target *t, struct lib *libs, size_t cnt)
+{
+	size_t old = t->seen_cnt, n = old;
+	struct file_id *seen = realloc(t->seen, (old + cnt + 1) * sizeof(*seen));
+
+	if (!seen)
+		return -ENOMEM;
+	t->seen = seen;
+	for (size_t i = 0; i < cnt; i++) {
+		struct file_id id = { libs[i].dev, libs[i].ino };
+
+		if (bsearch(&id, seen, old, sizeof(id), file_id_cmp))
+			continue;
+		libs[i].is_new = 1;
+		seen[n++] = id;
+	}
+	qsort(seen, n, sizeof(*seen), file_id_cmp);
+	t->seen_cnt = n < SEEN_MAX ? n : SEEN_MAX;
+	return (int)(n - old);
+}
+
+/* The program among the libraries. By inode, and by path where stat tells another device than maps. */
+static void target__mark_exe(const struct target *t, struct lib *libs, size_t cnt)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlinkat(t->dirfd, "exe", path, sizeof(path) - 1);
+	struct stat st;
+
+	if (n < 0 || fstatat(t->dirfd, "exe", &st, 0) < 0)
+		return;
+	path[n] = '\0';
+	for (size_t i = 0; i < cnt; i++)
+		libs[i].is_exe = libs[i].ino == st.st_ino &&
+				 (libs[i].dev == st.st_dev || !strcmp(libs[i].path, path));
+}
+
+int target__refresh(struct target *t, struct err *err)
+{
+	struct scan s = { 0 };
+	char *text;
+	size_t len;
+	int r = proc_read(t->dirfd, "maps", MAPS_BYTES_MAX, &text, &len);
+
+	if (r < 0)
+		return target__fail(t, r, "maps", err);
+	r = maps_each(text, len, scan_exec, &s, NULL);
+	if (r >= 0)
+		r = maps_each(text, len, scan_load, &s, NULL);
+	free(text);
+	if (r >= 0 && !s.cnt && !target__alive(t))
+		r = -ESRCH;
+	if (r >= 0)
+		r = target__mark_new(t, s.libs, s.cnt);
+	if (r < 0) {
+		libs_free(s.libs, s.cnt);
+		return r == -ESRCH ? no_such(t->pid, err) : err_set(err, r, "out of memory");
+	}
+	target__mark_exe(t, s.libs, s.cnt);
+	libs_free(t->libs, t->libs_cnt);
+	t->libs = s.libs;
+	t->libs_cnt = s.cnt;
+	return r;
+}
+
+size_t target__libs(const struct target *t, const struct lib **ret)
+{
+	*ret = t->libs;
+	return t->libs_cnt;
+}
+
+/* --- opening them ---------------------------------------------------------------------------------- */
+
+/*
+ * Opens dirfd/name for reading if it is the regular file `l`. Looks before it opens: a mapped device
+ * must not be opened at all. map_files leads to the mapped file itself, so there only the inode is
+ * compared: on btrfs and overlayfs stat tells another device than maps does.
+ */
+static int open_checked(int dirfd, const char *name, const struct lib *l, int same_dev)
+{
+	int at = openat(dirfd, name, O_PATH | O_CLOEXEC), fd;
+	char self[40];
+	struct stat st;
+
+	if (at < 0)
+		return -errno;
+	if (fstat(at, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != l->ino ||
+	    (same_dev && st.st_dev != l->dev)) {
+		close(at);
+		return -ESTALE;
+	}
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
+	fd = open(self, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		fd = -errno;
+	close(at);
+	return fd;
+}
+
+struct range {
+	const struct lib *lib;
+	uint64_t start, end;
+};
+
+static int find_range(void *ctx, const struct maps_line *m)
+{
+	struct range *f = ctx;
+
+	if (m->ino != f->lib->ino || m->dev != f->lib->dev)
+		return 0;
+	f->start = m->start;
+	f->end = m->end;
+	return 1;
+}
+
+/* A mapping that the file has right now: the one we knew may have been split or merged since. */
+static int target__range_now(const struct target *t, const struct lib *l, struct range *ret)
+{
+	char *text;
+	size_t len;
+	int r = proc_read(t->dirfd, "maps", MAPS_BYTES_MAX, &text, &len);
+
+	if (r < 0)
+		return r;
+	ret->lib = l;
+	r = maps_each(text, len, find_range, ret, NULL);
+	free(text);
+	return r ? 0 : -ENOENT;
+}
+
+/* Opens `l` and says under which name below /proc/PID. */
+static int target__open_named(const struct target *t, const struct lib *l, char *name, size_t len,
+			      struct err *err)
+{
+	struct range at = { l, l->exec_start, l->exec_end };
+	int r, why;
+
+	for (int again = 0;; again = 1) {
+		snprintf(name, len, "map_files/%llx-%llx", (unsigned long long)at.start,
+			 (unsigned long long)at.end);
+		why = open_checked(t->dirfd, name, l, 0);
+		if (why >= 0)
+			return why;
+		if (again || target__range_now(t, l, &at) < 0)
+			break;
+	}
+	if ((size_t)snprintf(name, len, "root%s", l->path) >= len)
+		r = -ENAMETOOLONG;
+	else
+		r = open_checked(t->dirfd, name, l, 1);
+	if (r >= 0)
+		return r;
+	if (!target__alive(t))
+		return no_such(t->pid, err);
+	err_set(err, r, "opening %s as process %d has it mapped: %s", l->path, (int)t->pid,
+		r == -ESTALE ? "another file has its name now" : strerror(-r));
+	if (why == -EPERM || why == -EACCES)
+		err_hint(err, "run memtrace as root (sudo): replaced and deleted files can be reached only "
+			      "through map_files");
+	return r;
+}
+
+int target__open_lib(const struct target *t, const struct lib *lib, struct err *err)
+{
+	char name[PATH_MAX + 8];
+
+	return target__open_named(t, lib, name, sizeof(name), err);
+}
+
+int target__lib_path(const struct target *t, const struct lib *lib, char *buf, size_t len, struct err *err)
+{
+	char name[PATH_MAX + 8];
+	int fd = target__open_named(t, lib, name, sizeof(name), err);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	if ((size_t)snprintf(buf, len, "/proc/%d/%s", (int)t->pid, name) >= len)
+		return err_set(err, -ENAMETOOLONG, "path of %s is too long", lib->path);
+	return 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * target: what a process is: identity, threads, children, rank variables, mapped libraries.
+ *
+ * Reads /proc only; never stops, writes to or attaches to the process. Everything read is hostile:
+ * lengths are capped, strings are cut, numbers are range-checked. A process that dies under our
+ * hands gives -ESRCH, never a half-filled success.
+ */
+#ifndef MT_TARGET_TARGET_H
+#define MT_TARGET_TARGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+
+#define TARGET_LIBS_MAX 4096
+#define TARGET_LABELS_MAX 32
+
+/* One mapped file of the process, by (device, inode); good until target__refresh or target__free. */
+struct lib {
+	uint64_t dev;	    /* st_dev encoding as in makedev() */
+	uint64_t ino;
+	const char *path;   /* as in maps, " (deleted)" cut off; for messages and matching, not for open */
+	const char *base;   /* last component of path */
+	int deleted;
+	uint64_t exec_start; /* first executable mapping: target address … */
+	uint64_t exec_end;
+	uint64_t exec_off;  /* … and its file offset */
+	uint64_t load_start; /* lowest mapping of the file and its file offset: load bias for data symbols */
+	uint64_t load_off;
+	int is_new; /* not seen before the latest target__refresh */
+	int is_exe; /* the program itself */
+};
+
+struct target;
+
+/* -ESRCH no such process (hint set), -EACCES not allowed (hint: root). *ret untouched on failure. */
+int target__open(struct target **ret, pid_t pid, struct err *err);
+void target__free(struct target *t);
+
+pid_t target__pid(const struct target *t);
+pid_t target__ppid(const struct target *t);
+const char *target__comm(const struct target *t);
+const char *target__cmdline(const struct target *t); /* arguments joined by blanks, cut at 4 KiB */
+uint64_t target__start_ns(const struct target *t);   /* CLOCK_BOOTTIME ns of its start */
+/* "RANK=3", "LOCAL_RANK=…", WORLD_SIZE, MASTER_ADDR, SLURM_PROCID, … present in its environment. */
+size_t target__labels(const struct target *t, const char *const **ret);
+/* Is this still the same process (pid alive and start time unchanged)? 1 or 0. */
+int target__alive(const struct target *t);
+/* CPU time (user + system) in ns, RSS in bytes, thread count; -ESRCH when gone. */
+int target__usage(const struct target *t, uint64_t *ret_cpu_ns, uint64_t *ret_rss, unsigned *ret_threads);
+/* Children (all descendants if deep) as of now; -ENOMEM or count; *ret is malloc'ed, caller frees. */
+int target__children(const struct target *t, int deep, pid_t **ret);
+
+/* Reads maps again; returns the number of libraries not seen before, or -errno. */
+int target__refresh(struct target *t, struct err *err);
+size_t target__libs(const struct target *t, const struct lib **ret);
+/*
+ * Read-only fd of the very file the process has mapped: through /proc/PID/map_files (works for
+ * deleted files and other mount namespaces), else /proc/PID/root + path with (dev, ino) verified.
+ */
+int target__open_lib(const struct target *t, const struct lib *lib, struct err *err);
+/* Path usable by the kernel for a uprobe ("/proc/PID/map_files/…" or "/proc/PID/root/…"). */
+int target__lib_path(const struct target *t, const struct lib *lib, char *buf, size_t len, struct err *err);
+
+#endif
