@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* dump: every field of a report as text, so that two reports can be held against each other. */
+#ifndef MT_TESTS_SIM_DUMP_H
+#define MT_TESTS_SIM_DUMP_H
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "timeline/report.h"
+
+#define D(x) fprintf(out, #x "=%" PRIu64 "\n", (uint64_t)(x))
+
+static inline void dump_series(FILE *out, const struct series *s)
+{
+	D(s->cnt);
+	D(s->bucket_ns);
+	for (size_t i = 0; i < s->cnt; i++)
+		fprintf(out, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", s->points[i].ts_ns,
+			s->points[i].live_max, s->points[i].live_end);
+}
+
+static inline void dump_dev(FILE *out, const struct report_dev *d)
+{
+	D(d->dev), D(d->live), D(d->peak), D(d->peak_ts_ns), D(d->allocs), D(d->frees);
+	D(d->alloc_bytes), D(d->free_bytes), D(d->preexisting_frees), D(d->dropped);
+	D(d->dropped_bytes), D(d->ooms), D(d->oom_bytes_last), D(d->byte_ns);
+	for (int c = 0; c < CAT_MAX; c++)
+		D(d->cats[c].live), D(d->cats[c].at_peak), D(d->cats[c].byte_ns);
+	dump_series(out, &d->series);
+}
+
+static inline void dump_ops(FILE *out, const struct report_op *o, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		fprintf(out, "%s\n", o[i].name);
+		D(o[i].is_node), D(o[i].count), D(o[i].alloc_count), D(o[i].alloc_bytes);
+		D(o[i].live_count), D(o[i].live), D(o[i].at_peak);
+	}
+}
+
+static inline void dump_proc(FILE *out, const struct report_proc *p)
+{
+	fprintf(out, "%s|%s\n", p->comm, p->cmdline);
+	D(p->pid), D(p->ppid), D(p->live), D(p->peak), D(p->peak_ts_ns), D(p->allocs), D(p->frees);
+	D(p->host_live), D(p->host_peak), D(p->rss_total), D(p->rss_peak), D(p->mapped);
+	D(p->mapped_peak), D(p->brk_growth), D(p->cpu_ns), D(p->live_at_exit), D(p->exit_status);
+	D(p->gone), D(p->how), D(p->labels_cnt);
+	for (int i = 0; i < MT_RSS_KINDS; i++)
+		D(p->rss[i]);
+	for (size_t i = 0; i < p->labels_cnt; i++)
+		fprintf(out, "%s\n", p->labels[i]);
+}
+
+static inline void dump_block(FILE *out, const struct report_block *b)
+{
+	fprintf(out, "%s|%s\n", b->op, b->region);
+	D(b->id), D(b->ptr), D(b->size), D(b->born_ts_ns), D(b->freed_ts_ns), D(b->pid), D(b->tid);
+	D(b->dev), D(b->cat);
+}
+
+static inline void dump_head(FILE *out, const struct report *r)
+{
+	fprintf(out, "%s|%s|%s %a\n", r->host, r->comm, r->cmdline, r->overhead);
+	D(r->start_ts_ns), D(r->end_ts_ns), D(r->epoch_off_ns), D(r->pid), D(r->ended);
+	D(r->end_reason), D(r->probe_hits), D(r->probe_ns), D(r->target_cpu_ns), D(r->self_rss);
+	D(r->self_cpu_ns), D(r->ops_total), D(r->regions_total), D(r->steps);
+	for (int i = 0; i < 256; i++)
+		D(r->events[i]);
+	for (int i = 0; i < MT_LOSS_MAX; i++)
+		D(r->lost[i]);
+	for (int i = 0; i < MT_PROG_MAX; i++)
+		D(r->costs[i].hits), D(r->costs[i].ns);
+	for (size_t i = 0; i < r->covers_cnt; i++) {
+		fprintf(out, "%s\n", r->covers[i].source);
+		D(r->covers[i].pid), D(r->covers[i].found), D(r->covers[i].attached);
+	}
+	for (size_t i = 0; i < r->notes_cnt; i++)
+		fprintf(out, "%s\n", r->notes[i]);
+}
+
+/* Text of the whole report; to be freed. NULL: no memory. */
+static inline char *report_dump(const struct report *r)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return NULL;
+	dump_head(out, r);
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		dump_dev(out, &r->devs[i]);
+	dump_ops(out, r->ops, r->ops_cnt);
+	dump_ops(out, r->regions, r->regions_cnt);
+	dump_ops(out, &r->no_op, 1);
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		dump_proc(out, &r->procs[i]);
+	for (size_t i = 0; i < r->peak_blocks_cnt; i++)
+		dump_block(out, &r->peak_blocks[i]);
+	dump_series(out, &r->rss);
+	fclose(out);
+	return text;
+}
+#undef D
+
+#endif

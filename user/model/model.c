@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * One switch over the kinds of events. The frequent ones (OP, ALLOC, FREE) touch: the thread (that of
+ * the event before, nearly always), one record of the block table, one cell of each tally, the
+ * device and the process; no allocation, no division, no search. Measured by tests/bench/bench_model.
+ *
+ * Nothing here fails on what an event says. What cannot be right (a device that does not exist) is
+ * counted as a loss; what is merely odd (a second birth, a free without birth) has its own counter.
+ * After a process exited its late events are not believed any more: its memory is gone.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model/state.h"
+
+struct model *model__new(const struct names *names, const struct model_opts *opts)
+{
+	struct model *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->names = names;
+	m->timeline = opts ? opts->timeline : NULL;
+	m->timeline_ctx = opts ? opts->timeline_ctx : NULL;
+	m->timeline_ops = opts ? opts->timeline_ops : 0;
+	procs__init(&m->procs, 0, 0);
+	m->blocks = blocks__new(opts ? opts->blocks_max : 0);
+	m->threads = threads__new(0);
+	if (!m->blocks || !m->threads || tally__init(&m->ops) < 0 || tally__init(&m->regions) < 0) {
+		model__free(m);
+		return NULL;
+	}
+	return m;
+}
+
+void model__free(struct model *m)
+{
+	if (!m)
+		return;
+	for (unsigned i = 0; i < m->devs_cnt; i++)
+		device__free(m->devs[i]);
+	told__done(&m->told);
+	tally__done(&m->ops);
+	tally__done(&m->regions);
+	procs__done(&m->procs);
+	threads__free(m->threads);
+	blocks__free(m->blocks);
+	free(m);
+}
+
+/* --- telling the timeline ------------------------------------------------------------------------ */
+
+static void model__tell(struct model *m, const struct tl_event *tl)
+{
+	if (m->timeline && !m->timeline_err)
+		m->timeline_err = m->timeline(m->timeline_ctx, tl);
+}
+
+static void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t tid,
+			      uint8_t depth)
+{
+	struct tl_event tl;
+
+	if (!m->timeline)
+		return;
+	tl = (struct tl_event){
+		.ts_ns = m->now_ns, .kind = kind, .ptr = b->ptr, .size = b->size, .id = b->id,
+		.pid = b->pid, .tid = tid, .op = m->ops.rows[b->op].name,
+		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
+		.cat = (uint8_t)b->cat, .depth = depth,
+	};
+	model__tell(m, &tl);
+}
+
+void model__tell_destroy(struct model *m, const struct block *b, uint32_t tid, uint8_t depth)
+{
+	model__tell_block(m, TL_DESTROY, b, tid, depth);
+}
+
+static struct tl_event tl_of(const struct model *m, const struct event *ev, uint8_t kind)
+{
+	return (struct tl_event){
+		.ts_ns = m->now_ns, .kind = kind, .pid = ev->pid, .tid = ev->tid, .dev = ev->dev,
+		.depth = ev->depth,
+	};
+}
+
+/* --- finding what an event is about --------------------------------------------------------------- */
+
+static bool dev_valid(uint8_t dev)
+{
+	return dev == MT_DEV_CPU || dev == MT_DEV_HOST ||
+	       (dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX);
+}
+
+static struct device *model__add_device(struct model *m, uint8_t dev)
+{
+	struct device *d;
+
+	if (!dev_valid(dev)) {
+		m->lost[MT_LOSS_DECODE]++;
+		return NULL;
+	}
+	d = device__new(dev, m->devs_cnt, m->start_ts_ns);
+	if (!d || tally__add_dev(&m->ops, m->devs_cnt) < 0 ||
+	    tally__add_dev(&m->regions, m->devs_cnt) < 0) {
+		device__free(d);
+		m->lost[MT_LOSS_BLOCKS]++;
+		return NULL;
+	}
+	m->devs[m->devs_cnt++] = d;
+	m->dev_idx[dev] = (uint8_t)m->devs_cnt;
+	return d;
+}
+
+static inline struct device *model__device(struct model *m, uint8_t dev)
+{
+	uint8_t idx = m->dev_idx[dev];
+
+	return idx ? m->devs[idx - 1] : model__add_device(m, dev);
+}
+
+static struct thread *model__find_thread(struct model *m, const struct event *ev)
+{
+	bool lost = false, full = false;
+	struct proc *p = procs__get(&m->procs, ev->pid, &full);
+	struct thread *t;
+
+	if (p->gone == 1)
+		return NULL;
+	t = threads__get(m->threads, ev->pid, ev->tid, &lost);
+	if (!t) {
+		lost = true;
+		m->spare = (struct thread){ .pid = ev->pid, .tid = ev->tid };
+		t = &m->spare;
+	}
+	m->lost[MT_LOSS_THREADS] += lost + full;
+	t->proc = p;
+	/* Without a row of its own the process may get one later: look again each time. */
+	m->last = p->listed && t != &m->spare ? t : NULL;
+	return t;
+}
+
+/* The event's thread, with its process; NULL if that has exited. */
+static inline struct thread *model__thread(struct model *m, const struct event *ev)
+{
+	struct thread *t = m->last;
+
+	if (__builtin_expect(t && t->tid == ev->tid && t->pid == ev->pid, 1)) {
+		t->recent = true;
+		return t;
+	}
+	return model__find_thread(m, ev);
+}
+
+/* --- blocks --------------------------------------------------------------------------------------- */
+
+void model__bury(struct model *m, const struct block *b, struct proc *p)
+{
+	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
+
+	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
+	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+	device__died(d, b, m->now_ns);
+	if (b->unlisted)
+		p = &m->procs.other;
+	(dev_is_host((uint8_t)b->dev) ? &p->host : &p->fw)->live -= b->size;
+	p->live_cnt--;
+}
+
+/* Its free was seen, or must have happened unseen. */
+static void model__freed(struct model *m, const struct block *b, struct proc *p,
+			 const struct event *ev)
+{
+	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
+	struct proc *owner = b->unlisted ? &m->procs.other : p;
+
+	model__bury(m, b, p);
+	d->frees++;
+	d->free_bytes += b->size;
+	if (dev_is_host(d->dev))
+		owner->host_frees++;
+	else
+		owner->frees++;
+	model__tell_destroy(m, b, ev->tid, ev->depth);
+}
+
+static void model__born(struct model *m, struct block *b, struct device *d, struct proc *p)
+{
+	tally__born(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
+	tally__born(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+	device__born(d, b, m->now_ns);
+	if (dev_is_host(d->dev)) {
+		proc_side__born(&p->host, b->size, m->now_ns);
+		p->host_allocs++;
+	} else {
+		proc_side__born(&p->fw, b->size, m->now_ns);
+		p->allocs++;
+	}
+	p->live_cnt++;
+}
+
+/* Sums of what is live must not wrap, whatever sizes a target makes up. */
+static inline bool model__plausible(struct model *m, const struct device *d, const struct event *ev)
+{
+	if (__builtin_expect(ev->size <= LIVE_MAX - d->live, 1))
+		return true;
+	m->lost[MT_LOSS_DECODE]++;
+	return false;
+}
+
+static void model__alloc(struct model *m, const struct event *ev)
+{
+	struct attribution a;
+	struct device *d;
+	struct thread *t;
+	struct block *b, old;
+	bool live;
+
+	/* torch reports its empty tensors with no address and drops them itself; malloc(0) is a block */
+	if (!ev->addr || (!ev->size && !dev_is_host(ev->dev)))
+		return;
+	d = model__device(m, ev->dev);
+	t = d ? model__thread(m, ev) : NULL;
+	if (!t || !model__plausible(m, d, ev))
+		return;
+	a = thread__attribute(t, ev);
+	m->lost[MT_LOSS_FRAME] += a.lost;
+	b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
+	if (live) {
+		m->lost[MT_LOSS_REUSE]++;
+		blocks__take(m->blocks, ev->pid, ev->dev, ev->addr, &old);
+		model__freed(m, &old, t->proc, ev);
+		b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
+	}
+	if (!b) {
+		m->lost[MT_LOSS_BLOCKS]++;
+		return;
+	}
+	b->size = ev->size;
+	b->born_ts_ns = m->now_ns;
+	b->id = ++m->last_id;
+	b->tid = ev->tid;
+	b->op = tally__ready(&m->ops, d->idx, a.op);
+	b->region = tally__ready(&m->regions, d->idx, a.region);
+	b->cat = CAT_UNKNOWN;
+	b->unlisted = !t->proc->listed;
+	model__born(m, b, d, t->proc);
+	model__tell_block(m, TL_CREATE, b, ev->tid, ev->depth);
+}
+
+/* Lived before the attach, or its birth was lost: never part of live, so nothing goes below zero. */
+static void model__preexisting(struct model *m, struct device *d, const struct event *ev)
+{
+	struct block b = {
+		.ptr = ev->addr, .size = TL_SIZE_UNKNOWN, .id = ++m->last_id, .pid = ev->pid,
+		.tid = ev->tid, .dev = ev->dev,
+	};
+
+	d->preexisting_frees++;
+	model__tell_block(m, TL_PREEXISTING, &b, ev->tid, ev->depth);
+	model__tell_block(m, TL_DESTROY, &b, ev->tid, ev->depth);
+}
+
+static void model__free_block(struct model *m, const struct event *ev)
+{
+	struct device *d;
+	struct thread *t;
+	struct block b;
+
+	if (!ev->addr)
+		return;
+	d = model__device(m, ev->dev);
+	t = d ? model__thread(m, ev) : NULL;
+	if (!t)
+		return;
+	if (blocks__take(m->blocks, ev->pid, ev->dev, ev->addr, &b))
+		model__freed(m, &b, t->proc, ev);
+	else
+		model__preexisting(m, d, ev);
+}
+
+static void model__oom(struct model *m, const struct event *ev)
+{
+	struct device *d = model__device(m, ev->dev);
+	struct thread *t = d ? model__thread(m, ev) : NULL;
+	struct attribution a;
+	struct tl_event tl;
+
+	if (!t)
+		return;
+	a = thread__attribute(t, ev);
+	m->lost[MT_LOSS_FRAME] += a.lost;
+	d->ooms++;
+	d->oom_bytes_last = ev->size;
+	tl = tl_of(m, ev, TL_OOM);
+	tl.size = ev->size;
+	tl.op = m->ops.rows[a.op].name;
+	tl.region = m->regions.rows[a.region].name;
+	model__tell(m, &tl);
+}
+
+static void model__tag(struct model *m, const struct event *ev)
+{
+	const struct block *b = blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
+	struct tl_event tl = tl_of(m, ev, TL_TAG);
+
+	tl.ptr = ev->addr;
+	tl.size = b ? b->size : TL_SIZE_UNKNOWN;
+	tl.id = b ? b->id : 0;
+	tl.op = b ? m->ops.rows[b->op].name : NAME_NONE;
+	tl.cat = b ? (uint8_t)b->cat : CAT_UNKNOWN;
+	tl.region = ev->name;
+	model__tell(m, &tl);
+}
+
+/* --- frames, regions, steps ------------------------------------------------------------------------ */
+
+static void model__tell_frame(struct model *m, struct thread *t, const struct event *ev)
+{
+	struct event inside = *ev;
+	struct tl_event tl = tl_of(m, ev, TL_OP);
+	struct attribution a;
+
+	inside.depth = ev->depth < UINT8_MAX ? (uint8_t)(ev->depth + 1) : UINT8_MAX;
+	a = thread__attribute(t, &inside);
+	tl.op = ev->name;
+	tl.region = m->regions.rows[a.region].name;
+	model__tell(m, &tl);
+}
+
+static inline void model__frame(struct model *m, const struct event *ev)
+{
+	bool is_node = ev->kind == MT_EV_NODE;
+	struct tally *tally = is_node ? &m->regions : &m->ops;
+	struct thread *t = model__thread(m, ev);
+	uint32_t row;
+
+	if (!t)
+		return;
+	row = tally__row(tally, ev->name, is_node);
+	tally->rows[row].count++;
+	thread__enter(t, ev, row);
+	if (m->timeline && m->timeline_ops)
+		model__tell_frame(m, t, ev);
+}
+
+static void model__region(struct model *m, const struct event *ev)
+{
+	bool begin = ev->kind == MT_EV_REGION_BEGIN;
+	struct thread *t = model__thread(m, ev);
+	struct tl_event tl;
+	uint32_t row;
+
+	if (!t)
+		return;
+	if (begin) {
+		row = tally__row(&m->regions, ev->name, false);
+		m->regions.rows[row].count++;
+		thread__region_begin(t, ev, row);
+	} else {
+		row = thread__region_end(t, ev);
+	}
+	if (!m->timeline || !m->timeline_ops)
+		return;
+	tl = tl_of(m, ev, begin ? TL_REGION : TL_REGION_END);
+	tl.region = begin ? ev->name : m->regions.rows[row].name;
+	model__tell(m, &tl);
+}
+
+static void model__step(struct model *m, const struct event *ev)
+{
+	struct tl_event tl = tl_of(m, ev, TL_STEP);
+
+	m->steps++;
+	tl.ptr = ev->addr;
+	model__tell(m, &tl);
+}
+
+/* --- one event ------------------------------------------------------------------------------------- */
+
+static void model__start(struct model *m, uint64_t ts_ns)
+{
+	m->started = true;
+	m->start_ts_ns = m->now_ns = ts_ns;
+	series_acc__init(&m->rss, ts_ns);
+}
+
+int model__handle(void *model, const struct event *ev)
+{
+	struct model *m = model;
+
+	if (__builtin_expect(!m->started, 0))
+		model__start(m, ev->ts_ns);
+	if (ev->ts_ns > m->now_ns)
+		m->now_ns = ev->ts_ns;
+	m->events[ev->kind]++;
+	m->timeline_err = 0;
+	switch (ev->kind) {
+	case MT_EV_OP:
+	case MT_EV_NODE:
+	case MT_EV_OP_BEGIN:
+		model__frame(m, ev);
+		break;
+	case MT_EV_ALLOC:
+		model__alloc(m, ev);
+		break;
+	case MT_EV_FREE:
+		model__free_block(m, ev);
+		break;
+	case MT_EV_OP_END: /* the next event says its depth itself */
+	case EV_TICK:
+		break;
+	case MT_EV_REGION_BEGIN:
+	case MT_EV_REGION_END:
+		model__region(m, ev);
+		break;
+	case MT_EV_OOM:
+		model__oom(m, ev);
+		break;
+	case MT_EV_STEP:
+		model__step(m, ev);
+		break;
+	case MT_EV_TAG:
+		model__tag(m, ev);
+		break;
+	case EV_BEGIN:
+	case EV_END:
+	case EV_COVER:
+	case EV_NOTE:
+	case EV_COST:
+	case EV_LOSS:
+	case EV_SELF:
+		told__handle(&m->told, ev);
+		break;
+	case MT_EV_MMAP:
+	case MT_EV_MUNMAP:
+	case MT_EV_BRK:
+	case MT_EV_RSS:
+	case MT_EV_EXIT:
+	case EV_PROC:
+	case EV_COMM:
+	case EV_GONE:
+	case EV_LABEL:
+	case EV_CPU:
+		model__handle_proc(m, ev);
+		break;
+	default:
+		m->lost[MT_LOSS_DECODE]++;
+	}
+	return m->timeline_err;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * model: ordered events in, the state of every process's memory out. A pure function of the event
+ * sequence: no clock, no /proc, no libbpf; live and replay are the same calls.
+ *
+ * Glossary (one word a concept):
+ *   block     one live (pid, device, pointer); born by ALLOC, dies by FREE; its id is never reused
+ *   op        operator call, named; the innermost open one at a block's birth is the block's op
+ *   node      backward node (torch::autograd::Node) being evaluated; a frame like an op
+ *   frame     an op or node on a thread's stack, rebuilt from depth and seq (memtrace/event.h)
+ *   region    record_function or USDT region of a thread: "Optimizer.step#Adam.step"
+ *   preexisting  block first met by its FREE: born before the attach, size unknown
+ *   peak      highest live bytes of a device (or process), and what was live then
+ *   series    live bytes over time at a bounded resolution
+ */
+#ifndef MT_MODEL_MODEL_H
+#define MT_MODEL_MODEL_H
+
+#include "event/event.h"
+#include "timeline/timeline.h"
+
+struct report;
+struct model;
+
+struct model_opts {
+	size_t blocks_max;    /* 0: default (64 M) */
+	timeline_fn timeline; /* may be NULL; an error it returns ends model__handle with it */
+	void *timeline_ctx;
+	int timeline_ops; /* also TL_OP and TL_REGION* */
+};
+
+struct model *model__new(const struct names *names, const struct model_opts *opts); /* NULL: no memory */
+void model__free(struct model *m);
+/* 0, or the timeline's error. Odd events are counted, never errors. An event_fn. */
+int model__handle(void *model, const struct event *ev);
+/* Everything views need, as plain data (timeline/report.h). *ret is owned by the caller. -ENOMEM. */
+int model__report(const struct model *m, size_t top, struct report **ret);
+/* Walks every invariant; aborts with a message when one is broken. For tests, sim and fuzz. */
+void model__check(const struct model *m);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Every sum that the model keeps, taken again from the blocks themselves. The shares at the peak
+ * must add up to it, and while nothing was left out so must the blocks that were live then.
+ * All sums are modulo 2^64, as the model's are: hostile sizes wrap, and wrap alike.
+ */
+#include "model/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "model/state.h"
+
+_Noreturn void check_failed(const char *cond, const char *file, int line)
+{
+	fprintf(stderr, "%s:%d: broken invariant: %s\n", file, line, cond);
+	abort();
+}
+
+struct sums {
+	uint64_t live[TALLY_DEVS_MAX], cnt[TALLY_DEVS_MAX], at_peak[TALLY_DEVS_MAX];
+	uint64_t cats[TALLY_DEVS_MAX][CAT_MAX];
+	struct tally_cell *ops[TALLY_DEVS_MAX], *regions[TALLY_DEVS_MAX];
+	uint64_t unlisted_cnt, unlisted_fw, unlisted_host;
+};
+
+static struct tally_cell *new_cells(size_t cnt)
+{
+	struct tally_cell *cells = calloc(cnt, sizeof(*cells));
+
+	mt_check(cells != NULL);
+	return cells;
+}
+
+static void sums__add(struct sums *s, const struct model *m, const struct block *b)
+{
+	unsigned i = m->dev_idx[b->dev] - 1u;
+	const struct device *d = m->devs[i];
+
+	mt_check(i < m->devs_cnt && d->dev == b->dev);
+	mt_check(b->id <= m->last_id && b->born_ts_ns <= m->now_ns);
+	mt_check(b->op < m->ops.devs[i].cnt && b->region < m->regions.devs[i].cnt);
+	s->live[i] += b->size;
+	s->cnt[i]++;
+	s->cats[i][b->cat] += b->size;
+	if (b->id <= d->peak_blocks.last_id)
+		s->at_peak[i] += b->size;
+	s->ops[i][b->op].live += b->size;
+	s->ops[i][b->op].live_count++;
+	s->regions[i][b->region].live += b->size;
+	s->regions[i][b->region].live_count++;
+	if (b->unlisted) {
+		s->unlisted_cnt++;
+		*(dev_is_host((uint8_t)b->dev) ? &s->unlisted_host : &s->unlisted_fw) += b->size;
+	}
+}
+
+static void tally__check(const struct tally *t, const struct device *d, const struct tally_cell *want)
+{
+	uint64_t at_peak = 0, allocs = 0, alloc_bytes = 0;
+
+	for (uint32_t row = 0; row < t->devs[d->idx].cnt; row++) {
+		const struct tally_cell *c = &t->devs[d->idx].cells[row];
+
+		mt_check(c->live == want[row].live);
+		mt_check(c->live_count == want[row].live_count);
+		mt_check(c->epoch <= d->epoch);
+		at_peak += cell__at_peak(c, d->epoch);
+		allocs += c->alloc_count;
+		alloc_bytes += c->alloc_bytes;
+	}
+	mt_check(at_peak == d->peak);
+	mt_check(allocs == d->allocs && alloc_bytes == d->alloc_bytes);
+}
+
+static void device__check(const struct device *d, const struct model *m, const struct sums *s)
+{
+	uint64_t at_peak = 0, freed = 0;
+
+	mt_check(d->live == s->live[d->idx] && d->live_cnt == s->cnt[d->idx]);
+	mt_check(d->allocs - d->frees - d->dropped == d->live_cnt);
+	mt_check(d->alloc_bytes - d->free_bytes - d->dropped_bytes == d->live);
+	mt_check(d->live <= d->peak && d->series.live == d->live);
+	for (int c = 0; c < CAT_MAX; c++) {
+		mt_check(d->cats[c].live == s->cats[d->idx][c]);
+		at_peak += device_cat__at_peak(&d->cats[c], d->epoch);
+	}
+	mt_check(at_peak == d->peak);
+	for (size_t i = 0; i < d->peak_blocks.cnt; i++)
+		freed += d->peak_blocks.heap[i].block.size;
+	mt_check(d->peak_blocks.missed || freed + s->at_peak[d->idx] == d->peak);
+	tally__check(&m->ops, d, s->ops[d->idx]);
+	tally__check(&m->regions, d, s->regions[d->idx]);
+}
+
+/* A process's blocks, one walk of the table each: tests alone come here. */
+static void proc__check(const struct proc *p, const struct model *m)
+{
+	uint64_t fw = 0, host = 0, cnt = 0;
+	const struct block *b;
+	size_t pos = 0;
+
+	while (p->in_pid && (b = blocks__next(m->blocks, &pos))) {
+		if (b->pid != p->pid || b->unlisted)
+			continue;
+		cnt++;
+		*(dev_is_host((uint8_t)b->dev) ? &host : &fw) += b->size;
+	}
+	mt_check(p->live_cnt == cnt && p->fw.live == fw && p->host.live == host);
+	mt_check(fw <= p->fw.peak && host <= p->host.peak);
+	mt_check(p->gone != 1 || !cnt);
+	mapset__check(&p->mapped);
+}
+
+static void procs__check(const struct procs *ps, const struct model *m, const struct sums *s)
+{
+	size_t cnt = 0, dead = 0, deads = 0;
+	const struct proc *p;
+	uint64_t rss = 0;
+
+	TAILQ_FOREACH(p, &ps->all, all) {
+		mt_check(p->listed && (!p->in_pid || procs__find(ps, p->pid) == p));
+		proc__check(p, m);
+		cnt++;
+		dead += p->gone == 1;
+		rss += proc__rss(p);
+	}
+	TAILQ_FOREACH(p, &ps->dead, dead)
+		deads++;
+	mt_check(cnt == ps->cnt && dead == ps->dead_cnt && deads == dead);
+	mt_check(dead <= ps->gone_max && cnt - dead <= ps->max);
+	mt_check(rss == ps->rss_total);
+	mt_check(ps->other.live_cnt == s->unlisted_cnt);
+	mt_check(ps->other.fw.live == s->unlisted_fw && ps->other.host.live == s->unlisted_host);
+}
+
+void model__check(const struct model *m)
+{
+	struct sums *s = calloc(1, sizeof(*s));
+	const struct block *b;
+	size_t pos = 0;
+
+	mt_check(s != NULL);
+	blocks__check(m->blocks);
+	threads__check(m->threads);
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		s->ops[i] = new_cells(m->ops.devs[i].cnt);
+		s->regions[i] = new_cells(m->regions.devs[i].cnt);
+	}
+	while ((b = blocks__next(m->blocks, &pos)))
+		sums__add(s, m, b);
+	for (unsigned i = 0; i < m->devs_cnt; i++)
+		device__check(m->devs[i], m, s);
+	procs__check(&m->procs, m, s);
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		free(s->ops[i]);
+		free(s->regions[i]);
+	}
+	free(s);
+}

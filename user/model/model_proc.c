@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Processes come, change and go. When an address space ends (exit, exec, a pid that comes back with
+ * another start time) all its blocks end with it, at that moment; when memtrace merely detaches, they
+ * stay: the job still holds them.
+ */
+#include "model/state.h"
+
+/* All blocks of an address space that is no more. Walks the whole table, but only if there are any. */
+static void model__drop_blocks(struct model *m, uint32_t pid, struct proc *p)
+{
+	const struct block *b;
+	struct block copy;
+	size_t pos = 0;
+
+	if (!p->live_cnt && !m->procs.other.live_cnt)
+		return;
+	while ((b = blocks__next(m->blocks, &pos))) {
+		struct device *d;
+
+		if (b->pid != pid)
+			continue;
+		blocks__take(m->blocks, b->pid, (uint8_t)b->dev, b->ptr, &copy);
+		d = m->devs[m->dev_idx[copy.dev] - 1];
+		d->dropped++;
+		d->dropped_bytes += copy.size;
+		model__bury(m, &copy, p);
+		model__tell_destroy(m, &copy, copy.tid, 0);
+	}
+}
+
+static void model__drop_threads(struct model *m, uint32_t pid)
+{
+	threads__drop_pid(m->threads, pid);
+	m->last = NULL;
+}
+
+static void model__exited(struct model *m, uint32_t pid, struct proc *p)
+{
+	if (p->listed)
+		p->live_at_exit = p->fw.peak ? p->fw.live : p->host.live;
+	model__drop_blocks(m, pid, p);
+	model__drop_threads(m, pid);
+	if (!p->listed)
+		return;
+	procs__exited(&m->procs, p);
+	series_acc__set(&m->rss, m->now_ns, m->procs.rss_total);
+}
+
+static void model__execed(struct model *m, uint32_t pid, struct proc *p)
+{
+	model__drop_blocks(m, pid, p);
+	model__drop_threads(m, pid);
+	if (p->listed)
+		proc__clear_maps(p);
+}
+
+static void model__proc(struct model *m, const struct event *ev)
+{
+	struct proc *p = procs__find(&m->procs, ev->pid);
+	bool full = false;
+
+	if (ev->pid == m->told.main_pid) {
+		m->main_comm = ev->name;
+		m->main_cmdline = (name_id){ ev->addr < NAMES_MAX ? (uint32_t)ev->addr : 0 };
+	}
+	if (p && p->gone != 1 && p->told && ev->flags != EV_PROC_EXECED && ev->size && p->start_ns &&
+	    p->start_ns != ev->size)
+		model__exited(m, ev->pid, p); /* the pid is another process's now */
+	p = procs__find(&m->procs, ev->pid);
+	if (p && p->gone == 1) {
+		model__drop_threads(m, ev->pid);
+		p = procs__new_life(&m->procs, ev->pid, &full);
+	} else {
+		p = procs__get(&m->procs, ev->pid, &full);
+		if (ev->flags == EV_PROC_EXECED)
+			model__execed(m, ev->pid, p);
+	}
+	m->lost[MT_LOSS_THREADS] += full;
+	if (!p->listed)
+		return;
+	p->told = true;
+	p->gone = 0;
+	p->ppid = ev->aux ? ev->aux : p->ppid;
+	p->how = ev->flags;
+	p->comm = ev->name;
+	p->cmdline = (name_id){ ev->addr < NAMES_MAX ? (uint32_t)ev->addr : 0 };
+	p->start_ns = ev->size ? ev->size : p->start_ns;
+}
+
+static void model__gone(struct model *m, const struct event *ev)
+{
+	struct proc *p = procs__find(&m->procs, ev->pid);
+
+	if (p && p->gone == 1)
+		return;
+	if (ev->flags == 1) {
+		if (p)
+			p->gone = 2;
+		return;
+	}
+	if (p)
+		p->exit_status = ev->aux;
+	model__exited(m, ev->pid, p ? p : &m->procs.other);
+}
+
+/* The kernel's word on a death may come after ours. */
+static void model__exit(struct model *m, const struct event *ev)
+{
+	struct proc *p = procs__find(&m->procs, ev->pid);
+
+	if (!p)
+		return;
+	p->exit_status = (uint32_t)ev->addr;
+	if (ev->size > p->rss_peak)
+		p->rss_peak = ev->size;
+}
+
+static void model__rss(struct model *m, const struct event *ev, struct proc *p)
+{
+	if (ev->addr >= MT_RSS_KINDS) {
+		m->lost[MT_LOSS_DECODE]++;
+		return;
+	}
+	if (!p->listed)
+		return;
+	proc__set_rss(&m->procs, p, (uint32_t)ev->addr, ev->size);
+	series_acc__set(&m->rss, m->now_ns, m->procs.rss_total);
+}
+
+static void model__comm(struct model *m, const struct event *ev, struct proc *p)
+{
+	if (ev->tid && ev->tid != ev->pid)
+		return; /* a thread's own name */
+	if (p->listed)
+		p->comm = ev->name;
+	if (ev->pid == m->told.main_pid)
+		m->main_comm = ev->name;
+}
+
+/* What only a process that is there can tell. */
+static void model__living(struct model *m, const struct event *ev)
+{
+	bool full = false;
+	struct proc *p = procs__get(&m->procs, ev->pid, &full);
+
+	m->lost[MT_LOSS_THREADS] += full;
+	if (ev->kind == EV_CPU) {
+		proc__set_cpu(p, ev->size); /* the last reading of a process may be of its corpse */
+		return;
+	}
+	if (p->gone == 1)
+		return;
+	switch (ev->kind) {
+	case EV_COMM:
+		model__comm(m, ev, p);
+		break;
+	case EV_LABEL:
+		if (p->listed)
+			proc__add_label(p, m->names, ev->name);
+		break;
+	case MT_EV_RSS:
+		model__rss(m, ev, p);
+		break;
+	default:
+		m->lost[MT_LOSS_BLOCKS] += p->listed && !proc__map(p, ev);
+	}
+}
+
+void model__handle_proc(struct model *m, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_PROC:
+		model__proc(m, ev);
+		break;
+	case EV_GONE:
+		model__gone(m, ev);
+		break;
+	case MT_EV_EXIT:
+		model__exit(m, ev);
+		break;
+	default:
+		model__living(m, ev);
+	}
+}

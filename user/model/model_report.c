@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * From state to plain data. Everything that is sorted is sorted by a total order, down to the row's
+ * number (order of first sight): qsort is not stable, and two reports of one event sequence must be
+ * the same bytes. Rows of ops and regions add up the devices of one layer (model__counts_host).
+ *
+ * The one cost that grows with the job is the walk over the live blocks for those at the peak:
+ * about 3 ms at a million blocks.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/state.h"
+#include "timeline/report.h"
+
+#define STEP_PREFIX "Optimizer.step#"
+
+struct ranked {
+	struct report_op op;
+	const char *name;
+	uint32_t row;
+};
+
+static char *copy_name(const struct model *m, name_id name)
+{
+	return strdup(names__get(m->names, name));
+}
+
+/* An array that may be of length 0 but is never NULL. */
+static void *array_of(size_t cnt, size_t size)
+{
+	return calloc(cnt ? cnt : 1, size);
+}
+
+/* --- devices ------------------------------------------------------------------------------------- */
+
+static int report_dev__fill(struct report_dev *r, const struct device *d, uint64_t now_ns)
+{
+	*r = (struct report_dev){
+		.dev = d->dev, .live = d->live, .peak = d->peak, .peak_ts_ns = d->peak_ts_ns,
+		.allocs = d->allocs, .frees = d->frees, .alloc_bytes = d->alloc_bytes,
+		.free_bytes = d->free_bytes, .preexisting_frees = d->preexisting_frees,
+		.dropped = d->dropped, .dropped_bytes = d->dropped_bytes, .ooms = d->ooms,
+		.oom_bytes_last = d->oom_bytes_last, .byte_ns = device__byte_ns(d, now_ns),
+	};
+	for (int c = 0; c < CAT_MAX; c++)
+		r->cats[c] = (struct report_cat){
+			.live = d->cats[c].live,
+			.at_peak = device_cat__at_peak(&d->cats[c], d->epoch),
+			.byte_ns = device_cat__byte_ns(&d->cats[c], now_ns),
+		};
+	return series_acc__copy(&d->series, now_ns, &r->series);
+}
+
+static int model__report_devs(const struct model *m, struct report *r)
+{
+	r->devs = array_of(m->devs_cnt, sizeof(*r->devs));
+	if (!r->devs)
+		return -ENOMEM;
+	for (unsigned dev = 0; dev < 256; dev++) {
+		if (!m->dev_idx[dev])
+			continue;
+		if (report_dev__fill(&r->devs[r->devs_cnt++], m->devs[m->dev_idx[dev] - 1],
+				     m->now_ns) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* --- ops and regions ------------------------------------------------------------------------------- */
+
+static void ranked__fill(struct ranked *k, const struct model *m, const struct tally *t, uint32_t row)
+{
+	bool host = model__counts_host(m);
+
+	*k = (struct ranked){ .name = names__get(m->names, t->rows[row].name), .row = row };
+	k->op.is_node = t->rows[row].is_node;
+	k->op.count = t->rows[row].count;
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		const struct tally_cell *c;
+
+		if (dev_is_host(m->devs[i]->dev) != host || row >= t->devs[i].cnt)
+			continue;
+		c = &t->devs[i].cells[row];
+		k->op.alloc_count += c->alloc_count;
+		k->op.alloc_bytes += c->alloc_bytes;
+		k->op.live_count += c->live_count;
+		k->op.live += c->live;
+		k->op.at_peak += cell__at_peak(c, m->devs[i]->epoch);
+	}
+}
+
+static int cmp_down(uint64_t a, uint64_t b)
+{
+	return a == b ? 0 : a > b ? -1 : 1;
+}
+
+static int ranked__cmp(const void *pa, const void *pb)
+{
+	const struct ranked *a = pa, *b = pb;
+	int r = cmp_down(a->op.at_peak, b->op.at_peak);
+
+	r = r ? r : cmp_down(a->op.alloc_bytes, b->op.alloc_bytes);
+	r = r ? r : cmp_down(a->op.count, b->op.count);
+	r = r ? r : strcmp(a->name, b->name);
+	return r ? r : a->row < b->row ? -1 : a->row > b->row;
+}
+
+static int model__report_tally(const struct model *m, const struct tally *t, size_t top,
+			       struct report_op **ret, size_t *ret_cnt, size_t *ret_total)
+{
+	size_t total = t->cnt - 1u, cnt = total < top ? total : top;
+	struct ranked *ranked = array_of(total, sizeof(*ranked));
+	int r = 0;
+
+	*ret = array_of(cnt, sizeof(**ret));
+	if (!ranked || !*ret) {
+		free(ranked);
+		return -ENOMEM;
+	}
+	for (uint32_t row = 1; row < t->cnt; row++)
+		ranked__fill(&ranked[row - 1], m, t, row);
+	qsort(ranked, total, sizeof(*ranked), ranked__cmp);
+	for (; *ret_cnt < cnt && !r; (*ret_cnt)++) {
+		struct report_op *op = &(*ret)[*ret_cnt];
+
+		*op = ranked[*ret_cnt].op;
+		op->name = strdup(ranked[*ret_cnt].name);
+		r = op->name ? 0 : -ENOMEM;
+	}
+	*ret_total = total;
+	free(ranked);
+	return r;
+}
+
+static int model__report_ops(const struct model *m, size_t top, struct report *r)
+{
+	struct ranked none;
+	int err;
+
+	err = model__report_tally(m, &m->ops, top, &r->ops, &r->ops_cnt, &r->ops_total);
+	if (!err)
+		err = model__report_tally(m, &m->regions, top, &r->regions, &r->regions_cnt,
+					  &r->regions_total);
+	if (err)
+		return err;
+	ranked__fill(&none, m, &m->ops, 0);
+	r->no_op = none.op;
+	r->no_op.name = strdup("");
+	return r->no_op.name ? 0 : -ENOMEM;
+}
+
+static uint64_t model__steps(const struct model *m)
+{
+	uint64_t steps = 0;
+
+	if (m->steps)
+		return m->steps;
+	for (uint32_t row = 1; row < m->regions.cnt; row++) {
+		const struct tally_row *t = &m->regions.rows[row];
+
+		if (!t->is_node && !strncmp(names__get(m->names, t->name), STEP_PREFIX,
+					    strlen(STEP_PREFIX)))
+			steps += t->count;
+	}
+	return steps;
+}
+
+/* --- blocks at the peak --------------------------------------------------------------------------- */
+
+static int freed__cmp(const void *pa, const void *pb)
+{
+	const struct peak_freed *a = pa, *b = pb;
+
+	return block__cmp(&a->block, &b->block);
+}
+
+/* The largest `max` blocks that were live at their device's peak. */
+static size_t model__select(const struct model *m, struct peak_freed *heap, size_t max)
+{
+	bool host = model__counts_host(m);
+	const struct block *b;
+	size_t pos = 0, cnt = 0;
+
+	while ((b = blocks__next(m->blocks, &pos))) {
+		if (dev_is_host((uint8_t)b->dev) == host &&
+		    b->id <= m->devs[m->dev_idx[b->dev] - 1]->peak_blocks.last_id)
+			freed_heap__push(heap, &cnt, max, b, 0);
+	}
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		const struct peak *p = &m->devs[i]->peak_blocks;
+
+		if (dev_is_host(m->devs[i]->dev) != host)
+			continue;
+		for (size_t k = 0; k < p->cnt; k++)
+			freed_heap__push(heap, &cnt, max, &p->heap[k].block, p->heap[k].freed_ts_ns);
+	}
+	qsort(heap, cnt, sizeof(*heap), freed__cmp);
+	return cnt;
+}
+
+static int report_block__fill(struct report_block *r, const struct model *m,
+			      const struct peak_freed *f)
+{
+	const struct block *b = &f->block;
+
+	*r = (struct report_block){
+		.id = b->id, .ptr = b->ptr, .size = b->size, .born_ts_ns = b->born_ts_ns,
+		.freed_ts_ns = f->freed_ts_ns, .pid = b->pid, .tid = b->tid, .dev = (uint8_t)b->dev,
+		.cat = (uint8_t)b->cat, .op = copy_name(m, m->ops.rows[b->op].name),
+		.region = copy_name(m, m->regions.rows[b->region].name),
+	};
+	return r->op && r->region ? 0 : -ENOMEM;
+}
+
+static int model__report_peak_blocks(const struct model *m, size_t top, struct report *r)
+{
+	size_t max = top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, cnt;
+	struct peak_freed *heap = array_of(max, sizeof(*heap));
+	int err = 0;
+
+	if (!heap)
+		return -ENOMEM;
+	cnt = model__select(m, heap, max);
+	r->peak_blocks = array_of(cnt, sizeof(*r->peak_blocks));
+	if (!r->peak_blocks)
+		err = -ENOMEM;
+	for (; !err && r->peak_blocks_cnt < cnt; r->peak_blocks_cnt++)
+		err = report_block__fill(&r->peak_blocks[r->peak_blocks_cnt], m,
+					 &heap[r->peak_blocks_cnt]);
+	free(heap);
+	return err;
+}
+
+/* --- processes ------------------------------------------------------------------------------------ */
+
+static int report_proc__labels(struct report_proc *r, const struct model *m, const struct proc *p)
+{
+	r->labels = array_of(p->labels_cnt, sizeof(*r->labels));
+	if (!r->labels)
+		return -ENOMEM;
+	for (; r->labels_cnt < p->labels_cnt; r->labels_cnt++) {
+		r->labels[r->labels_cnt] = copy_name(m, p->labels[r->labels_cnt]);
+		if (!r->labels[r->labels_cnt])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int report_proc__fill(struct report_proc *r, const struct model *m, const struct proc *p)
+{
+	bool host = model__counts_host(m);
+
+	*r = (struct report_proc){
+		.pid = p->pid, .ppid = p->ppid, .live = p->fw.live, .peak = p->fw.peak,
+		.peak_ts_ns = host ? p->host.peak_ts_ns : p->fw.peak_ts_ns,
+		.allocs = host ? p->host_allocs : p->allocs,
+		.frees = host ? p->host_frees : p->frees, .host_live = p->host.live,
+		.host_peak = p->host.peak, .rss_total = proc__rss(p), .rss_peak = p->rss_peak,
+		.mapped = p->mapped.bytes, .mapped_peak = p->mapped_peak,
+		.brk_growth = p->brk_growth, .cpu_ns = p->cpu_ns, .live_at_exit = p->live_at_exit,
+		.exit_status = p->exit_status, .gone = p->gone, .how = p->how,
+	};
+	memcpy(r->rss, p->rss, sizeof(r->rss));
+	r->comm = p->listed ? copy_name(m, p->comm) : strdup("(other processes)");
+	r->cmdline = copy_name(m, p->cmdline);
+	return r->comm && r->cmdline ? report_proc__labels(r, m, p) : -ENOMEM;
+}
+
+static int model__report_procs(const struct model *m, struct report *r)
+{
+	const struct procs *ps = &m->procs;
+	const struct proc *p;
+
+	r->procs = array_of(ps->cnt + 1, sizeof(*r->procs));
+	if (!r->procs)
+		return -ENOMEM;
+	TAILQ_FOREACH(p, &ps->all, all)
+		if (report_proc__fill(&r->procs[r->procs_cnt++], m, p) < 0)
+			return -ENOMEM;
+	p = &ps->other;
+	if (ps->folded || p->allocs || p->host_allocs)
+		return report_proc__fill(&r->procs[r->procs_cnt++], m, p);
+	return 0;
+}
+
+/* --- what memtrace says of itself ----------------------------------------------------------------- */
+
+static int model__report_told(const struct model *m, struct report *r)
+{
+	const struct told *t = &m->told;
+
+	r->covers = array_of(t->covers_cnt, sizeof(*r->covers));
+	r->notes = array_of(t->notes_cnt, sizeof(*r->notes));
+	if (!r->covers || !r->notes)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->covers_cnt; i++) {
+		const struct told_cover *c = &t->covers[i];
+
+		r->covers[i] = (struct report_cover){ .pid = c->pid, .found = c->found,
+			.attached = c->attached, .source = copy_name(m, c->source) };
+		r->covers_cnt++;
+		if (!r->covers[i].source)
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < t->notes_cnt; i++) {
+		r->notes[r->notes_cnt++] = copy_name(m, t->notes[i]);
+		if (!r->notes[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void model__report_cost(const struct model *m, struct report *r)
+{
+	for (int i = 0; i < MT_PROG_MAX; i++) {
+		r->costs[i].hits = m->told.costs[i].hits;
+		r->costs[i].ns = m->told.costs[i].ns;
+		r->probe_hits += r->costs[i].hits;
+		r->probe_ns += r->costs[i].ns;
+	}
+	r->target_cpu_ns = procs__cpu_ns(&m->procs);
+	if (r->target_cpu_ns)
+		r->overhead = (double)r->probe_ns / (double)r->target_cpu_ns;
+	r->self_rss = m->told.self_rss;
+	r->self_cpu_ns = m->told.self_cpu_ns;
+}
+
+static int model__report_head(const struct model *m, struct report *r)
+{
+	r->start_ts_ns = m->start_ts_ns;
+	r->end_ts_ns = m->now_ns;
+	r->epoch_off_ns = m->told.epoch_off_ns;
+	r->pid = m->told.main_pid;
+	r->ended = m->told.ended;
+	r->end_reason = m->told.end_reason;
+	r->steps = model__steps(m);
+	memcpy(r->events, m->events, sizeof(r->events));
+	for (int i = 0; i < MT_LOSS_MAX; i++)
+		r->lost[i] = m->told.lost[i] + m->lost[i];
+	r->lost[MT_LOSS_NAMES] += m->ops.overflow + m->regions.overflow;
+	r->host = copy_name(m, m->told.host);
+	r->comm = copy_name(m, m->main_comm);
+	r->cmdline = copy_name(m, m->main_cmdline);
+	return r->host && r->comm && r->cmdline ? 0 : -ENOMEM;
+}
+
+int model__report(const struct model *m, size_t top, struct report **ret)
+{
+	struct report *r = calloc(1, sizeof(*r));
+	int err;
+
+	if (!r)
+		return -ENOMEM;
+	err = model__report_head(m, r);
+	model__report_cost(m, r);
+	err = err ? err : model__report_told(m, r);
+	err = err ? err : model__report_devs(m, r);
+	err = err ? err : model__report_ops(m, top, r);
+	err = err ? err : model__report_procs(m, r);
+	err = err ? err : model__report_peak_blocks(m, top, r);
+	if (!err && m->started)
+		err = series_acc__copy(&m->rss, m->now_ns, &r->rss);
+	if (err) {
+		report__free(r);
+		return err;
+	}
+	*ret = r;
+	return 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * tally: who made the blocks: one row a name (operators in one tally, regions and backward nodes in
+ * another), and one cell a row and device.
+ *
+ * Row 0 is "none": blocks without an op (or region), entries whose name is unknown, and everything
+ * when the tally is full (counted in `overflow`). `epoch` is the device's: see struct device.
+ * Devices are numbered densely, in the order in which they were met. Not thread-safe.
+ */
+#ifndef MT_MODEL_TALLY_H
+#define MT_MODEL_TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/names.h"
+
+#define TALLY_ROWS_MAX (1u << 16)
+#define TALLY_DEVS_MAX 66 /* cpu, host, 64 × cuda */
+
+struct tally_row {
+	name_id name;
+	bool is_node;
+	uint64_t count; /* entries */
+};
+
+struct tally_cell {
+	uint64_t live;
+	uint64_t at_peak; /* use cell__at_peak() */
+	uint64_t epoch;
+	uint64_t alloc_count, alloc_bytes, live_count;
+};
+
+struct tally {
+	struct tally_row *rows;
+	uint32_t cnt, cap;
+	uint32_t *row_of; /* [name × 2 + is_node], 0 = no row yet */
+	size_t row_of_cnt;
+	struct {
+		struct tally_cell *cells;
+		uint32_t cnt;
+	} devs[TALLY_DEVS_MAX];
+	uint64_t overflow; /* entries that found no row */
+};
+
+int tally__init(struct tally *t); /* 0 or -ENOMEM; t is zeroed by the caller */
+void tally__done(struct tally *t);
+/* Makes room for a device's cells. 0 or -ENOMEM. */
+int tally__add_dev(struct tally *t, unsigned dev_idx);
+uint32_t tally__add_row(struct tally *t, name_id name, bool is_node);
+uint32_t tally__grow_cells(struct tally *t, unsigned dev_idx, uint32_t row);
+
+/* Row of a name; made if new. */
+static inline uint32_t tally__row(struct tally *t, name_id name, bool is_node)
+{
+	size_t key = (size_t)name.v * 2 + is_node;
+
+	if (__builtin_expect(key < t->row_of_cnt && t->row_of[key], 1))
+		return t->row_of[key];
+	return tally__add_row(t, name, is_node);
+}
+
+/* The row itself if this device has a cell for it (made if needed), else 0. */
+static inline uint32_t tally__ready(struct tally *t, unsigned dev_idx, uint32_t row)
+{
+	if (__builtin_expect(row < t->devs[dev_idx].cnt, 1))
+		return row;
+	return tally__grow_cells(t, dev_idx, row);
+}
+
+/* What was live at the device's peak: a cell not touched since still is as it was then. */
+static inline uint64_t cell__at_peak(const struct tally_cell *c, uint64_t epoch)
+{
+	return c->epoch == epoch ? c->at_peak : c->live;
+}
+
+static inline void cell__settle(struct tally_cell *c, uint64_t epoch)
+{
+	c->at_peak = cell__at_peak(c, epoch);
+	c->epoch = epoch;
+}
+
+static inline void tally__born(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
+			       uint64_t epoch)
+{
+	struct tally_cell *c = &t->devs[dev_idx].cells[row];
+
+	cell__settle(c, epoch);
+	c->live += size;
+	c->live_count++;
+	c->alloc_count++;
+	c->alloc_bytes += size;
+}
+
+static inline void tally__died(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
+			       uint64_t epoch)
+{
+	struct tally_cell *c = &t->devs[dev_idx].cells[row];
+
+	cell__settle(c, epoch);
+	c->live -= size;
+	c->live_count--;
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * threads: what each thread has open: its frames, rebuilt from depth and seq (memtrace/event.h), and
+ * its regions.
+ *
+ * Depth and seq come with every event, so nothing has to be closed here: a frame is trusted if its
+ * seq is the one that the event names. After a lost frame (a hole in seq) the frames below the next
+ * one are not trusted until an event names them. So attribution is right or unknown, never guessed;
+ * regions carry no seq, and a lost region record does misattribute until the stack is told anew.
+ *
+ * Bounded: past THREADS_MAX the thread that was not heard of for the longest time gives its place up,
+ * and that is a loss if it had anything open. A thread is good until the next threads__get().
+ */
+#ifndef MT_MODEL_THREADS_H
+#define MT_MODEL_THREADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "event/event.h"
+
+#define THREADS_MAX 32768
+
+struct proc;
+
+struct frame {
+	uint32_t row; /* of the op tally; of the region tally for a node */
+	uint32_t seq;
+	uint32_t node_row; /* innermost node at or under this frame, 0 = none known */
+	uint8_t kind;	   /* MT_EV_OP, _OP_BEGIN, _NODE; 0 = it was lost */
+	bool unsure;	   /* a later frame was lost, maybe in this one's place */
+	uint64_t node_entry; /* that node's place in the thread's order of entries */
+};
+
+struct open_region {
+	uint32_t row;
+	uint64_t entry;
+};
+
+struct thread {
+	uint32_t tid, pid;
+	struct proc *proc; /* borrowed; the owner drops a process's threads before the process */
+	uint32_t last_seq; /* of the last frame heard of */
+	uint8_t depth;	   /* after the last event that told it */
+	uint8_t regions_cnt;
+	bool recent; /* heard of since the clock hand passed */
+	bool in_use;
+	uint64_t entries; /* nodes and regions entered so far */
+	struct frame frames[MT_FRAMES_MAX];
+	struct open_region regions[MT_REGIONS_MAX];
+};
+
+struct attribution {
+	uint32_t op, region; /* rows, 0 = none */
+	bool lost;	     /* the op itself is not known */
+};
+
+struct threads;
+
+struct threads *threads__new(size_t max); /* NULL: no memory */
+void threads__free(struct threads *ths);
+/* The thread, made if new or if its tid was another process's. NULL: no memory.
+ * *ret_lost (optional) is set when another one with something open had to go. */
+struct thread *threads__get(struct threads *ths, uint32_t pid, uint32_t tid, bool *ret_lost);
+void threads__drop_pid(struct threads *ths, uint32_t pid);
+size_t threads__count(const struct threads *ths);
+void threads__check(const struct threads *ths);
+
+/* OP, OP_BEGIN, NODE. `row` as in struct frame. */
+void thread__enter(struct thread *t, const struct event *ev, uint32_t row);
+/* REGION_BEGIN; REGION_END returns the row of the region that ended (0 = not known). */
+void thread__region_begin(struct thread *t, const struct event *ev, uint32_t row);
+uint32_t thread__region_end(struct thread *t, const struct event *ev);
+/* Whose the event is: innermost op, innermost region or node. */
+struct attribution thread__attribute(struct thread *t, const struct event *ev);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * told: what memtrace says of itself by events: where it attached, what it lost, what it costs, what
+ * it cannot see. The latest word counts. Bounded: of more covers than fit the oldest go (not the main
+ * target's), of more notes the later ones.
+ */
+#ifndef MT_MODEL_TOLD_H
+#define MT_MODEL_TOLD_H
+
+#include <stdbool.h>
+
+#include "event/event.h"
+
+#define TOLD_COVERS_MAX 1024
+#define TOLD_NOTES_MAX 256
+
+struct told_cover {
+	uint32_t pid;
+	name_id source;
+	uint64_t found, attached;
+};
+
+struct told {
+	bool ended;
+	uint32_t main_pid, end_reason;
+	int64_t epoch_off_ns;
+	name_id host;
+	struct told_cover *covers;
+	size_t covers_cnt, covers_cap;
+	name_id notes[TOLD_NOTES_MAX];
+	size_t notes_cnt;
+	struct {
+		uint64_t hits, ns;
+	} costs[MT_PROG_MAX];
+	uint64_t lost[MT_LOSS_MAX];
+	uint64_t self_rss, self_cpu_ns;
+};
+
+void told__done(struct told *t);
+/* EV_BEGIN, END, COVER, NOTE, COST, LOSS, SELF. */
+void told__handle(struct told *t, const struct event *ev);
+
+#endif

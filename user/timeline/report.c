@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Gives back what model__report built, also half-built: everything it owns is NULL until made. */
+#include "timeline/report.h"
+
+#include <stdlib.h>
+
+static void report_ops__free(struct report_op *ops, size_t cnt)
+{
+	for (size_t i = 0; ops && i < cnt; i++)
+		free(ops[i].name);
+	free(ops);
+}
+
+static void report_proc__done(struct report_proc *p)
+{
+	for (size_t i = 0; p->labels && i < p->labels_cnt; i++)
+		free(p->labels[i]);
+	free(p->labels);
+	free(p->comm);
+	free(p->cmdline);
+}
+
+void report__free(struct report *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; r->covers && i < r->covers_cnt; i++)
+		free(r->covers[i].source);
+	for (size_t i = 0; r->notes && i < r->notes_cnt; i++)
+		free(r->notes[i]);
+	for (size_t i = 0; r->devs && i < r->devs_cnt; i++)
+		free(r->devs[i].series.points);
+	for (size_t i = 0; r->procs && i < r->procs_cnt; i++)
+		report_proc__done(&r->procs[i]);
+	for (size_t i = 0; r->peak_blocks && i < r->peak_blocks_cnt; i++) {
+		free(r->peak_blocks[i].op);
+		free(r->peak_blocks[i].region);
+	}
+	report_ops__free(r->ops, r->ops_cnt);
+	report_ops__free(r->regions, r->regions_cnt);
+	free(r->no_op.name);
+	free(r->host);
+	free(r->comm);
+	free(r->cmdline);
+	free(r->covers);
+	free(r->notes);
+	free(r->devs);
+	free(r->procs);
+	free(r->peak_blocks);
+	free(r->rss.points);
+	free(r);
+}

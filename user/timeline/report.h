@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * report: the state of a trace as plain data: what every view renders, and nothing else decides.
+ * Built by model__report; strings are copies (bytes as they came from the target: views escape).
+ * Sizes in bytes, times in ns; *_ts_ns are CLOCK_MONOTONIC, add epoch_off_ns for epoch time.
+ */
+#ifndef MT_TIMELINE_REPORT_H
+#define MT_TIMELINE_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memtrace/event.h"
+#include "memtrace/loss.h"
+#include "timeline/timeline.h"
+
+#define REPORT_SERIES_MAX 1024 /* points a series has at most */
+
+struct point {
+	uint64_t ts_ns;	   /* start of the bucket */
+	uint64_t live_max; /* highest in the bucket */
+	uint64_t live_end; /* at its end */
+};
+
+struct series {
+	struct point *points;
+	size_t cnt;
+	uint64_t bucket_ns;
+};
+
+struct report_cat {
+	uint64_t live, at_peak, byte_ns;
+};
+
+struct report_dev {
+	uint8_t dev;
+	uint64_t live, peak, peak_ts_ns;
+	uint64_t allocs, frees;		/* of blocks seen born and their frees; preexisting frees apart */
+	uint64_t alloc_bytes, free_bytes;
+	uint64_t preexisting_frees;	/* frees of blocks never seen born (bytes unknown) */
+	uint64_t dropped, dropped_bytes; /* blocks that were live when their process went away */
+	uint64_t ooms, oom_bytes_last;
+	uint64_t byte_ns;		/* integral of live over time, hi part dropped at overflow: saturates */
+	struct report_cat cats[CAT_MAX];
+	struct series series;
+};
+
+/* Operators, backward nodes and regions. dev-spanning; at_peak is summed over each device's own peak. */
+struct report_op {
+	char *name;
+	uint8_t is_node; /* backward node or (in regions[]) 0 */
+	uint64_t count;	 /* entries */
+	uint64_t alloc_count, alloc_bytes; /* blocks born with this one innermost */
+	uint64_t live_count, live;
+	uint64_t at_peak;
+};
+
+struct report_block {
+	uint64_t id, ptr, size;
+	uint64_t born_ts_ns, freed_ts_ns; /* freed 0: live at the end */
+	char *op, *region;
+	uint32_t pid, tid;
+	uint8_t dev, cat;
+};
+
+struct report_proc {
+	uint32_t pid, ppid;
+	char *comm, *cmdline;
+	char **labels;
+	size_t labels_cnt;
+	uint64_t live, peak, peak_ts_ns; /* framework devices together */
+	uint64_t allocs, frees;
+	uint64_t host_live, host_peak;	 /* malloc layer */
+	uint64_t rss[MT_RSS_KINDS], rss_total, rss_peak;
+	uint64_t mapped, mapped_peak;	 /* anonymous bytes mmap'ed minus munmap'ed since attach; >= 0 */
+	uint64_t brk_growth;
+	uint64_t cpu_ns;
+	uint64_t live_at_exit;
+	uint32_t exit_status; /* wait status, valid if gone == 1 */
+	uint8_t gone;	      /* 0 followed, 1 exited, 2 detached */
+	uint8_t how;	      /* enum ev_proc_how */
+};
+
+struct report_cover {
+	uint32_t pid;
+	char *source;
+	uint64_t found, attached;
+};
+
+struct report_cost {
+	uint64_t hits, ns; /* by enum mt_prog, latest */
+};
+
+struct report {
+	uint64_t start_ts_ns, end_ts_ns; /* first and last event */
+	int64_t epoch_off_ns;
+	char *host;		   /* EV_BEGIN's name */
+	uint32_t pid;		   /* main target */
+	char *comm, *cmdline;
+	int ended;		   /* EV_END seen */
+	uint32_t end_reason;
+	uint64_t events[256];	   /* by kind */
+	uint64_t lost[MT_LOSS_MAX]; /* latest EV_LOSS per reason, the model's own added */
+	struct report_cover *covers;
+	size_t covers_cnt;
+	char **notes;
+	size_t notes_cnt;
+	struct report_cost costs[MT_PROG_MAX];
+	uint64_t probe_hits, probe_ns; /* their sums */
+	uint64_t target_cpu_ns;	   /* CPU time all followed processes used since their first EV_CPU */
+	double overhead;	   /* probe_ns / target_cpu_ns; 0 if unknown */
+	uint64_t self_rss, self_cpu_ns;
+	struct report_dev *devs;   /* framework devices and MT_DEV_HOST, those seen, by number */
+	size_t devs_cnt;
+	struct report_op *ops;	   /* by at_peak, then alloc_bytes; `top` at most; ops_total = all */
+	size_t ops_cnt, ops_total;
+	struct report_op *regions;
+	size_t regions_cnt, regions_total;
+	struct report_op no_op;	   /* blocks born outside any op */
+	struct report_proc *procs;
+	size_t procs_cnt;
+	struct report_block *peak_blocks; /* largest blocks live at the peak, by size; `top` at most */
+	size_t peak_blocks_cnt;
+	struct series rss; /* all followed processes together */
+	uint64_t steps;	   /* STEP marks, else entries of "Optimizer.step#…" regions */
+};
+
+void report__free(struct report *r); /* NULL is fine */
+
+#endif

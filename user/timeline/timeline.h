@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * timeline: what the model decided, one decision after the other: the stream that exporters write.
+ * The words are those of torch.profiler's memory profiler (torch/profiler/_memory_profiler.py, 2.13).
+ */
+#ifndef MT_TIMELINE_TIMELINE_H
+#define MT_TIMELINE_TIMELINE_H
+
+#include "base/names.h"
+#include <stdint.h>
+
+enum tl_kind {
+	TL_PREEXISTING = 1, /* met without a birth: lived before the attach */
+	TL_CREATE = 2,
+	TL_VERSION = 3, /* INCREMENT_VERSION */
+	TL_DESTROY = 4,
+	TL_OP = 5,	/* an operator was entered */
+	TL_REGION = 6,	/* a region was entered */
+	TL_REGION_END = 7,
+	TL_STEP = 8,
+	TL_OOM = 9,
+	TL_TAG = 10,
+};
+
+/* As in torch.profiler; numbering is ours. 0 = unknown. */
+enum category {
+	CAT_UNKNOWN = 0, CAT_PARAMETER, CAT_OPTIMIZER_STATE, CAT_INPUT, CAT_TEMPORARY, CAT_ACTIVATION,
+	CAT_GRADIENT, CAT_AUTOGRAD_DETAIL, CAT_MAX,
+};
+const char *category_name(enum category c); /* "PARAMETER" …, "unknown" */
+
+#define TL_SIZE_UNKNOWN UINT64_MAX
+
+struct tl_event {
+	uint64_t ts_ns; /* CLOCK_MONOTONIC; views add the epoch offset */
+	uint64_t ptr;
+	uint64_t size; /* bytes, TL_SIZE_UNKNOWN: a preexisting block whose size nobody told */
+	uint64_t id;   /* of the block: never reused; from 1 */
+	uint32_t version;
+	uint32_t pid, tid;
+	name_id op;	/* innermost open operator; TL_OP: the operator itself */
+	name_id region; /* innermost open region or backward node's; TL_REGION: itself */
+	uint8_t kind;	/* enum tl_kind */
+	uint8_t dev;	/* enum mt_dev */
+	uint8_t cat;	/* enum category */
+	uint8_t depth;
+};
+
+typedef int (*timeline_fn)(void *ctx, const struct tl_event *ev);
+
+#endif
