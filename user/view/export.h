@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * export: the formats behind view.h's table, and the words that they share. A format that is added
+ * gets a file of its own and a line in export.c.
+ */
+#ifndef MT_VIEW_EXPORT_H
+#define MT_VIEW_EXPORT_H
+
+#include "view/view.h"
+
+extern const struct export_format export_jsonl, export_csv;
+
+const char *tl_kind_name(uint8_t kind); /* "create" …, NULL: unknown */
+const char *tl_cat_name(uint8_t cat);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * CSV as RFC 4180 has it: a header line, CRLF, fields quoted where they must be. The columns are
+ * those of the JSON Lines export; what a record does not have is empty.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "view/export.h"
+#include "view/name_cache.h"
+#include "view/text.h"
+
+struct export_ctx {
+	struct outbuf o;
+	struct name_cache names;
+};
+
+static void quote(struct outbuf *o, const char *text, size_t len)
+{
+	int needed = 0;
+
+	for (size_t i = 0; i < len; i++)
+		needed |= text[i] == ',' || text[i] == '"';
+	if (needed)
+		outbuf__char(o, '"');
+	while (len) {
+		uint32_t cp;
+		size_t n = utf8_decode(text, len, &cp);
+
+		if (cp == '"')
+			outbuf__lit(o, "\"\"");
+		else if ((cp == UTF8_BAD && n == 1) || cp < 0x20 || (cp >= 0x7f && cp < 0xa0))
+			outbuf__lit(o, "\xef\xbf\xbd");
+		else
+			outbuf__put(o, text, n);
+		text += n;
+		len -= n;
+	}
+	if (needed)
+		outbuf__char(o, '"');
+}
+
+static int begin(struct export_ctx **ret, FILE *out, const struct names *names)
+{
+	struct export_ctx *c = calloc(1, sizeof(*c));
+
+	if (!c || outbuf__init(&c->o, out)) {
+		free(c);
+		return -ENOMEM;
+	}
+	name_cache__init(&c->names, names, quote);
+	outbuf__lit(&c->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag\r\n");
+	*ret = c;
+	return 0;
+}
+
+/* ,dev,ptr,size,id,version,cat */
+static void put_block(struct export_ctx *c, const struct tl_event *ev)
+{
+	struct outbuf *o = &c->o;
+
+	outbuf__char(o, ',');
+	outbuf__str(o, c->names.dev_names[ev->dev]);
+	outbuf__char(o, ',');
+	if (ev->kind != TL_OOM)
+		outbuf__hex(o, ev->ptr);
+	outbuf__char(o, ',');
+	if (ev->size != TL_SIZE_UNKNOWN)
+		outbuf__u64(o, ev->size);
+	if (ev->kind == TL_OOM) {
+		outbuf__lit(o, ",,,");
+		return;
+	}
+	outbuf__char(o, ',');
+	outbuf__u64(o, ev->id);
+	outbuf__char(o, ',');
+	outbuf__u64(o, ev->version);
+	outbuf__char(o, ',');
+	outbuf__str(o, tl_cat_name(ev->cat));
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct outbuf *o = &c->o;
+	const char *kind = tl_kind_name(ev->kind);
+	int is_block = ev->kind <= TL_DESTROY || ev->kind == TL_OOM || ev->kind == TL_TAG;
+
+	if (!kind)
+		return 0;
+	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
+	outbuf__char(o, ',');
+	outbuf__str(o, kind);
+	if (is_block)
+		put_block(c, ev);
+	else
+		outbuf__lit(o, ",,,,,,");
+	outbuf__char(o, ',');
+	if (ev->op.v)
+		name_cache__put(&c->names, o, ev->op);
+	outbuf__char(o, ',');
+	if (ev->region.v && ev->kind != TL_TAG)
+		name_cache__put(&c->names, o, ev->region);
+	outbuf__char(o, ',');
+	outbuf__u64(o, ev->tid);
+	outbuf__char(o, ',');
+	outbuf__u64(o, ev->pid);
+	outbuf__char(o, ',');
+	if (ev->kind == TL_STEP)
+		outbuf__u64(o, ev->ptr);
+	outbuf__char(o, ',');
+	if (!is_block && ev->kind != TL_STEP)
+		outbuf__u64(o, ev->depth);
+	outbuf__char(o, ',');
+	if (ev->region.v && ev->kind == TL_TAG)
+		name_cache__put(&c->names, o, ev->region);
+	outbuf__lit(o, "\r\n");
+	return o->err;
+}
+
+static int end(struct export_ctx *c, const struct report *r)
+{
+	int err;
+
+	(void)r;
+	if (!c)
+		return 0;
+	err = outbuf__flush(&c->o);
+	outbuf__done(&c->o);
+	name_cache__done(&c->names);
+	free(c);
+	return err;
+}
+
+const struct export_format export_csv = {
+	.name = "csv",
+	.help = "the same as a table with a header line (RFC 4180)",
+	.begin = begin,
+	.event = event,
+	.end = end,
+};

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/honesty.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "timeline/report.h"
+#include "view/page.h"
+#include "view/report_words.h"
+
+#define NOTES_SHOWN 12
+#define SOURCES_MAX 16
+
+static const char *const loss_words[MT_LOSS_MAX] = {
+	[MT_LOSS_RING] = "ring buffer full, events gone (--ring-size)",
+	[MT_LOSS_THREAD_STATE] = "no room for a thread's state",
+	[MT_LOSS_STACK_DEEP] = "operators nested too deep",
+	[MT_LOSS_NAME_TABLE] = "too many distinct run-time names",
+	[MT_LOSS_READ_FAULT] = "memory of the job could not be read",
+	[MT_LOSS_PENDING] = "a return without its call, or the reverse",
+	[MT_LOSS_LIVE_TABLE] = "table of live pointers full (--min-size)",
+	[MT_LOSS_DECODE] = "unreadable records",
+	[MT_LOSS_ORDER] = "came too late, their time was moved",
+	[MT_LOSS_FRAME] = "operator of an event unknown",
+	[MT_LOSS_BLOCKS] = "table of live blocks full",
+	[MT_LOSS_NAMES] = "table of names full, shown as ?",
+	[MT_LOSS_THREADS] = "table of threads or processes full",
+	[MT_LOSS_REUSE] = "a free was missed: its address came again",
+	[MT_LOSS_SIDEBAND] = "news of libraries and children missed",
+	[MT_LOSS_RECORDING] = "could not be written to the recording",
+	[MT_LOSS_SITES] = "probes that could not be set",
+};
+
+static void put_time(struct page *p, const struct report *r)
+{
+	const char *end = report_end_word(r);
+	char a[24], text[128];
+
+	fmt_ns(a, r->end_ts_ns - r->start_ts_ns);
+	if (r->ended)
+		snprintf(text, sizeof(text), "%s, to the end (%s)", a,
+			 !strcmp(end, "target gone") ? "the process ended" : end);
+	else
+		snprintf(text, sizeof(text), "%s; the end is missing", a);
+	page__para(p, "time covered", text);
+}
+
+static void put_events(struct page *p, const struct report *r)
+{
+	static const uint8_t shown[] = { MT_EV_ALLOC, MT_EV_FREE, MT_EV_OP, MT_EV_NODE };
+	uint64_t rest = report_events_sum(r);
+	char text[200];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 ":", rest);
+	for (size_t i = 0; i < sizeof(shown); i++) {
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " %s %" PRIu64 ",", event_kind_name(shown[i]),
+				      r->events[shown[i]]);
+		rest -= r->events[shown[i]];
+	}
+	snprintf(text + n, sizeof(text) - n, " other %" PRIu64, rest);
+	page__para(p, "events", text);
+}
+
+static void put_losses(struct page *p, const struct report *r)
+{
+	int first = 1;
+
+	if (!report_lost_sum(r)) {
+		page__para(p, "lost", "nothing");
+		return;
+	}
+	page__style(p, STYLE_RED);
+	for (unsigned i = 1; i < MT_LOSS_MAX; i++) {
+		char text[160];
+
+		if (!r->lost[i])
+			continue;
+		snprintf(text, sizeof(text), "%" PRIu64 " %s: %s", r->lost[i], loss_name(i) ? loss_name(i) : "?",
+			 loss_words[i] ? loss_words[i] : "?");
+		page__para(p, first ? "lost" : "", text);
+		first = 0;
+	}
+	page__style(p, STYLE_PLAIN);
+}
+
+/* "operator 12 k × 1.2 µs", in one piece. */
+static size_t put_prog(char *buf, size_t size, unsigned prog, const struct report_cost *cost)
+{
+	char a[24], b[24];
+	size_t n = (size_t)snprintf(buf, size, "; %s %s × %s", prog_words(prog), fmt_count(a, (double)cost->hits),
+				    fmt_ns(b, cost->ns / cost->hits));
+
+	for (char *blank = buf + 2; (blank = strchr(blank, ' '));)
+		*blank = HARD_SPACE;
+	return n;
+}
+
+static void put_cost(struct page *p, const struct report *r)
+{
+	char a[24], b[24], c[24], text[1024];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "%s hits, %s", fmt_count(a, (double)r->probe_hits),
+			     fmt_ns(b, r->probe_ns));
+	if (r->target_cpu_ns)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, ": %s of the job's CPU time",
+				      fmt_share(a, r->overhead, 1));
+	for (unsigned i = 1; i < MT_PROG_MAX && n < sizeof(text) - 80; i++) {
+		const struct report_cost *cost = &r->costs[i];
+
+		if (cost->hits)
+			n += put_prog(text + n, sizeof(text) - n, i, cost);
+	}
+	page__para(p, "probe cost", text);
+	snprintf(text, sizeof(text), "%s CPU (%s of one core), %s RSS", fmt_ns(a, r->self_cpu_ns),
+		 fmt_share(b, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns)),
+		 fmt_bytes(c, r->self_rss));
+	page__para(p, "memtrace itself", text);
+}
+
+struct source_sum {
+	const char *name;
+	uint64_t found, attached, pids;
+};
+
+/* Sums over processes, by source. */
+static size_t sum_sources(const struct report *r, struct source_sum *sums)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < r->covers_cnt; i++) {
+		const struct report_cover *c = &r->covers[i];
+		size_t k = 0;
+
+		while (k < cnt && strcmp(sums[k].name, c->source ? c->source : ""))
+			k++;
+		if (k == SOURCES_MAX)
+			continue;
+		if (k == cnt)
+			sums[cnt++] = (struct source_sum){ .name = c->source ? c->source : "" };
+		sums[k].found += c->found;
+		sums[k].attached += c->attached;
+		sums[k].pids++;
+	}
+	return cnt;
+}
+
+static void put_visible(struct page *p, const struct report *r)
+{
+	struct source_sum sums[SOURCES_MAX];
+	size_t cnt = sum_sources(r, sums), n = 0;
+	char text[1024] = "nothing: no probe was set";
+
+	for (size_t i = 0; i < cnt && n < sizeof(text) - 128; i++) {
+		char name[TEXT_BYTES_MAX];
+
+		text_fit(name, sizeof(name), sums[i].name, 30);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %" PRIu64 " of %" PRIu64, n ? ", " : "", name,
+				      sums[i].attached, sums[i].found);
+		if (sums[i].pids > 1)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, " (in %" PRIu64 " processes)", sums[i].pids);
+	}
+	page__para(p, "probes set", text);
+	for (size_t i = 0; i < r->notes_cnt && i < NOTES_SHOWN; i++)
+		page__para(p, i ? "" : "not visible", r->notes[i]);
+	if (r->notes_cnt > NOTES_SHOWN) {
+		snprintf(text, sizeof(text), "… and %zu more notes (--json)", r->notes_cnt - NOTES_SHOWN);
+		page__para(p, "", text);
+	}
+}
+
+void view_honesty(struct page *p, const struct report *r)
+{
+	page__heading(p, "What this rests on");
+	put_time(p, r);
+	put_events(p, r);
+	put_losses(p, r);
+	put_cost(p, r);
+	put_visible(p, r);
+	if (r->host && r->host[0]) {
+		char safe[TEXT_BYTES_MAX];
+
+		text_fit(safe, sizeof(safe), r->host, 200);
+		page__para(p, "made by", safe);
+	}
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * page: lines of aligned cells for people, with colour where asked. Cells are counted in columns of
+ * the terminal, not in bytes; whatever came from the target passes text_fit first.
+ */
+#ifndef MT_VIEW_PAGE_H
+#define MT_VIEW_PAGE_H
+
+#include "view/outbuf.h"
+#include "view/text.h"
+
+#define HARD_SPACE '\x1f'
+
+enum page_style { STYLE_PLAIN = 0, STYLE_BOLD, STYLE_RED, STYLE_DIM };
+
+struct page {
+	struct outbuf o;
+	int color;
+	unsigned width;	    /* columns a line may have */
+	unsigned lines;	    /* written so far */
+	unsigned lines_max; /* further lines are dropped; 0 = no limit */
+	int is_full;	    /* the line being written is one too many */
+};
+
+int page__init(struct page *p, FILE *out, unsigned width, int color);
+int page__done(struct page *p); /* flushes; 0 or -errno */
+/* Text of ours, no newline inside. */
+void page__put(struct page *p, const char *text);
+void page__printf(struct page *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void page__style(struct page *p, enum page_style style);
+/* One cell, filled up with blanks: cols > 0 left-aligned, cols < 0 right-aligned. Cut if too long. */
+void page__cell(struct page *p, const char *text, int cols);
+void page__end_line(struct page *p);
+void page__heading(struct page *p, const char *text); /* an empty line, then a bold one */
+/* "  label          text", wrapped at the width, made safe; HARD_SPACE shows as a space and never breaks. */
+void page__para(struct page *p, const char *label, const char *text);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The machine-readable report, schema 1. Field names are a contract: extend, never rename. Sizes are
+ * bytes, durations ns, points in time ns since the epoch (0 where there is none).
+ *
+ * Every number comes from the report alone, so a live report and its replay are the same bytes.
+ */
+#include <errno.h>
+
+#include "event/event.h"
+#include "view/json.h"
+#include "view/report_words.h"
+#include "view/view.h"
+
+static uint64_t epoch(const struct report *r, uint64_t ts_ns)
+{
+	return ts_ns ? ts_ns + (uint64_t)r->epoch_off_ns : 0;
+}
+
+static void put_target(struct json *j, const struct report *r)
+{
+	json__begin(j, "target", '{');
+	json__u64(j, "pid", r->pid);
+	json__str(j, "comm", r->comm);
+	json__str(j, "cmdline", r->cmdline);
+	json__end(j, '}');
+	json__str(j, "tracer", r->host);
+	json__u64(j, "start_ns", epoch(r, r->start_ts_ns));
+	json__u64(j, "duration_ns", r->end_ts_ns - r->start_ts_ns);
+	json__u64(j, "steps", r->steps);
+}
+
+static void put_events(struct json *j, const struct report *r)
+{
+	json__begin(j, "events", '{');
+	for (unsigned i = 0; i < EV_MAX; i++)
+		if (r->events[i])
+			json__u64(j, event_kind_name((uint8_t)i), r->events[i]);
+	json__end(j, '}');
+	json__begin(j, "lost", '{');
+	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
+		if (loss_name(i))
+			json__u64(j, loss_name(i), r->lost[i]);
+	json__end(j, '}');
+}
+
+static void put_coverage(struct json *j, const struct report *r)
+{
+	json__begin(j, "coverage", '{');
+	json__bool(j, "complete", r->ended);
+	json__str(j, "end", report_end_word(r));
+	json__begin(j, "sources", '[');
+	for (size_t i = 0; i < r->covers_cnt; i++) {
+		json__begin_flat(j, NULL, '{');
+		json__u64(j, "pid", r->covers[i].pid);
+		json__str(j, "source", r->covers[i].source);
+		json__u64(j, "found", r->covers[i].found);
+		json__u64(j, "attached", r->covers[i].attached);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__begin(j, "notes", '[');
+	for (size_t i = 0; i < r->notes_cnt; i++)
+		json__str(j, NULL, r->notes[i]);
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
+static void put_overhead(struct json *j, const struct report *r)
+{
+	json__begin(j, "overhead", '{');
+	json__u64(j, "hits", r->probe_hits);
+	json__u64(j, "probe_ns", r->probe_ns);
+	json__f64(j, "fraction", r->overhead);
+	json__u64(j, "target_cpu_ns", r->target_cpu_ns);
+	json__u64(j, "self_cpu_ns", r->self_cpu_ns);
+	json__u64(j, "self_rss", r->self_rss);
+	json__begin(j, "by_probe", '{');
+	for (unsigned i = 1; i < MT_PROG_MAX; i++) {
+		if (!r->costs[i].hits)
+			continue;
+		json__begin_flat(j, prog_key(i), '{');
+		json__u64(j, "hits", r->costs[i].hits);
+		json__u64(j, "ns", r->costs[i].ns);
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+	json__end(j, '}');
+}
+
+static void put_series(struct json *j, const struct report *r, const struct series *s)
+{
+	json__begin_flat(j, "series", '{');
+	json__u64(j, "bucket_ns", s->bucket_ns);
+	json__begin(j, "points", '['); /* [time, highest in the bucket, at its end] */
+	for (size_t i = 0; i < s->cnt; i++) {
+		json__begin(j, NULL, '[');
+		json__u64(j, NULL, epoch(r, s->points[i].ts_ns));
+		json__u64(j, NULL, s->points[i].live_max);
+		json__u64(j, NULL, s->points[i].live_end);
+		json__end(j, ']');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
+static void put_cats(struct json *j, const struct report_dev *d)
+{
+	json__begin(j, "categories", '{');
+	for (unsigned i = 0; i < CAT_MAX; i++) {
+		const struct report_cat *c = &d->cats[i];
+
+		if (i != CAT_UNKNOWN && !c->live && !c->at_peak && !c->byte_ns)
+			continue;
+		json__begin_flat(j, category_name((enum category)i), '{');
+		json__u64(j, "live", c->live);
+		json__u64(j, "at_peak", c->at_peak);
+		json__u64(j, "byte_ns", c->byte_ns);
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+}
+
+static void put_dev(struct json *j, const struct report *r, const struct report_dev *d, const char *key)
+{
+	json__begin(j, key, '{');
+	json__u64(j, "live", d->live);
+	json__u64(j, "peak", d->peak);
+	json__u64(j, "peak_ns", epoch(r, d->peak_ts_ns));
+	json__u64(j, "allocs", d->allocs);
+	json__u64(j, "frees", d->frees);
+	json__u64(j, "alloc_bytes", d->alloc_bytes);
+	json__u64(j, "free_bytes", d->free_bytes);
+	json__u64(j, "preexisting_frees", d->preexisting_frees);
+	json__u64(j, "dropped", d->dropped);
+	json__u64(j, "dropped_bytes", d->dropped_bytes);
+	json__u64(j, "ooms", d->ooms);
+	json__u64(j, "oom_bytes_last", d->oom_bytes_last);
+	json__u64(j, "byte_ns", d->byte_ns);
+	put_cats(j, d);
+	put_series(j, r, &d->series);
+	json__end(j, '}');
+}
+
+static void put_devs(struct json *j, const struct report *r)
+{
+	static const struct report_dev none = { .dev = MT_DEV_HOST };
+	const struct report_dev *host = report_dev_find(r, MT_DEV_HOST);
+	char name[16];
+
+	json__begin(j, "devices", '{');
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev != MT_DEV_HOST)
+			put_dev(j, r, &r->devs[i], dev_name(r->devs[i].dev, name));
+	json__end(j, '}');
+	if (host || report_has_source(r, "host"))
+		put_dev(j, r, host ? host : &none, "host");
+}
+
+static void put_kernel(struct json *j, const struct report *r)
+{
+	uint64_t rss, peak, mapped = 0, brk = 0;
+
+	rss = report_rss(r, &peak);
+	if (!peak && !report_has_source(r, "kernel"))
+		return;
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		mapped += r->procs[i].mapped;
+		brk += r->procs[i].brk_growth;
+	}
+	json__begin(j, "kernel", '{');
+	json__u64(j, "rss", rss);
+	json__u64(j, "rss_peak", peak);
+	json__u64(j, "mapped", mapped);
+	json__u64(j, "brk_growth", brk);
+	put_series(j, r, &r->rss);
+	json__end(j, '}');
+}
+
+static void put_op(struct json *j, const struct report_op *op, const char *key, int can_be_node)
+{
+	json__begin_flat(j, key, '{');
+	if (!key)
+		json__str(j, "name", op->name);
+	json__u64(j, "count", op->count);
+	json__u64(j, "alloc_bytes", op->alloc_bytes);
+	json__u64(j, "alloc_count", op->alloc_count);
+	json__u64(j, "at_peak", op->at_peak);
+	json__u64(j, "live", op->live);
+	json__u64(j, "live_count", op->live_count);
+	if (can_be_node)
+		json__bool(j, "is_node", op->is_node);
+	json__end(j, '}');
+}
+
+static void put_ops(struct json *j, const struct report *r, size_t top)
+{
+	json__begin(j, "ops", '[');
+	for (size_t i = 0; i < r->ops_cnt && i < top; i++)
+		put_op(j, &r->ops[i], NULL, 1);
+	json__end(j, ']');
+	json__u64(j, "ops_total", r->ops_total);
+	put_op(j, &r->no_op, "no_op", 0);
+	json__begin(j, "regions", '[');
+	for (size_t i = 0; i < r->regions_cnt && i < top; i++)
+		put_op(j, &r->regions[i], NULL, 0);
+	json__end(j, ']');
+	json__u64(j, "regions_total", r->regions_total);
+}
+
+static void put_proc(struct json *j, const struct report *r, const struct report_proc *p)
+{
+	static const char *const how[] = { "attached", "launched", "forked", "execed" };
+	static const char *const rss[MT_RSS_KINDS] = { "file", "anon", "swap", "shmem" };
+	char state[32];
+
+	json__begin(j, NULL, '{');
+	json__u64(j, "pid", p->pid);
+	json__u64(j, "ppid", p->ppid);
+	json__str(j, "comm", p->comm);
+	json__str(j, "cmdline", p->cmdline);
+	json__begin_flat(j, "labels", '[');
+	for (size_t i = 0; i < p->labels_cnt; i++)
+		json__str(j, NULL, p->labels[i]);
+	json__end(j, ']');
+	json__str(j, "how", p->how < 4 ? how[p->how] : "?");
+	json__str(j, "state", proc_state(state, p));
+	json__u64(j, "live", p->live);
+	json__u64(j, "peak", p->peak);
+	json__u64(j, "peak_ns", epoch(r, p->peak_ts_ns));
+	json__u64(j, "allocs", p->allocs);
+	json__u64(j, "frees", p->frees);
+	json__u64(j, "host_live", p->host_live);
+	json__u64(j, "host_peak", p->host_peak);
+	json__begin_flat(j, "rss", '{');
+	json__u64(j, "total", p->rss_total);
+	json__u64(j, "peak", p->rss_peak);
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		json__u64(j, rss[i], p->rss[i]);
+	json__end(j, '}');
+	json__u64(j, "mapped", p->mapped);
+	json__u64(j, "mapped_peak", p->mapped_peak);
+	json__u64(j, "brk_growth", p->brk_growth);
+	json__u64(j, "cpu_ns", p->cpu_ns);
+	json__u64(j, "live_at_exit", p->live_at_exit);
+	json__end(j, '}');
+}
+
+static void put_block(struct json *j, const struct report *r, const struct report_block *b)
+{
+	char name[16];
+
+	json__begin_flat(j, NULL, '{');
+	json__u64(j, "id", b->id);
+	json__str(j, "dev", dev_name(b->dev, name));
+	json__hex(j, "ptr", b->ptr);
+	json__u64(j, "size", b->size);
+	json__str(j, "cat", category_name((enum category)(b->cat < CAT_MAX ? b->cat : CAT_UNKNOWN)));
+	json__str_or_null(j, "op", b->op);
+	json__str_or_null(j, "region", b->region);
+	json__u64(j, "pid", b->pid);
+	json__u64(j, "tid", b->tid);
+	json__u64(j, "born_ns", epoch(r, b->born_ts_ns));
+	json__u64(j, "freed_ns", epoch(r, b->freed_ts_ns));
+	json__end(j, '}');
+}
+
+int view_report_json(FILE *out, const struct report *r, const struct view_opts *opts)
+{
+	struct outbuf o;
+	struct json j;
+	size_t top = opts->top ? opts->top : SIZE_MAX;
+	int err = outbuf__init(&o, out);
+
+	if (err)
+		return err;
+	json__init(&j, &o);
+	json__begin(&j, NULL, '{');
+	json__u64(&j, "schema", 1);
+	put_target(&j, r);
+	put_events(&j, r);
+	put_coverage(&j, r);
+	put_overhead(&j, r);
+	put_devs(&j, r);
+	put_kernel(&j, r);
+	put_ops(&j, r, top);
+	json__begin(&j, "processes", '[');
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		put_proc(&j, r, &r->procs[i]);
+	json__end(&j, ']');
+	json__begin(&j, "peak_blocks", '[');
+	for (size_t i = 0; i < r->peak_blocks_cnt && i < top; i++)
+		put_block(&j, r, &r->peak_blocks[i]);
+	json__end(&j, ']');
+	json__end(&j, '}');
+	err = outbuf__flush(&o);
+	outbuf__done(&o);
+	return err;
+}

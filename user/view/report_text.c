@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The report for people. Order: who and how long; each device; the main table (what --by asks for);
+ * what the peak was made of; processes and the kernel's view; and last, always, the honesty block.
+ */
+#include <errno.h>
+
+#include "event/event.h"
+#include "view/honesty.h"
+#include "view/page.h"
+#include "view/report_words.h"
+#include "view/view.h"
+
+#define WIDTH_DEFAULT 100
+#define WIDTH_MIN 60
+#define BLOCKS_SHOWN 10
+
+static double per_second(const struct report *r, double n)
+{
+	uint64_t ns = r->end_ts_ns - r->start_ts_ns;
+
+	return ns ? n * 1e9 / (double)ns : 0;
+}
+
+static void put_bytes(struct page *p, uint64_t bytes, int cols)
+{
+	char buf[24];
+
+	page__cell(p, fmt_bytes(buf, bytes), cols);
+}
+
+static void put_count(struct page *p, double n, int cols)
+{
+	char buf[24];
+
+	page__cell(p, fmt_count(buf, n), cols);
+}
+
+static void put_share(struct page *p, uint64_t part, uint64_t whole, int cols)
+{
+	char buf[24];
+
+	page__cell(p, fmt_share(buf, (double)part, (double)whole), cols);
+}
+
+/* --- who and how long -------------------------------------------------------------------------- */
+
+static void put_head(struct page *p, const struct report *r)
+{
+	char safe[TEXT_BYTES_MAX], a[24], b[24], c[24];
+	uint64_t events = report_events_sum(r);
+
+	page__style(p, STYLE_BOLD);
+	page__printf(p, "Process %u", r->pid);
+	page__style(p, STYLE_PLAIN);
+	page__put(p, "  ");
+	text_fit(safe, sizeof(safe), r->cmdline && r->cmdline[0] ? r->cmdline : r->comm, p->width - 20);
+	page__put(p, safe);
+	page__end_line(p);
+	page__printf(p, "%s, %s traced, %s events (%s/s)", fmt_time(safe, (int64_t)r->start_ts_ns + r->epoch_off_ns),
+		     fmt_ns(a, r->end_ts_ns - r->start_ts_ns), fmt_count(b, (double)events),
+		     fmt_count(c, per_second(r, (double)events)));
+	if (r->steps)
+		page__printf(p, ", %s steps (%s/s)", fmt_count(a, (double)r->steps),
+			     fmt_count(b, per_second(r, (double)r->steps)));
+	page__end_line(p);
+}
+
+/* --- devices ------------------------------------------------------------------------------------- */
+
+static void put_dev(struct page *p, const struct report *r, const struct report_dev *d)
+{
+	uint64_t ns = r->end_ts_ns - r->start_ts_ns;
+	char a[24], b[24], c[24], title[40];
+
+	snprintf(title, sizeof(title), "%s%s", dev_name(d->dev, a), d->dev == MT_DEV_HOST ? " (malloc family)" : "");
+	page__heading(p, title);
+	page__printf(p, "  live %s   peak %s", fmt_bytes(a, d->live), fmt_bytes(b, d->peak));
+	if (d->peak_ts_ns >= r->start_ts_ns && d->peak)
+		page__printf(p, " after %s", fmt_ns(a, d->peak_ts_ns - r->start_ts_ns));
+	if (ns)
+		page__printf(p, "   mean %s", fmt_bytes(a, (uint64_t)((double)d->byte_ns / (double)ns)));
+	page__end_line(p);
+	page__printf(p, "  allocated %s in %s blocks (%s/s)", fmt_bytes(a, d->alloc_bytes),
+		     fmt_count(b, (double)d->allocs), fmt_count(c, per_second(r, (double)d->allocs)));
+	page__printf(p, "   freed %s in %s", fmt_bytes(a, d->free_bytes), fmt_count(b, (double)d->frees));
+	page__end_line(p);
+	if (d->preexisting_frees) {
+		page__printf(p, "  freed too: %s blocks from before the attach, of unknown size",
+			     fmt_count(a, (double)d->preexisting_frees));
+		page__end_line(p);
+	}
+	if (d->dropped) {
+		page__printf(p, "  gone with their process: %s in %s blocks", fmt_bytes(a, d->dropped_bytes),
+			     fmt_count(b, (double)d->dropped));
+		page__end_line(p);
+	}
+	if (d->ooms) {
+		page__style(p, STYLE_RED);
+		page__printf(p, "  out of memory %s times, last when asked for %s", fmt_count(a, (double)d->ooms),
+			     fmt_bytes(b, d->oom_bytes_last));
+		page__style(p, STYLE_PLAIN);
+		page__end_line(p);
+	}
+}
+
+static void put_dev_table(struct page *p, const struct report *r)
+{
+	char name[16];
+
+	page__heading(p, "By device");
+	page__put(p, "  ");
+	page__cell(p, "device", 10);
+	page__put(p, "      live      peak allocated     freed   blocks   blocks/s");
+	page__end_line(p);
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		const struct report_dev *d = &r->devs[i];
+
+		page__put(p, "  ");
+		page__cell(p, dev_name(d->dev, name), 10);
+		put_bytes(p, d->live, -10);
+		put_bytes(p, d->peak, -10);
+		put_bytes(p, d->alloc_bytes, -10);
+		put_bytes(p, d->free_bytes, -10);
+		put_count(p, (double)d->allocs, -9);
+		put_count(p, per_second(r, (double)d->allocs), -11);
+		page__end_line(p);
+	}
+}
+
+static int has_cats(const struct report *r)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		for (unsigned c = 1; c < CAT_MAX; c++)
+			if (r->devs[i].cats[c].byte_ns || r->devs[i].cats[c].at_peak || r->devs[i].cats[c].live)
+				return 1;
+	return 0;
+}
+
+static void put_cats(struct page *p, const struct report *r)
+{
+	uint64_t ns = r->end_ts_ns - r->start_ts_ns;
+
+	page__heading(p, "By category");
+	page__put(p, "  device    category                   live   at peak   of peak      mean");
+	page__end_line(p);
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		const struct report_dev *d = &r->devs[i];
+		char name[16];
+
+		for (unsigned c = 0; d->dev != MT_DEV_HOST && c < CAT_MAX; c++) {
+			const struct report_cat *cat = &d->cats[c];
+
+			if (!cat->live && !cat->at_peak && !cat->byte_ns)
+				continue;
+			page__put(p, "  ");
+			page__cell(p, dev_name(d->dev, name), 10);
+			page__cell(p, category_name((enum category)c), 21);
+			put_bytes(p, cat->live, -10);
+			put_bytes(p, cat->at_peak, -10);
+			put_share(p, cat->at_peak, d->peak, -10);
+			put_bytes(p, ns ? (uint64_t)((double)cat->byte_ns / (double)ns) : 0, -10);
+			page__end_line(p);
+		}
+	}
+}
+
+/* --- operators and regions ---------------------------------------------------------------------- */
+
+static void put_op(struct page *p, const struct report_op *op, const char *name, unsigned name_cols,
+		   uint64_t peak)
+{
+	page__put(p, "  ");
+	page__cell(p, name, (int)name_cols);
+	put_bytes(p, op->live, -10);
+	put_bytes(p, op->at_peak, -10);
+	put_share(p, op->at_peak, peak, -8);
+	put_bytes(p, op->alloc_bytes, -11);
+	put_count(p, (double)op->count, -8);
+	page__end_line(p);
+}
+
+struct op_table {
+	const char *title, *column, *more;
+	const struct report_op *ops;
+	size_t cnt, total;
+	const struct report_op *rest; /* a last row, or NULL */
+};
+
+static void put_ops(struct page *p, const struct report *r, const struct op_table *t, size_t top)
+{
+	uint64_t peak = report_peak_sum(r);
+	unsigned cols = p->width - 49;
+	size_t shown = 0;
+
+	if (!t->cnt && !(t->rest && t->rest->alloc_count))
+		return;
+	page__heading(p, t->title);
+	page__put(p, "  ");
+	page__cell(p, t->column, (int)cols);
+	page__put(p, "      live   at peak of peak  allocated   count");
+	page__end_line(p);
+	for (size_t i = 0; i < t->cnt && shown < top; i++) {
+		const struct report_op *op = &t->ops[i];
+
+		if (!op->live && !op->at_peak && !op->alloc_count)
+			continue; /* gave nothing out: in JSON only */
+		put_op(p, op, op->name, cols, peak);
+		shown++;
+	}
+	if (t->rest && t->rest->alloc_count)
+		put_op(p, t->rest, "(no operator open)", cols, peak);
+	if (t->total > shown) {
+		page__style(p, STYLE_DIM);
+		page__printf(p, "  … and %zu more %s (--top, --json)", t->total - shown, t->more);
+		page__style(p, STYLE_PLAIN);
+		page__end_line(p);
+	}
+}
+
+static void put_op_table(struct page *p, const struct report *r, size_t top)
+{
+	struct op_table t = { "Operators, by their part of the peak", "operator or backward node", "operators",
+			      r->ops, r->ops_cnt, r->ops_total, &r->no_op };
+
+	put_ops(p, r, &t, top);
+}
+
+static void put_region_table(struct page *p, const struct report *r, size_t top)
+{
+	struct op_table t = { "Regions", "region", "regions", r->regions, r->regions_cnt, r->regions_total, NULL };
+
+	put_ops(p, r, &t, top);
+}
+
+/* --- the peak ---------------------------------------------------------------------------------------- */
+
+static void put_block(struct page *p, const struct report *r, const struct report_block *b, unsigned name_cols)
+{
+	const struct report_dev *d = report_dev_find(r, b->dev);
+	char a[24];
+
+	page__put(p, "  ");
+	put_bytes(p, b->size, -9);
+	put_share(p, b->size, d ? d->peak : 0, -8);
+	page__cell(p, d && d->peak_ts_ns >= b->born_ts_ns ? fmt_ns(a, d->peak_ts_ns - b->born_ts_ns) : "?", -11);
+	page__put(p, "  ");
+	page__cell(p, b->op && b->op[0] ? b->op : "-", (int)(name_cols - name_cols / 3));
+	page__put(p, " ");
+	page__cell(p, b->region && b->region[0] ? b->region : "-", (int)(name_cols / 3));
+	if (r->procs_cnt > 1)
+		page__printf(p, " %8u", b->pid);
+	page__end_line(p);
+}
+
+static void put_blocks(struct page *p, const struct report *r, size_t top)
+{
+	unsigned cols = p->width - (r->procs_cnt > 1 ? 42 : 33);
+	size_t cnt = r->peak_blocks_cnt < top ? r->peak_blocks_cnt : top;
+
+	if (!cnt)
+		return;
+	page__heading(p, "Largest blocks at the peak");
+	page__put(p, "       size of peak        age  ");
+	page__cell(p, "operator", (int)(cols - cols / 3));
+	page__put(p, " ");
+	page__cell(p, "region", (int)(cols / 3));
+	page__put(p, r->procs_cnt > 1 ? "  process" : "");
+	page__end_line(p);
+	for (size_t i = 0; i < cnt; i++)
+		put_block(p, r, &r->peak_blocks[i], cols);
+}
+
+/* --- processes and kernel ----------------------------------------------------------------------------- */
+
+static void put_proc(struct page *p, const struct report_proc *proc, unsigned name_cols)
+{
+	char name[TEXT_BYTES_MAX], state[32];
+	size_t n = 0;
+
+	page__printf(p, "  %8u  ", proc->pid);
+	n += (size_t)snprintf(name, sizeof(name), "%.64s", proc->comm ? proc->comm : "");
+	for (size_t i = 0; i < proc->labels_cnt && n < sizeof(name) / 2; i++)
+		n += (size_t)snprintf(name + n, sizeof(name) - n, " %.64s", proc->labels[i]);
+	page__cell(p, name, (int)name_cols);
+	put_bytes(p, proc->live, -10);
+	put_bytes(p, proc->peak, -10);
+	put_count(p, (double)proc->allocs, -8);
+	put_bytes(p, proc->gone == 1 ? proc->rss_peak : proc->rss_total, -10);
+	page__put(p, "  ");
+	page__cell(p, proc_state(state, proc), 11);
+	page__end_line(p);
+}
+
+static void put_procs(struct page *p, const struct report *r, size_t top)
+{
+	size_t cnt = r->procs_cnt < top ? r->procs_cnt : top;
+	unsigned cols = p->width - 63;
+
+	page__heading(p, "Processes");
+	page__put(p, "       pid  ");
+	page__cell(p, "name", (int)cols);
+	page__put(p, "      live      peak  blocks       RSS  state");
+	page__end_line(p);
+	for (size_t i = 0; i < cnt; i++)
+		put_proc(p, &r->procs[i], cols);
+	if (cnt < r->procs_cnt) {
+		page__printf(p, "  … and %zu more processes (--top)", r->procs_cnt - cnt);
+		page__end_line(p);
+	}
+}
+
+static void put_kernel(struct page *p, const struct report *r)
+{
+	uint64_t kinds[MT_RSS_KINDS] = { 0 }, mapped = 0, peak, rss = report_rss(r, &peak);
+	char a[24], b[24], c[24];
+
+	if (!peak)
+		return;
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		mapped += r->procs[i].mapped;
+		for (unsigned k = 0; k < MT_RSS_KINDS; k++)
+			kinds[k] += r->procs[i].gone == 1 ? 0 : r->procs[i].rss[k];
+	}
+	page__heading(p, "Kernel's view");
+	page__printf(p, "  RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
+	if (rss)
+		page__printf(p, "   (anonymous %s, file %s, shared %s)", fmt_bytes(a, kinds[MT_RSS_ANON]),
+			     fmt_bytes(b, kinds[MT_RSS_FILE]), fmt_bytes(c, kinds[MT_RSS_SHMEM]));
+	page__end_line(p);
+	if (mapped) {
+		page__printf(p, "  mapped since the attach and not unmapped: %s", fmt_bytes(a, mapped));
+		page__end_line(p);
+	}
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------ */
+
+static void put_main(struct page *p, const struct report *r, const struct view_opts *opts)
+{
+	switch (opts->by) {
+	case BY_DEVICE:
+		put_dev_table(p, r);
+		break;
+	case BY_PROCESS:
+		put_procs(p, r, opts->top);
+		break;
+	case BY_REGION:
+		put_region_table(p, r, opts->top);
+		break;
+	case BY_CATEGORY:
+		put_cats(p, r);
+		break;
+	default:
+		if (has_cats(r))
+			put_cats(p, r);
+		put_op_table(p, r, opts->top);
+		put_region_table(p, r, opts->top < 8 ? opts->top : 8);
+	}
+}
+
+int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts)
+{
+	unsigned width = opts->width ? opts->width : WIDTH_DEFAULT;
+	struct page p;
+	int err = page__init(&p, out, width < WIDTH_MIN ? WIDTH_MIN : width, opts->color);
+
+	if (err)
+		return err;
+	put_head(&p, r);
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		put_dev(&p, r, &r->devs[i]);
+	if (!r->devs_cnt) {
+		page__end_line(&p);
+		page__put(&p, "No block was allocated or freed while memtrace looked.");
+		page__end_line(&p);
+	}
+	put_main(&p, r, opts);
+	put_blocks(&p, r, opts->top < BLOCKS_SHOWN ? opts->top : BLOCKS_SHOWN);
+	if (r->procs_cnt > 1 && opts->by != BY_PROCESS)
+		put_procs(&p, r, opts->top);
+	put_kernel(&p, r);
+	view_honesty(&p, r);
+	return page__done(&p);
+}

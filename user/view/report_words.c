@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/report_words.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "event/event.h"
+#include "timeline/report.h"
+
+uint64_t report_peak_sum(const struct report *r)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev != MT_DEV_HOST)
+			sum += r->devs[i].peak;
+	return sum;
+}
+
+const struct report_dev *report_dev_find(const struct report *r, uint8_t dev)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev == dev)
+			return &r->devs[i];
+	return NULL;
+}
+
+int report_has_source(const struct report *r, const char *source)
+{
+	for (size_t i = 0; i < r->covers_cnt; i++)
+		if (r->covers[i].source && !strcmp(r->covers[i].source, source) && r->covers[i].attached)
+			return 1;
+	return 0;
+}
+
+uint64_t report_events_sum(const struct report *r)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < 256; i++)
+		sum += r->events[i];
+	return sum;
+}
+
+uint64_t report_lost_sum(const struct report *r)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
+		sum += r->lost[i];
+	return sum;
+}
+
+uint64_t report_rss(const struct report *r, uint64_t *ret_peak)
+{
+	uint64_t rss = 0, peak = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		if (r->procs[i].gone != 1)
+			rss += r->procs[i].rss_total;
+		peak += r->procs[i].rss_peak;
+	}
+	*ret_peak = peak;
+	return rss;
+}
+
+static const struct {
+	const char *key, *words;
+} progs[MT_PROG_MAX] = {
+	[MT_PROG_FW_NEW] = { "fw_new", "tensor alloc" },
+	[MT_PROG_FW_DELETE] = { "fw_delete", "tensor free" },
+	[MT_PROG_FW_OOM] = { "fw_oom", "out of memory" },
+	[MT_PROG_OP] = { "op", "operator" },
+	[MT_PROG_NODE] = { "node", "backward node" },
+	[MT_PROG_REGION_BEGIN] = { "region_begin", "region begin" },
+	[MT_PROG_REGION_END] = { "region_end", "region end" },
+	[MT_PROG_HOST_FREE] = { "host_free", "free()" },
+	[MT_PROG_HOST_ENTER] = { "host_enter", "malloc() entry" },
+	[MT_PROG_HOST_RET] = { "host_ret", "malloc() return" },
+	[MT_PROG_USDT] = { "usdt", "USDT" },
+	[MT_PROG_SYSCALL] = { "syscall", "system call" },
+	[MT_PROG_RSS] = { "rss", "RSS change" },
+	[MT_PROG_EXIT] = { "exit", "exit" },
+};
+
+const char *prog_key(unsigned prog)
+{
+	return prog < MT_PROG_MAX && progs[prog].key ? progs[prog].key : "?";
+}
+
+const char *prog_words(unsigned prog)
+{
+	return prog < MT_PROG_MAX && progs[prog].words ? progs[prog].words : "?";
+}
+
+const char *report_end_word(const struct report *r)
+{
+	if (!r->ended)
+		return "cut";
+	return r->end_reason == EV_END_DETACHED	     ? "detached" :
+	       r->end_reason == EV_END_TARGET_GONE   ? "target gone" :
+							 "failed";
+}
+
+const char *proc_state(char *buf, const struct report_proc *p)
+{
+	int status = (int)p->exit_status;
+
+	if (!p->gone)
+		snprintf(buf, 32, "running");
+	else if (p->gone == 2)
+		snprintf(buf, 32, "left");
+	else if (WIFSIGNALED(status))
+		snprintf(buf, 32, "killed by signal %d", WTERMSIG(status));
+	else
+		snprintf(buf, 32, "exited %d", WEXITSTATUS(status));
+	return buf;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * view: renders plain data (struct report, struct tl_event). Decides nothing, reads no clock but the
+ * ones in the data. Every view ends with, or carries, the honesty block: losses, overhead, coverage.
+ * Strings come from the target: views escape control bytes and invalid UTF-8.
+ */
+#ifndef MT_VIEW_VIEW_H
+#define MT_VIEW_VIEW_H
+
+#include <stdio.h>
+
+#include "timeline/report.h"
+#include "timeline/timeline.h"
+
+struct err;
+struct names;
+
+enum view_by { BY_OP = 0, BY_DEVICE, BY_PROCESS, BY_REGION, BY_CATEGORY };
+
+struct view_opts {
+	size_t top;	 /* rows of a table; JSON: 0 = all that the report has */
+	enum view_by by; /* what the main table is about */
+	int color;	 /* 0 or 1: the caller looked at isatty and NO_COLOR */
+	unsigned width;	 /* columns, 0 = 100 */
+	unsigned height; /* lines of the terminal, live table only; 0 = 24 */
+};
+
+/* 0 or -errno of a failed write. */
+int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts);
+int view_report_json(FILE *out, const struct report *r, const struct view_opts *opts);
+
+/* The live table: redrawn in place on a terminal, one plain line per call otherwise. */
+struct live_view;
+struct live_view *live_view__new(FILE *out, int is_tty, const struct view_opts *opts);
+void live_view__free(struct live_view *v); /* leaves the cursor on a fresh line */
+int live_view__draw(struct live_view *v, const struct report *now);
+/* A warning for the table's last line, from the next draw on; copied. NULL: none. */
+void live_view__message(struct live_view *v, const char *text);
+
+/* Exporters: a table of formats, each one file. They get the decisions one by one. */
+struct export_ctx; /* private state of a format */
+struct export_format {
+	const char *name; /* "jsonl" */
+	const char *help; /* one line */
+	/* Called in this order: begin, event × n, end. Each 0 or -errno. */
+	int (*begin)(struct export_ctx **ret, FILE *out, const struct names *names);
+	int (*event)(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns);
+	int (*end)(struct export_ctx *c, const struct report *r); /* frees c, also after failures */
+};
+const struct export_format *export_format_find(const char *name); /* NULL: unknown */
+const struct export_format *const *export_formats(void);	   /* NULL-terminated */
+
+#endif
