@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * cmd: the commands, one file each, and what they share. Only this room and main.c print messages.
+ *
+ * A command returns an exit code (EXIT_OK or EXIT_LOST), or -errno with *err filled: main prints it,
+ * once, and exits with 1.
+ */
+#ifndef MT_CMD_CMD_H
+#define MT_CMD_CMD_H
+
+#include "cmd/options.h"
+
+struct err;
+struct report;
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3 };
+
+int cmd_live(const struct options *o, struct err *err);
+int cmd_record(const struct options *o, struct err *err);
+int cmd_report(const struct options *o, struct err *err);
+int cmd_export(const struct options *o, struct err *err);
+int cmd_plan(const struct options *o, struct err *err);
+int cmd_doctor(const struct options *o, struct err *err);
+
+#define TOP_TEXT 20
+#define TOP_JSON 1000
+
+/* Effective capabilities that tracing needs, as bits of the numbers in <linux/capability.h>. */
+uint64_t rights_missing(void);
+/* "CAP_BPF, CAP_PERFMON" into buf. */
+const char *rights_names(uint64_t missing, char *buf, size_t size);
+/* 0, or -EPERM with the way out. */
+int rights_check(struct err *err);
+
+/* EXIT_LOST when more events were lost than --max-loss allows, else EXIT_OK. */
+int loss_exit_code(const struct options *o, const struct report *r);
+struct view_opts view_opts_of(const struct options *o);
+/* As --json and --by ask for, to stdout: 0 or -errno with *err. */
+int report_write(const struct options *o, const struct report *r, struct err *err);
+/* Rows to ask a report for, so that what report_write shows is complete. */
+size_t report_top(const struct options *o);
+/* Text made safe for a terminal into a buffer of TEXT_BYTES_MAX; returns it. */
+const char *safe_text(char *buf, const char *text);
+/* path as a shell takes it, quoted where needed; buf of TEXT_BYTES_MAX. */
+const char *shell_word(char *buf, const char *path);
+
+#endif

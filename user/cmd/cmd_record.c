@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "cmd/cmd.h"
+#include "cmd/trace_opts.h"
+#include "timeline/report.h"
+#include "view/report_words.h"
+#include "view/text.h"
+
+struct record_run {
+	const struct session_opts *so;
+	int is_quiet, is_tty;
+};
+
+static int on_tick(void *ctx, const struct report *now)
+{
+	const struct record_run *x = ctx;
+	uint64_t lost = report_lost_sum(now);
+	char a[24], b[24], c[24], d[24];
+
+	if (x->is_quiet)
+		return 0;
+	fprintf(stderr, "%srecording: %s, %s events, %s, lost %s%s", x->is_tty ? "\r\x1b[K" : "",
+		fmt_ns(a, now->end_ts_ns - now->start_ts_ns), fmt_count(b, (double)report_events_sum(now)),
+		fmt_bytes(c, file_bytes(x->so->record_path)), lost ? fmt_count(d, (double)lost) : "nothing",
+		x->is_tty ? "" : "\n");
+	fflush(stderr);
+	return 0;
+}
+
+/* memtrace-PID-YYYYmmdd-HHMMSS.mtr; of a command its name instead of a pid. */
+static void default_path(const struct options *o, char *buf, size_t size)
+{
+	char who[64], when[32];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (o->launch) {
+		const char *base = strrchr(o->launch[0], '/');
+
+		snprintf(who, sizeof(who), "%.40s", base ? base + 1 : o->launch[0]);
+		for (char *p = who; *p; p++)
+			if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
+				*p = '_';
+	} else {
+		snprintf(who, sizeof(who), "%d", (int)o->pids[0]);
+	}
+	if (!localtime_r(&now, &tm) || !strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm))
+		snprintf(when, sizeof(when), "0");
+	snprintf(buf, size, "memtrace-%s-%s.mtr", who, when);
+}
+
+int cmd_record(const struct options *o, struct err *err)
+{
+	struct record_run x = { .is_quiet = o->quiet, .is_tty = isatty(STDERR_FILENO) };
+	struct report *rep = NULL;
+	struct session_opts so;
+	char path[160];
+	int r = rights_check(err), status = 0;
+
+	if (r < 0)
+		return r;
+	session_opts_from(&so, o);
+	so.on_tick = on_tick;
+	so.ctx = &x;
+	x.so = &so;
+	default_path(o, path, sizeof(path));
+	if (!so.record_path)
+		so.record_path = path;
+	r = session_run(&so, &rep, &status, err);
+	if (rep && x.is_tty && !o->quiet)
+		fputs("\r\x1b[K", stderr);
+	launched_say(o, status);
+	if (rep && !o->quiet)
+		recording_say(so.record_path, rep);
+	if (!r && rep)
+		r = loss_exit_code(o, rep);
+	report__free(rep);
+	return r;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "cmd/cmd.h"
+#include "memtrace/loss.h"
+#include "timeline/report.h"
+#include "view/text.h"
+
+/* <linux/capability.h> of Debian 11 and older has neither. */
+#ifndef CAP_PERFMON
+#define CAP_PERFMON 38
+#endif
+#ifndef CAP_BPF
+#define CAP_BPF 39
+#endif
+
+uint64_t rights_missing(void)
+{
+	uint64_t need = 1ull << CAP_BPF | 1ull << CAP_PERFMON | 1ull << CAP_SYS_PTRACE, have = 0;
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "CapEff: %" SCNx64, &have) == 1)
+			break;
+	if (f)
+		fclose(f);
+	if (have & 1ull << CAP_SYS_ADMIN) /* holds the two newer ones */
+		have |= 1ull << CAP_BPF | 1ull << CAP_PERFMON;
+	return need & ~have;
+}
+
+const char *rights_names(uint64_t missing, char *buf, size_t size)
+{
+	static const struct {
+		unsigned bit;
+		const char *name;
+	} caps[] = { { CAP_BPF, "CAP_BPF" }, { CAP_PERFMON, "CAP_PERFMON" }, { CAP_SYS_PTRACE, "CAP_SYS_PTRACE" } };
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
+		if (missing & 1ull << caps[i].bit)
+			snprintf(buf + strlen(buf), size - strlen(buf), "%s%s", buf[0] ? ", " : "", caps[i].name);
+	return buf;
+}
+
+int rights_check(struct err *err)
+{
+	uint64_t missing = rights_missing();
+	char names[80];
+
+	if (!missing)
+		return 0;
+	err_set(err, -EPERM, "setting probes needs root; missing: %s", rights_names(missing, names, sizeof(names)));
+	return err_hint(err, "run it with sudo, or give it CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE "
+			     "(memtrace report needs none of them)");
+}
+
+int loss_exit_code(const struct options *o, const struct report *r)
+{
+	static const uint8_t events[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_DECODE, MT_LOSS_BLOCKS,
+					  MT_LOSS_RECORDING, MT_LOSS_SIDEBAND, MT_LOSS_PENDING, MT_LOSS_LIVE_TABLE,
+					  MT_LOSS_ORDER };
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(events); i++)
+		if (__builtin_add_overflow(sum, r->lost[events[i]], &sum))
+			sum = UINT64_MAX;
+	return sum > o->max_loss ? EXIT_LOST : EXIT_OK;
+}
+
+struct view_opts view_opts_of(const struct options *o)
+{
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+	int is_tty = isatty(STDOUT_FILENO) && !(term && !strcmp(term, "dumb"));
+	struct winsize ws = { 0 };
+	struct view_opts v = {
+		.top = o->top ? o->top : TOP_TEXT,
+		.by = o->by,
+		.color = is_tty && !o->no_color && !(no_color && no_color[0]),
+	};
+
+	if (is_tty && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
+		v.width = ws.ws_col > 140 ? 140 : ws.ws_col;
+	return v;
+}
+
+size_t report_top(const struct options *o)
+{
+	return o->top ? o->top : o->json ? TOP_JSON : TOP_TEXT;
+}
+
+int report_write(const struct options *o, const struct report *r, struct err *err)
+{
+	struct view_opts v = view_opts_of(o);
+	int e;
+
+	if (o->json)
+		v.top = report_top(o);
+	e = o->json ? view_report_json(stdout, r, &v) : view_report_text(stdout, r, &v);
+	return e < 0 ? err_set(err, e, "writing the report: %s", strerror(-e)) : 0;
+}
+
+const char *safe_text(char *buf, const char *text)
+{
+	text_fit(buf, TEXT_BYTES_MAX, text, TEXT_BYTES_MAX);
+	return buf;
+}
+
+const char *shell_word(char *buf, const char *path)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=@:,%";
+	char safe[TEXT_BYTES_MAX];
+
+	safe_text(safe, path);
+	if (strspn(safe, plain) == strlen(safe))
+		snprintf(buf, TEXT_BYTES_MAX, "%s", safe);
+	else
+		snprintf(buf, TEXT_BYTES_MAX, "'%.*s'", TEXT_BYTES_MAX - 3, safe);
+	return buf;
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * A forked child runs the same files at the same addresses, so it is attached with its parent's
+ * plans, without planning again: DataLoader workers come by the dozen. An exec throws all of it away.
+ * Between a fork and our attach the child runs unseen for some milliseconds: the kernel offers no way
+ * to inherit the probes of a process filter.
+ */
+#define LOG_MODULE "follow"
+#include "cmd/follow.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "cmd/lock.h"
+#include "event/decode.h"
+#include "target/sideband.h"
+#include "target/target.h"
+#include "trace/trace.h"
+
+/* A plan that a process and its forked children share: the same files at the same addresses. */
+struct plan_ref {
+	struct plan *plan;
+	unsigned users;
+};
+
+struct proc {
+	struct target *target;
+	struct plan_ref **plans; /* all that were set: the first, and one per batch of new libraries */
+	size_t plans_cnt;
+	pid_t pid;
+	int pidfd, lock_fd;
+	int has_new_libs;  /* sideband saw a mapping */
+	int has_execed;
+	int is_gone;
+	uint64_t image_ns; /* execs up to this time are accounted for */
+	uint64_t found[8], attached[8]; /* by source */
+};
+
+struct follow {
+	struct follow_env env;
+	struct proc **procs; /* gone ones stay, emptied: epoll knows them by index */
+	size_t procs_cnt, live_cnt;
+	uint64_t sideband_lost;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+static struct proc *follow__proc(const struct follow *f, pid_t pid)
+{
+	for (size_t i = f->procs_cnt; i-- > 0;)
+		if (f->procs[i]->pid == pid && !f->procs[i]->is_gone)
+			return f->procs[i];
+	return NULL;
+}
+
+static void follow__push_proc(struct follow *f, const struct proc *p, enum ev_proc_how how, pid_t ppid)
+{
+	const char *const *labels;
+	size_t cnt = target__labels(p->target, &labels);
+
+	f->env.push(f->env.ctx, (struct event){
+		.kind = EV_PROC,
+		.pid = (uint32_t)p->pid,
+		.tid = (uint32_t)p->pid,
+		.aux = (uint32_t)ppid,
+		.flags = (uint8_t)how,
+		.size = target__start_ns(p->target),
+		.addr = names__add(f->env.names, target__cmdline(p->target)).v,
+		.name = names__add(f->env.names, target__comm(p->target)) });
+	for (size_t i = 0; i < cnt; i++)
+		f->env.push(f->env.ctx, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
+						       .name = names__add(f->env.names, labels[i]) });
+}
+
+static void follow__push_covers(struct follow *f, const struct proc *p)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t found = p->found[i], attached = p->attached[i];
+
+		if ((enum source)(1u << i) == SRC_KERNEL && (f->env.plan.sources & SRC_KERNEL))
+			found = attached = 3; /* sys_exit, rss_stat, sched_process_exit */
+		if (!found)
+			continue;
+		f->env.push(f->env.ctx, (struct event){ .kind = EV_COVER, .pid = (uint32_t)p->pid,
+						       .name = names__add(f->env.names, source_name(1u << i)),
+						       .addr = found, .size = attached });
+	}
+}
+
+static int follow__add_vtables(struct follow *f, const struct proc *p, const struct plan *plan)
+{
+	_Static_assert(sizeof(struct vtable) == sizeof(struct decode_vtable), "the same two fields");
+
+	if (!plan->vtables_cnt)
+		return 0;
+	return decode__add_vtables(f->env.decode, (uint32_t)p->pid, (const struct decode_vtable *)plan->vtables,
+				   plan->vtables_cnt);
+}
+
+static void plan_ref__put(struct plan_ref *ref)
+{
+	if (--ref->users)
+		return;
+	plan__free(ref->plan);
+	free(ref);
+}
+
+/* Takes the plan over, also on failure. */
+static struct plan_ref *plan_ref__new(struct plan *plan)
+{
+	struct plan_ref *ref = malloc(sizeof(*ref));
+
+	if (!ref) {
+		plan__free(plan);
+		return NULL;
+	}
+	*ref = (struct plan_ref){ .plan = plan, .users = 1 };
+	return ref;
+}
+
+static void proc__drop_plans(struct proc *p)
+{
+	for (size_t i = 0; i < p->plans_cnt; i++)
+		plan_ref__put(p->plans[i]);
+	free(p->plans);
+	p->plans = NULL;
+	p->plans_cnt = 0;
+	memset(p->found, 0, sizeof(p->found));
+	memset(p->attached, 0, sizeof(p->attached));
+}
+
+/* Sets a plan in a process, keeps a reference to it, and adds what became of it to the sums. */
+static int follow__set(struct follow *f, struct proc *p, struct plan_ref *ref, struct attach_stats *ret,
+			struct err *err)
+{
+	struct plan_ref **plans = realloc(p->plans, (p->plans_cnt + 1) * sizeof(*plans));
+	const struct plan *plan = ref->plan;
+	struct attach_stats st;
+	int r;
+
+	if (!plans)
+		return err_set(err, -ENOMEM, "out of memory");
+	p->plans = plans;
+	p->plans[p->plans_cnt++] = ref;
+	ref->users++;
+	r = tracer__attach(f->env.tracer, p->pid, plan, &st, err);
+	if (r < 0)
+		return r;
+	ret->attached += st.attached;
+	ret->failed += st.failed;
+	ret->way = st.way;
+	for (unsigned i = 0; i < 8; i++) {
+		p->found[i] += st.found_by_source[i];
+		p->attached[i] += st.attached_by_source[i];
+		ret->attached_by_source[i] += st.attached_by_source[i];
+	}
+	for (size_t i = 0; i < plan->notes_cnt; i++)
+		f->env.push(f->env.ctx, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)p->pid,
+						       .name = names__add(f->env.names, plan->notes[i]) });
+	r = follow__add_vtables(f, p, plan);
+	if (r < 0)
+		return err_set(err, r, "out of memory");
+	follow__push_covers(f, p);
+	return 0;
+}
+
+/* Plans what the process has mapped (or, only_new, has mapped since) and sets it. */
+static int follow__plan_and_set(struct follow *f, struct proc *p, int only_new, struct attach_stats *ret,
+				 struct err *err)
+{
+	struct plan_opts po = f->env.plan;
+	struct plan_ref *ref;
+	struct plan *plan;
+	int r;
+
+	po.only_new_libs = only_new;
+	r = plan__build(&plan, p->target, &po, f->env.names, err);
+	if (r < 0)
+		return r;
+	ref = plan_ref__new(plan);
+	if (!ref)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (plan->sites_cnt || plan->notes_cnt)
+		r = follow__set(f, p, ref, ret, err);
+	plan_ref__put(ref);
+	return r;
+}
+
+static void proc__free(struct proc *p)
+{
+	if (!p)
+		return;
+	target__free(p->target);
+	proc__drop_plans(p);
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	if (p->lock_fd >= 0)
+		close(p->lock_fd);
+	free(p);
+}
+
+static int follow__watch(struct follow *f, struct proc *p, struct err *err)
+{
+	struct epoll_event ev = { .events = EPOLLIN,
+				  .data.u64 = (uint64_t)f->procs_cnt << 32 | f->env.epoll_tag };
+
+	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+	if (p->pidfd < 0 || epoll_ctl(f->env.epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) < 0)
+		return err_set(err, -errno, "process %d: %s", (int)p->pid, strerror(errno));
+	return 0;
+}
+
+/* A struct proc that is known to the loop, not yet probed. */
+static int follow__add_proc(struct follow *f, pid_t pid, struct proc **ret, struct err *err)
+{
+	struct proc *p, **procs;
+	int r;
+
+	if (f->live_cnt >= FOLLOW_PROCS_MAX)
+		return err_set(err, -ENOSPC, "more than %u processes", FOLLOW_PROCS_MAX);
+	p = calloc(1, sizeof(*p));
+	procs = realloc(f->procs, (f->procs_cnt + 1) * sizeof(*procs));
+	if (procs)
+		f->procs = procs;
+	if (!p || !procs) {
+		free(p);
+		return err_set(err, -ENOMEM, "out of memory");
+	}
+	p->pid = pid;
+	p->pidfd = p->lock_fd = -1;
+	r = target__open(&p->target, pid, err);
+	if (!r)
+		r = lock_take(pid, &p->lock_fd, err);
+	if (!r)
+		r = follow__watch(f, p, err);
+	if (!r)
+		r = tracer__follow(f->env.tracer, pid, err);
+	if (r < 0) {
+		proc__free(p);
+		return r;
+	}
+	f->procs[f->procs_cnt++] = p;
+	f->live_cnt++;
+	*ret = p;
+	return 0;
+}
+
+static void say_attached(const struct follow *f, const struct proc *p, const struct attach_stats *st,
+			 uint64_t since_ns)
+{
+	if (f->env.quiet)
+		return;
+	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid, target__comm(p->target),
+		(unsigned long long)((now_ns() - since_ns) / 1000000), st->attached, st->attached + st->failed);
+	for (unsigned i = 0; i < 8; i++)
+		if (st->attached_by_source[i])
+			fprintf(stderr, ", %s %u", source_name(1u << i), st->attached_by_source[i]);
+	fprintf(stderr, "%s%s\n", f->env.plan.sources & SRC_KERNEL ? ", kernel" : "",
+		st->way ? " (perf uprobes)" : "");
+	fflush(stderr);
+}
+
+int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns,
+			   int may_be_empty, struct err *err)
+{
+	struct attach_stats st = { 0 };
+	uint64_t image_ns = now_ns();
+	struct proc *p;
+	int r = follow__add_proc(f, pid, &p, err);
+
+	if (r < 0)
+		return r;
+	p->image_ns = image_ns;
+	follow__push_proc(f, p, how, target__ppid(p->target));
+	r = follow__plan_and_set(f, p, 0, &st, err);
+	if (r == -ENOENT && may_be_empty)
+		r = 0;
+	if (!r && !target__alive(p->target))
+		r = err_set(err, -ESRCH, "process %d ended while it was being attached", (int)pid);
+	if (r < 0)
+		return r;
+	say_attached(f, p, &st, since_ns);
+	return 0;
+}
+
+/* A forked child has its parent's files at its parent's addresses, so the parent's plans fit it. */
+static void follow__attach_child(struct follow *f, const struct proc *parent, pid_t pid, uint64_t fork_ns)
+{
+	struct attach_stats st = { 0 };
+	struct err err = { 0 };
+	uint64_t t0 = now_ns();
+	struct proc *p;
+	int r = follow__add_proc(f, pid, &p, &err);
+
+	if (r < 0) {
+		if (r != -ESRCH) /* gone again: not worth a word */
+			log_warn("child %d of %d is not followed: %s", (int)pid, (int)parent->pid, err.msg);
+		return;
+	}
+	p->image_ns = fork_ns;
+	follow__push_proc(f, p, EV_PROC_FORKED, parent->pid);
+	for (size_t i = 0; i < parent->plans_cnt && !r; i++)
+		r = follow__set(f, p, parent->plans[i], &st, &err);
+	if (r < 0 && r != -ESRCH)
+		log_warn("child %d of %d: %s", (int)pid, (int)parent->pid, err.msg);
+	say_attached(f, p, &st, t0);
+}
+
+/* They may have become other programs since they were forked, so each is planned. */
+void follow__attach_children(struct follow *f, pid_t pid)
+{
+	const struct proc *p = follow__proc(f, pid);
+	pid_t *kids = NULL;
+	int n = p ? target__children(p->target, 1, &kids) : 0;
+
+	for (int i = 0; i < n; i++) {
+		struct err err = { 0 };
+		int r = 0;
+
+		if (!follow__proc(f, kids[i]))
+			r = follow__attach(f, kids[i], EV_PROC_ATTACHED, now_ns(), 1, &err);
+		if (r < 0 && r != -ESRCH)
+			log_warn("child %d of %d is not followed: %s", (int)kids[i], (int)pid, err.msg);
+	}
+	free(kids);
+}
+
+static void follow__refresh(struct follow *f, struct proc *p)
+{
+	struct attach_stats st = { 0 };
+	struct err err = { 0 };
+	uint64_t t0 = now_ns();
+	int r;
+
+	p->has_new_libs = 0;
+	r = target__refresh(p->target, &err);
+	if (r > 0)
+		r = follow__plan_and_set(f, p, 1, &st, &err);
+	if (st.attached)
+		say_attached(f, p, &st, t0);
+	if (r < 0 && r != -ESRCH && r != -ENOENT)
+		log_warn("new libraries of process %d: %s", (int)p->pid, err.msg);
+}
+
+/* Another program in the same process: nothing of the old image is left. */
+static void follow__execed(struct follow *f, struct proc *p)
+{
+	struct attach_stats st = { 0 };
+	struct err err = { 0 };
+	uint64_t t0 = now_ns();
+	struct target *fresh;
+	int r;
+
+	p->has_execed = p->has_new_libs = 0;
+	if (target__open(&fresh, p->pid, &err) < 0)
+		return; /* gone: its pidfd says so */
+	target__free(p->target);
+	p->target = fresh;
+	p->image_ns = t0;
+	tracer__detach(f->env.tracer, p->pid);
+	(void)tracer__follow(f->env.tracer, p->pid, NULL);
+	proc__drop_plans(p);
+	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
+	follow__push_proc(f, p, EV_PROC_EXECED, target__ppid(fresh));
+	r = follow__plan_and_set(f, p, 0, &st, &err);
+	if (st.attached)
+		say_attached(f, p, &st, t0);
+	if (r < 0 && r != -ENOENT && r != -ESRCH)
+		log_warn("process %d after exec: %s", (int)p->pid, err.msg);
+}
+
+int follow__gone(struct follow *f, uint32_t index)
+{
+	struct proc *p = index < f->procs_cnt ? f->procs[index] : NULL;
+	int status = 0;
+
+	if (!p || p->is_gone)
+		return 0;
+	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
+		status = 0; /* not our child */
+	p->is_gone = 1;
+	f->live_cnt--;
+	(void)epoll_ctl(f->env.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
+	close(p->pidfd);
+	close(p->lock_fd);
+	p->pidfd = p->lock_fd = -1;
+	tracer__detach(f->env.tracer, p->pid);
+	proc__drop_plans(p);
+	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
+	f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .pid = (uint32_t)p->pid,
+						.aux = (uint32_t)status });
+	return status;
+}
+
+/* --- sideband --------------------------------------------------------------------------------------- */
+
+int follow__sideband_record(void *follow, const struct sb_record *rec)
+{
+	struct follow *f = follow;
+	struct proc *p;
+
+	if (rec->kind == SB_LOST) {
+		f->sideband_lost += rec->lost;
+		/* Anything may have been missed: look at everything again. */
+		for (size_t i = 0; i < f->procs_cnt; i++)
+			f->procs[i]->has_new_libs = !f->procs[i]->is_gone;
+		return 0;
+	}
+	if (rec->kind == SB_FORK) {
+		p = follow__proc(f, (pid_t)rec->ppid);
+		if (p && rec->pid != rec->ppid && f->env.children && !follow__proc(f, (pid_t)rec->pid))
+			follow__attach_child(f, p, (pid_t)rec->pid, rec->ts_ns);
+		return 0;
+	}
+	p = follow__proc(f, (pid_t)rec->pid);
+	if (!p)
+		return 0;
+	if (rec->kind == SB_MMAP)
+		p->has_new_libs = 1;
+	else if (rec->kind == SB_EXEC && rec->ts_ns > p->image_ns)
+		p->has_execed = 1;
+	else if (rec->kind == SB_COMM && rec->tid == rec->pid)
+		f->env.push(f->env.ctx, (struct event){ .ts_ns = rec->ts_ns, .kind = EV_COMM,
+							.pid = rec->pid, .tid = rec->tid, .name = names__add(f->env.names, rec->text) });
+	return 0;
+}
+
+void follow__settle(struct follow *f)
+{
+	for (size_t i = 0; i < f->procs_cnt; i++) {
+		struct proc *p = f->procs[i];
+
+		if (p->is_gone)
+			continue;
+		if (p->has_execed)
+			follow__execed(f, p);
+		if (p->has_new_libs)
+			follow__refresh(f, p);
+	}
+}
+
+
+/* --- life -------------------------------------------------------------------------------------- */
+
+struct follow *follow__new(const struct follow_env *env)
+{
+	struct follow *f = calloc(1, sizeof(*f));
+
+	if (f)
+		f->env = *env;
+	return f;
+}
+
+void follow__free(struct follow *f)
+{
+	if (!f)
+		return;
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		proc__free(f->procs[i]);
+	free(f->procs);
+	free(f);
+}
+
+int follow__is_followed(const struct follow *f, pid_t pid)
+{
+	return follow__proc(f, pid) != NULL;
+}
+
+size_t follow__live_cnt(const struct follow *f)
+{
+	return f->live_cnt;
+}
+
+uint64_t follow__sideband_lost(const struct follow *f)
+{
+	return f->sideband_lost;
+}
+
+void follow__push_usage(struct follow *f)
+{
+	for (size_t i = 0; i < f->procs_cnt; i++) {
+		const struct proc *p = f->procs[i];
+		uint64_t cpu_ns, rss;
+		unsigned threads;
+
+		if (!p->is_gone && !target__usage(p->target, &cpu_ns, &rss, &threads))
+			f->env.push(f->env.ctx, (struct event){ .kind = EV_CPU, .pid = (uint32_t)p->pid,
+								.size = cpu_ns });
+	}
+}
+
+void follow__detach_all(struct follow *f)
+{
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		if (!f->procs[i]->is_gone)
+			tracer__detach(f->env.tracer, f->procs[i]->pid);
+}
+
+void follow__push_gone_all(struct follow *f)
+{
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		if (!f->procs[i]->is_gone)
+			f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .flags = 1,
+								.pid = (uint32_t)f->procs[i]->pid });
+}

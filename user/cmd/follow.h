@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * follow: the processes of a session: who is traced, with which plans, and what happens to them:
+ * late libraries, forks, execs, ends. Knows target, plan and trace; says all that it learns as
+ * events through `push`.
+ */
+#ifndef MT_CMD_FOLLOW_H
+#define MT_CMD_FOLLOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "event/event.h"
+#include "plan/plan.h"
+
+struct decode;
+struct err;
+struct sb_record;
+struct tracer;
+struct follow;
+
+#define FOLLOW_PROCS_MAX 1024 /* at one time */
+
+struct follow_env {
+	struct plan_opts plan; /* what to probe; only_new_libs is set by follow itself */
+	int children;	       /* follow them too */
+	int quiet;	       /* no "attached to" lines */
+	struct names *names;
+	struct decode *decode;
+	struct tracer *tracer;
+	int epoll_fd;		      /* a pidfd of every process is added … */
+	uint32_t epoll_tag;	      /* … with data.u64 = index << 32 | this */
+	void (*push)(void *ctx, struct event ev); /* ts_ns 0 = now */
+	void *ctx;
+};
+
+struct follow *follow__new(const struct follow_env *env); /* NULL: no memory */
+void follow__free(struct follow *f);
+/*
+ * The first attach of a process: plan all of it and set that. may_be_empty: nothing to probe is no
+ * error, because libraries are probed as they come (a command just started, a child). since_ns: when
+ * the user asked, for the "attached to" line on stderr.
+ */
+int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns, int may_be_empty,
+		   struct err *err);
+/* Children that a process has already. Failures are warnings. */
+void follow__attach_children(struct follow *f, pid_t pid);
+/* For sideband__drain; then follow__settle does what they called for. */
+int follow__sideband_record(void *follow, const struct sb_record *rec);
+void follow__settle(struct follow *f);
+/* The pidfd of process `index` became readable. Returns its wait status if it is our child, else 0. */
+int follow__gone(struct follow *f, uint32_t index);
+int follow__is_followed(const struct follow *f, pid_t pid);
+size_t follow__live_cnt(const struct follow *f);
+uint64_t follow__sideband_lost(const struct follow *f);
+void follow__push_usage(struct follow *f); /* EV_CPU of each */
+/* Ends the trace of all: detaches, EV_GONE (detached) for each. */
+void follow__detach_all(struct follow *f);
+void follow__push_gone_all(struct follow *f);
+
+#endif

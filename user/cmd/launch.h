@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * launch: starts a command of the user's own and holds it at its first instruction, so that probes
+ * can be set before it runs. Only for commands that memtrace starts itself: a running target is
+ * never stopped.
+ */
+#ifndef MT_CMD_LAUNCH_H
+#define MT_CMD_LAUNCH_H
+
+#include <sys/types.h>
+
+struct err;
+
+/* argv as for execvp. 0, or -errno of fork or exec (-ENOENT: no such command). */
+int launch_stopped(char *const *argv, pid_t *ret, struct err *err);
+/* Lets it run if r >= 0, else kills and reaps it. Returns r, or what went wrong. */
+int launch_continue(pid_t pid, int r, struct err *err);
+
+#endif

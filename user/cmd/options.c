@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Our own walk over argv instead of getopt_long: options come from a table with a mask of commands,
+ * a wrong one gets an answer that names the right one, and nothing is printed from here.
+ */
+#include "cmd/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cmd/options_table.h"
+#include "cmd/words.h"
+#include "plan/plan.h"
+
+/* --- values -------------------------------------------------------------------------------------- */
+
+/* number × unit, within what 64 bits hold. */
+static int scaled(const char *text, const char *end, double unit, uint64_t *ret)
+{
+	double v = strtod(text, NULL) * unit;
+
+	if (end == text || !(v >= 0) || v >= 18446744073709551615.0)
+		return -EINVAL;
+	*ret = (uint64_t)v;
+	return 0;
+}
+
+/* Digits with at most one point: what strtod takes for infinity, hexadecimal or signs is refused. */
+static const char *number_end(const char *text)
+{
+	const char *p = text + strspn(text, "0123456789");
+
+	if (*p == '.')
+		p += 1 + strspn(p + 1, "0123456789");
+	return isdigit((unsigned char)text[0]) ? p : text;
+}
+
+int parse_size(const char *text, uint64_t *ret, struct err *err)
+{
+	static const char units[] = "KMGT";
+	const char *end = number_end(text), *u;
+	double unit = 1;
+	uint64_t v;
+
+	u = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+	if (u) {
+		unit = (double)(1ull << (10 * (u - units + 1)));
+		end++;
+		if (!strcmp(end, "iB") || !strcmp(end, "B"))
+			end += strlen(end);
+	}
+	if (*end || scaled(text, end, unit, &v)) {
+		err_set(err, -EINVAL, "'%.100s' is not a size", text);
+		return err_hint(err, "bytes, or with K, M or G: 4096, 512K, 64M, 1.5G");
+	}
+	*ret = v;
+	return 0;
+}
+
+int parse_duration(const char *text, uint64_t *ret, struct err *err)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "", 1e9 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 } };
+	const char *end = number_end(text);
+	uint64_t v;
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (!strcmp(end, units[i].name) && !scaled(text, end, units[i].ns, &v)) {
+			*ret = v;
+			return 0;
+		}
+	err_set(err, -EINVAL, "'%.100s' is not a time", text);
+	return err_hint(err, "seconds, or with a unit: 10, 0.5, 500ms, 2m, 1h");
+}
+
+int options__number(const char *text, uint64_t max, uint64_t *ret, struct err *err)
+{
+	unsigned long long v;
+	char *end;
+
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (!isdigit((unsigned char)text[0]) || *end || errno || v > max)
+		return err_set(err, -EINVAL, "'%.100s' is not a number from 0 to %llu", text, (unsigned long long)max);
+	*ret = v;
+	return 0;
+}
+
+/* --- argv ------------------------------------------------------------------------------------------ */
+
+struct walk {
+	struct options *o;
+	char *const *argv;
+	int argc, at;
+};
+
+static int unknown_option(const struct options *o, const char *arg, struct err *err)
+{
+	const char *cmd = command_name(o->cmd);
+	struct nearest n;
+
+	err_set(err, -EINVAL, "unknown option %.100s%s%s", arg, cmd[0] ? " for " : "", cmd);
+	nearest__init(&n, arg);
+	for (const struct option_def *d = option_defs; d->name; d++)
+		if (d->cmds & (1u << o->cmd))
+			nearest__try(&n, d->name);
+	if (nearest__get(&n))
+		return err_hint(err, "did you mean %s? See memtrace %s%s--help", nearest__get(&n), cmd, cmd[0] ? " " : "");
+	return err_hint(err, "see memtrace %s%s--help", cmd, cmd[0] ? " " : "");
+}
+
+/* The row of "--name" (len bytes) or of a letter; NULL if this command has none. */
+static const struct option_def *option_find(enum command cmd, const char *name, size_t len, char letter)
+{
+	for (const struct option_def *d = option_defs; d->name; d++) {
+		int is_it = letter ? d->letter == letter : strlen(d->name) == len && !memcmp(d->name, name, len);
+
+		if (is_it && (d->cmds & (1u << cmd)))
+			return d;
+	}
+	return NULL;
+}
+
+static int apply(struct walk *w, const struct option_def *d, const char *shown, const char *value, struct err *err)
+{
+	int r;
+
+	if (d->arg && !value) {
+		if (w->at + 1 >= w->argc) {
+			err_set(err, -EINVAL, "%s needs a value: %s %s", shown, shown, d->arg);
+			return err_hint(err, "%s %s: %s", shown, d->arg, d->help);
+		}
+		value = w->argv[++w->at];
+	}
+	r = d->parse(w->o, value, err);
+	if (r < 0 && err && strncmp(err->msg, shown, strlen(shown))) {
+		char hint[sizeof(err->hint)];
+
+		memcpy(hint, err->hint, sizeof(hint));
+		err_wrap(err, r, "%s", shown);
+		memcpy(err->hint, hint, sizeof(hint));
+	}
+	return r;
+}
+
+static int parse_long(struct walk *w, const char *arg, struct err *err)
+{
+	const char *eq = strchr(arg, '=');
+	size_t len = eq ? (size_t)(eq - arg) : strlen(arg);
+	const struct option_def *d = option_find(w->o->cmd, arg, len, 0);
+
+	if (!d)
+		return unknown_option(w->o, arg, err);
+	if (eq && !d->arg)
+		return err_set(err, -EINVAL, "%s takes no value", d->name);
+	return apply(w, d, d->name, eq ? eq + 1 : NULL, err);
+}
+
+/* -vv, -pPID, -p PID */
+static int parse_letters(struct walk *w, const char *arg, struct err *err)
+{
+	int r = 0;
+
+	for (const char *p = arg + 1; *p && !r; p++) {
+		const struct option_def *d = option_find(w->o->cmd, NULL, 0, *p);
+		char shown[3] = { '-', *p, '\0' };
+
+		if (!d)
+			return unknown_option(w->o, arg, err);
+		if (d->arg)
+			return apply(w, d, shown, p[1] ? p + 1 : NULL, err);
+		r = apply(w, d, shown, NULL, err);
+	}
+	return r;
+}
+
+static int parse_word(struct options *o, const char *arg, struct err *err)
+{
+	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT) && !o->file) {
+		o->file = arg;
+		return 0;
+	}
+	err_set(err, -EINVAL, "unexpected '%.100s'", arg);
+	if (o->cmd == CMD_RECORD)
+		return err_hint(err, "to start a command: memtrace record [OPTIONS] -- %.100s …", arg);
+	if (o->cmd == CMD_LIVE && isdigit((unsigned char)arg[0]))
+		return err_hint(err, "a process is named with -p: memtrace -p %.20s", arg);
+	if (o->cmd == CMD_LIVE)
+		return err_hint(err, "a command stands first: memtrace COMMAND [OPTIONS]");
+	return err_hint(err, "see memtrace %s --help", command_name(o->cmd));
+}
+
+static int command_find(const char *word, enum command *ret, struct err *err)
+{
+	struct nearest n;
+
+	nearest__init(&n, word);
+	for (int c = CMD_LIVE + 1; c < CMD_CNT; c++) {
+		nearest__try(&n, command_name((enum command)c));
+		if (!strcmp(word, command_name((enum command)c))) {
+			*ret = (enum command)c;
+			return 0;
+		}
+	}
+	err_set(err, -EINVAL, "unknown command '%.100s'", word);
+	if (isdigit((unsigned char)word[0]))
+		return err_hint(err, "a process is named with -p: memtrace -p %.20s", word);
+	if (nearest__get(&n))
+		return err_hint(err, "did you mean memtrace %s? memtrace --help lists all commands", nearest__get(&n));
+	return err_hint(err, "memtrace --help lists all commands");
+}
+
+static int has_all(const struct options *o, struct err *err)
+{
+	if ((o->cmd == CMD_LIVE || o->cmd == CMD_PLAN) && !o->pids_cnt) {
+		err_set(err, -EINVAL, "which process? -p PID is missing");
+		return err_hint(err, "memtrace %s%s-p PID; memtrace --help tells more", command_name(o->cmd),
+				o->cmd ? " " : "");
+	}
+	if (o->cmd == CMD_RECORD && !o->pids_cnt == !o->launch) {
+		err_set(err, -EINVAL, o->launch ? "either -p PID or -- COMMAND, not both" : "which process? -p PID is missing");
+		return err_hint(err, "memtrace record -p PID, or memtrace record -- COMMAND ARGS…");
+	}
+	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT) && !o->file) {
+		err_set(err, -EINVAL, "which recording? FILE.mtr is missing");
+		return err_hint(err, "memtrace %s FILE.mtr; memtrace record -p PID makes one", command_name(o->cmd));
+	}
+	if (o->cmd == CMD_EXPORT && !(o->format && o->out)) {
+		err_set(err, -EINVAL, "%s is missing", o->format ? "-o OUT" : "--to FORMAT");
+		return err_hint(err, "memtrace export F.mtr --to jsonl -o OUT (- is stdout)");
+	}
+	return 0;
+}
+
+int options__parse(struct options *o, int argc, char *const *argv, struct err *err)
+{
+	struct walk w = { .o = o, .argv = argv, .argc = argc, .at = 1 };
+	int r = 0;
+
+	*o = (struct options){ .sources = SRC_DEFAULT };
+	if (argc < 2) {
+		o->help = 1;
+		return 0;
+	}
+	if (argv[1][0] != '-') {
+		r = command_find(argv[1], &o->cmd, err);
+		w.at = 2;
+	}
+	for (; w.at < argc && !r; w.at++) {
+		const char *arg = argv[w.at];
+
+		if (!strcmp(arg, "--")) {
+			if (o->cmd != CMD_RECORD || w.at + 1 >= argc) {
+				err_set(err, -EINVAL, "-- stands before a command to start");
+				return err_hint(err, "memtrace record [OPTIONS] -- COMMAND ARGS…");
+			}
+			o->launch = argv + w.at + 1;
+			break;
+		}
+		r = arg[0] != '-' || !arg[1] ? parse_word(o, arg, err) :
+		    arg[1] == '-'	      ? parse_long(&w, arg, err) :
+						parse_letters(&w, arg, err);
+	}
+	if (!r && !o->help && !o->version && !o->man)
+		r = has_all(o, err);
+	return r;
+}

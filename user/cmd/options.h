@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * options: the command line, from one table. The same rows parse, explain (--help), fill the man page
+ * and name the nearest word when one is mistyped.
+ */
+#ifndef MT_CMD_OPTIONS_H
+#define MT_CMD_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "view/view.h"
+
+struct err;
+
+enum command { CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_PLAN, CMD_DOCTOR, CMD_CNT };
+
+#define OPT_PIDS_MAX 64
+#define OPT_USDT_MAX 64
+
+struct options {
+	enum command cmd;
+	int help, version, man;
+	pid_t pids[OPT_PIDS_MAX];
+	size_t pids_cnt;
+	char *const *launch; /* argv after "--", or NULL */
+	const char *file;    /* the recording to read, or NULL */
+	const char *out;     /* -o, or NULL */
+	const char *format;  /* --to */
+	unsigned sources;    /* enum source */
+	const char *usdt[OPT_USDT_MAX];
+	size_t usdt_cnt;
+	uint64_t min_size, ring_size, duration_ns, max_loss;
+	size_t top; /* 0 = the view's own default */
+	enum view_by by;
+	int no_follow, force_perf, json, ops, all, no_color, quiet, verbose;
+};
+
+/* 0, or -EINVAL / -ENOTSUP with message and hint: a mistake in usage, exit 2. Strings point into argv. */
+int options__parse(struct options *o, int argc, char *const *argv, struct err *err);
+
+const char *command_name(enum command cmd); /* "" for the live view */
+void options_help(FILE *out, enum command cmd); /* CMD_LIVE: the overview */
+void options_man(FILE *out, const char *version); /* roff; docs/memtrace.1 is this */
+
+/* "64M", "1.5G", "4096": bytes, K M G T are powers of 1024. */
+int parse_size(const char *text, uint64_t *ret, struct err *err);
+/* "10", "0.5", "500ms", "2m", "1h": ns; without a unit seconds. */
+int parse_duration(const char *text, uint64_t *ret, struct err *err);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "cmd/options_table.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cmd/words.h"
+#include "plan/plan.h"
+
+/* --- parsers --------------------------------------------------------------------------------------- */
+
+static int on_pid(struct options *o, const char *value, struct err *err)
+{
+	uint64_t pid;
+
+	if (options__number(value, INT32_MAX, &pid, NULL) || !pid) {
+		err_set(err, -EINVAL, "'%.100s' is not a process id", value);
+		return err_hint(err, "a number such as pgrep prints: memtrace -p $(pgrep -n python)");
+	}
+	if (o->pids_cnt == OPT_PIDS_MAX)
+		return err_set(err, -EINVAL, "more than %d processes", OPT_PIDS_MAX);
+	o->pids[o->pids_cnt++] = (pid_t)pid;
+	return 0;
+}
+
+static int on_duration(struct options *o, const char *value, struct err *err)
+{
+	int r = parse_duration(value, &o->duration_ns, err);
+
+	return !r && !o->duration_ns ? err_set(err, -EINVAL, "'%.100s' is no time at all", value) : r;
+}
+
+static int on_out(struct options *o, const char *value, struct err *err)
+{
+	if (!value[0])
+		return err_set(err, -EINVAL, "an empty file name");
+	o->out = value;
+	return 0;
+}
+
+static int on_probes(struct options *o, const char *value, struct err *err)
+{
+	int r = sources_parse(value, &o->sources, err);
+
+	if (!r && !o->sources)
+		r = err_set(err, -EINVAL, "no source named");
+	return r;
+}
+
+static int on_usdt(struct options *o, const char *value, struct err *err)
+{
+	if (!strchr(value, ':')) {
+		err_set(err, -EINVAL, "'%.100s' is not PROVIDER:NAME", value);
+		return err_hint(err, "such as --usdt pytorch:malloc, --usdt 'myalloc:new:0=ptr,1=size'");
+	}
+	if (o->usdt_cnt == OPT_USDT_MAX)
+		return err_set(err, -EINVAL, "more than %d USDT probes", OPT_USDT_MAX);
+	o->usdt[o->usdt_cnt++] = value;
+	return 0;
+}
+
+static int on_min_size(struct options *o, const char *value, struct err *err)
+{
+	return parse_size(value, &o->min_size, err);
+}
+
+static int on_ring_size(struct options *o, const char *value, struct err *err)
+{
+	uint64_t v;
+	int r = parse_size(value, &v, err);
+
+	if (r < 0)
+		return r;
+	if (v < 4096 || v > 16ull << 30) {
+		err_set(err, -EINVAL, "'%.100s': a ring has from 4K to 16G", value);
+		return err_hint(err, "all rings together; more room outlasts longer bursts, it costs memory of memtrace only");
+	}
+	o->ring_size = v;
+	return 0;
+}
+
+static int on_top(struct options *o, const char *value, struct err *err)
+{
+	uint64_t v;
+	int r = options__number(value, 1000000, &v, err);
+
+	if (!r && !v)
+		r = err_set(err, -EINVAL, "a table has at least one row");
+	if (!r)
+		o->top = (size_t)v;
+	return r;
+}
+
+static int on_max_loss(struct options *o, const char *value, struct err *err)
+{
+	return options__number(value, UINT64_MAX, &o->max_loss, err);
+}
+
+static int on_by(struct options *o, const char *value, struct err *err)
+{
+	static const char *const words[] = { [BY_OP] = "op", [BY_DEVICE] = "device", [BY_PROCESS] = "process",
+					     [BY_REGION] = "region", [BY_CATEGORY] = "category" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(value, words[i])) {
+			o->by = (enum view_by)i;
+			return 0;
+		}
+	if (!strcmp(value, "stack")) {
+		err_set(err, -ENOTSUP, "'stack' is not possible: this version records no stacks");
+		return err_hint(err, "--by op and --by region tell which code allocated");
+	}
+	err_set(err, -EINVAL, "unknown table '%.100s'", value);
+	return err_hint(err, "one of op, category, device, process, region");
+}
+
+static int on_format(struct options *o, const char *value, struct err *err)
+{
+	const struct export_format *const *f = export_formats();
+	char all[200] = "";
+	struct nearest n;
+
+	o->format = value;
+	if (export_format_find(value))
+		return 0;
+	nearest__init(&n, value);
+	for (; *f; f++) {
+		nearest__try(&n, (*f)->name);
+		strncat(all, all[0] ? ", " : "", sizeof(all) - strlen(all) - 1);
+		strncat(all, (*f)->name, sizeof(all) - strlen(all) - 1);
+	}
+	err_set(err, -EINVAL, "unknown format '%.100s'", value);
+	return nearest__get(&n) ? err_hint(err, "did you mean %s? There are: %s", nearest__get(&n), all) :
+				   err_hint(err, "there are: %s", all);
+}
+
+#define FLAG(fn, field, value)                                                                     \
+	static int fn(struct options *o, const char *unused, struct err *err)                      \
+	{                                                                                          \
+		(void)unused;                                                                      \
+		(void)err;                                                                         \
+		o->field = value;                                                                  \
+		return 0;                                                                          \
+	}
+
+FLAG(on_help, help, 1)
+FLAG(on_version, version, 1)
+FLAG(on_man, man, 1)
+FLAG(on_json, json, 1)
+FLAG(on_ops, ops, 1)
+FLAG(on_all, all, 1)
+FLAG(on_no_follow, no_follow, 1)
+FLAG(on_force_perf, force_perf, 1)
+FLAG(on_no_color, no_color, 1)
+FLAG(on_quiet, quiet, 1)
+FLAG(on_verbose, verbose, o->verbose + 1)
+
+/* --- the tables -------------------------------------------------------------------------------------- */
+
+#define LIVE (1u << CMD_LIVE)
+#define RECORD (1u << CMD_RECORD)
+#define REPORT (1u << CMD_REPORT)
+#define EXPORT (1u << CMD_EXPORT)
+#define PLAN (1u << CMD_PLAN)
+#define DOCTOR (1u << CMD_DOCTOR)
+#define TRACING (LIVE | RECORD)
+#define ALL (TRACING | REPORT | EXPORT | PLAN | DOCTOR)
+
+const struct option_def option_defs[] = {
+	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
+	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
+	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
+	{ "--to", 0, "FORMAT", "jsonl or csv", EXPORT, on_format },
+	{ "--ops", 0, NULL, "every operator and region entered, too: many more lines", EXPORT, on_ops },
+	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
+	  TRACING, on_duration },
+	{ "--json", 0, NULL, "the report as JSON, schema 1", LIVE | REPORT | PLAN, on_json },
+	{ "--by", 0, "WHAT", "main table: op, category, device, process or region (default op)", LIVE | REPORT, on_by },
+	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT, on_top },
+	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
+	{ "--probes", 0, "SOURCES", "what to watch, with commas between: framework, ops, regions, kernel, host, usdt "
+	  "(default: all but host)", TRACING | PLAN, on_probes },
+	{ "--usdt", 0, "PROVIDER:NAME[:ARG=meaning,…]", "a probe that a program ships itself; may be given several times",
+	  TRACING | PLAN, on_usdt },
+	{ "--min-size", 0, "SIZE", "host allocations below this many bytes are left out; K, M, G (default 0)", TRACING,
+	  on_min_size },
+	{ "--ring-size", 0, "SIZE", "buffer between kernel and memtrace, all CPUs together; K, M, G (default 32M)",
+	  TRACING, on_ring_size },
+	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },
+	{ "--force-perf-uprobes", 0, NULL, "one perf event a probe, as kernels before 6.6 need it: slow to attach",
+	  TRACING | PLAN, on_force_perf },
+	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",
+	  TRACING | REPORT | EXPORT, on_max_loss },
+	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
+	  LIVE | REPORT | PLAN | DOCTOR, on_no_color },
+	{ "--quiet", 'q', NULL, "no progress, no warnings; losses stay in the report", ALL, on_quiet },
+	{ "--verbose", 'v', NULL, "tell more on stderr; twice: everything", ALL, on_verbose },
+	{ "--help", 'h', NULL, "this text", ALL, on_help },
+	{ "--version", 0, NULL, "the version", LIVE, on_version },
+	{ "--man", 0, NULL, "the man page, as roff", LIVE, on_man },
+	{ NULL },
+};
+
+const struct command_def command_defs[CMD_CNT] = {
+	[CMD_LIVE] = { "", "-p PID [OPTIONS]", "watch a process live; Ctrl-C detaches and prints the report",
+		       "Attaches to a running PyTorch process, which needs no preparation and is not stopped, and shows "
+		       "each second how much memory its tensors hold, which operators gave it out, what was lost and "
+		       "what the looking costs. On a terminal in place, in a pipe one line of key=value fields a second. "
+		       "Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.",
+		       "memtrace -p 4242\twatch process 4242\n"
+		       "memtrace -p 4242 -d 30 -o job.mtr\twatch it for 30 seconds and keep a recording\n" },
+	[CMD_RECORD] = { "record", "-p PID [-o F.mtr] [-d SECONDS] [OPTIONS]\n[-o F.mtr] [OPTIONS] -- COMMAND [ARGS…]",
+			 "record a process, or a command from its start, to a file",
+			 "Writes all events to a recording. It can be read up to the last whole second even when memtrace "
+			 "or the machine is killed. With -- COMMAND starts a command and follows it from its first "
+			 "instruction; otherwise attaches as the live view does.",
+			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
+			 "memtrace record -o job.mtr -- python train.py\ta job from its start\n" },
+	[CMD_REPORT] = { "report", "F.mtr [--json] [--by WHAT] [--top N]", "what a recording shows, as text or JSON",
+			 "Replays a recording. The numbers are those that the live view ended with. Needs no root.",
+			 "memtrace report job.mtr\tthe report, for people\n"
+			 "memtrace report job.mtr --json | jq .devices.cpu.peak\tone number\n" },
+	[CMD_EXPORT] = { "export", "F.mtr --to FORMAT -o OUT [--ops]", "a recording's events for other programs",
+			 "Writes every decision about a block of memory (preexisting, create, version, destroy) with its "
+			 "operator, region, thread and process, in time order, one a line.",
+			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"
+			 "memtrace export job.mtr --to csv -o - | head\tto stdout\n" },
+	[CMD_PLAN] = { "plan", "-p PID [--probes SOURCES] [--json | --all]", "every probe that would be set, and its cost",
+		       "Shows what attaching would do, and does none of it: library, symbol, offset in the file, the "
+		       "instruction that is probed, the way, and the expected cost of one hit.",
+		       "memtrace plan -p 4242\ta summary on a terminal, all sites in a pipe\n"
+		       "memtrace plan -p 4242 --probes host --json\tthe malloc family's sites, for a program\n" },
+	[CMD_DOCTOR] = { "doctor", "", "what this kernel and machine allow, with hints",
+			 "Looks at the kernel, its type information, rights, limits and the ways to set probes, and "
+			 "measures what one hit costs here.",
+			 "memtrace doctor\tas yourself: what is missing\n"
+			 "sudo memtrace doctor\twith a trial of the probes\n" },
+};
+
+const char exit_codes[] = "0\tall went well\n"
+			  "1\tit failed; a message says why and a hint what to do\n"
+			  "2\tmistake in usage\n"
+			  "3\tfinished, but more events were lost than --max-loss allows\n";

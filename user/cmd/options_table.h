@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* options_table: the rows behind options.h: every option and every command, with what explains them. */
+#ifndef MT_CMD_OPTIONS_TABLE_H
+#define MT_CMD_OPTIONS_TABLE_H
+
+#include "cmd/options.h"
+
+struct option_def {
+	const char *name; /* "--probes"; NULL ends the table */
+	char letter;	  /* 'p', 0 = none */
+	const char *arg;  /* "PID"; NULL: takes no value */
+	const char *help; /* a sentence without its point; default and unit included */
+	unsigned cmds;	  /* bits: 1 << enum command */
+	int (*parse)(struct options *o, const char *value, struct err *err); /* value NULL without arg */
+};
+
+extern const struct option_def option_defs[];
+
+struct command_def {
+	const char *name;
+	const char *synopsis; /* lines, without "memtrace" */
+	const char *summary;  /* for the overview */
+	const char *about;    /* a paragraph */
+	const char *examples; /* lines: command, tab, what it does */
+};
+
+extern const struct command_def command_defs[CMD_CNT];
+
+/* Exit codes, lines "code, tab, meaning". */
+extern const char exit_codes[];
+
+int options__number(const char *text, uint64_t max, uint64_t *ret, struct err *err);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "cmd/replay.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cmd/cmd.h"
+#include "event/recording.h"
+#include "model/model.h"
+#include "timeline/report.h"
+#include "view/text.h"
+
+#define CUT_NOTE "The recording was cut before its end: the numbers cover what is whole."
+
+struct replay {
+	const struct replay_opts *opts;
+	struct rec_reader *reader;
+	struct model *model;
+	int64_t epoch_off_ns;
+	int has_epoch;
+	int sink_err; /* told apart from the model's own */
+};
+
+static int replay__decision(void *ctx, const struct tl_event *ev)
+{
+	struct replay *p = ctx;
+
+	p->sink_err = p->opts->event(p->opts->ctx, ev, p->epoch_off_ns);
+	return p->sink_err;
+}
+
+static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < cnt && !r; i++) {
+		if (evs[i].kind == EV_BEGIN && !p->has_epoch) {
+			p->epoch_off_ns = (int64_t)evs[i].addr;
+			p->has_epoch = 1;
+		}
+		r = model__handle(p->model, &evs[i]);
+	}
+	return r;
+}
+
+static int replay__all(struct replay *p, struct err *err)
+{
+	const struct event *evs;
+	size_t cnt;
+	int r;
+
+	if (p->opts->begin) {
+		r = p->opts->begin(p->opts->ctx, rec_reader__names(p->reader));
+		if (r < 0)
+			return err_set(err, r, "%s", strerror(-r));
+	}
+	while ((r = rec_reader__next(p->reader, &evs, &cnt, err)) > 0) {
+		r = replay__frame(p, evs, cnt);
+		if (r < 0)
+			return err_set(err, r, p->sink_err ? "writing: %s" : "replaying: %s", strerror(-r));
+		if (p->opts->progress)
+			p->opts->progress(p->opts->ctx, rec_reader__progress(p->reader));
+	}
+	return r;
+}
+
+static int report_add_note(struct report *r, const char *text)
+{
+	char **notes = realloc(r->notes, (r->notes_cnt + 1) * sizeof(*notes));
+
+	if (!notes)
+		return -ENOMEM;
+	r->notes = notes;
+	notes[r->notes_cnt] = strdup(text);
+	if (!notes[r->notes_cnt])
+		return -ENOMEM;
+	r->notes_cnt++;
+	return 0;
+}
+
+static int replay__report(struct replay *p, struct report **ret, uint64_t *ret_cut, struct err *err)
+{
+	uint64_t cut = 0, dropped = rec_reader__dropped(p->reader);
+	int is_cut = rec_reader__truncated(p->reader, &cut);
+	struct report *rep = NULL;
+	int r = model__report(p->model, p->opts->top, &rep);
+
+	if (!r && is_cut)
+		r = report_add_note(rep, CUT_NOTE);
+	if (r < 0) {
+		report__free(rep);
+		return err_set(err, r, "making the report: %s", strerror(-r));
+	}
+	if (dropped > rep->lost[MT_LOSS_RECORDING]) /* the last count did not get into the full disk */
+		rep->lost[MT_LOSS_RECORDING] = dropped;
+	*ret = rep;
+	*ret_cut = is_cut ? (cut ? cut : 1) : 0;
+	return 0;
+}
+
+int replay_run(const char *path, const struct replay_opts *opts, struct report **ret_report,
+	       uint64_t *ret_cut_bytes, struct err *err)
+{
+	struct replay p = { .opts = opts };
+	struct model_opts mo = { .timeline = opts->event ? replay__decision : NULL, .timeline_ctx = &p,
+				 .timeline_ops = opts->with_ops };
+	int r = rec_reader__open(&p.reader, path, err);
+
+	if (r < 0)
+		return r;
+	p.model = model__new(rec_reader__names(p.reader), &mo);
+	if (!p.model)
+		r = err_set(err, -ENOMEM, "out of memory");
+	if (!r)
+		r = replay__all(&p, err);
+	if (!r)
+		r = replay__report(&p, ret_report, ret_cut_bytes, err);
+	model__free(p.model);
+	rec_reader__free(p.reader);
+	return r;
+}
+
+void replay_say_cut(const char *path, uint64_t cut_bytes)
+{
+	char safe[TEXT_BYTES_MAX], bytes[24];
+
+	fprintf(stderr, "memtrace: %s was cut or damaged: its last %s could not be read; the numbers cover what is whole\n",
+		safe_text(safe, path), fmt_bytes(bytes, cut_bytes));
+}

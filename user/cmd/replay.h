@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * replay: a recording through the model, to a report and, on the way, to a sink that gets every
+ * decision. The same calls as live from `order` on, so the same numbers. Needs no root.
+ */
+#ifndef MT_CMD_REPLAY_H
+#define MT_CMD_REPLAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "timeline/timeline.h"
+
+struct err;
+struct report;
+struct names;
+
+struct replay_opts {
+	size_t top; /* rows of the report */
+	/* All may be NULL. A sink's error ends the replay with it. */
+	int (*begin)(void *ctx, const struct names *names); /* once the file is known to be good */
+	int (*event)(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns);
+	int with_ops; /* operators and regions to the sink, too */
+	void (*progress)(void *ctx, double share); /* between frames */
+	void *ctx;
+};
+
+/*
+ * 0 or -errno. A recording that was cut is no error: the report has a note, *ret_cut_bytes says how
+ * much was not read (1 or more), else 0. *ret_report is the caller's.
+ */
+int replay_run(const char *path, const struct replay_opts *opts, struct report **ret_report,
+	       uint64_t *ret_cut_bytes, struct err *err);
+
+/* Tells on stderr that a recording was cut. */
+void replay_say_cut(const char *path, uint64_t cut_bytes);
+
+#endif

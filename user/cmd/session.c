@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * One thread, one epoll loop, driven by time: every DRAIN_MS the rings and the sideband are emptied
+ * and what is older than ORDER_SLACK_NS is passed on; once a second counters are read, made into
+ * events, and the caller is shown a report. Rings wake the loop early only when a quarter full.
+ *
+ * Everything that a report says goes through the stream of events, the session's own knowledge too
+ * (who the target is, what could be attached, losses, costs): so a recording replays to the same
+ * report.
+ */
+#define LOG_MODULE "session"
+#include "cmd/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "cmd/follow.h"
+#include "cmd/launch.h"
+#include "event/decode.h"
+#include "event/order.h"
+#include "event/recording.h"
+#include "model/model.h"
+#include "plan/plan.h"
+#include "target/sideband.h"
+#include "timeline/report.h"
+#include "trace/trace.h"
+
+#define DRAIN_MS 10
+#define DRAIN_MAX 65536		      /* records a ring and turn: other work gets its turn too */
+#define ORDER_SLACK_NS 50000000ull    /* a program can be preempted between clock and reserve */
+#define ORDER_WINDOW_MAX (1u << 19)
+#define SIDEBAND_PAGES 64
+#define NS_PER_S 1000000000ull
+
+enum { WAKE_TIMER = 1, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC };
+
+struct session {
+	const struct session_opts *opts;
+	struct names *names;
+	struct decode *decode;
+	struct order *order;
+	struct model *model;
+	struct rec_writer *writer;
+	struct tracer *tracer;
+	struct sideband *sideband;
+	struct follow *follow;
+	int epoll_fd, timer_fd, tick_fd, signal_fd;
+	uint64_t start_ns;
+	int stop;	     /* 1: a signal, 2: duration, 3: all targets gone, < 0: error */
+	int has_record_failed;
+	pid_t launched;
+	int exit_status;
+	struct err record_err;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+/* Consumer behind order: the last stop before model and recording. */
+static int session__ordered(void *ctx, const struct event *in)
+{
+	struct session *s = ctx;
+	struct event ev = *in;
+	int r;
+
+	decode__resolve(s->decode, &ev);
+	r = model__handle(s->model, &ev);
+	if (r < 0)
+		return r;
+	if (s->writer && rec_writer__add(s->writer, &ev, s->has_record_failed ? NULL : &s->record_err) < 0 &&
+	    !s->has_record_failed) {
+		s->has_record_failed = 1;
+		log_warn("recording: %s; going on without it", s->record_err.msg);
+		if (s->record_err.hint[0])
+			fprintf(stderr, "hint: %s\n", s->record_err.hint);
+	}
+	return 0;
+}
+
+/* An event of our own making. What order cannot take now it reports again at the next record. */
+static void session__push(void *ctx, struct event ev)
+{
+	struct session *s = ctx;
+
+	if (!ev.ts_ns)
+		ev.ts_ns = now_ns();
+	(void)order__push(s->order, &ev);
+}
+
+static int session__watch(struct session *s, int fd, uint32_t what, struct err *err)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
+
+	if (fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		return err_set(err, -errno, "watching: %s", strerror(errno));
+	return 0;
+}
+
+static int session__record(void *ctx, const void *rec, size_t len)
+{
+	struct session *s = ctx;
+	struct event ev;
+	int r = decode__record(s->decode, rec, len, &ev);
+
+	if (r != 1)
+		return 0; /* a name, or a bad record: counted */
+	return order__push(s->order, &ev);
+}
+
+static void session__push_loss(struct session *s, enum mt_loss reason, uint64_t cnt)
+{
+	if (cnt)
+		session__push(s, (struct event){ .kind = EV_LOSS, .aux = reason, .size = cnt });
+}
+
+/* Counters of all kinds, as events. */
+static void session__push_counters(struct session *s)
+{
+	struct trace_counters c;
+	struct rusage ru;
+	FILE *f;
+	unsigned long pages = 0;
+
+	tracer__counters(s->tracer, &c);
+	for (unsigned i = 1; i < MT_PROG_MAX; i++)
+		if (c.hits[i])
+			session__push(s, (struct event){ .kind = EV_COST, .aux = i, .addr = c.hits[i],
+							       .size = c.cost_ns[i] });
+	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
+		session__push_loss(s, (enum mt_loss)i, c.loss[i]);
+	session__push_loss(s, MT_LOSS_DECODE, decode__bad_cnt(s->decode));
+	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
+	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
+	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
+	if (s->writer)
+		session__push_loss(s, MT_LOSS_RECORDING, rec_writer__dropped(s->writer));
+	follow__push_usage(s->follow);
+	f = fopen("/proc/self/statm", "re");
+	if (f) {
+		if (fscanf(f, "%*u %lu", &pages) != 1)
+			pages = 0;
+		fclose(f);
+	}
+	getrusage(RUSAGE_SELF, &ru);
+	session__push(s, (struct event){
+		.kind = EV_SELF,
+		.addr = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE),
+		.size = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * NS_PER_S +
+			(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000 });
+	session__push(s, (struct event){ .kind = EV_TICK });
+}
+
+static void session__push_begin(struct session *s, pid_t main_pid)
+{
+	struct timespec wall;
+	struct utsname u;
+	char text[300];
+
+	uname(&u);
+	snprintf(text, sizeof(text), "memtrace %s, %s %s, %s", MT_VERSION, u.sysname, u.release, u.nodename);
+	clock_gettime(CLOCK_REALTIME, &wall);
+	session__push(s, (struct event){
+		.ts_ns = s->start_ns,
+		.kind = EV_BEGIN,
+		.pid = (uint32_t)main_pid,
+		.addr = (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec - now_ns(),
+		.size = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN),
+		.name = names__add(s->names, text) });
+}
+
+/* --- loop --------------------------------------------------------------------------------------------- */
+
+/* Empties the rings as of now and passes on what can no longer be overtaken. */
+static int session__drain(struct session *s)
+{
+	uint64_t before = now_ns();
+	int r, more;
+
+	r = tracer__drain(s->tracer, DRAIN_MAX, session__record, s, &more);
+	if (r >= 0 && !more && before > ORDER_SLACK_NS)
+		r = order__flush(s->order, before - ORDER_SLACK_NS);
+	return r;
+}
+
+static int session__tick(struct session *s)
+{
+	struct report *rep = NULL;
+	int r;
+
+	session__push_counters(s);
+	if (s->writer && !s->has_record_failed)
+		(void)rec_writer__flush(s->writer, &s->record_err);
+	if (!s->opts->on_tick)
+		return 0;
+	r = model__report(s->model, s->opts->top, &rep);
+	if (!r)
+		r = s->opts->on_tick(s->opts->ctx, rep);
+	report__free(rep);
+	return r;
+}
+
+static int timer_new(uint64_t first_ns, uint64_t every_ns)
+{
+	struct itimerspec it = {
+		.it_value = { (time_t)(first_ns / NS_PER_S), (long)(first_ns % NS_PER_S) },
+		.it_interval = { (time_t)(every_ns / NS_PER_S), (long)(every_ns % NS_PER_S) },
+	};
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+	if (fd >= 0 && timerfd_settime(fd, 0, &it, NULL) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int session__handle(struct session *s, const struct epoll_event *ev)
+{
+	uint32_t what = (uint32_t)ev->data.u64, arg = (uint32_t)(ev->data.u64 >> 32);
+	struct signalfd_siginfo si;
+	uint64_t times;
+	int status;
+
+	switch (what) {
+	case WAKE_TIMER:
+		(void)!read(s->timer_fd, &times, sizeof(times));
+		return 0;
+	case WAKE_TICK:
+		(void)!read(s->tick_fd, &times, sizeof(times));
+		return session__tick(s);
+	case WAKE_SIGNAL:
+		(void)!read(s->signal_fd, &si, sizeof(si));
+		s->stop = 1;
+		return 0;
+	case WAKE_SIDEBAND:
+		(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
+		follow__settle(s->follow);
+		return 0;
+	case WAKE_PROC:
+		status = session__drain(s); /* its last events come before its end */
+		if (status < 0)
+			return status;
+		status = follow__gone(s->follow, arg);
+		if (status)
+			s->exit_status = status;
+		if (!follow__live_cnt(s->follow))
+			s->stop = 3;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static int session__loop(struct session *s, struct err *err)
+{
+	uint64_t end_ns = s->opts->duration_ns ? now_ns() + s->opts->duration_ns : UINT64_MAX;
+	int r = 0;
+
+	while (!s->stop && r >= 0) {
+		struct epoll_event evs[16];
+		int n = epoll_wait(s->epoll_fd, evs, 16, -1);
+
+		if (n < 0 && errno != EINTR)
+			return err_set(err, -errno, "waiting for events: %s", strerror(errno));
+		r = session__drain(s);
+		for (int i = 0; i < n && r >= 0; i++)
+			r = session__handle(s, &evs[i]);
+		if (now_ns() >= end_ns && !s->stop)
+			s->stop = 2;
+	}
+	return r < 0 ? err_set(err, r, "tracing stopped: %s", strerror(-r)) : 0;
+}
+
+/* --- life ------------------------------------------------------------------------------------------------ */
+
+static int session__init(struct session *s, struct err *err)
+{
+	const struct session_opts *o = s->opts;
+	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
+				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL) };
+	struct model_opts mo = { 0 };
+	uint64_t tick_ns = (o->tick_ms ? o->tick_ms : 1000) * 1000000ull;
+	sigset_t mask;
+	int r;
+
+	s->names = names__new();
+	s->decode = s->names ? decode__new(s->names) : NULL;
+	s->model = s->names ? model__new(s->names, &mo) : NULL;
+	s->order = order__new(ORDER_WINDOW_MAX, session__ordered, s);
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (!s->decode || !s->model || !s->order || s->epoll_fd < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGHUP);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the recording, not our death */
+	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->timer_fd = timer_new(DRAIN_MS * 1000000ull, DRAIN_MS * 1000000ull);
+	s->tick_fd = timer_new(tick_ns, tick_ns);
+	r = tracer__new(&s->tracer, &to, err);
+	if (!r)
+		r = sideband__open(&s->sideband, SIDEBAND_PAGES, err);
+	if (!r)
+		r = session__watch(s, s->signal_fd, WAKE_SIGNAL, err);
+	if (!r)
+		r = session__watch(s, s->timer_fd, WAKE_TIMER, err);
+	if (!r)
+		r = session__watch(s, s->tick_fd, WAKE_TICK, err);
+	if (!r)
+		r = session__watch(s, tracer__fd(s->tracer), WAKE_RING, err);
+	if (!r)
+		r = session__watch(s, sideband__fd(s->sideband), WAKE_SIDEBAND, err);
+	if (r < 0)
+		return r;
+	s->follow = follow__new(&(struct follow_env){
+		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt },
+		.children = o->follow,
+		.names = s->names,
+		.decode = s->decode,
+		.tracer = s->tracer,
+		.epoll_fd = s->epoll_fd,
+		.epoll_tag = WAKE_PROC,
+		.push = session__push,
+		.ctx = s });
+	return s->follow ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+static int session__start(struct session *s, struct err *err)
+{
+	const struct session_opts *o = s->opts;
+	uint64_t t0 = s->start_ns;
+	int r = 0;
+
+	if (o->launch) {
+		r = launch_stopped(o->launch, &s->launched, err);
+		if (r < 0)
+			return r;
+		session__push_begin(s, s->launched);
+		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
+		return launch_continue(s->launched, r, err);
+	}
+	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
+	for (size_t i = 0; i < o->pids_cnt && r >= 0; i++) {
+		if (follow__is_followed(s->follow, o->pids[i]))
+			continue;
+		r = follow__attach(s->follow, o->pids[i], EV_PROC_ATTACHED, t0, 0, err);
+		if (r >= 0 && o->follow)
+			follow__attach_children(s->follow, o->pids[i]);
+	}
+	return r;
+}
+
+/* Detach, take what is still in the rings, end the stream. */
+static int session__finish(struct session *s, struct err *err)
+{
+	int more = 1, r = 0;
+
+	follow__detach_all(s->follow);
+	for (int turn = 0; more && turn < 64 && r >= 0; turn++)
+		r = tracer__drain(s->tracer, SIZE_MAX, session__record, s, &more);
+	follow__push_gone_all(s->follow);
+	session__push_counters(s);
+	session__push(s, (struct event){ .kind = EV_END,
+					       .aux = s->stop == 3 ? EV_END_TARGET_GONE :
+						      s->stop < 0  ? EV_END_FAILED :
+								     EV_END_DETACHED });
+	if (r >= 0)
+		r = order__flush(s->order, UINT64_MAX);
+	return r < 0 ? err_set(err, r, "finishing: %s", strerror(-r)) : 0;
+}
+
+static void session__done(struct session *s)
+{
+	tracer__free(s->tracer);
+	sideband__free(s->sideband);
+	follow__free(s->follow);
+	order__free(s->order);
+	model__free(s->model);
+	decode__free(s->decode);
+	names__free(s->names);
+	if (s->timer_fd >= 0)
+		close(s->timer_fd);
+	if (s->tick_fd >= 0)
+		close(s->tick_fd);
+	if (s->signal_fd >= 0)
+		close(s->signal_fd);
+	if (s->epoll_fd >= 0)
+		close(s->epoll_fd);
+}
+
+int session_run(const struct session_opts *opts, struct report **ret_final, int *ret_exit_status,
+		struct err *err)
+{
+	struct session s = { .opts = opts, .epoll_fd = -1, .timer_fd = -1, .tick_fd = -1, .signal_fd = -1 };
+	int r, r2;
+
+	s.start_ns = now_ns();
+	r = session__init(&s, err);
+	if (!r && opts->record_path)
+		r = rec_writer__open(&s.writer, opts->record_path, s.names, err);
+	if (!r)
+		r = session__start(&s, err);
+	if (!r) {
+		r = session__loop(&s, err);
+		if (r < 0)
+			s.stop = r;
+		r2 = session__finish(&s, r < 0 ? NULL : err);
+		if (!r)
+			r = r2;
+		(void)model__report(s.model, opts->top, ret_final);
+	}
+	if (s.writer && rec_writer__close(s.writer, &s.record_err) < 0 && !s.has_record_failed && !r)
+		r = err_wrap(err, s.record_err.code, "recording %s: %s", opts->record_path, s.record_err.msg);
+	*ret_exit_status = s.exit_status;
+	session__done(&s);
+	return r;
+}

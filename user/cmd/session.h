@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * session: one live trace from attach to detach: target → plan → trace → decode → order → model and
+ * recording. The engine behind `memtrace -p` and `memtrace record`; the only place where the rooms
+ * of the street meet. One thread, one epoll loop; SIGINT and SIGTERM end it in order.
+ */
+#ifndef MT_CMD_SESSION_H
+#define MT_CMD_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+struct report;
+
+struct session_opts {
+	const pid_t *pids; /* processes to attach to … */
+	size_t pids_cnt;
+	char *const *launch; /* … or a command to start and follow (NULL-terminated argv) */
+	int follow;	     /* children too (default 1) */
+	unsigned sources;    /* enum source */
+	const char *const *usdt;
+	size_t usdt_cnt;
+	uint64_t min_size;    /* host allocations below this are not reported */
+	uint64_t ring_bytes;  /* all rings together; 0 = default */
+	uint64_t duration_ns; /* 0 = until Ctrl-C or the target's end */
+	int force_perf;	      /* one perf uprobe a site instead of uprobe_multi (old kernels' way) */
+	const char *record_path; /* NULL = no recording */
+	size_t top;		 /* rows in the reports handed to on_tick and ret_final */
+	unsigned tick_ms;	 /* 0 = 1000 */
+	int (*on_tick)(void *ctx, const struct report *now); /* < 0 ends the session */
+	void *ctx;
+};
+
+/*
+ * 0 or -errno. *ret_final (may be set on failure too: what was seen until then) is the caller's;
+ * *ret_exit_status: wait status of the launched command (0 if none).
+ */
+int session_run(const struct session_opts *opts, struct report **ret_final, int *ret_exit_status,
+		struct err *err);
+
+#endif

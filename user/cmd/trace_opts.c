@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "cmd/trace_opts.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "cmd/cmd.h"
+#include "timeline/report.h"
+#include "view/report_words.h"
+#include "view/text.h"
+
+void session_opts_from(struct session_opts *so, const struct options *o)
+{
+	*so = (struct session_opts){
+		.pids = o->pids,
+		.pids_cnt = o->pids_cnt,
+		.launch = o->launch,
+		.follow = !o->no_follow,
+		.sources = o->sources,
+		.usdt = o->usdt,
+		.usdt_cnt = o->usdt_cnt,
+		.min_size = o->min_size,
+		.ring_bytes = o->ring_size,
+		.duration_ns = o->duration_ns,
+		.force_perf = o->force_perf,
+		.record_path = o->out,
+		.top = report_top(o),
+	};
+}
+
+uint64_t file_bytes(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+}
+
+void recording_say(const char *path, const struct report *r)
+{
+	uint64_t bytes = file_bytes(path), events = report_events_sum(r), lost = report_lost_sum(r);
+	char a[24], b[24], c[24], safe[TEXT_BYTES_MAX];
+
+	fprintf(stderr, "recorded %s: %s events in %s, %s (%.1f bytes an event)", safe_text(safe, path),
+		fmt_count(a, (double)events), fmt_ns(b, r->end_ts_ns - r->start_ts_ns), fmt_bytes(c, bytes),
+		events ? (double)bytes / (double)events : 0);
+	if (lost)
+		fprintf(stderr, ", LOST %s (the report says why)\n", fmt_count(a, (double)lost));
+	else
+		fprintf(stderr, ", nothing lost\n");
+	fprintf(stderr, "next: memtrace report %s\n", shell_word(safe, path));
+}
+
+void launched_say(const struct options *o, int wait_status)
+{
+	char safe[TEXT_BYTES_MAX];
+
+	if (!o->launch || !wait_status)
+		return;
+	safe_text(safe, o->launch[0]);
+	if (WIFSIGNALED(wait_status))
+		fprintf(stderr, "memtrace: %s was killed by signal %d\n", safe, WTERMSIG(wait_status));
+	else
+		fprintf(stderr, "memtrace: %s ended with exit code %d\n", safe, WEXITSTATUS(wait_status));
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* trace_opts: what the live view and record share: from options to a session, and its last words. */
+#ifndef MT_CMD_TRACE_OPTS_H
+#define MT_CMD_TRACE_OPTS_H
+
+#include "cmd/options.h"
+#include "cmd/session.h"
+
+struct report;
+
+void session_opts_from(struct session_opts *so, const struct options *o);
+/* On stderr: the recording's path, size and losses, and the command to look at it. */
+void recording_say(const char *path, const struct report *r);
+/* On stderr, if the command ended badly. */
+void launched_say(const struct options *o, int wait_status);
+uint64_t file_bytes(const char *path); /* 0 if there is none */
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* main: reads the command line, calls the command, tells what went wrong. Nothing else. */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "cmd/cmd.h"
+#include "view/text.h"
+
+static int (*const commands[CMD_CNT])(const struct options *o, struct err *err) = {
+	[CMD_LIVE] = cmd_live,	   [CMD_RECORD] = cmd_record, [CMD_REPORT] = cmd_report,
+	[CMD_EXPORT] = cmd_export, [CMD_PLAN] = cmd_plan,     [CMD_DOCTOR] = cmd_doctor,
+};
+
+static int fail(const struct err *err, int code)
+{
+	char safe[TEXT_BYTES_MAX];
+
+	fflush(stdout);
+	fprintf(stderr, "memtrace: %s\n", safe_text(safe, err->msg[0] ? err->msg : "failed"));
+	if (err->hint[0])
+		fprintf(stderr, "hint: %s\n", safe_text(safe, err->hint));
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	static struct options o; /* large */
+	struct err err = { 0 };
+	int r = options__parse(&o, argc, argv, &err);
+
+	if (r < 0)
+		return fail(&err, EXIT_USAGE);
+	if (o.help || o.version || o.man) {
+		if (o.version)
+			puts("memtrace " MT_VERSION);
+		else if (o.man)
+			options_man(stdout, MT_VERSION);
+		else
+			options_help(stdout, o.cmd);
+		return fflush(stdout) ? EXIT_FAILED : argc < 2 ? EXIT_USAGE : EXIT_OK;
+	}
+	log_set_level(o.quiet ? LOG_QUIET : o.verbose > 1 ? LOG_DEBUG : o.verbose ? LOG_INFO : LOG_WARN);
+	r = commands[o.cmd](&o, &err);
+	return r < 0 ? fail(&err, EXIT_FAILED) : r;
+}
