@@ -27,7 +27,7 @@ SRCS := $(sort $(wildcard user/*/*.c))
 OBJS := $(SRCS:user/%.c=$(B)/obj/%.o)
 
 .PHONY: all
-all: $(B)/memtrace
+all: $(B)/memtrace ## build/memtrace (the default)
 
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/lib/*.h) include/memtrace/event.h include/memtrace/loss.h
 	@mkdir -p $(@D)
@@ -54,6 +54,28 @@ $(B)/memtrace: $(B)/obj/main.o $(B)/libmemtrace.a
 -include $(OBJS:.o=.d) $(B)/obj/main.d
 
 include tests/tests.mk
+-include $(sort $(wildcard tools/*.mk tools/*/*.mk tests/*/*.mk tests/*/*/*.mk))
+
+# A recursive make: packages must be there before make looks for compilers and libraries.
+.PHONY: check check-all check-tidy
+check: ## everything that must hold: installs what is missing, builds, runs all tests
+	@tools/install-deps build test python
+	@tools/make-venv
+	@$(MAKE) --no-print-directory check-all
+check-all: check-tidy check-unit check-sim check-fuzz check-bpf check-e2e
+check-tidy:
+	@tools/tidy
+
+.PHONY: install
+PREFIX ?= /usr/local
+install: all ## into PREFIX (default /usr/local)
+	install -Dm755 $(B)/memtrace $(DESTDIR)$(PREFIX)/bin/memtrace
+	install -Dm644 docs/memtrace.1 $(DESTDIR)$(PREFIX)/share/man/man1/memtrace.1
+	install -Dm644 include/memtrace/usdt.h $(DESTDIR)$(PREFIX)/include/memtrace/usdt.h
+
+.PHONY: help
+help:
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 .PHONY: clean
 clean:

@@ -33,7 +33,8 @@ int err_wrap(struct err *err, int code, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0 || (size_t)n >= sizeof(err->msg))
 		n = sizeof(err->msg) - 1;
-	snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", old[0] ? old : strerror(-code));
+	snprintf(err->msg + n, sizeof(err->msg) - (size_t)n, ": %.*s", (int)sizeof(old) - 4,
+		 old[0] ? old : strerror(-code));
 	err->code = code;
 	return code;
 }

@@ -151,7 +151,7 @@ name_id names__add_len(struct names *n, const char *text, size_t len)
 	slot = names__slot(n, text, len, hash);
 	if (*slot)
 		return (name_id){ *slot };
-	if (n->last >= NAMES_MAX - 1 && n->overflow.v) {
+	if (n->overflow.v) { /* full; below NAMES_MAX - 1 when "?" had been added before */
 		n->overflow_cnt++;
 		return n->overflow;
 	}

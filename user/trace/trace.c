@@ -507,8 +507,8 @@ static int source_index(enum source s)
 }
 
 /* Attaches group[from, to); a link refused as a whole is split until the culprits are alone. */
-static void tracer__attach_range(struct tracer *t, pid_t pid, const char *path, struct group *g, size_t from,
-				 size_t to, struct attach_stats *st, int *first_err)
+static void tracer__attach_range(struct tracer *t, pid_t pid, const char *path, struct group *g,
+				 size_t from, size_t to, struct attach_stats *st, int *first_err)
 {
 	const struct site *s = &g->sites[from];
 	int r = tracer__link(t, pid, (enum mt_prog)s->prog, path, g->offsets + from,

@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * BPF programs in the kernel: probes on functions of this very program, through the real tracer, rings
+ * and decoder, in both ways of attaching. Needs root. Every test says exactly which events must come.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "event/decode.h"
+#include "plan/plan.h"
+#include "trace/trace.h"
+
+#define NOINLINE __attribute__((noinline, noclone, used))
+#define EVENTS_MAX 400000
+#define OP_A 1
+#define OP_B 2
+
+/* --- what is probed ------------------------------------------------------------------------------ */
+
+static volatile uint64_t sink;
+
+NOINLINE void fw_new(void *self, void *ptr, size_t size) { sink += (uintptr_t)self + (uintptr_t)ptr + size; }
+NOINLINE void fw_delete(void *self, void *ptr) { sink += (uintptr_t)self + (uintptr_t)ptr; }
+NOINLINE void begin(const char *name) { sink += (uintptr_t)name; }
+NOINLINE void end(void) { sink++; }
+NOINLINE void region_begin(void *sret, void *name) { sink += (uintptr_t)sret + (uintptr_t)name; }
+NOINLINE void region_end(void *record) { sink += (uintptr_t)record; }
+NOINLINE void probe_args(uint64_t a, uint64_t b, uint64_t *c, uint64_t d) { sink += a + b + *c + d; }
+NOINLINE void tag(void *ptr, const char *name) { sink += (uintptr_t)ptr + (uintptr_t)name; }
+
+/* Deep code that is no op: a closed op must not be taken for open in it. */
+NOINLINE void deep(int n, void *ptr)
+{
+	volatile char hole[256];
+
+	hole[0] = (char)n;
+	if (n)
+		deep(n - 1, ptr);
+	else
+		fw_new(NULL, ptr, 7);
+	sink += (uint64_t)hole[0];
+}
+
+NOINLINE void op_b(void *ptr)
+{
+	volatile char frame[64];
+
+	frame[0] = 1;
+	fw_new(NULL, ptr, 100);
+	sink += (uint64_t)frame[0];
+}
+
+NOINLINE void op_a(void *ptr, int inner)
+{
+	volatile char frame[128];
+
+	frame[0] = 1;
+	if (inner)
+		op_b(ptr);
+	fw_new(NULL, (char *)ptr + 64, 200);
+	sink += (uint64_t)frame[0];
+}
+
+static jmp_buf out;
+NOINLINE void op_jumps(void) { longjmp(out, 1); }
+
+/* --- harness ------------------------------------------------------------------------------------- */
+
+struct rig {
+	struct tracer *t;
+	struct names *names;
+	struct decode *d;
+	struct plan plan;
+	struct plan_lib lib;
+	struct site sites[32];
+	struct mt_usdt_spec specs[16];
+	struct event *ev;
+	size_t cnt;
+};
+
+static int force_perf;
+
+static uint64_t file_offset(const void *fn)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	uint64_t ret = 0;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		unsigned long s, e, off;
+
+		if (sscanf(line, "%lx-%lx %*s %lx", &s, &e, &off) == 3 && (uintptr_t)fn >= s && (uintptr_t)fn < e)
+			ret = (uintptr_t)fn - s + off;
+	}
+	fclose(f);
+	assert_int_not_equal(ret, 0);
+	return ret;
+}
+
+static void rig__init(struct rig *r, uint64_t ring_bytes, int kernel)
+{
+	struct tracer_opts o = { .ring_bytes = ring_bytes, .force_perf = force_perf, .kernel = kernel };
+	struct stat st;
+	struct err err = { 0 };
+
+	memset(r, 0, sizeof(*r));
+	assert_int_equal(stat("/proc/self/exe", &st), 0);
+	r->lib = (struct plan_lib){ .dev = st.st_dev, .ino = st.st_ino, .path = (char *)"self",
+				    .open_path = (char *)"/proc/self/exe" };
+	r->names = names__new();
+	r->d = decode__new(r->names);
+	r->ev = calloc(EVENTS_MAX, sizeof(*r->ev));
+	assert_non_null(r->ev);
+	if (tracer__new(&r->t, &o, &err) < 0)
+		fail_msg("tracer: %s (%s)", err.msg, err.hint);
+	r->plan = (struct plan){ .libs = &r->lib, .libs_cnt = 1, .sites = r->sites, .specs = r->specs };
+	assert_int_equal(names__add(r->names, "op_a").v, OP_A);
+	assert_int_equal(names__add(r->names, "op_b").v, OP_B);
+}
+
+static void rig__site(struct rig *r, const void *fn, enum mt_prog prog, uint64_t cookie)
+{
+	r->sites[r->plan.sites_cnt++] = (struct site){ .prog = prog, .offset = file_offset(fn), .cookie = cookie,
+						       .source = SRC_OPS, .insn_class = INSN_STEPPED };
+}
+
+static void rig__usdt(struct rig *r, const void *fn, struct mt_usdt_spec spec)
+{
+	r->specs[r->plan.specs_cnt] = spec;
+	rig__site(r, fn, MT_PROG_USDT, r->plan.specs_cnt++);
+}
+
+static void rig__attach(struct rig *r)
+{
+	struct attach_stats st;
+	struct err err = { 0 };
+
+	if (tracer__attach(r->t, getpid(), &r->plan, &st, &err) < 0)
+		fail_msg("attach: %s", err.msg);
+	assert_int_equal(st.attached, r->plan.sites_cnt);
+	assert_int_equal(st.way, force_perf);
+}
+
+static int rig__record(void *ctx, const void *rec, size_t len)
+{
+	struct rig *r = ctx;
+	int x;
+
+	assert_true(r->cnt < EVENTS_MAX);
+	x = decode__record(r->d, rec, len, &r->ev[r->cnt]);
+	assert_true(x >= 0);
+	r->cnt += (size_t)x;
+	return 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	return x->ts_ns < y->ts_ns ? -1 : x->ts_ns > y->ts_ns;
+}
+
+static void rig__collect(struct rig *r)
+{
+	int more;
+
+	assert_true(tracer__drain(r->t, SIZE_MAX, rig__record, r, &more) >= 0);
+	qsort(r->ev, r->cnt, sizeof(*r->ev), by_time);
+	for (size_t i = 0; i < r->cnt; i++)
+		decode__resolve(r->d, &r->ev[i]);
+}
+
+static uint64_t rig__loss(const struct rig *r, enum mt_loss l)
+{
+	struct trace_counters c;
+
+	tracer__counters(r->t, &c);
+	return c.loss[l];
+}
+
+static void rig__done(struct rig *r)
+{
+	tracer__free(r->t);
+	decode__free(r->d);
+	names__free(r->names);
+	free(r->ev);
+}
+
+static const char *name_of(const struct rig *r, size_t i)
+{
+	return names__get(r->names, r->ev[i].name);
+}
+
+/* Kinds of all events, in order, ended by 0. */
+static void expect_kinds(const struct rig *r, ...)
+{
+	va_list ap;
+	size_t i = 0;
+	int k;
+
+	va_start(ap, r);
+	while ((k = va_arg(ap, int))) {
+		if (i >= r->cnt || r->ev[i].kind != k)
+			fail_msg("event %zu of %zu: kind %d, expected %d", i, r->cnt,
+				 i < r->cnt ? r->ev[i].kind : -1, k);
+		i++;
+	}
+	va_end(ap);
+	assert_int_equal(i, r->cnt);
+}
+
+/* Is there a breakpoint on the function's first byte? */
+static int is_probed(const void *fn)
+{
+	return *(const volatile uint8_t *)fn == 0xcc;
+}
+
+/* --- tests ----------------------------------------------------------------------------------------- */
+
+static void rig__ops(struct rig *r)
+{
+	rig__init(r, 0, 0);
+	rig__site(r, op_a, MT_PROG_OP, OP_A);
+	rig__site(r, op_b, MT_PROG_OP, OP_B);
+	rig__site(r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__site(r, fw_delete, MT_PROG_FW_DELETE, 0);
+	rig__attach(r);
+}
+
+static void test_nesting(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__ops(&r);
+	op_a((void *)0x1000, 1);
+	fw_delete(NULL, (void *)0x1000);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP, MT_EV_OP, MT_EV_ALLOC, MT_EV_ALLOC, MT_EV_FREE, 0);
+	assert_string_equal(name_of(&r, 0), "op_a");
+	assert_string_equal(name_of(&r, 1), "op_b");
+	assert_int_equal(r.ev[0].depth, 0);
+	assert_int_equal(r.ev[1].depth, 1);
+	assert_int_equal(r.ev[2].depth, 2); /* inside op_b */
+	assert_int_equal(r.ev[2].seq, r.ev[1].seq);
+	assert_int_equal(r.ev[2].addr, 0x1000);
+	assert_int_equal(r.ev[2].size, 100);
+	assert_int_equal(r.ev[3].depth, 1); /* back in op_a */
+	assert_int_equal(r.ev[3].seq, r.ev[0].seq);
+	assert_int_equal(r.ev[4].depth, 0); /* outside */
+	assert_int_equal(r.ev[4].seq, 0);
+	assert_int_equal(r.ev[0].pid, getpid());
+	rig__done(&r);
+}
+
+static void test_closed_op_is_not_open_in_deeper_code(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__ops(&r);
+	op_a((void *)0x1000, 0);
+	deep(20, (void *)0x2000);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP, MT_EV_ALLOC, MT_EV_ALLOC, 0);
+	assert_int_equal(r.ev[1].depth, 1);
+	assert_int_equal(r.ev[2].depth, 0);
+	rig__done(&r);
+}
+
+static void test_op_left_by_longjmp(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__init(&r, 0, 0);
+	rig__site(&r, op_jumps, MT_PROG_OP, OP_B);
+	rig__site(&r, op_a, MT_PROG_OP, OP_A);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__attach(&r);
+	for (int i = 0; i < 100; i++)
+		if (!setjmp(out))
+			op_jumps();
+	op_a((void *)0x1000, 0);
+	fw_new(NULL, (void *)0x3000, 1);
+	rig__collect(&r);
+	assert_int_equal(r.cnt, 103);
+	assert_int_equal(r.ev[100].kind, MT_EV_OP);
+	assert_int_equal(r.ev[100].depth, 0);
+	assert_int_equal(r.ev[102].depth, 0);
+	assert_int_equal(rig__loss(&r, MT_LOSS_STACK_DEEP), 0);
+	rig__done(&r);
+}
+
+static void test_null_and_empty_are_no_events(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__ops(&r);
+	fw_new(NULL, (void *)0x1000, 0);
+	fw_new(NULL, NULL, 10);
+	fw_delete(NULL, NULL);
+	rig__collect(&r);
+	assert_int_equal(r.cnt, 0);
+	rig__done(&r);
+}
+
+#define THREADS 4
+#define CALLS 5000
+
+static void *calls_thread(void *arg)
+{
+	for (uintptr_t i = 1; i <= CALLS; i++) {
+		op_a((void *)((uintptr_t)arg + 128 * i), 1);
+		fw_delete(NULL, (void *)((uintptr_t)arg + 128 * i));
+	}
+	return NULL;
+}
+
+static void test_threads_lose_nothing(void **state)
+{
+	pthread_t th[THREADS];
+	struct rig r;
+	size_t kinds[MT_EV_WIRE_MAX] = { 0 };
+
+	(void)state;
+	rig__ops(&r);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&th[i], NULL, calls_thread, (void *)((i + 1) << 32)), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(th[i], NULL);
+	rig__collect(&r);
+	for (size_t i = 0; i < r.cnt; i++) {
+		kinds[r.ev[i].kind]++;
+		if (r.ev[i].kind == MT_EV_ALLOC)
+			assert_int_equal(r.ev[i].depth, r.ev[i].size == 100 ? 2 : 1);
+	}
+	assert_int_equal(kinds[MT_EV_OP], 2 * THREADS * CALLS);
+	assert_int_equal(kinds[MT_EV_ALLOC], 2 * THREADS * CALLS);
+	assert_int_equal(kinds[MT_EV_FREE], THREADS * CALLS);
+	rig__done(&r);
+}
+
+static void test_full_ring_is_counted(void **state)
+{
+	struct rig r;
+	struct trace_counters c;
+
+	(void)state;
+	rig__init(&r, 4096, 0);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__attach(&r);
+	for (uintptr_t i = 1; i <= 1000; i++)
+		fw_new(NULL, (void *)(i * 64), 1);
+	rig__collect(&r);
+	tracer__counters(r.t, &c);
+	assert_int_equal(c.hits[MT_PROG_FW_NEW], 1000);
+	assert_true(r.cnt > 50 && r.cnt < 1000);
+	assert_int_equal(c.loss[MT_LOSS_RING], 1000 - r.cnt);
+	rig__done(&r);
+}
+
+static const struct mt_usdt_arg arg_rdi = { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 8 };
+static const struct mt_usdt_arg arg_rsi = { .form = MT_ARG_REG, .reg = MT_REG_RSI, .bytes = 8 };
+
+static void rig__usdts(struct rig *r)
+{
+	rig__init(r, 0, 0);
+	rig__usdt(r, begin, (struct mt_usdt_spec){ .kind = MT_EV_OP_BEGIN, .name = arg_rdi });
+	rig__usdt(r, end, (struct mt_usdt_spec){ .kind = MT_EV_OP_END });
+	rig__usdt(r, tag, (struct mt_usdt_spec){ .kind = MT_EV_TAG, .ptr = arg_rdi, .name = arg_rsi });
+	rig__site(r, op_a, MT_PROG_OP, OP_A);
+	rig__site(r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__attach(r);
+}
+
+static void test_named_ops_nest_with_probed_ones(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__usdts(&r);
+	begin("outer");
+	op_a((void *)0x1000, 0);
+	begin("inner");
+	fw_new(NULL, (void *)0x5000, 5);
+	end();
+	fw_new(NULL, (void *)0x6000, 6);
+	end();
+	end(); /* one too many: nothing */
+	fw_new(NULL, (void *)0x7000, 7);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP_BEGIN, MT_EV_OP, MT_EV_ALLOC, MT_EV_OP_BEGIN, MT_EV_ALLOC, MT_EV_OP_END,
+		     MT_EV_ALLOC, MT_EV_OP_END, MT_EV_ALLOC, 0);
+	assert_string_equal(name_of(&r, 0), "outer");
+	assert_string_equal(name_of(&r, 3), "inner");
+	assert_int_equal(r.ev[2].depth, 2);
+	assert_int_equal(r.ev[3].depth, 1);
+	assert_int_equal(r.ev[4].depth, 2);
+	assert_int_equal(r.ev[5].depth, 1);
+	assert_int_equal(r.ev[6].depth, 1);
+	assert_int_equal(r.ev[6].seq, r.ev[0].seq);
+	assert_int_equal(r.ev[7].depth, 0);
+	assert_int_equal(r.ev[8].depth, 0);
+	rig__done(&r);
+}
+
+NOINLINE void forgets_its_end(void) { begin("loop"); }
+
+static void test_missing_ends_do_not_pile_up(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__usdts(&r);
+	for (volatile int i = 0; i < 100; i++)
+		forgets_its_end();
+	rig__collect(&r);
+	assert_int_equal(r.cnt, 100);
+	assert_int_equal(r.ev[99].depth, 0);
+	assert_int_equal(rig__loss(&r, MT_LOSS_STACK_DEEP), 0);
+	rig__done(&r);
+}
+
+NOINLINE void nest(int n)
+{
+	begin("deep");
+	if (n > 1)
+		nest(n - 1);
+	end();
+	sink++;
+}
+
+static void test_deeper_than_the_stack(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__usdts(&r);
+	begin("base");
+	nest(MT_FRAMES_MAX + 10);
+	fw_new(NULL, (void *)0x1000, 1); /* must be in "base" again */
+	end();
+	rig__collect(&r);
+	assert_int_equal(rig__loss(&r, MT_LOSS_STACK_DEEP), 11);
+	assert_int_equal(r.ev[r.cnt - 2].kind, MT_EV_ALLOC);
+	assert_int_equal(r.ev[r.cnt - 2].depth, 1);
+	assert_int_equal(r.ev[r.cnt - 2].seq, r.ev[0].seq);
+	assert_int_equal(r.ev[r.cnt - 1].kind, MT_EV_OP_END);
+	assert_int_equal(r.ev[r.cnt - 1].depth, 0);
+	rig__done(&r);
+}
+
+static void test_names(void **state)
+{
+	char *late = malloc(300);
+	struct rig r;
+
+	(void)state;
+	assert_non_null(late);
+	memset(late, 'x', 299);
+	late[299] = '\0';
+	rig__usdts(&r);
+	begin("same");
+	begin("same too");
+	begin((const char *)8); /* not readable */
+	begin(late);		/* too long: cut */
+	tag((void *)0x1234, "weights");
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP_BEGIN, MT_EV_OP_BEGIN, MT_EV_OP_BEGIN, MT_EV_OP_BEGIN, MT_EV_TAG, 0);
+	assert_string_equal(name_of(&r, 0), "same");
+	assert_string_equal(name_of(&r, 1), "same too");
+	assert_string_equal(name_of(&r, 2), "?");
+	assert_int_equal(strlen(name_of(&r, 3)), MT_NAME_LEN_MAX - 1);
+	assert_string_equal(name_of(&r, 4), "weights");
+	assert_int_equal(r.ev[4].addr, 0x1234);
+	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 1);
+	rig__done(&r);
+	free(late);
+}
+
+static void test_usdt_argument_forms(void **state)
+{
+	static const struct {
+		struct mt_usdt_arg arg;
+		uint64_t want;
+	} forms[] = {
+		{ { .form = MT_ARG_CONST, .value = -3, .bytes = 4, .is_signed = 1 }, (uint64_t)-3 },
+		{ { .form = MT_ARG_CONST, .value = -1, .bytes = 4 }, 0xffffffff },
+		{ { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 1 }, 0x88 },
+		{ { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 1, .is_signed = 1 }, (uint64_t)-0x78 },
+		{ { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 1, .shift = 8 }, 0x77 },
+		{ { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 2 }, 0x7788 },
+		{ { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 8 }, 0x1122334455667788 },
+		{ { .form = MT_ARG_MEM, .reg = MT_REG_RDX, .index = MT_REG_NONE, .value = 8, .bytes = 8 }, 202 },
+		{ { .form = MT_ARG_MEM, .reg = MT_REG_RDX, .index = MT_REG_RCX, .scale = 8, .bytes = 8 }, 303 },
+		{ { .form = MT_ARG_MEM, .reg = MT_REG_RDX, .index = MT_REG_RCX, .scale = 4, .value = 8,
+		    .bytes = 4 }, 303 & 0xffffffff },
+	};
+	uint64_t words[3] = { 101, 202, 303 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+		struct rig r;
+
+		if (i == sizeof(forms) / sizeof(*forms) - 1)
+			words[2] = (uint64_t)303 << 32 | 303; /* index 2 * 4 + 8 = the low word of [2] */
+		rig__init(&r, 0, 0);
+		rig__usdt(&r, probe_args, (struct mt_usdt_spec){ .kind = MT_EV_STEP, .ptr = forms[i].arg });
+		rig__attach(&r);
+		probe_args(0x1122334455667788, 2, words, 2);
+		rig__collect(&r);
+		expect_kinds(&r, MT_EV_STEP, 0);
+		if (r.ev[0].addr != forms[i].want)
+			fail_msg("form %zu: %llx", i, (unsigned long long)r.ev[0].addr);
+		rig__done(&r);
+	}
+}
+
+static void test_regions(void **state)
+{
+	struct {
+		const char *ptr;
+		uint64_t len;
+	} name = { "Optimizer.step#SGD.step and more", 18 };
+	char *record = malloc(16), on_stack[16];
+	struct rig r;
+
+	(void)state;
+	rig__init(&r, 0, 0);
+	rig__site(&r, region_begin, MT_PROG_REGION_BEGIN, 0);
+	rig__site(&r, region_end, MT_PROG_REGION_END, 0);
+	rig__attach(&r);
+	region_end(record); /* began before the attach: nothing */
+	region_end(record);
+	region_begin(NULL, &name);
+	region_begin(NULL, &name);
+	region_end(on_stack); /* an operator's own record */
+	region_end(record);
+	region_end(record); /* end() runs twice */
+	region_end(record + 8);
+	region_end(record + 8);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_REGION_BEGIN, MT_EV_REGION_BEGIN, MT_EV_REGION_END, MT_EV_REGION_END, 0);
+	assert_string_equal(name_of(&r, 0), "Optimizer.step#SGD");
+	assert_int_equal(r.ev[0].aux, 0);
+	assert_int_equal(r.ev[1].aux, 1);
+	assert_int_equal(r.ev[2].aux, 1);
+	assert_int_equal(r.ev[3].aux, 0);
+	rig__done(&r);
+	free(record);
+}
+
+static void test_kernel_side(void **state)
+{
+	size_t len = 8 << 20, maps = 0, unmaps = 0, rss = 0;
+	struct rig r;
+	char *p;
+
+	(void)state;
+	rig__init(&r, 0, 1);
+	assert_int_equal(tracer__follow(r.t, getpid(), NULL), 0);
+	p = mmap(NULL, len - 5, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	memset(p, 1, len - 5);
+	munmap(p, len - 5);
+	rig__collect(&r);
+	for (size_t i = 0; i < r.cnt; i++) {
+		const struct event *e = &r.ev[i];
+
+		if (e->kind == MT_EV_MMAP && e->addr == (uintptr_t)p) {
+			assert_int_equal(e->size, len);
+			assert_int_equal(e->flags, MT_MAP_ANON);
+			maps++;
+		}
+		unmaps += e->kind == MT_EV_MUNMAP && e->addr == (uintptr_t)p && e->size == len;
+		rss += e->kind == MT_EV_RSS && e->addr == MT_RSS_ANON;
+	}
+	assert_int_equal(maps, 1);
+	assert_int_equal(unmaps, 1);
+	assert_true(rss >= 4); /* 8 MiB in steps of 1 MiB, some steps at once with huge pages */
+	rig__done(&r);
+}
+
+static void test_nothing_is_left_behind(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__ops(&r);
+	assert_true(is_probed(op_a));
+	rig__done(&r);
+	assert_false(is_probed(op_a));
+	assert_false(is_probed(fw_new));
+}
+
+static void test_calibration_is_plausible(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__init(&r, 0, 1);
+	/* A trap costs more than 100 ns and less than 20 us on any machine that runs this. */
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_OP), 100, 20000);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FW_NEW), 100, 20000);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_USDT), 100, 20000);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_HOST_RET), 100, 20000);
+	rig__collect(&r);
+	assert_int_equal(r.cnt, 0); /* nothing of it reaches the trace */
+	rig__done(&r);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nesting),
+		cmocka_unit_test(test_closed_op_is_not_open_in_deeper_code),
+		cmocka_unit_test(test_op_left_by_longjmp),
+		cmocka_unit_test(test_null_and_empty_are_no_events),
+		cmocka_unit_test(test_threads_lose_nothing),
+		cmocka_unit_test(test_full_ring_is_counted),
+		cmocka_unit_test(test_named_ops_nest_with_probed_ones),
+		cmocka_unit_test(test_missing_ends_do_not_pile_up),
+		cmocka_unit_test(test_deeper_than_the_stack),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_usdt_argument_forms),
+		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_kernel_side),
+		cmocka_unit_test(test_nothing_is_left_behind),
+		cmocka_unit_test(test_calibration_is_plausible),
+	};
+	int failed;
+
+	if (geteuid()) {
+		fprintf(stderr, "%s: needs root\n", argv[0]);
+		return 1;
+	}
+	failed = cmocka_run_group_tests_name("uprobe_multi", tests, NULL, NULL);
+	force_perf = 1;
+	if (argc < 2)
+		failed += cmocka_run_group_tests_name("perf uprobes", tests, NULL, NULL);
+	return failed != 0;
+}

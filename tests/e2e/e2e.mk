@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+# End-to-end tests: the real program on real jobs. One alone: tests/e2e/run NAME
+
+.PHONY: check-e2e
+check-e2e: build/memtrace ## end-to-end tests (root; sudo is used if needed)
+	@tools/make-venv
+	@tests/e2e/run

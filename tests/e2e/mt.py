@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""What the end-to-end tests and the benchmark share: jobs, memtrace runs, and a look at the probes.
+
+Whether probes are set is never taken from memtrace's own word: a uprobe replaces an instruction in
+the target's text, so the text in /proc/PID/mem is compared with the file it was mapped from.
+"""
+import contextlib
+import json
+import mmap
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+JOBS = ROOT / "tests" / "e2e" / "jobs"
+TARGETS = ROOT / "tests" / "e2e" / "targets"
+MEMTRACE = os.environ.get("MEMTRACE", str(BUILD / "memtrace"))
+PYTHON = os.environ.get("MT_PYTHON", str(BUILD / "venv" / "bin" / "python"))
+
+NEW = ("libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm")
+OP = ("libtorch_cpu.so", "_ZN2at4_ops5addmm4callE")  # the beginning of a name is enough
+MALLOC = ("libc.so.6", "malloc\0")
+
+
+class Skip(Exception):
+    """Raised by a test that cannot run on this machine; says why."""
+
+
+def note(text):
+    """A figure that belongs into the test's output."""
+    print(f"     {text}", flush=True)
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def wait_until(condition, what, timeout=10.0, pause=0.01):
+    end = time.monotonic() + timeout
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {timeout:g} s for {what}")
+        time.sleep(pause)
+    return value
+
+
+# --- the target's text against its file --------------------------------------------------------
+
+def _find_symbol(path, name):
+    """(file offset, bytes there) of the first .dynsym function whose name begins with `name`.
+
+    A name that ends with NUL is whole; linkers store it inside longer ones (malloc in __libc_malloc).
+    """
+    with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as elf:
+        shoff, = struct.unpack_from("<Q", elf, 0x28)
+        shentsize, shnum = struct.unpack_from("<HH", elf, 0x3A)
+        sections = [struct.unpack_from("<IIQQQQIIQQ", elf, shoff + i * shentsize) for i in range(shnum)]
+        dynsym = next(s for s in sections if s[1] == 11)
+        dynstr = sections[dynsym[6]]
+        strings = elf[dynstr[4]:dynstr[4] + dynstr[5]]
+        lead = b"" if name.endswith("\0") else b"\0"
+        found = {m.start() + len(lead) for m in re.finditer(re.escape(lead + name.encode()), strings)}
+        for st_name, _, _, shndx, value, _ in struct.iter_unpack(
+                "<IBBHQQ", elf[dynsym[4]:dynsym[4] + dynsym[5]]):
+            if st_name in found and shndx:
+                s = sections[shndx]
+                offset = value - s[3] + s[4]
+                return offset, elf[offset:offset + 16]
+    raise AssertionError(f"{path} does not define {name}")
+
+
+_symbols = {}
+
+
+def probed(pid, where):
+    """Whether the first bytes of a function differ from its file. False while the library is not mapped."""
+    library, name = where
+    with open(f"/proc/{pid}/maps") as f:
+        rows = [line.split(maxsplit=5) for line in f]
+    for row in rows:
+        if len(row) == 6 and os.path.basename(row[5].strip()) == library and "x" in row[1]:
+            path = row[5].strip()
+            if (path, name) not in _symbols:
+                _symbols[path, name] = _find_symbol(path, name)
+            offset, expected = _symbols[path, name]
+            begin, end = (int(x, 16) for x in row[0].split("-"))
+            addr = begin + offset - int(row[2], 16)
+            if not begin <= addr < end:
+                continue
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as mem:
+                mem.seek(addr)
+                return mem.read(len(expected)) != expected
+    return False
+
+
+# --- jobs ----------------------------------------------------------------------------------------
+
+class Proc:
+    """A process in the background, its lines collected, killed at the latest by close()."""
+
+    def __init__(self, argv, **kw):
+        kw.setdefault("stdin", subprocess.PIPE)
+        self.argv = [str(a) for a in argv]
+        self.popen = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      text=True, errors="replace", **kw)
+        self.pid = self.popen.pid
+        self.out, self.err = [], []
+        self._threads = [threading.Thread(target=self._collect, args=(stream, lines), daemon=True)
+                         for stream, lines in ((self.popen.stdout, self.out), (self.popen.stderr, self.err))]
+        for t in self._threads:
+            t.start()
+
+    @staticmethod
+    def _collect(stream, lines):
+        for line in stream:
+            lines.append(line.rstrip("\n"))
+
+    def line(self, prefix, timeout=60.0):
+        """The first line of stdout with this beginning, waited for."""
+        def look():
+            for text in list(self.out):
+                if text.startswith(prefix):
+                    return text
+            if self.popen.poll() is not None:
+                for t in self._threads:
+                    t.join(2)
+                if not any(text.startswith(prefix) for text in self.out):
+                    raise AssertionError(f"{self.argv} ended ({self.popen.returncode}) before it said "
+                                         f"'{prefix}': " + "\n".join(self.err[-20:]))
+            return None
+        return wait_until(look, f"'{prefix}' of {self.argv}", timeout)
+
+    def tell(self, text):
+        self.popen.stdin.write(text + "\n")
+        self.popen.stdin.flush()
+
+    def alive(self):
+        return self.popen.poll() is None
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def wait(self, timeout=30.0):
+        """The exit status; all output is in .out and .err then."""
+        try:
+            code = self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.close()
+            raise AssertionError(f"{self.argv} still runs after {timeout:g} s; stderr: "
+                                 + "\n".join(self.err[-20:])) from None
+        for t in self._threads:
+            t.join(5)
+        return code
+
+    def close(self):
+        if self.alive():
+            self.popen.kill()
+            self.popen.wait()
+        if self.popen.stdin:
+            with contextlib.suppress(OSError):
+                self.popen.stdin.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def job(name, *args, wrapper=(), ready=True, **kw):
+    """Starts one of jobs/NAME.py; with ready=True returns after its warm-up."""
+    env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    proc = Proc([*wrapper, PYTHON, JOBS / f"{name}.py", *args], env=env, **kw)
+    if ready:
+        try:
+            proc.line("ready ", 120)
+        except BaseException:
+            proc.close()
+            raise
+    return proc
+
+
+_shared = {}
+
+
+def shared_job(name, *args):
+    """A job that many tests may look at; none of them may end it. The runner closes it."""
+    key = (name, *args)
+    if key not in _shared or not _shared[key].alive():
+        _shared[key] = job(name, *args)
+    return _shared[key]
+
+
+def close_shared():
+    for proc in _shared.values():
+        proc.close()
+    _shared.clear()
+
+
+def steps_of(proc):
+    """Steps that a job has told of so far."""
+    for text in reversed(list(proc.out)):
+        if text.startswith("step "):
+            return int(text.split()[1])
+    return 0
+
+
+def check_goes_on(proc):
+    """The job lives, has no probe left and makes steps."""
+    for where in (NEW, OP):
+        wait_until(lambda: not probed(proc.pid, where), f"the probe at {where[1]} to go", 5)
+    before = steps_of(proc)
+    wait_until(lambda: steps_of(proc) > before, "the job's next steps", 5)
+    check(proc.alive(), "the job has died")
+
+
+# --- memtrace -------------------------------------------------------------------------------------
+
+def start(*args, **kw):
+    return Proc([MEMTRACE, *args], **kw)
+
+
+def memtrace(*args, timeout=60, **kw):
+    """Runs to the end: CompletedProcess with returncode, stdout, stderr."""
+    return subprocess.run([MEMTRACE, *map(str, args)], capture_output=True, text=True, errors="replace",
+                          stdin=subprocess.DEVNULL, timeout=timeout, check=False, **kw)
+
+
+def ok(done, codes=(0,)):
+    check(done.returncode in codes,
+          f"{done.args}: exit {done.returncode}, wanted {codes}; stderr: {done.stderr[-2000:]}")
+    return done
+
+
+def report(path, codes=(0,)):
+    return json.loads(ok(memtrace("report", path, "--json"), codes).stdout)
+
+
+def export(path, extra=()):
+    """Every object of export --to jsonl."""
+    with tempfile.NamedTemporaryFile("w+", suffix=".jsonl") as f:
+        ok(memtrace("export", path, "--to", "jsonl", "-o", f.name, *extra))
+        return [json.loads(line) for line in open(f.name)]
+
+
+def lost(rep):
+    return sum(rep["lost"].values())
+
+
+def wait_attached(proc, pid, where=NEW, timeout=15):
+    """Waits until memtrace `proc` has its probe in the process; fails early when memtrace ends."""
+    def look():
+        if not proc.alive():
+            proc.wait()
+            raise AssertionError(f"{proc.argv} ended with {proc.popen.returncode}: " + "\n".join(proc.err))
+        return probed(pid, where)
+    wait_until(look, f"a probe at {where[1]}", timeout, 0.002)
+
+
+def expect_failure(done, code, *words):
+    """A clear message on stderr that begins with our name, this exit code, nothing on stdout."""
+    check(done.returncode == code, f"exit {done.returncode}, wanted {code}; stderr: {done.stderr}")
+    check(re.search(r"^memtrace: .", done.stderr, re.M), f"no message of memtrace in: {done.stderr!r}")
+    for word in words:
+        check(word.lower() in done.stderr.lower(), f"'{word}' is not in: {done.stderr!r}")
+    check(not done.stdout, f"a failure must leave stdout empty, got {done.stdout[:200]!r}")
+
+
+@contextlib.contextmanager
+def scratch():
+    path = pathlib.Path(tempfile.mkdtemp(prefix="mt-e2e-"))
+    path.chmod(0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def compile_c(name, *flags):
+    """build/e2e/NAME from targets/NAME.c."""
+    out = BUILD / "e2e" / name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([os.environ.get("CC", "gcc"), "-O1", "-o", out, TARGETS / f"{name}.c",
+                    "-I", ROOT / "include", *flags], check=True)
+    return out
+
+
+def need_root():
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+

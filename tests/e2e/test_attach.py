@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Attaching to a job that runs, and leaving it, in every way in which that can go."""
+import array
+import os
+import pty
+import re
+import select
+import signal
+import time
+
+import mt
+
+ATTACH_S_MAX = 1.0
+STEP_GAP_S_MAX = 1.0
+
+
+def test_attach_is_fast_and_steps_continue():
+    """All operator probes are set within a second of the command's start (best of three: the machine
+    may be busy) and no step of the job waits longer than a second."""
+    with mt.scratch() as tmp:
+        stamps = tmp / "stamps"
+        took = []
+        with mt.job("mlp", "--stamps", stamps) as job:
+            for i in range(3):
+                begin = time.monotonic()
+                with mt.start("record", "-p", str(job.pid), "-o", str(tmp / f"{i}.mtr")) as tracer:
+                    mt.wait_attached(tracer, job.pid, mt.OP)
+                    took.append(time.monotonic() - begin)
+                    time.sleep(0.5)
+                    tracer.signal(signal.SIGINT)
+                    mt.check(tracer.wait() == 0, f"record failed: {tracer.err}")
+            mt.check_goes_on(job)
+            job.signal(signal.SIGTERM)
+            mt.check(job.wait() == 0, f"the job failed: {job.err}")
+        times = array.array("Q", stamps.read_bytes())
+        gap = max(b - a for a, b in zip(times, times[1:])) / 1e9
+    mt.note(f"attach {min(took):.2f} s (of {', '.join(f'{t:.2f}' for t in took)}), "
+            f"longest step {1000 * gap:.0f} ms of {len(times)}")
+    mt.check(min(took) <= ATTACH_S_MAX, f"attached only after {min(took):.2f} s")
+    mt.check(gap <= STEP_GAP_S_MAX, f"a step took {gap:.2f} s")
+
+
+def test_live_report_equals_replay():
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        live = mt.ok(mt.memtrace("-p", job.pid, "-d", 3, "-o", tmp / "a.mtr", "--json")).stdout
+        replay = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--json")).stdout
+        rep = mt.report(tmp / "a.mtr")
+    mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"too few allocations: {rep['devices']}")
+    mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
+    mt.check(live == replay, "the live report and the replayed one differ:\n"
+             + next((f"live   {a}\nreplay {b}" for a, b in zip(live.splitlines(), replay.splitlines())
+                     if a != b), f"lengths {len(live)} and {len(replay)}")[:2000])
+    mt.check_goes_on(job)
+
+
+def test_sigkill_leaves_no_probe_and_a_readable_recording():
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP)
+            time.sleep(3)
+            mt.check(mt.probed(job.pid, mt.NEW), "no probe while tracing")
+            tracer.signal(signal.SIGKILL)
+            tracer.wait()
+        mt.check_goes_on(job)
+        done = mt.ok(mt.memtrace("report", tmp / "a.mtr"), (0, 3))
+        mt.check(re.search("trunc|cut|incomplete|did not end|without", done.stdout + done.stderr, re.I),
+                 f"nothing says that the recording has no end: {done.stdout[-1500:]} {done.stderr}")
+        rep = mt.report(tmp / "a.mtr", (0, 3))
+        mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"too few allocations: {rep['devices']}")
+
+
+def test_ctrl_c_prints_the_report():
+    job = mt.shared_job("mlp")
+    with mt.start("-p", str(job.pid)) as tracer:
+        mt.wait_attached(tracer, job.pid)
+        mt.wait_until(lambda: len(tracer.out) >= 2, "two lines of the live table", 10)
+        mt.check(not any("\x1b" in line for line in tracer.out), "escape sequences in a pipe")
+        lines = len(tracer.out)
+        tracer.signal(signal.SIGINT)
+        mt.check(tracer.wait(10) == 0, f"exit {tracer.popen.returncode}: {tracer.err}")
+    text = "\n".join(tracer.out[lines:])
+    for word in ("cpu", "aten::", "peak", "lost"):
+        mt.check(word in text.lower(), f"'{word}' is not in the report: {text}")
+    mt.check_goes_on(job)
+
+
+def read_terminal(fd, seconds):
+    data, end = b"", time.monotonic() + seconds
+    while time.monotonic() < end:
+        if select.select([fd], [], [], 0.1)[0]:
+            try:
+                piece = os.read(fd, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            data += piece
+    return data.decode(errors="replace")
+
+
+def test_terminal_is_redrawn_in_place():
+    job = mt.shared_job("mlp")
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(mt.MEMTRACE, [mt.MEMTRACE, "-p", str(job.pid)])
+    try:
+        live = read_terminal(fd, 4)
+        mt.check("\x1b[" in live, f"nothing was redrawn: {live[:500]!r}")
+        mt.check("cpu" in live and "aten::" in live, f"no table: {live[:2000]!r}")
+        os.write(fd, b"\x03")
+        rest = read_terminal(fd, 5)
+    finally:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(fd)
+    mt.check(ended and status == 0, f"did not end well on Ctrl-C: {rest[-1000:]!r}")
+    mt.check("aten::" in rest, f"no report after Ctrl-C: {rest[:2000]!r}")
+    mt.check_goes_on(job)
+
+
+def test_ring_too_small_shows_losses():
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        done = mt.memtrace("-p", job.pid, "-d", 2, "--ring-size", "4K", "-o", tmp / "a.mtr")
+        mt.ok(done, (3,))
+        mt.check(re.search(r"\blost\b|losses", done.stdout, re.I), f"no losses in: {done.stdout[-2000:]}")
+        rep = mt.report(tmp / "a.mtr", (3,))
+        mt.check(rep["lost"]["ring"] > 0, f"lost: {rep['lost']}")
+    mt.check_goes_on(job)
+
+
+def test_perf_uprobe_fallback():
+    """The way of kernels without uprobe_multi, forced: same blocks, nothing left behind."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 2, "--probes", "framework",
+                          "--force-perf-uprobes", "-o", tmp / "a.mtr"))
+        rep = mt.report(tmp / "a.mtr")
+    cpu = rep["devices"]["cpu"]
+    mt.check(cpu["allocs"] > 1000 and cpu["frees"] > 1000, f"{cpu}")
+    mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
+    mt.check_goes_on(job)
+
+
+def test_two_memtraces_on_one_process():
+    """The second is refused with a message; the first is not disturbed; then the process is free again."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as first:
+            mt.wait_attached(first, job.pid, mt.OP)
+            second = mt.memtrace("record", "-p", job.pid, "-d", 2, "-o", tmp / "b.mtr")
+            mt.expect_failure(second, 1, str(job.pid), "hint: ")
+            mt.check(first.alive(), f"the first one ended early: {first.err}")
+            mt.check(mt.probed(job.pid, mt.NEW), "the second one took the first one's probes away")
+            first.signal(signal.SIGINT)
+            mt.check(first.wait() == 0, f"the first one failed: {first.err}")
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", tmp / "b.mtr"))
+        for name in ("a.mtr", "b.mtr"):
+            rep = mt.report(tmp / name)
+            mt.check(rep["devices"]["cpu"]["allocs"] > 500 and mt.lost(rep) == 0, f"{name}: {rep['lost']}")
+    mt.check_goes_on(job)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Bad input on the command line and in files, and a disk without room."""
+import pathlib
+import shutil
+import subprocess
+import time
+
+import mt
+
+
+def test_unknown_option():
+    mt.expect_failure(mt.memtrace("--frobnicate"), 2, "--frobnicate")
+    mt.expect_failure(mt.memtrace("record", "--frobnicate"), 2, "--frobnicate")
+
+
+def test_unknown_words():
+    for args in (["frobnicate"], ["-p", "12x"], ["-p"], ["-p", "1", "--probes", "framework,frob"],
+                 ["report"], ["record"], ["export", "x.mtr", "--to", "frob", "-o", "/dev/null"],
+                 ["-p", "1", "-d", "-5"], ["-p", "1", "--ring-size", "many"]):
+        mt.expect_failure(mt.memtrace(*args), 2)
+
+
+def test_help_and_version():
+    mt.check("--probes" in mt.ok(mt.memtrace("--help")).stdout, "no --probes in --help")
+    version = (mt.ROOT / "VERSION").read_text().strip()
+    mt.check(version in mt.ok(mt.memtrace("--version")).stdout, f"no {version} in --version")
+
+
+def test_not_root():
+    job = mt.shared_job("mlp")
+    if not shutil.which("setpriv"):
+        raise mt.Skip("needs setpriv")
+    with mt.scratch() as tmp:
+        copy = shutil.copy(mt.MEMTRACE, tmp / "memtrace")
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", copy, "-p", str(job.pid)],
+                              capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False)
+    mt.expect_failure(done, 1, "root", "hint: ")
+    mt.check(not mt.probed(job.pid, mt.NEW), "a probe without root")
+
+
+def test_recording_needs_no_root():
+    if not shutil.which("setpriv"):
+        raise mt.Skip("needs setpriv")
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        copy = shutil.copy(mt.MEMTRACE, tmp / "memtrace")
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", tmp / "a.mtr"))
+        (tmp / "a.mtr").chmod(0o644)
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", copy, "report", tmp / "a.mtr"],
+                              capture_output=True, text=True, timeout=20, check=False)
+    mt.ok(done)
+    mt.check("aten::" in done.stdout, f"no report: {done.stdout[:500]}")
+
+
+def test_no_such_recording():
+    mt.expect_failure(mt.memtrace("report", "/no/such.mtr"), 1, "/no/such.mtr")
+
+
+def test_foreign_files():
+    with mt.scratch() as tmp:
+        for name, data in (("empty", b""), ("text", b"hello, world\n" * 50), ("elf", b"\x7fELF" + bytes(500)),
+                           ("zeros", bytes(4096)), ("short", b"\x01")):
+            path = tmp / f"{name}.mtr"
+            path.write_bytes(data)
+            for args in (["report", path], ["export", path, "--to", "jsonl", "-o", tmp / "out"]):
+                mt.expect_failure(mt.memtrace(*args), 1, f"{name}.mtr")
+
+
+def test_foreign_file_is_not_overwritten():
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        path = tmp / "thesis.txt"
+        path.write_text("years of work\n")
+        mt.expect_failure(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", path), 1, "thesis.txt")
+        mt.check(path.read_text() == "years of work\n", "a foreign file was overwritten")
+
+
+def test_truncated_and_damaged_recordings():
+    """Cut anywhere: what stands before the cut is read and the report says that there was a cut."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 3, "-o", tmp / "a.mtr"))
+        data = (tmp / "a.mtr").read_bytes()
+        whole = mt.report(tmp / "a.mtr")["devices"]["cpu"]["allocs"]
+        cut = tmp / "cut.mtr"
+        for n in (1, 7, 16, 40):
+            cut.write_bytes(data[:n])
+            mt.expect_failure(mt.memtrace("report", cut), 1, "cut.mtr")
+        seen = []
+        for share in (0.5, 0.75, 0.9, 0.999):
+            cut.write_bytes(data[:int(len(data) * share)])
+            rep = mt.report(cut, (0, 3))
+            seen.append(rep["devices"].get("cpu", {}).get("allocs", 0))
+        mt.check(seen == sorted(seen) and 0 < seen[-1] <= whole, f"{seen} of {whole}")
+
+        middle = len(data) // 2
+        cut.write_bytes(data[:middle] + bytes(b ^ 0x55 for b in data[middle:middle + 64]) + data[middle + 64:])
+        mt.check(mt.report(cut, (0, 3))["devices"]["cpu"]["allocs"] < whole, "damage was not noticed")
+
+
+def test_full_disk_while_recording():
+    mt.need_root()
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        disk = pathlib.Path(tmp / "disk")
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", disk], check=False,
+                          capture_output=True).returncode:
+            raise mt.Skip("cannot mount a tmpfs here")
+        try:
+            done = mt.memtrace("-p", job.pid, "-d", 6, "-o", disk / "a.mtr")
+            mt.ok(done, (3,))
+            mt.check("no space" in done.stderr.lower(), f"no message about the disk: {done.stderr}")
+            rep = mt.report(disk / "a.mtr", (0, 3))
+            mt.check(rep["devices"]["cpu"]["allocs"] > 0, "nothing can be read")
+        finally:
+            for _ in range(20):
+                if not subprocess.run(["umount", disk], check=False, capture_output=True).returncode:
+                    break
+                time.sleep(0.2)
+    mt.check_goes_on(job)
+
+
+def test_export_csv():
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", tmp / "a.mtr"))
+        mt.ok(mt.memtrace("export", tmp / "a.mtr", "--to", "csv", "-o", tmp / "a.csv"))
+        rows = (tmp / "a.csv").read_text().splitlines()
+        objects = mt.export(tmp / "a.mtr")
+    mt.check(len(rows) == len(objects) + 1, f"{len(rows)} rows and a header for {len(objects)} objects")
+    mt.check("ptr" in rows[0] and "size" in rows[0], f"no header: {rows[0]}")

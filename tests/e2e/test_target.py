@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""What targets do while they are watched: load libraries, fork, exec, die; and targets with nothing to see."""
+import re
+import signal
+import time
+
+import mt
+
+
+def test_torch_loaded_after_the_attach():
+    with mt.scratch() as tmp, mt.job("late", ready=False) as job:
+        job.line("waiting ")
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
+            time.sleep(1.5)
+            mt.check(tracer.alive(), f"record ended: {tracer.err}")
+            job.tell("go")
+            job.line("ready ", 60)
+            mt.wait_attached(tracer, job.pid, mt.OP)
+            time.sleep(1.5)
+            tracer.signal(signal.SIGINT)
+            mt.check(tracer.wait() == 0, f"record failed: {tracer.err}")
+        rep = mt.report(tmp / "a.mtr")
+        mt.check_goes_on(job)
+    mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"{rep['devices']}")
+    mt.check(any(op["name"].startswith("aten::addmm") for op in rep["ops"]), f"{rep['ops']}")
+
+
+def test_forked_workers_are_followed():
+    """The DataLoader starts a new worker process each epoch, about once a second."""
+    with mt.scratch() as tmp, mt.job("transformer", "--workers", 1, "--batch", 8) as job:
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP)
+            time.sleep(4)
+            tracer.signal(signal.SIGINT)
+            mt.check(tracer.wait() == 0, f"record failed: {tracer.err}")
+        rep = mt.report(tmp / "a.mtr")
+        births = [e for e in mt.export(tmp / "a.mtr") if e["ev"] == "create" and e["pid"] != job.pid]
+        mt.check_goes_on(job)
+    pids = {p["pid"] for p in rep["processes"]}
+    mt.check(job.pid in pids and len(pids) > 1, f"processes: {pids}")
+    mt.check(births, "no allocation of a worker was seen")
+    mt.check({b["pid"] for b in births} <= pids, "allocations of processes that the report does not list")
+
+
+def test_launch_and_exec():
+    """record -- CMD: the shell it starts becomes Python, and the exit status is shown as it was."""
+    with mt.scratch() as tmp:
+        done = mt.memtrace("record", "-o", tmp / "a.mtr", "--", "sh", "-c",
+                           f"exec {mt.PYTHON} {mt.JOBS}/mlp.py --seconds 2", timeout=90)
+        mt.ok(done)
+        mt.check("result steps=" in done.stdout + done.stderr, "the command's own output is missing")
+        rep = mt.report(tmp / "a.mtr")
+    mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"{rep['devices']}")
+    mt.check(any(op["name"].startswith("aten::addmm") for op in rep["ops"]), f"{rep['ops'][:3]}")
+
+
+def test_launch_of_a_missing_command():
+    with mt.scratch() as tmp:
+        done = mt.memtrace("record", "-o", tmp / "a.mtr", "--", "/no/such/program")
+        mt.expect_failure(done, 1, "/no/such/program")
+
+
+def test_target_killed_while_traced():
+    with mt.scratch() as tmp, mt.job("mlp") as job:
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP)
+            time.sleep(1)
+            job.signal(signal.SIGKILL)
+            mt.check(tracer.wait(10) == 0, f"exit {tracer.popen.returncode}: {tracer.err}")
+        rep = mt.report(tmp / "a.mtr")
+    mt.check(rep["devices"]["cpu"]["allocs"] > 100, f"{rep['devices']}")
+    mt.check(rep["devices"]["cpu"]["live"] == 0, "blocks of a dead process count as live")
+
+
+def test_target_dies_while_attaching():
+    """Whatever moment the end falls into: an answer, in time, and never a crash."""
+    for pause in (0.02, 0.1, 0.25):
+        with mt.scratch() as tmp, mt.Proc(["sleep", "60"]) as proc:
+            with mt.start("record", "-p", str(proc.pid), "-o", str(tmp / "a.mtr")) as tracer:
+                time.sleep(pause)
+                proc.signal(signal.SIGKILL)
+                proc.wait()
+                code = tracer.wait(15)
+            mt.check(code in (0, 1), f"exit {code}: {tracer.err}")
+            mt.check(code == 0 or any(line.startswith("memtrace: ") for line in tracer.err),
+                     f"no message: {tracer.err}")
+
+
+def test_no_such_process():
+    mt.expect_failure(mt.memtrace("-p", 4194304 - 7, "-d", 1), 1, "4194297", "no such process")
+
+
+def check_nothing_to_see(binary):
+    with mt.Proc([binary]) as proc:
+        proc.line("ready ")
+        done = mt.memtrace("-p", proc.pid, "-d", 1, "--probes", "framework,ops,host")
+        mt.expect_failure(done, 1, "hint: ")
+        plan = mt.memtrace("plan", "-p", proc.pid, "--probes", "framework,ops,host")
+        mt.check(plan.returncode == 1, f"plan: exit {plan.returncode}: {plan.stdout}")
+        mt.check(proc.alive(), "the target died")
+
+
+def test_static_program_has_nothing_to_probe():
+    check_nothing_to_see(mt.compile_c("quiet", "-static", "-s"))
+
+
+def test_stripped_program_of_a_shared_libc():
+    """Its own symbols are gone, those of libc are not: malloc and free are seen to the byte."""
+    binary = mt.compile_c("churn", "-s")
+    with mt.scratch() as tmp, mt.Proc([binary]) as proc:
+        proc.line("ready ")
+        with mt.start("record", "-p", str(proc.pid), "--probes", "host", "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_until(lambda: mt.probed(proc.pid, mt.MALLOC) or not tracer.alive(), "a probe at malloc", 15)
+            time.sleep(0.5)
+            proc.tell("go")
+            proc.line("done")
+            tracer.signal(signal.SIGINT)
+            mt.check(tracer.wait() == 0, f"record failed: {tracer.err}")
+        rep = mt.report(tmp / "a.mtr")
+    mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
+    host = rep["host"]
+    mt.check(host["allocs"] == 1000 and host["frees"] == 400, f"{host}")
+    mt.check(host["live"] == 600 * 12345, f"{host}")
+
+
+def test_plan_shows_the_sites():
+    job = mt.shared_job("mlp")
+    text = mt.ok(mt.memtrace("plan", "-p", job.pid)).stdout
+    mt.check(not mt.probed(job.pid, mt.NEW), "plan has set a probe")
+    for word in ("libc10.so", "libtorch_cpu.so", "aten::addmm", "push", "ns"):
+        mt.check(word in text, f"'{word}' is not in the plan: {text[:1500]}")
+    mt.check(len(re.findall(r"aten::", text)) > 2000, "fewer than 2000 operators planned")
+
+
+def test_doctor():
+    text = mt.ok(mt.memtrace("doctor")).stdout
+    for word in ("uprobe", "BTF", "kernel"):
+        mt.check(word.lower() in text.lower(), f"'{word}' is not in: {text}")

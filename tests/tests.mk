@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+# Tests. Unit tests: each tests/unit/test_X.c is one cmocka program, linked with the library under
+# ASan and UBSan (its own objects, in build/san). One test alone: make build/tests/test_X && build/tests/test_X
+
+SAN_CFLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_OBJS := $(SRCS:user/%.c=$(B)/san/%.o)
+UNIT_SRCS := $(wildcard tests/unit/test_*.c)
+UNIT_BINS := $(UNIT_SRCS:tests/unit/%.c=$(B)/tests/%)
+
+$(B)/san/trace/%.o: $(B)/memtrace.skel.h
+$(B)/san/%.o: user/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -MMD -MP -c $< -o $@
+$(B)/libmemtrace-san.a: $(SAN_OBJS)
+	@rm -f $@
+	ar rcs $@ $^
+$(B)/tests/test_%: tests/unit/test_%.c $(B)/libmemtrace-san.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests -MMD -MP $< $(B)/libmemtrace-san.a $(LIBS) -lcmocka -o $@
+-include $(SAN_OBJS:.o=.d)
+
+.PHONY: check-unit
+check-unit: $(UNIT_BINS)
+	@set -e; for t in $(UNIT_BINS); do echo "== $$t"; $$t; done
+
+# BPF programs in the kernel (root).
+$(B)/tests/test_kernel: tests/bpf/test_kernel.c $(B)/libmemtrace.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -O1 -fno-optimize-sibling-calls $< $(B)/libmemtrace.a $(LIBS) -lcmocka -o $@
+.PHONY: check-bpf
+check-bpf: $(B)/tests/test_kernel
+	@$<
+
+# Programs that measure one room alone; numbers are in tests/bench/README.md.
+$(B)/tests/bench_%: tests/bench/bench_%.c $(B)/libmemtrace.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests $< $(B)/libmemtrace.a $(LIBS) -o $@

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Each rule of the model, on its own. All of them together: tests/sim/sim_model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "model/model.h"
+#include "model/procs.h"
+#include "sim/dump.h"
+
+#define PID 100u
+
+static struct names *names;
+static struct model *m;
+static struct report *rep;
+static uint64_t ts;
+static struct tl_event tl[64];
+static size_t tl_cnt;
+static int tl_result;
+
+static int keep(void *ctx, const struct tl_event *ev)
+{
+	(void)ctx;
+	if (tl_cnt < 64)
+		tl[tl_cnt++] = *ev;
+	return tl_result;
+}
+
+static int setup(void **state)
+{
+	const struct model_opts opts = { .timeline = keep, .timeline_ops = 1 };
+
+	(void)state;
+	names = names__new();
+	m = model__new(names, &opts);
+	rep = NULL;
+	ts = 1000;
+	tl_cnt = 0;
+	tl_result = 0;
+	return !names || !m;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	model__check(m);
+	report__free(rep);
+	model__free(m);
+	names__free(names);
+	return 0;
+}
+
+static int send(struct event ev)
+{
+	ev.pid = ev.pid ? ev.pid : PID;
+	ev.tid = ev.tid ? ev.tid : ev.pid;
+	ev.ts_ns = ts++;
+	return model__handle(m, &ev);
+}
+#define SEND(...) send((struct event){ __VA_ARGS__ })
+#define NAME(text) .name = names__add(names, text)
+
+static const struct report *report(void)
+{
+	report__free(rep);
+	rep = NULL;
+	assert_int_equal(model__report(m, 10, &rep), 0);
+	return rep;
+}
+
+static void alloc(uint64_t ptr, uint64_t size, uint32_t depth, uint32_t seq)
+{
+	SEND(.kind = MT_EV_ALLOC, .addr = ptr, .size = size, .dev = MT_DEV_CPU,
+	     .depth = (uint8_t)depth, .seq = seq);
+}
+
+static void free_block(uint64_t ptr)
+{
+	SEND(.kind = MT_EV_FREE, .addr = ptr, .dev = MT_DEV_CPU);
+}
+
+static void frame(uint8_t kind, const char *name, uint32_t depth, uint32_t seq)
+{
+	SEND(.kind = kind, NAME(name), .depth = (uint8_t)depth, .seq = seq);
+}
+
+static const char *op_of_last(void)
+{
+	return names__get(names, tl[tl_cnt - 1].op);
+}
+
+static const char *region_of_last(void)
+{
+	return names__get(names, tl[tl_cnt - 1].region);
+}
+
+static void blocks_live_and_die(void **state)
+{
+	const struct report_dev *d;
+
+	(void)state;
+	alloc(0x10, 100, 0, 0);
+	alloc(0x20, 50, 0, 0);
+	free_block(0x10);
+	d = report()->devs;
+	assert_int_equal(rep->devs_cnt, 1);
+	assert_int_equal(d->dev, MT_DEV_CPU);
+	assert_int_equal(d->live, 50);
+	assert_int_equal(d->peak, 150);
+	assert_int_equal(d->peak_ts_ns, 1001);
+	assert_int_equal(d->allocs, 2);
+	assert_int_equal(d->frees, 1);
+	assert_int_equal(d->alloc_bytes, 150);
+	assert_int_equal(d->free_bytes, 100);
+	assert_int_equal(d->cats[CAT_UNKNOWN].at_peak, 150);
+	assert_int_equal(rep->peak_blocks_cnt, 2);
+	assert_int_equal(rep->peak_blocks[0].size, 100);
+	assert_int_equal(rep->peak_blocks[0].freed_ts_ns, 1002);
+	assert_int_equal(rep->peak_blocks[1].freed_ts_ns, 0);
+	assert_int_equal(rep->events[MT_EV_ALLOC], 2);
+	assert_int_equal(tl[0].kind, TL_CREATE);
+	assert_int_equal(tl[2].kind, TL_DESTROY);
+	assert_int_equal(tl[2].id, tl[0].id);
+	assert_int_equal(tl[2].size, 100);
+}
+
+static void preexisting_blocks_never_count_below_zero(void **state)
+{
+	(void)state;
+	free_block(0x10);
+	free_block(0);
+	assert_int_equal(tl_cnt, 2);
+	assert_int_equal(tl[0].kind, TL_PREEXISTING);
+	assert_true(tl[0].size == TL_SIZE_UNKNOWN);
+	assert_int_equal(tl[1].kind, TL_DESTROY);
+	assert_int_equal(tl[1].id, tl[0].id);
+	assert_int_equal(report()->devs[0].preexisting_frees, 1);
+	assert_int_equal(rep->devs[0].live, 0);
+	assert_int_equal(rep->devs[0].frees, 0);
+}
+
+static void a_second_birth_means_a_lost_free(void **state)
+{
+	(void)state;
+	alloc(0x10, 100, 0, 0);
+	alloc(0x10, 30, 0, 0);
+	assert_int_equal(report()->lost[MT_LOSS_REUSE], 1);
+	assert_int_equal(rep->devs[0].live, 30);
+	assert_int_equal(rep->devs[0].peak, 100);
+	assert_int_equal(tl[1].kind, TL_DESTROY);
+	assert_int_equal(tl[1].size, 100);
+	assert_int_equal(tl[2].kind, TL_CREATE);
+}
+
+static void empty_tensors_are_none_but_malloc_0_is_a_block(void **state)
+{
+	(void)state;
+	alloc(0x10, 0, 0, 0);
+	SEND(.kind = MT_EV_ALLOC, .addr = 0x20, .dev = MT_DEV_HOST);
+	SEND(.kind = MT_EV_ALLOC, .addr = 0, .size = 8, .dev = MT_DEV_HOST);
+	SEND(.kind = MT_EV_FREE, .addr = 0x20, .dev = MT_DEV_HOST);
+	assert_int_equal(report()->devs_cnt, 1);
+	assert_int_equal(rep->devs[0].dev, MT_DEV_HOST);
+	assert_int_equal(rep->devs[0].allocs, 1);
+	assert_int_equal(rep->devs[0].frees, 1);
+	assert_int_equal(rep->devs[0].preexisting_frees, 0);
+}
+
+static void layers_are_not_added(void **state)
+{
+	(void)state;
+	SEND(.kind = MT_EV_ALLOC, .addr = 0x20, .size = 64, .dev = MT_DEV_HOST);
+	assert_int_equal(report()->no_op.alloc_bytes, 64);
+	alloc(0x20, 40, 0, 0);
+	assert_int_equal(report()->no_op.alloc_bytes, 40);
+	assert_int_equal(rep->peak_blocks_cnt, 1);
+	assert_int_equal(rep->procs[0].live, 40);
+	assert_int_equal(rep->procs[0].host_live, 64);
+}
+
+static void the_innermost_op_owns_a_block(void **state)
+{
+	const struct report_op *op;
+
+	(void)state;
+	frame(MT_EV_OP, "aten::linear", 0, 1);
+	frame(MT_EV_OP, "aten::addmm", 1, 2);
+	alloc(0x10, 100, 2, 2);
+	assert_string_equal(op_of_last(), "aten::addmm");
+	alloc(0x20, 10, 1, 1); /* addmm is over */
+	assert_string_equal(op_of_last(), "aten::linear");
+	alloc(0x30, 1, 0, 0);
+	assert_string_equal(op_of_last(), "");
+	op = report()->ops;
+	assert_int_equal(rep->ops_total, 2);
+	assert_string_equal(op[0].name, "aten::addmm");
+	assert_int_equal(op[0].count, 1);
+	assert_int_equal(op[0].live, 100);
+	assert_int_equal(op[0].at_peak, 100);
+	assert_int_equal(op[1].alloc_bytes, 10);
+	assert_int_equal(rep->no_op.alloc_bytes, 1);
+	assert_int_equal(rep->lost[MT_LOSS_FRAME], 0);
+}
+
+static void a_lost_op_leaves_its_blocks_without_one(void **state)
+{
+	(void)state;
+	frame(MT_EV_OP, "aten::linear", 0, 1);
+	/* seq 2 at depth 1 was lost */
+	alloc(0x10, 100, 2, 2);
+	assert_string_equal(op_of_last(), "");
+	frame(MT_EV_OP, "aten::mm", 1, 3);
+	alloc(0x20, 100, 2, 3);
+	assert_string_equal(op_of_last(), "aten::mm");
+	assert_int_equal(report()->lost[MT_LOSS_FRAME], 1);
+}
+
+/* A node's children do not inherit it from a frame that may have been another's by then. */
+static void nothing_is_inherited_across_a_loss(void **state)
+{
+	(void)state;
+	frame(MT_EV_NODE, "MulBackward0", 0, 1);
+	/* lost: another frame at depth 0, seq 2 */
+	frame(MT_EV_OP, "aten::mul", 1, 3);
+	frame(MT_EV_OP, "aten::empty", 1, 4);
+	alloc(0x10, 100, 2, 4);
+	assert_string_equal(region_of_last(), "");
+	alloc(0x20, 100, 1, 1); /* so it was not another's */
+	assert_string_equal(region_of_last(), "MulBackward0");
+	frame(MT_EV_OP, "aten::empty", 1, 5);
+	alloc(0x30, 100, 2, 5);
+	assert_string_equal(region_of_last(), "MulBackward0");
+}
+
+static void depth_beyond_the_stack_is_safe(void **state)
+{
+	(void)state;
+	frame(MT_EV_OP, "aten::deep", 255, 1);
+	frame(MT_EV_NODE, "DeepBackward", 32, 2);
+	alloc(0x10, 1, 255, 1);
+	alloc(0x20, 1, 33, 2);
+	alloc(0x30, 1, 32, 2);
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("r"), .aux = UINT32_MAX, .depth = 255);
+	SEND(.kind = MT_EV_REGION_END, .aux = UINT32_MAX);
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("r"), .aux = 31);
+	alloc(0x40, 1, 0, 0);
+	assert_string_equal(region_of_last(), "r");
+	assert_int_equal(report()->lost[MT_LOSS_FRAME], 3);
+}
+
+static void region_or_node_whichever_is_inner(void **state)
+{
+	(void)state;
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("backward"), .aux = 0);
+	alloc(0x10, 1, 0, 0);
+	assert_string_equal(region_of_last(), "backward");
+	frame(MT_EV_NODE, "MulBackward0", 0, 1);
+	alloc(0x20, 1, 1, 1);
+	assert_string_equal(region_of_last(), "MulBackward0");
+	assert_string_equal(op_of_last(), "");
+	frame(MT_EV_OP, "aten::mul", 1, 2);
+	alloc(0x30, 1, 2, 2);
+	assert_string_equal(region_of_last(), "MulBackward0");
+	assert_string_equal(op_of_last(), "aten::mul");
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("hook"), .aux = 1, .depth = 2, .seq = 2);
+	alloc(0x40, 1, 2, 2);
+	assert_string_equal(region_of_last(), "hook");
+	SEND(.kind = MT_EV_REGION_END, .aux = 1);
+	assert_int_equal(tl[tl_cnt - 1].kind, TL_REGION_END);
+	assert_string_equal(region_of_last(), "hook");
+	alloc(0x50, 1, 2, 2);
+	assert_string_equal(region_of_last(), "MulBackward0");
+	alloc(0x60, 1, 0, 0);
+	assert_string_equal(region_of_last(), "backward");
+	assert_int_equal(report()->regions_total, 3);
+	assert_int_equal(rep->regions[0].is_node, 1); /* two of the bytes at the peak */
+	assert_int_equal(rep->regions[0].at_peak, 3);
+}
+
+static void steps_are_marks_or_optimizer_regions(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		SEND(.kind = MT_EV_REGION_BEGIN, NAME("Optimizer.step#Adam.step"));
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("Optimizer.zero_grad#Adam.zero_grad"));
+	assert_int_equal(report()->steps, 3);
+	SEND(.kind = MT_EV_STEP, .addr = 7);
+	assert_int_equal(tl[tl_cnt - 1].kind, TL_STEP);
+	assert_int_equal(tl[tl_cnt - 1].ptr, 7);
+	assert_int_equal(report()->steps, 1);
+}
+
+static void oom_and_tag(void **state)
+{
+	(void)state;
+	alloc(0x10, 5, 0, 0);
+	SEND(.kind = MT_EV_OOM, .size = 1 << 30, .dev = MT_DEV_CPU);
+	assert_int_equal(tl[tl_cnt - 1].kind, TL_OOM);
+	SEND(.kind = MT_EV_TAG, .addr = 0x10, .dev = MT_DEV_CPU, NAME("weights"));
+	assert_int_equal(tl[tl_cnt - 1].kind, TL_TAG);
+	assert_int_equal(tl[tl_cnt - 1].id, tl[0].id);
+	assert_string_equal(region_of_last(), "weights");
+	assert_int_equal(report()->devs[0].ooms, 1);
+	assert_int_equal(rep->devs[0].oom_bytes_last, 1 << 30);
+}
+
+static void proc(uint32_t pid, uint32_t how, uint64_t start)
+{
+	SEND(.kind = EV_PROC, .pid = pid, NAME("python3"), .addr = names__add(names, "python3 x.py").v,
+	     .flags = (uint8_t)how, .size = start, .aux = 1);
+}
+
+static void exit_drops_blocks_and_detach_does_not(void **state)
+{
+	(void)state;
+	SEND(.kind = EV_BEGIN, NAME("0.1 6.18 host"), .addr = (uint64_t)-5);
+	proc(PID, EV_PROC_ATTACHED, 1);
+	proc(200, EV_PROC_FORKED, 2);
+	alloc(0x10, 100, 0, 0);
+	SEND(.kind = MT_EV_ALLOC, .pid = 200, .addr = 0x10, .size = 7, .dev = MT_DEV_CPU);
+	SEND(.kind = MT_EV_EXIT, .addr = 9, .size = 12345);
+	SEND(.kind = EV_GONE, .aux = 9);
+	SEND(.kind = EV_GONE, .pid = 200, .flags = 1);
+	alloc(0x50, 1000, 0, 0); /* the dead do not allocate */
+	free_block(0x10);
+	assert_int_equal(report()->devs[0].live, 7);
+	assert_int_equal(rep->devs[0].dropped, 1);
+	assert_int_equal(rep->devs[0].dropped_bytes, 100);
+	assert_int_equal(rep->devs[0].preexisting_frees, 0);
+	assert_int_equal(rep->procs_cnt, 2);
+	assert_int_equal(rep->procs[0].gone, 1);
+	assert_int_equal(rep->procs[0].live_at_exit, 100);
+	assert_int_equal(rep->procs[0].live, 0);
+	assert_int_equal(rep->procs[0].exit_status, 9);
+	assert_int_equal(rep->procs[0].rss_peak, 12345);
+	assert_int_equal(rep->procs[1].gone, 2);
+	assert_int_equal(rep->procs[1].live, 7);
+	assert_int_equal(rep->pid, PID);
+	assert_string_equal(rep->comm, "python3");
+	assert_string_equal(rep->cmdline, "python3 x.py");
+	assert_string_equal(rep->host, "0.1 6.18 host");
+	assert_int_equal(rep->epoch_off_ns, -5);
+}
+
+static void exec_and_reused_pids_start_empty(void **state)
+{
+	(void)state;
+	proc(PID, EV_PROC_ATTACHED, 1);
+	alloc(0x10, 100, 0, 0);
+	proc(PID, EV_PROC_EXECED, 1);
+	assert_int_equal(report()->devs[0].dropped, 1);
+	assert_int_equal(rep->procs_cnt, 1);
+	alloc(0x10, 30, 0, 0);
+	proc(PID, EV_PROC_FORKED, 2); /* its exit was not seen */
+	assert_int_equal(report()->devs[0].dropped, 2);
+	assert_int_equal(rep->procs_cnt, 2);
+	assert_int_equal(rep->procs[0].gone, 1);
+	assert_int_equal(rep->procs[1].gone, 0);
+	assert_int_equal(rep->lost[MT_LOSS_REUSE], 0);
+}
+
+static void many_dead_processes_share_a_row(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < PROCS_GONE_MAX + 10; i++) {
+		proc(1000 + i, EV_PROC_FORKED, i + 1);
+		SEND(.kind = MT_EV_ALLOC, .pid = 1000 + i, .addr = 8, .size = 5, .dev = MT_DEV_CPU);
+		SEND(.kind = EV_CPU, .pid = 1000 + i, .size = 10);
+		SEND(.kind = EV_CPU, .pid = 1000 + i, .size = 14);
+		SEND(.kind = EV_GONE, .pid = 1000 + i);
+	}
+	assert_int_equal(report()->procs_cnt, PROCS_GONE_MAX + 1);
+	assert_int_equal(rep->procs[0].pid, 1010);
+	assert_int_equal(rep->procs[PROCS_GONE_MAX].pid, 0);
+	assert_int_equal(rep->procs[PROCS_GONE_MAX].allocs, 10);
+	assert_int_equal(rep->procs[PROCS_GONE_MAX].peak, 5);
+	assert_int_equal(rep->procs[PROCS_GONE_MAX].cpu_ns, 40);
+	assert_int_equal(rep->target_cpu_ns, 4 * (PROCS_GONE_MAX + 10));
+}
+
+/* Beyond PROCS_MAX living processes: counted as a loss, their blocks still balance. */
+static void too_many_living_processes(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < PROCS_MAX; i++)
+		proc(1000 + i, EV_PROC_FORKED, 1);
+	assert_int_equal(report()->lost[MT_LOSS_THREADS], 0);
+	SEND(.kind = MT_EV_ALLOC, .pid = 9, .addr = 8, .size = 5, .dev = MT_DEV_CPU);
+	SEND(.kind = MT_EV_ALLOC, .pid = 9, .addr = 16, .size = 6, .dev = MT_DEV_CPU);
+	model__check(m);
+	assert_int_equal(report()->lost[MT_LOSS_THREADS], 2);
+	SEND(.kind = EV_GONE, .pid = 1000);
+	proc(9, EV_PROC_FORKED, 1); /* now there is room */
+	SEND(.kind = MT_EV_FREE, .pid = 9, .addr = 8, .dev = MT_DEV_CPU);
+	model__check(m);
+	SEND(.kind = EV_GONE, .pid = 9);
+	assert_int_equal(report()->devs[0].live, 0);
+}
+
+static void the_kernels_view(void **state)
+{
+	const struct report_proc *p;
+
+	(void)state;
+	SEND(.kind = MT_EV_RSS, .addr = MT_RSS_ANON, .size = 1000);
+	SEND(.kind = MT_EV_RSS, .addr = MT_RSS_FILE, .size = 500);
+	SEND(.kind = MT_EV_RSS, .addr = MT_RSS_ANON, .size = 200);
+	SEND(.kind = MT_EV_RSS, .addr = MT_RSS_SWAP, .size = 99);
+	SEND(.kind = MT_EV_RSS, .addr = 77, .size = 99);
+	SEND(.kind = MT_EV_MMAP, .addr = 0x1000, .size = 0x3000, .flags = MT_MAP_ANON);
+	SEND(.kind = MT_EV_MMAP, .addr = 0x9000, .size = 0x1000); /* a file */
+	SEND(.kind = MT_EV_MUNMAP, .addr = 0x2000, .size = 0x1000);
+	SEND(.kind = MT_EV_MUNMAP, .addr = 0x9000, .size = 0x1000);
+	SEND(.kind = MT_EV_MUNMAP, .addr = 0x1000, .size = 0x1000, .flags = MT_MAP_REMAP);
+	SEND(.kind = MT_EV_MMAP, .addr = 0x20000, .size = 0x8000, .flags = MT_MAP_REMAP);
+	SEND(.kind = MT_EV_BRK, .addr = 5000);
+	SEND(.kind = MT_EV_BRK, .addr = 7000);
+	p = report()->procs;
+	assert_int_equal(p->rss_total, 700);
+	assert_int_equal(p->rss_peak, 1500);
+	assert_int_equal(p->rss[MT_RSS_SWAP], 99);
+	assert_int_equal(p->mapped, 0x9000);
+	assert_int_equal(p->mapped_peak, 0x9000);
+	assert_int_equal(p->brk_growth, 2000);
+	assert_int_equal(rep->rss.points[0].live_max, 1500);
+	assert_int_equal(rep->rss.points[0].live_end, 700);
+	assert_int_equal(rep->lost[MT_LOSS_DECODE], 1);
+}
+
+static void what_memtrace_says_of_itself(void **state)
+{
+	(void)state;
+	SEND(.kind = EV_COVER, NAME("ops"), .addr = 10, .size = 9);
+	SEND(.kind = EV_COVER, NAME("ops"), .addr = 12, .size = 12);
+	SEND(.kind = EV_NOTE, NAME("static program"));
+	SEND(.kind = EV_NOTE, NAME("static program"));
+	SEND(.kind = EV_COST, .aux = MT_PROG_OP, .addr = 5, .size = 100);
+	SEND(.kind = EV_COST, .aux = MT_PROG_OP, .addr = 10, .size = 200);
+	SEND(.kind = EV_COST, .aux = MT_PROG_FW_NEW, .addr = 1, .size = 50);
+	SEND(.kind = EV_COST, .aux = 1000000, .addr = 1, .size = 50);
+	SEND(.kind = EV_LOSS, .aux = MT_LOSS_RING, .size = 3);
+	SEND(.kind = EV_LOSS, .aux = MT_LOSS_FRAME, .size = 2);
+	SEND(.kind = EV_LOSS, .aux = 4000000000u, .size = 2);
+	alloc(0x10, 1, 1, 1); /* the model's own loss is added */
+	SEND(.kind = EV_CPU, .size = 1000);
+	SEND(.kind = EV_CPU, .size = 3500);
+	SEND(.kind = EV_SELF, .addr = 11, .size = 22);
+	SEND(.kind = EV_LABEL, NAME("RANK=3"));
+	SEND(.kind = EV_LABEL, NAME("WORLD_SIZE=8"));
+	SEND(.kind = EV_LABEL, NAME("RANK=4"));
+	SEND(.kind = EV_END, .aux = EV_END_TARGET_GONE);
+	report();
+	assert_int_equal(rep->covers_cnt, 1);
+	assert_int_equal(rep->covers[0].attached, 12);
+	assert_int_equal(rep->notes_cnt, 1);
+	assert_int_equal(rep->probe_hits, 11);
+	assert_int_equal(rep->probe_ns, 250);
+	assert_int_equal(rep->target_cpu_ns, 2500);
+	assert_true(rep->overhead == 0.1);
+	assert_int_equal(rep->lost[MT_LOSS_RING], 3);
+	assert_int_equal(rep->lost[MT_LOSS_FRAME], 3);
+	assert_int_equal(rep->self_rss, 11);
+	assert_int_equal(rep->self_cpu_ns, 22);
+	assert_int_equal(rep->procs[0].labels_cnt, 2);
+	assert_string_equal(rep->procs[0].labels[0], "RANK=4");
+	assert_int_equal(rep->ended, 1);
+	assert_int_equal(rep->end_reason, EV_END_TARGET_GONE);
+}
+
+static void odd_devices_sizes_and_kinds_are_counted(void **state)
+{
+	(void)state;
+	SEND(.kind = MT_EV_ALLOC, .addr = 8, .size = 8, .dev = MT_DEV_NONE);
+	SEND(.kind = MT_EV_ALLOC, .addr = 8, .size = 8, .dev = 255);
+	SEND(.kind = MT_EV_ALLOC, .addr = 8, .size = UINT64_MAX, .dev = MT_DEV_CUDA0);
+	SEND(.kind = 200);
+	SEND(.kind = MT_EV_NAME);
+	SEND(.kind = EV_GONE, .pid = 77);
+	assert_int_equal(report()->lost[MT_LOSS_DECODE], 5);
+	assert_int_equal(rep->devs[0].live, 0);
+}
+
+static void the_timelines_error_comes_back(void **state)
+{
+	(void)state;
+	tl_result = -28;
+	assert_int_equal(SEND(.kind = MT_EV_ALLOC, .addr = 8, .size = 8, .dev = MT_DEV_CPU), -28);
+	assert_int_equal(SEND(.kind = MT_EV_ALLOC, .addr = 8, .size = 9, .dev = MT_DEV_CPU), -28);
+	assert_int_equal(tl_cnt, 2); /* told once an event */
+	tl_result = 0;
+	assert_int_equal(SEND(.kind = EV_TICK), 0);
+	assert_int_equal(report()->devs[0].live, 9);
+}
+
+static void a_report_of_nothing(void **state)
+{
+	char *text;
+
+	(void)state;
+	text = report_dump(report());
+	assert_non_null(text);
+	free(text);
+	assert_int_equal(rep->devs_cnt, 0);
+	assert_int_equal(rep->steps, 0);
+	report__free(NULL);
+	model__free(NULL);
+}
+
+static void categories_have_names(void **state)
+{
+	(void)state;
+	assert_string_equal(category_name(CAT_AUTOGRAD_DETAIL), "AUTOGRAD_DETAIL");
+	assert_string_equal(category_name(CAT_UNKNOWN), "unknown");
+	assert_string_equal(category_name((enum category)99), "unknown");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(blocks_live_and_die),
+		TEST(preexisting_blocks_never_count_below_zero),
+		TEST(a_second_birth_means_a_lost_free),
+		TEST(empty_tensors_are_none_but_malloc_0_is_a_block),
+		TEST(layers_are_not_added),
+		TEST(the_innermost_op_owns_a_block),
+		TEST(a_lost_op_leaves_its_blocks_without_one),
+		TEST(nothing_is_inherited_across_a_loss),
+		TEST(depth_beyond_the_stack_is_safe),
+		TEST(region_or_node_whichever_is_inner),
+		TEST(steps_are_marks_or_optimizer_regions),
+		TEST(oom_and_tag),
+		TEST(exit_drops_blocks_and_detach_does_not),
+		TEST(exec_and_reused_pids_start_empty),
+		TEST(many_dead_processes_share_a_row),
+		TEST(too_many_living_processes),
+		TEST(the_kernels_view),
+		TEST(what_memtrace_says_of_itself),
+		TEST(odd_devices_sizes_and_kinds_are_counted),
+		TEST(the_timelines_error_comes_back),
+		TEST(a_report_of_nothing),
+		TEST(categories_have_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What a device remembers of its highest moment. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "model/device.h"
+#include "model/tally.h"
+
+static struct device *dev;
+static struct tally ops;
+static uint64_t id;
+
+static int setup(void **state)
+{
+	(void)state;
+	dev = device__new(MT_DEV_CPU, 0, 0);
+	id = 0;
+	return !dev || tally__init(&ops) < 0 || tally__add_dev(&ops, 0) < 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	tally__done(&ops);
+	device__free(dev);
+	return 0;
+}
+
+static struct block born(uint64_t ts, uint64_t op, uint64_t size)
+{
+	struct block b = { .id = ++id, .size = size, .op = op, .dev = MT_DEV_CPU };
+
+	tally__born(&ops, 0, (uint32_t)op, size, dev->epoch);
+	device__born(dev, &b, ts);
+	return b;
+}
+
+static void died(uint64_t ts, const struct block *b)
+{
+	tally__died(&ops, 0, (uint32_t)b->op, b->size, dev->epoch);
+	device__died(dev, b, ts);
+}
+
+static uint64_t op_at_peak(uint32_t op)
+{
+	return cell__at_peak(&ops.devs[0].cells[op], dev->epoch);
+}
+
+static void shares_are_those_of_the_peak(void **state)
+{
+	struct block a, b, c;
+
+	(void)state;
+	a = born(1, 1, 100);
+	b = born(2, 2, 50); /* the peak: 150 */
+	died(3, &a);
+	c = born(4, 3, 60); /* 110 */
+	assert_int_equal(dev->peak, 150);
+	assert_int_equal(dev->peak_ts_ns, 2);
+	assert_int_equal(op_at_peak(1), 100);
+	assert_int_equal(op_at_peak(2), 50);
+	assert_int_equal(op_at_peak(3), 0);
+	died(5, &b);
+	died(6, &c);
+	assert_int_equal(op_at_peak(2), 50);
+	born(7, 3, 151);
+	assert_int_equal(op_at_peak(1), 0);
+	assert_int_equal(op_at_peak(2), 0);
+	assert_int_equal(op_at_peak(3), 151);
+	assert_int_equal(device_cat__at_peak(&dev->cats[CAT_UNKNOWN], dev->epoch), 151);
+}
+
+static void equal_is_no_new_peak(void **state)
+{
+	struct block a;
+
+	(void)state;
+	a = born(1, 1, 100);
+	died(2, &a);
+	born(3, 2, 100);
+	assert_int_equal(dev->peak_ts_ns, 1);
+	assert_int_equal(op_at_peak(1), 100);
+	assert_int_equal(op_at_peak(2), 0);
+}
+
+static void freed_since_the_peak_are_kept(void **state)
+{
+	struct block a, b;
+
+	(void)state;
+	a = born(1, 1, 100);
+	b = born(2, 1, 50);
+	died(3, &a);
+	a = born(4, 1, 10); /* born after the peak: not part of it */
+	died(5, &a);
+	died(6, &b);
+	assert_int_equal(dev->peak_blocks.cnt, 2);
+	assert_int_equal(dev->peak_blocks.heap[0].block.id, 2); /* the smallest on top */
+	assert_int_equal(dev->peak_blocks.heap[0].freed_ts_ns, 6);
+	born(7, 1, 1000);
+	assert_int_equal(dev->peak_blocks.cnt, 0);
+}
+
+static int by_rank(const void *pa, const void *pb)
+{
+	return block__cmp(&((const struct peak_freed *)pa)->block, &((const struct peak_freed *)pb)->block);
+}
+
+static void only_the_largest_are_kept(void **state)
+{
+	struct block blocks[3 * PEAK_FREED_MAX];
+	size_t n = 3 * PEAK_FREED_MAX;
+
+	(void)state;
+	for (size_t i = 0; i < n; i++)
+		blocks[i] = born(i, 1, 1 + i * 7919 % n); /* n is no multiple of 7919: each size once */
+	for (size_t i = 0; i < n; i++)
+		died(n + i, &blocks[i]);
+	assert_int_equal(dev->peak_blocks.cnt, PEAK_FREED_MAX);
+	assert_int_equal(dev->peak_blocks.missed, n - PEAK_FREED_MAX);
+	qsort(dev->peak_blocks.heap, PEAK_FREED_MAX, sizeof(struct peak_freed), by_rank);
+	for (size_t i = 0; i < PEAK_FREED_MAX; i++)
+		assert_int_equal(dev->peak_blocks.heap[i].block.size, n - i);
+}
+
+static void integral_of_live_over_time(void **state)
+{
+	struct block a;
+
+	(void)state;
+	a = born(10, 1, 100);
+	born(20, 1, 50);
+	died(30, &a);
+	assert_int_equal(device__byte_ns(dev, 40), 100 * 10 + 150 * 10 + 50 * 10);
+	born(41, 1, 1ull << 57);
+	assert_true(device__byte_ns(dev, UINT64_MAX) == UINT64_MAX); /* 121 bits: says "at least" */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(shares_are_those_of_the_peak, setup, teardown),
+		cmocka_unit_test_setup_teardown(equal_is_no_new_peak, setup, teardown),
+		cmocka_unit_test_setup_teardown(freed_since_the_peak_are_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_the_largest_are_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(integral_of_live_over_time, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
