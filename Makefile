@@ -6,7 +6,8 @@
 B       := build
 CC      ?= gcc
 CLANG   ?= $(firstword $(shell command -v clang-19 clang-18 clang-17 clang-16 clang-15 clang clang-14 2>/dev/null) clang)
-BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
+# Ubuntu's /usr/sbin/bpftool is a wrapper that wants the running kernel's own package.
+BPFTOOL ?= $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool /usr/sbin/bpftool) bpftool)
 PKG_CONFIG ?= pkg-config
 VERSION := $(shell cat VERSION)
 
@@ -39,7 +40,7 @@ $(B)/memtrace.bpf.o: $(BPF_OBJS)
 $(B)/memtrace.skel.h: $(B)/memtrace.bpf.o
 	$(BPFTOOL) gen skeleton $< name mt_bpf > $@.tmp && mv $@.tmp $@
 
-$(B)/obj/trace/%.o: $(B)/memtrace.skel.h
+$(patsubst user/%.c,$(B)/obj/%.o,$(wildcard user/trace/*.c)): $(B)/memtrace.skel.h
 $(B)/obj/%.o: user/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
@@ -75,7 +76,7 @@ install: all ## into PREFIX (default /usr/local)
 
 .PHONY: help
 help:
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 .PHONY: clean
 clean:

@@ -10,6 +10,8 @@
  */
 #include "lib/frames.h"
 
+#define ENOMEM 12
+
 static __always_inline int live_add(u64 ptr, u64 size)
 {
 	struct mt_live_key k = { .ptr = ptr, .pid = bpf_get_current_pid_tgid() >> 32 };
@@ -76,7 +78,8 @@ int mt_host_enter(struct pt_regs *ctx)
 	hit_count(MT_PROG_HOST_ENTER);
 	if (!t || host_nested(t, ctx->sp))
 		return 0;
-	if (t->host.sp)
+	/* The same stack pointer is a tail call: realloc(NULL, n) jumps to malloc. The callee decides. */
+	if (t->host.sp && t->host.sp != ctx->sp)
 		loss_count(MT_LOSS_PENDING); /* left by longjmp or an exception: nothing was given out */
 	switch (fn) {
 	case MT_HOST_MALLOC:
@@ -120,6 +123,8 @@ static __always_inline void host_done(const struct mt_thread *t, const struct mt
 	if (p->fn == MT_HOST_POSIX_MEMALIGN) {
 		u64 out = 0;
 
+		if ((u32)ret && (u32)ret != ENOMEM)
+			return; /* a bad alignment is not for want of memory */
 		if (!ret && bpf_probe_read_user(&out, sizeof(out), (void *)p->ptr))
 			loss_count(MT_LOSS_READ_FAULT);
 		ret = (u32)ret ? 0 : out;

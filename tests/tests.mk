@@ -7,7 +7,7 @@ SAN_OBJS := $(SRCS:user/%.c=$(B)/san/%.o)
 UNIT_SRCS := $(wildcard tests/unit/test_*.c)
 UNIT_BINS := $(UNIT_SRCS:tests/unit/%.c=$(B)/tests/%)
 
-$(B)/san/trace/%.o: $(B)/memtrace.skel.h
+$(patsubst user/%.c,$(B)/san/%.o,$(wildcard user/trace/*.c)): $(B)/memtrace.skel.h
 $(B)/san/%.o: user/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -MMD -MP -c $< -o $@
@@ -26,7 +26,7 @@ check-unit: $(UNIT_BINS)
 # BPF programs in the kernel (root).
 $(B)/tests/test_kernel: tests/bpf/test_kernel.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -O1 -fno-optimize-sibling-calls $< $(B)/libmemtrace.a $(LIBS) -lcmocka -o $@
+	$(CC) $(ALL_CFLAGS) -O1 -fno-optimize-sibling-calls -Wno-missing-prototypes $< $(B)/libmemtrace.a $(LIBS) -lcmocka -o $@
 .PHONY: check-bpf
 check-bpf: $(B)/tests/test_kernel
 	@$<

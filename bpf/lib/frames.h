@@ -112,15 +112,21 @@ static __always_inline void regions_begin(struct mt_thread *t, const struct pt_r
 	u32 at = t->regions;
 
 	frames_settle(t, regs->sp);
-	if (at < MT_REGIONS_MAX)
+	if (at < MT_REGIONS_MAX) {
 		t->regions = at + 1;
-	else
+	} else {
 		loss_count(MT_LOSS_STACK_DEEP);
+		t->regions_over++;
+	}
 	emit_mem(t, MT_EV_REGION_BEGIN, MT_DEV_NONE, 0, hash, at);
 }
 
 static __always_inline void regions_end(struct mt_thread *t, const struct pt_regs *regs)
 {
+	if (t->regions_over) {
+		t->regions_over--;
+		return;
+	}
 	if (!t->regions)
 		return; /* began before the attach */
 	frames_settle(t, regs->sp);

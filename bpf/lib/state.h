@@ -39,6 +39,8 @@ struct mt_thread {
 	u32 seq;   /* last frame number given out */
 	u32 regions;
 	u32 over; /* explicit frames that did not fit: their ends must not pop others */
+	u32 regions_over; /* regions that did not fit, likewise */
+	u32 pad;
 	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
 	struct mt_pending host;
 	struct mt_frame frames[MT_FRAMES_MAX];

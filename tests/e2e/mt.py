@@ -265,6 +265,17 @@ def wait_attached(proc, pid, where=NEW, timeout=15):
     wait_until(look, f"a probe at {where[1]}", timeout, 0.002)
 
 
+def finish(tracer, path=None, signal_number=2, timeout=30):
+    """Ends a recording in order; any other end than exit 0 fails, and a loss is named."""
+    if signal_number:
+        tracer.signal(signal_number)
+    code = tracer.wait(timeout)
+    if code == 3 and path:
+        lost_by = {k: v for k, v in report(path, (3,))["lost"].items() if v}
+        raise AssertionError(f"lost data: {lost_by}; stderr: {tracer.err}")
+    check(code == 0, f"{tracer.argv}: exit {code}, stderr: {tracer.err}")
+
+
 def expect_failure(done, code, *words):
     """A clear message on stderr that begins with our name, this exit code, nothing on stdout."""
     check(done.returncode == code, f"exit {done.returncode}, wanted {code}; stderr: {done.stderr}")

@@ -8,17 +8,19 @@ import mt
 
 
 def test_torch_loaded_after_the_attach():
+    """A Python without torch is refused, unless something is asked for that is there: then torch is
+    probed as it comes. --min-size keeps the host layer quiet, which the import would flood."""
     with mt.scratch() as tmp, mt.job("late", ready=False) as job:
         job.line("waiting ")
-        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
-            time.sleep(1.5)
-            mt.check(tracer.alive(), f"record ended: {tracer.err}")
+        mt.expect_failure(mt.memtrace("-p", job.pid, "-d", 1), 1, "hint: ")
+        with mt.start("record", "-p", str(job.pid), "--probes", "framework,ops,regions,host",
+                      "--min-size", "1G", "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.MALLOC)
             job.tell("go")
-            job.line("ready ", 60)
+            job.line("ready ", 120)
             mt.wait_attached(tracer, job.pid, mt.OP)
             time.sleep(1.5)
-            tracer.signal(signal.SIGINT)
-            mt.check(tracer.wait() == 0, f"record failed: {tracer.err}")
+            mt.finish(tracer, tmp / "a.mtr")
         rep = mt.report(tmp / "a.mtr")
         mt.check_goes_on(job)
     mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"{rep['devices']}")
@@ -31,8 +33,7 @@ def test_forked_workers_are_followed():
         with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
             mt.wait_attached(tracer, job.pid, mt.OP)
             time.sleep(4)
-            tracer.signal(signal.SIGINT)
-            mt.check(tracer.wait() == 0, f"record failed: {tracer.err}")
+            mt.finish(tracer, tmp / "a.mtr")
         rep = mt.report(tmp / "a.mtr")
         births = [e for e in mt.export(tmp / "a.mtr") if e["ev"] == "create" and e["pid"] != job.pid]
         mt.check_goes_on(job)
@@ -66,7 +67,7 @@ def test_target_killed_while_traced():
             mt.wait_attached(tracer, job.pid, mt.OP)
             time.sleep(1)
             job.signal(signal.SIGKILL)
-            mt.check(tracer.wait(10) == 0, f"exit {tracer.popen.returncode}: {tracer.err}")
+            mt.finish(tracer, tmp / "a.mtr", None, 10)
         rep = mt.report(tmp / "a.mtr")
     mt.check(rep["devices"]["cpu"]["allocs"] > 100, f"{rep['devices']}")
     mt.check(rep["devices"]["cpu"]["live"] == 0, "blocks of a dead process count as live")
@@ -87,7 +88,7 @@ def test_target_dies_while_attaching():
 
 
 def test_no_such_process():
-    mt.expect_failure(mt.memtrace("-p", 4194304 - 7, "-d", 1), 1, "4194297", "no such process")
+    mt.expect_failure(mt.memtrace("-p", 4194304 - 7, "-d", 1), 1, "4194297", "hint: ")
 
 
 def check_nothing_to_see(binary):
@@ -114,8 +115,7 @@ def test_stripped_program_of_a_shared_libc():
             time.sleep(0.5)
             proc.tell("go")
             proc.line("done")
-            tracer.signal(signal.SIGINT)
-            mt.check(tracer.wait() == 0, f"record failed: {tracer.err}")
+            mt.finish(tracer, tmp / "a.mtr")
         rep = mt.report(tmp / "a.mtr")
     mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
     host = rep["host"]

@@ -251,7 +251,8 @@ static void oracle__count(struct oracle *o, const struct event *ev, int is_node,
 			return;
 		}
 	}
-	PUSH(o->counts, o->counts_cnt, o->counts_cap, (struct o_count){ ev->name, is_node, is_region, 1 });
+	PUSH(o->counts, o->counts_cnt, o->counts_cap,
+	     (struct o_count){ ev->name, is_node, is_region, 1 });
 }
 
 static void oracle__exit(struct oracle *o, struct o_life *l)
@@ -439,7 +440,8 @@ void oracle__handle(struct oracle *o, const struct event *ev, const struct o_tru
 		oracle__living(o, ev);
 		break;
 	default:
-		/* known kinds that change nothing here are all from TICK's family or TAG and OP_END */
-		o->lost[MT_LOSS_DECODE] += !strcmp(event_kind_name(ev->kind), "?") || ev->kind == MT_EV_NAME;
+		/* the known ones change nothing that is compared here */
+		o->lost[MT_LOSS_DECODE] +=
+			ev->kind == MT_EV_NAME || !strcmp(event_kind_name(ev->kind), "?");
 	}
 }

@@ -110,7 +110,9 @@ static int world__enter(struct world *w, struct w_proc *p, struct w_thread *t, s
 	if (t->depth == MT_FRAMES_MAX)
 		return delivered;
 	f = &t->frames[t->depth++];
-	*f = (struct w_frame){ .name = ev->name, .seq = ev->seq, .kind = kind, .delivered = delivered };
+	*f = (struct w_frame){
+		.name = ev->name, .seq = ev->seq, .kind = kind, .delivered = delivered,
+	};
 	if (delivered && kind == MT_EV_NODE)
 		f->entry = ++t->entries;
 	return delivered;
@@ -186,7 +188,8 @@ static uint64_t world__ptr(struct world *w)
 
 static uint8_t world__dev(struct world *w)
 {
-	static const uint8_t devs[] = { MT_DEV_CPU, MT_DEV_CPU, MT_DEV_HOST, MT_DEV_CUDA0, MT_DEV_CUDA0 + 3 };
+	static const uint8_t devs[] = { MT_DEV_CPU, MT_DEV_CPU, MT_DEV_HOST, MT_DEV_CUDA0,
+					MT_DEV_CUDA0 + 3 };
 
 	return devs[world__below(w, 5)];
 }
@@ -197,10 +200,12 @@ static int world__alloc(struct world *w, struct w_proc *p, struct w_thread *t, s
 	event__init(ev, w, p, t, MT_EV_ALLOC);
 	ev->dev = world__dev(w);
 	ev->addr = world__ptr(w);
-	ev->size = w->sizes ? 64 * world__below(w, w->sizes) : world__rand(w) >> (24 + world__below(w, 38));
+	ev->size = w->sizes ? 64 * world__below(w, w->sizes) :
+			      world__rand(w) >> (24 + world__below(w, 38));
 	thread__truth(t, truth);
 	if (w->blocks_cnt < W_BLOCKS)
-		w->blocks[w->blocks_cnt++] = (struct w_block){ ev->addr, (uint32_t)(p - w->procs), ev->dev };
+		w->blocks[w->blocks_cnt++] =
+			(struct w_block){ ev->addr, (uint32_t)(p - w->procs), ev->dev };
 	return world__delivered(w);
 }
 
@@ -229,7 +234,8 @@ static int world__kernel(struct world *w, struct w_proc *p, struct w_thread *t, 
 
 	event__init(ev, w, p, t, kinds[world__below(w, 5)]);
 	ev->addr = ORACLE_MAP_BASE + page * (uint64_t)ORACLE_PAGE;
-	ev->size = world__below(w, world__below(w, 2) ? 4 : ORACLE_PAGES - page + 1) * (uint64_t)ORACLE_PAGE;
+	ev->size = world__below(w, world__below(w, 2) ? 4 : ORACLE_PAGES - page + 1);
+	ev->size *= ORACLE_PAGE;
 	if (page * ORACLE_PAGE + ev->size > ORACLE_PAGES * ORACLE_PAGE)
 		ev->size = ORACLE_PAGE;
 	ev->flags = flags[world__below(w, 4)];

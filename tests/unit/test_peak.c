@@ -107,7 +107,9 @@ static void freed_since_the_peak_are_kept(void **state)
 
 static int by_rank(const void *pa, const void *pb)
 {
-	return block__cmp(&((const struct peak_freed *)pa)->block, &((const struct peak_freed *)pb)->block);
+	const struct peak_freed *a = pa, *b = pb;
+
+	return block__cmp(&a->block, &b->block);
 }
 
 static void only_the_largest_are_kept(void **state)
@@ -117,7 +119,7 @@ static void only_the_largest_are_kept(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < n; i++)
-		blocks[i] = born(i, 1, 1 + i * 7919 % n); /* n is no multiple of 7919: each size once */
+		blocks[i] = born(i, 1, 1 + i * 7919 % n); /* 7919 is prime: each size once */
 	for (size_t i = 0; i < n; i++)
 		died(n + i, &blocks[i]);
 	assert_int_equal(dev->peak_blocks.cnt, PEAK_FREED_MAX);

@@ -18,7 +18,7 @@
 #include "trace/trace.h"
 #include "view/page.h"
 
-#define ORDER_WINDOW_BYTES (48ull << 20) /* 2^20 events of 48 bytes */
+#define ORDER_WINDOW_BYTES (24ull << 20) /* 2^19 events of 48 bytes */
 #define FIXED_BYTES (64ull << 20)	  /* code, BPF maps, names, series, threads, one frame of a recording */
 #define BLOCK_BYTES 64ull
 

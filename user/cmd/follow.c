@@ -435,8 +435,8 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 	else if (rec->kind == SB_EXEC && rec->ts_ns > p->image_ns)
 		p->has_execed = 1;
 	else if (rec->kind == SB_COMM && rec->tid == rec->pid)
-		f->env.push(f->env.ctx, (struct event){ .ts_ns = rec->ts_ns, .kind = EV_COMM,
-							.pid = rec->pid, .tid = rec->tid, .name = names__add(f->env.names, rec->text) });
+		f->env.push(f->env.ctx, (struct event){ .kind = EV_COMM, .pid = rec->pid, .tid = rec->tid,
+							.name = names__add(f->env.names, rec->text) });
 	return 0;
 }
 

@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,11 +18,11 @@
 /* --- values -------------------------------------------------------------------------------------- */
 
 /* number × unit, within what 64 bits hold. */
-static int scaled(const char *text, const char *end, double unit, uint64_t *ret)
+static int scaled(const char *text, double unit, uint64_t *ret)
 {
 	double v = strtod(text, NULL) * unit;
 
-	if (end == text || !(v >= 0) || v >= 18446744073709551615.0)
+	if (!isdigit((unsigned char)text[0]) || !(v >= 0) || v >= 18446744073709551615.0)
 		return -EINVAL;
 	*ret = (uint64_t)v;
 	return 0;
@@ -53,9 +52,10 @@ int parse_size(const char *text, uint64_t *ret, struct err *err)
 		if (!strcmp(end, "iB") || !strcmp(end, "B"))
 			end += strlen(end);
 	}
-	if (*end || scaled(text, end, unit, &v)) {
+	if (*end || scaled(text, unit, &v)) {
 		err_set(err, -EINVAL, "'%.100s' is not a size", text);
-		return err_hint(err, "bytes, or with K, M or G: 4096, 512K, 64M, 1.5G");
+		err_hint(err, "bytes, or with K, M or G: 4096, 512K, 64M, 1.5G");
+		return -EINVAL;
 	}
 	*ret = v;
 	return 0;
@@ -71,12 +71,13 @@ int parse_duration(const char *text, uint64_t *ret, struct err *err)
 	uint64_t v;
 
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (!strcmp(end, units[i].name) && !scaled(text, end, units[i].ns, &v)) {
+		if (!strcmp(end, units[i].name) && !scaled(text, units[i].ns, &v)) {
 			*ret = v;
 			return 0;
 		}
 	err_set(err, -EINVAL, "'%.100s' is not a time", text);
-	return err_hint(err, "seconds, or with a unit: 10, 0.5, 500ms, 2m, 1h");
+	err_hint(err, "seconds, or with a unit: 10, 0.5, 500ms, 2m, 1h");
+	return -EINVAL;
 }
 
 int options__number(const char *text, uint64_t max, uint64_t *ret, struct err *err)
@@ -241,8 +242,10 @@ static int has_all(const struct options *o, struct err *err)
 int options__parse(struct options *o, int argc, char *const *argv, struct err *err)
 {
 	struct walk w = { .o = o, .argv = argv, .argc = argc, .at = 1 };
+	struct err unheard;
 	int r = 0;
 
+	err = err ? err : &unheard; /* err_hint returns 0 without one */
 	*o = (struct options){ .sources = SRC_DEFAULT };
 	if (argc < 2) {
 		o->help = 1;

@@ -180,8 +180,8 @@ const struct option_def option_defs[] = {
 	{ "--by", 0, "WHAT", "main table: op, category, device, process or region (default op)", LIVE | REPORT, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
-	{ "--probes", 0, "SOURCES", "what to watch, with commas between: framework, ops, regions, kernel, host, usdt "
-	  "(default: all but host)", TRACING | PLAN, on_probes },
+	{ "--probes", 0, "SOURCES", "what to watch, with commas between: framework, ops, views, regions, "
+	  "kernel, host, usdt (default: all but host and views)", TRACING | PLAN, on_probes },
 	{ "--usdt", 0, "PROVIDER:NAME[:ARG=meaning,…]", "a probe that a program ships itself; may be given several times",
 	  TRACING | PLAN, on_usdt },
 	{ "--min-size", 0, "SIZE", "host allocations below this many bytes are left out; K, M, G (default 0)", TRACING,

@@ -7,7 +7,7 @@
  * is never rebuilt unless it really grows.
  *
  * Growing doubles the index and fills it from the records in order: amortised, with one pause that
- * is proportional to the live blocks (measured: 30 ms at a million, tests/bench/bench_model).
+ * is proportional to the live blocks (measured: 21 ms at a million, tests/bench/bench_model).
  *
  * The hash is seeded with an address of this process: a target that picks its pointers cannot aim
  * at long probe sequences. The seed decides only where a slot lies, never what anyone sees.

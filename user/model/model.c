@@ -262,14 +262,33 @@ static void model__preexisting(struct model *m, struct device *d, const struct e
 	model__tell_block(m, TL_DESTROY, &b, ev->tid, ev->depth);
 }
 
-static void model__free_block(struct model *m, const struct event *ev)
+/*
+ * Device of the block at an address when the event does not say it (pytorch:free has no such
+ * argument): the one device that has a live block there; addresses are unique across devices.
+ */
+static uint8_t model__whose(const struct model *m, const struct event *ev)
 {
+	for (size_t i = 0; i < m->devs_cnt; i++) {
+		uint8_t dev = m->devs[i]->dev;
+
+		if (dev != MT_DEV_HOST && blocks__find(m->blocks, ev->pid, dev, ev->addr))
+			return dev;
+	}
+	return MT_DEV_CUDA0;
+}
+
+static void model__free_block(struct model *m, const struct event *in)
+{
+	struct event told = *in;
+	const struct event *ev = &told;
 	struct device *d;
 	struct thread *t;
 	struct block b;
 
 	if (!ev->addr)
 		return;
+	if (ev->dev == MT_DEV_NONE)
+		told.dev = model__whose(m, ev);
 	d = model__device(m, ev->dev);
 	t = d ? model__thread(m, ev) : NULL;
 	if (!t)

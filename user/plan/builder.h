@@ -28,7 +28,7 @@ struct builder {
 	struct usdt_pattern *patterns; /* user's first, then those known */
 	size_t patterns_cnt;
 	uint32_t rows_found; /* bit i: row i of the catalog */
-	uint32_t ops_found;
+	uint32_t ops_found, views_found;
 	uint32_t exe_is_static, exe_is_stripped;
 };
 

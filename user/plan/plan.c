@@ -27,6 +27,7 @@ static const struct {
 } source_names[] = {
 	{ SRC_FRAMEWORK, "framework" }, { SRC_OPS, "ops" },   { SRC_REGIONS, "regions" },
 	{ SRC_KERNEL, "kernel" },	{ SRC_HOST, "host" }, { SRC_USDT, "usdt" },
+	{ SRC_VIEWS, "views" },
 };
 #define SOURCES_CNT (sizeof(source_names) / sizeof(*source_names))
 
@@ -74,7 +75,7 @@ static int source_parse(const char *name, size_t len, unsigned *mask, struct err
 			return err_set(err, -ENOTSUP, "--probes %s is not in this version of memtrace",
 				       planned[i]);
 	err_set(err, -EINVAL, "--probes: there is no source \"%.*s\"", (int)(len < 40 ? len : 40), name);
-	err_hint(err, "one or more of framework,ops,regions,kernel,host,usdt, separated by commas");
+	err_hint(err, "one or more of framework,ops,views,regions,kernel,host,usdt, separated by commas");
 	return -EINVAL;
 }
 
@@ -273,7 +274,7 @@ static int builder__plan_elf(struct builder *b)
 		b->exe_is_static = (uint32_t)elf__is_static(b->elf);
 		b->exe_is_stripped = (uint32_t)elf__is_stripped(b->elf);
 	}
-	if (r == 0 && (b->sources & (SRC_OPS | SRC_REGIONS)))
+	if (r == 0 && (b->sources & (SRC_OPS | SRC_VIEWS | SRC_REGIONS)))
 		r = ops__plan_lib(b);
 	if (r == 0 && (b->sources & SRC_USDT))
 		r = usdt__plan_lib(b);
@@ -394,6 +395,8 @@ static void builder__finish(struct builder *b)
 	catalog__cover(b);
 	if (b->sources & SRC_OPS)
 		builder__cover(b, SRC_OPS, b->ops_found, b->ops_found);
+	if (b->sources & SRC_VIEWS)
+		builder__cover(b, SRC_VIEWS, b->views_found, b->views_found);
 	if (b->sources & SRC_USDT)
 		usdt__cover(b);
 	if ((b->sources & (SRC_FRAMEWORK | SRC_OPS)) && !b->ops_found && !(b->rows_found & 1))

@@ -28,9 +28,10 @@ enum source {
 	SRC_KERNEL = 1 << 3,
 	SRC_HOST = 1 << 4,
 	SRC_USDT = 1 << 5,
+	SRC_VIEWS = 1 << 6, /* operators that only make views: no byte is born or dies in them */
 };
 #define SRC_DEFAULT (SRC_FRAMEWORK | SRC_OPS | SRC_REGIONS | SRC_KERNEL | SRC_USDT)
-#define SRC_ALL (SRC_DEFAULT | SRC_HOST)
+#define SRC_ALL (SRC_DEFAULT | SRC_HOST | SRC_VIEWS)
 
 const char *source_name(enum source one);	      /* "framework" … */
 const char *prog_name(enum mt_prog prog);	      /* "framework new", "op" …; "?" */
@@ -93,7 +94,8 @@ struct plan {
 	size_t covers_cnt;
 	char **notes; /* sentences about what will not be visible and why */
 	size_t notes_cnt;
-	uint32_t ops_left_out; /* operators that can neither allocate, write nor view */
+	uint32_t ops_left_out;	 /* operators that can neither allocate, write nor view */
+	uint32_t views_left_out; /* operators that only make views, when SRC_VIEWS is not asked for */
 };
 
 struct plan_opts {

@@ -210,15 +210,20 @@ int schema_parse(const char *text, size_t len, struct schema *ret)
 	return parse_list(rets, 0, ret->rets, SCHEMA_RETS_MAX, &ret->rets_cnt);
 }
 
-int schema__touches_memory(const struct schema *s)
+enum schema_effect schema__effect(const struct schema *s)
 {
+	enum schema_effect effect = SCHEMA_NONE;
+
 	for (size_t i = 0; i < s->args_cnt; i++)
 		if (s->args[i].is_written)
-			return 1;
-	for (size_t i = 0; i < s->rets_cnt; i++)
+			return SCHEMA_TOUCHES;
+	for (size_t i = 0; i < s->rets_cnt; i++) {
+		if (s->rets[i].is_tensor && !s->rets[i].is_alias)
+			return SCHEMA_TOUCHES;
 		if (s->rets[i].is_tensor)
-			return 1;
-	return 0;
+			effect = SCHEMA_VIEWS;
+	}
+	return effect;
 }
 
 /* --- all schemas of a library --------------------------------------------------------------------------- */

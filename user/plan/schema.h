@@ -43,8 +43,13 @@ struct schema {
 };
 
 int schema_parse(const char *text, size_t len, struct schema *ret);
-/* Can a call allocate tensor memory, write a tensor or make a view? 0 = it need not be watched. */
-int schema__touches_memory(const struct schema *s);
+enum schema_effect {
+	SCHEMA_NONE = 0, /* neither allocates, writes nor views: it need not be watched */
+	SCHEMA_VIEWS,	 /* every tensor it returns shares the memory of an argument, none is written */
+	SCHEMA_TOUCHES,	 /* may allocate or write */
+};
+/* What a call can do to tensor memory by itself; what it calls has schemas of its own. */
+enum schema_effect schema__effect(const struct schema *s);
 
 /* All schemas of a library, by the C++ name of their operator ("add_Tensor"). */
 struct schema_index;

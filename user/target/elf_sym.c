@@ -7,7 +7,8 @@
  * come from the section headers; where these were removed, from PT_DYNAMIC, as the dynamic linker
  * finds them. A name with several versions gives its default version.
  *
- * .symtab is used only where .dynsym defines nothing: in static programs.
+ * .symtab is used only where .dynsym defines nothing: in programs, static ones above all. (A function
+ * of a dynamic program that its libraries call, like a malloc of its own, is in .dynsym.)
  */
 #include <errno.h>
 #include <string.h>

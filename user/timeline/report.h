@@ -40,15 +40,19 @@ struct report_dev {
 	uint64_t preexisting_frees;	/* frees of blocks never seen born (bytes unknown) */
 	uint64_t dropped, dropped_bytes; /* blocks that were live when their process went away */
 	uint64_t ooms, oom_bytes_last;
-	uint64_t byte_ns;		/* integral of live over time, hi part dropped at overflow: saturates */
+	uint64_t byte_ns;		/* integral of live over time; kept in 128 bits, UINT64_MAX if more */
 	struct report_cat cats[CAT_MAX];
 	struct series series;
 };
 
-/* Operators, backward nodes and regions. dev-spanning; at_peak is summed over each device's own peak. */
+/*
+ * Operators, backward nodes and regions. dev-spanning; at_peak is summed over each device's own peak.
+ * One layer is counted: the framework's devices, or MT_DEV_HOST where no other was seen (its blocks
+ * hold the framework's, and would count them twice). The same for peak_blocks and live_at_exit.
+ */
 struct report_op {
 	char *name;
-	uint8_t is_node; /* backward node or (in regions[]) 0 */
+	uint8_t is_node; /* in regions[]: a backward node, which counts as a region; in ops[]: 0 */
 	uint64_t count;	 /* entries */
 	uint64_t alloc_count, alloc_bytes; /* blocks born with this one innermost */
 	uint64_t live_count, live;
@@ -69,12 +73,12 @@ struct report_proc {
 	char **labels;
 	size_t labels_cnt;
 	uint64_t live, peak, peak_ts_ns; /* framework devices together */
-	uint64_t allocs, frees;
+	uint64_t allocs, frees;		 /* of the layer that ops count, see report_op */
 	uint64_t host_live, host_peak;	 /* malloc layer */
 	uint64_t rss[MT_RSS_KINDS], rss_total, rss_peak;
 	uint64_t mapped, mapped_peak;	 /* anonymous bytes mmap'ed minus munmap'ed since attach; >= 0 */
 	uint64_t brk_growth;
-	uint64_t cpu_ns;
+	uint64_t cpu_ns; /* used since its first EV_CPU */
 	uint64_t live_at_exit;
 	uint32_t exit_status; /* wait status, valid if gone == 1 */
 	uint8_t gone;	      /* 0 followed, 1 exited, 2 detached */
@@ -117,9 +121,9 @@ struct report {
 	struct report_op *regions;
 	size_t regions_cnt, regions_total;
 	struct report_op no_op;	   /* blocks born outside any op */
-	struct report_proc *procs;
+	struct report_proc *procs; /* in order of appearance; last one may be pid 0: all that have no row */
 	size_t procs_cnt;
-	struct report_block *peak_blocks; /* largest blocks live at the peak, by size; `top` at most */
+	struct report_block *peak_blocks; /* largest blocks live at the peak, by size; `top` (and 1024) at most */
 	size_t peak_blocks_cnt;
 	struct series rss; /* all followed processes together */
 	uint64_t steps;	   /* STEP marks, else entries of "Optimizer.step#…" regions */

@@ -14,12 +14,12 @@ enum tl_kind {
 	TL_CREATE = 2,
 	TL_VERSION = 3, /* INCREMENT_VERSION */
 	TL_DESTROY = 4,
-	TL_OP = 5,	/* an operator was entered */
+	TL_OP = 5,	/* an operator or backward node was entered; a node is its own region too */
 	TL_REGION = 6,	/* a region was entered */
 	TL_REGION_END = 7,
-	TL_STEP = 8,
+	TL_STEP = 8,	/* a step mark; its number is in ptr */
 	TL_OOM = 9,
-	TL_TAG = 10,
+	TL_TAG = 10,	/* a block was tagged; the tag is in region; id 0 if the block is not known */
 };
 
 /* As in torch.profiler; numbering is ours. 0 = unknown. */

@@ -29,7 +29,7 @@ static void quote(struct outbuf *o, const char *text, size_t len)
 
 		if (cp == '"')
 			outbuf__lit(o, "\"\"");
-		else if ((cp == UTF8_BAD && n == 1) || cp < 0x20 || (cp >= 0x7f && cp < 0xa0))
+		else if ((cp == UTF8_BAD && n == 1) || utf8_is_unsafe(cp))
 			outbuf__lit(o, "\xef\xbf\xbd");
 		else
 			outbuf__put(o, text, n);

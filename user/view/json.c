@@ -136,6 +136,15 @@ static size_t plain_len(const char *s, size_t len)
 	return i;
 }
 
+static void put_escape(struct outbuf *o, uint32_t cp)
+{
+	if (cp < 0x10000)
+		outbuf__printf(o, "\\u%04x", (unsigned)cp);
+	else
+		outbuf__printf(o, "\\u%04x\\u%04x", 0xd800u + ((unsigned)(cp - 0x10000) >> 10),
+			       0xdc00u + (unsigned)((cp - 0x10000) & 0x3ff));
+}
+
 void json_quote(struct outbuf *o, const char *text, size_t len)
 {
 	outbuf__char(o, '"');
@@ -152,8 +161,8 @@ void json_quote(struct outbuf *o, const char *text, size_t len)
 		if (cp == '"' || cp == '\\') {
 			outbuf__char(o, '\\');
 			outbuf__char(o, (char)cp);
-		} else if (cp < 0x20 || (cp >= 0x7f && cp < 0xa0)) {
-			outbuf__printf(o, "\\u%04x", (unsigned)cp);
+		} else if (utf8_is_unsafe(cp)) {
+			put_escape(o, cp);
 		} else if (cp == UTF8_BAD && n == 1) {
 			outbuf__lit(o, "\xef\xbf\xbd");
 		} else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * json: a streaming writer. What it writes is always valid JSON in valid UTF-8: bytes that are no
- * UTF-8 become U+FFFD, control characters are escaped, numbers that are not finite become null.
+ * UTF-8 become U+FFFD, control and invisible characters are escaped, numbers that are not finite become null.
  *
  * Keys are literals of ours. `key` is NULL inside an array and for the outermost value.
  */

@@ -122,6 +122,8 @@ static int live_view__line(struct live_view *v, const struct report *r)
 		       report_rss(r, &peak), r->steps, report_lost_sum(r), r->probe_hits, r->overhead);
 	if (op) {
 		text_fit(name, sizeof(name), op->name, 120);
+		for (char *q; (q = strchr(name, '"'));)
+			*q = '\'';
 		outbuf__printf(&o, " top=\"%s\" top_live=%" PRIu64, name, op->live);
 	}
 	outbuf__char(&o, '\n');
@@ -154,7 +156,7 @@ static void put_line(struct page *p, enum page_style style, const char *text)
 {
 	char safe[TEXT_BYTES_MAX];
 
-	text_fit(safe, sizeof(safe), text, p->width);
+	text_cut(safe, sizeof(safe), text, p->width);
 	page__style(p, style);
 	page__put(p, safe);
 	page__style(p, STYLE_PLAIN);
@@ -166,12 +168,11 @@ static void put_head(struct page *p, const struct live_view *v, const struct rep
 	char text[TEXT_BYTES_MAX], a[24], b[24];
 	int n;
 
-	n = snprintf(text, sizeof(text), "memtrace  %s  %s", fmt_ns(a, r->end_ts_ns - r->start_ts_ns),
-		     r->steps ? "" : " ");
+	n = snprintf(text, sizeof(text), "memtrace  pid %u  %s", r->pid, fmt_ns(a, r->end_ts_ns - r->start_ts_ns));
 	if (r->steps)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s steps (%s/s)  ", fmt_count(a, (double)r->steps),
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "  %s steps (%s/s)", fmt_count(a, (double)r->steps),
 			      fmt_count(b, rate(v, r, v->steps, r->steps)));
-	snprintf(text + n, sizeof(text) - (size_t)n, "pid %u  %.700s", r->pid,
+	snprintf(text + n, sizeof(text) - (size_t)n, "  %.700s",
 		 r->cmdline && r->cmdline[0] ? r->cmdline : r->comm ? r->comm : "");
 	put_line(p, STYLE_BOLD, text);
 }
@@ -234,13 +235,13 @@ static void put_foot(struct page *p, const struct live_view *v, const struct rep
 	uint64_t peak, rss = report_rss(r, &peak), lost = report_lost_sum(r);
 	int n;
 
-	n = snprintf(text, sizeof(text), "%zu processes, RSS %s, %zu regions", r->procs_cnt, fmt_bytes(a, rss),
-		     r->regions_total);
+	snprintf(text, sizeof(text), "%zu process%s, RSS %s, %zu region names", r->procs_cnt,
+		 r->procs_cnt == 1 ? "" : "es", fmt_bytes(a, rss), r->regions_total);
 	put_line(p, STYLE_PLAIN, text);
-	n = snprintf(text, sizeof(text), "memtrace costs this job %s (%s hits, %s); uses %s",
+	n = snprintf(text, sizeof(text), "memtrace costs this job %s (%s hits, %s), itself ",
 		     r->target_cpu_ns ? fmt_share(a, r->overhead, 1) : "?", fmt_count(b, (double)r->probe_hits),
-		     fmt_ns(c, r->probe_ns), "");
-	snprintf(text + n, sizeof(text) - (size_t)n, "%s of a core and %s",
+		     fmt_ns(c, r->probe_ns));
+	snprintf(text + n, sizeof(text) - (size_t)n, "%s CPU, %s",
 		 fmt_share(a, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns)),
 		 fmt_bytes(b, r->self_rss));
 	put_line(p, STYLE_PLAIN, text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/page.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -76,35 +77,56 @@ void page__heading(struct page *p, const char *text)
 	page__end_line(p);
 }
 
-void page__para(struct page *p, const char *label, const char *text)
+/* One word, in columns; HARD_SPACE becomes a blank. */
+static unsigned word_of(char *word, const char *text, size_t len, unsigned room)
 {
-	unsigned room = p->width > LABEL_COLS + 20 ? p->width - LABEL_COLS : 20, at = 0;
+	snprintf(word, TEXT_BYTES_MAX, "%.*s", (int)(len < TEXT_BYTES_MAX ? len : TEXT_BYTES_MAX - 1), text);
+	for (char *hard; (hard = strchr(word, HARD_SPACE));)
+		*hard = ' ';
+	return text_fit(word, TEXT_BYTES_MAX, word, room);
+}
 
-	page__put(p, "  ");
-	page__cell(p, label, LABEL_COLS - 2);
+/* Bytes up to where a line may break: not between a number and its unit. */
+static size_t word_len(const char *text)
+{
+	size_t len = strcspn(text, " ");
+
+	while (len && len < 20 && text[len] == ' ' && isdigit((unsigned char)text[len - 1]) && text[len + 1] &&
+	       text[len + 1] != ' ')
+		len += 1 + strcspn(text + len + 1, " ");
+	return len;
+}
+
+void page__flow(struct page *p, unsigned indent, const char *text)
+{
+	unsigned room = p->width > indent + 20 ? p->width - indent : 20, at = 0;
+
 	while (*text) {
-		size_t len = strcspn(text, " ");
+		size_t gap = strspn(text, " "), len = word_len(text + gap);
 		char word[TEXT_BYTES_MAX];
-		unsigned cols;
+		unsigned cols = word_of(word, text + gap, len, room);
 
-		if (!len) {
-			text++;
-			continue;
-		}
-		snprintf(word, sizeof(word), "%.*s", (int)(len < sizeof(word) ? len : sizeof(word) - 1), text);
-		for (char *hard; (hard = strchr(word, HARD_SPACE));)
-			*hard = ' ';
-		cols = text_fit(word, sizeof(word), word, room);
-		if (at && at + 1 + cols > room) {
+		text += gap + len;
+		if (!len)
+			break;
+		if (at && at + gap + cols > room) {
 			page__end_line(p);
-			page__printf(p, "%*s", LABEL_COLS, "");
+			page__printf(p, "%*s", (int)indent, "");
 			at = 0;
 		}
-		if (at)
-			page__put(p, " ");
+		if (at) {
+			page__printf(p, "%*s", (int)gap, "");
+			at += (unsigned)gap;
+		}
 		page__put(p, word);
-		at += cols + !!at;
-		text += len;
+		at += cols;
 	}
 	page__end_line(p);
+}
+
+void page__para(struct page *p, const char *label, const char *text)
+{
+	page__put(p, "  ");
+	page__cell(p, label, LABEL_COLS - 2);
+	page__flow(p, LABEL_COLS, text);
 }

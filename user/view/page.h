@@ -32,7 +32,12 @@ void page__style(struct page *p, enum page_style style);
 void page__cell(struct page *p, const char *text, int cols);
 void page__end_line(struct page *p);
 void page__heading(struct page *p, const char *text); /* an empty line, then a bold one */
-/* "  label          text", wrapped at the width, made safe; HARD_SPACE shows as a space and never breaks. */
+/*
+ * The rest of a line, made safe, from column `indent` on, wrapped at the width: further lines are
+ * indented. HARD_SPACE shows as a blank and never breaks.
+ */
+void page__flow(struct page *p, unsigned indent, const char *text);
+/* "  label          text", as page__flow. */
 void page__para(struct page *p, const char *label, const char *text);
 
 #endif

@@ -127,6 +127,11 @@ static void put_sources(struct page *g, const struct plan *p)
 			     p->ops_left_out);
 		page__end_line(g);
 	}
+	if (p->views_left_out) {
+		page__printf(g, "%" PRIu32 " operators only make views: no byte is born or dies in them; "
+			     "--probes …,views adds them", p->views_left_out);
+		page__end_line(g);
+	}
 }
 
 /* The distinct (class, entry or return, cost): with a count and an example. */
@@ -201,6 +206,7 @@ void view_plan_json(struct json *j, const struct plan *p, const struct names *na
 	}
 	json__end(j, ']');
 	json__u64(j, "ops_left_out", p->ops_left_out);
+	json__u64(j, "views_left_out", p->views_left_out);
 	json__begin(j, "notes", '[');
 	for (size_t i = 0; i < p->notes_cnt; i++)
 		json__str(j, NULL, p->notes[i]);

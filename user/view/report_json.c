@@ -197,13 +197,13 @@ static void put_ops(struct json *j, const struct report *r, size_t top)
 {
 	json__begin(j, "ops", '[');
 	for (size_t i = 0; i < r->ops_cnt && i < top; i++)
-		put_op(j, &r->ops[i], NULL, 1);
+		put_op(j, &r->ops[i], NULL, 0);
 	json__end(j, ']');
 	json__u64(j, "ops_total", r->ops_total);
 	put_op(j, &r->no_op, "no_op", 0);
 	json__begin(j, "regions", '[');
 	for (size_t i = 0; i < r->regions_cnt && i < top; i++)
-		put_op(j, &r->regions[i], NULL, 0);
+		put_op(j, &r->regions[i], NULL, 1);
 	json__end(j, ']');
 	json__u64(j, "regions_total", r->regions_total);
 }

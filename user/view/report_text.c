@@ -12,7 +12,7 @@
 #include "view/view.h"
 
 #define WIDTH_DEFAULT 100
-#define WIDTH_MIN 60
+#define WIDTH_MIN 72 /* what the fixed columns need; narrower terminals wrap */
 #define BLOCKS_SHOWN 10
 
 static double per_second(const struct report *r, double n)
@@ -47,8 +47,9 @@ static void put_share(struct page *p, uint64_t part, uint64_t whole, int cols)
 
 static void put_head(struct page *p, const struct report *r)
 {
-	char safe[TEXT_BYTES_MAX], a[24], b[24], c[24];
+	char safe[TEXT_BYTES_MAX], text[200], a[24], b[24], c[24];
 	uint64_t events = report_events_sum(r);
+	size_t n;
 
 	page__style(p, STYLE_BOLD);
 	page__printf(p, "Process %u", r->pid);
@@ -57,34 +58,47 @@ static void put_head(struct page *p, const struct report *r)
 	text_fit(safe, sizeof(safe), r->cmdline && r->cmdline[0] ? r->cmdline : r->comm, p->width - 20);
 	page__put(p, safe);
 	page__end_line(p);
-	page__printf(p, "%s, %s traced, %s events (%s/s)", fmt_time(safe, (int64_t)r->start_ts_ns + r->epoch_off_ns),
-		     fmt_ns(a, r->end_ts_ns - r->start_ts_ns), fmt_count(b, (double)events),
-		     fmt_count(c, per_second(r, (double)events)));
+	n = (size_t)snprintf(text, sizeof(text), "%s, %s traced, %s events (%s/s)",
+			     fmt_time(safe, (int64_t)r->start_ts_ns + r->epoch_off_ns),
+			     fmt_ns(a, r->end_ts_ns - r->start_ts_ns), fmt_count(b, (double)events),
+			     fmt_count(c, per_second(r, (double)events)));
 	if (r->steps)
-		page__printf(p, ", %s steps (%s/s)", fmt_count(a, (double)r->steps),
-			     fmt_count(b, per_second(r, (double)r->steps)));
-	page__end_line(p);
+		snprintf(text + n, sizeof(text) - n, ", %s steps (%s/s)", fmt_count(a, (double)r->steps),
+			 fmt_count(b, per_second(r, (double)r->steps)));
+	page__flow(p, 0, text);
 }
 
 /* --- devices ------------------------------------------------------------------------------------- */
 
-static void put_dev(struct page *p, const struct report *r, const struct report_dev *d)
+static void put_dev_lines(struct page *p, const struct report *r, const struct report_dev *d)
 {
 	uint64_t ns = r->end_ts_ns - r->start_ts_ns;
-	char a[24], b[24], c[24], title[40];
+	char text[200], a[24], b[24], c[24];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "live %s   peak %s", fmt_bytes(a, d->live), fmt_bytes(b, d->peak));
+	if (d->peak_ts_ns >= r->start_ts_ns && d->peak)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " after %s", fmt_ns(a, d->peak_ts_ns - r->start_ts_ns));
+	if (ns)
+		snprintf(text + n, sizeof(text) - n, "   mean %s",
+			 fmt_bytes(a, (uint64_t)((double)d->byte_ns / (double)ns)));
+	page__put(p, "  ");
+	page__flow(p, 2, text);
+	n = (size_t)snprintf(text, sizeof(text), "allocated %s in %s blocks (%s/s)", fmt_bytes(a, d->alloc_bytes),
+			     fmt_count(b, (double)d->allocs), fmt_count(c, per_second(r, (double)d->allocs)));
+	snprintf(text + n, sizeof(text) - n, "   freed %s in %s", fmt_bytes(a, d->free_bytes),
+		 fmt_count(b, (double)d->frees));
+	page__put(p, "  ");
+	page__flow(p, 2, text);
+}
+
+static void put_dev(struct page *p, const struct report *r, const struct report_dev *d)
+{
+	char a[24], b[24], title[40];
 
 	snprintf(title, sizeof(title), "%s%s", dev_name(d->dev, a), d->dev == MT_DEV_HOST ? " (malloc family)" : "");
 	page__heading(p, title);
-	page__printf(p, "  live %s   peak %s", fmt_bytes(a, d->live), fmt_bytes(b, d->peak));
-	if (d->peak_ts_ns >= r->start_ts_ns && d->peak)
-		page__printf(p, " after %s", fmt_ns(a, d->peak_ts_ns - r->start_ts_ns));
-	if (ns)
-		page__printf(p, "   mean %s", fmt_bytes(a, (uint64_t)((double)d->byte_ns / (double)ns)));
-	page__end_line(p);
-	page__printf(p, "  allocated %s in %s blocks (%s/s)", fmt_bytes(a, d->alloc_bytes),
-		     fmt_count(b, (double)d->allocs), fmt_count(c, per_second(r, (double)d->allocs)));
-	page__printf(p, "   freed %s in %s", fmt_bytes(a, d->free_bytes), fmt_count(b, (double)d->frees));
-	page__end_line(p);
+	put_dev_lines(p, r, d);
 	if (d->preexisting_frees) {
 		page__printf(p, "  freed too: %s blocks from before the attach, of unknown size",
 			     fmt_count(a, (double)d->preexisting_frees));
@@ -142,7 +156,7 @@ static void put_cats(struct page *p, const struct report *r)
 	uint64_t ns = r->end_ts_ns - r->start_ts_ns;
 
 	page__heading(p, "By category");
-	page__put(p, "  device    category                   live   at peak   of peak      mean");
+	page__put(p, "  device    category                  live   at peak   of peak      mean");
 	page__end_line(p);
 	for (size_t i = 0; i < r->devs_cnt; i++) {
 		const struct report_dev *d = &r->devs[i];
@@ -155,7 +169,7 @@ static void put_cats(struct page *p, const struct report *r)
 				continue;
 			page__put(p, "  ");
 			page__cell(p, dev_name(d->dev, name), 10);
-			page__cell(p, category_name((enum category)c), 21);
+			page__cell(p, category_name((enum category)c), 20);
 			put_bytes(p, cat->live, -10);
 			put_bytes(p, cat->at_peak, -10);
 			put_share(p, cat->at_peak, d->peak, -10);
@@ -220,7 +234,7 @@ static void put_ops(struct page *p, const struct report *r, const struct op_tabl
 
 static void put_op_table(struct page *p, const struct report *r, size_t top)
 {
-	struct op_table t = { "Operators, by their part of the peak", "operator or backward node", "operators",
+	struct op_table t = { "Operators, by their part of the peak", "operator", "operators",
 			      r->ops, r->ops_cnt, r->ops_total, &r->no_op };
 
 	put_ops(p, r, &t, top);
@@ -228,7 +242,7 @@ static void put_op_table(struct page *p, const struct report *r, size_t top)
 
 static void put_region_table(struct page *p, const struct report *r, size_t top)
 {
-	struct op_table t = { "Regions", "region", "regions", r->regions, r->regions_cnt, r->regions_total, NULL };
+	struct op_table t = { "Regions and backward nodes", "region", "regions", r->regions, r->regions_cnt, r->regions_total, NULL };
 
 	put_ops(p, r, &t, top);
 }
@@ -279,7 +293,7 @@ static void put_proc(struct page *p, const struct report_proc *proc, unsigned na
 	size_t n = 0;
 
 	page__printf(p, "  %8u  ", proc->pid);
-	n += (size_t)snprintf(name, sizeof(name), "%.64s", proc->comm ? proc->comm : "");
+	n += (size_t)snprintf(name, sizeof(name), "%.64s", proc->comm ? proc->comm : proc->pid ? "" : "(others)");
 	for (size_t i = 0; i < proc->labels_cnt && n < sizeof(name) / 2; i++)
 		n += (size_t)snprintf(name + n, sizeof(name) - n, " %.64s", proc->labels[i]);
 	page__cell(p, name, (int)name_cols);
@@ -313,7 +327,8 @@ static void put_procs(struct page *p, const struct report *r, size_t top)
 static void put_kernel(struct page *p, const struct report *r)
 {
 	uint64_t kinds[MT_RSS_KINDS] = { 0 }, mapped = 0, peak, rss = report_rss(r, &peak);
-	char a[24], b[24], c[24];
+	char text[200], a[24], b[24], c[24];
+	size_t n;
 
 	if (!peak)
 		return;
@@ -323,11 +338,13 @@ static void put_kernel(struct page *p, const struct report *r)
 			kinds[k] += r->procs[i].gone == 1 ? 0 : r->procs[i].rss[k];
 	}
 	page__heading(p, "Kernel's view");
-	page__printf(p, "  RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
+	n = (size_t)snprintf(text, sizeof(text), "RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
 	if (rss)
-		page__printf(p, "   (anonymous %s, file %s, shared %s)", fmt_bytes(a, kinds[MT_RSS_ANON]),
-			     fmt_bytes(b, kinds[MT_RSS_FILE]), fmt_bytes(c, kinds[MT_RSS_SHMEM]));
-	page__end_line(p);
+		snprintf(text + n, sizeof(text) - n, "   (anonymous %s, file %s, shared %s)",
+			 fmt_bytes(a, kinds[MT_RSS_ANON]), fmt_bytes(b, kinds[MT_RSS_FILE]),
+			 fmt_bytes(c, kinds[MT_RSS_SHMEM]));
+	page__put(p, "  ");
+	page__flow(p, 2, text);
 	if (mapped) {
 		page__printf(p, "  mapped since the attach and not unmapped: %s", fmt_bytes(a, mapped));
 		page__end_line(p);

@@ -11,9 +11,12 @@
 uint64_t report_peak_sum(const struct report *r)
 {
 	uint64_t sum = 0;
+	int is_host_only = 1;
 
 	for (size_t i = 0; i < r->devs_cnt; i++)
-		if (r->devs[i].dev != MT_DEV_HOST)
+		is_host_only &= r->devs[i].dev == MT_DEV_HOST;
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (is_host_only || r->devs[i].dev != MT_DEV_HOST)
 			sum += r->devs[i].peak;
 	return sum;
 }
@@ -54,13 +57,18 @@ uint64_t report_lost_sum(const struct report *r)
 
 uint64_t report_rss(const struct report *r, uint64_t *ret_peak)
 {
-	uint64_t rss = 0, peak = 0;
+	uint64_t rss = 0, peak = 0, together = 0;
 
 	for (size_t i = 0; i < r->procs_cnt; i++) {
 		if (r->procs[i].gone != 1)
 			rss += r->procs[i].rss_total;
 		peak += r->procs[i].rss_peak;
 	}
+	/* Peaks of single processes need not coincide: all together is known where there is a series. */
+	for (size_t i = 0; i < r->rss.cnt; i++)
+		together = r->rss.points[i].live_max > together ? r->rss.points[i].live_max : together;
+	if (together)
+		peak = together;
 	*ret_peak = peak;
 	return rss;
 }
@@ -112,7 +120,7 @@ const char *proc_state(char *buf, const struct report_proc *p)
 	else if (p->gone == 2)
 		snprintf(buf, 32, "left");
 	else if (WIFSIGNALED(status))
-		snprintf(buf, 32, "killed by signal %d", WTERMSIG(status));
+		snprintf(buf, 32, "signal %d", WTERMSIG(status));
 	else
 		snprintf(buf, 32, "exited %d", WEXITSTATUS(status));
 	return buf;

@@ -12,21 +12,21 @@
 struct report;
 struct report_dev;
 
-/* Sum of the device peaks without the host layer: what at_peak is a share of. */
+/* Sum of the peaks of the layer that operators count (struct report_op): what at_peak is a share of. */
 uint64_t report_peak_sum(const struct report *r);
 const struct report_dev *report_dev_find(const struct report *r, uint8_t dev); /* NULL: not seen */
 /* Did this source have probes ("host", "kernel")? */
 int report_has_source(const struct report *r, const char *source);
 uint64_t report_events_sum(const struct report *r);
 uint64_t report_lost_sum(const struct report *r);
-/* RSS of all processes that are still followed, and the sum of the processes' peaks. */
+/* RSS of all processes that are still there, and the most that all had together. */
 uint64_t report_rss(const struct report *r, uint64_t *ret_peak);
 /* "fw_new", "op" …: key in JSON; "tensor alloc", "operator" …: for people. By enum mt_prog; "?" unknown. */
 const char *prog_key(unsigned prog);
 const char *prog_words(unsigned prog);
 /* "detached", "target gone", "failed", or "cut" when no end was seen. */
 const char *report_end_word(const struct report *r);
-/* "running", "exited 0", "killed by signal 9", "left"; buf at least 32 bytes. */
+/* "running", "exited 0", "signal 9", "left"; buf at least 32 bytes. */
 struct report_proc;
 const char *proc_state(char *buf, const struct report_proc *p);
 

@@ -65,14 +65,13 @@ static unsigned cp_cols(uint32_t cp)
 	return IN(cp, none) ? 0 : IN(cp, wide) ? 2 : 1;
 }
 
-/* Controls, and characters that turn the text's direction, break lines or are not seen. */
-static int cp_is_unsafe(uint32_t cp)
+int utf8_is_unsafe(uint32_t cp)
 {
 	static const struct range unsafe[] = { { 0x80, 0x9f }, { 0xad, 0xad }, { 0x61c, 0x61c }, { 0x180e, 0x180e },
 					       { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f },
 					       { 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe0fff } };
 
-	return cp >= 0x80 && IN(cp, unsafe);
+	return cp < 0x20 || cp == 0x7f || (cp >= 0x80 && IN(cp, unsafe));
 }
 
 /* buf has room for 4 bytes for each of src. */
@@ -86,7 +85,7 @@ static size_t text_safe(char *buf, const char *src)
 
 		if (cp < 0x20 || cp == 0x7f) {
 			out += (size_t)sprintf(buf + out, "\\x%02x", (unsigned)cp);
-		} else if ((cp == UTF8_BAD && n == 1) || cp_is_unsafe(cp)) {
+		} else if ((cp == UTF8_BAD && n == 1) || utf8_is_unsafe(cp)) {
 			memcpy(buf + out, "\xef\xbf\xbd", 3);
 			out += 3;
 		} else {
@@ -153,7 +152,9 @@ static size_t tail_at(const char *safe, size_t len, unsigned cols, size_t room)
 	return at;
 }
 
-unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols)
+/* Keeps `head_cols` columns at the beginning and `tail_cols` at the end. */
+static unsigned text_shorten(char *buf, size_t size, const char *src, unsigned cols, unsigned head_cols,
+			     unsigned tail_cols)
 {
 	char safe[4 * SRC_BYTES_MAX + 1];
 	size_t len = text_safe(safe, src ? src : ""), room, head, tail;
@@ -167,13 +168,23 @@ unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols)
 		return text_cols(buf);
 	}
 	room = (size - 4) / 2;
-	head = head_len(safe, len, cols / 2, room);
-	tail = tail_at(safe, len, cols - 1 - cols / 2, room);
+	head = head_len(safe, len, head_cols, tail_cols ? room : size - 4);
+	tail = tail_at(safe, len, tail_cols, room);
 	memcpy(buf, safe, head);
 	memcpy(buf + head, "\xe2\x80\xa6", 3);
 	memcpy(buf + head + 3, safe + tail, len - tail);
 	buf[head + 3 + len - tail] = '\0';
 	return text_cols(buf);
+}
+
+unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols)
+{
+	return text_shorten(buf, size, src, cols, cols / 2, cols ? cols - 1 - cols / 2 : 0);
+}
+
+unsigned text_cut(char *buf, size_t size, const char *src, unsigned cols)
+{
+	return text_shorten(buf, size, src, cols, cols ? cols - 1 : 0, 0);
 }
 
 static char *fmt_3(char *buf, double v, const char *unit)

@@ -17,6 +17,8 @@
 
 /* One code point: bytes used (at least 1 if len > 0); *ret_cp is UTF8_BAD for a byte that is no UTF-8. */
 size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp);
+/* Control characters, and those that turn the text's direction, break lines or are not seen. */
+int utf8_is_unsafe(uint32_t cp);
 /* Columns of valid UTF-8 without control characters. */
 unsigned text_cols(const char *safe);
 /*
@@ -24,6 +26,8 @@ unsigned text_cols(const char *safe);
  * columns used. size should be TEXT_BYTES_MAX.
  */
 unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols);
+/* The same, but what is too long loses its end. */
+unsigned text_cut(char *buf, size_t size, const char *src, unsigned cols);
 
 /* Each fills buf (at least 24 bytes) and returns it. Three significant digits. */
 char *fmt_bytes(char *buf, uint64_t bytes); /* "12.3 MiB" */

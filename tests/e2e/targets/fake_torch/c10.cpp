@@ -44,6 +44,13 @@ void frame_enter(const char *name)
 	open_frames[frames_open++] = i;
 }
 
+/* A node hides the operators under it, and counts as a region. */
+void node_enter(const char *name)
+{
+	open_frames[frames_open++] = -1;
+	region_enter(name);
+}
+
 void region_enter(const char *name)
 {
 	std::lock_guard<std::mutex> hold(lock);
@@ -85,6 +92,7 @@ void *CPUAllocator::allocate(size_t nbytes)
 {
 	std::lock_guard<std::mutex> hold(lock);
 	void *p = nbytes && nbytes < (size_t)1 << 40 ? malloc(nbytes) : nullptr;
+	int op = frames_open ? open_frames[frames_open - 1] : -1;
 
 	if (!nbytes) { /* no memory at all, and reported nevertheless, as in torch */
 		reporter.New(nullptr, 0);
@@ -99,7 +107,7 @@ void *CPUAllocator::allocate(size_t nbytes)
 	reporter.New(p, nbytes);
 	blocks[p] = { nbytes, !started };
 	if (started)
-		truth_alloc(&cpu, frames_open ? &frames_all[open_frames[frames_open - 1]] : &no_op,
+		truth_alloc(&cpu, op < 0 ? &no_op : &frames_all[op],
 			    regions_open ? &regions_all[open_regions[regions_open - 1]] : nullptr, nbytes);
 	return p;
 }

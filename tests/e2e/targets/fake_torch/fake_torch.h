@@ -20,8 +20,9 @@
 #define FAKE_API __attribute__((visibility("default")))
 
 namespace fake {
-/* Frames: operators and backward nodes. What leave() closes is decided by depth, not by name. */
+/* Frames are operators and backward nodes; the second kind of stack holds regions and nodes. */
 FAKE_API void frame_enter(const char *name);
+FAKE_API void node_enter(const char *name);
 FAKE_API void region_enter(const char *name);
 FAKE_API int frames();
 FAKE_API void frames_back_to(int depth); /* after a longjmp */
@@ -34,6 +35,16 @@ struct frame {
 	int depth;
 	explicit frame(const char *name) : depth(frames()) { frame_enter(name); }
 	~frame() { frames_back_to(depth); }
+};
+
+struct node_frame {
+	int depth, region_depth;
+	explicit node_frame(const char *name) : depth(frames()), region_depth(regions()) { node_enter(name); }
+	~node_frame()
+	{
+		frames_back_to(depth);
+		regions_back_to(region_depth);
+	}
 };
 
 /* What an operator does besides its own block: the driver's business. */

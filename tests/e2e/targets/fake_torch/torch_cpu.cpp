@@ -100,7 +100,7 @@ int64_t size_int::call(const Tensor &self, int64_t dim)
 namespace torch {
 namespace autograd {
 Node::~Node() {}
-const char *AccumulateGrad::name() const { return "AccumulateGrad"; }
+const char *AccumulateGrad::name() const { return "torch::autograd::AccumulateGrad"; }
 void AccumulateGrad::apply() { node_work(10); }
 namespace generated {
 const char *AddBackward0::name() const { return "AddBackward0"; }
@@ -112,7 +112,7 @@ void AddmmBackward0::apply() { node_work(12); }
 void Engine::evaluate_function(std::shared_ptr<GraphTask> &, Node *func, InputBuffer &,
 			       const std::shared_ptr<ReadyQueue> &)
 {
-	fake::frame f(func->name());
+	fake::node_frame f(func->name());
 	func->apply();
 }
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Any bytes as events. Whatever they say: nothing breaks, every invariant holds, a report can be
+ * made, and the same bytes make the same report again.
+ *
+ * Even first byte: short records, 8 bytes an event, with small numbers that meet each other (few
+ * pids, few pointers). Odd: whole struct events, as a recording could carry them.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "sim/dump.h"
+
+#define SHORT_BYTES 8
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int ok)
+{
+	if (!ok)
+		abort();
+}
+
+static int swallow(void *ctx, const struct tl_event *ev)
+{
+	uint64_t *last = ctx;
+
+	require(ev->ts_ns >= *last);
+	*last = ev->ts_ns;
+	return 0;
+}
+
+static const uint8_t kinds[] = {
+	MT_EV_ALLOC, MT_EV_ALLOC, MT_EV_FREE, MT_EV_FREE, MT_EV_OOM, MT_EV_OP, MT_EV_NODE,
+	MT_EV_OP_BEGIN, MT_EV_OP_END, MT_EV_REGION_BEGIN, MT_EV_REGION_END, MT_EV_STEP, MT_EV_TAG,
+	MT_EV_MMAP, MT_EV_MUNMAP, MT_EV_BRK, MT_EV_RSS, MT_EV_EXIT, EV_BEGIN, EV_END, EV_PROC,
+	EV_COMM, EV_GONE, EV_LABEL, EV_COVER, EV_NOTE, EV_COST, EV_CPU, EV_LOSS, EV_TICK, EV_SELF, 0,
+};
+
+static void event__expand(struct event *ev, const uint8_t *b)
+{
+	static const uint8_t devs[] = { MT_DEV_CPU, MT_DEV_HOST, MT_DEV_CUDA0, 255 };
+
+	memset(ev, 0, sizeof(*ev));
+	ev->kind = kinds[b[0] % sizeof(kinds)];
+	ev->dev = devs[(b[0] >> 5) & 3];
+	ev->pid = 1 + (b[1] & 3);
+	ev->tid = ev->pid * 4 + ((b[1] >> 2) & 3);
+	ev->flags = b[1] >> 4;
+	ev->addr = b[2];
+	ev->size = (uint64_t)(b[3] & 15) << (b[3] >> 4) * 4;
+	ev->depth = b[4];
+	ev->seq = b[5];
+	ev->name.v = b[6] & 31;
+	ev->aux = b[7] & 63;
+	ev->ts_ns = (uint64_t)b[7] << (b[6] >> 5) * 8;
+}
+
+static char *run(const struct event *evs, size_t cnt, const struct names *names, size_t blocks_max,
+		 int with_timeline)
+{
+	uint64_t last = 0;
+	struct model_opts opts = {
+		.blocks_max = blocks_max, .timeline = with_timeline ? swallow : NULL,
+		.timeline_ctx = &last, .timeline_ops = 1,
+	};
+	struct model *m = model__new(names, &opts);
+	struct report *r = NULL;
+	char *text;
+
+	require(!!m);
+	for (size_t i = 0; i < cnt; i++)
+		require(model__handle(m, &evs[i]) == 0);
+	model__check(m);
+	require(model__report(m, 5, &r) == 0);
+	text = report_dump(r);
+	require(!!text);
+	report__free(r);
+	model__free(m);
+	return text;
+}
+
+static void names__fill(struct names *names)
+{
+	char text[32];
+
+	for (int i = 0; i < 16; i++) {
+		snprintf(text, sizeof(text), i % 4 ? "name %d" : "Optimizer.step#%d=", i);
+		names__add(names, text);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t each = size && (data[0] & 1) ? sizeof(struct event) : SHORT_BYTES;
+	size_t cnt = size ? (size - 1) / each : 0;
+	struct names *names = names__new();
+	struct event *evs = calloc(cnt + 1, sizeof(*evs));
+	size_t blocks_max = size ? data[0] >> 1 : 0;
+	char *a, *b;
+
+	require(names && evs);
+	names__fill(names);
+	for (size_t i = 0; i < cnt; i++) {
+		if (each == SHORT_BYTES)
+			event__expand(&evs[i], data + 1 + i * each);
+		else
+			memcpy(&evs[i], data + 1 + i * each, each);
+	}
+	a = run(evs, cnt, names, blocks_max, 1);
+	b = run(evs, cnt, names, blocks_max, 0);
+	require(!strcmp(a, b));
+	free(a);
+	free(b);
+	free(evs);
+	names__free(names);
+	return 0;
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+# Simulation: made-up processes through the real model, held against a slow oracle, under ASan and
+# UBSan. One seed again: build/tests/sim_model SEED 0
+
+SIM_SECONDS ?= 10
+SIM_SEED ?=
+
+$(B)/tests/sim_model: $(wildcard tests/sim/*.c) $(wildcard tests/sim/*.h) $(B)/libmemtrace-san.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests $(filter %.c,$^) $(B)/libmemtrace-san.a $(LIBS) -o $@
+
+.PHONY: check-sim
+check-sim: $(B)/tests/sim_model ## the model against the oracle for SIM_SECONDS
+	@$< $(or $(SIM_SEED),$$(date +%s)000) $(SIM_SECONDS)

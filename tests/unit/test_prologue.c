@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* The choice of the probed instruction, on bytes that compilers really emit, and on this machine's libc. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/lib-names.h>
+
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <link.h>
+
+#include "plan/prologue.h"
+#include "target/elf.h"
+
+#define RDI REG_BIT(MT_REG_RDI)
+#define RSI REG_BIT(MT_REG_RSI)
+#define CODE(...) (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ })
+
+static const struct {
+	const char *what;
+	const uint8_t *code;
+	size_t len;
+	struct prologue_need need;
+	uint32_t skipped;
+	enum insn_class class;
+	const char *insn;
+} cases[] = {
+	{ "glibc free: the je behind the test", CODE(0x48, 0x85, 0xff, 0x0f, 0x84, 0xbf, 0, 0, 0, 0x55, 0xc3),
+	  { RDI, 0 }, 3, INSN_EMULATED, "je 0x10c8" },
+	{ "a push first", CODE(0x41, 0x57, 0x41, 0x56, 0xc3), { ARG_REGS_ALL, 1 }, 0, INSN_EMULATED, "push %r15" },
+	{ "endbr64, then a push", CODE(0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0xc3), { ARG_REGS_ALL, 1 }, 4, INSN_EMULATED,
+	  "push %rbp" },
+	{ "nothing cheap", CODE(0x48, 0x89, 0xf8, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, "mov %rdi, %rax" },
+	{ "the argument is gone before the push", CODE(0x31, 0xff, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, NULL },
+	{ "another argument is gone", CODE(0x31, 0xff, 0x55, 0xc3), { RSI, 0 }, 2, INSN_EMULATED, "push %rbp" },
+	{ "low half of the argument written", CODE(0x40, 0xb7, 0x01, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, NULL },
+	{ "hidden operand: mul writes rdx", CODE(0x48, 0xf7, 0xe6, 0x70, 0x01, 0xc3),
+	  { REG_BIT(MT_REG_RDX), 0 }, 0, INSN_STEPPED, NULL },
+	{ "a stack frame before the push", CODE(0x48, 0x83, 0xec, 0x08, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED,
+	  NULL },
+	{ "a pop moves the return address", CODE(0x58, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, NULL },
+	{ "nop5 behind a push, when pushes do not matter", CODE(0x55, 0x0f, 0x1f, 0x44, 0, 0, 0xc3), { RDI, 0 }, 1,
+	  INSN_NOP5, "nop (5 bytes)" },
+	{ "nop5 behind a push, when rsp matters", CODE(0x55, 0x0f, 0x1f, 0x44, 0, 0, 0xc3), { RDI, 1 }, 0,
+	  INSN_EMULATED, NULL },
+	{ "an emulated instruction beats a one-byte nop", CODE(0x90, 0x55, 0xc3), { RDI, 1 }, 1, INSN_EMULATED,
+	  NULL },
+	{ "never behind a conditional branch", CODE(0x48, 0x85, 0xff, 0x48, 0x0f, 0x44, 0xc7, 0xe3, 0x02, 0x55, 0xc3),
+	  { RDI, 0 }, 0, INSN_STEPPED, NULL },
+	{ "never behind a return", CODE(0xc3, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, "ret" },
+	{ "never behind a system call", CODE(0x0f, 0x05, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, "syscall" },
+	{ "never behind a trap", CODE(0x0f, 0x0b, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, "ud2" },
+	{ "a call first", CODE(0xe8, 0, 0, 0, 0, 0xc3), { RDI, 1 }, 0, INSN_EMULATED, NULL },
+	{ "16-bit branches are not emulated", CODE(0x66, 0xe9, 0, 0, 0, 0, 0xc3), { RDI, 1 }, 0, INSN_STEPPED, NULL },
+	{ "push of memory is not emulated", CODE(0xff, 0x37, 0xc3), { RDI, 1 }, 0, INSN_STEPPED, NULL },
+	/* test; L: je out; dec; jmp L */
+	{ "a loop head", CODE(0x48, 0x85, 0xff, 0x74, 0x05, 0x48, 0xff, 0xcf, 0xeb, 0xf9, 0xc3), { RDI, 0 }, 0,
+	  INSN_STEPPED, NULL },
+	/* test; je L+; … jmp elsewhere: the same without the loop */
+	{ "no loop head", CODE(0x48, 0x85, 0xff, 0x74, 0x05, 0x48, 0xff, 0xcf, 0xeb, 0xfb, 0xc3), { RDI, 0 }, 3,
+	  INSN_EMULATED, NULL },
+	/* jumping to the entry is a call: push first; jmp entry */
+	{ "tail recursion", CODE(0x55, 0x5d, 0xeb, 0xfc), { RDI, 0 }, 0, INSN_EMULATED, "push %rbp" },
+};
+
+static void picks(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct prologue_site s;
+		int r = prologue_pick(cases[i].code, cases[i].len, cases[i].len, 0x1000, &cases[i].need, 1, &s);
+
+		if (r || s.skipped != cases[i].skipped || s.insn_class != cases[i].class ||
+		    (cases[i].insn && strcmp(s.insn, cases[i].insn)))
+			fail_msg("%s: r %d skipped %u class %d insn %s", cases[i].what, r, s.skipped, s.insn_class,
+				 s.insn);
+	}
+}
+
+static void stays_inside_the_symbol(void **state)
+{
+	static const uint8_t code[] = { 0x48, 0x85, 0xff, 0x0f, 0x84, 0xbf, 0, 0, 0, 0x55 };
+	const struct prologue_need need = { RDI, 0 };
+	struct prologue_site s;
+
+	(void)state;
+	for (size_t size = 0; size < 9; size++) {
+		assert_int_equal(prologue_pick(code, sizeof(code), size, 0, &need, 1, &s), 0);
+		assert_int_equal(s.skipped, 0);
+	}
+	assert_int_equal(prologue_pick(code, sizeof(code), 9, 0, &need, 1, &s), 0);
+	assert_int_equal(s.skipped, 3);
+	/* fewer bytes at hand than the symbol has */
+	assert_int_equal(prologue_pick(code, 6, 100, 0, &need, 1, &s), 0);
+	assert_int_equal(s.skipped, 0);
+}
+
+static void nop5_depends(void **state)
+{
+	static const uint8_t code[] = { 0x0f, 0x1f, 0x44, 0, 0 };
+	struct prologue_site s;
+
+	(void)state;
+	assert_int_equal(prologue_at(code, 5, 0x1000, 1, &s), 0);
+	assert_int_equal(s.insn_class, INSN_NOP5);
+	assert_int_equal(prologue_at(code, 5, 0x1000, 0, &s), 0); /* old kernel */
+	assert_int_equal(s.insn_class, INSN_STEPPED);
+	assert_int_equal(prologue_at(code, 5, 0x1ffb, 1, &s), 0); /* the last that fits its page */
+	assert_int_equal(s.insn_class, INSN_NOP5);
+	assert_int_equal(prologue_at(code, 5, 0x1ffc, 1, &s), 0);
+	assert_int_equal(s.insn_class, INSN_STEPPED);
+}
+
+static void refuses_no_code(void **state)
+{
+	static const uint8_t bad[] = { 0x06, 0x06 };
+	const struct prologue_need need = { RDI, 0 };
+	struct prologue_site s;
+
+	(void)state;
+	assert_int_equal(prologue_pick(bad, 2, 2, 0, &need, 1, &s), -EINVAL);
+	assert_int_equal(prologue_pick(bad, 0, 2, 0, &need, 1, &s), -EINVAL);
+}
+
+static void costs_are_ordered(void **state)
+{
+	(void)state;
+	assert_true(insn_class_cost_ns(INSN_NOP5, 0) < insn_class_cost_ns(INSN_EMULATED, 0));
+	assert_true(insn_class_cost_ns(INSN_EMULATED, 0) < insn_class_cost_ns(INSN_NOP, 0));
+	assert_true(insn_class_cost_ns(INSN_NOP, 0) * 5 < insn_class_cost_ns(INSN_STEPPED, 0));
+	for (int c = INSN_NOP5; c <= INSN_STEPPED; c++)
+		assert_true(insn_class_cost_ns(c, 1) > insn_class_cost_ns(c, 0));
+}
+
+static int find_libc(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	(void)size;
+	if (!strstr(info->dlpi_name, LIBC_SO))
+		return 0;
+	*(int *)ctx = open(info->dlpi_name, O_RDONLY);
+	return 1;
+}
+
+/* Whatever libc this is: free need not be single-stepped, and the site is inside it. */
+static void this_libc_has_a_cheap_free(void **state)
+{
+	const struct prologue_need need = { RDI, 0 };
+	struct prologue_site s;
+	struct elf_sym sym;
+	struct elf *e;
+	size_t len;
+	int fd = -1;
+
+	(void)state;
+	dl_iterate_phdr(find_libc, &fd);
+	assert_true(fd >= 0);
+	assert_int_equal(elf__open(&e, fd, "libc", NULL), 0);
+	assert_int_equal(elf__find_symbol(e, "free", &sym), 0);
+	assert_int_equal(prologue_pick(elf__bytes(e, sym.offset, &len), 4096, sym.size, sym.offset, &need, 1, &s), 0);
+	assert_true(s.insn_class != INSN_STEPPED);
+	assert_true(s.skipped < sym.size);
+	elf__free(e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(picks),
+		cmocka_unit_test(stays_inside_the_symbol),
+		cmocka_unit_test(nop5_depends),
+		cmocka_unit_test(refuses_no_code),
+		cmocka_unit_test(costs_are_ordered),
+		cmocka_unit_test(this_libc_has_a_cheap_free),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

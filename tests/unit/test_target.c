@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* /proc texts, and a real process made for the purpose: its labels, its libraries, its end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "target/proc_text.h"
+#include "target/sideband.h"
+#include "target/target.h"
+#include "unit/fixture.h"
+
+/* --- texts ------------------------------------------------------------------------------------------- */
+
+static void reads_maps_lines(void **state)
+{
+	static const struct {
+		const char *line;
+		int r;
+		struct maps_line want;
+		const char *path;
+	} lines[] = {
+		{ "7f61a8400000-7f61bc9e5000 r-xp 00001000 fe:00 2197345                    /usr/lib/libc.so.6", 0,
+		  { 0x7f61a8400000, 0x7f61bc9e5000, 0x1000, 0, 2197345, 1, 0 }, "/usr/lib/libc.so.6" },
+		{ "1000-2000 rw-s 00000000 00:01 1024 /memfd:a b (deleted)", 0,
+		  { 0x1000, 0x2000, 0, 0, 1024, 0, 1 }, "/memfd:a b" },
+		{ "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]", 0,
+		  { 0xffffffffff600000, 0xffffffffff601000, 0, 0, 0, 1, 0 }, "[vsyscall]" },
+		{ "1000-2000 rw-p 00000000 00:00 0 ", 0, { 0x1000, 0x2000, 0, 0, 0, 0, 0 }, "" },
+		{ "1000-2000 rw-p 00000000 00:00 0", 0, { 0x1000, 0x2000, 0, 0, 0, 0, 0 }, "" },
+		{ "2000-1000 rw-p 00000000 00:00 0", -EINVAL, { 0 }, NULL },
+		{ "1000-1000 rw-p 00000000 00:00 0", -EINVAL, { 0 }, NULL },
+		{ "1000-2000 rwxz 00000000 00:00 0", -EINVAL, { 0 }, NULL },
+		{ "1000-2000 rw-p 00000000 00:00", -EINVAL, { 0 }, NULL },
+		{ "1000-2000 rw-p 00000000 00:00 x", -EINVAL, { 0 }, NULL },
+		{ "10000000000000000-2000 rw-p 0 0:0 0", -EINVAL, { 0 }, NULL },
+		{ "1000-2000 rw-p 0 100000000:0 0", -EINVAL, { 0 }, NULL },
+		{ "1000-2000 rw-p 0 0:0 99999999999999999999", -EINVAL, { 0 }, NULL },
+		{ "1000 rw-p", -EINVAL, { 0 }, NULL },
+		{ "", -EINVAL, { 0 }, NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		struct maps_line m;
+		int r = maps_line_parse(lines[i].line, strlen(lines[i].line), &m);
+
+		if (r != lines[i].r)
+			fail_msg("%s: %d", lines[i].line, r);
+		if (r < 0)
+			continue;
+		if (m.start != lines[i].want.start || m.end != lines[i].want.end || m.off != lines[i].want.off ||
+		    m.ino != lines[i].want.ino || m.exec != lines[i].want.exec ||
+		    m.deleted != lines[i].want.deleted || m.path_len != strlen(lines[i].path) ||
+		    memcmp(m.path, lines[i].path, m.path_len))
+			fail_msg("%s", lines[i].line);
+	}
+}
+
+static int count_line(void *ctx, const struct maps_line *m)
+{
+	(void)m;
+	return ++*(int *)ctx == 3 ? 9 : 0;
+}
+
+static void walks_maps(void **state)
+{
+	static const char text[] = "1000-2000 rw-p 0 0:0 0\nrubbish\n2000-3000 r-xp 0 0:0 0\n3000-4000 r-x";
+	size_t bad;
+	int n = 0;
+
+	(void)state;
+	assert_int_equal(maps_each(text, sizeof(text) - 1, count_line, &n, &bad), 0);
+	assert_int_equal(n, 2); /* the last line is cut: it does not count */
+	assert_int_equal(bad, 1);
+	n = 2;
+	assert_int_equal(maps_each(text, sizeof(text) - 1, count_line, &n, NULL), 9);
+}
+
+static void unescapes_paths(void **state)
+{
+	char buf[32];
+
+	(void)state;
+	assert_int_equal(maps_path_unescape("/a\\012b", 7, buf, sizeof(buf)), 4);
+	assert_string_equal(buf, "/a\nb");
+	maps_path_unescape("/a\\01", 5, buf, sizeof(buf)); /* cut escape: as it is */
+	assert_string_equal(buf, "/a\\01");
+	maps_path_unescape("/a\\000b", 7, buf, sizeof(buf)); /* no NUL gets in */
+	assert_string_equal(buf, "/a\\000b");
+	assert_int_equal(maps_path_unescape("/abcdef", 7, buf, 4), 3);
+	assert_string_equal(buf, "/ab");
+}
+
+static void reads_stat(void **state)
+{
+	static const char good[] = "12 (a) R 1 (b) S 7 12 12 0 -1 4194304 1 2 3 4 500 60 0 0 20 0 9 0 1234 5678 90 1 2";
+	static const char negative[] = "12 (a) S 7 12 12 -1 -1 1 1 2 3 4 5 6 -7 -8 -20 -5 1 0 1 2 3";
+	static const char huge[] = "12 (a) S 99999999999 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1";
+	struct proc_stat st;
+
+	(void)state;
+	/* the name may hold what looks like the end of it */
+	assert_int_equal(proc_stat_parse(good, sizeof(good) - 1, &st), 0);
+	assert_string_equal(st.comm, "a) R 1 (b");
+	assert_int_equal(st.state, 'S');
+	assert_int_equal(st.ppid, 7);
+	assert_int_equal(st.utime_ticks, 500);
+	assert_int_equal(st.stime_ticks, 60);
+	assert_int_equal(st.threads, 9);
+	assert_int_equal(st.start_ticks, 1234);
+	assert_int_equal(st.rss_pages, 90);
+	assert_int_equal(proc_stat_parse(negative, sizeof(negative) - 1, &st), 0);
+	assert_int_equal(proc_stat_parse(huge, sizeof(huge) - 1, &st), -EINVAL);
+	for (size_t n = 0; n < sizeof(good) - 6; n++) /* cut before the last field used */
+		assert_int_equal(proc_stat_parse(good, n, &st), -EINVAL);
+}
+
+static int keep_labels(void *ctx, const char *label)
+{
+	strcat(ctx, label);
+	strcat(ctx, ";");
+	return 0;
+}
+
+static void picks_labels(void **state)
+{
+	static const char env[] = "HOME=/root\0RANK=3\0XRANK=4\0RANKS=5\0SLURM_PROCID=1\0PASSWORD=x\0WORLD_SIZE=8";
+	char got[256] = "", long_one[400];
+
+	(void)state;
+	/* without its NUL the last one may be cut */
+	assert_int_equal(environ_labels(env, sizeof(env) - 1, keep_labels, got), 0);
+	assert_string_equal(got, "RANK=3;SLURM_PROCID=1;");
+	got[0] = '\0';
+	environ_labels(env, sizeof(env), keep_labels, got);
+	assert_string_equal(got, "RANK=3;SLURM_PROCID=1;WORLD_SIZE=8;");
+	memset(long_one, 'a', sizeof(long_one));
+	memcpy(long_one, "RANK=", 5);
+	long_one[sizeof(long_one) - 1] = '\0';
+	got[0] = '\0';
+	environ_labels(long_one, sizeof(long_one), keep_labels, got);
+	assert_string_equal(got, "");
+}
+
+static void joins_arguments(void **state)
+{
+	char buf[8];
+
+	(void)state;
+	cmdline_join("a\0b\n\0c\0\0", 8, buf, sizeof(buf));
+	assert_string_equal(buf, "a b? c");
+	cmdline_join("", 0, buf, sizeof(buf));
+	assert_string_equal(buf, "");
+	cmdline_join("0123456789", 10, buf, sizeof(buf));
+	assert_string_equal(buf, "0123456");
+}
+
+/* --- a process ----------------------------------------------------------------------------------------- */
+
+static pid_t start_waiting(char *const envp[])
+{
+	return fixture_start(fixture_build("waits", "", FIXTURE_WAITS("")), envp);
+}
+
+static const struct lib *find_lib(const struct target *t, const char *base)
+{
+	const struct lib *libs;
+	size_t cnt = target__libs(t, &libs);
+
+	for (size_t i = 0; i < cnt; i++)
+		if (!strcmp(libs[i].base, base))
+			return &libs[i];
+	return NULL;
+}
+
+static void tells_who_it_is(void **state)
+{
+	char *envp[] = { "RANK=3", "HOME=/", "LOCAL_RANK=1", NULL };
+	pid_t pid = start_waiting(envp), *kids;
+	const char *const *labels;
+	struct target *t, *self;
+	struct timespec now;
+	uint64_t cpu, rss, now_ns;
+	unsigned threads;
+	int n, found = 0;
+
+	(void)state;
+	assert_int_equal(target__open(&t, pid, NULL), 0);
+	assert_int_equal(target__pid(t), pid);
+	assert_int_equal(target__ppid(t), getpid());
+	assert_string_equal(target__comm(t), "waits");
+	assert_non_null(strstr(target__cmdline(t), "waits two words ?[31m"));
+	assert_int_equal(target__labels(t, &labels), 2);
+	assert_string_equal(labels[0], "RANK=3");
+	assert_string_equal(labels[1], "LOCAL_RANK=1");
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	now_ns = (uint64_t)now.tv_sec * 1000000000ull;
+	assert_true(target__start_ns(t) < now_ns + 1000000000ull && target__start_ns(t) + 60000000000ull > now_ns);
+	assert_int_equal(target__usage(t, &cpu, &rss, &threads), 0);
+	assert_int_equal(threads, 1);
+	assert_true(rss > 4096 && cpu < 10000000000ull);
+	/* seen from its parent */
+	assert_int_equal(target__open(&self, getpid(), NULL), 0);
+	n = target__children(self, 0, &kids);
+	for (int i = 0; i < n; i++)
+		found += kids[i] == pid;
+	assert_int_equal(found, 1);
+	free(kids);
+	assert_int_equal(target__children(t, 1, &kids), 0);
+	free(kids);
+	target__free(self);
+	target__free(t);
+	fixture_stop(pid);
+}
+
+static void notices_its_end(void **state)
+{
+	char *envp[] = { NULL };
+	pid_t pid = start_waiting(envp);
+	struct target *t, *zombie = NULL;
+	struct err err = { 0 };
+	uint64_t cpu, rss;
+	const struct lib *libs;
+	unsigned threads;
+
+	(void)state;
+	assert_int_equal(target__open(&t, pid, NULL), 0);
+	assert_int_equal(target__alive(t), 1);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	/* a zombie is no process to trace */
+	assert_int_equal(target__alive(t), 0);
+	assert_int_equal(target__open(&zombie, pid, &err), -ESRCH);
+	assert_null(zombie);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(target__alive(t), 0);
+	assert_int_equal(target__usage(t, &cpu, &rss, &threads), -ESRCH);
+	assert_int_equal(target__refresh(t, &err), -ESRCH);
+	assert_true(target__libs(t, &libs) > 0); /* what was known stays */
+	assert_int_equal(target__open_lib(t, &libs[0], &err), -ESRCH);
+	target__free(t);
+	assert_int_equal(target__open(&t, pid, &err), -ESRCH);
+	assert_true(strstr(err.msg, "no process") && err.hint[0]);
+	assert_int_equal(target__open(&t, 0, NULL), -ESRCH);
+	assert_int_equal(target__open(&t, -5, NULL), -ESRCH);
+}
+
+static void *other_thread(void *arg)
+{
+	struct target *t = NULL;
+	struct err err = { 0 };
+
+	(void)arg;
+	assert_int_equal(target__open(&t, (pid_t)syscall(SYS_gettid), &err), -ESRCH);
+	assert_non_null(strstr(err.msg, "is a thread"));
+	return NULL;
+}
+
+static void refuses_threads(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	pthread_create(&thread, NULL, other_thread, NULL);
+	pthread_join(thread, NULL);
+}
+
+/* --- libraries ------------------------------------------------------------------------------------------- */
+
+static void check_same_file(int fd, const struct lib *lib)
+{
+	struct stat st;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_ino == lib->ino);
+	close(fd);
+}
+
+static void knows_its_libraries(void **state)
+{
+	char *envp[] = { NULL };
+	pid_t pid = start_waiting(envp);
+	const struct lib *libs, *exe, *libc;
+	struct target *t;
+	char path[512];
+	struct stat st;
+	size_t cnt;
+
+	(void)state;
+	assert_int_equal(target__open(&t, pid, NULL), 0);
+	cnt = target__libs(t, &libs);
+	assert_true(cnt >= 3);
+	exe = find_lib(t, "waits");
+	libc = find_lib(t, "libc.so.6");
+	assert_true(exe && libc && exe->is_exe && !libc->is_exe);
+	for (size_t i = 0; i < cnt; i++) {
+		assert_true(libs[i].is_new && libs[i].path[0] == '/' && libs[i].exec_start < libs[i].exec_end);
+		assert_true(libs[i].load_start <= libs[i].exec_start);
+		for (size_t k = 0; k < i; k++)
+			assert_true(libs[k].ino != libs[i].ino || libs[k].dev != libs[i].dev);
+	}
+	check_same_file(target__open_lib(t, libc, NULL), libc);
+	assert_int_equal(target__lib_path(t, libc, path, sizeof(path), NULL), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_ino == libc->ino);
+	assert_int_equal(target__lib_path(t, libc, path, 10, NULL), -ENAMETOOLONG);
+	assert_int_equal(target__refresh(t, NULL), 0); /* nothing new */
+	target__libs(t, &libs);
+	assert_false(libs[0].is_new);
+	target__free(t);
+	fixture_stop(pid);
+}
+
+/* Replaced on disk by another file of the same name: the mapped one is opened, or none. */
+static void never_opens_an_impostor(void **state)
+{
+	char *envp[] = { NULL };
+	pid_t pid = start_waiting(envp);
+	const struct lib *exe;
+	struct target *t;
+	struct err err = { 0 };
+	int fd;
+
+	(void)state;
+	rename(fixture_path("waits"), fixture_path("moved-away"));
+	unlink(fixture_path("moved-away"));
+	fixture_build("waits", "", "int main(void) { return 0; }\n");
+	assert_int_equal(target__open(&t, pid, NULL), 0);
+	exe = find_lib(t, "moved-away");
+	assert_true(exe && exe->deleted && exe->is_exe);
+	fd = target__open_lib(t, exe, &err);
+	if (fd >= 0)
+		check_same_file(fd, exe);
+	else
+		assert_true(geteuid() != 0 && err.msg[0]);
+	target__free(t);
+	fixture_stop(pid);
+}
+
+static void sees_what_is_loaded_later(void **state)
+{
+	const char *path = fixture_build("late.so", "-shared -fPIC", "int late(void) { return 1; }\n");
+	const struct lib *libs, *late;
+	struct target *t;
+	void *h;
+	size_t cnt, new_cnt = 0;
+
+	(void)state;
+	assert_int_equal(target__open(&t, getpid(), NULL), 0);
+	h = dlopen(path, RTLD_NOW);
+	assert_non_null(h);
+	assert_int_equal(target__refresh(t, NULL), 1);
+	cnt = target__libs(t, &libs);
+	for (size_t i = 0; i < cnt; i++)
+		new_cnt += libs[i].is_new;
+	late = find_lib(t, "late.so");
+	assert_true(new_cnt == 1 && late && late->is_new);
+	assert_true((uint64_t)dlsym(h, "late") >= late->exec_start && (uint64_t)dlsym(h, "late") < late->exec_end);
+	/* unloaded and loaded again it is the same file, its probes are still there */
+	dlclose(h);
+	assert_int_equal(target__refresh(t, NULL), 0);
+	h = dlopen(path, RTLD_NOW);
+	assert_int_equal(target__refresh(t, NULL), 0);
+	dlclose(h);
+	target__free(t);
+}
+
+/* --- sideband ---------------------------------------------------------------------------------------------- */
+
+struct seen {
+	pid_t pid;
+	uint64_t begin_ns, last_ns, libc_ino;
+	int fork, exec, exe, libc, exit, disorder;
+};
+
+static int see_record(void *ctx, const struct sb_record *r)
+{
+	struct seen *s = ctx;
+	const char *base = strrchr(r->text, '/');
+
+	if (r->pid != (uint32_t)s->pid)
+		return 0;
+	s->disorder += r->ts_ns < s->begin_ns;
+	switch (r->kind) {
+	case SB_FORK: s->fork += r->ppid == (uint32_t)getpid(); break;
+	case SB_EXEC: s->exec += !strcmp(r->text, "ends"); break;
+	case SB_EXIT: s->exit++; break;
+	case SB_MMAP:
+		s->exe += base && !strcmp(base, "/ends");
+		s->libc += r->ino == s->libc_ino && r->len > 4096;
+		break;
+	}
+	return 0;
+}
+
+static uint64_t now_mono_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+static void follows_a_child(void **state)
+{
+	const char *path = fixture_build("ends", "", "int main(void) { return 0; }\n");
+	struct seen s = { .begin_ns = now_mono_ns() };
+	struct err err = { 0 };
+	struct sideband *sb;
+	struct target *self;
+	int r;
+
+	(void)state;
+	assert_int_equal(sideband__open(&sb, 3, &err), -EINVAL);
+	r = sideband__open(&sb, 64, &err);
+	if (r == -EACCES || r == -EPERM) { /* needs root: then at least say so */
+		assert_true(geteuid() != 0 && strstr(err.hint, "root"));
+		skip();
+	}
+	assert_int_equal(r, 0);
+	assert_int_equal(target__open(&self, getpid(), NULL), 0);
+	s.libc_ino = find_lib(self, "libc.so.6")->ino;
+	target__free(self);
+	s.pid = fork();
+	if (s.pid == 0) {
+		execl(path, path, NULL);
+		_exit(127);
+	}
+	waitpid(s.pid, NULL, 0);
+	for (int i = 0; i < 100 && !s.exit; i++) {
+		struct pollfd p = { .fd = sideband__fd(sb), .events = POLLIN };
+
+		(void)poll(&p, 1, 100);
+		assert_true(sideband__drain(sb, see_record, &s) >= 0);
+	}
+	sideband__free(sb);
+	assert_int_equal(s.fork, 1);
+	assert_int_equal(s.exec, 1);
+	assert_true(s.exe >= 1 && s.libc >= 1);
+	assert_int_equal(s.exit, 1);
+	assert_int_equal(s.disorder, 0); /* all on CLOCK_MONOTONIC */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reads_maps_lines),	cmocka_unit_test(walks_maps),
+		cmocka_unit_test(unescapes_paths),	cmocka_unit_test(reads_stat),
+		cmocka_unit_test(picks_labels),		cmocka_unit_test(joins_arguments),
+		cmocka_unit_test(tells_who_it_is),	cmocka_unit_test(notices_its_end),
+		cmocka_unit_test(refuses_threads),	cmocka_unit_test(knows_its_libraries),
+		cmocka_unit_test(never_opens_an_impostor), cmocka_unit_test(sees_what_is_loaded_later),
+		cmocka_unit_test(follows_a_child),
+	};
+
+	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}

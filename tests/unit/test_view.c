@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Views against golden files in tests/golden/. After a change that is meant:
+ *   MT_GOLDEN_UPDATE=1 build/tests/test_view, and read the difference before it is committed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "unit/view_fix.h"
+#include "view/export.h"
+#include "view/text.h"
+#include "view/view.h"
+
+static char *slurp(const char *path, size_t *ret_len)
+{
+	FILE *f = fopen(path, "r");
+	char *text = NULL;
+	size_t cap = 0;
+	ssize_t n;
+
+	if (!f) {
+		print_message("%s is missing: MT_GOLDEN_UPDATE=1 makes it\n", path);
+		return NULL;
+	}
+	n = getdelim(&text, &cap, -1, f);
+	*ret_len = n > 0 ? (size_t)n : 0;
+	fclose(f);
+	return text;
+}
+
+static void check_golden(const char *name, const char *text, size_t len)
+{
+	char path[200], got[220], *want;
+	size_t want_len = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "tests/golden/%s", name);
+	if (getenv("MT_GOLDEN_UPDATE")) {
+		f = fopen(path, "w");
+		assert_non_null(f);
+		assert_int_equal(fwrite(text, 1, len, f), len);
+		assert_int_equal(fclose(f), 0);
+	}
+	want = slurp(path, &want_len);
+	assert_non_null(want);
+	if (len != want_len || memcmp(text, want, len)) {
+		snprintf(got, sizeof(got), "build/tests/%s", name);
+		f = fopen(got, "w");
+		if (f) {
+			fwrite(text, 1, len, f);
+			fclose(f);
+		}
+		print_message("differs: diff %s %s\n", path, got);
+		fail();
+	}
+	free(want);
+}
+
+struct mem {
+	FILE *f;
+	char *text;
+	size_t len;
+};
+
+static void mem_open(struct mem *m)
+{
+	*m = (struct mem){ 0 };
+	m->f = open_memstream(&m->text, &m->len);
+	assert_non_null(m->f);
+}
+
+static void mem_golden(struct mem *m, const char *name)
+{
+	assert_int_equal(fclose(m->f), 0);
+	check_golden(name, m->text, m->len);
+	free(m->text);
+}
+
+/* Every line of a text within `cols` columns, and no byte that a terminal would act on. */
+static void check_tame(const char *text, size_t len, unsigned cols)
+{
+	const char *end = text + len;
+
+	while (text < end) {
+		const char *nl = memchr(text, '\n', (size_t)(end - text));
+		size_t n = (size_t)((nl ? nl : end) - text);
+		char line[8192];
+
+		assert_true(n < sizeof(line));
+		memcpy(line, text, n);
+		line[n] = '\0';
+		for (size_t at = 0; at < n;) {
+			uint32_t cp;
+			size_t step = utf8_decode(line + at, n - at, &cp);
+
+			assert_false(cp == UTF8_BAD && step == 1);
+			assert_false(cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x202e);
+			at += step;
+		}
+		if (text_cols(line) > cols) {
+			print_message("%u columns: %s\n", text_cols(line), line);
+			fail();
+		}
+		text += n + 1;
+	}
+}
+
+static void report_golden(const char *name, const struct report *r, const struct view_opts *opts)
+{
+	struct mem m;
+
+	mem_open(&m);
+	assert_int_equal(view_report_text(m.f, r, opts), 0);
+	fflush(m.f);
+	if (!opts->color)
+		check_tame(m.text, m.len, opts->width ? opts->width : 100);
+	mem_golden(&m, name);
+}
+
+static void test_report_text(void **state)
+{
+	struct report r = fix_report(), empty = fix_empty();
+
+	(void)state;
+	report_golden("report_80.txt", &r, &(struct view_opts){ .top = 20, .width = 80 });
+	report_golden("report_120.txt", &r, &(struct view_opts){ .top = 20, .width = 120 });
+	report_golden("report_top1.txt", &r, &(struct view_opts){ .top = 1 });
+	report_golden("report_device.txt", &r, &(struct view_opts){ .top = 20, .by = BY_DEVICE });
+	report_golden("report_process.txt", &r, &(struct view_opts){ .top = 20, .by = BY_PROCESS });
+	report_golden("report_region.txt", &r, &(struct view_opts){ .top = 20, .by = BY_REGION });
+	report_golden("report_category.txt", &r, &(struct view_opts){ .top = 20, .by = BY_CATEGORY });
+	report_golden("report_empty.txt", &empty, &(struct view_opts){ .top = 20, .width = 80 });
+	r.lost[MT_LOSS_RING] = 12345;
+	r.lost[MT_LOSS_RECORDING] = 7;
+	r.ended = 0;
+	report_golden("report_color.txt", &r, &(struct view_opts){ .top = 20, .width = 80, .color = 1 });
+}
+
+static void test_hostile_names_stay_tame(void **state)
+{
+	struct report r = fix_hostile();
+
+	(void)state;
+	for (unsigned by = BY_OP; by <= BY_CATEGORY; by++)
+		for (unsigned width = 0; width < 200; width += 30) {
+			struct view_opts o = { .top = 20, .width = width, .by = (enum view_by)by };
+			struct mem m;
+
+			mem_open(&m);
+			assert_int_equal(view_report_text(m.f, &r, &o), 0);
+			fclose(m.f);
+			check_tame(m.text, m.len, !width ? 100 : width < 72 ? 72 : width);
+			assert_non_null(strstr(m.text, "evil"));
+			assert_non_null(strstr(m.text, "lost"));
+			free(m.text);
+		}
+}
+
+/* --- the live view ------------------------------------------------------------------------------------ */
+
+static void test_live_lines(void **state)
+{
+	struct view_opts o = { .top = 5 };
+	struct report r = fix_report(), h = fix_hostile();
+	struct live_view *v;
+	struct mem m;
+
+	(void)state;
+	mem_open(&m);
+	v = live_view__new(m.f, 0, &o);
+	assert_non_null(v);
+	assert_int_equal(live_view__draw(v, &r), 0);
+	fix_devs[0].allocs += 2000;
+	r.end_ts_ns += 2000000000;
+	assert_int_equal(live_view__draw(v, &r), 0);
+	fix_devs[0].allocs -= 2000; /* counters that go back must not wrap around */
+	r.end_ts_ns += 1000000000;
+	assert_int_equal(live_view__draw(v, &r), 0);
+	assert_int_equal(live_view__draw(v, &h), 0);
+	live_view__free(v);
+	fflush(m.f);
+	check_tame(m.text, m.len, 2000);
+	assert_non_null(strstr(m.text, "cpu.allocs_per_s=1000"));
+	assert_non_null(strstr(m.text, "cpu.allocs_per_s=0"));
+	mem_golden(&m, "live_lines.txt");
+}
+
+/* Lines of one drawn screen, escape sequences of ours taken out. */
+static size_t screen_lines(char *text)
+{
+	size_t lines = 0;
+	char *to = text;
+
+	for (char *p = text; *p;) {
+		if (*p == '\x1b') {
+			p += strspn(p, "\x1b[?0123456789;");
+			p++; /* the letter */
+			continue;
+		}
+		lines += *p == '\n';
+		*to++ = *p++;
+	}
+	*to = '\0';
+	return lines;
+}
+
+static void test_live_screen_fits(void **state)
+{
+	struct report reports[] = { fix_report(), fix_hostile(), fix_empty() };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		for (unsigned height = 2; height < 40; height++) {
+			struct view_opts o = { .top = 20, .width = 80, .height = height, .color = height & 1 };
+			struct live_view *v;
+			struct mem m;
+
+			mem_open(&m);
+			v = live_view__new(m.f, 1, &o);
+			assert_int_equal(live_view__draw(v, &reports[i]), 0);
+			fflush(m.f);
+			assert_true(screen_lines(m.text) < height);
+			check_tame(m.text, strlen(m.text), 80);
+			live_view__free(v);
+			fclose(m.f);
+			free(m.text);
+		}
+}
+
+static void test_live_screen(void **state)
+{
+	struct view_opts o = { .top = 20, .width = 80, .height = 24 };
+	struct report r = fix_report();
+	struct live_view *v;
+	struct mem m;
+
+	(void)state;
+	mem_open(&m);
+	v = live_view__new(m.f, 1, &o);
+	assert_int_equal(live_view__draw(v, &r), 0);
+	live_view__message(v, "recording: no space left\x1b[31m");
+	assert_int_equal(live_view__draw(v, &r), 0);
+	live_view__free(v);
+	mem_golden(&m, "live_screen.txt");
+}
+
+/* --- exports --------------------------------------------------------------------------------------------- */
+
+static void export_golden(const char *format, const char *file)
+{
+	const struct export_format *f = export_format_find(format);
+	struct names *names = names__new();
+	name_id op = names__add(names, "aten::addmm"), bad = names__add(names, HOSTILE);
+	struct report r = fix_report();
+	const struct tl_event evs[] = {
+		{ 10, 0, 0, 0, 0, 1, 2, op, NAME_NONE, TL_OP, 0, 0, 3 },
+		{ 20, 0x7f0012345678, 4096, 1, 0, 1, 2, op, bad, TL_CREATE, MT_DEV_CPU, CAT_UNKNOWN, 1 },
+		{ 30, 0x1000, TL_SIZE_UNKNOWN, 2, 0, 1, 2, NAME_NONE, NAME_NONE, TL_PREEXISTING, MT_DEV_HOST, 0, 0 },
+		{ 40, 0x7f0012345678, 4096, 1, 1, 1, 2, op, op, TL_VERSION, MT_DEV_CPU, CAT_GRADIENT, 1 },
+		{ 50, 0x7f0012345678, 4096, 1, 1, 1, 9, bad, bad, TL_DESTROY, MT_DEV_CUDA0 + 3, 200, 1 },
+		{ 60, 0, 0, 0, 0, 1, 2, NAME_NONE, bad, TL_REGION, 0, 0, 0 },
+		{ 70, 0, 0, 0, 0, 1, 2, NAME_NONE, op, TL_REGION_END, 0, 0, 0 },
+		{ 80, 17, 0, 0, 0, 1, 2, NAME_NONE, NAME_NONE, TL_STEP, 0, 0, 0 },
+		{ 90, 0, UINT64_MAX - 1, 0, 0, 1, 2, op, NAME_NONE, TL_OOM, MT_DEV_CPU, 0, 0 },
+		{ 100, 0x2000, 12, 5, 0, 1, 2, op, bad, TL_TAG, MT_DEV_CPU, CAT_PARAMETER, 0 },
+		{ 110, 0, 0, 0, 0, 1, 2, (name_id){ 777 }, NAME_NONE, TL_OP, 0, 0, 0 },
+		{ 120, 0, 0, 0, 0, 1, 2, op, op, 99, 0, 0, 0 },
+	};
+	struct export_ctx *c = NULL;
+	struct mem m;
+
+	assert_non_null(f);
+	mem_open(&m);
+	assert_int_equal(f->begin(&c, m.f, names), 0);
+	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)
+		assert_int_equal(f->event(c, &evs[i], FIX_EPOCH_OFF), 0);
+	assert_int_equal(f->end(c, &r), 0);
+	names__free(names);
+	mem_golden(&m, file);
+}
+
+static void test_exports(void **state)
+{
+	(void)state;
+	export_golden("jsonl", "events.jsonl");
+	export_golden("csv", "events.csv");
+	assert_null(export_format_find("frob"));
+}
+
+static void test_export_to_a_full_disk(void **state)
+{
+	struct tl_event ev = { .kind = TL_CREATE, .size = 1, .id = 1, .dev = MT_DEV_CPU };
+
+	(void)state;
+	for (const struct export_format *const *f = export_formats(); *f; f++) {
+		struct names *names = names__new();
+		FILE *full = fopen("/dev/full", "w");
+		struct export_ctx *c = NULL;
+		int r = 0;
+
+		assert_non_null(full);
+		assert_int_equal((*f)->begin(&c, full, names), 0);
+		for (int i = 0; i < 100000 && !r; i++)
+			r = (*f)->event(c, &ev, 0);
+		assert_int_equal(r, -28); /* ENOSPC */
+		assert_int_equal((*f)->end(c, NULL), -28);
+		fclose(full);
+		names__free(names);
+	}
+}
+
+/* --- numbers and text -------------------------------------------------------------------------------------- */
+
+static void test_units(void **state)
+{
+	static const struct {
+		uint64_t v;
+		const char *bytes, *ns;
+	} rows[] = {
+		{ 0, "0 B", "0 ns" },
+		{ 999, "999 B", "999 ns" },
+		{ 1023, "1023 B", "1.02 \xc2\xb5s" },
+		{ 1024, "1.00 KiB", "1.02 \xc2\xb5s" },
+		{ 10230, "9.99 KiB", "10.2 \xc2\xb5s" },
+		{ 10239, "10.0 KiB", "10.2 \xc2\xb5s" },
+		{ 1048575, "1.00 MiB", "1.05 ms" },
+		{ 999999999, "954 MiB", "1.00 s" },
+		{ 61000000000ull, "56.8 GiB", "1 min 01 s" },
+		{ 3600000000000ull, "3.27 TiB", "1 h 00 min" },
+		{ 200000000000000ull, "182 TiB", "2 d 07 h" },
+		{ UINT64_MAX, "16.0 EiB", "213503 d 23 h" },
+	};
+	char buf[24];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_string_equal(fmt_bytes(buf, rows[i].v), rows[i].bytes);
+		assert_string_equal(fmt_ns(buf, rows[i].v), rows[i].ns);
+	}
+	assert_string_equal(fmt_count(buf, 0), "0");
+	assert_string_equal(fmt_count(buf, 0.25), "0.2");
+	assert_string_equal(fmt_count(buf, 9999), "9999");
+	assert_string_equal(fmt_count(buf, 10000), "10.0 k");
+	assert_string_equal(fmt_count(buf, 1e6), "1.00 M");
+	assert_string_equal(fmt_share(buf, 1, 0), "-");
+	assert_string_equal(fmt_share(buf, 1, 3), "33.3 %");
+	assert_string_equal(fmt_share(buf, 1, 1e9), "<0.1 %");
+	assert_string_equal(fmt_time(buf, 1795251162000000000ll), "2026-11-21 08:52:42 UTC");
+}
+
+static void test_text_fit(void **state)
+{
+	char buf[TEXT_BYTES_MAX], longer[6000];
+
+	(void)state;
+	assert_int_equal(text_fit(buf, sizeof(buf), "aten::addmm", 20), 11);
+	assert_string_equal(buf, "aten::addmm");
+	assert_int_equal(text_fit(buf, sizeof(buf), "abcdefghij", 5), 5);
+	assert_string_equal(buf, "ab\xe2\x80\xa6ij");
+	assert_int_equal(text_cut(buf, sizeof(buf), "abcdefghij", 5), 5);
+	assert_string_equal(buf, "abcd\xe2\x80\xa6");
+	text_fit(buf, sizeof(buf), "a\tb\x7f\x1b[0m", 40);
+	assert_string_equal(buf, "a\\x09b\\x7f\\x1b[0m");
+	text_fit(buf, sizeof(buf), "x\xff\xc0\xaf\xe2\x80\xae", 40);
+	assert_string_equal(buf, "x\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	/* Wide characters are never split or miscounted. */
+	for (unsigned cols = 0; cols < 12; cols++)
+		assert_true(text_fit(buf, sizeof(buf), "\xe5\xbc\xa0\xe9\x87\x8f\xe5\xbc\xa0\xe9\x87\x8f", cols) <= cols);
+	memset(longer, '\x01', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	assert_true(text_fit(buf, sizeof(buf), longer, 100000) < TEXT_BYTES_MAX);
+	assert_int_equal(text_fit(buf, sizeof(buf), NULL, 10), 0);
+	/* Every byte pair: valid out, within the columns. */
+	for (unsigned i = 1; i < 65536; i++) {
+		char two[3] = { (char)(i >> 8 ? i >> 8 : 'x'), (char)(i & 0xff), '\0' };
+
+		assert_true(text_fit(buf, sizeof(buf), two, 6) <= 6);
+		check_tame(buf, strlen(buf), 8);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_report_text),	cmocka_unit_test(test_hostile_names_stay_tame),
+		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_live_screen_fits),
+		cmocka_unit_test(test_live_screen),	cmocka_unit_test(test_exports),
+		cmocka_unit_test(test_export_to_a_full_disk), cmocka_unit_test(test_units),
+		cmocka_unit_test(test_text_fit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* view_fix: reports made by hand, with everything in them, and one from a hostile target. */
+#ifndef MT_TESTS_VIEW_FIX_H
+#define MT_TESTS_VIEW_FIX_H
+
+#include "event/event.h"
+#include "timeline/report.h"
+
+#define FIX_T0 5000000000ull
+#define FIX_EPOCH_OFF 1795251162000000000ll
+#define HOSTILE "evil\x1b[2J\x07\r\n\"quoted\\\"\xff\xc3(\xed\xa0\x80 \xe2\x80\xae\x7f,end"
+
+static struct point fix_points[] = {
+	{ FIX_T0, 1 << 20, 1 << 19 },
+	{ FIX_T0 + 1000000000, 123456789, 100000000 },
+	{ FIX_T0 + 2000000000, 100000000, 12345678 },
+};
+
+static struct point fix_rss[] = {
+	{ FIX_T0, 691ull << 20, 691ull << 20 },
+	{ FIX_T0 + 1000000000, 700ull << 20, 491ull << 20 },
+};
+
+static struct report_dev fix_devs[] = {
+	{ .dev = MT_DEV_CPU, .live = 12345678, .peak = 123456789, .peak_ts_ns = FIX_T0 + 1234567890, .allocs = 123456,
+	  .frees = 123400, .alloc_bytes = 98765432100ull, .free_bytes = 98753086422ull, .preexisting_frees = 34,
+	  .dropped = 3, .dropped_bytes = 4096, .byte_ns = 123456789000000000ull,
+	  .cats = { [CAT_UNKNOWN] = { 2345678, 23456789, 23456789000000000ull },
+		    [CAT_PARAMETER] = { 10000000, 100000000, 100000000000000000ull } },
+	  .series = { fix_points, 3, 1000000000 } },
+	{ .dev = MT_DEV_HOST, .live = 600, .peak = 1000, .peak_ts_ns = FIX_T0 + 10, .allocs = 10, .frees = 4,
+	  .alloc_bytes = 1000, .free_bytes = 400 },
+	{ .dev = MT_DEV_CUDA0 + 1, .live = 3ull << 30, .peak = 70ull << 30, .peak_ts_ns = FIX_T0 + 2000000000,
+	  .allocs = 77, .frees = 7, .alloc_bytes = 80ull << 30, .free_bytes = 10ull << 30, .ooms = 2,
+	  .oom_bytes_last = 40ull << 30 },
+};
+
+static struct report_op fix_ops[] = {
+	{ .name = "aten::addmm", .count = 30000, .alloc_count = 30000, .alloc_bytes = 5ull << 30, .live_count = 2,
+	  .live = 8 << 20, .at_peak = 60ull << 30 },
+	{ .name = "aten::_scaled_dot_product_flash_attention_for_cpu_backward_with_a_very_long_name.out", .count = 1000,
+	  .alloc_count = 2000, .alloc_bytes = 123456789, .live_count = 9, .live = 64 << 20, .at_peak = 98765432 },
+	{ .name = "aten::empty", .count = 9999, .alloc_count = 1, .alloc_bytes = 512 },
+	{ .name = "aten::t", .count = 123456789 },
+	{ .name = "aten::\xe5\xbc\xa0\xe9\x87\x8f", .count = 5, .alloc_count = 5, .alloc_bytes = 50, .live = 10 },
+};
+
+static struct report_op fix_regions[] = {
+	{ .name = "Optimizer.step#Adam.step", .count = 1005, .alloc_count = 12000, .alloc_bytes = 192 << 20,
+	  .at_peak = 32 << 20 },
+	{ .name = "AddmmBackward0", .is_node = 1, .count = 9999, .alloc_count = 1, .alloc_bytes = 512 },
+};
+
+static char *fix_labels[] = { "RANK=3", "WORLD_SIZE=8" };
+
+static struct report_proc fix_procs[] = {
+	{ .pid = 4242, .ppid = 1, .comm = "python", .cmdline = "python train.py --epochs 3", .labels = fix_labels,
+	  .labels_cnt = 2, .live = 12345678, .peak = 123456789, .peak_ts_ns = FIX_T0 + 1234567890, .allocs = 123400,
+	  .frees = 123300, .rss = { 90 << 20, 400 << 20, 0, 1 << 20 }, .rss_total = 491ull << 20,
+	  .rss_peak = 512ull << 20, .mapped = 64 << 20, .cpu_ns = 2800000000ull },
+	{ .pid = 4250, .ppid = 4242, .comm = "pt_data_worker", .cmdline = "python train.py", .allocs = 56, .frees = 50,
+	  .peak = 4096, .rss_peak = 200ull << 20, .gone = 1, .exit_status = 9, .how = 2 },
+};
+
+static struct report_block fix_blocks[] = {
+	{ .id = 7, .ptr = 0x7f0000001000, .size = 60ull << 30, .born_ts_ns = FIX_T0 + 1000000000, .op = "aten::addmm",
+	  .region = "Forward", .pid = 4242, .tid = 4243, .dev = MT_DEV_CUDA0 + 1 },
+	{ .id = 9, .ptr = 0x7f0000009000, .size = 100000000, .born_ts_ns = FIX_T0 + 1234000000,
+	  .freed_ts_ns = FIX_T0 + 1300000000, .op = "", .region = NULL, .pid = 4242, .tid = 4242, .dev = MT_DEV_CPU,
+	  .cat = CAT_PARAMETER },
+};
+
+static struct report_cover fix_covers[] = {
+	{ 4242, "framework", 3, 3 }, { 4242, "ops", 3015, 3014 }, { 4250, "framework", 3, 3 }, { 4242, "kernel", 3, 3 },
+};
+
+static char *fix_notes[] = {
+	"libtorch_cuda.so is not mapped: device memory is not visible.",
+	"1 of 3015 operator probes could not be set (the kernel said: Invalid argument), so what that operator allocates "
+	"shows under its caller.",
+};
+
+static struct report fix_report(void)
+{
+	struct report r = {
+		.start_ts_ns = FIX_T0,
+		.end_ts_ns = FIX_T0 + 3000000000ull,
+		.epoch_off_ns = FIX_EPOCH_OFF,
+		.host = "memtrace 0.1.0, Linux 6.18.44, box",
+		.pid = 4242,
+		.comm = "python",
+		.cmdline = "python train.py --epochs 3",
+		.ended = 1,
+		.events = { [MT_EV_ALLOC] = 123533, [MT_EV_FREE] = 123441, [MT_EV_OP] = 530512, [EV_BEGIN] = 1 },
+		.covers = fix_covers,
+		.covers_cnt = 4,
+		.notes = fix_notes,
+		.notes_cnt = 2,
+		.costs = { [MT_PROG_FW_NEW] = { 123533, 111179700 }, [MT_PROG_OP] = { 530512, 583563200 } },
+		.probe_hits = 654045,
+		.probe_ns = 694742900,
+		.target_cpu_ns = 2800000000ull,
+		.overhead = 0.248123,
+		.self_rss = 34ull << 20,
+		.self_cpu_ns = 290000000,
+		.devs = fix_devs,
+		.devs_cnt = 3,
+		.ops = fix_ops,
+		.ops_cnt = 5,
+		.ops_total = 84,
+		.regions = fix_regions,
+		.regions_cnt = 2,
+		.regions_total = 2,
+		.no_op = { .name = "", .alloc_count = 12, .alloc_bytes = 4096, .at_peak = 64 },
+		.procs = fix_procs,
+		.procs_cnt = 2,
+		.peak_blocks = fix_blocks,
+		.peak_blocks_cnt = 2,
+		.rss = { fix_rss, 2, 1000000000 },
+		.steps = 1005,
+	};
+
+	return r;
+}
+
+/* Nothing seen, nothing known, cut at once. */
+static inline struct report fix_empty(void)
+{
+	return (struct report){ 0 };
+}
+
+/* Every string from a target that means harm, every loss there is. */
+static inline struct report fix_hostile(void)
+{
+	static struct report_op ops[1];
+	static struct report_proc procs[2];
+	static struct report_block blocks[1];
+	static struct report_cover covers[1];
+	static char *texts[1] = { HOSTILE };
+	struct report r = fix_report();
+
+	ops[0] = (struct report_op){ .name = HOSTILE, .live = UINT64_MAX, .at_peak = UINT64_MAX, .count = UINT64_MAX,
+				     .alloc_bytes = UINT64_MAX, .alloc_count = UINT64_MAX };
+	procs[0] = procs[1] = (struct report_proc){ .comm = HOSTILE, .cmdline = HOSTILE, .labels = texts,
+						    .labels_cnt = 1, .rss_total = UINT64_MAX / 2 };
+	blocks[0] = (struct report_block){ .op = HOSTILE, .region = HOSTILE, .dev = 255, .cat = 255, .size = UINT64_MAX };
+	covers[0] = (struct report_cover){ 1, HOSTILE, 2, 1 };
+	r.comm = r.cmdline = r.host = HOSTILE;
+	r.ops = r.regions = ops;
+	r.ops_cnt = r.ops_total = r.regions_cnt = r.regions_total = 1;
+	r.procs = procs;
+	r.procs_cnt = 2;
+	r.peak_blocks = blocks;
+	r.peak_blocks_cnt = 1;
+	r.covers = covers;
+	r.covers_cnt = 1;
+	r.notes = texts;
+	r.notes_cnt = 1;
+	r.ended = 0;
+	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
+		r.lost[i] = i;
+	return r;
+}
+
+#endif
