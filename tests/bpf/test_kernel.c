@@ -375,6 +375,33 @@ static void test_full_ring_is_counted(void **state)
 	rig__done(&r);
 }
 
+static void test_ring_goes_round(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__init(&r, 4096, 0);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__site(&r, fw_delete, MT_PROG_FW_DELETE, 0);
+	rig__attach(&r);
+	for (uintptr_t i = 1; i <= 2000; i++) {
+		fw_new(NULL, (void *)(i * 64), i);
+		if (i % 3)
+			fw_delete(NULL, (void *)(i * 64));
+		if (!(i % 16))
+			rig__collect(&r);
+	}
+	rig__collect(&r);
+	assert_int_equal(r.cnt, 2000 + 1334);
+	for (size_t k = 0, i = 0; k < r.cnt; k++) {
+		i += r.ev[k].kind == MT_EV_ALLOC;
+		assert_int_equal(r.ev[k].addr, i * 64);
+		assert_int_equal(r.ev[k].size, r.ev[k].kind == MT_EV_ALLOC ? i : 0);
+	}
+	assert_int_equal(rig__loss(&r, MT_LOSS_RING), 0);
+	rig__done(&r);
+}
+
 static const struct mt_usdt_arg arg_rdi = { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 8 };
 static const struct mt_usdt_arg arg_rsi = { .form = MT_ARG_REG, .reg = MT_REG_RSI, .bytes = 8 };
 
@@ -634,6 +661,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_null_and_empty_are_no_events),
 		cmocka_unit_test(test_threads_lose_nothing),
 		cmocka_unit_test(test_full_ring_is_counted),
+		cmocka_unit_test(test_ring_goes_round),
 		cmocka_unit_test(test_named_ops_nest_with_probed_ones),
 		cmocka_unit_test(test_missing_ends_do_not_pile_up),
 		cmocka_unit_test(test_deeper_than_the_stack),

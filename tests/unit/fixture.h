@@ -49,12 +49,14 @@ static const char *fixture_path(const char *name)
 }
 
 /* Compiles C text; include/ of the repository is searched (tests run from its root). */
-__attribute__((unused)) static const char *fixture_build(const char *name, const char *flags, const char *source)
+__attribute__((unused)) static const char *fixture_build(const char *name, const char *flags,
+							 const char *source)
 {
 	char cmd[1024];
 	FILE *f;
 
-	snprintf(cmd, sizeof(cmd), "${CC:-cc} -x c -O1 -w -Iinclude -o %s/%s - %s", fixture_dir, name, flags);
+	snprintf(cmd, sizeof(cmd), "${CC:-cc} -x c -O1 -w -Iinclude -o %s/%s - %s", fixture_dir, name,
+		 flags);
 	f = popen(cmd, "w");
 	if (!f || fputs(source, f) < 0 || pclose(f) != 0) {
 		fprintf(stderr, "fixture: failed: %s\n", cmd);
@@ -99,8 +101,8 @@ __attribute__((unused)) static void fixture_stop(pid_t pid)
 }
 
 /* A program that says it is there and waits; `more` is code of main before that. */
-#define FIXTURE_WAITS(more)                                                                            \
-	"#include <stdlib.h>\n#include <unistd.h>\nint main(void)\n{\n" more                            \
+#define FIXTURE_WAITS(more)                                                                                \
+	"#include <stdlib.h>\n#include <unistd.h>\nint main(void)\n{\n" more                               \
 	"\tfree(malloc(10));\n\twrite(1, \"x\", 1);\n\tfor (;;)\n\t\tpause();\n}\n"
 
 #endif

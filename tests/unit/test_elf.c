@@ -41,19 +41,18 @@ static uint8_t *read_file(const char *path, size_t *len)
 
 /* --- symbols ----------------------------------------------------------------------------------------- */
 
-static const char lib_source[] =
-	"int first(void) { return 1; }\n"
-	"int second(int x) { return x + first(); }\n"
-	"int table[10] = { 1 };\n"
-	"static int hidden(void) { return 3; }\n"
-	"int undefined_here(void);\n"
-	"int third(void) { return hidden() + undefined_here(); }\n"
-	"#ifdef VERSIONED\n"
-	"int versioned_new(void) { return 2; }\n"
-	"int versioned_old(void) { return 1; }\n"
-	"__asm__(\".symver versioned_old,versioned@V1\");\n"
-	"__asm__(\".symver versioned_new,versioned@@V2\");\n"
-	"#endif\n";
+static const char lib_source[] = "int first(void) { return 1; }\n"
+				 "int second(int x) { return x + first(); }\n"
+				 "int table[10] = { 1 };\n"
+				 "static int hidden(void) { return 3; }\n"
+				 "int undefined_here(void);\n"
+				 "int third(void) { return hidden() + undefined_here(); }\n"
+				 "#ifdef VERSIONED\n"
+				 "int versioned_new(void) { return 2; }\n"
+				 "int versioned_old(void) { return 1; }\n"
+				 "__asm__(\".symver versioned_old,versioned@V1\");\n"
+				 "__asm__(\".symver versioned_new,versioned@@V2\");\n"
+				 "#endif\n";
 
 struct tally {
 	const struct elf *elf;
@@ -157,7 +156,8 @@ static void default_version_wins(void **state)
 	{
 		char flags[256];
 
-		snprintf(flags, sizeof(flags), "-DVERSIONED -shared -fPIC -Wl,--version-script=%s", fixture_path("v.map"));
+		snprintf(flags, sizeof(flags), "-DVERSIONED -shared -fPIC -Wl,--version-script=%s",
+			 fixture_path("v.map"));
 		e = open_path(fixture_build("v.so", flags, lib_source));
 	}
 	assert_int_equal(elf__find_symbol(e, "versioned", &sym), 0);
@@ -318,7 +318,8 @@ static void corrects_by_the_base(void **state)
 	free(data);
 }
 
-/* --- addresses ------------------------------------------------------------------------------------------ */
+/* --- addresses ------------------------------------------------------------------------------------------
+ */
 
 static int see_module(struct dl_phdr_info *info, size_t size, void *ctx)
 {
@@ -333,11 +334,13 @@ static int see_module(struct dl_phdr_info *info, size_t size, void *ctx)
 			continue;
 		e = open_path(info->dlpi_name);
 		/* the whole mapping, and a later page of it, as after an mprotect */
-		assert_int_equal(elf__load_bias(e, info->dlpi_addr + page, p->p_offset & ~4095ull, &bias), 0);
+		assert_int_equal(elf__load_bias(e, info->dlpi_addr + page, p->p_offset & ~4095ull, &bias),
+				 0);
 		assert_true(bias == info->dlpi_addr);
 		if (p->p_filesz > 8192) {
 			assert_int_equal(elf__load_bias(e, info->dlpi_addr + page + 4096,
-							(p->p_offset & ~4095ull) + 4096, &bias), 0);
+							(p->p_offset & ~4095ull) + 4096, &bias),
+					 0);
 			assert_true(bias == info->dlpi_addr);
 		}
 		assert_int_equal(elf__load_bias(e, 4096, 1ull << 40, &bias), -ENOENT);
@@ -352,7 +355,8 @@ static void load_bias_is_the_linkers(void **state)
 	dl_iterate_phdr(see_module, NULL);
 }
 
-/* --- damage ------------------------------------------------------------------------------------------------ */
+/* --- damage
+ * ------------------------------------------------------------------------------------------------ */
 
 static int any_symbol(void *ctx, const struct elf_sym *sym)
 {

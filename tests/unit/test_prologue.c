@@ -16,8 +16,8 @@
 #include "plan/prologue.h"
 #include "target/elf.h"
 
-#define RDI REG_BIT(MT_REG_RDI)
-#define RSI REG_BIT(MT_REG_RSI)
+#define RDI	  REG_BIT(MT_REG_RDI)
+#define RSI	  REG_BIT(MT_REG_RSI)
 #define CODE(...) (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ })
 
 static const struct {
@@ -29,40 +29,110 @@ static const struct {
 	enum insn_class class;
 	const char *insn;
 } cases[] = {
-	{ "glibc free: the je behind the test", CODE(0x48, 0x85, 0xff, 0x0f, 0x84, 0xbf, 0, 0, 0, 0x55, 0xc3),
-	  { RDI, 0 }, 3, INSN_EMULATED, "je 0x10c8" },
-	{ "a push first", CODE(0x41, 0x57, 0x41, 0x56, 0xc3), { ARG_REGS_ALL, 1 }, 0, INSN_EMULATED, "push %r15" },
-	{ "endbr64, then a push", CODE(0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0xc3), { ARG_REGS_ALL, 1 }, 4, INSN_EMULATED,
+	{ "glibc free: the je behind the test",
+	  CODE(0x48, 0x85, 0xff, 0x0f, 0x84, 0xbf, 0, 0, 0, 0x55, 0xc3),
+	  { RDI, 0 },
+	  3,
+	  INSN_EMULATED,
+	  "je 0x10c8" },
+	{ "a push first",
+	  CODE(0x41, 0x57, 0x41, 0x56, 0xc3),
+	  { ARG_REGS_ALL, 1 },
+	  0,
+	  INSN_EMULATED,
+	  "push %r15" },
+	{ "endbr64, then a push",
+	  CODE(0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0xc3),
+	  { ARG_REGS_ALL, 1 },
+	  4,
+	  INSN_EMULATED,
 	  "push %rbp" },
 	{ "nothing cheap", CODE(0x48, 0x89, 0xf8, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, "mov %rdi, %rax" },
-	{ "the argument is gone before the push", CODE(0x31, 0xff, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, NULL },
-	{ "another argument is gone", CODE(0x31, 0xff, 0x55, 0xc3), { RSI, 0 }, 2, INSN_EMULATED, "push %rbp" },
-	{ "low half of the argument written", CODE(0x40, 0xb7, 0x01, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, NULL },
-	{ "hidden operand: mul writes rdx", CODE(0x48, 0xf7, 0xe6, 0x70, 0x01, 0xc3),
-	  { REG_BIT(MT_REG_RDX), 0 }, 0, INSN_STEPPED, NULL },
-	{ "a stack frame before the push", CODE(0x48, 0x83, 0xec, 0x08, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED,
+	{ "the argument is gone before the push",
+	  CODE(0x31, 0xff, 0x55, 0xc3),
+	  { RDI, 0 },
+	  0,
+	  INSN_STEPPED,
+	  NULL },
+	{ "another argument is gone",
+	  CODE(0x31, 0xff, 0x55, 0xc3),
+	  { RSI, 0 },
+	  2,
+	  INSN_EMULATED,
+	  "push %rbp" },
+	{ "low half of the argument written",
+	  CODE(0x40, 0xb7, 0x01, 0x55, 0xc3),
+	  { RDI, 0 },
+	  0,
+	  INSN_STEPPED,
+	  NULL },
+	{ "hidden operand: mul writes rdx",
+	  CODE(0x48, 0xf7, 0xe6, 0x70, 0x01, 0xc3),
+	  { REG_BIT(MT_REG_RDX), 0 },
+	  0,
+	  INSN_STEPPED,
+	  NULL },
+	{ "a stack frame before the push",
+	  CODE(0x48, 0x83, 0xec, 0x08, 0x55, 0xc3),
+	  { RDI, 0 },
+	  0,
+	  INSN_STEPPED,
 	  NULL },
 	{ "a pop moves the return address", CODE(0x58, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, NULL },
-	{ "nop5 behind a push, when pushes do not matter", CODE(0x55, 0x0f, 0x1f, 0x44, 0, 0, 0xc3), { RDI, 0 }, 1,
-	  INSN_NOP5, "nop (5 bytes)" },
-	{ "nop5 behind a push, when rsp matters", CODE(0x55, 0x0f, 0x1f, 0x44, 0, 0, 0xc3), { RDI, 1 }, 0,
-	  INSN_EMULATED, NULL },
-	{ "an emulated instruction beats a one-byte nop", CODE(0x90, 0x55, 0xc3), { RDI, 1 }, 1, INSN_EMULATED,
+	{ "nop5 behind a push, when pushes do not matter",
+	  CODE(0x55, 0x0f, 0x1f, 0x44, 0, 0, 0xc3),
+	  { RDI, 0 },
+	  1,
+	  INSN_NOP5,
+	  "nop (5 bytes)" },
+	{ "nop5 behind a push, when rsp matters",
+	  CODE(0x55, 0x0f, 0x1f, 0x44, 0, 0, 0xc3),
+	  { RDI, 1 },
+	  0,
+	  INSN_EMULATED,
 	  NULL },
-	{ "never behind a conditional branch", CODE(0x48, 0x85, 0xff, 0x48, 0x0f, 0x44, 0xc7, 0xe3, 0x02, 0x55, 0xc3),
-	  { RDI, 0 }, 0, INSN_STEPPED, NULL },
+	{ "an emulated instruction beats a one-byte nop",
+	  CODE(0x90, 0x55, 0xc3),
+	  { RDI, 1 },
+	  1,
+	  INSN_EMULATED,
+	  NULL },
+	{ "never behind a conditional branch",
+	  CODE(0x48, 0x85, 0xff, 0x48, 0x0f, 0x44, 0xc7, 0xe3, 0x02, 0x55, 0xc3),
+	  { RDI, 0 },
+	  0,
+	  INSN_STEPPED,
+	  NULL },
 	{ "never behind a return", CODE(0xc3, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, "ret" },
-	{ "never behind a system call", CODE(0x0f, 0x05, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, "syscall" },
+	{ "never behind a system call",
+	  CODE(0x0f, 0x05, 0x55, 0xc3),
+	  { RDI, 0 },
+	  0,
+	  INSN_STEPPED,
+	  "syscall" },
 	{ "never behind a trap", CODE(0x0f, 0x0b, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, "ud2" },
 	{ "a call first", CODE(0xe8, 0, 0, 0, 0, 0xc3), { RDI, 1 }, 0, INSN_EMULATED, NULL },
-	{ "16-bit branches are not emulated", CODE(0x66, 0xe9, 0, 0, 0, 0, 0xc3), { RDI, 1 }, 0, INSN_STEPPED, NULL },
+	{ "16-bit branches are not emulated",
+	  CODE(0x66, 0xe9, 0, 0, 0, 0, 0xc3),
+	  { RDI, 1 },
+	  0,
+	  INSN_STEPPED,
+	  NULL },
 	{ "push of memory is not emulated", CODE(0xff, 0x37, 0xc3), { RDI, 1 }, 0, INSN_STEPPED, NULL },
 	/* test; L: je out; dec; jmp L */
-	{ "a loop head", CODE(0x48, 0x85, 0xff, 0x74, 0x05, 0x48, 0xff, 0xcf, 0xeb, 0xf9, 0xc3), { RDI, 0 }, 0,
-	  INSN_STEPPED, NULL },
+	{ "a loop head",
+	  CODE(0x48, 0x85, 0xff, 0x74, 0x05, 0x48, 0xff, 0xcf, 0xeb, 0xf9, 0xc3),
+	  { RDI, 0 },
+	  0,
+	  INSN_STEPPED,
+	  NULL },
 	/* test; je L+; … jmp elsewhere: the same without the loop */
-	{ "no loop head", CODE(0x48, 0x85, 0xff, 0x74, 0x05, 0x48, 0xff, 0xcf, 0xeb, 0xfb, 0xc3), { RDI, 0 }, 3,
-	  INSN_EMULATED, NULL },
+	{ "no loop head",
+	  CODE(0x48, 0x85, 0xff, 0x74, 0x05, 0x48, 0xff, 0xcf, 0xeb, 0xfb, 0xc3),
+	  { RDI, 0 },
+	  3,
+	  INSN_EMULATED,
+	  NULL },
 	/* jumping to the entry is a call: push first; jmp entry */
 	{ "tail recursion", CODE(0x55, 0x5d, 0xeb, 0xfc), { RDI, 0 }, 0, INSN_EMULATED, "push %rbp" },
 };
@@ -72,12 +142,13 @@ static void picks(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct prologue_site s;
-		int r = prologue_pick(cases[i].code, cases[i].len, cases[i].len, 0x1000, &cases[i].need, 1, &s);
+		int r = prologue_pick(cases[i].code, cases[i].len, cases[i].len, 0x1000, &cases[i].need, 1,
+				      &s);
 
 		if (r || s.skipped != cases[i].skipped || s.insn_class != cases[i].class ||
 		    (cases[i].insn && strcmp(s.insn, cases[i].insn)))
-			fail_msg("%s: r %d skipped %u class %d insn %s", cases[i].what, r, s.skipped, s.insn_class,
-				 s.insn);
+			fail_msg("%s: r %d skipped %u class %d insn %s", cases[i].what, r, s.skipped,
+				 s.insn_class, s.insn);
 	}
 }
 
@@ -160,7 +231,9 @@ static void this_libc_has_a_cheap_free(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(elf__open(&e, fd, "libc", NULL), 0);
 	assert_int_equal(elf__find_symbol(e, "free", &sym), 0);
-	assert_int_equal(prologue_pick(elf__bytes(e, sym.offset, &len), 4096, sym.size, sym.offset, &need, 1, &s), 0);
+	assert_int_equal(
+		prologue_pick(elf__bytes(e, sym.offset, &len), 4096, sym.size, sym.offset, &need, 1, &s),
+		0);
 	assert_true(s.insn_class != INSN_STEPPED);
 	assert_true(s.skipped < sym.size);
 	elf__free(e);

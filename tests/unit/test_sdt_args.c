@@ -51,9 +51,9 @@ static void reads_each_form(void **state)
 		int r = sdt_args_parse(singles[i].text, args);
 
 		if (r != 1 || memcmp(&args[0], &singles[i].arg, sizeof(args[0])))
-			fail_msg("%s: r %d form %d reg %d index %d scale %d bytes %d value %lld", singles[i].text, r,
-				 args[0].form, args[0].reg, args[0].index, args[0].scale, args[0].bytes,
-				 (long long)args[0].value);
+			fail_msg("%s: r %d form %d reg %d index %d scale %d bytes %d value %lld",
+				 singles[i].text, r, args[0].form, args[0].reg, args[0].index,
+				 args[0].scale, args[0].bytes, (long long)args[0].value);
 	}
 }
 
@@ -61,8 +61,20 @@ static void reads_each_form(void **state)
 static void leaves_out_what_it_cannot_reach(void **state)
 {
 	static const char *const texts[] = {
-		"8@counter(%rip)", "8@foo", "8@16(%rip)", "8@%xmm0", "8f@%xmm1", "4f@(%rax)", "16@%rax",
-		"8@(%eax)",	   "8@(%rax,%rbx,3)", "8@$symbol", "8@%rax1", "8@%", "8@(,%rbx,8)",
+		"8@counter(%rip)",
+		"8@foo",
+		"8@16(%rip)",
+		"8@%xmm0",
+		"8f@%xmm1",
+		"4f@(%rax)",
+		"16@%rax",
+		"-9223372036854775808@%rax",
+		"8@(%eax)",
+		"8@(%rax,%rbx,3)",
+		"8@$symbol",
+		"8@%rax1",
+		"8@%",
+		"8@(,%rbx,8)",
 		"8@(%rax, %rbx)",
 	};
 
@@ -97,10 +109,14 @@ static void counts(void **state)
 	assert_int_equal(sdt_args_parse("   ", args), 0);
 	assert_int_equal(sdt_args_parse("8@%rdi -4@%esi  8@%rdx ", args), 3);
 	assert_int_equal(args[2].reg, MT_REG_RDX);
-	assert_int_equal(sdt_args_parse("1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al", args),
-			 12);
 	assert_int_equal(
-		sdt_args_parse("1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al", args),
+		sdt_args_parse("1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al",
+			       args),
+		12);
+	assert_int_equal(
+		sdt_args_parse(
+			"1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al",
+			args),
 		-EINVAL);
 }
 

@@ -30,12 +30,19 @@ static void reads_maps_lines(void **state)
 		struct maps_line want;
 		const char *path;
 	} lines[] = {
-		{ "7f61a8400000-7f61bc9e5000 r-xp 00001000 fe:00 2197345                    /usr/lib/libc.so.6", 0,
-		  { 0x7f61a8400000, 0x7f61bc9e5000, 0x1000, 0, 2197345, 1, 0 }, "/usr/lib/libc.so.6" },
-		{ "1000-2000 rw-s 00000000 00:01 1024 /memfd:a b (deleted)", 0,
-		  { 0x1000, 0x2000, 0, 0, 1024, 0, 1 }, "/memfd:a b" },
-		{ "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]", 0,
-		  { 0xffffffffff600000, 0xffffffffff601000, 0, 0, 0, 1, 0 }, "[vsyscall]" },
+		{ "7f61a8400000-7f61bc9e5000 r-xp 00001000 fe:00 2197345                    "
+		  "/usr/lib/libc.so.6",
+		  0,
+		  { 0x7f61a8400000, 0x7f61bc9e5000, 0x1000, 0, 2197345, 1, 0 },
+		  "/usr/lib/libc.so.6" },
+		{ "1000-2000 rw-s 00000000 00:01 1024 /memfd:a b (deleted)",
+		  0,
+		  { 0x1000, 0x2000, 0, 0, 1024, 0, 1 },
+		  "/memfd:a b" },
+		{ "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]",
+		  0,
+		  { 0xffffffffff600000, 0xffffffffff601000, 0, 0, 0, 1, 0 },
+		  "[vsyscall]" },
 		{ "1000-2000 rw-p 00000000 00:00 0 ", 0, { 0x1000, 0x2000, 0, 0, 0, 0, 0 }, "" },
 		{ "1000-2000 rw-p 00000000 00:00 0", 0, { 0x1000, 0x2000, 0, 0, 0, 0, 0 }, "" },
 		{ "2000-1000 rw-p 00000000 00:00 0", -EINVAL, { 0 }, NULL },
@@ -59,10 +66,10 @@ static void reads_maps_lines(void **state)
 			fail_msg("%s: %d", lines[i].line, r);
 		if (r < 0)
 			continue;
-		if (m.start != lines[i].want.start || m.end != lines[i].want.end || m.off != lines[i].want.off ||
-		    m.ino != lines[i].want.ino || m.exec != lines[i].want.exec ||
-		    m.deleted != lines[i].want.deleted || m.path_len != strlen(lines[i].path) ||
-		    memcmp(m.path, lines[i].path, m.path_len))
+		if (m.start != lines[i].want.start || m.end != lines[i].want.end ||
+		    m.off != lines[i].want.off || m.ino != lines[i].want.ino ||
+		    m.exec != lines[i].want.exec || m.deleted != lines[i].want.deleted ||
+		    m.path_len != strlen(lines[i].path) || memcmp(m.path, lines[i].path, m.path_len))
 			fail_msg("%s", lines[i].line);
 	}
 }
@@ -104,7 +111,8 @@ static void unescapes_paths(void **state)
 
 static void reads_stat(void **state)
 {
-	static const char good[] = "12 (a) R 1 (b) S 7 12 12 0 -1 4194304 1 2 3 4 500 60 0 0 20 0 9 0 1234 5678 90 1 2";
+	static const char good[] =
+		"12 (a) R 1 (b) S 7 12 12 0 -1 4194304 1 2 3 4 500 60 0 0 20 0 9 0 1234 5678 90 1 2";
 	static const char negative[] = "12 (a) S 7 12 12 -1 -1 1 1 2 3 4 5 6 -7 -8 -20 -5 1 0 1 2 3";
 	static const char huge[] = "12 (a) S 99999999999 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1";
 	struct proc_stat st;
@@ -135,7 +143,8 @@ static int keep_labels(void *ctx, const char *label)
 
 static void picks_labels(void **state)
 {
-	static const char env[] = "HOME=/root\0RANK=3\0XRANK=4\0RANKS=5\0SLURM_PROCID=1\0PASSWORD=x\0WORLD_SIZE=8";
+	static const char env[] =
+		"HOME=/root\0RANK=3\0XRANK=4\0RANKS=5\0SLURM_PROCID=1\0PASSWORD=x\0WORLD_SIZE=8";
 	char got[256] = "", long_one[400];
 
 	(void)state;
@@ -166,7 +175,8 @@ static void joins_arguments(void **state)
 	assert_string_equal(buf, "0123456");
 }
 
-/* --- a process ----------------------------------------------------------------------------------------- */
+/* --- a process -----------------------------------------------------------------------------------------
+ */
 
 static pid_t start_waiting(char *const envp[])
 {
@@ -206,7 +216,8 @@ static void tells_who_it_is(void **state)
 	assert_string_equal(labels[1], "LOCAL_RANK=1");
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	now_ns = (uint64_t)now.tv_sec * 1000000000ull;
-	assert_true(target__start_ns(t) < now_ns + 1000000000ull && target__start_ns(t) + 60000000000ull > now_ns);
+	assert_true(target__start_ns(t) < now_ns + 1000000000ull &&
+		    target__start_ns(t) + 60000000000ull > now_ns);
 	assert_int_equal(target__usage(t, &cpu, &rss, &threads), 0);
 	assert_int_equal(threads, 1);
 	assert_true(rss > 4096 && cpu < 10000000000ull);
@@ -276,7 +287,8 @@ static void refuses_threads(void **state)
 	pthread_join(thread, NULL);
 }
 
-/* --- libraries ------------------------------------------------------------------------------------------- */
+/* --- libraries -------------------------------------------------------------------------------------------
+ */
 
 static void check_same_file(int fd, const struct lib *lib)
 {
@@ -306,7 +318,8 @@ static void knows_its_libraries(void **state)
 	libc = find_lib(t, "libc.so.6");
 	assert_true(exe && libc && exe->is_exe && !libc->is_exe);
 	for (size_t i = 0; i < cnt; i++) {
-		assert_true(libs[i].is_new && libs[i].path[0] == '/' && libs[i].exec_start < libs[i].exec_end);
+		assert_true(libs[i].is_new && libs[i].path[0] == '/' &&
+			    libs[i].exec_start < libs[i].exec_end);
 		assert_true(libs[i].load_start <= libs[i].exec_start);
 		for (size_t k = 0; k < i; k++)
 			assert_true(libs[k].ino != libs[i].ino || libs[k].dev != libs[i].dev);
@@ -367,7 +380,8 @@ static void sees_what_is_loaded_later(void **state)
 		new_cnt += libs[i].is_new;
 	late = find_lib(t, "late.so");
 	assert_true(new_cnt == 1 && late && late->is_new);
-	assert_true((uint64_t)dlsym(h, "late") >= late->exec_start && (uint64_t)dlsym(h, "late") < late->exec_end);
+	assert_true((uint64_t)dlsym(h, "late") >= late->exec_start &&
+		    (uint64_t)dlsym(h, "late") < late->exec_end);
 	/* unloaded and loaded again it is the same file, its probes are still there */
 	dlclose(h);
 	assert_int_equal(target__refresh(t, NULL), 0);
@@ -377,7 +391,8 @@ static void sees_what_is_loaded_later(void **state)
 	target__free(t);
 }
 
-/* --- sideband ---------------------------------------------------------------------------------------------- */
+/* --- sideband
+ * ---------------------------------------------------------------------------------------------- */
 
 struct seen {
 	pid_t pid;
@@ -456,12 +471,18 @@ static void follows_a_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_maps_lines),	cmocka_unit_test(walks_maps),
-		cmocka_unit_test(unescapes_paths),	cmocka_unit_test(reads_stat),
-		cmocka_unit_test(picks_labels),		cmocka_unit_test(joins_arguments),
-		cmocka_unit_test(tells_who_it_is),	cmocka_unit_test(notices_its_end),
-		cmocka_unit_test(refuses_threads),	cmocka_unit_test(knows_its_libraries),
-		cmocka_unit_test(never_opens_an_impostor), cmocka_unit_test(sees_what_is_loaded_later),
+		cmocka_unit_test(reads_maps_lines),
+		cmocka_unit_test(walks_maps),
+		cmocka_unit_test(unescapes_paths),
+		cmocka_unit_test(reads_stat),
+		cmocka_unit_test(picks_labels),
+		cmocka_unit_test(joins_arguments),
+		cmocka_unit_test(tells_who_it_is),
+		cmocka_unit_test(notices_its_end),
+		cmocka_unit_test(refuses_threads),
+		cmocka_unit_test(knows_its_libraries),
+		cmocka_unit_test(never_opens_an_impostor),
+		cmocka_unit_test(sees_what_is_loaded_later),
 		cmocka_unit_test(follows_a_child),
 	};
 

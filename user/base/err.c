@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +45,7 @@ int err_hint(struct err *err, const char *fmt, ...)
 	va_list ap;
 
 	if (!err)
-		return 0;
+		return -EIO; /* the code went with the message: yet never a success */
 	va_start(ap, fmt);
 	vsnprintf(err->hint, sizeof(err->hint), fmt, ap);
 	va_end(ap);

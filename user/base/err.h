@@ -18,7 +18,7 @@ struct err {
 int err_set(struct err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Puts "<context>: " before the message. Returns code. */
 int err_wrap(struct err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* What the user can do about it. Returns err->code (or 0 for NULL). */
+/* What the user can do about it. Returns err->code (-EIO for NULL), so: return err_hint(err, …). */
 int err_hint(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

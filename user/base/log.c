@@ -29,6 +29,10 @@ void log_write(enum log_level level, const char *module, const char *fmt, ...)
 	va_end(ap);
 	if (n > 0 && (size_t)n < sizeof(line) && line[n - 1] == '\n')
 		line[n - 1] = '\0';
+	/* Names in it may come from the target: nothing of theirs may steer the terminal. */
+	for (char *c = line; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
 	if (level >= LOG_DEBUG)
 		fprintf(stderr, "memtrace: %s: %s\n", module, line);
 	else

@@ -3,7 +3,6 @@
  * doctor: what stands between this machine and a trace, one line a matter, with what to do where
  * something is missing. Reports, repairs nothing; exit code 1 when tracing cannot work as things are.
  */
-#include <bpf/libbpf.h> /* for its version alone */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -79,7 +78,7 @@ static void look_kernel(struct doctor *d)
 	} else {
 		say(d, FINE, "BTF", "/sys/kernel/btf/vmlinux");
 	}
-	snprintf(text, sizeof(text), "%s (%u online)", libbpf_version_string(),
+	snprintf(text, sizeof(text), "%s (%u online)", trace_libbpf_version(),
 		 (unsigned)sysconf(_SC_NPROCESSORS_ONLN));
 	say(d, FINE, "libbpf, CPUs", text);
 }
@@ -145,9 +144,9 @@ static void look_limits(struct doctor *d, uint64_t missing)
 	snprintf(text, sizeof(text), "%s for all CPUs together (--ring-size)", fmt_bytes(a, TRACE_RING_BYTES_DEFAULT));
 	say(d, FINE, "ring buffers", text);
 	snprintf(text, sizeof(text),
-		 "memtrace stays below %s (rings %s, order window %s, the rest) plus %u bytes a live block: 1 M blocks %s",
+		 "memtrace's RSS stays below %s (rings %s, order window %s, the rest) plus %u bytes a live block",
 		 fmt_bytes(a, TRACE_RING_BYTES_DEFAULT + ORDER_WINDOW_BYTES + FIXED_BYTES),
-		 fmt_bytes(b, TRACE_RING_BYTES_DEFAULT), fmt_bytes(c, ORDER_WINDOW_BYTES), (unsigned)BLOCK_BYTES, "64 MB");
+		 fmt_bytes(b, TRACE_RING_BYTES_DEFAULT), fmt_bytes(c, ORDER_WINDOW_BYTES), (unsigned)BLOCK_BYTES);
 	say(d, FINE, "memory", text);
 }
 

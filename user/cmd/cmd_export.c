@@ -48,9 +48,10 @@ static int run_begin(void *ctx, const struct names *names)
 static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct export_run *x = ctx;
+	int r = x->format->event(x->ctx, ev, epoch_off_ns);
 
 	x->events++;
-	return x->format->event(x->ctx, ev, epoch_off_ns);
+	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : 0;
 }
 
 static void run_progress(void *ctx, double share)

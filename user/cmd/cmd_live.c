@@ -77,7 +77,12 @@ static void stderr_peek(struct live_run *x)
 	buf[n] = '\0';
 	if (buf[n - 1] == '\n')
 		buf[n - 1] = '\0';
-	line = strrchr(buf, '\n');
+	do {
+		line = strrchr(buf, '\n');
+		if (!line || strncmp(line + 1, "hint: ", 6))
+			break;
+		*line = '\0'; /* what it is a hint for says more */
+	} while (1);
 	live_view__message(x->view, line ? line + 1 : buf);
 }
 

@@ -20,11 +20,13 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "cmd/cmd.h"
 #include "cmd/lock.h"
 #include "event/decode.h"
 #include "target/sideband.h"
 #include "target/target.h"
 #include "trace/trace.h"
+#include "view/text.h"
 
 /* A plan that a process and its forked children share: the same files at the same addresses. */
 struct plan_ref {
@@ -68,6 +70,23 @@ static struct proc *follow__proc(const struct follow *f, pid_t pid)
 	return NULL;
 }
 
+/* Where RSS stands now: the kernel side only tells of changes. */
+static void follow__push_rss(struct follow *f, const struct proc *p)
+{
+	struct target_rss now;
+	uint64_t bytes[MT_RSS_KINDS];
+
+	if (!(f->env.plan.sources & SRC_KERNEL) || target__rss(p->target, &now) < 0)
+		return;
+	bytes[MT_RSS_FILE] = now.file;
+	bytes[MT_RSS_ANON] = now.anon;
+	bytes[MT_RSS_SWAP] = now.swap;
+	bytes[MT_RSS_SHMEM] = now.shmem;
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		f->env.push(f->env.ctx, (struct event){ .kind = MT_EV_RSS, .pid = (uint32_t)p->pid,
+							.tid = (uint32_t)p->pid, .addr = i, .size = bytes[i] });
+}
+
 static void follow__push_proc(struct follow *f, const struct proc *p, enum ev_proc_how how, pid_t ppid)
 {
 	const char *const *labels;
@@ -85,6 +104,7 @@ static void follow__push_proc(struct follow *f, const struct proc *p, enum ev_pr
 	for (size_t i = 0; i < cnt; i++)
 		f->env.push(f->env.ctx, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
 						       .name = names__add(f->env.names, labels[i]) });
+	follow__push_rss(f, p);
 }
 
 static void follow__push_covers(struct follow *f, const struct proc *p)
@@ -263,10 +283,12 @@ static int follow__add_proc(struct follow *f, pid_t pid, struct proc **ret, stru
 static void say_attached(const struct follow *f, const struct proc *p, const struct attach_stats *st,
 			 uint64_t since_ns)
 {
+	char comm[TEXT_BYTES_MAX];
+
 	if (f->env.quiet)
 		return;
-	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid, target__comm(p->target),
-		(unsigned long long)((now_ns() - since_ns) / 1000000), st->attached, st->attached + st->failed);
+	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
+		safe_text(comm, target__comm(p->target)), (unsigned long long)((now_ns() - since_ns) / 1000000), st->attached, st->attached + st->failed);
 	for (unsigned i = 0; i < 8; i++)
 		if (st->attached_by_source[i])
 			fprintf(stderr, ", %s %u", source_name(1u << i), st->attached_by_source[i]);

@@ -42,9 +42,10 @@ void recording_say(const char *path, const struct report *r)
 	uint64_t bytes = file_bytes(path), events = report_events_sum(r), lost = report_lost_sum(r);
 	char a[24], b[24], c[24], safe[TEXT_BYTES_MAX];
 
-	fprintf(stderr, "recorded %s: %s events in %s, %s (%.1f bytes an event)", safe_text(safe, path),
-		fmt_count(a, (double)events), fmt_ns(b, r->end_ts_ns - r->start_ts_ns), fmt_bytes(c, bytes),
-		events ? (double)bytes / (double)events : 0);
+	fprintf(stderr, "recorded %s: %s events in %s, %s", safe_text(safe, path), fmt_count(a, (double)events),
+		fmt_ns(b, r->end_ts_ns - r->start_ts_ns), fmt_bytes(c, bytes));
+	if (events && !r->lost[MT_LOSS_RECORDING])
+		fprintf(stderr, " (%.1f bytes an event)", (double)bytes / (double)events);
 	if (lost)
 		fprintf(stderr, ", LOST %s (the report says why)\n", fmt_count(a, (double)lost));
 	else

@@ -33,32 +33,81 @@ struct row {
 };
 
 static const struct row rows[] = {
-	{ "libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", "c10::ProfiledCPUMemoryReporter::New",
-	  SRC_FRAMEWORK, MT_PROG_FW_NEW, { RSI | RDX, 0 }, 0 },
-	{ "libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv", "c10::ProfiledCPUMemoryReporter::Delete",
-	  SRC_FRAMEWORK, MT_PROG_FW_DELETE, { RSI, 0 }, 0 },
-	{ "libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm",
-	  "c10::ProfiledCPUMemoryReporter::OutOfMemory", SRC_FRAMEWORK, MT_PROG_FW_OOM, { RSI, 0 }, 0 },
+	{ "libc10.so",
+	  "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm",
+	  "c10::ProfiledCPUMemoryReporter::New",
+	  SRC_FRAMEWORK,
+	  MT_PROG_FW_NEW,
+	  { RSI | RDX, 0 },
+	  0 },
+	{ "libc10.so",
+	  "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
+	  "c10::ProfiledCPUMemoryReporter::Delete",
+	  SRC_FRAMEWORK,
+	  MT_PROG_FW_DELETE,
+	  { RSI, 0 },
+	  0 },
+	{ "libc10.so",
+	  "_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm",
+	  "c10::ProfiledCPUMemoryReporter::OutOfMemory",
+	  SRC_FRAMEWORK,
+	  MT_PROG_FW_OOM,
+	  { RSI, 0 },
+	  0 },
 	{ "libtorch_cpu.so",
 	  "_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_"
 	  "traitsIcESaIcEEERKSt8optionalIS7_E",
-	  "torch::autograd::profiler::record_function_enter_new", SRC_REGIONS, MT_PROG_REGION_BEGIN, { RSI, 0 }, 0 },
-	{ "libtorch_cpu.so", "_ZN2at14RecordFunction3endEv", "at::RecordFunction::end", SRC_REGIONS,
-	  MT_PROG_REGION_END, { RDI, 0 }, 0 },
+	  "torch::autograd::profiler::record_function_enter_new",
+	  SRC_REGIONS,
+	  MT_PROG_REGION_BEGIN,
+	  { RSI, 0 },
+	  0 },
+	{ "libtorch_cpu.so",
+	  "_ZN2at14RecordFunction3endEv",
+	  "at::RecordFunction::end",
+	  SRC_REGIONS,
+	  MT_PROG_REGION_END,
+	  { RDI, 0 },
+	  0 },
 	{ "libtorch_cpu.so",
 	  "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
 	  "11InputBufferERKS2_INS0_10ReadyQueueEE",
-	  "torch::autograd::Engine::evaluate_function", SRC_REGIONS, MT_PROG_NODE, { RDX, 1 }, 0 },
+	  "torch::autograd::Engine::evaluate_function",
+	  SRC_REGIONS,
+	  MT_PROG_NODE,
+	  { RDX, 1 },
+	  0 },
 	/* HOST_ENTER notes the stack pointer, its return probe replaces the return address: both need it */
 	{ "libc.so.6", "free", "free", SRC_HOST, MT_PROG_HOST_FREE, { RDI, 0 }, 0 },
 	{ "libc.so.6", "malloc", "malloc", SRC_HOST, MT_PROG_HOST_ENTER, { RDI, 1 }, MT_HOST_MALLOC },
 	{ "libc.so.6", "calloc", "calloc", SRC_HOST, MT_PROG_HOST_ENTER, { RDI | RSI, 1 }, MT_HOST_CALLOC },
-	{ "libc.so.6", "realloc", "realloc", SRC_HOST, MT_PROG_HOST_ENTER, { RDI | RSI, 1 }, MT_HOST_REALLOC },
-	{ "libc.so.6", "reallocarray", "reallocarray", SRC_HOST, MT_PROG_HOST_ENTER, { RDI | RSI | RDX, 1 },
+	{ "libc.so.6",
+	  "realloc",
+	  "realloc",
+	  SRC_HOST,
+	  MT_PROG_HOST_ENTER,
+	  { RDI | RSI, 1 },
+	  MT_HOST_REALLOC },
+	{ "libc.so.6",
+	  "reallocarray",
+	  "reallocarray",
+	  SRC_HOST,
+	  MT_PROG_HOST_ENTER,
+	  { RDI | RSI | RDX, 1 },
 	  MT_HOST_REALLOCARRAY },
-	{ "libc.so.6", "posix_memalign", "posix_memalign", SRC_HOST, MT_PROG_HOST_ENTER, { RDI | RDX, 1 },
+	{ "libc.so.6",
+	  "posix_memalign",
+	  "posix_memalign",
+	  SRC_HOST,
+	  MT_PROG_HOST_ENTER,
+	  { RDI | RDX, 1 },
 	  MT_HOST_POSIX_MEMALIGN },
-	{ "libc.so.6", "aligned_alloc", "aligned_alloc", SRC_HOST, MT_PROG_HOST_ENTER, { RSI, 1 },
+	{ "libc.so.6",
+	  "aligned_alloc",
+	  "aligned_alloc",
+	  SRC_HOST,
+	  MT_PROG_HOST_ENTER,
+	  { RSI, 1 },
 	  MT_HOST_MEMALIGN },
 	{ "libc.so.6", "memalign", "memalign", SRC_HOST, MT_PROG_HOST_ENTER, { RSI, 1 }, MT_HOST_MEMALIGN },
 	{ "libc.so.6", "valloc", "valloc", SRC_HOST, MT_PROG_HOST_ENTER, { RDI, 1 }, MT_HOST_VALLOC },
@@ -68,7 +117,8 @@ static const struct row rows[] = {
 
 _Static_assert(ROWS_CNT <= 32, "rows_found has a bit for each");
 
-/* --- sites --------------------------------------------------------------------------------------------- */
+/* --- sites ---------------------------------------------------------------------------------------------
+ */
 
 /*
  * The return probe of a malloc-like function sits on the same instruction as its entry probe: the
@@ -122,7 +172,8 @@ int catalog__plan_lib(struct builder *b)
 
 		if (!(b->sources & rows[i].source) || (rows[i].source == SRC_HOST && b->lib != b->host_lib))
 			continue;
-		if (elf__find_symbol(b->elf, rows[i].symbol, &sym) < 0 || sym.type != STT_FUNC || !sym.is_exec)
+		if (elf__find_symbol(b->elf, rows[i].symbol, &sym) < 0 || sym.type != STT_FUNC ||
+		    !sym.is_exec)
 			continue;
 		r = add_row(b, i, &sym);
 		if (r < 0)
@@ -146,7 +197,8 @@ static void cover_source(struct builder *b, enum source source)
 	builder__cover(b, source, wanted, found);
 	for (size_t i = 0; found && i < ROWS_CNT; i++)
 		if (rows[i].source == source && source != SRC_HOST && !(b->rows_found >> i & 1))
-			builder__note(b, "%s has no %s: another version of PyTorch?", rows[i].lib, rows[i].shown);
+			builder__note(b, "%s has no %s: another version of PyTorch?", rows[i].lib,
+				      rows[i].shown);
 }
 
 void catalog__cover(struct builder *b)
@@ -156,7 +208,8 @@ void catalog__cover(struct builder *b)
 	cover_source(b, SRC_HOST);
 }
 
-/* --- who provides malloc --------------------------------------------------------------------------------- */
+/* --- who provides malloc ---------------------------------------------------------------------------------
+ */
 
 static int has_malloc(const struct target *t, const struct lib *lib, int *ret_is_libc)
 {
@@ -175,7 +228,8 @@ static int has_malloc(const struct target *t, const struct lib *lib, int *ret_is
 
 static int is_known_allocator(const char *base)
 {
-	static const char *const known[] = { "jemalloc", "tcmalloc", "mimalloc", "snmalloc", "scudo", "hoard" };
+	static const char *const known[] = { "jemalloc", "tcmalloc", "mimalloc",
+					     "snmalloc", "scudo",    "hoard" };
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
 		if (strstr(base, known[i]))

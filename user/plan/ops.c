@@ -20,10 +20,9 @@
 #include "plan/builder.h"
 #include "plan/schema.h"
 
-#define OP_PREFIX "_ZN2at4_ops"
+#define OP_PREFIX     "_ZN2at4_ops"
 #define VTABLE_PREFIX "_ZTVN5torch8autograd"
-#define GENERATED "torch::autograd::generated::"
-#define PARTS_MAX 8
+#define GENERATED     "torch::autograd::generated::"
 
 struct ops {
 	struct builder *b;
@@ -128,7 +127,8 @@ static int add_op(struct ops *o, const struct elf_sym *sym, const char *op, size
 	return builder__add_site(b, &site, name);
 }
 
-/* --- vtables ------------------------------------------------------------------------------------------- */
+/* --- vtables -------------------------------------------------------------------------------------------
+ */
 
 static int add_vtable(struct ops *o, const struct elf_sym *sym)
 {
@@ -156,7 +156,8 @@ static int add_vtable(struct ops *o, const struct elf_sym *sym)
 	return 0;
 }
 
-/* --- both ------------------------------------------------------------------------------------------------ */
+/* --- both ------------------------------------------------------------------------------------------------
+ */
 
 static int each_symbol(void *ctx, const struct elf_sym *sym)
 {
@@ -164,8 +165,8 @@ static int each_symbol(void *ctx, const struct elf_sym *sym)
 	const char *at = sym->name, *op;
 	size_t len;
 
-	if ((o->b->sources & (SRC_OPS | SRC_VIEWS)) && sym->type == STT_FUNC && sym->is_exec && sym->offset != UINT64_MAX &&
-	    !strncmp(at, OP_PREFIX, strlen(OP_PREFIX))) {
+	if ((o->b->sources & (SRC_OPS | SRC_VIEWS)) && sym->type == STT_FUNC && sym->is_exec &&
+	    sym->offset != UINT64_MAX && !strncmp(at, OP_PREFIX, strlen(OP_PREFIX))) {
 		at += strlen(OP_PREFIX);
 		len = take_identifier(&at, &op);
 		return len && !strncmp(at, "4callE", 6) ? add_op(o, sym, op, len) : 0;
@@ -181,7 +182,8 @@ static int is_torch(const struct builder *b)
 {
 	struct elf_sym sym;
 
-	return strstr(b->lib->base, "torch") || elf__find_symbol(b->elf, "_ZN2at14RecordFunction3endEv", &sym) == 0;
+	return strstr(b->lib->base, "torch") ||
+	       elf__find_symbol(b->elf, "_ZN2at14RecordFunction3endEv", &sym) == 0;
 }
 
 int ops__plan_lib(struct builder *b)
@@ -194,7 +196,8 @@ int ops__plan_lib(struct builder *b)
 
 	if (!is_torch(b))
 		return 0;
-	if ((b->sources & (SRC_OPS | SRC_VIEWS)) && elf__section(b->elf, ".rodata", &rodata, &len, &vaddr) == 0) {
+	if ((b->sources & (SRC_OPS | SRC_VIEWS)) &&
+	    elf__section(b->elf, ".rodata", &rodata, &len, &vaddr) == 0) {
 		o.schemas = schema_index__new(rodata, len);
 		if (!o.schemas)
 			return -ENOMEM;
@@ -202,8 +205,10 @@ int ops__plan_lib(struct builder *b)
 	o.has_bias = elf__load_bias(b->elf, b->lib->exec_start, b->lib->exec_off, &o.bias) == 0;
 	r = elf__each_symbol(b->elf, each_symbol, &o);
 	if (r == 0 && o.seen && (!o.schemas || !schema_index__cnt(o.schemas)))
-		builder__note(b, "%s: no operator schemas found: operators have their C++ names, none is left out",
-			      b->lib->base);
+		builder__note(
+			b,
+			"%s: no operator schemas found: operators have their C++ names, none is left out",
+			b->lib->base);
 	schema_index__free(o.schemas);
 	return r;
 }

@@ -97,7 +97,8 @@ int sources_parse(const char *text, unsigned *ret_mask, struct err *err)
 	return 0;
 }
 
-/* --- the plan ------------------------------------------------------------------------------------------ */
+/* --- the plan ------------------------------------------------------------------------------------------
+ */
 
 void plan__free(struct plan *p)
 {
@@ -174,7 +175,8 @@ static void plan__sort(struct plan *p)
 	p->sites_cnt = n;
 }
 
-/* --- builder --------------------------------------------------------------------------------------------- */
+/* --- builder ---------------------------------------------------------------------------------------------
+ */
 
 void builder__note(struct builder *b, const char *fmt, ...)
 {
@@ -249,8 +251,8 @@ int builder__add_site(struct builder *b, const struct site *site, const char *sy
 		struct site *sites;
 
 		if (cap > PLAN_SITES_MAX) {
-			builder__note(b, "%s: more than %u probe sites; the rest is not watched", b->lib->base,
-				      PLAN_SITES_MAX);
+			builder__note(b, "%s: more than %u probe sites; the rest is not watched",
+				      b->lib->base, PLAN_SITES_MAX);
 			return 0;
 		}
 		sites = realloc(p->sites, cap * sizeof(*sites));
@@ -341,7 +343,8 @@ static int kernel_has_nop5(void)
 	       (major_nr > 6 || (major_nr == 6 && minor_nr >= 18));
 }
 
-/* --- nothing found --------------------------------------------------------------------------------------- */
+/* --- nothing found ---------------------------------------------------------------------------------------
+ */
 
 static const char *exe_path(const struct target *t)
 {
@@ -367,26 +370,31 @@ static int nothing_found(const struct builder *b, struct err *err)
 	const char *exe = exe_path(b->target);
 
 	if (!cnt) {
-		err_set(err, -ENOENT, "process %d has no program mapped: it is a kernel thread or just ending", pid);
+		err_set(err, -ENOENT,
+			"process %d has no program mapped: it is a kernel thread or just ending", pid);
 		return -ENOENT;
 	}
 	if (b->exe_is_static && b->exe_is_stripped) {
 		err_set(err, -ENOENT, "process %d: %.200s is a static program without symbols", pid, exe);
-		err_hint(err, "what its allocator does cannot be seen from outside; --probes kernel shows the memory "
+		err_hint(err, "what its allocator does cannot be seen from outside; --probes kernel shows "
+			      "the memory "
 			      "that the kernel gives it");
 		return -ENOENT;
 	}
 	err_set(err, -ENOENT, "process %d: no known allocator symbol in %.200s%s", pid, exe,
 		b->exe_is_static ? ", a static program" : " and its libraries");
 	if (users_pattern(b))
-		err_hint(err, "the USDT probe %s:%s is not there either; readelf -n FILE lists what a file has",
+		err_hint(err,
+			 "the USDT probe %s:%s is not there either; readelf -n FILE lists what a file has",
 			 users_pattern(b)->provider, users_pattern(b)->name);
 	else if (!(b->sources & SRC_HOST))
 		err_hint(err, "%s--probes host watches malloc and free",
 			 b->exe_is_static ? "" : "it has not loaded PyTorch (yet?); ");
 	else
-		err_hint(err, "is it a program with an allocator of its own? memtrace/usdt.h makes that visible; "
-			      "--probes kernel shows the memory that the kernel gives it");
+		err_hint(
+			err,
+			"is it a program with an allocator of its own? memtrace/usdt.h makes that visible; "
+			"--probes kernel shows the memory that the kernel gives it");
 	return -ENOENT;
 }
 
@@ -423,7 +431,8 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 	if (r < 0)
 		return r;
 	if (!target__alive(b->target)) {
-		err_set(err, -ESRCH, "process %d ended while it was looked at", (int)target__pid(b->target));
+		err_set(err, -ESRCH, "process %d ended while it was looked at",
+			(int)target__pid(b->target));
 		return -ESRCH;
 	}
 	if (!b->plan->sites_cnt && !opts->only_new_libs && (b->sources & ~(unsigned)SRC_KERNEL))

@@ -28,7 +28,7 @@
 
 #define WALK_BYTES_MAX 255 /* struct site keeps the distance in 8 bits */
 #define SCAN_BYTES_MAX (64u << 10)
-#define PAGE 4096ull
+#define PAGE	       4096ull
 
 /* Measured on Linux 6.18, x86-64, in a virtual machine (best of 5); calibration measures its own. */
 static const struct {
@@ -75,7 +75,8 @@ static enum insn_class classify(const uint8_t *code, size_t len, uint64_t offset
 	return INSN_STEPPED;
 }
 
-/* --- what an instruction changes ----------------------------------------------------------------------- */
+/* --- what an instruction changes -----------------------------------------------------------------------
+ */
 
 struct insn {
 	ZydisDecodedInstruction d;
@@ -103,10 +104,8 @@ static int ends_line(const struct insn *in)
 	case ZYDIS_CATEGORY_INTERRUPT:
 	case ZYDIS_CATEGORY_SYSCALL:
 	case ZYDIS_CATEGORY_SYSRET:
-	case ZYDIS_CATEGORY_SYSTEM:
-		return 1;
-	default:
-		break;
+	case ZYDIS_CATEGORY_SYSTEM: return 1;
+	default: break;
 	}
 	return in->d.mnemonic == ZYDIS_MNEMONIC_UD0 || in->d.mnemonic == ZYDIS_MNEMONIC_UD1 ||
 	       in->d.mnemonic == ZYDIS_MNEMONIC_UD2 || in->d.mnemonic == ZYDIS_MNEMONIC_XBEGIN;
@@ -120,7 +119,8 @@ static uint32_t written_regs(const struct insn *in)
 		const ZydisDecodedOperand *op = &in->ops[i];
 		ZydisRegister full;
 
-		if (op->type != ZYDIS_OPERAND_TYPE_REGISTER || !(op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+		if (op->type != ZYDIS_OPERAND_TYPE_REGISTER ||
+		    !(op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
 			continue;
 		full = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, op->reg.value);
 		if (full >= ZYDIS_REGISTER_RAX && full <= ZYDIS_REGISTER_R15)
@@ -141,7 +141,8 @@ static int keeps(const struct insn *in, const struct prologue_need *need)
 	return !need->needs_ret_addr && in->d.mnemonic == ZYDIS_MNEMONIC_PUSH;
 }
 
-/* --- loop heads ---------------------------------------------------------------------------------------- */
+/* --- loop heads ----------------------------------------------------------------------------------------
+ */
 
 static int is_branch_target(const uint8_t *code, size_t len, uint64_t wanted)
 {
@@ -166,7 +167,8 @@ static int is_branch_target(const uint8_t *code, size_t len, uint64_t wanted)
 	return 0;
 }
 
-/* --- picking --------------------------------------------------------------------------------------------- */
+/* --- picking ---------------------------------------------------------------------------------------------
+ */
 
 /* As objdump prints it: "je 0x98fb8", not "jz 0x0000000000098FB8". */
 static void text_of(const struct insn *in, uint64_t offset, char *buf, size_t size)
@@ -181,7 +183,8 @@ static void text_of(const struct insn *in, uint64_t offset, char *buf, size_t si
 	if (!ZYAN_SUCCESS(ZydisFormatterInit(&f, ZYDIS_FORMATTER_STYLE_ATT)))
 		return;
 	(void)ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, ZYAN_FALSE);
-	(void)ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE, ZYDIS_PADDING_DISABLED);
+	(void)ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE,
+					ZYDIS_PADDING_DISABLED);
 	(void)ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_DISP_PADDING, ZYDIS_PADDING_DISABLED);
 	(void)ZydisFormatterSetProperty(&f, ZYDIS_FORMATTER_PROP_IMM_PADDING, ZYDIS_PADDING_DISABLED);
 	(void)ZydisFormatterFormatInstruction(&f, &in->d, in->ops, in->d.operand_count_visible, buf, size,
@@ -193,7 +196,8 @@ static void text_of(const struct insn *in, uint64_t offset, char *buf, size_t si
 		buf[2] = 'e';
 }
 
-int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, int has_nop5, struct prologue_site *ret)
+int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, int has_nop5,
+		struct prologue_site *ret)
 {
 	struct insn in;
 

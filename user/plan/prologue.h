@@ -14,13 +14,13 @@
 #include "plan/plan.h"
 
 #define REG_BIT(reg) (1u << (reg))
-#define ARG_REGS_ALL                                                                                   \
-	(REG_BIT(MT_REG_RDI) | REG_BIT(MT_REG_RSI) | REG_BIT(MT_REG_RDX) | REG_BIT(MT_REG_RCX) |        \
+#define ARG_REGS_ALL                                                                                       \
+	(REG_BIT(MT_REG_RDI) | REG_BIT(MT_REG_RSI) | REG_BIT(MT_REG_RDX) | REG_BIT(MT_REG_RCX) |           \
 	 REG_BIT(MT_REG_R8) | REG_BIT(MT_REG_R9))
 
 /* What a program reads at its site. */
 struct prologue_need {
-	uint32_t regs;	   /* REG_BIT()s that must be as at the entry */
+	uint32_t regs;	    /* REG_BIT()s that must be as at the entry */
 	int needs_ret_addr; /* rsp must still point at the return address; else pushes may have moved it */
 };
 
@@ -39,6 +39,7 @@ struct prologue_site {
 int prologue_pick(const uint8_t *code, size_t code_len, uint64_t sym_size, uint64_t offset,
 		  const struct prologue_need *need, int has_nop5, struct prologue_site *ret);
 /* The instruction at one place, without a choice: for USDT sites. */
-int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, int has_nop5, struct prologue_site *ret);
+int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, int has_nop5,
+		struct prologue_site *ret);
 
 #endif

@@ -226,7 +226,8 @@ enum schema_effect schema__effect(const struct schema *s)
 	return effect;
 }
 
-/* --- all schemas of a library --------------------------------------------------------------------------- */
+/* --- all schemas of a library ---------------------------------------------------------------------------
+ */
 
 struct entry {
 	struct text text;
@@ -309,9 +310,9 @@ static int schema_index__scan(struct schema_index *x, const char *data, size_t l
 			break;
 		/* a string that begins where the search did begins behind a NUL, too */
 		from = from ? from + 1 : hit - back;
-		r = (size_t)(nul - from) <= SCHEMA_BYTES_MAX ?
-			    schema_index__add(x, (struct text){ from, (size_t)(nul - from) }) :
-			    0;
+		r = (size_t)(nul - from) <= SCHEMA_BYTES_MAX
+			    ? schema_index__add(x, (struct text){ from, (size_t)(nul - from) })
+			    : 0;
 		if (r < 0)
 			return r;
 		at = nul + 1;

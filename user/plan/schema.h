@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCHEMA_ARGS_MAX 64 /* most in torch 2.13: 26 */
-#define SCHEMA_RETS_MAX 16
+#define SCHEMA_ARGS_MAX	 64 /* most in torch 2.13: 26 */
+#define SCHEMA_RETS_MAX	 16
 #define SCHEMA_BYTES_MAX 4096
 
 struct text {
@@ -24,13 +24,13 @@ struct text {
 
 /* One argument or result. */
 struct schema_value {
-	struct text type; /* "Tensor(a!)[]", "SymInt[2]?" */
-	struct text name; /* empty: a result without one */
-	uint8_t is_tensor;   /* a tensor, or a list or optional of such */
+	struct text type;  /* "Tensor(a!)[]", "SymInt[2]?" */
+	struct text name;  /* empty: a result without one */
+	uint8_t is_tensor; /* a tensor, or a list or optional of such */
 	uint8_t is_list;
 	uint8_t is_optional;
-	uint8_t is_alias;    /* has an annotation: shares storage with whatever has the same letter */
-	uint8_t is_written;  /* annotation with '!' */
+	uint8_t is_alias;   /* has an annotation: shares storage with whatever has the same letter */
+	uint8_t is_written; /* annotation with '!' */
 	uint8_t is_kwarg_only;
 };
 
@@ -43,6 +43,7 @@ struct schema {
 };
 
 int schema_parse(const char *text, size_t len, struct schema *ret);
+
 enum schema_effect {
 	SCHEMA_NONE = 0, /* neither allocates, writes nor views: it need not be watched */
 	SCHEMA_VIEWS,	 /* every tensor it returns shares the memory of an argument, none is written */

@@ -72,16 +72,29 @@ static const struct {
 	char name[6];
 	__u8 reg, bytes, shift;
 } regs[] = {
-#define OLD(x, R)                                                                                      \
-	{ "r" #x "x", R, 8, 0 }, { "e" #x "x", R, 4, 0 }, { #x "x", R, 2, 0 }, { #x "l", R, 1, 0 },     \
+#define OLD(x, R)                                                                                          \
+	{ "r" #x "x", R, 8, 0 }, { "e" #x "x", R, 4, 0 }, { #x "x", R, 2, 0 }, { #x "l", R, 1, 0 },        \
 		{ #x "h", R, 1, 8 }
 #define IDX(x, R) { "r" #x, R, 8, 0 }, { "e" #x, R, 4, 0 }, { #x, R, 2, 0 }, { #x "l", R, 1, 0 }
-#define NEW(n)                                                                                         \
-	{ "r" #n, MT_REG_R##n, 8, 0 }, { "r" #n "d", MT_REG_R##n, 4, 0 },                              \
+#define NEW(n)                                                                                             \
+	{ "r" #n, MT_REG_R##n, 8, 0 }, { "r" #n "d", MT_REG_R##n, 4, 0 },                                  \
 		{ "r" #n "w", MT_REG_R##n, 2, 0 }, { "r" #n "b", MT_REG_R##n, 1, 0 }
-	OLD(a, MT_REG_RAX), OLD(b, MT_REG_RBX), OLD(c, MT_REG_RCX), OLD(d, MT_REG_RDX),
-	IDX(si, MT_REG_RSI), IDX(di, MT_REG_RDI), IDX(bp, MT_REG_RBP), IDX(sp, MT_REG_RSP),
-	NEW(8), NEW(9), NEW(10), NEW(11), NEW(12), NEW(13), NEW(14), NEW(15),
+	OLD(a, MT_REG_RAX),
+	OLD(b, MT_REG_RBX),
+	OLD(c, MT_REG_RCX),
+	OLD(d, MT_REG_RDX),
+	IDX(si, MT_REG_RSI),
+	IDX(di, MT_REG_RDI),
+	IDX(bp, MT_REG_RBP),
+	IDX(sp, MT_REG_RSP),
+	NEW(8),
+	NEW(9),
+	NEW(10),
+	NEW(11),
+	NEW(12),
+	NEW(13),
+	NEW(14),
+	NEW(15),
 #undef OLD
 #undef IDX
 #undef NEW
@@ -122,7 +135,7 @@ static int take_size(struct parser *p, struct mt_usdt_arg *arg, int *ret_float)
 	if (!take(p, '@'))
 		return 0;
 	arg->is_signed = size < 0;
-	if (size < 0)
+	if (size < 0 && size >= -8)
 		size = -size;
 	if (size != 1 && size != 2 && size != 4 && size != 8) {
 		*ret_float = 1; /* a vector: as far out of reach as a float */
@@ -147,8 +160,8 @@ static int take_memory(struct parser *p, struct mt_usdt_arg *arg)
 		index = take_reg(p);
 		if (index < 0 || regs[index].bytes != 8)
 			return 0;
-		if (take(p, ',') && (!take_number(p, &scale) ||
-				     (scale != 1 && scale != 2 && scale != 4 && scale != 8)))
+		if (take(p, ',') &&
+		    (!take_number(p, &scale) || (scale != 1 && scale != 2 && scale != 4 && scale != 8)))
 			return 0;
 	}
 	if (!take(p, ')'))

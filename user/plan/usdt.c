@@ -40,7 +40,7 @@ static const struct usdt_pattern known[] = {
 	{ "python", "function__entry", MT_EV_OP_BEGIN, NO, NO, NO, 1 },
 	{ "python", "function__return", MT_EV_OP_END, NO, NO, NO, NO },
 };
-#define KNOWN_CNT (sizeof(known) / sizeof(*known))
+#define KNOWN_CNT  (sizeof(known) / sizeof(*known))
 #define ALWAYS_CNT (KNOWN_CNT - 2)
 
 size_t usdt_patterns_known(const struct usdt_pattern **ret)
@@ -248,10 +248,13 @@ static int make_spec(struct builder *b, const struct usdt_pattern *p, const stru
 
 	memset(&spec, 0, sizeof(spec));
 	spec.kind = p->kind;
-	if (cnt < 0 || !take_arg(p->ptr, args, cnt, &spec.ptr) || !take_arg(p->size, args, cnt, &spec.size) ||
-	    !take_arg(p->device, args, cnt, &spec.device) || !take_arg(p->text, args, cnt, &spec.name)) {
-		builder__note(b, "%s: a site of %s:%s is left out: memtrace cannot get at its arguments \"%.80s\"",
-			      b->lib->base, p->provider, p->name, note->args);
+	if (cnt < 0 || !take_arg(p->ptr, args, cnt, &spec.ptr) ||
+	    !take_arg(p->size, args, cnt, &spec.size) || !take_arg(p->device, args, cnt, &spec.device) ||
+	    !take_arg(p->text, args, cnt, &spec.name)) {
+		builder__note(
+			b,
+			"%s: a site of %s:%s is left out: memtrace cannot get at its arguments \"%.80s\"",
+			b->lib->base, p->provider, p->name, note->args);
 		return -ENOENT;
 	}
 	return add_spec(b->plan, &spec);
@@ -259,7 +262,9 @@ static int make_spec(struct builder *b, const struct usdt_pattern *p, const stru
 
 static int add_site(struct builder *b, struct usdt_pattern *p, const struct sdt_note *note)
 {
-	struct site site = { .prog = MT_PROG_USDT, .source = SRC_USDT, .ref_ctr_offset = note->semaphore_offset };
+	struct site site = { .prog = MT_PROG_USDT,
+			     .source = SRC_USDT,
+			     .ref_ctr_offset = note->semaphore_offset };
 	uint64_t offset = note->pc_offset;
 	struct prologue_site at, next;
 	char sym[2 * USDT_NAME_MAX];
@@ -274,8 +279,8 @@ static int add_site(struct builder *b, struct usdt_pattern *p, const struct sdt_
 	if (spec == -ENOENT)
 		return 0;
 	if (spec == -ENOSPC)
-		builder__note(b, "%s: more than %d different USDT sites; the rest is not watched", b->lib->base,
-			      MT_USDT_SPECS_MAX);
+		builder__note(b, "%s: more than %d different USDT sites; the rest is not watched",
+			      b->lib->base, MT_USDT_SPECS_MAX);
 	if (spec < 0)
 		return spec == -ENOSPC ? 0 : spec;
 	if (!strcmp(p->provider, "memtrace") && at.insn_class == INSN_NOP && len > 1 &&
@@ -323,7 +328,8 @@ void usdt__cover(struct builder *b)
 		wanted += p->is_users || p->sites;
 		found += p->sites != 0;
 		if (p->is_users && !p->sites)
-			builder__note(b, "no library mapped now has the USDT probe %s:%s", p->provider, p->name);
+			builder__note(b, "no library mapped now has the USDT probe %s:%s", p->provider,
+				      p->name);
 	}
 	builder__cover(b, SRC_USDT, wanted, found);
 }

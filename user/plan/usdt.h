@@ -12,13 +12,13 @@ struct err;
 struct builder;
 
 #define USDT_NAME_MAX 64
-#define USDT_NO_ARG (-1)
+#define USDT_NO_ARG   (-1)
 
 struct usdt_pattern {
 	char provider[USDT_NAME_MAX], name[USDT_NAME_MAX];
-	uint8_t kind; /* enum mt_kind */
+	uint8_t kind;			/* enum mt_kind */
 	int8_t ptr, size, device, text; /* argument numbers or USDT_NO_ARG; STEP: ptr is the number */
-	uint8_t is_users; /* asked for by --usdt */
+	uint8_t is_users;		/* asked for by --usdt */
 	uint32_t sites;
 };
 

@@ -44,7 +44,8 @@ static const char *what_is_it(const uint8_t *d, size_t len)
 	return NULL;
 }
 
-static int elf__copy_table(const struct elf *e, uint64_t off, size_t cnt, size_t entry, size_t want, void **ret)
+static int elf__copy_table(const struct elf *e, uint64_t off, size_t cnt, size_t entry, size_t want,
+			   void **ret)
 {
 	*ret = NULL;
 	if (!cnt)

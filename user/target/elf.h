@@ -45,7 +45,8 @@ int elf__each_sdt_note(const struct elf *e, int (*fn)(void *ctx, const struct sd
 /* Up to len bytes of file content at a file offset: pointer into the mapping and how many are there. */
 const uint8_t *elf__bytes(const struct elf *e, uint64_t offset, size_t *ret_len);
 /* Section by name (".rodata"): bytes, length; -ENOENT. */
-int elf__section(const struct elf *e, const char *name, const uint8_t **ret, size_t *ret_len, uint64_t *ret_vaddr);
+int elf__section(const struct elf *e, const char *name, const uint8_t **ret, size_t *ret_len,
+		 uint64_t *ret_vaddr);
 /* File offset to vaddr and back; UINT64_MAX if there is none. */
 uint64_t elf__offset_of(const struct elf *e, uint64_t vaddr);
 uint64_t elf__vaddr_of(const struct elf *e, uint64_t offset);

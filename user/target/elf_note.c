@@ -33,7 +33,8 @@ static const char *next_string(const uint8_t *desc, size_t len, size_t *at)
 }
 
 /* 0 if the note is a good probe. */
-static int note_parse(const struct elf *e, const uint8_t *desc, size_t len, uint64_t base, struct sdt_note *ret)
+static int note_parse(const struct elf *e, const uint8_t *desc, size_t len, uint64_t base,
+		      struct sdt_note *ret)
 {
 	uint64_t pc, base_then, sem;
 	size_t at = 24;

@@ -60,7 +60,8 @@ static void sym_fill(const struct elf *e, const Elf64_Sym *s, const char *name, 
 	}
 }
 
-/* --- choosing the tables ------------------------------------------------------------------------------- */
+/* --- choosing the tables -------------------------------------------------------------------------------
+ */
 
 static int elf__use_symbols(struct elf *e, size_t section)
 {
@@ -170,7 +171,8 @@ void elf__find_tables(struct elf *e)
 		e->syms_cnt = 0;
 }
 
-/* --- lookup -------------------------------------------------------------------------------------------- */
+/* --- lookup --------------------------------------------------------------------------------------------
+ */
 
 static int is_hidden_version(const struct elf *e, uint64_t i)
 {

@@ -85,8 +85,7 @@ int maps_line_parse(const char *line, size_t len, struct maps_line *ret)
 		c.at++;
 	m.path = c.at;
 	m.path_len = (size_t)(c.end - c.at);
-	if (m.path_len > strlen(DELETED) &&
-	    !memcmp(c.end - strlen(DELETED), DELETED, strlen(DELETED))) {
+	if (m.path_len > strlen(DELETED) && !memcmp(c.end - strlen(DELETED), DELETED, strlen(DELETED))) {
 		m.path_len -= strlen(DELETED);
 		m.deleted = 1;
 	}
@@ -223,11 +222,11 @@ size_t cmdline_join(const char *text, size_t len, char *buf, size_t size)
 
 /* Set by torchrun, SLURM, MPI launchers, Ray, Kubernetes operators and Horovod. */
 static const char *const label_names[] = {
-	"RANK",		"LOCAL_RANK",	   "WORLD_SIZE",	   "LOCAL_WORLD_SIZE",
-	"GROUP_RANK",	"ROLE_RANK",	   "MASTER_ADDR",	   "MASTER_PORT",
-	"NODE_RANK",	"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID",	   "SLURM_PROCID",
-	"SLURM_LOCALID", "SLURM_NODEID",   "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-	"PMI_RANK",	"HOROVOD_RANK",	   "RAY_JOB_ID",	   "CUDA_VISIBLE_DEVICES",
+	"RANK",		 "LOCAL_RANK",		"WORLD_SIZE",		"LOCAL_WORLD_SIZE",
+	"GROUP_RANK",	 "ROLE_RANK",		"MASTER_ADDR",		"MASTER_PORT",
+	"NODE_RANK",	 "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID",		"SLURM_PROCID",
+	"SLURM_LOCALID", "SLURM_NODEID",	"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+	"PMI_RANK",	 "HOROVOD_RANK",	"RAY_JOB_ID",		"CUDA_VISIBLE_DEVICES",
 };
 
 static int is_label(const char *text)

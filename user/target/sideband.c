@@ -103,7 +103,8 @@ int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu, struct er
 	struct sideband *s;
 	int cpus = get_nprocs_conf(), r = 0;
 
-	if (!ring_pages_per_cpu || (ring_pages_per_cpu & (ring_pages_per_cpu - 1)) || ring_pages_per_cpu > 65536)
+	if (!ring_pages_per_cpu || (ring_pages_per_cpu & (ring_pages_per_cpu - 1)) ||
+	    ring_pages_per_cpu > 65536)
 		return err_set(err, -EINVAL, "%u pages are no size for a ring: it must be a power of 2",
 			       ring_pages_per_cpu);
 	s = calloc(1, sizeof(*s));
@@ -236,8 +237,7 @@ static int record_parse(const void *rec, size_t len, struct sb_record *ret)
 		r.kind = SB_LOST;
 		r.lost = l->lost;
 		break;
-	default:
-		return 0;
+	default: return 0;
 	}
 	*ret = r;
 	return 1;

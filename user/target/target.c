@@ -30,10 +30,10 @@
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
-#define MAPS_BYTES_MAX (64u << 20) /* 65,530 mappings of 1,000 bytes each */
+#define MAPS_BYTES_MAX	  (64u << 20) /* 65,530 mappings of 1,000 bytes each */
 #define ENVIRON_BYTES_MAX (1u << 20)
 #define CMDLINE_BYTES_MAX 4096
-#define SEEN_MAX (4u * TARGET_LIBS_MAX)
+#define SEEN_MAX	  (4u * TARGET_LIBS_MAX)
 
 struct file_id {
 	uint64_t dev, ino;
@@ -133,6 +133,33 @@ static int target__read_strings(struct target *t, struct err *err)
 	r = environ_labels(text, len, label_add, t);
 	free(text);
 	return r < 0 ? err_set(err, r, "out of memory") : 0;
+}
+
+/* "\nRssAnon:    1234 kB" → bytes; 0 if the line is not there (kernel threads). */
+static uint64_t status_bytes(const char *text, const char *line)
+{
+	const char *at = strstr(text, line);
+	unsigned long long kb = at ? strtoull(at + strlen(line), NULL, 10) : 0;
+
+	return kb > UINT64_MAX >> 10 ? UINT64_MAX : (uint64_t)kb << 10;
+}
+
+int target__rss(const struct target *t, struct target_rss *ret)
+{
+	char *text;
+	size_t len;
+	int r = proc_read(t->dirfd, "status", 64 << 10, &text, &len);
+
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	*ret = (struct target_rss){
+		.anon = status_bytes(text, "\nRssAnon:"),
+		.file = status_bytes(text, "\nRssFile:"),
+		.shmem = status_bytes(text, "\nRssShmem:"),
+		.swap = status_bytes(text, "\nVmSwap:"),
+	};
+	free(text);
+	return 0;
 }
 
 int target__open(struct target **ret, pid_t pid, struct err *err)

@@ -51,6 +51,11 @@ size_t target__labels(const struct target *t, const char *const **ret);
 int target__alive(const struct target *t);
 /* CPU time (user + system) in ns, RSS in bytes, thread count; -ESRCH when gone. */
 int target__usage(const struct target *t, uint64_t *ret_cpu_ns, uint64_t *ret_rss, unsigned *ret_threads);
+/* Resident bytes by kind, as /proc/PID/status has them (exact, unlike the kernel's running counters). */
+struct target_rss {
+	uint64_t anon, file, shmem, swap;
+};
+int target__rss(const struct target *t, struct target_rss *ret);
 /* Children (all descendants if deep) as of now; -ENOMEM or count; *ret is malloc'ed, caller frees. */
 int target__children(const struct target *t, int deep, pid_t **ret);
 

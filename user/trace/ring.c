@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/bpf.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,7 +19,8 @@ int ring__init(struct ring *r, int fd, size_t size)
 	if (p == MAP_FAILED)
 		goto fail;
 	r->consumer = p;
-	p = mmap(NULL, page + 2 * size, PROT_READ, MAP_SHARED, fd, (off_t)page);
+	/* The kernel offers the data twice in a row; once is enough, and counts once in our RSS. */
+	p = mmap(NULL, page + size, PROT_READ, MAP_SHARED, fd, (off_t)page);
 	if (p == MAP_FAILED)
 		goto fail;
 	r->producer = p;
@@ -40,7 +42,7 @@ void ring__done(struct ring *r)
 	if (r->consumer)
 		munmap(r->consumer, page);
 	if (r->producer)
-		munmap((void *)r->producer, page + 2 * r->size);
+		munmap((void *)r->producer, page + r->size);
 	if (r->fd >= 0)
 		close(r->fd);
 	*r = (struct ring){ .fd = -1 };
@@ -51,6 +53,24 @@ int ring__is_empty(const struct ring *r)
 	return __atomic_load_n(r->producer, __ATOMIC_ACQUIRE) == *r->consumer;
 }
 
+/* A record that goes over the end of the ring is put together first. Headers never do: 8 of 8 bytes. */
+static int ring__pass(const struct ring *r, size_t at, size_t len,
+		      int (*fn)(void *ctx, const void *rec, size_t len), void *ctx)
+{
+	uint64_t whole[RING_RECORD_MAX / 8];
+	size_t head;
+
+	at &= r->size - 1;
+	if (len <= r->size - at)
+		return fn(ctx, r->data + at, len);
+	if (len > sizeof(whole))
+		return 0;
+	head = r->size - at;
+	memcpy(whole, r->data + at, head);
+	memcpy((uint8_t *)whole + head, r->data, len - head);
+	return fn(ctx, whole, len);
+}
+
 long ring__drain(struct ring *r, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx)
 {
 	unsigned long cons = *r->consumer, prod = __atomic_load_n(r->producer, __ATOMIC_ACQUIRE);
@@ -58,13 +78,13 @@ long ring__drain(struct ring *r, size_t max, int (*fn)(void *ctx, const void *re
 	int err = 0;
 
 	while (cons != prod && (size_t)n < max) {
-		const uint32_t *hdr = (const uint32_t *)(r->data + (cons & (r->size - 1)));
-		uint32_t len = __atomic_load_n(hdr, __ATOMIC_ACQUIRE);
+		size_t at = cons & (r->size - 1);
+		uint32_t len = __atomic_load_n((const uint32_t *)(r->data + at), __ATOMIC_ACQUIRE);
 
 		if (len & BPF_RINGBUF_BUSY_BIT)
 			break; /* reserved, not yet submitted: all behind it waits */
 		if (!(len & BPF_RINGBUF_DISCARD_BIT)) {
-			err = fn(ctx, (const uint8_t *)hdr + BPF_RINGBUF_HDR_SZ, len);
+			err = ring__pass(r, at + BPF_RINGBUF_HDR_SZ, len, fn, ctx);
 			n++;
 		}
 		len &= ~(BPF_RINGBUF_DISCARD_BIT | BPF_RINGBUF_BUSY_BIT);

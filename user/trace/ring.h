@@ -13,9 +13,11 @@ struct ring {
 	int fd;
 	size_t size;		/* bytes of data, a power of two */
 	unsigned long *consumer; /* one page, ours to write */
-	const unsigned long *producer; /* one page, then the data, mapped twice in a row */
+	const unsigned long *producer; /* one page, then the data */
 	const uint8_t *data;
 };
+
+#define RING_RECORD_MAX 256 /* longest record of ours; a longer one is skipped */
 
 /* Takes over fd. 0 or -errno. */
 int ring__init(struct ring *r, int fd, size_t size);

@@ -683,6 +683,11 @@ unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 	return calib__cost_ns(&t->calib, prog, t->prog_class[prog] ? t->prog_class[prog] : INSN_EMULATED);
 }
 
+const char *trace_libbpf_version(void)
+{
+	return libbpf_version_string();
+}
+
 int trace_probe_features(struct trace_features *ret)
 {
 	struct tracer_opts opts = { .ring_bytes = 64 << 10, .kernel = 1 };

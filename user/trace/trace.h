@@ -80,6 +80,8 @@ struct trace_features {
 	char error[256];      /* why loading failed, "" if it did not */
 	unsigned ns_emulated, ns_stepped, ns_nop; /* measured on this machine: one empty hit */
 };
+/* "v1.1" */
+const char *trace_libbpf_version(void);
 /* Loads a small program and tries. 0 even when nothing works: look at the fields. */
 int trace_probe_features(struct trace_features *ret);
 

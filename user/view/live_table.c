@@ -236,7 +236,7 @@ static void put_foot(struct page *p, const struct live_view *v, const struct rep
 	int n;
 
 	snprintf(text, sizeof(text), "%zu process%s, RSS %s, %zu region names", r->procs_cnt,
-		 r->procs_cnt == 1 ? "" : "es", fmt_bytes(a, rss), r->regions_total);
+		 r->procs_cnt == 1 ? "" : "es", peak ? fmt_bytes(a, rss) : "not told yet", r->regions_total);
 	put_line(p, STYLE_PLAIN, text);
 	n = snprintf(text, sizeof(text), "memtrace costs this job %s (%s hits, %s), itself ",
 		     r->target_cpu_ns ? fmt_share(a, r->overhead, 1) : "?", fmt_count(b, (double)r->probe_hits),

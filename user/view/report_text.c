@@ -293,7 +293,7 @@ static void put_proc(struct page *p, const struct report_proc *proc, unsigned na
 	size_t n = 0;
 
 	page__printf(p, "  %8u  ", proc->pid);
-	n += (size_t)snprintf(name, sizeof(name), "%.64s", proc->comm ? proc->comm : proc->pid ? "" : "(others)");
+	n += (size_t)snprintf(name, sizeof(name), "%.64s", proc->comm ? proc->comm : "");
 	for (size_t i = 0; i < proc->labels_cnt && n < sizeof(name) / 2; i++)
 		n += (size_t)snprintf(name + n, sizeof(name) - n, " %.64s", proc->labels[i]);
 	page__cell(p, name, (int)name_cols);

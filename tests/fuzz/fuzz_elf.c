@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Any bytes as an ELF file: every question that a plan asks, the prologue decoder on what its symbols
+ * point at included. Offsets and vaddrs that come out must lead back to each other.
+ */
+#include <elf.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/prologue.h"
+#include "plan/schema.h"
+#include "plan/sdt_args.h"
+#include "target/elf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct ctx {
+	const struct elf *e;
+	unsigned left; /* bound on work: a symbol table may claim a million entries of one byte */
+};
+
+static void require(int ok)
+{
+	if (!ok)
+		abort();
+}
+
+static int each_symbol(void *arg, const struct elf_sym *sym)
+{
+	static const struct prologue_need need = { ARG_REGS_ALL, 0 };
+	struct ctx *c = arg;
+	struct prologue_site site;
+	struct elf_sym again;
+	const uint8_t *code;
+	size_t len;
+
+	(void)strlen(sym->name);
+	if (c->left > 900)
+		(void)elf__find_symbol(c->e, sym->name, &again);
+	if (sym->offset != UINT64_MAX) {
+		code = elf__bytes(c->e, sym->offset, &len);
+		require(code && len);
+		if (sym->size < 4096 &&
+		    prologue_pick(code, len, sym->size, sym->offset, &need, 1, &site) == 0) {
+			require(site.skipped == 0 || site.skipped < sym->size);
+			require(site.insn_class >= INSN_NOP5 && site.insn_class <= INSN_STEPPED);
+			require(memchr(site.insn, '\0', sizeof(site.insn)) != NULL);
+		}
+	}
+	return !--c->left;
+}
+
+static int each_note(void *arg, const struct sdt_note *note)
+{
+	struct mt_usdt_arg args[SDT_ARGS_MAX];
+	struct ctx *c = arg;
+	size_t len;
+
+	(void)(strlen(note->provider) + strlen(note->name));
+	require(sdt_args_parse(note->args, args) <= SDT_ARGS_MAX);
+	require(elf__bytes(c->e, note->pc_offset, &len) != NULL && len);
+	return !--c->left;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct ctx c = { .left = 1000 };
+	const uint8_t *bytes;
+	struct schema_index *x;
+	struct elf_sym sym;
+	struct elf *e;
+	uint64_t vaddr, bias;
+	size_t len;
+
+	if (elf__open_mem(&e, data, size, "fuzz", NULL) < 0)
+		return 0;
+	c.e = e;
+	(void)elf__each_symbol(e, each_symbol, &c);
+	c.left = 1000;
+	(void)elf__each_sdt_note(e, each_note, &c);
+	if (elf__find_symbol(e, "malloc", &sym) == 0 && sym.offset != UINT64_MAX)
+		require(sym.offset < size);
+	(void)elf__find_symbol(e, "", &sym);
+	if (elf__section(e, ".rodata", &bytes, &len, &vaddr) == 0) {
+		require(bytes >= data && len <= size && bytes + len <= data + size);
+		x = schema_index__new(bytes, len);
+		schema_index__free(x);
+	}
+	(void)elf__load_bias(e, 0x7f0000000000, size / 2, &bias);
+	require(elf__offset_of(e, size) == UINT64_MAX || elf__offset_of(e, size) < size);
+	(void)elf__vaddr_of(e, size / 2);
+	(void)(elf__is_static(e) + elf__is_stripped(e));
+	elf__free(e);
+	return 0;
+}

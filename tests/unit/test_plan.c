@@ -1,0 +1,653 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Plans of real processes: a stand-in for the framework's libraries (same exported names, same schema
+ * text in .rodata) that this test loads into itself, allocators, static programs, USDT programs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <dlfcn.h>
+#include <errno.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "plan/plan.h"
+#include "plan/schema.h"
+#include "plan/usdt.h"
+#include "target/target.h"
+#include "unit/fixture.h"
+
+/* --- options ------------------------------------------------------------------------------------------ */
+
+static void parses_sources(void **state)
+{
+	struct err err = { 0 };
+	unsigned mask = 7;
+
+	(void)state;
+	assert_int_equal(sources_parse("framework,ops", &mask, NULL), 0);
+	assert_int_equal(mask, SRC_FRAMEWORK | SRC_OPS);
+	assert_int_equal(sources_parse("host", &mask, NULL), 0);
+	assert_int_equal(mask, SRC_HOST);
+	assert_int_equal(sources_parse("framework,regions,usdt,kernel,host,ops,views", &mask, NULL), 0);
+	assert_int_equal(mask, SRC_ALL);
+	assert_int_equal(sources_parse("flow", &mask, &err), -ENOTSUP);
+	assert_non_null(strstr(err.msg, "flow"));
+	assert_int_equal(sources_parse("", &mask, &err), -EINVAL);
+	assert_int_equal(sources_parse("ops,", &mask, &err), -EINVAL);
+	assert_int_equal(sources_parse("frame", &mask, &err), -EINVAL);
+	assert_true(strstr(err.msg, "frame") && strstr(err.hint, "framework"));
+	assert_int_equal(mask, SRC_ALL); /* untouched */
+	for (unsigned bit = 1; bit & SRC_ALL; bit <<= 1) {
+		assert_int_equal(sources_parse(source_name((enum source)bit), &mask, NULL), 0);
+		assert_int_equal(mask, bit);
+	}
+	for (int p = MT_PROG_FW_NEW; p < MT_PROG_MAX; p++)
+		assert_true(prog_name((enum mt_prog)p)[0] != '?');
+	assert_string_equal(prog_name(MT_PROG_MAX), "?");
+}
+
+static void parses_usdt_patterns(void **state)
+{
+	static const struct {
+		const char *text;
+		int r;
+		uint8_t kind;
+		int8_t ptr, size, device, name;
+	} cases[] = {
+		{ "lib:got:0=ptr,1=size", 0, MT_EV_ALLOC, 0, 1, -1, -1 },
+		{ "lib:got:2=device,0=ptr,1=size,event=alloc", 0, MT_EV_ALLOC, 0, 1, 2, -1 },
+		{ "lib:gone:3=ptr", 0, MT_EV_FREE, 3, -1, -1, -1 },
+		{ "lib:in:0=name", 0, MT_EV_REGION_BEGIN, -1, -1, -1, 0 },
+		{ "lib:in:event=op_begin,0=name", 0, MT_EV_OP_BEGIN, -1, -1, -1, 0 },
+		{ "lib:out:event=op_end", 0, MT_EV_OP_END, -1, -1, -1, -1 },
+		{ "lib:t:1=step", 0, MT_EV_STEP, 1, -1, -1, -1 },
+		{ "lib:t:0=ptr,1=name", 0, MT_EV_TAG, 0, -1, -1, 1 },
+		{ "memtrace:alloc", 0, MT_EV_ALLOC, 0, 1, 2, -1 },
+		{ "pytorch:malloc", 0, MT_EV_ALLOC, 0, 2, 1, -1 },
+		{ "pytorch:free", 0, MT_EV_FREE, 0, -1, -1, -1 },
+		{ "python:function__entry", 0, MT_EV_OP_BEGIN, -1, -1, -1, 1 },
+		{ "python:function__entry:0=name,event=region_begin", 0, MT_EV_REGION_BEGIN, -1, -1, -1,
+		  0 },
+		{ "python:function__return", 0, MT_EV_OP_END, -1, -1, -1, -1 },
+		{ "lib", -EINVAL },
+		{ "lib:", -EINVAL },
+		{ ":x", -EINVAL },
+		{ "", -EINVAL },
+		{ "lib:x", -EINVAL },
+		{ "lib:x:", -EINVAL },
+		{ "lib:x:0", -EINVAL },
+		{ "lib:x:0=", -EINVAL },
+		{ "lib:x:=ptr", -EINVAL },
+		{ "lib:x:-1=ptr", -EINVAL },
+		{ "lib:x:12=ptr", -EINVAL },
+		{ "lib:x:99999999999999999999=ptr", -EINVAL },
+		{ "lib:x:a=ptr", -EINVAL },
+		{ "lib:x:0=length", -EINVAL },
+		{ "lib:x:0=ptr,1=ptr", -EINVAL },
+		{ "lib:x:0=ptr,event=alloc", -EINVAL },
+		{ "lib:x:0=size", -EINVAL },
+		{ "lib:x:event=tag,0=ptr", -EINVAL },
+		{ "lib:x:event=explode", -EINVAL },
+		{ "lib:x:0=step,event=free", -EINVAL },
+		{ "a123456789012345678901234567890123456789012345678901234567890123:x:0=ptr", -EINVAL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct usdt_pattern p = { 0 };
+		struct err err = { 0 };
+		int r = usdt_pattern_parse(cases[i].text, &p, &err);
+
+		if (r != cases[i].r)
+			fail_msg("%s: %d %s", cases[i].text, r, err.msg);
+		if (r < 0 && (!strstr(err.msg, "--usdt") || !strstr(err.hint, "PROVIDER:NAME")))
+			fail_msg("%s teaches nothing: %s", cases[i].text, err.msg);
+		if (r == 0 &&
+		    (p.kind != cases[i].kind || p.ptr != cases[i].ptr || p.size != cases[i].size ||
+		     p.device != cases[i].device || p.text != cases[i].name || !p.is_users))
+			fail_msg("%s: kind %d ptr %d size %d device %d name %d", cases[i].text, p.kind,
+				 p.ptr, p.size, p.device, p.text);
+	}
+}
+
+/* --- schemas -------------------------------------------------------------------------------------------
+ */
+
+static int text_is(struct text t, const char *want)
+{
+	return t.len == strlen(want) && !memcmp(t.at, want, t.len);
+}
+
+static void parses_schemas(void **state)
+{
+	static const char add[] = "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor";
+	static const char hard[] = "aten::_test(Tensor(a!) self, str a=\"\\\"'\\\\),(\", int[2] x=[0,1], "
+				   "Tensor?[] list=[]) -> (Tensor(a!), int[] n)";
+	struct schema s;
+
+	(void)state;
+	assert_int_equal(schema_parse(add, sizeof(add) - 1, &s), 0);
+	assert_true(text_is(s.name, "add") && text_is(s.overload, "Tensor") && !s.ns.len);
+	assert_int_equal(s.args_cnt, 3);
+	assert_int_equal(s.rets_cnt, 1);
+	assert_true(text_is(s.args[2].name, "alpha") && text_is(s.args[2].type, "Scalar"));
+	assert_true(s.args[0].is_tensor && !s.args[0].is_kwarg_only && s.args[2].is_kwarg_only);
+	assert_true(!s.args[0].is_written && !s.rets[0].is_alias && schema__effect(&s) == SCHEMA_TOUCHES);
+
+	assert_int_equal(schema_parse(hard, sizeof(hard) - 1, &s), 0);
+	assert_true(text_is(s.ns, "aten") && text_is(s.name, "_test") && !s.overload.len);
+	assert_int_equal(s.args_cnt, 4);
+	assert_true(s.args[0].is_written && s.args[0].is_alias);
+	assert_true(text_is(s.args[1].name, "a") && text_is(s.args[2].name, "x") &&
+		    text_is(s.args[3].name, "list"));
+	assert_true(s.args[3].is_tensor && s.args[3].is_list && s.args[3].is_optional &&
+		    !s.args[3].is_written);
+	assert_int_equal(s.rets_cnt, 2);
+	assert_true(s.rets[0].is_written && text_is(s.rets[1].name, "n") && !s.rets[1].is_tensor);
+}
+
+static void tells_effects(void **state)
+{
+	static const struct {
+		const char *text;
+		enum schema_effect effect;
+	} cases[] = {
+		{ "size.int(Tensor self, int dim) -> int", SCHEMA_NONE },
+		{ "is_same_size(Tensor self, Tensor other) -> bool", SCHEMA_NONE },
+		{ "stride(Tensor self) -> int[]", SCHEMA_NONE },
+		{ "zero(Tensor self) -> Tensor", SCHEMA_TOUCHES },
+		{ "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", SCHEMA_VIEWS },
+		{ "_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", SCHEMA_TOUCHES },
+		{ "split(Tensor(a -> *) self, int n) -> Tensor(a)[]", SCHEMA_VIEWS },
+		{ "_assert_async(Tensor self) -> ()", SCHEMA_NONE },
+		{ "topk(Tensor self) -> (Tensor values, Tensor indices)", SCHEMA_TOUCHES },
+		{ "both(Tensor(a) self) -> (Tensor(a), Tensor)", SCHEMA_TOUCHES },
+		{ "add_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", SCHEMA_TOUCHES },
+		{ "item(Tensor self) -> Scalar", SCHEMA_NONE },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct schema s;
+
+		if (schema_parse(cases[i].text, strlen(cases[i].text), &s) < 0 ||
+		    schema__effect(&s) != cases[i].effect)
+			fail_msg("%s", cases[i].text);
+	}
+}
+
+static void refuses_what_is_no_schema(void **state)
+{
+	static const char *const texts[] = {
+		"",
+		"add",
+		"(Tensor a) -> Tensor",
+		"add(Tensor a)",
+		"add(Tensor a) ->",
+		"add(Tensor) -> Tensor",
+		"add(Tensor a -> Tensor",
+		"add(str a=\") -> Tensor",
+		"a b(int c) -> int",
+		"a.b.c(int d) -> int",
+		"a::b::c(int d) -> int",
+		"a:b(int c) -> int",
+		"add(int a,) -> int",
+		"add(int a]) -> int",
+		"add(int a) -> ",
+	};
+	struct schema s;
+	char many[4200];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		if (schema_parse(texts[i], strlen(texts[i]), &s) != -EINVAL)
+			fail_msg("%s", texts[i]);
+	strcpy(many, "f(");
+	for (int i = 0; i <= SCHEMA_ARGS_MAX; i++)
+		strcat(many, i ? ", int a" : "int a");
+	strcat(many, ") -> int");
+	assert_int_equal(schema_parse(many, strlen(many), &s), -EINVAL);
+}
+
+static void indexes_schemas(void **state)
+{
+	static const char data[] =
+		"rubbish\0not a schema) -> \0"
+		"aten::mul.Tensor(Tensor a) -> int\0mul.Tensor(Tensor a) -> Tensor\0"
+		"rr_(Tensor(a!) x, Tensor y) -> Tensor(a!)\0"
+		"rr_(Tensor(a!) x, Tensor(b!) y) -> Tensor(a!)\0"
+		"quantized::mul.Tensor(Tensor a) -> Tensor\0aten::old(Tensor a) -> Tensor\0"
+		"cut(Tensor a) -> Ten";
+	struct schema_index *x = schema_index__new((const uint8_t *)data, sizeof(data) - 1);
+	struct text t;
+
+	(void)state;
+	assert_non_null(x);
+	assert_int_equal(schema_index__cnt(x), 5);
+	assert_int_equal(schema_index__find(x, "mul_Tensor", 10, &t), 0);
+	assert_true(text_is(t, "mul.Tensor(Tensor a) -> Tensor")); /* rather than the aten:: copy */
+	assert_int_equal(schema_index__find(x, "rr_", 3, &t), 0);
+	assert_true(
+		text_is(t, "rr_(Tensor(a!) x, Tensor(b!) y) -> Tensor(a!)")); /* the one that says more */
+	assert_int_equal(schema_index__find(x, "old", 3, &t), 0);
+	assert_int_equal(schema_index__find(x, "mul", 3, &t), -ENOENT);
+	assert_int_equal(schema_index__find(x, "cut", 3, &t), -ENOENT);
+	assert_int_equal(schema_index__find(x, "", 0, &t), -ENOENT);
+	schema_index__free(x);
+	x = schema_index__new((const uint8_t *)data, 0);
+	assert_int_equal(schema_index__cnt(x), 0);
+	assert_int_equal(schema_index__find(x, "mul", 3, &t), -ENOENT);
+	schema_index__free(x);
+}
+
+/* --- plans
+ * ------------------------------------------------------------------------------------------------ */
+
+struct planned {
+	struct target *t;
+	struct plan *p;
+	struct names *names;
+	struct err err;
+	int r;
+};
+
+static struct planned make_plan(pid_t pid, unsigned sources, const char *usdt)
+{
+	struct planned x = { .names = names__new() };
+	struct plan_opts opts = { .sources = sources, .usdt = &usdt, .usdt_cnt = usdt != NULL };
+
+	assert_int_equal(target__open(&x.t, pid, &x.err), 0);
+	x.r = plan__build(&x.p, x.t, &opts, x.names, &x.err);
+	return x;
+}
+
+static void drop_plan(struct planned *x)
+{
+	plan__free(x->p);
+	target__free(x->t);
+	names__free(x->names);
+}
+
+static const struct site *find_site(const struct planned *x, const char *sym, enum mt_prog prog)
+{
+	for (size_t i = 0; i < x->p->sites_cnt; i++)
+		if (x->p->sites[i].prog == prog && !strcmp(names__get(x->names, x->p->sites[i].sym), sym))
+			return &x->p->sites[i];
+	return NULL;
+}
+
+static const struct plan_cover *find_cover(const struct planned *x, enum source source)
+{
+	for (size_t i = 0; i < x->p->covers_cnt; i++)
+		if (x->p->covers[i].source == source)
+			return &x->p->covers[i];
+	return NULL;
+}
+
+static void check_order(const struct plan *p)
+{
+	for (size_t i = 1; i < p->sites_cnt; i++) {
+		const struct site *a = &p->sites[i - 1], *b = &p->sites[i];
+
+		assert_true(a->lib < b->lib || (a->lib == b->lib && a->prog <= b->prog));
+		assert_true(a->lib != b->lib || a->prog != b->prog || a->offset < b->offset);
+		assert_true(b->lib < p->libs_cnt && b->cost_ns && b->insn[0]);
+	}
+}
+
+static const char torch_source[] =
+	"#define F(n, sym) int n(int x) __asm__(sym); int n(int x) { return x * 3; }\n"
+	"F(n1, \"_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm\")\n"
+	"F(n2, \"_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv\")\n"
+	"F(n3, \"_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm\")\n"
+	"F(e, \"_ZN2at14RecordFunction3endEv\")\n"
+	"F(v, "
+	"\"_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
+	"11InputBufferERKS2_INS0_10ReadyQueueEE\")\n"
+	"F(o1, \"_ZN2at4_ops10add_Tensor4callERKNS_6TensorE\")\n"
+	"F(o2, \"_ZN2at4_ops10add_Scalar4callERKNS_6TensorE\")\n"
+	"F(o3, \"_ZN2at4_ops8size_int4callERKNS_6TensorEl\")\n"
+	"F(o8, \"_ZN2at4_ops1t4callERKNS_6TensorE\")\n"
+	"F(o4, \"_ZN2at4_ops7unheard4callEv\")\n"
+	"F(o5, \"_ZN2at4_ops10add_Tensor10redispatchEv\")\n"
+	"F(o6, \"_ZN2at4_ops99toolong4callEv\")\n"
+	"F(o7, \"_ZN2at4_opsx4callEv\")\n"
+	"const char *schemas[] = { \"add.Tensor(Tensor a, Tensor b) -> Tensor\", \"add.Scalar(Tensor a) -> "
+	"Tensor\",\n"
+	"\t\"size.int(Tensor self, int dim) -> int\", \"t(Tensor(a) self) -> Tensor(a)\" };\n"
+	"#define V(n, sym) void *n[4] __asm__(sym); void *n[4] = { 0, schemas };\n"
+	"V(v1, \"_ZTVN5torch8autograd9generated14AddmmBackward0E\")\n"
+	"V(v2, \"_ZTVN5torch8autograd14AccumulateGradE\")\n"
+	"V(v3, \"_ZTVN5torch8autograd7CppNodeI3FooEE\")\n"
+	"V(v4, \"_ZTVN5torch8autograd99BadE\")\n";
+
+static void plans_the_framework(void **state)
+{
+	const char *path = fixture_build("libtorch_stand_in.so", "-shared -fPIC", torch_source);
+	const struct site *s, *other;
+	const struct vtable *v;
+	struct planned x;
+	uint64_t addr;
+	void *h;
+
+	(void)state;
+	h = dlopen(path, RTLD_NOW);
+	assert_non_null(h);
+	x = make_plan(getpid(), SRC_FRAMEWORK | SRC_OPS | SRC_REGIONS, NULL);
+	assert_int_equal(x.r, 0);
+	check_order(x.p);
+	assert_int_equal(x.p->libs_cnt, 1);
+	assert_string_equal(x.p->libs[0].path, path);
+	assert_int_equal(find_cover(&x, SRC_FRAMEWORK)->found, 3);
+	assert_int_equal(find_cover(&x, SRC_REGIONS)->wanted, 3);
+	assert_int_equal(find_cover(&x, SRC_REGIONS)->found, 2);
+	assert_int_equal(find_cover(&x, SRC_OPS)->found, 3);
+	assert_int_equal(x.p->sites_cnt, 3 + 2 + 3);
+	assert_int_equal(x.p->ops_left_out, 1);	  /* size.int */
+	assert_int_equal(x.p->views_left_out, 1); /* t */
+	assert_null(find_site(&x, "aten::size", MT_PROG_OP));
+	assert_null(find_site(&x, "aten::t", MT_PROG_OP));
+	assert_non_null(find_site(&x, "aten::unheard", MT_PROG_OP)); /* without a schema: kept */
+	s = find_site(&x, "aten::add", MT_PROG_OP);
+	assert_true(s && s->cookie == s->sym.v && s->source == SRC_OPS && !s->is_ret);
+	other = s + 1;
+	assert_int_equal(other->sym.v, s->sym.v); /* both overloads have the operator's name */
+	assert_non_null(find_site(&x, "at::RecordFunction::end", MT_PROG_REGION_END));
+	/* one symbol of three is missing: a note says which */
+	assert_true(x.p->notes_cnt >= 1 && strstr(x.p->notes[0], "record_function_enter_new"));
+	/* vtables: where objects of this process point */
+	assert_int_equal(x.p->vtables_cnt, 2);
+	addr = (uint64_t)dlsym(h, "_ZTVN5torch8autograd9generated14AddmmBackward0E") + 16;
+	v = plan__find_vtable(x.p, addr);
+	assert_non_null(v);
+	assert_string_equal(names__get(x.names, v->name), "AddmmBackward0");
+	v = plan__find_vtable(x.p, (uint64_t)dlsym(h, "_ZTVN5torch8autograd14AccumulateGradE") + 16);
+	assert_non_null(v);
+	assert_string_equal(names__get(x.names, v->name), "torch::autograd::AccumulateGrad");
+	assert_null(plan__find_vtable(x.p, addr + 8));
+	assert_null(plan__find_vtable(x.p, 0));
+	assert_null(plan__find_vtable(x.p, UINT64_MAX));
+	drop_plan(&x);
+	x = make_plan(getpid(), SRC_VIEWS, NULL);
+	assert_int_equal(x.r, 0);
+	assert_int_equal(x.p->sites_cnt, 1);
+	assert_int_equal(find_cover(&x, SRC_VIEWS)->found, 1);
+	s = find_site(&x, "aten::t", MT_PROG_OP);
+	assert_true(s && s->source == SRC_VIEWS);
+	drop_plan(&x);
+	dlclose(h);
+}
+
+static void plans_only_what_is_new(void **state)
+{
+	const char *path = fixture_build("libtorch_later.so", "-shared -fPIC", torch_source);
+	struct plan_opts opts = { .sources = SRC_FRAMEWORK, .only_new_libs = 1 };
+	struct names *names = names__new();
+	struct target *t;
+	struct plan *p;
+	void *h;
+
+	(void)state;
+	assert_int_equal(target__open(&t, getpid(), NULL), 0);
+	assert_int_equal(target__refresh(t, NULL), 0);
+	assert_int_equal(plan__build(&p, t, &opts, names, NULL), 0);
+	assert_int_equal(p->sites_cnt, 0); /* nothing new: an empty plan, no error */
+	plan__free(p);
+	h = dlopen(path, RTLD_NOW);
+	assert_int_equal(target__refresh(t, NULL), 1);
+	assert_int_equal(plan__build(&p, t, &opts, names, NULL), 0);
+	assert_int_equal(p->sites_cnt, 3);
+	plan__free(p);
+	target__free(t);
+	names__free(names);
+	dlclose(h);
+}
+
+static void plans_the_c_library(void **state)
+{
+	char *envp[] = { NULL };
+	pid_t pid = fixture_start(fixture_build("host", "", FIXTURE_WAITS("")), envp);
+	struct planned x = make_plan(pid, SRC_HOST, NULL);
+	const struct site *enter, *ret;
+
+	(void)state;
+	assert_int_equal(x.r, 0);
+	check_order(x.p);
+	assert_int_equal(x.p->libs_cnt, 1);
+	assert_non_null(strstr(x.p->libs[0].path, "libc.so"));
+	assert_int_equal(find_cover(&x, SRC_HOST)->found, find_cover(&x, SRC_HOST)->wanted);
+	enter = find_site(&x, "malloc", MT_PROG_HOST_ENTER);
+	ret = find_site(&x, "malloc", MT_PROG_HOST_RET);
+	assert_true(enter && ret && !enter->is_ret && ret->is_ret && enter->offset == ret->offset);
+	assert_true(enter->cookie == MT_HOST_MALLOC && ret->cookie == MT_HOST_MALLOC);
+	assert_true(ret->cost_ns > enter->cost_ns);
+	enter = find_site(&x, "posix_memalign", MT_PROG_HOST_ENTER);
+	assert_true(enter && enter->cookie == MT_HOST_POSIX_MEMALIGN);
+	enter = find_site(&x, "free", MT_PROG_HOST_FREE);
+	assert_true(enter && enter->insn_class != INSN_STEPPED);
+	assert_null(find_site(&x, "free", MT_PROG_HOST_RET));
+	drop_plan(&x);
+	fixture_stop(pid);
+}
+
+static const char allocator_source[] =
+	"#include <stddef.h>\n#include <stdlib.h>\nstatic char heap[1 << 20];\nstatic size_t top;\n"
+	"void *malloc(size_t n) { void *p = heap + top; top += (n + 15) & ~15; return p; }\n"
+	"void free(void *p) { (void)p; }\n"
+	"void *calloc(size_t n, size_t m) { return malloc(n * m); }\n"
+	"void *realloc(void *p, size_t n) { return malloc(n); }\n";
+
+static void finds_who_owns_malloc(void **state)
+{
+	static const char *const names[] = { "libjemalloc.so.2", "libours.so", NULL };
+	const char *prog;
+	char *envp[] = { NULL, NULL };
+	char preload[300];
+	struct planned x;
+	pid_t pid;
+
+	(void)state;
+	prog = strdup(fixture_build("host", "", FIXTURE_WAITS("")));
+	for (int i = 0; names[i]; i++) { /* by its name, and by its place before the C library */
+		snprintf(preload, sizeof(preload), "LD_PRELOAD=%s",
+			 fixture_build(names[i], "-shared -fPIC", allocator_source));
+		envp[0] = preload;
+		pid = fixture_start(prog, envp);
+		x = make_plan(pid, SRC_HOST, NULL);
+		assert_int_equal(x.r, 0);
+		assert_int_equal(x.p->libs_cnt, 1);
+		assert_non_null(strstr(x.p->libs[0].path, names[i]));
+		assert_int_equal(find_cover(&x, SRC_HOST)->found, 4);
+		drop_plan(&x);
+		fixture_stop(pid);
+	}
+	free((char *)prog);
+}
+
+static void program_with_its_own_malloc(void **state)
+{
+	char *envp[] = { NULL }, source[2048];
+	struct planned x;
+	pid_t pid;
+
+	(void)state;
+	snprintf(source, sizeof(source), "%s%s", allocator_source, FIXTURE_WAITS(""));
+	pid = fixture_start(fixture_build("own", "", source), envp);
+	x = make_plan(pid, SRC_HOST, NULL);
+	assert_int_equal(x.r, 0);
+	assert_int_equal(x.p->libs_cnt, 1);
+	assert_non_null(strstr(x.p->libs[0].path, "/own"));
+	drop_plan(&x);
+	fixture_stop(pid);
+}
+
+static void plans_static_programs(void **state)
+{
+	char *envp[] = { NULL };
+	pid_t pid = fixture_start(fixture_build("static", "-static", FIXTURE_WAITS("")), envp);
+	struct planned x = make_plan(pid, SRC_HOST, NULL);
+
+	(void)state;
+	assert_int_equal(x.r, 0);
+	assert_non_null(find_site(&x, "malloc", MT_PROG_HOST_RET));
+	assert_true(x.p->notes_cnt && strstr(x.p->notes[0], "static"));
+	drop_plan(&x);
+	x = make_plan(pid, SRC_FRAMEWORK | SRC_OPS, NULL);
+	assert_int_equal(x.r, -ENOENT);
+	assert_null(x.p);
+	assert_true(strstr(x.err.msg, "static program") && strstr(x.err.hint, "--probes host"));
+	drop_plan(&x);
+	fixture_stop(pid);
+
+	pid = fixture_start(fixture_build("static", "-static -s", FIXTURE_WAITS("")), envp);
+	x = make_plan(pid, SRC_HOST, NULL);
+	assert_int_equal(x.r, -ENOENT);
+	assert_true(strstr(x.err.msg, "without symbols") && strstr(x.err.hint, "kernel"));
+	drop_plan(&x);
+	fixture_stop(pid);
+}
+
+static void says_when_there_is_nothing(void **state)
+{
+	char *envp[] = { NULL };
+	pid_t pid = fixture_start(fixture_build("plain", "", FIXTURE_WAITS("")), envp);
+	struct planned x = make_plan(pid, SRC_DEFAULT, NULL);
+
+	(void)state;
+	assert_int_equal(x.r, -ENOENT);
+	assert_true(strstr(x.err.msg, "no known allocator symbol") && strstr(x.err.hint, "--probes host"));
+	drop_plan(&x);
+	x = make_plan(pid, SRC_KERNEL, NULL); /* has no sites by nature */
+	assert_int_equal(x.r, 0);
+	assert_int_equal(x.p->sites_cnt, 0);
+	drop_plan(&x);
+	x = make_plan(pid, SRC_FRAMEWORK, "some:probe:0=ptr");
+	assert_int_equal(x.r, -ENOENT);
+	assert_non_null(strstr(x.err.hint, "some:probe"));
+	drop_plan(&x);
+	x = make_plan(pid, SRC_FRAMEWORK, "nonsense");
+	assert_int_equal(x.r, -EINVAL);
+	drop_plan(&x);
+	fixture_stop(pid);
+}
+
+static void notices_a_dead_target(void **state)
+{
+	char *envp[] = { NULL };
+	pid_t pid = fixture_start(fixture_build("plain", "", FIXTURE_WAITS("")), envp);
+	struct plan_opts opts = { .sources = SRC_HOST };
+	struct names *names = names__new();
+	struct plan *p = NULL;
+	struct err err = { 0 };
+	struct target *t;
+
+	(void)state;
+	assert_int_equal(target__open(&t, pid, NULL), 0);
+	fixture_stop(pid);
+	assert_int_equal(plan__build(&p, t, &opts, names, &err), -ESRCH);
+	assert_true(!p && err.msg[0]);
+	opts.sources = SRC_FRAMEWORK;
+	assert_int_equal(plan__build(&p, t, &opts, names, &err), -ESRCH);
+	target__free(t);
+	names__free(names);
+}
+
+/* --- USDT ----------------------------------------------------------------------------------------------
+ */
+
+static const char usdt_source[] =
+	"#include \"memtrace/usdt.h\"\n#include <sys/sdt.h>\n"
+	"#include <unistd.h>\n#include <stdlib.h>\nstatic volatile double d = 1;\nint counter;\n"
+	"__attribute__((noinline)) static void marks(char *p, long n)\n{\n"
+	"\tMEMTRACE_OP_BEGIN(p);\n\tMEMTRACE_ALLOC(p, n, MEMTRACE_CPU);\n\tMEMTRACE_FREE(p, 2);\n"
+	"\tMEMTRACE_TAG(p, p, 1);\n\tMEMTRACE_STEP(n);\n\tMEMTRACE_OP_END();\n"
+	"\tMEMTRACE_REGION_BEGIN(p);\n\tMEMTRACE_REGION_END();\n"
+	"\tDTRACE_PROBE2(mine, got, p, n);\n\tDTRACE_PROBE1(mine, real, d);\n}\n"
+	"int main(int c, char **v)\n{\n\tmarks(v[0], c);\n\twrite(1, \"x\", 1);\n\tfor "
+	"(;;)\n\t\tpause();\n}\n";
+
+static void plans_usdt(void **state)
+{
+	static const struct {
+		const char *sym;
+		enum mt_kind kind;
+	} marks[] = {
+		{ "memtrace:op_begin", MT_EV_OP_BEGIN },
+		{ "memtrace:op_end", MT_EV_OP_END },
+		{ "memtrace:region_begin", MT_EV_REGION_BEGIN },
+		{ "memtrace:region_end", MT_EV_REGION_END },
+		{ "memtrace:step", MT_EV_STEP },
+		{ "memtrace:alloc", MT_EV_ALLOC },
+		{ "memtrace:free", MT_EV_FREE },
+		{ "memtrace:tag", MT_EV_TAG },
+	};
+	char *envp[] = { NULL };
+	pid_t pid = fixture_start(fixture_build("marks", "", usdt_source), envp);
+	struct planned x = make_plan(pid, SRC_USDT, "mine:got:0=ptr,1=size");
+	const struct mt_usdt_spec *spec;
+	const struct site *s;
+
+	(void)state;
+	assert_int_equal(x.r, 0);
+	check_order(x.p);
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		s = find_site(&x, marks[i].sym, MT_PROG_USDT);
+		assert_non_null(s);
+		assert_true(s->cookie < x.p->specs_cnt && s->ref_ctr_offset && s->source == SRC_USDT);
+		assert_true(s->insn_class == INSN_NOP || s->insn_class == INSN_NOP5);
+		spec = &x.p->specs[s->cookie];
+		assert_int_equal(spec->kind, marks[i].kind);
+		assert_int_equal(spec->ptr.form == MT_ARG_NONE,
+				 spec->kind != MT_EV_STEP && spec->kind != MT_EV_ALLOC &&
+					 spec->kind != MT_EV_FREE && spec->kind != MT_EV_TAG);
+	}
+	s = find_site(&x, "memtrace:alloc", MT_PROG_USDT);
+	assert_int_equal(x.p->specs[s->cookie].device.form, MT_ARG_CONST);
+	assert_int_equal(x.p->specs[s->cookie].device.value, -1);
+	s = find_site(&x, "mine:got", MT_PROG_USDT);
+	assert_non_null(s);
+	assert_int_equal(s->insn_class, INSN_NOP);
+	assert_int_equal(x.p->specs[s->cookie].kind, MT_EV_ALLOC);
+	assert_int_equal(x.p->specs[s->cookie].device.form, MT_ARG_NONE);
+	assert_null(find_site(&x, "mine:real", MT_PROG_USDT)); /* not asked for */
+	for (size_t i = 0; i < x.p->specs_cnt; i++)	       /* equal ones are shared */
+		for (size_t k = 0; k < i; k++)
+			assert_true(memcmp(&x.p->specs[i], &x.p->specs[k], sizeof(*spec)));
+	drop_plan(&x);
+	/* an argument that cannot be had: the site is left out, and a note says so */
+	x = make_plan(pid, SRC_USDT, "mine:real:0=ptr");
+	assert_int_equal(x.r, 0);
+	assert_null(find_site(&x, "mine:real", MT_PROG_USDT));
+	assert_true(x.p->notes_cnt >= 1 && strstr(x.p->notes[0], "mine:real"));
+	drop_plan(&x);
+	/* one that it does not have */
+	x = make_plan(pid, SRC_USDT, "mine:got:7=ptr");
+	assert_null(find_site(&x, "mine:got", MT_PROG_USDT));
+	drop_plan(&x);
+	fixture_stop(pid);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parses_sources),
+		cmocka_unit_test(parses_usdt_patterns),
+		cmocka_unit_test(parses_schemas),
+		cmocka_unit_test(tells_effects),
+		cmocka_unit_test(refuses_what_is_no_schema),
+		cmocka_unit_test(indexes_schemas),
+		cmocka_unit_test(plans_the_framework),
+		cmocka_unit_test(plans_only_what_is_new),
+		cmocka_unit_test(plans_the_c_library),
+		cmocka_unit_test(finds_who_owns_malloc),
+		cmocka_unit_test(program_with_its_own_malloc),
+		cmocka_unit_test(plans_static_programs),
+		cmocka_unit_test(says_when_there_is_nothing),
+		cmocka_unit_test(notices_a_dead_target),
+		cmocka_unit_test(plans_usdt),
+	};
+
+	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
+}
