@@ -71,17 +71,18 @@ int mt_host_free(struct pt_regs *ctx)
 SEC("uprobe")
 int mt_host_enter(struct pt_regs *ctx)
 {
-	u32 fn = (u32)bpf_get_attach_cookie(ctx);
+	u64 cookie = bpf_get_attach_cookie(ctx);
 	u64 a = ctx->di, b = ctx->si, c = ctx->dx, ptr = 0, size = 0;
 	struct mt_thread *t = thread_get();
 
 	hit_count(MT_PROG_HOST_ENTER);
+	fired_count(cookie);
 	if (!t || host_nested(t, ctx->sp))
 		return 0;
 	/* The same stack pointer is a tail call: realloc(NULL, n) jumps to malloc. The callee decides. */
 	if (t->host.sp && t->host.sp != ctx->sp)
 		loss_count(MT_LOSS_PENDING); /* left by longjmp or an exception: nothing was given out */
-	switch (fn) {
+	switch ((u32)cookie) {
 	case MT_HOST_MALLOC:
 	case MT_HOST_VALLOC:
 		size = a;
@@ -110,7 +111,7 @@ int mt_host_enter(struct pt_regs *ctx)
 	t->host.ts_ns = bpf_ktime_get_ns();
 	t->host.ptr = ptr;
 	t->host.size = size;
-	t->host.fn = fn;
+	t->host.fn = (u32)cookie;
 	t->host.sp = ctx->sp;
 	return 0;
 }

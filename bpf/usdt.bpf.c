@@ -94,13 +94,15 @@ static __always_inline u8 device_of(struct pt_regs *regs, const struct mt_usdt_s
 SEC("uprobe")
 int mt_usdt(struct pt_regs *ctx)
 {
-	u32 i = (u32)bpf_get_attach_cookie(ctx);
+	u64 cookie = bpf_get_attach_cookie(ctx);
+	u32 i = (u32)cookie;
 	const struct mt_usdt_spec *s = bpf_map_lookup_elem(&specs, &i);
 	struct mt_thread *t;
 	struct pt_regs regs;
 	u64 ptr;
 
 	hit_count(MT_PROG_USDT);
+	fired_count(cookie);
 	if (!s)
 		return 0;
 	t = thread_get();

@@ -17,7 +17,7 @@ $(B)/libmemtrace-san.a: $(SAN_OBJS)
 $(B)/tests/test_%: tests/unit/test_%.c $(B)/libmemtrace-san.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests -MMD -MP $< $(B)/libmemtrace-san.a $(LIBS) -lcmocka -o $@
--include $(SAN_OBJS:.o=.d)
+-include $(SAN_OBJS:.o=.d) $(wildcard $(B)/tests/*.d)
 
 .PHONY: check-unit
 check-unit: $(UNIT_BINS)

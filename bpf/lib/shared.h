@@ -23,6 +23,13 @@ struct mt_config {
 	__u32 pad;
 };
 
+/*
+ * Cookie of a site whose program serves several symbols (malloc family, USDT): what the program needs
+ * in the low half, a slot in the map of fired counts in the high half.
+ */
+#define MT_FIRED_MAX 1024
+#define MT_COOKIE(low, slot) ((__u64)(slot) << 32 | (__u32)(low))
+
 /* A followed process. */
 struct mt_target {
 	__u64 rss[MT_RSS_KINDS]; /* last reported, bytes */

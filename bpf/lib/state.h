@@ -96,6 +96,14 @@ struct mt_specs_def {
 	__type(value, struct mt_usdt_spec);
 };
 
+/* How often each symbol fired whose program serves several; see MT_COOKIE. */
+struct mt_fired_def {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MT_FIRED_MAX);
+	__type(key, u32);
+	__type(value, u64);
+};
+
 /* Live host pointers that passed --min-size; made full size only when that is used. */
 struct mt_live_key {
 	u64 ptr;
@@ -131,6 +139,7 @@ struct mt_names_def names_told SEC(".maps");
 struct mt_specs_def specs SEC(".maps");
 struct mt_live_def live SEC(".maps");
 struct mt_scratch_def scratch SEC(".maps");
+struct mt_fired_def fired SEC(".maps");
 #else
 extern struct mt_rings_def rings SEC(".maps");
 extern struct mt_threads_def threads SEC(".maps");
@@ -139,6 +148,7 @@ extern struct mt_names_def names_told SEC(".maps");
 extern struct mt_specs_def specs SEC(".maps");
 extern struct mt_live_def live SEC(".maps");
 extern struct mt_scratch_def scratch SEC(".maps");
+extern struct mt_fired_def fired SEC(".maps");
 #endif
 
 /* The row of this CPU. Programs run with migration disabled, so the row is ours until the end. */
@@ -158,6 +168,15 @@ static __always_inline void loss_count(u32 reason)
 static __always_inline void hit_count(u32 prog)
 {
 	counters_get()->hits[prog]++;
+}
+
+static __always_inline void fired_count(u64 cookie)
+{
+	u32 slot = cookie >> 32;
+	u64 *n = bpf_map_lookup_elem(&fired, &slot);
+
+	if (n)
+		(*n)++;
 }
 
 static __always_inline struct mt_thread *thread_get(void)

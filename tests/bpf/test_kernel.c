@@ -146,7 +146,7 @@ static void rig__usdt(struct rig *r, const void *fn, struct mt_usdt_spec spec)
 
 static void rig__attach(struct rig *r)
 {
-	struct attach_stats st;
+	struct attach_stats st = { 0 };
 	struct err err = { 0 };
 
 	if (tracer__attach(r->t, getpid(), &r->plan, &st, &err) < 0)

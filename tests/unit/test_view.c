@@ -136,6 +136,7 @@ static void test_report_text(void **state)
 	report_golden("report_device.txt", &r, &(struct view_opts){ .top = 20, .by = BY_DEVICE });
 	report_golden("report_process.txt", &r, &(struct view_opts){ .top = 20, .by = BY_PROCESS });
 	report_golden("report_region.txt", &r, &(struct view_opts){ .top = 20, .by = BY_REGION });
+	report_golden("report_symbol.txt", &r, &(struct view_opts){ .top = 20, .by = BY_SYMBOL });
 	report_golden("report_category.txt", &r, &(struct view_opts){ .top = 20, .by = BY_CATEGORY });
 	report_golden("report_empty.txt", &empty, &(struct view_opts){ .top = 20, .width = 80 });
 	r.lost[MT_LOSS_RING] = 12345;

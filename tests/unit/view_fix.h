@@ -74,6 +74,13 @@ static struct report_cover fix_covers[] = {
 	{ 4242, "framework", 3, 3 }, { 4242, "ops", 3015, 3014 }, { 4250, "framework", 3, 3 }, { 4242, "kernel", 3, 3 },
 };
 
+static struct report_symbol fix_symbols[] = {
+	{ (char *)"aten::empty_strided", 1, 1, 1, 60000 },
+	{ (char *)"c10::ProfiledCPUMemoryReporter::New", 0, 1, 1, 1234 },
+	{ (char *)"aten::add", 1, 3, 2, 40 },
+	{ (char *)"aten::broken", 1, 2, 0, 0 },
+	{ (char *)"aten::never_called", 1, 1, 1, 0 },
+};
 static char *fix_notes[] = {
 	"libtorch_cuda.so is not mapped: device memory is not visible.",
 	"1 of 3015 operator probes could not be set (the kernel said: Invalid argument), so what that operator allocates "
@@ -94,6 +101,8 @@ static struct report fix_report(void)
 		.events = { [MT_EV_ALLOC] = 123533, [MT_EV_FREE] = 123441, [MT_EV_OP] = 530512, [EV_BEGIN] = 1 },
 		.covers = fix_covers,
 		.covers_cnt = 4,
+		.symbols = fix_symbols,
+		.symbols_cnt = 5,
 		.notes = fix_notes,
 		.notes_cnt = 2,
 		.costs = { [MT_PROG_FW_NEW] = { 123533, 111179700 }, [MT_PROG_OP] = { 530512, 583563200 } },

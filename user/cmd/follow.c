@@ -164,21 +164,41 @@ static void proc__drop_plans(struct proc *p)
 	memset(p->attached, 0, sizeof(p->attached));
 }
 
+/* What became of each symbol. Return sites belong to the symbol's entry. */
+static void follow__push_sites(struct follow *f, const struct proc *p, const struct plan *plan,
+			       const uint8_t *failed)
+{
+	for (size_t i = 0; i < plan->sites_cnt; i++) {
+		const struct site *s = &plan->sites[i];
+
+		if (!s->is_ret)
+			f->env.push(f->env.ctx, (struct event){
+				.kind = EV_SITE, .pid = (uint32_t)p->pid, .name = s->sym, .aux = s->prog,
+				.addr = 1, .size = !failed[i], .flags = (uint8_t)__builtin_ctz(s->source) });
+	}
+}
+
 /* Sets a plan in a process, keeps a reference to it, and adds what became of it to the sums. */
 static int follow__set(struct follow *f, struct proc *p, struct plan_ref *ref, struct attach_stats *ret,
 			struct err *err)
 {
 	struct plan_ref **plans = realloc(p->plans, (p->plans_cnt + 1) * sizeof(*plans));
 	const struct plan *plan = ref->plan;
-	struct attach_stats st;
+	struct attach_stats st = { .site_failed = calloc(plan->sites_cnt + 1, 1) };
 	int r;
 
-	if (!plans)
+	if (plans)
+		p->plans = plans;
+	if (!plans || !st.site_failed) {
+		free(st.site_failed);
 		return err_set(err, -ENOMEM, "out of memory");
-	p->plans = plans;
+	}
 	p->plans[p->plans_cnt++] = ref;
 	ref->users++;
 	r = tracer__attach(f->env.tracer, p->pid, plan, &st, err);
+	if (!r && ref->users <= 2) /* the planner's and this process's: not the plan of a parent again */
+		follow__push_sites(f, p, plan, st.site_failed);
+	free(st.site_failed);
 	if (r < 0)
 		return r;
 	ret->attached += st.attached;

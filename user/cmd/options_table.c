@@ -101,7 +101,8 @@ static int on_max_loss(struct options *o, const char *value, struct err *err)
 static int on_by(struct options *o, const char *value, struct err *err)
 {
 	static const char *const words[] = { [BY_OP] = "op", [BY_DEVICE] = "device", [BY_PROCESS] = "process",
-					     [BY_REGION] = "region", [BY_CATEGORY] = "category" };
+					     [BY_REGION] = "region", [BY_CATEGORY] = "category",
+					     [BY_SYMBOL] = "symbol" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(value, words[i])) {
@@ -113,7 +114,7 @@ static int on_by(struct options *o, const char *value, struct err *err)
 		return err_hint(err, "--by op and --by region tell which code allocated");
 	}
 	err_set(err, -EINVAL, "unknown table '%.100s'", value);
-	return err_hint(err, "one of op, category, device, process, region");
+	return err_hint(err, "one of op, category, device, process, region, symbol");
 }
 
 static int on_format(struct options *o, const char *value, struct err *err)
@@ -177,7 +178,7 @@ const struct option_def option_defs[] = {
 	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
 	  TRACING, on_duration },
 	{ "--json", 0, NULL, "the report as JSON, schema 1", LIVE | REPORT | PLAN, on_json },
-	{ "--by", 0, "WHAT", "main table: op, category, device, process or region (default op)", LIVE | REPORT, on_by },
+	{ "--by", 0, "WHAT", "main table: op, category, device, process, region or symbol (default op)", LIVE | REPORT, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
 	{ "--probes", 0, "SOURCES", "what to watch, with commas between: framework, ops, views, regions, "

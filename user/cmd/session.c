@@ -132,6 +132,12 @@ static void session__push_loss(struct session *s, enum mt_loss reason, uint64_t 
 		session__push(s, (struct event){ .kind = EV_LOSS, .aux = reason, .size = cnt });
 }
 
+static void session__fired(void *ctx, name_id sym, uint64_t cnt)
+{
+	if (cnt)
+		session__push(ctx, (struct event){ .kind = EV_FIRED, .name = sym, .size = cnt });
+}
+
 /* Counters of all kinds, as events. */
 static void session__push_counters(struct session *s)
 {
@@ -147,6 +153,7 @@ static void session__push_counters(struct session *s)
 							       .size = c.cost_ns[i] });
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
 		session__push_loss(s, (enum mt_loss)i, c.loss[i]);
+	(void)tracer__each_fired(s->tracer, session__fired, s);
 	session__push_loss(s, MT_LOSS_DECODE, decode__bad_cnt(s->decode));
 	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));

@@ -35,6 +35,8 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_LOSS] = "loss",
 	[EV_TICK] = "tick",
 	[EV_SELF] = "self",
+	[EV_SITE] = "site",
+	[EV_FIRED] = "fired",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

@@ -35,7 +35,12 @@ enum ev_kind {
 	EV_LOSS = 74,  /* aux = enum mt_loss, size = count so far, kernel and decode and order together */
 	EV_TICK = 75,  /* nothing; time has passed (once a second, so that series have no holes) */
 	EV_SELF = 76,  /* memtrace itself: addr = its RSS in bytes, size = its CPU time so far in ns */
-	EV_MAX = 77,
+	EV_SITE = 77,  /* a symbol was met in a process: pid, name = symbol, aux = enum mt_prog,
+			  addr = sites found, size = sites attached, flags = bit number of its source.
+			  Adds to what was told of that symbol before. */
+	EV_FIRED = 78, /* name = symbol, size = times it fired so far, in all processes. Operators have no
+			  such event: each hit is an event of its own. */
+	EV_MAX = 79,
 };
 
 enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2 };

@@ -450,6 +450,8 @@ int model__handle(void *model, const struct event *ev)
 	case EV_COST:
 	case EV_LOSS:
 	case EV_SELF:
+	case EV_SITE:
+	case EV_FIRED:
 		told__handle(&m->told, ev);
 		break;
 	case MT_EV_MMAP:

@@ -287,6 +287,42 @@ static int model__report_procs(const struct model *m, struct report *r)
 
 /* --- what memtrace says of itself ----------------------------------------------------------------- */
 
+static int by_fired(const void *a, const void *b)
+{
+	const struct report_symbol *x = a, *y = b;
+
+	if (x->fired != y->fired)
+		return x->fired < y->fired ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static int model__report_symbols(const struct model *m, struct report *r)
+{
+	const struct told *t = &m->told;
+
+	r->symbols = array_of(t->symbols_cnt, sizeof(*r->symbols));
+	if (!r->symbols)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->symbols_cnt; i++) {
+		const struct told_symbol *s = &t->symbols[i];
+		size_t key = (size_t)s->name.v * 2;
+		uint64_t fired = s->fired;
+
+		uint32_t row = key < m->ops.row_of_cnt ? m->ops.row_of[key] : 0;
+
+		if (s->prog == MT_PROG_OP)
+			fired = row ? m->ops.rows[row].count : 0; /* row 0 is that of the nameless */
+		r->symbols[i] = (struct report_symbol){ .name = copy_name(m, s->name), .source = s->source,
+							.found = s->found, .attached = s->attached,
+							.fired = fired };
+		r->symbols_cnt++;
+		if (!r->symbols[i].name)
+			return -ENOMEM;
+	}
+	qsort(r->symbols, r->symbols_cnt, sizeof(*r->symbols), by_fired);
+	return 0;
+}
+
 static int model__report_told(const struct model *m, struct report *r)
 {
 	const struct told *t = &m->told;
@@ -309,7 +345,7 @@ static int model__report_told(const struct model *m, struct report *r)
 		if (!r->notes[i])
 			return -ENOMEM;
 	}
-	return 0;
+	return model__report_symbols(m, r);
 }
 
 static void model__report_cost(const struct model *m, struct report *r)

@@ -10,6 +10,59 @@ void told__done(struct told *t)
 	free(t->covers);
 	t->covers = NULL;
 	t->covers_cnt = t->covers_cap = 0;
+	free(t->symbols);
+	free(t->symbol_of);
+	t->symbols = NULL;
+	t->symbol_of = NULL;
+	t->symbols_cnt = t->symbols_cap = t->symbol_of_cnt = 0;
+}
+
+/* The entry of a symbol, made if need be; NULL: no room. */
+static struct told_symbol *told__symbol(struct told *t, name_id name)
+{
+	if (!name.v || name.v >= NAMES_MAX)
+		return NULL;
+	if (name.v >= t->symbol_of_cnt) {
+		size_t cnt = (size_t)name.v * 2;
+		uint32_t *of = realloc(t->symbol_of, cnt * sizeof(*of));
+
+		if (!of)
+			return NULL;
+		memset(of + t->symbol_of_cnt, 0, (cnt - t->symbol_of_cnt) * sizeof(*of));
+		t->symbol_of = of;
+		t->symbol_of_cnt = cnt;
+	}
+	if (t->symbol_of[name.v])
+		return &t->symbols[t->symbol_of[name.v] - 1];
+	if (t->symbols_cnt == t->symbols_cap) {
+		size_t cap = t->symbols_cap ? 2 * t->symbols_cap : 256;
+		struct told_symbol *s = cap <= TOLD_SYMBOLS_MAX ? realloc(t->symbols, cap * sizeof(*s)) : NULL;
+
+		if (!s)
+			return NULL;
+		t->symbols = s;
+		t->symbols_cap = cap;
+	}
+	t->symbols[t->symbols_cnt] = (struct told_symbol){ .name = name };
+	t->symbol_of[name.v] = (uint32_t)++t->symbols_cnt;
+	return &t->symbols[t->symbols_cnt - 1];
+}
+
+static uint64_t add_saturating(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static void told__site(struct told *t, const struct event *ev)
+{
+	struct told_symbol *s = told__symbol(t, ev->name);
+
+	if (!s)
+		return;
+	s->prog = ev->aux;
+	s->source = ev->flags;
+	s->found = add_saturating(s->found, ev->addr);
+	s->attached = add_saturating(s->attached, ev->size);
 }
 
 /* Makes room for one more, or says that there is none. */
@@ -88,6 +141,16 @@ void told__handle(struct told *t, const struct event *ev)
 		if (ev->aux < MT_LOSS_MAX)
 			t->lost[ev->aux] = ev->size;
 		break;
+	case EV_SITE:
+		told__site(t, ev);
+		break;
+	case EV_FIRED: {
+		struct told_symbol *s = told__symbol(t, ev->name);
+
+		if (s)
+			s->fired = ev->size;
+		break;
+	}
 	case EV_SELF:
 		t->self_rss = ev->addr;
 		t->self_cpu_ns = ev->size;

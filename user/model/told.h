@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * told: what memtrace says of itself by events: where it attached, what it lost, what it costs, what
- * it cannot see. The latest word counts. Bounded: of more covers than fit the oldest go (not the main
+ * it cannot see. The latest word counts; what is said of symbols adds up. Bounded: of more covers than fit the oldest go (not the main
  * target's), of more notes the later ones.
  */
 #ifndef MT_MODEL_TOLD_H
@@ -13,11 +13,20 @@
 
 #define TOLD_COVERS_MAX 1024
 #define TOLD_NOTES_MAX 256
+#define TOLD_SYMBOLS_MAX 65536
 
 struct told_cover {
 	uint32_t pid;
 	name_id source;
 	uint64_t found, attached;
+};
+
+/* A probed symbol, in all processes together. */
+struct told_symbol {
+	name_id name;
+	uint32_t prog; /* enum mt_prog */
+	uint32_t source; /* bit number */
+	uint64_t found, attached, fired;
 };
 
 struct told {
@@ -34,10 +43,14 @@ struct told {
 	} costs[MT_PROG_MAX];
 	uint64_t lost[MT_LOSS_MAX];
 	uint64_t self_rss, self_cpu_ns;
+	struct told_symbol *symbols;
+	size_t symbols_cnt, symbols_cap;
+	uint32_t *symbol_of; /* [name id], index + 1 in symbols, 0 = none */
+	size_t symbol_of_cnt;
 };
 
 void told__done(struct told *t);
-/* EV_BEGIN, END, COVER, NOTE, COST, LOSS, SELF. */
+/* EV_BEGIN, END, COVER, NOTE, COST, LOSS, SELF, SITE, FIRED. */
 void told__handle(struct told *t, const struct event *ev);
 
 #endif

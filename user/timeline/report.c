@@ -26,6 +26,8 @@ void report__free(struct report *r)
 		return;
 	for (size_t i = 0; r->covers && i < r->covers_cnt; i++)
 		free(r->covers[i].source);
+	for (size_t i = 0; r->symbols && i < r->symbols_cnt; i++)
+		free(r->symbols[i].name);
 	for (size_t i = 0; r->notes && i < r->notes_cnt; i++)
 		free(r->notes[i]);
 	for (size_t i = 0; r->devs && i < r->devs_cnt; i++)
@@ -43,6 +45,7 @@ void report__free(struct report *r)
 	free(r->comm);
 	free(r->cmdline);
 	free(r->covers);
+	free(r->symbols);
 	free(r->notes);
 	free(r->devs);
 	free(r->procs);

@@ -91,6 +91,14 @@ struct report_cover {
 	uint64_t found, attached;
 };
 
+/* A probed symbol, in all processes together. */
+struct report_symbol {
+	char *name;	 /* "aten::addmm", "malloc", "memtrace:op_begin" */
+	uint32_t source; /* bit number of its enum source (plan/plan.h) */
+	uint64_t found, attached; /* sites: overloads, libraries, processes */
+	uint64_t fired;
+};
+
 struct report_cost {
 	uint64_t hits, ns; /* by enum mt_prog, latest */
 };
@@ -107,6 +115,8 @@ struct report {
 	uint64_t lost[MT_LOSS_MAX]; /* latest EV_LOSS per reason, the model's own added */
 	struct report_cover *covers;
 	size_t covers_cnt;
+	struct report_symbol *symbols; /* by fired, then name; all of them */
+	size_t symbols_cnt;
 	char **notes;
 	size_t notes_cnt;
 	struct report_cost costs[MT_PROG_MAX];

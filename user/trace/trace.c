@@ -60,6 +60,12 @@ struct tracer {
 	size_t files_cnt, files_cap;
 	struct mt_usdt_spec specs[MT_USDT_SPECS_MAX];
 	uint32_t specs_cnt;
+	struct {
+		name_id sym;
+		enum mt_prog prog;
+	} fired[MT_FIRED_MAX]; /* [slot]; slot 0 is nobody's */
+	uint32_t fired_cnt;
+	name_id prog_sym[MT_PROG_MAX]; /* of programs that serve one symbol */
 	struct calib calib;
 	unsigned kernel_ns; /* one hit of a kernel-side program */
 	enum insn_class prog_class[MT_PROG_MAX]; /* cheapest class among the sites set */
@@ -494,12 +500,58 @@ static int tracer__spec(struct tracer *t, const struct mt_usdt_spec *s)
 	return (int)i;
 }
 
+/* Slot of a symbol in the map of fired counts; 0 (nobody's) when there are too many. */
+static uint32_t tracer__fired_slot(struct tracer *t, enum mt_prog prog, name_id sym)
+{
+	for (uint32_t i = 1; i <= t->fired_cnt; i++)
+		if (t->fired[i].sym.v == sym.v && t->fired[i].prog == prog)
+			return i;
+	if (t->fired_cnt + 1 >= MT_FIRED_MAX)
+		return 0;
+	t->fired[++t->fired_cnt].sym = sym;
+	t->fired[t->fired_cnt].prog = prog;
+	return t->fired_cnt;
+}
+
+/* What the site's program gets as its cookie; -errno. */
+static int tracer__cookie(struct tracer *t, const struct plan *plan, const struct site *s, uint64_t *ret)
+{
+	int spec;
+
+	switch (s->prog) {
+	case MT_PROG_USDT:
+		spec = s->cookie < plan->specs_cnt ? tracer__spec(t, &plan->specs[s->cookie]) : -EINVAL;
+		if (spec < 0)
+			return spec;
+		*ret = MT_COOKIE(spec, tracer__fired_slot(t, MT_PROG_USDT, s->sym));
+		return 0;
+	case MT_PROG_HOST_ENTER:
+		*ret = MT_COOKIE(s->cookie, tracer__fired_slot(t, MT_PROG_HOST_ENTER, s->sym));
+		return 0;
+	default:
+		t->prog_sym[s->prog] = s->sym;
+		*ret = s->cookie;
+		return 0;
+	}
+}
+
 struct group {
 	const struct site *sites;
 	size_t cnt;
 	uint64_t *offsets, *refs, *cookies;
+	uint8_t *failed; /* of the group's first site, or NULL */
 	int has_refs;
 };
+
+static void group__fail(struct group *g, size_t from, size_t to, int code, struct attach_stats *st,
+			int *first_err)
+{
+	st->failed += to - from;
+	if (g->failed)
+		memset(g->failed + from, 1, to - from);
+	if (!*first_err)
+		*first_err = code;
+}
 
 static int source_index(enum source s)
 {
@@ -534,22 +586,18 @@ static void tracer__attach_range(struct tracer *t, pid_t pid, const char *path, 
 		return;
 	}
 	log_debug("%s+0x%llx: %s", path, (unsigned long long)s->offset, strerror(-r));
-	st->failed += to - from;
-	if (!*first_err)
-		*first_err = r;
+	group__fail(g, from, to, r, st, first_err);
 }
 
-static int tracer__attach_group(struct tracer *t, pid_t pid, const struct plan *plan, struct group *g,
+static void tracer__attach_group(struct tracer *t, pid_t pid, const struct plan *plan, struct group *g,
 				struct attach_stats *st, int *first_err)
 {
-	int fd = tracer__file(t, &plan->libs[g->sites->lib]);
+	int fd = tracer__file(t, &plan->libs[g->sites->lib]), r;
 	char path[64];
 
 	if (fd < 0) {
-		st->failed += g->cnt;
-		if (!*first_err)
-			*first_err = fd;
-		return fd;
+		group__fail(g, 0, g->cnt, fd, st, first_err);
+		return;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	g->has_refs = 0;
@@ -558,28 +606,20 @@ static int tracer__attach_group(struct tracer *t, pid_t pid, const struct plan *
 
 		g->offsets[i] = s->offset;
 		g->refs[i] = s->ref_ctr_offset;
-		g->cookies[i] = s->cookie;
 		g->has_refs |= s->ref_ctr_offset != 0;
-		if (s->prog == MT_PROG_USDT) {
-			int spec = s->cookie < plan->specs_cnt ? tracer__spec(t, &plan->specs[s->cookie]) :
-								 -EINVAL;
-			if (spec < 0) {
-				st->failed += g->cnt;
-				if (!*first_err)
-					*first_err = spec;
-				return spec;
-			}
-			g->cookies[i] = (uint64_t)spec;
+		r = tracer__cookie(t, plan, s, &g->cookies[i]);
+		if (r < 0) {
+			group__fail(g, 0, g->cnt, r, st, first_err);
+			return;
 		}
 	}
 	tracer__attach_range(t, pid, path, g, 0, g->cnt, st, first_err);
-	return 0;
 }
 
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err)
 {
-	struct attach_stats st = { .way = t->use_perf };
+	struct attach_stats st = { .way = t->use_perf, .site_failed = ret->site_failed };
 	size_t n = plan->sites_cnt ? plan->sites_cnt : 1;
 	struct group g = { 0 };
 	uint64_t t0 = now_ns();
@@ -594,6 +634,7 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 		const struct site *s = &plan->sites[i];
 
 		g.sites = s;
+		g.failed = st.site_failed ? st.site_failed + i : NULL;
 		for (g.cnt = 1; i + g.cnt < plan->sites_cnt; g.cnt++) {
 			const struct site *o = &plan->sites[i + g.cnt];
 
@@ -602,7 +643,7 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 		}
 		for (size_t k = 0; k < g.cnt; k++)
 			st.found_by_source[source_index(g.sites[k].source)]++;
-		(void)tracer__attach_group(t, pid, plan, &g, &st, &first_err);
+		tracer__attach_group(t, pid, plan, &g, &st, &first_err);
 	}
 	free(g.offsets);
 	st.took_ns = now_ns() - t0;
@@ -674,6 +715,31 @@ void tracer__counters(const struct tracer *t, struct trace_counters *ret)
 	ret->loss[MT_LOSS_SITES] += t->sites_failed;
 	for (unsigned i = 0; i < MT_PROG_MAX; i++)
 		ret->cost_ns[i] = ret->hits[i] * tracer__cost_ns(t, (enum mt_prog)i);
+}
+
+int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx)
+{
+	int cpus = libbpf_num_possible_cpus(), map = bpf_map__fd(t->skel->maps.fired);
+	uint64_t *each = cpus > 0 ? calloc((size_t)cpus, sizeof(*each)) : NULL;
+	struct trace_counters c;
+
+	if (!each)
+		return -ENOMEM;
+	for (uint32_t i = 1; i <= t->fired_cnt; i++) {
+		uint64_t sum = 0;
+
+		if (bpf_map_lookup_elem(map, &i, each) < 0)
+			continue;
+		for (int k = 0; k < cpus; k++)
+			sum += each[k];
+		fn(ctx, t->fired[i].sym, sum);
+	}
+	free(each);
+	tracer__counters(t, &c);
+	for (unsigned i = 1; i < MT_PROG_MAX; i++)
+		if (t->prog_sym[i].v && i != MT_PROG_OP && i != MT_PROG_HOST_RET)
+			fn(ctx, t->prog_sym[i], c.hits[i]);
+	return 0;
 }
 
 unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)

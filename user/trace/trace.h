@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/names.h"
 #include "memtrace/event.h"
 #include "memtrace/loss.h"
 
@@ -40,6 +41,7 @@ struct attach_stats {
 	uint32_t attached_by_source[8], found_by_source[8]; /* index: bit number of enum source */
 	uint64_t took_ns;
 	int way; /* 0 uprobe_multi, 1 perf uprobes */
+	uint8_t *site_failed; /* in: NULL, or one zeroed byte a site of the plan; out: 1 = could not be set */
 };
 
 /*
@@ -48,7 +50,7 @@ struct attach_stats {
  * none could be set although there were some.
  */
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
-		   struct err *err);
+		   struct err *err); /* *ret: zeroed, or with site_failed set */
 void tracer__detach(struct tracer *t, pid_t pid);
 /* Kernel-side programs see `pid` from now on. */
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err);
@@ -69,6 +71,8 @@ struct trace_counters {
 	uint64_t loss[MT_LOSS_MAX];
 };
 void tracer__counters(const struct tracer *t, struct trace_counters *ret);
+/* Symbols of programs that are not the operators', with how often each fired so far. */
+int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx);
 /* Calibrated cost of one hit in ns, trap included, on the instruction class of the sites attached. */
 unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog);
 

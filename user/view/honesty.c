@@ -162,6 +162,14 @@ static void put_visible(struct page *p, const struct report *r)
 		if (sums[i].pids > 1)
 			n += (size_t)snprintf(text + n, sizeof(text) - n, " (in %" PRIu64 " processes)", sums[i].pids);
 	}
+	if (r->symbols_cnt) {
+		size_t fired = 0;
+
+		for (size_t i = 0; i < r->symbols_cnt; i++)
+			fired += r->symbols[i].fired > 0;
+		snprintf(text + n, sizeof(text) - n, "; %zu of %zu symbols fired (--by symbol)", fired,
+			 r->symbols_cnt);
+	}
 	page__para(p, "probes set", text);
 	for (size_t i = 0; i < r->notes_cnt && i < NOTES_SHOWN; i++)
 		page__para(p, i ? "" : "not visible", r->notes[i]);

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "event/event.h"
+#include "plan/plan.h"
 #include "view/json.h"
 #include "view/report_words.h"
 #include "view/view.h"
@@ -44,6 +45,37 @@ static void put_events(struct json *j, const struct report *r)
 	json__end(j, '}');
 }
 
+/* Those that fired or could not be set; thousands of operators do neither. */
+static void put_symbols(struct json *j, const struct report *r)
+{
+	size_t attached = 0, fired = 0;
+
+	for (size_t i = 0; i < r->symbols_cnt; i++) {
+		attached += r->symbols[i].attached > 0;
+		fired += r->symbols[i].fired > 0;
+	}
+	json__begin(j, "symbols", '{');
+	json__u64(j, "found", r->symbols_cnt);
+	json__u64(j, "attached", attached);
+	json__u64(j, "fired", fired);
+	json__begin(j, "list", '[');
+	for (size_t i = 0; i < r->symbols_cnt; i++) {
+		const struct report_symbol *s = &r->symbols[i];
+
+		if (!s->fired && s->attached == s->found)
+			continue;
+		json__begin_flat(j, NULL, '{');
+		json__str(j, "symbol", s->name);
+		json__str(j, "source", source_name((enum source)(1u << (s->source & 31))));
+		json__u64(j, "found", s->found);
+		json__u64(j, "attached", s->attached);
+		json__u64(j, "fired", s->fired);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
 static void put_coverage(struct json *j, const struct report *r)
 {
 	json__begin(j, "coverage", '{');
@@ -59,6 +91,7 @@ static void put_coverage(struct json *j, const struct report *r)
 		json__end(j, '}');
 	}
 	json__end(j, ']');
+	put_symbols(j, r);
 	json__begin(j, "notes", '[');
 	for (size_t i = 0; i < r->notes_cnt; i++)
 		json__str(j, NULL, r->notes[i]);

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "event/event.h"
+#include "plan/plan.h"
 #include "view/honesty.h"
 #include "view/page.h"
 #include "view/report_words.h"
@@ -351,6 +352,42 @@ static void put_kernel(struct page *p, const struct report *r)
 	}
 }
 
+/* --- probes by symbol ------------------------------------------------------------------------------------ */
+
+static void put_symbols(struct page *p, const struct report *r, size_t top)
+{
+	int cols = (int)p->width - 46;
+	size_t shown = 0, silent = 0;
+
+	page__heading(p, "Probed symbols, by how often they fired");
+	page__put(p, "  ");
+	page__cell(p, "symbol", cols);
+	page__put(p, "  source       found  attached      fired");
+	page__end_line(p);
+	for (size_t i = 0; i < r->symbols_cnt; i++) {
+		const struct report_symbol *s = &r->symbols[i];
+
+		/* Those that could not be set are shown whatever the number of rows. */
+		if ((shown >= top || !s->fired) && s->attached == s->found) {
+			silent++;
+			continue;
+		}
+		shown++;
+		page__put(p, "  ");
+		page__cell(p, s->name, cols);
+		page__put(p, "  ");
+		page__cell(p, source_name((enum source)(1u << (s->source & 31))), 10);
+		put_count(p, (double)s->found, -8);
+		put_count(p, (double)s->attached, -10);
+		put_count(p, (double)s->fired, -11);
+		page__end_line(p);
+	}
+	if (silent) {
+		page__printf(p, "  … and %zu more symbols, set, that fired less often or never (--top)", silent);
+		page__end_line(p);
+	}
+}
+
 /* --- the whole ------------------------------------------------------------------------------------------ */
 
 static void put_main(struct page *p, const struct report *r, const struct view_opts *opts)
@@ -367,6 +404,9 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 		break;
 	case BY_CATEGORY:
 		put_cats(p, r);
+		break;
+	case BY_SYMBOL:
+		put_symbols(p, r, opts->top);
 		break;
 	default:
 		if (has_cats(r))
