@@ -18,5 +18,5 @@ demo: ## train a small job and watch it with memtrace
 	@echo "demo: packages, Python environment and build first (the first run takes some minutes)"
 	@tools/install-deps build python
 	@tools/make-venv
-	@$(MAKE) --no-print-directory build/memtrace
+	@$(MAKE) -s -j$$(nproc) --no-print-directory build/memtrace
 	@tools/demo

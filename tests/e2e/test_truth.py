@@ -180,6 +180,7 @@ def test_usdt_header_compiles_everywhere():
              "-I", str(mt.ROOT / "include")]
     compilers = [(c, ext, std) for c, ext, stds in (("gcc", "c", ("c90", "c99", "c17", "c2x")),
                                                     ("clang-19", "c", ("c90", "c11")),
+                                                    ("clang-18", "c", ("c90", "c11")),
                                                     ("g++", "cc", ("c++11", "c++17", "c++20")))
                  for std in stds if shutil.which(c)]
     ways = (["-O0"], ["-O2", "-fPIE", "-pie"], ["-O2", "-static"], ["-O2", "-DMEMTRACE_DISABLE"])

@@ -308,7 +308,8 @@ static void say_attached(const struct follow *f, const struct proc *p, const str
 	if (f->env.quiet)
 		return;
 	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
-		safe_text(comm, target__comm(p->target)), (unsigned long long)((now_ns() - since_ns) / 1000000), st->attached, st->attached + st->failed);
+		safe_text(comm, target__comm(p->target)),
+		(unsigned long long)((now_ns() - since_ns) / 1000000), st->attached, st->attached + st->failed);
 	for (unsigned i = 0; i < 8; i++)
 		if (st->attached_by_source[i])
 			fprintf(stderr, ", %s %u", source_name(1u << i), st->attached_by_source[i]);
