@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * told: what memtrace says of itself by events: where it attached, what it lost, what it costs, what
- * it cannot see. The latest word counts; what is said of symbols adds up. Bounded: of more covers than fit the oldest go (not the main
- * target's), of more notes the later ones.
+ * it cannot see. The latest word counts; what is said of symbols adds up. Bounded: of more covers than
+ * fit the oldest go (not the main target's), of more notes and symbols the later ones.
  */
 #ifndef MT_MODEL_TOLD_H
 #define MT_MODEL_TOLD_H

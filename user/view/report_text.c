@@ -243,7 +243,8 @@ static void put_op_table(struct page *p, const struct report *r, size_t top)
 
 static void put_region_table(struct page *p, const struct report *r, size_t top)
 {
-	struct op_table t = { "Regions and backward nodes", "region", "regions", r->regions, r->regions_cnt, r->regions_total, NULL };
+	struct op_table t = { "Regions and backward nodes", "region", "regions", r->regions, r->regions_cnt,
+			      r->regions_total, NULL };
 
 	put_ops(p, r, &t, top);
 }
