@@ -8,7 +8,6 @@ CC      ?= gcc
 CLANG   ?= $(firstword $(shell command -v clang-19 clang-18 clang-17 clang-16 clang-15 clang clang-14 2>/dev/null) clang)
 # Ubuntu's /usr/sbin/bpftool is a wrapper that wants the running kernel's own package.
 BPFTOOL ?= $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool /usr/sbin/bpftool) bpftool)
-PKG_CONFIG ?= pkg-config
 VERSION := $(shell cat VERSION)
 
 CFLAGS  ?= -O2 -g

@@ -29,7 +29,7 @@ $(B)/tests/test_kernel: tests/bpf/test_kernel.c $(B)/libmemtrace.a
 	$(CC) $(ALL_CFLAGS) -O1 -fno-optimize-sibling-calls -Wno-missing-prototypes $< $(B)/libmemtrace.a $(LIBS) -lcmocka -o $@
 .PHONY: check-bpf
 check-bpf: $(B)/tests/test_kernel
-	@$<
+	@if [ "$$(id -u)" = 0 ]; then $<; else sudo $<; fi
 
 # Programs that measure one room alone; numbers are in tests/bench/README.md.
 $(B)/tests/bench_%: tests/bench/bench_%.c $(B)/libmemtrace.a

@@ -65,8 +65,10 @@ static int target__fail(const struct target *t, int r, const char *what, struct 
 	if (r == -ESRCH || r == -ENOENT)
 		return no_such(t->pid, err);
 	err_set(err, r, "reading /proc/%d/%s: %s", (int)t->pid, what, strerror(-r));
-	if (r == -EACCES || r == -EPERM)
+	if ((r == -EACCES || r == -EPERM) && geteuid())
 		err_hint(err, "run memtrace as root (sudo)");
+	else if (r == -EACCES || r == -EPERM)
+		err_hint(err, "this process is protected even from root (a security module, or more rights than ours)");
 	return r;
 }
 

@@ -191,8 +191,21 @@ static void put_op(struct page *p, const struct report_op *op, const char *name,
 	put_bytes(p, op->at_peak, -10);
 	put_share(p, op->at_peak, peak, -8);
 	put_bytes(p, op->alloc_bytes, -11);
-	put_count(p, (double)op->count, -8);
+	if (op->count)
+		put_count(p, (double)op->count, -8);
+	else
+		page__cell(p, "-", -8); /* blocks without an operator: there was nothing to enter */
 	page__end_line(p);
+}
+
+/* Rows that gave memory out; the others are in JSON only. */
+static size_t rows_with_bytes(const struct report_op *ops, size_t cnt)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		n += ops[i].live || ops[i].at_peak || ops[i].alloc_count;
+	return n;
 }
 
 struct op_table {
@@ -208,7 +221,7 @@ static void put_ops(struct page *p, const struct report *r, const struct op_tabl
 	unsigned cols = p->width - 49;
 	size_t shown = 0;
 
-	if (!t->cnt && !(t->rest && t->rest->alloc_count))
+	if (!rows_with_bytes(t->ops, t->cnt) && !(t->rest && t->rest->alloc_count))
 		return;
 	page__heading(p, t->title);
 	page__put(p, "  ");
