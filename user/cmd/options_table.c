@@ -183,7 +183,8 @@ const struct option_def option_defs[] = {
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
 	{ "--probes", 0, "SOURCES", "what to watch, with commas between: framework, ops, views, regions, "
 	  "kernel, host, usdt (default: all but host and views)", TRACING | PLAN, on_probes },
-	{ "--usdt", 0, "PROVIDER:NAME[:ARG=meaning,…]", "a probe that a program ships itself; may be given several times. ARG is the argument's number, meaning one of "
+	{ "--usdt", 0, "PROVIDER:NAME[:ARG=meaning,…]",
+	  "a probe that a program ships itself; may be given several times. ARG is the argument's number, meaning one of "
 	  "ptr, size, device, name, step; event=KIND says what it is (alloc, free, op_begin, op_end, region_begin, "
 	  "region_end, step, tag) where that does not follow. Known without: memtrace:*, pytorch:*, python:function__*",
 	  TRACING | PLAN, on_usdt },
