@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* main: reads the command line, calls the command, tells what went wrong. Nothing else. */
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -23,12 +25,27 @@ static int fail(const struct err *err, int code)
 	return code;
 }
 
+/* Started with one of the three closed, the next file opened would be taken for it: a recording for
+ * stderr. Read-only, so that writing to it fails as it should. */
+static void fill_std_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		(void)close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	static struct options o; /* large */
 	struct err err = { 0 };
-	int r = options__parse(&o, argc, argv, &err);
+	int r;
 
+	fill_std_fds();
+	r = options__parse(&o, argc, argv, &err);
 	if (r < 0)
 		return fail(&err, EXIT_USAGE);
 	if (o.help || o.version || o.man) {

@@ -2,6 +2,9 @@
 /*
  * BPF programs in the kernel: probes on functions of this very program, through the real tracer, rings
  * and decoder, in both ways of attaching. Needs root. Every test says exactly which events must come.
+ *
+ * test_kernel [multi|perf|auto]: both ways; one of them; or the one that the tracer chooses on this
+ * kernel, named in the last line ("way: multi").
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -91,7 +94,7 @@ struct rig {
 	size_t cnt;
 };
 
-static int force_perf;
+static int force_perf, way; /* enum of attach_stats.way; -1: the tracer chooses, and sticks to it */
 
 static uint64_t file_offset(const void *fn)
 {
@@ -152,7 +155,9 @@ static void rig__attach(struct rig *r)
 	if (tracer__attach(r->t, getpid(), &r->plan, &st, &err) < 0)
 		fail_msg("attach: %s", err.msg);
 	assert_int_equal(st.attached, r->plan.sites_cnt);
-	assert_int_equal(st.way, force_perf);
+	if (way < 0)
+		way = (int)st.way; /* the tracer's choice, the same for every test */
+	assert_int_equal(st.way, way);
 }
 
 static int rig__record(void *ctx, const void *rec, size_t len)
@@ -672,15 +677,23 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nothing_is_left_behind),
 		cmocka_unit_test(test_calibration_is_plausible),
 	};
-	int failed;
+	const char *mode = argc > 1 ? argv[1] : "";
+	int failed = 0;
 
 	if (geteuid()) {
 		fprintf(stderr, "%s: needs root\n", argv[0]);
 		return 1;
 	}
-	failed = cmocka_run_group_tests_name("uprobe_multi", tests, NULL, NULL);
-	force_perf = 1;
-	if (argc < 2)
+	if (!strcmp(mode, "auto")) {
+		way = -1;
+		failed = cmocka_run_group_tests_name("the tracer's choice", tests, NULL, NULL);
+		printf("way: %s\n", way < 0 ? "none" : way ? "perf" : "multi");
+		return failed != 0;
+	}
+	if (strcmp(mode, "perf"))
+		failed = cmocka_run_group_tests_name("uprobe_multi", tests, NULL, NULL);
+	force_perf = way = 1;
+	if (strcmp(mode, "multi"))
 		failed += cmocka_run_group_tests_name("perf uprobes", tests, NULL, NULL);
 	return failed != 0;
 }

@@ -5,7 +5,6 @@
  * foot, and all of it is told once the table has gone.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +107,6 @@ int cmd_live(const struct options *o, struct err *err)
 
 	if (r < 0)
 		return r;
-	signal(SIGPIPE, SIG_IGN); /* a reader that went away must not cost the recording its end */
 	x.is_tty = isatty(STDOUT_FILENO) && !(term && !strcmp(term, "dumb"));
 	x.view = live_view__new(stdout, x.is_tty, &v);
 	if (!x.view)

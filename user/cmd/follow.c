@@ -87,6 +87,17 @@ static void follow__push_rss(struct follow *f, const struct proc *p)
 							.tid = (uint32_t)p->pid, .addr = i, .size = bytes[i] });
 }
 
+/* The first reading is where its share of costs is counted from, so it is taken at the attach. */
+static void follow__push_cpu(struct follow *f, const struct proc *p)
+{
+	uint64_t cpu_ns, rss;
+	unsigned threads;
+
+	if (!target__usage(p->target, &cpu_ns, &rss, &threads))
+		f->env.push(f->env.ctx, (struct event){ .kind = EV_CPU, .pid = (uint32_t)p->pid,
+							.size = cpu_ns });
+}
+
 static void follow__push_proc(struct follow *f, const struct proc *p, enum ev_proc_how how, pid_t ppid)
 {
 	const char *const *labels;
@@ -105,6 +116,7 @@ static void follow__push_proc(struct follow *f, const struct proc *p, enum ev_pr
 		f->env.push(f->env.ctx, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
 						       .name = names__add(f->env.names, labels[i]) });
 	follow__push_rss(f, p);
+	follow__push_cpu(f, p);
 }
 
 static void follow__push_covers(struct follow *f, const struct proc *p)
@@ -434,6 +446,7 @@ int follow__gone(struct follow *f, uint32_t index)
 
 	if (!p || p->is_gone)
 		return 0;
+	follow__push_cpu(f, p); /* while it is a corpse: short ones have no other reading */
 	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
 		status = 0; /* not our child */
 	p->is_gone = 1;
@@ -443,6 +456,8 @@ int follow__gone(struct follow *f, uint32_t index)
 	close(p->lock_fd);
 	p->pidfd = p->lock_fd = -1;
 	tracer__detach(f->env.tracer, p->pid);
+	target__free(p->target);
+	p->target = NULL;
 	proc__drop_plans(p);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .pid = (uint32_t)p->pid,
@@ -536,15 +551,9 @@ uint64_t follow__sideband_lost(const struct follow *f)
 
 void follow__push_usage(struct follow *f)
 {
-	for (size_t i = 0; i < f->procs_cnt; i++) {
-		const struct proc *p = f->procs[i];
-		uint64_t cpu_ns, rss;
-		unsigned threads;
-
-		if (!p->is_gone && !target__usage(p->target, &cpu_ns, &rss, &threads))
-			f->env.push(f->env.ctx, (struct event){ .kind = EV_CPU, .pid = (uint32_t)p->pid,
-								.size = cpu_ns });
-	}
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		if (!f->procs[i]->is_gone)
+			follow__push_cpu(f, f->procs[i]);
 }
 
 void follow__detach_all(struct follow *f)

@@ -19,6 +19,7 @@ static void child_run(char *const *argv, int report_fd)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGXFSZ, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
 	if (!ptrace(PTRACE_TRACEME, 0, NULL, NULL))
 		execvp(argv[0], argv);
 	e = errno;

@@ -40,11 +40,12 @@
 #define DRAIN_MS 10
 #define DRAIN_MAX 65536		      /* records a ring and turn: other work gets its turn too */
 #define ORDER_SLACK_NS 50000000ull    /* a program can be preempted between clock and reserve */
+#define COUNT_AHEAD_NS 100000000ull   /* counters are read so long before they are shown: order holds them back */
 #define ORDER_WINDOW_MAX (1u << 19)
 #define SIDEBAND_PAGES 64
 #define NS_PER_S 1000000000ull
 
-enum { WAKE_TIMER = 1, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC };
+enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC };
 
 struct session {
 	const struct session_opts *opts;
@@ -56,8 +57,9 @@ struct session {
 	struct tracer *tracer;
 	struct sideband *sideband;
 	struct follow *follow;
-	int epoll_fd, timer_fd, tick_fd, signal_fd;
+	int epoll_fd, timer_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
+	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
 	int stop;	     /* 1: a signal, 2: duration, 3: all targets gone, < 0: error */
 	int has_record_failed;
 	pid_t launched;
@@ -121,7 +123,7 @@ static int session__record(void *ctx, const void *rec, size_t len)
 	struct event ev;
 	int r = decode__record(s->decode, rec, len, &ev);
 
-	if (r != 1)
+	if (r != 1 || ev.ts_ns > s->detach_ns)
 		return 0; /* a name, or a bad record: counted */
 	return order__push(s->order, &ev);
 }
@@ -213,7 +215,6 @@ static int session__tick(struct session *s)
 	struct report *rep = NULL;
 	int r;
 
-	session__push_counters(s);
 	if (s->writer && !s->has_record_failed)
 		(void)rec_writer__flush(s->writer, &s->record_err);
 	if (!s->opts->on_tick)
@@ -250,6 +251,10 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	switch (what) {
 	case WAKE_TIMER:
 		(void)!read(s->timer_fd, &times, sizeof(times));
+		return 0;
+	case WAKE_COUNT:
+		(void)!read(s->count_fd, &times, sizeof(times));
+		session__push_counters(s);
 		return 0;
 	case WAKE_TICK:
 		(void)!read(s->tick_fd, &times, sizeof(times));
@@ -306,6 +311,7 @@ static int session__init(struct session *s, struct err *err)
 				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL) };
 	struct model_opts mo = { 0 };
 	uint64_t tick_ns = (o->tick_ms ? o->tick_ms : 1000) * 1000000ull;
+	uint64_t ahead_ns = tick_ns / 2 < COUNT_AHEAD_NS ? tick_ns / 2 : COUNT_AHEAD_NS;
 	sigset_t mask;
 	int r;
 
@@ -321,9 +327,11 @@ static int session__init(struct session *s, struct err *err)
 	sigaddset(&mask, SIGTERM);
 	sigaddset(&mask, SIGHUP);
 	sigprocmask(SIG_BLOCK, &mask, NULL);
+	signal(SIGPIPE, SIG_IGN); /* a reader that went away must not cost the recording its end */
 	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the recording, not our death */
 	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	s->timer_fd = timer_new(DRAIN_MS * 1000000ull, DRAIN_MS * 1000000ull);
+	s->count_fd = timer_new(tick_ns - ahead_ns, tick_ns);
 	s->tick_fd = timer_new(tick_ns, tick_ns);
 	r = tracer__new(&s->tracer, &to, err);
 	if (!r)
@@ -332,6 +340,8 @@ static int session__init(struct session *s, struct err *err)
 		r = session__watch(s, s->signal_fd, WAKE_SIGNAL, err);
 	if (!r)
 		r = session__watch(s, s->timer_fd, WAKE_TIMER, err);
+	if (!r)
+		r = session__watch(s, s->count_fd, WAKE_COUNT, err);
 	if (!r)
 		r = session__watch(s, s->tick_fd, WAKE_TICK, err);
 	if (!r)
@@ -343,6 +353,7 @@ static int session__init(struct session *s, struct err *err)
 	s->follow = follow__new(&(struct follow_env){
 		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt },
 		.children = o->follow,
+		.quiet = o->quiet,
 		.names = s->names,
 		.decode = s->decode,
 		.tracer = s->tracer,
@@ -365,6 +376,8 @@ static int session__start(struct session *s, struct err *err)
 			return r;
 		session__push_begin(s, s->launched);
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
+		if (!r && s->writer)
+			r = rec_writer__flush(s->writer, err); /* no room for it: nothing was started */
 		return launch_continue(s->launched, r, err);
 	}
 	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
@@ -375,6 +388,8 @@ static int session__start(struct session *s, struct err *err)
 		if (r >= 0 && o->follow)
 			follow__attach_children(s->follow, o->pids[i]);
 	}
+	if (r >= 0 && s->writer)
+		r = rec_writer__flush(s->writer, err);
 	return r;
 }
 
@@ -383,6 +398,7 @@ static int session__finish(struct session *s, struct err *err)
 {
 	int more = 1, r = 0;
 
+	s->detach_ns = now_ns();
 	follow__detach_all(s->follow);
 	for (int turn = 0; more && turn < 64 && r >= 0; turn++)
 		r = tracer__drain(s->tracer, SIZE_MAX, session__record, s, &more);
@@ -408,6 +424,8 @@ static void session__done(struct session *s)
 	names__free(s->names);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);
+	if (s->count_fd >= 0)
+		close(s->count_fd);
 	if (s->tick_fd >= 0)
 		close(s->tick_fd);
 	if (s->signal_fd >= 0)
@@ -419,7 +437,8 @@ static void session__done(struct session *s)
 int session_run(const struct session_opts *opts, struct report **ret_final, int *ret_exit_status,
 		struct err *err)
 {
-	struct session s = { .opts = opts, .epoll_fd = -1, .timer_fd = -1, .tick_fd = -1, .signal_fd = -1 };
+	struct session s = { .opts = opts, .detach_ns = UINT64_MAX, .epoll_fd = -1, .timer_fd = -1,
+			     .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
 	int r, r2;
 
 	s.start_ns = now_ns();
@@ -436,9 +455,12 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		if (!r)
 			r = r2;
 		(void)model__report(s.model, opts->top, ret_final);
+		r2 = rec_writer__close(s.writer, &s.record_err);
+		if (r2 < 0 && !s.has_record_failed && !r)
+			r = err_wrap(err, r2, "recording %s: %s", opts->record_path, s.record_err.msg);
+	} else {
+		rec_writer__drop(s.writer); /* an older recording of that name stays */
 	}
-	if (s.writer && rec_writer__close(s.writer, &s.record_err) < 0 && !s.has_record_failed && !r)
-		r = err_wrap(err, s.record_err.code, "recording %s: %s", opts->record_path, s.record_err.msg);
 	*ret_exit_status = s.exit_status;
 	session__done(&s);
 	return r;

@@ -19,6 +19,7 @@ struct session_opts {
 	size_t pids_cnt;
 	char *const *launch; /* … or a command to start and follow (NULL-terminated argv) */
 	int follow;	     /* children too (default 1) */
+	int quiet;	     /* no "attached to" lines */
 	unsigned sources;    /* enum source */
 	const char *const *usdt;
 	size_t usdt_cnt;

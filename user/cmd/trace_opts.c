@@ -18,6 +18,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.pids_cnt = o->pids_cnt,
 		.launch = o->launch,
 		.follow = !o->no_follow,
+		.quiet = o->quiet,
 		.sources = o->sources,
 		.usdt = o->usdt,
 		.usdt_cnt = o->usdt_cnt,

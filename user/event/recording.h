@@ -20,7 +20,7 @@ struct rec_writer;
 struct rec_reader;
 
 /* `names` is borrowed: new ids are written with the frame that first may use them. `path` is
- * created (O_EXCL semantics: an existing file is an error unless it is a .mtr or empty → truncated). */
+ * created; an existing file is an error unless it is a .mtr or empty: then the first frame overwrites it. */
 int rec_writer__open(struct rec_writer **ret, const char *path, const struct names *names, struct err *err);
 /*
  * 0 or -errno (-ENOSPC …, message in err of the call that failed). After a failure the events of
@@ -32,6 +32,8 @@ int rec_writer__add(struct rec_writer *w, const struct event *ev, struct err *er
 int rec_writer__flush(struct rec_writer *w, struct err *err);
 /* Flush, end mark, fsync, close, free. NULL is fine. */
 int rec_writer__close(struct rec_writer *w, struct err *err);
+/* Instead of close when it came to nothing: writes nothing; a file that open created is removed. */
+void rec_writer__drop(struct rec_writer *w);
 uint64_t rec_writer__bytes(const struct rec_writer *w);	  /* in the file so far */
 uint64_t rec_writer__events(const struct rec_writer *w);  /* added so far */
 uint64_t rec_writer__dropped(const struct rec_writer *w); /* not written because of an error */

@@ -36,7 +36,8 @@ struct rec_writer {
 	uint32_t pending_cnt;
 	uint32_t frame_no;
 	uint64_t last_ns;
-	uint64_t bytes;		 /* whole frames; where the next one goes */
+	uint64_t bytes;		 /* whole frames; where the next one goes; 0: nothing touched yet */
+	int is_created;		 /* by us: nobody misses it */
 	uint64_t added, written, dropped;
 };
 
@@ -112,23 +113,6 @@ static int open_file(const char *path, int *ret_created, struct err *err)
 	return fd;
 }
 
-static int rec_writer__begin(struct rec_writer *w, struct err *err)
-{
-	struct mtr_file h = { .version = MTR_VERSION, .header_bytes = sizeof(h) };
-	int r = 0;
-
-	memcpy(h.magic, MTR_MAGIC, sizeof(h.magic));
-	h.checksum = XXH3_64bits(&h, offsetof(struct mtr_file, checksum));
-	if (ftruncate(w->fd, 0) < 0)
-		r = -errno;
-	if (r == 0)
-		r = write_at(w->fd, &h, sizeof(h), 0);
-	if (r < 0)
-		return err_set(err, r, "cannot write recording %s: %s", w->path, strerror(-r));
-	w->bytes = sizeof(h);
-	return 0;
-}
-
 static void rec_writer__free(struct rec_writer *w)
 {
 	if (!w)
@@ -145,7 +129,7 @@ int rec_writer__open(struct rec_writer **ret, const char *path, const struct nam
 		     struct err *err)
 {
 	struct rec_writer *w = calloc(1, sizeof(*w));
-	int r, created;
+	int r;
 
 	if (!w)
 		return err_set(err, -ENOMEM, "no memory for a recording");
@@ -158,19 +142,21 @@ int rec_writer__open(struct rec_writer **ret, const char *path, const struct nam
 		rec_writer__free(w);
 		return err_set(err, -ENOMEM, "no memory for a recording");
 	}
-	r = open_file(path, &created, err);
-	if (r >= 0) {
-		w->fd = r;
-		r = rec_writer__begin(w, err);
-		if (r < 0 && created)
-			(void)unlink(path);
-	}
+	r = open_file(path, &w->is_created, err);
 	if (r < 0) {
 		rec_writer__free(w);
 		return r;
 	}
+	w->fd = r;
 	*ret = w;
 	return 0;
+}
+
+void rec_writer__drop(struct rec_writer *w)
+{
+	if (w && w->is_created)
+		(void)unlink(w->path);
+	rec_writer__free(w);
 }
 
 /* --- frames ---------------------------------------------------------------------------------- */
@@ -187,6 +173,24 @@ static int rec_writer__fail(struct rec_writer *w, int r, struct err *err)
 	return r;
 }
 
+/* What the file held before goes only now, when there is something to put in its place. */
+static int rec_writer__begin(struct rec_writer *w, struct err *err)
+{
+	struct mtr_file h = { .version = MTR_VERSION, .header_bytes = sizeof(h) };
+	int r = 0;
+
+	memcpy(h.magic, MTR_MAGIC, sizeof(h.magic));
+	h.checksum = XXH3_64bits(&h, offsetof(struct mtr_file, checksum));
+	if (ftruncate(w->fd, 0) < 0)
+		r = -errno;
+	if (r == 0)
+		r = write_at(w->fd, &h, sizeof(h), 0);
+	if (r < 0)
+		return rec_writer__fail(w, r, err);
+	w->bytes = sizeof(h);
+	return 0;
+}
+
 static int rec_writer__frame(struct rec_writer *w, const struct event *events, uint32_t event_cnt,
 			     uint32_t name_cnt, uint16_t flags, struct err *err)
 {
@@ -197,8 +201,10 @@ static int rec_writer__frame(struct rec_writer *w, const struct event *events, u
 	};
 	const void *data;
 	size_t len;
-	int r;
+	int r = w->bytes ? 0 : rec_writer__begin(w, err);
 
+	if (r < 0)
+		return r;
 	rec_enc__frame(w->enc, &in, &data, &len);
 	r = write_at(w->fd, data, len, w->bytes);
 	if (r < 0)

@@ -8,11 +8,12 @@
 #include <unistd.h>
 
 #define THREADS_MAX 64
+#define STACK_BYTES (64u << 10) /* they call close() and nothing else */
 
 struct batch {
 	struct batch *next;
 	size_t cnt, at; /* at: next one to close, taken atomically */
-	size_t threads_cnt;
+	size_t threads_cnt, done_cnt; /* done: threads that found nothing left, counted atomically */
 	pthread_t threads[THREADS_MAX];
 	int fds[];
 };
@@ -28,7 +29,30 @@ static void *close_some(void *arg)
 
 	while ((i = __atomic_fetch_add(&b->at, 1, __ATOMIC_RELAXED)) < b->cnt)
 		close(b->fds[i]);
+	__atomic_fetch_add(&b->done_cnt, 1, __ATOMIC_RELEASE);
 	return NULL;
+}
+
+static void batch__free(struct batch *b)
+{
+	for (size_t i = 0; i < b->threads_cnt; i++)
+		pthread_join(b->threads[i], NULL);
+	free(b);
+}
+
+/* A job may fork for days: what is closed must not wait for the end with all its stacks. */
+static void closer__reap(struct closer *c)
+{
+	struct batch **at = &c->batches, *b;
+
+	while ((b = *at)) {
+		if (__atomic_load_n(&b->done_cnt, __ATOMIC_ACQUIRE) < b->threads_cnt) {
+			at = &b->next;
+			continue;
+		}
+		*at = b->next;
+		batch__free(b);
+	}
 }
 
 struct closer *closer__new(void)
@@ -44,9 +68,7 @@ void closer__free(struct closer *c)
 		struct batch *b = c->batches;
 
 		c->batches = b->next;
-		for (size_t i = 0; i < b->threads_cnt; i++)
-			pthread_join(b->threads[i], NULL);
-		free(b);
+		batch__free(b);
 	}
 	free(c);
 }
@@ -54,8 +76,11 @@ void closer__free(struct closer *c)
 void closer__add(struct closer *c, const int *fds, size_t cnt)
 {
 	struct batch *b = c && cnt ? calloc(1, sizeof(*b) + cnt * sizeof(int)) : NULL;
+	pthread_attr_t small;
 	sigset_t all, old;
 
+	if (c)
+		closer__reap(c);
 	if (!b) {
 		for (size_t i = 0; i < cnt; i++)
 			close(fds[i]);
@@ -66,9 +91,12 @@ void closer__add(struct closer *c, const int *fds, size_t cnt)
 	/* Signals are the main thread's: it reads them from a signalfd. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
+	pthread_attr_init(&small);
+	(void)pthread_attr_setstacksize(&small, STACK_BYTES);
 	while (b->threads_cnt < cnt && b->threads_cnt < THREADS_MAX &&
-	       !pthread_create(&b->threads[b->threads_cnt], NULL, close_some, b))
+	       !pthread_create(&b->threads[b->threads_cnt], &small, close_some, b))
 		b->threads_cnt++;
+	pthread_attr_destroy(&small);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!b->threads_cnt)
 		close_some(b);

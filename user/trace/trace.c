@@ -647,7 +647,8 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 	}
 	free(g.offsets);
 	st.took_ns = now_ns() - t0;
-	t->sites_failed += st.failed;
+	if (first_err != -ESRCH) /* of a process that is gone nothing is missing */
+		t->sites_failed += st.failed;
 	*ret = st;
 	if (!st.attached && st.failed) {
 		err_set(err, first_err, "none of %u probes could be set in process %d: %s", st.failed, (int)pid,
