@@ -6,6 +6,7 @@
  * test_kernel [multi|perf|auto]: both ways; one of them; or the one that the tracer chooses on this
  * kernel, named in the last line ("way: multi").
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -123,7 +124,8 @@ static void rig__init(struct rig *r, uint64_t ring_bytes, int kernel)
 	memset(r, 0, sizeof(*r));
 	assert_int_equal(stat("/proc/self/exe", &st), 0);
 	r->lib = (struct plan_lib){ .dev = st.st_dev, .ino = st.st_ino, .path = (char *)"self",
-				    .open_path = (char *)"/proc/self/exe" };
+				    .fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC) };
+	assert_true(r->lib.fd >= 0);
 	r->names = names__new();
 	r->d = decode__new(r->names);
 	r->ev = calloc(EVENTS_MAX, sizeof(*r->ev));
@@ -200,6 +202,7 @@ static uint64_t rig__loss(const struct rig *r, enum mt_loss l)
 static void rig__done(struct rig *r)
 {
 	tracer__free(r->t);
+	close(r->lib.fd);
 	decode__free(r->d);
 	names__free(r->names);
 	free(r->ev);

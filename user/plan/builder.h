@@ -22,6 +22,7 @@ struct builder {
 	/* the library that is looked at */
 	const struct lib *lib;
 	const struct elf *elf;
+	int lib_fd; /* borrowed by nobody yet: goes to plan->libs with the first site */
 	uint32_t lib_at; /* in plan->libs; UINT32_MAX: not there yet */
 	/* the malloc family's owner, chosen before; NULL: none */
 	const struct lib *host_lib;

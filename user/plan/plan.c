@@ -7,11 +7,13 @@
 #include "plan/plan.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/utsname.h>
 
 #define LOG_MODULE "plan"
@@ -106,7 +108,8 @@ void plan__free(struct plan *p)
 		return;
 	for (size_t i = 0; i < p->libs_cnt; i++) {
 		free(p->libs[i].path);
-		free(p->libs[i].open_path);
+		if (p->libs[i].fd >= 0)
+			close(p->libs[i].fd);
 	}
 	for (size_t i = 0; i < p->notes_cnt; i++)
 		free(p->notes[i]);
@@ -214,26 +217,18 @@ static int builder__use_lib(struct builder *b)
 {
 	struct plan *p = b->plan;
 	struct plan_lib *libs, l = { .dev = b->lib->dev, .ino = b->lib->ino };
-	char path[PATH_MAX + 64];
-	struct err err = { 0 };
-	int r;
 
 	if (b->lib_at != UINT32_MAX)
 		return 0;
-	r = target__lib_path(b->target, b->lib, path, sizeof(path), &err);
-	if (r < 0)
-		return r;
 	libs = realloc(p->libs, (p->libs_cnt + 1) * sizeof(*libs));
 	if (!libs)
 		return -ENOMEM;
 	p->libs = libs;
 	l.path = strdup(b->lib->path);
-	l.open_path = strdup(path);
-	if (!l.path || !l.open_path) {
-		free(l.path);
-		free(l.open_path);
+	if (!l.path)
 		return -ENOMEM;
-	}
+	l.fd = b->lib_fd;
+	b->lib_fd = -1;
 	b->lib_at = (uint32_t)p->libs_cnt;
 	libs[p->libs_cnt++] = l;
 	return 0;
@@ -299,8 +294,13 @@ static int builder__plan_lib(struct builder *b, const struct lib *lib, struct er
 		builder__note(b, "%s", why.msg);
 		return 0;
 	}
-	r = elf__open(&e, fd, lib->path, &why);
+	b->lib_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	r = b->lib_fd < 0 ? -errno : elf__open(&e, fd, lib->path, &why);
+	if (b->lib_fd < 0)
+		close(fd);
 	if (r < 0) {
+		if (b->lib_fd >= 0)
+			close(b->lib_fd);
 		log_debug("%s", why.msg);
 		return r == -ENOMEM ? err_set(err, r, "out of memory") : 0;
 	}
@@ -310,6 +310,8 @@ static int builder__plan_lib(struct builder *b, const struct lib *lib, struct er
 	r = builder__plan_elf(b);
 	elf__free(e);
 	b->elf = NULL;
+	if (b->lib_fd >= 0)
+		close(b->lib_fd);
 	if (r < 0)
 		return err_set(err, r, "planning %s: %s", lib->path, strerror(-r));
 	return 0;

@@ -66,7 +66,7 @@ struct site {
 struct plan_lib {
 	uint64_t dev, ino;
 	char *path;	 /* for people */
-	char *open_path; /* for the kernel: /proc/PID/map_files/… */
+	int fd;		 /* on the very file, as it was planned: mappings come and go while a program starts */
 };
 
 /* Backward nodes: value of an object's vtable pointer in this process → node name ("AddmmBackward0"). */

@@ -598,16 +598,3 @@ int target__open_lib(const struct target *t, const struct lib *lib, struct err *
 
 	return target__open_named(t, lib, name, sizeof(name), err);
 }
-
-int target__lib_path(const struct target *t, const struct lib *lib, char *buf, size_t len, struct err *err)
-{
-	char name[PATH_MAX + 8];
-	int fd = target__open_named(t, lib, name, sizeof(name), err);
-
-	if (fd < 0)
-		return fd;
-	close(fd);
-	if ((size_t)snprintf(buf, len, "/proc/%d/%s", (int)t->pid, name) >= len)
-		return err_set(err, -ENAMETOOLONG, "path of %s is too long", lib->path);
-	return 0;
-}

@@ -67,7 +67,5 @@ size_t target__libs(const struct target *t, const struct lib **ret);
  * deleted files and other mount namespaces), else /proc/PID/root + path with (dev, ino) verified.
  */
 int target__open_lib(const struct target *t, const struct lib *lib, struct err *err);
-/* Path usable by the kernel for a uprobe ("/proc/PID/map_files/…" or "/proc/PID/root/…"). */
-int target__lib_path(const struct target *t, const struct lib *lib, char *buf, size_t len, struct err *err);
 
 #endif

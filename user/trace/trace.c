@@ -465,7 +465,7 @@ static int tracer__file(struct tracer *t, const struct plan_lib *lib)
 	for (size_t i = 0; i < t->files_cnt; i++)
 		if (t->files[i].dev == lib->dev && t->files[i].ino == lib->ino)
 			return t->files[i].fd;
-	fd = open(lib->open_path, O_RDONLY | O_CLOEXEC);
+	fd = fcntl(lib->fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	if (t->files_cnt == t->files_cap) {
