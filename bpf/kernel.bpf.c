@@ -146,3 +146,11 @@ int BPF_PROG(mt_process_exit, struct task_struct *p)
 	emit_mem(NULL, MT_EV_EXIT, MT_DEV_NONE, 0, code, p->signal->maxrss * PAGE_SIZE);
 	return 0;
 }
+
+/* A new program has none of the old one's frames and regions. Always loaded. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(mt_process_exec, struct task_struct *p)
+{
+	(void)bpf_task_storage_delete(&threads, p);
+	return 0;
+}

@@ -26,7 +26,7 @@ int mt_region_begin(struct pt_regs *ctx)
 		loss_count(MT_LOSS_READ_FAULT);
 		str.len = 0;
 	}
-	regions_begin(t, ctx, str.len ? text_bytes(str.ptr, str.len) : 0);
+	regions_begin(t, ctx, str.len ? text_bytes(t, str.ptr, str.len) : 0);
 	return 0;
 }
 

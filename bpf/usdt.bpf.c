@@ -127,17 +127,17 @@ int mt_usdt(struct pt_regs *ctx)
 	case MT_EV_TAG:
 		frames_settle(t, regs.sp);
 		emit_mem(t, MT_EV_TAG, device_of(&regs, s), 0, arg_read(&regs, &s->ptr, 0),
-			 text_cstring(arg_read(&regs, &s->name, 0)));
+			 text_cstring(t, arg_read(&regs, &s->name, 0)));
 		break;
 	case MT_EV_OP_BEGIN:
-		frames_begin(t, &regs, text_cstring(arg_read(&regs, &s->name, 0)));
+		frames_begin(t, &regs, text_cstring(t, arg_read(&regs, &s->name, 0)));
 		break;
 	case MT_EV_OP_END:
 		frames_settle(t, regs.sp);
 		frames_end(t);
 		break;
 	case MT_EV_REGION_BEGIN:
-		regions_begin(t, &regs, text_cstring(arg_read(&regs, &s->name, 0)));
+		regions_begin(t, &regs, text_cstring(t, arg_read(&regs, &s->name, 0)));
 		break;
 	case MT_EV_REGION_END:
 		regions_end(t, &regs);

@@ -34,6 +34,14 @@ struct mt_pending {
 	u32 pad;
 };
 
+/* A name being read: too large for the stack together with the rest. */
+struct mt_text {
+	union {
+		char text[MT_NAME_LEN_MAX];
+		u64 words[MT_NAME_LEN_MAX / 8];
+	};
+};
+
 struct mt_thread {
 	u32 depth; /* frames open */
 	u32 seq;   /* last frame number given out */
@@ -44,6 +52,7 @@ struct mt_thread {
 	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
 	struct mt_pending host;
 	struct mt_frame frames[MT_FRAMES_MAX];
+	struct mt_text text; /* lib/text.h */
 };
 
 #ifdef MT_DEFINE
@@ -117,20 +126,6 @@ struct mt_live_def {
 	__type(value, u64);
 };
 
-/* A name being read: too large for the stack together with the rest. */
-struct mt_text {
-	union {
-		char text[MT_NAME_LEN_MAX];
-		u64 words[MT_NAME_LEN_MAX / 8];
-	};
-};
-struct mt_scratch_def {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct mt_text);
-};
-
 #ifdef MT_DEFINE
 struct mt_rings_def rings SEC(".maps");
 struct mt_threads_def threads SEC(".maps");
@@ -138,7 +133,6 @@ struct mt_targets_def targets SEC(".maps");
 struct mt_names_def names_told SEC(".maps");
 struct mt_specs_def specs SEC(".maps");
 struct mt_live_def live SEC(".maps");
-struct mt_scratch_def scratch SEC(".maps");
 struct mt_fired_def fired SEC(".maps");
 #else
 extern struct mt_rings_def rings SEC(".maps");
@@ -147,11 +141,14 @@ extern struct mt_targets_def targets SEC(".maps");
 extern struct mt_names_def names_told SEC(".maps");
 extern struct mt_specs_def specs SEC(".maps");
 extern struct mt_live_def live SEC(".maps");
-extern struct mt_scratch_def scratch SEC(".maps");
 extern struct mt_fired_def fired SEC(".maps");
 #endif
 
-/* The row of this CPU. Programs run with migration disabled, so the row is ours until the end. */
+/*
+ * The row of this CPU. Programs run with migration disabled, so no other CPU writes to it. Where the
+ * kernel preempts programs (preempt=full) another thread's may, between a read and its write: then a
+ * hit is missing, which only the estimated cost knows.
+ */
 static __always_inline struct mt_counters *counters_get(void)
 {
 	return &mt_counters[bpf_get_smp_processor_id() & (MT_CPUS_MAX - 1)];

@@ -3,21 +3,14 @@
  * text: run-time names. A name travels once, as its text, and from then on as its 64-bit hash: user
  * space keeps the table. If the text could not be sent it is forgotten here too, so that the next
  * use sends it again.
+ *
+ * Names are read into the thread's own state, for want of room on the stack. A buffer of the CPU
+ * would not do: where the kernel preempts programs (preempt=full) another thread's would overwrite it.
  */
 #ifndef MT_BPF_TEXT_H
 #define MT_BPF_TEXT_H
 
 #include "lib/emit.h"
-
-static __always_inline struct mt_text *text_buf(void)
-{
-	u32 zero = 0;
-	struct mt_text *b = bpf_map_lookup_elem(&scratch, &zero);
-
-	if (b)
-		__builtin_memset(b, 0, sizeof(*b));
-	return b;
-}
 
 static __always_inline u64 text_hash(const struct mt_text *b)
 {
@@ -51,12 +44,11 @@ static __always_inline u64 text_told(const struct mt_text *b)
 }
 
 /* Hash of the NUL-terminated string at `ptr` of the target, cut at MT_NAME_LEN_MAX - 1; 0 = unreadable. */
-static __always_inline u64 text_cstring(u64 ptr)
+static __always_inline u64 text_cstring(struct mt_thread *t, u64 ptr)
 {
-	struct mt_text *b = text_buf();
+	struct mt_text *b = &t->text;
 
-	if (!b)
-		return 0;
+	__builtin_memset(b, 0, sizeof(*b));
 	if (bpf_probe_read_user_str(b->text, sizeof(b->text), (void *)ptr) <= 0) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
@@ -65,12 +57,11 @@ static __always_inline u64 text_cstring(u64 ptr)
 }
 
 /* The same for `len` bytes. */
-static __always_inline u64 text_bytes(u64 ptr, u64 len)
+static __always_inline u64 text_bytes(struct mt_thread *t, u64 ptr, u64 len)
 {
-	struct mt_text *b = text_buf();
+	struct mt_text *b = &t->text;
 
-	if (!b)
-		return 0;
+	__builtin_memset(b, 0, sizeof(*b));
 	if (len > MT_NAME_LEN_MAX - 1)
 		len = MT_NAME_LEN_MAX - 1;
 	if (bpf_probe_read_user(b->text, len & (MT_NAME_LEN_MAX - 1), (void *)ptr)) {

@@ -8,6 +8,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -529,6 +532,77 @@ static void test_names(void **state)
 	free(late);
 }
 
+#define NAMED 6
+#define NAMED_CALLS 3000
+
+static struct named {
+	int cpu;
+	uint32_t tid;
+	char name[16];
+} named[NAMED];
+
+/* All on one CPU, and half of them wake up again and again: they take it from each other in the programs. */
+static void *named_thread(void *arg)
+{
+	struct timespec nap = { 0, 20000 };
+	struct named *n = arg;
+	cpu_set_t one;
+
+	n->tid = (uint32_t)syscall(SYS_gettid);
+	CPU_ZERO(&one);
+	CPU_SET(n->cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one))
+		return n;
+	for (int i = 0; i < NAMED_CALLS; i++) {
+		begin(n->name);
+		if ((n - named) % 2)
+			nanosleep(&nap, NULL);
+		end();
+	}
+	return NULL;
+}
+
+static size_t named_begins(const struct rig *r, const struct named *n, size_t *wrong)
+{
+	size_t begins = 0;
+
+	for (size_t i = 0; i < r->cnt; i++) {
+		if (r->ev[i].kind != MT_EV_OP_BEGIN || r->ev[i].tid != n->tid)
+			continue;
+		begins++;
+		*wrong += strcmp(name_of(r, i), n->name) != 0;
+	}
+	return begins;
+}
+
+/* Buffers of the CPU would be another thread's all of a sudden where the kernel preempts programs. */
+static void test_names_of_threads_on_one_cpu(void **state)
+{
+	int cpu = sched_getcpu();
+	pthread_t th[NAMED];
+	size_t wrong = 0;
+	struct rig r;
+	void *bad;
+
+	(void)state;
+	rig__usdts(&r);
+	for (int i = 0; i < NAMED; i++) {
+		named[i].cpu = cpu;
+		snprintf(named[i].name, sizeof(named[i].name), "thread_%d", i);
+		assert_int_equal(pthread_create(&th[i], NULL, named_thread, &named[i]), 0);
+	}
+	for (int i = 0; i < NAMED; i++) {
+		pthread_join(th[i], &bad);
+		assert_null(bad);
+	}
+	rig__collect(&r);
+	for (int i = 0; i < NAMED; i++)
+		assert_int_equal(named_begins(&r, &named[i], &wrong), NAMED_CALLS);
+	assert_int_equal(wrong, 0);
+	assert_int_equal(rig__loss(&r, MT_LOSS_THREAD_STATE), 0);
+	rig__done(&r);
+}
+
 static void test_usdt_argument_forms(void **state)
 {
 	static const struct {
@@ -674,6 +748,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_missing_ends_do_not_pile_up),
 		cmocka_unit_test(test_deeper_than_the_stack),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_names_of_threads_on_one_cpu),
 		cmocka_unit_test(test_usdt_argument_forms),
 		cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_kernel_side),

@@ -412,7 +412,10 @@ static void follow__refresh(struct follow *f, struct proc *p)
 		log_warn("new libraries of process %d: %s", (int)p->pid, err.msg);
 }
 
-/* Another program in the same process: nothing of the old image is left. */
+/*
+ * Another program in the same process: nothing of the old image is left but the probes, which the
+ * kernel sets in the new one's libraries as it maps them, so that not a call of libc is missed.
+ */
 static void follow__execed(struct follow *f, struct proc *p)
 {
 	struct attach_stats st = { 0 };
@@ -427,8 +430,6 @@ static void follow__execed(struct follow *f, struct proc *p)
 	target__free(p->target);
 	p->target = fresh;
 	p->image_ns = t0;
-	tracer__detach(f->env.tracer, p->pid);
-	(void)tracer__follow(f->env.tracer, p->pid, NULL);
 	proc__drop_plans(p);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	follow__push_proc(f, p, EV_PROC_EXECED, target__ppid(fresh));

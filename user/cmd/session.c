@@ -41,7 +41,9 @@
 #define DRAIN_MAX 65536		      /* records a ring and turn: other work gets its turn too */
 #define ORDER_SLACK_NS 50000000ull    /* a program can be preempted between clock and reserve */
 #define COUNT_AHEAD_NS 100000000ull   /* counters are read so long before they are shown: order holds them back */
-#define ORDER_WINDOW_MAX (1u << 19)
+#define ORDER_WINDOW_MIN (1u << 19)
+#define ORDER_WINDOW_MAX (1u << 24)   /* 1.2 GiB if ever full */
+#define RECORD_BYTES_TYPICAL 40	      /* in a ring, its header included */
 #define SIDEBAND_PAGES 64
 #define NS_PER_S 1000000000ull
 
@@ -304,6 +306,16 @@ static int session__loop(struct session *s, struct err *err)
 
 /* --- life ------------------------------------------------------------------------------------------------ */
 
+/* Rings are drained one after the other: what all of them hold must fit. Pages are taken when touched. */
+static size_t session__order_window(const struct session_opts *o)
+{
+	uint64_t events = o->ring_bytes / RECORD_BYTES_TYPICAL;
+
+	if (events > ORDER_WINDOW_MAX)
+		return ORDER_WINDOW_MAX;
+	return events > ORDER_WINDOW_MIN ? (size_t)events : ORDER_WINDOW_MIN;
+}
+
 static int session__init(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
@@ -318,7 +330,7 @@ static int session__init(struct session *s, struct err *err)
 	s->names = names__new();
 	s->decode = s->names ? decode__new(s->names) : NULL;
 	s->model = s->names ? model__new(s->names, &mo) : NULL;
-	s->order = order__new(ORDER_WINDOW_MAX, session__ordered, s);
+	s->order = order__new(session__order_window(o), session__ordered, s);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!s->decode || !s->model || !s->order || s->epoll_fd < 0)
 		return err_set(err, -ENOMEM, "out of memory");

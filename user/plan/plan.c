@@ -149,6 +149,8 @@ static int site_cmp(const void *pa, const void *pb)
 
 	if (a->lib != b->lib)
 		return a->lib < b->lib ? -1 : 1;
+	if (a->is_ret != b->is_ret)
+		return a->is_ret ? -1 : 1; /* set first: a call seen whose return is not would count as lost */
 	if (a->prog != b->prog)
 		return a->prog < b->prog ? -1 : 1;
 	if (a->offset != b->offset)

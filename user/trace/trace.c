@@ -40,8 +40,16 @@ struct file {
 	int fd;
 };
 
-struct link {
+/* What a link is on: one program on one file's sites, entries or returns, in one process. */
+struct link_key {
 	pid_t pid;
+	int file_fd; /* of struct file; -1: ourselves */
+	enum mt_prog prog;
+	int is_ret;
+};
+
+struct link {
+	struct link_key key;
 	int fds[2]; /* link, or perf event and link; -1 = none */
 };
 
@@ -193,7 +201,7 @@ static int tracer__load(struct tracer *t, struct err *err)
 
 		if (is_uprobe && !t->use_perf)
 			bpf_program__set_expected_attach_type(prog, LINK_ATTACH_UPROBE_MULTI);
-		if (!is_uprobe && !t->opts.kernel)
+		if (!is_uprobe && !t->opts.kernel && prog != t->skel->progs.mt_process_exec)
 			bpf_program__set_autoload(prog, false);
 	}
 	r = mt_bpf__load(t->skel);
@@ -235,7 +243,7 @@ static uint64_t calib_hits(void *ctx, enum mt_prog prog)
 	return c.hits[prog];
 }
 
-static int tracer__add_link(struct tracer *t, pid_t pid, int fd0, int fd1)
+static int tracer__add_link(struct tracer *t, const struct link_key *key, int fd0, int fd1)
 {
 	if (t->links_cnt == t->links_cap) {
 		size_t cap = t->links_cap ? 2 * t->links_cap : 64;
@@ -250,23 +258,25 @@ static int tracer__add_link(struct tracer *t, pid_t pid, int fd0, int fd1)
 		t->links = l;
 		t->links_cap = cap;
 	}
-	t->links[t->links_cnt++] = (struct link){ .pid = pid, .fds = { fd0, fd1 } };
+	t->links[t->links_cnt++] = (struct link){ .key = *key, .fds = { fd0, fd1 } };
 	return 0;
 }
 
-/* Those of one process, or all (pid 0). Links before their perf events. */
+/*
+ * Those of one process, or all (pid 0). Links before their perf events; the last set goes first, so
+ * that entries of the malloc family are gone before its returns.
+ */
 static void tracer__close_links(struct tracer *t, pid_t pid)
 {
 	size_t kept = 0, cnt = 0;
 	int *fds = malloc((2 * t->links_cnt + 1) * sizeof(*fds));
 
-	for (size_t i = 0; i < t->links_cnt; i++) {
+	for (size_t i = t->links_cnt; i-- > 0;) {
 		struct link *l = &t->links[i];
 
-		if (pid && l->pid != pid) {
-			t->links[kept++] = *l;
+		if (pid && l->key.pid != pid)
 			continue;
-		}
+		l->key.pid = 0;
 		for (int k = 1; k >= 0; k--) {
 			if (l->fds[k] < 0)
 				continue;
@@ -276,26 +286,29 @@ static void tracer__close_links(struct tracer *t, pid_t pid)
 				close(l->fds[k]);
 		}
 	}
+	for (size_t i = 0; i < t->links_cnt; i++)
+		if (t->links[i].key.pid)
+			t->links[kept++] = t->links[i];
 	t->links_cnt = kept;
 	closer__add(t->closer, fds, cnt);
 	free(fds);
 }
 
 /* One site or many of one file: 0 or -errno. */
-static int tracer__link(struct tracer *t, pid_t pid, enum mt_prog prog, const char *path,
-			const uint64_t *offsets, const uint64_t *refs, const uint64_t *cookies, size_t cnt,
-			int is_ret)
+static int tracer__link(struct tracer *t, const struct link_key *k, const char *path, const uint64_t *offsets,
+			const uint64_t *refs, const uint64_t *cookies, size_t cnt)
 {
-	int prog_fd = bpf_program__fd(prog_of(t->skel, prog)), fds[2], r;
+	int prog_fd = bpf_program__fd(prog_of(t->skel, k->prog)), fds[2], r;
 
 	if (!t->use_perf) {
-		r = link_uprobe_multi(prog_fd, path, offsets, refs, cookies, cnt, is_ret, pid);
-		return r < 0 ? r : tracer__add_link(t, pid, r, -1);
+		r = link_uprobe_multi(prog_fd, path, offsets, refs, cookies, cnt, k->is_ret, k->pid);
+		return r < 0 ? r : tracer__add_link(t, k, r, -1);
 	}
 	for (size_t i = 0; i < cnt; i++) {
-		r = link_perf_uprobe(prog_fd, path, offsets[i], refs ? refs[i] : 0, cookies[i], is_ret, pid, fds);
+		r = link_perf_uprobe(prog_fd, path, offsets[i], refs ? refs[i] : 0, cookies[i], k->is_ret, k->pid,
+				     fds);
 		if (!r)
-			r = tracer__add_link(t, pid, fds[0], fds[1]);
+			r = tracer__add_link(t, k, fds[0], fds[1]);
 		if (r < 0)
 			return r;
 	}
@@ -311,7 +324,8 @@ static int calib_attach(void *ctx, enum mt_prog prog, uint64_t offset, int is_re
 		cookie = MT_HOST_MALLOC;
 	if (prog == MT_PROG_USDT)
 		cookie = SPEC_CALIB;
-	return tracer__link(t, getpid(), prog, "/proc/self/exe", &offset, NULL, &cookie, 1, is_ret);
+	return tracer__link(t, &(struct link_key){ getpid(), -1, prog, is_ret }, "/proc/self/exe", &offset, NULL,
+			    &cookie, 1);
 }
 
 static void tracer__calibrate_kernel(struct tracer *t)
@@ -386,6 +400,9 @@ static int tracer__attach_kernel(struct tracer *t, struct err *err)
 {
 	struct mt_bpf *s = t->skel;
 
+	s->links.mt_process_exec = bpf_program__attach(s->progs.mt_process_exec);
+	if (!s->links.mt_process_exec)
+		return err_set(err, -errno, "attaching the exec tracepoint: %s", strerror(errno));
 	if (!t->opts.kernel)
 		return 0;
 	s->links.mt_rss_stat = bpf_program__attach(s->progs.mt_rss_stat);
@@ -540,6 +557,7 @@ struct group {
 	size_t cnt;
 	uint64_t *offsets, *refs, *cookies;
 	uint8_t *failed; /* of the group's first site, or NULL */
+	struct link_key key;
 	int has_refs;
 };
 
@@ -558,34 +576,52 @@ static int source_index(enum source s)
 	return __builtin_ctz((unsigned)s);
 }
 
-/* Attaches group[from, to); a link refused as a whole is split until the culprits are alone. */
-static void tracer__attach_range(struct tracer *t, pid_t pid, const char *path, struct group *g,
-				 size_t from, size_t to, struct attach_stats *st, int *first_err)
+/* An exec keeps the probes of a process, and two plans may meet the same library: once is enough. */
+static int tracer__has(const struct tracer *t, const struct link_key *k)
 {
-	const struct site *s = &g->sites[from];
-	int r = tracer__link(t, pid, (enum mt_prog)s->prog, path, g->offsets + from,
-			     g->has_refs ? g->refs + from : NULL, g->cookies + from, to - from, s->is_ret);
+	for (size_t i = 0; i < t->links_cnt; i++) {
+		const struct link_key *l = &t->links[i].key;
+
+		if (l->pid == k->pid && l->file_fd == k->file_fd && l->prog == k->prog && l->is_ret == k->is_ret)
+			return 1;
+	}
+	return 0;
+}
+
+/* Sites [from, to) of the group are set. */
+static void tracer__attached(struct tracer *t, const struct group *g, size_t from, size_t to,
+			     struct attach_stats *st)
+{
+	for (size_t i = from; i < to; i++) {
+		const struct site *a = &g->sites[i];
+		enum insn_class *c = &t->prog_class[a->prog];
+
+		if (!*c || a->insn_class < *c)
+			*c = a->insn_class;
+		st->attached_by_source[source_index(a->source)]++;
+	}
+	st->attached += to - from;
+}
+
+/* Attaches group[from, to); a link refused as a whole is split until the culprits are alone. */
+static void tracer__attach_range(struct tracer *t, const char *path, struct group *g, size_t from, size_t to,
+				 struct attach_stats *st, int *first_err)
+{
+	int r = tracer__link(t, &g->key, path, g->offsets + from, g->has_refs ? g->refs + from : NULL,
+			     g->cookies + from, to - from);
 
 	if (r == 0) {
-		for (size_t i = from; i < to; i++) {
-			const struct site *a = &g->sites[i];
-			enum insn_class *c = &t->prog_class[a->prog];
-
-			if (!*c || a->insn_class < *c)
-				*c = a->insn_class;
-			st->attached_by_source[source_index(a->source)]++;
-		}
-		st->attached += to - from;
+		tracer__attached(t, g, from, to, st);
 		return;
 	}
 	if (to - from > 1 && r != -ESRCH) {
 		size_t mid = from + (to - from) / 2;
 
-		tracer__attach_range(t, pid, path, g, from, mid, st, first_err);
-		tracer__attach_range(t, pid, path, g, mid, to, st, first_err);
+		tracer__attach_range(t, path, g, from, mid, st, first_err);
+		tracer__attach_range(t, path, g, mid, to, st, first_err);
 		return;
 	}
-	log_debug("%s+0x%llx: %s", path, (unsigned long long)s->offset, strerror(-r));
+	log_debug("%s+0x%llx: %s", path, (unsigned long long)g->offsets[from], strerror(-r));
 	group__fail(g, from, to, r, st, first_err);
 }
 
@@ -597,6 +633,11 @@ static void tracer__attach_group(struct tracer *t, pid_t pid, const struct plan 
 
 	if (fd < 0) {
 		group__fail(g, 0, g->cnt, fd, st, first_err);
+		return;
+	}
+	g->key = (struct link_key){ pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret };
+	if (tracer__has(t, &g->key)) {
+		tracer__attached(t, g, 0, g->cnt, st);
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -613,7 +654,7 @@ static void tracer__attach_group(struct tracer *t, pid_t pid, const struct plan 
 			return;
 		}
 	}
-	tracer__attach_range(t, pid, path, g, 0, g->cnt, st, first_err);
+	tracer__attach_range(t, path, g, 0, g->cnt, st, first_err);
 }
 
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
