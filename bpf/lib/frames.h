@@ -16,38 +16,25 @@
 
 #include "lib/emit.h"
 
-static __always_inline void frames_settle(struct mt_thread *t, u64 sp)
-{
-	u32 d = t->depth;
+/*
+ * Pops what is over at stack pointer `sp` of the thread. In frames.bpf.c: a global function is looked
+ * at by the verifier once, its loop not again on every path of every program.
+ */
+extern int frames_settle(struct mt_thread *t, u64 sp);
+/* Closes, before a new one, the explicit frame of the same name at the same place: its end was missed. */
+extern int frames_close_same(struct mt_thread *t, u64 sp, u64 hash);
 
-	for (int i = 0; i < MT_FRAMES_MAX; i++) {
-		struct mt_frame *f;
-		u64 word;
-
-		if (!d || d > MT_FRAMES_MAX)
-			break;
-		f = &t->frames[(d - 1) & (MT_FRAMES_MAX - 1)];
-		if (f->flags & MT_FRAME_EXPLICIT)
-			break;
-		if (sp < f->sp && !bpf_probe_read_user(&word, sizeof(word), (void *)f->sp) && word == f->ret)
-			break;
-		d--;
-	}
-	t->depth = d;
-}
-
-/* Opens a frame on top (settled) and tells user space. */
-static __always_inline void frames_push(struct mt_thread *t, u8 kind, u64 sp, u64 ret, u32 flags, u64 addr)
+/* Opens a frame on top (settled); returns its number. */
+static __always_inline u32 frames_open(struct mt_thread *t, u64 sp, u64 ret, u32 flags)
 {
 	u32 d = t->depth, seq = ++t->seq;
 	struct mt_frame *f;
 
-	emit_frame(kind, d, seq, addr);
 	if (d >= MT_FRAMES_MAX) {
 		loss_count(MT_LOSS_STACK_DEEP);
 		if (flags & MT_FRAME_EXPLICIT)
 			t->over++;
-		return;
+		return seq;
 	}
 	f = &t->frames[d & (MT_FRAMES_MAX - 1)];
 	f->sp = sp;
@@ -55,6 +42,15 @@ static __always_inline void frames_push(struct mt_thread *t, u8 kind, u64 sp, u6
 	f->seq = seq;
 	f->flags = flags;
 	t->depth = d + 1;
+	return seq;
+}
+
+/* … and tells user space. */
+static __always_inline void frames_push(struct mt_thread *t, u8 kind, u64 sp, u64 ret, u32 flags, u64 addr)
+{
+	u32 d = t->depth;
+
+	emit_frame(kind, d, frames_open(t, sp, ret, flags), addr);
 }
 
 /* A function entry: regs->sp points at its return address. */
@@ -75,16 +71,7 @@ static __always_inline void frames_begin(struct mt_thread *t, const struct pt_re
 	u64 sp = regs->sp;
 
 	frames_settle(t, sp);
-	for (u32 i = 0; i < MT_FRAMES_MAX; i++) {
-		const struct mt_frame *f = &t->frames[i];
-
-		if (i >= t->depth)
-			break;
-		if ((f->flags & MT_FRAME_EXPLICIT) && f->sp == sp && f->ret == hash) {
-			t->depth = i;
-			break;
-		}
-	}
+	frames_close_same(t, sp, hash);
 	frames_push(t, MT_EV_OP_BEGIN, sp, hash, MT_FRAME_EXPLICIT, hash);
 }
 

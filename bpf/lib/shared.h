@@ -30,6 +30,14 @@ struct mt_config {
 #define MT_FIRED_MAX 1024
 #define MT_COOKIE(low, slot) ((__u64)(slot) << 32 | (__u32)(low))
 
+/* Classes of tensors by the vtable pointer of their TensorImpl, in one process. */
+#define MT_FLOW_CLASSES_MAX 16384
+struct mt_class_key {
+	__u64 vtable;
+	__u64 pid;
+};
+enum mt_class { MT_CLASS_PLAIN = 1, MT_CLASS_UNDEFINED = 2, MT_CLASS_STORAGELESS = 3 };
+
 /* A followed process. */
 struct mt_target {
 	__u64 rss[MT_RSS_KINDS]; /* last reported, bytes */

@@ -43,7 +43,9 @@ enum mt_kind {
 	MT_EV_BRK = 15,		/* addr: addr = the new program break */
 	MT_EV_RSS = 16,		/* mem: addr = enum mt_rss, size = bytes (kernel's approximation) */
 	MT_EV_EXIT = 17,	/* mem: process gone; addr = exit code (wait status), size = peak RSS */
-	MT_EV_WIRE_MAX = 18,
+	MT_EV_APPLY = 18,	/* flow: frame; addr = vtable pointer of the node whose apply this is */
+	MT_EV_ACC = 19,		/* flow: frame; AccumulateGrad::apply; addr = 0 */
+	MT_EV_WIRE_MAX = 20,
 };
 
 enum mt_map_flag {
@@ -125,6 +127,9 @@ enum mt_prog {
 	MT_PROG_HOST_ENTER,   /* malloc family entry; cookie = enum mt_host_fn */
 	MT_PROG_HOST_RET,     /* malloc family return */
 	MT_PROG_USDT,	      /* any USDT site; cookie = index of its struct mt_usdt_spec */
+	MT_PROG_FLOW_OP,      /* operator entry that reads its tensors; cookie = name | spec index << 32 */
+	MT_PROG_FLOW_APPLY,   /* Node::apply(sret rdi, this rsi, vector<Tensor> && rdx) of a class; no cookie */
+	MT_PROG_FLOW_ACC,     /* torch::autograd::AccumulateGrad::apply, same arguments */
 	MT_PROG_SYSCALL,      /* sys_exit tracepoint: mmap, munmap, mremap, brk */
 	MT_PROG_RSS,	      /* rss_stat tracepoint */
 	MT_PROG_EXIT,	      /* sched_process_exit tracepoint */
@@ -181,6 +186,71 @@ struct mt_usdt_spec {
 };
 
 #define MT_USDT_SPECS_MAX 1024
+
+/*
+ * Source `flow`: operator entries that also read their tensor arguments.
+ *
+ * Record: struct mt_rec_flow with `args_cnt` struct mt_flow_arg behind it. kind is MT_EV_OP,
+ * MT_EV_APPLY or MT_EV_ACC; addr as for a frame of that kind.
+ */
+#define MT_FLOW_ARGS_MAX 1024 /* tensors in one record; further ones are counted, not sent */
+#define MT_FLOW_SPEC_ARGS_MAX 24 /* tensor-like parameters of one operator; 21 is the most in torch 2.13 */
+#define MT_FLOW_SPECS_MAX 4096
+
+/* How a tensor-like parameter reaches the callee (System V x86-64, libstdc++, torch 2.x). */
+enum mt_flow_form {
+	MT_FLOW_NONE = 0,
+	MT_FLOW_TENSOR = 1,	/* Tensor const & or Tensor &: pointer to {TensorImpl *} */
+	MT_FLOW_OPTIONAL = 2,	/* optional<Tensor> const &: pointer to {TensorImpl *, u8 engaged} */
+	MT_FLOW_LIST = 3,	/* ArrayRef<Tensor>: {Tensor *, len} by value, two words */
+	MT_FLOW_ILIST = 4,	/* ITensorListRef const &: pointer to {payload 16 bytes, int tag} */
+	MT_FLOW_LIST_OPTIONAL = 5, /* List<optional<Tensor>> const &: pointer to {ListImpl *} */
+	MT_FLOW_VECTOR = 6,	/* std::vector<Tensor> && or const &: pointer to {begin, end, cap} */
+};
+
+enum mt_flow_flag {
+	MT_FLOW_F_WRITTEN = 1,	/* the schema says that the operator writes it */
+	MT_FLOW_F_REQUIRED = 2, /* not optional: without a storage the operator "does not match" (FORMATS 1.3) */
+	MT_FLOW_F_WEIGHT = 4,	/* named weight or bias */
+	MT_FLOW_F_RUNNING = 8,	/* named running_mean, running_var …: a buffer */
+	MT_FLOW_F_ALIAS = 16,	/* an output is a view of it (alias annotation without !) */
+	/* set by BPF in what it sends */
+	MT_FLOW_F_NO_STORAGE = 64, /* there is a tensor, but it has no storage or is of a class unknown to us */
+};
+
+struct mt_flow_spec_arg {
+	__u8 form;  /* enum mt_flow_form */
+	__u8 where; /* 0..5: integer register rdi rsi rdx rcx r8 r9; 16 + k: stack word [rsp + 8 + 8k] */
+	__u8 flags; /* enum mt_flow_flag */
+	__u8 index; /* parameter number in the schema */
+};
+
+struct mt_flow_spec {
+	__u32 args_cnt;
+	struct mt_flow_spec_arg args[MT_FLOW_SPEC_ARGS_MAX];
+};
+
+/* One tensor of a record. ACC: index 0 = variable, 1 = its .grad as it was, 2.. = incoming. */
+struct mt_flow_arg {
+	__u64 ptr;  /* data pointer of its storage; 0 = none */
+	__u64 size; /* bytes of that storage */
+	__u8 index;
+	__u8 flags;
+	__u16 item; /* position in a list */
+	__u32 impl; /* low half of the TensorImpl address, to tell tensors apart */
+};
+
+struct mt_rec_flow {
+	struct mt_hdr hdr;
+	__u64 addr;
+	__u32 args_cnt;
+	__u32 cut; /* tensors that did not fit */
+};
+
+_Static_assert(sizeof(struct mt_flow_spec_arg) == 4, "wire ABI");
+_Static_assert(sizeof(struct mt_flow_spec) == 100, "wire ABI");
+_Static_assert(sizeof(struct mt_flow_arg) == 24, "wire ABI");
+_Static_assert(sizeof(struct mt_rec_flow) == 40, "wire ABI");
 
 _Static_assert(sizeof(struct mt_usdt_arg) == 16, "wire ABI");
 _Static_assert(sizeof(struct mt_usdt_spec) == 72, "wire ABI");

@@ -18,6 +18,7 @@ enum mt_loss {
 	MT_LOSS_READ_FAULT = 5,	  /* memory of the target could not be read (paged out, bad pointer) */
 	MT_LOSS_PENDING = 6,	  /* a return without its entry, or the reverse (host allocator, syscalls) */
 	MT_LOSS_LIVE_TABLE = 7,	  /* --min-size: table of live pointers full */
+	MT_LOSS_ARGS = 8,	  /* flow: tensors of a call that did not fit into its record */
 	/* user side */
 	MT_LOSS_DECODE = 16,	/* record of unknown kind or wrong length */
 	MT_LOSS_ORDER = 17,	/* came later than the order window: kept, its time moved forward */
@@ -38,7 +39,7 @@ enum mt_loss {
 		[MT_LOSS_RING] = "ring", [MT_LOSS_THREAD_STATE] = "thread_state",                  \
 		[MT_LOSS_STACK_DEEP] = "stack_deep", [MT_LOSS_NAME_TABLE] = "name_table",          \
 		[MT_LOSS_READ_FAULT] = "read_fault", [MT_LOSS_PENDING] = "pending",                \
-		[MT_LOSS_LIVE_TABLE] = "live_table", [MT_LOSS_DECODE] = "decode",                  \
+		[MT_LOSS_LIVE_TABLE] = "live_table", [MT_LOSS_ARGS] = "args", [MT_LOSS_DECODE] = "decode",                  \
 		[MT_LOSS_ORDER] = "order", [MT_LOSS_FRAME] = "frame", [MT_LOSS_BLOCKS] = "blocks", \
 		[MT_LOSS_NAMES] = "names", [MT_LOSS_THREADS] = "threads",                          \
 		[MT_LOSS_REUSE] = "reuse", [MT_LOSS_SIDEBAND] = "sideband",                        \

@@ -127,7 +127,14 @@ static int session__record(void *ctx, const void *rec, size_t len)
 
 	if (r != 1 || ev.ts_ns > s->detach_ns)
 		return 0; /* a name, or a bad record: counted */
-	return order__push(s->order, &ev);
+	r = order__push(s->order, &ev);
+	for (size_t i = 0, n = decode__args_cnt(rec, len); i < n && !r; i++) {
+		struct event arg;
+
+		decode__arg(rec, i, &ev, &arg);
+		r = order__push(s->order, &arg);
+	}
+	return r;
 }
 
 static void session__push_loss(struct session *s, enum mt_loss reason, uint64_t cnt)

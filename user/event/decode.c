@@ -186,6 +186,14 @@ static name_id node_name(struct decode *d, uint32_t pid, uint64_t vtable)
 
 /* --- records -------------------------------------------------------------------------------------- */
 
+static int is_flow(uint8_t kind, size_t len)
+{
+	const size_t head = sizeof(struct mt_rec_flow), each = sizeof(struct mt_flow_arg);
+
+	return (kind == MT_EV_OP || kind == MT_EV_APPLY || kind == MT_EV_ACC) && len >= head &&
+	       (len - head) % each == 0 && (len - head) / each <= MT_FLOW_ARGS_MAX;
+}
+
 static size_t length_of(uint8_t kind)
 {
 	switch (kind) {
@@ -221,6 +229,10 @@ static void decode__words(struct decode *d, struct event *ev, uint64_t addr, uin
 	case MT_EV_OP:
 		ev->name.v = addr <= names__last(d->names) ? (uint32_t)addr : 0;
 		break;
+	case MT_EV_ACC:
+		ev->name = names__add(d->names, "torch::autograd::AccumulateGrad");
+		break;
+	case MT_EV_APPLY:
 	case MT_EV_NODE:
 		ev->name = node_name(d, ev->pid, addr);
 		break;
@@ -248,7 +260,14 @@ int decode__record(struct decode *d, const void *rec, size_t len, struct event *
 	const struct mt_rec_mem *m = rec;
 	size_t want;
 
-	if (len < sizeof(*h) || !(want = length_of(h->kind)) || len != want) {
+	if (len < sizeof(*h)) {
+		d->bad_cnt++;
+		return -EBADMSG;
+	}
+	want = is_flow(h->kind, len) ? len : length_of(h->kind);
+	if (!want || len != want || (is_flow(h->kind, len) &&
+				     len != sizeof(struct mt_rec_flow) + ((const struct mt_rec_flow *)rec)->args_cnt *
+									 sizeof(struct mt_flow_arg))) {
 		d->bad_cnt++;
 		return -EBADMSG;
 	}
@@ -266,6 +285,30 @@ int decode__record(struct decode *d, const void *rec, size_t len, struct event *
 	};
 	decode__words(d, ret, m->addr, want == sizeof(*m) ? m->size : 0);
 	return 1;
+}
+
+size_t decode__args_cnt(const void *rec, size_t len)
+{
+	const struct mt_hdr *h = rec;
+
+	return is_flow(h->kind, len) ? (len - sizeof(struct mt_rec_flow)) / sizeof(struct mt_flow_arg) : 0;
+}
+
+void decode__arg(const void *rec, size_t i, const struct event *ev, struct event *ret)
+{
+	const struct mt_flow_arg *a = (const struct mt_flow_arg *)((const struct mt_rec_flow *)rec + 1) + i;
+
+	*ret = (struct event){
+		.ts_ns = ev->ts_ns,
+		.pid = ev->pid,
+		.tid = ev->tid,
+		.seq = ev->seq,
+		.kind = EV_ARG,
+		.depth = ev->depth < MT_FRAMES_MAX ? (uint8_t)(ev->depth + 1) : ev->depth,
+		.addr = a->ptr,
+		.size = a->size,
+		.aux = a->index | (uint32_t)a->flags << 8 | (uint32_t)a->item << 16,
+	};
 }
 
 uint64_t decode__bad_cnt(const struct decode *d)

@@ -30,6 +30,9 @@ void decode__drop_pid(struct decode *d, uint32_t pid);
  * ours (counted).
  */
 int decode__record(struct decode *d, const void *rec, size_t len, struct event *ret);
+/* Tensor arguments of a record that decode__record took, as EV_ARG events; *ev is the record's own event. */
+size_t decode__args_cnt(const void *rec, size_t len);
+void decode__arg(const void *rec, size_t i, const struct event *ev, struct event *ret);
 /* After order, before any consumer: fills ev->name of kinds whose name is a run-time text. */
 void decode__resolve(struct decode *d, struct event *ev);
 uint64_t decode__bad_cnt(const struct decode *d);

@@ -22,6 +22,8 @@ static const char *const kind_names[EV_MAX] = {
 	[MT_EV_BRK] = "brk",
 	[MT_EV_RSS] = "rss",
 	[MT_EV_EXIT] = "exit",
+	[MT_EV_APPLY] = "apply",
+	[MT_EV_ACC] = "accumulate",
 	[EV_BEGIN] = "begin",
 	[EV_END] = "end",
 	[EV_PROC] = "proc",
@@ -37,6 +39,7 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_SELF] = "self",
 	[EV_SITE] = "site",
 	[EV_FIRED] = "fired",
+	[EV_ARG] = "arg",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

@@ -40,7 +40,12 @@ enum ev_kind {
 			  Adds to what was told of that symbol before. */
 	EV_FIRED = 78, /* name = symbol, size = times it fired so far, in all processes. Operators have no
 			  such event: each hit is an event of its own. */
-	EV_MAX = 79,
+	EV_ARG = 79,   /* flow: a tensor argument of the frame (pid, tid, seq) opened just before: addr = data
+			  pointer of its storage (0 = none), size = bytes of the storage,
+			  aux = index | flags << 8 | item << 16 (struct mt_flow_arg); seq = the frame's,
+			  depth = frames open with it, name = none.
+			  Follows its OP, APPLY or ACC event at the same time, all of them together. */
+	EV_MAX = 80,
 };
 
 enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2 };
@@ -67,6 +72,7 @@ struct event {
  *   FREE       addr = pointer, dev, depth/seq likewise
  *   OOM        size = bytes asked for, dev
  *   OP, NODE, OP_BEGIN    name; depth = frames under it, seq = its own number
+ *   APPLY, ACC name = node's name; depth, seq as OP; followed by their EV_ARG
  *   OP_END     depth = frames that stay open
  *   REGION_BEGIN          name, aux = regions open before it (its index)
  *   REGION_END            aux = regions that stay open

@@ -17,7 +17,7 @@ struct ring {
 	const uint8_t *data;
 };
 
-#define RING_RECORD_MAX 256 /* longest record of ours; a longer one is skipped */
+#define RING_RECORD_MAX (32 << 10) /* longest record of ours; a longer one is skipped */
 
 /* Takes over fd. 0 or -errno. */
 int ring__init(struct ring *r, int fd, size_t size);

@@ -68,6 +68,9 @@ struct tracer {
 	size_t files_cnt, files_cap;
 	struct mt_usdt_spec specs[MT_USDT_SPECS_MAX];
 	uint32_t specs_cnt;
+	struct mt_flow_spec flow_specs[MT_FLOW_SPECS_MAX];
+	uint32_t flow_specs_cnt;
+	uint32_t *flow_index; /* of the plan being attached: its spec number → ours */
 	struct {
 		name_id sym;
 		enum mt_prog prog;
@@ -115,6 +118,9 @@ static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
 	case MT_PROG_HOST_ENTER: return skel->progs.mt_host_enter;
 	case MT_PROG_HOST_RET: return skel->progs.mt_host_ret;
 	case MT_PROG_USDT: return skel->progs.mt_usdt;
+	case MT_PROG_FLOW_OP: return skel->progs.mt_flow_op;
+	case MT_PROG_FLOW_APPLY: return skel->progs.mt_flow_apply;
+	case MT_PROG_FLOW_ACC: return skel->progs.mt_flow_acc;
 	default: return NULL;
 	}
 }
@@ -467,6 +473,7 @@ void tracer__free(struct tracer *t)
 		tracer__unload(t);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
+	free(t->flow_index);
 	free(t->links);
 	free(t->files);
 	free(t);
@@ -517,6 +524,48 @@ static int tracer__spec(struct tracer *t, const struct mt_usdt_spec *s)
 	return (int)i;
 }
 
+/* Number in the map of flow specs of one equal to `s`, added if need be; -ENOSPC. */
+static int tracer__flow_spec(struct tracer *t, const struct mt_flow_spec *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->flow_specs_cnt; i++)
+		if (!memcmp(&t->flow_specs[i], s, sizeof(*s)))
+			return (int)i;
+	if (i >= MT_FLOW_SPECS_MAX)
+		return -ENOSPC;
+	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.flow_specs), &i, s, BPF_ANY) < 0)
+		return -errno;
+	t->flow_specs[i] = *s;
+	t->flow_specs_cnt++;
+	return (int)i;
+}
+
+/* Specs and tensor classes of a plan, before its sites. 0 or -errno. */
+static int tracer__attach_flow(struct tracer *t, pid_t pid, const struct plan *plan)
+{
+	int map = bpf_map__fd(t->skel->maps.flow_classes);
+
+	free(t->flow_index);
+	t->flow_index = calloc(plan->flow_specs_cnt + 1, sizeof(*t->flow_index));
+	if (!t->flow_index)
+		return -ENOMEM;
+	for (size_t i = 0; i < plan->flow_specs_cnt; i++) {
+		int r = tracer__flow_spec(t, &plan->flow_specs[i]);
+
+		if (r < 0)
+			return r;
+		t->flow_index[i] = (uint32_t)r;
+	}
+	for (size_t i = 0; i < plan->flow_vtables_cnt; i++) {
+		struct mt_class_key k = { .vtable = plan->flow_vtables[i].addr, .pid = (uint64_t)pid };
+
+		if (bpf_map_update_elem(map, &k, &plan->flow_vtables[i].class, BPF_ANY) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
 /* Slot of a symbol in the map of fired counts; 0 (nobody's) when there are too many. */
 static uint32_t tracer__fired_slot(struct tracer *t, enum mt_prog prog, name_id sym)
 {
@@ -544,6 +593,11 @@ static int tracer__cookie(struct tracer *t, const struct plan *plan, const struc
 		return 0;
 	case MT_PROG_HOST_ENTER:
 		*ret = MT_COOKIE(s->cookie, tracer__fired_slot(t, MT_PROG_HOST_ENTER, s->sym));
+		return 0;
+	case MT_PROG_FLOW_OP:
+		if (s->cookie >> 32 >= plan->flow_specs_cnt)
+			return -EINVAL;
+		*ret = (uint64_t)t->flow_index[s->cookie >> 32] << 32 | (uint32_t)s->cookie;
 		return 0;
 	default:
 		t->prog_sym[s->prog] = s->sym;
@@ -671,6 +725,11 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 		return err_set(err, -ENOMEM, "out of memory");
 	g.refs = g.offsets + n;
 	g.cookies = g.refs + n;
+	first_err = tracer__attach_flow(t, pid, plan);
+	if (first_err < 0) {
+		free(g.offsets);
+		return err_set(err, first_err, "tensor arguments: %s", strerror(-first_err));
+	}
 	for (size_t i = 0; i < plan->sites_cnt; i += g.cnt) {
 		const struct site *s = &plan->sites[i];
 
@@ -779,7 +838,7 @@ int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym
 	free(each);
 	tracer__counters(t, &c);
 	for (unsigned i = 1; i < MT_PROG_MAX; i++)
-		if (t->prog_sym[i].v && i != MT_PROG_OP && i != MT_PROG_HOST_RET)
+		if (t->prog_sym[i].v && i != MT_PROG_OP && i != MT_PROG_FLOW_OP && i != MT_PROG_HOST_RET)
 			fn(ctx, t->prog_sym[i], c.hits[i]);
 	return 0;
 }

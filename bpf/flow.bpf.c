@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Operator entries that also say which tensors they were given: for each, the data pointer and the
+ * size of its storage. Where a parameter lies is in a spec, made by user/plan from the operator's
+ * signature; what a Tensor looks like is c10's layout (TensorImpl: vtable, reference count, storage;
+ * StorageImpl: data pointer at 16, size at 48). Nothing is read from an object whose vtable pointer
+ * is not that of an exported TensorImpl class of this process: that check also tells a tensor from
+ * whatever else a wrong spec could point at.
+ *
+ * Backward nodes' apply() and AccumulateGrad's are frames too, with the tensors they were given.
+ */
+#include "lib/frames.h"
+
+#define IMPL_STORAGE 2	      /* word of TensorImpl */
+#define IMPL_AUTOGRAD_META 24 /* bytes */
+#define META_GRAD 40
+#define STORAGE_DATA 16
+#define STORAGE_WORDS 5 /* data at [0], size at [4] */
+#define ACC_VARIABLE 464 /* sizeof(torch::autograd::Node) */
+#define LIST_ITEM 16	 /* sizeof(c10::IValue) */
+#define ITAG_UNBOXED 0
+#define ITAG_BOXED 1
+#define ITAG_MATERIALIZED 2
+#define IVALUE_TENSOR 1
+
+struct flow_buf {
+	struct mt_rec_flow rec;
+	struct mt_flow_arg args[MT_FLOW_ARGS_MAX];
+	u64 regs[6];
+	u64 sp;
+	u64 plain; /* vtable pointer known to be TensorImpl's own, 0 = none yet */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct flow_buf);
+} flow_bufs SEC(".maps");
+
+/* Pointers of a list being read; of its own, because a per-CPU value has at most 32 KiB. */
+struct flow_items {
+	u64 at[MT_FLOW_ARGS_MAX];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct flow_items);
+} flow_items SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MT_FLOW_SPECS_MAX);
+	__type(key, u32);
+	__type(value, struct mt_flow_spec);
+} flow_specs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MT_FLOW_CLASSES_MAX);
+	__type(key, struct mt_class_key);
+	__type(value, u32);
+} flow_classes SEC(".maps");
+
+static __always_inline struct flow_buf *flow_buf(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&flow_bufs, &zero);
+}
+
+/*
+ * The functions below are global and take numbers alone, so that the verifier looks at each once and
+ * not at every path of every caller; each finds the CPU's buffer itself.
+ */
+static __always_inline u32 class_of(struct flow_buf *b, u64 vtable)
+{
+	struct mt_class_key k = { .vtable = vtable, .pid = bpf_get_current_pid_tgid() >> 32 };
+	u32 *class;
+
+	if (vtable == b->plain)
+		return MT_CLASS_PLAIN;
+	class = bpf_map_lookup_elem(&flow_classes, &k);
+	if (class && *class == MT_CLASS_PLAIN)
+		b->plain = vtable;
+	return class ? *class : 0;
+}
+
+/* One tensor. meta = index | flags << 8 | item << 16, as in EV_ARG. */
+__noinline int flow_tensor(u64 impl, u32 meta)
+{
+	struct flow_buf *b = flow_buf();
+	u64 head[3] = {}, st[STORAGE_WORDS] = {};
+	struct mt_flow_arg *a;
+	u32 n, class;
+
+	if (!b || !impl)
+		return 0;
+	n = b->rec.args_cnt;
+	if (n >= MT_FLOW_ARGS_MAX) {
+		b->rec.cut++;
+		return 0;
+	}
+	if (bpf_probe_read_user(head, sizeof(head), (void *)impl)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	class = class_of(b, head[0]);
+	if (class == MT_CLASS_UNDEFINED && !(meta >> 8 & MT_FLOW_F_REQUIRED))
+		return 0;
+	if (class && class != MT_CLASS_UNDEFINED && head[IMPL_STORAGE] &&
+	    bpf_probe_read_user(st, sizeof(st), (void *)(head[IMPL_STORAGE] + STORAGE_DATA)))
+		loss_count(MT_LOSS_READ_FAULT);
+	a = &b->args[n & (MT_FLOW_ARGS_MAX - 1)];
+	a->ptr = st[0];
+	a->size = st[0] ? st[4] : 0;
+	a->index = (u8)meta;
+	a->flags = (u8)(meta >> 8) | (st[0] ? 0 : MT_FLOW_F_NO_STORAGE);
+	a->item = (u16)(meta >> 16);
+	a->impl = (u32)impl;
+	b->rec.args_cnt = n + 1;
+	return 0;
+}
+
+/* An array of `cnt` pointers to TensorImpl at `at`. */
+__noinline int flow_list(u64 at, u64 cnt, u32 meta)
+{
+	struct flow_buf *b = flow_buf();
+	struct flow_items *items;
+	u32 zero = 0, n;
+
+	items = bpf_map_lookup_elem(&flow_items, &zero);
+	if (!b || !items || !cnt)
+		return 0;
+	if (cnt > MT_FLOW_ARGS_MAX) {
+		b->rec.cut += cnt - MT_FLOW_ARGS_MAX;
+		cnt = MT_FLOW_ARGS_MAX;
+	}
+	n = (u32)cnt & (2 * MT_FLOW_ARGS_MAX - 1);
+	if (n > MT_FLOW_ARGS_MAX)
+		return 0;
+	if (bpf_probe_read_user(items->at, n * sizeof(u64), (void *)at)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	for (u32 i = 0; i < MT_FLOW_ARGS_MAX; i++) {
+		if (i >= n)
+			break;
+		flow_tensor(items->at[i], meta | i << 16);
+	}
+	return 0;
+}
+
+/* List<optional<Tensor>>: IValues of 16 bytes, {payload, tag}. */
+__noinline int flow_ivalues(u64 impl, u32 meta)
+{
+	u64 range[2], iv[2];
+
+	if (bpf_probe_read_user(range, sizeof(range), (void *)(impl + 16))) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	for (u32 i = 0; i < 8; i++) { /* an index per dimension */
+		if (range[0] + i * LIST_ITEM >= range[1])
+			break;
+		if (bpf_probe_read_user(iv, sizeof(iv), (void *)(range[0] + i * LIST_ITEM)))
+			break;
+		if ((u32)iv[1] == IVALUE_TENSOR)
+			flow_tensor(iv[0], meta | i << 16);
+	}
+	return 0;
+}
+
+/* ITensorListRef: a view, a boxed list, or pointers to tensors. */
+__noinline int flow_ilist(u64 at, u32 meta)
+{
+	struct {
+		u64 a, b;
+		u32 tag;
+		u32 pad;
+	} ref = {};
+	u64 range[2] = {}, tensor = 0;
+
+	if (bpf_probe_read_user(&ref, 20, (void *)at)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	if (ref.tag == ITAG_UNBOXED)
+		return flow_list(ref.a, ref.b, meta);
+	if (bpf_probe_read_user(&range[0], 8, (void *)ref.a))
+		return 0;
+	if (ref.tag == ITAG_BOXED)
+		return flow_ivalues(range[0], meta);
+	if (bpf_probe_read_user(range, sizeof(range), (void *)ref.a))
+		return 0;
+	for (u32 i = 0; i < MT_FLOW_ARGS_MAX; i++) {
+		u64 holder = 0;
+
+		if (range[0] + 8 * i >= range[1])
+			break;
+		if (!bpf_probe_read_user(&holder, 8, (void *)(range[0] + 8 * i)) &&
+		    !bpf_probe_read_user(&tensor, 8, (void *)holder))
+			flow_tensor(tensor, meta | i << 16);
+	}
+	return 0;
+}
+
+/* The word at a place of the calling convention. */
+static __always_inline u64 word_at(const struct flow_buf *b, u32 where)
+{
+	u64 v = 0;
+
+	if (where < 6)
+		return b->regs[where];
+	if (where >= 16 && bpf_probe_read_user(&v, sizeof(v), (void *)(b->sp + 8 + 8 * (u64)(where - 16))))
+		loss_count(MT_LOSS_READ_FAULT);
+	return v;
+}
+
+__noinline int flow_arg(u32 form, u32 where, u32 meta)
+{
+	struct flow_buf *b = flow_buf();
+	u64 word, two[2] = {};
+
+	if (!b)
+		return 0;
+	word = word_at(b, where);
+	switch (form) {
+	case MT_FLOW_TENSOR:
+		if (!bpf_probe_read_user(two, 8, (void *)word))
+			flow_tensor(two[0], meta);
+		break;
+	case MT_FLOW_OPTIONAL:
+		if (!bpf_probe_read_user(two, sizeof(two), (void *)word) && (u8)two[1])
+			flow_tensor(two[0], meta);
+		break;
+	case MT_FLOW_LIST:
+		flow_list(word, word_at(b, where + 1), meta);
+		break;
+	case MT_FLOW_ILIST:
+		flow_ilist(word, meta);
+		break;
+	case MT_FLOW_LIST_OPTIONAL:
+		if (!bpf_probe_read_user(two, 8, (void *)word))
+			flow_ivalues(two[0], meta);
+		break;
+	case MT_FLOW_VECTOR:
+		if (!bpf_probe_read_user(two, sizeof(two), (void *)word) && two[1] > two[0])
+			flow_list(two[0], (two[1] - two[0]) / 8, meta);
+		break;
+	}
+	return 0;
+}
+
+static __always_inline struct flow_buf *flow_begin(const struct pt_regs *ctx)
+{
+	struct flow_buf *b = flow_buf();
+
+	if (!b)
+		return NULL;
+	b->rec.args_cnt = 0;
+	b->rec.cut = 0;
+	b->plain = 0;
+	b->sp = ctx->sp;
+	b->regs[0] = ctx->di;
+	b->regs[1] = ctx->si;
+	b->regs[2] = ctx->dx;
+	b->regs[3] = ctx->cx;
+	b->regs[4] = ctx->r8;
+	b->regs[5] = ctx->r9;
+	return b;
+}
+
+/* Opens the frame and sends it with what was read. */
+static __always_inline void flow_end(struct flow_buf *b, struct mt_thread *t, u8 kind, u64 addr)
+{
+	u64 ret = 0, size;
+	void *ring;
+	u32 n;
+
+	frames_settle(t, b->sp);
+	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)b->sp)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return;
+	}
+	hdr_fill(&b->rec.hdr, kind, MT_DEV_NONE, bpf_ktime_get_ns());
+	b->rec.hdr.depth = t->depth;
+	b->rec.hdr.seq = frames_open(t, b->sp, ret, 0);
+	b->rec.addr = addr;
+	if (b->rec.cut)
+		loss_count(MT_LOSS_ARGS);
+	n = b->rec.args_cnt;
+	if (n > MT_FLOW_ARGS_MAX)
+		n = MT_FLOW_ARGS_MAX;
+	size = sizeof(b->rec) + n * sizeof(b->args[0]);
+	ring = ring_get();
+	if (!ring || bpf_ringbuf_output(ring, b, size, ring_wake_flags(ring)))
+		loss_count(MT_LOSS_RING);
+}
+
+SEC("uprobe")
+int mt_flow_op(struct pt_regs *ctx)
+{
+	struct mt_thread *t = thread_get();
+	u64 cookie = bpf_get_attach_cookie(ctx);
+	const struct mt_flow_spec *s;
+	struct flow_buf *b;
+	u32 i = cookie >> 32;
+
+	hit_count(MT_PROG_FLOW_OP);
+	b = flow_begin(ctx);
+	s = bpf_map_lookup_elem(&flow_specs, &i);
+	if (!t || !b || !s)
+		return 0;
+	for (u32 k = 0; k < MT_FLOW_SPEC_ARGS_MAX; k++) {
+		const struct mt_flow_spec_arg *a = &s->args[k];
+
+		if (k >= s->args_cnt)
+			break;
+		flow_arg(a->form, a->where, a->index | (u32)a->flags << 8);
+	}
+	flow_end(b, t, MT_EV_OP, (u32)cookie);
+	return 0;
+}
+
+/* variable_list apply(variable_list &&): hidden result in rdi, this in rsi, inputs in rdx. */
+SEC("uprobe")
+int mt_flow_apply(struct pt_regs *ctx)
+{
+	struct mt_thread *t = thread_get();
+	struct flow_buf *b = flow_begin(ctx);
+	u64 vtable = 0;
+
+	hit_count(MT_PROG_FLOW_APPLY);
+	if (!t || !b)
+		return 0;
+	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->si))
+		loss_count(MT_LOSS_READ_FAULT);
+	flow_arg(MT_FLOW_VECTOR, 2, 0);
+	flow_end(b, t, MT_EV_APPLY, vtable);
+	return 0;
+}
+
+SEC("uprobe")
+int mt_flow_acc(struct pt_regs *ctx)
+{
+	struct mt_thread *t = thread_get();
+	struct flow_buf *b = flow_begin(ctx);
+	u64 variable = 0, meta = 0, grad = 0;
+
+	hit_count(MT_PROG_FLOW_ACC);
+	if (!t || !b)
+		return 0;
+	if (!bpf_probe_read_user(&variable, sizeof(variable), (void *)(ctx->si + ACC_VARIABLE)) && variable) {
+		flow_tensor(variable, 0);
+		if (!bpf_probe_read_user(&meta, sizeof(meta), (void *)(variable + IMPL_AUTOGRAD_META)) && meta &&
+		    !bpf_probe_read_user(&grad, sizeof(grad), (void *)(meta + META_GRAD)))
+			flow_tensor(grad, 1);
+	}
+	flow_arg(MT_FLOW_VECTOR, 2, 2);
+	flow_end(b, t, MT_EV_ACC, 0);
+	return 0;
+}
