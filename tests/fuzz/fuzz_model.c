@@ -37,6 +37,7 @@ static const uint8_t kinds[] = {
 	MT_EV_OP_BEGIN, MT_EV_OP_END, MT_EV_REGION_BEGIN, MT_EV_REGION_END, MT_EV_STEP, MT_EV_TAG,
 	MT_EV_MMAP, MT_EV_MUNMAP, MT_EV_BRK, MT_EV_RSS, MT_EV_EXIT, EV_BEGIN, EV_END, EV_PROC,
 	EV_COMM, EV_GONE, EV_LABEL, EV_COVER, EV_NOTE, EV_COST, EV_CPU, EV_LOSS, EV_TICK, EV_SELF, 0,
+	MT_EV_APPLY, MT_EV_ACC, EV_ARG, EV_ARG, EV_ARG, EV_ARG, MT_EV_OP, MT_EV_NODE,
 };
 
 static void event__expand(struct event *ev, const uint8_t *b)
@@ -55,6 +56,11 @@ static void event__expand(struct event *ev, const uint8_t *b)
 	ev->seq = b[5];
 	ev->name.v = b[6] & 31;
 	ev->aux = b[7] & 63;
+	if (ev->kind == EV_ARG) {
+		ev->aux = (b[7] & 3u) | (uint32_t)b[1] << 8;
+		ev->size = b[3] & 3;
+		ev->dev = b[3] & 4 ? ev->dev : MT_DEV_NONE;
+	}
 	ev->ts_ns = (uint64_t)b[7] << (b[6] >> 5) * 8;
 }
 
@@ -88,6 +94,8 @@ static void names__fill(struct names *names)
 
 	for (int i = 0; i < 16; i++) {
 		snprintf(text, sizeof(text), i % 4 ? "name %d" : "Optimizer.step#%d=", i);
+		if (i % 5 == 1)
+			snprintf(text, sizeof(text), i & 2 ? "aten::detach" : "aten::zeros_like");
 		names__add(names, text);
 	}
 }

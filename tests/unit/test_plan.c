@@ -30,10 +30,10 @@ static void parses_sources(void **state)
 	assert_int_equal(mask, SRC_FRAMEWORK | SRC_OPS);
 	assert_int_equal(sources_parse("host", &mask, NULL), 0);
 	assert_int_equal(mask, SRC_HOST);
-	assert_int_equal(sources_parse("framework,regions,usdt,kernel,host,ops,views", &mask, NULL), 0);
+	assert_int_equal(sources_parse("framework,regions,usdt,kernel,host,ops,views,flow", &mask, NULL), 0);
 	assert_int_equal(mask, SRC_ALL);
-	assert_int_equal(sources_parse("flow", &mask, &err), -ENOTSUP);
-	assert_non_null(strstr(err.msg, "flow"));
+	assert_int_equal(sources_parse("segments", &mask, &err), -ENOTSUP);
+	assert_non_null(strstr(err.msg, "segments"));
 	assert_int_equal(sources_parse("", &mask, &err), -EINVAL);
 	assert_int_equal(sources_parse("ops,", &mask, &err), -EINVAL);
 	assert_int_equal(sources_parse("frame", &mask, &err), -EINVAL);
@@ -220,6 +220,10 @@ static void indexes_schemas(void **state)
 		"rr_(Tensor(a!) x, Tensor(b!) y) -> Tensor(a!)\0"
 		"quantized::mul.Tensor(Tensor a) -> Tensor\0aten::old(Tensor a) -> Tensor\0"
 		"cut(Tensor a) -> Ten";
+	static const char merged[] =
+		"special_erf.out(Tensor a, *, Tensor(a!) out) -> Tensor(a!)\0"
+		"other_erf.out(Tensor a, *, Tensor(a!) out) -> Tensor(a!)\0"
+		"a_drop(Tensor a) -> Tensor\0b_drop(Tensor a) -> int\0";
 	struct schema_index *x = schema_index__new((const uint8_t *)data, sizeof(data) - 1);
 	struct text t;
 
@@ -234,6 +238,13 @@ static void indexes_schemas(void **state)
 	assert_int_equal(schema_index__find(x, "old", 3, &t), 0);
 	assert_int_equal(schema_index__find(x, "mul", 3, &t), -ENOENT);
 	assert_int_equal(schema_index__find(x, "cut", 3, &t), -ENOENT);
+	assert_int_equal(schema_index__find(x, "", 0, &t), -ENOENT);
+	schema_index__free(x);
+	/* merged by the linker into the end of a longer text; two ends that differ are no answer */
+	x = schema_index__new((const uint8_t *)merged, sizeof(merged) - 1);
+	assert_int_equal(schema_index__find(x, "erf_out", 7, &t), 0);
+	assert_true(text_is(t, "erf.out(Tensor a, *, Tensor(a!) out) -> Tensor(a!)"));
+	assert_int_equal(schema_index__find(x, "drop", 4, &t), -ENOENT);
 	assert_int_equal(schema_index__find(x, "", 0, &t), -ENOENT);
 	schema_index__free(x);
 	x = schema_index__new((const uint8_t *)data, 0);
@@ -378,6 +389,121 @@ static void plans_the_framework(void **state)
 	assert_true(s && s->source == SRC_VIEWS);
 	drop_plan(&x);
 	dlclose(h);
+}
+
+/* c10's classes, with accessors as a compiler makes them; STORAGE is where storage_ is. */
+static const char c10_source[] =
+	"#define V(n, sym) void *n[4] __asm__(sym); void *n[4] = { 0, n };\n"
+	"V(v1, \"_ZTVN3c1010TensorImplE\")\nV(v2, \"_ZTVN3c1019UndefinedTensorImplE\")\n"
+	"V(v3, \"_ZTVN2at16SparseTensorImplE\")\n"
+	"#define G(n, sym, at) long n(char *p) __asm__(sym); long n(char *p) { return *(long *)(p + at); }\n"
+	"G(g1, \"_ZNK3c1010TensorImpl11has_storageEv\", STORAGE)\n"
+	"G(g2, \"_ZNK3c1010TensorImpl13autograd_metaEv\", STORAGE + 8)\n"
+	"#define F(n, sym) int n(int x) __asm__(sym); int n(int x) { return x * 3; }\n"
+	"F(o1, \"_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_\")\n"
+	"F(o2, \"_ZN2at4_ops11mul__Tensor4callERNS_6TensorERKS2_RKSt8optionalIS2_E\")\n"
+	"F(o3, \"_ZN2at4_ops10sub_Tensor4callERKNS_6TensorES4_\")\n"
+	"F(o4, \"_ZN2at4_ops8size_int4callERKNS_6TensorEl\")\n"
+	"F(o5, \"_ZN2at4_ops1t4callERKNS_6TensorE\")\n"
+	"F(o6, \"_ZN2at4_ops7unheard4callEv\")\n"
+	"F(o7, \"_ZN2at4_ops3odd4callEd\")\n"
+	"F(a1, \"_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE\")\n"
+	"F(a2, \"_ZN5torch8autograd9generated14AddmmBackward05applyEOSt6vectorIN2at6TensorESaIS5_EE\")\n"
+	"F(a3, \"_ZN5torch8autograd9generated14AddmmBackward06nothatEOSt6vectorIN2at6TensorESaIS5_EE\")\n"
+	"const char *schemas[] = { \"add.Tensor(Tensor a, Tensor b) -> Tensor\",\n"
+	"\"mul_.Tensor(Tensor(a!) a, Tensor b, Tensor? weight) -> Tensor(a!)\", \"sub.Tensor(Te"
+	"nsor a, Tensor b) "
+	"-> Tensor\",\n"
+	"\"size.int(Tensor self, int dim) -> int\", \"t(Tensor(a) self) -> Tensor(a)\", "
+	"\"odd(Tensor a) -> Tensor\" };\n";
+
+static const struct flow_vtable *find_class(const struct plan *p, void *h, const char *sym)
+{
+	for (size_t i = 0; i < p->flow_vtables_cnt; i++)
+		if (p->flow_vtables[i].addr == (uint64_t)dlsym(h, sym) + 16)
+			return &p->flow_vtables[i];
+	return NULL;
+}
+
+static void plans_flow(void **state)
+{
+	const char *path = fixture_build("libtorch_cpu.so", "-O1 -shared -fPIC -DSTORAGE=16", c10_source);
+	const struct mt_flow_spec *spec;
+	const struct site *s, *sub;
+	struct planned x;
+	void *h;
+
+	(void)state;
+	h = dlopen(path, RTLD_NOW);
+	assert_non_null(h);
+	x = make_plan(getpid(), SRC_FLOW | SRC_OPS | SRC_VIEWS, NULL);
+	assert_int_equal(x.r, 0);
+	check_order(x.p);
+	/* six operators but size, two applies; instead of ops and views, and with the regions */
+	assert_int_equal(find_cover(&x, SRC_FLOW)->wanted, 8);
+	assert_int_equal(find_cover(&x, SRC_FLOW)->found, 8);
+	assert_null(find_cover(&x, SRC_OPS));
+	assert_null(find_cover(&x, SRC_VIEWS));
+	assert_non_null(find_cover(&x, SRC_REGIONS));
+	assert_int_equal(x.p->sites_cnt, 8);
+	assert_int_equal(x.p->ops_left_out, 1);
+	assert_int_equal(x.p->views_left_out, 0);
+	for (size_t i = 0; i < x.p->sites_cnt; i++)
+		assert_int_equal(x.p->sites[i].source, SRC_FLOW);
+	s = find_site(&x, "aten::mul_", MT_PROG_FLOW_OP);
+	assert_true(s && (uint32_t)s->cookie == s->sym.v && s->cookie >> 32 < x.p->flow_specs_cnt);
+	spec = &x.p->flow_specs[s->cookie >> 32];
+	assert_int_equal(spec->args_cnt, 3);
+	assert_int_equal(spec->args[0].where, 0);
+	assert_int_equal(spec->args[0].flags, MT_FLOW_F_WRITTEN | MT_FLOW_F_REQUIRED);
+	assert_true(spec->args[2].form == MT_FLOW_OPTIONAL && spec->args[2].flags == MT_FLOW_F_WEIGHT);
+	s = find_site(&x, "aten::add", MT_PROG_FLOW_OP);
+	sub = find_site(&x, "aten::sub", MT_PROG_FLOW_OP);
+	assert_true(s && sub && s->cookie >> 32 && s->cookie >> 32 == sub->cookie >> 32); /* shared */
+	s = find_site(&x, "aten::t", MT_PROG_FLOW_OP);
+	assert_true(s && x.p->flow_specs[s->cookie >> 32].args[0].flags ==
+				 (MT_FLOW_F_ALIAS | MT_FLOW_F_REQUIRED));
+	/* one without a schema, one whose schema contradicts its name: no arguments, and said */
+	s = find_site(&x, "aten::unheard", MT_PROG_FLOW_OP);
+	assert_true(s && s->cookie >> 32 == 0 && x.p->flow_specs[0].args_cnt == 0);
+	s = find_site(&x, "aten::odd", MT_PROG_FLOW_OP);
+	assert_true(s && s->cookie >> 32 == 0);
+	assert_int_equal(x.p->flow_args_unread, 2);
+	assert_non_null(find_site(&x, "torch::autograd::AccumulateGrad", MT_PROG_FLOW_ACC));
+	assert_non_null(find_site(&x, "AddmmBackward0", MT_PROG_FLOW_APPLY));
+	assert_int_equal(x.p->flow_vtables_cnt, 3);
+	assert_int_equal(find_class(x.p, h, "_ZTVN3c1010TensorImplE")->class, FLOW_PLAIN);
+	assert_int_equal(find_class(x.p, h, "_ZTVN3c1019UndefinedTensorImplE")->class, FLOW_UNDEFINED);
+	assert_int_equal(find_class(x.p, h, "_ZTVN2at16SparseTensorImplE")->class, FLOW_STORAGELESS);
+	assert_string_equal(x.p->flow_layout->torch, "2.13");
+	drop_plan(&x);
+	dlclose(h);
+}
+
+/* A layout that is in no table: ops instead, and why. */
+static void refuses_unknown_layouts(void **state)
+{
+	static const char *const flags[] = { "-O1 -shared -fPIC -DSTORAGE=40", "-O0 -shared -fP"
+	  "IC -DSTORAGE=16",
+					     "-O1 -shared -fPIC -DSTORAGE=24" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		void *h = dlopen(fixture_build("libtorch_cpu.so", flags[i], c10_source), RTLD_NOW);
+		struct planned x;
+		int told = 0;
+
+		assert_non_null(h);
+		x = make_plan(getpid(), SRC_FLOW, NULL);
+		assert_int_equal(x.r, 0);
+		for (size_t k = 0; k < x.p->notes_cnt; k++)
+			told |= strstr(x.p->notes[k], "tensor layout unknown") != NULL;
+		assert_true(told && !x.p->flow_layout && !x.p->flow_vtables_cnt && !x.p->flow_specs_cnt);
+		assert_non_null(find_site(&x, "aten::add", MT_PROG_OP));
+		assert_null(find_site(&x, "aten::add", MT_PROG_FLOW_OP));
+		drop_plan(&x);
+		dlclose(h);
+	}
 }
 
 static void plans_only_what_is_new(void **state)
@@ -639,6 +765,8 @@ int main(void)
 		cmocka_unit_test(refuses_what_is_no_schema),
 		cmocka_unit_test(indexes_schemas),
 		cmocka_unit_test(plans_the_framework),
+		cmocka_unit_test(plans_flow),
+		cmocka_unit_test(refuses_unknown_layouts),
 		cmocka_unit_test(plans_only_what_is_new),
 		cmocka_unit_test(plans_the_c_library),
 		cmocka_unit_test(finds_who_owns_malloc),

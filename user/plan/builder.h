@@ -5,6 +5,7 @@
 
 #include "plan/plan.h"
 #include "plan/prologue.h"
+#include "plan/schema.h"
 #include "plan/usdt.h"
 #include "target/elf.h"
 #include "target/target.h"
@@ -29,7 +30,9 @@ struct builder {
 	struct usdt_pattern *patterns; /* user's first, then those known */
 	size_t patterns_cnt;
 	uint32_t rows_found; /* bit i: row i of the catalog */
-	uint32_t ops_found, views_found;
+	uint32_t ops_found, views_found, flow_wanted, flow_found;
+	uint16_t *flow_slots; /* hash table over plan->flow_specs: index + 1, 0 = free */
+	int flow_optional;    /* enum callconv_optional */
 	uint32_t exe_is_static, exe_is_stripped;
 };
 
@@ -46,6 +49,11 @@ void builder__cover(struct builder *b, enum source source, uint32_t wanted, uint
 int catalog__plan_lib(struct builder *b);
 void catalog__cover(struct builder *b);
 int catalog__choose_host(struct builder *b, struct err *err);
+/* flow.c */
+/* Tensor classes and their layout, over all libraries; takes SRC_FLOW back when there is none. */
+int flow__begin(struct builder *b, struct err *err);
+/* Index of the spec of an operator's arguments in plan->flow_specs; -ENOMEM. schema may be NULL. */
+int flow__spec(struct builder *b, const char *mangled, const struct schema *s);
 /* ops.c */
 int ops__plan_lib(struct builder *b);
 

@@ -6,7 +6,8 @@
  * that can neither allocate, nor write, nor make a view get no probe: size, stride, is_* … are called
  * often, and each hit costs the job most of a microsecond. Those that only make views are a source of
  * their own, for the same reason: in the 64-wide MLP they are 206 of 904 hits a step, and no byte is
- * born or dies in them. Without a schema an operator is kept, named X.
+ * born or dies in them. Without a schema an operator is kept, named X. The source `flow` takes views
+ * in, since a view's tensor is what later operators are given, and reads arguments (callconv.c).
  *
  * Backward nodes are told apart by the vtable of the node object, an exported symbol; named as
  * torch.profiler names them: generated ones without namespace, the others with it.
@@ -18,11 +19,13 @@
 #include <string.h>
 
 #include "plan/builder.h"
+#include "plan/callconv.h"
 #include "plan/schema.h"
 
 #define OP_PREFIX     "_ZN2at4_ops"
 #define VTABLE_PREFIX "_ZTVN5torch8autograd"
 #define GENERATED     "torch::autograd::generated::"
+#define SRC_ANY_OPS   (SRC_OPS | SRC_VIEWS | SRC_FLOW)
 
 struct ops {
 	struct builder *b;
@@ -76,54 +79,122 @@ static int demangle_nested(const char *mangled, char *buf, size_t size)
 
 /* --- operators --------------------------------------------------------------------------------------- */
 
-/* "aten::add" in buf, and what the operator does to memory. */
-static enum schema_effect name_op(const struct ops *o, const char *op, size_t len, char *buf, size_t size)
+/* The operator's schema, or NULL, and its name for people, "aten::add". */
+static const struct schema *name_op(const struct ops *o, const char *op, size_t len, struct schema *s,
+				    char *buf, size_t size)
 {
-	struct schema s;
 	struct text text;
 
 	if (o->schemas && schema_index__find(o->schemas, op, len, &text) == 0 &&
-	    schema_parse(text.at, text.len, &s) == 0) {
-		snprintf(buf, size, "aten::%.*s", (int)s.name.len, s.name.at);
-		return schema__effect(&s);
+	    schema_parse(text.at, text.len, s) == 0) {
+		snprintf(buf, size, "aten::%.*s", (int)s->name.len, s->name.at);
+		return s;
 	}
 	snprintf(buf, size, "aten::%.*s", (int)len, op);
-	return SCHEMA_TOUCHES;
+	return NULL;
+}
+
+/* The cheapest instruction at which the arguments are in place; 0, or -EINVAL: the code is unreadable. */
+static int place_site(const struct builder *b, const struct elf_sym *sym, const struct prologue_need *need,
+		      struct site *site)
+{
+	struct prologue_site at;
+	size_t len;
+	const uint8_t *code = elf__bytes(b->elf, sym->offset, &len);
+
+	if (!code || prologue_pick(code, len, sym->size, sym->offset, need, b->has_nop5, &at) < 0)
+		return -EINVAL;
+	site->offset = sym->offset + at.skipped;
+	site->insn_class = (uint8_t)at.insn_class;
+	site->skipped = (uint8_t)at.skipped;
+	site->cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0);
+	memcpy(site->insn, at.insn, sizeof(site->insn));
+	return 0;
+}
+
+/* Which source an operator of this effect belongs to; 0: none is asked for. */
+static enum source source_of(struct builder *b, enum schema_effect effect)
+{
+	enum source source = b->sources & SRC_FLOW ? SRC_FLOW : effect == SCHEMA_VIEWS ? SRC_VIEWS : SRC_OPS;
+
+	if (effect == SCHEMA_NONE)
+		b->plan->ops_left_out++;
+	else if (b->sources & source)
+		return source;
+	else if (effect == SCHEMA_VIEWS)
+		b->plan->views_left_out++;
+	return 0;
+}
+
+static void count_found(struct builder *b, enum source source)
+{
+	if (source == SRC_FLOW)
+		b->flow_found++;
+	else if (source == SRC_VIEWS)
+		b->views_found++;
+	else
+		b->ops_found++;
 }
 
 static int add_op(struct ops *o, const struct elf_sym *sym, const char *op, size_t op_len)
 {
 	static const struct prologue_need need = { ARG_REGS_ALL, 1 };
 	struct builder *b = o->b;
-	struct site site = { .prog = MT_PROG_OP, .source = SRC_OPS };
-	struct prologue_site at;
-	enum schema_effect effect;
-	const uint8_t *code;
+	struct site site = { .prog = MT_PROG_OP };
+	const struct schema *schema;
+	struct schema parsed;
 	char name[256];
-	size_t len;
 
 	o->seen++;
-	effect = name_op(o, op, op_len, name, sizeof(name));
-	if (effect == SCHEMA_VIEWS)
-		site.source = SRC_VIEWS;
-	if (effect == SCHEMA_NONE || !(b->sources & site.source)) {
-		b->plan->ops_left_out += effect == SCHEMA_NONE;
-		b->plan->views_left_out += effect == SCHEMA_VIEWS;
+	schema = name_op(o, op, op_len, &parsed, name, sizeof(name));
+	site.source = source_of(b, schema ? schema__effect(schema) : SCHEMA_TOUCHES);
+	if (!site.source)
 		return 0;
-	}
-	code = elf__bytes(b->elf, sym->offset, &len);
-	if (!code || prologue_pick(code, len, sym->size, sym->offset, &need, b->has_nop5, &at) < 0)
+	b->flow_wanted += site.source == SRC_FLOW;
+	if (place_site(b, sym, &need, &site) < 0)
 		return 0;
-	site.offset = sym->offset + at.skipped;
 	site.cookie = names__add(b->names, name).v;
-	site.insn_class = (uint8_t)at.insn_class;
-	site.skipped = (uint8_t)at.skipped;
-	site.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0);
-	memcpy(site.insn, at.insn, sizeof(site.insn));
-	if (site.source == SRC_VIEWS)
-		b->views_found++;
-	else
-		b->ops_found++;
+	if (site.source == SRC_FLOW) {
+		int spec = flow__spec(b, sym->name, schema);
+
+		if (spec < 0)
+			return spec;
+		site.prog = MT_PROG_FLOW_OP;
+		site.cookie |= (uint64_t)spec << 32;
+	}
+	count_found(b, site.source);
+	return builder__add_site(b, &site, name);
+}
+
+/* A backward node's own apply: what the engine gives it are the tensors of its frame. */
+static int add_apply(struct ops *o, const struct elf_sym *sym)
+{
+	static const struct prologue_need need = {
+		REG_BIT(MT_REG_RDI) | REG_BIT(MT_REG_RSI) | REG_BIT(MT_REG_RDX), 1
+	};
+	static const char scope[] = "_ZN5torch8autograd";
+	struct builder *b = o->b;
+	struct site site = { .prog = MT_PROG_FLOW_APPLY, .source = SRC_FLOW };
+	char nested[512], buf[256], *end;
+	const char *name = buf;
+
+	if (strncmp(sym->name, scope, sizeof(scope) - 1) || !callconv__is_node_apply(sym->name))
+		return 0;
+	/* _ZN5torch8autograd<class>5applyE… → N5torch8autograd<class>E */
+	end = strstr(sym->name, "5applyEOSt6vector");
+	if (!end || (size_t)(end - sym->name) + 2 > sizeof(nested))
+		return 0;
+	snprintf(nested, sizeof(nested), "%.*sE", (int)(end - sym->name - 2), sym->name + 2);
+	if (demangle_nested(nested, buf, sizeof(buf)) < 0)
+		name = sym->name; /* of a template */
+	else if (!strncmp(buf, GENERATED, strlen(GENERATED)))
+		name = buf + strlen(GENERATED);
+	if (!strcmp(name, "torch::autograd::AccumulateGrad"))
+		site.prog = MT_PROG_FLOW_ACC;
+	b->flow_wanted++;
+	if (place_site(b, sym, &need, &site) < 0)
+		return 0;
+	b->flow_found++;
 	return builder__add_site(b, &site, name);
 }
 
@@ -165,12 +236,14 @@ static int each_symbol(void *ctx, const struct elf_sym *sym)
 	const char *at = sym->name, *op;
 	size_t len;
 
-	if ((o->b->sources & (SRC_OPS | SRC_VIEWS)) && sym->type == STT_FUNC && sym->is_exec &&
+	if ((o->b->sources & SRC_ANY_OPS) && sym->type == STT_FUNC && sym->is_exec &&
 	    sym->offset != UINT64_MAX && !strncmp(at, OP_PREFIX, strlen(OP_PREFIX))) {
 		at += strlen(OP_PREFIX);
 		len = take_identifier(&at, &op);
 		return len && !strncmp(at, "4callE", 6) ? add_op(o, sym, op, len) : 0;
 	}
+	if ((o->b->sources & SRC_FLOW) && sym->type == STT_FUNC && sym->is_exec && sym->offset != UINT64_MAX)
+		return add_apply(o, sym);
 	if ((o->b->sources & SRC_REGIONS) && sym->type == STT_OBJECT &&
 	    !strncmp(at, VTABLE_PREFIX, strlen(VTABLE_PREFIX)))
 		return add_vtable(o, sym);
@@ -196,7 +269,7 @@ int ops__plan_lib(struct builder *b)
 
 	if (!is_torch(b))
 		return 0;
-	if ((b->sources & (SRC_OPS | SRC_VIEWS)) &&
+	if ((b->sources & SRC_ANY_OPS) &&
 	    elf__section(b->elf, ".rodata", &rodata, &len, &vaddr) == 0) {
 		o.schemas = schema_index__new(rodata, len);
 		if (!o.schemas)

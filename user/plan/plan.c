@@ -29,7 +29,7 @@ static const struct {
 } source_names[] = {
 	{ SRC_FRAMEWORK, "framework" }, { SRC_OPS, "ops" },   { SRC_REGIONS, "regions" },
 	{ SRC_KERNEL, "kernel" },	{ SRC_HOST, "host" }, { SRC_USDT, "usdt" },
-	{ SRC_VIEWS, "views" },
+	{ SRC_VIEWS, "views" },		{ SRC_FLOW, "flow" },
 };
 #define SOURCES_CNT (sizeof(source_names) / sizeof(*source_names))
 
@@ -55,6 +55,9 @@ const char *prog_name(enum mt_prog prog)
 		[MT_PROG_HOST_ENTER] = "host enter",
 		[MT_PROG_HOST_RET] = "host return",
 		[MT_PROG_USDT] = "usdt",
+		[MT_PROG_FLOW_OP] = "op with its tensors",
+		[MT_PROG_FLOW_APPLY] = "node apply",
+		[MT_PROG_FLOW_ACC] = "gradient accumulation",
 		[MT_PROG_SYSCALL] = "syscall",
 		[MT_PROG_RSS] = "rss",
 		[MT_PROG_EXIT] = "exit",
@@ -65,7 +68,7 @@ const char *prog_name(enum mt_prog prog)
 
 static int source_parse(const char *name, size_t len, unsigned *mask, struct err *err)
 {
-	static const char *const planned[] = { "segments", "flow" };
+	static const char *const planned[] = { "segments" };
 
 	for (size_t i = 0; i < SOURCES_CNT; i++)
 		if (strlen(source_names[i].name) == len && !memcmp(source_names[i].name, name, len)) {
@@ -77,7 +80,7 @@ static int source_parse(const char *name, size_t len, unsigned *mask, struct err
 			return err_set(err, -ENOTSUP, "--probes %s is not in this version of memtrace",
 				       planned[i]);
 	err_set(err, -EINVAL, "--probes: there is no source \"%.*s\"", (int)(len < 40 ? len : 40), name);
-	err_hint(err, "one or more of framework,ops,views,regions,kernel,host,usdt, separated by commas");
+	err_hint(err, "one or more of framework,ops,views,flow,regions,kernel,host,usdt, separated by commas");
 	return -EINVAL;
 }
 
@@ -117,6 +120,8 @@ void plan__free(struct plan *p)
 	free(p->sites);
 	free(p->vtables);
 	free(p->specs);
+	free(p->flow_specs);
+	free(p->flow_vtables);
 	free(p->notes);
 	free(p);
 }
@@ -273,7 +278,7 @@ static int builder__plan_elf(struct builder *b)
 		b->exe_is_static = (uint32_t)elf__is_static(b->elf);
 		b->exe_is_stripped = (uint32_t)elf__is_stripped(b->elf);
 	}
-	if (r == 0 && (b->sources & (SRC_OPS | SRC_VIEWS | SRC_REGIONS)))
+	if (r == 0 && (b->sources & (SRC_OPS | SRC_VIEWS | SRC_FLOW | SRC_REGIONS)))
 		r = ops__plan_lib(b);
 	if (r == 0 && (b->sources & SRC_USDT))
 		r = usdt__plan_lib(b);
@@ -409,9 +414,16 @@ static void builder__finish(struct builder *b)
 		builder__cover(b, SRC_OPS, b->ops_found, b->ops_found);
 	if (b->sources & SRC_VIEWS)
 		builder__cover(b, SRC_VIEWS, b->views_found, b->views_found);
+	if (b->sources & SRC_FLOW)
+		builder__cover(b, SRC_FLOW, b->flow_wanted, b->flow_found);
 	if (b->sources & SRC_USDT)
 		usdt__cover(b);
-	if ((b->sources & (SRC_FRAMEWORK | SRC_OPS)) && !b->ops_found && !(b->rows_found & 1))
+	if (b->plan->flow_args_unread)
+		builder__note(b, "%u operators have a signature that is not understood: their tensors are "
+				 "not read",
+			      b->plan->flow_args_unread);
+	if ((b->sources & (SRC_FRAMEWORK | SRC_OPS | SRC_FLOW)) && !b->ops_found && !b->flow_found &&
+	    !(b->rows_found & 1))
 		builder__note(b, "PyTorch is not loaded: tensors and operators become visible when it is");
 	if ((b->sources & SRC_HOST) && !b->host_lib)
 		builder__note(b, "no library defines malloc and free: host memory is not visible");
@@ -429,6 +441,8 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 
 	if (r == 0 && (b->sources & SRC_HOST))
 		r = catalog__choose_host(b, err);
+	if (r == 0 && (b->sources & SRC_FLOW))
+		r = flow__begin(b, err);
 	for (size_t i = 0; r == 0 && i < cnt; i++)
 		if (!opts->only_new_libs || libs[i].is_new)
 			r = builder__plan_lib(b, &libs[i], err);
@@ -462,8 +476,11 @@ int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opt
 
 	if (!b.plan)
 		return err_set(err, -ENOMEM, "out of memory");
+	if (b.sources & SRC_FLOW) /* which needs the regions, and says all that the other two say */
+		b.sources = (b.sources | SRC_REGIONS) & ~(unsigned)(SRC_OPS | SRC_VIEWS);
 	r = builder__run(&b, opts, err);
 	free(b.patterns);
+	free(b.flow_slots);
 	if (r < 0) {
 		plan__free(b.plan);
 		return r;

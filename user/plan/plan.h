@@ -28,10 +28,11 @@ enum source {
 	SRC_KERNEL = 1 << 3,
 	SRC_HOST = 1 << 4,
 	SRC_USDT = 1 << 5,
+	SRC_FLOW = 1 << 7, /* operators with their tensor arguments, node applies: replaces ops and views */
 	SRC_VIEWS = 1 << 6, /* operators that only make views: no byte is born or dies in them */
 };
 #define SRC_DEFAULT (SRC_FRAMEWORK | SRC_OPS | SRC_REGIONS | SRC_KERNEL | SRC_USDT)
-#define SRC_ALL (SRC_DEFAULT | SRC_HOST | SRC_VIEWS)
+#define SRC_ALL (SRC_DEFAULT | SRC_HOST | SRC_VIEWS | SRC_FLOW)
 
 const char *source_name(enum source one);	      /* "framework" … */
 const char *prog_name(enum mt_prog prog);	      /* "framework new", "op" …; "?" */
@@ -75,6 +76,31 @@ struct vtable {
 	name_id name;
 };
 
+/* What a TensorImpl's vtable pointer says of it. */
+enum flow_class {
+	FLOW_PLAIN = 1,	   /* c10::TensorImpl: has a storage at the known offset */
+	FLOW_UNDEFINED = 2, /* UndefinedTensorImpl: no tensor */
+	FLOW_STORAGELESS = 3, /* sparse, functorch wrappers …: same head, storage may be null */
+};
+struct flow_vtable {
+	uint64_t addr;
+	uint32_t class; /* enum flow_class */
+};
+
+/* Where c10's objects keep what is read of them, in bytes; differs between versions of torch. */
+struct flow_layout {
+	const char *torch;	    /* versions: "2.10 and later" */
+	uint16_t impl_storage;	    /* TensorImpl → StorageImpl * */
+	uint16_t impl_autograd_meta; /* TensorImpl → AutogradMeta * */
+	uint16_t meta_grad;	    /* AutogradMeta → Tensor grad */
+	uint16_t storage_data;	    /* StorageImpl → void *data */
+	uint16_t storage_size;	    /* StorageImpl → bytes */
+	uint16_t list_begin;	    /* ListImpl → begin and end of its IValues */
+	uint16_t optional_impl;	    /* optional<Tensor> → TensorImpl * */
+	uint16_t optional_engaged;  /* optional<Tensor> → bool */
+	uint16_t acc_variable;	    /* AccumulateGrad → Variable */
+};
+
 /* Per source: what the catalog wanted, what the libraries had. */
 struct plan_cover {
 	enum source source;
@@ -90,6 +116,12 @@ struct plan {
 	size_t vtables_cnt;
 	struct mt_usdt_spec *specs; /* this plan's own; the tracer gives them final indices */
 	size_t specs_cnt;
+	struct mt_flow_spec *flow_specs; /* by spec index in the cookie of FLOW_OP sites; shared between sites */
+	size_t flow_specs_cnt;
+	struct flow_vtable *flow_vtables; /* vtable pointer values of TensorImpl classes in this process */
+	size_t flow_vtables_cnt;
+	const struct flow_layout *flow_layout; /* static; NULL: no tensor can be read */
+	uint32_t flow_args_unread; /* FLOW_OP sites whose signature is not understood: no arguments */
 	struct plan_cover covers[8];
 	size_t covers_cnt;
 	char **notes; /* sentences about what will not be visible and why */

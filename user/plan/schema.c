@@ -11,6 +11,8 @@
  * Some texts stand there twice: once with "aten::" (older copies that the JIT keeps; taken only for
  * want of another), and one pair differs in what is said to be written: the one that says more wins.
  *
+ * A linker may have merged one text into the end of another (Debian's torch 1.13: 21 operators).
+ *
  * Parsing must survive default values: str a="\"'\\", int[2] x=[0,1], so it knows quotes, escapes and
  * brackets.
  */
@@ -341,6 +343,36 @@ void schema_index__free(struct schema_index *x)
 	free(x);
 }
 
+/*
+ * A linker that merges strings keeps "dropout(Tensor x) -> …" only as the end of "feature_dropout(Tensor
+ * x) -> …". Looked for when there is no string of its own; two ends that differ are no answer.
+ */
+static int schema_index__find_merged(const struct schema_index *x, struct text key, struct text *ret)
+{
+	struct text found = { NULL, 0 };
+
+	for (size_t i = 0; i < x->cnt; i++) {
+		const struct entry *e = &x->entries[i];
+		struct text end;
+		size_t skip;
+
+		if (e->key.len <= key.len)
+			continue;
+		skip = e->key.len - key.len;
+		if (key_cmp((struct text){ e->key.at + skip, key.len }, key))
+			continue;
+		end.at = e->key.at + skip;
+		end.len = e->text.len - (size_t)(end.at - e->text.at);
+		if (found.at && (found.len != end.len || memcmp(found.at, end.at, end.len)))
+			return -ENOENT;
+		found = end;
+	}
+	if (!found.at || !key.len)
+		return -ENOENT;
+	*ret = found;
+	return 0;
+}
+
 int schema_index__find(const struct schema_index *x, const char *op, size_t op_len, struct text *ret)
 {
 	struct text key = { op, op_len };
@@ -355,7 +387,7 @@ int schema_index__find(const struct schema_index *x, const char *op, size_t op_l
 			hi = mid;
 	}
 	if (lo == x->cnt || key_cmp(x->entries[lo].key, key))
-		return -ENOENT;
+		return schema_index__find_merged(x, key, ret);
 	*ret = x->entries[lo].text;
 	return 0;
 }

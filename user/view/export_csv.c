@@ -83,7 +83,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 {
 	struct outbuf *o = &c->o;
 	const char *kind = tl_kind_name(ev->kind);
-	int is_block = ev->kind <= TL_DESTROY || ev->kind == TL_OOM || ev->kind == TL_TAG;
+	int is_block = ev->kind <= TL_DESTROY || ev->kind == TL_OOM || ev->kind == TL_TAG ||
+		       ev->kind == TL_LABEL;
 
 	if (!kind)
 		return 0;

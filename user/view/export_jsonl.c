@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * JSON Lines: one object a decision, in time order. Blocks ("preexisting", "create", "version",
- * "destroy") always have all of t, ev, dev, ptr, size, id, version, cat, op, region, tid, pid;
+ * "destroy", "label") always have all of t, ev, dev, ptr, size, id, version, cat, op, region, tid, pid;
  * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
  * an operator). t is in ns since the epoch.
  */
@@ -90,6 +90,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	case TL_VERSION:
 	case TL_DESTROY:
 	case TL_TAG:
+	case TL_LABEL:
 		put_block(c, ev);
 		break;
 	case TL_OOM:

@@ -191,6 +191,56 @@ int view_plan_text(FILE *out, const struct plan *p, const struct names *names, c
 	return page__done(&g);
 }
 
+/* What an operator's tensors are and where they arrive. */
+static void put_flow_args(struct json *j, const struct plan *p, const struct site *s)
+{
+	static const char *const forms[] = { "none", "tensor",	      "optional", "list",
+					     "ilist", "list of optional", "vector" };
+	static const struct {
+		uint8_t flag;
+		const char *name;
+	} flags[] = {
+		{ MT_FLOW_F_WRITTEN, "written" }, { MT_FLOW_F_REQUIRED, "required" },
+		{ MT_FLOW_F_WEIGHT, "weight" },	  { MT_FLOW_F_RUNNING, "running" },
+		{ MT_FLOW_F_ALIAS, "alias" },
+	};
+	static const char *const regs[] = { "rdi", "rsi", "rdx", "rcx", "r8", "r9" };
+	const struct mt_flow_spec *spec;
+
+	if (s->prog != MT_PROG_FLOW_OP || s->cookie >> 32 >= p->flow_specs_cnt)
+		return;
+	spec = &p->flow_specs[s->cookie >> 32];
+	json__begin(j, "tensors", '[');
+	for (uint32_t i = 0; i < spec->args_cnt && i < MT_FLOW_SPEC_ARGS_MAX; i++) {
+		const struct mt_flow_spec_arg *a = &spec->args[i];
+
+		json__begin(j, NULL, '{');
+		json__u64(j, "index", a->index);
+		json__str(j, "form", a->form < sizeof(forms) / sizeof(*forms) ? forms[a->form] : "?");
+		if (a->where < 6)
+			json__str(j, "register", regs[a->where]);
+		else
+			json__u64(j, "stack_word", a->where - 16u);
+		json__begin(j, "flags", '[');
+		for (size_t k = 0; k < sizeof(flags) / sizeof(*flags); k++)
+			if (a->flags & flags[k].flag)
+				json__str(j, NULL, flags[k].name);
+		json__end(j, ']');
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}
+
+static void put_flow_json(struct json *j, const struct plan *p)
+{
+	json__begin_flat(j, "flow", '{');
+	json__str_or_null(j, "layout", p->flow_layout ? p->flow_layout->torch : NULL);
+	json__u64(j, "tensor_classes", p->flow_vtables_cnt);
+	json__u64(j, "specs", p->flow_specs_cnt);
+	json__u64(j, "unread", p->flow_args_unread);
+	json__end(j, '}');
+}
+
 void view_plan_json(struct json *j, const struct plan *p, const struct names *names, const struct plan_view_opts *o)
 {
 	json__begin(j, NULL, '{');
@@ -207,6 +257,7 @@ void view_plan_json(struct json *j, const struct plan *p, const struct names *na
 	json__end(j, ']');
 	json__u64(j, "ops_left_out", p->ops_left_out);
 	json__u64(j, "views_left_out", p->views_left_out);
+	put_flow_json(j, p);
 	json__begin(j, "notes", '[');
 	for (size_t i = 0; i < p->notes_cnt; i++)
 		json__str(j, NULL, p->notes[i]);
@@ -228,6 +279,7 @@ void view_plan_json(struct json *j, const struct plan *p, const struct names *na
 		json__u64(j, "ns", s->cost_ns);
 		json__str(j, "source", source_name(s->source));
 		json__str(j, "program", prog_key(s->prog));
+		put_flow_args(j, p, s);
 		json__end(j, '}');
 	}
 	json__end(j, ']');

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The source `flow`: which objects are tensors, where their fields are, and the specs of operators'
+ * arguments.
+ *
+ * A field's place is nowhere written in a library, so there is a table of layouts, and the library's
+ * own code decides which of them holds: TensorImpl::has_storage() and autograd_meta() are exported
+ * functions of one memory operand, the field itself. Both must be where a row of the table has them;
+ * reference counts stand before them, as in every object of c10 (two words in 1.13, one in 2.13). And
+ * the optional that the operators' signatures name must be the row's: torch's own has its flag in front.
+ * What no row fits is refused rather than guessed; `ops` then takes the place of `flow`. Not checked
+ * are the places inside StorageImpl, AutogradMeta and AccumulateGrad: no exported function tells them.
+ *
+ * That an object is a tensor at all is told by its vtable pointer: the exported vtables of TensorImpl
+ * and its subclasses. Classes that are not exported (the mkldnn tensor) are not read; they
+ * have no storage of their own anyway.
+ *
+ * Libraries are looked at before the sites are planned, since c10's classes and the operators are in
+ * different ones; static programs have them in one.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <Zydis/Zydis.h>
+
+#include "base/err.h"
+#include "plan/builder.h"
+#include "plan/callconv.h"
+
+#define SLOTS	  8192 /* twice MT_FLOW_SPECS_MAX */
+#define CLASSES_MAX 256
+#define ACCESSOR_INSNS 8
+
+_Static_assert(SLOTS >= 2 * MT_FLOW_SPECS_MAX && !(SLOTS & (SLOTS - 1)), "an open hash table");
+
+/* offsetof() in the headers of each version. */
+static const struct {
+	enum callconv_optional optional;
+	struct flow_layout layout;
+} layouts[] = {
+	{ CALLCONV_STD,
+	  { .torch = "2.13",
+	    .impl_storage = 16,
+	    .impl_autograd_meta = 24,
+	    .meta_grad = 40,
+	    .storage_data = 16,
+	    .storage_size = 48,
+	    .list_begin = 16,
+	    .optional_impl = 0,
+	    .optional_engaged = 8,
+	    .acc_variable = 464 } },
+	{ CALLCONV_OWN_OPTIONAL,
+	  { .torch = "1.13",
+	    .impl_storage = 24,
+	    .impl_autograd_meta = 32,
+	    .meta_grad = 40,
+	    .storage_data = 24,
+	    .storage_size = 56,
+	    .list_begin = 24,
+	    .optional_impl = 8,
+	    .optional_engaged = 0,
+	    .acc_variable = 392 } },
+};
+
+static const struct {
+	const char *symbol;
+	enum flow_class class;
+} classes[] = {
+	{ "_ZTVN3c1010TensorImplE", FLOW_PLAIN },
+	{ "_ZTVN3c1019UndefinedTensorImplE", FLOW_UNDEFINED },
+	{ "_ZTVN2at16SparseTensorImplE", FLOW_STORAGELESS },
+	{ "_ZTVN2at19SparseCsrTensorImplE", FLOW_STORAGELESS },
+	{ "_ZTVN2at11QTensorImplE", FLOW_STORAGELESS },
+	{ "_ZTVN2at17BatchedTensorImplE", FLOW_STORAGELESS },
+	{ "_ZTVN2at23FunctionalTensorWrapperE", FLOW_STORAGELESS },
+	{ "_ZTVN2at6native16NestedTensorImplE", FLOW_STORAGELESS },
+	{ "_ZTVN2at9functorch13TensorWrapperE", FLOW_STORAGELESS },
+	{ "_ZTVN2at9functorch17BatchedTensorImplE", FLOW_STORAGELESS },
+	{ "_ZTVN5torch4lazy13LTCTensorImplE", FLOW_STORAGELESS },
+	{ "_ZTVN5torch3jit5fuser6onednn14LlgaTensorImplE", FLOW_STORAGELESS },
+};
+
+/* --- layout ---------------------------------------------------------------------------------------- */
+
+/* Displacement of the first memory operand relative to rdi (this) of a small function; -1: none. */
+static int64_t accessor_field(const struct elf *e, const char *symbol)
+{
+	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction in;
+	const uint8_t *code;
+	struct elf_sym sym;
+	ZydisDecoder dec;
+	size_t len, at = 0;
+
+	if (elf__find_symbol(e, symbol, &sym) < 0 || sym.type != STT_FUNC || !sym.is_exec)
+		return -1;
+	code = elf__bytes(e, sym.offset, &len);
+	if (!code || !ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
+		return -1;
+	for (int n = 0; n < ACCESSOR_INSNS && at < len; n++, at += in.length) {
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&dec, code + at, len - at, &in, ops)) ||
+		    in.meta.category == ZYDIS_CATEGORY_RET)
+			return -1;
+		for (int i = 0; i < in.operand_count; i++)
+			if (ops[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			    ops[i].mem.base == ZYDIS_REGISTER_RDI && ops[i].mem.index == ZYDIS_REGISTER_NONE)
+				return ops[i].mem.disp.value;
+	}
+	return -1;
+}
+
+/* --- classes -------------------------------------------------------------------------------------------
+ */
+
+static int add_class(struct plan *p, uint64_t addr, enum flow_class class)
+{
+	struct flow_vtable *v;
+
+	if (p->flow_vtables_cnt == CLASSES_MAX)
+		return 0;
+	v = realloc(p->flow_vtables, (p->flow_vtables_cnt + 1) * sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	p->flow_vtables = v;
+	v[p->flow_vtables_cnt++] = (struct flow_vtable){ addr, class };
+	return 0;
+}
+
+/* Which optional the operators' signatures name. */
+static int find_optional(void *ctx, const struct elf_sym *sym)
+{
+	int *optional = ctx;
+
+	if (strncmp(sym->name, "_ZN2at4_ops", 11))
+		return 0;
+	if (!strstr(sym->name, "8optionalI"))
+		return 0;
+	*optional = strstr(sym->name, "St8optionalI") ? CALLCONV_STD : CALLCONV_OWN_OPTIONAL;
+	return 1;
+}
+
+struct begin {
+	struct builder *b;
+	int has_base; /* c10::TensorImpl is there; its fields: */
+	int64_t storage, meta;
+};
+
+static const struct flow_layout *find_layout(const struct begin *g)
+{
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
+		if (layouts[i].layout.impl_storage == g->storage &&
+		    layouts[i].layout.impl_autograd_meta == g->meta &&
+		    (int)layouts[i].optional == g->b->flow_optional)
+			return &layouts[i].layout;
+	return NULL;
+}
+
+static int begin_elf(struct begin *g, const struct lib *lib, const struct elf *e)
+{
+	struct plan *p = g->b->plan;
+	struct elf_sym sym;
+	uint64_t bias;
+
+	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++) {
+		int r;
+
+		if (elf__find_symbol(e, classes[i].symbol, &sym) < 0 || sym.type != STT_OBJECT ||
+		    elf__load_bias(e, lib->exec_start, lib->exec_off, &bias) < 0)
+			continue;
+		/* objects point behind the two words that open a vtable */
+		r = add_class(p, bias + sym.vaddr + 16, classes[i].class);
+		if (r < 0)
+			return r;
+		if (classes[i].class == FLOW_PLAIN) {
+			g->has_base = 1;
+			g->storage = accessor_field(e, "_ZNK3c1010TensorImpl11has_storageEv");
+			g->meta = accessor_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv");
+		}
+	}
+	if (strstr(lib->base, "torch_cpu") || lib->is_exe)
+		elf__each_symbol(e, find_optional, &g->b->flow_optional);
+	return 0;
+}
+
+/* A torch of whatever sort is mapped: otherwise there is nothing to refuse. */
+static int is_torch_there(const struct builder *b)
+{
+	const struct lib *libs;
+	size_t cnt = target__libs(b->target, &libs);
+
+	for (size_t i = 0; i < cnt; i++)
+		if (strstr(libs[i].base, "libtorch_cpu"))
+			return 1;
+	return 0;
+}
+
+static void refuse(struct builder *b, const char *why)
+{
+	builder__note(b, "tensor layout unknown: %s; operators are traced without their tensors (ops for flow)",
+		      why);
+	b->sources = (b->sources & ~(unsigned)SRC_FLOW) | SRC_OPS;
+	b->plan->flow_layout = NULL;
+	b->plan->flow_vtables_cnt = 0;
+}
+
+int flow__begin(struct builder *b, struct err *err)
+{
+	const struct lib *libs;
+	size_t cnt = target__libs(b->target, &libs);
+	struct begin g = { .b = b, .storage = -1, .meta = -1 };
+
+	b->flow_slots = calloc(SLOTS, sizeof(*b->flow_slots));
+	if (!b->flow_slots)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < cnt; i++) {
+		int fd = target__open_lib(b->target, &libs[i], NULL), r;
+		struct elf *e;
+
+		/* why it cannot be opened is said when its sites are planned */
+		if (fd < 0 || elf__open(&e, fd, libs[i].path, NULL) < 0)
+			continue;
+		r = begin_elf(&g, &libs[i], e);
+		elf__free(e);
+		if (r < 0)
+			return err_set(err, r, "out of memory");
+	}
+	if (!g.has_base && is_torch_there(b))
+		refuse(b, "no library exports c10::TensorImpl");
+	if (!g.has_base)
+		return 0;
+	b->plan->flow_layout = find_layout(&g);
+	if (!b->plan->flow_layout)
+		refuse(b, "c10::TensorImpl is as in no version of PyTorch that is known");
+	return 0;
+}
+
+/* --- specs ---------------------------------------------------------------------------------------------
+ */
+
+static uint32_t spec_hash(const struct mt_flow_spec *s)
+{
+	const uint8_t *bytes = (const uint8_t *)s;
+	uint32_t h = 2166136261u; /* FNV-1a */
+
+	for (size_t i = 0; i < sizeof(*s); i++)
+		h = (h ^ bytes[i]) * 16777619u;
+	return h;
+}
+
+static int add_spec(struct plan *p, const struct mt_flow_spec *s)
+{
+	if (p->flow_specs_cnt % 256 == 0) {
+		struct mt_flow_spec *specs = realloc(p->flow_specs, (p->flow_specs_cnt + 256) * sizeof(*specs));
+
+		if (!specs)
+			return -ENOMEM;
+		p->flow_specs = specs;
+	}
+	p->flow_specs[p->flow_specs_cnt++] = *s;
+	return 0;
+}
+
+/* Number of an equal spec, added if there is none. */
+static int intern_spec(struct builder *b, const struct mt_flow_spec *s)
+{
+	struct plan *p = b->plan;
+	uint32_t at = spec_hash(s) & (SLOTS - 1);
+
+	for (; b->flow_slots[at]; at = (at + 1) & (SLOTS - 1))
+		if (!memcmp(&p->flow_specs[b->flow_slots[at] - 1], s, sizeof(*s)))
+			return b->flow_slots[at] - 1;
+	if (p->flow_specs_cnt == MT_FLOW_SPECS_MAX)
+		return -ENOSPC;
+	if (add_spec(p, s) < 0)
+		return -ENOMEM;
+	b->flow_slots[at] = (uint16_t)p->flow_specs_cnt;
+	return (int)p->flow_specs_cnt - 1;
+}
+
+int flow__spec(struct builder *b, const char *mangled, const struct schema *s)
+{
+	struct mt_flow_spec spec = { 0 };
+	int r;
+
+	if (!b->plan->flow_specs_cnt) { /* number 0 is the empty one: what is not understood */
+		r = intern_spec(b, &spec);
+		if (r < 0)
+			return r;
+	}
+	r = s ? callconv__spec(mangled, s, (enum callconv_optional)b->flow_optional, &spec) : -EPROTO;
+	if (r == 0)
+		r = intern_spec(b, &spec);
+	if (r >= 0 || r == -ENOMEM)
+		return r;
+	b->plan->flow_args_unread++;
+	return 0;
+}
