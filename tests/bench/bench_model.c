@@ -6,6 +6,7 @@
  *	bench_model job [SECONDS]   654 events a step, 1 and 8 processes: the worst case of a real job
  *	bench_model churn           ALLOC and FREE at random among N live blocks
  *	bench_model table           memory a live block, growth pauses, time of a report
+ *	bench_model flow [SECONDS]  tensors too: steps of a made-up net of 48 layers with Adam, categories told
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -16,7 +17,9 @@
 
 #include "bench/gen_events.h"
 #include "model/blocks.h"
+#include "model/flow.h"
 #include "model/model.h"
+#include "model/state.h"
 #include "timeline/report.h"
 
 #define JOB_EVENTS 2000000u
@@ -151,6 +154,154 @@ static void bench_table(size_t live)
 	names__free(names);
 }
 
+/* --- tensors --------------------------------------------------------------------------------------- */
+
+#define LAYERS 48u
+#define P(kind, i) (0x100000u * (kind) + 0x1000u * (i)) /* pointer of layer i's tensor of a kind */
+enum { INPUT, WEIGHT, OUT, GRAD, DETAIL, MEAN, SQUARE, SCRATCH };
+
+struct flow_gen {
+	struct event *evs;
+	size_t cnt;
+	uint64_t ts;
+	uint32_t seq, seqs[8];
+	struct names *names;
+};
+
+static void flow_gen__put(struct flow_gen *g, struct event ev)
+{
+	ev.pid = ev.tid = 7;
+	ev.ts_ns = g->ts += 500;
+	ev.dev = ev.kind == MT_EV_ALLOC || ev.kind == MT_EV_FREE ? MT_DEV_CPU : 0;
+	if (ev.depth && !ev.seq)
+		ev.seq = g->seqs[ev.depth - 1];
+	g->evs[g->cnt++] = ev;
+}
+
+static void flow_gen__frame(struct flow_gen *g, uint8_t kind, const char *name, uint8_t depth)
+{
+	g->seqs[depth] = ++g->seq;
+	flow_gen__put(g, (struct event){ .kind = kind, .name = names__add(g->names, name), .depth = depth,
+					 .seq = g->seq });
+}
+
+static void flow_gen__arg(struct flow_gen *g, uint8_t depth, uint32_t index, uint64_t ptr, uint32_t flags)
+{
+	g->ts -= 500;
+	flow_gen__put(g, (struct event){ .kind = EV_ARG, .depth = (uint8_t)(depth + 1), .addr = ptr, .size = 4096,
+					 .aux = index | (flags | MT_FLOW_F_REQUIRED) << 8 });
+}
+
+static void flow_gen__mem(struct flow_gen *g, uint8_t kind, uint8_t depth, uint64_t ptr)
+{
+	flow_gen__put(g, (struct event){ .kind = kind, .depth = depth, .addr = ptr, .size = 4096 });
+}
+
+static void flow_gen__forward(struct flow_gen *g, uint32_t i)
+{
+	flow_gen__frame(g, MT_EV_OP, "aten::linear", 0);
+	flow_gen__arg(g, 0, 0, i ? P(OUT, i - 1) : P(INPUT, 1), 0);
+	flow_gen__arg(g, 0, 1, P(WEIGHT, i), MT_FLOW_F_WEIGHT);
+	flow_gen__frame(g, MT_EV_OP, "aten::t", 1);
+	flow_gen__arg(g, 1, 0, P(WEIGHT, i), 0);
+	flow_gen__frame(g, MT_EV_OP, "aten::addmm", 1);
+	flow_gen__arg(g, 1, 0, i ? P(OUT, i - 1) : P(INPUT, 1), 0);
+	flow_gen__arg(g, 1, 1, P(WEIGHT, i), 0);
+	flow_gen__mem(g, MT_EV_ALLOC, 2, P(OUT, i));
+	flow_gen__frame(g, MT_EV_OP, "aten::relu_", 0);
+	flow_gen__arg(g, 0, 0, P(OUT, i), MT_FLOW_F_WRITTEN);
+}
+
+static void flow_gen__backward(struct flow_gen *g, uint32_t i)
+{
+	uint64_t incoming = i + 1 < LAYERS ? P(DETAIL, i + 1) : P(OUT, i);
+
+	flow_gen__frame(g, MT_EV_NODE, "AddmmBackward0", 0);
+	flow_gen__frame(g, MT_EV_APPLY, "AddmmBackward0", 1);
+	flow_gen__arg(g, 1, 0, incoming, 0);
+	flow_gen__frame(g, MT_EV_OP, "aten::mm", 2);
+	flow_gen__arg(g, 2, 0, incoming, 0);
+	flow_gen__arg(g, 2, 1, P(WEIGHT, i), 0);
+	flow_gen__mem(g, MT_EV_ALLOC, 3, P(DETAIL, i));
+	flow_gen__frame(g, MT_EV_OP, "aten::mm", 2);
+	flow_gen__arg(g, 2, 0, incoming, 0);
+	flow_gen__arg(g, 2, 1, P(OUT, i), 0);
+	flow_gen__mem(g, MT_EV_ALLOC, 3, P(GRAD, i));
+	flow_gen__frame(g, MT_EV_NODE, "AccumulateGrad", 0);
+	flow_gen__frame(g, MT_EV_ACC, "AccumulateGrad", 1);
+	flow_gen__arg(g, 1, 0, P(WEIGHT, i), 0);
+	flow_gen__arg(g, 1, 2, P(GRAD, i), 0);
+	flow_gen__frame(g, MT_EV_OP, "aten::detach", 2);
+	flow_gen__arg(g, 2, 0, P(GRAD, i), 0);
+	if (i + 1 < LAYERS)
+		flow_gen__mem(g, MT_EV_FREE, 0, P(DETAIL, i + 1));
+	flow_gen__mem(g, MT_EV_FREE, 0, P(OUT, i));
+}
+
+static void flow_gen__adam(struct flow_gen *g, uint32_t i)
+{
+	flow_gen__frame(g, MT_EV_OP, "aten::lerp_", 0);
+	flow_gen__arg(g, 0, 0, P(MEAN, i), MT_FLOW_F_WRITTEN);
+	flow_gen__arg(g, 0, 1, P(GRAD, i), 0);
+	flow_gen__frame(g, MT_EV_OP, "aten::addcmul_", 0);
+	flow_gen__arg(g, 0, 0, P(SQUARE, i), MT_FLOW_F_WRITTEN);
+	flow_gen__arg(g, 0, 1, P(GRAD, i), 0);
+	flow_gen__frame(g, MT_EV_OP, "aten::sqrt", 0);
+	flow_gen__arg(g, 0, 0, P(SQUARE, i), 0);
+	flow_gen__mem(g, MT_EV_ALLOC, 1, P(SCRATCH, i));
+	flow_gen__frame(g, MT_EV_OP, "aten::addcdiv_", 0);
+	flow_gen__arg(g, 0, 0, P(WEIGHT, i), MT_FLOW_F_WRITTEN);
+	flow_gen__arg(g, 0, 1, P(MEAN, i), 0);
+	flow_gen__arg(g, 0, 2, P(SCRATCH, i), 0);
+	flow_gen__mem(g, MT_EV_FREE, 0, P(SCRATCH, i));
+	flow_gen__mem(g, MT_EV_FREE, 0, P(GRAD, i));
+}
+
+static void flow_gen__step(struct flow_gen *g)
+{
+	g->cnt = 0;
+	flow_gen__frame(g, MT_EV_OP, "aten::randn", 0);
+	flow_gen__mem(g, MT_EV_ALLOC, 1, P(INPUT, 1));
+	for (uint32_t i = 0; i < LAYERS; i++)
+		flow_gen__forward(g, i);
+	for (uint32_t i = LAYERS; i--;)
+		flow_gen__backward(g, i);
+	flow_gen__mem(g, MT_EV_FREE, 0, P(DETAIL, 0));
+	flow_gen__put(g, (struct event){ .kind = MT_EV_REGION_BEGIN,
+					 .name = names__add(g->names, "Optimizer.step#Adam.step") });
+	for (uint32_t i = 0; i < LAYERS; i++)
+		flow_gen__adam(g, i);
+	flow_gen__put(g, (struct event){ .kind = MT_EV_REGION_END });
+	flow_gen__mem(g, MT_EV_FREE, 0, P(INPUT, 1));
+}
+
+static void bench_flow(double seconds)
+{
+	struct flow_gen g = { .evs = need(malloc(8192 * sizeof(*g.evs))), .names = need(names__new()) };
+	struct model *m = need(model__new(g.names, NULL));
+	double end = now_s() + seconds, t, spent = 0;
+	uint64_t events = 0, steps = 0;
+	size_t early = 0;
+
+	while (now_s() < end) {
+		flow_gen__step(&g);
+		t = now_s();
+		feed(m, g.evs, g.cnt);
+		spent += now_s() - t;
+		events += g.cnt;
+		if (++steps == 100)
+			early = graph__bytes(m->graph);
+	}
+	printf("flow: %.1f M events/s (%.1f ns each), %" PRIu64 " steps of %zu; graph %zu KiB after 100 steps, %zu now; "
+	       "live of it: parameters %" PRIu64 ", state %" PRIu64 "\n",
+	       (double)events / spent / 1e6, spent * 1e9 / (double)events, steps, g.cnt, early >> 10,
+	       graph__bytes(m->graph) >> 10, m->devs[0]->cats[CAT_PARAMETER].live,
+	       m->devs[0]->cats[CAT_OPTIMIZER_STATE].live);
+	model__free(m);
+	names__free(g.names);
+	free(g.evs);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -160,6 +311,8 @@ int main(int argc, char **argv)
 		bench_job(1, seconds);
 		bench_job(8, seconds);
 	}
+	if (!*what || !strcmp(what, "flow"))
+		bench_flow(seconds);
 	if (!*what || !strcmp(what, "churn")) {
 		bench_churn(1000);
 		bench_churn(100000);

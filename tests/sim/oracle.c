@@ -218,17 +218,30 @@ static void oracle__alloc(struct oracle *o, const struct event *ev, const struct
 	}
 }
 
+/* A free that does not say its device belongs to a block that lives there, else to the first GPU. */
+static uint8_t oracle__whose(const struct oracle *o, const struct event *ev)
+{
+	for (size_t i = 0; ev->dev == MT_DEV_NONE && i < o->blocks_cnt; i++) {
+		const struct o_block *b = &o->blocks[i];
+
+		if (b->live && b->pid == ev->pid && b->ptr == ev->addr && b->dev != MT_DEV_HOST)
+			return b->dev;
+	}
+	return ev->dev == MT_DEV_NONE ? MT_DEV_CUDA0 : ev->dev;
+}
+
 static void oracle__free(struct oracle *o, const struct event *ev)
 {
+	uint8_t dev = oracle__whose(o, ev);
 	struct o_block *b;
 	struct o_dev *d;
 
 	if (!ev->addr)
 		return;
-	d = oracle__dev(o, ev->dev);
+	d = oracle__dev(o, dev);
 	if (!d || oracle__life(o, ev->pid)->gone == 1)
 		return;
-	b = oracle__find(o, ev->pid, ev->dev, ev->addr);
+	b = oracle__find(o, ev->pid, dev, ev->addr);
 	if (b) {
 		oracle__freed(o, b);
 		return;

@@ -316,7 +316,7 @@ static int world__told(struct world *w, struct w_proc *p, struct event *ev)
 static int world__nonsense(struct world *w, struct w_proc *p, struct event *ev, struct w_truth *truth)
 {
 	static const uint8_t kinds[] = { MT_EV_ALLOC, MT_EV_ALLOC, MT_EV_FREE, MT_EV_REGION_BEGIN,
-					 MT_EV_REGION_END, 0, MT_EV_NAME, 40, 77, 255 };
+					 MT_EV_REGION_END, 0, MT_EV_NAME, 40, 200, 255 };
 
 	event__init(ev, w, p, NULL, kinds[world__below(w, sizeof(kinds))]);
 	ev->tid = NONSENSE_TID;

@@ -27,6 +27,8 @@ struct block {
 	uint64_t dev : 8;     /* enum mt_dev */
 	uint64_t cat : 4;     /* enum category */
 	uint64_t unlisted : 1; /* counted in procs->other: its process had no row at its birth */
+	uint64_t tracked : 1;  /* the graph (flow.h) knows it */
+	uint64_t met : 1;      /* preexisting, first met as a tensor */
 };
 _Static_assert(sizeof(struct block) == 48, "64 bytes a live block");
 

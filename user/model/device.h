@@ -26,6 +26,7 @@ struct device {
 	uint64_t live, live_cnt;
 	uint64_t peak, peak_ts_ns, epoch;
 	uint64_t allocs, frees, alloc_bytes, free_bytes;
+	uint64_t met, met_bytes; /* preexisting ones first met as a tensor: part of live from then on */
 	uint64_t preexisting_frees, dropped, dropped_bytes, ooms, oom_bytes_last;
 	struct device_cat cats[CAT_MAX];
 	struct peak peak_blocks;
@@ -50,7 +51,7 @@ static inline void device_cat__settle(struct device_cat *c, uint64_t epoch, uint
 }
 
 /* After the tallies were told, with the epoch as it was: a new peak ends that epoch. */
-static inline void device__born(struct device *d, const struct block *b, uint64_t ts_ns)
+static inline void device__add(struct device *d, const struct block *b, uint64_t ts_ns)
 {
 	struct device_cat *c = &d->cats[b->cat];
 
@@ -58,8 +59,6 @@ static inline void device__born(struct device *d, const struct block *b, uint64_
 	c->live += b->size;
 	d->live += b->size;
 	d->live_cnt++;
-	d->allocs++;
-	d->alloc_bytes += b->size;
 	if (d->live > d->peak) {
 		d->peak = d->live;
 		d->peak_ts_ns = ts_ns;
@@ -67,6 +66,13 @@ static inline void device__born(struct device *d, const struct block *b, uint64_
 		peak__reached(&d->peak_blocks, b->id);
 	}
 	series_acc__set(&d->series, ts_ns, d->live);
+}
+
+static inline void device__born(struct device *d, const struct block *b, uint64_t ts_ns)
+{
+	d->allocs++;
+	d->alloc_bytes += b->size;
+	device__add(d, b, ts_ns);
 }
 
 static inline void device__died(struct device *d, const struct block *b, uint64_t ts_ns)

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "model/flow.h"
 #include "model/state.h"
 
 struct model *model__new(const struct names *names, const struct model_opts *opts)
@@ -39,6 +40,7 @@ void model__free(struct model *m)
 		return;
 	for (unsigned i = 0; i < m->devs_cnt; i++)
 		device__free(m->devs[i]);
+	graph__free(m->graph);
 	told__done(&m->told);
 	tally__done(&m->ops);
 	tally__done(&m->regions);
@@ -56,8 +58,8 @@ static void model__tell(struct model *m, const struct tl_event *tl)
 		m->timeline_err = m->timeline(m->timeline_ctx, tl);
 }
 
-static void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t tid,
-			      uint8_t depth)
+static void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver,
+			      uint32_t tid, uint8_t depth)
 {
 	struct tl_event tl;
 
@@ -67,14 +69,26 @@ static void model__tell_block(struct model *m, uint8_t kind, const struct block 
 		.ts_ns = m->now_ns, .kind = kind, .ptr = b->ptr, .size = b->size, .id = b->id,
 		.pid = b->pid, .tid = tid, .op = m->ops.rows[b->op].name,
 		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
-		.cat = (uint8_t)b->cat, .depth = depth,
+		.version = ver, .cat = (uint8_t)b->cat, .depth = depth,
 	};
 	model__tell(m, &tl);
 }
 
 void model__tell_destroy(struct model *m, const struct block *b, uint32_t tid, uint8_t depth)
 {
-	model__tell_block(m, TL_DESTROY, b, tid, depth);
+	model__tell_block(m, TL_DESTROY, b, b->tracked ? graph__version(m->graph, b->id) : 0, tid, depth);
+}
+
+void model__tell_label(struct model *m, const struct block *b, uint32_t ver)
+{
+	if (b->id != m->quiet_id)
+		model__tell_block(m, TL_LABEL, b, ver, b->tid, 0);
+}
+
+void model__tell_version(struct model *m, const struct block *b, uint32_t ver)
+{
+	if (b->id != m->quiet_id)
+		model__tell_block(m, TL_VERSION, b, ver, b->tid, 0);
 }
 
 static struct tl_event tl_of(const struct model *m, const struct event *ev, uint8_t kind)
@@ -169,12 +183,13 @@ void model__bury(struct model *m, const struct block *b, struct proc *p)
 }
 
 /* Its free was seen, or must have happened unseen. */
-static void model__freed(struct model *m, const struct block *b, struct proc *p,
-			 const struct event *ev)
+static void model__freed(struct model *m, struct block *b, struct proc *p, const struct event *ev)
 {
 	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
 	struct proc *owner = b->unlisted ? &m->procs.other : p;
 
+	if (b->tracked)
+		graph__died(m->graph, b, ev);
 	model__bury(m, b, p);
 	d->frees++;
 	d->free_bytes += b->size;
@@ -246,7 +261,9 @@ static void model__alloc(struct model *m, const struct event *ev)
 	b->cat = CAT_UNKNOWN;
 	b->unlisted = !t->proc->listed;
 	model__born(m, b, d, t->proc);
-	model__tell_block(m, TL_CREATE, b, ev->tid, ev->depth);
+	if (m->graph && !dev_is_host(ev->dev))
+		graph__born(m->graph, b, ev);
+	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth);
 }
 
 /* Lived before the attach, or its birth was lost: never part of live, so nothing goes below zero. */
@@ -258,8 +275,8 @@ static void model__preexisting(struct model *m, struct device *d, const struct e
 	};
 
 	d->preexisting_frees++;
-	model__tell_block(m, TL_PREEXISTING, &b, ev->tid, ev->depth);
-	model__tell_block(m, TL_DESTROY, &b, ev->tid, ev->depth);
+	model__tell_block(m, TL_PREEXISTING, &b, 0, ev->tid, ev->depth);
+	model__tell_block(m, TL_DESTROY, &b, 0, ev->tid, ev->depth);
 }
 
 /*
@@ -297,6 +314,65 @@ static void model__free_block(struct model *m, const struct event *in)
 		model__freed(m, &b, t->proc, ev);
 	else
 		model__preexisting(m, d, ev);
+}
+
+/* A framework block at an address, whatever its device. */
+static struct block *model__block_at(const struct model *m, const struct event *ev)
+{
+	for (size_t i = 0; i < m->devs_cnt; i++) {
+		uint8_t dev = m->devs[i]->dev;
+		struct block *b = dev_is_host(dev) ? NULL : blocks__find(m->blocks, ev->pid, dev, ev->addr);
+
+		if (b)
+			return b;
+	}
+	return NULL;
+}
+
+/* Another storage lies where a preexisting one did, whose end nobody tells (shared memory). */
+static bool model__replaced(struct model *m, struct block *b, struct proc *p, const struct event *ev)
+{
+	struct block old;
+
+	if (!b->met || b->size == ev->size)
+		return false;
+	blocks__take(m->blocks, b->pid, (uint8_t)b->dev, b->ptr, &old);
+	model__freed(m, &old, p, ev);
+	return true;
+}
+
+struct block *model__met(struct model *m, const struct event *ev)
+{
+	struct block *b = model__block_at(m, ev);
+	struct thread *t = model__thread(m, ev);
+	struct device *d;
+	bool live;
+
+	if (!t || (b && !model__replaced(m, b, t->proc, ev)))
+		return t ? b : NULL;
+	d = model__device(m, ev->dev ? ev->dev : MT_DEV_CPU);
+	if (!d || dev_is_host(d->dev) || !model__plausible(m, d, ev) || graph__inside_other(m->graph, ev))
+		return NULL;
+	b = blocks__put(m->blocks, ev->pid, d->dev, ev->addr, &live);
+	if (!b) {
+		m->lost[MT_LOSS_BLOCKS]++;
+		return NULL;
+	}
+	b->size = ev->size;
+	b->born_ts_ns = m->now_ns;
+	b->id = ++m->last_id;
+	b->tid = ev->tid;
+	b->met = 1;
+	b->unlisted = !t->proc->listed;
+	tally__met(&m->ops, d->idx, 0, b->size, d->epoch);
+	tally__met(&m->regions, d->idx, 0, b->size, d->epoch);
+	device__add(d, b, m->now_ns);
+	d->met++;
+	d->met_bytes += b->size;
+	proc_side__born(&t->proc->fw, b->size, m->now_ns);
+	t->proc->live_cnt++;
+	model__tell_block(m, TL_PREEXISTING, b, 0, ev->tid, ev->depth);
+	return b;
 }
 
 static void model__oom(struct model *m, const struct event *ev)
@@ -348,6 +424,58 @@ static void model__tell_frame(struct model *m, struct thread *t, const struct ev
 	model__tell(m, &tl);
 }
 
+/* evaluate_function and the apply() in it are one entry of one node. */
+static bool model__counted(const struct thread *t, const struct event *ev, uint32_t row)
+{
+	const struct frame *under = ev->depth && ev->depth <= t->depth ? &t->frames[ev->depth - 1] : NULL;
+
+	return ev->kind != MT_EV_NODE && under && under->kind == MT_EV_NODE && under->row == row;
+}
+
+/* What the event's thread had open when the first tensor was told. */
+static void model__catch_up(struct model *m, const struct thread *t, const struct event *ev)
+{
+	for (uint8_t i = 0; i < t->regions_cnt; i++)
+		graph__region(m->graph, &(struct event){
+			.kind = MT_EV_REGION_BEGIN, .pid = ev->pid, .tid = ev->tid, .aux = i,
+			.name = m->regions.rows[t->regions[i].row].name });
+	for (uint8_t i = 0; i < t->depth && i < ev->depth; i++) {
+		const struct frame *f = &t->frames[i];
+		const struct tally *tally = f->kind == MT_EV_NODE ? &m->regions : &m->ops;
+
+		graph__frame(m->graph, &(struct event){
+			.kind = f->kind, .pid = ev->pid, .tid = ev->tid, .depth = i, .seq = f->seq,
+			.name = tally->rows[f->row].name });
+	}
+}
+
+static bool model__has_graph(struct model *m, const struct thread *t, const struct event *ev)
+{
+	if (m->graph)
+		return true;
+	m->graph = graph__new(m);
+	if (m->graph)
+		model__catch_up(m, t, ev);
+	return m->graph != NULL;
+}
+
+/* APPLY and ACC: nodes for whoever asks what a block's operator and region are. */
+static void model__apply(struct model *m, const struct event *ev)
+{
+	struct thread *t = model__thread(m, ev);
+	struct event node = *ev;
+	uint32_t row;
+
+	if (!t)
+		return;
+	row = tally__row(&m->regions, ev->name, true);
+	m->regions.rows[row].count += !model__counted(t, ev, row);
+	if (model__has_graph(m, t, ev))
+		graph__frame(m->graph, ev);
+	node.kind = MT_EV_NODE;
+	thread__enter(t, &node, row);
+}
+
 static inline void model__frame(struct model *m, const struct event *ev)
 {
 	bool is_node = ev->kind == MT_EV_NODE;
@@ -360,8 +488,18 @@ static inline void model__frame(struct model *m, const struct event *ev)
 	row = tally__row(tally, ev->name, is_node);
 	tally->rows[row].count++;
 	thread__enter(t, ev, row);
+	if (m->graph)
+		graph__frame(m->graph, ev);
 	if (m->timeline && m->timeline_ops)
 		model__tell_frame(m, t, ev);
+}
+
+static void model__arg(struct model *m, const struct event *ev)
+{
+	struct thread *t = model__thread(m, ev);
+
+	if (t && model__has_graph(m, t, ev))
+		graph__arg(m->graph, ev);
 }
 
 static void model__region(struct model *m, const struct event *ev)
@@ -380,6 +518,8 @@ static void model__region(struct model *m, const struct event *ev)
 	} else {
 		row = thread__region_end(t, ev);
 	}
+	if (m->graph)
+		graph__region(m->graph, ev);
 	if (!m->timeline || !m->timeline_ops)
 		return;
 	tl = tl_of(m, ev, begin ? TL_REGION : TL_REGION_END);
@@ -392,6 +532,8 @@ static void model__step(struct model *m, const struct event *ev)
 	struct tl_event tl = tl_of(m, ev, TL_STEP);
 
 	m->steps++;
+	if (m->graph)
+		graph__step(m->graph, ev->pid);
 	tl.ptr = ev->addr;
 	model__tell(m, &tl);
 }
@@ -426,6 +568,13 @@ int model__handle(void *model, const struct event *ev)
 		break;
 	case MT_EV_FREE:
 		model__free_block(m, ev);
+		break;
+	case MT_EV_APPLY:
+	case MT_EV_ACC:
+		model__apply(m, ev);
+		break;
+	case EV_ARG:
+		model__arg(m, ev);
 		break;
 	case MT_EV_OP_END: /* the next event says its depth itself */
 	case EV_TICK:

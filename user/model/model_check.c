@@ -5,6 +5,7 @@
  * All sums are modulo 2^64, as the model's are: hostile sizes wrap, and wrap alike.
  */
 #include "model/check.h"
+#include "model/flow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,8 +79,8 @@ static void device__check(const struct device *d, const struct model *m, const s
 	uint64_t at_peak = 0, freed = 0;
 
 	mt_check(d->live == s->live[d->idx] && d->live_cnt == s->cnt[d->idx]);
-	mt_check(d->allocs - d->frees - d->dropped == d->live_cnt);
-	mt_check(d->alloc_bytes - d->free_bytes - d->dropped_bytes == d->live);
+	mt_check(d->allocs + d->met - d->frees - d->dropped == d->live_cnt);
+	mt_check(d->alloc_bytes + d->met_bytes - d->free_bytes - d->dropped_bytes == d->live);
 	mt_check(d->live <= d->peak && d->series.live == d->live);
 	for (int c = 0; c < CAT_MAX; c++) {
 		mt_check(d->cats[c].live == s->cats[d->idx][c]);
@@ -152,6 +153,8 @@ void model__check(const struct model *m)
 	for (unsigned i = 0; i < m->devs_cnt; i++)
 		device__check(m->devs[i], m, s);
 	procs__check(&m->procs, m, s);
+	if (m->graph)
+		graph__check(m->graph);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		free(s->ops[i]);
 		free(s->regions[i]);

@@ -4,6 +4,7 @@
  * another start time) all its blocks end with it, at that moment; when memtrace merely detaches, they
  * stay: the job still holds them.
  */
+#include "model/flow.h"
 #include "model/state.h"
 
 /* All blocks of an address space that is no more. Walks the whole table, but only if there are any. */
@@ -24,6 +25,8 @@ static void model__drop_blocks(struct model *m, uint32_t pid, struct proc *p)
 		d = m->devs[m->dev_idx[copy.dev] - 1];
 		d->dropped++;
 		d->dropped_bytes += copy.size;
+		if (copy.tracked)
+			graph__died(m->graph, &copy, NULL);
 		model__bury(m, &copy, p);
 		model__tell_destroy(m, &copy, copy.tid, 0);
 	}
@@ -41,6 +44,8 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 		p->live_at_exit = p->fw.peak ? p->fw.live : p->host.live;
 	model__drop_blocks(m, pid, p);
 	model__drop_threads(m, pid);
+	if (m->graph)
+		graph__drop_pid(m->graph, pid);
 	if (!p->listed)
 		return;
 	procs__exited(&m->procs, p);
@@ -51,6 +56,8 @@ static void model__execed(struct model *m, uint32_t pid, struct proc *p)
 {
 	model__drop_blocks(m, pid, p);
 	model__drop_threads(m, pid);
+	if (m->graph)
+		graph__drop_pid(m->graph, pid);
 	if (p->listed)
 		proc__clear_maps(p);
 }

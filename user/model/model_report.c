@@ -41,7 +41,8 @@ static int report_dev__fill(struct report_dev *r, const struct device *d, uint64
 		.dev = d->dev, .live = d->live, .peak = d->peak, .peak_ts_ns = d->peak_ts_ns,
 		.allocs = d->allocs, .frees = d->frees, .alloc_bytes = d->alloc_bytes,
 		.free_bytes = d->free_bytes, .preexisting_frees = d->preexisting_frees,
-		.dropped = d->dropped, .dropped_bytes = d->dropped_bytes, .ooms = d->ooms,
+		.dropped = d->dropped, .dropped_bytes = d->dropped_bytes, .preexisting_blocks = d->met,
+		.preexisting_bytes = d->met_bytes, .ooms = d->ooms,
 		.oom_bytes_last = d->oom_bytes_last, .byte_ns = device__byte_ns(d, now_ns),
 	};
 	for (int c = 0; c < CAT_MAX; c++)
@@ -310,7 +311,7 @@ static int model__report_symbols(const struct model *m, struct report *r)
 
 		uint32_t row = key < m->ops.row_of_cnt ? m->ops.row_of[key] : 0;
 
-		if (s->prog == MT_PROG_OP)
+		if (s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP)
 			fired = row ? m->ops.rows[row].count : 0; /* row 0 is that of the nameless */
 		r->symbols[i] = (struct report_symbol){ .name = copy_name(m, s->name), .source = s->source,
 							.found = s->found, .attached = s->attached,

@@ -28,6 +28,18 @@ void peak__push(struct peak *p, const struct block *b, uint64_t ts_ns)
 		p->missed++;
 }
 
+void peak__relabel(struct peak *p, uint64_t id, uint8_t cat)
+{
+	if (id > p->last_id)
+		return;
+	for (size_t i = 0; i < p->cnt; i++) {
+		if (p->heap[i].block.id == id) {
+			p->heap[i].block.cat = cat;
+			return;
+		}
+	}
+}
+
 static int worse(const struct peak_freed *a, const struct peak_freed *b)
 {
 	return block__cmp(&a->block, &b->block) > 0;

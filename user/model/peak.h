@@ -28,6 +28,7 @@ struct peak {
 int peak__init(struct peak *p); /* 0 or -ENOMEM */
 void peak__done(struct peak *p);
 void peak__push(struct peak *p, const struct block *b, uint64_t ts_ns);
+void peak__relabel(struct peak *p, uint64_t id, uint8_t cat); /* of one that was freed, if it is kept */
 
 static inline void peak__reached(struct peak *p, uint64_t last_id)
 {

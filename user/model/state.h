@@ -38,6 +38,8 @@ struct model {
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
 	struct told told;
+	struct graph *graph; /* NULL until a tensor argument is told */
+	uint64_t quiet_id;   /* this block's labels change without a word: another record carries them */
 	name_id main_comm, main_cmdline;
 	struct series_acc rss; /* of all followed processes */
 };
@@ -45,6 +47,10 @@ struct model {
 /* model.c */
 /* A block dies; b is a copy, already out of the table. `p`: its process, if listed. */
 void model__bury(struct model *m, const struct block *b, struct proc *p);
+void model__tell_label(struct model *m, const struct block *b, uint32_t ver);
+void model__tell_version(struct model *m, const struct block *b, uint32_t ver);
+/* The block of a tensor argument, met now if need be; NULL: none, or not one of its own. */
+struct block *model__met(struct model *m, const struct event *ev);
 void model__tell_destroy(struct model *m, const struct block *b, uint32_t tid, uint8_t depth);
 /* model_proc.c: PROC, COMM, GONE, LABEL, CPU, EXIT, RSS, MMAP, MUNMAP, BRK */
 void model__handle_proc(struct model *m, const struct event *ev);

@@ -93,6 +93,17 @@ static inline void tally__born(struct tally *t, unsigned dev_idx, uint32_t row, 
 	c->alloc_bytes += size;
 }
 
+/* A preexisting block: live, but nobody's allocation. */
+static inline void tally__met(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
+			      uint64_t epoch)
+{
+	struct tally_cell *c = &t->devs[dev_idx].cells[row];
+
+	cell__settle(c, epoch);
+	c->live += size;
+	c->live_count++;
+}
+
 static inline void tally__died(struct tally *t, unsigned dev_idx, uint32_t row, uint64_t size,
 			       uint64_t epoch)
 {

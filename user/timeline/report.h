@@ -35,12 +35,14 @@ struct report_cat {
 struct report_dev {
 	uint8_t dev;
 	uint64_t live, peak, peak_ts_ns;
-	uint64_t allocs, frees;		/* of blocks seen born and their frees; preexisting frees apart */
+	uint64_t allocs, frees;		/* of blocks seen born, and frees of blocks seen born or met */
 	uint64_t alloc_bytes, free_bytes;
 	uint64_t preexisting_frees;	/* frees of blocks never seen born (bytes unknown) */
 	uint64_t dropped, dropped_bytes; /* blocks that were live when their process went away */
 	uint64_t ooms, oom_bytes_last;
 	uint64_t byte_ns;		/* integral of live over time; kept in 128 bits, UINT64_MAX if more */
+	uint64_t preexisting_blocks;	/* first met as an operator's tensor: part of live from then on */
+	uint64_t preexisting_bytes;
 	struct report_cat cats[CAT_MAX];
 	struct series series;
 };

@@ -20,6 +20,7 @@ enum tl_kind {
 	TL_STEP = 8,	/* a step mark; its number is in ptr */
 	TL_OOM = 9,
 	TL_TAG = 10,	/* a block was tagged; the tag is in region; id 0 if the block is not known */
+	TL_LABEL = 11,	/* the category of a living block is another one now, from its version's birth on */
 };
 
 /* As in torch.profiler; numbering is ours. 0 = unknown. */
@@ -36,7 +37,7 @@ struct tl_event {
 	uint64_t ptr;
 	uint64_t size; /* bytes, TL_SIZE_UNKNOWN: a preexisting block whose size nobody told */
 	uint64_t id;   /* of the block: never reused; from 1 */
-	uint32_t version;
+	uint32_t version; /* that the block has now; TL_VERSION: the new one */
 	uint32_t pid, tid;
 	name_id op;	/* innermost open operator; TL_OP: the operator itself */
 	name_id region; /* innermost open region or backward node's; TL_REGION: itself */

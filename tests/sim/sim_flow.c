@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The data-flow graph on made-up processes: nested operators and backward nodes with random tensors,
+ * optimizer regions, lost frames, several threads, processes that end.
+ *
+ *	sim_flow                      random seed, 10 seconds
+ *	sim_flow SEED [SECONDS]       from this seed on; a failure names the seed of its run
+ *
+ * Held to it: the model's invariants (categories add up to the device, byte·time and peak too), versions
+ * never go back, nothing is said of a block after its end, and the report is the same again.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "model/model.h"
+#include "sim/dump.h"
+#include "sim/oracle.h"
+#include "timeline/report.h"
+
+#define RUN_EVENTS 6000
+#define PTRS 60u
+#define THREADS 3u
+#define IDS 65536u
+
+static uint64_t run_seed, rng;
+
+static uint32_t below(uint32_t n)
+{
+	uint64_t z = (rng += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return (uint32_t)(((z ^ (z >> 31)) >> 32) * n >> 32);
+}
+
+struct told {
+	uint32_t version[IDS];
+	uint8_t state[IDS]; /* 0 never heard of, 1 alive, 2 dead */
+};
+
+static int hear(void *ctx, const struct tl_event *ev)
+{
+	struct told *t = ctx;
+
+	o_must(ev->id < IDS, "too many blocks");
+	switch (ev->kind) {
+	case TL_CREATE:
+	case TL_PREEXISTING:
+		o_must(t->state[ev->id] == 0, "born twice");
+		t->state[ev->id] = 1;
+		return 0;
+	case TL_VERSION:
+		o_must(ev->version == t->version[ev->id] + 1, "a version was left out");
+		t->version[ev->id]++;
+		break;
+	case TL_LABEL:
+		o_must(ev->version == t->version[ev->id], "of another version");
+		break;
+	case TL_DESTROY:
+		break;
+	default:
+		return 0;
+	}
+	o_must(t->state[ev->id] == 1, "told of a block that is not there");
+	t->state[ev->id] += ev->kind == TL_DESTROY;
+	return 0;
+}
+
+struct thread {
+	uint32_t seq, depth, seqs[MT_FRAMES_MAX], regions;
+};
+
+static const char *const texts[] = { "aten::detach", "aten::add_.Tensor", "aten::zeros_like", "aten::mul",
+				     "autograd node", "MulBackward0" };
+
+static size_t add_args(struct event *evs, size_t cnt, const struct event *frame)
+{
+	uint32_t args = below(5);
+
+	for (uint32_t i = 0; i < args; i++) {
+		struct event *ev = &evs[cnt++];
+
+		*ev = (struct event){ .kind = EV_ARG, .ts_ns = frame->ts_ns, .pid = frame->pid,
+				      .tid = frame->tid, .seq = frame->seq,
+				      .depth = (uint8_t)(frame->depth + 1) };
+		ev->aux = i | below(64) << 8;
+		if (below(12))
+			ev->addr = 0x1000 + 0x100 * (uint64_t)below(PTRS) + (below(30) ? 0 : 8);
+		ev->size = ev->addr ? 16 * (1 + below(3)) : 0;
+	}
+	return cnt;
+}
+
+static size_t enter(struct event *evs, size_t cnt, struct thread *t, struct event ev, const name_id *names)
+{
+	static const uint8_t kinds[] = { MT_EV_OP, MT_EV_OP, MT_EV_OP, MT_EV_NODE, MT_EV_APPLY, MT_EV_ACC };
+
+	ev.kind = kinds[below(6)];
+	ev.name = names[below(6)];
+	ev.depth = (uint8_t)t->depth;
+	ev.seq = ++t->seq;
+	if (t->depth < MT_FRAMES_MAX)
+		t->seqs[t->depth++] = t->seq;
+	if (!below(60))
+		return cnt; /* its record is lost */
+	evs[cnt++] = ev;
+	return ev.kind == MT_EV_NODE ? cnt : add_args(evs, cnt, &ev);
+}
+
+static size_t fill(struct event *evs, const name_id *names, name_id step)
+{
+	struct thread threads[THREADS] = { 0 };
+	uint64_t ts = 1000;
+	size_t cnt = 0;
+
+	while (cnt < RUN_EVENTS) {
+		uint32_t who = below(40) ? 0 : below(THREADS), what = below(100);
+		struct thread *t = &threads[who];
+		struct event ev = { .ts_ns = ts += below(20) ? below(100) : below(4000000),
+				    .pid = 1 + who % 2, .tid = 10 + who };
+
+		if (!below(3))
+			t->depth = below(t->depth + 1);
+		ev.depth = (uint8_t)t->depth;
+		ev.seq = t->depth ? t->seqs[t->depth - 1] : 0;
+		ev.addr = 0x1000 + 0x100 * (uint64_t)below(PTRS);
+		ev.dev = MT_DEV_CPU;
+		if (what < 40) {
+			cnt = enter(evs, cnt, t, ev, names);
+			continue;
+		}
+		ev.kind = what < 65 ? MT_EV_ALLOC : what < 90 ? MT_EV_FREE : MT_EV_REGION_BEGIN;
+		ev.size = 16 * (1 + below(8));
+		if (what >= 90 && t->regions && below(3))
+			ev.kind = MT_EV_REGION_END;
+		if (ev.kind == MT_EV_REGION_BEGIN) {
+			ev.aux = t->regions < MT_REGIONS_MAX ? t->regions++ : t->regions;
+			ev.name = below(4) ? step : names[0];
+		} else if (ev.kind == MT_EV_REGION_END) {
+			ev.aux = --t->regions;
+		}
+		if (!below(2000))
+			ev = (struct event){ .kind = EV_GONE, .ts_ns = ts, .pid = ev.pid };
+		else if (!below(300))
+			ev.kind = MT_EV_STEP;
+		evs[cnt++] = ev;
+	}
+	return cnt;
+}
+
+static char *play(const struct names *names, const struct event *evs, size_t cnt, struct told *told)
+{
+	const struct model_opts opts = { .timeline = told ? hear : NULL, .timeline_ctx = told };
+	struct model *m = model__new(names, &opts);
+	struct report *r = NULL;
+	char *text;
+
+	o_must(m != NULL, "no memory");
+	for (size_t i = 0; i < cnt; i++) {
+		o_must(model__handle(m, &evs[i]) == 0, "model__handle failed");
+		if (told && (i % 64 == 0 || cnt - i < 64))
+			model__check(m);
+	}
+	model__check(m);
+	o_must(model__report(m, 50, &r) == 0, "no report");
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		uint64_t live = 0, peak = 0, byte_ns = 0;
+
+		for (int c = 0; c < CAT_MAX; c++) {
+			live += r->devs[i].cats[c].live;
+			peak += r->devs[i].cats[c].at_peak;
+			byte_ns += r->devs[i].cats[c].byte_ns;
+		}
+		o_must(live == r->devs[i].live && peak == r->devs[i].peak && byte_ns == r->devs[i].byte_ns,
+		       "categories do not add up");
+	}
+	text = report_dump(r);
+	report__free(r);
+	model__free(m);
+	return text;
+}
+
+static void run_once(uint64_t seed)
+{
+	struct event *evs = calloc(RUN_EVENTS + 16, sizeof(*evs));
+	struct told *told = calloc(1, sizeof(*told));
+	struct names *names = names__new();
+	name_id ids[6], step;
+	char *a, *b;
+	size_t cnt;
+
+	o_must(evs && told && names, "no memory");
+	rng = seed;
+	for (int i = 0; i < 6; i++)
+		ids[i] = names__add(names, texts[i]);
+	step = names__add(names, "Optimizer.step#SGD.step");
+	cnt = fill(evs, ids, step);
+	a = play(names, evs, cnt, told);
+	b = play(names, evs, cnt, NULL);
+	o_must(a && b && !strcmp(a, b), "the same events made another report");
+	free(a);
+	free(b);
+	names__free(names);
+	free(told);
+	free(evs);
+}
+
+static void on_abort(int sig)
+{
+	(void)sig;
+	fprintf(stderr, "failed: sim_flow %" PRIu64 " 0\n", run_seed);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL) * 1000, runs = 0;
+	time_t end = time(NULL) + (argc > 2 ? atoi(argv[2]) : 10);
+
+	signal(SIGABRT, on_abort);
+	printf("sim_flow: seed %" PRIu64 "\n", seed);
+	do {
+		run_seed = seed + runs++;
+		run_once(run_seed);
+	} while (time(NULL) < end);
+	printf("sim_flow: %" PRIu64 " runs of %d events, all sound\n", runs, RUN_EVENTS);
+	return 0;
+}

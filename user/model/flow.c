@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Frames into nodes. A thread's open node is that of its topmost frame that can be one; frames under it
+ * add their tensors to it. Frames have no end events: the node is over when the thread's next event
+ * names a frame stack in which it is not (depth and seq, memtrace/event.h).
+ *
+ * An operator one of whose required tensors has no storage (sparse, undefined, quantized) matches no
+ * schema for torch.profiler: it is transparent, and what it calls become the nodes.
+ *
+ * Versions are counted when the first event after a writing frame's own arrives, so that a frame found
+ * to be transparent has written nothing. Writes that only a backward node's inputs suggest
+ * (an input of a node that no operator in it took counts as written) are known when it is closed.
+ */
+#include "model/flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/flow_state.h"
+
+#define STEP_PREFIX "Optimizer.step#"
+#define ACC_GAP_NS 2000000u /* between two backward passes of a job without optimizer regions */
+#define SCANS_START (1ull << 26)
+#define NODE_EDGES_MAX 65536
+
+struct graph *graph__new(struct model *m)
+{
+	struct graph *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->m = m;
+	g->scans = SCANS_START;
+	g->threads = calloc(FLOW_THREADS_MAX, sizeof(*g->threads));
+	g->procs = calloc(FLOW_PROCS_MAX, sizeof(*g->procs));
+	if (!g->threads || !g->procs) {
+		graph__free(g);
+		return NULL;
+	}
+	return g;
+}
+
+static void fthread__free(struct fthread *t)
+{
+	free(t->edges.e);
+	free(t->region_born.v);
+	free(t->region_mut.v);
+	free(t);
+}
+
+static void fproc__free(struct fproc *p)
+{
+	free(p->nodes);
+	free(p->edges.e);
+	free(p->born.v);
+	free(p->dead.v);
+	free(p);
+}
+
+void graph__free(struct graph *g)
+{
+	if (!g)
+		return;
+	for (uint64_t i = 0; g->slots && i <= g->mask; i++) {
+		struct fblock *f;
+
+		if (!g->slots[i])
+			continue;
+		f = &g->chunks[(g->slots[i] - 1) >> 10][(g->slots[i] - 1) & 1023];
+		free(f->spans == &f->one ? NULL : f->spans);
+		free(f->sources);
+	}
+	for (uint32_t i = 0; i < g->chunks_cnt; i++)
+		free(g->chunks[i]);
+	for (size_t i = 0; i < g->threads_cnt; i++)
+		fthread__free(g->threads[i]);
+	for (size_t i = 0; i < g->procs_cnt; i++)
+		fproc__free(g->procs[i]);
+	free(g->threads);
+	free(g->procs);
+	free(g->chunks);
+	free(g->slots);
+	free(g->classes);
+	free(g);
+}
+
+static struct fproc *graph__proc(struct graph *g, uint32_t pid)
+{
+	struct fproc *p = g->last_proc;
+
+	if (p && p->pid == pid)
+		return p;
+	for (size_t i = 0; i < g->procs_cnt; i++)
+		if (g->procs[i]->pid == pid)
+			return g->last_proc = g->procs[i];
+	p = g->procs_cnt < FLOW_PROCS_MAX ? calloc(1, sizeof(*p)) : NULL;
+	if (!p) {
+		g->m->lost[MT_LOSS_THREADS]++;
+		return NULL;
+	}
+	p->pid = pid;
+	g->procs[g->procs_cnt++] = p;
+	return g->last_proc = p;
+}
+
+static struct fthread *graph__thread(struct graph *g, const struct event *ev)
+{
+	struct fthread *t = g->last;
+	struct fproc *p;
+
+	if (t && t->tid == ev->tid && t->pid == ev->pid)
+		return t;
+	for (size_t i = 0; i < g->threads_cnt; i++)
+		if (g->threads[i]->tid == ev->tid && g->threads[i]->pid == ev->pid)
+			return g->last = g->threads[i];
+	p = graph__proc(g, ev->pid);
+	t = p && g->threads_cnt < FLOW_THREADS_MAX ? calloc(1, sizeof(*t)) : NULL;
+	if (!t) {
+		g->m->lost[MT_LOSS_THREADS] += p != NULL;
+		return NULL;
+	}
+	t->pid = ev->pid;
+	t->tid = ev->tid;
+	t->proc = p;
+	t->leaf = t->acc = t->region = t->guess = -1;
+	g->threads[g->threads_cnt++] = t;
+	return g->last = t;
+}
+
+/* --- names ------------------------------------------------------------------------------------------- */
+
+static uint8_t classify(const char *name)
+{
+	static const struct {
+		const char *name;
+		uint8_t class;
+	} known[] = {
+		{ "aten::detach", OPC_DETACH_ADD }, { "aten::add_", OPC_DETACH_ADD },
+		{ "aten::zeros_like", OPC_FACTORY }, { "aten::full_like", OPC_FACTORY },
+		{ "aten::empty_like", OPC_FACTORY }, { "aten::empty", OPC_FACTORY },
+		{ "aten::zeros", OPC_FACTORY },	     { "aten::clone", OPC_FACTORY },
+		{ "autograd node", OPC_PY_NODE },
+	};
+	size_t len = strcspn(name, ".");
+
+	if (!strncmp(name, STEP_PREFIX, strlen(STEP_PREFIX)))
+		return OPC_STEP_REGION;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strlen(known[i].name) == len && !memcmp(known[i].name, name, len))
+			return known[i].class;
+	return OPC_OTHER;
+}
+
+static uint8_t graph__class(struct graph *g, name_id name)
+{
+	if (name.v >= NAMES_MAX)
+		return OPC_OTHER;
+	if (name.v >= g->classes_cnt) {
+		size_t cnt = g->classes_cnt ? g->classes_cnt : 1024;
+		uint8_t *c;
+
+		while (cnt <= name.v)
+			cnt *= 2;
+		c = realloc(g->classes, cnt);
+		if (!c)
+			return OPC_OTHER;
+		memset(c + g->classes_cnt, OPC_UNKNOWN, cnt - g->classes_cnt);
+		g->classes = c;
+		g->classes_cnt = cnt;
+	}
+	if (g->classes[name.v] == OPC_UNKNOWN)
+		g->classes[name.v] = classify(names__get(g->m->names, name));
+	return g->classes[name.v];
+}
+
+/* --- the open node ------------------------------------------------------------------------------------ */
+
+static bool fthread__under_eval(const struct fthread *t, int depth)
+{
+	for (int i = 0; i < depth; i++)
+		if (t->frames[i].kind == MT_EV_NODE || t->frames[i].kind == MT_EV_APPLY ||
+		    t->frames[i].kind == MT_EV_ACC)
+			return true;
+	return false;
+}
+
+static void fthread__open(struct graph *g, struct fthread *t, int at, const struct event *ev)
+{
+	t->leaf = at;
+	t->dirty = false;
+	t->guess = -1;
+	t->edges.cnt = 0;
+	t->node = (struct fnode){
+		.serial = ++g->serial, .ts_ns = g->m->now_ns, .kind = ev->kind, .bwd = ev->kind != MT_EV_OP,
+		.under_eval = fthread__under_eval(t, at) || ev->kind != MT_EV_OP, .in_region = t->region >= 0,
+	};
+	t->proc->open_nodes++;
+}
+
+static void fthread__abandon(struct fthread *t)
+{
+	t->leaf = -1;
+	t->guess = -1;
+	t->edges.cnt = 0;
+	t->proc->open_nodes--;
+}
+
+static void fthread__bump(struct graph *g, struct fthread *t, struct edge *e, struct fblock *f)
+{
+	e->flags |= EDGE_BUMPED;
+	fblock__bump(g, f, t->node.ts_ns, t->node.bwd);
+	if ((f->flags & FB_ACC) && !t->node.under_eval)
+		graph__set_param(g, t->proc, f); /* a leaf that only asks for its gradient is not written */
+	if (t->region >= 0 && !t->node.under_eval)
+		ids__push(&t->region_mut, f->id, REGION_BLOCKS);
+}
+
+static void fthread__write(struct graph *g, struct fthread *t)
+{
+	t->dirty = false;
+	for (uint32_t i = 0; i < t->edges.cnt; i++) {
+		struct edge *e = &t->edges.e[i];
+		struct fblock *f;
+
+		if (!(e->flags & EDGE_TRUE) || (e->flags & (EDGE_ALLOC | EDGE_BUMPED)))
+			continue;
+		f = graph__find(g, e->id);
+		if (f)
+			fthread__bump(g, t, e, f);
+	}
+}
+
+/* AccumulateGrad that neither detached nor added: what it made and left is the gradient. */
+static void fthread__acc_made(struct graph *g, struct fthread *t)
+{
+	for (uint32_t i = 0; i < t->edges.cnt; i++) {
+		struct fblock *f = graph__find(g, t->edges.e[i].id);
+
+		if ((t->edges.e[i].flags & EDGE_ALLOC) && f && f->blk && (f->flags & FB_TOUCHED))
+			graph__set_grad(g, f);
+	}
+}
+
+static void fthread__close(struct graph *g, struct fthread *t)
+{
+	if (t->dirty)
+		fthread__write(g, t);
+	for (uint32_t i = 0; i < t->edges.cnt; i++) {
+		struct edge *e = &t->edges.e[i];
+		struct fblock *f;
+
+		if (!(e->flags & EDGE_NONE) || (e->flags & (EDGE_FALSE | EDGE_ALLOC | EDGE_BUMPED)))
+			continue;
+		f = graph__find(g, e->id);
+		if (f)
+			fthread__bump(g, t, e, f);
+	}
+	if (t->node.kind == MT_EV_ACC && t->acc_first && !t->acc_taken)
+		fthread__acc_made(g, t);
+	t->node.edges_cnt = t->edges.cnt;
+	t->leaf = -1;
+	t->guess = -1;
+	t->proc->open_nodes--;
+	if (!t->edges.cnt)
+		return;
+	graph__label(g, t->proc, &t->node, t->edges.e);
+	graph__keep(g, t->proc, &t->node, t->edges.e);
+	t->edges.cnt = 0;
+}
+
+/* The thread has `depth` frames open, the innermost being `seq`: what else was open is over. */
+static void fthread__settle(struct graph *g, struct fthread *t, int depth, uint32_t seq)
+{
+	if (depth > MT_FRAMES_MAX)
+		depth = MT_FRAMES_MAX;
+	while (t->depth < depth)
+		t->frames[t->depth++] = (struct fframe){ 0 }; /* its record was lost */
+	if (depth && seq && t->frames[depth - 1].seq != seq) {
+		if (t->leaf >= depth - 1)
+			fthread__close(g, t);
+		if (t->acc >= depth - 1)
+			t->acc = -1;
+		t->frames[depth - 1] = (struct fframe){ .seq = seq };
+	}
+	t->depth = (uint8_t)depth;
+	if (t->leaf >= depth)
+		fthread__close(g, t);
+	if (t->acc >= depth)
+		t->acc = -1;
+	if (t->dirty)
+		fthread__write(g, t);
+}
+
+/* The edge of a block in the open node, added if need be. NULL: too many, or no memory (counted). */
+static struct edge *fthread__edge(struct graph *g, struct fthread *t, struct fblock *f)
+{
+	struct edge *e;
+
+	if (f->mark_node == t->node.serial)
+		return &t->edges.e[f->mark_edge];
+	for (uint32_t i = 0; t->proc->open_nodes > 1 && i < t->edges.cnt; i++)
+		if (t->edges.e[i].id == f->id)
+			return &t->edges.e[i];
+	e = edges__push(&t->edges, NODE_EDGES_MAX);
+	if (!e) {
+		g->m->lost[MT_LOSS_ARGS]++;
+		return NULL;
+	}
+	*e = (struct edge){ .id = f->id, .ver = f->ver };
+	f->mark_node = t->node.serial;
+	f->mark_edge = t->edges.cnt - 1;
+	t->guess = -1;
+	return e;
+}
+
+void graph__frame(struct graph *g, const struct event *ev)
+{
+	struct fthread *t = graph__thread(g, ev);
+	uint8_t op = graph__class(g, ev->name);
+	int at = ev->depth;
+	struct fproc *p;
+
+	if (!t)
+		return;
+	fthread__settle(g, t, at, 0);
+	if (at >= MT_FRAMES_MAX)
+		return;
+	p = t->proc;
+	t->frames[at] = (struct fframe){ .seq = ev->seq, .kind = ev->kind, .op = op };
+	t->depth = (uint8_t)(at + 1);
+	if (ev->kind == MT_EV_ACC) {
+		if (!p->regions_ended && p->acc_ts_ns && g->m->now_ns - p->acc_ts_ns > ACC_GAP_NS)
+			graph__end_step(g, p);
+		p->acc_ts_ns = g->m->now_ns;
+		t->acc = at;
+		t->acc_first = t->acc_taken = false;
+	} else if (ev->kind == MT_EV_OP && t->acc >= 0 && at > t->acc && !t->acc_first) {
+		t->acc_first = true;
+		t->acc_taken = op == OPC_DETACH_ADD;
+	}
+	if (t->leaf >= 0)
+		return;
+	if (ev->kind == MT_EV_OP || ev->kind == MT_EV_APPLY || ev->kind == MT_EV_ACC ||
+	    (ev->kind == MT_EV_NODE && op == OPC_PY_NODE))
+		fthread__open(g, t, at, ev);
+}
+
+/* --- arguments ---------------------------------------------------------------------------------------- */
+
+/* Used as a weight where nothing is trained: a parameter if it is there to stay. */
+static void graph__weight(struct graph *g, struct fthread *t, struct fblock *f)
+{
+	struct fproc *p = t->proc;
+	uint64_t node = t->leaf >= 0 ? t->node.serial : g->serial;
+	bool again;
+
+	if (t->region >= 0 || (f->flags & FB_STRONG) || fthread__under_eval(t, t->depth))
+		return;
+	again = (f->flags & FB_USED) && (p->steps ? f->used_step != p->steps : f->used_node != node);
+	f->flags |= FB_USED;
+	f->used_step = p->steps;
+	f->used_node = node;
+	if (again || (f->flags & FB_MET))
+		graph__set_param(g, p, f);
+}
+
+static void graph__variable(struct graph *g, struct fthread *t, struct fblock *f)
+{
+	if ((f->flags & FB_MET) || ((f->flags & FB_ACC) && f->acc_step != t->proc->steps))
+		graph__set_param(g, t->proc, f);
+	f->flags |= FB_ACC;
+	f->acc_step = t->proc->steps;
+}
+
+static void fthread__arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f)
+{
+	const struct fframe *fr = &t->frames[t->depth - 1];
+	uint8_t index = (uint8_t)ev->aux, flags = (uint8_t)(ev->aux >> 8);
+	bool written = flags & MT_FLOW_F_WRITTEN;
+	struct edge *e;
+
+	if (fr->kind == MT_EV_ACC && index == 0) {
+		graph__variable(g, t, f);
+		return;
+	}
+	if (fr->kind == MT_EV_ACC && index == 1) {
+		graph__set_grad(g, f);
+		return;
+	}
+	if (fr->kind == MT_EV_OP && (flags & MT_FLOW_F_WEIGHT))
+		graph__weight(g, t, f);
+	if (t->leaf < 0)
+		return;
+	e = fthread__edge(g, t, f);
+	if (!e)
+		return;
+	e->flags |= fr->kind != MT_EV_OP ? EDGE_NONE : written ? EDGE_TRUE : EDGE_FALSE;
+	t->dirty |= written;
+	/* the gradient is what AccumulateGrad's first operator takes */
+	if (fr->kind == MT_EV_OP && t->acc >= 0 && t->acc_taken && !index && t->frames[t->acc].kind == MT_EV_ACC &&
+	    t->acc_first && t->acc + 1 == t->depth - 1 && fr->op == OPC_DETACH_ADD) {
+		graph__set_grad(g, f);
+		t->acc = -1;
+	}
+}
+
+static struct fblock *graph__block(struct graph *g, const struct event *ev)
+{
+	struct block *b = model__met(g->m, ev);
+
+	if (!b)
+		return NULL;
+	return b->tracked ? graph__find(g, b->id) : graph__add(g, b);
+}
+
+void graph__arg(struct graph *g, const struct event *ev)
+{
+	struct fthread *t = graph__thread(g, ev);
+	uint8_t flags = (uint8_t)(ev->aux >> 8);
+	struct fblock *f;
+
+	g->scans += 16;
+	if (!t)
+		return;
+	if (!ev->addr || !ev->size || (flags & MT_FLOW_F_NO_STORAGE)) {
+		/* after its frame and before anything else: nothing of it was believed yet */
+		if ((flags & MT_FLOW_F_REQUIRED) && t->leaf >= 0 && t->leaf == t->depth - 1 &&
+		    t->frames[t->leaf].kind == MT_EV_OP && t->frames[t->leaf].seq == ev->seq)
+			fthread__abandon(t);
+		return;
+	}
+	f = graph__block(g, ev);
+	if (!f)
+		return;
+	if (!(f->flags & FB_TOUCHED)) {
+		f->flags |= FB_TOUCHED;
+		if (f->expected == CAT_UNKNOWN + 1)
+			f->expected = 0; /* not this time */
+		fblock__refresh(g, f);
+	}
+	if (t->depth && t->frames[t->depth - 1].seq == ev->seq && ev->depth == t->depth)
+		fthread__arg(g, t, ev, f);
+}
+
+/* --- blocks and regions -------------------------------------------------------------------------------- */
+
+void graph__born(struct graph *g, struct block *b, const struct event *ev)
+{
+	struct fthread *t = graph__thread(g, ev);
+	struct fblock *f;
+	struct edge *e;
+
+	if (!t)
+		return;
+	fthread__settle(g, t, ev->depth, ev->seq);
+	f = graph__add(g, b);
+	if (!f)
+		return;
+	ids__push(&t->proc->born, f->id, WINDOW_EDGES);
+	if (t->region >= 0)
+		ids__push(&t->region_born, f->id, REGION_BLOCKS);
+	f->one.guess = CAT_INPUT;
+	if (t->leaf >= 0) {
+		t->node.edges_cnt = t->edges.cnt;
+		if (t->guess < 0)
+			t->guess = graph__guess(g, &t->node, t->edges.e);
+		f->one.guess = (uint8_t)t->guess;
+		f->one.bwd = t->node.bwd;
+		f->born_node = t->node.serial;
+		e = fthread__edge(g, t, f);
+		if (e)
+			e->flags |= EDGE_ALLOC;
+		graph__expect(g, f, t->edges.cnt);
+		if (t->guess < 0)
+			t->guess = f->one.guess;
+	}
+	if (t->region >= 0 && t->depth && t->frames[t->depth - 1].op == OPC_FACTORY)
+		f->one.guess = CAT_OPTIMIZER_STATE;
+	g->m->quiet_id = b->id;
+	fblock__refresh(g, f);
+	g->m->quiet_id = 0;
+}
+
+/* `_fused_` operators write gradients: one that was taken for state for it. */
+static bool was_gradient(const struct fblock *f, const struct fproc *p)
+{
+	return (f->flags & FB_STATE_MUT) && f->state_cnt == 1 && f->region == p->regions_ended;
+}
+
+void graph__died(struct graph *g, struct block *b, const struct event *ev)
+{
+	struct fblock *f = graph__find(g, b->id);
+	struct fthread *t = ev ? graph__thread(g, ev) : NULL;
+	struct edge *e = NULL;
+
+	if (!f)
+		return;
+	g->m->quiet_id = b->id;
+	f->blk = b;
+	if (t) {
+		fthread__settle(g, t, ev->depth, ev->seq);
+		if (t->leaf >= 0)
+			e = fthread__edge(g, t, f);
+		if (e) {
+			e->flags |= EDGE_DEL;
+			if ((e->flags & EDGE_ALLOC) && f->born_node == t->node.serial) {
+				f->flags |= FB_TEMP;
+				fblock__refresh(g, f);
+			}
+		}
+		if (was_gradient(f, t->proc)) {
+			f->flags &= ~(uint32_t)(FB_STATE | FB_STATE_MUT);
+			graph__set_grad(g, f);
+		}
+	}
+	fblock__end(g, f);
+	g->m->quiet_id = 0;
+	if (t)
+		graph__bury(g, t->proc, f);
+	else
+		graph__remove(g, f);
+}
+
+void graph__region(struct graph *g, const struct event *ev)
+{
+	struct fthread *t = graph__thread(g, ev);
+	int idx = ev->aux < MT_REGIONS_MAX ? (int)ev->aux : MT_REGIONS_MAX;
+
+	if (!t)
+		return;
+	fthread__settle(g, t, ev->depth, 0);
+	if (t->region >= idx) {
+		t->region = -1;
+		graph__end_region(g, t);
+	}
+	if (ev->kind == MT_EV_REGION_BEGIN && t->region < 0 && graph__class(g, ev->name) == OPC_STEP_REGION)
+		t->region = idx;
+}
+
+void graph__step(struct graph *g, uint32_t pid)
+{
+	struct fproc *p = graph__proc(g, pid);
+
+	if (p && !p->regions_ended)
+		graph__end_step(g, p);
+}
+
+void graph__drop_pid(struct graph *g, uint32_t pid)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < g->threads_cnt; i++) {
+		if (g->threads[i]->pid == pid)
+			fthread__free(g->threads[i]);
+		else
+			g->threads[kept++] = g->threads[i];
+	}
+	g->threads_cnt = kept;
+	g->last = NULL;
+	g->last_proc = NULL;
+	for (size_t i = 0; i < g->procs_cnt; i++) {
+		struct fproc *p = g->procs[i];
+
+		if (p->pid != pid)
+			continue;
+		for (uint32_t k = p->dead_at; k < p->dead.cnt; k++) {
+			struct fblock *f = graph__find(g, p->dead.v[k]);
+
+			if (f)
+				graph__remove(g, f);
+		}
+		fproc__free(p);
+		g->procs[i] = g->procs[--g->procs_cnt];
+		return;
+	}
+}
+
+uint32_t graph__version(const struct graph *g, uint64_t id)
+{
+	const struct fblock *f = graph__find(g, id);
+
+	return f ? f->ver : 0;
+}
+
+size_t graph__bytes(const struct graph *g)
+{
+	size_t sum = sizeof(*g) + g->chunks_cnt * 1024ul * sizeof(struct fblock) +
+		     (g->slots ? (g->mask + 1) * sizeof(*g->slots) : 0) + g->classes_cnt;
+
+	for (size_t i = 0; i < g->procs_cnt; i++) {
+		const struct fproc *p = g->procs[i];
+
+		sum += sizeof(*p) + p->nodes_cap * sizeof(*p->nodes) + p->edges.cap * sizeof(struct edge) +
+		       (p->born.cap + p->dead.cap) * sizeof(uint64_t);
+	}
+	for (size_t i = 0; i < g->threads_cnt; i++)
+		sum += sizeof(struct fthread) + g->threads[i]->edges.cap * sizeof(struct edge) +
+		       (g->threads[i]->region_born.cap + g->threads[i]->region_mut.cap) * sizeof(uint64_t);
+	return sum;
+}

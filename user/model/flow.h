@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * flow: what every block is for (enum category), from the tensors that operators were given.
+ *
+ * The data-flow graph of torch.profiler's memory profiler, made online: a leaf node is the topmost
+ * open frame that is an operator with storages, a backward node's apply or a Python node; it has an
+ * edge to each block that was read, written, born or freed in it, and each write makes a version.
+ * Nodes are closed when the next event of their thread is not inside them, are labelled then, and
+ * stay in a window of the last steps, so that what is found out later (a parameter, at the first
+ * backward pass) can relabel what was seen before. Labels are back-dated: bytes, byte·time and the
+ * share at the peak of a version move with it as a whole.
+ *
+ * Made by the first EV_ARG, APPLY or ACC: without the source `flow` nothing of this exists. Borrows the
+ * model it was made for. Single-threaded, like the model.
+ */
+#ifndef MT_MODEL_FLOW_H
+#define MT_MODEL_FLOW_H
+
+#include "event/event.h"
+#include "model/blocks.h"
+
+struct model;
+struct graph;
+
+struct graph *graph__new(struct model *m); /* NULL: no memory */
+void graph__free(struct graph *g);	   /* NULL is fine */
+
+/* OP, OP_BEGIN, NODE, APPLY, ACC. */
+void graph__frame(struct graph *g, const struct event *ev);
+void graph__arg(struct graph *g, const struct event *ev); /* EV_ARG */
+void graph__region(struct graph *g, const struct event *ev);
+void graph__step(struct graph *g, uint32_t pid); /* a STEP mark */
+/* A framework block was born: before the timeline is told. Inside it is counted already. */
+void graph__born(struct graph *g, struct block *b, const struct event *ev);
+/*
+ * A block with `tracked` dies: before it is buried. b is the copy that is told and buried, its label
+ * becomes the last one. ev: its free, NULL if its process went away.
+ */
+void graph__died(struct graph *g, struct block *b, const struct event *ev);
+void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks are dead */
+
+uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */
+bool graph__inside_other(struct graph *g, const struct event *ev); /* the pointer lies in a block */
+
+size_t graph__bytes(const struct graph *g); /* memory in use */
+void graph__check(const struct graph *g);   /* aborts when broken */
+
+#endif

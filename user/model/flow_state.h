@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* flow_state: what a graph holds; for flow*.c alone. */
+#ifndef MT_MODEL_FLOW_STATE_H
+#define MT_MODEL_FLOW_STATE_H
+
+#include "model/flow.h"
+#include "model/state.h"
+
+#define SPANS_MAX 8	  /* versions of a block whose labels may still differ */
+#define SOURCES_MAX 8	  /* blocks that one not yet labelled was made from */
+#define WINDOW_NODES 32768
+#define WINDOW_EDGES 262144
+#define WINDOW_DEAD 32768 /* dead blocks a process whose label may still change */
+#define REGION_BLOCKS 65536
+#define FLOW_PROCS_MAX 1024
+#define FLOW_THREADS_MAX 4096
+
+enum fb_flag {
+	FB_FLOWS = 1 << 0,  /* depends on a parameter or gradient ("G" in the rules) */
+	FB_PARAM = 1 << 1,
+	FB_WEAK = 1 << 2,   /* parameter by data flow alone */
+	FB_GRAD = 1 << 3,
+	FB_STATE = 1 << 4,
+	FB_TEMP = 1 << 5,
+	FB_TOUCHED = 1 << 6, /* an operator or node was given it: it is a tensor */
+	FB_MET = 1 << 7,     /* preexisting */
+	FB_STALE = 1 << 8,   /* a step passed and it was not touched */
+	FB_STATE_MUT = 1 << 9, /* state because an optimizer wrote it, not because it was born there */
+	FB_ACC = 1 << 10,    /* variable of an AccumulateGrad, a parameter perhaps */
+	FB_BWD_WRITTEN = 1 << 11,
+	FB_USED = 1 << 12,   /* an argument named weight or bias, outside backward and optimizer */
+	FB_STRONG = FB_PARAM | FB_GRAD | FB_STATE,
+};
+
+/* A run of versions with one label. Bytes move between categories by span. */
+struct span {
+	uint64_t ts_ns, epoch; /* when it began; peaks of the device until then */
+	uint32_t ver;	       /* its first version */
+	uint8_t cat;	       /* as decided by version, 0 = not */
+	uint8_t guess;	       /* shown until then */
+	uint8_t shown;	       /* where its bytes are counted */
+	uint8_t bwd;	       /* made by a backward node */
+};
+
+struct source {
+	uint64_t id;
+	uint32_t ver;
+};
+
+struct fblock {
+	uint64_t id; /* 0: not in use; the next free one is in size */
+	uint64_t size;
+	struct block *blk; /* NULL: dead */
+	struct device *dev;
+	uint64_t end_ns, end_epoch; /* of a dead one */
+	uint64_t born_node, mark_node, used_node;
+	struct span *spans; /* &one, or SPANS_MAX of room */
+	struct span one;
+	struct source *sources; /* SOURCES_MAX of room, or NULL */
+	uint32_t ver, flags;
+	uint32_t mark_edge;
+	uint32_t acc_step, used_step, end_step;
+	uint32_t region, replay; /* optimizer regions ended when it became state by a write; last replay */
+	uint32_t habit;	 /* where it was born, as a hash; 0 = no place of its own */
+	uint8_t expected; /* category + 1 that its like had in the end: shown until its own is certain */
+	uint8_t spans_cnt, sources_cnt, state_cnt;
+};
+
+enum edge_flag {
+	EDGE_TRUE = 1, EDGE_FALSE = 2, EDGE_NONE = 4, /* what operators said of writing it */
+	EDGE_ALLOC = 8, EDGE_DEL = 16,
+	EDGE_BUMPED = 32, /* its version was counted up: outputs ver + 1 */
+};
+
+struct edge {
+	uint64_t id;
+	uint32_t ver; /* that the node was given */
+	uint32_t flags;
+};
+
+struct fnode {
+	uint64_t serial, ts_ns;
+	uint32_t edges_at, edges_cnt; /* in the window */
+	uint32_t step;
+	uint8_t kind; /* of its leaf frame */
+	bool bwd, under_eval, in_region;
+};
+
+struct edges {
+	struct edge *e;
+	uint32_t cnt, cap;
+};
+
+struct ids {
+	uint64_t *v;
+	uint32_t cnt, cap;
+};
+
+struct fproc {
+	uint32_t pid;
+	uint32_t steps, regions_ended;
+	uint32_t open_nodes;
+	bool news; /* parameters were found since the last replay */
+	uint64_t acc_ts_ns;
+	struct fnode *nodes;
+	uint32_t nodes_cnt, nodes_cap;
+	struct edges edges;
+	struct ids born; /* in this step */
+	struct ids dead; /* oldest first, from dead_at on */
+	uint32_t dead_at;
+};
+
+struct fframe {
+	uint32_t seq;
+	uint8_t kind;
+	uint8_t op; /* enum op_class */
+};
+
+enum op_class { OPC_UNKNOWN, OPC_OTHER, OPC_DETACH_ADD, OPC_FACTORY, OPC_PY_NODE, OPC_STEP_REGION };
+
+struct fthread {
+	uint32_t pid, tid;
+	struct fproc *proc;
+	struct fframe frames[MT_FRAMES_MAX];
+	uint8_t depth;
+	int leaf;      /* frame of the open node, -1 = none */
+	int acc;       /* innermost AccumulateGrad frame whose first operator is awaited or seen, -1 */
+	bool acc_first; /* that operator was seen */
+	bool acc_taken; /* and its first argument is the gradient */
+	bool dirty;    /* writes that made no version yet */
+	int guess;     /* label of what the open node makes, -1 = to be found */
+	int region;    /* index of the outermost optimizer region, -1 = none */
+	struct fnode node;
+	struct edges edges;
+	struct ids region_born, region_mut;
+};
+
+/* What became of the blocks that one place of the program made: jobs repeat themselves. */
+struct habit {
+	uint32_t place;
+	uint8_t cat, times;
+};
+#define HABITS 8192u
+#define HABIT_SURE 2 /* times in a row */
+
+struct graph {
+	struct model *m;
+	struct fblock **chunks;
+	uint32_t chunks_cnt, used, free_head; /* numbers + 1 */
+	uint32_t *slots; /* number + 1 */
+	uint64_t mask;
+	uint32_t live;
+	uint64_t serial; /* of nodes */
+	uint32_t replays;
+	uint64_t scans;	 /* blocks looked at for containment that may still be */
+	struct fproc **procs;
+	size_t procs_cnt;
+	struct fthread **threads;
+	size_t threads_cnt;
+	struct fthread *last;
+	struct fproc *last_proc;
+	struct habit habits[HABITS];
+	uint8_t *classes; /* [name id], enum op_class */
+	size_t classes_cnt;
+};
+
+/* flow_blocks.c */
+struct fblock *graph__find(const struct graph *g, uint64_t id); /* NULL: none, or its label is settled */
+struct fblock *graph__add(struct graph *g, struct block *b);	/* NULL: no memory (counted) */
+void graph__remove(struct graph *g, struct fblock *f);
+void fblock__refresh(struct graph *g, struct fblock *f); /* after any change of label: bytes move */
+void fblock__end(struct graph *g, struct fblock *f);	 /* its block dies now */
+struct span *fblock__span(struct fblock *f, uint32_t ver);
+/* A new version that began at ts_ns. */
+void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd);
+bool ids__push(struct ids *ids, uint64_t id, uint32_t max);
+/* By what became of blocks born at the same place (operator, node, size, number in its node). */
+void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal);
+struct edge *edges__push(struct edges *es, uint32_t max);
+
+/* flow_rules.c */
+void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
+uint8_t graph__guess(struct graph *g, const struct fnode *n, const struct edge *e);
+void graph__set_param(struct graph *g, struct fproc *p, struct fblock *f);
+void graph__set_grad(struct graph *g, struct fblock *f);
+void graph__keep(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
+void graph__end_step(struct graph *g, struct fproc *p);
+void graph__end_region(struct graph *g, struct fthread *t);
+void graph__bury(struct graph *g, struct fproc *p, struct fblock *f); /* dead: waits in the window */
+
+#endif
