@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Runs steps of one job of categories_models.py under torch.profiler's memory profiler and writes
+what it decided: every block of the window with its versions and their categories.
+
+    categories.py --model conv --warm 4 --measured 3 --out truth.json [--plain]
+
+Says "ready PID" after two steps, goes on at a line on stdin: --warm steps, then --measured ones under
+the profiler, then two more, and everything is deleted, so that blocks born in the window have ended and
+an outside observer has told its last word on them. Says "done", waits for stdin to close.
+--plain runs the same steps with no profiler: the window's marks alone are written.
+
+The CPU allocator only tells the profiler of the free of a block whose birth it noted, and it notes births
+while the profiler is on. A debugging flag of c10 makes it note them always; set here, the profiler
+sees the frees of blocks older than its window, else it takes them to live on (and their successors
+at the same address to be them).
+
+Output: pid, begin_ns, end_ns (epoch), blocks: [pointer, bytes, birth or null, end or null,
+[[since, category or null], …]], one pair a version. Birth null: older than the profiler.
+"""
+import argparse
+import ctypes
+import gc
+import json
+import os
+import sys
+import time
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+import categories_models
+
+
+def note_births_always():
+    c10 = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
+    ctypes.c_bool.in_dll(c10, "FLAGS_caffe2_report_cpu_memory_usage").value = True
+
+
+def keyed_blocks(memory):
+    """Blocks that the profiler knows to be tensors."""
+    from torch.profiler._memory_profiler import Action, TensorKey
+
+    def category(key, version):
+        c = memory._categories.get(key, version)
+        return c.name if c else None
+
+    blocks = {}
+    for t, action, (key, version), size in memory.timeline:
+        if not isinstance(key, TensorKey):
+            continue
+        if action in (Action.PREEXISTING, Action.CREATE):
+            birth = t if action == Action.CREATE else None
+            blocks[key] = [key.storage.ptr, size, birth, None, [[birth or 0, category(key, 0)]]]
+        elif action == Action.INCREMENT_VERSION:
+            blocks[key][4].append([t, category(key, version + 1)])
+        else:
+            blocks[key][3] = t
+    return list(blocks.values())
+
+
+def other_blocks(memory):
+    """Blocks that it saw born but never in an operator: category unknown."""
+    from torch._C._profiler import _EventType
+    from torch.profiler._memory_profiler import TensorKey
+
+    events = sorted((e.start_time_ns, e.typed[1].ptr, e.typed[1].alloc_size) for e in memory._op_tree.dfs()
+                    if e.typed[0] == _EventType.Allocation and TensorKey.from_allocation(e.typed[1]) is None)
+    live, blocks = {}, []
+    for t, ptr, size in events:
+        if size > 0:
+            live[ptr] = [ptr, size, t, None, [[t, None]]]
+            blocks.append(live[ptr])
+        elif ptr in live:
+            live.pop(ptr)[3] = t
+    return blocks
+
+
+def measure(step, steps):
+    begin = time.time_ns()
+    for _ in range(steps):
+        step()
+    return begin, time.time_ns()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--model", required=True, choices=list(categories_models.JOBS))
+    p.add_argument("--warm", type=int, default=4, help="steps before the window (default 4)")
+    p.add_argument("--measured", type=int, default=3, help="steps in the window (default 3)")
+    p.add_argument("--plain", action="store_true", help="no profiler")
+    p.add_argument("--out", required=True)
+    args = p.parse_args()
+
+    note_births_always()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    step = categories_models.JOBS[args.model]()
+    for _ in range(2):
+        step()
+    print(f"ready {os.getpid()}", flush=True)
+    sys.stdin.readline()
+    for _ in range(args.warm):
+        step()
+    memory = None
+    if args.plain:
+        begin, end = measure(step, args.measured)
+    else:
+        with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True,
+                     with_stack=True) as prof:
+            begin, end = measure(step, args.measured)
+        memory = prof._memory_profile()
+    for _ in range(2):
+        step()
+    del step
+    gc.collect()
+    with open(args.out, "w") as f:
+        json.dump({"pid": os.getpid(), "begin_ns": begin, "end_ns": end,
+                   "blocks": keyed_blocks(memory) + other_blocks(memory) if memory else []}, f)
+    print("done", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,497 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""memtrace's categories against torch.profiler's memory profiler, in the same process on the same steps.
+
+memtrace follows a job from outside, attached in mid-run some steps before the window; the job itself runs
+the window under the profiler and writes what that decided (jobs/categories.py). A block is the same
+in both when pointer and size are equal and the births nearest; a block older than the window when it is
+the one that lives at that pointer as the window begins.
+
+Measured is byte·time: size × the time in the window that a block spends with a category. "Known" is the
+agreement where the profiler names a category, the promise; "all" counts its blocks without one too (it
+must be unknown then in memtrace as well). Two labels of memtrace are measured:
+
+    final   the last word: of the block where that is PARAMETER, OPTIMIZER_STATE, GRADIENT or TEMPORARY, which
+            are a block's whole life long (in the profiler, too), else the last word on each version
+    live    what had been told at that moment, without hindsight. Lower bounds where nobody can know better:
+            a gradient is AUTOGRAD_DETAIL until AccumulateGrad takes it, a TEMPORARY something else
+            until it is freed
+
+The time is the profiler's: it and memtrace look at the clock one after the other, and on a busy machine
+the thread may lose its CPU for milliseconds in between. How far the lives differ is a figure of its own
+("apart": byte·time in which only one of both says that the block is alive), the median difference
+of the births taken out. A block of the profiler's that memtrace has not is "no block", never left out.
+
+What the profiler cannot know is not compared: blocks older than its window that no operator of the
+window touches. Blocks born in the window must be the same in number, and so must the frees.
+"""
+import collections
+import json
+
+import mt
+
+KNOWN_MIN = 0.999
+LIVE_MIN = 0.98
+APART_MAX = 0.02
+NEAR_NS = 5_000_000  # two clocks of one birth, where the order of births does not tell
+FAR_NS = 100_000_000  # … and where it does
+NO_BLOCK, UNKNOWN = "no block", "unknown"
+NEVER = float("inf")
+WHOLE_LIFE = {"PARAMETER", "OPTIMIZER_STATE", "GRADIENT", "TEMPORARY"}
+
+
+class Seen:
+    """A block as memtrace tells it. Times are epoch ns, birth -inf for a preexisting one."""
+
+    __slots__ = ("ptr", "size", "birth", "end", "told", "op", "region")
+
+    def __init__(self, row):
+        self.ptr = int(row["ptr"], 16)
+        self.size = row["size"]
+        self.birth = row["t"] if row["ev"] == "create" else -NEVER
+        self.end = NEVER
+        self.told = []  # (since, version, category)
+        self.op, self.region = row["op"], row["region"]
+        self.add(row)
+
+    def add(self, row):
+        if row["size"]:
+            self.size = row["size"]
+        # the first word counts before it was told, too: a preexisting block is met in its life
+        self.told.append((row["t"] if self.told else -NEVER, row["version"], row["cat"]))
+        if row["ev"] == "destroy":
+            self.end = row["t"]
+
+    @property
+    def final(self):
+        return self.told[-1][2]
+
+    def final_words(self):
+        """[(since, category)] with hindsight."""
+        if self.final in WHOLE_LIFE:
+            return [(-NEVER, self.final)]
+        versions = {}
+        for t, version, cat in self.told:
+            versions[version] = (versions.get(version, (t,))[0], cat)
+        return sorted(versions.values())
+
+    def live_words(self):
+        return [(t, cat) for t, _, cat in self.told]
+
+
+def split(words, begin, end):
+    """[(nanoseconds, category)] of this time."""
+    parts = []
+    for (since, cat), (until, _) in zip(words, words[1:] + [(NEVER, "")]):
+        length = min(end, until) - max(begin, since)
+        if length > 0:
+            parts.append((length, cat))
+    return parts
+
+
+def seen_blocks(rows, pid):
+    blocks = {}
+    for row in rows:
+        if row["pid"] != pid or row.get("dev") != "cpu" or "id" not in row or row["ev"] == "tag":
+            continue
+        if row["id"] in blocks:
+            blocks[row["id"]].add(row)
+        else:
+            blocks[row["id"]] = Seen(row)
+    return list(blocks.values())
+
+
+class Truth:
+    """A block as the profiler tells it; born None when it is older than the window."""
+
+    __slots__ = ("ptr", "size", "born", "end", "versions")
+
+    def __init__(self, ptr, size, born, end, versions):
+        self.ptr, self.size, self.born, self.versions = ptr, size, born, versions
+        self.end = NEVER if end is None else end
+
+
+def pair_births(truth, seen):
+    """[(Truth, Seen or None)] of one pointer, both in order of birth.
+
+    If a run of consecutive births in memtrace has all sizes of the profiler's, they are these (the nearest
+    such run, when there are several). Else each takes the nearest of its size.
+    """
+    runs = []
+    for i in range(len(seen) - len(truth) + 1):
+        run = seen[i:i + len(truth)]
+        far = max(abs(s.birth - t.born) for s, t in zip(run, truth))
+        if far <= FAR_NS and all(s.size == t.size for s, t in zip(run, truth)):
+            runs.append((sum(abs(s.birth - t.born) for s, t in zip(run, truth)), i))
+    if runs:
+        i = min(runs)[1]
+        return list(zip(truth, seen[i:i + len(truth)]))
+    pairs, free = [], list(seen)
+    for t in truth:
+        near = [s for s in free if s.size == t.size and abs(s.birth - t.born) <= NEAR_NS]
+        best = min(near, key=lambda s: abs(s.birth - t.born), default=None)
+        if best:
+            free.remove(best)
+        pairs.append((t, best))
+    return pairs
+
+
+def match(truth, seen, begin):
+    """[(Truth, Seen or None)], and the median difference of the births."""
+    at = collections.defaultdict(list)
+    for s in sorted(seen, key=lambda s: s.birth):
+        at[s.ptr].append(s)
+    born = collections.defaultdict(list)
+    pairs = []
+    for t in truth:
+        if t.born is None:
+            pairs.append((t, next((s for s in at[t.ptr] if s.birth <= begin < s.end), None)))
+        else:
+            born[t.ptr].append(t)
+    taken = {id(s) for _, s in pairs}
+    for ptr, blocks in born.items():
+        blocks.sort(key=lambda t: t.born)
+        free = [s for s in at[ptr] if s.birth > -NEVER and id(s) not in taken]
+        pairs += pair_births(blocks, free)
+    skews = sorted(t.born - s.birth for t, s in pairs if s and t.born is not None)
+    return pairs, skews[len(skews) // 2] if skews else 0
+
+
+class Result:
+    """Byte·time of one job: matrix[(profiler's, memtrace's)], and the same for live labels."""
+
+    def __init__(self):
+        self.matrix = collections.Counter()
+        self.live = collections.Counter()
+        self.where = collections.Counter()  # (profiler's, memtrace's, op, region) of disagreements
+        self.born = [0, 0]  # in the window: the profiler's, memtrace's
+        self.freed = [0, 0]
+        self.unmatched = [0, 0]  # born in the window, in one of them only
+        self.skew = 0
+        self.apart = 0.0  # share of all byte·time
+        self.apart_weight = 0
+
+    @staticmethod
+    def share(matrix, known):
+        total = sum(w for (p, _), w in matrix.items() if p != UNKNOWN or not known)
+        equal = sum(w for (p, m), w in matrix.items() if p == m and (p != UNKNOWN or not known))
+        return equal / total if total else 0.0
+
+    @property
+    def known(self):
+        return self.share(self.matrix, True)
+
+    @property
+    def all(self):
+        return self.share(self.matrix, False)
+
+    @property
+    def known_live(self):
+        return self.share(self.live, True)
+
+    def worst(self, count=6):
+        total = sum(w for (p, _), w in self.matrix.items() if p != UNKNOWN)
+        return [f"{p} → {m} {100 * w / total:.4f} % (at {op or '?'}{', ' + region if region else ''})"
+                for (p, m, op, region), w in self.where.most_common() if p != UNKNOWN][:count]
+
+
+def life(birth, end, first, last):
+    lo = min(max(birth, first), last)
+    return lo, max(lo, min(end, last))
+
+
+def add_block(res, t, s, begin, end):
+    """The block's part in the window, version after version."""
+    size = s.size if t.born is None and s and s.size else t.size
+    final, live = (s.final_words(), s.live_words()) if s else ([(-NEVER, NO_BLOCK)],) * 2
+    op, region = (s.op, s.region) if s else (None, None)
+    for (since, cat), (until, _) in zip(t.versions, t.versions[1:] + [[t.end, None]]):
+        lo, hi = max(since, begin), min(until, t.end, end)
+        if lo >= hi:
+            continue
+        cat = cat or UNKNOWN
+        for length, word in split(final, lo - res.skew, hi - res.skew):
+            res.matrix[cat, word] += length * size
+            if word != cat:
+                res.where[cat, word, op, region] += length * size
+        for length, word in split(live, lo - res.skew, hi - res.skew):
+            res.live[cat, word] += length * size
+    if s:
+        mine = life(s.birth + res.skew, s.end + res.skew, begin, end)
+        theirs = life(t.born or -NEVER, t.end, begin, end)
+        both = max(0, min(mine[1], theirs[1]) - max(mine[0], theirs[0]))
+        res.apart_weight += (mine[1] - mine[0] + theirs[1] - theirs[0] - 2 * both) * size
+
+
+def agreement(truth_doc, rows):
+    begin, end = truth_doc["begin_ns"], truth_doc["end_ns"]
+    truth = [Truth(*b) for b in truth_doc["blocks"] if b[1]]
+    seen = [s for s in seen_blocks(rows, truth_doc["pid"]) if s.size != 0]
+    res = Result()
+    pairs, res.skew = match(truth, seen, begin)
+    taken = {id(s) for _, s in pairs}
+    for t, s in pairs:
+        add_block(res, t, s, begin, end)
+    res.apart = res.apart_weight / max(1, sum(res.matrix.values()))
+
+    # births and frees near the window's marks are the profiler's starting and stopping
+    lo, hi = begin + res.skew, end + res.skew
+    ours = [s for s in seen if begin <= s.birth + res.skew < end]
+    theirs = [(t, s) for t, s in pairs if t.born is not None and begin <= t.born < end]
+    res.born = [len(theirs), len(ours)]
+    res.unmatched = [sum(s is None for _, s in theirs), sum(id(s) not in taken for s in ours)]
+    res.freed = [sum(begin <= t.end < end for t, _ in theirs), sum(lo <= s.end + res.skew < hi for s in ours)]
+    return res
+
+
+# --- the comparison itself, on made-up recordings ----------------------------------------------------
+
+def made_up_rows(truth, change=lambda i, cat: cat, skew=0, preexisting_at=None):
+    """What memtrace would export if it agreed but for change(number of the block, category).
+
+    A first version is named late, when it ends, the others as they begin.
+    """
+    rows = []
+    for i, (ptr, size, born, end, versions) in enumerate(truth["blocks"]):
+        base = {"dev": "cpu", "ptr": hex(ptr), "size": size, "id": i + 1, "op": None, "region": None,
+                "pid": truth["pid"]}
+        cats = [change(i, cat or UNKNOWN) for _, cat in versions]
+        if cats[-1] is None:
+            continue
+        first = preexisting_at if born is None else born - skew
+        rows.append(dict(base, t=first, ev="create" if born else "preexisting", cat=UNKNOWN, version=0))
+        if len(versions) > 1:
+            rows.append(dict(base, t=versions[1][0] - skew, ev="label", cat=cats[0], version=0))
+        rows += [dict(base, t=t - skew, ev="version", cat=cats[v + 1], version=v + 1)
+                 for v, (t, _) in enumerate(versions[1:])]
+        last = truth["end_ns"] + 10**9 if end is None else end
+        rows.append(dict(base, t=last - skew, ev="destroy", cat=cats[-1], version=len(versions) - 1))
+    return sorted(rows, key=lambda r: r["t"])
+
+
+def hand_made():
+    """Five blocks in a window of 1 s: 1000 B for all of it, 500 B for half, 200 B at the same pointer after
+    that in two versions of 0.25 s, 100 B that the profiler does not know, 300 B in versions of
+    0.4 and 0.6 s."""
+    ms = 1_000_000
+    begin = 1_700_000_000_000 * ms
+    at = lambda n: begin + n * ms  # noqa: E731
+    return {"pid": 7, "begin_ns": begin, "end_ns": at(1000), "blocks": [
+        [0x1000, 1000, None, None, [[0, "PARAMETER"]]],
+        [0x2000, 500, at(0), at(500), [[at(0), "ACTIVATION"]]],
+        [0x2000, 200, at(500), at(1000), [[at(500), "INPUT"], [at(750), "GRADIENT"]]],
+        [0x3000, 100, at(200), at(700), [[at(200), None]]],
+        [0x4000, 300, at(0), at(1000), [[at(0), "INPUT"], [at(400), "ACTIVATION"]]],
+    ]}, at
+
+
+def expect(got, wanted, what):
+    mt.check(abs(got - wanted) < 1e-9, f"{what}: {got}, by hand {wanted}")
+
+
+def test_compare_by_hand():
+    truth, at = hand_made()
+    # byte-seconds that are known: 1000 + 250 + (50 + 50) + (120 + 180)
+    known, unknown = 1650, 50
+    res = agreement(truth, made_up_rows(truth, preexisting_at=at(-5000)))
+    # GRADIENT is a label of the whole block for us: its 50 as INPUT are lost
+    expect(res.known, 1600 / known, "agreement of equal labels")
+    expect(res.matrix["INPUT", "GRADIENT"] / 1e9, 50, "its place in the matrix")
+    expect(res.all, 1650 / (known + unknown), "agreement over all")
+    expect(res.known_live, (50 + 180) / known, "labels told at once: later versions only")
+    mt.check(res.unmatched == [0, 0] and res.born == [4, 4], f"{res.born} born, {res.unmatched} unmatched")
+    mt.check(res.skew == 0 and res.freed[0] == res.freed[1] == 2, f"skew {res.skew}, freed {res.freed}")
+
+    rows = made_up_rows(truth, lambda i, c: "TEMPORARY" if i == 1 else c, preexisting_at=at(-5000))
+    res = agreement(truth, rows)
+    expect(res.known, 1350 / known, "one wrong label")
+    expect(res.matrix["ACTIVATION", "TEMPORARY"] / 1e9, 250, "its place in the matrix")
+    mt.check(res.worst()[0].startswith("ACTIVATION → TEMPORARY 15.1515 %"), f"{res.worst()}")
+
+    res = agreement(truth, made_up_rows(truth, lambda i, c: None if i == 1 else c, preexisting_at=at(-5000)))
+    expect(res.known, 1350 / known, "a block that is missing")
+    expect(res.matrix["ACTIVATION", NO_BLOCK] / 1e9, 250, "its place in the matrix")
+    mt.check(res.unmatched == [1, 0], f"unmatched {res.unmatched}")
+
+    rows = made_up_rows(truth, preexisting_at=at(-5000))
+    for row in rows:
+        if row["ev"] == "destroy" and row["id"] == 2:
+            row["t"] = at(400)
+    res = agreement(truth, rows)
+    expect(res.known, 1600 / known, "labels of a block freed 100 ms too early")
+    expect(res.apart, 50 / (known + unknown), "how far its life is apart")
+
+    rows.append(dict(rows[0], t=at(300), ev="create", ptr="0x9000", id=99))
+    mt.check(agreement(truth, rows).unmatched == [0, 1], "a block too many is not seen")
+    rows = made_up_rows(truth, lambda i, c: UNKNOWN, preexisting_at=at(-5000))
+    expect(agreement(truth, rows).known, 0, "no label at all")
+
+
+def test_compare_takes_out_the_clock():
+    truth, at = hand_made()
+    res = agreement(truth, made_up_rows(truth, skew=70_000, preexisting_at=at(-5000)))
+    mt.check(res.skew == 70_000, f"skew {res.skew}")
+    expect(res.known, 1600 / 1650, "agreement with another clock")
+
+
+# --- the real thing ------------------------------------------------------------------------------------
+
+def record(model, tmp, *args):
+    """(the job's own document, rows of the export, report)."""
+    out, mtr = tmp / f"{model}.json", tmp / f"{model}.mtr"
+    with mt.job("categories", "--model", model, "--out", out, *args) as job:
+        with mt.start("record", "-p", str(job.pid), "--probes", "framework,flow,regions", "-o",
+                      str(mtr)) as tracer:
+            # a line a second, the first when everything is attached
+            mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(),
+                          "memtrace to record", 30)
+            mt.check(tracer.alive(), "; ".join(tracer.err))
+            job.tell("go")
+            job.line("done", 90)
+            mt.finish(tracer, mtr)
+    return json.loads(out.read_text()), mt.export(mtr), mt.report(mtr)
+
+
+profiled_counts = {}  # job → counts(), kept for test_same_without_profiler
+
+
+def percent(x):
+    return f"{100 * x:.3f} %"
+
+
+def compare(model, known_min=KNOWN_MIN, live_min=LIVE_MIN):
+    with mt.scratch() as tmp:
+        truth, rows, rep = record(model, tmp)
+    mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
+    profiled_counts[model] = counts(truth, rows)
+    res = agreement(truth, rows)
+    mt.note(f"{model}: known {percent(res.known)}, all {percent(res.all)}, live {percent(res.known_live)}; "
+            f"born {res.born[0]}, apart {percent(res.apart)}, clock {res.skew} ns")
+    for text in res.worst(4):
+        mt.note(f"  {text}")
+    mt.check(res.born[0] > 50, f"the profiler saw {res.born[0]} births only")
+    mt.check(res.unmatched == [0, 0], f"born in the window, in one only: {res.unmatched} of {res.born}")
+    mt.check(res.freed[0] == res.freed[1], f"freed in the window: {res.freed}")
+    mt.check(res.apart <= APART_MAX, f"lives differ for {percent(res.apart)} of byte·time")
+    mt.check(res.known >= known_min, f"agreement {percent(res.known)}, wanted {percent(known_min)}: "
+             + "; ".join(res.worst()))
+    mt.check(res.known_live >= live_min, f"live labels {percent(res.known_live)}, wanted {percent(live_min)}")
+
+
+def test_transformer():
+    compare("transformer")
+
+
+def test_transformer_fused():
+    compare("fused")
+
+
+def test_transformer_checkpointing():
+    compare("checkpoint", live_min=0.96)
+
+
+def test_transformer_lengths():
+    compare("lengths")
+
+
+def test_transformer_autocast():
+    compare("amp")
+
+
+def test_conv():
+    compare("conv", live_min=0.95)
+
+
+def test_mlp():
+    compare("mlp")
+
+
+def test_lstm():
+    compare("lstm")
+
+
+def test_sgd_by_hand():
+    compare("by_hand", live_min=0.94)
+
+
+def test_gradient_accumulation():
+    compare("accumulate")
+
+
+def test_lora():
+    compare("lora")
+
+
+def test_gan():
+    compare("gan")
+
+
+def test_sparse_embedding():
+    compare("sparse")
+
+
+def test_vae_custom_function():
+    compare("vae")
+
+
+def test_dataloader():
+    compare("loader")
+
+
+def counts(doc, rows):
+    """How many blocks of each size and final category are born in the window."""
+    return collections.Counter((s.final, s.size) for s in seen_blocks(rows, doc["pid"])
+                               if doc["begin_ns"] <= s.birth < doc["end_ns"])
+
+
+def test_same_without_profiler():
+    """The profiler's presence does not change what we see: the same blocks with the same categories."""
+    for model in ("transformer", "conv"):
+        with mt.scratch() as tmp:
+            if model not in profiled_counts:
+                doc, rows, _ = record(model, tmp)
+                profiled_counts[model] = counts(doc, rows)
+            doc, rows, rep = record(model, tmp, "--plain")
+        profiled = profiled_counts[model]
+        mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
+        plain = counts(doc, rows)
+        mt.check(sum(plain.values()) > 50, f"{sum(plain.values())} births only")
+        mt.check(any(cat != UNKNOWN for cat, _ in plain), "no block has a category")
+        mt.check(profiled == plain, f"{model}, only with the profiler: {dict(profiled - plain)}, "
+                 f"only without: {dict(plain - profiled)}")
+        mt.note(f"{model}: {sum(plain.values())} births with and without the profiler, all the same")
+
+
+# --- by hand: test_categories.py [JOB…] prints the table of each (all without a name) --------------------
+
+def table(res):
+    """The confusion matrix as text: a row a category of the profiler's, in percent of all byte·time."""
+    order = ["PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT",
+             "AUTOGRAD_DETAIL", UNKNOWN, NO_BLOCK]
+    columns = [c for c in order if any(m == c for _, m in res.matrix)]
+    total = sum(res.matrix.values())
+    lines = ["| profiler ↓ memtrace → | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for row in order:
+        cells = [res.matrix[row, c] for c in columns]
+        if any(cells):
+            texts = (f"{100 * x / total:.3f}" if x else "" for x in cells)
+            lines.append(f"| {row} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+MODELS = ("transformer", "fused", "checkpoint", "lengths", "amp", "conv", "mlp", "lstm", "by_hand",
+          "accumulate", "lora", "gan", "sparse", "vae", "loader")
+
+
+def main(models):
+    for model in models or MODELS:
+        with mt.scratch() as tmp:
+            truth, rows, _ = record(model, tmp)
+        res = agreement(truth, rows)
+        print(f"\n{model}: agreement {percent(res.known)} where the profiler knows, {percent(res.all)} over "
+              f"all, live {percent(res.known_live)}; {res.born[0]} births\n\n{table(res)}", flush=True)
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])
