@@ -23,7 +23,14 @@
 #define ITAG_MATERIALIZED 2
 #define IVALUE_TENSOR 1
 
+/*
+ * A program may be preempted by another thread's on the same CPU (preempt=full), so a buffer is taken
+ * for the time of a program: the first free one of the CPU. More than FLOW_SLOTS at once: counted.
+ */
+#define FLOW_SLOTS 4
+
 struct flow_buf {
+	u64 busy;
 	struct mt_rec_flow rec;
 	struct mt_flow_arg args[MT_FLOW_ARGS_MAX];
 	u64 regs[6];
@@ -33,7 +40,7 @@ struct flow_buf {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, FLOW_SLOTS);
 	__type(key, u32);
 	__type(value, struct flow_buf);
 } flow_bufs SEC(".maps");
@@ -44,7 +51,7 @@ struct flow_items {
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, FLOW_SLOTS);
 	__type(key, u32);
 	__type(value, struct flow_items);
 } flow_items SEC(".maps");
@@ -63,11 +70,9 @@ struct {
 	__type(value, u32);
 } flow_classes SEC(".maps");
 
-static __always_inline struct flow_buf *flow_buf(void)
+static __always_inline struct flow_buf *flow_buf(u32 slot)
 {
-	u32 zero = 0;
-
-	return bpf_map_lookup_elem(&flow_bufs, &zero);
+	return bpf_map_lookup_elem(&flow_bufs, &slot);
 }
 
 /*
@@ -88,9 +93,9 @@ static __always_inline u32 class_of(struct flow_buf *b, u64 vtable)
 }
 
 /* One tensor. meta = index | flags << 8 | item << 16, as in EV_ARG. */
-__noinline int flow_tensor(u64 impl, u32 meta)
+__noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 {
-	struct flow_buf *b = flow_buf();
+	struct flow_buf *b = flow_buf(slot);
 	u64 head[3] = {}, st[STORAGE_WORDS] = {};
 	struct mt_flow_arg *a;
 	u32 n, class;
@@ -124,13 +129,13 @@ __noinline int flow_tensor(u64 impl, u32 meta)
 }
 
 /* An array of `cnt` pointers to TensorImpl at `at`. */
-__noinline int flow_list(u64 at, u64 cnt, u32 meta)
+__noinline int flow_list(u32 slot, u64 at, u64 cnt, u32 meta)
 {
-	struct flow_buf *b = flow_buf();
+	struct flow_buf *b = flow_buf(slot);
 	struct flow_items *items;
-	u32 zero = 0, n;
+	u32 n;
 
-	items = bpf_map_lookup_elem(&flow_items, &zero);
+	items = bpf_map_lookup_elem(&flow_items, &slot);
 	if (!b || !items || !cnt)
 		return 0;
 	if (cnt > MT_FLOW_ARGS_MAX) {
@@ -147,13 +152,13 @@ __noinline int flow_list(u64 at, u64 cnt, u32 meta)
 	for (u32 i = 0; i < MT_FLOW_ARGS_MAX; i++) {
 		if (i >= n)
 			break;
-		flow_tensor(items->at[i], meta | i << 16);
+		flow_tensor(slot, items->at[i], meta | i << 16);
 	}
 	return 0;
 }
 
 /* List<optional<Tensor>>: IValues of 16 bytes, {payload, tag}. */
-__noinline int flow_ivalues(u64 impl, u32 meta)
+__noinline int flow_ivalues(u32 slot, u64 impl, u32 meta)
 {
 	u64 range[2], iv[2];
 
@@ -167,13 +172,13 @@ __noinline int flow_ivalues(u64 impl, u32 meta)
 		if (bpf_probe_read_user(iv, sizeof(iv), (void *)(range[0] + i * LIST_ITEM)))
 			break;
 		if ((u32)iv[1] == IVALUE_TENSOR)
-			flow_tensor(iv[0], meta | i << 16);
+			flow_tensor(slot, iv[0], meta | i << 16);
 	}
 	return 0;
 }
 
 /* ITensorListRef: a view, a boxed list, or pointers to tensors. */
-__noinline int flow_ilist(u64 at, u32 meta)
+__noinline int flow_ilist(u32 slot, u64 at, u32 meta)
 {
 	struct {
 		u64 a, b;
@@ -187,11 +192,11 @@ __noinline int flow_ilist(u64 at, u32 meta)
 		return 0;
 	}
 	if (ref.tag == ITAG_UNBOXED)
-		return flow_list(ref.a, ref.b, meta);
+		return flow_list(slot, ref.a, ref.b, meta);
 	if (bpf_probe_read_user(&range[0], 8, (void *)ref.a))
 		return 0;
 	if (ref.tag == ITAG_BOXED)
-		return flow_ivalues(range[0], meta);
+		return flow_ivalues(slot, range[0], meta);
 	if (bpf_probe_read_user(range, sizeof(range), (void *)ref.a))
 		return 0;
 	for (u32 i = 0; i < MT_FLOW_ARGS_MAX; i++) {
@@ -201,7 +206,7 @@ __noinline int flow_ilist(u64 at, u32 meta)
 			break;
 		if (!bpf_probe_read_user(&holder, 8, (void *)(range[0] + 8 * i)) &&
 		    !bpf_probe_read_user(&tensor, 8, (void *)holder))
-			flow_tensor(tensor, meta | i << 16);
+			flow_tensor(slot, tensor, meta | i << 16);
 	}
 	return 0;
 }
@@ -218,9 +223,9 @@ static __always_inline u64 word_at(const struct flow_buf *b, u32 where)
 	return v;
 }
 
-__noinline int flow_arg(u32 form, u32 where, u32 meta)
+__noinline int flow_arg(u32 slot, u32 form, u32 where, u32 meta)
 {
-	struct flow_buf *b = flow_buf();
+	struct flow_buf *b = flow_buf(slot);
 	u64 word, two[2] = {};
 
 	if (!b)
@@ -229,51 +234,57 @@ __noinline int flow_arg(u32 form, u32 where, u32 meta)
 	switch (form) {
 	case MT_FLOW_TENSOR:
 		if (!bpf_probe_read_user(two, 8, (void *)word))
-			flow_tensor(two[0], meta);
+			flow_tensor(slot, two[0], meta);
 		break;
 	case MT_FLOW_OPTIONAL:
 		if (!bpf_probe_read_user(two, sizeof(two), (void *)word) && (u8)two[1])
-			flow_tensor(two[0], meta);
+			flow_tensor(slot, two[0], meta);
 		break;
 	case MT_FLOW_LIST:
-		flow_list(word, word_at(b, where + 1), meta);
+		flow_list(slot, word, word_at(b, where + 1), meta);
 		break;
 	case MT_FLOW_ILIST:
-		flow_ilist(word, meta);
+		flow_ilist(slot, word, meta);
 		break;
 	case MT_FLOW_LIST_OPTIONAL:
 		if (!bpf_probe_read_user(two, 8, (void *)word))
-			flow_ivalues(two[0], meta);
+			flow_ivalues(slot, two[0], meta);
 		break;
 	case MT_FLOW_VECTOR:
 		if (!bpf_probe_read_user(two, sizeof(two), (void *)word) && two[1] > two[0])
-			flow_list(two[0], (two[1] - two[0]) / 8, meta);
+			flow_list(slot, two[0], (two[1] - two[0]) / 8, meta);
 		break;
 	}
 	return 0;
 }
 
-static __always_inline struct flow_buf *flow_begin(const struct pt_regs *ctx)
+/* Takes a buffer; its number in *ret. NULL: none is free. */
+static __always_inline struct flow_buf *flow_begin(const struct pt_regs *ctx, u32 *ret)
 {
-	struct flow_buf *b = flow_buf();
+	for (u32 slot = 0; slot < FLOW_SLOTS; slot++) {
+		struct flow_buf *b = flow_buf(slot);
 
-	if (!b)
-		return NULL;
-	b->rec.args_cnt = 0;
-	b->rec.cut = 0;
-	b->plain = 0;
-	b->sp = ctx->sp;
-	b->regs[0] = ctx->di;
-	b->regs[1] = ctx->si;
-	b->regs[2] = ctx->dx;
-	b->regs[3] = ctx->cx;
-	b->regs[4] = ctx->r8;
-	b->regs[5] = ctx->r9;
-	return b;
+		if (!b || __sync_val_compare_and_swap(&b->busy, 0, 1))
+			continue;
+		b->rec.args_cnt = 0;
+		b->rec.cut = 0;
+		b->plain = 0;
+		b->sp = ctx->sp;
+		b->regs[0] = ctx->di;
+		b->regs[1] = ctx->si;
+		b->regs[2] = ctx->dx;
+		b->regs[3] = ctx->cx;
+		b->regs[4] = ctx->r8;
+		b->regs[5] = ctx->r9;
+		*ret = slot;
+		return b;
+	}
+	loss_count(MT_LOSS_ARGS);
+	return NULL;
 }
 
 /* Opens the frame and sends it with what was read. */
-static __always_inline void flow_end(struct flow_buf *b, struct mt_thread *t, u8 kind, u64 addr)
+static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u8 kind, u64 addr)
 {
 	u64 ret = 0, size;
 	void *ring;
@@ -295,8 +306,14 @@ static __always_inline void flow_end(struct flow_buf *b, struct mt_thread *t, u8
 		n = MT_FLOW_ARGS_MAX;
 	size = sizeof(b->rec) + n * sizeof(b->args[0]);
 	ring = ring_get();
-	if (!ring || bpf_ringbuf_output(ring, b, size, ring_wake_flags(ring)))
+	if (!ring || bpf_ringbuf_output(ring, &b->rec, size, ring_wake_flags(ring)))
 		loss_count(MT_LOSS_RING);
+}
+
+static __always_inline void flow_end(struct flow_buf *b, struct mt_thread *t, u8 kind, u64 addr)
+{
+	flow_send(b, t, kind, addr);
+	__sync_val_compare_and_swap(&b->busy, 1, 0);
 }
 
 SEC("uprobe")
@@ -306,19 +323,21 @@ int mt_flow_op(struct pt_regs *ctx)
 	u64 cookie = bpf_get_attach_cookie(ctx);
 	const struct mt_flow_spec *s;
 	struct flow_buf *b;
-	u32 i = cookie >> 32;
+	u32 i = cookie >> 32, slot = 0;
 
 	hit_count(MT_PROG_FLOW_OP);
-	b = flow_begin(ctx);
 	s = bpf_map_lookup_elem(&flow_specs, &i);
-	if (!t || !b || !s)
+	if (!t || !s)
+		return 0;
+	b = flow_begin(ctx, &slot);
+	if (!b)
 		return 0;
 	for (u32 k = 0; k < MT_FLOW_SPEC_ARGS_MAX; k++) {
 		const struct mt_flow_spec_arg *a = &s->args[k];
 
 		if (k >= s->args_cnt)
 			break;
-		flow_arg(a->form, a->where, a->index | (u32)a->flags << 8);
+		flow_arg(slot, a->form, a->where, a->index | (u32)a->flags << 8);
 	}
 	flow_end(b, t, MT_EV_OP, (u32)cookie);
 	return 0;
@@ -329,15 +348,17 @@ SEC("uprobe")
 int mt_flow_apply(struct pt_regs *ctx)
 {
 	struct mt_thread *t = thread_get();
-	struct flow_buf *b = flow_begin(ctx);
+	struct flow_buf *b;
 	u64 vtable = 0;
+	u32 slot = 0;
 
 	hit_count(MT_PROG_FLOW_APPLY);
-	if (!t || !b)
+	b = t ? flow_begin(ctx, &slot) : NULL;
+	if (!b)
 		return 0;
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->si))
 		loss_count(MT_LOSS_READ_FAULT);
-	flow_arg(MT_FLOW_VECTOR, 2, 0);
+	flow_arg(slot, MT_FLOW_VECTOR, 2, 0);
 	flow_end(b, t, MT_EV_APPLY, vtable);
 	return 0;
 }
@@ -346,19 +367,21 @@ SEC("uprobe")
 int mt_flow_acc(struct pt_regs *ctx)
 {
 	struct mt_thread *t = thread_get();
-	struct flow_buf *b = flow_begin(ctx);
 	u64 variable = 0, meta = 0, grad = 0;
+	struct flow_buf *b;
+	u32 slot = 0;
 
 	hit_count(MT_PROG_FLOW_ACC);
-	if (!t || !b)
+	b = t ? flow_begin(ctx, &slot) : NULL;
+	if (!b)
 		return 0;
 	if (!bpf_probe_read_user(&variable, sizeof(variable), (void *)(ctx->si + ACC_VARIABLE)) && variable) {
-		flow_tensor(variable, 0);
+		flow_tensor(slot, variable, 0);
 		if (!bpf_probe_read_user(&meta, sizeof(meta), (void *)(variable + IMPL_AUTOGRAD_META)) && meta &&
 		    !bpf_probe_read_user(&grad, sizeof(grad), (void *)(meta + META_GRAD)))
-			flow_tensor(grad, 1);
+			flow_tensor(slot, grad, 1);
 	}
-	flow_arg(MT_FLOW_VECTOR, 2, 2);
+	flow_arg(slot, MT_FLOW_VECTOR, 2, 2);
 	flow_end(b, t, MT_EV_ACC, 0);
 	return 0;
 }
