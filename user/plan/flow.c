@@ -233,6 +233,8 @@ int flow__begin(struct builder *b, struct err *err)
 	b->plan->flow_layout = find_layout(&g);
 	if (!b->plan->flow_layout)
 		refuse(b, "c10::TensorImpl is as in no version of PyTorch that is known");
+	else if (b->plan->flow_layout != &layouts[0].layout) /* bpf/flow.bpf.c has that one's offsets */
+		refuse(b, "it is PyTorch 1.13's, which is known but not read by this version");
 	return 0;
 }
 
