@@ -5,3 +5,7 @@
 check-e2e: build/memtrace ## end-to-end tests (root; sudo is used if needed)
 	@tools/make-venv
 	@tests/e2e/run
+
+.PHONY: check-agreement
+check-agreement: build/memtrace ## categories against torch.profiler, held to 99.9 % of byte-time
+	@MT_AGREEMENT_STRICT=1 tests/e2e/run categories

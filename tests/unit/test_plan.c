@@ -297,12 +297,19 @@ static const struct plan_cover *find_cover(const struct planned *x, enum source 
 	return NULL;
 }
 
+/* What frees is set first, then returns. */
+static int rank(const struct site *s)
+{
+	return s->prog == MT_PROG_FW_DELETE || s->prog == MT_PROG_HOST_FREE ? 0 : s->is_ret ? 1 : 2;
+}
+
 static void check_order(const struct plan *p)
 {
 	for (size_t i = 1; i < p->sites_cnt; i++) {
 		const struct site *a = &p->sites[i - 1], *b = &p->sites[i];
 
-		assert_true(a->lib < b->lib || (a->lib == b->lib && (a->is_ret > b->is_ret || a->prog <= b->prog)));
+		assert_true(a->lib < b->lib || (a->lib == b->lib && (rank(a) < rank(b) ||
+							    (rank(a) == rank(b) && a->prog <= b->prog))));
 		assert_true(a->lib != b->lib || a->prog != b->prog || a->offset < b->offset);
 		assert_true(b->lib < p->libs_cnt && b->cost_ns && b->insn[0]);
 	}

@@ -148,14 +148,26 @@ static int vtable_cmp(const void *pa, const void *pb)
 	return a->addr < b->addr ? -1 : a->addr > b->addr;
 }
 
+/*
+ * The order in which sites of a library are set; it matters while a busy job goes on, most of all with
+ * perf uprobes, which take long. What frees comes first: a free whose block was not seen is harmless,
+ * a block whose free was not looks lost. Then returns: a call whose return is not seen looks lost.
+ */
+static int site_rank(const struct site *s)
+{
+	if (s->prog == MT_PROG_FW_DELETE || s->prog == MT_PROG_HOST_FREE)
+		return 0;
+	return s->is_ret ? 1 : 2;
+}
+
 static int site_cmp(const void *pa, const void *pb)
 {
 	const struct site *a = pa, *b = pb;
 
 	if (a->lib != b->lib)
 		return a->lib < b->lib ? -1 : 1;
-	if (a->is_ret != b->is_ret)
-		return a->is_ret ? -1 : 1; /* set first: a call seen whose return is not would count as lost */
+	if (site_rank(a) != site_rank(b))
+		return site_rank(a) - site_rank(b);
 	if (a->prog != b->prog)
 		return a->prog < b->prog ? -1 : 1;
 	if (a->offset != b->offset)
