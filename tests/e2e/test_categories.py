@@ -26,6 +26,7 @@ window touches. Blocks born in the window must be the same in number, and so mus
 """
 import collections
 import json
+import os
 
 import mt
 
@@ -495,7 +496,6 @@ def main(models):
 
 
 if __name__ == "__main__":
-    import os
-import sys
+    import sys
 
     main(sys.argv[1:])
