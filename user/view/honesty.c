@@ -20,6 +20,7 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_READ_FAULT] = "memory of the job could not be read",
 	[MT_LOSS_PENDING] = "a return without its call, or the reverse",
 	[MT_LOSS_LIVE_TABLE] = "table of live pointers full (--min-size)",
+	[MT_LOSS_ARGS] = "tensors of a call not read, categories blurred",
 	[MT_LOSS_DECODE] = "unreadable records",
 	[MT_LOSS_ORDER] = "came too late, their time was moved",
 	[MT_LOSS_FRAME] = "operator of an event unknown",
