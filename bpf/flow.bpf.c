@@ -123,7 +123,8 @@ __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 	a->index = (u8)meta;
 	a->flags = (u8)(meta >> 8) | (st[0] ? 0 : MT_FLOW_F_NO_STORAGE);
 	a->item = (u16)(meta >> 16);
-	a->impl = (u32)impl;
+	a->dev = st[0] ? MT_DEV_CPU : MT_DEV_NONE;
+	a->class = (u8)class;
 	b->rec.args_cnt = n + 1;
 	return 0;
 }

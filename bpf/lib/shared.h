@@ -36,7 +36,6 @@ struct mt_class_key {
 	__u64 vtable;
 	__u64 pid;
 };
-enum mt_class { MT_CLASS_PLAIN = 1, MT_CLASS_UNDEFINED = 2, MT_CLASS_STORAGELESS = 3 };
 
 /* A followed process. */
 struct mt_target {

@@ -230,6 +230,18 @@ struct mt_flow_spec {
 	struct mt_flow_spec_arg args[MT_FLOW_SPEC_ARGS_MAX];
 };
 
+/* What a TensorImpl's vtable pointer says of it. */
+enum mt_class {
+	MT_CLASS_UNKNOWN = 0,	/* of a class that no library exports: nothing of it is read */
+	MT_CLASS_PLAIN = 1,	/* c10::TensorImpl: a storage at a known offset (null: a wrapper subclass, meta) */
+	MT_CLASS_UNDEFINED = 2, /* UndefinedTensorImpl: no tensor */
+	MT_CLASS_OTHER = 3,	/* an exported class with TensorImpl's head: functorch, lazy, functional */
+	MT_CLASS_SPARSE = 4,	/* COO and CSR: values and indices are tensors of their own */
+	MT_CLASS_NESTED = 5,	/* NestedTensorImpl: has a storage */
+	MT_CLASS_QUANTIZED = 6, /* QTensorImpl: has a storage */
+	MT_CLASS_MAX = 7,
+};
+
 /* One tensor of a record. ACC: index 0 = variable, 1 = its .grad as it was, 2.. = incoming. */
 struct mt_flow_arg {
 	__u64 ptr;  /* data pointer of its storage; 0 = none */
@@ -237,7 +249,9 @@ struct mt_flow_arg {
 	__u8 index;
 	__u8 flags;
 	__u16 item; /* position in a list */
-	__u32 impl; /* low half of the TensorImpl address, to tell tensors apart */
+	__u8 dev;   /* enum mt_dev of the storage; MT_DEV_NONE: none, or a kind that is not followed */
+	__u8 class; /* enum mt_class */
+	__u16 pad;
 };
 
 struct mt_rec_flow {

@@ -479,9 +479,9 @@ static void plans_flow(void **state)
 	assert_non_null(find_site(&x, "torch::autograd::AccumulateGrad", MT_PROG_FLOW_ACC));
 	assert_non_null(find_site(&x, "AddmmBackward0", MT_PROG_FLOW_APPLY));
 	assert_int_equal(x.p->flow_vtables_cnt, 3);
-	assert_int_equal(find_class(x.p, h, "_ZTVN3c1010TensorImplE")->class, FLOW_PLAIN);
-	assert_int_equal(find_class(x.p, h, "_ZTVN3c1019UndefinedTensorImplE")->class, FLOW_UNDEFINED);
-	assert_int_equal(find_class(x.p, h, "_ZTVN2at16SparseTensorImplE")->class, FLOW_STORAGELESS);
+	assert_int_equal(find_class(x.p, h, "_ZTVN3c1010TensorImplE")->class, MT_CLASS_PLAIN);
+	assert_int_equal(find_class(x.p, h, "_ZTVN3c1019UndefinedTensorImplE")->class, MT_CLASS_UNDEFINED);
+	assert_int_equal(find_class(x.p, h, "_ZTVN2at16SparseTensorImplE")->class, MT_CLASS_SPARSE);
 	assert_string_equal(x.p->flow_layout->torch, "2.13");
 	drop_plan(&x);
 	dlclose(h);

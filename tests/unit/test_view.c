@@ -280,7 +280,7 @@ static void export_golden(const char *format, const char *file)
 
 	assert_non_null(f);
 	mem_open(&m);
-	assert_int_equal(f->begin(&c, m.f, names), 0);
+	assert_int_equal(f->begin(&c, &(struct export_to){ .out = m.f, .names = names, .dev = -1 }), 0);
 	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)
 		assert_int_equal(f->event(c, &evs[i], FIX_EPOCH_OFF), 0);
 	assert_int_equal(f->end(c, &r), 0);
@@ -308,7 +308,7 @@ static void test_export_to_a_full_disk(void **state)
 		int r = 0;
 
 		assert_non_null(full);
-		assert_int_equal((*f)->begin(&c, full, names), 0);
+		assert_int_equal((*f)->begin(&c, &(struct export_to){ .out = full, .names = names, .dev = -1 }), 0);
 		for (int i = 0; i < 100000 && !r; i++)
 			r = (*f)->event(c, &ev, 0);
 		assert_int_equal(r, -28); /* ENOSPC */

@@ -21,12 +21,20 @@ struct export_run {
 	const struct options *o;
 	const struct export_format *format;
 	struct export_ctx *ctx;
+	struct export_to to;
 	FILE *out;
 	struct err *err;
 	uint64_t events;
 	struct timespec start, said;
 	int has_said;
 };
+
+static int run_format(struct export_run *x, const struct names *names)
+{
+	x->to = (struct export_to){ .out = x->out, .names = names, .dev = -1,
+				    .path = x->out == stdout ? NULL : x->o->out };
+	return x->format->begin(&x->ctx, &x->to);
+}
 
 static int run_begin(void *ctx, const struct names *names)
 {
@@ -35,14 +43,14 @@ static int run_begin(void *ctx, const struct names *names)
 
 	if (!strcmp(x->o->out, "-")) {
 		x->out = stdout;
-		return x->format->begin(&x->ctx, x->out, names);
+		return run_format(x, names);
 	}
 	if (!stat(x->o->file, &in) && !stat(x->o->out, &out) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
 		return err_set(x->err, -EINVAL, "%s is the recording itself", x->o->out);
 	x->out = fopen(x->o->out, "we");
 	if (!x->out)
 		return err_set(x->err, -errno, "cannot write %s: %s", x->o->out, strerror(errno));
-	return x->format->begin(&x->ctx, x->out, names);
+	return run_format(x, names);
 }
 
 static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)

@@ -304,6 +304,8 @@ void decode__arg(const void *rec, size_t i, const struct event *ev, struct event
 		.tid = ev->tid,
 		.seq = ev->seq,
 		.kind = EV_ARG,
+		.dev = a->dev,
+		.flags = a->class,
 		.depth = ev->depth < MT_FRAMES_MAX ? (uint8_t)(ev->depth + 1) : ev->depth,
 		.addr = a->ptr,
 		.size = a->size,

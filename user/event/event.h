@@ -43,7 +43,7 @@ enum ev_kind {
 	EV_ARG = 79,   /* flow: a tensor argument of the frame (pid, tid, seq) opened just before: addr = data
 			  pointer of its storage (0 = none), size = bytes of the storage,
 			  aux = index | flags << 8 | item << 16 (struct mt_flow_arg); seq = the frame's,
-			  depth = frames open with it, name = none.
+			  depth = frames open with it, dev = the storage's, flags = enum mt_class, name = none.
 			  Follows its OP, APPLY or ACC event at the same time, all of them together. */
 	EV_MAX = 80,
 };

@@ -620,3 +620,9 @@ int model__handle(void *model, const struct event *ev)
 	}
 	return m->timeline_err;
 }
+
+int model__end(struct model *m)
+{
+	m->timeline_err = 0;
+	return m->timeline_err;
+}

@@ -27,12 +27,16 @@ struct model_opts {
 	timeline_fn timeline; /* may be NULL; an error it returns ends model__handle with it */
 	void *timeline_ctx;
 	int timeline_ops; /* also TL_OP and TL_REGION* */
+	int timeline_nodes; /* also TL_NODE and TL_FINAL */
+	enum classes classes;
 };
 
 struct model *model__new(const struct names *names, const struct model_opts *opts); /* NULL: no memory */
 void model__free(struct model *m);
 /* 0, or the timeline's error. Odd events are counted, never errors. An event_fn. */
 int model__handle(void *model, const struct event *ev);
+/* No more events: tells what was held back (TL_NODE, TL_FINAL). Reports stay as they were. As model__handle. */
+int model__end(struct model *m);
 /* Everything views need, as plain data (timeline/report.h). *ret is owned by the caller. -ENOMEM. */
 int model__report(const struct model *m, size_t top, struct report **ret);
 /* Walks every invariant; aborts with a message when one is broken. For tests, sim and fuzz. */

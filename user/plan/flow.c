@@ -66,20 +66,20 @@ static const struct {
 
 static const struct {
 	const char *symbol;
-	enum flow_class class;
+	enum mt_class class;
 } classes[] = {
-	{ "_ZTVN3c1010TensorImplE", FLOW_PLAIN },
-	{ "_ZTVN3c1019UndefinedTensorImplE", FLOW_UNDEFINED },
-	{ "_ZTVN2at16SparseTensorImplE", FLOW_STORAGELESS },
-	{ "_ZTVN2at19SparseCsrTensorImplE", FLOW_STORAGELESS },
-	{ "_ZTVN2at11QTensorImplE", FLOW_STORAGELESS },
-	{ "_ZTVN2at17BatchedTensorImplE", FLOW_STORAGELESS },
-	{ "_ZTVN2at23FunctionalTensorWrapperE", FLOW_STORAGELESS },
-	{ "_ZTVN2at6native16NestedTensorImplE", FLOW_STORAGELESS },
-	{ "_ZTVN2at9functorch13TensorWrapperE", FLOW_STORAGELESS },
-	{ "_ZTVN2at9functorch17BatchedTensorImplE", FLOW_STORAGELESS },
-	{ "_ZTVN5torch4lazy13LTCTensorImplE", FLOW_STORAGELESS },
-	{ "_ZTVN5torch3jit5fuser6onednn14LlgaTensorImplE", FLOW_STORAGELESS },
+	{ "_ZTVN3c1010TensorImplE", MT_CLASS_PLAIN },
+	{ "_ZTVN3c1019UndefinedTensorImplE", MT_CLASS_UNDEFINED },
+	{ "_ZTVN2at16SparseTensorImplE", MT_CLASS_SPARSE },
+	{ "_ZTVN2at19SparseCsrTensorImplE", MT_CLASS_SPARSE },
+	{ "_ZTVN2at11QTensorImplE", MT_CLASS_QUANTIZED },
+	{ "_ZTVN2at17BatchedTensorImplE", MT_CLASS_OTHER },
+	{ "_ZTVN2at23FunctionalTensorWrapperE", MT_CLASS_OTHER },
+	{ "_ZTVN2at6native16NestedTensorImplE", MT_CLASS_NESTED },
+	{ "_ZTVN2at9functorch13TensorWrapperE", MT_CLASS_OTHER },
+	{ "_ZTVN2at9functorch17BatchedTensorImplE", MT_CLASS_OTHER },
+	{ "_ZTVN5torch4lazy13LTCTensorImplE", MT_CLASS_OTHER },
+	{ "_ZTVN5torch3jit5fuser6onednn14LlgaTensorImplE", MT_CLASS_OTHER },
 };
 
 /* --- layout ---------------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static int64_t accessor_field(const struct elf *e, const char *symbol)
 /* --- classes -------------------------------------------------------------------------------------------
  */
 
-static int add_class(struct plan *p, uint64_t addr, enum flow_class class)
+static int add_class(struct plan *p, uint64_t addr, enum mt_class class)
 {
 	struct flow_vtable *v;
 
@@ -173,7 +173,7 @@ static int begin_elf(struct begin *g, const struct lib *lib, const struct elf *e
 		r = add_class(p, bias + sym.vaddr + 16, classes[i].class);
 		if (r < 0)
 			return r;
-		if (classes[i].class == FLOW_PLAIN) {
+		if (classes[i].class == MT_CLASS_PLAIN) {
 			g->has_base = 1;
 			g->storage = accessor_field(e, "_ZNK3c1010TensorImpl11has_storageEv");
 			g->meta = accessor_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv");

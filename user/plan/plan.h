@@ -76,15 +76,10 @@ struct vtable {
 	name_id name;
 };
 
-/* What a TensorImpl's vtable pointer says of it. */
-enum flow_class {
-	FLOW_PLAIN = 1,	   /* c10::TensorImpl: has a storage at the known offset */
-	FLOW_UNDEFINED = 2, /* UndefinedTensorImpl: no tensor */
-	FLOW_STORAGELESS = 3, /* sparse, functorch wrappers …: same head, storage may be null */
-};
+/* A TensorImpl class of this process. */
 struct flow_vtable {
 	uint64_t addr;
-	uint32_t class; /* enum flow_class */
+	uint32_t class; /* enum mt_class */
 };
 
 /* Where c10's objects keep what is read of them, in bytes; differs between versions of torch. */

@@ -105,7 +105,21 @@ struct report_cost {
 	uint64_t hits, ns; /* by enum mt_prog, latest */
 };
 
+/* Source `flow`: what the graph was made of, and where torch.profiler's checks would have failed. */
+struct report_flow {
+	uint64_t nodes, edges, versions; /* closed nodes, their edges, in-place writes */
+	uint64_t replays;		 /* windows labelled again, because parameters were found */
+	uint64_t output_twice;		 /* one version of a block made by two nodes (threads that overlap) */
+	uint64_t input_stale;		 /* a node was given an older version than it wrote */
+	uint64_t by_class[MT_CLASS_MAX]; /* tensors without a storage of their own, by enum mt_class */
+	uint64_t moved;			 /* storages whose tensor took them over from another block */
+	uint64_t unmapped;		 /* met blocks that ended with their mapping */
+};
+
 struct report {
+	uint8_t classes; /* enum classes: which categories devs[].cats has */
+	uint8_t has_flow; /* flow means something */
+	struct report_flow flow;
 	uint64_t start_ts_ns, end_ts_ns; /* first and last event */
 	int64_t epoch_off_ns;
 	char *host;		   /* EV_BEGIN's name */

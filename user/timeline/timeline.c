@@ -11,6 +11,11 @@ static const char *const category_names[CAT_MAX] = {
 	[CAT_ACTIVATION] = "ACTIVATION",
 	[CAT_GRADIENT] = "GRADIENT",
 	[CAT_AUTOGRAD_DETAIL] = "AUTOGRAD_DETAIL",
+	[CAT_FROZEN] = "FROZEN",
+	[CAT_BUFFER] = "BUFFER",
+	[CAT_DATALOADER] = "DATALOADER",
+	[CAT_COMMUNICATION] = "COMMUNICATION",
+	[CAT_WORKSPACE] = "WORKSPACE",
 };
 
 const char *category_name(enum category c)

@@ -21,16 +21,44 @@ enum tl_kind {
 	TL_OOM = 9,
 	TL_TAG = 10,	/* a block was tagged; the tag is in region; id 0 if the block is not known */
 	TL_LABEL = 11,	/* the category of a living block is another one now, from its version's birth on */
+	/* with model_opts.timeline_nodes only: */
+	TL_NODE = 12,	/* a node of the data-flow graph: ts_ns is its start, op its leaf frame's name (none:
+			   memory that came or went outside of any), edges its blocks. Told when its labels
+			   are settled, steps later, in order of their closing. */
+	TL_FINAL = 13,	/* of block id, versions from `version` up to the next TL_FINAL's of that block have
+			   this category for good. Told when nothing more can be learned, ascending by
+			   version, once a block. Blocks that no operator was given have none. */
 };
 
-/* As in torch.profiler; numbering is ours. 0 = unknown. */
+/*
+ * As in torch.profiler; numbering is ours. 0 = unknown. The second row exists with CLASSES_EXTENDED
+ * only: what torch.profiler has no word for, or calls by a wrong one.
+ */
 enum category {
 	CAT_UNKNOWN = 0, CAT_PARAMETER, CAT_OPTIMIZER_STATE, CAT_INPUT, CAT_TEMPORARY, CAT_ACTIVATION,
-	CAT_GRADIENT, CAT_AUTOGRAD_DETAIL, CAT_MAX,
+	CAT_GRADIENT, CAT_AUTOGRAD_DETAIL,
+	CAT_COMPAT_MAX, CAT_FROZEN = CAT_COMPAT_MAX, CAT_BUFFER, CAT_DATALOADER, CAT_COMMUNICATION, CAT_WORKSPACE,
+	CAT_MAX,
 };
+enum classes { CLASSES_COMPAT = 0, CLASSES_EXTENDED = 1 };
 const char *category_name(enum category c); /* "PARAMETER" …, "unknown" */
 
 #define TL_SIZE_UNKNOWN UINT64_MAX
+
+/* A block at a node. Inputs were there before it; outputs are there after it. */
+enum tl_edge_flag {
+	TL_EDGE_IN = 1,	     /* version, cat: what the node was given */
+	TL_EDGE_WRITTEN = 2, /* out_version = version + 1 */
+	TL_EDGE_BORN = 4,    /* in it; with DIED: an intermediate */
+	TL_EDGE_DIED = 8,    /* in it: marked with * in torch's own tables */
+};
+struct tl_edge {
+	uint64_t id;
+	uint32_t version, out_version;
+	uint8_t cat, out_cat; /* final labels of the two versions */
+	uint8_t flags;	      /* enum tl_edge_flag */
+	uint8_t dev;
+};
 
 struct tl_event {
 	uint64_t ts_ns; /* CLOCK_MONOTONIC; views add the epoch offset */
@@ -45,6 +73,8 @@ struct tl_event {
 	uint8_t dev;	/* enum mt_dev */
 	uint8_t cat;	/* enum category */
 	uint8_t depth;
+	const struct tl_edge *edges; /* TL_NODE; valid during the call */
+	uint32_t edges_cnt;
 };
 
 typedef int (*timeline_fn)(void *ctx, const struct tl_event *ev);

@@ -40,15 +40,15 @@ static void quote(struct outbuf *o, const char *text, size_t len)
 		outbuf__char(o, '"');
 }
 
-static int begin(struct export_ctx **ret, FILE *out, const struct names *names)
+static int begin(struct export_ctx **ret, const struct export_to *to)
 {
 	struct export_ctx *c = calloc(1, sizeof(*c));
 
-	if (!c || outbuf__init(&c->o, out)) {
+	if (!c || outbuf__init(&c->o, to->out)) {
 		free(c);
 		return -ENOMEM;
 	}
-	name_cache__init(&c->names, names, quote);
+	name_cache__init(&c->names, to->names, quote);
 	outbuf__lit(&c->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag\r\n");
 	*ret = c;
 	return 0;

@@ -17,15 +17,15 @@ struct export_ctx {
 	struct name_cache names;
 };
 
-static int begin(struct export_ctx **ret, FILE *out, const struct names *names)
+static int begin(struct export_ctx **ret, const struct export_to *to)
 {
 	struct export_ctx *c = calloc(1, sizeof(*c));
 
-	if (!c || outbuf__init(&c->o, out)) {
+	if (!c || outbuf__init(&c->o, to->out)) {
 		free(c);
 		return -ENOMEM;
 	}
-	name_cache__init(&c->names, names, json_quote);
+	name_cache__init(&c->names, to->names, json_quote);
 	*ret = c;
 	return 0;
 }

@@ -39,11 +39,27 @@ void live_view__message(struct live_view *v, const char *text);
 
 /* Exporters: a table of formats, each one file. They get the decisions one by one. */
 struct export_ctx; /* private state of a format */
+struct labels;	   /* timeline/labels.h */
+struct export_to {
+	FILE *out;		  /* written in order; never closed by a format; may be a pipe */
+	const struct names *names; /* borrowed, grows while events come */
+	const char *path;	  /* of out, NULL: stdout; a format may go by its suffix (.gz) */
+	const struct labels *labels; /* from a first pass, all of the recording's; NULL: labels as they were told */
+	const struct report *report; /* of that first pass: how it all ended; NULL without it */
+	int dev;		  /* --device: enum mt_dev; -1: the format's default */
+	int color, width;
+};
+enum export_need {
+	EXPORT_OPS = 1,	   /* TL_OP, TL_REGION* always, not with --ops only */
+	EXPORT_NODES = 2,  /* TL_NODE */
+	EXPORT_LABELS = 4, /* to->labels and to->report, always: a pass over the recording before this one */
+};
 struct export_format {
 	const char *name; /* "jsonl" */
 	const char *help; /* one line */
-	/* Called in this order: begin, event × n, end. Each 0 or -errno. */
-	int (*begin)(struct export_ctx **ret, FILE *out, const struct names *names);
+	unsigned needs;	  /* enum export_need */
+	/* Called in this order: begin, event × n, end. Each 0 or -errno. `to` lives as long. */
+	int (*begin)(struct export_ctx **ret, const struct export_to *to);
 	int (*event)(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns);
 	int (*end)(struct export_ctx *c, const struct report *r); /* frees c, also after failures */
 };
