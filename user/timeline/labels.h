@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * labels: the last word on every block's category, by version. Collected from TL_FINAL in a first pass
+ * over a recording, asked in a second one: categories are back-dated, so an exporter that writes a
+ * block's birth cannot know yet what it will turn out to be.
+ *
+ * One byte a block in an unlinked file (ids are dense, from 1), so that memory does not grow with the
+ * recording's length, and a sorted list of the few blocks whose label changes with a version.
+ */
+#ifndef MT_TIMELINE_LABELS_H
+#define MT_TIMELINE_LABELS_H
+
+#include "timeline/timeline.h"
+
+struct labels;
+struct err;
+
+int labels__new(struct labels **ret, struct err *err); /* -errno: no room for the file */
+void labels__free(struct labels *l);		       /* NULL is fine */
+/* TL_FINAL and TL_PREEXISTING are taken, others left alone. 0 or -errno. A timeline_fn. */
+int labels__event(void *labels, const struct tl_event *ev);
+/* CAT_UNKNOWN for a block that has none. */
+enum category labels__get(const struct labels *l, uint64_t id, uint32_t version);
+/* Preexisting blocks in order of id: 0 from first to the last, then -ENOENT. *pos starts at 0. */
+struct labels_met {
+	uint64_t id, ptr, size;
+	uint32_t pid;
+	uint8_t dev;
+};
+int labels__next_met(const struct labels *l, size_t *pos, struct labels_met *ret);
+
+#endif
