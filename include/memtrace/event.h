@@ -2,9 +2,9 @@
 /*
  * event: the wire ABI between memtrace's BPF programs and its user side.
  *
- * Every record in a ring is one of the three structs below, told apart by hdr.kind; all integers
- * are host order, naturally aligned, no padding, no long / enum / bool. 48 bytes at most, names
- * excepted. Included by BPF C and by user C; layout is pinned by the static asserts and tests.
+ * Every record in a ring is one of the structs below, told apart by hdr.kind; all integers
+ * are host order, naturally aligned, no hidden padding, no long / enum / bool. 56 bytes at most, names
+ * and tensors excepted. Included by BPF C and by user C; layout is pinned by the static asserts and tests.
  *
  * Frames. Each thread has a stack of open frames (operators, backward nodes), kept in BPF. `depth`
  * is the number of frames open *under* a new frame, or open *at* any other event; `seq` is the
@@ -45,7 +45,34 @@ enum mt_kind {
 	MT_EV_EXIT = 17,	/* mem: process gone; addr = exit code (wait status), size = peak RSS */
 	MT_EV_APPLY = 18,	/* flow: frame; addr = vtable pointer of the node whose apply this is */
 	MT_EV_ACC = 19,		/* flow: frame; AccumulateGrad::apply; addr = 0 */
-	MT_EV_WIRE_MAX = 20,
+	/* the driver's layer: calls that were successful, told at their return; flags = enum mt_seg */
+	MT_EV_SEG_ALLOC = 20, /* seg: addr = pointer (PHYSICAL: handle), size = bytes; aux = stream or pool, 0 = none */
+	MT_EV_SEG_FREE = 21,  /* seg: addr = pointer or handle; time of the call's entry */
+	MT_EV_SEG_MAP = 22,   /* seg: addr = device address, size; aux = handle of the PHYSICAL memory */
+	MT_EV_SEG_UNMAP = 23, /* seg: addr, size */
+	MT_EV_SEG_FAIL = 24,  /* seg: size = bytes that could not be had; aux = result code; flags as for ALLOC */
+	MT_EV_SEG_RESET = 25, /* seg: addr = context (0: the device's primary one): all that it held is gone */
+	MT_EV_SEG_TRIM = 26,  /* seg: addr = pool, size = bytes it may keep */
+	/* the caching allocator's */
+	MT_EV_TOTALS = 27,	/* mem: addr = allocated, size = reserved bytes of dev after the block event before it */
+	MT_EV_REQUEST = 28,	/* seg: addr = pointer, size = bytes asked for before rounding; aux = stream; dev */
+	MT_EV_REQUEST_FREE = 29, /* addr: addr = pointer; dev unknown */
+	MT_EV_WIRE_MAX = 30,
+};
+
+/* What a segment is. Nested calls (cudaMalloc inside ncclMemAlloc, cuMemAlloc inside cudaMalloc) are one: the outermost. */
+enum mt_seg {
+	MT_SEG_DEVICE = 1,     /* cudaMalloc, pitched and 3-D, cuMemAlloc, hipMalloc */
+	MT_SEG_MANAGED = 2,
+	MT_SEG_PINNED = 3,     /* host memory: cudaHostAlloc, cudaMallocHost */
+	MT_SEG_REGISTERED = 4, /* pages of the process that were pinned: cudaHostRegister */
+	MT_SEG_ASYNC = 5,      /* stream-ordered, from a pool */
+	MT_SEG_ARRAY = 6,      /* arrays and mipmapped arrays: size = width × height × depth × element */
+	MT_SEG_PHYSICAL = 7,   /* cuMemCreate: no address until it is mapped */
+	MT_SEG_IMPORTED = 8,   /* IPC, external memory: another owner's */
+	MT_SEG_NCCL = 9,       /* ncclMemAlloc */
+	MT_SEG_GRAPH = 10,     /* memory nodes of a graph */
+	MT_SEG_MAX = 11,
 };
 
 enum mt_map_flag {
@@ -105,6 +132,17 @@ struct mt_rec_name {
 	char text[MT_NAME_LEN_MAX]; /* NUL-terminated, zero-filled */
 };
 
+/* A call of the driver's or runtime's memory API. */
+struct mt_rec_seg {
+	struct mt_hdr hdr; /* flags = enum mt_seg */
+	__u64 addr;
+	__u64 size;
+	__u64 aux;
+	__u32 api; /* cookie: the function's name */
+	__u32 pad;
+};
+
+_Static_assert(sizeof(struct mt_rec_seg) == 56, "wire ABI");
 _Static_assert(sizeof(struct mt_hdr) == 24, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_addr) == 32, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_mem) == 40, "wire ABI");

@@ -79,6 +79,9 @@ struct event {
  *   STEP       addr = step number
  *   TAG        addr = pointer, name = tag, dev
  *   MMAP, MUNMAP, BRK, RSS, EXIT   as in memtrace/event.h
+ *   SEG_*, REQUEST  addr, size, flags, dev as in memtrace/event.h; name = the function ("cudaMalloc"),
+ *              aux = the wire's aux folded to 32 bits: handles and streams are compared, never used
+ *   TOTALS     addr = allocated, size = reserved, dev
  * MT_EV_NAME never leaves decode: names are in the table of names.
  */
 
