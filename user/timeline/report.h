@@ -32,8 +32,35 @@ struct report_cat {
 	uint64_t live, at_peak, byte_ns;
 };
 
+/* What the driver gave of one kind (enum mt_seg). PHYSICAL memory counts from creation to its real end. */
+struct report_seg {
+	uint64_t live, peak;
+	uint64_t allocs, frees, dropped; /* dropped: with a context, a reset or the process */
+	uint64_t fails, fail_bytes_last;
+	uint32_t fail_code_last;
+};
+
+/* The driver's layer of a device, and how the caching allocator uses it. Bytes. */
+struct report_segments {
+	uint8_t seen;	  /* a driver call was seen: kinds, live, peak mean something */
+	uint8_t totals;	  /* the caching allocator told its own: allocated, reserved */
+	uint8_t requests; /* … and what was asked of it: requested */
+	struct report_seg kinds[MT_SEG_MAX];
+	uint64_t live, peak, peak_ts_ns; /* of the device's own memory: without PINNED, REGISTERED, IMPORTED */
+	uint64_t cached, other;		 /* live segments by whether the caching allocator uses them; cached + other = live */
+	uint64_t allocated, allocated_peak; /* as told; allocated before the attach: allocated - live blocks */
+	uint64_t reserved, reserved_peak;   /* as told, segments freed since taken off */
+	uint64_t reserved_before;	    /* of it, in segments from before the attach */
+	uint64_t requested, requested_peak; /* of live blocks, before rounding */
+	uint64_t inactive;		    /* free, in cached segments that hold a block */
+	uint64_t free_cached;		    /* in cached segments that hold none */
+	uint64_t largest_free;		    /* longest free range of the cached segments */
+	uint64_t resets, trims;
+};
+
 struct report_dev {
 	uint8_t dev;
+	struct report_segments segs;
 	uint64_t live, peak, peak_ts_ns;
 	uint64_t allocs, frees;		/* of blocks seen born, and frees of blocks seen born or met */
 	uint64_t alloc_bytes, free_bytes;

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* segments: the driver's layer by hand-made calls, every sum checked after each. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "model/blocks.h"
+#include "model/segments.h"
+
+#define MB (1ull << 20)
+#define C0 MT_DEV_CUDA0
+
+struct fix {
+	struct segments *s;
+	struct blocks *b;
+	uint64_t ts_ns, id;
+};
+
+static void tell(struct fix *f, uint8_t kind, uint8_t seg, uint8_t dev, uint64_t addr, uint64_t size, uint32_t aux)
+{
+	const struct event ev = { .kind = kind, .flags = seg, .dev = dev, .addr = addr, .size = size, .aux = aux,
+				  .pid = 7, .tid = 7, .ts_ns = ++f->ts_ns };
+
+	assert_true(segments__event(f->s, &ev));
+	segments__check(f->s);
+}
+
+static void block(struct fix *f, uint64_t ptr, uint64_t size)
+{
+	bool live;
+	struct block *b = blocks__put(f->b, 7, C0, ptr, &live);
+
+	assert_non_null(b);
+	assert_false(live);
+	b->size = size;
+	b->id = ++f->id;
+	segments__born(f->s, 7, C0, ptr, size);
+	segments__check(f->s);
+}
+
+static struct report_segments report(struct fix *f, uint8_t dev)
+{
+	struct report_segments r;
+
+	assert_int_equal(segments__report(f->s, dev, f->b, &r), 0);
+	return r;
+}
+
+static int set_up(void **state)
+{
+	struct fix *f = test_calloc(1, sizeof(*f));
+
+	f->s = segments__new();
+	f->b = blocks__new(1000);
+	*state = f;
+	return !f->s || !f->b;
+}
+
+static int tear_down(void **state)
+{
+	struct fix *f = *state;
+
+	segments__free(f->s);
+	blocks__free(f->b);
+	test_free(f);
+	return 0;
+}
+
+static void test_plain(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 20 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x20000000, 4 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PINNED, C0, 0x7f0000000000, 8 * MB, 0);
+	block(f, 0x10000000 + 2 * MB, 6 * MB);
+	block(f, 0x10000000 + 12 * MB, 1 * MB);
+	r = report(f, C0);
+	assert_true(r.seen);
+	assert_int_equal(r.live, 24 * MB); /* pinned memory is the host's */
+	assert_int_equal(r.kinds[MT_SEG_PINNED].live, 8 * MB);
+	assert_int_equal(r.cached, 20 * MB);
+	assert_int_equal(r.other, 4 * MB);
+	assert_int_equal(r.inactive, 13 * MB);
+	assert_int_equal(r.largest_free, 7 * MB); /* behind the last block */
+	assert_int_equal(r.free_cached, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x20000000, 0, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x20000000, 0, 0); /* twice: nothing there */
+	r = report(f, C0);
+	assert_int_equal(r.live, 20 * MB);
+	assert_int_equal(r.peak, 24 * MB);
+	assert_int_equal(r.kinds[MT_SEG_DEVICE].frees, 1);
+}
+
+static void test_freed_unseen(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x1000, 0x3000, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x2000, 0x1000, 0); /* inside: the old one must be gone */
+	assert_int_equal(report(f, C0).live, 0x1000);
+	assert_int_equal(report(f, C0).kinds[MT_SEG_DEVICE].dropped, 1);
+}
+
+/* Released first or unmapped first: physical memory ends with the second of the two. */
+static void test_virtual_memory(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 11, 2 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 12, 2 * MB, 0);
+	assert_int_equal(report(f, C0).live, 4 * MB);
+	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, C0, 0x40000000, 2 * MB, 11);
+	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, C0, 0x40000000 + 2 * MB, 2 * MB, 12);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, C0, 11, 0, 0);
+	assert_int_equal(report(f, C0).live, 4 * MB);
+	tell(f, MT_EV_SEG_UNMAP, MT_SEG_PHYSICAL, C0, 0x40000000, 2 * MB, 0);
+	assert_int_equal(report(f, C0).live, 2 * MB);
+	tell(f, MT_EV_SEG_UNMAP, MT_SEG_PHYSICAL, C0, 0x40000000 + 2 * MB, 2 * MB, 0);
+	assert_int_equal(report(f, C0).live, 2 * MB);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, C0, 12, 0, 0);
+	assert_int_equal(report(f, C0).live, 0);
+	assert_int_equal(report(f, C0).kinds[MT_SEG_PHYSICAL].frees, 2);
+}
+
+/* A block may lie across mapped pieces, and free ranges reach across them, too. */
+static void test_expandable(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+
+	for (unsigned i = 0; i < 4; i++) {
+		tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 100 + i, 20 * MB, 0);
+		tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, C0, 0x40000000 + i * 20 * MB, 20 * MB, 100 + i);
+	}
+	block(f, 0x40000000 + 10 * MB, 25 * MB);
+	r = report(f, C0);
+	assert_int_equal(r.cached, 40 * MB);
+	assert_int_equal(r.other, 40 * MB); /* nothing was given out of the last two yet */
+	assert_int_equal(r.inactive, 15 * MB);
+	assert_int_equal(r.largest_free, 10 * MB);
+	block(f, 0x40000000 + 70 * MB, 5 * MB);
+	block(f, 0x40000000 + 41 * MB, 1 * MB);
+	r = report(f, C0);
+	assert_int_equal(r.cached, 80 * MB);
+	assert_int_equal(r.inactive, 80 * MB - 31 * MB);
+	assert_int_equal(r.largest_free, 28 * MB);
+}
+
+static void test_device_from_block(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, MT_DEV_NONE, 0x10000000, 2 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, MT_DEV_NONE, 5, 2 * MB, 0);
+	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, MT_DEV_NONE, 0x50000000, 2 * MB, 5);
+	assert_int_equal(report(f, C0).live, 0);
+	assert_int_equal(report(f, MT_DEV_NONE).live, 4 * MB);
+	block(f, 0x10000000, 512);
+	block(f, 0x50000000, 512);
+	assert_int_equal(report(f, C0).live, 4 * MB);
+	assert_int_equal(report(f, MT_DEV_NONE).live, 0);
+	assert_int_equal(segments__next_dev(f->s, -1), MT_DEV_NONE);
+	assert_int_equal(segments__next_dev(f->s, MT_DEV_NONE), C0);
+	assert_int_equal(segments__next_dev(f->s, C0), -1);
+}
+
+static void test_reset(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 2 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0 + 1, 0x20000000, 3 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 9, 2 * MB, 0);
+	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, C0, 0x50000000, 2 * MB, 9);
+	tell(f, MT_EV_SEG_RESET, 0, C0, 0, 0, 0);
+	assert_int_equal(report(f, C0).live, 0);
+	assert_int_equal(report(f, C0).resets, 1);
+	assert_int_equal(report(f, C0).kinds[MT_SEG_PHYSICAL].dropped, 1);
+	assert_int_equal(report(f, C0 + 1).live, 3 * MB);
+}
+
+static void test_totals(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 2 * MB, 0);
+	block(f, 0x10000000, 1024);
+	tell(f, MT_EV_TOTALS, 0, C0, 5 * MB + 1024, 12 * MB, 0);
+	tell(f, MT_EV_REQUEST, 0, C0, 0x10000000, 1000, 0);
+	r = report(f, C0);
+	assert_true(r.totals && r.requests);
+	assert_int_equal(r.reserved, 12 * MB);
+	assert_int_equal(r.reserved_before, 10 * MB);
+	assert_int_equal(r.allocated, 5 * MB + 1024);
+	assert_int_equal(r.requested, 1000);
+	tell(f, MT_EV_REQUEST, 0, C0, 0x10000000, 900, 0); /* its free was missed */
+	assert_int_equal(report(f, C0).requested, 900);
+	tell(f, MT_EV_REQUEST_FREE, 0, MT_DEV_NONE, 0x10000000, 0, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x10000000, 0, 0); /* emptyCache: told by nobody else */
+	r = report(f, C0);
+	assert_int_equal(r.requested, 0);
+	assert_int_equal(r.requested_peak, 1000);
+	assert_int_equal(r.reserved, 10 * MB);
+	assert_int_equal(r.reserved_peak, 12 * MB);
+}
+
+static void test_process_gone(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 2 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 5, 2 * MB, 0);
+	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, C0, 0x50000000, 2 * MB, 5);
+	tell(f, MT_EV_TOTALS, 0, C0, 1 * MB, 2 * MB, 0);
+	tell(f, MT_EV_REQUEST, 0, C0, 0x10000000, 900, 0);
+	segments__drop_pid(f->s, 7);
+	segments__check(f->s);
+	r = report(f, C0);
+	assert_int_equal(r.live + r.reserved + r.allocated + r.requested, 0);
+	assert_int_equal(r.peak, 4 * MB);
+	assert_int_equal(r.kinds[MT_SEG_DEVICE].dropped + r.kinds[MT_SEG_PHYSICAL].dropped, 2);
+}
+
+static void test_failures(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+
+	tell(f, MT_EV_SEG_FAIL, MT_SEG_DEVICE, C0, 0, 1ull << 40, 2);
+	r = report(f, C0);
+	assert_int_equal(r.kinds[MT_SEG_DEVICE].fails, 1);
+	assert_int_equal(r.kinds[MT_SEG_DEVICE].fail_bytes_last, 1ull << 40);
+	assert_int_equal(r.kinds[MT_SEG_DEVICE].fail_code_last, 2);
+}
+
+/* Nothing of what a hostile target tells can break the sums. */
+static void test_nonsense(void **state)
+{
+	struct fix *f = *state;
+	uint64_t x = 88172645463325252ull;
+
+	for (int i = 0; i < 200000; i++) {
+		struct event ev = { .pid = 7 + (uint32_t)(x >> 60), .ts_ns = (uint64_t)i };
+
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		ev.kind = (uint8_t)(MT_EV_SEG_ALLOC + x % 10);
+		ev.flags = (uint8_t)(x >> 8 & 15);
+		ev.dev = x >> 12 & 1 ? C0 : (uint8_t)(x >> 13);
+		ev.addr = x >> 20 & 0xff ? (x >> 20 & 0xfff) << 12 : UINT64_MAX - (x >> 30 & 0xffff);
+		ev.size = x >> 40 & 0xf ? (x >> 40 & 0xff) << 12 : x;
+		ev.aux = (uint32_t)(x >> 20 & 0xfff) << 12;
+		segments__event(f->s, &ev);
+		if (!(x >> 50 & 7))
+			segments__born(f->s, ev.pid, C0, ev.addr, ev.size);
+		if (!(x >> 48 & 0x3fff))
+			segments__drop_pid(f->s, ev.pid);
+		if (i % 64 == 0)
+			segments__check(f->s);
+	}
+	report(f, C0);
+	report(f, MT_DEV_NONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_plain, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_freed_unseen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_virtual_memory, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_expandable, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_device_from_block, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_reset, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_totals, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_process_gone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_failures, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_nonsense, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

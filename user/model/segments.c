@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * A process has some hundred segments, seldom more than ten thousand, and each change was a driver call
+ * that cost far more than moving the tail of a sorted array. Requested sizes are many and
+ * change with every block: a hash table of their own.
+ */
+#include "model/segments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/segments_state.h"
+
+struct segments *segments__new(void)
+{
+	struct segments *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->procs = calloc(PROCS_MAX, sizeof(*s->procs));
+	if (s && !s->procs) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+static void seg_proc__free(struct seg_proc *p)
+{
+	free(p->segs);
+	free(p->phys);
+	free(p->asked);
+	free(p);
+}
+
+void segments__free(struct segments *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->procs_cnt; i++)
+		seg_proc__free(s->procs[i]);
+	for (unsigned i = 0; i < s->sums_cnt; i++)
+		free(s->sums[i]);
+	free(s->procs);
+	free(s);
+}
+
+static struct seg_proc *segments__proc(const struct segments *s, uint32_t pid)
+{
+	for (size_t i = 0; i < s->procs_cnt; i++)
+		if (s->procs[i]->pid == pid)
+			return s->procs[i];
+	return NULL;
+}
+
+static struct seg_proc *segments__add_proc(struct segments *s, uint32_t pid)
+{
+	struct seg_proc *p = segments__proc(s, pid);
+
+	if (p || s->procs_cnt == PROCS_MAX)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	return s->procs[s->procs_cnt++] = p;
+}
+
+struct sums *segments__find_sums(const struct segments *s, uint8_t dev)
+{
+	for (unsigned i = 0; i < s->sums_cnt; i++)
+		if (s->sums[i]->dev == dev)
+			return s->sums[i];
+	return NULL;
+}
+
+static bool dev_is_gpu(uint8_t dev)
+{
+	return dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX;
+}
+
+/* What is of no device is kept as MT_DEV_NONE's. NULL: no memory. */
+static struct sums *segments__sums(struct segments *s, uint8_t dev)
+{
+	struct sums *u;
+
+	if (!dev_is_gpu(dev))
+		dev = MT_DEV_NONE;
+	u = segments__find_sums(s, dev);
+	if (u || s->sums_cnt == DEVS_MAX)
+		return u;
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return NULL;
+	u->dev = dev;
+	return s->sums[s->sums_cnt++] = u;
+}
+
+/* --- sums --------------------------------------------------------------------------------------------- */
+
+static void sums__add(struct sums *u, uint8_t kind, uint64_t size, uint64_t ts_ns)
+{
+	struct report_seg *k = &u->kinds[kind];
+
+	u->seen = true;
+	k->live += size;
+	if (k->live > k->peak)
+		k->peak = k->live;
+	if (!is_device_memory(kind))
+		return;
+	u->live += size;
+	if (u->live > u->peak) {
+		u->peak = u->live;
+		u->peak_ts_ns = ts_ns;
+	}
+}
+
+static void sums__remove(struct sums *u, uint8_t kind, uint64_t size)
+{
+	u->kinds[kind].live -= size;
+	if (is_device_memory(kind))
+		u->live -= size;
+}
+
+/* How a piece of memory ended. */
+enum end { END_FREED, END_DROPPED };
+
+static void segments__count_out(struct segments *s, uint8_t dev, uint8_t kind, uint64_t size, enum end how)
+{
+	struct sums *u = segments__sums(s, dev);
+
+	sums__remove(u, kind, size);
+	if (how == END_FREED)
+		u->kinds[kind].frees++;
+	else
+		u->kinds[kind].dropped++;
+}
+
+/* The device is known now: what was counted for none moves there. */
+static void segments__move_dev(struct segments *s, uint8_t kind, uint64_t size, uint8_t dev)
+{
+	struct sums *from = segments__sums(s, MT_DEV_NONE), *to = segments__sums(s, dev);
+
+	if (!from || !to || from == to)
+		return;
+	sums__remove(from, kind, size);
+	if (from->kinds[kind].allocs) {
+		from->kinds[kind].allocs--;
+		to->kinds[kind].allocs++;
+	}
+	sums__add(to, kind, size, to->peak_ts_ns);
+}
+
+/* --- the table of a process ---------------------------------------------------------------------------- */
+
+/* First segment that ends after addr. */
+static size_t seg_proc__at(const struct seg_proc *p, uint64_t addr)
+{
+	size_t lo = 0, hi = p->cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (p->segs[mid].addr + p->segs[mid].size <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static struct physical *seg_proc__phys(const struct seg_proc *p, uint32_t handle)
+{
+	for (size_t i = 0; i < p->phys_cnt; i++)
+		if (p->phys[i].handle == handle)
+			return &p->phys[i];
+	return NULL;
+}
+
+static void segments__end_phys(struct segments *s, struct seg_proc *p, struct physical *ph, enum end how)
+{
+	segments__count_out(s, ph->dev, MT_SEG_PHYSICAL, ph->size, how);
+	*ph = p->phys[--p->phys_cnt];
+}
+
+/* A cached piece is gone: the allocator says what it has reserved only with its next block. */
+static void segments__unreserve(struct segments *s, struct seg_proc *p, const struct seg *seg)
+{
+	struct sums *u = segments__find_sums(s, seg->dev);
+
+	for (unsigned i = 0; u && seg->cached && i < p->totals_cnt; i++) {
+		struct told_totals *t = &p->totals[i];
+		uint64_t part = seg->size < t->reserved ? seg->size : t->reserved;
+
+		if (t->dev != seg->dev)
+			continue;
+		t->reserved -= part;
+		u->reserved -= part;
+	}
+}
+
+static void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, enum end how)
+{
+	struct seg seg = p->segs[i];
+	struct physical *ph = seg.handle ? seg_proc__phys(p, seg.handle) : NULL;
+
+	memmove(&p->segs[i], &p->segs[i + 1], (p->cnt - i - 1) * sizeof(*p->segs));
+	p->cnt--;
+	segments__unreserve(s, p, &seg);
+	if (!seg.handle)
+		segments__count_out(s, seg.dev, seg.kind, seg.size, how);
+	else if (ph && !--ph->maps && ph->released)
+		segments__end_phys(s, p, ph, how);
+}
+
+/* Whatever lies there was freed unseen. */
+static void segments__clear(struct segments *s, struct seg_proc *p, uint64_t addr, uint64_t size)
+{
+	size_t i = seg_proc__at(p, addr);
+
+	while (i < p->cnt && p->segs[i].addr < addr + size)
+		segments__end_at(s, p, i, END_DROPPED);
+}
+
+static bool seg_proc__insert(struct seg_proc *p, const struct seg *seg)
+{
+	size_t i = seg_proc__at(p, seg->addr);
+
+	if (p->cnt == p->cap) {
+		size_t cap = p->cap ? 2 * p->cap : 64;
+		struct seg *v = p->cnt < SEGMENTS_MAX ? realloc(p->segs, cap * sizeof(*v)) : NULL;
+
+		if (!v)
+			return false;
+		p->segs = v;
+		p->cap = cap;
+	}
+	memmove(&p->segs[i + 1], &p->segs[i], (p->cnt - i) * sizeof(*p->segs));
+	p->segs[i] = *seg;
+	p->cnt++;
+	return true;
+}
+
+/* --- events -------------------------------------------------------------------------------------------- */
+
+static uint32_t fold(uint64_t handle)
+{
+	uint32_t f = (uint32_t)(handle ^ handle >> 32);
+
+	return f ? f : 1;
+}
+
+static bool is_sane(const struct event *ev)
+{
+	return ev->flags > 0 && ev->flags < MT_SEG_MAX && ev->size && ev->size <= SIZE_BELIEVED &&
+	       ev->addr <= UINT64_MAX - ev->size;
+}
+
+static bool seg_proc__add_phys(struct seg_proc *p, const struct physical *ph)
+{
+	if (p->phys_cnt == p->phys_cap) {
+		size_t cap = p->phys_cap ? 2 * p->phys_cap : 64;
+		struct physical *v = p->phys_cnt < SEGMENTS_MAX ? realloc(p->phys, cap * sizeof(*v)) : NULL;
+
+		if (!v)
+			return false;
+		p->phys = v;
+		p->phys_cap = cap;
+	}
+	p->phys[p->phys_cnt++] = *ph;
+	return true;
+}
+
+static bool segments__alloc(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
+{
+	struct physical *old;
+	bool ok;
+
+	if (!is_sane(ev))
+		return true;
+	if (u->kinds[ev->flags].live > SIZE_BELIEVED || u->live > SIZE_BELIEVED)
+		return false;
+	if (ev->flags == MT_SEG_PHYSICAL) {
+		old = seg_proc__phys(p, fold(ev->addr));
+		if (old)
+			segments__end_phys(s, p, old, END_DROPPED);
+		ok = seg_proc__add_phys(p, &(struct physical){ .handle = fold(ev->addr), .size = ev->size, .dev = u->dev });
+	} else {
+		segments__clear(s, p, ev->addr, ev->size);
+		ok = seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = ev->flags,
+							.dev = u->dev });
+	}
+	if (!ok)
+		return false;
+	u->kinds[ev->flags].allocs++;
+	sums__add(u, ev->flags, ev->size, ev->ts_ns);
+	return true;
+}
+
+static void segments__freed(struct segments *s, struct seg_proc *p, const struct event *ev)
+{
+	if (ev->flags == MT_SEG_PHYSICAL) {
+		struct physical *ph = seg_proc__phys(p, fold(ev->addr));
+
+		if (ph)
+			ph->released = true;
+		if (ph && !ph->maps)
+			segments__end_phys(s, p, ph, END_FREED);
+		return;
+	}
+	for (size_t i = seg_proc__at(p, ev->addr); i < p->cnt && p->segs[i].addr == ev->addr; i++) {
+		if (p->segs[i].handle)
+			continue;
+		segments__end_at(s, p, i, END_FREED);
+		return;
+	}
+}
+
+static bool segments__map(struct segments *s, struct seg_proc *p, const struct event *ev)
+{
+	struct physical *ph = seg_proc__phys(p, ev->aux ? ev->aux : 1);
+
+	if (!ev->size || ev->size > SIZE_BELIEVED || ev->addr > UINT64_MAX - ev->size)
+		return true;
+	segments__clear(s, p, ev->addr, ev->size);
+	ph = seg_proc__phys(p, ev->aux ? ev->aux : 1); /* what lay there may have been its last mapping */
+	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = MT_SEG_PHYSICAL,
+						.handle = ev->aux ? ev->aux : 1, .dev = ph ? ph->dev : ev->dev }))
+		return false;
+	if (ph)
+		ph->maps++;
+	return true;
+}
+
+static void segments__unmap(struct segments *s, struct seg_proc *p, const struct event *ev)
+{
+	size_t i = seg_proc__at(p, ev->addr);
+	uint64_t end = ev->addr > UINT64_MAX - ev->size ? UINT64_MAX : ev->addr + ev->size;
+
+	while (i < p->cnt && p->segs[i].addr < end) {
+		/* the driver unmaps whole mappings only */
+		if (p->segs[i].handle && p->segs[i].addr >= ev->addr && p->segs[i].addr + p->segs[i].size <= end)
+			segments__end_at(s, p, i, END_FREED);
+		else
+			i++;
+	}
+}
+
+/* A context or device is gone with everything in it. Host memory that was pinned through it, too. */
+static void segments__reset(struct segments *s, struct seg_proc *p, struct sums *u)
+{
+	u->resets++;
+	for (size_t i = p->cnt; i-- > 0;)
+		if (p->segs[i].dev == u->dev && p->segs[i].kind != MT_SEG_REGISTERED)
+			segments__end_at(s, p, i, END_DROPPED);
+	for (size_t i = p->phys_cnt; i-- > 0;)
+		if (p->phys[i].dev == u->dev)
+			segments__end_phys(s, p, &p->phys[i], END_DROPPED);
+}
+
+static struct told_totals *seg_proc__totals(struct seg_proc *p, uint8_t dev)
+{
+	for (unsigned i = 0; i < p->totals_cnt; i++)
+		if (p->totals[i].dev == dev)
+			return &p->totals[i];
+	if (p->totals_cnt == DEVS_MAX)
+		return NULL;
+	p->totals[p->totals_cnt] = (struct told_totals){ .dev = dev };
+	return &p->totals[p->totals_cnt++];
+}
+
+static void segments__totals(struct seg_proc *p, struct sums *u, const struct event *ev)
+{
+	struct told_totals *t = seg_proc__totals(p, u->dev);
+
+	if (!t || ev->addr > SIZE_BELIEVED || ev->size > SIZE_BELIEVED)
+		return;
+	u->totals = true;
+	u->allocated += ev->addr - t->allocated;
+	u->reserved += ev->size - t->reserved;
+	t->allocated = ev->addr;
+	t->reserved = ev->size;
+	if (u->allocated > u->allocated_peak)
+		u->allocated_peak = u->allocated;
+	if (u->reserved > u->reserved_peak)
+		u->reserved_peak = u->reserved;
+}
+
+/* --- requested sizes ------------------------------------------------------------------------------------- */
+
+static size_t asked_home(const struct seg_proc *p, uint64_t ptr)
+{
+	return (ptr * 0x9e3779b97f4a7c15u >> 32) & p->asked_mask;
+}
+
+static struct asked *seg_proc__asked(const struct seg_proc *p, uint64_t ptr)
+{
+	size_t i = asked_home(p, ptr);
+
+	while (p->asked[i].ptr && p->asked[i].ptr != ptr)
+		i = (i + 1) & p->asked_mask;
+	return &p->asked[i];
+}
+
+static bool seg_proc__grow_asked(struct seg_proc *p)
+{
+	struct asked *old = p->asked;
+	size_t had = old ? p->asked_mask + 1 : 0, cap = had ? 2 * had : 256;
+
+	if (had && (p->asked_cnt + 1) * 4 <= had * 3)
+		return true;
+	if (cap > ASKED_MAX || !(p->asked = calloc(cap, sizeof(*p->asked)))) {
+		p->asked = old;
+		return false;
+	}
+	p->asked_mask = cap - 1;
+	for (size_t i = 0; i < had; i++)
+		if (old[i].ptr)
+			*seg_proc__asked(p, old[i].ptr) = old[i];
+	free(old);
+	return true;
+}
+
+static void segments__unask(struct segments *s, struct seg_proc *p, uint64_t ptr)
+{
+	struct asked *a = p->asked ? seg_proc__asked(p, ptr) : NULL;
+	size_t i, mask = p->asked_mask;
+
+	if (!a || !a->ptr)
+		return;
+	segments__sums(s, a->dev)->requested -= a->size;
+	i = (size_t)(a - p->asked);
+	for (size_t j = (i + 1) & mask; p->asked[j].ptr; j = (j + 1) & mask) {
+		if (((j - asked_home(p, p->asked[j].ptr)) & mask) >= ((j - i) & mask)) {
+			p->asked[i] = p->asked[j];
+			i = j;
+		}
+	}
+	p->asked[i].ptr = 0;
+	p->asked_cnt--;
+}
+
+static bool segments__request(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
+{
+	if (!ev->addr || ev->size > SIZE_BELIEVED || u->requested > SIZE_BELIEVED)
+		return true;
+	segments__unask(s, p, ev->addr);
+	if (!seg_proc__grow_asked(p))
+		return false;
+	*seg_proc__asked(p, ev->addr) = (struct asked){ .ptr = ev->addr, .size = ev->size, .dev = u->dev };
+	p->asked_cnt++;
+	u->requests = true;
+	u->requested += ev->size;
+	if (u->requested > u->requested_peak)
+		u->requested_peak = u->requested;
+	return true;
+}
+
+bool segments__event(struct segments *s, const struct event *ev)
+{
+	struct seg_proc *p = segments__add_proc(s, ev->pid);
+	struct sums *u = segments__sums(s, ev->dev);
+
+	if (!p || !u)
+		return false;
+	switch (ev->kind) {
+	case MT_EV_SEG_ALLOC:
+		return segments__alloc(s, p, u, ev);
+	case MT_EV_SEG_FREE:
+		segments__freed(s, p, ev);
+		break;
+	case MT_EV_SEG_MAP:
+		return segments__map(s, p, ev);
+	case MT_EV_SEG_UNMAP:
+		segments__unmap(s, p, ev);
+		break;
+	case MT_EV_SEG_FAIL:
+		if (!ev->flags || ev->flags >= MT_SEG_MAX)
+			break;
+		u->seen = true;
+		u->kinds[ev->flags].fails++;
+		u->kinds[ev->flags].fail_bytes_last = ev->size;
+		u->kinds[ev->flags].fail_code_last = ev->aux;
+		break;
+	case MT_EV_SEG_RESET:
+		segments__reset(s, p, u);
+		break;
+	case MT_EV_SEG_TRIM:
+		u->trims++;
+		break;
+	case MT_EV_TOTALS:
+		segments__totals(p, u, ev);
+		break;
+	case MT_EV_REQUEST:
+		return segments__request(s, p, u, ev);
+	case MT_EV_REQUEST_FREE:
+		segments__unask(s, p, ev->addr);
+		break;
+	}
+	return true;
+}
+
+/* --- blocks --------------------------------------------------------------------------------------------- */
+
+static void segments__use(struct segments *s, struct seg_proc *p, struct seg *seg, uint8_t dev)
+{
+	struct physical *ph = seg->handle ? seg_proc__phys(p, seg->handle) : NULL;
+
+	seg->cached = true;
+	if (ph)
+		ph->cached = true;
+	if (ph && ph->dev == MT_DEV_NONE) {
+		ph->dev = dev;
+		segments__move_dev(s, MT_SEG_PHYSICAL, ph->size, dev);
+	} else if (!seg->handle && seg->dev == MT_DEV_NONE) {
+		segments__move_dev(s, seg->kind, seg->size, dev);
+	}
+	if (seg->dev == MT_DEV_NONE)
+		seg->dev = dev;
+}
+
+void segments__born(struct segments *s, uint32_t pid, uint8_t dev, uint64_t ptr, uint64_t size)
+{
+	struct seg_proc *p = segments__proc(s, pid);
+
+	/* a block may span several mapped pieces */
+	for (size_t i = p ? seg_proc__at(p, ptr) : 0; p && i < p->cnt; i++) {
+		if (p->segs[i].addr >= ptr && p->segs[i].addr - ptr >= size)
+			break;
+		segments__use(s, p, &p->segs[i], dev);
+	}
+}
+
+void segments__drop_pid(struct segments *s, uint32_t pid)
+{
+	for (size_t i = 0; i < s->procs_cnt; i++) {
+		struct seg_proc *p = s->procs[i];
+
+		if (p->pid != pid)
+			continue;
+		for (unsigned k = 0; k < p->totals_cnt; k++) {
+			struct sums *u = segments__sums(s, p->totals[k].dev);
+
+			u->allocated -= p->totals[k].allocated;
+			u->reserved -= p->totals[k].reserved;
+		}
+		p->totals_cnt = 0;
+		while (p->cnt)
+			segments__end_at(s, p, p->cnt - 1, END_DROPPED);
+		while (p->phys_cnt)
+			segments__end_phys(s, p, &p->phys[p->phys_cnt - 1], END_DROPPED);
+		for (size_t k = 0; p->asked && k <= p->asked_mask; k++)
+			if (p->asked[k].ptr)
+				segments__sums(s, p->asked[k].dev)->requested -= p->asked[k].size;
+		seg_proc__free(p);
+		s->procs[i] = s->procs[--s->procs_cnt];
+		return;
+	}
+}

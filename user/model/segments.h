@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * segments: what the driver gave, and where the caching allocator's blocks lie in it.
+ *
+ *   segment   one allocation of the driver or runtime: cudaMalloc, a mapped piece of cuMemCreate, pinned
+ *             host memory … (enum mt_seg). Keyed by process and address, PHYSICAL memory by its handle.
+ *   cached    a segment out of which the caching allocator has given a block; the others are somebody
+ *             else's: libraries' workspaces, communication buffers
+ *   inactive  free bytes of cached segments that hold a block: they cannot go back to the driver
+ *
+ * PHYSICAL memory lives until it was released and its last mapping is gone, in either order: mapped
+ * pieces carry its handle. A segment whose device nobody told (attached in mid-run, so the thread's
+ * cudaSetDevice was not seen) gets it from the first block in it; until then it counts for no device.
+ *
+ * Nothing here is an estimate: segments from before the attach are not here at all; what the caching
+ * allocator says to have reserved (TOTALS) minus the cached ones that are is theirs.
+ */
+#ifndef MT_MODEL_SEGMENTS_H
+#define MT_MODEL_SEGMENTS_H
+
+#include <stdbool.h>
+
+#include "event/event.h"
+#include "timeline/report.h"
+
+#define SEGMENTS_MAX 65536 /* a process */
+
+struct blocks;
+struct segments;
+
+struct segments *segments__new(void); /* NULL: no memory */
+void segments__free(struct segments *s); /* NULL is fine */
+
+/* SEG_*, TOTALS, REQUEST, REQUEST_FREE. false: full or no memory, the event is lost. */
+bool segments__event(struct segments *s, const struct event *ev);
+/* A framework block of a device was born: the segments under it are the caching allocator's. */
+void segments__born(struct segments *s, uint32_t pid, uint8_t dev, uint64_t ptr, uint64_t size);
+void segments__drop_pid(struct segments *s, uint32_t pid); /* all of it is given back */
+
+/* Fills what of a report is about the device (MT_DEV_NONE: what no device is known of). `blocks`: the live ones. */
+int segments__report(const struct segments *s, uint8_t dev, const struct blocks *blocks, struct report_segments *ret);
+/* Devices that have any; 0 or the next one after `dev` (start with -1): -1 ends it. */
+int segments__next_dev(const struct segments *s, int dev);
+
+size_t segments__bytes(const struct segments *s);
+void segments__check(const struct segments *s); /* aborts when broken */
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * What a report says of segments: where blocks lie in them is worked out when asked, from the live
+ * blocks by address, so that no event pays for it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/blocks.h"
+#include "model/check.h"
+#include "model/segments_state.h"
+
+struct range {
+	uint64_t start, end;
+};
+
+struct ranges {
+	struct range *v;
+	size_t cnt, cap;
+};
+
+static bool ranges__push(struct ranges *r, uint64_t start, uint64_t end)
+{
+	if (r->cnt == r->cap) {
+		size_t cap = r->cap ? 2 * r->cap : 256;
+		struct range *v = realloc(r->v, cap * sizeof(*v));
+
+		if (!v)
+			return false;
+		r->v = v;
+		r->cap = cap;
+	}
+	r->v[r->cnt++] = (struct range){ start, end };
+	return true;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	uint64_t x = ((const struct range *)a)->start, y = ((const struct range *)b)->start;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool blocks_of(const struct blocks *blocks, uint32_t pid, uint8_t dev, struct ranges *ret)
+{
+	const struct block *b;
+	size_t pos = 0;
+
+	ret->cnt = 0;
+	while ((b = blocks__next(blocks, &pos)))
+		if (b->pid == pid && b->dev == dev && b->size <= UINT64_MAX - b->ptr &&
+		    !ranges__push(ret, b->ptr, b->ptr + b->size))
+			return false;
+	if (ret->cnt)
+		qsort(ret->v, ret->cnt, sizeof(*ret->v), by_start);
+	return true;
+}
+
+/* A stretch of cached memory without a hole: a segment, or mapped pieces in a row. */
+static void add_stretch(struct report_segments *ret, const struct ranges *blocks, size_t *at, uint64_t start, uint64_t end)
+{
+	uint64_t free_bytes = 0, upto = start;
+	bool used = false;
+
+	while (*at < blocks->cnt && blocks->v[*at].end <= start)
+		++*at;
+	for (; *at < blocks->cnt && blocks->v[*at].start < end; ++*at) {
+		const struct range *b = &blocks->v[*at];
+
+		used = true;
+		if (b->start > upto) {
+			free_bytes += b->start - upto;
+			if (b->start - upto > ret->largest_free)
+				ret->largest_free = b->start - upto;
+		}
+		if (b->end > upto)
+			upto = b->end < end ? b->end : end;
+		if (b->end > end)
+			break; /* goes on in what follows */
+	}
+	free_bytes += end - upto;
+	if (end - upto > ret->largest_free)
+		ret->largest_free = end - upto;
+	if (used)
+		ret->inactive += free_bytes;
+	else
+		ret->free_cached += free_bytes;
+}
+
+static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint8_t dev, const struct ranges *blocks)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < p->cnt;) {
+		const struct seg *first = &p->segs[i++];
+		uint64_t end = first->addr + first->size;
+
+		if (!first->cached || first->dev != dev)
+			continue;
+		while (first->handle && i < p->cnt && p->segs[i].handle && p->segs[i].cached &&
+		       p->segs[i].dev == dev && p->segs[i].addr == end)
+			end += p->segs[i++].size;
+		add_stretch(ret, blocks, &at, first->addr, end);
+	}
+	for (size_t i = 0; i < p->cnt; i++)
+		if (p->segs[i].dev == dev && !p->segs[i].handle && p->segs[i].cached && is_device_memory(p->segs[i].kind))
+			ret->cached += p->segs[i].size;
+	for (size_t i = 0; i < p->phys_cnt; i++)
+		if (p->phys[i].dev == dev && p->phys[i].cached)
+			ret->cached += p->phys[i].size;
+}
+
+int segments__report(const struct segments *s, uint8_t dev, const struct blocks *blocks, struct report_segments *ret)
+{
+	const struct sums *u = segments__find_sums(s, dev);
+	struct ranges of = { 0 };
+	int r = 0;
+
+	*ret = (struct report_segments){ 0 };
+	if (!u)
+		return 0;
+	*ret = (struct report_segments){
+		.seen = u->seen, .totals = u->totals, .requests = u->requests,
+		.live = u->live, .peak = u->peak, .peak_ts_ns = u->peak_ts_ns,
+		.allocated = u->allocated, .allocated_peak = u->allocated_peak,
+		.reserved = u->reserved, .reserved_peak = u->reserved_peak,
+		.requested = u->requested, .requested_peak = u->requested_peak,
+		.resets = u->resets, .trims = u->trims,
+	};
+	memcpy(ret->kinds, u->kinds, sizeof(ret->kinds));
+	for (size_t i = 0; !r && i < s->procs_cnt; i++) {
+		if (blocks_of(blocks, s->procs[i]->pid, dev, &of))
+			add_proc(ret, s->procs[i], dev, &of);
+		else
+			r = -ENOMEM;
+	}
+	free(of.v);
+	ret->other = u->live - ret->cached;
+	if (u->reserved > ret->cached)
+		ret->reserved_before = u->reserved - ret->cached;
+	return r;
+}
+
+int segments__next_dev(const struct segments *s, int dev)
+{
+	int best = -1;
+
+	for (unsigned i = 0; i < s->sums_cnt; i++)
+		if (s->sums[i]->dev > dev && (best < 0 || s->sums[i]->dev < best))
+			best = s->sums[i]->dev;
+	return best;
+}
+
+size_t segments__bytes(const struct segments *s)
+{
+	size_t sum = sizeof(*s) + PROCS_MAX * sizeof(*s->procs) + s->sums_cnt * sizeof(struct sums);
+
+	for (size_t i = 0; i < s->procs_cnt; i++) {
+		const struct seg_proc *p = s->procs[i];
+
+		sum += sizeof(*p) + p->cap * sizeof(*p->segs) + p->phys_cap * sizeof(*p->phys) +
+		       (p->asked ? (p->asked_mask + 1) * sizeof(*p->asked) : 0);
+	}
+	return sum;
+}
+
+void segments__check(const struct segments *s)
+{
+	for (unsigned k = 0; k < s->sums_cnt; k++) {
+		const struct sums *u = s->sums[k];
+		uint64_t kinds[MT_SEG_MAX] = { 0 }, asked = 0, live = 0, allocated = 0, reserved = 0;
+
+		for (size_t i = 0; i < s->procs_cnt; i++) {
+			const struct seg_proc *p = s->procs[i];
+
+			for (size_t j = 0; j < p->cnt; j++) {
+				mt_check(!j || p->segs[j - 1].addr + p->segs[j - 1].size <= p->segs[j].addr);
+				if (!p->segs[j].handle && p->segs[j].dev == u->dev)
+					kinds[p->segs[j].kind] += p->segs[j].size;
+			}
+			for (size_t j = 0; j < p->phys_cnt; j++)
+				if (p->phys[j].dev == u->dev)
+					kinds[MT_SEG_PHYSICAL] += p->phys[j].size;
+			for (size_t j = 0; p->asked && j <= p->asked_mask; j++)
+				if (p->asked[j].ptr && p->asked[j].dev == u->dev)
+					asked += p->asked[j].size;
+			for (unsigned j = 0; j < p->totals_cnt; j++) {
+				allocated += p->totals[j].dev == u->dev ? p->totals[j].allocated : 0;
+				reserved += p->totals[j].dev == u->dev ? p->totals[j].reserved : 0;
+			}
+		}
+		for (int j = 1; j < MT_SEG_MAX; j++) {
+			mt_check(kinds[j] == u->kinds[j].live && u->kinds[j].live <= u->kinds[j].peak);
+			live += is_device_memory((uint8_t)j) ? kinds[j] : 0;
+		}
+		mt_check(live == u->live && u->live <= u->peak && asked == u->requested);
+		mt_check(allocated == u->allocated && reserved == u->reserved);
+	}
+}

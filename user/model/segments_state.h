@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* segments_state: what a struct segments holds; for segments*.c alone. */
+#ifndef MT_MODEL_SEGMENTS_STATE_H
+#define MT_MODEL_SEGMENTS_STATE_H
+
+#include "model/segments.h"
+
+#define DEVS_MAX 66 /* every device and the unknown one */
+#define PROCS_MAX 4096
+#define ASKED_MAX (1u << 22)
+#define SIZE_BELIEVED (1ull << 57)
+
+struct seg {
+	uint64_t addr, size;
+	uint32_t handle; /* of a mapped piece; 0 = a segment by itself */
+	uint8_t kind, dev;
+	bool cached;
+};
+
+struct physical {
+	uint64_t size;
+	uint32_t handle, maps;
+	uint8_t dev;
+	bool released, cached;
+};
+
+struct asked {
+	uint64_t ptr, size; /* ptr 0: free */
+	uint8_t dev;
+};
+
+/* Of one device, over all processes. */
+struct sums {
+	uint8_t dev;
+	bool seen, totals, requests;
+	struct report_seg kinds[MT_SEG_MAX];
+	uint64_t live, peak, peak_ts_ns;
+	uint64_t allocated, allocated_peak, reserved, reserved_peak;
+	uint64_t requested, requested_peak;
+	uint64_t resets, trims;
+};
+
+/* What the caching allocator of a process told of a device. */
+struct told_totals {
+	uint64_t allocated, reserved;
+	uint8_t dev;
+};
+
+struct seg_proc {
+	uint32_t pid;
+	struct seg *segs; /* by address, disjoint */
+	size_t cnt, cap;
+	struct physical *phys;
+	size_t phys_cnt, phys_cap;
+	struct asked *asked;
+	size_t asked_cnt, asked_mask;
+	struct told_totals totals[DEVS_MAX];
+	unsigned totals_cnt;
+};
+
+struct segments {
+	struct sums *sums[DEVS_MAX];
+	unsigned sums_cnt;
+	struct seg_proc **procs;
+	size_t procs_cnt;
+};
+
+static inline bool is_device_memory(uint8_t kind)
+{
+	return kind != MT_SEG_PINNED && kind != MT_SEG_REGISTERED && kind != MT_SEG_IMPORTED;
+}
+
+struct sums *segments__find_sums(const struct segments *s, uint8_t dev); /* NULL: none */
+
+#endif
