@@ -46,6 +46,11 @@ static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 	return r;
 }
 
+static int replay__failed(const struct replay *p, int r, struct err *err)
+{
+	return err_set(err, r, p->sink_err ? "writing: %s" : "replaying: %s", strerror(-r));
+}
+
 static int replay__all(struct replay *p, struct err *err)
 {
 	const struct event *evs;
@@ -60,11 +65,14 @@ static int replay__all(struct replay *p, struct err *err)
 	while ((r = rec_reader__next(p->reader, &evs, &cnt, err)) > 0) {
 		r = replay__frame(p, evs, cnt);
 		if (r < 0)
-			return err_set(err, r, p->sink_err ? "writing: %s" : "replaying: %s", strerror(-r));
+			return replay__failed(p, r, err);
 		if (p->opts->progress)
 			p->opts->progress(p->opts->ctx, rec_reader__progress(p->reader));
 	}
-	return r;
+	if (r < 0)
+		return r;
+	r = model__end(p->model);
+	return r < 0 ? replay__failed(p, r, err) : 0;
 }
 
 static int report_add_note(struct report *r, const char *text)

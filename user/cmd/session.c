@@ -429,6 +429,8 @@ static int session__finish(struct session *s, struct err *err)
 								     EV_END_DETACHED });
 	if (r >= 0)
 		r = order__flush(s->order, UINT64_MAX);
+	if (r >= 0)
+		r = model__end(s->model);
 	return r < 0 ? err_set(err, r, "finishing: %s", strerror(-r)) : 0;
 }
 

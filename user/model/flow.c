@@ -54,6 +54,7 @@ static void fproc__free(struct fproc *p)
 	free(p->edges.e);
 	free(p->born.v);
 	free(p->dead.v);
+	outbox__done(&p->out);
 	free(p);
 }
 
@@ -81,6 +82,7 @@ void graph__free(struct graph *g)
 	free(g->chunks);
 	free(g->slots);
 	free(g->classes);
+	free(g->tl_edges);
 	free(g);
 }
 
@@ -139,7 +141,8 @@ static uint8_t classify(const char *name)
 		{ "aten::zeros_like", OPC_FACTORY }, { "aten::full_like", OPC_FACTORY },
 		{ "aten::empty_like", OPC_FACTORY }, { "aten::empty", OPC_FACTORY },
 		{ "aten::zeros", OPC_FACTORY },	     { "aten::clone", OPC_FACTORY },
-		{ "autograd node", OPC_PY_NODE },
+		{ "autograd node", OPC_PY_NODE },   { "aten::set_", OPC_TAKEOVER },
+		{ "aten::_has_compatible_shallow_copy_type", OPC_TAKEOVER },
 	};
 	size_t len = strcspn(name, ".");
 
@@ -194,7 +197,13 @@ static void fthread__open(struct graph *g, struct fthread *t, int at, const stru
 		.serial = ++g->serial, .ts_ns = g->m->now_ns, .kind = ev->kind, .bwd = ev->kind != MT_EV_OP,
 		.under_eval = fthread__under_eval(t, at) || ev->kind != MT_EV_OP, .in_region = t->region >= 0,
 	};
-	t->proc->open_nodes++;
+	if (++t->proc->open_nodes > 1)
+		t->proc->overlap = t->node.serial;
+	if (g->m->timeline_nodes)
+		t->told = (struct out_node){
+			.serial = t->node.serial, .ts_ns = t->node.ts_ns, .op = ev->name, .tid = ev->tid,
+			.region = model__region_of(g->m, ev), .depth = (uint8_t)at,
+		};
 }
 
 static void fthread__abandon(struct fthread *t)
@@ -207,7 +216,12 @@ static void fthread__abandon(struct fthread *t)
 
 static void fthread__bump(struct graph *g, struct fthread *t, struct edge *e, struct fblock *f)
 {
+	if (e->ver != f->ver) { /* another thread's node wrote it meanwhile */
+		g->counts.output_twice++;
+		e->ver = f->ver;
+	}
 	e->flags |= EDGE_BUMPED;
+	g->counts.versions++;
 	fblock__bump(g, f, t->node.ts_ns, t->node.bwd);
 	if ((f->flags & FB_ACC) && !t->node.under_eval)
 		graph__set_param(g, t->proc, f); /* a leaf that only asks for its gradient is not written */
@@ -241,6 +255,17 @@ static void fthread__acc_made(struct graph *g, struct fthread *t)
 	}
 }
 
+/* What it was given has been written by another thread's node since. */
+static void fthread__count_stale(struct graph *g, const struct fthread *t)
+{
+	for (uint32_t i = 0; i < t->edges.cnt; i++) {
+		const struct edge *e = &t->edges.e[i];
+		const struct fblock *f = e->flags & (EDGE_ALLOC | EDGE_BUMPED) ? NULL : graph__find(g, e->id);
+
+		g->counts.input_stale += f && f->ver != e->ver;
+	}
+}
+
 static void fthread__close(struct graph *g, struct fthread *t)
 {
 	if (t->dirty)
@@ -257,14 +282,20 @@ static void fthread__close(struct graph *g, struct fthread *t)
 	}
 	if (t->node.kind == MT_EV_ACC && t->acc_first && !t->acc_taken)
 		fthread__acc_made(g, t);
+	if (t->node.serial <= t->proc->overlap)
+		fthread__count_stale(g, t);
 	t->node.edges_cnt = t->edges.cnt;
 	t->leaf = -1;
 	t->guess = -1;
 	t->proc->open_nodes--;
 	if (!t->edges.cnt)
 		return;
+	g->counts.nodes++;
+	g->counts.edges += t->edges.cnt;
+	graph__make_room(g, t->proc, t->edges.cnt);
 	graph__label(g, t->proc, &t->node, t->edges.e);
-	graph__keep(g, t->proc, &t->node, t->edges.e);
+	graph__queue(g, t->proc, &t->told, t->edges.e, t->edges.cnt);
+	graph__keep(t->proc, &t->node, t->edges.e);
 	t->edges.cnt = 0;
 }
 
@@ -298,7 +329,7 @@ static struct edge *fthread__edge(struct graph *g, struct fthread *t, struct fbl
 
 	if (f->mark_node == t->node.serial)
 		return &t->edges.e[f->mark_edge];
-	for (uint32_t i = 0; t->proc->open_nodes > 1 && i < t->edges.cnt; i++)
+	for (uint32_t i = 0; t->node.serial <= t->proc->overlap && i < t->edges.cnt; i++)
 		if (t->edges.e[i].id == f->id)
 			return &t->edges.e[i];
 	e = edges__push(&t->edges, NODE_EDGES_MAX);
@@ -372,6 +403,40 @@ static void graph__variable(struct graph *g, struct fthread *t, struct fblock *f
 	f->acc_step = t->proc->steps;
 }
 
+/* Tensors that get another block: what the old one was, the new one is. */
+static void fthread__identity(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
+			      uint8_t index, uint8_t op)
+{
+	if (!index && (ev->aux >> 8 & MT_FLOW_F_WRITTEN))
+		t->own = (struct own){ .seq = ev->seq, .self = f->id };
+	if (op != OPC_TAKEOVER)
+		return;
+	if (!index) {
+		t->taken_from = f->id;
+		t->taken_seq = ev->seq;
+	} else if (t->taken_seq == ev->seq) {
+		graph__take_over(g, t->proc, t->taken_from, f->id);
+	}
+}
+
+static void fthread__own_born(struct graph *g, struct fthread *t, const struct event *ev, uint64_t id)
+{
+	if (!ev->seq || t->own.seq != ev->seq || t->own.born)
+		return;
+	t->own.born = id;
+	if (t->own.died)
+		graph__take_over(g, t->proc, t->own.self, id);
+}
+
+static void fthread__own_died(struct graph *g, struct fthread *t, const struct event *ev, uint64_t id)
+{
+	if (!ev->seq || t->own.seq != ev->seq || t->own.self != id)
+		return;
+	t->own.died = true;
+	if (t->own.born)
+		graph__take_over(g, t->proc, id, t->own.born);
+}
+
 static void fthread__arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f)
 {
 	const struct fframe *fr = &t->frames[t->depth - 1];
@@ -395,6 +460,8 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 	if (!e)
 		return;
 	e->flags |= fr->kind != MT_EV_OP ? EDGE_NONE : written ? EDGE_TRUE : EDGE_FALSE;
+	if (fr->kind == MT_EV_OP && index < 2)
+		fthread__identity(g, t, ev, f, index, fr->op);
 	t->dirty |= written;
 	/* the gradient is what AccumulateGrad's first operator takes */
 	if (fr->kind == MT_EV_OP && t->acc >= 0 && t->acc_taken && !index && t->frames[t->acc].kind == MT_EV_ACC &&
@@ -423,6 +490,7 @@ void graph__arg(struct graph *g, const struct event *ev)
 	if (!t)
 		return;
 	if (!ev->addr || !ev->size || (flags & MT_FLOW_F_NO_STORAGE)) {
+		g->counts.by_class[ev->flags < MT_CLASS_MAX ? ev->flags : MT_CLASS_UNKNOWN]++;
 		/* after its frame and before anything else: nothing of it was believed yet */
 		if ((flags & MT_FLOW_F_REQUIRED) && t->leaf >= 0 && t->leaf == t->depth - 1 &&
 		    t->frames[t->leaf].kind == MT_EV_OP && t->frames[t->leaf].seq == ev->seq)
@@ -459,6 +527,7 @@ void graph__born(struct graph *g, struct block *b, const struct event *ev)
 	ids__push(&t->proc->born, f->id, WINDOW_EDGES);
 	if (t->region >= 0)
 		ids__push(&t->region_born, f->id, REGION_BLOCKS);
+	g->m->quiet_id = b->id;
 	f->one.guess = CAT_INPUT;
 	if (t->leaf >= 0) {
 		t->node.edges_cnt = t->edges.cnt;
@@ -473,10 +542,12 @@ void graph__born(struct graph *g, struct block *b, const struct event *ev)
 		graph__expect(g, f, t->edges.cnt);
 		if (t->guess < 0)
 			t->guess = f->one.guess;
+		fthread__own_born(g, t, ev, f->id);
+	} else {
+		graph__queue_memory(g, t, ev, f, EDGE_ALLOC);
 	}
 	if (t->region >= 0 && t->depth && t->frames[t->depth - 1].op == OPC_FACTORY)
 		f->one.guess = CAT_OPTIMIZER_STATE;
-	g->m->quiet_id = b->id;
 	fblock__refresh(g, f);
 	g->m->quiet_id = 0;
 }
@@ -501,6 +572,9 @@ void graph__died(struct graph *g, struct block *b, const struct event *ev)
 		fthread__settle(g, t, ev->depth, ev->seq);
 		if (t->leaf >= 0)
 			e = fthread__edge(g, t, f);
+		else
+			graph__queue_memory(g, t, ev, f, EDGE_DEL);
+		fthread__own_died(g, t, ev, f->id);
 		if (e) {
 			e->flags |= EDGE_DEL;
 			if ((e->flags & EDGE_ALLOC) && f->born_node == t->node.serial) {
@@ -518,7 +592,27 @@ void graph__died(struct graph *g, struct block *b, const struct event *ev)
 	if (t)
 		graph__bury(g, t->proc, f);
 	else
-		graph__remove(g, f);
+		graph__settle(g, f, b->pid);
+}
+
+void graph__unmapped(struct graph *g, struct block *b, const struct event *ev)
+{
+	struct fblock *f = graph__find(g, b->id);
+	struct fthread *t = graph__thread(g, ev);
+
+	g->counts.unmapped++;
+	if (!f)
+		return;
+	g->m->quiet_id = b->id;
+	f->blk = b;
+	if (t)
+		graph__queue_memory(g, t, ev, f, EDGE_DEL);
+	fblock__end(g, f);
+	g->m->quiet_id = 0;
+	if (t)
+		graph__bury(g, t->proc, f);
+	else
+		graph__settle(g, f, b->pid);
 }
 
 void graph__region(struct graph *g, const struct event *ev)
@@ -545,6 +639,16 @@ void graph__step(struct graph *g, uint32_t pid)
 		graph__end_step(g, p);
 }
 
+void graph__close_pid(struct graph *g, uint32_t pid)
+{
+	for (size_t i = 0; i < g->threads_cnt; i++)
+		if (g->threads[i]->pid == pid && g->threads[i]->leaf >= 0)
+			fthread__close(g, g->threads[i]);
+	for (size_t i = 0; i < g->procs_cnt; i++)
+		if (g->procs[i]->pid == pid)
+			graph__tell_all(g, g->procs[i]);
+}
+
 void graph__drop_pid(struct graph *g, uint32_t pid)
 {
 	size_t kept = 0;
@@ -567,7 +671,7 @@ void graph__drop_pid(struct graph *g, uint32_t pid)
 			struct fblock *f = graph__find(g, p->dead.v[k]);
 
 			if (f)
-				graph__remove(g, f);
+				graph__settle(g, f, pid);
 		}
 		fproc__free(p);
 		g->procs[i] = g->procs[--g->procs_cnt];
@@ -582,16 +686,24 @@ uint32_t graph__version(const struct graph *g, uint64_t id)
 	return f ? f->ver : 0;
 }
 
+void graph__report(const struct graph *g, struct report_flow *ret)
+{
+	*ret = g->counts;
+	ret->replays = g->replays;
+}
+
 size_t graph__bytes(const struct graph *g)
 {
 	size_t sum = sizeof(*g) + g->chunks_cnt * 1024ul * sizeof(struct fblock) +
-		     (g->slots ? (g->mask + 1) * sizeof(*g->slots) : 0) + g->classes_cnt;
+		     (g->slots ? (g->mask + 1) * sizeof(*g->slots) : 0) + g->classes_cnt +
+		     g->tl_edges_cap * sizeof(*g->tl_edges);
 
 	for (size_t i = 0; i < g->procs_cnt; i++) {
 		const struct fproc *p = g->procs[i];
 
 		sum += sizeof(*p) + p->nodes_cap * sizeof(*p->nodes) + p->edges.cap * sizeof(struct edge) +
-		       (p->born.cap + p->dead.cap) * sizeof(uint64_t);
+		       (p->born.cap + p->dead.cap) * sizeof(uint64_t) + p->out.cap * sizeof(*p->out.nodes) +
+		       p->out.edges.cap * sizeof(struct edge);
 	}
 	for (size_t i = 0; i < g->threads_cnt; i++)
 		sum += sizeof(struct fthread) + g->threads[i]->edges.cap * sizeof(struct edge) +

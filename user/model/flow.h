@@ -21,6 +21,7 @@
 
 struct model;
 struct graph;
+struct report_flow;
 
 struct graph *graph__new(struct model *m); /* NULL: no memory */
 void graph__free(struct graph *g);	   /* NULL is fine */
@@ -37,11 +38,16 @@ void graph__born(struct graph *g, struct block *b, const struct event *ev);
  * becomes the last one. ev: its free, NULL if its process went away.
  */
 void graph__died(struct graph *g, struct block *b, const struct event *ev);
+/* A met block's mapping is gone; b as in graph__died. */
+void graph__unmapped(struct graph *g, struct block *b, const struct event *ev);
+void graph__close_pid(struct graph *g, uint32_t pid); /* its address space goes: what is open is over */
 void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks are dead */
+void graph__end(struct graph *g); /* no more events: tells what was held back, changes no label */
 
 uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */
 bool graph__inside_other(struct graph *g, const struct event *ev); /* the pointer lies in a block */
 
+void graph__report(const struct graph *g, struct report_flow *ret);
 size_t graph__bytes(const struct graph *g); /* memory in use */
 void graph__check(const struct graph *g);   /* aborts when broken */
 

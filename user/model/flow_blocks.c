@@ -135,6 +135,17 @@ void graph__remove(struct graph *g, struct fblock *f)
 	g->live--;
 }
 
+struct fblock *graph__each(const struct graph *g, uint32_t *num)
+{
+	while (*num < g->used) {
+		struct fblock *f = graph__at(g, ++*num);
+
+		if (f->id)
+			return f;
+	}
+	return NULL;
+}
+
 /* --- labels ------------------------------------------------------------------------------------------ */
 
 static uint8_t fblock__cat(const struct fblock *f, const struct span *s)
@@ -154,6 +165,17 @@ static uint8_t fblock__cat(const struct fblock *f, const struct span *s)
 	if (f->expected && f->blk)
 		return (uint8_t)(f->expected - 1);
 	return s->cat ? s->cat : s->guess;
+}
+
+uint8_t fblock__settled(const struct fblock *f, const struct span *s)
+{
+	struct fblock sure = *f;
+	struct span label = *s;
+
+	sure.flags |= FB_STALE;
+	sure.expected = 0;
+	label.guess = CAT_UNKNOWN;
+	return fblock__cat(&sure, &label);
 }
 
 /* Moves what a span weighs. `until`: its end; last: it is the block's present label. */
@@ -362,9 +384,63 @@ bool graph__inside_other(struct graph *g, const struct event *ev)
 	return false;
 }
 
+static void fblock__check(const struct graph *g, const struct fblock *f)
+{
+	mt_check(graph__find(g, f->id) == f);
+	mt_check(f->spans_cnt >= 1 && f->spans_cnt <= SPANS_MAX && f->sources_cnt <= SOURCES_MAX);
+	mt_check(!f->blk || (f->blk->id == f->id && f->blk->tracked && f->blk->size == f->size));
+	mt_check(!f->blk || f->blk->cat == f->spans[f->spans_cnt - 1].shown);
+	mt_check(f->spans[0].ver == 0);
+	for (unsigned i = 0; i < f->spans_cnt; i++) {
+		const struct span *s = &f->spans[i];
+
+		mt_check(s->ver <= f->ver && s->shown < CAT_MAX && s->shown == fblock__cat(f, s));
+		mt_check(!i || (s[-1].ver < s->ver && s[-1].ts_ns <= s->ts_ns && s[-1].epoch <= s->epoch));
+		mt_check(s->ts_ns <= (f->blk ? g->m->now_ns : f->end_ns));
+	}
+}
+
+/* A block is in a node once, whatever other threads do to its mark meanwhile. */
+static void fthread__check(const struct graph *g, const struct fthread *t)
+{
+	mt_check(t->leaf < t->depth || t->leaf < 0);
+	mt_check(t->leaf >= 0 || !t->edges.cnt);
+	for (uint32_t i = 0; i < t->edges.cnt; i++) {
+		const struct edge *e = &t->edges.e[i];
+		const struct fblock *f = graph__find(g, e->id);
+
+		mt_check(!f || e->ver + !!(e->flags & EDGE_BUMPED) <= f->ver);
+		for (uint32_t k = 0; k < i && k < 64; k++)
+			mt_check(t->edges.e[k].id != e->id);
+	}
+}
+
+static void fproc__check(const struct graph *g, const struct fproc *p)
+{
+	const struct outbox *o = &p->out;
+	uint32_t open = 0, edges = 0;
+
+	for (size_t i = 0; i < g->threads_cnt; i++)
+		open += g->threads[i]->proc == p && g->threads[i]->leaf >= 0;
+	mt_check(open == p->open_nodes);
+	mt_check(p->nodes_cnt <= WINDOW_NODES && p->edges.cnt <= WINDOW_EDGES);
+	for (uint32_t i = 0; i < p->nodes_cnt; i++) {
+		mt_check(p->nodes[i].edges_at == edges && p->nodes[i].step <= p->steps);
+		mt_check(!i || p->nodes[i - 1].step <= p->nodes[i].step);
+		edges += p->nodes[i].edges_cnt;
+	}
+	mt_check(edges == p->edges.cnt);
+	mt_check(o->at <= o->cnt && o->cnt <= OUTBOX_NODES && o->edges.cnt <= OUTBOX_EDGES);
+	mt_check(g->m->timeline_nodes || !o->cnt);
+	edges = o->edges_at;
+	for (uint32_t i = o->at; i < o->cnt; i++)
+		edges += o->nodes[i].edges_cnt;
+	mt_check(edges == o->edges.cnt);
+}
+
 void graph__check(const struct graph *g)
 {
-	uint32_t in_use = 0;
+	uint32_t in_use = 0, dead = 0;
 	const struct block *b;
 	size_t pos = 0;
 
@@ -374,20 +450,24 @@ void graph__check(const struct graph *g)
 		if (!f->id)
 			continue;
 		in_use++;
-		mt_check(graph__find(g, f->id) == f);
-		mt_check(f->spans_cnt >= 1 && f->spans_cnt <= SPANS_MAX && f->sources_cnt <= SOURCES_MAX);
-		mt_check(!f->blk || (f->blk->id == f->id && f->blk->tracked && f->blk->size == f->size));
-		mt_check(!f->blk || f->blk->cat == f->spans[f->spans_cnt - 1].shown);
-		for (unsigned i = 0; i < f->spans_cnt; i++) {
-			const struct span *s = &f->spans[i];
-
-			mt_check(s->ver <= f->ver && s->shown < CAT_MAX && s->shown == fblock__cat(f, s));
-			mt_check(!i || (s[-1].ver < s->ver && s[-1].ts_ns <= s->ts_ns &&
-					s[-1].epoch <= s->epoch));
-			mt_check(s->ts_ns <= (f->blk ? g->m->now_ns : f->end_ns));
-		}
+		dead += !f->blk;
+		fblock__check(g, f);
 	}
 	mt_check(in_use == g->live);
+	for (size_t i = 0; i < g->threads_cnt; i++)
+		fthread__check(g, g->threads[i]);
+	for (size_t i = 0; i < g->procs_cnt; i++) {
+		const struct fproc *p = g->procs[i];
+
+		fproc__check(g, p);
+		for (uint32_t k = p->dead_at; k < p->dead.cnt; k++) {
+			const struct fblock *f = graph__find(g, p->dead.v[k]);
+
+			mt_check(!f || !f->blk);
+			dead -= f != NULL;
+		}
+	}
+	mt_check(!dead); /* each dead block waits in one window */
 	while ((b = blocks__next(g->m->blocks, &pos)))
 		mt_check(b->tracked == (graph__find(g, b->id) != NULL) && (b->tracked || !b->cat));
 }

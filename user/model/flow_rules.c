@@ -24,7 +24,6 @@
 #define ROOTS (BIT(CAT_INPUT) | BIT(CAT_ACTIVATION))
 #define FORWARD (ROOTS | BIT(CAT_PARAMETER) | BIT(CAT_TEMPORARY))
 #define SOURCES_DEEP 64
-#define STEPS_KEPT 2
 
 /* As it is before optimizer state is told: that is found last and plays no part in the others. */
 static uint8_t label_of(struct fblock *f, uint32_t ver)
@@ -322,6 +321,31 @@ static void graph__set_state(struct graph *g, struct fthread *t, struct fblock *
 	fblock__refresh(g, f);
 }
 
+/* A tensor has another block now: that is what the old one was. */
+void graph__take_over(struct graph *g, struct fproc *p, uint64_t from, uint64_t to)
+{
+	const struct fblock *a = graph__find(g, from);
+	struct fblock *b = graph__find(g, to);
+
+	if (!a || !b || a == b)
+		return;
+	g->counts.moved++;
+	if (a->flags & FB_PARAM)
+		graph__set_param(g, p, b);
+	if ((a->flags & (FB_GRAD | FB_PARAM)) == FB_GRAD)
+		graph__set_grad(g, b);
+	if ((a->flags & FB_STATE) && !(b->flags & (FB_PARAM | FB_GRAD))) {
+		b->state_cnt = a->state_cnt;
+		b->region = a->region;
+		b->flags |= (a->flags & FB_STATE_MUT) | FB_STATE | FB_FLOWS;
+		fblock__refresh(g, b);
+	}
+	if (a->flags & FB_ACC) {
+		b->acc_step = a->acc_step;
+		b->flags |= FB_ACC;
+	}
+}
+
 void graph__end_region(struct graph *g, struct fthread *t)
 {
 	struct fblock *f;
@@ -339,14 +363,20 @@ void graph__end_region(struct graph *g, struct fthread *t)
 
 /* --- the window ------------------------------------------------------------------------------------------- */
 
-void graph__keep(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e)
+void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges)
+{
+	if (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + edges > WINDOW_EDGES)
+		graph__end_step(g, p); /* a job without steps, or with very long ones */
+	if (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + edges > WINDOW_EDGES) {
+		p->nodes_cnt = p->edges.cnt = 0;
+		p->cut_ns = g->m->now_ns;
+	}
+}
+
+void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e)
 {
 	struct fnode *kept;
 
-	if (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + n->edges_cnt > WINDOW_EDGES)
-		graph__end_step(g, p); /* a job without steps, or with very long ones */
-	if (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + n->edges_cnt > WINDOW_EDGES)
-		p->nodes_cnt = p->edges.cnt = 0;
 	if (p->nodes_cnt == p->nodes_cap) {
 		uint32_t cap = p->nodes_cap ? 2 * p->nodes_cap : 256;
 
@@ -407,7 +437,8 @@ static void graph__unlabel(struct graph *g, const struct edge *e, uint64_t since
 
 static void graph__replay(struct graph *g, struct fproc *p)
 {
-	uint64_t since_ns = p->nodes_cnt ? p->nodes[0].ts_ns : 0;
+	/* a node that was open for long may have begun before others that are out of the window by now */
+	uint64_t since_ns = p->nodes_cnt && p->nodes[0].ts_ns > p->cut_ns ? p->nodes[0].ts_ns : p->cut_ns;
 
 	p->news = false;
 	g->replays++;
@@ -423,12 +454,12 @@ static void graph__replay(struct graph *g, struct fproc *p)
 	}
 }
 
-/* Nothing will be learned of it any more. */
-static void graph__settle(struct graph *g, struct fblock *f)
+void graph__settle(struct graph *g, struct fblock *f, uint32_t pid)
 {
 	for (unsigned i = 0; i < f->spans_cnt; i++)
 		f->spans[i].guess = CAT_UNKNOWN;
 	fblock__refresh(g, f);
+	graph__tell_final(g, f, pid);
 	graph__remove(g, f);
 }
 
@@ -437,7 +468,7 @@ static void graph__settle_oldest(struct graph *g, struct fproc *p)
 	struct fblock *f = graph__find(g, p->dead.v[p->dead_at++]);
 
 	if (f)
-		graph__settle(g, f);
+		graph__settle(g, f, p->pid);
 	if (p->dead_at * 2 < p->dead.cnt && p->dead_at < p->dead.cnt)
 		return;
 	memmove(p->dead.v, p->dead.v + p->dead_at, (p->dead.cnt - p->dead_at) * sizeof(*p->dead.v));
@@ -448,22 +479,55 @@ static void graph__settle_oldest(struct graph *g, struct fproc *p)
 void graph__bury(struct graph *g, struct fproc *p, struct fblock *f)
 {
 	f->end_step = p->steps;
-	while (p->dead.cnt - p->dead_at >= WINDOW_DEAD)
+	f->used_node = g->serial;
+	while (p->dead.cnt - p->dead_at >= WINDOW_DEAD) {
+		const struct fblock *oldest = graph__find(g, p->dead.v[p->dead_at]);
+
+		if (oldest)
+			graph__tell_until(g, p, oldest->used_node);
 		graph__settle_oldest(g, p);
+	}
 	if (!ids__push(&p->dead, f->id, 4 * WINDOW_DEAD))
-		graph__settle(g, f);
+		graph__settle(g, f, p->pid);
 }
 
-void graph__end_step(struct graph *g, struct fproc *p)
+/* Serial of the node that has been open for the longest time. */
+static uint64_t graph__oldest_open(const struct graph *g, const struct fproc *p)
 {
-	p->steps++;
-	if (p->news)
-		graph__replay(g, p);
+	uint64_t serial = UINT64_MAX;
+
+	for (size_t i = 0; p->open_nodes && i < g->threads_cnt; i++) {
+		const struct fthread *t = g->threads[i];
+
+		if (t->proc == p && t->leaf >= 0 && t->node.serial < serial)
+			serial = t->node.serial;
+	}
+	return serial;
+}
+
+static bool graph__is_open(const struct graph *g, const struct fproc *p, uint64_t serial)
+{
+	for (size_t i = 0; i < g->threads_cnt; i++)
+		if (g->threads[i]->proc == p && g->threads[i]->leaf >= 0 && g->threads[i]->node.serial == serial)
+			return true;
+	return false;
+}
+
+/* What was only guessed of the step's blocks is over; not of those whose node is still open. */
+static void graph__end_guesses(struct graph *g, struct fproc *p)
+{
+	uint64_t oldest = graph__oldest_open(g, p);
+	uint32_t kept = 0;
+
 	for (uint32_t i = 0; i < p->born.cnt; i++) {
 		struct fblock *f = graph__find(g, p->born.v[i]);
 
 		if (!f || !f->blk)
 			continue;
+		if (f->born_node >= oldest && graph__is_open(g, p, f->born_node)) {
+			p->born.v[kept++] = f->id;
+			continue;
+		}
 		if (!(f->flags & FB_TOUCHED))
 			f->flags |= FB_STALE;
 		f->expected = 0;
@@ -471,8 +535,19 @@ void graph__end_step(struct graph *g, struct fproc *p)
 			f->spans[k].guess = CAT_UNKNOWN;
 		fblock__refresh(g, f);
 	}
-	p->born.cnt = 0;
+	p->born.cnt = kept;
+}
+
+void graph__end_step(struct graph *g, struct fproc *p)
+{
+	p->steps++;
+	if (p->news)
+		graph__replay(g, p);
+	graph__end_guesses(g, p);
 	fproc__trim(p);
+	p->cut_ns = p->step_end_ns;
+	p->step_end_ns = g->m->now_ns;
+	graph__tell_old(g, p);
 	while (p->dead.cnt > p->dead_at) {
 		const struct fblock *f = graph__find(g, p->dead.v[p->dead_at]);
 

@@ -5,12 +5,16 @@
 
 #include "model/flow.h"
 #include "model/state.h"
+#include "timeline/report.h"
 
 #define SPANS_MAX 8	  /* versions of a block whose labels may still differ */
 #define SOURCES_MAX 8	  /* blocks that one not yet labelled was made from */
 #define WINDOW_NODES 32768
 #define WINDOW_EDGES 262144
 #define WINDOW_DEAD 32768 /* dead blocks a process whose label may still change */
+#define STEPS_KEPT 2
+#define OUTBOX_NODES 65536 /* nodes a process that are not told yet */
+#define OUTBOX_EDGES 524288
 #define REGION_BLOCKS 65536
 #define FLOW_PROCS_MAX 1024
 #define FLOW_THREADS_MAX 4096
@@ -53,7 +57,8 @@ struct fblock {
 	struct block *blk; /* NULL: dead */
 	struct device *dev;
 	uint64_t end_ns, end_epoch; /* of a dead one */
-	uint64_t born_node, mark_node, used_node;
+	uint64_t born_node, mark_node;
+	uint64_t used_node; /* a node that used it as a weight; of a dead one: the last node when it died */
 	struct span *spans; /* &one, or SPANS_MAX of room */
 	struct span one;
 	struct source *sources; /* SOURCES_MAX of room, or NULL */
@@ -96,10 +101,29 @@ struct ids {
 	uint32_t cnt, cap;
 };
 
+/* A node as it will be told (flow_nodes.c). */
+struct out_node {
+	uint64_t serial, ts_ns;
+	name_id op, region;
+	uint32_t tid, step, edges_cnt;
+	uint8_t depth;
+};
+
+/* Closed nodes whose labels may still change, and those that are memory alone; oldest first. */
+struct outbox {
+	struct out_node *nodes;
+	uint32_t at, cnt, cap; /* nodes before at are told */
+	struct edges edges;
+	uint32_t edges_at;
+};
+
 struct fproc {
 	uint32_t pid;
 	uint32_t steps, regions_ended;
 	uint32_t open_nodes;
+	uint64_t overlap; /* nodes up to this serial may have been open together with others */
+	uint64_t step_end_ns, cut_ns; /* end of the last step; the window's nodes that are gone had ended by then */
+	struct outbox out; /* empty without timeline_nodes */
 	bool news; /* parameters were found since the last replay */
 	uint64_t acc_ts_ns;
 	struct fnode *nodes;
@@ -116,7 +140,18 @@ struct fframe {
 	uint8_t op; /* enum op_class */
 };
 
-enum op_class { OPC_UNKNOWN, OPC_OTHER, OPC_DETACH_ADD, OPC_FACTORY, OPC_PY_NODE, OPC_STEP_REGION };
+enum op_class {
+	OPC_UNKNOWN, OPC_OTHER, OPC_DETACH_ADD, OPC_FACTORY, OPC_PY_NODE, OPC_STEP_REGION,
+	OPC_TAKEOVER, /* tensor 0 gets the storage of tensor 1 */
+};
+
+/* An in-place operator whose tensor may get another block in it (resize_). */
+struct own {
+	uint32_t seq;	      /* its frame; 0 = none */
+	uint64_t self;	      /* block of its first argument */
+	uint64_t born; /* first block of that frame */
+	bool died;
+};
 
 struct fthread {
 	uint32_t pid, tid;
@@ -131,6 +166,10 @@ struct fthread {
 	int guess;     /* label of what the open node makes, -1 = to be found */
 	int region;    /* index of the outermost optimizer region, -1 = none */
 	struct fnode node;
+	struct out_node told; /* what else is told of it */
+	struct own own;
+	uint64_t taken_from; /* block of tensor 0 of an OPC_TAKEOVER */
+	uint32_t taken_seq;
 	struct edges edges;
 	struct ids region_born, region_mut;
 };
@@ -160,6 +199,9 @@ struct graph {
 	struct fthread *last;
 	struct fproc *last_proc;
 	struct habit habits[HABITS];
+	struct report_flow counts;
+	struct tl_edge *tl_edges; /* room for one node's */
+	uint32_t tl_edges_cap;
 	uint8_t *classes; /* [name id], enum op_class */
 	size_t classes_cnt;
 };
@@ -168,6 +210,8 @@ struct graph {
 struct fblock *graph__find(const struct graph *g, uint64_t id); /* NULL: none, or its label is settled */
 struct fblock *graph__add(struct graph *g, struct block *b);	/* NULL: no memory (counted) */
 void graph__remove(struct graph *g, struct fblock *f);
+uint8_t fblock__settled(const struct fblock *f, const struct span *s); /* its label without guesses */
+struct fblock *graph__each(const struct graph *g, uint32_t *num); /* *num starts at 0; NULL ends it */
 void fblock__refresh(struct graph *g, struct fblock *f); /* after any change of label: bytes move */
 void fblock__end(struct graph *g, struct fblock *f);	 /* its block dies now */
 struct span *fblock__span(struct fblock *f, uint32_t ver);
@@ -183,9 +227,25 @@ void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const
 uint8_t graph__guess(struct graph *g, const struct fnode *n, const struct edge *e);
 void graph__set_param(struct graph *g, struct fproc *p, struct fblock *f);
 void graph__set_grad(struct graph *g, struct fblock *f);
-void graph__keep(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
+/* In the window, before a node is labelled: a replay would take labels away from one that is not in it yet. */
+void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges);
+void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e);
 void graph__end_step(struct graph *g, struct fproc *p);
 void graph__end_region(struct graph *g, struct fthread *t);
 void graph__bury(struct graph *g, struct fproc *p, struct fblock *f); /* dead: waits in the window */
+/* Nothing will be learned of it any more: guesses are over, the last word is told, it is forgotten. */
+void graph__settle(struct graph *g, struct fblock *f, uint32_t pid);
+void graph__take_over(struct graph *g, struct fproc *p, uint64_t from, uint64_t to);
+
+/* flow_nodes.c: nothing of it does anything without timeline_nodes */
+void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, const struct edge *e, uint32_t cnt);
+/* Memory that came or went outside of all nodes. */
+void graph__queue_memory(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
+			 uint32_t flags);
+void graph__tell_old(struct graph *g, struct fproc *p);		      /* labels are settled now */
+void graph__tell_until(struct graph *g, struct fproc *p, uint64_t serial); /* … or a block of theirs goes */
+void graph__tell_all(struct graph *g, struct fproc *p);
+void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid);
+void outbox__done(struct outbox *o);
 
 #endif

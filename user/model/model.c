@@ -24,6 +24,7 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	m->timeline = opts ? opts->timeline : NULL;
 	m->timeline_ctx = opts ? opts->timeline_ctx : NULL;
 	m->timeline_ops = opts ? opts->timeline_ops : 0;
+	m->timeline_nodes = opts && opts->timeline && opts->timeline_nodes;
 	procs__init(&m->procs, 0, 0);
 	m->blocks = blocks__new(opts ? opts->blocks_max : 0);
 	m->threads = threads__new(0);
@@ -52,7 +53,7 @@ void model__free(struct model *m)
 
 /* --- telling the timeline ------------------------------------------------------------------------ */
 
-static void model__tell(struct model *m, const struct tl_event *tl)
+void model__tell(struct model *m, const struct tl_event *tl)
 {
 	if (m->timeline && !m->timeline_err)
 		m->timeline_err = m->timeline(m->timeline_ctx, tl);
@@ -167,6 +168,14 @@ static inline struct thread *model__thread(struct model *m, const struct event *
 	return model__find_thread(m, ev);
 }
 
+name_id model__region_of(struct model *m, const struct event *ev)
+{
+	bool is_frame = ev->kind != MT_EV_ALLOC && ev->kind != MT_EV_FREE && ev->kind != MT_EV_MUNMAP;
+	const struct thread *t = model__thread(m, ev);
+
+	return t ? m->regions.rows[thread__region(t, ev->depth + is_frame, ev->seq)].name : NAME_NONE;
+}
+
 /* --- blocks --------------------------------------------------------------------------------------- */
 
 void model__bury(struct model *m, const struct block *b, struct proc *p)
@@ -178,6 +187,8 @@ void model__bury(struct model *m, const struct block *b, struct proc *p)
 	device__died(d, b, m->now_ns);
 	if (b->unlisted)
 		p = &m->procs.other;
+	else if (b->met && b->dev == MT_DEV_CPU)
+		metset__remove(&p->met, b->ptr);
 	(dev_is_host((uint8_t)b->dev) ? &p->host : &p->fw)->live -= b->size;
 	p->live_cnt--;
 }
@@ -188,7 +199,9 @@ static void model__freed(struct model *m, struct block *b, struct proc *p, const
 	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
 	struct proc *owner = b->unlisted ? &m->procs.other : p;
 
-	if (b->tracked)
+	if (b->tracked && ev->kind == MT_EV_MUNMAP)
+		graph__unmapped(m->graph, b, ev);
+	else if (b->tracked)
 		graph__died(m->graph, b, ev);
 	model__bury(m, b, p);
 	d->frees++;
@@ -350,8 +363,8 @@ struct block *model__met(struct model *m, const struct event *ev)
 
 	if (!t || (b && !model__replaced(m, b, t->proc, ev)))
 		return t ? b : NULL;
-	d = model__device(m, ev->dev ? ev->dev : MT_DEV_CPU);
-	if (!d || dev_is_host(d->dev) || !model__plausible(m, d, ev) || graph__inside_other(m->graph, ev))
+	d = dev_is_host(ev->dev) ? NULL : model__device(m, ev->dev ? ev->dev : MT_DEV_CPU);
+	if (!d || !model__plausible(m, d, ev) || graph__inside_other(m->graph, ev))
 		return NULL;
 	b = blocks__put(m->blocks, ev->pid, d->dev, ev->addr, &live);
 	if (!b) {
@@ -371,8 +384,26 @@ struct block *model__met(struct model *m, const struct event *ev)
 	d->met_bytes += b->size;
 	proc_side__born(&t->proc->fw, b->size, m->now_ns);
 	t->proc->live_cnt++;
+	if (b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&t->proc->met, b->ptr))
+		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
 	model__tell_block(m, TL_PREEXISTING, b, 0, ev->tid, ev->depth);
 	return b;
+}
+
+void model__unmapped(struct model *m, const struct event *ev, struct proc *p)
+{
+	uint64_t end = ev->addr + ev->size, ptr = ev->addr;
+	struct block b;
+
+	if (end < ev->addr)
+		return;
+	while (metset__next(&p->met, ptr, end, &ptr)) {
+		const struct block *met = blocks__find(m->blocks, ev->pid, MT_DEV_CPU, ptr);
+
+		if (met && met->size <= end - ptr && blocks__take(m->blocks, ev->pid, MT_DEV_CPU, ptr, &b))
+			model__freed(m, &b, p, ev);
+		ptr++;
+	}
 }
 
 static void model__oom(struct model *m, const struct event *ev)
@@ -470,10 +501,11 @@ static void model__apply(struct model *m, const struct event *ev)
 		return;
 	row = tally__row(&m->regions, ev->name, true);
 	m->regions.rows[row].count += !model__counted(t, ev, row);
-	if (model__has_graph(m, t, ev))
-		graph__frame(m->graph, ev);
+	model__has_graph(m, t, ev);
 	node.kind = MT_EV_NODE;
 	thread__enter(t, &node, row);
+	if (m->graph)
+		graph__frame(m->graph, ev);
 }
 
 static inline void model__frame(struct model *m, const struct event *ev)
@@ -624,5 +656,8 @@ int model__handle(void *model, const struct event *ev)
 int model__end(struct model *m)
 {
 	m->timeline_err = 0;
+	if (m->graph && m->timeline_nodes && !m->ended)
+		graph__end(m->graph);
+	m->ended = true;
 	return m->timeline_err;
 }

@@ -111,6 +111,11 @@ static void proc__check(const struct proc *p, const struct model *m)
 	mt_check(fw <= p->fw.peak && host <= p->host.peak);
 	mt_check(p->gone != 1 || !cnt);
 	mapset__check(&p->mapped);
+	metset__check(&p->met);
+	for (size_t i = 0; i < p->met.cnt; i++) {
+		b = blocks__find(m->blocks, p->pid, MT_DEV_CPU, p->met.ptrs[i]);
+		mt_check(b && b->met && !b->unlisted);
+	}
 }
 
 static void procs__check(const struct procs *ps, const struct model *m, const struct sums *s)

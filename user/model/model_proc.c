@@ -16,6 +16,7 @@ static void model__drop_blocks(struct model *m, uint32_t pid, struct proc *p)
 
 	if (!p->live_cnt && !m->procs.other.live_cnt)
 		return;
+	metset__done(&p->met);
 	while ((b = blocks__next(m->blocks, &pos))) {
 		struct device *d;
 
@@ -42,6 +43,8 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 {
 	if (p->listed)
 		p->live_at_exit = p->fw.peak ? p->fw.live : p->host.live;
+	if (m->graph)
+		graph__close_pid(m->graph, pid);
 	model__drop_blocks(m, pid, p);
 	model__drop_threads(m, pid);
 	if (m->graph)
@@ -54,6 +57,8 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 
 static void model__execed(struct model *m, uint32_t pid, struct proc *p)
 {
+	if (m->graph)
+		graph__close_pid(m->graph, pid);
 	model__drop_blocks(m, pid, p);
 	model__drop_threads(m, pid);
 	if (m->graph)
@@ -169,6 +174,10 @@ static void model__living(struct model *m, const struct event *ev)
 	case MT_EV_RSS:
 		model__rss(m, ev, p);
 		break;
+	case MT_EV_MUNMAP:
+		if (p->met.cnt && !(ev->flags & MT_MAP_REMAP))
+			model__unmapped(m, ev, p);
+		/* fall through */
 	default:
 		m->lost[MT_LOSS_BLOCKS] += p->listed && !proc__map(p, ev);
 	}

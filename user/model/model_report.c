@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/flow.h"
 #include "model/state.h"
 #include "timeline/report.h"
 
@@ -374,6 +375,9 @@ static int model__report_head(const struct model *m, struct report *r)
 	r->end_reason = m->told.end_reason;
 	r->steps = model__steps(m);
 	memcpy(r->events, m->events, sizeof(r->events));
+	r->has_flow = m->graph != NULL;
+	if (m->graph)
+		graph__report(m->graph, &r->flow);
 	for (int i = 0; i < MT_LOSS_MAX; i++)
 		r->lost[i] = m->told.lost[i] + m->lost[i];
 	r->lost[MT_LOSS_NAMES] += m->ops.overflow + m->regions.overflow;

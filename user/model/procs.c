@@ -21,6 +21,7 @@ void procs__init(struct procs *ps, size_t max, size_t gone_max)
 static void proc__free(struct proc *p)
 {
 	mapset__done(&p->mapped);
+	metset__done(&p->met);
 	free(p);
 }
 

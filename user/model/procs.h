@@ -15,6 +15,7 @@
 
 #include "event/event.h"
 #include "model/mapset.h"
+#include "model/metset.h"
 
 #define PROCS_MAX 4096	    /* not gone */
 #define PROCS_GONE_MAX 1024 /* exited, each with its own row */
@@ -43,6 +44,7 @@ struct proc {
 	uint64_t mapped_peak, brk_base, brk_growth;
 	bool brk_seen;
 	struct mapset mapped;
+	struct metset met; /* listed ones only */
 	uint32_t remap_tid; /* thread in the middle of an mremap of bytes we know, 0 = none */
 	uint64_t cpu_first_ns, cpu_ns; /* cpu_ns: used since the first EV_CPU */
 	bool cpu_seen;

@@ -19,6 +19,8 @@ struct model {
 	timeline_fn timeline;
 	void *timeline_ctx;
 	int timeline_ops;
+	bool timeline_nodes; /* and there is a timeline */
+	bool ended;
 	int timeline_err; /* of the event being handled */
 
 	bool started;
@@ -46,11 +48,16 @@ struct model {
 
 /* model.c */
 /* A block dies; b is a copy, already out of the table. `p`: its process, if listed. */
+void model__tell(struct model *m, const struct tl_event *tl);
 void model__bury(struct model *m, const struct block *b, struct proc *p);
 void model__tell_label(struct model *m, const struct block *b, uint32_t ver);
 void model__tell_version(struct model *m, const struct block *b, uint32_t ver);
 /* The block of a tensor argument, met now if need be; NULL: none, or not one of its own. */
 struct block *model__met(struct model *m, const struct event *ev);
+/* Innermost region or node of a frame that was just entered, or of another event. */
+name_id model__region_of(struct model *m, const struct event *ev);
+/* MUNMAP: met blocks in it are gone. */
+void model__unmapped(struct model *m, const struct event *ev, struct proc *p);
 void model__tell_destroy(struct model *m, const struct block *b, uint32_t tid, uint8_t depth);
 /* model_proc.c: PROC, COMM, GONE, LABEL, CPU, EXIT, RSS, MMAP, MUNMAP, BRK */
 void model__handle_proc(struct model *m, const struct event *ev);

@@ -289,10 +289,19 @@ static struct frame *thread__leaf(struct thread *t, const struct event *ev)
 	return NULL;
 }
 
+uint32_t thread__region(const struct thread *t, unsigned depth, uint32_t seq)
+{
+	const struct open_region *r = t->regions_cnt ? &t->regions[t->regions_cnt - 1] : NULL;
+	const struct frame *f = depth && seq && depth <= MT_FRAMES_MAX ? &t->frames[depth - 1] : NULL;
+
+	if (f && f->kind && f->seq == seq && f->node_row && (!r || f->node_entry > r->entry))
+		return f->node_row;
+	return r ? r->row : 0;
+}
+
 struct attribution thread__attribute(struct thread *t, const struct event *ev)
 {
 	struct attribution a = { 0 };
-	const struct open_region *r;
 	const struct frame *leaf = NULL;
 
 	t->depth = clamp(ev->depth, MT_FRAMES_MAX);
@@ -303,10 +312,6 @@ struct attribution thread__attribute(struct thread *t, const struct event *ev)
 		else if (leaf->kind != MT_EV_NODE)
 			a.op = leaf->row;
 	}
-	r = t->regions_cnt ? &t->regions[t->regions_cnt - 1] : NULL;
-	if (r)
-		a.region = r->row;
-	if (leaf && leaf->node_row && (!r || leaf->node_entry > r->entry))
-		a.region = leaf->node_row;
+	a.region = thread__region(t, ev->depth, ev->seq);
 	return a;
 }

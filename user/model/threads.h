@@ -74,5 +74,7 @@ void thread__region_begin(struct thread *t, const struct event *ev, uint32_t row
 uint32_t thread__region_end(struct thread *t, const struct event *ev);
 /* Whose the event is: innermost op, innermost region or node. */
 struct attribution thread__attribute(struct thread *t, const struct event *ev);
+/* Its innermost region or node, with `depth` frames open, the innermost being `seq`. Changes nothing. */
+uint32_t thread__region(const struct thread *t, unsigned depth, uint32_t seq);
 
 #endif

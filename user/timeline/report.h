@@ -137,7 +137,7 @@ struct report_flow {
 	uint64_t nodes, edges, versions; /* closed nodes, their edges, in-place writes */
 	uint64_t replays;		 /* windows labelled again, because parameters were found */
 	uint64_t output_twice;		 /* one version of a block made by two nodes (threads that overlap) */
-	uint64_t input_stale;		 /* a node was given an older version than it wrote */
+	uint64_t input_stale;		 /* a node was given a version that another one had replaced when it was over */
 	uint64_t by_class[MT_CLASS_MAX]; /* tensors without a storage of their own, by enum mt_class */
 	uint64_t moved;			 /* storages whose tensor took them over from another block */
 	uint64_t unmapped;		 /* met blocks that ended with their mapping */
