@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Three unlinked files under TMPDIR, mapped and grown as needed: a byte a block (its category + 1, or
+ * MANY), the versions of the few blocks with several labels, and the preexisting blocks. Pages that are
+ * not used leave memory for the disk. Room is reserved before it is touched, so that a full disk is an
+ * error and not a signal. Entries of versions come in the order in which blocks were settled; they are
+ * sorted once, in place, when the first one is asked for after the last one came.
+ */
+#include "timeline/labels.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+#define IDS_MAX (1ull << 34) /* ids are dense: 16 GiB of bytes, more blocks than a recording of a TiB has */
+#define GROW_MIN (1u << 16)
+#define GROW_MAX (1u << 26)
+#define MANY 255
+
+_Static_assert(CAT_MAX < MANY, "a category is one byte");
+
+struct spill {
+	int fd;
+	uint8_t *map;
+	uint64_t bytes; /* of the file */
+};
+
+struct entry {
+	uint64_t id;
+	uint32_t version;
+	uint32_t cat;
+};
+
+struct labels {
+	struct spill cats, entries, met;
+	uint64_t ids; /* cats has 0 .. ids - 1 */
+	size_t entries_cnt, met_cnt;
+	bool sorted;
+};
+
+static int spill__open(struct spill *s)
+{
+	const char *dir = getenv("TMPDIR");
+	char path[4096];
+
+	if (!dir || !*dir)
+		dir = "/tmp";
+	s->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (s->fd >= 0)
+		return 0;
+	if (snprintf(path, sizeof(path), "%s/memtrace-XXXXXX", dir) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	s->fd = mkostemp(path, O_CLOEXEC);
+	if (s->fd < 0)
+		return -errno;
+	unlink(path);
+	return 0;
+}
+
+static void spill__done(struct spill *s)
+{
+	if (s->map)
+		munmap(s->map, s->bytes);
+	if (s->fd >= 0)
+		close(s->fd);
+}
+
+/* Room for `bytes`; what is new is 0. */
+static int spill__reserve(struct spill *s, uint64_t bytes)
+{
+	uint64_t to = s->bytes < GROW_MIN ? GROW_MIN : s->bytes + (s->bytes < GROW_MAX ? s->bytes : GROW_MAX);
+	void *map;
+	int r;
+
+	if (bytes <= s->bytes)
+		return 0;
+	if (to < bytes)
+		to = (bytes + GROW_MIN - 1) & ~(uint64_t)(GROW_MIN - 1);
+	r = posix_fallocate(s->fd, (off_t)s->bytes, (off_t)(to - s->bytes));
+	if (r)
+		return -r;
+	map = s->map ? mremap(s->map, s->bytes, to, MREMAP_MAYMOVE)
+		     : mmap(NULL, to, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	s->map = map;
+	s->bytes = to;
+	return 0;
+}
+
+int labels__new(struct labels **ret, struct err *err)
+{
+	struct labels *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return err_set(err, -ENOMEM, "out of memory");
+	l->cats.fd = l->entries.fd = l->met.fd = -1;
+	l->sorted = true;
+	r = spill__open(&l->cats);
+	r = r ? r : spill__open(&l->entries);
+	r = r ? r : spill__open(&l->met);
+	r = r ? r : spill__reserve(&l->cats, 1);
+	if (r < 0) {
+		labels__free(l);
+		return err_set(err, r, "a temporary file for labels: %s", strerror(-r));
+	}
+	*ret = l;
+	return 0;
+}
+
+void labels__free(struct labels *l)
+{
+	if (!l)
+		return;
+	spill__done(&l->cats);
+	spill__done(&l->entries);
+	spill__done(&l->met);
+	free(l);
+}
+
+/* --- taking ------------------------------------------------------------------------------------------------ */
+
+static int labels__push(struct labels *l, struct entry e)
+{
+	int r = spill__reserve(&l->entries, (l->entries_cnt + 1) * sizeof(e));
+
+	if (r < 0)
+		return r;
+	((struct entry *)l->entries.map)[l->entries_cnt++] = e;
+	l->sorted = false;
+	return 0;
+}
+
+static int labels__final(struct labels *l, uint64_t id, uint32_t version, uint8_t cat)
+{
+	uint8_t was;
+	int r;
+
+	if (!id || id >= IDS_MAX || cat >= CAT_MAX)
+		return -ERANGE;
+	r = spill__reserve(&l->cats, id + 1);
+	if (r < 0)
+		return r;
+	was = l->cats.map[id];
+	if (id >= l->ids)
+		l->ids = id + 1;
+	if (!was) {
+		l->cats.map[id] = (uint8_t)(cat + 1);
+		return 0;
+	}
+	if (was != MANY) {
+		r = labels__push(l, (struct entry){ .id = id, .cat = was - 1u });
+		if (r < 0)
+			return r;
+		l->cats.map[id] = MANY;
+	}
+	return labels__push(l, (struct entry){ .id = id, .version = version, .cat = cat });
+}
+
+static int labels__met(struct labels *l, const struct tl_event *ev)
+{
+	int r = spill__reserve(&l->met, (l->met_cnt + 1) * sizeof(struct labels_met));
+
+	if (r < 0)
+		return r;
+	((struct labels_met *)l->met.map)[l->met_cnt++] = (struct labels_met){
+		.id = ev->id, .ptr = ev->ptr, .size = ev->size, .pid = ev->pid, .dev = ev->dev,
+	};
+	return 0;
+}
+
+int labels__event(void *labels, const struct tl_event *ev)
+{
+	if (ev->kind == TL_FINAL)
+		return labels__final(labels, ev->id, ev->version, ev->cat);
+	return ev->kind == TL_PREEXISTING ? labels__met(labels, ev) : 0;
+}
+
+/* --- asking ------------------------------------------------------------------------------------------------- */
+
+static bool entry__before(const struct entry *a, const struct entry *b)
+{
+	return a->id != b->id ? a->id < b->id : a->version < b->version;
+}
+
+static void sift_down(struct entry *e, size_t i, size_t cnt)
+{
+	struct entry x = e[i];
+	size_t child;
+
+	while ((child = 2 * i + 1) < cnt) {
+		if (child + 1 < cnt && entry__before(&e[child], &e[child + 1]))
+			child++;
+		if (!entry__before(&x, &e[child]))
+			break;
+		e[i] = e[child];
+		i = child;
+	}
+	e[i] = x;
+}
+
+/* Heapsort: qsort takes as much memory again. */
+static void labels__sort(struct labels *l)
+{
+	struct entry *e = (struct entry *)l->entries.map;
+
+	for (size_t i = l->entries_cnt / 2; i--;)
+		sift_down(e, i, l->entries_cnt);
+	for (size_t cnt = l->entries_cnt; cnt > 1; cnt--) {
+		struct entry top = e[0];
+
+		e[0] = e[cnt - 1];
+		e[cnt - 1] = top;
+		sift_down(e, 0, cnt - 1);
+	}
+	l->sorted = true;
+}
+
+enum category labels__get(const struct labels *l, uint64_t id, uint32_t version)
+{
+	const struct entry want = { .id = id, .version = version }, *e;
+	size_t lo = 0, hi = l->entries_cnt;
+	uint8_t cat = id < l->ids ? l->cats.map[id] : 0;
+
+	if (cat != MANY)
+		return cat ? cat - 1 : CAT_UNKNOWN;
+	if (!l->sorted)
+		labels__sort((struct labels *)l);
+	e = (const struct entry *)l->entries.map;
+	while (lo < hi) { /* the first one behind */
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (entry__before(&want, &e[mid]))
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo && e[lo - 1].id == id ? (enum category)e[lo - 1].cat : CAT_UNKNOWN;
+}
+
+int labels__next_met(const struct labels *l, size_t *pos, struct labels_met *ret)
+{
+	if (*pos >= l->met_cnt)
+		return -ENOENT;
+	*ret = ((const struct labels_met *)l->met.map)[(*pos)++];
+	return 0;
+}
