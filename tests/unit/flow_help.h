@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -26,29 +27,51 @@ static struct model *m;
 static uint64_t ts, stride;
 static uint32_t seq, seqs[MT_FRAMES_MAX + 1], tid;
 static struct tl_event tl[4096];
+static struct tl_edge tl_edges[8192];
+static size_t tl_edges_cnt, tl_nodes;
 static size_t tl_cnt;
 
 static int keep(void *ctx, const struct tl_event *ev)
 {
 	(void)ctx;
-	if (tl_cnt < sizeof(tl) / sizeof(tl[0]))
-		tl[tl_cnt++] = *ev;
+	tl_nodes += ev->kind == TL_NODE;
+	if (tl_cnt == sizeof(tl) / sizeof(tl[0]))
+		return 0;
+	tl[tl_cnt] = *ev;
+	if (tl_edges_cnt + ev->edges_cnt <= sizeof(tl_edges) / sizeof(tl_edges[0])) {
+		tl[tl_cnt].edges = &tl_edges[tl_edges_cnt];
+		for (uint32_t i = 0; i < ev->edges_cnt; i++)
+			tl_edges[tl_edges_cnt++] = ev->edges[i];
+	}
+	tl_cnt++;
 	return 0;
 }
 
-static int setup(void **state)
+static int setup_(int nodes)
 {
-	const struct model_opts opts = { .timeline = keep };
+	const struct model_opts opts = { .timeline = keep, .timeline_nodes = nodes };
 
-	(void)state;
 	names = names__new();
 	m = model__new(names, &opts);
 	ts = 1000;
 	stride = 10;
 	seq = 0;
 	tid = PID;
-	tl_cnt = 0;
+	tl_cnt = tl_edges_cnt = tl_nodes = 0;
 	return !names || !m;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return setup_(0);
+}
+
+/* TL_NODE and TL_FINAL, too. */
+__attribute__((unused)) static int setup_nodes(void **state)
+{
+	(void)state;
+	return setup_(1);
 }
 
 static int teardown(void **state)

@@ -499,9 +499,648 @@ static void processes_end(void **state)
 	assert_string_equal(last_cat(WT), "PARAMETER");
 }
 
+/* --- several threads -------------------------------------------------------------------------------------- */
+
+/* Nodes of two threads on the same blocks, open at the same time: an edge a block and node, exact sums. */
+static void threads_overlap(void **state)
+{
+	struct report *r = NULL;
+	uint32_t a0;
+
+	(void)state;
+	op(0, "aten::mul", T(X, R), T(Y, R)); /* thread A, stays open */
+	a0 = seq;
+	tid = PID + 1;
+	op(0, "aten::add", T(X, R), T(Z, R)); /* thread B marks the same blocks */
+	born(OUT, 1);
+	tick(); /* B's is over */
+	tid = PID;
+	seqs[0] = a0;
+	op(1, "aten::mul", T(X, R), T(Y, R)); /* inside A's, which knows them */
+	born(M1, 2);
+	model__check(m);
+	assert_int_equal(model__report(m, 10, &r), 0);
+	assert_int_equal(r->flow.nodes, 1);
+	assert_int_equal(r->flow.edges, 3);
+	report__free(r);
+	r = NULL;
+	tick();
+	assert_int_equal(model__report(m, 10, &r), 0);
+	assert_int_equal(r->flow.nodes, 2);
+	assert_int_equal(r->flow.edges, 3 + 3); /* X, Y, M1: each once */
+	assert_int_equal(r->flow.input_stale, 0);
+	report__free(r);
+}
+
+/* Both write X: two versions, where torch.profiler's own check would have failed. */
+static void threads_write_the_same(void **state)
+{
+	struct report *r = NULL;
+
+	(void)state;
+	op(0, "aten::mul_", T(X, W | R));
+	tid = PID + 1;
+	op(0, "aten::add_", T(X, W | R), T(Y, R));
+	tick();
+	tid = PID;
+	assert_int_equal(version(X), 2);
+	assert_int_equal(model__report(m, 10, &r), 0);
+	assert_int_equal(r->has_flow, 1);
+	assert_int_equal(r->flow.versions, 2);
+	assert_int_equal(r->flow.output_twice, 1);
+	report__free(r);
+}
+
+static void a_thread_reads_what_another_one_writes(void **state)
+{
+	struct report *r = NULL;
+
+	(void)state;
+	op(0, "aten::mul", T(X, R));
+	born(Y, 1);
+	tid = PID + 1;
+	op(0, "aten::add_", T(X, W | R));
+	tick();
+	tid = PID;
+	tick();
+	assert_int_equal(model__report(m, 10, &r), 0);
+	assert_int_equal(r->flow.input_stale, 1);
+	assert_int_equal(r->flow.output_twice, 0);
+	assert_int_equal(r->flow.versions, 1);
+	report__free(r);
+}
+
+/* A step ends while another thread is in the middle of a node: what it makes is not forgotten. */
+static void a_step_ends_in_anothers_node(void **state)
+{
+	(void)state;
+	forward(WEIGHT);
+	tid = PID + 1;
+	apply(0, "MulBackward0", T(OUT));
+	op(2, "aten::mul", T(OUT, R));
+	born(M1, 3);
+	op(2, "aten::add_", T(M1, W | R));
+	tid = PID;
+	step_begin();
+	step_end();
+	assert_string_equal(category_name(block(M1)->cat), "AUTOGRAD_DETAIL");
+	step_begin();
+	step_end();
+	tid = PID + 1;
+	assert_string_equal(cat(M1), "AUTOGRAD_DETAIL");
+}
+
+/* A thread that was silent for long closes a node that began before all of the window: a replay for late
+ * parameters must not take the labels of what left the window meanwhile. */
+static void an_old_node_is_closed_late(void **state)
+{
+	(void)state;
+	tid = PID + 1;
+	op(0, "aten::relu", T(Y, R));
+	born(Z, 1);
+	tid = PID;
+	for (int i = 0; i < 3; i++) {
+		if (i == 1) {
+			apply(0, "MulBackward0", T(OUT));
+			op(2, "aten::mul", T(OUT, R));
+			born(TMP, 3);
+			op(2, "aten::add_", T(TMP, W | R));
+		}
+		forward(WEIGHT);
+		backward();
+		sgd();
+		forget();
+	}
+	assert_string_equal(cat(TMP), "AUTOGRAD_DETAIL");
+	tid = PID + 1;
+	tick(); /* the old node is over; it has the window's first place two steps later */
+	tid = PID;
+	step_begin();
+	step_end();
+	op(0, "aten::mul", T(TMP, R), T(WT, R));
+	accumulate(M2, 0, M1); /* a new parameter */
+	step_begin();
+	step_end();
+	assert_string_equal(cat(TMP), "AUTOGRAD_DETAIL");
+}
+
+/* Replicas of one model: forward passes of two threads, event by event in turn, then backward passes. */
+static void replicas_in_two_threads(void **state)
+{
+	enum { FAR = 0x100000 };
+	struct report *r = NULL;
+	uint32_t frames[2][2];
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		for (unsigned k = 0; k < 2; k++) {
+			tid = PID + k;
+			op(0, "aten::randn");
+			born(X + k * FAR, 1);
+			op(0, "aten::linear", T(X + k * FAR, R), T(WT, R | WEIGHT));
+			frames[k][0] = seqs[0];
+		}
+		for (unsigned k = 0; k < 2; k++) {
+			tid = PID + k;
+			seqs[0] = frames[k][0];
+			op(1, "aten::addmm", T(X + k * FAR, R), T(WT, R));
+			born(OUT + k * FAR, 2);
+		}
+		for (unsigned k = 0; k < 2; k++) {
+			tid = PID + k;
+			apply(0, "AddmmBackward0", T(OUT + k * FAR));
+			frames[k][0] = seqs[0];
+			frames[k][1] = seqs[1];
+		}
+		for (unsigned k = 0; k < 2; k++) {
+			tid = PID + k;
+			seqs[0] = frames[k][0];
+			seqs[1] = frames[k][1];
+			op(2, "aten::mm", T(OUT + k * FAR, R), T(X + k * FAR, R));
+			born(GW + k * FAR, 3);
+		}
+		for (unsigned k = 0; k < 2; k++) {
+			tid = PID + k;
+			accumulate(WT, k ? GW : 0, GW + k * FAR);
+			tick();
+		}
+		tid = PID;
+		freed(GW + FAR, 0);
+		op(0, "aten::zero_", T(GW, W | R));
+		assert_string_equal(cat(X + FAR), "INPUT");
+		assert_string_equal(cat(OUT), "ACTIVATION");
+		assert_string_equal(cat(OUT + FAR), "ACTIVATION");
+		assert_string_equal(cat(GW), "GRADIENT");
+		assert_string_equal(cat(WT), "PARAMETER");
+		assert_string_equal(last_cat(GW + FAR), "AUTOGRAD_DETAIL");
+		step_begin();
+		op(0, "aten::add_.Tensor", T(WT, W | R), T(GW, R));
+		step_end();
+		for (unsigned k = 0; k < 2; k++) {
+			freed(X + k * FAR, 0);
+			freed(OUT + k * FAR, 0);
+		}
+		freed(GW, 0);
+		model__check(m);
+	}
+	assert_int_equal(model__report(m, 10, &r), 0);
+	assert_int_equal(r->flow.output_twice, 0);
+	assert_int_equal(r->devs[0].live, SIZE);
+	report__free(r);
+}
+
+/* --- storages that move ------------------------------------------------------------------------------------- */
+
+static uint64_t moved(void)
+{
+	struct report *r = NULL;
+	uint64_t v;
+
+	assert_int_equal(model__report(m, 10, &r), 0);
+	v = r->flow.moved;
+	report__free(r);
+	return v;
+}
+
+/* p.data = x */
+static void a_tensor_gets_anothers_storage(void **state)
+{
+	(void)state;
+	forward(WEIGHT);
+	backward();
+	make(M1, "aten::clone", T(WT, R));
+	op(0, "aten::_has_compatible_shallow_copy_type", T(WT, R), T(M1, R));
+	assert_string_equal(cat(M1), "PARAMETER");
+	assert_string_equal(cat(WT), "PARAMETER");
+	assert_int_equal(moved(), 1);
+	make(M2, "aten::clone", T(GW, R));
+	op(0, "aten::set_.source_Tensor", T(GW, W | R), T(M2, R));
+	assert_string_equal(cat(M2), "GRADIENT");
+	op(0, "aten::_has_compatible_shallow_copy_type", T(X, R), T(X, R)); /* nothing moves */
+	assert_int_equal(moved(), 2);
+}
+
+/* resize_: a new block, then the old one goes; or the other way round. */
+static void a_tensor_is_resized(void **state)
+{
+	(void)state;
+	forward(WEIGHT);
+	backward();
+	op(0, "aten::resize_", T(WT, W | R));
+	born(M1, 1);
+	freed(WT, 1);
+	assert_string_equal(cat(M1), "PARAMETER");
+	assert_int_equal(moved(), 1);
+	op(0, "aten::resize_", T(GW, W | R));
+	freed(GW, 1);
+	born(M2, 1);
+	assert_string_equal(cat(M2), "GRADIENT");
+	assert_int_equal(moved(), 2);
+	op(0, "aten::add_", T(M1, W | R)); /* what it makes and leaves alone is its own */
+	born(TMP, 1);
+	tick();
+	assert_string_not_equal(cat(TMP), "PARAMETER");
+	assert_int_equal(moved(), 2);
+}
+
+static uint64_t unmapped(void)
+{
+	struct report *r = NULL;
+	uint64_t v;
+
+	assert_int_equal(model__report(m, 10, &r), 0);
+	v = r->flow.unmapped;
+	report__free(r);
+	return v;
+}
+
+static void unmap(uint64_t addr, uint64_t size, uint8_t flags)
+{
+	ts += stride;
+	send((struct event){ .kind = MT_EV_MUNMAP, .addr = addr, .size = size, .flags = flags });
+}
+
+/* Batches that a worker put into shared memory: no free, but their mapping goes. */
+static void met_blocks_end_with_their_mapping(void **state)
+{
+	(void)state;
+	forward(WEIGHT);
+	op(0, "aten::linear", T(0x20040, R), T(WT, R | WEIGHT));
+	assert_string_equal(cat(0x20040), "INPUT");
+	unmap(0x1f000, 0x1040, 0);	    /* ends where it begins */
+	unmap(0x20041, 0x1000, 0);	    /* begins inside it */
+	unmap(0x20000, 0x40 + SIZE - 1, 0); /* not all of it */
+	unmap(0x20000, 0x1000, MT_MAP_REMAP); /* it grows, or moves with what is in it */
+	unmap(UINT64_MAX - 10, 0x40000, 0);
+	assert_non_null(block(0x20040));
+	unmap(0x20000, 0x1000, 0);
+	assert_null(block(0x20040));
+	assert_string_equal(last_cat(0x20040), "INPUT");
+	assert_int_equal(unmapped(), 1);
+	unmap(0, UINT64_MAX, 0); /* met ones only; blocks that were born have a free of their own */
+	model__check(m);
+	assert_int_equal(unmapped(), 3); /* WT, B */
+	assert_non_null(block(OUT));
+	assert_int_equal(m->devs[0]->frees, 3 + 1); /* tick's */
+}
+
+/* Cheap with thousands of them, and bounded. */
+static void many_met_blocks(void **state)
+{
+	enum { CNT = METSET_MAX + 100 };
+
+	(void)state;
+	for (uint32_t i = 0; i < CNT; i++)
+		op(0, "aten::relu", T(0x1000000 + (uint64_t)(i * 40503u % 65537u + (i > 65536 ? 65537 + i : 0)) * 0x1000, R));
+	assert_in_range(m->lost[MT_LOSS_BLOCKS], 1, 200);
+	for (uint32_t i = 0; i < 1000000; i++)
+		unmap(0x1000000 + (uint64_t)i * 0x1000 + 0x800, 0x100, 0);
+	assert_int_equal(unmapped(), 0);
+	for (uint32_t i = 0; i < 1000; i++)
+		unmap(0x1000000 + (uint64_t)i * 0x1000, 0x1000, 0);
+	assert_int_equal(unmapped(), 1000);
+	tl_cnt = 0;
+}
+
+/* --- devices, classes, losses --------------------------------------------------------------------------------- */
+
+static void met_blocks_have_a_device(void **state)
+{
+	(void)state;
+	op(0, "aten::relu");
+	send((struct event){ .kind = EV_ARG, .addr = X, .size = SIZE, .seq = seqs[0], .depth = 1, .aux = R << 8,
+			     .dev = MT_DEV_CUDA0 + 1, .flags = MT_CLASS_PLAIN });
+	send((struct event){ .kind = EV_ARG, .addr = Y, .size = SIZE, .seq = seqs[0], .depth = 1, .aux = 1 | R << 8,
+			     .dev = MT_DEV_CPU, .flags = MT_CLASS_PLAIN });
+	send((struct event){ .kind = EV_ARG, .addr = Z, .size = SIZE, .seq = seqs[0], .depth = 1, .aux = 2 | R << 8 });
+	send((struct event){ .kind = EV_ARG, .addr = M1, .size = SIZE, .seq = seqs[0], .depth = 1, .aux = 3 | R << 8,
+			     .dev = MT_DEV_HOST }); /* the wire says it, no tensor is there */
+	assert_non_null(blocks__find(m->blocks, PID, MT_DEV_CUDA0 + 1, X));
+	assert_non_null(block(Y));
+	assert_non_null(block(Z)); /* recordings of old do not say it */
+	assert_int_equal(m->devs_cnt, 2);
+	model__check(m);
+}
+
+static void tensors_without_storage_are_counted(void **state)
+{
+	struct report *r = NULL;
+
+	(void)state;
+	op(0, "aten::add", T(X, R));
+	for (int i = 0; i < 3; i++)
+		send((struct event){ .kind = EV_ARG, .seq = seqs[0], .depth = 1, .aux = 1 | MT_FLOW_F_NO_STORAGE << 8,
+				     .flags = MT_CLASS_SPARSE });
+	send((struct event){ .kind = EV_ARG, .seq = seqs[0], .depth = 1, .aux = 1, .flags = 250 });
+	assert_int_equal(model__report(m, 10, &r), 0);
+	assert_int_equal(r->flow.by_class[MT_CLASS_SPARSE], 3);
+	assert_int_equal(r->flow.by_class[MT_CLASS_UNKNOWN], 1);
+	assert_int_equal(r->flow.by_class[MT_CLASS_PLAIN], 0);
+	report__free(r);
+}
+
+/* --- nodes and final labels ------------------------------------------------------------------------------------ */
+
+/* As torch's own tests print them: "aten::mul  1(v0), 2(v0) -> 3(v0)"; a * behind what died. */
+static char *graph_text(void)
+{
+	static char buf[8192];
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < tl_cnt; i++) {
+		const char *sep = "  ";
+
+		if (tl[i].kind != TL_NODE)
+			continue;
+		n += (size_t)sprintf(buf + n, "%s", tl[i].op.v ? names__get(names, tl[i].op) : "[memory]");
+		for (uint32_t k = 0; k < tl[i].edges_cnt; k++) {
+			const struct tl_edge *e = &tl[i].edges[k];
+
+			if (e->flags & TL_EDGE_IN) {
+				n += (size_t)sprintf(buf + n, "%s%u(v%u%s)", sep, (unsigned)e->id, e->version,
+						     e->flags & TL_EDGE_DIED ? "*" : "");
+				sep = ", ";
+			}
+		}
+		sep = " -> ";
+		for (uint32_t k = 0; k < tl[i].edges_cnt; k++) {
+			const struct tl_edge *e = &tl[i].edges[k];
+
+			if ((e->flags & TL_EDGE_WRITTEN) || (e->flags & (TL_EDGE_BORN | TL_EDGE_DIED)) == TL_EDGE_BORN) {
+				n += (size_t)sprintf(buf + n, "%s%u(v%u)", sep, (unsigned)e->id, e->out_version);
+				sep = ", ";
+			}
+		}
+		n += (size_t)sprintf(buf + n, "\n");
+	}
+	return buf;
+}
+
+/* test_data_flow_graph_complicated: x = ones; y = x.mul(2).add_(2); sin(y, out=empty_like(y)) */
+static void nodes_as_in_torchs_tests(void **state)
+{
+	enum { S1 = 0x10000, S2 = 0x10040, S3 = 0x10080, S4 = 0x100c0 };
+
+	(void)state;
+	first_tensor(); /* id 1 */
+	make(X, "aten::ones");
+	op(1, "aten::empty.memory_format");
+	op(1, "aten::fill_.Scalar", T(X, W | R));
+	born(S1, 0); /* a wrapped scalar */
+	op(0, "aten::mul.Tensor", T(X, R), T(S1, R));
+	op(1, "aten::to.dtype", T(S1, R));
+	op(2, "aten::_to_copy", T(S1, R));
+	born(S2, 3);
+	op(3, "aten::copy_", T(S2, W | R), T(S1, R));
+	born(Y, 1);
+	freed(S2, 1);
+	freed(S1, 0);
+	born(S3, 0);
+	op(0, "aten::add_.Tensor", T(Y, W | R), T(S3, R));
+	op(1, "aten::_to_copy", T(S3, R));
+	born(S4, 2);
+	op(2, "aten::copy_", T(S4, W | R), T(S3, R));
+	freed(S4, 1);
+	freed(S3, 0);
+	op(0, "aten::empty_like", T(Y, R));
+	born(Z, 1);
+	op(0, "aten::sin.out", T(Y, R), T(Z, W | R));
+	tick();
+	assert_string_equal(graph_text(), ""); /* labels may still change */
+	assert_int_equal(model__end(m), 0);
+	assert_string_equal(graph_text(),
+			    "aten::relu  1(v0)\n"
+			    "aten::ones -> 2(v0)\n"
+			    "[memory] -> 3(v0)\n"
+			    "aten::mul.Tensor  2(v0), 3(v0) -> 5(v0)\n"
+			    "[memory]  3(v0*)\n"
+			    "[memory] -> 6(v0)\n"
+			    "aten::add_.Tensor  5(v0), 6(v0) -> 5(v1)\n"
+			    "[memory]  6(v0*)\n"
+			    "aten::empty_like  5(v1) -> 8(v0)\n"
+			    "aten::sin.out  5(v1), 8(v0) -> 8(v1)\n");
+}
+
+static const struct tl_event *told(uint8_t kind, const char *name, size_t nth)
+{
+	for (size_t i = 0; i < tl_cnt; i++)
+		if (tl[i].kind == kind && !strcmp(names__get(names, tl[i].op), name) && !nth--)
+			return &tl[i];
+	return NULL;
+}
+
+static const struct tl_edge *edge_of(const struct tl_event *ev, uint64_t id)
+{
+	for (uint32_t i = 0; ev && i < ev->edges_cnt; i++)
+		if (ev->edges[i].id == id)
+			return &ev->edges[i];
+	return NULL;
+}
+
+/* Told two steps later, with what each version turned out to be. */
+static void nodes_have_settled_labels(void **state)
+{
+	uint64_t x, wt, out, gw;
+	const struct tl_event *n;
+
+	(void)state;
+	forward(0);
+	x = block(X)->id;
+	wt = block(WT)->id;
+	out = block(OUT)->id;
+	backward();
+	gw = block(GW)->id;
+	tl_cnt = 0;
+	sgd();
+	forget();
+	assert_null(told(TL_NODE, "aten::linear", 0));
+	forward(0);
+	backward();
+	sgd();
+	n = told(TL_NODE, "aten::linear", 0);
+	assert_non_null(n);
+	assert_int_equal(n->tid, PID);
+	assert_int_equal(n->pid, PID);
+	assert_int_equal(n->depth, 0);
+	assert_true(n->ts_ns < ts);
+	assert_int_equal(edge_of(n, x)->cat, CAT_INPUT);
+	assert_int_equal(edge_of(n, x)->flags, TL_EDGE_IN);
+	assert_int_equal(edge_of(n, wt)->cat, CAT_PARAMETER);
+	assert_int_equal(edge_of(n, out)->out_cat, CAT_ACTIVATION);
+	assert_int_equal(edge_of(n, out)->flags, TL_EDGE_BORN);
+	assert_int_equal(edge_of(n, out)->dev, MT_DEV_CPU);
+	n = told(TL_NODE, "AddmmBackward0", 0);
+	assert_non_null(n);
+	assert_string_equal(names__get(names, n->region), "AddmmBackward0");
+	assert_int_equal(n->depth, 1);
+	assert_int_equal(edge_of(n, gw)->out_cat, CAT_GRADIENT);
+	assert_non_null(told(TL_NODE, "torch::autograd::AccumulateGrad", 1));
+	n = told(TL_NODE, "aten::add_.Tensor", 0);
+	assert_non_null(n);
+	assert_string_equal(names__get(names, n->region), "Optimizer.step#SGD.step");
+	assert_int_equal(edge_of(n, wt)->flags, TL_EDGE_IN | TL_EDGE_WRITTEN);
+	assert_int_equal(edge_of(n, wt)->version, 0);
+	assert_int_equal(edge_of(n, wt)->out_version, 1);
+}
+
+static size_t finals_of(uint64_t id, char *buf)
+{
+	size_t cnt = 0;
+
+	*buf = '\0';
+	for (size_t i = 0; i < tl_cnt; i++) {
+		if (tl[i].kind != TL_FINAL || tl[i].id != id)
+			continue;
+		buf += sprintf(buf, "%s%u %s", cnt++ ? ", " : "", tl[i].version, category_name(tl[i].cat));
+	}
+	return cnt;
+}
+
+static void the_last_word_by_version(void **state)
+{
+	uint64_t tmp, x, wt, untouched;
+	char buf[256];
+
+	(void)state;
+	forward(0);
+	x = block(X)->id;
+	wt = block(WT)->id;
+	backward();
+	born(Z, 0);
+	untouched = block(Z)->id;
+	apply(0, "MulBackward0", T(OUT));
+	op(2, "aten::mul", T(OUT, R));
+	born(TMP, 3);
+	op(0, "aten::mul_", T(TMP, W | R)); /* outside of backward: no category has it */
+	tmp = block(TMP)->id;
+	freed(TMP, 0);
+	freed(Z, 0);
+	sgd();
+	forget();
+	assert_int_equal(finals_of(x, buf), 0);
+	assert_int_equal(finals_of(tmp, buf), 0);
+	step_begin();
+	step_end();
+	finals_of(tmp, buf);
+	assert_string_equal(buf, "0 AUTOGRAD_DETAIL, 1 unknown");
+	assert_int_equal(finals_of(x, buf), 0); /* died in the second step, which is still kept */
+	step_begin();
+	step_end();
+	finals_of(x, buf);
+	assert_string_equal(buf, "0 INPUT");
+	assert_int_equal(finals_of(wt, buf), 0); /* it lives */
+	assert_int_equal(model__end(m), 0);
+	finals_of(wt, buf);
+	assert_string_equal(buf, "0 PARAMETER");
+	assert_int_equal(finals_of(untouched, buf), 0);
+	tl_cnt = 0;
+	assert_int_equal(model__end(m), 0); /* once */
+	assert_int_equal(tl_cnt, 0);
+}
+
+/* Held against the report: byte·time by the last words is what the report says, to the byte and nanosecond. */
+static void last_words_add_up(void **state)
+{
+	uint64_t sum[CAT_MAX] = { 0 }, all = 0, since[256] = { 0 };
+	uint32_t ver[256] = { 0 };
+	uint8_t cats[256][8];
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		forward(i & 1 ? WEIGHT : 0);
+		make(Z, "aten::mul", T(X, R));
+		op(0, "aten::mul_", T(Z, W | R), T(WT, R));
+		op(0, "aten::add_", T(Z, W | R), T(WT, R));
+		backward();
+		apply(0, "MulBackward0", T(OUT));
+		op(2, "aten::mul", T(OUT, R));
+		born(TMP, 3);
+		apply(0, "AddBackward0", T(TMP));
+		op(0, "aten::mul_", T(TMP, W | R));
+		freed(Z, 0);
+		freed(TMP, 0);
+		sgd();
+		forget();
+	}
+	op(0, "aten::linear", T(OUT, R), T(WT, R | WEIGHT)); /* cut in the middle of a node */
+	born(Y, 1);
+	send((struct event){ .kind = EV_GONE });
+	assert_int_equal(model__end(m), 0);
+	assert_true(tl_cnt < sizeof(tl) / sizeof(tl[0]));
+	memset(cats, 0, sizeof(cats));
+	for (size_t i = 0; i < tl_cnt; i++) {
+		assert_true(tl[i].id < 256 && tl[i].version < 8);
+		for (uint32_t v = tl[i].version; tl[i].kind == TL_FINAL && v < 8; v++)
+			cats[tl[i].id][v] = tl[i].cat;
+	}
+	/* INCREMENT_VERSION is told when it is seen; the version began with its node */
+	for (size_t i = 0; i < tl_cnt; i++) {
+		const struct tl_event *e = &tl[i];
+		uint64_t at = e->ts_ns;
+
+		for (size_t k = 0; e->kind == TL_VERSION && k < tl_cnt; k++)
+			for (uint32_t x = 0; tl[k].kind == TL_NODE && x < tl[k].edges_cnt; x++)
+				if (tl[k].edges[x].id == e->id && (tl[k].edges[x].flags & TL_EDGE_WRITTEN) &&
+				    tl[k].edges[x].out_version == e->version)
+					at = tl[k].ts_ns;
+		if (e->kind == TL_VERSION || e->kind == TL_DESTROY)
+			sum[cats[e->id][ver[e->id]]] += SIZE * (at - since[e->id]);
+		if (e->kind == TL_CREATE || e->kind == TL_PREEXISTING || e->kind == TL_VERSION) {
+			since[e->id] = at;
+			ver[e->id] = e->version;
+		}
+	}
+	for (int c = 0; c < CAT_MAX; c++) {
+		assert_int_equal(sum[c], byte_ns((enum category)c));
+		all += sum[c];
+	}
+	assert_true(all > 0 && sum[CAT_ACTIVATION] && sum[CAT_GRADIENT] && sum[CAT_AUTOGRAD_DETAIL]);
+}
+
+/* Nothing is told late for ever, and memory stays bounded. */
+static void nodes_are_bounded(void **state)
+{
+	size_t after = 0;
+
+	(void)state;
+	make(M1, "aten::randn");
+	for (int i = 0; i < 100000; i++) {
+		make(M2, "aten::mul", T(M1, R));
+		born(TMP, 0);
+		freed(TMP, 0);
+		freed(M1, 0);
+		make(M1, "aten::clone", T(M2, R));
+		freed(M2, 0);
+		if (i == 60000)
+			after = graph__bytes(m->graph);
+		tl_cnt = tl_edges_cnt = 0;
+	}
+	assert_in_range(graph__bytes(m->graph), 1, after);
+	assert_in_range(tl_nodes, 250000, 400000); /* the rest waits */
+	assert_int_equal(model__end(m), 0);
+	assert_int_equal(tl_nodes, 400000); /* 2 operators and 2 frees each; what no operator was given is no edge */
+	assert_int_equal(m->lost[MT_LOSS_BLOCKS], 0);
+}
+
+static void nodes_are_not_told_unasked(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		forward(WEIGHT);
+		backward();
+		sgd();
+		forget();
+	}
+	assert_int_equal(model__end(m), 0);
+	for (size_t i = 0; i < tl_cnt; i++)
+		assert_true(tl[i].kind != TL_NODE && tl[i].kind != TL_FINAL);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define NODES(f) cmocka_unit_test_setup_teardown(f, setup_nodes, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_step_of_sgd), TEST(parameters_found_late), TEST(parameters_from_the_start),
 		TEST(labels_are_back_dated), TEST(leaf_inputs_are_no_parameters), TEST(adam_makes_state),
@@ -514,6 +1153,12 @@ int main(void)
 		TEST(python_functions_are_backward_nodes), TEST(what_backward_writes_and_an_optimizer_reads),
 		TEST(met_blocks_are_live), TEST(a_met_block_is_replaced), TEST(the_peak_is_relabelled),
 		TEST(memory_is_bounded), TEST(memory_is_bounded_without_steps), TEST(processes_end),
+		TEST(threads_overlap), TEST(threads_write_the_same), TEST(a_thread_reads_what_another_one_writes),
+		TEST(a_step_ends_in_anothers_node), TEST(an_old_node_is_closed_late), TEST(replicas_in_two_threads),
+		TEST(a_tensor_gets_anothers_storage), TEST(a_tensor_is_resized), TEST(met_blocks_end_with_their_mapping),
+		TEST(many_met_blocks), TEST(met_blocks_have_a_device), TEST(tensors_without_storage_are_counted),
+		NODES(nodes_as_in_torchs_tests), NODES(nodes_have_settled_labels), NODES(the_last_word_by_version),
+		NODES(last_words_add_up), NODES(nodes_are_bounded), TEST(nodes_are_not_told_unasked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
