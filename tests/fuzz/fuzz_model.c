@@ -27,7 +27,13 @@ static int swallow(void *ctx, const struct tl_event *ev)
 {
 	uint64_t *last = ctx;
 
-	require(ev->ts_ns >= *last);
+	for (uint32_t i = 0; i < ev->edges_cnt; i++)
+		require(ev->edges[i].id && ev->edges[i].cat < CAT_MAX && ev->edges[i].out_cat < CAT_MAX);
+	if (ev->kind == TL_NODE) { /* told long after it began */
+		require(ev->edges_cnt && ev->ts_ns <= *last);
+		return 0;
+	}
+	require(!ev->edges_cnt && ev->cat < CAT_MAX && ev->ts_ns >= *last);
 	*last = ev->ts_ns;
 	return 0;
 }
@@ -70,7 +76,7 @@ static char *run(const struct event *evs, size_t cnt, const struct names *names,
 	uint64_t last = 0;
 	struct model_opts opts = {
 		.blocks_max = blocks_max, .timeline = with_timeline ? swallow : NULL,
-		.timeline_ctx = &last, .timeline_ops = 1,
+		.timeline_ctx = &last, .timeline_ops = 1, .timeline_nodes = with_timeline,
 	};
 	struct model *m = model__new(names, &opts);
 	struct report *r = NULL;
@@ -79,6 +85,8 @@ static char *run(const struct event *evs, size_t cnt, const struct names *names,
 	require(!!m);
 	for (size_t i = 0; i < cnt; i++)
 		require(model__handle(m, &evs[i]) == 0);
+	model__check(m);
+	require(model__end(m) == 0);
 	model__check(m);
 	require(model__report(m, 5, &r) == 0);
 	text = report_dump(r);
@@ -90,12 +98,14 @@ static char *run(const struct event *evs, size_t cnt, const struct names *names,
 
 static void names__fill(struct names *names)
 {
-	char text[32];
+	char text[64];
 
 	for (int i = 0; i < 16; i++) {
 		snprintf(text, sizeof(text), i % 4 ? "name %d" : "Optimizer.step#%d=", i);
 		if (i % 5 == 1)
 			snprintf(text, sizeof(text), i & 2 ? "aten::detach" : "aten::zeros_like");
+		if (i == 7)
+			snprintf(text, sizeof(text), "aten::_has_compatible_shallow_copy_type");
 		names__add(names, text);
 	}
 }

@@ -30,6 +30,14 @@ static inline void dump_dev(FILE *out, const struct report_dev *d)
 	dump_series(out, &d->series);
 }
 
+static inline void dump_flow(FILE *out, const struct report_flow *f)
+{
+	D(f->nodes), D(f->edges), D(f->versions), D(f->replays), D(f->output_twice), D(f->input_stale);
+	D(f->moved), D(f->unmapped);
+	for (int c = 0; c < MT_CLASS_MAX; c++)
+		D(f->by_class[c]);
+}
+
 static inline void dump_ops(FILE *out, const struct report_op *o, size_t cnt)
 {
 	for (size_t i = 0; i < cnt; i++) {
@@ -89,6 +97,7 @@ static inline char *report_dump(const struct report *r)
 	if (!out)
 		return NULL;
 	dump_head(out, r);
+	dump_flow(out, &r->flow);
 	for (size_t i = 0; i < r->devs_cnt; i++)
 		dump_dev(out, &r->devs[i]);
 	dump_ops(out, r->ops, r->ops_cnt);

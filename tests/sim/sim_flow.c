@@ -26,7 +26,7 @@
 #define THREADS 3u
 #define IDS 65536u
 
-static uint64_t run_seed, rng;
+static uint64_t run_seed, rng, nodes_told, finals_told;
 
 static uint32_t below(uint32_t n)
 {
@@ -40,13 +40,52 @@ static uint32_t below(uint32_t n)
 struct told {
 	uint32_t version[IDS];
 	uint8_t state[IDS]; /* 0 never heard of, 1 alive, 2 dead */
+	uint32_t final[IDS]; /* version of its last TL_FINAL + 1 */
+	uint64_t last_final, nodes, finals;
 };
+
+static int hear_node(struct told *t, const struct tl_event *ev)
+{
+	o_must(ev->edges_cnt > 0, "a node without blocks");
+	t->nodes++;
+	for (uint32_t i = 0; i < ev->edges_cnt; i++) {
+		const struct tl_edge *e = &ev->edges[i];
+
+		o_must(e->id && e->id < IDS && t->state[e->id] && e->cat < CAT_MAX && e->out_cat < CAT_MAX, "no such block");
+		o_must(!(e->flags & TL_EDGE_IN) != !(e->flags & TL_EDGE_BORN), "neither there before nor born");
+		o_must(e->out_version == e->version + !!(e->flags & TL_EDGE_WRITTEN), "versions of a write");
+		o_must(!(e->flags & TL_EDGE_BORN) || !e->out_version, "born with a version");
+		/* what is written where it dies is told with its death, or not at all */
+		o_must(t->state[e->id] == 2 || e->out_version <= t->version[e->id], "a version that was never told");
+		for (uint32_t k = 0; k < i; k++)
+			o_must(ev->edges[k].id != e->id, "twice in a node");
+	}
+	return 0;
+}
+
+/* Once a block, ascending, all of it together. */
+static int hear_final(struct told *t, const struct tl_event *ev)
+{
+	o_must(ev->cat < CAT_MAX && t->state[ev->id], "no such block");
+	o_must(t->final[ev->id] ? t->last_final == ev->id && t->final[ev->id] <= ev->version : !ev->version,
+	       "the last word was not the last");
+	o_must(t->state[ev->id] == 2 || ev->version <= t->version[ev->id], "of a version that was never told");
+	t->final[ev->id] = ev->version + 1;
+	t->last_final = ev->id;
+	t->finals++;
+	return 0;
+}
 
 static int hear(void *ctx, const struct tl_event *ev)
 {
 	struct told *t = ctx;
 
 	o_must(ev->id < IDS, "too many blocks");
+	if (ev->kind == TL_NODE)
+		return hear_node(t, ev);
+	if (ev->kind == TL_FINAL)
+		return hear_final(t, ev);
+	o_must(!t->final[ev->id] || (ev->kind == TL_DESTROY && t->last_final == ev->id), "more after the last word");
 	switch (ev->kind) {
 	case TL_CREATE:
 	case TL_PREEXISTING:
@@ -75,7 +114,9 @@ struct thread {
 };
 
 static const char *const texts[] = { "aten::detach", "aten::add_.Tensor", "aten::zeros_like", "aten::mul",
-				     "autograd node", "MulBackward0" };
+				     "autograd node", "MulBackward0", "aten::resize_",
+				     "aten::_has_compatible_shallow_copy_type" };
+#define NAMES 8u
 
 static size_t add_args(struct event *evs, size_t cnt, const struct event *frame)
 {
@@ -100,7 +141,7 @@ static size_t enter(struct event *evs, size_t cnt, struct thread *t, struct even
 	static const uint8_t kinds[] = { MT_EV_OP, MT_EV_OP, MT_EV_OP, MT_EV_NODE, MT_EV_APPLY, MT_EV_ACC };
 
 	ev.kind = kinds[below(6)];
-	ev.name = names[below(6)];
+	ev.name = names[below(NAMES)];
 	ev.depth = (uint8_t)t->depth;
 	ev.seq = ++t->seq;
 	if (t->depth < MT_FRAMES_MAX)
@@ -143,7 +184,10 @@ static size_t fill(struct event *evs, const name_id *names, name_id step)
 		} else if (ev.kind == MT_EV_REGION_END) {
 			ev.aux = --t->regions;
 		}
-		if (!below(2000))
+		if (!below(150))
+			ev = (struct event){ .kind = MT_EV_MUNMAP, .ts_ns = ts, .pid = ev.pid, .tid = ev.tid, .addr = ev.addr,
+					     .size = 0x100ull * (1 + below(3)), .flags = below(4) ? 0 : MT_MAP_REMAP };
+		else if (!below(2000))
 			ev = (struct event){ .kind = EV_GONE, .ts_ns = ts, .pid = ev.pid };
 		else if (!below(300))
 			ev.kind = MT_EV_STEP;
@@ -154,7 +198,8 @@ static size_t fill(struct event *evs, const name_id *names, name_id step)
 
 static char *play(const struct names *names, const struct event *evs, size_t cnt, struct told *told)
 {
-	const struct model_opts opts = { .timeline = told ? hear : NULL, .timeline_ctx = told };
+	const struct model_opts opts = { .timeline = told ? hear : NULL, .timeline_ctx = told,
+					 .timeline_nodes = 1 };
 	struct model *m = model__new(names, &opts);
 	struct report *r = NULL;
 	char *text;
@@ -165,6 +210,7 @@ static char *play(const struct names *names, const struct event *evs, size_t cnt
 		if (told && (i % 64 == 0 || cnt - i < 64))
 			model__check(m);
 	}
+	o_must(model__end(m) == 0, "model__end failed");
 	model__check(m);
 	o_must(model__report(m, 50, &r) == 0, "no report");
 	for (size_t i = 0; i < r->devs_cnt; i++) {
@@ -189,17 +235,19 @@ static void run_once(uint64_t seed)
 	struct event *evs = calloc(RUN_EVENTS + 16, sizeof(*evs));
 	struct told *told = calloc(1, sizeof(*told));
 	struct names *names = names__new();
-	name_id ids[6], step;
+	name_id ids[NAMES], step;
 	char *a, *b;
 	size_t cnt;
 
 	o_must(evs && told && names, "no memory");
 	rng = seed;
-	for (int i = 0; i < 6; i++)
+	for (unsigned i = 0; i < NAMES; i++)
 		ids[i] = names__add(names, texts[i]);
 	step = names__add(names, "Optimizer.step#SGD.step");
 	cnt = fill(evs, ids, step);
 	a = play(names, evs, cnt, told);
+	nodes_told += told->nodes;
+	finals_told += told->finals;
 	b = play(names, evs, cnt, NULL);
 	o_must(a && b && !strcmp(a, b), "the same events made another report");
 	free(a);
@@ -226,6 +274,8 @@ int main(int argc, char **argv)
 		run_seed = seed + runs++;
 		run_once(run_seed);
 	} while (time(NULL) < end);
-	printf("sim_flow: %" PRIu64 " runs of %d events, all sound\n", runs, RUN_EVENTS);
+	o_must(nodes_told && finals_told, "nothing was told of the graph");
+	printf("sim_flow: %" PRIu64 " runs of %d events, %" PRIu64 " nodes, %" PRIu64 " last words, all sound\n", runs,
+	       RUN_EVENTS, nodes_told, finals_told);
 	return 0;
 }
