@@ -352,7 +352,7 @@ def record(model, tmp, *args):
             job.tell("go")
             job.line("done", 90)
             mt.finish(tracer, mtr)
-    return json.loads(out.read_text()), mt.export(mtr), mt.report(mtr)
+    return json.loads(out.read_text()), mt.export(mtr, ("--labels", "live")), mt.report(mtr)
 
 
 profiled_counts = {}  # job → counts(), kept for test_same_without_profiler

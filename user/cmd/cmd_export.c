@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * export: the output file is opened only once the recording has proved readable, so that a mistyped
+ * export: the recording is read twice. What a block is for is known with hindsight only (a gradient's
+ * bytes are autograd's own until something takes them), so a first pass collects the last word on
+ * every block, and a second one writes. --labels live writes in one pass what was known at each moment.
+ *
+ * The output file is opened only once the recording has proved readable, so that a mistyped
  * name never empties a file that was there.
  */
 #include <errno.h>
@@ -12,7 +16,9 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/replay.h"
+#include "timeline/labels.h"
 #include "timeline/report.h"
+#include "view/gzip.h"
 #include "view/text.h"
 
 #define PROGRESS_AFTER_S 2
@@ -25,14 +31,61 @@ struct export_run {
 	FILE *out;
 	struct err *err;
 	uint64_t events;
+	unsigned pass, passes;
 	struct timespec start, said;
 	int has_said;
 };
 
+static void run_progress(void *ctx, double share)
+{
+	struct export_run *x = ctx;
+	struct timespec now;
+	char n[24];
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (x->o->quiet || now.tv_sec - x->start.tv_sec < PROGRESS_AFTER_S || now.tv_sec == x->said.tv_sec)
+		return;
+	x->said = now;
+	x->has_said = isatty(STDERR_FILENO);
+	fprintf(stderr, "%sexporting: %.0f %%, %s records%s", x->has_said ? "\r\x1b[K" : "",
+		100 * (x->pass + share) / x->passes, fmt_count(n, (double)x->events), x->has_said ? "" : "\n");
+	fflush(stderr);
+}
+
+/* --- the first pass -------------------------------------------------------------------------------- */
+
+static int collect_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct export_run *x = ctx;
+
+	(void)epoch_off_ns;
+	return labels__event((struct labels *)x->to.labels, ev);
+}
+
+static int collect(struct export_run *x, struct labels **ret_labels, struct report **ret_report, struct err *err)
+{
+	struct replay_opts ro = { .top = 1, .event = collect_event, .progress = run_progress, .with_nodes = 1,
+				  .classes = x->o->classes, .ctx = x };
+	uint64_t cut;
+	int r = labels__new(ret_labels, err);
+
+	if (r < 0)
+		return r;
+	x->to.labels = *ret_labels;
+	r = replay_run(x->o->file, &ro, ret_report, &cut, err);
+	x->to.report = *ret_report;
+	x->pass++;
+	return r;
+}
+
+/* --- the second one ----------------------------------------------------------------------------------- */
+
 static int run_format(struct export_run *x, const struct names *names)
 {
-	x->to = (struct export_to){ .out = x->out, .names = names, .dev = -1,
-				    .path = x->out == stdout ? NULL : x->o->out };
+	x->to.out = x->out;
+	x->to.names = names;
+	x->to.path = x->out == stdout ? NULL : x->o->out;
+	x->to.dev = x->o->dev;
 	return x->format->begin(&x->ctx, &x->to);
 }
 
@@ -47,7 +100,7 @@ static int run_begin(void *ctx, const struct names *names)
 	}
 	if (!stat(x->o->file, &in) && !stat(x->o->out, &out) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
 		return err_set(x->err, -EINVAL, "%s is the recording itself", x->o->out);
-	x->out = fopen(x->o->out, "we");
+	x->out = gzip_is_asked(x->o->out) ? gzip_create(x->o->out) : fopen(x->o->out, "we");
 	if (!x->out)
 		return err_set(x->err, -errno, "cannot write %s: %s", x->o->out, strerror(errno));
 	return run_format(x, names);
@@ -56,26 +109,13 @@ static int run_begin(void *ctx, const struct names *names)
 static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct export_run *x = ctx;
-	int r = x->format->event(x->ctx, ev, epoch_off_ns);
+	int r;
 
+	if (ev->kind == TL_FINAL || (ev->kind == TL_LABEL && x->to.labels))
+		return 0;
+	r = x->format->event(x->ctx, ev, epoch_off_ns);
 	x->events++;
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : 0;
-}
-
-static void run_progress(void *ctx, double share)
-{
-	struct export_run *x = ctx;
-	struct timespec now;
-	char n[24];
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (x->o->quiet || now.tv_sec - x->start.tv_sec < PROGRESS_AFTER_S || now.tv_sec == x->said.tv_sec)
-		return;
-	x->said = now;
-	x->has_said = isatty(STDERR_FILENO);
-	fprintf(stderr, "%sexporting: %.0f %%, %s records%s", x->has_said ? "\r\x1b[K" : "", 100 * share,
-		fmt_count(n, (double)x->events), x->has_said ? "" : "\n");
-	fflush(stderr);
 }
 
 static int run_end(struct export_run *x, const struct report *rep, int r)
@@ -91,19 +131,33 @@ static int run_end(struct export_run *x, const struct report *rep, int r)
 	return r;
 }
 
+static int write_out(struct export_run *x, struct report **ret_report, uint64_t *ret_cut, struct err *err)
+{
+	struct replay_opts ro = { .top = 1, .begin = run_begin, .event = run_event, .progress = run_progress,
+				  .with_ops = x->o->ops || x->format->needs & EXPORT_OPS,
+				  .with_nodes = x->o->ops || x->format->needs & EXPORT_NODES,
+				  .classes = x->o->classes, .ctx = x };
+	int r = replay_run(x->o->file, &ro, ret_report, ret_cut, err);
+
+	return run_end(x, *ret_report, r);
+}
+
 int cmd_export(const struct options *o, struct err *err)
 {
 	struct err sink_err = { 0 };
-	struct export_run x = { .o = o, .format = export_format_find(o->format), .err = &sink_err };
-	struct replay_opts ro = { .top = 1, .begin = run_begin, .event = run_event, .progress = run_progress,
-				  .with_ops = o->ops, .ctx = &x };
-	struct report *rep = NULL;
+	struct export_run x = { .o = o, .format = export_format_find(o->format), .err = &sink_err, .passes = 1 };
+	struct report *first = NULL, *rep = NULL;
+	struct labels *labels = NULL;
 	uint64_t cut = 0;
-	int r;
+	int r = 0;
 
 	clock_gettime(CLOCK_MONOTONIC, &x.start);
-	r = replay_run(o->file, &ro, &rep, &cut, err);
-	r = run_end(&x, rep, r);
+	if (!o->labels_live || x.format->needs & EXPORT_LABELS) {
+		x.passes = 2;
+		r = collect(&x, &labels, &first, err);
+	}
+	if (!r)
+		r = write_out(&x, &rep, &cut, err);
 	if (r < 0 && sink_err.code)
 		*err = sink_err;
 	if (!r) {
@@ -115,6 +169,8 @@ int cmd_export(const struct options *o, struct err *err)
 			fprintf(stderr, "%s: %s records\n", safe_text(name, o->out), fmt_count(n, (double)x.events));
 		r = loss_exit_code(o, rep);
 	}
+	report__free(first);
 	report__free(rep);
+	labels__free(labels);
 	return r;
 }

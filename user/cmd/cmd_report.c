@@ -6,7 +6,7 @@
 
 int cmd_report(const struct options *o, struct err *err)
 {
-	struct replay_opts ro = { .top = report_top(o) };
+	struct replay_opts ro = { .top = report_top(o), .classes = o->classes };
 	struct report *rep = NULL;
 	uint64_t cut = 0;
 	int r = replay_run(o->file, &ro, &rep, &cut, err);

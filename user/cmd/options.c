@@ -236,6 +236,14 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "%s is missing", o->format ? "-o OUT" : "--to FORMAT");
 		return err_hint(err, "memtrace export F.mtr --to jsonl -o OUT (- is stdout)");
 	}
+	if (o->cmd == CMD_EXPORT && o->classes && export_format_find(o->format)->needs & EXPORT_COMPAT) {
+		err_set(err, -EINVAL, "%s has torch.profiler's categories only, not --classes extended", o->format);
+		return err_hint(err, "--to jsonl and csv have both");
+	}
+	if (o->steps && !o->flow) {
+		err_set(err, -EINVAL, "--steps is about the steps that --flow shows");
+		return err_hint(err, "memtrace report F.mtr --flow --steps N");
+	}
 	return 0;
 }
 
@@ -246,7 +254,7 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 	int r = 0;
 
 	err = err ? err : &unheard; /* err_hint returns 0 without one */
-	*o = (struct options){ .sources = SRC_DEFAULT };
+	*o = (struct options){ .sources = SRC_DEFAULT, .dev = -1 };
 	if (argc < 2) {
 		o->help = 1;
 		return 0;

@@ -35,6 +35,11 @@ struct options {
 	uint64_t min_size, ring_size, duration_ns, max_loss;
 	size_t top; /* 0 = the view's own default */
 	enum view_by by;
+	enum classes classes;
+	int labels_live; /* --labels live */
+	int dev;	 /* --device: enum mt_dev, -1 = not given */
+	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
+	int flow;
 	int no_follow, force_perf, json, ops, all, no_color, quiet, verbose;
 };
 

@@ -7,7 +7,10 @@
 
 #include "base/err.h"
 #include "cmd/words.h"
+#include "event/event.h"
 #include "plan/plan.h"
+
+#define STEPS_MAX 1000000
 
 /* --- parsers --------------------------------------------------------------------------------------- */
 
@@ -117,6 +120,47 @@ static int on_by(struct options *o, const char *value, struct err *err)
 	return err_hint(err, "one of op, category, device, process, region, symbol");
 }
 
+static int on_labels(struct options *o, const char *value, struct err *err)
+{
+	o->labels_live = !strcmp(value, "live");
+	if (o->labels_live || !strcmp(value, "final"))
+		return 0;
+	err_set(err, -EINVAL, "unknown labels '%.100s'", value);
+	return err_hint(err, "final: with hindsight; live: as they were told at the time");
+}
+
+static int on_classes(struct options *o, const char *value, struct err *err)
+{
+	o->classes = !strcmp(value, "extended") ? CLASSES_EXTENDED : CLASSES_COMPAT;
+	if (o->classes == CLASSES_EXTENDED || !strcmp(value, "compat"))
+		return 0;
+	err_set(err, -EINVAL, "unknown classes '%.100s'", value);
+	return err_hint(err, "compat: torch.profiler's categories; extended: five more");
+}
+
+static int on_device(struct options *o, const char *value, struct err *err)
+{
+	char name[16];
+
+	for (unsigned dev = 1; dev < MT_DEVS_MAX; dev++)
+		if ((dev <= MT_DEV_HOST || dev >= MT_DEV_CUDA0) && !strcmp(value, dev_name((uint8_t)dev, name))) {
+			o->dev = (int)dev;
+			return 0;
+		}
+	err_set(err, -EINVAL, "unknown device '%.100s'", value);
+	return err_hint(err, "cpu, cuda:0 to cuda:%d, or host", MT_DEV_CUDA_MAX - 1);
+}
+
+static int on_steps(struct options *o, const char *value, struct err *err)
+{
+	int r = 0;
+
+	o->steps = UINT64_MAX;
+	if (strcmp(value, "all"))
+		r = options__number(value, STEPS_MAX, &o->steps, err);
+	return !r && !o->steps ? err_set(err, -EINVAL, "no step at all") : r;
+}
+
 static int on_format(struct options *o, const char *value, struct err *err)
 {
 	const struct export_format *const *f = export_formats();
@@ -150,6 +194,7 @@ FLAG(on_help, help, 1)
 FLAG(on_version, version, 1)
 FLAG(on_man, man, 1)
 FLAG(on_json, json, 1)
+FLAG(on_flow, flow, 1)
 FLAG(on_ops, ops, 1)
 FLAG(on_all, all, 1)
 FLAG(on_no_follow, no_follow, 1)
@@ -173,11 +218,24 @@ const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
-	{ "--to", 0, "FORMAT", "jsonl or csv", EXPORT, on_format },
-	{ "--ops", 0, NULL, "every operator and region entered, too: many more lines", EXPORT, on_ops },
+	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline or torch-raw", EXPORT, on_format },
+	{ "--labels", 0, "WHICH", "final: each record shows the category that its block's version has in the end (default); "
+	  "live: as it was told at that moment, with a label record for each change. The torch formats are final always",
+	  EXPORT, on_labels },
+	{ "--device", 0, "DEVICE", "blocks of this device alone: cpu, cuda:N or host (default all; torch formats: cuda:0 if the "
+	  "recording has it, else cpu)", EXPORT, on_device },
+	{ "--ops", 0, NULL, "every operator and region entered, and (jsonl) the data-flow graph's nodes, too: many more lines",
+	  EXPORT, on_ops },
 	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
 	  TRACING, on_duration },
 	{ "--json", 0, NULL, "the report as JSON, schema 1", LIVE | REPORT | PLAN, on_json },
+	{ "--flow", 0, NULL, "the data-flow graph instead: a line a node, with its blocks, their versions and categories "
+	  "(needs a recording with --probes flow); with --json one object a node", REPORT, on_flow },
+	{ "--steps", 0, "N", "so many of the last whole steps with --flow, or all (default 2)", REPORT, on_steps },
+	{ "--classes", 0, "WHICH", "categories: compat, those of torch.profiler (default); extended: also FROZEN (a parameter "
+	  "that gets no gradient), BUFFER (a module's state that is no parameter), DATALOADER (batches from workers), "
+	  "COMMUNICATION (buckets of collectives), WORKSPACE (scratch memory of libraries)", TRACING | REPORT | EXPORT,
+	  on_classes },
 	{ "--by", 0, "WHAT", "main table: op, category, device, process, region or symbol (default op)", LIVE | REPORT, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
@@ -222,15 +280,20 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "instruction; otherwise attaches as the live view does.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -o job.mtr -- python train.py\ta job from its start\n" },
-	[CMD_REPORT] = { "report", "F.mtr [--json] [--by WHAT] [--top N]", "what a recording shows, as text or JSON",
+	[CMD_REPORT] = { "report", "F.mtr [--json] [--by WHAT] [--top N]\nF.mtr --flow [--json] [--steps N]", "what a recording shows, as text or JSON",
 			 "Replays a recording. The numbers are those that the live view ended with. Needs no root.",
 			 "memtrace report job.mtr\tthe report, for people\n"
-			 "memtrace report job.mtr --json | jq .devices.cpu.peak\tone number\n" },
-	[CMD_EXPORT] = { "export", "F.mtr --to FORMAT -o OUT [--ops]", "a recording's events for other programs",
-			 "Writes every decision about a block of memory (preexisting, create, version, destroy) with its "
-			 "operator, region, thread and process, in time order, one a line.",
+			 "memtrace report job.mtr --json | jq .devices.cpu.peak\tone number\n"
+			 "memtrace report job.mtr --flow --steps 1\tthe data flow of the last whole step\n" },
+	[CMD_EXPORT] = { "export", "F.mtr --to FORMAT -o OUT [--labels WHICH] [--ops]\nF.mtr --to torch-timeline -o OUT [--device DEVICE]",
+			 "a recording's events for other programs",
+			 "jsonl and csv: every decision about a block of memory (preexisting, create, version, destroy) with its "
+			 "operator, region, thread and process, in time order, one a line. torch-timeline and torch-raw: what "
+			 "torch.profiler's export_memory_timeline writes as .json and as .raw.json.gz. An OUT that ends in .gz "
+			 "is compressed. Categories are known with hindsight, so the recording is read twice.",
 			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"
-			 "memtrace export job.mtr --to csv -o - | head\tto stdout\n" },
+			 "memtrace export job.mtr --to csv -o - | head\tto stdout\n"
+			 "memtrace export job.mtr --to torch-timeline -o job.json.gz\tbytes by category over time\n" },
 	[CMD_PLAN] = { "plan", "-p PID [--probes SOURCES] [--json | --all]", "every probe that would be set, and its cost",
 		       "Shows what attaching would do, and does none of it: library, symbol, offset in the file, the "
 		       "instruction that is probed, the way, and the expected cost of one hit.",

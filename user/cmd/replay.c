@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "cmd/cmd.h"
@@ -109,14 +110,28 @@ static int replay__report(struct replay *p, struct report **ret, uint64_t *ret_c
 	return 0;
 }
 
+/* Frames are read where they lie, and by some commands twice: a pipe has neither. */
+static int refuse_stream(const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) || !(S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode)))
+		return 0; /* what else is wrong the reader says */
+	err_set(err, -ESPIPE, "%s is not a file on a disk: a recording is not read from a stream", path);
+	return err_hint(err, "write it to a file first");
+}
+
 int replay_run(const char *path, const struct replay_opts *opts, struct report **ret_report,
 	       uint64_t *ret_cut_bytes, struct err *err)
 {
 	struct replay p = { .opts = opts };
 	struct model_opts mo = { .timeline = opts->event ? replay__decision : NULL, .timeline_ctx = &p,
-				 .timeline_ops = opts->with_ops };
-	int r = rec_reader__open(&p.reader, path, err);
+				 .timeline_ops = opts->with_ops, .timeline_nodes = opts->with_nodes,
+				 .classes = opts->classes };
+	int r = refuse_stream(path, err);
 
+	if (!r)
+		r = rec_reader__open(&p.reader, path, err);
 	if (r < 0)
 		return r;
 	p.model = model__new(rec_reader__names(p.reader), &mo);

@@ -21,6 +21,8 @@ struct replay_opts {
 	int (*begin)(void *ctx, const struct names *names); /* once the file is known to be good */
 	int (*event)(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns);
 	int with_ops; /* operators and regions to the sink, too */
+	int with_nodes; /* nodes and final labels, too */
+	enum classes classes;
 	void (*progress)(void *ctx, double share); /* between frames */
 	void *ctx;
 };

@@ -328,7 +328,7 @@ static int session__init(struct session *s, struct err *err)
 	const struct session_opts *o = s->opts;
 	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
 				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL) };
-	struct model_opts mo = { 0 };
+	struct model_opts mo = { .classes = o->classes };
 	uint64_t tick_ns = (o->tick_ms ? o->tick_ms : 1000) * 1000000ull;
 	uint64_t ahead_ns = tick_ns / 2 < COUNT_AHEAD_NS ? tick_ns / 2 : COUNT_AHEAD_NS;
 	sigset_t mask;

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "timeline/timeline.h"
+
 struct err;
 struct report;
 
@@ -21,6 +23,7 @@ struct session_opts {
 	int follow;	     /* children too (default 1) */
 	int quiet;	     /* no "attached to" lines */
 	unsigned sources;    /* enum source */
+	enum classes classes;
 	const char *const *usdt;
 	size_t usdt_cnt;
 	uint64_t min_size;    /* host allocations below this are not reported */

@@ -20,6 +20,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.follow = !o->no_follow,
 		.quiet = o->quiet,
 		.sources = o->sources,
+		.classes = o->classes,
 		.usdt = o->usdt,
 		.usdt_cnt = o->usdt_cnt,
 		.min_size = o->min_size,

@@ -24,7 +24,7 @@ const char *tl_kind_name(uint8_t kind)
 		[TL_PREEXISTING] = "preexisting", [TL_CREATE] = "create", [TL_VERSION] = "version",
 		[TL_DESTROY] = "destroy",	  [TL_OP] = "op",	  [TL_REGION] = "region",
 		[TL_REGION_END] = "region_end",	  [TL_STEP] = "step",	  [TL_OOM] = "oom",
-		[TL_TAG] = "tag",		  [TL_LABEL] = "label",
+		[TL_TAG] = "tag",		  [TL_LABEL] = "label",	  [TL_NODE] = "node",
 	};
 
 	return kind < sizeof(names) / sizeof(names[0]) && names[kind] ? names[kind] : NULL;

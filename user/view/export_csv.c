@@ -3,17 +3,8 @@
  * CSV as RFC 4180 has it: a header line, CRLF, fields quoted where they must be. The columns are
  * those of the JSON Lines export; what a record does not have is empty.
  */
-#include <errno.h>
-#include <stdlib.h>
-
-#include "view/export.h"
-#include "view/name_cache.h"
+#include "view/export_rows.h"
 #include "view/text.h"
-
-struct export_ctx {
-	struct outbuf o;
-	struct name_cache names;
-};
 
 static void quote(struct outbuf *o, const char *text, size_t len)
 {
@@ -42,16 +33,11 @@ static void quote(struct outbuf *o, const char *text, size_t len)
 
 static int begin(struct export_ctx **ret, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
+	int r = export_rows__begin(ret, to, quote);
 
-	if (!c || outbuf__init(&c->o, to->out)) {
-		free(c);
-		return -ENOMEM;
-	}
-	name_cache__init(&c->names, to->names, quote);
-	outbuf__lit(&c->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag\r\n");
-	*ret = c;
-	return 0;
+	if (!r)
+		outbuf__lit(&(*ret)->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag\r\n");
+	return r;
 }
 
 /* ,dev,ptr,size,id,version,cat */
@@ -76,21 +62,19 @@ static void put_block(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__char(o, ',');
 	outbuf__u64(o, ev->version);
 	outbuf__char(o, ',');
-	outbuf__str(o, tl_cat_name(ev->cat));
+	outbuf__str(o, export_rows__cat(c, ev));
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
-	const char *kind = tl_kind_name(ev->kind);
-	int is_block = ev->kind <= TL_DESTROY || ev->kind == TL_OOM || ev->kind == TL_TAG ||
-		       ev->kind == TL_LABEL;
+	int is_block = export_rows__is_block(ev);
 
-	if (!kind)
-		return 0;
+	if (!export_rows__has(c, ev) || ev->kind == TL_NODE)
+		return 0; /* a node's blocks are no columns */
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__char(o, ',');
-	outbuf__str(o, kind);
+	outbuf__str(o, tl_kind_name(ev->kind));
 	if (is_block)
 		put_block(c, ev);
 	else
@@ -118,24 +102,10 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	return o->err;
 }
 
-static int end(struct export_ctx *c, const struct report *r)
-{
-	int err;
-
-	(void)r;
-	if (!c)
-		return 0;
-	err = outbuf__flush(&c->o);
-	outbuf__done(&c->o);
-	name_cache__done(&c->names);
-	free(c);
-	return err;
-}
-
 const struct export_format export_csv = {
 	.name = "csv",
 	.help = "the same as a table with a header line (RFC 4180)",
 	.begin = begin,
 	.event = event,
-	.end = end,
+	.end = export_rows__end,
 };

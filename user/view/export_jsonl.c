@@ -3,31 +3,16 @@
  * JSON Lines: one object a decision, in time order. Blocks ("preexisting", "create", "version",
  * "destroy", "label") always have all of t, ev, dev, ptr, size, id, version, cat, op, region, tid, pid;
  * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
- * an operator). t is in ns since the epoch.
+ * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
+ * its t, which is its start.
  */
-#include <errno.h>
-#include <stdlib.h>
-
-#include "view/export.h"
+#include "view/export_rows.h"
 #include "view/json.h"
-#include "view/name_cache.h"
-
-struct export_ctx {
-	struct outbuf o;
-	struct name_cache names;
-};
+#include "view/node_json.h"
 
 static int begin(struct export_ctx **ret, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
-
-	if (!c || outbuf__init(&c->o, to->out)) {
-		free(c);
-		return -ENOMEM;
-	}
-	name_cache__init(&c->names, to->names, json_quote);
-	*ret = c;
-	return 0;
+	return export_rows__begin(ret, to, json_quote);
 }
 
 static void put_name(struct export_ctx *c, name_id id)
@@ -68,21 +53,24 @@ static void put_block(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__lit(o, ",\"version\":");
 	outbuf__u64(o, ev->version);
 	outbuf__lit(o, ",\"cat\":\"");
-	outbuf__str(o, tl_cat_name(ev->cat));
+	outbuf__str(o, export_rows__cat(c, ev));
 	outbuf__char(o, '"');
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
-	const char *kind = tl_kind_name(ev->kind);
 
-	if (!kind)
+	if (!export_rows__has(c, ev))
 		return 0;
+	if (ev->kind == TL_NODE) {
+		node_json(o, &c->names, ev, epoch_off_ns, 0);
+		return o->err;
+	}
 	outbuf__lit(o, "{\"t\":");
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__lit(o, ",\"ev\":\"");
-	outbuf__str(o, kind);
+	outbuf__str(o, tl_kind_name(ev->kind));
 	outbuf__char(o, '"');
 	switch (ev->kind) {
 	case TL_PREEXISTING:
@@ -120,24 +108,10 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	return o->err;
 }
 
-static int end(struct export_ctx *c, const struct report *r)
-{
-	int err;
-
-	(void)r;
-	if (!c)
-		return 0;
-	err = outbuf__flush(&c->o);
-	outbuf__done(&c->o);
-	name_cache__done(&c->names);
-	free(c);
-	return err;
-}
-
 const struct export_format export_jsonl = {
 	.name = "jsonl",
 	.help = "one JSON object a line: every block's birth, free and tag, with its operator and region",
 	.begin = begin,
 	.event = event,
-	.end = end,
+	.end = export_rows__end,
 };

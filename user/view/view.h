@@ -53,6 +53,7 @@ enum export_need {
 	EXPORT_OPS = 1,	   /* TL_OP, TL_REGION* always, not with --ops only */
 	EXPORT_NODES = 2,  /* TL_NODE */
 	EXPORT_LABELS = 4, /* to->labels and to->report, always: a pass over the recording before this one */
+	EXPORT_COMPAT = 8, /* knows torch.profiler's categories only */
 };
 struct export_format {
 	const char *name; /* "jsonl" */
