@@ -1,21 +1,84 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/replay.h"
 #include "timeline/report.h"
+#include "view/flow_view.h"
+
+#define STEPS_DEFAULT 2
+
+/* --- --flow: where steps begin, then the nodes ------------------------------------------------------ */
+
+static int flow_begin(void *ctx, const struct names *names)
+{
+	flow_view__names(ctx, names);
+	return 0;
+}
+
+static int flow_scan(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	(void)epoch_off_ns;
+	return flow_view__scan(ctx, ev);
+}
+
+static int flow_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	return flow_view__event(ctx, ev, epoch_off_ns);
+}
+
+static int flow_passes(const struct options *o, struct flow_view *v, struct report **ret_report, uint64_t *ret_cut,
+		       struct err *err)
+{
+	struct replay_opts scan = { .top = 1, .begin = flow_begin, .event = flow_scan, .with_ops = 1, .ctx = v };
+	struct replay_opts show = { .top = 1, .begin = flow_begin, .event = flow_event, .with_nodes = 1,
+				    .classes = o->classes, .ctx = v };
+	struct report *first = NULL;
+	uint64_t nodes;
+	int r = replay_run(o->file, &scan, &first, ret_cut, err), e;
+
+	report__free(first);
+	if (!r)
+		r = replay_run(o->file, &show, ret_report, ret_cut, err);
+	e = flow_view__end(v, &nodes);
+	if (r < 0)
+		return r;
+	if (e < 0)
+		return err_set(err, e, "writing: %s", strerror(-e));
+	if (!nodes) {
+		err_set(err, -ENODATA, "%s has no data flow", o->file);
+		return err_hint(err, "record with --probes framework,flow,regions");
+	}
+	return 0;
+}
+
+static int report_flow(const struct options *o, struct report **ret_report, uint64_t *ret_cut, struct err *err)
+{
+	struct flow_view *v = flow_view__new(stdout, o->steps ? o->steps : STEPS_DEFAULT, o->json);
+	int r = v ? flow_passes(o, v, ret_report, ret_cut, err) : err_set(err, -ENOMEM, "out of memory");
+
+	flow_view__free(v);
+	return r;
+}
+
+/* --- the report --------------------------------------------------------------------------------------- */
 
 int cmd_report(const struct options *o, struct err *err)
 {
 	struct replay_opts ro = { .top = report_top(o), .classes = o->classes };
 	struct report *rep = NULL;
 	uint64_t cut = 0;
-	int r = replay_run(o->file, &ro, &rep, &cut, err);
+	int r = o->flow ? report_flow(o, &rep, &cut, err) : replay_run(o->file, &ro, &rep, &cut, err);
 
-	if (r < 0)
-		return r;
-	if (cut && !o->quiet)
-		replay_say_cut(o->file, cut);
-	r = report_write(o, rep, err);
+	if (!r) {
+		if (cut && !o->quiet)
+			replay_say_cut(o->file, cut);
+		if (!o->flow)
+			r = report_write(o, rep, err);
+	}
 	if (!r)
 		r = loss_exit_code(o, rep);
 	report__free(rep);

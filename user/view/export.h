@@ -8,7 +8,7 @@
 
 #include "view/view.h"
 
-extern const struct export_format export_jsonl, export_csv;
+extern const struct export_format export_jsonl, export_csv, export_torch_timeline, export_torch_raw;
 
 const char *tl_kind_name(uint8_t kind); /* "create" …, NULL: unknown */
 const char *tl_cat_name(uint8_t cat);
