@@ -86,6 +86,21 @@ static void test_commands(void **state)
 	assert_string_equal(o.out, "-");
 	assert_string_equal(o.format, "csv");
 	assert_true(o.ops);
+	assert_int_equal(o.dev, -1);
+	assert_false(o.labels_live);
+	assert_int_equal(o.classes, CLASSES_COMPAT);
+	assert_int_equal(parse(&o, "export x.mtr --to jsonl -o y --labels live --device cuda:3 --classes extended", &e), 0);
+	assert_int_equal(o.dev, MT_DEV_CUDA0 + 3);
+	assert_true(o.labels_live);
+	assert_int_equal(o.classes, CLASSES_EXTENDED);
+	assert_int_equal(parse(&o, "export x.mtr --to torch-timeline -o y.gz --labels final --device cpu", &e), 0);
+	assert_int_equal(o.dev, MT_DEV_CPU);
+	assert_int_equal(parse(&o, "report x.mtr --flow", &e), 0);
+	assert_true(o.flow && !o.steps);
+	assert_int_equal(parse(&o, "report x.mtr --flow --steps all --json", &e), 0);
+	assert_true(o.steps == UINT64_MAX);
+	assert_int_equal(parse(&o, "report x.mtr --flow --steps 7 --classes compat", &e), 0);
+	assert_int_equal(o.steps, 7);
 	assert_int_equal(parse(&o, "plan -p 1 --all", &e), 0);
 	assert_int_equal(parse(&o, "doctor", &e), 0);
 	assert_int_equal(parse(&o, "", &e), 0);
@@ -149,6 +164,14 @@ static void test_refused(void **state)
 		{ "export x.mtr --to csv", "-o OUT" },
 		{ "export x.mtr --to frob -o y", "jsonl, csv" },
 		{ "export x.mtr --to json -o y", "jsonl" },
+		{ "export x.mtr --to csv -o y --labels best", "'best'" },
+		{ "export x.mtr --to csv -o y --device gpu", "'gpu'" },
+		{ "export x.mtr --to csv -o y --device cuda:64", "cuda:63" },
+		{ "export x.mtr --to csv -o y --classes all", "'all'" },
+		{ "export x.mtr --to torch-raw -o y --classes extended", "torch-raw" },
+		{ "report x.mtr --steps 3", "--flow" },
+		{ "report x.mtr --flow --steps 0", "--steps" },
+		{ "report x.mtr --flow --steps few", "'few'" },
 		{ "plan", "-p PID" },
 	};
 	struct options o;

@@ -24,9 +24,12 @@ static struct point fix_rss[] = {
 static struct report_dev fix_devs[] = {
 	{ .dev = MT_DEV_CPU, .live = 12345678, .peak = 123456789, .peak_ts_ns = FIX_T0 + 1234567890, .allocs = 123456,
 	  .frees = 123400, .alloc_bytes = 98765432100ull, .free_bytes = 98753086422ull, .preexisting_frees = 34,
+	  .preexisting_blocks = 12, .preexisting_bytes = 4567890,
 	  .dropped = 3, .dropped_bytes = 4096, .byte_ns = 123456789000000000ull,
 	  .cats = { [CAT_UNKNOWN] = { 2345678, 23456789, 23456789000000000ull },
-		    [CAT_PARAMETER] = { 10000000, 100000000, 100000000000000000ull } },
+		    [CAT_PARAMETER] = { 9000000, 90000000, 90000000000000000ull },
+		    [CAT_GRADIENT] = { 0, 9000000, 9000000000000000ull },
+		    [CAT_BUFFER] = { 1000000, 1000000, 1000000000000000ull } },
 	  .series = { fix_points, 3, 1000000000 } },
 	{ .dev = MT_DEV_HOST, .live = 600, .peak = 1000, .peak_ts_ns = FIX_T0 + 10, .allocs = 10, .frees = 4,
 	  .alloc_bytes = 1000, .free_bytes = 400 },
@@ -127,6 +130,10 @@ static struct report fix_report(void)
 		.peak_blocks_cnt = 2,
 		.rss = { fix_rss, 2, 1000000000 },
 		.steps = 1005,
+		.classes = CLASSES_EXTENDED,
+		.has_flow = 1,
+		.flow = { .nodes = 530000, .edges = 1234567, .versions = 8040, .replays = 1, .input_stale = 2,
+			  .by_class = { [MT_CLASS_UNKNOWN] = 3, [MT_CLASS_SPARSE] = 40 }, .moved = 5 },
 	};
 
 	return r;

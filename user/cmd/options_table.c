@@ -222,8 +222,8 @@ const struct option_def option_defs[] = {
 	{ "--labels", 0, "WHICH", "final: each record shows the category that its block's version has in the end (default); "
 	  "live: as it was told at that moment, with a label record for each change. The torch formats are final always",
 	  EXPORT, on_labels },
-	{ "--device", 0, "DEVICE", "blocks of this device alone: cpu, cuda:N or host (default all; torch formats: cuda:0 if the "
-	  "recording has it, else cpu)", EXPORT, on_device },
+	{ "--device", 0, "DEVICE", "blocks of this device alone: cpu, cuda:N or host (default all; torch formats: cuda:0 if "
+	  "the recording has it, else cpu)", EXPORT, on_device },
 	{ "--ops", 0, NULL, "every operator and region entered, and (jsonl) the data-flow graph's nodes, too: many more lines",
 	  EXPORT, on_ops },
 	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
@@ -280,15 +280,17 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "instruction; otherwise attaches as the live view does.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -o job.mtr -- python train.py\ta job from its start\n" },
-	[CMD_REPORT] = { "report", "F.mtr [--json] [--by WHAT] [--top N]\nF.mtr --flow [--json] [--steps N]", "what a recording shows, as text or JSON",
+	[CMD_REPORT] = { "report", "F.mtr [--json] [--by WHAT] [--top N]\nF.mtr --flow [--json] [--steps N]",
+			 "what a recording shows, as text or JSON",
 			 "Replays a recording. The numbers are those that the live view ended with. Needs no root.",
 			 "memtrace report job.mtr\tthe report, for people\n"
 			 "memtrace report job.mtr --json | jq .devices.cpu.peak\tone number\n"
 			 "memtrace report job.mtr --flow --steps 1\tthe data flow of the last whole step\n" },
-	[CMD_EXPORT] = { "export", "F.mtr --to FORMAT -o OUT [--labels WHICH] [--ops]\nF.mtr --to torch-timeline -o OUT [--device DEVICE]",
+	[CMD_EXPORT] = { "export",
+			 "F.mtr --to FORMAT -o OUT [--labels WHICH] [--ops]\nF.mtr --to torch-timeline -o OUT [--device DEVICE]",
 			 "a recording's events for other programs",
-			 "jsonl and csv: every decision about a block of memory (preexisting, create, version, destroy) with its "
-			 "operator, region, thread and process, in time order, one a line. torch-timeline and torch-raw: what "
+			 "jsonl and csv: every decision about a block of memory (preexisting, create, version, destroy) with "
+			 "its operator, region, thread and process, in time order, one a line. torch-timeline and torch-raw: what "
 			 "torch.profiler's export_memory_timeline writes as .json and as .raw.json.gz. An OUT that ends in .gz "
 			 "is compressed. Categories are known with hindsight, so the recording is read twice.",
 			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"

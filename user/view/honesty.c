@@ -86,6 +86,52 @@ static void put_losses(struct page *p, const struct report *r)
 	page__style(p, STYLE_PLAIN);
 }
 
+/* ", 12 of a kind": what is zero is left out. */
+static size_t put_some(char *buf, size_t size, size_t at, uint64_t cnt, const char *what)
+{
+	char a[24];
+	int n;
+
+	if (!cnt || at >= size)
+		return at;
+	n = snprintf(buf + at, size - at, "%s%s %s", at ? "; " : "", fmt_count(a, (double)cnt), what);
+	return n < 0 ? at : at + (size_t)n;
+}
+
+/* Tensors that an operator was given and that have no storage for us, by their C++ class. */
+static const char *const class_words[MT_CLASS_MAX] = {
+	[MT_CLASS_UNKNOWN] = "tensors of a class that no library exports, not read",
+	[MT_CLASS_PLAIN] = "tensors without a storage (meta, wrappers)",
+	[MT_CLASS_OTHER] = "functorch's or lazy tensors without a storage",
+	[MT_CLASS_SPARSE] = "sparse tensors, seen by their parts only",
+	[MT_CLASS_NESTED] = "nested tensors without a storage",
+	[MT_CLASS_QUANTIZED] = "quantized tensors without a storage",
+};
+
+/* What the categories rest on, and where they are weak. */
+static void put_flow(struct page *p, const struct report *r)
+{
+	const struct report_flow *f = &r->flow;
+	char text[1024] = "", a[24], b[24], c[24];
+	size_t n = 0;
+
+	if (!r->has_flow)
+		return;
+	snprintf(text, sizeof(text), "%s nodes, %s edges, %s in-place writes", fmt_count(a, (double)f->nodes),
+		 fmt_count(b, (double)f->edges), fmt_count(c, (double)f->versions));
+	page__para(p, "data flow", text);
+	for (unsigned i = 0; i < MT_CLASS_MAX; i++)
+		if (class_words[i])
+			n = put_some(text, sizeof(text), n, f->by_class[i], class_words[i]);
+	n = put_some(text, sizeof(text), n, f->output_twice, "versions made by two nodes (threads that overlap)");
+	n = put_some(text, sizeof(text), n, f->input_stale, "nodes given an older version than they wrote");
+	n = put_some(text, sizeof(text), n, f->moved, "tensors that took over another block");
+	n = put_some(text, sizeof(text), n, f->unmapped, "met blocks that ended with their mapping");
+	n = put_some(text, sizeof(text), n, f->output_twice + f->input_stale, "times torch.profiler would have failed");
+	if (n)
+		page__para(p, "", text);
+}
+
 /* "operator 12 k × 1.2 µs", in one piece. */
 static size_t put_prog(char *buf, size_t size, unsigned prog, const struct report_cost *cost)
 {
@@ -186,6 +232,7 @@ void view_honesty(struct page *p, const struct report *r)
 	put_time(p, r);
 	put_events(p, r);
 	put_losses(p, r);
+	put_flow(p, r);
 	put_cost(p, r);
 	put_visible(p, r);
 	if (r->host && r->host[0]) {

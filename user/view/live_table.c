@@ -18,6 +18,8 @@
 #include "view/report_words.h"
 #include "view/view.h"
 
+#define FOOT_LINES 5
+
 struct dev_before {
 	uint64_t allocs, frees;
 };
@@ -99,11 +101,33 @@ static const struct report_op *op_with_most_live(const struct report *r, const s
 	return best;
 }
 
+/* Categories of a device: those of torch.profiler always, further ones where they are. */
+static int cat_is_shown(const struct report *r, const struct report_dev *d, unsigned cat)
+{
+	return d->dev != MT_DEV_HOST && (cat < CAT_COMPAT_MAX || r->classes == CLASSES_EXTENDED);
+}
+
+static void put_cat_fields(struct outbuf *o, const struct report *r)
+{
+	char name[16];
+
+	if (!report_has_cats(r))
+		return;
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		const struct report_dev *d = &r->devs[i];
+
+		for (unsigned c = 0; c < CAT_MAX; c++)
+			if (cat_is_shown(r, d, c))
+				outbuf__printf(o, " %s.%s=%" PRIu64, dev_name(d->dev, name),
+					       category_name((enum category)c), d->cats[c].live);
+	}
+}
+
 static int live_view__line(struct live_view *v, const struct report *r)
 {
 	const struct report_op *op = op_with_most_live(r, NULL, 0);
 	struct outbuf o;
-	uint64_t peak;
+	uint64_t peak, rss;
 	char name[TEXT_BYTES_MAX];
 	int err = outbuf__init(&o, v->out);
 
@@ -118,8 +142,12 @@ static int live_view__line(struct live_view *v, const struct report *r)
 			       name, d->live, name, d->peak, name, rate(v, r, v->devs[d->dev].allocs, d->allocs), name,
 			       rate(v, r, v->devs[d->dev].frees, d->frees));
 	}
-	outbuf__printf(&o, " rss=%" PRIu64 " steps=%" PRIu64 " lost=%" PRIu64 " hits=%" PRIu64 " overhead=%.4f",
-		       report_rss(r, &peak), r->steps, report_lost_sum(r), r->probe_hits, r->overhead);
+	put_cat_fields(&o, r);
+	rss = report_rss(r, &peak);
+	if (peak || report_has_source(r, "kernel"))
+		outbuf__printf(&o, " rss=%" PRIu64, rss);
+	outbuf__printf(&o, " steps=%" PRIu64 " lost=%" PRIu64 " hits=%" PRIu64 " overhead=%.4f", r->steps,
+		       report_lost_sum(r), r->probe_hits, r->overhead);
 	if (op) {
 		text_fit(name, sizeof(name), op->name, 120);
 		for (char *q; (q = strchr(name, '"'));)
@@ -200,6 +228,53 @@ static void put_devs(struct page *p, const struct live_view *v, const struct rep
 		put_line(p, STYLE_PLAIN, "  (no block allocated or freed yet)");
 }
 
+/* Two to a line where there is room; those that hold nothing now and held nothing at the peak are left out. */
+static void put_dev_cats(struct page *p, const struct report *r, const struct report_dev *d)
+{
+	unsigned shown = 0, each = p->width >= 78 ? 2 : 1;
+	char a[24], b[24], text[80];
+
+	for (unsigned c = 1; c <= CAT_MAX; c++) {
+		const struct report_cat *cat = &d->cats[c % CAT_MAX]; /* unknown last */
+
+		if (!cat_is_shown(r, d, c % CAT_MAX) || (!cat->live && !cat->at_peak))
+			continue;
+		snprintf(text, sizeof(text), "%s%-16s%10s%10s", shown % each ? "    " : "",
+			 category_name((enum category)(c % CAT_MAX)), fmt_bytes(a, cat->live), fmt_bytes(b, cat->at_peak));
+		page__put(p, text);
+		if (++shown % each == 0)
+			end_line(p);
+	}
+	if (shown % each)
+		end_line(p);
+}
+
+static int dev_has_cats(const struct report_dev *d)
+{
+	for (unsigned c = 1; c < CAT_MAX; c++)
+		if (d->cats[c].live || d->cats[c].at_peak)
+			return d->dev != MT_DEV_HOST;
+	return 0;
+}
+
+static void put_cats(struct page *p, const struct report *r)
+{
+	char text[120], name[16];
+
+	for (size_t i = 0; report_has_cats(r) && i < r->devs_cnt; i++) {
+		const struct report_dev *d = &r->devs[i];
+
+		if (!dev_has_cats(d))
+			continue;
+		put_line(p, STYLE_PLAIN, "");
+		snprintf(text, sizeof(text), "on %-13.13s      live   at peak", dev_name(d->dev, name));
+		if (p->width >= 78)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "    %-16s      live   at peak", "");
+		put_line(p, STYLE_BOLD, text);
+		put_dev_cats(p, r, d);
+	}
+}
+
 static void put_op_rows(struct page *p, const struct report *r, size_t rows)
 {
 	const struct report_op *shown[64];
@@ -272,7 +347,11 @@ static int live_view__screen(struct live_view *v, const struct report *r)
 	p.lines_max = height > 2 ? height - 1 : 1; /* the cursor rests on the last line: no scrolling */
 	put_head(&p, v, r);
 	put_devs(&p, v, r);
-	used = p.lines + 2 + 5; /* the table's head, the foot */
+	p.lines_max = height > 2 + FOOT_LINES ? height - 1 - FOOT_LINES : 1; /* losses and costs are never pushed out */
+	put_cats(&p, r);
+	p.lines_max = height > 2 ? height - 1 : 1;
+	p.is_full = p.lines >= p.lines_max;
+	used = p.lines + 2 + FOOT_LINES; /* the table's head */
 	if (height > used + 1)
 		put_op_rows(&p, r, v->opts.top < height - 1 - used ? v->opts.top : height - 1 - used);
 	put_line(&p, STYLE_PLAIN, "");

@@ -165,6 +165,8 @@ static void put_dev(struct json *j, const struct report *r, const struct report_
 	json__u64(j, "alloc_bytes", d->alloc_bytes);
 	json__u64(j, "free_bytes", d->free_bytes);
 	json__u64(j, "preexisting_frees", d->preexisting_frees);
+	json__u64(j, "preexisting_blocks", d->preexisting_blocks);
+	json__u64(j, "preexisting_bytes", d->preexisting_bytes);
 	json__u64(j, "dropped", d->dropped);
 	json__u64(j, "dropped_bytes", d->dropped_bytes);
 	json__u64(j, "ooms", d->ooms);
@@ -206,7 +208,38 @@ static void put_kernel(struct json *j, const struct report *r)
 	json__u64(j, "rss_peak", peak);
 	json__u64(j, "mapped", mapped);
 	json__u64(j, "brk_growth", brk);
+	json__u64(j, "framework", report_framework_live(r)); /* cpu blocks of the processes that are there */
+	json__u64(j, "unseen", rss > report_framework_live(r) ? rss - report_framework_live(r) : 0);
 	put_series(j, r, &r->rss);
+	json__end(j, '}');
+}
+
+/* Where there was no source `flow`, there is no such object. */
+static void put_flow(struct json *j, const struct report *r)
+{
+	static const char *const classes[MT_CLASS_MAX] = {
+		[MT_CLASS_UNKNOWN] = "unknown", [MT_CLASS_PLAIN] = "plain",   [MT_CLASS_UNDEFINED] = "undefined",
+		[MT_CLASS_OTHER] = "other",	[MT_CLASS_SPARSE] = "sparse", [MT_CLASS_NESTED] = "nested",
+		[MT_CLASS_QUANTIZED] = "quantized",
+	};
+	const struct report_flow *f = &r->flow;
+
+	if (!r->has_flow)
+		return;
+	json__begin(j, "flow", '{');
+	json__str(j, "classes", r->classes == CLASSES_EXTENDED ? "extended" : "compat");
+	json__u64(j, "nodes", f->nodes);
+	json__u64(j, "edges", f->edges);
+	json__u64(j, "versions", f->versions);
+	json__u64(j, "replays", f->replays);
+	json__u64(j, "output_twice", f->output_twice);
+	json__u64(j, "input_stale", f->input_stale);
+	json__u64(j, "moved", f->moved);
+	json__u64(j, "unmapped", f->unmapped);
+	json__begin_flat(j, "without_storage", '{'); /* tensors, by their C++ class */
+	for (unsigned i = 0; i < MT_CLASS_MAX; i++)
+		json__u64(j, classes[i] ? classes[i] : "?", f->by_class[i]);
+	json__end(j, '}');
 	json__end(j, '}');
 }
 
@@ -316,6 +349,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	put_overhead(&j, r);
 	put_devs(&j, r);
 	put_kernel(&j, r);
+	put_flow(&j, r);
 	put_ops(&j, r, top);
 	json__begin(&j, "processes", '[');
 	for (size_t i = 0; i < r->procs_cnt; i++)

@@ -100,6 +100,11 @@ static void put_dev(struct page *p, const struct report *r, const struct report_
 	snprintf(title, sizeof(title), "%s%s", dev_name(d->dev, a), d->dev == MT_DEV_HOST ? " (malloc family)" : "");
 	page__heading(p, title);
 	put_dev_lines(p, r, d);
+	if (d->preexisting_blocks) {
+		page__printf(p, "  met too: %s in %s blocks from before the attach, used since then",
+			     fmt_bytes(a, d->preexisting_bytes), fmt_count(b, (double)d->preexisting_blocks));
+		page__end_line(p);
+	}
 	if (d->preexisting_frees) {
 		page__printf(p, "  freed too: %s blocks from before the attach, of unknown size",
 			     fmt_count(a, (double)d->preexisting_frees));
@@ -141,15 +146,6 @@ static void put_dev_table(struct page *p, const struct report *r)
 		put_count(p, per_second(r, (double)d->allocs), -11);
 		page__end_line(p);
 	}
-}
-
-static int has_cats(const struct report *r)
-{
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		for (unsigned c = 1; c < CAT_MAX; c++)
-			if (r->devs[i].cats[c].byte_ns || r->devs[i].cats[c].at_peak || r->devs[i].cats[c].live)
-				return 1;
-	return 0;
 }
 
 static void put_cats(struct page *p, const struct report *r)
@@ -339,6 +335,20 @@ static void put_procs(struct page *p, const struct report *r, size_t top)
 	}
 }
 
+/* Resident memory that no tensor met so far explains. */
+static void put_unseen(struct page *p, const struct report *r, uint64_t rss)
+{
+	uint64_t seen = report_framework_live(r);
+	char text[200], a[24], b[24];
+
+	if (!rss || !seen)
+		return;
+	snprintf(text, sizeof(text), "tensors seen: %s; other memory, and tensors that nothing has used since the attach: %s",
+		 fmt_bytes(a, seen), seen < rss ? fmt_bytes(b, rss - seen) : "none");
+	page__put(p, "  ");
+	page__flow(p, 2, text);
+}
+
 static void put_kernel(struct page *p, const struct report *r)
 {
 	uint64_t kinds[MT_RSS_KINDS] = { 0 }, mapped = 0, peak, rss = report_rss(r, &peak);
@@ -360,6 +370,7 @@ static void put_kernel(struct page *p, const struct report *r)
 			 fmt_bytes(c, kinds[MT_RSS_SHMEM]));
 	page__put(p, "  ");
 	page__flow(p, 2, text);
+	put_unseen(p, r, rss);
 	if (mapped) {
 		page__printf(p, "  mapped since the attach and not unmapped: %s", fmt_bytes(a, mapped));
 		page__end_line(p);
@@ -423,7 +434,7 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 		put_symbols(p, r, opts->top);
 		break;
 	default:
-		if (has_cats(r))
+		if (report_has_cats(r))
 			put_cats(p, r);
 		put_op_table(p, r, opts->top);
 		put_region_table(p, r, opts->top < 8 ? opts->top : 8);

@@ -73,6 +73,22 @@ uint64_t report_rss(const struct report *r, uint64_t *ret_peak)
 	return rss;
 }
 
+uint64_t report_framework_live(const struct report *r)
+{
+	const struct report_dev *d = report_dev_find(r, MT_DEV_CPU);
+
+	return d ? d->live : 0;
+}
+
+int report_has_cats(const struct report *r)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		for (unsigned c = 1; c < CAT_MAX; c++)
+			if (r->devs[i].cats[c].byte_ns || r->devs[i].cats[c].at_peak || r->devs[i].cats[c].live)
+				return 1;
+	return 0;
+}
+
 static const struct {
 	const char *key, *words;
 } progs[MT_PROG_MAX] = {

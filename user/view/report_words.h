@@ -21,6 +21,10 @@ uint64_t report_events_sum(const struct report *r);
 uint64_t report_lost_sum(const struct report *r);
 /* RSS of all processes that are still there, and the most that all had together. */
 uint64_t report_rss(const struct report *r, uint64_t *ret_peak);
+/* Bytes of the framework's CPU blocks: what of the RSS is accounted for, at most. */
+uint64_t report_framework_live(const struct report *r);
+/* Has any framework device a category but unknown? */
+int report_has_cats(const struct report *r);
 /* "fw_new", "op" …: key in JSON; "tensor alloc", "operator" …: for people. By enum mt_prog; "?" unknown. */
 const char *prog_key(unsigned prog);
 const char *prog_words(unsigned prog);
