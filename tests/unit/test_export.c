@@ -435,11 +435,13 @@ static void test_flow_json(void **state)
 		  "\"inputs\": [{\"id\": 70, \"version\": 0, \"cat\": \"INPUT\", \"dev\": \"cpu\"},"
 		  "{\"id\": 50, \"version\": 3, \"cat\": \"PARAMETER\", \"dev\": \"cpu\"}],"
 		  "\"outputs\": [{\"id\": 90, \"version\": 0, \"cat\": \"ACTIVATION\", \"dev\": \"cpu\"}],"
-		  "\"intermediates\": [{\"id\": 91, \"version\": 0, \"cat\": \"TEMPORARY\", \"dev\": \"cpu\"}], \"deleted\": []}");
+		  "\"intermediates\": [{\"id\": 91, \"version\": 0, \"cat\": \"TEMPORARY\", \"dev\": \"cpu\"}],"
+		  "\"deleted\": []}");
 	same_json(strdup(second + 1),
 		  "{\"t\": 130, \"ev\": \"node\", \"step\": 1, \"op\": null, \"region\": null, \"tid\": 2, \"pid\": 1,"
 		  "\"inputs\": [{\"id\": 90, \"version\": 0, \"cat\": \"ACTIVATION\", \"dev\": \"cpu\"}], \"outputs\": [],"
-		  "\"intermediates\": [], \"deleted\": [{\"id\": 90, \"version\": 0, \"cat\": \"ACTIVATION\", \"dev\": \"cpu\"}]}");
+		  "\"intermediates\": [],"
+		  "\"deleted\": [{\"id\": 90, \"version\": 0, \"cat\": \"ACTIVATION\", \"dev\": \"cpu\"}]}");
 	free(text);
 }
 

@@ -287,12 +287,13 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "memtrace report job.mtr --json | jq .devices.cpu.peak\tone number\n"
 			 "memtrace report job.mtr --flow --steps 1\tthe data flow of the last whole step\n" },
 	[CMD_EXPORT] = { "export",
-			 "F.mtr --to FORMAT -o OUT [--labels WHICH] [--ops]\nF.mtr --to torch-timeline -o OUT [--device DEVICE]",
+			 "F.mtr --to FORMAT -o OUT [--labels WHICH] [--ops]\n"
+			 "F.mtr --to torch-timeline -o OUT [--device DEVICE]",
 			 "a recording's events for other programs",
 			 "jsonl and csv: every decision about a block of memory (preexisting, create, version, destroy) with "
-			 "its operator, region, thread and process, in time order, one a line. torch-timeline and torch-raw: what "
-			 "torch.profiler's export_memory_timeline writes as .json and as .raw.json.gz. An OUT that ends in .gz "
-			 "is compressed. Categories are known with hindsight, so the recording is read twice.",
+			 "its operator, region, thread and process, in time order, one a line. torch-timeline and torch-raw: "
+			 "what torch.profiler's export_memory_timeline writes as .json and as .raw.json.gz. An OUT that ends in "
+			 ".gz is compressed. Categories are known with hindsight, so the recording is read twice.",
 			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"
 			 "memtrace export job.mtr --to csv -o - | head\tto stdout\n"
 			 "memtrace export job.mtr --to torch-timeline -o job.json.gz\tbytes by category over time\n" },

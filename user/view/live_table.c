@@ -313,10 +313,10 @@ static void put_foot(struct page *p, const struct live_view *v, const struct rep
 	snprintf(text, sizeof(text), "%zu process%s, RSS %s, %zu region names", r->procs_cnt,
 		 r->procs_cnt == 1 ? "" : "es", peak ? fmt_bytes(a, rss) : "not told yet", r->regions_total);
 	put_line(p, STYLE_PLAIN, text);
-	n = snprintf(text, sizeof(text), "memtrace costs this job %s (%s hits, %s), itself ",
+	n = snprintf(text, sizeof(text), "memtrace costs this job %s (%s hits, %s); itself ",
 		     r->target_cpu_ns ? fmt_share(a, r->overhead, 1) : "?", fmt_count(b, (double)r->probe_hits),
 		     fmt_ns(c, r->probe_ns));
-	snprintf(text + n, sizeof(text) - (size_t)n, "%s CPU, %s",
+	snprintf(text + n, sizeof(text) - (size_t)n, "%s, %s",
 		 fmt_share(a, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns)),
 		 fmt_bytes(b, r->self_rss));
 	put_line(p, STYLE_PLAIN, text);
