@@ -292,8 +292,8 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "a recording's events for other programs",
 			 "jsonl and csv: every decision about a block of memory (preexisting, create, version, destroy) with "
 			 "its operator, region, thread and process, in time order, one a line. torch-timeline and torch-raw: "
-			 "what torch.profiler's export_memory_timeline writes as .json and as .raw.json.gz. An OUT that ends in "
-			 ".gz is compressed. Categories are known with hindsight, so the recording is read twice.",
+			 "what torch.profiler's export_memory_timeline writes as .json and as .raw.json.gz. An OUT that ends "
+			 "in .gz is compressed. Categories are known with hindsight, so the recording is read twice.",
 			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"
 			 "memtrace export job.mtr --to csv -o - | head\tto stdout\n"
 			 "memtrace export job.mtr --to torch-timeline -o job.json.gz\tbytes by category over time\n" },
