@@ -158,7 +158,7 @@ void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, co
 {
 	struct outbox *o = &p->out;
 
-	if (!g->m->timeline_nodes)
+	if (!g->m->timeline_nodes || !cnt)
 		return;
 	while (o->at < o->cnt && (o->cnt == OUTBOX_NODES || o->edges.cnt + cnt > OUTBOX_EDGES))
 		graph__tell_next(g, p);

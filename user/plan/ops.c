@@ -136,6 +136,19 @@ static void count_found(struct builder *b, enum source source)
 		b->ops_found++;
 }
 
+/* `p.data = x`: asked before one tensor takes another one's storage, and nothing else tells of that. */
+static int is_takeover(const struct schema *s)
+{
+	static const char name[] = "_has_compatible_shallow_copy_type";
+
+	return s->name.len == sizeof(name) - 1 && !memcmp(s->name.at, name, sizeof(name) - 1);
+}
+
+static enum schema_effect effect_of(const struct builder *b, const struct schema *s)
+{
+	return !s || ((b->sources & SRC_FLOW) && is_takeover(s)) ? SCHEMA_TOUCHES : schema__effect(s);
+}
+
 static int add_op(struct ops *o, const struct elf_sym *sym, const char *op, size_t op_len)
 {
 	static const struct prologue_need need = { ARG_REGS_ALL, 1 };
@@ -147,7 +160,7 @@ static int add_op(struct ops *o, const struct elf_sym *sym, const char *op, size
 
 	o->seen++;
 	schema = name_op(o, op, op_len, &parsed, name, sizeof(name));
-	site.source = source_of(b, schema ? schema__effect(schema) : SCHEMA_TOUCHES);
+	site.source = source_of(b, effect_of(b, schema));
 	if (!site.source)
 		return 0;
 	b->flow_wanted += site.source == SRC_FLOW;

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+# Soak: a job of a million steps through the model: flat memory, and labels that are right to the end.
+# check-sim has a short one, under ASan and UBSan.
+
+SOAK_STEPS ?= 1000000
+
+$(B)/tests/soak_model: tests/soak/soak_model.c $(B)/libmemtrace.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests $< $(B)/libmemtrace.a $(LIBS) -o $@
+$(B)/tests/soak_model_san: tests/soak/soak_model.c $(B)/libmemtrace-san.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests $< $(B)/libmemtrace-san.a $(LIBS) -o $@
+
+.PHONY: check-soak check-soak-short
+check-soak: $(B)/tests/soak_model ## a million steps through the model: memory stays flat
+	@$< $(SOAK_STEPS) rss
+check-soak-short: $(B)/tests/soak_model_san
+	@$< 20000
+check-sim: check-soak-short
