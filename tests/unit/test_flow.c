@@ -689,6 +689,29 @@ static void replicas_in_two_threads(void **state)
 	report__free(r);
 }
 
+/* Threads whose end nobody tells: more than there is room for, one after the other. */
+static void threads_come_and_go(void **state)
+{
+	(void)state;
+	forward(WEIGHT);
+	for (uint32_t i = 0; i < FLOW_THREADS_MAX + 500; i++) {
+		tid = 1000 + i;
+		tl_cnt = 0;
+		make(Y, "aten::linear", T(X, R), T(WT, R | WEIGHT));
+		op(0, "aten::relu_", T(Y, W | R));
+		freed(Y, 0);
+		if (i == 0) { /* busy for all the time: it stays */
+			op(0, "aten::mul", T(X, R), T(WT, R));
+			born(Z, 1);
+		}
+	}
+	assert_int_equal(m->lost[MT_LOSS_THREADS], 0);
+	assert_string_equal(last_cat(Y), "ACTIVATION");
+	tid = 1000;
+	assert_string_equal(cat(Z), "ACTIVATION");
+	tl_cnt = 0;
+}
+
 /* --- storages that move ------------------------------------------------------------------------------------- */
 
 static uint64_t moved(void)
@@ -708,6 +731,7 @@ static void a_tensor_gets_anothers_storage(void **state)
 	(void)state;
 	forward(WEIGHT);
 	backward();
+	sgd();
 	make(M1, "aten::clone", T(WT, R));
 	op(0, "aten::_has_compatible_shallow_copy_type", T(WT, R), T(M1, R));
 	assert_string_equal(cat(M1), "PARAMETER");
@@ -717,6 +741,7 @@ static void a_tensor_gets_anothers_storage(void **state)
 	op(0, "aten::set_.source_Tensor", T(GW, W | R), T(M2, R));
 	assert_string_equal(cat(M2), "GRADIENT");
 	op(0, "aten::_has_compatible_shallow_copy_type", T(X, R), T(X, R)); /* nothing moves */
+	assert_false(m->graph->procs[0]->news); /* each step of some jobs does that: no reason to label all again */
 	assert_int_equal(moved(), 2);
 }
 
@@ -1155,6 +1180,7 @@ int main(void)
 		TEST(memory_is_bounded), TEST(memory_is_bounded_without_steps), TEST(processes_end),
 		TEST(threads_overlap), TEST(threads_write_the_same), TEST(a_thread_reads_what_another_one_writes),
 		TEST(a_step_ends_in_anothers_node), TEST(an_old_node_is_closed_late), TEST(replicas_in_two_threads),
+		TEST(threads_come_and_go),
 		TEST(a_tensor_gets_anothers_storage), TEST(a_tensor_is_resized), TEST(met_blocks_end_with_their_mapping),
 		TEST(many_met_blocks), TEST(met_blocks_have_a_device), TEST(tensors_without_storage_are_counted),
 		NODES(nodes_as_in_torchs_tests), NODES(nodes_have_settled_labels), NODES(the_last_word_by_version),

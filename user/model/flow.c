@@ -105,6 +105,22 @@ static struct fproc *graph__proc(struct graph *g, uint32_t pid)
 	return g->last_proc = p;
 }
 
+/* Threads come and go unseen: one that has nothing open gives its place up, oldest first. */
+static void graph__drop_idle(struct graph *g)
+{
+	size_t i = 0;
+
+	while (i < g->threads_cnt && (g->threads[i]->leaf >= 0 || g->threads[i]->region >= 0))
+		i++;
+	if (i == g->threads_cnt)
+		return;
+	if (g->last == g->threads[i])
+		g->last = NULL;
+	fthread__free(g->threads[i]);
+	g->threads_cnt--;
+	memmove(&g->threads[i], &g->threads[i + 1], (g->threads_cnt - i) * sizeof(g->threads[0]));
+}
+
 static struct fthread *graph__thread(struct graph *g, const struct event *ev)
 {
 	struct fthread *t = g->last;
@@ -116,6 +132,8 @@ static struct fthread *graph__thread(struct graph *g, const struct event *ev)
 		if (g->threads[i]->tid == ev->tid && g->threads[i]->pid == ev->pid)
 			return g->last = g->threads[i];
 	p = graph__proc(g, ev->pid);
+	if (p && g->threads_cnt == FLOW_THREADS_MAX)
+		graph__drop_idle(g);
 	t = p && g->threads_cnt < FLOW_THREADS_MAX ? calloc(1, sizeof(*t)) : NULL;
 	if (!t) {
 		g->m->lost[MT_LOSS_THREADS] += p != NULL;
@@ -415,7 +433,7 @@ static void fthread__identity(struct graph *g, struct fthread *t, const struct e
 		t->taken_from = f->id;
 		t->taken_seq = ev->seq;
 	} else if (t->taken_seq == ev->seq) {
-		graph__take_over(g, t->proc, t->taken_from, f->id);
+		graph__take_over(g, t->taken_from, f->id);
 	}
 }
 
@@ -425,7 +443,7 @@ static void fthread__own_born(struct graph *g, struct fthread *t, const struct e
 		return;
 	t->own.born = id;
 	if (t->own.died)
-		graph__take_over(g, t->proc, t->own.self, id);
+		graph__take_over(g, t->own.self, id);
 }
 
 static void fthread__own_died(struct graph *g, struct fthread *t, const struct event *ev, uint64_t id)
@@ -434,7 +452,7 @@ static void fthread__own_died(struct graph *g, struct fthread *t, const struct e
 		return;
 	t->own.died = true;
 	if (t->own.born)
-		graph__take_over(g, t->proc, id, t->own.born);
+		graph__take_over(g, id, t->own.born);
 }
 
 static void fthread__arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f)

@@ -322,7 +322,7 @@ static void graph__set_state(struct graph *g, struct fthread *t, struct fblock *
 }
 
 /* A tensor has another block now: that is what the old one was. */
-void graph__take_over(struct graph *g, struct fproc *p, uint64_t from, uint64_t to)
+void graph__take_over(struct graph *g, uint64_t from, uint64_t to)
 {
 	const struct fblock *a = graph__find(g, from);
 	struct fblock *b = graph__find(g, to);
@@ -330,8 +330,11 @@ void graph__take_over(struct graph *g, struct fproc *p, uint64_t from, uint64_t 
 	if (!a || !b || a == b)
 		return;
 	g->counts.moved++;
-	if (a->flags & FB_PARAM)
-		graph__set_param(g, p, b);
+	if ((a->flags & FB_PARAM) && !(b->flags & FB_PARAM)) {
+		fblock__unstate(b); /* no news: what it was before is told by the old block's uses */
+		b->flags |= FB_PARAM | FB_FLOWS;
+		fblock__refresh(g, b);
+	}
 	if ((a->flags & (FB_GRAD | FB_PARAM)) == FB_GRAD)
 		graph__set_grad(g, b);
 	if ((a->flags & FB_STATE) && !(b->flags & (FB_PARAM | FB_GRAD))) {

@@ -235,7 +235,7 @@ void graph__end_region(struct graph *g, struct fthread *t);
 void graph__bury(struct graph *g, struct fproc *p, struct fblock *f); /* dead: waits in the window */
 /* Nothing will be learned of it any more: guesses are over, the last word is told, it is forgotten. */
 void graph__settle(struct graph *g, struct fblock *f, uint32_t pid);
-void graph__take_over(struct graph *g, struct fproc *p, uint64_t from, uint64_t to);
+void graph__take_over(struct graph *g, uint64_t from, uint64_t to);
 
 /* flow_nodes.c: nothing of it does anything without timeline_nodes */
 void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, const struct edge *e, uint32_t cnt);
