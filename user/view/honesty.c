@@ -124,7 +124,7 @@ static void put_flow(struct page *p, const struct report *r)
 		if (class_words[i])
 			n = put_some(text, sizeof(text), n, f->by_class[i], class_words[i]);
 	n = put_some(text, sizeof(text), n, f->output_twice, "versions made by two nodes (threads that overlap)");
-	n = put_some(text, sizeof(text), n, f->input_stale, "nodes given an older version than they wrote");
+	n = put_some(text, sizeof(text), n, f->input_stale, "nodes given a version that another one replaced meanwhile");
 	n = put_some(text, sizeof(text), n, f->moved, "tensors that took over another block");
 	n = put_some(text, sizeof(text), n, f->unmapped, "met blocks that ended with their mapping");
 	n = put_some(text, sizeof(text), n, f->output_twice + f->input_stale, "times torch.profiler would have failed");
