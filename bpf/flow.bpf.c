@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Operator entries that also say which tensors they were given: for each, the data pointer and the
+ * Operator entries that also say which tensors they were given: for each, the data pointer, device and
  * size of its storage. Where a parameter lies is in a spec, made by user/plan from the operator's
- * signature; what a Tensor looks like is c10's layout (TensorImpl: vtable, reference count, storage;
- * StorageImpl: data pointer at 16, size at 48). Nothing is read from an object whose vtable pointer
- * is not that of an exported TensorImpl class of this process: that check also tells a tensor from
- * whatever else a wrong spec could point at.
+ * signature; where c10's objects keep their fields is in a layout, one for each version of torch met,
+ * whose number is in the site's cookie. Nothing is read from an object whose vtable pointer is not
+ * that of an exported class of this process (TensorImpl's, StorageImpl's, AutogradMeta's): that check
+ * also tells a tensor from whatever else a wrong spec or layout could point at.
  *
  * Backward nodes' apply() and AccumulateGrad's are frames too, with the tensors they were given.
  */
 #include "lib/frames.h"
 
-#define IMPL_STORAGE 2	      /* word of TensorImpl */
-#define IMPL_AUTOGRAD_META 24 /* bytes */
-#define META_GRAD 40
-#define STORAGE_DATA 16
-#define STORAGE_WORDS 5 /* data at [0], size at [4] */
-#define ACC_VARIABLE 464 /* sizeof(torch::autograd::Node) */
 #define LIST_ITEM 16	 /* sizeof(c10::IValue) */
 #define ITAG_UNBOXED 0
 #define ITAG_BOXED 1
 #define ITAG_MATERIALIZED 2
 #define IVALUE_TENSOR 1
+#define DEVICE_CPU 0 /* c10::DeviceType */
+#define DEVICE_CUDA 1
+#define DEVICE_HIP 6
 
 /*
  * A program may be preempted by another thread's on the same CPU (preempt=full), so a buffer is taken
@@ -35,8 +32,16 @@ struct flow_buf {
 	struct mt_flow_arg args[MT_FLOW_ARGS_MAX];
 	u64 regs[6];
 	u64 sp;
-	u64 plain; /* vtable pointer known to be TensorImpl's own, 0 = none yet */
+	u64 layout; /* number of */
+	u64 plain, storage; /* vtable pointers known to be TensorImpl's own and StorageImpl's; 0 = none yet */
+	/* the object that is being read */
+	u64 head[MT_FLOW_HEAD_WORDS + 3];
+	u64 st[MT_FLOW_STORAGE_WORDS];
+	u64 meta[MT_FLOW_META_WORDS];
 };
+
+/* By number; filled in by user/trace before a site with that number is set. */
+struct mt_flow_layout mt_flow_layouts[MT_FLOW_LAYOUTS_MAX] = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -79,25 +84,60 @@ static __always_inline struct flow_buf *flow_buf(u32 slot)
  * The functions below are global and take numbers alone, so that the verifier looks at each once and
  * not at every path of every caller; each finds the CPU's buffer itself.
  */
-static __always_inline u32 class_of(struct flow_buf *b, u64 vtable)
+static __always_inline u32 class_of(u64 vtable)
 {
 	struct mt_class_key k = { .vtable = vtable, .pid = bpf_get_current_pid_tgid() >> 32 };
-	u32 *class;
+	u32 *class = bpf_map_lookup_elem(&flow_classes, &k);
 
-	if (vtable == b->plain)
-		return MT_CLASS_PLAIN;
-	class = bpf_map_lookup_elem(&flow_classes, &k);
-	if (class && *class == MT_CLASS_PLAIN)
-		b->plain = vtable;
 	return class ? *class : 0;
 }
 
-/* One tensor. meta = index | flags << 8 | item << 16, as in EV_ARG. */
+static __always_inline const struct mt_flow_layout *layout_of(const struct flow_buf *b)
+{
+	return &mt_flow_layouts[b->layout & (MT_FLOW_LAYOUTS_MAX - 1)];
+}
+
+/* Word at a place, in bytes, of what was read; both arrays have 8. */
+static __always_inline u64 word_of(const u64 *words, u32 at)
+{
+	return words[at / 8 & 7];
+}
+
+static __always_inline u8 device_of(u16 device)
+{
+	u8 type = device, index = device >> 8;
+
+	if (type == DEVICE_CPU)
+		return MT_DEV_CPU;
+	if ((type == DEVICE_CUDA || type == DEVICE_HIP) && index < MT_DEV_CUDA_MAX)
+		return MT_DEV_CUDA0 + index;
+	return MT_DEV_NONE;
+}
+
+/* A StorageImpl into b->st; 0 if that is one. */
+static __always_inline int read_storage(struct flow_buf *b, u64 at)
+{
+	if (bpf_probe_read_user(b->st, sizeof(b->st), (void *)at)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return -1;
+	}
+	if (b->st[0] == b->storage)
+		return 0;
+	if (class_of(b->st[0]) != MT_CLASS_STORAGE) {
+		loss_count(MT_LOSS_ARGS);
+		return -1;
+	}
+	b->storage = b->st[0];
+	return 0;
+}
+
+/* One tensor. meta = index | flags << 8 | item << 16, as in EV_ARG. Returns its enum mt_class. */
 __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 {
 	struct flow_buf *b = flow_buf(slot);
-	u64 head[3] = {}, st[STORAGE_WORDS] = {};
+	const struct mt_flow_layout *l;
 	struct mt_flow_arg *a;
+	u64 storage, ptr;
 	u32 n, class;
 
 	if (!b || !impl)
@@ -107,26 +147,30 @@ __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 		b->rec.cut++;
 		return 0;
 	}
-	if (bpf_probe_read_user(head, sizeof(head), (void *)impl)) {
+	if (bpf_probe_read_user(b->head, MT_FLOW_HEAD_WORDS * sizeof(u64), (void *)impl)) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
-	class = class_of(b, head[0]);
+	class = b->head[0] == b->plain ? MT_CLASS_PLAIN : class_of(b->head[0]);
+	if (class >= MT_CLASS_MAX)
+		class = MT_CLASS_UNKNOWN;
+	if (class == MT_CLASS_PLAIN)
+		b->plain = b->head[0];
 	if (class == MT_CLASS_UNDEFINED && !(meta >> 8 & MT_FLOW_F_REQUIRED))
-		return 0;
-	if (class && class != MT_CLASS_UNDEFINED && head[IMPL_STORAGE] &&
-	    bpf_probe_read_user(st, sizeof(st), (void *)(head[IMPL_STORAGE] + STORAGE_DATA)))
-		loss_count(MT_LOSS_READ_FAULT);
+		return class;
+	l = layout_of(b);
+	storage = class && class != MT_CLASS_UNDEFINED ? word_of(b->head, l->impl_storage) : 0;
+	ptr = storage && !read_storage(b, storage) ? word_of(b->st, l->storage_data) : 0;
 	a = &b->args[n & (MT_FLOW_ARGS_MAX - 1)];
-	a->ptr = st[0];
-	a->size = st[0] ? st[4] : 0;
+	a->ptr = ptr;
+	a->size = ptr ? word_of(b->st, l->storage_size) : 0;
 	a->index = (u8)meta;
-	a->flags = (u8)(meta >> 8) | (st[0] ? 0 : MT_FLOW_F_NO_STORAGE);
+	a->flags = (u8)(meta >> 8) | (ptr ? 0 : MT_FLOW_F_NO_STORAGE);
 	a->item = (u16)(meta >> 16);
-	a->dev = st[0] ? MT_DEV_CPU : MT_DEV_NONE;
+	a->dev = ptr ? device_of((u16)word_of(b->st, l->storage_dev)) : MT_DEV_NONE;
 	a->class = (u8)class;
 	b->rec.args_cnt = n + 1;
-	return 0;
+	return class;
 }
 
 /* An array of `cnt` pointers to TensorImpl at `at`. */
@@ -161,9 +205,10 @@ __noinline int flow_list(u32 slot, u64 at, u64 cnt, u32 meta)
 /* List<optional<Tensor>>: IValues of 16 bytes, {payload, tag}. */
 __noinline int flow_ivalues(u32 slot, u64 impl, u32 meta)
 {
+	struct flow_buf *b = flow_buf(slot);
 	u64 range[2], iv[2];
 
-	if (bpf_probe_read_user(range, sizeof(range), (void *)(impl + 16))) {
+	if (!b || bpf_probe_read_user(range, sizeof(range), (void *)(impl + layout_of(b)->list_begin))) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
@@ -238,8 +283,10 @@ __noinline int flow_arg(u32 slot, u32 form, u32 where, u32 meta)
 			flow_tensor(slot, two[0], meta);
 		break;
 	case MT_FLOW_OPTIONAL:
-		if (!bpf_probe_read_user(two, sizeof(two), (void *)word) && (u8)two[1])
-			flow_tensor(slot, two[0], meta);
+		if (bpf_probe_read_user(two, sizeof(two), (void *)word))
+			loss_count(MT_LOSS_READ_FAULT);
+		else if (layout_of(b)->optional_engaged ? (u8)two[1] : (u8)two[0])
+			flow_tensor(slot, layout_of(b)->optional_engaged ? two[0] : two[1], meta);
 		break;
 	case MT_FLOW_LIST:
 		flow_list(slot, word, word_at(b, where + 1), meta);
@@ -260,7 +307,7 @@ __noinline int flow_arg(u32 slot, u32 form, u32 where, u32 meta)
 }
 
 /* Takes a buffer; its number in *ret. NULL: none is free. */
-static __always_inline struct flow_buf *flow_begin(const struct pt_regs *ctx, u32 *ret)
+static __always_inline struct flow_buf *flow_begin(struct pt_regs *ctx, const struct mt_thread *t, u32 *ret)
 {
 	for (u32 slot = 0; slot < FLOW_SLOTS; slot++) {
 		struct flow_buf *b = flow_buf(slot);
@@ -269,7 +316,9 @@ static __always_inline struct flow_buf *flow_begin(const struct pt_regs *ctx, u3
 			continue;
 		b->rec.args_cnt = 0;
 		b->rec.cut = 0;
-		b->plain = 0;
+		b->layout = bpf_get_attach_cookie(ctx) >> 48;
+		b->plain = t->plain;
+		b->storage = t->storage;
 		b->sp = ctx->sp;
 		b->regs[0] = ctx->di;
 		b->regs[1] = ctx->si;
@@ -314,7 +363,9 @@ static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u
 static __always_inline void flow_end(struct flow_buf *b, struct mt_thread *t, u8 kind, u64 addr)
 {
 	flow_send(b, t, kind, addr);
-	__sync_val_compare_and_swap(&b->busy, 1, 0);
+	t->plain = b->plain;
+	t->storage = b->storage;
+	*(volatile u64 *)&b->busy = 0;
 }
 
 SEC("uprobe")
@@ -324,13 +375,13 @@ int mt_flow_op(struct pt_regs *ctx)
 	u64 cookie = bpf_get_attach_cookie(ctx);
 	const struct mt_flow_spec *s;
 	struct flow_buf *b;
-	u32 i = cookie >> 32, slot = 0;
+	u32 i = (u16)(cookie >> 32), slot = 0;
 
 	hit_count(MT_PROG_FLOW_OP);
 	s = bpf_map_lookup_elem(&flow_specs, &i);
 	if (!t || !s)
 		return 0;
-	b = flow_begin(ctx, &slot);
+	b = flow_begin(ctx, t, &slot);
 	if (!b)
 		return 0;
 	for (u32 k = 0; k < MT_FLOW_SPEC_ARGS_MAX; k++) {
@@ -354,7 +405,7 @@ int mt_flow_apply(struct pt_regs *ctx)
 	u32 slot = 0;
 
 	hit_count(MT_PROG_FLOW_APPLY);
-	b = t ? flow_begin(ctx, &slot) : NULL;
+	b = t ? flow_begin(ctx, t, &slot) : NULL;
 	if (!b)
 		return 0;
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->si))
@@ -364,24 +415,40 @@ int mt_flow_apply(struct pt_regs *ctx)
 	return 0;
 }
 
+/* .grad of the tensor that flow_tensor read last, as it is now. */
+static __always_inline void flow_grad(struct flow_buf *b, u32 slot, u32 index)
+{
+	const struct mt_flow_layout *l = layout_of(b);
+	u64 meta = word_of(b->head, l->impl_autograd_meta);
+
+	if (!meta)
+		return;
+	if (bpf_probe_read_user(b->meta, sizeof(b->meta), (void *)meta))
+		loss_count(MT_LOSS_READ_FAULT);
+	else if (class_of(b->meta[0]) != MT_CLASS_META)
+		loss_count(MT_LOSS_ARGS);
+	else
+		flow_tensor(slot, word_of(b->meta, l->meta_grad), index);
+}
+
 SEC("uprobe")
 int mt_flow_acc(struct pt_regs *ctx)
 {
 	struct mt_thread *t = thread_get();
-	u64 variable = 0, meta = 0, grad = 0;
 	struct flow_buf *b;
+	u64 variable = 0;
 	u32 slot = 0;
 
 	hit_count(MT_PROG_FLOW_ACC);
-	b = t ? flow_begin(ctx, &slot) : NULL;
+	b = t ? flow_begin(ctx, t, &slot) : NULL;
 	if (!b)
 		return 0;
-	if (!bpf_probe_read_user(&variable, sizeof(variable), (void *)(ctx->si + ACC_VARIABLE)) && variable) {
-		flow_tensor(slot, variable, 0);
-		if (!bpf_probe_read_user(&meta, sizeof(meta), (void *)(variable + IMPL_AUTOGRAD_META)) && meta &&
-		    !bpf_probe_read_user(&grad, sizeof(grad), (void *)(meta + META_GRAD)))
-			flow_tensor(slot, grad, 1);
-	}
+	if (bpf_probe_read_user(&variable, sizeof(variable), (void *)(ctx->si + layout_of(b)->acc_variable)))
+		loss_count(MT_LOSS_READ_FAULT);
+	else if (variable && flow_tensor(slot, variable, 0) != MT_CLASS_UNKNOWN)
+		flow_grad(b, slot, 1);
+	else
+		loss_count(MT_LOSS_ARGS);
 	flow_arg(slot, MT_FLOW_VECTOR, 2, 2);
 	flow_end(b, t, MT_EV_ACC, 0);
 	return 0;

@@ -49,6 +49,7 @@ struct mt_thread {
 	u32 over; /* explicit frames that did not fit: their ends must not pop others */
 	u32 regions_over; /* regions that did not fit, likewise */
 	u32 pad;
+	u64 plain, storage; /* flow: vtable pointers of this process met before, see flow.bpf.c */
 	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
 	struct mt_pending host;
 	struct mt_frame frames[MT_FRAMES_MAX];

@@ -165,8 +165,8 @@ enum mt_prog {
 	MT_PROG_HOST_ENTER,   /* malloc family entry; cookie = enum mt_host_fn */
 	MT_PROG_HOST_RET,     /* malloc family return */
 	MT_PROG_USDT,	      /* any USDT site; cookie = index of its struct mt_usdt_spec */
-	MT_PROG_FLOW_OP,      /* operator entry that reads its tensors; cookie = name | spec index << 32 */
-	MT_PROG_FLOW_APPLY,   /* Node::apply(sret rdi, this rsi, vector<Tensor> && rdx) of a class; no cookie */
+	MT_PROG_FLOW_OP,      /* operator entry that reads its tensors; cookie = name | spec index << 32 | layout << 48 */
+	MT_PROG_FLOW_APPLY,   /* Node::apply(sret rdi, this rsi, vector<Tensor> && rdx) of a class; cookie = layout << 48 */
 	MT_PROG_FLOW_ACC,     /* torch::autograd::AccumulateGrad::apply, same arguments */
 	MT_PROG_SYSCALL,      /* sys_exit tracepoint: mmap, munmap, mremap, brk */
 	MT_PROG_RSS,	      /* rss_stat tracepoint */
@@ -268,6 +268,29 @@ struct mt_flow_spec {
 	struct mt_flow_spec_arg args[MT_FLOW_SPEC_ARGS_MAX];
 };
 
+/*
+ * Where c10's objects keep what is read of them, in bytes. Differs between versions of torch, so a
+ * site's cookie says which one holds in its process: (layout << 48 | spec << 32 | name).
+ */
+#define MT_FLOW_LAYOUTS_MAX 8
+#define MT_FLOW_COOKIE(low, layout) ((__u64)(layout) << 48 | ((low) & 0xffffffffffffull))
+#define MT_FLOW_HEAD_WORDS 5    /* of a TensorImpl: its storage and autograd_meta lie in them */
+#define MT_FLOW_STORAGE_WORDS 8 /* of a StorageImpl: data, device and size */
+#define MT_FLOW_META_WORDS 8    /* of an AutogradMeta: grad */
+
+struct mt_flow_layout {
+	__u16 impl_storage;	  /* TensorImpl → StorageImpl * */
+	__u16 impl_autograd_meta; /* TensorImpl → AutogradMeta * */
+	__u16 meta_grad;	  /* AutogradMeta → Tensor grad */
+	__u16 storage_data;	  /* StorageImpl → void *data */
+	__u16 storage_dev;	  /* StorageImpl → c10::Device: type and index, a signed byte each */
+	__u16 storage_size;	  /* StorageImpl → bytes */
+	__u16 list_begin;	  /* ListImpl → begin and end of its IValues */
+	__u16 optional_impl;	  /* optional<Tensor> → TensorImpl *: 0 or 8 */
+	__u16 optional_engaged;	  /* optional<Tensor> → bool: the other one */
+	__u16 acc_variable;	  /* AccumulateGrad → Variable */
+};
+
 /* What a TensorImpl's vtable pointer says of it. */
 enum mt_class {
 	MT_CLASS_UNKNOWN = 0,	/* of a class that no library exports: nothing of it is read */
@@ -278,6 +301,9 @@ enum mt_class {
 	MT_CLASS_NESTED = 5,	/* NestedTensorImpl: has a storage */
 	MT_CLASS_QUANTIZED = 6, /* QTensorImpl: has a storage */
 	MT_CLASS_MAX = 7,
+	/* in the map of classes alone: what else is read must be of a known class, too */
+	MT_CLASS_STORAGE = 32, /* StorageImpl */
+	MT_CLASS_META = 33,    /* AutogradMeta */
 };
 
 /* One tensor of a record. ACC: index 0 = variable, 1 = its .grad as it was, 2.. = incoming. */
@@ -301,6 +327,7 @@ struct mt_rec_flow {
 
 _Static_assert(sizeof(struct mt_flow_spec_arg) == 4, "wire ABI");
 _Static_assert(sizeof(struct mt_flow_spec) == 100, "wire ABI");
+_Static_assert(sizeof(struct mt_flow_layout) == 20, "wire ABI");
 _Static_assert(sizeof(struct mt_flow_arg) == 24, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_flow) == 40, "wire ABI");
 

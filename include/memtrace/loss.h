@@ -18,7 +18,7 @@ enum mt_loss {
 	MT_LOSS_READ_FAULT = 5,	  /* memory of the target could not be read (paged out, bad pointer) */
 	MT_LOSS_PENDING = 6,	  /* a return without its entry, or the reverse (host allocator, syscalls) */
 	MT_LOSS_LIVE_TABLE = 7,	  /* --min-size: table of live pointers full */
-	MT_LOSS_ARGS = 8,	  /* flow: tensors of a call that did not fit into its record */
+	MT_LOSS_ARGS = 8,	  /* flow: tensors of a call that did not fit into its record, or are not as expected */
 	/* user side */
 	MT_LOSS_DECODE = 16,	/* record of unknown kind or wrong length */
 	MT_LOSS_ORDER = 17,	/* came later than the order window: kept, its time moved forward */

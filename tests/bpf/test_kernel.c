@@ -81,6 +81,13 @@ NOINLINE void op_a(void *ptr, int inner)
 	sink += (uint64_t)frame[0];
 }
 
+/* As an operator of (Tensor const &, optional<Tensor> const &, ArrayRef<Tensor>), and as AccumulateGrad::apply. */
+NOINLINE void flow_op(void *a, void *b, void *items, uint64_t cnt)
+{
+	sink += (uintptr_t)a + (uintptr_t)b + (uintptr_t)items + cnt;
+}
+NOINLINE void flow_acc(void *ret, void *self, void *in) { sink += (uintptr_t)ret + (uintptr_t)self + (uintptr_t)in; }
+
 static jmp_buf out;
 NOINLINE void op_jumps(void) { longjmp(out, 1); }
 
@@ -174,6 +181,11 @@ static int rig__record(void *ctx, const void *rec, size_t len)
 	x = decode__record(r->d, rec, len, &r->ev[r->cnt]);
 	assert_true(x >= 0);
 	r->cnt += (size_t)x;
+	for (size_t i = 0, n = x ? decode__args_cnt(rec, len) : 0; i < n; i++) {
+		assert_true(r->cnt < EVENTS_MAX);
+		decode__arg(rec, i, &r->ev[r->cnt - 1 - i], &r->ev[r->cnt]);
+		r->cnt++;
+	}
 	return 0;
 }
 
@@ -181,7 +193,11 @@ static int by_time(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
 
-	return x->ts_ns < y->ts_ns ? -1 : x->ts_ns > y->ts_ns;
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	if (x->kind != EV_ARG || y->kind != EV_ARG)
+		return (x->kind == EV_ARG) - (y->kind == EV_ARG);
+	return (int)(x->aux & 0xff) - (int)(y->aux & 0xff) ?: (int)(x->aux >> 16) - (int)(y->aux >> 16);
 }
 
 static void rig__collect(struct rig *r)
@@ -734,6 +750,200 @@ static void test_calibration_is_plausible(void **state)
 	rig__done(&r);
 }
 
+/* --- tensor arguments ----------------------------------------------------------------------------- */
+
+/* Objects as c10 lays them out, by words; torch 1.13 has a word more before every object's own fields. */
+struct objects {
+	uint64_t tensor[8], grad[8], meta[8], storage[2][10], acc[128], undefined[8];
+	uint64_t optional[2], items[2], vector[3];
+};
+
+static uint64_t vt_tensor[2], vt_undefined[2], vt_storage[2], vt_meta[2], vt_stranger[2];
+
+static uint64_t at(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+static void objects__lay(struct objects *o, const struct mt_flow_layout *l, unsigned device)
+{
+	memset(o, 0, sizeof(*o));
+	for (int i = 0; i < 2; i++) {
+		o->storage[i][0] = at(vt_storage);
+		o->storage[i][l->storage_data / 8] = 0x1000 * (i + 1);
+		o->storage[i][l->storage_size / 8] = 100 + i;
+		o->storage[i][l->storage_dev / 8] = device;
+	}
+	o->tensor[0] = o->grad[0] = at(vt_tensor);
+	o->undefined[0] = at(vt_undefined);
+	o->tensor[l->impl_storage / 8] = at(o->storage[0]);
+	o->grad[l->impl_storage / 8] = at(o->storage[1]);
+	o->tensor[l->impl_autograd_meta / 8] = at(o->meta);
+	o->meta[0] = at(vt_meta);
+	o->meta[l->meta_grad / 8] = at(o->grad);
+	o->acc[l->acc_variable / 8] = at(o->tensor);
+	o->optional[l->optional_impl / 8] = at(o->grad);
+	o->optional[l->optional_engaged / 8] = 1;
+	o->items[0] = at(o->tensor);
+	o->items[1] = at(o->grad);
+	o->vector[0] = at(o->items + 1);
+	o->vector[1] = o->vector[2] = at(o->items + 2);
+}
+
+static const struct mt_flow_layout flow_layouts[] = {
+	{ 16, 24, 40, 16, 40, 48, 16, 0, 8, 464 },
+	{ 24, 32, 40, 24, 48, 56, 24, 8, 0, 392 },
+};
+static struct flow_vtable flow_classes[] = {
+	{ 0, MT_CLASS_PLAIN }, { 0, MT_CLASS_UNDEFINED }, { 0, MT_CLASS_STORAGE }, { 0, MT_CLASS_META },
+};
+static struct mt_flow_spec flow_specs[] = {
+	{ 0 },
+	{ 3,
+	  { { MT_FLOW_TENSOR, 0, MT_FLOW_F_REQUIRED | MT_FLOW_F_WRITTEN, 0 },
+	    { MT_FLOW_OPTIONAL, 1, 0, 1 },
+	    { MT_FLOW_LIST, 2, MT_FLOW_F_REQUIRED, 2 } } },
+};
+
+static void rig__flow(struct rig *r, const struct mt_flow_layout *l)
+{
+	flow_classes[0].addr = at(vt_tensor);
+	flow_classes[1].addr = at(vt_undefined);
+	flow_classes[2].addr = at(vt_storage);
+	flow_classes[3].addr = at(vt_meta);
+	rig__init(r, 0, 0);
+	r->plan.flow_layout = (struct flow_layout){ "a test's", *l };
+	r->plan.flow_specs = flow_specs;
+	r->plan.flow_specs_cnt = 2;
+	r->plan.flow_vtables = flow_classes;
+	r->plan.flow_vtables_cnt = 4;
+	rig__site(r, flow_op, MT_PROG_FLOW_OP, OP_A | 1ull << 32);
+	rig__site(r, flow_acc, MT_PROG_FLOW_ACC, 0);
+	rig__attach(r);
+}
+
+static void expect_arg(const struct rig *r, size_t i, uint64_t ptr, uint32_t aux, uint8_t dev, uint8_t class)
+{
+	const struct event *e = &r->ev[i];
+
+	assert_true(i < r->cnt);
+	assert_int_equal(e->kind, EV_ARG);
+	assert_int_equal(e->addr, ptr);
+	assert_int_equal(e->size, ptr ? 99 + ptr / 0x1000 : 0);
+	assert_int_equal(e->aux, aux);
+	assert_int_equal(e->dev, dev);
+	assert_int_equal(e->flags, class);
+}
+
+#define AUX(index, flags, item) ((index) | (unsigned)(flags) << 8 | (unsigned)(item) << 16)
+
+/* Both layouts: every form, and what AccumulateGrad has. */
+static void test_tensors_of_both_layouts(void **state)
+{
+	static const struct {
+		unsigned device;
+		uint8_t dev;
+	} devices[] = {
+		{ 0xff00, MT_DEV_CPU }, { 0x0301, MT_DEV_CUDA0 + 3 }, { 0x0006, MT_DEV_CUDA0 },
+		{ 0x4001, MT_DEV_NONE }, { 0x000c, MT_DEV_NONE },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < 2; k++) {
+		const struct mt_flow_layout *l = &flow_layouts[k];
+		struct objects o;
+		struct rig r;
+		size_t n = 0;
+
+		rig__flow(&r, l);
+		for (size_t d = 0; d < sizeof(devices) / sizeof(*devices); d++) {
+			objects__lay(&o, l, devices[d].device);
+			flow_op(&o.items[0], o.optional, o.items, 2);
+			o.optional[l->optional_engaged / 8] = 0;
+			flow_op(&o.items[0], o.optional, o.items, 0);
+			flow_acc(NULL, o.acc, o.vector);
+		}
+		rig__collect(&r);
+		for (size_t d = 0; d < sizeof(devices) / sizeof(*devices); d++) {
+			uint8_t dev = devices[d].dev;
+
+			assert_int_equal(r.ev[n++].kind, MT_EV_OP);
+			expect_arg(&r, n++, 0x1000, AUX(0, 3, 0), dev, MT_CLASS_PLAIN);
+			expect_arg(&r, n++, 0x2000, AUX(1, 0, 0), dev, MT_CLASS_PLAIN);
+			expect_arg(&r, n++, 0x1000, AUX(2, 2, 0), dev, MT_CLASS_PLAIN);
+			expect_arg(&r, n++, 0x2000, AUX(2, 2, 1), dev, MT_CLASS_PLAIN);
+			assert_int_equal(r.ev[n++].kind, MT_EV_OP);
+			expect_arg(&r, n++, 0x1000, AUX(0, 3, 0), dev, MT_CLASS_PLAIN);
+			assert_int_equal(r.ev[n++].kind, MT_EV_ACC);
+			expect_arg(&r, n++, 0x1000, AUX(0, 0, 0), dev, MT_CLASS_PLAIN);
+			expect_arg(&r, n++, 0x2000, AUX(1, 0, 0), dev, MT_CLASS_PLAIN);
+			expect_arg(&r, n++, 0x2000, AUX(2, 0, 0), dev, MT_CLASS_PLAIN);
+		}
+		assert_int_equal(r.cnt, n);
+		assert_int_equal(rig__loss(&r, MT_LOSS_ARGS), 0);
+		assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 0);
+		rig__done(&r);
+	}
+}
+
+/* What is not of a known class is not believed, and is counted where a tensor had to be. */
+static void test_strangers_are_not_read(void **state)
+{
+	struct objects o;
+	struct rig r;
+
+	(void)state;
+	rig__flow(&r, &flow_layouts[0]);
+	objects__lay(&o, &flow_layouts[0], 0);
+	o.optional[1] = 0;
+	o.storage[0][0] = at(vt_stranger); /* 1 lost: its storage is none */
+	flow_op(&o.items[0], o.optional, o.items, 0);
+	o.tensor[0] = at(vt_storage); /* a class that is known, but of no tensor */
+	flow_op(&o.items[0], o.optional, o.items, 0);
+	o.tensor[0] = at(vt_undefined);
+	flow_op(&o.items[0], o.optional, o.items, 0);
+	o.tensor[0] = at(vt_stranger); /* 1 lost: no variable */
+	flow_acc(NULL, o.acc, o.vector);
+	objects__lay(&o, &flow_layouts[0], 0);
+	o.meta[0] = at(vt_stranger); /* 1 lost: its .grad */
+	flow_acc(NULL, o.acc, o.vector);
+	o.acc[464 / 8] = 8; /* a read fault, and 1 lost */
+	flow_acc(NULL, o.acc, o.vector);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP, EV_ARG, MT_EV_OP, EV_ARG, MT_EV_OP, EV_ARG, MT_EV_ACC, EV_ARG, EV_ARG, MT_EV_ACC,
+		     EV_ARG, EV_ARG, MT_EV_ACC, EV_ARG, 0);
+	expect_arg(&r, 1, 0, AUX(0, 3 | MT_FLOW_F_NO_STORAGE, 0), MT_DEV_NONE, MT_CLASS_PLAIN);
+	expect_arg(&r, 3, 0, AUX(0, 3 | MT_FLOW_F_NO_STORAGE, 0), MT_DEV_NONE, MT_CLASS_UNKNOWN);
+	expect_arg(&r, 5, 0, AUX(0, 3 | MT_FLOW_F_NO_STORAGE, 0), MT_DEV_NONE, MT_CLASS_UNDEFINED);
+	expect_arg(&r, 7, 0, AUX(0, MT_FLOW_F_NO_STORAGE, 0), MT_DEV_NONE, MT_CLASS_UNKNOWN);
+	expect_arg(&r, 8, 0x2000, AUX(2, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 10, 0x1000, AUX(0, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 11, 0x2000, AUX(2, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 13, 0x2000, AUX(2, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	assert_int_equal(rig__loss(&r, MT_LOSS_ARGS), 4);
+	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 1);
+	rig__done(&r);
+}
+
+/* A process that goes takes its classes along: what was one of its is none of the next one's. */
+static void test_classes_go_with_their_process(void **state)
+{
+	struct objects o;
+	struct rig r;
+
+	(void)state;
+	rig__flow(&r, &flow_layouts[0]);
+	objects__lay(&o, &flow_layouts[0], 0);
+	assert_int_equal(tracer__classes_cnt(r.t), 4);
+	tracer__detach(r.t, getpid());
+	assert_int_equal(tracer__classes_cnt(r.t), 0);
+	rig__attach(&r);
+	flow_op(&o.items[0], o.optional, o.items, 0);
+	rig__collect(&r);
+	expect_arg(&r, 1, 0x1000, AUX(0, 3, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	rig__done(&r);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -751,6 +961,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_names_of_threads_on_one_cpu),
 		cmocka_unit_test(test_usdt_argument_forms),
 		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_tensors_of_both_layouts),
+		cmocka_unit_test(test_strangers_are_not_read),
+		cmocka_unit_test(test_classes_go_with_their_process),
 		cmocka_unit_test(test_kernel_side),
 		cmocka_unit_test(test_nothing_is_left_behind),
 		cmocka_unit_test(test_calibration_is_plausible),

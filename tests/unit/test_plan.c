@@ -398,23 +398,34 @@ static void plans_the_framework(void **state)
 	dlclose(h);
 }
 
-/* c10's classes, with accessors as a compiler makes them; STORAGE is where storage_ is. */
+/*
+ * c10's classes, with accessors as a compiler makes them; STORAGE is where storage_ is, as in every object
+ * whose only base has reference counts; DATA and VARIABLE are those of StorageImpl and AccumulateGrad.
+ */
 static const char c10_source[] =
+	"#ifndef OPTIONAL\n#define OPTIONAL \"St8optionalIS2_E\"\n#endif\n"
+	"#ifndef DATA\n#define DATA STORAGE\n#endif\n#ifndef VARIABLE\n#define VARIABLE 464\n#endif\n"
 	"#define V(n, sym) void *n[4] __asm__(sym); void *n[4] = { 0, n };\n"
 	"V(v1, \"_ZTVN3c1010TensorImplE\")\nV(v2, \"_ZTVN3c1019UndefinedTensorImplE\")\n"
-	"V(v3, \"_ZTVN2at16SparseTensorImplE\")\n"
+	"V(v3, \"_ZTVN2at16SparseTensorImplE\")\nV(v4, \"_ZTVN3c1011StorageImplE\")\n"
+	"V(v5, \"_ZTVN5torch8autograd12AutogradMetaE\")\n"
+	"void resize(char *s, long n) __asm__(\"_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm\");\n"
+	"void resize(char *s, long n) { if (n < *(long *)(s + DATA + 32)) *(long *)(s + DATA) = n;\n"
+	"*(volatile char *)(s + DATA + 24) = 0; *(volatile char *)(s + DATA + 25) = 1; }\n"
 	"#define G(n, sym, at) long n(char *p) __asm__(sym); long n(char *p) { return *(long *)(p + at); }\n"
 	"G(g1, \"_ZNK3c1010TensorImpl11has_storageEv\", STORAGE)\n"
 	"G(g2, \"_ZNK3c1010TensorImpl13autograd_metaEv\", STORAGE + 8)\n"
 	"#define F(n, sym) int n(int x) __asm__(sym); int n(int x) { return x * 3; }\n"
 	"F(o1, \"_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_\")\n"
-	"F(o2, \"_ZN2at4_ops11mul__Tensor4callERNS_6TensorERKS2_RKSt8optionalIS2_E\")\n"
+	"F(o2, \"_ZN2at4_ops11mul__Tensor4callERNS_6TensorERKS2_RK\" OPTIONAL)\n"
 	"F(o3, \"_ZN2at4_ops10sub_Tensor4callERKNS_6TensorES4_\")\n"
 	"F(o4, \"_ZN2at4_ops8size_int4callERKNS_6TensorEl\")\n"
 	"F(o5, \"_ZN2at4_ops1t4callERKNS_6TensorE\")\n"
 	"F(o6, \"_ZN2at4_ops7unheard4callEv\")\n"
 	"F(o7, \"_ZN2at4_ops3odd4callEd\")\n"
-	"F(a1, \"_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE\")\n"
+	"char **a1(char **r, char *self, void *in) __asm__(\n"
+	"\"_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE\");\n"
+	"char **a1(char **r, char *self, void *in) { r[0] = *(char **)(self + VARIABLE); return r; }\n"
 	"F(a2, \"_ZN5torch8autograd9generated14AddmmBackward05applyEOSt6vectorIN2at6TensorESaIS5_EE\")\n"
 	"F(a3, \"_ZN5torch8autograd9generated14AddmmBackward06nothatEOSt6vectorIN2at6TensorESaIS5_EE\")\n"
 	"const char *schemas[] = { \"add.Tensor(Tensor a, Tensor b) -> Tensor\",\n"
@@ -478,21 +489,59 @@ static void plans_flow(void **state)
 	assert_int_equal(x.p->flow_args_unread, 2);
 	assert_non_null(find_site(&x, "torch::autograd::AccumulateGrad", MT_PROG_FLOW_ACC));
 	assert_non_null(find_site(&x, "AddmmBackward0", MT_PROG_FLOW_APPLY));
-	assert_int_equal(x.p->flow_vtables_cnt, 3);
+	assert_int_equal(x.p->flow_vtables_cnt, 5);
 	assert_int_equal(find_class(x.p, h, "_ZTVN3c1010TensorImplE")->class, MT_CLASS_PLAIN);
 	assert_int_equal(find_class(x.p, h, "_ZTVN3c1019UndefinedTensorImplE")->class, MT_CLASS_UNDEFINED);
 	assert_int_equal(find_class(x.p, h, "_ZTVN2at16SparseTensorImplE")->class, MT_CLASS_SPARSE);
-	assert_string_equal(x.p->flow_layout->torch, "2.13");
+	assert_int_equal(find_class(x.p, h, "_ZTVN3c1011StorageImplE")->class, MT_CLASS_STORAGE);
+	assert_int_equal(find_class(x.p, h, "_ZTVN5torch8autograd12AutogradMetaE")->class, MT_CLASS_META);
 	drop_plan(&x);
 	dlclose(h);
+}
+
+/* Which version's objects these are is told by code; AccumulateGrad's variable comes from the code alone. */
+static void knows_layouts(void **state)
+{
+	static const struct {
+		const char *flags, *torch;
+		struct mt_flow_layout at;
+	} rows[] = {
+		{ "-O1 -shared -fPIC -DSTORAGE=16", "2.4 to 2.13", { 16, 24, 40, 16, 40, 48, 16, 0, 8, 464 } },
+		{ "-O2 -shared -fPIC -DSTORAGE=16 -DVARIABLE=472", "2.4 to 2.13",
+		  { 16, 24, 40, 16, 40, 48, 16, 0, 8, 472 } },
+		{ "-O1 -shared -fPIC -DSTORAGE=24 -DVARIABLE=392 -DOPTIONAL='\"N3c108optionalIS2_EE\"'", "1.13",
+		  { 24, 32, 40, 24, 48, 56, 24, 8, 0, 392 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		void *h = dlopen(fixture_build("libtorch_cpu.so", rows[i].flags, c10_source), RTLD_NOW);
+		struct planned x;
+
+		assert_non_null(h);
+		x = make_plan(getpid(), SRC_FLOW, NULL);
+		assert_int_equal(x.r, 0);
+		assert_non_null(x.p->flow_layout.torch);
+		assert_string_equal(x.p->flow_layout.torch, rows[i].torch);
+		assert_memory_equal(&x.p->flow_layout.at, &rows[i].at, sizeof(rows[i].at));
+		assert_non_null(find_site(&x, "aten::mul_", MT_PROG_FLOW_OP));
+		assert_int_equal(x.p->flow_args_unread, 2);
+		drop_plan(&x);
+		dlclose(h);
+	}
 }
 
 /* A layout that is in no table: ops instead, and why. */
 static void refuses_unknown_layouts(void **state)
 {
-	static const char *const flags[] = { "-O1 -shared -fPIC -DSTORAGE=40", "-O0 -shared -fP"
-	  "IC -DSTORAGE=16",
-					     "-O1 -shared -fPIC -DSTORAGE=24" };
+	static const char *const flags[] = {
+		"-O1 -shared -fPIC -DSTORAGE=40",		/* no such TensorImpl */
+		"-O0 -shared -fPIC -DSTORAGE=16",		/* accessors that do not say */
+		"-O1 -shared -fPIC -DSTORAGE=24",		/* 1.13's, with std::optional */
+		"-O1 -shared -fPIC -DSTORAGE=16 -DDATA=24",	/* another StorageImpl */
+		"-O1 -shared -fPIC -DSTORAGE=16 -DVARIABLE=16", /* inside Node */
+		"-O1 -shared -fPIC -DSTORAGE=16 -DVARIABLE=460", /* no pointer lies there */
+	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
@@ -505,7 +554,7 @@ static void refuses_unknown_layouts(void **state)
 		assert_int_equal(x.r, 0);
 		for (size_t k = 0; k < x.p->notes_cnt; k++)
 			told |= strstr(x.p->notes[k], "tensor layout unknown") != NULL;
-		assert_true(told && !x.p->flow_layout && !x.p->flow_vtables_cnt && !x.p->flow_specs_cnt);
+		assert_true(told && !x.p->flow_layout.torch && !x.p->flow_vtables_cnt && !x.p->flow_specs_cnt);
 		assert_non_null(find_site(&x, "aten::add", MT_PROG_OP));
 		assert_null(find_site(&x, "aten::add", MT_PROG_FLOW_OP));
 		drop_plan(&x);
@@ -773,6 +822,7 @@ int main(void)
 		cmocka_unit_test(indexes_schemas),
 		cmocka_unit_test(plans_the_framework),
 		cmocka_unit_test(plans_flow),
+		cmocka_unit_test(knows_layouts),
 		cmocka_unit_test(refuses_unknown_layouts),
 		cmocka_unit_test(plans_only_what_is_new),
 		cmocka_unit_test(plans_the_c_library),

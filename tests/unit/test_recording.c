@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "event/decode.h"
 #include "unit/recording_help.h"
 
 /* --- round trips ----------------------------------------------------------------------------- */
@@ -109,6 +110,48 @@ static void test_a_training_job(void **state)
 		names__free(names);
 	}
 	free(evs);
+}
+
+/* Device, class, flags and place of tensor arguments, from the ring's record to the recording and back. */
+static void test_tensor_arguments(void **state)
+{
+	static const uint8_t devs[] = { MT_DEV_NONE, MT_DEV_CPU, MT_DEV_CUDA0, MT_DEV_CUDA0 + MT_DEV_CUDA_MAX - 1 };
+	struct {
+		struct mt_rec_flow rec;
+		struct mt_flow_arg args[28];
+	} in = { .rec = { .hdr = { .ts_ns = 5, .pid = 7, .tid = 8, .kind = MT_EV_ACC, .depth = 2, .seq = 9 },
+			  .args_cnt = 28 } };
+	struct names *names = names__new();
+	struct decode *d = decode__new(names);
+	struct rec_writer *w = open_writer(names);
+	struct err err = { 0 };
+	struct event evs[29];
+
+	(void)state;
+	for (unsigned i = 0; i < 28; i++)
+		in.args[i] = (struct mt_flow_arg){ .ptr = 64 * i, .size = 1000 + i, .index = (uint8_t)(200 + i),
+						   .flags = (uint8_t)(i * 9), .item = (uint16_t)(65535 - i),
+						   .dev = devs[i % 4], .class = (uint8_t)(i % MT_CLASS_MAX) };
+	assert_int_equal(decode__record(d, &in, sizeof(in), &evs[0]), 1);
+	assert_int_equal(decode__args_cnt(&in, sizeof(in)), 28);
+	for (unsigned i = 0; i < 28; i++) {
+		const struct event *e = &evs[i + 1];
+
+		decode__arg(&in, i, &evs[0], &evs[i + 1]);
+		assert_true(e->kind == EV_ARG && e->seq == 9 && e->depth == 3 && e->pid == 7 && e->tid == 8);
+		assert_true(e->addr == 64 * i && e->size == 1000 + i && e->dev == devs[i % 4]);
+		assert_true(e->flags == i % MT_CLASS_MAX);
+		assert_int_equal(e->aux, (200 + i) | (i * 9) << 8 | (65535 - i) << 16);
+	}
+	for (unsigned i = 0; i < 29; i++)
+		assert_int_equal(rec_writer__add(w, &evs[i], &err), 0);
+	assert_int_equal(rec_writer__close(w, &err), 0);
+	check_file(evs, 29, names);
+	/* one argument fewer than said, one byte too few: not taken */
+	assert_true(decode__record(d, &in, sizeof(in) - sizeof(in.args[0]), &evs[0]) < 0);
+	assert_true(decode__record(d, &in, sizeof(in) - 1, &evs[0]) < 0);
+	decode__free(d);
+	names__free(names);
 }
 
 static void test_many_names(void **state)
@@ -395,6 +438,7 @@ int main(void)
 		cmocka_unit_test(test_random_events),
 		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_a_training_job),
+		cmocka_unit_test(test_tensor_arguments),
 		cmocka_unit_test(test_many_names),
 		cmocka_unit_test(test_nothing_recorded),
 		cmocka_unit_test(test_promises_of_the_writer),

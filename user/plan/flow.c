@@ -6,10 +6,16 @@
  * A field's place is nowhere written in a library, so there is a table of layouts, and the library's
  * own code decides which of them holds: TensorImpl::has_storage() and autograd_meta() are exported
  * functions of one memory operand, the field itself. Both must be where a row of the table has them;
- * reference counts stand before them, as in every object of c10 (two words in 1.13, one in 2.13). And
- * the optional that the operators' signatures name must be the row's: torch's own has its flag in front.
- * What no row fits is refused rather than guessed; `ops` then takes the place of `flow`. Not checked
- * are the places inside StorageImpl, AutogradMeta and AccumulateGrad: no exported function tells them.
+ * reference counts stand before them, as in every object of c10 (two words in 1.13, one from 2.4 on at
+ * the latest). And the optional that the operators' signatures name must be the row's: torch's own has its
+ * flag in front. StorageImpl's fields must be among those that at::native::resize_bytes_cpu touches in its
+ * argument: data and size as words, device type and index as bytes. AccumulateGrad's variable follows
+ * Node, whose size changes from version to version (392 in 1.13, 472 in 2.4 and 2.8, 464 in 2.13), so it is taken
+ * from the code: the first field of the node that AccumulateGrad::apply uses.
+ *
+ * What no row fits is refused rather than guessed; `ops` then takes the place of `flow`. Not told by
+ * code are AutogradMeta's grad (40 since 1.13) and a list's items. A wrong place would give no
+ * wrong tensor: nothing is read but through objects of known classes (bpf/flow.bpf.c), the rest is counted.
  *
  * That an object is a tensor at all is told by its vtable pointer: the exported vtables of TensorImpl
  * and its subclasses. Classes that are not exported (the mkldnn tensor) are not read; they
@@ -32,36 +38,40 @@
 #define SLOTS	  8192 /* twice MT_FLOW_SPECS_MAX */
 #define CLASSES_MAX 256
 #define ACCESSOR_INSNS 8
+#define ACC_INSNS      48
+#define ACC_APPLY      "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE"
+#define RESIZE_INSNS   128
+#define FIELDS_BYTES   512 /* places in an object that are looked at */
 
 _Static_assert(SLOTS >= 2 * MT_FLOW_SPECS_MAX && !(SLOTS & (SLOTS - 1)), "an open hash table");
 
-/* offsetof() in the headers of each version. */
+/* offsetof() in the headers of each version; acc_variable comes from the code. */
 static const struct {
 	enum callconv_optional optional;
 	struct flow_layout layout;
 } layouts[] = {
 	{ CALLCONV_STD,
-	  { .torch = "2.13",
-	    .impl_storage = 16,
-	    .impl_autograd_meta = 24,
-	    .meta_grad = 40,
-	    .storage_data = 16,
-	    .storage_size = 48,
-	    .list_begin = 16,
-	    .optional_impl = 0,
-	    .optional_engaged = 8,
-	    .acc_variable = 464 } },
+	  { "2.4 to 2.13",
+	    { .impl_storage = 16,
+	      .impl_autograd_meta = 24,
+	      .meta_grad = 40,
+	      .storage_data = 16,
+	      .storage_dev = 40,
+	      .storage_size = 48,
+	      .list_begin = 16,
+	      .optional_impl = 0,
+	      .optional_engaged = 8 } } },
 	{ CALLCONV_OWN_OPTIONAL,
-	  { .torch = "1.13",
-	    .impl_storage = 24,
-	    .impl_autograd_meta = 32,
-	    .meta_grad = 40,
-	    .storage_data = 24,
-	    .storage_size = 56,
-	    .list_begin = 24,
-	    .optional_impl = 8,
-	    .optional_engaged = 0,
-	    .acc_variable = 392 } },
+	  { "1.13",
+	    { .impl_storage = 24,
+	      .impl_autograd_meta = 32,
+	      .meta_grad = 40,
+	      .storage_data = 24,
+	      .storage_dev = 48,
+	      .storage_size = 56,
+	      .list_begin = 24,
+	      .optional_impl = 8,
+	      .optional_engaged = 0 } } },
 };
 
 static const struct {
@@ -80,35 +90,92 @@ static const struct {
 	{ "_ZTVN2at9functorch17BatchedTensorImplE", MT_CLASS_OTHER },
 	{ "_ZTVN5torch4lazy13LTCTensorImplE", MT_CLASS_OTHER },
 	{ "_ZTVN5torch3jit5fuser6onednn14LlgaTensorImplE", MT_CLASS_OTHER },
+	{ "_ZTVN3c1011StorageImplE", MT_CLASS_STORAGE },
+	{ "_ZTVN2at17functionalization21FunctionalStorageImplE", MT_CLASS_STORAGE },
+	{ "_ZTVN5torch8autograd12AutogradMetaE", MT_CLASS_META },
+	{ "_ZTVN5torch8autograd22DifferentiableViewMetaE", MT_CLASS_META },
 };
 
 /* --- layout ---------------------------------------------------------------------------------------- */
 
-/* Displacement of the first memory operand relative to rdi (this) of a small function; -1: none. */
-static int64_t accessor_field(const struct elf *e, const char *symbol)
+/* Fields of `this` that a function uses. */
+struct fields {
+	int64_t first; /* place of the first one; -1: none */
+	uint8_t bytes[FIELDS_BYTES]; /* bit 0: a byte there, bit 3: a word of eight */
+};
+
+static uint32_t reg_bit(ZydisRegister reg)
+{
+	ZydisRegister r = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
+
+	return r >= ZYDIS_REGISTER_RAX && r <= ZYDIS_REGISTER_R15 ? 1u << (r - ZYDIS_REGISTER_RAX) : 0;
+}
+
+/* What is lost to a callee: all but rbx, rsp, rbp, r12 to r15. */
+#define KEPT_BY_CALLS 0xf038u
+
+/* One instruction; `holds` are the registers that hold `this`, those after it are returned. */
+static uint32_t fields__insn(struct fields *f, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops,
+			     uint32_t holds)
+{
+	uint32_t after = in->meta.category == ZYDIS_CATEGORY_CALL ? holds & KEPT_BY_CALLS : holds;
+	int is_copy = in->mnemonic == ZYDIS_MNEMONIC_MOV && ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		      ops[1].size == 64 && (reg_bit(ops[1].reg.value) & holds);
+
+	for (int i = 0; i < in->operand_count; i++) {
+		const ZydisDecodedOperand *o = &ops[i];
+		int64_t at;
+
+		if (o->type == ZYDIS_OPERAND_TYPE_REGISTER && (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) {
+			after &= ~reg_bit(o->reg.value);
+			if (is_copy && i == 0)
+				after |= reg_bit(o->reg.value);
+		}
+		if (o->type != ZYDIS_OPERAND_TYPE_MEMORY || o->mem.index != ZYDIS_REGISTER_NONE ||
+		    !(reg_bit(o->mem.base) & holds))
+			continue;
+		at = o->mem.disp.value;
+		if (f->first < 0)
+			f->first = at;
+		if (at >= 0 && at < FIELDS_BYTES)
+			f->bytes[at] |= (uint8_t)(o->size / 8);
+	}
+	return after;
+}
+
+/* Along the code as it lies, branches not taken, at most `max` instructions. */
+static void find_fields(const struct elf *e, const char *symbol, ZydisRegister this, int max, struct fields *ret)
 {
 	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction in;
+	uint32_t holds = reg_bit(this);
 	const uint8_t *code;
 	struct elf_sym sym;
 	ZydisDecoder dec;
 	size_t len, at = 0;
 
+	*ret = (struct fields){ .first = -1 };
 	if (elf__find_symbol(e, symbol, &sym) < 0 || sym.type != STT_FUNC || !sym.is_exec)
-		return -1;
+		return;
 	code = elf__bytes(e, sym.offset, &len);
 	if (!code || !ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
-		return -1;
-	for (int n = 0; n < ACCESSOR_INSNS && at < len; n++, at += in.length) {
-		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&dec, code + at, len - at, &in, ops)) ||
-		    in.meta.category == ZYDIS_CATEGORY_RET)
-			return -1;
-		for (int i = 0; i < in.operand_count; i++)
-			if (ops[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
-			    ops[i].mem.base == ZYDIS_REGISTER_RDI && ops[i].mem.index == ZYDIS_REGISTER_NONE)
-				return ops[i].mem.disp.value;
+		return;
+	if (sym.size && len > sym.size)
+		len = sym.size;
+	for (int n = 0; n < max && at < len && holds; n++, at += in.length) {
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&dec, code + at, len - at, &in, ops)))
+			return;
+		holds = fields__insn(ret, &in, ops, holds);
 	}
-	return -1;
+}
+
+/* Displacement of the first memory operand relative to `this`; -1: none. */
+static int64_t first_field(const struct elf *e, const char *symbol, ZydisRegister this, int max)
+{
+	struct fields f;
+
+	find_fields(e, symbol, this, max, &f);
+	return f.first;
 }
 
 /* --- classes -------------------------------------------------------------------------------------------
@@ -143,17 +210,44 @@ static int find_optional(void *ctx, const struct elf_sym *sym)
 
 struct begin {
 	struct builder *b;
-	int has_base; /* c10::TensorImpl is there; its fields: */
-	int64_t storage, meta;
+	int has_base, has_storage; /* vtables of c10::TensorImpl, c10::StorageImpl */
+	int64_t storage, meta, variable; /* fields of TensorImpl and AccumulateGrad */
+	struct fields resized; /* fields of StorageImpl that are touched when it is resized */
 };
 
 static const struct flow_layout *find_layout(const struct begin *g)
 {
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
-		if (layouts[i].layout.impl_storage == g->storage &&
-		    layouts[i].layout.impl_autograd_meta == g->meta &&
+		if (layouts[i].layout.at.impl_storage == g->storage &&
+		    layouts[i].layout.at.impl_autograd_meta == g->meta &&
 		    (int)layouts[i].optional == g->b->flow_optional)
 			return &layouts[i].layout;
+	return NULL;
+}
+
+static int is_storage_as_in(const struct begin *g, const struct mt_flow_layout *l)
+{
+	const uint8_t *touched = g->resized.bytes;
+
+	return (touched[l->storage_data] & 8) && (touched[l->storage_size] & 8) && (touched[l->storage_dev] & 1) &&
+	       (touched[l->storage_dev + 1] & 1);
+}
+
+/* The layout into the plan, or why there is none. */
+static const char *choose_layout(const struct begin *g, struct flow_layout *ret)
+{
+	const struct flow_layout *l = find_layout(g);
+
+	if (!l)
+		return "c10::TensorImpl is as in no version of PyTorch that is known";
+	if (!g->has_storage)
+		return "no library exports c10::StorageImpl";
+	if (!is_storage_as_in(g, &l->at))
+		return "c10::StorageImpl is as in no version of PyTorch that is known";
+	if (g->variable < 64 || g->variable > 4096 || g->variable % 8)
+		return "where AccumulateGrad keeps its variable is not to be seen";
+	*ret = *l;
+	ret->at.acc_variable = (uint16_t)g->variable;
 	return NULL;
 }
 
@@ -175,12 +269,21 @@ static int begin_elf(struct begin *g, const struct lib *lib, const struct elf *e
 			return r;
 		if (classes[i].class == MT_CLASS_PLAIN) {
 			g->has_base = 1;
-			g->storage = accessor_field(e, "_ZNK3c1010TensorImpl11has_storageEv");
-			g->meta = accessor_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv");
+			g->storage = first_field(e, "_ZNK3c1010TensorImpl11has_storageEv", ZYDIS_REGISTER_RDI,
+						 ACCESSOR_INSNS);
+			g->meta = first_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv", ZYDIS_REGISTER_RDI,
+					      ACCESSOR_INSNS);
 		}
+		g->has_storage |= classes[i].class == MT_CLASS_STORAGE;
 	}
-	if (strstr(lib->base, "torch_cpu") || lib->is_exe)
-		elf__each_symbol(e, find_optional, &g->b->flow_optional);
+	if (!strstr(lib->base, "torch_cpu") && !lib->is_exe)
+		return 0;
+	elf__each_symbol(e, find_optional, &g->b->flow_optional);
+	if (g->resized.first < 0)
+		find_fields(e, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm", ZYDIS_REGISTER_RDI,
+			    RESIZE_INSNS, &g->resized);
+	if (g->variable < 0)
+		g->variable = first_field(e, ACC_APPLY, ZYDIS_REGISTER_RSI, ACC_INSNS);
 	return 0;
 }
 
@@ -201,7 +304,7 @@ static void refuse(struct builder *b, const char *why)
 	builder__note(b, "tensor layout unknown: %s; operators are traced without their tensors (ops for flow)",
 		      why);
 	b->sources = (b->sources & ~(unsigned)SRC_FLOW) | SRC_OPS;
-	b->plan->flow_layout = NULL;
+	b->plan->flow_layout = (struct flow_layout){ 0 };
 	b->plan->flow_vtables_cnt = 0;
 }
 
@@ -209,7 +312,8 @@ int flow__begin(struct builder *b, struct err *err)
 {
 	const struct lib *libs;
 	size_t cnt = target__libs(b->target, &libs);
-	struct begin g = { .b = b, .storage = -1, .meta = -1 };
+	struct begin g = { .b = b, .storage = -1, .meta = -1, .variable = -1, .resized = { .first = -1 } };
+	const char *why;
 
 	b->flow_slots = calloc(SLOTS, sizeof(*b->flow_slots));
 	if (!b->flow_slots)
@@ -230,11 +334,9 @@ int flow__begin(struct builder *b, struct err *err)
 		refuse(b, "no library exports c10::TensorImpl");
 	if (!g.has_base)
 		return 0;
-	b->plan->flow_layout = find_layout(&g);
-	if (!b->plan->flow_layout)
-		refuse(b, "c10::TensorImpl is as in no version of PyTorch that is known");
-	else if (b->plan->flow_layout != &layouts[0].layout) /* bpf/flow.bpf.c has that one's offsets */
-		refuse(b, "it is PyTorch 1.13's, which is known but not read by this version");
+	why = choose_layout(&g, &b->plan->flow_layout);
+	if (why)
+		refuse(b, why);
 	return 0;
 }
 

@@ -76,24 +76,15 @@ struct vtable {
 	name_id name;
 };
 
-/* A TensorImpl class of this process. */
+/* A class of this process whose objects are read: TensorImpl's, StorageImpl's, AutogradMeta's. */
 struct flow_vtable {
 	uint64_t addr;
 	uint32_t class; /* enum mt_class */
 };
 
-/* Where c10's objects keep what is read of them, in bytes; differs between versions of torch. */
 struct flow_layout {
-	const char *torch;	    /* versions: "2.10 and later" */
-	uint16_t impl_storage;	    /* TensorImpl → StorageImpl * */
-	uint16_t impl_autograd_meta; /* TensorImpl → AutogradMeta * */
-	uint16_t meta_grad;	    /* AutogradMeta → Tensor grad */
-	uint16_t storage_data;	    /* StorageImpl → void *data */
-	uint16_t storage_size;	    /* StorageImpl → bytes */
-	uint16_t list_begin;	    /* ListImpl → begin and end of its IValues */
-	uint16_t optional_impl;	    /* optional<Tensor> → TensorImpl * */
-	uint16_t optional_engaged;  /* optional<Tensor> → bool */
-	uint16_t acc_variable;	    /* AccumulateGrad → Variable */
+	const char *torch; /* versions: "2.4 to 2.13"; NULL: no tensor can be read */
+	struct mt_flow_layout at;
 };
 
 /* Per source: what the catalog wanted, what the libraries had. */
@@ -113,9 +104,9 @@ struct plan {
 	size_t specs_cnt;
 	struct mt_flow_spec *flow_specs; /* by spec index in the cookie of FLOW_OP sites; shared between sites */
 	size_t flow_specs_cnt;
-	struct flow_vtable *flow_vtables; /* vtable pointer values of TensorImpl classes in this process */
+	struct flow_vtable *flow_vtables; /* vtable pointer values in this process */
 	size_t flow_vtables_cnt;
-	const struct flow_layout *flow_layout; /* static; NULL: no tensor can be read */
+	struct flow_layout flow_layout;
 	uint32_t flow_args_unread; /* FLOW_OP sites whose signature is not understood: no arguments */
 	struct plan_cover covers[8];
 	size_t covers_cnt;

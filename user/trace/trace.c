@@ -71,6 +71,10 @@ struct tracer {
 	struct mt_flow_spec flow_specs[MT_FLOW_SPECS_MAX];
 	uint32_t flow_specs_cnt;
 	uint32_t *flow_index; /* of the plan being attached: its spec number → ours */
+	uint32_t flow_layout; /* … and its layout's number */
+	uint32_t flow_layouts_cnt;
+	struct mt_class_key *classes; /* in the map of classes */
+	size_t classes_cnt, classes_cap;
 	struct {
 		name_id sym;
 		enum mt_prog prog;
@@ -474,6 +478,7 @@ void tracer__free(struct tracer *t)
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
 	free(t->flow_index);
+	free(t->classes);
 	free(t->links);
 	free(t->files);
 	free(t);
@@ -541,11 +546,71 @@ static int tracer__flow_spec(struct tracer *t, const struct mt_flow_spec *s)
 	return (int)i;
 }
 
-/* Specs and tensor classes of a plan, before its sites. 0 or -errno. */
+/* Number of a layout equal to `l`, added if need be; -ENOSPC. */
+static int tracer__flow_layout(struct tracer *t, const struct mt_flow_layout *l)
+{
+	struct mt_flow_layout *all = t->skel->bss->mt_flow_layouts;
+	uint32_t i;
+
+	for (i = 0; i < t->flow_layouts_cnt; i++)
+		if (!memcmp(&all[i], l, sizeof(*l)))
+			return (int)i;
+	if (i >= MT_FLOW_LAYOUTS_MAX)
+		return -ENOSPC;
+	all[i] = *l;
+	t->flow_layouts_cnt++;
+	return (int)i;
+}
+
+/* A class of the process's objects; kept once more here, to be taken out of the map when it goes. */
+static int tracer__flow_class(struct tracer *t, pid_t pid, const struct flow_vtable *v)
+{
+	struct mt_class_key k = { .vtable = v->addr, .pid = (uint64_t)pid };
+
+	if (!bpf_map_update_elem(bpf_map__fd(t->skel->maps.flow_classes), &k, &v->class, BPF_EXIST))
+		return 0;
+	if (t->classes_cnt == t->classes_cap) {
+		size_t cap = t->classes_cap ? 2 * t->classes_cap : 64;
+		struct mt_class_key *p = realloc(t->classes, cap * sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		t->classes = p;
+		t->classes_cap = cap;
+	}
+	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.flow_classes), &k, &v->class, BPF_ANY) < 0)
+		return -errno;
+	t->classes[t->classes_cnt++] = k;
+	return 0;
+}
+
+static void tracer__drop_classes(struct tracer *t, pid_t pid)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->classes_cnt; i++) {
+		if (t->classes[i].pid == (uint64_t)pid)
+			(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.flow_classes), &t->classes[i]);
+		else
+			t->classes[kept++] = t->classes[i];
+	}
+	t->classes_cnt = kept;
+}
+
+size_t tracer__classes_cnt(const struct tracer *t)
+{
+	return t->classes_cnt;
+}
+
+/* Layout, specs and classes of a plan, before its sites. 0 or -errno. */
 static int tracer__attach_flow(struct tracer *t, pid_t pid, const struct plan *plan)
 {
-	int map = bpf_map__fd(t->skel->maps.flow_classes);
+	int layout;
 
+	layout = plan->flow_layout.torch ? tracer__flow_layout(t, &plan->flow_layout.at) : 0;
+	if (layout < 0)
+		return layout;
+	t->flow_layout = (uint32_t)layout;
 	free(t->flow_index);
 	t->flow_index = calloc(plan->flow_specs_cnt + 1, sizeof(*t->flow_index));
 	if (!t->flow_index)
@@ -558,10 +623,10 @@ static int tracer__attach_flow(struct tracer *t, pid_t pid, const struct plan *p
 		t->flow_index[i] = (uint32_t)r;
 	}
 	for (size_t i = 0; i < plan->flow_vtables_cnt; i++) {
-		struct mt_class_key k = { .vtable = plan->flow_vtables[i].addr, .pid = (uint64_t)pid };
+		int r = tracer__flow_class(t, pid, &plan->flow_vtables[i]);
 
-		if (bpf_map_update_elem(map, &k, &plan->flow_vtables[i].class, BPF_ANY) < 0)
-			return -errno;
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -597,7 +662,13 @@ static int tracer__cookie(struct tracer *t, const struct plan *plan, const struc
 	case MT_PROG_FLOW_OP:
 		if (s->cookie >> 32 >= plan->flow_specs_cnt)
 			return -EINVAL;
-		*ret = (uint64_t)t->flow_index[s->cookie >> 32] << 32 | (uint32_t)s->cookie;
+		*ret = MT_FLOW_COOKIE((uint64_t)t->flow_index[s->cookie >> 32] << 32 | (uint32_t)s->cookie,
+				      t->flow_layout);
+		return 0;
+	case MT_PROG_FLOW_APPLY:
+	case MT_PROG_FLOW_ACC:
+		*ret = MT_FLOW_COOKIE(0, t->flow_layout);
+		t->prog_sym[s->prog] = s->sym;
 		return 0;
 	default:
 		t->prog_sym[s->prog] = s->sym;
@@ -764,6 +835,7 @@ void tracer__detach(struct tracer *t, pid_t pid)
 	uint32_t key = (uint32_t)pid;
 
 	tracer__close_links(t, pid);
+	tracer__drop_classes(t, pid);
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &key);
 }
 

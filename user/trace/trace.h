@@ -52,6 +52,8 @@ struct attach_stats {
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err); /* *ret: zeroed, or with site_failed set */
 void tracer__detach(struct tracer *t, pid_t pid);
+/* Classes of objects in the kernel's map, of all processes that are attached. */
+size_t tracer__classes_cnt(const struct tracer *t);
 /* Kernel-side programs see `pid` from now on. */
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err);
 

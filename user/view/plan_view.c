@@ -234,7 +234,7 @@ static void put_flow_args(struct json *j, const struct plan *p, const struct sit
 static void put_flow_json(struct json *j, const struct plan *p)
 {
 	json__begin_flat(j, "flow", '{');
-	json__str_or_null(j, "layout", p->flow_layout ? p->flow_layout->torch : NULL);
+	json__str_or_null(j, "layout", p->flow_layout.torch);
 	json__u64(j, "tensor_classes", p->flow_vtables_cnt);
 	json__u64(j, "specs", p->flow_specs_cnt);
 	json__u64(j, "unread", p->flow_args_unread);
