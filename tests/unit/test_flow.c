@@ -121,6 +121,46 @@ static void labels_are_back_dated(void **state)
 	assert_true(known > 0);
 }
 
+/* No optimizer and no end of a step: the trace's end is one. */
+static void the_end_is_the_end_of_a_step(void **state)
+{
+	(void)state;
+	forward(0);
+	backward();
+	assert_string_not_equal(cat(OUT), "ACTIVATION");
+	send((struct event){ .kind = EV_END });
+	model__check(m);
+	assert_string_equal(cat(X), "INPUT");
+	assert_string_equal(cat(WT), "PARAMETER");
+	assert_string_equal(cat(OUT), "ACTIVATION");
+}
+
+/* What comes before the first tensor, and before the first operator, belongs to the graph, too. */
+static void begins_before_the_first_tensor(void **state)
+{
+	(void)state;
+	send((struct event){ .kind = EV_COVER, .name = names__add(names, "flow"), .addr = 3, .size = 3 });
+	assert_null(m->graph);
+	born(Y, 0);
+	frame(MT_EV_OP, "aten::ones", 0);
+	born(X, 1);
+	op(1, "aten::fill_", T(X, W | R), T(Y, R));
+	assert_int_equal(version(X), 0);
+	assert_true(block(Y)->tracked && block(X)->tracked);
+}
+
+static void no_graph_without_flow(void **state)
+{
+	(void)state;
+	send((struct event){ .kind = EV_COVER, .name = names__add(names, "ops"), .addr = 3, .size = 3 });
+	send((struct event){ .kind = EV_COVER, .name = names__add(names, "flow"), .addr = 3, .size = 0 });
+	born(Y, 0);
+	frame(MT_EV_OP, "aten::ones", 0);
+	born(X, 1);
+	send((struct event){ .kind = EV_END });
+	assert_null(m->graph);
+}
+
 static void leaf_inputs_are_no_parameters(void **state)
 {
 	(void)state;
@@ -1168,7 +1208,9 @@ int main(void)
 #define NODES(f) cmocka_unit_test_setup_teardown(f, setup_nodes, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_step_of_sgd), TEST(parameters_found_late), TEST(parameters_from_the_start),
-		TEST(labels_are_back_dated), TEST(leaf_inputs_are_no_parameters), TEST(adam_makes_state),
+		TEST(labels_are_back_dated), TEST(the_end_is_the_end_of_a_step),
+		TEST(begins_before_the_first_tensor), TEST(no_graph_without_flow),
+		TEST(leaf_inputs_are_no_parameters), TEST(adam_makes_state),
 		TEST(state_is_what_an_optimizer_writes), TEST(a_written_gradient_is_no_state),
 		TEST(gradients_are_accumulated), TEST(zeroed_gradients_stay_gradients), TEST(a_cloned_gradient),
 		TEST(what_lives_in_one_node_is_temporary), TEST(blocks_no_op_touched_stay_unknown),

@@ -663,8 +663,16 @@ void graph__close_pid(struct graph *g, uint32_t pid)
 		if (g->threads[i]->pid == pid && g->threads[i]->leaf >= 0)
 			fthread__close(g, g->threads[i]);
 	for (size_t i = 0; i < g->procs_cnt; i++)
-		if (g->procs[i]->pid == pid)
+		if (g->procs[i]->pid == pid) {
+			graph__apply_news(g, g->procs[i]);
 			graph__tell_all(g, g->procs[i]);
+		}
+}
+
+void graph__finish(struct graph *g)
+{
+	for (size_t i = 0; i < g->procs_cnt; i++)
+		graph__apply_news(g, g->procs[i]);
 }
 
 void graph__drop_pid(struct graph *g, uint32_t pid)

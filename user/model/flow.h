@@ -10,8 +10,8 @@
  * backward pass) can relabel what was seen before. Labels are back-dated: bytes, byte·time and the
  * share at the peak of a version move with it as a whole.
  *
- * Made by the first EV_ARG, APPLY or ACC: without the source `flow` nothing of this exists. Borrows the
- * model it was made for. Single-threaded, like the model.
+ * Made by the first block or frame once `flow` is covered, or by the first EV_ARG, APPLY or ACC: without
+ * that source nothing of this exists. Borrows the model it was made for. Single-threaded, like the model.
  */
 #ifndef MT_MODEL_FLOW_H
 #define MT_MODEL_FLOW_H
@@ -42,6 +42,7 @@ void graph__died(struct graph *g, struct block *b, const struct event *ev);
 void graph__unmapped(struct graph *g, struct block *b, const struct event *ev);
 void graph__close_pid(struct graph *g, uint32_t pid); /* its address space goes: what is open is over */
 void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks are dead */
+void graph__finish(struct graph *g); /* the last event: what was found out in an unfinished step counts, too */
 void graph__end(struct graph *g); /* no more events: tells what was held back, changes no label */
 
 uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */

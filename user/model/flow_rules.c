@@ -457,6 +457,12 @@ static void graph__replay(struct graph *g, struct fproc *p)
 	}
 }
 
+void graph__apply_news(struct graph *g, struct fproc *p)
+{
+	if (p->news)
+		graph__replay(g, p);
+}
+
 void graph__settle(struct graph *g, struct fblock *f, uint32_t pid)
 {
 	for (unsigned i = 0; i < f->spans_cnt; i++)
@@ -544,8 +550,7 @@ static void graph__end_guesses(struct graph *g, struct fproc *p)
 void graph__end_step(struct graph *g, struct fproc *p)
 {
 	p->steps++;
-	if (p->news)
-		graph__replay(g, p);
+	graph__apply_news(g, p);
 	graph__end_guesses(g, p);
 	fproc__trim(p);
 	p->cut_ns = p->step_end_ns;

@@ -233,6 +233,7 @@ void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e);
 void graph__end_step(struct graph *g, struct fproc *p);
 void graph__end_region(struct graph *g, struct fthread *t);
 void graph__bury(struct graph *g, struct fproc *p, struct fblock *f); /* dead: waits in the window */
+void graph__apply_news(struct graph *g, struct fproc *p); /* labels the window again if parameters were found */
 /* Nothing will be learned of it any more: guesses are over, the last word is told, it is forgotten. */
 void graph__settle(struct graph *g, struct fblock *f, uint32_t pid);
 void graph__take_over(struct graph *g, uint64_t from, uint64_t to);

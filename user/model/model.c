@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/flow.h"
 #include "model/state.h"
@@ -176,6 +177,33 @@ name_id model__region_of(struct model *m, const struct event *ev)
 	return t ? m->regions.rows[thread__region(t, ev->depth + is_frame, ev->seq)].name : NAME_NONE;
 }
 
+/* What the event's thread had open when the first tensor was told. */
+static void model__catch_up(struct model *m, const struct thread *t, const struct event *ev)
+{
+	for (uint8_t i = 0; i < t->regions_cnt; i++)
+		graph__region(m->graph, &(struct event){
+			.kind = MT_EV_REGION_BEGIN, .pid = ev->pid, .tid = ev->tid, .aux = i,
+			.name = m->regions.rows[t->regions[i].row].name });
+	for (uint8_t i = 0; i < t->depth && i < ev->depth; i++) {
+		const struct frame *f = &t->frames[i];
+		const struct tally *tally = f->kind == MT_EV_NODE ? &m->regions : &m->ops;
+
+		graph__frame(m->graph, &(struct event){
+			.kind = f->kind, .pid = ev->pid, .tid = ev->tid, .depth = i, .seq = f->seq,
+			.name = tally->rows[f->row].name });
+	}
+}
+
+static bool model__has_graph(struct model *m, const struct thread *t, const struct event *ev)
+{
+	if (m->graph)
+		return true;
+	m->graph = graph__new(m);
+	if (m->graph)
+		model__catch_up(m, t, ev);
+	return m->graph != NULL;
+}
+
 /* --- blocks --------------------------------------------------------------------------------------- */
 
 void model__bury(struct model *m, const struct block *b, struct proc *p)
@@ -274,7 +302,7 @@ static void model__alloc(struct model *m, const struct event *ev)
 	b->cat = CAT_UNKNOWN;
 	b->unlisted = !t->proc->listed;
 	model__born(m, b, d, t->proc);
-	if (m->graph && !dev_is_host(ev->dev))
+	if (!dev_is_host(ev->dev) && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
 		graph__born(m->graph, b, ev);
 	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth);
 }
@@ -463,31 +491,10 @@ static bool model__counted(const struct thread *t, const struct event *ev, uint3
 	return ev->kind != MT_EV_NODE && under && under->kind == MT_EV_NODE && under->row == row;
 }
 
-/* What the event's thread had open when the first tensor was told. */
-static void model__catch_up(struct model *m, const struct thread *t, const struct event *ev)
+static void model__told_cover(struct model *m, const struct event *ev)
 {
-	for (uint8_t i = 0; i < t->regions_cnt; i++)
-		graph__region(m->graph, &(struct event){
-			.kind = MT_EV_REGION_BEGIN, .pid = ev->pid, .tid = ev->tid, .aux = i,
-			.name = m->regions.rows[t->regions[i].row].name });
-	for (uint8_t i = 0; i < t->depth && i < ev->depth; i++) {
-		const struct frame *f = &t->frames[i];
-		const struct tally *tally = f->kind == MT_EV_NODE ? &m->regions : &m->ops;
-
-		graph__frame(m->graph, &(struct event){
-			.kind = f->kind, .pid = ev->pid, .tid = ev->tid, .depth = i, .seq = f->seq,
-			.name = tally->rows[f->row].name });
-	}
-}
-
-static bool model__has_graph(struct model *m, const struct thread *t, const struct event *ev)
-{
-	if (m->graph)
-		return true;
-	m->graph = graph__new(m);
-	if (m->graph)
-		model__catch_up(m, t, ev);
-	return m->graph != NULL;
+	told__handle(&m->told, ev);
+	m->flow_covered |= ev->size && !strcmp(names__get(m->names, ev->name), "flow");
 }
 
 /* APPLY and ACC: nodes for whoever asks what a block's operator and region are. */
@@ -520,7 +527,7 @@ static inline void model__frame(struct model *m, const struct event *ev)
 	row = tally__row(tally, ev->name, is_node);
 	tally->rows[row].count++;
 	thread__enter(t, ev, row);
-	if (m->graph)
+	if (m->graph || (m->flow_covered && model__has_graph(m, t, ev)))
 		graph__frame(m->graph, ev);
 	if (m->timeline && m->timeline_ops)
 		model__tell_frame(m, t, ev);
@@ -625,8 +632,6 @@ int model__handle(void *model, const struct event *ev)
 		model__tag(m, ev);
 		break;
 	case EV_BEGIN:
-	case EV_END:
-	case EV_COVER:
 	case EV_NOTE:
 	case EV_COST:
 	case EV_LOSS:
@@ -634,6 +639,14 @@ int model__handle(void *model, const struct event *ev)
 	case EV_SITE:
 	case EV_FIRED:
 		told__handle(&m->told, ev);
+		break;
+	case EV_COVER:
+		model__told_cover(m, ev);
+		break;
+	case EV_END:
+		told__handle(&m->told, ev);
+		if (m->graph)
+			graph__finish(m->graph);
 		break;
 	case MT_EV_MMAP:
 	case MT_EV_MUNMAP:

@@ -40,7 +40,8 @@ struct model {
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
 	struct told told;
-	struct graph *graph; /* NULL until a tensor argument is told */
+	struct graph *graph; /* NULL until a tensor argument is told, or a block or frame where they are to come */
+	bool flow_covered;   /* tensor arguments are to come */
 	uint64_t quiet_id;   /* this block's labels change without a word: another record carries them */
 	name_id main_comm, main_cmdline;
 	struct series_acc rss; /* of all followed processes */
