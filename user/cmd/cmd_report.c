@@ -11,6 +11,12 @@
 
 #define STEPS_DEFAULT 2
 
+static int no_flow(const struct options *o, struct err *err)
+{
+	err_set(err, -ENODATA, "%s has no data flow", o->file);
+	return err_hint(err, "record with --probes framework,flow,regions");
+}
+
 /* --- --flow: where steps begin, then the nodes ------------------------------------------------------ */
 
 static int flow_begin(void *ctx, const struct names *names)
@@ -48,11 +54,7 @@ static int flow_passes(const struct options *o, struct flow_view *v, struct repo
 		return r;
 	if (e < 0)
 		return err_set(err, e, "writing: %s", strerror(-e));
-	if (!nodes) {
-		err_set(err, -ENODATA, "%s has no data flow", o->file);
-		return err_hint(err, "record with --probes framework,flow,regions");
-	}
-	return 0;
+	return nodes ? 0 : no_flow(o, err);
 }
 
 static int report_flow(const struct options *o, struct report **ret_report, uint64_t *ret_cut, struct err *err)
@@ -77,7 +79,7 @@ int cmd_report(const struct options *o, struct err *err)
 		if (cut && !o->quiet)
 			replay_say_cut(o->file, cut);
 		if (!o->flow)
-			r = report_write(o, rep, err);
+			r = o->by == BY_CATEGORY && !rep->has_flow ? no_flow(o, err) : report_write(o, rep, err);
 	}
 	if (!r)
 		r = loss_exit_code(o, rep);

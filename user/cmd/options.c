@@ -217,6 +217,20 @@ static int command_find(const char *word, enum command *ret, struct err *err)
 	return err_hint(err, "memtrace --help lists all commands");
 }
 
+/* Categories need the tensors of operators (flow) and every block's birth and free (framework). */
+static int has_sources(const struct options *o, struct err *err)
+{
+	if (o->cmd != CMD_LIVE && o->cmd != CMD_RECORD)
+		return 0;
+	if (o->sources & SRC_FLOW && !(o->sources & SRC_FRAMEWORK))
+		err_set(err, -EINVAL, "categories would be wrong: flow without framework misses births and frees of blocks");
+	else if (o->by == BY_CATEGORY && !(o->sources & SRC_FLOW))
+		err_set(err, -EINVAL, "no categories without the source flow");
+	else
+		return 0;
+	return err_hint(err, "--probes framework,flow,regions");
+}
+
 static int has_all(const struct options *o, struct err *err)
 {
 	if ((o->cmd == CMD_LIVE || o->cmd == CMD_PLAN) && !o->pids_cnt) {
@@ -244,7 +258,7 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--steps is about the steps that --flow shows");
 		return err_hint(err, "memtrace report F.mtr --flow --steps N");
 	}
-	return 0;
+	return has_sources(o, err);
 }
 
 int options__parse(struct options *o, int argc, char *const *argv, struct err *err)
