@@ -4,7 +4,8 @@
 #include <string.h>
 
 static const struct export_format *const formats[] = { &export_jsonl, &export_csv, &export_torch_timeline,
-						      &export_torch_raw, NULL };
+						      &export_torch_raw,
+						       &export_torch_snapshot, NULL };
 
 const struct export_format *const *export_formats(void)
 {

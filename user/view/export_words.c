@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/export.h"
+
+#include <string.h>
+
+int export_has_suffix(const char *path, const char *suffix)
+{
+	size_t len = path ? strlen(path) : 0, n = strlen(suffix);
+
+	if (len > 3 && !strcmp(path + len - 3, ".gz"))
+		len -= 3;
+	return len >= n && !memcmp(path + len - n, suffix, n);
+}
+
+int export_wants_dev(const struct export_to *to, uint8_t dev)
+{
+	const struct report *r = to->report;
+
+	if (to->dev >= 0)
+		return dev == to->dev;
+	if (dev != MT_DEV_HOST)
+		return 1;
+	for (size_t i = 0; r && i < r->devs_cnt; i++)
+		if (r->devs[i].dev != MT_DEV_HOST)
+			return 0;
+	return r != NULL;
+}

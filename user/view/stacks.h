@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * stacks: what was open when a block was born: process, regions, backward nodes, operators, outermost
+ * first; each distinct stack once, as a tree. Rebuilt from TL_OP and TL_REGION*.
+ *
+ * An operator has no end event: it is over at the thread's next event that lies outside of it. What
+ * the model says is innermost wins where both differ (a frame was lost).
+ *
+ * Holds at most STACKS_MAX nodes and STACK_THREADS_MAX threads; past that, a stack is cut at what is
+ * there, and stacks__cut counts it.
+ */
+#ifndef MT_VIEW_STACKS_H
+#define MT_VIEW_STACKS_H
+
+#include <stddef.h>
+
+#include "timeline/timeline.h"
+
+#define STACKS_MAX (1u << 18)
+#define STACK_THREADS_MAX (1u << 16)
+#define STACK_DEPTH_MAX 64
+
+enum stack_kind { STACK_ROOT = 0, STACK_PROCESS, STACK_REGION, STACK_NODE, STACK_OP };
+
+struct stack_node {
+	uint32_t parent; /* 0: the root, which is its own */
+	uint32_t value;	 /* name_id's number; STACK_PROCESS: the pid */
+	uint8_t kind;	 /* enum stack_kind */
+	uint8_t depth;	 /* nodes above */
+};
+
+/* An open frame or region. */
+struct stack_entry {
+	uint64_t ts_ns;
+	uint32_t node;
+	uint8_t depth; /* frames under it */
+};
+
+struct stacks_opts {
+	/* May be NULL. Outer ones begin first and end last. */
+	int (*begin)(void *ctx, const struct tl_event *ev, const struct stack_node *n);
+	int (*end)(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, uint64_t begin_ts_ns, uint64_t ts_ns);
+	void *ctx;
+};
+
+struct stacks;
+
+struct stacks *stacks__new(const struct stacks_opts *opts); /* NULL: no memory. opts may be NULL. */
+void stacks__free(struct stacks *s);
+/* Every decision. 0, or the error of begin or end. */
+int stacks__event(struct stacks *s, const struct tl_event *ev);
+/* Ends all that is open. 0, or the error of end. */
+int stacks__end(struct stacks *s, uint64_t ts_ns);
+/* The stack at this decision about a block; after stacks__event. */
+uint32_t stacks__at(struct stacks *s, const struct tl_event *ev);
+const struct stack_node *stacks__node(const struct stacks *s, uint32_t idx);
+uint32_t stacks__cnt(const struct stacks *s); /* nodes, root included */
+uint64_t stacks__cut(const struct stacks *s);
+
+#endif
