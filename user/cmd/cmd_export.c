@@ -86,6 +86,7 @@ static int run_format(struct export_run *x, const struct names *names)
 	x->to.names = names;
 	x->to.path = x->out == stdout ? NULL : x->o->out;
 	x->to.dev = x->o->dev;
+	x->to.ops = x->o->ops;
 	return x->format->begin(&x->ctx, &x->to);
 }
 
@@ -94,6 +95,10 @@ static int run_begin(void *ctx, const struct names *names)
 	struct export_run *x = ctx;
 	struct stat in, out;
 
+	if (x->format->needs & EXPORT_FILE && (!strcmp(x->o->out, "-") || gzip_is_asked(x->o->out))) {
+		err_set(x->err, -EINVAL, "%s is not written to a stream", x->format->name);
+		return err_hint(x->err, "give -o a file's name that does not end in .gz");
+	}
 	if (!strcmp(x->o->out, "-")) {
 		x->out = stdout;
 		return run_format(x, names);
@@ -118,8 +123,9 @@ static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : 0;
 }
 
-static int run_end(struct export_run *x, const struct report *rep, int r)
+static int run_end(void *ctx, const struct report *rep, int r)
 {
+	struct export_run *x = ctx;
 	int e = x->ctx ? x->format->end(x->ctx, rep) : 0;
 
 	if (x->out && x->out != stdout && fclose(x->out) && !e)
@@ -134,12 +140,11 @@ static int run_end(struct export_run *x, const struct report *rep, int r)
 static int write_out(struct export_run *x, struct report **ret_report, uint64_t *ret_cut, struct err *err)
 {
 	struct replay_opts ro = { .top = 1, .begin = run_begin, .event = run_event, .progress = run_progress,
-				  .with_ops = x->o->ops || x->format->needs & EXPORT_OPS,
+				  .end = run_end, .with_ops = x->o->ops || x->format->needs & EXPORT_OPS,
 				  .with_nodes = x->o->ops || x->format->needs & EXPORT_NODES,
 				  .classes = x->o->classes, .ctx = x };
-	int r = replay_run(x->o->file, &ro, ret_report, ret_cut, err);
 
-	return run_end(x, *ret_report, r);
+	return replay_run(x->o->file, &ro, ret_report, ret_cut, err);
 }
 
 int cmd_export(const struct options *o, struct err *err)

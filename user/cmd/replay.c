@@ -141,6 +141,8 @@ int replay_run(const char *path, const struct replay_opts *opts, struct report *
 		r = replay__all(&p, err);
 	if (!r)
 		r = replay__report(&p, ret_report, ret_cut_bytes, err);
+	if (opts->end)
+		r = opts->end(opts->ctx, r < 0 ? NULL : *ret_report, r);
 	model__free(p.model);
 	rec_reader__free(p.reader);
 	return r;

@@ -132,7 +132,7 @@ static void key_frames(struct export_ctx *c, struct snapwrite *w, uint32_t stack
 	snapwrite__open(w, '[');
 	for (uint32_t at = stack; at; at = stacks__node(c->stacks, at)->parent)
 		put_frame(c, w, stacks__node(c->stacks, at));
-	snapwrite__close(w, '[');
+	snapwrite__close(w, ']');
 	snapwrite__remember(w, thing);
 }
 
@@ -436,7 +436,7 @@ static size_t put_blocks(struct export_ctx *c, struct snapwrite *w, const struct
 	}
 	if (at < u->to)
 		put_block(c, w, at, u->to - at, NULL);
-	snapwrite__close(w, '[');
+	snapwrite__close(w, ']');
 	return i;
 }
 
@@ -501,7 +501,7 @@ static int put_segments(struct export_ctx *c, struct snapwrite *w)
 			n -= used;
 		}
 	}
-	snapwrite__close(w, '[');
+	snapwrite__close(w, ']');
 	free(all);
 	return 0;
 }
@@ -532,9 +532,9 @@ static int put_traces(struct export_ctx *c, struct snapwrite *w)
 		snapwrite__open(w, '[');
 		r = outbuf__flush(&d->w.o);
 		r = r ? r : copy_spool(w, d->spool);
-		snapwrite__close(w, '[');
+		snapwrite__close(w, ']');
 	}
-	snapwrite__close(w, '[');
+	snapwrite__close(w, ']');
 	return r;
 }
 
@@ -553,7 +553,7 @@ static void put_settings(struct export_ctx *c, struct snapwrite *w)
 
 		snapwrite__text(w, text, (size_t)n);
 	}
-	snapwrite__close(w, '[');
+	snapwrite__close(w, ']');
 	key_u64(w, W_LEFT_OUT, c->left_out);
 	snapwrite__close(w, '}');
 }
@@ -574,7 +574,7 @@ static int put_all(struct export_ctx *c)
 	put_settings(c, &w);
 	key(&w, W_ANNOTATIONS);
 	snapwrite__open(&w, '[');
-	snapwrite__close(&w, '[');
+	snapwrite__close(&w, ']');
 	snapwrite__close(&w, '}');
 	outbuf__char(&w.o, c->is_pickle ? '.' : '\n');
 	if (outbuf__flush(&w.o) && !r)

@@ -48,9 +48,9 @@ void snapwrite__open(struct snapwrite *w, char kind)
 void snapwrite__close(struct snapwrite *w, char kind)
 {
 	if (w->is_pickle)
-		outbuf__char(&w->o, kind == '{' ? 'u' : 'e');
+		outbuf__char(&w->o, kind == '}' ? 'u' : 'e');
 	else
-		outbuf__char(&w->o, kind == '{' ? '}' : ']');
+		outbuf__char(&w->o, kind);
 	w->need_comma = 1;
 }
 
@@ -91,8 +91,13 @@ void snapwrite__remember(struct snapwrite *w, uint32_t thing)
 		w->memo.refs = refs;
 		w->memo.cnt = cnt;
 	}
-	outbuf__char(&w->o, 'r');
-	put_u32(&w->o, *w->next_ref);
+	if (*w->next_ref < 256) {
+		outbuf__char(&w->o, 'q');
+		outbuf__char(&w->o, (char)*w->next_ref);
+	} else {
+		outbuf__char(&w->o, 'r');
+		put_u32(&w->o, *w->next_ref);
+	}
 	w->memo.refs[thing] = ++*w->next_ref;
 }
 

@@ -32,8 +32,8 @@ int snapwrite__init(struct snapwrite *w, FILE *f, int is_pickle, uint32_t *next_
 void snapwrite__done(struct snapwrite *w);
 
 void snapwrite__open(struct snapwrite *w, char kind); /* '{' or '[' */
-void snapwrite__close(struct snapwrite *w, char kind);
-/* Before each item of a list that may be long; its end is snapwrite__close(w, '['). */
+void snapwrite__close(struct snapwrite *w, char kind); /* '}' or ']' */
+/* Before each item of a list that may be long; its end is snapwrite__close. */
 void snapwrite__item(struct snapwrite *w);
 /* Literal words of the format; thing: a number of its own below 2^20. */
 void snapwrite__key(struct snapwrite *w, const char *word, uint32_t thing);

@@ -47,12 +47,14 @@ struct export_to {
 	const struct labels *labels; /* from a first pass, all of the recording's; NULL: labels as they were told */
 	const struct report *report; /* of that first pass: how it all ended; NULL without it */
 	int dev;		  /* --device: enum mt_dev; -1: the format's default */
+	int ops;		  /* --ops: whoever writes a view of them writes all */
 	int color, width;
 };
 enum export_need {
 	EXPORT_OPS = 1,	   /* TL_OP, TL_REGION* always, not with --ops only */
 	EXPORT_NODES = 2,  /* TL_NODE */
 	EXPORT_LABELS = 4, /* to->labels and to->report, always: a pass over the recording before this one */
+	EXPORT_FILE = 16,  /* opens to->path itself: no pipe, no .gz */
 	EXPORT_COMPAT = 8, /* knows torch.profiler's categories only */
 };
 struct export_format {
