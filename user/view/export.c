@@ -5,7 +5,8 @@
 
 static const struct export_format *const formats[] = { &export_jsonl, &export_csv, &export_torch_timeline,
 						      &export_torch_raw,
-						       &export_torch_snapshot, NULL };
+						       &export_torch_snapshot, &export_perfetto,
+						       &export_chrome, NULL };
 
 const struct export_format *const *export_formats(void)
 {

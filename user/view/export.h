@@ -9,7 +9,7 @@
 #include "view/view.h"
 
 extern const struct export_format export_jsonl, export_csv, export_torch_timeline, export_torch_raw;
-extern const struct export_format export_torch_snapshot;
+extern const struct export_format export_torch_snapshot, export_perfetto, export_chrome;
 
 const char *tl_kind_name(uint8_t kind); /* "create" …, NULL: unknown */
 const char *tl_cat_name(uint8_t cat);

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * chrome: JSON of the Trace Event Format, for chrome://tracing, ui.perfetto.dev and what reads
+ * torch.profiler's traces. Times are µs (with three decimals) since baseTimeNanoseconds, as in those: a
+ * double does not hold ns since the epoch.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "event/event.h"
+#include "view/export.h"
+#include "view/feed.h"
+#include "view/json.h"
+#include "view/name_cache.h"
+
+struct export_ctx {
+	struct outbuf o;
+	struct name_cache names;
+	struct feed *feed;
+	const struct export_to *to;
+	uint32_t *has_counter; /* by lane: bits of enum category: a band that was there once is told always */
+	uint64_t base_ns, base_epoch_ns;
+	uint64_t cnt;
+};
+
+static void put_us(struct export_ctx *c, const char *key, uint64_t ns)
+{
+	outbuf__str(&c->o, key);
+	outbuf__u64(&c->o, ns / 1000);
+	outbuf__char(&c->o, '.');
+	outbuf__char(&c->o, (char)('0' + ns / 100 % 10));
+	outbuf__char(&c->o, (char)('0' + ns / 10 % 10));
+	outbuf__char(&c->o, (char)('0' + ns % 10));
+}
+
+/* Up to its name. */
+static void put_head(struct export_ctx *c, char phase, uint32_t pid, uint32_t tid)
+{
+	outbuf__str(&c->o, c->cnt++ ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+	outbuf__char(&c->o, phase);
+	outbuf__lit(&c->o, "\",\"pid\":");
+	outbuf__u64(&c->o, pid);
+	outbuf__lit(&c->o, ",\"tid\":");
+	outbuf__u64(&c->o, tid);
+}
+
+static uint64_t rel(const struct export_ctx *c, uint64_t ts_ns)
+{
+	return ts_ns > c->base_ns ? ts_ns - c->base_ns : 0;
+}
+
+static void on_process(struct export_ctx *c, uint32_t pid)
+{
+	const struct report *r = c->to->report;
+
+	for (size_t i = 0; r && i < r->procs_cnt; i++) {
+		const char *comm = r->procs[i].comm;
+
+		if (r->procs[i].pid != pid || !comm)
+			continue;
+		put_head(c, 'M', pid, 0);
+		outbuf__lit(&c->o, ",\"name\":\"process_name\",\"args\":{\"name\":");
+		json_quote(&c->o, comm, strlen(comm));
+		outbuf__lit(&c->o, "}}");
+		return;
+	}
+}
+
+/* A thread is named by its number already. */
+static void on_thread(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number)
+{
+	(void)c;
+	(void)pid;
+	(void)tid;
+	(void)number;
+}
+
+static void on_lane(struct export_ctx *c, const struct lane *l)
+{
+	(void)c;
+	(void)l;
+}
+
+static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
+{
+	const char *sep = "";
+
+	if (ch->to < CAT_MAX)
+		c->has_counter[l->idx] |= 1u << ch->to;
+	put_head(c, 'C', l->pid, 0);
+	put_us(c, ",\"ts\":", rel(c, ts_ns));
+	outbuf__lit(&c->o, ",\"name\":\"");
+	outbuf__str(&c->o, c->names.dev_names[l->dev]);
+	outbuf__lit(&c->o, " memory\",\"args\":{");
+	for (unsigned cat = 0; cat < CAT_MAX; cat++) {
+		if (!(c->has_counter[l->idx] & 1u << cat))
+			continue;
+		outbuf__str(&c->o, sep);
+		outbuf__char(&c->o, '"');
+		outbuf__str(&c->o, category_name((enum category)cat));
+		outbuf__lit(&c->o, "\":");
+		outbuf__u64(&c->o, l->cats[cat]);
+		sep = ",";
+	}
+	outbuf__lit(&c->o, "}}");
+}
+
+/* Written as a whole when it ends. */
+static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns)
+{
+	(void)c;
+	(void)number;
+	(void)n;
+	(void)ts_ns;
+}
+
+static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
+		   uint64_t begin_ts_ns, uint64_t ts_ns)
+{
+	(void)number;
+	put_head(c, 'X', pid, tid);
+	put_us(c, ",\"ts\":", rel(c, begin_ts_ns));
+	put_us(c, ",\"dur\":", ts_ns - begin_ts_ns);
+	outbuf__str(&c->o, n->kind == STACK_OP	 ? ",\"cat\":\"operator\",\"name\":" :
+			   n->kind == STACK_NODE ? ",\"cat\":\"backward\",\"name\":" :
+						   ",\"cat\":\"region\",\"name\":");
+	name_cache__put(&c->names, &c->o, (name_id){ n->value });
+	outbuf__char(&c->o, '}');
+}
+
+/* Thread 0 of the process, which no thread is. */
+static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
+{
+	put_head(c, 'X', pid, 0);
+	put_us(c, ",\"ts\":", rel(c, begin_ts_ns));
+	put_us(c, ",\"dur\":", ts_ns - begin_ts_ns);
+	outbuf__lit(&c->o, ",\"cat\":\"step\",\"name\":\"step ");
+	outbuf__u64(&c->o, number);
+	outbuf__lit(&c->o, "\"}");
+}
+
+static void on_oom(struct export_ctx *c, const struct tl_event *ev)
+{
+	put_head(c, 'i', ev->pid, ev->tid);
+	put_us(c, ",\"ts\":", rel(c, ev->ts_ns));
+	outbuf__lit(&c->o, ",\"s\":\"p\",\"name\":\"out of memory\",\"args\":{\"device\":\"");
+	outbuf__str(&c->o, c->names.dev_names[ev->dev]);
+	outbuf__lit(&c->o, "\",\"bytes\":");
+	outbuf__u64(&c->o, ev->size);
+	outbuf__lit(&c->o, "}}");
+}
+
+static void put_file_head(struct export_ctx *c)
+{
+	outbuf__lit(&c->o, "{\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
+	outbuf__u64(&c->o, c->base_epoch_ns);
+	outbuf__lit(&c->o, ",\"otherData\":{\"recorder\":\"memtrace " MT_VERSION "\"},\"traceEvents\":[");
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	int r;
+
+	if (!c->base_ns) {
+		c->base_ns = ev->ts_ns;
+		c->base_epoch_ns = ev->ts_ns + (uint64_t)epoch_off_ns;
+		put_file_head(c);
+	}
+	r = feed__event(c->feed, ev);
+	return r ? r : c->o.err;
+}
+
+static const struct feed_ops ops = {
+	.process = on_process, .lane = on_lane, .counter = on_counter, .thread = on_thread, .begin = on_begin,
+	.end = on_end, .step = on_step, .oom = on_oom,
+};
+
+static void ctx_free(struct export_ctx *c)
+{
+	feed__free(c->feed);
+	name_cache__done(&c->names);
+	outbuf__done(&c->o);
+	free(c->has_counter);
+	free(c);
+}
+
+static int begin(struct export_ctx **ret, const struct export_to *to)
+{
+	struct export_ctx *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->to = to;
+	name_cache__init(&c->names, to->names, json_quote);
+	c->has_counter = calloc(LANES_MAX + 256, sizeof(*c->has_counter));
+	if (!c->has_counter || outbuf__init(&c->o, to->out) || feed__new(&c->feed, to, &ops, c)) {
+		ctx_free(c);
+		return -ENOMEM;
+	}
+	*ret = c;
+	return 0;
+}
+
+static int end(struct export_ctx *c, const struct report *r)
+{
+	int err;
+
+	if (!c)
+		return 0;
+	if (r) {
+		if (!c->base_ns)
+			put_file_head(c);
+		feed__end(c->feed);
+		outbuf__lit(&c->o, "\n]}\n");
+	}
+	err = outbuf__flush(&c->o);
+	ctx_free(c);
+	return err;
+}
+
+const struct export_format export_chrome = {
+	.name = "chrome",
+	.help = "JSON trace events, for chrome://tracing and Perfetto: counters by category, steps, regions, operators (--ops)",
+	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.begin = begin,
+	.event = event,
+	.end = end,
+};
