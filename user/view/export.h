@@ -9,13 +9,14 @@
 #include "view/view.h"
 
 extern const struct export_format export_jsonl, export_csv, export_torch_timeline, export_torch_raw;
-extern const struct export_format export_torch_snapshot, export_perfetto, export_chrome;
+extern const struct export_format export_torch_snapshot, export_perfetto, export_chrome, export_pprof, export_folded;
 
 const char *tl_kind_name(uint8_t kind); /* "create" …, NULL: unknown */
 const char *tl_cat_name(uint8_t cat);
 
 /* The name without a .gz behind it ends so. A NULL path does not. */
 int export_has_suffix(const char *path, const char *suffix);
+int export_is_gzip(const char *path); /* ends in .gz: what is written to `out` reaches the disk compressed */
 /* --device; without it, what the report counts: the framework's devices, or malloc's where there is no other. */
 int export_wants_dev(const struct export_to *to, uint8_t dev);
 

@@ -3,11 +3,18 @@
 
 #include <string.h>
 
+int export_is_gzip(const char *path)
+{
+	size_t len = path ? strlen(path) : 0;
+
+	return len > 3 && !strcmp(path + len - 3, ".gz");
+}
+
 int export_has_suffix(const char *path, const char *suffix)
 {
 	size_t len = path ? strlen(path) : 0, n = strlen(suffix);
 
-	if (len > 3 && !strcmp(path + len - 3, ".gz"))
+	if (export_is_gzip(path))
 		len -= 3;
 	return len >= n && !memcmp(path + len - n, suffix, n);
 }

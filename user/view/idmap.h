@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define IDMAP_MAX (1u << 17)
+#define IDMAP_MAX (1u << 19)
 
 struct idmap {
 	struct {
