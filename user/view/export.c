@@ -6,7 +6,8 @@
 static const struct export_format *const formats[] = { &export_jsonl, &export_csv, &export_torch_timeline,
 						      &export_torch_raw,
 						       &export_torch_snapshot, &export_perfetto,
-						       &export_chrome, &export_pprof, &export_folded, NULL };
+						       &export_chrome, &export_pprof, &export_folded,
+						       &export_openmetrics, &export_sqlite, NULL };
 
 const struct export_format *const *export_formats(void)
 {
