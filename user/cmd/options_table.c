@@ -218,7 +218,8 @@ const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
-	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline or torch-raw", EXPORT, on_format },
+	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline, torch-raw, torch-snapshot, perfetto, chrome, pprof, folded, openmetrics "
+	  "or sqlite", EXPORT, on_format },
 	{ "--labels", 0, "WHICH", "final: each record shows the category that its block's version has in the end (default); "
 	  "live: as it was told at that moment, with a label record for each change. The torch formats are final always",
 	  EXPORT, on_labels },
