@@ -218,8 +218,8 @@ const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
-	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline, torch-raw, torch-snapshot, perfetto, chrome, pprof, folded, openmetrics "
-	  "or sqlite", EXPORT, on_format },
+	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline, torch-raw, torch-snapshot, perfetto, chrome, pprof, folded, "
+	  "openmetrics or sqlite", EXPORT, on_format },
 	{ "--labels", 0, "WHICH", "final: each record shows the category that its block's version has in the end (default); "
 	  "live: as it was told at that moment, with a label record for each change. The torch formats are final always",
 	  EXPORT, on_labels },
@@ -293,11 +293,17 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "a recording's events for other programs",
 			 "jsonl and csv: every decision about a block of memory (preexisting, create, version, destroy) with "
 			 "its operator, region, thread and process, in time order, one a line. torch-timeline and torch-raw: "
-			 "what torch.profiler's export_memory_timeline writes as .json and as .raw.json.gz. An OUT that ends "
-			 "in .gz is compressed. Categories are known with hindsight, so the recording is read twice.",
+			 "what torch.profiler's export_memory_timeline writes as .json and as .raw.json.gz. torch-snapshot: "
+			 "for pytorch.org/memory_viz and python -m torch.cuda._memory_viz. perfetto and chrome: for "
+			 "ui.perfetto.dev. pprof and folded: bytes by stack, for go tool pprof and flamegraph.pl. "
+			 "openmetrics: how it ended, for Prometheus. sqlite: a database. docs/export.md tells what is in "
+			 "each. An OUT that ends in .gz is compressed. Categories are known with hindsight, so the recording "
+			 "is read twice.",
 			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"
 			 "memtrace export job.mtr --to csv -o - | head\tto stdout\n"
-			 "memtrace export job.mtr --to torch-timeline -o job.json.gz\tbytes by category over time\n" },
+			 "memtrace export job.mtr --to torch-timeline -o job.json.gz\tbytes by category over time\n"
+			 "memtrace export job.mtr --to torch-snapshot -o job.pickle\tto drop on pytorch.org/memory_viz\n"
+			 "memtrace export job.mtr --to perfetto --ops -o job.pftrace\tto open in ui.perfetto.dev\n" },
 	[CMD_PLAN] = { "plan", "-p PID [--probes SOURCES] [--json | --all]", "every probe that would be set, and its cost",
 		       "Shows what attaching would do, and does none of it: library, symbol, offset in the file, the "
 		       "instruction that is probed, the way, and the expected cost of one hit.",

@@ -14,7 +14,7 @@
 #include "view/clean.h"
 #include "view/export.h"
 #include "view/heapsum.h"
-#include "view/idmap.h"
+#include "view/numbering.h"
 #include "view/proto.h"
 
 enum {
@@ -40,11 +40,11 @@ struct export_ctx {
 	struct outbuf o;
 	struct proto p;
 	struct heapsum *sum;
-	struct idmap frames; /* kind and value of a stack's node -> its location, function and string */
+	struct numbering frames; /* kind and value of a stack's node -> its location, function and string */
 	const struct export_to *to;
 	FILE *pipe; /* to gzip; NULL: to->out itself */
 	z_stream z;
-	int err;
+	int err, gzip_err;
 };
 
 /* --- gzip -------------------------------------------------------------------------------------------- */
@@ -62,8 +62,11 @@ static ssize_t gzip_some(struct export_ctx *c, const char *data, size_t len, int
 		c->z.avail_out = sizeof(out);
 		deflate(&c->z, flush);
 		n = sizeof(out) - c->z.avail_out;
-		if (n && fwrite(out, 1, n, c->to->out) != n)
+		errno = 0;
+		if (n && fwrite(out, 1, n, c->to->out) != n) {
+			c->gzip_err = errno ? -errno : -EIO;
 			return 0;
+		}
 	} while (!c->z.avail_out);
 	return (ssize_t)len;
 }
@@ -83,19 +86,17 @@ static int gzip_begin(struct export_ctx *c)
 
 static int gzip_end(struct export_ctx *c)
 {
-	int r = 0;
-
 	if (!c->pipe)
 		return 0;
-	if (fclose(c->pipe))
-		r = errno ? -errno : -EIO;
-	errno = 0;
-	gzip_some(c, "", 0, Z_FINISH);
-	if (fflush(c->to->out) && !r)
-		r = errno ? -errno : -EIO;
+	if (fclose(c->pipe) && !c->gzip_err)
+		c->gzip_err = errno ? -errno : -EIO;
+	if (!c->gzip_err)
+		gzip_some(c, "", 0, Z_FINISH);
+	if (fflush(c->to->out) && !c->gzip_err)
+		c->gzip_err = errno ? -errno : -EIO;
 	deflateEnd(&c->z);
 	c->pipe = NULL;
-	return r;
+	return c->gzip_err;
 }
 
 /* --- messages ---------------------------------------------------------------------------------------- */
@@ -120,7 +121,7 @@ static uint64_t frame_id(struct export_ctx *c, const struct stack_node *n)
 {
 	int is_new;
 
-	return idmap__get(&c->frames, (uint64_t)n->kind << 32 | n->value, &is_new) + 1;
+	return numbering__get(&c->frames, (uint64_t)n->kind << 32 | n->value, &is_new) + 1;
 }
 
 static void put_label(struct export_ctx *c, unsigned name, unsigned value)
@@ -264,7 +265,7 @@ static void ctx_free(struct export_ctx *c)
 {
 	gzip_end(c);
 	heapsum__free(c->sum);
-	idmap__done(&c->frames);
+	numbering__done(&c->frames);
 	proto__done(&c->p);
 	outbuf__done(&c->o);
 	free(c);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "view/export.h"
-#include "view/idmap.h"
+#include "view/numbering.h"
 
 #define STEP_PROCS_MAX 4096 /* further processes have no steps */
 
@@ -22,7 +22,7 @@ struct feed {
 	struct export_ctx *c;
 	struct live *live;
 	struct stacks *stacks;
-	struct idmap procs, threads;
+	struct numbering procs, threads;
 	struct feed_steps *steps; /* by number of the process */
 	uint64_t last_ts_ns;
 };
@@ -30,7 +30,7 @@ struct feed {
 static uint32_t feed__process(struct feed *f, uint32_t pid, uint64_t ts_ns)
 {
 	int is_new;
-	uint32_t idx = idmap__get(&f->procs, pid, &is_new);
+	uint32_t idx = numbering__get(&f->procs, pid, &is_new);
 
 	if (is_new) {
 		f->ops->process(f->c, pid);
@@ -43,7 +43,7 @@ static uint32_t feed__process(struct feed *f, uint32_t pid, uint64_t ts_ns)
 static uint32_t feed__thread(struct feed *f, uint32_t pid, uint32_t tid)
 {
 	int is_new;
-	uint32_t idx = idmap__get(&f->threads, (uint64_t)pid << 32 | tid, &is_new);
+	uint32_t idx = numbering__get(&f->threads, (uint64_t)pid << 32 | tid, &is_new);
 
 	if (is_new)
 		f->ops->thread(f->c, pid, tid, idx);
@@ -117,8 +117,8 @@ void feed__free(struct feed *f)
 		return;
 	live__free(f->live);
 	stacks__free(f->stacks);
-	idmap__done(&f->procs);
-	idmap__done(&f->threads);
+	numbering__done(&f->procs);
+	numbering__done(&f->threads);
 	free(f->steps);
 	free(f);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "view/idmap.h"
+#include "view/numbering.h"
 
 #include <stdlib.h>
 
-void idmap__done(struct idmap *m)
+void numbering__done(struct numbering *m)
 {
 	free(m->slots);
-	*m = (struct idmap){ 0 };
+	*m = (struct numbering){ 0 };
 }
 
-static uint32_t idmap__at(const struct idmap *m, uint64_t key)
+static uint32_t numbering__at(const struct numbering *m, uint64_t key)
 {
 	uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (m->slots_cnt - 1);
 
@@ -18,9 +18,9 @@ static uint32_t idmap__at(const struct idmap *m, uint64_t key)
 	return at;
 }
 
-static int idmap__grow(struct idmap *m)
+static int numbering__grow(struct numbering *m)
 {
-	struct idmap more = { .slots_cnt = m->slots_cnt ? 2 * m->slots_cnt : 64, .cnt = m->cnt };
+	struct numbering more = { .slots_cnt = m->slots_cnt ? 2 * m->slots_cnt : 64, .cnt = m->cnt };
 
 	if (2 * (m->cnt + 1) <= m->slots_cnt)
 		return 0;
@@ -29,22 +29,22 @@ static int idmap__grow(struct idmap *m)
 		return -1;
 	for (uint32_t i = 0; i < m->slots_cnt; i++)
 		if (m->slots[i].idx)
-			more.slots[idmap__at(&more, m->slots[i].key)] = m->slots[i];
+			more.slots[numbering__at(&more, m->slots[i].key)] = m->slots[i];
 	free(m->slots);
 	*m = more;
 	return 0;
 }
 
-uint32_t idmap__get(struct idmap *m, uint64_t key, int *ret_new)
+uint32_t numbering__get(struct numbering *m, uint64_t key, int *ret_new)
 {
-	uint32_t at = m->slots_cnt ? idmap__at(m, key) : 0;
+	uint32_t at = m->slots_cnt ? numbering__at(m, key) : 0;
 
 	*ret_new = 0;
 	if (m->slots_cnt && m->slots[at].idx)
 		return m->slots[at].idx - 1;
-	if (m->cnt >= IDMAP_MAX || idmap__grow(m))
+	if (m->cnt >= NUMBERING_MAX || numbering__grow(m))
 		return m->cnt ? m->cnt - 1 : 0;
-	at = idmap__at(m, key);
+	at = numbering__at(m, key);
 	m->slots[at].key = key;
 	m->slots[at].idx = ++m->cnt;
 	*ret_new = 1;
