@@ -341,8 +341,9 @@ static void test_live(void **state)
 	(void)state;
 	seed = 3;
 	for (int i = 0; i < 100000; i++) {
-		struct tl_event ev = { .ts_ns = (uint64_t)i, .id = 1 + rnd(3000), .size = rnd(1000), .pid = 1, .dev = MT_DEV_CPU,
-				       .cat = (uint8_t)rnd(CAT_MAX), .kind = (uint8_t)(1 + rnd(4)), .version = (uint32_t)i };
+		struct tl_event ev = { .ts_ns = (uint64_t)i, .id = 1 + rnd(3000), .size = rnd(1000), .pid = 1,
+				       .dev = MT_DEV_CPU, .cat = (uint8_t)rnd(CAT_MAX), .kind = (uint8_t)(1 + rnd(4)),
+				       .version = (uint32_t)i };
 		int there = model[ev.id].cat, born = ev.kind == TL_CREATE || ev.kind == TL_PREEXISTING;
 		int r = live__event(l, &ev, &ch);
 

@@ -300,6 +300,7 @@ static void test_exports(void **state)
 
 static void test_export_to_a_full_disk(void **state)
 {
+	struct report rep = fix_report();
 	struct labels *labels;
 
 	(void)state;
@@ -311,6 +312,11 @@ static void test_export_to_a_full_disk(void **state)
 		int r = 0;
 
 		assert_non_null(full);
+		if ((*f)->needs & EXPORT_FILE) { /* opens its own: test_export_viewers, tests/e2e/test_viewers.py */
+			fclose(full);
+			names__free(names);
+			continue;
+		}
 		assert_int_equal((*f)->begin(&c, &(struct export_to){ .out = full, .names = names, .labels = labels,
 								      .dev = -1 }), 0);
 		for (uint64_t i = 1; i <= 100000 && !r; i++)
@@ -318,7 +324,7 @@ static void test_export_to_a_full_disk(void **state)
 							       .dev = MT_DEV_CPU }, 0);
 		if (!((*f)->needs & EXPORT_LABELS))
 			assert_int_equal(r, -ENOSPC); /* the others may hold back as much as that */
-		assert_int_equal((*f)->end(c, NULL), -ENOSPC);
+		assert_int_equal((*f)->end(c, &rep), -ENOSPC);
 		fclose(full);
 		names__free(names);
 	}

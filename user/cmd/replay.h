@@ -24,7 +24,7 @@ struct replay_opts {
 	int with_nodes; /* nodes and final labels, too */
 	enum classes classes;
 	void (*progress)(void *ctx, double share); /* between frames */
-	/* Last, also after a failure (r < 0, no report), while the names that begin was given are there. Returns r or its own. */
+	/* Last, while begin's names are there; also after a failure (r < 0, no report). Returns r or its own. */
 	int (*end)(void *ctx, const struct report *report, int r);
 	void *ctx;
 };

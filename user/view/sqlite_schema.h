@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* sqlite_schema: the tables and views of an exported database; docs/export-formats.md explains them. */
+/* sqlite_schema: the tables and views of an exported database; docs/export.md explains them. */
 #ifndef MT_VIEW_SQLITE_SCHEMA_H
 #define MT_VIEW_SQLITE_SCHEMA_H
 
