@@ -149,7 +149,7 @@ static int vtable_cmp(const void *pa, const void *pb)
 }
 
 /*
- * The order in which sites of a library are set; it matters while a busy job goes on, most of all with
+ * The order in which sites are set, across libraries; it matters while a busy job goes on, most of all with
  * perf uprobes, which take long. What frees comes first: a free whose block was not seen is harmless,
  * a block whose free was not looks lost. Then returns: a call whose return is not seen looks lost.
  */
@@ -164,10 +164,10 @@ static int site_cmp(const void *pa, const void *pb)
 {
 	const struct site *a = pa, *b = pb;
 
-	if (a->lib != b->lib)
-		return a->lib < b->lib ? -1 : 1;
 	if (site_rank(a) != site_rank(b))
 		return site_rank(a) - site_rank(b);
+	if (a->lib != b->lib)
+		return a->lib < b->lib ? -1 : 1;
 	if (a->prog != b->prog)
 		return a->prog < b->prog ? -1 : 1;
 	if (a->offset != b->offset)
