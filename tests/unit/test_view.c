@@ -171,14 +171,13 @@ static void test_hostile_names_stay_tame(void **state)
 
 static void test_live_lines(void **state)
 {
-	struct view_opts o = { .top = 5 };
 	struct report r = fix_report(), h = fix_hostile();
 	struct live_view *v;
 	struct mem m;
 
 	(void)state;
 	mem_open(&m);
-	v = live_view__new(m.f, 0, &o);
+	v = live_view__new(m.f);
 	assert_non_null(v);
 	assert_int_equal(live_view__draw(v, &r), 0);
 	fix_devs[0].allocs += 2000;
@@ -194,65 +193,6 @@ static void test_live_lines(void **state)
 	assert_non_null(strstr(m.text, "cpu.allocs_per_s=1000"));
 	assert_non_null(strstr(m.text, "cpu.allocs_per_s=0"));
 	mem_golden(&m, "live_lines.txt");
-}
-
-/* Lines of one drawn screen, escape sequences of ours taken out. */
-static size_t screen_lines(char *text)
-{
-	size_t lines = 0;
-	char *to = text;
-
-	for (char *p = text; *p;) {
-		if (*p == '\x1b') {
-			p += strspn(p, "\x1b[?0123456789;");
-			p++; /* the letter */
-			continue;
-		}
-		lines += *p == '\n';
-		*to++ = *p++;
-	}
-	*to = '\0';
-	return lines;
-}
-
-static void test_live_screen_fits(void **state)
-{
-	struct report reports[] = { fix_report(), fix_hostile(), fix_empty() };
-
-	(void)state;
-	for (size_t i = 0; i < 3; i++)
-		for (unsigned height = 2; height < 40; height++) {
-			struct view_opts o = { .top = 20, .width = 80, .height = height, .color = height & 1 };
-			struct live_view *v;
-			struct mem m;
-
-			mem_open(&m);
-			v = live_view__new(m.f, 1, &o);
-			assert_int_equal(live_view__draw(v, &reports[i]), 0);
-			fflush(m.f);
-			assert_true(screen_lines(m.text) < height);
-			check_tame(m.text, strlen(m.text), 80);
-			live_view__free(v);
-			fclose(m.f);
-			free(m.text);
-		}
-}
-
-static void test_live_screen(void **state)
-{
-	struct view_opts o = { .top = 20, .width = 80, .height = 24 };
-	struct report r = fix_report();
-	struct live_view *v;
-	struct mem m;
-
-	(void)state;
-	mem_open(&m);
-	v = live_view__new(m.f, 1, &o);
-	assert_int_equal(live_view__draw(v, &r), 0);
-	live_view__message(v, "recording: no space left\x1b[31m");
-	assert_int_equal(live_view__draw(v, &r), 0);
-	live_view__free(v);
-	mem_golden(&m, "live_screen.txt");
 }
 
 /* --- exports --------------------------------------------------------------------------------------------- */
@@ -405,8 +345,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_report_text),	cmocka_unit_test(test_hostile_names_stay_tame),
-		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_live_screen_fits),
-		cmocka_unit_test(test_live_screen),	cmocka_unit_test(test_exports),
+		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_exports),
 		cmocka_unit_test(test_export_to_a_full_disk), cmocka_unit_test(test_units),
 		cmocka_unit_test(test_text_fit),
 	};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The live view. While the table has the terminal, what is said on stderr would be written into it
- * and lost with it: stderr goes to a file in memory meanwhile, its last line stands at the table's
- * foot, and all of it is told once the table has gone.
+ * The live view: the terminal interface, or plain lines where there is no terminal for it. While the
+ * interface has the terminal, what is said on stderr would be written into it and lost with it: stderr
+ * goes to a file in memory meanwhile, its last new line stands at the screen's foot, and all of it is
+ * told once the screen is back.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,21 +16,23 @@
 #include "cmd/cmd.h"
 #include "cmd/trace_opts.h"
 #include "timeline/report.h"
-#include "view/text.h"
+#include "view/tui.h"
 
-#define TOP_LIVE 256 /* the table sorts by live bytes, a report by what counts at the peak */
+#define TOP_LIVE 256 /* tables sort by any column, a report by what counts at the peak */
+#define VIEW_MS 250  /* a screen that is drawn more often is not read better */
 
 struct live_run {
 	const struct options *o;
-	struct live_view *view;
-	int is_tty;
+	struct live_view *lines; /* one of the two */
+	struct tui *tui;
 	int held_fd; /* where stderr goes meanwhile, -1 = nowhere else */
 	int stderr_fd;
+	off_t told; /* of it, on the screen */
 };
 
 static void stderr_hold(struct live_run *x)
 {
-	if (x->held_fd >= 0 || !x->is_tty || !isatty(STDERR_FILENO))
+	if (x->held_fd >= 0 || !isatty(STDERR_FILENO))
 		return;
 	fflush(stderr);
 	x->held_fd = memfd_create("memtrace-stderr", MFD_CLOEXEC);
@@ -60,7 +63,7 @@ static void stderr_release(struct live_run *x)
 	x->held_fd = -1;
 }
 
-/* The last whole line that was held back, to the table. */
+/* The last line that was held back, to the screen, once. */
 static void stderr_peek(struct live_run *x)
 {
 	off_t end = x->held_fd >= 0 ? lseek(x->held_fd, 0, SEEK_CUR) : 0; /* shared with stderr's writes */
@@ -68,8 +71,9 @@ static void stderr_peek(struct live_run *x)
 	ssize_t n;
 	char *line;
 
-	if (end <= 0)
+	if (end <= x->told)
 		return;
+	x->told = end;
 	n = pread(x->held_fd, buf, sizeof(buf) - 1, end > (off_t)sizeof(buf) - 1 ? end - (off_t)sizeof(buf) + 1 : 0);
 	if (n <= 0)
 		return;
@@ -82,42 +86,82 @@ static void stderr_peek(struct live_run *x)
 			break;
 		*line = '\0'; /* what it is a hint for says more */
 	} while (1);
-	live_view__message(x->view, line ? line + 1 : buf);
+	tui__message(x->tui, line ? line + 1 : buf);
 }
 
-static int on_tick(void *ctx, const struct report *now)
+static int on_tick(void *ctx, struct report *now)
 {
 	struct live_run *x = ctx;
+	int r;
+
+	if (x->lines)
+		return live_view__draw(x->lines, now);
+	r = tui__open(x->tui);
+	if (r < 0)
+		return r;
+	stderr_hold(x);
+	stderr_peek(x);
+	r = tui__show(x->tui, now);
+	return r < 0 ? r : 1;
+}
+
+static int on_input(void *ctx)
+{
+	struct live_run *x = ctx;
+	int did = tui__input(x->tui), wish = 0;
+
+	if (did < 0)
+		return did;
+	if (did & TUI_QUIT)
+		wish |= SESSION_END;
+	if (did & TUI_DO_MARK) {
+		tui__mark(x->tui);
+		wish |= SESSION_MARK;
+	}
+	if (did & TUI_DO_RECORD)
+		fprintf(stderr, x->o->out ? "recording since the start, to %.200s\n" :
+					    "no recording is made: memtrace -p PID -o FILE.mtr makes one\n",
+			x->o->out);
+	return wish;
+}
+
+static int live_run__init(struct live_run *x, struct session_opts *so, struct err *err)
+{
+	struct tui_opts t = { .is_live = 1, .color = view_opts_of(x->o).color };
 
 	if (x->o->json || x->o->quiet)
 		return 0;
-	stderr_hold(x);
-	stderr_peek(x);
-	return live_view__draw(x->view, now);
+	so->on_tick = on_tick;
+	so->ctx = x;
+	if (tui_fits()) {
+		x->tui = tui__new(&t);
+		so->on_input = on_input;
+		so->view_ms = VIEW_MS;
+		if (x->tui)
+			tui__recording(x->tui, !!x->o->out);
+	} else {
+		x->lines = live_view__new(stdout);
+	}
+	if (so->top < TOP_LIVE)
+		so->top = TOP_LIVE;
+	return x->tui || x->lines ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
 int cmd_live(const struct options *o, struct err *err)
 {
 	struct live_run x = { .o = o, .held_fd = -1, .stderr_fd = -1 };
-	const char *term = getenv("TERM");
-	struct view_opts v = view_opts_of(o);
 	struct report *rep = NULL;
 	struct session_opts so;
 	int r = rights_check(err), status = 0, w = 0;
 
 	if (r < 0)
 		return r;
-	x.is_tty = isatty(STDOUT_FILENO) && !(term && !strcmp(term, "dumb"));
-	x.view = live_view__new(stdout, x.is_tty, &v);
-	if (!x.view)
-		return err_set(err, -ENOMEM, "out of memory");
 	session_opts_from(&so, o);
-	if (!o->json && so.top < TOP_LIVE)
-		so.top = TOP_LIVE;
-	so.on_tick = on_tick;
-	so.ctx = &x;
-	r = session_run(&so, &rep, &status, err);
-	live_view__free(x.view);
+	r = live_run__init(&x, &so, err);
+	if (!r)
+		r = session_run(&so, &rep, &status, err);
+	live_view__free(x.lines);
+	tui__free(x.tui);
 	stderr_release(&x);
 	if (rep && r != -EPIPE)
 		w = report_write(o, rep, r ? NULL : err);

@@ -18,7 +18,7 @@ struct record_run {
 	int is_quiet, is_tty;
 };
 
-static int on_tick(void *ctx, const struct report *now)
+static int on_tick(void *ctx, struct report *now)
 {
 	const struct record_run *x = ctx;
 	uint64_t lost = report_lost_sum(now);

@@ -46,8 +46,9 @@
 #define RECORD_BYTES_TYPICAL 40	      /* in a ring, its header included */
 #define SIDEBAND_PAGES 64
 #define NS_PER_S 1000000000ull
+#define MARKS_MAX 99		      /* each is a name */
 
-enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC };
+enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT };
 
 struct session {
 	const struct session_opts *opts;
@@ -64,6 +65,8 @@ struct session {
 	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
 	int stop;	     /* 1: a signal, 2: duration, 3: all targets gone, < 0: error */
 	int has_record_failed;
+	unsigned marks_cnt;
+	uint64_t flushed_ns; /* when the recording last was */
 	pid_t launched;
 	int exit_status;
 	struct err record_err;
@@ -219,20 +222,57 @@ static int session__drain(struct session *s)
 	return r;
 }
 
+static uint64_t ms_or(unsigned ms, unsigned other, unsigned last)
+{
+	return (ms ? ms : other ? other : last) * 1000000ull;
+}
+
 static int session__tick(struct session *s)
 {
+	uint64_t now = now_ns(), tick_ns = ms_or(s->opts->tick_ms, 0, 1000);
 	struct report *rep = NULL;
 	int r;
 
-	if (s->writer && !s->has_record_failed)
+	if (s->writer && !s->has_record_failed && now >= s->flushed_ns + tick_ns * 9 / 10) { /* timers are not exact */
 		(void)rec_writer__flush(s->writer, &s->record_err);
+		s->flushed_ns = now;
+	}
 	if (!s->opts->on_tick)
 		return 0;
 	r = model__report(s->model, s->opts->top, &rep);
 	if (!r)
 		r = s->opts->on_tick(s->opts->ctx, rep);
-	report__free(rep);
+	if (r != 1)
+		report__free(rep);
 	return r;
+}
+
+static void session__mark(struct session *s)
+{
+	uint64_t now = now_ns();
+	char text[80];
+
+	if (s->marks_cnt == MARKS_MAX) {
+		log_warn("%u marks are the most", MARKS_MAX);
+		return;
+	}
+	snprintf(text, sizeof(text), "Mark %u, set by hand %.3f s after the start.", ++s->marks_cnt,
+		 (double)(now - s->start_ns) / 1e9);
+	session__push(s, (struct event){ .ts_ns = now, .kind = EV_NOTE, .name = names__add(s->names, text) });
+	fprintf(stderr, "%s\n", text);
+}
+
+static int session__input(struct session *s)
+{
+	int wish = s->opts->on_input(s->opts->ctx);
+
+	if (wish < 0)
+		return wish;
+	if (wish & SESSION_MARK)
+		session__mark(s);
+	if (wish & SESSION_END)
+		s->stop = 1;
+	return 0;
 }
 
 static int timer_new(uint64_t first_ns, uint64_t every_ns)
@@ -272,6 +312,10 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		(void)!read(s->signal_fd, &si, sizeof(si));
 		s->stop = 1;
 		return 0;
+	case WAKE_INPUT:
+		if (ev->events & (EPOLLHUP | EPOLLERR)) /* the terminal is gone */
+			s->stop = 1;
+		return session__input(s);
 	case WAKE_SIDEBAND:
 		(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
 		follow__settle(s->follow);
@@ -303,6 +347,8 @@ static int session__loop(struct session *s, struct err *err)
 		if (n < 0 && errno != EINTR)
 			return err_set(err, -errno, "waiting for events: %s", strerror(errno));
 		r = session__drain(s);
+		if (n < 0 && r >= 0 && s->opts->on_input) /* the window has another size */
+			r = session__input(s);
 		for (int i = 0; i < n && r >= 0; i++)
 			r = session__handle(s, &evs[i]);
 		if (now_ns() >= end_ns && !s->stop)
@@ -329,7 +375,7 @@ static int session__init(struct session *s, struct err *err)
 	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
 				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL) };
 	struct model_opts mo = { .classes = o->classes };
-	uint64_t tick_ns = (o->tick_ms ? o->tick_ms : 1000) * 1000000ull;
+	uint64_t tick_ns = ms_or(o->tick_ms, 0, 1000), view_ns = ms_or(o->view_ms, o->tick_ms, 1000);
 	uint64_t ahead_ns = tick_ns / 2 < COUNT_AHEAD_NS ? tick_ns / 2 : COUNT_AHEAD_NS;
 	sigset_t mask;
 	int r;
@@ -351,7 +397,7 @@ static int session__init(struct session *s, struct err *err)
 	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	s->timer_fd = timer_new(DRAIN_MS * 1000000ull, DRAIN_MS * 1000000ull);
 	s->count_fd = timer_new(tick_ns - ahead_ns, tick_ns);
-	s->tick_fd = timer_new(tick_ns, tick_ns);
+	s->tick_fd = timer_new(view_ns, view_ns);
 	r = tracer__new(&s->tracer, &to, err);
 	if (!r)
 		r = sideband__open(&s->sideband, SIDEBAND_PAGES, err);
@@ -367,6 +413,8 @@ static int session__init(struct session *s, struct err *err)
 		r = session__watch(s, tracer__fd(s->tracer), WAKE_RING, err);
 	if (!r)
 		r = session__watch(s, sideband__fd(s->sideband), WAKE_SIDEBAND, err);
+	if (!r && o->on_input)
+		r = session__watch(s, STDIN_FILENO, WAKE_INPUT, err);
 	if (r < 0)
 		return r;
 	s->follow = follow__new(&(struct follow_env){

@@ -32,9 +32,18 @@ struct session_opts {
 	int force_perf;	      /* one perf uprobe a site instead of uprobe_multi (old kernels' way) */
 	const char *record_path; /* NULL = no recording */
 	size_t top;		 /* rows in the reports handed to on_tick and ret_final */
-	unsigned tick_ms;	 /* 0 = 1000 */
-	int (*on_tick)(void *ctx, const struct report *now); /* < 0 ends the session */
+	unsigned tick_ms;	 /* counters are read, recordings flushed; 0 = 1000 */
+	unsigned view_ms;	 /* on_tick; 0 = tick_ms */
+	/* < 0 ends the session; 1: the report is the callee's now, else it is only lent. */
+	int (*on_tick)(void *ctx, struct report *now);
+	/* stdin can be read, or a signal came that is not ours: bits of enum session_wish, < 0 ends. NULL: not watched. */
+	int (*on_input)(void *ctx);
 	void *ctx;
+};
+
+enum session_wish {
+	SESSION_END = 1,
+	SESSION_MARK = 2, /* a note with the time, in the report and the recording; told on stderr */
 };
 
 /*

@@ -23,8 +23,7 @@ int page__done(struct page *p)
 
 void page__put(struct page *p, const char *text)
 {
-	if (!p->is_full)
-		outbuf__str(&p->o, text);
+	outbuf__str(&p->o, text);
 }
 
 void page__printf(struct page *p, const char *fmt, ...)
@@ -64,8 +63,6 @@ void page__end_line(struct page *p)
 	while (p->o.len && p->o.buf[p->o.len - 1] == ' ')
 		p->o.len--; /* the last cell's filling */
 	page__put(p, "\n");
-	p->lines++;
-	p->is_full = p->lines_max && p->lines >= p->lines_max;
 }
 
 void page__heading(struct page *p, const char *text)

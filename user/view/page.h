@@ -17,9 +17,6 @@ struct page {
 	struct outbuf o;
 	int color;
 	unsigned width;	    /* columns a line may have */
-	unsigned lines;	    /* written so far */
-	unsigned lines_max; /* further lines are dropped; 0 = no limit */
-	int is_full;	    /* the line being written is one too many */
 };
 
 int page__init(struct page *p, FILE *out, unsigned width, int color);

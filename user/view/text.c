@@ -52,7 +52,7 @@ static int is_in(uint32_t cp, const struct range *r, size_t cnt)
 
 #define IN(cp, ranges) is_in(cp, ranges, sizeof(ranges) / sizeof((ranges)[0]))
 
-static unsigned cp_cols(uint32_t cp)
+unsigned utf8_cols(uint32_t cp)
 {
 	static const struct range none[] = { { 0x300, 0x36f }, { 0x1ab0, 0x1aff }, { 0x1dc0, 0x1dff },
 					     { 0x20d0, 0x20ff }, { 0xfe00, 0xfe0f }, { 0xfe20, 0xfe2f } };
@@ -108,7 +108,7 @@ unsigned text_cols(const char *safe)
 		uint32_t cp;
 		size_t n = utf8_decode(safe, left, &cp);
 
-		cols += cp_cols(cp);
+		cols += utf8_cols(cp);
 		safe += n;
 		left -= n;
 	}
@@ -124,9 +124,9 @@ static size_t head_len(const char *safe, size_t len, unsigned cols, size_t room)
 		uint32_t cp;
 		size_t n = utf8_decode(safe + at, len - at, &cp);
 
-		if (cp_cols(cp) > cols || at + n > room)
+		if (utf8_cols(cp) > cols || at + n > room)
 			break;
-		cols -= cp_cols(cp);
+		cols -= utf8_cols(cp);
 		at += n;
 	}
 	return at;
@@ -144,9 +144,9 @@ static size_t tail_at(const char *safe, size_t len, unsigned cols, size_t room)
 		while (prev && ((unsigned char)safe[prev] & 0xc0) == 0x80)
 			prev--;
 		utf8_decode(safe + prev, len - prev, &cp);
-		if (cp_cols(cp) > cols || len - prev > room)
+		if (utf8_cols(cp) > cols || len - prev > room)
 			break;
-		cols -= cp_cols(cp);
+		cols -= utf8_cols(cp);
 		at = prev;
 	}
 	return at;

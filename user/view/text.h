@@ -19,6 +19,7 @@
 size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp);
 /* Control characters, and those that turn the text's direction, break lines or are not seen. */
 int utf8_is_unsafe(uint32_t cp);
+unsigned utf8_cols(uint32_t cp); /* 0, 1 or 2 */
 /* Columns of valid UTF-8 without control characters. */
 unsigned text_cols(const char *safe);
 /*

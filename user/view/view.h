@@ -22,20 +22,17 @@ struct view_opts {
 	enum view_by by; /* what the main table is about */
 	int color;	 /* 0 or 1: the caller looked at isatty and NO_COLOR */
 	unsigned width;	 /* columns, 0 = 100 */
-	unsigned height; /* lines of the terminal, live table only; 0 = 24 */
 };
 
 /* 0 or -errno of a failed write. */
 int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts);
 int view_report_json(FILE *out, const struct report *r, const struct view_opts *opts);
 
-/* The live table: redrawn in place on a terminal, one plain line per call otherwise. */
+/* The live view without a terminal: a plain line per call. With one: view/tui.h. */
 struct live_view;
-struct live_view *live_view__new(FILE *out, int is_tty, const struct view_opts *opts);
-void live_view__free(struct live_view *v); /* leaves the cursor on a fresh line */
+struct live_view *live_view__new(FILE *out); /* NULL: no memory */
+void live_view__free(struct live_view *v);
 int live_view__draw(struct live_view *v, const struct report *now);
-/* A warning for the table's last line, from the next draw on; copied. NULL: none. */
-void live_view__message(struct live_view *v, const char *text);
 
 /* Exporters: a table of formats, each one file. They get the decisions one by one. */
 struct export_ctx; /* private state of a format */
