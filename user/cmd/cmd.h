@@ -18,6 +18,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3 };
 int cmd_live(const struct options *o, struct err *err);
 int cmd_record(const struct options *o, struct err *err);
 int cmd_report(const struct options *o, struct err *err);
+int report_browse(const struct options *o, struct err *err); /* cmd_report with --tui */
 int cmd_export(const struct options *o, struct err *err);
 int cmd_plan(const struct options *o, struct err *err);
 int cmd_doctor(const struct options *o, struct err *err);

@@ -73,7 +73,11 @@ int cmd_report(const struct options *o, struct err *err)
 	struct replay_opts ro = { .top = report_top(o), .classes = o->classes };
 	struct report *rep = NULL;
 	uint64_t cut = 0;
-	int r = o->flow ? report_flow(o, &rep, &cut, err) : replay_run(o->file, &ro, &rep, &cut, err);
+	int r;
+
+	if (o->tui)
+		return report_browse(o, err);
+	r = o->flow ? report_flow(o, &rep, &cut, err) : replay_run(o->file, &ro, &rep, &cut, err);
 
 	if (!r) {
 		if (cut && !o->quiet)

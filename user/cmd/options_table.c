@@ -195,6 +195,7 @@ FLAG(on_version, version, 1)
 FLAG(on_man, man, 1)
 FLAG(on_json, json, 1)
 FLAG(on_flow, flow, 1)
+FLAG(on_tui, tui, 1)
 FLAG(on_ops, ops, 1)
 FLAG(on_all, all, 1)
 FLAG(on_no_follow, no_follow, 1)
@@ -237,6 +238,7 @@ const struct option_def option_defs[] = {
 	  "that gets no gradient), BUFFER (a module's state that is no parameter), DATALOADER (batches from workers), "
 	  "COMMUNICATION (buckets of collectives), WORKSPACE (scratch memory of libraries)", TRACING | REPORT | EXPORT,
 	  on_classes },
+	{ "--tui", 0, NULL, "browse the recording on the terminal, as the live view does", REPORT, on_tui },
 	{ "--by", 0, "WHAT", "main table: op, category, device, process, region or symbol (default op)", LIVE | REPORT, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
@@ -269,8 +271,9 @@ const struct option_def option_defs[] = {
 const struct command_def command_defs[CMD_CNT] = {
 	[CMD_LIVE] = { "", "-p PID [OPTIONS]", "watch a process live; Ctrl-C detaches and prints the report",
 		       "Attaches to a running PyTorch process, which needs no preparation and is not stopped, and shows "
-		       "each second how much memory its tensors hold, which operators gave it out, what was lost and "
-		       "what the looking costs. On a terminal in place, in a pipe one line of key=value fields a second. "
+		       "how much memory its tensors hold, which operators gave it out, what was lost and what the looking "
+		       "costs. On a terminal a full screen with tables and a chart (? there tells the keys), in a pipe one "
+		       "line of key=value fields a second. "
 		       "Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.",
 		       "memtrace -p 4242\twatch process 4242\n"
 		       "memtrace -p 4242 -d 30 -o job.mtr\twatch it for 30 seconds and keep a recording\n" },
@@ -281,10 +284,11 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "instruction; otherwise attaches as the live view does.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -o job.mtr -- python train.py\ta job from its start\n" },
-	[CMD_REPORT] = { "report", "F.mtr [--json] [--by WHAT] [--top N]\nF.mtr --flow [--json] [--steps N]",
+	[CMD_REPORT] = { "report", "F.mtr [--json | --tui] [--by WHAT] [--top N]\nF.mtr --flow [--json] [--steps N]",
 			 "what a recording shows, as text or JSON",
 			 "Replays a recording. The numbers are those that the live view ended with. Needs no root.",
 			 "memtrace report job.mtr\tthe report, for people\n"
+			 "memtrace report job.mtr --tui\tto look around in it\n"
 			 "memtrace report job.mtr --json | jq .devices.cpu.peak\tone number\n"
 			 "memtrace report job.mtr --flow --steps 1\tthe data flow of the last whole step\n" },
 	[CMD_EXPORT] = { "export",

@@ -16,6 +16,9 @@
 
 #define CUT_NOTE "The recording was cut before its end: the numbers cover what is whole."
 
+#define SAMPLE_NS 250000000ull
+#define SAMPLES 1024
+
 struct replay {
 	const struct replay_opts *opts;
 	struct rec_reader *reader;
@@ -23,6 +26,7 @@ struct replay {
 	int64_t epoch_off_ns;
 	int has_epoch;
 	int sink_err; /* told apart from the model's own */
+	uint64_t start_ns, sample_ns; /* first event, next sample */
 };
 
 static int replay__decision(void *ctx, const struct tl_event *ev)
@@ -31,6 +35,24 @@ static int replay__decision(void *ctx, const struct tl_event *ev)
 
 	p->sink_err = p->opts->event(p->opts->ctx, ev, p->epoch_off_ns);
 	return p->sink_err;
+}
+
+/* A sample costs a report, so their number grows with the logarithm of the recording's length. */
+static int replay__sample(struct replay *p, uint64_t now_ns)
+{
+	struct report *rep = NULL;
+	uint64_t age;
+	int r;
+
+	if (!p->start_ns)
+		p->start_ns = now_ns;
+	age = now_ns - p->start_ns;
+	p->sample_ns = now_ns + (age / SAMPLES > SAMPLE_NS ? age / SAMPLES : SAMPLE_NS);
+	r = model__report(p->model, 0, &rep);
+	if (!r)
+		r = p->opts->sample(p->opts->ctx, rep);
+	report__free(rep);
+	return r;
 }
 
 static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
@@ -43,6 +65,8 @@ static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 			p->has_epoch = 1;
 		}
 		r = model__handle(p->model, &evs[i]);
+		if (p->opts->sample && !r && evs[i].ts_ns >= p->sample_ns)
+			r = replay__sample(p, evs[i].ts_ns);
 	}
 	return r;
 }

@@ -26,6 +26,8 @@ struct replay_opts {
 	void (*progress)(void *ctx, double share); /* between frames */
 	/* Last, while begin's names are there; also after a failure (r < 0, no report). Returns r or its own. */
 	int (*end)(void *ctx, const struct report *report, int r);
+	/* The state on the way, without rows: four times a second at first, ever more seldom later. */
+	int (*sample)(void *ctx, const struct report *now);
 	void *ctx;
 };
 

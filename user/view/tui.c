@@ -9,6 +9,7 @@
 #include "view/tui_screen.h"
 #include "view/tui_term.h"
 
+#define MESSAGE_NS 6000000000ull
 #define KEYS_MAX 64 /* a paste must not keep the tracer from its work */
 
 struct tui {
@@ -17,6 +18,7 @@ struct tui {
 	struct tui_data data;
 	struct report *held; /* shown while paused; NULL: the latest */
 	char message[256];
+	uint64_t message_ns; /* of the report after which it goes; 0: it was not shown yet */
 	int is_open, is_recording;
 };
 
@@ -89,6 +91,10 @@ int tui__show(struct tui *t, struct report *r)
 		t->held = t->data.now;
 		t->data.now = NULL;
 	}
+	if (t->message[0] && !t->message_ns)
+		t->message_ns = r->end_ts_ns + MESSAGE_NS;
+	else if (r->end_ts_ns > t->message_ns)
+		t->message[0] = '\0';
 	err = tui_data__add(&t->data, r);
 	return err ? err : tui__draw(t);
 }
@@ -129,6 +135,7 @@ void tui__mark(struct tui *t)
 void tui__message(struct tui *t, const char *text)
 {
 	snprintf(t->message, sizeof(t->message), "%s", text ? text : "");
+	t->message_ns = 0;
 }
 
 void tui__recording(struct tui *t, int is_recording)

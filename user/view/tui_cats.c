@@ -26,19 +26,39 @@ static const char *const short_names[CAT_MAX] = {
 	[CAT_WORKSPACE] = "workspace",
 };
 
+/* Takes the part that matters least out, and adds it to what `others` stands for. */
+static size_t parts_fold(struct part *parts, size_t n, struct part *others)
+{
+	size_t least = 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (parts[i].at_peak + parts[i].live < parts[least].at_peak + parts[least].live)
+			least = i;
+	others->live += parts[least].live;
+	others->at_peak += parts[least].at_peak;
+	memmove(&parts[least], &parts[least + 1], (n - least - 1) * sizeof(*parts));
+	return n - 1;
+}
+
 /* In the order of the stack, the top first, as the eye meets them in the chart. */
 static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, int is_wide)
 {
+	struct part others = { .name = "(others)", .style = TUI_DIM };
 	size_t n = 0;
 
-	for (unsigned i = CAT_MAX; i-- && n < max;) {
+	for (unsigned i = CAT_MAX; i--;) {
 		unsigned cat = tui_stack[i];
 
-		if (dev->cats[cat].live || dev->cats[cat].at_peak)
+		if (dev->cats[cat].live || dev->cats[cat].at_peak || dev->cats[cat].byte_ns) /* once seen it stays */
 			parts[n++] = (struct part){ is_wide ? category_name((enum category)cat) : short_names[cat],
 						    dev->cats[cat].live, dev->cats[cat].at_peak,
 						    (uint8_t)(TUI_CAT0 + cat), tui_letter(cat) };
 	}
+	if (n <= max)
+		return n;
+	while (n && n + 1 > max)
+		n = parts_fold(parts, n, &others);
+	parts[n++] = others;
 	return n;
 }
 
@@ -98,6 +118,7 @@ void tui_cats__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 	unsigned name_cols, bar_cols = at.w / 5;
 	int has_cats = tui_has_cats(r);
 
+	_Static_assert(OPS_SHOWN_MAX >= CAT_MAX, "categories are parts");
 	if (at.h < 2 || at.w < 2 + 10 + 2 * NUMBER_COLS || !dev)
 		return;
 	if (at.w < 2 + 10 + 2 * NUMBER_COLS + 1 + BAR_COLS_MIN)

@@ -2,7 +2,7 @@
 /*
  * Two sources: the report's series is exact (the highest value of each column's time, to the byte) but
  * has the sum alone; the history has the parts, of the moments at which somebody looked. The stack
- * shows the fullest of those moments; above it, in grey, up to the exact height.
+ * shows the fullest of those moments; a thin line above it is the exact height.
  *
  * A cell holds two colours: eighths of a block in front, another layer behind. Where three layers meet
  * in one cell the thinnest is not seen.
@@ -37,7 +37,8 @@ char tui_letter(unsigned cat)
 
 uint64_t tui_scale(uint64_t bytes)
 {
-	static const unsigned steps[] = { 1, 2, 4, 5, 8, 10, 20, 40, 50, 80, 100, 200, 400, 500, 800 };
+	static const unsigned steps[] = { 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 60, 80, 100, 120, 160,
+					  200, 240, 320, 400, 480, 600, 800 };
 
 	for (uint64_t unit = 1024; unit <= 1ull << 50; unit <<= 10)
 		for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
@@ -83,7 +84,7 @@ static enum tui_style layer_style(uint8_t layer, int has_cats)
 }
 
 /* Without colours a cell shows the layer that has most of it, by its letter. */
-static void column_cell_plain(struct canvas *c, unsigned x, unsigned y, const uint8_t *eight, int has_cats)
+static void column_cell_plain(struct canvas *c, unsigned x, unsigned y, const uint8_t *eight, int is_top, int has_cats)
 {
 	unsigned best = 0, n = 0;
 
@@ -99,11 +100,20 @@ static void column_cell_plain(struct canvas *c, unsigned x, unsigned y, const ui
 	}
 	if (best == LAYER_NONE)
 		return;
-	canvas__set(c, x, y, best == LAYER_ENVELOPE ? '.' : has_cats ? (uint32_t)tui_letter(best) : '#',
+	if (best == LAYER_ENVELOPE && eight[7] == LAYER_ENVELOPE && !is_top)
+		return;
+	canvas__set(c, x, y, best == LAYER_ENVELOPE ? '-' : has_cats ? (uint32_t)tui_letter(best) : '#',
 		    layer_style((uint8_t)best, has_cats), TUI_PLAIN);
 }
 
-static void column_cell(struct canvas *c, unsigned x, unsigned y, const uint8_t *eight, const struct tui_ui *ui, int has_cats)
+/* The exact height: a line at the top of what is between it and the stack. */
+static void column_line(struct canvas *c, unsigned x, unsigned y, unsigned height)
+{
+	canvas__set(c, x, y, height < 3 ? 0x2581 : height < 7 ? 0x2500 : 0x2594, TUI_ENVELOPE, TUI_PLAIN); /* ▁ ─ ▔ */
+}
+
+static void column_cell(struct canvas *c, unsigned x, unsigned y, const uint8_t *eight, const struct tui_ui *ui, int is_top,
+			int has_cats)
 {
 	unsigned same = 1, best = 7;
 
@@ -111,6 +121,11 @@ static void column_cell(struct canvas *c, unsigned x, unsigned y, const uint8_t 
 		same++;
 	if (eight[0] == LAYER_NONE)
 		return;
+	if (eight[0] == LAYER_ENVELOPE) {
+		if (same < 8 || is_top)
+			column_line(c, x, y, ui->is_fine ? same : 4);
+		return;
+	}
 	for (unsigned i = same, most = 0; i < 8; i++) { /* behind: what has most of the rest */
 		unsigned cnt = 0;
 
@@ -122,9 +137,9 @@ static void column_cell(struct canvas *c, unsigned x, unsigned y, const uint8_t 
 		}
 	}
 	if (!ui->is_fine)
-		same = same < 3 ? 4 : same < 7 ? 4 : 8;
+		same = same < 7 ? 4 : 8;
 	canvas__set(c, x, y, 0x2580 + same, layer_style(eight[0], has_cats), /* ▁ ▂ … █ */
-		    same < 8 ? layer_style(eight[best], has_cats) : TUI_PLAIN);
+		    same < 8 && eight[best] != LAYER_ENVELOPE ? layer_style(eight[best], has_cats) : TUI_PLAIN);
 }
 
 void tui_chart__column(struct canvas *c, unsigned x, unsigned y, unsigned lines, const struct tui_column *col,
@@ -137,11 +152,12 @@ void tui_chart__column(struct canvas *c, unsigned x, unsigned y, unsigned lines,
 	column_layers(layers, lines, col, scale);
 	for (unsigned i = 0; i < lines; i++) {
 		const uint8_t *eight = &layers[8 * (lines - 1 - i)];
+		int is_top = !i || eight[8] == LAYER_NONE; /* of all that is drawn */
 
 		if (ui->is_color)
-			column_cell(c, x, y + i, eight, ui, has_cats);
+			column_cell(c, x, y + i, eight, ui, is_top, has_cats);
 		else
-			column_cell_plain(c, x, y + i, eight, has_cats);
+			column_cell_plain(c, x, y + i, eight, is_top, has_cats);
 	}
 }
 
@@ -218,12 +234,14 @@ static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
 	unsigned lines = at.h - 1;
 	char text[24];
 
-	for (unsigned i = 0; i < lines; i++)
-		canvas__set(c, at.x + AXIS_COLS, at.y + i, i % 4 && i + 1 < lines ? 0x2502 : 0x2524, TUI_DIM, TUI_PLAIN); /* │ ┤ */
-	canvas__right(c, at.x, at.y, AXIS_COLS - 1, TUI_DIM, fmt_bytes(text, scale));
-	for (unsigned i = 4; i + 1 < lines; i += 4)
-		canvas__right(c, at.x, at.y + i, AXIS_COLS - 1, TUI_DIM,
-			      fmt_bytes(text, (uint64_t)((double)scale * (lines - i) / lines)));
+	for (unsigned i = 0; i < lines; i++) { /* a label stands for the upper edge of its line */
+		int is_tick = lines % 4 ? !(i % (lines / 2 ? (lines + 1) / 2 : 1)) : !(i % (lines / 4));
+
+		canvas__set(c, at.x + AXIS_COLS, at.y + i, is_tick ? 0x2524 : 0x2502, TUI_DIM, TUI_PLAIN); /* ┤ │ */
+		if (is_tick)
+			canvas__right(c, at.x, at.y + i, AXIS_COLS - 1, TUI_DIM,
+				      fmt_bytes(text, (uint64_t)((double)scale * (lines - i) / lines)));
+	}
 }
 
 static void draw_time(struct canvas *c, struct rect at, const struct window *w, const struct tui_ui *ui)

@@ -10,6 +10,8 @@
 #include "view/text.h"
 #include "view/tui_table.h"
 
+#define COSTS_COLS 58 /* of the honesty line; losses take the rest */
+
 /* From the right: what is drawn there, and how much of the line is left. */
 static unsigned put_right(struct canvas *c, struct rect *at, enum tui_style style, const char *text)
 {
@@ -66,7 +68,7 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 
 	if (!at.h || !dev)
 		return;
-	for (size_t i = 0; i < r->devs_cnt && x < end; i++) {
+	for (size_t i = 0; i < r->devs_cnt && x < end && at.w > 24; i++) {
 		snprintf(text, sizeof(text), " %s ", dev_name(r->devs[i].dev, name));
 		if (i + 6 < ui->dev) /* so many that the chosen one would not be seen */
 			continue;
@@ -123,32 +125,41 @@ void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 	}
 }
 
+/* Losses by reason where they fit, else their sum. */
+static void put_lost(char *text, size_t size, const struct report *r, uint64_t lost, unsigned cols)
+{
+	int n = snprintf(text, size, lost ? "LOST" : "lost nothing");
+	char a[24];
+
+	for (unsigned i = 1; i < MT_LOSS_MAX && lost && n < 200; i++)
+		if (r->lost[i])
+			n += snprintf(text + n, size - (size_t)n, " %s %" PRIu64, loss_name(i) ? loss_name(i) : "?", r->lost[i]);
+	if (lost && (unsigned)n > cols)
+		snprintf(text, size, "LOST %s", fmt_count(a, (double)lost));
+}
+
 /* Losses and costs, in every state of the screen. */
 void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r)
 {
-	unsigned x = at.x + 1, end = at.x + at.w;
+	unsigned x = at.x + (at.w > 30), end = at.x + at.w;
 	uint64_t lost = report_lost_sum(r);
-	char text[300], a[24], b[24];
-	int n;
+	char text[300], job[24], self[24], rss[24];
 
 	if (!at.h)
 		return;
-	n = snprintf(text, sizeof(text), lost ? "LOST" : "lost nothing");
-	for (unsigned i = 1; i < MT_LOSS_MAX && lost && n < 200; i++)
-		if (r->lost[i])
-			n += snprintf(text + n, sizeof(text) - (size_t)n, " %s %" PRIu64, loss_name(i) ? loss_name(i) : "?",
-				      r->lost[i]);
+	put_lost(text, sizeof(text), r, lost, at.w > COSTS_COLS + 12 ? at.w - COSTS_COLS : 12);
 	x += canvas__text(c, x, at.y, end - x, lost ? TUI_BAD : TUI_GOOD, text);
-	snprintf(text, sizeof(text), "   costs the job %s", r->target_cpu_ns ? fmt_share(a, r->overhead, 1) : "?");
+	snprintf(job, sizeof(job), "?");
+	if (r->target_cpu_ns)
+		fmt_share(job, r->overhead, 1);
+	fmt_share(self, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns));
+	if (x + 50 < end)
+		snprintf(text, sizeof(text), "   costs the job %s   itself %s of a core, %s", job, self, fmt_bytes(rss, r->self_rss));
+	else
+		snprintf(text, sizeof(text), at.w > 40 ? "   costs the job %s   itself %s" : "  job %s self %s", job, self);
 	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_PLAIN, text);
-	if (x + 13 < end)
-		x += canvas__text(c, x, at.y, end - x, TUI_DIM, " of its CPU");
-	snprintf(text, sizeof(text), "   itself %s", fmt_share(a, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns)));
-	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_PLAIN, text);
-	snprintf(text, sizeof(text), " of a core, %s", fmt_bytes(b, r->self_rss));
-	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_DIM, text);
 	at = (struct rect){ x, at.y, end > x ? end - x : 0, 1 };
-	snprintf(text, sizeof(text), "%s events/s ", fmt_count(a, d->events_s));
+	snprintf(text, sizeof(text), "%s events/s ", fmt_count(job, d->events_s));
 	if (d->events_s > 0)
 		put_right(c, &at, TUI_DIM, text);
 }

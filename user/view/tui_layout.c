@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#define CHART_LINES_MIN 6
-#define CHART_LINES_MAX 22
+#define CHART_LINES_MIN 7 /* six, and the time below them */
+#define CHART_LINES_MAX 21
 #define TABLE_LINES_MIN 6 /* tabs, head, four rows */
 #define CATS_BESIDE_COLS 64
 
@@ -35,7 +35,7 @@ static void tui_layout__chart(struct tui_layout *l, unsigned w, unsigned y, unsi
 
 static unsigned chart_lines(unsigned room, enum tui_chart_size size)
 {
-	unsigned lines = room * 9 / 20;
+	unsigned lines = room / 2;
 
 	if (size == TUI_CHART_HIDDEN || room < CHART_LINES_MIN)
 		return 0;
@@ -43,7 +43,8 @@ static unsigned chart_lines(unsigned room, enum tui_chart_size size)
 		return room;
 	if (room < CHART_LINES_MIN + 1 + TABLE_LINES_MIN)
 		return 0;
-	return lines < CHART_LINES_MIN ? CHART_LINES_MIN : lines > CHART_LINES_MAX ? CHART_LINES_MAX : lines;
+	lines = lines > CHART_LINES_MAX ? CHART_LINES_MAX : lines;
+	return lines < 9 ? CHART_LINES_MIN : lines - (lines - 1) % 4; /* quarters of the scale fall on lines */
 }
 
 void tui_layout(struct tui_layout *l, unsigned w, unsigned h, enum tui_chart_size chart)
@@ -53,7 +54,7 @@ void tui_layout(struct tui_layout *l, unsigned w, unsigned h, enum tui_chart_siz
 	memset(l, 0, sizeof(*l));
 	if (h >= 3)
 		l->title = (struct rect){ 0, top++, w, 1 };
-	l->devs = (struct rect){ 0, top++, w, h ? 1 : 0 };
+	l->devs = (struct rect){ 0, top++, w > 2 ? w - 1 : w, h ? 1 : 0 };
 	if (h >= 5)
 		l->keys = (struct rect){ 0, --end, w, 1 };
 	if (h >= 2)
@@ -76,6 +77,6 @@ void tui_layout(struct tui_layout *l, unsigned w, unsigned h, enum tui_chart_siz
 	}
 	if (room < 3)
 		return;
-	l->tabs = (struct rect){ 0, top, w, 1 };
-	l->table = (struct rect){ 0, top + 1, w, room - 1 };
+	l->tabs = (struct rect){ 0, top, w > 2 ? w - 1 : w, 1 };
+	l->table = (struct rect){ w > 2, top + 1, w > 2 ? w - 2 : w, room - 1 };
 }

@@ -17,7 +17,7 @@
 
 static const struct tui_col op_cols[] = {
 	{ "operator", TUI_COL_TEXT, 20, 0, 1 },	  { "live", TUI_COL_BYTES, 9, 0 },	 { "at peak", TUI_COL_BYTES, 9, 0 },
-	{ "of peak", TUI_COL_SHARE, 8, 0 },	  { "", TUI_COL_BAR, 12, 110 },		 { "blocks", TUI_COL_COUNT, 8, 100 },
+	{ "of peak", TUI_COL_SHARE, 8, 0 },	  { "", TUI_COL_BAR, 12, 110, 1 },		 { "blocks", TUI_COL_COUNT, 8, 100 },
 	{ "allocated", TUI_COL_BYTES, 10, 0 },	  { "calls", TUI_COL_COUNT, 8, 0 },
 };
 
@@ -50,7 +50,7 @@ static void fill_ops(struct tui_rows *rows, const struct report *r, const struct
 static const struct tui_col region_cols[] = {
 	{ "region or backward node", TUI_COL_TEXT, 20, 0, 1 }, { "kind", TUI_COL_TEXT, 6, 90 },
 	{ "live", TUI_COL_BYTES, 9, 0 },		       { "at peak", TUI_COL_BYTES, 9, 0 },
-	{ "of peak", TUI_COL_SHARE, 8, 0 },		       { "", TUI_COL_BAR, 12, 110 },
+	{ "of peak", TUI_COL_SHARE, 8, 0 },		       { "", TUI_COL_BAR, 12, 110, 1 },
 	{ "allocated", TUI_COL_BYTES, 10, 0 },		       { "calls", TUI_COL_COUNT, 8, 0 },
 };
 
@@ -76,7 +76,7 @@ static void fill_regions(struct tui_rows *rows, const struct report *r, const st
 /* --- the peak ----------------------------------------------------------------------------------------- */
 
 static const struct tui_col peak_cols[] = {
-	{ "at the peak", TUI_COL_TEXT, 20, 0, 1 }, { "", TUI_COL_BAR, 24, 70 }, { "bytes", TUI_COL_BYTES, 9, 0 },
+	{ "at the peak", TUI_COL_TEXT, 20, 0, 1 }, { "", TUI_COL_BAR, 20, 70, 1 }, { "bytes", TUI_COL_BYTES, 9, 0 },
 	{ "of peak", TUI_COL_SHARE, 8, 0 },	   { "live now", TUI_COL_BYTES, 9, 0 },
 };
 
@@ -143,7 +143,7 @@ static void fill_blocks(struct tui_rows *rows, const struct report *r, const str
 
 static const struct tui_col thread_cols[] = {
 	{ "thread", TUI_COL_NUMBER, 8, 0 },	{ "process", TUI_COL_NUMBER, 8, 0 },  { "blocks", TUI_COL_COUNT, 7, 0 },
-	{ "bytes", TUI_COL_BYTES, 9, 0 },	{ "of peak", TUI_COL_SHARE, 8, 0 },   { "", TUI_COL_BAR, 12, 110 },
+	{ "bytes", TUI_COL_BYTES, 9, 0 },	{ "of peak", TUI_COL_SHARE, 8, 0 },   { "", TUI_COL_BAR, 12, 110, 1 },
 	{ "largest", TUI_COL_BYTES, 9, 0 },	{ "made by", TUI_COL_TEXT, 14, 0, 1 },
 };
 

@@ -113,7 +113,7 @@ void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, const s
 /* --- drawing -------------------------------------------------------------------------------------- */
 
 /* Widths of the columns; 0: not shown. */
-static void col_widths(const struct tui_table *t, unsigned screen, unsigned *widths)
+static void col_widths(const struct tui_table *t, unsigned screen, unsigned sort, unsigned *widths)
 {
 	unsigned used = 0, wide = 0;
 
@@ -123,7 +123,7 @@ static void col_widths(const struct tui_table *t, unsigned screen, unsigned *wid
 		wide += widths[i] && t->cols[i].is_wide;
 	}
 	for (unsigned i = t->cols_cnt; i-- && used > screen + 1;) /* too narrow: the last ones go */
-		if (i && widths[i]) {
+		if (i && i != sort && widths[i]) {
 			used -= widths[i] + 1;
 			wide -= t->cols[i].is_wide;
 			widths[i] = 0;
@@ -265,7 +265,7 @@ void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t
 	tui_tab_state__settle(s, rows->cnt, page, t->cols_cnt);
 	if (!at.h)
 		return;
-	col_widths(t, at.w, widths);
+	col_widths(t, at.w, s->sort, widths);
 	draw_head(c, at, t, widths, s);
 	for (unsigned line = 0; line < page && s->top + line < rows->cnt; line++) {
 		const struct tui_row *row = &rows->rows[s->top + line];
