@@ -238,10 +238,12 @@ static unsigned draw_detail_text(struct canvas *c, struct rect at, unsigned y, u
 /* All of the chosen row's texts, over the table's last lines. */
 static void draw_detail(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_row *row)
 {
-	unsigned lines = 0, y, end = at.y + at.h;
+	unsigned lines = 0, y, end = at.y + at.h, room = at.w > 12 ? at.w - 12 : 1;
+	char safe[TEXT_BYTES_MAX];
 
 	for (unsigned i = 0; i < t->cols_cnt; i++)
-		lines += t->cols[i].kind == TUI_COL_TEXT && row->v[i].text && row->v[i].text[0] ? 2 : 0;
+		if (t->cols[i].kind == TUI_COL_TEXT && row->v[i].text && row->v[i].text[0])
+			lines += 1 + (text_fit(safe, sizeof(safe), row->v[i].text, 2 * room) > room);
 	if (lines + 2 > at.h)
 		lines = at.h - 2;
 	y = end - lines - 1;

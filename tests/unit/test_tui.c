@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The terminal interface without a terminal: what stands where on screens of any size, what keys do,
+ * and whole screens against tests/golden/tui_*.txt (MT_GOLDEN_UPDATE=1 build/tests/test_tui, and read
+ * the difference before it is committed).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/view_fix.h"
+#include "view/text.h"
+#include "view/tui_chart.h"
+#include "view/tui_screen.h"
+#include "view/tui_table.h"
+
+#define S 1000000000ull
+
+/* --- layout ------------------------------------------------------------------------------------------- */
+
+static void cover(uint8_t *seen, unsigned w, unsigned h, struct rect r)
+{
+	if (!r.w || !r.h)
+		return;
+	assert_true(r.x + r.w <= w);
+	assert_true(r.y + r.h <= h);
+	for (unsigned y = r.y; y < r.y + r.h; y++)
+		for (unsigned x = r.x; x < r.x + r.w; x++)
+			assert_int_equal(seen[y * w + x]++, 0);
+}
+
+static void test_layout_never_overlaps(void **state)
+{
+	static uint8_t seen[260 * 90];
+
+	(void)state;
+	for (unsigned w = 1; w < 260; w += w < 90 ? 1 : 13)
+		for (unsigned h = 1; h < 90; h++)
+			for (unsigned size = 0; size < TUI_CHART_SIZES; size++) {
+				struct tui_layout l;
+
+				tui_layout(&l, w, h, (enum tui_chart_size)size);
+				memset(seen, 0, sizeof(seen));
+				cover(seen, w, h, l.title);
+				cover(seen, w, h, l.devs);
+				cover(seen, w, h, l.chart);
+				cover(seen, w, h, l.cats);
+				cover(seen, w, h, l.tabs);
+				cover(seen, w, h, l.table);
+				cover(seen, w, h, l.honesty);
+				cover(seen, w, h, l.keys);
+				assert_true(l.devs.h == 1);
+				assert_true(h < 2 || l.honesty.h == 1);
+			}
+}
+
+static void test_layout_of_the_usual_terminal(void **state)
+{
+	struct tui_layout l;
+
+	(void)state;
+	tui_layout(&l, 80, 24, TUI_CHART_HALF);
+	assert_int_equal(l.chart.h, 9);
+	assert_true(l.cats.w >= 38 && l.chart.w >= 38);
+	assert_true(l.table.h >= 7);
+	tui_layout(&l, 80, 24, TUI_CHART_HIDDEN);
+	assert_int_equal(l.chart.h, 0);
+	assert_true(l.table.h >= 17);
+	tui_layout(&l, 80, 24, TUI_CHART_FULL);
+	assert_int_equal(l.table.h, 0);
+	assert_int_equal(l.honesty.h, 1);
+}
+
+/* --- history ------------------------------------------------------------------------------------------ */
+
+static void add(struct tui_hist *h, uint64_t rel_ns, uint64_t parameter, uint64_t activation)
+{
+	uint64_t cats[CAT_MAX] = { [CAT_PARAMETER] = parameter, [CAT_ACTIVATION] = activation };
+
+	tui_hist__add(h, rel_ns, cats);
+}
+
+static void test_hist_keeps_the_fullest_whole(void **state)
+{
+	struct tui_hist *h = tui_hist__new();
+	struct tui_comp c;
+
+	(void)state;
+	assert_non_null(h);
+	assert_int_equal(tui_hist__get(h, 0, S, &c), 0);
+	add(h, 1 * S, 10, 5);
+	add(h, 2 * S, 10, 90);
+	add(h, 3 * S, 50, 20);
+	assert_int_equal(tui_hist__get(h, 0, 10 * S, &c), 1);
+	assert_int_equal(c.sum, 100);
+	assert_int_equal(c.cats[CAT_PARAMETER], 10); /* of that moment, not the most of each */
+	assert_int_equal(tui_hist__get(h, 3 * S, 4 * S, &c), 1);
+	assert_int_equal(c.sum, 70);
+	assert_int_equal(tui_hist__get(h, 5 * S, 5 * S + 1, &c), 1); /* the last holds for a while … */
+	assert_int_equal(c.sum, 70);
+	assert_int_equal(tui_hist__get(h, 60 * S, 61 * S, &c), 0); /* … but not for ever */
+	assert_int_equal(tui_hist__get(h, 0, S, &c), 0);
+	add(h, 100 * S, UINT64_MAX, UINT64_MAX);
+	assert_int_equal(tui_hist__get(h, 99 * S, 101 * S, &c), 1);
+	assert_int_equal(c.sum, UINT64_MAX);
+	tui_hist__free(h);
+}
+
+/* A month, a look a minute: a chart of it has no hole and shows its highest moment. */
+static void test_hist_is_bounded_and_reaches_back(void **state)
+{
+	struct tui_hist *h = tui_hist__new();
+	uint64_t month = 30 * 86400 * S;
+	struct tui_comp c;
+	int is_seen = 0;
+
+	(void)state;
+	assert_non_null(h);
+	for (uint64_t at = 0; at < month; at += 60 * S)
+		add(h, at, 7, at == 86400 * S ? 1000 : 1);
+	for (unsigned i = 0; i < 200; i++) {
+		assert_int_equal(tui_hist__get(h, month / 200 * i, month / 200 * (i + 1), &c), 1);
+		is_seen |= c.sum == 1007;
+	}
+	assert_true(is_seen);
+	/* fine at its end: the last minute is still there to the moment */
+	assert_int_equal(tui_hist__get(h, month - 60 * S, month - 59 * S, &c), 1);
+	assert_int_equal(c.rel_ns, month - 60 * S);
+	tui_hist__free(h);
+}
+
+/* --- chart ---------------------------------------------------------------------------------------------- */
+
+static void test_scale_is_round(void **state)
+{
+	(void)state;
+	assert_int_equal(tui_scale(0), 1024);
+	assert_int_equal(tui_scale(1024), 1024);
+	assert_int_equal(tui_scale(29 << 20), 32 << 20);
+	assert_int_equal(tui_scale(801ull << 20), 1ull << 30);
+	assert_int_equal(tui_scale(UINT64_MAX), UINT64_MAX);
+	for (uint64_t v = 1; v < 1ull << 50; v += v / 3 + 1) {
+		assert_true(tui_scale(v) >= v);
+		assert_true(v < 1024 || tui_scale(v) <= 2 * v);
+	}
+}
+
+static void check_cell(const struct canvas *c, unsigned y, uint32_t cp, unsigned style, unsigned back)
+{
+	const struct tui_cell *cell = canvas__at(c, 0, y);
+
+	assert_int_equal(cell->cp, cp);
+	assert_int_equal(cell->style, style);
+	assert_int_equal(cell->back, back);
+}
+
+static void test_column_stacks(void **state)
+{
+	struct tui_column col = { .cats = { [CAT_PARAMETER] = 12, [CAT_GRADIENT] = 8 }, .top = 29 };
+	struct tui_ui ui;
+	struct canvas c;
+
+	(void)state;
+	tui_ui__init(&ui, 1);
+	assert_int_equal(canvas__init(&c, 1, 4), 0);
+	tui_chart__column(&c, 0, 0, 4, &col, 32, &ui, 1); /* a byte is an eighth of a line */
+	check_cell(&c, 3, 0x2588, TUI_CAT0 + CAT_PARAMETER, TUI_PLAIN);
+	check_cell(&c, 2, 0x2584, TUI_CAT0 + CAT_PARAMETER, TUI_CAT0 + CAT_GRADIENT);
+	check_cell(&c, 1, 0x2584, TUI_CAT0 + CAT_GRADIENT, TUI_PLAIN);
+	check_cell(&c, 0, 0x2500, TUI_ENVELOPE, TUI_PLAIN); /* 29: in the middle of the uppermost line */
+	canvas__done(&c);
+
+	ui.is_color = 0;
+	assert_int_equal(canvas__init(&c, 1, 4), 0);
+	tui_chart__column(&c, 0, 0, 4, &col, 32, &ui, 1);
+	check_cell(&c, 3, 'P', TUI_CAT0 + CAT_PARAMETER, TUI_PLAIN);
+	check_cell(&c, 1, 'G', TUI_CAT0 + CAT_GRADIENT, TUI_PLAIN);
+	check_cell(&c, 0, '-', TUI_ENVELOPE, TUI_PLAIN);
+	canvas__done(&c);
+}
+
+static void test_column_little_is_not_nothing(void **state)
+{
+	struct tui_column col = { .cats = { [CAT_PARAMETER] = 1 }, .top = 1 };
+	struct tui_ui ui;
+	struct canvas c;
+
+	(void)state;
+	tui_ui__init(&ui, 1);
+	assert_int_equal(canvas__init(&c, 1, 2), 0);
+	tui_chart__column(&c, 0, 0, 2, &col, 1 << 30, &ui, 1);
+	assert_int_equal(canvas__at(&c, 0, 1)->cp, 0x2581);
+	canvas__done(&c);
+}
+
+/* --- keys ------------------------------------------------------------------------------------------------- */
+
+static void type(struct tui_ui *ui, const char *keys)
+{
+	for (; *keys; keys++)
+		assert_int_equal(tui_ui__key(ui, (uint32_t)(unsigned char)*keys), 0);
+}
+
+static void test_keys(void **state)
+{
+	struct tui_ui ui;
+
+	(void)state;
+	tui_ui__init(&ui, 1);
+	type(&ui, "\t");
+	assert_int_equal(ui.tab, TUI_REGIONS);
+	tui_ui__key(&ui, TUI_KEY_BACK_TAB);
+	tui_ui__key(&ui, TUI_KEY_LEFT);
+	assert_int_equal(ui.tab, TUI_TRACE);
+	type(&ui, "1");
+	assert_int_equal(ui.tab, TUI_OPS);
+	tui_tab_state__settle(&ui.tabs[TUI_OPS], 100, 10, 8);
+	type(&ui, "jjjk");
+	assert_int_equal(ui.tabs[TUI_OPS].row, 2);
+	tui_ui__key(&ui, TUI_KEY_END);
+	tui_tab_state__settle(&ui.tabs[TUI_OPS], 100, 10, 8);
+	assert_int_equal(ui.tabs[TUI_OPS].top, 90);
+	tui_ui__key(&ui, TUI_KEY_DOWN);
+	assert_int_equal(ui.tabs[TUI_OPS].row, 99);
+	tui_tab_state__settle(&ui.tabs[TUI_OPS], 3, 10, 8); /* rows that go take the cursor along */
+	assert_int_equal(ui.tabs[TUI_OPS].row, 2);
+	assert_int_equal(ui.tabs[TUI_OPS].top, 0);
+	type(&ui, "S");
+	assert_int_equal(ui.tabs[TUI_OPS].sort, 1);
+	type(&ui, "SS");
+	assert_int_equal(ui.tabs[TUI_OPS].sort, 7);
+	type(&ui, "r");
+	assert_int_equal(ui.tabs[TUI_OPS].is_up, 1);
+	type(&ui, " ");
+	assert_int_equal(ui.is_paused, 1);
+	assert_int_equal(tui_ui__key(&ui, 'm'), TUI_DO_MARK);
+	assert_int_equal(tui_ui__key(&ui, 'w'), TUI_DO_RECORD);
+	assert_int_equal(tui_ui__key(&ui, TUI_KEY_F10), TUI_QUIT);
+	type(&ui, "?");
+	assert_int_equal(ui.is_help, 1);
+	type(&ui, "q"); /* out of the help, not out of the program */
+	assert_int_equal(ui.is_help, 0);
+	assert_int_equal(tui_ui__key(&ui, 'q'), TUI_QUIT);
+	tui_ui__init(&ui, 0);
+	assert_int_equal(tui_ui__key(&ui, 'm') | tui_ui__key(&ui, 'w') | tui_ui__key(&ui, ' '), 0);
+	assert_int_equal(ui.is_paused, 0);
+}
+
+static void test_filter_is_typed(void **state)
+{
+	struct tui_ui ui;
+
+	(void)state;
+	tui_ui__init(&ui, 1);
+	type(&ui, "/q?m");
+	tui_ui__key(&ui, 0x5f35); /* 張 */
+	assert_string_equal(ui.filter, "q?m\xe5\xbc\xb5");
+	tui_ui__key(&ui, TUI_KEY_BACKSPACE);
+	assert_string_equal(ui.filter, "q?m");
+	type(&ui, "\n");
+	assert_int_equal(ui.is_typing, 0);
+	tui_ui__key(&ui, TUI_KEY_ESC);
+	assert_string_equal(ui.filter, "");
+	type(&ui, "/");
+	for (unsigned i = 0; i < 500; i++)
+		tui_ui__key(&ui, i % 2 ? 0x1f600 : 'x'); /* longer than it may get */
+	assert_true(strlen(ui.filter) < TUI_FILTER_MAX);
+	for (unsigned i = 0; i < 500; i++)
+		tui_ui__key(&ui, TUI_KEY_BACKSPACE);
+	assert_string_equal(ui.filter, "");
+}
+
+/* --- tables ----------------------------------------------------------------------------------------------- */
+
+static void test_rows_sort_and_filter(void **state)
+{
+	struct report r = fix_report();
+	struct tui_rows rows = { 0 };
+	struct tui_ui ui;
+
+	(void)state;
+	tui_ui__init(&ui, 1);
+	tui_tables[TUI_OPS].fill(&rows, &r, &r.devs[0]);
+	tui_rows__arrange(&rows, &tui_tables[TUI_OPS], &ui);
+	assert_int_equal(rows.cnt, 6); /* the five and "no operator" */
+	assert_string_equal(rows.rows[0].v[0].text, "aten::addmm");
+	ui.tabs[TUI_OPS].sort = 1;
+	tui_rows__arrange(&rows, &tui_tables[TUI_OPS], &ui);
+	assert_int_equal(rows.rows[0].v[1].num, 64 << 20);
+	ui.tabs[TUI_OPS].sort = 0; /* texts from a to z */
+	tui_rows__arrange(&rows, &tui_tables[TUI_OPS], &ui);
+	assert_string_equal(rows.rows[0].v[0].text, "(no operator open)");
+	strcpy(ui.filter, "EMPTY");
+	tui_rows__arrange(&rows, &tui_tables[TUI_OPS], &ui);
+	assert_int_equal(rows.cnt, 1);
+	assert_string_equal(rows.rows[0].v[0].text, "aten::empty");
+	tui_rows__done(&rows);
+}
+
+static void test_trace_tells_losses_and_costs(void **state)
+{
+	struct report r = fix_report();
+	struct tui_rows rows = { 0 };
+
+	(void)state;
+	r.lost[MT_LOSS_RING] = 17;
+	tui_tables[TUI_TRACE].fill(&rows, &r, NULL);
+	assert_string_equal(rows.rows[0].v[1].text, "ring");
+	assert_int_equal(rows.rows[0].v[2].num, 17);
+	assert_int_equal(rows.rows[0].style, TUI_BAD);
+	assert_string_equal(rows.rows[1].v[1].text, "tensor alloc");
+	assert_int_equal(rows.rows[1].v[3].num, 111179700);
+	tui_rows__done(&rows);
+}
+
+/* --- screens ---------------------------------------------------------------------------------------------- */
+
+static struct tui_data data_of(struct report *r)
+{
+	struct tui_data d = { .now = r, .steps_s = 34, .events_s = 41000, .marks = { S }, .marks_cnt = 1 };
+
+	assert_int_equal(tui_data__sample(&d, r), 0);
+	d.devs[0].allocs_s = 8972;
+	d.devs[0].frees_s = 8970;
+	return d;
+}
+
+static void data_done(struct tui_data *d)
+{
+	d->now = NULL; /* not of the heap */
+	tui_data__done(d);
+}
+
+static void check_golden(const char *name, const struct canvas *c)
+{
+	char path[100], *text = NULL, *want = NULL;
+	size_t len = 0, cap = 0;
+	FILE *f = open_memstream(&text, &len);
+	ssize_t n;
+
+	assert_non_null(f);
+	canvas__dump(c, f);
+	fclose(f);
+	snprintf(path, sizeof(path), "tests/golden/%s", name);
+	if (getenv("MT_GOLDEN_UPDATE")) {
+		f = fopen(path, "w");
+		assert_non_null(f);
+		assert_int_equal(fwrite(text, 1, len, f), len);
+		fclose(f);
+	}
+	f = fopen(path, "r");
+	if (!f)
+		fail_msg("%s is missing: MT_GOLDEN_UPDATE=1 makes it", path);
+	n = getdelim(&want, &cap, -1, f);
+	fclose(f);
+	if (n != (ssize_t)len || memcmp(text, want, len))
+		fail_msg("differs from %s; it is now:\n%s", path, text);
+	free(want);
+	free(text);
+}
+
+static void golden(const char *name, unsigned w, unsigned h, struct tui_ui *ui, struct report *r)
+{
+	struct tui_words words = { "", 1 };
+	struct tui_data d = data_of(r);
+	struct canvas c;
+
+	assert_int_equal(canvas__init(&c, w, h), 0);
+	assert_int_equal(tui_screen__draw(&c, ui, &d, r, &words), 0);
+	check_golden(name, &c);
+	canvas__done(&c);
+	data_done(&d);
+}
+
+static void test_screens(void **state)
+{
+	struct report r = fix_report();
+	struct tui_ui ui;
+
+	(void)state;
+	tui_ui__init(&ui, 1);
+	golden("tui_80x24.txt", 80, 24, &ui, &r);
+	golden("tui_200x50.txt", 200, 50, &ui, &r);
+	golden("tui_40x8.txt", 40, 8, &ui, &r);
+	ui.tab = TUI_BLOCKS;
+	ui.is_detail = 1;
+	golden("tui_blocks_120x40.txt", 120, 40, &ui, &r);
+	ui.tab = TUI_TRACE;
+	ui.is_detail = 0;
+	ui.is_paused = 1;
+	golden("tui_trace_80x50.txt", 80, 50, &ui, &r);
+	ui.tab = TUI_PEAK;
+	ui.is_color = 0;
+	golden("tui_plain_80x24.txt", 80, 24, &ui, &r);
+	ui.is_help = 1;
+	golden("tui_help_80x24.txt", 80, 24, &ui, &r);
+}
+
+/* No byte of a target reaches a cell unless it is safe, and nothing is drawn outside. */
+static void check_tame(const struct canvas *c)
+{
+	for (unsigned y = 0; y < c->h; y++)
+		for (unsigned x = 0; x < c->w; x++) {
+			const struct tui_cell *cell = canvas__at(c, x, y);
+
+			assert_true(cell->style < TUI_STYLES && cell->back < TUI_STYLES);
+			if (cell->cp)
+				assert_false(utf8_is_unsafe(cell->cp));
+			else /* the right half of a wide one */
+				assert_true(x && utf8_cols(canvas__at(c, x - 1, y)->cp) == 2);
+		}
+}
+
+static void test_any_size_any_key_any_target(void **state)
+{
+	struct report reports[] = { fix_report(), fix_hostile(), fix_empty() };
+	uint32_t seed = 1;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct tui_data d = data_of(&reports[i]);
+		struct tui_ui ui;
+
+		tui_ui__init(&ui, 1);
+		for (unsigned n = 0; n < 1500; n++) {
+			static const uint32_t more[] = { '\t', '\n', TUI_KEY_ESC, 0x5f35, TUI_KEY_BACKSPACE };
+			struct tui_words words = { n % 5 ? "" : HOSTILE, n & 1 };
+			struct canvas c;
+			uint32_t key;
+
+			seed = seed * 1664525 + 1013904223;
+			key = seed >> 8 & 1 ? ' ' + (seed >> 16) % 95 : seed >> 9 & 1 ? TUI_KEY_UP + (seed >> 16) % 12 :
+										      more[(seed >> 16) % 5];
+			tui_ui__key(&ui, key);
+			ui.is_color = n & 1;
+			ui.is_fine = n & 2;
+			assert_int_equal(canvas__init(&c, (seed >> 10) % 220, (seed >> 20) % 60), 0);
+			assert_int_equal(tui_screen__draw(&c, &ui, &d, n % 7 ? &reports[i] : NULL, &words), 0);
+			check_tame(&c);
+			canvas__done(&c);
+		}
+		data_done(&d);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_layout_never_overlaps), cmocka_unit_test(test_layout_of_the_usual_terminal),
+		cmocka_unit_test(test_hist_keeps_the_fullest_whole), cmocka_unit_test(test_hist_is_bounded_and_reaches_back),
+		cmocka_unit_test(test_scale_is_round), cmocka_unit_test(test_column_stacks),
+		cmocka_unit_test(test_column_little_is_not_nothing), cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_filter_is_typed), cmocka_unit_test(test_rows_sort_and_filter),
+		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_screens),
+		cmocka_unit_test(test_any_size_any_key_any_target),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
