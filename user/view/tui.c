@@ -95,8 +95,8 @@ int tui__show(struct tui *t, struct report *r)
 		t->message_ns = r->end_ts_ns + MESSAGE_NS;
 	else if (r->end_ts_ns > t->message_ns)
 		t->message[0] = '\0';
-	err = tui_data__add(&t->data, r);
-	return err ? err : tui__draw(t);
+	err = tui_data__add(&t->data, r, !t->held);
+	return err || t->held ? err : tui__draw(t); /* a key or another size draws a held picture again */
 }
 
 int tui__sample(struct tui *t, const struct report *r)

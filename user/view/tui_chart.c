@@ -270,11 +270,11 @@ static void draw_flags(struct canvas *c, struct rect at, const struct window *w,
 	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1;
 	uint64_t peak = dev->peak_ts_ns > r->start_ts_ns ? dev->peak_ts_ns - r->start_ts_ns : 0;
 
+	if (dev->peak && peak >= w->from_ns && peak <= w->to_ns)
+		canvas__set(c, x + window_col(w, peak), y, 0x25b2, TUI_BOLD, TUI_PLAIN); /* ▲ */
 	for (size_t i = 0; i < d->marks_cnt; i++)
 		if (d->marks[i] >= w->from_ns && d->marks[i] <= w->to_ns)
 			canvas__set(c, x + window_col(w, d->marks[i]), y, 0x25c6, TUI_MARK, TUI_PLAIN); /* ◆ */
-	if (dev->peak && peak >= w->from_ns && peak <= w->to_ns)
-		canvas__set(c, x + window_col(w, peak), y, 0x25b2, TUI_BOLD, TUI_PLAIN); /* ▲ */
 }
 
 void tui_chart__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,

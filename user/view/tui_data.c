@@ -84,11 +84,12 @@ static void tui_data__rates(struct tui_data *d, const struct report *r)
 	}
 }
 
-int tui_data__add(struct tui_data *d, struct report *r)
+int tui_data__add(struct tui_data *d, struct report *r, int with_rates)
 {
 	report__free(d->now);
 	d->now = r;
-	tui_data__rates(d, r);
+	if (with_rates)
+		tui_data__rates(d, r);
 	return tui_data__sample(d, r);
 }
 

@@ -26,8 +26,8 @@ struct tui_data {
 	size_t marks_cnt;
 };
 
-/* Takes the report over. 0 or -ENOMEM. */
-int tui_data__add(struct tui_data *d, struct report *r);
+/* Takes the report over; rates may stay as they were. 0 or -ENOMEM. */
+int tui_data__add(struct tui_data *d, struct report *r, int with_rates);
 /* Into the histories alone: for a recording, on the way to its end. */
 int tui_data__sample(struct tui_data *d, const struct report *r);
 void tui_data__mark(struct tui_data *d);

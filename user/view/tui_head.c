@@ -81,8 +81,8 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_BOLD, fmt_bytes(a, dev->live));
 	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_DIM, "  peak ");
 	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_BOLD, fmt_bytes(a, dev->peak));
-	snprintf(text, sizeof(text), " at %s", fmt_ns(a, dev->peak_ts_ns > r->start_ts_ns ? dev->peak_ts_ns - r->start_ts_ns : 0));
-	if (dev->peak && x + 30 < end)
+	snprintf(text, sizeof(text), " at %s", fmt_ns(a, dev->peak_ts_ns - r->start_ts_ns));
+	if (dev->peak && dev->peak_ts_ns >= r->start_ts_ns && x + 30 < end)
 		x += canvas__text(c, x, at.y, end - x, TUI_DIM, text);
 	if (dev->ooms && x + 24 < end) {
 		snprintf(text, sizeof(text), "  out of memory %s\xc3\x97, last for %s", fmt_count(a, (double)dev->ooms),
@@ -95,7 +95,8 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 		put_right(c, &at, TUI_DIM, text);
 	}
 	if (data && ui->is_live) {
-		snprintf(text, sizeof(text), "%s allocs/s  %s frees/s", fmt_count(e, data->allocs_s), fmt_count(f, data->frees_s));
+		snprintf(text, sizeof(text), "%s allocs/s  %s frees/s", fmt_count(e, data->allocs_s),
+			 fmt_count(f, data->frees_s));
 		put_right(c, &at, TUI_DIM, text);
 	}
 }
@@ -119,10 +120,6 @@ void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 	at = (struct rect){ x, at.y, end > x ? end - x : 0, 1 };
 	snprintf(text, sizeof(text), "%zu of %zu", t->rows ? t->row + 1 : 0, t->rows);
 	put_right(c, &at, TUI_DIM, text);
-	if (ui->filter[0]) {
-		snprintf(text, sizeof(text), "/%s", ui->filter);
-		put_right(c, &at, TUI_WARN, text);
-	}
 }
 
 /* Losses by reason where they fit, else their sum. */
@@ -133,7 +130,8 @@ static void put_lost(char *text, size_t size, const struct report *r, uint64_t l
 
 	for (unsigned i = 1; i < MT_LOSS_MAX && lost && n < 200; i++)
 		if (r->lost[i])
-			n += snprintf(text + n, size - (size_t)n, " %s %" PRIu64, loss_name(i) ? loss_name(i) : "?", r->lost[i]);
+			n += snprintf(text + n, size - (size_t)n, " %s %" PRIu64, loss_name(i) ? loss_name(i) : "?",
+				      r->lost[i]);
 	if (lost && (unsigned)n > cols)
 		snprintf(text, size, "LOST %s", fmt_count(a, (double)lost));
 }
@@ -154,7 +152,8 @@ void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *
 		fmt_share(job, r->overhead, 1);
 	fmt_share(self, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns));
 	if (x + 50 < end)
-		snprintf(text, sizeof(text), "   costs the job %s   itself %s of a core, %s", job, self, fmt_bytes(rss, r->self_rss));
+		snprintf(text, sizeof(text), "   costs the job %s   itself %s of a core, %s", job, self,
+			 fmt_bytes(rss, r->self_rss));
 	else
 		snprintf(text, sizeof(text), at.w > 40 ? "   costs the job %s   itself %s" : "  job %s self %s", job, self);
 	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_PLAIN, text);
@@ -191,6 +190,15 @@ void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 	}
 	if (words->message && words->message[0]) {
 		canvas__fit(c, x, at.y, end - x, TUI_WARN, words->message);
+		return;
+	}
+	if (ui->filter[0]) { /* rows are missing: never unsaid */
+		const struct tui_tab_state *t = &ui->tabs[ui->tab];
+
+		snprintf(text, sizeof(text), "/%s", ui->filter);
+		x += canvas__text(c, x, at.y, end - x, TUI_WARN, text) + 2;
+		snprintf(text, sizeof(text), "%zu row%s   Esc shows all", t->rows, t->rows == 1 ? "" : "s");
+		canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_DIM, text);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {

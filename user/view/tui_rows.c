@@ -16,9 +16,9 @@
 /* --- operators and regions -------------------------------------------------------------------------- */
 
 static const struct tui_col op_cols[] = {
-	{ "operator", TUI_COL_TEXT, 20, 0, 1 },	  { "live", TUI_COL_BYTES, 9, 0 },	 { "at peak", TUI_COL_BYTES, 9, 0 },
-	{ "of peak", TUI_COL_SHARE, 8, 0 },	  { "", TUI_COL_BAR, 12, 110, 1 },		 { "blocks", TUI_COL_COUNT, 8, 100 },
-	{ "allocated", TUI_COL_BYTES, 10, 0 },	  { "calls", TUI_COL_COUNT, 8, 0 },
+	{ "operator", TUI_COL_TEXT, 20, 0, 1 }, { "live", TUI_COL_BYTES, 9, 0 },   { "at peak", TUI_COL_BYTES, 9, 0 },
+	{ "of peak", TUI_COL_SHARE, 8, 0 },	{ "", TUI_COL_BAR, 12, 110, 1 },   { "blocks", TUI_COL_COUNT, 8, 100 },
+	{ "allocated", TUI_COL_BYTES, 10, 0 },	{ "calls", TUI_COL_COUNT, 8, 0 },
 };
 
 static void fill_op(struct tui_rows *rows, const struct report_op *op, const char *name)

@@ -25,6 +25,7 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 {
 	const struct report_dev *dev;
 	struct tui_layout l;
+	int err;
 
 	tui_layout(&l, c->w, c->h, ui->chart);
 	if (!r) {
@@ -39,13 +40,16 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 	tui_title__draw(c, l.title, ui, d, r, words);
 	tui_devs__draw(c, l.devs, ui, d, r);
 	tui_honesty__draw(c, l.honesty, d, r);
-	tui_keys__draw(c, l.keys, ui, words);
 	if (ui->is_help) {
-		tui_help__draw(c, (struct rect){ 0, l.devs.y + 2, c->w, l.honesty.y > l.devs.y + 2 ? l.honesty.y - l.devs.y - 2 : 0 },
-			       ui);
+		unsigned top = l.devs.y + 2;
+
+		tui_keys__draw(c, l.keys, ui, words);
+		tui_help__draw(c, (struct rect){ 0, top, c->w, l.honesty.y > top ? l.honesty.y - top : 0 }, ui);
 		return 0;
 	}
 	tui_chart__draw(c, l.chart, ui, d, r, dev);
 	tui_cats__draw(c, l.cats, ui, r, dev);
-	return l.table.h ? draw_table(c, &l, ui, r, dev) : 0;
+	err = l.table.h ? draw_table(c, &l, ui, r, dev) : 0;
+	tui_keys__draw(c, l.keys, ui, words); /* after the table: it tells how many rows match */
+	return err;
 }

@@ -149,7 +149,8 @@ static void draw_head(struct canvas *c, struct rect at, const struct tui_table *
 
 		if (!widths[i])
 			continue;
-		snprintf(head, sizeof(head), i == s->sort ? s->is_up ? "%s\xe2\x96\xb4" : "%s\xe2\x96\xbe" : "%s", t->cols[i].head);
+		snprintf(head, sizeof(head), "%s%s", t->cols[i].head,
+			 i != s->sort ? "" : s->is_up ? "\xe2\x96\xb4" : "\xe2\x96\xbe"); /* ▴ ▾ */
 		if (is_left)
 			canvas__text(c, x, at.y, widths[i], style, head);
 		else
@@ -283,8 +284,8 @@ void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t
 			canvas__select(c, at.x, y, at.w);
 	}
 	if (!rows->cnt && page)
-		canvas__text(c, at.x + 2, at.y + 1, at.w, TUI_DIM, ui->filter[0] ? "nothing matches the filter (Esc clears it)" :
-								       t->empty);
+		canvas__text(c, at.x, at.y + 1, at.w, TUI_DIM,
+			     ui->filter[0] ? "nothing matches the filter (Esc clears it)" : t->empty);
 	if (ui->is_detail && rows->cnt && at.h > 3)
 		draw_detail(c, at, t, &rows->rows[s->row]);
 }

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""The terminal interface in tmux: keys in, captures of the screen out."""
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import time
+import fcntl
+import termios
+
+import mt
+
+ANSWER_S_MAX = 0.5  # 50 ms is aimed at and noted; the machine may be busy
+
+
+class Tmux:
+    """One window of a tmux server of our own. A shell in it runs the command and tells its exit code."""
+    count = 0
+
+    def __init__(self, command, cols=80, lines=24, env=()):
+        if not shutil.which("tmux"):
+            raise mt.Skip("no tmux")
+        Tmux.count += 1
+        self.socket = f"mt-e2e-{os.getpid()}-{Tmux.count}"
+        script = f"trap : INT; stty -g >{{0}}.before; {command}; code=$?; stty -g >{{0}}.after; " \
+                 f"echo \"exit code $code\"; exec sleep 1000"
+        self.stty = f"/tmp/{self.socket}"
+        clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TMUX")}
+        clean.update(LC_ALL="C.UTF-8", TERM="xterm-256color", **dict(env))
+        subprocess.run(["tmux", "-u", "-L", self.socket, "-f", "/dev/null", "new-session", "-d", "-x", str(cols), "-y",
+                        str(lines), "sh", "-c", script.format(self.stty)], check=True, env=clean)
+
+    def _tmux(self, *args):
+        return subprocess.run(["tmux", "-u", "-L", self.socket, *args], capture_output=True, text=True, check=True).stdout
+
+    def keys(self, *keys):
+        self._tmux("send-keys", *keys)
+
+    def size(self, cols, lines):
+        self._tmux("resize-window", "-x", str(cols), "-y", str(lines))
+
+    def screen(self, *args):
+        return self._tmux("capture-pane", "-p", *args)
+
+    def wait(self, pattern, timeout=20):
+        try:
+            return mt.wait_until(lambda: re.search(pattern, self.screen(), re.M | re.S), f"{pattern!r}", timeout, 0.02)
+        except AssertionError as e:
+            raise AssertionError(f"{e}; the screen is:\n{self.screen()}") from None
+
+    def history(self):
+        return self.screen("-S", "-500")
+
+    def check_restored(self):
+        """Back on the normal screen, with the terminal's settings as they were."""
+        self.wait(r"exit code \d+")
+        mt.check("0" == self._tmux("display", "-p", "#{alternate_on}").strip(), "still on the alternate screen")
+        mt.check("1" == self._tmux("display", "-p", "#{cursor_flag}").strip(), "the cursor is hidden")
+        before, after = (open(f"{self.stty}.{w}").read() for w in ("before", "after"))
+        mt.check(before == after, f"stty before:\n{before}\nafter:\n{after}")
+        return int(re.search(r"exit code (\d+)", self.screen())[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(["tmux", "-L", self.socket, "kill-server"], capture_output=True, check=False)
+        for w in ("before", "after"):
+            if os.path.exists(f"{self.stty}.{w}"):
+                os.unlink(f"{self.stty}.{w}")
+
+
+def check_fits(tui, cols, lines):
+    text = tui.screen()
+    mt.check(len(text.splitlines()) <= lines and all(len(line) <= cols for line in text.splitlines()), f"does not fit:\n{text}")
+    return text
+
+
+def test_keys_tables_and_the_way_out():
+    job = mt.shared_job("mlp")
+    with Tmux(f"{mt.MEMTRACE} -p {job.pid}") as tui:
+        tui.wait(r"1 Operators.*aten::")
+        text = tui.wait(r"lost nothing\s+costs the job \d+\.\d %\s+itself").string
+        mt.check(re.search(r"memtrace  \d+  .*steps/s", text) and re.search(r"cpu +live .*peak", text), text)
+        mt.check(re.search("[▁▂▃▄▅▆▇█]", text), f"no chart:\n{text}")
+        for key, words in (("2", "region or backward node.*Optimizer.step"), ("3", "at the peak.*bytes"), ("4", r"size.*age"),
+                           ("5", "thread.*process.*made by"), ("6", rf"{job.pid}.*running"), ("7", r"about.*what.*tensor alloc")):
+            tui.keys(key)
+            tui.wait(words, 3)
+        tui.keys("Tab")
+        tui.wait(r"operator .*live", 3)
+        tui.keys("s")
+        tui.wait(r"of peak▾", 3)
+        tui.keys("r")
+        tui.wait(r"of peak▴", 3)
+        tui.keys("/")
+        tui.keys("-l", "addmm")
+        tui.keys("Enter")
+        tui.wait(r"aten::addmm.*/addmm  1 row ", 3)
+        mt.check(tui.screen().count("aten::", tui.screen().find("calls")) == 1, f"not filtered:\n{tui.screen()}")
+        tui.keys("Escape")
+        tui.wait(r"q quit", 3)
+        tui.keys("g")
+        tui.wait(r"^ cpu[^\n]*\n\s*\n 1 Operators", 3)
+        tui.keys("?")
+        tui.wait(r"Keys.*another table", 3)
+        tui.keys("q")  # leaves the help
+        tui.wait(r"1 Operators", 3)
+        tui.keys("q")
+        mt.check(tui.check_restored() == 0, tui.history()[-3000:])
+        mt.check(re.search(r"What this rests on.*probe cost", tui.history(), re.S), f"no report:\n{tui.history()[-3000:]}")
+    mt.check_goes_on(job)
+
+
+def test_pause_holds_and_marks_are_kept():
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        with Tmux(f"{mt.MEMTRACE} -p {job.pid} -o {tmp}/a.mtr") as tui:
+            tui.wait(r"● rec.*lost nothing")
+            tui.keys("m")
+            tui.wait(r"Mark 1, set by hand \d+\.\d+ s after the start", 3)
+            tui.wait("◆", 3)
+            tui.keys("w")
+            tui.wait(r"recording since the start", 3)
+            tui.keys("Space")
+            held = tui.wait("PAUSED.*", 3) and tui.screen()
+            time.sleep(1.5)
+            mt.check(held.splitlines()[:-1] == tui.screen().splitlines()[:-1], f"moves while paused:\n{held}\n{tui.screen()}")
+            tui.keys("Space")
+            mt.wait_until(lambda: tui.screen() != held, "the next picture", 3)
+            tui.keys("C-c")
+            mt.check(tui.check_restored() == 0, tui.history()[-3000:])
+            mt.check("Mark 1, set by hand" in tui.history(), "the mark is not in the report")
+        mt.check("Mark 1, set by hand" in mt.ok(mt.memtrace("report", tmp / "a.mtr")).stdout, "the mark is not in the recording")
+    mt.check_goes_on(job)
+
+
+def test_any_size():
+    job = mt.shared_job("mlp")
+    with Tmux(f"{mt.MEMTRACE} -p {job.pid}", 120, 40) as tui:
+        tui.wait(r"1 Operators.*aten::")
+        for cols, lines in ((80, 24), (200, 50), (40, 8), (20, 5), (12, 3), (2, 1), (61, 60), (80, 24)):
+            tui.size(cols, lines)
+            if cols >= 40:
+                tui.wait(rf"\A memtrace [^\n]{{{cols // 2},{cols - 10}}}.*(lost nothing|lost noth…)", 5)
+            check_fits(tui, cols, lines)
+        tui.wait(r"1 Operators.*aten::.*lost nothing", 5)
+        tui.keys("q")
+        mt.check(tui.check_restored() == 0, tui.history()[-2000:])
+    mt.check_goes_on(job)
+
+
+def test_no_color():
+    job = mt.shared_job("mlp")
+    for env, is_colored in (((), True), ((("NO_COLOR", "1"),), False)):
+        with Tmux(f"{mt.MEMTRACE} -p {job.pid}", env=env) as tui:
+            tui.wait(r"1 Operators.*aten::")
+            text = tui.screen("-e")
+            mt.check(bool(re.search(r"\x1b\[[0-9;]*(3[0-8]|4[0-8])(;\d+)*m", text)) == is_colored,
+                     f"NO_COLOR {env}: {text!r:.3000}")
+            tui.keys("q")
+            tui.check_restored()
+
+
+def test_terminal_comes_back_after_signals():
+    """SIGTERM: in order, with the report. A crash: as a crash, but with the screen and settings back."""
+    job = mt.shared_job("mlp")
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGSEGV):
+        with Tmux(f"sh -c 'echo $$ >/tmp/mt-e2e-pid; exec {mt.MEMTRACE} -p {job.pid}'") as tui:
+            tui.wait(r"1 Operators.*aten::")
+            os.kill(int(open("/tmp/mt-e2e-pid").read()), number)
+            code = tui.check_restored()
+            mt.check(code == (128 + 11 if number == signal.SIGSEGV else 0), f"{number!r}: exit code {code}")
+    os.unlink("/tmp/mt-e2e-pid")
+    mt.check_goes_on(job)
+
+
+def test_lines_where_there_is_no_screen():
+    job = mt.shared_job("mlp")
+    for cols, lines, env in ((80, 24, "TERM=dumb"), (80, 24, "TERM=no-such-terminal"), (30, 24, "TERM=xterm"), (80, 5, "TERM=xterm")):
+        with Tmux(f"{env} {mt.MEMTRACE} -p {job.pid} -d 2", cols, lines) as tui:
+            tui.check_restored()
+            mt.check("time_s=" in tui.history().replace("\n", ""), f"{env} {cols}×{lines}: no lines:\n{tui.history()}")
+
+
+def test_browse_a_recording():
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 3, "-o", tmp / "a.mtr"))
+        done = mt.memtrace("report", tmp / "a.mtr", "--tui")
+        mt.expect_failure(done, 1, "terminal")
+        with Tmux(f"{mt.MEMTRACE} report {tmp}/a.mtr --tui") as tui:
+            tui.wait(r"detached.*3 Peak.*aten::")
+            mt.check(re.search("[▁▂▃▄▅▆▇█]", tui.screen()), f"no chart:\n{tui.screen()}")
+            tui.keys("m", "w", "Space")
+            tui.keys("1")
+            tui.wait(r"operator.*calls", 3)
+            mt.check("PAUSED" not in tui.screen(), "a recording cannot be paused")
+            tui.keys("q")
+            mt.check(tui.check_restored() == 0, tui.history())
+        with Tmux(f"{mt.MEMTRACE} report {tmp}/a.mtr --tui") as tui:
+            tui.wait(r"detached.*3 Peak.*aten::")
+            tui.keys("C-c")
+            mt.check(tui.check_restored() == 0, tui.history())
+
+
+def read_for(fd, seconds, until=None):
+    """What comes from a terminal, at most so long, until something has come and then silence for 5 ms."""
+    data, end = b"", time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if not select.select([fd], [], [], 0.005 if data and until else left)[0]:
+            break
+        try:
+            data += os.read(fd, 65536)
+        except OSError:
+            break
+    return data
+
+
+def test_keys_answer_while_events_pour_in():
+    job = mt.shared_job("mlp")
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm-256color"
+        os.execv(mt.MEMTRACE, [mt.MEMTRACE, "-p", str(job.pid)])
+    try:
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        mt.check(b"Operators" in read_for(fd, 4), "no screen")
+        took = []
+        for i in range(20):
+            key, word = ((b"7", b"about"), (b"4", b"size"))[i % 2]
+            os.write(fd, key)
+            begin, data = time.monotonic(), b""
+            while word not in data and time.monotonic() < begin + 5:
+                data += read_for(fd, 5, until=True)
+            took.append(time.monotonic() - begin)
+            time.sleep(0.11)
+        os.write(fd, b"q")
+        read_for(fd, 5)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(fd)
+    took.sort()
+    mt.note(f"a key answers after {1000 * took[len(took) // 2]:.0f} ms, at most {1000 * took[-1]:.0f} ms")
+    mt.check(took[len(took) // 2] <= ANSWER_S_MAX, f"keys take {took}")
+    mt.check_goes_on(job)
