@@ -125,7 +125,7 @@ def test_pause_holds_and_marks_are_kept():
             tui.wait(r"Mark 1, set by hand \d+\.\d+ s after the start", 3)
             tui.wait("◆", 3)
             tui.keys("w")
-            tui.wait(r"recording since the start", 3)
+            tui.wait(r"already recording to", 3)
             tui.keys("Space")
             held = tui.wait("PAUSED.*", 3) and tui.screen()
             time.sleep(1.5)
@@ -136,6 +136,33 @@ def test_pause_holds_and_marks_are_kept():
             mt.check(tui.check_restored() == 0, tui.history()[-3000:])
             mt.check("Mark 1, set by hand" in tui.history(), "the mark is not in the report")
         mt.check("Mark 1, set by hand" in mt.ok(mt.memtrace("report", tmp / "a.mtr")).stdout, "the mark is not in the recording")
+    mt.check_goes_on(job)
+
+
+def test_recording_begun_by_a_key():
+    """Reads as if the attach had been then: its blocks, its costs, and nothing lost."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        with Tmux(f"cd {tmp}; {mt.MEMTRACE} -p {job.pid}") as tui:
+            tui.wait(r"1 Operators.*aten::")
+            time.sleep(2)
+            tui.keys("w")
+            tui.wait(r"● rec.*recording from now on, to memtrace-\d+-\d+-\d+\.mtr", 5)
+            tui.keys("w")
+            tui.wait(r"already recording", 3)
+            time.sleep(3)
+            tui.keys("q")
+            mt.check(tui.check_restored() == 0, tui.history()[-3000:])
+        path, = tmp.glob("memtrace-*.mtr")
+        rep = mt.report(path)
+        text = mt.ok(mt.memtrace("report", path)).stdout
+    mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
+    mt.check(rep["target"]["pid"] == job.pid and "mlp" in rep["target"]["cmdline"], f"{rep['target']}")
+    mt.check(2e9 < rep["duration_ns"] < 20e9, f"{rep['duration_ns']}")
+    mt.check(rep["devices"]["cpu"]["allocs"] > 1000 and rep["ops"], f"{rep['devices']}")
+    mt.check(0 < rep["overhead"]["fraction"] < 2, f"{rep['overhead']}")
+    mt.check(re.search(r"Recorded from \d+\.\d s after the attach on", " ".join(text.split())), text[-1500:])
+    mt.check(re.search(r"probes set +framework 3 of 3, ops \d+", text), text[-1500:])
     mt.check_goes_on(job)
 
 

@@ -28,6 +28,7 @@ struct live_run {
 	int held_fd; /* where stderr goes meanwhile, -1 = nowhere else */
 	int stderr_fd;
 	off_t told; /* of it, on the screen */
+	char late_path[160]; /* of a recording that a key began; "" = none */
 };
 
 static void stderr_hold(struct live_run *x)
@@ -89,6 +90,20 @@ static void stderr_peek(struct live_run *x)
 	tui__message(x->tui, line ? line + 1 : buf);
 }
 
+/* One that failed is removed by the session. */
+static int has_late(const struct live_run *x)
+{
+	return x->late_path[0] && file_bytes(x->late_path);
+}
+
+static const char *late_path(void *ctx)
+{
+	struct live_run *x = ctx;
+
+	recording_default_path(x->o, x->late_path, sizeof(x->late_path));
+	return x->late_path;
+}
+
 static int on_tick(void *ctx, struct report *now)
 {
 	struct live_run *x = ctx;
@@ -101,6 +116,7 @@ static int on_tick(void *ctx, struct report *now)
 		return r;
 	stderr_hold(x);
 	stderr_peek(x);
+	tui__recording(x->tui, x->o->out || has_late(x));
 	r = tui__show(x->tui, now);
 	return r < 0 ? r : 1;
 }
@@ -119,9 +135,7 @@ static int on_input(void *ctx)
 		wish |= SESSION_MARK;
 	}
 	if (did & TUI_DO_RECORD)
-		fprintf(stderr, x->o->out ? "recording since the start, to %.200s\n" :
-					    "no recording is made: memtrace -p PID -o FILE.mtr makes one\n",
-			x->o->out);
+		wish |= SESSION_RECORD;
 	return wish;
 }
 
@@ -136,9 +150,8 @@ static int live_run__init(struct live_run *x, struct session_opts *so, struct er
 	if (tui_fits()) {
 		x->tui = tui__new(&t);
 		so->on_input = on_input;
+		so->late_path = late_path;
 		so->view_ms = VIEW_MS;
-		if (x->tui)
-			tui__recording(x->tui, !!x->o->out);
 	} else {
 		x->lines = live_view__new(stdout);
 	}
@@ -167,6 +180,8 @@ int cmd_live(const struct options *o, struct err *err)
 		w = report_write(o, rep, r ? NULL : err);
 	if (rep && o->out && !o->quiet)
 		recording_say(o->out, rep);
+	if (rep && has_late(&x))
+		fprintf(stderr, "recorded %s, from the middle on\nnext: memtrace report %s\n", x.late_path, x.late_path);
 	if (!r)
 		r = w;
 	if (!r && rep)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -34,28 +31,6 @@ static int on_tick(void *ctx, struct report *now)
 	return 0;
 }
 
-/* memtrace-PID-YYYYmmdd-HHMMSS.mtr; of a command its name instead of a pid. */
-static void default_path(const struct options *o, char *buf, size_t size)
-{
-	char who[64], when[32];
-	time_t now = time(NULL);
-	struct tm tm;
-
-	if (o->launch) {
-		const char *base = strrchr(o->launch[0], '/');
-
-		snprintf(who, sizeof(who), "%.40s", base ? base + 1 : o->launch[0]);
-		for (char *p = who; *p; p++)
-			if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
-				*p = '_';
-	} else {
-		snprintf(who, sizeof(who), "%d", (int)o->pids[0]);
-	}
-	if (!localtime_r(&now, &tm) || !strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm))
-		snprintf(when, sizeof(when), "0");
-	snprintf(buf, size, "memtrace-%s-%s.mtr", who, when);
-}
-
 int cmd_record(const struct options *o, struct err *err)
 {
 	struct record_run x = { .is_quiet = o->quiet, .is_tty = isatty(STDERR_FILENO) };
@@ -70,7 +45,7 @@ int cmd_record(const struct options *o, struct err *err)
 	so.on_tick = on_tick;
 	so.ctx = &x;
 	x.so = &so;
-	default_path(o, path, sizeof(path));
+	recording_default_path(o, path, sizeof(path));
 	if (!so.record_path)
 		so.record_path = path;
 	r = session_run(&so, &rep, &status, err);

@@ -27,6 +27,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cmd/follow.h"
+#include "cmd/late.h"
 #include "cmd/launch.h"
 #include "event/decode.h"
 #include "event/order.h"
@@ -67,6 +68,9 @@ struct session {
 	int has_record_failed;
 	unsigned marks_cnt;
 	uint64_t flushed_ns; /* when the recording last was */
+	uint64_t ordered_ns; /* time of the last event that left order */
+	struct late *late;   /* NULL: recorded from the start, or never */
+	const char *record_path;
 	pid_t launched;
 	int exit_status;
 	struct err record_err;
@@ -93,6 +97,11 @@ static int session__ordered(void *ctx, const struct event *in)
 	r = model__handle(s->model, &ev);
 	if (r < 0)
 		return r;
+	s->ordered_ns = ev.ts_ns;
+	if (s->late && s->writer)
+		late__fix(s->late, &ev);
+	else if (s->late && ev.kind >= EV_BEGIN)
+		late__remember(s->late, &ev);
 	if (s->writer && rec_writer__add(s->writer, &ev, s->has_record_failed ? NULL : &s->record_err) < 0 &&
 	    !s->has_record_failed) {
 		s->has_record_failed = 1;
@@ -262,6 +271,30 @@ static void session__mark(struct session *s)
 	fprintf(stderr, "%s\n", text);
 }
 
+static void session__record_late(struct session *s)
+{
+	struct err err = { 0 };
+	int r;
+
+	if (s->writer) {
+		fprintf(stderr, "already recording to %s\n", s->record_path);
+		return;
+	}
+	s->record_path = s->opts->late_path(s->opts->ctx);
+	r = rec_writer__open(&s->writer, s->record_path, s->names, &err);
+	if (!r) {
+		r = late__begin(s->late, s->writer, s->names, s->ordered_ns, &err);
+		if (r < 0) {
+			rec_writer__drop(s->writer);
+			s->writer = NULL;
+		}
+	}
+	if (r < 0)
+		log_warn("not recording: %s", err.msg);
+	else
+		fprintf(stderr, "recording from now on, to %s\n", s->record_path);
+}
+
 static int session__input(struct session *s)
 {
 	int wish = s->opts->on_input(s->opts->ctx);
@@ -270,6 +303,8 @@ static int session__input(struct session *s)
 		return wish;
 	if (wish & SESSION_MARK)
 		session__mark(s);
+	if (wish & SESSION_RECORD)
+		session__record_late(s);
 	if (wish & SESSION_END)
 		s->stop = 1;
 	return 0;
@@ -384,6 +419,11 @@ static int session__init(struct session *s, struct err *err)
 	s->decode = s->names ? decode__new(s->names) : NULL;
 	s->model = s->names ? model__new(s->names, &mo) : NULL;
 	s->order = order__new(session__order_window(o), session__ordered, s);
+	if (!o->record_path && o->late_path) {
+		s->late = late__new();
+		if (!s->late)
+			return err_set(err, -ENOMEM, "out of memory");
+	}
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!s->decode || !s->model || !s->order || s->epoll_fd < 0)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -490,6 +530,7 @@ static void session__done(struct session *s)
 	order__free(s->order);
 	model__free(s->model);
 	decode__free(s->decode);
+	late__free(s->late);
 	names__free(s->names);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);
@@ -511,6 +552,7 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	int r, r2;
 
 	s.start_ns = now_ns();
+	s.record_path = opts->record_path;
 	r = session__init(&s, err);
 	if (!r && opts->record_path)
 		r = rec_writer__open(&s.writer, opts->record_path, s.names, err);
@@ -526,7 +568,7 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		(void)model__report(s.model, opts->top, ret_final);
 		r2 = rec_writer__close(s.writer, &s.record_err);
 		if (r2 < 0 && !s.has_record_failed && !r)
-			r = err_wrap(err, r2, "recording %s: %s", opts->record_path, s.record_err.msg);
+			r = err_wrap(err, r2, "recording %s: %s", s.record_path, s.record_err.msg);
 	} else {
 		rec_writer__drop(s.writer); /* an older recording of that name stays */
 	}

@@ -38,12 +38,15 @@ struct session_opts {
 	int (*on_tick)(void *ctx, struct report *now);
 	/* stdin can be read, or a signal came that is not ours: bits of enum session_wish, < 0 ends. NULL: not watched. */
 	int (*on_input)(void *ctx);
+	/* Where SESSION_RECORD records to; asked then. NULL: such a wish never comes. */
+	const char *(*late_path)(void *ctx);
 	void *ctx;
 };
 
 enum session_wish {
 	SESSION_END = 1,
 	SESSION_MARK = 2, /* a note with the time, in the report and the recording; told on stderr */
+	SESSION_RECORD = 4, /* from now on, if nothing is recorded yet; what comes of it is told on stderr */
 };
 
 /*

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "cmd/trace_opts.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "cmd/cmd.h"
 #include "timeline/report.h"
@@ -30,6 +32,27 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.record_path = o->out,
 		.top = report_top(o),
 	};
+}
+
+void recording_default_path(const struct options *o, char *buf, size_t size)
+{
+	char who[64], when[32];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (o->launch) {
+		const char *base = strrchr(o->launch[0], '/');
+
+		snprintf(who, sizeof(who), "%.40s", base ? base + 1 : o->launch[0]);
+		for (char *p = who; *p; p++)
+			if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
+				*p = '_';
+	} else {
+		snprintf(who, sizeof(who), "%d", (int)o->pids[0]);
+	}
+	if (!localtime_r(&now, &tm) || !strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm))
+		snprintf(when, sizeof(when), "0");
+	snprintf(buf, size, "memtrace-%s-%s.mtr", who, when);
 }
 
 uint64_t file_bytes(const char *path)

@@ -9,6 +9,8 @@
 struct report;
 
 void session_opts_from(struct session_opts *so, const struct options *o);
+/* memtrace-PID-YYYYmmdd-HHMMSS.mtr; of a command its name instead of a pid. */
+void recording_default_path(const struct options *o, char *buf, size_t size);
 /* On stderr: the recording's path, size and losses, and the command to look at it. */
 void recording_say(const char *path, const struct report *r);
 /* On stderr, if the command ended badly. */
