@@ -116,7 +116,7 @@ void tui_cats__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 	struct part parts[OPS_SHOWN_MAX];
 	size_t max = at.h - 1 < OPS_SHOWN_MAX ? at.h - 1 : OPS_SHOWN_MAX, n;
 	unsigned name_cols, bar_cols = at.w / 5;
-	int has_cats = tui_has_cats(r);
+	int has_cats = report_has_cats(r);
 
 	_Static_assert(OPS_SHOWN_MAX >= CAT_MAX, "categories are parts");
 	if (at.h < 2 || at.w < 2 + 10 + 2 * NUMBER_COLS || !dev)

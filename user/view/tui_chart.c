@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "view/report_words.h"
 #include "view/text.h"
 
 #define AXIS_COLS 9
@@ -282,7 +283,7 @@ void tui_chart__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 {
 	struct tui_column cols[CANVAS_COLS_MAX];
 	unsigned x = at.x + AXIS_COLS + 1;
-	int has_cats = tui_has_cats(r);
+	int has_cats = report_has_cats(r);
 	struct window w;
 	uint64_t top = 0;
 

@@ -102,15 +102,6 @@ void tui_data__mark(struct tui_data *d)
 	d->marks[d->marks_cnt++] = d->now->end_ts_ns - d->now->start_ts_ns;
 }
 
-int tui_has_cats(const struct report *r)
-{
-	for (size_t i = 0; i < r->devs_cnt; i++)
-		for (unsigned c = 0; c < CAT_MAX; c++)
-			if (c != CAT_UNKNOWN && (r->devs[i].cats[c].live || r->devs[i].cats[c].at_peak))
-				return 1;
-	return 0;
-}
-
 void tui_data__done(struct tui_data *d)
 {
 	report__free(d->now);

@@ -32,8 +32,6 @@ int tui_data__add(struct tui_data *d, struct report *r, int with_rates);
 int tui_data__sample(struct tui_data *d, const struct report *r);
 void tui_data__mark(struct tui_data *d);
 const struct tui_dev_data *tui_data__dev(const struct tui_data *d, uint8_t dev); /* NULL: none */
-/* Is anything known to be more than "unknown"? */
-int tui_has_cats(const struct report *r);
 void tui_data__done(struct tui_data *d);
 
 #endif

@@ -5,7 +5,6 @@
 #include "event/event.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
-#include "view/tui_data.h"
 #include "view/tui_table.h"
 
 #define ADD_ROW(rows, row)                                                                         \
@@ -92,7 +91,7 @@ static void fill_peak_row(struct tui_rows *rows, const char *name, uint64_t at_p
 /* Of the chosen device by category; without categories by operator. */
 static void fill_peak(struct tui_rows *rows, const struct report *r, const struct report_dev *dev)
 {
-	if (tui_has_cats(r) && dev) {
+	if (report_has_cats(r) && dev) {
 		rows->whole = dev->peak;
 		for (unsigned c = 0; c < CAT_MAX; c++)
 			if (dev->cats[c].at_peak || dev->cats[c].live)
@@ -118,7 +117,7 @@ static const struct tui_col block_cols[] = {
 
 static void fill_blocks(struct tui_rows *rows, const struct report *r, const struct report_dev *dev)
 {
-	int has_cats = tui_has_cats(r);
+	int has_cats = report_has_cats(r);
 
 	(void)dev;
 	rows->whole = report_peak_sum(r);
