@@ -308,8 +308,8 @@ static void check_order(const struct plan *p)
 	for (size_t i = 1; i < p->sites_cnt; i++) {
 		const struct site *a = &p->sites[i - 1], *b = &p->sites[i];
 
-		assert_true(a->lib < b->lib || (a->lib == b->lib && (rank(a) < rank(b) ||
-							    (rank(a) == rank(b) && a->prog <= b->prog))));
+		assert_true(rank(a) <= rank(b)); /* in whatever library */
+		assert_true(rank(a) < rank(b) || a->lib < b->lib || (a->lib == b->lib && a->prog <= b->prog));
 		assert_true(a->lib != b->lib || a->prog != b->prog || a->offset < b->offset);
 		assert_true(b->lib < p->libs_cnt && b->cost_ns && b->insn[0]);
 	}
