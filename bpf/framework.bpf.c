@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The framework's own reports of CPU tensor memory (c10/core/CPUAllocator.h): New is called after
+ * The framework's own reports of tensor memory. CPU (c10/core/CPUAllocator.h): New is called after
  * the allocation, Delete before the free, with a profiler or without. So one entry probe each, and
  * no other thread can be given an address before its Delete has been seen.
  */
 #include "lib/frames.h"
+
+#define C10_CUDA 1 /* c10::DeviceType */
 
 SEC("uprobe")
 int mt_fw_new(struct pt_regs *ctx)
@@ -35,6 +37,58 @@ int mt_fw_delete(struct pt_regs *ctx)
 	if (t)
 		frames_settle(t, ctx->sp);
 	emit_addr(t, MT_EV_FREE, MT_DEV_CPU, ptr);
+	return 0;
+}
+
+/*
+ * c10::Device by value: type in the low byte, index in the next; what is above may be anything. Only
+ * CUDA's (HIP's builds say CUDA too): the CPU allocator calls the same functions, while a profiler runs.
+ */
+static __always_inline u8 device_of(u64 device)
+{
+	if ((device & 0xff) != C10_CUDA || ((device >> 8) & 0xff) >= MT_DEV_CUDA_MAX)
+		return MT_DEV_NONE;
+	return MT_DEV_CUDA0 + (u8)(device >> 8);
+}
+
+/*
+ * The caching allocator, under its lock: every block that it gives out or takes back (size rounded, < 0:
+ * taken back), with its device's totals after that.
+ */
+SEC("uprobe")
+int mt_fw_usage(struct pt_regs *ctx)
+{
+	u8 dev = device_of(ctx->r8);
+	s64 size = ctx->si;
+	struct mt_thread *t;
+
+	hit_count(MT_PROG_FW_USAGE);
+	if (!dev || !ctx->di || !size)
+		return 0;
+	t = thread_get();
+	if (t)
+		frames_settle(t, ctx->sp);
+	if (size > 0)
+		emit_mem(t, MT_EV_ALLOC, dev, 0, ctx->di, size);
+	else
+		emit_addr(t, MT_EV_FREE, dev, ctx->di);
+	emit_mem(t, MT_EV_TOTALS, dev, 0, ctx->dx, ctx->cx);
+	return 0;
+}
+
+SEC("uprobe")
+int mt_fw_usage_oom(struct pt_regs *ctx)
+{
+	u8 dev = device_of(ctx->cx);
+	struct mt_thread *t;
+
+	hit_count(MT_PROG_FW_USAGE_OOM);
+	if (!dev)
+		return 0;
+	t = thread_get();
+	if (t)
+		frames_settle(t, ctx->sp);
+	emit_mem(t, MT_EV_OOM, dev, 0, 0, ctx->di);
 	return 0;
 }
 

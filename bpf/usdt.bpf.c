@@ -124,6 +124,19 @@ int mt_usdt(struct pt_regs *ctx)
 		if (ptr)
 			emit_addr(t, MT_EV_FREE, device_of(&regs, s), ptr);
 		break;
+	case MT_EV_REQUEST:
+		ptr = arg_read(&regs, &s->ptr, 0);
+		frames_settle(t, regs.sp);
+		if (ptr)
+			emit_seg(t, MT_EV_REQUEST, device_of(&regs, s), NULL, ptr, arg_read(&regs, &s->size, 0),
+				 arg_read(&regs, &s->name, 0), bpf_ktime_get_ns());
+		break;
+	case MT_EV_REQUEST_FREE:
+		ptr = arg_read(&regs, &s->ptr, 0);
+		frames_settle(t, regs.sp);
+		if (ptr)
+			emit_addr(t, MT_EV_REQUEST_FREE, MT_DEV_NONE, ptr);
+		break;
 	case MT_EV_TAG:
 		frames_settle(t, regs.sp);
 		emit_mem(t, MT_EV_TAG, device_of(&regs, s), 0, arg_read(&regs, &s->ptr, 0),

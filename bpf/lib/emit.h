@@ -98,6 +98,28 @@ static __always_inline int emit_mem(const struct mt_thread *t, u8 kind, u8 dev, 
 	return 0;
 }
 
+static __always_inline void emit_seg(const struct mt_thread *t, u8 kind, u8 dev, const struct mt_seg_spec *s,
+				     u64 addr, u64 size, u64 aux, u64 ts_ns)
+{
+	void *ring = ring_get();
+	struct mt_rec_seg *r;
+
+	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
+	if (!r) {
+		loss_count(MT_LOSS_RING);
+		return;
+	}
+	hdr_fill(&r->hdr, kind, dev, ts_ns);
+	r->hdr.flags = s ? s->seg : 0;
+	hdr_place(&r->hdr, t);
+	r->addr = addr;
+	r->size = size;
+	r->aux = aux;
+	r->api = s ? s->api : 0;
+	r->pad = 0;
+	bpf_ringbuf_submit(r, ring_wake_flags(ring));
+}
+
 /* A frame is opened: depth = frames under it, seq = its own number. */
 static __always_inline void emit_frame(u8 kind, u8 depth, u32 seq, u64 addr)
 {

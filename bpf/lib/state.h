@@ -34,6 +34,18 @@ struct mt_pending {
 	u32 pad;
 };
 
+/* Outermost call of a GPU's memory API in progress: arguments, then what they say. */
+struct mt_seg_call {
+	u64 sp; /* 0 = none */
+	u64 ret; /* the word at sp */
+	u64 ts_ns;
+	u64 regs[8]; /* rdi rsi rdx rcx r8 r9 */
+	u64 addr, aux, dev, asked;
+	u64 size[MT_SEG_FACTORS];
+	u32 spec;
+	u32 pad;
+};
+
 /* A name being read: too large for the stack together with the rest. */
 struct mt_text {
 	union {
@@ -52,6 +64,9 @@ struct mt_thread {
 	u64 plain, storage; /* flow: vtable pointers of this process met before, see flow.bpf.c */
 	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
 	struct mt_pending host;
+	struct mt_seg_call seg;
+	u64 gpu_ctx; /* driver's context that the thread made current, as far as seen */
+	u64 gpu_dev; /* enum mt_dev; MT_DEV_NONE: not seen */
 	struct mt_frame frames[MT_FRAMES_MAX];
 	struct mt_text text; /* lib/text.h */
 };

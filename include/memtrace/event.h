@@ -46,13 +46,17 @@ enum mt_kind {
 	MT_EV_APPLY = 18,	/* flow: frame; addr = vtable pointer of the node whose apply this is */
 	MT_EV_ACC = 19,		/* flow: frame; AccumulateGrad::apply; addr = 0 */
 	/* the driver's layer: calls that were successful, told at their return; flags = enum mt_seg */
-	MT_EV_SEG_ALLOC = 20, /* seg: addr = pointer (PHYSICAL: handle), size = bytes; aux = stream or pool, 0 = none */
-	MT_EV_SEG_FREE = 21,  /* seg: addr = pointer or handle; time of the call's entry */
-	MT_EV_SEG_MAP = 22,   /* seg: addr = device address, size; aux = handle of the PHYSICAL memory */
-	MT_EV_SEG_UNMAP = 23, /* seg: addr, size */
+	MT_EV_SEG_ALLOC = 20, /* seg: addr = pointer (PHYSICAL, ARRAY, external memory: handle), size = bytes, 0 = not said
+				 by the call; aux: ASYNC = stream or pool, else the driver's context, 0 = not seen. A
+				 second ALLOC of a PHYSICAL handle (size 0) is one more reference to it. */
+	MT_EV_SEG_FREE = 21,  /* seg: addr = pointer or handle; time of the call's entry. flags say what the function is
+				 for: the pointer decides what it was. Handles: one reference is given back. */
+	MT_EV_SEG_MAP = 22,   /* seg: addr = device address, size; aux = handle of the PHYSICAL or IMPORTED memory */
+	MT_EV_SEG_UNMAP = 23, /* seg: addr, size; time of the call's entry */
 	MT_EV_SEG_FAIL = 24,  /* seg: size = bytes that could not be had; aux = result code; flags as for ALLOC */
-	MT_EV_SEG_RESET = 25, /* seg: addr = context (0: the device's primary one): all that it held is gone */
-	MT_EV_SEG_TRIM = 26,  /* seg: addr = pool, size = bytes it may keep */
+	MT_EV_SEG_RESET = 25, /* seg: addr = context (0: the device's primary one): all that it held is gone; flags = 1: a
+				 reference was given back, and it is so only if that was the last; time of entry */
+	MT_EV_SEG_TRIM = 26,  /* seg: addr = pool (0: the graphs' of dev), size = bytes it may keep; time of entry */
 	/* the caching allocator's */
 	MT_EV_TOTALS = 27,	/* mem: addr = allocated, size = reserved bytes of dev after the block event before it */
 	MT_EV_REQUEST = 28,	/* seg: addr = pointer, size = bytes asked for before rounding; aux = stream; dev */
@@ -71,8 +75,9 @@ enum mt_seg {
 	MT_SEG_PHYSICAL = 7,   /* cuMemCreate: no address until it is mapped */
 	MT_SEG_IMPORTED = 8,   /* IPC, external memory: another owner's */
 	MT_SEG_NCCL = 9,       /* ncclMemAlloc */
-	MT_SEG_GRAPH = 10,     /* memory nodes of a graph */
-	MT_SEG_MAX = 11,
+	MT_SEG_GRAPH = 10,     /* memory nodes of a graph: memory from the first launch on */
+	MT_SEG_RESERVED = 11,  /* cuMemAddressReserve: addresses alone, no memory */
+	MT_SEG_MAX = 12,
 };
 
 enum mt_map_flag {
@@ -94,7 +99,7 @@ enum mt_rss {
 enum mt_dev {
 	MT_DEV_NONE = 0,
 	MT_DEV_CPU = 1,	  /* the framework's CPU blocks */
-	MT_DEV_HOST = 2,  /* malloc and friends */
+	MT_DEV_HOST = 2,  /* malloc and friends; SEG_ALLOC of PHYSICAL: the driver's, in host memory */
 	MT_DEV_CUDA0 = 16, /* cuda:0; cuda:N = 16 + N */
 	MT_DEV_CUDA_MAX = 64,
 	MT_DEVS_MAX = 80,
@@ -171,6 +176,10 @@ enum mt_prog {
 	MT_PROG_SYSCALL,      /* sys_exit tracepoint: mmap, munmap, mremap, brk */
 	MT_PROG_RSS,	      /* rss_stat tracepoint */
 	MT_PROG_EXIT,	      /* sched_process_exit tracepoint */
+	MT_PROG_FW_USAGE,     /* c10::reportMemoryUsageToProfiler(ptr, ±bytes, allocated, reserved, device) */
+	MT_PROG_FW_USAGE_OOM, /* c10::reportOutOfMemoryToProfiler(bytes, allocated, reserved, device) */
+	MT_PROG_SEG_ENTER,    /* memory API of a GPU, entry; cookie = index of its struct mt_seg_spec */
+	MT_PROG_SEG_RET,      /* … its return; same cookie */
 	MT_PROG_MAX,
 };
 
@@ -215,15 +224,80 @@ enum mt_reg {
 
 /* What a USDT probe means: which event, and which argument is which of its fields. */
 struct mt_usdt_spec {
-	__u8 kind; /* ALLOC, FREE, OP_BEGIN, OP_END, REGION_BEGIN, REGION_END, STEP or TAG */
+	__u8 kind; /* ALLOC, FREE, OP_BEGIN, OP_END, REGION_BEGIN, REGION_END, STEP, TAG, REQUEST or REQUEST_FREE */
 	__u8 pad[7];
-	struct mt_usdt_arg ptr;	   /* ALLOC, FREE, TAG; STEP: the number */
-	struct mt_usdt_arg size;   /* ALLOC */
-	struct mt_usdt_arg device; /* ALLOC, FREE, TAG: -1 or absent = CPU, N = cuda:N */
-	struct mt_usdt_arg name;   /* OP_BEGIN, REGION_BEGIN, TAG: char pointer */
+	struct mt_usdt_arg ptr;	   /* ALLOC, FREE, TAG, REQUEST, REQUEST_FREE; STEP: the number */
+	struct mt_usdt_arg size;   /* ALLOC, REQUEST */
+	struct mt_usdt_arg device; /* ALLOC, FREE, TAG, REQUEST: -1 or absent = CPU, N = cuda:N */
+	struct mt_usdt_arg name;   /* OP_BEGIN, REGION_BEGIN, TAG: char pointer; REQUEST: the stream */
 };
 
 #define MT_USDT_SPECS_MAX 1024
+
+/*
+ * Source `segments`: what a call of the memory API means, and where it says pointer, size, handle and
+ * device. One pair of programs serves all functions.
+ */
+enum mt_seg_form {
+	MT_SEG_NO = 0,
+	MT_SEG_ARG = 1, /* the argument itself */
+	MT_SEG_IN = 2,	/* what it points to, at the entry */
+	MT_SEG_OUT = 3, /* what it points to, after success */
+};
+
+/* What a value is as a factor of the size. */
+enum mt_seg_as {
+	MT_SEG_PLAIN = 0,
+	MT_SEG_COUNT = 1,    /* 0 counts as 1 */
+	MT_SEG_CHANNELS = 2, /* struct cudaChannelFormatDesc: four numbers of bits */
+	MT_SEG_FORMAT = 3,   /* CUarray_format: bytes a channel; 0 for the compressed and planar ones */
+	MT_SEG_LEVELS = 4,   /* mipmap levels: each halves the factors that are COUNT */
+	MT_SEG_LAYERED = 5,  /* flags of an array: 1 or 4 = its depth counts layers, which levels do not halve */
+};
+
+struct mt_seg_arg {
+	__u8 form;  /* enum mt_seg_form */
+	__u8 where; /* 0..5: rdi rsi rdx rcx r8 r9; 16 + k: stack word [rsp + 8 + 8k] */
+	__u8 bytes; /* 4 or 8 */
+	__u8 off;   /* IN, OUT: bytes behind the pointer */
+	__u8 as;    /* enum mt_seg_as */
+	__u8 pad[3];
+};
+
+/* Whose memory. */
+enum mt_seg_device {
+	MT_SEG_DEV_NONE = 0,	 /* host memory, or not said */
+	MT_SEG_DEV_THREAD = 1,	 /* the device that the thread chose, if that was seen */
+	MT_SEG_DEV_ARG = 2,	 /* `dev` is its number */
+	MT_SEG_DEV_LOCATION = 3, /* `dev` are the eight bytes of a CUmemLocation */
+};
+
+/* What else a successful call changes. */
+enum mt_seg_sets {
+	MT_SEG_SETS_NOTHING = 0,
+	MT_SEG_SETS_DEVICE = 1,	 /* the thread's device, and its primary context */
+	MT_SEG_SETS_CONTEXT = 2, /* the thread's context = addr, on device `dev`, if said */
+};
+
+#define MT_SEG_FACTORS 7
+
+struct mt_seg_spec {
+	__u32 api;    /* name of the function, cookie */
+	__u8 kind;    /* enum mt_kind, SEG_*; 0: only what `sets` says */
+	__u8 seg;     /* enum mt_seg; RESET: flags */
+	__u8 whose;   /* enum mt_seg_device */
+	__u8 sets;    /* enum mt_seg_sets */
+	struct mt_seg_arg addr;
+	struct mt_seg_arg aux;
+	struct mt_seg_arg dev;
+	struct mt_seg_arg asked; /* FAIL: stands for a factor that only success would tell */
+	struct mt_seg_arg size[MT_SEG_FACTORS]; /* factors */
+};
+
+#define MT_SEG_SPECS_MAX 512
+
+_Static_assert(sizeof(struct mt_seg_arg) == 8, "wire ABI");
+_Static_assert(sizeof(struct mt_seg_spec) == 96, "wire ABI");
 
 /*
  * Source `flow`: operator entries that also read their tensor arguments.

@@ -44,7 +44,7 @@ struct proc {
 	int has_execed;
 	int is_gone;
 	uint64_t image_ns; /* execs up to this time are accounted for */
-	uint64_t found[8], attached[8]; /* by source */
+	uint64_t found[SRC_CNT], attached[SRC_CNT]; /* by source */
 };
 
 struct follow {
@@ -121,7 +121,7 @@ static void follow__push_proc(struct follow *f, const struct proc *p, enum ev_pr
 
 static void follow__push_covers(struct follow *f, const struct proc *p)
 {
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < SRC_CNT; i++) {
 		uint64_t found = p->found[i], attached = p->attached[i];
 
 		if ((enum source)(1u << i) == SRC_KERNEL && (f->env.plan.sources & SRC_KERNEL))
@@ -216,7 +216,7 @@ static int follow__set(struct follow *f, struct proc *p, struct plan_ref *ref, s
 	ret->attached += st.attached;
 	ret->failed += st.failed;
 	ret->way = st.way;
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < SRC_CNT; i++) {
 		p->found[i] += st.found_by_source[i];
 		p->attached[i] += st.attached_by_source[i];
 		ret->attached_by_source[i] += st.attached_by_source[i];
@@ -322,7 +322,7 @@ static void say_attached(const struct follow *f, const struct proc *p, const str
 	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
 		safe_text(comm, target__comm(p->target)),
 		(unsigned long long)((now_ns() - since_ns) / 1000000), st->attached, st->attached + st->failed);
-	for (unsigned i = 0; i < 8; i++)
+	for (unsigned i = 0; i < SRC_CNT; i++)
 		if (st->attached_by_source[i])
 			fprintf(stderr, ", %s %u", source_name(1u << i), st->attached_by_source[i]);
 	fprintf(stderr, "%s%s\n", f->env.plan.sources & SRC_KERNEL ? ", kernel" : "",

@@ -204,6 +204,7 @@ static size_t length_of(uint8_t kind)
 	case MT_EV_OP_END:
 	case MT_EV_STEP:
 	case MT_EV_BRK:
+	case MT_EV_REQUEST_FREE:
 		return sizeof(struct mt_rec_addr);
 	case MT_EV_ALLOC:
 	case MT_EV_OOM:
@@ -214,7 +215,17 @@ static size_t length_of(uint8_t kind)
 	case MT_EV_MUNMAP:
 	case MT_EV_RSS:
 	case MT_EV_EXIT:
+	case MT_EV_TOTALS:
 		return sizeof(struct mt_rec_mem);
+	case MT_EV_SEG_ALLOC:
+	case MT_EV_SEG_FREE:
+	case MT_EV_SEG_MAP:
+	case MT_EV_SEG_UNMAP:
+	case MT_EV_SEG_FAIL:
+	case MT_EV_SEG_RESET:
+	case MT_EV_SEG_TRIM:
+	case MT_EV_REQUEST:
+		return sizeof(struct mt_rec_seg);
 	case MT_EV_NAME:
 		return sizeof(struct mt_rec_name);
 	default:
@@ -254,6 +265,14 @@ static void decode__words(struct decode *d, struct event *ev, uint64_t addr, uin
 	}
 }
 
+static void decode__seg(struct decode *d, struct event *ev, const struct mt_rec_seg *s)
+{
+	ev->addr = s->addr;
+	ev->size = s->size;
+	ev->aux = event_fold(s->aux);
+	ev->name.v = s->api <= names__last(d->names) ? s->api : 0;
+}
+
 int decode__record(struct decode *d, const void *rec, size_t len, struct event *ret)
 {
 	const struct mt_hdr *h = rec;
@@ -283,7 +302,10 @@ int decode__record(struct decode *d, const void *rec, size_t len, struct event *
 		.depth = h->depth,
 		.flags = h->flags,
 	};
-	decode__words(d, ret, m->addr, want == sizeof(*m) ? m->size : 0);
+	if (want == sizeof(struct mt_rec_seg))
+		decode__seg(d, ret, rec);
+	else
+		decode__words(d, ret, m->addr, want == sizeof(*m) ? m->size : 0);
 	return 1;
 }
 

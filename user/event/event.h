@@ -66,6 +66,12 @@ struct event {
 	uint32_t aux;
 };
 
+/* 64-bit handles, streams and pools in a field of 32: compared, never used. Numbers below 2^32 stay. */
+static inline uint32_t event_fold(uint64_t v)
+{
+	return (uint32_t)(v ^ v >> 32);
+}
+
 /*
  * By kind, after decode:
  *   ALLOC      addr = pointer, size = bytes, dev, depth/seq = innermost open frame
@@ -82,6 +88,7 @@ struct event {
  *   SEG_*, REQUEST  addr, size, flags, dev as in memtrace/event.h; name = the function ("cudaMalloc"),
  *              aux = the wire's aux folded to 32 bits: handles and streams are compared, never used
  *   TOTALS     addr = allocated, size = reserved, dev
+ *   REQUEST_FREE          addr = pointer
  * MT_EV_NAME never leaves decode: names are in the table of names.
  */
 

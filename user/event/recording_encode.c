@@ -249,9 +249,16 @@ static unsigned mode_of(uint8_t kind, uint32_t shape_cnt)
 	case MT_EV_TAG:
 	case MT_EV_STEP:
 	case MT_EV_BRK:
+	case MT_EV_SEG_ALLOC:
+	case MT_EV_SEG_FREE:
+	case MT_EV_SEG_MAP:
+	case MT_EV_SEG_UNMAP:
+	case MT_EV_REQUEST:
+	case MT_EV_REQUEST_FREE:
 		return MTR_MODE_ADDR | (shape_cnt > SHAPES_SOFT_MAX ? MTR_MODE_SIZE : 0);
 	case MT_EV_MMAP:
 	case MT_EV_MUNMAP:
+	case MT_EV_TOTALS:
 	case EV_COST:
 	case EV_SELF:
 		return MTR_MODE_ADDR | MTR_MODE_SIZE;

@@ -30,6 +30,7 @@ struct builder {
 	struct usdt_pattern *patterns; /* user's first, then those known */
 	size_t patterns_cnt;
 	uint32_t rows_found; /* bit i: row i of the catalog */
+	uint32_t gpu_found; /* functions of the GPUs' memory API */
 	uint32_t ops_found, views_found, flow_wanted, flow_found;
 	uint16_t *flow_slots; /* hash table over plan->flow_specs: index + 1, 0 = free */
 	int flow_optional;    /* enum callconv_optional */
@@ -54,6 +55,9 @@ int catalog__choose_host(struct builder *b, struct err *err);
 int flow__begin(struct builder *b, struct err *err);
 /* Index of the spec of an operator's arguments in plan->flow_specs; -ENOMEM. schema may be NULL. */
 int flow__spec(struct builder *b, const char *mangled, const struct schema *s);
+/* catalog_gpu.c */
+int gpu__plan_lib(struct builder *b);
+void gpu__cover(struct builder *b);
 /* ops.c */
 int ops__plan_lib(struct builder *b);
 

@@ -21,6 +21,8 @@
 #define RDI REG_BIT(MT_REG_RDI)
 #define RSI REG_BIT(MT_REG_RSI)
 #define RDX REG_BIT(MT_REG_RDX)
+#define RCX REG_BIT(MT_REG_RCX)
+#define R8  REG_BIT(MT_REG_R8)
 
 struct row {
 	const char *lib; /* where it lives as a rule */
@@ -53,6 +55,20 @@ static const struct row rows[] = {
 	  SRC_FRAMEWORK,
 	  MT_PROG_FW_OOM,
 	  { RSI, 0 },
+	  0 },
+	{ "libc10.so",
+	  "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
+	  "c10::reportMemoryUsageToProfiler",
+	  SRC_FRAMEWORK,
+	  MT_PROG_FW_USAGE,
+	  { RDI | RSI | RDX | RCX | R8, 0 },
+	  0 },
+	{ "libc10.so",
+	  "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+	  "c10::reportOutOfMemoryToProfiler",
+	  SRC_FRAMEWORK,
+	  MT_PROG_FW_USAGE_OOM,
+	  { RDI | RCX, 0 },
 	  0 },
 	{ "libtorch_cpu.so",
 	  "_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_"

@@ -29,7 +29,7 @@ static const struct {
 } source_names[] = {
 	{ SRC_FRAMEWORK, "framework" }, { SRC_OPS, "ops" },   { SRC_REGIONS, "regions" },
 	{ SRC_KERNEL, "kernel" },	{ SRC_HOST, "host" }, { SRC_USDT, "usdt" },
-	{ SRC_VIEWS, "views" },		{ SRC_FLOW, "flow" },
+	{ SRC_VIEWS, "views" },		{ SRC_FLOW, "flow" }, { SRC_SEGMENTS, "segments" },
 };
 #define SOURCES_CNT (sizeof(source_names) / sizeof(*source_names))
 
@@ -61,6 +61,10 @@ const char *prog_name(enum mt_prog prog)
 		[MT_PROG_SYSCALL] = "syscall",
 		[MT_PROG_RSS] = "rss",
 		[MT_PROG_EXIT] = "exit",
+		[MT_PROG_FW_USAGE] = "framework usage",
+		[MT_PROG_FW_USAGE_OOM] = "framework usage, out of memory",
+		[MT_PROG_SEG_ENTER] = "segment enter",
+		[MT_PROG_SEG_RET] = "segment return",
 	};
 
 	return (unsigned)prog < MT_PROG_MAX && prog_names[prog] ? prog_names[prog] : "?";
@@ -68,19 +72,13 @@ const char *prog_name(enum mt_prog prog)
 
 static int source_parse(const char *name, size_t len, unsigned *mask, struct err *err)
 {
-	static const char *const planned[] = { "segments" };
-
 	for (size_t i = 0; i < SOURCES_CNT; i++)
 		if (strlen(source_names[i].name) == len && !memcmp(source_names[i].name, name, len)) {
 			*mask |= source_names[i].source;
 			return 0;
 		}
-	for (size_t i = 0; i < sizeof(planned) / sizeof(*planned); i++)
-		if (strlen(planned[i]) == len && !memcmp(planned[i], name, len))
-			return err_set(err, -ENOTSUP, "--probes %s is not in this version of memtrace",
-				       planned[i]);
 	err_set(err, -EINVAL, "--probes: there is no source \"%.*s\"", (int)(len < 40 ? len : 40), name);
-	err_hint(err, "one or more of framework,ops,views,flow,regions,kernel,host,usdt, separated by commas");
+	err_hint(err, "one or more of segments,framework,ops,views,flow,regions,kernel,host,usdt, separated by commas");
 	return -EINVAL;
 }
 
@@ -120,6 +118,7 @@ void plan__free(struct plan *p)
 	free(p->sites);
 	free(p->vtables);
 	free(p->specs);
+	free(p->seg_specs);
 	free(p->flow_specs);
 	free(p->flow_vtables);
 	free(p->notes);
@@ -286,6 +285,8 @@ static int builder__plan_elf(struct builder *b)
 {
 	int r = catalog__plan_lib(b);
 
+	if (r == 0 && (b->sources & SRC_SEGMENTS))
+		r = gpu__plan_lib(b);
 	if (b->lib->is_exe) {
 		b->exe_is_static = (uint32_t)elf__is_static(b->elf);
 		b->exe_is_stripped = (uint32_t)elf__is_stripped(b->elf);
@@ -422,6 +423,8 @@ static int nothing_found(const struct builder *b, struct err *err)
 static void builder__finish(struct builder *b)
 {
 	catalog__cover(b);
+	if (b->sources & SRC_SEGMENTS)
+		gpu__cover(b);
 	if (b->sources & SRC_OPS)
 		builder__cover(b, SRC_OPS, b->ops_found, b->ops_found);
 	if (b->sources & SRC_VIEWS)

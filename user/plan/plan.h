@@ -30,8 +30,10 @@ enum source {
 	SRC_USDT = 1 << 5,
 	SRC_FLOW = 1 << 7, /* operators with their tensor arguments, node applies: replaces ops and views */
 	SRC_VIEWS = 1 << 6, /* operators that only make views: no byte is born or dies in them */
+	SRC_SEGMENTS = 1 << 8, /* memory API of GPUs: runtime, driver, NCCL */
 };
-#define SRC_DEFAULT (SRC_FRAMEWORK | SRC_OPS | SRC_REGIONS | SRC_KERNEL | SRC_USDT)
+#define SRC_CNT 9
+#define SRC_DEFAULT (SRC_SEGMENTS | SRC_FRAMEWORK | SRC_OPS | SRC_REGIONS | SRC_KERNEL | SRC_USDT)
 #define SRC_ALL (SRC_DEFAULT | SRC_HOST | SRC_VIEWS | SRC_FLOW)
 
 const char *source_name(enum source one);	      /* "framework" … */
@@ -54,7 +56,7 @@ struct site {
 	uint32_t prog;		 /* enum mt_prog */
 	uint64_t offset;	 /* file offset of the probed instruction */
 	uint64_t ref_ctr_offset; /* USDT semaphore, 0 = none */
-	uint64_t cookie;	 /* OP: name_id.v; HOST_*: enum mt_host_fn; USDT: index into specs; else 0 */
+	uint64_t cookie;	 /* OP: name_id.v; HOST_*: enum mt_host_fn; USDT: index into specs; SEG_*: into seg_specs; else 0 */
 	name_id sym;		 /* what people call it: "aten::add.Tensor", "malloc", "memtrace:op_begin" */
 	enum source source;
 	uint8_t is_ret;		 /* a return probe */
@@ -102,13 +104,15 @@ struct plan {
 	size_t vtables_cnt;
 	struct mt_usdt_spec *specs; /* this plan's own; the tracer gives them final indices */
 	size_t specs_cnt;
+	struct mt_seg_spec *seg_specs; /* likewise, by cookie of SEG_* sites */
+	size_t seg_specs_cnt;
 	struct mt_flow_spec *flow_specs; /* by spec index in the cookie of FLOW_OP sites; shared between sites */
 	size_t flow_specs_cnt;
 	struct flow_vtable *flow_vtables; /* vtable pointer values in this process */
 	size_t flow_vtables_cnt;
 	struct flow_layout flow_layout;
 	uint32_t flow_args_unread; /* FLOW_OP sites whose signature is not understood: no arguments */
-	struct plan_cover covers[8];
+	struct plan_cover covers[SRC_CNT];
 	size_t covers_cnt;
 	char **notes; /* sentences about what will not be visible and why */
 	size_t notes_cnt;

@@ -9,7 +9,8 @@
  * Sites of memtrace/usdt.h are a one-byte nop and a five-byte one behind it. The note names the first;
  * a kernel that optimises the second gets that.
  *
- * Known gap: pytorch:free(ptr) does not say the device. Its spec has none.
+ * pytorch:malloc and free are requests of torch.cuda's allocator: size as asked for, before rounding. free
+ * does not say the device. Both need the note's semaphore: without it the code jumps over the probe.
  */
 #include "plan/usdt.h"
 
@@ -24,7 +25,7 @@
 
 #define NO USDT_NO_ARG
 
-/* provider, name, kind, ptr, size, device, name */
+/* provider, name, kind, ptr, size, device, name (REQUEST: stream) */
 static const struct usdt_pattern known[] = {
 	{ "memtrace", "op_begin", MT_EV_OP_BEGIN, NO, NO, NO, 0 },
 	{ "memtrace", "op_end", MT_EV_OP_END, NO, NO, NO, NO },
@@ -34,8 +35,9 @@ static const struct usdt_pattern known[] = {
 	{ "memtrace", "alloc", MT_EV_ALLOC, 0, 1, 2, NO },
 	{ "memtrace", "free", MT_EV_FREE, 0, NO, 1, NO },
 	{ "memtrace", "tag", MT_EV_TAG, 0, NO, 2, 1 },
-	{ "pytorch", "malloc", MT_EV_ALLOC, 0, 2, 1, NO },
-	{ "pytorch", "free", MT_EV_FREE, 0, NO, NO, NO },
+	/* requests; the blocks, with what the allocator's own users ask for, come from the framework's reports */
+	{ "pytorch", "malloc", MT_EV_REQUEST, 0, 2, 1, 3 },
+	{ "pytorch", "free", MT_EV_REQUEST_FREE, 0, NO, NO, NO },
 	/* from here on: meanings known, but set only when asked for: every Python call is a hit */
 	{ "python", "function__entry", MT_EV_OP_BEGIN, NO, NO, NO, 1 },
 	{ "python", "function__return", MT_EV_OP_END, NO, NO, NO, NO },
@@ -130,7 +132,9 @@ static const char *what_lacks(const struct usdt_pattern *p)
 	int has_ptr = p->ptr != NO;
 
 	switch (p->kind) {
-	case MT_EV_ALLOC: return !has_ptr ? "ptr" : p->size == NO ? "size" : NULL;
+	case MT_EV_ALLOC:
+	case MT_EV_REQUEST: return !has_ptr ? "ptr" : p->size == NO ? "size" : NULL;
+	case MT_EV_REQUEST_FREE:
 	case MT_EV_FREE: return !has_ptr ? "ptr" : NULL;
 	case MT_EV_OP_BEGIN:
 	case MT_EV_REGION_BEGIN: return p->text == NO ? "name" : NULL;

@@ -41,6 +41,8 @@ void elf__free(struct elf *e);
 int elf__find_symbol(const struct elf *e, const char *name, struct elf_sym *ret);
 /* Every defined function or object of .dynsym (.symtab if that is empty). fn != 0 stops and is returned. */
 int elf__each_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_sym *sym), void *ctx);
+/* Those of .symtab where .dynsym is what the others look at: what a library has for itself, unless stripped. */
+int elf__each_local_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_sym *sym), void *ctx);
 int elf__each_sdt_note(const struct elf *e, int (*fn)(void *ctx, const struct sdt_note *note), void *ctx);
 /* Up to len bytes of file content at a file offset: pointer into the mapping and how many are there. */
 const uint8_t *elf__bytes(const struct elf *e, uint64_t offset, size_t *ret_len);

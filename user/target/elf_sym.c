@@ -299,3 +299,17 @@ int elf__each_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_
 	}
 	return 0;
 }
+
+int elf__each_local_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_sym *sym), void *ctx)
+{
+	for (size_t i = 1; i < e->shdrs_cnt; i++) {
+		struct elf other = *e; /* the same file, looked at through its other table */
+
+		if (e->shdrs[i].sh_type != SHT_SYMTAB)
+			continue;
+		if (!elf__use_symbols(&other, i) || other.syms.off == e->syms.off)
+			return 0;
+		return elf__each_symbol(&other, fn, ctx);
+	}
+	return 0;
+}

@@ -44,6 +44,8 @@ CALIB_SITE(mt_calib_region_end, PUSH);
 CALIB_SITE(mt_calib_host_free, PUSH);
 CALIB_SITE(mt_calib_host, PUSH);
 CALIB_SITE(mt_calib_usdt, PUSH);
+CALIB_SITE(mt_calib_fw_usage, PUSH);
+CALIB_SITE(mt_calib_seg, PUSH);
 CALIB_SITE(mt_calib_nop, "nop\nxor %eax, %eax");
 CALIB_SITE(mt_calib_nop5, ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00\nxor %eax, %eax");
 CALIB_SITE(mt_calib_step, "test %rdi, %rdi\nxor %eax, %eax");
@@ -64,6 +66,9 @@ static const struct {
 	{ MT_PROG_HOST_ENTER, mt_calib_host, 0, 0 },
 	{ MT_PROG_HOST_RET, mt_calib_host, 1, 0 },
 	{ MT_PROG_USDT, mt_calib_usdt, 0, 0 },
+	{ MT_PROG_FW_USAGE, mt_calib_fw_usage, 0, 0 },
+	{ MT_PROG_SEG_ENTER, mt_calib_seg, 0, 0 },
+	{ MT_PROG_SEG_RET, mt_calib_seg, 1, 0 },
 	{ MT_PROG_OP, mt_calib_nop, 0, INSN_NOP },
 	{ MT_PROG_OP, mt_calib_nop5, 0, INSN_NOP5 },
 	{ MT_PROG_OP, mt_calib_step, 0, INSN_STEPPED },
@@ -201,6 +206,8 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 	/* Both sat on one function: entry and return were timed together; share the sum evenly. */
 	ret->prog_ns[MT_PROG_HOST_ENTER] = ret->prog_ns[MT_PROG_HOST_RET] / 2;
 	ret->prog_ns[MT_PROG_HOST_RET] -= ret->prog_ns[MT_PROG_HOST_ENTER];
+	ret->prog_ns[MT_PROG_SEG_ENTER] = ret->prog_ns[MT_PROG_SEG_RET] / 2;
+	ret->prog_ns[MT_PROG_SEG_RET] -= ret->prog_ns[MT_PROG_SEG_ENTER];
 	return 0;
 }
 

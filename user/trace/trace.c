@@ -34,6 +34,7 @@
 #define RSS_STEP_BYTES (1u << 20)
 #define LIVE_MAX (1u << 20)
 #define SPEC_CALIB (MT_USDT_SPECS_MAX - 1)
+#define SEG_SPEC_CALIB (MT_SEG_SPECS_MAX - 1)
 
 struct file {
 	uint64_t dev, ino;
@@ -68,6 +69,8 @@ struct tracer {
 	size_t files_cnt, files_cap;
 	struct mt_usdt_spec specs[MT_USDT_SPECS_MAX];
 	uint32_t specs_cnt;
+	struct mt_seg_spec seg_specs[MT_SEG_SPECS_MAX];
+	uint32_t seg_specs_cnt;
 	struct mt_flow_spec flow_specs[MT_FLOW_SPECS_MAX];
 	uint32_t flow_specs_cnt;
 	uint32_t *flow_index; /* of the plan being attached: its spec number → ours */
@@ -125,6 +128,10 @@ static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
 	case MT_PROG_FLOW_OP: return skel->progs.mt_flow_op;
 	case MT_PROG_FLOW_APPLY: return skel->progs.mt_flow_apply;
 	case MT_PROG_FLOW_ACC: return skel->progs.mt_flow_acc;
+	case MT_PROG_FW_USAGE: return skel->progs.mt_fw_usage;
+	case MT_PROG_FW_USAGE_OOM: return skel->progs.mt_fw_usage_oom;
+	case MT_PROG_SEG_ENTER: return skel->progs.mt_seg_enter;
+	case MT_PROG_SEG_RET: return skel->progs.mt_seg_ret;
 	default: return NULL;
 	}
 }
@@ -334,6 +341,8 @@ static int calib_attach(void *ctx, enum mt_prog prog, uint64_t offset, int is_re
 		cookie = MT_HOST_MALLOC;
 	if (prog == MT_PROG_USDT)
 		cookie = SPEC_CALIB;
+	if (prog == MT_PROG_SEG_ENTER || prog == MT_PROG_SEG_RET)
+		cookie = SEG_SPEC_CALIB;
 	return tracer__link(t, &(struct link_key){ getpid(), -1, prog, is_ret }, "/proc/self/exe", &offset, NULL,
 			    &cookie, 1);
 }
@@ -363,10 +372,17 @@ static int tracer__calibrate(struct tracer *t)
 		.size = { .form = MT_ARG_REG, .reg = MT_REG_RSI, .bytes = 8 },
 		.device = { .form = MT_ARG_CONST, .value = -1, .bytes = 4, .is_signed = 1 },
 	};
-	uint32_t at = SPEC_CALIB;
+	struct mt_seg_spec seg = {
+		.kind = MT_EV_SEG_FREE,
+		.addr = { .form = MT_SEG_ARG, .bytes = 8 },
+		.size = { { .form = MT_SEG_ARG, .where = 1, .bytes = 8 } },
+	};
+	uint32_t at = SPEC_CALIB, seg_at = SEG_SPEC_CALIB;
 	int r;
 
 	r = bpf_map_update_elem(bpf_map__fd(t->skel->maps.specs), &at, &spec, BPF_ANY);
+	if (!r)
+		r = bpf_map_update_elem(bpf_map__fd(t->skel->maps.seg_specs), &seg_at, &seg, BPF_ANY);
 	if (r < 0)
 		return r;
 	r = calib_run(&t->calib, &ops);
@@ -529,6 +545,23 @@ static int tracer__spec(struct tracer *t, const struct mt_usdt_spec *s)
 	return (int)i;
 }
 
+/* The same for the functions of a GPU's memory API. */
+static int tracer__seg_spec(struct tracer *t, const struct mt_seg_spec *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->seg_specs_cnt; i++)
+		if (!memcmp(&t->seg_specs[i], s, sizeof(*s)))
+			return (int)i;
+	if (i >= SEG_SPEC_CALIB)
+		return -ENOSPC;
+	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.seg_specs), &i, s, BPF_ANY) < 0)
+		return -errno;
+	t->seg_specs[i] = *s;
+	t->seg_specs_cnt++;
+	return (int)i;
+}
+
 /* Number in the map of flow specs of one equal to `s`, added if need be; -ENOSPC. */
 static int tracer__flow_spec(struct tracer *t, const struct mt_flow_spec *s)
 {
@@ -655,6 +688,13 @@ static int tracer__cookie(struct tracer *t, const struct plan *plan, const struc
 		if (spec < 0)
 			return spec;
 		*ret = MT_COOKIE(spec, tracer__fired_slot(t, MT_PROG_USDT, s->sym));
+		return 0;
+	case MT_PROG_SEG_ENTER:
+	case MT_PROG_SEG_RET:
+		spec = s->cookie < plan->seg_specs_cnt ? tracer__seg_spec(t, &plan->seg_specs[s->cookie]) : -EINVAL;
+		if (spec < 0)
+			return spec;
+		*ret = MT_COOKIE(spec, tracer__fired_slot(t, MT_PROG_SEG_ENTER, s->sym));
 		return 0;
 	case MT_PROG_HOST_ENTER:
 		*ret = MT_COOKIE(s->cookie, tracer__fired_slot(t, MT_PROG_HOST_ENTER, s->sym));
@@ -917,7 +957,7 @@ int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym
 
 unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 {
-	if (prog >= MT_PROG_SYSCALL)
+	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_RSS || prog == MT_PROG_EXIT)
 		return t->kernel_ns;
 	return calib__cost_ns(&t->calib, prog, t->prog_class[prog] ? t->prog_class[prog] : INSN_EMULATED);
 }

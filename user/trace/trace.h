@@ -16,9 +16,9 @@
 #include "base/names.h"
 #include "memtrace/event.h"
 #include "memtrace/loss.h"
+#include "plan/plan.h"
 
 struct err;
-struct plan;
 struct tracer;
 
 #define TRACE_RING_BYTES_DEFAULT (32ull << 20)
@@ -38,7 +38,7 @@ void tracer__free(struct tracer *t); /* detaches everything; NULL is fine */
 /* What became of a plan in one process. */
 struct attach_stats {
 	uint32_t attached, failed;
-	uint32_t attached_by_source[8], found_by_source[8]; /* index: bit number of enum source */
+	uint32_t attached_by_source[SRC_CNT], found_by_source[SRC_CNT]; /* index: bit number of enum source */
 	uint64_t took_ns;
 	int way; /* 0 uprobe_multi, 1 perf uprobes */
 	uint8_t *site_failed; /* in: NULL, or one zeroed byte a site of the plan; out: 1 = could not be set */

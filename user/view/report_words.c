@@ -109,6 +109,10 @@ static const struct {
 	[MT_PROG_SYSCALL] = { "syscall", "system call" },
 	[MT_PROG_RSS] = { "rss", "RSS change" },
 	[MT_PROG_EXIT] = { "exit", "exit" },
+	[MT_PROG_FW_USAGE] = { "fw_usage", "GPU tensor alloc or free" },
+	[MT_PROG_FW_USAGE_OOM] = { "fw_usage_oom", "GPU out of memory" },
+	[MT_PROG_SEG_ENTER] = { "seg_enter", "GPU memory API entry" },
+	[MT_PROG_SEG_RET] = { "seg_ret", "GPU memory API return" },
 };
 
 const char *prog_key(unsigned prog)

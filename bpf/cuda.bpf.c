@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The memory API of GPUs: CUDA's runtime and driver, NCCL, HIP. What a function means is in a spec
+ * (user/plan/catalog_gpu.c); one pair of programs serves them all. Calls are rare (a caching allocator
+ * stands before them), so a return probe is affordable, and needed: pointers and handles come back
+ * through memory, a size may (pitch), and a call that failed has changed nothing.
+ *
+ * The runtime calls the driver, NCCL both, so only the outermost call of a thread counts, told by its
+ * stack pointer as in host.bpf.c. A call that never returns (longjmp, an exception) would make every
+ * deeper call look nested for ever; so the word where its return address was is looked at too: while the
+ * call is open it is the kernel's trampoline, the first byte of a page, or, where the kernel could not
+ * set its return probe, the address that was there.
+ *
+ * What frees carries the time of its entry: after that another thread may be given the address.
+ */
+#include "lib/frames.h"
+
+#define LOCATION_DEVICE 1
+#define LOCATION_NONE 0
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MT_SEG_SPECS_MAX);
+	__type(key, u32);
+	__type(value, struct mt_seg_spec);
+} seg_specs SEC(".maps");
+
+/* Whether a call that began at stack pointer `sp` is inside the one that is kept. */
+static __always_inline int seg_nested(struct mt_seg_call *p, u64 sp)
+{
+	u64 word = 0;
+
+	if (!p->sp || sp > p->sp)
+		return 0;
+	if (!bpf_probe_read_user(&word, sizeof(word), (void *)p->sp) && word) {
+		if (!(word & (PAGE_SIZE - 1)))
+			return 1;
+		if (sp < p->sp && word == p->ret)
+			return 1;
+	}
+	return 0;
+}
+
+/* Argument `where` of the call. */
+static __always_inline u64 seg_argument(const struct mt_seg_call *p, u8 where)
+{
+	u64 v = 0;
+
+	if (where < 16)
+		return p->regs[where & 7];
+	if (bpf_probe_read_user(&v, sizeof(v), (void *)(p->sp + 8 + 8 * (u64)(where - 16)))) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	return v;
+}
+
+static __always_inline u64 seg_read(const struct mt_seg_arg *a, u64 at)
+{
+	u32 four = 0;
+	u64 v = 0;
+	long r;
+
+	at += a->off;
+	if (a->bytes == 4) {
+		r = bpf_probe_read_user(&four, sizeof(four), (void *)at);
+		v = four;
+	} else {
+		r = bpf_probe_read_user(&v, sizeof(v), (void *)at);
+	}
+	if (r) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	return v;
+}
+
+/* struct cudaChannelFormatDesc { int x, y, z, w; … }: bits a channel. */
+static __always_inline u64 seg_channels(u64 at)
+{
+	u32 bits[4] = {};
+
+	if (bpf_probe_read_user(bits, sizeof(bits), (void *)at)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	return ((u64)bits[0] + bits[1] + bits[2] + bits[3]) / 8;
+}
+
+static __always_inline u64 seg_format_bytes(u64 format)
+{
+	switch (format) {
+	case 0x01: /* (un)signed 8 bits */
+	case 0x08: return 1;
+	case 0x02: /* 16 bits, half */
+	case 0x09:
+	case 0x10: return 2;
+	case 0x03: /* 32 bits, float */
+	case 0x0a:
+	case 0x20: return 4;
+	default: return 0;
+	}
+}
+
+/*
+ * The functions below are global: the verifier looks at each once and not at every path of every caller.
+ * What is known at the entry; for OUT the pointer that will be followed at the return.
+ */
+__noinline u64 seg_entry_value(struct mt_seg_call *p, const struct mt_seg_arg *a)
+{
+	u64 v;
+
+	if (!p || !a || a->form == MT_SEG_NO)
+		return 0;
+	v = seg_argument(p, a->where);
+	if (a->form == MT_SEG_IN)
+		return a->as == MT_SEG_CHANNELS ? seg_channels(v + a->off) : seg_read(a, v);
+	if (a->form == MT_SEG_ARG && a->bytes == 4)
+		return (u32)v;
+	return v;
+}
+
+__noinline u64 seg_exit_value(const struct mt_seg_arg *a, u64 kept)
+{
+	if (!a)
+		return 0;
+	return a->form == MT_SEG_OUT ? seg_read(a, kept) : kept;
+}
+
+SEC("uprobe")
+int mt_seg_enter(struct pt_regs *ctx)
+{
+	u64 cookie = bpf_get_attach_cookie(ctx);
+	u32 i = (u32)cookie;
+	const struct mt_seg_spec *s = bpf_map_lookup_elem(&seg_specs, &i);
+	struct mt_thread *t;
+	struct mt_seg_call *p;
+
+	hit_count(MT_PROG_SEG_ENTER);
+	fired_count(cookie);
+	if (!s)
+		return 0;
+	t = thread_get();
+	if (!t)
+		return 0;
+	p = &t->seg;
+	if (seg_nested(p, ctx->sp))
+		return 0;
+	if (p->sp)
+		loss_count(MT_LOSS_PENDING); /* left by longjmp or an exception: nothing is known of it */
+	p->sp = ctx->sp;
+	p->ret = 0;
+	if (bpf_probe_read_user(&p->ret, sizeof(p->ret), (void *)ctx->sp))
+		loss_count(MT_LOSS_READ_FAULT);
+	p->ts_ns = bpf_ktime_get_ns();
+	p->spec = i;
+	p->regs[0] = ctx->di;
+	p->regs[1] = ctx->si;
+	p->regs[2] = ctx->dx;
+	p->regs[3] = ctx->cx;
+	p->regs[4] = ctx->r8;
+	p->regs[5] = ctx->r9;
+	p->addr = seg_entry_value(p, &s->addr);
+	p->aux = seg_entry_value(p, &s->aux);
+	p->dev = seg_entry_value(p, &s->dev);
+	p->asked = seg_entry_value(p, &s->asked);
+	for (int k = 0; k < MT_SEG_FACTORS; k++)
+		p->size[k] = seg_entry_value(p, &s->size[k]);
+	return 0;
+}
+
+/* n * size, saturating; BPF has no 128-bit product for the compiler's own overflow check. */
+static __always_inline u64 product(u64 n, u64 size)
+{
+	u64 limit = n ? ~0ull / n : ~0ull;
+
+	barrier_var(limit);
+	return size > limit ? ~0ull : n * size;
+}
+
+/* Bytes at one mipmap level. */
+__noinline u64 seg_size_at(const struct mt_seg_spec *s, const struct mt_seg_call *p, u32 level, u32 layered)
+{
+	u64 bytes = 1;
+
+	if (!s || !p)
+		return 0;
+	for (int k = 0; k < MT_SEG_FACTORS; k++) {
+		u64 v = p->size[k];
+
+		switch (s->size[k].form == MT_SEG_NO ? 255 : s->size[k].as) {
+		case MT_SEG_COUNT:
+			if (!layered || k < 2) /* width and height come first */
+				v >>= level;
+			bytes = product(bytes, v ? v : 1);
+			break;
+		case MT_SEG_PLAIN:
+		case MT_SEG_CHANNELS:
+			bytes = product(bytes, v);
+			break;
+		case MT_SEG_FORMAT:
+			bytes = product(bytes, seg_format_bytes(v));
+			break;
+		}
+	}
+	return bytes;
+}
+
+#define LEVELS_MAX 18 /* 2^17 elements a side are the most that CUDA allows */
+#define LAYERED_OR_CUBEMAP 5
+
+__noinline u64 seg_size(const struct mt_seg_spec *s, const struct mt_seg_call *p)
+{
+	u32 levels = 1, layered = 0;
+	u64 bytes = 0;
+
+	if (!s || !p || s->size[0].form == MT_SEG_NO)
+		return 0;
+	for (int k = 0; k < MT_SEG_FACTORS; k++) {
+		if (s->size[k].as == MT_SEG_LEVELS)
+			levels = p->size[k];
+		if (s->size[k].as == MT_SEG_LAYERED)
+			layered = p->size[k] & LAYERED_OR_CUBEMAP;
+	}
+	for (u32 l = 0; l < LEVELS_MAX; l++) {
+		u64 more;
+
+		if (l >= levels)
+			break;
+		more = seg_size_at(s, p, l, layered);
+		bytes = bytes + more < bytes ? ~0ull : bytes + more;
+	}
+	return bytes;
+}
+
+static __always_inline u8 seg_cuda(u64 number)
+{
+	return (u32)number < MT_DEV_CUDA_MAX ? MT_DEV_CUDA0 + (u8)number : MT_DEV_NONE;
+}
+
+static __always_inline u8 seg_device(const struct mt_thread *t, const struct mt_seg_spec *s, u64 dev)
+{
+	switch (s->whose) {
+	case MT_SEG_DEV_THREAD: return t->gpu_dev;
+	case MT_SEG_DEV_ARG: return seg_cuda(dev);
+	case MT_SEG_DEV_LOCATION:
+		if ((u32)dev == LOCATION_DEVICE)
+			return seg_cuda(dev >> 32);
+		return (u32)dev == LOCATION_NONE ? MT_DEV_NONE : MT_DEV_HOST;
+	default: return MT_DEV_NONE;
+	}
+}
+
+static __always_inline void seg_sets(struct mt_thread *t, const struct mt_seg_spec *s, u64 addr, u8 dev)
+{
+	if (s->sets == MT_SEG_SETS_NOTHING)
+		return;
+	t->gpu_dev = dev;
+	t->gpu_ctx = s->sets == MT_SEG_SETS_CONTEXT ? addr : 0;
+}
+
+/* The call failed: of interest only when it should have given memory. */
+static __always_inline void seg_failed(struct mt_thread *t, const struct mt_seg_spec *s, struct mt_seg_call *p,
+				       u32 code)
+{
+	u8 dev = seg_device(t, s, p->dev);
+
+	if (s->kind != MT_EV_SEG_ALLOC || s->size[0].form == MT_SEG_NO)
+		return;
+	for (int k = 0; k < MT_SEG_FACTORS; k++)
+		if (s->size[k].form == MT_SEG_OUT)
+			p->size[k] = p->asked;
+	emit_seg(t, MT_EV_SEG_FAIL, dev, s, 0, seg_size(s, p), code, bpf_ktime_get_ns());
+}
+
+static __always_inline void seg_done(struct mt_thread *t, const struct mt_seg_spec *s, struct mt_seg_call *p)
+{
+	u64 addr, aux, size, ts_ns = p->ts_ns;
+	u8 dev;
+
+	addr = seg_exit_value(&s->addr, p->addr);
+	aux = seg_exit_value(&s->aux, p->aux);
+	for (int k = 0; k < MT_SEG_FACTORS; k++)
+		p->size[k] = seg_exit_value(&s->size[k], p->size[k]);
+	dev = seg_device(t, s, p->dev);
+	seg_sets(t, s, addr, dev);
+	size = seg_size(s, p);
+	switch (s->kind) {
+	case MT_EV_SEG_ALLOC:
+	case MT_EV_SEG_MAP:
+		ts_ns = bpf_ktime_get_ns();
+		if (s->kind == MT_EV_SEG_ALLOC && s->aux.form == MT_SEG_NO && s->whose == MT_SEG_DEV_THREAD)
+			aux = t->gpu_ctx;
+		break;
+	case MT_EV_SEG_FREE:
+	case MT_EV_SEG_UNMAP:
+		break;
+	case MT_EV_SEG_RESET:
+		if (addr && addr == t->gpu_ctx) { /* no longer current */
+			dev = t->gpu_dev;
+			t->gpu_dev = t->gpu_ctx = 0;
+		}
+		/* fall through */
+	case MT_EV_SEG_TRIM:
+		emit_seg(t, s->kind, dev, s, addr, size, aux, ts_ns);
+		return;
+	default: /* only the thread's device or context has changed */
+		return;
+	}
+	if (addr) /* cudaFree(NULL) and cudaMalloc(0) succeed and do nothing */
+		emit_seg(t, s->kind, dev, s, addr, size, aux, ts_ns);
+}
+
+SEC("uretprobe")
+int mt_seg_ret(struct pt_regs *ctx)
+{
+	struct mt_thread *t = thread_get();
+	const struct mt_seg_spec *s;
+	struct mt_seg_call *p;
+	u32 i;
+
+	hit_count(MT_PROG_SEG_RET);
+	if (!t)
+		return 0;
+	p = &t->seg;
+	if (!p->sp || ctx->sp != p->sp + 8)
+		return 0;
+	i = p->spec;
+	s = bpf_map_lookup_elem(&seg_specs, &i);
+	if (s) {
+		frames_settle(t, ctx->sp);
+		if ((u32)ctx->ax) /* cudaError_t, CUresult, ncclResult_t, hipError_t: 0 is success */
+			seg_failed(t, s, p, (u32)ctx->ax);
+		else
+			seg_done(t, s, p);
+	}
+	p->sp = 0;
+	return 0;
+}

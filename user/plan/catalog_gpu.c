@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The memory API of GPUs as a table: a row says what a function does to memory and where it says pointer,
+ * size, handle and device. One pair of BPF programs (bpf/cuda.bpf.c) carries the rows out.
+ *
+ * A function is looked for in every mapped file, its library's name is for people: programs that nvcc links
+ * have the runtime inside (libcudart_static), so has libnccl; there the functions are local symbols, found
+ * in .symtab unless it was stripped, and the driver's below them always.
+ *
+ * Entries of the driver (535) are `cmpl; je; jmp`: the planner takes the je, the registers and the stack are
+ * still as the caller left them. Those of the runtime (12.9, 13.0), NCCL and HIP begin with push.
+ *
+ * What a call cannot tell is left out and said in docs/gpu.md: cuGraphAddNode with a node of memory, sparse
+ * arrays (cuMemMapArrayAsync), multicast objects, which are no memory themselves.
+ */
+#include "plan/catalog_gpu.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/builder.h"
+
+/* Arguments: the integer registers by number, or words of the stack where structures are passed by value. */
+#define STACK(k) (16 + (k))
+#define ARG(n)		{ .form = MT_SEG_ARG, .where = (n), .bytes = 8 }
+#define INT(n)		{ .form = MT_SEG_ARG, .where = (n), .bytes = 4 }
+#define COUNT(n)	{ .form = MT_SEG_ARG, .where = (n), .bytes = 8, .as = MT_SEG_COUNT }
+#define INT_AS(n, what) { .form = MT_SEG_ARG, .where = (n), .bytes = 4, .as = MT_SEG_##what }
+#define OUT(n)		{ .form = MT_SEG_OUT, .where = (n), .bytes = 8 }
+#define OUT_AT(n, at)	{ .form = MT_SEG_OUT, .where = (n), .bytes = 8, .off = (at) }
+#define IN_AT(n, at)	{ .form = MT_SEG_IN, .where = (n), .bytes = 8, .off = (at) }
+#define IN_COUNT(n, at) { .form = MT_SEG_IN, .where = (n), .bytes = 8, .off = (at), .as = MT_SEG_COUNT }
+#define IN_INT(n, at, what) { .form = MT_SEG_IN, .where = (n), .bytes = 4, .off = (at), .as = MT_SEG_##what }
+#define CHANNELS(n)	{ .form = MT_SEG_IN, .where = (n), .bytes = 8, .as = MT_SEG_CHANNELS }
+#define SIZE(...)	.size = { __VA_ARGS__ }
+
+#define DOES(does, what, dev_of, ...) \
+	{ .kind = MT_EV_SEG_##does, .seg = MT_SEG_##what, .whose = MT_SEG_DEV_##dev_of, __VA_ARGS__ }
+
+/* (T **out, size_t size, …) and (ptr) */
+#define GIVES(what, dev_of)	   DOES(ALLOC, what, dev_of, .addr = OUT(0), SIZE(ARG(1)))
+#define GIVES_ASYNC(dev_of, aux_at) DOES(ALLOC, ASYNC, dev_of, .addr = OUT(0), .aux = ARG(aux_at), SIZE(ARG(1)))
+#define TAKES(what)		   DOES(FREE, what, NONE, .addr = ARG(0))
+#define TAKES_ASYNC		   DOES(FREE, ASYNC, NONE, .addr = ARG(0), .aux = ARG(1))
+#define REGISTERS		   DOES(ALLOC, REGISTERED, NONE, .addr = ARG(0), SIZE(ARG(1)))
+/* (T **out, size_t *pitch, size_t width, size_t height) */
+#define GIVES_PITCHED DOES(ALLOC, DEVICE, THREAD, .addr = OUT(0), .asked = ARG(2), SIZE(OUT(1), ARG(3)))
+/* (cudaPitchedPtr *out, cudaExtent by value) */
+#define GIVES_3D                                                                                         \
+	DOES(ALLOC, DEVICE, THREAD, .addr = OUT(0), .asked = ARG(STACK(0)),                               \
+	     SIZE(OUT_AT(0, 8), ARG(STACK(1)), ARG(STACK(2))))
+/* (array *out, cudaChannelFormatDesc const *, width, height) and (…, cudaExtent by value, levels, flags) */
+#define GIVES_ARRAY    DOES(ALLOC, ARRAY, THREAD, .addr = OUT(0), SIZE(COUNT(2), COUNT(3), CHANNELS(1)))
+#define EXTENT	       COUNT(STACK(0)), COUNT(STACK(1)), COUNT(STACK(2))
+#define GIVES_3D_ARRAY DOES(ALLOC, ARRAY, THREAD, .addr = OUT(0), SIZE(EXTENT, CHANNELS(1)))
+#define GIVES_MIPMAP                                                                                      \
+	DOES(ALLOC, ARRAY, THREAD, .addr = OUT(0),                                                        \
+	     SIZE(EXTENT, CHANNELS(1), INT_AS(2, LEVELS), INT_AS(3, LAYERED)))
+/* (array *out, CUDA_ARRAY_DESCRIPTOR const *): width, height, format, channels */
+#define GIVES_CU_ARRAY                                                                                    \
+	DOES(ALLOC, ARRAY, THREAD, .addr = OUT(0),                                                        \
+	     SIZE(IN_COUNT(1, 0), IN_COUNT(1, 8), IN_INT(1, 16, FORMAT), IN_INT(1, 20, PLAIN)))
+/* … CUDA_ARRAY3D_DESCRIPTOR const *: width, height, depth, format, channels, flags */
+#define DESC_3D                                                                                           \
+	IN_COUNT(1, 0), IN_COUNT(1, 8), IN_COUNT(1, 16), IN_INT(1, 24, FORMAT), IN_INT(1, 28, PLAIN)
+#define GIVES_CU_3D_ARRAY DOES(ALLOC, ARRAY, THREAD, .addr = OUT(0), SIZE(DESC_3D))
+#define GIVES_CU_MIPMAP                                                                                   \
+	DOES(ALLOC, ARRAY, THREAD, .addr = OUT(0), SIZE(DESC_3D, INT_AS(2, LEVELS), IN_INT(1, 32, LAYERED)))
+/* (handle *out, size, prop const *: location at 8, flags) */
+#define CREATES                                                                                           \
+	DOES(ALLOC, PHYSICAL, LOCATION, .addr = OUT(0), .dev = IN_AT(2, 8), SIZE(ARG(1)))
+/* (handle *out, …): one more reference, of unknown size */
+#define REFERS(what) DOES(ALLOC, what, NONE, .addr = OUT(0))
+/* (ptr, size, offset, handle, flags) and (ptr, size) */
+#define MAPS	 DOES(MAP, PHYSICAL, NONE, .addr = ARG(0), .aux = ARG(3), SIZE(ARG(1)))
+#define UNMAPS	 DOES(UNMAP, PHYSICAL, NONE, .addr = ARG(0), SIZE(ARG(1)))
+#define UNRESERVES DOES(FREE, RESERVED, NONE, .addr = ARG(0), SIZE(ARG(1)))
+/* (T **out, handle by value, flags): the size is the other process's secret */
+#define OPENS DOES(ALLOC, IMPORTED, THREAD, .addr = OUT(0))
+/* (handle *out, desc const *: size at 24) and (T **out, handle, desc const *: size at 8) */
+#define IMPORTS	     DOES(ALLOC, IMPORTED, THREAD, .addr = OUT(0), SIZE(IN_AT(1, 24)))
+#define MAPS_IMPORTED DOES(MAP, IMPORTED, NONE, .addr = OUT(0), .aux = ARG(1), SIZE(IN_AT(2, 8)))
+/* (node *, graph, deps, n, params *: location at 8, size at 104, pointer comes back at 112) and (…, ptr) */
+#define ADDS_ALLOC_NODE                                                                                   \
+	DOES(ALLOC, GRAPH, LOCATION, .addr = OUT_AT(4, 112), .dev = IN_AT(4, 8), SIZE(IN_AT(4, 104)))
+#define ADDS_FREE_NODE DOES(FREE, GRAPH, NONE, .addr = ARG(4))
+#define TRIMS_GRAPHS   DOES(TRIM, GRAPH, ARG, .dev = INT(0))
+#define TRIMS	       DOES(TRIM, ASYNC, NONE, .addr = ARG(0), SIZE(ARG(1)))
+#define ENDS_POOL      DOES(TRIM, ASYNC, NONE, .addr = ARG(0))
+/* flags of a RESET stand where others have their kind of segment */
+#define RESETS(maybe, dev_of, ...) \
+	{ .kind = MT_EV_SEG_RESET, .seg = (maybe), .whose = MT_SEG_DEV_##dev_of, __VA_ARGS__ }
+#define SETS_DEVICE { .sets = MT_SEG_SETS_DEVICE, .whose = MT_SEG_DEV_ARG, .dev = INT(0) }
+#define SETS_CONTEXT(addr_at) { .sets = MT_SEG_SETS_CONTEXT, .addr = addr_at }
+#define MAKES_CONTEXT(dev_at) \
+	{ .sets = MT_SEG_SETS_CONTEXT, .whose = MT_SEG_DEV_ARG, .addr = OUT(0), .dev = INT(dev_at) }
+
+#define RT   "libcudart.so"
+#define DRV  "libcuda.so.1"
+#define NCCL_LIB "libnccl.so.2"
+#define HIP  "libamdhip64.so"
+
+#define R12	GPU_SEEN_CUDART_12
+#define R13	GPU_SEEN_CUDART_13
+#define RBOTH	(GPU_SEEN_CUDART_12 | GPU_SEEN_CUDART_13)
+#define D535	GPU_SEEN_CUDA_535
+#define N228	GPU_SEEN_NCCL_2_28
+#define H5	GPU_SEEN_HIP_5_2
+#define NOWHERE 0
+
+static const struct gpu_row rows[] = {
+	{ RT, "cudaMalloc", RBOTH, GIVES(DEVICE, THREAD) },
+	{ RT, "cudaMallocPitch", RBOTH, GIVES_PITCHED },
+	{ RT, "cudaMalloc3D", RBOTH, GIVES_3D },
+	{ RT, "cudaMallocArray", RBOTH, GIVES_ARRAY },
+	{ RT, "cudaMalloc3DArray", RBOTH, GIVES_3D_ARRAY },
+	{ RT, "cudaMallocMipmappedArray", RBOTH, GIVES_MIPMAP },
+	{ RT, "cudaMallocManaged", RBOTH, GIVES(MANAGED, THREAD) },
+	{ RT, "cudaMallocHost", RBOTH, GIVES(PINNED, NONE) },
+	{ RT, "cudaHostAlloc", RBOTH, GIVES(PINNED, NONE) },
+	{ RT, "cudaHostRegister", RBOTH, REGISTERS },
+	{ RT, "cudaMallocAsync", RBOTH, GIVES_ASYNC(THREAD, 2) },
+	{ RT, "cudaMallocAsync_ptsz", RBOTH, GIVES_ASYNC(THREAD, 2) },
+	{ RT, "cudaMallocFromPoolAsync", RBOTH, GIVES_ASYNC(NONE, 2) },
+	{ RT, "cudaMallocFromPoolAsync_ptsz", RBOTH, GIVES_ASYNC(NONE, 2) },
+	{ RT, "cudaFree", RBOTH, TAKES(DEVICE) },
+	{ RT, "cudaFreeArray", RBOTH, TAKES(ARRAY) },
+	{ RT, "cudaFreeMipmappedArray", RBOTH, TAKES(ARRAY) },
+	{ RT, "cudaFreeHost", RBOTH, TAKES(PINNED) },
+	{ RT, "cudaHostUnregister", RBOTH, TAKES(REGISTERED) },
+	{ RT, "cudaFreeAsync", RBOTH, TAKES_ASYNC },
+	{ RT, "cudaFreeAsync_ptsz", RBOTH, TAKES_ASYNC },
+	{ RT, "cudaMemPoolTrimTo", RBOTH, TRIMS },
+	{ RT, "cudaMemPoolDestroy", RBOTH, ENDS_POOL },
+	{ RT, "cudaDeviceGraphMemTrim", RBOTH, TRIMS_GRAPHS },
+	{ RT, "cudaGraphAddMemAllocNode", RBOTH, ADDS_ALLOC_NODE },
+	{ RT, "cudaGraphAddMemFreeNode", RBOTH, ADDS_FREE_NODE },
+	{ RT, "cudaIpcOpenMemHandle", RBOTH, OPENS },
+	{ RT, "cudaIpcCloseMemHandle", RBOTH, TAKES(IMPORTED) },
+	{ RT, "cudaImportExternalMemory", RBOTH, IMPORTS },
+	{ RT, "cudaExternalMemoryGetMappedBuffer", RBOTH, MAPS_IMPORTED },
+	{ RT, "cudaDestroyExternalMemory", RBOTH, TAKES(IMPORTED) },
+	{ RT, "cudaDeviceReset", RBOTH, RESETS(0, THREAD) },
+	{ RT, "cudaSetDevice", RBOTH, SETS_DEVICE },
+
+	{ DRV, "cuMemAlloc_v2", D535, GIVES(DEVICE, THREAD) },
+	{ DRV, "cuMemAllocPitch_v2", D535, GIVES_PITCHED },
+	{ DRV, "cuMemAllocManaged", D535, GIVES(MANAGED, THREAD) },
+	{ DRV, "cuMemAllocHost_v2", D535, GIVES(PINNED, NONE) },
+	{ DRV, "cuMemHostAlloc", D535, GIVES(PINNED, NONE) },
+	{ DRV, "cuMemHostRegister_v2", D535, REGISTERS },
+	{ DRV, "cuMemAllocAsync", D535, GIVES_ASYNC(THREAD, 2) },
+	{ DRV, "cuMemAllocAsync_ptsz", D535, GIVES_ASYNC(THREAD, 2) },
+	{ DRV, "cuMemAllocFromPoolAsync", D535, GIVES_ASYNC(NONE, 2) },
+	{ DRV, "cuMemAllocFromPoolAsync_ptsz", D535, GIVES_ASYNC(NONE, 2) },
+	{ DRV, "cuArrayCreate_v2", D535, GIVES_CU_ARRAY },
+	{ DRV, "cuArray3DCreate_v2", D535, GIVES_CU_3D_ARRAY },
+	{ DRV, "cuMipmappedArrayCreate", D535, GIVES_CU_MIPMAP },
+	{ DRV, "cuMemFree_v2", D535, TAKES(DEVICE) },
+	{ DRV, "cuMemFreeHost", D535, TAKES(PINNED) },
+	{ DRV, "cuMemHostUnregister", D535, TAKES(REGISTERED) },
+	{ DRV, "cuMemFreeAsync", D535, TAKES_ASYNC },
+	{ DRV, "cuMemFreeAsync_ptsz", D535, TAKES_ASYNC },
+	{ DRV, "cuArrayDestroy", D535, TAKES(ARRAY) },
+	{ DRV, "cuMipmappedArrayDestroy", D535, TAKES(ARRAY) },
+	{ DRV, "cuMemPoolTrimTo", D535, TRIMS },
+	{ DRV, "cuMemPoolDestroy", D535, ENDS_POOL },
+	{ DRV, "cuDeviceGraphMemTrim", D535, TRIMS_GRAPHS },
+	{ DRV, "cuGraphAddMemAllocNode", D535, ADDS_ALLOC_NODE },
+	{ DRV, "cuGraphAddMemFreeNode", D535, ADDS_FREE_NODE },
+	{ DRV, "cuMemCreate", D535, CREATES },
+	{ DRV, "cuMemRelease", D535, TAKES(PHYSICAL) },
+	{ DRV, "cuMemMap", D535, MAPS },
+	{ DRV, "cuMemUnmap", D535, UNMAPS },
+	{ DRV, "cuMemAddressReserve", D535, GIVES(RESERVED, NONE) },
+	{ DRV, "cuMemAddressFree", D535, UNRESERVES },
+	{ DRV, "cuMemRetainAllocationHandle", D535, REFERS(PHYSICAL) },
+	{ DRV, "cuMemImportFromShareableHandle", D535, REFERS(IMPORTED) },
+	{ DRV, "cuIpcOpenMemHandle_v2", D535, OPENS },
+	{ DRV, "cuIpcCloseMemHandle", D535, TAKES(IMPORTED) },
+	{ DRV, "cuImportExternalMemory", D535, IMPORTS },
+	{ DRV, "cuExternalMemoryGetMappedBuffer", D535, MAPS_IMPORTED },
+	{ DRV, "cuDestroyExternalMemory", D535, TAKES(IMPORTED) },
+	{ DRV, "cuCtxCreate_v2", D535, MAKES_CONTEXT(2) },
+	{ DRV, "cuCtxCreate_v3", D535, MAKES_CONTEXT(4) },
+	{ DRV, "cuCtxCreate_v4", NOWHERE, MAKES_CONTEXT(3) },
+	{ DRV, "cuCtxSetCurrent", D535, SETS_CONTEXT(ARG(0)) },
+	{ DRV, "cuCtxPushCurrent_v2", D535, SETS_CONTEXT(ARG(0)) },
+	{ DRV, "cuCtxPopCurrent_v2", D535, SETS_CONTEXT({ 0 }) },
+	{ DRV, "cuCtxDestroy_v2", D535, RESETS(0, NONE, .addr = ARG(0)) },
+	{ DRV, "cuDevicePrimaryCtxReset_v2", D535, RESETS(0, ARG, .dev = INT(0)) },
+	{ DRV, "cuDevicePrimaryCtxRelease_v2", D535, RESETS(1, ARG, .dev = INT(0)) },
+
+	{ NCCL_LIB, "ncclMemAlloc", N228, GIVES(NCCL, THREAD) },
+	{ NCCL_LIB, "ncclMemFree", N228, TAKES(NCCL) },
+
+	{ HIP, "hipMalloc", H5, GIVES(DEVICE, THREAD) },
+	{ HIP, "hipExtMallocWithFlags", H5, GIVES(DEVICE, THREAD) },
+	{ HIP, "hipMallocPitch", H5, GIVES_PITCHED },
+	{ HIP, "hipMemAllocPitch", H5, GIVES_PITCHED },
+	{ HIP, "hipMalloc3D", H5, GIVES_3D },
+	{ HIP, "hipMallocArray", H5, GIVES_ARRAY },
+	{ HIP, "hipMalloc3DArray", H5, GIVES_3D_ARRAY },
+	{ HIP, "hipMallocManaged", H5, GIVES(MANAGED, THREAD) },
+	{ HIP, "hipHostMalloc", H5, GIVES(PINNED, NONE) },
+	{ HIP, "hipHostAlloc", H5, GIVES(PINNED, NONE) },
+	{ HIP, "hipMallocHost", H5, GIVES(PINNED, NONE) },
+	{ HIP, "hipMemAllocHost", H5, GIVES(PINNED, NONE) },
+	{ HIP, "hipHostRegister", H5, REGISTERS },
+	{ HIP, "hipMallocAsync", H5, GIVES_ASYNC(THREAD, 2) },
+	{ HIP, "hipMallocFromPoolAsync", H5, GIVES_ASYNC(NONE, 2) },
+	{ HIP, "hipFree", H5, TAKES(DEVICE) },
+	{ HIP, "hipFreeArray", H5, TAKES(ARRAY) },
+	{ HIP, "hipArrayDestroy", H5, TAKES(ARRAY) },
+	{ HIP, "hipHostFree", H5, TAKES(PINNED) },
+	{ HIP, "hipFreeHost", H5, TAKES(PINNED) },
+	{ HIP, "hipHostUnregister", H5, TAKES(REGISTERED) },
+	{ HIP, "hipFreeAsync", H5, TAKES_ASYNC },
+	{ HIP, "hipMemPoolTrimTo", H5, TRIMS },
+	{ HIP, "hipMemPoolDestroy", H5, ENDS_POOL },
+	{ HIP, "hipDeviceGraphMemTrim", NOWHERE, TRIMS_GRAPHS },
+	{ HIP, "hipGraphAddMemAllocNode", NOWHERE, ADDS_ALLOC_NODE },
+	{ HIP, "hipGraphAddMemFreeNode", NOWHERE, ADDS_FREE_NODE },
+	{ HIP, "hipMemCreate", H5, CREATES },
+	{ HIP, "hipMemRelease", H5, TAKES(PHYSICAL) },
+	{ HIP, "hipMemMap", H5, MAPS },
+	{ HIP, "hipMemUnmap", H5, UNMAPS },
+	{ HIP, "hipMemAddressReserve", H5, GIVES(RESERVED, NONE) },
+	{ HIP, "hipMemAddressFree", H5, UNRESERVES },
+	{ HIP, "hipMemRetainAllocationHandle", H5, REFERS(PHYSICAL) },
+	{ HIP, "hipMemImportFromShareableHandle", H5, REFERS(IMPORTED) },
+	{ HIP, "hipIpcOpenMemHandle", H5, OPENS },
+	{ HIP, "hipIpcCloseMemHandle", H5, TAKES(IMPORTED) },
+	{ HIP, "hipImportExternalMemory", H5, IMPORTS },
+	{ HIP, "hipExternalMemoryGetMappedBuffer", H5, MAPS_IMPORTED },
+	{ HIP, "hipDestroyExternalMemory", H5, TAKES(IMPORTED) },
+	{ HIP, "hipDeviceReset", H5, RESETS(0, THREAD) },
+	{ HIP, "hipDevicePrimaryCtxReset", H5, RESETS(0, ARG, .dev = INT(0)) },
+	{ HIP, "hipDevicePrimaryCtxRelease", H5, RESETS(1, ARG, .dev = INT(0)) },
+	{ HIP, "hipSetDevice", H5, SETS_DEVICE },
+};
+#define ROWS_CNT (sizeof(rows) / sizeof(*rows))
+
+_Static_assert(ROWS_CNT < MT_SEG_SPECS_MAX, "each has a spec, and calibration one");
+
+size_t gpu_rows(const struct gpu_row **ret)
+{
+	*ret = rows;
+	return ROWS_CNT;
+}
+
+/* --- sites ---------------------------------------------------------------------------------------------- */
+
+static uint32_t reg_of(const struct mt_seg_arg *a)
+{
+	static const uint32_t regs[6] = { REG_BIT(MT_REG_RDI), REG_BIT(MT_REG_RSI), REG_BIT(MT_REG_RDX),
+					  REG_BIT(MT_REG_RCX), REG_BIT(MT_REG_R8),  REG_BIT(MT_REG_R9) };
+
+	return a->form != MT_SEG_NO && a->where < 6 ? regs[a->where] : 0;
+}
+
+static uint32_t regs_of(const struct mt_seg_spec *s)
+{
+	uint32_t regs = reg_of(&s->addr) | reg_of(&s->aux) | reg_of(&s->dev) | reg_of(&s->asked);
+
+	for (int i = 0; i < MT_SEG_FACTORS; i++)
+		regs |= reg_of(&s->size[i]);
+	return regs;
+}
+
+/* Index of the row's spec in the plan, added at its first use; -ENOMEM. */
+static int add_spec(struct builder *b, const struct gpu_row *row)
+{
+	struct mt_seg_spec spec = row->spec, *p;
+	struct plan *plan = b->plan;
+
+	spec.api = names__add(b->names, row->symbol).v;
+	for (size_t i = 0; i < plan->seg_specs_cnt; i++)
+		if (!memcmp(&plan->seg_specs[i], &spec, sizeof(spec)))
+			return (int)i;
+	p = realloc(plan->seg_specs, (plan->seg_specs_cnt + 1) * sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	plan->seg_specs = p;
+	p[plan->seg_specs_cnt] = spec;
+	return (int)plan->seg_specs_cnt++;
+}
+
+/* Entry and return on one instruction, as for the malloc family: one trap serves both. */
+static int add_row(struct builder *b, const struct gpu_row *row, const struct elf_sym *sym)
+{
+	struct prologue_need need = { regs_of(&row->spec), 1 };
+	struct prologue_site at;
+	const uint8_t *code;
+	struct site site;
+	int spec, r;
+	size_t len;
+
+	if (sym->type != STT_FUNC || !sym->is_exec)
+		return 0;
+	code = elf__bytes(b->elf, sym->offset, &len);
+	if (!code || prologue_pick(code, len, sym->size, sym->offset, &need, b->has_nop5, &at) < 0) {
+		builder__note(b, "%s: the code of %s cannot be read", b->lib->base, row->symbol);
+		return 0;
+	}
+	spec = add_spec(b, row);
+	if (spec < 0)
+		return spec;
+	site = (struct site){
+		.prog = MT_PROG_SEG_ENTER,
+		.offset = sym->offset + at.skipped,
+		.cookie = (uint64_t)spec,
+		.source = SRC_SEGMENTS,
+		.insn_class = (uint8_t)at.insn_class,
+		.skipped = (uint8_t)at.skipped,
+		.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0),
+	};
+	memcpy(site.insn, at.insn, sizeof(site.insn));
+	r = builder__add_site(b, &site, row->symbol);
+	if (r < 0)
+		return r;
+	site.prog = MT_PROG_SEG_RET;
+	site.is_ret = 1;
+	site.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 1);
+	b->gpu_found++;
+	return builder__add_site(b, &site, row->symbol);
+}
+
+/* A function that a library has for itself. */
+static int plan_local(void *ctx, const struct elf_sym *sym)
+{
+	struct builder *b = ctx;
+	struct elf_sym exported;
+
+	if (strncmp(sym->name, "cu", 2) && strncmp(sym->name, "nccl", 4) && strncmp(sym->name, "hip", 3))
+		return 0;
+	for (size_t i = 0; i < ROWS_CNT; i++)
+		if (!strcmp(rows[i].symbol, sym->name) && elf__find_symbol(b->elf, sym->name, &exported) < 0)
+			return add_row(b, &rows[i], sym);
+	return 0;
+}
+
+int gpu__plan_lib(struct builder *b)
+{
+	for (size_t i = 0; i < ROWS_CNT; i++) {
+		struct elf_sym sym;
+		int r = elf__find_symbol(b->elf, rows[i].symbol, &sym) < 0 ? 0 : add_row(b, &rows[i], &sym);
+
+		if (r < 0)
+			return r;
+	}
+	return elf__each_local_symbol(b->elf, plan_local, b);
+}
+
+void gpu__cover(struct builder *b)
+{
+	builder__cover(b, SRC_SEGMENTS, b->gpu_found, b->gpu_found);
+}
