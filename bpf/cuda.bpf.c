@@ -11,10 +11,13 @@
  * call is open it is the kernel's trampoline, the first byte of a page, or, where the kernel could not
  * set its return probe, the address that was there.
  *
- * What frees carries the time of its entry: after that another thread may be given the address.
+ * What frees carries the time of its entry: after that another thread may be given the address. A free
+ * may wait for the device first, for longer than user space keeps its window of order open (50 ms): then
+ * it is the time shortly before its return.
  */
 #include "lib/frames.h"
 
+#define FREE_BACK_NS 10000000ull
 #define LOCATION_DEVICE 1
 #define LOCATION_NONE 0
 
@@ -275,9 +278,11 @@ static __always_inline void seg_failed(struct mt_thread *t, const struct mt_seg_
 
 static __always_inline void seg_done(struct mt_thread *t, const struct mt_seg_spec *s, struct mt_seg_call *p)
 {
-	u64 addr, aux, size, ts_ns = p->ts_ns;
+	u64 addr, aux, size, now = bpf_ktime_get_ns(), ts_ns = p->ts_ns;
 	u8 dev;
 
+	if (now - ts_ns > FREE_BACK_NS)
+		ts_ns = now - FREE_BACK_NS;
 	addr = seg_exit_value(&s->addr, p->addr);
 	aux = seg_exit_value(&s->aux, p->aux);
 	for (int k = 0; k < MT_SEG_FACTORS; k++)
@@ -288,7 +293,7 @@ static __always_inline void seg_done(struct mt_thread *t, const struct mt_seg_sp
 	switch (s->kind) {
 	case MT_EV_SEG_ALLOC:
 	case MT_EV_SEG_MAP:
-		ts_ns = bpf_ktime_get_ns();
+		ts_ns = now;
 		if (s->kind == MT_EV_SEG_ALLOC && s->aux.form == MT_SEG_NO && s->whose == MT_SEG_DEV_THREAD)
 			aux = t->gpu_ctx;
 		break;

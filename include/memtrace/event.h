@@ -45,14 +45,15 @@ enum mt_kind {
 	MT_EV_EXIT = 17,	/* mem: process gone; addr = exit code (wait status), size = peak RSS */
 	MT_EV_APPLY = 18,	/* flow: frame; addr = vtable pointer of the node whose apply this is */
 	MT_EV_ACC = 19,		/* flow: frame; AccumulateGrad::apply; addr = 0 */
-	/* the driver's layer: calls that were successful, told at their return; flags = enum mt_seg */
+	/* the driver's layer: calls that were successful, told at their return; flags = enum mt_seg. "Time of entry": or 10 ms
+	 * before the return, if that is later (a free may wait for the device) */
 	MT_EV_SEG_ALLOC = 20, /* seg: addr = pointer (PHYSICAL, ARRAY, external memory: handle), size = bytes, 0 = not said
 				 by the call; aux: ASYNC = stream or pool, else the driver's context, 0 = not seen. A
 				 second ALLOC of a PHYSICAL handle (size 0) is one more reference to it. */
-	MT_EV_SEG_FREE = 21,  /* seg: addr = pointer or handle; time of the call's entry. flags say what the function is
+	MT_EV_SEG_FREE = 21,  /* seg: addr = pointer or handle; time of entry. flags say what the function is
 				 for: the pointer decides what it was. Handles: one reference is given back. */
 	MT_EV_SEG_MAP = 22,   /* seg: addr = device address, size; aux = handle of the PHYSICAL or IMPORTED memory */
-	MT_EV_SEG_UNMAP = 23, /* seg: addr, size; time of the call's entry */
+	MT_EV_SEG_UNMAP = 23, /* seg: addr, size; time of entry */
 	MT_EV_SEG_FAIL = 24,  /* seg: size = bytes that could not be had; aux = result code; flags as for ALLOC */
 	MT_EV_SEG_RESET = 25, /* seg: addr = context (0: the device's primary one): all that it held is gone; flags = 1: a
 				 reference was given back, and it is so only if that was the last; time of entry */

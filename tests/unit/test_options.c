@@ -137,7 +137,7 @@ static void test_refused(void **state)
 		{ "--json", "-p PID" },
 		{ "-p 1 4242", "4242" },
 		{ "-p 1 --probes framework,frob", "frob" },
-		{ "-p 1 --probes segments", "segments" },
+		{ "-p 1 --probes segment", "segments" },
 		{ "-p 1 --usdt nocolon", "PROVIDER:NAME" },
 		{ "-p 1 -d -5", "-5" },
 		{ "-p 1 -d 0", "'0'" },

@@ -30,10 +30,8 @@ static void parses_sources(void **state)
 	assert_int_equal(mask, SRC_FRAMEWORK | SRC_OPS);
 	assert_int_equal(sources_parse("host", &mask, NULL), 0);
 	assert_int_equal(mask, SRC_HOST);
-	assert_int_equal(sources_parse("framework,regions,usdt,kernel,host,ops,views,flow", &mask, NULL), 0);
+	assert_int_equal(sources_parse("segments,framework,regions,usdt,kernel,host,ops,views,flow", &mask, NULL), 0);
 	assert_int_equal(mask, SRC_ALL);
-	assert_int_equal(sources_parse("segments", &mask, &err), -ENOTSUP);
-	assert_non_null(strstr(err.msg, "segments"));
 	assert_int_equal(sources_parse("", &mask, &err), -EINVAL);
 	assert_int_equal(sources_parse("ops,", &mask, &err), -EINVAL);
 	assert_int_equal(sources_parse("frame", &mask, &err), -EINVAL);
@@ -65,8 +63,8 @@ static void parses_usdt_patterns(void **state)
 		{ "lib:t:1=step", 0, MT_EV_STEP, 1, -1, -1, -1 },
 		{ "lib:t:0=ptr,1=name", 0, MT_EV_TAG, 0, -1, -1, 1 },
 		{ "memtrace:alloc", 0, MT_EV_ALLOC, 0, 1, 2, -1 },
-		{ "pytorch:malloc", 0, MT_EV_ALLOC, 0, 2, 1, -1 },
-		{ "pytorch:free", 0, MT_EV_FREE, 0, -1, -1, -1 },
+		{ "pytorch:malloc", 0, MT_EV_REQUEST, 0, 2, 1, 3 },
+		{ "pytorch:free", 0, MT_EV_REQUEST_FREE, 0, -1, -1, -1 },
 		{ "python:function__entry", 0, MT_EV_OP_BEGIN, -1, -1, -1, 1 },
 		{ "python:function__entry:0=name,event=region_begin", 0, MT_EV_REGION_BEGIN, -1, -1, -1,
 		  0 },
@@ -320,6 +318,8 @@ static const char torch_source[] =
 	"F(n1, \"_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm\")\n"
 	"F(n2, \"_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv\")\n"
 	"F(n3, \"_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm\")\n"
+	"F(n4, \"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE\")\n"
+	"F(n5, \"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE\")\n"
 	"F(e, \"_ZN2at14RecordFunction3endEv\")\n"
 	"F(v, "
 	"\"_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
@@ -358,11 +358,11 @@ static void plans_the_framework(void **state)
 	check_order(x.p);
 	assert_int_equal(x.p->libs_cnt, 1);
 	assert_string_equal(x.p->libs[0].path, path);
-	assert_int_equal(find_cover(&x, SRC_FRAMEWORK)->found, 3);
+	assert_int_equal(find_cover(&x, SRC_FRAMEWORK)->found, 5);
 	assert_int_equal(find_cover(&x, SRC_REGIONS)->wanted, 3);
 	assert_int_equal(find_cover(&x, SRC_REGIONS)->found, 2);
 	assert_int_equal(find_cover(&x, SRC_OPS)->found, 3);
-	assert_int_equal(x.p->sites_cnt, 3 + 2 + 3);
+	assert_int_equal(x.p->sites_cnt, 5 + 2 + 3);
 	assert_int_equal(x.p->ops_left_out, 1);	  /* size.int */
 	assert_int_equal(x.p->views_left_out, 1); /* t */
 	assert_null(find_site(&x, "aten::size", MT_PROG_OP));
@@ -580,7 +580,7 @@ static void plans_only_what_is_new(void **state)
 	h = dlopen(path, RTLD_NOW);
 	assert_int_equal(target__refresh(t, NULL), 1);
 	assert_int_equal(plan__build(&p, t, &opts, names, NULL), 0);
-	assert_int_equal(p->sites_cnt, 3);
+	assert_int_equal(p->sites_cnt, 5);
 	plan__free(p);
 	target__free(t);
 	names__free(names);

@@ -617,6 +617,16 @@ int model__handle(void *model, const struct event *ev)
 		break;
 	case MT_EV_OP_END: /* the next event says its depth itself */
 	case EV_TICK:
+	case MT_EV_SEG_ALLOC: /* the driver's layer and requests: in the recording, not in the model yet */
+	case MT_EV_SEG_FREE:
+	case MT_EV_SEG_MAP:
+	case MT_EV_SEG_UNMAP:
+	case MT_EV_SEG_FAIL:
+	case MT_EV_SEG_RESET:
+	case MT_EV_SEG_TRIM:
+	case MT_EV_TOTALS:
+	case MT_EV_REQUEST:
+	case MT_EV_REQUEST_FREE:
 		break;
 	case MT_EV_REGION_BEGIN:
 	case MT_EV_REGION_END:

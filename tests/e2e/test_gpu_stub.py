@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""The memory API of a GPU over stub libraries (tests/gpu_stub): memtrace's events against the stub's own log.
+
+The stub says of every call what it did; the table below says, independently of memtrace's catalog, which event
+that has to become. Thread by thread, in order, each event must be there with its pointer, size and handle.
+"""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+
+import mt
+
+BIN = mt.BUILD / "tests" / "gpu_stub"
+SEGMENTS = ("seg_alloc", "seg_free", "seg_map", "seg_unmap", "seg_fail", "seg_reset", "seg_trim")
+DEVICE, MANAGED, PINNED, REGISTERED, ASYNC, ARRAY, PHYSICAL, IMPORTED, NCCL, GRAPH, RESERVED = range(1, 12)
+
+# function (without cuda / cu): event, kind of segment, what the log's aux is in the event
+GIVES, TAKES = "seg_alloc", "seg_free"
+API = {
+    "cudaMalloc": (GIVES, DEVICE), "cudaMallocPitch": (GIVES, DEVICE), "cudaMalloc3D": (GIVES, DEVICE),
+    "cudaMallocManaged": (GIVES, MANAGED), "cudaMallocHost": (GIVES, PINNED), "cudaHostAlloc": (GIVES, PINNED),
+    "cudaHostRegister": (GIVES, REGISTERED), "cudaMallocAsync": (GIVES, ASYNC), "cudaMallocAsync_ptsz": (GIVES, ASYNC),
+    "cudaMallocFromPoolAsync": (GIVES, ASYNC), "cudaMallocArray": (GIVES, ARRAY), "cudaMalloc3DArray": (GIVES, ARRAY),
+    "cudaMallocMipmappedArray": (GIVES, ARRAY), "cudaIpcOpenMemHandle": (GIVES, IMPORTED),
+    "cudaImportExternalMemory": (GIVES, IMPORTED), "cudaGraphAddMemAllocNode": (GIVES, GRAPH),
+    "cudaFree": (TAKES, DEVICE), "cudaFreeHost": (TAKES, PINNED), "cudaHostUnregister": (TAKES, REGISTERED),
+    "cudaFreeAsync": (TAKES, ASYNC), "cudaFreeAsync_ptsz": (TAKES, ASYNC), "cudaFreeArray": (TAKES, ARRAY),
+    "cudaFreeMipmappedArray": (TAKES, ARRAY), "cudaIpcCloseMemHandle": (TAKES, IMPORTED),
+    "cudaDestroyExternalMemory": (TAKES, IMPORTED), "cudaGraphAddMemFreeNode": (TAKES, GRAPH),
+    "cudaExternalMemoryGetMappedBuffer": ("seg_map", IMPORTED), "cudaMemPoolTrimTo": ("seg_trim", ASYNC),
+    "cudaMemPoolDestroy": ("seg_trim", ASYNC), "cudaDeviceGraphMemTrim": ("seg_trim", GRAPH),
+    "cudaDeviceReset": ("seg_reset", 0), "ncclMemAlloc": (GIVES, NCCL), "ncclMemFree": (TAKES, NCCL),
+    "cuMemAlloc_v2": (GIVES, DEVICE), "cuMemAllocPitch_v2": (GIVES, DEVICE), "cuMemAllocManaged": (GIVES, MANAGED),
+    "cuMemAllocHost_v2": (GIVES, PINNED), "cuMemHostAlloc": (GIVES, PINNED), "cuMemHostRegister_v2": (GIVES, REGISTERED),
+    "cuMemAllocAsync": (GIVES, ASYNC), "cuMemAllocAsync_ptsz": (GIVES, ASYNC), "cuMemAllocFromPoolAsync": (GIVES, ASYNC),
+    "cuArrayCreate_v2": (GIVES, ARRAY), "cuArray3DCreate_v2": (GIVES, ARRAY), "cuMipmappedArrayCreate": (GIVES, ARRAY),
+    "cuMemCreate": (GIVES, PHYSICAL), "cuMemRetainAllocationHandle": (GIVES, PHYSICAL),
+    "cuMemImportFromShareableHandle": (GIVES, IMPORTED), "cuMemAddressReserve": (GIVES, RESERVED),
+    "cuIpcOpenMemHandle_v2": (GIVES, IMPORTED), "cuImportExternalMemory": (GIVES, IMPORTED),
+    "cuGraphAddMemAllocNode": (GIVES, GRAPH), "cuMemFree_v2": (TAKES, DEVICE), "cuMemFreeHost": (TAKES, PINNED),
+    "cuMemHostUnregister": (TAKES, REGISTERED), "cuMemFreeAsync": (TAKES, ASYNC), "cuMemFreeAsync_ptsz": (TAKES, ASYNC),
+    "cuArrayDestroy": (TAKES, ARRAY), "cuMipmappedArrayDestroy": (TAKES, ARRAY), "cuMemRelease": (TAKES, PHYSICAL),
+    "cuMemAddressFree": (TAKES, RESERVED), "cuIpcCloseMemHandle": (TAKES, IMPORTED),
+    "cuDestroyExternalMemory": (TAKES, IMPORTED), "cuGraphAddMemFreeNode": (TAKES, GRAPH),
+    "cuMemMap": ("seg_map", PHYSICAL), "cuMemUnmap": ("seg_unmap", PHYSICAL),
+    "cuExternalMemoryGetMappedBuffer": ("seg_map", IMPORTED), "cuMemPoolTrimTo": ("seg_trim", ASYNC),
+    "cuMemPoolDestroy": ("seg_trim", ASYNC), "cuDeviceGraphMemTrim": ("seg_trim", GRAPH),
+    "cuCtxDestroy_v2": ("seg_reset", 0), "cuDevicePrimaryCtxReset_v2": ("seg_reset", 0),
+    "cuDevicePrimaryCtxRelease_v2": ("seg_reset", 1),
+}
+SETS_DEVICE = {"cudaSetDevice"}
+SETS_CONTEXT = {"cuCtxCreate_v2", "cuCtxCreate_v4", "cuCtxSetCurrent"}
+SIZE_NOT_ASKED = {"cudaIpcOpenMemHandle", "cuIpcOpenMemHandle_v2", "cuMemRetainAllocationHandle",
+                  "cuMemImportFromShareableHandle"}
+SAYS_DEVICE = {"cuMemCreate", "cudaGraphAddMemAllocNode", "cuGraphAddMemAllocNode", "cudaDeviceGraphMemTrim",
+               "cuDeviceGraphMemTrim", "cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2"}
+
+
+def build():
+    make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), "gpu-stub"], capture_output=True, text=True, check=False)
+    mt.check(make.returncode == 0, f"make gpu-stub: {make.stderr}")
+
+
+def fold(number):
+    return (number ^ number >> 32) & 0xffffffff
+
+
+def dev_name(number):
+    return {-1: "none", -2: "host"}.get(number, f"cuda:{number}")
+
+
+class Thread:
+    """What memtrace may know of a thread: the device and context that it chose since the attach."""
+
+    def __init__(self):
+        self.dev, self.ctx, self.dev_of = -1, 0, {}
+
+    def expected(self, c):
+        """The event that an outermost call has to become; None for none."""
+        fn, ok = c["fn"], c["ret"] == 0
+        if fn in SETS_DEVICE and ok:
+            self.dev, self.ctx = c["dev"], 0
+        if fn in SETS_CONTEXT and ok:
+            self.dev, self.ctx = (-1 if fn == "cuCtxSetCurrent" else c["dev"]), c["addr"]
+        if fn not in API:
+            return None
+        kind, seg = API[fn]
+        dev, addr, size, aux = -1, c["addr"], c["size"], c["aux"]
+        if kind == GIVES:
+            says_own = fn in SAYS_DEVICE or c["dev"] < 0
+            dev = c["dev"] if says_own else self.dev
+            if seg not in (ASYNC,):
+                aux = self.ctx if not says_own else 0
+        if kind == "seg_reset":
+            dev = c["dev"] if fn in SAYS_DEVICE else self.dev
+            if fn == "cuCtxDestroy_v2":
+                dev = self.dev if self.ctx == addr else -1
+                if self.ctx == addr:
+                    self.dev, self.ctx = -1, 0
+        if kind == "seg_trim" and fn in SAYS_DEVICE:
+            dev = c["dev"]
+        if not ok:
+            if kind != GIVES or fn in SIZE_NOT_ASKED:
+                return None
+            kind, addr, aux = "seg_fail", 0, c["ret"]
+        elif not addr and kind in (GIVES, TAKES):
+            return None
+        return {"ev": kind, "flags": seg, "name": fn, "dev": dev_name(dev), "addr": addr, "size": size,
+                "aux": fold(aux)}
+
+
+def by_thread(rows):
+    threads = {}
+    for row in rows:
+        threads.setdefault(row["tid"], []).append(row)
+    return threads
+
+
+def compare(log, events, pending=0):
+    """Each thread's events against its calls; returns how many."""
+    calls, seen = by_thread(log), by_thread(events)
+    mt.check(set(seen) <= set(calls), f"events of threads that did nothing: {set(seen) - set(calls)}")
+    total = 0
+    for tid, rows in calls.items():
+        state = Thread()
+        want = [e for c in rows if c["depth"] == 0 and (e := state.expected(c))]
+        have = [{k: e[k] for k in ("ev", "flags", "name", "dev", "addr", "size", "aux")} for e in seen.get(tid, [])]
+        for i, (w, h) in enumerate(zip(want, have)):
+            mt.check(w == h, f"thread {tid}, event {i}: memtrace {h}, truth {w}")
+        mt.check(len(want) == len(have), f"thread {tid}: {len(have)} events, {len(want)} calls that make one; "
+                                         f"first more: {(want[len(have):] or have[len(want):])[:1]}")
+        total += len(want)
+    return total
+
+
+class Run:
+    """A recorded run of the target: .log (calls since the go), .events, .report, .code of memtrace."""
+
+    def __init__(self, mode, target="gpu_target", dies=False, probes="segments", options=(), env=None, codes=(0,)):
+        build()
+        with mt.scratch() as tmp, contextlib.ExitStack() as stack:
+            log = tmp / "log"
+            job = stack.enter_context(mt.Proc([BIN / target, mode],
+                                              env=dict(os.environ, MT_STUB_LOG=str(log), **(env or {}))))
+            job.line("ready ")
+            self.pid = job.pid
+            self.before = self._calls(log)
+            path = tmp / "a.mtr"
+            tracer = stack.enter_context(mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", probes,
+                                                  *options))
+            mt.wait_until(lambda: any(x.startswith("attached") for x in tracer.err) or not tracer.alive(), "attached", 20)
+            mt.check(tracer.alive(), f"memtrace ended: {tracer.err}")
+            job.tell("go")
+            if dies:
+                job.wait()
+            else:
+                job.line("done")
+                tracer.signal(signal.SIGINT)
+            self.code = tracer.wait()
+            self.stderr = tracer.err
+            mt.check(self.code in codes, f"record: exit {self.code}: {tracer.err}")
+            self.log = self._calls(log)[len(self.before):]
+            done = subprocess.run([BIN / "events_json", path], capture_output=True, text=True, check=True)
+            self.all_events = [json.loads(line) for line in done.stdout.splitlines()]
+            self.events = [e for e in self.all_events if e["ev"] in SEGMENTS]
+            self.report = mt.report(path, codes)
+        self.lost = {k: v for k, v in self.report["lost"].items() if v}
+
+    @staticmethod
+    def _calls(log):
+        return [json.loads(line) for line in open(log, encoding="utf-8")] if log.exists() else []
+
+
+def test_api():
+    run = Run("api")
+    mt.check(not run.lost, f"lost: {run.lost}")
+    n = compare(run.log, run.events)
+    used = {e["name"] for e in run.events}
+    mt.check(used >= {fn for fn in API if fn not in ("cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cudaDeviceReset",
+                                                     "cuDevicePrimaryCtxRelease_v2")},
+             f"functions without an event: {set(API) - used}")
+    inner = sum(c["depth"] > 0 for c in run.log)
+    mt.check(inner > 100, "the runtime's stub no longer calls the driver's")
+    mt.note(f"{len(run.log)} calls ({inner} of them inside others), {n} events of {len(used)} functions, all equal")
+
+
+def test_api_runtime_in_the_program():
+    run = Run("api", target="gpu_target_static")
+    mt.check(not run.lost, f"lost: {run.lost}")
+    compare(run.log, run.events)
+    mt.check(any(e["name"] == "cudaMalloc" for e in run.events), "no event of the program's own cudaMalloc")
+
+
+def test_api_perf_uprobes():
+    run = Run("api", options=("--force-perf-uprobes",))
+    mt.check(not run.lost, f"lost: {run.lost}")
+    compare(run.log, run.events)
+
+
+def test_contexts():
+    run = Run("contexts")
+    mt.check(not run.lost, f"lost: {run.lost}")
+    compare(run.log, run.events)
+    resets = [(e["name"], e["dev"], e["flags"]) for e in run.events if e["ev"] == "seg_reset"]
+    mt.check(resets == [("cuCtxDestroy_v2", "none", 0), ("cudaDeviceReset", "cuda:1", 0),
+                        ("cuDevicePrimaryCtxReset_v2", "cuda:1", 0), ("cuDevicePrimaryCtxRelease_v2", "cuda:0", 1)],
+             f"{resets}")
+
+
+def test_threads():
+    run = Run("threads")
+    mt.check(not run.lost, f"lost: {run.lost}")
+    n = compare(run.log, run.events)
+    mt.check(len({e["tid"] for e in run.events}) == 8, "eight threads")
+    times = [e["t"] for e in run.events]
+    mt.check(times == sorted(times), "events are not in order")
+    # an address is never given out twice without a free between, in the order of the recording
+    live = set()
+    for e in run.events:
+        if e["ev"] == "seg_alloc":
+            mt.check(e["addr"] not in live, f"{e} is live already")
+            live.add(e["addr"])
+        elif e["ev"] == "seg_free":
+            live.discard(e["addr"])
+    mt.note(f"{n} events of 8 threads, all equal")
+
+
+def test_late_attach():
+    run = Run("late")
+    compare(run.log, run.events)
+    given = [e for e in run.events if e["ev"] == "seg_alloc"]
+    mt.check([(e["size"], e["dev"]) for e in given] == [(555, "none"), (556, "cuda:1")],
+             f"the device before the first cudaSetDevice is unknown, and known after it: {given}")
+    before = {c["addr"] for c in run.before if c["fn"] == "cudaMalloc" and c["depth"] == 0}
+    mt.check({e["addr"] for e in run.events if e["ev"] == "seg_free"} == before, "frees of what was there before")
+
+
+def test_calls_that_never_return():
+    run = Run("throw", codes=(0, 3))
+    compare(run.log, run.events)
+    mt.check(run.lost == {"pending": 3}, f"three calls were left by longjmp: {run.lost}")
+
+
+def test_exit_with_memory():
+    run = Run("exit", dies=True)
+    mt.check(compare(run.log, run.events) == 50, "50 allocations")
+
+
+def test_killed_with_memory():
+    run = Run("kill", dies=True)
+    mt.check(compare(run.log, run.events) == 50, "50 allocations")
+
+
+def test_low_limit():
+    """Failures because the device is full, and what can be had after a free."""
+    run = Run("threads", env={"MT_STUB_LIMIT": "200000"})
+    compare(run.log, run.events)
+    mt.check(sum(e["ev"] == "seg_fail" for e in run.events) > 0, "nothing failed")

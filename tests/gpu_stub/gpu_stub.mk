@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+# A GPU's libraries without a GPU: tests/gpu_stub/README.md. One test: tests/e2e/run gpu_stub.api
+
+GS := $(B)/tests/gpu_stub
+GS_SRC := tests/gpu_stub
+GS_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARN) -Wno-missing-prototypes -Wno-strict-prototypes -O2 -g -pthread
+GS_LIB := $(GS_CFLAGS) -shared -fPIC -fvisibility=hidden
+GS_LINK = -L$(GS) -l:libcudart.so.13 -l:libnccl.so.2 -l:libcuda.so.1 -Wl,-rpath,'$$ORIGIN'
+
+$(GS)/libcuda.so.1: $(GS_SRC)/cuda_stub.c $(GS_SRC)/stub.h
+	@mkdir -p $(@D)
+	$(CC) $(GS_LIB) -Wl,-soname,libcuda.so.1 $< -o $@ -ldl
+$(GS)/libcudart.so.13: $(GS_SRC)/cudart_stub.c $(GS_SRC)/stub.h $(GS_SRC)/cudart.map $(GS)/libcuda.so.1
+	$(CC) $(GS_LIB) -Wl,-soname,libcudart.so.13 -Wl,--version-script,$(GS_SRC)/cudart.map $< -L$(GS) -l:libcuda.so.1 \
+		-Wl,-rpath,'$$ORIGIN' -o $@
+$(GS)/libnccl.so.2: $(GS_SRC)/nccl_stub.c $(GS_SRC)/stub.h $(GS)/libcuda.so.1
+	$(CC) $(GS_LIB) -Wl,-soname,libnccl.so.2 $< -L$(GS) -l:libcuda.so.1 -Wl,-rpath,'$$ORIGIN' -o $@
+$(GS)/gpu_target: $(GS_SRC)/gpu_target.c $(GS)/libcudart.so.13 $(GS)/libnccl.so.2
+	$(CC) $(GS_CFLAGS) $< $(GS_LINK) -o $@
+# The runtime inside the program, as nvcc links it: its functions are local symbols.
+$(GS)/gpu_target_static: $(GS_SRC)/gpu_target.c $(GS_SRC)/cudart_stub.c $(GS)/libnccl.so.2
+	$(CC) $(GS_CFLAGS) '-DAPI=__attribute__((visibility("hidden")))' -c $(GS_SRC)/cudart_stub.c -o $(GS)/cudart_static.o
+	$(CC) $(GS_CFLAGS) $< $(GS)/cudart_static.o -L$(GS) -l:libnccl.so.2 -l:libcuda.so.1 -Wl,-rpath,'$$ORIGIN' -o $@
+$(GS)/events_json: $(GS_SRC)/events_json.c $(B)/libmemtrace.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
+
+.PHONY: gpu-stub
+gpu-stub: $(GS)/gpu_target $(GS)/gpu_target_static $(GS)/events_json
