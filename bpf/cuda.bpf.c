@@ -13,11 +13,11 @@
  *
  * What frees carries the time of its entry: after that another thread may be given the address. A free
  * may wait for the device first, for longer than user space keeps its window of order open (50 ms): then
- * it is the time shortly before its return.
+ * it is 40 ms before its return.
  */
 #include "lib/frames.h"
 
-#define FREE_BACK_NS 10000000ull
+#define FREE_BACK_NS 40000000ull
 #define LOCATION_DEVICE 1
 #define LOCATION_NONE 0
 

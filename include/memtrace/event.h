@@ -45,7 +45,7 @@ enum mt_kind {
 	MT_EV_EXIT = 17,	/* mem: process gone; addr = exit code (wait status), size = peak RSS */
 	MT_EV_APPLY = 18,	/* flow: frame; addr = vtable pointer of the node whose apply this is */
 	MT_EV_ACC = 19,		/* flow: frame; AccumulateGrad::apply; addr = 0 */
-	/* the driver's layer: calls that were successful, told at their return; flags = enum mt_seg. "Time of entry": or 10 ms
+	/* the driver's layer: calls that were successful, told at their return; flags = enum mt_seg. "Time of entry": or 40 ms
 	 * before the return, if that is later (a free may wait for the device) */
 	MT_EV_SEG_ALLOC = 20, /* seg: addr = pointer (PHYSICAL, ARRAY, external memory: handle), size = bytes, 0 = not said
 				 by the call; aux: ASYNC = stream or pool, else the driver's context, 0 = not seen. A
