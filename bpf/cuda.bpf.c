@@ -28,6 +28,28 @@ struct {
 	__type(value, struct mt_seg_spec);
 } seg_specs SEC(".maps");
 
+/* Since when the functions that choose a device are probed in a process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MT_TARGETS_MAX);
+	__type(key, u32);
+	__type(value, u64);
+} seg_since SEC(".maps");
+
+/* A thread begins with device 0. One that is older than the probes may have chosen another: not known. */
+static __always_inline void seg_meet(struct mt_thread *t)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	u64 *since;
+
+	if (t->gpu_met)
+		return;
+	t->gpu_met = 1;
+	since = bpf_map_lookup_elem(&seg_since, &pid);
+	if (since && *since && bpf_get_current_task_btf()->start_time > *since)
+		t->gpu_dev = MT_DEV_CUDA0;
+}
+
 /* Whether a call that began at stack pointer `sp` is inside the one that is kept. */
 static __always_inline int seg_nested(struct mt_seg_call *p, u64 sp)
 {
@@ -147,6 +169,7 @@ int mt_seg_enter(struct pt_regs *ctx)
 	if (!t)
 		return 0;
 	p = &t->seg;
+	seg_meet(t);
 	if (seg_nested(p, ctx->sp))
 		return 0;
 	if (p->sp)

@@ -61,6 +61,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int exit_code;
+	u64 start_time; /* CLOCK_MONOTONIC */
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 } CORE;

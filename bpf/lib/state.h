@@ -66,7 +66,8 @@ struct mt_thread {
 	struct mt_pending host;
 	struct mt_seg_call seg;
 	u64 gpu_ctx; /* driver's context that the thread made current, as far as seen */
-	u64 gpu_dev; /* enum mt_dev; MT_DEV_NONE: not seen */
+	u32 gpu_dev; /* enum mt_dev; MT_DEV_NONE: not seen */
+	u32 gpu_met; /* whether gpu_dev was thought about */
 	struct mt_frame frames[MT_FRAMES_MAX];
 	struct mt_text text; /* lib/text.h */
 };

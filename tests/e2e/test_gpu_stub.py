@@ -72,10 +72,10 @@ def dev_name(number):
 
 
 class Thread:
-    """What memtrace may know of a thread: the device and context that it chose since the attach."""
+    """What memtrace may know of a thread: the device and context that it chose since the attach; a new thread has 0."""
 
-    def __init__(self):
-        self.dev, self.ctx, self.dev_of = -1, 0, {}
+    def __init__(self, is_new):
+        self.dev, self.ctx = 0 if is_new else -1, 0
 
     def expected(self, c):
         """The event that an outermost call has to become; None for none."""
@@ -118,13 +118,13 @@ def by_thread(rows):
     return threads
 
 
-def compare(log, events, pending=0):
+def compare(log, events, pid):
     """Each thread's events against its calls; returns how many."""
     calls, seen = by_thread(log), by_thread(events)
     mt.check(set(seen) <= set(calls), f"events of threads that did nothing: {set(seen) - set(calls)}")
     total = 0
     for tid, rows in calls.items():
-        state = Thread()
+        state = Thread(is_new=tid != pid)  # the targets make their threads after the attach
         want = [e for c in rows if c["depth"] == 0 and (e := state.expected(c))]
         have = [{k: e[k] for k in ("ev", "flags", "name", "dev", "addr", "size", "aux")} for e in seen.get(tid, [])]
         for i, (w, h) in enumerate(zip(want, have)):
@@ -162,6 +162,7 @@ class Run:
             self.stderr = tracer.err
             mt.check(self.code in codes, f"record: exit {self.code}: {tracer.err}")
             self.log = self._calls(log)[len(self.before):]
+            self.out = job.out
             done = subprocess.run([BIN / "events_json", path], capture_output=True, text=True, check=True)
             self.all_events = [json.loads(line) for line in done.stdout.splitlines()]
             self.events = [e for e in self.all_events if e["ev"] in SEGMENTS]
@@ -176,7 +177,7 @@ class Run:
 def test_api():
     run = Run("api")
     mt.check(not run.lost, f"lost: {run.lost}")
-    n = compare(run.log, run.events)
+    n = compare(run.log, run.events, run.pid)
     used = {e["name"] for e in run.events}
     mt.check(used >= {fn for fn in API if fn not in ("cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cudaDeviceReset",
                                                      "cuDevicePrimaryCtxRelease_v2")},
@@ -189,20 +190,20 @@ def test_api():
 def test_api_runtime_in_the_program():
     run = Run("api", target="gpu_target_static")
     mt.check(not run.lost, f"lost: {run.lost}")
-    compare(run.log, run.events)
+    compare(run.log, run.events, run.pid)
     mt.check(any(e["name"] == "cudaMalloc" for e in run.events), "no event of the program's own cudaMalloc")
 
 
 def test_api_perf_uprobes():
     run = Run("api", options=("--force-perf-uprobes",))
     mt.check(not run.lost, f"lost: {run.lost}")
-    compare(run.log, run.events)
+    compare(run.log, run.events, run.pid)
 
 
 def test_contexts():
     run = Run("contexts")
     mt.check(not run.lost, f"lost: {run.lost}")
-    compare(run.log, run.events)
+    compare(run.log, run.events, run.pid)
     resets = [(e["name"], e["dev"], e["flags"]) for e in run.events if e["ev"] == "seg_reset"]
     mt.check(resets == [("cuCtxDestroy_v2", "none", 0), ("cudaDeviceReset", "cuda:1", 0),
                         ("cuDevicePrimaryCtxReset_v2", "cuda:1", 0), ("cuDevicePrimaryCtxRelease_v2", "cuda:0", 1)],
@@ -212,7 +213,7 @@ def test_contexts():
 def test_threads():
     run = Run("threads")
     mt.check(not run.lost, f"lost: {run.lost}")
-    n = compare(run.log, run.events)
+    n = compare(run.log, run.events, run.pid)
     mt.check(len({e["tid"] for e in run.events}) == 8, "eight threads")
     times = [e["t"] for e in run.events]
     mt.check(times == sorted(times), "events are not in order")
@@ -229,7 +230,7 @@ def test_threads():
 
 def test_late_attach():
     run = Run("late")
-    compare(run.log, run.events)
+    compare(run.log, run.events, run.pid)
     given = [e for e in run.events if e["ev"] == "seg_alloc"]
     mt.check([(e["size"], e["dev"]) for e in given] == [(555, "none"), (556, "cuda:1")],
              f"the device before the first cudaSetDevice is unknown, and known after it: {given}")
@@ -239,22 +240,22 @@ def test_late_attach():
 
 def test_calls_that_never_return():
     run = Run("throw", codes=(0, 3))
-    compare(run.log, run.events)
+    compare(run.log, run.events, run.pid)
     mt.check(run.lost == {"pending": 3}, f"three calls were left by longjmp: {run.lost}")
 
 
 def test_exit_with_memory():
     run = Run("exit", dies=True)
-    mt.check(compare(run.log, run.events) == 50, "50 allocations")
+    mt.check(compare(run.log, run.events, run.pid) == 50, "50 allocations")
 
 
 def test_killed_with_memory():
     run = Run("kill", dies=True)
-    mt.check(compare(run.log, run.events) == 50, "50 allocations")
+    mt.check(compare(run.log, run.events, run.pid) == 50, "50 allocations")
 
 
 def test_low_limit():
     """Failures because the device is full, and what can be had after a free."""
     run = Run("threads", env={"MT_STUB_LIMIT": "200000"})
-    compare(run.log, run.events)
+    compare(run.log, run.events, run.pid)
     mt.check(sum(e["ev"] == "seg_fail" for e in run.events) > 0, "nothing failed")

@@ -432,3 +432,23 @@ API int cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned 
 		*status = 0;
 	return OK;
 }
+
+/* struct cudaDeviceProp of CUDA 13 (1008 bytes), as far as anybody looks at it here. */
+#define PROP_BYTES 1008
+#define PROP_TOTAL 288
+#define PROP_MAJOR 360
+
+int cudaGetDeviceProperties(char *prop, int dev);
+API int cudaGetDeviceProperties(char *prop, int dev)
+{
+	uint64_t total = stub_total();
+	int major = 9;
+
+	if (dev < 0 || dev >= stub_devices())
+		return 101;
+	memset(prop, 0, PROP_BYTES);
+	memcpy(prop, "stub", 4);
+	memcpy(prop + PROP_TOTAL, &total, sizeof(total));
+	memcpy(prop + PROP_MAJOR, &major, sizeof(major));
+	return OK;
+}

@@ -27,3 +27,21 @@ $(GS)/events_json: $(GS_SRC)/events_json.c $(B)/libmemtrace.a
 
 .PHONY: gpu-stub
 gpu-stub: $(GS)/gpu_target $(GS)/gpu_target_static $(GS)/events_json
+
+# The real libc10_cuda.so over the stub; tests/gpu_stub/fetch gets it and CUDA's headers.
+GST := $(GS)/torch
+GS_WHEELS := $(B)/gpu_wheels
+$(GST)/torch_target: $(GS_SRC)/torch_target.cpp $(GS)/libcudart.so.13 $(GS_WHEELS)/ready
+	@mkdir -p $(@D)
+	cp $(GS_WHEELS)/lib/libc10.so $(GS_WHEELS)/lib/libc10_cuda.so $(GS)/libcudart.so.13 $(GS)/libcuda.so.1 $(@D)
+	$(CXX) -std=c++17 -O1 -g -pthread -isystem $(GS_WHEELS)/include -isystem $(GS_WHEELS)/cuda $< -L$(@D) -lc10 -lc10_cuda \
+		-l:libcudart.so.13 -l:libcuda.so.1 -Wl,-rpath,'$$ORIGIN' -o $@
+$(GS)/gpu_rows: $(GS_SRC)/gpu_rows.c $(B)/libmemtrace.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
+
+.PHONY: check-gpu-stub
+check-gpu-stub: $(B)/memtrace gpu-stub ## PyTorch's CUDA allocator without a GPU (fetches 740 MB once, keeps 230)
+	@tools/make-venv
+	@if tests/gpu_stub/fetch $(GS_WHEELS); then tests/e2e/run gpu_stub gpu_torch; else \
+		echo "check-gpu-stub: the wheels cannot be had; only the stub's own tests run"; tests/e2e/run gpu_stub; fi

@@ -822,6 +822,16 @@ static void tracer__attach_group(struct tracer *t, pid_t pid, const struct plan 
 	tracer__attach_range(t, path, g, 0, g->cnt, st, first_err);
 }
 
+/* Threads that begin after this have all their choices of a device seen. */
+static void tracer__segments_since(struct tracer *t, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+	uint64_t now = now_ns();
+
+	/* A full table: the devices of new threads are not known, as those of old ones are not. */
+	(void)bpf_map_update_elem(bpf_map__fd(t->skel->maps.seg_since), &key, &now, BPF_ANY);
+}
+
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err)
 {
@@ -857,6 +867,8 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 		tracer__attach_group(t, pid, plan, &g, &st, &first_err);
 	}
 	free(g.offsets);
+	if (plan->seg_specs_cnt)
+		tracer__segments_since(t, pid);
 	st.took_ns = now_ns() - t0;
 	if (first_err != -ESRCH) /* of a process that is gone nothing is missing */
 		t->sites_failed += st.failed;
@@ -877,6 +889,7 @@ void tracer__detach(struct tracer *t, pid_t pid)
 	tracer__close_links(t, pid);
 	tracer__drop_classes(t, pid);
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &key);
+	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.seg_since), &key);
 }
 
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err)

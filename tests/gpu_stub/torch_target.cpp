@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+/*
+ * Drives the real libc10_cuda.so over the stub runtime: blocks of many sizes, reuse, raw allocations, streams,
+ * an emptied cache, out of memory, two devices, threads. After each part a line with what the allocator itself says:
+ *
+ *   {"mark":"blocks","t":…,"allocated":[…],"reserved":[…],"requested":[…],"ooms":[…],"retries":[…]}
+ *
+ * Which allocator it is (caching, expandable segments, cudaMallocAsync, none) is in the environment.
+ */
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cstdio>
+#include <ctime>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace alloc = c10::cuda::CUDACachingAllocator;
+
+namespace c10::cuda::_internal {
+C10_CUDA_API void setHasPrimaryContext(bool (*fn)(c10::DeviceIndex)); // exported, in no header
+}
+extern "C" void stub_event_busy(int n);
+
+static void wait_line()
+{
+	char c = 0;
+
+	while (c != '\n')
+		if (read(0, &c, 1) != 1)
+			_exit(4);
+}
+
+static void put(const char *key, int64_t a, int64_t b) { printf(",\"%s\":[%lld,%lld]", key, (long long)a, (long long)b); }
+
+static void mark(const char *name)
+{
+	using c10::CachingAllocator::StatType;
+	auto a = alloc::getDeviceStats(0), b = alloc::getDeviceStats(1);
+	const auto all = static_cast<size_t>(StatType::AGGREGATE);
+	timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	printf("{\"mark\":\"%s\",\"t\":%lld", name, (long long)ts.tv_sec * 1000000000 + ts.tv_nsec);
+	put("allocated", a.allocated_bytes[all].current, b.allocated_bytes[all].current);
+	put("reserved", a.reserved_bytes[all].current, b.reserved_bytes[all].current);
+	put("requested", a.requested_bytes[all].current, b.requested_bytes[all].current);
+	put("ooms", a.num_ooms, b.num_ooms);
+	put("retries", a.num_alloc_retries, b.num_alloc_retries);
+	printf("}\n");
+	fflush(stdout);
+}
+
+static const size_t sizes[] = { 1,	 513,	  100000,  1 << 20,  (1 << 20) + 1, 3 << 20,
+				9 << 20, 10485761, 33 << 20, 20 << 20, 512,	     0 };
+
+static void blocks()
+{
+	std::vector<c10::DataPtr> held;
+
+	for (size_t s : sizes)
+		held.push_back(alloc::get()->allocate(s));
+	mark("blocks");
+	held.clear();
+	mark("freed");
+	for (size_t s : sizes)
+		held.push_back(alloc::get()->allocate(s));
+	held.resize(5);
+	mark("reused");
+}
+
+static void raw()
+{
+	void *a = alloc::raw_alloc(70000), *b = alloc::raw_alloc(5 << 20);
+
+	mark("raw");
+	alloc::raw_delete(a);
+	alloc::raw_delete(b);
+	mark("raw_freed");
+}
+
+static void streams()
+{
+	auto s = c10::cuda::getStreamFromPool(false, 0);
+	c10::DataPtr p = alloc::get()->allocate(2 << 20);
+
+	alloc::recordStream(p, s);
+	stub_event_busy(2);
+	p.clear();
+	mark("stream");
+	c10::DataPtr q = alloc::get()->allocate(4 << 20), r = alloc::get()->allocate(4 << 20);
+	stub_event_busy(0);
+	mark("stream_over");
+}
+
+static void out_of_memory()
+{
+	c10::DataPtr keep = alloc::get()->allocate(30 << 20);
+
+	try {
+		c10::DataPtr p = alloc::get()->allocate(size_t(1) << 40);
+		printf("{\"failed\":\"a TiB was given\"}\n");
+	} catch (const c10::Error &) {
+	}
+	mark("oom");
+}
+
+static void second_device()
+{
+	c10::cuda::CUDAGuard guard(1);
+	c10::DataPtr p = alloc::get()->allocate(7 << 20), q = alloc::get()->allocate(1000);
+
+	mark("second");
+}
+
+static void thread_work(int n)
+{
+	std::vector<c10::DataPtr> held(16);
+	unsigned seed = unsigned(n);
+
+	c10::cuda::set_device(c10::DeviceIndex(n % 2));
+	for (int i = 0; i < 300; i++)
+		held[rand_r(&seed) % 16] = alloc::get()->allocate(1 + rand_r(&seed) % 600000);
+}
+
+static void threads()
+{
+	std::vector<std::thread> all;
+
+	for (int n = 0; n < 4; n++)
+		all.emplace_back(thread_work, n);
+	for (auto &t : all)
+		t.join();
+	mark("threads");
+}
+
+int main()
+{
+	c10::cuda::_internal::setHasPrimaryContext(+[](c10::DeviceIndex) { return true; });
+	alloc::init(c10::cuda::device_count());
+	printf("ready %d\n", int(getpid()));
+	fflush(stdout);
+	wait_line();
+	c10::cuda::SetDevice(0, true);
+	blocks();
+	raw();
+	streams();
+	alloc::emptyCache();
+	mark("emptied");
+	out_of_memory();
+	second_device();
+	threads();
+	alloc::emptyCache();
+	mark("end");
+	printf("done\n");
+	fflush(stdout);
+	wait_line();
+}
