@@ -48,6 +48,40 @@ NOINLINE void region_end(void *record) { sink += (uintptr_t)record; }
 NOINLINE void probe_args(uint64_t a, uint64_t b, uint64_t *c, uint64_t d) { sink += a + b + *c + d; }
 NOINLINE void tag(void *ptr, const char *name) { sink += (uintptr_t)ptr + (uintptr_t)name; }
 
+NOINLINE void fw_usage(void *ptr, int64_t size, uint64_t allocated, uint64_t reserved, uint32_t device)
+{
+	sink += (uintptr_t)ptr + (uint64_t)size + allocated + reserved + device;
+}
+NOINLINE void fw_usage_oom(int64_t size, uint64_t allocated, uint64_t reserved, uint32_t device)
+{
+	sink += (uint64_t)size + allocated + reserved + device;
+}
+/* A driver under a runtime: (void **out, size_t size) and (void *ptr); sizes over 1000 cannot be had. */
+NOINLINE int driver_alloc(void **out, size_t size)
+{
+	*out = (void *)(0x7000 + size);
+	sink += size; /* or the compiler drops a call whose result nobody looks at */
+	return size > 1000 ? 2 : 0;
+}
+NOINLINE int runtime_alloc(void **out, size_t size)
+{
+	int r = driver_alloc(out, size);
+
+	sink++;
+	return r;
+}
+NOINLINE int runtime_free(void *ptr)
+{
+	sink += (uintptr_t)ptr;
+	return ptr == (void *)0xbad;
+}
+NOINLINE int runtime_device(int dev)
+{
+	sink += (uint64_t)dev;
+	return 0;
+}
+static uint16_t semaphore __attribute__((section(".data.semaphore"), used)) = 0;
+
 /* Deep code that is no op: a closed op must not be taken for open in it. */
 NOINLINE void deep(int n, void *ptr)
 {
@@ -101,6 +135,7 @@ struct rig {
 	struct plan_lib lib;
 	struct site sites[32];
 	struct mt_usdt_spec specs[16];
+	struct mt_seg_spec seg_specs[16];
 	struct event *ev;
 	size_t cnt;
 };
@@ -142,7 +177,8 @@ static void rig__init(struct rig *r, uint64_t ring_bytes, int kernel)
 	assert_non_null(r->ev);
 	if (tracer__new(&r->t, &o, &err) < 0)
 		fail_msg("tracer: %s (%s)", err.msg, err.hint);
-	r->plan = (struct plan){ .libs = &r->lib, .libs_cnt = 1, .sites = r->sites, .specs = r->specs };
+	r->plan = (struct plan){ .libs = &r->lib, .libs_cnt = 1, .sites = r->sites, .specs = r->specs,
+				 .seg_specs = r->seg_specs };
 	assert_int_equal(names__add(r->names, "op_a").v, OP_A);
 	assert_int_equal(names__add(r->names, "op_b").v, OP_B);
 }
@@ -157,6 +193,19 @@ static void rig__usdt(struct rig *r, const void *fn, struct mt_usdt_spec spec)
 {
 	r->specs[r->plan.specs_cnt] = spec;
 	rig__site(r, fn, MT_PROG_USDT, r->plan.specs_cnt++);
+}
+
+/* Returns before entries, as a plan has them. */
+static void rig__segs(struct rig *r, const void *const *fns, const struct mt_seg_spec *specs, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		r->seg_specs[i] = specs[i];
+		rig__site(r, fns[i], MT_PROG_SEG_RET, i);
+		r->sites[r->plan.sites_cnt - 1].is_ret = 1;
+	}
+	for (size_t i = 0; i < cnt; i++)
+		rig__site(r, fns[i], MT_PROG_SEG_ENTER, i);
+	r->plan.seg_specs_cnt = cnt;
 }
 
 static void rig__attach(struct rig *r)
@@ -691,6 +740,113 @@ static void test_regions(void **state)
 	free(record);
 }
 
+static void test_framework_usage(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__init(&r, 0, 0);
+	rig__site(&r, fw_usage, MT_PROG_FW_USAGE, 0);
+	rig__site(&r, fw_usage_oom, MT_PROG_FW_USAGE_OOM, 0);
+	rig__attach(&r);
+	fw_usage((void *)0x1000, 512, 512, 2 << 20, 0x0001);
+	fw_usage((void *)0x2000, 1024, 1024, 4 << 20, 0xabcd0301); /* what is above 16 bits may be anything */
+	fw_usage((void *)0x1000, -512, 0, 2 << 20, 0x0001);
+	fw_usage((void *)0x3000, 64, 64, 64, 0x0000); /* the CPU's: others tell of it */
+	fw_usage((void *)0x3000, 64, 64, 64, 0x0006); /* another kind of device */
+	fw_usage((void *)0x3000, 64, 64, 64, 0xff01); /* more devices than there are */
+	fw_usage(NULL, 64, 64, 64, 0x0001);
+	fw_usage((void *)0x3000, 0, 64, 64, 0x0001);
+	fw_usage_oom(1ll << 40, 5, 6, 0x0101);
+	fw_usage_oom(1ll << 40, 5, 6, 0x0000);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_ALLOC, MT_EV_TOTALS, MT_EV_ALLOC, MT_EV_TOTALS, MT_EV_FREE, MT_EV_TOTALS, MT_EV_OOM, 0);
+	assert_true(r.ev[0].addr == 0x1000 && r.ev[0].size == 512 && r.ev[0].dev == MT_DEV_CUDA0);
+	assert_true(r.ev[1].addr == 512 && r.ev[1].size == 2 << 20 && r.ev[1].dev == MT_DEV_CUDA0);
+	assert_true(r.ev[2].dev == MT_DEV_CUDA0 + 3 && r.ev[3].size == 4 << 20);
+	assert_true(r.ev[4].addr == 0x1000 && r.ev[4].dev == MT_DEV_CUDA0 && r.ev[5].addr == 0);
+	assert_true(r.ev[6].size == 1ull << 40 && r.ev[6].dev == MT_DEV_CUDA0 + 1);
+	rig__done(&r);
+}
+
+#define SEG_VALUE(how, at) { .form = MT_SEG_##how, .where = (at), .bytes = 8 }
+
+static void test_segments(void **state)
+{
+	static const void *const fns[] = { driver_alloc, runtime_alloc, runtime_free, runtime_device };
+	static const struct mt_seg_spec gives = { .kind = MT_EV_SEG_ALLOC, .seg = MT_SEG_DEVICE,
+						  .whose = MT_SEG_DEV_THREAD, .addr = SEG_VALUE(OUT, 0),
+						  .size = { SEG_VALUE(ARG, 1) } };
+	struct mt_seg_spec specs[] = {
+		gives, gives,
+		{ .kind = MT_EV_SEG_FREE, .seg = MT_SEG_DEVICE, .addr = SEG_VALUE(ARG, 0) },
+		{ .sets = MT_SEG_SETS_DEVICE, .whose = MT_SEG_DEV_ARG, .dev = { .form = MT_SEG_ARG, .bytes = 4 } },
+	};
+	struct rig r;
+	void *p;
+
+	(void)state;
+	rig__init(&r, 0, 0);
+	for (size_t i = 0; i < 4; i++) {
+		specs[i].api = names__add(r.names, i == 0 ? "driver" : i == 1 ? "runtime" : i == 2 ? "free" : "device").v;
+		assert_int_not_equal(specs[i].api, 0);
+	}
+	rig__segs(&r, fns, specs, 4);
+	rig__attach(&r);
+	runtime_alloc(&p, 100); /* the driver's call in it is the same memory */
+	runtime_device(2);
+	driver_alloc(&p, 200);
+	runtime_alloc(&p, 5000);
+	runtime_free(NULL);
+	runtime_free((void *)0xbad);
+	runtime_free((void *)0x7064);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_SEG_ALLOC, MT_EV_SEG_ALLOC, MT_EV_SEG_FAIL, MT_EV_SEG_FREE, 0);
+	assert_true(r.ev[0].addr == 0x7064 && r.ev[0].size == 100 && r.ev[0].dev == MT_DEV_NONE);
+	assert_string_equal(name_of(&r, 0), "runtime");
+	assert_true(r.ev[1].addr == 0x70c8 && r.ev[1].size == 200 && r.ev[1].dev == MT_DEV_CUDA0 + 2);
+	assert_string_equal(name_of(&r, 1), "driver");
+	assert_true(r.ev[2].addr == 0 && r.ev[2].size == 5000 && r.ev[2].aux == 2 && r.ev[2].flags == MT_SEG_DEVICE);
+	assert_int_equal(r.ev[3].addr, 0x7064);
+	assert_int_equal(rig__loss(&r, MT_LOSS_PENDING), 0);
+	rig__done(&r);
+}
+
+static uint16_t semaphore_now(void) { return *(volatile uint16_t *)&semaphore; }
+
+/* A probe with a semaphore counts it up; where another tool has a probe without, the kernel refuses ours. */
+static void test_semaphores(void **state)
+{
+	struct mt_usdt_spec spec = { .kind = MT_EV_STEP, .ptr = { .form = MT_ARG_CONST, .value = 5, .bytes = 8 } };
+	struct attach_stats st = { 0 };
+	struct rig r, other;
+
+	(void)state;
+	rig__init(&r, 0, 0);
+	rig__usdt(&r, end, spec);
+	r.sites[0].ref_ctr_offset = file_offset(&semaphore);
+	assert_int_equal(semaphore_now(), 0);
+	rig__attach(&r);
+	assert_int_equal(semaphore_now(), 1);
+	end();
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_STEP, 0);
+	rig__done(&r);
+	assert_int_equal(semaphore_now(), 0);
+
+	rig__init(&other, 0, 0);
+	rig__usdt(&other, end, spec);
+	rig__attach(&other);
+	rig__init(&r, 0, 0);
+	rig__usdt(&r, end, spec);
+	r.sites[0].ref_ctr_offset = file_offset(&semaphore);
+	assert_true(tracer__attach(r.t, getpid(), &r.plan, &st, NULL) < 0);
+	assert_int_equal(st.clashed, 1);
+	assert_int_equal(st.failed, 1);
+	rig__done(&r);
+	rig__done(&other);
+}
+
 static void test_kernel_side(void **state)
 {
 	size_t len = 8 << 20, maps = 0, unmaps = 0, rss = 0;
@@ -745,6 +901,8 @@ static void test_calibration_is_plausible(void **state)
 	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FW_NEW), 100, 20000);
 	assert_in_range(tracer__cost_ns(r.t, MT_PROG_USDT), 100, 20000);
 	assert_in_range(tracer__cost_ns(r.t, MT_PROG_HOST_RET), 100, 20000);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FW_USAGE), 100, 20000);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_SEG_RET), 100, 20000);
 	rig__collect(&r);
 	assert_int_equal(r.cnt, 0); /* nothing of it reaches the trace */
 	rig__done(&r);
@@ -964,6 +1122,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_tensors_of_both_layouts),
 		cmocka_unit_test(test_strangers_are_not_read),
 		cmocka_unit_test(test_classes_go_with_their_process),
+		cmocka_unit_test(test_framework_usage),
+		cmocka_unit_test(test_segments),
+		cmocka_unit_test(test_semaphores),
 		cmocka_unit_test(test_kernel_side),
 		cmocka_unit_test(test_nothing_is_left_behind),
 		cmocka_unit_test(test_calibration_is_plausible),

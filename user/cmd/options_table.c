@@ -242,8 +242,8 @@ const struct option_def option_defs[] = {
 	{ "--by", 0, "WHAT", "main table: op, category, device, process, region or symbol (default op)", LIVE | REPORT, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
-	{ "--probes", 0, "SOURCES", "what to watch, with commas between: framework, ops, views, flow, regions, "
-	  "kernel, host, usdt (default: all but host, views, flow)", TRACING | PLAN, on_probes },
+	{ "--probes", 0, "SOURCES", "what to watch, with commas between: segments, framework, ops, views, flow, "
+	  "regions, kernel, host, usdt (default: all but host, views, flow)", TRACING | PLAN, on_probes },
 	{ "--usdt", 0, "PROVIDER:NAME[:ARG=meaning,…]",
 	  "a probe that a program ships itself; may be given several times. ARG is the argument's number, meaning one of "
 	  "ptr, size, device, name, step; event=KIND says what it is (alloc, free, op_begin, op_end, region_begin, "

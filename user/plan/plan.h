@@ -56,7 +56,7 @@ struct site {
 	uint32_t prog;		 /* enum mt_prog */
 	uint64_t offset;	 /* file offset of the probed instruction */
 	uint64_t ref_ctr_offset; /* USDT semaphore, 0 = none */
-	uint64_t cookie;	 /* OP: name_id.v; HOST_*: enum mt_host_fn; USDT: index into specs; SEG_*: into seg_specs; else 0 */
+	uint64_t cookie;	 /* OP: name_id.v; HOST_*: enum mt_host_fn; USDT, SEG_*: index into their specs; else 0 */
 	name_id sym;		 /* what people call it: "aten::add.Tensor", "malloc", "memtrace:op_begin" */
 	enum source source;
 	uint8_t is_ret;		 /* a return probe */

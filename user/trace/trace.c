@@ -730,6 +730,9 @@ static void group__fail(struct group *g, size_t from, size_t to, int code, struc
 			int *first_err)
 {
 	st->failed += to - from;
+	/* The kernel keeps one reference counter a place: the first to come decided that there is none. */
+	for (size_t i = from; code == -EINVAL && i < to; i++)
+		st->clashed += g->sites[i].ref_ctr_offset != 0;
 	if (g->failed)
 		memset(g->failed + from, 1, to - from);
 	if (!*first_err)
