@@ -216,9 +216,10 @@ static int follow__set(struct follow *f, struct proc *p, struct plan_ref *ref, s
 	ret->attached += st.attached;
 	ret->failed += st.failed;
 	if (st.clashed)
-		f->env.push(f->env.ctx, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)p->pid,
-			.name = names__add(f->env.names, "USDT probes with a semaphore could not be set: another tool holds probes "
-							 "there without it; end that tool and attach again") });
+		f->env.push(f->env.ctx, (struct event){
+			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
+			.name = names__add(f->env.names, "USDT probes with a semaphore could not be set: another tool has "
+							 "probes there without it; end that tool and attach again") });
 	ret->way = st.way;
 	for (unsigned i = 0; i < SRC_CNT; i++) {
 		p->found[i] += st.found_by_source[i];
