@@ -238,6 +238,43 @@ def test_late_attach():
     mt.check({e["addr"] for e in run.events if e["ev"] == "seg_free"} == before, "frees of what was there before")
 
 
+LATE = """
+import ctypes, os, sys
+print("ready", os.getpid(), flush=True)
+input()
+runtime = ctypes.CDLL(sys.argv[1])
+print("loaded", flush=True)
+input()
+p = ctypes.c_void_p()
+runtime.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(4321))
+runtime.cudaFree(p)
+print("done", flush=True)
+input()
+"""
+
+
+def test_library_loaded_late():
+    """As torch does with CUDA when it is first used: the libraries come long after the attach."""
+    build()
+    with mt.scratch() as tmp, mt.Proc([mt.PYTHON, "-c", LATE, BIN / "libcudart.so.13"]) as job:
+        job.line("ready ")
+        path = tmp / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "segments,host",
+                      "--min-size", "1G") as tracer:
+            mt.wait_until(lambda: any(x.startswith("attached") for x in tracer.err), "attached", 20)
+            job.tell("load")
+            job.line("loaded")
+            for where in (("libcudart.so.13", "cudaMalloc\0"), ("libcudart.so.13", "cudaFree\0")):
+                mt.wait_attached(tracer, job.pid, where)
+            job.tell("work")
+            job.line("done")
+            mt.finish(tracer, path)
+        done = subprocess.run([BIN / "events_json", path, *SEGMENTS], capture_output=True, text=True, check=True)
+        seen = [json.loads(line) for line in done.stdout.splitlines()]
+        mt.check([(e["ev"], e["name"], e["size"]) for e in seen] == [("seg_alloc", "cudaMalloc", 4321), ("seg_free",
+                 "cudaFree", 0)] and seen[0]["addr"] == seen[1]["addr"], f"{seen}")
+
+
 def test_calls_that_never_return():
     run = Run("throw", codes=(0, 3))
     compare(run.log, run.events, run.pid)
