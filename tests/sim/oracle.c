@@ -375,7 +375,7 @@ static void oracle__gone(struct oracle *o, const struct event *ev)
 		l->gone = 2;
 		return;
 	}
-	l->exit_status = ev->aux;
+	l->exit_status = ev->aux ? ev->aux : l->exit_status;
 	oracle__exit(o, l);
 }
 

@@ -37,7 +37,8 @@ static void block(struct fix *f, uint64_t ptr, uint64_t size)
 	assert_false(live);
 	b->size = size;
 	b->id = ++f->id;
-	segments__born(f->s, 7, C0, ptr, size);
+	b->born_ts_ns = f->ts_ns;
+	segments__born(f->s, b);
 	segments__check(f->s);
 }
 
@@ -45,7 +46,16 @@ static struct report_segments report(struct fix *f, uint8_t dev)
 {
 	struct report_segments r;
 
+	struct block *b;
+	uint64_t live = 0;
+	size_t pos = 0;
+
+	while ((b = blocks__next(f->b, &pos)))
+		live += b->dev == dev ? b->size : 0;
 	assert_int_equal(segments__report(f->s, dev, f->b, &r), 0);
+	segments__layers(&r, live);
+	assert_int_equal(r.driver, r.allocator + r.others);
+	assert_int_equal(r.allocator, r.tensors + r.rounding + r.unused);
 	return r;
 }
 
@@ -118,13 +128,92 @@ static void test_virtual_memory(void **state)
 	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, C0, 0x40000000 + 2 * MB, 2 * MB, 12);
 	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, C0, 11, 0, 0);
 	assert_int_equal(report(f, C0).live, 4 * MB);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 11, 2 * MB, 0); /* the number is free for other memory by now */
+	assert_int_equal(report(f, C0).live, 6 * MB);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, C0, 11, 0, 0);
 	tell(f, MT_EV_SEG_UNMAP, MT_SEG_PHYSICAL, C0, 0x40000000, 2 * MB, 0);
 	assert_int_equal(report(f, C0).live, 2 * MB);
 	tell(f, MT_EV_SEG_UNMAP, MT_SEG_PHYSICAL, C0, 0x40000000 + 2 * MB, 2 * MB, 0);
 	assert_int_equal(report(f, C0).live, 2 * MB);
 	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, C0, 12, 0, 0);
 	assert_int_equal(report(f, C0).live, 0);
-	assert_int_equal(report(f, C0).kinds[MT_SEG_PHYSICAL].frees, 2);
+	assert_int_equal(report(f, C0).kinds[MT_SEG_PHYSICAL].frees, 3);
+}
+
+/* A handle taken once more must be given back once more; sizes are told by the first only. */
+static void test_references(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 11, 2 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, MT_DEV_NONE, 11, 0, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, MT_DEV_NONE, 99, 0, 0); /* from before the attach: nothing is known */
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, MT_DEV_NONE, 11, 0, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, MT_DEV_NONE, 99, 0, 0);
+	assert_int_equal(report(f, C0).live, 2 * MB);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, MT_DEV_NONE, 11, 0, 0);
+	assert_int_equal(report(f, C0).live, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, MT_DEV_HOST, 12, 3 * MB, 0); /* made in host memory */
+	assert_int_equal(report(f, MT_DEV_NONE).kinds[MT_SEG_PINNED].live, 3 * MB);
+	assert_int_equal(report(f, MT_DEV_NONE).live, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, MT_DEV_NONE, 12, 0, 0);
+	assert_int_equal(report(f, MT_DEV_NONE).kinds[MT_SEG_PINNED].live, 0);
+}
+
+/* Handles of arrays lie near each other: they are no addresses of what they stand for. */
+static void test_handles(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_ARRAY, C0, 0x5000, 64 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_ARRAY, C0, 0x5040, 32 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_RESERVED, MT_DEV_NONE, 0x40000000, 1ull << 40, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 11, 2 * MB, 0);
+	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, MT_DEV_NONE, 0x40000000, 2 * MB, 11);
+	assert_int_equal(report(f, C0).live, 98 * MB);
+	assert_int_equal(report(f, MT_DEV_NONE).live, 0);
+	assert_int_equal(report(f, MT_DEV_NONE).kinds[MT_SEG_RESERVED].live, 1ull << 40);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_ARRAY, MT_DEV_NONE, 0x5000, 0, 0);
+	assert_int_equal(report(f, C0).live, 34 * MB);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_IMPORTED, C0, 0x7700, 8 * MB, 0); /* external memory, and a buffer in it */
+	tell(f, MT_EV_SEG_MAP, MT_SEG_IMPORTED, MT_DEV_NONE, 0x60000000, 4 * MB, 0x7700);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, MT_DEV_NONE, 0x60000000, 0, 0);
+	assert_int_equal(report(f, C0).kinds[MT_SEG_IMPORTED].live, 8 * MB);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_IMPORTED, MT_DEV_NONE, 0x7700, 0, 0);
+	assert_int_equal(report(f, C0).kinds[MT_SEG_IMPORTED].live, 0);
+	assert_int_equal(report(f, C0).live, 34 * MB);
+}
+
+/* What frees a pointer does not say what it was: cudaFree takes managed and stream-ordered memory, too. */
+static void test_pointer_decides(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_MANAGED, C0, 0x10000000, 2 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_ASYNC, C0, 0x20000000, 3 * MB, 7);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, MT_DEV_NONE, 0x10000000, 0, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, MT_DEV_NONE, 0x20000000, 0, 0);
+	assert_int_equal(report(f, C0).live, 0);
+	assert_int_equal(report(f, C0).kinds[MT_SEG_MANAGED].frees, 1);
+	assert_int_equal(report(f, C0).kinds[MT_SEG_ASYNC].frees, 1);
+}
+
+static void test_contexts(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 2 * MB, 0xc1);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x20000000, 3 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_ARRAY, C0, 0x5000, 5 * MB, 0xc1);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PINNED, MT_DEV_NONE, 0x7f0000000000, 8 * MB, 0);
+	tell(f, MT_EV_SEG_RESET, 1, C0, 0, 0, 0); /* one of several references */
+	assert_int_equal(report(f, C0).live, 10 * MB);
+	tell(f, MT_EV_SEG_RESET, 0, MT_DEV_NONE, 0xc1, 0, 0);
+	assert_int_equal(report(f, C0).live, 3 * MB);
+	tell(f, MT_EV_SEG_RESET, 0, C0, 0, 0, 0);
+	assert_int_equal(report(f, C0).live, 0);
+	assert_int_equal(report(f, MT_DEV_NONE).kinds[MT_SEG_PINNED].live, 0); /* there is no other device */
+	assert_int_equal(report(f, C0).kinds[MT_SEG_DEVICE].dropped, 2);
 }
 
 /* A block may lie across mapped pieces, and free ranges reach across them, too. */
@@ -199,6 +288,11 @@ static void test_totals(void **state)
 	assert_int_equal(r.reserved_before, 10 * MB);
 	assert_int_equal(r.allocated, 5 * MB + 1024);
 	assert_int_equal(r.requested, 1000);
+	assert_int_equal(r.rounding, 24);
+	assert_int_equal(r.allocated_before, 5 * MB);
+	assert_int_equal(r.driver, 12 * MB);
+	assert_int_equal(r.tensors, 5 * MB + 1000);
+	assert_int_equal(r.unused, 7 * MB - 1024);
 	tell(f, MT_EV_REQUEST, 0, C0, 0x10000000, 900, 0); /* its free was missed */
 	assert_int_equal(report(f, C0).requested, 900);
 	tell(f, MT_EV_REQUEST_FREE, 0, MT_DEV_NONE, 0x10000000, 0, 0);
@@ -260,7 +354,7 @@ static void test_nonsense(void **state)
 		ev.aux = (uint32_t)(x >> 20 & 0xfff) << 12;
 		segments__event(f->s, &ev);
 		if (!(x >> 50 & 7))
-			segments__born(f->s, ev.pid, C0, ev.addr, ev.size);
+			segments__born(f->s, &(struct block){ .pid = ev.pid, .dev = C0, .ptr = ev.addr, .size = ev.size });
 		if (!(x >> 48 & 0x3fff))
 			segments__drop_pid(f->s, ev.pid);
 		if (i % 64 == 0)
@@ -276,6 +370,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_plain, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_freed_unseen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_virtual_memory, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_references, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_handles, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_pointer_decides, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_contexts, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_expandable, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_device_from_block, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_reset, set_up, tear_down),

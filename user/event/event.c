@@ -50,6 +50,8 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_SITE] = "site",
 	[EV_FIRED] = "fired",
 	[EV_ARG] = "arg",
+	[EV_NVML] = "nvml",
+	[EV_OOM_KILL] = "oom_kill",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

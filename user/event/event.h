@@ -45,7 +45,10 @@ enum ev_kind {
 			  aux = index | flags << 8 | item << 16 (struct mt_flow_arg); seq = the frame's,
 			  depth = frames open with it, dev = the storage's, flags = enum mt_class, name = none.
 			  Follows its OP, APPLY or ACC event at the same time, all of them together. */
-	EV_MAX = 80,
+	EV_NVML = 80,  /* NVML's word on device dev. pid 0: size = bytes used of it by all, addr = all that it has;
+			  else size = bytes of that process on it. aux = NVML's own number of the device */
+	EV_OOM_KILL = 81, /* size = processes that the kernel's OOM killer has taken since boot (/proc/vmstat) */
+	EV_MAX = 82,
 };
 
 enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2 };

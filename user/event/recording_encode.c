@@ -264,6 +264,7 @@ static unsigned mode_of(uint8_t kind, uint32_t shape_cnt)
 		return MTR_MODE_ADDR | MTR_MODE_SIZE;
 	case MT_EV_RSS:
 	case EV_CPU:
+	case EV_NVML:
 	case EV_LOSS:
 		return MTR_MODE_SIZE;
 	default:

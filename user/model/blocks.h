@@ -16,6 +16,9 @@
 
 #define BLOCKS_MAX ((1u << 26) - 1) /* what the index can number */
 
+/* Who told of it (model_gpu.c). */
+enum block_from { FROM_ALLOCATOR = 0, FROM_REQUEST = 1, FROM_ASYNC = 2 };
+
 struct block {
 	uint64_t ptr;
 	uint64_t size;
@@ -29,6 +32,8 @@ struct block {
 	uint64_t unlisted : 1; /* counted in procs->other: its process had no row at its birth */
 	uint64_t tracked : 1;  /* the graph (flow.h) knows it */
 	uint64_t met : 1;      /* preexisting, first met as a tensor */
+	uint64_t from : 2;     /* enum block_from */
+	uint64_t stream : 6;   /* of a device, row of the model's table; 0 = not known */
 };
 _Static_assert(sizeof(struct block) == 48, "64 bytes a live block");
 

@@ -43,6 +43,8 @@ void model__free(struct model *m)
 	for (unsigned i = 0; i < m->devs_cnt; i++)
 		device__free(m->devs[i]);
 	graph__free(m->graph);
+	model__gpu_free(m);
+	free(m->ooms);
 	told__done(&m->told);
 	tally__done(&m->ops);
 	tally__done(&m->regions);
@@ -134,6 +136,11 @@ static inline struct device *model__device(struct model *m, uint8_t dev)
 	uint8_t idx = m->dev_idx[dev];
 
 	return idx ? m->devs[idx - 1] : model__add_device(m, dev);
+}
+
+struct device *model__device_row(struct model *m, uint8_t dev)
+{
+	return model__device(m, dev);
 }
 
 static struct thread *model__find_thread(struct model *m, const struct event *ev)
@@ -265,7 +272,7 @@ static inline bool model__plausible(struct model *m, const struct device *d, con
 	return false;
 }
 
-static void model__alloc(struct model *m, const struct event *ev)
+struct block *model__give(struct model *m, const struct event *ev, enum block_from from)
 {
 	struct attribution a;
 	struct device *d;
@@ -275,11 +282,11 @@ static void model__alloc(struct model *m, const struct event *ev)
 
 	/* torch reports its empty tensors with no address and drops them itself; malloc(0) is a block */
 	if (!ev->addr || (!ev->size && !dev_is_host(ev->dev)))
-		return;
+		return NULL;
 	d = model__device(m, ev->dev);
 	t = d ? model__thread(m, ev) : NULL;
 	if (!t || !model__plausible(m, d, ev))
-		return;
+		return NULL;
 	a = thread__attribute(t, ev);
 	m->lost[MT_LOSS_FRAME] += a.lost;
 	b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
@@ -291,7 +298,7 @@ static void model__alloc(struct model *m, const struct event *ev)
 	}
 	if (!b) {
 		m->lost[MT_LOSS_BLOCKS]++;
-		return;
+		return NULL;
 	}
 	b->size = ev->size;
 	b->born_ts_ns = m->now_ns;
@@ -300,11 +307,15 @@ static void model__alloc(struct model *m, const struct event *ev)
 	b->op = tally__ready(&m->ops, d->idx, a.op);
 	b->region = tally__ready(&m->regions, d->idx, a.region);
 	b->cat = CAT_UNKNOWN;
+	b->from = from;
 	b->unlisted = !t->proc->listed;
 	model__born(m, b, d, t->proc);
 	if (!dev_is_host(ev->dev) && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
 		graph__born(m->graph, b, ev);
+	if (m->gpu && !dev_is_host(ev->dev))
+		model__gpu_born(m, b);
 	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth);
+	return b;
 }
 
 /* Lived before the attach, or its birth was lost: never part of live, so nothing goes below zero. */
@@ -335,7 +346,7 @@ static uint8_t model__whose(const struct model *m, const struct event *ev)
 	return MT_DEV_CUDA0;
 }
 
-static void model__free_block(struct model *m, const struct event *in)
+void model__take(struct model *m, const struct event *in)
 {
 	struct event told = *in;
 	const struct event *ev = &told;
@@ -358,7 +369,7 @@ static void model__free_block(struct model *m, const struct event *in)
 }
 
 /* A framework block at an address, whatever its device. */
-static struct block *model__block_at(const struct model *m, const struct event *ev)
+struct block *model__block_at(const struct model *m, const struct event *ev)
 {
 	for (size_t i = 0; i < m->devs_cnt; i++) {
 		uint8_t dev = m->devs[i]->dev;
@@ -447,6 +458,7 @@ static void model__oom(struct model *m, const struct event *ev)
 	m->lost[MT_LOSS_FRAME] += a.lost;
 	d->ooms++;
 	d->oom_bytes_last = ev->size;
+	model__oom_refused(m, ev, m->ops.rows[a.op].name, m->regions.rows[a.region].name);
 	tl = tl_of(m, ev, TL_OOM);
 	tl.size = ev->size;
 	tl.op = m->ops.rows[a.op].name;
@@ -603,10 +615,10 @@ int model__handle(void *model, const struct event *ev)
 		model__frame(m, ev);
 		break;
 	case MT_EV_ALLOC:
-		model__alloc(m, ev);
+		(void)model__give(m, ev, FROM_ALLOCATOR);
 		break;
 	case MT_EV_FREE:
-		model__free_block(m, ev);
+		model__take(m, ev);
 		break;
 	case MT_EV_APPLY:
 	case MT_EV_ACC:
@@ -617,7 +629,8 @@ int model__handle(void *model, const struct event *ev)
 		break;
 	case MT_EV_OP_END: /* the next event says its depth itself */
 	case EV_TICK:
-	case MT_EV_SEG_ALLOC: /* the driver's layer and requests: in the recording, not in the model yet */
+		break;
+	case MT_EV_SEG_ALLOC:
 	case MT_EV_SEG_FREE:
 	case MT_EV_SEG_MAP:
 	case MT_EV_SEG_UNMAP:
@@ -627,6 +640,11 @@ int model__handle(void *model, const struct event *ev)
 	case MT_EV_TOTALS:
 	case MT_EV_REQUEST:
 	case MT_EV_REQUEST_FREE:
+	case EV_NVML:
+		model__handle_gpu(m, ev);
+		break;
+	case EV_OOM_KILL:
+		model__oom_kills(m, ev);
 		break;
 	case MT_EV_REGION_BEGIN:
 	case MT_EV_REGION_END:

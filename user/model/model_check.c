@@ -160,6 +160,7 @@ void model__check(const struct model *m)
 	procs__check(&m->procs, m, s);
 	if (m->graph)
 		graph__check(m->graph);
+	model__gpu_check(m);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		free(s->ops[i]);
 		free(s->regions[i]);

@@ -7,30 +7,33 @@
 #include "model/flow.h"
 #include "model/state.h"
 
+void model__drop(struct model *m, const struct block *b, struct proc *p)
+{
+	struct block copy;
+	struct device *d;
+
+	blocks__take(m->blocks, b->pid, (uint8_t)b->dev, b->ptr, &copy);
+	d = m->devs[m->dev_idx[copy.dev] - 1];
+	d->dropped++;
+	d->dropped_bytes += copy.size;
+	if (copy.tracked)
+		graph__died(m->graph, &copy, NULL);
+	model__bury(m, &copy, p);
+	model__tell_destroy(m, &copy, copy.tid, 0);
+}
+
 /* All blocks of an address space that is no more. Walks the whole table, but only if there are any. */
 static void model__drop_blocks(struct model *m, uint32_t pid, struct proc *p)
 {
 	const struct block *b;
-	struct block copy;
 	size_t pos = 0;
 
 	if (!p->live_cnt && !m->procs.other.live_cnt)
 		return;
 	metset__done(&p->met);
-	while ((b = blocks__next(m->blocks, &pos))) {
-		struct device *d;
-
-		if (b->pid != pid)
-			continue;
-		blocks__take(m->blocks, b->pid, (uint8_t)b->dev, b->ptr, &copy);
-		d = m->devs[m->dev_idx[copy.dev] - 1];
-		d->dropped++;
-		d->dropped_bytes += copy.size;
-		if (copy.tracked)
-			graph__died(m->graph, &copy, NULL);
-		model__bury(m, &copy, p);
-		model__tell_destroy(m, &copy, copy.tid, 0);
-	}
+	while ((b = blocks__next(m->blocks, &pos)))
+		if (b->pid == pid)
+			model__drop(m, b, p);
 }
 
 static void model__drop_threads(struct model *m, uint32_t pid)
@@ -46,6 +49,7 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 	if (m->graph)
 		graph__close_pid(m->graph, pid);
 	model__drop_blocks(m, pid, p);
+	model__gpu_drop_pid(m, pid);
 	model__drop_threads(m, pid);
 	if (m->graph)
 		graph__drop_pid(m->graph, pid);
@@ -60,6 +64,7 @@ static void model__execed(struct model *m, uint32_t pid, struct proc *p)
 	if (m->graph)
 		graph__close_pid(m->graph, pid);
 	model__drop_blocks(m, pid, p);
+	model__gpu_drop_pid(m, pid);
 	model__drop_threads(m, pid);
 	if (m->graph)
 		graph__drop_pid(m->graph, pid);
@@ -111,8 +116,10 @@ static void model__gone(struct model *m, const struct event *ev)
 			p->gone = 2;
 		return;
 	}
-	if (p)
-		p->exit_status = ev->aux;
+	if (p) {
+		p->exit_status = ev->aux ? ev->aux : p->exit_status;
+		model__oom_death(m, ev->pid, p, p->exit_status);
+	}
 	model__exited(m, ev->pid, p ? p : &m->procs.other);
 }
 
@@ -124,6 +131,8 @@ static void model__exit(struct model *m, const struct event *ev)
 	if (!p)
 		return;
 	p->exit_status = (uint32_t)ev->addr;
+	if (p->gone != 1)
+		model__oom_death(m, ev->pid, p, p->exit_status);
 	if (ev->size > p->rss_peak)
 		p->rss_peak = ev->size;
 }

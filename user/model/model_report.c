@@ -64,10 +64,11 @@ static int model__report_devs(const struct model *m, struct report *r)
 		if (!m->dev_idx[dev])
 			continue;
 		if (report_dev__fill(&r->devs[r->devs_cnt++], m->devs[m->dev_idx[dev] - 1],
-				     m->now_ns) < 0)
+				     m->now_ns) < 0 ||
+		    model__gpu_report(m, (uint8_t)dev, &r->devs[r->devs_cnt - 1]) < 0)
 			return -ENOMEM;
 	}
-	return 0;
+	return model__gpu_report_unknown(m, r);
 }
 
 /* --- ops and regions ------------------------------------------------------------------------------- */
@@ -202,18 +203,15 @@ static size_t model__select(const struct model *m, struct peak_freed *heap, size
 	return cnt;
 }
 
-static int report_block__fill(struct report_block *r, const struct model *m,
-			      const struct peak_freed *f)
+int model__report_block(const struct model *m, const struct block *b, struct report_block *ret)
 {
-	const struct block *b = &f->block;
-
-	*r = (struct report_block){
-		.id = b->id, .ptr = b->ptr, .size = b->size, .born_ts_ns = b->born_ts_ns,
-		.freed_ts_ns = f->freed_ts_ns, .pid = b->pid, .tid = b->tid, .dev = (uint8_t)b->dev,
-		.cat = (uint8_t)b->cat, .op = copy_name(m, m->ops.rows[b->op].name),
-		.region = copy_name(m, m->regions.rows[b->region].name),
+	*ret = (struct report_block){
+		.id = b->id, .ptr = b->ptr, .size = b->size, .born_ts_ns = b->born_ts_ns, .pid = b->pid,
+		.tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat,
+		.op = copy_name(m, m->ops.rows[b->op].name), .region = copy_name(m, m->regions.rows[b->region].name),
 	};
-	return r->op && r->region ? 0 : -ENOMEM;
+	ret->has_stream = model__gpu_stream(m, b, &ret->stream);
+	return ret->op && ret->region ? 0 : -ENOMEM;
 }
 
 static int model__report_peak_blocks(const struct model *m, size_t top, struct report *r)
@@ -228,9 +226,12 @@ static int model__report_peak_blocks(const struct model *m, size_t top, struct r
 	r->peak_blocks = array_of(cnt, sizeof(*r->peak_blocks));
 	if (!r->peak_blocks)
 		err = -ENOMEM;
-	for (; !err && r->peak_blocks_cnt < cnt; r->peak_blocks_cnt++)
-		err = report_block__fill(&r->peak_blocks[r->peak_blocks_cnt], m,
-					 &heap[r->peak_blocks_cnt]);
+	for (; !err && r->peak_blocks_cnt < cnt; r->peak_blocks_cnt++) {
+		struct report_block *b = &r->peak_blocks[r->peak_blocks_cnt];
+
+		err = model__report_block(m, &heap[r->peak_blocks_cnt].block, b);
+		b->freed_ts_ns = heap[r->peak_blocks_cnt].freed_ts_ns;
+	}
 	free(heap);
 	return err;
 }
@@ -398,6 +399,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	model__report_cost(m, r);
 	err = err ? err : model__report_told(m, r);
 	err = err ? err : model__report_devs(m, r);
+	err = err ? err : model__oom_report(m, r);
 	err = err ? err : model__report_ops(m, top, r);
 	err = err ? err : model__report_procs(m, r);
 	err = err ? err : model__report_peak_blocks(m, top, r);

@@ -30,6 +30,7 @@ struct proc {
 	uint32_t pid, ppid;
 	bool told;   /* by EV_PROC; else only by an event of it */
 	bool listed; /* false: this is `other` */
+	bool death_kept; /* in the log of model_oom.c */
 	uint8_t how, gone;
 	uint32_t exit_status;
 	uint64_t start_ns;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/blocks.h"
 #include "model/segments_state.h"
 
 struct segments *segments__new(void)
@@ -27,7 +28,7 @@ struct segments *segments__new(void)
 static void seg_proc__free(struct seg_proc *p)
 {
 	free(p->segs);
-	free(p->phys);
+	free(p->objects);
 	free(p->asked);
 	free(p);
 }
@@ -136,7 +137,7 @@ static void segments__count_out(struct segments *s, uint8_t dev, uint8_t kind, u
 }
 
 /* The device is known now: what was counted for none moves there. */
-static void segments__move_dev(struct segments *s, uint8_t kind, uint64_t size, uint8_t dev)
+static void segments__move_dev(struct segments *s, uint8_t kind, uint64_t size, uint8_t dev, uint64_t ts_ns)
 {
 	struct sums *from = segments__sums(s, MT_DEV_NONE), *to = segments__sums(s, dev);
 
@@ -147,7 +148,7 @@ static void segments__move_dev(struct segments *s, uint8_t kind, uint64_t size, 
 		from->kinds[kind].allocs--;
 		to->kinds[kind].allocs++;
 	}
-	sums__add(to, kind, size, to->peak_ts_ns);
+	sums__add(to, kind, size, ts_ns);
 }
 
 /* --- the table of a process ---------------------------------------------------------------------------- */
@@ -168,18 +169,30 @@ static size_t seg_proc__at(const struct seg_proc *p, uint64_t addr)
 	return lo;
 }
 
-static struct physical *seg_proc__phys(const struct seg_proc *p, uint32_t handle)
+/* Of a handle that was not given back yet. `folded`: as a MAP names it. */
+static struct object *seg_proc__object(const struct seg_proc *p, uint8_t kind, uint64_t handle, bool folded)
 {
-	for (size_t i = 0; i < p->phys_cnt; i++)
-		if (p->phys[i].handle == handle)
-			return &p->phys[i];
+	for (size_t i = 0; i < p->objects_cnt; i++) {
+		struct object *o = &p->objects[i];
+
+		if (o->refs && o->kind == kind && (folded ? event_fold(o->handle) : o->handle) == handle)
+			return o;
+	}
 	return NULL;
 }
 
-static void segments__end_phys(struct segments *s, struct seg_proc *p, struct physical *ph, enum end how)
+static struct object *seg_proc__object_by_id(const struct seg_proc *p, uint32_t id)
 {
-	segments__count_out(s, ph->dev, MT_SEG_PHYSICAL, ph->size, how);
-	*ph = p->phys[--p->phys_cnt];
+	for (size_t i = 0; id && i < p->objects_cnt; i++)
+		if (p->objects[i].id == id)
+			return &p->objects[i];
+	return NULL;
+}
+
+static void segments__end_object(struct segments *s, struct seg_proc *p, struct object *o, enum end how)
+{
+	segments__count_out(s, o->dev, o->counts_as, o->size, how);
+	*o = p->objects[--p->objects_cnt];
 }
 
 /* A cached piece is gone: the allocator says what it has reserved only with its next block. */
@@ -201,15 +214,15 @@ static void segments__unreserve(struct segments *s, struct seg_proc *p, const st
 static void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, enum end how)
 {
 	struct seg seg = p->segs[i];
-	struct physical *ph = seg.handle ? seg_proc__phys(p, seg.handle) : NULL;
+	struct object *o = seg_proc__object_by_id(p, seg.object);
 
 	memmove(&p->segs[i], &p->segs[i + 1], (p->cnt - i - 1) * sizeof(*p->segs));
 	p->cnt--;
 	segments__unreserve(s, p, &seg);
-	if (!seg.handle)
+	if (!seg.piece)
 		segments__count_out(s, seg.dev, seg.kind, seg.size, how);
-	else if (ph && !--ph->maps && ph->released)
-		segments__end_phys(s, p, ph, how);
+	else if (o && !--o->maps && !o->refs)
+		segments__end_object(s, p, o, how);
 }
 
 /* Whatever lies there was freed unseen. */
@@ -242,92 +255,123 @@ static bool seg_proc__insert(struct seg_proc *p, const struct seg *seg)
 
 /* --- events -------------------------------------------------------------------------------------------- */
 
-static uint32_t fold(uint64_t handle)
-{
-	uint32_t f = (uint32_t)(handle ^ handle >> 32);
-
-	return f ? f : 1;
-}
-
 static bool is_sane(const struct event *ev)
 {
-	return ev->flags > 0 && ev->flags < MT_SEG_MAX && ev->size && ev->size <= SIZE_BELIEVED &&
+	return ev->flags > 0 && ev->flags < MT_SEG_MAX && ev->size <= SIZE_BELIEVED && ev->addr &&
 	       ev->addr <= UINT64_MAX - ev->size;
 }
 
-static bool seg_proc__add_phys(struct seg_proc *p, const struct physical *ph)
+static bool seg_proc__add_object(struct seg_proc *p, const struct object *o)
 {
-	if (p->phys_cnt == p->phys_cap) {
-		size_t cap = p->phys_cap ? 2 * p->phys_cap : 64;
-		struct physical *v = p->phys_cnt < SEGMENTS_MAX ? realloc(p->phys, cap * sizeof(*v)) : NULL;
+	if (p->objects_cnt == p->objects_cap) {
+		size_t cap = p->objects_cap ? 2 * p->objects_cap : 64;
+		struct object *v = p->objects_cnt < SEGMENTS_MAX ? realloc(p->objects, cap * sizeof(*v)) : NULL;
 
 		if (!v)
 			return false;
-		p->phys = v;
-		p->phys_cap = cap;
+		p->objects = v;
+		p->objects_cap = cap;
 	}
-	p->phys[p->phys_cnt++] = *ph;
+	p->objects[p->objects_cnt] = *o;
+	p->objects[p->objects_cnt].id = ++p->last_object;
+	p->objects_cnt++;
+	return true;
+}
+
+/* false: lost. What is told of a handle without a size is one more reference to it. */
+static bool segments__object(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
+{
+	struct object *old = seg_proc__object(p, ev->flags, ev->addr, false);
+	bool is_host = ev->flags == MT_SEG_PHYSICAL && ev->dev == MT_DEV_HOST;
+	uint8_t as = is_host ? MT_SEG_PINNED : ev->flags;
+
+	if (old && !ev->size) {
+		if (old->refs < UINT32_MAX)
+			old->refs++;
+		return true;
+	}
+	if (!ev->size && ev->flags != MT_SEG_IMPORTED)
+		return true; /* made before the attach */
+	if (old) {
+		old->refs = 0;
+		if (!old->maps)
+			segments__end_object(s, p, old, END_DROPPED);
+	}
+	if (!seg_proc__add_object(p, &(struct object){ .handle = ev->addr, .size = ev->size, .refs = 1, .kind = ev->flags,
+						       .counts_as = as, .dev = u->dev, .ctx = ev->aux }))
+		return false;
+	u->kinds[as].allocs++;
+	sums__add(u, as, ev->size, ev->ts_ns);
 	return true;
 }
 
 static bool segments__alloc(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
 {
-	struct physical *old;
-	bool ok;
-
 	if (!is_sane(ev))
 		return true;
-	if (u->kinds[ev->flags].live > SIZE_BELIEVED || u->live > SIZE_BELIEVED)
+	if (u->kinds[ev->flags].live > SIZE_BELIEVED || u->kinds[MT_SEG_PINNED].live > SIZE_BELIEVED ||
+	    u->live > SIZE_BELIEVED)
 		return false;
-	if (ev->flags == MT_SEG_PHYSICAL) {
-		old = seg_proc__phys(p, fold(ev->addr));
-		if (old)
-			segments__end_phys(s, p, old, END_DROPPED);
-		ok = seg_proc__add_phys(p, &(struct physical){ .handle = fold(ev->addr), .size = ev->size, .dev = u->dev });
-	} else {
-		segments__clear(s, p, ev->addr, ev->size);
-		ok = seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = ev->flags,
-							.dev = u->dev });
-	}
-	if (!ok)
+	if (has_handle(ev->flags))
+		return segments__object(s, p, u, ev);
+	if (!ev->size)
+		return true;
+	segments__clear(s, p, ev->addr, ev->size);
+	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = ev->flags, .dev = u->dev,
+						.ctx = ev->flags == MT_SEG_ASYNC ? 0 : ev->aux }))
 		return false;
 	u->kinds[ev->flags].allocs++;
 	sums__add(u, ev->flags, ev->size, ev->ts_ns);
 	return true;
 }
 
+/* cuMemRelease gives imported handles back, too. */
+static void segments__released(struct segments *s, struct seg_proc *p, const struct event *ev)
+{
+	struct object *o = seg_proc__object(p, ev->flags, ev->addr, false);
+
+	if (!o && ev->flags == MT_SEG_PHYSICAL)
+		o = seg_proc__object(p, MT_SEG_IMPORTED, ev->addr, false);
+	if (o && !--o->refs && !o->maps)
+		segments__end_object(s, p, o, END_FREED);
+}
+
 static void segments__freed(struct segments *s, struct seg_proc *p, const struct event *ev)
 {
-	if (ev->flags == MT_SEG_PHYSICAL) {
-		struct physical *ph = seg_proc__phys(p, fold(ev->addr));
-
-		if (ph)
-			ph->released = true;
-		if (ph && !ph->maps)
-			segments__end_phys(s, p, ph, END_FREED);
+	if (has_handle(ev->flags)) {
+		segments__released(s, p, ev);
 		return;
 	}
 	for (size_t i = seg_proc__at(p, ev->addr); i < p->cnt && p->segs[i].addr == ev->addr; i++) {
-		if (p->segs[i].handle)
-			continue;
+		if (p->segs[i].piece && p->segs[i].kind == MT_SEG_PHYSICAL)
+			continue; /* ends with its unmap */
 		segments__end_at(s, p, i, END_FREED);
 		return;
 	}
 }
 
+static struct object *seg_proc__mapped_object(const struct seg_proc *p, const struct event *ev)
+{
+	struct object *o = ev->flags == MT_SEG_IMPORTED ? NULL : seg_proc__object(p, MT_SEG_PHYSICAL, ev->aux, true);
+
+	return o ? o : seg_proc__object(p, MT_SEG_IMPORTED, ev->aux, true);
+}
+
 static bool segments__map(struct segments *s, struct seg_proc *p, const struct event *ev)
 {
-	struct physical *ph = seg_proc__phys(p, ev->aux ? ev->aux : 1);
+	struct object *o;
 
-	if (!ev->size || ev->size > SIZE_BELIEVED || ev->addr > UINT64_MAX - ev->size)
+	if (!ev->size || ev->size > SIZE_BELIEVED || !ev->addr || ev->addr > UINT64_MAX - ev->size)
 		return true;
 	segments__clear(s, p, ev->addr, ev->size);
-	ph = seg_proc__phys(p, ev->aux ? ev->aux : 1); /* what lay there may have been its last mapping */
-	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = MT_SEG_PHYSICAL,
-						.handle = ev->aux ? ev->aux : 1, .dev = ph ? ph->dev : ev->dev }))
+	o = seg_proc__mapped_object(p, ev);
+	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .piece = true,
+						.kind = o ? o->kind : ev->flags == MT_SEG_IMPORTED ? MT_SEG_IMPORTED :
+												     MT_SEG_PHYSICAL,
+						.object = o ? o->id : 0, .dev = o ? o->dev : MT_DEV_NONE }))
 		return false;
-	if (ph)
-		ph->maps++;
+	if (o)
+		o->maps++;
 	return true;
 }
 
@@ -338,23 +382,71 @@ static void segments__unmap(struct segments *s, struct seg_proc *p, const struct
 
 	while (i < p->cnt && p->segs[i].addr < end) {
 		/* the driver unmaps whole mappings only */
-		if (p->segs[i].handle && p->segs[i].addr >= ev->addr && p->segs[i].addr + p->segs[i].size <= end)
+		if (p->segs[i].piece && p->segs[i].addr >= ev->addr && p->segs[i].addr + p->segs[i].size <= end)
 			segments__end_at(s, p, i, END_FREED);
 		else
 			i++;
 	}
 }
 
-/* A context or device is gone with everything in it. Host memory that was pinned through it, too. */
-static void segments__reset(struct segments *s, struct seg_proc *p, struct sums *u)
+/* The only device that the process has memory on; MT_DEV_NONE if there are several, or none. */
+uint8_t segments__only_dev(const struct segments *s, uint32_t pid)
 {
+	const struct seg_proc *p = segments__proc(s, pid);
+	uint8_t dev = MT_DEV_NONE;
+
+	for (size_t i = 0; p && i < p->cnt; i++) {
+		if (dev && p->segs[i].dev && p->segs[i].dev != dev)
+			return MT_DEV_NONE;
+		dev = p->segs[i].dev ? p->segs[i].dev : dev;
+	}
+	for (unsigned i = 0; p && i < p->totals_cnt; i++) {
+		if (dev && p->totals[i].dev != dev)
+			return MT_DEV_NONE;
+		dev = p->totals[i].dev;
+	}
+	return dev;
+}
+
+/*
+ * What a reset takes: of a context, all that was made in it; else what the device holds outside of such
+ * contexts. Host memory is pinned through no certain device: it goes with the only one that there is.
+ */
+struct reset {
+	uint32_t ctx;
+	uint8_t dev;
+	bool is_only;
+};
+
+static bool reset__takes(const struct reset *r, uint8_t kind, uint8_t dev, uint32_t ctx)
+{
+	if (kind == MT_SEG_REGISTERED || kind == MT_SEG_RESERVED)
+		return false;
+	if (r->ctx)
+		return ctx == r->ctx;
+	return !ctx && (dev == r->dev || (r->is_only && dev == MT_DEV_NONE));
+}
+
+static void segments__reset(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
+{
+	uint8_t only = segments__only_dev(s, p->pid);
+	struct reset r = { .ctx = event_fold(ev->addr), .dev = u->dev ? u->dev : only };
+
+	r.is_only = r.dev == only || !only;
 	u->resets++;
-	for (size_t i = p->cnt; i-- > 0;)
-		if (p->segs[i].dev == u->dev && p->segs[i].kind != MT_SEG_REGISTERED)
+	if (ev->flags)
+		return; /* one reference of several: the runtime has its own */
+	for (size_t i = p->cnt; i-- > 0;) {
+		const struct seg *seg = &p->segs[i];
+		bool takes = !seg->piece && reset__takes(&r, seg->kind, seg->dev, seg->ctx);
+
+		/* mappings are the primary context's, as everything that nobody said to be another's */
+		if (takes || (seg->piece && !r.ctx && reset__takes(&r, seg->kind, seg->dev, 0)))
 			segments__end_at(s, p, i, END_DROPPED);
-	for (size_t i = p->phys_cnt; i-- > 0;)
-		if (p->phys[i].dev == u->dev)
-			segments__end_phys(s, p, &p->phys[i], END_DROPPED);
+	}
+	for (size_t i = p->objects_cnt; i-- > 0;)
+		if (reset__takes(&r, p->objects[i].kind, p->objects[i].dev, p->objects[i].ctx) && !p->objects[i].maps)
+			segments__end_object(s, p, &p->objects[i], END_DROPPED);
 }
 
 static struct told_totals *seg_proc__totals(struct seg_proc *p, uint8_t dev)
@@ -399,6 +491,13 @@ static struct asked *seg_proc__asked(const struct seg_proc *p, uint64_t ptr)
 	while (p->asked[i].ptr && p->asked[i].ptr != ptr)
 		i = (i + 1) & p->asked_mask;
 	return &p->asked[i];
+}
+
+const struct asked *seg_proc__find_asked(const struct seg_proc *p, uint64_t ptr)
+{
+	const struct asked *a = p->asked && ptr ? seg_proc__asked(p, ptr) : NULL;
+
+	return a && a->ptr ? a : NULL;
 }
 
 static bool seg_proc__grow_asked(struct seg_proc *p)
@@ -482,7 +581,7 @@ bool segments__event(struct segments *s, const struct event *ev)
 		u->kinds[ev->flags].fail_code_last = ev->aux;
 		break;
 	case MT_EV_SEG_RESET:
-		segments__reset(s, p, u);
+		segments__reset(s, p, u, ev);
 		break;
 	case MT_EV_SEG_TRIM:
 		u->trims++;
@@ -501,33 +600,52 @@ bool segments__event(struct segments *s, const struct event *ev)
 
 /* --- blocks --------------------------------------------------------------------------------------------- */
 
-static void segments__use(struct segments *s, struct seg_proc *p, struct seg *seg, uint8_t dev)
+static void segments__use(struct segments *s, struct seg_proc *p, struct seg *seg, uint8_t dev, uint64_t ts_ns)
 {
-	struct physical *ph = seg->handle ? seg_proc__phys(p, seg->handle) : NULL;
+	struct object *o = seg_proc__object_by_id(p, seg->object);
 
 	seg->cached = true;
-	if (ph)
-		ph->cached = true;
-	if (ph && ph->dev == MT_DEV_NONE) {
-		ph->dev = dev;
-		segments__move_dev(s, MT_SEG_PHYSICAL, ph->size, dev);
-	} else if (!seg->handle && seg->dev == MT_DEV_NONE) {
-		segments__move_dev(s, seg->kind, seg->size, dev);
+	if (o)
+		o->cached = true;
+	if (o && o->dev == MT_DEV_NONE) {
+		o->dev = dev;
+		segments__move_dev(s, o->counts_as, o->size, dev, ts_ns);
+	} else if (!seg->piece && seg->dev == MT_DEV_NONE) {
+		segments__move_dev(s, seg->kind, seg->size, dev, ts_ns);
 	}
 	if (seg->dev == MT_DEV_NONE)
 		seg->dev = dev;
 }
 
-void segments__born(struct segments *s, uint32_t pid, uint8_t dev, uint64_t ptr, uint64_t size)
+void segments__born(struct segments *s, const struct block *b)
 {
-	struct seg_proc *p = segments__proc(s, pid);
+	struct seg_proc *p = segments__proc(s, b->pid);
 
 	/* a block may span several mapped pieces */
-	for (size_t i = p ? seg_proc__at(p, ptr) : 0; p && i < p->cnt; i++) {
-		if (p->segs[i].addr >= ptr && p->segs[i].addr - ptr >= size)
+	for (size_t i = p ? seg_proc__at(p, b->ptr) : 0; p && i < p->cnt; i++) {
+		if (p->segs[i].addr >= b->ptr && p->segs[i].addr - b->ptr >= b->size)
 			break;
-		segments__use(s, p, &p->segs[i], dev);
+		if (!p->segs[i].cached || p->segs[i].dev == MT_DEV_NONE)
+			segments__use(s, p, &p->segs[i], (uint8_t)b->dev, b->born_ts_ns);
 	}
+}
+
+bool segments__has(const struct segments *s, uint32_t pid, uint64_t addr)
+{
+	const struct seg_proc *p = segments__proc(s, pid);
+	size_t i = p ? seg_proc__at(p, addr) : 0;
+
+	return p && i < p->cnt && p->segs[i].addr <= addr;
+}
+
+bool segments__has_totals(const struct segments *s, uint32_t pid, uint8_t dev)
+{
+	const struct seg_proc *p = segments__proc(s, pid);
+
+	for (unsigned i = 0; p && i < p->totals_cnt; i++)
+		if (p->totals[i].dev == dev)
+			return true;
+	return false;
 }
 
 void segments__drop_pid(struct segments *s, uint32_t pid)
@@ -546,8 +664,8 @@ void segments__drop_pid(struct segments *s, uint32_t pid)
 		p->totals_cnt = 0;
 		while (p->cnt)
 			segments__end_at(s, p, p->cnt - 1, END_DROPPED);
-		while (p->phys_cnt)
-			segments__end_phys(s, p, &p->phys[p->phys_cnt - 1], END_DROPPED);
+		while (p->objects_cnt)
+			segments__end_object(s, p, &p->objects[p->objects_cnt - 1], END_DROPPED);
 		for (size_t k = 0; p->asked && k <= p->asked_mask; k++)
 			if (p->asked[k].ptr)
 				segments__sums(s, p->asked[k].dev)->requested -= p->asked[k].size;

@@ -3,13 +3,14 @@
  * segments: what the driver gave, and where the caching allocator's blocks lie in it.
  *
  *   segment   one allocation of the driver or runtime: cudaMalloc, a mapped piece of cuMemCreate, pinned
- *             host memory … (enum mt_seg). Keyed by process and address, PHYSICAL memory by its handle.
+ *             host memory … (enum mt_seg). Keyed by process and address or handle.
  *   cached    a segment out of which the caching allocator has given a block; the others are somebody
  *             else's: libraries' workspaces, communication buffers
  *   inactive  free bytes of cached segments that hold a block: they cannot go back to the driver
  *
- * PHYSICAL memory lives until it was released and its last mapping is gone, in either order: mapped
- * pieces carry its handle. A segment whose device nobody told (attached in mid-run, so the thread's
+ * PHYSICAL memory lives until all references to it were given back and its last mapping is gone, in either
+ * order: mapped pieces carry its number. Arrays, reserved addresses and imported memory have handles, too.
+ * A segment whose device nobody told (attached in mid-run, so the thread's
  * cudaSetDevice was not seen) gets it from the first block in it; until then it counts for no device.
  *
  * Nothing here is an estimate: segments from before the attach are not here at all; what the caching
@@ -25,6 +26,7 @@
 
 #define SEGMENTS_MAX 65536 /* a process */
 
+struct block;
 struct blocks;
 struct segments;
 
@@ -34,13 +36,22 @@ void segments__free(struct segments *s); /* NULL is fine */
 /* SEG_*, TOTALS, REQUEST, REQUEST_FREE. false: full or no memory, the event is lost. */
 bool segments__event(struct segments *s, const struct event *ev);
 /* A framework block of a device was born: the segments under it are the caching allocator's. */
-void segments__born(struct segments *s, uint32_t pid, uint8_t dev, uint64_t ptr, uint64_t size);
+void segments__born(struct segments *s, const struct block *b);
 void segments__drop_pid(struct segments *s, uint32_t pid); /* all of it is given back */
 
 /* Fills what of a report is about the device (MT_DEV_NONE: what no device is known of). `blocks`: the live ones. */
 int segments__report(const struct segments *s, uint8_t dev, const struct blocks *blocks, struct report_segments *ret);
+/* The rest of it, with how much the live blocks of the device are and NVML's word in it. */
+void segments__layers(struct report_segments *r, uint64_t blocks_live);
 /* Devices that have any; 0 or the next one after `dev` (start with -1): -1 ends it. */
 int segments__next_dev(const struct segments *s, int dev);
+
+/* The caching allocator of this process told its totals: it is the one that gives blocks out there. */
+bool segments__has_totals(const struct segments *s, uint32_t pid, uint8_t dev);
+/* A segment or mapped piece begins or goes on at this address. */
+bool segments__has(const struct segments *s, uint32_t pid, uint64_t addr);
+/* The only device that the process has memory on; MT_DEV_NONE if there are several, or none is known. */
+uint8_t segments__only_dev(const struct segments *s, uint32_t pid);
 
 size_t segments__bytes(const struct segments *s);
 void segments__check(const struct segments *s); /* aborts when broken */

@@ -42,16 +42,23 @@ static int by_start(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static bool blocks_of(const struct blocks *blocks, uint32_t pid, uint8_t dev, struct ranges *ret)
+static bool blocks_of(const struct blocks *blocks, const struct seg_proc *p, uint8_t dev, struct ranges *ret,
+		      uint64_t *rounding)
 {
 	const struct block *b;
 	size_t pos = 0;
 
 	ret->cnt = 0;
-	while ((b = blocks__next(blocks, &pos)))
-		if (b->pid == pid && b->dev == dev && b->size <= UINT64_MAX - b->ptr &&
-		    !ranges__push(ret, b->ptr, b->ptr + b->size))
+	while ((b = blocks__next(blocks, &pos))) {
+		const struct asked *a;
+
+		if (b->pid != p->pid || b->dev != dev || b->size > UINT64_MAX - b->ptr)
+			continue;
+		a = seg_proc__find_asked(p, b->ptr);
+		*rounding += a && a->size < b->size ? b->size - a->size : 0;
+		if (!ranges__push(ret, b->ptr, b->ptr + b->size))
 			return false;
+	}
 	if (ret->cnt)
 		qsort(ret->v, ret->cnt, sizeof(*ret->v), by_start);
 	return true;
@@ -88,6 +95,14 @@ static void add_stretch(struct report_segments *ret, const struct ranges *blocks
 		ret->free_cached += free_bytes;
 }
 
+static bool segs_are_pieces(const struct seg_proc *p, uint8_t dev)
+{
+	for (size_t i = 0; i < p->cnt; i++)
+		if (p->segs[i].piece && p->segs[i].cached && p->segs[i].dev == dev)
+			return true;
+	return false;
+}
+
 static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint8_t dev, const struct ranges *blocks)
 {
 	size_t at = 0;
@@ -98,17 +113,29 @@ static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint
 
 		if (!first->cached || first->dev != dev)
 			continue;
-		while (first->handle && i < p->cnt && p->segs[i].handle && p->segs[i].cached &&
+		while (first->piece && i < p->cnt && p->segs[i].piece && p->segs[i].cached &&
 		       p->segs[i].dev == dev && p->segs[i].addr == end)
 			end += p->segs[i++].size;
 		add_stretch(ret, blocks, &at, first->addr, end);
 	}
 	for (size_t i = 0; i < p->cnt; i++)
-		if (p->segs[i].dev == dev && !p->segs[i].handle && p->segs[i].cached && is_device_memory(p->segs[i].kind))
+		if (p->segs[i].dev == dev && !p->segs[i].piece && p->segs[i].cached && is_device_memory(p->segs[i].kind))
 			ret->cached += p->segs[i].size;
-	for (size_t i = 0; i < p->phys_cnt; i++)
-		if (p->phys[i].dev == dev && p->phys[i].cached)
-			ret->cached += p->phys[i].size;
+	for (size_t i = 0; i < p->objects_cnt; i++)
+		if (p->objects[i].dev == dev && p->objects[i].cached && is_device_memory(p->objects[i].counts_as))
+			ret->cached += p->objects[i].size;
+	ret->backend = segs_are_pieces(p, dev) ? BACKEND_EXPANDABLE : ret->backend;
+}
+
+static bool has_any(const struct seg_proc *p, uint8_t dev)
+{
+	for (unsigned i = 0; i < p->totals_cnt; i++)
+		if (p->totals[i].dev == dev)
+			return true;
+	for (size_t i = 0; i < p->cnt; i++)
+		if (p->segs[i].dev == dev && p->segs[i].cached)
+			return true;
+	return false;
 }
 
 int segments__report(const struct segments *s, uint8_t dev, const struct blocks *blocks, struct report_segments *ret)
@@ -130,7 +157,9 @@ int segments__report(const struct segments *s, uint8_t dev, const struct blocks 
 	};
 	memcpy(ret->kinds, u->kinds, sizeof(ret->kinds));
 	for (size_t i = 0; !r && i < s->procs_cnt; i++) {
-		if (blocks_of(blocks, s->procs[i]->pid, dev, &of))
+		if (!has_any(s->procs[i], dev))
+			continue;
+		if (blocks_of(blocks, s->procs[i], dev, &of, &ret->rounding))
 			add_proc(ret, s->procs[i], dev, &of);
 		else
 			r = -ENOMEM;
@@ -140,6 +169,33 @@ int segments__report(const struct segments *s, uint8_t dev, const struct blocks 
 	if (u->reserved > ret->cached)
 		ret->reserved_before = u->reserved - ret->cached;
 	return r;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* A segment that the caching allocator has given nothing out of yet is reserved already. */
+void segments__layers(struct report_segments *r, uint64_t blocks_live)
+{
+	uint64_t given = r->totals ? r->allocated : blocks_live;
+
+	r->allocated_before = less(r->allocated, blocks_live);
+	r->allocator = r->totals ? r->reserved : r->cached;
+	r->driver = r->live + r->reserved_before;
+	if (r->driver < r->allocator)
+		r->driver = r->allocator;
+	if (given > r->allocator)
+		given = r->allocator;
+	if (r->rounding > given)
+		r->rounding = given;
+	r->tensors = given - r->rounding;
+	r->unused = r->allocator - given;
+	r->others = r->driver - r->allocator;
+	r->residual = r->nvml_procs ? less(r->nvml_own, r->driver) : 0;
+	if (r->totals)
+		r->backend = r->backend == BACKEND_EXPANDABLE ? BACKEND_EXPANDABLE : BACKEND_CACHING;
 }
 
 int segments__next_dev(const struct segments *s, int dev)
@@ -159,7 +215,7 @@ size_t segments__bytes(const struct segments *s)
 	for (size_t i = 0; i < s->procs_cnt; i++) {
 		const struct seg_proc *p = s->procs[i];
 
-		sum += sizeof(*p) + p->cap * sizeof(*p->segs) + p->phys_cap * sizeof(*p->phys) +
+		sum += sizeof(*p) + p->cap * sizeof(*p->segs) + p->objects_cap * sizeof(*p->objects) +
 		       (p->asked ? (p->asked_mask + 1) * sizeof(*p->asked) : 0);
 	}
 	return sum;
@@ -176,12 +232,14 @@ void segments__check(const struct segments *s)
 
 			for (size_t j = 0; j < p->cnt; j++) {
 				mt_check(!j || p->segs[j - 1].addr + p->segs[j - 1].size <= p->segs[j].addr);
-				if (!p->segs[j].handle && p->segs[j].dev == u->dev)
+				if (!p->segs[j].piece && p->segs[j].dev == u->dev)
 					kinds[p->segs[j].kind] += p->segs[j].size;
 			}
-			for (size_t j = 0; j < p->phys_cnt; j++)
-				if (p->phys[j].dev == u->dev)
-					kinds[MT_SEG_PHYSICAL] += p->phys[j].size;
+			for (size_t j = 0; j < p->objects_cnt; j++) {
+				mt_check(p->objects[j].refs || p->objects[j].maps);
+				if (p->objects[j].dev == u->dev)
+					kinds[p->objects[j].counts_as] += p->objects[j].size;
+			}
 			for (size_t j = 0; p->asked && j <= p->asked_mask; j++)
 				if (p->asked[j].ptr && p->asked[j].dev == u->dev)
 					asked += p->asked[j].size;

@@ -10,23 +10,27 @@
 #define ASKED_MAX (1u << 22)
 #define SIZE_BELIEVED (1ull << 57)
 
+/* Memory at an address: a segment by itself, or a mapped piece of what a handle stands for. */
 struct seg {
 	uint64_t addr, size;
-	uint32_t handle; /* of a mapped piece; 0 = a segment by itself */
+	uint32_t object; /* id of the struct object that this piece maps; 0: of none that was seen */
+	uint32_t ctx;	 /* the driver's context, folded; 0: the primary one, or not seen */
 	uint8_t kind, dev;
-	bool cached;
+	bool piece, cached;
 };
 
-struct physical {
-	uint64_t size;
-	uint32_t handle, maps;
-	uint8_t dev;
-	bool released, cached;
+/* What has a handle instead of an address: PHYSICAL, ARRAY, RESERVED, IMPORTED. */
+struct object {
+	uint64_t handle, size;
+	uint32_t id, refs, maps, ctx;
+	uint8_t kind, dev;
+	uint8_t counts_as; /* PHYSICAL memory may be the host's: PINNED */
+	bool cached;
 };
 
 struct asked {
 	uint64_t ptr, size; /* ptr 0: free */
-	uint8_t dev;
+	uint8_t dev; /* as its sums': MT_DEV_NONE if not known */
 };
 
 /* Of one device, over all processes. */
@@ -50,8 +54,9 @@ struct seg_proc {
 	uint32_t pid;
 	struct seg *segs; /* by address, disjoint */
 	size_t cnt, cap;
-	struct physical *phys;
-	size_t phys_cnt, phys_cap;
+	struct object *objects;
+	size_t objects_cnt, objects_cap;
+	uint32_t last_object;
 	struct asked *asked;
 	size_t asked_cnt, asked_mask;
 	struct told_totals totals[DEVS_MAX];
@@ -67,9 +72,15 @@ struct segments {
 
 static inline bool is_device_memory(uint8_t kind)
 {
-	return kind != MT_SEG_PINNED && kind != MT_SEG_REGISTERED && kind != MT_SEG_IMPORTED;
+	return kind != MT_SEG_PINNED && kind != MT_SEG_REGISTERED && kind != MT_SEG_IMPORTED && kind != MT_SEG_RESERVED;
+}
+
+static inline bool has_handle(uint8_t kind)
+{
+	return kind == MT_SEG_PHYSICAL || kind == MT_SEG_ARRAY || kind == MT_SEG_RESERVED || kind == MT_SEG_IMPORTED;
 }
 
 struct sums *segments__find_sums(const struct segments *s, uint8_t dev); /* NULL: none */
+const struct asked *seg_proc__find_asked(const struct seg_proc *p, uint64_t ptr); /* NULL: none */
 
 #endif

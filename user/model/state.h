@@ -11,6 +11,10 @@
 #include "model/threads.h"
 #include "model/told.h"
 
+struct report;
+struct report_block;
+struct report_dev;
+
 /* Live bytes of one device: 128 PiB, so that all devices together stay below 2^64. */
 #define LIVE_MAX (1ull << 57)
 
@@ -42,12 +46,22 @@ struct model {
 	struct told told;
 	struct graph *graph; /* NULL until a tensor argument is told, or a block or frame where they are to come */
 	bool flow_covered;   /* tensor arguments are to come */
+	struct gpu *gpu;     /* NULL until something of the driver's layer is told */
+	struct oom_log *ooms; /* NULL until memory was refused, or a process died by a signal */
 	uint64_t quiet_id;   /* this block's labels change without a word: another record carries them */
 	name_id main_comm, main_cmdline;
 	struct series_acc rss; /* of all followed processes */
 };
 
 /* model.c */
+/* The device's row, made if need be. NULL: there is no such device, or no memory; counted. */
+struct device *model__device_row(struct model *m, uint8_t dev);
+/* ALLOC and FREE, also those that model_gpu.c makes of other events. */
+struct block *model__give(struct model *m, const struct event *ev, enum block_from from); /* NULL: none was made */
+void model__take(struct model *m, const struct event *ev);
+struct block *model__block_at(const struct model *m, const struct event *ev);
+/* A block goes without a free: its process or what it lay in is gone. */
+void model__drop(struct model *m, const struct block *b, struct proc *p);
 /* A block dies; b is a copy, already out of the table. `p`: its process, if listed. */
 void model__tell(struct model *m, const struct tl_event *tl);
 void model__bury(struct model *m, const struct block *b, struct proc *p);
@@ -60,6 +74,26 @@ name_id model__region_of(struct model *m, const struct event *ev);
 /* MUNMAP: met blocks in it are gone. */
 void model__unmapped(struct model *m, const struct event *ev, struct proc *p);
 void model__tell_destroy(struct model *m, const struct block *b, uint32_t tid, uint8_t depth);
+/* model_gpu.c: SEG_*, TOTALS, REQUEST*, NVML. See there who makes a block. */
+void model__handle_gpu(struct model *m, const struct event *ev);
+void model__gpu_born(struct model *m, const struct block *b);
+void model__gpu_drop_pid(struct model *m, uint32_t pid);
+int model__gpu_report(const struct model *m, uint8_t dev, struct report_dev *ret); /* -ENOMEM */
+int model__gpu_report_unknown(const struct model *m, struct report *ret);
+uint8_t model__gpu_only_dev(const struct model *m, uint32_t pid);
+bool model__gpu_stream(const struct model *m, const struct block *b, uint32_t *ret); /* false: not known */
+void model__gpu_check(const struct model *m);
+void model__gpu_free(struct model *m);
+/* model_oom.c */
+void model__oom_refused(struct model *m, const struct event *ev, name_id op, name_id region); /* MT_EV_OOM */
+void model__oom_failed(struct model *m, const struct event *ev);  /* SEG_FAIL */
+void model__oom_retried(struct model *m, const struct event *ev); /* SEG_ALLOC */
+void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t status);
+void model__oom_kills(struct model *m, const struct event *ev); /* EV_OOM_KILL */
+int model__oom_report(const struct model *m, struct report *ret); /* -ENOMEM */
+/* model_report.c */
+int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
+
 /* model_proc.c: PROC, COMM, GONE, LABEL, CPU, EXIT, RSS, MMAP, MUNMAP, BRK */
 void model__handle_proc(struct model *m, const struct event *ev);
 

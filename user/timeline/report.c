@@ -20,6 +20,20 @@ static void report_proc__done(struct report_proc *p)
 	free(p->cmdline);
 }
 
+static void report_oom__done(struct report_oom *o)
+{
+	for (size_t i = 0; i < o->ops_cnt; i++)
+		free(o->ops[i].name);
+	for (size_t i = 0; i < o->blocks_cnt; i++) {
+		free(o->blocks[i].op);
+		free(o->blocks[i].region);
+	}
+	free(o->comm);
+	free(o->op);
+	free(o->region);
+	free(o->api);
+}
+
 void report__free(struct report *r)
 {
 	if (!r)
@@ -38,6 +52,8 @@ void report__free(struct report *r)
 		free(r->peak_blocks[i].op);
 		free(r->peak_blocks[i].region);
 	}
+	for (size_t i = 0; i < r->ooms_cnt; i++)
+		report_oom__done(&r->ooms[i]);
 	report_ops__free(r->ops, r->ops_cnt);
 	report_ops__free(r->regions, r->regions_cnt);
 	free(r->no_op.name);

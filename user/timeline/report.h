@@ -40,22 +40,39 @@ struct report_seg {
 	uint32_t fail_code_last;
 };
 
+/* Who gives out the blocks of a device, by what was seen of it. */
+enum report_backend {
+	BACKEND_UNKNOWN = 0, BACKEND_CACHING, BACKEND_EXPANDABLE, BACKEND_ASYNC, BACKEND_NO_CACHING, BACKEND_MAX,
+};
+
 /* The driver's layer of a device, and how the caching allocator uses it. Bytes. */
 struct report_segments {
 	uint8_t seen;	  /* a driver call was seen: kinds, live, peak mean something */
 	uint8_t totals;	  /* the caching allocator told its own: allocated, reserved */
 	uint8_t requests; /* … and what was asked of it: requested */
+	uint8_t backend;  /* enum report_backend */
 	struct report_seg kinds[MT_SEG_MAX];
-	uint64_t live, peak, peak_ts_ns; /* of the device's own memory: without PINNED, REGISTERED, IMPORTED */
+	uint64_t live, peak, peak_ts_ns; /* of the device's own memory: without PINNED, REGISTERED, IMPORTED, RESERVED */
 	uint64_t cached, other;		 /* live segments by whether the caching allocator uses them; cached + other = live */
-	uint64_t allocated, allocated_peak; /* as told; allocated before the attach: allocated - live blocks */
+	uint64_t allocated, allocated_peak; /* as told */
+	uint64_t allocated_before;	    /* of it, in blocks from before the attach that nothing has used since */
 	uint64_t reserved, reserved_peak;   /* as told, segments freed since taken off */
 	uint64_t reserved_before;	    /* of it, in segments from before the attach */
 	uint64_t requested, requested_peak; /* of live blocks, before rounding */
+	uint64_t rounding;		    /* of live blocks whose request was seen: what they have more than that */
 	uint64_t inactive;		    /* free, in cached segments that hold a block */
 	uint64_t free_cached;		    /* in cached segments that hold none */
 	uint64_t largest_free;		    /* longest free range of the cached segments */
 	uint64_t resets, trims;
+	/* one truth in layers: driver = allocator + others, allocator = tensors + rounding + unused */
+	uint64_t driver;    /* live, and what was reserved before the attach */
+	uint64_t allocator; /* of it, the framework's */
+	uint64_t tensors, unused, others;
+	/* NVML's word, the last one: the whole device, and of it the followed processes */
+	uint8_t nvml;
+	uint8_t nvml_procs; /* it tells bytes of processes, too */
+	uint64_t nvml_used, nvml_used_peak, nvml_own, nvml_own_peak;
+	uint64_t residual; /* nvml_own - driver, never negative: contexts, code, what was there before the attach */
 };
 
 struct report_dev {
@@ -94,6 +111,44 @@ struct report_block {
 	char *op, *region;
 	uint32_t pid, tid;
 	uint8_t dev, cat;
+	uint8_t has_stream;
+	uint32_t stream; /* folded to 32 bits (event/event.h); 0: the default one */
+};
+
+#define REPORT_OOM_OPS 8
+#define REPORT_OOM_BLOCKS 8
+#define REPORT_OOMS_MAX 4
+
+enum report_oom_kind { OOM_DEVICE = 1, OOM_HOST = 2, OOM_DEATH = 3 };
+
+struct report_oom_op {
+	char *name; /* "": no operator was open */
+	uint64_t live;
+};
+
+/* What things were like when memory was refused, or the process ended by a signal. */
+struct report_oom {
+	uint8_t kind; /* enum report_oom_kind */
+	uint8_t dev;  /* refused by; DEATH: MT_DEV_NONE */
+	uint8_t killed; /* DEATH: the kernel's OOM killer took a process in that second */
+	uint64_t ts_ns;
+	uint32_t pid, tid;
+	char *comm;
+	char *op, *region;	  /* innermost of the thread that asked; "" none */
+	char *api;		  /* the call that failed, "" not seen */
+	uint32_t code;		  /* its result */
+	uint32_t exit_status;	  /* DEATH: wait status */
+	uint64_t times;		  /* how often within a moment; 1 or more */
+	uint64_t asked;
+	uint64_t live;		  /* of that device; DEATH: of the process, all framework devices (or malloc) */
+	uint64_t allocated, reserved, unused, largest_free; /* of the device, when told */
+	uint64_t driver;
+	uint64_t cats[CAT_MAX];	  /* live by category */
+	struct report_oom_op ops[REPORT_OOM_OPS]; /* most live bytes first */
+	size_t ops_cnt;
+	struct report_block blocks[REPORT_OOM_BLOCKS]; /* largest first */
+	size_t blocks_cnt;
+	uint64_t rss[MT_RSS_KINDS], rss_total;
 };
 
 struct report_proc {
@@ -162,6 +217,10 @@ struct report {
 	size_t symbols_cnt;
 	char **notes;
 	size_t notes_cnt;
+	struct report_oom ooms[REPORT_OOMS_MAX]; /* the last ones, oldest first */
+	size_t ooms_cnt;
+	uint64_t ooms_total;	   /* final ones, all of them */
+	struct report_seg unknown[MT_SEG_MAX]; /* of no known device: host memory, and devices nobody told */
 	struct report_cost costs[MT_PROG_MAX];
 	uint64_t probe_hits, probe_ns; /* their sums */
 	uint64_t target_cpu_ns;	   /* CPU time all followed processes used since their first EV_CPU */

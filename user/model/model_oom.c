@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Post-mortems: what things were like when memory was refused for good, or when a process was killed.
+ * The last REPORT_OOMS_MAX are kept; a death takes the place of an older death first, so that workers
+ * that are sent away at a job's end do not push out what the job died of.
+ *
+ * A driver's call that failed for want of memory is held as one until the same thread gets as much:
+ * then an allocator has given back what it kept and tried again. Failures of one thread within a moment
+ * (the driver's, the allocator's word on it, a handler that tries again) are one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "model/segments.h"
+#include "model/state.h"
+#include "timeline/report.h"
+
+#define MOMENT_NS 10000000ull
+#define RETRY_NS 1000000000ull
+#define KILL_NS 2500000000ull /* counters of the kernel are read once a second */
+#define CODE_NO_MEMORY 2      /* of CUDA's runtime, its driver and HIP alike */
+
+struct oom {
+	uint8_t kind, dev;
+	bool killed;
+	bool open; /* a failure that may still be made good by a second try */
+	uint64_t ts_ns, asked, failed_bytes, times;
+	uint32_t pid, tid, code, status;
+	name_id comm, op, region, api;
+	uint64_t live, allocated, reserved, unused, largest_free, driver;
+	uint64_t cats[CAT_MAX];
+	struct {
+		uint32_t row;
+		uint64_t live;
+	} ops[REPORT_OOM_OPS];
+	size_t ops_cnt;
+	struct peak_freed blocks[REPORT_OOM_BLOCKS]; /* a heap, sorted when told */
+	size_t blocks_cnt;
+	uint64_t rss[MT_RSS_KINDS], rss_total;
+};
+
+struct oom_log {
+	struct oom v[REPORT_OOMS_MAX]; /* oldest first */
+	size_t cnt;
+	uint64_t total;
+	uint64_t kills, kill_ts_ns; /* processes taken by the kernel's OOM killer; when that grew */
+	bool kills_told;
+};
+
+static struct oom_log *model__log(struct model *m)
+{
+	if (!m->ooms)
+		m->ooms = calloc(1, sizeof(*m->ooms));
+	if (!m->ooms)
+		m->lost[MT_LOSS_BLOCKS]++;
+	return m->ooms;
+}
+
+static void oom_log__remove(struct oom_log *l, size_t i)
+{
+	memmove(&l->v[i], &l->v[i + 1], (l->cnt - i - 1) * sizeof(l->v[0]));
+	l->cnt--;
+}
+
+static struct oom *oom_log__add(struct oom_log *l, uint8_t kind)
+{
+	size_t i = 0;
+
+	if (l->cnt == REPORT_OOMS_MAX) {
+		while (kind == OOM_DEATH && i < l->cnt - 1 && l->v[i].kind != OOM_DEATH)
+			i++;
+		oom_log__remove(l, kind == OOM_DEATH && l->v[i].kind != OOM_DEATH ? 0 : i);
+	}
+	l->total++;
+	l->v[l->cnt] = (struct oom){ .kind = kind, .times = 1 };
+	return &l->v[l->cnt++];
+}
+
+/* --- the composition ------------------------------------------------------------------------------------- */
+
+static bool oom__counts(const struct oom *o, const struct model *m, const struct block *b)
+{
+	if (b->pid != o->pid)
+		return false;
+	if (o->kind == OOM_DEVICE)
+		return b->dev == o->dev;
+	if (o->kind == OOM_HOST && o->dev == MT_DEV_HOST)
+		return dev_is_host((uint8_t)b->dev) == model__counts_host(m);
+	if (o->kind == OOM_HOST)
+		return b->dev == o->dev;
+	return dev_is_host((uint8_t)b->dev) == model__counts_host(m);
+}
+
+static void oom__add_op(struct oom *o, uint32_t row, uint64_t live)
+{
+	size_t i = o->ops_cnt;
+
+	if (i == REPORT_OOM_OPS && o->ops[i - 1].live >= live)
+		return;
+	if (i < REPORT_OOM_OPS)
+		o->ops_cnt++;
+	else
+		i--;
+	for (; i && o->ops[i - 1].live < live; i--)
+		o->ops[i] = o->ops[i - 1];
+	o->ops[i].row = row;
+	o->ops[i].live = live;
+}
+
+static void oom__count_blocks(struct oom *o, struct model *m)
+{
+	uint64_t *by_op = calloc(m->ops.cnt, sizeof(*by_op));
+	const struct block *b;
+	size_t pos = 0;
+
+	o->ops_cnt = o->blocks_cnt = 0;
+	o->live = 0;
+	memset(o->cats, 0, sizeof(o->cats));
+	while ((b = blocks__next(m->blocks, &pos))) {
+		if (!oom__counts(o, m, b))
+			continue;
+		o->live += b->size;
+		o->cats[b->cat] += b->size;
+		if (by_op)
+			by_op[b->op] += b->size;
+		freed_heap__push(o->blocks, &o->blocks_cnt, REPORT_OOM_BLOCKS, b, 0);
+	}
+	for (uint32_t row = 0; by_op && row < m->ops.cnt; row++)
+		if (by_op[row])
+			oom__add_op(o, row, by_op[row]);
+	if (!by_op)
+		m->lost[MT_LOSS_BLOCKS]++;
+	free(by_op);
+}
+
+static void oom__take(struct oom *o, struct model *m)
+{
+	const struct proc *p = procs__find(&m->procs, o->pid);
+	struct report_dev d = { .dev = o->dev };
+
+	o->ts_ns = m->now_ns;
+	oom__count_blocks(o, m);
+	if (m->dev_idx[o->dev])
+		d.live = m->devs[m->dev_idx[o->dev] - 1]->live;
+	if (o->kind == OOM_DEVICE && !model__gpu_report(m, o->dev, &d)) {
+		o->allocated = d.segs.allocated;
+		o->reserved = d.segs.reserved;
+		o->unused = d.segs.unused;
+		o->largest_free = d.segs.largest_free;
+		o->driver = d.segs.driver;
+	}
+	if (!p)
+		return;
+	o->comm = p->comm;
+	memcpy(o->rss, p->rss, sizeof(o->rss));
+	o->rss_total = proc__rss(p);
+}
+
+/* --- refusals -------------------------------------------------------------------------------------------- */
+
+static struct oom *model__last_refusal(struct model *m, const struct event *ev)
+{
+	struct oom *o = m->ooms && m->ooms->cnt ? &m->ooms->v[m->ooms->cnt - 1] : NULL;
+
+	return o && o->kind != OOM_DEATH && o->pid == ev->pid && o->tid == ev->tid ? o : NULL;
+}
+
+/* The entry for a refusal: a new one, or the one that this is another word on. */
+static struct oom *model__refusal(struct model *m, const struct event *ev, uint8_t kind, bool *ret_same)
+{
+	struct oom *o = model__last_refusal(m, ev);
+
+	*ret_same = o && m->now_ns - o->ts_ns < (o->open ? RETRY_NS : MOMENT_NS);
+	if (*ret_same)
+		return o;
+	if (!model__log(m))
+		return NULL;
+	o = oom_log__add(m->ooms, kind);
+	o->pid = ev->pid;
+	o->tid = ev->tid;
+	return o;
+}
+
+static bool is_gpu(uint8_t dev)
+{
+	return dev >= MT_DEV_CUDA0;
+}
+
+void model__oom_refused(struct model *m, const struct event *ev, name_id op, name_id region)
+{
+	uint8_t kind = is_gpu(ev->dev) ? OOM_DEVICE : OOM_HOST;
+	bool same;
+	struct oom *o = model__refusal(m, ev, kind, &same);
+
+	if (!o)
+		return;
+	if (same && !o->open && o->asked == ev->size)
+		o->times++;
+	o->open = false;
+	o->kind = kind;
+	o->dev = ev->dev;
+	o->asked = ev->size;
+	o->op = op;
+	o->region = region;
+	oom__take(o, m);
+}
+
+static bool is_no_memory(const struct event *ev)
+{
+	return ev->aux == CODE_NO_MEMORY || ev->flags == MT_SEG_NCCL;
+}
+
+void model__oom_failed(struct model *m, const struct event *ev)
+{
+	struct oom *o;
+	bool same;
+
+	if (!is_no_memory(ev) || !ev->flags || ev->flags >= MT_SEG_MAX)
+		return;
+	o = model__refusal(m, ev, OOM_DEVICE, &same);
+	if (!o)
+		return;
+	if (!same)
+		o->asked = ev->size;
+	else if (o->open)
+		o->times++;
+	o->open = !same || o->open;
+	o->failed_bytes = ev->size;
+	o->code = ev->aux;
+	o->api = ev->name;
+	o->dev = ev->dev;
+	if (!is_gpu(o->dev) && m->gpu)
+		o->dev = model__gpu_only_dev(m, ev->pid);
+	oom__take(o, m);
+}
+
+void model__oom_retried(struct model *m, const struct event *ev)
+{
+	struct oom *o = model__last_refusal(m, ev);
+
+	if (!o || !o->open || ev->size < o->failed_bytes || m->now_ns - o->ts_ns >= RETRY_NS)
+		return;
+	m->ooms->cnt--;
+	m->ooms->total--;
+}
+
+/* --- deaths ------------------------------------------------------------------------------------------------ */
+
+void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t status)
+{
+	struct oom *o;
+
+	if (p->death_kept || !WIFSIGNALED((int)status) || !model__log(m))
+		return;
+	p->death_kept = true;
+	o = oom_log__add(m->ooms, OOM_DEATH);
+	o->pid = o->tid = pid;
+	o->status = status;
+	o->killed = WTERMSIG((int)status) == SIGKILL && m->ooms->kill_ts_ns &&
+		    m->now_ns - m->ooms->kill_ts_ns < KILL_NS;
+	oom__take(o, m);
+}
+
+void model__oom_kills(struct model *m, const struct event *ev)
+{
+	struct oom_log *l = model__log(m);
+	bool grew;
+
+	if (!l)
+		return;
+	grew = l->kills_told && ev->size > l->kills;
+	l->kills_told = true;
+	l->kills = ev->size;
+	if (!grew)
+		return;
+	l->kill_ts_ns = m->now_ns;
+	for (size_t i = 0; i < l->cnt; i++)
+		if (l->v[i].kind == OOM_DEATH && WTERMSIG((int)l->v[i].status) == SIGKILL &&
+		    m->now_ns - l->v[i].ts_ns < KILL_NS)
+			l->v[i].killed = true;
+}
+
+/* --- report ---------------------------------------------------------------------------------------------- */
+
+static char *copy(const struct model *m, name_id name)
+{
+	return strdup(names__get(m->names, name));
+}
+
+static int by_size(const void *a, const void *b)
+{
+	return block__cmp(&((const struct peak_freed *)a)->block, &((const struct peak_freed *)b)->block);
+}
+
+static int oom__report(const struct oom *o, const struct model *m, struct report_oom *ret)
+{
+	struct peak_freed blocks[REPORT_OOM_BLOCKS];
+	int r = 0;
+
+	*ret = (struct report_oom){
+		.kind = o->kind, .dev = o->dev, .killed = o->killed, .ts_ns = o->ts_ns, .pid = o->pid, .tid = o->tid,
+		.code = o->code, .exit_status = o->status, .times = o->times, .asked = o->asked, .live = o->live,
+		.allocated = o->allocated, .reserved = o->reserved, .unused = o->unused,
+		.largest_free = o->largest_free, .driver = o->driver, .rss_total = o->rss_total,
+		.comm = copy(m, o->comm), .op = copy(m, o->op), .region = copy(m, o->region), .api = copy(m, o->api),
+	};
+	memcpy(ret->cats, o->cats, sizeof(ret->cats));
+	memcpy(ret->rss, o->rss, sizeof(ret->rss));
+	for (; ret->ops_cnt < o->ops_cnt; ret->ops_cnt++) {
+		struct report_oom_op *op = &ret->ops[ret->ops_cnt];
+
+		op->live = o->ops[ret->ops_cnt].live;
+		op->name = copy(m, m->ops.rows[o->ops[ret->ops_cnt].row].name);
+		r = op->name ? r : -ENOMEM;
+	}
+	memcpy(blocks, o->blocks, sizeof(blocks));
+	qsort(blocks, o->blocks_cnt, sizeof(blocks[0]), by_size);
+	for (; ret->blocks_cnt < o->blocks_cnt; ret->blocks_cnt++)
+		if (model__report_block(m, &blocks[ret->blocks_cnt].block, &ret->blocks[ret->blocks_cnt]) < 0)
+			r = -ENOMEM;
+	return ret->comm && ret->op && ret->region && ret->api ? r : -ENOMEM;
+}
+
+int model__oom_report(const struct model *m, struct report *ret)
+{
+	int r = 0;
+
+	if (!m->ooms)
+		return 0;
+	for (; ret->ooms_cnt < m->ooms->cnt; ret->ooms_cnt++)
+		if (oom__report(&m->ooms->v[ret->ooms_cnt], m, &ret->ooms[ret->ooms_cnt]) < 0)
+			r = -ENOMEM;
+	ret->ooms_total = m->ooms->total;
+	return r;
+}
