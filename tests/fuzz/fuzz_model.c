@@ -46,6 +46,13 @@ static const uint8_t kinds[] = {
 	MT_EV_APPLY, MT_EV_ACC, EV_ARG, EV_ARG, EV_ARG, EV_ARG, MT_EV_OP, MT_EV_NODE,
 };
 
+/* Of the driver's layer: depths so large say which. */
+static const uint8_t gpu_kinds[] = {
+	MT_EV_SEG_ALLOC, MT_EV_SEG_ALLOC, MT_EV_SEG_ALLOC, MT_EV_SEG_FREE, MT_EV_SEG_FREE, MT_EV_SEG_MAP, MT_EV_SEG_UNMAP,
+	MT_EV_SEG_FAIL, MT_EV_SEG_RESET, MT_EV_SEG_TRIM, MT_EV_TOTALS, MT_EV_REQUEST, MT_EV_REQUEST, MT_EV_REQUEST_FREE,
+	EV_NVML, EV_OOM_KILL,
+};
+
 static void event__expand(struct event *ev, const uint8_t *b)
 {
 	static const uint8_t devs[] = { MT_DEV_CPU, MT_DEV_HOST, MT_DEV_CUDA0, 255 };
@@ -66,6 +73,12 @@ static void event__expand(struct event *ev, const uint8_t *b)
 		ev->aux = (b[7] & 3u) | (uint32_t)b[1] << 8;
 		ev->size = b[3] & 3;
 		ev->dev = b[3] & 4 ? ev->dev : MT_DEV_NONE;
+	}
+	if (b[4] >= 0xe0) {
+		ev->kind = gpu_kinds[b[4] & 15];
+		ev->depth = 0;
+		ev->addr <<= 8;
+		ev->dev = b[4] & 16 ? MT_DEV_CUDA0 : devs[(b[0] >> 5) & 3];
 	}
 	ev->ts_ns = (uint64_t)b[7] << (b[6] >> 5) * 8;
 }

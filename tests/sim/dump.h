@@ -20,6 +20,17 @@ static inline void dump_series(FILE *out, const struct series *s)
 			s->points[i].live_max, s->points[i].live_end);
 }
 
+static inline void dump_segments(FILE *out, const struct report_segments *s)
+{
+	D(s->seen), D(s->totals), D(s->requests), D(s->backend), D(s->live), D(s->peak), D(s->peak_ts_ns), D(s->cached);
+	D(s->other), D(s->allocated), D(s->allocated_peak), D(s->allocated_before), D(s->reserved), D(s->reserved_peak);
+	D(s->reserved_before), D(s->requested), D(s->requested_peak), D(s->rounding), D(s->inactive), D(s->free_cached);
+	D(s->largest_free), D(s->resets), D(s->trims), D(s->driver), D(s->allocator), D(s->tensors), D(s->unused);
+	D(s->others), D(s->nvml), D(s->nvml_procs), D(s->nvml_used), D(s->nvml_own), D(s->residual);
+	for (int i = 0; i < MT_SEG_MAX; i++)
+		D(s->kinds[i].live), D(s->kinds[i].peak), D(s->kinds[i].allocs), D(s->kinds[i].frees), D(s->kinds[i].fails);
+}
+
 static inline void dump_dev(FILE *out, const struct report_dev *d)
 {
 	D(d->dev), D(d->live), D(d->peak), D(d->peak_ts_ns), D(d->allocs), D(d->frees);
@@ -28,6 +39,21 @@ static inline void dump_dev(FILE *out, const struct report_dev *d)
 	for (int c = 0; c < CAT_MAX; c++)
 		D(d->cats[c].live), D(d->cats[c].at_peak), D(d->cats[c].byte_ns);
 	dump_series(out, &d->series);
+	dump_segments(out, &d->segs);
+}
+
+static inline void dump_oom(FILE *out, const struct report_oom *o)
+{
+	fprintf(out, "%s|%s|%s|%s\n", o->comm, o->op, o->region, o->api);
+	D(o->kind), D(o->dev), D(o->killed), D(o->ts_ns), D(o->pid), D(o->tid), D(o->code), D(o->exit_status), D(o->times);
+	D(o->asked), D(o->live), D(o->allocated), D(o->reserved), D(o->unused), D(o->largest_free), D(o->driver);
+	D(o->ops_cnt), D(o->blocks_cnt), D(o->rss_total);
+	for (int c = 0; c < CAT_MAX; c++)
+		D(o->cats[c]);
+	for (size_t i = 0; i < o->ops_cnt; i++)
+		fprintf(out, "%s %" PRIu64 "\n", o->ops[i].name, o->ops[i].live);
+	for (size_t i = 0; i < o->blocks_cnt; i++)
+		D(o->blocks[i].id), D(o->blocks[i].size), D(o->blocks[i].has_stream), D(o->blocks[i].stream);
 }
 
 static inline void dump_flow(FILE *out, const struct report_flow *f)
@@ -108,6 +134,8 @@ static inline char *report_dump(const struct report *r)
 	for (size_t i = 0; i < r->peak_blocks_cnt; i++)
 		dump_block(out, &r->peak_blocks[i]);
 	dump_series(out, &r->rss);
+	for (size_t i = 0; i < r->ooms_cnt; i++)
+		dump_oom(out, &r->ooms[i]);
 	fclose(out);
 	return text;
 }

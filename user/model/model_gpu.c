@@ -248,8 +248,10 @@ static void model__gpu_apply(struct model *m, const struct event *ev, bool had_t
 			model__gpu_drop_async(m, ev->pid, 0);
 		break;
 	case MT_EV_TOTALS:
-		if (!had_totals)
-			model__gpu_drop_async(m, ev->pid, ev->dev);
+		if (had_totals)
+			break;
+		model__gpu_drop_async(m, ev->pid, ev->dev);
+		segments__disown_async(m->gpu->segs, ev->pid, ev->dev);
 		break;
 	case MT_EV_REQUEST:
 		model__gpu_request(m, ev);

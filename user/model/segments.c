@@ -630,6 +630,15 @@ void segments__born(struct segments *s, const struct block *b)
 	}
 }
 
+void segments__disown_async(struct segments *s, uint32_t pid, uint8_t dev)
+{
+	struct seg_proc *p = segments__proc(s, pid);
+
+	for (size_t i = 0; p && i < p->cnt; i++)
+		if (p->segs[i].kind == MT_SEG_ASYNC && p->segs[i].dev == dev)
+			p->segs[i].cached = false;
+}
+
 bool segments__has(const struct segments *s, uint32_t pid, uint64_t addr)
 {
 	const struct seg_proc *p = segments__proc(s, pid);

@@ -48,6 +48,8 @@ int segments__next_dev(const struct segments *s, int dev);
 
 /* The caching allocator of this process told its totals: it is the one that gives blocks out there. */
 bool segments__has_totals(const struct segments *s, uint32_t pid, uint8_t dev);
+/* Stream-ordered segments of the device are not the framework's after all. */
+void segments__disown_async(struct segments *s, uint32_t pid, uint8_t dev);
 /* A segment or mapped piece begins or goes on at this address. */
 bool segments__has(const struct segments *s, uint32_t pid, uint64_t addr);
 /* The only device that the process has memory on; MT_DEV_NONE if there are several, or none is known. */
