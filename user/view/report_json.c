@@ -10,7 +10,9 @@
 #include "event/event.h"
 #include "plan/plan.h"
 #include "view/json.h"
+#include "view/oom_view.h"
 #include "view/report_words.h"
+#include "view/segments_view.h"
 #include "view/view.h"
 
 static uint64_t epoch(const struct report *r, uint64_t ts_ns)
@@ -172,6 +174,7 @@ static void put_dev(struct json *j, const struct report *r, const struct report_
 	json__u64(j, "ooms", d->ooms);
 	json__u64(j, "oom_bytes_last", d->oom_bytes_last);
 	json__u64(j, "byte_ns", d->byte_ns);
+	segments_json(j, r, d);
 	put_cats(j, d);
 	put_series(j, r, &d->series);
 	json__end(j, '}');
@@ -188,6 +191,7 @@ static void put_devs(struct json *j, const struct report *r)
 		if (r->devs[i].dev != MT_DEV_HOST)
 			put_dev(j, r, &r->devs[i], dev_name(r->devs[i].dev, name));
 	json__end(j, '}');
+	segments_json_host(j, r);
 	if (host || report_has_source(r, "host"))
 		put_dev(j, r, host ? host : &none, "host");
 }
@@ -326,6 +330,8 @@ static void put_block(struct json *j, const struct report *r, const struct repor
 	json__str_or_null(j, "region", b->region);
 	json__u64(j, "pid", b->pid);
 	json__u64(j, "tid", b->tid);
+	if (b->has_stream)
+		json__u64(j, "stream", b->stream);
 	json__u64(j, "born_ns", epoch(r, b->born_ts_ns));
 	json__u64(j, "freed_ns", epoch(r, b->freed_ts_ns));
 	json__end(j, '}');
@@ -347,6 +353,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	put_events(&j, r);
 	put_coverage(&j, r);
 	put_overhead(&j, r);
+	oom_json(&j, r);
 	put_devs(&j, r);
 	put_kernel(&j, r);
 	put_flow(&j, r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The report for people. Order: who and how long; each device; the main table (what --by asks for);
+ * The report for people. Order: who and how long; refused memory and deaths, if any; each device; the main table (what --by asks for);
  * what the peak was made of; processes and the kernel's view; and last, always, the honesty block.
  */
 #include <errno.h>
@@ -8,8 +8,10 @@
 #include "event/event.h"
 #include "plan/plan.h"
 #include "view/honesty.h"
+#include "view/oom_view.h"
 #include "view/page.h"
 #include "view/report_words.h"
+#include "view/segments_view.h"
 #include "view/view.h"
 
 #define WIDTH_DEFAULT 100
@@ -100,6 +102,7 @@ static void put_dev(struct page *p, const struct report *r, const struct report_
 	snprintf(title, sizeof(title), "%s%s", dev_name(d->dev, a), d->dev == MT_DEV_HOST ? " (malloc family)" : "");
 	page__heading(p, title);
 	put_dev_lines(p, r, d);
+	segments_text(p, r, d);
 	if (d->preexisting_blocks) {
 		page__printf(p, "  met too: %s in %s blocks from before the attach, used since then",
 			     fmt_bytes(a, d->preexisting_bytes), fmt_count(b, (double)d->preexisting_blocks));
@@ -144,6 +147,36 @@ static void put_dev_table(struct page *p, const struct report *r)
 		put_bytes(p, d->free_bytes, -10);
 		put_count(p, (double)d->allocs, -9);
 		put_count(p, per_second(r, (double)d->allocs), -11);
+		page__end_line(p);
+	}
+}
+
+/* Devices whose driver's layer was seen. */
+static void put_layer_table(struct page *p, const struct report *r)
+{
+	char name[16];
+	size_t shown = 0;
+
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		const struct report_segments *s = &r->devs[i].segs;
+
+		if (!segments_are_seen(s))
+			continue;
+		if (!shown++) {
+			page__heading(p, "What the driver gave, by device");
+			page__put(p, "  device        driver allocator   tensors  rounding      free    others  backend");
+			page__end_line(p);
+		}
+		page__put(p, "  ");
+		page__cell(p, dev_name(r->devs[i].dev, name), 10);
+		put_bytes(p, s->driver, -10);
+		put_bytes(p, s->allocator, -10);
+		put_bytes(p, s->tensors, -10);
+		put_bytes(p, s->rounding, -10);
+		put_bytes(p, s->unused, -10);
+		put_bytes(p, s->others, -10);
+		page__put(p, "  ");
+		page__cell(p, backend_name(s->backend), p->width > 96 ? 19 : (int)p->width - 76);
 		page__end_line(p);
 	}
 }
@@ -260,6 +293,15 @@ static void put_region_table(struct page *p, const struct report *r, size_t top)
 
 /* --- the peak ---------------------------------------------------------------------------------------- */
 
+/* Then the device is worth a column, and the stream, where it was told. */
+static int has_gpu_blocks(const struct report *r)
+{
+	for (size_t i = 0; i < r->peak_blocks_cnt; i++)
+		if (r->peak_blocks[i].dev >= MT_DEV_CUDA0)
+			return 1;
+	return 0;
+}
+
 static void put_block(struct page *p, const struct report *r, const struct report_block *b, unsigned name_cols)
 {
 	const struct report_dev *d = report_dev_find(r, b->dev);
@@ -275,12 +317,20 @@ static void put_block(struct page *p, const struct report *r, const struct repor
 	page__cell(p, b->region && b->region[0] ? b->region : "-", (int)(name_cols / 3));
 	if (r->procs_cnt > 1)
 		page__printf(p, " %8u", b->pid);
+	if (has_gpu_blocks(r)) {
+		page__put(p, "  ");
+		page__cell(p, dev_name(b->dev, a), 7);
+		if (b->has_stream && b->stream)
+			page__printf(p, " %08x", b->stream);
+		else
+			page__put(p, b->has_stream ? " default" : " -");
+	}
 	page__end_line(p);
 }
 
 static void put_blocks(struct page *p, const struct report *r, size_t top)
 {
-	unsigned cols = p->width - (r->procs_cnt > 1 ? 42 : 33);
+	unsigned cols = p->width - (r->procs_cnt > 1 ? 42 : 33) - (has_gpu_blocks(r) ? 18 : 0);
 	size_t cnt = r->peak_blocks_cnt < top ? r->peak_blocks_cnt : top;
 
 	if (!cnt)
@@ -291,6 +341,7 @@ static void put_blocks(struct page *p, const struct report *r, size_t top)
 	page__put(p, " ");
 	page__cell(p, "region", (int)(cols / 3));
 	page__put(p, r->procs_cnt > 1 ? "  process" : "");
+	page__put(p, has_gpu_blocks(r) ? "  device  stream" : "");
 	page__end_line(p);
 	for (size_t i = 0; i < cnt; i++)
 		put_block(p, r, &r->peak_blocks[i], cols);
@@ -420,6 +471,7 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 	switch (opts->by) {
 	case BY_DEVICE:
 		put_dev_table(p, r);
+		put_layer_table(p, r);
 		break;
 	case BY_PROCESS:
 		put_procs(p, r, opts->top);
@@ -450,6 +502,7 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 	if (err)
 		return err;
 	put_head(&p, r);
+	oom_text(&p, r);
 	for (size_t i = 0; i < r->devs_cnt; i++)
 		put_dev(&p, r, &r->devs[i]);
 	if (!r->devs_cnt) {
@@ -457,6 +510,7 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 		page__put(&p, "No block was allocated or freed while memtrace looked.");
 		page__end_line(&p);
 	}
+	segments_text_host(&p, r);
 	put_main(&p, r, opts);
 	put_blocks(&p, r, opts->top < BLOCKS_SHOWN ? opts->top : BLOCKS_SHOWN);
 	if (r->procs_cnt > 1 && opts->by != BY_PROCESS)

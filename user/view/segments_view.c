@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Terms are explained where they stand; docs/gpu.md has them at length. */
+#include "view/segments_view.h"
+
+#include <stdio.h>
+
+#include "event/event.h"
+#include "view/json.h"
+#include "view/page.h"
+#include "view/report_words.h"
+#include "view/view.h"
+
+static const struct {
+	const char *key, *words;
+} kinds[MT_SEG_MAX] = {
+	[MT_SEG_DEVICE] = { "device", "cudaMalloc" },
+	[MT_SEG_MANAGED] = { "managed", "managed" },
+	[MT_SEG_PINNED] = { "pinned", "pinned host memory" },
+	[MT_SEG_REGISTERED] = { "registered", "registered host pages" },
+	[MT_SEG_ASYNC] = { "async", "stream-ordered" },
+	[MT_SEG_ARRAY] = { "array", "arrays" },
+	[MT_SEG_PHYSICAL] = { "physical", "virtual memory API" },
+	[MT_SEG_IMPORTED] = { "imported", "imported from others" },
+	[MT_SEG_NCCL] = { "nccl", "ncclMemAlloc" },
+	[MT_SEG_GRAPH] = { "graph", "graph nodes" },
+	[MT_SEG_RESERVED] = { "reserved", "reserved addresses" },
+};
+
+const char *seg_kind_name(unsigned kind)
+{
+	return kind < MT_SEG_MAX && kinds[kind].key ? kinds[kind].key : "?";
+}
+
+const char *backend_name(unsigned backend)
+{
+	static const char *const names[BACKEND_MAX] = { "unknown", "caching", "expandable segments", "cudaMallocAsync",
+							"no caching" };
+
+	return backend < BACKEND_MAX ? names[backend] : "?";
+}
+
+int segments_are_seen(const struct report_segments *s)
+{
+	return s->seen || s->totals || s->requests || s->nvml;
+}
+
+double segments_fragmentation(const struct report_segments *s)
+{
+	uint64_t unused = s->inactive + s->free_cached;
+
+	return unused && s->largest_free < unused ? 1 - (double)s->largest_free / (double)unused : 0;
+}
+
+/* --- text --------------------------------------------------------------------------------------------- */
+
+static size_t add(char *buf, size_t size, size_t at, const char *text, const char *value)
+{
+	int n = at < size ? snprintf(buf + at, size - at, "%s%s", text, value) : 0;
+
+	return at + (n > 0 ? (size_t)n : 0);
+}
+
+size_t segments_layers_text(char *buf, size_t size, const struct report_segments *s)
+{
+	char b[24];
+	size_t n = add(buf, size, 0, "driver ", fmt_bytes(b, s->driver));
+
+	n = add(buf, size, n, s->totals ? " = allocator " : " = framework ", fmt_bytes(b, s->allocator));
+	n = add(buf, size, n, " (tensors ", fmt_bytes(b, s->tensors));
+	if (s->rounding)
+		n = add(buf, size, n, " + rounding ", fmt_bytes(b, s->rounding));
+	n = add(buf, size, n, s->totals ? " + free " : " + unused ", fmt_bytes(b, s->unused));
+	return add(buf, size, n, ") + others ", fmt_bytes(b, s->others));
+}
+
+static void put_flow(struct page *p, const char *text)
+{
+	page__put(p, "  ");
+	page__flow(p, 2, text);
+}
+
+static void put_free(struct page *p, const struct report_segments *s)
+{
+	char text[300], a[24], b[24], c[24], d[24];
+
+	if (!s->totals || !(s->inactive + s->free_cached))
+		return;
+	snprintf(text, sizeof(text),
+		 "free in segments seen: %s beside live blocks, %s in whole segments; largest piece %s, "
+		 "fragmentation %s (1 - largest / free)",
+		 fmt_bytes(a, s->inactive), fmt_bytes(b, s->free_cached), fmt_bytes(c, s->largest_free),
+		 fmt_share(d, segments_fragmentation(s), 1));
+	put_flow(p, text);
+}
+
+static void put_before(struct page *p, const struct report_segments *s)
+{
+	char text[200], a[24], b[24];
+
+	if (!s->allocated_before && !s->reserved_before)
+		return;
+	snprintf(text, sizeof(text), "from before the attach: %s in blocks that nothing has used since, %s in segments",
+		 fmt_bytes(a, s->allocated_before), fmt_bytes(b, s->reserved_before));
+	put_flow(p, text);
+}
+
+static void put_kinds(struct page *p, const char *title, const struct report_seg *segs)
+{
+	char text[600], a[24], b[24];
+	size_t n = 0;
+
+	for (unsigned i = 1; i < MT_SEG_MAX && n < sizeof(text) - 120; i++)
+		if (segs[i].allocs)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s %s %s (peak %s)", n ? "," : title,
+					      kinds[i].words, fmt_bytes(a, segs[i].live), fmt_bytes(b, segs[i].peak));
+	if (n)
+		put_flow(p, text);
+}
+
+static void put_fails(struct page *p, const struct report_seg *segs)
+{
+	char a[24], b[24];
+
+	for (unsigned i = 1; i < MT_SEG_MAX; i++) {
+		if (!segs[i].fails)
+			continue;
+		page__style(p, STYLE_RED);
+		page__printf(p, "  %s refused %s times, last %s (code %u)", kinds[i].words,
+			     fmt_count(a, (double)segs[i].fails), fmt_bytes(b, segs[i].fail_bytes_last),
+			     segs[i].fail_code_last);
+		page__style(p, STYLE_PLAIN);
+		page__end_line(p);
+	}
+}
+
+static void put_nvml(struct page *p, const struct report_segments *s)
+{
+	char text[300], a[24], b[24], c[24];
+	int n;
+
+	if (!s->nvml)
+		return;
+	n = snprintf(text, sizeof(text), "NVML: %s of the device in use", fmt_bytes(a, s->nvml_used));
+	if (s->nvml_procs)
+		snprintf(text + n, sizeof(text) - (size_t)n,
+			 ", %s by these processes: %s more than the driver was seen to give (contexts, code, from before "
+			 "the attach)",
+			 fmt_bytes(b, s->nvml_own), fmt_bytes(c, s->residual));
+	put_flow(p, text);
+}
+
+void segments_text(struct page *p, const struct report *r, const struct report_dev *d)
+{
+	const struct report_segments *s = &d->segs;
+	char text[400], a[24], b[24], c[24];
+	size_t n;
+
+	if (!segments_are_seen(s))
+		return;
+	n = segments_layers_text(text, sizeof(text), s);
+	if (s->backend && n < sizeof(text))
+		snprintf(text + n, sizeof(text) - n, "   [%s]", backend_name(s->backend));
+	put_flow(p, text);
+	if (s->peak) {
+		n = (size_t)snprintf(text, sizeof(text), "segments since the attach: %s   peak %s", fmt_bytes(a, s->live),
+				     fmt_bytes(b, s->peak));
+		if (s->peak_ts_ns >= r->start_ts_ns)
+			snprintf(text + n, sizeof(text) - n, " after %s", fmt_ns(c, s->peak_ts_ns - r->start_ts_ns));
+		put_flow(p, text);
+	}
+	put_free(p, s);
+	put_before(p, s);
+	put_kinds(p, "by kind:", s->kinds);
+	if (s->resets || s->trims) {
+		snprintf(text, sizeof(text), "resets %s, trims %s", fmt_count(a, (double)s->resets),
+			 fmt_count(b, (double)s->trims));
+		put_flow(p, text);
+	}
+	put_fails(p, s->kinds);
+	put_nvml(p, s);
+}
+
+void segments_text_host(struct page *p, const struct report *r)
+{
+	unsigned any = 0;
+
+	for (unsigned i = 1; i < MT_SEG_MAX; i++)
+		any |= r->unknown[i].allocs || r->unknown[i].fails;
+	if (!any)
+		return;
+	page__heading(p, "Driver calls of no known device");
+	put_kinds(p, "given:", r->unknown);
+	put_fails(p, r->unknown);
+}
+
+/* --- JSON --------------------------------------------------------------------------------------------- */
+
+static void put_json_kinds(struct json *j, const struct report_seg *segs)
+{
+	json__begin(j, "kinds", '{');
+	for (unsigned i = 1; i < MT_SEG_MAX; i++) {
+		const struct report_seg *k = &segs[i];
+
+		if (!k->allocs && !k->fails && !k->live)
+			continue;
+		json__begin_flat(j, seg_kind_name(i), '{');
+		json__u64(j, "live", k->live);
+		json__u64(j, "peak", k->peak);
+		json__u64(j, "allocs", k->allocs);
+		json__u64(j, "frees", k->frees);
+		json__u64(j, "dropped", k->dropped);
+		json__u64(j, "fails", k->fails);
+		json__u64(j, "fail_bytes_last", k->fail_bytes_last);
+		json__u64(j, "fail_code_last", k->fail_code_last);
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+}
+
+static void put_json_layers(struct json *j, const struct report_segments *s)
+{
+	json__begin_flat(j, "layers", '{');
+	json__u64(j, "driver", s->driver);
+	json__u64(j, "allocator", s->allocator);
+	json__u64(j, "tensors", s->tensors);
+	json__u64(j, "rounding", s->rounding);
+	json__u64(j, "free", s->unused);
+	json__u64(j, "others", s->others);
+	json__end(j, '}');
+}
+
+static void put_json_allocator(struct json *j, const struct report_segments *s)
+{
+	if (s->totals) {
+		json__u64(j, "allocated", s->allocated);
+		json__u64(j, "allocated_peak", s->allocated_peak);
+		json__u64(j, "allocated_before", s->allocated_before);
+		json__u64(j, "reserved", s->reserved);
+		json__u64(j, "reserved_peak", s->reserved_peak);
+		json__u64(j, "reserved_before", s->reserved_before);
+		json__u64(j, "inactive", s->inactive);
+		json__u64(j, "free_cached", s->free_cached);
+		json__u64(j, "largest_free", s->largest_free);
+		json__f64(j, "fragmentation", segments_fragmentation(s));
+	}
+	if (s->requests) {
+		json__u64(j, "requested", s->requested);
+		json__u64(j, "requested_peak", s->requested_peak);
+		json__u64(j, "rounding", s->rounding);
+	}
+}
+
+void segments_json(struct json *j, const struct report *r, const struct report_dev *d)
+{
+	const struct report_segments *s = &d->segs;
+
+	if (!segments_are_seen(s))
+		return;
+	json__begin(j, "segments", '{');
+	json__u64(j, "live", s->live);
+	json__u64(j, "peak", s->peak);
+	json__u64(j, "peak_ns", s->peak_ts_ns ? s->peak_ts_ns + (uint64_t)r->epoch_off_ns : 0);
+	json__str(j, "backend", backend_name(s->backend));
+	json__u64(j, "cached", s->cached);
+	json__u64(j, "other", s->other);
+	put_json_allocator(j, s);
+	json__u64(j, "resets", s->resets);
+	json__u64(j, "trims", s->trims);
+	put_json_layers(j, s);
+	put_json_kinds(j, s->kinds);
+	json__end(j, '}');
+	if (!s->nvml)
+		return;
+	json__begin_flat(j, "nvml", '{');
+	json__u64(j, "used", s->nvml_used);
+	json__u64(j, "used_peak", s->nvml_used_peak);
+	if (s->nvml_procs) {
+		json__u64(j, "processes", s->nvml_own);
+		json__u64(j, "processes_peak", s->nvml_own_peak);
+		json__u64(j, "residual", s->residual);
+	}
+	json__end(j, '}');
+}
+
+void segments_json_host(struct json *j, const struct report *r)
+{
+	unsigned any = 0;
+
+	for (unsigned i = 1; i < MT_SEG_MAX; i++)
+		any |= r->unknown[i].allocs || r->unknown[i].fails;
+	if (!any)
+		return;
+	json__begin(j, "no_device", '{');
+	put_json_kinds(j, r->unknown);
+	json__end(j, '}');
+}
