@@ -35,7 +35,35 @@ static struct report_dev fix_devs[] = {
 	  .alloc_bytes = 1000, .free_bytes = 400 },
 	{ .dev = MT_DEV_CUDA0 + 1, .live = 3ull << 30, .peak = 70ull << 30, .peak_ts_ns = FIX_T0 + 2000000000,
 	  .allocs = 77, .frees = 7, .alloc_bytes = 80ull << 30, .free_bytes = 10ull << 30, .ooms = 2,
-	  .oom_bytes_last = 40ull << 30 },
+	  .oom_bytes_last = 40ull << 30,
+	  .segs = { .seen = 1, .totals = 1, .requests = 1, .backend = BACKEND_EXPANDABLE, .live = 60ull << 30,
+		    .peak = 72ull << 30, .peak_ts_ns = FIX_T0 + 1900000000, .cached = 58ull << 30, .other = 2ull << 30,
+		    .allocated = 5ull << 30, .allocated_peak = 71ull << 30, .allocated_before = 2ull << 30,
+		    .reserved = 62ull << 30, .reserved_peak = 72ull << 30, .reserved_before = 4ull << 30,
+		    .requested = 3000000000, .requested_peak = 4000000000, .rounding = 123456, .inactive = 7ull << 30,
+		    .free_cached = 48ull << 30, .largest_free = 40ull << 30, .resets = 1, .trims = 2,
+		    .driver = 64ull << 30, .allocator = 62ull << 30, .tensors = (5ull << 30) - 123456,
+		    .unused = 57ull << 30, .others = 2ull << 30, .nvml = 1, .nvml_procs = 1, .nvml_used = 70ull << 30,
+		    .nvml_used_peak = 79ull << 30, .nvml_own = 65ull << 30, .nvml_own_peak = 75ull << 30,
+		    .residual = 1ull << 30,
+		    .kinds = { [MT_SEG_DEVICE] = { .live = 2ull << 30, .peak = 3ull << 30, .allocs = 9, .frees = 5 },
+			       [MT_SEG_PHYSICAL] = { .live = 58ull << 30, .peak = 70ull << 30, .allocs = 3600, .frees = 600,
+						     .fails = 3, .fail_bytes_last = 20 << 20, .fail_code_last = 2 } } } },
+};
+
+static struct report_oom fix_ooms[] = {
+	{ .kind = OOM_DEVICE, .dev = MT_DEV_CUDA0 + 1, .ts_ns = FIX_T0 + 2000000000, .pid = 4242, .tid = 4243,
+	  .comm = "python", .op = "aten::convolution", .region = "Forward", .api = "cuMemCreate", .code = 2, .times = 2,
+	  .asked = 40ull << 30, .live = 5ull << 30, .allocated = 5ull << 30, .reserved = 62ull << 30,
+	  .unused = 57ull << 30, .largest_free = 30ull << 30, .driver = 64ull << 30,
+	  .cats = { [CAT_UNKNOWN] = 1 << 20, [CAT_PARAMETER] = 3ull << 30 },
+	  .ops = { { "aten::addmm", 4ull << 30 }, { "", 1ull << 30 } }, .ops_cnt = 2,
+	  .blocks = { { .id = 7, .ptr = 0x7f0000001000, .size = 3ull << 30, .born_ts_ns = FIX_T0 + 1000000000,
+			.op = "aten::addmm", .region = "", .dev = MT_DEV_CUDA0 + 1, .cat = CAT_PARAMETER } },
+	  .blocks_cnt = 1, .rss = { 90 << 20, 400 << 20, 0, 1 << 20 }, .rss_total = 491ull << 20 },
+	{ .kind = OOM_DEATH, .killed = 1, .ts_ns = FIX_T0 + 2500000000, .pid = 4250, .tid = 4250, .exit_status = 9,
+	  .times = 1, .comm = "pt_data_worker", .op = "", .region = "", .api = "", .live = 4096,
+	  .rss = { 0, 200 << 20, 0, 0 }, .rss_total = 200ull << 20 },
 };
 
 static struct report_op fix_ops[] = {
@@ -67,7 +95,7 @@ static struct report_proc fix_procs[] = {
 
 static struct report_block fix_blocks[] = {
 	{ .id = 7, .ptr = 0x7f0000001000, .size = 60ull << 30, .born_ts_ns = FIX_T0 + 1000000000, .op = "aten::addmm",
-	  .region = "Forward", .pid = 4242, .tid = 4243, .dev = MT_DEV_CUDA0 + 1 },
+	  .region = "Forward", .pid = 4242, .tid = 4243, .dev = MT_DEV_CUDA0 + 1, .has_stream = 1, .stream = 0x5e3f0010 },
 	{ .id = 9, .ptr = 0x7f0000009000, .size = 100000000, .born_ts_ns = FIX_T0 + 1234000000,
 	  .freed_ts_ns = FIX_T0 + 1300000000, .op = "", .region = NULL, .pid = 4242, .tid = 4242, .dev = MT_DEV_CPU,
 	  .cat = CAT_PARAMETER },
@@ -132,6 +160,11 @@ static struct report fix_report(void)
 		.steps = 1005,
 		.classes = CLASSES_EXTENDED,
 		.has_flow = 1,
+		.ooms = { fix_ooms[0], fix_ooms[1] },
+		.ooms_cnt = 2,
+		.ooms_total = 5,
+		.unknown = { [MT_SEG_PINNED] = { .live = 64 << 20, .peak = 128 << 20, .allocs = 4, .frees = 2 },
+			     [MT_SEG_RESERVED] = { .live = 1ull << 40, .peak = 1ull << 40, .allocs = 1 } },
 		.flow = { .nodes = 530000, .edges = 1234567, .versions = 8040, .replays = 1, .input_stale = 2,
 			  .by_class = { [MT_CLASS_UNKNOWN] = 3, [MT_CLASS_SPARSE] = 40 }, .moved = 5 },
 	};
@@ -173,6 +206,10 @@ static inline struct report fix_hostile(void)
 	r.notes = texts;
 	r.notes_cnt = 1;
 	r.ended = 0;
+	r.ooms[0].comm = r.ooms[0].op = r.ooms[0].api = r.ooms[0].blocks[0].op = r.ooms[0].ops[0].name = HOSTILE;
+	r.ooms[0].blocks[0].cat = 255;
+	r.ooms[1].comm = HOSTILE;
+	r.ooms_cnt = 2;
 	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
 		r.lost[i] = i;
 	return r;

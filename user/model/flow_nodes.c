@@ -87,7 +87,7 @@ static void graph__tell_next(struct graph *g, struct fproc *p)
 	struct outbox *o = &p->out;
 	const struct out_node *n = &o->nodes[o->at++];
 
-	graph__tell_node(g, p, n, o->edges.e + o->edges_at);
+	graph__tell_node(g, p, n, n->edges_cnt ? o->edges.e + o->edges_at : NULL);
 	o->edges_at += n->edges_cnt;
 	if (o->at * 2 < o->cnt && o->at < o->cnt)
 		return;

@@ -164,19 +164,22 @@ static void put_layer_table(struct page *p, const struct report *r)
 			continue;
 		if (!shown++) {
 			page__heading(p, "What the driver gave, by device");
-			page__put(p, "  device        driver allocator   tensors  rounding      free    others  backend");
+			page__put(p, "  device      driver allocator   tensors  rounding      free    others");
+			page__put(p, p->width >= 91 ? "  backend" : "");
 			page__end_line(p);
 		}
 		page__put(p, "  ");
-		page__cell(p, dev_name(r->devs[i].dev, name), 10);
+		page__cell(p, dev_name(r->devs[i].dev, name), 8);
 		put_bytes(p, s->driver, -10);
 		put_bytes(p, s->allocator, -10);
 		put_bytes(p, s->tensors, -10);
 		put_bytes(p, s->rounding, -10);
 		put_bytes(p, s->unused, -10);
 		put_bytes(p, s->others, -10);
-		page__put(p, "  ");
-		page__cell(p, backend_name(s->backend), p->width > 96 ? 19 : (int)p->width - 76);
+		if (p->width >= 91) {
+			page__put(p, "  ");
+			page__cell(p, backend_name(s->backend), 19);
+		}
 		page__end_line(p);
 	}
 }
