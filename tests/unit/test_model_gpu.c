@@ -277,7 +277,8 @@ static void categories_on_two_devices(void **state)
 		SEND(.kind = EV_ARG, .addr = w[i], .size = 512, .dev = d, .seq = seq, .depth = 2, .aux = 0);
 		SEND(.kind = EV_ARG, .addr = g[i], .size = 512, .dev = d, .seq = seq, .depth = 2, .aux = 2);
 		SEND(.kind = MT_EV_OP, NAME("aten::detach"), .depth = 2, .seq = ++seq);
-		SEND(.kind = EV_ARG, .addr = g[i], .size = 512, .dev = d, .seq = seq, .depth = 3, .aux = MT_FLOW_F_REQUIRED << 8);
+		SEND(.kind = EV_ARG, .addr = g[i], .size = 512, .dev = d, .seq = seq, .depth = 3,
+		     .aux = MT_FLOW_F_REQUIRED << 8);
 		SEND(.kind = MT_EV_REGION_BEGIN, NAME("Optimizer.step#SGD.step"));
 		SEND(.kind = MT_EV_OP, NAME("aten::add_.Tensor"), .seq = ++seq);
 		arg(w[i], d, seq, 0, MT_FLOW_F_WRITTEN | MT_FLOW_F_REQUIRED);

@@ -545,6 +545,16 @@ int follow__is_followed(const struct follow *f, pid_t pid)
 	return follow__proc(f, pid) != NULL;
 }
 
+size_t follow__pids(const struct follow *f, pid_t *ret, size_t max)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < f->procs_cnt && cnt < max; i++)
+		if (!f->procs[i]->is_gone)
+			ret[cnt++] = f->procs[i]->pid;
+	return cnt;
+}
+
 size_t follow__live_cnt(const struct follow *f)
 {
 	return f->live_cnt;

@@ -52,6 +52,7 @@ void follow__settle(struct follow *f);
 /* The pidfd of process `index` became readable. Returns its wait status if it is our child, else 0. */
 int follow__gone(struct follow *f, uint32_t index);
 int follow__is_followed(const struct follow *f, pid_t pid);
+size_t follow__pids(const struct follow *f, pid_t *ret, size_t max); /* living ones; how many */
 size_t follow__live_cnt(const struct follow *f);
 uint64_t follow__sideband_lost(const struct follow *f);
 void follow__push_usage(struct follow *f); /* EV_CPU of each */

@@ -29,6 +29,7 @@
 #include "cmd/follow.h"
 #include "cmd/late.h"
 #include "cmd/launch.h"
+#include "cmd/nvml.h"
 #include "event/decode.h"
 #include "event/order.h"
 #include "event/recording.h"
@@ -61,6 +62,7 @@ struct session {
 	struct tracer *tracer;
 	struct sideband *sideband;
 	struct follow *follow;
+	struct nvml *nvml; /* NULL: there is none */
 	int epoll_fd, timer_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
 	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
@@ -73,6 +75,7 @@ struct session {
 	const char *record_path;
 	pid_t launched;
 	int exit_status;
+	uint64_t oom_kills; /* as last told; UINT64_MAX: not yet */
 	struct err record_err;
 };
 
@@ -161,6 +164,36 @@ static void session__fired(void *ctx, name_id sym, uint64_t cnt)
 		session__push(ctx, (struct event){ .kind = EV_FIRED, .name = sym, .size = cnt });
 }
 
+/* How many processes the kernel's OOM killer has taken since boot: a death in that second was its work. */
+static void session__push_oom_kills(struct session *s)
+{
+	char line[128];
+	unsigned long long cnt;
+	FILE *f = fopen("/proc/vmstat", "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "oom_kill %llu", &cnt) != 1)
+			continue;
+		if (cnt != s->oom_kills)
+			session__push(s, (struct event){ .kind = EV_OOM_KILL, .size = cnt });
+		s->oom_kills = cnt;
+		break;
+	}
+	if (f)
+		fclose(f);
+}
+
+static void session__push_nvml(struct session *s)
+{
+	pid_t pids[FOLLOW_PROCS_MAX];
+	size_t cnt;
+
+	if (!s->nvml)
+		return;
+	cnt = follow__pids(s->follow, pids, FOLLOW_PROCS_MAX);
+	nvml__read(s->nvml, pids, cnt, session__push, s);
+}
+
 /* Counters of all kinds, as events. */
 static void session__push_counters(struct session *s)
 {
@@ -184,6 +217,8 @@ static void session__push_counters(struct session *s)
 	if (s->writer)
 		session__push_loss(s, MT_LOSS_RECORDING, rec_writer__dropped(s->writer));
 	follow__push_usage(s->follow);
+	session__push_oom_kills(s);
+	session__push_nvml(s);
 	f = fopen("/proc/self/statm", "re");
 	if (f) {
 		if (fscanf(f, "%*u %lu", &pages) != 1)
@@ -360,6 +395,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		if (status < 0)
 			return status;
 		status = follow__gone(s->follow, arg);
+		session__push_oom_kills(s);
 		if (status)
 			s->exit_status = status;
 		if (!follow__live_cnt(s->follow))
@@ -477,17 +513,21 @@ static int session__start(struct session *s, struct err *err)
 	uint64_t t0 = s->start_ns;
 	int r = 0;
 
+	if (o->sources & SRC_SEGMENTS)
+		s->nvml = nvml__open();
 	if (o->launch) {
 		r = launch_stopped(o->launch, &s->launched, err);
 		if (r < 0)
 			return r;
 		session__push_begin(s, s->launched);
+		session__push_oom_kills(s);
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
 		if (!r && s->writer)
 			r = rec_writer__flush(s->writer, err); /* no room for it: nothing was started */
 		return launch_continue(s->launched, r, err);
 	}
 	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
+	session__push_oom_kills(s);
 	for (size_t i = 0; i < o->pids_cnt && r >= 0; i++) {
 		if (follow__is_followed(s->follow, o->pids[i]))
 			continue;
@@ -526,6 +566,7 @@ static void session__done(struct session *s)
 {
 	tracer__free(s->tracer);
 	sideband__free(s->sideband);
+	nvml__close(s->nvml);
 	follow__free(s->follow);
 	order__free(s->order);
 	model__free(s->model);
@@ -547,7 +588,7 @@ static void session__done(struct session *s)
 int session_run(const struct session_opts *opts, struct report **ret_final, int *ret_exit_status,
 		struct err *err)
 {
-	struct session s = { .opts = opts, .detach_ns = UINT64_MAX, .epoll_fd = -1, .timer_fd = -1,
+	struct session s = { .opts = opts, .detach_ns = UINT64_MAX, .oom_kills = UINT64_MAX, .epoll_fd = -1, .timer_fd = -1,
 			     .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
 	int r, r2;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The report for people. Order: who and how long; refused memory and deaths, if any; each device; the main table (what --by asks for);
- * what the peak was made of; processes and the kernel's view; and last, always, the honesty block.
+ * The report for people. Order: who and how long; refused memory and deaths; each device; the main table
+ * (what --by asks for); what the peak was made of; processes and the kernel's view; and last, always, the honesty block.
  */
 #include <errno.h>
 
