@@ -122,7 +122,7 @@ int nvml_ordinal(const char *visible, unsigned index, const char *uuid)
 				return at;
 		} else {
 			number = strtoul(visible, &end, 10);
-			if (end == visible || (*end && *end != ','))
+			if (*visible < '0' || *visible > '9' || (*end && *end != ','))
 				return -1;
 			if (number == index)
 				return at;

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Memory that was refused and processes that were killed: the recording has it, to the last event, and leads with it."""
+import contextlib
+import os
+import pathlib
+
+import mt
+
+SMALL, MANY = 12345, 1000  # targets/oom.c
+
+
+@contextlib.contextmanager
+def memory_cgroup(limit):
+    """A cgroup with a memory limit, of the old kind or the new; skipped where neither can be made."""
+    name = f"mt-e2e-{os.getpid()}"
+    for root, knob in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        group = pathlib.Path(root) / name
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            (group / knob).write_text(str(limit))
+        except OSError:
+            group.rmdir()
+            continue
+        with contextlib.suppress(OSError):
+            (group / "memory.swap.max").write_text("0")
+        try:
+            yield group
+        finally:
+            for _ in range(50):
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+                    break
+                mt.time.sleep(0.1)
+        return
+    raise mt.Skip("no memory cgroup can be made here")
+
+
+def run(what, tmp, group=None, probes="host,kernel"):
+    """Records a target to its end: (report, path)."""
+    path = tmp / "a.mtr"
+    with mt.Proc([mt.compile_c("oom"), what]) as job:
+        job.line("ready")
+        if group:
+            (group / "cgroup.procs").write_text(str(job.pid))
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", probes) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.MALLOC)
+            job.tell("go")
+            if what == "refuse":
+                job.line("refused")
+                job.tell("end")
+            job.wait()
+            mt.check(tracer.wait() == 0, f"record: {tracer.err}")
+    return mt.report(path), path
+
+
+def check_all_there(path):
+    """Every block that the target made just before its end."""
+    made = sum(e["ev"] == "create" and e["size"] == SMALL for e in mt.export(path))
+    mt.check(made == MANY, f"{made} of {MANY} blocks are in the recording")
+
+
+def check_leads(path, *words):
+    text = mt.ok(mt.memtrace("report", path)).stdout
+    at = text.index("Out of memory")
+    mt.check(at < text.index("malloc family"), "the post-mortem does not lead")
+    for word in words:
+        mt.check(word in text[at:], f"'{word}' is not in: {text}")
+
+
+def test_refused_by_malloc():
+    with mt.scratch() as tmp:
+        rep, path = run("refuse", tmp)
+        mt.check(len(rep["ooms"]) == 1, f"{rep['ooms']}")
+        oom = rep["ooms"][0]
+        mt.check(oom["kind"] == "host" and oom["dev"] == "host" and oom["asked"] == 2 << 30 and oom["times"] == 3, f"{oom}")
+        mt.check(oom["live"] >= SMALL * MANY and oom["blocks"][0]["size"] >= SMALL, f"{oom}")
+        check_all_there(path)
+        check_leads(path, "was refused 2.00 GiB on host")
+
+
+def test_killed():
+    with mt.scratch() as tmp:
+        rep, path = run("kill", tmp)
+        oom = rep["ooms"][-1]
+        mt.check(oom["kind"] == "death" and oom["signal"] == 9 and not oom["oom_killer"], f"{oom}")
+        mt.check(SMALL * MANY <= oom["live"] < SMALL * MANY + (1 << 20), f"{oom['live']}")
+        mt.check(rep["processes"][0]["state"] == "signal 9", rep["processes"][0]["state"])
+        mt.check(oom["rss"]["total"] > SMALL, f"{oom['rss']}")
+        check_all_there(path)
+        check_leads(path, "signal 9 (KILL)")
+
+
+def test_killed_by_the_kernels_oom_killer():
+    with mt.scratch() as tmp, memory_cgroup(100 << 20) as group:
+        rep, path = run("eat", tmp, group)
+        oom = rep["ooms"][-1]
+        mt.check(oom["kind"] == "death" and oom["signal"] == 9 and oom["oom_killer"], f"{oom}")
+        eaten = sum(1 for e in mt.export(path) if e["ev"] == "create" and e["size"] == 1 << 20)
+        mt.note(f"{eaten} blocks of 1 MiB under a limit of 100 MiB; RSS told at death {oom['rss']['total'] >> 20} MiB")
+        mt.check(80 <= eaten <= 101, f"{eaten} blocks")
+        mt.check(oom["live"] >= (eaten << 20) + SMALL * MANY, f"{oom['live']}")
+        mt.check((60 << 20) < oom["rss"]["anon"] <= (101 << 20), f"{oom['rss']}")
+        check_leads(path, "OOM killer")
+
+
+TORCH = """
+import sys, torch
+keep = torch.ones(1000, 1000)
+print("ready ", flush=True)
+sys.stdin.readline()
+more = torch.ones(500, 1000)
+try:
+    torch.empty(1 << 48, dtype=torch.uint8)
+except RuntimeError as e:
+    print("refused", "not enough memory" in str(e) or "alloc" in str(e), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_refused_by_torch():
+    with mt.scratch() as tmp:
+        path = tmp / "a.mtr"
+        with mt.Proc([mt.PYTHON, "-c", TORCH]) as job:
+            job.line("ready", 120)
+            with mt.start("record", "-p", str(job.pid), "-o", str(path)) as tracer:
+                mt.wait_attached(tracer, job.pid)
+                job.tell("go")
+                job.line("refused")
+                job.tell("end")
+                job.wait()
+                mt.check(tracer.wait() == 0, f"record: {tracer.err}")
+        rep = mt.report(path)
+        oom = rep["ooms"][0]
+        mt.check(oom["kind"] == "host" and oom["dev"] == "cpu" and oom["asked"] == 1 << 48, f"{oom}")
+        mt.check(oom["op"] and oom["op"].startswith("aten::empty"), f"{oom['op']}")
+        mt.check(oom["live"] >= 2000000 and oom["blocks"][0]["size"] == 2000000, f"{oom}")
+        check = mt.ok(mt.memtrace("report", path)).stdout
+        mt.check("Out of memory" in check and "aten::empty" in check, check)
+
+
+def test_an_ordinary_end_is_no_post_mortem():
+    with mt.scratch() as tmp:
+        rep, path = run("", tmp)
+        mt.check(rep["ooms"] == [], f"{rep['ooms']}")
+        mt.check("Out of memory" not in mt.ok(mt.memtrace("report", path)).stdout, "told")
+        check_all_there(path)
