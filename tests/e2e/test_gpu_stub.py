@@ -135,6 +135,17 @@ def compare(log, events, pid):
     return total
 
 
+def reports_at(path, times):
+    """The report as it was at each of these times, and at the end."""
+    done = subprocess.run([BIN / "report_at", path, *map(str, times)], capture_output=True, text=True, check=True)
+    decoder, text, reports = json.JSONDecoder(), done.stdout.lstrip(), []
+    while text:
+        report, end = decoder.raw_decode(text)
+        reports.append(report)
+        text = text[end:].lstrip()
+    return reports
+
+
 class Run:
     """A recorded run of the target: .log (calls since the go), .events, .report, .code of memtrace."""
 
@@ -167,6 +178,8 @@ class Run:
             self.all_events = [json.loads(line) for line in done.stdout.splitlines()]
             self.events = [e for e in self.all_events if e["ev"] in SEGMENTS]
             self.report = mt.report(path, codes)
+            marks = [json.loads(x) for x in self.out if x.startswith("{")] if hasattr(self, "out") else []
+            self.reports = reports_at(path, [m["t"] for m in marks])
         self.lost = {k: v for k, v in self.report["lost"].items() if v}
 
     @staticmethod

@@ -25,8 +25,12 @@ $(GS)/events_json: $(GS_SRC)/events_json.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
 
+$(GS)/report_at: $(GS_SRC)/report_at.c $(B)/libmemtrace.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
+
 .PHONY: gpu-stub
-gpu-stub: $(GS)/gpu_target $(GS)/gpu_target_static $(GS)/events_json
+gpu-stub: $(GS)/gpu_target $(GS)/gpu_target_static $(GS)/events_json $(GS)/report_at
 
 # The real libc10_cuda.so over the stub; tests/gpu_stub/fetch gets it and CUDA's headers.
 GST := $(GS)/torch
