@@ -75,7 +75,7 @@ def test_cuda_malloc_async():
 
 def test_no_caching():
     m, _ = at_marks("no_caching")
-    live, peak = collections.Counter(), 0
+    live = collections.Counter()
     at = {}
     for e in m.run.all_events:
         if e["ev"] == "request" and e["addr"]:
@@ -85,25 +85,74 @@ def test_no_caching():
             live["b"] -= at.pop(e["addr"], 0)
     dev = m.run.reports[-1]["devices"]["cuda:0"]
     both = sum(m.run.reports[-1]["devices"].get(d, NOTHING)["live"] for d in DEVICES)
-    mt.check(both == live["b"], f"live {both}, requests say {live['b']} {peak}")
+    mt.check(both == live["b"], f"live {both}, requests say {live['b']}")
     mt.check(dev["segments"]["backend"] == "no caching" and dev["peak"] > 0, f"{dev}")
 
 
+KIND = {stub.DEVICE: "device", stub.MANAGED: "managed", stub.PINNED: "pinned", stub.REGISTERED: "registered",
+        stub.ASYNC: "async", stub.ARRAY: "array", stub.PHYSICAL: "physical", stub.IMPORTED: "imported", stub.NCCL: "nccl",
+        stub.GRAPH: "graph", stub.RESERVED: "reserved"}
+
+
+def by_kind(report, key):
+    """Summed over the devices and what has none."""
+    sums = collections.Counter()
+    for d in (*(x.get("segments", {}) for x in report["devices"].values()), report.get("no_device", {})):
+        for kind, row in d.get("kinds", {}).items():
+            sums[kind] += row[key]
+    return +sums
+
+
+def from_log(log):
+    """(given, failed, bytes given) by kind, from the outermost calls of the stub's log."""
+    given, failed, size = collections.Counter(), collections.Counter(), collections.Counter()
+    for c in log:
+        event, seg = stub.API.get(c["fn"], (None, 0))
+        if c["depth"] or event != stub.GIVES or not (c["addr"] or c["ret"]):
+            continue
+        if c["ret"]:
+            failed[KIND[seg]] += c["fn"] not in stub.SIZE_NOT_ASKED
+        elif c["fn"] != "cuMemRetainAllocationHandle":  # one more reference, no memory
+            # where cuMemCreate is asked for host memory, that is what it gives
+            kind = "pinned" if seg == stub.PHYSICAL and c["dev"] == -2 else KIND[seg]
+            given[kind] += 1
+            size[kind] += c["size"]
+    return +given, +failed, +size
+
+
 def test_every_call_of_the_api():
-    """Bytes by kind when the stub's target is done, from its log alone."""
     run = stub.Run("api")
-    seen = collections.Counter()
-    for d in (*run.report["devices"].values(), run.report.get("no_device", {"kinds": {}})):
-        for kind, row in d.get("segments", d).get("kinds", {}).items():
-            seen[kind] += row["live"]
-            mt.check(row["live"] <= row["peak"], f"{kind}: {row}")
-    mt.note(f"live at the end: { {k: v for k, v in seen.items() if v} }")
+    given, failed, _ = from_log(run.log)
+    mt.check(by_kind(run.report, "allocs") == given, f"given {by_kind(run.report, 'allocs')}, the stub says {given}")
+    mt.check(by_kind(run.report, "fails") == failed, f"failed {by_kind(run.report, 'fails')}, the stub says {failed}")
+    mt.check(not by_kind(run.report, "live"), f"live at the end: {by_kind(run.report, 'live')}; the target gave all back")
+    mt.check(by_kind(run.report, "frees") + by_kind(run.report, "dropped") == given, "what was given ended")
+    mt.note(f"given {sum(given.values())} of {len(given)} kinds, failed {sum(failed.values())}, all equal")
+
+
+def test_contexts():
+    """Destroyed with memory in them."""
+    run = stub.Run("contexts")
+    given, _, _ = from_log(run.log)
+    mt.check(by_kind(run.report, "allocs") == given, f"{by_kind(run.report, 'allocs')}, the stub says {given}")
+    freed = sum(stub.API.get(c["fn"], ("",))[0] == stub.TAKES and not c["depth"] and not c["ret"] for c in run.log)
+    ended = by_kind(run.report, "dropped")
+    mt.check(ended == {"device": given["device"] - freed}, f"{ended} ended with a context; given {given}, freed {freed}")
+    mt.check(not by_kind(run.report, "live"), f"{by_kind(run.report, 'live')}")
+    mt.note(f"{ended['device']} of {given['device']} ended with their context")
 
 
 def test_exit_with_memory():
     run = stub.Run("exit", dies=True)
-    for name, d in run.report["devices"].items():
-        mt.check(d["segments"]["live"] == 0, f"{name}: {d['segments']} of a process that is gone")
-    given = sum(c["size"] for c in run.log if c["depth"] == 0 and c["fn"].startswith("cudaMalloc") and c["ret"] == 0)
-    peak = sum(d["segments"]["peak"] for d in run.report["devices"].values())
-    mt.note(f"{given} bytes given by the stub, peak {peak}")
+    given, _, size = from_log(run.log)
+    mt.check(not by_kind(run.report, "live"), f"live in a process that is gone: {by_kind(run.report, 'live')}")
+    mt.check(by_kind(run.report, "peak") == size, f"peak {by_kind(run.report, 'peak')}, the stub gave {size}")
+    mt.check(by_kind(run.report, "dropped") == given, f"{by_kind(run.report, 'dropped')}, the stub gave {given}")
+    mt.check(run.report["ooms"] == [], f"{run.report['ooms']}")
+
+
+def test_killed_with_memory():
+    run = stub.Run("kill", dies=True, probes="segments,kernel")
+    given, _, size = from_log(run.log)
+    mt.check(by_kind(run.report, "peak") == size and by_kind(run.report, "dropped") == given, f"{size} {given}")
+    mt.check([o["signal"] for o in run.report["ooms"]] == [9], f"{run.report['ooms']}")
