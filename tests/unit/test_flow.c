@@ -205,6 +205,40 @@ static void state_is_what_an_optimizer_writes(void **state)
 	assert_string_equal(cat(GW), "GRADIENT");
 }
 
+static void adagrad(void)
+{
+	step_begin();
+	op(0, "aten::addcmul_", T(M1, W | R), T(GW, R), T(GW, R));
+	make(TMP, "aten::sqrt", T(M1, R));
+	born_of(Z, 0, 8);
+	op(0, "aten::add_", T(TMP, W | R));
+	arg_of(0, Z, 1, R, 8);
+	op(0, "aten::addcdiv_", T(WT, W | R), T(GW, R), T(TMP, R));
+	freed(TMP, 0);
+	freed(Z, 0);
+	step_end();
+}
+
+/* While probes are being set a gradient looks like an input, and state like an activation; not for ever. */
+static void state_is_no_activation_for_ever(void **state)
+{
+	(void)state;
+	forward(WEIGHT);
+	for (int i = 0; i < 2; i++) {
+		step_begin();
+		op(0, "aten::addcmul_", T(M1, W | R), T(GW, R), T(GW, R));
+		step_end();
+	}
+	assert_string_equal(cat(M1), "OPTIMIZER_STATE");
+	accumulate(WT, 0, GW);
+	for (int i = 0; i < 3; i++)
+		adagrad();
+	accumulate(Y, 0, M2); /* a new parameter: the window is labelled again */
+	adagrad();
+	adagrad();
+	assert_string_equal(last_cat(TMP), "PARAMETER"); /* torch.profiler's word for it */
+}
+
 /* Attached between backward and step: the gradient looks like state, until it is freed. */
 static void a_written_gradient_is_no_state(void **state)
 {
@@ -1211,7 +1245,8 @@ int main(void)
 		TEST(labels_are_back_dated), TEST(the_end_is_the_end_of_a_step),
 		TEST(begins_before_the_first_tensor), TEST(no_graph_without_flow),
 		TEST(leaf_inputs_are_no_parameters), TEST(adam_makes_state),
-		TEST(state_is_what_an_optimizer_writes), TEST(a_written_gradient_is_no_state),
+		TEST(state_is_what_an_optimizer_writes), TEST(state_is_no_activation_for_ever),
+		TEST(a_written_gradient_is_no_state),
 		TEST(gradients_are_accumulated), TEST(zeroed_gradients_stay_gradients), TEST(a_cloned_gradient),
 		TEST(what_lives_in_one_node_is_temporary), TEST(blocks_no_op_touched_stay_unknown),
 		TEST(in_place_operators_make_versions), TEST(pass_through_nodes_make_versions),

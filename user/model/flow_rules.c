@@ -195,7 +195,7 @@ static void node__forward(struct graph *g, const struct fnode *n, const struct e
 		struct fblock *f = is_out(&e[i]) ? graph__find(g, e[i].id) : NULL;
 		struct span *sp = f ? fblock__span(f, e[i].ver + !!(e[i].flags & EDGE_BUMPED)) : NULL;
 
-		if (sp && !sp->cat) {
+		if (sp && !sp->cat && !(f->flags & FB_STATE)) {
 			sp->cat = CAT_ACTIVATION;
 			fblock__refresh(g, f);
 		}
@@ -256,7 +256,7 @@ void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const
 	struct sum s;
 
 	(void)p;
-	if (n->in_region && n->kind == MT_EV_OP)
+	if (n->in_region && !n->under_eval && n->kind == MT_EV_OP)
 		node__read_gradients(g, n, e);
 	s = node__sum(g, n, e);
 	node__inputs(g, n, e, s);
@@ -311,10 +311,15 @@ void graph__set_grad(struct graph *g, struct fblock *f)
 
 static void graph__set_state(struct graph *g, struct fthread *t, struct fblock *f, bool by_write)
 {
-	if (!f->blk || (by_write && (f->flags & (FB_PARAM | FB_GRAD))))
+	/* a closure's gradients are born in the region, too */
+	if (!f->blk || (f->flags & FB_GRAD) || (by_write && (f->flags & FB_PARAM)))
 		return;
 	if (by_write && !(f->flags & FB_STATE))
 		f->flags |= FB_STATE_MUT;
+	/* it looked like one while gradients were not known; node__forward relies on it that state is none */
+	for (unsigned i = 0; by_write && !(f->flags & FB_STATE) && i < f->spans_cnt; i++)
+		if (BIT(f->spans[i].cat) & ROOTS)
+			f->spans[i].cat = CAT_UNKNOWN;
 	f->state_cnt += f->state_cnt < 2;
 	f->region = t->proc->regions_ended;
 	f->flags |= FB_STATE | FB_FLOWS;
