@@ -17,7 +17,8 @@ must be unknown then in memtrace as well). Two labels of memtrace are measured:
             until it is freed
 
 The time is the profiler's: it and memtrace look at the clock one after the other, and on a busy machine
-the thread may lose its CPU for milliseconds in between. How far the lives differ is a figure of its own
+the thread may lose its CPU for milliseconds in between. So versions of a block that was born in the window
+are compared by their number, not by when they began. How far the lives differ is a figure of its own
 ("apart": byte·time in which only one of both says that the block is alive), the median difference
 of the births taken out. A block of the profiler's that memtrace has not is "no block", never left out.
 
@@ -30,17 +31,17 @@ import os
 
 import mt
 
-# The goal is 0.999 and is what a quiet machine shows (make check-agreement holds the tests to it); on a
-# busy one a label of the fused transformer's backward was seen to stay unknown (98.2 % once in five runs).
+# The promise is 0.999 and is what a quiet machine shows (make check-agreement holds the tests to it).
 STRICT = bool(os.environ.get("MT_AGREEMENT_STRICT"))
-KNOWN_MIN = 0.999 if STRICT else 0.97
+KNOWN_MIN = 0.999 if STRICT else 0.99
 LIVE_MIN = 0.98 if STRICT else 0.9
 APART_MAX = 0.02
 NEAR_NS = 5_000_000  # two clocks of one birth, where the order of births does not tell
 FAR_NS = 100_000_000  # … and where it does
 NO_BLOCK, UNKNOWN = "no block", "unknown"
 NEVER = float("inf")
-WHOLE_LIFE = {"PARAMETER", "OPTIMIZER_STATE", "GRADIENT", "TEMPORARY"}
+WHOLE_LIFE = {"PARAMETER", "OPTIMIZER_STATE", "GRADIENT", "TEMPORARY",  # … and the extended ones
+              "FROZEN", "BUFFER", "COMMUNICATION", "WORKSPACE"}
 
 
 class Seen:
@@ -80,6 +81,11 @@ class Seen:
 
     def live_words(self):
         return [(t, cat) for t, _, cat in self.told]
+
+
+def word_at(seen, t):
+    """With hindsight."""
+    return [cat for since, cat in seen.final_words() if since <= t][-1]
 
 
 def split(words, begin, end):
@@ -366,6 +372,7 @@ def record(model, tmp, *args):
     return json.loads(out.read_text()), mt.export(mtr, ("--labels", "live")), mt.report(mtr)
 
 
+results = {}  # job → Result, for the tables
 profiled_counts = {}  # job → counts(), kept for test_same_without_profiler
 
 
@@ -373,15 +380,15 @@ def percent(x):
     return f"{100 * x:.3f} %"
 
 
-def compare(model, known_min=KNOWN_MIN, live_min=LIVE_MIN):
+def compare(model, known_min=KNOWN_MIN, live_min=LIVE_MIN, args=()):
     with mt.scratch() as tmp:
-        truth, rows, rep = record(model, tmp)
+        truth, rows, rep = record(model, tmp, *args)
     mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
     profiled_counts[model] = counts(truth, rows)
-    res = agreement(truth, rows)
+    res = results[model] = agreement(truth, rows)
     mt.note(f"{model}: known {percent(res.known)}, all {percent(res.all)}, live {percent(res.known_live)}; "
             f"born {res.born[0]}, apart {percent(res.apart)}, clock {res.skew} ns")
-    for text in res.worst(4):
+    for text in res.worst(4) + table(res).splitlines():
         mt.note(f"  {text}")
     mt.check(res.born[0] > 50, f"the profiler saw {res.born[0]} births only")
     mt.check(res.unmatched == [0, 0], f"born in the window, in one only: {res.unmatched} of {res.born}")
@@ -401,7 +408,7 @@ def test_transformer_fused():
 
 
 def test_transformer_checkpointing():
-    compare("checkpoint", live_min=0.96)
+    compare("checkpoint")
 
 
 def test_transformer_lengths():
@@ -413,7 +420,7 @@ def test_transformer_autocast():
 
 
 def test_conv():
-    compare("conv", live_min=0.95)
+    compare("conv")
 
 
 def test_mlp():
@@ -425,11 +432,11 @@ def test_lstm():
 
 
 def test_sgd_by_hand():
-    compare("by_hand", live_min=0.94)
+    compare("by_hand")
 
 
 def test_gradient_accumulation():
-    compare("accumulate")
+    compare("accumulate", live_min=0.97)
 
 
 def test_lora():
@@ -450,6 +457,90 @@ def test_vae_custom_function():
 
 def test_dataloader():
     compare("loader")
+
+
+def test_compiled():
+    compare("compiled")
+
+
+def test_custom_ops():
+    """What a call past at::_ops makes and what it folds into one: known to be 1.6 % (docs/categories.md)."""
+    compare("custom_ops", known_min=0.97, live_min=0.97)
+
+
+def test_inference_only():
+    compare("inference")
+
+
+def test_ddp():
+    compare("ddp")
+
+
+def test_ema_batch_norm():
+    compare("ema")
+
+
+def test_eval_between_steps():
+    compare("evaluate")
+
+
+def test_tied_weights():
+    compare("tied")
+
+
+def test_double_backward():
+    compare("double_backward")
+
+
+def test_lbfgs_where_the_profiler_is_wrong():
+    """The profiler has no eye for history in lists: what we call state and it does not must be just that,
+    and all else the same. test_classes.lbfgs_history has the exact sets."""
+    with mt.scratch() as tmp:
+        truth, rows, rep = record("lbfgs", tmp)
+    mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
+    res = results["lbfgs"] = agreement(truth, rows)
+    total = sum(res.matrix.values())
+    state = sum(w for (_, ours), w in res.matrix.items() if ours == "OPTIMIZER_STATE") / total
+    rest = {k: w for k, w in res.matrix.items() if k[1] != "OPTIMIZER_STATE"}
+    mt.note(f"lbfgs: agreement {percent(res.known)}, without what we call state {percent(res.share(rest, True))}; "
+            f"state is {percent(state)} of byte·time")
+    for text in table(res).splitlines():
+        mt.note(f"  {text}")
+    mt.check(res.unmatched == [0, 0] and res.freed[0] == res.freed[1], f"{res.unmatched}, freed {res.freed}")
+    mt.check(state > 0.5, f"state is {percent(state)} only")
+    mt.check(res.share(rest, True) >= KNOWN_MIN, f"apart from state: {percent(res.share(rest, True))}")
+
+
+def test_attached_at_any_moment():
+    """The job makes steps while memtrace attaches; compared from the second step after that on."""
+    for model in ("fused", "accumulate", "gan", "conv"):
+        for number in range(2):
+            with mt.scratch() as tmp:
+                truth, rows, rep = record(model, tmp, "--running", "--warm", "2")
+            # one probe is set after the other: frees before the last is are not seen
+            mt.check(mt.lost(rep) == rep["lost"]["reuse"], f"lost: {rep['lost']}")
+            res = agreement(truth, rows)
+            mt.note(f"{model}, {number + 1}: known {percent(res.known)}, live {percent(res.known_live)}")
+            mt.check(res.known >= 0.995, f"{model}: {percent(res.known)}: " + "; ".join(res.worst()))
+
+
+def test_workspace():
+    """Extended: blocks that no operator was given, born and freed inside one: the profiler's are ours."""
+    for model in ("conv", "lstm"):
+        with mt.scratch() as tmp:
+            truth, _, rep = record(model, tmp)
+            rows = mt.export(tmp / f"{model}.mtr", ("--classes", "extended"))
+        mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
+        seen = [s for s in seen_blocks(rows, truth["pid"]) if s.birth > -NEVER]
+        at = collections.defaultdict(list)
+        for s in seen:
+            at[s.ptr].append(s)
+        theirs = {id(min(at[ptr], key=lambda s: abs(s.birth - t))) for ptr, t in truth["scratch"]}
+        ours = {id(s) for s in seen if s.final == "WORKSPACE" and truth["begin_ns"] <= s.birth < truth["end_ns"]}
+        odd = [f"{s.size} B at {s.op}, {s.region}: {s.final}" for s in seen if id(s) in theirs ^ ours]
+        mt.note(f"{model}: {len(ours)} blocks of scratch")
+        mt.check(len(theirs) > 5, f"the profiler saw {len(theirs)} blocks of scratch only")
+        mt.check(not odd, f"{len(odd)} in one only: " + "; ".join(odd[:8]))
 
 
 def counts(doc, rows):
@@ -476,7 +567,8 @@ def test_same_without_profiler():
         mt.note(f"{model}: {sum(plain.values())} births with and without the profiler, all the same")
 
 
-# --- by hand: test_categories.py [JOB…] prints the table of each (all without a name) --------------------
+# --- by hand: test_categories.py [JOB…] prints the table of each (all without a name); --write-docs writes them
+#     into docs/categories.md -----------------------------------------------------------------------------
 
 def table(res):
     """The confusion matrix as text: a row a category of the profiler's, in percent of all byte·time."""
@@ -493,17 +585,38 @@ def table(res):
     return "\n".join(lines)
 
 
-MODELS = ("transformer", "fused", "checkpoint", "lengths", "amp", "conv", "mlp", "lstm", "by_hand",
-          "accumulate", "lora", "gan", "sparse", "vae", "loader")
+DOCS = mt.ROOT / "docs" / "categories.md"
+MARK = "<!-- tables: tests/e2e/test_categories.py --write-docs -->\n"
 
 
-def main(models):
-    for model in models or MODELS:
+def write_docs(texts, figures):
+    """Everything below the mark is written anew."""
+    head = DOCS.read_text().split(MARK)[0]
+    DOCS.write_text(head + MARK + "\n| job | known | all | live | births | frees | apart |\n|---|---|---|---|---|---|---|\n"
+                    + "\n".join(figures) + "\n\n" + "\n".join(texts))
+
+
+def main(words):
+    texts, figures = [], []
+    names = [w for w in words if not w.startswith("--")] or all_models()
+    for model in names:
         with mt.scratch() as tmp:
             truth, rows, _ = record(model, tmp)
         res = agreement(truth, rows)
-        print(f"\n{model}: agreement {percent(res.known)} where the profiler knows, {percent(res.all)} over "
-              f"all, live {percent(res.known_live)}; {res.born[0]} births\n\n{table(res)}", flush=True)
+        shares = [percent(x) for x in (res.known, res.all, res.known_live)]
+        print(f"\n{model}: agreement {shares[0]} where the profiler knows, {shares[1]} over all, live {shares[2]}; "
+              f"{res.born[0]} births\n\n{table(res)}", flush=True)
+        born, freed = ("/".join(map(str, sorted(set(x)))) for x in (res.born, res.freed))
+        figures.append(f"| {model} | {' | '.join(shares)} | {born} | {freed} | {percent(res.apart)} |")
+        texts.append(f"### {model}\n\n{table(res)}\n")
+    if "--write-docs" in words:
+        write_docs(texts, figures)
+
+
+def all_models():
+    """Names of JOBS in categories_models.py; that itself needs torch."""
+    names = (mt.JOBS / "categories_models.py").read_text().rsplit("for f in (", 1)[1].split(")")[0]
+    return names.replace(",", " ").split()
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ static void fproc__free(struct fproc *p)
 	free(p->born.v);
 	free(p->dead.v);
 	outbox__done(&p->out);
+	free(p->weights.v);
 	free(p);
 }
 
@@ -142,7 +143,7 @@ static struct fthread *graph__thread(struct graph *g, const struct event *ev)
 	t->pid = ev->pid;
 	t->tid = ev->tid;
 	t->proc = p;
-	t->leaf = t->acc = t->region = t->guess = -1;
+	t->leaf = t->acc = t->region = t->guess = t->loader = t->gather = -1;
 	g->threads[g->threads_cnt++] = t;
 	return g->last = t;
 }
@@ -169,7 +170,7 @@ static uint8_t classify(const char *name)
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strlen(known[i].name) == len && !memcmp(known[i].name, name, len))
 			return known[i].class;
-	return OPC_OTHER;
+	return class_of_name(name);
 }
 
 static uint8_t graph__class(struct graph *g, name_id name)
@@ -241,8 +242,10 @@ static void fthread__bump(struct graph *g, struct fthread *t, struct edge *e, st
 	e->flags |= EDGE_BUMPED;
 	g->counts.versions++;
 	fblock__bump(g, f, t->node.ts_ns, t->node.bwd);
-	if ((f->flags & FB_ACC) && !t->node.under_eval)
+	if ((f->flags & FB_ACC) && !t->node.under_eval) {
 		graph__set_param(g, t->proc, f); /* a leaf that only asks for its gradient is not written */
+		fproc__class_updated(t->proc, f);
+	}
 	if (t->region >= 0 && !t->node.under_eval)
 		ids__push(&t->region_mut, f->id, REGION_BLOCKS);
 }
@@ -409,8 +412,10 @@ static void graph__weight(struct graph *g, struct fthread *t, struct fblock *f)
 	f->flags |= FB_USED;
 	f->used_step = p->steps;
 	f->used_node = node;
-	if (again || (f->flags & FB_MET))
+	if (again || (f->flags & FB_MET)) {
 		graph__set_param(g, p, f);
+		fproc__class_weight(p, f);
+	}
 }
 
 static void graph__variable(struct graph *g, struct fthread *t, struct fblock *f)
@@ -418,6 +423,8 @@ static void graph__variable(struct graph *g, struct fthread *t, struct fblock *f
 	if ((f->flags & FB_MET) || ((f->flags & FB_ACC) && f->acc_step != t->proc->steps))
 		graph__set_param(g, t->proc, f);
 	f->flags |= FB_ACC;
+	t->variable = f->id;
+	fproc__class_variable(g, t->proc, f);
 	f->acc_step = t->proc->steps;
 }
 
@@ -468,8 +475,11 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 	}
 	if (fr->kind == MT_EV_ACC && index == 1) {
 		graph__set_grad(g, f);
+		fthread__class_grad(g, t, f);
 		return;
 	}
+	if (fr->kind == MT_EV_OP && g->m->classes == CLASSES_EXTENDED)
+		fthread__class_arg(g, t, f, flags);
 	if (fr->kind == MT_EV_OP && (flags & MT_FLOW_F_WEIGHT))
 		graph__weight(g, t, f);
 	if (t->leaf < 0)
@@ -542,6 +552,8 @@ void graph__born(struct graph *g, struct block *b, const struct event *ev)
 	f = graph__add(g, b);
 	if (!f)
 		return;
+	if (f->marks)
+		fthread__class_born(t, f);
 	ids__push(&t->proc->born, f->id, WINDOW_EDGES);
 	if (t->region >= 0)
 		ids__push(&t->region_born, f->id, REGION_BLOCKS);
@@ -641,6 +653,7 @@ void graph__region(struct graph *g, const struct event *ev)
 	if (!t)
 		return;
 	fthread__settle(g, t, ev->depth, 0);
+	fthread__class_region(t, ev, ev->kind == MT_EV_REGION_BEGIN ? graph__class(g, ev->name) : OPC_OTHER);
 	if (t->region >= idx) {
 		t->region = -1;
 		graph__end_region(g, t);
@@ -728,7 +741,7 @@ size_t graph__bytes(const struct graph *g)
 		const struct fproc *p = g->procs[i];
 
 		sum += sizeof(*p) + p->nodes_cap * sizeof(*p->nodes) + p->edges.cap * sizeof(struct edge) +
-		       (p->born.cap + p->dead.cap) * sizeof(uint64_t) + p->out.cap * sizeof(*p->out.nodes) +
+		       (p->born.cap + p->dead.cap + p->weights.cap) * sizeof(uint64_t) + p->out.cap * sizeof(*p->out.nodes) +
 		       p->out.edges.cap * sizeof(struct edge);
 	}
 	for (size_t i = 0; i < g->threads_cnt; i++)

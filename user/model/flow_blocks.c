@@ -106,6 +106,7 @@ struct fblock *graph__add(struct graph *g, struct block *b)
 		.shown = (uint8_t)b->cat,
 	};
 	f->flags = b->met ? FB_MET : 0;
+	f->marks = g->m->classes == CLASSES_EXTENDED ? FM_ON : 0;
 	g->slots[graph__probe(g, b->id)] = num;
 	g->live++;
 	b->tracked = 1;
@@ -148,7 +149,8 @@ struct fblock *graph__each(const struct graph *g, uint32_t *num)
 
 /* --- labels ------------------------------------------------------------------------------------------ */
 
-static uint8_t fblock__cat(const struct fblock *f, const struct span *s)
+/* torch.profiler's word. */
+static uint8_t fblock__compat(const struct fblock *f, const struct span *s)
 {
 	uint32_t fl = f->flags;
 
@@ -165,6 +167,13 @@ static uint8_t fblock__cat(const struct fblock *f, const struct span *s)
 	if (f->expected && f->blk)
 		return (uint8_t)(f->expected - 1);
 	return s->cat ? s->cat : s->guess;
+}
+
+static uint8_t fblock__cat(const struct fblock *f, const struct span *s)
+{
+	uint8_t cat = fblock__compat(f, s);
+
+	return f->marks ? fblock__class(f, s, cat) : cat;
 }
 
 uint8_t fblock__settled(const struct fblock *f, const struct span *s)

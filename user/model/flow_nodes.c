@@ -122,7 +122,7 @@ void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid)
 {
 	int last = -1;
 
-	if (!g->m->timeline_nodes || !(f->flags & FB_TOUCHED))
+	if (!g->m->timeline_nodes || (!(f->flags & FB_TOUCHED) && !fblock__settled(f, f->spans)))
 		return;
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
 		uint8_t cat = fblock__settled(f, &f->spans[i]);

@@ -140,8 +140,10 @@ static void node__inputs(struct graph *g, const struct fnode *n, const struct ed
 
 		if (!f)
 			continue;
-		if (s.flows_in && (is_out(&e[i]) || (f->flags & FB_STRONG)))
+		if (s.flows_in && !(f->flags & FB_FLOWS) && (is_out(&e[i]) || (f->flags & FB_STRONG))) {
 			f->flags |= FB_FLOWS;
+			fblock__refresh(g, f);
+		}
 		if (s.flows && !(e[i].flags & EDGE_ALLOC) && !(f->flags & (FB_STRONG | FB_FLOWS)))
 			graph__label_input(g, f, e[i].ver, 0);
 	}
@@ -255,7 +257,6 @@ void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const
 {
 	struct sum s;
 
-	(void)p;
 	if (n->in_region && !n->under_eval && n->kind == MT_EV_OP)
 		node__read_gradients(g, n, e);
 	s = node__sum(g, n, e);
@@ -264,6 +265,8 @@ void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const
 		node__backward(g, n, e);
 	else
 		node__forward(g, n, e, s);
+	if (g->m->classes == CLASSES_EXTENDED)
+		fproc__class_node(g, p, n, e);
 	node__outs(g, n, e);
 }
 
@@ -366,6 +369,8 @@ void graph__end_region(struct graph *g, struct fthread *t)
 		if ((f = graph__find(g, t->region_mut.v[i])))
 			graph__set_state(g, t, f, true);
 	t->region_born.cnt = t->region_mut.cnt = 0;
+	if (g->m->classes == CLASSES_EXTENDED)
+		fproc__class_region_end(g, t->proc);
 	graph__end_step(g, t->proc);
 }
 
@@ -557,6 +562,8 @@ void graph__end_step(struct graph *g, struct fproc *p)
 	p->steps++;
 	graph__apply_news(g, p);
 	graph__end_guesses(g, p);
+	if (g->m->classes == CLASSES_EXTENDED)
+		fproc__class_step(g, p);
 	fproc__trim(p);
 	p->cut_ns = p->step_end_ns;
 	p->step_end_ns = g->m->now_ns;

@@ -36,6 +36,28 @@ enum fb_flag {
 	FB_STRONG = FB_PARAM | FB_GRAD | FB_STATE,
 };
 
+/* What the extended classes go by; all zero with CLASSES_COMPAT (flow_classes.c). */
+enum fb_mark {
+	FM_ON = 1 << 0,
+	FM_SEEN = 1 << 1,    /* round_first is set */
+	FM_LOADER = 1 << 2,  /* a DataLoader's: born in its region, or shared memory of its workers */
+	FM_RUNNING = 1 << 3, /* an argument named running_mean or running_var */
+	FM_READ = 1 << 4,    /* used in several rounds, outside backward and optimizer */
+	FM_WRITTEN = 1 << 5, /* written so */
+	FM_GATHERED = 1 << 6, /* born where a collective gathers or reduces */
+	FM_BUCKET = 1 << 7,  /* gradients of several parameters on their way to a collective */
+	FM_FROZEN = 1 << 8,
+	FM_IN_STEP = 1 << 9, /* born in an optimizer's region, outside backward */
+	FM_ARITH = 1 << 10,  /* part of its arithmetic */
+	FM_BY_HAND = 1 << 11, /* state of an optimizer that has no region */
+};
+
+/* How often something happened to a block, in different rounds after its first. */
+struct rounds {
+	uint32_t last;
+	uint8_t cnt;
+};
+
 /* A run of versions with one label. Bytes move between categories by span. */
 struct span {
 	uint64_t ts_ns, epoch; /* when it began; peaks of the device until then */
@@ -69,6 +91,10 @@ struct fblock {
 	uint32_t habit;	 /* where it was born, as a hash; 0 = no place of its own */
 	uint8_t expected; /* category + 1 that its like had in the end: shown until its own is certain */
 	uint8_t spans_cnt, sources_cnt, state_cnt;
+	uint16_t marks; /* enum fb_mark */
+	uint32_t round_first, round_stepped; /* first met; a parameter was last written, + 1 */
+	struct rounds used, written, stepped_by_hand;
+	uint64_t variable; /* whose gradient it is */
 };
 
 enum edge_flag {
@@ -124,6 +150,10 @@ struct fproc {
 	uint64_t overlap; /* nodes up to this serial may have been open together with others */
 	uint64_t step_end_ns, cut_ns; /* end of the last step; the window's nodes that are gone had ended by then */
 	struct outbox out; /* empty without timeline_nodes */
+	uint32_t rounds;   /* passes over the data so far: a parameter that was updated got a gradient again */
+	bool trains;	   /* an AccumulateGrad was seen */
+	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */
+	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
 	bool news; /* parameters were found since the last replay */
 	uint64_t acc_ts_ns;
 	struct fnode *nodes;
@@ -142,6 +172,7 @@ struct fframe {
 
 enum op_class {
 	OPC_UNKNOWN, OPC_OTHER, OPC_DETACH_ADD, OPC_FACTORY, OPC_PY_NODE, OPC_STEP_REGION,
+	OPC_ACC_NODE, OPC_LOADER_REGION, OPC_WORKERS_REGION, OPC_DDP_REGION, OPC_GATHER_REGION,
 	OPC_TAKEOVER, /* tensor 0 gets the storage of tensor 1 */
 };
 
@@ -165,6 +196,8 @@ struct fthread {
 	bool dirty;    /* writes that made no version yet */
 	int guess;     /* label of what the open node makes, -1 = to be found */
 	int region;    /* index of the outermost optimizer region, -1 = none */
+	int loader, gather; /* likewise, of a DataLoader's; of one where collectives get their memory */
+	uint64_t variable;  /* of the last AccumulateGrad */
 	struct fnode node;
 	struct out_node told; /* what else is told of it */
 	struct own own;
@@ -221,6 +254,20 @@ bool ids__push(struct ids *ids, uint64_t id, uint32_t max);
 /* By what became of blocks born at the same place (operator, node, size, number in its node). */
 void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal);
 struct edge *edges__push(struct edges *es, uint32_t max);
+
+/* flow_classes.c */
+uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat); /* cat: torch.profiler's */
+uint8_t class_of_name(const char *name); /* enum op_class, OPC_OTHER if it is none of its */
+void fthread__class_region(struct fthread *t, const struct event *ev, uint8_t class);
+void fthread__class_born(struct fthread *t, struct fblock *f);
+void fthread__class_arg(struct graph *g, struct fthread *t, struct fblock *f, unsigned flags);
+void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad);
+void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f);
+void fproc__class_updated(struct fproc *p, struct fblock *f); /* a parameter was written, outside backward */
+void fproc__class_weight(struct fproc *p, struct fblock *f);  /* a parameter for its argument's name */
+void fproc__class_node(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
+void fproc__class_region_end(struct graph *g, struct fproc *p);
+void fproc__class_step(struct graph *g, struct fproc *p);
 
 /* flow_rules.c */
 void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);

@@ -26,6 +26,7 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	m->timeline_ctx = opts ? opts->timeline_ctx : NULL;
 	m->timeline_ops = opts ? opts->timeline_ops : 0;
 	m->timeline_nodes = opts && opts->timeline && opts->timeline_nodes;
+	m->classes = opts ? opts->classes : CLASSES_COMPAT;
 	procs__init(&m->procs, 0, 0);
 	m->blocks = blocks__new(opts ? opts->blocks_max : 0);
 	m->threads = threads__new(0);

@@ -26,6 +26,7 @@ struct model {
 	bool timeline_nodes; /* and there is a timeline */
 	bool ended;
 	int timeline_err; /* of the event being handled */
+	enum classes classes;
 
 	bool started;
 	uint64_t start_ts_ns, now_ns; /* first event; latest time seen */

@@ -27,7 +27,7 @@ enum tl_kind {
 			   are settled, steps later, in order of their closing. */
 	TL_FINAL = 13,	/* of block id, versions from `version` up to the next TL_FINAL's of that block have
 			   this category for good. Told when nothing more can be learned, ascending by
-			   version, once a block. Blocks that no operator was given have none. */
+			   version, once a block. Blocks that no operator was given have none (extended: WORKSPACE). */
 };
 
 /*

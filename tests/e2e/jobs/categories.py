@@ -3,9 +3,10 @@
 """Runs steps of one job of categories_models.py under torch.profiler's memory profiler and writes
 what it decided: every block of the window with its versions and their categories.
 
-    categories.py --model conv --warm 4 --measured 3 --out truth.json [--plain]
+    categories.py --model conv --warm 4 --measured 3 --out truth.json [--plain] [--running]
 
-Says "ready PID" after two steps, goes on at a line on stdin: --warm steps, then --measured ones under
+Says "ready PID" after two steps, goes on at a line on stdin (with --running it makes steps until that line
+comes, so that who attaches does so somewhere in one): --warm steps, then --measured ones under
 the profiler, then two more, and everything is deleted, so that blocks born in the window have ended and
 an outside observer has told its last word on them. Says "done", waits for stdin to close.
 --plain runs the same steps with no profiler: the window's marks alone are written.
@@ -16,7 +17,8 @@ sees the frees of blocks older than its window, else it takes them to live on (a
 at the same address to be them).
 
 Output: pid, begin_ns, end_ns (epoch), blocks: [pointer, bytes, birth or null, end or null,
-[[since, category or null], …]], one pair a version. Birth null: older than the profiler.
+[[since, category or null], …]], one pair a version. Birth null: older than the profiler. scratch: [pointer,
+birth] of those that no operator was given and that are born and freed inside one.
 """
 import argparse
 import ctypes
@@ -24,6 +26,7 @@ import gc
 import json
 import os
 import sys
+import threading
 import time
 
 import torch
@@ -76,6 +79,44 @@ def other_blocks(memory):
     return blocks
 
 
+def scratch_blocks(memory):
+    """[pointer, birth] of blocks outside of all operators' arguments, gone before their operator was."""
+    from torch._C._profiler import _EventType
+    from torch.profiler._memory_profiler import TensorKey
+
+    def top(event):
+        """The outermost operator around it that is no backward node's frame."""
+        found = None
+        while event := event.parent:
+            if event.typed[0] == _EventType.TorchOp and not event.name.startswith("autograd::engine"):
+                found = event
+        return found
+
+    events = sorted((e for e in memory._op_tree.dfs() if e.typed[0] == _EventType.Allocation),
+                    key=lambda e: e.start_time_ns)
+    live, blocks = {}, []
+    for e in events:
+        ptr = e.typed[1].ptr
+        if e.typed[1].alloc_size > 0:
+            live[ptr] = e
+            continue
+        birth = live.pop(ptr, None)
+        if birth and top(birth) and top(birth) is top(e) and TensorKey.from_allocation(birth.typed[1]) is None:
+            blocks.append([ptr, birth.start_time_ns])
+    return blocks
+
+
+def go(step, running):
+    """Waits for a line on stdin, making steps meanwhile if asked to."""
+    if not running:
+        sys.stdin.readline()
+        return
+    line = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), line.set())).start()
+    while not line.is_set():
+        step()
+
+
 def measure(step, steps):
     begin = time.time_ns()
     for _ in range(steps):
@@ -89,6 +130,7 @@ def main():
     p.add_argument("--warm", type=int, default=4, help="steps before the window (default 4)")
     p.add_argument("--measured", type=int, default=3, help="steps in the window (default 3)")
     p.add_argument("--plain", action="store_true", help="no profiler")
+    p.add_argument("--running", action="store_true", help="make steps while waiting for the line")
     p.add_argument("--out", required=True)
     args = p.parse_args()
 
@@ -99,7 +141,7 @@ def main():
     for _ in range(2):
         step()
     print(f"ready {os.getpid()}", flush=True)
-    sys.stdin.readline()
+    go(step, args.running)
     for _ in range(args.warm):
         step()
     memory = None
@@ -116,7 +158,8 @@ def main():
     gc.collect()
     with open(args.out, "w") as f:
         json.dump({"pid": os.getpid(), "begin_ns": begin, "end_ns": end,
-                   "blocks": keyed_blocks(memory) + other_blocks(memory) if memory else []}, f)
+                   "blocks": keyed_blocks(memory) + other_blocks(memory) if memory else [],
+                   "scratch": scratch_blocks(memory) if memory else []}, f)
     print("done", flush=True)
     sys.stdin.read()
 

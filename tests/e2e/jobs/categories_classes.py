@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Jobs that say themselves what their memory is: ground truth for the extended classes.
+
+    categories_classes.py --model buffers --out truth.json [--warm 5] [--measured 3]
+
+Says "ready PID" after two steps, goes on at a line on stdin, says "done". At moments of the measured steps
+it writes down which storages are what. Output: pid, moments: [[epoch ns, {class: [pointer, …]}], …]; a class
+that a moment does not name is not told of there.
+"""
+import argparse
+import gc
+import json
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+moments = None  # a list while the measured steps run
+
+
+def pointers(tensors):
+    return sorted({t.untyped_storage().data_ptr() for t in tensors if t is not None and t.numel()})
+
+
+def moment(**classes):
+    if moments is not None:
+        told = {name: pointers(tensors) for name, tensors in classes.items()}
+        moments.append([time.time_ns(), told])
+
+
+def tensors_of(state):
+    """All tensors in nested containers."""
+    if isinstance(state, torch.Tensor):
+        return [state]
+    if isinstance(state, dict):
+        state = state.values()
+    elif not isinstance(state, (list, tuple)):
+        return []
+    return [t for value in state for t in tensors_of(value)]
+
+
+def trained(*models):
+    return [p for m in models for p in m.parameters() if p.requires_grad]
+
+
+def grads(params):
+    return [p.grad for p in params]
+
+
+def states(*opts):
+    return [t for o in opts for t in tensors_of(dict(o.state))]
+
+
+class WithBuffers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.back = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
+        self.back.requires_grad_(False)
+        self.front = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+                                   nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(256, 64))
+        self.head = nn.Linear(64, 10)
+        self.register_buffer("scale", torch.rand(64))
+
+    def forward(self, x):
+        return self.head(self.front(self.back(x)) * self.scale)
+
+
+def buffers():
+    """Batch norm, a constant, frozen layers, an EMA copy, an eval pass between the steps."""
+    model = WithBuffers()
+    ema = [p.detach().clone() for p in trained(model)]
+    opt = torch.optim.Adam(trained(model), lr=1e-3)
+
+    def step():
+        x, y = torch.randn(8, 3, 16, 16), torch.randint(0, 10, (8,))
+        opt.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+        with torch.no_grad():
+            for copy, p in zip(ema, trained(model)):
+                copy.mul_(0.99).add_(p, alpha=0.01)
+            model.eval()
+            model(torch.randn(4, 3, 16, 16)).argmax(1)
+            model.train()
+        moment(PARAMETER=trained(model), GRADIENT=grads(trained(model)), OPTIMIZER_STATE=states(opt),
+               FROZEN=list(model.back.parameters()), BUFFER=list(model.buffers()) + ema,
+               COMMUNICATION=[], DATALOADER=[], INPUT=[x, y], ACTIVATION=[loss])
+
+    return step
+
+
+def loader(workers=0):
+    from torch.utils.data import DataLoader, TensorDataset
+
+    data = TensorDataset(torch.randn(512, 96), torch.randint(0, 10, (512,)))
+    batches = iter(())
+    model = nn.Sequential(nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 10))
+    opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    weight = torch.rand(96)  # kept for all steps, as a buffer is
+
+    def step():
+        nonlocal batches
+        try:
+            x, y = next(batches)
+        except StopIteration:
+            batches = iter(DataLoader(data, batch_size=32, shuffle=True, num_workers=workers))
+            x, y = next(batches)
+        opt.zero_grad()
+        noise = torch.rand(32, 96)
+        loss = F.cross_entropy(model(x * weight + noise), y)
+        loss.backward()
+        opt.step()
+        moment(DATALOADER=[x, y], PARAMETER=trained(model), GRADIENT=grads(trained(model)), BUFFER=[weight],
+               OPTIMIZER_STATE=states(opt), FROZEN=[], COMMUNICATION=[])
+
+    return step
+
+
+def workers():
+    return loader(1)
+
+
+def one_rank():
+    import torch.distributed as dist
+
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    return dist
+
+
+def ddp(view=False):
+    dist = one_rank()
+    inner = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 64))
+    model = nn.parallel.DistributedDataParallel(inner, gradient_as_bucket_view=view)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    buckets = {}
+
+    def reduce(_, bucket):
+        buckets[bucket.index()] = bucket.buffer()
+        return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda f: f.value()[0])
+
+    model.register_comm_hook(None, reduce)
+
+    def step():
+        opt.zero_grad()
+        x = torch.randn(64, 256)
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        opt.step()
+        moment(COMMUNICATION=list(buckets.values()), PARAMETER=trained(inner), OPTIMIZER_STATE=states(opt),
+               GRADIENT=[] if view else grads(trained(inner)), BUFFER=[], FROZEN=[], DATALOADER=[])
+        buckets.clear()
+
+    return step
+
+
+def ddp_view():
+    return ddp(True)
+
+
+def fsdp():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    one_rank()
+    mesh = init_device_mesh("cpu", (1,))
+    model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 64))
+    for layer in (model[0], model[2]):
+        fully_shard(layer, mesh=mesh)
+        layer.register_forward_pre_hook(lambda m, *_: moment(COMMUNICATION=list(m.parameters())))
+    fully_shard(model, mesh=mesh)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step():
+        opt.zero_grad()
+        model(torch.randn(64, 256)).pow(2).mean().backward()
+        opt.step()
+
+    return step
+
+
+def lbfgs():
+    model = nn.Sequential(nn.Linear(64, 96), nn.Tanh(), nn.Linear(96, 16))
+    opt = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4, history_size=5)
+    x, y = torch.randn(64, 64), torch.randn(64, 16)
+
+    def step():
+        def closure():
+            opt.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            return loss
+
+        loss = opt.step(closure)
+        moment(OPTIMIZER_STATE=states(opt), PARAMETER=trained(model), GRADIENT=grads(trained(model)),
+               ACTIVATION=[loss], INPUT=[x, y], BUFFER=[], FROZEN=[])
+
+    return step
+
+
+def adam_by_hand():
+    """No Optimizer: its state is what gradients are written into."""
+    model = nn.Sequential(nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 96))
+    state = [(torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()]
+
+    def step():
+        x = torch.randn(64, 96)
+        loss = F.mse_loss(model(x), x)
+        loss.backward()
+        moment(GRADIENT=grads(trained(model)))
+        with torch.no_grad():
+            for p, (m, v) in zip(model.parameters(), state):
+                m.mul_(0.9).add_(p.grad, alpha=0.1)
+                v.mul_(0.99).addcmul_(p.grad, p.grad, value=0.01)
+                p.addcdiv_(m, v.sqrt().add_(1e-8), value=-1e-3)
+                p.grad = None
+        moment(OPTIMIZER_STATE=tensors_of(state), PARAMETER=trained(model), BUFFER=[], FROZEN=[])
+
+    return step
+
+
+def gan():
+    maker = nn.Sequential(nn.Linear(32, 96), nn.ReLU(), nn.Linear(96, 64))
+    judge = nn.Sequential(nn.Linear(64, 96), nn.LeakyReLU(0.2), nn.Linear(96, 1))
+    opt_maker, opt_judge = (torch.optim.Adam(m.parameters(), lr=1e-3) for m in (maker, judge))
+    ones, zeros = torch.ones(64, 1), torch.zeros(64, 1)
+    loss_of = F.binary_cross_entropy_with_logits
+
+    def step():
+        real, fake = torch.randn(64, 64), maker(torch.randn(64, 32))
+        opt_judge.zero_grad()
+        (loss_of(judge(real), ones) + loss_of(judge(fake.detach()), zeros)).backward()
+        opt_judge.step()
+        opt_maker.zero_grad()
+        loss_of(judge(fake), ones).backward()
+        opt_maker.step()
+        moment(OPTIMIZER_STATE=states(opt_maker, opt_judge), PARAMETER=trained(maker, judge),
+               GRADIENT=grads(trained(maker, judge)), BUFFER=[ones, zeros], FROZEN=[])
+
+    return step
+
+
+def accumulate():
+    """Four backward passes a step; gradients are zeroed in place."""
+    model = nn.Sequential(nn.Linear(96, 96), nn.GELU(), nn.LayerNorm(96), nn.Linear(96, 96))
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step():
+        for _ in range(4):
+            x = torch.randn(64, 96)
+            (F.mse_loss(model(x), x) / 4).backward()
+        opt.step()
+        moment(OPTIMIZER_STATE=states(opt), PARAMETER=trained(model), GRADIENT=grads(trained(model)), BUFFER=[],
+               FROZEN=[], INPUT=[x])
+        opt.zero_grad(set_to_none=False)
+
+    return step
+
+
+def inference():
+    """Nothing is trained: weights are parameters, not frozen ones."""
+    model = WithBuffers().eval()
+
+    def step():
+        with torch.inference_mode():
+            out = model(torch.randn(8, 3, 16, 16))
+            moment(PARAMETER=list(model.parameters()), FROZEN=[], GRADIENT=[], OPTIMIZER_STATE=[])
+        return out
+
+    return step
+
+
+def two_threads():
+    """Two models trained at once, each by a thread of its own; the states must not mix."""
+    import threading
+
+    def one(width):
+        model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 64))
+        opt = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+        def step():
+            for _ in range(4):
+                x = torch.randn(32, 64)
+                opt.zero_grad()
+                F.mse_loss(model(x), x).backward()
+                opt.step()
+
+        return model, opt, step
+
+    jobs = [one(96), one(128)]
+
+    def step():
+        threads = [threading.Thread(target=job[2]) for job in jobs]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        params = trained(jobs[0][0], jobs[1][0])
+        moment(PARAMETER=params, GRADIENT=grads(params), OPTIMIZER_STATE=states(jobs[0][1], jobs[1][1]), BUFFER=[],
+               FROZEN=[])
+
+    return step
+
+
+JOBS = {f.__name__: f for f in (buffers, loader, workers, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, gan, accumulate,
+                                inference, two_threads)}
+
+
+def main():
+    global moments
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--model", required=True, choices=list(JOBS))
+    p.add_argument("--warm", type=int, default=5)
+    p.add_argument("--measured", type=int, default=3)
+    p.add_argument("--out", required=True)
+    args = p.parse_args()
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    step = JOBS[args.model]()
+    for _ in range(2):
+        step()
+    print(f"ready {os.getpid()}", flush=True)
+    sys.stdin.readline()
+    for _ in range(args.warm):
+        step()
+    told = moments = []
+    for _ in range(args.measured):
+        step()
+    moments = None
+    for _ in range(2):
+        step()
+    del step
+    gc.collect()
+    with open(args.out, "w") as f:
+        json.dump({"pid": os.getpid(), "moments": told}, f)
+    print("done", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

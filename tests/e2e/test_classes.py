@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""The extended classes, held to what jobs say of their own memory (jobs/categories_classes.py).
+
+Exact sets: at each moment of which the job told, the blocks that live then and whose last word is a class
+are those storages that the job named for it, not one more or less.
+"""
+import json
+
+import mt
+import test_categories
+
+PROBES = "framework,flow,regions,kernel"
+
+
+def record(model, tmp):
+    """(the job's document, its blocks as the extended export tells them)."""
+    out, mtr = tmp / f"{model}.json", tmp / f"{model}.mtr"
+    with mt.job("categories_classes", "--model", model, "--out", out) as job:
+        with mt.start("record", "-p", str(job.pid), "--probes", PROBES, "-o", str(mtr)) as tracer:
+            mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(),
+                          "memtrace to record", 30)
+            mt.check(tracer.alive(), "; ".join(tracer.err))
+            job.tell("go")
+            job.line("done", 90)
+            mt.finish(tracer, mtr)
+    doc = json.loads(out.read_text())
+    mt.check(mt.lost(mt.report(mtr)) == 0, "events were lost")
+    return doc, test_categories.seen_blocks(mt.export(mtr, ("--classes", "extended")), doc["pid"])
+
+
+def exact(model, classes, moments_min=3):
+    """Every class of `classes` must be told by the job at least once, with something in it."""
+    with mt.scratch() as tmp:
+        doc, seen = record(model, tmp)
+    mt.check(len(doc["moments"]) >= moments_min, f"{len(doc['moments'])} moments")
+    told = {}
+    wrong = []
+    for number, (t, truth) in enumerate(doc["moments"]):
+        alive = {s.ptr: s for s in seen if s.birth <= t < s.end}
+        for name, pointers in truth.items():
+            ours = {ptr for ptr, s in alive.items() if test_categories.word_at(s, t) == name}
+            told[name] = told.get(name, 0) + len(pointers)
+            for ptr in ours ^ set(pointers):
+                if name in ("INPUT", "ACTIVATION") and ptr in ours:
+                    continue  # the job names some of them, not all
+                s = alive.get(ptr)
+                wrong.append(f"moment {number}: {ptr:#x} "
+                             + (f"({s.size} B, {s.op}, {s.region}) is {test_categories.word_at(s, t)}" if s else
+                                "is not there") + (f", not {name}" if ptr in pointers else ""))
+    mt.note(f"{model}: " + ", ".join(f"{n} {c}" for n, c in sorted(told.items())))
+    mt.check(not wrong, f"{len(wrong)} wrong: " + "; ".join(wrong[:12]))
+    for name in classes:
+        mt.check(told.get(name), f"{model} never told of {name}")
+    return seen
+
+
+def test_buffers_and_frozen():
+    seen = exact("buffers", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE", "FROZEN", "BUFFER"))
+    optimizer_arithmetic(seen)
+
+
+def optimizer_arithmetic(seen):
+    """What is born in a step and gone in the next is nothing but TEMPORARY there."""
+    wrong = [f"{s.size} B of {s.op}: {s.final}" for s in seen
+             if (s.region or "").startswith("Optimizer.step#") and s.birth > -test_categories.NEVER
+             and s.end < test_categories.NEVER and s.final not in ("TEMPORARY", "OPTIMIZER_STATE")]
+    born = sum((s.region or "").startswith("Optimizer.step#") for s in seen)
+    mt.check(born > 50, f"{born} blocks born in the optimizer")
+    mt.check(not wrong, f"{len(wrong)} of {born}: " + "; ".join(wrong[:8]))
+
+
+def test_loader():
+    exact("loader", ("DATALOADER", "BUFFER"))
+
+
+def test_loader_workers():
+    exact("workers", ("DATALOADER", "BUFFER"))
+
+
+def test_ddp_buckets():
+    exact("ddp", ("COMMUNICATION", "GRADIENT", "PARAMETER"))
+
+
+def test_ddp_gradients_are_views():
+    exact("ddp_view", ("COMMUNICATION", "PARAMETER"))
+
+
+def test_fsdp_gathers():
+    exact("fsdp", ("COMMUNICATION",))
+
+
+def test_lbfgs_history():
+    exact("lbfgs", ("OPTIMIZER_STATE", "ACTIVATION"))
+
+
+def test_adam_by_hand():
+    exact("adam_by_hand", ("OPTIMIZER_STATE", "PARAMETER"))
+
+
+def test_gan_states():
+    exact("gan", ("OPTIMIZER_STATE", "BUFFER"))
+
+
+def test_gradient_accumulation():
+    exact("accumulate", ("OPTIMIZER_STATE", "GRADIENT"))
+
+
+def test_inference_only():
+    exact("inference", ("PARAMETER",))
+
+
+def test_two_threads():
+    exact("two_threads", ("OPTIMIZER_STATE", "GRADIENT", "PARAMETER"))

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Extended classes: each rule on a few events, and beside it what torch.profiler's words are. */
+#include "unit/flow_help.h"
+
+#define RUNNING MT_FLOW_F_RUNNING
+
+enum { X = 0x1040, WT = 0x2040, OUT = 0x4040, GW = 0x7040, M1 = 0x9040, M2 = 0xa040, TMP = 0xb040, Y = 0xc040,
+       Z = 0xd040, EMA = 0x11040, CONST = 0x12040, FIXED = 0x13040, MEAN = 0x14040, BUCKET = 0x15040, W2 = 0x16040,
+       G2 = 0x17040, SHARED = 0x20000 };
+
+/* Nothing of the graph is there before the first tensor of the job is told. */
+static void first_tensor(void)
+{
+	op(0, "aten::relu", T(0xe040, R));
+}
+
+static int setup_extended(void **state)
+{
+	const struct model_opts opts = { .timeline = keep, .classes = CLASSES_EXTENDED };
+	int r = setup(state);
+
+	model__free(m);
+	m = model__new(names, &opts);
+	return r || !m;
+}
+
+static void backward_of(uint64_t variable, uint64_t grad)
+{
+	apply(0, "MmBackward0", T(OUT));
+	op(2, "aten::mm", T(OUT, R), T(X, R));
+	born(grad, 3);
+	accumulate(variable, 0, grad);
+}
+
+/* A round of training: what the job does besides is done by `extra` between forward and backward. */
+static void a_round(void (*extra)(void))
+{
+	make(X, "aten::randn");
+	make(OUT, "aten::mm", T(X, R), T(WT, R));
+	if (extra)
+		extra();
+	backward_of(WT, GW);
+	step_begin();
+	op(0, "aten::add_", T(WT, W | R), T(GW, R));
+	step_end();
+	freed(X, 0);
+	freed(OUT, 0);
+	freed(GW, 0);
+}
+
+static void rounds(int cnt, void (*extra)(void))
+{
+	for (int i = 0; i < cnt; i++)
+		a_round(extra);
+}
+
+static void use_frozen(void)
+{
+	make(Y, "aten::linear", T(X, R), T(FIXED, R | WEIGHT));
+	freed(Y, 0);
+}
+
+static void frozen_is_what_gets_no_gradient(void **state)
+{
+	(void)state;
+	rounds(1, use_frozen);
+	assert_string_equal(cat(FIXED), "PARAMETER"); /* its turn may still come */
+	rounds(3, use_frozen);
+	assert_string_equal(cat(FIXED), "FROZEN");
+	assert_string_equal(cat(WT), "PARAMETER");
+	accumulate(FIXED, 0, GW); /* thawed */
+	assert_string_equal(cat(FIXED), "PARAMETER");
+}
+
+static void nothing_is_frozen_where_nothing_is_trained(void **state)
+{
+	(void)state;
+	make(X, "aten::randn");
+	for (int i = 0; i < 5; i++) {
+		use_frozen();
+		send((struct event){ .kind = MT_EV_STEP });
+	}
+	assert_string_equal(cat(FIXED), "PARAMETER");
+}
+
+/* Two optimizers are two steps a round: the weights of the other one are not frozen in between. */
+static void steps_are_not_rounds(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::linear", T(X, R), T(WT, R | WEIGHT));
+		make(Y, "aten::linear", T(X, R), T(W2, R | WEIGHT));
+		for (int k = 0; k < 3; k++) {
+			backward_of(k ? W2 : WT, GW);
+			step_begin();
+			op(0, "aten::add_", T(k ? W2 : WT, W | R), T(GW, R));
+			step_end();
+			freed(GW, 0);
+		}
+		assert_string_not_equal(cat(W2), "FROZEN");
+		assert_string_not_equal(cat(X), "BUFFER");
+		freed(X, 0);
+		freed(OUT, 0);
+		freed(Y, 0);
+	}
+	assert_string_equal(cat(WT), "PARAMETER");
+	assert_string_equal(cat(W2), "PARAMETER");
+}
+
+static void use_buffers(void)
+{
+	op(0, "aten::batch_norm", T(OUT, R), T(MEAN, RUNNING));
+	make(Y, "aten::mul", T(OUT, R), T(CONST, R));
+	op(0, "aten::relu", T(Y, R));
+	freed(Y, 0);
+	op(0, "aten::lerp_", T(EMA, W | R), T(WT, R));
+}
+
+static void buffers_last(void **state)
+{
+	(void)state;
+	rounds(1, use_buffers);
+	assert_string_equal(cat(MEAN), "BUFFER"); /* by its name, at once */
+	assert_string_not_equal(cat(EMA), "BUFFER");
+	rounds(3, use_buffers);
+	assert_string_equal(cat(CONST), "BUFFER");
+	assert_string_equal(cat(EMA), "BUFFER");
+	assert_string_equal(last_cat(X), "INPUT");
+	assert_string_equal(last_cat(Y), "ACTIVATION");
+}
+
+/* An input that lives for one round and the next step is none. */
+static void carry_over(void)
+{
+	if (block(Z)) {
+		make(Y, "aten::mul", T(OUT, R), T(Z, R));
+		freed(Y, 0);
+		freed(Z, 0);
+	}
+	make(Z, "aten::randn");
+	make(Y, "aten::mul", T(OUT, R), T(Z, R));
+	freed(Y, 0);
+}
+
+static void what_is_carried_over_is_no_buffer(void **state)
+{
+	(void)state;
+	rounds(5, carry_over);
+	assert_string_equal(last_cat(Z), "INPUT");
+	assert_string_equal(cat(Z), "INPUT");
+}
+
+/* A copy of a parameter that is used by the name weight, too. */
+static void use_copy(void)
+{
+	use_buffers();
+	make(Z, "aten::linear", T(X, R), T(EMA, R | WEIGHT));
+	freed(Z, 0);
+}
+
+static void averaged_weights_are_buffers(void **state)
+{
+	(void)state;
+	rounds(5, use_copy);
+	assert_string_equal(cat(EMA), "BUFFER");
+}
+
+static void loader_region(const char *name, bool begin)
+{
+	region(begin ? MT_EV_REGION_BEGIN : MT_EV_REGION_END, begin ? name : "");
+}
+
+static void batches_of_a_loader(void **state)
+{
+	(void)state;
+	rounds(1, NULL);
+	loader_region("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", true);
+	make(Y, "aten::stack", T(CONST, R));
+	loader_region(NULL, false);
+	make(Z, "aten::randn");
+	make(OUT, "aten::addmm", T(Z, R), T(Y, R), T(WT, R));
+	assert_string_equal(cat(Y), "DATALOADER");
+	assert_string_equal(cat(Z), "INPUT");
+	assert_string_equal(cat(CONST), "INPUT"); /* the data set: used by the loader alone */
+}
+
+static void use_shared(void)
+{
+	loader_region("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", true);
+	loader_region(NULL, false);
+	make(Y, "aten::mm", T(SHARED, R), T(WT, R));
+	freed(Y, 0);
+	make(Z, "aten::mul", T(OUT, R), T(CONST, R));
+	freed(Z, 0);
+}
+
+/* Shared memory of workers: nobody gives it out, and the next batch lies at the same address. */
+static void batches_of_workers(void **state)
+{
+	(void)state;
+	rounds(4, use_shared);
+	assert_string_equal(cat(SHARED), "DATALOADER");
+	assert_string_equal(cat(CONST), "BUFFER");
+}
+
+static void use_shared_without_workers(void)
+{
+	make(Y, "aten::mm", T(SHARED, R), T(WT, R));
+	freed(Y, 0);
+}
+
+static void a_page_of_ones_own_is_no_batch(void **state)
+{
+	(void)state;
+	rounds(4, use_shared_without_workers);
+	assert_string_equal(cat(SHARED), "BUFFER");
+}
+
+/* DistributedDataParallel: after AccumulateGrad the gradient is copied into its bucket. */
+static void fill_bucket(void)
+{
+	region(MT_EV_REGION_BEGIN, "DistributedDataParallel.forward");
+	region(MT_EV_REGION_END, "");
+	apply(0, "MmBackward0", T(OUT));
+	op(2, "aten::mm", T(OUT, R), T(X, R));
+	born(G2, 3);
+	accumulate(W2, 0, G2);
+	op(1, "aten::mul.out", T(BUCKET, W | R), T(G2, R));
+	tick();
+	freed(G2, 0);
+}
+
+static void buckets_are_communication(void **state)
+{
+	(void)state;
+	rounds(3, fill_bucket);
+	assert_string_equal(cat(BUCKET), "COMMUNICATION");
+	assert_string_equal(last_cat(G2), "GRADIENT");
+	assert_string_equal(cat(W2), "PARAMETER");
+}
+
+static void hook_without_ddp(void)
+{
+	apply(0, "MmBackward0", T(OUT));
+	op(2, "aten::mm", T(OUT, R), T(X, R));
+	born(G2, 3);
+	accumulate(W2, 0, G2);
+	op(1, "aten::mul.out", T(BUCKET, W | R), T(G2, R));
+	tick();
+	freed(G2, 0);
+}
+
+static void hooks_alone_are_no_communication(void **state)
+{
+	(void)state;
+	rounds(3, hook_without_ddp);
+	assert_string_not_equal(cat(BUCKET), "COMMUNICATION");
+}
+
+/* gradient_as_bucket_view, and gradients that are not set to none: two variables, one block. */
+static void gradients_that_are_views_of_a_bucket(void **state)
+{
+	(void)state;
+	first_tensor();
+	region(MT_EV_REGION_BEGIN, "DistributedDataParallel.forward");
+	region(MT_EV_REGION_END, "");
+	accumulate(WT, BUCKET, GW);
+	assert_string_equal(cat(BUCKET), "GRADIENT");
+	accumulate(W2, BUCKET, GW);
+	assert_string_equal(cat(BUCKET), "COMMUNICATION");
+}
+
+static void gathered_weights(void **state)
+{
+	(void)state;
+	first_tensor();
+	make(X, "aten::randn");
+	region(MT_EV_REGION_BEGIN, "FSDP::pre_forward (0)");
+	born(Y, 0);
+	op(0, "aten::copy_", T(Y, W | R), T(Z, R));
+	region(MT_EV_REGION_END, "");
+	make(OUT, "aten::linear", T(X, R), T(Y, R | WEIGHT));
+	assert_string_equal(cat(Y), "COMMUNICATION");
+	assert_string_not_equal(cat(OUT), "COMMUNICATION");
+}
+
+static void scratch_is_workspace(void **state)
+{
+	(void)state;
+	op(0, "aten::conv2d", T(X, R), T(WT, R | WEIGHT));
+	born(TMP, 1);
+	born(Y, 1);
+	freed(TMP, 1);
+	op(0, "aten::relu", T(Y, R));
+	assert_string_equal(last_cat(TMP), "WORKSPACE");
+	born(Z, 1);
+	tick();
+	freed(Z, 0); /* outlived its operator: nobody knows what it was */
+	assert_string_equal(last_cat(Z), "unknown");
+	op(0, "aten::conv2d", T(X, R), T(WT, R | WEIGHT));
+	born(TMP, 1);
+	op(1, "aten::zero_", T(TMP, W | R));
+	freed(TMP, 1);
+	assert_string_equal(last_cat(TMP), "TEMPORARY");
+}
+
+static void adam(void)
+{
+	step_begin();
+	if (!block(M1))
+		make(M1, "aten::zeros_like", T(WT, R));
+	op(0, "aten::lerp_", T(M1, W | R), T(GW, R));
+	op(0, "aten::mul_", T(M2, W | R), T(Z, R)); /* older than the trace: state when the region ends */
+	make(TMP, "aten::sqrt", T(M2, R));
+	born_of(Y, 0, 8);
+	op(0, "aten::add_", T(TMP, W | R));
+	arg_of(0, Y, 1, R, 8);
+	op(0, "aten::addcdiv_", T(WT, W | R), T(M1, R), T(TMP, R));
+	freed(TMP, 0);
+	freed(Y, 0);
+	step_end();
+}
+
+static void optimizer_arithmetic_is_temporary(void **state)
+{
+	(void)state;
+	make(Z, "aten::ones");
+	for (int i = 0; i < 3; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		backward_of(WT, GW);
+		adam();
+		freed(GW, 0);
+		freed(X, 0);
+		freed(OUT, 0);
+		assert_int_equal(byte_ns(CAT_TEMPORARY) > (uint64_t)i * 3 * SIZE * stride, 1);
+	}
+	assert_string_equal(last_cat(TMP), "TEMPORARY");
+	assert_string_equal(last_cat(Y), "TEMPORARY");
+	assert_string_equal(cat(M1), "OPTIMIZER_STATE");
+	assert_string_equal(cat(M2), "OPTIMIZER_STATE");
+	assert_string_equal(last_cat(OUT), "ACTIVATION");
+}
+
+/* LBFGS: forward and backward run inside the step; history lives on, and so do loss and gradients. */
+static void a_closure_in_the_step(void **state)
+{
+	(void)state;
+	rounds(1, NULL);
+	step_begin();
+	make(X, "aten::randn");
+	make(OUT, "aten::mm", T(X, R), T(WT, R));
+	make(TMP, "aten::tanh", T(OUT, R));
+	op(0, "aten::relu", T(TMP, R));
+	backward_of(WT, GW);
+	freed(TMP, 0);
+	make(M1, "aten::cat", T(GW, R));
+	make(Y, "aten::neg", T(M1, R));
+	op(0, "aten::add_", T(WT, W | R), T(Y, R));
+	freed(Y, 0);
+	step_end();
+	assert_string_equal(last_cat(TMP), "ACTIVATION");
+	assert_string_equal(last_cat(Y), "TEMPORARY");
+	assert_string_equal(cat(OUT), "ACTIVATION"); /* what the closure returned */
+	assert_string_equal(cat(M1), "OPTIMIZER_STATE");
+	assert_string_equal(cat(GW), "GRADIENT");
+}
+
+static void by_hand(void)
+{
+	if (!block(G2))
+		return;
+	op(0, "aten::lerp_", T(M1, W | R), T(G2, R));
+	op(0, "aten::add_", T(W2, W | R), T(M1, R));
+	freed(G2, 0);
+}
+
+static void train_by_hand(void)
+{
+	apply(0, "MmBackward0", T(OUT));
+	op(2, "aten::mm", T(OUT, R), T(X, R));
+	born(G2, 3);
+	accumulate(W2, 0, G2);
+	by_hand();
+}
+
+static void state_of_an_optimizer_by_hand(void **state)
+{
+	(void)state;
+	rounds(4, train_by_hand);
+	assert_string_equal(cat(M1), "OPTIMIZER_STATE");
+	assert_string_equal(cat(W2), "PARAMETER");
+}
+
+/* With torch.profiler's words nothing of all this is there. */
+static void compat_has_none_of_them(void **state)
+{
+	(void)state;
+	rounds(4, use_buffers);
+	rounds(4, use_frozen);
+	rounds(3, fill_bucket);
+	rounds(2, use_shared);
+	for (int c = CAT_COMPAT_MAX; c < CAT_MAX; c++)
+		assert_int_equal(byte_ns((enum category)c), 0);
+	for (size_t i = 0; i < tl_cnt; i++)
+		assert_in_range(tl[i].cat, 0, CAT_COMPAT_MAX - 1);
+	assert_string_equal(cat(FIXED), "PARAMETER");
+}
+
+static void memory_is_bounded(void **state)
+{
+	size_t after = 0;
+
+	(void)state;
+	for (int i = 0; i < 2000; i++) {
+		rounds(1, use_copy);
+		make(M1, "aten::empty"); /* a weight of its own each time */
+		make(Y, "aten::linear", T(X, R), T(M1, R | WEIGHT));
+		make(Z, "aten::linear", T(X, R), T(M1, R | WEIGHT));
+		freed(Y, 0);
+		freed(Z, 0);
+		freed(M1, 0);
+		if (i == 200)
+			after = graph__bytes(m->graph);
+		tl_cnt = 0;
+	}
+	assert_int_equal(graph__bytes(m->graph), after);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup_extended, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(frozen_is_what_gets_no_gradient), TEST(nothing_is_frozen_where_nothing_is_trained),
+		TEST(steps_are_not_rounds), TEST(buffers_last), TEST(what_is_carried_over_is_no_buffer),
+		TEST(averaged_weights_are_buffers), TEST(batches_of_a_loader), TEST(batches_of_workers),
+		TEST(a_page_of_ones_own_is_no_batch), TEST(buckets_are_communication),
+		TEST(hooks_alone_are_no_communication), TEST(gradients_that_are_views_of_a_bucket),
+		TEST(gathered_weights), TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
+		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand), TEST(memory_is_bounded),
+		cmocka_unit_test_setup_teardown(compat_has_none_of_them, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

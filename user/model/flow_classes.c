@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Extended classes: what torch.profiler has no word for, or calls by a wrong one. They lie over the labels
+ * of flow_rules.c, which never look at them: with CLASSES_COMPAT no mark is ever set.
+ *
+ * A round is a pass over the data: it is over when a parameter that was updated in it gets a gradient
+ * again. Steps are not rounds: a job with two optimizers has two steps a round. Without training (no
+ * AccumulateGrad) a step is a round. A tensor that is used in two rounds after the one where it was first
+ * met is no batch and no activation, unless the job holds on to it: then it is a buffer by what it does.
+ *
+ * What it cannot know: whether a tensor that is only read and never named weight is a frozen parameter, a
+ * buffer or data that the job keeps (BUFFER for all three); tensors that only calls past at::_ops touch:
+ * torch.distributed's collectives are such calls, so their memory is found by who makes it (regions of FSDP)
+ * or by what DistributedDataParallel does after AccumulateGrad, never by the collective itself.
+ */
+#include <string.h>
+
+#include "model/flow_state.h"
+
+#define ROUNDS_SURE 2
+#define WEIGHTS_MAX (1u << 20)
+#define PAGE 4096u
+#define KNOWN_BY_ROLE (FB_PARAM | FB_GRAD | FB_STATE)
+
+static bool is_updated_data(const struct fblock *f)
+{
+	return f->marks & (FM_RUNNING | FM_WRITTEN);
+}
+
+/* Of blocks that an operator was given. In order: who has a role, who is named, who lasts. */
+static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t cat)
+{
+	bool trained = f->flags & FB_ACC, role = f->flags & KNOWN_BY_ROLE;
+
+	if (f->marks & FM_BUCKET && !(f->flags & (FB_PARAM | FB_STATE)))
+		return CAT_COMMUNICATION;
+	if (f->marks & FM_GATHERED && !(f->flags & (FB_GRAD | FB_STATE)))
+		return CAT_COMMUNICATION;
+	if (cat == CAT_OPTIMIZER_STATE) /* a closure's loss lives on after the step */
+		return f->marks & FM_IN_STEP && !(f->marks & FM_ARITH) && s->cat == CAT_ACTIVATION ? CAT_ACTIVATION : cat;
+	if (f->marks & FM_BY_HAND && !trained && !(f->flags & FB_GRAD))
+		return CAT_OPTIMIZER_STATE;
+	if (is_updated_data(f) && !trained && !(f->flags & FB_GRAD))
+		return CAT_BUFFER;
+	if (f->marks & FM_FROZEN && !trained)
+		return CAT_FROZEN;
+	if (role)
+		return cat;
+	if (f->marks & FM_ARITH && f->marks & FM_IN_STEP)
+		return CAT_TEMPORARY;
+	if (f->marks & FM_LOADER && cat == CAT_INPUT)
+		return CAT_DATALOADER;
+	return f->marks & FM_READ && !(f->flags & FB_FLOWS) && !(f->marks & FM_LOADER) ? CAT_BUFFER : cat;
+}
+
+uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat)
+{
+	if (f->flags & FB_TOUCHED)
+		return class_of(f, s, cat);
+	return f->flags & FB_TEMP ? CAT_WORKSPACE : cat; /* born and freed in one node */
+}
+
+/* --- names -------------------------------------------------------------------------------------------- */
+
+uint8_t class_of_name(const char *name)
+{
+	static const struct {
+		const char *prefix;
+		uint8_t class;
+	} known[] = {
+		{ "torch::autograd::AccumulateGrad", OPC_ACC_NODE },
+		{ "enumerate(DataLoader)#_MultiProcessing", OPC_WORKERS_REGION },
+		{ "enumerate(DataLoader)", OPC_LOADER_REGION },
+		{ "DistributedDataParallel.forward", OPC_DDP_REGION },
+		{ "FSDP::pre_forward", OPC_GATHER_REGION },
+		{ "FSDP::pre_backward", OPC_GATHER_REGION },
+		{ "FSDP::backward_prefetch", OPC_GATHER_REGION },
+		{ "FSDP::all_gather", OPC_GATHER_REGION },
+		{ "FSDP::post_backward_reduce", OPC_GATHER_REGION },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strncmp(name, known[i].prefix, strlen(known[i].prefix)))
+			return known[i].class;
+	return OPC_OTHER;
+}
+
+void fthread__class_region(struct fthread *t, const struct event *ev, uint8_t class)
+{
+	int idx = ev->aux < MT_REGIONS_MAX ? (int)ev->aux : MT_REGIONS_MAX;
+
+	if (t->loader >= idx)
+		t->loader = -1;
+	if (t->gather >= idx)
+		t->gather = -1;
+	if (ev->kind != MT_EV_REGION_BEGIN)
+		return;
+	if (t->loader < 0 && (class == OPC_LOADER_REGION || class == OPC_WORKERS_REGION))
+		t->loader = idx;
+	if (t->gather < 0 && class == OPC_GATHER_REGION)
+		t->gather = idx;
+	t->proc->has_workers |= class == OPC_WORKERS_REGION;
+	t->proc->has_ddp |= class == OPC_DDP_REGION;
+}
+
+/* --- rounds ------------------------------------------------------------------------------------------- */
+
+static uint32_t fproc__round(const struct fproc *p)
+{
+	return p->trains ? p->rounds : p->steps;
+}
+
+static void fproc__see(const struct fproc *p, struct fblock *f)
+{
+	if (f->marks & FM_SEEN)
+		return;
+	f->marks |= FM_SEEN;
+	f->round_first = f->used.last = f->written.last = f->stepped_by_hand.last = fproc__round(p);
+}
+
+/* Once a round, and not in the first. True: often enough. */
+static bool rounds__count(struct rounds *r, uint32_t now)
+{
+	if (r->last != now && r->cnt < ROUNDS_SURE) {
+		r->last = now;
+		r->cnt++;
+	}
+	return r->cnt == ROUNDS_SURE;
+}
+
+static void fblock__mark(struct graph *g, struct fblock *f, unsigned mark)
+{
+	if (!f->marks || (f->marks & mark))
+		return;
+	f->marks |= (uint16_t)mark;
+	fblock__refresh(g, f);
+}
+
+void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f)
+{
+	if (!p->trains) {
+		p->trains = true; /* counted in steps until now: no round of before is one of these */
+		p->rounds = p->steps;
+	}
+	if (f->round_stepped == p->rounds + 1)
+		p->rounds++;
+	fblock__refresh(g, f);
+}
+
+void fproc__class_updated(struct fproc *p, struct fblock *f)
+{
+	f->round_stepped = p->rounds + 1;
+}
+
+/* --- births and uses ---------------------------------------------------------------------------------- */
+
+static bool fthread__in_backward(const struct fthread *t)
+{
+	for (int i = 0; i < t->depth; i++)
+		if (t->frames[i].kind == MT_EV_NODE || t->frames[i].kind == MT_EV_APPLY || t->frames[i].kind == MT_EV_ACC)
+			return true;
+	return false;
+}
+
+void fthread__class_born(struct fthread *t, struct fblock *f)
+{
+	fproc__see(t->proc, f);
+	if (t->loader >= 0)
+		f->marks |= FM_LOADER;
+	if (t->gather >= 0)
+		f->marks |= FM_GATHERED;
+	if (t->region >= 0 && !fthread__in_backward(t))
+		f->marks |= FM_IN_STEP;
+}
+
+/* An operator called after AccumulateGrad, by its hooks. */
+static bool fthread__in_hook(const struct fthread *t)
+{
+	bool hook = false;
+
+	for (int i = 0; i < t->depth - 1; i++) {
+		if (t->frames[i].kind == MT_EV_ACC)
+			return false;
+		hook |= t->frames[i].kind == MT_EV_NODE && t->frames[i].op == OPC_ACC_NODE;
+	}
+	return hook;
+}
+
+/* Storages in shared memory are mappings of their own; allocators' blocks begin behind a header. */
+static bool is_shared(const struct fproc *p, const struct fblock *f)
+{
+	return p->has_workers && (f->flags & FB_MET) && f->blk && !(f->blk->ptr % PAGE);
+}
+
+void fthread__class_arg(struct graph *g, struct fthread *t, struct fblock *f, unsigned flags)
+{
+	struct fproc *p = t->proc;
+	uint32_t now = fproc__round(p);
+	bool written = flags & MT_FLOW_F_WRITTEN;
+
+	fproc__see(p, f);
+	if (flags & MT_FLOW_F_RUNNING)
+		fblock__mark(g, f, FM_RUNNING);
+	if (is_shared(p, f))
+		fblock__mark(g, f, FM_LOADER);
+	if (t->region >= 0)
+		return;
+	if (fthread__in_backward(t)) {
+		if (written && p->has_ddp && now != f->round_first && fthread__in_hook(t))
+			fblock__mark(g, f, FM_BUCKET);
+		return;
+	}
+	if (t->loader >= 0)
+		return;
+	if (rounds__count(&f->used, now))
+		fblock__mark(g, f, FM_READ);
+	if (written && rounds__count(&f->written, now))
+		fblock__mark(g, f, FM_WRITTEN);
+}
+
+/* The .grad of a second variable in one block: views of a bucket. */
+void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad)
+{
+	if (grad->variable && grad->variable != t->variable && t->proc->has_ddp)
+		fblock__mark(g, grad, FM_BUCKET);
+	grad->variable = t->variable;
+}
+
+/* --- nodes, steps ------------------------------------------------------------------------------------- */
+
+/* Adam without an Optimizer: gradients go in, and something that stays is written. */
+static void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e)
+{
+	for (uint32_t i = 0; i < n->edges_cnt; i++) {
+		struct fblock *f = e[i].flags & EDGE_BUMPED ? graph__find(g, e[i].id) : NULL;
+
+		if (!f || (f->flags & (FB_ACC | FB_GRAD)))
+			continue;
+		fproc__see(p, f);
+		if (rounds__count(&f->stepped_by_hand, fproc__round(p)))
+			fblock__mark(g, f, FM_BY_HAND);
+	}
+}
+
+/* A closure's loss, that lives on after the step, is no state. */
+static bool is_state(const struct fblock *f)
+{
+	return f->flags & FB_STATE && (!(f->marks & FM_IN_STEP) || f->marks & FM_ARITH || f->state_cnt > 1);
+}
+
+/* An optimizer's arithmetic has a gradient, state or other arithmetic in it, or writes a parameter; a
+ * closure's forward pass has not. */
+static bool is_arithmetic(struct graph *g, const struct fnode *n, const struct edge *e, bool *ret_grads)
+{
+	bool arith = false;
+
+	for (uint32_t i = 0; i < n->edges_cnt; i++) {
+		const struct fblock *f = e[i].flags & EDGE_ALLOC ? NULL : graph__find(g, e[i].id);
+
+		if (!f)
+			continue;
+		*ret_grads |= (f->flags & (FB_GRAD | FB_PARAM)) == FB_GRAD;
+		arith |= (f->flags & FB_GRAD) || is_state(f) || (f->marks & FM_ARITH) ||
+			 ((f->flags & FB_PARAM) && (e[i].flags & EDGE_BUMPED));
+	}
+	return arith;
+}
+
+void fproc__class_node(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e)
+{
+	bool grads = false, arith;
+
+	if (n->under_eval)
+		return;
+	arith = is_arithmetic(g, n, e, &grads);
+	if (!n->in_region && grads)
+		fproc__state_by_hand(g, p, n, e);
+	for (uint32_t i = 0; n->in_region && arith && i < n->edges_cnt; i++) {
+		struct fblock *f = graph__find(g, e[i].id);
+
+		if (f && !(f->flags & FB_PARAM) && (f->marks & FM_IN_STEP || e[i].flags & EDGE_BUMPED))
+			fblock__mark(g, f, FM_ARITH);
+	}
+}
+
+/* State is known at a region's end: what was made from it then, too. */
+void fproc__class_region_end(struct graph *g, struct fproc *p)
+{
+	for (uint32_t i = 0; i < p->nodes_cnt; i++)
+		if (p->nodes[i].in_region && p->nodes[i].step == p->steps)
+			fproc__class_node(g, p, &p->nodes[i], p->edges.e + p->nodes[i].edges_at);
+}
+
+void fproc__class_weight(struct fproc *p, struct fblock *f)
+{
+	if (f->marks && !(f->flags & FB_ACC))
+		(void)ids__push(&p->weights, f->id, WEIGHTS_MAX);
+}
+
+/* Frozen: in a process that trains, a whole round passed and no gradient came for it. */
+void fproc__class_step(struct graph *g, struct fproc *p)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; p->trains && i < p->weights.cnt; i++) {
+		struct fblock *f = graph__find(g, p->weights.v[i]);
+
+		if (!f || !f->blk || (f->flags & FB_ACC))
+			continue;
+		if (p->rounds >= f->round_first + ROUNDS_SURE)
+			fblock__mark(g, f, FM_FROZEN);
+		else
+			p->weights.v[kept++] = f->id;
+	}
+	if (p->trains)
+		p->weights.cnt = kept;
+}
