@@ -456,7 +456,7 @@ def test_vae_custom_function():
 
 
 def test_dataloader():
-    compare("loader")
+    compare("loader", live_min=0.97)
 
 
 def test_compiled():
@@ -464,8 +464,8 @@ def test_compiled():
 
 
 def test_custom_ops():
-    """What a call past at::_ops makes and what it folds into one: known to be 1.6 % (docs/categories.md)."""
-    compare("custom_ops", known_min=0.97, live_min=0.97)
+    """What a call past at::_ops makes and what it folds into one: 1.6 to 2.7 % (docs/categories.md)."""
+    compare("custom_ops", known_min=0.95, live_min=0.95)
 
 
 def test_inference_only():
@@ -506,7 +506,7 @@ def test_lbfgs_where_the_profiler_is_wrong():
             f"state is {percent(state)} of byte·time")
     for text in table(res).splitlines():
         mt.note(f"  {text}")
-    mt.check(res.unmatched == [0, 0] and res.freed[0] == res.freed[1], f"{res.unmatched}, freed {res.freed}")
+    mt.check(res.born[0] == res.born[1] and res.freed[0] == res.freed[1], f"born {res.born}, freed {res.freed}")
     mt.check(state > 0.5, f"state is {percent(state)} only")
     mt.check(res.share(rest, True) >= KNOWN_MIN, f"apart from state: {percent(res.share(rest, True))}")
 

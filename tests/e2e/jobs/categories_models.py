@@ -307,5 +307,164 @@ def loader():
     return step
 
 
+def compiled():
+    """torch.compile: kernels that inductor made are called past the operators."""
+    model = nn.Sequential(nn.Linear(128, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, 128))
+    fast = torch.compile(model)
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step():
+        x = torch.randn(64, 128)
+        opt.zero_grad()
+        loss = F.mse_loss(fast(x), x)
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
+def custom_ops():
+    """An operator of torch.library and some called through torch.ops: past at::_ops, in part."""
+    name = "memtrace_test::gelu2"
+    if not hasattr(torch.ops.memtrace_test, "gelu2"):
+        @torch.library.custom_op(name, mutates_args=())
+        def gelu2(x: torch.Tensor) -> torch.Tensor:
+            return F.gelu(x) * 2
+
+        gelu2.register_autograd(
+            lambda ctx, grad: torch.ops.aten.gelu_backward(grad * 2, ctx.saved_tensors[0]),
+            setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]))
+    first, second = nn.Linear(128, 256), nn.Linear(256, 128)
+    opt = torch.optim.AdamW([*first.parameters(), *second.parameters()], lr=1e-3)
+
+    def step():
+        x = torch.randn(64, 128)
+        opt.zero_grad()
+        h = torch.ops.aten.relu(torch.ops.memtrace_test.gelu2(first(x)))
+        loss = F.mse_loss(second(torch.ops.aten.mul(h, h)), x)
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
+def inference():
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.GELU(),
+        nn.Flatten(), nn.Linear(3872, 64), nn.LayerNorm(64), nn.Linear(64, 10)).eval()
+
+    def step():
+        with torch.no_grad():
+            return model(torch.randn(BATCH, 3, 24, 24)).softmax(1)
+
+    return step
+
+
+def ddp():
+    """One rank over gloo, gradients as views of the buckets."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 128))
+    model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step():
+        x = torch.randn(64, 128)
+        opt.zero_grad()
+        loss = F.mse_loss(model(x), x)
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
+def ema():
+    """Averaged weights, batch norm and a constant."""
+    model = nn.Sequential(nn.Linear(96, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 96))
+    copies = [p.detach().clone() for p in model.parameters()]
+    scale = torch.rand(96)
+    opt = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    def step():
+        x = torch.randn(64, 96)
+        opt.zero_grad()
+        loss = F.mse_loss(model(x) * scale, x)
+        loss.backward()
+        opt.step()
+        with torch.no_grad():
+            for copy, p in zip(copies, model.parameters()):
+                copy.lerp_(p, 0.01)
+        return loss
+
+    return step
+
+
+def evaluate():
+    """A pass in eval mode between the steps."""
+    model = nn.Sequential(nn.Linear(96, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 10))
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step():
+        x, y = torch.randn(64, 96), torch.randint(0, 10, (64,))
+        opt.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+        model.eval()
+        with torch.no_grad():
+            right = (model(torch.randn(64, 96)).argmax(1) == y).float().mean()
+        model.train()
+        return loss, right
+
+    return step
+
+
+def tied():
+    """The embedding is the head, too."""
+    model = Transformer()
+    model.head.weight = model.embed.weight
+    return language_step(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
+
+
+def double_backward():
+    """A penalty on the gradient of the input."""
+    model = nn.Sequential(nn.Linear(96, 128), nn.Tanh(), nn.Linear(128, 1))
+    opt = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step():
+        x = torch.randn(64, 96, requires_grad=True)
+        opt.zero_grad()
+        out = model(x).sum()
+        grad, = torch.autograd.grad(out, x, create_graph=True)
+        loss = out / 64 + (grad.norm(dim=1) - 1).pow(2).mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
+def lbfgs():
+    model = nn.Sequential(nn.Linear(64, 96), nn.Tanh(), nn.Linear(96, 16))
+    opt = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4, history_size=5)
+    x, y = torch.randn(64, 64), torch.randn(64, 16)
+
+    def step():
+        def closure():
+            opt.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            return loss
+
+        return opt.step(closure)
+
+    return step
+
+
 JOBS = {f.__name__: f for f in (transformer, conv, mlp, lstm, by_hand, accumulate, checkpoint, lora, amp,
-                                gan, sparse, vae, loader, fused, lengths)}
+                                gan, sparse, vae, loader, fused, lengths, compiled, custom_ops, inference,
+                                ddp, ema, evaluate, tied, double_backward, lbfgs)}
