@@ -9,3 +9,9 @@ check-e2e: build/memtrace ## end-to-end tests (root; sudo is used if needed)
 .PHONY: check-agreement
 check-agreement: build/memtrace ## categories against torch.profiler, held to 99.9 % of byte-time
 	@MT_AGREEMENT_STRICT=1 tests/e2e/run categories
+
+.PHONY: check-torch-1.13
+check-torch-1.13: build/memtrace ## arguments and categories with Debian's torch 1.13 (installs python3-torch)
+	@tools/make-venv
+	@if tools/install-deps torch-1.13; then tests/e2e/run versions.torch_113; \
+	else echo "check-torch-1.13: skipped: python3-torch cannot be had"; fi
