@@ -34,10 +34,7 @@ struct flow_buf {
 	u64 sp;
 	u64 layout; /* number of */
 	u64 plain, storage; /* vtable pointers known to be TensorImpl's own and StorageImpl's; 0 = none yet */
-	/* the object that is being read */
-	u64 head[MT_FLOW_HEAD_WORDS + 3];
-	u64 st[MT_FLOW_STORAGE_WORDS];
-	u64 meta[MT_FLOW_META_WORDS];
+	u64 autograd_meta; /* of the tensor read last */
 };
 
 /* By number; filled in by user/trace before a site with that number is set. */
@@ -97,7 +94,10 @@ static __always_inline const struct mt_flow_layout *layout_of(const struct flow_
 	return &mt_flow_layouts[b->layout & (MT_FLOW_LAYOUTS_MAX - 1)];
 }
 
-/* Word at a place, in bytes, of what was read; both arrays have 8. */
+/*
+ * Word at a place, in bytes, of what was read; all arrays have 8. Objects are read onto the stack: a read into
+ * a per-CPU map costs a walk through the kernel's areas of memory where usercopy is hardened.
+ */
 static __always_inline u64 word_of(const u64 *words, u32 at)
 {
 	return words[at / 8 & 7];
@@ -114,20 +114,20 @@ static __always_inline u8 device_of(u16 device)
 	return MT_DEV_NONE;
 }
 
-/* A StorageImpl into b->st; 0 if that is one. */
-static __always_inline int read_storage(struct flow_buf *b, u64 at)
+/* A StorageImpl; 0 if it is one. */
+static __always_inline int read_storage(struct flow_buf *b, u64 at, u64 st[MT_FLOW_STORAGE_WORDS])
 {
-	if (bpf_probe_read_user(b->st, sizeof(b->st), (void *)at)) {
+	if (bpf_probe_read_user(st, MT_FLOW_STORAGE_WORDS * sizeof(u64), (void *)at)) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return -1;
 	}
-	if (b->st[0] == b->storage)
+	if (st[0] == b->storage)
 		return 0;
-	if (class_of(b->st[0]) != MT_CLASS_STORAGE) {
+	if (class_of(st[0]) != MT_CLASS_STORAGE) {
 		loss_count(MT_LOSS_ARGS);
 		return -1;
 	}
-	b->storage = b->st[0];
+	b->storage = st[0];
 	return 0;
 }
 
@@ -136,8 +136,8 @@ __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 {
 	struct flow_buf *b = flow_buf(slot);
 	const struct mt_flow_layout *l;
+	u64 head[8] = {}, st[8] = {}, storage, ptr;
 	struct mt_flow_arg *a;
-	u64 storage, ptr;
 	u32 n, class;
 
 	if (!b || !impl)
@@ -147,27 +147,28 @@ __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 		b->rec.cut++;
 		return 0;
 	}
-	if (bpf_probe_read_user(b->head, MT_FLOW_HEAD_WORDS * sizeof(u64), (void *)impl)) {
+	if (bpf_probe_read_user(head, MT_FLOW_HEAD_WORDS * sizeof(u64), (void *)impl)) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
-	class = b->head[0] == b->plain ? MT_CLASS_PLAIN : class_of(b->head[0]);
+	class = head[0] == b->plain ? MT_CLASS_PLAIN : class_of(head[0]);
 	if (class >= MT_CLASS_MAX)
 		class = MT_CLASS_UNKNOWN;
 	if (class == MT_CLASS_PLAIN)
-		b->plain = b->head[0];
+		b->plain = head[0];
 	if (class == MT_CLASS_UNDEFINED && !(meta >> 8 & MT_FLOW_F_REQUIRED))
 		return class;
 	l = layout_of(b);
-	storage = class && class != MT_CLASS_UNDEFINED ? word_of(b->head, l->impl_storage) : 0;
-	ptr = storage && !read_storage(b, storage) ? word_of(b->st, l->storage_data) : 0;
+	b->autograd_meta = class ? word_of(head, l->impl_autograd_meta) : 0;
+	storage = class && class != MT_CLASS_UNDEFINED ? word_of(head, l->impl_storage) : 0;
+	ptr = storage && !read_storage(b, storage, st) ? word_of(st, l->storage_data) : 0;
 	a = &b->args[n & (MT_FLOW_ARGS_MAX - 1)];
 	a->ptr = ptr;
-	a->size = ptr ? word_of(b->st, l->storage_size) : 0;
+	a->size = ptr ? word_of(st, l->storage_size) : 0;
 	a->index = (u8)meta;
 	a->flags = (u8)(meta >> 8) | (ptr ? 0 : MT_FLOW_F_NO_STORAGE);
 	a->item = (u16)(meta >> 16);
-	a->dev = ptr ? device_of((u16)word_of(b->st, l->storage_dev)) : MT_DEV_NONE;
+	a->dev = ptr ? device_of((u16)word_of(st, l->storage_dev)) : MT_DEV_NONE;
 	a->class = (u8)class;
 	b->rec.args_cnt = n + 1;
 	return class;
@@ -419,16 +420,16 @@ int mt_flow_apply(struct pt_regs *ctx)
 static __always_inline void flow_grad(struct flow_buf *b, u32 slot, u32 index)
 {
 	const struct mt_flow_layout *l = layout_of(b);
-	u64 meta = word_of(b->head, l->impl_autograd_meta);
+	u64 meta[8] = {}, at = b->autograd_meta;
 
-	if (!meta)
+	if (!at)
 		return;
-	if (bpf_probe_read_user(b->meta, sizeof(b->meta), (void *)meta))
+	if (bpf_probe_read_user(meta, MT_FLOW_META_WORDS * sizeof(u64), (void *)at))
 		loss_count(MT_LOSS_READ_FAULT);
-	else if (class_of(b->meta[0]) != MT_CLASS_META)
+	else if (class_of(meta[0]) != MT_CLASS_META)
 		loss_count(MT_LOSS_ARGS);
 	else
-		flow_tensor(slot, word_of(b->meta, l->meta_grad), index);
+		flow_tensor(slot, word_of(meta, l->meta_grad), index);
 }
 
 SEC("uprobe")

@@ -34,6 +34,7 @@ struct builder {
 	uint32_t ops_found, views_found, flow_wanted, flow_found;
 	uint16_t *flow_slots; /* hash table over plan->flow_specs: index + 1, 0 = free */
 	int flow_optional;    /* enum callconv_optional */
+	int flow_waits, flow_late; /* torch's libraries without c10's: planned when that is there */
 	uint32_t exe_is_static, exe_is_stripped;
 };
 

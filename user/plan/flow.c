@@ -287,14 +287,14 @@ static int begin_elf(struct begin *g, const struct lib *lib, const struct elf *e
 	return 0;
 }
 
-/* A torch of whatever sort is mapped: otherwise there is nothing to refuse. */
-static int is_torch_there(const struct builder *b)
+/* A library of such a name is mapped; is_new: since the last plan. */
+static int is_there(const struct builder *b, const char *name, int is_new)
 {
 	const struct lib *libs;
 	size_t cnt = target__libs(b->target, &libs);
 
 	for (size_t i = 0; i < cnt; i++)
-		if (strstr(libs[i].base, "libtorch_cpu"))
+		if (strstr(libs[i].base, name) && (!is_new || libs[i].is_new))
 			return 1;
 	return 0;
 }
@@ -330,9 +330,12 @@ int flow__begin(struct builder *b, struct err *err)
 		if (r < 0)
 			return err_set(err, r, "out of memory");
 	}
-	if (!g.has_base && is_torch_there(b))
+	/* the loader maps libtorch_cpu before the libc10 that it needs: no code of either has run yet */
+	b->flow_waits = !g.has_base && !is_there(b, "libc10", 0);
+	b->flow_late = is_there(b, "libc10", 1);
+	if (!g.has_base && !b->flow_waits && is_there(b, "libtorch_cpu", 0))
 		refuse(b, "no library exports c10::TensorImpl");
-	if (!g.has_base)
+	if (!g.has_base || (!is_there(b, "libtorch_cpu", 0) && g.resized.first < 0))
 		return 0;
 	why = choose_layout(&g, &b->plan->flow_layout);
 	if (why)

@@ -448,6 +448,15 @@ static void builder__finish(struct builder *b)
 	plan__sort(b->plan);
 }
 
+static int builder__wants(const struct builder *b, const struct lib *lib, int only_new)
+{
+	int is_torch = strstr(lib->base, "torch") != NULL;
+
+	if (b->flow_waits && is_torch)
+		return 0;
+	return !only_new || lib->is_new || (b->flow_late && is_torch);
+}
+
 static int builder__run(struct builder *b, const struct plan_opts *opts, struct err *err)
 {
 	const struct lib *libs;
@@ -459,7 +468,7 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 	if (r == 0 && (b->sources & SRC_FLOW))
 		r = flow__begin(b, err);
 	for (size_t i = 0; r == 0 && i < cnt; i++)
-		if (!opts->only_new_libs || libs[i].is_new)
+		if (builder__wants(b, &libs[i], opts->only_new_libs))
 			r = builder__plan_lib(b, &libs[i], err);
 	if (r < 0)
 		return r;
