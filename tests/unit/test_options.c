@@ -154,7 +154,7 @@ static void test_refused(void **state)
 		{ "report a.mtr b.mtr", "b.mtr" },
 		{ "report a.mtr --by stack", "stack" },
 		{ "report a.mtr --by age", "category" },
-		{ "-p 1 --by category", "--probes framework,flow" },
+		{ "-p 1 --by category --probes framework,ops", "--probes framework,flow" },
 		{ "-p 1 --probes flow,regions", "framework" },
 		{ "record -p 1 --probes flow", "framework" },
 		{ "record", "-p PID" },

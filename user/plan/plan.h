@@ -33,8 +33,8 @@ enum source {
 	SRC_SEGMENTS = 1 << 8, /* memory API of GPUs: runtime, driver, NCCL */
 };
 #define SRC_CNT 9
-#define SRC_DEFAULT (SRC_SEGMENTS | SRC_FRAMEWORK | SRC_OPS | SRC_REGIONS | SRC_KERNEL | SRC_USDT)
-#define SRC_ALL (SRC_DEFAULT | SRC_HOST | SRC_VIEWS | SRC_FLOW)
+#define SRC_DEFAULT (SRC_SEGMENTS | SRC_FRAMEWORK | SRC_FLOW | SRC_REGIONS | SRC_KERNEL | SRC_USDT)
+#define SRC_ALL (SRC_DEFAULT | SRC_OPS | SRC_HOST | SRC_VIEWS)
 
 const char *source_name(enum source one);	      /* "framework" … */
 const char *prog_name(enum mt_prog prog);	      /* "framework new", "op" …; "?" */
