@@ -6,6 +6,7 @@
 #include "event/event.h"
 #include "view/outbuf.h"
 #include "view/report_words.h"
+#include "view/segments_view.h"
 #include "view/text.h"
 #include "view/view.h"
 
@@ -103,6 +104,9 @@ static int live_view__line(struct live_view *v, const struct report *r)
 		outbuf__printf(&o, " %s.live=%" PRIu64 " %s.peak=%" PRIu64 " %s.allocs_per_s=%.0f %s.frees_per_s=%.0f",
 			       name, d->live, name, d->peak, name, rate(v, r, v->devs[d->dev].allocs, d->allocs), name,
 			       rate(v, r, v->devs[d->dev].frees, d->frees));
+		if (segments_are_seen(&d->segs))
+			outbuf__printf(&o, " %s.driver=%" PRIu64 " %s.allocator=%" PRIu64 " %s.free=%" PRIu64, name,
+				       d->segs.driver, name, d->segs.allocator, name, d->segs.unused);
 	}
 	put_cat_fields(&o, r);
 	rss = report_rss(r, &peak);

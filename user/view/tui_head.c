@@ -7,6 +7,7 @@
 #include "event/event.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
+#include "view/segments_view.h"
 #include "view/text.h"
 #include "view/tui_table.h"
 
@@ -88,6 +89,11 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 		snprintf(text, sizeof(text), "  out of memory %s\xc3\x97, last for %s", fmt_count(a, (double)dev->ooms),
 			 fmt_bytes(b, dev->oom_bytes_last));
 		x += canvas__text(c, x, at.y, end - x, TUI_BAD, text);
+	}
+	if (segments_are_seen(&dev->segs) && x + 50 < end) {
+		snprintf(text, sizeof(text), "  driver %s, free in it %s", fmt_bytes(a, dev->segs.driver),
+			 fmt_bytes(b, dev->segs.unused));
+		x += canvas__text(c, x, at.y, end - x, TUI_DIM, text);
 	}
 	at = (struct rect){ x, at.y, end > x ? end - x : 0, 1 };
 	if (peak) {
