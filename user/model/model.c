@@ -599,6 +599,30 @@ static void model__start(struct model *m, uint64_t ts_ns)
 	series_acc__init(&m->rss, ts_ns);
 }
 
+static void model__handle_rare(struct model *m, const struct event *ev)
+{
+	switch (ev->kind) {
+	case MT_EV_SEG_ALLOC:
+	case MT_EV_SEG_FREE:
+	case MT_EV_SEG_MAP:
+	case MT_EV_SEG_UNMAP:
+	case MT_EV_SEG_FAIL:
+	case MT_EV_SEG_RESET:
+	case MT_EV_SEG_TRIM:
+	case MT_EV_TOTALS:
+	case MT_EV_REQUEST:
+	case MT_EV_REQUEST_FREE:
+	case EV_NVML:
+		model__handle_gpu(m, ev);
+		break;
+	case EV_OOM_KILL:
+		model__oom_kills(m, ev);
+		break;
+	default:
+		m->lost[MT_LOSS_DECODE]++;
+	}
+}
+
 int model__handle(void *model, const struct event *ev)
 {
 	struct model *m = model;
@@ -630,22 +654,6 @@ int model__handle(void *model, const struct event *ev)
 		break;
 	case MT_EV_OP_END: /* the next event says its depth itself */
 	case EV_TICK:
-		break;
-	case MT_EV_SEG_ALLOC:
-	case MT_EV_SEG_FREE:
-	case MT_EV_SEG_MAP:
-	case MT_EV_SEG_UNMAP:
-	case MT_EV_SEG_FAIL:
-	case MT_EV_SEG_RESET:
-	case MT_EV_SEG_TRIM:
-	case MT_EV_TOTALS:
-	case MT_EV_REQUEST:
-	case MT_EV_REQUEST_FREE:
-	case EV_NVML:
-		model__handle_gpu(m, ev);
-		break;
-	case EV_OOM_KILL:
-		model__oom_kills(m, ev);
 		break;
 	case MT_EV_REGION_BEGIN:
 	case MT_EV_REGION_END:
@@ -690,7 +698,7 @@ int model__handle(void *model, const struct event *ev)
 		model__handle_proc(m, ev);
 		break;
 	default:
-		m->lost[MT_LOSS_DECODE]++;
+		model__handle_rare(m, ev);
 	}
 	return m->timeline_err;
 }
