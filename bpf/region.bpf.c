@@ -9,6 +9,7 @@
 #include "lib/text.h"
 
 #define STACK_RECORD_REACH (64 << 10)
+#define OLD_STRING_HEAD 24 /* length, capacity, reference count (bits/cow_string.h) */
 
 SEC("uprobe")
 int mt_region_begin(struct pt_regs *ctx)
@@ -16,13 +17,21 @@ int mt_region_begin(struct pt_regs *ctx)
 	struct mt_thread *t = thread_get();
 	struct {
 		u64 ptr, len;
-	} str;
+	} str = {};
+	long err;
 
 	hit_count(MT_PROG_REGION_BEGIN);
 	if (!t)
 		return 0;
 	t->last_end = 0;
-	if (bpf_probe_read_user(&str, sizeof(str), (void *)ctx->si)) {
+	if ((u32)bpf_get_attach_cookie(ctx) == MT_REGION_OLD_STRING) {
+		err = bpf_probe_read_user(&str.ptr, sizeof(str.ptr), (void *)ctx->si);
+		if (!err)
+			err = bpf_probe_read_user(&str.len, sizeof(str.len), (void *)(str.ptr - OLD_STRING_HEAD));
+	} else {
+		err = bpf_probe_read_user(&str, sizeof(str), (void *)ctx->si);
+	}
+	if (err) {
 		loss_count(MT_LOSS_READ_FAULT);
 		str.len = 0;
 	}

@@ -184,6 +184,12 @@ enum mt_prog {
 	MT_PROG_MAX,
 };
 
+/* Cookie of REGION_BEGIN: how the name is held. */
+enum mt_region_string {
+	MT_REGION_STRING = 0,	  /* std::string of the C++11 ABI: {pointer, length} */
+	MT_REGION_OLD_STRING = 1, /* of the ABI before (PyPI's wheels up to 2.6): a pointer, the length 24 bytes before it */
+};
+
 enum mt_host_fn {
 	MT_HOST_MALLOC = 1,	   /* (size) */
 	MT_HOST_CALLOC = 2,	   /* (n, size) */

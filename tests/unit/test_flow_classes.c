@@ -393,6 +393,31 @@ static void state_of_an_optimizer_by_hand(void **state)
 	assert_string_equal(cat(W2), "PARAMETER");
 }
 
+static void site(uint32_t prog)
+{
+	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python") });
+	send((struct event){ .kind = EV_SITE, .name = names__add(names, "a function"), .aux = prog, .addr = 1, .size = 1 });
+}
+
+/* torch 1.13: no probe tells of the optimizer's step, so what it does is by hand for us, in compat as well. */
+static void state_where_no_region_is_told(void **state)
+{
+	(void)state;
+	site(MT_PROG_FLOW_ACC);
+	rounds(5, train_by_hand);
+	assert_string_equal(cat(M1), "OPTIMIZER_STATE");
+	assert_string_equal(cat(W2), "PARAMETER");
+}
+
+static void regions_tell_of_state_themselves(void **state)
+{
+	(void)state;
+	site(MT_PROG_FLOW_ACC);
+	site(MT_PROG_REGION_BEGIN);
+	rounds(5, train_by_hand);
+	assert_string_not_equal(cat(M1), "OPTIMIZER_STATE");
+}
+
 /* With torch.profiler's words nothing of all this is there. */
 static void compat_has_none_of_them(void **state)
 {
@@ -440,6 +465,8 @@ int main(void)
 		TEST(gathered_weights), TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
 		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand), TEST(memory_is_bounded),
 		cmocka_unit_test_setup_teardown(compat_has_none_of_them, setup, teardown),
+		cmocka_unit_test_setup_teardown(state_where_no_region_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(regions_tell_of_state_themselves, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,17 +228,26 @@ void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad
 
 /* --- nodes, steps ------------------------------------------------------------------------------------- */
 
-/* Adam without an Optimizer: gradients go in, and something that stays is written. */
-static void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e)
+/*
+ * Adam without an Optimizer: gradients go in, and something that stays is written. Where no probe tells of
+ * regions every optimizer is like that, for compat, too.
+ */
+void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e)
 {
 	for (uint32_t i = 0; i < n->edges_cnt; i++) {
 		struct fblock *f = e[i].flags & EDGE_BUMPED ? graph__find(g, e[i].id) : NULL;
 
 		if (!f || (f->flags & (FB_ACC | FB_GRAD)))
 			continue;
-		fproc__see(p, f);
-		if (rounds__count(&f->stepped_by_hand, fproc__round(p)))
-			fblock__mark(g, f, FM_BY_HAND);
+		if (f->marks)
+			fproc__see(p, f);
+		if (!rounds__count(&f->stepped_by_hand, fproc__round(p)))
+			continue;
+		fblock__mark(g, f, FM_BY_HAND);
+		if (p->blind && !(f->flags & FB_STATE)) {
+			f->flags |= FB_STATE | FB_STATE_MUT | FB_FLOWS;
+			fblock__refresh(g, f);
+		}
 	}
 }
 

@@ -267,6 +267,8 @@ void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const
 		node__forward(g, n, e, s);
 	if (g->m->classes == CLASSES_EXTENDED)
 		fproc__class_node(g, p, n, e);
+	else if (p->blind && s.grads && !n->under_eval)
+		fproc__state_by_hand(g, p, n, e);
 	node__outs(g, n, e);
 }
 
@@ -559,6 +561,9 @@ static void graph__end_guesses(struct graph *g, struct fproc *p)
 
 void graph__end_step(struct graph *g, struct fproc *p)
 {
+	struct proc *of = procs__find(&g->m->procs, p->pid);
+
+	p->blind = of && of->has_flow && !of->has_regions;
 	p->steps++;
 	graph__apply_news(g, p);
 	graph__end_guesses(g, p);

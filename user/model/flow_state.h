@@ -152,6 +152,7 @@ struct fproc {
 	struct outbox out; /* empty without timeline_nodes */
 	uint32_t rounds;   /* passes over the data so far: a parameter that was updated got a gradient again */
 	bool trains;	   /* an AccumulateGrad was seen */
+	bool blind;	   /* no region of an optimizer will ever be told */
 	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */
 	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
 	bool news; /* parameters were found since the last replay */
@@ -266,6 +267,7 @@ void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f);
 void fproc__class_updated(struct fproc *p, struct fblock *f); /* a parameter was written, outside backward */
 void fproc__class_weight(struct fproc *p, struct fblock *f);  /* a parameter for its argument's name */
 void fproc__class_node(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
+void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
 void fproc__class_region_end(struct graph *g, struct fproc *p);
 void fproc__class_step(struct graph *g, struct fproc *p);
 

@@ -623,6 +623,17 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	}
 }
 
+/* Without the regions of optimizers their state has to be told by another rule (flow_rules.c). */
+static void model__told_site(struct model *m, const struct event *ev)
+{
+	struct proc *p = ev->size ? procs__find(&m->procs, ev->pid) : NULL;
+
+	if (!p)
+		return;
+	p->has_flow |= ev->aux == MT_PROG_FLOW_ACC;
+	p->has_regions |= ev->aux == MT_PROG_REGION_BEGIN;
+}
+
 int model__handle(void *model, const struct event *ev)
 {
 	struct model *m = model;
@@ -673,9 +684,12 @@ int model__handle(void *model, const struct event *ev)
 	case EV_COST:
 	case EV_LOSS:
 	case EV_SELF:
-	case EV_SITE:
 	case EV_FIRED:
 		told__handle(&m->told, ev);
+		break;
+	case EV_SITE:
+		told__handle(&m->told, ev);
+		model__told_site(m, ev);
 		break;
 	case EV_COVER:
 		model__told_cover(m, ev);

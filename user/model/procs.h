@@ -31,6 +31,7 @@ struct proc {
 	bool told;   /* by EV_PROC; else only by an event of it */
 	bool listed; /* false: this is `other` */
 	bool death_kept; /* in the log of model_oom.c */
+	bool has_flow, has_regions; /* probes are set that tell of gradients, of regions' begins */
 	uint8_t how, gone;
 	uint32_t exit_status;
 	uint64_t start_ns;

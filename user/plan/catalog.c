@@ -79,6 +79,13 @@ static const struct row rows[] = {
 	  { RSI, 0 },
 	  0 },
 	{ "libtorch_cpu.so",
+	  "_ZN5torch8autograd8profiler25record_function_enter_newERKSsRKSt8optionalISsE",
+	  "torch::autograd::profiler::record_function_enter_new",
+	  SRC_REGIONS,
+	  MT_PROG_REGION_BEGIN,
+	  { RSI, 0 },
+	  MT_REGION_OLD_STRING },
+	{ "libtorch_cpu.so",
 	  "_ZN2at14RecordFunction3endEv",
 	  "at::RecordFunction::end",
 	  SRC_REGIONS,
@@ -198,6 +205,21 @@ int catalog__plan_lib(struct builder *b)
 	return 0;
 }
 
+/* Rows of one function in different shapes follow one another: a library has one of them. */
+static int is_same_as_before(size_t i)
+{
+	return i && !strcmp(rows[i].shown, rows[i - 1].shown);
+}
+
+static int is_row_found(const struct builder *b, size_t i)
+{
+	int found = b->rows_found >> i & 1;
+
+	while (++i < ROWS_CNT && is_same_as_before(i))
+		found |= b->rows_found >> i & 1;
+	return found;
+}
+
 static void cover_source(struct builder *b, enum source source)
 {
 	uint32_t wanted = 0, found = 0;
@@ -205,14 +227,14 @@ static void cover_source(struct builder *b, enum source source)
 	if (!(b->sources & source))
 		return;
 	for (size_t i = 0; i < ROWS_CNT; i++) {
-		if (rows[i].source != source)
+		if (rows[i].source != source || is_same_as_before(i))
 			continue;
 		wanted++;
-		found += b->rows_found >> i & 1;
+		found += (uint32_t)is_row_found(b, i);
 	}
 	builder__cover(b, source, wanted, found);
 	for (size_t i = 0; found && i < ROWS_CNT; i++)
-		if (rows[i].source == source && source != SRC_HOST && !(b->rows_found >> i & 1))
+		if (rows[i].source == source && source != SRC_HOST && !is_same_as_before(i) && !is_row_found(b, i))
 			builder__note(b, "%s has no %s: another version of PyTorch?", rows[i].lib,
 				      rows[i].shown);
 }
