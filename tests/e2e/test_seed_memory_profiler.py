@@ -108,7 +108,7 @@ def seen(case):
         mtr = tmp / "case.mtr"
         job.tell(case)
         job.line(f"built {n}")
-        with mt.start("record", "-p", str(job.pid), "--probes", "framework,flow,regions", "-o", str(mtr)) as tracer:
+        with mt.start("record", "-p", str(job.pid), "--probes", "framework,flow,views,regions", "-o", str(mtr)) as tracer:
             mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(),
                           "memtrace to record", 30)
             mt.check(tracer.alive(), "; ".join(tracer.err))
@@ -133,10 +133,10 @@ def test_config_check():
     needed = "--probes framework,flow,regions"
     for probes in ("flow", "flow,regions,kernel"):
         mt.expect_failure(mt.memtrace("record", "-p", job.pid, "-o", "-", "--probes", probes), 2, "framework", needed)
-    mt.expect_failure(mt.memtrace("-p", job.pid, "--by", "category"), 2, "flow", needed)
+    mt.expect_failure(mt.memtrace("-p", job.pid, "--by", "category", "--probes", "framework,ops"), 2, "flow", needed)
     with mt.scratch() as tmp:
         mtr = tmp / "ops.mtr"
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", "0.3", "-o", mtr), (0, 3))
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", "0.3", "--probes", "framework,ops", "-o", mtr), (0, 3))
         for asked in (("--by", "category"), ("--flow",), ("--flow", "--json")):
             mt.expect_failure(mt.memtrace("report", mtr, *asked), 1, "no data flow", needed)
         mt.ok(mt.memtrace("report", mtr), (0, 3))
@@ -239,7 +239,7 @@ def op_of(symbol):
 def planned():
     """{operator: its tensor arguments}, from memtrace plan; by the ELF's own name of the probed function."""
     job = mt.shared_job("seed_job")
-    plan = json.loads(mt.ok(mt.memtrace("plan", "-p", job.pid, "--probes", "flow", "--json")).stdout)
+    plan = json.loads(mt.ok(mt.memtrace("plan", "-p", job.pid, "--probes", "framework,flow,views", "--json")).stdout)
     found = {}
     for site in plan["processes"][0]["sites"]:
         if site["program"] == "flow_op":

@@ -427,7 +427,7 @@ static void builder__finish(struct builder *b)
 		gpu__cover(b);
 	if (b->sources & SRC_OPS)
 		builder__cover(b, SRC_OPS, b->ops_found, b->ops_found);
-	if (b->sources & SRC_VIEWS)
+	if ((b->sources & SRC_VIEWS) && !(b->sources & SRC_FLOW))
 		builder__cover(b, SRC_VIEWS, b->views_found, b->views_found);
 	if (b->sources & SRC_FLOW)
 		builder__cover(b, SRC_FLOW, b->flow_wanted, b->flow_found);
@@ -500,8 +500,8 @@ int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opt
 
 	if (!b.plan)
 		return err_set(err, -ENOMEM, "out of memory");
-	if (b.sources & SRC_FLOW) /* which needs the regions, and says all that the other two say */
-		b.sources = (b.sources | SRC_REGIONS) & ~(unsigned)(SRC_OPS | SRC_VIEWS);
+	if (b.sources & SRC_FLOW) /* which needs the regions, and says all that ops says */
+		b.sources = (b.sources | SRC_REGIONS) & ~(unsigned)SRC_OPS;
 	r = builder__run(&b, opts, err);
 	free(b.patterns);
 	free(b.flow_slots);
