@@ -903,6 +903,9 @@ static void test_calibration_is_plausible(void **state)
 	assert_in_range(tracer__cost_ns(r.t, MT_PROG_HOST_RET), 100, 20000);
 	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FW_USAGE), 100, 20000);
 	assert_in_range(tracer__cost_ns(r.t, MT_PROG_SEG_RET), 100, 20000);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FLOW_OP), 100, 20000);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FLOW_APPLY), 100, 20000);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FLOW_ACC), 100, 20000);
 	rig__collect(&r);
 	assert_int_equal(r.cnt, 0); /* nothing of it reaches the trace */
 	rig__done(&r);

@@ -46,6 +46,9 @@ CALIB_SITE(mt_calib_host, PUSH);
 CALIB_SITE(mt_calib_usdt, PUSH);
 CALIB_SITE(mt_calib_fw_usage, PUSH);
 CALIB_SITE(mt_calib_seg, PUSH);
+CALIB_SITE(mt_calib_flow_op, PUSH);
+CALIB_SITE(mt_calib_flow_apply, PUSH);
+CALIB_SITE(mt_calib_flow_acc, PUSH);
 CALIB_SITE(mt_calib_nop, "nop\nxor %eax, %eax");
 CALIB_SITE(mt_calib_nop5, ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00\nxor %eax, %eax");
 CALIB_SITE(mt_calib_step, "test %rdi, %rdi\nxor %eax, %eax");
@@ -69,6 +72,9 @@ static const struct {
 	{ MT_PROG_FW_USAGE, mt_calib_fw_usage, 0, 0 },
 	{ MT_PROG_SEG_ENTER, mt_calib_seg, 0, 0 },
 	{ MT_PROG_SEG_RET, mt_calib_seg, 1, 0 },
+	{ MT_PROG_FLOW_OP, mt_calib_flow_op, 0, 0 },
+	{ MT_PROG_FLOW_APPLY, mt_calib_flow_apply, 0, 0 },
+	{ MT_PROG_FLOW_ACC, mt_calib_flow_acc, 0, 0 },
 	{ MT_PROG_OP, mt_calib_nop, 0, INSN_NOP },
 	{ MT_PROG_OP, mt_calib_nop5, 0, INSN_NOP5 },
 	{ MT_PROG_OP, mt_calib_step, 0, INSN_STEPPED },
@@ -81,6 +87,45 @@ static const struct {
 	uint64_t len;
 } calib_name = { "calibration", 11 };
 static uint64_t calib_word = 1;
+
+/*
+ * A tensor with a gradient (itself), the node that accumulates it and a vector that holds it, as flow's
+ * programs read them. In a transformer's step an operator has 1.3 tensors; two are read here.
+ */
+enum { VTABLE_TENSOR = 1, VTABLE_STORAGE, VTABLE_META };
+static const struct {
+	uint64_t vtable, data, device, bytes, rest[4];
+} calib_storage = { .vtable = VTABLE_STORAGE, .data = 4096, .bytes = 4096 };
+static const struct calib_meta {
+	uint64_t vtable;
+	const void *grad;
+	uint64_t rest[6];
+} calib_meta;
+static const struct {
+	uint64_t vtable;
+	const void *storage, *autograd_meta;
+	uint64_t rest[2];
+} calib_impl = { VTABLE_TENSOR, &calib_storage, &calib_meta, { 0 } }, *const calib_tensor = &calib_impl;
+static const struct calib_meta calib_meta = { VTABLE_META, &calib_impl, { 0 } };
+static const struct {
+	uint64_t vtable;
+	const void *variable;
+} calib_node = { 0, &calib_impl };
+static const struct {
+	const void *begin, *end;
+} calib_tensors = { &calib_tensor, &calib_tensor + 1 };
+
+const struct mt_flow_spec calib_flow_spec = {
+	.args_cnt = 2,
+	.args = { { MT_FLOW_TENSOR, 0, MT_FLOW_F_REQUIRED, 0 }, { MT_FLOW_TENSOR, 0, MT_FLOW_F_REQUIRED, 1 } },
+};
+const struct mt_flow_layout calib_flow_layout = {
+	.impl_storage = 8, .impl_autograd_meta = 16, .meta_grad = 8, .storage_data = 8, .storage_dev = 16,
+	.storage_size = 24, .acc_variable = 8,
+};
+const struct flow_vtable calib_flow_vtables[3] = {
+	{ VTABLE_TENSOR, MT_CLASS_PLAIN }, { VTABLE_STORAGE, MT_CLASS_STORAGE }, { VTABLE_META, MT_CLASS_META },
+};
 
 static uint64_t now_ns(void)
 {
@@ -105,7 +150,15 @@ static void pollute(size_t bytes)
 		pollution[i]++;
 }
 
-static unsigned time_fn(calib_fn fn, void (*discard)(void *), void *ctx)
+static void call(enum mt_prog prog, calib_fn fn, int i)
+{
+	if (prog == MT_PROG_FLOW_OP || prog == MT_PROG_FLOW_APPLY || prog == MT_PROG_FLOW_ACC)
+		fn((void *)&calib_tensor, &calib_node, &calib_tensors);
+	else
+		fn(&calib_word + (i & 1), &calib_name, &calib_word);
+}
+
+static unsigned time_fn(enum mt_prog prog, calib_fn fn, void (*discard)(void *), void *ctx)
 {
 	uint64_t best = UINT64_MAX;
 	size_t l1d = l1d_bytes();
@@ -115,7 +168,7 @@ static unsigned time_fn(calib_fn fn, void (*discard)(void *), void *ctx)
 
 		for (int i = 0; i < CALLS; i++) {
 			pollute(l1d);
-			fn(&calib_word + (i & 1), &calib_name, &calib_word);
+			call(prog, fn, i);
 		}
 		took = now_ns() - t0;
 		if (took < best)
@@ -135,7 +188,7 @@ static void *timing_thread(void *arg)
 	struct job *j = arg;
 
 	for (size_t i = 0; i < SITES_CNT; i++)
-		j->ns[i] = time_fn(sites[i].fn, j->ops->discard, j->ops->ctx);
+		j->ns[i] = time_fn(sites[i].prog, sites[i].fn, j->ops->discard, j->ops->ctx);
 	return NULL;
 }
 

@@ -24,6 +24,11 @@ struct calib_ops {
 	void *ctx;
 };
 
+/* With these in the kernel, flow's programs find a tensor in what they are called with here. */
+extern const struct mt_flow_spec calib_flow_spec;
+extern const struct mt_flow_layout calib_flow_layout;
+extern const struct flow_vtable calib_flow_vtables[3];
+
 struct calib {
 	unsigned prog_ns[MT_PROG_MAX];	 /* on an emulated instruction (push), trap included */
 	unsigned class_ns[INSN_STEPPED + 1]; /* an operator probe on each class of instruction */

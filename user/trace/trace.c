@@ -363,6 +363,27 @@ static void tracer__calibrate_kernel(struct tracer *t)
 	t->kernel_ns = with > without ? with - without : 0;
 }
 
+/* Spec and layout 0 (cookie 0): the first ones of a target overwrite them. */
+static int tracer__calibrate_flow(struct tracer *t, bool on)
+{
+	int fd = bpf_map__fd(t->skel->maps.flow_classes), r = 0;
+	uint32_t at = 0;
+
+	for (size_t i = 0; i < sizeof(calib_flow_vtables) / sizeof(calib_flow_vtables[0]) && !r; i++) {
+		const struct flow_vtable *v = &calib_flow_vtables[i];
+		struct mt_class_key k = { .vtable = v->addr, .pid = (uint64_t)getpid() };
+
+		if (on)
+			r = bpf_map_update_elem(fd, &k, &v->class, BPF_ANY);
+		else
+			(void)bpf_map_delete_elem(fd, &k);
+	}
+	if (!on || r < 0)
+		return r;
+	t->skel->bss->mt_flow_layouts[0] = calib_flow_layout;
+	return bpf_map_update_elem(bpf_map__fd(t->skel->maps.flow_specs), &at, &calib_flow_spec, BPF_ANY);
+}
+
 static int tracer__calibrate(struct tracer *t)
 {
 	struct calib_ops ops = { calib_attach, calib_discard, calib_hits, t };
@@ -383,9 +404,12 @@ static int tracer__calibrate(struct tracer *t)
 	r = bpf_map_update_elem(bpf_map__fd(t->skel->maps.specs), &at, &spec, BPF_ANY);
 	if (!r)
 		r = bpf_map_update_elem(bpf_map__fd(t->skel->maps.seg_specs), &seg_at, &seg, BPF_ANY);
+	if (!r)
+		r = tracer__calibrate_flow(t, true);
 	if (r < 0)
 		return r;
 	r = calib_run(&t->calib, &ops);
+	(void)tracer__calibrate_flow(t, false);
 	if (!r)
 		tracer__calibrate_kernel(t);
 	tracer__detach(t, getpid());
@@ -472,8 +496,8 @@ out:
 		tracer__free(t);
 		return r;
 	}
-	log_debug("calibrated: operator %u ns, new %u, delete %u, usdt %u, malloc %u, single step %u, kernel %u",
-		  t->calib.prog_ns[MT_PROG_OP], t->calib.prog_ns[MT_PROG_FW_NEW],
+	log_debug("calibrated: operator %u ns, with tensors %u, new %u, delete %u, usdt %u, malloc %u, single step %u, kernel %u",
+		  t->calib.prog_ns[MT_PROG_OP], t->calib.prog_ns[MT_PROG_FLOW_OP], t->calib.prog_ns[MT_PROG_FW_NEW],
 		  t->calib.prog_ns[MT_PROG_FW_DELETE], t->calib.prog_ns[MT_PROG_USDT],
 		  t->calib.prog_ns[MT_PROG_HOST_ENTER] + t->calib.prog_ns[MT_PROG_HOST_RET],
 		  t->calib.class_ns[INSN_STEPPED], t->kernel_ns);
