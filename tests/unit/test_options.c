@@ -173,6 +173,8 @@ static void test_refused(void **state)
 		{ "export x.mtr --to csv -o y --classes all", "'all'" },
 		{ "export x.mtr --to torch-raw -o y --classes extended", "torch-raw" },
 		{ "report x.mtr --steps 3", "--flow" },
+		{ "report x.mtr --flow --by category", "--by" },
+		{ "report x.mtr --by op --flow --tui", "--tui" },
 		{ "report x.mtr --flow --steps 0", "--steps" },
 		{ "report x.mtr --flow --steps few", "'few'" },
 		{ "plan", "-p PID" },

@@ -11,10 +11,12 @@
 
 #define STEPS_DEFAULT 2
 
-static int no_flow(const struct options *o, struct err *err)
+static int no_flow(const struct options *o, uint64_t cut, struct err *err)
 {
 	err_set(err, -ENODATA, "%s has no data flow", o->file);
-	return err_hint(err, "record with --probes framework,flow,regions");
+	if (cut)
+		return err_hint(err, "it was cut or damaged before the first node; record again");
+	return err_hint(err, "record without --probes, or with framework,flow,regions, while the job works on tensors");
 }
 
 /* --- --flow: where steps begin, then the nodes ------------------------------------------------------ */
@@ -54,7 +56,7 @@ static int flow_passes(const struct options *o, struct flow_view *v, struct repo
 		return r;
 	if (e < 0)
 		return err_set(err, e, "writing: %s", strerror(-e));
-	return nodes ? 0 : no_flow(o, err);
+	return nodes ? 0 : no_flow(o, *ret_cut, err);
 }
 
 static int report_flow(const struct options *o, struct report **ret_report, uint64_t *ret_cut, struct err *err)
@@ -83,7 +85,7 @@ int cmd_report(const struct options *o, struct err *err)
 		if (cut && !o->quiet)
 			replay_say_cut(o->file, cut);
 		if (!o->flow)
-			r = o->by == BY_CATEGORY && !rep->has_flow ? no_flow(o, err) : report_write(o, rep, err);
+			r = o->by == BY_CATEGORY && !rep->has_flow ? no_flow(o, cut, err) : report_write(o, rep, err);
 	}
 	if (!r)
 		r = loss_exit_code(o, rep);

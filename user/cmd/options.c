@@ -258,6 +258,10 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--steps is about the steps that --flow shows");
 		return err_hint(err, "memtrace report F.mtr --flow --steps N");
 	}
+	if (o->flow && (o->by || o->tui)) {
+		err_set(err, -EINVAL, "--flow prints nodes: %s is about another view", o->tui ? "--tui" : "--by");
+		return err_hint(err, "leave one of the two out; --steps N says how much --flow shows");
+	}
 	return has_sources(o, err);
 }
 

@@ -110,7 +110,8 @@ int labels__new(struct labels **ret, struct err *err)
 	r = r ? r : spill__reserve(&l->cats, 1);
 	if (r < 0) {
 		labels__free(l);
-		return err_set(err, r, "a temporary file for labels: %s", strerror(-r));
+		err_set(err, r, "a temporary file for labels: %s", strerror(-r));
+		return err_hint(err, "TMPDIR (or /tmp) must be a directory that can be written");
 	}
 	*ret = l;
 	return 0;
