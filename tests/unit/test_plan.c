@@ -295,10 +295,14 @@ static const struct plan_cover *find_cover(const struct planned *x, enum source 
 	return NULL;
 }
 
-/* What frees is set first, then returns. */
+/* What frees is set first, then returns, then births. */
 static int rank(const struct site *s)
 {
-	return s->prog == MT_PROG_FW_DELETE || s->prog == MT_PROG_HOST_FREE ? 0 : s->is_ret ? 1 : 2;
+	if (s->prog == MT_PROG_FW_DELETE || s->prog == MT_PROG_HOST_FREE)
+		return 0;
+	if (s->is_ret)
+		return 1;
+	return s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_USAGE ? 2 : 3;
 }
 
 static void check_order(const struct plan *p)

@@ -496,7 +496,8 @@ out:
 		tracer__free(t);
 		return r;
 	}
-	log_debug("calibrated: operator %u ns, with tensors %u, new %u, delete %u, usdt %u, malloc %u, single step %u, kernel %u",
+	log_debug("calibrated: operator %u ns, with tensors %u, new %u, delete %u, usdt %u, malloc %u, single step %u, "
+		  "kernel %u",
 		  t->calib.prog_ns[MT_PROG_OP], t->calib.prog_ns[MT_PROG_FLOW_OP], t->calib.prog_ns[MT_PROG_FW_NEW],
 		  t->calib.prog_ns[MT_PROG_FW_DELETE], t->calib.prog_ns[MT_PROG_USDT],
 		  t->calib.prog_ns[MT_PROG_HOST_ENTER] + t->calib.prog_ns[MT_PROG_HOST_RET],
