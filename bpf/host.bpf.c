@@ -7,6 +7,15 @@
  *
  * realloc: what it frees carries the time of the entry: after that another thread may be given the
  * address, before that nobody can. Nothing is freed if it fails.
+ *
+ * operator new may throw, and a return probe would end the process then: unwinding does not get past the
+ * kernel's trampoline. So its `ret` instructions are probed (user/plan/exits.c). A call that never
+ * arrives there has thrown: out of memory. What it allocates inside (the exception) is the process's, too,
+ * unless it is for the same size: that is the block itself.
+ *
+ * operator delete may go on to free: the same pointer twice, in one call. The second is told with a flag
+ * and counts only if the block is there, because another thread may have got the address meanwhile and
+ * handed it to this one.
  */
 #include "lib/frames.h"
 
@@ -48,24 +57,61 @@ static __always_inline int host_nested(const struct mt_thread *t, u64 sp)
 	return t->host.sp && sp < t->host.sp;
 }
 
+/* Whether a call at this stack pointer is part of one that is already noted. */
+static __always_inline int free_nested(const struct mt_thread *t, u64 sp)
+{
+	return host_nested(t, sp) && !MT_HOST_MAY_THROW(t->host.fn);
+}
+
 SEC("uprobe")
 int mt_host_free(struct pt_regs *ctx)
 {
-	u64 ptr = ctx->di;
+	u64 cookie = bpf_get_attach_cookie(ctx), ptr = ctx->di;
 	struct mt_thread *t;
+	u8 flags = 0;
 
 	hit_count(MT_PROG_HOST_FREE);
+	fired_count(cookie);
 	if (!ptr)
 		return 0;
 	t = thread_get();
 	if (t) {
-		if (host_nested(t, ctx->sp))
+		if (free_nested(t, ctx->sp))
 			return 0;
+		if (t->freed_ptr == ptr && ctx->sp <= t->freed_sp && (u32)cookie != t->freed_fn)
+			flags = MT_F_FREE_AGAIN;
+		t->freed_ptr = ptr;
+		t->freed_sp = ctx->sp;
+		t->freed_fn = (u32)cookie;
 		frames_settle(t, ctx->sp);
 	}
 	if (live_remove(ptr))
-		emit_addr(t, MT_EV_FREE, MT_DEV_HOST, ptr);
+		emit_addr_at(t, MT_EV_FREE, MT_DEV_HOST, flags, ptr, bpf_ktime_get_ns());
 	return 0;
+}
+
+/* Where a call at this stack pointer is to be noted; NULL: it is part of one that is. */
+static __always_inline struct mt_pending *host_place(struct mt_thread *t, u64 sp, u32 fn, u64 size)
+{
+	struct mt_pending *p = &t->host;
+
+	if (p->sp && sp < p->sp) {
+		if (!MT_HOST_MAY_THROW(p->fn))
+			return NULL;
+		p = &t->inner;
+		return p->sp && sp < p->sp ? NULL : p;
+	}
+	t->inner.sp = 0;
+	if (!p->sp)
+		return p;
+	/* The same stack pointer is a tail call: realloc(NULL, n) jumps to malloc. The callee decides. */
+	if (p->sp == sp && p->fn != fn && p->size == size)
+		return p;
+	if (MT_HOST_MAY_THROW(p->fn))
+		emit_mem(t, MT_EV_OOM, MT_DEV_HOST, 0, 0, p->size);
+	else if (p->sp != sp)
+		loss_count(MT_LOSS_PENDING); /* left by longjmp: nothing was given out */
+	return p;
 }
 
 SEC("uprobe")
@@ -74,14 +120,12 @@ int mt_host_enter(struct pt_regs *ctx)
 	u64 cookie = bpf_get_attach_cookie(ctx);
 	u64 a = ctx->di, b = ctx->si, c = ctx->dx, ptr = 0, size = 0;
 	struct mt_thread *t = thread_get();
+	struct mt_pending *p;
 
 	hit_count(MT_PROG_HOST_ENTER);
 	fired_count(cookie);
-	if (!t || host_nested(t, ctx->sp))
+	if (!t)
 		return 0;
-	/* The same stack pointer is a tail call: realloc(NULL, n) jumps to malloc. The callee decides. */
-	if (t->host.sp && t->host.sp != ctx->sp)
-		loss_count(MT_LOSS_PENDING); /* left by longjmp or an exception: nothing was given out */
 	switch ((u32)cookie) {
 	case MT_HOST_MALLOC:
 	case MT_HOST_VALLOC:
@@ -106,13 +150,19 @@ int mt_host_enter(struct pt_regs *ctx)
 		size = c;
 		break;
 	default:
-		return 0;
+		if (!MT_HOST_MAY_THROW((u32)cookie))
+			return 0;
+		size = a;
 	}
-	t->host.ts_ns = bpf_ktime_get_ns();
-	t->host.ptr = ptr;
-	t->host.size = size;
-	t->host.fn = (u32)cookie;
-	t->host.sp = ctx->sp;
+	p = host_place(t, ctx->sp, (u32)cookie, size);
+	if (!p)
+		return 0;
+	t->freed_ptr = 0;
+	p->ts_ns = bpf_ktime_get_ns();
+	p->ptr = ptr;
+	p->size = size;
+	p->fn = (u32)cookie;
+	p->sp = ctx->sp;
 	return 0;
 }
 
@@ -150,11 +200,37 @@ int mt_host_ret(struct pt_regs *ctx)
 	struct mt_pending p;
 
 	hit_count(MT_PROG_HOST_RET);
-	if (!t || !t->host.sp || ctx->sp != t->host.sp + 8)
+	if (!t || !t->host.sp)
+		return 0;
+	if (t->inner.sp && ctx->sp == t->inner.sp + 8) {
+		p = t->inner;
+		t->inner.sp = 0;
+		if (p.size == t->host.size)
+			return 0; /* operator new's own: told at its end */
+	} else if (ctx->sp == t->host.sp + 8) {
+		p = t->host;
+		t->host.sp = 0;
+	} else {
+		return 0;
+	}
+	frames_settle(t, ctx->sp);
+	host_done(t, &p, ctx->ax);
+	return 0;
+}
+
+/* At a `ret`: the return address is still on the stack. */
+SEC("uprobe")
+int mt_host_exit(struct pt_regs *ctx)
+{
+	struct mt_thread *t = thread_get();
+	struct mt_pending p;
+
+	hit_count(MT_PROG_HOST_EXIT);
+	if (!t || !t->host.sp || ctx->sp != t->host.sp || !MT_HOST_MAY_THROW(t->host.fn))
 		return 0;
 	p = t->host;
 	t->host.sp = 0;
-	frames_settle(t, ctx->sp);
+	frames_settle(t, ctx->sp + 8);
 	host_done(t, &p, ctx->ax);
 	return 0;
 }

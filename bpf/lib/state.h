@@ -68,6 +68,9 @@ struct mt_thread {
 	u64 gpu_ctx; /* driver's context that the thread made current, as far as seen */
 	u32 gpu_dev; /* enum mt_dev; MT_DEV_NONE: not seen */
 	u32 gpu_met; /* whether gpu_dev was thought about */
+	struct mt_pending inner; /* … inside an operator new: only what is not that one's own */
+	u64 freed_ptr, freed_sp; /* the last free, until the thread allocates */
+	u64 freed_fn;
 	struct mt_frame frames[MT_FRAMES_MAX];
 	struct mt_text text; /* lib/text.h */
 };

@@ -108,6 +108,7 @@ enum mt_dev {
 
 enum mt_flag {
 	MT_F_BLOCK_MOVED = 1, /* ALLOC or FREE that is half of a realloc */
+	MT_F_FREE_AGAIN = 2,  /* FREE told once more by a function that the first one calls: counts only if the block lives */
 };
 
 struct mt_hdr {
@@ -181,6 +182,7 @@ enum mt_prog {
 	MT_PROG_FW_USAGE_OOM, /* c10::reportOutOfMemoryToProfiler(bytes, allocated, reserved, device) */
 	MT_PROG_SEG_ENTER,    /* memory API of a GPU, entry; cookie = index of its struct mt_seg_spec */
 	MT_PROG_SEG_RET,      /* … its return; same cookie */
+	MT_PROG_HOST_EXIT,    /* a `ret` of operator new, which may throw: no return probe there */
 	MT_PROG_MAX,
 };
 
@@ -198,7 +200,29 @@ enum mt_host_fn {
 	MT_HOST_POSIX_MEMALIGN = 5, /* (void **out, align, size), returns 0 or errno */
 	MT_HOST_VALLOC = 6,	   /* (size): valloc, pvalloc */
 	MT_HOST_REALLOCARRAY = 7,  /* (ptr, n, size) */
+	/* (size), may throw: 8 to 15 */
+	MT_HOST_NEW = 8,
+	MT_HOST_NEW_ARRAY = 9,
+	MT_HOST_NEW_ALIGNED = 10,
+	MT_HOST_NEW_ARRAY_ALIGNED = 11,
+	MT_HOST_MI_NEW = 12,
+	MT_HOST_MI_NEW_ALIGNED = 13,
+	/* all (ptr, …); numbers tell functions apart that may call each other */
+	MT_HOST_FREE = 16,
+	MT_HOST_CFREE = 17,
+	MT_HOST_FREE_SIZED = 18,
+	MT_HOST_FREE_SIZED_ALIGNED = 19,
+	MT_HOST_DALLOCX = 20,
+	MT_HOST_SDALLOCX = 21,
+	MT_HOST_DELETE = 22,
+	MT_HOST_DELETE_SIZED = 23,
+	MT_HOST_DELETE_ALIGNED = 24,
+	MT_HOST_DELETE_SIZED_ALIGNED = 25,
+	MT_HOST_DELETE_NOTHROW = 26,
+	MT_HOST_DELETE_ALIGNED_NOTHROW = 27,
+	MT_HOST_DELETE_ARRAY = 32, /* added to those of operator delete */
 };
+#define MT_HOST_MAY_THROW(fn) ((fn) >= MT_HOST_NEW && (fn) < MT_HOST_FREE)
 
 /* One argument of a USDT probe, as its SDT note describes it (x86-64). */
 enum mt_arg_form {

@@ -365,7 +365,7 @@ void model__take(struct model *m, const struct event *in)
 		return;
 	if (blocks__take(m->blocks, ev->pid, ev->dev, ev->addr, &b))
 		model__freed(m, &b, t->proc, ev);
-	else
+	else if (!(ev->flags & MT_F_FREE_AGAIN))
 		model__preexisting(m, d, ev);
 }
 

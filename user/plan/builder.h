@@ -12,6 +12,7 @@
 
 #define PLAN_SITES_MAX (1u << 16)
 #define PLAN_NOTES_MAX 64
+#define CATALOG_ROWS_MAX 128
 
 struct builder {
 	struct plan *plan; /* being filled */
@@ -27,9 +28,10 @@ struct builder {
 	uint32_t lib_at; /* in plan->libs; UINT32_MAX: not there yet */
 	/* the malloc family's owner, chosen before; NULL: none */
 	const struct lib *host_lib;
+	const struct lib *libc;
 	struct usdt_pattern *patterns; /* user's first, then those known */
 	size_t patterns_cnt;
-	uint32_t rows_found; /* bit i: row i of the catalog */
+	uint8_t rows_found[CATALOG_ROWS_MAX]; /* row i of the catalog */
 	uint32_t gpu_found; /* functions of the GPUs' memory API */
 	uint32_t ops_found, views_found, flow_wanted, flow_found;
 	uint16_t *flow_slots; /* hash table over plan->flow_specs: index + 1, 0 = free */

@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "plan/builder.h"
+#include "plan/exits.h"
 
 #define RDI REG_BIT(MT_REG_RDI)
 #define RSI REG_BIT(MT_REG_RSI)
@@ -101,44 +102,68 @@ static const struct row rows[] = {
 	  { RDX, 1 },
 	  0 },
 	/* HOST_ENTER notes the stack pointer, its return probe replaces the return address: both need it */
-	{ "libc.so.6", "free", "free", SRC_HOST, MT_PROG_HOST_FREE, { RDI, 0 }, 0 },
-	{ "libc.so.6", "malloc", "malloc", SRC_HOST, MT_PROG_HOST_ENTER, { RDI, 1 }, MT_HOST_MALLOC },
-	{ "libc.so.6", "calloc", "calloc", SRC_HOST, MT_PROG_HOST_ENTER, { RDI | RSI, 1 }, MT_HOST_CALLOC },
-	{ "libc.so.6",
-	  "realloc",
-	  "realloc",
-	  SRC_HOST,
-	  MT_PROG_HOST_ENTER,
-	  { RDI | RSI, 1 },
-	  MT_HOST_REALLOC },
-	{ "libc.so.6",
-	  "reallocarray",
-	  "reallocarray",
-	  SRC_HOST,
-	  MT_PROG_HOST_ENTER,
-	  { RDI | RSI | RDX, 1 },
-	  MT_HOST_REALLOCARRAY },
-	{ "libc.so.6",
-	  "posix_memalign",
-	  "posix_memalign",
-	  SRC_HOST,
-	  MT_PROG_HOST_ENTER,
-	  { RDI | RDX, 1 },
-	  MT_HOST_POSIX_MEMALIGN },
-	{ "libc.so.6",
-	  "aligned_alloc",
-	  "aligned_alloc",
-	  SRC_HOST,
-	  MT_PROG_HOST_ENTER,
-	  { RSI, 1 },
-	  MT_HOST_MEMALIGN },
-	{ "libc.so.6", "memalign", "memalign", SRC_HOST, MT_PROG_HOST_ENTER, { RSI, 1 }, MT_HOST_MEMALIGN },
-	{ "libc.so.6", "valloc", "valloc", SRC_HOST, MT_PROG_HOST_ENTER, { RDI, 1 }, MT_HOST_VALLOC },
-	{ "libc.so.6", "pvalloc", "pvalloc", SRC_HOST, MT_PROG_HOST_ENTER, { RDI, 1 }, MT_HOST_VALLOC },
+#define HOST_GIVES(sym, name, fn, regs) { NULL, sym, name, SRC_HOST, MT_PROG_HOST_ENTER, { regs, 1 }, fn }
+#define HOST_TAKES(sym, name, fn) { NULL, sym, name, SRC_HOST, MT_PROG_HOST_FREE, { RDI, 0 }, fn }
+	HOST_TAKES("free", "free", MT_HOST_FREE),
+	HOST_GIVES("malloc", "malloc", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("calloc", "calloc", MT_HOST_CALLOC, RDI | RSI),
+	HOST_GIVES("realloc", "realloc", MT_HOST_REALLOC, RDI | RSI),
+	HOST_GIVES("reallocarray", "reallocarray", MT_HOST_REALLOCARRAY, RDI | RSI | RDX),
+	HOST_GIVES("posix_memalign", "posix_memalign", MT_HOST_POSIX_MEMALIGN, RDI | RDX),
+	HOST_GIVES("aligned_alloc", "aligned_alloc", MT_HOST_MEMALIGN, RSI),
+	HOST_GIVES("memalign", "memalign", MT_HOST_MEMALIGN, RSI),
+	HOST_GIVES("valloc", "valloc", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("pvalloc", "pvalloc", MT_HOST_MALLOC, RDI),
+	HOST_TAKES("cfree", "cfree", MT_HOST_CFREE),
+	HOST_TAKES("free_sized", "free_sized", MT_HOST_FREE_SIZED),
+	HOST_TAKES("free_aligned_sized", "free_aligned_sized", MT_HOST_FREE_SIZED_ALIGNED),
+	/* jemalloc's own */
+	HOST_GIVES("mallocx", "mallocx", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("rallocx", "rallocx", MT_HOST_REALLOC, RDI | RSI),
+	HOST_TAKES("dallocx", "dallocx", MT_HOST_DALLOCX),
+	HOST_TAKES("sdallocx", "sdallocx", MT_HOST_SDALLOCX),
+	/* mimalloc's own; the others are aliases of the C library's names or go through them */
+	HOST_GIVES("mi_malloc", "mi_malloc", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("mi_malloc_small", "mi_malloc_small", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("mi_zalloc", "mi_zalloc", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("mi_zalloc_small", "mi_zalloc_small", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("mi_calloc", "mi_calloc", MT_HOST_CALLOC, RDI | RSI),
+	HOST_GIVES("mi_mallocn", "mi_mallocn", MT_HOST_CALLOC, RDI | RSI),
+	HOST_GIVES("mi_realloc", "mi_realloc", MT_HOST_REALLOC, RDI | RSI),
+	HOST_GIVES("mi_reallocn", "mi_reallocn", MT_HOST_REALLOCARRAY, RDI | RSI | RDX),
+	HOST_GIVES("mi_malloc_aligned", "mi_malloc_aligned", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("mi_zalloc_aligned", "mi_zalloc_aligned", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("mi_calloc_aligned", "mi_calloc_aligned", MT_HOST_CALLOC, RDI | RSI),
+	HOST_GIVES("mi_realloc_aligned", "mi_realloc_aligned", MT_HOST_REALLOC, RDI | RSI),
+	HOST_GIVES("mi_new", "mi_new", MT_HOST_MI_NEW, RDI),
+	HOST_GIVES("mi_new_nothrow", "mi_new_nothrow", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("mi_new_aligned", "mi_new_aligned", MT_HOST_MI_NEW_ALIGNED, RDI),
+	HOST_GIVES("mi_new_aligned_nothrow", "mi_new_aligned_nothrow", MT_HOST_MALLOC, RDI),
+	HOST_TAKES("mi_free", "mi_free", MT_HOST_FREE),
+	HOST_TAKES("mi_free_size", "mi_free_size", MT_HOST_FREE_SIZED),
+	HOST_TAKES("mi_free_aligned", "mi_free_aligned", MT_HOST_FREE_SIZED_ALIGNED),
+	HOST_TAKES("mi_free_size_aligned", "mi_free_size_aligned", MT_HOST_FREE_SIZED_ALIGNED),
+	/* operator new and delete, where the allocator brings its own */
+#define HOST_NEW(tail, how, fn, array)                                                                              \
+	HOST_GIVES("_Znwm" tail, "operator new" how, fn, RDI),                                                      \
+		HOST_GIVES("_Znam" tail, "operator new[]" how, array, RDI)
+	HOST_NEW("", "", MT_HOST_NEW, MT_HOST_NEW_ARRAY),
+	HOST_NEW("RKSt9nothrow_t", " (nothrow)", MT_HOST_MALLOC, MT_HOST_MALLOC),
+	HOST_NEW("St11align_val_t", " (aligned)", MT_HOST_NEW_ALIGNED, MT_HOST_NEW_ARRAY_ALIGNED),
+	HOST_NEW("St11align_val_tRKSt9nothrow_t", " (aligned, nothrow)", MT_HOST_MALLOC, MT_HOST_MALLOC),
+#define HOST_DELETE(tail, how, fn)                                                                                  \
+	HOST_TAKES("_ZdlPv" tail, "operator delete" how, fn),                                                       \
+		HOST_TAKES("_ZdaPv" tail, "operator delete[]" how, (fn) + MT_HOST_DELETE_ARRAY)
+	HOST_DELETE("", "", MT_HOST_DELETE),
+	HOST_DELETE("m", " (sized)", MT_HOST_DELETE_SIZED),
+	HOST_DELETE("RKSt9nothrow_t", " (nothrow)", MT_HOST_DELETE_NOTHROW),
+	HOST_DELETE("St11align_val_t", " (aligned)", MT_HOST_DELETE_ALIGNED),
+	HOST_DELETE("mSt11align_val_t", " (sized, aligned)", MT_HOST_DELETE_SIZED_ALIGNED),
+	HOST_DELETE("St11align_val_tRKSt9nothrow_t", " (aligned, nothrow)", MT_HOST_DELETE_ALIGNED_NOTHROW),
 };
 #define ROWS_CNT (sizeof(rows) / sizeof(*rows))
 
-_Static_assert(ROWS_CNT <= 32, "rows_found has a bit for each");
+_Static_assert(ROWS_CNT <= CATALOG_ROWS_MAX, "rows_found has a byte for each");
 
 /* --- sites ---------------------------------------------------------------------------------------------
  */
@@ -148,15 +173,40 @@ _Static_assert(ROWS_CNT <= 32, "rows_found has a bit for each");
  * kernel takes the return address from where rsp points, which `needs_ret_addr` has kept valid, and
  * one trap then serves both.
  */
-static int add_return(struct builder *b, const struct row *row, struct site site)
+static int add_return(struct builder *b, struct site site, const char *shown)
 {
 	site.prog = MT_PROG_HOST_RET;
 	site.is_ret = 1;
 	site.cost_ns = (uint16_t)insn_class_cost_ns((enum insn_class)site.insn_class, 1);
-	return builder__add_site(b, &site, row->shown);
+	return builder__add_site(b, &site, shown);
 }
 
-static int add_row(struct builder *b, size_t i, const struct elf_sym *sym)
+/* A function that may throw gets no return probe, see exits.c: its rets are probed. */
+static int add_exits(struct builder *b, const struct elf_sym *sym, const char *shown)
+{
+	uint64_t rets[EXITS_MAX];
+	int cnt = exits_find(b->elf, sym->vaddr, rets), r = 0;
+
+	if (cnt == -ENOMEM)
+		return cnt;
+	if (cnt <= 0)
+		builder__note(b, "%s: how %s ends is not understood: its blocks are not seen", b->lib->base, shown);
+	for (int i = 0; i < cnt && !r; i++) {
+		struct site site = {
+			.prog = MT_PROG_HOST_EXIT,
+			.offset = rets[i],
+			.source = SRC_HOST,
+			.insn_class = INSN_STEPPED,
+			.cost_ns = (uint16_t)insn_class_cost_ns(INSN_STEPPED, 0),
+			.insn = "ret",
+		};
+
+		r = builder__add_site(b, &site, shown);
+	}
+	return cnt <= 0 ? -ENOTSUP : r;
+}
+
+static int add_row(struct builder *b, size_t i, const struct elf_sym *sym, const char *shown)
 {
 	const struct row *row = &rows[i];
 	struct prologue_site at;
@@ -167,8 +217,13 @@ static int add_row(struct builder *b, size_t i, const struct elf_sym *sym)
 
 	code = elf__bytes(b->elf, sym->offset, &len);
 	if (!code || prologue_pick(code, len, sym->size, sym->offset, &row->need, b->has_nop5, &at) < 0) {
-		builder__note(b, "%s: the code of %s cannot be read", b->lib->base, row->shown);
+		builder__note(b, "%s: the code of %s cannot be read", b->lib->base, shown);
 		return 0;
+	}
+	if (row->prog == MT_PROG_HOST_ENTER && MT_HOST_MAY_THROW(row->cookie)) {
+		r = add_exits(b, sym, shown);
+		if (r < 0)
+			return r == -ENOTSUP ? 0 : r;
 	}
 	site = (struct site){
 		.prog = row->prog,
@@ -180,29 +235,72 @@ static int add_row(struct builder *b, size_t i, const struct elf_sym *sym)
 		.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0),
 	};
 	memcpy(site.insn, at.insn, sizeof(site.insn));
-	b->rows_found |= 1u << i;
-	r = builder__add_site(b, &site, row->shown);
-	if (r == 0 && row->prog == MT_PROG_HOST_ENTER)
-		r = add_return(b, row, site);
+	b->rows_found[i] = 1;
+	r = builder__add_site(b, &site, shown);
+	if (r == 0 && row->prog == MT_PROG_HOST_ENTER && !MT_HOST_MAY_THROW(row->cookie))
+		r = add_return(b, site, shown);
 	return r;
 }
 
-int catalog__plan_lib(struct builder *b)
+/* A program's own functions that no library of it uses are in .symtab alone. */
+static int find_function(const struct builder *b, const char *name, struct elf_sym *ret)
 {
-	for (size_t i = 0; i < ROWS_CNT; i++) {
-		struct elf_sym sym;
-		int r;
+	int r = elf__find_symbol(b->elf, name, ret);
 
-		if (!(b->sources & rows[i].source) || (rows[i].source == SRC_HOST && b->lib != b->host_lib))
+	if (r < 0 && b->lib->is_exe && (b->sources & SRC_HOST))
+		r = elf__find_local(b->elf, name, ret);
+	return r < 0 || ret->type != STT_FUNC || !ret->is_exec ? -ENOENT : 0;
+}
+
+/* Is row i to be looked for in this library under its own name? */
+static int is_wanted(const struct builder *b, const struct row *row)
+{
+	if (!(b->sources & row->source))
+		return 0;
+	if (row->source != SRC_HOST || b->lib == b->host_lib || !strncmp(row->symbol, "mi_", 3))
+		return 1;
+	/* Where the allocator has none, the C library's goes to the allocator's realloc, or fails by itself. */
+	return b->lib == b->libc && row->cookie == MT_HOST_REALLOCARRAY;
+}
+
+/* jemalloc built with a prefix: an allocator beside the process's own. */
+static int plan_prefixed(struct builder *b, const char *prefix)
+{
+	char name[64];
+	struct elf_sym sym;
+
+	snprintf(name, sizeof(name), "%smalloc", prefix);
+	if (find_function(b, name, &sym) < 0)
+		return 0;
+	for (size_t i = 0; i < ROWS_CNT; i++) {
+		int r = 0;
+
+		if (rows[i].source != SRC_HOST || !strncmp(rows[i].symbol, "mi_", 3) || rows[i].symbol[0] == '_')
 			continue;
-		if (elf__find_symbol(b->elf, rows[i].symbol, &sym) < 0 || sym.type != STT_FUNC ||
-		    !sym.is_exec)
-			continue;
-		r = add_row(b, i, &sym);
+		snprintf(name, sizeof(name), "%s%s", prefix, rows[i].symbol);
+		if (!find_function(b, name, &sym))
+			r = add_row(b, i, &sym, name);
 		if (r < 0)
 			return r;
 	}
 	return 0;
+}
+
+int catalog__plan_lib(struct builder *b)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ROWS_CNT && !r; i++) {
+		struct elf_sym sym;
+
+		if (is_wanted(b, &rows[i]) && !find_function(b, rows[i].symbol, &sym))
+			r = add_row(b, i, &sym, rows[i].shown);
+	}
+	if (!r && (b->sources & SRC_HOST))
+		r = plan_prefixed(b, "je_");
+	if (!r && (b->sources & SRC_HOST))
+		r = plan_prefixed(b, "_rjem_");
+	return r;
 }
 
 /* Rows of one function in different shapes follow one another: a library has one of them. */
@@ -213,10 +311,10 @@ static int is_same_as_before(size_t i)
 
 static int is_row_found(const struct builder *b, size_t i)
 {
-	int found = b->rows_found >> i & 1;
+	int found = b->rows_found[i];
 
 	while (++i < ROWS_CNT && is_same_as_before(i))
-		found |= b->rows_found >> i & 1;
+		found |= b->rows_found[i];
 	return found;
 }
 
@@ -232,6 +330,8 @@ static void cover_source(struct builder *b, enum source source)
 		wanted++;
 		found += (uint32_t)is_row_found(b, i);
 	}
+	if (source == SRC_HOST && found) /* which functions an allocator has is its own affair */
+		wanted = found;
 	builder__cover(b, source, wanted, found);
 	for (size_t i = 0; found && i < ROWS_CNT; i++)
 		if (rows[i].source == source && source != SRC_HOST && !is_same_as_before(i) && !is_row_found(b, i))
@@ -302,6 +402,7 @@ int catalog__choose_host(struct builder *b, struct err *err)
 	}
 	if (!target__alive(b->target))
 		return err_set(err, -ESRCH, "process %d has ended", (int)target__pid(b->target));
+	b->libc = libc;
 	if (exe)
 		b->host_lib = exe;
 	else if (known)

@@ -54,6 +54,7 @@ const char *prog_name(enum mt_prog prog)
 		[MT_PROG_HOST_FREE] = "host free",
 		[MT_PROG_HOST_ENTER] = "host enter",
 		[MT_PROG_HOST_RET] = "host return",
+		[MT_PROG_HOST_EXIT] = "host ret",
 		[MT_PROG_USDT] = "usdt",
 		[MT_PROG_FLOW_OP] = "op with its tensors",
 		[MT_PROG_FLOW_APPLY] = "node apply",
@@ -158,7 +159,7 @@ static int site_rank(const struct site *s)
 {
 	if (s->prog == MT_PROG_FW_DELETE || s->prog == MT_PROG_HOST_FREE)
 		return 0;
-	if (s->is_ret)
+	if (s->is_ret || s->prog == MT_PROG_HOST_EXIT)
 		return 1;
 	return s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_USAGE ? 2 : 3;
 }
@@ -442,7 +443,7 @@ static void builder__finish(struct builder *b)
 				 "not read",
 			      b->plan->flow_args_unread);
 	if ((b->sources & (SRC_FRAMEWORK | SRC_OPS | SRC_FLOW)) && !b->ops_found && !b->flow_found &&
-	    !(b->rows_found & 1))
+	    !b->rows_found[0])
 		builder__note(b, "PyTorch is not loaded: tensors and operators become visible when it is");
 	if ((b->sources & SRC_HOST) && !b->host_lib)
 		builder__note(b, "no library defines malloc and free: host memory is not visible");

@@ -39,6 +39,10 @@ void elf__free(struct elf *e);
 
 /* Defined symbol by its mangled name: 0 or -ENOENT. */
 int elf__find_symbol(const struct elf *e, const char *name, struct elf_sym *ret);
+/* The same in .symtab alone, by a scan: functions of a program that its libraries do not use. */
+int elf__find_local(const struct elf *e, const char *name, struct elf_sym *ret);
+/* Name of the symbol whose address the dynamic linker writes into this slot; NULL. */
+const char *elf__slot_symbol(const struct elf *e, uint64_t slot_vaddr);
 /* Every defined function or object of .dynsym (.symtab if that is empty). fn != 0 stops and is returned. */
 int elf__each_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_sym *sym), void *ctx);
 /* Those of .symtab where .dynsym is what the others look at: what a library has for itself, unless stripped. */

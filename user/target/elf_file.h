@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct elf_sym;
+
 /* A stretch of the file that is known to lie inside it. */
 struct span {
 	uint64_t off, len;
@@ -37,6 +39,8 @@ struct span elf__section_span(const struct elf *e, size_t i);
 int elf__section_is(const struct elf *e, size_t i, const char *name);
 /* NUL-terminated string at `at` of a string table, or NULL. */
 const char *elf__string(const struct elf *e, struct span table, uint64_t at);
+/* elf_sym.c */
+void elf__fill_symbol(const struct elf *e, const Elf64_Sym *s, const char *name, struct elf_sym *ret);
 /* elf_sym.c: chooses the symbol table and its hash tables. */
 void elf__find_tables(struct elf *e);
 

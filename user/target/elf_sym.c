@@ -42,7 +42,7 @@ static int is_defined(const Elf64_Sym *s)
 	       (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE || type == STT_GNU_IFUNC);
 }
 
-static void sym_fill(const struct elf *e, const Elf64_Sym *s, const char *name, struct elf_sym *ret)
+void elf__fill_symbol(const struct elf *e, const Elf64_Sym *s, const char *name, struct elf_sym *ret)
 {
 	*ret = (struct elf_sym){
 		.name = name,
@@ -275,7 +275,7 @@ int elf__find_symbol(const struct elf *e, const char *name, struct elf_sym *ret)
 				break;
 	if (!l.found)
 		return -ENOENT;
-	sym_fill(e, &l.sym, (const char *)e->data + e->strs.off + l.sym.st_name, ret);
+	elf__fill_symbol(e, &l.sym, (const char *)e->data + e->strs.off + l.sym.st_name, ret);
 	return 0;
 }
 
@@ -292,7 +292,7 @@ int elf__each_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_
 		name = elf__string(e, e->strs, s.st_name);
 		if (!name)
 			continue;
-		sym_fill(e, &s, name, &out);
+		elf__fill_symbol(e, &s, name, &out);
 		r = fn(ctx, &out);
 		if (r)
 			return r;

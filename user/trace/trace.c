@@ -124,6 +124,7 @@ static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
 	case MT_PROG_HOST_FREE: return skel->progs.mt_host_free;
 	case MT_PROG_HOST_ENTER: return skel->progs.mt_host_enter;
 	case MT_PROG_HOST_RET: return skel->progs.mt_host_ret;
+	case MT_PROG_HOST_EXIT: return skel->progs.mt_host_exit;
 	case MT_PROG_USDT: return skel->progs.mt_usdt;
 	case MT_PROG_FLOW_OP: return skel->progs.mt_flow_op;
 	case MT_PROG_FLOW_APPLY: return skel->progs.mt_flow_apply;
@@ -721,8 +722,9 @@ static int tracer__cookie(struct tracer *t, const struct plan *plan, const struc
 			return spec;
 		*ret = MT_COOKIE(spec, tracer__fired_slot(t, MT_PROG_SEG_ENTER, s->sym));
 		return 0;
+	case MT_PROG_HOST_FREE:
 	case MT_PROG_HOST_ENTER:
-		*ret = MT_COOKIE(s->cookie, tracer__fired_slot(t, MT_PROG_HOST_ENTER, s->sym));
+		*ret = MT_COOKIE(s->cookie, tracer__fired_slot(t, (enum mt_prog)s->prog, s->sym));
 		return 0;
 	case MT_PROG_FLOW_OP:
 		if (s->cookie >> 32 >= plan->flow_specs_cnt)
@@ -991,13 +993,16 @@ int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym
 	free(each);
 	tracer__counters(t, &c);
 	for (unsigned i = 1; i < MT_PROG_MAX; i++)
-		if (t->prog_sym[i].v && i != MT_PROG_OP && i != MT_PROG_FLOW_OP && i != MT_PROG_HOST_RET)
+		if (t->prog_sym[i].v && i != MT_PROG_OP && i != MT_PROG_FLOW_OP && i != MT_PROG_HOST_RET &&
+		    i != MT_PROG_HOST_EXIT)
 			fn(ctx, t->prog_sym[i], c.hits[i]);
 	return 0;
 }
 
 unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 {
+	if (prog == MT_PROG_HOST_EXIT)
+		return calib__cost_ns(&t->calib, MT_PROG_HOST_FREE, INSN_STEPPED); /* alike, at a ret */
 	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_RSS || prog == MT_PROG_EXIT)
 		return t->kernel_ns;
 	return calib__cost_ns(&t->calib, prog, t->prog_class[prog] ? t->prog_class[prog] : INSN_EMULATED);

@@ -102,6 +102,7 @@ static const struct {
 	[MT_PROG_HOST_FREE] = { "host_free", "free()" },
 	[MT_PROG_HOST_ENTER] = { "host_enter", "malloc() entry" },
 	[MT_PROG_HOST_RET] = { "host_ret", "malloc() return" },
+	[MT_PROG_HOST_EXIT] = { "host_exit", "operator new return" },
 	[MT_PROG_USDT] = { "usdt", "USDT" },
 	[MT_PROG_FLOW_OP] = { "flow_op", "operator with tensors" },
 	[MT_PROG_FLOW_APPLY] = { "flow_apply", "node apply" },

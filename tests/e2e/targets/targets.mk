@@ -8,7 +8,7 @@ TGT_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -g -Iinclude -pthread
 TGT_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -Wshadow -O2 -g -fno-optimize-sibling-calls -Iinclude -pthread
 TGT_COMMON := $(TGT_SRC)/truth.h include/memtrace/usdt.h $(TGT_SRC)/targets.mk
 TGT_BINS := $(addprefix $(TGT)/,truth_usdt truth_malloc truth_dlopen truth_plugin.so truth_fork truth_exec \
-	truth_static truth_static_stripped truth_torch)
+	truth_static truth_static_stripped truth_torch truth_new)
 
 .PHONY: targets
 targets: $(TGT_BINS)
@@ -37,3 +37,33 @@ $(TGT)/fake/libtorch_cpu.so: $(TGT_SRC)/fake_torch/torch_cpu.cpp $(TGT)/fake/lib
 
 $(TGT)/truth_torch: $(TGT_SRC)/truth_torch.cpp $(TGT)/fake/libtorch_cpu.so
 	$(CXX) $(TGT_CXXFLAGS) $< -L$(@D)/fake -ltorch_cpu -lc10 -Wl,-rpath,'$$ORIGIN/fake' -o $@
+
+$(TGT)/truth_new: $(TGT_SRC)/truth_new.cpp $(TGT_COMMON)
+	@mkdir -p $(@D)
+	$(CXX) $(TGT_CXXFLAGS) -faligned-new -fsized-deallocation $< -o $@
+
+# The same two programs with each allocator of Debian's linked to them, and in them.
+ALLOC_STATIC := -Wl,-Bstatic
+ALLOC_DYNAMIC := -Wl,-Bdynamic
+.PHONY: alloc-targets
+alloc-targets: $(TGT)/truth_malloc $(TGT)/truth_new $(foreach a,jemalloc tcmalloc_minimal mimalloc, \
+	$(TGT)/alloc/truth_malloc-$(a) $(TGT)/alloc/truth_new-$(a)) $(foreach a,jemalloc tcmalloc_minimal, \
+	$(TGT)/alloc/truth_malloc-static-$(a) $(TGT)/alloc/truth_new-static-$(a))
+
+# In the program; the C library stays a library. g++ links, for the allocators are C++.
+$(TGT)/alloc/truth_malloc-static-%: $(TGT_SRC)/truth_malloc.c $(TGT_COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(TGT_CFLAGS) -c $< -o $@.o
+	$(CXX) $@.o $(ALLOC_STATIC) -l$* $(ALLOC_DYNAMIC) -pthread -ldl -lm -o $@
+
+$(TGT)/alloc/truth_new-static-%: $(TGT_SRC)/truth_new.cpp $(TGT_COMMON)
+	@mkdir -p $(@D)
+	$(CXX) $(TGT_CXXFLAGS) $< $(ALLOC_STATIC) -l$* $(ALLOC_DYNAMIC) -ldl -lm -o $@
+
+$(TGT)/alloc/truth_malloc-%: $(TGT_SRC)/truth_malloc.c $(TGT_COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(TGT_CFLAGS) $< -Wl,--no-as-needed -l$* -o $@
+
+$(TGT)/alloc/truth_new-%: $(TGT_SRC)/truth_new.cpp $(TGT_COMMON)
+	@mkdir -p $(@D)
+	$(CXX) $(TGT_CXXFLAGS) $< -Wl,--no-as-needed -l$* -o $@
