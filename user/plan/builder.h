@@ -28,7 +28,8 @@ struct builder {
 	uint32_t lib_at; /* in plan->libs; UINT32_MAX: not there yet */
 	/* the malloc family's owner, chosen before; NULL: none */
 	const struct lib *host_lib;
-	const struct lib *libc;
+	/* The C library, where the owner has none: it calls the owner's realloc, or fails by itself. */
+	const struct lib *reallocarray_lib;
 	struct usdt_pattern *patterns; /* user's first, then those known */
 	size_t patterns_cnt;
 	uint8_t rows_found[CATALOG_ROWS_MAX]; /* row i of the catalog */

@@ -259,8 +259,7 @@ static int is_wanted(const struct builder *b, const struct row *row)
 		return 0;
 	if (row->source != SRC_HOST || b->lib == b->host_lib || !strncmp(row->symbol, "mi_", 3))
 		return 1;
-	/* Where the allocator has none, the C library's goes to the allocator's realloc, or fails by itself. */
-	return b->lib == b->libc && row->cookie == MT_HOST_REALLOCARRAY;
+	return b->lib == b->reallocarray_lib && row->cookie == MT_HOST_REALLOCARRAY;
 }
 
 /* jemalloc built with a prefix: an allocator beside the process's own. */
@@ -364,6 +363,19 @@ static int has_malloc(const struct target *t, const struct lib *lib, int *ret_is
 	return has;
 }
 
+static int has_function(const struct target *t, const struct lib *lib, const char *name)
+{
+	struct elf_sym sym;
+	struct elf *e;
+	int fd = target__open_lib(t, lib, NULL), has;
+
+	if (fd < 0 || elf__open(&e, fd, lib->base, NULL) < 0)
+		return 0;
+	has = elf__find_symbol(e, name, &sym) == 0;
+	elf__free(e);
+	return has;
+}
+
 static int is_known_allocator(const char *base)
 {
 	static const char *const known[] = { "jemalloc", "tcmalloc", "mimalloc",
@@ -402,7 +414,6 @@ int catalog__choose_host(struct builder *b, struct err *err)
 	}
 	if (!target__alive(b->target))
 		return err_set(err, -ESRCH, "process %d has ended", (int)target__pid(b->target));
-	b->libc = libc;
 	if (exe)
 		b->host_lib = exe;
 	else if (known)
@@ -411,5 +422,7 @@ int catalog__choose_host(struct builder *b, struct err *err)
 		b->host_lib = other;
 	else
 		b->host_lib = libc;
+	if (b->host_lib && !has_function(b->target, b->host_lib, "reallocarray"))
+		b->reallocarray_lib = libc;
 	return 0;
 }
