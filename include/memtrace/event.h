@@ -96,6 +96,24 @@ enum mt_rss {
 	MT_RSS_KINDS = 4,
 };
 
+/* A process's memory as /proc/PID/smaps_rollup and status have it, in bytes. Numbers are in recordings. */
+enum mt_use {
+	MT_USE_RSS = 0,
+	MT_USE_PSS = 1, /* shared pages divided by the number of processes that map them */
+	MT_USE_PRIVATE = 2,
+	MT_USE_SHARED = 3, /* mapped by others, too */
+	MT_USE_ANON = 4,
+	MT_USE_PSS_ANON = 5,
+	MT_USE_PSS_FILE = 6,
+	MT_USE_PSS_SHMEM = 7,
+	MT_USE_HUGE = 8,    /* anonymous huge pages */
+	MT_USE_HUGETLB = 9, /* not in RSS */
+	MT_USE_SWAP = 10,   /* PSS of what is swapped out */
+	MT_USE_LOCKED = 11, /* mlock */
+	MT_USE_PINNED = 12, /* for a device: cudaHostRegister, RDMA */
+	MT_USES = 13,
+};
+
 /* Who gave the memory out. One block is (pid, dev, pointer). */
 enum mt_dev {
 	MT_DEV_NONE = 0,

@@ -42,15 +42,19 @@ struct proc {
 	int pidfd, lock_fd;
 	int has_new_libs;  /* sideband saw a mapping */
 	int has_execed;
-	int is_gone;
+	size_t index; /* in follow->procs */
+	uint64_t use_at_ns;   /* when its use is read next … */
+	uint64_t use_took_ns; /* … and how long that took last time */
+	int is_use_noted;     /* it was said that it is not read */
 	uint64_t image_ns; /* execs up to this time are accounted for */
 	uint64_t found[SRC_CNT], attached[SRC_CNT]; /* by source */
 };
 
 struct follow {
 	struct follow_env env;
-	struct proc **procs; /* gone ones stay, emptied: epoll knows them by index */
+	struct proc **procs; /* NULL: gone, the place is free again; epoll knows them by index */
 	size_t procs_cnt, live_cnt;
+	size_t use_turn; /* whose use is read first in the next turn */
 	uint64_t sideband_lost;
 };
 
@@ -65,7 +69,7 @@ static uint64_t now_ns(void)
 static struct proc *follow__proc(const struct follow *f, pid_t pid)
 {
 	for (size_t i = f->procs_cnt; i-- > 0;)
-		if (f->procs[i]->pid == pid && !f->procs[i]->is_gone)
+		if (f->procs[i] && f->procs[i]->pid == pid)
 			return f->procs[i];
 	return NULL;
 }
@@ -85,6 +89,67 @@ static void follow__push_rss(struct follow *f, const struct proc *p)
 	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
 		f->env.push(f->env.ctx, (struct event){ .kind = MT_EV_RSS, .pid = (uint32_t)p->pid,
 							.tid = (uint32_t)p->pid, .addr = i, .size = bytes[i] });
+}
+
+/*
+ * smaps_rollup walks the page tables of a process under its mmap lock: 13 to 17 ms for a GiB of small pages
+ * (0.15 ms of huge ones), and a mmap of the process waited up to 20 ms for it. So the time between two
+ * readings is USE_REST times what the last one took, which keeps it at half a percent of a lock; a turn
+ * ends after USE_TURN_NS, because rings are not drained meanwhile; and a process is left out whose reading
+ * would take longer than USE_READ_MAX bytes of small pages do.
+ */
+#define USE_EVERY_NS 2000000000ull
+#define USE_REST 200
+#define USE_TURN_NS 20000000ull
+#define USE_READ_MAX (16ull << 30) /* 0.2 s */
+
+static int follow__may_read_use(struct follow *f, struct proc *p)
+{
+	struct target_rss now;
+
+	if (target__rss(p->target, &now) < 0)
+		return 0;
+	if (now.anon + now.file + now.shmem <= USE_READ_MAX)
+		return 1;
+	if (!p->is_use_noted)
+		f->env.push(f->env.ctx, (struct event){
+			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
+			.name = names__add(f->env.names, "private and shared bytes are not read of processes with more than "
+							 "16 GiB: that would hold up their mmap for 0.2 s and more") });
+	p->is_use_noted = 1;
+	return 0;
+}
+
+static void follow__push_use(struct follow *f, struct proc *p)
+{
+	uint64_t use[MT_USES] = { 0 }, begin = now_ns(), took;
+
+	p->use_at_ns = begin + USE_EVERY_NS;
+	if (!follow__may_read_use(f, p) || target__use(p->target, use) < 0)
+		return;
+	took = now_ns() - begin;
+	p->use_took_ns = took;
+	if (took > USE_EVERY_NS / USE_REST)
+		p->use_at_ns = begin + took * USE_REST;
+	for (unsigned i = 0; i < MT_USES; i++)
+		f->env.push(f->env.ctx, (struct event){ .ts_ns = begin + took, .kind = EV_USE, .pid = (uint32_t)p->pid,
+							.aux = i, .size = use[i] });
+}
+
+void follow__push_uses(struct follow *f, int all)
+{
+	uint64_t begin = now_ns();
+
+	if (!(f->env.plan.sources & SRC_KERNEL))
+		return;
+	for (size_t i = 0; i < f->procs_cnt && now_ns() - begin < USE_TURN_NS; i++) {
+		struct proc *p = f->procs[(f->use_turn + i) % f->procs_cnt];
+
+		if (!p || (!all && begin < p->use_at_ns) || (all && p->use_took_ns > USE_TURN_NS))
+			continue;
+		follow__push_use(f, p);
+	}
+	f->use_turn = f->procs_cnt ? (f->use_turn + 1) % f->procs_cnt : 0;
 }
 
 /* The first reading is where its share of costs is counted from, so it is taken at the attach. */
@@ -274,7 +339,7 @@ static void proc__free(struct proc *p)
 static int follow__watch(struct follow *f, struct proc *p, struct err *err)
 {
 	struct epoll_event ev = { .events = EPOLLIN,
-				  .data.u64 = (uint64_t)f->procs_cnt << 32 | f->env.epoll_tag };
+				  .data.u64 = (uint64_t)p->index << 32 | f->env.epoll_tag };
 
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
 	if (p->pidfd < 0 || epoll_ctl(f->env.epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev) < 0)
@@ -282,19 +347,36 @@ static int follow__watch(struct follow *f, struct proc *p, struct err *err)
 	return 0;
 }
 
+/* A free place in f->procs; one that a process left first, so that the table is as long as it ever was full. */
+static int follow__place(struct follow *f, size_t *ret)
+{
+	struct proc **procs;
+
+	for (size_t i = 0; f->live_cnt < f->procs_cnt && i < f->procs_cnt; i++) {
+		if (!f->procs[i]) {
+			*ret = i;
+			return 0;
+		}
+	}
+	procs = realloc(f->procs, (f->procs_cnt + 1) * sizeof(*procs));
+	if (!procs)
+		return -ENOMEM;
+	f->procs = procs;
+	procs[f->procs_cnt] = NULL;
+	*ret = f->procs_cnt++;
+	return 0;
+}
+
 /* A struct proc that is known to the loop, not yet probed. */
 static int follow__add_proc(struct follow *f, pid_t pid, struct proc **ret, struct err *err)
 {
-	struct proc *p, **procs;
+	struct proc *p;
 	int r;
 
 	if (f->live_cnt >= FOLLOW_PROCS_MAX)
 		return err_set(err, -ENOSPC, "more than %u processes", FOLLOW_PROCS_MAX);
 	p = calloc(1, sizeof(*p));
-	procs = realloc(f->procs, (f->procs_cnt + 1) * sizeof(*procs));
-	if (procs)
-		f->procs = procs;
-	if (!p || !procs) {
+	if (!p || follow__place(f, &p->index) < 0) {
 		free(p);
 		return err_set(err, -ENOMEM, "out of memory");
 	}
@@ -311,7 +393,7 @@ static int follow__add_proc(struct follow *f, pid_t pid, struct proc **ret, stru
 		proc__free(p);
 		return r;
 	}
-	f->procs[f->procs_cnt++] = p;
+	f->procs[p->index] = p;
 	f->live_cnt++;
 	*ret = p;
 	return 0;
@@ -450,24 +532,19 @@ int follow__gone(struct follow *f, uint32_t index)
 	struct proc *p = index < f->procs_cnt ? f->procs[index] : NULL;
 	int status = 0;
 
-	if (!p || p->is_gone)
+	if (!p)
 		return 0;
 	follow__push_cpu(f, p); /* while it is a corpse: short ones have no other reading */
 	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
 		status = 0; /* not our child */
-	p->is_gone = 1;
+	f->procs[index] = NULL;
 	f->live_cnt--;
 	(void)epoll_ctl(f->env.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
-	close(p->pidfd);
-	close(p->lock_fd);
-	p->pidfd = p->lock_fd = -1;
 	tracer__detach(f->env.tracer, p->pid);
-	target__free(p->target);
-	p->target = NULL;
-	proc__drop_plans(p);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .pid = (uint32_t)p->pid,
 						.aux = (uint32_t)status });
+	proc__free(p);
 	return status;
 }
 
@@ -482,7 +559,8 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 		f->sideband_lost += rec->lost;
 		/* Anything may have been missed: look at everything again. */
 		for (size_t i = 0; i < f->procs_cnt; i++)
-			f->procs[i]->has_new_libs = !f->procs[i]->is_gone;
+			if (f->procs[i])
+				f->procs[i]->has_new_libs = 1;
 		return 0;
 	}
 	if (rec->kind == SB_FORK) {
@@ -509,7 +587,7 @@ void follow__settle(struct follow *f)
 	for (size_t i = 0; i < f->procs_cnt; i++) {
 		struct proc *p = f->procs[i];
 
-		if (p->is_gone)
+		if (!p)
 			continue;
 		if (p->has_execed)
 			follow__execed(f, p);
@@ -568,21 +646,21 @@ uint64_t follow__sideband_lost(const struct follow *f)
 void follow__push_usage(struct follow *f)
 {
 	for (size_t i = 0; i < f->procs_cnt; i++)
-		if (!f->procs[i]->is_gone)
+		if (f->procs[i])
 			follow__push_cpu(f, f->procs[i]);
 }
 
 void follow__detach_all(struct follow *f)
 {
 	for (size_t i = 0; i < f->procs_cnt; i++)
-		if (!f->procs[i]->is_gone)
+		if (f->procs[i])
 			tracer__detach(f->env.tracer, f->procs[i]->pid);
 }
 
 void follow__push_gone_all(struct follow *f)
 {
 	for (size_t i = 0; i < f->procs_cnt; i++)
-		if (!f->procs[i]->is_gone)
+		if (f->procs[i])
 			f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .flags = 1,
 								.pid = (uint32_t)f->procs[i]->pid });
 }

@@ -374,6 +374,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	case WAKE_COUNT:
 		(void)!read(s->count_fd, &times, sizeof(times));
 		session__push_counters(s);
+		follow__push_uses(s->follow, 0);
 		return 0;
 	case WAKE_TICK:
 		(void)!read(s->tick_fd, &times, sizeof(times));
@@ -545,6 +546,8 @@ static int session__finish(struct session *s, struct err *err)
 {
 	int more = 1, r = 0;
 
+	if (r >= 0)
+		follow__push_uses(s->follow, 1);
 	s->detach_ns = now_ns();
 	follow__detach_all(s->follow);
 	for (int turn = 0; more && turn < 64 && r >= 0; turn++)

@@ -52,6 +52,7 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_ARG] = "arg",
 	[EV_NVML] = "nvml",
 	[EV_OOM_KILL] = "oom_kill",
+	[EV_USE] = "use",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

@@ -48,7 +48,8 @@ enum ev_kind {
 	EV_NVML = 80,  /* NVML's word on device dev. pid 0: size = bytes used of it by all, addr = all that it has;
 			  else size = bytes of that process on it. aux = NVML's own number of the device */
 	EV_OOM_KILL = 81, /* size = processes that the kernel's OOM killer has taken since boot (/proc/vmstat) */
-	EV_MAX = 82,
+	EV_USE = 82,   /* pid, aux = enum mt_use, size = bytes: a reading of smaps_rollup, all kinds of it at once */
+	EV_MAX = 83,
 };
 
 enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2 };

@@ -265,6 +265,7 @@ static unsigned mode_of(uint8_t kind, uint32_t shape_cnt)
 	case MT_EV_RSS:
 	case EV_CPU:
 	case EV_NVML:
+	case EV_USE:
 	case EV_LOSS:
 		return MTR_MODE_SIZE;
 	default:

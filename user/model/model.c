@@ -597,6 +597,10 @@ static void model__start(struct model *m, uint64_t ts_ns)
 	m->started = true;
 	m->start_ts_ns = m->now_ns = ts_ns;
 	series_acc__init(&m->rss, ts_ns);
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		series_acc__init(&m->rss_kinds[i], ts_ns);
+	series_acc__init(&m->pss, ts_ns);
+	series_acc__init(&m->huge, ts_ns);
 }
 
 static void model__handle_rare(struct model *m, const struct event *ev)
@@ -709,6 +713,7 @@ int model__handle(void *model, const struct event *ev)
 	case EV_GONE:
 	case EV_LABEL:
 	case EV_CPU:
+	case EV_USE:
 		model__handle_proc(m, ev);
 		break;
 	default:

@@ -42,6 +42,27 @@ static void model__drop_threads(struct model *m, uint32_t pid)
 	m->last = NULL;
 }
 
+static void model__rss_changed(struct model *m)
+{
+	series_acc__set(&m->rss, m->now_ns, m->procs.rss_total);
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		series_acc__set(&m->rss_kinds[i], m->now_ns, m->procs.rss_by_kind[i]);
+	series_acc__set(&m->pss, m->now_ns, m->procs.use_total[MT_USE_PSS]);
+	series_acc__set(&m->huge, m->now_ns, m->procs.use_total[MT_USE_HUGE]);
+}
+
+static void model__use(struct model *m, const struct event *ev, struct proc *p)
+{
+	if (ev->aux >= MT_USES || ev->size > LIVE_MAX) {
+		m->lost[MT_LOSS_DECODE]++;
+		return;
+	}
+	if (!p->listed)
+		return;
+	proc__set_use(&m->procs, p, ev->aux, ev->size, m->now_ns);
+	model__rss_changed(m);
+}
+
 static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 {
 	if (p->listed)
@@ -56,7 +77,7 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 	if (!p->listed)
 		return;
 	procs__exited(&m->procs, p);
-	series_acc__set(&m->rss, m->now_ns, m->procs.rss_total);
+	model__rss_changed(m);
 }
 
 static void model__execed(struct model *m, uint32_t pid, struct proc *p)
@@ -146,7 +167,7 @@ static void model__rss(struct model *m, const struct event *ev, struct proc *p)
 	if (!p->listed)
 		return;
 	proc__set_rss(&m->procs, p, (uint32_t)ev->addr, ev->size);
-	series_acc__set(&m->rss, m->now_ns, m->procs.rss_total);
+	model__rss_changed(m);
 }
 
 static void model__comm(struct model *m, const struct event *ev, struct proc *p)
@@ -182,6 +203,9 @@ static void model__living(struct model *m, const struct event *ev)
 		break;
 	case MT_EV_RSS:
 		model__rss(m, ev, p);
+		break;
+	case EV_USE:
+		model__use(m, ev, p);
 		break;
 	case MT_EV_MUNMAP:
 		if (p->met.cnt && !(ev->flags & MT_MAP_REMAP))

@@ -266,6 +266,8 @@ static int report_proc__fill(struct report_proc *r, const struct model *m, const
 		.exit_status = p->exit_status, .gone = p->gone, .how = p->how,
 	};
 	memcpy(r->rss, p->rss, sizeof(r->rss));
+	memcpy(r->use, p->use, sizeof(r->use));
+	r->use_ts_ns = p->use_ts_ns;
 	r->comm = p->listed ? copy_name(m, p->comm) : strdup("(other processes)");
 	r->cmdline = copy_name(m, p->cmdline);
 	return r->comm && r->cmdline ? report_proc__labels(r, m, p) : -ENOMEM;
@@ -388,6 +390,18 @@ static int model__report_head(const struct model *m, struct report *r)
 	return r->host && r->comm && r->cmdline ? 0 : -ENOMEM;
 }
 
+static int model__report_kernel(const struct model *m, struct report *r)
+{
+	int err = series_acc__copy(&m->rss, m->now_ns, &r->rss);
+
+	for (unsigned i = 0; i < MT_RSS_KINDS && !err; i++)
+		err = series_acc__copy(&m->rss_kinds[i], m->now_ns, &r->rss_kinds[i]);
+	err = err ? err : series_acc__copy(&m->pss, m->now_ns, &r->pss);
+	err = err ? err : series_acc__copy(&m->huge, m->now_ns, &r->huge);
+	memcpy(r->use, m->procs.use_total, sizeof(r->use));
+	return err;
+}
+
 int model__report(const struct model *m, size_t top, struct report **ret)
 {
 	struct report *r = calloc(1, sizeof(*r));
@@ -404,7 +418,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__report_procs(m, r);
 	err = err ? err : model__report_peak_blocks(m, top, r);
 	if (!err && m->started)
-		err = series_acc__copy(&m->rss, m->now_ns, &r->rss);
+		err = model__report_kernel(m, r);
 	if (err) {
 		report__free(r);
 		return err;

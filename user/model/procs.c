@@ -164,14 +164,26 @@ uint64_t proc__rss(const struct proc *p)
 void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes)
 {
 	ps->rss_total -= proc__rss(p);
+	ps->rss_by_kind[kind] += bytes - p->rss[kind];
 	p->rss[kind] = bytes;
 	ps->rss_total += proc__rss(p);
 	p->rss_peak = max_u64(p->rss_peak, proc__rss(p));
 }
 
+void proc__set_use(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes, uint64_t ts_ns)
+{
+	ps->use_total[kind] += bytes - p->use[kind];
+	p->use[kind] = bytes;
+	p->use_ts_ns = ts_ns;
+}
+
 void proc__clear_rss(struct procs *ps, struct proc *p)
 {
 	ps->rss_total -= proc__rss(p);
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		ps->rss_by_kind[i] -= p->rss[i];
+	for (unsigned i = 0; p->gone != 1 && i < MT_USES; i++)
+		ps->use_total[i] -= p->use[i];
 	memset(p->rss, 0, sizeof(p->rss));
 }
 

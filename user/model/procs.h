@@ -43,6 +43,7 @@ struct proc {
 	uint64_t live_cnt; /* blocks, both sides */
 	uint64_t live_at_exit;
 	uint64_t rss[MT_RSS_KINDS], rss_peak;
+	uint64_t use[MT_USES], use_ts_ns; /* the last reading; use_ts_ns 0: none */
 	uint64_t mapped_peak, brk_base, brk_growth;
 	bool brk_seen;
 	struct mapset mapped;
@@ -65,6 +66,7 @@ struct procs {
 	struct proc other;
 	size_t folded; /* exited processes in `other` */
 	uint64_t rss_total;
+	uint64_t rss_by_kind[MT_RSS_KINDS], use_total[MT_USES]; /* of those that are there */
 	uint64_t cpu_folded_ns;
 };
 
@@ -81,6 +83,8 @@ uint64_t procs__cpu_ns(const struct procs *ps); /* all of them, since each one's
 
 uint64_t proc__rss(const struct proc *p); /* file, anonymous and shared pages together */
 void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes);
+void proc__set_use(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes, uint64_t ts_ns);
+/* It has no memory any more; its last reading stays for the report. */
 void proc__clear_rss(struct procs *ps, struct proc *p);
 void proc__set_cpu(struct proc *p, uint64_t cpu_ns);
 /* MMAP, MUNMAP, BRK. false: the table of mappings is full. */

@@ -52,6 +52,7 @@ struct model {
 	uint64_t quiet_id;   /* this block's labels change without a word: another record carries them */
 	name_id main_comm, main_cmdline;
 	struct series_acc rss; /* of all followed processes */
+	struct series_acc rss_kinds[MT_RSS_KINDS], pss, huge; /* the same by kind, and of their readings */
 };
 
 /* model.c */

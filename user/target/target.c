@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "memtrace/event.h"
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
@@ -160,6 +161,46 @@ int target__rss(const struct target *t, struct target_rss *ret)
 		.shmem = status_bytes(text, "\nRssShmem:"),
 		.swap = status_bytes(text, "\nVmSwap:"),
 	};
+	free(text);
+	return 0;
+}
+
+static uint64_t use_sum(const char *text, const char *a, const char *b)
+{
+	uint64_t x = status_bytes(text, a), y = b ? status_bytes(text, b) : 0;
+
+	return x + y < x ? UINT64_MAX : x + y;
+}
+
+int target__use(const struct target *t, uint64_t *ret)
+{
+	char *text;
+	size_t len;
+	int r = proc_read(t->dirfd, "smaps_rollup", 64 << 10, &text, &len);
+
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	if (!len) {
+		free(text);
+		return -ESRCH; /* a corpse */
+	}
+	ret[MT_USE_RSS] = use_sum(text, "\nRss:", NULL);
+	ret[MT_USE_PSS] = use_sum(text, "\nPss:", NULL);
+	ret[MT_USE_PRIVATE] = use_sum(text, "\nPrivate_Clean:", "\nPrivate_Dirty:");
+	ret[MT_USE_SHARED] = use_sum(text, "\nShared_Clean:", "\nShared_Dirty:");
+	ret[MT_USE_ANON] = use_sum(text, "\nAnonymous:", NULL);
+	ret[MT_USE_PSS_ANON] = use_sum(text, "\nPss_Anon:", NULL);
+	ret[MT_USE_PSS_FILE] = use_sum(text, "\nPss_File:", NULL);
+	ret[MT_USE_PSS_SHMEM] = use_sum(text, "\nPss_Shmem:", NULL);
+	ret[MT_USE_HUGE] = use_sum(text, "\nAnonHugePages:", NULL);
+	ret[MT_USE_HUGETLB] = use_sum(text, "\nShared_Hugetlb:", "\nPrivate_Hugetlb:");
+	ret[MT_USE_SWAP] = use_sum(text, "\nSwapPss:", NULL);
+	free(text);
+	r = proc_read(t->dirfd, "status", 64 << 10, &text, &len);
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	ret[MT_USE_LOCKED] = use_sum(text, "\nVmLck:", NULL);
+	ret[MT_USE_PINNED] = use_sum(text, "\nVmPin:", NULL);
 	free(text);
 	return 0;
 }

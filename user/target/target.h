@@ -56,6 +56,11 @@ struct target_rss {
 	uint64_t anon, file, shmem, swap;
 };
 int target__rss(const struct target *t, struct target_rss *ret);
+/*
+ * The same by ownership, by enum mt_use: smaps_rollup and status. The kernel walks all page tables of the
+ * process for it (13 ms a GiB of small pages) and holds its mmap lock meanwhile. -ESRCH when gone, -EACCES.
+ */
+int target__use(const struct target *t, uint64_t *ret);
 /* Children (all descendants if deep) as of now; -ENOMEM or count; *ret is malloc'ed, caller frees. */
 int target__children(const struct target *t, int deep, pid_t **ret);
 

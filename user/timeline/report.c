@@ -67,5 +67,9 @@ void report__free(struct report *r)
 	free(r->procs);
 	free(r->peak_blocks);
 	free(r->rss.points);
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		free(r->rss_kinds[i].points);
+	free(r->pss.points);
+	free(r->huge.points);
 	free(r);
 }

@@ -160,6 +160,7 @@ struct report_proc {
 	uint64_t allocs, frees;		 /* of the layer that ops count, see report_op */
 	uint64_t host_live, host_peak;	 /* malloc layer */
 	uint64_t rss[MT_RSS_KINDS], rss_total, rss_peak;
+	uint64_t use[MT_USES], use_ts_ns; /* by enum mt_use; use_ts_ns 0: was not read */
 	uint64_t mapped, mapped_peak;	 /* anonymous bytes mmap'ed minus munmap'ed since attach; >= 0 */
 	uint64_t brk_growth;
 	uint64_t cpu_ns; /* used since its first EV_CPU */
@@ -238,6 +239,8 @@ struct report {
 	struct report_block *peak_blocks; /* largest blocks live at the peak, by size; `top` (and 1024) at most */
 	size_t peak_blocks_cnt;
 	struct series rss; /* all followed processes together */
+	struct series rss_kinds[MT_RSS_KINDS], pss, huge; /* the same by kind; sums of the readings of use */
+	uint64_t use[MT_USES]; /* of those that are there */
 	uint64_t steps;	   /* STEP marks, else entries of "Optimizer.step#…" regions */
 };
 

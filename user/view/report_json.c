@@ -123,9 +123,9 @@ static void put_overhead(struct json *j, const struct report *r)
 	json__end(j, '}');
 }
 
-static void put_series(struct json *j, const struct report *r, const struct series *s)
+static void put_series_as(struct json *j, const struct report *r, const struct series *s, const char *key)
 {
-	json__begin_flat(j, "series", '{');
+	json__begin_flat(j, key, '{');
 	json__u64(j, "bucket_ns", s->bucket_ns);
 	json__begin(j, "points", '['); /* [time, highest in the bucket, at its end] */
 	for (size_t i = 0; i < s->cnt; i++) {
@@ -137,6 +137,11 @@ static void put_series(struct json *j, const struct report *r, const struct seri
 	}
 	json__end(j, ']');
 	json__end(j, '}');
+}
+
+static void put_series(struct json *j, const struct report *r, const struct series *s)
+{
+	put_series_as(j, r, s, "series");
 }
 
 static void put_cats(struct json *j, const struct report_dev *d)
@@ -215,6 +220,14 @@ static void put_kernel(struct json *j, const struct report *r)
 	json__u64(j, "framework", report_framework_live(r)); /* cpu blocks of the processes that are there */
 	json__u64(j, "unseen", rss > report_framework_live(r) ? rss - report_framework_live(r) : 0);
 	put_series(j, r, &r->rss);
+	json__begin(j, "by_kind", '{'); /* the same over time by kind; pss and huge as often as they are read */
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		put_series_as(j, r, &r->rss_kinds[i], rss_word(i));
+	if (r->use[MT_USE_RSS]) {
+		put_series_as(j, r, &r->pss, "pss");
+		put_series_as(j, r, &r->huge, "huge");
+	}
+	json__end(j, '}');
 	json__end(j, '}');
 }
 
@@ -278,10 +291,21 @@ static void put_ops(struct json *j, const struct report *r, size_t top)
 	json__u64(j, "regions_total", r->regions_total);
 }
 
+/* Where it was read, there is this object. */
+static void put_use(struct json *j, const struct report *r, const struct report_proc *p)
+{
+	if (!p->use_ts_ns)
+		return;
+	json__begin_flat(j, "use", '{');
+	for (unsigned i = 0; i < MT_USES; i++)
+		json__u64(j, use_word(i), p->use[i]);
+	json__u64(j, "at_ns", epoch(r, p->use_ts_ns));
+	json__end(j, '}');
+}
+
 static void put_proc(struct json *j, const struct report *r, const struct report_proc *p)
 {
 	static const char *const how[] = { "attached", "launched", "forked", "execed" };
-	static const char *const rss[MT_RSS_KINDS] = { "file", "anon", "swap", "shmem" };
 	char state[32];
 
 	json__begin(j, NULL, '{');
@@ -306,8 +330,9 @@ static void put_proc(struct json *j, const struct report *r, const struct report
 	json__u64(j, "total", p->rss_total);
 	json__u64(j, "peak", p->rss_peak);
 	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
-		json__u64(j, rss[i], p->rss[i]);
+		json__u64(j, rss_word(i), p->rss[i]);
 	json__end(j, '}');
+	put_use(j, r, p);
 	json__u64(j, "mapped", p->mapped);
 	json__u64(j, "mapped_peak", p->mapped_peak);
 	json__u64(j, "brk_growth", p->brk_growth);

@@ -352,7 +352,7 @@ static void put_blocks(struct page *p, const struct report *r, size_t top)
 
 /* --- processes and kernel ----------------------------------------------------------------------------- */
 
-static void put_proc(struct page *p, const struct report_proc *proc, unsigned name_cols)
+static void put_proc(struct page *p, const struct report_proc *proc, unsigned name_cols, int has_use)
 {
 	char name[TEXT_BYTES_MAX], state[32];
 	size_t n = 0;
@@ -366,6 +366,12 @@ static void put_proc(struct page *p, const struct report_proc *proc, unsigned na
 	put_bytes(p, proc->peak, -10);
 	put_count(p, (double)proc->allocs, -8);
 	put_bytes(p, proc->gone == 1 ? proc->rss_peak : proc->rss_total, -10);
+	if (has_use && !proc->use_ts_ns)
+		page__put(p, "         -         -");
+	else if (has_use) {
+		put_bytes(p, proc->use[MT_USE_PRIVATE], -10);
+		put_bytes(p, proc->use[MT_USE_SHARED], -10);
+	}
 	page__put(p, "  ");
 	page__cell(p, proc_state(state, proc), 11);
 	page__end_line(p);
@@ -375,14 +381,19 @@ static void put_procs(struct page *p, const struct report *r, size_t top)
 {
 	size_t cnt = r->procs_cnt < top ? r->procs_cnt : top;
 	unsigned cols = p->width - 63;
+	int has_use = 0;
 
+	for (size_t i = 0; i < cnt; i++)
+		has_use |= r->procs[i].use_ts_ns != 0;
+	cols = has_use ? (cols > 32 ? cols - 20 : 12) : cols;
 	page__heading(p, "Processes");
 	page__put(p, "       pid  ");
 	page__cell(p, "name", (int)cols);
-	page__put(p, "      live      peak  blocks       RSS  state");
+	page__put(p, "      live      peak  blocks       RSS");
+	page__put(p, has_use ? "   private    shared  state" : "  state");
 	page__end_line(p);
 	for (size_t i = 0; i < cnt; i++)
-		put_proc(p, &r->procs[i], cols);
+		put_proc(p, &r->procs[i], cols, has_use);
 	if (cnt < r->procs_cnt) {
 		page__printf(p, "  … and %zu more processes (--top)", r->procs_cnt - cnt);
 		page__end_line(p);
@@ -424,6 +435,13 @@ static void put_kernel(struct page *p, const struct report *r)
 			 fmt_bytes(c, kinds[MT_RSS_SHMEM]));
 	page__put(p, "  ");
 	page__flow(p, 2, text);
+	if (r->use[MT_USE_RSS]) {
+		snprintf(text, sizeof(text), "PSS %s, huge pages %s, pinned %s, when last read", fmt_bytes(a, r->use[MT_USE_PSS]),
+			 fmt_bytes(b, r->use[MT_USE_HUGE]),
+			 fmt_bytes(c, r->use[MT_USE_LOCKED] + r->use[MT_USE_PINNED]));
+		page__put(p, "  ");
+		page__flow(p, 2, text);
+	}
 	put_unseen(p, r, rss);
 	if (mapped) {
 		page__printf(p, "  mapped since the attach and not unmapped: %s", fmt_bytes(a, mapped));

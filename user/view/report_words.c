@@ -149,3 +149,23 @@ const char *proc_state(char *buf, const struct report_proc *p)
 		snprintf(buf, 32, "exited %d", WEXITSTATUS(status));
 	return buf;
 }
+
+const char *rss_word(unsigned kind)
+{
+	static const char *const words[MT_RSS_KINDS] = { "file", "anon", "swap", "shmem" };
+
+	return kind < MT_RSS_KINDS ? words[kind] : "?";
+}
+
+const char *use_word(unsigned kind)
+{
+	static const char *const words[MT_USES] = {
+		[MT_USE_RSS] = "rss",		  [MT_USE_PSS] = "pss",		  [MT_USE_PRIVATE] = "private",
+		[MT_USE_SHARED] = "shared",	  [MT_USE_ANON] = "anon",	  [MT_USE_PSS_ANON] = "pss_anon",
+		[MT_USE_PSS_FILE] = "pss_file",	  [MT_USE_PSS_SHMEM] = "pss_shmem", [MT_USE_HUGE] = "huge",
+		[MT_USE_HUGETLB] = "hugetlb",	  [MT_USE_SWAP] = "swap",	  [MT_USE_LOCKED] = "locked",
+		[MT_USE_PINNED] = "pinned",
+	};
+
+	return kind < MT_USES ? words[kind] : "?";
+}

@@ -28,6 +28,9 @@ int report_has_cats(const struct report *r);
 /* "fw_new", "op" …: key in JSON; "tensor alloc", "operator" …: for people. By enum mt_prog; "?" unknown. */
 const char *prog_key(unsigned prog);
 const char *prog_words(unsigned prog);
+/* "file", "anon" …: keys of enum mt_rss; "pss", "private" …: of enum mt_use. */
+const char *rss_word(unsigned kind);
+const char *use_word(unsigned kind);
 /* "detached", "target gone", "failed", or "cut" when no end was seen. */
 const char *report_end_word(const struct report *r);
 /* "running", "exited 0", "signal 9", "left"; buf at least 32 bytes. */
