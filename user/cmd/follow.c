@@ -101,6 +101,7 @@ static void follow__push_rss(struct follow *f, const struct proc *p)
 #define USE_EVERY_NS 2000000000ull
 #define USE_REST 200
 #define USE_TURN_NS 20000000ull
+#define USE_END_NS 300000000ull /* at the end there is nothing to drain for */
 #define USE_READ_MAX (16ull << 30) /* 0.2 s */
 
 static int follow__may_read_use(struct follow *f, struct proc *p)
@@ -138,14 +139,14 @@ static void follow__push_use(struct follow *f, struct proc *p)
 
 void follow__push_uses(struct follow *f, int all)
 {
-	uint64_t begin = now_ns();
+	uint64_t begin = now_ns(), turn_ns = all ? USE_END_NS : USE_TURN_NS;
 
 	if (!(f->env.plan.sources & SRC_KERNEL))
 		return;
-	for (size_t i = 0; i < f->procs_cnt && now_ns() - begin < USE_TURN_NS; i++) {
+	for (size_t i = 0; i < f->procs_cnt && now_ns() - begin < turn_ns; i++) {
 		struct proc *p = f->procs[(f->use_turn + i) % f->procs_cnt];
 
-		if (!p || (!all && begin < p->use_at_ns) || (all && p->use_took_ns > USE_TURN_NS))
+		if (!p || (!all && begin < p->use_at_ns) || (all && p->use_took_ns > turn_ns))
 			continue;
 		follow__push_use(f, p);
 	}
@@ -628,7 +629,7 @@ size_t follow__pids(const struct follow *f, pid_t *ret, size_t max)
 	size_t cnt = 0;
 
 	for (size_t i = 0; i < f->procs_cnt && cnt < max; i++)
-		if (!f->procs[i]->is_gone)
+		if (f->procs[i])
 			ret[cnt++] = f->procs[i]->pid;
 	return cnt;
 }

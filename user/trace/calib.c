@@ -192,8 +192,11 @@ static void *timing_thread(void *arg)
 	return NULL;
 }
 
-/* Where a function of this program lies in its file: from our own maps. */
-static int offset_of(const void *fn, uint64_t *ret)
+/*
+ * Where a function of this program lies, and a name of that file, from our own maps. It need not be
+ * /proc/self/exe: a program that was started through its loader is not that file.
+ */
+static int offset_of(const void *fn, uint64_t *ret, char path[64])
 {
 	uint64_t addr = (uint64_t)(uintptr_t)fn;
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -207,6 +210,7 @@ static int offset_of(const void *fn, uint64_t *ret)
 
 		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &off) == 3 && addr >= start && addr < end) {
 			*ret = addr - start + off;
+			snprintf(path, 64, "/proc/self/map_files/%lx-%lx", start, end);
 			r = 0;
 		}
 	}
@@ -235,10 +239,11 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 	hits = ops->hits(ops->ctx, MT_PROG_OP);
 	for (size_t i = 0; !r && i < SITES_CNT; i++) {
 		uint64_t off = 0;
+		char path[64];
 
-		r = offset_of((const void *)(uintptr_t)sites[i].fn, &off);
+		r = offset_of((const void *)(uintptr_t)sites[i].fn, &off, path);
 		if (!r)
-			r = ops->attach(ops->ctx, sites[i].prog, off, sites[i].is_ret);
+			r = ops->attach(ops->ctx, sites[i].prog, path, off, sites[i].is_ret);
 	}
 	if (!r)
 		r = run_thread(&probed);

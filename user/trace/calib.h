@@ -16,9 +16,9 @@
 #include "plan/plan.h"
 
 struct calib_ops {
-	/* Sets `prog` on file offset `offset` of our own executable, in our own process; 0 or -errno.
+	/* Sets `prog` on file offset `offset` of our own program, `path`, in our own process; 0 or -errno.
 	 * The caller removes all of them after calib_run. */
-	int (*attach)(void *ctx, enum mt_prog prog, uint64_t offset, int is_ret);
+	int (*attach)(void *ctx, enum mt_prog prog, const char *path, uint64_t offset, int is_ret);
 	void (*discard)(void *ctx); /* throws waiting records away */
 	uint64_t (*hits)(void *ctx, enum mt_prog prog);
 	void *ctx;

@@ -333,7 +333,7 @@ static int tracer__link(struct tracer *t, const struct link_key *k, const char *
 	return 0;
 }
 
-static int calib_attach(void *ctx, enum mt_prog prog, uint64_t offset, int is_ret)
+static int calib_attach(void *ctx, enum mt_prog prog, const char *path, uint64_t offset, int is_ret)
 {
 	struct tracer *t = ctx;
 	uint64_t cookie = 0;
@@ -344,7 +344,7 @@ static int calib_attach(void *ctx, enum mt_prog prog, uint64_t offset, int is_re
 		cookie = SPEC_CALIB;
 	if (prog == MT_PROG_SEG_ENTER || prog == MT_PROG_SEG_RET)
 		cookie = SEG_SPEC_CALIB;
-	return tracer__link(t, &(struct link_key){ getpid(), -1, prog, is_ret }, "/proc/self/exe", &offset, NULL,
+	return tracer__link(t, &(struct link_key){ getpid(), -1, prog, is_ret }, path, &offset, NULL,
 			    &cookie, 1);
 }
 

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""The kernel's view of a job with DataLoader workers, against what /proc itself says of each."""
+import subprocess
+import time
+
+import mt
+
+FIELDS = {"rss": ("Rss",), "pss": ("Pss",), "private": ("Private_Clean", "Private_Dirty"),
+          "shared": ("Shared_Clean", "Shared_Dirty"), "anon": ("Anonymous",), "pss_anon": ("Pss_Anon",),
+          "pss_file": ("Pss_File",), "pss_shmem": ("Pss_Shmem",), "huge": ("AnonHugePages",),
+          "swap": ("SwapPss",)}
+MIB = 1 << 20
+
+
+def use_of(pid):
+    rows = {}
+    for name in ("smaps_rollup", "status"):
+        with open(f"/proc/{pid}/{name}", encoding="utf-8") as f:
+            for line in f:
+                words = line.replace(":", " ").split()
+                if len(words) == 3 and words[2] == "kB":
+                    rows[words[0]] = int(words[1]) * 1024
+    use = {key: sum(rows[f] for f in fields) for key, fields in FIELDS.items()}
+    return {**use, "locked": rows["VmLck"], "pinned": rows["VmPin"]}
+
+
+def test_private_and_shared_bytes_of_workers():
+    with mt.scratch() as tmp, mt.job("use") as job:
+        path = tmp / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "framework,kernel") as tracer:
+            mt.wait_attached(tracer, job.pid)
+            job.tell("go")
+            workers = [int(pid) for pid in job.line("still ", 60).split()[1:]]
+            mt.check(len(workers) == 4, f"workers: {workers}")
+            for pid in workers:
+                mt.wait_until(lambda: mt.probed(pid, mt.NEW), f"probes in worker {pid}", 15)
+            time.sleep(2.5)  # nothing moves from here on: a reading of memtrace's own rhythm, and one at its end
+            true = {pid: use_of(pid) for pid in [job.pid, *workers]}
+            mt.finish(tracer, path)
+        report = mt.report(path)
+        seen = {p["pid"]: p for p in report["processes"]}
+        for pid, use in true.items():
+            mt.check("use" in seen.get(pid, {}), f"no reading of {pid}")
+            for key, value in use.items():
+                # Python's own threads may touch a page between the two readings; PSS follows what others map.
+                far = abs(seen[pid]["use"][key] - value)
+                mt.check(far <= MIB, f"{pid}: {key}: memtrace {seen[pid]['use'][key]}, /proc {value}")
+        for pid in workers:
+            mt.check(seen[pid]["use"]["private"] >= (24 + pid % 7) * MIB, f"{pid}: private {seen[pid]['use']}")
+            mt.check(seen[pid]["use"]["shared"] >= 48 * MIB, f"{pid}: shared {seen[pid]['use']}")
+        mt.check(seen[job.pid]["use"]["locked"] == 2 * MIB, f"locked: {seen[job.pid]['use']}")
+        kinds = report["kernel"]["by_kind"]
+        mt.check({"anon", "file", "shmem", "swap", "pss", "huge"} <= set(kinds), f"series: {list(kinds)}")
+        last = {k: s["points"][-1][2] for k, s in kinds.items()}
+        mt.check(last["pss"] == sum(seen[pid]["use"]["pss"] for pid in true), f"PSS of all: {last}")
+        # The kernel's running counters: told when they moved by 1 MiB, off by 32 pages a CPU.
+        mt.check(max(p[1] for p in kinds["shmem"]["points"]) >= 5 * 46 * MIB, f"shared memory: {last}")
+        text = mt.ok(mt.memtrace("report", path, "--by", "process")).stdout
+        mt.check("private" in text and "shared" in text, text)
+        mt.note("worker private/shared MiB: " + ", ".join(
+            f"{seen[pid]['use']['private'] / MIB:.0f}/{seen[pid]['use']['shared'] / MIB:.0f}" for pid in workers))
+        job.tell("end")
+        mt.check(job.wait() == 0, f"the job failed: {job.err[-5:]}")
+
+
+def test_many_short_children_do_not_stay():
+    """Two hundred children that come and go: memtrace's memory and descriptors are bounded by those alive."""
+    code = ("import os,sys,time\nprint('ready', os.getpid(), flush=True)\nsys.stdin.readline()\n"
+            "for i in range(200):\n    pid = os.fork()\n    if not pid:\n        time.sleep(0.02)\n        os._exit(0)\n"
+            "    os.waitpid(pid, 0)\n    if i == 60: print('warm', flush=True); sys.stdin.readline()\n"
+            "print('done', flush=True)\nsys.stdin.readline()\n")
+    with mt.scratch() as tmp, mt.Proc([mt.PYTHON, "-c", code]) as job:
+        job.line("ready ")
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "--probes", "host", "--min-size", "64M",
+                      "-q") as tracer:
+            mt.wait_attached(tracer, job.pid, mt.MALLOC)
+            job.tell("go")
+            job.line("warm", 60)
+            time.sleep(2)
+            before = use_of(tracer.pid)["anon"], fds_of(tracer.pid)
+            job.tell("go")
+            job.line("done", 90)
+            time.sleep(2)
+            after = use_of(tracer.pid)["anon"], fds_of(tracer.pid)
+            mt.finish(tracer)
+        grown = after[0] - before[0]
+        mt.note(f"139 more children: {grown / 139 / 1024:.1f} KiB each, {after[1] - before[1]} descriptors in all")
+        mt.check(grown < 139 * 4096, f"grew by {grown} bytes for 139 children that are gone")
+        mt.check(after[1] <= before[1] + 2, f"descriptors: {before[1]}, then {after[1]}")
+        job.tell("end")
+
+
+def fds_of(pid):
+    return int(subprocess.run(["sh", "-c", f"ls /proc/{pid}/fd | wc -l"], capture_output=True, text=True,
+                              check=True).stdout)

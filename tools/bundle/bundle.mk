@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+# One folder with all that memtrace needs, for machines where nothing is installed.
+
+.PHONY: bundle
+bundle: $(B)/memtrace.tar.gz ## build/memtrace.tar.gz: runs where nothing is installed
+$(B)/memtrace.tar.gz: $(B)/memtrace tools/make-bundle tools/bundle/run.c
+	tools/make-bundle $< $@
