@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""tests/gpu/run, as far as it goes without a GPU: arguments, comparing, and a dry run on the CPU."""
+import importlib.machinery
+import importlib.util
+import json
+import subprocess
+
+import mt
+from test_truth import equal
+
+RUN = mt.ROOT / "tests" / "gpu" / "run"
+
+
+def module():
+    loader = importlib.machinery.SourceFileLoader("gpu_run", str(RUN))
+    spec = importlib.util.spec_from_loader("gpu_run", loader)
+    found = importlib.util.module_from_spec(spec)
+    loader.exec_module(found)
+    return found
+
+
+TRUTH = {"device": "cuda:0", "stats": {"allocated_bytes.all.current": 700, "reserved_bytes.all.current": 2000,
+                                       "inactive_split_bytes.all.current": 300},
+         "snapshot": {"total": 2000, "allocated": 700}, "mem_get_info": {"used": 5000 << 20, "total": 8000 << 20}}
+
+
+def report_of(**segments):
+    return {"devices": {"cuda:0": {"segments": {"allocated": 700, "reserved": 2000, "inactive": 300, **segments},
+                                   "nvml": {"used": 5000 << 20}}}}
+
+
+def test_comparing():
+    gpu = module()
+
+    def verdict(report, lost=()):
+        return gpu.verdict([{"mark": "m", "rows": gpu.compare(report, TRUTH), "lost": lost}])
+
+    equal("all equal", verdict(report_of()), (6, 0))
+    equal("a byte too many", verdict(report_of(allocated=701)), (6, 2))
+    equal("a loss", verdict(report_of(), {"ring": 1}), (6, 1))
+    equal("inactive bytes", verdict(report_of(inactive=299)), (6, 1))
+    equal("inactive bytes, segments from before", verdict(report_of(inactive=299, reserved_before=4)), (6, 0))
+    equal("no such device", verdict({"devices": {}}), (0, 0))
+    far = report_of()
+    far["devices"]["cuda:0"]["nvml"]["used"] = 1
+    equal("NVML is advice", verdict(far), (6, 0))
+    text = gpu.table("eager", [{"mark": "m", "rows": gpu.compare(report_of(reserved=1), TRUTH), "lost": {}}])
+    mt.check(text.count("WRONG") == 2 and "eager" in text, text)
+
+
+def test_arguments():
+    for args, code in ((["--help"], 0), (["nonsense"], 2), (["--no-such"], 2)):
+        done = subprocess.run([RUN, *args], capture_output=True, text=True, check=False)
+        equal(f"{args}: exit", done.returncode, code)
+
+
+def test_says_what_it_skips():
+    done = subprocess.run([RUN, "--python", mt.PYTHON, "--memtrace", mt.MEMTRACE], capture_output=True, text=True, check=False)
+    if "0 skipped" in done.stdout:
+        raise mt.Skip("there is a GPU here: make check-gpu")
+    equal("exit", done.returncode, 77)
+    mt.check(done.stdout.count("skipped ") == 5 and "CUDA" in done.stdout, done.stdout)
+
+
+def test_dry_run():
+    with mt.scratch() as tmp:
+        out = tmp / "out.json"
+        done = subprocess.run([RUN, "--dry-run", "--python", mt.PYTHON, "--memtrace", mt.MEMTRACE, "--json", out],
+                              capture_output=True, text=True, check=False)
+        mt.check(done.returncode == 0, done.stdout + done.stderr)
+        said = json.loads(out.read_text())
+        equal("wrong", said["wrong"], 0)
+        row = said["scenarios"]["eager"][0]["rows"][0]
+        mt.check(row["truth"] > 20 << 20 and row["memtrace"] == row["truth"], f"{row}")
+        mt.note(f"dry run: {row['truth'] / (1 << 20):.2f} MiB live in the job, equal to the byte")
