@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/exits.h"
 #include "plan/prologue.h"
 #include "plan/schema.h"
 #include "plan/sdt_args.h"
@@ -47,6 +48,15 @@ static int each_symbol(void *arg, const struct elf_sym *sym)
 			require(site.insn_class >= INSN_NOP5 && site.insn_class <= INSN_STEPPED);
 			require(memchr(site.insn, '\0', sizeof(site.insn)) != NULL);
 		}
+	}
+	if (c->left > 990) {
+		uint64_t rets[EXITS_MAX];
+		int cnt = exits_find(c->e, sym->vaddr, rets);
+
+		require(cnt <= EXITS_MAX);
+		for (int i = 0; i < cnt; i++)
+			require(elf__bytes(c->e, rets[i], &len) && len);
+		(void)elf__find_local(c->e, sym->name, &again);
 	}
 	return !--c->left;
 }

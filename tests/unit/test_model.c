@@ -401,6 +401,47 @@ static void too_many_living_processes(void **state)
 	assert_int_equal(report()->devs[0].live, 0);
 }
 
+/* operator delete tells, then the free that it calls: one death, of a block seen born or not. */
+static void a_free_told_twice(void **state)
+{
+	(void)state;
+	SEND(.kind = MT_EV_ALLOC, .addr = 0x10, .size = 5, .dev = MT_DEV_HOST);
+	SEND(.kind = MT_EV_FREE, .addr = 0x10, .dev = MT_DEV_HOST);
+	SEND(.kind = MT_EV_FREE, .addr = 0x10, .dev = MT_DEV_HOST, .flags = MT_F_FREE_AGAIN);
+	SEND(.kind = MT_EV_FREE, .addr = 0x20, .dev = MT_DEV_HOST);
+	SEND(.kind = MT_EV_FREE, .addr = 0x20, .dev = MT_DEV_HOST, .flags = MT_F_FREE_AGAIN);
+	report();
+	assert_int_equal(rep->devs[0].frees, 1);
+	assert_int_equal(rep->devs[0].preexisting_frees, 1);
+	/* Another thread got the address and handed it over: a death of its own. */
+	SEND(.kind = MT_EV_ALLOC, .addr = 0x10, .size = 6, .dev = MT_DEV_HOST, .tid = 8);
+	SEND(.kind = MT_EV_FREE, .addr = 0x10, .dev = MT_DEV_HOST, .flags = MT_F_FREE_AGAIN);
+	report();
+	assert_int_equal(rep->devs[0].frees, 2);
+	assert_int_equal(rep->devs[0].live, 0);
+}
+
+static void private_and_shared_bytes(void **state)
+{
+	(void)state;
+	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PSS, .size = 700);
+	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PRIVATE, .size = 300);
+	SEND(.kind = EV_USE, .pid = 6, .aux = MT_USE_PSS, .size = 50);
+	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PSS, .size = 600);
+	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USES, .size = 1);
+	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_RSS, .size = UINT64_MAX);
+	report();
+	assert_int_equal(rep->use[MT_USE_PSS], 650);
+	assert_int_equal(rep->procs[0].use[MT_USE_PRIVATE], 300);
+	assert_int_equal(rep->lost[MT_LOSS_DECODE], 2);
+	assert_int_equal(rep->pss.points[0].live_max, 750);
+	SEND(.kind = EV_GONE, .pid = 5);
+	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PSS, .size = 9);
+	report();
+	assert_int_equal(rep->use[MT_USE_PSS], 50); /* its last reading stays with it */
+	assert_int_equal(rep->procs[0].use[MT_USE_PSS], 600);
+}
+
 static void the_kernels_view(void **state)
 {
 	const struct report_proc *p;
@@ -539,6 +580,8 @@ int main(void)
 		TEST(exec_and_reused_pids_start_empty),
 		TEST(many_dead_processes_share_a_row),
 		TEST(too_many_living_processes),
+		TEST(a_free_told_twice),
+		TEST(private_and_shared_bytes),
 		TEST(the_kernels_view),
 		TEST(what_memtrace_says_of_itself),
 		TEST(odd_devices_sizes_and_kinds_are_counted),

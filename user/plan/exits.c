@@ -20,6 +20,7 @@
 #include "target/elf.h"
 
 #define BLOCKS_MAX 1024
+#define SLOTS_MAX 64 /* each is looked for among all relocations */
 #define SEEN_MAX (1u << 14) /* instructions; a power of 2 */
 
 struct walk {
@@ -28,7 +29,7 @@ struct walk {
 	uint64_t blocks[BLOCKS_MAX]; /* still to be walked */
 	size_t blocks_cnt;
 	uint64_t seen[SEEN_MAX]; /* addresses of instructions, a hash table; 0 = free */
-	size_t seen_cnt;
+	size_t seen_cnt, slots_cnt;
 	uint64_t *rets;
 	int rets_cnt;
 };
@@ -59,7 +60,7 @@ static int walk__later(struct walk *w, uint64_t vaddr)
 /* jmp *slot(%rip), as in a PLT: on in the function of that name, if this file has it. */
 static int walk__through_slot(struct walk *w, uint64_t slot)
 {
-	const char *name = elf__slot_symbol(w->elf, slot);
+	const char *name = w->slots_cnt++ < SLOTS_MAX ? elf__slot_symbol(w->elf, slot) : NULL;
 	struct elf_sym sym;
 
 	if (!name || elf__find_symbol(w->elf, name, &sym) < 0 || !sym.is_exec)

@@ -436,8 +436,8 @@ static void put_kernel(struct page *p, const struct report *r)
 	page__put(p, "  ");
 	page__flow(p, 2, text);
 	if (r->use[MT_USE_RSS]) {
-		snprintf(text, sizeof(text), "PSS %s, huge pages %s, pinned %s, when last read", fmt_bytes(a, r->use[MT_USE_PSS]),
-			 fmt_bytes(b, r->use[MT_USE_HUGE]),
+		snprintf(text, sizeof(text), "PSS %s, huge pages %s, pinned %s, when last read",
+			 fmt_bytes(a, r->use[MT_USE_PSS]), fmt_bytes(b, r->use[MT_USE_HUGE]),
 			 fmt_bytes(c, r->use[MT_USE_LOCKED] + r->use[MT_USE_PINNED]));
 		page__put(p, "  ");
 		page__flow(p, 2, text);
