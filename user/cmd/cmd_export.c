@@ -64,7 +64,8 @@ static int collect_event(void *ctx, const struct tl_event *ev, int64_t epoch_off
 
 static int collect(struct export_run *x, struct labels **ret_labels, struct report **ret_report, struct err *err)
 {
-	struct replay_opts ro = { .top = 1, .event = collect_event, .progress = run_progress, .with_nodes = 1,
+	size_t top = x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
+	struct replay_opts ro = { .top = top, .event = collect_event, .progress = run_progress, .with_nodes = 1,
 				  .classes = x->o->classes, .ctx = x };
 	uint64_t cut;
 	int r = labels__new(ret_labels, err);
@@ -156,6 +157,8 @@ int cmd_export(const struct options *o, struct err *err)
 	uint64_t cut = 0;
 	int r = 0;
 
+	if (x.format->missing && x.format->missing())
+		return err_set(err, -ENOTSUP, "%s: %s", x.format->name, x.format->missing());
 	clock_gettime(CLOCK_MONOTONIC, &x.start);
 	if (!o->labels_live || x.format->needs & EXPORT_LABELS) {
 		x.passes = 2;

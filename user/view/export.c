@@ -7,7 +7,7 @@ static const struct export_format *const formats[] = { &export_jsonl, &export_cs
 						      &export_torch_raw,
 						       &export_torch_snapshot, &export_perfetto,
 						       &export_chrome, &export_pprof, &export_folded,
-						       &export_openmetrics, &export_sqlite, NULL };
+						       &export_openmetrics, &export_sqlite, &export_html, NULL };
 
 const struct export_format *const *export_formats(void)
 {

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#define LABEL_COLS 18
 
 int page__init(struct page *p, FILE *out, unsigned width, int color)
 {

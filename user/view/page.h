@@ -10,6 +10,7 @@
 #include "view/text.h"
 
 #define HARD_SPACE '\x1f'
+#define LABEL_COLS 18 /* of page__para, with the two before the label */
 
 enum page_style { STYLE_PLAIN = 0, STYLE_BOLD, STYLE_RED, STYLE_DIM };
 

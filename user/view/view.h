@@ -47,17 +47,20 @@ struct export_to {
 	int ops;		  /* --ops: whoever writes a view of them writes all */
 	int color, width;
 };
+#define EXPORT_TABLE_ROWS 500 /* with EXPORT_TABLES */
 enum export_need {
 	EXPORT_OPS = 1,	   /* TL_OP, TL_REGION* always, not with --ops only */
 	EXPORT_NODES = 2,  /* TL_NODE */
 	EXPORT_LABELS = 4, /* to->labels and to->report, always: a pass over the recording before this one */
 	EXPORT_FILE = 16,  /* opens to->path itself: no pipe, no .gz */
+	EXPORT_TABLES = 32, /* to->report has rows of operators, regions, blocks: EXPORT_TABLE_ROWS of each */
 	EXPORT_COMPAT = 8, /* knows torch.profiler's categories only */
 };
 struct export_format {
 	const char *name; /* "jsonl" */
 	const char *help; /* one line */
 	unsigned needs;	  /* enum export_need */
+	const char *(*missing)(void); /* NULL, or NULL: nothing; else why this build cannot write the format */
 	/* Called in this order: begin, event × n, end. Each 0 or -errno. `to` lives as long. */
 	int (*begin)(struct export_ctx **ret, const struct export_to *to);
 	int (*event)(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns);

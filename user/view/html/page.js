@@ -1,0 +1,941 @@
+// SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+/*
+ * The page. Its data is one JSON document (docs/page.md), in the element #data or given to memtrace.show(part), as
+ * often as there is news: a part's keys replace those of the document; what the reader chose (zoom, lane, held moment, sorting,
+ * filters) stays.
+ *
+ * Three layers: the model (numbers out of the document, no DOM), state (what the reader chose), views (draw the
+ * model under the state). Every string of the document may be hostile: it becomes text nodes and canvas text only.
+ */
+"use strict";
+
+/* --- words and numbers ------------------------------------------------------------------------------------ */
+
+// Bottom of the stack first: what stays lies under what comes and goes.
+const CATEGORIES = ["PARAMETER", "FROZEN", "BUFFER", "OPTIMIZER_STATE", "GRADIENT", "INPUT", "DATALOADER", "ACTIVATION", "TEMPORARY",
+	"AUTOGRAD_DETAIL", "COMMUNICATION", "WORKSPACE", "unknown"];
+// After Okabe and Ito: told apart with any colour vision (tests/e2e/test_page.py measures it); neighbours differ in lightness.
+const COLORS = {
+	PARAMETER: "#0072b2", FROZEN: "#1f3f77", BUFFER: "#44aa99", OPTIMIZER_STATE: "#56b4e9", GRADIENT: "#d55e00", INPUT: "#009e73",
+	DATALOADER: "#117733", ACTIVATION: "#e69f00", TEMPORARY: "#f0e442", AUTOGRAD_DETAIL: "#cc79a7", COMMUNICATION: "#882255",
+	WORKSPACE: "#5c5c5c", unknown: "#a3a8ad",
+};
+const KINDS = ["all", "process", "region", "backward node", "operator"];
+
+function three(v) {
+	return v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2);
+}
+
+function bytes(v) {
+	const sign = v < 0 ? "−" : "";
+	let unit = 0;
+	v = Math.abs(v);
+	if (v < 1024)
+		return `${sign}${v} B`;
+	while (v >= 999.5 && unit < 6) {
+		v /= 1024;
+		unit++;
+	}
+	return `${sign}${three(v)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][unit]}`;
+}
+
+function count(v) {
+	for (const [size, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e4, " k"]])
+		if (v >= size)
+			return three(v / (unit === " k" ? 1e3 : size)) + unit;
+	return String(v);
+}
+
+function span(ns) {
+	for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]])
+		if (Math.abs(ns) >= size)
+			return ns >= 6e10 ? `${Math.floor(ns / 6e10)} min ${Math.round(ns % 6e10 / 1e9)} s` : `${three(ns / size)} ${unit}`;
+	return `${Math.round(ns)} ns`;
+}
+
+// A point in time, as exact as what is seen asks for.
+function clock(ns, visible) {
+	const digits = Math.min(9, Math.max(0, Math.ceil(11 - Math.log10(Math.max(visible, 1)))));
+	return `${(ns / 1e9).toFixed(digits)} s`;
+}
+
+function percent(part, whole) {
+	return whole > 0 ? `${three(100 * part / whole)} %` : "–";
+}
+
+/* --- the model -------------------------------------------------------------------------------------------- */
+
+function undelta(list) {
+	const out = new Float64Array(list.length);
+	let v = 0;
+	for (let i = 0; i < list.length; i++)
+		out[i] = v += list[i];
+	return out;
+}
+
+function makeLane(raw) {
+	const t = undelta(raw.t), cats = {}, total = new Float64Array(t.length);
+	for (const name of CATEGORIES) {
+		if (!raw.cats[name])
+			continue;
+		const values = cats[name] = undelta(raw.cats[name]);
+		for (let i = 0; i < t.length; i++)
+			total[i] += values[i];
+	}
+	return {dev: raw.dev, pid: raw.pid, live: raw.live, peak: raw.peak, peakT: raw.peak_t, exact: raw.exact, t, cats, total};
+}
+
+function makeModel(doc) {
+	const names = doc.names || [], duration = Math.max(doc.report.duration_ns, 1);
+	const name = (n) => n ? names[n - 1] : "";
+	return {
+		doc, duration, report: doc.report,
+		lanes: doc.lanes.map(makeLane),
+		blocks: doc.blocks.rows.map(([born, life, ptr, size, cat, op, region, pid, dev, met]) => ({
+			born, freed: life === null ? duration : born + life, lives: life === null, ptr, at: Number(ptr), size,
+			cat: doc.categories[cat] || "unknown", op: name(op), region: name(region), pid, dev, met,
+		})),
+		nodes: doc.icicle.rows.map(([parent, kind, value, peak, live, alloc, cnt], i) => ({
+			i, parent, kind, name: kind === 0 ? "all" : kind === 1 ? processName(doc, value) : name(value),
+			at_peak: peak, live, alloc_bytes: alloc, alloc_count: cnt,
+		})),
+		growth: doc.growth.rows.map((r) => ({...r, op: name(r.op), region: name(r.region)})),
+	};
+}
+
+function processName(doc, pid) {
+	const p = doc.report.processes.findLast((x) => x.pid === pid);
+	return p && p.comm ? `${pid} ${p.comm}` : pid ? String(pid) : "other processes";
+}
+
+// The last moment at or before t, or -1.
+function momentAt(lane, t) {
+	let lo = -1, hi = lane.t.length - 1;
+	while (lo < hi) {
+		const mid = (lo + hi + 1) >> 1;
+		if (lane.t[mid] <= t)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return lo;
+}
+
+function composition(lane, t) {
+	const i = momentAt(lane, t), parts = {};
+	for (const name in lane.cats)
+		parts[name] = i < 0 ? 0 : lane.cats[name][i];
+	return {t: i < 0 ? 0 : lane.t[i], total: i < 0 ? 0 : lane.total[i], parts};
+}
+
+/*
+ * What a chart `width` pixels wide can show of [from, to]: all moments, or per pixel the first, the lowest, the
+ * highest and the last. Rows: times in seconds, then for each category the sum of it and of those under it.
+ */
+function chartData(lane, shown, from, to, width) {
+	const first = Math.max(momentAt(lane, from), 0);
+	let last = Math.max(momentAt(lane, to), 0), picked = [];
+	if (last < lane.t.length - 1)
+		last++;
+	if (last - first <= 4 * width) {
+		for (let i = first; i <= last; i++)
+			picked.push(i);
+	} else {
+		let i = first;
+		while (i <= last) {
+			const end = from + (Math.floor((lane.t[i] - from) / (to - from) * width) + 1) * (to - from) / width;
+			let low = i, high = i, k = i;
+			for (; k <= last && lane.t[k] < end || k === i; k++) {
+				if (lane.total[k] < lane.total[low])
+					low = k;
+				if (lane.total[k] > lane.total[high])
+					high = k;
+			}
+			picked.push(...new Set([i, Math.min(low, high), Math.max(low, high), k - 1]));
+			i = k;
+		}
+	}
+	const rows = [picked.map((i) => lane.t[i] / 1e9)];
+	let under = new Float64Array(picked.length);
+	for (const name of shown) {
+		const sum = new Float64Array(picked.length), values = lane.cats[name];
+		for (let k = 0; k < picked.length; k++)
+			sum[k] = under[k] + values[picked[k]];
+		rows.push(under = sum);
+	}
+	// The line goes on at its last height until the end of what was traced.
+	rows[0].push(Math.max(to / 1e9, rows[0].at(-1) || 0));
+	return rows.map((r, i) => i ? [...r, r.length ? r[r.length - 1] : 0] : r);
+}
+
+/* --- state ------------------------------------------------------------------------------------------------ */
+
+const state = {lane: "", range: null, hidden: new Set(), held: null, hover: null, measure: "at_peak", root: 0, table: "ops", tables: {}};
+let doc = null, model = null, chart = null;
+
+const $ = (id) => document.getElementById(id);
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function h(tag, props, ...children) {
+	const e = document.createElement(tag);
+	for (const [k, v] of Object.entries(props || {})) {
+		if (k.startsWith("on"))
+			e.addEventListener(k.slice(2), v);
+		else if (k === "style")
+			Object.assign(e.style, v);
+		else if (v !== null && v !== undefined && v !== false)
+			e.setAttribute(k, v === true ? "" : v);
+	}
+	e.append(...children.filter((c) => c !== null && c !== undefined));
+	return e;
+}
+
+const laneKey = (l) => `${l.dev} ${l.pid}`;
+const lane = () => model.lanes.find((l) => laneKey(l) === state.lane) || model.lanes[0];
+const range = () => state.range || [0, model.duration];
+const shownCats = () => CATEGORIES.filter((c) => lane().cats[c] && !state.hidden.has(c));
+
+function swatch(name) {
+	return h("span", {class: "swatch", style: {background: COLORS[name], borderColor: COLORS[name]}});
+}
+
+function tip(event, lines) {
+	const box = $("tip");
+	box.hidden = !lines;
+	if (!lines)
+		return;
+	box.replaceChildren(...lines.filter(Boolean).map((l) => h("div", null, l)));
+	const w = box.offsetWidth, ht = box.offsetHeight;
+	box.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - w - 8))}px`;
+	box.style.top = `${event.clientY + 16 + ht > innerHeight ? Math.max(4, event.clientY - ht - 10) : event.clientY + 16}px`;
+}
+
+/* --- the head --------------------------------------------------------------------------------------------- */
+
+function drawHead() {
+	const r = model.report, facts = [];
+	const fact = (label, value, more, bad) => facts.push(h("div", null, h("dt", null, label),
+		h("dd", bad ? {class: "bad"} : null, value, more ? h("small", null, ` ${more}`) : null)));
+	const lost = Object.values(r.lost).reduce((a, b) => a + b, 0);
+	$("title").textContent = r.target.comm ? `${r.target.comm} ${r.target.pid}` : "memtrace";
+	document.title = `memtrace: ${$("title").textContent}`;
+	$("subtitle").textContent = [r.target.cmdline, r.start_ns ? new Date(r.start_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "",
+		`${span(r.duration_ns)} traced`, r.steps ? `${count(r.steps)} steps` : ""].filter(Boolean).join(" · ");
+	for (const [dev, d] of [...Object.entries(r.devices), ...(r.host ? [["host", r.host]] : [])]) {
+		fact(`${dev} peak`, bytes(d.peak), d.peak ? `at ${clock(d.peak_ns - r.start_ns, model.duration)}` : "");
+		fact(`${dev} live at the end`, bytes(d.live));
+		fact(`${dev} allocated`, bytes(d.alloc_bytes), `in ${count(d.allocs)} blocks`);
+		if (d.ooms)
+			fact(`${dev} out of memory`, count(d.ooms), `last asked for ${bytes(d.oom_bytes_last)}`, true);
+	}
+	if (r.kernel)
+		fact("RSS peak", bytes(r.kernel.rss_peak));
+	fact("lost", lost ? count(lost) : "nothing", lost ? "see below" : "", lost > 0);
+	fact("cost to the job", r.overhead.target_cpu_ns ? percent(r.overhead.fraction, 1) : "–", "of its CPU time");
+	$("facts").replaceChildren(...facts);
+}
+
+/* --- lanes and legend ------------------------------------------------------------------------------------- */
+
+function drawLanes() {
+	const devs = [...new Set(model.lanes.map((l) => l.dev))], now = lane(), box = $("lanes");
+	const children = devs.length > 1 ? devs.map((dev) => h("button", {"aria-pressed": String(dev === now.dev), onclick: () => {
+		state.lane = laneKey(model.lanes.find((l) => l.dev === dev && l.pid === now.pid) || model.lanes.find((l) => l.dev === dev));
+		laneChanged();
+	}}, dev)) : [h("span", null, devs[0] || "nothing was allocated")];
+	const procs = model.lanes.filter((l) => l.dev === now?.dev);
+	if (procs.length > 1) {
+		const select = h("select", {"aria-label": "process", onchange: () => {
+			state.lane = select.value;
+			laneChanged();
+		}}, ...procs.map((l) => h("option", {value: laneKey(l), selected: l === now}, l.pid ? processName(doc, l.pid) : "all processes")));
+		children.push(select);
+	}
+	box.replaceChildren(...children);
+}
+
+function laneChanged() {
+	state.held = state.hover = null;
+	map.layout();
+	makeChart();
+	drawTimeline();
+	drawLanes();
+}
+
+function drawLegend() {
+	$("legend").replaceChildren(...CATEGORIES.filter((c) => lane()?.cats[c]).reverse().map((c) =>
+		h("button", {"aria-pressed": String(!state.hidden.has(c)), title: "click: hide or show; double click: this one alone",
+			onclick: () => {
+				state.hidden.has(c) ? state.hidden.delete(c) : state.hidden.add(c);
+				makeChart();
+				drawTimeline();
+			},
+			ondblclick: () => {
+				const others = CATEGORIES.filter((x) => x !== c);
+				state.hidden = others.every((x) => state.hidden.has(x)) ? new Set() : new Set(others);
+				makeChart();
+				drawTimeline();
+			}}, swatch(c), c)));
+}
+
+/* --- the chart -------------------------------------------------------------------------------------------- */
+
+const LEFT = 68, RIGHT = 10;
+
+function plotWidth() {
+	return Math.max($("plots").clientWidth, 200);
+}
+const toX = (t) => LEFT + (t - range()[0]) / (range()[1] - range()[0]) * (plotWidth() - LEFT - RIGHT);
+const toT = (x) => range()[0] + (x - LEFT) / (plotWidth() - LEFT - RIGHT) * (range()[1] - range()[0]);
+
+function ticks(ns, visible) {
+	return visible >= 1.2e11 ? `${+(ns / 6e10).toFixed(2)} min` : visible >= 2e9 ? `${+(ns / 1e9).toFixed(2)} s` :
+		visible >= 2e6 ? `${+(ns / 1e6).toFixed(3)} ms` : `${+(ns / 1e3).toFixed(3)} µs`;
+}
+
+function makeChart() {
+	if (chart)
+		chart.destroy();
+	chart = null;
+	$("chart").replaceChildren();
+	if (!lane() || !lane().t.length)
+		return;
+	const shown = shownCats(), ground = css("--ground"), grid = {stroke: css("--line"), width: 1};
+	const text = {stroke: css("--dim"), font: '12px system-ui, "Liberation Sans", Arial, sans-serif', ticks: {show: false}, grid};
+	const step = uPlot.paths.stepped({align: 1});
+	// Steps of 1024, so that labels are round in what they say.
+	const incrs = [];
+	for (let unit = 1; unit < 2 ** 62; unit *= 1024)
+		incrs.push(unit, 2 * unit, 5 * unit, 10 * unit, 20 * unit, 50 * unit, 100 * unit, 200 * unit, 500 * unit);
+	chart = new uPlot({
+		width: plotWidth(), height: innerWidth < 600 ? 220 : 300, padding: [8, RIGHT, 0, 0], legend: {show: false},
+		scales: {x: {time: false, range: () => range().map((t) => t / 1e9)}, y: {range: (u, min, max) => [0, max > 0 ? max * 1.04 : 1]}},
+		axes: [{...text, size: 26, space: 90, values: (u, v) => v.map((x) => ticks(x * 1e9, range()[1] - range()[0]))},
+			{...text, size: LEFT, incrs, space: 36, values: (u, v) => v.map(bytes)}],
+		cursor: {points: {show: false}, drag: {x: true, y: false, setScale: false}, bind: {dblclick: () => () => null}},
+		// The highest sum is drawn first, each smaller one over it.
+		series: [{}, ...[...shown].reverse().map((c) => ({label: c, fill: COLORS[c], stroke: ground, width: 0.5, paths: step, points: {show: false}}))],
+		hooks: {
+			setSelect: [(u) => {
+				const {left, width} = u.select;
+				if (width > 4)
+					setRange(toT(LEFT + left), toT(LEFT + left + width));
+				u.setSelect({left: 0, top: 0, width: 0, height: 0}, false);
+			}],
+			draw: [markPeak],
+		},
+	}, chartRows(shown), $("chart"));
+}
+
+function markPeak(u) {
+	const l = lane(), [from, to] = range(), k = devicePixelRatio;
+	if (!l.peak || l.peakT < from || l.peakT > to)
+		return;
+	const x = u.valToPos(l.peakT / 1e9, "x", true), y = u.valToPos(l.peak, "y", true), c = u.ctx;
+	if (state.hidden.size)
+		return;
+	c.save();
+	c.fillStyle = css("--text");
+	c.beginPath();
+	c.moveTo(x, y - 1 * k);
+	c.lineTo(x - 4 * k, y - 8 * k);
+	c.lineTo(x + 4 * k, y - 8 * k);
+	c.fill();
+	c.restore();
+}
+
+function chartRows(shown) {
+	const rows = chartData(lane(), shown, ...range(), plotWidth() - LEFT - RIGHT);
+	return [rows[0], ...rows.slice(1).reverse()];
+}
+
+function setRange(from, to) {
+	const least = Math.min(1000, model.duration);
+	let width = Math.max(to - from, least);
+	if (width >= model.duration) {
+		state.range = null;
+	} else {
+		from = Math.min(Math.max((from + to - width) / 2, 0), model.duration - width);
+		state.range = [from, from + width];
+	}
+	drawTimeline();
+}
+
+function zoom(factor, at) {
+	const [from, to] = range(), mid = at === undefined ? (from + to) / 2 : at;
+	setRange(mid - (mid - from) * factor, mid + (to - mid) * factor);
+}
+
+function toPeak() {
+	const l = lane();
+	if (!l)
+		return;
+	const width = l.exact ? Math.min((l.exact[1] - l.exact[0]) / 4, model.duration / 4) : model.duration / 20;
+	state.held = l.peakT;
+	setRange(l.peakT - width / 2, l.peakT + width / 2);
+}
+
+let drawWaits = 0;
+function drawTimeline() {
+	if (!drawWaits)
+		drawWaits = requestAnimationFrame(() => {
+			drawWaits = 0;
+			drawNow();
+		});
+}
+
+function drawNow() {
+	if (chart) {
+		chart.setSize({width: plotWidth(), height: chart.height});
+		chart.setData(chartRows(shownCats()));
+	}
+	drawLegend();
+	drawBands();
+	map.draw();
+	drawMoment();
+	const l = lane(), [from, to] = range();
+	const near = l?.exact && model.duration > l.exact[1] - l.exact[0] ?
+		` Every change is here from ${clock(l.exact[0], model.duration)} to ${clock(l.exact[1], model.duration)}, around the peak; elsewhere, of each ` +
+		"stretch of time its first, lowest, highest and last moment." : "";
+	$("chart-note").textContent = `${span(to - from)} shown. Drag to zoom, Ctrl and wheel too; arrows move; a click holds a moment, Esc lets go.${near}` +
+		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
+}
+
+/* --- steps and phases ------------------------------------------------------------------------------------- */
+
+function canvas(id, height) {
+	const c = $(id), k = devicePixelRatio, width = plotWidth();
+	c.width = Math.round(width * k);
+	c.height = Math.round(height * k);
+	c.style.width = `${width}px`;
+	c.style.height = `${height}px`;
+	const ctx = c.getContext("2d");
+	ctx.scale(k, k);
+	ctx.font = '11px system-ui, "Liberation Sans", Arial, sans-serif';
+	ctx.textBaseline = "middle";
+	return ctx;
+}
+
+function label(ctx, text, x, w, y, color) {
+	if (ctx.measureText(text).width > w - 6)
+		return;
+	ctx.fillStyle = color;
+	ctx.fillText(text, x + 3, y);
+}
+
+function bandProcs() {
+	const l = lane(), all = doc.bands.filter((b) => b.steps.count || b.forward.count || b.backward.count || b.optimizer.count);
+	return l?.pid ? all.filter((b) => b.pid === l.pid) : all.slice(0, 4);
+}
+
+const ROW = 17;
+
+function drawBands() {
+	const procs = bandProcs(), many = procs.length > 1;
+	const ctx = canvas("bands", Math.max(1, procs.length * (2 * ROW + 4)));
+	const [from, to] = range(), end = plotWidth() - RIGHT, light = css("--band-light"), dark = css("--band-text");
+	const colors = {a: css("--step-a"), b: css("--step-b"), forward: css("--forward"), backward: css("--backward"), optimizer: css("--optimizer")};
+	procs.forEach((p, n) => {
+		const y = n * (2 * ROW + 4) + 2;
+		ctx.fillStyle = css("--dim");
+		ctx.textAlign = "right";
+		ctx.fillText(many ? `${p.pid}` : "steps", LEFT - 6, y + ROW / 2);
+		ctx.fillText(many ? "" : "phases", LEFT - 6, y + ROW + ROW / 2);
+		ctx.textAlign = "left";
+		ctx.save();
+		ctx.beginPath();
+		ctx.rect(LEFT, y, end - LEFT, 2 * ROW);
+		ctx.clip();
+		drawSteps(ctx, p, from, to, y, colors, dark);
+		for (const kind of ["forward", "backward", "optimizer"])
+			for (const [t, life] of p[kind].rows) {
+				if (t + life < from || t > to)
+					continue;
+				const x = toX(t), w = Math.max(toX(t + life) - x, 0.5);
+				ctx.fillStyle = colors[kind];
+				ctx.fillRect(x, y + ROW, w, ROW - 2);
+				label(ctx, kind, Math.max(x, LEFT), Math.min(x + w, end) - Math.max(x, LEFT), y + ROW + ROW / 2 - 1,
+				      kind === "optimizer" ? light : dark);
+			}
+		ctx.restore();
+	});
+	ctx.fillStyle = css("--bad");
+	for (const oom of doc.ooms)
+		if (oom.t >= from && oom.t <= to)
+			ctx.fillRect(toX(oom.t) - 1, 0, 2, procs.length * (2 * ROW + 4));
+}
+
+function drawSteps(ctx, p, from, to, y, colors, dark) {
+	const rows = p.steps.rows, end = plotWidth() - RIGHT, seen = rows.filter(([t, life]) => t + life >= from && t <= to);
+	if (!seen.length)
+		return;
+	// Too narrow to be told apart: one band that counts them.
+	if (seen.length > (end - LEFT) / 3) {
+		const x = Math.max(toX(seen[0][0]), LEFT), w = Math.min(toX(seen.at(-1)[0] + seen.at(-1)[1]), end) - x;
+		ctx.fillStyle = colors.b;
+		ctx.fillRect(x, y, w, ROW - 2);
+		label(ctx, `steps ${seen[0][2]} to ${seen.at(-1)[3] ?? seen.at(-1)[2]}`, x, w, y + ROW / 2 - 1, dark);
+		return;
+	}
+	for (const [t, life, first, last] of seen) {
+		const x = toX(t), w = Math.max(toX(t + life) - x, 0.5), left = Math.max(x, LEFT), room = Math.min(x + w, end) - left;
+		const text = last === undefined ? String(first) : `${first}–${last}`;
+		ctx.fillStyle = first % 2 ? colors.a : colors.b;
+		ctx.fillRect(x, y, w, ROW - 2);
+		label(ctx, room > 70 ? `step ${text}` : text, left, room, y + ROW / 2 - 1, dark);
+	}
+}
+
+function bandsAt(t) {
+	const words = [];
+	for (const p of bandProcs().slice(0, 1)) {
+		const step = p.steps.rows.find(([at, life]) => at <= t && t < at + life);
+		if (step)
+			words.push(step[3] === undefined ? `step ${step[2]}` : `steps ${step[2]} to ${step[3]}`);
+		for (const kind of ["forward", "backward", "optimizer"])
+			if (p[kind].rows.some(([at, life]) => at <= t && t <= at + life))
+				words.push(kind);
+	}
+	return words.join(", ");
+}
+
+/* --- the map of blocks ------------------------------------------------------------------------------------ */
+
+const map = {
+	height: 240, rows: [], total: 1,
+
+	// Address space that no block of these uses is folded to a thin gap.
+	layout() {
+		const l = lane();
+		this.rows = [];
+		this.total = 1;
+		if (!l)
+			return;
+		const list = model.blocks.filter((b) => b.dev === l.dev && (!l.pid || b.pid === l.pid) && b.size > 0);
+		list.sort((a, b) => a.pid - b.pid || a.at - b.at);
+		const used = list.reduce((sum, b) => sum + b.size, 0);
+		let y = 0, end = 0, pid = -1;
+		const gap = used / 400;
+		for (const b of list) {
+			if (pid !== b.pid || b.at > end) {
+				y += pid < 0 ? 0 : pid !== b.pid ? 4 * gap : Math.min(b.at - end, gap);
+				end = b.at;
+			}
+			// `y` is where `end` lies.
+			this.rows.push({b, y: y - (end - b.at), h: b.size});
+			if (b.at + b.size > end) {
+				y += b.at + b.size - end;
+				end = b.at + b.size;
+			}
+			pid = b.pid;
+		}
+		this.total = Math.max(y, 1);
+	},
+
+	draw() {
+		const ctx = canvas("map", this.height), [from, to] = range(), end = plotWidth() - RIGHT, k = (this.height - 2) / this.total;
+		ctx.fillStyle = css("--soft");
+		ctx.fillRect(LEFT, 0, end - LEFT, this.height);
+		ctx.fillStyle = css("--dim");
+		ctx.textAlign = "right";
+		ctx.fillText("addresses", LEFT - 6, 8);
+		ctx.save();
+		ctx.beginPath();
+		ctx.rect(LEFT, 0, end - LEFT, this.height);
+		ctx.clip();
+		for (const {b, y, h: height} of this.rows) {
+			if (b.freed < from || b.born > to || state.hidden.has(b.cat))
+				continue;
+			const x = toX(b.born), w = Math.max(toX(b.freed) - x, 0.7), tall = Math.max(height * k, 0.7);
+			ctx.fillStyle = COLORS[b.cat];
+			ctx.fillRect(x, this.height - 1 - y * k - tall, w > 3 ? w - 0.5 : w, tall > 3 ? tall - 0.5 : tall);
+		}
+		ctx.restore();
+		const {all, byte_ns: whole, byte_ns_shown: shown} = doc.blocks;
+		$("map-note").textContent = `Below: ${count(this.rows.length)} blocks of this lane by address and time. The page holds the ` +
+			`${count(model.blocks.length)} heaviest of ${count(all)} blocks, ${percent(shown, whole)} of all bytes × time; unused addresses are folded.`;
+	},
+
+	at(x, y) {
+		const t = toT(x), k = (this.height - 2) / this.total, slack = (range()[1] - range()[0]) / plotWidth();
+		let best = null;
+		for (const r of this.rows) {
+			const bottom = this.height - 1 - r.y * k, tall = Math.max(r.h * k, 1.5);
+			if (t >= r.b.born - slack && t <= r.b.freed + slack && y <= bottom && y >= bottom - tall && !state.hidden.has(r.b.cat))
+				if (!best || r.b.size < best.size)
+					best = r.b;
+		}
+		return best;
+	},
+};
+
+function blockLines(b) {
+	return [`${bytes(b.size)} ${b.cat}`, b.op || (b.met ? "from before the attach" : "no operator open"), b.region && `in ${b.region}`,
+		`${clock(b.born, model.duration)} to ${b.lives ? "the end" : clock(b.freed, model.duration)}, ${span(b.freed - b.born)}`,
+		`${b.ptr} on ${b.dev}, process ${b.pid}`];
+}
+
+/* --- one moment ------------------------------------------------------------------------------------------- */
+
+function placeHair(id, t) {
+	const on = t !== null && t >= range()[0] && t <= range()[1], e = $(id);
+	e.hidden = !on;
+	e.style.display = on ? "block" : "none";
+	if (on)
+		e.style.left = `${toX(t)}px`;
+}
+
+function drawMoment() {
+	const l = lane(), box = $("moment");
+	placeHair("hair", state.hover);
+	placeHair("pin", state.held);
+	if (!l) {
+		box.replaceChildren();
+		return;
+	}
+	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, t), visible = range()[1] - range()[0];
+	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? "Held: the peak" : "Held") : "At the peak";
+	const rows = CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) => h("tr", null,
+		h("td", {class: "text"}, swatch(n), n), h("td", {title: `${c.parts[n]} bytes`}, bytes(c.parts[n])),
+		h("td", null, percent(c.parts[n], c.total))));
+	const there = model.blocks.filter((b) => b.born <= t && t < b.freed && b.dev === l.dev && (!l.pid || b.pid === l.pid))
+		.sort((a, b) => b.size - a.size).slice(0, 8);
+	box.replaceChildren(h("h3", null, title), h("div", {class: "total", title: `${c.total} bytes`}, bytes(c.total)),
+		h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, bandsAt(t)].filter(Boolean).join(", ")),
+		h("table", null, h("tbody", null, ...rows)),
+		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
+		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
+			h("td", {class: "text"}, swatch(b.cat), bytes(b.size)),
+			h("td", {class: "name"}, b.op || (b.met ? "from before the attach" : "no operator open"))))))
+			: h("p", {class: "empty"}, "none that the page holds"));
+}
+
+/* --- tables ----------------------------------------------------------------------------------------------- */
+
+/*
+ * columns: {key, head, cls, cell(row), value(row) to sort by}. Sorting, filter and length are kept in state.tables by id.
+ */
+function table(id, columns, rows, sort, opts) {
+	const s = state.tables[id] ||= {sort, down: true, filter: "", all: false};
+	const col = columns.find((c) => c.key === s.sort) || columns[0], value = col.value || ((r) => r[col.key]);
+	const match = rows.filter((r) => !s.filter || opts.text(r).toLowerCase().includes(s.filter.toLowerCase()));
+	match.sort((a, b) => {
+		const x = value(a), y = value(b), d = typeof x === "string" ? y.localeCompare(x) : y - x;
+		return s.down ? d : -d;
+	});
+	const shown = s.all ? match : match.slice(0, opts.rows);
+	const again = (change) => {
+		Object.assign(s, change);
+		opts.again();
+	};
+	const head = columns.map((c) => h("th", {class: c.cls === "name" || c.cls === "some" ? "text" : null, scope: "col",
+		"aria-sort": c.key === s.sort ? (s.down ? "descending" : "ascending") : null},
+	h("button", {onclick: () => again(c.key === s.sort ? {down: !s.down} : {sort: c.key, down: true})}, c.head)));
+	const body = shown.map((r) => h("tr", null, ...columns.map((c) => {
+		const cell = c.cell ? c.cell(r) : r[c.key];
+		return h("td", {class: c.cls, title: c.title ? c.title(r) : c.cls ? String(r[c.key] ?? "") : null}, cell);
+	})));
+	return [h("div", {class: "scroll"}, h("table", null, h("thead", null, h("tr", null, ...head)), h("tbody", null, ...body))),
+		!match.length ? h("p", {class: "empty"}, "nothing") : match.length > opts.rows ?
+			h("button", {style: {marginTop: "6px"}, onclick: () => again({all: !s.all})},
+			  s.all ? `the first ${opts.rows}` : `all ${count(match.length)}`) : null].filter(Boolean);
+}
+
+function filterBox(id, what, again) {
+	const s = state.tables[id];
+	return h("input", {type: "search", placeholder: `filter ${what}`, "aria-label": `filter ${what}`, value: s ? s.filter : "", oninput: (e) => {
+		const at = e.target.selectionStart;
+		(state.tables[id] ||= {sort: "at_peak", down: true, all: false}).filter = e.target.value;
+		again();
+		const box = document.querySelector(`#${id.split("-")[0]} input`);
+		box.focus();
+		box.setSelectionRange(at, at);
+	}});
+}
+
+const inBytes = (key, head) => ({key, head, cell: (r) => bytes(r[key]), title: (r) => `${r[key]} bytes`});
+
+function drawOps() {
+	const r = model.report, kind = state.table, list = kind === "ops" ?
+		[...r.ops, {name: "(no operator open)", ...r.no_op, count: 0}] : r.regions;
+	const sum = Object.values(r.devices).reduce((a, d) => a + d.peak, 0) || (r.host ? r.host.peak : 0);
+	const total = kind === "ops" ? r.ops_total : r.regions_total;
+	const columns = [{key: "name", head: kind === "ops" ? "operator" : "region or backward node", cls: "name"}, inBytes("live", "live"),
+		inBytes("at_peak", "at the peak"), {key: "share", head: "of the peak", value: (x) => x.at_peak, cell: (x) => percent(x.at_peak, sum)},
+		inBytes("alloc_bytes", "allocated"), {key: "alloc_count", head: "blocks", cell: (x) => count(x.alloc_count)},
+		{key: "count", head: "calls", cell: (x) => count(x.count)}];
+	const tab = (name, text) => h("button", {"aria-pressed": String(kind === name), onclick: () => {
+		state.table = name;
+		drawOps();
+	}}, text);
+	$("ops").replaceChildren(h("div", {class: "bar"}, h("h2", null, "What allocates"),
+		h("div", null, tab("ops", "Operators"), " ", tab("regions", "Regions and nodes")), filterBox(`ops-${kind}`, "names", drawOps)),
+	...table(`ops-${kind}`, columns, list, "at_peak", {rows: 14, text: (x) => x.name, again: drawOps}),
+	total > list.length ? h("p", {class: "note"}, `The ${list.length} heaviest of ${count(total)}.`) : "");
+}
+
+function spark(low) {
+	const ns = "http://www.w3.org/2000/svg", svg = document.createElementNS(ns, "svg"), path = document.createElementNS(ns, "path");
+	const most = Math.max(...low, 1);
+	svg.setAttribute("width", "72");
+	svg.setAttribute("height", "18");
+	svg.setAttribute("class", "spark");
+	path.setAttribute("d", low.map((v, i) => `${i ? "L" : "M"}${1 + i * 70 / (low.length - 1)},${16 - 14 * v / most}`).join(""));
+	svg.append(path);
+	return svg;
+}
+
+function drawGrowth() {
+	const g = doc.growth, steps = model.report.steps * g.watched, seconds = model.duration / 1e9 * g.watched;
+	const columns = [{key: "op", head: "operator", cls: "name", cell: (r) => r.op || "(no operator open)"},
+		{key: "region", head: "region", cls: "some", cell: (r) => r.region || "–"},
+		inBytes("bytes", "grew by"), {key: "blocks", head: "blocks", cell: (r) => count(r.blocks)},
+		{key: "slope", head: steps ? "a step" : "a second", value: (r) => r.bytes, cell: (r) => bytes(Math.round(r.bytes / (steps || seconds)))},
+		inBytes("live", "live"), {key: "low", head: "lowest", value: (r) => r.bytes, cell: (r) => spark(r.low)}];
+	const rest = g.suspects > model.growth.length ? ` The first ${model.growth.length} of ${count(g.suspects)}.` : "";
+	$("growth").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Leak suspects")),
+		...(model.growth.length ? table("growth", columns, model.growth, "bytes", {rows: 14, text: (r) => r.op, again: drawGrowth}) :
+			[h("p", {class: "empty"}, "None: no operator's blocks, in any region, kept growing in number.")]),
+		h("p", {class: "note"}, "Time is cut into 16 parts; a suspect's lowest number of live blocks never falls from part to part after the first " +
+			"quarter, and mostly rises. Caches that fill slowly look the same." + rest +
+			(g.not_watched ? ` ${count(g.not_watched)} blocks were not watched: too many different pairs.` : "")));
+}
+
+function drawPeakBlocks() {
+	const r = model.report, peak = Object.values(r.devices).reduce((a, d) => a + d.peak, 0) || (r.host ? r.host.peak : 0);
+	const rows = r.peak_blocks.map((b) => ({...b, name: b.op || "(no operator open)", born: b.born_ns - r.start_ns}));
+	const columns = [inBytes("size", "size"), {key: "share", head: "of the peak", value: (b) => b.size, cell: (b) => percent(b.size, peak)},
+		{key: "cat", head: "category", cls: "text", cell: (b) => h("span", null, swatch(b.cat), b.cat)},
+		{key: "name", head: "operator", cls: "name"}, {key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
+		{key: "born", head: "born", cell: (b) => clock(Math.max(b.born, 0), model.duration)}];
+	$("peak-blocks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Largest blocks at the peak")),
+		...table("peakblocks", columns, rows, "size", {rows: 10, text: (b) => b.name, again: drawPeakBlocks}));
+}
+
+function drawProcesses() {
+	const columns = [{key: "pid", head: "pid"}, {key: "comm", head: "process", cls: "name", title: (p) => p.cmdline}, {key: "state", head: "state", cls: "text"},
+		inBytes("live", "live"), inBytes("peak", "peak"),
+		{key: "rss", head: "RSS", value: (p) => p.rss.total, cell: (p) => bytes(p.rss.total)},
+		{key: "rsspeak", head: "RSS peak", value: (p) => p.rss.peak, cell: (p) => bytes(p.rss.peak)}];
+	$("processes").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Processes")),
+		...table("processes", columns, model.report.processes, "peak", {rows: 10, text: (p) => p.comm, again: drawProcesses}));
+}
+
+function drawSegments() {
+	const rows = doc.segments.map((s) => ({...s, unused: s.totals ? s.reserved - s.allocated : s.cached - s.blocks}));
+	$("segments").hidden = !rows.length;
+	if (!rows.length)
+		return;
+	const columns = [{key: "dev", head: "device", cls: "text"}, inBytes("live", "from the driver"), inBytes("peak", "peak"),
+		inBytes("cached", "of it cached"), inBytes("other", "of it other"), inBytes("blocks", "in live blocks"),
+		{key: "reserved", head: "reserved, as told", cell: (s) => s.totals ? bytes(s.reserved) : "–"},
+		inBytes("unused", "reserved, not in use"), inBytes("inactive", "free beside live blocks"), inBytes("free_cached", "in empty segments"),
+		inBytes("largest_free", "largest free range")];
+	$("segments").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Fragmentation")),
+		...table("segments", columns, rows, "live", {rows: 16, text: (s) => s.dev, again: drawSegments}));
+}
+
+/* --- the icicle ------------------------------------------------------------------------------------------- */
+
+const MEASURES = {at_peak: "At the peak", live: "Live at the end", alloc_bytes: "Allocated"};
+
+function drawIcicle() {
+	const nodes = model.nodes, m = state.measure;
+	if (!nodes[state.root])
+		state.root = 0;
+	const root = nodes[state.root], children = new Map();
+	for (const n of nodes)
+		if (n.i) {
+			if (!children.has(n.parent))
+				children.set(n.parent, []);
+			children.get(n.parent).push(n);
+		}
+	const tab = (key) => h("button", {"aria-pressed": String(key === m), onclick: () => {
+		state.measure = key;
+		drawIcicle();
+	}}, MEASURES[key]);
+	const path = [];
+	for (let n = root; ; n = nodes[n.parent]) {
+		path.unshift(n);
+		if (!n.i)
+			break;
+	}
+	const frames = h("div", {id: "frames"});
+	$("icicle").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Where from: regions, nodes, operators"),
+		h("div", null, ...Object.keys(MEASURES).flatMap((k) => [tab(k), " "])),
+		h("span", {class: "key"}, ...KINDS.slice(1).flatMap((k, i) => [h("span", {class: `swatch k${i + 1}`}), k]))),
+	h("div", {class: "path"}, ...path.map((n, i) => h("button", {onclick: () => {
+		state.root = n.i;
+		drawIcicle();
+	}}, `${i ? "› " : ""}${n.name} ${i === path.length - 1 ? bytes(n[m]) : ""}`))), frames,
+	h("p", {class: "note"}, `A click zooms in. ${model.nodes.length < doc.icicle.nodes ? `The ${count(model.nodes.length)} heaviest of ` +
+		`${count(doc.icicle.nodes)} places; the rest is the empty part of what holds it.` : ""}`));
+	if (!root[m]) {
+		frames.replaceChildren(h("p", {class: "empty"}, "nothing"));
+		return;
+	}
+	const width = frames.clientWidth, list = [];
+	let depth = 0;
+	const place = (n, x, w, d) => {
+		depth = Math.max(depth, d);
+		list.push(h("button", {class: `k${n.kind}`, style: {left: `${x}px`, width: `${w}px`, top: `${d * 20}px`},
+			onclick: () => {
+				state.root = n.i;
+				tip(null, null);
+				drawIcicle();
+			},
+			onmousemove: (e) => tip(e, [n.name || "(no name)", KINDS[n.kind], `at the peak ${bytes(n.at_peak)}, ${percent(n.at_peak, nodes[0].at_peak)}`,
+				`live ${bytes(n.live)}, allocated ${bytes(n.alloc_bytes)} in ${count(n.alloc_count)} blocks`]),
+			onmouseleave: () => tip(null, null)}, w > 24 ? n.name : ""));
+		for (const c of (children.get(n.i) || []).sort((a, b) => b[m] - a[m])) {
+			const cw = w * c[m] / n[m];
+			if (cw < 1.5)
+				break;
+			place(c, x, cw, d + 1);
+			x += cw;
+		}
+	};
+	place(root, 0, width, 0);
+	frames.style.height = `${(depth + 1) * 20}px`;
+	frames.replaceChildren(...list);
+}
+
+/* --- the honesty block ------------------------------------------------------------------------------------ */
+
+function drawHonesty() {
+	$("honesty").replaceChildren(h("h2", null, "What this rests on"),
+		h("dl", null, ...doc.honesty.flatMap(([name, text]) => [h("dt", null, name), h("dd", null, text)]),
+			h("dt", null, "page by"), h("dd", null, `memtrace ${doc.version}, schema ${doc.schema}`)));
+}
+
+/* --- events ----------------------------------------------------------------------------------------------- */
+
+function pointer() {
+	const plots = $("plots");
+	let down = null;
+	const local = (e) => e.clientX - plots.getBoundingClientRect().left;
+	const inside = (x) => x >= LEFT && x <= plotWidth() - RIGHT;
+	plots.addEventListener("mousemove", (e) => {
+		const x = local(e);
+		state.hover = inside(x) ? toT(x) : null;
+		drawMoment();
+		const block = e.target.id === "map" && inside(x) ? map.at(x, e.offsetY) : null;
+		tip(e, block ? blockLines(block) : null);
+	});
+	plots.addEventListener("mouseleave", () => {
+		state.hover = null;
+		tip(null, null);
+		if (model)
+			drawMoment();
+	});
+	plots.addEventListener("mousedown", (e) => {
+		down = local(e);
+	}, true);
+	plots.addEventListener("mouseup", (e) => {
+		const x = local(e), from = down;
+		down = null;
+		if (from === null || !inside(x))
+			return;
+		if (Math.abs(x - from) <= 4) {
+			state.held = toT(x);
+			drawMoment();
+		} else if (e.target.id === "map" || e.target.id === "bands") {
+			setRange(toT(Math.min(x, from)), toT(Math.max(x, from)));
+		}
+	});
+	plots.addEventListener("dblclick", () => setRange(0, model.duration));
+	plots.addEventListener("wheel", (e) => {
+		if (!e.ctrlKey && !e.metaKey)
+			return;
+		e.preventDefault();
+		zoom(Math.exp(Math.max(-100, Math.min(100, e.deltaY)) / 250), toT(local(e)));
+	}, {passive: false});
+}
+
+function keys() {
+	const actions = {
+		"+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => setRange(0, model.duration), p: toPeak,
+		ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2),
+		Escape: () => {
+			state.held = null;
+			drawMoment();
+		},
+	};
+	document.addEventListener("keydown", (e) => {
+		if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT)$/.test(e.target.tagName) || !model || !lane())
+			return;
+		if (e.key.startsWith("Arrow") && e.target.id !== "plots" && e.target !== document.body)
+			return;
+		if (actions[e.key]) {
+			actions[e.key]();
+			e.preventDefault();
+		}
+	});
+	$("to-peak").onclick = toPeak;
+	$("zoom-in").onclick = () => zoom(0.5);
+	$("zoom-out").onclick = () => zoom(2);
+	$("zoom-all").onclick = () => setRange(0, model.duration);
+}
+
+function pan(part) {
+	const [from, to] = range(), by = part * (to - from);
+	if (state.range)
+		setRange(from + by, to + by);
+}
+
+function drawAll() {
+	drawHead();
+	drawLanes();
+	map.layout();
+	makeChart();
+	drawNow();
+	drawOps();
+	drawGrowth();
+	drawIcicle();
+	drawPeakBlocks();
+	drawProcesses();
+	drawSegments();
+	drawHonesty();
+}
+
+function show(part) {
+	doc = Object.assign(doc || {}, part);
+	if (doc.schema !== 1)
+		throw new Error(`data of schema ${doc.schema}; this page knows 1`);
+	model = makeModel(doc);
+	if (!model.lanes.some((l) => laneKey(l) === state.lane) && model.lanes.length)
+		state.lane = laneKey(model.lanes.reduce((a, b) => b.pid ? a : a.dev !== "host" && (b.dev === "host" || a.peak >= b.peak) ? a : b));
+	drawAll();
+}
+
+function fail(e) {
+	$("failure").hidden = false;
+	$("failure").textContent = `The page could not be drawn: ${e.message}`;
+	console.error(e);
+}
+
+let lastWidth = 0;
+function start() {
+	pointer();
+	keys();
+	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => model && drawAll());
+	new ResizeObserver(() => {
+		if (model && plotWidth() !== lastWidth) {
+			lastWidth = plotWidth();
+			drawTimeline();
+			drawIcicle();
+		}
+	}).observe($("plots"));
+	try {
+		const text = $("data").textContent;
+		if (text.trim())
+			show(JSON.parse(text));
+		lastWidth = plotWidth();
+	} catch (e) {
+		fail(e);
+	}
+}
+
+// For what feeds the page (serve) and what tests it.
+window.memtrace = {show, state, composition: (t) => composition(lane(), t), model: () => model, colors: COLORS, categories: CATEGORIES};
+start();

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * html_doc: the JSON document that the page draws (schema: docs/page.md), from what was gathered. Bounded: LANES_SHOWN
+ * lanes of moments, BLOCKS_SHOWN blocks, ICICLE_SHOWN nodes, bands, suspects, and the report with its tables.
+ */
+#ifndef MT_VIEW_HTML_DOC_H
+#define MT_VIEW_HTML_DOC_H
+
+#include "view/bands.h"
+#include "view/growth.h"
+#include "view/heaviest.h"
+#include "view/heapsum.h"
+#include "view/moments.h"
+#include "view/outbuf.h"
+
+#define LANES_SHOWN 64
+#define BLOCKS_SHOWN 5000
+#define ICICLE_SHOWN 3000
+#define SUSPECTS_SHOWN 50
+#define OOMS_SHOWN 256
+#define NAME_SHOWN_BYTES 200
+
+/* A device, of all processes (pid 0) or of one. */
+struct html_lane {
+	struct moments *moments;
+	uint32_t pid;
+	uint8_t dev;
+};
+
+struct html_oom {
+	uint64_t ts_ns, size;
+	uint32_t pid;
+	uint8_t dev;
+};
+
+struct html_doc {
+	const struct report *report;
+	const struct names *names;
+	struct html_lane lanes[LANES_SHOWN];
+	size_t lanes_cnt;
+	uint64_t lanes_left_out; /* moves in lanes that found no place */
+	struct bands bands;
+	struct heaviest *blocks;
+	struct heapsum *heap; /* ended */
+	struct growth growth;
+	struct html_oom ooms[OOMS_SHOWN];
+	size_t ooms_cnt;
+	uint64_t ooms_all;
+	uint64_t events;
+};
+
+/* As text that may stand inside a script element: no <, > or & in it. 0 or -errno. */
+int html_doc__write(struct html_doc *d, struct outbuf *o);
+
+#endif
