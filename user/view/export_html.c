@@ -20,6 +20,10 @@
 #define NEAR_ALL 16384u /* changes before and after each peak, of all devices together */
 #define BANDS_ALL 8192u
 
+struct open_cnt {
+	uint32_t nodes, optimizers;
+};
+
 struct export_ctx {
 	struct outbuf o;
 	struct export_to to; /* ours: it asks feed for operators, which tell forward from idle */
@@ -30,8 +34,8 @@ struct export_ctx {
 		uint32_t *growth_row;
 		uint32_t room;
 	} rows;
-	uint32_t *nodes_open; /* backward nodes, by number of the thread */
-	uint32_t nodes_room;
+	struct open_cnt *open; /* by number of the thread */
+	uint32_t open_room;
 	uint32_t buckets, near;
 	int err;
 };
@@ -150,20 +154,21 @@ static void on_process(struct export_ctx *c, uint32_t pid)
 
 static void on_thread(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number)
 {
-	uint32_t room = number + number / 2 + 64, *more;
+	uint32_t room = number + number / 2 + 64;
+	struct open_cnt *more;
 
 	(void)pid;
 	(void)tid;
-	if (number < c->nodes_room)
+	if (number < c->open_room)
 		return;
-	more = realloc(c->nodes_open, room * sizeof(*more));
+	more = realloc(c->open, room * sizeof(*more));
 	if (!more) {
 		fail(c, -ENOMEM);
 		return;
 	}
-	memset(more + c->nodes_room, 0, (room - c->nodes_room) * sizeof(*more));
-	c->nodes_open = more;
-	c->nodes_room = room;
+	memset(more + c->open_room, 0, (room - c->open_room) * sizeof(*more));
+	c->open = more;
+	c->open_room = room;
 }
 
 static int is_optimizer(const struct export_ctx *c, const struct stack_node *n)
@@ -173,31 +178,35 @@ static int is_optimizer(const struct export_ctx *c, const struct stack_node *n)
 
 static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns)
 {
-	uint32_t *open = number < c->nodes_room ? &c->nodes_open[number] : NULL;
-	uint32_t pid = c->ev->pid, tid = c->ev->tid;
+	struct open_cnt *open = number < c->open_room ? &c->open[number] : NULL;
+	enum band_kind kind = BAND_FORWARD;
 
 	if (!open)
 		return;
-	if (n->kind == STACK_NODE) {
-		++*open;
-		fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_BACKWARD, ts_ns, ts_ns));
-	} else if (is_optimizer(c, n)) {
-		fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_OPTIMIZER, ts_ns, ts_ns));
-	} else if (n->kind == STACK_OP && !*open) {
-		fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_FORWARD, ts_ns, ts_ns));
-	}
+	open->nodes += n->kind == STACK_NODE;
+	open->optimizers += is_optimizer(c, n);
+	if (open->optimizers)
+		kind = BAND_OPTIMIZER;
+	else if (open->nodes)
+		kind = BAND_BACKWARD;
+	else if (n->kind != STACK_OP)
+		return;
+	fail(c, bands__phase(&c->doc.bands, c->ev->pid, c->ev->tid, kind, ts_ns, ts_ns));
 }
 
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
 		   uint64_t begin_ts_ns, uint64_t ts_ns)
 {
-	uint32_t *open = number < c->nodes_room ? &c->nodes_open[number] : NULL;
+	struct open_cnt *open = number < c->open_room ? &c->open[number] : NULL;
 
-	if (n->kind == STACK_NODE) {
-		if (open && *open)
-			--*open;
-		fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_BACKWARD, begin_ts_ns, ts_ns));
-	} else if (is_optimizer(c, n)) {
+	if (!open)
+		return;
+	if (n->kind == STACK_NODE && open->nodes) {
+		open->nodes--;
+		if (!open->optimizers)
+			fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_BACKWARD, begin_ts_ns, ts_ns));
+	} else if (is_optimizer(c, n) && open->optimizers) {
+		open->optimizers--;
 		fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_OPTIMIZER, begin_ts_ns, ts_ns));
 	}
 }
@@ -245,7 +254,7 @@ static void ctx_free(struct export_ctx *c)
 	growth__done(&c->doc.growth);
 	outbuf__done(&c->o);
 	free(c->rows.growth_row);
-	free(c->nodes_open);
+	free(c->open);
 	free(c);
 }
 

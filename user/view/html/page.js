@@ -55,7 +55,7 @@ function span(ns) {
 
 // A point in time, as exact as what is seen asks for.
 function clock(ns, visible) {
-	const digits = Math.min(9, Math.max(0, Math.ceil(11 - Math.log10(Math.max(visible, 1)))));
+	const digits = Math.min(9, Math.max(0, Math.ceil(12 - Math.log10(Math.max(visible, 1)))));
 	return `${(ns / 1e9).toFixed(digits)} s`;
 }
 
@@ -477,12 +477,14 @@ function drawSteps(ctx, p, from, to, y, colors, dark) {
 		label(ctx, `steps ${seen[0][2]} to ${seen.at(-1)[3] ?? seen.at(-1)[2]}`, x, w, y + ROW / 2 - 1, dark);
 		return;
 	}
+	const wide = (toX(seen.at(-1)[0] + seen.at(-1)[1]) - toX(seen[0][0])) / seen.length;
 	for (const [t, life, first, last] of seen) {
 		const x = toX(t), w = Math.max(toX(t + life) - x, 0.5), left = Math.max(x, LEFT), room = Math.min(x + w, end) - left;
 		const text = last === undefined ? String(first) : `${first}–${last}`;
 		ctx.fillStyle = first % 2 ? colors.a : colors.b;
 		ctx.fillRect(x, y, w, ROW - 2);
-		label(ctx, room > 70 ? `step ${text}` : text, left, room, y + ROW / 2 - 1, dark);
+		if (wide > 24)
+			label(ctx, wide > 70 ? `step ${text}` : text, left, room, y + ROW / 2 - 1, dark);
 	}
 }
 
@@ -628,7 +630,7 @@ function table(id, columns, rows, sort, opts) {
 		Object.assign(s, change);
 		opts.again();
 	};
-	const head = columns.map((c) => h("th", {class: c.cls === "name" || c.cls === "some" ? "text" : null, scope: "col",
+	const head = columns.map((c) => h("th", {class: c.cls ? "text" : null, scope: "col",
 		"aria-sort": c.key === s.sort ? (s.down ? "descending" : "ascending") : null},
 	h("button", {onclick: () => again(c.key === s.sort ? {down: !s.down} : {sort: c.key, down: true})}, c.head)));
 	const body = shown.map((r) => h("tr", null, ...columns.map((c) => {
@@ -768,7 +770,7 @@ function drawIcicle() {
 		state.root = n.i;
 		drawIcicle();
 	}}, `${i ? "› " : ""}${n.name} ${i === path.length - 1 ? bytes(n[m]) : ""}`))), frames,
-	h("p", {class: "note"}, `A click zooms in. ${model.nodes.length < doc.icicle.nodes ? `The ${count(model.nodes.length)} heaviest of ` +
+	h("p", {class: "note"}, `A click zooms in. What nothing stands under was allocated there itself. ${model.nodes.length < doc.icicle.nodes ? `The ${count(model.nodes.length)} heaviest of ` +
 		`${count(doc.icicle.nodes)} places; the rest is the empty part of what holds it.` : ""}`));
 	if (!root[m]) {
 		frames.replaceChildren(h("p", {class: "empty"}, "nothing"));
