@@ -72,7 +72,7 @@ static struct moments *lane_of(struct export_ctx *c, uint32_t pid, uint8_t dev)
 	l = &c->doc.lanes[c->doc.lanes_cnt];
 	l->pid = pid;
 	l->dev = dev;
-	l->moments = moments__new(&(struct moments_opts){ .from_ns = r->start_ts_ns, .to_ns = r->end_ts_ns,
+	l->moments = moments__new(&(struct moments_opts){ .from_ns = c->doc.first_ts_ns, .to_ns = r->end_ts_ns,
 							  .buckets = c->buckets, .around_ns = d ? d->peak_ts_ns : 0,
 							  .near = pid ? 0 : c->near });
 	if (!l->moments) {
@@ -213,6 +213,7 @@ static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t nu
 
 static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
 {
+	c->doc.growth_steps += (uint64_t)growth__watches(&c->doc.growth, ts_ns);
 	fail(c, bands__step(&c->doc.bands, pid, number, begin_ts_ns, ts_ns));
 }
 
@@ -235,6 +236,10 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	int r;
 
 	(void)epoch_off_ns;
+	if (!c->doc.events) { /* attaching may have taken its time before */
+		c->doc.first_ts_ns = ev->ts_ns;
+		growth__init(&c->doc.growth, ev->ts_ns, c->to.report->end_ts_ns);
+	}
 	c->ev = ev;
 	c->doc.events++;
 	r = feed__event(c->feed, ev);
@@ -279,7 +284,6 @@ static void share_out(struct export_ctx *c)
 			at = r->devs[i].peak_ts_ns;
 		}
 	bands__init(&c->doc.bands, clamp(BANDS_ALL / (procs ? procs : 1), 128, BANDS_ALL), at);
-	growth__init(&c->doc.growth, r->start_ts_ns, r->end_ts_ns);
 }
 
 static int begin_parts(struct export_ctx *c)

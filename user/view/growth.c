@@ -91,6 +91,13 @@ void growth__freed(struct growth *g, uint64_t ts_ns, uint32_t row, uint64_t size
 		r->low_count[r->slot] = r->count;
 }
 
+int growth__watches(const struct growth *g, uint64_t ts_ns)
+{
+	uint32_t slot = growth__slot(g, ts_ns);
+
+	return slot >= GROWTH_FIRST && slot < LAST;
+}
+
 uint64_t growth_row__bytes(const struct growth_row *r)
 {
 	return r->low[LAST] > r->low[GROWTH_FIRST] ? r->low[LAST] - r->low[GROWTH_FIRST] : 0;

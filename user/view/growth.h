@@ -43,6 +43,8 @@ uint32_t growth__born(struct growth *g, uint64_t ts_ns, name_id op, name_id regi
 void growth__freed(struct growth *g, uint64_t ts_ns, uint32_t row, uint64_t size);
 /* Suspects by growth in bytes, the worst first: sorts the rows and returns how many of them are. */
 size_t growth__end(struct growth *g);
+/* Does this moment lie between the two that growth is measured between? */
+int growth__watches(const struct growth *g, uint64_t ts_ns);
 /* Of a suspect, over its watched time. */
 uint64_t growth_row__bytes(const struct growth_row *r);
 uint64_t growth_row__blocks(const struct growth_row *r);

@@ -297,6 +297,7 @@ static void put_growth(struct doc_out *x)
 	json__u64(&x->j, "suspects", cnt);
 	json__u64(&x->j, "not_watched", g->not_watched);
 	json__f64(&x->j, "watched", (double)(GROWTH_SLOTS - GROWTH_FIRST - 1) / GROWTH_SLOTS);
+	json__u64(&x->j, "steps", x->d->growth_steps);
 	json__u64(&x->j, "first", GROWTH_FIRST);
 	json__begin(&x->j, "rows", '[');
 	for (size_t i = 0; i < cnt && i < SUSPECTS_SHOWN; i++) {
@@ -421,7 +422,8 @@ static int put_document(struct doc_out *x)
 {
 	int r;
 
-	outbuf__printf(&x->o, "{\"schema\":1,\"version\":\"%s\",\"decisions\":%llu", MT_VERSION, (unsigned long long)x->d->events);
+	outbuf__printf(&x->o, "{\"schema\":1,\"version\":\"%s\",\"decisions\":%llu,\"first\":%llu", MT_VERSION,
+		       (unsigned long long)x->d->events, (unsigned long long)rel(x->d, x->d->first_ts_ns));
 	section(x, "categories", '[');
 	for (unsigned cat = 0; cat < CAT_MAX; cat++)
 		json__str(&x->j, NULL, category_name((enum category)cat));

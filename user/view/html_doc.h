@@ -43,10 +43,11 @@ struct html_doc {
 	struct heaviest *blocks;
 	struct heapsum *heap; /* ended */
 	struct growth growth;
+	uint64_t growth_steps; /* that ended while it was watched, of all processes */
 	struct html_oom ooms[OOMS_SHOWN];
 	size_t ooms_cnt;
 	uint64_t ooms_all;
-	uint64_t events;
+	uint64_t events, first_ts_ns;
 };
 
 /* As text that may stand inside a script element: no <, > or & in it. 0 or -errno. */

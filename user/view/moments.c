@@ -94,8 +94,11 @@ static void moments__keep(struct moments *m)
 
 void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size)
 {
-	uint64_t bucket = moments__bucket(m, ts_ns);
+	uint64_t bucket;
 
+	if (ts_ns < m->now.ts_ns)
+		ts_ns = m->now.ts_ns;
+	bucket = moments__bucket(m, ts_ns);
 	if (m->has_bucket && bucket != m->bucket)
 		moments__close(m);
 	if (from < CAT_MAX) {

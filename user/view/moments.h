@@ -5,7 +5,7 @@
  * so that a line through them is the line through all changes at that width, and the peak is exact: its time,
  * its sum and its parts. Around one moment (the peak, known from a first pass) every change is kept.
  *
- * Times do not go back. Holds at most 4 × buckets + 2 × near moments of 120 bytes.
+ * A time that goes back counts as the last one. Holds at most 4 × buckets + 2 × near moments of 120 bytes.
  */
 #ifndef MT_VIEW_MOMENTS_H
 #define MT_VIEW_MOMENTS_H

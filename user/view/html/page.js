@@ -14,11 +14,11 @@
 // Bottom of the stack first: what stays lies under what comes and goes.
 const CATEGORIES = ["PARAMETER", "FROZEN", "BUFFER", "OPTIMIZER_STATE", "GRADIENT", "INPUT", "DATALOADER", "ACTIVATION", "TEMPORARY",
 	"AUTOGRAD_DETAIL", "COMMUNICATION", "WORKSPACE", "unknown"];
-// After Okabe and Ito: told apart with any colour vision (tests/e2e/test_page.py measures it); neighbours differ in lightness.
+// The first eight after Okabe and Ito: told apart with any colour vision (tests/e2e/test_page.py measures it); neighbours differ in lightness.
 const COLORS = {
-	PARAMETER: "#0072b2", FROZEN: "#1f3f77", BUFFER: "#44aa99", OPTIMIZER_STATE: "#56b4e9", GRADIENT: "#d55e00", INPUT: "#009e73",
-	DATALOADER: "#117733", ACTIVATION: "#e69f00", TEMPORARY: "#f0e442", AUTOGRAD_DETAIL: "#cc79a7", COMMUNICATION: "#882255",
-	WORKSPACE: "#5c5c5c", unknown: "#a3a8ad",
+	PARAMETER: "#0072b2", FROZEN: "#2222aa", BUFFER: "#aaee88", OPTIMIZER_STATE: "#56b4e9", GRADIENT: "#d55e00", INPUT: "#009e73",
+	DATALOADER: "#552255", ACTIVATION: "#e69f00", TEMPORARY: "#f0e442", AUTOGRAD_DETAIL: "#cc79a7", COMMUNICATION: "#8822ee",
+	WORKSPACE: "#882222", unknown: "#c4c9ce",
 };
 const KINDS = ["all", "process", "region", "backward node", "operator"];
 
@@ -86,10 +86,10 @@ function makeLane(raw) {
 }
 
 function makeModel(doc) {
-	const names = doc.names || [], duration = Math.max(doc.report.duration_ns, 1);
+	const names = doc.names || [], duration = Math.max(doc.report.duration_ns, 1), first = Math.min(doc.first, duration - 1);
 	const name = (n) => n ? names[n - 1] : "";
 	return {
-		doc, duration, report: doc.report,
+		doc, duration, first, report: doc.report,
 		lanes: doc.lanes.map(makeLane),
 		blocks: doc.blocks.rows.map(([born, life, ptr, size, cat, op, region, pid, dev, met]) => ({
 			born, freed: life === null ? duration : born + life, lives: life === null, ptr, at: Number(ptr), size,
@@ -192,7 +192,7 @@ function h(tag, props, ...children) {
 
 const laneKey = (l) => `${l.dev} ${l.pid}`;
 const lane = () => model.lanes.find((l) => laneKey(l) === state.lane) || model.lanes[0];
-const range = () => state.range || [0, model.duration];
+const range = () => state.range || [model.first, model.duration];
 const shownCats = () => CATEGORIES.filter((c) => lane().cats[c] && !state.hidden.has(c));
 
 function swatch(name) {
@@ -350,12 +350,12 @@ function chartRows(shown) {
 }
 
 function setRange(from, to) {
-	const least = Math.min(1000, model.duration);
+	const least = Math.min(1000, model.duration - model.first);
 	let width = Math.max(to - from, least);
-	if (width >= model.duration) {
+	if (width >= model.duration - model.first) {
 		state.range = null;
 	} else {
-		from = Math.min(Math.max((from + to - width) / 2, 0), model.duration - width);
+		from = Math.min(Math.max((from + to - width) / 2, model.first), model.duration - width);
 		state.range = [from, from + width];
 	}
 	drawTimeline();
@@ -370,7 +370,7 @@ function toPeak() {
 	const l = lane();
 	if (!l)
 		return;
-	const width = l.exact ? Math.min((l.exact[1] - l.exact[0]) / 4, model.duration / 4) : model.duration / 20;
+	const width = l.exact ? Math.min(l.exact[1] - l.exact[0], model.duration - model.first) / 4 : (model.duration - model.first) / 20;
 	state.held = l.peakT;
 	setRange(l.peakT - width / 2, l.peakT + width / 2);
 }
@@ -394,7 +394,7 @@ function drawNow() {
 	map.draw();
 	drawMoment();
 	const l = lane(), [from, to] = range();
-	const near = l?.exact && model.duration > l.exact[1] - l.exact[0] ?
+	const near = l?.exact && model.duration - model.first > l.exact[1] - l.exact[0] ?
 		` Every change is here from ${clock(l.exact[0], model.duration)} to ${clock(l.exact[1], model.duration)}, around the peak; elsewhere, of each ` +
 		"stretch of time its first, lowest, highest and last moment." : "";
 	$("chart-note").textContent = `${span(to - from)} shown. Drag to zoom, Ctrl and wheel too; arrows move; a click holds a moment, Esc lets go.${near}` +
@@ -688,7 +688,7 @@ function spark(low) {
 }
 
 function drawGrowth() {
-	const g = doc.growth, steps = model.report.steps * g.watched, seconds = model.duration / 1e9 * g.watched;
+	const g = doc.growth, steps = g.steps, seconds = (model.duration - model.first) / 1e9 * g.watched;
 	const columns = [{key: "op", head: "operator", cls: "name", cell: (r) => r.op || "(no operator open)"},
 		{key: "region", head: "region", cls: "some", cell: (r) => r.region || "–"},
 		inBytes("bytes", "grew by"), {key: "blocks", head: "blocks", cell: (r) => count(r.blocks)},
@@ -845,7 +845,7 @@ function pointer() {
 			setRange(toT(Math.min(x, from)), toT(Math.max(x, from)));
 		}
 	});
-	plots.addEventListener("dblclick", () => setRange(0, model.duration));
+	plots.addEventListener("dblclick", () => setRange(model.first, model.duration));
 	plots.addEventListener("wheel", (e) => {
 		if (!e.ctrlKey && !e.metaKey)
 			return;
@@ -856,7 +856,7 @@ function pointer() {
 
 function keys() {
 	const actions = {
-		"+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => setRange(0, model.duration), p: toPeak,
+		"+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => setRange(model.first, model.duration), p: toPeak,
 		ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2),
 		Escape: () => {
 			state.held = null;
@@ -866,8 +866,6 @@ function keys() {
 	document.addEventListener("keydown", (e) => {
 		if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT)$/.test(e.target.tagName) || !model || !lane())
 			return;
-		if (e.key.startsWith("Arrow") && e.target.id !== "plots" && e.target !== document.body)
-			return;
 		if (actions[e.key]) {
 			actions[e.key]();
 			e.preventDefault();
@@ -876,7 +874,7 @@ function keys() {
 	$("to-peak").onclick = toPeak;
 	$("zoom-in").onclick = () => zoom(0.5);
 	$("zoom-out").onclick = () => zoom(2);
-	$("zoom-all").onclick = () => setRange(0, model.duration);
+	$("zoom-all").onclick = () => setRange(model.first, model.duration);
 }
 
 function pan(part) {

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""The HTML page (export --to html) in headless Chromium: numbers as in report --json, clicks, zoom, nothing in the console.
+
+Without Chromium (tools/install-deps page) or without the chart library in the build, all but the first tests are skipped.
+"""
+import functools
+import itertools
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+
+import browser
+import mt
+
+WIDTHS = ((1280, 800, False), (1280, 800, True), (1920, 1080, True), (420, 800, False))
+
+
+@functools.cache
+def folder():
+    path = tempfile.TemporaryDirectory(prefix="mt-e2e-page-")
+    folder.keep = path  # removed when the runner ends
+    return pathlib.Path(path.name)
+
+
+@functools.cache
+def recording(job="mlp", probes="framework,flow,regions,kernel"):
+    mt.need_root()
+    path = folder() / f"{job}-{probes}.mtr"
+    with mt.job(job, "--width", "128") as proc:
+        with mt.start("record", "-p", str(proc.pid), "-o", str(path), "--probes", probes) as tracer:
+            mt.wait_attached(tracer, proc.pid)
+            before = mt.steps_of(proc)
+            mt.wait_until(lambda: mt.steps_of(proc) > before + 40, "40 steps", 60)
+            tracer.signal(2)
+            mt.check(tracer.wait(60) in (0, 3), f"record: {tracer.err}")
+    return path
+
+
+@functools.cache
+def page_of(path):
+    need_library()
+    out = path.with_suffix(".html")
+    mt.ok(mt.memtrace("export", path, "--to", "html", "-o", out, timeout=120), (0, 3))
+    return out
+
+
+@functools.cache
+def need_library():
+    header = mt.BUILD / "page_html.h"
+    if header.exists() and "PAGE_IS_WHOLE 0" in header.read_text():
+        raise mt.Skip("this build has no chart library: make page-library")
+
+
+def clean(page):
+    """Nothing in the console, and nothing was asked for but the file itself."""
+    mt.check(not page.errors, f"the console says: {page.errors}")
+    asked = [u for u in page.requests if not u.startswith(("file://", "data:"))]
+    mt.check(not asked, f"the page asked for {asked}")
+
+
+def text_of(page, selector):
+    return page.js(f"document.querySelector({json.dumps(selector)}).innerText")
+
+
+# --- without a browser -------------------------------------------------------------------------------------
+
+def test_build_without_library():
+    with mt.scratch() as tmp:
+        subprocess.run([mt.ROOT / "tools/embed-page", tmp / "nothing", tmp / "page_html.h"], check=True, capture_output=True)
+        (tmp / "main.c").write_text('#include <stdio.h>\n#include "view/html_page.h"\n'
+                                    "int main(void) { puts(html_page__missing()); return 0; }\n")
+        subprocess.run(["cc", "-I", tmp, "-I", mt.ROOT / "user", tmp / "main.c", mt.ROOT / "user/view/html_page.c", "-o", tmp / "a"],
+                       check=True)
+        said = subprocess.run([tmp / "a"], capture_output=True, text=True, check=True).stdout
+        mt.check("uPlot" in said and "make page-library" in said, said)
+
+
+# Machado, Oliveira, Fernandes 2009, severity 1.0, on linear RGB.
+VISION = {
+    "all colours": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+def lab(rgb):
+    """CIE L*a*b* of linear RGB."""
+    r, g, b = (min(max(c, 0), 1) for c in rgb)
+    xyz = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505, 0.2126 * r + 0.7152 * g + 0.0722 * b, \
+        (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089
+    x, y, z = (c ** (1 / 3) if c > 0.008856 else 7.787 * c + 16 / 116 for c in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def test_colours_differ_for_everybody():
+    source = (mt.ROOT / "user/view/html/page.js").read_text()
+    colors = dict(re.findall(r'(\w+): "(#[0-9a-f]{6})"', source))
+    mt.check(len(colors) == 13, f"13 categories, {len(colors)} colours")
+    torch = ("PARAMETER", "OPTIMIZER_STATE", "GRADIENT", "INPUT", "ACTIVATION", "TEMPORARY", "AUTOGRAD_DETAIL", "unknown")
+    least = {}
+    for vision, matrix in VISION.items():
+        seen = {}
+        for name, text in colors.items():
+            rgb = [int(text[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+            rgb = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+            seen[name] = lab([sum(m * c for m, c in zip(row, rgb)) for row in matrix])
+        for some, limit in ((torch, 14), (tuple(colors), 14)):
+            apart = min((sum((p - q) ** 2 for p, q in zip(seen[a], seen[b])) ** 0.5, a, b) for a, b in itertools.combinations(some, 2))
+            least[vision, len(some)] = round(apart[0], 1)
+            mt.check(apart[0] >= limit, f"{vision}: {apart[1]} and {apart[2]} are {apart[0]:.1f} apart, wanted {limit}")
+    mt.note(f"least distance of two categories (CIE76): {least}")
+
+
+# --- numbers -----------------------------------------------------------------------------------------------
+
+def test_numbers_of_report():
+    path = recording()
+    rep = mt.report(path, (0, 3))
+    with browser.open(page_of(path)) as page:
+        seen = page.js("""(() => {
+            const m = memtrace.model(), lanes = {};
+            for (const l of m.lanes) {
+                const at = (i) => Object.fromEntries(Object.entries(l.cats).map(([k, v]) => [k, v[i]]));
+                let high = 0;
+                for (let i = 0; i < l.t.length; i++)
+                    high = l.total[i] > l.total[high] ? i : high;
+                lanes[l.dev] = {live: l.live, peak: l.peak, high: l.total[high], high_t: l.t[high], at_peak: at(high),
+                                end: l.total.at(-1), cats: at(l.t.length - 1)};
+            }
+            return {lanes, report: m.report, root: m.nodes[0], ops: m.nodes.length};
+        })()""")
+        clean(page)
+    for key in ("schema", "target", "events", "lost", "ops_total", "steps", "overhead"):
+        mt.check(seen["report"][key] == rep[key], f"{key}: {seen['report'][key]} {rep[key]}")
+    for key in ("rss", "rss_peak", "mapped", "brk_growth"):
+        mt.check(seen["report"]["kernel"][key] == rep["kernel"][key], f"kernel's {key}")
+    mt.check(set(seen["lanes"]) == set(rep["devices"]), f"lanes {set(seen['lanes'])}")
+    for dev, d in rep["devices"].items():
+        lane = seen["lanes"][dev]
+        mt.check(lane["peak"] == lane["high"] == d["peak"], f"peak: {lane}, report {d['peak']}")
+        mt.check(abs(lane["high_t"] - (d["peak_ns"] - rep["start_ns"])) <= 512, f"time of the peak: {lane['high_t']}")
+        mt.check(lane["live"] == lane["end"] == d["live"], f"live at the end: {lane}, report {d['live']}")
+        told = {k: c["at_peak"] for k, c in d["categories"].items() if c["at_peak"]}
+        mt.check({k: v for k, v in lane["at_peak"].items() if v} == told, f"at the peak: {lane['at_peak']}, report {told}")
+    peaks = sum(d["peak"] for d in rep["devices"].values())
+    mt.check(seen["root"]["at_peak"] == peaks, f"the icicle's whole at the peak {seen['root']['at_peak']}, report {peaks}")
+    allocated = sum(d["alloc_bytes"] for d in rep["devices"].values())
+    mt.check(seen["root"]["alloc_bytes"] == allocated, f"allocated {seen['root']['alloc_bytes']}, report {allocated}")
+
+
+# --- what a reader does ------------------------------------------------------------------------------------
+
+def test_looks():
+    path = page_of(recording())
+    for width, height, dark in WIDTHS:
+        with browser.open(path, width, height, dark) as page:
+            clean(page)
+            mt.check(page.js("document.documentElement.scrollWidth") <= width, f"wider than a window of {width}")
+            # Something is drawn in each picture, in more than a few colours.
+            for canvas in ("#chart canvas", "#bands", "#map"):
+                colors = page.js(f"""(() => {{
+                    const c = document.querySelector("{canvas}"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+                    return new Set(new Uint32Array(d.buffer)).size;
+                }})()""")
+                mt.check(colors > 4, f"{canvas} at {width}: {colors} colours")
+            for word in ("time covered", "lost", "probes set"):
+                mt.check(word in text_of(page, "#honesty"), f"no '{word}' in the honesty block")
+
+
+def test_timeline_by_hand():
+    with browser.open(page_of(recording())) as page:
+        first = text_of(page, "#moment")
+        mt.check(first.startswith("At the peak"), first)
+        x, y, width, height = page.box("#chart canvas")
+        page.mouse("mouseMoved", x + width * 0.7, y + height / 2)
+        page.settle()
+        mt.check(text_of(page, "#moment").startswith("Under the pointer"), text_of(page, "#moment"))
+        page.click(x + width * 0.7, y + height / 2)
+        held = page.js("memtrace.state.held")
+        page.mouse("mouseMoved", 5, 5)
+        page.settle()
+        mt.check(text_of(page, "#moment").startswith("Held"), text_of(page, "#moment"))
+        total = page.js(f"memtrace.composition({held}).total")
+        mt.check(page.js("document.querySelector('#moment .total').title") == f"{total} bytes", "the held moment's sum")
+        page.key("Escape")
+        mt.check(text_of(page, "#moment") == first, "Esc does not let go")
+
+        start, whole = page.js("[memtrace.model().first, memtrace.model().duration - memtrace.model().first]")
+        page.drag(x + width * 0.4, y + height / 2, x + width * 0.5, y + height / 2)
+        a, b = page.js("memtrace.state.range")
+        mt.check(0.05 * whole < b - a < 0.2 * whole and 0.2 * whole < a - start < b - start < 0.7 * whole, f"dragged to {a} {b} of {whole}")
+        page.press("#zoom-in")
+        c, d = page.js("memtrace.state.range")
+        mt.check(abs((d - c) * 2 - (b - a)) < 2, "the + button does not halve")
+        page.key("ArrowRight")
+        mt.check(page.js("memtrace.state.range")[0] > c, "the arrow does not move")
+        page.press("#zoom-all")
+        mt.check(page.js("memtrace.state.range") is None, "all is not all")
+        page.press("#to-peak")
+        a, b = page.js("memtrace.state.range")
+        peak = page.js("memtrace.model().lanes[0].peakT")
+        mt.check(a <= peak <= b, "the peak is not in sight")
+        mt.check("Held: the peak" in text_of(page, "#moment"), text_of(page, "#moment"))
+
+        x, y, width, height = page.box("#map")
+        page.drag(x + width * 0.4, y + 20, x + width * 0.6, y + 20)
+        c, d = page.js("memtrace.state.range")
+        mt.check(d - c < b - a, "dragging on the map does not zoom")
+        page.js("document.querySelector('#plots').dispatchEvent(new WheelEvent('wheel', {deltaY: 100, ctrlKey: true, "
+                "clientX: 600, clientY: 300, cancelable: true}))")
+        page.settle()
+        e, f = page.js("memtrace.state.range") or (start, start + whole)
+        mt.check(f - e > d - c, "the wheel does not zoom")
+        clean(page)
+
+
+def test_map_names_blocks():
+    with browser.open(page_of(recording())) as page:
+        x, y, width, height = page.box("#map")
+        for part in (0.97, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03):
+            for row in range(2, int(height), 4):
+                page.mouse("mouseMoved", x + 68 + (width - 78) * part, y + row)
+                if not page.js("document.getElementById('tip').hidden"):
+                    tip = text_of(page, "#tip")
+                    mt.check(re.match(r"[\d.]+ [KMG]?i?B [A-Za-z_]+\n", tip) and "0x" in tip, tip)
+                    clean(page)
+                    return
+        raise AssertionError("no block anywhere on the map")
+
+
+def test_bands_are_phases():
+    with browser.open(page_of(recording())) as page:
+        bands = page.js("memtrace.model().doc.bands")
+        mt.check(len(bands) == 1, f"{len(bands)} processes with bands")
+        steps = bands[0]["steps"]
+        rep = mt.report(recording(), (0, 3))
+        mt.check(abs(steps["count"] - rep["steps"]) <= 1, f"{steps['count']} steps, report {rep['steps']}")
+        for kind in ("forward", "backward", "optimizer"):
+            got = bands[0][kind]
+            mt.check(abs(got["count"] - steps["count"]) <= 0.1 * steps["count"] + 2, f"{kind}: {got['count']} of {steps['count']} steps")
+            mt.check(0.01 < got["ns"] / rep["duration_ns"] < 0.95, f"{kind}: {got['ns']} ns of {rep['duration_ns']}")
+        # A moment in the middle of a backward band is said to be one.
+        t, life = bands[0]["backward"]["rows"][len(bands[0]["backward"]["rows"]) // 2]
+        page.js(f"memtrace.state.held = {t + life / 2}; memtrace.show({{}})")
+        where = text_of(page, "#moment .where")
+        mt.check("backward" in where and "step" in where, where)
+
+
+def test_tables_by_hand():
+    with browser.open(page_of(recording())) as page:
+        names = "[...document.querySelectorAll('#ops tbody td.name')].map(e => e.textContent)"
+        before = page.js(names)
+        page.js("[...document.querySelectorAll('#ops th button')].find(b => b.textContent === 'calls').click()")
+        calls = page.js("[...document.querySelectorAll('#ops tbody tr')].map(r => r.lastChild.title || r.lastChild.textContent)")
+        mt.check(before != page.js(names), "sorting by calls changes nothing")
+        mt.check(len(calls) == len(before), f"{len(calls)} rows, were {len(before)}")
+        page.press("#ops input")
+        for letter in "addmm":
+            page.call("Input.insertText", text=letter)
+        page.settle()
+        mt.check(page.js(names) and all("addmm" in n for n in page.js(names)), f"filtered: {page.js(names)}")
+        page.js("[...document.querySelectorAll('#ops button')].find(b => b.textContent.startsWith('Regions')).click()")
+        mt.check(any("Backward" in n for n in page.js(names)), f"regions: {page.js(names)}")
+
+        page.press("#frames button:nth-child(3)")
+        mt.check(page.js("memtrace.state.root") > 0, "a click on the icicle does not zoom")
+        page.press(".path button")
+        mt.check(page.js("memtrace.state.root") == 0, "the path does not lead back")
+        page.js("[...document.querySelectorAll('#icicle button')].find(b => b.textContent === 'Allocated').click()")
+        mt.check(page.js("memtrace.state.measure") == "alloc_bytes", "the measure stays")
+
+        page.js("[...document.querySelectorAll('#legend button')].find(b => b.textContent === 'ACTIVATION').click()")
+        page.settle()
+        mt.check(page.js("[...memtrace.state.hidden]") == ["ACTIVATION"], "the legend hides nothing")
+        clean(page)
+
+
+def test_takes_news():
+    """What serve will send: parts of the document, again and again; what the reader chose stays."""
+    with browser.open(page_of(recording())) as page:
+        page.press("#to-peak")
+        chosen = page.js("memtrace.state.range")
+        page.js("(() => { const r = structuredClone(memtrace.model().report); r.steps += 1000; memtrace.show({report: r}); })()")
+        page.settle()
+        mt.check(page.js("memtrace.state.range") == chosen, "news move the view")
+        mt.check(re.search(r"1\d{3} steps|[\d.]+ k steps", text_of(page, "#subtitle")), text_of(page, "#subtitle"))
+        mt.check("schema" in page.js("(() => { try { memtrace.show({schema: 2}); } catch (e) { return e.message; } })()"), "schema 2 is shown")
+        clean(page)
+
+
+# --- what jobs do ------------------------------------------------------------------------------------------
+
+def test_leak_and_hostile_names():
+    path = recording("leaking", "framework,ops,regions")
+    with browser.open(page_of(path)) as page:
+        rows = page.js("memtrace.model().growth")
+        mt.check(rows and rows[0]["op"] == "aten::cumsum", f"the first suspect: {rows[:2]}")
+        mt.check(rows[0]["region"].startswith("keep </script><img src=x onerror="), rows[0]["region"])
+        mt.check(len(rows) == 1, f"suspects: {rows}")
+        mt.check("aten::cumsum" in text_of(page, "#growth"), text_of(page, "#growth"))
+        slope = rows[0]["bytes"] / rows[0]["blocks"]
+        mt.check(slope == 32 * 128 * 4, f"{slope} bytes a block, the job keeps {32 * 128 * 4} a step")
+        steps = page.js("memtrace.model().doc.growth.steps")
+        mt.check(0.8 < rows[0]["blocks"] / steps < 1.25, f"{rows[0]['blocks']} blocks in {steps} steps")
+        mt.check("onerror" in text_of(page, "body"), "the region's name is nowhere")
+        mt.check(page.js("document.title").startswith("memtrace: ") and "owned" not in page.js("document.title"), "the job runs code")
+        mt.check(page.js("document.images.length") == 0, "the job makes elements")
+        clean(page)
+
+
+def test_policy_holds():
+    """A script that got into the page all the same does not run, and nothing can be fetched."""
+    with browser.open(page_of(recording())) as page:
+        page.js("""(() => {
+            const s = document.createElement("script");
+            s.textContent = "window.ran = 1";
+            document.body.append(s);
+            const d = document.createElement("div");
+            d.innerHTML = "<img src=x onerror='window.ran = 2'>";
+            document.body.append(d);
+        })()""")
+        page.settle()
+        mt.check(page.js("window.ran") is None, "the policy lets scripts in")
+        mt.check(any("Content Security Policy" in e for e in page.errors), f"the policy says nothing: {page.errors}")
+        mt.check(page.js("fetch('https://example.com/').then(() => 'sent', () => 'refused')") == "refused", "the policy lets data out")
+
+
+def test_without_categories():
+    path = recording("mlp", "framework")
+    with browser.open(page_of(path)) as page:
+        mt.check(page.js("Object.keys(memtrace.model().lanes[0].cats)") == ["unknown"], "categories out of nothing")
+        mt.check("None" in text_of(page, "#growth") or "no operator" in text_of(page, "#growth"), text_of(page, "#growth"))
+        clean(page)
+
+
+def test_nothing_allocated():
+    """A recording that ends before anything happened."""
+    mt.need_root()
+    path = folder() / "idle.mtr"
+    with mt.Proc([mt.PYTHON, "-c", "import torch, sys; print('ready', flush=True); sys.stdin.read()"]) as idle:
+        idle.line("ready")
+        mt.ok(mt.memtrace("record", "-p", idle.pid, "-d", 1, "-o", path))
+    with browser.open(page_of(path)) as page:
+        mt.check("time covered" in text_of(page, "#honesty"), "no honesty block")
+        page.press("#to-peak")
+        page.key("+")
+        page.key("Escape")
+        clean(page)
+
+
+def test_ten_million_events():
+    mt.ok(subprocess.run(["make", "-s", "build/tests/gen_recording"], cwd=mt.ROOT, capture_output=True, text=True, check=False))
+    path = folder() / "big.mtr"
+    for procs in (1, 8):
+        subprocess.run([mt.BUILD / "tests" / "gen_recording", "10000000", str(procs), path], check=True)
+        out = path.with_suffix(f".{procs}.html")
+        need_library()
+        mt.ok(mt.memtrace("export", path, "--to", "html", "-o", out, timeout=120))
+        size = out.stat().st_size
+        mt.check(size < 10e6, f"a page of {size} bytes")
+        rep = mt.report(path)
+        with browser.open(out) as page:
+            lane = page.js("(() => { const l = memtrace.model().lanes.find(x => !x.pid); return [l.peak, Math.max(...l.total), l.live]; })()")
+            cpu = rep["devices"]["cpu"]
+            mt.check(lane == [cpu["peak"], cpu["peak"], cpu["live"]], f"{lane}, report {cpu['peak']} {cpu['live']}")
+            times = [page.js(f"""new Promise(done => {{
+                const t = performance.now(), whole = memtrace.model().duration;
+                document.getElementById("zoom-{'in' if i < 20 else 'out'}").click();
+                requestAnimationFrame(() => setTimeout(() => done(performance.now() - t)));
+            }})""") for i in range(40)]
+            clean(page)
+        mt.note(f"{procs} processes: {size / 1e6:.1f} MB, a zoom {statistics.median(times):.0f} ms (median), {max(times):.0f} ms (worst)")
+        mt.check(statistics.median(times) < 150, f"a zoom takes {statistics.median(times)} ms")
