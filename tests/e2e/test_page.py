@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """The HTML page (export --to html) in headless Chromium: numbers as in report --json, clicks, zoom, nothing in the console.
 
-Without Chromium (tools/install-deps page) or without the chart library in the build, all but the first tests are skipped.
+Without Chromium (tools/install-deps page) or without the chart library in the build, those that need it are skipped.
 """
 import functools
+import gzip
 import itertools
 import json
 import pathlib
@@ -113,6 +114,18 @@ def test_colours_differ_for_everybody():
             least[vision, len(some)] = round(apart[0], 1)
             mt.check(apart[0] >= limit, f"{vision}: {apart[1]} and {apart[2]} are {apart[0]:.1f} apart, wanted {limit}")
     mt.note(f"least distance of two categories (CIE76): {least}")
+
+
+def test_streams_and_full_disks():
+    path = recording("mlp", "framework")
+    plain = page_of(path).read_bytes()
+    done = subprocess.run([mt.MEMTRACE, "export", path, "--to", "html", "-o", "-"], capture_output=True, check=False)
+    mt.check(done.returncode == 0 and done.stdout == plain, "stdout is another page than the file")
+    packed = path.with_suffix(".html.gz")
+    mt.ok(mt.memtrace("export", path, "--to", "html", "-o", packed))
+    mt.check(gzip.decompress(packed.read_bytes()) == plain, ".gz is another page")
+    mt.expect_failure(mt.memtrace("export", path, "--to", "html", "-o", "/dev/full"), 1, "no space")
+    mt.check("html" in mt.ok(mt.memtrace("export", "--help")).stdout, "--help does not tell of html")
 
 
 # --- numbers -----------------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ const struct option_def option_defs[] = {
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
 	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline, torch-raw, torch-snapshot, perfetto, chrome, pprof, folded, "
-	  "openmetrics or sqlite", EXPORT, on_format },
+	  "openmetrics, sqlite or html", EXPORT, on_format },
 	{ "--labels", 0, "WHICH", "final: each record shows the category that its block's version has in the end (default); "
 	  "live: as it was told at that moment, with a label record for each change. The torch formats are final always",
 	  EXPORT, on_labels },
@@ -301,8 +301,8 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "what torch.profiler's export_memory_timeline writes as .json and as .raw.json.gz. torch-snapshot: "
 			 "for pytorch.org/memory_viz and python -m torch.cuda._memory_viz. perfetto and chrome: for "
 			 "ui.perfetto.dev. pprof and folded: bytes by stack, for go tool pprof and flamegraph.pl. "
-			 "openmetrics: how it ended, for Prometheus. sqlite: a database. docs/export.md tells what is in "
-			 "each. An OUT that ends in .gz is compressed. Categories are known with hindsight, so the recording "
+			 "openmetrics: how it ended, for Prometheus. sqlite: a database. html: one page for a "
+			 "browser (docs/page.md). docs/export.md tells what is in each. An OUT that ends in .gz is compressed. Categories are known with hindsight, so the recording "
 			 "is read twice.",
 			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"
 			 "memtrace export job.mtr --to csv -o - | head\tto stdout\n"

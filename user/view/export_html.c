@@ -20,8 +20,10 @@
 #define NEAR_ALL 16384u /* changes before and after each peak, of all devices together */
 #define BANDS_ALL 8192u
 
+/* An end may be missed (probes are set one after the other): the optimizer's next step sets all of it right. */
 struct open_cnt {
-	uint32_t nodes, optimizers;
+	uint32_t nodes;
+	int optimizer;
 };
 
 struct export_ctx {
@@ -184,8 +186,9 @@ static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_n
 	if (!open)
 		return;
 	open->nodes += n->kind == STACK_NODE;
-	open->optimizers += is_optimizer(c, n);
-	if (open->optimizers)
+	if (is_optimizer(c, n))
+		*open = (struct open_cnt){ .optimizer = 1 };
+	if (open->optimizer)
 		kind = BAND_OPTIMIZER;
 	else if (open->nodes)
 		kind = BAND_BACKWARD;
@@ -203,10 +206,10 @@ static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t nu
 		return;
 	if (n->kind == STACK_NODE && open->nodes) {
 		open->nodes--;
-		if (!open->optimizers)
+		if (!open->optimizer)
 			fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_BACKWARD, begin_ts_ns, ts_ns));
-	} else if (is_optimizer(c, n) && open->optimizers) {
-		open->optimizers--;
+	} else if (is_optimizer(c, n) && open->optimizer) {
+		open->optimizer = 0;
 		fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_OPTIMIZER, begin_ts_ns, ts_ns));
 	}
 }

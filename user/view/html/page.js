@@ -231,7 +231,7 @@ function drawHead() {
 	if (r.kernel)
 		fact("RSS peak", bytes(r.kernel.rss_peak));
 	fact("lost", lost ? count(lost) : "nothing", lost ? "see below" : "", lost > 0);
-	fact("cost to the job", r.overhead.target_cpu_ns ? percent(r.overhead.fraction, 1) : "–", "of its CPU time");
+	fact("cost to the job", r.overhead.target_cpu_ns ? percent(r.overhead.fraction, 1) : "unknown", r.overhead.target_cpu_ns ? "of its CPU time" : "");
 	$("facts").replaceChildren(...facts);
 }
 
@@ -300,7 +300,7 @@ function makeChart() {
 	$("chart").replaceChildren();
 	if (!lane() || !lane().t.length)
 		return;
-	const shown = shownCats(), ground = css("--ground"), grid = {stroke: css("--line"), width: 1};
+	const shown = shownCats(), grid = {stroke: css("--line"), width: 1};
 	const text = {stroke: css("--dim"), font: '12px system-ui, "Liberation Sans", Arial, sans-serif', ticks: {show: false}, grid};
 	const step = uPlot.paths.stepped({align: 1});
 	// Steps of 1024, so that labels are round in what they say.
@@ -314,7 +314,7 @@ function makeChart() {
 			{...text, size: LEFT, incrs, space: 36, values: (u, v) => v.map(bytes)}],
 		cursor: {points: {show: false}, drag: {x: true, y: false, setScale: false}, bind: {dblclick: () => () => null}},
 		// The highest sum is drawn first, each smaller one over it.
-		series: [{}, ...[...shown].reverse().map((c) => ({label: c, fill: COLORS[c], stroke: ground, width: 0.5, paths: step, points: {show: false}}))],
+		series: [{}, ...[...shown].reverse().map((c) => ({label: c, fill: COLORS[c], stroke: COLORS[c], width: 1, paths: step, points: {show: false}}))],
 		hooks: {
 			setSelect: [(u) => {
 				const {left, width} = u.select;
@@ -398,6 +398,9 @@ function drawNow() {
 		` Every change is here from ${clock(l.exact[0], model.duration)} to ${clock(l.exact[1], model.duration)}, around the peak; elsewhere, of each ` +
 		"stretch of time its first, lowest, highest and last moment." : "";
 	$("chart-note").textContent = `${span(to - from)} shown. Drag to zoom, Ctrl and wheel too; arrows move; a click holds a moment, Esc lets go.${near}` +
+		(bandProcs().some((p) => ["forward", "backward", "optimizer"].some((k) => p[k].rows.length < p[k].count)) ?
+			" Phases are here around the peak only." : "") +
+		(!l?.pid && doc.bands.length > 4 ? " Steps are those of the first four processes; a process chosen above shows its own." : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
 }
 
