@@ -127,8 +127,8 @@ static void put_lane(struct doc_out *x, const struct html_lane *l)
 		x->err = -ENOMEM;
 		return;
 	}
-	outbuf__printf(&x->o, "{\"dev\":\"%s\",\"pid\":%u,\"live\":%llu,\"peak\":%llu,\"peak_t\":%llu", dev_name(l->dev, dev), l->pid,
-		       (unsigned long long)now->live, (unsigned long long)peak->live,
+	outbuf__printf(&x->o, "{\"dev\":\"%s\",\"pid\":%u,\"live\":%llu,\"peak\":%llu,\"peak_t\":%llu",
+		       dev_name(l->dev, dev), l->pid, (unsigned long long)now->live, (unsigned long long)peak->live,
 		       (unsigned long long)(peak->live ? rel(x->d, peak->ts_ns) : 0));
 	if (moments__near(l->moments, &from, &to))
 		outbuf__printf(&x->o, ",\"exact\":[%llu,%llu]", (unsigned long long)rel(x->d, from),
