@@ -417,11 +417,11 @@ static void test_page(void **state)
 	for (int wild = 0; wild < 2; wild++) {
 		page_init(&f, wild);
 		for (uint32_t cnt = 0; cnt < 100000; cnt = 10 * cnt + 3000) {
-			json_t *doc = page_data(&f, cnt, wild, &len), *lanes = json_object_get(doc, "lanes");
+			json_t *doc = page_data(&f, cnt, wild, &len), *lanes = json_object_get(doc, "lanes"), *target;
 
 			assert_int_equal(number(doc, "schema"), 1);
-			assert_string_equal(json_string_value(json_object_get(json_object_get(json_object_get(doc, "report"), "target"),
-									      "comm")), "</script><script>alert(1)</script><!--"
+			target = json_object_get(json_object_get(doc, "report"), "target");
+			assert_string_equal(json_string_value(json_object_get(target, "comm")), "</script><script>alert(1)</script><!--"
 					    "<img src=x onerror=alert(1)>&\xe2\x80\xa8\xe2\x80\xa9");
 			assert_int_equal(json_array_size(lanes) > 0, cnt > 0);
 			for (size_t i = 0; !wild && i < json_array_size(lanes); i++)
@@ -467,8 +467,8 @@ static void test_what_cannot_be(void **state)
 	assert_int_equal(export_html.begin(&c, &(struct export_to){ .out = full, .names = f.names, .dev = -1 }), -EINVAL);
 	assert_null(c);
 	assert_int_equal(page_run(&f, full, 1000, 0), -ENOSPC);
-	assert_int_equal(export_html.begin(&c, &(struct export_to){ .out = full, .names = f.names, .dev = -1, .labels = f.labels,
-								    .report = &f.report }), 0);
+	assert_int_equal(export_html.begin(&c, &(struct export_to){ .out = full, .names = f.names, .dev = -1,
+								    .labels = f.labels, .report = &f.report }), 0);
 	assert_int_equal(export_html.end(c, NULL), 0); /* given up: nothing is written, nothing left */
 	assert_int_equal(export_html.end(NULL, NULL), 0);
 	fclose(full);
