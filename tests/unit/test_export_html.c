@@ -421,7 +421,8 @@ static void test_page(void **state)
 
 			assert_int_equal(number(doc, "schema"), 1);
 			target = json_object_get(json_object_get(doc, "report"), "target");
-			assert_string_equal(json_string_value(json_object_get(target, "comm")), "</script><script>alert(1)</script><!--"
+			assert_string_equal(json_string_value(json_object_get(target, "comm")),
+					    "</script><script>alert(1)</script><!--"
 					    "<img src=x onerror=alert(1)>&\xe2\x80\xa8\xe2\x80\xa9");
 			assert_int_equal(json_array_size(lanes) > 0, cnt > 0);
 			for (size_t i = 0; !wild && i < json_array_size(lanes); i++)
