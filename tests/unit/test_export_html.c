@@ -83,7 +83,8 @@ static void check_moments(uint32_t buckets, uint32_t near)
 	assert_true(cnt <= 4 * (size_t)buckets + 2 * near);
 	assert_int_equal(moments__near(m, &near_from, &near_to), near > 0);
 	for (size_t i = 0; i < cnt; i++) {
-		while (at < MOVES && (moves[at].ts_ns != list[i].ts_ns || memcmp(moves[at].cats, list[i].cats, sizeof(list[i].cats))))
+		while (at < MOVES && (moves[at].ts_ns != list[i].ts_ns ||
+				      memcmp(moves[at].cats, list[i].cats, sizeof(list[i].cats))))
 			at++;
 		assert_true(at < MOVES); /* in order, each a true one */
 		assert_int_equal(moves[at].live, list[i].live);
@@ -276,7 +277,8 @@ struct page_fix {
 
 static void page_init(struct page_fix *f, int is_wild)
 {
-	static const char *const texts[6] = { BREAK_OUT, HOSTILE, "aten::addmm", "Optimizer.step#Adam.step", "AddmmBackward0", "x" };
+	static const char *const texts[6] = { BREAK_OUT, HOSTILE, "aten::addmm", "Optimizer.step#Adam.step",
+						   "AddmmBackward0", "x" };
 
 	f->names = names__new();
 	assert_int_equal(labels__new(&f->labels, NULL), 0);
@@ -297,7 +299,8 @@ static struct tl_event page_event(const struct page_fix *f, uint32_t i, uint32_t
 {
 	uint64_t id = 1 + rnd(3000), step = (f->report.end_ts_ns - f->report.start_ts_ns) / cnt;
 	struct tl_event ev = {
-		.ts_ns = f->report.start_ts_ns + i * (step ? step : 1), .id = id, .ptr = 0x7f0000000000 + id * 65536, .size = 512 * id,
+		.ts_ns = f->report.start_ts_ns + i * (step ? step : 1), .id = id,
+		.ptr = 0x7f0000000000 + id * 65536, .size = 512 * id,
 		.pid = 4242, .tid = 4242 + rnd(3), .op = f->name[rnd(6)], .region = f->name[rnd(6)], .dev = MT_DEV_CPU,
 		.kind = (uint8_t)(1 + rnd(9)), .cat = (uint8_t)rnd(CAT_MAX), .depth = (uint8_t)rnd(6), .version = rnd(3),
 	};
