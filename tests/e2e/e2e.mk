@@ -2,7 +2,12 @@
 # End-to-end tests: the real program on real jobs. One alone: tests/e2e/run NAME
 
 .PHONY: check-e2e
-check-e2e: build/memtrace ## end-to-end tests (root; sudo is used if needed)
+check-e2e: build/memtrace ## end-to-end tests, without the slow ones (root; sudo is used if needed)
+	@tools/make-venv
+	@tests/e2e/run --quick
+
+.PHONY: check-e2e-all
+check-e2e-all: build/memtrace ## every end-to-end test, half an hour on a busy machine
 	@tools/make-venv
 	@tests/e2e/run
 

@@ -10,6 +10,8 @@ import subprocess
 import mt
 from test_truth import BIN, build, equal
 
+SLOW = {"*"}
+
 
 def mounted(root):
     for name in ("proc", "sys", "dev"):

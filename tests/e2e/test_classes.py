@@ -9,6 +9,8 @@ import json
 import mt
 import test_categories
 
+SLOW = {"ddp_gradients_are_views", "fsdp_gathers", "lbfgs_history", "gan_states", "two_threads", "adam_by_hand"}
+
 PROBES = "framework,flow,regions,kernel"
 
 

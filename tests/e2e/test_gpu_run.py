@@ -8,6 +8,8 @@ import subprocess
 import mt
 from test_truth import equal
 
+SLOW = {"dry_run"}
+
 RUN = mt.ROOT / "tests" / "gpu" / "run"
 
 

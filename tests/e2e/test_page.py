@@ -16,6 +16,8 @@ import tempfile
 import browser
 import mt
 
+SLOW = {"*"}  # make check-page
+
 WIDTHS = ((1280, 800, False), (1280, 800, True), (1920, 1080, True), (420, 800, False))
 
 
