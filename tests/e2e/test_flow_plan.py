@@ -132,7 +132,7 @@ def test_the_plan_has_every_operator_with_its_tensors():
     for key, args, rets in rows:
         schemas.setdefault(key, []).append((args, rets))
     names = op_at(torch / "lib" / "libtorch_cpu.so")
-    shown, sites = sites_of(plan("--probes", "flow", "--all"))
+    shown, sites = sites_of(plan("--probes", "flow,views", "--all"))
     planned = {}
     for s in sites:
         if s["program"] == "flow_op":

@@ -120,12 +120,14 @@ void graph__tell_all(struct graph *g, struct fproc *p)
 
 void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid)
 {
+	/* of a block that lives at the end, what the report shows of it now is the last word */
+	uint8_t shown = f->blk ? f->spans[f->spans_cnt - 1].shown : CAT_UNKNOWN;
 	int last = -1;
 
-	if (!g->m->timeline_nodes || (!(f->flags & FB_TOUCHED) && !fblock__settled(f, f->spans)))
+	if (!g->m->timeline_nodes || (!(f->flags & FB_TOUCHED) && !shown && !fblock__settled(f, f->spans)))
 		return;
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
-		uint8_t cat = fblock__settled(f, &f->spans[i]);
+		uint8_t cat = shown && i + 1u == f->spans_cnt ? shown : fblock__settled(f, &f->spans[i]);
 
 		if (cat == last)
 			continue;
