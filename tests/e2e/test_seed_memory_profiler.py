@@ -138,7 +138,7 @@ def test_config_check():
         mtr = tmp / "ops.mtr"
         mt.ok(mt.memtrace("record", "-p", job.pid, "-d", "0.3", "--probes", "framework,ops", "-o", mtr), (0, 3))
         for asked in (("--by", "category"), ("--flow",), ("--flow", "--json")):
-            mt.expect_failure(mt.memtrace("report", mtr, *asked), 1, "no data flow", needed)
+            mt.expect_failure(mt.memtrace("report", mtr, *asked), 1, "no data flow", "framework,flow,regions")
         mt.ok(mt.memtrace("report", mtr), (0, 3))
         mtr = tmp / "flow.mtr"
         mt.ok(mt.memtrace("record", "-p", job.pid, "-d", "0.3", "--probes", "framework,flow", "-o", mtr), (0, 3))

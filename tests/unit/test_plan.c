@@ -302,7 +302,7 @@ static int rank(const struct site *s)
 		return 0;
 	if (s->is_ret)
 		return 1;
-	return s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_USAGE ? 2 : 3;
+	return s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE ? 2 : 3;
 }
 
 static void check_order(const struct plan *p)

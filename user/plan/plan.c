@@ -161,7 +161,7 @@ static int site_rank(const struct site *s)
 		return 0;
 	if (s->is_ret || s->prog == MT_PROG_HOST_EXIT)
 		return 1;
-	return s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_USAGE ? 2 : 3;
+	return s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE ? 2 : 3;
 }
 
 static int site_cmp(const void *pa, const void *pb)
