@@ -22,6 +22,8 @@ import time
 
 import mt
 
+SLOW = {"torch_snapshot_in_memory_viz", "chrome", "folded", "openmetrics_in_prometheus", "sqlite", "streams"}
+
 VIEWERS = pathlib.Path(__file__).resolve().parent / "viewers"
 # What MemoryViz.js reads of the pickle language.
 OPCODES = set("PROTO FRAME MARK STOP EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 LIST DICT APPEND APPENDS "
