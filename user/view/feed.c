@@ -82,12 +82,9 @@ static int on_begin(void *ctx, const struct tl_event *ev, const struct stack_nod
 static int on_end(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, uint64_t begin_ts_ns, uint64_t ts_ns)
 {
 	struct feed *f = ctx;
-	const char *name = names__get(f->to->names, (name_id){ n->value });
 
 	if (feed__wants(f, n))
 		f->ops->end(f->c, pid, tid, feed__thread(f, pid, tid), n, begin_ts_ns, ts_ns);
-	if (n->kind == STACK_REGION && !strncmp(name, "Optimizer.step#", 15))
-		feed__step(f, pid, NULL, ts_ns);
 	return 0;
 }
 
@@ -123,6 +120,11 @@ void feed__free(struct feed *f)
 	free(f);
 }
 
+static int is_optimizer_step(const struct feed *f, const struct tl_event *ev)
+{
+	return !strncmp(names__get(f->to->names, ev->region), "Optimizer.step#", 15);
+}
+
 int feed__event(struct feed *f, const struct tl_event *ev)
 {
 	struct live_change ch;
@@ -136,6 +138,8 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 	stacks__event(f->stacks, ev);
 	if (ev->kind == TL_STEP)
 		feed__step(f, ev->pid, &ev->ptr, ev->ts_ns);
+	else if (ev->kind == TL_REGION_END && is_optimizer_step(f, ev)) /* not one that the recording's end cuts */
+		feed__step(f, ev->pid, NULL, ev->ts_ns);
 	if (ev->kind == TL_OOM && (f->to->dev < 0 || ev->dev == f->to->dev))
 		f->ops->oom(f->c, ev);
 	if (f->to->dev >= 0 && ev->dev != f->to->dev)
