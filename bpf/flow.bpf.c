@@ -35,6 +35,22 @@ struct flow_buf {
 	u64 layout; /* number of */
 	u64 plain, storage; /* vtable pointers known to be TensorImpl's own and StorageImpl's; 0 = none yet */
 	u64 autograd_meta; /* of the tensor read last */
+	u32 given_how; /* enum given */
+	u32 given_cnt;
+	u64 given[MT_GIVEN_MAX];
+};
+
+/*
+ * Operators call operators with what they were given (mul_ of a number: _to_copy, copy_). A tensor that
+ * the outermost of them was given, not to write, has its edge in the data flow already: it is held by
+ * that call, so the same object has the same storage, and reading it again (a third of all tensors)
+ * would tell nothing new. An operator of which a tensor has no storage does not count: the model does
+ * not believe it either.
+ */
+enum given {
+	GIVEN_NONE = 0, /* all are read */
+	GIVEN_NOTE,	/* the outermost operator: kept for those inside */
+	GIVEN_SKIP,	/* inside: given[] are known */
 };
 
 /* By number; filled in by user/trace before a site with that number is set. */
@@ -131,6 +147,23 @@ static __always_inline int read_storage(struct flow_buf *b, u64 at, u64 st[MT_FL
 	return 0;
 }
 
+static __always_inline int is_given(const struct flow_buf *b, u64 impl)
+{
+	int is = 0;
+
+	for (u32 i = 0; i < MT_GIVEN_MAX; i++)
+		is |= b->given[i] == impl;
+	return is;
+}
+
+static __always_inline void note_given(struct flow_buf *b, u64 impl, u32 flags, u64 ptr)
+{
+	if (!ptr && (flags & MT_FLOW_F_REQUIRED))
+		b->given_how = GIVEN_NONE;
+	else if (ptr && (flags & MT_FLOW_F_ONCE))
+		b->given[b->given_cnt++ & (MT_GIVEN_MAX - 1)] = impl;
+}
+
 /* One tensor. meta = index | flags << 8 | item << 16, as in EV_ARG. Returns its enum mt_class. */
 __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 {
@@ -141,6 +174,8 @@ __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 	u32 n, class;
 
 	if (!b || !impl)
+		return 0;
+	if (b->given_how == GIVEN_SKIP && (meta >> 8 & MT_FLOW_F_ONCE) && is_given(b, impl))
 		return 0;
 	n = b->rec.args_cnt;
 	if (n >= MT_FLOW_ARGS_MAX) {
@@ -166,11 +201,13 @@ __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 	a->ptr = ptr;
 	a->size = ptr ? word_of(st, l->storage_size) : 0;
 	a->index = (u8)meta;
-	a->flags = (u8)(meta >> 8) | (ptr ? 0 : MT_FLOW_F_NO_STORAGE);
+	a->flags = (u8)(meta >> 8 & ~MT_FLOW_F_ONCE) | (ptr ? 0 : MT_FLOW_F_NO_STORAGE);
 	a->item = (u16)(meta >> 16);
 	a->dev = ptr ? device_of((u16)word_of(st, l->storage_dev)) : MT_DEV_NONE;
 	a->class = (u8)class;
 	b->rec.args_cnt = n + 1;
+	if (b->given_how == GIVEN_NOTE)
+		note_given(b, impl, meta >> 8, ptr);
 	return class;
 }
 
@@ -308,8 +345,9 @@ __noinline int flow_arg(u32 slot, u32 form, u32 where, u32 meta)
 }
 
 /* Takes a buffer; its number in *ret. NULL: none is free. */
-static __always_inline struct flow_buf *flow_begin(struct pt_regs *ctx, const struct mt_thread *t, u32 *ret)
+static __always_inline struct flow_buf *flow_begin(struct pt_regs *ctx, struct mt_thread *t, u64 cookie, u32 *ret)
 {
+	frames_settle(t, ctx->sp);
 	for (u32 slot = 0; slot < FLOW_SLOTS; slot++) {
 		struct flow_buf *b = flow_buf(slot);
 
@@ -317,7 +355,8 @@ static __always_inline struct flow_buf *flow_begin(struct pt_regs *ctx, const st
 			continue;
 		b->rec.args_cnt = 0;
 		b->rec.cut = 0;
-		b->layout = bpf_get_attach_cookie(ctx) >> 48;
+		b->given_how = GIVEN_NONE;
+		b->layout = cookie >> 48;
 		b->plain = t->plain;
 		b->storage = t->storage;
 		b->sp = ctx->sp;
@@ -334,6 +373,34 @@ static __always_inline struct flow_buf *flow_begin(struct pt_regs *ctx, const st
 	return NULL;
 }
 
+/* The frame that t->given belongs to is open, so this operator is called by that one. */
+static __always_inline int has_given(const struct mt_thread *t)
+{
+	u32 d = t->given_depth;
+
+	return t->given_seq && d < t->depth && t->frames[d & (MT_FRAMES_MAX - 1)].seq == t->given_seq;
+}
+
+static __always_inline void given_begin(struct flow_buf *b, const struct mt_thread *t)
+{
+	b->given_how = has_given(t) ? GIVEN_SKIP : GIVEN_NOTE;
+	b->given_cnt = 0;
+	if (b->given_how == GIVEN_SKIP)
+		__builtin_memcpy(b->given, t->given, sizeof(b->given));
+	else
+		__builtin_memset(b->given, 0, sizeof(b->given));
+}
+
+/* The frame is on top. */
+static __always_inline void given_end(const struct flow_buf *b, struct mt_thread *t)
+{
+	if (b->given_how == GIVEN_SKIP)
+		return;
+	t->given_depth = t->depth - 1;
+	t->given_seq = b->given_how == GIVEN_NOTE && b->given_cnt ? t->seq : 0;
+	__builtin_memcpy(t->given, b->given, sizeof(t->given));
+}
+
 /* Opens the frame and sends it with what was read. */
 static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u8 kind, u64 addr)
 {
@@ -341,7 +408,6 @@ static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u
 	void *ring;
 	u32 n;
 
-	frames_settle(t, b->sp);
 	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)b->sp)) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return;
@@ -361,9 +427,8 @@ static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u
 		loss_count(MT_LOSS_RING);
 }
 
-static __always_inline void flow_end(struct flow_buf *b, struct mt_thread *t, u8 kind, u64 addr)
+static __always_inline void flow_end(struct flow_buf *b, struct mt_thread *t)
 {
-	flow_send(b, t, kind, addr);
 	t->plain = b->plain;
 	t->storage = b->storage;
 	*(volatile u64 *)&b->busy = 0;
@@ -382,9 +447,10 @@ int mt_flow_op(struct pt_regs *ctx)
 	s = bpf_map_lookup_elem(&flow_specs, &i);
 	if (!t || !s)
 		return 0;
-	b = flow_begin(ctx, t, &slot);
+	b = flow_begin(ctx, t, cookie, &slot);
 	if (!b)
 		return 0;
+	given_begin(b, t);
 	for (u32 k = 0; k < MT_FLOW_SPEC_ARGS_MAX; k++) {
 		const struct mt_flow_spec_arg *a = &s->args[k];
 
@@ -392,7 +458,9 @@ int mt_flow_op(struct pt_regs *ctx)
 			break;
 		flow_arg(slot, a->form, a->where, a->index | (u32)a->flags << 8);
 	}
-	flow_end(b, t, MT_EV_OP, (u32)cookie);
+	flow_send(b, t, MT_EV_OP, (u32)cookie);
+	given_end(b, t);
+	flow_end(b, t);
 	return 0;
 }
 
@@ -406,13 +474,14 @@ int mt_flow_apply(struct pt_regs *ctx)
 	u32 slot = 0;
 
 	hit_count(MT_PROG_FLOW_APPLY);
-	b = t ? flow_begin(ctx, t, &slot) : NULL;
+	b = t ? flow_begin(ctx, t, bpf_get_attach_cookie(ctx), &slot) : NULL;
 	if (!b)
 		return 0;
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->si))
 		loss_count(MT_LOSS_READ_FAULT);
 	flow_arg(slot, MT_FLOW_VECTOR, 2, 0);
-	flow_end(b, t, MT_EV_APPLY, vtable);
+	flow_send(b, t, MT_EV_APPLY, vtable);
+	flow_end(b, t);
 	return 0;
 }
 
@@ -441,7 +510,7 @@ int mt_flow_acc(struct pt_regs *ctx)
 	u32 slot = 0;
 
 	hit_count(MT_PROG_FLOW_ACC);
-	b = t ? flow_begin(ctx, t, &slot) : NULL;
+	b = t ? flow_begin(ctx, t, bpf_get_attach_cookie(ctx), &slot) : NULL;
 	if (!b)
 		return 0;
 	if (bpf_probe_read_user(&variable, sizeof(variable), (void *)(ctx->si + layout_of(b)->acc_variable)))
@@ -451,6 +520,7 @@ int mt_flow_acc(struct pt_regs *ctx)
 	else
 		loss_count(MT_LOSS_ARGS);
 	flow_arg(slot, MT_FLOW_VECTOR, 2, 2);
-	flow_end(b, t, MT_EV_ACC, 0);
+	flow_send(b, t, MT_EV_ACC, 0);
+	flow_end(b, t);
 	return 0;
 }

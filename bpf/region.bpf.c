@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * record_function regions. Enter: record_function_enter_new(sret, std::string const &name, …).
- * Exit has no exported function of its own: at::RecordFunction::end() is called twice for every
- * record (end, then the destructor), and, while a profiler runs, for every operator's record too;
- * those lie on the stack, Python's on the heap.
+ * Exit has no exported function of its own. Where what unpacks its argument is exported, that stands
+ * for it. Else at::RecordFunction::end(): it is called twice for every record (end, then the
+ * destructor), and for every backward node's and, while a profiler runs, operator's record too; those
+ * lie on the stack, Python's on the heap.
  */
 #include "lib/frames.h"
 #include "lib/text.h"
@@ -46,6 +47,12 @@ int mt_region_end(struct pt_regs *ctx)
 	struct mt_thread *t;
 
 	hit_count(MT_PROG_REGION_END);
+	if ((u32)bpf_get_attach_cookie(ctx) == MT_REGION_ONCE) {
+		t = thread_get();
+		if (t)
+			regions_end(t, ctx);
+		return 0;
+	}
 	if (record - ctx->sp < STACK_RECORD_REACH)
 		return 0;
 	t = thread_get();

@@ -17,6 +17,7 @@
 #define MT_RINGS_MAX 16
 #define MT_TARGETS_MAX 4096
 #define MT_LIVE_MAX (1 << 20)
+#define MT_GIVEN_MAX 8 /* a power of two */
 #define MT_FRAME_EXPLICIT 1 /* frame with an end event: never over by its stack pointer */
 
 struct mt_frame {
@@ -62,6 +63,9 @@ struct mt_thread {
 	u32 regions_over; /* regions that did not fit, likewise */
 	u32 pad;
 	u64 plain, storage; /* flow: vtable pointers of this process met before, see flow.bpf.c */
+	/* flow: tensors that the operator of this frame was given, none of them to write; seq 0 = none */
+	u32 given_seq, given_depth;
+	u64 given[MT_GIVEN_MAX];
 	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
 	struct mt_pending host;
 	struct mt_seg_call seg;

@@ -185,7 +185,7 @@ enum mt_prog {
 	MT_PROG_OP,	      /* operator entry; cookie = operator */
 	MT_PROG_NODE,	      /* torch::autograd::Engine::evaluate_function: rdx = node */
 	MT_PROG_REGION_BEGIN, /* torch::autograd::profiler::record_function_enter_new: rsi = std::string */
-	MT_PROG_REGION_END,   /* at::RecordFunction::end: rdi = record */
+	MT_PROG_REGION_END,   /* end of such a region; cookie = enum mt_region_end */
 	MT_PROG_HOST_FREE,    /* free(ptr): entry only */
 	MT_PROG_HOST_ENTER,   /* malloc family entry; cookie = enum mt_host_fn */
 	MT_PROG_HOST_RET,     /* malloc family return */
@@ -208,6 +208,12 @@ enum mt_prog {
 enum mt_region_string {
 	MT_REGION_STRING = 0,	  /* std::string of the C++11 ABI: {pointer, length} */
 	MT_REGION_OLD_STRING = 1, /* of the ABI before (PyPI's wheels up to 2.6): a pointer, the length 24 bytes before it */
+};
+
+/* Cookie of REGION_END: which function stands for it. */
+enum mt_region_end {
+	MT_REGION_TWICE = 0, /* at::RecordFunction::end(this): twice for a region, and for much else */
+	MT_REGION_ONCE = 1,  /* what unpacks the argument of _record_function_exit */
 };
 
 enum mt_host_fn {
@@ -375,6 +381,7 @@ enum mt_flow_flag {
 	MT_FLOW_F_WEIGHT = 4,	/* named weight or bias */
 	MT_FLOW_F_RUNNING = 8,	/* named running_mean, running_var …: a buffer */
 	MT_FLOW_F_ALIAS = 16,	/* an output is a view of it (alias annotation without !) */
+	MT_FLOW_F_ONCE = 32,	/* to BPF alone: not read if the operator is inside one that was given the same tensor */
 	/* set by BPF in what it sends */
 	MT_FLOW_F_NO_STORAGE = 64, /* there is a tensor, but it has no storage or is of a class unknown to us */
 };

@@ -122,6 +122,16 @@ NOINLINE void flow_op(void *a, void *b, void *items, uint64_t cnt)
 }
 NOINLINE void flow_acc(void *ret, void *self, void *in) { sink += (uintptr_t)ret + (uintptr_t)self + (uintptr_t)in; }
 
+/* An operator that calls one with the first tensor as its second. */
+NOINLINE void flow_outer(void *a, void *b, void *items, uint64_t cnt)
+{
+	volatile char frame[64];
+
+	frame[0] = 1;
+	flow_op(a, b, items, cnt);
+	sink += (uint64_t)frame[0];
+}
+
 static jmp_buf out;
 NOINLINE void op_jumps(void) { longjmp(out, 1); }
 
@@ -718,7 +728,7 @@ static void test_regions(void **state)
 	(void)state;
 	rig__init(&r, 0, 0);
 	rig__site(&r, region_begin, MT_PROG_REGION_BEGIN, 0);
-	rig__site(&r, region_end, MT_PROG_REGION_END, 0);
+	rig__site(&r, region_end, MT_PROG_REGION_END, MT_REGION_TWICE);
 	rig__attach(&r);
 	region_end(record); /* began before the attach: nothing */
 	region_end(record);
@@ -738,6 +748,34 @@ static void test_regions(void **state)
 	assert_int_equal(r.ev[3].aux, 0);
 	rig__done(&r);
 	free(record);
+}
+
+/* The end that is told once: whatever its argument. */
+static void test_regions_that_end_once(void **state)
+{
+	struct {
+		const char *ptr;
+		uint64_t len;
+	} name = { "forward", 7 };
+	uint64_t on_stack;
+	struct rig r;
+
+	(void)state;
+	rig__init(&r, 0, 0);
+	rig__site(&r, region_begin, MT_PROG_REGION_BEGIN, 0);
+	rig__site(&r, region_end, MT_PROG_REGION_END, MT_REGION_ONCE);
+	rig__attach(&r);
+	region_end(&on_stack); /* began before the attach: nothing */
+	region_begin(NULL, &name);
+	region_begin(NULL, &name);
+	region_end(&on_stack);
+	region_end(&on_stack);
+	region_end(&on_stack);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_REGION_BEGIN, MT_EV_REGION_BEGIN, MT_EV_REGION_END, MT_EV_REGION_END, 0);
+	assert_int_equal(r.ev[2].aux, 1);
+	assert_int_equal(r.ev[3].aux, 0);
+	rig__done(&r);
 }
 
 static void test_framework_usage(void **state)
@@ -966,7 +1004,8 @@ static struct mt_flow_spec flow_specs[] = {
 	    { MT_FLOW_LIST, 2, MT_FLOW_F_REQUIRED, 2 } } },
 };
 
-static void rig__flow(struct rig *r, const struct mt_flow_layout *l)
+/* Not attached yet: sites of one program stand together in a plan. */
+static void rig__flow_sites(struct rig *r, const struct mt_flow_layout *l)
 {
 	flow_classes[0].addr = at(vt_tensor);
 	flow_classes[1].addr = at(vt_undefined);
@@ -979,6 +1018,11 @@ static void rig__flow(struct rig *r, const struct mt_flow_layout *l)
 	r->plan.flow_vtables = flow_classes;
 	r->plan.flow_vtables_cnt = 4;
 	rig__site(r, flow_op, MT_PROG_FLOW_OP, OP_A | 1ull << 32);
+}
+
+static void rig__flow(struct rig *r, const struct mt_flow_layout *l)
+{
+	rig__flow_sites(r, l);
 	rig__site(r, flow_acc, MT_PROG_FLOW_ACC, 0);
 	rig__attach(r);
 }
@@ -1045,6 +1089,38 @@ static void test_tensors_of_both_layouts(void **state)
 		assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 0);
 		rig__done(&r);
 	}
+}
+
+/* Inside an operator its own tensors are not read again, but what is written is; the next one knows nothing. */
+static void test_tensors_given_already(void **state)
+{
+	struct mt_flow_spec *spec = &flow_specs[1];
+	const struct mt_flow_spec kept = *spec;
+	struct objects o;
+	struct rig r;
+
+	(void)state;
+	spec->args[1].flags |= MT_FLOW_F_ONCE;
+	spec->args[2].flags |= MT_FLOW_F_ONCE;
+	rig__flow_sites(&r, &flow_layouts[0]);
+	rig__site(&r, flow_outer, MT_PROG_FLOW_OP, OP_B | 1ull << 32);
+	rig__attach(&r);
+	objects__lay(&o, &flow_layouts[0], 0);
+	flow_outer(&o.items[0], o.optional, o.items, 1);
+	flow_op(&o.items[0], o.optional, o.items, 1);
+	/* what the outer one has no storage for, the inner one is asked for again */
+	o.storage[0][0] = at(vt_stranger);
+	flow_outer(&o.items[0], o.optional, o.items, 0);
+	rig__collect(&r);
+	*spec = kept;
+	expect_kinds(&r, MT_EV_OP, EV_ARG, EV_ARG, EV_ARG, MT_EV_OP, EV_ARG, MT_EV_OP, EV_ARG, EV_ARG, EV_ARG, MT_EV_OP,
+		     EV_ARG, EV_ARG, MT_EV_OP, EV_ARG, EV_ARG, 0);
+	expect_arg(&r, 2, 0x2000, AUX(1, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 3, 0x1000, AUX(2, 2, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 5, 0x1000, AUX(0, 3, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 8, 0x2000, AUX(1, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 15, 0x2000, AUX(1, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	rig__done(&r);
 }
 
 /* What is not of a known class is not believed, and is counted where a tensor had to be. */
@@ -1122,7 +1198,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_names_of_threads_on_one_cpu),
 		cmocka_unit_test(test_usdt_argument_forms),
 		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_regions_that_end_once),
 		cmocka_unit_test(test_tensors_of_both_layouts),
+		cmocka_unit_test(test_tensors_given_already),
 		cmocka_unit_test(test_strangers_are_not_read),
 		cmocka_unit_test(test_classes_go_with_their_process),
 		cmocka_unit_test(test_framework_usage),

@@ -107,7 +107,7 @@ def compare(python, model):
     with mt.scratch() as d:
         out, mtr = d / "told.json", d / "job.mtr"
         env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
-        mt.ok(mt.memtrace("record", "--probes", "framework,flow", "-o", mtr, "--", python, mt.JOBS / "pointers.py",
+        mt.ok(mt.memtrace("record", "--probes", "framework,flow,views", "-o", mtr, "--", python, mt.JOBS / "pointers.py",
                           "--model", model, "--width", 64, "--batch", 8, "--out", out, timeout=140, env=env))
         told = json.loads(out.read_text())
         frames, changes, strangers = frames_of(mtr)

@@ -345,6 +345,8 @@ static const char torch_source[] =
 	"V(v3, \"_ZTVN5torch8autograd7CppNodeI3FooEE\")\n"
 	"V(v4, \"_ZTVN5torch8autograd99BadE\")\n";
 
+#define REGION_EXIT "torch::autograd::profiler::record_function_exit"
+
 static void plans_the_framework(void **state)
 {
 	const char *path = fixture_build("libtorch_stand_in.so", "-shared -fPIC", torch_source);
@@ -376,7 +378,8 @@ static void plans_the_framework(void **state)
 	assert_true(s && s->cookie == s->sym.v && s->source == SRC_OPS && !s->is_ret);
 	other = s + 1;
 	assert_int_equal(other->sym.v, s->sym.v); /* both overloads have the operator's name */
-	assert_non_null(find_site(&x, "at::RecordFunction::end", MT_PROG_REGION_END));
+	s = find_site(&x, REGION_EXIT, MT_PROG_REGION_END);
+	assert_true(s && s->cookie == MT_REGION_TWICE);
 	/* one symbol of three is missing: a note says which */
 	assert_true(x.p->notes_cnt >= 1 && strstr(x.p->notes[0], "record_function_enter_new"));
 	/* vtables: where objects of this process point */
@@ -503,6 +506,22 @@ static void plans_flow(void **state)
 	dlclose(h);
 }
 
+/* Without views: t tells nothing, and what mul_ does not write is read once. */
+static void check_once(const struct planned *x)
+{
+	const struct site *s = find_site(x, "aten::mul_", MT_PROG_FLOW_OP);
+	const struct mt_flow_spec *spec;
+
+	assert_non_null(s);
+	spec = &x->p->flow_specs[s->cookie >> 32 & 0xffff];
+	assert_int_equal(spec->args_cnt, 3);
+	assert_false(spec->args[0].flags & MT_FLOW_F_ONCE);
+	assert_true(spec->args[1].flags & MT_FLOW_F_ONCE);
+	assert_false(spec->args[2].flags & MT_FLOW_F_ONCE); /* a weight */
+	assert_null(find_site(x, "aten::t", MT_PROG_FLOW_OP));
+	assert_int_equal(x->p->views_left_out, 1);
+}
+
 /* Which version's objects these are is told by code; AccumulateGrad's variable comes from the code alone. */
 static void knows_layouts(void **state)
 {
@@ -528,7 +547,7 @@ static void knows_layouts(void **state)
 		assert_non_null(x.p->flow_layout.torch);
 		assert_string_equal(x.p->flow_layout.torch, rows[i].torch);
 		assert_memory_equal(&x.p->flow_layout.at, &rows[i].at, sizeof(rows[i].at));
-		assert_non_null(find_site(&x, "aten::mul_", MT_PROG_FLOW_OP));
+		check_once(&x);
 		assert_int_equal(x.p->flow_args_unread, 2);
 		drop_plan(&x);
 		dlclose(h);
@@ -564,6 +583,31 @@ static void refuses_unknown_layouts(void **state)
 		drop_plan(&x);
 		dlclose(h);
 	}
+}
+
+/* Of two functions that tell of the end of a region, the one that is called for nothing else. */
+static void plans_one_end_of_a_region(void **state)
+{
+	const char *path = fixture_build(
+		"libtorch_ends.so", "-shared -fPIC",
+		"#define F(n, sym) int n(int x) __asm__(sym); int n(int x) { return x * 3; }\n"
+		"F(e, \"_ZN2at14RecordFunction3endEv\")\n"
+		"F(u, \"_ZNO3c106IValue13toCustomClassIN5torch8autograd8profiler20PythonRecordFunctionEEENS_13intrusive_"
+		"ptrIT_NS_6detail34intrusive_target_default_null_typeIS7_EEEEv\")\n");
+	const struct site *s;
+	struct planned x;
+	void *h;
+
+	(void)state;
+	h = dlopen(path, RTLD_NOW);
+	assert_non_null(h);
+	x = make_plan(getpid(), SRC_REGIONS, NULL);
+	assert_int_equal(x.r, 0);
+	s = find_site(&x, REGION_EXIT, MT_PROG_REGION_END);
+	assert_true(s && s->cookie == MT_REGION_ONCE);
+	assert_int_equal(x.p->sites_cnt, 1);
+	drop_plan(&x);
+	dlclose(h);
 }
 
 static void plans_only_what_is_new(void **state)
@@ -846,6 +890,7 @@ int main(void)
 		cmocka_unit_test(plans_flow),
 		cmocka_unit_test(knows_layouts),
 		cmocka_unit_test(refuses_unknown_layouts),
+		cmocka_unit_test(plans_one_end_of_a_region),
 		cmocka_unit_test(plans_only_what_is_new),
 		cmocka_unit_test(plans_the_c_library),
 		cmocka_unit_test(finds_who_owns_malloc),

@@ -57,8 +57,11 @@ int catalog__choose_host(struct builder *b, struct err *err);
 /* flow.c */
 /* Tensor classes and their layout, over all libraries; takes SRC_FLOW back when there is none. */
 int flow__begin(struct builder *b, struct err *err);
-/* Index of the spec of an operator's arguments in plan->flow_specs; -ENOMEM. schema may be NULL. */
-int flow__spec(struct builder *b, const char *mangled, const struct schema *s);
+/*
+ * Index of the spec of an operator's arguments in plan->flow_specs; -ENOMEM. schema may be NULL. is_always_read: also
+ * the tensors that an operator around it was given.
+ */
+int flow__spec(struct builder *b, const char *mangled, const struct schema *s, int is_always_read);
 /* catalog_gpu.c */
 int gpu__plan_lib(struct builder *b);
 void gpu__cover(struct builder *b);

@@ -386,7 +386,15 @@ static int intern_spec(struct builder *b, const struct mt_flow_spec *s)
 	return (int)p->flow_specs_cnt - 1;
 }
 
-int flow__spec(struct builder *b, const char *mangled, const struct schema *s)
+/* What is known of an argument from elsewhere need not be read again; names and writes are news each time. */
+static void mark_once(struct mt_flow_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->args_cnt; i++)
+		if (!(spec->args[i].flags & (MT_FLOW_F_WRITTEN | MT_FLOW_F_WEIGHT | MT_FLOW_F_RUNNING)))
+			spec->args[i].flags |= MT_FLOW_F_ONCE;
+}
+
+int flow__spec(struct builder *b, const char *mangled, const struct schema *s, int is_always_read)
 {
 	struct mt_flow_spec spec = { 0 };
 	int r;
@@ -397,6 +405,8 @@ int flow__spec(struct builder *b, const char *mangled, const struct schema *s)
 			return r;
 	}
 	r = s ? callconv__spec(mangled, s, (enum callconv_optional)b->flow_optional, &spec) : -EPROTO;
+	if (r == 0 && !is_always_read)
+		mark_once(&spec);
 	if (r == 0)
 		r = intern_spec(b, &spec);
 	if (r >= 0 || r == -ENOMEM)

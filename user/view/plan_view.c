@@ -128,8 +128,8 @@ static void put_sources(struct page *g, const struct plan *p)
 		page__end_line(g);
 	}
 	if (p->views_left_out) {
-		page__printf(g, "%" PRIu32 " operators only make views or hand their tensor on: no byte is born or dies in "
-			     "them; --probes …,views adds them", p->views_left_out);
+		page__printf(g, "%" PRIu32 " operators only make views or get memory for others: they tell nothing of "
+			     "their own; --probes …,views adds them", p->views_left_out);
 		page__end_line(g);
 	}
 }

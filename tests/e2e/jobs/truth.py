@@ -10,7 +10,8 @@ of sleep on either side of each, so that no event is near a border and starting 
 profiler is outside.
 
 Each event of the output: [epoch ns, tid, pointer, bytes (negative: freed), innermost operator or null].
-Annotations (record_function) are not operators; the engine's evaluate_function is, by its node's name.
+Annotations (record_function) are not operators; the engine's evaluate_function is, by its node's name. Nor is
+empty_strided where another operator calls it to get memory for its result: memtrace leaves it out beside flow.
 """
 import importlib
 import json
@@ -22,18 +23,21 @@ import job
 
 PAUSE_S = 0.05
 ENGINE = "autograd::engine::evaluate_function: "
+GETS_MEMORY = "aten::empty_strided"
 
 
 def operator_of(node, torch):
     kinds = torch._C._profiler._EventType
     user = torch._C._profiler.RecordScope.USER_SCOPE
+    name = None
     node = node.parent
     while node is not None:
         if node.tag == kinds.TorchOp and node.typed[1].scope != user:
-            name = node.name
-            return name[len(ENGINE):] if name.startswith(ENGINE) else name
+            name = node.name.removeprefix(ENGINE)
+            if name != GETS_MEMORY:
+                break
         node = node.parent
-    return None
+    return name
 
 
 def memory_events(result, torch):
