@@ -28,25 +28,30 @@ struct {
 	__type(value, struct mt_seg_spec);
 } seg_specs SEC(".maps");
 
-/* Since when the functions that choose a device are probed in a process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MT_TARGETS_MAX);
 	__type(key, u32);
-	__type(value, u64);
-} seg_since SEC(".maps");
+	__type(value, struct mt_seg_proc);
+} seg_procs SEC(".maps");
+
+static __always_inline const struct mt_seg_proc *seg_proc(void)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+
+	return bpf_map_lookup_elem(&seg_procs, &pid);
+}
 
 /* A thread begins with device 0. One that is older than the probes may have chosen another: not known. */
 static __always_inline void seg_meet(struct mt_thread *t)
 {
-	u32 pid = bpf_get_current_pid_tgid() >> 32;
-	u64 *since;
+	const struct mt_seg_proc *p;
 
 	if (t->gpu_met)
 		return;
 	t->gpu_met = 1;
-	since = bpf_map_lookup_elem(&seg_since, &pid);
-	if (since && *since && bpf_get_current_task_btf()->start_time > *since)
+	p = seg_proc();
+	if (p && p->since_ns && bpf_get_current_task_btf()->start_time > p->since_ns)
 		t->gpu_dev = MT_DEV_CUDA0;
 }
 
@@ -64,6 +69,20 @@ static __always_inline int seg_nested(struct mt_seg_call *p, u64 sp)
 			return 1;
 	}
 	return 0;
+}
+
+/*
+ * Whether a call of the driver's or runtime's is a communication library's: inside one of its calls that make or
+ * end a communicator, or out of its code, wherever that runs: proxies and helpers have threads of their own.
+ */
+static __always_inline int seg_for_comm(struct mt_thread *t, const struct mt_seg_call *c)
+{
+	const struct mt_seg_proc *p;
+
+	if (seg_nested(&t->comm, c->sp))
+		return 1;
+	p = seg_proc();
+	return p && c->ret - p->comm_start < p->comm_end - p->comm_start;
 }
 
 /* Argument `where` of the call. */
@@ -168,7 +187,7 @@ int mt_seg_enter(struct pt_regs *ctx)
 	t = thread_get();
 	if (!t)
 		return 0;
-	p = &t->seg;
+	p = s->sets == MT_SEG_SETS_COMM ? &t->comm : &t->seg;
 	seg_meet(t);
 	if (seg_nested(p, ctx->sp))
 		return 0;
@@ -192,6 +211,7 @@ int mt_seg_enter(struct pt_regs *ctx)
 	p->asked = seg_entry_value(p, &s->asked);
 	for (int k = 0; k < MT_SEG_FACTORS; k++)
 		p->size[k] = seg_entry_value(p, &s->size[k]);
+	p->comm = s->kind == MT_EV_SEG_ALLOC && seg_for_comm(t, p);
 	return 0;
 }
 
@@ -279,24 +299,31 @@ static __always_inline u8 seg_device(const struct mt_thread *t, const struct mt_
 
 static __always_inline void seg_sets(struct mt_thread *t, const struct mt_seg_spec *s, u64 addr, u8 dev)
 {
-	if (s->sets == MT_SEG_SETS_NOTHING)
+	if (s->sets == MT_SEG_SETS_NOTHING || s->sets == MT_SEG_SETS_COMM)
 		return;
 	t->gpu_dev = dev;
 	t->gpu_ctx = s->sets == MT_SEG_SETS_CONTEXT ? addr : 0;
 }
 
-/* The call failed: of interest only when it should have given memory. */
+static __always_inline u8 seg_flags(const struct mt_seg_spec *s, const struct mt_seg_call *p)
+{
+	return p->comm ? s->seg | MT_SEG_F_COMM : s->seg;
+}
+
+/* The call failed: of interest only when it should have given memory, or when it ends something all the same. */
 static __always_inline void seg_failed(struct mt_thread *t, const struct mt_seg_spec *s, struct mt_seg_call *p,
 				       u32 code)
 {
 	u8 dev = seg_device(t, s, p->dev);
 
+	if (s->kind == MT_EV_SEG_GRAPH && s->seg == MT_GRAPH_CAPTURED)
+		emit_seg(t, s->kind, dev, s->seg, s->api, 0, 0, p->aux, bpf_ktime_get_ns());
 	if (s->kind != MT_EV_SEG_ALLOC || s->size[0].form == MT_SEG_NO)
 		return;
 	for (int k = 0; k < MT_SEG_FACTORS; k++)
 		if (s->size[k].form == MT_SEG_OUT)
 			p->size[k] = p->asked;
-	emit_seg(t, MT_EV_SEG_FAIL, dev, s, 0, seg_size(s, p), code, bpf_ktime_get_ns());
+	emit_seg(t, MT_EV_SEG_FAIL, dev, seg_flags(s, p), s->api, 0, seg_size(s, p), code, bpf_ktime_get_ns());
 }
 
 static __always_inline void seg_done(struct mt_thread *t, const struct mt_seg_spec *s, struct mt_seg_call *p)
@@ -330,13 +357,26 @@ static __always_inline void seg_done(struct mt_thread *t, const struct mt_seg_sp
 		}
 		/* fall through */
 	case MT_EV_SEG_TRIM:
-		emit_seg(t, s->kind, dev, s, addr, size, aux, ts_ns);
+		emit_seg(t, s->kind, dev, seg_flags(s, p), s->api, addr, size, aux, ts_ns);
+		return;
+	case MT_EV_SEG_COMM:
+	case MT_EV_SEG_GRAPH:
+	case MT_EV_SEG_POOL:
+		emit_seg(t, s->kind, dev, s->seg, s->api, addr, size, aux, now);
 		return;
 	default: /* only the thread's device or context has changed */
 		return;
 	}
 	if (addr) /* cudaFree(NULL) and cudaMalloc(0) succeed and do nothing */
-		emit_seg(t, s->kind, dev, s, addr, size, aux, ts_ns);
+		emit_seg(t, s->kind, dev, seg_flags(s, p), s->api, addr, size, aux, ts_ns);
+}
+
+#define NCCL_IN_PROGRESS 7 /* a communicator that does not block: it is made in the background */
+
+/* cudaError_t, CUresult, ncclResult_t, hipError_t: 0 is success. */
+static __always_inline int seg_has_failed(const struct mt_seg_spec *s, u32 code)
+{
+	return code && !(s->sets == MT_SEG_SETS_COMM && code == NCCL_IN_PROGRESS);
 }
 
 SEC("uretprobe")
@@ -350,14 +390,14 @@ int mt_seg_ret(struct pt_regs *ctx)
 	hit_count(MT_PROG_SEG_RET);
 	if (!t)
 		return 0;
-	p = &t->seg;
+	p = t->comm.sp && ctx->sp == t->comm.sp + 8 ? &t->comm : &t->seg;
 	if (!p->sp || ctx->sp != p->sp + 8)
 		return 0;
 	i = p->spec;
 	s = bpf_map_lookup_elem(&seg_specs, &i);
 	if (s) {
 		frames_settle(t, ctx->sp);
-		if ((u32)ctx->ax) /* cudaError_t, CUresult, ncclResult_t, hipError_t: 0 is success */
+		if (seg_has_failed(s, (u32)ctx->ax))
 			seg_failed(t, s, p, (u32)ctx->ax);
 		else
 			seg_done(t, s, p);

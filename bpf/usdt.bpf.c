@@ -128,7 +128,7 @@ int mt_usdt(struct pt_regs *ctx)
 		ptr = arg_read(&regs, &s->ptr, 0);
 		frames_settle(t, regs.sp);
 		if (ptr)
-			emit_seg(t, MT_EV_REQUEST, device_of(&regs, s), NULL, ptr, arg_read(&regs, &s->size, 0),
+			emit_seg(t, MT_EV_REQUEST, device_of(&regs, s), 0, 0, ptr, arg_read(&regs, &s->size, 0),
 				 arg_read(&regs, &s->name, 0), bpf_ktime_get_ns());
 		break;
 	case MT_EV_REQUEST_FREE:

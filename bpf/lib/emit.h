@@ -98,8 +98,8 @@ static __always_inline int emit_mem(const struct mt_thread *t, u8 kind, u8 dev, 
 	return 0;
 }
 
-static __always_inline void emit_seg(const struct mt_thread *t, u8 kind, u8 dev, const struct mt_seg_spec *s,
-				     u64 addr, u64 size, u64 aux, u64 ts_ns)
+static __always_inline void emit_seg(const struct mt_thread *t, u8 kind, u8 dev, u8 flags, u32 api, u64 addr,
+				     u64 size, u64 aux, u64 ts_ns)
 {
 	void *ring = ring_get();
 	struct mt_rec_seg *r;
@@ -110,12 +110,12 @@ static __always_inline void emit_seg(const struct mt_thread *t, u8 kind, u8 dev,
 		return;
 	}
 	hdr_fill(&r->hdr, kind, dev, ts_ns);
-	r->hdr.flags = s ? s->seg : 0;
+	r->hdr.flags = flags;
 	hdr_place(&r->hdr, t);
 	r->addr = addr;
 	r->size = size;
 	r->aux = aux;
-	r->api = s ? s->api : 0;
+	r->api = api;
 	r->pad = 0;
 	bpf_ringbuf_submit(r, ring_wake_flags(ring));
 }

@@ -37,6 +37,12 @@ struct mt_class_key {
 	__u64 pid;
 };
 
+/* Of a followed process's GPU calls. */
+struct mt_seg_proc {
+	__u64 since_ns; /* functions that choose a device are probed since then */
+	__u64 comm_start, comm_end; /* code of the communication library */
+};
+
 /* A followed process. */
 struct mt_target {
 	__u64 rss[MT_RSS_KINDS]; /* last reported, bytes */

@@ -44,7 +44,7 @@ struct mt_seg_call {
 	u64 addr, aux, dev, asked;
 	u64 size[MT_SEG_FACTORS];
 	u32 spec;
-	u32 pad;
+	u32 comm; /* memory for communication */
 };
 
 /* A name being read: too large for the stack together with the rest. */
@@ -69,6 +69,7 @@ struct mt_thread {
 	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
 	struct mt_pending host;
 	struct mt_seg_call seg;
+	struct mt_seg_call comm; /* … of a communication library's that makes or ends a communicator */
 	u64 gpu_ctx; /* driver's context that the thread made current, as far as seen */
 	u32 gpu_dev; /* enum mt_dev; MT_DEV_NONE: not seen */
 	u32 gpu_met; /* whether gpu_dev was thought about */

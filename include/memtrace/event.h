@@ -47,7 +47,7 @@ enum mt_kind {
 	MT_EV_ACC = 19,		/* flow: frame; AccumulateGrad::apply; addr = 0 */
 	/* the driver's layer: calls that were successful, told at their return; flags = enum mt_seg. "Time of entry": or 40 ms
 	 * before the return, if that is later (a free may wait for the device) */
-	MT_EV_SEG_ALLOC = 20, /* seg: addr = pointer (PHYSICAL, ARRAY, external memory: handle), size = bytes, 0 = not said
+	MT_EV_SEG_ALLOC = 20, /* seg: flags may have MT_SEG_F_COMM; addr = pointer (PHYSICAL, ARRAY, external memory: handle), size = bytes, 0 = not said
 				 by the call; aux: ASYNC = stream or pool, else the driver's context, 0 = not seen. A
 				 second ALLOC of a PHYSICAL handle (size 0) is one more reference to it. */
 	MT_EV_SEG_FREE = 21,  /* seg: addr = pointer or handle; time of entry. flags say what the function is
@@ -62,7 +62,11 @@ enum mt_kind {
 	MT_EV_TOTALS = 27,	/* mem: addr = allocated, size = reserved bytes of dev after the block event before it */
 	MT_EV_REQUEST = 28,	/* seg: addr = pointer, size = bytes asked for before rounding; aux = stream; dev */
 	MT_EV_REQUEST_FREE = 29, /* addr: addr = pointer; dev unknown */
-	MT_EV_WIRE_MAX = 30,
+	/* communicators, graphs and pools of the driver's layer, told at the return of a call that was successful */
+	MT_EV_SEG_COMM = 30,  /* seg: addr = communicator, size = how many; flags = enum mt_seg_comm */
+	MT_EV_SEG_GRAPH = 31, /* seg: flags = enum mt_seg_graph, which says what addr and aux are */
+	MT_EV_SEG_POOL = 32,  /* seg: addr = pool; dev = where its memory is */
+	MT_EV_WIRE_MAX = 33,
 };
 
 /* What a segment is. Nested calls (cudaMalloc inside ncclMemAlloc, cuMemAlloc inside cudaMalloc) are one: the outermost. */
@@ -79,6 +83,23 @@ enum mt_seg {
 	MT_SEG_GRAPH = 10,     /* memory nodes of a graph: memory from the first launch on */
 	MT_SEG_RESERVED = 11,  /* cuMemAddressReserve: addresses alone, no memory */
 	MT_SEG_MAX = 12,
+};
+
+/* With the kind, of ALLOC and FAIL: asked for by a communication library, or inside a call that makes or ends a communicator. */
+#define MT_SEG_F_COMM 0x40
+#define MT_SEG_KIND(flags) ((flags) & 0x3f)
+
+enum mt_seg_comm {
+	MT_COMM_USED = 0, /* neither made nor ended: ncclCommFinalize */
+	MT_COMM_MADE = 1,
+	MT_COMM_ENDED = 2,
+};
+
+enum mt_seg_graph {
+	MT_GRAPH_CAPTURES = 1,	   /* addr = stream: what is asked for on it becomes a node of a graph */
+	MT_GRAPH_CAPTURED = 2,	   /* addr = graph, 0: none came of it; aux = stream */
+	MT_GRAPH_INSTANTIATED = 3, /* addr = executable, aux = graph */
+	MT_GRAPH_LAUNCHED = 4,	   /* addr = executable */
 };
 
 enum mt_map_flag {
@@ -332,6 +353,7 @@ enum mt_seg_sets {
 	MT_SEG_SETS_NOTHING = 0,
 	MT_SEG_SETS_DEVICE = 1,	 /* the thread's device, and its primary context */
 	MT_SEG_SETS_CONTEXT = 2, /* the thread's context = addr, on device `dev`, if said */
+	MT_SEG_SETS_COMM = 3,	 /* nothing, but what is asked for inside is for communication; is no outermost call to it */
 };
 
 #define MT_SEG_FACTORS 7

@@ -142,6 +142,57 @@ def test_contexts():
     mt.note(f"{ended['device']} of {given['device']} ended with their context")
 
 
+MB = 1 << 20
+
+
+def marks_of(run):
+    return dict(zip((m["mark"] for m in (stub.json.loads(x) for x in run.out if x.startswith("{"))), run.reports))
+
+
+def test_communicators():
+    """Each takes 7 MiB of its device: 4, 2 mapped, 1 by its proxy. Beside them: 8 MiB of the program's, 6 of ncclMemAlloc."""
+    run = stub.Run("comms")
+    at = marks_of(run)
+    want = {"one": (0, 7 * MB, 0, 1), "five": (7 * MB, (7 * 4 + 6) * MB, 0, 5), "two": (7 * MB, (7 + 6) * MB, 3, 5)}
+    for mark, (on0, on1, ended, made) in want.items():
+        segs = {d: at[mark]["devices"].get(d, {}).get("segments", {}) for d in ("cuda:0", "cuda:1")}
+        for d, live in (("cuda:0", on0), ("cuda:1", on1)):
+            seen = segs[d].get("communication", {"live": 0})["live"]
+            mt.check(seen == live, f"{mark}: {d} has {seen} for communication, the target says {live}")
+            mt.check(segs[d].get("layers", {"communication": 0})["communication"] == live, f"{mark}: {d} {segs[d]}")
+        both = segs["cuda:1"]["communication"]
+        mt.check((both["communicators_made"], both["communicators_ended"]) == (made, ended), f"{mark}: {both}")
+        mt.check(segs["cuda:1"]["layers"]["others"] == on1 + 8 * MB, f"{mark}: {segs['cuda:1']['layers']}")
+    end = run.report["devices"]["cuda:1"]["segments"]
+    mt.check(end["communication"]["live"] == 0 and end["communication"]["peak"] == 34 * MB, f"{end}")
+
+
+def test_graphs():
+    run = stub.Run("graphs")
+    at = marks_of(run)
+    seen = {}
+    for mark, rep in at.items():
+        if mark is not None:
+            seen[mark] = {d: (x["segments"]["kinds"].get("graph", {}).get("live", 0), x["segments"]["live"])
+                          for d, x in rep["devices"].items()}
+    mt.check(seen["captured"] == {"cuda:0": (0, 4 * MB)}, f"nothing of a graph is memory before its launch: {seen}")
+    mt.check(seen["launched"] == {"cuda:0": (4 * MB, 8 * MB)}, f"what the graph keeps: {seen}")
+    mt.check(seen["nodes"] == {"cuda:0": (0, 1 * MB), "cuda:1": (6 * MB, 6 * MB)}, f"{seen}")
+    end = {d: x["segments"]["graphs"] for d, x in run.report["devices"].items()}
+    mt.check(end == {"cuda:0": {"with_memory": 2, "launches": 2, "largest": 6 * MB},
+                     "cuda:1": {"with_memory": 1, "launches": 1, "largest": 6 * MB}}, f"{end}")
+    mt.check(not by_kind(run.report, "live"), f"{by_kind(run.report, 'live')}")
+
+
+def test_pools():
+    run = stub.Run("pools")
+    at = marks_of(run)
+    live = {d: x["segments"]["live"] for d, x in at["given"]["devices"].items()}
+    mt.check(live == {"cuda:0": 7 * MB, "cuda:1": 5 * MB}, f"{live}")
+    mt.check(by_kind(at["unseen"], "live") == {"async": 13 * MB}, f"{by_kind(at['unseen'], 'live')}")
+    mt.check(not by_kind(run.report, "live"), f"{by_kind(run.report, 'live')}")
+
+
 def test_exit_with_memory():
     run = stub.Run("exit", dies=True)
     given, _, size = from_log(run.log)

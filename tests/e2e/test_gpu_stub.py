@@ -13,7 +13,8 @@ import subprocess
 import mt
 
 BIN = mt.BUILD / "tests" / "gpu_stub"
-SEGMENTS = ("seg_alloc", "seg_free", "seg_map", "seg_unmap", "seg_fail", "seg_reset", "seg_trim")
+SEGMENTS = ("seg_alloc", "seg_free", "seg_map", "seg_unmap", "seg_fail", "seg_reset", "seg_trim", "seg_comm",
+            "seg_graph", "seg_pool")
 DEVICE, MANAGED, PINNED, REGISTERED, ASYNC, ARRAY, PHYSICAL, IMPORTED, NCCL, GRAPH, RESERVED = range(1, 12)
 
 # function (without cuda / cu): event, kind of segment, what the log's aux is in the event
@@ -50,6 +51,18 @@ API = {
     "cuCtxDestroy_v2": ("seg_reset", 0), "cuDevicePrimaryCtxReset_v2": ("seg_reset", 0),
     "cuDevicePrimaryCtxRelease_v2": ("seg_reset", 1),
 }
+for fn in ("cudaMemPoolCreate", "cudaDeviceGetDefaultMemPool", "cuMemPoolCreate", "cuDeviceGetDefaultMemPool"):
+    API[fn] = ("seg_pool", 0)
+for kind, fns in enumerate((("cudaStreamBeginCapture", "cuStreamBeginCapture_v2"),
+                            ("cudaStreamEndCapture", "cuStreamEndCapture"),
+                            ("cudaGraphInstantiate", "cuGraphInstantiateWithFlags"), ("cudaGraphLaunch", "cuGraphLaunch")), 1):
+    API.update({fn: ("seg_graph", kind) for fn in fns})
+for fn, kind in (("InitRank", 1), ("InitRankConfig", 1), ("InitAll", 1), ("Split", 1), ("Finalize", 0), ("Destroy", 2),
+                 ("Abort", 2)):
+    API["ncclComm" + fn] = ("seg_comm", kind)
+FOR_COMMUNICATION = 0x40  # beside the kind
+NCCL_IN_PROGRESS = 7
+
 SETS_DEVICE = {"cudaSetDevice"}
 SETS_CONTEXT = {"cuCtxCreate_v2", "cuCtxCreate_v4", "cuCtxSetCurrent"}
 SIZE_NOT_ASKED = {"cudaIpcOpenMemHandle", "cuIpcOpenMemHandle_v2", "cuMemRetainAllocationHandle",
@@ -79,7 +92,7 @@ class Thread:
 
     def expected(self, c):
         """The event that an outermost call has to become; None for none."""
-        fn, ok = c["fn"], c["ret"] == 0
+        fn, ok = c["fn"], c["ret"] == 0 or (c["ret"] == NCCL_IN_PROGRESS and c["fn"].startswith("ncclComm"))
         if fn in SETS_DEVICE and ok:
             self.dev, self.ctx = c["dev"], 0
         if fn in SETS_CONTEXT and ok:
@@ -91,17 +104,23 @@ class Thread:
         if kind == GIVES:
             says_own = fn in SAYS_DEVICE or c["dev"] < 0
             dev = c["dev"] if says_own else self.dev
-            if seg not in (ASYNC,):
+            if seg not in (ASYNC, GRAPH):
                 aux = self.ctx if not says_own else 0
+            if c["comm"]:
+                seg |= FOR_COMMUNICATION
         if kind == "seg_reset":
             dev = c["dev"] if fn in SAYS_DEVICE else self.dev
             if fn == "cuCtxDestroy_v2":
                 dev = self.dev if self.ctx == addr else -1
                 if self.ctx == addr:
                     self.dev, self.ctx = -1, 0
-        if kind == "seg_trim" and fn in SAYS_DEVICE:
+        if kind == "seg_pool" or (kind == "seg_trim" and fn in SAYS_DEVICE):
             dev = c["dev"]
+        if kind == "seg_comm":
+            dev = self.dev
         if not ok:
+            if fn.endswith("StreamEndCapture"):
+                return {"ev": kind, "flags": seg, "name": fn, "dev": "none", "addr": 0, "size": 0, "aux": aux}
             if kind != GIVES or fn in SIZE_NOT_ASKED:
                 return None
             kind, addr, aux = "seg_fail", 0, c["ret"]
@@ -192,7 +211,8 @@ def test_api():
     mt.check(not run.lost, f"lost: {run.lost}")
     n = compare(run.log, run.events, run.pid)
     used = {e["name"] for e in run.events}
-    mt.check(used >= {fn for fn in API if fn not in ("cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cudaDeviceReset",
+    mt.check(used >= {fn for fn in API if not fn.startswith("ncclComm") and API[fn][0] not in ("seg_graph", "seg_pool")
+                      and fn not in ("cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cudaDeviceReset",
                                                      "cuDevicePrimaryCtxRelease_v2")},
              f"functions without an event: {set(API) - used}")
     inner = sum(c["depth"] > 0 for c in run.log)
@@ -221,6 +241,29 @@ def test_contexts():
     mt.check(resets == [("cuCtxDestroy_v2", "none", 0), ("cudaDeviceReset", "cuda:1", 0),
                         ("cuDevicePrimaryCtxReset_v2", "cuda:1", 0), ("cuDevicePrimaryCtxRelease_v2", "cuda:0", 1)],
              f"{resets}")
+
+
+def test_communicators():
+    """What they take inside, in the background too, is for communication; so is what NCCL's own threads take."""
+    run = Run("comms")
+    mt.check(not run.lost, f"lost: {run.lost}")
+    n = compare(run.log, run.events, run.pid)
+    marked = [e["size"] for e in run.events if e["ev"] == "seg_alloc" and e["flags"] & FOR_COMMUNICATION]
+    mt.check(len(marked) == 5 * 5, f"five communicators: device, physical, reserved, pinned, the proxy's: {marked}")
+    mt.check(sum(e["ev"] == "seg_comm" for e in run.events) == 11, f"{[e for e in run.events if e['ev'] == 'seg_comm']}")
+    mt.note(f"{n} events, {len(marked)} for communication, all equal")
+
+
+def test_graphs():
+    run = Run("graphs")
+    mt.check(not run.lost, f"lost: {run.lost}")
+    compare(run.log, run.events, run.pid)
+
+
+def test_pools():
+    run = Run("pools")
+    mt.check(not run.lost, f"lost: {run.lost}")
+    compare(run.log, run.events, run.pid)
 
 
 def test_threads():

@@ -28,7 +28,7 @@ static struct item items[ITEMS_MAX];
 static size_t items_cnt;
 static uint64_t used[16], next_handle = 0x550000001000;
 static int log_fd = -1;
-static __thread int device_now, depth_now;
+static __thread int device_now, depth_now, comm_now;
 
 static uint64_t env_number(const char *name, uint64_t none)
 {
@@ -47,6 +47,8 @@ __attribute__((constructor)) static void stub_begin(void)
 
 uint64_t stub_total(void) { return env_number("MT_STUB_TOTAL", 400ull << 20); }
 int stub_devices(void) { return (int)env_number("MT_STUB_DEVICES", 2); }
+void stub_mark_comm(int inside) { comm_now += inside; }
+void stub_depth(int by) { depth_now += by; }
 int *stub_device(void) { return &device_now; }
 uint64_t stub_used(int dev) { return used[dev & 15]; }
 
@@ -186,9 +188,9 @@ int stub_leave(struct stub_call *c, int ret)
 	if (log_fd < 0)
 		return ret;
 	n = snprintf(line, sizeof(line),
-		     "{\"fn\":\"%s\",\"tid\":%d,\"depth\":%d,\"ret\":%d,\"addr\":%llu,\"size\":%llu,\"aux\":%llu,\"dev\":%d}\n",
+		     "{\"fn\":\"%s\",\"tid\":%d,\"depth\":%d,\"ret\":%d,\"addr\":%llu,\"size\":%llu,\"aux\":%llu,\"dev\":%d,\"comm\":%d}\n",
 		     c->fn, (int)syscall(SYS_gettid), depth_now, ret, (unsigned long long)c->addr,
-		     (unsigned long long)c->size, (unsigned long long)c->aux, c->dev);
+		     (unsigned long long)c->size, (unsigned long long)c->aux, c->dev, comm_now > 0);
 	if (write(log_fd, line, (size_t)n) != n)
 		abort();
 	return ret;
@@ -322,13 +324,74 @@ GIVES_ASYNC(cuMemAllocAsync_ptsz)
 TAKES_ASYNC(cuMemFreeAsync)
 TAKES_ASYNC(cuMemFreeAsync_ptsz)
 
+/* A pool's handle says its device, as that of the default one does. */
+static int stub_pool_dev(uint64_t pool) { return (int)(pool & 15); }
+
+API int cuMemPoolCreate(uint64_t *out, const struct alloc_prop *prop)
+{
+	CALL("cuMemPoolCreate");
+	static uint64_t next = 0x990000000000;
+
+	call.dev = prop->location.id;
+	call.addr = *out = (next += 0x100) + (uint64_t)prop->location.id;
+	LEAVE(OK);
+}
+
+API int cuDeviceGetDefaultMemPool(uint64_t *out, int dev)
+{
+	CALL("cuDeviceGetDefaultMemPool");
+	call.dev = dev;
+	call.addr = *out = 0x880000000000 + (uint64_t)dev;
+	LEAVE(OK);
+}
+
+/* --- graphs: what is captured is not done, but memory gets its address at once ------------------------- */
+
+static uint64_t next_graph = 0xaa0000000000;
+
+API int cuStreamBeginCapture_v2(uint64_t stream, int mode)
+{
+	CALL("cuStreamBeginCapture_v2");
+	(void)mode;
+	call.addr = stream;
+	LEAVE(OK);
+}
+
+/* Stream 13 brings bad luck: its capture comes to nothing. */
+API int cuStreamEndCapture(uint64_t stream, uint64_t *graph)
+{
+	CALL("cuStreamEndCapture");
+	call.aux = stream;
+	if (stream == 13)
+		LEAVE(901);
+	call.addr = *graph = next_graph += 0x100;
+	LEAVE(OK);
+}
+
+API int cuGraphInstantiateWithFlags(uint64_t *out, uint64_t graph, unsigned long long flags)
+{
+	CALL("cuGraphInstantiateWithFlags");
+	(void)flags;
+	call.aux = graph;
+	call.addr = *out = graph + 1;
+	LEAVE(OK);
+}
+
+API int cuGraphLaunch(uint64_t exec, uint64_t stream)
+{
+	CALL("cuGraphLaunch");
+	(void)stream;
+	call.addr = exec;
+	LEAVE(OK);
+}
+
 API int cuMemAllocFromPoolAsync(void **out, size_t size, uint64_t pool, uint64_t stream)
 {
 	CALL("cuMemAllocFromPoolAsync");
 	(void)stream;
 	call.aux = pool;
 	call.dev = -1;
-	LEAVE(gives(&call, out, size, device_now));
+	LEAVE(gives(&call, out, size, stub_pool_dev(pool)));
 }
 
 API int cuMemAllocPitch_v2(void **out, size_t *pitch, size_t width, size_t height, unsigned element)
@@ -428,7 +491,7 @@ API int cuGraphAddMemAllocNode(uint64_t *node, uint64_t graph, const uint64_t *d
 	void *ptr = NULL;
 	int r;
 
-	(void)graph;
+	call.aux = graph;
 	(void)deps;
 	(void)cnt;
 	call.dev = p->props.location.id;

@@ -34,6 +34,9 @@ int cuIpcOpenMemHandle_v2(void **, struct ipc_handle, unsigned), cuIpcCloseMemHa
 int cuImportExternalMemory(uint64_t *, const void *), cuDestroyExternalMemory(uint64_t);
 int cuExternalMemoryGetMappedBuffer(void **, uint64_t, const void *);
 int cuDevicePrimaryCtxReset_v2(int);
+int cuMemPoolCreate(uint64_t *, const void *), cuDeviceGetDefaultMemPool(uint64_t *, int);
+int cuStreamBeginCapture_v2(uint64_t, int), cuStreamEndCapture(uint64_t, uint64_t *);
+int cuGraphInstantiateWithFlags(uint64_t *, uint64_t, unsigned long long), cuGraphLaunch(uint64_t, uint64_t);
 void *stub_entry_point(const char *name);
 
 static __thread int last_error;
@@ -227,6 +230,7 @@ API int cudaGraphAddMemAllocNode(uint64_t *node, uint64_t graph, const uint64_t 
 	int r = cuGraphAddMemAllocNode(node, graph, deps, cnt, params);
 
 	memcpy(&call.dev, (char *)params + 12, sizeof(call.dev));
+	call.aux = graph;
 	memcpy(&call.size, (char *)params + 104, sizeof(call.size));
 	memcpy(&call.addr, (char *)params + 112, sizeof(call.addr));
 	LEAVE(r);
@@ -365,8 +369,61 @@ API int cudaDeviceCanAccessPeer(int *out, int a, int b)
 int cudaDeviceGetDefaultMemPool(uint64_t *out, int dev);
 API int cudaDeviceGetDefaultMemPool(uint64_t *out, int dev)
 {
-	*out = 0x880000000000 + (uint64_t)dev;
-	return OK;
+	CALL("cudaDeviceGetDefaultMemPool");
+	int r = cuDeviceGetDefaultMemPool(out, dev);
+
+	call.dev = dev;
+	call.addr = *out;
+	LEAVE(r);
+}
+
+int cudaMemPoolCreate(uint64_t *out, const void *prop);
+API int cudaMemPoolCreate(uint64_t *out, const void *prop)
+{
+	CALL("cudaMemPoolCreate");
+	int r = cuMemPoolCreate(out, prop);
+
+	memcpy(&call.dev, (const char *)prop + 12, sizeof(call.dev));
+	call.addr = *out;
+	LEAVE(r);
+}
+
+int cudaStreamBeginCapture(uint64_t stream, int mode);
+API int cudaStreamBeginCapture(uint64_t stream, int mode)
+{
+	CALL("cudaStreamBeginCapture");
+	call.addr = stream;
+	LEAVE(cuStreamBeginCapture_v2(stream, mode));
+}
+
+int cudaStreamEndCapture(uint64_t stream, uint64_t *graph);
+API int cudaStreamEndCapture(uint64_t stream, uint64_t *graph)
+{
+	CALL("cudaStreamEndCapture");
+	int r = cuStreamEndCapture(stream, graph);
+
+	call.addr = r ? 0 : *graph;
+	call.aux = stream;
+	LEAVE(r);
+}
+
+int cudaGraphInstantiate(uint64_t *out, uint64_t graph, unsigned long long flags);
+API int cudaGraphInstantiate(uint64_t *out, uint64_t graph, unsigned long long flags)
+{
+	CALL("cudaGraphInstantiate");
+	int r = cuGraphInstantiateWithFlags(out, graph, flags);
+
+	call.addr = *out;
+	call.aux = graph;
+	LEAVE(r);
+}
+
+int cudaGraphLaunch(uint64_t exec, uint64_t stream);
+API int cudaGraphLaunch(uint64_t exec, uint64_t stream)
+{
+	CALL("cudaGraphLaunch");
+	call.addr = exec;
+	LEAVE(cuGraphLaunch(exec, stream));
 }
 
 int cudaDeviceGetStreamPriorityRange(int *least, int *greatest);

@@ -2,7 +2,7 @@
 /*
  * Drives the memory API of a GPU over the stub libraries, each function at least once, the failing way too.
  *
- *   gpu_target api | threads | contexts | late | exit | kill | throw
+ *   gpu_target api | threads | contexts | comms | graphs | pools | late | exit | kill | throw
  *
  * Protocol: "ready PID", waits for a line, works, "done", waits for another, ends. The truth is in MT_STUB_LOG.
  */
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MB (1ull << 20)
@@ -67,6 +68,16 @@ int cuGraphAddMemAllocNode(uint64_t *, uint64_t, const uint64_t *, size_t, struc
 int cuGraphAddMemFreeNode(uint64_t *, uint64_t, const uint64_t *, size_t, void *);
 int cuCtxCreate_v2(uint64_t *, unsigned, int), cuCtxCreate_v4(uint64_t *, void *, unsigned, int);
 int cuCtxSetCurrent(uint64_t), cuCtxDestroy_v2(uint64_t), cuDevicePrimaryCtxReset_v2(int);
+struct comm_id { char bytes[128]; };
+int ncclCommInitRank(void **, int, struct comm_id, int), ncclCommInitRankConfig(void **, int, struct comm_id, int, void *);
+int ncclCommInitAll(void **, int, const int *), ncclCommSplit(void *, int, int, void **, void *);
+int ncclCommFinalize(void *), ncclCommDestroy(void *), ncclCommAbort(void *);
+int cudaMemPoolCreate(uint64_t *, const struct prop *), cudaDeviceGetDefaultMemPool(uint64_t *, int);
+int cudaStreamBeginCapture(uint64_t, int), cudaStreamEndCapture(uint64_t, uint64_t *), cudaGraphLaunch(uint64_t, uint64_t);
+int cudaGraphInstantiate(uint64_t *, uint64_t, unsigned long long), cuMemPoolCreate(uint64_t *, const struct prop *);
+int cuDeviceGetDefaultMemPool(uint64_t *, int), cuStreamBeginCapture_v2(uint64_t, int);
+int cuStreamEndCapture(uint64_t, uint64_t *), cuGraphInstantiateWithFlags(uint64_t *, uint64_t, unsigned long long);
+int cuGraphLaunch(uint64_t, uint64_t);
 int cuDevicePrimaryCtxRelease_v2(int), ncclMemAlloc(void **, size_t), ncclMemFree(void *);
 
 /* Every result is expected: the stub answers as told. */
@@ -323,6 +334,107 @@ static void contexts(void)
 	YES(cuDevicePrimaryCtxRelease_v2(0));
 }
 
+/* As its lines in the log; the marks say what has to be shown then. */
+static void mark(const char *what)
+{
+	struct timespec t;
+
+	usleep(60000); /* events before and after a mark are told apart by their time */
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	printf("{\"mark\":\"%s\",\"t\":%llu}\n", what, (unsigned long long)t.tv_sec * 1000000000ull + (unsigned long long)t.tv_nsec);
+	fflush(stdout);
+	usleep(60000);
+}
+
+/* Each communicator takes 4 MiB, 2 MiB mapped and 1 MiB by a thread of its own on its device, and pins 3 MiB. */
+static void comms(void)
+{
+	static const int both[2] = { 0, 1 };
+	struct comm_id id = { "id" };
+	void *one, *two, *pair[2], *part, *none, *own, *buffer;
+
+	YES(cudaSetDevice(1));
+	YES(cudaMalloc(&own, 8 * MB)); /* not for communication */
+	YES(ncclCommInitRank(&one, 1, id, 0));
+	mark("one");
+	NO(ncclCommInitRankConfig(&two, 1, id, 0, NULL)); /* "in progress" is no failure */
+	YES(ncclCommInitAll(pair, 2, both));
+	YES(ncclCommSplit(one, 0, 0, &part, NULL));
+	YES(ncclCommSplit(one, -1, 0, &none, NULL)); /* this rank is in no part */
+	YES(ncclMemAlloc(&buffer, 6 * MB));
+	mark("five");
+	YES(ncclCommFinalize(one));
+	YES(ncclCommDestroy(one));
+	YES(ncclCommAbort(two));
+	YES(ncclCommDestroy(part));
+	mark("two");
+	YES(ncclCommDestroy(pair[0]));
+	YES(ncclCommDestroy(pair[1]));
+	YES(ncclMemFree(buffer));
+	YES(cudaFree(own));
+}
+
+static void graphs(void)
+{
+	struct node_params node = { 1, 0, { 1, 1 }, { 0 }, NULL, 0, 6 * MB, 0 };
+	uint64_t g, exec, n;
+	void *kept, *temp, *plain, *own;
+
+	YES(cudaSetDevice(0));
+	YES(cudaMallocAsync(&plain, 1 * MB, 5));
+	YES(cudaStreamBeginCapture(5, 0));
+	YES(cudaMallocAsync(&kept, 4 * MB, 5));
+	YES(cudaMallocAsync(&temp, 2 * MB, 5));
+	YES(cudaMallocAsync(&own, 3 * MB, 6)); /* another stream: as ever */
+	YES(cudaFreeAsync(temp, 5));
+	YES(cudaStreamEndCapture(5, &g));
+	YES(cudaGraphInstantiate(&exec, g, 0));
+	mark("captured");
+	YES(cudaGraphLaunch(exec, 5));
+	YES(cudaGraphLaunch(exec, 5));
+	mark("launched");
+	YES(cudaFreeAsync(kept, 5));
+	YES(cudaFreeAsync(own, 6));
+	YES(cudaStreamBeginCapture(13, 0));
+	YES(cudaMallocAsync(&temp, 2 * MB, 13));
+	NO(cudaStreamEndCapture(13, &g)); /* nothing comes of it */
+	YES(cudaGraphAddMemAllocNode(&n, 0xbb00, NULL, 0, &node));
+	YES(cudaGraphInstantiate(&exec, 0xbb00, 0));
+	YES(cudaGraphLaunch(exec, 5));
+	mark("nodes");
+	YES(cudaFree((void *)node.dptr));
+	YES(cudaDeviceGraphMemTrim(1));
+	YES(cudaFreeAsync(plain, 5));
+	YES(cuStreamBeginCapture_v2(7, 0)); /* of no memory: is not kept */
+	YES(cuStreamEndCapture(7, &g));
+	YES(cuGraphInstantiateWithFlags(&exec, g, 0));
+	YES(cuGraphLaunch(exec, 7));
+}
+
+/* Memory of a pool is on the pool's device, whatever the thread has chosen. */
+static void pools(void)
+{
+	struct prop on1 = { 1, 1, { 1, 1 } };
+	uint64_t own, usual, unseen = 0x990000000f01;
+	void *a, *b, *c;
+
+	YES(cudaSetDevice(0));
+	YES(cudaMemPoolCreate(&own, &on1));
+	YES(cudaDeviceGetDefaultMemPool(&usual, 0));
+	YES(cudaMallocFromPoolAsync(&a, 5 * MB, own, 3));
+	YES(cudaMallocFromPoolAsync(&b, 7 * MB, usual, 3));
+	mark("given");
+	YES(cudaMallocFromPoolAsync(&c, 1 * MB, unseen, 3)); /* a pool from before the attach */
+	mark("unseen");
+	YES(cudaFreeAsync(c, 3));
+	YES(cudaFreeAsync(a, 3));
+	YES(cudaFreeAsync(b, 3));
+	YES(cudaMemPoolDestroy(own));
+	YES(cuMemPoolCreate(&own, &on1));
+	YES(cuDeviceGetDefaultMemPool(&usual, 1));
+	YES(cuMemPoolDestroy(own));
+}
+
 #define THREADS 8
 #define ROUNDS 400
 
@@ -417,6 +529,12 @@ int main(int argc, char **argv)
 		api();
 	} else if (!strcmp(mode, "contexts")) {
 		contexts();
+	} else if (!strcmp(mode, "comms")) {
+		comms();
+	} else if (!strcmp(mode, "graphs")) {
+		graphs();
+	} else if (!strcmp(mode, "pools")) {
+		pools();
 	} else if (!strcmp(mode, "threads")) {
 		threads();
 	} else if (!strcmp(mode, "throw")) {

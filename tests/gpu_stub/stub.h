@@ -4,9 +4,9 @@
  * tested without one. Memory is a mapping that nobody touches, so gigabytes cost nothing. Each call says
  * what it did in one line of JSON, the truth that memtrace's events are held against:
  *
- *   {"fn":"cudaMalloc","tid":1,"depth":0,"ret":0,"addr":4096,"size":512,"aux":0,"dev":0}
+ *   {"fn":"cudaMalloc","tid":1,"depth":0,"ret":0,"addr":4096,"size":512,"aux":0,"dev":0,"comm":0}
  *
- * depth: calls of the API that this one is inside of. dev: the thread's device, or that of the memory where
+ * comm: inside of a call that makes or ends a communicator (which is no depth), or of NCCL's own thread. depth: calls of the API that this one is inside of. dev: the thread's device, or that of the memory where
  * the call says it; -1: none. The lines are written at the return, under a lock, in one write each.
  *
  * In the environment: MT_STUB_LOG (file; none: silent), MT_STUB_TOTAL (bytes of a device, default 400 MiB),
@@ -37,6 +37,7 @@ struct stub_call {
 /* All in libcuda's stub, which the others need. */
 SHARED void stub_enter(struct stub_call *c, const char *fn);
 SHARED int stub_leave(struct stub_call *c, int ret);
+SHARED void stub_mark_comm(int inside), stub_depth(int by); /* +1, -1 */
 SHARED int *stub_device(void);	   /* of the thread */
 SHARED int stub_devices(void);
 SHARED uint64_t stub_total(void);

@@ -27,6 +27,8 @@ static inline void dump_segments(FILE *out, const struct report_segments *s)
 	D(s->reserved_before), D(s->requested), D(s->requested_peak), D(s->rounding), D(s->inactive), D(s->free_cached);
 	D(s->largest_free), D(s->resets), D(s->trims), D(s->driver), D(s->allocator), D(s->tensors), D(s->unused);
 	D(s->others), D(s->nvml), D(s->nvml_procs), D(s->nvml_used), D(s->nvml_own), D(s->residual);
+	D(s->comm), D(s->comm_peak), D(s->comms_made), D(s->comms_ended), D(s->graphs), D(s->launches), D(s->graph_peak);
+	D(s->communication);
 	for (int i = 0; i < MT_SEG_MAX; i++)
 		D(s->kinds[i].live), D(s->kinds[i].peak), D(s->kinds[i].allocs), D(s->kinds[i].frees), D(s->kinds[i].fails);
 }

@@ -27,6 +27,7 @@ static const struct {
 	{ MT_EV_RSS, MEM },	     { MT_EV_EXIT, MEM },	  { MT_EV_SEG_ALLOC, SEG },
 	{ MT_EV_SEG_FREE, SEG },     { MT_EV_SEG_MAP, SEG },	  { MT_EV_SEG_UNMAP, SEG },
 	{ MT_EV_SEG_FAIL, SEG },     { MT_EV_SEG_RESET, SEG },	  { MT_EV_SEG_TRIM, SEG },
+	{ MT_EV_SEG_COMM, SEG },     { MT_EV_SEG_GRAPH, SEG },	  { MT_EV_SEG_POOL, SEG },
 	{ MT_EV_TOTALS, MEM },	     { MT_EV_REQUEST, SEG },	  { MT_EV_REQUEST_FREE, ADDR },
 };
 

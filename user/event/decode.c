@@ -224,6 +224,9 @@ static size_t length_of(uint8_t kind)
 	case MT_EV_SEG_FAIL:
 	case MT_EV_SEG_RESET:
 	case MT_EV_SEG_TRIM:
+	case MT_EV_SEG_COMM:
+	case MT_EV_SEG_GRAPH:
+	case MT_EV_SEG_POOL:
 	case MT_EV_REQUEST:
 		return sizeof(struct mt_rec_seg);
 	case MT_EV_NAME:

@@ -613,6 +613,9 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case MT_EV_SEG_FAIL:
 	case MT_EV_SEG_RESET:
 	case MT_EV_SEG_TRIM:
+	case MT_EV_SEG_COMM:
+	case MT_EV_SEG_GRAPH:
+	case MT_EV_SEG_POOL:
 	case MT_EV_TOTALS:
 	case MT_EV_REQUEST:
 	case MT_EV_REQUEST_FREE:

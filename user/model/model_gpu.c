@@ -234,7 +234,7 @@ static void model__gpu_apply(struct model *m, const struct event *ev, bool had_t
 	switch (ev->kind) {
 	case MT_EV_SEG_ALLOC:
 		model__oom_retried(m, ev);
-		if (ev->flags == MT_SEG_ASYNC)
+		if (MT_SEG_KIND(ev->flags) == MT_SEG_ASYNC)
 			model__gpu_async(m, ev);
 		break;
 	case MT_EV_SEG_FREE:
@@ -262,9 +262,17 @@ static void model__gpu_apply(struct model *m, const struct event *ev, bool had_t
 	}
 }
 
-void model__handle_gpu(struct model *m, const struct event *ev)
+/* Memory from a pool is where the pool is, whatever device the thread has chosen. */
+static void gpu__pool_dev(const struct gpu *g, struct event *ev)
 {
-	const struct proc *p = procs__find(&m->procs, ev->pid);
+	if (ev->kind == MT_EV_SEG_ALLOC && MT_SEG_KIND(ev->flags) == MT_SEG_ASYNC && !dev_is_gpu(ev->dev))
+		ev->dev = segments__pool_dev(g->segs, ev->pid, ev->aux);
+}
+
+void model__handle_gpu(struct model *m, const struct event *told)
+{
+	const struct proc *p = procs__find(&m->procs, told->pid);
+	struct event at = *told, *ev = &at;
 	bool full = false, had_totals;
 
 	if (p && p->gone == 1)
@@ -281,7 +289,8 @@ void model__handle_gpu(struct model *m, const struct event *ev)
 	}
 	(void)procs__get(&m->procs, ev->pid, &full);
 	m->lost[MT_LOSS_THREADS] += full;
-	if (dev_is_gpu(ev->dev))
+	gpu__pool_dev(m->gpu, ev);
+	if (dev_is_gpu(ev->dev) && ev->kind != MT_EV_SEG_POOL)
 		(void)model__device_row(m, ev->dev);
 	had_totals = segments__has_totals(m->gpu->segs, ev->pid, ev->dev);
 	if (!segments__event(m->gpu->segs, ev))

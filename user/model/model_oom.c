@@ -209,7 +209,7 @@ void model__oom_refused(struct model *m, const struct event *ev, name_id op, nam
 
 static bool is_no_memory(const struct event *ev)
 {
-	return ev->aux == CODE_NO_MEMORY || ev->flags == MT_SEG_NCCL;
+	return ev->aux == CODE_NO_MEMORY || ev->flags & MT_SEG_F_COMM || ev->flags == MT_SEG_NCCL;
 }
 
 void model__oom_failed(struct model *m, const struct event *ev)
@@ -217,7 +217,7 @@ void model__oom_failed(struct model *m, const struct event *ev)
 	struct oom *o;
 	bool same;
 
-	if (!is_no_memory(ev) || !ev->flags || ev->flags >= MT_SEG_MAX)
+	if (!is_no_memory(ev) || !MT_SEG_KIND(ev->flags) || MT_SEG_KIND(ev->flags) >= MT_SEG_MAX)
 		return;
 	o = model__refusal(m, ev, OOM_DEVICE, &same);
 	if (!o)

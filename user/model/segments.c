@@ -30,6 +30,8 @@ static void seg_proc__free(struct seg_proc *p)
 	free(p->segs);
 	free(p->objects);
 	free(p->asked);
+	free(p->graphs);
+	free(p->execs);
 	free(p);
 }
 
@@ -98,7 +100,7 @@ static struct sums *segments__sums(struct segments *s, uint8_t dev)
 
 /* --- sums --------------------------------------------------------------------------------------------- */
 
-static void sums__add(struct sums *u, uint8_t kind, uint64_t size, uint64_t ts_ns)
+static void sums__add(struct sums *u, uint8_t kind, bool comm, uint64_t size, uint64_t ts_ns)
 {
 	struct report_seg *k = &u->kinds[kind];
 
@@ -106,6 +108,9 @@ static void sums__add(struct sums *u, uint8_t kind, uint64_t size, uint64_t ts_n
 	k->live += size;
 	if (k->live > k->peak)
 		k->peak = k->live;
+	u->comm += comm ? size : 0;
+	if (u->comm > u->comm_peak)
+		u->comm_peak = u->comm;
 	if (!is_device_memory(kind))
 		return;
 	u->live += size;
@@ -115,8 +120,9 @@ static void sums__add(struct sums *u, uint8_t kind, uint64_t size, uint64_t ts_n
 	}
 }
 
-static void sums__remove(struct sums *u, uint8_t kind, uint64_t size)
+static void sums__remove(struct sums *u, uint8_t kind, bool comm, uint64_t size)
 {
+	u->comm -= comm ? size : 0;
 	u->kinds[kind].live -= size;
 	if (is_device_memory(kind))
 		u->live -= size;
@@ -125,11 +131,11 @@ static void sums__remove(struct sums *u, uint8_t kind, uint64_t size)
 /* How a piece of memory ended. */
 enum end { END_FREED, END_DROPPED };
 
-static void segments__count_out(struct segments *s, uint8_t dev, uint8_t kind, uint64_t size, enum end how)
+static void segments__count_out(struct segments *s, uint8_t dev, uint8_t kind, bool comm, uint64_t size, enum end how)
 {
 	struct sums *u = segments__sums(s, dev);
 
-	sums__remove(u, kind, size);
+	sums__remove(u, kind, comm, size);
 	if (how == END_FREED)
 		u->kinds[kind].frees++;
 	else
@@ -137,18 +143,18 @@ static void segments__count_out(struct segments *s, uint8_t dev, uint8_t kind, u
 }
 
 /* The device is known now: what was counted for none moves there. */
-static void segments__move_dev(struct segments *s, uint8_t kind, uint64_t size, uint8_t dev, uint64_t ts_ns)
+static void segments__move_dev(struct segments *s, uint8_t kind, bool comm, uint64_t size, uint8_t dev, uint64_t ts_ns)
 {
 	struct sums *from = segments__sums(s, MT_DEV_NONE), *to = segments__sums(s, dev);
 
 	if (!from || !to || from == to)
 		return;
-	sums__remove(from, kind, size);
+	sums__remove(from, kind, comm, size);
 	if (from->kinds[kind].allocs) {
 		from->kinds[kind].allocs--;
 		to->kinds[kind].allocs++;
 	}
-	sums__add(to, kind, size, ts_ns);
+	sums__add(to, kind, comm, size, ts_ns);
 }
 
 /* --- the table of a process ---------------------------------------------------------------------------- */
@@ -191,7 +197,7 @@ static struct object *seg_proc__object_by_id(const struct seg_proc *p, uint32_t 
 
 static void segments__end_object(struct segments *s, struct seg_proc *p, struct object *o, enum end how)
 {
-	segments__count_out(s, o->dev, o->counts_as, o->size, how);
+	segments__count_out(s, o->dev, o->counts_as, o->comm, o->size, how);
 	*o = p->objects[--p->objects_cnt];
 }
 
@@ -211,6 +217,23 @@ static void segments__unreserve(struct segments *s, struct seg_proc *p, const st
 	}
 }
 
+static struct graph *seg_proc__graph(const struct seg_proc *p, uint32_t id)
+{
+	for (size_t i = p->graphs_cnt; id && i-- > 0;)
+		if (p->graphs[i].id == id)
+			return &p->graphs[i];
+	return NULL;
+}
+
+/* What was launched is freed by the program, not by the graph. */
+static void graph__freed(struct graph *g, const struct seg *seg)
+{
+	if (!g || !seg->waits)
+		return;
+	g->live -= seg->size;
+	g->waiting--;
+}
+
 static void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, enum end how)
 {
 	struct seg seg = p->segs[i];
@@ -219,8 +242,9 @@ static void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, e
 	memmove(&p->segs[i], &p->segs[i + 1], (p->cnt - i - 1) * sizeof(*p->segs));
 	p->cnt--;
 	segments__unreserve(s, p, &seg);
+	graph__freed(seg_proc__graph(p, seg.graph), &seg);
 	if (!seg.piece)
-		segments__count_out(s, seg.dev, seg.kind, seg.size, how);
+		segments__count_out(s, seg.dev, seg.kind, seg.comm, seg.waits ? 0 : seg.size, how);
 	else if (o && !--o->maps && !o->refs)
 		segments__end_object(s, p, o, how);
 }
@@ -279,7 +303,7 @@ static bool seg_proc__add_object(struct seg_proc *p, const struct object *o)
 }
 
 /* false: lost. What is told of a handle without a size is one more reference to it. */
-static bool segments__object(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
+static bool segments__object(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev, bool comm)
 {
 	struct object *old = seg_proc__object(p, ev->flags, ev->addr, false);
 	bool is_host = ev->flags == MT_SEG_PHYSICAL && ev->dev == MT_DEV_HOST;
@@ -298,30 +322,90 @@ static bool segments__object(struct segments *s, struct seg_proc *p, struct sums
 			segments__end_object(s, p, old, END_DROPPED);
 	}
 	if (!seg_proc__add_object(p, &(struct object){ .handle = ev->addr, .size = ev->size, .refs = 1, .kind = ev->flags,
-						       .counts_as = as, .dev = u->dev, .ctx = ev->aux }))
+						       .counts_as = as, .dev = u->dev, .ctx = ev->aux, .comm = comm }))
 		return false;
 	u->kinds[as].allocs++;
-	sums__add(u, as, ev->size, ev->ts_ns);
+	sums__add(u, as, comm, ev->size, ev->ts_ns);
 	return true;
 }
 
-static bool segments__alloc(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
+/* The graph, or the one that is captured from a stream. NULL: not known. */
+static struct graph *seg_proc__graph_of(const struct seg_proc *p, uint32_t handle, bool captures)
 {
+	for (size_t i = p->graphs_cnt; i-- > 0;)
+		if (p->graphs[i].handle == handle && p->graphs[i].captures == captures)
+			return &p->graphs[i];
+	return NULL;
+}
+
+static struct graph *seg_proc__add_graph(struct seg_proc *p, uint32_t handle, bool captures)
+{
+	if (p->graphs_cnt == GRAPHS_MAX)
+		memmove(p->graphs, p->graphs + 1, --p->graphs_cnt * sizeof(*p->graphs));
+	if (p->graphs_cnt == p->graphs_cap) {
+		size_t cap = p->graphs_cap ? 2 * p->graphs_cap : 16;
+		struct graph *v = realloc(p->graphs, cap * sizeof(*v));
+
+		if (!v)
+			return NULL;
+		p->graphs = v;
+		p->graphs_cap = cap;
+	}
+	p->graphs[p->graphs_cnt] = (struct graph){ .id = ++p->last_graph, .handle = handle, .captures = captures };
+	return &p->graphs[p->graphs_cnt++];
+}
+
+static void graph__given(struct graph *g, struct sums *u, uint64_t size)
+{
+	u->graphs += !g->peak;
+	g->dev = u->dev;
+	g->waiting++;
+	g->live += size;
+	if (g->live > g->peak)
+		g->peak = g->live;
+}
+
+/* false: lost. */
+static bool segments__alloc_node(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev,
+				 struct graph *g)
+{
+	if (!g || g->live > SIZE_BELIEVED)
+		return false;
+	segments__clear(s, p, ev->addr, ev->size);
+	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = MT_SEG_GRAPH, .dev = u->dev,
+						.waits = true, .graph = g->id }))
+		return false;
+	u->seen = true;
+	u->kinds[MT_SEG_GRAPH].allocs++;
+	graph__given(g, u, ev->size);
+	return true;
+}
+
+static bool segments__alloc(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev, bool comm)
+{
+	struct graph *g = NULL;
+
 	if (!is_sane(ev))
 		return true;
 	if (u->kinds[ev->flags].live > SIZE_BELIEVED || u->kinds[MT_SEG_PINNED].live > SIZE_BELIEVED ||
 	    u->live > SIZE_BELIEVED)
 		return false;
 	if (has_handle(ev->flags))
-		return segments__object(s, p, u, ev);
+		return segments__object(s, p, u, ev, comm);
 	if (!ev->size)
 		return true;
+	if (ev->flags == MT_SEG_GRAPH) {
+		g = seg_proc__graph_of(p, ev->aux, false);
+		return segments__alloc_node(s, p, u, ev, g ? g : seg_proc__add_graph(p, ev->aux, false));
+	}
+	if (ev->flags == MT_SEG_ASYNC && (g = seg_proc__graph_of(p, ev->aux, true)))
+		return segments__alloc_node(s, p, u, ev, g);
 	segments__clear(s, p, ev->addr, ev->size);
 	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = ev->flags, .dev = u->dev,
-						.ctx = ev->flags == MT_SEG_ASYNC ? 0 : ev->aux }))
+						.ctx = ev->flags == MT_SEG_ASYNC ? 0 : ev->aux, .comm = comm }))
 		return false;
 	u->kinds[ev->flags].allocs++;
-	sums__add(u, ev->flags, ev->size, ev->ts_ns);
+	sums__add(u, ev->flags, comm, ev->size, ev->ts_ns);
 	return true;
 }
 
@@ -554,7 +638,134 @@ static bool segments__request(struct segments *s, struct seg_proc *p, struct sum
 	return true;
 }
 
-bool segments__event(struct segments *s, const struct event *ev)
+/* --- graphs, pools, communicators ------------------------------------------------------------------------ */
+
+static void segments__launch(struct segments *s, struct seg_proc *p, struct graph *g, uint64_t ts_ns)
+{
+	struct sums *u = segments__sums(s, g->dev);
+
+	u->launches += g->peak > 0;
+	u->graph_peak = g->peak > u->graph_peak ? g->peak : u->graph_peak;
+	for (size_t i = 0; g->waiting && i < p->cnt; i++) {
+		struct seg *seg = &p->segs[i];
+
+		if (seg->graph != g->id || !seg->waits)
+			continue;
+		seg->waits = false;
+		g->waiting--;
+		sums__add(segments__sums(s, seg->dev), seg->kind, seg->comm, seg->size, ts_ns);
+	}
+}
+
+static bool seg_proc__set_exec(struct seg_proc *p, uint32_t handle, uint32_t graph)
+{
+	for (size_t i = 0; i < p->execs_cnt; i++) {
+		if (p->execs[i].handle == handle) {
+			p->execs[i].graph = graph;
+			return true;
+		}
+	}
+	if (p->execs_cnt == GRAPHS_MAX)
+		memmove(p->execs, p->execs + 1, --p->execs_cnt * sizeof(*p->execs));
+	if (p->execs_cnt == p->execs_cap) {
+		size_t cap = p->execs_cap ? 2 * p->execs_cap : 16;
+		struct exec *v = realloc(p->execs, cap * sizeof(*v));
+
+		if (!v)
+			return false;
+		p->execs = v;
+		p->execs_cap = cap;
+	}
+	p->execs[p->execs_cnt++] = (struct exec){ handle, graph };
+	return true;
+}
+
+/* A graph without memory is not kept: most are. */
+static void segments__captured(struct segments *s, struct seg_proc *p, uint32_t stream, uint32_t handle)
+{
+	struct graph *g = seg_proc__graph_of(p, stream, true), *old = seg_proc__graph_of(p, handle, false);
+
+	if (!g)
+		return;
+	if (old)
+		old->handle = 0; /* destroyed unseen; an executable of it may live on */
+	for (size_t i = p->cnt; !handle && i-- > 0;)
+		if (p->segs[i].graph == g->id)
+			segments__end_at(s, p, i, END_DROPPED);
+	g->captures = false;
+	g->handle = handle;
+	if (!g->peak)
+		*g = p->graphs[--p->graphs_cnt];
+}
+
+static bool segments__graph(struct segments *s, struct seg_proc *p, const struct event *ev)
+{
+	uint32_t handle = event_fold(ev->addr);
+	struct graph *g;
+
+	switch (ev->flags) {
+	case MT_GRAPH_CAPTURES:
+		return seg_proc__graph_of(p, handle, true) || seg_proc__add_graph(p, handle, true);
+	case MT_GRAPH_CAPTURED:
+		segments__captured(s, p, ev->aux, handle);
+		return true;
+	case MT_GRAPH_INSTANTIATED:
+		g = seg_proc__graph_of(p, ev->aux, false);
+		return !g || seg_proc__set_exec(p, handle, g->id);
+	case MT_GRAPH_LAUNCHED:
+		for (size_t i = 0; i < p->execs_cnt; i++) {
+			g = p->execs[i].handle == handle ? seg_proc__graph(p, p->execs[i].graph) : NULL;
+			if (g)
+				segments__launch(s, p, g, ev->ts_ns);
+		}
+		return true;
+	default:
+		return true;
+	}
+}
+
+static bool seg_proc__set_pool(struct seg_proc *p, uint32_t handle, uint8_t dev)
+{
+	unsigned i = 0;
+
+	while (i < p->pools_cnt && p->pools[i].handle != handle)
+		i++;
+	if (i == POOLS_MAX)
+		return false;
+	p->pools[i] = (struct pool){ handle, dev };
+	p->pools_cnt += i == p->pools_cnt;
+	return true;
+}
+
+uint8_t segments__pool_dev(const struct segments *s, uint32_t pid, uint32_t pool)
+{
+	const struct seg_proc *p = segments__proc(s, pid);
+
+	for (unsigned i = 0; p && i < p->pools_cnt; i++)
+		if (p->pools[i].handle == pool)
+			return p->pools[i].dev;
+	return MT_DEV_NONE;
+}
+
+bool segments__captures(const struct segments *s, uint32_t pid, uint32_t stream)
+{
+	const struct seg_proc *p = segments__proc(s, pid);
+
+	return p && seg_proc__graph_of(p, stream, true);
+}
+
+static void sums__comm(struct sums *u, const struct event *ev)
+{
+	uint64_t cnt = ev->size && ev->size <= SEGMENTS_MAX ? ev->size : 1;
+
+	u->seen = true;
+	if (ev->flags == MT_COMM_MADE && ev->addr)
+		u->comms_made += cnt;
+	if (ev->flags == MT_COMM_ENDED && ev->addr)
+		u->comms_ended++;
+}
+
+static bool segments__one(struct segments *s, const struct event *ev, bool comm)
 {
 	struct seg_proc *p = segments__add_proc(s, ev->pid);
 	struct sums *u = segments__sums(s, ev->dev);
@@ -563,7 +774,7 @@ bool segments__event(struct segments *s, const struct event *ev)
 		return false;
 	switch (ev->kind) {
 	case MT_EV_SEG_ALLOC:
-		return segments__alloc(s, p, u, ev);
+		return segments__alloc(s, p, u, ev, comm);
 	case MT_EV_SEG_FREE:
 		segments__freed(s, p, ev);
 		break;
@@ -586,6 +797,13 @@ bool segments__event(struct segments *s, const struct event *ev)
 	case MT_EV_SEG_TRIM:
 		u->trims++;
 		break;
+	case MT_EV_SEG_COMM:
+		sums__comm(u, ev);
+		break;
+	case MT_EV_SEG_GRAPH:
+		return segments__graph(s, p, ev);
+	case MT_EV_SEG_POOL:
+		return seg_proc__set_pool(p, event_fold(ev->addr), ev->dev);
 	case MT_EV_TOTALS:
 		segments__totals(p, u, ev);
 		break;
@@ -596,6 +814,18 @@ bool segments__event(struct segments *s, const struct event *ev)
 		break;
 	}
 	return true;
+}
+
+bool segments__event(struct segments *s, const struct event *ev)
+{
+	struct event plain = *ev;
+	bool comm = false;
+
+	if (ev->kind == MT_EV_SEG_ALLOC || ev->kind == MT_EV_SEG_FAIL) {
+		plain.flags = MT_SEG_KIND(ev->flags);
+		comm = ev->flags & MT_SEG_F_COMM || plain.flags == MT_SEG_NCCL;
+	}
+	return segments__one(s, &plain, comm);
 }
 
 /* --- blocks --------------------------------------------------------------------------------------------- */
@@ -609,9 +839,9 @@ static void segments__use(struct segments *s, struct seg_proc *p, struct seg *se
 		o->cached = true;
 	if (o && o->dev == MT_DEV_NONE) {
 		o->dev = dev;
-		segments__move_dev(s, o->counts_as, o->size, dev, ts_ns);
+		segments__move_dev(s, o->counts_as, o->comm, o->size, dev, ts_ns);
 	} else if (!seg->piece && seg->dev == MT_DEV_NONE) {
-		segments__move_dev(s, seg->kind, seg->size, dev, ts_ns);
+		segments__move_dev(s, seg->kind, seg->comm, seg->waits ? 0 : seg->size, dev, ts_ns);
 	}
 	if (seg->dev == MT_DEV_NONE)
 		seg->dev = dev;

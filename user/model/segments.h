@@ -13,6 +13,10 @@
  * A segment whose device nobody told (attached in mid-run, so the thread's
  * cudaSetDevice was not seen) gets it from the first block in it; until then it counts for no device.
  *
+ * Memory nodes of a graph (kind GRAPH; added by hand, or ASYNC calls on a stream while it is captured) are addresses
+ * until the graph's first launch. What a graph frees itself ends when that is captured; the most that its nodes
+ * hold at once is what the driver needs to run it, and keeps until a trim: graph_peak, which no layer contains.
+ *
  * Nothing here is an estimate: segments from before the attach are not here at all; what the caching
  * allocator says to have reserved (TOTALS) minus the cached ones that are is theirs.
  */
@@ -33,6 +37,10 @@ struct segments;
 struct segments *segments__new(void); /* NULL: no memory */
 void segments__free(struct segments *s); /* NULL is fine */
 
+/* Where the pool is that an ASYNC segment came from, by its handle folded; MT_DEV_NONE: not told. */
+uint8_t segments__pool_dev(const struct segments *s, uint32_t pid, uint32_t pool);
+/* The stream, folded, is being captured into a graph. */
+bool segments__captures(const struct segments *s, uint32_t pid, uint32_t stream);
 /* SEG_*, TOTALS, REQUEST, REQUEST_FREE. false: full or no memory, the event is lost. */
 bool segments__event(struct segments *s, const struct event *ev);
 /* A framework block of a device was born: the segments under it are the caching allocator's. */

@@ -103,6 +103,26 @@ static bool segs_are_pieces(const struct seg_proc *p, uint8_t dev)
 	return false;
 }
 
+static void add_segment(struct report_segments *ret, const struct seg *seg, uint8_t dev)
+{
+	if (seg->dev != dev || seg->piece || seg->waits || !is_device_memory(seg->kind))
+		return;
+	if (seg->cached)
+		ret->cached += seg->size;
+	else if (seg->comm)
+		ret->communication += seg->size;
+}
+
+static void add_object(struct report_segments *ret, const struct object *o, uint8_t dev)
+{
+	if (o->dev != dev || !is_device_memory(o->counts_as))
+		return;
+	if (o->cached)
+		ret->cached += o->size;
+	else if (o->comm)
+		ret->communication += o->size;
+}
+
 static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint8_t dev, const struct ranges *blocks)
 {
 	size_t at = 0;
@@ -111,7 +131,7 @@ static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint
 		const struct seg *first = &p->segs[i++];
 		uint64_t end = first->addr + first->size;
 
-		if (!first->cached || first->dev != dev)
+		if (!first->cached || first->waits || first->dev != dev)
 			continue;
 		while (first->piece && i < p->cnt && p->segs[i].piece && p->segs[i].cached &&
 		       p->segs[i].dev == dev && p->segs[i].addr == end)
@@ -119,11 +139,9 @@ static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint
 		add_stretch(ret, blocks, &at, first->addr, end);
 	}
 	for (size_t i = 0; i < p->cnt; i++)
-		if (p->segs[i].dev == dev && !p->segs[i].piece && p->segs[i].cached && is_device_memory(p->segs[i].kind))
-			ret->cached += p->segs[i].size;
+		add_segment(ret, &p->segs[i], dev);
 	for (size_t i = 0; i < p->objects_cnt; i++)
-		if (p->objects[i].dev == dev && p->objects[i].cached && is_device_memory(p->objects[i].counts_as))
-			ret->cached += p->objects[i].size;
+		add_object(ret, &p->objects[i], dev);
 	ret->backend = segs_are_pieces(p, dev) ? BACKEND_EXPANDABLE : ret->backend;
 }
 
@@ -133,7 +151,10 @@ static bool has_any(const struct seg_proc *p, uint8_t dev)
 		if (p->totals[i].dev == dev)
 			return true;
 	for (size_t i = 0; i < p->cnt; i++)
-		if (p->segs[i].dev == dev && p->segs[i].cached)
+		if (p->segs[i].dev == dev && (p->segs[i].cached || p->segs[i].comm))
+			return true;
+	for (size_t i = 0; i < p->objects_cnt; i++)
+		if (p->objects[i].dev == dev && p->objects[i].comm)
 			return true;
 	return false;
 }
@@ -154,6 +175,8 @@ int segments__report(const struct segments *s, uint8_t dev, const struct blocks 
 		.reserved = u->reserved, .reserved_peak = u->reserved_peak,
 		.requested = u->requested, .requested_peak = u->requested_peak,
 		.resets = u->resets, .trims = u->trims,
+		.comm = u->comm, .comm_peak = u->comm_peak, .comms_made = u->comms_made, .comms_ended = u->comms_ended,
+		.graphs = u->graphs, .launches = u->launches, .graph_peak = u->graph_peak,
 	};
 	memcpy(ret->kinds, u->kinds, sizeof(ret->kinds));
 	for (size_t i = 0; !r && i < s->procs_cnt; i++) {
@@ -193,6 +216,8 @@ void segments__layers(struct report_segments *r, uint64_t blocks_live)
 	r->tensors = given - r->rounding;
 	r->unused = r->allocator - given;
 	r->others = r->driver - r->allocator;
+	if (r->communication > r->others)
+		r->communication = r->others;
 	r->residual = r->nvml_procs ? less(r->nvml_own, r->driver) : 0;
 	if (r->totals)
 		r->backend = r->backend == BACKEND_EXPANDABLE ? BACKEND_EXPANDABLE : BACKEND_CACHING;
@@ -216,29 +241,53 @@ size_t segments__bytes(const struct segments *s)
 		const struct seg_proc *p = s->procs[i];
 
 		sum += sizeof(*p) + p->cap * sizeof(*p->segs) + p->objects_cap * sizeof(*p->objects) +
-		       (p->asked ? (p->asked_mask + 1) * sizeof(*p->asked) : 0);
+		       (p->asked ? (p->asked_mask + 1) * sizeof(*p->asked) : 0) +
+		       p->graphs_cap * sizeof(*p->graphs) + p->execs_cap * sizeof(*p->execs);
 	}
 	return sum;
 }
 
+static void seg_proc__check_graphs(const struct seg_proc *p)
+{
+	for (size_t i = 0; i < p->graphs_cnt; i++) {
+		const struct graph *g = &p->graphs[i];
+		uint32_t waiting = 0;
+		uint64_t live = 0;
+
+		for (size_t j = 0; j < p->cnt; j++) {
+			if (p->segs[j].graph != g->id || !p->segs[j].waits)
+				continue;
+			waiting++;
+			live += p->segs[j].size;
+		}
+		mt_check(waiting == g->waiting && live <= g->live && g->live <= g->peak);
+	}
+}
+
 void segments__check(const struct segments *s)
 {
+	for (size_t i = 0; i < s->procs_cnt; i++)
+		seg_proc__check_graphs(s->procs[i]);
 	for (unsigned k = 0; k < s->sums_cnt; k++) {
 		const struct sums *u = s->sums[k];
-		uint64_t kinds[MT_SEG_MAX] = { 0 }, asked = 0, live = 0, allocated = 0, reserved = 0;
+		uint64_t kinds[MT_SEG_MAX] = { 0 }, asked = 0, live = 0, allocated = 0, reserved = 0, comm = 0;
 
 		for (size_t i = 0; i < s->procs_cnt; i++) {
 			const struct seg_proc *p = s->procs[i];
 
 			for (size_t j = 0; j < p->cnt; j++) {
 				mt_check(!j || p->segs[j - 1].addr + p->segs[j - 1].size <= p->segs[j].addr);
-				if (!p->segs[j].piece && p->segs[j].dev == u->dev)
-					kinds[p->segs[j].kind] += p->segs[j].size;
+				if (p->segs[j].piece || p->segs[j].dev != u->dev || p->segs[j].waits)
+					continue;
+				kinds[p->segs[j].kind] += p->segs[j].size;
+				comm += p->segs[j].comm ? p->segs[j].size : 0;
 			}
 			for (size_t j = 0; j < p->objects_cnt; j++) {
 				mt_check(p->objects[j].refs || p->objects[j].maps);
-				if (p->objects[j].dev == u->dev)
-					kinds[p->objects[j].counts_as] += p->objects[j].size;
+				if (p->objects[j].dev != u->dev)
+					continue;
+				kinds[p->objects[j].counts_as] += p->objects[j].size;
+				comm += p->objects[j].comm ? p->objects[j].size : 0;
 			}
 			for (size_t j = 0; p->asked && j <= p->asked_mask; j++)
 				if (p->asked[j].ptr && p->asked[j].dev == u->dev)
@@ -253,6 +302,6 @@ void segments__check(const struct segments *s)
 			live += is_device_memory((uint8_t)j) ? kinds[j] : 0;
 		}
 		mt_check(live == u->live && u->live <= u->peak && asked == u->requested);
-		mt_check(allocated == u->allocated && reserved == u->reserved);
+		mt_check(allocated == u->allocated && reserved == u->reserved && comm == u->comm && comm <= u->comm_peak);
 	}
 }

@@ -84,7 +84,7 @@
 #define MAPS_IMPORTED DOES(MAP, IMPORTED, NONE, .addr = OUT(0), .aux = ARG(1), SIZE(IN_AT(2, 8)))
 /* (node *, graph, deps, n, params *: location at 8, size at 104, pointer comes back at 112) and (…, ptr) */
 #define ADDS_ALLOC_NODE                                                                                   \
-	DOES(ALLOC, GRAPH, LOCATION, .addr = OUT_AT(4, 112), .dev = IN_AT(4, 8), SIZE(IN_AT(4, 104)))
+	DOES(ALLOC, GRAPH, LOCATION, .addr = OUT_AT(4, 112), .aux = ARG(1), .dev = IN_AT(4, 8), SIZE(IN_AT(4, 104)))
 #define ADDS_FREE_NODE DOES(FREE, GRAPH, NONE, .addr = ARG(4))
 #define TRIMS_GRAPHS   DOES(TRIM, GRAPH, ARG, .dev = INT(0))
 #define TRIMS	       DOES(TRIM, ASYNC, NONE, .addr = ARG(0), SIZE(ARG(1)))
@@ -93,6 +93,16 @@
 #define RESETS(maybe, dev_of, ...) \
 	{ .kind = MT_EV_SEG_RESET, .seg = (maybe), .whose = MT_SEG_DEV_##dev_of, __VA_ARGS__ }
 #define SETS_DEVICE { .sets = MT_SEG_SETS_DEVICE, .whose = MT_SEG_DEV_ARG, .dev = INT(0) }
+/* Communicators: OUT where one comes back, ARG where it goes; (comms *out, int n, …) makes several. */
+#define IN_COMM(what, ...) { .kind = MT_EV_SEG_COMM, .seg = MT_COMM_##what, .sets = MT_SEG_SETS_COMM, .whose = MT_SEG_DEV_THREAD, __VA_ARGS__ }
+#define GRAPH(what, ...) { .kind = MT_EV_SEG_GRAPH, .seg = MT_GRAPH_##what, __VA_ARGS__ }
+#define CAPTURES     GRAPH(CAPTURES, .addr = ARG(0))
+#define CAPTURED     GRAPH(CAPTURED, .addr = OUT(1), .aux = ARG(0))
+#define INSTANTIATES GRAPH(INSTANTIATED, .addr = OUT(0), .aux = ARG(1))
+#define LAUNCHES     GRAPH(LAUNCHED, .addr = ARG(0))
+/* (pool *out, props const *: location at 8) and (pool *out, device) */
+#define MAKES_POOL { .kind = MT_EV_SEG_POOL, .whose = MT_SEG_DEV_LOCATION, .addr = OUT(0), .dev = IN_AT(1, 8) }
+#define SAYS_POOL  { .kind = MT_EV_SEG_POOL, .whose = MT_SEG_DEV_ARG, .addr = OUT(0), .dev = INT(1) }
 #define SETS_CONTEXT(addr_at) { .sets = MT_SEG_SETS_CONTEXT, .addr = addr_at }
 #define MAKES_CONTEXT(dev_at) \
 	{ .sets = MT_SEG_SETS_CONTEXT, .whose = MT_SEG_DEV_ARG, .addr = OUT(0), .dev = INT(dev_at) }
@@ -144,6 +154,21 @@ static const struct gpu_row rows[] = {
 	{ RT, "cudaDestroyExternalMemory", RBOTH, TAKES(IMPORTED) },
 	{ RT, "cudaDeviceReset", RBOTH, RESETS(0, THREAD) },
 	{ RT, "cudaSetDevice", RBOTH, SETS_DEVICE },
+	{ RT, "cudaMemPoolCreate", RBOTH, MAKES_POOL },
+	{ RT, "cudaDeviceGetDefaultMemPool", RBOTH, SAYS_POOL },
+	{ RT, "cudaDeviceGetMemPool", RBOTH, SAYS_POOL },
+	{ RT, "cudaStreamBeginCapture", RBOTH, CAPTURES },
+	{ RT, "cudaStreamBeginCapture_ptsz", RBOTH, CAPTURES },
+	{ RT, "cudaStreamBeginCaptureToGraph", RBOTH, CAPTURES },
+	{ RT, "cudaStreamBeginCaptureToGraph_ptsz", RBOTH, CAPTURES },
+	{ RT, "cudaStreamEndCapture", RBOTH, CAPTURED },
+	{ RT, "cudaStreamEndCapture_ptsz", RBOTH, CAPTURED },
+	{ RT, "cudaGraphInstantiate", RBOTH, INSTANTIATES },
+	{ RT, "cudaGraphInstantiateWithFlags", RBOTH, INSTANTIATES },
+	{ RT, "cudaGraphInstantiateWithParams", RBOTH, INSTANTIATES },
+	{ RT, "cudaGraphInstantiateWithParams_ptsz", RBOTH, INSTANTIATES },
+	{ RT, "cudaGraphLaunch", RBOTH, LAUNCHES },
+	{ RT, "cudaGraphLaunch_ptsz", RBOTH, LAUNCHES },
 
 	{ DRV, "cuMemAlloc_v2", D535, GIVES(DEVICE, THREAD) },
 	{ DRV, "cuMemAllocPitch_v2", D535, GIVES_PITCHED },
@@ -193,6 +218,31 @@ static const struct gpu_row rows[] = {
 	{ DRV, "cuDevicePrimaryCtxReset_v2", D535, RESETS(0, ARG, .dev = INT(0)) },
 	{ DRV, "cuDevicePrimaryCtxRelease_v2", D535, RESETS(1, ARG, .dev = INT(0)) },
 
+	{ DRV, "cuMemPoolCreate", D535, MAKES_POOL },
+	{ DRV, "cuDeviceGetDefaultMemPool", D535, SAYS_POOL },
+	{ DRV, "cuDeviceGetMemPool", D535, SAYS_POOL },
+	{ DRV, "cuStreamBeginCapture_v2", D535, CAPTURES },
+	{ DRV, "cuStreamBeginCapture_v2_ptsz", D535, CAPTURES },
+	{ DRV, "cuStreamBeginCaptureToGraph", NOWHERE, CAPTURES },
+	{ DRV, "cuStreamBeginCaptureToGraph_ptsz", NOWHERE, CAPTURES },
+	{ DRV, "cuStreamEndCapture", D535, CAPTURED },
+	{ DRV, "cuStreamEndCapture_ptsz", D535, CAPTURED },
+	{ DRV, "cuGraphInstantiateWithFlags", D535, INSTANTIATES },
+	{ DRV, "cuGraphInstantiateWithParams", D535, INSTANTIATES },
+	{ DRV, "cuGraphInstantiateWithParams_ptsz", D535, INSTANTIATES },
+	{ DRV, "cuGraphInstantiate_v2", D535, INSTANTIATES },
+	{ DRV, "cuGraphLaunch", D535, LAUNCHES },
+	{ DRV, "cuGraphLaunch_ptsz", D535, LAUNCHES },
+
+	{ NCCL_LIB, "ncclCommInitRank", N228, IN_COMM(MADE, .addr = OUT(0)) },
+	{ NCCL_LIB, "ncclCommInitRankConfig", N228, IN_COMM(MADE, .addr = OUT(0)) },
+	{ NCCL_LIB, "ncclCommInitRankScalable", N228, IN_COMM(MADE, .addr = OUT(0)) },
+	{ NCCL_LIB, "ncclCommInitAll", N228, IN_COMM(MADE, .addr = OUT(0), SIZE(INT(1))) },
+	{ NCCL_LIB, "ncclCommSplit", N228, IN_COMM(MADE, .addr = OUT(3)) },
+	{ NCCL_LIB, "ncclCommShrink", N228, IN_COMM(MADE, .addr = OUT(3)) },
+	{ NCCL_LIB, "ncclCommFinalize", N228, IN_COMM(USED, .addr = ARG(0)) },
+	{ NCCL_LIB, "ncclCommDestroy", N228, IN_COMM(ENDED, .addr = ARG(0)) },
+	{ NCCL_LIB, "ncclCommAbort", N228, IN_COMM(ENDED, .addr = ARG(0)) },
 	{ NCCL_LIB, "ncclMemAlloc", N228, GIVES(NCCL, THREAD) },
 	{ NCCL_LIB, "ncclMemFree", N228, TAKES(NCCL) },
 
@@ -240,6 +290,14 @@ static const struct gpu_row rows[] = {
 	{ HIP, "hipDevicePrimaryCtxReset", H5, RESETS(0, ARG, .dev = INT(0)) },
 	{ HIP, "hipDevicePrimaryCtxRelease", H5, RESETS(1, ARG, .dev = INT(0)) },
 	{ HIP, "hipSetDevice", H5, SETS_DEVICE },
+	{ HIP, "hipMemPoolCreate", H5, MAKES_POOL },
+	{ HIP, "hipDeviceGetDefaultMemPool", H5, SAYS_POOL },
+	{ HIP, "hipDeviceGetMemPool", H5, SAYS_POOL },
+	{ HIP, "hipStreamBeginCapture", H5, CAPTURES },
+	{ HIP, "hipStreamEndCapture", H5, CAPTURED },
+	{ HIP, "hipGraphInstantiate", H5, INSTANTIATES },
+	{ HIP, "hipGraphInstantiateWithFlags", H5, INSTANTIATES },
+	{ HIP, "hipGraphLaunch", H5, LAUNCHES },
 };
 #define ROWS_CNT (sizeof(rows) / sizeof(*rows))
 
@@ -344,6 +402,10 @@ static int plan_local(void *ctx, const struct elf_sym *sym)
 
 int gpu__plan_lib(struct builder *b)
 {
+	if (!strncmp(b->lib->base, "libnccl.so", 10) || !strncmp(b->lib->base, "librccl.so", 10)) {
+		b->plan->comm_start = b->lib->exec_start;
+		b->plan->comm_end = b->lib->exec_end;
+	}
 	for (size_t i = 0; i < ROWS_CNT; i++) {
 		struct elf_sym sym;
 		int r = elf__find_symbol(b->elf, rows[i].symbol, &sym) < 0 ? 0 : add_row(b, &rows[i], &sym);

@@ -106,6 +106,7 @@ struct plan {
 	size_t specs_cnt;
 	struct mt_seg_spec *seg_specs; /* likewise, by cookie of SEG_* sites */
 	size_t seg_specs_cnt;
+	uint64_t comm_start, comm_end; /* code of the communication library in the process; 0: none */
 	struct mt_flow_spec *flow_specs; /* by spec index in the cookie of FLOW_OP sites; shared between sites */
 	size_t flow_specs_cnt;
 	struct flow_vtable *flow_vtables; /* vtable pointer values in this process */

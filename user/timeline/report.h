@@ -64,10 +64,14 @@ struct report_segments {
 	uint64_t free_cached;		    /* in cached segments that hold none */
 	uint64_t largest_free;		    /* longest free range of the cached segments */
 	uint64_t resets, trims;
+	uint64_t comm, comm_peak;		/* live bytes for communication, of every kind */
+	uint64_t comms_made, comms_ended;	/* communicators */
+	uint64_t graphs, launches, graph_peak;	/* CUDA graphs that have memory of their own; the most that one needs */
 	/* one truth in layers: driver = allocator + others, allocator = tensors + rounding + unused */
 	uint64_t driver;    /* live, and what was reserved before the attach */
 	uint64_t allocator; /* of it, the framework's */
 	uint64_t tensors, unused, others;
+	uint64_t communication; /* of others */
 	/* NVML's word, the last one: the whole device, and of it the followed processes */
 	uint8_t nvml;
 	uint8_t nvml_procs; /* it tells bytes of processes, too */

@@ -853,13 +853,20 @@ static void tracer__attach_group(struct tracer *t, pid_t pid, const struct plan 
 }
 
 /* Threads that begin after this have all their choices of a device seen. */
-static void tracer__segments_since(struct tracer *t, pid_t pid)
+static void tracer__segments_since(struct tracer *t, pid_t pid, const struct plan *plan)
 {
+	int fd = bpf_map__fd(t->skel->maps.seg_procs);
+	struct mt_seg_proc p = { 0 };
 	uint32_t key = (uint32_t)pid;
-	uint64_t now = now_ns();
 
+	(void)bpf_map_lookup_elem(fd, &key, &p); /* the library of an earlier plan */
+	p.since_ns = now_ns();
+	if (plan->comm_end) {
+		p.comm_start = plan->comm_start;
+		p.comm_end = plan->comm_end;
+	}
 	/* A full table: the devices of new threads are not known, as those of old ones are not. */
-	(void)bpf_map_update_elem(bpf_map__fd(t->skel->maps.seg_since), &key, &now, BPF_ANY);
+	(void)bpf_map_update_elem(fd, &key, &p, BPF_ANY);
 }
 
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
@@ -898,7 +905,7 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 	}
 	free(g.offsets);
 	if (plan->seg_specs_cnt)
-		tracer__segments_since(t, pid);
+		tracer__segments_since(t, pid, plan);
 	st.took_ns = now_ns() - t0;
 	if (first_err != -ESRCH) /* of a process that is gone nothing is missing */
 		t->sites_failed += st.failed;
@@ -919,7 +926,7 @@ void tracer__detach(struct tracer *t, pid_t pid)
 	tracer__close_links(t, pid);
 	tracer__drop_classes(t, pid);
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &key);
-	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.seg_since), &key);
+	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.seg_procs), &key);
 }
 
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err)

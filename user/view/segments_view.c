@@ -70,7 +70,10 @@ size_t segments_layers_text(char *buf, size_t size, const struct report_segments
 	if (s->rounding)
 		n = add(buf, size, n, " + rounding ", fmt_bytes(b, s->rounding));
 	n = add(buf, size, n, s->totals ? " + free " : " + unused ", fmt_bytes(b, s->unused));
-	return add(buf, size, n, ") + others ", fmt_bytes(b, s->others));
+	n = add(buf, size, n, ") + others ", fmt_bytes(b, s->others));
+	if (s->communication)
+		n = add(buf, size, add(buf, size, n, " (communication ", fmt_bytes(b, s->communication)), ")", "");
+	return n;
 }
 
 static void put_flow(struct page *p, const char *text)
@@ -115,6 +118,30 @@ static void put_kinds(struct page *p, const char *title, const struct report_seg
 					      kinds[i].words, fmt_bytes(a, segs[i].live), fmt_bytes(b, segs[i].peak));
 	if (n)
 		put_flow(p, text);
+}
+
+static void put_comm(struct page *p, const struct report_segments *s)
+{
+	char text[200], a[24], b[24], c[24], d[24];
+
+	if (!s->comm_peak && !s->comms_made && !s->comms_ended)
+		return;
+	snprintf(text, sizeof(text), "communication: %s (peak %s); communicators made %s, ended %s", fmt_bytes(a, s->comm),
+		 fmt_bytes(b, s->comm_peak), fmt_count(c, (double)s->comms_made), fmt_count(d, (double)s->comms_ended));
+	put_flow(p, text);
+}
+
+static void put_graphs(struct page *p, const struct report_segments *s)
+{
+	char text[200], a[24], b[24], c[24];
+
+	if (!s->graphs)
+		return;
+	snprintf(text, sizeof(text),
+		 "graphs with memory of their own: %s, launched %s times; the largest needs %s while it runs, which the "
+		 "driver keeps until a trim",
+		 fmt_count(a, (double)s->graphs), fmt_count(b, (double)s->launches), fmt_bytes(c, s->graph_peak));
+	put_flow(p, text);
 }
 
 static void put_fails(struct page *p, const struct report_seg *segs)
@@ -171,6 +198,8 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 	put_free(p, s);
 	put_before(p, s);
 	put_kinds(p, "by kind:", s->kinds);
+	put_comm(p, s);
+	put_graphs(p, s);
 	if (s->resets || s->trims) {
 		snprintf(text, sizeof(text), "resets %s, trims %s", fmt_count(a, (double)s->resets),
 			 fmt_count(b, (double)s->trims));
@@ -226,6 +255,7 @@ static void put_json_layers(struct json *j, const struct report_segments *s)
 	json__u64(j, "rounding", s->rounding);
 	json__u64(j, "free", s->unused);
 	json__u64(j, "others", s->others);
+	json__u64(j, "communication", s->communication);
 	json__end(j, '}');
 }
 
@@ -266,6 +296,17 @@ void segments_json(struct json *j, const struct report *r, const struct report_d
 	put_json_allocator(j, s);
 	json__u64(j, "resets", s->resets);
 	json__u64(j, "trims", s->trims);
+	json__begin_flat(j, "communication", '{');
+	json__u64(j, "live", s->comm);
+	json__u64(j, "peak", s->comm_peak);
+	json__u64(j, "communicators_made", s->comms_made);
+	json__u64(j, "communicators_ended", s->comms_ended);
+	json__end(j, '}');
+	json__begin_flat(j, "graphs", '{');
+	json__u64(j, "with_memory", s->graphs);
+	json__u64(j, "launches", s->launches);
+	json__u64(j, "largest", s->graph_peak);
+	json__end(j, '}');
 	put_json_layers(j, s);
 	put_json_kinds(j, s->kinds);
 	json__end(j, '}');
