@@ -154,3 +154,30 @@ int BPF_PROG(mt_process_exec, struct task_struct *p)
 	(void)bpf_task_storage_delete(&threads, p);
 	return 0;
 }
+
+/*
+ * The OOM killer marks its victim, in whichever process asked for memory last. Its pid is the thread's that still has
+ * the memory: of a process whose first thread has ended it is not the process's, and such a victim is not told.
+ */
+SEC("tp/oom/mark_victim")
+int mt_oom_victim(void *ctx)
+{
+	struct mt_rec_addr *r;
+	void *ring;
+	u32 pid = 0;
+
+	if (bpf_probe_read_kernel(&pid, sizeof(pid), ctx + mt_config.victim_at) ||
+	    !bpf_map_lookup_elem(&targets, &pid))
+		return 0;
+	ring = ring_get();
+	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
+	if (!r) {
+		loss_count(MT_LOSS_RING);
+		return 0;
+	}
+	hdr_fill(&r->hdr, MT_EV_OOM_VICTIM, MT_DEV_NONE, bpf_ktime_get_ns());
+	r->hdr.pid = r->hdr.tid = pid;
+	r->addr = pid;
+	bpf_ringbuf_submit(r, ring_wake_flags(ring));
+	return 0;
+}

@@ -20,7 +20,7 @@ struct mt_config {
 	__u32 ring_mask;  /* ring of a CPU = cpu & ring_mask */
 	__u32 wake_bytes; /* wake user space when a ring holds more than this */
 	__u32 rss_step;	  /* report RSS when it moved by so many bytes */
-	__u32 pad;
+	__u32 victim_at;  /* offset of the pid in a record of the tracepoint oom:mark_victim */
 };
 
 /*

@@ -66,7 +66,8 @@ enum mt_kind {
 	MT_EV_SEG_COMM = 30,  /* seg: addr = communicator, size = how many; flags = enum mt_seg_comm */
 	MT_EV_SEG_GRAPH = 31, /* seg: flags = enum mt_seg_graph, which says what addr and aux are */
 	MT_EV_SEG_POOL = 32,  /* seg: addr = pool; dev = where its memory is */
-	MT_EV_WIRE_MAX = 33,
+	MT_EV_OOM_VICTIM = 33, /* addr: the kernel's OOM killer has chosen this process; addr = its pid again */
+	MT_EV_WIRE_MAX = 34,
 };
 
 /* What a segment is. Nested calls (cudaMalloc inside ncclMemAlloc, cuMemAlloc inside cudaMalloc) are one: the outermost. */

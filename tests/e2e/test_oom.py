@@ -7,6 +7,7 @@ import pathlib
 import mt
 
 SMALL, MANY = 12345, 1000  # targets/oom.c
+VICTIMS = "/sys/kernel/tracing/events/oom/mark_victim/format"
 
 
 @contextlib.contextmanager
@@ -98,12 +99,34 @@ def test_killed_by_the_kernels_oom_killer():
         rep, path = run("eat", tmp, group)
         oom = rep["ooms"][-1]
         mt.check(oom["kind"] == "death" and oom["signal"] == 9 and oom["oom_killer"], f"{oom}")
+        mt.check(oom["oom_marked"] == pathlib.Path(VICTIMS).exists(), f"{oom}")
         eaten = sum(1 for e in mt.export(path) if e["ev"] == "create" and e["size"] == 1 << 20)
         mt.note(f"{eaten} blocks of 1 MiB under a limit of 100 MiB; RSS told at death {oom['rss']['total'] >> 20} MiB")
         mt.check(80 <= eaten <= 101, f"{eaten} blocks")
         mt.check(oom["live"] >= (eaten << 20) + SMALL * MANY, f"{oom['live']}")
         mt.check((60 << 20) < oom["rss"]["anon"] <= (101 << 20), f"{oom['rss']}")
         check_leads(path, "OOM killer")
+
+
+def test_killed_while_another_is_taken_by_the_oom_killer():
+    """The kernel's mark tells whom it took: not ours, which was killed in the same moment."""
+    if not pathlib.Path(VICTIMS).exists():
+        raise mt.Skip("this kernel does not tell its victims")
+    with mt.scratch() as tmp, memory_cgroup(20 << 20) as group, mt.Proc([mt.compile_c("oom"), "eat"]) as eater:
+        path = tmp / "a.mtr"
+        eater.line("ready")
+        (group / "cgroup.procs").write_text(str(eater.pid))
+        with mt.Proc([mt.compile_c("oom"), "kill"]) as job:
+            job.line("ready")
+            with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "host,kernel") as tracer:
+                mt.wait_attached(tracer, job.pid, mt.MALLOC)
+                eater.tell("go")
+                eater.wait()
+                job.tell("go")
+                job.wait()
+                mt.check(tracer.wait() == 0, f"record: {tracer.err}")
+        oom = mt.report(path)["ooms"][-1]
+        mt.check(oom["signal"] == 9 and not oom["oom_killer"] and not oom["oom_marked"], f"{oom}")
 
 
 TORCH = """

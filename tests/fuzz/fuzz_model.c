@@ -50,7 +50,8 @@ static const uint8_t kinds[] = {
 static const uint8_t gpu_kinds[] = {
 	MT_EV_SEG_ALLOC, MT_EV_SEG_ALLOC, MT_EV_SEG_ALLOC, MT_EV_SEG_FREE, MT_EV_SEG_FREE, MT_EV_SEG_MAP, MT_EV_SEG_UNMAP,
 	MT_EV_SEG_FAIL, MT_EV_SEG_RESET, MT_EV_SEG_TRIM, MT_EV_TOTALS, MT_EV_REQUEST, MT_EV_REQUEST, MT_EV_REQUEST_FREE,
-	EV_NVML, EV_OOM_KILL,
+	EV_NVML, EV_OOM_KILL, MT_EV_OOM_VICTIM, MT_EV_SEG_COMM, MT_EV_SEG_GRAPH, MT_EV_SEG_GRAPH, MT_EV_SEG_GRAPH,
+	MT_EV_SEG_POOL,
 };
 
 static void event__expand(struct event *ev, const uint8_t *b)
@@ -75,9 +76,10 @@ static void event__expand(struct event *ev, const uint8_t *b)
 		ev->dev = b[3] & 4 ? ev->dev : MT_DEV_NONE;
 	}
 	if (b[4] >= 0xe0) {
-		ev->kind = gpu_kinds[b[4] & 15];
+		ev->kind = gpu_kinds[(b[4] & 15) + (b[5] & 1) * (sizeof(gpu_kinds) - 16)];
 		ev->depth = 0;
 		ev->addr <<= 8;
+		ev->flags |= b[5] & 0x40;
 		ev->dev = b[4] & 16 ? MT_DEV_CUDA0 : devs[(b[0] >> 5) & 3];
 	}
 	ev->ts_ns = (uint64_t)b[7] << (b[6] >> 5) * 8;

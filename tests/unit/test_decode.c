@@ -24,6 +24,7 @@ static const struct {
 	{ MT_EV_OP_END, ADDR },	     { MT_EV_REGION_BEGIN, MEM }, { MT_EV_REGION_END, MEM },
 	{ MT_EV_STEP, ADDR },	     { MT_EV_TAG, MEM },	  { MT_EV_NAME, NAME },
 	{ MT_EV_MMAP, MEM },	     { MT_EV_MUNMAP, MEM },	  { MT_EV_BRK, ADDR },
+	{ MT_EV_OOM_VICTIM, ADDR },
 	{ MT_EV_RSS, MEM },	     { MT_EV_EXIT, MEM },	  { MT_EV_SEG_ALLOC, SEG },
 	{ MT_EV_SEG_FREE, SEG },     { MT_EV_SEG_MAP, SEG },	  { MT_EV_SEG_UNMAP, SEG },
 	{ MT_EV_SEG_FAIL, SEG },     { MT_EV_SEG_RESET, SEG },	  { MT_EV_SEG_TRIM, SEG },

@@ -175,7 +175,8 @@ static void session__push_oom_kills(struct session *s)
 		if (sscanf(line, "oom_kill %llu", &cnt) != 1)
 			continue;
 		if (cnt != s->oom_kills)
-			session__push(s, (struct event){ .kind = EV_OOM_KILL, .size = cnt });
+			session__push(s, (struct event){ .kind = EV_OOM_KILL, .size = cnt,
+							       .flags = tracer__tells_victims(s->tracer) });
 		s->oom_kills = cnt;
 		break;
 	}

@@ -197,6 +197,7 @@ static int is_flow(uint8_t kind, size_t len)
 static size_t length_of(uint8_t kind)
 {
 	switch (kind) {
+	case MT_EV_OOM_VICTIM:
 	case MT_EV_FREE:
 	case MT_EV_OP:
 	case MT_EV_NODE:

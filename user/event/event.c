@@ -34,6 +34,7 @@ static const char *const kind_names[EV_MAX] = {
 	[MT_EV_SEG_COMM] = "seg_comm",
 	[MT_EV_SEG_GRAPH] = "seg_graph",
 	[MT_EV_SEG_POOL] = "seg_pool",
+	[MT_EV_OOM_VICTIM] = "oom_victim",
 	[MT_EV_TOTALS] = "totals",
 	[MT_EV_REQUEST] = "request",
 	[MT_EV_REQUEST_FREE] = "request_free",

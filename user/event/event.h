@@ -47,7 +47,8 @@ enum ev_kind {
 			  Follows its OP, APPLY or ACC event at the same time, all of them together. */
 	EV_NVML = 80,  /* NVML's word on device dev. pid 0: size = bytes used of it by all, addr = all that it has;
 			  else size = bytes of that process on it. aux = NVML's own number of the device */
-	EV_OOM_KILL = 81, /* size = processes that the kernel's OOM killer has taken since boot (/proc/vmstat) */
+	EV_OOM_KILL = 81, /* size = processes that the kernel's OOM killer has taken since boot (/proc/vmstat); flags = 1: those
+			     of the trace are told by OOM_VICTIM */
 	EV_USE = 82,   /* pid, aux = enum mt_use, size = bytes: a reading of smaps_rollup, all kinds of it at once */
 	EV_MAX = 83,
 };
@@ -88,7 +89,7 @@ static inline uint32_t event_fold(uint64_t v)
  *   REGION_END            aux = regions that stay open
  *   STEP       addr = step number
  *   TAG        addr = pointer, name = tag, dev
- *   MMAP, MUNMAP, BRK, RSS, EXIT   as in memtrace/event.h
+ *   MMAP, MUNMAP, BRK, RSS, EXIT, OOM_VICTIM   as in memtrace/event.h
  *   SEG_*, REQUEST  addr, size, flags, dev as in memtrace/event.h; name = the function ("cudaMalloc"),
  *              aux = the wire's aux folded to 32 bits: handles and streams are compared, never used
  *   TOTALS     addr = allocated, size = reserved, dev

@@ -622,6 +622,9 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case EV_NVML:
 		model__handle_gpu(m, ev);
 		break;
+	case MT_EV_OOM_VICTIM:
+		model__oom_victim(m, ev);
+		break;
 	case EV_OOM_KILL:
 		model__oom_kills(m, ev);
 		break;

@@ -24,7 +24,8 @@
 
 struct oom {
 	uint8_t kind, dev;
-	bool killed;
+	bool killed; /* by the kernel's OOM killer: its mark was seen, or it took somebody then */
+	bool marked;
 	bool open; /* a failure that may still be made good by a second try */
 	uint64_t ts_ns, asked, failed_bytes, times;
 	uint32_t pid, tid, code, status;
@@ -47,6 +48,7 @@ struct oom_log {
 	uint64_t total;
 	uint64_t kills, kill_ts_ns; /* processes taken by the kernel's OOM killer; when that grew */
 	bool kills_told;
+	bool victims_told; /* each has a mark: without one it was not the OOM killer */
 };
 
 static struct oom_log *model__log(struct model *m)
@@ -248,6 +250,22 @@ void model__oom_retried(struct model *m, const struct event *ev)
 
 /* --- deaths ------------------------------------------------------------------------------------------------ */
 
+/* By time alone: only where the kernel does not tell its victims. */
+static bool oom_log__guesses(const struct oom_log *l)
+{
+	return !l->victims_told;
+}
+
+void model__oom_victim(struct model *m, const struct event *ev)
+{
+	struct proc *p = procs__find(&m->procs, ev->pid);
+
+	if (p)
+		p->oom_victim = true;
+	if (model__log(m))
+		m->ooms->victims_told = true;
+}
+
 void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t status)
 {
 	struct oom *o;
@@ -258,8 +276,9 @@ void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t st
 	o = oom_log__add(m->ooms, OOM_DEATH);
 	o->pid = o->tid = pid;
 	o->status = status;
-	o->killed = WTERMSIG((int)status) == SIGKILL && m->ooms->kill_ts_ns &&
-		    m->now_ns - m->ooms->kill_ts_ns < KILL_NS;
+	o->marked = p->oom_victim && WTERMSIG((int)status) == SIGKILL;
+	o->killed = o->marked || (oom_log__guesses(m->ooms) && WTERMSIG((int)status) == SIGKILL && m->ooms->kill_ts_ns &&
+				  m->now_ns - m->ooms->kill_ts_ns < KILL_NS);
 	oom__take(o, m);
 }
 
@@ -273,7 +292,8 @@ void model__oom_kills(struct model *m, const struct event *ev)
 	grew = l->kills_told && ev->size > l->kills;
 	l->kills_told = true;
 	l->kills = ev->size;
-	if (!grew)
+	l->victims_told |= ev->flags == 1;
+	if (!grew || !oom_log__guesses(l))
 		return;
 	l->kill_ts_ns = m->now_ns;
 	for (size_t i = 0; i < l->cnt; i++)
@@ -300,7 +320,7 @@ static int oom__report(const struct oom *o, const struct model *m, struct report
 	int r = 0;
 
 	*ret = (struct report_oom){
-		.kind = o->kind, .dev = o->dev, .killed = o->killed, .ts_ns = o->ts_ns, .pid = o->pid, .tid = o->tid,
+		.kind = o->kind, .dev = o->dev, .killed = o->killed, .marked = o->marked, .ts_ns = o->ts_ns, .pid = o->pid, .tid = o->tid,
 		.code = o->code, .exit_status = o->status, .times = o->times, .asked = o->asked, .live = o->live,
 		.allocated = o->allocated, .reserved = o->reserved, .unused = o->unused,
 		.largest_free = o->largest_free, .driver = o->driver, .rss_total = o->rss_total,

@@ -30,6 +30,7 @@ struct proc {
 	uint32_t pid, ppid;
 	bool told;   /* by EV_PROC; else only by an event of it */
 	bool listed; /* false: this is `other` */
+	bool oom_victim; /* the kernel's OOM killer has marked it */
 	bool death_kept; /* in the log of model_oom.c */
 	bool has_flow, has_regions; /* probes are set that tell of gradients, of regions' begins */
 	uint8_t how, gone;

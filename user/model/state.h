@@ -91,6 +91,7 @@ void model__oom_refused(struct model *m, const struct event *ev, name_id op, nam
 void model__oom_failed(struct model *m, const struct event *ev);  /* SEG_FAIL */
 void model__oom_retried(struct model *m, const struct event *ev); /* SEG_ALLOC */
 void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t status);
+void model__oom_victim(struct model *m, const struct event *ev); /* MT_EV_OOM_VICTIM */
 void model__oom_kills(struct model *m, const struct event *ev); /* EV_OOM_KILL */
 int model__oom_report(const struct model *m, struct report *ret); /* -ENOMEM */
 /* model_report.c */

@@ -134,7 +134,8 @@ struct report_oom_op {
 struct report_oom {
 	uint8_t kind; /* enum report_oom_kind */
 	uint8_t dev;  /* refused by; DEATH: MT_DEV_NONE */
-	uint8_t killed; /* DEATH: the kernel's OOM killer took a process in that second */
+	uint8_t killed; /* DEATH: by the kernel's OOM killer, as it marked it, or as it took a process in that second */
+	uint8_t marked; /* the former: certain */
 	uint64_t ts_ns;
 	uint32_t pid, tid;
 	char *comm;

@@ -200,6 +200,25 @@ static int load_error(struct err *err, int r)
 	return err_hint(err, "try again with -vv to see the kernel's words; kernel 5.15 or newer is needed");
 }
 
+/* Offset of the pid in records of oom:mark_victim; 0: this kernel has none, or tracefs is not there. */
+static uint32_t victim_offset(void)
+{
+	static const char *const paths[] = { "/sys/kernel/tracing/events/oom/mark_victim/format",
+					     "/sys/kernel/debug/tracing/events/oom/mark_victim/format" };
+	unsigned offset = 0, size = 0;
+	char line[256];
+	FILE *f = NULL;
+
+	for (size_t i = 0; !f && i < sizeof(paths) / sizeof(paths[0]); i++)
+		f = fopen(paths[i], "re");
+	while (f && size != sizeof(uint32_t) && fgets(line, sizeof(line), f))
+		if (sscanf(line, " field:int pid; offset:%u; size:%u;", &offset, &size) != 2)
+			size = 0;
+	if (f)
+		fclose(f);
+	return size == sizeof(uint32_t) && offset < 256 ? offset : 0;
+}
+
 static int tracer__load(struct tracer *t, struct err *err)
 {
 	struct bpf_program *prog;
@@ -212,6 +231,7 @@ static int tracer__load(struct tracer *t, struct err *err)
 	t->skel->rodata->mt_config.ring_mask = t->rings_cnt - 1;
 	t->skel->rodata->mt_config.wake_bytes = (uint32_t)(t->ring_size / 4);
 	t->skel->rodata->mt_config.rss_step = RSS_STEP_BYTES;
+	t->skel->rodata->mt_config.victim_at = victim_offset();
 	if (t->opts.min_size)
 		bpf_map__set_max_entries(t->skel->maps.live, LIVE_MAX);
 	bpf_object__for_each_program(prog, t->skel->obj) {
@@ -460,6 +480,10 @@ static int tracer__attach_kernel(struct tracer *t, struct err *err)
 	s->links.mt_process_exit = bpf_program__attach(s->progs.mt_process_exit);
 	if (!s->links.mt_rss_stat || !s->links.mt_process_exit || !s->links.mt_sys_exit)
 		return err_set(err, -errno, "attaching the kernel tracepoints: %s", strerror(errno));
+	if (s->rodata->mt_config.victim_at)
+		s->links.mt_oom_victim = bpf_program__attach(s->progs.mt_oom_victim);
+	if (!s->links.mt_oom_victim)
+		log_info("the kernel does not tell whom its OOM killer takes: deaths are put down to it by their time");
 	return 0;
 }
 
@@ -940,6 +964,11 @@ int tracer__follow(struct tracer *t, pid_t pid, struct err *err)
 }
 
 /* --- data ----------------------------------------------------------------------------------- */
+
+int tracer__tells_victims(const struct tracer *t)
+{
+	return t->skel->links.mt_oom_victim != NULL;
+}
 
 int tracer__fd(const struct tracer *t)
 {

@@ -58,6 +58,9 @@ size_t tracer__classes_cnt(const struct tracer *t);
 /* Kernel-side programs see `pid` from now on. */
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err);
 
+/* The kernel tells whom its OOM killer takes: MT_EV_OOM_VICTIM. */
+int tracer__tells_victims(const struct tracer *t);
+
 /* An epoll fd: readable when a ring passed its wake-up mark. Poll by time as well. */
 int tracer__fd(const struct tracer *t);
 /*

@@ -43,7 +43,9 @@ static void put_what(struct page *p, const struct report *r, const struct report
 		n = snprintf(text, sizeof(text), "after %s process %u (%s) was ended by signal %d (%s)", when, o->pid, comm,
 			     sig, abbrev ? abbrev : "?");
 		snprintf(text + n, sizeof(text) - (size_t)n, "%s",
-			 o->killed ? ": the kernel's OOM killer took a process then" : "");
+			 o->marked ? ": the kernel's OOM killer took it" :
+			 o->killed ? ": the kernel's OOM killer took a process then" :
+				     "");
 	} else {
 		fmt_bytes(asked, o->asked);
 		n = snprintf(text, sizeof(text), "after %s process %u (%s) was refused %s on %s", when, o->pid, comm, asked,
@@ -199,6 +201,7 @@ static void put_json(struct json *j, const struct report *r, const struct report
 	if (o->kind == OOM_DEATH) {
 		json__u64(j, "signal", (uint64_t)WTERMSIG((int)o->exit_status));
 		json__bool(j, "oom_killer", o->killed);
+		json__bool(j, "oom_marked", o->marked);
 	} else {
 		json__str(j, "dev", dev_name(o->dev, name));
 		json__u64(j, "asked", o->asked);
