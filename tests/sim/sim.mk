@@ -5,7 +5,11 @@
 SIM_SECONDS ?= 10
 SIM_SEED ?=
 
-$(B)/tests/sim_model: $(filter-out tests/sim/sim_flow.c,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/*.h) $(B)/libmemtrace-san.a
+$(B)/tests/sim_model: $(filter-out tests/sim/sim_flow.c tests/sim/sim_segments.c,$(wildcard tests/sim/*.c)) $(wildcard tests/sim/*.h) $(B)/libmemtrace-san.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests $(filter %.c,$^) $(B)/libmemtrace-san.a $(LIBS) -o $@
+
+$(B)/tests/sim_segments: tests/sim/sim_segments.c tests/sim/oracle.c $(wildcard tests/sim/*.h) $(B)/libmemtrace-san.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests $(filter %.c,$^) $(B)/libmemtrace-san.a $(LIBS) -o $@
 
@@ -14,6 +18,7 @@ $(B)/tests/sim_flow: tests/sim/sim_flow.c tests/sim/oracle.c $(wildcard tests/si
 	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests $(filter %.c,$^) $(B)/libmemtrace-san.a $(LIBS) -o $@
 
 .PHONY: check-sim
-check-sim: $(B)/tests/sim_model $(B)/tests/sim_flow ## the model against the oracle for SIM_SECONDS
+check-sim: $(B)/tests/sim_model $(B)/tests/sim_flow $(B)/tests/sim_segments ## the model against the oracle for SIM_SECONDS
 	@$(B)/tests/sim_model $(or $(SIM_SEED),$$(date +%s)000) $(SIM_SECONDS)
 	@$(B)/tests/sim_flow $(or $(SIM_SEED),$$(date +%s)000) $(SIM_SECONDS)
+	@$(B)/tests/sim_segments $(or $(SIM_SEED),$$(date +%s)000) $(SIM_SECONDS)

@@ -473,23 +473,29 @@ static void segments__unmap(struct segments *s, struct seg_proc *p, const struct
 	}
 }
 
-/* The only device that the process has memory on; MT_DEV_NONE if there are several, or none. */
+/* The only device that the process has memory on; MT_DEV_NONE if there are several (*ret_several), or none. */
+static uint8_t seg_proc__only_dev(const struct seg_proc *p, bool *ret_several)
+{
+	uint8_t dev = MT_DEV_NONE;
+
+	*ret_several = false;
+	for (size_t i = 0; i < p->cnt; i++) {
+		*ret_several |= dev && p->segs[i].dev && p->segs[i].dev != dev;
+		dev = p->segs[i].dev ? p->segs[i].dev : dev;
+	}
+	for (unsigned i = 0; i < p->totals_cnt; i++) {
+		*ret_several |= dev && p->totals[i].dev != dev;
+		dev = p->totals[i].dev;
+	}
+	return *ret_several ? MT_DEV_NONE : dev;
+}
+
 uint8_t segments__only_dev(const struct segments *s, uint32_t pid)
 {
 	const struct seg_proc *p = segments__proc(s, pid);
-	uint8_t dev = MT_DEV_NONE;
+	bool several;
 
-	for (size_t i = 0; p && i < p->cnt; i++) {
-		if (dev && p->segs[i].dev && p->segs[i].dev != dev)
-			return MT_DEV_NONE;
-		dev = p->segs[i].dev ? p->segs[i].dev : dev;
-	}
-	for (unsigned i = 0; p && i < p->totals_cnt; i++) {
-		if (dev && p->totals[i].dev != dev)
-			return MT_DEV_NONE;
-		dev = p->totals[i].dev;
-	}
-	return dev;
+	return p ? seg_proc__only_dev(p, &several) : MT_DEV_NONE;
 }
 
 /*
@@ -513,10 +519,11 @@ static bool reset__takes(const struct reset *r, uint8_t kind, uint8_t dev, uint3
 
 static void segments__reset(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
 {
-	uint8_t only = segments__only_dev(s, p->pid);
+	bool several;
+	uint8_t only = seg_proc__only_dev(p, &several);
 	struct reset r = { .ctx = event_fold(ev->addr), .dev = u->dev ? u->dev : only };
 
-	r.is_only = r.dev == only || !only;
+	r.is_only = !several && (!only || r.dev == only);
 	u->resets++;
 	if (ev->flags)
 		return; /* one reference of several: the runtime has its own */
