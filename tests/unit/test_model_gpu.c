@@ -403,6 +403,37 @@ static void the_killers_counter_may_come_first(void **state)
 	assert_true(rep->ooms[0].killed);
 }
 
+/* The kernel's mark tells whom it took: of two killed in that moment not the other one. */
+static void a_mark_is_certain(void **state)
+{
+	(void)state;
+	SEND(.kind = EV_PROC, .size = 1, NAME("python"));
+	SEND(.kind = EV_PROC, .pid = 200, .size = 1, NAME("other"));
+	SEND(.kind = EV_OOM_KILL, .size = 5, .flags = 1);
+	SEND(.kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = 0x1000, .size = 300);
+	SEND(.kind = MT_EV_OOM_VICTIM);
+	SEND(.kind = EV_OOM_KILL, .size = 6, .flags = 1);
+	SEND(.kind = EV_GONE, .pid = 200, .aux = 9);
+	SEND(.kind = EV_GONE, .aux = 9);
+	dev(MT_DEV_CPU);
+	assert_int_equal(rep->ooms_cnt, 2);
+	assert_false(rep->ooms[0].killed);
+	assert_false(rep->ooms[0].marked);
+	assert_true(rep->ooms[1].killed);
+	assert_true(rep->ooms[1].marked);
+}
+
+static void a_pools_memory_is_where_the_pool_is(void **state)
+{
+	(void)state;
+	SEND(.kind = MT_EV_SEG_POOL, .dev = MT_DEV_CUDA0 + 3, .addr = 0x77);
+	SEND(.kind = MT_EV_SEG_ALLOC, .flags = MT_SEG_ASYNC, .addr = 0x1000, .size = 300, .aux = 0x77);
+	dev(MT_DEV_CUDA0 + 3);
+	assert_int_equal(rep->devs_cnt, 1); /* a pool alone makes no device */
+	assert_int_equal(rep->devs[0].dev, MT_DEV_CUDA0 + 3);
+	assert_int_equal(rep->devs[0].segs.live, 300);
+}
+
 static void four_are_kept_and_deaths_go_first(void **state)
 {
 	(void)state;
@@ -437,7 +468,8 @@ int main(void)
 		TEST(no_caching), TEST(totals_decide), TEST(backends_are_a_processs_own), TEST(nvml_knows_more),
 		TEST(categories_on_two_devices), TEST(a_second_try_that_works_is_no_oom),
 		TEST(an_oom_keeps_what_was_live), TEST(a_death_keeps_what_was_live),
-		TEST(the_killers_counter_may_come_first), TEST(four_are_kept_and_deaths_go_first),
+		TEST(the_killers_counter_may_come_first), TEST(a_mark_is_certain),
+		TEST(a_pools_memory_is_where_the_pool_is), TEST(four_are_kept_and_deaths_go_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

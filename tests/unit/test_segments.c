@@ -6,6 +6,7 @@
 #include <setjmp.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
 
 #include "model/blocks.h"
 #include "model/segments.h"
@@ -104,6 +105,101 @@ static void test_plain(void **state)
 	assert_int_equal(r.live, 20 * MB);
 	assert_int_equal(r.peak, 24 * MB);
 	assert_int_equal(r.kinds[MT_SEG_DEVICE].frees, 1);
+}
+
+static void test_rows(void **state)
+{
+	struct report_seg_row *rows;
+	struct fix *f = *state;
+	size_t cnt;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 20 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE | MT_SEG_F_COMM, C0, 0x20000000, 4 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 0x51, 30 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL, C0, 0x52, 10 * MB, 0);
+	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, MT_DEV_NONE, 0x40000000, 30 * MB, 0x51);
+	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, MT_DEV_NONE, 0x40000000 + 30 * MB, 10 * MB, 0x52);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PINNED, MT_DEV_NONE, 0x7f0000000000, 3 * MB, 0);
+	block(f, 0x10000000 + 2 * MB, 6 * MB);
+	block(f, 0x40000000 + 25 * MB, 10 * MB); /* over both pieces */
+	assert_int_equal(segments__rows(f->s, f->b, 10, &rows, &cnt), 0);
+	assert_int_equal(cnt, 4);
+	assert_true(rows[0].addr == 0x40000000 && rows[0].size == 40 * MB && rows[0].used == 10 * MB);
+	assert_true(rows[0].largest_free == 25 * MB && rows[0].blocks == 1 && rows[0].is_cached && rows[0].pid == 7);
+	assert_true(rows[1].size == 20 * MB && rows[1].used == 6 * MB && rows[1].largest_free == 12 * MB);
+	assert_true(rows[2].size == 4 * MB && rows[2].is_comm && !rows[2].is_cached);
+	assert_true(rows[3].kind == MT_SEG_PINNED && rows[3].dev == MT_DEV_NONE && rows[3].size == 3 * MB);
+	free(rows);
+	assert_int_equal(segments__rows(f->s, f->b, 2, &rows, &cnt), 0);
+	assert_true(cnt == 2 && rows[1].size == 20 * MB);
+	free(rows);
+}
+
+/* Of a communicator: plain, and physical memory whose pieces have no mark of their own. */
+static void test_communication(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE | MT_SEG_F_COMM, C0, 0x10000000, 4 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PHYSICAL | MT_SEG_F_COMM, C0, 0x51, 2 * MB, 0);
+	tell(f, MT_EV_SEG_MAP, MT_SEG_PHYSICAL, MT_DEV_NONE, 0x40000000, 2 * MB, 0x51);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_NCCL, C0, 0x20000000, 1 * MB, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x30000000, 8 * MB, 0);
+	tell(f, MT_EV_SEG_FAIL, MT_SEG_DEVICE | MT_SEG_F_COMM, C0, 0, 99 * MB, 2);
+	tell(f, MT_EV_SEG_COMM, MT_COMM_MADE, C0, 0xc0, 0, 0);
+	tell(f, MT_EV_SEG_COMM, MT_COMM_MADE, C0, 0, 0, 0); /* split into no part */
+	tell(f, MT_EV_SEG_COMM, MT_COMM_MADE, C0, 0xc1, 8, 0);
+	r = report(f, C0);
+	assert_int_equal(r.live, 15 * MB);
+	assert_int_equal(r.comm, 7 * MB);
+	assert_int_equal(r.communication, 7 * MB);
+	assert_int_equal(r.others, 15 * MB);
+	assert_int_equal(r.comms_made, 9);
+	assert_int_equal(r.kinds[MT_SEG_DEVICE].fails, 1);
+	block(f, 0x20000000, 512); /* an allocator's pool of such memory: its own layer */
+	r = report(f, C0);
+	assert_int_equal(r.communication, 6 * MB);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x10000000, 0, 0);
+	tell(f, MT_EV_SEG_UNMAP, MT_SEG_PHYSICAL, C0, 0x40000000, 2 * MB, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_PHYSICAL, C0, 0x51, 0, 0);
+	tell(f, MT_EV_SEG_COMM, MT_COMM_ENDED, C0, 0xc0, 0, 0);
+	r = report(f, C0);
+	assert_int_equal(r.comm, 1 * MB);
+	assert_int_equal(r.comm_peak, 7 * MB);
+	assert_int_equal(r.comms_ended, 1);
+}
+
+static void test_graph_nodes(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_CAPTURES, C0, 5, 0, 0);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_ASYNC, C0, 0x10000000, 4 * MB, 5);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_ASYNC, C0, 0x20000000, 2 * MB, 5);
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_ASYNC, C0, 0x30000000, 1 * MB, 6);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_ASYNC, C0, 0x20000000, 0, 5);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_CAPTURED, C0, 0xa0, 0, 5);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_INSTANTIATED, C0, 0xa1, 0, 0xa0);
+	r = report(f, C0);
+	assert_int_equal(r.live, 1 * MB);
+	assert_int_equal(r.kinds[MT_SEG_GRAPH].allocs, 2);
+	assert_int_equal(r.graphs, 1);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_LAUNCHED, C0, 0xa1, 0, 0);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_LAUNCHED, C0, 0xa1, 0, 0);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_LAUNCHED, C0, 0xff, 0, 0); /* of another */
+	r = report(f, C0);
+	assert_int_equal(r.live, 5 * MB);
+	assert_int_equal(r.kinds[MT_SEG_GRAPH].live, 4 * MB);
+	assert_int_equal(r.launches, 2);
+	assert_int_equal(r.graph_peak, 6 * MB);
+	for (unsigned i = 0; i < 10000; i++) { /* more than are kept: the oldest go, nothing is lost */
+		tell(f, MT_EV_SEG_ALLOC, MT_SEG_GRAPH, C0, 0x100000000 + i * MB, MB, 0x1000 + i);
+		tell(f, MT_EV_SEG_FREE, MT_SEG_GRAPH, C0, 0x100000000 + i * MB, 0, 0);
+	}
+	tell(f, MT_EV_SEG_FREE, MT_SEG_ASYNC, C0, 0x10000000, 0, 5);
+	assert_int_equal(report(f, C0).live, 1 * MB);
 }
 
 static void test_freed_unseen(void **state)
@@ -368,6 +464,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_plain, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_rows, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_communication, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_graph_nodes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_freed_unseen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_virtual_memory, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_references, set_up, tear_down),

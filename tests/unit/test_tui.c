@@ -217,7 +217,7 @@ static void test_keys(void **state)
 	assert_int_equal(ui.tab, TUI_REGIONS);
 	tui_ui__key(&ui, TUI_KEY_BACK_TAB);
 	tui_ui__key(&ui, TUI_KEY_LEFT);
-	assert_int_equal(ui.tab, TUI_TRACE);
+	assert_int_equal(ui.tab, TUI_SEGMENTS);
 	type(&ui, "1");
 	assert_int_equal(ui.tab, TUI_OPS);
 	tui_tab_state__settle(&ui.tabs[TUI_OPS], 100, 10, 8);
@@ -316,6 +316,28 @@ static void test_trace_tells_losses_and_costs(void **state)
 	assert_int_equal(rows.rows[0].style, TUI_BAD);
 	assert_string_equal(rows.rows[1].v[1].text, "tensor alloc");
 	assert_int_equal(rows.rows[1].v[3].num, 111179700);
+	tui_rows__done(&rows);
+}
+
+static void test_segments_tell_their_use(void **state)
+{
+	struct report_seg_row segs[] = {
+		{ .addr = 0x7f00, .size = 20 << 20, .used = 8 << 20, .largest_free = 9 << 20, .pid = 7, .blocks = 3,
+		  .dev = MT_DEV_CUDA0 + 1, .kind = MT_SEG_PHYSICAL, .is_cached = 1 },
+		{ .addr = 0x9f00, .size = 4 << 20, .pid = 7, .dev = MT_DEV_CUDA0, .kind = MT_SEG_DEVICE, .is_comm = 1 },
+	};
+	struct report r = { .seg_rows = segs, .seg_rows_cnt = 2 };
+	struct tui_rows rows = { 0 };
+
+	(void)state;
+	tui_tables[TUI_SEGMENTS].fill(&rows, &r, NULL);
+	assert_int_equal(rows.cnt, 2);
+	assert_string_equal(rows.rows[0].v[0].text, "cuda:1");
+	assert_string_equal(rows.rows[0].v[1].text, "virtual memory API");
+	assert_int_equal(rows.rows[0].v[4].num, 12 << 20);
+	assert_string_equal(rows.rows[0].v[6].text, "25.0 %"); /* 1 - 9 / 12 */
+	assert_string_equal(rows.rows[1].v[1].text, "communication");
+	assert_string_equal(rows.rows[1].v[3].text, "-"); /* a library's: nothing is known of its inside */
 	tui_rows__done(&rows);
 }
 
@@ -457,7 +479,8 @@ int main(void)
 		cmocka_unit_test(test_scale_is_round), cmocka_unit_test(test_column_stacks),
 		cmocka_unit_test(test_column_little_is_not_nothing), cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_filter_is_typed), cmocka_unit_test(test_rows_sort_and_filter),
-		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_screens),
+		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
+		cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_any_size_any_key_any_target),
 	};
 

@@ -340,6 +340,11 @@ int model__gpu_report(const struct model *m, uint8_t dev, struct report_dev *ret
 	return r;
 }
 
+int model__gpu_rows(const struct model *m, size_t top, struct report *ret)
+{
+	return m->gpu ? segments__rows(m->gpu->segs, m->blocks, top, &ret->seg_rows, &ret->seg_rows_cnt) : 0;
+}
+
 int model__gpu_report_unknown(const struct model *m, struct report *ret)
 {
 	struct report_segments s;

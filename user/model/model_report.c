@@ -417,6 +417,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__report_ops(m, top, r);
 	err = err ? err : model__report_procs(m, r);
 	err = err ? err : model__report_peak_blocks(m, top, r);
+	err = err ? err : model__gpu_rows(m, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, r);
 	if (!err && m->started)
 		err = model__report_kernel(m, r);
 	if (err) {

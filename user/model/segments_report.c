@@ -65,34 +65,46 @@ static bool blocks_of(const struct blocks *blocks, const struct seg_proc *p, uin
 }
 
 /* A stretch of cached memory without a hole: a segment, or mapped pieces in a row. */
-static void add_stretch(struct report_segments *ret, const struct ranges *blocks, size_t *at, uint64_t start, uint64_t end)
+struct stretch {
+	uint64_t free_bytes, largest_free;
+	uint32_t blocks;
+};
+
+static struct stretch stretch_of(const struct ranges *blocks, size_t *at, uint64_t start, uint64_t end)
 {
-	uint64_t free_bytes = 0, upto = start;
-	bool used = false;
+	struct stretch ret = { 0 };
+	uint64_t upto = start;
 
 	while (*at < blocks->cnt && blocks->v[*at].end <= start)
 		++*at;
 	for (; *at < blocks->cnt && blocks->v[*at].start < end; ++*at) {
 		const struct range *b = &blocks->v[*at];
 
-		used = true;
+		ret.blocks++;
 		if (b->start > upto) {
-			free_bytes += b->start - upto;
-			if (b->start - upto > ret->largest_free)
-				ret->largest_free = b->start - upto;
+			ret.free_bytes += b->start - upto;
+			if (b->start - upto > ret.largest_free)
+				ret.largest_free = b->start - upto;
 		}
 		if (b->end > upto)
 			upto = b->end < end ? b->end : end;
 		if (b->end > end)
 			break; /* goes on in what follows */
 	}
-	free_bytes += end - upto;
-	if (end - upto > ret->largest_free)
-		ret->largest_free = end - upto;
-	if (used)
-		ret->inactive += free_bytes;
+	ret.free_bytes += end - upto;
+	if (end - upto > ret.largest_free)
+		ret.largest_free = end - upto;
+	return ret;
+}
+
+static void add_stretch(struct report_segments *ret, const struct stretch *s)
+{
+	if (s->largest_free > ret->largest_free)
+		ret->largest_free = s->largest_free;
+	if (s->blocks)
+		ret->inactive += s->free_bytes;
 	else
-		ret->free_cached += free_bytes;
+		ret->free_cached += s->free_bytes;
 }
 
 static bool segs_are_pieces(const struct seg_proc *p, uint8_t dev)
@@ -103,6 +115,18 @@ static bool segs_are_pieces(const struct seg_proc *p, uint8_t dev)
 	return false;
 }
 
+/* The one at *i and pieces of its kind that go on where it ends; *i comes to be what is behind them. */
+static uint64_t stretch_end(const struct seg_proc *p, size_t *i)
+{
+	const struct seg *first = &p->segs[(*i)++];
+	uint64_t end = first->addr + first->size;
+
+	while (first->piece && *i < p->cnt && p->segs[*i].piece && p->segs[*i].cached == first->cached &&
+	       p->segs[*i].dev == first->dev && p->segs[*i].addr == end)
+		end += p->segs[(*i)++].size;
+	return end;
+}
+
 static void add_segment(struct report_segments *ret, const struct seg *seg, uint8_t dev)
 {
 	if (seg->dev != dev || seg->piece || seg->waits || !is_device_memory(seg->kind))
@@ -111,6 +135,14 @@ static void add_segment(struct report_segments *ret, const struct seg *seg, uint
 		ret->cached += seg->size;
 	else if (seg->comm)
 		ret->communication += seg->size;
+}
+
+static const struct object *seg_proc__object_of(const struct seg_proc *p, const struct seg *seg)
+{
+	for (size_t i = 0; seg->object && i < p->objects_cnt; i++)
+		if (p->objects[i].id == seg->object)
+			return &p->objects[i];
+	return NULL;
 }
 
 static void add_object(struct report_segments *ret, const struct object *o, uint8_t dev)
@@ -128,15 +160,14 @@ static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint
 	size_t at = 0;
 
 	for (size_t i = 0; i < p->cnt;) {
-		const struct seg *first = &p->segs[i++];
-		uint64_t end = first->addr + first->size;
+		const struct seg *first = &p->segs[i];
+		uint64_t end = stretch_end(p, &i);
+		struct stretch s;
 
 		if (!first->cached || first->waits || first->dev != dev)
 			continue;
-		while (first->piece && i < p->cnt && p->segs[i].piece && p->segs[i].cached &&
-		       p->segs[i].dev == dev && p->segs[i].addr == end)
-			end += p->segs[i++].size;
-		add_stretch(ret, blocks, &at, first->addr, end);
+		s = stretch_of(blocks, &at, first->addr, end);
+		add_stretch(ret, &s);
 	}
 	for (size_t i = 0; i < p->cnt; i++)
 		add_segment(ret, &p->segs[i], dev);
@@ -192,6 +223,75 @@ int segments__report(const struct segments *s, uint8_t dev, const struct blocks 
 	if (u->reserved > ret->cached)
 		ret->reserved_before = u->reserved - ret->cached;
 	return r;
+}
+
+/* --- the largest ------------------------------------------------------------------------------------------ */
+
+struct rows {
+	struct report_seg_row *v;
+	size_t cnt, max;
+};
+
+/* Kept in order: of the many small ones most fall out at once. */
+static void rows__add(struct rows *rows, const struct report_seg_row *row)
+{
+	size_t i = rows->cnt;
+
+	if (i == rows->max && (!i || rows->v[i - 1].size >= row->size))
+		return;
+	if (i < rows->max)
+		rows->cnt++;
+	else
+		i--;
+	for (; i && rows->v[i - 1].size < row->size; i--)
+		rows->v[i] = rows->v[i - 1];
+	rows->v[i] = *row;
+}
+
+static void rows__add_proc(struct rows *rows, const struct seg_proc *p, uint8_t dev, const struct ranges *blocks)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < p->cnt;) {
+		const struct seg *first = &p->segs[i];
+		const struct object *o = seg_proc__object_of(p, first);
+		uint64_t end = stretch_end(p, &i), size = end - first->addr;
+		struct stretch s;
+
+		if (first->dev != dev || first->waits)
+			continue;
+		s = stretch_of(blocks, &at, first->addr, end);
+		rows__add(rows, &(struct report_seg_row){ .addr = first->addr, .size = size, .used = size - s.free_bytes,
+							  .largest_free = s.largest_free, .blocks = s.blocks, .pid = p->pid,
+							  .dev = dev, .kind = first->kind, .is_cached = first->cached,
+							  .is_comm = first->comm || (o && o->comm) });
+	}
+}
+
+int segments__rows(const struct segments *s, const struct blocks *blocks, size_t top, struct report_seg_row **ret,
+		   size_t *ret_cnt)
+{
+	struct rows rows = { .v = calloc(top ? top : 1, sizeof(*rows.v)), .max = top };
+	struct ranges of = { 0 };
+	uint64_t rounding = 0;
+	int r = rows.v ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !r && i < s->procs_cnt; i++) {
+		for (unsigned k = 0; !r && k < s->sums_cnt; k++) {
+			if (blocks_of(blocks, s->procs[i], s->sums[k]->dev, &of, &rounding))
+				rows__add_proc(&rows, s->procs[i], s->sums[k]->dev, &of);
+			else
+				r = -ENOMEM;
+		}
+	}
+	free(of.v);
+	if (r < 0) {
+		free(rows.v);
+		return r;
+	}
+	*ret = rows.v;
+	*ret_cnt = rows.cnt;
+	return 0;
 }
 
 static uint64_t less(uint64_t a, uint64_t b)

@@ -79,6 +79,15 @@ struct report_segments {
 	uint64_t residual; /* nvml_own - driver, never negative: contexts, code, what was there before the attach */
 };
 
+/* A segment, or mapped pieces side by side as one. */
+struct report_seg_row {
+	uint64_t addr, size, used, largest_free; /* used: by the blocks in it */
+	uint32_t pid, blocks;
+	uint8_t dev, kind; /* enum mt_seg */
+	uint8_t is_cached; /* the caching allocator's */
+	uint8_t is_comm;   /* for communication */
+};
+
 struct report_dev {
 	uint8_t dev;
 	struct report_segments segs;
@@ -241,6 +250,8 @@ struct report {
 	struct report_op no_op;	   /* blocks born outside any op */
 	struct report_proc *procs; /* in order of appearance; last one may be pid 0: all that have no row */
 	size_t procs_cnt;
+	struct report_seg_row *seg_rows; /* largest segments live at the end, by size; `top` (and 1024) at most */
+	size_t seg_rows_cnt;
 	struct report_block *peak_blocks; /* largest blocks live at the peak, by size; `top` (and 1024) at most */
 	size_t peak_blocks_cnt;
 	struct series rss; /* all followed processes together */

@@ -31,6 +31,11 @@ const char *seg_kind_name(unsigned kind)
 	return kind < MT_SEG_MAX && kinds[kind].key ? kinds[kind].key : "?";
 }
 
+const char *seg_kind_words(unsigned kind)
+{
+	return kind < MT_SEG_MAX && kinds[kind].words ? kinds[kind].words : "?";
+}
+
 const char *backend_name(unsigned backend)
 {
 	static const char *const names[BACKEND_MAX] = { "unknown", "caching", "expandable segments", "cudaMallocAsync",
@@ -259,6 +264,32 @@ static void put_json_layers(struct json *j, const struct report_segments *s)
 	json__end(j, '}');
 }
 
+static void put_json_rows(struct json *j, const struct report *r, uint8_t dev)
+{
+	char addr[24];
+
+	json__begin(j, "largest", '[');
+	for (size_t i = 0; i < r->seg_rows_cnt; i++) {
+		const struct report_seg_row *s = &r->seg_rows[i];
+
+		if (s->dev != dev)
+			continue;
+		snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)s->addr);
+		json__begin_flat(j, NULL, '{');
+		json__str(j, "kind", seg_kind_name(s->kind));
+		json__u64(j, "pid", s->pid);
+		json__str(j, "addr", addr);
+		json__u64(j, "size", s->size);
+		json__bool(j, "communication", s->is_comm);
+		json__bool(j, "cached", s->is_cached);
+		json__u64(j, "used", s->used);
+		json__u64(j, "largest_free", s->largest_free);
+		json__u64(j, "blocks", s->blocks);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}
+
 static void put_json_allocator(struct json *j, const struct report_segments *s)
 {
 	if (s->totals) {
@@ -309,6 +340,7 @@ void segments_json(struct json *j, const struct report *r, const struct report_d
 	json__end(j, '}');
 	put_json_layers(j, s);
 	put_json_kinds(j, s->kinds);
+	put_json_rows(j, r, d->dev);
 	json__end(j, '}');
 	if (!s->nvml)
 		return;

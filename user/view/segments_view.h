@@ -14,6 +14,7 @@ struct report;
 struct report_dev;
 struct report_segments;
 
+const char *seg_kind_words(unsigned kind); /* for people */
 const char *seg_kind_name(unsigned kind);    /* "device", "pinned" …: keys in JSON; enum mt_seg */
 const char *backend_name(unsigned backend);  /* "caching", "cudaMallocAsync" …; enum report_backend */
 int segments_are_seen(const struct report_segments *s);

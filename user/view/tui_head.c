@@ -107,6 +107,21 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 	}
 }
 
+static unsigned tab_width(unsigned i)
+{
+	return (unsigned)strlen(tui_tables[i].name) + 4;
+}
+
+/* The leftmost with which the chosen one still fits. */
+static unsigned first_tab(unsigned chosen, unsigned width)
+{
+	unsigned first = chosen, used = tab_width(chosen);
+
+	while (first && used + tab_width(first - 1) <= width)
+		used += tab_width(--first);
+	return first;
+}
+
 void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 {
 	const struct tui_tab_state *t = &ui->tabs[ui->tab];
@@ -116,11 +131,13 @@ void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 	if (!at.h)
 		return;
 	for (unsigned i = 0; i < TUI_TABS; i++)
-		all += (unsigned)strlen(tui_tables[i].name) + 4;
+		all += tab_width(i);
 	if (all > at.w) /* the chosen one is always seen */
-		first = ui->tab;
+		first = first_tab(ui->tab, at.w);
 	for (unsigned i = first; i < TUI_TABS && x < end; i++) {
 		snprintf(text, sizeof(text), " %u %s ", i + 1, tui_tables[i].name);
+		if (i > (unsigned)ui->tab && x + strlen(text) > end)
+			break;
 		x += canvas__text(c, x, at.y, end - x, i == (unsigned)ui->tab ? TUI_TAB_ON : TUI_TAB, text);
 	}
 	at = (struct rect){ x, at.y, end > x ? end - x : 0, 1 };
@@ -225,7 +242,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 {
 	static const struct key_hint lines[] = {
 		{ "q  F10  Ctrl-C", "leave; live: detach, and the report on the normal screen", 0 },
-		{ "Tab  1-7  \xe2\x86\x90 \xe2\x86\x92", "another table", 0 },
+		{ "Tab  1-8  \xe2\x86\x90 \xe2\x86\x92", "another table", 0 },
 		{ "\xe2\x86\x91 \xe2\x86\x93  PgUp PgDn", "a row, a page (also j k); Home, End", 0 },
 		{ "Enter", "the row's texts in full", 0 },
 		{ "s  S", "sort by the next column, the one before; r: the other way round", 0 },

@@ -5,7 +5,9 @@
 #include "event/event.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
+#include "view/segments_view.h"
 #include "view/tui_table.h"
+#include "view/text.h"
 
 #define ADD_ROW(rows, row)                                                                         \
 	struct tui_row *row = tui_rows__add(rows);                                                 \
@@ -299,6 +301,44 @@ static void fill_trace(struct tui_rows *rows, const struct report *r, const stru
 	(void)trace_row(rows, "made by", r->host);
 }
 
+/* --- segments ------------------------------------------------------------------------------------------ */
+
+static const struct tui_col segment_cols[] = {
+	{ "device", TUI_COL_TEXT, 7, 0 },	 { "kind", TUI_COL_TEXT, 18, 0, 1 },	{ "size", TUI_COL_BYTES, 9, 0 },
+	{ "used", TUI_COL_BYTES, 9, 0 },	 { "free", TUI_COL_BYTES, 9, 0 },	{ "largest", TUI_COL_BYTES, 9, 0 },
+	{ "fragm.", TUI_COL_TEXT, 7, 0 },	 { "blocks", TUI_COL_COUNT, 7, 90 },	{ "pid", TUI_COL_NUMBER, 8, 100 },
+	{ "address", TUI_COL_TEXT, 14, 110 },
+};
+
+/* What no block lies in says nothing of its inside: a library's. */
+static void fill_segments(struct tui_rows *rows, const struct report *r, const struct report_dev *dev)
+{
+	(void)dev;
+	for (size_t i = 0; i < r->seg_rows_cnt; i++) {
+		const struct report_seg_row *s = &r->seg_rows[i];
+		uint64_t unused = s->size - s->used;
+		double part = unused ? 1 - (double)s->largest_free / (double)unused : 0;
+		char name[16], share[24];
+
+		ADD_ROW(rows, row);
+		row->v[0].text = s->dev ? tui_rows__text(rows, "%s", dev_name(s->dev, name)) : "-";
+		row->v[1].text = s->is_comm ? "communication" : seg_kind_words(s->kind);
+		row->v[2].num = s->size;
+		row->v[7].num = s->blocks;
+		row->v[8].num = s->pid;
+		row->v[9].text = tui_rows__text(rows, "%llx", (unsigned long long)s->addr);
+		if (!s->is_cached) {
+			row->v[3].text = row->v[4].text = row->v[5].text = row->v[6].text = "-";
+			continue;
+		}
+		row->v[3].num = s->used;
+		row->v[4].num = unused;
+		row->v[5].num = s->largest_free;
+		row->v[6] = (struct tui_value){ tui_rows__text(rows, "%s", fmt_share(share, part, 1)),
+						(uint64_t)(part * 1e6) };
+	}
+}
+
 #define COLS(c) c, sizeof(c) / sizeof((c)[0])
 const struct tui_table tui_tables[TUI_TABS] = {
 	[TUI_OPS] = { "Operators", "no operator has allocated yet", COLS(op_cols), fill_ops },
@@ -308,4 +348,5 @@ const struct tui_table tui_tables[TUI_TABS] = {
 	[TUI_THREADS] = { "Threads", "no block yet", COLS(thread_cols), fill_threads },
 	[TUI_PROCS] = { "Processes", "no process yet", COLS(proc_cols), fill_procs },
 	[TUI_TRACE] = { "Trace", "", COLS(trace_cols), fill_trace },
+	[TUI_SEGMENTS] = { "Segments", "no memory of a GPU's driver seen yet", COLS(segment_cols), fill_segments },
 };

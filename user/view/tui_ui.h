@@ -13,7 +13,8 @@
 #include "view/tui_layout.h"
 
 enum tui_tab {
-	TUI_OPS = 0, TUI_REGIONS, TUI_PEAK, TUI_BLOCKS, TUI_THREADS, TUI_PROCS, TUI_TRACE, TUI_TABS,
+	TUI_OPS = 0, TUI_REGIONS, TUI_PEAK, TUI_BLOCKS, TUI_THREADS, TUI_PROCS, TUI_TRACE, TUI_SEGMENTS,
+	TUI_TABS,
 };
 
 /* Keys are code points; these are beyond them. */
