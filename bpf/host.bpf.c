@@ -162,6 +162,7 @@ int mt_host_enter(struct pt_regs *ctx)
 	p->ptr = ptr;
 	p->size = size;
 	p->fn = (u32)cookie;
+	p->has_given = 0;
 	p->sp = ctx->sp;
 	return 0;
 }
@@ -207,6 +208,7 @@ int mt_host_ret(struct pt_regs *ctx)
 		t->inner.sp = 0;
 		if (p.size == t->host.size)
 			return 0; /* operator new's own: told at its end */
+		t->host.has_given = 1;
 	} else if (ctx->sp == t->host.sp + 8) {
 		p = t->host;
 		t->host.sp = 0;

@@ -132,6 +132,23 @@ int BPF_PROG(mt_rss_stat, struct mm_struct *mm, int member)
 	return 0;
 }
 
+#define SIGNAL_ABORT 6
+
+/*
+ * An operator new that throws is told when its thread next asks for memory; where nobody catches, that is never. The
+ * exception took memory inside of it, which an abort for another reason would not.
+ */
+static __always_inline void exit_uncaught(struct task_struct *p)
+{
+	struct mt_thread *t;
+
+	if ((p->signal->group_exit_code & 0x7f) != SIGNAL_ABORT)
+		return;
+	t = bpf_task_storage_get(&threads, p, 0, 0);
+	if (t && t->host.sp && t->host.has_given && MT_HOST_MAY_THROW(t->host.fn))
+		emit_mem(t, MT_EV_OOM, MT_DEV_HOST, 0, 0, t->host.size);
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(mt_process_exit, struct task_struct *p)
 {
@@ -139,6 +156,7 @@ int BPF_PROG(mt_process_exit, struct task_struct *p)
 
 	if (!target_current())
 		return 0;
+	exit_uncaught(p);
 	if (p->signal->live.counter)
 		return 0; /* other threads go on */
 	hit_count(MT_PROG_EXIT);

@@ -32,7 +32,7 @@ struct mt_pending {
 	u64 sp; /* 0 = none */
 	u64 ptr, size, ts_ns;
 	u32 fn; /* enum mt_host_fn */
-	u32 pad;
+	u32 has_given; /* a call inside of it gave memory: to an exception, where this one is an operator new */
 };
 
 /* Outermost call of a GPU's memory API in progress: arguments, then what they say. */

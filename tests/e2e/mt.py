@@ -296,10 +296,12 @@ def scratch():
 
 
 def compile_c(name, *flags):
-    """build/e2e/NAME from targets/NAME.c."""
+    """build/e2e/NAME from targets/NAME.c, or from NAME.cpp."""
     out = BUILD / "e2e" / name
     out.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([os.environ.get("CC", "gcc"), "-O1", "-o", out, TARGETS / f"{name}.c",
+    cxx = TARGETS / f"{name}.cpp"
+    compiler = os.environ.get("CXX", "g++") if cxx.exists() else os.environ.get("CC", "gcc")
+    subprocess.run([compiler, "-O1", "-o", out, cxx if cxx.exists() else TARGETS / f"{name}.c",
                     "-I", ROOT / "include", *flags], check=True)
     return out
 

@@ -82,6 +82,34 @@ def test_refused_by_malloc():
         check_leads(path, "was refused 2.00 GiB on host")
 
 
+def test_an_exception_that_nobody_catches():
+    """operator new throws, std::terminate aborts: with each allocator the refusal is told, and that the death came of it."""
+    lib = "/usr/lib/x86_64-linux-gnu/"
+    for name, preload in (("glibc", ""), ("jemalloc", lib + "libjemalloc.so.2"),
+                          ("tcmalloc", lib + "libtcmalloc_minimal.so.4"), ("mimalloc", lib + "libmimalloc.so.2")):
+        if preload and not pathlib.Path(preload).exists():
+            mt.note(f"{name} is not installed")
+            continue
+        with mt.scratch() as tmp:
+            path = tmp / "a.mtr"
+            with mt.Proc([mt.compile_c("oom_new")], env=dict(os.environ, LD_PRELOAD=preload)) as job:
+                job.line("ready")
+                with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "host,kernel") as tracer:
+                    mt.wait_until(lambda t=tracer: any(x.startswith("attached") for x in t.err), "attached", 20)
+                    job.tell("go")
+                    job.wait()
+                    mt.check(tracer.wait() == 0, f"{name}: record: {tracer.err}")
+            ooms = mt.report(path)["ooms"]
+            if name == "mimalloc":  # built as C it cannot throw: it aborts, and what it was asked for is not known to be refused
+                mt.check([o["kind"] for o in ooms] == ["death"] and ooms[0]["signal"] == 6, f"{ooms}")
+                continue
+            mt.check([o["kind"] for o in ooms] == ["host", "death"], f"{name}: {ooms}")
+            mt.check(ooms[0]["asked"] == 1 << 50 and ooms[1]["refused_before"] == 1 << 50, f"{name}: {ooms}")
+            mt.check(ooms[1]["signal"] == 6 and ooms[0]["live"] >= SMALL * MANY, f"{name}: {ooms}")
+            check_all_there(path)
+            check_leads(path, "signal 6 (ABRT)", "before it was refused", " on host")
+
+
 def test_killed():
     with mt.scratch() as tmp:
         rep, path = run("kill", tmp)

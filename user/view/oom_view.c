@@ -29,6 +29,21 @@ static int is_about_memory(const struct report_oom *o)
 
 /* --- text --------------------------------------------------------------------------------------------- */
 
+#define BEFORE_DEATH_NS 5000000000ull
+
+/* What the process was refused shortly before it died, as an exception that nobody catches ends it; NULL. */
+static const struct report_oom *refusal_before(const struct report *r, const struct report_oom *death)
+{
+	for (size_t i = r->ooms_cnt; i-- > 0;) {
+		const struct report_oom *o = &r->ooms[i];
+
+		if (o->kind != OOM_DEATH && o->pid == death->pid && o->ts_ns <= death->ts_ns &&
+		    death->ts_ns - o->ts_ns < BEFORE_DEATH_NS)
+			return o;
+	}
+	return NULL;
+}
+
 static void put_what(struct page *p, const struct report *r, const struct report_oom *o)
 {
 	char text[700], when[24], asked[24], name[16], comm[TEXT_BYTES_MAX], op[TEXT_BYTES_MAX];
@@ -37,6 +52,7 @@ static void put_what(struct page *p, const struct report *r, const struct report
 	text_fit(comm, sizeof(comm), o->comm, 30);
 	fmt_ns(when, o->ts_ns >= r->start_ts_ns ? o->ts_ns - r->start_ts_ns : 0);
 	if (o->kind == OOM_DEATH) {
+		const struct report_oom *refused = refusal_before(r, o);
 		int sig = WTERMSIG((int)o->exit_status);
 		const char *abbrev = sigabbrev_np(sig);
 
@@ -46,6 +62,11 @@ static void put_what(struct page *p, const struct report *r, const struct report
 			 o->marked ? ": the kernel's OOM killer took it" :
 			 o->killed ? ": the kernel's OOM killer took a process then" :
 				     "");
+		n = (int)strlen(text);
+		if (refused)
+			snprintf(text + n, sizeof(text) - (size_t)n, ": %s before it was refused %s on %s",
+				 fmt_ns(when, o->ts_ns - refused->ts_ns), fmt_bytes(asked, refused->asked),
+				 dev_name(refused->dev, name));
 	} else {
 		fmt_bytes(asked, o->asked);
 		n = snprintf(text, sizeof(text), "after %s process %u (%s) was refused %s on %s", when, o->pid, comm, asked,
@@ -202,6 +223,7 @@ static void put_json(struct json *j, const struct report *r, const struct report
 		json__u64(j, "signal", (uint64_t)WTERMSIG((int)o->exit_status));
 		json__bool(j, "oom_killer", o->killed);
 		json__bool(j, "oom_marked", o->marked);
+		json__u64(j, "refused_before", refusal_before(r, o) ? refusal_before(r, o)->asked : 0);
 	} else {
 		json__str(j, "dev", dev_name(o->dev, name));
 		json__u64(j, "asked", o->asked);
