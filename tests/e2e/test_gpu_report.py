@@ -89,6 +89,22 @@ def test_no_caching():
     mt.check(dev["segments"]["backend"] == "no caching" and dev["peak"] > 0, f"{dev}")
 
 
+def test_page_has_the_same_numbers():
+    """What the HTML page's part on fragmentation is made of."""
+    with mt.scratch() as tmp:
+        m = torch.Mode("expandable", keep=tmp / "a.mtr")
+        page = mt.ok(mt.memtrace("export", tmp / "a.mtr", "--to", "html", "-o", "-")).stdout
+        doc = stub.json.loads(page.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+    mt.check([s["dev"] for s in doc["segments"]] == [d for d, x in m.run.report["devices"].items() if "segments" in x],
+             f"{doc['segments']}")
+    for row in doc["segments"]:
+        segs = m.run.report["devices"][row["dev"]]["segments"]
+        for key in ("live", "peak", "cached", "other", "allocated", "reserved", "reserved_peak", "inactive", "free_cached",
+                    "largest_free"):
+            mt.check(row[key] == segs[key], f"{row['dev']} {key}: page {row[key]}, report {segs[key]}")
+    mt.check(any(row["reserved_peak"] for row in doc["segments"]), f"nothing but zeros: {doc['segments']}")
+
+
 KIND = {stub.DEVICE: "device", stub.MANAGED: "managed", stub.PINNED: "pinned", stub.REGISTERED: "registered",
         stub.ASYNC: "async", stub.ARRAY: "array", stub.PHYSICAL: "physical", stub.IMPORTED: "imported", stub.NCCL: "nccl",
         stub.GRAPH: "graph", stub.RESERVED: "reserved"}

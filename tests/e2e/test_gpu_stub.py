@@ -7,6 +7,7 @@ that has to become. Thread by thread, in order, each event must be there with it
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -168,7 +169,7 @@ def reports_at(path, times):
 class Run:
     """A recorded run of the target: .log (calls since the go), .events, .report, .code of memtrace."""
 
-    def __init__(self, mode, target="gpu_target", dies=False, probes="segments", options=(), env=None, codes=(0,)):
+    def __init__(self, mode, target="gpu_target", dies=False, probes="segments", options=(), env=None, codes=(0,), keep=None):
         build()
         with mt.scratch() as tmp, contextlib.ExitStack() as stack:
             log = tmp / "log"
@@ -197,6 +198,8 @@ class Run:
             self.all_events = [json.loads(line) for line in done.stdout.splitlines()]
             self.events = [e for e in self.all_events if e["ev"] in SEGMENTS]
             self.report = mt.report(path, codes)
+            if keep:
+                shutil.copy(path, keep)
             marks = [json.loads(x) for x in self.out if x.startswith("{")] if hasattr(self, "out") else []
             self.reports = reports_at(path, [m["t"] for m in marks])
         self.lost = {k: v for k, v in self.report["lost"].items() if v}

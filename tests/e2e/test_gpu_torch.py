@@ -36,9 +36,9 @@ def need_wheels():
 class Mode:
     """One run in one mode: .marks, .run (events, log), .count of events."""
 
-    def __init__(self, name):
+    def __init__(self, name, keep=None):
         need_wheels()
-        self.run = stub.Run("", target=TARGET, probes="segments,framework,usdt", env=MODES[name])
+        self.run = stub.Run("", target=TARGET, probes="segments,framework,usdt", env=MODES[name], keep=keep)
         self.marks = [json.loads(line) for line in self.run.out if line.startswith("{")]
         mt.check(self.marks and self.marks[-1].get("mark") == "end", f"{self.run.out}")
         mt.check(not self.run.lost, f"lost: {self.run.lost}")

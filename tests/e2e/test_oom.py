@@ -178,6 +178,7 @@ def test_refused_by_torch():
             job.line("ready", 120)
             with mt.start("record", "-p", str(job.pid), "-o", str(path)) as tracer:
                 mt.wait_attached(tracer, job.pid)
+                mt.wait_until(lambda: any(x.startswith("attached") for x in tracer.err), "operators attached", 30)
                 job.tell("go")
                 job.line("refused")
                 job.tell("end")

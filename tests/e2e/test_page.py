@@ -15,6 +15,7 @@ import tempfile
 
 import browser
 import mt
+import test_gpu_stub as gpu_stub
 
 SLOW = {"*"}  # make check-page
 
@@ -325,6 +326,22 @@ def test_leak_and_hostile_names():
         mt.check(page.js("document.title").startswith("memtrace: ") and "owned" not in page.js("document.title"), "the job runs code")
         mt.check(page.js("document.images.length") == 0, "the job makes elements")
         clean(page)
+
+
+def test_fragmentation_of_a_gpu():
+    """Drawn from the driver's layer of a stub GPU: 555 bytes of no known device, 556 on the second one, both a library's."""
+    path = folder() / "gpu.mtr"
+    run = gpu_stub.Run("late", keep=path)
+    segs = run.report["devices"]["cuda:1"]["segments"]
+    with browser.open(page_of(path)) as page:
+        rows = page.js("memtrace.model().doc.segments")
+        mt.check([r["dev"] for r in rows] == ["cuda:1"] and rows[0]["live"] == segs["live"] == 556, f"{rows} {segs}")
+        mt.check(not page.js("document.querySelector('#segments').hidden"), "the part is hidden")
+        text = text_of(page, "#segments")
+        mt.check("Fragmentation" in text and "cuda:1" in text and "556 B" in text, text)
+        clean(page)
+    with browser.open(page_of(recording())) as page:
+        mt.check(page.js("document.querySelector('#segments').hidden"), "shown without a GPU")
 
 
 def test_policy_holds():
