@@ -13,6 +13,7 @@ import fcntl
 import termios
 
 import mt
+import test_gpu_stub as gpu_stub
 
 ANSWER_S_MAX = 0.5  # 50 ms is aimed at and noted; the machine may be busy
 
@@ -232,6 +233,20 @@ def test_browse_a_recording():
         with Tmux(f"{mt.MEMTRACE} report {tmp}/a.mtr --tui") as tui:
             tui.wait(r"detached.*at the peak.*(aten::|PARAMETER)")
             tui.keys("C-c")
+            mt.check(tui.check_restored() == 0, tui.history())
+
+
+def test_segments_of_a_gpu():
+    with mt.scratch() as tmp:
+        gpu_stub.Run("late", keep=tmp / "a.mtr")
+        with Tmux(f"{mt.MEMTRACE} report {tmp}/a.mtr --tui") as tui:
+            tui.wait(r"detached")
+            tui.keys("8")
+            tui.wait(r"device.*kind.*size.*used.*free.*largest.*fragm\..*cuda:1 +cudaMalloc +556 B +- +- +- +-", 5)
+            tui.wait(r"3 Peak  4 Blocks  5 Threads  6 Processes  7 Trace  8 Segments", 3)
+            tui.keys("Tab")
+            tui.wait(r"1 Operators", 3)
+            tui.keys("q")
             mt.check(tui.check_restored() == 0, tui.history())
 
 
