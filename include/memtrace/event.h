@@ -86,7 +86,7 @@ enum mt_seg {
 	MT_SEG_MAX = 12,
 };
 
-/* With the kind, of ALLOC and FAIL: asked for by a communication library, or inside a call that makes or ends a communicator. */
+/* With the kind, of ALLOC and FAIL: asked for by a communication library, or inside its making or ending a communicator. */
 #define MT_SEG_F_COMM 0x40
 #define MT_SEG_KIND(flags) ((flags) & 0x3f)
 

@@ -57,7 +57,8 @@ class Cuda:
         out = {"device": f"cuda:{self.device.index}", "stats": {k: stats[k] for k in keys if k in stats},
                "backend": torch.cuda.get_allocator_backend()}
         try:
-            segments = torch.cuda.memory._snapshot(self.device.index)["segments"]
+            # whatever it is asked for, it tells of all devices
+            segments = [s for s in torch.cuda.memory._snapshot()["segments"] if s["device"] == self.device.index]
             out["snapshot"] = {"segments": len(segments), "total": sum(s["total_size"] for s in segments),
                                "allocated": sum(s["allocated_size"] for s in segments),
                                "blocks": sum(b["state"] == "active_allocated" for s in segments for b in s["blocks"])}

@@ -188,7 +188,8 @@ int stub_leave(struct stub_call *c, int ret)
 	if (log_fd < 0)
 		return ret;
 	n = snprintf(line, sizeof(line),
-		     "{\"fn\":\"%s\",\"tid\":%d,\"depth\":%d,\"ret\":%d,\"addr\":%llu,\"size\":%llu,\"aux\":%llu,\"dev\":%d,\"comm\":%d}\n",
+		     "{\"fn\":\"%s\",\"tid\":%d,\"depth\":%d,\"ret\":%d,\"addr\":%llu,\"size\":%llu,\"aux\":%llu,"
+		     "\"dev\":%d,\"comm\":%d}\n",
 		     c->fn, (int)syscall(SYS_gettid), depth_now, ret, (unsigned long long)c->addr,
 		     (unsigned long long)c->size, (unsigned long long)c->aux, c->dev, comm_now > 0);
 	if (write(log_fd, line, (size_t)n) != n)

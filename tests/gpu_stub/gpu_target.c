@@ -341,7 +341,8 @@ static void mark(const char *what)
 
 	usleep(60000); /* events before and after a mark are told apart by their time */
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	printf("{\"mark\":\"%s\",\"t\":%llu}\n", what, (unsigned long long)t.tv_sec * 1000000000ull + (unsigned long long)t.tv_nsec);
+	printf("{\"mark\":\"%s\",\"t\":%llu}\n", what,
+	       (unsigned long long)t.tv_sec * 1000000000ull + (unsigned long long)t.tv_nsec);
 	fflush(stdout);
 	usleep(60000);
 }

@@ -6,8 +6,9 @@
  *
  *   {"fn":"cudaMalloc","tid":1,"depth":0,"ret":0,"addr":4096,"size":512,"aux":0,"dev":0,"comm":0}
  *
- * comm: inside of a call that makes or ends a communicator (which is no depth), or of NCCL's own thread. depth: calls of the API that this one is inside of. dev: the thread's device, or that of the memory where
- * the call says it; -1: none. The lines are written at the return, under a lock, in one write each.
+ * depth: calls of the API that this one is inside of. dev: the thread's device, or that of the memory where
+ * the call says it; -1: none. comm: inside of a call that makes or ends a communicator (which is no depth), or of
+ * NCCL's own thread. The lines are written at the return, under a lock, in one write each.
  *
  * In the environment: MT_STUB_LOG (file; none: silent), MT_STUB_TOTAL (bytes of a device, default 400 MiB),
  * MT_STUB_LIMIT (bytes given out, default the same), MT_STUB_DEVICES (2).

@@ -47,7 +47,8 @@ static inline void dump_dev(FILE *out, const struct report_dev *d)
 static inline void dump_oom(FILE *out, const struct report_oom *o)
 {
 	fprintf(out, "%s|%s|%s|%s\n", o->comm, o->op, o->region, o->api);
-	D(o->kind), D(o->dev), D(o->killed), D(o->marked), D(o->ts_ns), D(o->pid), D(o->tid), D(o->code), D(o->exit_status), D(o->times);
+	D(o->kind), D(o->dev), D(o->killed), D(o->marked);
+	D(o->ts_ns), D(o->pid), D(o->tid), D(o->code), D(o->exit_status), D(o->times);
 	D(o->asked), D(o->live), D(o->allocated), D(o->reserved), D(o->unused), D(o->largest_free), D(o->driver);
 	D(o->ops_cnt), D(o->blocks_cnt), D(o->rss_total);
 	for (int c = 0; c < CAT_MAX; c++)

@@ -349,7 +349,8 @@ static void step_unmap(struct sim *s, struct proc *p)
 	seg_end(s, p, g, 1);
 	if (also)
 		seg_end(s, p, also, 1);
-	tell(s, p, (struct event){ .kind = MT_EV_SEG_UNMAP, .flags = MT_SEG_PHYSICAL, .addr = addr_of(at), .size = cnt * UNIT });
+	tell(s, p, (struct event){ .kind = MT_EV_SEG_UNMAP, .flags = MT_SEG_PHYSICAL, .addr = addr_of(at),
+				   .size = cnt * UNIT });
 }
 
 static void step_block(struct sim *s, struct proc *p)
@@ -463,7 +464,8 @@ static void step_exit(struct sim *s, struct proc *p)
 static void step_trim(struct sim *s, struct proc *p)
 {
 	s->trims++; /* what the pool kept is no segment: nothing that was given out goes */
-	tell(s, p, (struct event){ .kind = MT_EV_SEG_TRIM, .flags = MT_SEG_ASYNC, .addr = 0x880000000000, .dev = MT_DEV_CUDA0 });
+	tell(s, p, (struct event){ .kind = MT_EV_SEG_TRIM, .flags = MT_SEG_ASYNC, .addr = 0x880000000000,
+				   .dev = MT_DEV_CUDA0 });
 }
 
 static void step(struct sim *s)

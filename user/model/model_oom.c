@@ -320,7 +320,8 @@ static int oom__report(const struct oom *o, const struct model *m, struct report
 	int r = 0;
 
 	*ret = (struct report_oom){
-		.kind = o->kind, .dev = o->dev, .killed = o->killed, .marked = o->marked, .ts_ns = o->ts_ns, .pid = o->pid, .tid = o->tid,
+		.kind = o->kind, .dev = o->dev, .killed = o->killed, .marked = o->marked,
+		.ts_ns = o->ts_ns, .pid = o->pid, .tid = o->tid,
 		.code = o->code, .exit_status = o->status, .times = o->times, .asked = o->asked, .live = o->live,
 		.allocated = o->allocated, .reserved = o->reserved, .unused = o->unused,
 		.largest_free = o->largest_free, .driver = o->driver, .rss_total = o->rss_total,

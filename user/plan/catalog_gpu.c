@@ -94,7 +94,9 @@
 	{ .kind = MT_EV_SEG_RESET, .seg = (maybe), .whose = MT_SEG_DEV_##dev_of, __VA_ARGS__ }
 #define SETS_DEVICE { .sets = MT_SEG_SETS_DEVICE, .whose = MT_SEG_DEV_ARG, .dev = INT(0) }
 /* Communicators: OUT where one comes back, ARG where it goes; (comms *out, int n, …) makes several. */
-#define IN_COMM(what, ...) { .kind = MT_EV_SEG_COMM, .seg = MT_COMM_##what, .sets = MT_SEG_SETS_COMM, .whose = MT_SEG_DEV_THREAD, __VA_ARGS__ }
+#define IN_COMM(what, ...)                                                                                \
+	{ .kind = MT_EV_SEG_COMM, .seg = MT_COMM_##what, .sets = MT_SEG_SETS_COMM, .whose = MT_SEG_DEV_THREAD,     \
+	  __VA_ARGS__ }
 #define GRAPH(what, ...) { .kind = MT_EV_SEG_GRAPH, .seg = MT_GRAPH_##what, __VA_ARGS__ }
 #define CAPTURES     GRAPH(CAPTURES, .addr = ARG(0))
 #define CAPTURED     GRAPH(CAPTURED, .addr = OUT(1), .aux = ARG(0))
