@@ -47,9 +47,10 @@ enum mt_kind {
 	MT_EV_ACC = 19,		/* flow: frame; AccumulateGrad::apply; addr = 0 */
 	/* the driver's layer: calls that were successful, told at their return; flags = enum mt_seg. "Time of entry": or 40 ms
 	 * before the return, if that is later (a free may wait for the device) */
-	MT_EV_SEG_ALLOC = 20, /* seg: flags may have MT_SEG_F_COMM; addr = pointer (PHYSICAL, ARRAY, external memory: handle), size = bytes, 0 = not said
-				 by the call; aux: ASYNC = stream or pool, else the driver's context, 0 = not seen. A
-				 second ALLOC of a PHYSICAL handle (size 0) is one more reference to it. */
+	MT_EV_SEG_ALLOC = 20, /* seg: flags may have MT_SEG_F_COMM; addr = pointer (PHYSICAL, ARRAY, external memory:
+				 handle), size = bytes, 0 = not said by the call; aux: ASYNC = stream or pool,
+				 GRAPH = graph, else the driver's context, 0 = not seen. A second ALLOC of a
+				 PHYSICAL handle (size 0) is one more reference to it. */
 	MT_EV_SEG_FREE = 21,  /* seg: addr = pointer or handle; time of entry. flags say what the function is
 				 for: the pointer decides what it was. Handles: one reference is given back. */
 	MT_EV_SEG_MAP = 22,   /* seg: addr = device address, size; aux = handle of the PHYSICAL or IMPORTED memory */
