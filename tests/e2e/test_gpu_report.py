@@ -181,6 +181,8 @@ def test_communicators():
         mt.check(segs["cuda:1"]["layers"]["others"] == on1 + 8 * MB, f"{mark}: {segs['cuda:1']['layers']}")
     end = run.report["devices"]["cuda:1"]["segments"]
     mt.check(end["communication"]["live"] == 0 and end["communication"]["peak"] == 34 * MB, f"{end}")
+    pinned = at["five"]["no_device"]["communication"]  # each pins 3 MiB; reserved addresses are no memory
+    mt.check(pinned == {"live": 15 * MB, "peak": 15 * MB}, f"{pinned}")
 
 
 def test_graphs():
@@ -198,6 +200,7 @@ def test_graphs():
     mt.check(end == {"cuda:0": {"with_memory": 2, "launches": 2, "largest": 6 * MB},
                      "cuda:1": {"with_memory": 1, "launches": 1, "largest": 6 * MB}}, f"{end}")
     mt.check(not by_kind(run.report, "live"), f"{by_kind(run.report, 'live')}")
+    mt.check(all(d["live"] == 0 for d in run.report["devices"].values()), f"blocks: {run.report['devices']}")
 
 
 def test_pools():

@@ -247,6 +247,10 @@ static void model__gpu_apply(struct model *m, const struct event *ev, bool had_t
 		if (!ev->flags)
 			model__gpu_drop_async(m, ev->pid, 0);
 		break;
+	case MT_EV_SEG_GRAPH: /* a capture that came to nothing takes its nodes with it */
+		if (ev->flags == MT_GRAPH_CAPTURED && !ev->addr)
+			model__gpu_drop_async(m, ev->pid, 0);
+		break;
 	case MT_EV_TOTALS:
 		if (had_totals)
 			break;
@@ -355,6 +359,8 @@ int model__gpu_report_unknown(const struct model *m, struct report *ret)
 	r = segments__report(m->gpu->segs, MT_DEV_NONE, m->blocks, &s);
 	for (int i = 0; i < MT_SEG_MAX; i++)
 		ret->unknown[i] = s.kinds[i];
+	ret->unknown_comm = s.comm;
+	ret->unknown_comm_peak = s.comm_peak;
 	return r;
 }
 

@@ -830,7 +830,7 @@ bool segments__event(struct segments *s, const struct event *ev)
 
 	if (ev->kind == MT_EV_SEG_ALLOC || ev->kind == MT_EV_SEG_FAIL) {
 		plain.flags = MT_SEG_KIND(ev->flags);
-		comm = ev->flags & MT_SEG_F_COMM || plain.flags == MT_SEG_NCCL;
+		comm = (ev->flags & MT_SEG_F_COMM || plain.flags == MT_SEG_NCCL) && plain.flags != MT_SEG_RESERVED;
 	}
 	return segments__one(s, &plain, comm);
 }

@@ -236,6 +236,7 @@ struct report {
 	size_t ooms_cnt;
 	uint64_t ooms_total;	   /* final ones, all of them */
 	struct report_seg unknown[MT_SEG_MAX]; /* of no known device: host memory, and devices nobody told */
+	uint64_t unknown_comm, unknown_comm_peak; /* of them for communication: pinned memory */
 	struct report_cost costs[MT_PROG_MAX];
 	uint64_t probe_hits, probe_ns; /* their sums */
 	uint64_t target_cpu_ns;	   /* CPU time all followed processes used since their first EV_CPU */

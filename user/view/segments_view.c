@@ -217,6 +217,7 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 void segments_text_host(struct page *p, const struct report *r)
 {
 	unsigned any = 0;
+	char a[24], b[24];
 
 	for (unsigned i = 1; i < MT_SEG_MAX; i++)
 		any |= r->unknown[i].allocs || r->unknown[i].fails;
@@ -224,6 +225,11 @@ void segments_text_host(struct page *p, const struct report *r)
 		return;
 	page__heading(p, "Driver calls of no known device");
 	put_kinds(p, "given:", r->unknown);
+	if (r->unknown_comm_peak) {
+		page__printf(p, "  of it for communication: %s (peak %s)", fmt_bytes(a, r->unknown_comm),
+			     fmt_bytes(b, r->unknown_comm_peak));
+		page__end_line(p);
+	}
 	put_fails(p, r->unknown);
 }
 
@@ -365,5 +371,9 @@ void segments_json_host(struct json *j, const struct report *r)
 		return;
 	json__begin(j, "no_device", '{');
 	put_json_kinds(j, r->unknown);
+	json__begin_flat(j, "communication", '{');
+	json__u64(j, "live", r->unknown_comm);
+	json__u64(j, "peak", r->unknown_comm_peak);
+	json__end(j, '}');
 	json__end(j, '}');
 }
