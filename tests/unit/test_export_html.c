@@ -16,7 +16,6 @@
 #include "unit/view_fix.h"
 #include "view/bands.h"
 #include "view/export.h"
-#include "view/growth.h"
 #include "view/heaviest.h"
 #include "view/html_doc.h"
 #include "view/html_page.h"
@@ -191,7 +190,7 @@ static void test_phases(void **state)
 	bands__done(&b);
 }
 
-/* --- blocks and growth --------------------------------------------------------------------------------- */
+/* --- blocks -------------------------------------------------------------------------------------------- */
 
 static void test_heaviest(void **state)
 {
@@ -221,46 +220,6 @@ static void test_heaviest(void **state)
 	assert_int_equal(heaviest__sums(h, &all, &kept), 1000);
 	assert_true(all > kept && kept > 0);
 	heaviest__free(h);
-}
-
-#define STEPS 200u
-
-/* A steady job, a cache that fills and stops, and a leak: only the last one is a suspect. */
-static void test_growth(void **state)
-{
-	struct growth g;
-	uint32_t row;
-
-	(void)state;
-	growth__init(&g, 0, STEPS * 1000);
-	for (uint64_t s = 0; s < STEPS; s++) {
-		for (uint32_t op = 1; op < 40; op++) {
-			row = growth__born(&g, s * 1000 + op, (name_id){ op }, (name_id){ 1 }, MT_DEV_CPU, 4096 * op);
-			growth__freed(&g, s * 1000 + 900, row, 4096 * op);
-		}
-		if (s < STEPS / 3)
-			growth__born(&g, s * 1000 + 500, (name_id){ 50 }, (name_id){ 0 }, MT_DEV_CPU, 1 << 20);
-		if (s % 3 == 0)
-			growth__born(&g, s * 1000 + 600, (name_id){ 60 }, (name_id){ 2 }, MT_DEV_CPU, 100);
-		growth__born(&g, s * 1000 + 700, (name_id){ 61 }, (name_id){ 2 }, MT_DEV_CPU, 1000);
-	}
-	assert_false(growth__watches(&g, 0));
-	assert_true(growth__watches(&g, STEPS * 500));
-	assert_false(growth__watches(&g, STEPS * 1000));
-	assert_int_equal(growth__end(&g), 2);
-	assert_int_equal(g.rows[0].op.v, 61);
-	assert_int_equal(g.rows[1].op.v, 60);
-	/* 11 of 16 parts of 200 steps lie between the two lowest numbers. */
-	assert_in_range(growth_row__blocks(&g.rows[0]), STEPS * 11 / 16 - 1, STEPS * 11 / 16 + 1);
-	assert_int_equal(growth_row__bytes(&g.rows[0]), 1000 * growth_row__blocks(&g.rows[0]));
-	growth__done(&g);
-	growth__init(&g, 0, 1000);
-	for (uint32_t op = 0; op < GROWTH_MAX + 5; op++)
-		row = growth__born(&g, op, (name_id){ op }, (name_id){ 0 }, MT_DEV_CPU, 1);
-	assert_int_equal(row, UINT32_MAX);
-	growth__freed(&g, 9, row, 1);
-	assert_int_equal(g.not_watched, 5);
-	growth__done(&g);
 }
 
 /* --- the page ------------------------------------------------------------------------------------------ */
@@ -487,7 +446,6 @@ int main(void)
 		cmocka_unit_test(test_steps_join),
 		cmocka_unit_test(test_phases),
 		cmocka_unit_test(test_heaviest),
-		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_page),
 		cmocka_unit_test(test_page_is_bounded),
 		cmocka_unit_test(test_what_cannot_be),

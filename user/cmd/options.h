@@ -39,7 +39,7 @@ struct options {
 	int labels_live; /* --labels live */
 	int dev;	 /* --device: enum mt_dev, -1 = not given */
 	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
-	int flow;
+	int flow, leaks;
 	int no_follow, force_perf, json, tui, ops, all, no_color, quiet, verbose;
 };
 

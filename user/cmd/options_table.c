@@ -195,6 +195,7 @@ FLAG(on_version, version, 1)
 FLAG(on_man, man, 1)
 FLAG(on_json, json, 1)
 FLAG(on_flow, flow, 1)
+FLAG(on_leaks, leaks, 1)
 FLAG(on_tui, tui, 1)
 FLAG(on_ops, ops, 1)
 FLAG(on_all, all, 1)
@@ -238,6 +239,8 @@ const struct option_def option_defs[] = {
 	  "that gets no gradient), BUFFER (a module's state that is no parameter), DATALOADER (batches from workers), "
 	  "COMMUNICATION (buckets of collectives), WORKSPACE (scratch memory of libraries)", TRACING | REPORT | EXPORT,
 	  on_classes },
+	{ "--leaks", 0, NULL, "what lives across steps and grows in number instead, by operator and region, with bytes a step "
+	  "(docs/leaks.md); --json has it always", REPORT, on_leaks },
 	{ "--tui", 0, NULL, "browse the recording on the terminal, as the live view does", REPORT, on_tui },
 	{ "--by", 0, "WHAT", "main table: op, category, device, process, region or symbol (default op)", LIVE | REPORT, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT, on_top },
@@ -285,12 +288,13 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "instruction; otherwise attaches as the live view does.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -o job.mtr -- python train.py\ta job from its start\n" },
-	[CMD_REPORT] = { "report", "F.mtr [--json | --tui] [--by WHAT] [--top N]\nF.mtr --flow [--json] [--steps N]",
+	[CMD_REPORT] = { "report", "F.mtr [--json | --tui] [--by WHAT] [--top N]\nF.mtr --flow [--json] [--steps N]\nF.mtr --leaks [--top N]",
 			 "what a recording shows, as text or JSON",
 			 "Replays a recording. The numbers are those that the live view ended with. Needs no root.",
 			 "memtrace report job.mtr\tthe report, for people\n"
 			 "memtrace report job.mtr --tui\tto look around in it\n"
 			 "memtrace report job.mtr --json | jq .devices.cpu.peak\tone number\n"
+			 "memtrace report job.mtr --leaks\twhat grows from step to step\n"
 			 "memtrace report job.mtr --flow --steps 1\tthe data flow of the last whole step\n" },
 	[CMD_EXPORT] = { "export",
 			 "F.mtr --to FORMAT -o OUT [--labels WHICH] [--ops]\n"

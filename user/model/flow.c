@@ -18,7 +18,6 @@
 
 #include "model/flow_state.h"
 
-#define STEP_PREFIX "Optimizer.step#"
 #define ACC_GAP_NS 2000000u /* between two backward passes of a job without optimizer regions */
 #define SCANS_START (1ull << 26)
 #define NODE_EDGES_MAX 65536

@@ -47,6 +47,7 @@ void model__free(struct model *m)
 	model__gpu_free(m);
 	free(m->ooms);
 	told__done(&m->told);
+	growth__done(&m->growth);
 	tally__done(&m->ops);
 	tally__done(&m->regions);
 	procs__done(&m->procs);
@@ -225,6 +226,8 @@ void model__bury(struct model *m, const struct block *b, struct proc *p)
 		p = &m->procs.other;
 	else if (b->met && b->dev == MT_DEV_CPU)
 		metset__remove(&p->met, b->ptr);
+	if (!b->met && !b->unlisted)
+		growth__died(&m->growth, b, &p->clock, m->last_id, m->now_ns);
 	(dev_is_host((uint8_t)b->dev) ? &p->host : &p->fw)->live -= b->size;
 	p->live_cnt--;
 }
@@ -262,6 +265,10 @@ static void model__born(struct model *m, struct block *b, struct device *d, stru
 		p->allocs++;
 	}
 	p->live_cnt++;
+	if (b->unlisted)
+		m->growth.not_watched++;
+	else
+		growth__born(&m->growth, b, &p->clock, m->now_ns);
 }
 
 /* Sums of what is live must not wrap, whatever sizes a target makes up. */
@@ -554,6 +561,11 @@ static void model__arg(struct model *m, const struct event *ev)
 		graph__arg(m->graph, ev);
 }
 
+static bool model__is_step(const struct model *m, name_id region)
+{
+	return !strncmp(names__get(m->names, region), STEP_PREFIX, strlen(STEP_PREFIX));
+}
+
 static void model__region(struct model *m, const struct event *ev)
 {
 	bool begin = ev->kind == MT_EV_REGION_BEGIN;
@@ -567,6 +579,8 @@ static void model__region(struct model *m, const struct event *ev)
 		row = tally__row(&m->regions, ev->name, false);
 		m->regions.rows[row].count++;
 		thread__region_begin(t, ev, row);
+		if (model__is_step(m, ev->name))
+			growth_clock__step(&t->proc->clock, GROWTH_BY_OPTIMIZER, m->last_id, m->now_ns);
 	} else {
 		row = thread__region_end(t, ev);
 	}
@@ -582,8 +596,11 @@ static void model__region(struct model *m, const struct event *ev)
 static void model__step(struct model *m, const struct event *ev)
 {
 	struct tl_event tl = tl_of(m, ev, TL_STEP);
+	struct proc *p = procs__find(&m->procs, ev->pid);
 
 	m->steps++;
+	if (p)
+		growth_clock__step(&p->clock, GROWTH_BY_MARK, m->last_id, m->now_ns);
 	if (m->graph)
 		graph__step(m->graph, ev->pid);
 	tl.ptr = ev->addr;

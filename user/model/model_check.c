@@ -161,6 +161,7 @@ void model__check(const struct model *m)
 	if (m->graph)
 		graph__check(m->graph);
 	model__gpu_check(m);
+	growth__check(m);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		free(s->ops[i]);
 		free(s->regions[i]);

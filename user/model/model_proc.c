@@ -70,6 +70,7 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 	if (m->graph)
 		graph__close_pid(m->graph, pid);
 	model__drop_blocks(m, pid, p);
+	growth__drop_pid(&m->growth, pid);
 	model__gpu_drop_pid(m, pid);
 	model__drop_threads(m, pid);
 	if (m->graph)
@@ -85,6 +86,7 @@ static void model__execed(struct model *m, uint32_t pid, struct proc *p)
 	if (m->graph)
 		graph__close_pid(m->graph, pid);
 	model__drop_blocks(m, pid, p);
+	growth__drop_pid(&m->growth, pid);
 	model__gpu_drop_pid(m, pid);
 	model__drop_threads(m, pid);
 	if (m->graph)

@@ -15,8 +15,6 @@
 #include "model/state.h"
 #include "timeline/report.h"
 
-#define STEP_PREFIX "Optimizer.step#"
-
 struct ranked {
 	struct report_op op;
 	const char *name;
@@ -418,6 +416,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__report_procs(m, r);
 	err = err ? err : model__report_peak_blocks(m, top, r);
 	err = err ? err : model__gpu_rows(m, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, r);
+	err = err ? err : growth__report(m, top, r);
 	if (!err && m->started)
 		err = model__report_kernel(m, r);
 	if (err) {

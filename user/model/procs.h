@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "event/event.h"
+#include "model/growth.h"
 #include "model/mapset.h"
 #include "model/metset.h"
 
@@ -49,6 +50,7 @@ struct proc {
 	bool brk_seen;
 	struct mapset mapped;
 	struct metset met; /* listed ones only */
+	struct growth_clock clock;
 	uint32_t remap_tid; /* thread in the middle of an mremap of bytes we know, 0 = none */
 	uint64_t cpu_first_ns, cpu_ns; /* cpu_ns: used since the first EV_CPU */
 	bool cpu_seen;

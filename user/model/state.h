@@ -5,6 +5,7 @@
 
 #include "model/blocks.h"
 #include "model/device.h"
+#include "model/growth.h"
 #include "model/model.h"
 #include "model/procs.h"
 #include "model/tally.h"
@@ -14,6 +15,9 @@
 struct report;
 struct report_block;
 struct report_dev;
+
+/* Regions of this beginning are steps where nothing else marks them. */
+#define STEP_PREFIX "Optimizer.step#"
 
 /* Live bytes of one device: 128 PiB, so that all devices together stay below 2^64. */
 #define LIVE_MAX (1ull << 57)
@@ -41,6 +45,7 @@ struct model {
 	struct threads *threads;
 	struct procs procs;
 	struct tally ops, regions;
+	struct growth growth;
 	uint8_t dev_idx[256]; /* + 1; 0 = not met yet */
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
@@ -95,6 +100,9 @@ void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t st
 void model__oom_victim(struct model *m, const struct event *ev); /* MT_EV_OOM_VICTIM */
 void model__oom_kills(struct model *m, const struct event *ev); /* EV_OOM_KILL */
 int model__oom_report(const struct model *m, struct report *ret); /* -ENOMEM */
+/* growth_report.c */
+int growth__report(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
+void growth__check(const struct model *m);
 /* model_report.c */
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
 

@@ -54,6 +54,11 @@ void report__free(struct report *r)
 	}
 	for (size_t i = 0; i < r->ooms_cnt; i++)
 		report_oom__done(&r->ooms[i]);
+	for (size_t i = 0; i < r->leaks.cnt; i++) {
+		free(r->leaks.rows[i].op);
+		free(r->leaks.rows[i].region);
+	}
+	free(r->leaks.rows);
 	report_ops__free(r->ops, r->ops_cnt);
 	report_ops__free(r->regions, r->regions_cnt);
 	free(r->no_op.name);

@@ -13,6 +13,7 @@
 #include "memtrace/event.h"
 #include "memtrace/loss.h"
 #include "timeline/timeline.h"
+#include "timeline/trend.h"
 
 #define REPORT_SERIES_MAX 1024 /* points a series has at most */
 
@@ -126,6 +127,34 @@ struct report_block {
 	uint8_t dev, cat;
 	uint8_t has_stream;
 	uint32_t stream; /* folded to 32 bits (event/event.h); 0: the default one */
+};
+
+enum report_sure { SURE_LOW = 1, SURE_MEDIUM, SURE_HIGH };
+
+/* Blocks of one place that live across steps and grow in number: perhaps a leak (docs/leaks.md). */
+struct report_leak {
+	char *op, *region; /* "" none */
+	uint32_t pid;
+	uint8_t dev, cat;	/* cat: of most of its bytes */
+	uint8_t per_step;	/* slopes are those of a step, else of a second */
+	uint8_t sure;		/* enum report_sure */
+	double bytes_slope, blocks_slope;
+	double tau;		/* Kendall's: 1 = never fell */
+	uint64_t live, blocks;	/* all that live now */
+	uint64_t grown, grown_blocks; /* of them, since warming up was over */
+	uint64_t first_ts_ns, last_ts_ns; /* births of the oldest and of the youngest that live */
+	uint64_t history[TREND_POINTS_MAX]; /* bytes that lived across a step, oldest first, warming up too */
+	size_t history_cnt;
+};
+
+struct report_leaks {
+	uint8_t too_short; /* to say: no process had as many steps (or half seconds) as that takes */
+	uint8_t per_step;  /* ticks are steps, of the process that had most of them; else half seconds */
+	uint64_t ticks;
+	uint32_t ticks_least;
+	uint64_t not_watched; /* births that found no room */
+	struct report_leak *rows; /* most bytes a second first; `top` at most */
+	size_t cnt, total;
 };
 
 #define REPORT_OOM_OPS 8
@@ -258,6 +287,7 @@ struct report {
 	struct series rss; /* all followed processes together */
 	struct series rss_kinds[MT_RSS_KINDS], pss, huge; /* the same by kind; sums of the readings of use */
 	uint64_t use[MT_USES]; /* of those that are there */
+	struct report_leaks leaks;
 	uint64_t steps;	   /* STEP marks, else entries of "Optimizer.step#…" regions */
 };
 

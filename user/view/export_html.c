@@ -32,10 +32,6 @@ struct export_ctx {
 	struct feed *feed;
 	struct html_doc doc;
 	const struct tl_event *ev; /* the one that feed is at */
-	struct { /* what of a live block its death needs; by the number that `heaviest` gave */
-		uint32_t *growth_row;
-		uint32_t room;
-	} rows;
 	struct open_cnt *open; /* by number of the thread */
 	uint32_t open_room;
 	uint32_t buckets, near;
@@ -110,18 +106,6 @@ static void on_born(struct export_ctx *c, struct live_block *b, uint64_t ts_ns)
 		fail(c, -ENOMEM);
 		return;
 	}
-	if (b->tag >= c->rows.room) {
-		uint32_t room = b->tag + b->tag / 2 + 1024, *more = realloc(c->rows.growth_row, room * sizeof(*more));
-
-		if (!more) {
-			fail(c, -ENOMEM);
-			return;
-		}
-		c->rows.growth_row = more;
-		c->rows.room = room;
-	}
-	c->rows.growth_row[b->tag] = b->met ? UINT32_MAX :
-					      growth__born(&c->doc.growth, ts_ns, ev->op, ev->region, b->dev, b->size);
 }
 
 static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
@@ -131,11 +115,10 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 		move(c, l->pid, l, ch, ts_ns);
 	if (ch->from == CAT_MAX) {
 		on_born(c, ch->b, ts_ns);
-	} else if (ch->b->tag && ch->b->tag < c->rows.room) {
+	} else if (ch->b->tag) {
 		heaviest__life(c->doc.blocks, ch->b->tag)->cat = ch->to < CAT_MAX ? ch->to : ch->from;
 		if (ch->to < CAT_MAX)
 			return;
-		growth__freed(&c->doc.growth, ts_ns, c->rows.growth_row[ch->b->tag], ch->b->size);
 		heaviest__freed(c->doc.blocks, ch->b->tag, ts_ns);
 	}
 }
@@ -216,7 +199,6 @@ static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t nu
 
 static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
 {
-	c->doc.growth_steps += (uint64_t)growth__watches(&c->doc.growth, ts_ns);
 	fail(c, bands__step(&c->doc.bands, pid, number, begin_ts_ns, ts_ns));
 }
 
@@ -239,10 +221,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	int r;
 
 	(void)epoch_off_ns;
-	if (!c->doc.events) { /* attaching may have taken its time before */
+	if (!c->doc.events) /* attaching may have taken its time before */
 		c->doc.first_ts_ns = ev->ts_ns;
-		growth__init(&c->doc.growth, ev->ts_ns, c->to.report->end_ts_ns);
-	}
 	c->ev = ev;
 	c->doc.events++;
 	r = feed__event(c->feed, ev);
@@ -259,9 +239,7 @@ static void ctx_free(struct export_ctx *c)
 	bands__done(&c->doc.bands);
 	heaviest__free(c->doc.blocks);
 	heapsum__free(c->doc.heap);
-	growth__done(&c->doc.growth);
 	outbuf__done(&c->o);
-	free(c->rows.growth_row);
 	free(c->open);
 	free(c);
 }

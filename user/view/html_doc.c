@@ -287,37 +287,6 @@ static void put_icicle(struct doc_out *x)
 	icicle__done(&ic);
 }
 
-static void put_growth(struct doc_out *x)
-{
-	struct growth *g = (struct growth *)&x->d->growth;
-	size_t cnt = growth__end(g);
-	char dev[16];
-
-	section(x, "growth", '{');
-	json__u64(&x->j, "suspects", cnt);
-	json__u64(&x->j, "not_watched", g->not_watched);
-	json__f64(&x->j, "watched", (double)(GROWTH_SLOTS - GROWTH_FIRST - 1) / GROWTH_SLOTS);
-	json__u64(&x->j, "steps", x->d->growth_steps);
-	json__u64(&x->j, "first", GROWTH_FIRST);
-	json__begin(&x->j, "rows", '[');
-	for (size_t i = 0; i < cnt && i < SUSPECTS_SHOWN; i++) {
-		json__begin(&x->j, NULL, '{');
-		json__u64(&x->j, "op", name_number(x, g->rows[i].op));
-		json__u64(&x->j, "region", name_number(x, g->rows[i].region));
-		json__str(&x->j, "dev", dev_name(g->rows[i].dev, dev));
-		json__u64(&x->j, "bytes", growth_row__bytes(&g->rows[i]));
-		json__u64(&x->j, "blocks", growth_row__blocks(&g->rows[i]));
-		json__u64(&x->j, "live", g->rows[i].live);
-		json__begin(&x->j, "low", '[');
-		for (unsigned s = 0; s < GROWTH_SLOTS; s++)
-			json__u64(&x->j, NULL, g->rows[i].low[s]);
-		json__end(&x->j, ']');
-		json__end(&x->j, '}');
-	}
-	json__end(&x->j, ']');
-	json__end(&x->j, '}');
-}
-
 static void put_names(struct doc_out *x)
 {
 	section(x, "names", '[');
@@ -434,7 +403,6 @@ static int put_document(struct doc_out *x)
 	put_ooms(x);
 	put_blocks(x);
 	put_icicle(x);
-	put_growth(x);
 	put_segments(x);
 	put_names(x);
 	r = r ? r : put_honesty(x);

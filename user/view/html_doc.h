@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * html_doc: the JSON document that the page draws (schema: docs/page.md), from what was gathered. Bounded: LANES_SHOWN
- * lanes of moments, BLOCKS_SHOWN blocks, ICICLE_SHOWN nodes, bands, suspects, and the report with its tables.
+ * lanes of moments, BLOCKS_SHOWN blocks, ICICLE_SHOWN nodes, bands, and the report with its tables.
  */
 #ifndef MT_VIEW_HTML_DOC_H
 #define MT_VIEW_HTML_DOC_H
 
 #include "view/bands.h"
-#include "view/growth.h"
 #include "view/heaviest.h"
 #include "view/heapsum.h"
 #include "view/moments.h"
@@ -16,7 +15,6 @@
 #define LANES_SHOWN 64
 #define BLOCKS_SHOWN 5000
 #define ICICLE_SHOWN 3000
-#define SUSPECTS_SHOWN 50
 #define OOMS_SHOWN 256
 #define NAME_SHOWN_BYTES 200
 
@@ -42,8 +40,6 @@ struct html_doc {
 	struct bands bands;
 	struct heaviest *blocks;
 	struct heapsum *heap; /* ended */
-	struct growth growth;
-	uint64_t growth_steps; /* that ended while it was watched, of all processes */
 	struct html_oom ooms[OOMS_SHOWN];
 	size_t ooms_cnt;
 	uint64_t ooms_all;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "event/event.h"
+#include "view/leaks_view.h"
 #include "view/outbuf.h"
 #include "view/report_words.h"
 #include "view/segments_view.h"
@@ -119,6 +120,12 @@ static int live_view__line(struct live_view *v, const struct report *r)
 		for (char *q; (q = strchr(name, '"'));)
 			*q = '\'';
 		outbuf__printf(&o, " top=\"%s\" top_live=%" PRIu64, name, op->live);
+	}
+	if (r->leaks.cnt) {
+		leak_words(name, r->leaks.rows, 60);
+		for (char *q; (q = strchr(name, '"'));)
+			*q = '\'';
+		outbuf__printf(&o, " growing=\"%s\"", name);
 	}
 	outbuf__char(&o, '\n');
 	err = outbuf__flush(&o);

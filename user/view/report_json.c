@@ -10,6 +10,7 @@
 #include "event/event.h"
 #include "plan/plan.h"
 #include "view/json.h"
+#include "view/leaks_view.h"
 #include "view/oom_view.h"
 #include "view/report_words.h"
 #include "view/segments_view.h"
@@ -383,6 +384,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	put_kernel(&j, r);
 	put_flow(&j, r);
 	put_ops(&j, r, top);
+	leaks_json(&j, r);
 	json__begin(&j, "processes", '[');
 	for (size_t i = 0; i < r->procs_cnt; i++)
 		put_proc(&j, r, &r->procs[i]);

@@ -8,6 +8,7 @@
 #include "event/event.h"
 #include "plan/plan.h"
 #include "view/honesty.h"
+#include "view/leaks_view.h"
 #include "view/oom_view.h"
 #include "view/page.h"
 #include "view/report_words.h"
@@ -532,6 +533,7 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 		page__end_line(&p);
 	}
 	segments_text_host(&p, r);
+	leaks_line(&p, r);
 	put_main(&p, r, opts);
 	put_blocks(&p, r, opts->top < BLOCKS_SHOWN ? opts->top : BLOCKS_SHOWN);
 	if (r->procs_cnt > 1 && opts->by != BY_PROCESS)

@@ -26,6 +26,7 @@ struct view_opts {
 
 /* 0 or -errno of a failed write. */
 int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts);
+int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *opts); /* report --leaks */
 int view_report_json(FILE *out, const struct report *r, const struct view_opts *opts);
 
 /* The live view without a terminal: a plain line per call. With one: view/tui.h. */

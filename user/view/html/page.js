@@ -99,7 +99,6 @@ function makeModel(doc) {
 			i, parent, kind, name: kind === 0 ? "all" : kind === 1 ? processName(doc, value) : name(value),
 			at_peak: peak, live, alloc_bytes: alloc, alloc_count: cnt,
 		})),
-		growth: doc.growth.rows.map((r) => ({...r, op: name(r.op), region: name(r.region)})),
 	};
 }
 
@@ -691,19 +690,21 @@ function spark(low) {
 }
 
 function drawGrowth() {
-	const g = doc.growth, steps = g.steps, seconds = (model.duration - model.first) / 1e9 * g.watched;
-	const columns = [{key: "op", head: "operator", cls: "name", cell: (r) => r.op || "(no operator open)"},
-		{key: "region", head: "region", cls: "some", cell: (r) => r.region || "–"},
-		inBytes("bytes", "grew by"), {key: "blocks", head: "blocks", cell: (r) => count(r.blocks)},
-		{key: "slope", head: steps ? "a step" : "a second", value: (r) => r.bytes, cell: (r) => bytes(Math.round(r.bytes / (steps || seconds)))},
-		inBytes("live", "live"), {key: "low", head: "lowest", value: (r) => r.bytes, cell: (r) => spark(r.low)}];
-	const rest = g.suspects > model.growth.length ? ` The first ${model.growth.length} of ${count(g.suspects)}.` : "";
+	const all = model.report.leaks, w = model.report.leaks_watched, several = new Set(all.map((l) => l.per)).size > 1;
+	const rows = all.map((l) => ({...l, name: l.op || "(no operator open)", age: l.oldest_age_ns}));
+	const columns = [{key: "name", head: "operator", cls: "name"},
+		{key: "region", head: "region", cls: "some", cell: (l) => l.region || "–", value: (l) => l.region || ""},
+		{key: "bytes_slope", head: several ? "grows by" : all.length && all[0].per === "second" ? "a second" : "a step",
+			cell: (l) => bytes(Math.round(l.bytes_slope)) + (several ? ` a ${l.per}` : "")},
+		inBytes("live", "live"), {key: "blocks", head: "blocks", cell: (l) => count(l.blocks)},
+		{key: "age", head: "oldest", cell: (l) => clock(l.age, model.duration)}, {key: "sure", head: "sure", cls: "text"},
+		{key: "history", head: "across steps", value: (l) => l.bytes_slope, cell: (l) => spark(l.history)}];
+	const none = w.too_short ? `Too short to say: ${count(w.ticks)} ${w.tick}s.` : "None: no operator's blocks, in any region, kept growing in number.";
 	$("growth").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Leak suspects")),
-		...(model.growth.length ? table("growth", columns, model.growth, "bytes", {rows: 14, text: (r) => r.op, again: drawGrowth}) :
-			[h("p", {class: "empty"}, "None: no operator's blocks, in any region, kept growing in number.")]),
-		h("p", {class: "note"}, "Time is cut into 16 parts; a suspect's lowest number of live blocks never falls from part to part after the first " +
-			"quarter, and mostly rises. Caches that fill slowly look the same." + rest +
-			(g.not_watched ? ` ${count(g.not_watched)} blocks were not watched: too many different pairs.` : "")));
+		...(rows.length ? table("growth", columns, rows, "bytes_slope", {rows: 14, text: (l) => l.name, again: drawGrowth}) : [h("p", {class: "empty"}, none)]),
+		h("p", {class: "note"}, "Blocks that live across steps and, after a quarter of the time, keep growing in number. Caches that fill slowly look the same." +
+			(w.total > rows.length ? ` The first ${rows.length} of ${count(w.total)}.` : "") +
+			(w.not_watched ? ` ${count(w.not_watched)} blocks were not watched: no room.` : "")));
 }
 
 function drawPeakBlocks() {

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Trends, and through the model: jobs with planted leaks, which must be named first, and clean ones that must not be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "model/model.h"
+#include "model/state.h"
+#include "timeline/report.h"
+#include "timeline/trend.h"
+
+#define PID 100u
+#define MS 1000000ull
+#define STEP "Optimizer.step#Adam.step"
+
+/* --- trends ------------------------------------------------------------------------------------------------ */
+
+static struct trend trend_from(size_t cnt, uint64_t (*at)(size_t i))
+{
+	uint64_t points[TREND_POINTS_MAX];
+
+	for (size_t i = 0; i < cnt; i++)
+		points[i] = at(i);
+	return trend_of(points, cnt);
+}
+
+static uint64_t line(size_t i)
+{
+	return 1000 + 7 * i;
+}
+
+static uint64_t jump(size_t i)
+{
+	return i < 3 ? 0 : 500;
+}
+
+static uint64_t fills(size_t i)
+{
+	return i < 16 ? 100 * i : 1600;
+}
+
+static uint64_t breathes(size_t i)
+{
+	return 100 + 13 * (i * 7 % 5);
+}
+
+static uint64_t saw(size_t i)
+{
+	return 40 * (i % 6);
+}
+
+static uint64_t stairs(size_t i)
+{
+	return i / 3;
+}
+
+static uint64_t falls(size_t i)
+{
+	return 10000 - 9 * i;
+}
+
+static uint64_t noisy(size_t i)
+{
+	return 1000 + 50 * i + (i * 37 % 11) * 5;
+}
+
+static void test_trend(void **state)
+{
+	struct trend t = trend_from(24, line);
+
+	(void)state;
+	assert_true(t.slope == 7 && t.tau == 1 && t.growth == 23 * 7 && !t.fall && t.recent == 6 * 7);
+	assert_true(t.z > 6.8 && t.z < 7.0); /* 276 / sqrt(24 · 23 · 53 / 18) = 6.85 */
+	assert_true(trend__grows(&t, 23 * 7));
+	assert_false(trend__grows(&t, 23 * 7 + 1));
+	t = trend_from(TREND_POINTS_MIN, line);
+	assert_true(trend__grows(&t, 4));
+	t = trend_from(TREND_POINTS_MIN - 1, line);
+	assert_false(trend__grows(&t, 4));
+	t = trend_from(24, stairs);
+	assert_true(trend__grows(&t, 4) && t.slope > 0.3 && t.slope < 0.36);
+	t = trend_from(24, noisy);
+	assert_true(trend__grows(&t, 4) && t.slope > 48 && t.slope < 52);
+	t = trend_from(24, falls);
+	assert_true(t.slope == -9 && t.tau == -1 && !t.growth && t.fall == 23 * 9);
+}
+
+static void test_no_trend(void **state)
+{
+	uint64_t (*const still[])(size_t i) = { jump, fills, breathes, saw, falls };
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(still) / sizeof(still[0]); k++)
+		for (size_t cnt = 24; cnt <= TREND_POINTS_MAX; cnt++) {
+			struct trend t = trend_from(cnt, still[k]);
+
+			assert_false(trend__grows(&t, 4));
+		}
+}
+
+/* --- jobs -------------------------------------------------------------------------------------------------- */
+
+static struct names *names;
+static struct model *m;
+static struct report *rep;
+static uint64_t ts, next_ptr;
+static uint32_t seq, pid;
+
+static int setup(void **state)
+{
+	(void)state;
+	names = names__new();
+	m = model__new(names, NULL);
+	rep = NULL;
+	ts = 1000 * MS;
+	next_ptr = 0x1000;
+	seq = 0;
+	pid = PID;
+	return !names || !m;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	model__check(m);
+	report__free(rep);
+	model__free(m);
+	names__free(names);
+	return 0;
+}
+
+static void send(struct event ev)
+{
+	ev.pid = ev.tid = pid;
+	ev.ts_ns = ts;
+	assert_int_equal(model__handle(m, &ev), 0);
+}
+
+static uint64_t born_on(uint8_t dev, const char *op, uint64_t size)
+{
+	uint64_t ptr = next_ptr += 0x1000;
+
+	if (op)
+		send((struct event){ .kind = MT_EV_OP, .name = names__add(names, op), .seq = ++seq });
+	send((struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = size, .dev = dev, .depth = op != NULL,
+			     .seq = op ? seq : 0 });
+	return ptr;
+}
+
+static uint64_t born(const char *op, uint64_t size)
+{
+	return born_on(MT_DEV_CPU, op, size);
+}
+
+static void died(uint64_t ptr)
+{
+	send((struct event){ .kind = MT_EV_FREE, .addr = ptr, .dev = MT_DEV_CPU });
+}
+
+static void step_ends(void)
+{
+	send((struct event){ .kind = MT_EV_REGION_BEGIN, .name = names__add(names, STEP) });
+	send((struct event){ .kind = MT_EV_REGION_END });
+	ts += 10 * MS;
+}
+
+static const struct report_leaks *leaks(void)
+{
+	report__free(rep);
+	rep = NULL;
+	assert_int_equal(model__report(m, 10, &rep), 0);
+	return &rep->leaks;
+}
+
+/* What every training step does: activations that die in it, a loss that is replaced, and nothing left. */
+static void clean_step(unsigned step)
+{
+	static uint64_t loss;
+	uint64_t act[20];
+
+	for (size_t i = 0; i < 20; i++)
+		act[i] = born("aten::addmm", 4096 * (i + 1 + step % 3));
+	if (step)
+		died(loss);
+	loss = born("aten::nll_loss", 4);
+	for (size_t i = 0; i < 20; i++)
+		died(act[i]);
+	if (step == 1)
+		for (size_t i = 0; i < 12; i++)
+			(void)born("aten::zeros_like", 1 << 16); /* the optimizer's state */
+	if (step >= 1 && step < 6)
+		(void)born("aten::cat", 1000); /* warming up */
+}
+
+static void test_planted(void **state)
+{
+	const struct report_leaks *l;
+
+	(void)state;
+	for (unsigned step = 0; step < 200; step++) {
+		clean_step(step);
+		(void)born("aten::tanh", 4096);
+		(void)born("aten::tanh", 1024);
+		if (step % 7 == 0)
+			(void)born("aten::exp", 500);
+		step_ends();
+	}
+	l = leaks();
+	assert_int_equal(l->total, 2);
+	assert_int_equal(l->cnt, 2);
+	assert_false(l->too_short);
+	assert_int_equal(l->ticks, 199); /* the first one began the count */
+	assert_string_equal(l->rows[0].op, "aten::tanh");
+	assert_true(l->rows[0].bytes_slope == 5120 && l->rows[0].blocks_slope == 2 && l->rows[0].per_step);
+	assert_int_equal(l->rows[0].sure, SURE_HIGH);
+	assert_int_equal(l->rows[0].live, 200 * 5120);
+	assert_int_equal(l->rows[0].blocks, 400);
+	assert_int_equal(l->rows[0].pid, PID);
+	assert_int_equal(l->rows[0].first_ts_ns, 1000 * MS);
+	assert_int_equal(l->rows[0].last_ts_ns, (1000 + 199 * 10) * MS);
+	assert_string_equal(l->rows[1].op, "aten::exp");
+	assert_true(l->rows[1].bytes_slope > 60 && l->rows[1].bytes_slope < 82); /* 500 / 7 = 71.4 */
+}
+
+/* Numbers do not depend on how long the trace is: slots double, slopes stay. */
+static void test_long(void **state)
+{
+	const struct report_leaks *l;
+
+	(void)state;
+	for (unsigned step = 0; step < 5000; step++) {
+		uint64_t p = born("aten::mm", 64);
+
+		(void)born("aten::tanh", 4096);
+		died(p);
+		step_ends();
+		if (step % 911 == 0)
+			model__check(m);
+	}
+	l = leaks();
+	assert_int_equal(l->total, 1);
+	assert_true(l->rows[0].bytes_slope == 4096);
+	assert_in_range(l->rows[0].history_cnt, GROWTH_SLOTS / 2, GROWTH_SLOTS);
+}
+
+static void test_clean(void **state)
+{
+	uint64_t cache[64] = { 0 }, queue[8] = { 0 };
+
+	(void)state;
+	for (unsigned step = 0; step < 400; step++) {
+		clean_step(step);
+		if (step < 64)
+			cache[step] = born("aten::clone", 777); /* a cache that fills and stays */
+		if (queue[step * 5 % 8])
+			died(queue[step * 5 % 8]);
+		queue[step * 5 % 8] = step % 3 ? born("aten::empty", 8192) : 0; /* a queue that breathes */
+		step_ends();
+		if (step >= 100) /* while the cache fills it looks like a leak: nobody could know */
+			assert_int_equal(leaks()->total, 0);
+	}
+	assert_true(cache[63]);
+	assert_int_equal(leaks()->total, 0);
+	assert_false(leaks()->too_short);
+}
+
+static void test_warm_up_of_five_steps(void **state)
+{
+	(void)state;
+	for (unsigned step = 0; step < 40; step++) {
+		clean_step(step);
+		step_ends();
+		assert_int_equal(leaks()->total, 0);
+	}
+}
+
+static void test_too_short(void **state)
+{
+	(void)state;
+	for (unsigned step = 0; step <= GROWTH_TICKS_MIN; step++) {
+		(void)born("aten::tanh", 4096);
+		assert_true(leaks()->too_short && !leaks()->total);
+		step_ends();
+	}
+	assert_false(leaks()->too_short);
+	assert_int_equal(leaks()->total, 1);
+	assert_int_equal(leaks()->rows[0].sure, SURE_LOW);
+}
+
+static void test_without_steps(void **state)
+{
+	const struct report_leaks *l;
+
+	(void)state;
+	for (unsigned i = 0; i < 3000; i++) {
+		uint64_t p = born("aten::mm", 1 << 20);
+
+		if (i % 10 == 0)
+			(void)born("aten::tanh", 1000);
+		ts += 10 * MS;
+		died(p);
+	}
+	l = leaks();
+	assert_int_equal(l->total, 1);
+	assert_false(l->rows[0].per_step || l->per_step);
+	assert_true(l->rows[0].bytes_slope > 9900 && l->rows[0].bytes_slope < 10100); /* 10 a second */
+	ts += 600000 * MS; /* nothing happens: the leak is over */
+	send((struct event){ .kind = EV_TICK });
+	assert_int_equal(leaks()->total, 0);
+}
+
+/* Steps begin late: what was counted by time does not mix with them; marks are better than optimizers. */
+static void test_better_steps(void **state)
+{
+	const struct report_leaks *l;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		(void)born("aten::tanh", 1000);
+		ts += 100 * MS;
+	}
+	assert_int_equal(leaks()->total, 1);
+	step_ends();
+	assert_true(leaks()->too_short && leaks()->per_step);
+	for (unsigned i = 0; i < 50; i++) {
+		(void)born("aten::tanh", 1000);
+		step_ends();
+	}
+	assert_true(leaks()->rows[0].bytes_slope == 1000);
+	for (unsigned i = 0; i < 50; i++) {
+		(void)born("aten::tanh", 1000);
+		step_ends();
+		step_ends();
+		send((struct event){ .kind = MT_EV_STEP, .addr = i });
+	}
+	l = leaks();
+	assert_int_equal(l->ticks, 49);
+	assert_true(l->rows[0].bytes_slope == 1000 && l->rows[0].per_step);
+	assert_int_equal(l->rows[0].blocks, 200);
+}
+
+static void test_layers_and_met(void **state)
+{
+	const struct report_leaks *l;
+
+	(void)state;
+	for (unsigned step = 0; step < 100; step++) {
+		(void)born("aten::tanh", 1000);
+		(void)born_on(MT_DEV_HOST, "aten::tanh", 1064); /* below the tensor */
+		(void)born_on(MT_DEV_HOST, NULL, 333);		/* C code that forgets */
+		/* a data set that was there before: each sample is met once */
+		send((struct event){ .kind = MT_EV_OP, .name = names__add(names, "aten::stack"), .seq = ++seq });
+		send((struct event){ .kind = EV_ARG, .addr = next_ptr += 0x10000, .size = 1 << 16, .depth = 1, .seq = seq });
+		step_ends();
+	}
+	l = leaks();
+	assert_int_equal(l->total, 2);
+	assert_int_equal(l->rows[0].dev, MT_DEV_CPU);
+	assert_int_equal(l->rows[1].dev, MT_DEV_HOST);
+	assert_string_equal(l->rows[1].op, "");
+	assert_true(l->rows[1].bytes_slope == 333);
+}
+
+/* A free that was lost looks like a leak: then nothing is sure. */
+static void test_losses(void **state)
+{
+	(void)state;
+	for (unsigned step = 0; step < 200; step++) {
+		(void)born("aten::tanh", 1000);
+		step_ends();
+	}
+	assert_int_equal(leaks()->rows[0].sure, SURE_HIGH);
+	send((struct event){ .kind = EV_LOSS, .aux = MT_LOSS_RING, .size = 1000 });
+	assert_int_equal(leaks()->rows[0].sure, SURE_LOW);
+}
+
+static void test_processes(void **state)
+{
+	(void)state;
+	for (unsigned step = 0; step < 100; step++)
+		for (pid = PID; pid < PID + 3; pid++) {
+			(void)born("aten::tanh", pid);
+			step_ends();
+		}
+	assert_int_equal(leaks()->total, 3);
+	assert_int_equal(leaks()->rows[0].pid, PID + 2);
+	pid = PID + 2;
+	send((struct event){ .kind = EV_GONE });
+	model__check(m);
+	assert_int_equal(leaks()->total, 2);
+	assert_int_equal(leaks()->rows[0].pid, PID + 1);
+	assert_int_equal(m->growth.cnt, 2);
+}
+
+static void test_full(void **state)
+{
+	char op[32];
+	uint64_t last = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < GROWTH_ROWS_MAX + 5; i++) {
+		snprintf(op, sizeof(op), "op%u", i);
+		last = born(op, 10);
+	}
+	assert_int_equal(leaks()->not_watched, 5);
+	model__check(m);
+	died(last);	/* was not watched */
+	died(0x1000 + 0x1000); /* that row has no block any more: it gives its place up */
+	for (unsigned i = 0; i < 4 * GROWTH_ROWS_MAX / 16; i++) {
+		snprintf(op, sizeof(op), "new%u", i);
+		died(born(op, 10));
+	}
+	model__check(m);
+	assert_int_equal(m->growth.cnt, GROWTH_ROWS_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_trend),
+		cmocka_unit_test(test_no_trend),
+		cmocka_unit_test_setup_teardown(test_planted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_long, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clean, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_warm_up_of_five_steps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_too_short, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_without_steps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_better_steps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_layers_and_met, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_losses, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * growth: what lives across steps and keeps growing in number, by process, device, operator and region.
+ *
+ * At each boundary (a step of the process; without steps every GROWTH_TICK_NS) counts, for each row, what was born
+ * before the boundary before and lives still: what a step makes and frees again never shows. GROWTH_SLOTS numbers a row
+ * whose distance doubles, each the lowest of its boundaries: memory does not grow with the trace. A row settles when it is
+ * touched, so that a boundary costs nothing.
+ *
+ * Holds at most GROWTH_ROWS_MAX rows; then one without blocks gives its place up, or the birth is counted as not
+ * watched. Memory that was there before it was first seen (met) is no growth and is not told here.
+ */
+#ifndef MT_MODEL_GROWTH_H
+#define MT_MODEL_GROWTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GROWTH_SLOTS 32		   /* 16 to 32 are in use, once there were as many boundaries */
+#define GROWTH_ROWS_MAX 16384	   /* 8 MiB */
+#define GROWTH_TICK_NS 500000000ull
+#define GROWTH_TICKS_MIN 10	   /* fewer are too short to say anything */
+#define GROWTH_BLOCKS_MIN 4	   /* a suspect grew by so many at least */
+
+struct block;
+
+enum growth_kind { GROWTH_BY_TIME = 0, GROWTH_BY_OPTIMIZER, GROWTH_BY_MARK };
+
+/* Of a process: when its boundaries are. A better kind of boundary begins a new era: what was before does not count. */
+struct growth_clock {
+	uint64_t tick;	   /* boundaries of this era so far */
+	uint64_t young_id; /* blocks from this one on were born after the last boundary */
+	uint64_t from_ns, last_ns; /* the era's begin (0: not yet), the last boundary */
+	uint32_t era;
+	uint8_t kind;	   /* enum growth_kind */
+	uint8_t shift;	   /* boundaries a slot, as a power of two */
+};
+
+/* What tells rows apart. A further thing that a birth knows would be one more member here and in growth_key_of. */
+struct growth_key {
+	uint32_t pid;
+	uint32_t op, region; /* rows of the model's tallies */
+	uint32_t dev;	     /* enum mt_dev */
+};
+
+struct growth_row {
+	struct growth_key key;
+	uint32_t era, cnt, young_cnt;
+	uint8_t shift;
+	uint64_t first_id; /* of its blocks: older ones of the same key were not watched */
+	uint64_t live, young;
+	uint64_t tick; /* boundaries that are in the slots */
+	uint64_t low[GROWTH_SLOTS];
+	uint32_t low_cnt[GROWTH_SLOTS];
+};
+
+struct growth {
+	struct growth_row *rows;
+	uint32_t cnt, room, hand; /* hand: where the search for a row without blocks goes on */
+	uint32_t *slots;	  /* row + 1, 0 = free */
+	uint32_t mask;
+	uint64_t not_watched;
+};
+
+void growth__done(struct growth *g);
+/* A boundary of this kind in the process; one of a lesser kind than seen before is none. last_id: the newest block's. */
+void growth_clock__step(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns);
+void growth__born(struct growth *g, const struct block *b, struct growth_clock *c, uint64_t now_ns);
+/* b: out of the table already; last_id: the newest block's. Blocks that were not watched are no error. */
+void growth__died(struct growth *g, const struct block *b, struct growth_clock *c, uint64_t last_id, uint64_t now_ns);
+void growth__drop_pid(struct growth *g, uint32_t pid); /* its blocks are dead */
+/* The row of a block; NULL: it has none, or was not watched. */
+struct growth_row *growth__row_of(const struct growth *g, const struct block *b);
+/* The clock as of now, and a row as of a clock: copies of what the model must not change for a report. */
+void growth_clock__time(struct growth_clock *c, uint64_t last_id, uint64_t now_ns);
+void growth_row__settle(struct growth_row *r, const struct growth_clock *c);
+uint32_t growth_row__used(const struct growth_row *r); /* slots */
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Which rows are suspects. The first quarter of a row's points, two at least, is warming up: optimizers make their
+ * state, caches fill. Over the rest the number of blocks must grow and go on growing (timeline/trend.h), and their bytes with it.
+ *
+ * A tensor and the malloc block that it lies in grow together: where both layers are watched the framework's word counts.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/check.h"
+#include "model/state.h"
+#include "timeline/report.h"
+#include "timeline/trend.h"
+
+#define WARM_POINTS_MIN 2
+#define SURE_POINTS 16 /* as many points, and blocks, make it sure */
+#define SURE_Z 5.0
+#define UNSURE_POINTS 12
+
+struct suspect {
+	uint32_t row; /* in the table */
+	const struct proc *proc;
+	struct growth_row settled;
+	struct trend bytes, blocks;
+	double per_second; /* bytes: what suspects are sorted by */
+	uint64_t first_ts_ns, last_ts_ns;
+	uint64_t cats[CAT_MAX];
+};
+
+struct suspects {
+	struct suspect *v;
+	size_t cnt;
+	uint16_t *of_row; /* number + 1 */
+};
+
+static struct growth_clock clock_now(const struct model *m, const struct proc *p)
+{
+	struct growth_clock c = p->clock;
+
+	if (c.from_ns)
+		growth_clock__time(&c, m->last_id, m->now_ns);
+	return c;
+}
+
+static size_t warm_points(size_t points)
+{
+	return points / 4 > WARM_POINTS_MIN ? points / 4 : WARM_POINTS_MIN;
+}
+
+/* The trends after warming up; false: it is none. */
+static bool suspect__judge(struct suspect *s, const struct growth_clock *c)
+{
+	uint64_t blocks[GROWTH_SLOTS];
+	size_t used, warm;
+
+	growth_row__settle(&s->settled, c);
+	used = growth_row__used(&s->settled);
+	warm = warm_points(used);
+	if (c->tick < GROWTH_TICKS_MIN || used < warm + TREND_POINTS_MIN)
+		return false;
+	for (size_t i = 0; i < used; i++)
+		blocks[i] = s->settled.low_cnt[i];
+	s->blocks = trend_of(blocks + warm, used - warm);
+	s->bytes = trend_of(s->settled.low + warm, used - warm);
+	if (!trend__grows(&s->blocks, GROWTH_BLOCKS_MIN) || !s->bytes.growth || s->bytes.slope <= 0)
+		return false;
+	s->per_second = s->bytes.slope * 1e9 * (double)used / (double)(c->last_ns - c->from_ns + 1);
+	return true;
+}
+
+static bool is_malloc_below(const struct suspect *s, const struct suspects *all)
+{
+	const struct growth_key *k = &s->settled.key;
+
+	if (k->dev != MT_DEV_HOST || !(k->op || k->region))
+		return false;
+	for (size_t i = 0; i < all->cnt; i++) {
+		const struct growth_key *o = &all->v[i].settled.key;
+
+		if (o->dev != MT_DEV_HOST && o->pid == k->pid && o->op == k->op && o->region == k->region)
+			return true;
+	}
+	return false;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+	const struct suspect *x = a, *y = b;
+
+	if (x->per_second != y->per_second)
+		return x->per_second < y->per_second ? 1 : -1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static int suspects__find(struct suspects *all, const struct model *m, struct report_leaks *ret)
+{
+	const struct growth *g = &m->growth;
+	size_t kept = 0, room = 0;
+
+	for (uint32_t i = 0; i < g->cnt; i++) {
+		const struct growth_row *r = &g->rows[i];
+		const struct proc *p = r->cnt >= GROWTH_BLOCKS_MIN ? procs__find(&m->procs, r->key.pid) : NULL;
+		struct suspect s = { .row = i, .proc = p, .settled = *r };
+		struct growth_clock c;
+
+		if (!p)
+			continue;
+		c = clock_now(m, p);
+		if (!suspect__judge(&s, &c))
+			continue;
+		if (all->cnt == room) {
+			struct suspect *v = reallocarray(all->v, room ? 2 * room : 16, sizeof(*v));
+
+			if (!v)
+				return -ENOMEM;
+			all->v = v;
+			room = room ? 2 * room : 16;
+		}
+		all->v[all->cnt++] = s;
+	}
+	for (size_t i = 0; i < all->cnt; i++)
+		if (is_malloc_below(&all->v[i], all))
+			all->v[i].per_second = -1;
+	if (all->cnt)
+		qsort(all->v, all->cnt, sizeof(*all->v), by_growth);
+	while (kept < all->cnt && all->v[kept].per_second >= 0)
+		kept++;
+	all->cnt = ret->total = kept;
+	return 0;
+}
+
+/* One walk over the live blocks for all suspects that are shown. */
+static int suspects__walk(struct suspects *all, const struct model *m)
+{
+	const struct block *b;
+	size_t pos = 0;
+
+	if (!all->cnt)
+		return 0;
+	all->of_row = calloc(m->growth.cnt, sizeof(*all->of_row));
+	if (!all->of_row)
+		return -ENOMEM;
+	for (size_t i = 0; i < all->cnt; i++)
+		all->of_row[all->v[i].row] = (uint16_t)(i + 1);
+	while ((b = blocks__next(m->blocks, &pos))) {
+		const struct growth_row *r = growth__row_of(&m->growth, b);
+		uint16_t num = r ? all->of_row[r - m->growth.rows] : 0;
+		struct suspect *s = num ? &all->v[num - 1] : NULL;
+
+		if (!s)
+			continue;
+		if (!s->first_ts_ns || b->born_ts_ns < s->first_ts_ns)
+			s->first_ts_ns = b->born_ts_ns;
+		if (b->born_ts_ns > s->last_ts_ns)
+			s->last_ts_ns = b->born_ts_ns;
+		s->cats[b->cat] += b->size;
+	}
+	return 0;
+}
+
+static uint64_t lost_events(const struct model *m)
+{
+	static const uint8_t reasons[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_ORDER, MT_LOSS_PENDING,
+					   MT_LOSS_LIVE_TABLE };
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(reasons); i++)
+		sum += m->told.lost[reasons[i]] < UINT32_MAX ? m->told.lost[reasons[i]] : UINT32_MAX;
+	return sum;
+}
+
+/* A free that was lost looks like a leak. */
+static uint8_t suspect__sure(const struct suspect *s, const struct model *m)
+{
+	size_t used = growth_row__used(&s->settled), points = used - warm_points(used);
+
+	if (points < UNSURE_POINTS || s->blocks.fall > s->blocks.growth / 8 || lost_events(m) > s->blocks.growth / 8)
+		return SURE_LOW;
+	return points >= SURE_POINTS && !s->blocks.fall && s->blocks.z >= SURE_Z && s->blocks.growth >= SURE_POINTS ?
+		       SURE_HIGH : SURE_MEDIUM;
+}
+
+static int report_leak__fill(struct report_leak *r, const struct suspect *s, const struct model *m)
+{
+	const struct growth_row *g = &s->settled;
+	double per_unit = 1.0 / (double)(1ull << g->shift);
+
+	if (s->proc->clock.kind == GROWTH_BY_TIME)
+		per_unit *= 1e9 / (double)GROWTH_TICK_NS;
+	*r = (struct report_leak){
+		.op = strdup(names__get(m->names, m->ops.rows[g->key.op].name)),
+		.region = strdup(names__get(m->names, m->regions.rows[g->key.region].name)),
+		.pid = g->key.pid, .dev = (uint8_t)g->key.dev, .per_step = s->proc->clock.kind != GROWTH_BY_TIME,
+		.sure = suspect__sure(s, m), .bytes_slope = s->bytes.slope * per_unit,
+		.blocks_slope = s->blocks.slope * per_unit, .tau = s->blocks.tau, .live = g->live, .blocks = g->cnt,
+		.grown = s->bytes.growth, .grown_blocks = s->blocks.growth, .first_ts_ns = s->first_ts_ns,
+		.last_ts_ns = s->last_ts_ns, .history_cnt = growth_row__used(g),
+	};
+	memcpy(r->history, g->low, r->history_cnt * sizeof(*g->low));
+	for (unsigned c = 1; c < CAT_MAX; c++)
+		if (s->cats[c] > s->cats[r->cat])
+			r->cat = (uint8_t)c;
+	return r->op && r->region ? 0 : -ENOMEM;
+}
+
+static void growth__report_ticks(const struct model *m, struct report_leaks *ret)
+{
+	const struct proc *p;
+
+	ret->not_watched = m->growth.not_watched;
+	TAILQ_FOREACH(p, &m->procs.all, all) {
+		struct growth_clock c = clock_now(m, p);
+		uint8_t steps = c.kind != GROWTH_BY_TIME;
+
+		if (steps < ret->per_step || (steps == ret->per_step && c.tick <= ret->ticks))
+			continue;
+		ret->ticks = c.tick;
+		ret->per_step = steps;
+	}
+	ret->ticks_least = GROWTH_TICKS_MIN;
+	ret->too_short = ret->ticks < GROWTH_TICKS_MIN;
+}
+
+int growth__report(const struct model *m, size_t top, struct report *r)
+{
+	struct suspects all = { 0 };
+	int err;
+
+	growth__report_ticks(m, &r->leaks);
+	err = suspects__find(&all, m, &r->leaks);
+	if (all.cnt > top)
+		all.cnt = top;
+	err = err ? err : suspects__walk(&all, m);
+	r->leaks.rows = err ? NULL : calloc(all.cnt ? all.cnt : 1, sizeof(*r->leaks.rows));
+	if (!err && !r->leaks.rows)
+		err = -ENOMEM;
+	while (!err && r->leaks.cnt < all.cnt) {
+		err = report_leak__fill(&r->leaks.rows[r->leaks.cnt], &all.v[r->leaks.cnt], m);
+		r->leaks.cnt++;
+	}
+	free(all.of_row);
+	free(all.v);
+	return err;
+}
+
+/* Every watched block is in its row. */
+void growth__check(const struct model *m)
+{
+	const struct growth *g = &m->growth;
+	struct growth_row *sums = calloc(g->cnt ? g->cnt : 1, sizeof(*sums));
+	const struct block *b;
+	size_t pos = 0;
+
+	mt_check(sums != NULL);
+	while ((b = blocks__next(m->blocks, &pos))) {
+		const struct growth_row *r = growth__row_of(g, b);
+
+		if (!r)
+			continue;
+		sums[r - g->rows].live += b->size;
+		sums[r - g->rows].cnt++;
+	}
+	for (uint32_t i = 0; i < g->cnt; i++) {
+		const struct growth_row *r = &g->rows[i];
+
+		mt_check(r->live == sums[i].live && r->cnt == sums[i].cnt);
+		mt_check(r->young <= r->live && r->young_cnt <= r->cnt && growth_row__used(r) <= GROWTH_SLOTS);
+		mt_check(procs__find(&m->procs, r->key.pid) != NULL);
+	}
+	free(sums);
+}
