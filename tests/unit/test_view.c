@@ -115,6 +115,15 @@ static void check_tame(const char *text, size_t len, unsigned cols)
 	}
 }
 
+static void leaks_golden(const char *name, const struct report *r)
+{
+	struct mem m;
+
+	mem_open(&m);
+	assert_int_equal(view_leaks_text(m.f, r, &(struct view_opts){ .top = 20 }), 0);
+	mem_golden(&m, name);
+}
+
 static void report_golden(const char *name, const struct report *r, const struct view_opts *opts)
 {
 	struct mem m;
@@ -144,6 +153,8 @@ static void test_report_text(void **state)
 	r.lost[MT_LOSS_RING] = 12345;
 	r.lost[MT_LOSS_RECORDING] = 7;
 	r.ended = 0;
+	leaks_golden("report_leaks.txt", &r);
+	leaks_golden("report_leaks_empty.txt", &empty);
 	report_golden("report_color.txt", &r, &(struct view_opts){ .top = 20, .width = 80, .color = 1 });
 }
 

@@ -112,6 +112,15 @@ static struct report_symbol fix_symbols[] = {
 	{ (char *)"aten::broken", 1, 2, 0, 0 },
 	{ (char *)"aten::never_called", 1, 1, 1, 0 },
 };
+static struct report_leak fix_leaks[] = {
+	{ .op = "aten::tanh", .region = "epoch 1", .pid = 4242, .dev = MT_DEV_CUDA0 + 1, .cat = CAT_ACTIVATION, .per_step = 1,
+	  .sure = SURE_HIGH, .bytes_slope = 12345678.4, .blocks_slope = 2, .tau = 1, .live = 20ull << 30, .blocks = 2010,
+	  .grown = 15ull << 30, .grown_blocks = 1500, .first_ts_ns = FIX_T0 + 1000, .last_ts_ns = FIX_T0 + 2900000000,
+	  .history = { 0, 1ull << 30, 2ull << 30 }, .history_cnt = 3 },
+	{ .op = "", .region = "", .pid = 4250, .dev = MT_DEV_HOST, .sure = SURE_LOW, .bytes_slope = 999.5, .blocks_slope = 0.333333,
+	  .tau = 0.75, .live = 4096, .blocks = 12, .grown = 2048, .grown_blocks = 6, .first_ts_ns = FIX_T0, .last_ts_ns = FIX_T0 },
+};
+
 static char *fix_notes[] = {
 	"libtorch_cuda.so is not mapped: device memory is not visible.",
 	"1 of 3015 operator probes could not be set (the kernel said: Invalid argument), so what that operator allocates "
@@ -160,6 +169,7 @@ static struct report fix_report(void)
 		.steps = 1005,
 		.classes = CLASSES_EXTENDED,
 		.has_flow = 1,
+		.leaks = { .per_step = 1, .ticks = 1004, .ticks_least = 10, .not_watched = 7, .rows = fix_leaks, .cnt = 2, .total = 5 },
 		.ooms = { fix_ooms[0], fix_ooms[1] },
 		.ooms_cnt = 2,
 		.ooms_total = 5,
@@ -185,6 +195,7 @@ static inline struct report fix_hostile(void)
 	static struct report_proc procs[2];
 	static struct report_block blocks[1];
 	static struct report_cover covers[1];
+	static struct report_leak leaks[1];
 	static char *texts[1] = { HOSTILE };
 	struct report r = fix_report();
 
@@ -208,6 +219,10 @@ static inline struct report fix_hostile(void)
 	r.ended = 0;
 	r.ooms[0].comm = r.ooms[0].op = r.ooms[0].api = r.ooms[0].blocks[0].op = r.ooms[0].ops[0].name = HOSTILE;
 	r.ooms[0].blocks[0].cat = 255;
+	leaks[0] = (struct report_leak){ .op = HOSTILE, .region = HOSTILE, .dev = 255, .cat = 255, .sure = 255, .bytes_slope = 1e300,
+					 .blocks_slope = -1e300, .live = UINT64_MAX, .blocks = UINT64_MAX };
+	r.leaks.rows = leaks;
+	r.leaks.cnt = 1;
 	r.ooms[1].comm = HOSTILE;
 	r.ooms_cnt = 2;
 	for (unsigned i = 0; i < MT_LOSS_MAX; i++)

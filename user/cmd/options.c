@@ -187,6 +187,10 @@ static int parse_word(struct options *o, const char *arg, struct err *err)
 		o->file = arg;
 		return 0;
 	}
+	if (o->cmd == CMD_DIFF && !o->file_b) {
+		*(o->file ? &o->file_b : &o->file) = arg;
+		return 0;
+	}
 	err_set(err, -EINVAL, "unexpected '%.100s'", arg);
 	if (o->cmd == CMD_RECORD)
 		return err_hint(err, "to start a command: memtrace record [OPTIONS] -- %.100s …", arg);
@@ -245,6 +249,14 @@ static int has_all(const struct options *o, struct err *err)
 	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT) && !o->file) {
 		err_set(err, -EINVAL, "which recording? FILE.mtr is missing");
 		return err_hint(err, "memtrace %s FILE.mtr; memtrace record -p PID makes one", command_name(o->cmd));
+	}
+	if (o->cmd == CMD_DIFF && !o->file_b) {
+		err_set(err, -EINVAL, "which recordings? %s missing", o->file ? "the second one is" : "A.mtr and B.mtr are");
+		return err_hint(err, "memtrace diff A.mtr B.mtr; memtrace record -p PID makes one");
+	}
+	if (o->cmd == CMD_DIFF && o->by == BY_PROCESS) {
+		err_set(err, -EINVAL, "processes of two traces are not the same ones");
+		return err_hint(err, "--by op, category, device, region or symbol");
 	}
 	if (o->cmd == CMD_EXPORT && !(o->format && o->out)) {
 		err_set(err, -EINVAL, "%s is missing", o->format ? "-o OUT" : "--to FORMAT");

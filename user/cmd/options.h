@@ -15,7 +15,7 @@
 
 struct err;
 
-enum command { CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_PLAN, CMD_DOCTOR, CMD_CNT };
+enum command { CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_PLAN, CMD_DOCTOR, CMD_CNT };
 
 #define OPT_PIDS_MAX 64
 #define OPT_USDT_MAX 64
@@ -27,6 +27,7 @@ struct options {
 	size_t pids_cnt;
 	char *const *launch; /* argv after "--", or NULL */
 	const char *file;    /* the recording to read, or NULL */
+	const char *file_b;  /* diff: the other one */
 	const char *out;     /* -o, or NULL */
 	const char *format;  /* --to */
 	unsigned sources;    /* enum source */

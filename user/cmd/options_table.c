@@ -211,10 +211,11 @@ FLAG(on_verbose, verbose, o->verbose + 1)
 #define RECORD (1u << CMD_RECORD)
 #define REPORT (1u << CMD_REPORT)
 #define EXPORT (1u << CMD_EXPORT)
+#define DIFF (1u << CMD_DIFF)
 #define PLAN (1u << CMD_PLAN)
 #define DOCTOR (1u << CMD_DOCTOR)
 #define TRACING (LIVE | RECORD)
-#define ALL (TRACING | REPORT | EXPORT | PLAN | DOCTOR)
+#define ALL (TRACING | REPORT | EXPORT | DIFF | PLAN | DOCTOR)
 
 const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
@@ -231,19 +232,20 @@ const struct option_def option_defs[] = {
 	  EXPORT, on_ops },
 	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
 	  TRACING, on_duration },
-	{ "--json", 0, NULL, "the report as JSON, schema 1", LIVE | REPORT | PLAN, on_json },
+	{ "--json", 0, NULL, "the report as JSON, schema 1", LIVE | REPORT | DIFF | PLAN, on_json },
 	{ "--flow", 0, NULL, "the data-flow graph instead: a line a node, with its blocks, their versions and categories "
 	  "(needs a recording with --probes flow); with --json one object a node", REPORT, on_flow },
 	{ "--steps", 0, "N", "so many of the last whole steps with --flow, or all (default 2)", REPORT, on_steps },
 	{ "--classes", 0, "WHICH", "categories: compat, those of torch.profiler (default); extended: also FROZEN (a parameter "
 	  "that gets no gradient), BUFFER (a module's state that is no parameter), DATALOADER (batches from workers), "
-	  "COMMUNICATION (buckets of collectives), WORKSPACE (scratch memory of libraries)", TRACING | REPORT | EXPORT,
+	  "COMMUNICATION (buckets of collectives), WORKSPACE (scratch memory of libraries)", TRACING | REPORT | EXPORT | DIFF,
 	  on_classes },
 	{ "--leaks", 0, NULL, "what lives across steps and grows in number instead, by operator and region, with bytes a step "
 	  "(docs/leaks.md); --json has it always", REPORT, on_leaks },
 	{ "--tui", 0, NULL, "browse the recording on the terminal, as the live view does", REPORT, on_tui },
 	{ "--by", 0, "WHAT", "main table: op, category, device, process, region or symbol (default op)", LIVE | REPORT, on_by },
-	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT, on_top },
+	{ "--by", 0, "WHAT", "rows: op, category, device, region or symbol (default op)", DIFF, on_by },
+	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT | DIFF, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
 	{ "--probes", 0, "SOURCES", "what to watch, with commas between: segments, framework, ops, views, flow, "
 	  "regions, kernel, host, usdt (default: segments, framework, flow, regions, kernel, usdt). flow gives the "
@@ -261,9 +263,9 @@ const struct option_def option_defs[] = {
 	{ "--force-perf-uprobes", 0, NULL, "one perf event a probe, as kernels before 6.6 need it: slow to attach",
 	  TRACING | PLAN, on_force_perf },
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",
-	  TRACING | REPORT | EXPORT, on_max_loss },
+	  TRACING | REPORT | EXPORT | DIFF, on_max_loss },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
-	  LIVE | REPORT | PLAN | DOCTOR, on_no_color },
+	  LIVE | REPORT | DIFF | PLAN | DOCTOR, on_no_color },
 	{ "--quiet", 'q', NULL, "no progress, no warnings; losses stay in the report", ALL, on_quiet },
 	{ "--verbose", 'v', NULL, "tell more on stderr; twice: everything", ALL, on_verbose },
 	{ "--help", 'h', NULL, "this text", ALL, on_help },
@@ -314,6 +316,14 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "memtrace export job.mtr --to torch-timeline -o job.json.gz\tbytes by category over time\n"
 			 "memtrace export job.mtr --to torch-snapshot -o job.pickle\tto drop on pytorch.org/memory_viz\n"
 			 "memtrace export job.mtr --to perfetto --ops -o job.pftrace\tto open in ui.perfetto.dev\n" },
+	[CMD_DIFF] = { "diff", "A.mtr B.mtr [--by WHAT] [--json] [--top N]", "two recordings side by side: what grew",
+		       "Replays both and compares, row by row, what lived on average over whole steps, at the peak and at the end, and what "
+		       "was allocated a step, so that recordings of different length compare; without steps in both, a second. The row "
+		       "that grew most comes first. Says what the two do not have in common: sources, losses, steps. docs/leaks.md tells "
+		       "the numbers. Needs no root.",
+		       "memtrace diff before.mtr after.mtr\tby operator\n"
+		       "memtrace diff before.mtr after.mtr --by category\twhat the growth is for\n"
+		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
 	[CMD_PLAN] = { "plan", "-p PID [--probes SOURCES] [--json | --all]", "every probe that would be set, and its cost",
 		       "Shows what attaching would do, and does none of it: library, symbol, offset in the file, the "
 		       "instruction that is probed, the way, and the expected cost of one hit.",

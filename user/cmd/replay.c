@@ -27,6 +27,7 @@ struct replay {
 	int has_epoch;
 	int sink_err; /* told apart from the model's own */
 	uint64_t start_ns, sample_ns; /* first event, next sample */
+	size_t mark;		      /* the next one */
 };
 
 static int replay__decision(void *ctx, const struct tl_event *ev)
@@ -55,6 +56,21 @@ static int replay__sample(struct replay *p, uint64_t now_ns)
 	return r;
 }
 
+/* Those before the next event. */
+static int replay__marks(struct replay *p, uint64_t next_ns)
+{
+	struct report *rep = NULL;
+	int r = 0;
+
+	while (!r && p->mark < p->opts->marks_cnt && p->opts->marks[p->mark] < next_ns) {
+		r = model__report(p->model, p->opts->top, &rep);
+		if (!r)
+			r = p->opts->mark(p->opts->ctx, rep);
+		p->mark++;
+	}
+	return r;
+}
+
 static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 {
 	int r = 0;
@@ -64,7 +80,10 @@ static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 			p->epoch_off_ns = (int64_t)evs[i].addr;
 			p->has_epoch = 1;
 		}
-		r = model__handle(p->model, &evs[i]);
+		if (p->mark < p->opts->marks_cnt)
+			r = replay__marks(p, evs[i].ts_ns);
+		if (!r)
+			r = model__handle(p->model, &evs[i]);
 		if (p->opts->sample && !r && evs[i].ts_ns >= p->sample_ns)
 			r = replay__sample(p, evs[i].ts_ns);
 	}
@@ -96,7 +115,9 @@ static int replay__all(struct replay *p, struct err *err)
 	}
 	if (r < 0)
 		return r;
-	r = model__end(p->model);
+	r = replay__marks(p, UINT64_MAX);
+	if (!r)
+		r = model__end(p->model);
 	return r < 0 ? replay__failed(p, r, err) : 0;
 }
 

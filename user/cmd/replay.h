@@ -15,6 +15,8 @@ struct err;
 struct report;
 struct names;
 
+#define REPLAY_MARKS 2
+
 struct replay_opts {
 	size_t top; /* rows of the report */
 	/* All may be NULL. A sink's error ends the replay with it. */
@@ -28,6 +30,10 @@ struct replay_opts {
 	int (*end)(void *ctx, const struct report *report, int r);
 	/* The state on the way, without rows: four times a second at first, ever more seldom later. */
 	int (*sample)(void *ctx, const struct report *now);
+	/* The state as of these times (ascending, at most REPLAY_MARKS), with rows; the report is the callee's. */
+	int (*mark)(void *ctx, struct report *then);
+	uint64_t marks[REPLAY_MARKS];
+	size_t marks_cnt;
 	void *ctx;
 };
 

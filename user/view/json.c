@@ -91,6 +91,14 @@ void json__f64(struct json *j, const char *key, double v)
 		outbuf__lit(j->o, "null");
 }
 
+void json__average(struct json *j, const char *key, double v)
+{
+	if (fabs(v) >= 1000 && fabs(v) < 9e18)
+		json__i64(j, key, (int64_t)(v + (v < 0 ? -0.5 : 0.5)));
+	else
+		json__f64(j, key, v);
+}
+
 void json__bool(struct json *j, const char *key, int v)
 {
 	json__key(j, key);

@@ -28,6 +28,8 @@ void json__end(struct json *j, char close);
 void json__u64(struct json *j, const char *key, uint64_t v);
 void json__i64(struct json *j, const char *key, int64_t v);
 void json__f64(struct json *j, const char *key, double v);
+/* Bytes or a count on average: whole from a thousand on, where %g would lose digits. */
+void json__average(struct json *j, const char *key, double v);
 void json__bool(struct json *j, const char *key, int v);
 void json__str(struct json *j, const char *key, const char *text); /* NULL reads as "" */
 void json__str_or_null(struct json *j, const char *key, const char *text);

@@ -24,18 +24,23 @@ static const char *unit_of(const struct report_leak *l)
 	return l->per_step ? "a step" : "a second";
 }
 
+static char *fmt_slope(char *buf, const struct report_leak *l)
+{
+	return fmt_bytes(buf, l->bytes_slope < 9e18 ? (uint64_t)(l->bytes_slope + 0.5) : INT64_MAX);
+}
+
 char *leak_words(char *buf, const struct report_leak *l, unsigned cols)
 {
 	char safe[TEXT_BYTES_MAX], bytes[24];
 
 	text_fit(safe, sizeof(safe), name_of(l), cols);
-	snprintf(buf, TEXT_BYTES_MAX, "%.900s +%s %s", safe, fmt_bytes(bytes, (uint64_t)(l->bytes_slope + 0.5)), unit_of(l));
+	snprintf(buf, TEXT_BYTES_MAX, "%.900s +%s %s", safe, fmt_slope(bytes, l), unit_of(l));
 	return buf;
 }
 
 void leaks_line(struct page *p, const struct report *r)
 {
-	char text[TEXT_BYTES_MAX], more[64] = "";
+	char words[TEXT_BYTES_MAX], text[TEXT_BYTES_MAX + 100], more[64] = "";
 	const struct report_leak *l = r->leaks.rows;
 
 	if (!r->leaks.cnt)
@@ -46,9 +51,9 @@ void leaks_line(struct page *p, const struct report *r)
 	page__style(p, STYLE_BOLD);
 	page__put(p, "growing: ");
 	page__style(p, STYLE_PLAIN);
-	page__put(p, leak_words(text, l, 40));
-	page__printf(p, ", sure: %s%s (--leaks)", sure_word(l->sure), more);
-	page__end_line(p);
+	leak_words(words, l, 40);
+	snprintf(text, sizeof(text), "%s, sure: %s%s (--leaks)", words, sure_word(l->sure), more);
+	page__flow(p, 2, text);
 }
 
 /* --- the view of its own ------------------------------------------------------------------------------------ */
@@ -59,7 +64,7 @@ static void put_row(struct page *p, const struct report *r, const struct report_
 
 	page__put(p, "  ");
 	page__cell(p, name_of(l), name_cols);
-	page__cell(p, fmt_bytes(a, (uint64_t)(l->bytes_slope + 0.5)), -11);
+	page__cell(p, fmt_slope(a, l), -11);
 	page__put(p, l->per_step ? " a step" : " a s   ");
 	page__cell(p, fmt_bytes(a, l->live), -10);
 	page__cell(p, fmt_count(a, (double)l->blocks), -8);
@@ -76,7 +81,7 @@ static void put_row(struct page *p, const struct report *r, const struct report_
 		text_fit(safe, sizeof(safe), l->region, (unsigned)name_cols);
 		page__printf(p, "in %s, ", safe);
 	}
-	page__printf(p, "%s, process %u, %.3g blocks %s", category_name((enum category)l->cat), l->pid, l->blocks_slope, unit_of(l));
+	page__printf(p, "%s, process %u, %.3g blocks %s", category_name((enum category)(l->cat < CAT_MAX ? l->cat : CAT_UNKNOWN)), l->pid, l->blocks_slope, unit_of(l));
 	page__end_line(p);
 }
 
@@ -148,11 +153,11 @@ static void put_leak(struct json *j, const struct report *r, const struct report
 	json__str_or_null(j, "op", l->op);
 	json__str_or_null(j, "region", l->region);
 	json__str(j, "dev", dev_name(l->dev, dev));
-	json__str(j, "cat", category_name((enum category)l->cat));
+	json__str(j, "cat", category_name((enum category)(l->cat < CAT_MAX ? l->cat : CAT_UNKNOWN)));
 	json__u64(j, "pid", l->pid);
 	json__str(j, "per", l->per_step ? "step" : "second");
-	json__f64(j, "bytes_slope", l->bytes_slope);
-	json__f64(j, "blocks_slope", l->blocks_slope);
+	json__average(j, "bytes_slope", l->bytes_slope);
+	json__average(j, "blocks_slope", l->blocks_slope);
 	json__str(j, "sure", sure_word(l->sure));
 	json__f64(j, "tau", l->tau);
 	json__u64(j, "live", l->live);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Two traces side by side: what adds up is that of a step, rows of one side alone, the order; means of operators. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "timeline/diff.h"
+#include "timeline/means.h"
+#include "timeline/report.h"
+
+#define S 1000000000ull
+
+static struct report_op op(const char *name, uint64_t at_peak, uint64_t live, uint64_t allocs, uint64_t bytes, uint64_t count)
+{
+	return (struct report_op){ .name = (char *)name, .at_peak = at_peak, .live = live, .alloc_count = allocs,
+				   .alloc_bytes = bytes, .count = count };
+}
+
+/* A side whose reports have these operators; their means are 10, 20 … */
+struct fake {
+	struct report_op from_ops[8], to_ops[8];
+	struct report from, to;
+	double means[9];
+	struct diff_side side;
+};
+
+static void fake__make(struct fake *f, size_t cnt, uint64_t steps, uint64_t seconds, double mean)
+{
+	f->from.ops = f->from_ops;
+	f->to.ops = f->to_ops;
+	f->from.ops_cnt = f->to.ops_cnt = cnt;
+	for (size_t i = 0; i <= cnt; i++)
+		f->means[i] = mean * (double)(i + 1);
+	f->side = (struct diff_side){ .from = &f->from, .to = &f->to, .end = &f->to, .op_means = f->means, .from_ns = 5 * S,
+				      .to_ns = (5 + seconds) * S, .steps = steps };
+}
+
+static const struct diff_row *find(const struct diff *d, const char *name)
+{
+	for (size_t i = 0; i < d->cnt; i++)
+		if (!strcmp(d->rows[i].name, name))
+			return &d->rows[i];
+	fail_msg("no row %s", name);
+	return NULL;
+}
+
+static void test_ops(void **state)
+{
+	static struct fake a, b;
+	const struct diff_row *r;
+	struct diff d;
+
+	(void)state;
+	a.from_ops[0] = op("mm", 0, 0, 100, 1000, 50);
+	a.to_ops[0] = op("mm", 4000, 100, 300, 5000, 250);
+	a.from_ops[1] = op("gone", 0, 0, 0, 0, 0);
+	a.to_ops[1] = op("gone", 70, 7, 10, 700, 10);
+	fake__make(&a, 2, 10, 2, 10);
+	b.from_ops[0] = op("new", 0, 0, 0, 0, 0);
+	b.to_ops[0] = op("new", 90, 0, 20, 400, 20);
+	b.from_ops[1] = op("mm", 0, 0, 0, 0, 0);
+	b.to_ops[1] = op("mm", 8000, 50, 1600, 64000, 800);
+	fake__make(&b, 2, 40, 4, 100);
+	assert_int_equal(diff__make(&d, &a.side, &b.side, DIFF_BY_OP), 0);
+	assert_true(d.per_step);
+	assert_int_equal(d.cnt, 4);
+	assert_string_equal(d.rows[0].name, "(no operator open)"); /* 30 → 300 */
+	assert_string_equal(d.rows[1].name, "mm");		    /* 10 → 200 */
+	assert_string_equal(d.rows[2].name, "new");		    /* 0 → 100 */
+	assert_string_equal(d.rows[3].name, "gone");		    /* 20 → 0 */
+	r = find(&d, "mm");
+	assert_true(r->a[DIFF_PEAK] == 4000 && r->b[DIFF_PEAK] == 8000 && diff_row__change(r, DIFF_PEAK) == 4000);
+	assert_true(r->a[DIFF_END] == 100 && r->b[DIFF_END] == 50 && diff_row__change(r, DIFF_END) == -50);
+	assert_true(r->a[DIFF_ALLOCS] == 20 && r->b[DIFF_ALLOCS] == 40);   /* 200 in 10 steps, 1600 in 40 */
+	assert_true(r->a[DIFF_BYTES] == 400 && r->b[DIFF_BYTES] == 1600);
+	assert_true(r->a[DIFF_FIRED] == 20 && r->b[DIFF_FIRED] == 20);
+	r = find(&d, "new");
+	assert_true(r->a[DIFF_PEAK] == 0 && r->a[DIFF_BYTES] == 0 && r->b[DIFF_BYTES] == 10);
+	diff__done(&d);
+	/* without steps in one of them: a second of both */
+	b.side.steps = 0;
+	assert_int_equal(diff__make(&d, &a.side, &b.side, DIFF_BY_OP), 0);
+	assert_false(d.per_step);
+	r = find(&d, "mm");
+	assert_true(r->a[DIFF_BYTES] == 2000 && r->b[DIFF_BYTES] == 16000);
+	diff__done(&d);
+	/* and without any time nothing is known of it */
+	b.side.to_ns = b.side.from_ns;
+	assert_int_equal(diff__make(&d, &a.side, &b.side, DIFF_BY_OP), 0);
+	assert_true(isnan(find(&d, "mm")->b[DIFF_BYTES]));
+	diff__done(&d);
+}
+
+static void test_devices_and_categories(void **state)
+{
+	static struct report_dev from[2], to[2];
+	static struct report rf, rt, empty;
+	struct diff_side a = { .from = &rf, .to = &rt, .end = &rt, .from_ns = 0, .to_ns = 10 * S, .steps = 5 };
+	struct diff_side b = { .from = &empty, .to = &empty, .end = &empty, .from_ns = 0, .to_ns = 10 * S, .steps = 5 };
+	const struct diff_row *r;
+	struct diff d;
+
+	(void)state;
+	from[0] = (struct report_dev){ .dev = MT_DEV_CPU, .byte_ns = 1000 * S, .allocs = 10, .alloc_bytes = 100 };
+	to[0] = (struct report_dev){ .dev = MT_DEV_CPU, .byte_ns = 6000 * S, .allocs = 60, .alloc_bytes = 1100, .peak = 900, .live = 5 };
+	from[0].cats[CAT_GRADIENT].byte_ns = 500 * S;
+	to[0].cats[CAT_GRADIENT] = (struct report_cat){ .byte_ns = 400 * S, .at_peak = 30, .live = 4 };
+	to[0].cats[CAT_ACTIVATION] = (struct report_cat){ .byte_ns = 5000 * S };
+	to[1] = from[1] = (struct report_dev){ .dev = MT_DEV_CUDA0 + 3, .peak = 1 };
+	rf.devs = from;
+	rt.devs = to;
+	rf.devs_cnt = rt.devs_cnt = 2;
+	assert_int_equal(diff__make(&d, &b, &a, DIFF_BY_DEVICE), 0);
+	assert_int_equal(d.cnt, 2);
+	r = &d.rows[0];
+	assert_string_equal(r->name, "cpu");
+	assert_true(r->b[DIFF_MEAN] == 500 && r->b[DIFF_ALLOCS] == 10 && r->b[DIFF_BYTES] == 200 && r->b[DIFF_PEAK] == 900);
+	assert_true(r->a[DIFF_MEAN] == 0 && isnan(r->a[DIFF_FIRED]) && isnan(diff_row__change(r, DIFF_FIRED)));
+	assert_string_equal(d.rows[1].name, "cuda:3");
+	diff__done(&d);
+	assert_int_equal(diff__make(&d, &b, &a, DIFF_BY_CATEGORY), 0);
+	assert_int_equal(d.cnt, 2);
+	assert_string_equal(d.rows[0].name, "cpu ACTIVATION");
+	assert_true(d.rows[0].b[DIFF_MEAN] == 500);
+	/* bytes that moved to another category meanwhile are no negative mean */
+	assert_string_equal(d.rows[1].name, "cpu GRADIENT");
+	assert_true(d.rows[1].b[DIFF_MEAN] == 0 && d.rows[1].b[DIFF_PEAK] == 30 && isnan(d.rows[1].b[DIFF_BYTES]));
+	diff__done(&d);
+	assert_int_equal(diff__make(&d, &b, &b, DIFF_BY_SYMBOL), 0);
+	assert_int_equal(d.cnt, 0);
+	diff__done(&d);
+}
+
+static void block(struct means *m, uint8_t kind, uint64_t s, uint32_t name, uint64_t size, uint8_t dev)
+{
+	assert_int_equal(means__event(m, &(struct tl_event){ .kind = kind, .ts_ns = s * S, .op = { name }, .region = { 7 },
+							      .size = size, .dev = dev }), 0);
+}
+
+static void test_means(void **state)
+{
+	struct means *m = means__new(10 * S, 20 * S, 0);
+
+	(void)state;
+	block(m, TL_CREATE, 5, 3, 100, MT_DEV_CPU);  /* before: counts from 10 on */
+	block(m, TL_DESTROY, 12, 3, 100, MT_DEV_CPU); /* 2 of 10 seconds */
+	block(m, TL_CREATE, 15, 3, 1000, MT_DEV_CUDA0); /* to the end: 5 of 10 */
+	block(m, TL_CREATE, 15, 3, 1000, MT_DEV_HOST); /* the layer below */
+	block(m, TL_PREEXISTING, 11, 5000, TL_SIZE_UNKNOWN, MT_DEV_CPU);
+	block(m, TL_DESTROY, 30, 3, 1000, MT_DEV_CUDA0);
+	assert_true(means__op(m, (name_id){ 3 }) == 520);
+	assert_true(means__region(m, (name_id){ 7 }) == 520);
+	assert_true(means__op(m, (name_id){ 5000 }) == 0 && means__op(m, NAME_NONE) == 0);
+	means__free(m);
+	m = means__new(10 * S, 20 * S, 1);
+	block(m, TL_CREATE, 15, 3, 1000, MT_DEV_HOST);
+	assert_true(means__op(m, (name_id){ 3 }) == 500);
+	means__free(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ops),
+		cmocka_unit_test(test_devices_and_categories),
+		cmocka_unit_test(test_means),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * diff: each recording is read twice, once for where its steps are, once for what was between them. The first two steps
+ * of more than eight are left out: what was there before is met in them, and labels come later than what they label.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/names.h"
+#include "cmd/cmd.h"
+#include "cmd/replay.h"
+#include "event/event.h"
+#include "timeline/means.h"
+#include "timeline/report.h"
+#include "view/diff_view.h"
+
+#define STEP_PREFIX "Optimizer.step#"
+#define SKIPPED 2
+#define SKIP_ABOVE 8
+
+struct boundaries {
+	uint64_t ts_ns[SKIPPED + 1]; /* the first ones */
+	uint64_t last_ns, cnt;
+};
+
+struct side {
+	const struct names *names; /* while it is read */
+	struct boundaries marks, optimizer;
+	uint64_t first_ns, last_ns; /* decisions */
+	int host; /* malloc is the only layer */
+	struct means *means;
+	struct report *at[2]; /* as of the stretch's ends */
+	size_t at_cnt;
+	struct report *end;
+	double *op_means, *region_means;
+	struct diff_side out;
+};
+
+/* --- where steps are ------------------------------------------------------------------------------------- */
+
+static void boundaries__add(struct boundaries *b, uint64_t ts_ns)
+{
+	if (b->cnt <= SKIPPED)
+		b->ts_ns[b->cnt] = ts_ns;
+	b->cnt++;
+	b->last_ns = ts_ns;
+}
+
+static int scan_begin(void *ctx, const struct names *names)
+{
+	((struct side *)ctx)->names = names;
+	return 0;
+}
+
+static int scan_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct side *s = ctx;
+
+	(void)epoch_off_ns;
+	s->first_ns = s->first_ns ? s->first_ns : ev->ts_ns;
+	s->last_ns = ev->ts_ns;
+	if (ev->kind == TL_STEP)
+		boundaries__add(&s->marks, ev->ts_ns);
+	else if (ev->kind == TL_REGION && !strncmp(names__get(s->names, ev->region), STEP_PREFIX, strlen(STEP_PREFIX)))
+		boundaries__add(&s->optimizer, ev->ts_ns);
+	return 0;
+}
+
+static int side__scan(struct side *s, const char *path, const struct options *o, struct err *err)
+{
+	struct replay_opts ro = { .top = 1, .begin = scan_begin, .event = scan_event, .with_ops = 1, .ctx = s };
+	const struct boundaries *b;
+	struct report *rep = NULL;
+	uint64_t cut = 0, skip;
+	int r = replay_run(path, &ro, &rep, &cut, err);
+
+	if (r < 0)
+		return r;
+	if (cut && !o->quiet)
+		replay_say_cut(path, cut);
+	s->host = rep->devs_cnt == 1 && rep->devs[0].dev == MT_DEV_HOST;
+	report__free(rep);
+	b = s->marks.cnt >= 2 ? &s->marks : &s->optimizer;
+	skip = b->cnt > SKIP_ABOVE ? SKIPPED : 0;
+	s->out.from_ns = b->cnt >= 2 ? b->ts_ns[skip] : s->first_ns;
+	s->out.to_ns = b->cnt >= 2 ? b->last_ns : s->last_ns;
+	s->out.steps = b->cnt >= 2 ? b->cnt - 1 - skip : 0;
+	return 0;
+}
+
+/* --- what was between them ------------------------------------------------------------------------------- */
+
+static int read_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	(void)epoch_off_ns;
+	return means__event(((struct side *)ctx)->means, ev);
+}
+
+static int read_mark(void *ctx, struct report *then)
+{
+	struct side *s = ctx;
+
+	s->at[s->at_cnt++] = then;
+	return 0;
+}
+
+static int read_end(void *ctx, const struct report *end, int r)
+{
+	struct side *s = ctx;
+
+	if (r < 0)
+		return r;
+	s->op_means = calloc(end->ops_cnt + 1, sizeof(*s->op_means));
+	s->region_means = calloc(end->regions_cnt + 1, sizeof(*s->region_means));
+	if (!s->op_means || !s->region_means)
+		return -ENOMEM;
+	for (size_t i = 0; i < end->ops_cnt; i++)
+		s->op_means[i] = means__op(s->means, names__find(s->names, end->ops[i].name));
+	s->op_means[end->ops_cnt] = means__op(s->means, NAME_NONE);
+	for (size_t i = 0; i < end->regions_cnt; i++)
+		s->region_means[i] = means__region(s->means, names__find(s->names, end->regions[i].name));
+	return 0;
+}
+
+static int side__read(struct side *s, const char *path, const struct options *o, struct err *err)
+{
+	struct replay_opts ro = { .top = SIZE_MAX, .begin = scan_begin, .event = read_event, .end = read_end, .mark = read_mark,
+				  .marks = { s->out.from_ns, s->out.to_ns }, .marks_cnt = 2, .classes = o->classes, .ctx = s };
+	uint64_t cut;
+	int r = side__scan(s, path, o, err);
+
+	if (r < 0)
+		return r;
+	ro.marks[0] = s->out.from_ns;
+	ro.marks[1] = s->out.to_ns;
+	s->means = means__new(s->out.from_ns, s->out.to_ns, s->host);
+	if (!s->means)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = replay_run(path, &ro, &s->end, &cut, err);
+	if (r < 0)
+		return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
+	s->out.from = s->at[0];
+	s->out.to = s->at[1];
+	s->out.end = s->end;
+	s->out.op_means = s->op_means;
+	s->out.region_means = s->region_means;
+	return 0;
+}
+
+static void side__done(struct side *s)
+{
+	means__free(s->means);
+	report__free(s->at[0]);
+	report__free(s->at[1]);
+	report__free(s->end);
+	free(s->op_means);
+	free(s->region_means);
+}
+
+/* --- both ------------------------------------------------------------------------------------------------- */
+
+static enum diff_by diff_by_of(enum view_by by)
+{
+	return by == BY_CATEGORY ? DIFF_BY_CATEGORY : by == BY_DEVICE ? DIFF_BY_DEVICE : by == BY_REGION ? DIFF_BY_REGION :
+	       by == BY_SYMBOL ? DIFF_BY_SYMBOL : DIFF_BY_OP;
+}
+
+static int no_categories(const struct options *o, const struct diff_side *s, struct err *err)
+{
+	if (o->by != BY_CATEGORY || (s[0].end->has_flow && s[1].end->has_flow))
+		return 0;
+	err_set(err, -ENODATA, "%s has no data flow", s[0].end->has_flow ? o->file_b : o->file);
+	return err_hint(err, "categories need recordings with the source flow: --by op compares without");
+}
+
+static int diff_write(const struct options *o, const struct diff_side *sides, struct err *err)
+{
+	const char *const paths[] = { o->file, o->file_b };
+	struct view_opts vo = view_opts_of(o);
+	struct diff d;
+	struct diff_view v = { .diff = &d, .sides = sides, .paths = paths, .by = diff_by_of(o->by) };
+	int r = diff__make(&d, &sides[0], &sides[1], v.by);
+
+	if (r < 0)
+		return err_set(err, r, "out of memory");
+	vo.top = report_top(o);
+	r = o->json ? diff_view_json(stdout, &v, &vo) : diff_view_text(stdout, &v, &vo);
+	diff__done(&d);
+	return r < 0 ? err_set(err, r, "writing: %s", strerror(-r)) : 0;
+}
+
+int cmd_diff(const struct options *o, struct err *err)
+{
+	struct side a = { 0 }, b = { 0 };
+	int r = side__read(&a, o->file, o, err);
+
+	if (!r)
+		r = side__read(&b, o->file_b, o, err);
+	if (!r) {
+		const struct diff_side sides[] = { a.out, b.out };
+
+		r = no_categories(o, sides, err);
+		if (!r)
+			r = diff_write(o, sides, err);
+	}
+	if (!r && loss_exit_code(o, a.end) + loss_exit_code(o, b.end))
+		r = EXIT_LOST;
+	side__done(&a);
+	side__done(&b);
+	return r;
+}

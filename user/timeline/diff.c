@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * What adds up in a trace (allocations, bytes, byte·time) is taken as the difference of two reports of it, one at each
+ * end of the stretch. Labels come later than what they label, by a step or two: as late at one end as at the other.
+ */
+#include "timeline/diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "timeline/report.h"
+
+struct part {
+	char *name;
+	double v[DIFF_VALUES];
+};
+
+struct parts {
+	struct part *v;
+	size_t cnt, room;
+	double unit; /* steps or seconds of the stretch */
+	double ns;
+	int err;
+};
+
+static struct part *parts__add(struct parts *p, const char *name)
+{
+	static struct part nowhere;
+
+	if (p->cnt == p->room) {
+		size_t room = p->room ? 2 * p->room : 64;
+		struct part *v = realloc(p->v, room * sizeof(*v));
+
+		if (!v)
+			goto fail;
+		p->v = v;
+		p->room = room;
+	}
+	p->v[p->cnt].name = strdup(name);
+	if (!p->v[p->cnt].name)
+		goto fail;
+	for (unsigned i = 0; i < DIFF_VALUES; i++)
+		p->v[p->cnt].v[i] = NAN;
+	return &p->v[p->cnt++];
+fail:
+	p->err = -ENOMEM;
+	return &nowhere;
+}
+
+static void parts__done(struct parts *p)
+{
+	for (size_t i = 0; i < p->cnt; i++)
+		free(p->v[i].name);
+	free(p->v);
+}
+
+static double since(uint64_t from, uint64_t to)
+{
+	return to > from ? (double)(to - from) : 0;
+}
+
+static double a_unit(const struct parts *p, uint64_t from, uint64_t to)
+{
+	return p->unit > 0 ? since(from, to) / p->unit : NAN;
+}
+
+/* --- one side's rows ----------------------------------------------------------------------------------------- */
+
+static int by_op_name(const void *a, const void *b)
+{
+	const struct report_op *x = *(const struct report_op *const *)a, *y = *(const struct report_op *const *)b;
+	int r = strcmp(x->name, y->name);
+
+	return r ? r : x->is_node - y->is_node;
+}
+
+struct by_name {
+	const struct report_op **v;
+	size_t cnt;
+};
+
+static struct by_name sorted(const struct report_op *ops, size_t cnt)
+{
+	struct by_name s = { calloc(cnt ? cnt : 1, sizeof(*s.v)), cnt };
+
+	for (size_t i = 0; s.v && i < cnt; i++)
+		s.v[i] = &ops[i];
+	if (s.v)
+		qsort(s.v, cnt, sizeof(*s.v), by_op_name);
+	return s;
+}
+
+static const struct report_op *find_op(const struct by_name *s, const struct report_op *key)
+{
+	static const struct report_op none;
+	const struct report_op **at = bsearch(&key, s->v, s->cnt, sizeof(*s->v), by_op_name);
+
+	return at ? *at : &none;
+}
+
+static void put_op(struct parts *p, const char *name, const struct report_op *end, const struct report_op *from,
+		   const struct report_op *to, const double *mean)
+{
+	struct part *x = parts__add(p, name);
+
+	x->v[DIFF_PEAK] = (double)end->at_peak;
+	x->v[DIFF_END] = (double)end->live;
+	x->v[DIFF_MEAN] = mean ? *mean : NAN;
+	x->v[DIFF_ALLOCS] = a_unit(p, from->alloc_count, to->alloc_count);
+	x->v[DIFF_BYTES] = a_unit(p, from->alloc_bytes, to->alloc_bytes);
+	x->v[DIFF_FIRED] = a_unit(p, from->count, to->count);
+}
+
+static void put_ops(struct parts *p, const struct diff_side *s)
+{
+	struct by_name from = sorted(s->from->ops, s->from->ops_cnt), to = sorted(s->to->ops, s->to->ops_cnt);
+
+	if (!from.v || !to.v)
+		p->err = -ENOMEM;
+	for (size_t i = 0; i < s->end->ops_cnt && !p->err; i++) {
+		const struct report_op *o = &s->end->ops[i];
+
+		put_op(p, o->name, o, find_op(&from, o), find_op(&to, o), s->op_means ? &s->op_means[i] : NULL);
+	}
+	if (!p->err)
+		put_op(p, "(no operator open)", &s->end->no_op, &s->from->no_op, &s->to->no_op,
+		       s->op_means ? &s->op_means[s->end->ops_cnt] : NULL);
+	free(from.v);
+	free(to.v);
+}
+
+static void put_regions(struct parts *p, const struct diff_side *s)
+{
+	struct by_name from = sorted(s->from->regions, s->from->regions_cnt);
+	struct by_name to = sorted(s->to->regions, s->to->regions_cnt);
+
+	if (!from.v || !to.v)
+		p->err = -ENOMEM;
+	for (size_t i = 0; i < s->end->regions_cnt && !p->err; i++) {
+		const struct report_op *o = &s->end->regions[i];
+
+		put_op(p, o->name, o, find_op(&from, o), find_op(&to, o), s->region_means ? &s->region_means[i] : NULL);
+	}
+	free(from.v);
+	free(to.v);
+}
+
+static const struct report_dev *find_dev(const struct report *r, uint8_t dev)
+{
+	static const struct report_dev none;
+
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev == dev)
+			return &r->devs[i];
+	return &none;
+}
+
+static double mean_of(const struct parts *p, uint64_t from, uint64_t to)
+{
+	return p->ns > 0 ? since(from, to) / p->ns : NAN;
+}
+
+static const char *dev_text(char *buf, size_t size, uint8_t dev)
+{
+	if (dev == MT_DEV_CPU || dev == MT_DEV_HOST)
+		snprintf(buf, size, "%s", dev == MT_DEV_CPU ? "cpu" : "host");
+	else
+		snprintf(buf, size, "cuda:%u", (unsigned)(dev - MT_DEV_CUDA0));
+	return buf;
+}
+
+static void put_devs(struct parts *p, const struct diff_side *s)
+{
+	for (size_t i = 0; i < s->end->devs_cnt; i++) {
+		const struct report_dev *d = &s->end->devs[i];
+		const struct report_dev *from = find_dev(s->from, d->dev), *to = find_dev(s->to, d->dev);
+		char name[16];
+		struct part *x = parts__add(p, dev_text(name, sizeof(name), d->dev));
+
+		x->v[DIFF_PEAK] = (double)d->peak;
+		x->v[DIFF_END] = (double)d->live;
+		x->v[DIFF_MEAN] = mean_of(p, from->byte_ns, to->byte_ns);
+		x->v[DIFF_ALLOCS] = a_unit(p, from->allocs, to->allocs);
+		x->v[DIFF_BYTES] = a_unit(p, from->alloc_bytes, to->alloc_bytes);
+	}
+}
+
+static void put_cats(struct parts *p, const struct diff_side *s)
+{
+	for (size_t i = 0; i < s->end->devs_cnt; i++) {
+		const struct report_dev *d = &s->end->devs[i];
+		const struct report_dev *from = find_dev(s->from, d->dev), *to = find_dev(s->to, d->dev);
+
+		for (unsigned c = 0; c < CAT_MAX && d->dev != MT_DEV_HOST; c++) {
+			char dev[16], name[64];
+			struct part *x;
+
+			if (!d->cats[c].byte_ns && !d->cats[c].live && !d->cats[c].at_peak)
+				continue;
+			snprintf(name, sizeof(name), "%s %s", dev_text(dev, sizeof(dev), d->dev), category_name((enum category)c));
+			x = parts__add(p, name);
+			x->v[DIFF_PEAK] = (double)d->cats[c].at_peak;
+			x->v[DIFF_END] = (double)d->cats[c].live;
+			x->v[DIFF_MEAN] = mean_of(p, from->cats[c].byte_ns, to->cats[c].byte_ns);
+		}
+	}
+}
+
+static uint64_t fired_of(const struct report *r, const char *name)
+{
+	for (size_t i = 0; i < r->symbols_cnt; i++)
+		if (!strcmp(r->symbols[i].name, name))
+			return r->symbols[i].fired;
+	return 0;
+}
+
+static void put_symbols(struct parts *p, const struct diff_side *s)
+{
+	for (size_t i = 0; i < s->end->symbols_cnt; i++) {
+		const struct report_symbol *y = &s->end->symbols[i];
+
+		if (y->fired)
+			parts__add(p, y->name)->v[DIFF_FIRED] =
+				a_unit(p, fired_of(s->from, y->name), fired_of(s->to, y->name));
+	}
+}
+
+static int by_part_name(const void *a, const void *b)
+{
+	return strcmp(((const struct part *)a)->name, ((const struct part *)b)->name);
+}
+
+static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by by, int per_step)
+{
+	static void (*const put[])(struct parts *p, const struct diff_side *s) = {
+		[DIFF_BY_OP] = put_ops, [DIFF_BY_CATEGORY] = put_cats, [DIFF_BY_DEVICE] = put_devs,
+		[DIFF_BY_REGION] = put_regions, [DIFF_BY_SYMBOL] = put_symbols,
+	};
+
+	p->ns = since(s->from_ns, s->to_ns);
+	p->unit = per_step ? (double)s->steps : p->ns / 1e9;
+	put[by](p, s);
+	if (p->cnt)
+		qsort(p->v, p->cnt, sizeof(*p->v), by_part_name);
+	return p->err;
+}
+
+/* --- both ------------------------------------------------------------------------------------------------- */
+
+double diff_row__change(const struct diff_row *r, enum diff_value v)
+{
+	return r->b[v] - r->a[v];
+}
+
+double diff_row__growth(const struct diff_row *r)
+{
+	static const enum diff_value order[] = { DIFF_MEAN, DIFF_PEAK, DIFF_FIRED };
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+		if (!isnan(diff_row__change(r, order[i])))
+			return diff_row__change(r, order[i]);
+	return 0;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+	const struct diff_row *x = a, *y = b;
+	double gx = diff_row__growth(x), gy = diff_row__growth(y), bx = diff_row__change(x, DIFF_BYTES),
+	       by = diff_row__change(y, DIFF_BYTES);
+
+	if (gx != gy)
+		return gx < gy ? 1 : -1;
+	if (bx != by && !isnan(bx) && !isnan(by))
+		return bx < by ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+/* What one side has no row of it had nothing of, as far as the other one's values are known. */
+static void fill(double *to, const double *other)
+{
+	for (unsigned i = 0; i < DIFF_VALUES; i++)
+		to[i] = isnan(other[i]) ? NAN : 0;
+}
+
+static void diff__merge(struct diff *d, struct parts *a, struct parts *b)
+{
+	size_t i = 0, k = 0;
+
+	while (i < a->cnt || k < b->cnt) {
+		int cmp = i == a->cnt ? 1 : k == b->cnt ? -1 : strcmp(a->v[i].name, b->v[k].name);
+		struct diff_row *r = &d->rows[d->cnt++];
+
+		r->name = cmp <= 0 ? a->v[i].name : b->v[k].name;
+		if (cmp <= 0)
+			memcpy(r->a, a->v[i].v, sizeof(r->a));
+		if (cmp >= 0)
+			memcpy(r->b, b->v[k].v, sizeof(r->b));
+		if (cmp < 0)
+			fill(r->b, r->a);
+		if (cmp > 0)
+			fill(r->a, r->b);
+		if (cmp <= 0)
+			a->v[i++].name = NULL;
+		if (cmp > 0)
+			b->v[k].name = NULL;
+		k += cmp >= 0;
+	}
+}
+
+int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_side *b, enum diff_by by)
+{
+	struct parts pa = { 0 }, pb = { 0 };
+	int r;
+
+	*ret = (struct diff){ .per_step = a->steps && b->steps };
+	r = parts__make(&pa, a, by, ret->per_step);
+	if (!r)
+		r = parts__make(&pb, b, by, ret->per_step);
+	ret->rows = r ? NULL : calloc(pa.cnt + pb.cnt + 1, sizeof(*ret->rows));
+	if (!r && !ret->rows)
+		r = -ENOMEM;
+	if (!r)
+		diff__merge(ret, &pa, &pb);
+	if (ret->cnt)
+		qsort(ret->rows, ret->cnt, sizeof(*ret->rows), by_growth);
+	parts__done(&pa);
+	parts__done(&pb);
+	return r;
+}
+
+void diff__done(struct diff *d)
+{
+	for (size_t i = 0; i < d->cnt; i++)
+		free(d->rows[i].name);
+	free(d->rows);
+	*d = (struct diff){ 0 };
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * diff: two traces, row by row: how much each held at the peak, at the end and on average over whole steps, and what
+ * it allocated a step. Traces of different length compare because what adds up is divided by steps (or seconds).
+ */
+#ifndef MT_TIMELINE_DIFF_H
+#define MT_TIMELINE_DIFF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct report;
+
+enum diff_by { DIFF_BY_OP = 0, DIFF_BY_CATEGORY, DIFF_BY_DEVICE, DIFF_BY_REGION, DIFF_BY_SYMBOL };
+
+/* NAN: not known for rows of that kind. The last three are those of a step, or of a second. */
+enum diff_value { DIFF_PEAK = 0, DIFF_END, DIFF_MEAN, DIFF_ALLOCS, DIFF_BYTES, DIFF_FIRED, DIFF_VALUES };
+
+/* All of it is borrowed; reports have all rows. */
+struct diff_side {
+	const struct report *from, *to, *end; /* as of both ends of the compared stretch, and of the trace */
+	const double *op_means, *region_means; /* over the stretch, of end's rows; the last one of ops: no operator */
+	uint64_t from_ns, to_ns;
+	uint64_t steps; /* whole ones in the stretch; 0: none was seen */
+};
+
+struct diff_row {
+	char *name;
+	double a[DIFF_VALUES], b[DIFF_VALUES];
+};
+
+struct diff {
+	struct diff_row *rows; /* by growth, what shrank last */
+	size_t cnt;
+	int per_step; /* both have steps */
+};
+
+/* Devices and categories of all; ret is the caller's, for diff__done. 0 or -ENOMEM. */
+int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_side *b, enum diff_by by);
+void diff__done(struct diff *d);
+/* B - A; of what neither has NAN. */
+double diff_row__change(const struct diff_row *r, enum diff_value v);
+/* What rows are sorted by: the mean's change, else the peak's, else that of how often. */
+double diff_row__growth(const struct diff_row *r);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "timeline/means.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memtrace/event.h"
+
+struct mean_row {
+	uint64_t live, since_ns;
+	double byte_ns;
+};
+
+struct mean_rows {
+	struct mean_row *rows; /* by name */
+	uint32_t cnt;
+};
+
+struct means {
+	uint64_t from_ns, to_ns;
+	int host;
+	struct mean_rows ops, regions;
+};
+
+struct means *means__new(uint64_t from_ns, uint64_t to_ns, int host)
+{
+	struct means *m = calloc(1, sizeof(*m));
+
+	if (m)
+		*m = (struct means){ .from_ns = from_ns, .to_ns = to_ns, .host = host };
+	return m;
+}
+
+void means__free(struct means *m)
+{
+	if (!m)
+		return;
+	free(m->ops.rows);
+	free(m->regions.rows);
+	free(m);
+}
+
+static struct mean_row *mean_rows__get(struct mean_rows *r, name_id name)
+{
+	uint32_t cnt = r->cnt ? r->cnt : 1024;
+	struct mean_row *rows;
+
+	if (name.v < r->cnt)
+		return &r->rows[name.v];
+	while (cnt <= name.v)
+		cnt *= 2;
+	rows = realloc(r->rows, cnt * sizeof(*rows));
+	if (!rows)
+		return NULL;
+	memset(rows + r->cnt, 0, (cnt - r->cnt) * sizeof(*rows));
+	r->rows = rows;
+	r->cnt = cnt;
+	return &rows[name.v];
+}
+
+/* What it held up to now, as far as that lies in the stretch. */
+static double mean_row__held(const struct mean_row *r, const struct means *m, uint64_t ts_ns)
+{
+	uint64_t from = r->since_ns > m->from_ns ? r->since_ns : m->from_ns, to = ts_ns < m->to_ns ? ts_ns : m->to_ns;
+
+	return to > from ? (double)r->live * (double)(to - from) : 0;
+}
+
+static int means__change(struct means *m, struct mean_rows *rows, name_id name, const struct tl_event *ev, int born)
+{
+	struct mean_row *r = mean_rows__get(rows, name);
+
+	if (!r)
+		return -ENOMEM;
+	r->byte_ns += mean_row__held(r, m, ev->ts_ns);
+	r->since_ns = ev->ts_ns;
+	if (born)
+		r->live += ev->size;
+	else
+		r->live -= r->live < ev->size ? r->live : ev->size;
+	return 0;
+}
+
+int means__event(struct means *m, const struct tl_event *ev)
+{
+	int born = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
+	int r;
+
+	if ((!born && ev->kind != TL_DESTROY) || ev->size == TL_SIZE_UNKNOWN || (ev->dev == MT_DEV_HOST) != m->host)
+		return 0;
+	r = means__change(m, &m->ops, ev->op, ev, born);
+	return r ? r : means__change(m, &m->regions, ev->region, ev, born);
+}
+
+static double mean_rows__mean(const struct mean_rows *r, const struct means *m, name_id name)
+{
+	if (name.v >= r->cnt || m->to_ns <= m->from_ns)
+		return 0;
+	return (r->rows[name.v].byte_ns + mean_row__held(&r->rows[name.v], m, m->to_ns)) / (double)(m->to_ns - m->from_ns);
+}
+
+double means__op(const struct means *m, name_id op)
+{
+	return mean_rows__mean(&m->ops, m, op);
+}
+
+double means__region(const struct means *m, name_id region)
+{
+	return mean_rows__mean(&m->regions, m, region);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * means: live bytes of each operator, and of each region, on average over a stretch of time, from the decisions.
+ * Grows with the names, of which there are NAMES_MAX at most.
+ */
+#ifndef MT_TIMELINE_MEANS_H
+#define MT_TIMELINE_MEANS_H
+
+#include "timeline/timeline.h"
+
+struct means;
+
+/* Blocks of the malloc family alone (host), or of all other devices (struct report_op). NULL: no memory. */
+struct means *means__new(uint64_t from_ns, uint64_t to_ns, int host);
+void means__free(struct means *m); /* NULL is fine */
+int means__event(struct means *m, const struct tl_event *ev); /* 0 or -ENOMEM */
+double means__op(const struct means *m, name_id op);
+double means__region(const struct means *m, name_id region);
+
+#endif
