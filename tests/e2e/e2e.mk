@@ -20,3 +20,9 @@ check-torch-1.13: build/memtrace ## arguments and categories with Debian's torch
 	@tools/make-venv
 	@if tools/install-deps torch-1.13; then tests/e2e/run versions.torch_113; \
 	else echo "check-torch-1.13: skipped: python3-torch cannot be had"; fi
+
+# A recording through the flight recorder: test_leaks.py builds and runs it.
+$(B)/tests/window_of: tests/e2e/window_of.c $(B)/libmemtrace.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
+check-e2e check-e2e-all: $(B)/tests/window_of

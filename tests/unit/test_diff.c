@@ -107,7 +107,8 @@ static void test_devices_and_categories(void **state)
 
 	(void)state;
 	from[0] = (struct report_dev){ .dev = MT_DEV_CPU, .byte_ns = 1000 * S, .allocs = 10, .alloc_bytes = 100 };
-	to[0] = (struct report_dev){ .dev = MT_DEV_CPU, .byte_ns = 6000 * S, .allocs = 60, .alloc_bytes = 1100, .peak = 900, .live = 5 };
+	to[0] = (struct report_dev){ .dev = MT_DEV_CPU, .byte_ns = 6000 * S, .allocs = 60, .alloc_bytes = 1100,
+			.peak = 900, .live = 5 };
 	from[0].cats[CAT_GRADIENT].byte_ns = 500 * S;
 	to[0].cats[CAT_GRADIENT] = (struct report_cat){ .byte_ns = 400 * S, .at_peak = 30, .live = 4 };
 	to[0].cats[CAT_ACTIVATION] = (struct report_cat){ .byte_ns = 5000 * S };

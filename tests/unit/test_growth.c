@@ -314,6 +314,22 @@ static void test_without_steps(void **state)
 	assert_int_equal(leaks()->total, 0);
 }
 
+/* At the end of time boundaries do not come round again. */
+static void test_end_of_time(void **state)
+{
+	(void)state;
+	ts = UINT64_MAX - 700 * MS;
+	died(born("aten::mm", 64));
+	(void)born("aten::tanh", 1000);
+	ts += 600 * MS;
+	(void)born("aten::tanh", 1000);
+	ts += 50 * MS;
+	died(next_ptr);
+	model__check(m);
+	died(next_ptr - 0x1000);
+	model__check(m);
+}
+
 /* Steps begin late: what was counted by time does not mix with them; marks are better than optimizers. */
 static void test_better_steps(void **state)
 {
@@ -430,6 +446,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_warm_up_of_five_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_too_short, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_without_steps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_end_of_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_better_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_layers_and_met, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_losses, setup, teardown),

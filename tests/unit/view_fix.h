@@ -117,8 +117,10 @@ static struct report_leak fix_leaks[] = {
 	  .sure = SURE_HIGH, .bytes_slope = 12345678.4, .blocks_slope = 2, .tau = 1, .live = 20ull << 30, .blocks = 2010,
 	  .grown = 15ull << 30, .grown_blocks = 1500, .first_ts_ns = FIX_T0 + 1000, .last_ts_ns = FIX_T0 + 2900000000,
 	  .history = { 0, 1ull << 30, 2ull << 30 }, .history_cnt = 3 },
-	{ .op = "", .region = "", .pid = 4250, .dev = MT_DEV_HOST, .sure = SURE_LOW, .bytes_slope = 999.5, .blocks_slope = 0.333333,
-	  .tau = 0.75, .live = 4096, .blocks = 12, .grown = 2048, .grown_blocks = 6, .first_ts_ns = FIX_T0, .last_ts_ns = FIX_T0 },
+	{ .op = "", .region = "", .pid = 4250, .dev = MT_DEV_HOST, .sure = SURE_LOW, .bytes_slope = 999.5,
+			.blocks_slope = 0.333333,
+	  .tau = 0.75, .live = 4096, .blocks = 12, .grown = 2048, .grown_blocks = 6, .first_ts_ns = FIX_T0,
+			.last_ts_ns = FIX_T0 },
 };
 
 static char *fix_notes[] = {
@@ -169,7 +171,8 @@ static struct report fix_report(void)
 		.steps = 1005,
 		.classes = CLASSES_EXTENDED,
 		.has_flow = 1,
-		.leaks = { .per_step = 1, .ticks = 1004, .ticks_least = 10, .not_watched = 7, .rows = fix_leaks, .cnt = 2, .total = 5 },
+		.leaks = { .per_step = 1, .ticks = 1004, .ticks_least = 10, .not_watched = 7, .rows = fix_leaks, .cnt = 2,
+				.total = 5 },
 		.ooms = { fix_ooms[0], fix_ooms[1] },
 		.ooms_cnt = 2,
 		.ooms_total = 5,
@@ -219,7 +222,8 @@ static inline struct report fix_hostile(void)
 	r.ended = 0;
 	r.ooms[0].comm = r.ooms[0].op = r.ooms[0].api = r.ooms[0].blocks[0].op = r.ooms[0].ops[0].name = HOSTILE;
 	r.ooms[0].blocks[0].cat = 255;
-	leaks[0] = (struct report_leak){ .op = HOSTILE, .region = HOSTILE, .dev = 255, .cat = 255, .sure = 255, .bytes_slope = 1e300,
+	leaks[0] = (struct report_leak){ .op = HOSTILE, .region = HOSTILE, .dev = 255, .cat = 255, .sure = 255,
+			.bytes_slope = 1e300,
 					 .blocks_slope = -1e300, .live = UINT64_MAX, .blocks = UINT64_MAX };
 	r.leaks.rows = leaks;
 	r.leaks.cnt = 1;

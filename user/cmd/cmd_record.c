@@ -23,6 +23,13 @@ static int on_tick(void *ctx, struct report *now)
 
 	if (x->is_quiet)
 		return 0;
+	if (x->so->window_ns) {
+		fprintf(stderr, "%swatching: %s, %s events, lost %s%s", x->is_tty ? "\r\x1b[K" : "",
+			fmt_ns(a, now->end_ts_ns - now->start_ts_ns), fmt_count(b, (double)report_events_sum(now)),
+			lost ? fmt_count(d, (double)lost) : "nothing", x->is_tty ? "" : "\n");
+		fflush(stderr);
+		return 0;
+	}
 	fprintf(stderr, "%srecording: %s, %s events, %s, lost %s%s", x->is_tty ? "\r\x1b[K" : "",
 		fmt_ns(a, now->end_ts_ns - now->start_ts_ns), fmt_count(b, (double)report_events_sum(now)),
 		fmt_bytes(c, file_bytes(x->so->record_path)), lost ? fmt_count(d, (double)lost) : "nothing",
@@ -52,7 +59,7 @@ int cmd_record(const struct options *o, struct err *err)
 	if (rep && x.is_tty && !o->quiet)
 		fputs("\r\x1b[K", stderr);
 	launched_say(o, status);
-	if (rep && !o->quiet)
+	if (rep && !o->quiet && !so.window_ns)
 		recording_say(so.record_path, rep);
 	if (!r && rep)
 		r = loss_exit_code(o, rep);

@@ -104,7 +104,9 @@ int report_write(const struct options *o, const struct report *r, struct err *er
 
 	if (o->json)
 		v.top = report_top(o);
-	e = o->json ? view_report_json(stdout, r, &v) : o->leaks ? view_leaks_text(stdout, r, &v) : view_report_text(stdout, r, &v);
+	e = o->json  ? view_report_json(stdout, r, &v) :
+	    o->leaks ? view_leaks_text(stdout, r, &v) :
+		       view_report_text(stdout, r, &v);
 	return e < 0 ? err_set(err, e, "writing the report: %s", strerror(-e)) : 0;
 }
 

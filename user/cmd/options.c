@@ -274,8 +274,13 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--flow prints nodes: %s is about another view", o->tui ? "--tui" : "--by");
 		return err_hint(err, "leave one of the two out; --steps N says how much --flow shows");
 	}
+	if (o->window_size && !o->window_ns) {
+		err_set(err, -EINVAL, "--window-size is about the memory of --window");
+		return err_hint(err, "memtrace record -p PID --window 60s --window-size 64M");
+	}
 	if (o->leaks && (o->by || o->tui || o->flow)) {
-		err_set(err, -EINVAL, "--leaks is a table of its own: %s is about another view", o->by ? "--by" : o->tui ? "--tui" : "--flow");
+		err_set(err, -EINVAL, "--leaks is a table of its own: %s is about another view",
+			o->by ? "--by" : o->tui ? "--tui" : "--flow");
 		return err_hint(err, "leave one of the two out");
 	}
 	return has_sources(o, err);

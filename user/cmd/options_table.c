@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "cmd/window.h"
 #include "cmd/words.h"
 #include "event/event.h"
 #include "plan/plan.h"
@@ -82,6 +83,28 @@ static int on_ring_size(struct options *o, const char *value, struct err *err)
 	}
 	o->ring_size = v;
 	return 0;
+}
+
+static int on_window(struct options *o, const char *value, struct err *err)
+{
+	int r = parse_duration(value, &o->window_ns, err);
+
+	if (!r && (o->window_ns < 1000000000ull || o->window_ns > 86400000000000ull)) {
+		err_set(err, -EINVAL, "'%.100s': a window has from 1s to 24h", value);
+		return err_hint(err, "a minute or so: --window 60s");
+	}
+	return r;
+}
+
+static int on_window_size(struct options *o, const char *value, struct err *err)
+{
+	int r = parse_size(value, &o->window_size, err);
+
+	if (!r && o->window_size < WINDOW_BYTES_MIN) {
+		err_set(err, -EINVAL, "'%.100s': a window needs 8M at least", value);
+		return err_hint(err, "some 2 bytes an event: 64M hold a minute of half a million events a second");
+	}
+	return r;
 }
 
 static int on_top(struct options *o, const char *value, struct err *err)
@@ -259,6 +282,10 @@ const struct option_def option_defs[] = {
 	  on_min_size },
 	{ "--ring-size", 0, "SIZE", "buffer between kernel and memtrace, all CPUs together; K, M, G (default 32M)",
 	  TRACING, on_ring_size },
+	{ "--window", 0, "TIME", "a flight recorder: only the last while is kept, in memory, and written when the trace or the "
+	  "target ends, when memory is refused, and on SIGUSR1 (to FILE-1.mtr, FILE-2.mtr …, and goes on)", RECORD, on_window },
+	{ "--window-size", 0, "SIZE", "memory that the window may take; then it gets shorter; K, M, G (default 256M)", RECORD,
+	  on_window_size },
 	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },
 	{ "--force-perf-uprobes", 0, NULL, "one perf event a probe, as kernels before 6.6 need it: slow to attach",
 	  TRACING | PLAN, on_force_perf },
@@ -289,8 +316,10 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "or the machine is killed. With -- COMMAND starts a command and follows it from its first "
 			 "instruction; otherwise attaches as the live view does.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
+			 "memtrace record -p 4242 --window 60s -o job.mtr\tthe minute before the end, or before kill -USR1\n"
 			 "memtrace record -o job.mtr -- python train.py\ta job from its start\n" },
-	[CMD_REPORT] = { "report", "F.mtr [--json | --tui] [--by WHAT] [--top N]\nF.mtr --flow [--json] [--steps N]\nF.mtr --leaks [--top N]",
+	[CMD_REPORT] = { "report", "F.mtr [--json | --tui] [--by WHAT] [--top N]\nF.mtr --flow [--json] [--steps N]\n"
+			 "F.mtr --leaks [--top N]",
 			 "what a recording shows, as text or JSON",
 			 "Replays a recording. The numbers are those that the live view ended with. Needs no root.",
 			 "memtrace report job.mtr\tthe report, for people\n"
@@ -317,10 +346,10 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "memtrace export job.mtr --to torch-snapshot -o job.pickle\tto drop on pytorch.org/memory_viz\n"
 			 "memtrace export job.mtr --to perfetto --ops -o job.pftrace\tto open in ui.perfetto.dev\n" },
 	[CMD_DIFF] = { "diff", "A.mtr B.mtr [--by WHAT] [--json] [--top N]", "two recordings side by side: what grew",
-		       "Replays both and compares, row by row, what lived on average over whole steps, at the peak and at the end, and what "
-		       "was allocated a step, so that recordings of different length compare; without steps in both, a second. The row "
-		       "that grew most comes first. Says what the two do not have in common: sources, losses, steps. docs/leaks.md tells "
-		       "the numbers. Needs no root.",
+		       "Replays both and compares, row by row, what lived on average over whole steps, at the peak and at the "
+		       "end, and what was allocated a step, so that recordings of different length compare; without steps in "
+		       "both, a second. The row that grew most comes first. Says what the two do not have in common: sources, "
+		       "losses, steps. docs/leaks.md tells the numbers. Needs no root.",
 		       "memtrace diff before.mtr after.mtr\tby operator\n"
 		       "memtrace diff before.mtr after.mtr --by category\twhat the growth is for\n"
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },

@@ -30,6 +30,7 @@
 #include "cmd/late.h"
 #include "cmd/launch.h"
 #include "cmd/nvml.h"
+#include "cmd/window.h"
 #include "event/decode.h"
 #include "event/order.h"
 #include "event/recording.h"
@@ -71,6 +72,8 @@ struct session {
 	unsigned marks_cnt;
 	uint64_t flushed_ns; /* when the recording last was */
 	uint64_t ordered_ns; /* time of the last event that left order */
+	struct window *window; /* NULL: all is recorded, or nothing */
+	unsigned windows_cnt;  /* files of it that are not the last one */
 	struct late *late;   /* NULL: recorded from the start, or never */
 	const char *record_path;
 	pid_t launched;
@@ -101,6 +104,8 @@ static int session__ordered(void *ctx, const struct event *in)
 	if (r < 0)
 		return r;
 	s->ordered_ns = ev.ts_ns;
+	if (s->window)
+		window__add(s->window, s->model, &ev);
 	if (s->late && s->writer)
 		late__fix(s->late, &ev);
 	else if (s->late && ev.kind >= EV_BEGIN)
@@ -272,12 +277,90 @@ static uint64_t ms_or(unsigned ms, unsigned other, unsigned last)
 	return (ms ? ms : other ? other : last) * 1000000ull;
 }
 
+/* --- the flight recorder --------------------------------------------------------------------------------- */
+
+#define WINDOWS_MAX 64 /* files of one trace */
+
+/* job.mtr → job-3.mtr, the first that is not there yet. */
+static int numbered_path(char *buf, size_t size, const char *path)
+{
+	size_t len = strlen(path), stem = len > 4 && !strcmp(path + len - 4, ".mtr") ? len - 4 : len;
+
+	for (unsigned n = 1; n < 100000; n++) {
+		if ((size_t)snprintf(buf, size, "%.*s-%u%s", (int)stem, path, n, path + stem) >= size)
+			return -ENAMETOOLONG;
+		if (access(buf, F_OK))
+			return 0;
+	}
+	return -EEXIST;
+}
+
+static int session__write_window(struct session *s, const char *path, int is_end, const char *why, struct err *err)
+{
+	uint64_t span_ns = window__span_ns(s->window);
+	int r = window__write(s->window, s->model, path, is_end, err);
+
+	if (r < 0)
+		return r;
+	fprintf(stderr, "wrote %s: the last %.1f s (%s)\n", path, (double)span_ns / 1e9, why);
+	return 0;
+}
+
+static void session__dump_window(struct session *s, const char *why)
+{
+	struct err err = { 0 };
+	char path[4096];
+	int r;
+
+	if (s->windows_cnt == WINDOWS_MAX) {
+		log_warn("%d files of one trace are the most: nothing written (%s)", WINDOWS_MAX, why);
+		return;
+	}
+	r = numbered_path(path, sizeof(path), s->record_path);
+	if (r < 0)
+		err_set(&err, r, "no name is free for %s: %s", s->record_path, strerror(-r));
+	else
+		r = session__write_window(s, path, 0, why, &err);
+	if (r < 0)
+		log_warn("window not written: %s; going on", err.msg);
+	else
+		s->windows_cnt++;
+}
+
+static void session__tick_window(struct session *s)
+{
+	const char *reason;
+
+	window__tick(s->window, s->model);
+	reason = window__reason(s->window);
+	if (reason)
+		session__dump_window(s, reason);
+}
+
+/* A name that cannot be written to is told now, not when the window is needed. */
+static int session__open_window(struct session *s, struct err *err)
+{
+	struct rec_writer *trial;
+	int r = rec_writer__open(&trial, s->record_path, s->names, err);
+
+	if (!r)
+		rec_writer__drop(trial);
+	return r;
+}
+
+static const char *end_words(const struct session *s)
+{
+	return s->stop == 3 ? "the target is gone" : s->stop == 2 ? "time is over" : s->stop < 0 ? "failed" : "stopped";
+}
+
 static int session__tick(struct session *s)
 {
 	uint64_t now = now_ns(), tick_ns = ms_or(s->opts->tick_ms, 0, 1000);
 	struct report *rep = NULL;
 	int r;
 
+	if (s->window)
+		session__tick_window(s);
 	if (s->writer && !s->has_record_failed && now >= s->flushed_ns + tick_ns * 9 / 10) { /* timers are not exact */
 		(void)rec_writer__flush(s->writer, &s->record_err);
 		s->flushed_ns = now;
@@ -381,8 +464,10 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		(void)!read(s->tick_fd, &times, sizeof(times));
 		return session__tick(s);
 	case WAKE_SIGNAL:
-		(void)!read(s->signal_fd, &si, sizeof(si));
-		s->stop = 1;
+		if (read(s->signal_fd, &si, sizeof(si)) == sizeof(si) && si.ssi_signo == SIGUSR1)
+			session__dump_window(s, "asked by signal");
+		else
+			s->stop = 1;
 		return 0;
 	case WAKE_INPUT:
 		if (ev->events & (EPOLLHUP | EPOLLERR)) /* the terminal is gone */
@@ -455,6 +540,12 @@ static int session__init(struct session *s, struct err *err)
 
 	s->names = names__new();
 	s->decode = s->names ? decode__new(s->names) : NULL;
+	if (o->window_ns && s->names) {
+		s->window = window__new(s->names, o->window_ns, o->window_bytes);
+		if (!s->window)
+			return err_set(err, -ENOMEM, "out of memory");
+		window__model_opts(s->window, &mo);
+	}
 	s->model = s->names ? model__new(s->names, &mo) : NULL;
 	s->order = order__new(session__order_window(o), session__ordered, s);
 	if (!o->record_path && o->late_path) {
@@ -469,6 +560,8 @@ static int session__init(struct session *s, struct err *err)
 	sigaddset(&mask, SIGINT);
 	sigaddset(&mask, SIGTERM);
 	sigaddset(&mask, SIGHUP);
+	if (o->window_ns)
+		sigaddset(&mask, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &mask, NULL);
 	signal(SIGPIPE, SIG_IGN); /* a reader that went away must not cost the recording its end */
 	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the recording, not our death */
@@ -576,6 +669,7 @@ static void session__done(struct session *s)
 	model__free(s->model);
 	decode__free(s->decode);
 	late__free(s->late);
+	window__free(s->window);
 	names__free(s->names);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);
@@ -599,7 +693,9 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	s.start_ns = now_ns();
 	s.record_path = opts->record_path;
 	r = session__init(&s, err);
-	if (!r && opts->record_path)
+	if (!r && s.window)
+		r = session__open_window(&s, err);
+	else if (!r && opts->record_path)
 		r = rec_writer__open(&s.writer, opts->record_path, s.names, err);
 	if (!r)
 		r = session__start(&s, err);
@@ -611,7 +707,8 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		if (!r)
 			r = r2;
 		(void)model__report(s.model, opts->top, ret_final);
-		r2 = rec_writer__close(s.writer, &s.record_err);
+		r2 = s.window ? session__write_window(&s, s.record_path, 1, end_words(&s), &s.record_err) :
+				rec_writer__close(s.writer, &s.record_err);
 		if (r2 < 0 && !s.has_record_failed && !r)
 			r = err_wrap(err, r2, "recording %s: %s", s.record_path, s.record_err.msg);
 	} else {

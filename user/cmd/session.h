@@ -31,6 +31,8 @@ struct session_opts {
 	uint64_t duration_ns; /* 0 = until Ctrl-C or the target's end */
 	int force_perf;	      /* one perf uprobe a site instead of uprobe_multi (old kernels' way) */
 	const char *record_path; /* NULL = no recording */
+	uint64_t window_ns;	 /* record_path gets the last while of the trace, when it ends or somebody asks; 0: all of it */
+	uint64_t window_bytes;	 /* of memory, for that */
 	size_t top;		 /* rows in the reports handed to on_tick and ret_final */
 	unsigned tick_ms;	 /* counters are read, recordings flushed; 0 = 1000 */
 	unsigned view_ms;	 /* on_tick; 0 = tick_ms */

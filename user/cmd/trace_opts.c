@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "cmd/cmd.h"
+#include "cmd/window.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
 #include "view/text.h"
@@ -30,6 +31,8 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.duration_ns = o->duration_ns,
 		.force_perf = o->force_perf,
 		.record_path = o->out,
+		.window_ns = o->window_ns,
+		.window_bytes = o->window_size ? o->window_size : WINDOW_BYTES_DEFAULT,
 		.top = report_top(o),
 	};
 }

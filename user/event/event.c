@@ -57,6 +57,8 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_NVML] = "nvml",
 	[EV_OOM_KILL] = "oom_kill",
 	[EV_USE] = "use",
+	[EV_WAS] = "was",
+	[EV_WAS_FLOW] = "was_flow",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

@@ -50,10 +50,20 @@ enum ev_kind {
 	EV_OOM_KILL = 81, /* size = processes that the kernel's OOM killer has taken since boot (/proc/vmstat); flags = 1: those
 			     of the trace are told by OOM_VICTIM */
 	EV_USE = 82,   /* pid, aux = enum mt_use, size = bytes: a reading of smaps_rollup, all kinds of it at once */
-	EV_MAX = 83,
+	/* what lived when a recording begins in the middle of a trace (cmd/window.h), after all else that is told then: */
+	EV_WAS = 90,   /* a block: pid, tid, dev, addr = pointer, size, name = operator, seq = its age in ms, aux = id of
+			  the region's name | enum block_from << 20, flags = enum ev_was */
+	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev, size = flags and marks of the data flow (model/flow_state.h)
+			     | 32 bits each, aux = category | one that is shown meanwhile << 4 | made by backward << 8 */
+	EV_MAX = 92,
 };
 
-enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2 };
+/* EV_END_WINDOW: the trace went on, what it showed lately was written. */
+enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2, EV_END_WINDOW = 3 };
+/* flags of COST, FIRED, SELF: so much there was when the recording began; what it tells counts from there. */
+#define EV_F_BASE 1
+/* MET: first seen as a tensor. NODE: the region is a backward node. */
+enum ev_was { EV_WAS_MET = 1, EV_WAS_NODE = 2 };
 enum ev_proc_how { EV_PROC_ATTACHED = 0, EV_PROC_LAUNCHED = 1, EV_PROC_FORKED = 2, EV_PROC_EXECED = 3 };
 
 struct event {

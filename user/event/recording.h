@@ -30,6 +30,11 @@ int rec_writer__open(struct rec_writer **ret, const char *path, const struct nam
 int rec_writer__add(struct rec_writer *w, const struct event *ev, struct err *err);
 /* Writes the pending frame now (once a second in live use). */
 int rec_writer__flush(struct rec_writer *w, struct err *err);
+/*
+ * A frame that was encoded before (recording_frame.h), without names, as the next one: its events must not be older than
+ * what was added, and its names must be in the table. As rec_writer__add.
+ */
+int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, struct err *err);
 /* Flush, end mark, fsync, close, free. NULL is fine. */
 int rec_writer__close(struct rec_writer *w, struct err *err);
 /* Instead of close when it came to nothing: writes nothing; a file that open created is removed. */

@@ -429,6 +429,21 @@ static size_t rec_enc__store(struct rec_enc *e, int col, uint8_t *dst)
 	return raw;
 }
 
+static void mtr_frame__seal(struct mtr_frame *h, const void *body)
+{
+	h->checksum = XXH3_64bits_withSeed(body, h->body_bytes, XXH3_64bits(h, offsetof(struct mtr_frame, checksum)));
+}
+
+void mtr_frame__move(struct mtr_frame *h, const void *body, uint32_t frame_no, uint32_t name_first, uint64_t events_before,
+		     uint64_t dropped_before)
+{
+	h->frame_no = frame_no;
+	h->name_first = name_first;
+	h->events_before = events_before;
+	h->dropped_before = dropped_before;
+	mtr_frame__seal(h, body);
+}
+
 void rec_enc__frame(struct rec_enc *e, const struct rec_frame_in *in, const void **ret,
 		    size_t *ret_len)
 {
@@ -463,8 +478,7 @@ void rec_enc__frame(struct rec_enc *e, const struct rec_frame_in *in, const void
 	}
 	memcpy(body, e->sizes, sizeof(e->sizes));
 	h.body_bytes = (uint32_t)(at - body);
-	h.checksum = XXH3_64bits_withSeed(body, h.body_bytes,
-					  XXH3_64bits(&h, offsetof(struct mtr_frame, checksum)));
+	mtr_frame__seal(&h, body);
 	memcpy(e->out, &h, sizeof(h));
 	*ret = e->out;
 	*ret_len = sizeof(h) + h.body_bytes;

@@ -31,6 +31,9 @@ void rec_enc__frame(struct rec_enc *e, const struct rec_frame_in *in, const void
 const struct mtr_column *rec_enc__columns(const struct rec_enc *e);
 const char *mtr_col_name(unsigned col);
 
+/* A frame of names_cnt 0 takes another place in a file: header only, the body is as it was. */
+void mtr_frame__move(struct mtr_frame *h, const void *body, uint32_t frame_no, uint32_t name_first, uint64_t events_before,
+		     uint64_t dropped_before);
 /*
  * Checks everything that the header alone can tell: magic, counts, caps, checksum of the body.
  * -EINVAL: damaged.

@@ -284,6 +284,35 @@ int rec_writer__add(struct rec_writer *w, const struct event *ev, struct err *er
 	return rec_writer__flush(w, err);
 }
 
+int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, struct err *err)
+{
+	const uint8_t *body = (const uint8_t *)frame + sizeof(struct mtr_frame);
+	struct mtr_frame h;
+	int r = rec_writer__flush(w, err);
+
+	if (r < 0)
+		return r;
+	memcpy(&h, frame, sizeof(h));
+	w->added += h.events;
+	if (!w->bytes)
+		r = rec_writer__begin(w, err);
+	if (r < 0)
+		return r;
+	mtr_frame__move(&h, body, w->frame_no, w->names_last + 1, w->written, w->dropped);
+	r = write_at(w->fd, &h, sizeof(h), w->bytes);
+	if (!r)
+		r = write_at(w->fd, body, len - sizeof(h), w->bytes + sizeof(h));
+	if (r < 0) {
+		w->dropped += h.events;
+		return rec_writer__fail(w, r, err);
+	}
+	w->bytes += len;
+	w->frame_no++;
+	w->written += h.events;
+	w->last_ns = h.last_ts_ns;
+	return 0;
+}
+
 int rec_writer__close(struct rec_writer *w, struct err *err)
 {
 	int r, r2;

@@ -26,6 +26,7 @@ struct device {
 	uint64_t live, live_cnt;
 	uint64_t peak, peak_ts_ns, epoch;
 	uint64_t allocs, frees, alloc_bytes, free_bytes;
+	uint64_t carried, carried_bytes; /* of met, those that EV_WAS told */
 	uint64_t met, met_bytes; /* preexisting ones first met as a tensor: part of live from then on */
 	uint64_t preexisting_frees, dropped, dropped_bytes, ooms, oom_bytes_last;
 	struct device_cat cats[CAT_MAX];

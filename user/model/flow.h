@@ -45,6 +45,10 @@ void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gon
 void graph__finish(struct graph *g); /* the last event: what was found out in an unfinished step counts, too */
 void graph__end(struct graph *g); /* no more events: tells what was held back, changes no label */
 
+/* What is known of a block, for EV_WAS_FLOW; false: nothing any more. And a block of which that was told. */
+bool graph__memory(const struct graph *g, uint64_t id, struct event *ret);
+void graph__was(struct graph *g, struct block *b, const struct event *ev);
+
 uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */
 bool graph__inside_other(struct graph *g, const struct event *ev); /* the pointer lies in a block */
 

@@ -101,7 +101,8 @@ struct fblock *graph__add(struct graph *g, struct block *b)
 	*f = (struct fblock){ .id = b->id, .size = b->size, .blk = b, .dev = d, .spans_cnt = 1 };
 	f->spans = &f->one;
 	f->one = (struct span){
-		.ts_ns = b->born_ts_ns,
+		/* a block from before a window is counted from its begin on */
+		.ts_ns = b->born_ts_ns > g->m->start_ts_ns ? b->born_ts_ns : g->m->start_ts_ns,
 		.epoch = b->id <= d->peak_blocks.last_id && d->epoch ? d->epoch - 1 : d->epoch,
 		.shown = (uint8_t)b->cat,
 	};
@@ -185,6 +186,34 @@ uint8_t fblock__settled(const struct fblock *f, const struct span *s)
 	sure.expected = 0;
 	label.guess = CAT_UNKNOWN;
 	return fblock__cat(&sure, &label);
+}
+
+bool graph__memory(const struct graph *g, uint64_t id, struct event *ret)
+{
+	const struct fblock *f = graph__find(g, id);
+	const struct span *s = f ? &f->spans[f->spans_cnt - 1] : NULL;
+
+	if (!f)
+		return false;
+	ret->size = f->flags | (uint64_t)f->marks << 32;
+	ret->aux = s->cat | (uint32_t)(f->expected && !s->cat ? f->expected - 1 : s->guess) << 4 | (uint32_t)s->bwd << 8;
+	return true;
+}
+
+void graph__was(struct graph *g, struct block *b, const struct event *ev)
+{
+	uint8_t cat = ev->aux & 15, guess = ev->aux >> 4 & 15;
+	struct fblock *f = b->tracked ? NULL : graph__add(g, b);
+
+	if (!f)
+		return;
+	f->flags = (uint32_t)ev->size & FB_ALL;
+	if (f->marks)
+		f->marks |= (ev->size >> 32) & FM_ALL;
+	f->one.cat = cat < CAT_COMPAT_MAX ? cat : CAT_UNKNOWN;
+	f->one.guess = guess < CAT_COMPAT_MAX ? guess : CAT_UNKNOWN;
+	f->one.bwd = ev->aux >> 8 & 1;
+	fblock__refresh(g, f);
 }
 
 /* Moves what a span weighs. `until`: its end; last: it is the block's present label. */

@@ -33,6 +33,7 @@ enum fb_flag {
 	FB_ACC = 1 << 10,    /* variable of an AccumulateGrad, a parameter perhaps */
 	FB_BWD_WRITTEN = 1 << 11,
 	FB_USED = 1 << 12,   /* an argument named weight or bias, outside backward and optimizer */
+	FB_ALL = (1 << 13) - 1,
 	FB_STRONG = FB_PARAM | FB_GRAD | FB_STATE,
 };
 
@@ -50,6 +51,7 @@ enum fb_mark {
 	FM_IN_STEP = 1 << 9, /* born in an optimizer's region, outside backward */
 	FM_ARITH = 1 << 10,  /* part of its arithmetic */
 	FM_BY_HAND = 1 << 11, /* state of an optimizer that has no region */
+	FM_ALL = (1 << 12) - 1,
 };
 
 /* How often something happened to a block, in different rounds after its first. */

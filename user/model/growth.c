@@ -49,7 +49,7 @@ void growth_clock__time(struct growth_clock *c, uint64_t last_id, uint64_t now_n
 {
 	uint64_t cnt;
 
-	if (c->kind != GROWTH_BY_TIME || now_ns < c->last_ns + GROWTH_TICK_NS)
+	if (c->kind != GROWTH_BY_TIME || now_ns - c->last_ns < GROWTH_TICK_NS)
 		return;
 	if (!c->from_ns) {
 		growth_clock__begin(c, GROWTH_BY_TIME, last_id, now_ns);

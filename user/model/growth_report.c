@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Which rows are suspects. The first quarter of a row's points, two at least, is warming up: optimizers make their
- * state, caches fill. Over the rest the number of blocks must grow and go on growing (timeline/trend.h), and their bytes with it.
+ * state, caches fill. Over the rest the number of blocks must grow and go on growing (timeline/trend.h), and their
+ * bytes with it.
  *
  * A tensor and the malloc block that it lies in grow together: where both layers are watched the framework's word counts.
  */
@@ -59,6 +60,10 @@ static bool suspect__judge(struct suspect *s, const struct growth_clock *c)
 	used = growth_row__used(&s->settled);
 	warm = warm_points(used);
 	if (c->tick < GROWTH_TICKS_MIN || used < warm + TREND_POINTS_MIN)
+		return false;
+	/* nearly all rows end here */
+	if (s->settled.low_cnt[used - 1] < s->settled.low_cnt[warm] + GROWTH_BLOCKS_MIN ||
+	    s->settled.low[used - 1] <= s->settled.low[warm])
 		return false;
 	for (size_t i = 0; i < used; i++)
 		blocks[i] = s->settled.low_cnt[i];

@@ -27,6 +27,8 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	m->timeline_ops = opts ? opts->timeline_ops : 0;
 	m->timeline_nodes = opts && opts->timeline && opts->timeline_nodes;
 	m->classes = opts ? opts->classes : CLASSES_COMPAT;
+	m->buried = opts ? opts->buried : NULL;
+	m->buried_ctx = opts ? opts->buried_ctx : NULL;
 	procs__init(&m->procs, 0, 0);
 	m->blocks = blocks__new(opts ? opts->blocks_max : 0);
 	m->threads = threads__new(0);
@@ -187,6 +189,13 @@ name_id model__region_of(struct model *m, const struct event *ev)
 }
 
 /* What the event's thread had open when the first tensor was told. */
+struct proc *model__proc_of(struct model *m, const struct event *ev)
+{
+	struct proc *p = procs__get(&m->procs, ev->pid, NULL);
+
+	return p->gone == 1 ? NULL : p;
+}
+
 static void model__catch_up(struct model *m, const struct thread *t, const struct event *ev)
 {
 	for (uint8_t i = 0; i < t->regions_cnt; i++)
@@ -213,12 +222,21 @@ static bool model__has_graph(struct model *m, const struct thread *t, const stru
 	return m->graph != NULL;
 }
 
+struct graph *model__graph_for(struct model *m, const struct event *ev)
+{
+	const struct thread *t = model__thread(m, ev);
+
+	return t && model__has_graph(m, t, ev) ? m->graph : NULL;
+}
+
 /* --- blocks --------------------------------------------------------------------------------------- */
 
 void model__bury(struct model *m, const struct block *b, struct proc *p)
 {
 	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
 
+	if (b->id <= m->marked_id)
+		model__tell_buried(m, b);
 	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	device__died(d, b, m->now_ns);
@@ -272,7 +290,7 @@ static void model__born(struct model *m, struct block *b, struct device *d, stru
 }
 
 /* Sums of what is live must not wrap, whatever sizes a target makes up. */
-static inline bool model__plausible(struct model *m, const struct device *d, const struct event *ev)
+bool model__plausible(struct model *m, const struct device *d, const struct event *ev)
 {
 	if (__builtin_expect(ev->size <= LIVE_MAX - d->live, 1))
 		return true;
@@ -435,6 +453,11 @@ struct block *model__met(struct model *m, const struct event *ev)
 		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
 	model__tell_block(m, TL_PREEXISTING, b, 0, ev->tid, ev->depth);
 	return b;
+}
+
+void model__tell_preexisting(struct model *m, const struct block *b)
+{
+	model__tell_block(m, TL_PREEXISTING, b, 0, b->tid, 0);
 }
 
 void model__unmapped(struct model *m, const struct event *ev, struct proc *p)
@@ -641,6 +664,10 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 		break;
 	case MT_EV_OOM_VICTIM:
 		model__oom_victim(m, ev);
+		break;
+	case EV_WAS:
+	case EV_WAS_FLOW:
+		model__was(m, ev);
 		break;
 	case EV_OOM_KILL:
 		model__oom_kills(m, ev);

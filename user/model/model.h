@@ -22,6 +22,13 @@
 struct report;
 struct model;
 
+/* A block as the events that tell a replay of it: EV_WAS, EV_WAS_FLOW. Their ts_ns is its birth, seq not set yet. */
+struct model_was {
+	uint64_t id;
+	struct event ev[2];
+	unsigned cnt;
+};
+
 struct model_opts {
 	size_t blocks_max;    /* 0: default (64 M) */
 	timeline_fn timeline; /* may be NULL; an error it returns ends model__handle with it */
@@ -29,6 +36,9 @@ struct model_opts {
 	int timeline_ops; /* also TL_OP and TL_REGION* */
 	int timeline_nodes; /* also TL_NODE and TL_FINAL */
 	enum classes classes;
+	/* Blocks that lived at the last model__mark, when they die. May be NULL. */
+	void (*buried)(void *ctx, const struct model_was *was);
+	void *buried_ctx;
 };
 
 struct model *model__new(const struct names *names, const struct model_opts *opts); /* NULL: no memory */
@@ -37,6 +47,14 @@ void model__free(struct model *m);
 int model__handle(void *model, const struct event *ev);
 /* No more events: tells what was held back (TL_NODE, TL_FINAL). Reports stay as they were. As model__handle. */
 int model__end(struct model *m);
+/*
+ * What a recording that begins now must be told, so that its replay goes on as this model does (with
+ * what was told of processes, which is not the model's to keep). 0, or fn's error.
+ */
+uint64_t model__mark(struct model *m); /* id of the newest block */
+int model__each_open(const struct model *m, event_fn fn, void *ctx); /* regions and frames of all threads */
+/* Live blocks with ids up to id_max. */
+int model__each_was(const struct model *m, uint64_t id_max, int (*fn)(void *ctx, const struct model_was *was), void *ctx);
 /* Everything views need, as plain data (timeline/report.h). *ret is owned by the caller. -ENOMEM. */
 int model__report(const struct model *m, size_t top, struct report **ret);
 /* Walks every invariant; aborts with a message when one is broken. For tests, sim and fuzz. */

@@ -40,8 +40,9 @@ static int report_dev__fill(struct report_dev *r, const struct device *d, uint64
 		.dev = d->dev, .live = d->live, .peak = d->peak, .peak_ts_ns = d->peak_ts_ns,
 		.allocs = d->allocs, .frees = d->frees, .alloc_bytes = d->alloc_bytes,
 		.free_bytes = d->free_bytes, .preexisting_frees = d->preexisting_frees,
-		.dropped = d->dropped, .dropped_bytes = d->dropped_bytes, .preexisting_blocks = d->met,
-		.preexisting_bytes = d->met_bytes, .ooms = d->ooms,
+		.dropped = d->dropped, .dropped_bytes = d->dropped_bytes, .preexisting_blocks = d->met - d->carried,
+		.preexisting_bytes = d->met_bytes - d->carried_bytes, .carried_blocks = d->carried,
+				.carried_bytes = d->carried_bytes, .ooms = d->ooms,
 		.oom_bytes_last = d->oom_bytes_last, .byte_ns = device__byte_ns(d, now_ns),
 	};
 	for (int c = 0; c < CAT_MAX; c++)

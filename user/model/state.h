@@ -54,6 +54,9 @@ struct model {
 	bool flow_covered;   /* tensor arguments are to come */
 	struct gpu *gpu;     /* NULL until something of the driver's layer is told */
 	struct oom_log *ooms; /* NULL until memory was refused, or a process died by a signal */
+	void (*buried)(void *ctx, const struct model_was *was);
+	void *buried_ctx;
+	uint64_t marked_id; /* the newest block at the last mark; 0: nobody listens */
 	uint64_t quiet_id;   /* this block's labels change without a word: another record carries them */
 	name_id main_comm, main_cmdline;
 	struct series_acc rss; /* of all followed processes */
@@ -72,6 +75,10 @@ void model__drop(struct model *m, const struct block *b, struct proc *p);
 /* A block dies; b is a copy, already out of the table. `p`: its process, if listed. */
 void model__tell(struct model *m, const struct tl_event *tl);
 void model__bury(struct model *m, const struct block *b, struct proc *p);
+/* The graph, made for this event if need be; NULL: no memory. */
+struct graph *model__graph_for(struct model *m, const struct event *ev);
+bool model__plausible(struct model *m, const struct device *d, const struct event *ev);
+void model__tell_preexisting(struct model *m, const struct block *b);
 void model__tell_label(struct model *m, const struct block *b, uint32_t ver);
 void model__tell_version(struct model *m, const struct block *b, uint32_t ver);
 /* The block of a tensor argument, met now if need be; NULL: none, or not one of its own. */
@@ -103,6 +110,10 @@ int model__oom_report(const struct model *m, struct report *ret); /* -ENOMEM */
 /* growth_report.c */
 int growth__report(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
 void growth__check(const struct model *m);
+/* model_was.c */
+void model__was(struct model *m, const struct event *ev); /* EV_WAS, EV_WAS_FLOW */
+void model__tell_buried(struct model *m, const struct block *b);
+struct proc *model__proc_of(struct model *m, const struct event *ev); /* NULL: it has exited */
 /* model_report.c */
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
 

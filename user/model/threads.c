@@ -77,6 +77,17 @@ static uint32_t threads__probe(const struct threads *ths, uint32_t tid)
 	return i;
 }
 
+const struct thread *threads__next(const struct threads *ths, uint32_t *pos)
+{
+	while (*pos < ths->used) {
+		const struct thread *t = threads__at(ths, (*pos)++);
+
+		if (t->in_use)
+			return t;
+	}
+	return NULL;
+}
+
 static void threads__drop(struct threads *ths, uint32_t num)
 {
 	struct thread *t = threads__at(ths, num);

@@ -63,6 +63,8 @@ void threads__free(struct threads *ths);
 /* The thread, made if new or if its tid was another process's. NULL: no memory.
  * *ret_lost (optional) is set when another one with something open had to go. */
 struct thread *threads__get(struct threads *ths, uint32_t pid, uint32_t tid, bool *ret_lost);
+/* One by one, *pos starts at 0, NULL ends it. */
+const struct thread *threads__next(const struct threads *ths, uint32_t *pos);
 void threads__drop_pid(struct threads *ths, uint32_t pid);
 size_t threads__count(const struct threads *ths);
 void threads__check(const struct threads *ths);

@@ -53,6 +53,11 @@ static uint64_t add_saturating(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+static uint64_t since(uint64_t base, uint64_t now)
+{
+	return now > base ? now - base : 0;
+}
+
 static void told__site(struct told *t, const struct event *ev)
 {
 	struct told_symbol *s = told__symbol(t, ev->name);
@@ -133,8 +138,14 @@ void told__handle(struct told *t, const struct event *ev)
 		break;
 	case EV_COST:
 		if (ev->aux < MT_PROG_MAX) {
-			t->costs[ev->aux].hits = ev->addr;
-			t->costs[ev->aux].ns = ev->size;
+			struct told_cost *c = &t->costs[ev->aux];
+
+			if (ev->flags == EV_F_BASE) {
+				c->base_hits = ev->addr;
+				c->base_ns = ev->size;
+			}
+			c->hits = since(c->base_hits, ev->addr);
+			c->ns = since(c->base_ns, ev->size);
 		}
 		break;
 	case EV_LOSS:
@@ -147,13 +158,17 @@ void told__handle(struct told *t, const struct event *ev)
 	case EV_FIRED: {
 		struct told_symbol *s = told__symbol(t, ev->name);
 
+		if (s && ev->flags == EV_F_BASE)
+			s->fired_base = ev->size;
 		if (s)
-			s->fired = ev->size;
+			s->fired = since(s->fired_base, ev->size);
 		break;
 	}
 	case EV_SELF:
 		t->self_rss = ev->addr;
-		t->self_cpu_ns = ev->size;
+		if (ev->flags == EV_F_BASE)
+			t->self_base_ns = ev->size;
+		t->self_cpu_ns = since(t->self_base_ns, ev->size);
 		break;
 	}
 }

@@ -26,7 +26,7 @@ struct told_symbol {
 	name_id name;
 	uint32_t prog; /* enum mt_prog */
 	uint32_t source; /* bit number */
-	uint64_t found, attached, fired;
+	uint64_t found, attached, fired, fired_base;
 };
 
 struct told {
@@ -38,10 +38,11 @@ struct told {
 	size_t covers_cnt, covers_cap;
 	name_id notes[TOLD_NOTES_MAX];
 	size_t notes_cnt;
-	struct {
-		uint64_t hits, ns;
+	struct told_cost {
+		uint64_t hits, ns, base_hits, base_ns; /* base: when the recording began */
 	} costs[MT_PROG_MAX];
 	uint64_t lost[MT_LOSS_MAX];
+	uint64_t self_base_ns;
 	uint64_t self_rss, self_cpu_ns;
 	struct told_symbol *symbols;
 	size_t symbols_cnt, symbols_cap;

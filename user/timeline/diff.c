@@ -200,7 +200,8 @@ static void put_cats(struct parts *p, const struct diff_side *s)
 
 			if (!d->cats[c].byte_ns && !d->cats[c].live && !d->cats[c].at_peak)
 				continue;
-			snprintf(name, sizeof(name), "%s %s", dev_text(dev, sizeof(dev), d->dev), category_name((enum category)c));
+			snprintf(name, sizeof(name), "%s %s", dev_text(dev, sizeof(dev), d->dev),
+					category_name((enum category)c));
 			x = parts__add(p, name);
 			x->v[DIFF_PEAK] = (double)d->cats[c].at_peak;
 			x->v[DIFF_END] = (double)d->cats[c].live;

@@ -101,6 +101,7 @@ struct report_dev {
 	uint64_t byte_ns;		/* integral of live over time; kept in 128 bits, UINT64_MAX if more */
 	uint64_t preexisting_blocks;	/* first met as an operator's tensor: part of live from then on */
 	uint64_t preexisting_bytes;
+	uint64_t carried_blocks, carried_bytes; /* lived before the window of a flight recorder began; told there */
 	struct report_cat cats[CAT_MAX];
 	struct series series;
 };

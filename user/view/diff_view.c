@@ -53,7 +53,8 @@ static void note_sources(struct notes *n, const struct report *with, const struc
 		strncat(list, safe, sizeof(list) - strlen(list) - 1);
 	}
 	if (list[0])
-		snprintf(notes__next(n), sizeof(n->text[0]), "Other sources: %c has %s, %c has not; rows that rest on it do not compare.",
+		snprintf(notes__next(n), sizeof(n->text[0]), "Other sources: %c has %s, %c has not; rows that rest on it do "
+				"not compare.",
 			 names[0], list, names[1]);
 }
 
@@ -63,12 +64,14 @@ static void note_side(struct notes *n, const struct diff_side *s, char name)
 	char a[24];
 
 	if (lost)
-		snprintf(notes__next(n), sizeof(n->text[0]), "%c lost %s events: what is not freed in it may be just that.", name,
+		snprintf(notes__next(n), sizeof(n->text[0]), "%c lost %s events: what is not freed in it may be just "
+				"that.", name,
 			 fmt_count(a, (double)lost));
 	if (s->steps && s->steps < 5)
 		snprintf(notes__next(n), sizeof(n->text[0]), "%c has %u whole steps only.", name, (unsigned)s->steps);
 	if (!s->steps)
-		snprintf(notes__next(n), sizeof(n->text[0]), "%c has no whole step: what is allocated is that of a second, in both.", name);
+		snprintf(notes__next(n), sizeof(n->text[0]), "%c has no whole step: what is allocated is that of a second, "
+				"in both.", name);
 }
 
 static void notes__fill(struct notes *n, const struct diff_side *s)
@@ -94,7 +97,8 @@ static void put_value(struct page *p, double v, int is_bytes, int is_change)
 		fmt_bytes(num, abs < 1.8e19 ? (uint64_t)(abs + 0.5) : UINT64_MAX);
 	else
 		fmt_count(num, abs);
-	snprintf(text, sizeof(text), "%s%s", !is_change || !strcmp(num, "0 B") || !strcmp(num, "0") ? "" : v < 0 ? "-" : "+", num);
+	snprintf(text, sizeof(text), "%s%s", !is_change || !strcmp(num, "0 B") || !strcmp(num, "0") ? "" :
+		 v < 0 ? "-" : "+", num);
 	page__cell(p, text, -CELL);
 }
 
@@ -115,7 +119,8 @@ static size_t columns_of(enum diff_by by, int per_step, struct column *ret)
 	}
 	ret[n++] = (struct column){ DIFF_MEAN, "live, on average", 1 };
 	ret[n++] = (struct column){ DIFF_PEAK, "at the peak", 1 };
-	ret[n++] = by == DIFF_BY_CATEGORY ? (struct column){ DIFF_END, "at the end", 1 } : (struct column){ DIFF_BYTES, allocated, 1 };
+	ret[n++] = by == DIFF_BY_CATEGORY ? (struct column){ DIFF_END, "at the end", 1 } :
+					    (struct column){ DIFF_BYTES, allocated, 1 };
 	return n;
 }
 

@@ -19,6 +19,11 @@ static const char *name_of(const struct report_leak *l)
 	return l->op[0] ? l->op : l->region[0] ? l->region : "(no operator open)";
 }
 
+static const char *cat_of(const struct report_leak *l)
+{
+	return category_name((enum category)(l->cat < CAT_MAX ? l->cat : CAT_UNKNOWN));
+}
+
 static const char *unit_of(const struct report_leak *l)
 {
 	return l->per_step ? "a step" : "a second";
@@ -53,7 +58,7 @@ void leaks_line(struct page *p, const struct report *r)
 	page__style(p, STYLE_PLAIN);
 	leak_words(words, l, 40);
 	snprintf(text, sizeof(text), "%s, sure: %s%s (--leaks)", words, sure_word(l->sure), more);
-	page__flow(p, 2, text);
+	page__flow(p, sizeof("growing: ") - 1, text);
 }
 
 /* --- the view of its own ------------------------------------------------------------------------------------ */
@@ -81,7 +86,7 @@ static void put_row(struct page *p, const struct report *r, const struct report_
 		text_fit(safe, sizeof(safe), l->region, (unsigned)name_cols);
 		page__printf(p, "in %s, ", safe);
 	}
-	page__printf(p, "%s, process %u, %.3g blocks %s", category_name((enum category)(l->cat < CAT_MAX ? l->cat : CAT_UNKNOWN)), l->pid, l->blocks_slope, unit_of(l));
+	page__printf(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
 	page__end_line(p);
 }
 
@@ -115,7 +120,8 @@ static void put_verdict(struct page *p, const struct report *r)
 		page__printf(p, "Too short to say: %s %s, and %u are the least.", fmt_count(a, (double)k->ticks),
 			     k->per_step ? "steps" : "half seconds without a step", k->ticks_least);
 	else
-		page__printf(p, "Nothing grows: in %s %s no operator's blocks kept growing in number.", fmt_count(a, (double)k->ticks),
+		page__printf(p, "Nothing grows: in %s %s no operator's blocks kept growing in number.",
+			     fmt_count(a, (double)k->ticks),
 			     k->per_step ? "steps" : "half seconds (no step was seen)");
 	page__end_line(p);
 	if (k->not_watched) {
@@ -153,7 +159,7 @@ static void put_leak(struct json *j, const struct report *r, const struct report
 	json__str_or_null(j, "op", l->op);
 	json__str_or_null(j, "region", l->region);
 	json__str(j, "dev", dev_name(l->dev, dev));
-	json__str(j, "cat", category_name((enum category)(l->cat < CAT_MAX ? l->cat : CAT_UNKNOWN)));
+	json__str(j, "cat", cat_of(l));
 	json__u64(j, "pid", l->pid);
 	json__str(j, "per", l->per_step ? "step" : "second");
 	json__average(j, "bytes_slope", l->bytes_slope);

@@ -173,6 +173,10 @@ static void put_dev(struct json *j, const struct report *r, const struct report_
 	json__u64(j, "alloc_bytes", d->alloc_bytes);
 	json__u64(j, "free_bytes", d->free_bytes);
 	json__u64(j, "preexisting_frees", d->preexisting_frees);
+	if (d->carried_blocks) {
+		json__u64(j, "carried_blocks", d->carried_blocks);
+		json__u64(j, "carried_bytes", d->carried_bytes);
+	}
 	json__u64(j, "preexisting_blocks", d->preexisting_blocks);
 	json__u64(j, "preexisting_bytes", d->preexisting_bytes);
 	json__u64(j, "dropped", d->dropped);

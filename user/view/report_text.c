@@ -104,6 +104,11 @@ static void put_dev(struct page *p, const struct report *r, const struct report_
 	page__heading(p, title);
 	put_dev_lines(p, r, d);
 	segments_text(p, r, d);
+	if (d->carried_blocks) {
+		page__printf(p, "  from before the window: %s in %s blocks", fmt_bytes(a, d->carried_bytes),
+			     fmt_count(b, (double)d->carried_blocks));
+		page__end_line(p);
+	}
 	if (d->preexisting_blocks) {
 		page__printf(p, "  met too: %s in %s blocks from before the attach, used since then",
 			     fmt_bytes(a, d->preexisting_bytes), fmt_count(b, (double)d->preexisting_blocks));

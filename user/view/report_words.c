@@ -132,6 +132,7 @@ const char *report_end_word(const struct report *r)
 		return "cut";
 	return r->end_reason == EV_END_DETACHED	     ? "detached" :
 	       r->end_reason == EV_END_TARGET_GONE   ? "target gone" :
+	       r->end_reason == EV_END_WINDOW	     ? "a window of a trace that went on" :
 							 "failed";
 }
 

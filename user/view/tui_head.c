@@ -6,6 +6,7 @@
 
 #include "event/event.h"
 #include "timeline/report.h"
+#include "view/leaks_view.h"
 #include "view/report_words.h"
 #include "view/segments_view.h"
 #include "view/text.h"
@@ -184,6 +185,12 @@ void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *
 	snprintf(text, sizeof(text), "%s events/s ", fmt_count(job, d->events_s));
 	if (d->events_s > 0)
 		put_right(c, &at, TUI_DIM, text);
+	if (r->leaks.cnt) {
+		char words[TEXT_BYTES_MAX], line[TEXT_BYTES_MAX + 16];
+
+		snprintf(line, sizeof(line), "growing: %s ", leak_words(words, r->leaks.rows, 32));
+		put_right(c, &at, TUI_WARN, line);
+	}
 }
 
 struct key_hint {

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""What grows: planted leaks are named first, clean jobs have none; two recordings side by side; the flight recorder."""
+import os
+import signal
+import subprocess
+import time
+
+import mt
+
+SLOW = ("window_of_five_seconds", "diff_of_batches", "cache", "malloc", "diff_says_what_does_not_compare")
+BATCH, WIDTH = 32, 64
+
+
+def record(job, path, *args, seconds=2):
+    mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-d", seconds, "-o", path, *args))
+    return path
+
+
+def leaks_of(kind, *args):
+    with mt.scratch() as d, mt.job("planted", kind, "--batch", BATCH, "--width", WIDTH, "--quiet", "--warmup", 0.3) as job:
+        rep = mt.report(record(job, d / "a.mtr", *args))
+        text = mt.ok(mt.memtrace("report", d / "a.mtr", "--leaks")).stdout
+    return rep, text
+
+
+# --- leaks ---------------------------------------------------------------------------------------------------
+
+def test_graph():
+    """losses.append(loss): the largest activation of the step is named first, by its operator."""
+    rep, text = leaks_of("graph")
+    first = rep["leaks"][0]
+    kept = BATCH * WIDTH * 4
+    mt.check(first["op"] in ("aten::addmm", "aten::tanh") and first["dev"] == "cpu", f"the first suspect: {first}")
+    mt.check(first["per"] == "step" and first["bytes_slope"] >= kept, f"{kept} bytes of activations a step: {first}")
+    mt.check({"aten::tanh", "aten::_log_softmax"} <= {l["op"] for l in rep["leaks"]}, f"{[l['op'] for l in rep['leaks']]}")
+    mt.check(all(l["sure"] in ("high", "medium") for l in rep["leaks"][:2]), f"{rep['leaks'][:2]}")
+    mt.check(first["op"] in text.splitlines()[3], text)
+    whole = sum(l["bytes_slope"] for l in rep["leaks"])
+    grown = rep["devices"]["cpu"]["live"] / max(rep["steps"], 1)
+    mt.check(0.8 < whole / grown < 1.25, f"suspects grow by {whole} a step, the job by {grown}")
+
+
+def test_cache():
+    rep, _ = leaks_of("cache")
+    mt.check(rep["leaks"] and rep["leaks"][0]["op"] == "aten::sort", f"{rep['leaks'][:2]}")
+    mt.check(rep["leaks"][0]["bytes_slope"] == BATCH * WIDTH * 8, f"int64 indices: {rep['leaks'][0]}")
+    mt.check(len(rep["leaks"]) == 1, f"{rep['leaks']}")
+
+
+def test_malloc():
+    """C code that forgets, beside all that torch and Python do with malloc."""
+    rep, _ = leaks_of("malloc", "--probes", "framework,regions,host", "--min-size", "4K")
+    first = rep["leaks"][0]
+    mt.check(first["dev"] == "host" and first["op"] is None, f"{rep['leaks'][:3]}")
+    mt.check(abs(first["bytes_slope"] - 20000) < 400, f"20000 bytes a step: {first}")
+
+
+def test_clean():
+    """From its first instruction: imports, parameters, the optimizer's state, five steps that grow."""
+    with mt.scratch() as d:
+        path = d / "a.mtr"
+        mt.ok(mt.memtrace("record", "-q", "-o", path, "--", mt.PYTHON, mt.JOBS / "planted.py", "none", "--batch", BATCH,
+                          "--warmup", 0.1, "--steps", 150, "--quiet", env=dict(os.environ, OMP_NUM_THREADS="1")))
+        rep = mt.report(path)
+        mt.check(rep["leaks_watched"]["ticks"] >= 150 and not rep["leaks_watched"]["too_short"], f"{rep['leaks_watched']}")
+        mt.check(rep["leaks"] == [], f"a clean job: {rep['leaks']}")
+        text = mt.ok(mt.memtrace("report", path, "--leaks")).stdout
+        mt.check("Nothing grows" in text and "growing:" not in mt.ok(mt.memtrace("report", path)).stdout, text)
+
+
+# --- diff ----------------------------------------------------------------------------------------------------
+
+def test_diff_of_batches():
+    """Twice the batch: activations double, parameters and the optimizer's state stay."""
+    with mt.scratch() as d:
+        for batch in (64, 128):
+            with mt.job("mlp", "--batch", batch, "--quiet", "--warmup", 0.3) as job:
+                record(job, d / f"{batch}.mtr")
+        diff = lambda *args: mt.json.loads(mt.ok(mt.memtrace("diff", d / "64.mtr", d / "128.mtr", "--json", *args)).stdout)
+        cats = {r["name"]: r for r in diff("--by", "category")["rows"]}
+        ratio = lambda r, key: r["b"][key] / r["a"][key]
+        mt.check(1.7 < ratio(cats["cpu ACTIVATION"], "mean") < 2.3, f"{cats['cpu ACTIVATION']}")
+        for cat in ("PARAMETER", "OPTIMIZER_STATE"):
+            mt.check(0.9 < ratio(cats[f"cpu {cat}"], "mean") < 1.1, f"{cats[f'cpu {cat}']}")
+        ops = diff()
+        mt.check(ops["per"] == "step" and ops["notes"] == [], f"{ops['per']} {ops['notes']}")
+        addmm = next(r for r in ops["rows"] if r["name"] == "aten::addmm")
+        mt.check(abs(ratio(addmm, "alloc_bytes") - 2) < 0.02 and abs(ratio(addmm, "allocs") - 1) < 0.02, f"{addmm}")
+        growth = [r["change"]["mean"] for r in ops["rows"]]
+        mt.check(growth == sorted(growth, reverse=True), "rows are not by growth")
+        dev = diff("--by", "device")["rows"][0]
+        mt.check(dev["name"] == "cpu" and dev["change"]["alloc_bytes"] > 0, f"{dev}")
+        text = mt.ok(mt.memtrace("diff", d / "64.mtr", d / "128.mtr", "--top", 3)).stdout
+        mt.check("compared" in text and "more (--top, --json)" in text.splitlines()[-1], text)
+
+
+def test_diff_says_what_does_not_compare():
+    job = mt.shared_job("mlp")
+    with mt.scratch() as d:
+        record(job, d / "a.mtr", "--probes", "framework,regions", seconds=1)
+        record(job, d / "b.mtr", "--probes", "framework,ops", seconds=1)
+        done = mt.ok(mt.memtrace("diff", d / "a.mtr", d / "b.mtr"))
+        mt.check("A has regions, B has not" in done.stdout and "B has ops, A has not" in done.stdout, done.stdout)
+        mt.check("B has no whole step" in done.stdout and "allocated a second" in done.stdout, done.stdout)
+        mt.expect_failure(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--by", "category"), 1, "data flow", "--by op")
+        mt.expect_failure(mt.memtrace("diff", d / "a.mtr"), 2, "second one is missing")
+        mt.expect_failure(mt.memtrace("diff", d / "a.mtr", d / "none.mtr"), 1, "none.mtr")
+        mt.expect_failure(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--by", "process"), 2, "--by op")
+
+
+# --- the flight recorder -------------------------------------------------------------------------------------
+
+def same_at_the_end(a, b):
+    """Two reports of one trace, full and window: what lives is the same."""
+    mt.check(a["devices"].keys() == b["devices"].keys(), f"{a['devices'].keys()} {b['devices'].keys()}")
+    for name, dev in a["devices"].items():
+        other = b["devices"][name]
+        mt.check(dev["live"] == other["live"], f"{name}: {dev['live']} live, in the window {other['live']}")
+        for cat, c in dev["categories"].items():
+            mt.check(c["live"] == other["categories"].get(cat, {"live": 0})["live"], f"{name} {cat}: {c} {other['categories'].get(cat)}")
+    for key in ("ops", "regions"):
+        live = lambda r: {x["name"]: (x["live"], x["live_count"]) for x in r[key] if x["live"]}
+        mt.check(live(a) == live(b), f"{key}: {live(a)} {live(b)}")
+    mt.check(a["kernel"]["rss"] == b["kernel"]["rss"], f"{a['kernel']['rss']} {b['kernel']['rss']}")
+
+
+def test_window_of_a_recording():
+    """A real job's events, all of them and through the window: the same memory at the end, and the same leak."""
+    subprocess.run(["make", "-s", "-C", mt.ROOT, "build/tests/window_of"], check=True, stdout=subprocess.DEVNULL)
+    with mt.scratch() as d, mt.job("planted", "graph", "--quiet", "--warmup", 0.3) as job:
+        full = record(job, d / "full.mtr", seconds=3)
+        subprocess.run([mt.BUILD / "tests" / "window_of", full, "1", d / "window.mtr"], check=True)
+        a, b = mt.report(full), mt.report(d / "window.mtr")
+        same_at_the_end(a, b)
+        mt.check(b["duration_ns"] < 0.75 * a["duration_ns"], f"{b['duration_ns']} of {a['duration_ns']}")
+        mt.check((d / "window.mtr").stat().st_size < 0.75 * full.stat().st_size, "the window is no smaller")
+        mt.check(b["devices"]["cpu"]["carried_blocks"] > 0, "nothing lived before the window")
+        mt.check(b["leaks"][0]["op"] == a["leaks"][0]["op"], f"{b['leaks'][:1]} {a['leaks'][:1]}")
+
+
+def test_window_files():
+    """On a signal, and at the end: named, whole, and nothing else."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as d:
+        tracer = mt.start("record", "-p", job.pid, "--window", "1s", "-o", d / "w.mtr")
+        mt.wait_attached(tracer, job.pid)
+        time.sleep(2.5)
+        mt.check(not list(d.iterdir()), f"written before its time: {list(d.iterdir())}")
+        tracer.signal(signal.SIGUSR1)
+        mt.wait_until((d / "w-1.mtr").exists, "the first file")
+        tracer.signal(signal.SIGUSR1)
+        mt.wait_until((d / "w-2.mtr").exists, "the second file")
+        mt.finish(tracer, d / "w.mtr")
+        mt.check(sorted(p.name for p in d.iterdir()) == ["w-1.mtr", "w-2.mtr", "w.mtr"], f"{list(d.iterdir())}")
+        for name in ("w-1.mtr", "w-2.mtr", "w.mtr"):
+            rep = mt.report(d / name)
+            mt.check(1e9 <= rep["duration_ns"] < 3.5e9 and rep["steps"] > 0, f"{name}: {rep['duration_ns']} {rep['steps']}")
+            mt.check(rep["devices"]["cpu"]["categories"]["PARAMETER"]["live"] > 0, name)
+            mt.check(str(d / name) in "\n".join(tracer.err), f"{name} is not told: {tracer.err}")
+        mt.check(mt.report(d / "w-1.mtr")["coverage"], "coverage")
+        mt.expect_failure(mt.memtrace("record", "-p", job.pid, "--window", "1s", "-o", d / "none" / "w.mtr"), 1, "none/w.mtr")
+        mt.expect_failure(mt.memtrace("record", "-p", job.pid, "--window-size", "64M"), 2, "--window")
+
+
+def test_window_of_five_seconds():
+    """A job of 15 seconds under a recorder of 5 and one of everything cannot run at once (one memtrace a process):
+    the recorder ends with the job, and what it says of its end is what the job has."""
+    with mt.scratch() as d:
+        full = d / "full.mtr"
+        with mt.job("planted", "none", "--quiet", "--seconds", 15) as job:
+            mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-o", full))
+        with mt.job("planted", "none", "--quiet", "--seconds", 15) as job:
+            done = mt.ok(mt.memtrace("record", "-p", job.pid, "--window", "5s", "-o", d / "w.mtr"))
+        mt.check("the target is gone" in done.stderr, done.stderr)
+        a, b = mt.report(full), mt.report(d / "w.mtr")
+        mt.check((d / "w.mtr").stat().st_size < 0.6 * full.stat().st_size, f"{(d / 'w.mtr').stat().st_size} {full.stat().st_size}")
+        mt.check(5e9 <= b["duration_ns"] < 8e9, f"{b['duration_ns']}")
+        for cat in ("PARAMETER", "OPTIMIZER_STATE"):
+            mean = lambda r: r["devices"]["cpu"]["categories"][cat]["byte_ns"] / r["duration_ns"]
+            mt.check(0.9 < mean(a) / mean(b) < 1.1, f"{cat}: {mean(a)} {mean(b)}")
+        mt.check(b["leaks"] == [], f"{b['leaks']}")

@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The flight recorder: one stream of events into a model, and by way of a window's file into another one. What lives at the
+ * end must be the same in both, block by block, and by category, operator and region.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/names.h"
+#include "cmd/window.h"
+#include "event/recording.h"
+#include "model/state.h"
+#include "timeline/report.h"
+
+#define PID 100u
+#define WORKER 200u
+#define MS 1000000ull
+#define S 1000000000ull
+#define LAYERS 4u
+#define W MT_FLOW_F_WRITTEN
+#define R MT_FLOW_F_REQUIRED
+#define WEIGHT MT_FLOW_F_WEIGHT
+
+static char dir[] = "/tmp/memtrace_window.XXXXXX", path[64], part[80];
+static struct names *names;
+static struct model *full;
+static struct window *win;
+static uint64_t ts, next_ptr;
+static uint32_t seq, seqs[8];
+static uint64_t weights[LAYERS], states[LAYERS], grads[LAYERS], acts[LAYERS];
+
+static int set_up(void **state)
+{
+	(void)state;
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	return rmdir(dir);
+}
+
+static void begin(uint64_t window_ns, uint64_t bytes)
+{
+	struct model_opts mo = { 0 };
+
+	snprintf(path, sizeof(path), "%s/w.mtr", dir);
+	snprintf(part, sizeof(part), "%s.part", path);
+	names = names__new();
+	win = window__new(names, window_ns, bytes);
+	window__model_opts(win, &mo);
+	full = model__new(names, &mo);
+	assert_true(names && win && full);
+	ts = 5000 * S;
+	next_ptr = 0x10000;
+	seq = 0;
+	memset(grads, 0, sizeof(grads));
+}
+
+static void end(void)
+{
+	model__check(full);
+	window__free(win);
+	model__free(full);
+	names__free(names);
+	(void)unlink(path);
+	assert_int_equal(access(part, F_OK), -1); /* nothing half-made stays */
+}
+
+/* --- a training job ------------------------------------------------------------------------------------------ */
+
+static void send_as(uint32_t pid, struct event ev)
+{
+	ev.pid = ev.tid = pid;
+	ev.ts_ns = ts;
+	assert_int_equal(model__handle(full, &ev), 0);
+	window__add(win, full, &ev);
+}
+
+static void send(struct event ev)
+{
+	send_as(PID, ev);
+}
+
+static name_id name(const char *text)
+{
+	return names__add(names, text);
+}
+
+static void frame(uint8_t kind, const char *text, unsigned depth)
+{
+	ts += 1000;
+	seqs[depth] = ++seq;
+	send((struct event){ .kind = kind, .name = name(text), .depth = (uint8_t)depth, .seq = seq });
+}
+
+static void arg(unsigned depth, uint64_t ptr, unsigned index, unsigned flags)
+{
+	send((struct event){ .kind = EV_ARG, .addr = ptr, .size = 4096, .seq = seqs[depth], .depth = (uint8_t)(depth + 1),
+			     .dev = MT_DEV_CPU, .aux = index | flags << 8 });
+}
+
+static uint64_t alloc(unsigned depth, uint64_t size, uint8_t dev)
+{
+	uint64_t ptr = next_ptr += 0x10000;
+
+	send((struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = size, .dev = dev, .depth = (uint8_t)depth,
+			     .seq = depth ? seqs[depth - 1] : 0 });
+	return ptr;
+}
+
+static void release(uint64_t ptr, uint8_t dev)
+{
+	send((struct event){ .kind = MT_EV_FREE, .addr = ptr, .dev = dev });
+}
+
+static void region(const char *text, unsigned index)
+{
+	send((struct event){ .kind = MT_EV_REGION_BEGIN, .name = name(text), .aux = index });
+}
+
+static void region_end(unsigned index)
+{
+	send((struct event){ .kind = MT_EV_REGION_END, .aux = index });
+}
+
+static void start(void)
+{
+	send((struct event){ .kind = EV_BEGIN, .name = name("memtrace 0, Linux, test") });
+	send((struct event){ .kind = EV_PROC, .name = name("python"), .addr = name("python train.py").v });
+	send_as(WORKER, (struct event){ .kind = EV_PROC, .name = name("worker"), .aux = PID, .flags = EV_PROC_FORKED });
+	send((struct event){ .kind = EV_LABEL, .name = name("RANK=3") });
+	send((struct event){ .kind = EV_COVER, .name = name("flow"), .addr = 10, .size = 10 });
+	send((struct event){ .kind = EV_SITE, .name = name("aten::mm"), .aux = MT_PROG_FLOW_OP, .addr = 1, .size = 1 });
+	send((struct event){ .kind = EV_NOTE, .name = name("A note.") });
+	region("epoch 1", 0);
+	for (unsigned i = 0; i < LAYERS; i++) {
+		frame(MT_EV_OP, "aten::randn", 0);
+		weights[i] = alloc(1, 4096, MT_DEV_CPU);
+	}
+	(void)alloc(0, 333, MT_DEV_HOST);
+	send_as(WORKER, (struct event){ .kind = MT_EV_ALLOC, .addr = 0x77000, .size = 5000, .dev = MT_DEV_CPU });
+}
+
+static void forward(uint64_t x)
+{
+	for (unsigned i = 0; i < LAYERS; i++) {
+		frame(MT_EV_OP, i % 2 ? "aten::mm" : "aten::addmm", 0);
+		arg(0, i ? acts[i - 1] : x, 0, R);
+		arg(0, weights[i], 1, R | WEIGHT);
+		acts[i] = alloc(1, 4096, MT_DEV_CPU);
+	}
+}
+
+static void backward(void)
+{
+	for (unsigned i = LAYERS; i--;) {
+		uint64_t grad;
+
+		frame(MT_EV_NODE, "MmBackward0", 0);
+		frame(MT_EV_APPLY, "MmBackward0", 1);
+		frame(MT_EV_OP, "aten::mm", 2);
+		arg(2, acts[i], 0, R);
+		arg(2, weights[i], 1, R);
+		grad = alloc(3, 4096, MT_DEV_CPU);
+		frame(MT_EV_NODE, "AccumulateGrad", 0);
+		frame(MT_EV_ACC, "torch::autograd::AccumulateGrad", 1);
+		arg(1, weights[i], 0, R);
+		arg(1, grad, 1, R);
+		frame(MT_EV_OP, "aten::detach", 2);
+		arg(2, grad, 0, R);
+		if (grads[i])
+			release(grads[i], MT_DEV_CPU);
+		grads[i] = grad;
+		release(acts[i], MT_DEV_CPU);
+	}
+}
+
+static void optimizer(unsigned step)
+{
+	region("Optimizer.step#Adam.step", 1);
+	for (unsigned i = 0; i < LAYERS; i++) {
+		if (!step) {
+			frame(MT_EV_OP, "aten::zeros_like", 0);
+			arg(0, weights[i], 0, R);
+			states[i] = alloc(1, 8192, MT_DEV_CPU);
+		}
+		frame(MT_EV_OP, "aten::addcmul_", 0);
+		arg(0, states[i], 0, R | W);
+		arg(0, grads[i], 1, R);
+		frame(MT_EV_OP, "aten::addcdiv_", 0);
+		arg(0, weights[i], 0, R | W);
+		arg(0, states[i], 1, R);
+	}
+	region_end(1);
+}
+
+/* A step each 100 ms; every one leaks a small tensor and a malloc block. */
+static void train(unsigned from, unsigned steps)
+{
+	for (unsigned step = from; step < from + steps; step++) {
+		uint64_t x = alloc(0, 4096, MT_DEV_CPU);
+
+		forward(x);
+		backward();
+		release(x, MT_DEV_CPU);
+		optimizer(step);
+		frame(MT_EV_OP, "aten::clone", 0);
+		(void)alloc(1, 64, MT_DEV_CPU);
+		(void)alloc(0, 40, MT_DEV_HOST);
+		send((struct event){ .kind = EV_COST, .aux = MT_PROG_FW_NEW, .addr = 100 * (step + 1),
+				.size = 1000 * (step + 1) });
+		send((struct event){ .kind = EV_CPU, .size = 50000 * (step + 1) });
+		send((struct event){ .kind = MT_EV_RSS, .addr = MT_RSS_ANON, .size = 1000000 + step });
+		ts += 100 * MS;
+		if (step % 10 == 9)
+			window__tick(win, full);
+	}
+}
+
+/* --- comparing ----------------------------------------------------------------------------------------------- */
+
+static struct model *replay(struct names **ret_names)
+{
+	struct rec_reader *r;
+	const struct event *evs;
+	struct model *m;
+	struct err err = { 0 };
+	size_t cnt;
+	int more;
+
+	if (rec_reader__open(&r, path, &err))
+		fail_msg("%s", err.msg);
+	m = model__new(rec_reader__names(r), NULL);
+	while ((more = rec_reader__next(r, &evs, &cnt, &err)) > 0)
+		for (size_t i = 0; i < cnt; i++)
+			assert_int_equal(model__handle(m, &evs[i]), 0);
+	assert_int_equal(more, 0);
+	assert_int_equal(rec_reader__truncated(r, &(uint64_t){ 0 }), 0);
+	model__check(m);
+	/* the names live on with the report of the model only: they are copied here */
+	*ret_names = names__new();
+	for (uint32_t id = 1; id <= names__last(rec_reader__names(r)); id++)
+		names__add(*ret_names, names__get(rec_reader__names(r), (name_id){ id }));
+	m->names = *ret_names;
+	rec_reader__free(r);
+	return m;
+}
+
+static const struct report_op *find(const struct report_op *ops, size_t cnt, const struct report_op *key)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (!strcmp(ops[i].name, key->name) && ops[i].is_node == key->is_node)
+			return &ops[i];
+	return NULL;
+}
+
+static void same_live(const struct report_op *a, size_t a_cnt, const struct report_op *b, size_t b_cnt)
+{
+	for (size_t i = 0; i < a_cnt; i++) {
+		const struct report_op *o = find(b, b_cnt, &a[i]);
+
+		assert_int_equal(a[i].live, o ? o->live : 0);
+		assert_int_equal(a[i].live_count, o ? o->live_count : 0);
+	}
+}
+
+static void same_blocks(const struct model *a, const struct model *b)
+{
+	const struct block *x;
+	size_t pos = 0;
+
+	assert_int_equal(blocks__count(a->blocks), blocks__count(b->blocks));
+	while ((x = blocks__next(a->blocks, &pos))) {
+		const struct block *y = blocks__find(b->blocks, x->pid, (uint8_t)x->dev, x->ptr);
+
+		assert_non_null(y);
+		assert_int_equal(x->size, y->size);
+		assert_int_equal(x->tid, y->tid);
+		assert_int_equal(x->cat, y->cat);
+		assert_int_equal(x->tracked, y->tracked);
+		assert_string_equal(names__get(a->names, a->ops.rows[x->op].name),
+				    names__get(b->names, b->ops.rows[y->op].name));
+		assert_string_equal(names__get(a->names, a->regions.rows[x->region].name),
+				    names__get(b->names, b->regions.rows[y->region].name));
+		assert_true(x->born_ts_ns / MS <= y->born_ts_ns / MS + 1 && y->born_ts_ns / MS <= x->born_ts_ns / MS + 1);
+	}
+}
+
+/* Everything that lives, at the end of both. *ret: the window's report. */
+static void compare(struct report **ret)
+{
+	struct report *a = NULL, *b = NULL;
+	struct names *other;
+	struct model *m = replay(&other);
+
+	assert_int_equal(model__report(full, 1000, &a), 0);
+	assert_int_equal(model__report(m, 1000, &b), 0);
+	assert_int_equal(a->end_ts_ns, b->end_ts_ns);
+	assert_int_equal(a->devs_cnt, b->devs_cnt);
+	for (size_t i = 0; i < a->devs_cnt; i++) {
+		assert_int_equal(a->devs[i].live, b->devs[i].live);
+		for (unsigned c = 0; c < CAT_MAX; c++)
+			assert_int_equal(a->devs[i].cats[c].live, b->devs[i].cats[c].live);
+	}
+	same_live(a->ops, a->ops_cnt, b->ops, b->ops_cnt);
+	same_live(b->ops, b->ops_cnt, a->ops, a->ops_cnt);
+	same_live(a->regions, a->regions_cnt, b->regions, b->regions_cnt);
+	same_blocks(full, m);
+	assert_int_equal(a->procs_cnt, b->procs_cnt);
+	for (size_t i = 0; i < a->procs_cnt; i++) {
+		assert_int_equal(a->procs[i].live, b->procs[i].live);
+		assert_int_equal(a->procs[i].host_live, b->procs[i].host_live);
+		assert_int_equal(a->procs[i].rss_total, b->procs[i].rss_total);
+		assert_string_equal(a->procs[i].cmdline, b->procs[i].cmdline);
+		assert_int_equal(a->procs[i].labels_cnt, b->procs[i].labels_cnt);
+	}
+	assert_int_equal(b->lost[MT_LOSS_FRAME] + b->lost[MT_LOSS_DECODE] + b->lost[MT_LOSS_REUSE], 0);
+	assert_true(b->devs[0].preexisting_blocks == a->devs[0].preexisting_blocks && !b->devs[0].preexisting_frees);
+	assert_int_equal(b->symbols_cnt, a->symbols_cnt);
+	assert_int_equal(b->covers_cnt, a->covers_cnt);
+	report__free(a);
+	model__free(m);
+	names__free(other);
+	*ret = b;
+}
+
+static void write_window(int is_end)
+{
+	struct err err = { 0 };
+
+	if (window__write(win, full, path, is_end, &err))
+		fail_msg("%s", err.msg);
+}
+
+static void test_same_at_the_end(void **state)
+{
+	struct report *r;
+
+	(void)state;
+	for (uint64_t window_s = 1; window_s <= 12; window_s += 3) {
+		begin(window_s * S, WINDOW_BYTES_DEFAULT);
+		start();
+		train(0, 200);
+		send((struct event){ .kind = EV_END });
+		write_window(1);
+		compare(&r);
+		assert_in_range(r->end_ts_ns - r->start_ts_ns, window_s * S, (window_s + 2) * S);
+		assert_int_equal(r->devs[0].carried_blocks > 4 * LAYERS, 1);
+		assert_true(r->ended && r->end_reason == EV_END_DETACHED);
+		assert_in_range(r->steps, 10 * window_s, 10 * window_s + 12);
+		/* costs and CPU time are the window's */
+		assert_in_range(r->probe_hits, 100 * (r->steps - 1), 100 * (r->steps + 1));
+		assert_in_range(r->target_cpu_ns, 50000 * (r->steps - 1), 50000 * (r->steps + 1));
+		assert_int_equal(r->notes_cnt, 2); /* the target's, and that it is a window */
+		report__free(r);
+		end();
+	}
+}
+
+/* Labels inside of the window: what an operator makes of what was there before gets what it would have got. */
+static void test_labels_go_on(void **state)
+{
+	struct report *r;
+
+	(void)state;
+	begin(1 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	train(0, 60);
+	send((struct event){ .kind = EV_END });
+	write_window(1);
+	compare(&r);
+	assert_int_equal(r->devs[0].cats[CAT_PARAMETER].live, LAYERS * 4096);
+	assert_int_equal(r->devs[0].cats[CAT_OPTIMIZER_STATE].live, LAYERS * 8192);
+	assert_int_equal(r->devs[0].cats[CAT_GRADIENT].live, LAYERS * 4096);
+	assert_true(r->devs[0].cats[CAT_ACTIVATION].byte_ns > 0 && r->devs[0].cats[CAT_INPUT].byte_ns > 0);
+	report__free(r);
+	end();
+}
+
+/* Nothing has left yet: the file is a whole recording. */
+static void test_younger_than_the_window(void **state)
+{
+	struct report *r;
+
+	(void)state;
+	begin(60 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	train(0, 30);
+	send((struct event){ .kind = EV_END });
+	write_window(1);
+	compare(&r);
+	assert_int_equal(r->devs[0].carried_blocks, 0);
+	assert_int_equal(r->notes_cnt, 1);
+	assert_int_equal(r->steps, 30);
+	report__free(r);
+	end();
+}
+
+static void test_goes_on(void **state)
+{
+	struct report *r;
+
+	(void)state;
+	begin(2 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	for (unsigned i = 0; i < 4; i++) {
+		train(i * 37, 37);
+		write_window(0);
+		compare(&r);
+		assert_int_equal(r->end_reason, EV_END_WINDOW);
+		report__free(r);
+	}
+	end();
+}
+
+/* In the middle of everything: frames and regions are open, a block's operator is, too. */
+static void test_cut_inside_an_operator(void **state)
+{
+	struct report *r;
+
+	(void)state;
+	begin(1 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	train(0, 5);
+	frame(MT_EV_NODE, "MmBackward0", 0);
+	region("inner", 1);
+	frame(MT_EV_OP, "aten::mm", 1);
+	window__tick(win, full);
+	ts += 10 * MS;
+	(void)alloc(2, 4096, MT_DEV_CPU);
+	ts += 3 * S;
+	window__tick(win, full); /* the frame before leaves */
+	ts += 10 * MS;
+	(void)alloc(2, 512, MT_DEV_CPU);
+	send((struct event){ .kind = EV_END });
+	write_window(1);
+	compare(&r);
+	assert_true(r->devs[0].carried_blocks > 0);
+	report__free(r);
+	end();
+}
+
+static void test_processes_that_end(void **state)
+{
+	struct report *r;
+	struct names *other;
+	struct model *m;
+
+	(void)state;
+	begin(1 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	train(0, 5);
+	send_as(WORKER, (struct event){ .kind = EV_GONE });
+	for (unsigned i = 0; i < 50; i++) { /* workers come and go */
+		send_as(WORKER + 1 + i, (struct event){ .kind = EV_PROC, .name = name("worker") });
+		send_as(WORKER + 1 + i, (struct event){ .kind = MT_EV_ALLOC, .addr = 0x5000, .size = 10, .dev = MT_DEV_CPU });
+		send_as(WORKER + 1 + i, (struct event){ .kind = EV_GONE });
+		train(5 + i * 2, 2);
+	}
+	send((struct event){ .kind = EV_END });
+	write_window(1);
+	m = replay(&other);
+	assert_int_equal(model__report(m, 10, &r), 0);
+	assert_in_range(r->procs_cnt, 2, 20); /* those from before the window are forgotten */
+	assert_int_equal(r->procs[0].pid, PID);
+	report__free(r);
+	model__free(m);
+	names__free(other);
+	end();
+}
+
+/* Segments that were given back leave nothing behind; those that live are told. */
+static void test_segments(void **state)
+{
+	struct report *r;
+
+	(void)state;
+	begin(1 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	send((struct event){ .kind = MT_EV_SEG_ALLOC, .addr = 0xc000000, .size = 2 << 20, .flags = MT_SEG_DEVICE,
+			.dev = MT_DEV_CUDA0 });
+	send((struct event){ .kind = MT_EV_ALLOC, .addr = 0xc000000, .size = 1 << 20, .dev = MT_DEV_CUDA0 });
+	for (unsigned i = 0; i < 30; i++) {
+		send((struct event){ .kind = MT_EV_SEG_ALLOC, .addr = 0xd000000, .size = 1 << 20, .flags = MT_SEG_DEVICE,
+				.dev = MT_DEV_CUDA0 });
+		train(i * 2, 2);
+		send((struct event){ .kind = MT_EV_SEG_FREE, .addr = 0xd000000, .flags = MT_SEG_DEVICE });
+		send((struct event){ .kind = MT_EV_TOTALS, .addr = 1 << 20, .size = 2 << 20, .dev = MT_DEV_CUDA0 });
+	}
+	send((struct event){ .kind = EV_END });
+	write_window(1);
+	compare(&r);
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		const struct report_segments *s = &r->devs[i].segs;
+
+		if (r->devs[i].dev != MT_DEV_CUDA0)
+			continue;
+		assert_true(s->live == 2 << 20 && s->cached == 2 << 20 && s->reserved == 2 << 20);
+		assert_in_range(s->kinds[MT_SEG_DEVICE].allocs, 2, 12); /* the pairs before the window are not told */
+	}
+	report__free(r);
+	end();
+}
+
+static void test_full_memory(void **state)
+{
+	struct report *r;
+	int has_note = 0;
+
+	(void)state;
+	begin(3600 * S, 1 << 20); /* below what options allow: this job is small */
+	start();
+	train(0, 3000);
+	assert_true(window__bytes(win) < (1 << 20) + 65536 * sizeof(struct event));
+	send((struct event){ .kind = EV_END });
+	write_window(1);
+	compare(&r);
+	assert_true(r->end_ts_ns - r->start_ts_ns < 300 * S);
+	for (size_t i = 0; i < r->notes_cnt; i++)
+		has_note |= strstr(r->notes[i], "--window-size") != NULL;
+	assert_true(has_note);
+	report__free(r);
+	end();
+}
+
+static void test_reasons(void **state)
+{
+	(void)state;
+	begin(10 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	assert_null(window__reason(win));
+	send((struct event){ .kind = EV_OOM_KILL, .size = 3 });
+	assert_null(window__reason(win)); /* those before the attach */
+	send((struct event){ .kind = MT_EV_OOM, .size = 1ull << 40, .dev = MT_DEV_CPU });
+	assert_string_equal(window__reason(win), "out of memory");
+	assert_null(window__reason(win));
+	send((struct event){ .kind = MT_EV_OOM, .size = 1ull << 40, .dev = MT_DEV_CPU });
+	assert_null(window__reason(win)); /* it tries again and again */
+	ts += 20 * S;
+	send((struct event){ .kind = EV_OOM_KILL, .size = 4 });
+	assert_string_equal(window__reason(win), "a process was killed for memory");
+	end();
+}
+
+static void test_no_room_on_disk(void **state)
+{
+	struct err err = { 0 };
+
+	(void)state;
+	begin(10 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	train(0, 20);
+	assert_int_equal(window__write(win, full, "/dev/full/w.mtr", 1, &err), -ENOTDIR);
+	assert_int_equal(window__write(win, full, "/nowhere/w.mtr", 1, &err), -ENOENT);
+	/* a file that is no recording and has the other name stays as it is */
+	FILE *f = fopen(part, "w");
+
+	fputs("mine", f);
+	fclose(f);
+	assert_int_equal(window__write(win, full, path, 1, &err), -EEXIST);
+	assert_int_equal(access(part, F_OK), 0);
+	assert_int_equal(access(path, F_OK), -1);
+	unlink(part);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same_at_the_end),
+		cmocka_unit_test(test_labels_go_on),
+		cmocka_unit_test(test_younger_than_the_window),
+		cmocka_unit_test(test_goes_on),
+		cmocka_unit_test(test_cut_inside_an_operator),
+		cmocka_unit_test(test_processes_that_end),
+		cmocka_unit_test(test_segments),
+		cmocka_unit_test(test_full_memory),
+		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_no_room_on_disk),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

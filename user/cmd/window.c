@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Labels are those of the moment of writing: what has died by then has the last one that it was told, what lives has
+ * learned since. Costs are those of the window: the counts at its begin go along. Losses are those of all the time, because
+ * what was lost earlier may be missing now.
+ */
+#include "cmd/window.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/names.h"
+#include "event/recording.h"
+#include "event/recording_frame.h"
+
+#define OOM_PAUSE_NS 10000000000ull /* a job that asks again and again makes one file */
+
+struct events {
+	struct event *v;
+	size_t cnt, cap;
+};
+
+/* Rare events: those that add up, in order, and the last of those that replace each other. */
+struct kept {
+	struct events all, last;
+};
+
+struct win_frame {
+	TAILQ_ENTRY(win_frame) next;
+	void *data;
+	size_t len;
+	uint64_t first_ns, last_ns;
+	/* as of its begin */
+	uint64_t newest_id;
+	struct events open;
+	/* in it */
+	struct model_was *dead;
+	size_t dead_cnt, dead_cap;
+	struct kept kept;
+};
+
+struct window {
+	struct names *names;
+	uint64_t window_ns, bytes_max;
+	struct rec_enc *enc;
+	struct event *pending;
+	uint32_t pending_cnt;
+	TAILQ_HEAD(, win_frame) frames; /* the last one is the one under way */
+	struct win_frame *now;
+	uint64_t bytes;
+	struct kept head; /* of frames that left */
+	uint64_t left_out, head_dropped; /* frames that left; rare events that found no room */
+	uint64_t last_ns, start_ns;
+	uint64_t failed;      /* events that there was no memory for */
+	const char *reason;
+	uint64_t reason_ns, oom_kills;
+};
+
+/* --- lists of events -------------------------------------------------------------------------------------- */
+
+static int events__add(struct events *e, const struct event *ev, size_t max)
+{
+	if (e->cnt == e->cap) {
+		size_t cap = e->cap ? 2 * e->cap : 64;
+		struct event *v = e->cnt < max ? reallocarray(e->v, cap, sizeof(*v)) : NULL;
+
+		if (!v)
+			return -ENOMEM;
+		e->v = v;
+		e->cap = cap;
+	}
+	e->v[e->cnt++] = *ev;
+	return 0;
+}
+
+static void events__done(struct events *e)
+{
+	free(e->v);
+	*e = (struct events){ 0 };
+}
+
+static void events__remove(struct events *e, size_t i)
+{
+	memmove(&e->v[i], &e->v[i + 1], (e->cnt - i - 1) * sizeof(*e->v));
+	e->cnt--;
+}
+
+static int add_open(void *ctx, const struct event *ev)
+{
+	return events__add(ctx, ev, WINDOW_HEAD_MAX);
+}
+
+/* --- rare events ------------------------------------------------------------------------------------------ */
+
+enum keep { KEEP_NOT, KEEP_ALL, KEEP_LAST };
+
+static enum keep keep_of(uint8_t kind)
+{
+	switch (kind) {
+	case EV_BEGIN:
+	case EV_PROC:
+	case EV_GONE:
+	case EV_LABEL:
+	case EV_SITE:
+	case EV_NOTE:
+	case MT_EV_EXIT:
+	case MT_EV_SEG_ALLOC:
+	case MT_EV_SEG_FREE:
+	case MT_EV_SEG_MAP:
+	case MT_EV_SEG_UNMAP:
+	case MT_EV_SEG_RESET:
+	case MT_EV_SEG_TRIM:
+		return KEEP_ALL;
+	case EV_COMM:
+	case EV_COVER:
+	case EV_COST:
+	case EV_CPU:
+	case EV_LOSS:
+	case EV_SELF:
+	case EV_FIRED:
+	case EV_NVML:
+	case EV_OOM_KILL:
+	case EV_USE:
+	case MT_EV_TOTALS:
+	case MT_EV_RSS:
+		return KEEP_LAST;
+	default:
+		return KEEP_NOT;
+	}
+}
+
+static int is_same_thing(const struct event *a, const struct event *b)
+{
+	if (a->kind != b->kind || a->pid != b->pid || a->dev != b->dev)
+		return 0;
+	switch (a->kind) {
+	case EV_COMM:
+		return a->tid == b->tid;
+	case EV_COVER:
+	case EV_FIRED:
+		return a->name.v == b->name.v;
+	case MT_EV_RSS:
+		return a->addr == b->addr;
+	case EV_COST:
+	case EV_LOSS:
+	case EV_NVML:
+	case EV_USE:
+		return a->aux == b->aux;
+	default:
+		return 1;
+	}
+}
+
+/* The segment that this one gives back, if it is of a kind that is one address: both have no further meaning. */
+static int kept__free_segment(struct kept *k, const struct event *ev)
+{
+	for (size_t i = k->all.cnt; i--;) {
+		const struct event *o = &k->all.v[i];
+
+		if (o->pid != ev->pid || o->addr != ev->addr || o->kind != MT_EV_SEG_ALLOC)
+			continue;
+		if (o->flags == MT_SEG_PHYSICAL || o->flags == MT_SEG_IMPORTED || o->flags == MT_SEG_RESERVED)
+			return 0;
+		events__remove(&k->all, i);
+		return 1;
+	}
+	return 0;
+}
+
+/* An exited process: what was told of it means nothing to those that live. */
+static void kept__forget(struct kept *k, uint32_t pid)
+{
+	struct events *lists[] = { &k->all, &k->last };
+
+	for (size_t l = 0; l < 2; l++) {
+		size_t cnt = 0;
+
+		for (size_t i = 0; i < lists[l]->cnt; i++)
+			if (lists[l]->v[i].pid != pid || lists[l]->v[i].kind == EV_BEGIN)
+				lists[l]->v[cnt++] = lists[l]->v[i];
+		lists[l]->cnt = cnt;
+	}
+}
+
+static int kept__last(struct kept *k, const struct event *ev)
+{
+	for (size_t i = k->last.cnt; i--;)
+		if (is_same_thing(&k->last.v[i], ev)) {
+			k->last.v[i] = *ev;
+			return 0;
+		}
+	return events__add(&k->last, ev, WINDOW_HEAD_MAX);
+}
+
+static int kept__add(struct kept *k, const struct event *ev)
+{
+	switch (keep_of(ev->kind)) {
+	case KEEP_LAST:
+		return kept__last(k, ev);
+	case KEEP_ALL:
+		if (ev->kind == MT_EV_SEG_FREE && kept__free_segment(k, ev))
+			return 0;
+		return events__add(&k->all, ev, WINDOW_HEAD_MAX);
+	default:
+		return 0;
+	}
+}
+
+static uint32_t main_pid(const struct kept *k)
+{
+	return k->all.cnt && k->all.v[0].kind == EV_BEGIN ? k->all.v[0].pid : 0;
+}
+
+/* A frame leaves: what was rare in it goes on. */
+static void window__behead(struct window *w, const struct kept *k)
+{
+	for (size_t i = 0; i < k->all.cnt; i++) {
+		const struct event *ev = &k->all.v[i];
+
+		if (ev->kind == EV_GONE && ev->flags != 1 && ev->pid != main_pid(&w->head))
+			kept__forget(&w->head, ev->pid);
+		else if (kept__add(&w->head, ev) < 0)
+			w->head_dropped++;
+	}
+	for (size_t i = 0; i < k->last.cnt; i++)
+		if (kept__add(&w->head, &k->last.v[i]) < 0)
+			w->head_dropped++;
+}
+
+static void kept__done(struct kept *k)
+{
+	events__done(&k->all);
+	events__done(&k->last);
+}
+
+/* --- frames ------------------------------------------------------------------------------------------------ */
+
+static size_t win_frame__bytes(const struct win_frame *f)
+{
+	return sizeof(*f) + f->len + f->dead_cap * sizeof(*f->dead) +
+	       (f->open.cap + f->kept.all.cap + f->kept.last.cap) * sizeof(struct event);
+}
+
+static void win_frame__free(struct win_frame *f)
+{
+	if (!f)
+		return;
+	free(f->data);
+	free(f->dead);
+	events__done(&f->open);
+	kept__done(&f->kept);
+	free(f);
+}
+
+static void window__begin_frame(struct window *w, struct model *m)
+{
+	struct win_frame *f = calloc(1, sizeof(*f));
+
+	w->now = f;
+	if (!f)
+		return;
+	f->newest_id = model__mark(m);
+	if (model__each_open(m, add_open, &f->open) < 0)
+		w->failed++;
+}
+
+static int window__is_old(const struct window *w, const struct win_frame *f)
+{
+	const struct win_frame *next = TAILQ_NEXT(f, next);
+
+	return next && w->last_ns - next->first_ns >= w->window_ns;
+}
+
+static void window__let_go(struct window *w)
+{
+	struct win_frame *f;
+
+	while ((f = TAILQ_FIRST(&w->frames)) && (window__is_old(w, f) || w->bytes > w->bytes_max)) {
+		TAILQ_REMOVE(&w->frames, f, next);
+		w->bytes -= win_frame__bytes(f);
+		window__behead(w, &f->kept);
+		w->left_out++;
+		win_frame__free(f);
+	}
+}
+
+/* What is pending becomes a frame of the ring. */
+static void window__end_frame(struct window *w, struct model *m)
+{
+	struct rec_frame_in in = { .events = w->pending, .event_cnt = w->pending_cnt, .names = w->names };
+	struct win_frame *f = w->now;
+	const void *data;
+
+	if (!w->pending_cnt)
+		return;
+	if (f) {
+		rec_enc__frame(w->enc, &in, &data, &f->len);
+		f->data = malloc(f->len);
+	}
+	if (f && f->data) {
+		memcpy(f->data, data, f->len);
+		f->first_ns = w->pending[0].ts_ns;
+		f->last_ns = w->pending[w->pending_cnt - 1].ts_ns;
+		TAILQ_INSERT_TAIL(&w->frames, f, next);
+		w->bytes += win_frame__bytes(f);
+	} else {
+		w->failed += w->pending_cnt;
+		win_frame__free(f);
+	}
+	w->pending_cnt = 0;
+	window__let_go(w);
+	window__begin_frame(w, m);
+}
+
+static void window__buried(void *ctx, const struct model_was *was)
+{
+	struct window *w = ctx;
+	struct win_frame *f = w->now;
+
+	if (!f)
+		return;
+	if (f->dead_cnt == f->dead_cap) {
+		size_t cap = f->dead_cap ? 2 * f->dead_cap : 64;
+		struct model_was *dead = reallocarray(f->dead, cap, sizeof(*dead));
+
+		if (!dead) {
+			w->failed++;
+			return;
+		}
+		f->dead = dead;
+		f->dead_cap = cap;
+	}
+	f->dead[f->dead_cnt++] = *was;
+}
+
+struct window *window__new(struct names *names, uint64_t window_ns, uint64_t bytes_max)
+{
+	struct window *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	TAILQ_INIT(&w->frames);
+	w->names = names;
+	w->window_ns = window_ns;
+	w->bytes_max = bytes_max;
+	w->enc = rec_enc__new(0);
+	w->pending = malloc(MTR_FRAME_EVENTS_MAX * sizeof(*w->pending));
+	if (w->enc && w->pending)
+		return w;
+	window__free(w);
+	return NULL;
+}
+
+void window__free(struct window *w)
+{
+	struct win_frame *f;
+
+	if (!w)
+		return;
+	while ((f = TAILQ_FIRST(&w->frames))) {
+		TAILQ_REMOVE(&w->frames, f, next);
+		win_frame__free(f);
+	}
+	win_frame__free(w->now);
+	kept__done(&w->head);
+	rec_enc__free(w->enc);
+	free(w->pending);
+	free(w);
+}
+
+void window__model_opts(struct window *w, struct model_opts *ret)
+{
+	ret->buried = window__buried;
+	ret->buried_ctx = w;
+}
+
+/* --- events ------------------------------------------------------------------------------------------------ */
+
+static void window__notice(struct window *w, const struct event *ev)
+{
+	const char *reason = ev->kind == MT_EV_OOM ? "out of memory" : NULL;
+
+	if (ev->kind == EV_OOM_KILL) {
+		reason = w->oom_kills && ev->size + 1 > w->oom_kills ? "a process was killed for memory" : NULL;
+		w->oom_kills = ev->size + 1;
+	}
+	if (!reason || (w->reason_ns && ev->ts_ns < w->reason_ns + OOM_PAUSE_NS))
+		return;
+	w->reason = reason;
+	w->reason_ns = ev->ts_ns;
+}
+
+const char *window__reason(struct window *w)
+{
+	const char *reason = w->reason;
+
+	w->reason = NULL;
+	return reason;
+}
+
+void window__add(struct window *w, struct model *m, const struct event *ev)
+{
+	struct event *to = &w->pending[w->pending_cnt];
+
+	if (!w->now && !w->pending_cnt)
+		window__begin_frame(w, m);
+	*to = *ev;
+	if (to->ts_ns < w->last_ns)
+		to->ts_ns = w->last_ns;
+	w->last_ns = to->ts_ns;
+	w->start_ns = w->start_ns ? w->start_ns : to->ts_ns;
+	if (keep_of(ev->kind) && (!w->now || kept__add(&w->now->kept, to) < 0))
+		w->head_dropped++;
+	window__notice(w, ev);
+	if (++w->pending_cnt == MTR_FRAME_EVENTS_MAX)
+		window__end_frame(w, m);
+}
+
+void window__tick(struct window *w, struct model *m)
+{
+	window__end_frame(w, m);
+}
+
+/* --- the file ---------------------------------------------------------------------------------------------- */
+
+struct writing {
+	struct window *w;
+	struct rec_writer *out;
+	struct err *err;
+	uint64_t at_ns, newest_id; /* the window's begin */
+	struct model_was *was;
+	size_t was_cnt, was_cap;
+};
+
+static int writing__event(struct writing *x, struct event ev)
+{
+	ev.ts_ns = x->at_ns;
+	if (ev.kind == EV_COST || ev.kind == EV_SELF || ev.kind == EV_FIRED)
+		ev.flags = EV_F_BASE;
+	return rec_writer__add(x->out, &ev, x->err);
+}
+
+static int writing__events(struct writing *x, const struct events *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < e->cnt && !r; i++)
+		r = writing__event(x, e->v[i]);
+	return r;
+}
+
+/* Blocks of stream-ordered allocators are made again by their segments. */
+static int collect_was(void *ctx, const struct model_was *was)
+{
+	struct writing *x = ctx;
+
+	if (was->id > x->newest_id || (was->ev[0].aux >> 20 & 3) == 2)
+		return 0;
+	if (x->was_cnt == x->was_cap) {
+		size_t cap = x->was_cap ? 2 * x->was_cap : 1024;
+		struct model_was *v = reallocarray(x->was, cap, sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		x->was = v;
+		x->was_cap = cap;
+	}
+	x->was[x->was_cnt++] = *was;
+	return 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	uint64_t x = ((const struct model_was *)a)->id, y = ((const struct model_was *)b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+static int writing__was(struct writing *x, const struct model *m)
+{
+	const struct win_frame *f;
+	int r = model__each_was(m, x->newest_id, collect_was, x);
+
+	TAILQ_FOREACH(f, &x->w->frames, next)
+		for (size_t i = 0; i < f->dead_cnt && !r; i++)
+			r = collect_was(x, &f->dead[i]);
+	for (size_t i = 0; x->w->now && i < x->w->now->dead_cnt && !r; i++)
+		r = collect_was(x, &x->w->now->dead[i]);
+	if (r < 0)
+		return err_set(x->err, r, "out of memory");
+	if (x->was_cnt)
+		qsort(x->was, x->was_cnt, sizeof(*x->was), by_id);
+	for (size_t i = 0; i < x->was_cnt && !r; i++)
+		for (unsigned k = 0; k < x->was[i].cnt && !r; k++) {
+			struct event ev = x->was[i].ev[k];
+			uint64_t age_ms = ev.ts_ns < x->at_ns ? (x->at_ns - ev.ts_ns) / 1000000 : 0;
+
+			ev.seq = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+			r = writing__event(x, ev);
+		}
+	return r;
+}
+
+static int writing__note(struct writing *x, const char *text)
+{
+	return writing__event(x, (struct event){ .kind = EV_NOTE, .name = names__add(x->w->names, text) });
+}
+
+static int writing__notes(struct writing *x)
+{
+	const struct window *w = x->w;
+	char text[200];
+	int r;
+
+	snprintf(text, sizeof(text), "The last %.1f s of %.1f s: what lived before is told as it was then; losses are those "
+			"of all the time.",
+		 (double)(w->last_ns - x->at_ns) / 1e9, (double)(w->last_ns - w->start_ns) / 1e9);
+	r = writing__note(x, text);
+	if (!r && w->last_ns - x->at_ns < w->window_ns)
+		r = writing__note(x, "The window is shorter than it was to be: its memory was full (--window-size).");
+	if (!r && w->head_dropped) {
+		snprintf(text, sizeof(text), "%llu events about processes, segments and probes from before the window are "
+				"missing.",
+			 (unsigned long long)w->head_dropped);
+		r = writing__note(x, text);
+	}
+	return r;
+}
+
+/* What was before the first frame, as of its begin. Nothing if no frame has left. */
+static int writing__begin(struct writing *x, const struct model *m)
+{
+	const struct win_frame *first = TAILQ_FIRST(&x->w->frames);
+	int r;
+
+	if (!first || !x->w->left_out)
+		return 0;
+	x->at_ns = first->first_ns;
+	x->newest_id = first->newest_id;
+	r = writing__events(x, &x->w->head.all);
+	if (!r)
+		r = writing__events(x, &x->w->head.last);
+	if (!r)
+		r = writing__notes(x);
+	if (!r)
+		r = writing__was(x, m);
+	return r ? r : writing__events(x, &first->open);
+}
+
+static int writing__all(struct writing *x, const struct model *m, int is_end)
+{
+	const struct win_frame *f;
+	int r = writing__begin(x, m);
+
+	TAILQ_FOREACH(f, &x->w->frames, next)
+		if (!r)
+			r = rec_writer__add_frame(x->out, f->data, f->len, x->err);
+	if (!r && x->w->failed)
+		r = rec_writer__add(x->out, &(struct event){ .ts_ns = x->w->last_ns, .kind = EV_LOSS, .aux = MT_LOSS_RECORDING,
+							     .size = x->w->failed }, x->err);
+	if (!r && !is_end)
+		r = rec_writer__add(x->out, &(struct event){ .ts_ns = x->w->last_ns, .kind = EV_END,
+				.aux = EV_END_WINDOW }, x->err);
+	return r;
+}
+
+int window__write(struct window *w, struct model *m, const char *path, int is_end, struct err *err)
+{
+	struct writing x = { .w = w, .err = err };
+	char part[4096];
+	int r, r2;
+
+	if ((size_t)snprintf(part, sizeof(part), "%s.part", path) >= sizeof(part))
+		return err_set(err, -ENAMETOOLONG, "%s is too long a name", path);
+	window__end_frame(w, m);
+	r = rec_writer__open(&x.out, part, w->names, err);
+	if (r < 0)
+		return r;
+	r = writing__all(&x, m, is_end);
+	r2 = rec_writer__close(x.out, r < 0 ? NULL : err);
+	if (!r)
+		r = r2;
+	if (!r && rename(part, path) < 0)
+		r = err_set(err, -errno, "cannot rename %s to %s: %s", part, path, strerror(errno));
+	if (r < 0)
+		(void)unlink(part);
+	free(x.was);
+	return r;
+}
+
+uint64_t window__bytes(const struct window *w)
+{
+	return w->bytes + w->pending_cnt * sizeof(*w->pending);
+}
+
+uint64_t window__span_ns(const struct window *w)
+{
+	const struct win_frame *first = TAILQ_FIRST(&w->frames);
+
+	return first ? w->last_ns - first->first_ns : 0;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * A recording that begins in the middle: what this model knows, as events, and a model that is told it. What the graph
+ * knows of a block goes along, so that what is made of it later gets the label that it would have had.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/flow.h"
+#include "model/state.h"
+
+#define REGION_BITS 20
+
+_Static_assert(NAMES_MAX <= 1u << REGION_BITS, "aux of EV_WAS");
+
+/* --- telling ---------------------------------------------------------------------------------------------- */
+
+static void model_was__fill(struct model_was *w, const struct model *m, const struct block *b)
+{
+	const struct tally_row *region = &m->regions.rows[b->region];
+
+	*w = (struct model_was){ .id = b->id, .cnt = 1 };
+	w->ev[0] = (struct event){
+		.ts_ns = b->born_ts_ns, .kind = EV_WAS, .pid = b->pid, .tid = b->tid, .dev = (uint8_t)b->dev, .addr = b->ptr,
+		.size = b->size, .name = m->ops.rows[b->op].name, .aux = region->name.v | (uint32_t)b->from << REGION_BITS,
+		.flags = (uint8_t)((b->met ? EV_WAS_MET : 0) | (region->is_node ? EV_WAS_NODE : 0)),
+	};
+	if (!b->tracked)
+		return;
+	w->ev[1] = w->ev[0];
+	w->ev[1].kind = EV_WAS_FLOW;
+	w->ev[1].flags = 0;
+	w->ev[1].name = NAME_NONE;
+	w->cnt += graph__memory(m->graph, b->id, &w->ev[1]);
+}
+
+uint64_t model__mark(struct model *m)
+{
+	if (m->buried)
+		m->marked_id = m->last_id;
+	return m->last_id;
+}
+
+void model__tell_buried(struct model *m, const struct block *b)
+{
+	struct model_was w;
+
+	model_was__fill(&w, m, b);
+	m->buried(m->buried_ctx, &w);
+}
+
+int model__each_was(const struct model *m, uint64_t id_max, int (*fn)(void *ctx, const struct model_was *was), void *ctx)
+{
+	const struct block *b;
+	struct model_was w;
+	size_t pos = 0;
+	int r = 0;
+
+	while (!r && (b = blocks__next(m->blocks, &pos))) {
+		if (b->id > id_max)
+			continue;
+		model_was__fill(&w, m, b);
+		r = fn(ctx, &w);
+	}
+	return r;
+}
+
+/* Regions and nodes in the order of their entries: the innermost is whichever came last. */
+static int thread__tell(const struct thread *t, const struct model *m, event_fn fn, void *ctx)
+{
+	uint8_t region = 0, frame = 0;
+	int r = 0;
+
+	while (!r && (region < t->regions_cnt || frame < t->depth)) {
+		const struct frame *f = frame < t->depth ? &t->frames[frame] : NULL;
+		struct event ev = { .ts_ns = m->now_ns, .pid = t->pid, .tid = t->tid };
+
+		if (region < t->regions_cnt && (!f || f->kind != MT_EV_NODE || t->regions[region].entry < f->node_entry)) {
+			ev.kind = MT_EV_REGION_BEGIN;
+			ev.name = m->regions.rows[t->regions[region].row].name;
+			ev.depth = frame;
+			ev.aux = region++;
+		} else {
+			ev.kind = f->kind ? f->kind : MT_EV_OP;
+			ev.name = (f->kind == MT_EV_NODE ? &m->regions : &m->ops)->rows[f->kind ? f->row : 0].name;
+			ev.seq = f->seq;
+			ev.depth = frame++;
+		}
+		r = fn(ctx, &ev);
+	}
+	return r;
+}
+
+int model__each_open(const struct model *m, event_fn fn, void *ctx)
+{
+	const struct thread *t;
+	uint32_t pos = 0;
+	int r = 0;
+
+	while (!r && (t = threads__next(m->threads, &pos)))
+		r = thread__tell(t, m, fn, ctx);
+	return r;
+}
+
+/* --- being told ------------------------------------------------------------------------------------------- */
+
+static void model__was_flow(struct model *m, const struct event *ev)
+{
+	struct block *b = blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
+	struct graph *g = b && !dev_is_host((uint8_t)b->dev) ? model__graph_for(m, ev) : NULL;
+
+	if (g)
+		graph__was(g, b, ev);
+}
+
+/* Live from now on, of its operator and region, and nobody's allocation. */
+static void model__carried(struct model *m, struct block *b, struct device *d, struct proc *p)
+{
+	tally__met(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
+	tally__met(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+	device__add(d, b, m->now_ns);
+	d->met++;
+	d->met_bytes += b->size;
+	d->carried++;
+	d->carried_bytes += b->size;
+	proc_side__born(dev_is_host(d->dev) ? &p->host : &p->fw, b->size, m->now_ns);
+	p->live_cnt++;
+	if (b->met && b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
+		m->lost[MT_LOSS_BLOCKS]++;
+	if (!b->met && !b->unlisted)
+		growth__born(&m->growth, b, &p->clock, m->now_ns);
+	if (m->gpu && !dev_is_host(d->dev))
+		model__gpu_born(m, b);
+}
+
+static void model__was_block(struct model *m, const struct event *ev)
+{
+	struct device *d = ev->addr ? model__device_row(m, ev->dev) : NULL;
+	struct proc *p = d ? model__proc_of(m, ev) : NULL;
+	name_id region = { ev->aux & ((1u << REGION_BITS) - 1) };
+	/* told at the begin: nothing that is told later can be older than that */
+	uint64_t age_ns = m->now_ns == m->start_ts_ns ? (uint64_t)ev->seq * 1000000 : 0;
+	struct block *b;
+	bool live;
+
+	if (!p || !model__plausible(m, d, ev))
+		return;
+	b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
+	if (live || !b) {
+		m->lost[live ? MT_LOSS_DECODE : MT_LOSS_BLOCKS]++;
+		return;
+	}
+	b->size = ev->size;
+	b->born_ts_ns = age_ns < m->now_ns ? m->now_ns - age_ns : 0;
+	b->id = ++m->last_id;
+	b->tid = ev->tid;
+	b->op = tally__ready(&m->ops, d->idx, tally__row(&m->ops, ev->name, false));
+	b->region = tally__ready(&m->regions, d->idx, tally__row(&m->regions, region, ev->flags & EV_WAS_NODE));
+	b->met = !!(ev->flags & EV_WAS_MET) && !dev_is_host(ev->dev);
+	b->from = ev->aux >> REGION_BITS & 3;
+	b->unlisted = !p->listed;
+	model__carried(m, b, d, p);
+	model__tell_preexisting(m, b);
+}
+
+void model__was(struct model *m, const struct event *ev)
+{
+	if (ev->kind == EV_WAS)
+		model__was_block(m, ev);
+	else
+		model__was_flow(m, ev);
+}
