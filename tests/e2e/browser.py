@@ -6,7 +6,7 @@
         page.click(100, 200)
         page.errors          what the console and the page complained of
 
-Without Chromium, open() raises mt.Skip. The network is off: a page that asks for anything fails.
+Without Chromium, open() raises mt.Skip. The network is off, so that a page that asks for anything fails; for a URL it is on.
 """
 import base64
 import contextlib
@@ -103,7 +103,10 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def load(self, path):
-        self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
+        is_url = str(path).startswith("http://")
+        if is_url:
+            self.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+        self.call("Page.navigate", url=str(path) if is_url else pathlib.Path(path).resolve().as_uri())
         end = time.monotonic() + 60
         while self.js("document.readyState") != "complete" or self.js("location.href") == "about:blank":
             if time.monotonic() > end:

@@ -561,6 +561,39 @@ static void categories_have_names(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* What each process holds, whether it is copied from the devices (one process) or summed over the blocks. */
+static void what_each_process_holds(void **state)
+{
+	const struct report *r;
+
+	(void)state;
+	assert_int_equal(report()->lanes_cnt, 0);
+	alloc(0x1000, 100, 0, 0);
+	alloc(0x2000, 30, 0, 0);
+	r = report();
+	assert_int_equal(r->lanes_cnt, 1);
+	assert_int_equal(r->lanes[0].pid, PID);
+	assert_int_equal(r->lanes[0].dev, MT_DEV_CPU);
+	assert_int_equal(r->lanes[0].cats[CAT_UNKNOWN], 130);
+	SEND(.kind = MT_EV_ALLOC, .pid = PID + 1, .addr = 0x1000, .size = 7, .dev = MT_DEV_CPU);
+	SEND(.kind = MT_EV_ALLOC, .pid = PID - 1, .addr = 0x1000, .size = 5, .dev = MT_DEV_CUDA0);
+	r = report();
+	assert_int_equal(r->lanes_cnt, 3);
+	assert_int_equal(r->lanes[0].pid, PID - 1);
+	assert_int_equal(r->lanes[0].dev, MT_DEV_CUDA0);
+	assert_int_equal(r->lanes[1].cats[CAT_UNKNOWN], 130);
+	assert_int_equal(r->lanes[2].cats[CAT_UNKNOWN], 7);
+	for (uint32_t i = 0; i < 2 * REPORT_LANES_MAX; i++)
+		SEND(.kind = MT_EV_ALLOC, .pid = 1000 + i, .addr = 0x1000, .size = 2, .dev = MT_DEV_CPU);
+	r = report();
+	assert_in_range(r->lanes_cnt, REPORT_LANES_MAX / 2, REPORT_LANES_MAX);
+	assert_int_equal(r->lanes[0].pid, 0);
+	uint64_t sum = 0;
+	for (size_t i = 0; i < r->lanes_cnt; i++)
+		sum += r->lanes[i].cats[CAT_UNKNOWN];
+	assert_int_equal(sum, 130 + 7 + 5 + 4 * REPORT_LANES_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -587,6 +620,7 @@ int main(void)
 		TEST(odd_devices_sizes_and_kinds_are_counted),
 		TEST(the_timelines_error_comes_back),
 		TEST(a_report_of_nothing),
+		TEST(what_each_process_holds),
 		TEST(categories_have_names),
 	};
 

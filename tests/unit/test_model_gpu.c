@@ -243,6 +243,7 @@ static void nvml_knows_more(void **state)
 	s = &dev(C0)->segs;
 	assert_true(s->nvml && s->nvml_procs);
 	assert_int_equal(s->nvml_used, 900 * MB);
+	assert_int_equal(s->nvml_total, 80000 * MB);
 	assert_int_equal(s->nvml_own, 500 * MB);
 	assert_int_equal(s->residual, 480 * MB);
 	SEND(.kind = EV_NVML, .dev = C0, .size = 10 * MB);

@@ -103,6 +103,11 @@ static void test_commands(void **state)
 	assert_int_equal(o.steps, 7);
 	assert_int_equal(parse(&o, "plan -p 1 --all", &e), 0);
 	assert_int_equal(parse(&o, "doctor", &e), 0);
+	assert_int_equal(parse(&o, "serve -p 1 -p 2 -o x.mtr -d 1m", &e), 0);
+	assert_int_equal(o.cmd, CMD_SERVE);
+	assert_string_equal(o.listen.text, LISTEN_DEFAULT);
+	assert_int_equal(parse(&o, "serve -p 1 --listen [::]:80", &e), 0);
+	assert_string_equal(o.listen.text, "[::]:80");
 	assert_int_equal(parse(&o, "", &e), 0);
 	assert_true(o.help);
 	for (int c = 0; c < CMD_CNT; c++) {
@@ -122,6 +127,9 @@ static void test_refused(void **state)
 		const char *line, *word;
 	} rows[] = {
 		{ "--frobnicate", "--frobnicate" },
+		{ "serve", "-p PID" },
+		{ "serve -p 1 --listen 80", "127.0.0.1:9464" },
+		{ "-p 1 --listen 127.0.0.1:80", "--listen" },
 		{ "record --frobnicate", "--frobnicate" },
 		{ "frobnicate", "frobnicate" },
 		{ "reprot x.mtr", "memtrace report" },

@@ -23,6 +23,7 @@ int cmd_export(const struct options *o, struct err *err);
 int cmd_diff(const struct options *o, struct err *err);
 int cmd_plan(const struct options *o, struct err *err);
 int cmd_doctor(const struct options *o, struct err *err);
+int cmd_serve(const struct options *o, struct err *err);
 
 #define TOP_TEXT 20
 #define TOP_JSON 1000

@@ -224,7 +224,7 @@ static int command_find(const char *word, enum command *ret, struct err *err)
 /* Categories need the tensors of operators (flow) and every block's birth and free (framework). */
 static int has_sources(const struct options *o, struct err *err)
 {
-	if (o->cmd != CMD_LIVE && o->cmd != CMD_RECORD)
+	if (o->cmd != CMD_LIVE && o->cmd != CMD_RECORD && o->cmd != CMD_SERVE)
 		return 0;
 	if (o->sources & SRC_FLOW && !(o->sources & SRC_FRAMEWORK))
 		err_set(err, -EINVAL, "categories would be wrong: flow without framework misses births and frees of blocks");
@@ -237,7 +237,7 @@ static int has_sources(const struct options *o, struct err *err)
 
 static int has_all(const struct options *o, struct err *err)
 {
-	if ((o->cmd == CMD_LIVE || o->cmd == CMD_PLAN) && !o->pids_cnt) {
+	if ((o->cmd == CMD_LIVE || o->cmd == CMD_PLAN || o->cmd == CMD_SERVE) && !o->pids_cnt) {
 		err_set(err, -EINVAL, "which process? -p PID is missing");
 		return err_hint(err, "memtrace %s%s-p PID; memtrace --help tells more", command_name(o->cmd),
 				o->cmd ? " " : "");
@@ -294,6 +294,7 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 
 	err = err ? err : &unheard; /* err_hint returns 0 without one */
 	*o = (struct options){ .sources = SRC_DEFAULT, .dev = -1 };
+	(void)listen_parse(LISTEN_DEFAULT, &o->listen, NULL);
 	if (argc < 2) {
 		o->help = 1;
 		return 0;

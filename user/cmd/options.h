@@ -11,11 +11,12 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "serve/listen.h"
 #include "view/view.h"
 
 struct err;
 
-enum command { CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_PLAN, CMD_DOCTOR, CMD_CNT };
+enum command { CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_PLAN, CMD_DOCTOR, CMD_SERVE, CMD_CNT };
 
 #define OPT_PIDS_MAX 64
 #define OPT_USDT_MAX 64
@@ -29,6 +30,7 @@ struct options {
 	const char *file;    /* the recording to read, or NULL */
 	const char *file_b;  /* diff: the other one */
 	const char *out;     /* -o, or NULL */
+	struct listen_addr listen; /* --listen */
 	const char *format;  /* --to */
 	unsigned sources;    /* enum source */
 	const char *usdt[OPT_USDT_MAX];

@@ -44,6 +44,11 @@ static int on_out(struct options *o, const char *value, struct err *err)
 	return 0;
 }
 
+static int on_listen(struct options *o, const char *value, struct err *err)
+{
+	return listen_parse(value, &o->listen, err);
+}
+
 static int on_probes(struct options *o, const char *value, struct err *err)
 {
 	int r = sources_parse(value, &o->sources, err);
@@ -237,13 +242,16 @@ FLAG(on_verbose, verbose, o->verbose + 1)
 #define DIFF (1u << CMD_DIFF)
 #define PLAN (1u << CMD_PLAN)
 #define DOCTOR (1u << CMD_DOCTOR)
-#define TRACING (LIVE | RECORD)
+#define SERVE (1u << CMD_SERVE)
+#define TRACING (LIVE | RECORD | SERVE)
 #define ALL (TRACING | REPORT | EXPORT | DIFF | PLAN | DOCTOR)
 
 const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
+	{ "--listen", 0, "ADDRESS:PORT", "where to answer (default " LISTEN_DEFAULT "); port 0: one that is free. Whoever "
+	  "reaches it reads everything: there is no password", SERVE, on_listen },
 	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline, torch-raw, torch-snapshot, perfetto, chrome, pprof, folded, "
 	  "openmetrics, sqlite or html", EXPORT, on_format },
 	{ "--labels", 0, "WHICH", "final: each record shows the category that its block's version has in the end (default); "
@@ -363,6 +371,15 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "measures what one hit costs here.",
 			 "memtrace doctor\tas yourself: what is missing\n"
 			 "sudo memtrace doctor\twith a trial of the probes\n" },
+	[CMD_SERVE] = { "serve", "-p PID [--listen ADDRESS:PORT] [-o F.mtr] [OPTIONS]",
+			"metrics for Prometheus and a live page",
+			"Attaches as the live view does and answers HTTP: /metrics in OpenMetrics 1.0 or in Prometheus' text "
+			"format, / a page that shows the numbers as they come, /healthz 200 while a traced process is there "
+			"and 503 when all have ended. Goes on with the last numbers then, until Ctrl-C, SIGTERM or the end "
+			"of --duration. On this machine alone unless --listen says otherwise (docs/serve.md).",
+			"memtrace serve -p 4242\thttp://127.0.0.1:9464/\n"
+			"memtrace serve -p 4242 -p 4243 --listen 127.0.0.1:0 -o job.mtr\ttwo processes, a free port, and a "
+			"recording\n" },
 };
 
 const char exit_codes[] = "0\tall went well\n"

@@ -51,7 +51,7 @@
 #define NS_PER_S 1000000000ull
 #define MARKS_MAX 99		      /* each is a name */
 
-enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT };
+enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH };
 
 struct session {
 	const struct session_opts *opts;
@@ -429,6 +429,11 @@ static int session__input(struct session *s)
 	return 0;
 }
 
+int session_report(const struct session *s, size_t top, struct report **ret)
+{
+	return model__report(s->model, top, ret);
+}
+
 static int timer_new(uint64_t first_ns, uint64_t every_ns)
 {
 	struct itimerspec it = {
@@ -473,6 +478,8 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		if (ev->events & (EPOLLHUP | EPOLLERR)) /* the terminal is gone */
 			s->stop = 1;
 		return session__input(s);
+	case WAKE_WATCH:
+		return s->opts->on_watch(s->opts->ctx, s);
 	case WAKE_SIDEBAND:
 		(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
 		follow__settle(s->follow);
@@ -586,6 +593,8 @@ static int session__init(struct session *s, struct err *err)
 		r = session__watch(s, sideband__fd(s->sideband), WAKE_SIDEBAND, err);
 	if (!r && o->on_input)
 		r = session__watch(s, STDIN_FILENO, WAKE_INPUT, err);
+	if (!r && o->on_watch)
+		r = session__watch(s, o->watch_fd, WAKE_WATCH, err);
 	if (r < 0)
 		return r;
 	s->follow = follow__new(&(struct follow_env){

@@ -15,6 +15,7 @@
 
 struct err;
 struct report;
+struct session;
 
 struct session_opts {
 	const pid_t *pids; /* processes to attach to … */
@@ -42,8 +43,14 @@ struct session_opts {
 	int (*on_input)(void *ctx);
 	/* Where SESSION_RECORD records to; asked then. NULL: such a wish never comes. */
 	const char *(*late_path)(void *ctx);
+	/* watch_fd can be read. NULL: not watched. < 0 ends the session. */
+	int (*on_watch)(void *ctx, const struct session *s);
+	int watch_fd;
 	void *ctx;
 };
+
+/* From on_watch: how it stands now. The caller's. 0 or -ENOMEM. */
+int session_report(const struct session *s, size_t top, struct report **ret);
 
 enum session_wish {
 	SESSION_END = 1,

@@ -27,7 +27,7 @@
 
 struct nvml_dev {
 	bool seen, procs;
-	uint64_t used, used_peak, own, own_peak;
+	uint64_t used, used_peak, own, own_peak, total;
 };
 
 struct nvml_proc {
@@ -214,6 +214,7 @@ static void model__gpu_nvml(struct model *m, const struct event *ev)
 	d->seen = true;
 	if (!ev->pid) {
 		d->used = ev->size;
+		d->total = ev->addr;
 		if (d->used > d->used_peak)
 			d->used_peak = d->used;
 		return;
@@ -333,6 +334,7 @@ int model__gpu_report(const struct model *m, uint8_t dev, struct report_dev *ret
 	s->nvml = n->seen;
 	s->nvml_procs = n->procs;
 	s->nvml_used = n->used;
+	s->nvml_total = n->total;
 	s->nvml_used_peak = n->used_peak;
 	s->nvml_own = n->own;
 	s->nvml_own_peak = n->own_peak;

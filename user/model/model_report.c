@@ -185,6 +185,8 @@ static size_t model__select(const struct model *m, struct peak_freed *heap, size
 	const struct block *b;
 	size_t pos = 0, cnt = 0;
 
+	if (!max)
+		return 0;
 	while ((b = blocks__next(m->blocks, &pos))) {
 		if (dev_is_host((uint8_t)b->dev) == host &&
 		    b->id <= m->devs[m->dev_idx[b->dev] - 1]->peak_blocks.last_id)
@@ -415,6 +417,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__oom_report(m, r);
 	err = err ? err : model__report_ops(m, top, r);
 	err = err ? err : model__report_procs(m, r);
+	err = err ? err : model__report_lanes(m, r);
 	err = err ? err : model__report_peak_blocks(m, top, r);
 	err = err ? err : model__gpu_rows(m, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, r);
 	err = err ? err : growth__report(m, top, r);

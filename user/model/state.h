@@ -114,6 +114,8 @@ void growth__check(const struct model *m);
 void model__was(struct model *m, const struct event *ev); /* EV_WAS, EV_WAS_FLOW */
 void model__tell_buried(struct model *m, const struct block *b);
 struct proc *model__proc_of(struct model *m, const struct event *ev); /* NULL: it has exited */
+/* model_lanes.c */
+int model__report_lanes(const struct model *m, struct report *ret); /* -ENOMEM */
 /* model_report.c */
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
 

@@ -72,6 +72,7 @@ void report__free(struct report *r)
 	free(r->procs);
 	free(r->peak_blocks);
 	free(r->seg_rows);
+	free(r->lanes);
 	free(r->rss.points);
 	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
 		free(r->rss_kinds[i].points);

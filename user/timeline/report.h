@@ -16,6 +16,7 @@
 #include "timeline/trend.h"
 
 #define REPORT_SERIES_MAX 1024 /* points a series has at most */
+#define REPORT_LANES_MAX 1024
 
 struct point {
 	uint64_t ts_ns;	   /* start of the bucket */
@@ -77,6 +78,7 @@ struct report_segments {
 	uint8_t nvml;
 	uint8_t nvml_procs; /* it tells bytes of processes, too */
 	uint64_t nvml_used, nvml_used_peak, nvml_own, nvml_own_peak;
+	uint64_t nvml_total; /* memory that the device has */
 	uint64_t residual; /* nvml_own - driver, never negative: contexts, code, what was there before the attach */
 };
 
@@ -214,6 +216,13 @@ struct report_proc {
 	uint8_t how;	      /* enum ev_proc_how */
 };
 
+/* What a process holds on a device now, by category. */
+struct report_lane {
+	uint32_t pid;
+	uint8_t dev;
+	uint64_t cats[CAT_MAX];
+};
+
 struct report_cover {
 	uint32_t pid;
 	char *source;
@@ -283,6 +292,8 @@ struct report {
 	size_t procs_cnt;
 	struct report_seg_row *seg_rows; /* largest segments live at the end, by size; `top` (and 1024) at most */
 	size_t seg_rows_cnt;
+	struct report_lane *lanes; /* those that hold a block, by pid and device; of a process too many: pid 0 */
+	size_t lanes_cnt;
 	struct report_block *peak_blocks; /* largest blocks live at the peak, by size; `top` (and 1024) at most */
 	size_t peak_blocks_cnt;
 	struct series rss; /* all followed processes together */

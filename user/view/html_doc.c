@@ -120,17 +120,20 @@ static void put_lane(struct doc_out *x, const struct html_lane *l)
 	char dev[16];
 	uint64_t from, to;
 	size_t cnt;
-	const struct moment *peak = moments__peak(l->moments), *now = moments__now(l->moments);
-	const struct moment *m = moments__end(l->moments, &cnt);
+	const struct moment *m = l->moments ? moments__end(l->moments, &cnt) : l->list, *now, *peak;
+	struct moment highest = { l->peak_ts_ns, l->peak, { 0 } }, none = { 0 };
 
-	if (!m) {
+	if (!m && l->moments) {
 		x->err = -ENOMEM;
 		return;
 	}
+	cnt = l->moments ? cnt : l->list_cnt;
+	peak = l->moments ? moments__peak(l->moments) : &highest;
+	now = l->moments ? moments__now(l->moments) : cnt ? &m[cnt - 1] : &none;
 	outbuf__printf(&x->o, "{\"dev\":\"%s\",\"pid\":%u,\"live\":%llu,\"peak\":%llu,\"peak_t\":%llu",
 		       dev_name(l->dev, dev), l->pid, (unsigned long long)now->live, (unsigned long long)peak->live,
 		       (unsigned long long)(peak->live ? rel(x->d, peak->ts_ns) : 0));
-	if (moments__near(l->moments, &from, &to))
+	if (l->moments && moments__near(l->moments, &from, &to))
 		outbuf__printf(&x->o, ",\"exact\":[%llu,%llu]", (unsigned long long)rel(x->d, from),
 			       (unsigned long long)rel(x->d, to));
 	put_times(x, m, cnt);
@@ -307,7 +310,7 @@ static int put_report(struct doc_out *x)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
-	int r = f ? view_report_json(f, x->d->report, &(struct view_opts){ 0 }) : -ENOMEM;
+	int r = f ? view_report_json(f, x->d->report, &(struct view_opts){ .is_brief = x->d->is_brief }) : -ENOMEM;
 
 	if (f && fclose(f) && !r)
 		r = -ENOMEM;
@@ -401,8 +404,10 @@ static int put_document(struct doc_out *x)
 	put_lanes(x);
 	put_bands(x);
 	put_ooms(x);
-	put_blocks(x);
-	put_icicle(x);
+	if (x->d->blocks)
+		put_blocks(x);
+	if (x->d->heap)
+		put_icicle(x);
 	put_segments(x);
 	put_names(x);
 	r = r ? r : put_honesty(x);

@@ -20,7 +20,10 @@
 
 /* A device, of all processes (pid 0) or of one. */
 struct html_lane {
-	struct moments *moments;
+	struct moments *moments; /* NULL: list */
+	const struct moment *list;
+	size_t list_cnt;
+	uint64_t peak, peak_ts_ns; /* with a list */
 	uint32_t pid;
 	uint8_t dev;
 };
@@ -38,8 +41,9 @@ struct html_doc {
 	size_t lanes_cnt;
 	uint64_t lanes_left_out; /* moves in lanes that found no place */
 	struct bands bands;
-	struct heaviest *blocks;
-	struct heapsum *heap; /* ended */
+	struct heaviest *blocks; /* NULL: not known */
+	struct heapsum *heap; /* ended; NULL: not known */
+	int is_brief; /* of a trace that goes on, told again and again: the report without series */
 	struct html_oom ooms[OOMS_SHOWN];
 	size_t ooms_cnt;
 	uint64_t ooms_all;

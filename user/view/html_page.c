@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/html_page.h"
 
-#include "page_html.h" /* made by tools/embed-page: page_head, page_tail, PAGE_IS_WHOLE */
+#include "page_html.h" /* made by tools/embed-page: page_head, page_tail, PAGE_IS_WHOLE, PAGE_POLICY */
 
 const char *html_page__missing(void)
 {
@@ -17,4 +17,9 @@ struct html_part html_page__head(void)
 struct html_part html_page__tail(void)
 {
 	return (struct html_part){ (const char *)page_tail, sizeof(page_tail) };
+}
+
+const char *html_page__policy(void)
+{
+	return PAGE_POLICY "; frame-ancestors 'none'";
 }

@@ -17,5 +17,7 @@ struct html_part {
 const char *html_page__missing(void);
 struct html_part html_page__head(void);
 struct html_part html_page__tail(void);
+/* The Content-Security-Policy that stands in it, for a header; a header alone can say who may frame it. */
+const char *html_page__policy(void);
 
 #endif

@@ -49,7 +49,7 @@ static void put_events(struct json *j, const struct report *r)
 }
 
 /* Those that fired or could not be set; thousands of operators do neither. */
-static void put_symbols(struct json *j, const struct report *r)
+static void put_symbols(struct json *j, const struct report *r, int is_brief)
 {
 	size_t attached = 0, fired = 0;
 
@@ -62,7 +62,7 @@ static void put_symbols(struct json *j, const struct report *r)
 	json__u64(j, "attached", attached);
 	json__u64(j, "fired", fired);
 	json__begin(j, "list", '[');
-	for (size_t i = 0; i < r->symbols_cnt; i++) {
+	for (size_t i = 0; i < r->symbols_cnt && !is_brief; i++) {
 		const struct report_symbol *s = &r->symbols[i];
 
 		if (!s->fired && s->attached == s->found)
@@ -79,7 +79,7 @@ static void put_symbols(struct json *j, const struct report *r)
 	json__end(j, '}');
 }
 
-static void put_coverage(struct json *j, const struct report *r)
+static void put_coverage(struct json *j, const struct report *r, int is_brief)
 {
 	json__begin(j, "coverage", '{');
 	json__bool(j, "complete", r->ended);
@@ -94,7 +94,7 @@ static void put_coverage(struct json *j, const struct report *r)
 		json__end(j, '}');
 	}
 	json__end(j, ']');
-	put_symbols(j, r);
+	put_symbols(j, r, is_brief);
 	json__begin(j, "notes", '[');
 	for (size_t i = 0; i < r->notes_cnt; i++)
 		json__str(j, NULL, r->notes[i]);
@@ -162,7 +162,7 @@ static void put_cats(struct json *j, const struct report_dev *d)
 	json__end(j, '}');
 }
 
-static void put_dev(struct json *j, const struct report *r, const struct report_dev *d, const char *key)
+static void put_dev(struct json *j, const struct report *r, const struct report_dev *d, const char *key, int is_brief)
 {
 	json__begin(j, key, '{');
 	json__u64(j, "live", d->live);
@@ -186,11 +186,12 @@ static void put_dev(struct json *j, const struct report *r, const struct report_
 	json__u64(j, "byte_ns", d->byte_ns);
 	segments_json(j, r, d);
 	put_cats(j, d);
-	put_series(j, r, &d->series);
+	if (!is_brief)
+		put_series(j, r, &d->series);
 	json__end(j, '}');
 }
 
-static void put_devs(struct json *j, const struct report *r)
+static void put_devs(struct json *j, const struct report *r, int is_brief)
 {
 	static const struct report_dev none = { .dev = MT_DEV_HOST };
 	const struct report_dev *host = report_dev_find(r, MT_DEV_HOST);
@@ -199,14 +200,27 @@ static void put_devs(struct json *j, const struct report *r)
 	json__begin(j, "devices", '{');
 	for (size_t i = 0; i < r->devs_cnt; i++)
 		if (r->devs[i].dev != MT_DEV_HOST)
-			put_dev(j, r, &r->devs[i], dev_name(r->devs[i].dev, name));
+			put_dev(j, r, &r->devs[i], dev_name(r->devs[i].dev, name), is_brief);
 	json__end(j, '}');
 	segments_json_host(j, r);
 	if (host || report_has_source(r, "host"))
-		put_dev(j, r, host ? host : &none, "host");
+		put_dev(j, r, host ? host : &none, "host", is_brief);
 }
 
-static void put_kernel(struct json *j, const struct report *r)
+static void put_kernel_series(struct json *j, const struct report *r)
+{
+	put_series(j, r, &r->rss);
+	json__begin(j, "by_kind", '{'); /* the same over time by kind; pss and huge as often as they are read */
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		put_series_as(j, r, &r->rss_kinds[i], rss_word(i));
+	if (r->use[MT_USE_RSS]) {
+		put_series_as(j, r, &r->pss, "pss");
+		put_series_as(j, r, &r->huge, "huge");
+	}
+	json__end(j, '}');
+}
+
+static void put_kernel(struct json *j, const struct report *r, int is_brief)
 {
 	uint64_t rss, peak, mapped = 0, brk = 0;
 
@@ -224,15 +238,8 @@ static void put_kernel(struct json *j, const struct report *r)
 	json__u64(j, "brk_growth", brk);
 	json__u64(j, "framework", report_framework_live(r)); /* cpu blocks of the processes that are there */
 	json__u64(j, "unseen", rss > report_framework_live(r) ? rss - report_framework_live(r) : 0);
-	put_series(j, r, &r->rss);
-	json__begin(j, "by_kind", '{'); /* the same over time by kind; pss and huge as often as they are read */
-	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
-		put_series_as(j, r, &r->rss_kinds[i], rss_word(i));
-	if (r->use[MT_USE_RSS]) {
-		put_series_as(j, r, &r->pss, "pss");
-		put_series_as(j, r, &r->huge, "huge");
-	}
-	json__end(j, '}');
+	if (!is_brief)
+		put_kernel_series(j, r);
 	json__end(j, '}');
 }
 
@@ -346,6 +353,26 @@ static void put_proc(struct json *j, const struct report *r, const struct report
 	json__end(j, '}');
 }
 
+static void put_procs(struct json *j, const struct report *r, size_t max)
+{
+	size_t here = 0, skip_here, skip_gone;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		here += r->procs[i].gone != 1;
+	skip_here = here > max ? here - max : 0;
+	skip_gone = r->procs_cnt - skip_here > max ? r->procs_cnt - skip_here - max : 0;
+	json__begin(j, "processes", '[');
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		size_t *skip = r->procs[i].gone != 1 ? &skip_here : &skip_gone;
+
+		if (*skip)
+			(*skip)--;
+		else
+			put_proc(j, r, &r->procs[i]);
+	}
+	json__end(j, ']');
+}
+
 static void put_block(struct json *j, const struct report *r, const struct report_block *b)
 {
 	char name[16];
@@ -381,18 +408,15 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	json__u64(&j, "schema", 1);
 	put_target(&j, r);
 	put_events(&j, r);
-	put_coverage(&j, r);
+	put_coverage(&j, r, opts->is_brief);
 	put_overhead(&j, r);
 	oom_json(&j, r);
-	put_devs(&j, r);
-	put_kernel(&j, r);
+	put_devs(&j, r, opts->is_brief);
+	put_kernel(&j, r, opts->is_brief);
 	put_flow(&j, r);
 	put_ops(&j, r, top);
 	leaks_json(&j, r);
-	json__begin(&j, "processes", '[');
-	for (size_t i = 0; i < r->procs_cnt; i++)
-		put_proc(&j, r, &r->procs[i]);
-	json__end(&j, ']');
+	put_procs(&j, r, opts->is_brief ? VIEW_BRIEF_PROCS : SIZE_MAX);
 	json__begin(&j, "peak_blocks", '[');
 	for (size_t i = 0; i < r->peak_blocks_cnt && i < top; i++)
 		put_block(&j, r, &r->peak_blocks[i]);

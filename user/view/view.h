@@ -22,7 +22,10 @@ struct view_opts {
 	enum view_by by; /* what the main table is about */
 	int color;	 /* 0 or 1: the caller looked at isatty and NO_COLOR */
 	unsigned width;	 /* columns, 0 = 100 */
+	int is_brief;	 /* JSON: without series and symbols, and of processes VIEW_BRIEF_PROCS */
 };
+
+#define VIEW_BRIEF_PROCS 64 /* the last ones; one that is there goes before one that ended */
 
 /* 0 or -errno of a failed write. */
 int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts);

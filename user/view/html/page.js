@@ -2,7 +2,8 @@
 /*
  * The page. Its data is one JSON document (docs/page.md), in the element #data or given to memtrace.show(part), as
  * often as there is news: a part's keys replace those of the document; what the reader chose (zoom, lane, held moment, sorting,
- * filters) stays.
+ * filters) stays. Where #data holds {"feed": URL} instead, whole documents come from there as server-sent events (memtrace serve);
+ * they lack what is known at the end only: the parts of the page for it stay hidden.
  *
  * Three layers: the model (numbers out of the document, no DOM), state (what the reader chose), views (draw the
  * model under the state). Every string of the document may be hostile: it becomes text nodes and canvas text only.
@@ -91,15 +92,24 @@ function makeModel(doc) {
 	return {
 		doc, duration, first, report: doc.report,
 		lanes: doc.lanes.map(makeLane),
-		blocks: doc.blocks.rows.map(([born, life, ptr, size, cat, op, region, pid, dev, met]) => ({
+		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([born, life, ptr, size, cat, op, region, pid, dev, met]) => ({
 			born, freed: life === null ? duration : born + life, lives: life === null, ptr, at: Number(ptr), size,
 			cat: doc.categories[cat] || "unknown", op: name(op), region: name(region), pid, dev, met,
 		})),
-		nodes: doc.icicle.rows.map(([parent, kind, value, peak, live, alloc, cnt], i) => ({
+		nodes: (doc.icicle?.rows || []).map(([parent, kind, value, peak, live, alloc, cnt], i) => ({
 			i, parent, kind, name: kind === 0 ? "all" : kind === 1 ? processName(doc, value) : name(value),
 			at_peak: peak, live, alloc_bytes: alloc, alloc_count: cnt,
 		})),
 	};
+}
+
+// While a trace goes on, lives are known of the report's blocks alone.
+function peakBlocks(doc, duration) {
+	const start = doc.report.start_ns;
+	return doc.report.peak_blocks.map((b) => ({
+		born: Math.max(b.born_ns - start, 0), freed: b.freed_ns ? b.freed_ns - start : duration, lives: !b.freed_ns, ptr: b.ptr,
+		at: Number(b.ptr), size: b.size, cat: b.cat, op: b.op || "", region: b.region || "", pid: b.pid, dev: b.dev, met: false,
+	}));
 }
 
 function processName(doc, pid) {
@@ -222,7 +232,7 @@ function drawHead() {
 		`${span(r.duration_ns)} traced`, r.steps ? `${count(r.steps)} steps` : ""].filter(Boolean).join(" · ");
 	for (const [dev, d] of [...Object.entries(r.devices), ...(r.host ? [["host", r.host]] : [])]) {
 		fact(`${dev} peak`, bytes(d.peak), d.peak ? `at ${clock(d.peak_ns - r.start_ns, model.duration)}` : "");
-		fact(`${dev} live at the end`, bytes(d.live));
+		fact(`${dev} live ${feed.source && !r.coverage.complete ? "now" : "at the end"}`, bytes(d.live));
 		fact(`${dev} allocated`, bytes(d.alloc_bytes), `in ${count(d.allocs)} blocks`);
 		if (d.ooms)
 			fact(`${dev} out of memory`, count(d.ooms), `last asked for ${bytes(d.oom_bytes_last)}`, true);
@@ -237,6 +247,8 @@ function drawHead() {
 /* --- lanes and legend ------------------------------------------------------------------------------------- */
 
 function drawLanes() {
+	if (document.activeElement?.tagName === "SELECT" && $("lanes").contains(document.activeElement))
+		return; // it may be open
 	const devs = [...new Set(model.lanes.map((l) => l.dev))], now = lane(), box = $("lanes");
 	const children = devs.length > 1 ? devs.map((dev) => h("button", {"aria-pressed": String(dev === now.dev), onclick: () => {
 		state.lane = laneKey(model.lanes.find((l) => l.dev === dev && l.pid === now.pid) || model.lanes.find((l) => l.dev === dev));
@@ -400,6 +412,7 @@ function drawNow() {
 		(bandProcs().some((p) => ["forward", "backward", "optimizer"].some((k) => p[k].rows.length < p[k].count)) ?
 			" Phases are here around the peak only." : "") +
 		(!l?.pid && doc.bands.length > 4 ? " Steps are those of the first four processes; a process chosen above shows its own." : "") +
+		(feed.source ? " One moment a second, and the peak exactly." : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
 }
 
@@ -555,6 +568,10 @@ const map = {
 			ctx.fillRect(x, this.height - 1 - y * k - tall, w > 3 ? w - 0.5 : w, tall > 3 ? tall - 0.5 : tall);
 		}
 		ctx.restore();
+		if (!doc.blocks) {
+			$("map-note").textContent = `Below: the ${count(this.rows.length)} largest blocks of the peak, by address and time; unused addresses are folded.`;
+			return;
+		}
 		const {all, byte_ns: whole, byte_ns_shown: shown} = doc.blocks;
 		$("map-note").textContent = `Below: ${count(this.rows.length)} blocks of this lane by address and time. The page holds the ` +
 			`${count(model.blocks.length)} heaviest of ${count(all)} blocks, ${percent(shown, whole)} of all bytes × time; unused addresses are folded.`;
@@ -746,6 +763,9 @@ function drawSegments() {
 const MEASURES = {at_peak: "At the peak", live: "Live at the end", alloc_bytes: "Allocated"};
 
 function drawIcicle() {
+	$("icicle").hidden = !doc.icicle;
+	if (!doc.icicle)
+		return;
 	const nodes = model.nodes, m = state.measure;
 	if (!nodes[state.root])
 		state.root = 0;
@@ -810,7 +830,8 @@ function drawIcicle() {
 
 function drawHonesty() {
 	$("honesty").replaceChildren(h("h2", null, "What this rests on"),
-		h("dl", null, ...doc.honesty.flatMap(([name, text]) => [h("dt", null, name), h("dd", null, text)]),
+		h("dl", null, ...doc.honesty.flatMap(([name, text]) => [h("dt", null, name),
+			h("dd", null, feed.source ? text.replace("; the end is missing", " so far") : text)]),
 			h("dt", null, "page by"), h("dd", null, `memtrace ${doc.version}, schema ${doc.schema}`)));
 }
 
@@ -902,14 +923,85 @@ function drawAll() {
 	drawHonesty();
 }
 
+// News redraw everything: the keyboard stays where it was, and a view that ends at the last moment goes on with it.
+function keepPlace(draw) {
+	const was = document.activeElement, part = was?.closest("section, header"), all = () => [...part.querySelectorAll("button, input, select")];
+	const at = part ? all().indexOf(was) : -1, caret = was?.tagName === "INPUT" ? was.selectionStart : null;
+	draw();
+	const now = at < 0 ? null : all()[at];
+	if (now && now !== document.activeElement)
+		now.focus({preventScroll: true});
+	if (caret !== null && now?.tagName === "INPUT")
+		now.setSelectionRange(caret, caret);
+}
+
 function show(part) {
+	const last = model?.duration;
 	doc = Object.assign(doc || {}, part);
 	if (doc.schema !== 1)
 		throw new Error(`data of schema ${doc.schema}; this page knows 1`);
 	model = makeModel(doc);
 	if (!model.lanes.some((l) => laneKey(l) === state.lane) && model.lanes.length)
 		state.lane = laneKey(model.lanes.reduce((a, b) => b.pid ? a : a.dev !== "host" && (b.dev === "host" || a.peak >= b.peak) ? a : b));
-	drawAll();
+	if (feed.source && state.range && state.range[1] >= last)
+		state.range = state.range.map((t) => t + model.duration - last);
+	keepPlace(drawAll);
+}
+
+/* --- news of a trace that goes on ------------------------------------------------------------------------- */
+
+// The latest message is shown unless the reader holds the page: paused, or in the middle of a click or drag.
+const feed = {source: null, url: "", paused: false, pressed: false, news: null};
+
+function feedState(text) {
+	$("live").hidden = false;
+	$("live-state").textContent = text;
+	$("live-pause").textContent = feed.paused ? "Go on" : "Pause";
+}
+
+function takeNews() {
+	if (feed.paused || feed.pressed || !feed.news)
+		return;
+	const text = feed.news;
+	feed.news = null;
+	try {
+		show(JSON.parse(text));
+		const r = model.report, at = new Date((r.start_ns + r.duration_ns) / 1e6).toLocaleTimeString();
+		feedState(r.coverage.complete ? "The traced processes have ended; these are the last numbers." : `Live, ${at}`);
+	} catch (e) {
+		feed.source.close();
+		fail(e);
+	}
+}
+
+function listen() {
+	feed.source = new EventSource(feed.url);
+	feed.source.onmessage = (e) => {
+		feed.news = e.data;
+		takeNews();
+	};
+	feed.source.onerror = () => {
+		feedState("Nobody answers; trying again.");
+		if (feed.source.readyState === EventSource.CLOSED) // it tries again by itself but for an answer like 503
+			setTimeout(listen, 5000);
+	};
+}
+
+function startFeed(url) {
+	feed.url = url;
+	feedState("Waiting for the first numbers.");
+	$("live-pause").onclick = () => {
+		feed.paused = !feed.paused;
+		feedState(feed.paused ? "Paused." : "Live");
+		takeNews();
+	};
+	document.addEventListener("pointerdown", () => feed.pressed = true, true);
+	for (const end of ["pointerup", "pointercancel"])
+		document.addEventListener(end, () => setTimeout(() => { // after the click that it makes
+			feed.pressed = false;
+			takeNews();
+		}), true);
+	listen();
 }
 
 function fail(e) {
@@ -931,9 +1023,11 @@ function start() {
 		}
 	}).observe($("plots"));
 	try {
-		const text = $("data").textContent;
-		if (text.trim())
-			show(JSON.parse(text));
+		const text = $("data").textContent, data = text.trim() ? JSON.parse(text) : null;
+		if (data?.feed)
+			startFeed(data.feed);
+		else if (data)
+			show(data);
 		lastWidth = plotWidth();
 	} catch (e) {
 		fail(e);
@@ -941,5 +1035,5 @@ function start() {
 }
 
 // For what feeds the page (serve) and what tests it.
-window.memtrace = {show, state, composition: (t) => composition(lane(), t), model: () => model, colors: COLORS, categories: CATEGORIES};
+window.memtrace = {show, state, feed, composition: (t) => composition(lane(), t), model: () => model, colors: COLORS, categories: CATEGORIES};
 start();

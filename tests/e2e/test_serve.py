@@ -1,0 +1,629 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""memtrace serve: a real Prometheus scraping a real job, the page in headless Chromium, and clients that mean no good.
+
+Without Prometheus (tools/install-deps test) or Chromium (… page), what needs them is skipped.
+"""
+import configparser
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+import browser
+import mt
+
+SLOW = {"slow_clients_are_shown_out", "what_it_costs", "page_in_chromium", "unit_of_systemd", "ranks_and_workers",
+        "health_and_the_end", "hostile_names"}
+
+TOOLS = mt.ROOT / "tools" / "serve"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+# What Prometheus 2.42 and 3 send.
+ACCEPT_2 = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+ACCEPT_3 = ("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,"
+            "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2")
+
+
+class Served:
+    """A memtrace serve in the background, and where it answers."""
+
+    def __init__(self, proc):
+        self.proc, self.pid = proc, proc.pid
+        line = mt.wait_until(self._line, "'serving'", 20)
+        self.host, port = re.search(r"http://([^/]+):(\d+)/ ", line).groups()
+        self.port = int(port)
+        self.url = f"http://{self.host}:{self.port}"
+
+    def _line(self):
+        if not self.proc.alive():
+            raise AssertionError(f"serve ended: {self.proc.err}")
+        return next((text for text in self.proc.err if text.startswith("serving ")), None)
+
+    def ask(self, path="/metrics", method="GET", headers=None, timeout=10):
+        """(status, headers, text)"""
+        conn = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        try:
+            conn.request(method, path, headers=headers or {})
+            answer = conn.getresponse()
+            return answer.status, answer.headers, answer.read().decode()
+        finally:
+            conn.close()
+
+    def raw(self, data, timeout=5):
+        """Bytes in, all bytes that come back until the end or the timeout."""
+        got, end = b"", time.monotonic() + timeout
+        with socket.create_connection((self.host, self.port), timeout) as s, contextlib.suppress(OSError):
+            s.sendall(data)
+            while time.monotonic() < end and (piece := s.recv(65536)):
+                got += piece
+        return got
+
+    def metrics(self, accept=OPENMETRICS):
+        status, headers, text = self.ask(headers={"Accept": accept})
+        mt.check(status == 200, f"/metrics: {status} {text[:200]}")
+        return parse(text, headers["Content-Type"])
+
+
+PARSE = """
+import json, sys
+from prometheus_client import parser as text, openmetrics
+from prometheus_client.openmetrics import parser as om
+f = om if sys.argv[1] == "openmetrics" else text
+print(json.dumps([[s.name, s.labels, float(s.value)] for m in f.text_string_to_metric_families(sys.stdin.read()) for s in m.samples]))
+"""
+
+
+def parse(text, content_type):
+    """{(name, (label, value)…): number}, by the strict parsers of prometheus_client."""
+    kind = "openmetrics" if content_type == OPENMETRICS else "text"
+    done = subprocess.run([mt.PYTHON, "-c", PARSE, kind], input=text, capture_output=True, text=True, check=False)
+    mt.check(done.returncode == 0, done.stderr[-1500:])
+    rows = json.loads(done.stdout)
+    values = {(name, *sorted(labels.items())): v for name, labels, v in rows}
+    mt.check(len(values) == len(rows), "a sample stands there twice")
+    return values
+
+
+@contextlib.contextmanager
+def serving(*pids, args=(), is_ready=True):
+    mt.need_root()
+    which = [a for pid in pids for a in ("-p", str(pid))]
+    with mt.start("serve", *which, "--listen", "127.0.0.1:0", *map(str, args)) as proc:
+        served = Served(proc)
+        if is_ready:
+            for pid in pids:
+                mt.wait_attached(proc, pid)
+            served.ask("/healthz", timeout=30)
+        yield served
+
+
+def shared_serving():
+    """One on the shared job, for all who do it no harm. The runner closes it."""
+    job = mt.shared_job("mlp")
+    proc = mt._shared.get("serve")
+    if not proc or not proc.alive():
+        mt.need_root()
+        proc = mt._shared["serve"] = mt.start("serve", "-p", str(job.pid), "--listen", "127.0.0.1:0")
+        served = Served(proc)
+        mt.wait_attached(proc, job.pid)
+        served.ask("/healthz", timeout=30)
+    return Served(proc)
+
+
+def by(values, name, label):
+    return {dict(k[1:])[label]: v for k, v in values.items() if k[0] == name}
+
+
+# --- what is served ----------------------------------------------------------------------------------------
+
+def test_both_forms():
+    job = mt.shared_job("mlp")
+    s = shared_serving()
+    mt.wait_until(lambda: s.metrics().get(("memtrace_steps_total",), 0) > 5, "steps", 20, 0.3)
+    for accept, kind in ((None, TEXT), ("*/*", TEXT), ("text/html,*/*;q=0.8", TEXT), ("application/json", TEXT),
+                         (ACCEPT_2, OPENMETRICS), (ACCEPT_3, OPENMETRICS), (OPENMETRICS, OPENMETRICS),
+                         ("application/openmetrics-text;q=0.2,text/plain;q=0.3", TEXT)):
+        status, headers, text = s.ask(headers={"Accept": accept} if accept else {})
+        mt.check((status, headers["Content-Type"]) == (200, kind), f"{accept}: {status} {headers['Content-Type']}")
+        mt.check(text.endswith("# EOF\n") == (kind == OPENMETRICS), f"{accept}: ends with {text[-30:]!r}")
+        mt.check(int(headers["Content-Length"]) == len(text.encode()), "length")
+        mt.check(headers["Access-Control-Allow-Origin"] is None, "other sites may read it")
+    om, plain = s.metrics(), s.metrics(TEXT)
+    mt.check({k[0] for k in om} == {k[0] for k in plain}, f"names differ: {({k[0] for k in om} ^ {k[0] for k in plain})}")
+    pid = str(job.pid)
+    for values in (om, plain):
+        live = {dict(k[1:])["category"]: v for k, v in values.items() if k[0] == "memtrace_live_bytes"}
+        mt.check(all(dict(k[1:])["pid"] == pid for k in values if k[0] == "memtrace_live_bytes"), "another pid")
+        mt.check(live["PARAMETER"] > 0 and live["OPTIMIZER_STATE"] == 2 * live["PARAMETER"] + 48, f"{live}")
+        mt.check(sum(live.values()) == values["memtrace_device_live_bytes", ("device", "cpu")], "categories are not the device")
+        mt.check(values["memtrace_up",] == 1 and values["memtrace_process_up", ("pid", pid), ("rank", "")] == 1, "not up")
+        mt.check(values["memtrace_host_memory_bytes",] > values["memtrace_host_memory_available_bytes",] > 0, "the machine")
+    status, headers, text = s.ask(method="HEAD")
+    mt.check(status == 200 and int(headers["Content-Length"]) > 1000 and not text, "HEAD")
+    if shutil.which("promtool"):
+        checked = subprocess.run(["promtool", "check", "metrics"], input=s.ask()[2], capture_output=True, text=True, check=False)
+        mt.check(checked.returncode == 0, checked.stdout + checked.stderr)
+    conn = http.client.HTTPConnection(s.host, s.port, timeout=10)
+    for _ in range(3):  # on one connection, as Prometheus does
+        conn.request("GET", "/metrics")
+        answer = conn.getresponse()
+        mt.check(answer.read() and not answer.will_close, "the connection is not kept")
+    conn.close()
+
+
+def test_health_and_the_end():
+    """The target's end: 503, its last numbers stay, the recording is whole; SIGTERM and --duration end it."""
+    with mt.scratch() as tmp, mt.job("mlp") as job:
+        path = tmp / "a.mtr"
+        with serving(job.pid, args=("-o", path)) as s:
+            status, _, text = s.ask("/healthz")
+            mt.check(status == 200 and text.startswith("ok: 1 processes traced, "), f"{status} {text}")
+            steps = s.metrics()["memtrace_steps_total",]
+            mt.wait_until(lambda: s.metrics()["memtrace_steps_total",] > steps, "more steps", 10, 0.3)
+            job.signal(signal.SIGTERM)
+            job.wait()
+            mt.wait_until(lambda: s.ask("/healthz")[0] == 503, "503", 10, 0.1)
+            rep = mt.report(path, (0, 3))
+            mt.check(rep["coverage"]["end"] == "target gone", f"the recording ends {rep['coverage']['end']}")
+            values = s.metrics()
+            mt.check(values["memtrace_up",] == 0 and values["memtrace_process_up", ("pid", str(job.pid)), ("rank", "")] == 0, "still up")
+            same_as_report(values, rep)
+            s.proc.signal(signal.SIGTERM)
+            mt.check(s.proc.wait() in (0, 3), f"{s.proc.err}")
+    job = mt.shared_job("mlp")
+    with serving(job.pid, args=("-d", "1"), is_ready=False) as s:
+        mt.check(s.proc.wait(20) in (0, 3), f"{s.proc.err}")
+
+
+def same_as_report(values, rep):
+    """What is exact at the end, metric by metric."""
+    cpu = rep["devices"]["cpu"]
+    pid = str(rep["target"]["pid"])
+    proc = rep["processes"][0]
+    for name, wanted in (("allocations_total", cpu["allocs"]), ("frees_total", cpu["frees"]), ("device_peak_bytes", cpu["peak"]),
+                         ("allocated_bytes_total", cpu["alloc_bytes"]), ("freed_bytes_total", cpu["free_bytes"]),
+                         ("device_live_bytes", cpu["live"])):
+        mt.check(values[f"memtrace_{name}", ("device", "cpu")] == wanted, f"{name}: {values[f'memtrace_{name}', ('device', 'cpu')]} {wanted}")
+    at_peak = {k: v for k, v in by(values, "memtrace_device_at_peak_bytes", "category").items() if v}
+    mt.check(at_peak == {k: c["at_peak"] for k, c in cpu["categories"].items() if c["at_peak"]}, f"at the peak: {at_peak}")
+    mt.check(by(values, "memtrace_lost_total", "reason") == rep["lost"], "losses")
+    mt.check(by(values, "memtrace_events_total", "kind") == rep["events"], "events")
+    mt.check(values["memtrace_steps_total",] == rep["steps"], "steps")
+    mt.check(values["memtrace_probe_hits_total",] == rep["overhead"]["hits"], "hits")
+    for name, wanted in (("process_peak_bytes", proc["peak"]), ("process_rss_peak_bytes", proc["rss"]["peak"])):
+        mt.check(values[f"memtrace_{name}", ("pid", pid), ("rank", "")] == wanted, name)
+
+
+# --- Prometheus --------------------------------------------------------------------------------------------
+
+def need_prometheus():
+    for program in ("prometheus", "promtool"):
+        if not shutil.which(program):
+            raise mt.Skip(f"{program} is missing: tools/install-deps test")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+class Prometheus:
+    """A Prometheus of our own, with our rules, that scrapes some targets each second."""
+
+    def __init__(self, folder, targets):
+        need_prometheus()
+        self.port = free_port()
+        config = folder / "prometheus.yml"
+        text = (TOOLS / "prometheus.yml").read_text().replace("127.0.0.1:9464\"", "\", \"".join(targets) + "\"")
+        mt.check(all(t in text for t in targets), "tools/serve/prometheus.yml has no target to replace")
+        config.write_text("global: {scrape_interval: 1s, evaluation_interval: 1s}\n" + text)
+        shutil.copy(TOOLS / "memtrace.rules.yml", folder)
+        checked = subprocess.run(["promtool", "check", "config", config], capture_output=True, text=True, check=False)
+        mt.check(checked.returncode == 0, checked.stdout + checked.stderr)
+        self.proc = mt.Proc(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
+                             f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"])
+
+    def api(self, path, **query):
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            conn.request("GET", f"/api/v1/{path}?{urllib.parse.urlencode(query)}")
+            answer = conn.getresponse()
+            body = json.loads(answer.read())
+        finally:
+            conn.close()
+        if body["status"] != "success":
+            raise ValueError(body.get("error"))
+        return body["data"]
+
+    def query(self, expr):
+        return self.api("query", query=expr)["result"]
+
+    def value(self, expr):
+        rows = self.query(expr)
+        mt.check(len(rows) == 1, f"{expr}: {rows}")
+        return float(rows[0]["value"][1])
+
+    def healthy(self):
+        with contextlib.suppress(OSError, ValueError):
+            targets = self.api("targets", state="active")["activeTargets"]
+            return targets and all(t["health"] == "up" for t in targets)
+        return False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.proc.close()
+
+
+def test_prometheus_agrees_with_the_report():
+    need_prometheus()
+    with mt.scratch() as tmp, mt.job("mlp", "--width", "128") as job:
+        path = tmp / "a.mtr"
+        with serving(job.pid, args=("-o", path)) as s, Prometheus(tmp, [f"{s.host}:{s.port}"]) as prom:
+            mt.wait_until(prom.healthy, "a scrape", 20, 0.2)
+            mt.wait_until(lambda: prom.query("rate(memtrace_steps_total[10s]) > 0"), "a rate", 20, 0.3)
+            dashboard_shows(prom)
+            job.signal(signal.SIGTERM)
+            job.wait()
+            mt.wait_until(lambda: prom.query("memtrace_up == 0"), "memtrace_up 0", 15, 0.2)
+            rep = mt.report(path, (0, 3))
+            mt.check(s.ask("/healthz")[0] == 503 and rep["coverage"]["end"] == "target gone", "the end is not told")
+            same_as_report(s.metrics(), rep)
+            cpu = rep["devices"]["cpu"]
+            for expr, wanted in (
+                    ('memtrace_device_peak_bytes{device="cpu"}', cpu["peak"]),
+                    ("sum(memtrace_device_at_peak_bytes)", cpu["peak"]),
+                    ('memtrace_device_at_peak_bytes{category="PARAMETER"}', cpu["categories"]["PARAMETER"]["at_peak"]),
+                    ('memtrace_allocations_total{device="cpu"}', cpu["allocs"]),
+                    ("memtrace_allocated_bytes_total - memtrace_freed_bytes_total", cpu["alloc_bytes"] - cpu["free_bytes"]),
+                    ("memtrace_steps_total", rep["steps"]), ("sum(memtrace_lost_total)", mt.lost(rep)),
+                    ('memtrace_events_total{kind="op"}', rep["events"]["op"]),
+                    ("memtrace_probe_seconds_total / memtrace_target_cpu_seconds_total", rep["overhead"]["fraction"]),
+                    (f'memtrace_process_rss_peak_bytes{{pid="{job.pid}"}}', rep["processes"][0]["rss"]["peak"]),
+                    ("max_over_time(memtrace_device_live_bytes[1m]) <= bool memtrace_device_peak_bytes", 1)):
+                got = prom.value(expr)
+                mt.check(abs(got - wanted) <= 1e-5 * abs(wanted), f"{expr}: Prometheus {got}, report --json {wanted}")
+            def pending():
+                return {a["labels"]["alertname"] for a in prom.api("alerts")["alerts"]}
+            alerts = mt.wait_until(lambda: "MemtraceTargetGone" in pending() and pending(), "the alert of the end", 15, 0.3)
+            mt.check(not alerts & {"MemtraceLeak", "MemtraceHostNearOom"}, f"alerts: {alerts}")
+            mt.check(prom.value("scrape_duration_seconds") < 1, "a scrape takes a second")
+            mt.note(f"a scrape took {prom.value('avg_over_time(scrape_duration_seconds[30s])') * 1e3:.1f} ms as Prometheus has it")
+
+
+def dashboard():
+    with open(TOOLS / "grafana-dashboard.json", encoding="utf-8") as f:
+        return json.load(f)
+
+
+def dashboard_shows(prom):
+    """Every expression of every panel is valid, and those that need no GPU show something."""
+    gpu = re.compile(r"memtrace_device_(driver|others|reserved|allocated|unused|used|memory|largest_free|fragmentation)_")
+    seen = 0
+    for panel in dashboard()["panels"]:
+        for target in panel["targets"]:
+            expr = target["expr"].replace("$__rate_interval", "10s")
+            expr = re.sub(r"\$(job|instance|rank|device)\b", ".*", expr)
+            mt.check("$" not in expr, f"{panel['title']}: unknown variable in {expr}")
+            rows = prom.query(expr)  # an invalid one raises
+            mt.check(rows or gpu.search(expr), f"{panel['title']}: {expr} shows nothing")
+            seen += 1
+    for variable in dashboard()["templating"]["list"]:
+        if variable["type"] == "query":
+            name = re.search(r"label_values\((\w+)", variable["definition"])[1]
+            mt.check(prom.query(name), f"variable {variable['name']}: no {name}")
+    mt.check(seen > 20, f"{seen} expressions")
+
+
+def test_rules():
+    need_prometheus()
+    for args in (("check", "rules", "memtrace.rules.yml"), ("test", "rules", "memtrace.rules.test.yml")):
+        done = subprocess.run(["promtool", *args], cwd=TOOLS, capture_output=True, text=True, check=False)
+        mt.check(done.returncode == 0 and "SUCCESS" in done.stdout, done.stdout + done.stderr)
+    # Each name that rules and dashboard speak of is one that is served.
+    source = (mt.ROOT / "user/view/metrics.c").read_text()
+    told = set(re.findall(r'"([a-z_]+)", "(?:gauge|counter|info)"', source))
+    told = {f"memtrace_{n}" for n in told} | {f"memtrace_{n}_total" for n in told} | {f"memtrace_{n}_info" for n in told}
+    for name in ("memtrace.rules.yml", "grafana-dashboard.json"):
+        used = set(re.findall(r"memtrace_[a-z_]+(?=[{\[\s)/\"(,]|$)", (TOOLS / name).read_text()))
+        mt.check(len(used) > 8 and used <= told, f"{name} speaks of {used - told}")
+    ids = [p["id"] for p in dashboard()["panels"]]
+    mt.check(len(set(ids)) == len(ids), "panels with the same number")
+
+
+def test_unit_of_systemd():
+    """The unit's command line is one that memtrace takes, and its capabilities are enough."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read(TOOLS / "memtrace-serve@.service")
+    command = unit["Service"]["ExecStart"]
+    mt.check(command.startswith("/bin/sh -c 'exec memtrace serve -p ") and command.endswith("$MEMTRACE_ARGS'"), command)
+    caps = [c.removeprefix("CAP_").lower() for c in unit["Service"]["CapabilityBoundingSet"].split()]
+    if not shutil.which("setpriv"):
+        raise mt.Skip("no setpriv")
+    job = mt.shared_job("mlp")
+    mt.check("bpf" in caps and "dac_override" not in caps, f"{caps}")
+    few = ["setpriv", "--bounding-set=-all" + "".join(f",+{c}" for c in caps), "--inh-caps=-all", "--no-new-privs"]
+    with mt.Proc([*few, mt.MEMTRACE, "serve", "-p", str(job.pid), "--listen", "127.0.0.1:0"]) as proc:
+        s = Served(proc)
+        mt.wait_attached(proc, job.pid)
+        mt.wait_until(lambda: s.metrics()["memtrace_steps_total",] > 0, "steps", 10, 0.3)
+        proc.signal(signal.SIGTERM)
+        mt.check(proc.wait() in (0, 3), f"{proc.err}")
+    if shutil.which("systemd-analyze"):
+        with tempfile.TemporaryDirectory() as tmp:
+            shutil.copy(TOOLS / "memtrace-serve@.service", f"{tmp}/memtrace-serve@job.service")
+            done = subprocess.run(["systemd-analyze", "verify", f"{tmp}/memtrace-serve@job.service"], capture_output=True, text=True,
+                                  check=False)
+            wrong = [line for line in done.stderr.split("\n") if line and "Unit job.service not found" not in line and "man " not in line]
+            mt.check(not wrong, f"systemd-analyze verify: {wrong}")
+
+
+def test_ranks_and_workers():
+    """Two ranks, as torchrun names them, one with a DataLoader worker's fork: a series each, by rank."""
+    with contextlib.ExitStack() as stack:
+        jobs = [stack.enter_context(mt.job("mlp", wrapper=("env", f"RANK={i}", f"LOCAL_RANK={i}"))) for i in (3, 7)]
+        s = stack.enter_context(serving(*(j.pid for j in jobs)))
+        def parameters(values):
+            """By rank and pid."""
+            return {(dict(k[1:])["rank"], dict(k[1:])["pid"]): v for k, v in values.items()
+                    if k[0] == "memtrace_live_bytes" and ("category", "PARAMETER") in k and v}
+        wanted = {(str(rank), str(job.pid)) for rank, job in zip((3, 7), jobs)}
+        values = mt.wait_until(lambda: set(parameters(v := s.metrics())) == wanted and v, "parameters of both", 20, 0.3)
+        total = sum(v for k, v in values.items() if k[0] == "memtrace_live_bytes")
+        mt.check(total == values["memtrace_device_live_bytes", ("device", "cpu")], "the ranks are not the device")
+        jobs[0].signal(signal.SIGTERM)
+        jobs[0].wait()
+        mt.wait_until(lambda: by(s.metrics(), "memtrace_process_up", "rank") == {"3": 0, "7": 1}, "rank 3 to be down", 10, 0.3)
+        mt.check(s.ask("/healthz")[0] == 200 and s.metrics()["memtrace_up",] == 1, "one of two is enough")
+        gone = [v for k, v in s.metrics().items() if k[0] == "memtrace_live_bytes" and ("rank", "3") in k]
+        mt.check(gone and not any(gone), f"a process that ended holds {gone}")
+
+
+# --- bad input ---------------------------------------------------------------------------------------------
+
+def test_usage():
+    job = mt.shared_job("mlp")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = mt.memtrace("serve", "-p", job.pid, "--listen", f"127.0.0.1:{port}")
+        mt.expect_failure(done, 1, f"127.0.0.1:{port}", "in use", "hint: ")
+        mt.check("attached" not in done.stderr, "it attached all the same")
+    mt.expect_failure(mt.memtrace("serve", "-p", job.pid, "--listen", "192.0.2.1:9464"), 1, "192.0.2.1", "no interface")
+    for bad in ("9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "example.org:80", "::1:80", "[::1]", ":80", "127.0.0.1:8o"):
+        mt.expect_failure(mt.memtrace("serve", "-p", job.pid, "--listen", bad), 2, "ADDRESS:PORT")
+    mt.expect_failure(mt.memtrace("serve"), 2, "-p PID")
+
+
+def test_requests_that_mean_no_good():
+    s = shared_serving()
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"):
+        status, headers, _ = s.ask(method=method)
+        mt.check(status == 405 and headers["Allow"] == "GET, HEAD", f"{method}: {status}")
+    for path in ("/../../etc/passwd", "/metrics/", "//metrics", "/%2e%2e/", "/index.html", "/metrics%00", "/\u007f"):
+        mt.check(s.ask(urllib.parse.quote(path, safe="/%"))[0] == 404, path)
+    for host, status in (("localhost", 200), ("127.0.0.1", 200), ("127.8.8.8:1", 200), ("[::1]:80", 200), ("evil.example", 421),
+                         ("127.0.0.1.evil.example", 421), ("localhost.evil.example:9464", 421), ("", 421), ("[::2]", 421)):
+        mt.check(s.ask("/healthz", headers={"Host": host})[0] == status, f"Host: {host}")
+    mt.check(s.raw(b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 200") or
+             s.raw(b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200"), "HTTP/1.0 without Host")
+    with_body = s.raw(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabcde")
+    mt.check(with_body.startswith(b"HTTP/1.1 413") and b"connection: close" in with_body.lower(), with_body[:100])
+    for data in (b"\0" * 100, b"\r\n" * 5000, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"A" * 100000,
+                 b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"y" * 60000 + b"\r\n\r\n",
+                 b"GET /" + b"a" * 60000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: " + b",;q=" * 3000 + b"\r\nConnection: close\r\n\r\n",
+                 b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + b"a:b\r\n" * 20000 + b"\r\n"):
+        answer = s.raw(data, 1)
+        mt.check(b" 200 " not in answer[:20] or b",;q=" in data, f"{data[:40]}: {answer[:60]}")
+    mt.check(s.ask("/healthz")[0] == 200 and s.proc.alive(), "it did not live through it")
+    many = s.ask()[2].count("\n")
+    mt.check(many < 400, f"{many} lines for one process")
+
+
+def test_many_connections():
+    """More of them than there are places, none of which says anything: those who ask still get an answer, at once."""
+    job = mt.shared_job("mlp")
+    s = shared_serving()
+    with contextlib.ExitStack() as stack:
+        fds = len(os.listdir(f"/proc/{s.pid}/fd"))
+        for _ in range(200):
+            c = stack.enter_context(socket.create_connection((s.host, s.port), 5))
+            c.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc")
+        for _ in range(5):
+            mt.check(s.ask("/healthz", timeout=10)[0] == 200, "no answer")
+        fds = len(os.listdir(f"/proc/{s.pid}/fd")) - fds
+        mt.check(fds <= 65, f"{fds} more descriptors are open")
+        listeners = []
+        for _ in range(20):
+            c = stack.enter_context(socket.create_connection((s.host, s.port), 5))
+            c.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            listeners.append(c.recv(20))
+        mt.check(sum(b" 200 " in a for a in listeners) == 16 and sum(b" 503 " in a for a in listeners) == 4, f"{listeners}")
+        mt.check(s.ask("/metrics", timeout=10)[0] == 200, "no answer beside listeners")
+        s.proc.signal(signal.SIGTERM)  # with all of them there
+        mt.check(s.proc.wait(20) in (0, 3), f"{s.proc.err}")
+    mt.check_goes_on(job)
+
+
+def test_slow_clients_are_shown_out():
+    """One byte every two seconds, and an answer that nobody reads: both lose their connection, in time."""
+    job = mt.shared_job("mlp")
+    with serving(job.pid) as s:
+        slow = socket.create_connection((s.host, s.port), 60)
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        deaf.settimeout(60)
+        deaf.connect((s.host, s.port))
+        deaf.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        begin, ended = time.monotonic(), None
+        with contextlib.suppress(OSError):
+            for byte in b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: 1234567890":
+                slow.sendall(bytes([byte]))
+                time.sleep(1)
+        ended = time.monotonic() - begin
+        mt.check(15 < ended < 30, f"the slow one was there for {ended:.0f} s")
+        mt.wait_until(lambda: s.ask("/healthz")[0] == 200 and established(s) == 0, "the deaf one to go", 80, 1)
+        slow.close()
+        deaf.close()
+        mt.note(f"one byte a second: shown out after {ended:.0f} s; one that does not read: after {time.monotonic() - begin:.0f} s")
+
+
+def established(s):
+    """Connections to the server that it holds open."""
+    count = 0
+    with open("/proc/net/tcp", encoding="utf-8") as f:
+        for row in f.readlines()[1:]:
+            fields = row.split()
+            count += fields[1].endswith(f":{s.port:04X}") and fields[3] == "01"
+    return count
+
+
+def test_hostile_names():
+    """The process's own name, labels and region names are chosen by it."""
+    program = ("import ctypes, sys, time, torch\n"
+               "ctypes.CDLL(None).prctl(15, b'</script>\"\\\\\\n{}')\n"
+               "print('ready', flush=True)\n"
+               "while True:\n"
+               "    with torch.profiler.record_function('</script><img src=x onerror=alert(1)>'):\n"
+               "        x = torch.ones(1000)\n"
+               "    time.sleep(0.01)\n")
+    env = dict(os.environ, RANK='0"} 1\n# EOF\n<script>' + "x" * 180, OMP_NUM_THREADS="1")
+    with mt.Proc([mt.PYTHON, "-c", program, "</script><script>alert(1)</script>"], env=env) as job:
+        job.line("ready", 60)
+        with serving(job.pid) as s:
+            for accept in (OPENMETRICS, TEXT):
+                values = mt.wait_until(lambda a=accept: (v := s.metrics(a)).get(("memtrace_allocations_total", ("device", "cpu")), 0) > 5 and v,
+                                       "allocations", 15, 0.3)
+                ranks = set(by(values, "memtrace_process_up", "rank"))
+                mt.check(len(ranks) == 1 and len(next(iter(ranks)).encode()) < 128 and '0"} 1' in next(iter(ranks)), f"{ranks}")
+                mt.check(any('</script>"\\' in dict(k[1:]).get("comm", "") for k in values), "the name is not there")
+            data = s.raw(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n", 2.5).decode()
+            mt.check("schema" in data and "<" not in data.split("\r\n\r\n", 1)[1], "markup in the events")
+
+
+# --- the page ----------------------------------------------------------------------------------------------
+
+def test_events_and_page():
+    job = mt.shared_job("mlp")
+    s = shared_serving()
+    status, headers, text = s.ask("/")
+    if status == 404:
+        raise mt.Skip("this build has no chart library: make page-library")
+    policy = headers["Content-Security-Policy"]
+    mt.check(status == 200 and '{"feed":"events"}' in text, "the page does not know where its data come from")
+    mt.check("default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy, policy)
+    mt.check(re.search(r'Policy" content="([^"]*)"', text)[1] in policy, "the page's policy is another")
+    docs = []
+    with socket.create_connection((s.host, s.port), 10) as c:
+        c.sendall(b"GET /events HTTP/1.0\r\n\r\n")
+        f = c.makefile("rb")
+        while len(docs) < 3:
+            line = f.readline()
+            mt.check(line, "the events end")
+            if line.startswith(b"data: "):
+                docs.append(json.loads(line[6:]))
+    for d in docs[1:]:
+        mt.check(d["schema"] == 1 and d["report"]["target"]["pid"] == job.pid, "the document")
+        lane = next(l for l in d["lanes"] if l["dev"] == "cpu")
+        total = sum(sum(v) for v in lane["cats"].values())
+        mt.check(total == lane["live"] == d["report"]["devices"]["cpu"]["live"], f"{total} {lane['live']}")
+        mt.check(lane["peak"] == d["report"]["devices"]["cpu"]["peak"], "peak")
+        mt.check("series" not in d["report"]["devices"]["cpu"] and len(d["report"]["ops"]) > 5, "not brief, or no operators")
+    mt.check(docs[2]["report"]["duration_ns"] > docs[1]["report"]["duration_ns"], "nothing new")
+    mt.check(len(docs[2]["lanes"][0]["t"]) > len(docs[1]["lanes"][0]["t"]) - 1, "moments go")
+
+
+def test_page_in_chromium():
+    with mt.job("mlp") as job, serving(job.pid) as s:
+        if s.ask("/")[0] == 404:
+            raise mt.Skip("this build has no chart library: make page-library")
+        with browser.open(f"{s.url}/") as page:
+            points = "memtrace.model() ? memtrace.model().lanes[0]?.t.length ?? 0 : 0"
+            mt.wait_until(lambda: page.js(points) >= 3, "points", 20, 0.3)
+            first = page.js(points)
+            mt.wait_until(lambda: page.js(points) >= first + 2, "more points", 20, 0.3)
+            mt.check("Live" in page.js("document.getElementById('live').innerText"), "it does not say that it is live")
+            mt.check(page.js("document.querySelectorAll('#ops tbody tr').length") > 5, "no operators")
+            mt.check(page.js("document.getElementById('icicle').hidden && document.getElementById('growth').hidden"), "empty parts are shown")
+            # typing goes on while news come; a view that ends now goes along; pause holds it
+            page.press("#ops input")
+            for letter in "addmm":
+                page.call("Input.insertText", text=letter)
+                time.sleep(0.5)
+            mt.check(page.js("document.querySelector('#ops input').value") == "addmm" and
+                     page.js("document.activeElement === document.querySelector('#ops input')"), "news take the keyboard away")
+            page.js("memtrace.state.range = [memtrace.model().duration / 2, memtrace.model().duration]")
+            was = page.js("memtrace.state.range[1]")
+            mt.wait_until(lambda: page.js("memtrace.state.range[1]") > was, "the view to go along", 10, 0.3)
+            page.press("#live-pause")
+            held = page.js("memtrace.model().duration")
+            time.sleep(2.5)
+            mt.check(page.js("memtrace.model().duration") == held, "pause does not hold")
+            page.press("#live-pause")
+            mt.wait_until(lambda: page.js("memtrace.model().duration") > held, "it to go on", 10, 0.3)
+            job.signal(signal.SIGTERM)
+            job.wait()
+            mt.wait_until(lambda: "have ended" in page.js("document.getElementById('live').innerText"), "the end to be told", 15, 0.3)
+            mt.check(not page.errors, f"the console says: {page.errors}")
+            asked = {u for u in page.requests if not u.startswith("data:")}
+            mt.check(asked == {f"{s.url}/", f"{s.url}/events"}, f"the page asked for {asked}")
+
+
+# --- cost --------------------------------------------------------------------------------------------------
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_what_it_costs():
+    """Noted, and held to limits with much air: the machine may be busy."""
+    job = mt.shared_job("mlp")
+    with serving(job.pid) as s:
+        def spent(seconds, work):
+            begin, cpu, events_before = time.monotonic(), cpu_seconds(s.pid), sum(by(s.metrics(), "memtrace_events_total", "kind").values())
+            while time.monotonic() < begin + seconds:
+                work()
+            took = time.monotonic() - begin
+            after = sum(by(s.metrics(), "memtrace_events_total", "kind").values())
+            return (cpu_seconds(s.pid) - cpu) / took, (after - events_before) / took
+
+        time.sleep(2)
+        idle, rate = spent(8, lambda: time.sleep(1))
+        times = []
+
+        def scrape():
+            t = time.monotonic()
+            s.ask()
+            times.append(time.monotonic() - t)
+            time.sleep(max(0, 1 - (time.monotonic() - t)))
+
+        scraped, _ = spent(8, scrape)
+        with socket.create_connection((s.host, s.port), 10) as c:
+            c.sendall(b"GET /events HTTP/1.0\r\n\r\n")
+            c.setblocking(False)
+
+            def drain():
+                with contextlib.suppress(BlockingIOError):
+                    c.recv(1 << 20)
+                time.sleep(0.05)
+            watched, _ = spent(8, drain)
+    times.sort()
+    mt.note(f"{rate / 1e3:.0f} k events/s: nobody asks {100 * idle:.1f} % of a core, a scrape a second {100 * scraped:.1f} %, "
+            f"a page open {100 * watched:.1f} %; a scrape {1e3 * times[len(times) // 2]:.1f} ms (median), {1e3 * times[-1]:.1f} ms (worst)")
+    mt.check(times[len(times) // 2] < 0.05, f"a scrape takes {times[len(times) // 2]} s")
+
+
+if __name__ == "__main__":
+    sys.exit("tests/e2e/run serve")

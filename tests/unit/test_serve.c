@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * What serve decides by itself: which form a client gets, whom a Host header means, where to listen; metrics of hostile and of
+ * many processes; the page's documents over weeks. HTTP itself: tests/e2e/test_serve.py.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "event/event.h"
+#include "serve/accept.h"
+#include "serve/listen.h"
+#include "unit/view_fix.h"
+#include "view/metrics.h"
+#include "view/outbuf.h"
+#include "view/page_feed.h"
+#include "view/view.h"
+
+static void test_accept(void **state)
+{
+	static const struct {
+		const char *header;
+		enum metrics_form form;
+	} rows[] = {
+		{ NULL, METRICS_TEXT },
+		{ "", METRICS_TEXT },
+		{ "*/*", METRICS_TEXT },
+		{ "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", METRICS_TEXT },
+		{ "application/openmetrics-text", METRICS_OPENMETRICS },
+		{ "application/openmetrics-text; version=1.0.0", METRICS_OPENMETRICS },
+		{ "Application/OpenMetrics-Text ; Version=\"1.0.0\" ; charset=utf-8", METRICS_OPENMETRICS },
+		{ "application/openmetrics-text;version=2.0.0", METRICS_TEXT },
+		{ "application/openmetrics-text;version=2.0.0,application/openmetrics-text;version=0.0.1;q=0.1",
+		  METRICS_OPENMETRICS },
+		{ "application/openmetrics-text;q=0", METRICS_TEXT },
+		{ "application/openmetrics-text;q=0.5,text/plain;q=0.4", METRICS_OPENMETRICS },
+		{ "application/openmetrics-text;q=0.4,text/plain;q=0.5", METRICS_TEXT },
+		{ "text/plain;version=0.0.4;q=0.5,application/openmetrics-text;q=0.6", METRICS_OPENMETRICS },
+		{ "text/plain;version=1.0.0,application/openmetrics-text;q=0.001", METRICS_OPENMETRICS },
+		{ "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,"
+		  "text/plain;version=0.0.4;q=0.3,*/*;q=0.1", METRICS_OPENMETRICS }, /* Prometheus 2.42 */
+		{ "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
+		  "application/openmetrics-text;version=0.0.1;q=0.4,"
+		  "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+		  METRICS_OPENMETRICS }, /* 3 */
+		{ "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,"
+		  "text/plain;version=0.0.4;q=0.3", METRICS_TEXT },
+		{ "application/json", METRICS_TEXT },
+		{ "application/*", METRICS_OPENMETRICS },
+		{ "text/*;q=0.5,application/*;q=0.4", METRICS_TEXT },
+		{ "application/openmetrics-text;q=1.1", METRICS_TEXT },
+		{ "application/openmetrics-text;q=0.5555", METRICS_TEXT },
+		{ "application/openmetrics-text;q=x", METRICS_TEXT },
+		{ "application/openmetrics-text;q=0.1x", METRICS_TEXT },
+		{ "application/openmetrics-text;q=", METRICS_TEXT },
+		{ ",,;;=;q=1,, application/openmetrics-text", METRICS_OPENMETRICS },
+		{ "x=\",application/openmetrics-text,\"", METRICS_TEXT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (accept_form(rows[i].header) != rows[i].form)
+			fail_msg("Accept: %s", rows[i].header);
+}
+
+static void test_hosts(void **state)
+{
+	static const char *const ours[] = { "localhost", "LocalHost:9464", "127.0.0.1", "127.0.0.1:9464",
+					    "127.200.1.2:1", "[::1]", "[::1]:9464", "[0:0:0:0:0:0:0:1]:80" };
+	static const char *const others[] = { "", ":9464", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example",
+					      "127.0.0.1@evil", "10.0.0.1", "[::2]:1", "[::1", "[::1]evil", "127.1",
+					      "2130706433",
+					      "[::ffff:127.0.0.1]", "localhost ", "xlocalhost" };
+
+	(void)state;
+	assert_true(host_is_loopback(NULL));
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		if (!host_is_loopback(ours[i]))
+			fail_msg("%s is not ours", ours[i]);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (host_is_loopback(others[i]))
+			fail_msg("%s is ours", others[i]);
+}
+
+static void test_addresses(void **state)
+{
+	static const struct {
+		const char *text, *is;
+		int loopback;
+	} good[] = {
+		{ "127.0.0.1:9464", "127.0.0.1:9464", 1 },
+		{ "localhost:80", "127.0.0.1:80", 1 },
+		{ "0.0.0.0:1", "0.0.0.0:1", 0 },
+		{ "[::1]:9464", "[::1]:9464", 1 },
+		{ "[::]:9464", "[::]:9464", 0 },
+		{ "127.3.2.1:0", "127.3.2.1:0", 1 },
+		{ "10.1.2.3:65535", "10.1.2.3:65535", 0 },
+	};
+	static const char *const bad[] = { "", ":", "9464", "127.0.0.1", "127.0.0.1:", ":9464", "127.0.0.1:65536",
+					   "127.0.0.1:-1", "127.0.0.1:+1", "127.0.0.1:1 ", "::1:80", "[::1]", "[]:80",
+					   "[127.0.0.1:80", "example.org:80",
+					   "1.2.3:80", "127.0.0.1:999999999999", "[fe80::1%eth0]:80",
+					   "1111111111111111111111111111111111111111111111111111111111111111:1" };
+	struct listen_addr a;
+	struct err err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(listen_parse(good[i].text, &a, &err), 0);
+		assert_string_equal(a.text, good[i].is);
+		assert_int_equal(a.is_loopback, good[i].loopback);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		err = (struct err){ 0 };
+		if (listen_parse(bad[i], &a, &err) != -EINVAL || !err.msg[0] || !strstr(err.hint, LISTEN_DEFAULT))
+			fail_msg("'%s' is taken", bad[i]);
+	}
+}
+
+static void test_port_in_use(void **state)
+{
+	struct listen_addr a, b;
+	struct err err = { 0 };
+	int fd;
+
+	(void)state;
+	assert_int_equal(listen_parse("127.0.0.1:0", &a, NULL), 0);
+	fd = listen_open(&a, &err);
+	assert_true(fd >= 0);
+	assert_string_not_equal(a.text, "127.0.0.1:0");
+	assert_int_equal(listen_parse(a.text, &b, NULL), 0);
+	assert_int_equal(listen_open(&b, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.msg, a.text));
+	assert_non_null(strstr(err.hint, "--listen"));
+	close(fd);
+}
+
+/* --- metrics --------------------------------------------------------------------------------------------- */
+
+static char *metrics_of(const struct report *r, const struct metrics_opts *opts)
+{
+	struct outbuf o;
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	assert_int_equal(outbuf__init(&o, f), 0);
+	metrics__write(&o, r, opts);
+	assert_int_equal(outbuf__flush(&o), 0);
+	outbuf__done(&o);
+	fclose(f);
+	assert_int_equal(strlen(text), len);
+	return text;
+}
+
+static size_t count(const char *text, const char *what)
+{
+	size_t cnt = 0;
+
+	for (const char *p = text; (p = strstr(p, what)); p++)
+		cnt++;
+	return cnt;
+}
+
+/* Each line is a comment of ours, or name, labels whose values are closed, one blank and a number. */
+static void check_lines(const char *text)
+{
+	for (const char *p = text; *p; p += strcspn(p, "\n") + 1) {
+		const char *q = p + strspn(p, "abcdefghijklmnopqrstuvwxyz_");
+
+		if (*p == '#')
+			continue;
+		assert_int_equal(strncmp(p, "memtrace_", 9), 0);
+		if (*q == '{') {
+			do {
+				q++;
+				q += strspn(q, "abcdefghijklmnopqrstuvwxyz");
+				assert_int_equal(strncmp(q, "=\"", 2), 0);
+				for (q += 2; *q != '"'; q++) {
+					assert_true((unsigned char)*q >= ' ');
+					q += *q == '\\';
+				}
+				q++;
+			} while (*q == ',');
+			assert_int_equal(*q++, '}');
+		}
+		assert_int_equal(*q++, ' ');
+		q += strspn(q, "0123456789.e+-");
+		assert_int_equal(*q, '\n');
+	}
+}
+
+static void test_forms(void **state)
+{
+	struct report r = fix_report();
+	struct metrics_seen seen = { .cnt = 0 };
+	char *om = metrics_of(&r, &(struct metrics_opts){ .form = METRICS_OPENMETRICS, .seen = &seen });
+	char *text = metrics_of(&r, &(struct metrics_opts){ .form = METRICS_TEXT, .seen = &seen, .memory_bytes = 5 });
+	char *dated = metrics_of(&r, &(struct metrics_opts){ .form = METRICS_OPENMETRICS, .at_ms = 1700000000123 });
+
+	(void)state;
+	check_lines(om);
+	check_lines(text);
+	assert_non_null(strstr(om, "# TYPE memtrace_allocated_bytes counter\n# UNIT memtrace_allocated_bytes bytes\n"));
+	assert_non_null(strstr(om, "# TYPE memtrace_target info\n"));
+	assert_string_equal(om + strlen(om) - 6, "# EOF\n");
+	assert_non_null(strstr(text, "# TYPE memtrace_allocated_bytes_total counter\n# HELP memtrace_allocated_bytes_total "));
+	assert_non_null(strstr(text, "# TYPE memtrace_target_info gauge\n"));
+	assert_non_null(strstr(text, "\nmemtrace_host_memory_bytes 5\n"));
+	assert_int_equal(count(text, "# UNIT") + count(text, "# EOF"), 0);
+	assert_non_null(strstr(dated, " 1700000000.123\n"));
+	assert_int_equal(count(dated, "memtrace_up "), 0);
+	assert_int_equal(count(om, "\nmemtrace_up "), 1);
+	free(om);
+	free(text);
+	free(dated);
+}
+
+static void test_hostile(void **state)
+{
+	struct report r = fix_hostile();
+	static char huge[5000];
+	char *labels[] = { "RANK=\"} 1\n# EOF\n", huge }, *text;
+
+	(void)state;
+	memset(huge, '\\', sizeof(huge) - 1);
+	for (size_t i = 0; i < r.procs_cnt; i++) {
+		r.procs[i].labels = labels + i % 2;
+		r.procs[i].labels_cnt = 1;
+		r.procs[i].pid = 7 + (uint32_t)i;
+		r.procs[i].comm = huge;
+	}
+	memcpy(huge, "RANK=", 5);
+	for (int form = 0; form < 2; form++) {
+		struct metrics_seen seen = { .cnt = 0 };
+		size_t in_names;
+
+		text = metrics_of(&r, &(struct metrics_opts){ .form = (enum metrics_form)form, .seen = &seen });
+		check_lines(text);
+		in_names = count(text, "\xbf\xbd# EOF\xef");
+		assert_true(in_names > 0);
+		assert_int_equal(count(text, "# EOF"), in_names + (form == METRICS_OPENMETRICS));
+		for (const char *p = text; *p; p += strcspn(p, "\n") + 1)
+			assert_in_range(strcspn(p, "\n"), 1, 6 * METRICS_LABEL_BYTES + 200);
+		free(text);
+	}
+}
+
+/* A report of `procs` processes that hold 100 bytes of two categories on each of `devs` devices. */
+struct crowd {
+	struct report r;
+	struct report_proc *procs;
+	struct report_lane *lanes;
+	struct report_dev devs[8];
+};
+
+static void crowd_init(struct crowd *c, uint32_t procs, uint32_t devs, uint32_t gone)
+{
+	memset(c, 0, sizeof(*c));
+	c->procs = calloc(procs, sizeof(*c->procs));
+	c->lanes = calloc((size_t)procs * devs, sizeof(*c->lanes));
+	for (uint32_t i = 0; i < procs; i++) {
+		c->procs[i] = (struct report_proc){ .pid = 1000 + i, .comm = (char *)"x", .live = 100 * devs, .peak = 200 + i,
+						    .gone = i < gone };
+		for (uint32_t d = 0; d < devs && i >= gone; d++)
+			c->lanes[c->r.lanes_cnt++] = (struct report_lane){ .pid = 1000 + i, .dev = (uint8_t)(MT_DEV_CUDA0 + d),
+									   .cats = { [CAT_PARAMETER] = 60, [CAT_INPUT] = 40 } };
+	}
+	for (uint32_t d = 0; d < devs; d++)
+		c->devs[d] = (struct report_dev){ .dev = (uint8_t)(MT_DEV_CUDA0 + d), .live = 100 * (procs - gone) };
+	c->r.procs = c->procs;
+	c->r.procs_cnt = procs;
+	c->r.lanes = c->lanes;
+	c->r.devs = c->devs;
+	c->r.devs_cnt = devs;
+}
+
+static void crowd_done(struct crowd *c)
+{
+	free(c->procs);
+	free(c->lanes);
+}
+
+static uint64_t sum_of(const char *text, const char *name)
+{
+	uint64_t sum = 0;
+
+	for (const char *p = text; *p; p += strcspn(p, "\n") + 1)
+		if (!strncmp(p, name, strlen(name)) && p[strlen(name)] == '{')
+			sum += strtoull(strstr(p, "} ") + 2, NULL, 10);
+	return sum;
+}
+
+/* However many there are: bounded, and no byte is left out. */
+static void test_cardinality(void **state)
+{
+	struct crowd c;
+
+	(void)state;
+	for (uint32_t devs = 1; devs <= 8; devs *= 2) {
+		char *text;
+		size_t lines;
+
+		crowd_init(&c, 5000, devs, 1000);
+		text = metrics_of(&c.r, &(struct metrics_opts){ .seen = &(struct metrics_seen){ .cnt = 0 } });
+		check_lines(text);
+		lines = count(text, "\n");
+		assert_in_range(lines, 500, METRICS_SERIES_MAX);
+		assert_in_range(count(text, "\nmemtrace_process_up{"), METRICS_PROCS_MAX, METRICS_PROCS_MAX + METRICS_GONE_MAX);
+		assert_int_equal(sum_of(text, "memtrace_live_bytes"), 4000 * 100 * devs);
+		assert_int_equal(count(text, "memtrace_live_bytes{pid=\"other\""), 2 * devs);
+		assert_int_equal(sum_of(text, "memtrace_process_live_bytes"), 5000ull * 100 * devs);
+		assert_non_null(strstr(text, "memtrace_process_peak_bytes{pid=\"other\",rank=\"\"} 5199\n"));
+		free(text);
+		crowd_done(&c);
+	}
+}
+
+/* A series that was there stays, with 0; and keeps its own name as long as there is room. */
+static void test_series_stay(void **state)
+{
+	struct metrics_seen seen = { .cnt = 0 };
+	struct crowd c;
+	char *text;
+
+	(void)state;
+	crowd_init(&c, 3, 1, 0);
+	free(metrics_of(&c.r, &(struct metrics_opts){ .seen = &seen }));
+	c.lanes[1].cats[CAT_INPUT] = 0;
+	c.r.lanes_cnt = 2;
+	c.procs[2].gone = 1;
+	text = metrics_of(&c.r, &(struct metrics_opts){ .seen = &seen });
+	assert_non_null(strstr(text, "{pid=\"1001\",rank=\"\",device=\"cuda:0\",category=\"INPUT\"} 0\n"));
+	assert_non_null(strstr(text, "{pid=\"1002\",rank=\"\",device=\"cuda:0\",category=\"PARAMETER\"} 0\n"));
+	assert_non_null(strstr(text, "memtrace_process_up{pid=\"1002\",rank=\"\"} 0\n"));
+	assert_int_equal(count(text, "\nmemtrace_live_bytes{"), 6);
+	free(text);
+	text = metrics_of(&c.r, &(struct metrics_opts){ .form = METRICS_OPENMETRICS });
+	assert_int_equal(count(text, "\nmemtrace_live_bytes{"), 3); /* how it ended: what is there */
+	free(text);
+	crowd_done(&c);
+}
+
+static void test_ranks(void **state)
+{
+	static char *lists[][2] = { { "LOCAL_RANK=1", "RANK=9" },
+				    { "WORLD_SIZE=4", "SLURM_PROCID=7" },
+				    { "LOCAL_RANK=2", "MASTER_ADDR=x" } };
+	static const char *const wanted[] = { "9", "7", "2" };
+	struct crowd c;
+	char *text, line[80];
+
+	(void)state;
+	crowd_init(&c, 3, 1, 0);
+	for (int i = 0; i < 3; i++) {
+		c.procs[i].labels = lists[i];
+		c.procs[i].labels_cnt = 2;
+	}
+	text = metrics_of(&c.r, &(struct metrics_opts){ .seen = &(struct metrics_seen){ .cnt = 0 } });
+	for (int i = 0; i < 3; i++) {
+		snprintf(line, sizeof(line), "memtrace_process_up{pid=\"%d\",rank=\"%s\"} 1\n", 1000 + i, wanted[i]);
+		assert_non_null(strstr(text, line));
+	}
+	free(text);
+	crowd_done(&c);
+}
+
+/* --- the page's documents -------------------------------------------------------------------------------- */
+
+static json_t *document_of(struct page_feed *f, const struct report *r, size_t *ret_len)
+{
+	char *text = page_feed__document(f, r, ret_len);
+	json_error_t e;
+	json_t *doc;
+
+	assert_non_null(text);
+	assert_int_equal(strlen(text), *ret_len);
+	assert_null(strpbrk(text, "<>&\n\r"));
+	doc = json_loads(text, JSON_DECODE_INT_AS_REAL, &e);
+	assert_non_null(doc);
+	free(text);
+	return doc;
+}
+
+static double last_of(const json_t *list)
+{
+	double v = 0;
+
+	for (size_t i = 0; i < json_array_size(list); i++)
+		v += json_number_value(json_array_get(list, i));
+	return v;
+}
+
+/* Weeks at a sample a second in a few turns of the loop: bounded, in time order, now and the peak exact. */
+static void test_weeks(void **state)
+{
+	struct page_feed *f = page_feed__new();
+	struct crowd c;
+	uint64_t t = 0, step = 1000000000;
+	size_t len = 0;
+
+	(void)state;
+	crowd_init(&c, 30, 2, 0);
+	c.r.host = c.r.comm = c.r.cmdline = c.r.no_op.name = (char *)"";
+	for (int i = 0; i < 4000; i++, t += step) {
+		step = i < 1000 ? 1000000000ull : 1000000000ull * (1 + (unsigned)i / 10);
+		c.r.end_ts_ns = t;
+		c.devs[0].cats[CAT_PARAMETER].live = 60 * 30 + (uint64_t)i % 7;
+		c.devs[0].cats[CAT_INPUT].live = 40 * 30;
+		c.devs[0].live = c.devs[0].cats[CAT_PARAMETER].live + 40 * 30;
+		if (i == 1500) {
+			c.devs[0].peak = 100000;
+			c.devs[0].peak_ts_ns = t + 17;
+			c.devs[0].cats[CAT_ACTIVATION].at_peak = 100000;
+		}
+		page_feed__sample(f, &c.r);
+	}
+	json_t *doc = document_of(f, &c.r, &len), *lanes = json_object_get(doc, "lanes");
+
+	assert_in_range(len, 10000, 1000000);
+	assert_int_equal(json_array_size(lanes), PAGE_FEED_LANES);
+	assert_true(json_number_value(json_object_get(doc, "lanes_left_out")) > 0);
+	for (size_t i = 0; i < json_array_size(lanes); i++) {
+		const json_t *lane = json_array_get(lanes, i), *times = json_object_get(lane, "t");
+		size_t cnt = json_array_size(times);
+
+		assert_in_range(cnt, 50, PAGE_FEED_LANE_POINTS + 3);
+		assert_int_equal(last_of(times), c.r.end_ts_ns);
+		for (size_t k = 1; k < cnt; k++)
+			assert_true(json_number_value(json_array_get(times, k)) > 0);
+	}
+	const json_t *first = json_array_get(lanes, 0), *cats = json_object_get(first, "cats");
+	double high = 0, v = 0;
+
+	assert_int_equal(json_number_value(json_object_get(first, "peak")), 100000);
+	assert_int_equal(last_of(json_object_get(cats, "PARAMETER")), c.devs[0].cats[CAT_PARAMETER].live);
+	for (size_t i = 0; i < json_array_size(json_object_get(cats, "ACTIVATION")); i++) {
+		v += json_number_value(json_array_get(json_object_get(cats, "ACTIVATION"), i));
+		high = v > high ? v : high;
+	}
+	assert_int_equal(high, 100000);
+	json_decref(doc);
+	page_feed__free(f);
+	page_feed__free(NULL);
+	crowd_done(&c);
+}
+
+/* Reports as they come, hostile ones too; nothing at all. */
+static void test_documents(void **state)
+{
+	struct page_feed *f = page_feed__new();
+	struct report fixed[] = { fix_report(), fix_hostile() };
+	size_t len;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		json_t *doc = document_of(f, &fixed[i], &len), *report;
+
+		page_feed__sample(f, &fixed[i]);
+		json_decref(doc);
+		doc = document_of(f, &fixed[i], &len);
+		report = json_object_get(doc, "report");
+		assert_int_equal(json_number_value(json_object_get(doc, "schema")), 1);
+		assert_null(json_object_get(doc, "icicle"));
+		assert_null(json_object_get(doc, "growth"));
+		assert_null(json_object_get(doc, "blocks"));
+		assert_true(json_array_size(json_object_get(doc, "honesty")) > 5);
+		assert_true(json_array_size(json_object_get(report, "processes")) <= VIEW_BRIEF_PROCS);
+		assert_null(json_object_get(json_object_get(json_object_get(report, "devices"), "cpu"), "series"));
+		json_decref(doc);
+	}
+	page_feed__free(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_accept),	    cmocka_unit_test(test_hosts),  cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_forms),  cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_cardinality), cmocka_unit_test(test_series_stay), cmocka_unit_test(test_ranks),
+		cmocka_unit_test(test_weeks),	    cmocka_unit_test(test_documents),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

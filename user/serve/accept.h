@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * accept: which form of metrics a client wants, from its Accept header, as Prometheus' content negotiation has it: of what we
+ * have, that of the highest q; the older text form if there is nothing of ours in it, or no header.
+ */
+#ifndef MT_SERVE_ACCEPT_H
+#define MT_SERVE_ACCEPT_H
+
+#include "view/metrics.h"
+
+#define CONTENT_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define CONTENT_TEXT "text/plain; version=0.0.4; charset=utf-8"
+
+enum metrics_form accept_form(const char *header); /* NULL: none was sent */
+
+#endif

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * libmicrohttpd in its external mode: it has an epoll of its own, which stands with a timer in ours, so the caller's loop
+ * watches one descriptor. No second thread: what is served is made from the model, which belongs to the loop's thread, and
+ * work per wake-up is bounded (RUNS_MAX), so that rings are emptied in time whatever clients do.
+ *
+ * libmicrohttpd's own timeout counts from the last byte, so a client that sends one now and then is never too late. Here
+ * the time of a whole request counts: once a second whoever is late has its socket shut down, which
+ * libmicrohttpd sees as a client that left.
+ */
+#define LOG_MODULE "serve"
+#include "serve/server.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "serve/accept.h"
+#include "serve/listen.h"
+#include "view/html_page.h"
+
+#define RUNS_MAX 16
+#define NS_PER_S 1000000000ull
+#define EVENT_BLOCK_BYTES (8u << 10)
+#define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"
+
+struct message {
+	unsigned refs;
+	size_t len;
+	char text[];
+};
+
+enum client_state { WAITS = 1, IS_ANSWERED, LISTENS, LEAVES };
+
+struct client {
+	struct server *s;
+	struct MHD_Connection *conn; /* NULL: a free place */
+	int fd;
+	enum client_state state;
+	uint64_t since_ns; /* in this state; LISTENS: its message was begun */
+	struct message *msg; /* that it is being sent; NULL: it has all */
+	size_t at;
+	uint64_t number; /* of the last message that it was given */
+	int is_suspended;
+};
+
+struct server {
+	struct server_opts opts;
+	struct MHD_Daemon *daemon;
+	int epoll_fd, timer_fd;
+	struct client clients[SERVER_CLIENTS_MAX];
+	size_t clients_cnt, listeners_cnt, changes_cnt; /* of connections, made and closed */
+	struct message *latest;
+	uint64_t latest_number; /* from 1 */
+	uint64_t swept_ns;
+	struct MHD_Response *page;
+	int is_stopping;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* --- messages -------------------------------------------------------------------------------------------- */
+
+static void message__put(struct message *m)
+{
+	if (m && !--m->refs)
+		free(m);
+}
+
+static ssize_t client__read(void *ctx, uint64_t pos, char *buf, size_t max)
+{
+	struct client *c = ctx;
+	struct server *s = c->s;
+	size_t n;
+
+	(void)pos;
+	if (s->is_stopping)
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	if (!c->msg && s->latest && c->number != s->latest_number) {
+		c->msg = s->latest;
+		c->msg->refs++;
+		c->number = s->latest_number;
+		c->at = 0;
+		c->since_ns = now_ns();
+	}
+	if (!c->msg) {
+		c->is_suspended = 1;
+		MHD_suspend_connection(c->conn);
+		return 0;
+	}
+	n = c->msg->len - c->at < max ? c->msg->len - c->at : max;
+	memcpy(buf, c->msg->text + c->at, n);
+	c->at += n;
+	if (c->at == c->msg->len) {
+		message__put(c->msg);
+		c->msg = NULL;
+	}
+	return (ssize_t)n;
+}
+
+static void server__resume_all(struct server *s)
+{
+	for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++) {
+		struct client *c = &s->clients[i];
+
+		if (!c->conn || !c->is_suspended)
+			continue;
+		c->is_suspended = 0;
+		c->since_ns = now_ns();
+		MHD_resume_connection(c->conn);
+	}
+}
+
+int server__push(struct server *s, const char *text, size_t len)
+{
+	static const char begin[] = "data: ", end[] = "\n\n";
+	size_t whole = sizeof(begin) - 1 + len + sizeof(end) - 1;
+	struct message *m = malloc(sizeof(*m) + whole);
+
+	if (!m)
+		return -ENOMEM;
+	m->refs = 1;
+	m->len = whole;
+	memcpy(m->text, begin, sizeof(begin) - 1);
+	memcpy(m->text + sizeof(begin) - 1, text, len);
+	memcpy(m->text + sizeof(begin) - 1 + len, end, sizeof(end) - 1);
+	message__put(s->latest);
+	s->latest = m;
+	s->latest_number++;
+	server__resume_all(s);
+	return 0;
+}
+
+/* --- clients --------------------------------------------------------------------------------------------- */
+
+static void client__drop(struct client *c)
+{
+	c->s->listeners_cnt -= c->state == LISTENS;
+	c->state = LEAVES;
+	(void)shutdown(c->fd, SHUT_RDWR);
+}
+
+static struct client *oldest_waiting(struct server *s)
+{
+	struct client *found = NULL;
+
+	for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++) {
+		struct client *c = &s->clients[i];
+
+		if (c->conn && c->state == WAITS && (!found || c->since_ns < found->since_ns))
+			found = c;
+	}
+	return found;
+}
+
+/* A connection was made or is gone. */
+static void on_connection(void *ctx, struct MHD_Connection *conn, void **slot, enum MHD_ConnectionNotificationCode code)
+{
+	const union MHD_ConnectionInfo *info;
+	struct server *s = ctx;
+	struct client *c = *slot, *old;
+
+	s->changes_cnt++;
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		if (!c)
+			return;
+		message__put(c->msg);
+		s->listeners_cnt -= c->state == LISTENS;
+		s->clients_cnt--;
+		*c = (struct client){ 0 };
+		return;
+	}
+	old = s->clients_cnt >= SERVER_CLIENTS_EASY ? oldest_waiting(s) : NULL;
+	if (old)
+		client__drop(old);
+	info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+	for (size_t i = 0; i < SERVER_CLIENTS_MAX && info && !*slot; i++)
+		if (!s->clients[i].conn) {
+			s->clients[i] = (struct client){ .s = s, .conn = conn, .fd = info->connect_fd, .state = WAITS,
+							 .since_ns = now_ns() };
+			s->clients_cnt++;
+			*slot = &s->clients[i];
+		}
+}
+
+static struct client *client_of(struct MHD_Connection *conn)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info ? info->socket_context : NULL;
+}
+
+static void on_completed(void *ctx, struct MHD_Connection *conn, void **unused, enum MHD_RequestTerminationCode code)
+{
+	struct server *s = ctx;
+	struct client *c = client_of(conn);
+
+	(void)unused;
+	(void)code;
+	if (!c)
+		return;
+	s->listeners_cnt -= c->state == LISTENS;
+	message__put(c->msg);
+	c->msg = NULL;
+	c->state = c->state == LEAVES ? LEAVES : WAITS;
+	c->since_ns = now_ns();
+}
+
+/* Those that take too long, once a second. */
+static void server__sweep(struct server *s)
+{
+	uint64_t now = now_ns();
+
+	if (now - s->swept_ns < NS_PER_S)
+		return;
+	s->swept_ns = now;
+	for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++) {
+		struct client *c = &s->clients[i];
+		uint64_t limit = (c->state == WAITS ? SERVER_WAIT_S : SERVER_SEND_S) * NS_PER_S;
+
+		if (c->conn && c->state != LEAVES && (c->state != LISTENS || c->msg) && now - c->since_ns > limit)
+			client__drop(c);
+	}
+}
+
+/* --- answers --------------------------------------------------------------------------------------------- */
+
+static struct MHD_Response *with_headers(struct MHD_Response *r, const char *type, const char *policy)
+{
+	if (!r)
+		return NULL;
+	MHD_add_response_header(r, "Content-Type", type);
+	MHD_add_response_header(r, "Content-Security-Policy", policy);
+	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+	MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
+	MHD_add_response_header(r, "Cache-Control", "no-store");
+	return r;
+}
+
+/* Hands r over. */
+static enum MHD_Result answer(struct MHD_Connection *conn, unsigned code, struct MHD_Response *r)
+{
+	enum MHD_Result done;
+
+	if (!r)
+		return MHD_NO;
+	done = MHD_queue_response(conn, code, r);
+	MHD_destroy_response(r);
+	return done;
+}
+
+static struct MHD_Response *plain(const char *text)
+{
+	return with_headers(MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT),
+			    "text/plain; charset=utf-8", POLICY_NOTHING);
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *conn, unsigned code, const char *text, int is_last)
+{
+	struct MHD_Response *r = plain(text);
+
+	if (r && is_last)
+		MHD_add_response_header(r, "Connection", "close");
+	if (r && code == MHD_HTTP_METHOD_NOT_ALLOWED)
+		MHD_add_response_header(r, "Allow", "GET, HEAD");
+	if (r && code == MHD_HTTP_SERVICE_UNAVAILABLE)
+		MHD_add_response_header(r, "Retry-After", "10");
+	return answer(conn, code, r);
+}
+
+static struct MHD_Response *made(char *text, size_t len, const char *type)
+{
+	struct MHD_Response *r = text ? MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE) : NULL;
+
+	if (!r)
+		free(text);
+	return with_headers(r, type, POLICY_NOTHING);
+}
+
+static enum MHD_Result answer_metrics(struct server *s, struct MHD_Connection *conn)
+{
+	enum metrics_form form = accept_form(MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "Accept"));
+	size_t len = 0;
+	char *text = s->opts.metrics(s->opts.ctx, form, &len);
+	struct MHD_Response *r = made(text, len, form == METRICS_OPENMETRICS ? CONTENT_OPENMETRICS : CONTENT_TEXT);
+
+	if (!r)
+		return refuse(conn, MHD_HTTP_SERVICE_UNAVAILABLE, "no metrics now\n", 0);
+	MHD_add_response_header(r, "Vary", "Accept");
+	return answer(conn, MHD_HTTP_OK, r);
+}
+
+static enum MHD_Result answer_health(struct server *s, struct MHD_Connection *conn)
+{
+	int is_well = 0;
+	size_t len = 0;
+	char *text = s->opts.health(s->opts.ctx, &is_well, &len);
+
+	return answer(conn, is_well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, made(text, len, "text/plain; charset=utf-8"));
+}
+
+static enum MHD_Result answer_events(struct server *s, struct MHD_Connection *conn, struct client *c, int is_head)
+{
+	struct MHD_Response *r;
+
+	if (!is_head && s->listeners_cnt >= SERVER_LISTENERS_MAX)
+		return refuse(conn, MHD_HTTP_SERVICE_UNAVAILABLE, "too many listen already\n", 0);
+	r = is_head ? MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT) :
+		      MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK_BYTES, client__read, c, NULL);
+	if (!is_head && r) {
+		c->state = LISTENS;
+		c->number = 0;
+		s->listeners_cnt++;
+		s->opts.listener(s->opts.ctx);
+	}
+	return answer(conn, MHD_HTTP_OK, with_headers(r, "text/event-stream", POLICY_NOTHING));
+}
+
+static enum MHD_Result answer_page(struct server *s, struct MHD_Connection *conn)
+{
+	if (!s->page)
+		return refuse(conn, MHD_HTTP_NOT_FOUND, "no page in this build (make page-library); /metrics is there\n", 0);
+	return MHD_queue_response(conn, MHD_HTTP_OK, s->page);
+}
+
+static int has_body(struct MHD_Connection *conn)
+{
+	const char *len = MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "Content-Length");
+
+	return (len && strcmp(len, "0")) || MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "Transfer-Encoding");
+}
+
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *conn, const char *url, const char *method,
+				  const char *version, const char *body, size_t *body_len, void **slot)
+{
+	struct server *s = ctx;
+	struct client *c = client_of(conn);
+	int is_head = !strcmp(method, "HEAD");
+
+	(void)version;
+	(void)body;
+	(void)body_len;
+	if (!c)
+		return MHD_NO;
+	if (!*slot && !has_body(conn)) { /* an answer before the second call would be the connection's last */
+		*slot = c;
+		return MHD_YES;
+	}
+	c->state = IS_ANSWERED;
+	c->since_ns = now_ns();
+	if (!is_head && strcmp(method, "GET") != 0)
+		return refuse(conn, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n", 1);
+	if (has_body(conn))
+		return refuse(conn, MHD_HTTP_CONTENT_TOO_LARGE, "no body, please\n", 1);
+	if (s->opts.is_loopback && !host_is_loopback(MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "Host")))
+		return refuse(conn, MHD_HTTP_MISDIRECTED_REQUEST, "ask for it by its address, or as localhost\n", 0);
+	if (!strcmp(url, "/metrics"))
+		return answer_metrics(s, conn);
+	if (!strcmp(url, "/healthz"))
+		return answer_health(s, conn);
+	if (!strcmp(url, "/events"))
+		return answer_events(s, conn, c, is_head);
+	if (!strcmp(url, "/"))
+		return answer_page(s, conn);
+	return refuse(conn, MHD_HTTP_NOT_FOUND, "there are /, /metrics and /healthz\n", 0);
+}
+
+/* Paths stand for what they say: no %00, no second spelling of one. */
+static size_t keep_escapes(void *ctx, struct MHD_Connection *conn, char *text)
+{
+	(void)ctx;
+	(void)conn;
+	return strlen(text);
+}
+
+/* --- life ------------------------------------------------------------------------------------------------ */
+
+static void on_log(void *ctx, const char *format, va_list args)
+{
+	char text[300];
+
+	(void)ctx;
+	vsnprintf(text, sizeof(text), format, args);
+	text[strcspn(text, "\n")] = '\0';
+	log_debug("libmicrohttpd: %s", text);
+}
+
+/* The same page as an exported one, with a word on where its data come from in place of the data. */
+static void make_page(struct server *s)
+{
+	static const char where[] = "{\"feed\":\"events\"}";
+	struct html_part head = html_page__head(), tail = html_page__tail();
+	size_t len = head.len + sizeof(where) - 1 + tail.len;
+	char *text = html_page__missing() ? NULL : malloc(len);
+
+	if (!text)
+		return;
+	memcpy(text, head.text, head.len);
+	memcpy(text + head.len, where, sizeof(where) - 1);
+	memcpy(text + head.len + sizeof(where) - 1, tail.text, tail.len);
+	s->page = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
+	if (!s->page)
+		free(text);
+	with_headers(s->page, "text/html; charset=utf-8", html_page__policy());
+}
+
+static int server__watch(struct server *s, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -EIO : 0;
+}
+
+int server__start(struct server **ret, const struct server_opts *opts, struct err *err)
+{
+	struct server *s = calloc(1, sizeof(*s));
+	const union MHD_DaemonInfo *info;
+
+	if (!s) {
+		close(opts->fd);
+		return err_set(err, -ENOMEM, "out of memory");
+	}
+	s->opts = *opts;
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, s,
+				     MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, opts->fd,
+				     MHD_OPTION_CONNECTION_LIMIT, (unsigned)SERVER_CLIENTS_MAX,
+				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_HEADER_BYTES,
+				     MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SERVER_SEND_S,
+				     MHD_OPTION_STRICT_FOR_CLIENT, 1,
+				     MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+				     MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_END);
+	info = s->daemon ? MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+	if (!s->daemon)
+		close(opts->fd);
+	if (!info || server__watch(s, info->epoll_fd) || server__watch(s, s->timer_fd)) {
+		server__stop(s);
+		return err_set(err, -EIO, "starting the HTTP server: %s", strerror(errno));
+	}
+	make_page(s);
+	*ret = s;
+	return 0;
+}
+
+void server__stop(struct server *s)
+{
+	if (!s)
+		return;
+	s->is_stopping = 1;
+	server__resume_all(s); /* a suspended connection must not be there when the daemon ends */
+	if (s->daemon) {
+		(void)MHD_run(s->daemon);
+		MHD_stop_daemon(s->daemon);
+	}
+	if (s->page)
+		MHD_destroy_response(s->page);
+	message__put(s->latest);
+	if (s->timer_fd >= 0)
+		close(s->timer_fd);
+	if (s->epoll_fd >= 0)
+		close(s->epoll_fd);
+	free(s);
+}
+
+int server__fd(const struct server *s)
+{
+	return s->epoll_fd;
+}
+
+size_t server__listeners(const struct server *s)
+{
+	return s->listeners_cnt;
+}
+
+void server__run(struct server *s)
+{
+	struct itimerspec it = { 0 };
+	MHD_UNSIGNED_LONG_LONG ms = 1;
+	uint64_t times;
+	int has_more = 1;
+
+	(void)!read(s->timer_fd, &times, sizeof(times));
+	server__sweep(s); /* not by the timer, which each turn sets anew */
+	for (int i = 0; i < RUNS_MAX && has_more; i++) {
+		size_t before = s->changes_cnt;
+
+		(void)MHD_run(s->daemon);
+		/* A place that became free is given to who waits for it in the next run only. */
+		has_more = before != s->changes_cnt || (MHD_get_timeout(s->daemon, &ms) == MHD_YES && !ms);
+	}
+	if (has_more)
+		it.it_value.tv_nsec = 1; /* after the caller's other work */
+	else
+		it.it_value.tv_sec = s->clients_cnt ? 1 : 0;
+	(void)timerfd_settime(s->timer_fd, 0, &it, NULL);
+}
