@@ -211,9 +211,25 @@ __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 	return class;
 }
 
+/* Loops over lists are the kernel's: the verifier looks at a turn once, not at each of a thousand. */
+struct list_loop {
+	u64 at;
+	u32 slot, meta;
+};
+
+static long list_item(u32 i, struct list_loop *l)
+{
+	struct flow_items *items = bpf_map_lookup_elem(&flow_items, &l->slot);
+
+	if (items)
+		flow_tensor(l->slot, items->at[i & (MT_FLOW_ARGS_MAX - 1)], l->meta | i << 16);
+	return !items;
+}
+
 /* An array of `cnt` pointers to TensorImpl at `at`. */
 __noinline int flow_list(u32 slot, u64 at, u64 cnt, u32 meta)
 {
+	struct list_loop l = { .slot = slot, .meta = meta };
 	struct flow_buf *b = flow_buf(slot);
 	struct flow_items *items;
 	u32 n;
@@ -232,11 +248,17 @@ __noinline int flow_list(u32 slot, u64 at, u64 cnt, u32 meta)
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
-	for (u32 i = 0; i < MT_FLOW_ARGS_MAX; i++) {
-		if (i >= n)
-			break;
-		flow_tensor(slot, items->at[i], meta | i << 16);
-	}
+	bpf_loop(n, list_item, &l, 0);
+	return 0;
+}
+
+/* std::vector<Tensor> at `at`: {begin, end, …}. */
+__noinline int flow_vector(u32 slot, u64 at, u32 meta)
+{
+	u64 range[2] = {};
+
+	if (!bpf_probe_read_user(range, sizeof(range), (void *)at) && range[1] > range[0])
+		flow_list(slot, range[0], (range[1] - range[0]) / 8, meta);
 	return 0;
 }
 
@@ -261,6 +283,17 @@ __noinline int flow_ivalues(u32 slot, u64 impl, u32 meta)
 	return 0;
 }
 
+/* A vector of pointers to tensors. */
+static long holder_item(u32 i, struct list_loop *l)
+{
+	u64 holder = 0, tensor = 0;
+
+	if (!bpf_probe_read_user(&holder, 8, (void *)(l->at + 8 * (u64)i)) &&
+	    !bpf_probe_read_user(&tensor, 8, (void *)holder))
+		flow_tensor(l->slot, tensor, l->meta | i << 16);
+	return 0;
+}
+
 /* ITensorListRef: a view, a boxed list, or pointers to tensors. */
 __noinline int flow_ilist(u32 slot, u64 at, u32 meta)
 {
@@ -269,7 +302,8 @@ __noinline int flow_ilist(u32 slot, u64 at, u32 meta)
 		u32 tag;
 		u32 pad;
 	} ref = {};
-	u64 range[2] = {}, tensor = 0;
+	struct list_loop l = { .slot = slot, .meta = meta };
+	u64 range[2] = {}, cnt;
 
 	if (bpf_probe_read_user(&ref, 20, (void *)at)) {
 		loss_count(MT_LOSS_READ_FAULT);
@@ -281,17 +315,11 @@ __noinline int flow_ilist(u32 slot, u64 at, u32 meta)
 		return 0;
 	if (ref.tag == ITAG_BOXED)
 		return flow_ivalues(slot, range[0], meta);
-	if (bpf_probe_read_user(range, sizeof(range), (void *)ref.a))
+	if (bpf_probe_read_user(range, sizeof(range), (void *)ref.a) || range[1] < range[0])
 		return 0;
-	for (u32 i = 0; i < MT_FLOW_ARGS_MAX; i++) {
-		u64 holder = 0;
-
-		if (range[0] + 8 * i >= range[1])
-			break;
-		if (!bpf_probe_read_user(&holder, 8, (void *)(range[0] + 8 * i)) &&
-		    !bpf_probe_read_user(&tensor, 8, (void *)holder))
-			flow_tensor(slot, tensor, meta | i << 16);
-	}
+	cnt = (range[1] - range[0]) / 8;
+	l.at = range[0];
+	bpf_loop(cnt > MT_FLOW_ARGS_MAX ? MT_FLOW_ARGS_MAX : (u32)cnt, holder_item, &l, 0);
 	return 0;
 }
 
@@ -337,8 +365,7 @@ __noinline int flow_arg(u32 slot, u32 form, u32 where, u32 meta)
 			flow_ivalues(slot, two[0], meta);
 		break;
 	case MT_FLOW_VECTOR:
-		if (!bpf_probe_read_user(two, sizeof(two), (void *)word) && two[1] > two[0])
-			flow_list(slot, two[0], (two[1] - two[0]) / 8, meta);
+		flow_vector(slot, word, meta);
 		break;
 	}
 	return 0;
@@ -479,7 +506,7 @@ int mt_flow_apply(struct pt_regs *ctx)
 		return 0;
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->si))
 		loss_count(MT_LOSS_READ_FAULT);
-	flow_arg(slot, MT_FLOW_VECTOR, 2, 0);
+	flow_vector(slot, ctx->dx, 0);
 	flow_send(b, t, MT_EV_APPLY, vtable);
 	flow_end(b, t);
 	return 0;
@@ -519,7 +546,7 @@ int mt_flow_acc(struct pt_regs *ctx)
 		flow_grad(b, slot, 1);
 	else
 		loss_count(MT_LOSS_ARGS);
-	flow_arg(slot, MT_FLOW_VECTOR, 2, 2);
+	flow_vector(slot, ctx->dx, 2);
 	flow_send(b, t, MT_EV_ACC, 0);
 	flow_end(b, t);
 	return 0;

@@ -115,6 +115,9 @@ static enum keep keep_of(uint8_t kind)
 	case MT_EV_SEG_UNMAP:
 	case MT_EV_SEG_RESET:
 	case MT_EV_SEG_TRIM:
+	case MT_EV_SEG_COMM:
+	case MT_EV_SEG_GRAPH:
+	case MT_EV_SEG_POOL:
 		return KEEP_ALL;
 	case EV_COMM:
 	case EV_COVER:

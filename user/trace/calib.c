@@ -284,7 +284,7 @@ unsigned calib_time_mmap(void)
 {
 	uint64_t best = UINT64_MAX;
 
-	for (int r = 0; r < 4 * ROUNDS; r++) {
+	for (int r = 0; r < ROUNDS; r++) {
 		uint64_t t0 = now_ns(), took;
 
 		for (int i = 0; i < CALLS; i++) {
