@@ -16,6 +16,7 @@
  * it is 40 ms before its return.
  */
 #include "lib/frames.h"
+#include "lib/stack.h"
 
 #define FREE_BACK_NS 40000000ull
 #define LOCATION_DEVICE 1
@@ -326,7 +327,8 @@ static __always_inline void seg_failed(struct mt_thread *t, const struct mt_seg_
 	emit_seg(t, MT_EV_SEG_FAIL, dev, seg_flags(s, p), s->api, 0, seg_size(s, p), code, bpf_ktime_get_ns());
 }
 
-static __always_inline void seg_done(struct mt_thread *t, const struct mt_seg_spec *s, struct mt_seg_call *p)
+static __always_inline void seg_done(const struct pt_regs *regs, struct mt_thread *t, const struct mt_seg_spec *s,
+				     struct mt_seg_call *p)
 {
 	u64 addr, aux, size, now = bpf_ktime_get_ns(), ts_ns = p->ts_ns;
 	u8 dev;
@@ -346,6 +348,8 @@ static __always_inline void seg_done(struct mt_thread *t, const struct mt_seg_sp
 		ts_ns = now;
 		if (s->kind == MT_EV_SEG_ALLOC && s->aux.form == MT_SEG_NO && s->whose == MT_SEG_DEV_THREAD)
 			aux = t->gpu_ctx;
+		if (s->kind == MT_EV_SEG_ALLOC && addr)
+			stack_at(regs, dev, MT_STACK_F_RETURN, addr, size);
 		break;
 	case MT_EV_SEG_FREE:
 	case MT_EV_SEG_UNMAP:
@@ -400,7 +404,7 @@ int mt_seg_ret(struct pt_regs *ctx)
 		if (seg_has_failed(s, (u32)ctx->ax))
 			seg_failed(t, s, p, (u32)ctx->ax);
 		else
-			seg_done(t, s, p);
+			seg_done(ctx, t, s, p);
 	}
 	p->sp = 0;
 	return 0;

@@ -18,6 +18,7 @@
  * handed it to this one.
  */
 #include "lib/frames.h"
+#include "lib/stack.h"
 
 #define ENOMEM 12
 
@@ -167,9 +168,12 @@ int mt_host_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline void host_done(const struct mt_thread *t, const struct mt_pending *p, u64 ret)
+/* `how`: of the place where the probe is (MT_STACK_F_*). */
+static __always_inline void host_done(const struct pt_regs *regs, u8 how, const struct mt_thread *t,
+				      const struct mt_pending *p)
 {
 	int moves = p->fn == MT_HOST_REALLOC || p->fn == MT_HOST_REALLOCARRAY;
+	u64 ret = regs->ax;
 	u8 flags = 0;
 
 	if (p->fn == MT_HOST_POSIX_MEMALIGN) {
@@ -188,10 +192,12 @@ static __always_inline void host_done(const struct mt_thread *t, const struct mt
 		if (!ret)
 			return; /* realloc(ptr, 0) */
 	}
-	if (!ret)
+	if (!ret) {
 		emit_mem(t, MT_EV_OOM, MT_DEV_HOST, 0, 0, p->size);
-	else if (live_add(ret, p->size))
+	} else if (live_add(ret, p->size)) {
+		stack_at(regs, MT_DEV_HOST, how, ret, p->size);
 		emit_mem(t, MT_EV_ALLOC, MT_DEV_HOST, flags, ret, p->size);
+	}
 }
 
 SEC("uretprobe")
@@ -216,7 +222,7 @@ int mt_host_ret(struct pt_regs *ctx)
 		return 0;
 	}
 	frames_settle(t, ctx->sp);
-	host_done(t, &p, ctx->ax);
+	host_done(ctx, MT_STACK_F_RETURN, t, &p);
 	return 0;
 }
 
@@ -233,6 +239,6 @@ int mt_host_exit(struct pt_regs *ctx)
 	p = t->host;
 	t->host.sp = 0;
 	frames_settle(t, ctx->sp + 8);
-	host_done(t, &p, ctx->ax);
+	host_done(ctx, 0, t, &p);
 	return 0;
 }

@@ -5,6 +5,7 @@
  * the same frames and names as those of the framework.
  */
 #include "lib/frames.h"
+#include "lib/stack.h"
 #include "lib/text.h"
 
 static __always_inline u64 reg_read(const struct pt_regs *r, u8 reg)
@@ -114,9 +115,13 @@ int mt_usdt(struct pt_regs *ctx)
 	case MT_EV_ALLOC:
 		ptr = arg_read(&regs, &s->ptr, 0);
 		frames_settle(t, regs.sp);
-		if (ptr)
-			emit_mem(t, MT_EV_ALLOC, device_of(&regs, s) ?: MT_DEV_CPU, 0, ptr,
-				 arg_read(&regs, &s->size, 0));
+		if (ptr) {
+			u64 size = arg_read(&regs, &s->size, 0);
+			u8 dev = device_of(&regs, s) ?: MT_DEV_CPU;
+
+			stack_at(&regs, dev, 0, ptr, size);
+			emit_mem(t, MT_EV_ALLOC, dev, 0, ptr, size);
+		}
 		break;
 	case MT_EV_FREE:
 		ptr = arg_read(&regs, &s->ptr, 0);

@@ -57,6 +57,10 @@ struct signal_struct {
 	unsigned long maxrss; /* pages */
 } CORE;
 
+struct thread_struct {
+	unsigned long fsbase;
+} CORE;
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -64,6 +68,7 @@ struct task_struct {
 	u64 start_time; /* CLOCK_MONOTONIC */
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct thread_struct thread;
 } CORE;
 
 #define PAGE_SIZE 4096ull

@@ -13,6 +13,7 @@
 struct mt_counters {
 	__u64 hits[MT_PROG_MAX + 1]; /* the last one counts emitted records */
 	__u64 loss[MT_LOSS_MAX];
+	__u64 stack_ns; /* spent on taking stacks: measured, not calibrated */
 } __attribute__((aligned(64)));
 
 struct mt_config {
@@ -21,6 +22,34 @@ struct mt_config {
 	__u32 wake_bytes; /* wake user space when a ring holds more than this */
 	__u32 rss_step;	  /* report RSS when it moved by so many bytes */
 	__u32 victim_at;  /* offset of the pid in a record of the tracepoint oom:mark_victim */
+	__u32 stacks;	  /* enum mt_stacks */
+	__u64 stack_size; /* births of at least so many bytes get a stack */
+	__u64 stack_gap_ns; /* between two native ones on average; a second's worth may come at once */
+};
+
+/* --stacks */
+enum mt_stacks {
+	MT_STACKS_PYTHON = 1,
+	MT_STACKS_NATIVE = 2,
+};
+
+/* How a thread of a process finds its PyThreadState, and that its frames: user/python/offsets.h. */
+#define MT_PY_PROCS_MAX 1024
+#define MT_PY_NO_OFFSET 0xffff
+struct mt_py_proc {
+	__u32 tsd_table, tsd_key; /* in struct pthread: tables of 32 keys */
+	__u16 tstate_thread_id;
+	__u16 tstate_frame;
+	__u16 cframe_frame; /* MT_PY_NO_OFFSET: tstate_frame is the frame's pointer itself */
+	__u16 frame_bytes;
+	__u16 frame_previous, frame_code, frame_instr;
+	__u16 frame_owner; /* MT_PY_NO_OFFSET: none */
+	__u16 frame_entry; /* MT_PY_NO_OFFSET: see entry_always, owner_shim */
+	__u16 code_check;  /* of the four words of mt_py_check */
+	__u8 owner_shim;
+	__u8 entry_always; /* each frame is called from C: 3.10 */
+	__u8 instr_bytes;  /* 4 or 8 */
+	__u8 pad;
 };
 
 /*

@@ -83,9 +83,11 @@ struct mt_thread {
 #ifdef MT_DEFINE
 const volatile struct mt_config mt_config = {};
 struct mt_counters mt_counters[MT_CPUS_MAX] = {};
+__u32 mt_stacks_on = 0;
 #else
 extern const volatile struct mt_config mt_config;
 extern struct mt_counters mt_counters[MT_CPUS_MAX];
+extern __u32 mt_stacks_on; /* not while costs are measured: a stack's is measured each time */
 #endif
 
 struct mt_ring {

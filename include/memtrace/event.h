@@ -68,7 +68,11 @@ enum mt_kind {
 	MT_EV_SEG_GRAPH = 31, /* seg: flags = enum mt_seg_graph, which says what addr and aux are */
 	MT_EV_SEG_POOL = 32,  /* seg: addr = pool; dev = where its memory is */
 	MT_EV_OOM_VICTIM = 33, /* addr: the kernel's OOM killer has chosen this process; addr = its pid again */
-	MT_EV_WIRE_MAX = 34,
+	/* --stacks: where the thread was when the block of its next ALLOC was given out */
+	MT_EV_STACK = 34,     /* mem: addr = the block's pointer, size = hash of the Python frames, 0 = none; dev */
+	MT_EV_STACK_RAW = 35, /* raw: the same, with registers and a piece of the native stack */
+	MT_EV_STACK_PY = 36,  /* py: Python frames of a hash, before its first use (best effort) */
+	MT_EV_WIRE_MAX = 37,
 };
 
 /* What a segment is. Nested calls (cudaMalloc inside ncclMemAlloc, cuMemAlloc inside cudaMalloc) are one: the outermost. */
@@ -190,6 +194,55 @@ struct mt_rec_seg {
 	__u32 pad;
 };
 
+#define MT_PY_FRAMES_MAX 64 /* innermost ones; what is further out is cut */
+#define MT_PY_ENTRY 1	    /* in `code`: called from C, not from the frame after it */
+
+struct mt_py_frame {
+	__u64 code;  /* address of the code object | MT_PY_ENTRY */
+	__u64 instr; /* address of the instruction; 3.10: its index */
+	__u64 check; /* mt_py_check of the code object as it was then: an address is reused */
+};
+
+struct mt_rec_py {
+	struct mt_hdr hdr;
+	__u64 hash;
+	__u32 frames_cnt; /* that follow, innermost first */
+	__u32 is_cut;	  /* there are more, or one could not be read */
+	struct mt_py_frame frames[MT_PY_FRAMES_MAX]; /* the record has frames_cnt of them */
+};
+
+/* Four words of a code object: pointers to its names and tables. */
+#define MT_PY_CHECK_WORDS 4
+static inline __attribute__((always_inline)) __u64 mt_py_mix(__u64 h, __u64 v)
+{
+	h = (h ^ v) * 0xff51afd7ed558ccdull;
+	return h ^ h >> 32;
+}
+static inline __attribute__((always_inline)) __u64 mt_py_check(const __u64 *w)
+{
+	return mt_py_mix(mt_py_mix(mt_py_mix(mt_py_mix(0x9e3779b97f4a7c15ull, w[0]), w[1]), w[2]), w[3]);
+}
+
+#define MT_STACK_RAW_MAX 16384 /* bytes of a thread's stack */
+#define MT_STACK_F_RETURN 1    /* in hdr.flags: rip is where a call returned to */
+
+enum mt_stack_reg {
+	MT_STACK_RIP, MT_STACK_RSP, MT_STACK_RBP, MT_STACK_RBX, MT_STACK_R12, MT_STACK_R13, MT_STACK_R14, MT_STACK_R15,
+	MT_STACK_REGS,
+};
+
+struct mt_rec_raw {
+	struct mt_hdr hdr;
+	__u64 addr;
+	__u64 python; /* hash */
+	__u64 regs[MT_STACK_REGS];
+	__u64 bytes_cnt; /* of `bytes` that mean something */
+	__u8 bytes[MT_STACK_RAW_MAX]; /* from rsp upwards */
+};
+
+_Static_assert(sizeof(struct mt_py_frame) == 24, "wire ABI");
+_Static_assert(sizeof(struct mt_rec_py) == 40 + 24 * MT_PY_FRAMES_MAX, "wire ABI");
+_Static_assert(sizeof(struct mt_rec_raw) == 112 + MT_STACK_RAW_MAX, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_seg) == 56, "wire ABI");
 _Static_assert(sizeof(struct mt_hdr) == 24, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_addr) == 32, "wire ABI");
@@ -224,6 +277,7 @@ enum mt_prog {
 	MT_PROG_SEG_ENTER,    /* memory API of a GPU, entry; cookie = index of its struct mt_seg_spec */
 	MT_PROG_SEG_RET,      /* … its return; same cookie */
 	MT_PROG_HOST_EXIT,    /* a `ret` of operator new, which may throw: no return probe there */
+	MT_PROG_STACK,	      /* no site of its own: --stacks, in the programs that tell births */
 	MT_PROG_MAX,
 };
 

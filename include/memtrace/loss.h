@@ -19,6 +19,7 @@ enum mt_loss {
 	MT_LOSS_PENDING = 6,	  /* a return without its entry, or the reverse (host allocator, syscalls) */
 	MT_LOSS_LIVE_TABLE = 7,	  /* --min-size: table of live pointers full */
 	MT_LOSS_ARGS = 8,	  /* flow: tensors of a call that did not fit into its record, or are not as expected */
+	MT_LOSS_STACK_RATE = 9,	  /* --stacks: more births a second than native stacks are taken of */
 	/* user side */
 	MT_LOSS_DECODE = 16,	/* record of unknown kind or wrong length */
 	MT_LOSS_ORDER = 17,	/* came later than the order window: kept, its time moved forward */
@@ -30,6 +31,7 @@ enum mt_loss {
 	MT_LOSS_SIDEBAND = 23,	/* perf sideband records lost: a library or child may be missed */
 	MT_LOSS_RECORDING = 24, /* could not be written to the recording (disk full) */
 	MT_LOSS_SITES = 25,	/* probe sites that were found but could not be attached */
+	MT_LOSS_STACKS = 26,	/* --stacks: table of stacks full, or its Python frames were lost */
 	MT_LOSS_MAX = 32,
 };
 
@@ -44,6 +46,7 @@ enum mt_loss {
 		[MT_LOSS_NAMES] = "names", [MT_LOSS_THREADS] = "threads",                          \
 		[MT_LOSS_REUSE] = "reuse", [MT_LOSS_SIDEBAND] = "sideband",                        \
 		[MT_LOSS_RECORDING] = "recording", [MT_LOSS_SITES] = "sites",                      \
+		[MT_LOSS_STACK_RATE] = "stack_rate", [MT_LOSS_STACKS] = "stacks",                  \
 	}
 
 #endif

@@ -26,6 +26,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "bpf/lib/shared.h"
 #include "event/decode.h"
 #include "plan/plan.h"
 #include "trace/trace.h"
@@ -148,8 +149,13 @@ struct rig {
 	struct mt_seg_spec seg_specs[16];
 	struct event *ev;
 	size_t cnt;
+	struct mt_rec_raw *raw; /* the last one */
+	struct mt_rec_py py;	/* the last one */
+	size_t raws, pys;
 };
 
+static unsigned stacks; /* enum mt_stacks, of the next rig; it is the rig's then */
+static uint64_t stack_size, stack_rate;
 static int force_perf, way; /* enum of attach_stats.way; -1: the tracer chooses, and sticks to it */
 
 static uint64_t file_offset(const void *fn)
@@ -172,7 +178,8 @@ static uint64_t file_offset(const void *fn)
 
 static void rig__init(struct rig *r, uint64_t ring_bytes, int kernel)
 {
-	struct tracer_opts o = { .ring_bytes = ring_bytes, .force_perf = force_perf, .kernel = kernel };
+	struct tracer_opts o = { .ring_bytes = ring_bytes, .force_perf = force_perf, .kernel = kernel,
+				 .stacks = stacks, .stack_size = stack_size, .stack_rate = stack_rate };
 	struct stat st;
 	struct err err = { 0 };
 
@@ -231,12 +238,39 @@ static void rig__attach(struct rig *r)
 	assert_int_equal(st.way, way);
 }
 
+/* Stacks, kept as they come; that one was told is an event. */
+static int rig__stack(struct rig *r, const void *rec, size_t len)
+{
+	const struct mt_hdr *h = rec;
+	const struct mt_rec_mem *m = rec;
+
+	if (h->kind != MT_EV_STACK && h->kind != MT_EV_STACK_RAW && h->kind != MT_EV_STACK_PY)
+		return 0;
+	if (h->kind == MT_EV_STACK_PY) {
+		memcpy(&r->py, rec, len);
+		assert_int_equal(len, offsetof(struct mt_rec_py, frames) + r->py.frames_cnt * sizeof(r->py.frames[0]));
+		r->pys++;
+		return 1;
+	}
+	if (h->kind == MT_EV_STACK_RAW) {
+		assert_int_equal(len, sizeof(*r->raw));
+		r->raw = r->raw ? r->raw : malloc(sizeof(*r->raw));
+		memcpy(r->raw, rec, len);
+		r->raws++;
+	}
+	r->ev[r->cnt++] = (struct event){ .ts_ns = h->ts_ns, .kind = h->kind, .pid = h->pid, .tid = h->tid, .addr = m->addr,
+					  .size = m->size };
+	return 1;
+}
+
 static int rig__record(void *ctx, const void *rec, size_t len)
 {
 	struct rig *r = ctx;
 	int x;
 
 	assert_true(r->cnt < EVENTS_MAX);
+	if (rig__stack(r, rec, len))
+		return 0;
 	x = decode__record(r->d, rec, len, &r->ev[r->cnt]);
 	assert_true(x >= 0);
 	r->cnt += (size_t)x;
@@ -283,7 +317,9 @@ static void rig__done(struct rig *r)
 	close(r->lib.fd);
 	decode__free(r->d);
 	names__free(r->names);
+	free(r->raw);
 	free(r->ev);
+	stacks = 0;
 }
 
 static const char *name_of(const struct rig *r, size_t i)
@@ -1181,6 +1217,159 @@ static void test_classes_go_with_their_process(void **state)
 	rig__done(&r);
 }
 
+/* --- stacks ---------------------------------------------------------------------------------------- */
+
+static void rig__stacks(struct rig *r, unsigned which, uint64_t size, uint64_t rate)
+{
+	stacks = which;
+	stack_size = size;
+	stack_rate = rate;
+	rig__init(r, 0, 0);
+	rig__site(r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__attach(r);
+}
+
+static void test_native_stacks(void **state)
+{
+	volatile uint64_t mark[2] = { 0x1122334455667788, 0 };
+	struct rig r;
+	uint64_t word;
+
+	(void)state;
+	rig__stacks(&r, MT_STACKS_NATIVE, 1000, 1000);
+	fw_new(NULL, (void *)0x1000, 999);
+	fw_new(NULL, (void *)0x2000, 1000);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_ALLOC, MT_EV_STACK_RAW, MT_EV_ALLOC, 0);
+	assert_int_equal(r.ev[1].addr, 0x2000);
+	assert_true(r.ev[1].ts_ns <= r.ev[2].ts_ns);
+	assert_int_equal(r.raw->regs[MT_STACK_RIP], (uintptr_t)fw_new);
+	assert_in_range(r.raw->bytes_cnt, 4096, MT_STACK_RAW_MAX);
+	/* The first word is the return address, into this function; its own variables lie above. */
+	memcpy(&word, r.raw->bytes, sizeof(word));
+	assert_in_range(word, (uintptr_t)test_native_stacks, (uintptr_t)test_native_stacks + 4096);
+	assert_non_null(memmem(r.raw->bytes, r.raw->bytes_cnt, (const void *)mark, sizeof(mark[0])));
+	assert_int_equal(r.raw->regs[MT_STACK_RSP] & 15, 8);
+	assert_int_equal(rig__loss(&r, MT_LOSS_STACK_RATE), 0);
+	rig__done(&r);
+}
+
+static void test_native_stacks_have_a_rate(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__stacks(&r, MT_STACKS_NATIVE, 0, 100);
+	for (uintptr_t i = 1; i <= 1000; i++)
+		fw_new(NULL, (void *)(i * 64), 1);
+	rig__collect(&r);
+	assert_in_range(r.raws, 100, 250); /* a second's worth at once, and what a slow machine adds */
+	assert_int_equal(r.cnt - r.raws, 1000); /* no birth is lost for it */
+	assert_int_equal(r.raws + rig__loss(&r, MT_LOSS_STACK_RATE), 1000);
+	rig__done(&r);
+	/* A ring that is too small for any. */
+	stacks = MT_STACKS_NATIVE;
+	stack_size = 0;
+	rig__init(&r, 4096, 0);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__attach(&r);
+	fw_new(NULL, (void *)64, 1);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_ALLOC, 0);
+	assert_int_equal(rig__loss(&r, MT_LOSS_STACK_RATE), 1);
+	rig__done(&r);
+}
+
+/* An interpreter of our own making: a thread's state under a key, frames, code objects. */
+struct fake_code {
+	uint64_t words[16];
+};
+struct fake_frame {
+	const struct fake_code *code; /* 0 */
+	const struct fake_frame *previous; /* 8 */
+	uint64_t instr; /* 16 */
+	uint8_t owner; /* 24 */
+	uint8_t pad[7];
+};
+struct fake_tstate {
+	uint64_t pad, thread_id;
+	const struct fake_frame *frame;
+};
+
+static struct mt_py_proc fake_python(pthread_key_t key)
+{
+	return (struct mt_py_proc){ .tsd_table = 0x510, .tsd_key = key, .tstate_thread_id = 8, .tstate_frame = 16,
+				    .cframe_frame = MT_PY_NO_OFFSET, .frame_bytes = 32, .frame_previous = 8,
+				    .frame_instr = 16, .frame_owner = 24, .frame_entry = MT_PY_NO_OFFSET, .code_check = 32,
+				    .owner_shim = 3, .instr_bytes = 8 };
+}
+
+static void test_python_stacks(void **state)
+{
+	struct fake_code codes[2] = { { { 0, 0, 0, 0, 1, 2, 3, 4 } }, { { 0, 0, 0, 0, 5, 6, 7, 8 } } };
+	struct fake_frame f[100] = { { &codes[0], &f[1], 100, 0, { 0 } },  { &codes[1], &f[2], 200, 0, { 0 } },
+				     { NULL, &f[3], 0, 3, { 0 } },	    { &codes[0], NULL, 300, 0, { 0 } } };
+	struct fake_tstate ts = { .thread_id = (uint64_t)pthread_self(), .frame = f };
+	struct mt_py_proc how;
+	__u64 words[4] = { 5, 6, 7, 8 };
+	pthread_key_t key;
+	struct rig r;
+
+	(void)state;
+	assert_int_equal(pthread_key_create(&key, NULL), 0);
+	assert_int_equal(pthread_setspecific(key, &ts), 0);
+	how = fake_python(key);
+	rig__stacks(&r, MT_STACKS_PYTHON, 0, 0);
+	fw_new(NULL, (void *)0x1000, 1); /* not told yet how */
+	assert_int_equal(tracer__python(r.t, getpid(), &how), 0);
+	fw_new(NULL, (void *)0x2000, 1);
+	fw_new(NULL, (void *)0x3000, 1); /* the same: its hash alone */
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_ALLOC, MT_EV_STACK, MT_EV_ALLOC, MT_EV_STACK, MT_EV_ALLOC, 0);
+	assert_int_equal(r.pys, 1);
+	assert_int_equal(r.ev[1].addr, 0x2000);
+	assert_int_equal(r.ev[1].size, r.py.hash);
+	assert_int_equal(r.ev[3].size, r.py.hash);
+	assert_int_equal(r.py.frames_cnt, 3);
+	assert_false(r.py.is_cut);
+	assert_int_equal(r.py.frames[0].code, (uintptr_t)&codes[0]);
+	assert_int_equal(r.py.frames[0].instr, 100);
+	/* What the shim called was called from C. */
+	assert_int_equal(r.py.frames[1].code, (uintptr_t)&codes[1] | MT_PY_ENTRY);
+	assert_int_equal(r.py.frames[1].check, mt_py_check(words));
+	assert_int_equal(r.py.frames[2].instr, 300);
+	/* Another line, another stack. Another code object at the same place, too. */
+	f[1].instr++;
+	fw_new(NULL, (void *)0x1000, 1);
+	codes[0].words[7]++;
+	fw_new(NULL, (void *)0x1000, 1);
+	rig__collect(&r);
+	assert_int_equal(r.pys, 3);
+	/* Deeper than what is taken; a frame that is not there. */
+	for (int i = 0; i < 99; i++)
+		f[i] = (struct fake_frame){ &codes[0], &f[i + 1], (uint64_t)i, 0, { 0 } };
+	f[99] = (struct fake_frame){ &codes[0], NULL, 99, 0, { 0 } };
+	fw_new(NULL, (void *)0x1000, 1);
+	rig__collect(&r);
+	assert_int_equal(r.py.frames_cnt, MT_PY_FRAMES_MAX);
+	assert_true(r.py.is_cut);
+	f[1].previous = (const struct fake_frame *)0x10;
+	fw_new(NULL, (void *)0x1000, 1);
+	rig__collect(&r);
+	assert_int_equal(r.py.frames_cnt, 2);
+	assert_true(r.py.is_cut);
+	/* Somebody else's state, or none: no Python runs in this thread. */
+	r.cnt = 0;
+	ts.thread_id++;
+	fw_new(NULL, (void *)0x1000, 1);
+	assert_int_equal(pthread_setspecific(key, NULL), 0);
+	fw_new(NULL, (void *)0x1000, 1);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_ALLOC, MT_EV_ALLOC, 0);
+	rig__done(&r);
+	pthread_key_delete(key);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -1207,6 +1396,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_semaphores),
 		cmocka_unit_test(test_kernel_side),
+		cmocka_unit_test(test_native_stacks),
+		cmocka_unit_test(test_native_stacks_have_a_rate),
+		cmocka_unit_test(test_python_stacks),
 		cmocka_unit_test(test_nothing_is_left_behind),
 		cmocka_unit_test(test_calibration_is_plausible),
 	};

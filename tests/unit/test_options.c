@@ -160,7 +160,7 @@ static void test_refused(void **state)
 		{ "-p 1 --ops", "--ops" },
 		{ "report", "FILE.mtr" },
 		{ "report a.mtr b.mtr", "b.mtr" },
-		{ "report a.mtr --by stack", "stack" },
+		{ "report a.mtr --by stacks", "stacks" },
 		{ "report a.mtr --by age", "category" },
 		{ "-p 1 --by category --probes framework,ops", "--probes framework,flow" },
 		{ "-p 1 --probes flow,regions", "framework" },

@@ -51,7 +51,7 @@ static void option_title(const struct option_def *d, char *buf, size_t size)
 			    snprintf(buf, size, "    %s", d->name);
 
 	if (d->arg && n > 0 && (size_t)n < size)
-		snprintf(buf + n, size - (size_t)n, " %s", d->arg);
+		snprintf(buf + n, size - (size_t)n, option_value_is_optional(d) ? "%s" : " %s", d->arg);
 }
 
 static void help_options(FILE *out, enum command cmd)

@@ -100,6 +100,7 @@ void late__remember(struct late *l, const struct event *ev)
 	case EV_COVER:
 	case EV_SITE:
 	case EV_NOTE:
+	case EV_STACK:
 		late__keep(l, ev);
 		break;
 	case EV_COST:

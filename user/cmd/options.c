@@ -160,6 +160,8 @@ static int parse_long(struct walk *w, const char *arg, struct err *err)
 		return unknown_option(w->o, arg, err);
 	if (eq && !d->arg)
 		return err_set(err, -EINVAL, "%s takes no value", d->name);
+	if (!eq && option_value_is_optional(d))
+		return d->parse(w->o, NULL, err);
 	return apply(w, d, d->name, eq ? eq + 1 : NULL, err);
 }
 
@@ -254,8 +256,9 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "which recordings? %s missing", o->file ? "the second one is" : "A.mtr and B.mtr are");
 		return err_hint(err, "memtrace diff A.mtr B.mtr; memtrace record -p PID makes one");
 	}
-	if (o->cmd == CMD_DIFF && o->by == BY_PROCESS) {
-		err_set(err, -EINVAL, "processes of two traces are not the same ones");
+	if (o->cmd == CMD_DIFF && (o->by == BY_PROCESS || o->by == BY_STACK)) {
+		err_set(err, -EINVAL, o->by == BY_STACK ? "stacks of two traces are not compared" :
+							"processes of two traces are not the same ones");
 		return err_hint(err, "--by op, category, device, region or symbol");
 	}
 	if (o->cmd == CMD_EXPORT && !(o->format && o->out)) {
@@ -293,7 +296,7 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 	int r = 0;
 
 	err = err ? err : &unheard; /* err_hint returns 0 without one */
-	*o = (struct options){ .sources = SRC_DEFAULT, .dev = -1 };
+	*o = (struct options){ .sources = SRC_DEFAULT, .dev = -1, .stack_size = STACK_SIZE_DEFAULT };
 	(void)listen_parse(LISTEN_DEFAULT, &o->listen, NULL);
 	if (argc < 2) {
 		o->help = 1;

@@ -37,6 +37,8 @@ struct options {
 	size_t usdt_cnt;
 	uint64_t min_size, ring_size, duration_ns, max_loss;
 	uint64_t window_ns, window_size; /* 0: all of the trace is recorded; the default */
+	unsigned stacks; /* --stacks: bits of enum mt_stacks */
+	uint64_t stack_size;
 	size_t top; /* 0 = the view's own default */
 	enum view_by by;
 	enum classes classes;

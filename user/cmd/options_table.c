@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "bpf/lib/shared.h"
 #include "cmd/window.h"
 #include "cmd/words.h"
 #include "event/event.h"
@@ -75,6 +76,26 @@ static int on_min_size(struct options *o, const char *value, struct err *err)
 	return parse_size(value, &o->min_size, err);
 }
 
+static int on_stacks(struct options *o, const char *value, struct err *err)
+{
+	if (!value || !strcmp(value, "all"))
+		o->stacks = MT_STACKS_PYTHON | MT_STACKS_NATIVE;
+	else if (!strcmp(value, "python"))
+		o->stacks = MT_STACKS_PYTHON;
+	else if (!strcmp(value, "native"))
+		o->stacks = MT_STACKS_NATIVE;
+	else {
+		err_set(err, -EINVAL, "unknown stacks '%.100s'", value);
+		return err_hint(err, "--stacks=python, --stacks=native, or --stacks for both");
+	}
+	return 0;
+}
+
+static int on_stack_size(struct options *o, const char *value, struct err *err)
+{
+	return parse_size(value, &o->stack_size, err);
+}
+
 static int on_ring_size(struct options *o, const char *value, struct err *err)
 {
 	uint64_t v;
@@ -133,19 +154,15 @@ static int on_by(struct options *o, const char *value, struct err *err)
 {
 	static const char *const words[] = { [BY_OP] = "op", [BY_DEVICE] = "device", [BY_PROCESS] = "process",
 					     [BY_REGION] = "region", [BY_CATEGORY] = "category",
-					     [BY_SYMBOL] = "symbol" };
+					     [BY_SYMBOL] = "symbol", [BY_STACK] = "stack" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(value, words[i])) {
 			o->by = (enum view_by)i;
 			return 0;
 		}
-	if (!strcmp(value, "stack")) {
-		err_set(err, -ENOTSUP, "'stack' is not possible: this version records no stacks");
-		return err_hint(err, "--by op and --by region tell which code allocated");
-	}
 	err_set(err, -EINVAL, "unknown table '%.100s'", value);
-	return err_hint(err, "one of op, category, device, process, region, symbol");
+	return err_hint(err, "one of op, category, device, process, region, symbol, stack");
 }
 
 static int on_labels(struct options *o, const char *value, struct err *err)
@@ -274,7 +291,8 @@ const struct option_def option_defs[] = {
 	{ "--leaks", 0, NULL, "what lives across steps and grows in number instead, by operator and region, with bytes a step "
 	  "(docs/leaks.md); --json has it always", REPORT, on_leaks },
 	{ "--tui", 0, NULL, "browse the recording on the terminal, as the live view does", REPORT, on_tui },
-	{ "--by", 0, "WHAT", "main table: op, category, device, process, region or symbol (default op)", LIVE | REPORT, on_by },
+	{ "--by", 0, "WHAT", "main table: op, category, device, process, region, symbol or stack (default op)",
+	  LIVE | REPORT, on_by },
 	{ "--by", 0, "WHAT", "rows: op, category, device, region or symbol (default op)", DIFF, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT | DIFF, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
@@ -288,6 +306,12 @@ const struct option_def option_defs[] = {
 	  TRACING | PLAN, on_usdt },
 	{ "--min-size", 0, "SIZE", "host allocations below this many bytes are left out; K, M, G (default 0)", TRACING,
 	  on_min_size },
+	{ "--stacks", 0, "[=WHICH]", "where in the program each block of --stack-size and more was allocated: python "
+	  "(functions and lines of CPython 3.10 to 3.13), native (C and C++ functions), or both merged, which is "
+	  "what --stacks alone "
+	  "means (docs/stacks.md)", TRACING, on_stacks },
+	{ "--stack-size", 0, "SIZE", "with --stacks: smaller blocks get none; K, M, G (default 1M; 0: every block gets one)",
+	  TRACING, on_stack_size },
 	{ "--ring-size", 0, "SIZE", "buffer between kernel and memtrace, all CPUs together; K, M, G (default 32M)",
 	  TRACING, on_ring_size },
 	{ "--window", 0, "TIME", "a flight recorder: only the last while is kept, in memory, and written when the trace or the "

@@ -8,11 +8,18 @@
 struct option_def {
 	const char *name; /* "--probes"; NULL ends the table */
 	char letter;	  /* 'p', 0 = none */
-	const char *arg;  /* "PID"; NULL: takes no value */
+	const char *arg;  /* "PID"; NULL: takes no value; "[=WHICH]": may have one, after = */
 	const char *help; /* a sentence without its point; default and unit included */
 	unsigned cmds;	  /* bits: 1 << enum command */
 	int (*parse)(struct options *o, const char *value, struct err *err); /* value NULL without arg */
 };
+
+static inline int option_value_is_optional(const struct option_def *d)
+{
+	return d->arg && d->arg[0] == '[';
+}
+
+#define STACK_SIZE_DEFAULT (1u << 20)
 
 extern const struct option_def option_defs[];
 

@@ -26,6 +26,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "bpf/lib/shared.h"
 #include "cmd/follow.h"
 #include "cmd/late.h"
 #include "cmd/launch.h"
@@ -36,6 +37,7 @@
 #include "event/recording.h"
 #include "model/model.h"
 #include "plan/plan.h"
+#include "stack/capture.h"
 #include "target/sideband.h"
 #include "timeline/report.h"
 #include "trace/trace.h"
@@ -48,6 +50,7 @@
 #define ORDER_WINDOW_MAX (1u << 24)   /* 1.2 GiB if ever full */
 #define RECORD_BYTES_TYPICAL 40	      /* in a ring, its header included */
 #define SIDEBAND_PAGES 64
+#define STACK_RATE 2000		      /* native stacks a second: 33 MB/s through the rings, 2 to 4 % of a core to unwind */
 #define NS_PER_S 1000000000ull
 #define MARKS_MAX 99		      /* each is a name */
 
@@ -57,6 +60,7 @@ struct session {
 	const struct session_opts *opts;
 	struct names *names;
 	struct decode *decode;
+	struct capture *capture; /* NULL: no stacks are asked for */
 	struct order *order;
 	struct model *model;
 	struct rec_writer *writer;
@@ -92,25 +96,18 @@ static uint64_t now_ns(void)
 
 /* --- events ------------------------------------------------------------------------------------ */
 
-/* Consumer behind order: the last stop before model and recording. */
-static int session__ordered(void *ctx, const struct event *in)
+/* The last stop before model and recording. */
+static int session__pass(void *ctx, const struct event *ev)
 {
 	struct session *s = ctx;
-	struct event ev = *in;
-	int r;
+	int r = model__handle(s->model, ev);
 
-	decode__resolve(s->decode, &ev);
-	r = model__handle(s->model, &ev);
 	if (r < 0)
 		return r;
-	s->ordered_ns = ev.ts_ns;
+	s->ordered_ns = ev->ts_ns;
 	if (s->window)
-		window__add(s->window, s->model, &ev);
-	if (s->late && s->writer)
-		late__fix(s->late, &ev);
-	else if (s->late && ev.kind >= EV_BEGIN)
-		late__remember(s->late, &ev);
-	if (s->writer && rec_writer__add(s->writer, &ev, s->has_record_failed ? NULL : &s->record_err) < 0 &&
+		window__add(s->window, s->model, ev);
+	if (s->writer && rec_writer__add(s->writer, ev, s->has_record_failed ? NULL : &s->record_err) < 0 &&
 	    !s->has_record_failed) {
 		s->has_record_failed = 1;
 		log_warn("recording: %s; going on without it", s->record_err.msg);
@@ -120,6 +117,35 @@ static int session__ordered(void *ctx, const struct event *in)
 	return 0;
 }
 
+/* A node of the tree of stacks, told before its first use. */
+static int session__stack_node(void *ctx, const struct event *ev)
+{
+	struct session *s = ctx;
+
+	if (s->late && !s->writer)
+		late__remember(s->late, ev);
+	return session__pass(s, ev);
+}
+
+/* Consumer behind order. */
+static int session__ordered(void *ctx, const struct event *in)
+{
+	struct session *s = ctx;
+	struct event ev = *in;
+	int r = 1;
+
+	decode__resolve(s->decode, &ev);
+	if (s->capture)
+		r = capture__resolve(s->capture, &ev, session__stack_node, s);
+	if (r <= 0)
+		return r;
+	if (s->late && s->writer)
+		late__fix(s->late, &ev);
+	else if (s->late && ev.kind >= EV_BEGIN)
+		late__remember(s->late, &ev);
+	return session__pass(s, &ev);
+}
+
 /* An event of our own making. What order cannot take now it reports again at the next record. */
 static void session__push(void *ctx, struct event ev)
 {
@@ -127,7 +153,49 @@ static void session__push(void *ctx, struct event ev)
 
 	if (!ev.ts_ns)
 		ev.ts_ns = now_ns();
+	if (s->capture && ev.kind == EV_PROC)
+		capture__begin(s->capture, (pid_t)ev.pid);
+	if (s->capture && ev.kind == EV_GONE)
+		capture__end(s->capture, (pid_t)ev.pid);
 	(void)order__push(s->order, &ev);
+}
+
+/* --- stacks ------------------------------------------------------------------------------------- */
+
+static int session__python(void *ctx, pid_t pid, const struct mt_py_proc *how)
+{
+	const struct session *s = ctx;
+
+	return tracer__python(s->tracer, pid, how);
+}
+
+static void session__note(void *ctx, pid_t pid, const char *text)
+{
+	struct session *s = ctx;
+
+	session__push(s, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)pid, .name = names__add(s->names, text) });
+}
+
+static int session__stack(struct session *s, const void *rec, size_t len)
+{
+	struct event ev;
+
+	if (!s->capture || !capture__record(s->capture, rec, len, &ev) || ev.ts_ns > s->detach_ns)
+		return 0;
+	return order__push(s->order, &ev);
+}
+
+static int session__init_stacks(struct session *s, struct err *err)
+{
+	struct capture_env env = { .names = s->names, .native = !!(s->opts->stacks & MT_STACKS_NATIVE),
+				   .note = session__note, .ctx = s };
+
+	if (!s->opts->stacks)
+		return 0;
+	if (s->opts->stacks & MT_STACKS_PYTHON)
+		env.python = session__python;
+	s->capture = capture__new(&env);
+	return s->capture ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
 static int session__watch(struct session *s, int fd, uint32_t what, struct err *err)
@@ -143,8 +211,11 @@ static int session__record(void *ctx, const void *rec, size_t len)
 {
 	struct session *s = ctx;
 	struct event ev;
-	int r = decode__record(s->decode, rec, len, &ev);
+	int r;
 
+	if (capture__wants(rec, len))
+		return session__stack(s, rec, len);
+	r = decode__record(s->decode, rec, len, &ev);
 	if (r != 1 || ev.ts_ns > s->detach_ns)
 		return 0; /* a name, or a bad record: counted */
 	r = order__push(s->order, &ev);
@@ -216,7 +287,9 @@ static void session__push_counters(struct session *s)
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
 		session__push_loss(s, (enum mt_loss)i, c.loss[i]);
 	(void)tracer__each_fired(s->tracer, session__fired, s);
-	session__push_loss(s, MT_LOSS_DECODE, decode__bad_cnt(s->decode));
+	session__push_loss(s, MT_LOSS_DECODE,
+			   decode__bad_cnt(s->decode) + (s->capture ? capture__bad_cnt(s->capture) : 0));
+	session__push_loss(s, MT_LOSS_STACKS, s->capture ? capture__lost_cnt(s->capture) : 0);
 	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
 	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
@@ -464,6 +537,8 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		(void)!read(s->count_fd, &times, sizeof(times));
 		session__push_counters(s);
 		follow__push_uses(s->follow, 0);
+		if (s->capture)
+			capture__retry(s->capture);
 		return 0;
 	case WAKE_TICK:
 		(void)!read(s->tick_fd, &times, sizeof(times));
@@ -538,7 +613,8 @@ static int session__init(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
 	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
-				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL) };
+				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL),
+				  .stacks = o->stacks, .stack_size = o->stack_size, .stack_rate = STACK_RATE };
 	struct model_opts mo = { .classes = o->classes };
 	uint64_t tick_ns = ms_or(o->tick_ms, 0, 1000), view_ns = ms_or(o->view_ms, o->tick_ms, 1000);
 	uint64_t ahead_ns = tick_ns / 2 < COUNT_AHEAD_NS ? tick_ns / 2 : COUNT_AHEAD_NS;
@@ -576,7 +652,9 @@ static int session__init(struct session *s, struct err *err)
 	s->timer_fd = timer_new(DRAIN_MS * 1000000ull, DRAIN_MS * 1000000ull);
 	s->count_fd = timer_new(tick_ns - ahead_ns, tick_ns);
 	s->tick_fd = timer_new(view_ns, view_ns);
-	r = tracer__new(&s->tracer, &to, err);
+	r = session__init_stacks(s, err);
+	if (!r)
+		r = tracer__new(&s->tracer, &to, err);
 	if (!r)
 		r = sideband__open(&s->sideband, SIDEBAND_PAGES, err);
 	if (!r)
@@ -674,6 +752,7 @@ static void session__done(struct session *s)
 	sideband__free(s->sideband);
 	nvml__close(s->nvml);
 	follow__free(s->follow);
+	capture__free(s->capture);
 	order__free(s->order);
 	model__free(s->model);
 	decode__free(s->decode);

@@ -27,6 +27,8 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.usdt = o->usdt,
 		.usdt_cnt = o->usdt_cnt,
 		.min_size = o->min_size,
+		.stacks = o->stacks,
+		.stack_size = o->stack_size,
 		.ring_bytes = o->ring_size,
 		.duration_ns = o->duration_ns,
 		.force_perf = o->force_perf,

@@ -108,6 +108,7 @@ static enum keep keep_of(uint8_t kind)
 	case EV_LABEL:
 	case EV_SITE:
 	case EV_NOTE:
+	case EV_STACK:
 	case MT_EV_EXIT:
 	case MT_EV_SEG_ALLOC:
 	case MT_EV_SEG_FREE:

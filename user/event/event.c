@@ -38,6 +38,9 @@ static const char *const kind_names[EV_MAX] = {
 	[MT_EV_TOTALS] = "totals",
 	[MT_EV_REQUEST] = "request",
 	[MT_EV_REQUEST_FREE] = "request_free",
+	[MT_EV_STACK] = "stack_taken",
+	[MT_EV_STACK_RAW] = "stack_raw",
+	[MT_EV_STACK_PY] = "stack_py",
 	[EV_BEGIN] = "begin",
 	[EV_END] = "end",
 	[EV_PROC] = "proc",
@@ -59,6 +62,8 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_USE] = "use",
 	[EV_WAS] = "was",
 	[EV_WAS_FLOW] = "was_flow",
+	[EV_STACK] = "stack",
+	[EV_STACK_AT] = "stack_at",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

@@ -50,6 +50,10 @@ enum ev_kind {
 	EV_OOM_KILL = 81, /* size = processes that the kernel's OOM killer has taken since boot (/proc/vmstat); flags = 1: those
 			     of the trace are told by OOM_VICTIM */
 	EV_USE = 82,   /* pid, aux = enum mt_use, size = bytes: a reading of smaps_rollup, all kinds of it at once */
+	EV_STACK = 83, /* a node of the tree of stacks, before its first use: seq = its number, from 1 without a gap;
+			  size = its parent's, the frame that called this one (0: none); name = function, addr = name id
+			  of its file, aux = line (0: not known), flags = enum ev_frame_kind */
+	EV_STACK_AT = 84, /* where the thread was: of its next ALLOC, with the same addr and dev; size = node */
 	/* what lived when a recording begins in the middle of a trace (cmd/window.h), after all else that is told then: */
 	EV_WAS = 90,   /* a block: pid, tid, dev, addr = pointer, size, name = operator, seq = its age in ms, aux = id of
 			  the region's name | enum block_from << 20, flags = enum ev_was */
@@ -57,6 +61,10 @@ enum ev_kind {
 			     | 32 bits each, aux = category | one that is shown meanwhile << 4 | made by backward << 8 */
 	EV_MAX = 92,
 };
+
+#define EV_STACKS_MAX (1u << 18) /* nodes of the tree */
+
+enum ev_frame_kind { EV_FRAME_PYTHON = 1, EV_FRAME_NATIVE = 2, EV_FRAME_CUT = 3 /* what is further out is not known */ };
 
 /* EV_END_WINDOW: the trace went on, what it showed lately was written. */
 enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2, EV_END_WINDOW = 3 };

@@ -32,7 +32,8 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	procs__init(&m->procs, 0, 0);
 	m->blocks = blocks__new(opts ? opts->blocks_max : 0);
 	m->threads = threads__new(0);
-	if (!m->blocks || !m->threads || tally__init(&m->ops) < 0 || tally__init(&m->regions) < 0) {
+	if (!m->blocks || !m->threads || tally__init(&m->ops) < 0 || tally__init(&m->regions) < 0 ||
+	    stackset__init(&m->stacks) < 0) {
 		model__free(m);
 		return NULL;
 	}
@@ -52,6 +53,7 @@ void model__free(struct model *m)
 	growth__done(&m->growth);
 	tally__done(&m->ops);
 	tally__done(&m->regions);
+	stackset__done(&m->stacks);
 	procs__done(&m->procs);
 	threads__free(m->threads);
 	blocks__free(m->blocks);
@@ -77,7 +79,7 @@ static void model__tell_block(struct model *m, uint8_t kind, const struct block 
 		.ts_ns = m->now_ns, .kind = kind, .ptr = b->ptr, .size = b->size, .id = b->id,
 		.pid = b->pid, .tid = tid, .op = m->ops.rows[b->op].name,
 		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
-		.version = ver, .cat = (uint8_t)b->cat, .depth = depth,
+		.version = ver, .cat = (uint8_t)b->cat, .depth = depth, .stack = kind == TL_CREATE ? m->stack : 0,
 	};
 	model__tell(m, &tl);
 }
@@ -125,7 +127,7 @@ static struct device *model__add_device(struct model *m, uint8_t dev)
 	}
 	d = device__new(dev, m->devs_cnt, m->start_ts_ns);
 	if (!d || tally__add_dev(&m->ops, m->devs_cnt) < 0 ||
-	    tally__add_dev(&m->regions, m->devs_cnt) < 0) {
+	    tally__add_dev(&m->regions, m->devs_cnt) < 0 || tally__add_dev(&m->stacks.tally, m->devs_cnt) < 0) {
 		device__free(d);
 		m->lost[MT_LOSS_BLOCKS]++;
 		return NULL;
@@ -239,6 +241,7 @@ void model__bury(struct model *m, const struct block *b, struct proc *p)
 		model__tell_buried(m, b);
 	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+	stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
 	device__died(d, b, m->now_ns);
 	if (b->unlisted)
 		p = &m->procs.other;
@@ -272,6 +275,8 @@ static void model__freed(struct model *m, struct block *b, struct proc *p, const
 
 static void model__born(struct model *m, struct block *b, struct device *d, struct proc *p)
 {
+	if (m->stack && !stackset__born(&m->stacks, b->id, m->stack, d->idx, b->size, d->epoch))
+		m->lost[MT_LOSS_STACKS]++;
 	tally__born(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__born(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	device__born(d, b, m->now_ns);
@@ -315,6 +320,8 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 		return NULL;
 	a = thread__attribute(t, ev);
 	m->lost[MT_LOSS_FRAME] += a.lost;
+	m->stack = t->stack_ptr == ev->addr ? t->stack : 0;
+	t->stack = 0;
 	b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
 	if (live) {
 		m->lost[MT_LOSS_REUSE]++;
@@ -341,6 +348,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	if (m->gpu && !dev_is_host(ev->dev))
 		model__gpu_born(m, b);
 	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth);
+	m->stack = 0;
 	return b;
 }
 
@@ -495,6 +503,32 @@ static void model__oom(struct model *m, const struct event *ev)
 	tl.op = m->ops.rows[a.op].name;
 	tl.region = m->regions.rows[a.region].name;
 	model__tell(m, &tl);
+}
+
+/* --- stacks ---------------------------------------------------------------------------------------- */
+
+static void model__stack(struct model *m, const struct event *ev)
+{
+	struct tl_event tl = { .ts_ns = m->now_ns, .kind = TL_STACK, .id = ev->seq, .ptr = ev->size, .op = ev->name,
+			       .region = { (uint32_t)ev->addr }, .version = ev->aux, .depth = ev->flags };
+
+	if (ev->seq && ev->seq <= m->stacks.defs_cnt)
+		return; /* told again to a recording that began later */
+	if (stackset__define(&m->stacks, ev))
+		model__tell(m, &tl);
+	else
+		m->lost[MT_LOSS_STACKS]++;
+}
+
+static void model__stack_at(struct model *m, const struct event *ev)
+{
+	struct thread *t = model__thread(m, ev);
+
+	if (!t)
+		return;
+	t->stack = stackset__has(&m->stacks, ev->size) ? (uint32_t)ev->size : 0;
+	t->stack_ptr = ev->addr;
+	m->lost[MT_LOSS_STACKS] += !t->stack;
 }
 
 static void model__tag(struct model *m, const struct event *ev)
@@ -671,6 +705,12 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 		break;
 	case EV_OOM_KILL:
 		model__oom_kills(m, ev);
+		break;
+	case EV_STACK:
+		model__stack(m, ev);
+		break;
+	case EV_STACK_AT:
+		model__stack_at(m, ev);
 		break;
 	default:
 		m->lost[MT_LOSS_DECODE]++;

@@ -158,6 +158,7 @@ void model__check(const struct model *m)
 	for (unsigned i = 0; i < m->devs_cnt; i++)
 		device__check(m->devs[i], m, s);
 	procs__check(&m->procs, m, s);
+	stackset__check(&m->stacks, m->blocks);
 	if (m->graph)
 		graph__check(m->graph);
 	model__gpu_check(m);

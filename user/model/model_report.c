@@ -416,6 +416,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__report_devs(m, r);
 	err = err ? err : model__oom_report(m, r);
 	err = err ? err : model__report_ops(m, top, r);
+	err = err ? err : model__report_stacks(m, top, r);
 	err = err ? err : model__report_procs(m, r);
 	err = err ? err : model__report_lanes(m, r);
 	err = err ? err : model__report_peak_blocks(m, top, r);

@@ -8,6 +8,7 @@
 #include "model/growth.h"
 #include "model/model.h"
 #include "model/procs.h"
+#include "model/stackset.h"
 #include "model/tally.h"
 #include "model/threads.h"
 #include "model/told.h"
@@ -46,6 +47,7 @@ struct model {
 	struct procs procs;
 	struct tally ops, regions;
 	struct growth growth;
+	struct stackset stacks;
 	uint8_t dev_idx[256]; /* + 1; 0 = not met yet */
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
@@ -57,6 +59,7 @@ struct model {
 	void (*buried)(void *ctx, const struct model_was *was);
 	void *buried_ctx;
 	uint64_t marked_id; /* the newest block at the last mark; 0: nobody listens */
+	uint32_t stack;	     /* of the block that is being born; 0: none */
 	uint64_t quiet_id;   /* this block's labels change without a word: another record carries them */
 	name_id main_comm, main_cmdline;
 	struct series_acc rss; /* of all followed processes */
@@ -116,6 +119,8 @@ void model__tell_buried(struct model *m, const struct block *b);
 struct proc *model__proc_of(struct model *m, const struct event *ev); /* NULL: it has exited */
 /* model_lanes.c */
 int model__report_lanes(const struct model *m, struct report *ret); /* -ENOMEM */
+/* model_stacks.c */
+int model__report_stacks(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
 /* model_report.c */
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
 

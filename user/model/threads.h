@@ -47,6 +47,8 @@ struct thread {
 	bool recent; /* heard of since the clock hand passed */
 	bool in_use;
 	uint64_t entries; /* nodes and regions entered so far */
+	uint64_t stack_ptr; /* where the stack of the block at this address, the next one born, was told: … */
+	uint32_t stack;	    /* … its node, 0 = none */
 	struct frame frames[MT_FRAMES_MAX];
 	struct open_region regions[MT_REGIONS_MAX];
 };

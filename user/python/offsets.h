@@ -36,6 +36,7 @@ struct py_frame_offsets {
 	/* code object */
 	uint16_t code_firstlineno; /* int */
 	uint16_t code_filename, code_name, code_qualname, code_linetable; /* 3.10 has no qualname: name */
+	uint16_t code_check;	/* four words that tell it from what lies there later, and never change: names, tables */
 	uint16_t code_bytecode; /* 3.10: 0, instructions are told by index */
 	/* objects */
 	uint16_t str_ascii, str_other; /* characters of a compact str */

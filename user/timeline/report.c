@@ -34,10 +34,22 @@ static void report_oom__done(struct report_oom *o)
 	free(o->api);
 }
 
+static void report_stack__done(struct report_stack *s)
+{
+	for (size_t i = 0; s->frames && i < s->frames_cnt; i++) {
+		free(s->frames[i].function);
+		free(s->frames[i].file);
+	}
+	free(s->frames);
+}
+
 void report__free(struct report *r)
 {
 	if (!r)
 		return;
+	for (size_t i = 0; r->stacks && i < r->stacks_cnt; i++)
+		report_stack__done(&r->stacks[i]);
+	free(r->stacks);
 	for (size_t i = 0; r->covers && i < r->covers_cnt; i++)
 		free(r->covers[i].source);
 	for (size_t i = 0; r->symbols && i < r->symbols_cnt; i++)

@@ -197,6 +197,19 @@ struct report_oom {
 	uint64_t rss[MT_RSS_KINDS], rss_total;
 };
 
+/* Where blocks of --stack-size and more were born. */
+struct report_frame {
+	char *function, *file;
+	uint32_t line; /* 0: not known */
+	uint8_t kind;  /* enum ev_frame_kind */
+};
+
+struct report_stack {
+	struct report_frame *frames; /* innermost first */
+	size_t frames_cnt;
+	uint64_t alloc_count, alloc_bytes, live_count, live, at_peak; /* as in report_op */
+};
+
 struct report_proc {
 	uint32_t pid, ppid;
 	char *comm, *cmdline;
@@ -288,6 +301,9 @@ struct report {
 	struct report_op *regions;
 	size_t regions_cnt, regions_total;
 	struct report_op no_op;	   /* blocks born outside any op */
+	struct report_stack *stacks; /* by at_peak, then alloc_bytes; `top` at most; stacks_total = all */
+	size_t stacks_cnt, stacks_total;
+	struct report_stack no_stack; /* of the blocks without one; without frames */
 	struct report_proc *procs; /* in order of appearance; last one may be pid 0: all that have no row */
 	size_t procs_cnt;
 	struct report_seg_row *seg_rows; /* largest segments live at the end, by size; `top` (and 1024) at most */

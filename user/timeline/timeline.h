@@ -28,6 +28,9 @@ enum tl_kind {
 	TL_FINAL = 13,	/* of block id, versions from `version` up to the next TL_FINAL's of that block have
 			   this category for good. Told when nothing more can be learned, ascending by
 			   version, once a block. Blocks that no operator was given have none (extended: WORKSPACE). */
+	TL_STACK = 14,	/* --stacks: a node of the tree of stacks, before its first use: id = its number (1, 2 …), ptr = that
+			   of the frame that called it (0: none), op = function, region = its file, version = line (0: not
+			   known), depth = enum ev_frame_kind (event/event.h) */
 };
 
 /*
@@ -75,6 +78,7 @@ struct tl_event {
 	uint8_t depth;
 	const struct tl_edge *edges; /* TL_NODE; valid during the call */
 	uint32_t edges_cnt;
+	uint32_t stack; /* TL_CREATE: node where the block was born; 0: not known */
 };
 
 typedef int (*timeline_fn)(void *ctx, const struct tl_event *ev);

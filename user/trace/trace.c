@@ -232,6 +232,9 @@ static int tracer__load(struct tracer *t, struct err *err)
 	t->skel->rodata->mt_config.wake_bytes = (uint32_t)(t->ring_size / 4);
 	t->skel->rodata->mt_config.rss_step = RSS_STEP_BYTES;
 	t->skel->rodata->mt_config.victim_at = victim_offset();
+	t->skel->rodata->mt_config.stacks = t->opts.stacks;
+	t->skel->rodata->mt_config.stack_size = t->opts.stack_size;
+	t->skel->rodata->mt_config.stack_gap_ns = t->opts.stack_rate ? 1000000000ull / t->opts.stack_rate : 0;
 	if (t->opts.min_size)
 		bpf_map__set_max_entries(t->skel->maps.live, LIVE_MAX);
 	bpf_object__for_each_program(prog, t->skel->obj) {
@@ -461,6 +464,8 @@ static int tracer__start(struct tracer *t, struct err *err)
 		r = tracer__calibrate(t);
 		if (r)
 			err_set(err, r, "attaching a uprobe to ourselves: %s", strerror(-r));
+		else
+			t->skel->bss->mt_stacks_on = 1;
 	}
 	if (r)
 		tracer__unload(t);
@@ -949,8 +954,17 @@ void tracer__detach(struct tracer *t, pid_t pid)
 
 	tracer__close_links(t, pid);
 	tracer__drop_classes(t, pid);
+	(void)tracer__python(t, pid, NULL);
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &key);
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.seg_procs), &key);
+}
+
+int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how)
+{
+	int fd = bpf_map__fd(t->skel->maps.py_procs);
+	uint32_t key = (uint32_t)pid;
+
+	return how ? bpf_map_update_elem(fd, &key, how, BPF_ANY) : bpf_map_delete_elem(fd, &key);
 }
 
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err)
@@ -995,10 +1009,13 @@ int tracer__drain(struct tracer *t, size_t max, int (*fn)(void *ctx, const void 
 
 void tracer__counters(const struct tracer *t, struct trace_counters *ret)
 {
+	uint64_t stack_ns = 0;
+
 	memset(ret, 0, sizeof(*ret));
 	for (size_t cpu = 0; cpu < MT_CPUS_MAX; cpu++) {
 		const struct mt_counters *c = &t->skel->bss->mt_counters[cpu];
 
+		stack_ns += __atomic_load_n(&c->stack_ns, __ATOMIC_RELAXED);
 		for (unsigned i = 0; i < MT_PROG_MAX; i++)
 			ret->hits[i] += __atomic_load_n(&c->hits[i], __ATOMIC_RELAXED);
 		for (unsigned i = 0; i < MT_LOSS_MAX; i++)
@@ -1006,7 +1023,7 @@ void tracer__counters(const struct tracer *t, struct trace_counters *ret)
 	}
 	ret->loss[MT_LOSS_SITES] += t->sites_failed;
 	for (unsigned i = 0; i < MT_PROG_MAX; i++)
-		ret->cost_ns[i] = ret->hits[i] * tracer__cost_ns(t, (enum mt_prog)i);
+		ret->cost_ns[i] = i == MT_PROG_STACK ? stack_ns : ret->hits[i] * tracer__cost_ns(t, (enum mt_prog)i);
 }
 
 int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx)

@@ -19,6 +19,7 @@
 #include "plan/plan.h"
 
 struct err;
+struct mt_py_proc; /* bpf/lib/shared.h */
 struct tracer;
 
 #define TRACE_RING_BYTES_DEFAULT (32ull << 20)
@@ -29,6 +30,9 @@ struct tracer_opts {
 	uint64_t min_size;   /* host allocations below this are not reported */
 	int force_perf;	     /* one perf uprobe a site, as on kernels before 6.6 */
 	int kernel;	     /* load the kernel-side programs (sys_exit, rss_stat, exit) */
+	unsigned stacks;     /* enum mt_stacks: births of at least stack_size bytes get a stack */
+	uint64_t stack_size;
+	uint64_t stack_rate; /* native stacks a second */
 };
 
 /* -EPERM not allowed, -ENOTSUP no BTF or too old a kernel; each with a hint. Takes ~50 ms. */
@@ -55,6 +59,8 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 void tracer__detach(struct tracer *t, pid_t pid);
 /* Classes of objects in the kernel's map, of all processes that are attached. */
 size_t tracer__classes_cnt(const struct tracer *t);
+/* Python frames of the process are read from now on; NULL: no more. -E2BIG: too many processes. */
+int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how);
 /* Kernel-side programs see `pid` from now on. */
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err);
 

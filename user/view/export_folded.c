@@ -48,7 +48,7 @@ static void put_frame(struct export_ctx *c, const struct stack_node *n)
 {
 	char text[CLEAN_BYTES_MAX];
 	size_t len = n->kind == STACK_PROCESS ? heapsum_process(c->to, n->value, text, sizeof(text)) :
-						clean_name(text, c->to->names, (name_id){ n->value });
+						stacks__text(heapsum__stacks(c->sum), n, c->to->names, text, sizeof(text));
 
 	for (size_t i = 0; i < len; i++)
 		if (text[i] == ';')

@@ -4,8 +4,10 @@
  * "destroy", "label") always have all of t, ev, dev, ptr, size, id, version, cat, op, region, tid, pid;
  * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
- * its t, which is its start.
+ * its t, which is its start. With --stacks a "create" has "stack", the number of its innermost frame; before
+ * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line.
  */
+#include "event/event.h"
 #include "view/export_rows.h"
 #include "view/json.h"
 #include "view/node_json.h"
@@ -57,11 +59,36 @@ static void put_block(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__char(o, '"');
 }
 
+/* A frame of the stacks: its caller is the frame with the number `parent`. */
+static void put_stack(struct export_ctx *c, const struct tl_event *ev)
+{
+	static const char *const kinds[] = { [EV_FRAME_PYTHON] = "python", [EV_FRAME_NATIVE] = "native",
+					     [EV_FRAME_CUT] = "cut" };
+	struct outbuf *o = &c->o;
+
+	outbuf__lit(o, ",\"stack\":");
+	outbuf__u64(o, ev->id);
+	outbuf__lit(o, ",\"parent\":");
+	outbuf__u64(o, ev->ptr);
+	outbuf__lit(o, ",\"kind\":\"");
+	outbuf__str(o, ev->depth >= EV_FRAME_PYTHON && ev->depth <= EV_FRAME_CUT ? kinds[ev->depth] : "?");
+	outbuf__lit(o, "\",\"function\":");
+	put_name(c, ev->op);
+	outbuf__lit(o, ",\"file\":");
+	put_name(c, ev->region);
+	outbuf__lit(o, ",\"line\":");
+	if (ev->version)
+		outbuf__u64(o, ev->version);
+	else
+		outbuf__lit(o, "null");
+	outbuf__lit(o, "}\n");
+}
+
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
 
-	if (!export_rows__has(c, ev))
+	if (ev->kind != TL_STACK && !export_rows__has(c, ev))
 		return 0;
 	if (ev->kind == TL_NODE) {
 		node_json(o, &c->names, ev, epoch_off_ns, 0);
@@ -70,8 +97,12 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	outbuf__lit(o, "{\"t\":");
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__lit(o, ",\"ev\":\"");
-	outbuf__str(o, tl_kind_name(ev->kind));
+	outbuf__str(o, ev->kind == TL_STACK ? "stack" : tl_kind_name(ev->kind));
 	outbuf__char(o, '"');
+	if (ev->kind == TL_STACK) {
+		put_stack(c, ev);
+		return o->err;
+	}
 	switch (ev->kind) {
 	case TL_PREEXISTING:
 	case TL_CREATE:
@@ -100,6 +131,10 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	else
 		outbuf__lit(o, ",\"region\":");
 	put_name(c, ev->region);
+	if (ev->stack) {
+		outbuf__lit(o, ",\"stack\":");
+		outbuf__u64(o, ev->stack);
+	}
 	outbuf__lit(o, ",\"tid\":");
 	outbuf__u64(o, ev->tid);
 	outbuf__lit(o, ",\"pid\":");

@@ -4,7 +4,7 @@
  * ends in .gz, else here). A sample is a stack (process, regions, operators) of one category on one
  * device; its values are live bytes at the end, bytes at the device's peak, and bytes and number of
  * all that was allocated. Labels: category, device. A function's file is what it is: process, region,
- * backward, operator.
+ * backward, operator. Frames that --stacks recorded are functions with their own file, and a line.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,17 +22,18 @@ enum {
 	PROFILE_TIME = 9, PROFILE_DURATION = 10, PROFILE_PERIOD_TYPE = 11, PROFILE_PERIOD = 12, PROFILE_COMMENT = 13,
 	PROFILE_DEFAULT_TYPE = 14,
 	TYPE_TYPE = 1, TYPE_UNIT = 2, SAMPLE_LOCATIONS = 1, SAMPLE_VALUES = 2, SAMPLE_LABELS = 3, LABEL_KEY = 1, LABEL_STR = 2,
-	LOCATION_ID = 1, LOCATION_LINE = 4, LINE_FUNCTION = 1, FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_FILE = 4,
+	LOCATION_ID = 1, LOCATION_LINE = 4, LINE_FUNCTION = 1, LINE_LINE = 2,
+	FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_FILE = 4,
 };
 
 /* Strings that are always there; a category is S_CATS + its number, then devices, then what stacks are made of. */
 enum {
 	S_NONE, S_LIVE, S_AT_PEAK, S_ALLOC_BYTES, S_ALLOC_COUNT, S_BYTES, S_COUNT, S_CATEGORY, S_DEVICE, S_PROCESS, S_REGION,
-	S_BACKWARD, S_OPERATOR, S_RECORDER, S_ROOT, S_CATS, S_DEVS = S_CATS + CAT_MAX, S_FRAMES = S_DEVS + 256,
+	S_BACKWARD, S_OPERATOR, S_CUT, S_RECORDER, S_ROOT, S_CATS, S_DEVS = S_CATS + CAT_MAX, S_FRAMES = S_DEVS + 256,
 };
 static const char *const strings[] = {
 	"", "live", "at_peak", "alloc_bytes", "alloc_count", "bytes", "count", "category", "device", "process", "region",
-	"backward", "operator", "memtrace " MT_VERSION, "stack not kept",
+	"backward", "operator", "not known", "memtrace " MT_VERSION, "stack not kept",
 };
 _Static_assert(sizeof(strings) / sizeof(strings[0]) == S_CATS, "a string for each");
 
@@ -41,6 +42,7 @@ struct export_ctx {
 	struct proto p;
 	struct heapsum *sum;
 	struct numbering frames; /* kind and value of a stack's node -> its location, function and string */
+	uint64_t frames_cnt; /* different ones */
 	const struct export_to *to;
 	FILE *pipe; /* to gzip; NULL: to->out itself */
 	z_stream z;
@@ -156,8 +158,13 @@ static void put_sample(struct export_ctx *c, const struct heap_cell *cell)
 	flush(c, PROFILE_SAMPLE);
 }
 
-static unsigned file_of(const struct stack_node *n)
+/* Files of recorded frames come after all names: S_FRAMES, as many names as frames, as many files. */
+static uint64_t file_of(const struct export_ctx *c, const struct stack_node *n, uint64_t id)
 {
+	if (n->kind == STACK_PYTHON || n->kind == STACK_NATIVE)
+		return S_FRAMES + c->frames_cnt + id - 1;
+	if (n->kind == STACK_CUT)
+		return S_CUT;
 	return n->kind == STACK_PROCESS ? S_PROCESS : n->kind == STACK_OP ? S_OPERATOR :
 	       n->kind == STACK_NODE ? S_BACKWARD : S_REGION;
 }
@@ -169,11 +176,13 @@ static void put_frame(struct export_ctx *c, const struct stack_node *n, uint64_t
 	proto__u64(&c->p, LOCATION_ID, id);
 	line = proto__open(&c->p, LOCATION_LINE);
 	proto__u64(&c->p, LINE_FUNCTION, id);
+	if (n->kind == STACK_PYTHON)
+		proto__u64(&c->p, LINE_LINE, stacks__frame(heapsum__stacks(c->sum), n)->line);
 	proto__close(&c->p, line);
 	flush(c, PROFILE_LOCATION);
 	proto__u64(&c->p, FUNCTION_ID, id);
 	proto__u64(&c->p, FUNCTION_NAME, n->kind == STACK_ROOT ? S_ROOT : S_FRAMES + id - 1);
-	proto__u64(&c->p, FUNCTION_FILE, file_of(n));
+	proto__u64(&c->p, FUNCTION_FILE, file_of(c, n, id));
 	flush(c, PROFILE_FUNCTION);
 }
 
@@ -189,15 +198,32 @@ static void put_string(struct export_ctx *c, const char *text, size_t len)
 
 static void put_frame_string(struct export_ctx *c, const struct stack_node *n)
 {
+	const struct stacks *stacks = heapsum__stacks(c->sum);
 	char text[CLEAN_BYTES_MAX];
-	size_t len = n->kind == STACK_PROCESS ? heapsum_process(c->to, n->value, text, sizeof(text)) :
-						clean_name(text, c->to->names, (name_id){ n->value });
+	size_t len;
 
+	if (n->kind == STACK_PROCESS)
+		len = heapsum_process(c->to, n->value, text, sizeof(text));
+	else if (n->kind == STACK_PYTHON || n->kind == STACK_NATIVE)
+		len = clean_name(text, c->to->names, stacks__frame(stacks, n)->function);
+	else
+		len = stacks__text(stacks, n, c->to->names, text, sizeof(text));
+	put_string(c, text, len);
+}
+
+static void put_file_string(struct export_ctx *c, const struct stack_node *n)
+{
+	char text[CLEAN_BYTES_MAX] = "";
+	size_t len = 0;
+
+	if (n->kind == STACK_PYTHON || n->kind == STACK_NATIVE)
+		len = clean_name(text, c->to->names, stacks__frame(heapsum__stacks(c->sum), n)->file);
 	put_string(c, text, len);
 }
 
 /* Each frame once, in the order of its number: what was put last is not known yet. */
-static void put_frames(struct export_ctx *c, int as_string)
+enum frame_part { FRAME_ITSELF, FRAME_NAME, FRAME_FILE };
+static void put_frames(struct export_ctx *c, enum frame_part part)
 {
 	const struct stacks *stacks = heapsum__stacks(c->sum);
 	uint64_t next = 1;
@@ -208,8 +234,10 @@ static void put_frames(struct export_ctx *c, int as_string)
 		if (frame_id(c, n) != next)
 			continue;
 		next++;
-		if (as_string)
+		if (part == FRAME_NAME)
 			put_frame_string(c, n);
+		else if (part == FRAME_FILE)
+			put_file_string(c, n);
 		else
 			put_frame(c, n, next - 1);
 	}
@@ -227,7 +255,9 @@ static void put_strings(struct export_ctx *c)
 		dev_name((uint8_t)i, dev);
 		put_string(c, dev, strlen(dev));
 	}
-	put_frames(c, 1);
+	put_frames(c, FRAME_NAME);
+	if (stacks__has_frames(heapsum__stacks(c->sum)))
+		put_frames(c, FRAME_FILE);
 }
 
 static void put_all(struct export_ctx *c, const struct report *r)
@@ -242,12 +272,15 @@ static void put_all(struct export_ctx *c, const struct report *r)
 	put_type(c, PROFILE_SAMPLE_TYPE, S_AT_PEAK, S_BYTES);
 	put_type(c, PROFILE_SAMPLE_TYPE, S_ALLOC_BYTES, S_BYTES);
 	put_type(c, PROFILE_SAMPLE_TYPE, S_ALLOC_COUNT, S_COUNT);
-	for (uint32_t i = 0; i < stacks__cnt(stacks); i++) /* numbers in the order of the nodes */
-		frame_id(c, stacks__node(stacks, i));
+	for (uint32_t i = 0; i < stacks__cnt(stacks); i++) { /* numbers in the order of the nodes */
+		uint64_t id = frame_id(c, stacks__node(stacks, i));
+
+		c->frames_cnt = id > c->frames_cnt ? id : c->frames_cnt;
+	}
 	for (size_t i = 0; i < cnt; i++)
 		if (cells[i].live || cells[i].at_peak || cells[i].alloc_count)
 			put_sample(c, &cells[i]);
-	put_frames(c, 0);
+	put_frames(c, FRAME_ITSELF);
 	put_strings(c);
 	put_type(c, PROFILE_PERIOD_TYPE, S_AT_PEAK, S_BYTES);
 	proto__u64(&c->p, PROFILE_TIME, r->start_ts_ns + (uint64_t)r->epoch_off_ns);

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "timeline/labels.h"
+#include "event/event.h"
 #include "view/export.h"
 #include "view/live.h"
 #include "view/name_cache.h"
@@ -105,11 +106,29 @@ static void key_cat(struct snapwrite *w, uint8_t cat)
 	snapwrite__word(w, cat_words[cat], W_CATS + cat);
 }
 
+static void put_recorded_frame(struct export_ctx *c, struct snapwrite *w, const struct view_frame *f)
+{
+	snapwrite__open(w, '{');
+	key(w, W_FILENAME);
+	snapwrite__text(w, names__get(c->to->names, f->file), names__len(c->to->names, f->file));
+	key_u64(w, W_LINE, f->line);
+	key(w, W_NAME);
+	if (f->kind == EV_FRAME_CUT)
+		snapwrite__text(w, "(not known)", strlen("(not known)"));
+	else
+		snapwrite__text(w, names__get(c->to->names, f->function), names__len(c->to->names, f->function));
+	snapwrite__close(w, '}');
+}
+
 static void put_frame(struct export_ctx *c, struct snapwrite *w, const struct stack_node *n)
 {
 	char pid[24];
 	name_id name = { n->value };
 
+	if (n->kind >= STACK_PYTHON) {
+		put_recorded_frame(c, w, stacks__frame(c->stacks, n));
+		return;
+	}
 	snapwrite__open(w, '{');
 	key_word(w, W_FILENAME, n->kind == STACK_OP ? W_OPERATOR : n->kind == STACK_PROCESS ? W_PROCESS : W_REGION);
 	key_u64(w, W_LINE, 0);

@@ -31,6 +31,8 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_SIDEBAND] = "news of libraries and children missed",
 	[MT_LOSS_RECORDING] = "could not be written to the recording",
 	[MT_LOSS_SITES] = "probes that could not be set",
+	[MT_LOSS_STACK_RATE] = "native stacks, more than 2000 births a second (--stack-size)",
+	[MT_LOSS_STACKS] = "stacks that could not be kept or read",
 };
 
 static void put_time(struct page *p, const struct report *r)

@@ -262,6 +262,7 @@ static void put_blocks(struct doc_out *x)
 static void put_icicle(struct doc_out *x)
 {
 	struct icicle ic;
+	const struct stacks *stacks = heapsum__stacks(x->d->heap);
 	int r = icicle__init(&ic, x->d->heap, ICICLE_SHOWN);
 
 	if (r) {
@@ -273,16 +274,24 @@ static void put_icicle(struct doc_out *x)
 	json__begin(&x->j, "rows", '[');
 	for (size_t i = 0; i < ic.cnt; i++) {
 		const struct icicle_row *r_ = &ic.rows[i];
+		const struct view_frame *f = r_->kind < STACK_PYTHON ? NULL :
+			stacks__frame(stacks, &(struct stack_node){ .kind = r_->kind, .value = r_->value });
 		int has_name = r_->kind > STACK_PROCESS;
 
 		json__begin(&x->j, NULL, '[');
 		json__u64(&x->j, NULL, r_->parent);
 		json__u64(&x->j, NULL, r_->kind);
-		json__u64(&x->j, NULL, has_name ? name_number(x, (name_id){ r_->value }) : r_->value);
+		json__u64(&x->j, NULL, f	? name_number(x, f->function) :
+				       has_name ? name_number(x, (name_id){ r_->value }) :
+						  r_->value);
 		json__u64(&x->j, NULL, r_->at_peak);
 		json__u64(&x->j, NULL, r_->live);
 		json__u64(&x->j, NULL, r_->alloc_bytes);
 		json__u64(&x->j, NULL, r_->alloc_count);
+		if (f) {
+			json__u64(&x->j, NULL, name_number(x, f->file));
+			json__u64(&x->j, NULL, f->line);
+		}
 		json__end(&x->j, ']');
 	}
 	json__end(&x->j, ']');

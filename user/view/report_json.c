@@ -14,6 +14,7 @@
 #include "view/oom_view.h"
 #include "view/report_words.h"
 #include "view/segments_view.h"
+#include "view/stacks_view.h"
 #include "view/view.h"
 
 static uint64_t epoch(const struct report *r, uint64_t ts_ns)
@@ -415,6 +416,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	put_kernel(&j, r, opts->is_brief);
 	put_flow(&j, r);
 	put_ops(&j, r, top);
+	stacks_json(&j, r, top);
 	leaks_json(&j, r);
 	put_procs(&j, r, opts->is_brief ? VIEW_BRIEF_PROCS : SIZE_MAX);
 	json__begin(&j, "peak_blocks", '[');

@@ -13,6 +13,7 @@
 #include "view/page.h"
 #include "view/report_words.h"
 #include "view/segments_view.h"
+#include "view/stacks_view.h"
 #include "view/view.h"
 
 #define WIDTH_DEFAULT 100
@@ -511,6 +512,9 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 		break;
 	case BY_SYMBOL:
 		put_symbols(p, r, opts->top);
+		break;
+	case BY_STACK:
+		stacks_text(p, r, opts->top);
 		break;
 	default:
 		if (report_has_cats(r))

@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event/event.h"
+#include "view/clean.h"
+
+#define FRAMES_SHOWN 250 /* of one recorded stack: a node knows its depth in 8 bits */
+
 struct stack_thread {
 	uint32_t pid, tid;
 	uint32_t root; /* node of its process */
@@ -20,6 +25,7 @@ struct stacks {
 	struct stack_thread **threads;	      /* slots */
 	uint32_t threads_cnt, thread_slots;
 	struct stack_thread *last;
+	struct frames *frames; /* NULL: none were recorded */
 	uint64_t cut;
 };
 
@@ -54,6 +60,7 @@ void stacks__free(struct stacks *s)
 	free(s->threads);
 	free(s->node_slots);
 	free(s->nodes);
+	frames__free(s->frames);
 	free(s);
 }
 
@@ -251,6 +258,10 @@ int stacks__event(struct stacks *s, const struct tl_event *ev)
 	struct stack_thread *t;
 	int is_node = ev->op.v == ev->region.v, r;
 
+	if (ev->kind == TL_STACK && !s->frames)
+		s->frames = frames__new();
+	if (ev->kind == TL_STACK && s->frames)
+		frames__add(s->frames, ev);
 	if (ev->kind != TL_OP && ev->kind != TL_REGION && ev->kind != TL_REGION_END && ev->kind != TL_CREATE)
 		return 0;
 	t = stacks__thread(s, ev->pid, ev->tid);
@@ -285,11 +296,45 @@ static uint32_t stacks__op(const struct stacks *s, uint32_t node)
 	return 0;
 }
 
+int stacks__has_frames(const struct stacks *s)
+{
+	return s->frames != NULL;
+}
+
+const struct view_frame *stacks__frame(const struct stacks *s, const struct stack_node *n)
+{
+	return frames__get(s->frames, n->value);
+}
+
+size_t stacks__text(const struct stacks *s, const struct stack_node *n, const struct names *names, char *buf, size_t size)
+{
+	if (n->kind >= STACK_PYTHON)
+		return frame_text(buf, size, names, stacks__frame(s, n));
+	return clean_text(buf, size, names__get(names, (name_id){ n->value }), names__len(names, (name_id){ n->value }));
+}
+
+static uint8_t kind_of(const struct view_frame *f)
+{
+	return f->kind == EV_FRAME_PYTHON ? STACK_PYTHON : f->kind == EV_FRAME_NATIVE ? STACK_NATIVE : STACK_CUT;
+}
+
+static uint32_t stacks__recorded(struct stacks *s, const struct tl_event *ev)
+{
+	uint32_t path[FRAMES_SHOWN], node = stacks__child(s, 0, STACK_PROCESS, ev->pid);
+	size_t cnt = frames__path(s->frames, ev->stack, path, FRAMES_SHOWN);
+
+	for (size_t i = 0; i < cnt; i++)
+		node = stacks__child(s, node, kind_of(frames__get(s->frames, path[i])), path[i]);
+	return ev->op.v ? stacks__child(s, node, STACK_OP, ev->op.v) : node;
+}
+
 uint32_t stacks__at(struct stacks *s, const struct tl_event *ev)
 {
 	struct stack_thread *t = ev->kind == TL_CREATE || ev->kind == TL_OOM ? stacks__thread(s, ev->pid, ev->tid) : NULL;
 	uint32_t node = t ? stack_thread__top(t) : 0;
 
+	if (ev->stack && s->frames)
+		return stacks__recorded(s, ev);
 	if (t && stacks__op(s, node) == ev->op.v)
 		return node;
 	node = stacks__child(s, 0, STACK_PROCESS, ev->pid);

@@ -6,6 +6,8 @@
  * An operator has no end event: it is over at the thread's next event that lies outside of it. What
  * the model says is innermost wins where both differ (a frame was lost).
  *
+ * A block that has a recorded stack (--stacks) is put there instead: process, its frames, the operator.
+ *
  * Holds at most STACKS_MAX nodes and STACK_THREADS_MAX threads; past that, a stack is cut at what is
  * there, and stacks__cut counts it.
  */
@@ -15,16 +17,20 @@
 #include <stddef.h>
 
 #include "timeline/timeline.h"
+#include "view/frames.h"
 
 #define STACKS_MAX (1u << 18)
 #define STACK_THREADS_MAX (1u << 16)
 #define STACK_DEPTH_MAX 64
 
-enum stack_kind { STACK_ROOT = 0, STACK_PROCESS, STACK_REGION, STACK_NODE, STACK_OP };
+enum stack_kind {
+	STACK_ROOT = 0, STACK_PROCESS, STACK_REGION, STACK_NODE, STACK_OP,
+	STACK_PYTHON, STACK_NATIVE, STACK_CUT, /* frames that --stacks recorded; the operator comes after them */
+};
 
 struct stack_node {
 	uint32_t parent; /* 0: the root, which is its own */
-	uint32_t value;	 /* name_id's number; STACK_PROCESS: the pid */
+	uint32_t value;	 /* name_id's number; STACK_PROCESS: the pid; STACK_PYTHON … STACK_CUT: stacks__frame */
 	uint8_t kind;	 /* enum stack_kind */
 	uint8_t depth;	 /* nodes above */
 };
@@ -53,6 +59,11 @@ int stacks__event(struct stacks *s, const struct tl_event *ev);
 int stacks__end(struct stacks *s, uint64_t ts_ns);
 /* The stack at this decision about a block; after stacks__event. */
 uint32_t stacks__at(struct stacks *s, const struct tl_event *ev);
+int stacks__has_frames(const struct stacks *s); /* were any recorded? */
+/* Of a node of kind STACK_PYTHON and those after it. */
+const struct view_frame *stacks__frame(const struct stacks *s, const struct stack_node *n);
+/* What a node that is no process is called: a name, or frame_text. As clean_text; its length. */
+size_t stacks__text(const struct stacks *s, const struct stack_node *n, const struct names *names, char *buf, size_t size);
 const struct stack_node *stacks__node(const struct stacks *s, uint32_t idx);
 uint32_t stacks__cnt(const struct stacks *s); /* nodes, root included */
 uint64_t stacks__cut(const struct stacks *s);

@@ -8,7 +8,7 @@ TGT_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -g -Iinclude -pthread
 TGT_CXXFLAGS := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -Wshadow -O2 -g -fno-optimize-sibling-calls -Iinclude -pthread
 TGT_COMMON := $(TGT_SRC)/truth.h include/memtrace/usdt.h $(TGT_SRC)/targets.mk
 TGT_BINS := $(addprefix $(TGT)/,truth_usdt truth_malloc truth_dlopen truth_plugin.so truth_fork truth_exec \
-	truth_static truth_static_stripped truth_torch truth_new)
+	truth_static truth_static_stripped truth_torch truth_new truth_stacks truth_stacks_stripped)
 
 .PHONY: targets
 targets: $(TGT_BINS)
@@ -16,6 +16,13 @@ targets: $(TGT_BINS)
 $(TGT)/truth_%: $(TGT_SRC)/truth_%.c $(TGT_SRC)/truth_plugin.h $(TGT_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(TGT_CFLAGS) $< -o $@ -ldl
+
+$(TGT)/truth_stacks: $(TGT_SRC)/truth_stacks.c $(TGT_COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(TGT_CFLAGS) -fomit-frame-pointer -fno-optimize-sibling-calls $< -o $@
+
+$(TGT)/truth_stacks_stripped: $(TGT)/truth_stacks
+	strip -o $@ $<
 
 $(TGT)/truth_plugin.so: $(TGT_SRC)/truth_plugin.c $(TGT_SRC)/truth_plugin.h $(TGT_COMMON)
 	@mkdir -p $(@D)

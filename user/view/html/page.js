@@ -21,7 +21,7 @@ const COLORS = {
 	DATALOADER: "#552255", ACTIVATION: "#e69f00", TEMPORARY: "#f0e442", AUTOGRAD_DETAIL: "#cc79a7", COMMUNICATION: "#8822ee",
 	WORKSPACE: "#882222", unknown: "#c4c9ce",
 };
-const KINDS = ["all", "process", "region", "backward node", "operator"];
+const KINDS = ["all", "process", "region", "backward node", "operator", "Python", "native code", "not known"];
 
 function three(v) {
 	return v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2);
@@ -96,8 +96,10 @@ function makeModel(doc) {
 			born, freed: life === null ? duration : born + life, lives: life === null, ptr, at: Number(ptr), size,
 			cat: doc.categories[cat] || "unknown", op: name(op), region: name(region), pid, dev, met,
 		})),
-		nodes: (doc.icicle?.rows || []).map(([parent, kind, value, peak, live, alloc, cnt], i) => ({
-			i, parent, kind, name: kind === 0 ? "all" : kind === 1 ? processName(doc, value) : name(value),
+		nodes: (doc.icicle?.rows || []).map(([parent, kind, value, peak, live, alloc, cnt, file, line], i) => ({
+			i, parent, kind, name: kind === 0 ? "all" : kind === 1 ? processName(doc, value) : kind === 7 ? KINDS[7] :
+				name(value) + (kind === 5 && file ? ` (${name(file).replace(/.*\//, "")}:${line})` : ""),
+			place: file ? name(file) + (line ? `:${line}` : "") : "",
 			at_peak: peak, live, alloc_bytes: alloc, alloc_count: cnt,
 		})),
 	};
@@ -789,7 +791,7 @@ function drawIcicle() {
 	const frames = h("div", {id: "frames"});
 	$("icicle").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Where from: regions, nodes, operators"),
 		h("div", null, ...Object.keys(MEASURES).flatMap((k) => [tab(k), " "])),
-		h("span", {class: "key"}, ...KINDS.slice(1).flatMap((k, i) => [h("span", {class: `swatch k${i + 1}`}), k]))),
+		h("span", {class: "key"}, ...KINDS.slice(1).flatMap((k, i) => i > 3 && !nodes.some((n) => n.kind === i + 1) ? [] : [h("span", {class: `swatch k${i + 1}`}), k]))),
 	h("div", {class: "path"}, ...path.map((n, i) => h("button", {onclick: () => {
 		state.root = n.i;
 		drawIcicle();
@@ -810,7 +812,7 @@ function drawIcicle() {
 				tip(null, null);
 				drawIcicle();
 			},
-			onmousemove: (e) => tip(e, [n.name || "(no name)", KINDS[n.kind], `at the peak ${bytes(n.at_peak)}, ${percent(n.at_peak, nodes[0].at_peak)}`,
+			onmousemove: (e) => tip(e, [n.name || "(no name)", n.place ? `${KINDS[n.kind]}: ${n.place}` : KINDS[n.kind], `at the peak ${bytes(n.at_peak)}, ${percent(n.at_peak, nodes[0].at_peak)}`,
 				`live ${bytes(n.live)}, allocated ${bytes(n.alloc_bytes)} in ${count(n.alloc_count)} blocks`]),
 			onmouseleave: () => tip(null, null)}, w > 24 ? n.name : ""));
 		for (const c of (children.get(n.i) || []).sort((a, b) => b[m] - a[m])) {

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "stack/capture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "bpf/lib/shared.h"
+#include "python/code.h"
+#include "stack/demangle.h"
+#include "stack/intern.h"
+#include "stack/merge.h"
+#include "stack/modules.h"
+#include "stack/unwind.h"
+#include "target/target.h"
+
+#define CODES 32768	       /* a power of two; half full at most, then all are forgotten */
+#define TABLES_BYTES_MAX (32u << 20)
+#define PLACES 32768	       /* the same, of code addresses */
+#define HASHES 131072	       /* of Python frames, half of it at most */
+#define REFRESH_NS 200000000ull /* a process's maps are read again so often, if an address is not known */
+
+struct cap_proc {
+	pid_t pid;
+	uint32_t map_no; /* number of this map of its code, never used again */
+	struct target *target;
+	struct codemap *map;
+	struct py_mem mem;
+	struct py_runtime rt;
+	uint64_t py_start, py_end; /* code of the interpreter's file */
+	uint8_t has_rt, is_told, is_hopeless;
+	uint64_t refreshed_ns;
+};
+
+struct place_entry {
+	uint64_t pc;
+	uint32_t map_no; /* 0: free */
+	uint32_t word;
+};
+
+struct hash_entry {
+	uint64_t hash; /* 0: free */
+	uint32_t list;
+};
+
+/* Of a code object, what its lines need: texts are names here. */
+struct code_lines {
+	uint64_t addr, check;
+	uint8_t *table;
+	uint64_t first_instr;
+	name_id function, file;
+	uint32_t table_len, firstlineno;
+	pid_t pid; /* 0: free */
+};
+
+struct capture {
+	struct capture_env env;
+	struct intern *intern;
+	struct modules *modules;
+	struct cap_proc **procs;
+	size_t procs_cnt;
+	struct cap_proc *last;
+	uint32_t maps_cnt;
+	struct code_lines *codes;
+	uint32_t codes_cnt;
+	size_t tables_bytes;
+	struct place_entry *places;
+	uint32_t places_cnt;
+	struct hash_entry *hashes;
+	uint32_t hashes_cnt;
+	uint32_t cut; /* the frame that marks it */
+	uint64_t bad_cnt, lost_cnt;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+struct capture *capture__new(const struct capture_env *env)
+{
+	struct capture *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->env = *env;
+	c->intern = intern__new();
+	c->modules = modules__new();
+	c->procs = calloc(CAPTURE_PROCS_MAX, sizeof(struct cap_proc *));
+	c->codes = calloc(CODES, sizeof(*c->codes));
+	c->places = calloc(PLACES, sizeof(*c->places));
+	c->hashes = calloc(HASHES, sizeof(*c->hashes));
+	if (c->intern)
+		c->cut = intern__frame(c->intern, &(struct frame){ .kind = EV_FRAME_CUT });
+	if (!c->cut || !c->modules || !c->procs || !c->codes || !c->places || !c->hashes) {
+		capture__free(c);
+		return NULL;
+	}
+	return c;
+}
+
+static void cap_proc__free(struct cap_proc *p)
+{
+	if (!p)
+		return;
+	codemap__free(p->map);
+	target__free(p->target);
+	free(p);
+}
+
+static void capture__forget_codes(struct capture *c)
+{
+	for (size_t i = 0; i < CODES; i++)
+		free(c->codes[i].table);
+	memset(c->codes, 0, CODES * sizeof(*c->codes));
+	c->codes_cnt = 0;
+	c->tables_bytes = 0;
+}
+
+void capture__free(struct capture *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->procs_cnt; i++)
+		cap_proc__free(c->procs[i]);
+	if (c->codes)
+		capture__forget_codes(c);
+	free(c->codes);
+	free(c->places);
+	free(c->hashes);
+	free(c->procs);
+	modules__free(c->modules);
+	intern__free(c->intern);
+	free(c);
+}
+
+uint64_t capture__bad_cnt(const struct capture *c)
+{
+	return c->bad_cnt;
+}
+
+uint64_t capture__lost_cnt(const struct capture *c)
+{
+	return c->lost_cnt;
+}
+
+/* --- processes ----------------------------------------------------------------------------------------- */
+
+static void capture__map(struct capture *c, struct cap_proc *p)
+{
+	codemap__free(p->map);
+	p->map = codemap__new(c->modules, p->target);
+	p->map_no = ++c->maps_cnt;
+	p->refreshed_ns = now_ns();
+}
+
+static uint16_t or_none(uint16_t off)
+{
+	return off ? off : MT_PY_NO_OFFSET;
+}
+
+static struct mt_py_proc how_of(const struct py_frame_offsets *at, const struct py_tsd *tsd)
+{
+	return (struct mt_py_proc){
+		.tsd_table = tsd->table,
+		.tsd_key = tsd->key,
+		.tstate_thread_id = at->tstate_thread_id,
+		.tstate_frame = at->tstate_frame,
+		.cframe_frame = at->has_cframe ? at->cframe_frame : MT_PY_NO_OFFSET,
+		.frame_bytes = at->frame_bytes,
+		.frame_previous = at->frame_previous,
+		.frame_code = at->frame_code,
+		.frame_instr = at->frame_instr,
+		.frame_owner = or_none(at->frame_owner),
+		.frame_entry = or_none(at->frame_entry),
+		.code_check = at->code_check,
+		.owner_shim = at->owner_shim,
+		.entry_always = at->minor == 10,
+		.instr_bytes = at->minor == 10 ? 4 : 8,
+	};
+}
+
+static void capture__find_python(struct capture *c, struct cap_proc *p)
+{
+	struct mt_py_proc how;
+	struct err err = { 0 };
+	struct py_tsd tsd;
+	char text[480];
+	int r;
+
+	if (!c->env.python || p->is_told || p->is_hopeless)
+		return;
+	if (!p->has_rt) {
+		r = py_runtime__find(&p->rt, p->target, &p->mem, &err);
+		if (r == -ENOENT)
+			return;
+		if (r < 0) {
+			p->is_hopeless = 1;
+			snprintf(text, sizeof(text), "no Python frames: %.380s", err.msg);
+			c->env.note(c->env.ctx, p->pid, text);
+			return;
+		}
+		p->has_rt = 1;
+		p->py_start = p->rt.lib->exec_start;
+		p->py_end = p->rt.lib->exec_end;
+		p->rt.lib = NULL; /* good until the next refresh only */
+	}
+	if (py_runtime__tsd(&p->rt, p->target, &p->mem, &tsd))
+		return;
+	how = how_of(p->rt.at, &tsd);
+	p->is_told = !c->env.python(c->env.ctx, p->pid, &how);
+}
+
+static struct cap_proc *capture__open(struct capture *c, pid_t pid)
+{
+	struct cap_proc *p;
+
+	if (c->procs_cnt == CAPTURE_PROCS_MAX)
+		return NULL;
+	p = calloc(1, sizeof(*p));
+	if (!p || target__open(&p->target, pid, NULL)) {
+		free(p);
+		return NULL;
+	}
+	p->pid = pid;
+	p->mem = py_mem_of(&p->pid);
+	capture__map(c, p);
+	if (!p->map) {
+		cap_proc__free(p);
+		return NULL;
+	}
+	c->procs[c->procs_cnt++] = p;
+	return c->last = p;
+}
+
+static struct cap_proc *capture__proc(struct capture *c, pid_t pid)
+{
+	if (c->last && c->last->pid == pid)
+		return c->last;
+	for (size_t i = 0; i < c->procs_cnt; i++)
+		if (c->procs[i]->pid == pid)
+			return c->last = c->procs[i];
+	return NULL;
+}
+
+void capture__end(struct capture *c, pid_t pid)
+{
+	for (size_t i = 0; i < c->procs_cnt; i++) {
+		if (c->procs[i]->pid != pid)
+			continue;
+		if (c->procs[i]->is_told)
+			(void)c->env.python(c->env.ctx, pid, NULL);
+		cap_proc__free(c->procs[i]);
+		c->procs[i] = c->procs[--c->procs_cnt];
+		c->last = NULL;
+		return;
+	}
+}
+
+void capture__begin(struct capture *c, pid_t pid)
+{
+	struct cap_proc *p;
+
+	capture__end(c, pid);
+	p = capture__open(c, pid);
+	if (!p)
+		return;
+	if (c->env.native)
+		codemap__load_symbols(p->map);
+	capture__find_python(c, p);
+}
+
+/* An address that no file has: perhaps a library came since. At most REFRESH_NS apart. */
+static void capture__refresh(struct capture *c, struct cap_proc *p)
+{
+	if (now_ns() - p->refreshed_ns < REFRESH_NS)
+		return;
+	p->refreshed_ns = now_ns();
+	if (target__refresh(p->target, NULL) > 0)
+		capture__map(c, p);
+	if (p->map)
+		capture__find_python(c, p);
+}
+
+void capture__retry(struct capture *c)
+{
+	for (size_t i = 0; i < c->procs_cnt; i++)
+		if (c->env.python && !c->procs[i]->is_told && !c->procs[i]->is_hopeless)
+			capture__refresh(c, c->procs[i]);
+}
+
+/* --- Python --------------------------------------------------------------------------------------------- */
+
+static struct code_lines *code_slot(struct capture *c, pid_t pid, uint64_t addr, uint64_t check)
+{
+	size_t i = (addr >> 4 ^ check ^ (uint64_t)pid * 0x9e3779b97f4a7c15ull) & (CODES - 1);
+
+	while (c->codes[i].pid &&
+	       (c->codes[i].addr != addr || c->codes[i].check != check || c->codes[i].pid != pid))
+		i = (i + 1) & (CODES - 1);
+	return &c->codes[i];
+}
+
+/* What the code object is; NULL: it is not there any more. */
+static const struct code_lines *capture__code(struct capture *c, const struct cap_proc *p, uint64_t addr, uint64_t check)
+{
+	struct code_lines *l = code_slot(c, p->pid, addr, check);
+	struct py_code code;
+
+	if (l->pid)
+		return l;
+	if (py_code__read(&code, &p->rt, &p->mem, addr, check))
+		return NULL;
+	if (c->codes_cnt >= CODES / 2 || c->tables_bytes + code.table_len > TABLES_BYTES_MAX) {
+		capture__forget_codes(c);
+		l = code_slot(c, p->pid, addr, check);
+	}
+	*l = (struct code_lines){
+		.addr = addr, .check = check, .pid = p->pid, .table = code.table, .table_len = (uint32_t)code.table_len,
+		.first_instr = code.first_instr, .firstlineno = code.firstlineno,
+		.function = names__add(c->env.names, code.function), .file = names__add(c->env.names, code.file),
+	};
+	c->codes_cnt++;
+	c->tables_bytes += code.table_len;
+	return l;
+}
+
+/* <python 0x…>: a code object that went before it was read. Its address says nothing, but that there was one. */
+static struct frame frame_unknown(struct capture *c, uint64_t addr)
+{
+	char text[40];
+
+	snprintf(text, sizeof(text), "<python 0x%llx>", (unsigned long long)addr);
+	return (struct frame){ .kind = EV_FRAME_PYTHON, .function = names__add(c->env.names, text) };
+}
+
+static uint32_t capture__python_frame(struct capture *c, const struct cap_proc *p, const struct mt_py_frame *f)
+{
+	const struct code_lines *l = p ? capture__code(c, p, f->code & ~(uint64_t)MT_PY_ENTRY, f->check) : NULL;
+	struct frame frame;
+	uint32_t word;
+
+	if (l) {
+		struct py_code code = { .table = l->table, .table_len = l->table_len, .firstlineno = l->firstlineno,
+					.first_instr = l->first_instr };
+
+		frame = (struct frame){ .kind = EV_FRAME_PYTHON, .function = l->function, .file = l->file,
+					.line = py_code__line(&code, p->rt.at->minor, f->instr) };
+	} else {
+		frame = frame_unknown(c, f->code & ~(uint64_t)MT_PY_ENTRY);
+	}
+	word = intern__frame(c->intern, &frame);
+	return word && (f->code & MT_PY_ENTRY) ? word | LIST_PYTHON : word;
+}
+
+static struct hash_entry *hash_slot(struct capture *c, uint64_t hash)
+{
+	size_t i = hash & (HASHES - 1);
+
+	while (c->hashes[i].hash && c->hashes[i].hash != hash)
+		i = (i + 1) & (HASHES - 1);
+	return &c->hashes[i];
+}
+
+static int capture__python(struct capture *c, const struct mt_rec_py *r, size_t len)
+{
+	struct cap_proc *p = capture__proc(c, (pid_t)r->hdr.pid);
+	uint32_t words[MT_PY_FRAMES_MAX], n = 0;
+	struct hash_entry *h;
+
+	if (len < offsetof(struct mt_rec_py, frames) || r->frames_cnt > MT_PY_FRAMES_MAX || !r->hash ||
+	    len != offsetof(struct mt_rec_py, frames) + r->frames_cnt * sizeof(r->frames[0])) {
+		c->bad_cnt++;
+		return 0;
+	}
+	h = hash_slot(c, r->hash);
+	if (h->hash || c->hashes_cnt >= HASHES / 2)
+		return 0; /* known, or no room: counted when it is used */
+	for (n = 0; n < r->frames_cnt; n++) {
+		words[n] = capture__python_frame(c, p && p->has_rt ? p : NULL, &r->frames[n]);
+		if (!words[n])
+			return 0;
+	}
+	h->list = intern__list(c->intern, words, n, !!r->is_cut);
+	if (!h->list)
+		return 0;
+	h->hash = r->hash;
+	c->hashes_cnt++;
+	return 0;
+}
+
+/* --- native -------------------------------------------------------------------------------------------- */
+
+static struct place_entry *place_slot(struct capture *c, uint32_t map_no, uint64_t pc)
+{
+	size_t i = (pc ^ map_no * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull >> 32 & (PLACES - 1);
+
+	while (c->places[i].map_no && (c->places[i].pc != pc || c->places[i].map_no != map_no))
+		i = (i + 1) & (PLACES - 1);
+	return &c->places[i];
+}
+
+static struct frame frame_of_pc(struct capture *c, struct cap_proc *p, uint64_t pc)
+{
+	struct frame f = { .kind = EV_FRAME_NATIVE };
+	struct code_place place;
+	char text[DEMANGLE_MAX];
+
+	if (codemap__place(p->map, pc, &place)) {
+		snprintf(text, sizeof(text), "0x%llx", (unsigned long long)pc);
+	} else {
+		f.file = names__add(c->env.names, place.file);
+		if (place.symbol)
+			demangle(text, place.symbol);
+		else
+			snprintf(text, sizeof(text), "%.400s+0x%llx", place.file, (unsigned long long)place.offset);
+	}
+	f.function = names__add(c->env.names, text);
+	return f;
+}
+
+static uint32_t capture__place(struct capture *c, struct cap_proc *p, uint64_t pc)
+{
+	struct place_entry *e = place_slot(c, p->map_no, pc);
+	struct frame f;
+	uint32_t word;
+
+	if (e->map_no)
+		return e->word;
+	f = frame_of_pc(c, p, pc);
+	word = intern__frame(c->intern, &f);
+	if (!word)
+		return 0;
+	if (p->has_rt && pc >= p->rt.eval_start && pc < p->rt.eval_end)
+		word |= LIST_EVAL;
+	if (p->has_rt && pc >= p->py_start && pc < p->py_end)
+		word |= LIST_PYTHON;
+	if (c->places_cnt >= PLACES / 2) {
+		memset(c->places, 0, PLACES * sizeof(*c->places));
+		c->places_cnt = 0;
+		e = place_slot(c, p->map_no, pc);
+	}
+	*e = (struct place_entry){ pc, p->map_no, word };
+	c->places_cnt++;
+	return word;
+}
+
+/* Number of the list of frames; 0: none. */
+static uint32_t capture__unwind(struct capture *c, struct cap_proc *p, const struct mt_rec_raw *r)
+{
+	struct unwind u = { .is_return = !!(r->hdr.flags & MT_STACK_F_RETURN), .bytes = r->bytes,
+			    .bytes_cnt = r->bytes_cnt, .row = codemap__row, .ctx = p->map };
+	uint64_t pcs[UNWIND_MAX];
+	uint32_t words[UNWIND_MAX];
+	int is_cut;
+	size_t n;
+
+	for (unsigned i = 0; i < MT_STACK_REGS; i++)
+		u.regs[i] = r->regs[i];
+	n = unwind(&u, pcs, UNWIND_MAX, &is_cut);
+	if (is_cut && n && !codemap__has(p->map, pcs[n - 1])) {
+		capture__refresh(c, p);
+		if (!p->map)
+			return 0;
+		u.ctx = p->map;
+		n = unwind(&u, pcs, UNWIND_MAX, &is_cut);
+	}
+	for (size_t i = 0; i < n; i++) {
+		words[i] = capture__place(c, p, pcs[i]);
+		if (!words[i])
+			return 0;
+	}
+	return intern__list(c->intern, words, n, is_cut);
+}
+
+/* --- records -------------------------------------------------------------------------------------------- */
+
+int capture__wants(const void *rec, size_t len)
+{
+	const struct mt_hdr *h = rec;
+
+	return len >= sizeof(*h) && (h->kind == MT_EV_STACK || h->kind == MT_EV_STACK_RAW || h->kind == MT_EV_STACK_PY);
+}
+
+static struct event event_of(const struct mt_hdr *h, uint64_t addr, uint64_t python, uint32_t native)
+{
+	return (struct event){ .ts_ns = h->ts_ns, .kind = EV_STACK_AT, .pid = h->pid, .tid = h->tid, .dev = h->dev,
+			       .addr = addr, .size = python, .aux = native };
+}
+
+static int capture__raw(struct capture *c, const struct mt_rec_raw *r, size_t len, struct event *ret)
+{
+	struct cap_proc *p;
+	uint32_t native;
+
+	if (len != sizeof(*r) || r->bytes_cnt > sizeof(r->bytes)) {
+		c->bad_cnt++;
+		return 0;
+	}
+	p = capture__proc(c, (pid_t)r->hdr.pid);
+	native = p && p->map ? capture__unwind(c, p, r) : 0;
+	if (!native)
+		c->lost_cnt++;
+	*ret = event_of(&r->hdr, r->addr, r->python, native);
+	return native || r->python;
+}
+
+int capture__record(struct capture *c, const void *rec, size_t len, struct event *ret)
+{
+	const struct mt_hdr *h = rec;
+	const struct mt_rec_mem *m = rec;
+
+	if (h->kind == MT_EV_STACK_PY)
+		return capture__python(c, rec, len);
+	if (h->kind == MT_EV_STACK_RAW)
+		return capture__raw(c, rec, len, ret);
+	if (len != sizeof(*m)) {
+		c->bad_cnt++;
+		return 0;
+	}
+	*ret = event_of(h, m->addr, m->size, 0);
+	return 1;
+}
+
+/* --- in order ------------------------------------------------------------------------------------------- */
+
+static int capture__tell(struct capture *c, const struct event *at, uint32_t node, uint32_t parent, uint32_t frame,
+			 event_fn fn, void *ctx)
+{
+	const struct frame *f = intern__frame_at(c->intern, frame);
+
+	return fn(ctx, &(struct event){ .ts_ns = at->ts_ns, .kind = EV_STACK, .pid = at->pid, .tid = at->tid,
+					.seq = node, .size = parent, .name = f->function, .addr = f->file.v,
+					.aux = f->line, .flags = f->kind });
+}
+
+/* The node of merged frames, outermost first into the tree; 0: no room; < 0: fn's error. */
+static int64_t capture__node(struct capture *c, const struct event *ev, const uint32_t *frames, size_t cnt, event_fn fn,
+			     void *ctx)
+{
+	uint32_t node = 0, parent;
+	int is_new, r;
+
+	while (cnt--) {
+		parent = node;
+		node = intern__node(c->intern, parent, frames[cnt], &is_new);
+		if (!node)
+			return 0;
+		r = is_new ? capture__tell(c, ev, node, parent, frames[cnt], fn, ctx) : 0;
+		if (r < 0)
+			return r;
+	}
+	return node;
+}
+
+static int64_t capture__merge(struct capture *c, const struct event *ev, uint32_t native, uint32_t python, event_fn fn,
+			      void *ctx)
+{
+	uint32_t frames[MERGE_MAX], kept = intern__pair(c->intern, native, python);
+	struct frames_in n = { 0 }, p = { 0 };
+	int64_t node;
+
+	if (kept)
+		return kept;
+	if (native)
+		n.words = intern__list_at(c->intern, native, &n.cnt, &n.is_cut);
+	if (python)
+		p.words = intern__list_at(c->intern, python, &p.cnt, &p.is_cut);
+	node = capture__node(c, ev, frames, merge(&n, &p, c->cut, frames), fn, ctx);
+	if (node > 0)
+		intern__keep_pair(c->intern, native, python, (uint32_t)node);
+	return node;
+}
+
+int capture__resolve(struct capture *c, struct event *ev, event_fn fn, void *ctx)
+{
+	const struct hash_entry *h;
+	uint32_t native, python;
+	int64_t node;
+
+	if (ev->kind != EV_STACK_AT)
+		return 1;
+	h = ev->size ? hash_slot(c, ev->size) : NULL;
+	python = h ? h->list : 0;
+	native = ev->aux;
+	node = native || python ? capture__merge(c, ev, native, python, fn, ctx) : 0;
+	if (!node || (h && !h->hash))
+		c->lost_cnt++;
+	if (node <= 0)
+		return (int)node;
+	ev->size = (uint64_t)node;
+	ev->aux = 0;
+	return 1;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * intern: things that are the same get the same number: frames, lists of frames, and the tree of stacks
+ * that the recording has. Numbers start at 1; 0: there is no more room, and the caller counts that.
+ */
+#ifndef MT_STACK_INTERN_H
+#define MT_STACK_INTERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/names.h"
+#include "event/event.h"
+
+#define FRAMES_MAX (1u << 18)
+#define LISTS_MAX (1u << 17)
+#define LISTS_WORDS_MAX (1u << 22)
+
+struct frame {
+	name_id function, file;
+	uint32_t line;
+	uint8_t kind; /* enum ev_frame_kind */
+};
+
+/* What a frame is for the merge; with its number in one word of a list. */
+#define LIST_EVAL (1u << 31)   /* the interpreter's eval loop */
+#define LIST_PYTHON (1u << 30) /* other code of the interpreter; of a Python list: called from C */
+#define LIST_FRAME(w) ((w) & (LIST_PYTHON - 1))
+
+struct intern;
+
+struct intern *intern__new(void); /* NULL: no memory */
+void intern__free(struct intern *n);
+uint32_t intern__frame(struct intern *n, const struct frame *f);
+const struct frame *intern__frame_at(const struct intern *n, uint32_t frame);
+/* Words, innermost first; `is_cut`: the outermost one is not the first of its thread. */
+uint32_t intern__list(struct intern *n, const uint32_t *words, size_t cnt, int is_cut);
+const uint32_t *intern__list_at(const struct intern *n, uint32_t list, size_t *ret_cnt, int *ret_is_cut);
+/* Child of a node (0: the root) with that frame; *ret_is_new. At most EV_STACKS_MAX. */
+uint32_t intern__node(struct intern *n, uint32_t parent, uint32_t frame, int *ret_is_new);
+/* What was kept of two numbers: *get 0 = nothing. */
+uint32_t intern__pair(const struct intern *n, uint32_t a, uint32_t b);
+void intern__keep_pair(struct intern *n, uint32_t a, uint32_t b, uint32_t value);
+
+#endif

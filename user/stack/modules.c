@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "stack/modules.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/elf.h"
+#include "target/target.h"
+
+#define ROWS 16384   /* a power of two */
+#define SYMBOLS_BACK 16 /* symbols before an address that may contain it: aliases, nested ones */
+
+struct symbol {
+	uint64_t vaddr;
+	uint32_t size;
+	const char *name;
+};
+
+struct module {
+	uint64_t dev, ino;
+	struct elf *elf; /* NULL: could not be opened, not asked again */
+	char *base;
+	struct symbol *symbols;
+	size_t symbols_cnt, symbols_cap;
+	int has_symbols; /* looked for */
+};
+
+struct kept_row {
+	uint64_t vaddr;
+	uint32_t module; /* + 1 */
+	int err;
+	struct cfi_row row;
+};
+
+struct modules {
+	struct module *all;
+	size_t cnt, cap;
+	struct kept_row *rows;
+};
+
+struct code {
+	uint64_t start, end, bias;
+	uint32_t module;
+};
+
+struct codemap {
+	struct modules *modules;
+	struct code *all;
+	size_t cnt;
+};
+
+struct modules *modules__new(void)
+{
+	struct modules *m = calloc(1, sizeof(*m));
+
+	if (m)
+		m->rows = calloc(ROWS, sizeof(*m->rows));
+	if (m && m->rows)
+		return m;
+	free(m);
+	return NULL;
+}
+
+void modules__free(struct modules *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->cnt; i++) {
+		elf__free(m->all[i].elf);
+		free(m->all[i].symbols);
+		free(m->all[i].base);
+	}
+	free(m->all);
+	free(m->rows);
+	free(m);
+}
+
+/* --- files --------------------------------------------------------------------------------------------- */
+
+static int modules__add(struct modules *m, const struct target *t, const struct lib *lib)
+{
+	struct module mod = { .dev = lib->dev, .ino = lib->ino };
+	int fd;
+
+	if (m->cnt == m->cap) {
+		size_t cap = m->cap ? 2 * m->cap : 64;
+		struct module *all = cap <= MODULES_MAX ? reallocarray(m->all, cap, sizeof(*all)) : NULL;
+
+		if (!all)
+			return -ENOMEM;
+		m->all = all;
+		m->cap = cap;
+	}
+	mod.base = strdup(lib->base);
+	if (!mod.base)
+		return -ENOMEM;
+	fd = target__open_lib(t, lib, NULL);
+	if (fd < 0 || elf__open(&mod.elf, fd, lib->base, NULL))
+		mod.elf = NULL;
+	m->all[m->cnt] = mod;
+	return (int)m->cnt++;
+}
+
+static int modules__of(struct modules *m, const struct target *t, const struct lib *lib)
+{
+	for (size_t i = 0; i < m->cnt; i++)
+		if (m->all[i].ino == lib->ino && m->all[i].dev == lib->dev)
+			return (int)i;
+	return modules__add(m, t, lib);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	uint64_t x = ((const struct code *)a)->start, y = ((const struct code *)b)->start;
+
+	return x < y ? -1 : x > y;
+}
+
+struct codemap *codemap__new(struct modules *m, const struct target *t)
+{
+	struct codemap *c = calloc(1, sizeof(*c));
+	const struct lib *libs;
+	size_t cnt = target__libs(t, &libs);
+
+	if (c)
+		c->all = calloc(cnt + 1, sizeof(*c->all));
+	if (!c || !c->all) {
+		free(c);
+		return NULL;
+	}
+	c->modules = m;
+	for (size_t i = 0; i < cnt; i++) {
+		const struct lib *l = &libs[i];
+		uint64_t bias;
+		int mod = l->exec_end > l->exec_start ? modules__of(m, t, l) : -1;
+
+		if (mod < 0 || !m->all[mod].elf || elf__load_bias(m->all[mod].elf, l->exec_start, l->exec_off, &bias))
+			continue;
+		c->all[c->cnt++] = (struct code){ l->exec_start, l->exec_end, bias, (uint32_t)mod };
+	}
+	qsort(c->all, c->cnt, sizeof(*c->all), by_start);
+	return c;
+}
+
+void codemap__free(struct codemap *c)
+{
+	if (!c)
+		return;
+	free(c->all);
+	free(c);
+}
+
+static const struct code *codemap__find(const struct codemap *c, uint64_t pc)
+{
+	size_t lo = 0, hi = c->cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (c->all[mid].start <= pc)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo && pc < c->all[lo - 1].end ? &c->all[lo - 1] : NULL;
+}
+
+int codemap__has(const struct codemap *c, uint64_t pc)
+{
+	return codemap__find(c, pc) != NULL;
+}
+
+/* --- rules -------------------------------------------------------------------------------------------- */
+
+int codemap__row(void *codemap, uint64_t pc, struct cfi_row *ret)
+{
+	struct codemap *c = codemap;
+	const struct code *at = codemap__find(c, pc);
+	struct kept_row *k;
+	uint64_t vaddr;
+
+	if (!at)
+		return -ENOENT;
+	vaddr = pc - at->bias;
+	k = &c->modules->rows[(vaddr * 0x9e3779b97f4a7c15ull >> 32 ^ at->module) & (ROWS - 1)];
+	if (k->vaddr != vaddr || k->module != at->module + 1) {
+		*k = (struct kept_row){ .vaddr = vaddr, .module = at->module + 1 };
+		k->err = elf__cfi(c->modules->all[at->module].elf, vaddr, &k->row);
+	}
+	if (!k->err)
+		*ret = k->row;
+	return k->err;
+}
+
+/* --- symbols ------------------------------------------------------------------------------------------- */
+
+static int add_symbol(void *ctx, const struct elf_sym *s)
+{
+	struct module *m = ctx;
+
+	if (!s->is_exec || (s->type != STT_FUNC && s->type != STT_GNU_IFUNC))
+		return 0;
+	if (m->symbols_cnt == m->symbols_cap) {
+		size_t cap = m->symbols_cap ? 2 * m->symbols_cap : 1024;
+		struct symbol *all = reallocarray(m->symbols, cap, sizeof(*all));
+
+		if (!all)
+			return -ENOMEM;
+		m->symbols = all;
+		m->symbols_cap = cap;
+	}
+	m->symbols[m->symbols_cnt++] = (struct symbol){ s->vaddr, s->size < UINT32_MAX ? (uint32_t)s->size : UINT32_MAX,
+							s->name };
+	return 0;
+}
+
+static int by_vaddr(const void *pa, const void *pb)
+{
+	const struct symbol *a = pa, *b = pb;
+
+	if (a->vaddr != b->vaddr)
+		return a->vaddr < b->vaddr ? -1 : 1;
+	return a->size < b->size ? -1 : a->size > b->size;
+}
+
+static void module__load_symbols(struct module *m)
+{
+	if (m->has_symbols)
+		return;
+	m->has_symbols = 1;
+	(void)elf__each_symbol(m->elf, add_symbol, m); /* what there was memory for */
+	(void)elf__each_local_symbol(m->elf, add_symbol, m);
+	qsort(m->symbols, m->symbols_cnt, sizeof(*m->symbols), by_vaddr);
+}
+
+void codemap__load_symbols(struct codemap *c)
+{
+	for (size_t i = 0; i < c->cnt; i++)
+		module__load_symbols(&c->modules->all[c->all[i].module]);
+}
+
+static const struct symbol *module__symbol(struct module *m, uint64_t vaddr)
+{
+	size_t lo = 0, hi;
+
+	module__load_symbols(m);
+	for (hi = m->symbols_cnt; lo < hi;) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->symbols[mid].vaddr <= vaddr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (size_t i = 0; i < SYMBOLS_BACK && lo > i; i++) {
+		const struct symbol *s = &m->symbols[lo - 1 - i];
+
+		/* Assembler's have no size: they reach up to the next one. */
+		if (vaddr - s->vaddr < s->size || (!s->size && !i))
+			return s;
+	}
+	return NULL;
+}
+
+int codemap__place(struct codemap *c, uint64_t pc, struct code_place *ret)
+{
+	const struct code *at = codemap__find(c, pc);
+	const struct symbol *s;
+	struct module *m;
+
+	if (!at)
+		return -ENOENT;
+	m = &c->modules->all[at->module];
+	s = module__symbol(m, pc - at->bias);
+	*ret = (struct code_place){ .file = m->base, .symbol = s ? s->name : NULL,
+				    .offset = pc - at->bias - (s ? s->vaddr : 0) };
+	return 0;
+}

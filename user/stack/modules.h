@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * modules: the files that processes run code from, each opened once; unwind rules and symbols by address.
+ *
+ * Files stay mapped here as long as memtrace runs, MODULES_MAX of them; beyond that their frames are
+ * addresses. Rules are kept in a table of fixed size.
+ */
+#ifndef MT_STACK_MODULES_H
+#define MT_STACK_MODULES_H
+
+#include <stdint.h>
+
+#include "target/elf_cfi.h"
+
+#define MODULES_MAX 8192
+
+struct target;
+struct modules;
+
+struct modules *modules__new(void); /* NULL: no memory */
+void modules__free(struct modules *m);
+
+/* The code of a process, as it was when this was made. */
+struct codemap;
+
+/* NULL: no memory. The target's libraries as of its last refresh. */
+struct codemap *codemap__new(struct modules *m, const struct target *t);
+void codemap__free(struct codemap *c);
+/* Symbols of all its files now, not when one is first asked for: half a second for torch's. */
+void codemap__load_symbols(struct codemap *c);
+int codemap__has(const struct codemap *c, uint64_t pc);
+/* For struct unwind: ctx is the codemap. */
+int codemap__row(void *codemap, uint64_t pc, struct cfi_row *ret);
+
+struct code_place {
+	const char *file;   /* last part of its path */
+	const char *symbol; /* mangled; NULL: none has this address */
+	uint64_t offset;    /* in the symbol, or of the file's addresses */
+};
+/* 0 or -ENOENT. Strings are good as long as the modules. */
+int codemap__place(struct codemap *c, uint64_t pc, struct code_place *ret);
+
+#endif

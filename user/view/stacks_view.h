@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* stacks_view: the stacks of a report, in text (--by stack) and JSON. */
+#ifndef MT_VIEW_STACKS_VIEW_H
+#define MT_VIEW_STACKS_VIEW_H
+
+#include <stddef.h>
+
+struct json;
+struct page;
+struct report;
+
+void stacks_text(struct page *p, const struct report *r, size_t top);
+void stacks_json(struct json *j, const struct report *r, size_t top); /* nothing where none were recorded */
+
+#endif
