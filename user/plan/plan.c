@@ -66,6 +66,7 @@ const char *prog_name(enum mt_prog prog)
 		[MT_PROG_FW_USAGE_OOM] = "framework usage, out of memory",
 		[MT_PROG_SEG_ENTER] = "segment enter",
 		[MT_PROG_SEG_RET] = "segment return",
+		[MT_PROG_STACK] = "stack",
 	};
 
 	return (unsigned)prog < MT_PROG_MAX && prog_names[prog] ? prog_names[prog] : "?";
