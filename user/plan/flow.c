@@ -343,6 +343,23 @@ int flow__begin(struct builder *b, struct err *err)
 	return 0;
 }
 
+int plan__tensors(struct plan **ret, struct target *t, struct err *err)
+{
+	struct builder b = { .target = t, .sources = SRC_FLOW, .plan = calloc(1, sizeof(*b.plan)) };
+	int r = b.plan ? flow__begin(&b, err) : err_set(err, -ENOMEM, "out of memory");
+
+	free(b.flow_slots);
+	if (!r && !b.plan->flow_layout.torch)
+		r = b.plan->notes_cnt ? err_set(err, -ENOTSUP, "%s", b.plan->notes[0]) :
+					err_set(err, -ENOENT, "no torch is mapped");
+	if (r) {
+		plan__free(b.plan);
+		return r;
+	}
+	*ret = b.plan;
+	return 0;
+}
+
 /* --- specs ---------------------------------------------------------------------------------------------
  */
 

@@ -135,6 +135,11 @@ struct plan_opts {
 int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opts, struct names *names,
 		struct err *err);
 void plan__free(struct plan *p);
+/*
+ * Only where tensors keep what is read of them: flow_layout and flow_vtables of the plan, nothing else. -ENOENT: no
+ * torch is mapped; -ENOTSUP: its layout is not known.
+ */
+int plan__tensors(struct plan **ret, struct target *t, struct err *err);
 const struct vtable *plan__find_vtable(const struct plan *p, uint64_t addr);
 /* Σ over sites is meaningless; this is the cost of one hit of class `c` in ns (entry or return pair). */
 unsigned insn_class_cost_ns(enum insn_class c, int is_ret);

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "python/reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+#include "base/err.h"
+#include "python/gc.h"
+
+/* A root that has had names. Its label stays as long as it is there. */
+struct root {
+	uint64_t obj;
+	char class[PY_TEXT_MAX], label[PY_TEXT_MAX + 16];
+	uint32_t ordinal; /* among those of this class, from 1 */
+	uint8_t seen;	  /* in this look */
+	uint8_t is_sure;  /* a look that read every module found it to be one */
+};
+
+/* What the look before found at an address. */
+struct before {
+	uint64_t data, hash;
+};
+
+struct py_reader {
+	pid_t pid;
+	struct py py;
+	struct py_torch torch;
+	struct py_vtable *vtables;
+	struct walk walk;
+	uint64_t interp_head;
+	uint64_t *modules, *optimizers;
+	size_t modules_cnt, optimizers_cnt;
+	struct root *roots;
+	size_t roots_cnt;
+	struct before *before; /* by address */
+	size_t before_cnt;
+	int has_before;
+	int was_whole; /* the last look read every module: roots that it did not see are gone */
+	struct py_told *told;
+	size_t told_cap;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t cpu_ns(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* --- life ------------------------------------------------------------------------------------------------- */
+
+static int by_vtable(const void *a, const void *b)
+{
+	const struct py_vtable *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, struct err *err)
+{
+	struct py_reader *r = calloc(1, sizeof(*r));
+	struct py_mem mem = opts->mem;
+	int e = -ENOMEM;
+
+	if (r && opts->pid) {
+		r->pid = opts->pid;
+		mem = py_mem_of(&r->pid);
+	}
+	if (r)
+		e = py__init(&r->py, &mem, opts->minor);
+	if (!e) {
+		r->vtables = calloc(opts->vtables_cnt + 1, sizeof(*r->vtables));
+		r->roots = calloc(READER_ROOTS_MAX, sizeof(*r->roots));
+		e = r->vtables && r->roots ? 0 : -ENOMEM;
+	}
+	if (e) {
+		py_reader__free(r);
+		return err_set(err, e, e == -ENOTSUP ? "Python 3.%u is not known" : "out of memory", opts->minor);
+	}
+	memcpy(r->vtables, opts->vtables, opts->vtables_cnt * sizeof(*r->vtables));
+	qsort(r->vtables, opts->vtables_cnt, sizeof(*r->vtables), by_vtable);
+	r->torch = (struct py_torch){ .at = opts->layout, .vtables = r->vtables, .vtables_cnt = opts->vtables_cnt };
+	r->interp_head = opts->interp_head;
+	walk__init(&r->walk, &r->py, &r->torch);
+	*ret = r;
+	return 0;
+}
+
+void py_reader__free(struct py_reader *r)
+{
+	if (!r)
+		return;
+	walk__done(&r->walk);
+	py__done(&r->py);
+	free(r->vtables);
+	free(r->modules);
+	free(r->optimizers);
+	free(r->roots);
+	free(r->before);
+	free(r->told);
+	free(r);
+}
+
+void py_reader__rest(struct py_reader *r)
+{
+	py_snap__give_back(r->py.snap);
+}
+
+const char *py_reader__text(const struct py_reader *r, uint32_t at)
+{
+	return walk__text(&r->walk, at);
+}
+
+/* --- one walk --------------------------------------------------------------------------------------------- */
+
+static int look_up_types(struct py *p)
+{
+	static const char *const tensors[] = { "TensorBase", "_TensorBase" }; /* the older name: before 2.2 */
+	int e = -ENOENT;
+
+	memset(p->bases, 0, sizeof(p->bases));
+	for (unsigned i = 0; i < 2 && e; i++)
+		e = py__module_attr(p, "torch._C", tensors[i], &p->bases[WALK_TENSOR]);
+	e = e ? e : py__module_attr(p, "torch.nn.modules.module", "Module", &p->bases[WALK_MODULE]);
+	if (!e && py__module_attr(p, "torch.optim.optimizer", "Optimizer", &p->bases[WALK_OPTIMIZER]))
+		p->bases[WALK_OPTIMIZER] = 0; /* a job that does not train */
+	return e;
+}
+
+/* The types that everything else is told by: looked up when all is looked at (15 ms), else they have not moved. */
+static int find_types(struct py_reader *r, int anew)
+{
+	struct py *p = &r->py;
+	int e = 0;
+
+	py__fresh(p);
+	p->interp = py_snap__ptr(p->snap, r->interp_head);
+	if (!p->interp)
+		return -EAGAIN;
+	if (anew || !p->bases[WALK_MODULE])
+		e = look_up_types(p);
+	for (unsigned i = 0; i < PY_BASES_MAX && !e; i++)
+		if (p->bases[i] && !py__is(p, p->bases[i], PY_IS_TYPE))
+			e = -EAGAIN;
+	if (e)
+		memset(p->bases, 0, sizeof(p->bases));
+	py__forget_types(p); /* some were met before the bases were known */
+	return e;
+}
+
+static int search(struct py_reader *r, struct py_look *ret)
+{
+	struct py *p = &r->py;
+	struct gc_found found;
+	uint64_t begin = now_ns(), begin_cpu = cpu_ns(), *modules, *optimizers;
+	size_t m = 0, o = 0;
+	int e = gc__find(p, 1u << WALK_MODULE | 1u << WALK_OPTIMIZER, &found);
+
+	/* A walk that ended early may have missed old ones: they are still looked at, and drop out if they are gone. */
+	modules = calloc(found.cnt + r->modules_cnt + 1, 8);
+	optimizers = calloc(found.cnt + r->optimizers_cnt + 1, 8);
+	e = !e && (!modules || !optimizers) ? -ENOMEM : e;
+	if (e) {
+		free(found.objs);
+		free(modules);
+		free(optimizers);
+		return e;
+	}
+	for (size_t i = 0; i < found.cnt; i++) {
+		const struct py_type *t = py__type_of(p, found.objs[i]);
+
+		if (t && t->bases >> WALK_MODULE & 1)
+			modules[m++] = found.objs[i];
+		else if (t && o < WALK_OPTIMIZERS_MAX)
+			optimizers[o++] = found.objs[i];
+	}
+	if (!found.is_whole) {
+		for (size_t i = 0; i < r->modules_cnt; i++)
+			modules[m++] = r->modules[i];
+		for (size_t i = 0; i < r->optimizers_cnt && o < WALK_OPTIMIZERS_MAX; i++) {
+			size_t k = 0;
+
+			while (k < o && optimizers[k] != r->optimizers[i])
+				k++;
+			if (k == o)
+				optimizers[o++] = r->optimizers[i];
+		}
+	}
+	free(found.objs);
+	free(r->modules);
+	free(r->optimizers);
+	r->modules = modules;
+	r->modules_cnt = m;
+	r->optimizers = optimizers;
+	r->optimizers_cnt = o;
+	ret->objects = found.nodes;
+	ret->search_ns += now_ns() - begin;
+	ret->search_cpu_ns += cpu_ns() - begin_cpu;
+	return 0;
+}
+
+static int walk_once(struct py_reader *r)
+{
+	return walk__run(&r->walk, r->modules, r->modules_cnt, r->optimizers, r->optimizers_cnt);
+}
+
+/* Submodules that the walk found are known from now on. */
+static void keep_modules(struct py_reader *r)
+{
+	const uint64_t *addrs;
+	size_t cnt = walk__modules(&r->walk, &addrs);
+	uint64_t *copy = cnt ? malloc(cnt * 8) : NULL;
+
+	if (!copy)
+		return; /* the old list is as good */
+	memcpy(copy, addrs, cnt * 8);
+	free(r->modules);
+	r->modules = copy;
+	r->modules_cnt = cnt;
+}
+
+/* --- roots ------------------------------------------------------------------------------------------------ */
+
+static struct root *find_root(struct py_reader *r, uint64_t obj)
+{
+	for (size_t i = 0; i < r->roots_cnt; i++)
+		if (r->roots[i].obj == obj)
+			return &r->roots[i];
+	return NULL;
+}
+
+static struct root *add_root(struct py_reader *r, uint64_t obj)
+{
+	const struct py_type *t = py__type_of(&r->py, obj);
+	struct root new = { .obj = obj, .ordinal = 1 };
+
+	if (r->roots_cnt == READER_ROOTS_MAX || !t || py__type_name(&r->py, t->addr, new.class))
+		return NULL;
+	for (size_t i = 0; i < r->roots_cnt; i++)
+		if (!strcmp(r->roots[i].class, new.class) && r->roots[i].ordinal >= new.ordinal)
+			new.ordinal = r->roots[i].ordinal + 1;
+	snprintf(new.label, sizeof(new.label), new.ordinal > 1 ? "%s#%u" : "%s", new.class, new.ordinal);
+	r->roots[r->roots_cnt] = new;
+	return &r->roots[r->roots_cnt++];
+}
+
+/* Roots without a name have no label any more. */
+static void drop_roots(struct py_reader *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->roots_cnt; i++)
+		if (r->roots[i].seen)
+			r->roots[kept++] = r->roots[i];
+	r->roots_cnt = kept;
+}
+
+/* The class of an object that died may be another one's by now. */
+static void check_roots(struct py_reader *r)
+{
+	char class[PY_TEXT_MAX];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->roots_cnt; i++) {
+		const struct py_type *t = py__type_of(&r->py, r->roots[i].obj);
+
+		if (!t || py__type_name(&r->py, t->addr, class) || strcmp(class, r->roots[i].class))
+			continue;
+		r->roots[kept] = r->roots[i];
+		r->roots[kept++].seen = 0;
+	}
+	r->roots_cnt = kept;
+}
+
+/* --- what is told --------------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const struct py_reader *r, const struct py_name *n)
+{
+	const char *path = py_reader__text(r, n->path), *key = py_reader__text(r, n->key);
+	uint64_t h = XXH3_64bits(path, strlen(path));
+	uint64_t words[10] = { n->kind == PY_GRADIENT ? 0 : n->at.impl, n->at.storage, n->at.data, n->at.bytes, n->obj,
+			       n->root, n->kind, (uint64_t)n->at.dims << 16 | (uint64_t)n->at.dtype << 8 | n->at.dev };
+
+	words[8] = XXH3_64bits_withSeed(key, strlen(key), h);
+	words[9] = n->at.dims <= PY_DIMS_MAX ? XXH3_64bits(n->at.shape, n->at.dims * 8u) : 0;
+	return XXH3_64bits(words, sizeof(words));
+}
+
+static int by_data(const void *a, const void *b)
+{
+	const struct before *x = a, *y = b;
+
+	return x->data < y->data ? -1 : x->data > y->data;
+}
+
+static int remember(struct py_reader *r)
+{
+	struct before *b = calloc(r->walk.names_cnt + 1, sizeof(*b));
+
+	if (!b)
+		return -ENOMEM;
+	for (size_t i = 0; i < r->walk.names_cnt; i++)
+		b[i] = (struct before){ r->walk.names[i].at.data, hash_of(r, &r->walk.names[i]) };
+	qsort(b, r->walk.names_cnt, sizeof(*b), by_data);
+	free(r->before);
+	r->before = b;
+	r->before_cnt = r->walk.names_cnt;
+	r->has_before = 1;
+	return 0;
+}
+
+static int was_before(const struct py_reader *r, uint64_t data, uint64_t hash)
+{
+	const struct before key = { data, 0 };
+	const struct before *b = r->before_cnt ? bsearch(&key, r->before, r->before_cnt, sizeof(key), by_data) : NULL;
+
+	return b && b->hash == hash;
+}
+
+/* The whole way once more. */
+static int is_grad_still(struct py_reader *r, const struct py_name *n)
+{
+	struct py_storage param, grad;
+	uint64_t impl;
+
+	if (py_torch__of_object(&r->torch, &r->py, n->obj, &param))
+		return 0;
+	impl = py_torch__grad(&r->torch, &r->py, param.impl);
+	return impl == n->at.impl && !py_torch__of_impl(&r->torch, &r->py, impl, &grad) && grad.data == n->at.data &&
+	       grad.storage == n->at.storage && grad.bytes == n->at.bytes && grad.dims == param.dims &&
+	       !memcmp(grad.shape, param.shape, (param.dims <= PY_DIMS_MAX ? param.dims : 0) * 8u);
+}
+
+static int choose(struct py_reader *r, struct py_look *look)
+{
+	struct root *root = NULL;
+
+	if (r->told_cap < r->walk.names_cnt) {
+		struct py_told *told = reallocarray(r->told, r->walk.names_cnt, sizeof(*told));
+
+		if (!told)
+			return -ENOMEM;
+		r->told = told;
+		r->told_cap = r->walk.names_cnt;
+	}
+	py__fresh(&r->py); /* for gradients, and for roots */
+	if (r->was_whole)
+		drop_roots(r);
+	check_roots(r);
+	r->was_whole = !r->walk.torn;
+	for (size_t i = 0; i < r->walk.names_cnt; i++) {
+		const struct py_name *n = &r->walk.names[i];
+		uint64_t hash = hash_of(r, n);
+		int is_same = was_before(r, n->at.data, hash);
+
+		if (n->kind != PY_GRADIENT)
+			look->changed += !is_same;
+		if (!root || root->obj != n->root)
+			root = find_root(r, n->root);
+		if (!root)
+			root = add_root(r, n->root);
+		if (root && !root->seen) {
+			root->seen = 1;
+			root->is_sure |= !r->walk.torn;
+		}
+		if (!root || !root->is_sure || (n->kind == PY_GRADIENT ? !is_grad_still(r, n) : !is_same))
+			look->held_back++;
+		else
+			r->told[look->told_cnt++] = (struct py_told){ n, root->label, hash };
+	}
+	look->told = r->told;
+	return 0;
+}
+
+int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look *ret)
+{
+	struct py_look look = { 0 };
+	uint64_t start_ns = now_ns(), start_cpu_ns = cpu_ns();
+	uint64_t read_before = py_snap__bytes_read(r->py.snap);
+	int is_all = kind == PY_LOOK_ALL || !r->has_before, e = find_types(r, is_all);
+
+	if (!e && is_all)
+		e = search(r, &look);
+	if (!e && !r->has_before) {
+		e = walk_once(r);
+		e = e ? e : remember(r);
+		e = e ? e : find_types(r, 0);
+	}
+	look.begin_ns = now_ns();
+	e = e ? e : walk_once(r);
+	e = e ? e : choose(r, &look);
+	if (e)
+		return e;
+	e = remember(r);
+	keep_modules(r);
+	look.modules = r->walk.modules;
+	look.roots = r->walk.roots;
+	look.optimizers = r->walk.optimizers;
+	look.circles = r->walk.circles;
+	look.torn = r->walk.torn;
+	look.full = r->walk.full;
+	look.bytes_read = py_snap__bytes_read(r->py.snap) - read_before;
+	if (is_all)
+		py_snap__give_back(r->py.snap); /* 64 MiB, of which a usual look needs 10 */
+	look.took_ns = now_ns() - start_ns;
+	look.cpu_ns = cpu_ns() - start_cpu_ns;
+	*ret = look;
+	return e;
+}

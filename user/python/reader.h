@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * reader: the names of one process's tensors, looked at again and again.
+ *
+ * The process runs meanwhile, so a look may put together what never was together. A name is told only if two
+ * looks in a row found the same: object, TensorImpl, storage, address, size, type and path. The very first
+ * look is two. A gradient lives for a part of a step, so its way from the parameter's object to the address is
+ * read a second time in the same look instead. Names below a root that is seen for the first time are not
+ * told by a look in which some module could not be read: that module may be the root's parent.
+ *
+ * What cannot be told from inside one look is whether the memory changed hands after it: whoever uses a name
+ * compares with the births and deaths of blocks (py_look.begin_ns).
+ *
+ * Not thread-safe; may be used in one thread after another.
+ */
+#ifndef MT_PYTHON_READER_H
+#define MT_PYTHON_READER_H
+
+#include "python/walk.h"
+
+struct err;
+struct py_reader;
+
+struct py_reader_opts {
+	pid_t pid;	   /* or 0, and … */
+	struct py_mem mem; /* … its memory */
+	unsigned minor;	      /* CPython 3.minor */
+	uint64_t interp_head; /* address of the pointer to the first interpreter */
+	struct mt_flow_layout layout;
+	const struct py_vtable *vtables; /* copied */
+	size_t vtables_cnt;
+};
+
+#define READER_ROOTS_MAX 512
+
+struct py_told {
+	const struct py_name *name; /* its texts: py_reader__text, py_storage__type_text */
+	const char *root;	    /* class of the root, "#2" behind the second one of that class */
+	uint64_t hash;		    /* of all that was found */
+};
+
+enum py_look_kind { PY_LOOK_KNOWN = 0, PY_LOOK_ALL = 1 }; /* the modules of the last look; all that there are */
+
+struct py_look {
+	struct py_told *told; /* good until the next look */
+	size_t told_cnt;
+	uint32_t held_back; /* found, but not the same as in the look before */
+	uint32_t modules, roots, optimizers, circles, torn, full;
+	uint32_t changed;   /* names that the last look did not have */
+	uint64_t objects;   /* seen by the garbage collector's lists */
+	uint64_t bytes_read;
+	uint64_t begin_ns;	      /* CLOCK_MONOTONIC: nothing that is told was read before */
+	uint64_t took_ns, search_ns; /* all of it; of it, for modules */
+	uint64_t cpu_ns, search_cpu_ns; /* the same of this thread's CPU time */
+};
+
+int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, struct err *err);
+void py_reader__free(struct py_reader *r);
+/*
+ * 0; -ENOENT: torch's modules have not been imported; -EAGAIN: the interpreter is not there (yet), or its memory
+ * is not; -ENOMEM. ret is valid with 0.
+ */
+int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look *ret);
+void py_reader__rest(struct py_reader *r); /* gives memory back until the next look */
+const char *py_reader__text(const struct py_reader *r, uint32_t at);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * tensor: from a Python tensor to its storage in C++: THPVariable → TensorImpl → StorageImpl.
+ *
+ * Places of fields are the plan's (struct mt_flow_layout), told by the library's own code; that an object is a
+ * tensor or a storage is told by its vtable pointer, which the plan knows too. Not told by code are the
+ * sizes: they are where sizes multiply to the number of elements in every tensor that is tried.
+ */
+#ifndef MT_PYTHON_TENSOR_H
+#define MT_PYTHON_TENSOR_H
+
+#include "memtrace/event.h"
+#include "python/objects.h"
+
+#define PY_DIMS_MAX 16 /* of a shape that is told */
+
+struct py_vtable {
+	uint64_t addr;
+	uint32_t class; /* enum mt_class */
+};
+
+struct py_torch {
+	struct mt_flow_layout at;
+	const struct py_vtable *vtables; /* sorted by address; borrowed */
+	size_t vtables_cnt;
+	uint16_t sizes; /* of TensorImpl: number of dimensions, then sizes; 0: not known yet */
+};
+
+struct py_storage {
+	uint64_t impl, storage, data, bytes;
+	uint64_t shape[PY_DIMS_MAX];
+	uint8_t dims;	   /* PY_DIMS_NONE: sizes are not known */
+	uint8_t dtype;	   /* c10::ScalarType; 255: not known */
+	uint8_t dev;	   /* enum mt_dev */
+};
+#define PY_DIMS_NONE 255
+
+/* 0; -ENOENT: it has no memory (meta, sparse, wrappers); -EAGAIN: it is no tensor, or torn. */
+int py_torch__of_object(struct py_torch *t, struct py *p, uint64_t obj, struct py_storage *ret);
+int py_torch__of_impl(struct py_torch *t, struct py *p, uint64_t impl, struct py_storage *ret);
+/* TensorImpl of a tensor's .grad; 0: none. */
+uint64_t py_torch__grad(const struct py_torch *t, struct py *p, uint64_t impl);
+/* "float32[512,512]", "?" where that is not known. */
+#define PY_TYPE_TEXT_MAX (24 + PY_DIMS_MAX * 21)
+void py_storage__type_text(const struct py_storage *s, char buf[PY_TYPE_TEXT_MAX]);
+/* Tells the place of the sizes from tensors; once enough agreed it stays. */
+void py_torch__calibrate(struct py_torch *t, struct py *p, const uint64_t *impls, size_t cnt);
+
+#endif

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Three turns: every module's three dicts, which also tells who is whose child; down from the roots, in the
+ * order of named_modules(); the optimizers, whose parameters are known by the object's address by then.
+ */
+#include "python/walk.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARAMETERS = 0, BUFFERS = 1, MODULES = 2, DICTS = 3 };
+static const char *const dict_names[DICTS] = { "_parameters", "_buffers", "_modules" };
+
+struct member {
+	uint32_t name; /* in the text */
+	uint32_t module; /* MODULES: index + 1 */
+	uint64_t obj;
+};
+
+struct module {
+	uint64_t obj;
+	uint32_t first[DICTS + 1]; /* members[first[i]] up to first[i + 1] */
+	uint8_t is_child, is_named;
+};
+
+/* Address → number + 1. */
+struct index {
+	uint64_t *keys;
+	uint32_t *values;
+	size_t cnt, cap; /* cap: a power of two */
+};
+
+struct walk_state {
+	struct module *modules;
+	size_t modules_cnt, modules_cap;
+	uint64_t *addrs; /* of the modules, for walk__modules */
+	struct member *members;
+	size_t members_cnt, members_cap;
+	struct index by_addr; /* modules */
+	struct index objects; /* parameters → their names */
+	struct index data;    /* data pointers → their names */
+	uint64_t interned[DICTS]; /* the strings that name the three dicts are one object each, nearly always */
+};
+
+/* --- tables ----------------------------------------------------------------------------------------------- */
+
+static size_t index__slot(const struct index *x, uint64_t key)
+{
+	size_t i = (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (x->cap - 1);
+
+	while (x->keys[i] && x->keys[i] != key)
+		i = (i + 1) & (x->cap - 1);
+	return i;
+}
+
+static uint32_t index__get(const struct index *x, uint64_t key)
+{
+	size_t i = x->cap ? index__slot(x, key) : 0;
+
+	return x->cap && x->keys[i] ? x->values[i] : 0;
+}
+
+static void index__done(struct index *x)
+{
+	free(x->keys);
+	free(x->values);
+	*x = (struct index){ 0 };
+}
+
+static int index__grow(struct index *x)
+{
+	struct index big = { .cap = x->cap ? x->cap * 2 : 1024, .cnt = x->cnt };
+
+	big.keys = calloc(big.cap, sizeof(*big.keys));
+	big.values = calloc(big.cap, sizeof(*big.values));
+	if (!big.keys || !big.values) {
+		index__done(&big);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < x->cap; i++) {
+		size_t to;
+
+		if (!x->keys[i])
+			continue;
+		to = index__slot(&big, x->keys[i]);
+		big.keys[to] = x->keys[i];
+		big.values[to] = x->values[i];
+	}
+	index__done(x);
+	*x = big;
+	return 0;
+}
+
+/* The first value stays. */
+static int index__put(struct index *x, uint64_t key, uint32_t value)
+{
+	size_t i;
+
+	if (x->cnt >= x->cap / 2 && index__grow(x))
+		return -ENOMEM;
+	i = index__slot(x, key);
+	if (x->keys[i])
+		return 0;
+	x->keys[i] = key;
+	x->values[i] = value;
+	x->cnt++;
+	return 0;
+}
+
+static void index__clear(struct index *x)
+{
+	if (x->cap)
+		memset(x->keys, 0, x->cap * sizeof(*x->keys));
+	x->cnt = 0;
+}
+
+/* Room for one more; *cap grows. */
+static int make_room(void *array, size_t cnt, size_t *cap, size_t size)
+{
+	size_t more = *cap ? *cap * 2 : 256;
+	void *p;
+
+	if (cnt < *cap)
+		return 0;
+	p = reallocarray(*(void **)array, more, size);
+	if (!p)
+		return -ENOMEM;
+	*(void **)array = p;
+	*cap = more;
+	return 0;
+}
+
+static int add_text(struct walk *w, const char *text, uint32_t *ret)
+{
+	size_t len = strlen(text) + 1;
+
+	while (w->text_cap < w->text_len + len) {
+		size_t cap = w->text_cap ? w->text_cap * 2 : 65536;
+		char *p = cap <= UINT32_MAX ? realloc(w->text, cap) : NULL;
+
+		if (!p)
+			return -ENOMEM;
+		w->text = p;
+		w->text_cap = cap;
+	}
+	memcpy(w->text + w->text_len, text, len);
+	*ret = (uint32_t)w->text_len;
+	w->text_len += len;
+	return 0;
+}
+
+const char *walk__text(const struct walk *w, uint32_t at)
+{
+	return w->text + at;
+}
+
+/* --- modules --------------------------------------------------------------------------------------------- */
+
+static int is_a(struct walk *w, uint64_t obj, unsigned base)
+{
+	const struct py_type *t = py__type_of(w->py, obj);
+
+	return t && (t->bases >> base & 1);
+}
+
+struct dicts {
+	struct walk *w;
+	int by_text;
+	unsigned found;
+	uint64_t at[DICTS];
+};
+
+static int find_dict(void *ctx, uint64_t key, uint64_t value)
+{
+	struct dicts *d = ctx;
+	uint64_t *interned = d->w->state->interned;
+
+	for (unsigned i = 0; i < DICTS; i++) {
+		if (d->at[i] || (interned[i] && interned[i] != key && !d->by_text) ||
+		    (interned[i] != key && !py__is_text(d->w->py, key, dict_names[i])))
+			continue;
+		interned[i] = key;
+		d->at[i] = value;
+		d->found++;
+		break;
+	}
+	return d->found == DICTS;
+}
+
+static int find_dicts(struct walk *w, uint64_t module, uint64_t *ret)
+{
+	struct dicts d = { .w = w };
+	int r = py__each_attr(w->py, module, find_dict, &d);
+
+	if (!r && d.found < DICTS) {
+		d.by_text = 1;
+		r = py__each_attr(w->py, module, find_dict, &d);
+	}
+	memcpy(ret, d.at, sizeof(d.at));
+	return r ? r : d.found == DICTS ? 0 : -EAGAIN;
+}
+
+struct adding {
+	struct walk *w;
+	unsigned which;
+	int err;
+};
+
+static int add_member(void *ctx, uint64_t key, uint64_t value)
+{
+	struct adding *a = ctx;
+	struct walk_state *s = a->w->state;
+	struct member m = { .obj = value };
+	char text[PY_TEXT_MAX];
+
+	/* None stands for a bias that is not there */
+	if (!is_a(a->w, value, a->which == MODULES ? WALK_MODULE : WALK_TENSOR))
+		return 0;
+	if (py__text(a->w->py, key, text)) { /* a name that cannot be told */
+		a->w->torn++;
+		return 0;
+	}
+	if (s->members_cnt >= WALK_NAMES_MAX) {
+		a->w->full++;
+		return 1;
+	}
+	if (make_room(&s->members, s->members_cnt, &s->members_cap, sizeof(m)) || add_text(a->w, text, &m.name)) {
+		a->err = -ENOMEM;
+		return 1;
+	}
+	s->members[s->members_cnt++] = m;
+	return 0;
+}
+
+static int add_module(struct walk *w, uint64_t obj)
+{
+	struct walk_state *s = w->state;
+
+	if (index__get(&s->by_addr, obj))
+		return 0;
+	if (s->modules_cnt >= WALK_MODULES_MAX) {
+		w->full++;
+		return 0;
+	}
+	if (make_room(&s->modules, s->modules_cnt, &s->modules_cap, sizeof(*s->modules)))
+		return -ENOMEM;
+	s->modules[s->modules_cnt] = (struct module){ .obj = obj };
+	return index__put(&s->by_addr, obj, (uint32_t)++s->modules_cnt);
+}
+
+/* What it holds. A module that cannot be read has no members, and is counted. */
+static int read_module(struct walk *w, size_t at)
+{
+	struct walk_state *s = w->state;
+	struct adding a = { .w = w };
+	size_t first = s->members_cnt;
+	uint64_t dicts[DICTS];
+	int r = find_dicts(w, s->modules[at].obj, dicts);
+
+	for (unsigned i = 0; i < DICTS; i++) {
+		s->modules[at].first[i] = (uint32_t)s->members_cnt;
+		a.which = i;
+		r = r ? r : py__each_item(w->py, dicts[i], add_member, &a);
+		r = r ? r : a.err;
+	}
+	if (r == -EAGAIN) {
+		w->torn++;
+		s->members_cnt = first;
+		memset(s->modules[at].first, 0, sizeof(s->modules[at].first));
+		return 0;
+	}
+	s->modules[at].first[DICTS] = (uint32_t)s->members_cnt;
+	return r;
+}
+
+static int add_children(struct walk *w, size_t at)
+{
+	struct walk_state *s = w->state;
+	uint32_t end = s->modules[at].first[DICTS];
+	int r = 0;
+
+	for (uint32_t i = s->modules[at].first[MODULES]; i < end && !r; i++) {
+		r = add_module(w, s->members[i].obj);
+		s->members[i].module = index__get(&s->by_addr, s->members[i].obj);
+		if (!r && s->members[i].module)
+			s->modules[s->members[i].module - 1].is_child = 1;
+	}
+	return r;
+}
+
+static int read_modules(struct walk *w, const uint64_t *modules, size_t cnt)
+{
+	struct walk_state *s = w->state;
+	int r = 0;
+
+	for (size_t i = 0; i < cnt && !r; i++)
+		if (is_a(w, modules[i], WALK_MODULE))
+			r = add_module(w, modules[i]);
+	for (size_t i = 0; i < s->modules_cnt && !r; i++) { /* grows meanwhile */
+		r = read_module(w, i);
+		r = r ? r : add_children(w, i);
+	}
+	w->modules = (uint32_t)s->modules_cnt;
+	return r;
+}
+
+/* --- names ------------------------------------------------------------------------------------------------ */
+
+static int add_name(struct walk *w, const struct py_name *n)
+{
+	if (w->names_cnt >= WALK_NAMES_MAX) {
+		w->full++;
+		return 0;
+	}
+	if (index__get(&w->state->data, n->at.data))
+		return 0;
+	if (make_room(&w->names, w->names_cnt, &w->names_cap, sizeof(*n)))
+		return -ENOMEM;
+	w->names[w->names_cnt] = *n;
+	return index__put(&w->state->data, n->at.data, (uint32_t)++w->names_cnt);
+}
+
+/* A tensor by its object, and for a parameter its gradient. */
+static int name_tensor(struct walk *w, struct py_name *n)
+{
+	uint64_t grad;
+	int r = py_torch__of_object(w->torch, w->py, n->obj, &n->at);
+
+	w->torn += r == -EAGAIN;
+	if (r)
+		return 0;
+	r = add_name(w, n);
+	grad = n->kind == PY_PARAMETER ? py_torch__grad(w->torch, w->py, n->at.impl) : 0;
+	if (r || !grad)
+		return r;
+	n->kind = PY_GRADIENT;
+	r = py_torch__of_impl(w->torch, w->py, grad, &n->at);
+	return r ? 0 : add_name(w, n);
+}
+
+/* A parameter's path is kept even if its memory is elsewhere: its state is named after it. */
+static int name_members(struct walk *w, const struct module *m, uint64_t root, char *path, size_t len)
+{
+	struct walk_state *s = w->state;
+	int r = 0;
+
+	for (uint32_t i = m->first[PARAMETERS]; i < m->first[MODULES] && !r; i++) {
+		struct py_name n = { .obj = s->members[i].obj, .root = root };
+		const char *name = walk__text(w, s->members[i].name);
+
+		n.kind = i < m->first[BUFFERS] ? PY_PARAMETER : PY_BUFFER;
+		if (len + strlen(name) >= WALK_PATH_MAX) {
+			w->full++;
+			continue;
+		}
+		strcpy(path + len, name);
+		r = add_text(w, path, &n.path);
+		if (!r && n.kind == PY_PARAMETER)
+			r = index__put(&s->objects, n.obj, n.path + 1);
+		r = r ? r : name_tensor(w, &n);
+	}
+	return r;
+}
+
+struct level {
+	uint32_t module, next;
+	size_t len; /* of the path */
+};
+
+static int name_from(struct walk *w, uint32_t root)
+{
+	struct walk_state *s = w->state;
+	struct level stack[WALK_DEPTH_MAX];
+	char path[WALK_PATH_MAX + PY_TEXT_MAX];
+	unsigned depth = 1;
+	int r;
+
+	stack[0] = (struct level){ root, s->modules[root].first[MODULES], 0 };
+	s->modules[root].is_named = 1;
+	r = name_members(w, &s->modules[root], s->modules[root].obj, path, 0);
+	while (depth && !r) {
+		struct level *l = &stack[depth - 1];
+		const struct member *m;
+		size_t len;
+
+		if (l->next >= s->modules[l->module].first[DICTS]) {
+			depth--;
+			continue;
+		}
+		m = &s->members[l->next++];
+		if (!m->module || s->modules[m->module - 1].is_named)
+			continue;
+		len = l->len + strlen(walk__text(w, m->name)) + 1;
+		if (depth == WALK_DEPTH_MAX || len >= WALK_PATH_MAX) {
+			w->full++;
+			continue;
+		}
+		sprintf(path + l->len, "%s.", walk__text(w, m->name));
+		s->modules[m->module - 1].is_named = 1;
+		stack[depth++] = (struct level){ m->module - 1, s->modules[m->module - 1].first[MODULES], len };
+		r = name_members(w, &s->modules[m->module - 1], s->modules[root].obj, path, len);
+	}
+	return r;
+}
+
+static int name_modules(struct walk *w)
+{
+	struct walk_state *s = w->state;
+	int r = 0;
+
+	for (uint32_t i = 0; i < s->modules_cnt && !r; i++) {
+		if (s->modules[i].is_child)
+			continue;
+		w->roots++;
+		r = name_from(w, i);
+	}
+	for (size_t i = 0; i < s->modules_cnt; i++)
+		w->circles += !s->modules[i].is_named;
+	return r;
+}
+
+/* --- optimizers -------------------------------------------------------------------------------------------- */
+
+struct of_optimizer {
+	struct walk *w;
+	uint64_t obj, state, groups;
+	uint32_t path, group;
+	int err;
+};
+
+static int find_parts(void *ctx, uint64_t key, uint64_t value)
+{
+	struct of_optimizer *o = ctx;
+
+	if (!o->state && py__is_text(o->w->py, key, "state"))
+		o->state = value;
+	else if (!o->groups && py__is_text(o->w->py, key, "param_groups"))
+		o->groups = value;
+	return o->state && o->groups;
+}
+
+/* Parameters of no module. */
+static int name_group(struct of_optimizer *o, uint64_t params)
+{
+	struct walk *w = o->w;
+	uint64_t *items = NULL;
+	size_t cnt = 0;
+	int r = py__items(w->py, params, &items, &cnt);
+
+	for (size_t i = 0; i < cnt && !r; i++) {
+		struct py_name n = { .obj = items[i], .root = o->obj, .kind = PY_PARAMETER };
+		char path[64];
+
+		if (!is_a(w, n.obj, WALK_TENSOR) || index__get(&w->state->objects, n.obj))
+			continue;
+		snprintf(path, sizeof(path), "param_groups.%u.%zu", o->group, i);
+		r = add_text(w, path, &n.path);
+		r = r ? r : index__put(&w->state->objects, n.obj, n.path + 1);
+		r = r ? r : name_tensor(w, &n);
+	}
+	free(items);
+	return r;
+}
+
+static int name_groups(struct of_optimizer *o)
+{
+	struct walk *w = o->w;
+	uint64_t *groups = NULL, params = 0;
+	size_t cnt = 0;
+	int r = py__items(w->py, o->groups, &groups, &cnt);
+
+	for (o->group = 0; o->group < cnt && !r; o->group++) {
+		r = py__get(w->py, groups[o->group], "params", &params);
+		r = r ? r : params ? name_group(o, params) : -EAGAIN;
+	}
+	free(groups);
+	return r;
+}
+
+static int name_value(struct of_optimizer *o, uint64_t value, const char *key)
+{
+	struct py_name n = { .obj = value, .root = o->obj, .kind = PY_STATE, .path = o->path };
+	int r = add_text(o->w, key, &n.key);
+
+	return r ? r : name_tensor(o->w, &n);
+}
+
+/* {"step": tensor, "exp_avg": tensor, "old_dirs": [tensor, …]} */
+static int name_state_item(void *ctx, uint64_t key, uint64_t value)
+{
+	struct of_optimizer *o = ctx;
+	char text[PY_TEXT_MAX], numbered[PY_TEXT_MAX + 24];
+	uint64_t *items = NULL;
+	size_t cnt = 0;
+
+	if (py__text(o->w->py, key, text))
+		return 0;
+	if (is_a(o->w, value, WALK_TENSOR))
+		o->err = name_value(o, value, text);
+	else if (py__is(o->w->py, value, PY_IS_LIST | PY_IS_TUPLE) && !py__items(o->w->py, value, &items, &cnt))
+		for (size_t i = 0; i < cnt && !o->err; i++) {
+			if (!is_a(o->w, items[i], WALK_TENSOR))
+				continue;
+			snprintf(numbered, sizeof(numbered), "%s.%zu", text, i);
+			o->err = name_value(o, items[i], numbered);
+		}
+	free(items);
+	return o->err != 0;
+}
+
+static int name_state(void *ctx, uint64_t key, uint64_t value)
+{
+	struct of_optimizer *o = ctx;
+	uint32_t path = index__get(&o->w->state->objects, key);
+
+	if (!path || !py__is(o->w->py, value, PY_IS_DICT))
+		return 0;
+	o->path = path - 1;
+	if (py__each_item(o->w->py, value, name_state_item, o) == -ENOMEM)
+		o->err = -ENOMEM;
+	return o->err != 0;
+}
+
+static int name_optimizer(struct walk *w, uint64_t obj)
+{
+	struct of_optimizer o = { .w = w, .obj = obj };
+	int r;
+
+	if (!is_a(w, obj, WALK_OPTIMIZER))
+		return 0;
+	w->optimizers++;
+	r = py__each_attr(w->py, obj, find_parts, &o);
+	if (!r && o.groups)
+		r = name_groups(&o);
+	if (!r && o.state)
+		r = py__each_item(w->py, o.state, name_state, &o);
+	w->torn += r == -EAGAIN;
+	return o.err ? o.err : r == -EAGAIN ? 0 : r;
+}
+
+/* --- all --------------------------------------------------------------------------------------------------- */
+
+void walk__init(struct walk *w, struct py *py, struct py_torch *torch)
+{
+	*w = (struct walk){ .py = py, .torch = torch };
+}
+
+void walk__done(struct walk *w)
+{
+	if (w->state) {
+		index__done(&w->state->by_addr);
+		index__done(&w->state->objects);
+		index__done(&w->state->data);
+		free(w->state->modules);
+		free(w->state->members);
+		free(w->state->addrs);
+		free(w->state);
+	}
+	free(w->names);
+	free(w->text);
+	*w = (struct walk){ 0 };
+}
+
+static int begin(struct walk *w)
+{
+	uint32_t empty;
+
+	if (!w->state)
+		w->state = calloc(1, sizeof(*w->state));
+	if (!w->state)
+		return -ENOMEM;
+	index__clear(&w->state->by_addr);
+	index__clear(&w->state->objects);
+	index__clear(&w->state->data);
+	w->state->modules_cnt = w->state->members_cnt = w->names_cnt = w->text_len = 0;
+	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = 0;
+	return add_text(w, "", &empty); /* at 0 */
+}
+
+/* The place of the sizes, from the first parameters that there are. */
+static void calibrate(struct walk *w)
+{
+	uint64_t impls[256];
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < w->state->members_cnt && cnt < 256 && !w->torch->sizes; i++) {
+		struct py_storage s;
+
+		if (!is_a(w, w->state->members[i].obj, WALK_MODULE) &&
+		    !py_torch__of_object(w->torch, w->py, w->state->members[i].obj, &s))
+			impls[cnt++] = s.impl;
+	}
+	py_torch__calibrate(w->torch, w->py, impls, cnt);
+}
+
+int walk__run(struct walk *w, const uint64_t *modules, size_t modules_cnt, const uint64_t *optimizers, size_t optimizers_cnt)
+{
+	int r = begin(w);
+
+	r = r ? r : read_modules(w, modules, modules_cnt);
+	if (!r)
+		calibrate(w);
+	r = r ? r : name_modules(w);
+	for (size_t i = 0; i < optimizers_cnt && !r; i++)
+		r = name_optimizer(w, optimizers[i]);
+	return r;
+}
+
+size_t walk__modules(const struct walk *w, const uint64_t **ret)
+{
+	struct walk_state *s = w->state;
+
+	free(s->addrs);
+	s->addrs = calloc(s->modules_cnt + 1, sizeof(*s->addrs));
+	for (size_t i = 0; s->addrs && i < s->modules_cnt; i++)
+		s->addrs[i] = s->modules[i].obj;
+	*ret = s->addrs;
+	return s->addrs ? s->modules_cnt : 0;
+}

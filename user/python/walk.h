@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * walk: from modules and optimizers to the names of tensors, as named_parameters(), named_buffers() and an
+ * optimizer's state have them.
+ *
+ * A root is a module that is in no other module's _modules; a name is the path from it. A storage that is met
+ * again (tied weights) keeps its first name. Modules that hold each other in a circle have no root and no
+ * names.
+ */
+#ifndef MT_PYTHON_WALK_H
+#define MT_PYTHON_WALK_H
+
+#include "python/tensor.h"
+
+/* Bits of py_type.bases, and where struct py keeps those types. */
+enum { WALK_MODULE = 0, WALK_OPTIMIZER = 1, WALK_TENSOR = 2 };
+
+#define WALK_MODULES_MAX 100000u
+#define WALK_OPTIMIZERS_MAX 1000u
+#define WALK_NAMES_MAX 1000000u
+#define WALK_DEPTH_MAX 64
+#define WALK_PATH_MAX 900
+
+enum py_kind { PY_PARAMETER = 1, PY_BUFFER = 2, PY_GRADIENT = 3, PY_STATE = 4 };
+
+struct py_name {
+	struct py_storage at;
+	uint64_t obj;  /* GRADIENT: the parameter's */
+	uint64_t root; /* module or optimizer that the path begins at */
+	uint32_t path; /* in struct walk's text */
+	uint32_t key;  /* STATE: "exp_avg"; else "" */
+	uint8_t kind;  /* enum py_kind */
+};
+
+struct walk {
+	struct py *py;
+	struct py_torch *torch;
+	/* what came of it */
+	struct py_name *names;
+	size_t names_cnt, names_cap;
+	char *text;
+	size_t text_len, text_cap;
+	uint32_t modules, roots, optimizers;
+	uint32_t circles; /* modules without a root */
+	uint32_t torn;	  /* modules, tensors and optimizers that could not be read whole */
+	uint32_t full;	  /* what did not fit into the limits above */
+	struct walk_state *state;
+};
+
+void walk__init(struct walk *w, struct py *py, struct py_torch *torch);
+void walk__done(struct walk *w);
+/*
+ * Modules and optimizers by address; those that are none any more are passed over, submodules that are not among
+ * them are found. Names of an earlier walk are forgotten. 0, -ENOMEM.
+ */
+int walk__run(struct walk *w, const uint64_t *modules, size_t modules_cnt, const uint64_t *optimizers, size_t optimizers_cnt);
+/* All modules of the last run, good until the next; how many. */
+size_t walk__modules(const struct walk *w, const uint64_t **ret);
+const char *walk__text(const struct walk *w, uint32_t at);
+
+#endif
