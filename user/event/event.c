@@ -64,6 +64,7 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_WAS_FLOW] = "was_flow",
 	[EV_STACK] = "stack",
 	[EV_STACK_AT] = "stack_at",
+	[EV_TENSOR] = "tensor",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

@@ -54,6 +54,11 @@ enum ev_kind {
 			  size = its parent's, the frame that called this one (0: none); name = function, addr = name id
 			  of its file, aux = line (0: not known), flags = enum ev_frame_kind */
 	EV_STACK_AT = 84, /* where the thread was: of its next ALLOC, with the same addr and dev; size = node */
+	EV_TENSOR = 86, /* what Python calls a storage: pid, dev, addr = its data pointer, size = its bytes, name = path from
+			  its module ("layers.0.weight"), tid = name id of the root's class, aux = name id of the key in an
+			  optimizer's state ("exp_avg"), seq = name id of its type ("float32[512,512]"), flags = enum
+			  ev_tensor. depth = how long before now it was looked at, in units of EV_TENSOR_AGE_NS: a block that
+			  was born since is another one */
 	/* what lived when a recording begins in the middle of a trace (cmd/window.h), after all else that is told then: */
 	EV_WAS = 90,   /* a block: pid, tid, dev, addr = pointer, size, name = operator, seq = its age in ms, aux = id of
 			  the region's name | enum block_from << 20, flags = enum ev_was */
@@ -72,6 +77,14 @@ enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED 
 #define EV_F_BASE 1
 /* MET: first seen as a tensor. NODE: the region is a backward node. */
 enum ev_was { EV_WAS_MET = 1, EV_WAS_NODE = 2 };
+#define EV_TENSOR_AGE_NS 8000000ull
+enum ev_tensor {
+	EV_TENSOR_PARAMETER = 1,
+	EV_TENSOR_BUFFER = 2,
+	EV_TENSOR_GRADIENT = 3,
+	EV_TENSOR_STATE = 4, /* an optimizer's */
+	EV_TENSOR_MAX = 5,
+};
 enum ev_proc_how { EV_PROC_ATTACHED = 0, EV_PROC_LAUNCHED = 1, EV_PROC_FORKED = 2, EV_PROC_EXECED = 3 };
 
 struct event {

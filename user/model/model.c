@@ -51,6 +51,7 @@ void model__free(struct model *m)
 	free(m->ooms);
 	told__done(&m->told);
 	growth__done(&m->growth);
+	tensors__done(&m->tensors);
 	tally__done(&m->ops);
 	tally__done(&m->regions);
 	stackset__done(&m->stacks);
@@ -99,6 +100,16 @@ void model__tell_version(struct model *m, const struct block *b, uint32_t ver)
 {
 	if (b->id != m->quiet_id)
 		model__tell_block(m, TL_VERSION, b, ver, b->tid, 0);
+}
+
+void model__tell_name(struct model *m, const struct block *b, const struct tensor *t)
+{
+	struct tl_event tl = { .ts_ns = m->now_ns, .kind = TL_NAME, .ptr = b->ptr, .size = b->size, .id = b->id, .pid = b->pid,
+			       .tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat, .op = t->path, .region = t->root,
+			       .type = t->type, .key = t->key, .depth = t->kind };
+
+	if (m->timeline_nodes)
+		model__tell(m, &tl);
 }
 
 static struct tl_event tl_of(const struct model *m, const struct event *ev, uint8_t kind)
@@ -239,6 +250,8 @@ void model__bury(struct model *m, const struct block *b, struct proc *p)
 
 	if (b->id <= m->marked_id)
 		model__tell_buried(m, b);
+	if (b->named)
+		tensors__remove(&m->tensors, 0, b->id);
 	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
@@ -342,6 +355,8 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	b->cat = CAT_UNKNOWN;
 	b->from = from;
 	b->unlisted = !t->proc->listed;
+	if (m->tensors.cnt)
+		tensors__remove(&m->tensors, ev->pid, ev->addr);
 	model__born(m, b, d, t->proc);
 	if (!dev_is_host(ev->dev) && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
 		graph__born(m->graph, b, ev);
@@ -361,6 +376,8 @@ static void model__preexisting(struct model *m, struct device *d, const struct e
 	};
 
 	d->preexisting_frees++;
+	if (m->tensors.cnt)
+		tensors__remove(&m->tensors, ev->pid, ev->addr);
 	model__tell_block(m, TL_PREEXISTING, &b, 0, ev->tid, ev->depth);
 	model__tell_block(m, TL_DESTROY, &b, 0, ev->tid, ev->depth);
 }
@@ -460,6 +477,7 @@ struct block *model__met(struct model *m, const struct event *ev)
 	if (b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&t->proc->met, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
 	model__tell_block(m, TL_PREEXISTING, b, 0, ev->tid, ev->depth);
+	model__tensor_met(m, b);
 	return b;
 }
 
@@ -702,6 +720,9 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case EV_WAS:
 	case EV_WAS_FLOW:
 		model__was(m, ev);
+		break;
+	case EV_TENSOR:
+		model__tensor(m, ev);
 		break;
 	case EV_OOM_KILL:
 		model__oom_kills(m, ev);

@@ -22,10 +22,13 @@
 struct report;
 struct model;
 
-/* A block as the events that tell a replay of it: EV_WAS, EV_WAS_FLOW. Their ts_ns is its birth, seq not set yet. */
+/*
+ * A block as the events that tell a replay of it: EV_WAS, EV_WAS_FLOW, EV_TENSOR. Their ts_ns is its birth, seq not set yet,
+ * but for EV_TENSOR's, which is another thing.
+ */
 struct model_was {
 	uint64_t id;
-	struct event ev[2];
+	struct event ev[3];
 	unsigned cnt;
 };
 
@@ -34,7 +37,7 @@ struct model_opts {
 	timeline_fn timeline; /* may be NULL; an error it returns ends model__handle with it */
 	void *timeline_ctx;
 	int timeline_ops; /* also TL_OP and TL_REGION* */
-	int timeline_nodes; /* also TL_NODE and TL_FINAL */
+	int timeline_nodes; /* also TL_NODE, TL_FINAL and TL_NAME */
 	enum classes classes;
 	/* Blocks that lived at the last model__mark, when they die. May be NULL. */
 	void (*buried)(void *ctx, const struct model_was *was);
@@ -57,6 +60,12 @@ int model__each_open(const struct model *m, event_fn fn, void *ctx); /* regions 
 int model__each_was(const struct model *m, uint64_t id_max, int (*fn)(void *ctx, const struct model_was *was), void *ctx);
 /* Everything views need, as plain data (timeline/report.h). *ret is owned by the caller. -ENOMEM. */
 int model__report(const struct model *m, size_t top, struct report **ret);
+/*
+ * What Python calls the block at an address, or a storage that is waited for there: 1. 0: nothing yet; -ENOENT: what is
+ * there has not that size. EV_TENSORs that say what is known already need not be made.
+ */
+struct tensor;
+int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_t bytes, struct tensor *ret);
 /* Walks every invariant; aborts with a message when one is broken. For tests, sim and fuzz. */
 void model__check(const struct model *m);
 

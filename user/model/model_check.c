@@ -140,6 +140,26 @@ static void procs__check(const struct procs *ps, const struct model *m, const st
 	mt_check(ps->other.fw.live == s->unlisted_fw && ps->other.host.live == s->unlisted_host);
 }
 
+/* Every named block has its entry, and every entry its block. */
+static void tensors__check_blocks(const struct model *m)
+{
+	const struct tensor *t;
+	const struct block *b;
+	size_t pos = 0, named = 0;
+
+	while ((t = tensors__next(&m->tensors, &pos))) {
+		mt_check(t->kind < EV_TENSOR_MAX);
+		if (!t->block)
+			continue;
+		mt_check(t->a == 0 && t->block->id == t->b && t->block->named);
+		named++;
+	}
+	for (pos = 0; (b = blocks__next(m->blocks, &pos));)
+		if (b->named)
+			named--;
+	mt_check(!named);
+}
+
 void model__check(const struct model *m)
 {
 	struct sums *s = calloc(1, sizeof(*s));
@@ -149,6 +169,8 @@ void model__check(const struct model *m)
 	mt_check(s != NULL);
 	blocks__check(m->blocks);
 	threads__check(m->threads);
+	tensors__check(&m->tensors);
+	tensors__check_blocks(m);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		s->ops[i] = new_cells(m->ops.devs[i].cnt);
 		s->regions[i] = new_cells(m->regions.devs[i].cnt);

@@ -211,6 +211,7 @@ int model__report_block(const struct model *m, const struct block *b, struct rep
 		.tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat,
 		.op = copy_name(m, m->ops.rows[b->op].name), .region = copy_name(m, m->regions.rows[b->region].name),
 	};
+	ret->name = model__name_of(m, b);
 	ret->has_stream = model__gpu_stream(m, b, &ret->stream);
 	return ret->op && ret->region ? 0 : -ENOMEM;
 }
@@ -419,6 +420,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__report_stacks(m, top, r);
 	err = err ? err : model__report_procs(m, r);
 	err = err ? err : model__report_lanes(m, r);
+	err = err ? err : model__report_tensors(m, top, r);
 	err = err ? err : model__report_peak_blocks(m, top, r);
 	err = err ? err : model__gpu_rows(m, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, r);
 	err = err ? err : growth__report(m, top, r);

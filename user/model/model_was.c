@@ -25,13 +25,14 @@ static void model_was__fill(struct model_was *w, const struct model *m, const st
 		.size = b->size, .name = m->ops.rows[b->op].name, .aux = region->name.v | (uint32_t)b->from << REGION_BITS,
 		.flags = (uint8_t)((b->met ? EV_WAS_MET : 0) | (region->is_node ? EV_WAS_NODE : 0)),
 	};
-	if (!b->tracked)
-		return;
-	w->ev[1] = w->ev[0];
-	w->ev[1].kind = EV_WAS_FLOW;
-	w->ev[1].flags = 0;
-	w->ev[1].name = NAME_NONE;
-	w->cnt += graph__memory(m->graph, b->id, &w->ev[1]);
+	if (b->tracked) {
+		w->ev[1] = w->ev[0];
+		w->ev[1].kind = EV_WAS_FLOW;
+		w->ev[1].flags = 0;
+		w->ev[1].name = NAME_NONE;
+		w->cnt += graph__memory(m->graph, b->id, &w->ev[1]);
+	}
+	w->cnt += model__tensor_memory(m, b, &w->ev[w->cnt]);
 }
 
 uint64_t model__mark(struct model *m)

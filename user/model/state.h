@@ -10,6 +10,7 @@
 #include "model/procs.h"
 #include "model/stackset.h"
 #include "model/tally.h"
+#include "model/tensors.h"
 #include "model/threads.h"
 #include "model/told.h"
 
@@ -52,6 +53,7 @@ struct model {
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
 	struct told told;
+	struct tensors tensors;
 	struct graph *graph; /* NULL until a tensor argument is told, or a block or frame where they are to come */
 	bool flow_covered;   /* tensor arguments are to come */
 	struct gpu *gpu;     /* NULL until something of the driver's layer is told */
@@ -121,6 +123,13 @@ struct proc *model__proc_of(struct model *m, const struct event *ev); /* NULL: i
 int model__report_lanes(const struct model *m, struct report *ret); /* -ENOMEM */
 /* model_stacks.c */
 int model__report_stacks(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
+/* model_tensors.c: EV_TENSOR */
+void model__tensor(struct model *m, const struct event *ev);
+void model__tensor_met(struct model *m, struct block *b); /* a block from before the attach is known now */
+char *model__name_of(const struct model *m, const struct block *b); /* malloc'ed; NULL: none */
+bool model__tensor_memory(const struct model *m, const struct block *b, struct event *ret); /* its EV_TENSOR; false: none */
+int model__report_tensors(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
+void model__tell_name(struct model *m, const struct block *b, const struct tensor *t);
 /* model_report.c */
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
 

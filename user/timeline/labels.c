@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Three unlinked files under TMPDIR, mapped and grown as needed: a byte a block (its category + 1, or
- * MANY), the versions of the few blocks with several labels, and the preexisting blocks. Pages that are
+ * Four unlinked files under TMPDIR, mapped and grown as needed: a byte a block (its category + 1, or
+ * MANY), the versions of the few blocks with several labels, the preexisting blocks, and what
+ * Python called blocks. Pages that are
  * not used leave memory for the disk. Room is reserved before it is touched, so that a full disk is an
  * error and not a signal. Entries of versions come in the order in which blocks were settled; they are
  * sorted once, in place, when the first one is asked for after the last one came.
@@ -39,10 +40,10 @@ struct entry {
 };
 
 struct labels {
-	struct spill cats, entries, met;
+	struct spill cats, entries, met, names;
 	uint64_t ids; /* cats has 0 .. ids - 1 */
-	size_t entries_cnt, met_cnt;
-	bool sorted;
+	size_t entries_cnt, met_cnt, names_cnt;
+	bool sorted, names_sorted;
 };
 
 static int spill__open(struct spill *s)
@@ -102,11 +103,12 @@ int labels__new(struct labels **ret, struct err *err)
 
 	if (!l)
 		return err_set(err, -ENOMEM, "out of memory");
-	l->cats.fd = l->entries.fd = l->met.fd = -1;
-	l->sorted = true;
+	l->cats.fd = l->entries.fd = l->met.fd = l->names.fd = -1;
+	l->sorted = l->names_sorted = true;
 	r = spill__open(&l->cats);
 	r = r ? r : spill__open(&l->entries);
 	r = r ? r : spill__open(&l->met);
+	r = r ? r : spill__open(&l->names);
 	r = r ? r : spill__reserve(&l->cats, 1);
 	if (r < 0) {
 		labels__free(l);
@@ -124,6 +126,7 @@ void labels__free(struct labels *l)
 	spill__done(&l->cats);
 	spill__done(&l->entries);
 	spill__done(&l->met);
+	spill__done(&l->names);
 	free(l);
 }
 
@@ -178,10 +181,29 @@ static int labels__met(struct labels *l, const struct tl_event *ev)
 	return 0;
 }
 
+static int labels__add_name(struct labels *l, const struct tl_event *ev)
+{
+	int r = spill__reserve(&l->names, (l->names_cnt + 1) * sizeof(struct labels_name));
+
+	if (r < 0)
+		return r;
+	((struct labels_name *)l->names.map)[l->names_cnt] = (struct labels_name){
+		.id = ev->id, .order = l->names_cnt, .path = ev->op, .root = ev->region, .type = ev->type, .key = ev->key,
+		.kind = ev->depth,
+	};
+	l->names_cnt++;
+	l->names_sorted = false;
+	return 0;
+}
+
 int labels__event(void *labels, const struct tl_event *ev)
 {
+	struct labels *l = labels;
+
 	if (ev->kind == TL_FINAL)
 		return labels__final(labels, ev->id, ev->version, ev->cat);
+	if (ev->kind == TL_NAME)
+		return labels__add_name(l, ev);
 	return ev->kind == TL_PREEXISTING ? labels__met(labels, ev) : 0;
 }
 
@@ -245,6 +267,38 @@ enum category labels__get(const struct labels *l, uint64_t id, uint32_t version)
 			lo = mid + 1;
 	}
 	return lo && e[lo - 1].id == id ? (enum category)e[lo - 1].cat : CAT_UNKNOWN;
+}
+
+static int by_id(const void *pa, const void *pb)
+{
+	const struct labels_name *a = pa, *b = pb;
+
+	if (a->id != b->id)
+		return a->id < b->id ? -1 : 1;
+	return a->order < b->order ? -1 : a->order > b->order;
+}
+
+bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret)
+{
+	struct labels_name *n = (struct labels_name *)l->names.map;
+	size_t lo = 0, hi = l->names_cnt;
+
+	if (!l->names_sorted) {
+		qsort(n, l->names_cnt, sizeof(*n), by_id);
+		((struct labels *)l)->names_sorted = true;
+	}
+	while (lo < hi) { /* the first one behind */
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (n[mid].id > id)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	if (!lo || n[lo - 1].id != id)
+		return false;
+	*ret = n[lo - 1];
+	return true;
 }
 
 int labels__next_met(const struct labels *l, size_t *pos, struct labels_met *ret)

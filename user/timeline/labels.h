@@ -10,6 +10,8 @@
 #ifndef MT_TIMELINE_LABELS_H
 #define MT_TIMELINE_LABELS_H
 
+#include <stdbool.h>
+
 #include "timeline/timeline.h"
 
 struct labels;
@@ -17,8 +19,16 @@ struct err;
 
 int labels__new(struct labels **ret, struct err *err); /* -errno: no room for the file */
 void labels__free(struct labels *l);		       /* NULL is fine */
-/* TL_FINAL and TL_PREEXISTING are taken, others left alone. 0 or -errno. A timeline_fn. */
+/* TL_FINAL, TL_PREEXISTING and TL_NAME are taken, others left alone. 0 or -errno. A timeline_fn. */
 int labels__event(void *labels, const struct tl_event *ev);
+/* What Python called a block at last; false: it had no name. */
+struct labels_name {
+	uint64_t id;
+	uint64_t order; /* of coming */
+	name_id path, root, type, key;
+	uint32_t kind; /* enum ev_tensor */
+};
+bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret);
 /* CAT_UNKNOWN for a block that has none. */
 enum category labels__get(const struct labels *l, uint64_t id, uint32_t version);
 /* Preexisting blocks in order of id: 0 from first to the last, then -ENOENT. *pos starts at 0. */

@@ -27,6 +27,7 @@ static void report_oom__done(struct report_oom *o)
 	for (size_t i = 0; i < o->blocks_cnt; i++) {
 		free(o->blocks[i].op);
 		free(o->blocks[i].region);
+		free(o->blocks[i].name);
 	}
 	free(o->comm);
 	free(o->op);
@@ -63,6 +64,7 @@ void report__free(struct report *r)
 	for (size_t i = 0; r->peak_blocks && i < r->peak_blocks_cnt; i++) {
 		free(r->peak_blocks[i].op);
 		free(r->peak_blocks[i].region);
+		free(r->peak_blocks[i].name);
 	}
 	for (size_t i = 0; i < r->ooms_cnt; i++)
 		report_oom__done(&r->ooms[i]);
@@ -71,6 +73,13 @@ void report__free(struct report *r)
 		free(r->leaks.rows[i].region);
 	}
 	free(r->leaks.rows);
+	for (size_t i = 0; r->tensors && i < r->tensors_cnt; i++) {
+		free(r->tensors[i].path);
+		free(r->tensors[i].root);
+		free(r->tensors[i].type);
+		free(r->tensors[i].key);
+	}
+	free(r->tensors);
 	report_ops__free(r->ops, r->ops_cnt);
 	report_ops__free(r->regions, r->regions_cnt);
 	free(r->no_op.name);

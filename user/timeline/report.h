@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "event/event.h"
 #include "memtrace/event.h"
 #include "memtrace/loss.h"
 #include "timeline/timeline.h"
@@ -126,6 +127,7 @@ struct report_block {
 	uint64_t id, ptr, size;
 	uint64_t born_ts_ns, freed_ts_ns; /* freed 0: live at the end */
 	char *op, *region;
+	char *name; /* in Python: "layers.0.weight", "exp_avg layers.0.weight"; NULL: none that is known now */
 	uint32_t pid, tid;
 	uint8_t dev, cat;
 	uint8_t has_stream;
@@ -236,6 +238,23 @@ struct report_lane {
 	uint64_t cats[CAT_MAX];
 };
 
+/* What Python calls a block that is alive. */
+struct report_tensor {
+	uint64_t id, ptr, size;
+	uint32_t pid;
+	uint8_t dev, cat;
+	uint8_t kind; /* enum ev_tensor */
+	char *path;   /* "layers.0.weight" */
+	char *root;   /* class of the module that the path begins at, "#2" behind the second one of that class */
+	char *type;   /* "float32[512,512]" */
+	char *key;    /* of an optimizer's state: "exp_avg"; else "" */
+};
+
+/* Named blocks of one kind, and those of them whose category says otherwise. */
+struct report_named {
+	uint64_t cnt, bytes, differ_cnt, differ_bytes;
+};
+
 struct report_cover {
 	uint32_t pid;
 	char *source;
@@ -312,6 +331,9 @@ struct report {
 	size_t lanes_cnt;
 	struct report_block *peak_blocks; /* largest blocks live at the peak, by size; `top` (and 1024) at most */
 	size_t peak_blocks_cnt;
+	struct report_tensor *tensors; /* by size; `top` at most */
+	size_t tensors_cnt, tensors_total;
+	struct report_named named[EV_TENSOR_MAX]; /* by enum ev_tensor */
 	struct series rss; /* all followed processes together */
 	struct series rss_kinds[MT_RSS_KINDS], pss, huge; /* the same by kind; sums of the readings of use */
 	uint64_t use[MT_USES]; /* of those that are there */

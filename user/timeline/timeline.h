@@ -31,6 +31,8 @@ enum tl_kind {
 	TL_STACK = 14,	/* --stacks: a node of the tree of stacks, before its first use: id = its number (1, 2 …), ptr = that
 			   of the frame that called it (0: none), op = function, region = its file, version = line (0: not
 			   known), depth = enum ev_frame_kind (event/event.h) */
+	TL_NAME = 15,	/* a block has a name in Python, or another one: op its path ("layers.0.weight"), region the class
+			   of the module that the path begins at, key, type; depth is its enum ev_tensor */
 };
 
 /*
@@ -79,6 +81,7 @@ struct tl_event {
 	const struct tl_edge *edges; /* TL_NODE; valid during the call */
 	uint32_t edges_cnt;
 	uint32_t stack; /* TL_CREATE: node where the block was born; 0: not known */
+	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
 };
 
 typedef int (*timeline_fn)(void *ctx, const struct tl_event *ev);

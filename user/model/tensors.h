@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * tensors: what Python calls the blocks that are alive (EV_TENSOR), and names that wait for theirs: of storages
+ * from before the attach that no operator has been given yet.
+ *
+ * Holds TENSORS_MAX of both together, 64 bytes each; further ones are refused and counted by whoever asks.
+ */
+#ifndef MT_MODEL_TENSORS_H
+#define MT_MODEL_TENSORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/names.h"
+
+#define TENSORS_MAX (1u << 19)
+
+struct block;
+
+struct tensor {
+	uint64_t a, b;	      /* key: 0 and the block's id; or pid and address */
+	uint64_t size;	      /* of a storage that is waited for */
+	const struct block *block; /* NULL: it is waited for */
+	name_id path, root, type, key;
+	uint8_t kind; /* enum ev_tensor; 0: no entry */
+};
+
+struct tensors {
+	struct tensor *slots;
+	size_t cnt, cap; /* cap: a power of two, or 0 */
+};
+
+void tensors__done(struct tensors *t);
+struct tensor *tensors__find(const struct tensors *t, uint64_t a, uint64_t b); /* NULL: none */
+/* Made if need be, then all but the key is 0. NULL: full, or no memory. Good until the next put or remove. */
+struct tensor *tensors__put(struct tensors *t, uint64_t a, uint64_t b);
+void tensors__remove(struct tensors *t, uint64_t a, uint64_t b);
+void tensors__drop_pid(struct tensors *t, uint32_t pid); /* those that wait */
+/* One by one; *pos starts at 0, NULL ends it. */
+const struct tensor *tensors__next(const struct tensors *t, size_t *pos);
+void tensors__check(const struct tensors *t);
+
+#endif
