@@ -46,7 +46,7 @@ struct options {
 	int dev;	 /* --device: enum mt_dev, -1 = not given */
 	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;
-	int no_follow, force_perf, json, tui, ops, all, no_color, quiet, verbose;
+	int no_follow, no_names, force_perf, json, tui, ops, all, no_color, quiet, verbose;
 };
 
 /* 0, or -EINVAL / -ENOTSUP with message and hint: a mistake in usage, exit 2. Strings point into argv. */

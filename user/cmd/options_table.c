@@ -154,7 +154,8 @@ static int on_by(struct options *o, const char *value, struct err *err)
 {
 	static const char *const words[] = { [BY_OP] = "op", [BY_DEVICE] = "device", [BY_PROCESS] = "process",
 					     [BY_REGION] = "region", [BY_CATEGORY] = "category",
-					     [BY_SYMBOL] = "symbol", [BY_STACK] = "stack" };
+					     [BY_SYMBOL] = "symbol", [BY_STACK] = "stack",
+					     [BY_NAME] = "name" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(value, words[i])) {
@@ -162,7 +163,7 @@ static int on_by(struct options *o, const char *value, struct err *err)
 			return 0;
 		}
 	err_set(err, -EINVAL, "unknown table '%.100s'", value);
-	return err_hint(err, "one of op, category, device, process, region, symbol, stack");
+	return err_hint(err, "one of op, category, device, name, process, region, symbol, stack");
 }
 
 static int on_labels(struct options *o, const char *value, struct err *err)
@@ -236,6 +237,7 @@ static int on_format(struct options *o, const char *value, struct err *err)
 	}
 
 FLAG(on_help, help, 1)
+FLAG(on_no_names, no_names, 1)
 FLAG(on_version, version, 1)
 FLAG(on_man, man, 1)
 FLAG(on_json, json, 1)
@@ -291,7 +293,7 @@ const struct option_def option_defs[] = {
 	{ "--leaks", 0, NULL, "what lives across steps and grows in number instead, by operator and region, with bytes a step "
 	  "(docs/leaks.md); --json has it always", REPORT, on_leaks },
 	{ "--tui", 0, NULL, "browse the recording on the terminal, as the live view does", REPORT, on_tui },
-	{ "--by", 0, "WHAT", "main table: op, category, device, process, region, symbol or stack (default op)",
+	{ "--by", 0, "WHAT", "main table: op, category, device, name, process, region, symbol or stack (default op)",
 	  LIVE | REPORT, on_by },
 	{ "--by", 0, "WHAT", "rows: op, category, device, region or symbol (default op)", DIFF, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT | DIFF, on_top },
@@ -319,6 +321,8 @@ const struct option_def option_defs[] = {
 	{ "--window-size", 0, "SIZE", "memory that the window may take; then it gets shorter; K, M, G (default 256M)", RECORD,
 	  on_window_size },
 	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },
+	{ "--no-names", 0, NULL, "do not read the names of parameters, buffers and optimizer state from the memory of Python "
+	  "(docs/names.md)", TRACING, on_no_names },
 	{ "--force-perf-uprobes", 0, NULL, "one perf event a probe, as kernels before 6.6 need it: slow to attach",
 	  TRACING | PLAN, on_force_perf },
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",

@@ -30,6 +30,7 @@
 #include "cmd/follow.h"
 #include "cmd/late.h"
 #include "cmd/launch.h"
+#include "cmd/naming.h"
 #include "cmd/nvml.h"
 #include "cmd/window.h"
 #include "event/decode.h"
@@ -54,7 +55,8 @@
 #define NS_PER_S 1000000000ull
 #define MARKS_MAX 99		      /* each is a name */
 
-enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH };
+enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH,
+       WAKE_NAMES };
 
 struct session {
 	const struct session_opts *opts;
@@ -68,6 +70,7 @@ struct session {
 	struct sideband *sideband;
 	struct follow *follow;
 	struct nvml *nvml; /* NULL: there is none */
+	struct naming *naming; /* NULL: not asked for */
 	int epoll_fd, timer_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
 	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
@@ -269,6 +272,14 @@ static void session__push_nvml(struct session *s)
 		return;
 	cnt = follow__pids(s->follow, pids, FOLLOW_PROCS_MAX);
 	nvml__read(s->nvml, pids, cnt, session__push, s);
+}
+
+static void session__turn_names(struct session *s)
+{
+	pid_t pids[FOLLOW_PROCS_MAX];
+
+	if (s->naming)
+		naming__turn(s->naming, pids, follow__pids(s->follow, pids, FOLLOW_PROCS_MAX), now_ns());
 }
 
 /* Counters of all kinds, as events. */
@@ -485,6 +496,8 @@ static void session__record_late(struct session *s)
 		log_warn("not recording: %s", err.msg);
 	else
 		fprintf(stderr, "recording from now on, to %s\n", s->record_path);
+	if (!r && s->naming)
+		naming__again(s->naming);
 }
 
 static int session__input(struct session *s)
@@ -539,6 +552,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		follow__push_uses(s->follow, 0);
 		if (s->capture)
 			capture__retry(s->capture);
+		session__turn_names(s);
 		return 0;
 	case WAKE_TICK:
 		(void)!read(s->tick_fd, &times, sizeof(times));
@@ -558,6 +572,9 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	case WAKE_SIDEBAND:
 		(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
 		follow__settle(s->follow);
+		return 0;
+	case WAKE_NAMES:
+		naming__done(s->naming, now_ns());
 		return 0;
 	case WAKE_PROC:
 		status = session__drain(s); /* its last events come before its end */
@@ -673,6 +690,10 @@ static int session__init(struct session *s, struct err *err)
 		r = session__watch(s, STDIN_FILENO, WAKE_INPUT, err);
 	if (!r && o->on_watch)
 		r = session__watch(s, o->watch_fd, WAKE_WATCH, err);
+	if (!r && o->names && (o->sources & SRC_FRAMEWORK))
+		r = naming__new(&s->naming, &(struct naming_env){ s->names, s->model, session__push, s }, err);
+	if (!r && s->naming)
+		r = session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);
 	if (r < 0)
 		return r;
 	s->follow = follow__new(&(struct follow_env){
@@ -751,6 +772,7 @@ static void session__done(struct session *s)
 	tracer__free(s->tracer);
 	sideband__free(s->sideband);
 	nvml__close(s->nvml);
+	naming__free(s->naming);
 	follow__free(s->follow);
 	capture__free(s->capture);
 	order__free(s->order);

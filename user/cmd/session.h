@@ -22,6 +22,7 @@ struct session_opts {
 	size_t pids_cnt;
 	char *const *launch; /* … or a command to start and follow (NULL-terminated argv) */
 	int follow;	     /* children too (default 1) */
+	int names;	     /* of modules and parameters, from Python */
 	int quiet;	     /* no "attached to" lines */
 	unsigned sources;    /* enum source */
 	enum classes classes;

@@ -22,6 +22,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.launch = o->launch,
 		.follow = !o->no_follow,
 		.quiet = o->quiet,
+		.names = !o->no_names,
 		.sources = o->sources,
 		.classes = o->classes,
 		.usdt = o->usdt,

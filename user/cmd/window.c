@@ -504,7 +504,8 @@ static int writing__was(struct writing *x, const struct model *m)
 			struct event ev = x->was[i].ev[k];
 			uint64_t age_ms = ev.ts_ns < x->at_ns ? (x->at_ns - ev.ts_ns) / 1000000 : 0;
 
-			ev.seq = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+			if (ev.kind != EV_TENSOR)
+				ev.seq = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
 			r = writing__event(x, ev);
 		}
 	return r;

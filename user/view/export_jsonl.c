@@ -2,15 +2,18 @@
 /*
  * JSON Lines: one object a decision, in time order. Blocks ("preexisting", "create", "version",
  * "destroy", "label") always have all of t, ev, dev, ptr, size, id, version, cat, op, region, tid, pid;
+ * A block that Python had a name for has name, root, kind, state and type too (not with --labels live);
  * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
  * its t, which is its start. With --stacks a "create" has "stack", the number of its innermost frame; before
  * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line.
  */
 #include "event/event.h"
+#include "timeline/labels.h"
 #include "view/export_rows.h"
 #include "view/json.h"
 #include "view/node_json.h"
+#include "view/report_words.h"
 
 static int begin(struct export_ctx **ret, const struct export_to *to)
 {
@@ -84,6 +87,26 @@ static void put_stack(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__lit(o, "}\n");
 }
 
+/* What Python calls the block, where it is known; by the first pass, so from its first line on. */
+static void put_python(struct export_ctx *c, const struct tl_event *ev)
+{
+	struct outbuf *o = &c->o;
+	struct labels_name n;
+
+	if (!c->to->labels || !labels__name(c->to->labels, ev->id, &n))
+		return;
+	outbuf__lit(o, ",\"name\":");
+	put_name(c, n.path);
+	outbuf__lit(o, ",\"root\":");
+	put_name(c, n.root);
+	outbuf__lit(o, ",\"kind\":\"");
+	outbuf__str(o, tensor_kind_key(n.kind));
+	outbuf__lit(o, "\",\"state\":");
+	put_name(c, n.key);
+	outbuf__lit(o, ",\"type\":");
+	put_name(c, n.type);
+}
+
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
@@ -139,6 +162,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	outbuf__u64(o, ev->tid);
 	outbuf__lit(o, ",\"pid\":");
 	outbuf__u64(o, ev->pid);
+	if (ev->kind <= TL_DESTROY || ev->kind == TL_LABEL)
+		put_python(c, ev);
 	outbuf__lit(o, "}\n");
 	return o->err;
 }

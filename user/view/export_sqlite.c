@@ -17,13 +17,14 @@
 #include "view/clean.h"
 #include "view/export.h"
 #include "view/feed.h"
+#include "view/report_words.h"
 #include "view/sqlite_schema.h"
 
 #define USAGE_POINTS 2000
 #define BATCH_ROWS 1000000 /* of one transaction */
 
 enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP, Q_USAGE, Q_META, Q_DEVICE, Q_PROC, Q_LOSS,
-	    Q_NOTE, Q_CATEGORY, Q_MAX };
+	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MAX };
 
 static const char *const stmts[Q_MAX] = {
 	[Q_NAME] = "INSERT INTO names VALUES(?,?)",
@@ -40,6 +41,7 @@ static const char *const stmts[Q_MAX] = {
 	[Q_PROC] = "INSERT INTO processes VALUES(?,?,?,?,?,?,?,?,?,?,?)",
 	[Q_LOSS] = "INSERT INTO losses VALUES(?,?)",
 	[Q_NOTE] = "INSERT INTO notes VALUES(?)",
+	[Q_TENSOR] = "INSERT OR IGNORE INTO tensors VALUES(?,?,?,?,?,?)",
 	[Q_CATEGORY] = "INSERT INTO categories VALUES(?,?)",
 };
 
@@ -280,6 +282,21 @@ static void put_birth(struct export_ctx *c, const struct tl_event *ev, uint8_t c
 	step(c, Q_BLOCK);
 }
 
+/* What Python calls the block, if it has a name. */
+static void put_tensor(struct export_ctx *c, uint64_t id)
+{
+	struct labels_name n;
+
+	if (!c->to->labels || !labels__name(c->to->labels, id, &n))
+		return;
+	sqlite3_bind_text(c->q[Q_TENSOR], 2, tensor_kind_key(n.kind), -1, SQLITE_STATIC);
+	bind(c, Q_TENSOR, 1, 1, NUMS(id));
+	bind(c, Q_TENSOR, 3, 4, NUMS(n.path.v, n.root.v, n.key.v, n.type.v));
+	if (!n.key.v)
+		sqlite3_bind_null(c->q[Q_TENSOR], 5);
+	step(c, Q_TENSOR);
+}
+
 static void put_decision(struct export_ctx *c, const struct tl_event *ev)
 {
 	uint8_t cat = cat_of(c, ev);
@@ -289,6 +306,7 @@ static void put_decision(struct export_ctx *c, const struct tl_event *ev)
 	case TL_PREEXISTING:
 		put_event(c, ev, cat);
 		put_birth(c, ev, cat);
+		put_tensor(c, ev->id);
 		break;
 	case TL_VERSION:
 		put_event(c, ev, cat);

@@ -6,6 +6,8 @@
  * Every number comes from the report alone, so a live report and its replay are the same bytes.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "event/event.h"
 #include "plan/plan.h"
@@ -388,10 +390,77 @@ static void put_block(struct json *j, const struct report *r, const struct repor
 	json__str_or_null(j, "region", b->region);
 	json__u64(j, "pid", b->pid);
 	json__u64(j, "tid", b->tid);
+	if (b->name)
+		json__str(j, "name", b->name);
 	if (b->has_stream)
 		json__u64(j, "stream", b->stream);
 	json__u64(j, "born_ns", epoch(r, b->born_ts_ns));
 	json__u64(j, "freed_ns", epoch(r, b->freed_ts_ns));
+	json__end(j, '}');
+}
+
+/* "float32[512,512]" as two fields; the text came through a recording, so it may be anything. */
+static void put_type(struct json *j, const char *type)
+{
+	size_t len = strcspn(type, "[");
+	char dtype[32];
+
+	snprintf(dtype, sizeof(dtype), "%.*s", (int)(len < 31 ? len : 31), type);
+	json__str(j, "dtype", dtype);
+	if (!type[len] || type[len + 1] == '?') {
+		json__null(j, "shape");
+		return;
+	}
+	json__begin(j, "shape", '[');
+	for (const char *c = type + len + 1; *c >= '0' && *c <= '9';) {
+		char *end;
+
+		json__u64(j, NULL, strtoull(c, &end, 10));
+		c = *end == ',' ? end + 1 : end;
+	}
+	json__end(j, ']');
+}
+
+static void put_tensor(struct json *j, const struct report_tensor *t)
+{
+	char name[16];
+
+	json__begin_flat(j, NULL, '{');
+	json__str(j, "name", t->path);
+	json__str(j, "root", t->root);
+	json__str(j, "kind", tensor_kind_key(t->kind));
+	json__str_or_null(j, "state", t->key);
+	put_type(j, t->type);
+	json__u64(j, "bytes", t->size);
+	json__str(j, "cat", category_name((enum category)(t->cat < CAT_MAX ? t->cat : CAT_UNKNOWN)));
+	json__str(j, "dev", dev_name(t->dev, name));
+	json__hex(j, "ptr", t->ptr);
+	json__u64(j, "id", t->id);
+	json__u64(j, "pid", t->pid);
+	json__end(j, '}');
+}
+
+/* Where Python told no name, there is no such object. */
+static void put_names(struct json *j, const struct report *r, size_t top)
+{
+	if (!r->tensors_total)
+		return;
+	json__begin(j, "names", '{');
+	json__begin(j, "kinds", '{');
+	for (unsigned kind = 1; kind < EV_TENSOR_MAX; kind++) {
+		json__begin_flat(j, tensor_kind_key(kind), '{');
+		json__u64(j, "count", r->named[kind].cnt);
+		json__u64(j, "bytes", r->named[kind].bytes);
+		json__u64(j, "other_category_count", r->named[kind].differ_cnt);
+		json__u64(j, "other_category_bytes", r->named[kind].differ_bytes);
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+	json__begin(j, "list", '[');
+	for (size_t i = 0; i < r->tensors_cnt && i < top; i++)
+		put_tensor(j, &r->tensors[i]);
+	json__end(j, ']');
+	json__u64(j, "total", r->tensors_total);
 	json__end(j, '}');
 }
 
@@ -418,6 +487,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	put_ops(&j, r, top);
 	stacks_json(&j, r, top);
 	leaks_json(&j, r);
+	put_names(&j, r, top);
 	put_procs(&j, r, opts->is_brief ? VIEW_BRIEF_PROCS : SIZE_MAX);
 	json__begin(&j, "peak_blocks", '[');
 	for (size_t i = 0; i < r->peak_blocks_cnt && i < top; i++)

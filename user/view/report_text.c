@@ -322,7 +322,7 @@ static void put_block(struct page *p, const struct report *r, const struct repor
 	put_share(p, b->size, d ? d->peak : 0, -8);
 	page__cell(p, d && d->peak_ts_ns >= b->born_ts_ns ? fmt_ns(a, d->peak_ts_ns - b->born_ts_ns) : "?", -11);
 	page__put(p, "  ");
-	page__cell(p, b->op && b->op[0] ? b->op : "-", (int)(name_cols - name_cols / 3));
+	page__cell(p, b->name ? b->name : b->op && b->op[0] ? b->op : "-", (int)(name_cols - name_cols / 3));
 	page__put(p, " ");
 	page__cell(p, b->region && b->region[0] ? b->region : "-", (int)(name_cols / 3));
 	if (r->procs_cnt > 1)
@@ -355,6 +355,67 @@ static void put_blocks(struct page *p, const struct report *r, size_t top)
 	page__end_line(p);
 	for (size_t i = 0; i < cnt; i++)
 		put_block(p, r, &r->peak_blocks[i], cols);
+}
+
+/* --- names ------------------------------------------------------------------------------------------------ */
+
+static void put_named(struct page *p, const struct report *r)
+{
+	char bytes[24], cnt[24];
+
+	for (unsigned kind = 1; kind < EV_TENSOR_MAX; kind++) {
+		const struct report_named *n = &r->named[kind];
+
+		if (!n->cnt)
+			continue;
+		page__printf(p, "  %s: %s in %s", tensor_kind_words(kind), fmt_bytes(bytes, n->bytes),
+			     fmt_count(cnt, (double)n->cnt));
+		if (n->differ_cnt)
+			page__printf(p, ", %s (%s) of them in another category", fmt_bytes(bytes, n->differ_bytes),
+				     fmt_count(cnt, (double)n->differ_cnt));
+		page__end_line(p);
+	}
+}
+
+static void put_tensor(struct page *p, const struct report *r, const struct report_tensor *t, int cols, int type_cols)
+{
+	char name[512];
+
+	snprintf(name, sizeof(name), "%s%s%s: %s", t->root, t->key[0] ? " " : "", t->key, t->path);
+	page__put(p, "  ");
+	put_bytes(p, t->size, -9);
+	page__put(p, "  ");
+	page__cell(p, tensor_kind_words(t->kind), 15);
+	page__put(p, "  ");
+	page__cell(p, name, cols);
+	page__put(p, "  ");
+	page__cell(p, t->type, type_cols);
+	if (r->procs_cnt > 1)
+		page__printf(p, " %8u", t->pid);
+	page__end_line(p);
+}
+
+static void put_tensors(struct page *p, const struct report *r, size_t top)
+{
+	int room = (int)p->width - 30 - (r->procs_cnt > 1 ? 9 : 0), type_cols = room / 3, cols = room - type_cols;
+	size_t cnt = r->tensors_cnt < top ? r->tensors_cnt : top;
+
+	if (!r->tensors_total)
+		return;
+	page__heading(p, "Named tensors that are alive, by size");
+	put_named(p, r);
+	page__put(p, "       size  kind             ");
+	page__cell(p, "name", cols);
+	page__put(p, "  ");
+	page__cell(p, "type", type_cols);
+	page__put(p, r->procs_cnt > 1 ? "  process" : "");
+	page__end_line(p);
+	for (size_t i = 0; i < cnt; i++)
+		put_tensor(p, r, &r->tensors[i], cols, type_cols);
+	if (r->tensors_total > cnt) {
+		page__printf(p, "  … and %zu more (--top, --json)", r->tensors_total - cnt);
+		page__end_line(p);
+	}
 }
 
 /* --- processes and kernel ----------------------------------------------------------------------------- */
@@ -510,6 +571,9 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 	case BY_CATEGORY:
 		put_cats(p, r);
 		break;
+	case BY_NAME:
+		put_tensors(p, r, opts->top);
+		break;
 	case BY_SYMBOL:
 		put_symbols(p, r, opts->top);
 		break;
@@ -521,6 +585,7 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 			put_cats(p, r);
 		put_op_table(p, r, opts->top);
 		put_region_table(p, r, opts->top < 8 ? opts->top : 8);
+		put_tensors(p, r, opts->top < 6 ? opts->top : 6);
 	}
 }
 

@@ -127,6 +127,25 @@ const char *prog_words(unsigned prog)
 	return prog < MT_PROG_MAX && progs[prog].words ? progs[prog].words : "?";
 }
 
+static const struct {
+	const char *key, *words;
+} tensor_kinds[EV_TENSOR_MAX] = {
+	[EV_TENSOR_PARAMETER] = { "parameter", "parameter" },
+	[EV_TENSOR_BUFFER] = { "buffer", "buffer" },
+	[EV_TENSOR_GRADIENT] = { "gradient", "gradient" },
+	[EV_TENSOR_STATE] = { "optimizer_state", "optimizer state" },
+};
+
+const char *tensor_kind_words(unsigned kind)
+{
+	return kind < EV_TENSOR_MAX && tensor_kinds[kind].words ? tensor_kinds[kind].words : "?";
+}
+
+const char *tensor_kind_key(unsigned kind)
+{
+	return kind < EV_TENSOR_MAX && tensor_kinds[kind].key ? tensor_kinds[kind].key : "?";
+}
+
 const char *report_end_word(const struct report *r)
 {
 	if (!r->ended)

@@ -31,6 +31,9 @@ const char *prog_words(unsigned prog);
 /* "file", "anon" …: keys of enum mt_rss; "pss", "private" …: of enum mt_use. */
 const char *rss_word(unsigned kind);
 const char *use_word(unsigned kind);
+/* "parameter", "buffer" …: by enum ev_tensor, for people and as keys; "?" unknown. */
+const char *tensor_kind_words(unsigned kind);
+const char *tensor_kind_key(unsigned kind);
 /* "detached", "target gone", "failed", or "cut" when no end was seen. */
 const char *report_end_word(const struct report *r);
 /* "running", "exited 0", "signal 9", "left"; buf at least 32 bytes. */

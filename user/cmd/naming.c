@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#define LOG_MODULE "naming"
+#include "cmd/naming.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "model/model.h"
+#include "model/tensors.h"
+#include "plan/plan.h"
+#include "python/reader.h"
+#include "python/runtime.h"
+#include "target/target.h"
+
+#define FAILS_MAX 3 /* then the interpreter is looked for again: the process may have become another program */
+
+_Static_assert(sizeof(struct flow_vtable) == sizeof(struct py_vtable), "the same two fields");
+_Static_assert(PY_PARAMETER == (int)EV_TENSOR_PARAMETER && PY_BUFFER == (int)EV_TENSOR_BUFFER &&
+		       PY_GRADIENT == (int)EV_TENSOR_GRADIENT && PY_STATE == (int)EV_TENSOR_STATE,
+	       "the same kinds");
+
+/* The names of one storage as ids, so that they are not looked up at every look. */
+struct known {
+	uint64_t data, hash;
+	name_id path, root, type, key;
+};
+
+struct named_proc {
+	pid_t pid;
+	int is_there; /* followed in this turn */
+	int again;    /* what was said is said again */
+	struct py_reader *reader;
+	uint64_t next_ns, search_ns; /* when to look, and when to search for modules */
+	uint64_t gap_ns, search_gap_ns;
+	uint32_t modules, optimizers; /* at the last look */
+	unsigned fails;
+	uint32_t noted; /* enum note, bits */
+	struct known *known; /* by data pointer; a power of two */
+	size_t known_cap;
+};
+
+enum note { NOTE_NO_PYTHON = 1, NOTE_TORN = 2, NOTE_CIRCLES = 4, NOTE_FULL = 8, NOTE_UNREADABLE = 16 };
+
+/* What the second thread is given, and gives back. */
+struct job {
+	pid_t pid;
+	struct py_reader *reader; /* NULL: to be made */
+	enum py_look_kind kind;
+	int rest; /* memory is given back afterwards */
+	int r;
+	struct err err;
+	struct py_look look;
+};
+
+struct naming {
+	struct naming_env env;
+	struct named_proc procs[NAMING_PROCS_MAX];
+	size_t procs_cnt, turn;
+	uint64_t last_ns;
+	int fd, is_busy, has_thread;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	int has_job, stop; /* under the lock */
+	struct job job;	   /* the thread's while is_busy */
+};
+
+/* --- the second thread ----------------------------------------------------------------------------------- */
+
+static int open_reader(struct job *j)
+{
+	struct py_mem mem = py_mem_of(&j->pid);
+	struct py_runtime rt;
+	struct target *t;
+	struct plan *plan;
+	int r = target__open(&t, j->pid, &j->err);
+
+	if (r < 0)
+		return r;
+	r = plan__tensors(&plan, t, &j->err);
+	if (r) {
+		target__free(t);
+		return r;
+	}
+	r = py_runtime__find(&rt, t, &mem, &j->err);
+	if (r == -ENOENT)
+		r = err_set(&j->err, -ENOTSUP, "no Python with symbols is mapped");
+	if (!r) {
+		struct py_reader_opts opts = { .pid = j->pid, .minor = rt.at->minor,
+					       .interp_head = rt.addr + rt.at->interp_head, .layout = plan->flow_layout.at,
+					       .vtables = (const struct py_vtable *)plan->flow_vtables,
+					       .vtables_cnt = plan->flow_vtables_cnt };
+
+		r = py_reader__new(&j->reader, &opts, &j->err);
+	}
+	plan__free(plan);
+	target__free(t);
+	return r;
+}
+
+static void do_job(struct job *j)
+{
+	j->r = j->reader ? 0 : open_reader(j);
+	if (!j->r)
+		j->r = py_reader__look(j->reader, j->kind, &j->look);
+	if (j->reader && j->rest)
+		py_reader__rest(j->reader);
+}
+
+static void *work(void *arg)
+{
+	struct naming *n = arg;
+
+	pthread_mutex_lock(&n->lock);
+	for (;;) {
+		while (!n->has_job && !n->stop)
+			pthread_cond_wait(&n->wake, &n->lock);
+		if (n->stop)
+			break;
+		n->has_job = 0;
+		pthread_mutex_unlock(&n->lock);
+		do_job(&n->job);
+		(void)!write(n->fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+		pthread_mutex_lock(&n->lock);
+	}
+	pthread_mutex_unlock(&n->lock);
+	return NULL;
+}
+
+/* --- life -------------------------------------------------------------------------------------------------- */
+
+int naming__new(struct naming **ret, const struct naming_env *env, struct err *err)
+{
+	struct naming *n = calloc(1, sizeof(*n));
+	int r;
+
+	if (!n)
+		return err_set(err, -ENOMEM, "out of memory");
+	n->env = *env;
+	pthread_mutex_init(&n->lock, NULL);
+	pthread_cond_init(&n->wake, NULL);
+	n->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = n->fd < 0 ? -errno : -pthread_create(&n->thread, NULL, work, n);
+	if (r) {
+		naming__free(n);
+		return err_set(err, r, "a thread that reads names: %s", strerror(-r));
+	}
+	n->has_thread = 1;
+	*ret = n;
+	return 0;
+}
+
+static void named_proc__done(struct named_proc *p)
+{
+	py_reader__free(p->reader);
+	free(p->known);
+	*p = (struct named_proc){ 0 };
+}
+
+void naming__free(struct naming *n)
+{
+	if (!n)
+		return;
+	if (n->has_thread) {
+		pthread_mutex_lock(&n->lock);
+		n->stop = 1;
+		pthread_cond_signal(&n->wake);
+		pthread_mutex_unlock(&n->lock);
+		pthread_join(n->thread, NULL);
+	}
+	if (n->is_busy)
+		py_reader__free(n->job.reader);
+	for (size_t i = 0; i < n->procs_cnt; i++)
+		named_proc__done(&n->procs[i]);
+	if (n->fd >= 0)
+		close(n->fd);
+	pthread_cond_destroy(&n->wake);
+	pthread_mutex_destroy(&n->lock);
+	free(n);
+}
+
+int naming__fd(const struct naming *n)
+{
+	return n->fd;
+}
+
+/* --- whose turn it is ---------------------------------------------------------------------------------------- */
+
+static struct named_proc *find_proc(struct naming *n, pid_t pid)
+{
+	for (size_t i = 0; i < n->procs_cnt; i++)
+		if (n->procs[i].pid == pid)
+			return &n->procs[i];
+	return NULL;
+}
+
+static void follow_pids(struct naming *n, const pid_t *pids, size_t cnt)
+{
+	for (size_t i = 0; i < n->procs_cnt; i++)
+		n->procs[i].is_there = 0;
+	for (size_t i = 0; i < cnt; i++) {
+		struct named_proc *p = find_proc(n, pids[i]);
+
+		if (!p && n->procs_cnt < NAMING_PROCS_MAX) {
+			p = &n->procs[n->procs_cnt++];
+			*p = (struct named_proc){ .pid = pids[i], .gap_ns = NAMING_EVERY_NS,
+						  .search_gap_ns = NAMING_SEARCH_MIN_NS };
+		}
+		if (p)
+			p->is_there = 1;
+	}
+	for (size_t i = 0; i < n->procs_cnt;) {
+		if (n->procs[i].is_there) {
+			i++;
+			continue;
+		}
+		named_proc__done(&n->procs[i]);
+		n->procs[i] = n->procs[--n->procs_cnt];
+	}
+}
+
+static void begin_look(struct naming *n, struct named_proc *p, uint64_t now_ns)
+{
+	n->job = (struct job){ .pid = p->pid, .reader = p->reader, .rest = n->procs_cnt > 1,
+			       .kind = now_ns >= p->search_ns ? PY_LOOK_ALL : PY_LOOK_KNOWN };
+	p->reader = NULL; /* the thread's for now */
+	n->last_ns = now_ns;
+	n->is_busy = 1;
+	pthread_mutex_lock(&n->lock);
+	n->has_job = 1;
+	pthread_cond_signal(&n->wake);
+	pthread_mutex_unlock(&n->lock);
+}
+
+void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns)
+{
+	if (n->is_busy || (n->last_ns && now_ns < n->last_ns + NAMING_EVERY_NS * 9 / 10)) /* timers are not exact */
+		return;
+	follow_pids(n, pids, cnt);
+	for (size_t i = 0; i < n->procs_cnt; i++) {
+		struct named_proc *p = &n->procs[(n->turn + i) % n->procs_cnt];
+
+		if (now_ns < p->next_ns)
+			continue;
+		n->turn = (n->turn + i + 1) % n->procs_cnt;
+		begin_look(n, p, now_ns);
+		return;
+	}
+}
+
+void naming__again(struct naming *n)
+{
+	for (size_t i = 0; i < n->procs_cnt; i++) {
+		n->procs[i].again = 1;
+		n->procs[i].next_ns = 0;
+	}
+}
+
+/* --- what a look found ------------------------------------------------------------------------------------- */
+
+static void note(struct naming *n, struct named_proc *p, enum note which, const char *text)
+{
+	if (p->noted & which)
+		return;
+	p->noted |= which;
+	n->env.push(n->env.ctx, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)p->pid,
+						.name = names__add(n->env.names, text) });
+}
+
+/* The entry of a storage; the table is as large as a look's result asks for. */
+static struct known *find_known(struct named_proc *p, uint64_t data)
+{
+	size_t i = (size_t)(data * 0x9e3779b97f4a7c15ull >> 32) & (p->known_cap - 1);
+
+	while (p->known[i].data && p->known[i].data != data)
+		i = (i + 1) & (p->known_cap - 1);
+	return &p->known[i];
+}
+
+static int make_known(struct named_proc *p, size_t cnt)
+{
+	size_t cap = 1024;
+
+	while (cap < cnt * 4)
+		cap *= 2;
+	if (p->known_cap >= cap && p->known) {
+		size_t used = 0;
+
+		for (size_t i = 0; i < p->known_cap; i++)
+			used += p->known[i].data != 0;
+		if (used + cnt <= p->known_cap / 2)
+			return 0;
+	}
+	free(p->known); /* gradients come and go: begun anew now and then */
+	p->known = calloc(cap, sizeof(*p->known));
+	p->known_cap = p->known ? cap : 0;
+	return p->known ? 0 : -ENOMEM;
+}
+
+static void learn(struct naming *n, const struct py_reader *r, const struct py_told *t, struct known *k)
+{
+	char type[PY_TYPE_TEXT_MAX];
+
+	if (k->data && k->hash == t->hash)
+		return;
+	py_storage__type_text(&t->name->at, type);
+	*k = (struct known){ .data = t->name->at.data, .hash = t->hash,
+			     .path = names__add(n->env.names, py_reader__text(r, t->name->path)),
+			     .root = names__add(n->env.names, t->root), .type = names__add(n->env.names, type),
+			     .key = names__add(n->env.names, py_reader__text(r, t->name->key)) };
+}
+
+static int is_said(const struct naming *n, const struct named_proc *p, const struct py_told *t, const struct known *k)
+{
+	struct tensor had;
+	int r = model__tensor_at(n->env.model, (uint32_t)p->pid, k->data, t->name->at.bytes, &had);
+
+	return r < 0 || (r && had.path.v == k->path.v && had.root.v == k->root.v && had.type.v == k->type.v &&
+			 had.key.v == k->key.v && had.kind == t->name->kind);
+}
+
+static void say(struct naming *n, struct named_proc *p, const struct py_reader *r, const struct py_look *look, uint64_t now_ns)
+{
+	uint64_t age = (now_ns - look->begin_ns) / EV_TENSOR_AGE_NS + 1;
+
+	if (age > UINT8_MAX || make_known(p, look->told_cnt)) /* too long ago: the next look says it */
+		return;
+	for (size_t i = 0; i < look->told_cnt; i++) {
+		const struct py_told *t = &look->told[i];
+		struct known *k = find_known(p, t->name->at.data);
+
+		learn(n, r, t, k);
+		if (!p->again && is_said(n, p, t, k))
+			continue;
+		n->env.push(n->env.ctx, (struct event){
+			.ts_ns = now_ns, .kind = EV_TENSOR, .pid = (uint32_t)p->pid, .dev = t->name->at.dev, .addr = k->data,
+			.size = t->name->at.bytes, .name = k->path, .tid = k->root.v, .seq = k->type.v, .aux = k->key.v,
+			.flags = t->name->kind, .depth = (uint8_t)age });
+	}
+	p->again = 0;
+}
+
+static void note_gaps(struct naming *n, struct named_proc *p, const struct py_look *look)
+{
+	if (look->circles)
+		note(n, p, NOTE_CIRCLES, "modules that hold each other in a circle have no names of their own: which of them "
+					 "is the root cannot be told");
+	if (look->full)
+		note(n, p, NOTE_FULL, "there are more modules or tensors than names are read of (docs/names.md)");
+	if (look->torn > look->modules / 10)
+		note(n, p, NOTE_TORN, "some modules could not be read and have no names: their attributes are not as "
+				      "torch.nn.Module's, or changed at every look");
+}
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* When to look again, and when to search. */
+static void schedule(struct named_proc *p, const struct job *j, uint64_t now_ns)
+{
+	const struct py_look *l = &j->look;
+	int is_new = l->modules != p->modules || l->optimizers != p->optimizers;
+	uint64_t look_ns = l->cpu_ns - l->search_cpu_ns;
+	uint64_t rest_ns = max_u64(NAMING_EVERY_NS, min_u64(look_ns * NAMING_REST, NAMING_GAP_MAX_NS));
+
+	p->gap_ns = l->changed || is_new ? rest_ns : max_u64(rest_ns, min_u64(p->gap_ns * 2, NAMING_GAP_MAX_NS));
+	p->next_ns = now_ns + p->gap_ns;
+	if (is_new)
+		p->search_gap_ns = NAMING_SEARCH_MIN_NS;
+	else if (j->kind == PY_LOOK_ALL)
+		p->search_gap_ns = min_u64(p->search_gap_ns * 2, NAMING_SEARCH_MAX_NS);
+	if (j->kind == PY_LOOK_ALL)
+		p->search_ns = now_ns + max_u64(p->search_gap_ns,
+						min_u64(l->search_cpu_ns * NAMING_REST, NAMING_SEARCH_MAX_NS));
+	else if (is_new)
+		p->search_ns = min_u64(p->search_ns, now_ns + p->search_gap_ns);
+	p->modules = l->modules;
+	p->optimizers = l->optimizers;
+}
+
+static void failed(struct naming *n, struct named_proc *p, const struct job *j, uint64_t now_ns)
+{
+	char text[512];
+
+	p->gap_ns = min_u64(max_u64(p->gap_ns * 2, NAMING_EVERY_NS), NAMING_GAP_MAX_NS);
+	p->next_ns = now_ns + p->gap_ns;
+	log_debug("process %d: %s %s", (int)p->pid, strerror(-j->r), j->err.msg);
+	if (j->r == -ENOTSUP) {
+		snprintf(text, sizeof(text), "names of modules and parameters are not known: %s", j->err.msg);
+		note(n, p, NOTE_NO_PYTHON, text);
+	}
+	if (++p->fails < FAILS_MAX)
+		return;
+	p->fails = 0;
+	if (p->reader && j->r == -EAGAIN)
+		note(n, p, NOTE_UNREADABLE, "names of modules and parameters could not be read for a time: the interpreter's "
+					    "memory is not as expected");
+	py_reader__free(p->reader);
+	p->reader = NULL;
+}
+
+void naming__done(struct naming *n, uint64_t now_ns)
+{
+	struct job *j = &n->job;
+	struct named_proc *p;
+	uint64_t times;
+
+	if (read(n->fd, &times, sizeof(times)) < 0 || !n->is_busy)
+		return;
+	n->is_busy = 0;
+	p = find_proc(n, j->pid);
+	if (!p) {
+		py_reader__free(j->reader);
+		return;
+	}
+	p->reader = j->reader;
+	if (j->r) {
+		failed(n, p, j, now_ns);
+		return;
+	}
+	p->fails = 0;
+	log_debug("process %d: %zu names of %u modules, %u held back, %u torn, in %.1f ms", (int)j->pid, j->look.told_cnt,
+		  j->look.modules, j->look.held_back, j->look.torn, (double)j->look.took_ns / 1e6);
+	say(n, p, p->reader, &j->look, now_ns);
+	note_gaps(n, p, &j->look);
+	schedule(p, j, now_ns);
+}
