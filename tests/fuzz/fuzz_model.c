@@ -61,6 +61,8 @@ static void event__expand(struct event *ev, const uint8_t *b)
 
 	memset(ev, 0, sizeof(*ev));
 	ev->kind = kinds[b[0] % sizeof(kinds)];
+	if (b[0] >= 0xf8) /* what Python calls a block */
+		ev->kind = EV_TENSOR;
 	ev->dev = devs[(b[0] >> 5) & 3];
 	ev->pid = 1 + (b[1] & 3);
 	ev->tid = ev->pid * 4 + ((b[1] >> 2) & 3);

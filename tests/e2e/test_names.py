@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Names of tensors, read from a running job's Python, against what the job says of itself (jobs/names.py).
+
+Attached in mid-run. The job stops before the recording does, and then says its truth: so every name that the
+report gives a block that is alive can be compared, by the block's address. None may be another one than the
+job's, and what has no name may be 1 % of the bytes at most.
+"""
+import glob
+import json
+import os
+import re
+import subprocess
+import time
+
+import mt
+
+SLOW = {"never_wrong_long", "versions_long", "lazy_and_replaced", "buffers", "tied_and_recurrent", "gan", "bare",
+        "another_311", "no_names_option", "views_have_names"}
+
+SHARE_MIN = 0.99
+
+
+def bench():
+    """The program that reads names of a job, again and again."""
+    subprocess.run(["make", "-s", "-C", str(mt.ROOT), "build/tests/bench_names"], check=True, capture_output=True)
+    return mt.BUILD / "tests" / "bench_names"
+
+
+def record(model, tmp, looks=2.2, options=()):
+    """(the report, what the job said)."""
+    out, mtr = tmp / "truth.json", tmp / "names.mtr"
+    with mt.job("names", "--model", model, "--out", out) as job:
+        with mt.start("record", "-p", str(job.pid), "-o", str(mtr), *options) as tracer:
+            mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(), "memtrace to record", 30)
+            mt.check(tracer.alive(), "; ".join(tracer.err))
+            time.sleep(looks)  # the job trains, and is looked at
+            job.tell("stop")
+            job.line("stopped", 30)
+            time.sleep(2.2)  # a look at what does not change any more
+            mt.finish(tracer, mtr)
+    done = mt.memtrace("report", mtr, "--json", "--top", "100000")
+    return json.loads(mt.ok(done).stdout), {int(k): v for k, v in json.loads(out.read_text()).items()}
+
+
+def compare(rep, truth):
+    """(share of the truth's bytes that have their name, names that are wrong)."""
+    said = {int(t["ptr"], 16): t for t in rep.get("names", {"list": []})["list"] if t["kind"] != "gradient"}
+    wrong, right = [], 0
+    for ptr, t in said.items():
+        want = truth.get(ptr)
+        if not want:
+            wrong.append(f"{t['root']} {t['name']} {t['state']}: the job has no such storage")
+        elif (t["kind"], t["state"], t["bytes"], t["shape"]) != (want[0], want[2], want[3], want[4]) or t["name"] not in want[1]:
+            wrong.append(f"{t} is {want}")
+        else:
+            right += t["bytes"]
+    total = sum(want[3] for want in truth.values())
+    return right / total, wrong
+
+
+def look_at(model, options=(), share_min=SHARE_MIN):
+    with mt.scratch() as tmp:
+        rep, truth = record(model, tmp, options=options)
+    share, wrong = compare(rep, truth)
+    kinds = {k: v["count"] for k, v in rep["names"]["kinds"].items()}
+    other = sum(v["other_category_bytes"] for v in rep["names"]["kinds"].values())
+    mt.note(f"{model}: {100 * share:.2f} % of {sum(t[3] for t in truth.values())} bytes named, {kinds}, "
+            f"{other} bytes in another category")
+    mt.check(not wrong, f"{len(wrong)} wrong names: {wrong[:5]}")
+    mt.check(share >= share_min, f"{model}: {share}")
+    mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
+    return rep
+
+
+def test_transformer():
+    rep = look_at("transformer")
+    # Python's word and that of the data flow are two witnesses. They do not always agree on optimizer state from before
+    # the attach, which the flow may take for parameters: the note above says how many bytes.
+    for kind in ("parameter", "buffer", "gradient"):
+        mt.check(not rep["names"]["kinds"][kind]["other_category_count"], f"{kind}: {rep['names']['kinds']}")
+    for kind, key in (("parameter", None), ("optimizer_state", "exp_avg")):
+        mt.check(any((t["kind"], t["state"], t["name"], t["dtype"], t["shape"])
+                     == (kind, key, "layers.2.linear1.weight", "float32", [128, 64]) for t in rep["names"]["list"]), kind)
+
+
+def test_buffers():
+    rep = look_at("conv")
+    mt.check(rep["names"]["kinds"]["buffer"]["count"] >= 10, str(rep["names"]["kinds"]))
+
+
+def test_tied_and_recurrent():
+    look_at("tied")
+
+
+def test_gan():
+    rep = look_at("gan")
+    mt.check({"Generator", "Critic", "RMSprop", "Adagrad"} <= {t["root"] for t in rep["names"]["list"]}, "roots")
+
+
+def test_lazy_and_replaced():
+    look_at("grower")
+
+
+def test_bare():
+    look_at("bare")
+
+
+def test_views_have_names():
+    """text, jsonl and sqlite of one recording say the same names as the report."""
+    with mt.scratch() as tmp:
+        rep, _ = record("conv", tmp)
+        names = {(t["id"], t["name"]) for t in rep["names"]["list"]}
+        rows = mt.export(tmp / "names.mtr")
+        mt.check(names <= {(r["id"], r.get("name")) for r in rows}, "jsonl")
+        db = tmp / "names.db"
+        mt.ok(mt.memtrace("export", tmp / "names.mtr", "--to", "sqlite", "-o", db))
+        import sqlite3
+        mt.check(names <= set(sqlite3.connect(db).execute("SELECT id, name FROM tensor")), "sqlite")
+        text = mt.ok(mt.memtrace("report", tmp / "names.mtr", "--by", "name", "--top", "1000")).stdout
+        for _, name in names:
+            mt.check(name in text, f"{name} is not in the text")
+
+
+def test_no_names_option():
+    with mt.scratch() as tmp:
+        rep, _ = record("conv", tmp, options=("--no-names",))
+    mt.check("names" not in rep and "tensor" not in rep["events"], "names with --no-names")
+
+
+def test_another_311():
+    """The same with another build of Python 3.11 (a shared libpython), if there is one."""
+    found = sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.11.*/bin/python3.11")))
+    if not found:
+        raise mt.Skip("no other Python 3.11")
+    sites = glob.glob(str(mt.BUILD / "venv" / "lib" / "python3.11" / "site-packages"))
+    was, mt.PYTHON = mt.PYTHON, found[-1]
+    os.environ["PYTHONPATH"] = sites[0]
+    try:
+        look_at("tied")
+    finally:
+        mt.PYTHON = was
+        del os.environ["PYTHONPATH"]
+
+
+def fake(python, looks, *options):
+    """Looks at jobs/names_fake.py in another interpreter."""
+    with mt.scratch() as tmp:
+        proc = mt.Proc([python, mt.JOBS / "names_fake.py", "--out", tmp / "t.json", *options])
+        with proc:
+            proc.line("ready ", 30)
+            done = subprocess.run([bench(), str(proc.pid), str(looks), "5", "fake"], capture_output=True, text=True, check=True)
+        truth = {int(k): v for k, v in json.loads((tmp / "t.json").read_text()).items()}
+    check_looks(done, truth, f"{os.path.basename(os.path.dirname(os.path.dirname(python)))} {' '.join(options)}")
+
+
+def other_pythons():
+    found = sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.1[0123].*/bin/python3.1?")))
+    if not found:
+        raise mt.Skip("no Pythons of other versions")
+    return found
+
+
+def test_versions():
+    """3.10 to 3.13, those that are there, with a torch of names alone."""
+    for python in other_pythons():
+        fake(python, 5)
+
+
+def test_versions_long():
+    """Dicts and inline values, gc.freeze."""
+    for python in other_pythons():
+        for options in ((), ("--dicts",), ("--freeze",)):
+            fake(python, 30, *options)
+
+
+def wrong_in_look(look, truth):
+    """Names of `churn` that cannot be right. Of a transient tensor the type says what its path must be."""
+    for data, nbytes, kind, root, path, key, kind_of in look["names"]:
+        rows, cols = (int(n) for n in re.fullmatch(r"float32\[(\d+),(\d+)\]", kind_of).groups())
+        if root.startswith("Permanent"):
+            if data not in truth or truth[data][1] != [path] or truth[data][3] != nbytes:
+                yield f"{root}: {path} at {data:#x}"
+        elif root.startswith("Transient"):
+            parts = path.split(".")
+            # a part that was cut off is a root of its own, and so are the parts below it
+            if int(parts[-1][1:]) + 100 != rows or not len(parts) <= cols <= 4 or any(p not in "ab" for p in parts[:-1]):
+                yield f"{root}: {path} is {kind_of}"
+        else:
+            yield f"a root of class {root}"
+        if kind != "parameter" or key or nbytes != rows * cols * 4:
+            yield f"{root}: {path}: {kind} {key} {nbytes}"
+
+
+def churn(looks):
+    with mt.scratch() as tmp, mt.job("names", "--model", "churn", "--out", tmp / "truth.json") as job:
+        truth = {int(k): v for k, v in json.loads((tmp / "truth.json").read_text()).items()}
+        for how in ((), ("all",)):
+            done = subprocess.run([bench(), str(job.pid), str(looks), "5", *how], capture_output=True, text=True, check=True)
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            good = [r for r in rows if "error" not in r]
+            wrong = [w for r in good for w in wrong_in_look(r, truth)]
+            permanent = [sum(n[3].startswith("Permanent") for n in r["names"]) for r in good]
+            mt.note(f"{len(good)} of {len(rows)} looks, {sum(r['told'] for r in good)} names, "
+                    f"{sum(r['held_back'] for r in good)} held back, {sum(r['torn'] for r in good)} torn, {len(wrong)} wrong; "
+                    f"of the permanent model's 30 names {min(permanent)} to {max(permanent)}")
+            mt.check(not wrong, f"{wrong[:5]}")
+            mt.check(len(good) >= looks * 0.9, f"{len(rows) - len(good)} looks failed")
+            mt.check(sum(permanent) >= 0.9 * 30 * len(good), "the permanent model has too few names")
+
+
+def steady(looks, *job_args):
+    with mt.scratch() as tmp, mt.job("names", "--model", "transformer", "--out", tmp / "t.json", *job_args) as job:
+        done = subprocess.run([bench(), str(job.pid), str(looks), "2"], capture_output=True, text=True, check=True)
+        job.tell("stop")
+        job.line("stopped", 30)
+        truth = {int(k): v for k, v in json.loads((tmp / "t.json").read_text()).items()}
+    check_looks(done, truth, " ".join(job_args))
+
+
+def check_looks(done, truth, what):
+    wrong, missed = [], 0
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = {"state": "optimizer_state"}
+    for r in rows:
+        mt.check("error" not in r, str(r))
+        names = {n[0]: n for n in r["names"] if n[2] != "gradient"}
+        missed += len(set(truth) - set(names))
+        for ptr, n in names.items():
+            want = truth.get(ptr)
+            if not want or (kinds.get(n[2], n[2]), n[5] or None, n[1]) != (want[0], want[2], want[3]) or n[4] not in want[1]:
+                wrong.append(n)
+        shapes = {n[4]: n[6] for n in r["names"] if n[2] == "parameter"}
+        wrong += [n for n in r["names"] if n[2] == "gradient" and shapes[n[4]] != n[6]]
+    mt.note(f"{what} {len(rows)} looks, {len(truth)} tensors: {len(wrong)} wrong, {missed} missed, "
+            f"{sum(n[2] == 'gradient' for r in rows for n in r['names'])} gradients")
+    mt.check(not wrong, f"{len(wrong)} wrong: {wrong[:3]}")
+    mt.check(missed <= 0.01 * len(rows) * len(truth), f"{missed} missed")
+
+
+def test_never_wrong():
+    steady(30)
+    churn(15)
+
+
+def test_never_wrong_long():
+    steady(300)
+    steady(300, "--gc")
+    churn(300)

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Any bytes as the memory of a process with a Python in it. The first byte says which version, whether reads fail
+ * now and then, and whether the memory changes between looks; the rest lies at IMAGE_BASE. Seeds are whole
+ * interpreters (unit/python_image.h). Nothing breaks, no look goes on for ever, what is told is within bounds.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "python/gc.h"
+#include "python/reader.h"
+#include "unit/python_image.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void check_look(const struct py_reader *r, const struct py_look *look)
+{
+	for (size_t i = 0; i < look->told_cnt; i++) {
+		const struct py_told *t = &look->told[i];
+		char type[PY_TYPE_TEXT_MAX];
+
+		py_storage__type_text(&t->name->at, type);
+		require(strlen(type) < sizeof(type) && t->root[0]);
+		require(strlen(py_reader__text(r, t->name->path)) < WALK_PATH_MAX + PY_TEXT_MAX);
+		require(strlen(py_reader__text(r, t->name->key)) < PY_TEXT_MAX + 24);
+		require(t->name->kind >= PY_PARAMETER && t->name->kind <= PY_STATE);
+		require(t->name->at.data && t->name->at.bytes && t->name->at.dev != MT_DEV_NONE);
+	}
+}
+
+static int count_item(void *ctx, uint64_t key, uint64_t value)
+{
+	(void)key;
+	(void)value;
+	return ++*(unsigned *)ctx > 1000;
+}
+
+/* The parts that a torn start would not let us reach. */
+static void read_parts(struct image *im, unsigned minor)
+{
+	struct py p;
+	struct gc_found found;
+	unsigned items = 0;
+	char text[PY_TEXT_MAX];
+
+	require(!py__init(&p, &(struct py_mem){ image_read, im }, minor));
+	p.interp = IMAGE_BASE;
+	for (uint64_t at = IMAGE_BASE; at < IMAGE_BASE + im->len && at < IMAGE_BASE + 4096; at += 8) {
+		(void)py__each_item(&p, at, count_item, &items);
+		(void)py__each_attr(&p, at, count_item, &items);
+		if (!py__text(&p, at, text))
+			require(strlen(text) < PY_TEXT_MAX);
+		p.bases[WALK_MODULE] = at;
+	}
+	(void)gc__find(&p, 1, &found);
+	free(found.objs);
+	py__done(&p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct image *im = calloc(1, sizeof(*im));
+	unsigned how = size ? data[0] : 0, minor = 10 + how % 4;
+	struct py_reader *r = NULL;
+	struct py_look look;
+
+	require(im != NULL);
+	im->at = py_object_offsets(minor);
+	im->len = size ? size - 1 : 0;
+	if (im->len > IMAGE_BYTES)
+		im->len = IMAGE_BYTES;
+	if (im->len)
+		memcpy(im->bytes, data + 1, im->len);
+	im->len = (im->len + 16383) & ~16383ul; /* pieces are read whole */
+	im->fail_every = how & 4 ? 7 : 0;
+	require(!image_reader(im, &r));
+	for (unsigned i = 0; i < 3; i++) {
+		if (!py_reader__look(r, i == 2 ? PY_LOOK_ALL : PY_LOOK_KNOWN, &look))
+			check_look(r, &look);
+		if (how & 8 && im->len > 64) /* another memory at the next look */
+			memmove(im->bytes + 32, im->bytes + 40, im->len - 40);
+	}
+	if (how & 16)
+		read_parts(im, minor);
+	py_reader__free(r);
+	free(im);
+	return 0;
+}

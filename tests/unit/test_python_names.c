@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Names from a made-up CPython (python_image.h), whole and torn. Real ones: tests/e2e/test_names.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "python/gc.h"
+#include "unit/python_image.h"
+
+static struct image im;
+static struct py_reader *reader;
+static struct py_look look;
+
+static void begin(unsigned minor, int inline_values)
+{
+	image__init(&im, minor, inline_values);
+	assert_int_equal(image_reader(&im, &reader), 0);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	py_reader__free(reader);
+	reader = NULL;
+	return 0;
+}
+
+static int look_again(enum py_look_kind kind)
+{
+	return py_reader__look(reader, kind, &look);
+}
+
+static const struct py_told *told_at(uint64_t data)
+{
+	for (size_t i = 0; i < look.told_cnt; i++)
+		if (look.told[i].name->at.data == data)
+			return &look.told[i];
+	return NULL;
+}
+
+static void expect(uint64_t data, enum py_kind kind, const char *root, const char *path, const char *key, const char *type)
+{
+	const struct py_told *t = told_at(data);
+	char text[PY_TYPE_TEXT_MAX];
+
+	assert_non_null(t);
+	assert_int_equal(t->name->kind, kind);
+	assert_string_equal(t->root, root);
+	assert_string_equal(py_reader__text(reader, t->name->path), path);
+	assert_string_equal(py_reader__text(reader, t->name->key), key);
+	py_storage__type_text(&t->name->at, text);
+	assert_string_equal(text, type);
+}
+
+static void expect_all(void)
+{
+	assert_int_equal(look.told_cnt, 4);
+	expect(0xa000, PY_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+	expect(0xb000, PY_GRADIENT, "Net", "inner.weight", "", "float32[8,4]");
+	expect(0xc000, PY_BUFFER, "Net", "inner.scale", "", "float32[1,4]");
+	expect(0xd000, PY_STATE, "SGD", "inner.weight", "momentum_buffer", "float32[8,4]");
+	assert_int_equal(look.torn, 0);
+	assert_int_equal(look.modules, 2);
+	assert_int_equal(look.roots, 1);
+	assert_int_equal(look.optimizers, 1);
+}
+
+static void test_whole(void **state)
+{
+	(void)state;
+	for (unsigned minor = 10; minor <= 13; minor++)
+		for (int inline_values = 0; inline_values < 2; inline_values++) {
+			begin(minor, inline_values);
+			assert_int_equal(look_again(PY_LOOK_KNOWN), 0); /* the first is of all, and two */
+			expect_all();
+			assert_int_equal(look.objects, 3);
+			assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+			expect_all();
+			assert_int_equal(look_again(PY_LOOK_ALL), 0);
+			expect_all();
+			teardown(NULL);
+		}
+}
+
+static void test_unknown_version(void **state)
+{
+	(void)state;
+	image__init(&im, 11, 0);
+	assert_int_equal(py_reader__new(&reader, &(struct py_reader_opts){ .mem = { image_read, &im }, .minor = 14 }, NULL),
+			 -ENOTSUP);
+	reader = NULL;
+}
+
+static void test_not_imported_and_not_there(void **state)
+{
+	(void)state;
+	begin(11, 0);
+	poke(&im, im.interp + im.at->interp_modules, 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), -ENOENT);
+	poke(&im, IMAGE_BASE, 0x7fff00001000); /* nothing is there */
+	assert_int_equal(look_again(PY_LOOK_KNOWN), -ENOENT);
+	poke(&im, IMAGE_BASE, 3);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), -EAGAIN);
+}
+
+/* What is seen for the first time is told by the second look that sees it. */
+static void test_new_storage_waits_for_a_second_look(void **state)
+{
+	uint64_t storage;
+
+	(void)state;
+	begin(12, 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	storage = peek(&im, peek(&im, im.weight + 16) + 16);
+	poke(&im, storage + 16, 0xe000);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_null(told_at(0xa000));
+	assert_null(told_at(0xe000));
+	assert_int_equal(look.changed, 1);
+	assert_int_equal(look.held_back, 1);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	expect(0xe000, PY_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+}
+
+static void test_torn_dict_gives_no_names(void **state)
+{
+	uint64_t keys;
+
+	(void)state;
+	begin(11, 0);
+	keys = peek(&im, im.params + 32);
+	poke(&im, im.params + 16, 1); /* two entries, and it says one */
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_int_equal(look.torn, 1);
+	assert_null(told_at(0xa000));
+	assert_null(told_at(0xb000));
+	poke(&im, im.params + 16, 2);
+	poke(&im, keys + 24, 6); /* more than there is room for */
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look.torn, 1);
+	poke(&im, keys + 24, UINT64_MAX);
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look.torn, 1);
+	poke(&im, keys + 24, 2);
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	expect_all();
+}
+
+/* With its parent unreadable a layer looks like a root: that is no name. */
+static void test_child_of_a_torn_module_is_no_root(void **state)
+{
+	(void)state;
+	begin(11, 0);
+	poke(&im, im.modules + 16, 5);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(look_again(PY_LOOK_ALL), 0);
+		assert_int_equal(look.torn, 1);
+		assert_null(told_at(0xa000));
+		assert_null(told_at(0xc000));
+	}
+}
+
+static void test_sizes_that_do_not_multiply(void **state)
+{
+	(void)state;
+	begin(13, 1);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	poke(&im, peek(&im, im.weight + 16) + 64, 9);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_null(told_at(0xa000));
+	assert_int_equal(look.torn, 1);
+	poke(&im, peek(&im, im.weight + 16) + 64, 1ull << 63);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_null(told_at(0xa000));
+	poke(&im, peek(&im, im.weight + 16), 0x1234); /* a vtable of nobody */
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_null(told_at(0xa000));
+}
+
+/* A freed object has its old type still, and no references. */
+static void test_freed(void **state)
+{
+	(void)state;
+	begin(10, 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	poke(&im, im.model, 0);
+	poke(&im, im.layer, 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_int_equal(look.modules, 0);
+	assert_null(told_at(0xc000));
+}
+
+static void test_circle_of_modules_has_no_names(void **state)
+{
+	(void)state;
+	begin(11, 0);
+	poke(&im, peek(&im, im.modules + 32) + 40 + 16, im.model); /* the model's child is the model */
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look.circles, 1);
+	expect(0xa000, PY_PARAMETER, "Linear", "weight", "", "float32[8,4]"); /* nobody's child now */
+}
+
+static void test_gc_lists_that_lead_nowhere(void **state)
+{
+	struct gc_found found;
+	struct py p;
+	uint64_t head, node;
+
+	(void)state;
+	image__init(&im, 12, 0);
+	assert_int_equal(py__init(&p, &(struct py_mem){ image_read, &im }, 12), 0);
+	p.interp = im.interp;
+	p.bases[WALK_MODULE] = im.base_module;
+	assert_int_equal(gc__find(&p, 1, &found), 0);
+	assert_int_equal(found.cnt, 2);
+	assert_true(found.is_whole);
+	free(found.objs);
+	head = im.interp + im.at->interp_gc;
+	node = im.layer - 16;
+	for (int how = 0; how < 4; how++) {
+		const uint64_t ends[] = { node /* a circle */, 0x6000000 /* a fault */, 7, head + 24 /* another head */ };
+
+		poke(&im, im.model - 16, ends[how]);
+		py__fresh(&p);
+		assert_int_equal(gc__find(&p, 1, &found), 0);
+		assert_int_equal(found.cnt, 2);
+		assert_false(found.is_whole);
+		assert_true(found.nodes < 1000);
+		free(found.objs);
+	}
+	poke(&im, head + 72, 0);
+	py__fresh(&p);
+	assert_int_equal(gc__find(&p, 1, &found), -EAGAIN);
+	py__done(&p);
+}
+
+static void test_pieces_with_holes(void **state)
+{
+	struct py_snap *s;
+	uint64_t v;
+
+	(void)state;
+	image__init(&im, 12, 0);
+	im.len = 0x5000; /* the second piece has one page */
+	s = py_snap__new(&(struct py_mem){ image_read, &im });
+	assert_int_equal(py_snap__read(s, IMAGE_BASE + 0x4ff8, &v, 8), 0);
+	assert_int_equal(py_snap__read(s, IMAGE_BASE + 0x4ffc, &v, 8), -EFAULT);
+	assert_int_equal(py_snap__read(s, IMAGE_BASE + 0x3ffc, &v, 8), 0); /* over two pieces */
+	assert_int_equal(py_snap__read(s, UINT64_MAX - 3, &v, 8), -EFAULT);
+	assert_int_equal(py_snap__read(s, 0, &v, 8), -EFAULT);
+	poke(&im, IMAGE_BASE + 0x100, 77);
+	assert_int_equal(py_snap__word(s, IMAGE_BASE + 0x100), 0); /* of the same look */
+	py_snap__forget(s, IMAGE_BASE + 0x100, 8);
+	assert_int_equal(py_snap__word(s, IMAGE_BASE + 0x100), 77);
+	poke(&im, IMAGE_BASE + 0x100, 78);
+	py_snap__fresh(s);
+	assert_int_equal(py_snap__word(s, IMAGE_BASE + 0x100), 78);
+	py_snap__free(s);
+}
+
+/* Reads that fail at any time: fewer names, never another one. */
+static void test_reads_that_fail(void **state)
+{
+	(void)state;
+	begin(11, 1);
+	for (unsigned every = 2; every < 60; every++) {
+		im.fail_every = every;
+		if (look_again(every % 2 ? PY_LOOK_ALL : PY_LOOK_KNOWN))
+			continue;
+		for (size_t i = 0; i < look.told_cnt; i++)
+			assert_memory_equal(py_reader__text(reader, look.told[i].name->path), "inner.", 6);
+	}
+}
+
+/* Every word of it made another one, in turn: nothing breaks, and a storage never has the name of another one. */
+static void test_every_word_torn(void **state)
+{
+	static const uint64_t others[] = { 0, UINT64_MAX, IMAGE_BASE, 0x100010 };
+
+	(void)state;
+	begin(12, 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	for (uint64_t at = IMAGE_BASE + 8192; at < IMAGE_BASE + 0x7000; at += 8) {
+		uint64_t was = peek(&im, at);
+
+		if (!was)
+			continue;
+		for (unsigned i = 0; i < 4; i++) {
+			poke(&im, at, others[i]);
+			if (look_again(PY_LOOK_KNOWN))
+				continue;
+			for (size_t k = 0; k < look.told_cnt; k++) {
+				uint64_t data = look.told[k].name->at.data;
+
+				assert_true((data >= 0xa000 && data <= 0xd000) || data == others[i]);
+			}
+		}
+		poke(&im, at, was);
+	}
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	expect_all();
+}
+
+/* `test_python_names seed FILE MINOR`: what fuzzing begins with. */
+static int write_seed(const char *path, unsigned minor)
+{
+	FILE *f = fopen(path, "wb");
+	int ok;
+
+	if (!f)
+		return 1;
+	image__init(&im, minor, minor % 2);
+	ok = putc((int)minor - 10, f) != EOF && fwrite(im.bytes, 1, im.used, f) == im.used;
+	return fclose(f) || !ok;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_whole, teardown),
+		cmocka_unit_test_teardown(test_unknown_version, teardown),
+		cmocka_unit_test_teardown(test_not_imported_and_not_there, teardown),
+		cmocka_unit_test_teardown(test_new_storage_waits_for_a_second_look, teardown),
+		cmocka_unit_test_teardown(test_torn_dict_gives_no_names, teardown),
+		cmocka_unit_test_teardown(test_child_of_a_torn_module_is_no_root, teardown),
+		cmocka_unit_test_teardown(test_sizes_that_do_not_multiply, teardown),
+		cmocka_unit_test_teardown(test_freed, teardown),
+		cmocka_unit_test_teardown(test_circle_of_modules_has_no_names, teardown),
+		cmocka_unit_test_teardown(test_gc_lists_that_lead_nowhere, teardown),
+		cmocka_unit_test_teardown(test_pieces_with_holes, teardown),
+		cmocka_unit_test_teardown(test_reads_that_fail, teardown),
+		cmocka_unit_test_teardown(test_every_word_torn, teardown),
+	};
+
+	if (argc == 4 && !strcmp(argv[1], "seed"))
+		return write_seed(argv[2], (unsigned)atoi(argv[3]));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

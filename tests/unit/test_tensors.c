@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Names of blocks: which block a name is of, and when it is of none. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "model/model.h"
+#include "model/tensors.h"
+#include "timeline/report.h"
+
+#define PID 100u
+#define MS 1000000ull
+
+static struct names *names;
+static struct model *m;
+static struct report *rep;
+static uint64_t now;
+static unsigned told;
+
+static int keep(void *ctx, const struct tl_event *ev)
+{
+	(void)ctx;
+	told += ev->kind == TL_NAME;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	names = names__new();
+	m = model__new(names, &(struct model_opts){ .timeline = keep, .timeline_nodes = 1 });
+	rep = NULL;
+	now = 1000 * MS;
+	told = 0;
+	return !names || !m;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	model__check(m);
+	report__free(rep);
+	model__free(m);
+	names__free(names);
+	return 0;
+}
+
+static void send(struct event ev)
+{
+	ev.ts_ns = now;
+	ev.pid = ev.pid ? ev.pid : PID;
+	ev.dev = ev.dev ? ev.dev : MT_DEV_CPU;
+	if (ev.kind != EV_TENSOR)
+		ev.tid = ev.tid ? ev.tid : ev.pid;
+	assert_int_equal(model__handle(m, &ev), 0);
+}
+
+static void alloc(uint64_t ptr, uint64_t size)
+{
+	send((struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = size });
+}
+
+static void free_block(uint64_t ptr)
+{
+	send((struct event){ .kind = MT_EV_FREE, .addr = ptr });
+}
+
+/* An operator is given a storage: that makes a block of one from before the attach. */
+static void use(uint64_t ptr, uint64_t size)
+{
+	send((struct event){ .kind = MT_EV_OP, .name = names__add(names, "aten::add"), .seq = 1 });
+	send((struct event){ .kind = EV_ARG, .addr = ptr, .size = size, .seq = 1, .depth = 1, .flags = MT_CLASS_PLAIN });
+}
+
+static void name_as(uint64_t ptr, uint64_t size, const char *path, uint8_t kind, unsigned age_ms)
+{
+	send((struct event){ .kind = EV_TENSOR, .addr = ptr, .size = size, .name = names__add(names, path), .flags = kind,
+			     .tid = names__add(names, "Net").v, .seq = names__add(names, "float32[4]").v,
+			     .aux = kind == EV_TENSOR_STATE ? names__add(names, "exp_avg").v : 0,
+			     .depth = (uint8_t)(age_ms / 8) });
+}
+
+static const struct report *report(void)
+{
+	report__free(rep);
+	rep = NULL;
+	assert_int_equal(model__report(m, 10, &rep), 0);
+	return rep;
+}
+
+static void a_living_block_gets_its_name(void **state)
+{
+	(void)state;
+	alloc(0x10, 16);
+	alloc(0x20, 32);
+	now += 100 * MS;
+	name_as(0x10, 16, "a.weight", EV_TENSOR_PARAMETER, 40);
+	name_as(0x20, 32, "a.weight", EV_TENSOR_STATE, 40);
+	assert_int_equal(report()->tensors_total, 2);
+	assert_string_equal(rep->tensors[0].path, "a.weight");
+	assert_string_equal(rep->tensors[0].key, "exp_avg");
+	assert_string_equal(rep->tensors[1].root, "Net");
+	assert_string_equal(rep->tensors[1].type, "float32[4]");
+	assert_string_equal(rep->tensors[1].key, "");
+	assert_int_equal(rep->named[EV_TENSOR_STATE].bytes, 32);
+	assert_int_equal(told, 2);
+	name_as(0x10, 16, "b.weight", EV_TENSOR_PARAMETER, 40); /* renamed */
+	assert_string_equal(report()->tensors[1].path, "b.weight");
+	assert_int_equal(rep->tensors_total, 2);
+	free_block(0x10);
+	assert_int_equal(report()->tensors_total, 1);
+}
+
+/* Read before the block was born, it was of what lay there then. */
+static void a_younger_block_does_not(void **state)
+{
+	(void)state;
+	alloc(0x10, 16);
+	now += 30 * MS;
+	name_as(0x10, 16, "old.weight", EV_TENSOR_PARAMETER, 40);
+	assert_int_equal(report()->tensors_total, 0);
+	now += 30 * MS;
+	name_as(0x10, 16, "new.weight", EV_TENSOR_PARAMETER, 40);
+	assert_int_equal(report()->tensors_total, 1);
+	free_block(0x10);
+	alloc(0x10, 16);
+	assert_int_equal(report()->tensors_total, 0);
+}
+
+static void another_size_is_another_storage(void **state)
+{
+	struct tensor t;
+
+	(void)state;
+	alloc(0x10, 16);
+	now += 100 * MS;
+	name_as(0x10, 32, "a", EV_TENSOR_PARAMETER, 8);
+	name_as(0x10, 8, "a", EV_TENSOR_PARAMETER, 8);
+	assert_int_equal(report()->tensors_total, 0);
+	assert_int_equal(model__tensor_at(m, PID, 0x10, 32, &t), -ENOENT);
+	assert_int_equal(model__tensor_at(m, PID, 0x10, 16, &t), 0);
+	send((struct event){ .kind = MT_EV_ALLOC, .dev = MT_DEV_CUDA0, .addr = 0x70, .size = 512 });
+	now += 100 * MS;
+	name_as(0x70, 400, "a", EV_TENSOR_PARAMETER, 8); /* the GPU's allocator rounds up */
+	assert_int_equal(report()->tensors_total, 1);
+	assert_int_equal(model__tensor_at(m, PID, 0x70, 400, &t), 1);
+}
+
+static void a_name_waits_for_a_storage_from_before(void **state)
+{
+	struct tensor t;
+
+	(void)state;
+	name_as(0x10, 16, "a.weight", EV_TENSOR_PARAMETER, 8);
+	name_as(0x30, 16, "c.weight", EV_TENSOR_PARAMETER, 8);
+	name_as(0x40, 16, "d.weight", EV_TENSOR_PARAMETER, 8);
+	name_as(0x50, 16, "e.weight", EV_TENSOR_PARAMETER, 8);
+	assert_int_equal(report()->tensors_total, 0);
+	assert_int_equal(model__tensor_at(m, PID, 0x10, 16, &t), 1);
+	free_block(0x30);
+	alloc(0x40, 16);
+	for (unsigned i = 1; i <= 4; i++)
+		use(0x10 * i, 16);
+	use(0x50, 24); /* grown: another storage */
+	assert_int_equal(report()->tensors_total, 1);
+	assert_string_equal(rep->tensors[0].path, "a.weight");
+	assert_string_equal(rep->tensors[0].key, "");
+	assert_int_equal(model__tensor_at(m, PID, 0x30, 16, &t), 0);
+}
+
+static void a_process_takes_its_names_with_it(void **state)
+{
+	struct tensor t;
+
+	(void)state;
+	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python"), .size = 1 });
+	alloc(0x10, 16);
+	now += 100 * MS;
+	name_as(0x10, 16, "a", EV_TENSOR_PARAMETER, 8);
+	name_as(0x20, 16, "b", EV_TENSOR_PARAMETER, 8);
+	send((struct event){ .kind = EV_GONE });
+	assert_int_equal(report()->tensors_total, 0);
+	assert_int_equal(model__tensor_at(m, PID, 0x20, 16, &t), 0);
+	name_as(0x20, 16, "b", EV_TENSOR_PARAMETER, 8); /* the look ended later than the process */
+	assert_int_equal(model__tensor_at(m, PID, 0x20, 16, &t), 0);
+}
+
+static void nonsense_is_no_name(void **state)
+{
+	(void)state;
+	alloc(0x10, 16);
+	now += 100 * MS;
+	name_as(0x10, 16, "a", 0, 8);
+	name_as(0x10, 16, "a", EV_TENSOR_MAX, 8);
+	name_as(0x10, 16, "", EV_TENSOR_PARAMETER, 8);
+	name_as(0, 16, "a", EV_TENSOR_PARAMETER, 8);
+	assert_int_equal(report()->tensors_total, 0);
+	send((struct event){ .kind = EV_TENSOR, .addr = 0x10, .size = 16, .name = names__add(names, "a"), .flags = 1,
+			     .tid = UINT32_MAX, .seq = UINT32_MAX, .aux = UINT32_MAX, .depth = 1 });
+	assert_int_equal(report()->tensors_total, 1);
+	assert_string_equal(rep->tensors[0].root, "");
+}
+
+static int tell_again(void *ctx, const struct model_was *was)
+{
+	for (unsigned i = 0; i < was->cnt; i++) {
+		struct event ev = was->ev[i];
+
+		ev.ts_ns = now;
+		if (ev.kind != EV_TENSOR)
+			ev.seq = 500;
+		assert_int_equal(model__handle(ctx, &ev), 0);
+	}
+	return 0;
+}
+
+/* A recording that begins in the middle is told the names, too. */
+static void a_model_that_begins_later_has_the_names(void **state)
+{
+	struct model *later = model__new(names, NULL);
+
+	(void)state;
+	alloc(0x10, 16);
+	alloc(0x20, 32);
+	now += 100 * MS;
+	name_as(0x20, 32, "b.weight", EV_TENSOR_STATE, 8);
+	assert_int_equal(model__each_was(m, UINT64_MAX, tell_again, later), 0);
+	model__check(later);
+	report__free(rep);
+	assert_int_equal(model__report(later, 10, &rep), 0);
+	model__free(later);
+	assert_int_equal(rep->tensors_total, 1);
+	assert_string_equal(rep->tensors[0].path, "b.weight");
+	assert_string_equal(rep->tensors[0].key, "exp_avg");
+	assert_string_equal(rep->tensors[0].type, "float32[4]");
+}
+
+/* Many come and go: the table finds each, and only those. */
+static void the_table_under_load(void **state)
+{
+	struct tensors t = { 0 };
+	struct tensor *one;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 20000; i++) {
+		one = tensors__put(&t, 0, i * 7);
+		assert_non_null(one);
+		one->kind = 1;
+		one->size = i;
+		if (i % 3 == 0)
+			tensors__remove(&t, 0, (i / 2) * 7);
+	}
+	tensors__check(&t);
+	for (uint64_t i = 1; i <= 20000; i++) {
+		one = tensors__find(&t, 0, i * 7);
+		if (one)
+			assert_int_equal(one->size, i);
+		tensors__remove(&t, 0, i * 7);
+		assert_null(tensors__find(&t, 0, i * 7));
+	}
+	assert_int_equal(t.cnt, 0);
+	tensors__check(&t);
+	tensors__done(&t);
+}
+
+static void the_table_is_bounded(void **state)
+{
+	struct tensors t = { 0 };
+
+	(void)state;
+	for (uint64_t i = 1; i <= TENSORS_MAX; i++)
+		tensors__put(&t, 5, i)->kind = 1;
+	assert_null(tensors__put(&t, 5, TENSORS_MAX + 1));
+	assert_non_null(tensors__put(&t, 5, 7));
+	tensors__drop_pid(&t, 5);
+	assert_int_equal(t.cnt, 0);
+	tensors__done(&t);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_living_block_gets_its_name),
+		TEST(a_younger_block_does_not),
+		TEST(another_size_is_another_storage),
+		TEST(a_name_waits_for_a_storage_from_before),
+		TEST(a_process_takes_its_names_with_it),
+		TEST(nonsense_is_no_name),
+		TEST(a_model_that_begins_later_has_the_names),
+		TEST(the_table_under_load),
+		TEST(the_table_is_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
