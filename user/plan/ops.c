@@ -118,24 +118,20 @@ static int is_named(const struct schema *s, const char *name)
 }
 
 /*
- * What tells the data flow nothing. A view of one tensor, or handing it on to another operator that is probed (to
- * calls _to_copy if there is anything to do, reshape clone): a node with one block and no write says nothing of any
- * other. But detach says which block an AccumulateGrad takes for the gradient. And empty_strided, which is how
- * operators like _to_copy get the memory of their result: it has no tensor, and the birth is theirs just as well.
- * Together 130 of 400 operators a step in the 64-wide MLP.
+ * What tells the data flow nothing: an operator that hands its tensor on to another one that is probed, or gives it
+ * back as it is (t calls transpose; to calls _to_copy if there is anything to do), or is called by such a one
+ * (as_strided). And empty_strided, which is how operators like _to_copy get the memory of their result: it has no tensor,
+ * and the birth is theirs just as well. Together 202 operators a step in the 64-wide MLP; 360 are left. Other views
+ * stay: that a backward node's tensor was only looked at is told by them (FORMATS 1.4, ambiguous writes).
  */
 static int tells_nothing(const struct schema *s)
 {
-	size_t tensors = 0;
+	static const char *const names[] = { "t", "to", "as_strided", "resolve_conj", "resolve_neg", "empty_strided" };
 
-	if (is_named(s, "empty_strided"))
-		return 1;
-	if (is_named(s, "detach") || schema__effect(s) != SCHEMA_VIEWS)
-		return 0;
-	for (size_t i = 0; i < s->args_cnt; i++)
-		if (s->args[i].is_tensor)
-			tensors += s->args[i].is_list ? 2 : 1;
-	return tensors == 1 || is_named(s, "to");
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (is_named(s, names[i]))
+			return 1;
+	return 0;
 }
 
 /* Which source an operator of this effect belongs to; 0: none is asked for. */
