@@ -13,6 +13,8 @@ import subprocess
 
 import mt
 
+SLOW = {"as_torch_transformer", "as_torch_conv"}
+
 # The order in torch's files; _CATEGORY_TO_INDEX of torch/profiler/_memory_profiler.py.
 INDEX = ["PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "unknown"]
 PREEXISTING, CREATE, INCREMENT, DESTROY = 1, 2, 3, 4

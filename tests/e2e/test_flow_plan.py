@@ -13,6 +13,8 @@ import subprocess
 
 import mt
 
+SLOW = {"the_plan_has_every_operator_with_its_tensors"}
+
 FORMS = ["none", "tensor", "optional", "list", "ilist", "list of optional", "vector"]
 REGISTERS = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"]
 CLASSES = 12  # exported subclasses of TensorImpl, itself included
@@ -20,6 +22,7 @@ NODE_APPLIES = 700  # 718 in torch 2.13
 
 SCHEMAS = """
 import json, torch
+
 rows = []
 for s in torch._C._jit_get_all_schemas():
     if s.name.startswith("aten::"):

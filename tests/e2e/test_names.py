@@ -14,7 +14,7 @@ import time
 
 import mt
 
-SLOW = {"never_wrong_long", "versions_long", "lazy_and_replaced", "buffers", "tied_and_recurrent", "gan", "bare",
+SLOW = {"never_wrong", "never_wrong_long", "versions_long", "lazy_and_replaced", "buffers", "tied_and_recurrent", "gan", "bare",
         "another_311", "no_names_option", "views_have_names"}
 
 SHARE_MIN = 0.99

@@ -14,6 +14,8 @@ import json
 
 import mt
 
+SLOW = {"conv_equals_profiler", "lstm_equals_profiler"}
+
 NAMES_AGREE_MIN = 0.99
 
 

@@ -13,6 +13,8 @@ import time
 
 import mt
 
+SLOW = {"usdt_threads", "usdt_through_perf_uprobes", "malloc_threads", "torch_through_perf_uprobes"}
+
 BIN = mt.BUILD / "tests" / "targets"
 LOSSLESS = {}
 

@@ -18,6 +18,8 @@ import subprocess
 
 import mt
 
+SLOW = {"torch_of_the_tests_transformer", "torch_113_transformer"}
+
 DEBIAN = "/usr/bin/python3"
 # Not entered through at::_ops::X::call in a step: these can neither allocate, nor write, nor make a view, and get
 # no probe; autograd makes some views by redispatch (what it saves is detached; t in 2.4 and 2.8).
