@@ -137,6 +137,39 @@ static void test_devices_and_categories(void **state)
 	diff__done(&d);
 }
 
+static struct report_stack stack_of(uint32_t node, const struct report_frame *frames, size_t cnt, uint64_t live, uint64_t bytes)
+{
+	return (struct report_stack){ .node = node, .frames = (struct report_frame *)frames, .frames_cnt = cnt, .live = live,
+				      .at_peak = 2 * live, .alloc_count = bytes / 10, .alloc_bytes = bytes };
+}
+
+/* Numbers, and the order of rows, are other ones in each recording and at each end; frames tell what is the same. */
+static void test_stacks(void **state)
+{
+	static const struct report_frame mine[] = { { "at::empty", "libtorch.so", 0, 2 }, { "work", "/job/train.py", 7, 1 } };
+	static const struct report_frame later[] = { { "at::empty", "libtorch.so", 0, 2 }, { "work", "/job/train.py", 8, 1 } };
+	struct report_stack from_a[] = { stack_of(9, mine, 2, 1, 100) };
+	struct report_stack to_a[] = { stack_of(4, later, 2, 3, 30), stack_of(9, mine, 2, 10, 1100) };
+	struct report_stack to_b[] = { stack_of(5, mine, 2, 100, 5000), stack_of(6, mine, 2, 11, 500) };
+	struct report fa = { .stacks = from_a, .stacks_cnt = 1, .no_stack = { .alloc_bytes = 50 } };
+	struct report ta = { .stacks = to_a, .stacks_cnt = 2, .no_stack = { .alloc_bytes = 150, .at_peak = 5 } };
+	struct report fb = { .steps = 0 }, tb = { .stacks = to_b, .stacks_cnt = 2 };
+	const double means_a[] = { 3, 20, 7 }, means_b[] = { 40, 50, 7 };
+	struct diff_side a = { .from = &fa, .to = &ta, .end = &ta, .stack_means = means_a, .to_ns = S, .steps = 10 };
+	struct diff_side b = { .from = &fb, .to = &tb, .end = &tb, .stack_means = means_b, .to_ns = S, .steps = 10 };
+	struct diff d;
+
+	(void)state;
+	assert_int_equal(diff__make(&d, &a, &b, DIFF_BY_STACK), 0);
+	assert_int_equal(d.cnt, 3);
+	assert_true(d.rows[0].stack && d.rows[0].stack->frames == mine && d.rows[2].stack->frames == later);
+	assert_true(d.rows[0].a[DIFF_MEAN] == 20 && d.rows[0].b[DIFF_MEAN] == 90); /* two nodes of one text are one row */
+	assert_true(d.rows[0].a[DIFF_BYTES] == 100 && d.rows[0].b[DIFF_BYTES] == 550 && d.rows[0].b[DIFF_PEAK] == 222);
+	assert_true(!d.rows[1].stack && d.rows[1].a[DIFF_BYTES] == 10 && d.rows[1].b[DIFF_BYTES] == 0);
+	assert_true(d.rows[2].a[DIFF_END] == 3 && d.rows[2].b[DIFF_END] == 0);
+	diff__done(&d);
+}
+
 static void block(struct means *m, uint8_t kind, uint64_t s, uint32_t name, uint64_t size, uint8_t dev)
 {
 	assert_int_equal(means__event(m, &(struct tl_event){ .kind = kind, .ts_ns = s * S, .op = { name }, .region = { 7 },
@@ -161,6 +194,10 @@ static void test_means(void **state)
 	m = means__new(10 * S, 20 * S, 1);
 	block(m, TL_CREATE, 15, 3, 1000, MT_DEV_HOST);
 	assert_true(means__op(m, (name_id){ 3 }) == 500);
+	for (uint8_t kind = 0; kind < 2; kind++)
+		assert_int_equal(means__event(m, &(struct tl_event){ .kind = kind ? TL_DESTROY : TL_CREATE, .dev = MT_DEV_HOST,
+				.ts_ns = (kind ? 15u : 10u) * S, .op = { 3 }, .size = 100, .stack = 8 }), 0);
+	assert_true(means__stack(m, 8) == 50 && means__stack(m, 0) == 500 && means__stack(m, 7) == 0);
 	means__free(m);
 }
 
@@ -169,6 +206,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ops),
 		cmocka_unit_test(test_devices_and_categories),
+		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_means),
 	};
 

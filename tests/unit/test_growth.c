@@ -157,6 +157,24 @@ static uint64_t born(const char *op, uint64_t size)
 	return born_on(MT_DEV_CPU, op, size);
 }
 
+/* A tree of three leaves under one root: "leaf 2" to "leaf 4" at lines 20 to 40. */
+static void tell_stacks(void)
+{
+	for (uint32_t i = 1; i <= 4; i++) {
+		char function[16];
+
+		snprintf(function, sizeof(function), i == 1 ? "main" : "leaf %u", i);
+		send((struct event){ .kind = EV_STACK, .seq = i, .size = i > 1, .name = names__add(names, function),
+				     .addr = names__add(names, "train.py").v, .aux = 10 * i, .flags = EV_FRAME_PYTHON });
+	}
+}
+
+static uint64_t born_at(uint32_t stack, const char *op, uint64_t size)
+{
+	send((struct event){ .kind = EV_STACK_AT, .addr = next_ptr + 0x1000, .size = stack });
+	return born(op, size);
+}
+
 static void died(uint64_t ptr)
 {
 	send((struct event){ .kind = MT_EV_FREE, .addr = ptr, .dev = MT_DEV_CPU });
@@ -225,6 +243,52 @@ static void test_planted(void **state)
 	assert_int_equal(l->rows[0].last_ts_ns, (1000 + 199 * 10) * MS);
 	assert_string_equal(l->rows[1].op, "aten::exp");
 	assert_true(l->rows[1].bytes_slope > 60 && l->rows[1].bytes_slope < 82); /* 500 / 7 = 71.4 */
+}
+
+/* One operator in three places: two leak, one breathes so much that all of them together would look like no leak. */
+static void test_by_stack(void **state)
+{
+	uint64_t queue[600];
+	size_t cnt = 0;
+	const struct report_leaks *l;
+
+	(void)state;
+	tell_stacks();
+	for (unsigned step = 0; step < 100; step++) {
+		(void)born_at(2, "aten::tanh", 4096);
+		if (step % 2)
+			(void)born_at(3, "aten::tanh", 4096);
+		while (cnt && step % 5 == 0)
+			died(queue[--cnt]);
+		for (unsigned i = 0; i < 100 && step % 5; i++)
+			queue[cnt++] = born_at(4, "aten::tanh", 4096);
+		step_ends();
+		model__check(m);
+	}
+	l = leaks();
+	assert_int_equal(l->total, 2);
+	assert_true(l->rows[0].bytes_slope == 4096 && l->rows[1].bytes_slope == 2048);
+	assert_int_equal(l->rows[0].blocks, 100);
+	assert_int_equal(l->rows[0].frames_cnt, 2);
+	assert_string_equal(l->rows[0].frames[0].function, "leaf 2");
+	assert_string_equal(l->rows[0].frames[0].file, "train.py");
+	assert_int_equal(l->rows[0].frames[0].line, 20);
+	assert_string_equal(l->rows[0].frames[1].function, "main");
+	assert_string_equal(l->rows[1].frames[0].function, "leaf 3");
+}
+
+/* Without a stack nothing is told of one, also where others have one. */
+static void test_no_stack(void **state)
+{
+	(void)state;
+	tell_stacks();
+	for (unsigned step = 0; step < 100; step++) {
+		(void)born("aten::tanh", 4096);
+		died(born_at(2, "aten::tanh", 4096));
+		step_ends();
+	}
+	assert_int_equal(leaks()->total, 1);
+	assert_true(leaks()->rows[0].bytes_slope == 4096 && !leaks()->rows[0].frames && !leaks()->rows[0].frames_cnt);
 }
 
 /* Numbers do not depend on how long the trace is: slots double, slopes stay. */
@@ -441,6 +505,8 @@ int main(void)
 		cmocka_unit_test(test_trend),
 		cmocka_unit_test(test_no_trend),
 		cmocka_unit_test_setup_teardown(test_planted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_by_stack, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_clean, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_warm_up_of_five_steps, setup, teardown),

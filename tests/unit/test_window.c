@@ -125,6 +125,26 @@ static void release(uint64_t ptr, uint8_t dev)
 	send((struct event){ .kind = MT_EV_FREE, .addr = ptr, .dev = dev });
 }
 
+/* A stack is told when it is first used: main, a function of that name, at::empty. */
+static void stack(uint32_t leaf, const char *function)
+{
+	static uint32_t told;
+
+	told = leaf <= 3 ? 0 : told;
+	while (told < leaf) {
+		uint32_t n = ++told % 3;
+
+		send((struct event){ .kind = EV_STACK, .seq = told, .size = n == 1 ? 0 : told - 1,
+				.name = name(n == 1 ? "main" : n == 2 ? function : "at::empty"), .addr = name("train.py").v,
+				.aux = n ? 10 * told : 0, .flags = n ? EV_FRAME_PYTHON : EV_FRAME_NATIVE });
+	}
+}
+
+static void stack_at(uint32_t leaf)
+{
+	send((struct event){ .kind = EV_STACK_AT, .addr = next_ptr + 0x10000, .size = leaf, .dev = MT_DEV_CPU });
+}
+
 static void region(const char *text, unsigned index)
 {
 	send((struct event){ .kind = MT_EV_REGION_BEGIN, .name = name(text), .aux = index });
@@ -276,6 +296,27 @@ static void same_live(const struct report_op *a, size_t a_cnt, const struct repo
 	}
 }
 
+static void same_stack(const struct model *a, uint64_t a_id, const struct model *b, uint64_t b_id)
+{
+	struct report_frame *x = NULL, *y = NULL;
+	size_t x_cnt = 0, y_cnt = 0;
+
+	assert_int_equal(model__frames(a, stackset__of(&a->stacks, a_id), &x, &x_cnt), 0);
+	assert_int_equal(model__frames(b, stackset__of(&b->stacks, b_id), &y, &y_cnt), 0);
+	assert_int_equal(x_cnt, y_cnt);
+	for (size_t i = 0; i < x_cnt; i++) {
+		assert_string_equal(x[i].function, y[i].function);
+		assert_string_equal(x[i].file, y[i].file);
+		assert_true(x[i].line == y[i].line && x[i].kind == y[i].kind);
+		free(x[i].function);
+		free(x[i].file);
+		free(y[i].function);
+		free(y[i].file);
+	}
+	free(x);
+	free(y);
+}
+
 static void same_blocks(const struct model *a, const struct model *b)
 {
 	const struct block *x;
@@ -294,6 +335,7 @@ static void same_blocks(const struct model *a, const struct model *b)
 				    names__get(b->names, b->ops.rows[y->op].name));
 		assert_string_equal(names__get(a->names, a->regions.rows[x->region].name),
 				    names__get(b->names, b->regions.rows[y->region].name));
+		same_stack(a, x->id, b, y->id);
 		assert_true(x->born_ts_ns / MS <= y->born_ts_ns / MS + 1 && y->born_ts_ns / MS <= x->born_ts_ns / MS + 1);
 	}
 }
@@ -326,7 +368,7 @@ static void compare(struct report **ret)
 		assert_string_equal(a->procs[i].cmdline, b->procs[i].cmdline);
 		assert_int_equal(a->procs[i].labels_cnt, b->procs[i].labels_cnt);
 	}
-	assert_int_equal(b->lost[MT_LOSS_FRAME] + b->lost[MT_LOSS_DECODE] + b->lost[MT_LOSS_REUSE], 0);
+	assert_int_equal(b->lost[MT_LOSS_FRAME] + b->lost[MT_LOSS_DECODE] + b->lost[MT_LOSS_REUSE] + b->lost[MT_LOSS_STACKS], 0);
 	assert_true(b->devs[0].preexisting_blocks == a->devs[0].preexisting_blocks && !b->devs[0].preexisting_frees);
 	assert_int_equal(b->symbols_cnt, a->symbols_cnt);
 	assert_int_equal(b->covers_cnt, a->covers_cnt);
@@ -452,6 +494,81 @@ static void test_cut_inside_an_operator(void **state)
 	end();
 }
 
+/* Stacks of blocks from before the window, from in it, and of one whose stack is told just before it begins. */
+static void test_stacks(void **state)
+{
+	uint64_t old[8], held = 0;
+	unsigned live = 0;
+	struct report *r;
+
+	(void)state;
+	begin(1 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	stack(3, "build");
+	for (unsigned i = 0; i < 8; i++) {
+		stack_at(3);
+		old[i] = alloc(0, 1 << 20, MT_DEV_CPU);
+	}
+	for (unsigned i = 1; i <= 30; i++) {
+		char function[16];
+
+		snprintf(function, sizeof(function), "step %u", i);
+		stack(3 + 3 * i, function);
+		stack_at(3 + 3 * i);
+		if (held)
+			release(held, MT_DEV_CPU);
+		if (i == 28)
+			release(old[0], MT_DEV_CPU); /* dies in the window, with its stack */
+		held = alloc(0, 3 << 20, MT_DEV_CPU);
+		stack_at(i % 2 ? 3 + 3 * i : 3);
+		window__tick(win, full); /* a frame's end between a stack and its block */
+		ts += MS;
+		(void)alloc(0, 1 << 19, MT_DEV_CPU);
+		train(i, 1);
+		write_window(0);
+		compare(&r);
+		report__free(r);
+	}
+	send((struct event){ .kind = EV_END });
+	write_window(1);
+	compare(&r);
+	assert_true(r->devs[0].carried_blocks > 20);
+	for (size_t i = 0; i < r->stacks_cnt; i++) {
+		live += r->stacks[i].live_count > 0;
+		if (!strcmp(r->stacks[i].frames[1].function, "build")) {
+			assert_int_equal(r->stacks[i].live_count, 7 + 15);
+			assert_in_range(r->stacks[i].alloc_count, 4, 6); /* those of before are nobody's allocation */
+		}
+	}
+	assert_int_equal(live, 30 / 2 + 2); /* odd leaves, "build", and the one that is held */
+	report__free(r);
+	end();
+}
+
+/* As many as there can be: none is missing, and none takes the place of a process or a segment. */
+static void test_all_stacks_there_can_be(void **state)
+{
+	struct report *r;
+
+	(void)state;
+	begin(1 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	for (uint32_t i = 1; i <= EV_STACKS_MAX; i++)
+		send((struct event){ .kind = EV_STACK, .seq = i, .size = i % 100 ? i - 1 : 0, .name = name("f"), .aux = i,
+				.addr = name("train.py").v, .flags = EV_FRAME_PYTHON });
+	stack_at(EV_STACKS_MAX);
+	(void)alloc(0, 1 << 20, MT_DEV_CPU);
+	train(0, 30);
+	send((struct event){ .kind = EV_END });
+	write_window(1);
+	compare(&r);
+	assert_true(r->devs[0].carried_blocks > 0 && r->stacks_total == 1);
+	assert_int_equal(r->stacks[0].frames[0].line, EV_STACKS_MAX);
+	assert_int_equal(r->notes_cnt, 2); /* nothing was dropped */
+	report__free(r);
+	end();
+}
+
 static void test_processes_that_end(void **state)
 {
 	struct report *r;
@@ -554,6 +671,48 @@ static void test_reasons(void **state)
 	end();
 }
 
+static void fail_of(uint32_t tid, uint32_t code)
+{
+	struct event ev = { .kind = MT_EV_SEG_FAIL, .pid = PID, .tid = tid, .size = 2 << 20, .flags = MT_SEG_DEVICE,
+			    .dev = MT_DEV_CUDA0, .aux = code, .name = name("cudaMalloc"), .ts_ns = ts };
+
+	assert_int_equal(model__handle(full, &ev), 0);
+	window__add(win, full, &ev);
+}
+
+/* A driver's refusal is one when nobody made it good; an allocator that empties its cache and asks again was not refused. */
+static void test_device_reasons(void **state)
+{
+	(void)state;
+	begin(10 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	fail_of(PID, 2);
+	send((struct event){ .kind = MT_EV_SEG_ALLOC, .addr = 0xc000000, .size = 2 << 20, .flags = MT_SEG_DEVICE,
+			.dev = MT_DEV_CUDA0 });
+	ts += 3 * S;
+	send((struct event){ .kind = EV_TICK });
+	assert_null(window__reason(win));
+	fail_of(PID, 1); /* not for want of memory */
+	ts += 3 * S;
+	send((struct event){ .kind = EV_TICK });
+	assert_null(window__reason(win));
+	fail_of(PID, 2);
+	send_as(WORKER, (struct event){ .kind = MT_EV_SEG_ALLOC, .addr = 0xd000000, .size = 2 << 20, .flags = MT_SEG_DEVICE,
+			.dev = MT_DEV_CUDA0 }); /* another one has luck */
+	assert_null(window__reason(win));
+	ts += 1 * S;
+	send((struct event){ .kind = EV_TICK });
+	assert_string_equal(window__reason(win), "a device is out of memory");
+	ts += 20 * S;
+	fail_of(PID, 2);
+	send((struct event){ .kind = MT_EV_OOM, .size = 2 << 20, .dev = MT_DEV_CUDA0 });
+	assert_string_equal(window__reason(win), "out of memory"); /* at once, and once */
+	ts += 2 * S;
+	send((struct event){ .kind = EV_TICK });
+	assert_null(window__reason(win));
+	end();
+}
+
 static void test_no_room_on_disk(void **state)
 {
 	struct err err = { 0 };
@@ -587,7 +746,10 @@ int main(void)
 		cmocka_unit_test(test_processes_that_end),
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_full_memory),
+		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_all_stacks_there_can_be),
 		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_device_reasons),
 		cmocka_unit_test(test_no_room_on_disk),
 	};
 

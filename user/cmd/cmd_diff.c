@@ -34,7 +34,7 @@ struct side {
 	struct report *at[2]; /* as of the stretch's ends */
 	size_t at_cnt;
 	struct report *end;
-	double *op_means, *region_means;
+	double *op_means, *region_means, *stack_means;
 	struct diff_side out;
 };
 
@@ -114,13 +114,17 @@ static int read_end(void *ctx, const struct report *end, int r)
 		return r;
 	s->op_means = calloc(end->ops_cnt + 1, sizeof(*s->op_means));
 	s->region_means = calloc(end->regions_cnt + 1, sizeof(*s->region_means));
-	if (!s->op_means || !s->region_means)
+	s->stack_means = calloc(end->stacks_cnt + 1, sizeof(*s->stack_means));
+	if (!s->op_means || !s->region_means || !s->stack_means)
 		return -ENOMEM;
 	for (size_t i = 0; i < end->ops_cnt; i++)
 		s->op_means[i] = means__op(s->means, names__find(s->names, end->ops[i].name));
 	s->op_means[end->ops_cnt] = means__op(s->means, NAME_NONE);
 	for (size_t i = 0; i < end->regions_cnt; i++)
 		s->region_means[i] = means__region(s->means, names__find(s->names, end->regions[i].name));
+	for (size_t i = 0; i < end->stacks_cnt; i++)
+		s->stack_means[i] = means__stack(s->means, end->stacks[i].node);
+	s->stack_means[end->stacks_cnt] = means__stack(s->means, 0);
 	return 0;
 }
 
@@ -146,6 +150,7 @@ static int side__read(struct side *s, const char *path, const struct options *o,
 	s->out.end = s->end;
 	s->out.op_means = s->op_means;
 	s->out.region_means = s->region_means;
+	s->out.stack_means = s->stack_means;
 	return 0;
 }
 
@@ -157,6 +162,7 @@ static void side__done(struct side *s)
 	report__free(s->end);
 	free(s->op_means);
 	free(s->region_means);
+	free(s->stack_means);
 }
 
 /* --- both ------------------------------------------------------------------------------------------------- */
@@ -164,7 +170,7 @@ static void side__done(struct side *s)
 static enum diff_by diff_by_of(enum view_by by)
 {
 	return by == BY_CATEGORY ? DIFF_BY_CATEGORY : by == BY_DEVICE ? DIFF_BY_DEVICE : by == BY_REGION ? DIFF_BY_REGION :
-	       by == BY_SYMBOL ? DIFF_BY_SYMBOL : DIFF_BY_OP;
+	       by == BY_SYMBOL ? DIFF_BY_SYMBOL : by == BY_STACK ? DIFF_BY_STACK : DIFF_BY_OP;
 }
 
 static int no_categories(const struct options *o, const struct diff_side *s, struct err *err)
@@ -173,6 +179,19 @@ static int no_categories(const struct options *o, const struct diff_side *s, str
 		return 0;
 	err_set(err, -ENODATA, "%s has no data flow", s[0].end->has_flow ? o->file_b : o->file);
 	return err_hint(err, "categories need recordings with the source flow: --by op compares without");
+}
+
+static int no_stacks(const struct options *o, const struct diff_side *s, struct err *err)
+{
+	int a = s[0].end->stacks_total != 0, b = s[1].end->stacks_total != 0;
+
+	if (o->by != BY_STACK || (a && b))
+		return 0;
+	if (!a && !b)
+		err_set(err, -ENODATA, "neither %s nor %s has stacks", o->file, o->file_b);
+	else
+		err_set(err, -ENODATA, "%s has no stacks", a ? o->file_b : o->file);
+	return err_hint(err, "stacks need recordings with --stacks: --by op compares without");
 }
 
 static int diff_write(const struct options *o, const struct diff_side *sides, struct err *err)
@@ -202,6 +221,8 @@ int cmd_diff(const struct options *o, struct err *err)
 		const struct diff_side sides[] = { a.out, b.out };
 
 		r = no_categories(o, sides, err);
+		if (!r)
+			r = no_stacks(o, sides, err);
 		if (!r)
 			r = diff_write(o, sides, err);
 	}

@@ -59,6 +59,7 @@ struct window {
 	uint64_t failed;      /* events that there was no memory for */
 	const char *reason;
 	uint64_t reason_ns, oom_kills;
+	struct event failed_call; /* of a driver, which may still be tried again with success; kind 0: none */
 };
 
 /* --- lists of events -------------------------------------------------------------------------------------- */
@@ -108,7 +109,6 @@ static enum keep keep_of(uint8_t kind)
 	case EV_LABEL:
 	case EV_SITE:
 	case EV_NOTE:
-	case EV_STACK:
 	case MT_EV_EXIT:
 	case MT_EV_SEG_ALLOC:
 	case MT_EV_SEG_FREE:
@@ -385,10 +385,31 @@ void window__model_opts(struct window *w, struct model_opts *ret)
 
 /* --- events ------------------------------------------------------------------------------------------------ */
 
+/* An allocator whose driver has nothing left gives back what it kept, and asks again: then nobody was refused. */
+static const char *window__failed_call(struct window *w, const struct event *ev)
+{
+	struct event *f = &w->failed_call;
+	int is_same = f->kind && ev->pid == f->pid && ev->tid == f->tid;
+
+	if (f->kind && ev->ts_ns - f->ts_ns >= OOM_RETRY_NS) {
+		f->kind = 0;
+		return "a device is out of memory";
+	}
+	if (is_same && ev->kind == MT_EV_OOM)
+		f->kind = 0; /* its allocator's own word on it */
+	if (is_same && ev->kind == MT_EV_SEG_ALLOC && ev->size >= f->size)
+		f->kind = 0;
+	if (!f->kind && model_is_refusal(ev))
+		*f = *ev;
+	return NULL;
+}
+
 static void window__notice(struct window *w, const struct event *ev)
 {
-	const char *reason = ev->kind == MT_EV_OOM ? "out of memory" : NULL;
+	const char *reason = window__failed_call(w, ev);
 
+	if (ev->kind == MT_EV_OOM)
+		reason = "out of memory";
 	if (ev->kind == EV_OOM_KILL) {
 		reason = w->oom_kills && ev->size + 1 > w->oom_kills ? "a process was killed for memory" : NULL;
 		w->oom_kills = ev->size + 1;
@@ -478,11 +499,35 @@ static int collect_was(void *ctx, const struct model_was *was)
 	return 0;
 }
 
+static int add_stack(void *ctx, const struct event *ev)
+{
+	return writing__event(ctx, *ev);
+}
+
 static int by_id(const void *a, const void *b)
 {
 	uint64_t x = ((const struct model_was *)a)->id, y = ((const struct model_was *)b)->id;
 
 	return x < y ? -1 : x > y;
+}
+
+static int writing__block(struct writing *x, const struct model_was *was)
+{
+	const struct event *b = &was->ev[0];
+	int r = 0;
+
+	if (was->stack)
+		r = writing__event(x, (struct event){ .kind = EV_STACK_AT, .pid = b->pid, .tid = b->tid, .dev = b->dev,
+				.addr = b->addr, .size = was->stack });
+	for (unsigned k = 0; k < was->cnt && !r; k++) {
+		struct event ev = was->ev[k];
+		uint64_t age_ms = ev.ts_ns < x->at_ns ? (x->at_ns - ev.ts_ns) / 1000000 : 0;
+
+		if (ev.kind != EV_TENSOR)
+			ev.seq = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+		r = writing__event(x, ev);
+	}
+	return r;
 }
 
 static int writing__was(struct writing *x, const struct model *m)
@@ -500,14 +545,7 @@ static int writing__was(struct writing *x, const struct model *m)
 	if (x->was_cnt)
 		qsort(x->was, x->was_cnt, sizeof(*x->was), by_id);
 	for (size_t i = 0; i < x->was_cnt && !r; i++)
-		for (unsigned k = 0; k < x->was[i].cnt && !r; k++) {
-			struct event ev = x->was[i].ev[k];
-			uint64_t age_ms = ev.ts_ns < x->at_ns ? (x->at_ns - ev.ts_ns) / 1000000 : 0;
-
-			if (ev.kind != EV_TENSOR)
-				ev.seq = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
-			r = writing__event(x, ev);
-		}
+		r = writing__block(x, &x->was[i]);
 	return r;
 }
 
@@ -552,6 +590,8 @@ static int writing__begin(struct writing *x, const struct model *m)
 		r = writing__events(x, &x->w->head.last);
 	if (!r)
 		r = writing__notes(x);
+	if (!r) /* of all the time: their numbers have no gaps, and the frames tell those that they tell again */
+		r = model__each_stack(m, add_stack, x);
 	if (!r)
 		r = writing__was(x, m);
 	return r ? r : writing__events(x, &first->open);

@@ -9,9 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event/event.h"
 #include "model/blocks.h"
 
 #define SLOTS_MIN 1024u
+
+_Static_assert(EV_STACKS_MAX < 1u << 24, "struct growth_key");
 
 void growth__done(struct growth *g)
 {
@@ -121,20 +124,21 @@ void growth_row__settle(struct growth_row *r, const struct growth_clock *c)
 
 /* --- finding rows ----------------------------------------------------------------------------------------- */
 
-static struct growth_key growth_key_of(const struct block *b)
+static struct growth_key growth_key_of(const struct block *b, uint32_t stack)
 {
 	return (struct growth_key){ .pid = b->pid, .op = (uint32_t)b->op, .region = (uint32_t)b->region,
-				    .dev = (uint32_t)b->dev };
+				    .dev = (uint32_t)b->dev & 0xff, .stack = stack & 0xffffff };
 }
 
 static inline bool growth_key__is(const struct growth_key *a, const struct growth_key *b)
 {
-	return a->pid == b->pid && a->op == b->op && a->region == b->region && a->dev == b->dev;
+	return a->pid == b->pid && a->op == b->op && a->region == b->region && a->dev == b->dev &&
+	       a->stack == b->stack;
 }
 
 static inline uint32_t growth__home(const struct growth *g, const struct growth_key *k)
 {
-	uint64_t h = ((uint64_t)k->pid << 32 | k->dev) * 0xd6e8feb86659fd93u;
+	uint64_t h = ((uint64_t)k->pid << 32 | (uint32_t)k->stack << 8 | k->dev) * 0xd6e8feb86659fd93u;
 
 	h ^= ((uint64_t)k->op << 32 | k->region) * 0x9e3779b97f4a7c15u;
 	h ^= h >> 32;
@@ -158,9 +162,9 @@ static inline struct growth_row *growth__find(const struct growth *g, const stru
 	return row ? &g->rows[row - 1] : NULL;
 }
 
-struct growth_row *growth__row_of(const struct growth *g, const struct block *b)
+struct growth_row *growth__row_of(const struct growth *g, const struct block *b, uint32_t stack)
 {
-	struct growth_key k = growth_key_of(b);
+	struct growth_key k = growth_key_of(b, stack);
 	struct growth_row *r = growth__find(g, &k);
 
 	return r && !b->met && !b->unlisted && b->id >= r->first_id ? r : NULL;
@@ -261,9 +265,9 @@ void growth__drop_pid(struct growth *g, uint32_t pid)
 
 /* --- blocks ----------------------------------------------------------------------------------------------- */
 
-void growth__born(struct growth *g, const struct block *b, struct growth_clock *c, uint64_t now_ns)
+void growth__born(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t now_ns)
 {
-	struct growth_key k = growth_key_of(b);
+	struct growth_key k = growth_key_of(b, stack);
 	struct growth_row *r = growth__find(g, &k);
 
 	growth_clock__time(c, b->id - 1, now_ns);
@@ -280,9 +284,10 @@ void growth__born(struct growth *g, const struct block *b, struct growth_clock *
 	r->young_cnt++;
 }
 
-void growth__died(struct growth *g, const struct block *b, struct growth_clock *c, uint64_t last_id, uint64_t now_ns)
+void growth__died(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t last_id,
+		  uint64_t now_ns)
 {
-	struct growth_row *r = growth__row_of(g, b);
+	struct growth_row *r = growth__row_of(g, b, stack);
 
 	if (!r)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * growth: what lives across steps and keeps growing in number, by process, device, operator and region.
+ * growth: what lives across steps and keeps growing in number, by process, device, operator, region and (--stacks) stack.
  *
  * At each boundary (a step of the process; without steps every GROWTH_TICK_NS) counts, for each row, what was born
  * before the boundary before and lives still: what a step makes and frees again never shows. GROWTH_SLOTS numbers a row
@@ -37,11 +37,12 @@ struct growth_clock {
 	uint8_t shift;	   /* boundaries a slot, as a power of two */
 };
 
-/* What tells rows apart. A further thing that a birth knows would be one more member here and in growth_key_of. */
+/* What tells rows apart. */
 struct growth_key {
 	uint32_t pid;
 	uint32_t op, region; /* rows of the model's tallies */
-	uint32_t dev;	     /* enum mt_dev */
+	uint32_t dev : 8;    /* enum mt_dev */
+	uint32_t stack : 24; /* node of the tree of stacks, 0: not known */
 };
 
 struct growth_row {
@@ -66,12 +67,14 @@ struct growth {
 void growth__done(struct growth *g);
 /* A boundary of this kind in the process; one of a lesser kind than seen before is none. last_id: the newest block's. */
 void growth_clock__step(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns);
-void growth__born(struct growth *g, const struct block *b, struct growth_clock *c, uint64_t now_ns);
+/* stack: where it was born, of a block the same all its life. */
+void growth__born(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t now_ns);
 /* b: out of the table already; last_id: the newest block's. Blocks that were not watched are no error. */
-void growth__died(struct growth *g, const struct block *b, struct growth_clock *c, uint64_t last_id, uint64_t now_ns);
+void growth__died(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t last_id,
+		  uint64_t now_ns);
 void growth__drop_pid(struct growth *g, uint32_t pid); /* its blocks are dead */
 /* The row of a block; NULL: it has none, or was not watched. */
-struct growth_row *growth__row_of(const struct growth *g, const struct block *b);
+struct growth_row *growth__row_of(const struct growth *g, const struct block *b, uint32_t stack);
 /* The clock as of now, and a row as of a clock: copies of what the model must not change for a report. */
 void growth_clock__time(struct growth_clock *c, uint64_t last_id, uint64_t now_ns);
 void growth_row__settle(struct growth_row *r, const struct growth_clock *c);

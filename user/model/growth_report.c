@@ -150,7 +150,7 @@ static int suspects__walk(struct suspects *all, const struct model *m)
 	for (size_t i = 0; i < all->cnt; i++)
 		all->of_row[all->v[i].row] = (uint16_t)(i + 1);
 	while ((b = blocks__next(m->blocks, &pos))) {
-		const struct growth_row *r = growth__row_of(&m->growth, b);
+		const struct growth_row *r = growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id));
 		uint16_t num = r ? all->of_row[r - m->growth.rows] : 0;
 		struct suspect *s = num ? &all->v[num - 1] : NULL;
 
@@ -207,6 +207,8 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 	for (unsigned c = 1; c < CAT_MAX; c++)
 		if (s->cats[c] > s->cats[r->cat])
 			r->cat = (uint8_t)c;
+	if (g->key.stack && model__frames(m, g->key.stack, &r->frames, &r->frames_cnt) < 0)
+		return -ENOMEM;
 	return r->op && r->region ? 0 : -ENOMEM;
 }
 
@@ -260,7 +262,7 @@ void growth__check(const struct model *m)
 
 	mt_check(sums != NULL);
 	while ((b = blocks__next(m->blocks, &pos))) {
-		const struct growth_row *r = growth__row_of(g, b);
+		const struct growth_row *r = growth__row_of(g, b, stackset__of(&m->stacks, b->id));
 
 		if (!r)
 			continue;

@@ -80,7 +80,7 @@ static void model__tell_block(struct model *m, uint8_t kind, const struct block 
 		.ts_ns = m->now_ns, .kind = kind, .ptr = b->ptr, .size = b->size, .id = b->id,
 		.pid = b->pid, .tid = tid, .op = m->ops.rows[b->op].name,
 		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
-		.version = ver, .cat = (uint8_t)b->cat, .depth = depth, .stack = kind == TL_CREATE ? m->stack : 0,
+		.version = ver, .cat = (uint8_t)b->cat, .depth = depth, .stack = kind == TL_LABEL || kind == TL_VERSION ? 0 : m->stack,
 	};
 	model__tell(m, &tl);
 }
@@ -88,6 +88,7 @@ static void model__tell_block(struct model *m, uint8_t kind, const struct block 
 void model__tell_destroy(struct model *m, const struct block *b, uint32_t tid, uint8_t depth)
 {
 	model__tell_block(m, TL_DESTROY, b, b->tracked ? graph__version(m->graph, b->id) : 0, tid, depth);
+	m->stack = 0;
 }
 
 void model__tell_label(struct model *m, const struct block *b, uint32_t ver)
@@ -254,14 +255,14 @@ void model__bury(struct model *m, const struct block *b, struct proc *p)
 		tensors__remove(&m->tensors, 0, b->id);
 	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
-	stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
+	m->stack = stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
 	device__died(d, b, m->now_ns);
 	if (b->unlisted)
 		p = &m->procs.other;
 	else if (b->met && b->dev == MT_DEV_CPU)
 		metset__remove(&p->met, b->ptr);
 	if (!b->met && !b->unlisted)
-		growth__died(&m->growth, b, &p->clock, m->last_id, m->now_ns);
+		growth__died(&m->growth, b, m->stack, &p->clock, m->last_id, m->now_ns);
 	(dev_is_host((uint8_t)b->dev) ? &p->host : &p->fw)->live -= b->size;
 	p->live_cnt--;
 }
@@ -288,8 +289,10 @@ static void model__freed(struct model *m, struct block *b, struct proc *p, const
 
 static void model__born(struct model *m, struct block *b, struct device *d, struct proc *p)
 {
-	if (m->stack && !stackset__born(&m->stacks, b->id, m->stack, d->idx, b->size, d->epoch))
+	if (m->stack && !stackset__born(&m->stacks, b->id, m->stack, d->idx, b->size, d->epoch)) {
 		m->lost[MT_LOSS_STACKS]++;
+		m->stack = 0;
+	}
 	tally__born(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__born(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	device__born(d, b, m->now_ns);
@@ -304,7 +307,7 @@ static void model__born(struct model *m, struct block *b, struct device *d, stru
 	if (b->unlisted)
 		m->growth.not_watched++;
 	else
-		growth__born(&m->growth, b, &p->clock, m->now_ns);
+		growth__born(&m->growth, b, m->stack, &p->clock, m->now_ns);
 }
 
 /* Sums of what is live must not wrap, whatever sizes a target makes up. */
@@ -322,6 +325,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	struct device *d;
 	struct thread *t;
 	struct block *b, old;
+	uint32_t stack;
 	bool live;
 
 	/* torch reports its empty tensors with no address and drops them itself; malloc(0) is a block */
@@ -333,8 +337,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 		return NULL;
 	a = thread__attribute(t, ev);
 	m->lost[MT_LOSS_FRAME] += a.lost;
-	m->stack = t->stack_ptr == ev->addr ? t->stack : 0;
-	t->stack = 0;
+	stack = thread__stack(t, ev->addr);
 	b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
 	if (live) {
 		m->lost[MT_LOSS_REUSE]++;
@@ -357,6 +360,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	b->unlisted = !t->proc->listed;
 	if (m->tensors.cnt)
 		tensors__remove(&m->tensors, ev->pid, ev->addr);
+	m->stack = stack;
 	model__born(m, b, d, t->proc);
 	if (!dev_is_host(ev->dev) && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
 		graph__born(m->graph, b, ev);
@@ -547,6 +551,13 @@ static void model__stack_at(struct model *m, const struct event *ev)
 	t->stack = stackset__has(&m->stacks, ev->size) ? (uint32_t)ev->size : 0;
 	t->stack_ptr = ev->addr;
 	m->lost[MT_LOSS_STACKS] += !t->stack;
+}
+
+uint32_t model__stack_of_was(struct model *m, const struct event *ev)
+{
+	struct thread *t = m->stacks.defs_cnt ? model__thread(m, ev) : NULL;
+
+	return t ? thread__stack(t, ev->addr) : 0;
 }
 
 static void model__tag(struct model *m, const struct event *ev)

@@ -30,6 +30,7 @@ struct model_was {
 	uint64_t id;
 	struct event ev[3];
 	unsigned cnt;
+	uint32_t stack; /* where it was born, an EV_STACK_AT before them; 0: not known */
 };
 
 struct model_opts {
@@ -44,6 +45,10 @@ struct model_opts {
 	void *buried_ctx;
 };
 
+#define OOM_RETRY_NS 1000000000ull
+/* SEG_FAIL: it was for want of memory. Final unless the same thread gets as much within OOM_RETRY_NS. */
+int model_is_refusal(const struct event *ev);
+
 struct model *model__new(const struct names *names, const struct model_opts *opts); /* NULL: no memory */
 void model__free(struct model *m);
 /* 0, or the timeline's error. Odd events are counted, never errors. An event_fn. */
@@ -56,6 +61,7 @@ int model__end(struct model *m);
  */
 uint64_t model__mark(struct model *m); /* id of the newest block */
 int model__each_open(const struct model *m, event_fn fn, void *ctx); /* regions and frames of all threads */
+int model__each_stack(const struct model *m, event_fn fn, void *ctx); /* the whole tree of stacks, at most EV_STACKS_MAX */
 /* Live blocks with ids up to id_max. */
 int model__each_was(const struct model *m, uint64_t id_max, int (*fn)(void *ctx, const struct model_was *was), void *ctx);
 /* Everything views need, as plain data (timeline/report.h). *ret is owned by the caller. -ENOMEM. */

@@ -18,7 +18,6 @@
 #include "timeline/report.h"
 
 #define MOMENT_NS 10000000ull
-#define RETRY_NS 1000000000ull
 #define KILL_NS 2500000000ull /* counters of the kernel are read once a second */
 #define CODE_NO_MEMORY 2      /* of CUDA's runtime, its driver and HIP alike */
 
@@ -174,7 +173,7 @@ static struct oom *model__refusal(struct model *m, const struct event *ev, uint8
 {
 	struct oom *o = model__last_refusal(m, ev);
 
-	*ret_same = o && m->now_ns - o->ts_ns < (o->open ? RETRY_NS : MOMENT_NS);
+	*ret_same = o && m->now_ns - o->ts_ns < (o->open ? OOM_RETRY_NS : MOMENT_NS);
 	if (*ret_same)
 		return o;
 	if (!model__log(m))
@@ -209,9 +208,12 @@ void model__oom_refused(struct model *m, const struct event *ev, name_id op, nam
 	oom__take(o, m);
 }
 
-static bool is_no_memory(const struct event *ev)
+int model_is_refusal(const struct event *ev)
 {
-	return ev->aux == CODE_NO_MEMORY || ev->flags & MT_SEG_F_COMM || ev->flags == MT_SEG_NCCL;
+	unsigned kind = MT_SEG_KIND(ev->flags);
+
+	return ev->kind == MT_EV_SEG_FAIL && kind && kind < MT_SEG_MAX &&
+	       (ev->aux == CODE_NO_MEMORY || ev->flags & MT_SEG_F_COMM || ev->flags == MT_SEG_NCCL);
 }
 
 void model__oom_failed(struct model *m, const struct event *ev)
@@ -219,7 +221,7 @@ void model__oom_failed(struct model *m, const struct event *ev)
 	struct oom *o;
 	bool same;
 
-	if (!is_no_memory(ev) || !MT_SEG_KIND(ev->flags) || MT_SEG_KIND(ev->flags) >= MT_SEG_MAX)
+	if (!model_is_refusal(ev))
 		return;
 	o = model__refusal(m, ev, OOM_DEVICE, &same);
 	if (!o)
@@ -242,7 +244,7 @@ void model__oom_retried(struct model *m, const struct event *ev)
 {
 	struct oom *o = model__last_refusal(m, ev);
 
-	if (!o || !o->open || ev->size < o->failed_bytes || m->now_ns - o->ts_ns >= RETRY_NS)
+	if (!o || !o->open || ev->size < o->failed_bytes || m->now_ns - o->ts_ns >= OOM_RETRY_NS)
 		return;
 	m->ooms->cnt--;
 	m->ooms->total--;

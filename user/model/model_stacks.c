@@ -41,18 +41,18 @@ static int by_peak(const void *pa, const void *pb)
 	return a->node < b->node ? -1 : a->node > b->node;
 }
 
-static int fill_frames(const struct model *m, uint32_t node, struct report_stack *ret)
+int model__frames(const struct model *m, uint32_t node, struct report_frame **ret, size_t *ret_cnt)
 {
 	size_t cnt = 0;
 
 	for (uint32_t n = node; n; n = m->stacks.defs[n - 1].parent)
 		cnt++;
-	ret->frames = calloc(cnt + 1, sizeof(*ret->frames));
-	if (!ret->frames)
+	*ret = calloc(cnt + 1, sizeof(**ret));
+	if (!*ret)
 		return -ENOMEM;
 	for (uint32_t n = node; n; n = m->stacks.defs[n - 1].parent) {
 		const struct stack_def *d = &m->stacks.defs[n - 1];
-		struct report_frame *f = &ret->frames[ret->frames_cnt++];
+		struct report_frame *f = &(*ret)[(*ret_cnt)++];
 
 		*f = (struct report_frame){ .function = strdup(names__get(m->names, d->function)),
 					    .file = strdup(names__get(m->names, d->file)), .line = d->line, .kind = d->kind };
@@ -97,7 +97,9 @@ int model__report_stacks(const struct model *m, size_t top, struct report *r)
 	}
 	for (; !err && r->stacks_cnt < total && r->stacks_cnt < top; r->stacks_cnt++) {
 		r->stacks[r->stacks_cnt] = all[r->stacks_cnt].sum;
-		err = fill_frames(m, all[r->stacks_cnt].node, &r->stacks[r->stacks_cnt]);
+		r->stacks[r->stacks_cnt].node = all[r->stacks_cnt].node;
+		err = model__frames(m, all[r->stacks_cnt].node, &r->stacks[r->stacks_cnt].frames,
+				    &r->stacks[r->stacks_cnt].frames_cnt);
 	}
 	free(all);
 	return err;

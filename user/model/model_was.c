@@ -19,7 +19,7 @@ static void model_was__fill(struct model_was *w, const struct model *m, const st
 {
 	const struct tally_row *region = &m->regions.rows[b->region];
 
-	*w = (struct model_was){ .id = b->id, .cnt = 1 };
+	*w = (struct model_was){ .id = b->id, .cnt = 1, .stack = stackset__of(&m->stacks, b->id) };
 	w->ev[0] = (struct event){
 		.ts_ns = b->born_ts_ns, .kind = EV_WAS, .pid = b->pid, .tid = b->tid, .dev = (uint8_t)b->dev, .addr = b->ptr,
 		.size = b->size, .name = m->ops.rows[b->op].name, .aux = region->name.v | (uint32_t)b->from << REGION_BITS,
@@ -89,6 +89,26 @@ static int thread__tell(const struct thread *t, const struct model *m, event_fn 
 		}
 		r = fn(ctx, &ev);
 	}
+	if (!r && t->stack) {
+		struct event ev = { .ts_ns = m->now_ns, .kind = EV_STACK_AT, .pid = t->pid, .tid = t->tid, .addr = t->stack_ptr,
+				    .size = t->stack };
+
+		r = fn(ctx, &ev);
+	}
+	return r;
+}
+
+int model__each_stack(const struct model *m, event_fn fn, void *ctx)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < m->stacks.defs_cnt && !r; i++) {
+		const struct stack_def *d = &m->stacks.defs[i];
+		struct event ev = { .ts_ns = m->now_ns, .kind = EV_STACK, .seq = i + 1, .size = d->parent, .name = d->function,
+				    .addr = d->file.v, .aux = d->line, .flags = d->kind };
+
+		r = fn(ctx, &ev);
+	}
 	return r;
 }
 
@@ -117,6 +137,10 @@ static void model__was_flow(struct model *m, const struct event *ev)
 /* Live from now on, of its operator and region, and nobody's allocation. */
 static void model__carried(struct model *m, struct block *b, struct device *d, struct proc *p)
 {
+	if (m->stack && !stackset__met(&m->stacks, b->id, m->stack, d->idx, b->size, d->epoch)) {
+		m->lost[MT_LOSS_STACKS]++;
+		m->stack = 0;
+	}
 	tally__met(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__met(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	device__add(d, b, m->now_ns);
@@ -129,7 +153,7 @@ static void model__carried(struct model *m, struct block *b, struct device *d, s
 	if (b->met && b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++;
 	if (!b->met && !b->unlisted)
-		growth__born(&m->growth, b, &p->clock, m->now_ns);
+		growth__born(&m->growth, b, m->stack, &p->clock, m->now_ns);
 	if (m->gpu && !dev_is_host(d->dev))
 		model__gpu_born(m, b);
 }
@@ -141,6 +165,7 @@ static void model__was_block(struct model *m, const struct event *ev)
 	name_id region = { ev->aux & ((1u << REGION_BITS) - 1) };
 	/* told at the begin: nothing that is told later can be older than that */
 	uint64_t age_ns = m->now_ns == m->start_ts_ns ? (uint64_t)ev->seq * 1000000 : 0;
+	uint32_t stack = p ? model__stack_of_was(m, ev) : 0;
 	struct block *b;
 	bool live;
 
@@ -160,8 +185,10 @@ static void model__was_block(struct model *m, const struct event *ev)
 	b->met = !!(ev->flags & EV_WAS_MET) && !dev_is_host(ev->dev);
 	b->from = ev->aux >> REGION_BITS & 3;
 	b->unlisted = !p->listed;
+	m->stack = stack;
 	model__carried(m, b, d, p);
 	model__tell_preexisting(m, b);
+	m->stack = 0;
 }
 
 void model__was(struct model *m, const struct event *ev)

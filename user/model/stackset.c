@@ -81,17 +81,42 @@ static bool stackset__grow(struct stackset *s)
 	return true;
 }
 
+/* False: it is not kept. *ret_row 0: it is, among those that there was no row for. */
+static bool stackset__add(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint32_t *ret_row)
+{
+	if (!stackset__grow(s))
+		return false;
+	*ret_row = tally__ready(&s->tally, dev_idx, tally__row(&s->tally, (name_id){ node }, false));
+	s->born[slot_of(s, id)] = (struct stacked){ id, *ret_row };
+	s->born_cnt++;
+	return true;
+}
+
 bool stackset__born(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch)
 {
 	uint32_t row;
 
-	if (!stackset__grow(s))
+	if (!stackset__add(s, id, node, dev_idx, &row))
 		return false;
-	row = tally__ready(&s->tally, dev_idx, tally__row(&s->tally, (name_id){ node }, false));
-	s->born[slot_of(s, id)] = (struct stacked){ id, row };
-	s->born_cnt++;
 	tally__born(&s->tally, dev_idx, row, size, epoch);
 	return row != 0;
+}
+
+bool stackset__met(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch)
+{
+	uint32_t row;
+
+	if (!stackset__add(s, id, node, dev_idx, &row))
+		return false;
+	tally__met(&s->tally, dev_idx, row, size, epoch);
+	return row != 0;
+}
+
+uint32_t stackset__of(const struct stackset *s, uint64_t id)
+{
+	size_t at = s->born_cnt ? slot_of(s, id) : 0;
+
+	return s->born_cnt && s->born[at].id ? s->tally.rows[s->born[at].row].name.v : 0;
 }
 
 /* Those behind the free slot that cannot stay where they are move up. */
@@ -111,17 +136,20 @@ static void stackset__remove(struct stackset *s, size_t at)
 	s->born_cnt--;
 }
 
-void stackset__died(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch)
+uint32_t stackset__died(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch)
 {
+	uint32_t row;
 	size_t at;
 
 	if (!s->born_cnt)
-		return;
+		return 0;
 	at = slot_of(s, id);
 	if (!s->born[at].id)
-		return;
-	tally__died(&s->tally, dev_idx, s->born[at].row, size, epoch);
+		return 0;
+	row = s->born[at].row;
+	tally__died(&s->tally, dev_idx, row, size, epoch);
 	stackset__remove(s, at);
+	return s->tally.rows[row].name.v;
 }
 
 void stackset__check(const struct stackset *s, const struct blocks *blocks)

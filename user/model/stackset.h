@@ -41,9 +41,12 @@ static inline bool stackset__has(const struct stackset *s, uint64_t node)
 {
 	return node && node <= s->defs_cnt;
 }
-/* The block of this id was born at `node`. False: no room. */
+/* The block of this id was born at `node`; met: before the recording, so it is nobody's allocation. False: no room. */
 bool stackset__born(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch);
-void stackset__died(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch);
+bool stackset__met(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint64_t size, uint64_t epoch);
+uint32_t stackset__of(const struct stackset *s, uint64_t id); /* node where that living block was born; 0: not known */
+/* What stackset__of said of it. */
+uint32_t stackset__died(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch);
 /* What is live at the leaves is what the blocks with a stack have. Aborts when broken. */
 void stackset__check(const struct stackset *s, const struct blocks *blocks);
 

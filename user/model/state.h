@@ -61,7 +61,7 @@ struct model {
 	void (*buried)(void *ctx, const struct model_was *was);
 	void *buried_ctx;
 	uint64_t marked_id; /* the newest block at the last mark; 0: nobody listens */
-	uint32_t stack;	     /* of the block that is being born; 0: none */
+	uint32_t stack;	     /* of the block that is being born, or is dead and not told yet; 0: none */
 	uint64_t quiet_id;   /* this block's labels change without a word: another record carries them */
 	name_id main_comm, main_cmdline;
 	struct series_acc rss; /* of all followed processes */
@@ -112,6 +112,7 @@ void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t st
 void model__oom_victim(struct model *m, const struct event *ev); /* MT_EV_OOM_VICTIM */
 void model__oom_kills(struct model *m, const struct event *ev); /* EV_OOM_KILL */
 int model__oom_report(const struct model *m, struct report *ret); /* -ENOMEM */
+uint32_t model__stack_of_was(struct model *m, const struct event *ev); /* told just before of an EV_WAS; 0: none */
 /* growth_report.c */
 int growth__report(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
 void growth__check(const struct model *m);
@@ -123,6 +124,8 @@ struct proc *model__proc_of(struct model *m, const struct event *ev); /* NULL: i
 int model__report_lanes(const struct model *m, struct report *ret); /* -ENOMEM */
 /* model_stacks.c */
 int model__report_stacks(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
+/* A node's stack, innermost frame first. -ENOMEM: what is there is the caller's. */
+int model__frames(const struct model *m, uint32_t node, struct report_frame **ret, size_t *ret_cnt);
 /* model_tensors.c: EV_TENSOR */
 void model__tensor(struct model *m, const struct event *ev);
 void model__tensor_met(struct model *m, struct block *b); /* a block from before the attach is known now */

@@ -76,6 +76,14 @@ void thread__enter(struct thread *t, const struct event *ev, uint32_t row);
 /* REGION_BEGIN; REGION_END returns the row of the region that ended (0 = not known). */
 void thread__region_begin(struct thread *t, const struct event *ev, uint32_t row);
 uint32_t thread__region_end(struct thread *t, const struct event *ev);
+/* Where the block that is born here was: what was told just before, if it was told of it. Told once. */
+static inline uint32_t thread__stack(struct thread *t, uint64_t ptr)
+{
+	uint32_t stack = t->stack_ptr == ptr ? t->stack : 0;
+
+	t->stack = 0;
+	return stack;
+}
 /* Whose the event is: innermost op, innermost region or node. */
 struct attribution thread__attribute(struct thread *t, const struct event *ev);
 /* Its innermost region or node, with `depth` frames open, the innermost being `seq`. Changes nothing. */

@@ -15,6 +15,7 @@
 
 struct part {
 	char *name;
+	const struct report_stack *stack;
 	double v[DIFF_VALUES];
 };
 
@@ -39,6 +40,7 @@ static struct part *parts__add(struct parts *p, const char *name)
 		p->v = v;
 		p->room = room;
 	}
+	p->v[p->cnt].stack = NULL;
 	p->v[p->cnt].name = strdup(name);
 	if (!p->v[p->cnt].name)
 		goto fail;
@@ -229,6 +231,109 @@ static void put_symbols(struct parts *p, const struct diff_side *s)
 	}
 }
 
+/* --- stacks: numbers are those of one recording, the text of their frames means the same in both ---------------- */
+
+static char *stack_text(const struct report_stack *s)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	for (size_t i = 0; i < s->frames_cnt; i++)
+		fprintf(f, "%u %s (%s:%u)\n", s->frames[i].kind, s->frames[i].function, s->frames[i].file, s->frames[i].line);
+	if (fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int by_node(const void *a, const void *b)
+{
+	uint32_t x = (*(const struct report_stack *const *)a)->node, y = (*(const struct report_stack *const *)b)->node;
+
+	return x < y ? -1 : x > y;
+}
+
+struct by_stack {
+	const struct report_stack **v;
+	size_t cnt;
+};
+
+static struct by_stack by_stack_of(const struct report *r)
+{
+	struct by_stack s = { calloc(r->stacks_cnt + 1, sizeof(*s.v)), r->stacks_cnt };
+
+	for (size_t i = 0; s.v && i < s.cnt; i++)
+		s.v[i] = &r->stacks[i];
+	if (s.v)
+		qsort(s.v, s.cnt, sizeof(*s.v), by_node);
+	return s;
+}
+
+static const struct report_stack *find_stack(const struct by_stack *s, const struct report_stack *key)
+{
+	static const struct report_stack none;
+	const struct report_stack **at = bsearch(&key, s->v, s->cnt, sizeof(*s->v), by_node);
+
+	return at ? *at : &none;
+}
+
+static void put_stack(struct parts *p, const char *name, const struct report_stack *end, const struct report_stack *from,
+		      const struct report_stack *to, const double *mean)
+{
+	struct part *x = parts__add(p, name);
+
+	x->stack = end->frames_cnt ? end : NULL;
+	x->v[DIFF_PEAK] = (double)end->at_peak;
+	x->v[DIFF_END] = (double)end->live;
+	x->v[DIFF_MEAN] = mean ? *mean : NAN;
+	x->v[DIFF_ALLOCS] = a_unit(p, from->alloc_count, to->alloc_count);
+	x->v[DIFF_BYTES] = a_unit(p, from->alloc_bytes, to->alloc_bytes);
+}
+
+static void put_stacks(struct parts *p, const struct diff_side *s)
+{
+	struct by_stack from = by_stack_of(s->from), to = by_stack_of(s->to);
+
+	if (!from.v || !to.v)
+		p->err = -ENOMEM;
+	for (size_t i = 0; i < s->end->stacks_cnt && !p->err; i++) {
+		const struct report_stack *k = &s->end->stacks[i];
+		char *text = stack_text(k);
+
+		if (text)
+			put_stack(p, text, k, find_stack(&from, k), find_stack(&to, k), s->stack_means ? &s->stack_means[i] : NULL);
+		else
+			p->err = -ENOMEM;
+		free(text);
+	}
+	if (!p->err)
+		put_stack(p, "(no stack)", &s->end->no_stack, &s->from->no_stack, &s->to->no_stack,
+			  s->stack_means ? &s->stack_means[s->end->stacks_cnt] : NULL);
+	free(from.v);
+	free(to.v);
+}
+
+/* Sorted by name: nodes of one text (a library that was loaded twice) are one row. */
+static void parts__fold(struct parts *p)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->cnt; i++) {
+		if (!kept || strcmp(p->v[kept - 1].name, p->v[i].name)) {
+			p->v[kept++] = p->v[i];
+			continue;
+		}
+		for (unsigned k = 0; k < DIFF_VALUES; k++)
+			p->v[kept - 1].v[k] += p->v[i].v[k];
+		free(p->v[i].name);
+	}
+	p->cnt = kept;
+}
+
 static int by_part_name(const void *a, const void *b)
 {
 	return strcmp(((const struct part *)a)->name, ((const struct part *)b)->name);
@@ -238,7 +343,7 @@ static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by 
 {
 	static void (*const put[])(struct parts *p, const struct diff_side *s) = {
 		[DIFF_BY_OP] = put_ops, [DIFF_BY_CATEGORY] = put_cats, [DIFF_BY_DEVICE] = put_devs,
-		[DIFF_BY_REGION] = put_regions, [DIFF_BY_SYMBOL] = put_symbols,
+		[DIFF_BY_REGION] = put_regions, [DIFF_BY_SYMBOL] = put_symbols, [DIFF_BY_STACK] = put_stacks,
 	};
 
 	p->ns = since(s->from_ns, s->to_ns);
@@ -246,6 +351,8 @@ static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by 
 	put[by](p, s);
 	if (p->cnt)
 		qsort(p->v, p->cnt, sizeof(*p->v), by_part_name);
+	if (by == DIFF_BY_STACK)
+		parts__fold(p);
 	return p->err;
 }
 
@@ -295,6 +402,7 @@ static void diff__merge(struct diff *d, struct parts *a, struct parts *b)
 		struct diff_row *r = &d->rows[d->cnt++];
 
 		r->name = cmp <= 0 ? a->v[i].name : b->v[k].name;
+		r->stack = cmp <= 0 ? a->v[i].stack : b->v[k].stack;
 		if (cmp <= 0)
 			memcpy(r->a, a->v[i].v, sizeof(r->a));
 		if (cmp >= 0)

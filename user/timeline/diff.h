@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 struct report;
+struct report_stack;
 
-enum diff_by { DIFF_BY_OP = 0, DIFF_BY_CATEGORY, DIFF_BY_DEVICE, DIFF_BY_REGION, DIFF_BY_SYMBOL };
+enum diff_by { DIFF_BY_OP = 0, DIFF_BY_CATEGORY, DIFF_BY_DEVICE, DIFF_BY_REGION, DIFF_BY_SYMBOL, DIFF_BY_STACK };
 
 /* NAN: not known for rows of that kind. The last three are those of a step, or of a second. */
 enum diff_value { DIFF_PEAK = 0, DIFF_END, DIFF_MEAN, DIFF_ALLOCS, DIFF_BYTES, DIFF_FIRED, DIFF_VALUES };
@@ -19,13 +20,14 @@ enum diff_value { DIFF_PEAK = 0, DIFF_END, DIFF_MEAN, DIFF_ALLOCS, DIFF_BYTES, D
 /* All of it is borrowed; reports have all rows. */
 struct diff_side {
 	const struct report *from, *to, *end; /* as of both ends of the compared stretch, and of the trace */
-	const double *op_means, *region_means; /* over the stretch, of end's rows; the last one of ops: no operator */
+	const double *op_means, *region_means, *stack_means; /* over the stretch, of end's rows; last of ops and stacks: none */
 	uint64_t from_ns, to_ns;
 	uint64_t steps; /* whole ones in the stretch; 0: none was seen */
 };
 
 struct diff_row {
-	char *name;
+	char *name; /* of a stack its frames, innermost first, a line each: what both sides are matched by */
+	const struct report_stack *stack; /* BY_STACK: of A or B, for its frames; NULL: blocks without one */
 	double a[DIFF_VALUES], b[DIFF_VALUES];
 };
 

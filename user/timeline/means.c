@@ -20,7 +20,7 @@ struct mean_rows {
 struct means {
 	uint64_t from_ns, to_ns;
 	int host;
-	struct mean_rows ops, regions;
+	struct mean_rows ops, regions, stacks; /* of stacks by node */
 };
 
 struct means *means__new(uint64_t from_ns, uint64_t to_ns, int host)
@@ -38,6 +38,7 @@ void means__free(struct means *m)
 		return;
 	free(m->ops.rows);
 	free(m->regions.rows);
+	free(m->stacks.rows);
 	free(m);
 }
 
@@ -90,7 +91,8 @@ int means__event(struct means *m, const struct tl_event *ev)
 	if ((!born && ev->kind != TL_DESTROY) || ev->size == TL_SIZE_UNKNOWN || (ev->dev == MT_DEV_HOST) != m->host)
 		return 0;
 	r = means__change(m, &m->ops, ev->op, ev, born);
-	return r ? r : means__change(m, &m->regions, ev->region, ev, born);
+	r = r ? r : means__change(m, &m->regions, ev->region, ev, born);
+	return r ? r : means__change(m, &m->stacks, (name_id){ ev->stack }, ev, born);
 }
 
 static double mean_rows__mean(const struct mean_rows *r, const struct means *m, name_id name)
@@ -108,4 +110,9 @@ double means__op(const struct means *m, name_id op)
 double means__region(const struct means *m, name_id region)
 {
 	return mean_rows__mean(&m->regions, m, region);
+}
+
+double means__stack(const struct means *m, uint32_t node)
+{
+	return mean_rows__mean(&m->stacks, m, (name_id){ node });
 }

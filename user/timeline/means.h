@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * means: live bytes of each operator, and of each region, on average over a stretch of time, from the decisions.
- * Grows with the names, of which there are NAMES_MAX at most.
+ * means: live bytes of each operator, of each region and of each stack, on average over a stretch of time, from the decisions.
+ * Grows with the names and the nodes of stacks, of which there are NAMES_MAX and EV_STACKS_MAX at most.
  */
 #ifndef MT_TIMELINE_MEANS_H
 #define MT_TIMELINE_MEANS_H
@@ -16,5 +16,6 @@ void means__free(struct means *m); /* NULL is fine */
 int means__event(struct means *m, const struct tl_event *ev); /* 0 or -ENOMEM */
 double means__op(const struct means *m, name_id op);
 double means__region(const struct means *m, name_id region);
+double means__stack(const struct means *m, uint32_t node); /* 0: without one */
 
 #endif

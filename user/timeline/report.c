@@ -35,13 +35,13 @@ static void report_oom__done(struct report_oom *o)
 	free(o->api);
 }
 
-static void report_stack__done(struct report_stack *s)
+static void report_frames__free(struct report_frame *frames, size_t cnt)
 {
-	for (size_t i = 0; s->frames && i < s->frames_cnt; i++) {
-		free(s->frames[i].function);
-		free(s->frames[i].file);
+	for (size_t i = 0; frames && i < cnt; i++) {
+		free(frames[i].function);
+		free(frames[i].file);
 	}
-	free(s->frames);
+	free(frames);
 }
 
 void report__free(struct report *r)
@@ -49,7 +49,7 @@ void report__free(struct report *r)
 	if (!r)
 		return;
 	for (size_t i = 0; r->stacks && i < r->stacks_cnt; i++)
-		report_stack__done(&r->stacks[i]);
+		report_frames__free(r->stacks[i].frames, r->stacks[i].frames_cnt);
 	free(r->stacks);
 	for (size_t i = 0; r->covers && i < r->covers_cnt; i++)
 		free(r->covers[i].source);
@@ -71,6 +71,7 @@ void report__free(struct report *r)
 	for (size_t i = 0; i < r->leaks.cnt; i++) {
 		free(r->leaks.rows[i].op);
 		free(r->leaks.rows[i].region);
+		report_frames__free(r->leaks.rows[i].frames, r->leaks.rows[i].frames_cnt);
 	}
 	free(r->leaks.rows);
 	for (size_t i = 0; r->tensors && i < r->tensors_cnt; i++) {

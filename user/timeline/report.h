@@ -134,6 +134,12 @@ struct report_block {
 	uint32_t stream; /* folded to 32 bits (event/event.h); 0: the default one */
 };
 
+struct report_frame {
+	char *function, *file;
+	uint32_t line; /* 0: not known */
+	uint8_t kind;  /* enum ev_frame_kind */
+};
+
 enum report_sure { SURE_LOW = 1, SURE_MEDIUM, SURE_HIGH };
 
 /* Blocks of one place that live across steps and grow in number: perhaps a leak (docs/leaks.md). */
@@ -150,6 +156,8 @@ struct report_leak {
 	uint64_t first_ts_ns, last_ts_ns; /* births of the oldest and of the youngest that live */
 	uint64_t history[TREND_POINTS_MAX]; /* bytes that lived across a step, oldest first, warming up too */
 	size_t history_cnt;
+	struct report_frame *frames; /* of the stack where all of them were born, innermost first; NULL: not known */
+	size_t frames_cnt;
 };
 
 struct report_leaks {
@@ -200,13 +208,8 @@ struct report_oom {
 };
 
 /* Where blocks of --stack-size and more were born. */
-struct report_frame {
-	char *function, *file;
-	uint32_t line; /* 0: not known */
-	uint8_t kind;  /* enum ev_frame_kind */
-};
-
 struct report_stack {
+	uint32_t node; /* its number in this recording */
 	struct report_frame *frames; /* innermost first */
 	size_t frames_cnt;
 	uint64_t alloc_count, alloc_bytes, live_count, live, at_peak; /* as in report_op */

@@ -80,7 +80,7 @@ struct tl_event {
 	uint8_t depth;
 	const struct tl_edge *edges; /* TL_NODE; valid during the call */
 	uint32_t edges_cnt;
-	uint32_t stack; /* TL_CREATE: node where the block was born; 0: not known */
+	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was born; 0: not known */
 	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
 };
 

@@ -4,18 +4,22 @@
 #include <math.h>
 #include <string.h>
 
+#include "event/event.h"
+#include "timeline/report.h"
 #include "view/json.h"
 #include "view/page.h"
 #include "view/report_words.h"
+#include "view/stacks_view.h"
 
 #define WIDTH_LEAST 112
 #define CELL 10
 #define NOTES_MAX 8
+#define FRAMES_SHOWN 12
 
 static const char *const by_words[] = { [DIFF_BY_OP] = "operator", [DIFF_BY_CATEGORY] = "category", [DIFF_BY_DEVICE] = "device",
-					[DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol" };
+					[DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol", [DIFF_BY_STACK] = "stack" };
 static const char *const by_keys[] = { [DIFF_BY_OP] = "op", [DIFF_BY_CATEGORY] = "category", [DIFF_BY_DEVICE] = "device",
-				       [DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol" };
+				       [DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol", [DIFF_BY_STACK] = "stack" };
 static const char *const value_keys[DIFF_VALUES] = {
 	[DIFF_PEAK] = "at_peak", [DIFF_END] = "live", [DIFF_MEAN] = "mean", [DIFF_ALLOCS] = "allocs",
 	[DIFF_BYTES] = "alloc_bytes", [DIFF_FIRED] = "count",
@@ -124,6 +128,17 @@ static size_t columns_of(enum diff_by by, int per_step, struct column *ret)
 	return n;
 }
 
+/* A stack goes by its innermost Python function, else by its innermost one. */
+static const char *row_name(const struct diff_row *r)
+{
+	const struct report_stack *s = r->stack;
+
+	for (size_t i = 0; s && i < s->frames_cnt; i++)
+		if (s->frames[i].kind == EV_FRAME_PYTHON)
+			return s->frames[i].function;
+	return s ? s->frames[0].function : r->name;
+}
+
 static void put_table(struct page *p, const struct diff_view *v, size_t top)
 {
 	struct column cols[3];
@@ -147,13 +162,15 @@ static void put_table(struct page *p, const struct diff_view *v, size_t top)
 		const struct diff_row *r = &v->diff->rows[i];
 
 		page__put(p, "  ");
-		page__cell(p, r->name, name_cols);
+		page__cell(p, row_name(r), name_cols);
 		for (size_t k = 0; k < n; k++) {
 			put_value(p, r->a[cols[k].value], cols[k].is_bytes, 0);
 			put_value(p, r->b[cols[k].value], cols[k].is_bytes, 0);
 			put_value(p, diff_row__change(r, cols[k].value), cols[k].is_bytes, 1);
 		}
 		page__end_line(p);
+		if (r->stack)
+			stack_text(p, r->stack->frames, r->stack->frames_cnt, FRAMES_SHOWN);
 	}
 	if (shown < v->diff->cnt) {
 		page__printf(p, "  … and %zu more (--top, --json)", v->diff->cnt - shown);
@@ -261,7 +278,9 @@ int diff_view_json(FILE *out, const struct diff_view *v, const struct view_opts 
 		const struct diff_row *r = &v->diff->rows[i];
 
 		json__begin_flat(&j, NULL, '{');
-		json__str(&j, "name", r->name);
+		json__str(&j, "name", row_name(r));
+		if (r->stack)
+			stack_json(&j, "stack", r->stack->frames, r->stack->frames_cnt);
 		json_values(&j, "a", r, r->a);
 		json_values(&j, "b", r, r->b);
 		json_values(&j, "change", r, NULL);

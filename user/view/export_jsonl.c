@@ -5,7 +5,7 @@
  * A block that Python had a name for has name, root, kind, state and type too (not with --labels live);
  * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
- * its t, which is its start. With --stacks a "create" has "stack", the number of its innermost frame; before
+ * its t, which is its start. With --stacks a "create" (or "preexisting") has "stack", the number of its innermost frame; before
  * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line.
  */
 #include "event/event.h"
@@ -154,7 +154,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	else
 		outbuf__lit(o, ",\"region\":");
 	put_name(c, ev->region);
-	if (ev->stack) {
+	if (ev->stack && ev->kind != TL_DESTROY) {
 		outbuf__lit(o, ",\"stack\":");
 		outbuf__u64(o, ev->stack);
 	}

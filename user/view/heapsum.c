@@ -136,7 +136,7 @@ static int heapsum__born(struct heapsum *h, const struct tl_event *ev, struct li
 {
 	struct heap_cell *c;
 
-	/* What was met has no stack but its process. */
+	/* What was met has no stack but its process, unless a recording that begins later tells where it was born. */
 	b->tag = stacks__at(h->stacks, ev);
 	c = heapsum__cell(h, b->tag, b->cat, b->dev);
 	if (!c)

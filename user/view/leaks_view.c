@@ -4,10 +4,12 @@
 #include "event/event.h"
 #include "view/honesty.h"
 #include "view/report_words.h"
+#include "view/stacks_view.h"
 #include "view/view.h"
 
 #define NUMBERS_COLS 68 /* of a row, without its names */
 #define WIDTH_LEAST 100
+#define FRAMES_SHOWN 12
 
 const char *sure_word(unsigned sure)
 {
@@ -88,6 +90,7 @@ static void put_row(struct page *p, const struct report *r, const struct report_
 	}
 	page__printf(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
 	page__end_line(p);
+	stack_text(p, l->frames, l->frames_cnt, FRAMES_SHOWN);
 }
 
 static void put_rows(struct page *p, const struct report *r)
@@ -177,6 +180,8 @@ static void put_leak(struct json *j, const struct report *r, const struct report
 	for (size_t i = 0; i < l->history_cnt; i++)
 		json__u64(j, NULL, l->history[i]);
 	json__end(j, ']');
+	if (l->frames_cnt)
+		stack_json(j, "stack", l->frames, l->frames_cnt);
 	json__end(j, '}');
 }
 

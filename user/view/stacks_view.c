@@ -49,16 +49,36 @@ static void put_frame(struct page *p, const struct report_frame *f)
 	page__end_line(p);
 }
 
+static void put_more(struct page *p, size_t cnt)
+{
+	page__printf(p, "      … and %zu more frames (--json)", cnt);
+	page__end_line(p);
+}
+
+void stack_text(struct page *p, const struct report_frame *frames, size_t cnt, size_t max)
+{
+	size_t python = 0, shown = 0;
+
+	for (size_t i = 0; i < cnt && cnt > max; i++)
+		python += frames[i].kind == EV_FRAME_PYTHON;
+	for (size_t i = 0; i < cnt && shown < max; i++) {
+		if (python && frames[i].kind == EV_FRAME_NATIVE)
+			continue;
+		put_frame(p, &frames[i]);
+		shown++;
+	}
+	if (shown < cnt)
+		put_more(p, cnt - shown);
+}
+
 static void put_stack(struct page *p, const struct report_stack *s, uint64_t peak)
 {
 	put_numbers(p, s, peak);
 	page__end_line(p);
 	for (size_t i = 0; i < s->frames_cnt && i < FRAMES_SHOWN; i++)
 		put_frame(p, &s->frames[i]);
-	if (s->frames_cnt > FRAMES_SHOWN) {
-		page__printf(p, "      … and %zu more frames (--json)", s->frames_cnt - FRAMES_SHOWN);
-		page__end_line(p);
-	}
+	if (s->frames_cnt > FRAMES_SHOWN)
+		put_more(p, s->frames_cnt - FRAMES_SHOWN);
 }
 
 void stacks_text(struct page *p, const struct report *r, size_t top)
@@ -109,6 +129,14 @@ static void json_frame(struct json *j, const struct report_frame *f)
 	json__end(j, '}');
 }
 
+void stack_json(struct json *j, const char *key, const struct report_frame *frames, size_t cnt)
+{
+	json__begin(j, key, '[');
+	for (size_t i = 0; i < cnt; i++)
+		json_frame(j, &frames[i]);
+	json__end(j, ']');
+}
+
 void stacks_json(struct json *j, const struct report *r, size_t top)
 {
 	if (!r->stacks_total)
@@ -117,10 +145,7 @@ void stacks_json(struct json *j, const struct report *r, size_t top)
 	for (size_t i = 0; i < r->stacks_cnt && i < top; i++) {
 		json__begin(j, NULL, '{');
 		json_sums(j, &r->stacks[i]);
-		json__begin(j, "frames", '[');
-		for (size_t k = 0; k < r->stacks[i].frames_cnt; k++)
-			json_frame(j, &r->stacks[i].frames[k]);
-		json__end(j, ']');
+		stack_json(j, "frames", r->stacks[i].frames, r->stacks[i].frames_cnt);
 		json__end(j, '}');
 	}
 	json__end(j, ']');

@@ -8,8 +8,12 @@
 struct json;
 struct page;
 struct report;
+struct report_frame;
 
 void stacks_text(struct page *p, const struct report *r, size_t top);
 void stacks_json(struct json *j, const struct report *r, size_t top); /* nothing where none were recorded */
+/* A stack under a row of a table: `max` lines. Where that is too few for all, native frames give way to Python's. */
+void stack_text(struct page *p, const struct report_frame *frames, size_t cnt, size_t max);
+void stack_json(struct json *j, const char *key, const struct report_frame *frames, size_t cnt);
 
 #endif

@@ -711,7 +711,8 @@ function spark(low) {
 function drawGrowth() {
 	const all = model.report.leaks, w = model.report.leaks_watched, several = new Set(all.map((l) => l.per)).size > 1;
 	const rows = all.map((l) => ({...l, name: l.op || "(no operator open)", age: l.oldest_age_ns}));
-	const columns = [{key: "name", head: "operator", cls: "name"},
+	const born = (l) => (l.stack || []).map((f) => f.line ? `${f.function} (${f.file}:${f.line})` : f.function).join("\n");
+	const columns = [{key: "name", head: "operator", cls: "name", title: (l) => born(l) || l.name},
 		{key: "region", head: "region", cls: "some", cell: (l) => l.region || "–", value: (l) => l.region || ""},
 		{key: "bytes_slope", head: several ? "grows by" : all.length && all[0].per === "second" ? "a second" : "a step",
 			cell: (l) => bytes(Math.round(l.bytes_slope)) + (several ? ` a ${l.per}` : "")},
