@@ -108,6 +108,32 @@ def test_diff_says_what_does_not_compare():
         mt.expect_failure(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--by", "process"), 2, "--by op")
 
 
+def test_stacks():
+    """A leak's line of Python, and the same stacks in two recordings, whose numbers of them differ."""
+    with mt.scratch() as d, mt.job("planted", "cache", "--batch", BATCH, "--width", WIDTH, "--quiet", "--warmup", 0.3) as job:
+        probes = ("--probes", "framework,ops,regions")
+        stacks = (*probes, "--stacks=python", "--stack-size", 4096)
+        a, b = record(job, d / "a.mtr", *stacks), record(job, d / "b.mtr", *stacks, seconds=1)
+        without = record(job, d / "c.mtr", *probes, seconds=1)
+        first = mt.report(a)["leaks"][0]
+        mt.check(first["op"] == "aten::sort" and first["bytes_slope"] == BATCH * WIDTH * 8, f"{first}")
+        line = next(n for n, x in enumerate(open(mt.JOBS / "planted.py", encoding="utf-8"), 1) if "torch.sort(x)" in x)
+        frame = next(f for f in first["stack"] if f["file"].endswith("planted.py"))
+        mt.check(frame["line"] == line and frame["function"].endswith("step"), f"{first['stack']}")
+        text = mt.ok(mt.memtrace("report", a, "--leaks")).stdout
+        mt.check(f"planted.py:{line}" in text, text)
+        mt.check("stack" not in mt.report(without)["leaks"][0], "a stack of nowhere")
+        rows = mt.json.loads(mt.ok(mt.memtrace("diff", a, b, "--by", "stack", "--json")).stdout)["rows"]
+        row = next(r for r in rows if any(f["line"] == line and f["file"].endswith("planted.py") for f in r.get("stack", [])))
+        kept = BATCH * WIDTH * 8
+        mt.check(all(kept <= row[s]["alloc_bytes"] < 2 * kept for s in "ab"), f"not matched: {row}")
+        mt.check(row["a"]["mean"] > 0 and row["b"]["mean"] > 0 and row["a"]["live"] > row["b"]["live"], f"{row}")
+        mt.check(sum("stack" not in r for r in rows) == 1, "blocks without a stack are one row")
+        text = mt.ok(mt.memtrace("diff", a, b, "--by", "stack")).stdout
+        mt.check(f"planted.py:{line}" in text and "(no stack)" in text, text)
+        mt.expect_failure(mt.memtrace("diff", a, without, "--by", "stack"), 1, "c.mtr has no stacks", "--by op")
+
+
 # --- the flight recorder -------------------------------------------------------------------------------------
 
 def same_at_the_end(a, b):

@@ -193,6 +193,54 @@ def test_refused_by_torch():
         mt.check("Out of memory" in check and "aten::empty" in check, check)
 
 
+TORCH_LATER = """
+import sys, time, torch
+def grow():
+    return torch.ones(500, 1000)
+print("ready ", flush=True)
+sys.stdin.readline()
+kept = [grow()]
+for _ in range(30):
+    kept.append(torch.ones(10))
+    time.sleep(0.1)
+try:
+    torch.empty(1 << 48, dtype=torch.uint8)
+except RuntimeError:
+    print("refused", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_window_of_a_refusal():
+    """The flight recorder writes when torch is refused, while the job goes on; what was made long before has its stack."""
+    with mt.scratch() as tmp:
+        with mt.Proc([mt.PYTHON, "-c", TORCH_LATER]) as job:
+            job.line("ready", 120)
+            with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "--window", "1s", "--stacks") as tracer:
+                mt.wait_attached(tracer, job.pid)
+                mt.wait_until(lambda: any(x.startswith("attached") for x in tracer.err), "operators attached", 30)
+                job.tell("go")
+                job.line("refused", 30)
+                mt.wait_until((tmp / "a-1.mtr").exists, "the window of the refusal", 5)
+                job.tell("end")
+                job.wait()
+                mt.check(tracer.wait() == 0, f"record: {tracer.err}")
+        mt.check(sorted(p.name for p in tmp.iterdir()) == ["a-1.mtr", "a.mtr"], f"{list(tmp.iterdir())}")
+        mt.check(any("a-1.mtr" in x and "out of memory" in x for x in tracer.err), f"{tracer.err}")
+        done = mt.ok(mt.memtrace("report", tmp / "a-1.mtr", "--by", "stack"))
+        mt.check("cut" not in done.stderr, done.stderr)
+        rep = mt.report(tmp / "a-1.mtr")
+        mt.check(rep["coverage"]["end"] == "a window of a trace that went on" and not any(rep["lost"].values()), f"{rep['coverage']}")
+        mt.check(1e9 <= rep["duration_ns"] < 3e9 and rep["devices"]["cpu"]["carried_blocks"] > 0, f"{rep['duration_ns']}")
+        text = mt.ok(mt.memtrace("report", tmp / "a-1.mtr")).stdout
+        mt.check("Out of memory" in "".join(text.splitlines()[:6]) and "aten::empty" in text, text)
+        mt.check(rep["ooms"][0]["blocks"][0]["size"] == 2000000, f"{rep['ooms'][0]['blocks']}")
+        stack = next(s for s in rep["stacks"] if s["live"] == 2000000)
+        names = [f["function"] for f in stack["frames"]]
+        mt.check("grow" in names and any(n.startswith("at::") for n in names), f"{names}")
+        mt.check(stack["alloc_count"] == 0 and stack["live_count"] == 1, f"carried, not allocated: {stack}")
+
+
 def test_an_ordinary_end_is_no_post_mortem():
     with mt.scratch() as tmp:
         rep, path = run("", tmp)

@@ -295,7 +295,7 @@ const struct option_def option_defs[] = {
 	{ "--tui", 0, NULL, "browse the recording on the terminal, as the live view does", REPORT, on_tui },
 	{ "--by", 0, "WHAT", "main table: op, category, device, name, process, region, symbol or stack (default op)",
 	  LIVE | REPORT, on_by },
-	{ "--by", 0, "WHAT", "rows: op, category, device, region or symbol (default op)", DIFF, on_by },
+	{ "--by", 0, "WHAT", "rows: op, category, device, region, symbol or stack (default op)", DIFF, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT | DIFF, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
 	{ "--probes", 0, "SOURCES", "what to watch, with commas between: segments, framework, ops, views, flow, "
