@@ -368,7 +368,8 @@ static void compare(struct report **ret)
 		assert_string_equal(a->procs[i].cmdline, b->procs[i].cmdline);
 		assert_int_equal(a->procs[i].labels_cnt, b->procs[i].labels_cnt);
 	}
-	assert_int_equal(b->lost[MT_LOSS_FRAME] + b->lost[MT_LOSS_DECODE] + b->lost[MT_LOSS_REUSE] + b->lost[MT_LOSS_STACKS], 0);
+	assert_int_equal(b->lost[MT_LOSS_FRAME] + b->lost[MT_LOSS_DECODE] + b->lost[MT_LOSS_REUSE] +
+			 b->lost[MT_LOSS_STACKS], 0);
 	assert_true(b->devs[0].preexisting_blocks == a->devs[0].preexisting_blocks && !b->devs[0].preexisting_frees);
 	assert_int_equal(b->symbols_cnt, a->symbols_cnt);
 	assert_int_equal(b->covers_cnt, a->covers_cnt);

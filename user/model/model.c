@@ -80,7 +80,8 @@ static void model__tell_block(struct model *m, uint8_t kind, const struct block 
 		.ts_ns = m->now_ns, .kind = kind, .ptr = b->ptr, .size = b->size, .id = b->id,
 		.pid = b->pid, .tid = tid, .op = m->ops.rows[b->op].name,
 		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
-		.version = ver, .cat = (uint8_t)b->cat, .depth = depth, .stack = kind == TL_LABEL || kind == TL_VERSION ? 0 : m->stack,
+		.version = ver, .cat = (uint8_t)b->cat, .depth = depth,
+		.stack = kind == TL_LABEL || kind == TL_VERSION ? 0 : m->stack,
 	};
 	model__tell(m, &tl);
 }

@@ -305,7 +305,8 @@ static void put_stacks(struct parts *p, const struct diff_side *s)
 		char *text = stack_text(k);
 
 		if (text)
-			put_stack(p, text, k, find_stack(&from, k), find_stack(&to, k), s->stack_means ? &s->stack_means[i] : NULL);
+			put_stack(p, text, k, find_stack(&from, k), find_stack(&to, k),
+				  s->stack_means ? &s->stack_means[i] : NULL);
 		else
 			p->err = -ENOMEM;
 		free(text);
