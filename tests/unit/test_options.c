@@ -162,6 +162,8 @@ static void test_refused(void **state)
 		{ "report a.mtr b.mtr", "b.mtr" },
 		{ "report a.mtr --by stacks", "stacks" },
 		{ "report a.mtr --by age", "category" },
+		{ "diff a.mtr b.mtr --by name", "symbol or stack" },
+		{ "diff a.mtr b.mtr --by process", "symbol or stack" },
 		{ "-p 1 --by category --probes framework,ops", "--probes framework,flow" },
 		{ "-p 1 --probes flow,regions", "framework" },
 		{ "record -p 1 --probes flow", "framework" },
