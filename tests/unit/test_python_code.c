@@ -219,6 +219,27 @@ static void test_texts(void **state)
 	free(f);
 }
 
+/* A str that calls itself ASCII and is none has no room for its UTF-8: refused, never written beyond the end. */
+static void test_texts_that_lie(void **state)
+{
+	static const unsigned states[] = { 1u << 5 | 1u << 2 | 1u << 6, 1u << 5 | 2u << 2 | 1u << 6, 1u << 5 | 4u << 2 | 1u << 6 };
+	struct fake *f = calloc(1, sizeof(*f));
+	struct py_runtime rt = { .at = py_frame_offsets(12), .code_type = TYPE };
+	struct py_mem mem = { read_fake, f };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		uint64_t check = make_code(f, rt.at);
+		struct py_code c;
+
+		put(f, BASE + FUNCTION + 16, PY_TEXT_MAX - 4, 8);
+		put(f, BASE + FUNCTION + 32, states[i], 4);
+		memset(f->bytes + FUNCTION + rt.at->str_ascii, 0xff, TABLE - FUNCTION - rt.at->str_ascii);
+		assert_int_equal(py_code__read(&c, &rt, &mem, BASE + CODE, check), -ESTALE);
+	}
+	free(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +247,7 @@ int main(void)
 		cmocka_unit_test(test_lines_of_any_bytes),
 		cmocka_unit_test(test_code),
 		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_texts_that_lie),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,8 @@ static int read_str(const struct py_runtime *rt, const struct py_mem *mem, uint6
 	    py_mem__read(mem, addr + STR_STATE, &state, sizeof(state)))
 		return -ESTALE;
 	kind = STR_KIND(state);
-	if (!STR_COMPACT(state) || (kind != 1 && kind != 2 && kind != 4) || !length || length > 1u << 20)
+	if (!STR_COMPACT(state) || (kind != 1 && (STR_ASCII(state) || (kind != 2 && kind != 4))) || !length ||
+	    length > 1u << 20)
 		return -ESTALE;
 	room = (PY_TEXT_MAX - 4) / (STR_ASCII(state) ? 1 : kind == 4 ? 4 : kind + 1); /* in UTF-8 */
 	if (length > room)
@@ -79,8 +80,13 @@ static int read_str(const struct py_runtime *rt, const struct py_mem *mem, uint6
 	length -= skip;
 	if (py_mem__read(mem, addr, raw, length * kind))
 		return -ESTALE;
-	for (size_t i = 0; i < length; i++)
-		n += put_utf8(out + n, char_at(raw, kind, i));
+	for (size_t i = 0; i < length; i++) {
+		uint32_t c = char_at(raw, kind, i);
+
+		if (STR_ASCII(state) && c > 127)
+			return -ESTALE; /* freed since, or never a str: it would need more room than there is */
+		n += put_utf8(out + n, c);
+	}
 	out[n] = '\0';
 	return 0;
 }
