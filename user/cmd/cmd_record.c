@@ -18,7 +18,7 @@ struct record_run {
 static int on_tick(void *ctx, struct report *now)
 {
 	const struct record_run *x = ctx;
-	uint64_t lost = report_lost_sum(now);
+	uint64_t lost = report_lost_events(now);
 	char a[24], b[24], c[24], d[24];
 
 	if (x->is_quiet)

@@ -129,7 +129,7 @@ static char *on_health(void *ctx, int *ret_is_well, size_t *ret_len)
 	int n;
 
 	*ret_is_well = x->session && up;
-	n = *ret_is_well ? asprintf(&text, "ok: %zu processes traced, %" PRIu64 " events lost\n", up, report_lost_sum(r)) :
+	n = *ret_is_well ? asprintf(&text, "ok: %zu processes traced, %" PRIu64 " events lost\n", up, report_lost_events(r)) :
 			   asprintf(&text, "all traced processes have ended\n");
 	*ret_len = n > 0 ? (size_t)n : 0;
 	return n > 0 ? text : NULL;

@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 #include "cmd/cmd.h"
-#include "memtrace/loss.h"
 #include "timeline/report.h"
+#include "view/report_words.h"
 #include "view/text.h"
 
 /* <linux/capability.h> of Debian 11 and older has neither. */
@@ -65,15 +65,7 @@ int rights_check(struct err *err)
 
 int loss_exit_code(const struct options *o, const struct report *r)
 {
-	static const uint8_t events[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_DECODE, MT_LOSS_BLOCKS,
-					  MT_LOSS_RECORDING, MT_LOSS_SIDEBAND, MT_LOSS_PENDING, MT_LOSS_LIVE_TABLE,
-					  MT_LOSS_ORDER };
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < sizeof(events); i++)
-		if (__builtin_add_overflow(sum, r->lost[events[i]], &sum))
-			sum = UINT64_MAX;
-	return sum > o->max_loss ? EXIT_LOST : EXIT_OK;
+	return report_lost_events(r) > o->max_loss ? EXIT_LOST : EXIT_OK;
 }
 
 struct view_opts view_opts_of(const struct options *o)

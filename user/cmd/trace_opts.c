@@ -70,7 +70,7 @@ uint64_t file_bytes(const char *path)
 
 void recording_say(const char *path, const struct report *r)
 {
-	uint64_t bytes = file_bytes(path), events = report_events_sum(r), lost = report_lost_sum(r);
+	uint64_t bytes = file_bytes(path), events = report_events_sum(r), lost = report_lost_events(r);
 	char a[24], b[24], c[24], safe[TEXT_BYTES_MAX];
 
 	fprintf(stderr, "recorded %s: %s events in %s, %s", safe_text(safe, path), fmt_count(a, (double)events),
@@ -80,7 +80,7 @@ void recording_say(const char *path, const struct report *r)
 	if (lost)
 		fprintf(stderr, ", LOST %s (the report says why)\n", fmt_count(a, (double)lost));
 	else
-		fprintf(stderr, ", nothing lost\n");
+		fprintf(stderr, report_lost_sum(r) ? ", no event lost (details were: see the report)\n" : ", nothing lost\n");
 	fprintf(stderr, "next: memtrace report %s\n", shell_word(safe, path));
 }
 

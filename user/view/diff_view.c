@@ -64,7 +64,7 @@ static void note_sources(struct notes *n, const struct report *with, const struc
 
 static void note_side(struct notes *n, const struct diff_side *s, char name)
 {
-	uint64_t lost = report_lost_sum(s->end);
+	uint64_t lost = report_lost_events(s->end);
 	char a[24];
 
 	if (lost)
@@ -237,7 +237,7 @@ static void json_side(struct json *j, const char *key, const struct diff_side *s
 	json__u64(j, "steps", r->steps);
 	json__u64(j, "whole_steps", s->steps);
 	json__u64(j, "compared_ns", s->to_ns > s->from_ns ? s->to_ns - s->from_ns : 0);
-	json__u64(j, "lost", report_lost_sum(r));
+	json__u64(j, "lost", report_lost_events(r));
 	json__end(j, '}');
 }
 

@@ -55,6 +55,19 @@ uint64_t report_lost_sum(const struct report *r)
 	return sum;
 }
 
+uint64_t report_lost_events(const struct report *r)
+{
+	static const uint8_t events[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_DECODE, MT_LOSS_BLOCKS,
+					  MT_LOSS_RECORDING, MT_LOSS_SIDEBAND, MT_LOSS_PENDING, MT_LOSS_LIVE_TABLE,
+					  MT_LOSS_ORDER };
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(events); i++)
+		if (__builtin_add_overflow(sum, r->lost[events[i]], &sum))
+			sum = UINT64_MAX;
+	return sum;
+}
+
 uint64_t report_rss(const struct report *r, uint64_t *ret_peak)
 {
 	uint64_t rss = 0, peak = 0, together = 0;

@@ -19,6 +19,8 @@ const struct report_dev *report_dev_find(const struct report *r, uint8_t dev); /
 int report_has_source(const struct report *r, const char *source);
 uint64_t report_events_sum(const struct report *r);
 uint64_t report_lost_sum(const struct report *r);
+/* Of them, events: those that docs/losses.md marks. The others left a detail out. */
+uint64_t report_lost_events(const struct report *r);
 /* RSS of all processes that are still there, and the most that all had together. */
 uint64_t report_rss(const struct report *r, uint64_t *ret_peak);
 /* Bytes of the framework's CPU blocks: what of the RSS is accounted for, at most. */
