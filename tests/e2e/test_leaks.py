@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """What grows: planted leaks are named first, clean jobs have none; two recordings side by side; the flight recorder."""
+import json
 import os
 import signal
 import subprocess
@@ -134,6 +135,18 @@ def test_stacks():
         mt.expect_failure(mt.memtrace("diff", a, without, "--by", "stack"), 1, "c.mtr has no stacks", "--by op")
 
 
+def test_diff_of_stacks_left_out():
+    """A birth beyond the rate of native stacks is no lost event: the recording is whole, and no row is in doubt."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as d:
+        done = mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", d / "a.mtr", "--stacks", "--stack-size", 0,
+                                 "--ring-size", "256M"))
+        mt.check(mt.report(d / "a.mtr")["lost"].get("stack_rate", 0) > 0, "the job is too slow for the rate")
+        mt.check("LOST" not in done.stderr and "no event lost" in done.stderr, done.stderr)
+        found = json.loads(mt.ok(mt.memtrace("diff", d / "a.mtr", d / "a.mtr", "--json")).stdout)
+        mt.check(found["a"]["lost"] == 0 and not found["notes"], f"{found['a']} {found['notes']}")
+
+
 # --- the flight recorder -------------------------------------------------------------------------------------
 
 def same_at_the_end(a, b):
@@ -185,6 +198,9 @@ def test_window_files():
             mt.check(str(d / name) in "\n".join(tracer.err), f"{name} is not told: {tracer.err}")
         mt.check(mt.report(d / "w-1.mtr")["coverage"], "coverage")
         mt.expect_failure(mt.memtrace("record", "-p", job.pid, "--window", "1s", "-o", d / "none" / "w.mtr"), 1, "none/w.mtr")
+        name = "n" * 246 + ".mtr"  # itself short enough; the file that it is written as is not
+        mt.expect_failure(mt.memtrace("record", "-p", job.pid, "--window", "1s", "-d", 1, "-o", d / name), 1, "File name too long")
+        mt.check(not list(d.glob("n*")), f"left over: {list(d.glob('n*'))}")
         mt.expect_failure(mt.memtrace("record", "-p", job.pid, "--window-size", "64M"), 2, "--window")
 
 

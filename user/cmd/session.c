@@ -421,15 +421,27 @@ static void session__tick_window(struct session *s)
 		session__dump_window(s, reason);
 }
 
-/* A name that cannot be written to is told now, not when the window is needed. */
-static int session__open_window(struct session *s, struct err *err)
+static int session__try_name(const struct session *s, const char *path, struct err *err)
 {
 	struct rec_writer *trial;
-	int r = rec_writer__open(&trial, s->record_path, s->names, err);
+	int r = rec_writer__open(&trial, path, s->names, err);
 
 	if (!r)
 		rec_writer__drop(trial);
 	return r;
+}
+
+/* A name that cannot be written to is told now, not when the window is needed; nor may the longest of the others be too long. */
+static int session__open_window(struct session *s, struct err *err)
+{
+	char longest[4096];
+	int r = session__try_name(s, s->record_path, err);
+
+	if (r < 0)
+		return r;
+	if ((size_t)snprintf(longest, sizeof(longest), "%s-99999.part", s->record_path) >= sizeof(longest))
+		return err_set(err, -ENAMETOOLONG, "%s is too long a name", s->record_path);
+	return session__try_name(s, longest, err);
 }
 
 static const char *end_words(const struct session *s)
@@ -819,8 +831,10 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		(void)model__report(s.model, opts->top, ret_final);
 		r2 = s.window ? session__write_window(&s, s.record_path, 1, end_words(&s), &s.record_err) :
 				rec_writer__close(s.writer, &s.record_err);
-		if (r2 < 0 && !s.has_record_failed && !r)
-			r = err_wrap(err, r2, "recording %s: %s", s.record_path, s.record_err.msg);
+		if (r2 < 0 && !s.has_record_failed && !r) {
+			*err = s.record_err;
+			r = err_wrap(err, r2, "recording %s", s.record_path);
+		}
 	} else {
 		rec_writer__drop(s.writer); /* an older recording of that name stays */
 	}
