@@ -167,6 +167,7 @@ static void test_refused(void **state)
 		{ "-p 1 --by category --probes framework,ops", "--probes framework,flow" },
 		{ "-p 1 --probes flow,regions", "framework" },
 		{ "record -p 1 --probes flow", "framework" },
+		{ "record -p 1 --stack-size 64K", "--stacks" },
 		{ "record", "-p PID" },
 		{ "record --", "--" },
 		{ "record python x.py", "-- python" },

@@ -9,9 +9,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -733,6 +735,17 @@ static void test_no_room_on_disk(void **state)
 	assert_int_equal(access(part, F_OK), 0);
 	assert_int_equal(access(path, F_OK), -1);
 	unlink(part);
+	/* what did not fit is gone, and no hint says that it could be read */
+	struct rlimit before, low;
+
+	getrlimit(RLIMIT_FSIZE, &before);
+	low = (struct rlimit){ .rlim_cur = 4096, .rlim_max = before.rlim_max };
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &low);
+	assert_int_equal(window__write(win, full, path, 1, &err), -EFBIG);
+	setrlimit(RLIMIT_FSIZE, &before);
+	assert_non_null(strstr(err.hint, "nothing of it was kept"));
+	assert_int_equal(access(path, F_OK), -1);
 	end();
 }
 

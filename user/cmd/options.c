@@ -281,6 +281,10 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--window-size is about the memory of --window");
 		return err_hint(err, "memtrace record -p PID --window 60s --window-size 64M");
 	}
+	if (o->has_stack_size && !o->stacks) {
+		err_set(err, -EINVAL, "--stack-size is about the blocks that --stacks looks at");
+		return err_hint(err, "memtrace record -p PID --stacks --stack-size 64K");
+	}
 	if (o->leaks && (o->by || o->tui || o->flow)) {
 		err_set(err, -EINVAL, "--leaks is a table of its own: %s is about another view",
 			o->by ? "--by" : o->tui ? "--tui" : "--flow");

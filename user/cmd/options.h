@@ -39,6 +39,7 @@ struct options {
 	uint64_t window_ns, window_size; /* 0: all of the trace is recorded; the default */
 	unsigned stacks; /* --stacks: bits of enum mt_stacks */
 	uint64_t stack_size;
+	int has_stack_size; /* it was given */
 	size_t top; /* 0 = the view's own default */
 	enum view_by by;
 	enum classes classes;

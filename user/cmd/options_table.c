@@ -93,6 +93,7 @@ static int on_stacks(struct options *o, const char *value, struct err *err)
 
 static int on_stack_size(struct options *o, const char *value, struct err *err)
 {
+	o->has_stack_size = 1;
 	return parse_size(value, &o->stack_size, err);
 }
 

@@ -632,8 +632,10 @@ int window__write(struct window *w, struct model *m, const char *path, int is_en
 		r = r2;
 	if (!r && rename(part, path) < 0)
 		r = err_set(err, -errno, "cannot rename %s to %s: %s", part, path, strerror(errno));
-	if (r < 0)
+	if (r < 0) {
 		(void)unlink(part);
+		err_hint(err, "nothing of it was kept: -o names a file that has room, and can be renamed to");
+	}
 	free(x.was);
 	return r;
 }
