@@ -222,7 +222,9 @@ static void test_texts(void **state)
 /* A str that calls itself ASCII and is none has no room for its UTF-8: refused, never written beyond the end. */
 static void test_texts_that_lie(void **state)
 {
-	static const unsigned states[] = { 1u << 5 | 1u << 2 | 1u << 6, 1u << 5 | 2u << 2 | 1u << 6, 1u << 5 | 4u << 2 | 1u << 6 };
+	static const unsigned states[] = {
+		1u << 5 | 1u << 2 | 1u << 6, 1u << 5 | 2u << 2 | 1u << 6, 1u << 5 | 4u << 2 | 1u << 6,
+	};
 	struct fake *f = calloc(1, sizeof(*f));
 	struct py_runtime rt = { .at = py_frame_offsets(12), .code_type = TYPE };
 	struct py_mem mem = { read_fake, f };

@@ -431,7 +431,10 @@ static int session__try_name(const struct session *s, const char *path, struct e
 	return r;
 }
 
-/* A name that cannot be written to is told now, not when the window is needed; nor may the longest of the others be too long. */
+/*
+ * A name that cannot be written to is told now, not when the window is needed; nor may the longest of
+ * the others be too long.
+ */
 static int session__open_window(struct session *s, struct err *err)
 {
 	char longest[4096];
