@@ -381,12 +381,12 @@ static int numbered_path(char *buf, size_t size, const char *path)
 
 static int session__write_window(struct session *s, const char *path, int is_end, const char *why, struct err *err)
 {
-	uint64_t span_ns = window__span_ns(s->window);
 	int r = window__write(s->window, s->model, path, is_end, err);
 
 	if (r < 0)
 		return r;
-	fprintf(stderr, "wrote %s: the last %.1f s (%s)\n", path, (double)span_ns / 1e9, why);
+	/* what was written: by then the oldest frames have gone */
+	fprintf(stderr, "wrote %s: the last %.1f s (%s)\n", path, (double)window__span_ns(s->window) / 1e9, why);
 	return 0;
 }
 
