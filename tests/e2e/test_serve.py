@@ -107,7 +107,7 @@ def serving(*pids, args=(), is_ready=True):
 
 
 def shared_serving():
-    """One on the shared job, for all who do it no harm. The runner closes it."""
+    """One on the shared job, for all tests of this file that do it no harm."""
     job = mt.shared_job("mlp")
     proc = mt._shared.get("serve")
     if not proc or not proc.alive():
@@ -117,6 +117,13 @@ def shared_serving():
         mt.wait_attached(proc, job.pid)
         served.ask("/healthz", timeout=30)
     return Served(proc)
+
+
+def close_file():
+    """Called by the runner after the last test of this file: the next ones have the shared job for themselves."""
+    proc = mt._shared.pop("serve", None)
+    if proc:
+        proc.close()
 
 
 def by(values, name, label):

@@ -22,7 +22,7 @@ import time
 
 import mt
 
-SLOW = {"torch_snapshot_in_memory_viz", "chrome", "folded", "openmetrics_in_prometheus", "sqlite", "streams"}
+SLOW = {"torch_snapshot_in_memory_viz"}
 
 VIEWERS = pathlib.Path(__file__).resolve().parent / "viewers"
 # What MemoryViz.js reads of the pickle language.
