@@ -89,7 +89,8 @@ def test_keys_tables_and_the_way_out():
         mt.check(re.search(r"memtrace  \d+  .*steps/s", text) and re.search(r"cpu +live .*peak", text), text)
         mt.check(re.search("[▁▂▃▄▅▆▇█]", text), f"no chart:\n{text}")
         for key, words in (("2", "region or backward node.*Optimizer.step"), ("3", "at the peak.*bytes"), ("4", r"size.*age"),
-                           ("5", "thread.*process.*made by"), ("6", rf"{job.pid}.*running"), ("7", r"about.*what.*tensor alloc")):
+                           ("5", "thread.*process.*made by"), ("6", rf"{job.pid}.*running"), ("7", r"about.*what.*tensor alloc"),
+                           ("8", r"kind.*used.*largest")):
             tui.keys(key)
             tui.wait(words, 3)
         tui.keys("Tab")
