@@ -257,7 +257,9 @@ __noinline int flow_vector(u32 slot, u64 at, u32 meta)
 {
 	u64 range[2] = {};
 
-	if (!bpf_probe_read_user(range, sizeof(range), (void *)at) && range[1] > range[0])
+	if (bpf_probe_read_user(range, sizeof(range), (void *)at))
+		loss_count(MT_LOSS_READ_FAULT);
+	else if (range[1] > range[0])
 		flow_list(slot, range[0], (range[1] - range[0]) / 8, meta);
 	return 0;
 }
@@ -288,8 +290,10 @@ static long holder_item(u32 i, struct list_loop *l)
 {
 	u64 holder = 0, tensor = 0;
 
-	if (!bpf_probe_read_user(&holder, 8, (void *)(l->at + 8 * (u64)i)) &&
-	    !bpf_probe_read_user(&tensor, 8, (void *)holder))
+	if (bpf_probe_read_user(&holder, 8, (void *)(l->at + 8 * (u64)i)) ||
+	    bpf_probe_read_user(&tensor, 8, (void *)holder))
+		loss_count(MT_LOSS_READ_FAULT);
+	else
 		flow_tensor(l->slot, tensor, l->meta | i << 16);
 	return 0;
 }
@@ -345,7 +349,9 @@ __noinline int flow_arg(u32 slot, u32 form, u32 where, u32 meta)
 	word = word_at(b, where);
 	switch (form) {
 	case MT_FLOW_TENSOR:
-		if (!bpf_probe_read_user(two, 8, (void *)word))
+		if (bpf_probe_read_user(two, 8, (void *)word))
+			loss_count(MT_LOSS_READ_FAULT);
+		else
 			flow_tensor(slot, two[0], meta);
 		break;
 	case MT_FLOW_OPTIONAL:
