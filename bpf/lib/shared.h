@@ -20,7 +20,6 @@ struct mt_config {
 	__u64 min_size;	  /* host allocations below it are not reported */
 	__u32 ring_mask;  /* ring of a CPU = cpu & ring_mask */
 	__u32 wake_bytes; /* wake user space when a ring holds more than this */
-	__u32 rss_step;	  /* report RSS when it moved by so many bytes */
 	__u32 victim_at;  /* offset of the pid in a record of the tracepoint oom:mark_victim */
 	__u32 stacks;	  /* enum mt_stacks */
 	__u64 stack_size; /* births of at least so many bytes get a stack */
@@ -70,11 +69,6 @@ struct mt_class_key {
 struct mt_seg_proc {
 	__u64 since_ns; /* functions that choose a device are probed since then */
 	__u64 comm_start, comm_end; /* code of the communication library */
-};
-
-/* A followed process. */
-struct mt_target {
-	__u64 rss[MT_RSS_KINDS]; /* last reported, bytes */
 };
 
 #endif

@@ -114,7 +114,7 @@ struct mt_targets_def {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MT_TARGETS_MAX);
 	__type(key, u32);
-	__type(value, struct mt_target);
+	__type(value, u8);
 };
 
 /* Names that user space has been told: hash → 1. */

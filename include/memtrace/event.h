@@ -270,7 +270,7 @@ enum mt_prog {
 	MT_PROG_FLOW_APPLY,   /* Node::apply(sret rdi, this rsi, vector<Tensor> && rdx) of a class; cookie = layout << 48 */
 	MT_PROG_FLOW_ACC,     /* torch::autograd::AccumulateGrad::apply, same arguments */
 	MT_PROG_SYSCALL,      /* sys_exit tracepoint: mmap, munmap, mremap, brk */
-	MT_PROG_RSS,	      /* rss_stat tracepoint */
+	MT_PROG_RSS,	      /* rss_stat tracepoint: in older recordings alone */
 	MT_PROG_EXIT,	      /* sched_process_exit tracepoint */
 	MT_PROG_FW_USAGE,     /* c10::reportMemoryUsageToProfiler(ptr, ±bytes, allocated, reserved, device) */
 	MT_PROG_FW_USAGE_OOM, /* c10::reportOutOfMemoryToProfiler(bytes, allocated, reserved, device) */

@@ -53,7 +53,7 @@ def test_private_and_shared_bytes_of_workers():
         mt.check({"anon", "file", "shmem", "swap", "pss", "huge"} <= set(kinds), f"series: {list(kinds)}")
         last = {k: s["points"][-1][2] for k, s in kinds.items()}
         mt.check(last["pss"] == sum(seen[pid]["use"]["pss"] for pid in true), f"PSS of all: {last}")
-        # The kernel's running counters: told when they moved by 1 MiB, off by 32 pages a CPU.
+        # Read ten times a second, told when it moved by 1 MiB.
         mt.check(max(p[1] for p in kinds["shmem"]["points"]) >= 5 * 46 * MIB, f"shared memory: {last}")
         text = mt.ok(mt.memtrace("report", path, "--by", "process")).stdout
         mt.check("private" in text and "shared" in text, text)
@@ -61,6 +61,33 @@ def test_private_and_shared_bytes_of_workers():
             f"{seen[pid]['use']['private'] / MIB:.0f}/{seen[pid]['use']['shared'] / MIB:.0f}" for pid in workers))
         job.tell("end")
         mt.check(job.wait() == 0, f"the job failed: {job.err[-5:]}")
+
+
+def test_resident_memory_is_followed():
+    """Read ten times a second: a rise that stays, and one of 20 ms between two readings, which only the kernel saw."""
+    code = ("import mmap,os,sys,time\nprint('ready', os.getpid(), flush=True)\nsys.stdin.readline()\n"
+            "def take(n):\n    m = mmap.mmap(-1, n, mmap.MAP_PRIVATE)\n    for at in range(0, n, 4096): m[at] = 1\n    return m\n"
+            "kept = take(40 << 20)\ntime.sleep(0.5)\nspike = take(96 << 20); time.sleep(0.02); spike.close()\n"
+            "time.sleep(0.5)\nprint('done', flush=True)\nsys.stdin.readline()\n")
+    with mt.scratch() as tmp, mt.Proc([mt.PYTHON, "-c", code]) as job:
+        path = tmp / "a.mtr"
+        job.line("ready ")
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "kernel") as tracer:
+            mt.wait_until(lambda: any("attached to" in line for line in tracer.err), "attach", 20)
+            before = use_of(job.pid)["rss"]
+            job.tell("go")
+            job.line("done", 30)
+            after = use_of(job.pid)["rss"]
+            mt.finish(tracer, path)
+        report = mt.report(path)
+        rss = report["processes"][0]["rss"]
+        mt.check(abs(rss["total"] - after) <= MIB, f"at the end {rss}, /proc {after}")
+        high = before + (136 << 20)
+        mt.check(abs(rss["peak"] - high) <= 2 * MIB, f"peak {rss['peak']}, true {high}")
+        steady = [p for p in report["kernel"]["by_kind"]["anon"]["points"] if p[2] >= (40 << 20)]
+        mt.check(steady, "the rise that stayed is in no point of the series")
+        mt.note(f"{report['events']['rss']} readings told of {before >> 20} + 40 + 96 MiB")
+        job.tell("end")
 
 
 def test_many_short_children_do_not_stay():

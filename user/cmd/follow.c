@@ -9,6 +9,7 @@
 #include "cmd/follow.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,8 @@ struct proc {
 	int has_new_libs;  /* sideband saw a mapping */
 	int has_execed;
 	size_t index; /* in follow->procs */
+	uint64_t rss_at_ns;   /* when its RSS is read next … */
+	uint64_t rss_told[MT_RSS_KINDS], rss_high; /* … and what was read last */
 	uint64_t use_at_ns;   /* when its use is read next … */
 	uint64_t use_took_ns; /* … and how long that took last time */
 	int is_use_noted;     /* it was said that it is not read */
@@ -54,7 +57,7 @@ struct follow {
 	struct follow_env env;
 	struct proc **procs; /* NULL: gone, the place is free again; epoll knows them by index */
 	size_t procs_cnt, live_cnt;
-	size_t use_turn; /* whose use is read first in the next turn */
+	size_t rss_turn, use_turn; /* whose is read first in the next turn */
 	uint64_t sideband_lost;
 };
 
@@ -74,21 +77,67 @@ static struct proc *follow__proc(const struct follow *f, pid_t pid)
 	return NULL;
 }
 
-/* Where RSS stands now: the kernel side only tells of changes. */
-static void follow__push_rss(struct follow *f, const struct proc *p)
+/*
+ * RSS is read, not told by the kernel: its tracepoint is passed twice for every page (bpf/kernel.bpf.c). A reading takes
+ * 20 us, so a turn (every 10 ms) that took RSS_TURN_NS ends, and many processes are each read less often. What rose and
+ * fell between two readings is known by the kernel's high-water mark; it is told as anonymous, as such memory mostly is.
+ */
+#define RSS_EVERY_NS 100000000ull
+#define RSS_TURN_NS 500000ull
+#define RSS_STEP (1u << 20) /* a smaller change is not told, but at the end */
+
+static void follow__push_rss_kind(struct follow *f, const struct proc *p, unsigned kind, uint64_t bytes)
+{
+	f->env.push(f->env.ctx, (struct event){ .kind = MT_EV_RSS, .pid = (uint32_t)p->pid, .tid = (uint32_t)p->pid,
+						.addr = kind, .size = bytes });
+}
+
+static bool is_step(uint64_t a, uint64_t b)
+{
+	return (a > b ? a - b : b - a) >= RSS_STEP;
+}
+
+static void follow__push_rss(struct follow *f, struct proc *p, bool all)
 {
 	struct target_rss now;
-	uint64_t bytes[MT_RSS_KINDS];
+	uint64_t bytes[MT_RSS_KINDS], total;
+	bool is_peak;
 
-	if (!(f->env.plan.sources & SRC_KERNEL) || target__rss(p->target, &now) < 0)
+	p->rss_at_ns = now_ns() + RSS_EVERY_NS;
+	if (target__rss(p->target, &now) < 0)
 		return;
 	bytes[MT_RSS_FILE] = now.file;
 	bytes[MT_RSS_ANON] = now.anon;
 	bytes[MT_RSS_SWAP] = now.swap;
 	bytes[MT_RSS_SHMEM] = now.shmem;
-	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
-		f->env.push(f->env.ctx, (struct event){ .kind = MT_EV_RSS, .pid = (uint32_t)p->pid,
-							.tid = (uint32_t)p->pid, .addr = i, .size = bytes[i] });
+	total = now.anon + now.file + now.shmem;
+	is_peak = p->rss_high && now.high > p->rss_high && now.high > total && is_step(now.high, total);
+	p->rss_high = now.high;
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++) {
+		if (!all && !is_peak && !is_step(bytes[i], p->rss_told[i]))
+			continue;
+		follow__push_rss_kind(f, p, i, bytes[i]);
+		p->rss_told[i] = bytes[i];
+	}
+	if (!is_peak)
+		return;
+	follow__push_rss_kind(f, p, MT_RSS_ANON, now.anon + (now.high - total));
+	follow__push_rss_kind(f, p, MT_RSS_ANON, now.anon);
+}
+
+void follow__push_resident(struct follow *f, int all)
+{
+	uint64_t begin = now_ns();
+
+	if (!(f->env.plan.sources & SRC_KERNEL))
+		return;
+	for (size_t i = 0; i < f->procs_cnt && (all || now_ns() - begin < RSS_TURN_NS); i++) {
+		struct proc *p = f->procs[(f->rss_turn + i) % f->procs_cnt];
+
+		if (p && (all || begin >= p->rss_at_ns))
+			follow__push_rss(f, p, all);
+	}
+	f->rss_turn = f->procs_cnt ? (f->rss_turn + 1) % f->procs_cnt : 0;
 }
 
 /*
@@ -164,7 +213,7 @@ static void follow__push_cpu(struct follow *f, const struct proc *p)
 							.size = cpu_ns });
 }
 
-static void follow__push_proc(struct follow *f, const struct proc *p, enum ev_proc_how how, pid_t ppid)
+static void follow__push_proc(struct follow *f, struct proc *p, enum ev_proc_how how, pid_t ppid)
 {
 	const char *const *labels;
 	size_t cnt = target__labels(p->target, &labels);
@@ -181,7 +230,8 @@ static void follow__push_proc(struct follow *f, const struct proc *p, enum ev_pr
 	for (size_t i = 0; i < cnt; i++)
 		f->env.push(f->env.ctx, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
 						       .name = names__add(f->env.names, labels[i]) });
-	follow__push_rss(f, p);
+	if (f->env.plan.sources & SRC_KERNEL)
+		follow__push_rss(f, p, true);
 	follow__push_cpu(f, p);
 }
 
@@ -191,7 +241,7 @@ static void follow__push_covers(struct follow *f, const struct proc *p)
 		uint64_t found = p->found[i], attached = p->attached[i];
 
 		if ((enum source)(1u << i) == SRC_KERNEL && (f->env.plan.sources & SRC_KERNEL))
-			found = attached = 3; /* sys_exit, rss_stat, sched_process_exit */
+			found = attached = 2; /* sys_exit, sched_process_exit */
 		if (!found)
 			continue;
 		f->env.push(f->env.ctx, (struct event){ .kind = EV_COVER, .pid = (uint32_t)p->pid,

@@ -56,6 +56,8 @@ size_t follow__pids(const struct follow *f, pid_t *ret, size_t max); /* living o
 size_t follow__live_cnt(const struct follow *f);
 uint64_t follow__sideband_lost(const struct follow *f);
 void follow__push_usage(struct follow *f); /* EV_CPU of each */
+/* MT_EV_RSS of those whose turn it is and whose memory moved; `all`: of each, to the page. */
+void follow__push_resident(struct follow *f, int all);
 /* EV_USE of those whose turn it is; `all`: of each, where that is quick. */
 void follow__push_uses(struct follow *f, int all);
 /* Ends the trace of all: detaches, EV_GONE (detached) for each. */

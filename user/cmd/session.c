@@ -560,6 +560,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	switch (what) {
 	case WAKE_TIMER:
 		(void)!read(s->timer_fd, &times, sizeof(times));
+		follow__push_resident(s->follow, 0);
 		return 0;
 	case WAKE_COUNT:
 		(void)!read(s->count_fd, &times, sizeof(times));
@@ -763,8 +764,10 @@ static int session__finish(struct session *s, struct err *err)
 {
 	int more = 1, r = 0;
 
-	if (r >= 0)
+	if (r >= 0) {
+		follow__push_resident(s->follow, 1);
 		follow__push_uses(s->follow, 1);
+	}
 	s->detach_ns = now_ns();
 	follow__detach_all(s->follow);
 	for (int turn = 0; more && turn < 64 && r >= 0; turn++)

@@ -160,6 +160,7 @@ int target__rss(const struct target *t, struct target_rss *ret)
 		.file = status_bytes(text, "\nRssFile:"),
 		.shmem = status_bytes(text, "\nRssShmem:"),
 		.swap = status_bytes(text, "\nVmSwap:"),
+		.high = status_bytes(text, "\nVmHWM:"),
 	};
 	free(text);
 	return 0;

@@ -54,6 +54,7 @@ int target__usage(const struct target *t, uint64_t *ret_cpu_ns, uint64_t *ret_rs
 /* Resident bytes by kind, as /proc/PID/status has them (exact, unlike the kernel's running counters). */
 struct target_rss {
 	uint64_t anon, file, shmem, swap;
+	uint64_t high; /* the most that anon, file and shmem were together since the process began */
 };
 int target__rss(const struct target *t, struct target_rss *ret);
 /*

@@ -31,7 +31,6 @@
 #include "trace/ring.h"
 
 #define RINGS_MAX 16
-#define RSS_STEP_BYTES (1u << 20)
 #define LIVE_MAX (1u << 20)
 #define SPEC_CALIB (MT_USDT_SPECS_MAX - 1)
 #define SEG_SPEC_CALIB (MT_SEG_SPECS_MAX - 1)
@@ -230,7 +229,6 @@ static int tracer__load(struct tracer *t, struct err *err)
 	t->skel->rodata->mt_config.min_size = t->opts.min_size;
 	t->skel->rodata->mt_config.ring_mask = t->rings_cnt - 1;
 	t->skel->rodata->mt_config.wake_bytes = (uint32_t)(t->ring_size / 4);
-	t->skel->rodata->mt_config.rss_step = RSS_STEP_BYTES;
 	t->skel->rodata->mt_config.victim_at = victim_offset();
 	t->skel->rodata->mt_config.stacks = t->opts.stacks;
 	t->skel->rodata->mt_config.stack_size = t->opts.stack_size;
@@ -375,12 +373,12 @@ static void tracer__calibrate_kernel(struct tracer *t)
 {
 	unsigned with, without;
 	uint32_t self = (uint32_t)getpid();
-	struct mt_target zero = { 0 };
+	uint8_t one = 1;
 
 	if (!t->opts.kernel)
 		return;
 	without = calib_time_mmap();
-	(void)bpf_map_update_elem(bpf_map__fd(t->skel->maps.targets), &self, &zero, BPF_ANY);
+	(void)bpf_map_update_elem(bpf_map__fd(t->skel->maps.targets), &self, &one, BPF_ANY);
 	t->skel->links.mt_sys_exit = bpf_program__attach(t->skel->progs.mt_sys_exit);
 	with = calib_time_mmap();
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &self);
@@ -481,9 +479,8 @@ static int tracer__attach_kernel(struct tracer *t, struct err *err)
 		return err_set(err, -errno, "attaching the exec tracepoint: %s", strerror(errno));
 	if (!t->opts.kernel)
 		return 0;
-	s->links.mt_rss_stat = bpf_program__attach(s->progs.mt_rss_stat);
 	s->links.mt_process_exit = bpf_program__attach(s->progs.mt_process_exit);
-	if (!s->links.mt_rss_stat || !s->links.mt_process_exit || !s->links.mt_sys_exit)
+	if (!s->links.mt_process_exit || !s->links.mt_sys_exit)
 		return err_set(err, -errno, "attaching the kernel tracepoints: %s", strerror(errno));
 	if (s->rodata->mt_config.victim_at)
 		s->links.mt_oom_victim = bpf_program__attach(s->progs.mt_oom_victim);
@@ -969,10 +966,10 @@ int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how)
 
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err)
 {
-	struct mt_target zero = { 0 };
 	uint32_t key = (uint32_t)pid;
+	uint8_t one = 1;
 
-	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.targets), &key, &zero, BPF_ANY) < 0)
+	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.targets), &key, &one, BPF_ANY) < 0)
 		return err_set(err, -errno, "following process %d: %s", (int)pid, strerror(errno));
 	return 0;
 }
@@ -1056,7 +1053,7 @@ unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 {
 	if (prog == MT_PROG_HOST_EXIT)
 		return calib__cost_ns(&t->calib, MT_PROG_HOST_FREE, INSN_STEPPED); /* alike, at a ret */
-	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_RSS || prog == MT_PROG_EXIT)
+	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_EXIT)
 		return t->kernel_ns;
 	return calib__cost_ns(&t->calib, prog, t->prog_class[prog] ? t->prog_class[prog] : INSN_EMULATED);
 }

@@ -29,7 +29,7 @@ struct tracer_opts {
 	uint64_t ring_bytes; /* all rings together, rounded down to powers of two; 0 = default */
 	uint64_t min_size;   /* host allocations below this are not reported */
 	int force_perf;	     /* one perf uprobe a site, as on kernels before 6.6 */
-	int kernel;	     /* load the kernel-side programs (sys_exit, rss_stat, exit) */
+	int kernel;	     /* load the kernel-side programs (sys_exit, exit, oom) */
 	unsigned stacks;     /* enum mt_stacks: births of at least stack_size bytes get a stack */
 	uint64_t stack_size;
 	uint64_t stack_rate; /* native stacks a second */
