@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/replay.h"
+#include "model/ranks.h"
+#include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "view/flow_view.h"
 
@@ -68,6 +70,62 @@ static int report_flow(const struct options *o, struct report **ret_report, uint
 	return r;
 }
 
+/* --- --by rank --------------------------------------------------------------------------------------- */
+
+struct by_rank {
+	const struct options *o;
+	struct ranks *ranks;
+	struct report **rep;
+	struct err *err;
+};
+
+static int by_rank_begin(void *ctx, const struct names *names)
+{
+	struct by_rank *b = ctx;
+
+	b->ranks = ranks__new(names, b->o->classes);
+	return b->ranks ? 0 : -ENOMEM;
+}
+
+static int by_rank_event(void *ctx, const struct event *ev)
+{
+	struct by_rank *b = ctx;
+
+	return ranks__handle(b->ranks, ev);
+}
+
+static int by_rank_report(const struct by_rank *b, struct report *rep)
+{
+	int r = ranks__report(b->ranks, report_top(b->o), &rep->ranks);
+
+	if (r < 0)
+		return err_set(b->err, r, "making the report: %s", strerror(-r));
+	if (rep->ranks->cnt)
+		return 0;
+	err_set(b->err, -ENODATA, "no process of %s has a rank", b->o->file);
+	return err_hint(b->err, "torchrun, MPI and SLURM put one into the environment (RANK, SLURM_PROCID …); --by process shows all");
+}
+
+/* Names are the reader's: it is done before they go. */
+static int by_rank_end(void *ctx, const struct report *report, int r)
+{
+	struct by_rank *b = ctx;
+
+	if (report && r >= 0)
+		r = by_rank_report(b, *b->rep);
+	ranks__free(b->ranks);
+	return r;
+}
+
+static int report_by_rank(const struct options *o, struct report **ret_report, uint64_t *ret_cut, struct err *err)
+{
+	struct by_rank b = { .o = o, .rep = ret_report, .err = err };
+	struct replay_opts ro = { .top = report_top(o), .classes = o->classes, .begin = by_rank_begin, .raw = by_rank_event,
+				  .end = by_rank_end, .ctx = &b };
+
+	return replay_run(o->file, &ro, ret_report, ret_cut, err);
+}
+
 /* --- the report --------------------------------------------------------------------------------------- */
 
 int cmd_report(const struct options *o, struct err *err)
@@ -79,7 +137,9 @@ int cmd_report(const struct options *o, struct err *err)
 
 	if (o->tui)
 		return report_browse(o, err);
-	r = o->flow ? report_flow(o, &rep, &cut, err) : replay_run(o->file, &ro, &rep, &cut, err);
+	r = o->flow	     ? report_flow(o, &rep, &cut, err) :
+	    o->by == BY_RANK ? report_by_rank(o, &rep, &cut, err) :
+			       replay_run(o->file, &ro, &rep, &cut, err);
 
 	if (!r) {
 		if (cut && !o->quiet)

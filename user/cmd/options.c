@@ -256,7 +256,11 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "which recordings? %s missing", o->file ? "the second one is" : "A.mtr and B.mtr are");
 		return err_hint(err, "memtrace diff A.mtr B.mtr; memtrace record -p PID makes one");
 	}
-	if (o->cmd == CMD_DIFF && (o->by == BY_PROCESS || o->by == BY_NAME)) {
+	if (o->cmd == CMD_LIVE && o->by == BY_RANK) {
+		err_set(err, -EINVAL, "ranks are compared after the fact, in a recording");
+		return err_hint(err, "memtrace record -p PID -o F.mtr, then memtrace report F.mtr --by rank; serve has them live");
+	}
+	if (o->cmd == CMD_DIFF && (o->by == BY_PROCESS || o->by == BY_NAME || o->by == BY_RANK)) {
 		err_set(err, -EINVAL, o->by == BY_NAME ? "names of two traces are not compared" :
 						       "processes of two traces are not the same ones");
 		return err_hint(err, "--by op, category, device, region, symbol or stack");

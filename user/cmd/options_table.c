@@ -156,7 +156,7 @@ static int on_by(struct options *o, const char *value, struct err *err)
 	static const char *const words[] = { [BY_OP] = "op", [BY_DEVICE] = "device", [BY_PROCESS] = "process",
 					     [BY_REGION] = "region", [BY_CATEGORY] = "category",
 					     [BY_SYMBOL] = "symbol", [BY_STACK] = "stack",
-					     [BY_NAME] = "name" };
+					     [BY_NAME] = "name", [BY_RANK] = "rank" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(value, words[i])) {
@@ -164,7 +164,7 @@ static int on_by(struct options *o, const char *value, struct err *err)
 			return 0;
 		}
 	err_set(err, -EINVAL, "unknown table '%.100s'", value);
-	return err_hint(err, "one of op, category, device, name, process, region, symbol, stack");
+	return err_hint(err, "one of op, category, device, name, process, rank, region, symbol, stack");
 }
 
 static int on_labels(struct options *o, const char *value, struct err *err)
@@ -294,8 +294,8 @@ const struct option_def option_defs[] = {
 	{ "--leaks", 0, NULL, "what lives across steps and grows in number instead, by operator and region, with bytes a step "
 	  "(docs/leaks.md); --json has it always", REPORT, on_leaks },
 	{ "--tui", 0, NULL, "browse the recording on the terminal, as the live view does", REPORT, on_tui },
-	{ "--by", 0, "WHAT", "main table: op, category, device, name, process, region, symbol or stack (default op)",
-	  LIVE | REPORT, on_by },
+	{ "--by", 0, "WHAT", "main table: op, category, device, name, process, rank (report alone), region, symbol or stack "
+	  "(default op)", LIVE | REPORT, on_by },
 	{ "--by", 0, "WHAT", "rows: op, category, device, region, symbol or stack (default op)", DIFF, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT | DIFF, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },

@@ -84,6 +84,8 @@ static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 			r = replay__marks(p, evs[i].ts_ns);
 		if (!r)
 			r = model__handle(p->model, &evs[i]);
+		if (p->opts->raw && !r)
+			r = p->opts->raw(p->opts->ctx, &evs[i]);
 		if (p->opts->sample && !r && evs[i].ts_ns >= p->sample_ns)
 			r = replay__sample(p, evs[i].ts_ns);
 	}

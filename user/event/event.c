@@ -65,6 +65,8 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_STACK] = "stack",
 	[EV_STACK_AT] = "stack_at",
 	[EV_TENSOR] = "tensor",
+	[EV_MACHINE] = "machine",
+	[EV_MERGED] = "merged",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

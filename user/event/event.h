@@ -64,8 +64,20 @@ enum ev_kind {
 			  the region's name | enum block_from << 20, flags = enum ev_was */
 	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev, size = flags and marks of the data flow (model/flow_state.h)
 			     | 32 bits each, aux = category | one that is shown meanwhile << 4 | made by backward << 8 */
-	EV_MAX = 92,
+	EV_MACHINE = 96, /* where this was recorded: name = host name, addr = hash of the boot's id, aux = number of the machine in
+			    a merged recording (event/merge.h), else 0 */
+	EV_MERGED = 97, /* a file that was merged into this one: name = its name, aux = number of its machine, addr = ns that were
+			   added to its times (two's complement), size = how far its steps lie apart from the first
+			   file's (median, ns), flags = enum ev_merged */
+	EV_MAX = 98,
 };
+
+/* How the clock of a merged file was told, and what it lacks. */
+enum ev_merged { EV_MERGED_BOOT = 0, EV_MERGED_CLOCK = 1, EV_MERGED_STEPS = 2, EV_MERGED_HOW = 3, EV_MERGED_CUT = 4 };
+
+/* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
+#define EV_MACHINE_SHIFT 22
+#define EV_MACHINES_MAX 1024
 
 #define EV_STACKS_MAX (1u << 18) /* nodes of the tree */
 

@@ -845,6 +845,18 @@ int model__handle(void *model, const struct event *ev)
 	return m->timeline_err;
 }
 
+struct model_live model__live(const struct model *m)
+{
+	struct model_live live = { 0 };
+
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		const struct device *d = m->devs[i];
+
+		*(dev_is_host(d->dev) ? &live.host : d->dev == MT_DEV_CPU ? &live.cpu : &live.gpu) += d->live;
+	}
+	return live;
+}
+
 int model__end(struct model *m)
 {
 	m->timeline_err = 0;

@@ -66,6 +66,11 @@ int model__each_stack(const struct model *m, event_fn fn, void *ctx); /* the who
 int model__each_was(const struct model *m, uint64_t id_max, int (*fn)(void *ctx, const struct model_was *was), void *ctx);
 /* Everything views need, as plain data (timeline/report.h). *ret is owned by the caller. -ENOMEM. */
 int model__report(const struct model *m, size_t top, struct report **ret);
+/* Live bytes now: of the framework's CPU blocks, its blocks on GPUs, and malloc's. */
+struct model_live {
+	uint64_t cpu, gpu, host;
+};
+struct model_live model__live(const struct model *m);
 /*
  * What Python calls the block at an address, or a storage that is waited for there: 1. 0: nothing yet; -ENOENT: what is
  * there has not that size. EV_TENSORs that say what is known already need not be made.

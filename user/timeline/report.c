@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "timeline/ranks.h"
+
 static void report_ops__free(struct report_op *ops, size_t cnt)
 {
 	for (size_t i = 0; ops && i < cnt; i++)
@@ -81,6 +83,7 @@ void report__free(struct report *r)
 		free(r->tensors[i].key);
 	}
 	free(r->tensors);
+	report_ranks__free(r->ranks);
 	report_ops__free(r->ops, r->ops_cnt);
 	report_ops__free(r->regions, r->regions_cnt);
 	free(r->no_op.name);

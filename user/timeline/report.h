@@ -287,6 +287,7 @@ struct report_flow {
 	uint64_t unmapped;		 /* met blocks that ended with their mapping */
 };
 
+struct report_ranks;
 struct report {
 	uint8_t classes; /* enum classes: which categories devs[].cats has */
 	uint8_t has_flow; /* flow means something */
@@ -341,6 +342,7 @@ struct report {
 	struct series rss_kinds[MT_RSS_KINDS], pss, huge; /* the same by kind; sums of the readings of use */
 	uint64_t use[MT_USES]; /* of those that are there */
 	struct report_leaks leaks;
+	struct report_ranks *ranks; /* timeline/ranks.h; NULL: was not asked for */
 	uint64_t steps;	   /* STEP marks, else entries of "Optimizer.step#…" regions */
 };
 

@@ -14,6 +14,7 @@
 #include "view/json.h"
 #include "view/leaks_view.h"
 #include "view/oom_view.h"
+#include "view/ranks_view.h"
 #include "view/report_words.h"
 #include "view/segments_view.h"
 #include "view/stacks_view.h"
@@ -332,6 +333,7 @@ static void put_proc(struct json *j, const struct report *r, const struct report
 	for (size_t i = 0; i < p->labels_cnt; i++)
 		json__str(j, NULL, p->labels[i]);
 	json__end(j, ']');
+	proc_rank_json(j, p);
 	json__str(j, "how", p->how < 4 ? how[p->how] : "?");
 	json__str(j, "state", proc_state(state, p));
 	json__u64(j, "live", p->live);
@@ -489,6 +491,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	leaks_json(&j, r);
 	put_names(&j, r, top);
 	put_procs(&j, r, opts->is_brief ? VIEW_BRIEF_PROCS : SIZE_MAX);
+	ranks_json(&j, r);
 	json__begin(&j, "peak_blocks", '[');
 	for (size_t i = 0; i < r->peak_blocks_cnt && i < top; i++)
 		put_block(&j, r, &r->peak_blocks[i]);

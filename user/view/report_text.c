@@ -11,6 +11,7 @@
 #include "view/leaks_view.h"
 #include "view/oom_view.h"
 #include "view/page.h"
+#include "view/ranks_view.h"
 #include "view/report_words.h"
 #include "view/segments_view.h"
 #include "view/stacks_view.h"
@@ -577,6 +578,9 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 	case BY_SYMBOL:
 		put_symbols(p, r, opts->top);
 		break;
+	case BY_RANK:
+		ranks_text(p, r, opts->top);
+		break;
 	case BY_STACK:
 		stacks_text(p, r, opts->top);
 		break;
@@ -610,7 +614,7 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 	leaks_line(&p, r);
 	put_main(&p, r, opts);
 	put_blocks(&p, r, opts->top < BLOCKS_SHOWN ? opts->top : BLOCKS_SHOWN);
-	if (r->procs_cnt > 1 && opts->by != BY_PROCESS)
+	if (r->procs_cnt > 1 && opts->by != BY_PROCESS && opts->by != BY_RANK)
 		put_procs(&p, r, opts->top);
 	put_kernel(&p, r);
 	view_honesty(&p, r);

@@ -15,7 +15,7 @@
 struct err;
 struct names;
 
-enum view_by { BY_OP = 0, BY_DEVICE, BY_PROCESS, BY_REGION, BY_CATEGORY, BY_SYMBOL, BY_STACK, BY_NAME };
+enum view_by { BY_OP = 0, BY_DEVICE, BY_PROCESS, BY_REGION, BY_CATEGORY, BY_SYMBOL, BY_STACK, BY_NAME, BY_RANK };
 
 struct view_opts {
 	size_t top;	 /* rows of a table; JSON: 0 = all that the report has */

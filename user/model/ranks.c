@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Labels follow their EV_PROC before anything else of the process, so a process's rank is settled at its first other event.
+ * Until then what was told waits in its row. A second EV_PROC (exec: a launcher's child becomes the training program; a pid
+ * that comes back) begins anew, and may be another rank.
+ *
+ * Stacks are left out: nothing here shows them.
+ */
+#include "model/ranks.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/rank_label.h"
+#include "model/model.h"
+#include "model/state.h"
+#include "timeline/ranks.h"
+#include "timeline/series.h"
+
+#define PIDS_SLOTS (1u << 17)
+#define PIDS_MAX (PIDS_SLOTS / 2)
+#define WAITING_MAX (2 + PROC_LABELS_MAX)
+
+struct rank_steps {
+	struct report_step v[RANK_STEPS_MAX]; /* a ring; peak is of the memory that is compared */
+	uint64_t peaks[RANK_STEPS_MAX][RANK_MEMS];
+	uint64_t total;
+	bool marked; /* by STEP; else optimizers' regions */
+};
+
+struct rank {
+	struct model *model;
+	struct rank_label label;
+	uint32_t number, machine;
+	uint32_t pid; /* of the process that its launcher started; not of workers, which are its children */
+	bool is_gone; /* that one has ended: another one may take its place */
+	uint8_t source;
+	size_t procs_cnt;
+	uint64_t live[RANK_MEMS], peak[RANK_MEMS], peak_ts_ns[RANK_MEMS];
+	struct series_acc *series; /* RANK_MEMS of them */
+	struct rank_steps *steps;
+};
+
+struct pid_slot {
+	uint32_t pid; /* 0: free */
+	uint32_t rank; /* in ranks[] */
+};
+
+struct ranks {
+	const struct names *names; /* borrowed */
+	enum classes classes;
+	struct rank *ranks[RANKS_MAX + 1]; /* the first one is "others" */
+	size_t cnt, full_cnt;
+	struct pid_slot *slots;
+	size_t pids_cnt;
+	uint32_t last_pid, last_rank; /* of the event before */
+	/* of the process that is being told */
+	uint32_t waiting_pid;
+	struct event waiting[WAITING_MAX];
+	size_t waiting_cnt;
+	struct event begin;
+	uint64_t start_ns, now_ns;
+	name_id hosts[EV_MACHINES_MAX];
+};
+
+static struct rank *rank__new(const struct ranks *r)
+{
+	struct rank *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return NULL;
+	k->model = model__new(r->names, &(struct model_opts){ .classes = r->classes });
+	k->series = calloc(RANK_MEMS, sizeof(*k->series));
+	k->steps = calloc(1, sizeof(*k->steps)); /* pages are taken when touched */
+	if (!k->model || !k->series || !k->steps)
+		return k;
+	for (unsigned i = 0; i < RANK_MEMS; i++)
+		series_acc__init(&k->series[i], r->start_ns);
+	return k;
+}
+
+static void rank__free(struct rank *k)
+{
+	if (!k)
+		return;
+	model__free(k->model);
+	free(k->series);
+	free(k->steps);
+	free(k);
+}
+
+struct ranks *ranks__new(const struct names *names, enum classes classes)
+{
+	struct ranks *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->names = names;
+	r->classes = classes;
+	r->slots = calloc(PIDS_SLOTS, sizeof(*r->slots));
+	if (!r->slots) {
+		ranks__free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void ranks__free(struct ranks *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->cnt; i++)
+		rank__free(r->ranks[i]);
+	free(r->slots);
+	free(r);
+}
+
+/* A new one at the end of the list. NULL: no memory. */
+static struct rank *ranks__add(struct ranks *r)
+{
+	struct rank *k = rank__new(r);
+
+	if (!k || !k->model || !k->series || !k->steps) {
+		rank__free(k);
+		return NULL;
+	}
+	r->ranks[r->cnt++] = k;
+	if (r->begin.kind)
+		(void)model__handle(k->model, &r->begin);
+	return k;
+}
+
+/* --- whose is it ------------------------------------------------------------------------------------ */
+
+static struct pid_slot *ranks__slot(const struct ranks *r, uint32_t pid)
+{
+	uint32_t at = pid * 2654435761u >> 15; /* 2^17 of them */
+
+	while (r->slots[at].pid && r->slots[at].pid != pid)
+		at = (at + 1) % PIDS_SLOTS;
+	return &r->slots[at];
+}
+
+/* 0, others, if there is no room. */
+static int ranks__find(struct ranks *r, const struct rank_label *label, uint32_t machine, uint32_t *ret)
+{
+	uint32_t number = 0;
+	uint8_t source = (uint8_t)rank_label__rank(label, &number);
+	struct rank *k;
+
+	*ret = 0;
+	if (source == RANK_NONE)
+		return 0;
+	for (size_t i = 1; i < r->cnt; i++) {
+		k = r->ranks[i];
+		if (k->number == number && k->source == source && k->machine == machine && !strcmp(k->label.job, label->job)) {
+			*ret = (uint32_t)i;
+			return 0;
+		}
+	}
+	if (r->cnt > RANKS_MAX) {
+		r->full_cnt++;
+		return 0;
+	}
+	k = ranks__add(r);
+	if (!k)
+		return -ENOMEM;
+	k->label = *label;
+	k->number = number;
+	k->source = source;
+	k->machine = machine;
+	*ret = (uint32_t)r->cnt - 1;
+	return 0;
+}
+
+static void ranks__joined(struct ranks *r, struct rank *k, uint32_t pid)
+{
+	const struct pid_slot *parent = ranks__slot(r, r->waiting[0].aux);
+	bool is_worker = parent->pid && r->ranks[parent->rank] == k;
+
+	k->procs_cnt++;
+	if (k->pid && (is_worker || !k->is_gone))
+		return;
+	k->pid = pid;
+	k->is_gone = false;
+}
+
+/* What the process has told of itself is over: it gets its rank. */
+static int ranks__settle(struct ranks *r)
+{
+	struct rank_label label = { 0 };
+	struct pid_slot *slot = ranks__slot(r, r->waiting_pid);
+	uint32_t pid = r->waiting_pid, rank;
+	bool is_new;
+	int err;
+
+	r->waiting_pid = 0;
+	for (size_t i = 0; i < r->waiting_cnt; i++)
+		if (r->waiting[i].kind == EV_LABEL)
+			rank_label__add(&label, names__get(r->names, r->waiting[i].name));
+	err = ranks__find(r, &label, pid >> EV_MACHINE_SHIFT, &rank);
+	if (err)
+		return err;
+	if (slot->pid && slot->rank != rank) /* its old rank has lost it */
+		(void)model__handle(r->ranks[slot->rank]->model, &(struct event){
+			.ts_ns = r->now_ns, .kind = EV_GONE, .pid = pid });
+	if (!slot->pid && r->pids_cnt >= PIDS_MAX) {
+		r->full_cnt++;
+		return 0;
+	}
+	is_new = !slot->pid || slot->rank != rank || r->waiting[0].flags != EV_PROC_EXECED;
+	r->pids_cnt += !slot->pid;
+	*slot = (struct pid_slot){ pid, rank };
+	if (is_new)
+		ranks__joined(r, r->ranks[rank], pid);
+	for (size_t i = 0; i < r->waiting_cnt; i++)
+		(void)model__handle(r->ranks[rank]->model, &r->waiting[i]);
+	return 0;
+}
+
+static void ranks__wait(struct ranks *r, const struct event *ev)
+{
+	if (r->waiting_cnt < WAITING_MAX)
+		r->waiting[r->waiting_cnt++] = *ev;
+}
+
+/* --- what a rank keeps beside its model ---------------------------------------------------------------- */
+
+static void rank__step(struct rank *k, uint64_t number, uint64_t ts_ns)
+{
+	struct rank_steps *s = k->steps;
+	size_t at = s->total % RANK_STEPS_MAX;
+
+	s->v[at] = (struct report_step){ .number = number, .ts_ns = ts_ns };
+	memcpy(s->peaks[at], k->live, sizeof(k->live));
+	s->total++;
+}
+
+/* Steps of its first process: those of workers would be counted twice. */
+static void rank__steps(struct rank *k, const struct ranks *r, const struct event *ev)
+{
+	struct rank_steps *s = k->steps;
+
+	if (ev->kind == MT_EV_STEP) {
+		if (!s->marked)
+			s->total = 0;
+		s->marked = true;
+		rank__step(k, ev->addr, ev->ts_ns);
+	} else if (ev->kind == MT_EV_REGION_BEGIN && !s->marked && ev->pid == k->pid &&
+		   !strncmp(names__get(r->names, ev->name), STEP_PREFIX, strlen(STEP_PREFIX))) {
+		rank__step(k, s->total, ev->ts_ns);
+	}
+}
+
+static void rank__measure(struct rank *k, uint64_t ts_ns)
+{
+	struct model_live now = model__live(k->model);
+	uint64_t live[RANK_MEMS] = { [RANK_MEM_CPU] = now.cpu, [RANK_MEM_CUDA] = now.gpu, [RANK_MEM_HOST] = now.host };
+	struct rank_steps *s = k->steps;
+
+	for (unsigned i = 0; i < RANK_MEMS; i++) {
+		if (live[i] == k->live[i])
+			continue;
+		k->live[i] = live[i];
+		series_acc__set(&k->series[i], ts_ns, live[i]);
+		if (live[i] > k->peak[i]) {
+			k->peak[i] = live[i];
+			k->peak_ts_ns[i] = ts_ns;
+		}
+		if (s->total && live[i] > s->peaks[(s->total - 1) % RANK_STEPS_MAX][i])
+			s->peaks[(s->total - 1) % RANK_STEPS_MAX][i] = live[i];
+	}
+}
+
+static void rank__handle(struct rank *k, const struct ranks *r, const struct event *ev)
+{
+	(void)model__handle(k->model, ev); /* there is no timeline that could fail */
+	if (ev->kind == MT_EV_STEP || ev->kind == MT_EV_REGION_BEGIN)
+		rank__steps(k, r, ev);
+	else if (ev->kind == EV_GONE && ev->flags != 1 && ev->pid == k->pid)
+		k->is_gone = true;
+	rank__measure(k, ev->ts_ns);
+}
+
+/* --- one event ------------------------------------------------------------------------------------- */
+
+static void ranks__all(struct ranks *r, const struct event *ev)
+{
+	for (size_t i = 0; i < r->cnt; i++)
+		rank__handle(r->ranks[i], r, ev);
+}
+
+/* Events of no process. */
+static void ranks__common(struct ranks *r, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_MACHINE:
+		if (ev->aux < EV_MACHINES_MAX)
+			r->hosts[ev->aux] = ev->name;
+		break;
+	case EV_END:
+		ranks__all(r, ev);
+		break;
+	default:
+		break;
+	}
+}
+
+static int ranks__start(struct ranks *r, const struct event *ev)
+{
+	r->start_ns = r->now_ns = ev->ts_ns;
+	return ranks__add(r) ? 0 : -ENOMEM;
+}
+
+static uint32_t ranks__rank_of(struct ranks *r, uint32_t pid)
+{
+	const struct pid_slot *slot;
+
+	if (pid == r->last_pid)
+		return r->last_rank;
+	slot = ranks__slot(r, pid);
+	r->last_pid = pid;
+	r->last_rank = slot->pid ? slot->rank : 0;
+	return r->last_rank;
+}
+
+int ranks__handle(struct ranks *r, const struct event *ev)
+{
+	int err = 0;
+
+	if (!r->cnt && ranks__start(r, ev) < 0)
+		return -ENOMEM;
+	if (ev->ts_ns > r->now_ns)
+		r->now_ns = ev->ts_ns;
+	if (r->waiting_pid && !(ev->kind == EV_LABEL && ev->pid == r->waiting_pid)) {
+		r->last_pid = 0;
+		err = ranks__settle(r);
+	}
+	switch (ev->kind) {
+	case EV_BEGIN:
+		if (!r->begin.kind)
+			r->begin = *ev;
+		ranks__all(r, ev);
+		return err;
+	case EV_PROC:
+		r->waiting_pid = ev->pid;
+		r->waiting_cnt = 0;
+		ranks__wait(r, ev);
+		return err;
+	case EV_STACK:
+	case EV_STACK_AT:
+		return err;
+	case EV_LABEL:
+		if (ev->pid == r->waiting_pid) {
+			ranks__wait(r, ev);
+			return err;
+		}
+		break;
+	default:
+		break;
+	}
+	if (!ev->pid)
+		ranks__common(r, ev);
+	else
+		rank__handle(r->ranks[ranks__rank_of(r, ev->pid)], r, ev);
+	return err;
+}
+
+/* --- the report ---------------------------------------------------------------------------------------- */
+
+/* GPUs if any rank used one, else the framework's CPU blocks, else malloc's. */
+static enum rank_memory ranks__memory(const struct ranks *r)
+{
+	static const enum rank_memory order[] = { RANK_MEM_CUDA, RANK_MEM_CPU };
+
+	for (size_t o = 0; o < 2; o++)
+		for (size_t i = 1; i < r->cnt; i++)
+			if (r->ranks[i]->peak[order[o]])
+				return order[o];
+	return RANK_MEM_HOST;
+}
+
+static bool dev_counts(uint8_t dev, enum rank_memory memory)
+{
+	return memory == RANK_MEM_HOST ? dev_is_host(dev) : memory == RANK_MEM_CPU ? dev == MT_DEV_CPU : dev >= MT_DEV_CUDA0;
+}
+
+/* Of several GPUs each has its own peak: their parts are added up. */
+static void fill_cats(struct report_rank *row, const struct model *m, enum rank_memory memory)
+{
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		const struct device *d = m->devs[i];
+
+		for (unsigned c = 0; c < CAT_MAX && dev_counts(d->dev, memory); c++) {
+			row->cats[c].live += d->cats[c].live;
+			row->cats[c].at_peak += device_cat__at_peak(&d->cats[c], d->epoch);
+			row->cats[c].byte_ns += device_cat__byte_ns(&d->cats[c], m->now_ns);
+		}
+	}
+}
+
+static void fill_state(struct report_rank *row, const struct model *m)
+{
+	const struct proc *p;
+
+	TAILQ_FOREACH(p, &m->procs.all, all) {
+		if (p->pid == row->pid) {
+			row->gone = p->gone;
+			row->exit_status = p->exit_status;
+		}
+		row->rss_peak = p->rss_peak > row->rss_peak ? p->rss_peak : row->rss_peak;
+	}
+}
+
+static int fill_steps(struct report_rank *row, const struct rank_steps *s, enum rank_memory memory)
+{
+	size_t cnt = s->total < RANK_STEPS_MAX ? s->total : RANK_STEPS_MAX;
+
+	row->steps = calloc(cnt + 1, sizeof(*row->steps));
+	if (!row->steps)
+		return -ENOMEM;
+	for (size_t i = 0; i < cnt; i++) {
+		size_t at = (s->total - cnt + i) % RANK_STEPS_MAX;
+
+		row->steps[i] = s->v[at];
+		row->steps[i].peak = s->peaks[at][memory];
+	}
+	row->steps_cnt = cnt;
+	row->steps_total = s->total;
+	row->steps_marked = s->marked;
+	return 0;
+}
+
+static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx, enum rank_memory memory)
+{
+	const struct rank *k = r->ranks[idx];
+	name_id host = r->hosts[k->machine % EV_MACHINES_MAX];
+
+	*row = (struct report_rank){ .idx = idx, .rank = k->number, .source = k->source, .label = k->label, .machine = k->machine,
+				     .pid = k->pid, .procs_cnt = k->procs_cnt, .live = k->live[memory],
+				     .peak = k->peak[memory], .peak_ts_ns = k->peak_ts_ns[memory],
+				     .host = strdup(names__get(r->names, host)) };
+	fill_cats(row, k->model, memory);
+	fill_state(row, k->model);
+	if (!row->host || fill_steps(row, k->steps, memory) < 0)
+		return -ENOMEM;
+	return series_acc__copy(&k->series[memory], r->now_ns, &row->series);
+}
+
+/* Under torchrun a launcher that SLURM numbered is no rank: the least believed words count only where no others were met. */
+static uint8_t best_source(const struct ranks *r)
+{
+	uint8_t best = RANK_NONE;
+
+	for (size_t i = 1; i < r->cnt; i++)
+		best = r->ranks[i]->source < best ? r->ranks[i]->source : best;
+	return best;
+}
+
+static int fill_rows(const struct ranks *r, struct report_ranks *ret)
+{
+	enum rank_memory memory = ranks__memory(r);
+	uint8_t best = best_source(r);
+
+	ret->memory = (uint8_t)memory;
+	ret->rows = calloc(r->cnt + 1, sizeof(*ret->rows));
+	if (!ret->rows)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		const struct rank *k = r->ranks[i];
+
+		if (!i || k->source != best) {
+			ret->others_live += k->live[memory];
+			ret->others_peak = k->peak[memory] > ret->others_peak ? k->peak[memory] : ret->others_peak;
+			continue;
+		}
+		if (fill_row(&ret->rows[ret->cnt++], r, i, memory) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int ranks__report(struct ranks *r, size_t top, struct report_ranks **ret)
+{
+	struct report_ranks *rep = calloc(1, sizeof(*rep));
+	int err = rep ? 0 : -ENOMEM;
+
+	if (!err && r->waiting_pid)
+		err = ranks__settle(r);
+	ranks__all(r, &(struct event){ .ts_ns = r->now_ns, .kind = EV_TICK }); /* time has passed for all of them */
+	if (!err)
+		err = fill_rows(r, rep);
+	if (!err) {
+		rep->not_listed = r->full_cnt;
+		rep->start_ts_ns = r->start_ns;
+		rep->epoch_off_ns = (int64_t)r->begin.addr;
+		err = report_ranks__judge(rep);
+	}
+	if (!err && rep->cnt)
+		err = model__report(r->ranks[rep->rows[rep->max_row].idx]->model, top, &rep->worst);
+	if (err) {
+		report_ranks__free(rep);
+		return err;
+	}
+	*ret = rep;
+	return 0;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Who stands out: the modified z-score, |x - median| over the median of such differences (times 1.4826, which makes it the
+ * deviation of a normal distribution), because one rank that is far off must not move the measure that it is held against.
+ * Ranks of a synchronous job are often equal to the byte: then that median is 0, and a difference of less than
+ * SCALE_LEAST of the median is still none. The median is the lower one of two, so that of two ranks the larger stands out.
+ */
+#include "timeline/ranks.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCALE_LEAST 0.01 /* of the median */
+#define TO_DEVIATION 1.4826
+
+void report_ranks__free(struct report_ranks *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; r->rows && i < r->cnt; i++) {
+		free(r->rows[i].host);
+		free(r->rows[i].steps);
+		free(r->rows[i].series.points);
+	}
+	free(r->rows);
+	free(r->steps);
+	report__free(r->worst);
+	free(r);
+}
+
+static int by_job_and_number(const void *pa, const void *pb)
+{
+	const struct report_rank *a = pa, *b = pb;
+	int c = strcmp(a->label.job, b->label.job);
+
+	if (c)
+		return c;
+	if (a->source != b->source)
+		return a->source < b->source ? -1 : 1;
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	return a->machine < b->machine ? -1 : a->machine > b->machine;
+}
+
+static int by_value(const void *pa, const void *pb)
+{
+	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+
+	return a < b ? -1 : a > b;
+}
+
+static uint64_t lower_median(uint64_t *v, size_t cnt)
+{
+	qsort(v, cnt, sizeof(*v), by_value);
+	return cnt ? v[(cnt - 1) / 2] : 0;
+}
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static uint64_t value_of(const struct report_rank *row, bool live)
+{
+	return live ? row->live : row->peak;
+}
+
+/* --- who stands out -------------------------------------------------------------------------------- */
+
+static void fill_difference(const struct report_ranks *r, struct report_outlier *o)
+{
+	const struct report_rank *row = &r->rows[o->row], *mid = &r->rows[r->median_row];
+	int64_t most = 0;
+
+	o->more = (int64_t)(value_of(row, o->by_live) - value_of(mid, o->by_live));
+	for (unsigned c = 0; c < CAT_MAX; c++) {
+		int64_t d = o->by_live ? (int64_t)(row->cats[c].live - mid->cats[c].live) :
+					 (int64_t)(row->cats[c].at_peak - mid->cats[c].at_peak);
+
+		if (o->more < 0 ? d < most : d > most) {
+			most = d;
+			o->cat = (uint8_t)c;
+		}
+	}
+	o->cat_more = most;
+}
+
+static double magnitude(double v)
+{
+	return v < 0 ? -v : v;
+}
+
+/* The farthest first; of equal ones the lower row. One row once, by its peak before its live bytes. */
+static void keep_outlier(struct report_ranks *r, struct report_outlier o)
+{
+	size_t at = r->outliers_cnt;
+
+	for (size_t i = 0; i < r->outliers_cnt; i++)
+		if (r->outliers[i].row == o.row)
+			return;
+	while (at && r->outliers[at - 1].by_live == o.by_live && magnitude(r->outliers[at - 1].score) < magnitude(o.score))
+		at--;
+	if (at == RANK_OUTLIERS_MAX)
+		return;
+	if (r->outliers_cnt < RANK_OUTLIERS_MAX)
+		r->outliers_cnt++;
+	memmove(&r->outliers[at + 1], &r->outliers[at], (r->outliers_cnt - at - 1) * sizeof(o));
+	r->outliers[at] = o;
+}
+
+static void find_outliers(struct report_ranks *r, uint64_t *room, bool live)
+{
+	uint64_t median, spread;
+	double scale;
+
+	for (size_t i = 0; i < r->cnt; i++)
+		room[i] = value_of(&r->rows[i], live);
+	median = lower_median(room, r->cnt);
+	for (size_t i = 0; i < r->cnt; i++)
+		room[i] = apart(value_of(&r->rows[i], live), median);
+	spread = lower_median(room, r->cnt);
+	scale = (double)spread * TO_DEVIATION;
+	if (scale < (double)median * SCALE_LEAST)
+		scale = (double)median * SCALE_LEAST;
+	if (scale < 1)
+		scale = 1;
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		struct report_outlier o = { .row = i, .by_live = live };
+
+		o.score = ((double)value_of(&r->rows[i], live) - (double)median) / scale;
+		if (magnitude(o.score) < RANK_OUTLIER_SCORE)
+			continue;
+		fill_difference(r, &o);
+		keep_outlier(r, o);
+	}
+}
+
+static void find_ends(struct report_ranks *r, uint64_t *room)
+{
+	uint64_t median;
+
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		room[i] = r->rows[i].peak;
+		if (r->rows[i].peak > r->rows[r->max_row].peak)
+			r->max_row = i;
+		if (r->rows[i].peak < r->rows[r->min_row].peak)
+			r->min_row = i;
+	}
+	median = lower_median(room, r->cnt);
+	while (r->rows[r->median_row].peak != median)
+		r->median_row++;
+}
+
+/* --- who is not there -------------------------------------------------------------------------------- */
+
+/* Ranks of the first job alone: where there are several, a number says nothing. */
+static void find_missing(struct report_ranks *r)
+{
+	uint32_t next = 0;
+
+	for (size_t i = 0; i < r->cnt; i++) {
+		const struct report_rank *row = &r->rows[i];
+		int64_t world = rank_label__num(&row->label, RANK_WORLD);
+
+		if (strcmp(row->label.job, r->rows[0].label.job))
+			return;
+		if (world > (int64_t)r->world && row->source != RANK_LOCAL)
+			r->world = (uint32_t)world;
+	}
+	for (size_t i = 0; i <= r->cnt; i++) {
+		uint32_t until = i < r->cnt ? r->rows[i].rank : r->world;
+
+		for (; next < until && next < r->world; next++) {
+			r->missing_total++;
+			if (r->missing_cnt < RANK_MISSING_MAX)
+				r->missing[r->missing_cnt++] = next;
+			else if (until - next > 1) { /* a world of a billion is told in one go */
+				r->missing_total += (until < r->world ? until : r->world) - next - 1;
+				break;
+			}
+		}
+		next = i < r->cnt ? r->rows[i].rank + 1 : next;
+	}
+}
+
+static void count_deaths(struct report_ranks *r)
+{
+	for (size_t i = 0; i < r->cnt; i++)
+		r->died += r->rows[i].gone == 1 && r->rows[i].exit_status;
+}
+
+/* --- steps ------------------------------------------------------------------------------------------ */
+
+/*
+ * Steps that were counted begin at each rank's attach, so the same step has other numbers. Training makes ranks wait for each
+ * other, so the same step begins at nearly the same time: the step of each rank that is nearest to the reference's first is
+ * that one. The reference is the rank that was attached last.
+ */
+static void align_counted(struct report_ranks *r)
+{
+	const struct report_rank *last = NULL;
+	uint64_t t0;
+
+	for (size_t i = 0; i < r->cnt; i++) {
+		const struct report_rank *row = &r->rows[i];
+
+		if (row->steps_marked)
+			return; /* marks carry numbers */
+		if (row->steps_cnt && (!last || row->steps[0].ts_ns > last->steps[0].ts_ns))
+			last = row;
+	}
+	if (!last)
+		return;
+	t0 = last->steps[0].ts_ns;
+	for (size_t i = 0; i < r->cnt; i++) {
+		struct report_rank *row = &r->rows[i];
+		size_t near = 0;
+
+		for (size_t k = 1; k < row->steps_cnt; k++)
+			if (apart(row->steps[k].ts_ns, t0) < apart(row->steps[near].ts_ns, t0))
+				near = k;
+		for (size_t k = 0; k < row->steps_cnt; k++)
+			row->steps[k].number = k + RANK_STEPS_MAX - near; /* the reference's first is RANK_STEPS_MAX */
+	}
+}
+
+static const struct report_step *step_of(const struct report_rank *row, uint64_t number, size_t *hint)
+{
+	while (*hint < row->steps_cnt && row->steps[*hint].number < number)
+		(*hint)++;
+	return *hint < row->steps_cnt && row->steps[*hint].number == number ? &row->steps[*hint] : NULL;
+}
+
+static bool fill_step(const struct report_ranks *r, uint64_t number, size_t *hints, uint64_t *room,
+		      struct report_step_row *ret)
+{
+	uint64_t last_ts = 0;
+	size_t cnt = 0;
+
+	*ret = (struct report_step_row){ .number = number, .ts_ns = UINT64_MAX, .min = UINT64_MAX };
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		const struct report_step *s = r->rows[i].steps_cnt ? step_of(&r->rows[i], number, &hints[i]) : NULL;
+
+		if (!s && r->rows[i].steps_cnt)
+			return false;
+		if (!s)
+			continue;
+		room[cnt++] = s->peak;
+		ret->ts_ns = s->ts_ns < ret->ts_ns ? s->ts_ns : ret->ts_ns;
+		last_ts = s->ts_ns > last_ts ? s->ts_ns : last_ts;
+		ret->min = s->peak < ret->min ? s->peak : ret->min;
+		if (s->peak > ret->max || cnt == 1) {
+			ret->max = s->peak;
+			ret->max_row = i;
+		}
+	}
+	ret->late_ns = last_ts - ret->ts_ns;
+	ret->median = lower_median(room, cnt);
+	return cnt > 1;
+}
+
+static int find_steps(struct report_ranks *r, uint64_t *room)
+{
+	const struct report_rank *first = NULL;
+	size_t *hints;
+
+	align_counted(r);
+	for (size_t i = 0; i < r->cnt && !first; i++)
+		first = r->rows[i].steps_cnt ? &r->rows[i] : NULL;
+	if (!first)
+		return 0;
+	hints = calloc(r->cnt, sizeof(*hints));
+	r->steps = calloc(first->steps_cnt, sizeof(*r->steps));
+	if (!hints || !r->steps) {
+		free(hints);
+		return -ENOMEM;
+	}
+	for (size_t k = 0; k < first->steps_cnt; k++)
+		if (fill_step(r, first->steps[k].number, hints, room, &r->steps[r->steps_cnt]))
+			r->steps_cnt++;
+	for (size_t k = 0; k < r->steps_cnt && !first->steps_marked; k++)
+		r->steps[k].number = k + 1;
+	free(hints);
+	return 0;
+}
+
+/* --- the whole -------------------------------------------------------------------------------------- */
+
+int report_ranks__judge(struct report_ranks *r)
+{
+	uint64_t *room = calloc(r->cnt + 1, sizeof(*room));
+	int err;
+
+	if (!room)
+		return -ENOMEM;
+	qsort(r->rows, r->cnt, sizeof(*r->rows), by_job_and_number);
+	if (!r->cnt) {
+		free(room);
+		return 0;
+	}
+	find_ends(r, room);
+	find_outliers(r, room, false);
+	find_outliers(r, room, true);
+	find_missing(r);
+	count_deaths(r);
+	err = find_steps(r, room);
+	free(room);
+	return err;
+}
+
+int report_ranks__bucket(const struct report_ranks *r, size_t i, uint64_t *ret_max, uint64_t *ret_median, uint64_t *ret_min)
+{
+	uint64_t v[RANKS_MAX];
+	size_t cnt = 0;
+
+	for (size_t k = 0; k < r->cnt; k++)
+		if (i < r->rows[k].series.cnt)
+			v[cnt++] = r->rows[k].series.points[i].live_max;
+	if (!cnt)
+		return 0;
+	*ret_median = lower_median(v, cnt);
+	*ret_min = v[0];
+	*ret_max = v[cnt - 1];
+	return 1;
+}
