@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""The cases of PyTorch's test_fully_shard_memory.py as an ordinary job of torchrun, on the CPU over gloo.
+
+    torchrun --nproc-per-node 2 fsdp_memory.py --case reshard|no_reshard|optim_in_backward|delete [--dim 768]
+
+The transformer is torch's own (torch.testing). The test there builds the model on the CPU and counts the GPU's bytes: a module
+comes to the device when it is sharded. Here all is one device, so the model begins on "meta" and each module is given its
+memory right before fully_shard takes it: the same order of births and frees.
+
+Marks are regions "mark NAME", with nothing in them. Each rank says one line of JSON: its pid, what its arithmetic expects
+after each stage (bytes above the mark "base"; `peak`: the highest since "base" or the last "reset"), and, of some marks, the
+bytes of all storages that its own garbage collector can reach.
+"""
+import argparse
+import functools
+import gc
+import json
+import os
+import sys
+import types
+
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+# torch.testing's helpers ask for a package of its developers, of which nothing is used here.
+sys.modules.setdefault("expecttest", types.ModuleType("expecttest")).TestCase = object
+from torch.testing._internal.distributed._tensor.common_dtensor import ModelArgs, Transformer, TransformerBlock  # noqa: E402
+
+MB = 1_000_000
+WORD = 4  # float32
+expected, reachable = {}, {}
+
+
+def mark(name):
+    with torch.profiler.record_function(f"mark {name}"):
+        pass
+
+
+def storages():
+    """Bytes of every storage that a tensor of Python's refers to, each once."""
+    seen = {}
+
+    def see(tensor):
+        if tensor is not None and tensor.device.type == "cpu":
+            tensor = getattr(tensor, "_local_tensor", tensor)
+            seen[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+
+    for thing in gc.get_objects():
+        if type(thing) in (torch.Tensor, torch.nn.Parameter, DTensor):
+            see(thing)
+            see(thing.grad if thing.is_leaf else None)
+    return sum(seen.values())
+
+
+def after(stage, peak=None, current=None):
+    if stage in ("init", "step", "zero_grad", "deleted"):
+        gc.collect()
+        reachable[stage] = storages()
+    mark(stage)
+    expected[stage] = {k: v for k, v in (("peak", peak), ("current", current)) if v is not None}
+
+
+def build(dim, shard):
+    """(model, numbers of elements: all, a rank's, one block's, outside the blocks)"""
+    args = ModelArgs(vocab_size=32, n_layers=3, dim=dim, n_heads=12, weight_tying=False)
+    with torch.device("meta"):
+        model = Transformer(args)
+    whole = sum(p.numel() for p in model.parameters())
+    block = sum(p.numel() for p in model.layers[0].parameters())
+    world = dist.get_world_size()
+
+    def materialize(module):
+        module.to_empty(device="cpu")
+        for p in module.parameters():
+            torch.nn.init.normal_(p, std=0.02)
+
+    for module in model.layers:
+        materialize(module)
+        shard(module)
+    for module in model.children():
+        if not isinstance(module, torch.nn.ModuleList):
+            materialize(module)
+    shard(model)
+    return model, (whole, (whole + world - 1) // world, block, whole - 3 * block)
+
+
+def optimizer_in_backward(model):
+    optimizers = {p: torch.optim.AdamW([p], lr=1e-2, foreach=False) for p in model.parameters()}
+
+    def hook(param):
+        optimizers[param].step()
+        optimizers[param].zero_grad()
+
+    for param in model.parameters():
+        param.register_post_accumulate_grad_hook(hook)
+
+
+def train(dim, reshard, in_backward):
+    world = dist.get_world_size()
+    lin = torch.nn.Linear(dim, dim)
+    lin(torch.randn(2, dim)).sum().backward()
+    gc.collect()
+    reachable["base"] = storages()
+    mark("base")
+
+    model, (whole, own, block, rest) = build(dim, functools.partial(fully_shard, reshard_after_forward=reshard))
+    if in_backward:
+        optimizer_in_backward(model)
+    else:
+        optim = torch.optim.Adam(model.parameters(), lr=1e-2, foreach=False)
+    after("init", WORD * (own + block) + 4 * MB, WORD * (own + block))
+
+    inp = torch.randint(0, 32, (1, 4))
+    loss = model(inp)
+    after("forward", WORD * (3 * block + rest + own if reshard else own + whole + block) + 16 * MB)
+
+    loss.sum().backward()
+    if not reshard:  # the reduce-scatter's input and its output, a world-th of that
+        peak = own + whole + (1 + 1 / world) * block
+    elif in_backward:  # sharded parameters and a block's sharded gradients
+        peak = 4 * block + rest + own + block // world
+    else:
+        peak = 4 * block + rest + 2 * own
+    after("backward", WORD * peak + 16 * MB)
+    del loss
+    mark("reset")
+
+    if not in_backward:
+        optim.step()
+    after("step", WORD * (3 + (not in_backward)) * own + 16 * MB)
+    if not in_backward:
+        optim.zero_grad()
+    mark("reset")
+    after("zero_grad", WORD * 3 * own + 32 * MB)
+
+
+def delete(dim):
+    gc.collect()
+    reachable["base"] = storages()
+    mark("base")
+    model, (_, own, _, _) = build(dim, fully_shard)
+    after("init", current=WORD * own + 4 * MB)
+    del model
+    gc.collect()
+    after("deleted", current=0)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    p.add_argument("--case", choices=("reshard", "no_reshard", "optim_in_backward", "delete"), required=True)
+    p.add_argument("--dim", type=int, default=768)
+    args = p.parse_args()
+
+    torch.set_num_threads(1)
+    torch.manual_seed(42)
+    dist.init_process_group("gloo")
+    if args.case == "delete":
+        delete(args.dim)
+    else:
+        train(args.dim, args.case != "no_reshard", args.case == "optim_in_backward")
+    said = json.dumps({"rank": dist.get_rank(), "pid": os.getpid(), "expected": expected, "reachable": reachable})
+    os.write(1, f"facts {said}\n".encode())
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Ranks of distributed jobs: torchrun over gloo, on the CPU (docs/ranks.md).
+
+The FSDP tests are PyTorch's own test_fully_shard_memory.py from outside: jobs/fsdp_memory.py makes the stages and says what
+that file's arithmetic expects; what each rank held at its marks is memtrace's word.
+"""
+import json
+import os
+
+import mt
+
+SLOW = {"fsdp_no_reshard", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "attached_launcher", "dead_rank"}
+
+TORCHRUN = os.path.join(os.path.dirname(mt.PYTHON), "torchrun")
+
+
+def torchrun(ranks, job, *args):
+    return (TORCHRUN, "--nproc-per-node", str(ranks), str(mt.JOBS / f"{job}.py"), *map(str, args))
+
+
+def env():
+    return dict(os.environ, OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+
+
+def record(path, ranks, job, *args, codes=(0,), options=()):
+    """Objects that the job said, one a line, after the word in front of them."""
+    mt.need_root()
+    done = mt.memtrace("record", "-q", *options, "-o", path, "--", *torchrun(ranks, job, *args), timeout=140, env=env())
+    mt.ok(done, codes)
+    return [json.loads(line[line.index("{"):]) for line in done.stdout.splitlines() if "{" in line]
+
+
+def ranks_of(path, codes=(0,), extra=()):
+    rep = json.loads(mt.ok(mt.memtrace("report", path, "--json", "--by", "rank", *extra), codes).stdout)
+    return rep, rep["ranks"]
+
+
+def check_sums(rep, k):
+    mt.check(k["live_sum"] == rep["devices"]["cpu"]["live"], f"the sum over ranks {k['live_sum']} is not the whole")
+    for row in k["list"]:
+        live = sum(c["live"] for c in row["categories"].values())
+        mt.check(live == row["live"], f"rank {row['rank']}: its categories make {live} of {row['live']}")
+        at_peak = sum(c["at_peak"] for c in row["categories"].values())
+        mt.check(at_peak == row["peak"], f"rank {row['rank']}: its categories make {at_peak} of the peak {row['peak']}")
+
+
+# --- everybody is followed ------------------------------------------------------------------------------------
+
+def test_launched_imbalance():
+    """Two ranks, one of them with 4 MiB more; a worker each, and a late child of rank 0."""
+    with mt.scratch() as tmp:
+        said = [o for o in record(tmp / "a.mtr", 2, "ranks", "--heavy", 1, "--workers", 1, "--late", "--steps", 10)
+                if "pid" in o]
+        rep, k = ranks_of(tmp / "a.mtr")
+        events = mt.export(tmp / "a.mtr")
+        text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "rank")).stdout
+    mt.check(len(said) == 2, f"{said}")
+    procs = {p["pid"]: p for p in rep["processes"]}
+    for job in said:
+        own = procs[job["pid"]]["rank"]
+        mt.check((own["rank"], own["local_rank"], own["world_size"]) == (job["rank"], job["rank"], 2), f"{own}")
+        mt.check("job" in own and own["node_rank"] == 0, f"{own}")
+        for child in job["workers"] + ([job["late"]] if job["late"] else []):
+            mt.check(procs[child]["rank"]["rank"] == job["rank"], f"child {child} of rank {job['rank']}: {procs.get(child)}")
+    late = next(o["late"] for o in said if o["late"])
+    mt.check(any(e.get("pid") == late and e["ev"] == "create" and e["size"] == 1 << 20 for e in events),
+             "the late child's tensor is not there")
+    mt.check((k["count"], k["world_size"], k["missing"], k["died"]) == (2, 2, [], 0), f"{k['count']} {k['missing']}")
+    mt.check({r["rank"]: r["pid"] for r in k["list"]} == {o["rank"]: o["pid"] for o in said}, "whose rank is whose")
+    check_sums(rep, k)
+    first = k["outliers"][0]
+    mt.check(first["rank"] == 1 and first["more"] >= 3 << 20, f"{k['outliers']}")
+    mt.check("stands out: rank 1" in text, text)
+    mt.check(len(k["steps"]) == 10 and all(s["max_rank"] == 1 for s in k["steps"]), f"{k['steps']}")
+    mt.check(all(s["max"] - s["min"] >= 3 << 20 for s in k["steps"][1:]), f"{k['steps']}")
+
+
+def test_attached_launcher():
+    """-p of torchrun: the ranks that run already are found, and their steps are brought together."""
+    with mt.scratch() as tmp, mt.Proc(torchrun(4, "ranks", "--steps", 60, "--pause", 0.05, "--hold", 12), env=env()) as job:
+        mt.wait_until(lambda: sum("ready" in t for t in job.out) == 4, "four ranks", 90)
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_until(lambda: any("recording" in t for t in tracer.err), "memtrace to record", 60)
+            mt.check(job.wait(120) == 0, "\n".join(job.err))
+            mt.finish(tracer, tmp / "a.mtr", signal_number=0, timeout=60)
+        rep, k = ranks_of(tmp / "a.mtr")
+    mt.check([r["rank"] for r in k["list"]] == [0, 1, 2, 3] and k["world_size"] == 4, f"{k['list']}")
+    mt.check(len(k["steps"]) >= 40, f"{len(k['steps'])} steps of all ranks")
+    apart = sorted(s["begun_apart_ns"] for s in k["steps"])
+    mt.check(apart[len(apart) // 2] < 50e6, f"steps begin {apart[len(apart) // 2] / 1e6} ms apart: not the same ones")
+    check_sums(rep, k)
+
+
+def test_dead_rank():
+    """A rank that kills itself: said so, and the numbers of the others stand."""
+    with mt.scratch() as tmp:
+        record(tmp / "a.mtr", 2, "ranks", "--die", 1, "--steps", 10, codes=(0, 1))
+        rep, k = ranks_of(tmp / "a.mtr")
+        text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "rank")).stdout
+    states = {r["rank"]: r["state"] for r in k["list"]}
+    mt.check(states[1] == "signal 9" and k["died"] >= 1 and "signal 9" in text, f"{states}")
+    mt.check(all(r["peak"] > 0 for r in k["list"]), "a rank without a peak")
+    check_sums(rep, k)
+
+
+def test_without_ranks():
+    """A recording of no rank is told so, and not shown as an empty table."""
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("record", "-q", "-o", tmp / "a.mtr", "--probes", "kernel", "--", "/bin/true",
+                          env={"PATH": os.environ["PATH"]}))
+        mt.expect_failure(mt.memtrace("report", tmp / "a.mtr", "--by", "rank"), 1, "no process", "rank", "--by process")
+
+
+# --- FSDP: the seed's test ------------------------------------------------------------------------------------
+
+class Measured:
+    """One rank's CPU bytes at its marks: current, and the highest since "base" or the last "reset"."""
+
+    def __init__(self, events, pid):
+        self.current, self.peak = {}, {}
+        sizes, live, peak = {}, 0, 0
+        for e in events:
+            if e.get("pid") != pid:
+                continue
+            if e["ev"] in ("create", "preexisting") and e["dev"] == "cpu" and e["size"] is not None:
+                sizes[e["id"]] = e["size"]
+                live += e["size"]
+                peak = max(peak, live)
+            elif e["ev"] == "destroy" and e["dev"] == "cpu":
+                live -= sizes.pop(e["id"], 0)
+            elif e["ev"] == "region" and e["region"].startswith("mark "):
+                name = e["region"][5:]
+                self.current[name], self.peak[name] = live, peak
+                if name in ("base", "reset"):
+                    peak = live
+
+
+def fsdp(case, ranks, *args):
+    with mt.scratch() as tmp:
+        said = record(tmp / "a.mtr", ranks, "fsdp_memory", "--case", case, *args,
+                      options=("--probes", "framework,flow,regions"))
+        rep, k = ranks_of(tmp / "a.mtr", extra=("--classes", "extended"))
+        events = mt.export(tmp / "a.mtr", ("--ops",))
+    mt.check(len(said) == ranks, f"{len(said)} ranks spoke")
+    check_sums(rep, k)
+    for job in said:
+        m = Measured(events, job["pid"])
+        base = m.current["base"]
+        for stage, bounds in job["expected"].items():
+            for what, bound in bounds.items():
+                seen = (m.peak if what == "peak" else m.current)[stage] - base
+                where = f"{case}, rank {job['rank']} of {ranks}, {stage}: {what} {seen} above the base"
+                mt.check(seen <= bound, f"{where}, the seed expects at most {bound}")
+                if job["rank"] == 0:
+                    mt.note(f"{where}, at most {bound}")
+        for stage, bytes_ in job["reachable"].items():
+            mt.check(m.current[stage] == bytes_, f"{case}, rank {job['rank']}, {stage}: memtrace {m.current[stage]}, the job {bytes_}")
+    return k, said
+
+
+def test_fsdp_reshard():
+    k, _ = fsdp("reshard", 2)
+    for row in k["list"]:
+        mt.check(row["categories"]["COMMUNICATION"]["byte_ns"] > 0, "nothing was gathered")
+    mt.check(not k["outliers"], f"{k['outliers']}")
+
+
+def test_fsdp_no_reshard():
+    fsdp("no_reshard", 2)
+
+
+def test_fsdp_optimizer_in_backward():
+    fsdp("optim_in_backward", 2)
+
+
+def test_fsdp_deleted():
+    fsdp("delete", 2)
+
+
+def test_fsdp_four_ranks():
+    for case in ("reshard", "no_reshard"):
+        fsdp(case, 4, "--dim", 384)
