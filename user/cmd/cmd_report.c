@@ -103,7 +103,8 @@ static int by_rank_report(const struct by_rank *b, struct report *rep)
 	if (rep->ranks->cnt)
 		return 0;
 	err_set(b->err, -ENODATA, "no process of %s has a rank", b->o->file);
-	return err_hint(b->err, "torchrun, MPI and SLURM put one into the environment (RANK, SLURM_PROCID …); --by process shows all");
+	return err_hint(b->err, "torchrun, MPI and SLURM put one into the environment (RANK, SLURM_PROCID …); "
+				"--by process shows all");
 }
 
 /* Names are the reader's: it is done before they go. */

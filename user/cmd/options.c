@@ -258,7 +258,8 @@ static int has_all(const struct options *o, struct err *err)
 	}
 	if (o->cmd == CMD_LIVE && o->by == BY_RANK) {
 		err_set(err, -EINVAL, "ranks are compared after the fact, in a recording");
-		return err_hint(err, "memtrace record -p PID -o F.mtr, then memtrace report F.mtr --by rank; serve has them live");
+		return err_hint(err, "memtrace record -p PID -o F.mtr, then memtrace report F.mtr --by rank; "
+				"serve has them live");
 	}
 	if (o->cmd == CMD_DIFF && (o->by == BY_PROCESS || o->by == BY_NAME || o->by == BY_RANK)) {
 		err_set(err, -EINVAL, o->by == BY_NAME ? "names of two traces are not compared" :

@@ -64,10 +64,10 @@ enum ev_kind {
 			  the region's name | enum block_from << 20, flags = enum ev_was */
 	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev, size = flags and marks of the data flow (model/flow_state.h)
 			     | 32 bits each, aux = category | one that is shown meanwhile << 4 | made by backward << 8 */
-	EV_MACHINE = 96, /* where this was recorded: name = host name, addr = hash of the boot's id, aux = number of the machine in
-			    a merged recording (event/merge.h), else 0 */
-	EV_MERGED = 97, /* a file that was merged into this one: name = its name, aux = number of its machine, addr = ns that were
-			   added to its times (two's complement), size = how far its steps lie apart from the first
+	EV_MACHINE = 96, /* where this was recorded: name = host name, addr = hash of the boot's id, aux = number of the machine
+			    in a merged recording (event/merge.h), else 0 */
+	EV_MERGED = 97, /* a file that was merged into this one: name = its name, aux = number of its machine, addr = ns that
+			   were added to its times (two's complement), size = how far its steps lie apart from the first
 			   file's (median, ns), flags = enum ev_merged */
 	EV_MAX = 98,
 };

@@ -12,7 +12,11 @@
 #define RANK_TEXT_BYTES 96
 
 /* Who said so; a smaller number is believed more. */
-enum rank_source { RANK_TORCH = 1, RANK_MPI, RANK_SLURM, RANK_PMI, RANK_HOROVOD, RANK_LOCAL /* a local rank is all */, RANK_NONE };
+enum rank_source {
+	RANK_TORCH = 1, RANK_MPI, RANK_SLURM, RANK_PMI, RANK_HOROVOD,
+	RANK_LOCAL, /* a local rank is all */
+	RANK_NONE,
+};
 
 struct rank_label {
 	uint8_t source[6];	    /* enum rank_source of each number; 0: not told */

@@ -438,8 +438,8 @@ static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx
 	const struct rank *k = r->ranks[idx];
 	name_id host = r->hosts[k->machine % EV_MACHINES_MAX];
 
-	*row = (struct report_rank){ .idx = idx, .rank = k->number, .source = k->source, .label = k->label, .machine = k->machine,
-				     .pid = k->pid, .procs_cnt = k->procs_cnt, .live = k->live[memory],
+	*row = (struct report_rank){ .idx = idx, .rank = k->number, .source = k->source, .label = k->label,
+				     .machine = k->machine, .pid = k->pid, .procs_cnt = k->procs_cnt, .live = k->live[memory],
 				     .peak = k->peak[memory], .peak_ts_ns = k->peak_ts_ns[memory],
 				     .host = strdup(names__get(r->names, host)) };
 	fill_cats(row, k->model, memory);

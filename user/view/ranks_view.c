@@ -15,7 +15,8 @@
 
 static const char *memory_word(const struct report_ranks *k)
 {
-	static const char *const words[RANK_MEMS] = { [RANK_MEM_CPU] = "cpu", [RANK_MEM_CUDA] = "cuda", [RANK_MEM_HOST] = "host" };
+	static const char *const words[RANK_MEMS] = { [RANK_MEM_CPU] = "cpu", [RANK_MEM_CUDA] = "cuda",
+						      [RANK_MEM_HOST] = "host" };
 
 	return words[k->memory < RANK_MEMS ? k->memory : RANK_MEM_CPU];
 }
@@ -193,7 +194,8 @@ static void put_verdict(struct page *p, const struct report_ranks *k)
 		page__end_line(p);
 	}
 	if (k->not_listed) {
-		page__printf(p, "  %zu processes found no room (at most %u ranks): they count as others", k->not_listed, RANKS_MAX);
+		page__printf(p, "  %zu processes found no room (at most %u ranks): they count as others", k->not_listed,
+			     RANKS_MAX);
 		page__end_line(p);
 	}
 	if (k->others_peak) {
