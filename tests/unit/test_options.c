@@ -102,6 +102,10 @@ static void test_commands(void **state)
 	assert_int_equal(parse(&o, "report x.mtr --flow --steps 7 --classes compat", &e), 0);
 	assert_int_equal(o.steps, 7);
 	assert_int_equal(parse(&o, "plan -p 1 --all", &e), 0);
+	assert_int_equal(parse(&o, "estimate g.json --device cuda:0 --json --top 3", &e), 0);
+	assert_int_equal(o.cmd, CMD_ESTIMATE);
+	assert_string_equal(o.file, "g.json");
+	assert_string_equal(o.count, "cuda:0");
 	assert_int_equal(parse(&o, "doctor", &e), 0);
 	assert_int_equal(parse(&o, "serve -p 1 -p 2 -o x.mtr -d 1m", &e), 0);
 	assert_int_equal(o.cmd, CMD_SERVE);

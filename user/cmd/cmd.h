@@ -21,6 +21,7 @@ int cmd_report(const struct options *o, struct err *err);
 int report_browse(const struct options *o, struct err *err); /* cmd_report with --tui */
 int cmd_export(const struct options *o, struct err *err);
 int cmd_diff(const struct options *o, struct err *err);
+int cmd_estimate(const struct options *o, struct err *err);
 int cmd_plan(const struct options *o, struct err *err);
 int cmd_doctor(const struct options *o, struct err *err);
 int cmd_serve(const struct options *o, struct err *err);

@@ -185,7 +185,7 @@ static int parse_letters(struct walk *w, const char *arg, struct err *err)
 
 static int parse_word(struct options *o, const char *arg, struct err *err)
 {
-	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT) && !o->file) {
+	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT || o->cmd == CMD_ESTIMATE) && !o->file) {
 		o->file = arg;
 		return 0;
 	}
@@ -251,6 +251,10 @@ static int has_all(const struct options *o, struct err *err)
 	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT) && !o->file) {
 		err_set(err, -EINVAL, "which recording? FILE.mtr is missing");
 		return err_hint(err, "memtrace %s FILE.mtr; memtrace record -p PID makes one", command_name(o->cmd));
+	}
+	if (o->cmd == CMD_ESTIMATE && !o->file) {
+		err_set(err, -EINVAL, "of what? GRAPH.json is missing");
+		return err_hint(err, "memtrace estimate GRAPH.json; python -m memtrace.graph writes one (docs/estimate.md)");
 	}
 	if (o->cmd == CMD_DIFF && !o->file_b) {
 		err_set(err, -EINVAL, "which recordings? %s missing", o->file ? "the second one is" : "A.mtr and B.mtr are");

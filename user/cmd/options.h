@@ -16,7 +16,8 @@
 
 struct err;
 
-enum command { CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_PLAN, CMD_DOCTOR, CMD_SERVE, CMD_CNT };
+enum command { CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_ESTIMATE, CMD_PLAN, CMD_DOCTOR, CMD_SERVE,
+	       CMD_CNT };
 
 #define OPT_PIDS_MAX 64
 #define OPT_USDT_MAX 64
@@ -45,6 +46,7 @@ struct options {
 	enum classes classes;
 	int labels_live; /* --labels live */
 	int dev;	 /* --device: enum mt_dev, -1 = not given */
+	const char *count; /* estimate --device: a device's name, "all", or NULL */
 	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;
 	int no_follow, no_names, force_perf, json, tui, ops, all, no_color, quiet, verbose;

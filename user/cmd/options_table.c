@@ -198,6 +198,13 @@ static int on_device(struct options *o, const char *value, struct err *err)
 	return err_hint(err, "cpu, cuda:0 to cuda:%d, or host", MT_DEV_CUDA_MAX - 1);
 }
 
+static int on_count(struct options *o, const char *value, struct err *err)
+{
+	(void)err;
+	o->count = value;
+	return 0;
+}
+
 static int on_steps(struct options *o, const char *value, struct err *err)
 {
 	int r = 0;
@@ -263,8 +270,9 @@ FLAG(on_verbose, verbose, o->verbose + 1)
 #define PLAN (1u << CMD_PLAN)
 #define DOCTOR (1u << CMD_DOCTOR)
 #define SERVE (1u << CMD_SERVE)
+#define ESTIMATE (1u << CMD_ESTIMATE)
 #define TRACING (LIVE | RECORD | SERVE)
-#define ALL (TRACING | REPORT | EXPORT | DIFF | PLAN | DOCTOR)
+#define ALL (TRACING | REPORT | EXPORT | DIFF | ESTIMATE | PLAN | DOCTOR)
 
 const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
@@ -279,11 +287,13 @@ const struct option_def option_defs[] = {
 	  EXPORT, on_labels },
 	{ "--device", 0, "DEVICE", "blocks of this device alone: cpu, cuda:N or host (default all; torch formats: cuda:0 if "
 	  "the recording has it, else cpu)", EXPORT, on_device },
+	{ "--device", 0, "DEVICE", "storages of this device alone, as the graph calls it, or all (default: all but the CPU, as "
+	  "torch's estimator counts)", ESTIMATE, on_count },
 	{ "--ops", 0, NULL, "every operator and region entered, and (jsonl) the data-flow graph's nodes, too: many more lines",
 	  EXPORT, on_ops },
 	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
 	  TRACING, on_duration },
-	{ "--json", 0, NULL, "the report as JSON, schema 1", LIVE | REPORT | DIFF | PLAN, on_json },
+	{ "--json", 0, NULL, "the report as JSON, schema 1", LIVE | REPORT | DIFF | ESTIMATE | PLAN, on_json },
 	{ "--flow", 0, NULL, "the data-flow graph instead: a line a node, with its blocks, their versions and categories "
 	  "(needs a recording with --probes flow); with --json one object a node", REPORT, on_flow },
 	{ "--steps", 0, "N", "so many of the last whole steps with --flow, or all (default 2)", REPORT, on_steps },
@@ -297,7 +307,7 @@ const struct option_def option_defs[] = {
 	{ "--by", 0, "WHAT", "main table: op, category, device, name, process, rank (report alone), region, symbol or stack "
 	  "(default op)", LIVE | REPORT, on_by },
 	{ "--by", 0, "WHAT", "rows: op, category, device, region, symbol or stack (default op)", DIFF, on_by },
-	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT | DIFF, on_top },
+	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT | DIFF | ESTIMATE, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
 	{ "--probes", 0, "SOURCES", "what to watch, with commas between: segments, framework, ops, views, flow, "
 	  "regions, kernel, host, usdt (default: segments, framework, flow, regions, kernel, usdt). flow gives the "
@@ -329,7 +339,7 @@ const struct option_def option_defs[] = {
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",
 	  TRACING | REPORT | EXPORT | DIFF, on_max_loss },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
-	  LIVE | REPORT | DIFF | PLAN | DOCTOR, on_no_color },
+	  LIVE | REPORT | DIFF | ESTIMATE | PLAN | DOCTOR, on_no_color },
 	{ "--quiet", 'q', NULL, "no progress, no warnings; losses stay in the report", ALL, on_quiet },
 	{ "--verbose", 'v', NULL, "tell more on stderr; twice: everything", ALL, on_verbose },
 	{ "--help", 'h', NULL, "this text", ALL, on_help },
@@ -390,6 +400,16 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace diff before.mtr after.mtr\tby operator\n"
 		       "memtrace diff before.mtr after.mtr --by category\twhat the growth is for\n"
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
+	[CMD_ESTIMATE] = { "estimate", "GRAPH.json [--device DEVICE] [--json] [--top N]",
+			   "the peak of a graph before it runs",
+			   "Reads a graph of torch.fx or AOTAutograd that python -m memtrace.graph wrote, and says how much "
+			   "memory it takes over its execution, where the peak is, and who is alive then: the numbers of "
+			   "torch's own estimator (torch/_inductor/fx_passes/memory_estimator.py), views and writes in place "
+			   "counted once. With a forward and a backward graph also the peak of both, one after the other. No "
+			   "GPU, no tensors and no root: the model is traced, not run (docs/estimate.md).",
+			   "python -m memtrace.graph train:make --device cuda:0 -o graph.json\twrite the graphs of a model\n"
+			   "memtrace estimate graph.json\tits peak, and who is alive then\n"
+			   "memtrace estimate graph.json --json | jq .forward_backward.peak\tone number\n" },
 	[CMD_PLAN] = { "plan", "-p PID [--probes SOURCES] [--json | --all]", "every probe that would be set, and its cost",
 		       "Shows what attaching would do, and does none of it: library, symbol, offset in the file, the "
 		       "instruction that is probed, the way, and the expected cost of one hit.",

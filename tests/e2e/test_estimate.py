@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""memtrace estimate against torch's own estimator, number for number (jobs/graphs.py runs the latter)."""
+import json
+import os
+import subprocess
+
+import mt
+
+RANDOM = 100
+
+
+def graphs_of(where, *args):
+    """Names of the graphs that jobs/graphs.py wrote."""
+    env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
+    done = subprocess.run([mt.PYTHON, mt.JOBS / "graphs.py", where, *map(str, args)], capture_output=True, text=True, env=env,
+                          check=False)
+    mt.check(done.returncode == 0, done.stderr[-3000:])
+    return done.stdout.split()
+
+
+def estimate(path, *args):
+    return json.loads(mt.ok(mt.memtrace("estimate", path, "--json", *args)).stdout)
+
+
+def compare(where, name):
+    """Profiles, schedules, interactions; the number of graphs and the largest peak."""
+    want = json.loads((where / f"{name}.torch.json").read_text())
+    got, everything = estimate(where / f"{name}.json"), estimate(where / f"{name}.bare.json", "--device", "all")
+    mt.check([g["name"] for g in got["graphs"]] == list(want["graphs"]), f"{name}: {[g['name'] for g in got['graphs']]}")
+    for graph, all_devices in zip(got["graphs"], everything["graphs"]):
+        torch = want["graphs"][graph["name"]]
+        what = f"{name}, {graph['name']}"
+        mt.check(graph["profile"] == torch["profile"], f"{what}: {graph['profile']}, torch: {torch['profile']}")
+        mt.check(graph["peak"] == max(torch["profile"]), f"{what}: peak {graph['peak']}")
+        mt.check(graph["start"] == torch["profile"][0] and graph["end"] == torch["profile"][-1], what)
+        mt.check(sum(r["bytes"] for r in graph["alive_at_peak"]) == graph["peak"], f"{what}: {graph['alive_at_peak']}")
+        mt.check(all_devices["profile"] == torch["all_devices"], f"{what}: --device all")
+        mt.check(("schedule" in graph) == bool(torch["schedule"]), f"{what}: a schedule on one side only")
+        if torch["schedule"]:
+            said = {k: graph["schedule"][k] for k in torch["schedule"]}
+            mt.check(said == torch["schedule"], f"{what}: {said}, torch: {torch['schedule']}")
+    pair = got["forward_backward"]
+    mt.check((pair is None) == ("baseline" not in want), f"{name}: {pair}")
+    for key in pair or ():
+        mt.check(pair[key] == want[key], f"{name}: {key} is {pair[key]}, torch: {want[key]}")
+    return len(got["graphs"]), max(g["peak"] for g in got["graphs"])
+
+
+def test_real_graphs_have_torchs_numbers():
+    with mt.scratch() as where:
+        names = graphs_of(where)
+        sizes = {name: compare(where, name) for name in names}
+        mt.check(len(names) >= 12 and all(peak for _, peak in sizes.values()), f"{sizes}")
+        mt.note(f"{len(names)} models, {sum(n for n, _ in sizes.values())} graphs, all equal")
+
+
+def test_random_graphs_have_torchs_numbers():
+    with mt.scratch() as where:
+        refused = 0
+        for name in graphs_of(where, RANDOM, 7):
+            compare(where, name)
+            if (where / f"{name}.refused.json").exists():
+                mt.expect_failure(mt.memtrace("estimate", where / f"{name}.refused.json"), 1, "its schedule runs", "is not there")
+                refused += 1
+        mt.check(0 < refused < RANDOM, f"{refused} orders refused")
+        mt.note(f"{RANDOM} pairs of random graphs, all equal; torch and memtrace refuse the same {refused} orders")
+
+
+def test_what_is_no_graph_is_refused_with_its_place():
+    good = ('{"format":"memtrace-graph","version":1,"devices":["cuda:0"],"graphs":[{"name":"g","nodes":[\n'
+            '{"name":"a","op":"call_function","inputs":[],"outputs":[0]},\n'
+            '{"name":"b","op":"call_function","inputs":[0],"outputs":[1]}]}],"storages":[[0,4096],[0,8192]]}')
+    with mt.scratch() as where:
+        def refuse(text, *words, args=()):
+            path = where / "graph.json"
+            path.write_text(text)
+            mt.expect_failure(mt.memtrace("estimate", path, *args), 1, *words)
+
+        (where / "graph.json").write_text(good)
+        mt.check(estimate(where / "graph.json")["graphs"][0]["profile"] == [0, 4096, 4096, 12288, 8192], "the good one")
+        refuse(good.replace("[0],", "[1],"), "node 1 'b'", "line 3", "is itself", "cycle")
+        refuse(good[:-40], "graph.json:3:", "premature EOF", "hint: the file ends")
+        refuse(good.replace("[0,8192]", "[0]"), "graph.json:3:", "a storage without a size", "hint:")
+        refuse(good.replace('"outputs":[0]', '"outputs":[-7]'), "graph.json:2:", "-7 is not a whole number")
+        refuse("[" * 100000, "graph.json:1:", "not an object")
+        refuse("", "is empty")
+        refuse(good, "nothing of the graph is on 'cpu'", "all, cuda:0", args=("--device", "cpu"))
+        mt.expect_failure(mt.memtrace("estimate", where / "none.json"), 1, "none.json", "No such file")
+        mt.expect_failure(mt.memtrace("estimate"), 2, "GRAPH.json is missing", "memtrace.graph")
+        mt.expect_failure(mt.memtrace("estimate", where), 1, "directory")
+
+
+def test_the_exporter_says_what_to_do():
+    with mt.scratch() as where:
+        (where / "train.py").write_text("import torch\n\n\ndef make():\n"
+                                        "    return torch.nn.Linear(256, 128), (torch.zeros(64, 256),)\n")
+        env = dict(os.environ, PYTHONPATH=str(mt.ROOT / "tools" / "python"), PYTHONDONTWRITEBYTECODE="1")
+
+        def run(*args):
+            return subprocess.run([mt.PYTHON, "-m", "memtrace.graph", *args], cwd=where, env=env, capture_output=True, text=True,
+                                  check=False)
+
+        done = run("train:make", "--device", "cuda:0", "-o", "graph.json")
+        mt.check(done.returncode == 0, done.stderr)
+        said = estimate(where / "graph.json")
+        weight, bias, given, made = 128 * 256 * 4, 128 * 4, 64 * 256 * 4, 64 * 128 * 4
+        mt.check(said["counted"] == ["cuda:0"] and said["graphs"][0]["peak"] == weight + bias + given + made, f"{said}")
+        wrong = run("train:none")
+        mt.check(wrong.returncode == 2 and "train:none" in wrong.stderr, wrong.stderr)
