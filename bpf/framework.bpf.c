@@ -5,6 +5,7 @@
  * no other thread can be given an address before its Delete has been seen.
  */
 #include "lib/frames.h"
+#include "lib/module.h"
 #include "lib/stack.h"
 
 #define C10_CUDA 1 /* c10::DeviceType */
@@ -21,6 +22,7 @@ int mt_fw_new(struct pt_regs *ctx)
 	t = thread_get();
 	if (t)
 		frames_settle(t, ctx->sp);
+	module_at(t);
 	stack_at(ctx, MT_DEV_CPU, 0, ptr, size);
 	emit_mem(t, MT_EV_ALLOC, MT_DEV_CPU, 0, ptr, size);
 	return 0;
@@ -71,6 +73,7 @@ int mt_fw_usage(struct pt_regs *ctx)
 	if (t)
 		frames_settle(t, ctx->sp);
 	if (size > 0) {
+		module_at(t);
 		stack_at(ctx, dev, 0, ctx->di, size);
 		emit_mem(t, MT_EV_ALLOC, dev, 0, ctx->di, size);
 	} else {

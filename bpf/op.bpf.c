@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Operator entries (at::_ops::X::call) and backward nodes (Engine::evaluate_function). */
 #include "lib/frames.h"
+#include "lib/module.h"
 
 SEC("uprobe")
 int mt_op(struct pt_regs *ctx)
@@ -11,6 +12,35 @@ int mt_op(struct pt_regs *ctx)
 	if (t)
 		frames_enter(t, MT_EV_OP, ctx, bpf_get_attach_cookie(ctx));
 	return 0;
+}
+
+/* … with the number that it was given when it was made, in the forward pass. */
+static __always_inline void node_enter(struct mt_thread *t, struct pt_regs *ctx, u64 vtable)
+{
+	u64 ret = 0, seq = mt_modules_on ? module_node_seq(ctx->dx) : 0;
+	void *ring;
+	struct mt_rec_mem *r;
+	u32 depth, num;
+
+	frames_settle(t, ctx->sp);
+	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)ctx->sp)) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return;
+	}
+	depth = t->depth;
+	num = frames_open(t, ctx->sp, ret, MT_FRAME_NODE);
+	ring = ring_get();
+	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
+	if (!r) {
+		loss_count(MT_LOSS_RING);
+		return;
+	}
+	hdr_fill(&r->hdr, MT_EV_NODE, MT_DEV_NONE, bpf_ktime_get_ns());
+	r->hdr.depth = depth;
+	r->hdr.seq = num;
+	r->addr = vtable;
+	r->size = seq;
+	bpf_ringbuf_submit(r, ring_wake_flags(ring));
 }
 
 /* (Engine *this, shared_ptr<GraphTask> &, Node *, InputBuffer &, shared_ptr<ReadyQueue> const &) */
@@ -25,6 +55,6 @@ int mt_node(struct pt_regs *ctx)
 		return 0;
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->dx))
 		loss_count(MT_LOSS_READ_FAULT);
-	frames_enter(t, MT_EV_NODE, ctx, vtable);
+	node_enter(t, ctx, vtable);
 	return 0;
 }

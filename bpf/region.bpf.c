@@ -10,6 +10,7 @@
 #include "lib/text.h"
 
 #define STACK_RECORD_REACH (64 << 10)
+#define OPTIMIZE 0x657a696d6974704full /* "Optimize", of Optimizer.step# and Optimizer.zero_grad# */
 #define OLD_STRING_HEAD 24 /* length, capacity, reference count (bits/cow_string.h) */
 
 SEC("uprobe")
@@ -37,6 +38,8 @@ int mt_region_begin(struct pt_regs *ctx)
 		str.len = 0;
 	}
 	regions_begin(t, ctx, str.len ? text_bytes(t, str.ptr, str.len) : 0);
+	if (str.len && !t->module.optimizer && t->text.words[0] == OPTIMIZE)
+		t->module.optimizer = t->regions;
 	return 0;
 }
 

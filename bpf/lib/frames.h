@@ -41,6 +41,9 @@ static __always_inline u32 frames_open(struct mt_thread *t, u64 sp, u64 ret, u32
 	f->ret = ret;
 	f->seq = seq;
 	f->flags = flags;
+	f->outer = flags & MT_FRAME_NODE ? 0 : seq;
+	if (d && !(flags & MT_FRAME_NODE) && t->frames[(d - 1) & (MT_FRAMES_MAX - 1)].outer)
+		f->outer = t->frames[(d - 1) & (MT_FRAMES_MAX - 1)].outer;
 	t->depth = d + 1;
 	return seq;
 }
@@ -117,6 +120,8 @@ static __always_inline void regions_end(struct mt_thread *t, const struct pt_reg
 	if (!t->regions)
 		return; /* began before the attach */
 	frames_settle(t, regs->sp);
+	if (t->module.optimizer >= t->regions)
+		t->module.optimizer = 0;
 	t->regions--;
 	emit_mem(t, MT_EV_REGION_END, MT_DEV_NONE, 0, 0, t->regions);
 }

@@ -14,6 +14,7 @@ struct mt_counters {
 	__u64 hits[MT_PROG_MAX + 1]; /* the last one counts emitted records */
 	__u64 loss[MT_LOSS_MAX];
 	__u64 stack_ns; /* spent on taking stacks: measured, not calibrated */
+	__u64 module_ns; /* the same of modules */
 } __attribute__((aligned(64)));
 
 struct mt_config {
@@ -49,6 +50,24 @@ struct mt_py_proc {
 	__u8 entry_always; /* each frame is called from C: 3.10 */
 	__u8 instr_bytes;  /* 4 or 8 */
 	__u8 pad;
+};
+
+/* A thread-local variable of a library: in the thread's table of modules' blocks, at that place. */
+struct mt_tls_var {
+	__u64 module; /* 0: not known */
+	__u64 offset;
+};
+
+/* How a birth's module is found: user/python/calls.h, user/plan/tls.c. */
+struct mt_module_proc {
+	struct mt_py_proc py;
+	__u64 call;	 /* code object of torch.nn.Module's __call__ */
+	__u64 frame_self; /* of a frame: its first local variable */
+	struct mt_tls_var seq;  /* at::sequence_number's */
+	struct mt_tls_var grad; /* a byte whose lowest bit is the grad mode */
+	__u32 generation; /* what a thread keeps of another one is stale */
+	__u16 node_seq;	  /* Node → sequence_nr */
+	__u16 pad;
 };
 
 /*

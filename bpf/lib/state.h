@@ -19,12 +19,16 @@
 #define MT_LIVE_MAX (1 << 20)
 #define MT_GIVEN_MAX 8 /* a power of two */
 #define MT_FRAME_EXPLICIT 1 /* frame with an end event: never over by its stack pointer */
+#define MT_FRAME_NODE 2	    /* a backward node's: Python may be called from it */
+#define MT_PY_FRAME_WORDS 16
 
 struct mt_frame {
 	u64 sp;	 /* user stack pointer at entry: the return address lies there */
 	u64 ret; /* that return address; explicit frames: hash of the name */
 	u32 seq;
 	u32 flags;
+	u32 outer; /* number of the operator that Python, or a node, called; 0: a node's own frame */
+	u32 pad;
 };
 
 /* Outermost call of the malloc family in progress. */
@@ -55,6 +59,20 @@ struct mt_text {
 	};
 };
 
+/* Whose forward runs, as last looked at (module.bpf.c). */
+struct mt_module_state {
+	u64 told, self; /* module object: that user space knows, that was found last */
+	u64 key;	/* of the two innermost Python frames then; 0: none */
+	u64 seq;	/* sequence number then */
+	u64 seq_at, grad_at; /* addresses of this thread's variables */
+	u64 tstate;
+	u32 generation;
+	u32 outer;	/* the operator in which that was */
+	u32 flags_told; /* enum mt_module_flag, | MODULE_TOLD */
+	u32 optimizer; /* regions open with the outermost one of an optimizer, 0 = none */
+	u64 words[MT_PY_FRAME_WORDS]; /* a Python frame */
+};
+
 struct mt_thread {
 	u32 depth; /* frames open */
 	u32 seq;   /* last frame number given out */
@@ -74,6 +92,7 @@ struct mt_thread {
 	u32 gpu_dev; /* enum mt_dev; MT_DEV_NONE: not seen */
 	u32 gpu_met; /* whether gpu_dev was thought about */
 	struct mt_pending inner; /* … inside an operator new: only what is not that one's own */
+	struct mt_module_state module;
 	u64 freed_ptr, freed_sp; /* the last free, until the thread allocates */
 	u64 freed_fn;
 	struct mt_frame frames[MT_FRAMES_MAX];
@@ -84,10 +103,12 @@ struct mt_thread {
 const volatile struct mt_config mt_config = {};
 struct mt_counters mt_counters[MT_CPUS_MAX] = {};
 __u32 mt_stacks_on = 0;
+__u32 mt_modules_on = 0;
 #else
 extern const volatile struct mt_config mt_config;
 extern struct mt_counters mt_counters[MT_CPUS_MAX];
 extern __u32 mt_stacks_on; /* not while costs are measured: a stack's is measured each time */
+extern __u32 mt_modules_on; /* of some process it is known how */
 #endif
 
 struct mt_ring {

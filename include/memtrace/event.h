@@ -30,7 +30,7 @@ enum mt_kind {
 	MT_EV_FREE = 2,		/* addr: addr = pointer; dev */
 	MT_EV_OOM = 3,		/* mem: addr = 0, size = bytes that could not be had; dev */
 	MT_EV_OP = 4,		/* addr: frame; addr = operator's cookie */
-	MT_EV_NODE = 5,		/* addr: frame; addr = vtable pointer of the backward node */
+	MT_EV_NODE = 5,		/* mem: frame; addr = vtable pointer of the backward node, size = its number, 0: not read */
 	MT_EV_OP_BEGIN = 6,	/* addr: frame with an explicit end; addr = hash of its name */
 	MT_EV_OP_END = 7,	/* addr: depth = frames that stay open; addr = 0 */
 	MT_EV_REGION_BEGIN = 8, /* mem: addr = hash of its name, size = regions open before it */
@@ -72,7 +72,10 @@ enum mt_kind {
 	MT_EV_STACK = 34,     /* mem: addr = the block's pointer, size = hash of the Python frames, 0 = none; dev */
 	MT_EV_STACK_RAW = 35, /* raw: the same, with registers and a piece of the native stack */
 	MT_EV_STACK_PY = 36,  /* py: Python frames of a hash, before its first use (best effort) */
-	MT_EV_WIRE_MAX = 37,
+	MT_EV_MODULE = 37,    /* mem: the module whose forward runs on this thread changed, told before what is born in it:
+				 addr = the Python object (0: none), size = the sequence number that nodes of backward
+				 have from there on (0: not known); flags = enum mt_module_flag */
+	MT_EV_WIRE_MAX = 38,
 };
 
 /* What a segment is. Nested calls (cudaMalloc inside ncclMemAlloc, cuMemAlloc inside cudaMalloc) are one: the outermost. */
@@ -106,6 +109,10 @@ enum mt_seg_graph {
 	MT_GRAPH_CAPTURED = 2,	   /* addr = graph, 0: none came of it; aux = stream */
 	MT_GRAPH_INSTANTIATED = 3, /* addr = executable, aux = graph */
 	MT_GRAPH_LAUNCHED = 4,	   /* addr = executable */
+};
+
+enum mt_module_flag {
+	MT_MODULE_NO_GRAD = 1, /* grad mode is off */
 };
 
 enum mt_map_flag {
@@ -278,6 +285,7 @@ enum mt_prog {
 	MT_PROG_SEG_RET,      /* … its return; same cookie */
 	MT_PROG_HOST_EXIT,    /* a `ret` of operator new, which may throw: no return probe there */
 	MT_PROG_STACK,	      /* no site of its own: --stacks, in the programs that tell births */
+	MT_PROG_MODULE,	      /* no site of its own: whose forward runs, in the programs that tell births */
 	MT_PROG_MAX,
 };
 

@@ -20,7 +20,7 @@ static const struct {
 	size_t len;
 } lengths[] = {
 	{ MT_EV_ALLOC, MEM },	     { MT_EV_FREE, ADDR },	  { MT_EV_OOM, MEM },
-	{ MT_EV_OP, ADDR },	     { MT_EV_NODE, ADDR },	  { MT_EV_OP_BEGIN, ADDR },
+	{ MT_EV_OP, ADDR },	     { MT_EV_NODE, MEM },	  { MT_EV_OP_BEGIN, ADDR },
 	{ MT_EV_OP_END, ADDR },	     { MT_EV_REGION_BEGIN, MEM }, { MT_EV_REGION_END, MEM },
 	{ MT_EV_STEP, ADDR },	     { MT_EV_TAG, MEM },	  { MT_EV_NAME, NAME },
 	{ MT_EV_MMAP, MEM },	     { MT_EV_MUNMAP, MEM },	  { MT_EV_BRK, ADDR },
@@ -30,6 +30,7 @@ static const struct {
 	{ MT_EV_SEG_FAIL, SEG },     { MT_EV_SEG_RESET, SEG },	  { MT_EV_SEG_TRIM, SEG },
 	{ MT_EV_SEG_COMM, SEG },     { MT_EV_SEG_GRAPH, SEG },	  { MT_EV_SEG_POOL, SEG },
 	{ MT_EV_TOTALS, MEM },	     { MT_EV_REQUEST, SEG },	  { MT_EV_REQUEST_FREE, ADDR },
+	{ MT_EV_MODULE, MEM },
 };
 
 static void takes_each_kind_in_its_length(void **state)

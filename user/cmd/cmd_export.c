@@ -117,6 +117,8 @@ static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 	struct export_run *x = ctx;
 	int r;
 
+	if (ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS))
+		return 0;
 	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || (ev->kind == TL_LABEL && x->to.labels))
 		return 0;
 	r = x->format->event(x->ctx, ev, epoch_off_ns);

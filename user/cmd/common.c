@@ -76,6 +76,8 @@ struct view_opts view_opts_of(const struct options *o)
 	struct view_opts v = {
 		.top = o->top ? o->top : TOP_TEXT,
 		.by = o->by,
+		.depth = o->depth,
+		.phase = o->phase,
 		.color = is_tty && !o->no_color && !(no_color && no_color[0]),
 	};
 

@@ -12,11 +12,13 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "bpf/lib/shared.h"
 #include "model/model.h"
 #include "model/tensors.h"
 #include "plan/plan.h"
 #include "python/reader.h"
 #include "python/runtime.h"
+#include "stack/capture.h"
 #include "target/target.h"
 
 #define FAILS_MAX 3 /* then the interpreter is looked for again: the process may have become another program */
@@ -25,6 +27,12 @@ _Static_assert(sizeof(struct flow_vtable) == sizeof(struct py_vtable), "the same
 _Static_assert(PY_PARAMETER == (int)EV_TENSOR_PARAMETER && PY_BUFFER == (int)EV_TENSOR_BUFFER &&
 		       PY_GRADIENT == (int)EV_TENSOR_GRADIENT && PY_STATE == (int)EV_TENSOR_STATE,
 	       "the same kinds");
+
+/* A module as ids, and as it was said last. */
+struct known_module {
+	uint64_t obj, hash; /* 0: free */
+	name_id path, root, class;
+};
 
 /* The names of one storage as ids, so that they are not looked up at every look. */
 struct known {
@@ -44,9 +52,18 @@ struct named_proc {
 	uint32_t noted; /* enum note, bits */
 	struct known *known; /* by data pointer; a power of two */
 	size_t known_cap;
+	struct known_module *modules_known; /* by object; a power of two */
+	size_t modules_cap;
+	int has_how; /* the kernel side knows how modules are found */
+	struct py_runtime rt; /* with a reader */
+	struct torch_tls tls;
+	uint16_t node_seq;
 };
 
-enum note { NOTE_NO_PYTHON = 1, NOTE_TORN = 2, NOTE_CIRCLES = 4, NOTE_FULL = 8, NOTE_UNREADABLE = 16 };
+enum note {
+	NOTE_NO_PYTHON = 1, NOTE_TORN = 2, NOTE_CIRCLES = 4, NOTE_FULL = 8, NOTE_UNREADABLE = 16, NOTE_NO_CALL = 32,
+	NOTE_NO_BACKWARD = 64, NOTE_NO_THREAD = 128,
+};
 
 /* What the second thread is given, and gives back. */
 struct job {
@@ -57,6 +74,12 @@ struct job {
 	int r;
 	struct err err;
 	struct py_look look;
+	struct py_runtime rt; /* with a reader, of its process */
+	struct torch_tls tls;
+	uint16_t node_seq;
+	struct mt_module_proc how;
+	int wants_how, has_how; /* has_how: nothing but this was done */
+	int no_call, no_thread; /* why not */
 };
 
 struct naming {
@@ -65,6 +88,7 @@ struct naming {
 	size_t procs_cnt, turn;
 	uint64_t last_ns;
 	int fd, is_busy, has_thread;
+	uint32_t generation; /* of what the kernel side is told */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -73,6 +97,11 @@ struct naming {
 };
 
 /* --- the second thread ----------------------------------------------------------------------------------- */
+
+/* AccumulateGrad's variable lies behind Node, which began with a weak pointer to itself (two words) up to 2.8. */
+#define NODE_BYTES_ONE_COUNT 464
+#define NODE_SEQ_ONE_COUNT 16
+#define NODE_SEQ_TWO_COUNTS 24
 
 static int open_reader(struct job *j)
 {
@@ -99,15 +128,57 @@ static int open_reader(struct job *j)
 					       .vtables_cnt = plan->flow_vtables_cnt };
 
 		r = py_reader__new(&j->reader, &opts, &j->err);
+		j->rt = rt;
+		j->node_seq = NODE_SEQ_TWO_COUNTS;
+		if (plan->flow_layout.at.acc_variable == NODE_BYTES_ONE_COUNT)
+			j->node_seq = NODE_SEQ_ONE_COUNT;
+		plan__torch_tls(&j->tls, t);
 	}
 	plan__free(plan);
 	target__free(t);
 	return r;
 }
 
+/* A variable of each thread: which library's, as the loader wrote it. */
+static struct mt_tls_var tls_var(const struct py_mem *mem, const struct tls_place *at)
+{
+	uint64_t slot[2];
+
+	if (!at->slot || py_mem__read(mem, at->slot, slot, sizeof(slot)))
+		return (struct mt_tls_var){ 0 };
+	return (struct mt_tls_var){ slot[0], slot[1] + at->add };
+}
+
+/* How the kernel side finds modules. It need not wait for names: they are told when they are known. */
+static void find_how(struct job *j)
+{
+	struct py_mem mem = py_mem_of(&j->pid);
+	struct target *t = NULL;
+	struct py_tsd tsd;
+	uint64_t call;
+	int r = py_reader__call(j->reader, j->rt.code_type, &call);
+
+	j->no_call = r == -ENOTSUP;
+	if (r || target__open(&t, j->pid, NULL))
+		return;
+	r = py_runtime__tsd(&j->rt, t, &mem, &tsd);
+	if (!r) {
+		j->how = (struct mt_module_proc){ .py = capture_how(j->rt.at, &tsd), .call = call,
+						  .frame_self = j->rt.at->frame_self, .seq = tls_var(&mem, &j->tls.seq),
+						  .grad = tls_var(&mem, &j->tls.grad), .node_seq = j->node_seq };
+		j->has_how = 1;
+	}
+	j->no_thread = !j->has_how;
+	target__free(t);
+}
+
 static void do_job(struct job *j)
 {
 	j->r = j->reader ? 0 : open_reader(j);
+	if (!j->r && j->wants_how)
+		find_how(j);
+	if (j->has_how)
+		return;
 	if (!j->r)
 		j->r = py_reader__look(j->reader, j->kind, &j->look);
 	if (j->reader && j->rest)
@@ -161,6 +232,7 @@ static void named_proc__done(struct named_proc *p)
 {
 	py_reader__free(p->reader);
 	free(p->known);
+	free(p->modules_known);
 	*p = (struct named_proc){ 0 };
 }
 
@@ -229,7 +301,9 @@ static void follow_pids(struct naming *n, const pid_t *pids, size_t cnt)
 static void begin_look(struct naming *n, struct named_proc *p, uint64_t now_ns)
 {
 	n->job = (struct job){ .pid = p->pid, .reader = p->reader, .rest = n->procs_cnt > 1,
-			       .kind = now_ns >= p->search_ns ? PY_LOOK_ALL : PY_LOOK_KNOWN };
+			       .kind = now_ns >= p->search_ns ? PY_LOOK_ALL : PY_LOOK_KNOWN,
+			       .rt = p->rt, .tls = p->tls, .node_seq = p->node_seq,
+			       .wants_how = n->env.modules && !p->has_how };
 	p->reader = NULL; /* the thread's for now */
 	n->last_ns = now_ns;
 	n->is_busy = 1;
@@ -326,10 +400,60 @@ static int is_said(const struct naming *n, const struct named_proc *p, const str
 			 had.key.v == k->key.v && had.kind == t->name->kind);
 }
 
+/* The entry of a module. */
+static struct known_module *find_module(struct named_proc *p, uint64_t obj)
+{
+	size_t i = (size_t)(obj * 0x9e3779b97f4a7c15ull >> 32) & (p->modules_cap - 1);
+
+	while (p->modules_known[i].obj && p->modules_known[i].obj != obj)
+		i = (i + 1) & (p->modules_cap - 1);
+	return &p->modules_known[i];
+}
+
+/* Begun anew when half full: modules that come and go leave their entries, and then all are said again. */
+static int make_modules(struct named_proc *p, size_t cnt)
+{
+	size_t cap = 256, used = 0;
+
+	for (size_t i = 0; i < p->modules_cap; i++)
+		used += p->modules_known[i].obj != 0;
+	if (p->modules_cap && used + cnt <= p->modules_cap / 2)
+		return 0;
+	while (cap < cnt * 4)
+		cap *= 2;
+	free(p->modules_known);
+	p->modules_known = calloc(cap, sizeof(*p->modules_known));
+	p->modules_cap = p->modules_known ? cap : 0;
+	return p->modules_known ? 0 : -ENOMEM;
+}
+
+static void say_modules(struct naming *n, struct named_proc *p, const struct py_reader *r, const struct py_look *look,
+			uint64_t now_ns)
+{
+	if (make_modules(p, look->told_modules_cnt))
+		return;
+	for (size_t i = 0; i < look->told_modules_cnt; i++) {
+		const struct py_told_module *t = &look->told_modules[i];
+		struct known_module *k = find_module(p, t->at->obj);
+
+		if (k->obj && k->hash == t->hash && !p->again)
+			continue;
+		if (k->hash != t->hash)
+			*k = (struct known_module){ .obj = t->at->obj, .hash = t->hash,
+						    .path = names__add(n->env.names, py_reader__text(r, t->at->path)),
+						    .root = names__add(n->env.names, t->root),
+						    .class = names__add(n->env.names, t->class) };
+		n->env.push(n->env.ctx, (struct event){
+			.ts_ns = now_ns, .kind = EV_MODULE, .pid = (uint32_t)p->pid, .addr = k->obj, .size = t->at->parent,
+			.name = k->path, .tid = k->root.v, .seq = k->class.v });
+	}
+}
+
 static void say(struct naming *n, struct named_proc *p, const struct py_reader *r, const struct py_look *look, uint64_t now_ns)
 {
 	uint64_t age = (now_ns - look->begin_ns) / EV_TENSOR_AGE_NS + 1;
 
+	say_modules(n, p, r, look, now_ns);
 	if (age > UINT8_MAX || make_known(p, look->told_cnt)) /* too long ago: the next look says it */
 		return;
 	for (size_t i = 0; i < look->told_cnt; i++) {
@@ -411,6 +535,27 @@ static void failed(struct naming *n, struct named_proc *p, const struct job *j, 
 					    "memory is not as expected");
 	py_reader__free(p->reader);
 	p->reader = NULL;
+	p->has_how = 0; /* of another program, perhaps */
+}
+
+/* Modules can be told from now on. */
+static void tell_how(struct naming *n, struct named_proc *p, struct job *j)
+{
+	j->how.generation = ++n->generation;
+	if (n->env.modules(n->env.ctx, p->pid, &j->how))
+		log_debug("process %d: no room for its modules", (int)p->pid);
+	p->has_how = 1;
+	if (!j->how.seq.module)
+		note(n, p, NOTE_NO_BACKWARD, "blocks of backward belong to no module: where torch numbers its nodes is not to "
+					     "be seen");
+}
+
+static void note_no_how(struct naming *n, struct named_proc *p, const struct job *j)
+{
+	if (j->no_call)
+		note(n, p, NOTE_NO_CALL, "blocks belong to no module: torch.nn.Module is called in a way that is not known");
+	if (j->no_thread)
+		note(n, p, NOTE_NO_THREAD, "blocks belong to no module yet: no thread of Python's was found");
 }
 
 void naming__done(struct naming *n, uint64_t now_ns)
@@ -428,6 +573,15 @@ void naming__done(struct naming *n, uint64_t now_ns)
 		return;
 	}
 	p->reader = j->reader;
+	p->rt = j->rt;
+	p->tls = j->tls;
+	p->node_seq = j->node_seq;
+	if (j->has_how) {
+		tell_how(n, p, j);
+		begin_look(n, p, now_ns);
+		return;
+	}
+	note_no_how(n, p, j);
 	if (j->r) {
 		failed(n, p, j, now_ns);
 		return;

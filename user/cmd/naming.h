@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * naming: asks the Python of followed processes what their tensors are called, and says it as events
- * (EV_TENSOR, and EV_NOTE where it cannot be known).
+ * (EV_MODULE, EV_TENSOR, and EV_NOTE where it cannot be known); and how the kernel side finds whose forward runs.
  *
  * A look takes from 20 ms to half a second, rings are emptied every 10 ms: so looks are the work of a second
  * thread, one look at a time and one a second at most; it touches nothing but its own reader, and everything
@@ -26,6 +26,7 @@
 
 struct err;
 struct model;
+struct mt_module_proc; /* bpf/lib/shared.h */
 struct names;
 struct naming;
 
@@ -33,6 +34,8 @@ struct naming_env {
 	struct names *names;
 	const struct model *model;
 	void (*push)(void *ctx, struct event ev); /* ts_ns 0 = now */
+	/* Tells the kernel side how a process's modules are found; NULL: modules are not wanted. */
+	int (*modules)(void *ctx, pid_t pid, const struct mt_module_proc *how);
 	void *ctx;
 };
 

@@ -265,8 +265,8 @@ static int has_all(const struct options *o, struct err *err)
 		return err_hint(err, "memtrace record -p PID -o F.mtr, then memtrace report F.mtr --by rank; "
 				"serve has them live");
 	}
-	if (o->cmd == CMD_DIFF && (o->by == BY_PROCESS || o->by == BY_NAME || o->by == BY_RANK)) {
-		err_set(err, -EINVAL, o->by == BY_NAME ? "names of two traces are not compared" :
+	if (o->cmd == CMD_DIFF && (o->by == BY_PROCESS || o->by == BY_NAME || o->by == BY_RANK || o->by == BY_MODULE)) {
+		err_set(err, -EINVAL, o->by == BY_NAME || o->by == BY_MODULE ? "names of two traces are not compared" :
 						       "processes of two traces are not the same ones");
 		return err_hint(err, "--by op, category, device, region, symbol or stack");
 	}
@@ -277,6 +277,10 @@ static int has_all(const struct options *o, struct err *err)
 	if (o->cmd == CMD_EXPORT && o->classes && export_format_find(o->format)->needs & EXPORT_COMPAT) {
 		err_set(err, -EINVAL, "%s has torch.profiler's categories only, not --classes extended", o->format);
 		return err_hint(err, "--to jsonl and csv have both");
+	}
+	if ((o->depth || o->phase) && o->by != BY_MODULE) {
+		err_set(err, -EINVAL, "%s is about the table of modules", o->depth ? "--depth" : "--phase");
+		return err_hint(err, "memtrace report F.mtr --by module");
 	}
 	if (o->steps && !o->flow) {
 		err_set(err, -EINVAL, "--steps is about the steps that --flow shows");

@@ -43,13 +43,14 @@ struct options {
 	int has_stack_size; /* it was given */
 	size_t top; /* 0 = the view's own default */
 	enum view_by by;
+	unsigned depth, phase; /* of BY_MODULE; phase: enum phase + 1 */
 	enum classes classes;
 	int labels_live; /* --labels live */
 	int dev;	 /* --device: enum mt_dev, -1 = not given */
 	const char *count; /* estimate --device: a device's name, "all", or NULL */
 	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;
-	int no_follow, no_names, force_perf, json, tui, ops, all, no_color, quiet, verbose;
+	int no_follow, no_names, no_modules, force_perf, json, tui, ops, all, no_color, quiet, verbose;
 };
 
 /* 0, or -EINVAL / -ENOTSUP with message and hint: a mistake in usage, exit 2. Strings point into argv. */

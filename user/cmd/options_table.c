@@ -156,7 +156,7 @@ static int on_by(struct options *o, const char *value, struct err *err)
 	static const char *const words[] = { [BY_OP] = "op", [BY_DEVICE] = "device", [BY_PROCESS] = "process",
 					     [BY_REGION] = "region", [BY_CATEGORY] = "category",
 					     [BY_SYMBOL] = "symbol", [BY_STACK] = "stack",
-					     [BY_NAME] = "name", [BY_RANK] = "rank" };
+					     [BY_NAME] = "name", [BY_RANK] = "rank", [BY_MODULE] = "module" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(value, words[i])) {
@@ -164,7 +164,30 @@ static int on_by(struct options *o, const char *value, struct err *err)
 			return 0;
 		}
 	err_set(err, -EINVAL, "unknown table '%.100s'", value);
-	return err_hint(err, "one of op, category, device, name, process, rank, region, symbol, stack");
+	return err_hint(err, "one of op, category, device, module, name, process, rank, region, symbol, stack");
+}
+
+static int on_depth(struct options *o, const char *value, struct err *err)
+{
+	uint64_t v;
+	int r = options__number(value, 1000, &v, err);
+
+	if (!r && !v)
+		r = err_set(err, -EINVAL, "a tree has at least one level");
+	if (!r)
+		o->depth = (unsigned)v;
+	return r;
+}
+
+static int on_phase(struct options *o, const char *value, struct err *err)
+{
+	for (int i = 0; i < PHASE_MAX; i++)
+		if (!strcmp(value, phase_name((enum phase)i))) {
+			o->phase = (unsigned)i + 1;
+			return 0;
+		}
+	err_set(err, -EINVAL, "unknown phase '%.100s'", value);
+	return err_hint(err, "one of forward, backward, optimizer, recompute, evaluation, other");
 }
 
 static int on_labels(struct options *o, const char *value, struct err *err)
@@ -246,6 +269,7 @@ static int on_format(struct options *o, const char *value, struct err *err)
 
 FLAG(on_help, help, 1)
 FLAG(on_no_names, no_names, 1)
+FLAG(on_no_modules, no_modules, 1)
 FLAG(on_version, version, 1)
 FLAG(on_man, man, 1)
 FLAG(on_json, json, 1)
@@ -304,8 +328,11 @@ const struct option_def option_defs[] = {
 	{ "--leaks", 0, NULL, "what lives across steps and grows in number instead, by operator and region, with bytes a step "
 	  "(docs/leaks.md); --json has it always", REPORT, on_leaks },
 	{ "--tui", 0, NULL, "browse the recording on the terminal, as the live view does", REPORT, on_tui },
-	{ "--by", 0, "WHAT", "main table: op, category, device, name, process, rank (report alone), region, symbol or stack "
-	  "(default op)", LIVE | REPORT, on_by },
+	{ "--by", 0, "WHAT", "main table: op, category, device, module, name, process, rank (report alone), region, symbol or "
+	  "stack (default op)", LIVE | REPORT, on_by },
+	{ "--depth", 0, "N", "of --by module: levels of the tree (default: all)", LIVE | REPORT, on_depth },
+	{ "--phase", 0, "PHASE", "of --by module: what was born in that phase: forward, backward, optimizer, recompute, "
+	  "evaluation or other", LIVE | REPORT, on_phase },
 	{ "--by", 0, "WHAT", "rows: op, category, device, region, symbol or stack (default op)", DIFF, on_by },
 	{ "--top", 0, "N", "rows of a table (default 20; JSON 1000)", LIVE | REPORT | DIFF | ESTIMATE, on_top },
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
@@ -334,6 +361,8 @@ const struct option_def option_defs[] = {
 	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },
 	{ "--no-names", 0, NULL, "do not read the names of parameters, buffers and optimizer state from the memory of Python "
 	  "(docs/names.md)", TRACING, on_no_names },
+	{ "--no-modules", 0, NULL, "do not find out which module's forward or backward made a block (docs/modules.md)", TRACING,
+	  on_no_modules },
 	{ "--force-perf-uprobes", 0, NULL, "one perf event a probe, as kernels before 6.6 need it: slow to attach",
 	  TRACING | PLAN, on_force_perf },
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",

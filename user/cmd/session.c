@@ -35,6 +35,7 @@
 #include "cmd/window.h"
 #include "event/decode.h"
 #include "event/order.h"
+#include "event/pairing.h"
 #include "event/recording.h"
 #include "model/model.h"
 #include "plan/plan.h"
@@ -64,6 +65,7 @@ struct session {
 	struct decode *decode;
 	struct capture *capture; /* NULL: no stacks are asked for */
 	struct order *order;
+	struct pairing *pairing;
 	struct model *model;
 	struct rec_writer *writer;
 	struct tracer *tracer;
@@ -130,11 +132,22 @@ static int session__stack_node(void *ctx, const struct event *ev)
 	return session__pass(s, ev);
 }
 
+static int session__keep(struct session *s, struct event *ev)
+{
+	if (s->late && s->writer)
+		late__fix(s->late, ev);
+	else if (s->late && ev->kind >= EV_BEGIN)
+		late__remember(s->late, ev);
+	if (ev->kind == EV_GONE || ev->kind == MT_EV_EXIT || (ev->kind == EV_PROC && ev->flags == EV_PROC_EXECED))
+		pairing__end(s->pairing, ev->pid);
+	return session__pass(s, ev);
+}
+
 /* Consumer behind order. */
 static int session__ordered(void *ctx, const struct event *in)
 {
 	struct session *s = ctx;
-	struct event ev = *in;
+	struct event ev = *in, before;
 	int r = 1;
 
 	decode__resolve(s->decode, &ev);
@@ -142,11 +155,12 @@ static int session__ordered(void *ctx, const struct event *in)
 		r = capture__resolve(s->capture, &ev, session__stack_node, s);
 	if (r <= 0)
 		return r;
-	if (s->late && s->writer)
-		late__fix(s->late, &ev);
-	else if (s->late && ev.kind >= EV_BEGIN)
-		late__remember(s->late, &ev);
-	return session__pass(s, &ev);
+	if (pairing__event(s->pairing, &ev, &before)) {
+		r = session__keep(s, &before);
+		if (r < 0)
+			return r;
+	}
+	return session__keep(s, &ev);
 }
 
 /* An event of our own making. What order cannot take now it reports again at the next record. */
@@ -170,6 +184,13 @@ static int session__python(void *ctx, pid_t pid, const struct mt_py_proc *how)
 	const struct session *s = ctx;
 
 	return tracer__python(s->tracer, pid, how);
+}
+
+static int session__modules(void *ctx, pid_t pid, const struct mt_module_proc *how)
+{
+	const struct session *s = ctx;
+
+	return tracer__modules(s->tracer, pid, how);
 }
 
 static void session__note(void *ctx, pid_t pid, const char *text)
@@ -670,7 +691,8 @@ static int session__init(struct session *s, struct err *err)
 			return err_set(err, -ENOMEM, "out of memory");
 	}
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (!s->decode || !s->model || !s->order || s->epoll_fd < 0)
+	s->pairing = pairing__new();
+	if (!s->decode || !s->model || !s->order || !s->pairing || s->epoll_fd < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGINT);
@@ -707,7 +729,9 @@ static int session__init(struct session *s, struct err *err)
 	if (!r && o->on_watch)
 		r = session__watch(s, o->watch_fd, WAKE_WATCH, err);
 	if (!r && o->names && (o->sources & SRC_FRAMEWORK))
-		r = naming__new(&s->naming, &(struct naming_env){ s->names, s->model, session__push, s }, err);
+		r = naming__new(&s->naming, &(struct naming_env){ .names = s->names, .model = s->model, .push = session__push,
+								  .modules = o->modules ? session__modules : NULL, .ctx = s },
+				err);
 	if (!r && s->naming)
 		r = session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);
 	if (r < 0)
@@ -794,6 +818,7 @@ static void session__done(struct session *s)
 	follow__free(s->follow);
 	capture__free(s->capture);
 	order__free(s->order);
+	pairing__free(s->pairing);
 	model__free(s->model);
 	decode__free(s->decode);
 	late__free(s->late);

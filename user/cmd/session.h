@@ -23,6 +23,7 @@ struct session_opts {
 	char *const *launch; /* … or a command to start and follow (NULL-terminated argv) */
 	int follow;	     /* children too (default 1) */
 	int names;	     /* of modules and parameters, from Python */
+	int modules;	     /* with names: which module's forward or backward made a block */
 	int quiet;	     /* no "attached to" lines */
 	unsigned sources;    /* enum source */
 	enum classes classes;

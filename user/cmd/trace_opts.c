@@ -23,6 +23,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.follow = !o->no_follow,
 		.quiet = o->quiet,
 		.names = !o->no_names,
+		.modules = !o->no_modules,
 		.sources = o->sources,
 		.classes = o->classes,
 		.usdt = o->usdt,

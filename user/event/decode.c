@@ -200,7 +200,6 @@ static size_t length_of(uint8_t kind)
 	case MT_EV_OOM_VICTIM:
 	case MT_EV_FREE:
 	case MT_EV_OP:
-	case MT_EV_NODE:
 	case MT_EV_OP_BEGIN:
 	case MT_EV_OP_END:
 	case MT_EV_STEP:
@@ -217,6 +216,8 @@ static size_t length_of(uint8_t kind)
 	case MT_EV_RSS:
 	case MT_EV_EXIT:
 	case MT_EV_TOTALS:
+	case MT_EV_NODE:
+	case MT_EV_MODULE:
 		return sizeof(struct mt_rec_mem);
 	case MT_EV_SEG_ALLOC:
 	case MT_EV_SEG_FREE:
@@ -247,8 +248,11 @@ static void decode__words(struct decode *d, struct event *ev, uint64_t addr, uin
 	case MT_EV_ACC:
 		ev->name = names__add(d->names, "torch::autograd::AccumulateGrad");
 		break;
-	case MT_EV_APPLY:
 	case MT_EV_NODE:
+		ev->size = size; /* its number, until decided whose it is (event/pairing.h) */
+		ev->name = node_name(d, ev->pid, addr);
+		break;
+	case MT_EV_APPLY:
 		ev->name = node_name(d, ev->pid, addr);
 		break;
 	case MT_EV_OP_BEGIN:

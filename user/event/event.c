@@ -41,6 +41,7 @@ static const char *const kind_names[EV_MAX] = {
 	[MT_EV_STACK] = "stack_taken",
 	[MT_EV_STACK_RAW] = "stack_raw",
 	[MT_EV_STACK_PY] = "stack_py",
+	[MT_EV_MODULE] = "module_taken",
 	[EV_BEGIN] = "begin",
 	[EV_END] = "end",
 	[EV_PROC] = "proc",
@@ -65,6 +66,9 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_STACK] = "stack",
 	[EV_STACK_AT] = "stack_at",
 	[EV_TENSOR] = "tensor",
+	[EV_MODULE] = "module",
+	[EV_MODULE_AT] = "module_at",
+	[EV_WAS_MODULE] = "was_module",
 	[EV_MACHINE] = "machine",
 	[EV_MERGED] = "merged",
 };

@@ -64,6 +64,12 @@ enum ev_kind {
 			  the region's name | enum block_from << 20, flags = enum ev_was */
 	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev, size = flags and marks of the data flow (model/flow_state.h)
 			     | 32 bits each, aux = category | one that is shown meanwhile << 4 | made by backward << 8 */
+	EV_MODULE = 92, /* an nn.Module: pid, addr = its Python object, size = that of the module it is in (0: none),
+			   name = path from its root ("" = it is one), tid = name id of the root's label, seq = that of its
+			   class */
+	EV_MODULE_AT = 93, /* pid, tid, addr = the module whose forward runs here from now on (0: none), flags = enum
+			      mt_module_flag; with EV_MODULE_BACKWARD: whose backward the nodes are that are entered next */
+	EV_WAS_MODULE = 94, /* of the EV_WAS before it: addr, dev, size = the module that it was born in, flags = enum phase */
 	EV_MACHINE = 96, /* where this was recorded: name = host name, addr = hash of the boot's id, aux = number of the machine
 			    in a merged recording (event/merge.h), else 0 */
 	EV_MERGED = 97, /* a file that was merged into this one: name = its name, aux = number of its machine, addr = ns that
@@ -82,6 +88,8 @@ enum ev_merged { EV_MERGED_BOOT = 0, EV_MERGED_CLOCK = 1, EV_MERGED_STEPS = 2, E
 #define EV_STACKS_MAX (1u << 18) /* nodes of the tree */
 
 enum ev_frame_kind { EV_FRAME_PYTHON = 1, EV_FRAME_NATIVE = 2, EV_FRAME_CUT = 3 /* what is further out is not known */ };
+
+#define EV_MODULE_BACKWARD 0x80 /* in flags, beside enum mt_module_flag */
 
 /* EV_END_WINDOW: the trace went on, what it showed lately was written. */
 enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED = 2, EV_END_WINDOW = 3 };
@@ -132,6 +140,7 @@ static inline uint32_t event_fold(uint64_t v)
  *   REGION_END            aux = regions that stay open
  *   STEP       addr = step number
  *   TAG        addr = pointer, name = tag, dev
+ *   MODULE     becomes EV_MODULE_AT, and NODE's size 0, in event/pairing.h
  *   MMAP, MUNMAP, BRK, RSS, EXIT, OOM_VICTIM   as in memtrace/event.h
  *   SEG_*, REQUEST  addr, size, flags, dev as in memtrace/event.h; name = the function ("cudaMalloc"),
  *              aux = the wire's aux folded to 32 bits: handles and streams are compared, never used

@@ -23,10 +23,13 @@ struct block {
 	uint64_t ptr;
 	uint64_t size;
 	uint64_t born_ts_ns;
-	uint64_t id; /* 0: the record is not in use */
+	uint64_t id : 48;     /* 0: the record is not in use; a million a second would last for nine years */
+	uint64_t module : 16; /* row of the model's modules: whose forward or backward made it; 0 = none */
 	uint32_t pid, tid;
-	uint64_t op : 20;     /* rows of the model's two tallies */
-	uint64_t region : 20;
+	uint64_t op : 16;     /* rows of the model's two tallies */
+	uint64_t region : 16;
+	uint64_t phase : 3;   /* enum phase, at its birth */
+	uint64_t out : 3;     /* modules around that one whose output it is (modules.c) */
 	uint64_t dev : 8;     /* enum mt_dev */
 	uint64_t cat : 4;     /* enum category */
 	uint64_t unlisted : 1; /* counted in procs->other: its process had no row at its birth */

@@ -33,7 +33,7 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	m->blocks = blocks__new(opts ? opts->blocks_max : 0);
 	m->threads = threads__new(0);
 	if (!m->blocks || !m->threads || tally__init(&m->ops) < 0 || tally__init(&m->regions) < 0 ||
-	    stackset__init(&m->stacks) < 0) {
+	    stackset__init(&m->stacks) < 0 || modules__init(&m->modules) < 0) {
 		model__free(m);
 		return NULL;
 	}
@@ -55,6 +55,7 @@ void model__free(struct model *m)
 	tally__done(&m->ops);
 	tally__done(&m->regions);
 	stackset__done(&m->stacks);
+	modules__done(&m->modules);
 	procs__done(&m->procs);
 	threads__free(m->threads);
 	blocks__free(m->blocks);
@@ -82,6 +83,7 @@ static void model__tell_block(struct model *m, uint8_t kind, const struct block 
 		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
 		.version = ver, .cat = (uint8_t)b->cat, .depth = depth,
 		.stack = kind == TL_LABEL || kind == TL_VERSION ? 0 : m->stack,
+		.module = m->modules.rows[b->module].path, .root = m->modules.rows[b->module].root, .phase = b->phase,
 	};
 	model__tell(m, &tl);
 }
@@ -140,7 +142,8 @@ static struct device *model__add_device(struct model *m, uint8_t dev)
 	}
 	d = device__new(dev, m->devs_cnt, m->start_ts_ns);
 	if (!d || tally__add_dev(&m->ops, m->devs_cnt) < 0 ||
-	    tally__add_dev(&m->regions, m->devs_cnt) < 0 || tally__add_dev(&m->stacks.tally, m->devs_cnt) < 0) {
+	    tally__add_dev(&m->regions, m->devs_cnt) < 0 || tally__add_dev(&m->stacks.tally, m->devs_cnt) < 0 ||
+	    tally__add_dev(&m->modules.tally, m->devs_cnt) < 0) {
 		device__free(d);
 		m->lost[MT_LOSS_BLOCKS]++;
 		return NULL;
@@ -193,6 +196,11 @@ static inline struct thread *model__thread(struct model *m, const struct event *
 		return t;
 	}
 	return model__find_thread(m, ev);
+}
+
+struct thread *model__thread_of(struct model *m, const struct event *ev)
+{
+	return model__thread(m, ev);
 }
 
 name_id model__region_of(struct model *m, const struct event *ev)
@@ -253,7 +261,10 @@ void model__bury(struct model *m, const struct block *b, struct proc *p)
 	if (b->id <= m->marked_id)
 		model__tell_buried(m, b);
 	if (b->named)
-		tensors__remove(&m->tensors, 0, b->id);
+		model__unname(m, b);
+	if (!dev_is_host(d->dev))
+		modules__died(&m->modules, b);
+	tally__died(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
 	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	m->stack = stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
@@ -294,6 +305,7 @@ static void model__born(struct model *m, struct block *b, struct device *d, stru
 		m->lost[MT_LOSS_STACKS]++;
 		m->stack = 0;
 	}
+	tally__born(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
 	tally__born(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__born(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	device__born(d, b, m->now_ns);
@@ -305,6 +317,8 @@ static void model__born(struct model *m, struct block *b, struct device *d, stru
 		p->allocs++;
 	}
 	p->live_cnt++;
+	if (!dev_is_host(d->dev))
+		modules__born(&m->modules, b, p->fw.live);
 	if (b->unlisted)
 		m->growth.not_watched++;
 	else
@@ -359,6 +373,9 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	b->cat = CAT_UNKNOWN;
 	b->from = from;
 	b->unlisted = !t->proc->listed;
+	if (!dev_is_host(d->dev))
+		model__module_birth(m, t, ev, b);
+	b->module = tally__ready(&m->modules.tally, d->idx, b->module) & UINT16_MAX;
 	if (m->tensors.cnt)
 		tensors__remove(&m->tensors, ev->pid, ev->addr);
 	m->stack = stack;
@@ -456,6 +473,8 @@ struct block *model__met(struct model *m, const struct event *ev)
 	struct device *d;
 	bool live;
 
+	if (b && t && m->modules.cnt > 1)
+		model__module_used(m, t, ev, b);
 	if (!t || (b && !model__replaced(m, b, t->proc, ev)))
 		return t ? b : NULL;
 	d = dev_is_host(ev->dev) ? NULL : model__device(m, ev->dev ? ev->dev : MT_DEV_CPU);
@@ -472,6 +491,8 @@ struct block *model__met(struct model *m, const struct event *ev)
 	b->tid = ev->tid;
 	b->met = 1;
 	b->unlisted = !t->proc->listed;
+	tally__met(&m->modules.tally, d->idx, 0, b->size, d->epoch);
+	modules__met(&m->modules, b->size);
 	tally__met(&m->ops, d->idx, 0, b->size, d->epoch);
 	tally__met(&m->regions, d->idx, 0, b->size, d->epoch);
 	device__add(d, b, m->now_ns);
@@ -634,6 +655,8 @@ static inline void model__frame(struct model *m, const struct event *ev)
 	row = tally__row(tally, ev->name, is_node);
 	tally->rows[row].count++;
 	thread__enter(t, ev, row);
+	if (is_node)
+		model__phase_node(m, t);
 	if (m->graph || (m->flow_covered && model__has_graph(m, t, ev)))
 		graph__frame(m->graph, ev);
 	if (m->timeline && m->timeline_ops)
@@ -671,6 +694,7 @@ static void model__region(struct model *m, const struct event *ev)
 	} else {
 		row = thread__region_end(t, ev);
 	}
+	model__phase_region(m, t, ev, begin);
 	if (m->graph)
 		graph__region(m->graph, ev);
 	if (!m->timeline || !m->timeline_ops)
@@ -686,8 +710,10 @@ static void model__step(struct model *m, const struct event *ev)
 	struct proc *p = procs__find(&m->procs, ev->pid);
 
 	m->steps++;
-	if (p)
+	if (p) {
 		growth_clock__step(&p->clock, GROWTH_BY_MARK, m->last_id, m->now_ns);
+		model__phase_step(m, ev, p);
+	}
 	if (m->graph)
 		graph__step(m->graph, ev->pid);
 	tl.ptr = ev->addr;
@@ -735,6 +761,15 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 		break;
 	case EV_TENSOR:
 		model__tensor(m, ev);
+		break;
+	case EV_MODULE:
+		model__module(m, ev);
+		break;
+	case EV_MODULE_AT:
+		model__module_at(m, ev);
+		break;
+	case EV_WAS_MODULE:
+		model__module_was(m, ev);
 		break;
 	case EV_OOM_KILL:
 		model__oom_kills(m, ev);

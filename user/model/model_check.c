@@ -21,7 +21,7 @@ _Noreturn void check_failed(const char *cond, const char *file, int line)
 struct sums {
 	uint64_t live[TALLY_DEVS_MAX], cnt[TALLY_DEVS_MAX], at_peak[TALLY_DEVS_MAX];
 	uint64_t cats[TALLY_DEVS_MAX][CAT_MAX];
-	struct tally_cell *ops[TALLY_DEVS_MAX], *regions[TALLY_DEVS_MAX];
+	struct tally_cell *ops[TALLY_DEVS_MAX], *regions[TALLY_DEVS_MAX], *modules[TALLY_DEVS_MAX];
 	uint64_t unlisted_cnt, unlisted_fw, unlisted_host;
 };
 
@@ -50,6 +50,8 @@ static void sums__add(struct sums *s, const struct model *m, const struct block 
 	s->ops[i][b->op].live_count++;
 	s->regions[i][b->region].live += b->size;
 	s->regions[i][b->region].live_count++;
+	s->modules[i][b->module].live += b->size;
+	s->modules[i][b->module].live_count++;
 	if (b->unlisted) {
 		s->unlisted_cnt++;
 		*(dev_is_host((uint8_t)b->dev) ? &s->unlisted_host : &s->unlisted_fw) += b->size;
@@ -92,6 +94,7 @@ static void device__check(const struct device *d, const struct model *m, const s
 	mt_check(d->peak_blocks.missed || freed + s->at_peak[d->idx] == d->peak);
 	tally__check(&m->ops, d, s->ops[d->idx]);
 	tally__check(&m->regions, d, s->regions[d->idx]);
+	tally__check(&m->modules.tally, d, s->modules[d->idx]);
 }
 
 /* A process's blocks, one walk of the table each: tests alone come here. */
@@ -160,6 +163,31 @@ static void tensors__check_blocks(const struct model *m)
 	mt_check(!named);
 }
 
+/* What lives by phase, in all modules and in each, is what the blocks say; so is what a module's forward made. */
+static void modules__check_blocks(const struct model *m)
+{
+	const struct modules *s = &m->modules;
+	uint64_t phases[PHASE_MAX] = { 0 }, *made = calloc(s->cnt, sizeof(*made));
+	const struct block *b;
+	size_t pos = 0;
+
+	mt_check(made != NULL);
+	while ((b = blocks__next(m->blocks, &pos))) {
+		mt_check(b->phase < PHASE_MAX && b->module < s->cnt);
+		if (dev_is_host((uint8_t)b->dev))
+			continue;
+		phases[b->phase] += b->size;
+		if (b->phase == PHASE_FORWARD || b->phase == PHASE_RECOMPUTE || b->phase == PHASE_EVALUATION)
+			for (uint32_t i = (uint32_t)b->module; i; i = s->rows[i].parent)
+				made[i] += b->size;
+	}
+	for (unsigned i = 0; i < PHASE_MAX; i++)
+		mt_check(s->phases[i].live == phases[i]);
+	for (uint32_t i = 1; i < s->cnt; i++)
+		mt_check(s->rows[i].made.live == made[i]);
+	free(made);
+}
+
 void model__check(const struct model *m)
 {
 	struct sums *s = calloc(1, sizeof(*s));
@@ -174,6 +202,7 @@ void model__check(const struct model *m)
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		s->ops[i] = new_cells(m->ops.devs[i].cnt);
 		s->regions[i] = new_cells(m->regions.devs[i].cnt);
+		s->modules[i] = new_cells(m->modules.tally.devs[i].cnt);
 	}
 	while ((b = blocks__next(m->blocks, &pos)))
 		sums__add(s, m, b);
@@ -181,6 +210,8 @@ void model__check(const struct model *m)
 		device__check(m->devs[i], m, s);
 	procs__check(&m->procs, m, s);
 	stackset__check(&m->stacks, m->blocks);
+	modules__check(&m->modules);
+	modules__check_blocks(m);
 	if (m->graph)
 		graph__check(m->graph);
 	model__gpu_check(m);
@@ -188,6 +219,7 @@ void model__check(const struct model *m)
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		free(s->ops[i]);
 		free(s->regions[i]);
+		free(s->modules[i]);
 	}
 	free(s);
 }

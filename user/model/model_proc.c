@@ -29,6 +29,7 @@ static void model__drop_blocks(struct model *m, uint32_t pid, struct proc *p)
 	size_t pos = 0;
 
 	tensors__drop_pid(&m->tensors, pid);
+	modules__drop_pid(&m->modules, pid);
 	if (!p->live_cnt && !m->procs.other.live_cnt)
 		return;
 	metset__done(&p->met);

@@ -421,6 +421,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__report_procs(m, r);
 	err = err ? err : model__report_lanes(m, r);
 	err = err ? err : model__report_tensors(m, top, r);
+	err = err ? err : model__report_modules(m, r);
 	err = err ? err : model__report_peak_blocks(m, top, r);
 	err = err ? err : model__gpu_rows(m, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, r);
 	err = err ? err : growth__report(m, top, r);

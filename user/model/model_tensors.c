@@ -36,6 +36,8 @@ static void set(struct model *m, struct block *b, const struct tensor *name)
 		m->lost[MT_LOSS_NAMES]++;
 		return;
 	}
+	if (b->named)
+		modules__unnamed(&m->modules, t->module, t->kind, b->size);
 	t->block = b;
 	t->size = b->size;
 	t->path = name->path;
@@ -44,7 +46,18 @@ static void set(struct model *m, struct block *b, const struct tensor *name)
 	t->key = name->key;
 	t->kind = name->kind;
 	b->named = 1;
+	t->module = (uint16_t)model__module_of_name(m, b->pid, t);
+	modules__named(&m->modules, t->module, t->kind, b->size);
 	model__tell_name(m, b, t);
+}
+
+void model__unname(struct model *m, const struct block *b)
+{
+	const struct tensor *t = tensors__find(&m->tensors, 0, b->id);
+
+	if (t)
+		modules__unnamed(&m->modules, t->module, t->kind, b->size);
+	tensors__remove(&m->tensors, 0, b->id);
 }
 
 static name_id id_of(uint32_t v)

@@ -32,6 +32,7 @@ static void model_was__fill(struct model_was *w, const struct model *m, const st
 		w->ev[1].name = NAME_NONE;
 		w->cnt += graph__memory(m->graph, b->id, &w->ev[1]);
 	}
+	w->cnt += model__module_memory(m, b, &w->ev[w->cnt]);
 	w->cnt += model__tensor_memory(m, b, &w->ev[w->cnt]);
 }
 
@@ -141,6 +142,9 @@ static void model__carried(struct model *m, struct block *b, struct device *d, s
 		m->lost[MT_LOSS_STACKS]++;
 		m->stack = 0;
 	}
+	tally__met(&m->modules.tally, d->idx, 0, b->size, d->epoch);
+	if (!dev_is_host(d->dev))
+		modules__met(&m->modules, b->size);
 	tally__met(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__met(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	device__add(d, b, m->now_ns);

@@ -51,6 +51,10 @@ struct proc {
 	struct mapset mapped;
 	struct metset met; /* listed ones only */
 	struct growth_clock clock;
+	uint32_t forward_no;   /* forwards that have ended: a thread's own is stale if it has another number */
+	bool in_forward;
+	bool has_module, has_node, has_steps; /* were seen: a module's forward, a node, marks of steps */
+	uint64_t steps;	       /* that have ended */
 	uint32_t remap_tid; /* thread in the middle of an mremap of bytes we know, 0 = none */
 	uint64_t cpu_first_ns, cpu_ns; /* cpu_ns: used since the first EV_CPU */
 	bool cpu_seen;

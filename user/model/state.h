@@ -7,6 +7,7 @@
 #include "model/device.h"
 #include "model/growth.h"
 #include "model/model.h"
+#include "model/modules.h"
 #include "model/procs.h"
 #include "model/stackset.h"
 #include "model/tally.h"
@@ -49,6 +50,7 @@ struct model {
 	struct tally ops, regions;
 	struct growth growth;
 	struct stackset stacks;
+	struct modules modules;
 	uint8_t dev_idx[256]; /* + 1; 0 = not met yet */
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
@@ -88,6 +90,8 @@ void model__tell_label(struct model *m, const struct block *b, uint32_t ver);
 void model__tell_version(struct model *m, const struct block *b, uint32_t ver);
 /* The block of a tensor argument, met now if need be; NULL: none, or not one of its own. */
 struct block *model__met(struct model *m, const struct event *ev);
+/* The event's thread, with its process; NULL if that has exited. */
+struct thread *model__thread_of(struct model *m, const struct event *ev);
 /* Innermost region or node of a frame that was just entered, or of another event. */
 name_id model__region_of(struct model *m, const struct event *ev);
 /* MUNMAP: met blocks in it are gone. */
@@ -129,10 +133,25 @@ int model__frames(const struct model *m, uint32_t node, struct report_frame **re
 /* model_tensors.c: EV_TENSOR */
 void model__tensor(struct model *m, const struct event *ev);
 void model__tensor_met(struct model *m, struct block *b); /* a block from before the attach is known now */
+void model__unname(struct model *m, const struct block *b); /* a named block is dead */
 char *model__name_of(const struct model *m, const struct block *b); /* malloc'ed; NULL: none */
 bool model__tensor_memory(const struct model *m, const struct block *b, struct event *ret); /* its EV_TENSOR; false: none */
 int model__report_tensors(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
 void model__tell_name(struct model *m, const struct block *b, const struct tensor *t);
+/* model_modules.c: EV_MODULE, EV_MODULE_AT, EV_WAS_MODULE; phases */
+void model__module(struct model *m, const struct event *ev);
+void model__module_at(struct model *m, const struct event *ev);
+void model__module_was(struct model *m, const struct event *ev);
+bool model__module_memory(const struct model *m, const struct block *b, struct event *ret); /* its EV_WAS_MODULE; false: none */
+/* Of a block that is being born: its module and phase, before it is counted. */
+void model__module_birth(struct model *m, struct thread *t, const struct event *ev, struct block *b);
+void model__phase_node(struct model *m, struct thread *t);
+void model__phase_region(struct model *m, struct thread *t, const struct event *ev, bool begin);
+void model__phase_step(struct model *m, const struct event *ev, struct proc *p);
+/* An operator was given a block. */
+void model__module_used(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
+uint32_t model__module_of_name(const struct model *m, uint32_t pid, const struct tensor *t); /* row; 0: none */
+int model__report_modules(const struct model *m, struct report *r); /* -ENOMEM */
 /* model_report.c */
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
 

@@ -24,6 +24,7 @@ struct tensor {
 	const struct block *block; /* NULL: it is waited for */
 	name_id path, root, type, key;
 	uint8_t kind; /* enum ev_tensor; 0: no entry */
+	uint16_t module; /* row that its bytes are counted for; 0: none */
 };
 
 struct tensors {

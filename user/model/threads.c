@@ -271,7 +271,7 @@ void thread__region_begin(struct thread *t, const struct event *ev, uint32_t row
 	thread__fill_regions(t, idx);
 	t->regions_cnt = idx;
 	if (idx < MT_REGIONS_MAX)
-		t->regions[t->regions_cnt++] = (struct open_region){ row, ++t->entries };
+		t->regions[t->regions_cnt++] = (struct open_region){ .row = row, .entry = ++t->entries };
 }
 
 uint32_t thread__region_end(struct thread *t, const struct event *ev)
@@ -308,6 +308,13 @@ uint32_t thread__region(const struct thread *t, unsigned depth, uint32_t seq)
 	if (f && f->kind && f->seq == seq && f->node_row && (!r || f->node_entry > r->entry))
 		return f->node_row;
 	return r ? r->row : 0;
+}
+
+bool thread__in_node(const struct thread *t, const struct event *ev)
+{
+	const struct frame *f = ev->depth && ev->seq && ev->depth <= MT_FRAMES_MAX ? &t->frames[ev->depth - 1] : NULL;
+
+	return f && f->kind && f->seq == ev->seq && f->node_row;
 }
 
 struct attribution thread__attribute(struct thread *t, const struct event *ev)

@@ -36,7 +36,15 @@ struct frame {
 struct open_region {
 	uint32_t row;
 	uint64_t entry;
+	bool is_optimizer; /* Optimizer.step#…, Optimizer.zero_grad#… */
 };
+
+/* A block that an operator was given. */
+struct used_block {
+	uint64_t ptr, id;
+	uint8_t dev;
+};
+#define THREAD_USED_MAX 8
 
 struct thread {
 	uint32_t tid, pid;
@@ -47,6 +55,17 @@ struct thread {
 	bool recent; /* heard of since the clock hand passed */
 	bool in_use;
 	uint64_t entries; /* nodes and regions entered so far */
+	uint32_t module;      /* row: whose forward runs, as told last */
+	uint32_t node_module; /* row: whose backward the nodes are, as told last */
+	uint32_t forward_no;  /* proc.forward_no when it was in a forward last */
+	uint8_t phase;	      /* enum phase, as seen last */
+	uint8_t optimizers;   /* open regions of optimizers */
+	bool no_grad;	      /* grad mode, as told last */
+	bool is_step;	      /* the outermost of them is its step() */
+	uint32_t used_seq;    /* frame of the operator that was given … */
+	uint8_t used_cnt;
+	struct used_block used[THREAD_USED_MAX]; /* … these, and its module is not known yet */
+	uint64_t phase_ts_ns; /* since when; 0: was never looked at */
 	uint64_t stack_ptr; /* where the stack of the block at this address, the next one born, was told: … */
 	uint32_t stack;	    /* … its node, 0 = none */
 	struct frame frames[MT_FRAMES_MAX];
@@ -84,6 +103,8 @@ static inline uint32_t thread__stack(struct thread *t, uint64_t ptr)
 	t->stack = 0;
 	return stack;
 }
+/* A node is open at the event. */
+bool thread__in_node(const struct thread *t, const struct event *ev);
 /* Whose the event is: innermost op, innermost region or node. */
 struct attribution thread__attribute(struct thread *t, const struct event *ev);
 /* Its innermost region or node, with `depth` frames open, the innermost being `seq`. Changes nothing. */

@@ -67,6 +67,7 @@ const char *prog_name(enum mt_prog prog)
 		[MT_PROG_SEG_ENTER] = "segment enter",
 		[MT_PROG_SEG_RET] = "segment return",
 		[MT_PROG_STACK] = "stack",
+		[MT_PROG_MODULE] = "module",
 	};
 
 	return (unsigned)prog < MT_PROG_MAX && prog_names[prog] ? prog_names[prog] : "?";

@@ -140,6 +140,19 @@ void plan__free(struct plan *p);
  * torch is mapped; -ENOTSUP: its layout is not known.
  */
 int plan__tensors(struct plan **ret, struct target *t, struct err *err);
+/*
+ * Variables of torch's that each thread has its own of: where in a process {number of the library, offset} lie, as its loader
+ * wrote them, and what to add to that offset.
+ */
+struct tls_place {
+	uint64_t slot; /* 0: not found */
+	uint64_t add;
+};
+struct torch_tls {
+	struct tls_place seq;  /* at::sequence_number's counter */
+	struct tls_place grad; /* byte of c10::AutogradState whose lowest bit is the grad mode */
+};
+void plan__torch_tls(struct torch_tls *ret, struct target *t);
 const struct vtable *plan__find_vtable(const struct plan *p, uint64_t addr);
 /* Σ over sites is meaningless; this is the cost of one hit of class `c` in ns (entry or return pair). */
 unsigned insn_class_cost_ns(enum insn_class c, int is_ret);

@@ -31,7 +31,8 @@ struct py_frame_offsets {
 	uint16_t frame_instr; /* 3.10: int, index of the instruction; else its address */
 	uint16_t frame_owner; /* u8 */
 	uint16_t frame_entry; /* 3.11: bool, the first of its eval loop */
-	uint16_t frame_bytes; /* all of these lie in so many bytes, which are there */
+	uint16_t frame_self;  /* the first local variable */
+	uint16_t frame_bytes; /* all of these (but for frame_self of 3.10) lie in so many bytes, which are there */
 	uint8_t owner_shim;   /* `owner` of a frame that only marks an entry from C; 0: none such */
 	/* code object */
 	uint16_t code_firstlineno; /* int */

@@ -42,6 +42,17 @@ struct py_reader {
 	int was_whole; /* the last look read every module: roots that it did not see are gone */
 	struct py_told *told;
 	size_t told_cap;
+	struct py_told_module *modules_told;
+	size_t modules_told_cap;
+	struct class_name *classes; /* of types, by address */
+	size_t classes_cnt;
+};
+
+#define READER_CLASSES_MAX 4096u /* a power of two; half of it is used */
+
+struct class_name {
+	uint64_t type; /* 0: free */
+	char *text;
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -86,7 +97,8 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 	if (!e) {
 		r->vtables = calloc(opts->vtables_cnt + 1, sizeof(*r->vtables));
 		r->roots = calloc(READER_ROOTS_MAX, sizeof(*r->roots));
-		e = r->vtables && r->roots ? 0 : -ENOMEM;
+		r->classes = calloc(READER_CLASSES_MAX, sizeof(*r->classes));
+		e = r->vtables && r->roots && r->classes ? 0 : -ENOMEM;
 	}
 	if (e) {
 		py_reader__free(r);
@@ -101,6 +113,15 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 	return 0;
 }
 
+static void forget_classes(struct py_reader *r)
+{
+	for (size_t i = 0; r->classes && i < READER_CLASSES_MAX; i++) {
+		free(r->classes[i].text);
+		r->classes[i] = (struct class_name){ 0 };
+	}
+	r->classes_cnt = 0;
+}
+
 void py_reader__free(struct py_reader *r)
 {
 	if (!r)
@@ -113,6 +134,9 @@ void py_reader__free(struct py_reader *r)
 	free(r->roots);
 	free(r->before);
 	free(r->told);
+	free(r->modules_told);
+	forget_classes(r);
+	free(r->classes);
 	free(r);
 }
 
@@ -301,6 +325,14 @@ static uint64_t hash_of(const struct py_reader *r, const struct py_name *n)
 	return XXH3_64bits(words, sizeof(words));
 }
 
+static uint64_t hash_of_module(const struct py_reader *r, const struct py_module *m)
+{
+	const char *path = py_reader__text(r, m->path);
+	uint64_t words[5] = { m->obj, m->type, m->parent, m->root, XXH3_64bits(path, strlen(path)) };
+
+	return XXH3_64bits(words, sizeof(words));
+}
+
 static int by_data(const void *a, const void *b)
 {
 	const struct before *x = a, *y = b;
@@ -310,16 +342,19 @@ static int by_data(const void *a, const void *b)
 
 static int remember(struct py_reader *r)
 {
-	struct before *b = calloc(r->walk.names_cnt + 1, sizeof(*b));
+	size_t names = r->walk.names_cnt, modules = r->walk.paths_cnt;
+	struct before *b = calloc(names + modules + 1, sizeof(*b));
 
 	if (!b)
 		return -ENOMEM;
-	for (size_t i = 0; i < r->walk.names_cnt; i++)
+	for (size_t i = 0; i < names; i++)
 		b[i] = (struct before){ r->walk.names[i].at.data, hash_of(r, &r->walk.names[i]) };
-	qsort(b, r->walk.names_cnt, sizeof(*b), by_data);
+	for (size_t i = 0; i < modules; i++)
+		b[names + i] = (struct before){ r->walk.paths[i].obj, hash_of_module(r, &r->walk.paths[i]) };
+	qsort(b, names + modules, sizeof(*b), by_data);
 	free(r->before);
 	r->before = b;
-	r->before_cnt = r->walk.names_cnt;
+	r->before_cnt = names + modules;
 	r->has_before = 1;
 	return 0;
 }
@@ -387,6 +422,83 @@ static int choose(struct py_reader *r, struct py_look *look)
 	return 0;
 }
 
+/* Types live long, and one that is made where another was has another name rarely: all are forgotten with a search. */
+static const char *class_of(struct py_reader *r, uint64_t type)
+{
+	size_t i = (size_t)(type * 0x9e3779b97f4a7c15ull >> 32) & (READER_CLASSES_MAX - 1);
+	char text[PY_TEXT_MAX];
+
+	while (r->classes[i].type && r->classes[i].type != type)
+		i = (i + 1) & (READER_CLASSES_MAX - 1);
+	if (r->classes[i].type)
+		return r->classes[i].text;
+	if (r->classes_cnt >= READER_CLASSES_MAX / 2 || py__type_name(&r->py, type, text))
+		return NULL;
+	r->classes[i].text = strdup(text);
+	if (!r->classes[i].text)
+		return NULL;
+	r->classes[i].type = type;
+	r->classes_cnt++;
+	return r->classes[i].text;
+}
+
+/* Modules that are as they were in the look before. Roots without tensors get a label here. */
+static int choose_modules(struct py_reader *r, struct py_look *look)
+{
+	struct root *root = NULL;
+
+	if (r->modules_told_cap < r->walk.paths_cnt) {
+		struct py_told_module *told = reallocarray(r->modules_told, r->walk.paths_cnt, sizeof(*told));
+
+		if (!told)
+			return -ENOMEM;
+		r->modules_told = told;
+		r->modules_told_cap = r->walk.paths_cnt;
+	}
+	for (size_t i = 0; i < r->walk.paths_cnt; i++) {
+		const struct py_module *m = &r->walk.paths[i];
+		uint64_t hash = hash_of_module(r, m);
+		const char *class = class_of(r, m->type);
+
+		if (!root || root->obj != m->root)
+			root = find_root(r, m->root);
+		if (!root)
+			root = add_root(r, m->root);
+		if (root && !root->seen) {
+			root->seen = 1;
+			root->is_sure |= !r->walk.torn;
+		}
+		if (root && root->is_sure && class && was_before(r, m->obj, hash))
+			r->modules_told[look->told_modules_cnt++] = (struct py_told_module){ m, root->label, class, hash };
+	}
+	look->told_modules = r->modules_told;
+	return 0;
+}
+
+#define FUNCTION_CODE 48 /* of a function: 3.10 to 3.13 */
+#define TYPE_DICT 264
+
+int py_reader__call(struct py_reader *r, uint64_t code_type, uint64_t *ret_code)
+{
+	static const char *const names[] = { "_wrapped_call_impl", "_call_impl" }; /* the latter alone: before 2.2 */
+	uint64_t dict, function = 0, code;
+	int e = find_types(r, 1);
+
+	if (e)
+		return e;
+	dict = py_snap__ptr(r->py.snap, r->py.bases[WALK_MODULE] + TYPE_DICT);
+	for (unsigned i = 0; i < 2 && !function; i++)
+		if (!dict || py__get(&r->py, dict, names[i], &function))
+			return -EAGAIN;
+	if (!function)
+		return -ENOTSUP;
+	code = py_snap__ptr(r->py.snap, function + FUNCTION_CODE);
+	if (!code || py_snap__ptr(r->py.snap, code + 8) != code_type)
+		return -ENOTSUP;
+	*ret_code = code;
+	return 0;
+}
+
 int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look *ret)
 {
 	struct py_look look = { 0 };
@@ -394,6 +506,8 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 	uint64_t read_before = py_snap__bytes_read(r->py.snap);
 	int is_all = kind == PY_LOOK_ALL || !r->has_before, e = find_types(r, is_all);
 
+	if (is_all)
+		forget_classes(r);
 	if (!e && is_all)
 		e = search(r, &look);
 	if (!e && !r->has_before) {
@@ -404,6 +518,7 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 	look.begin_ns = now_ns();
 	e = e ? e : walk_once(r);
 	e = e ? e : choose(r, &look);
+	e = e ? e : choose_modules(r, &look);
 	if (e)
 		return e;
 	e = remember(r);

@@ -39,11 +39,20 @@ struct py_told {
 	uint64_t hash;		    /* of all that was found */
 };
 
+struct py_told_module {
+	const struct py_module *at; /* its path: py_reader__text */
+	const char *root;	    /* as above */
+	const char *class;
+	uint64_t hash;
+};
+
 enum py_look_kind { PY_LOOK_KNOWN = 0, PY_LOOK_ALL = 1 }; /* the modules of the last look; all that there are */
 
 struct py_look {
 	struct py_told *told; /* good until the next look */
 	size_t told_cnt;
+	struct py_told_module *told_modules; /* each behind the one that it is in */
+	size_t told_modules_cnt;
 	uint32_t held_back; /* found, but not the same as in the look before */
 	uint32_t modules, roots, optimizers, circles, torn, full;
 	uint32_t changed;   /* names that the last look did not have */
@@ -61,6 +70,11 @@ void py_reader__free(struct py_reader *r);
  * is not; -ENOMEM. ret is valid with 0.
  */
 int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look *ret);
+/*
+ * The code object of what torch.nn.Module runs when a module is called: its first local variable is that module. 0;
+ * -ENOENT: torch's modules have not been imported; -EAGAIN, or it is not as expected: -ENOTSUP.
+ */
+int py_reader__call(struct py_reader *r, uint64_t code_type, uint64_t *ret_code);
 void py_reader__rest(struct py_reader *r); /* gives memory back until the next look */
 const char *py_reader__text(const struct py_reader *r, uint32_t at);
 

@@ -369,6 +369,25 @@ struct level {
 	size_t len; /* of the path */
 };
 
+/* `path` ends with a dot, or is empty. */
+static int add_path(struct walk *w, uint32_t module, uint32_t parent, uint32_t root, char *path, size_t len)
+{
+	const struct module *all = w->state->modules;
+	const struct py_type *t = py__type_of(w->py, all[module].obj);
+	struct py_module m = { .obj = all[module].obj, .type = t ? t->addr : 0, .root = all[root].obj,
+			       .parent = module == root ? 0 : all[parent].obj };
+	char end = path[len ? len - 1 : 0];
+	int r;
+
+	path[len ? len - 1 : 0] = 0;
+	r = add_text(w, path, &m.path);
+	path[len ? len - 1 : 0] = end;
+	if (r || make_room(&w->paths, w->paths_cnt, &w->paths_cap, sizeof(m)))
+		return -ENOMEM;
+	w->paths[w->paths_cnt++] = m;
+	return 0;
+}
+
 static int name_from(struct walk *w, uint32_t root)
 {
 	struct walk_state *s = w->state;
@@ -379,7 +398,9 @@ static int name_from(struct walk *w, uint32_t root)
 
 	stack[0] = (struct level){ root, s->modules[root].first[MODULES], 0 };
 	s->modules[root].is_named = 1;
-	r = name_members(w, &s->modules[root], s->modules[root].obj, path, 0);
+	path[0] = 0;
+	r = add_path(w, root, root, root, path, 0);
+	r = r ? r : name_members(w, &s->modules[root], s->modules[root].obj, path, 0);
 	while (depth && !r) {
 		struct level *l = &stack[depth - 1];
 		const struct member *m;
@@ -400,7 +421,8 @@ static int name_from(struct walk *w, uint32_t root)
 		sprintf(path + l->len, "%s.", walk__text(w, m->name));
 		s->modules[m->module - 1].is_named = 1;
 		stack[depth++] = (struct level){ m->module - 1, s->modules[m->module - 1].first[MODULES], len };
-		r = name_members(w, &s->modules[m->module - 1], s->modules[root].obj, path, len);
+		r = add_path(w, m->module - 1, l->module, root, path, len);
+		r = r ? r : name_members(w, &s->modules[m->module - 1], s->modules[root].obj, path, len);
 	}
 	return r;
 }
@@ -559,6 +581,7 @@ void walk__done(struct walk *w)
 		free(w->state);
 	}
 	free(w->names);
+	free(w->paths);
 	free(w->text);
 	*w = (struct walk){ 0 };
 }
@@ -574,7 +597,7 @@ static int begin(struct walk *w)
 	index__clear(&w->state->by_addr);
 	index__clear(&w->state->objects);
 	index__clear(&w->state->data);
-	w->state->modules_cnt = w->state->members_cnt = w->names_cnt = w->text_len = 0;
+	w->state->modules_cnt = w->state->members_cnt = w->names_cnt = w->paths_cnt = w->text_len = 0;
 	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = 0;
 	return add_text(w, "", &empty); /* at 0 */
 }

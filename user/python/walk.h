@@ -32,12 +32,22 @@ struct py_name {
 	uint8_t kind;  /* enum py_kind */
 };
 
+/* A module that a path leads to. */
+struct py_module {
+	uint64_t obj, type;
+	uint64_t parent; /* the module that it is in; 0: it is a root */
+	uint64_t root;
+	uint32_t path; /* in struct walk's text; "" of a root */
+};
+
 struct walk {
 	struct py *py;
 	struct py_torch *torch;
 	/* what came of it */
 	struct py_name *names;
 	size_t names_cnt, names_cap;
+	struct py_module *paths;
+	size_t paths_cnt, paths_cap;
 	char *text;
 	size_t text_len, text_cap;
 	uint32_t modules, roots, optimizers;

@@ -165,7 +165,7 @@ static uint16_t or_none(uint16_t off)
 	return off ? off : MT_PY_NO_OFFSET;
 }
 
-static struct mt_py_proc how_of(const struct py_frame_offsets *at, const struct py_tsd *tsd)
+struct mt_py_proc capture_how(const struct py_frame_offsets *at, const struct py_tsd *tsd)
 {
 	return (struct mt_py_proc){
 		.tsd_table = tsd->table,
@@ -213,7 +213,7 @@ static void capture__find_python(struct capture *c, struct cap_proc *p)
 	}
 	if (py_runtime__tsd(&p->rt, p->target, &p->mem, &tsd))
 		return;
-	how = how_of(p->rt.at, &tsd);
+	how = capture_how(p->rt.at, &tsd);
 	p->is_told = !c->env.python(c->env.ctx, p->pid, &how);
 }
 

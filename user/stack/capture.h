@@ -19,6 +19,8 @@
 
 struct capture;
 struct mt_py_proc;
+struct py_frame_offsets;
+struct py_tsd;
 
 #define CAPTURE_PROCS_MAX 1024
 
@@ -31,6 +33,9 @@ struct capture_env {
 	void (*note)(void *ctx, pid_t pid, const char *text);
 	void *ctx;
 };
+
+/* What the kernel side needs to find Python's frames. */
+struct mt_py_proc capture_how(const struct py_frame_offsets *at, const struct py_tsd *tsd);
 
 struct capture *capture__new(const struct capture_env *env); /* NULL: no memory */
 void capture__free(struct capture *c);

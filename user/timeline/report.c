@@ -84,6 +84,13 @@ void report__free(struct report *r)
 	}
 	free(r->tensors);
 	report_ranks__free(r->ranks);
+	for (size_t i = 0; r->modules && i < r->modules_cnt; i++) {
+		free(r->modules[i].name);
+		free(r->modules[i].root);
+		free(r->modules[i].class);
+	}
+	free(r->modules);
+	free(r->marks);
 	report_ops__free(r->ops, r->ops_cnt);
 	report_ops__free(r->regions, r->regions_cnt);
 	free(r->no_op.name);

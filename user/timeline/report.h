@@ -258,6 +258,44 @@ struct report_named {
 	uint64_t cnt, bytes, differ_cnt, differ_bytes;
 };
 
+/* What adds up over modules: of the module alone (the innermost one), or with all that is in it. */
+struct report_module_sum {
+	uint64_t alloc_count, alloc_bytes, live_count, live, at_peak; /* as in report_op */
+	uint64_t by_phase_count[PHASE_MAX], by_phase_bytes[PHASE_MAX], by_phase_live[PHASE_MAX]; /* born in */
+};
+
+/*
+ * An nn.Module. What it made is told by the Python frames at the birth, and in backward by who made the node
+ * (docs/modules.md). Highest values are each at its own moment, of the module with all that is in it.
+ */
+struct report_module {
+	uint32_t pid;
+	uint32_t parent; /* index in modules + 1; 0: a root. Parents stand before those in them */
+	uint32_t depth;
+	char *name;  /* path from its root: "layers.0.linear1"; "" of a root, NULL: not told */
+	char *root;  /* label of that root: its class, "#2" behind the second of that class; "" not told */
+	char *class; /* "Linear" */
+	uint64_t calls;
+	struct report_module_sum own, all;
+	uint64_t activation;	  /* highest of what its forward (and recompute) made and had not freed */
+	uint64_t activation_live; /* … now */
+	uint64_t kinds[EV_TENSOR_MAX], kinds_live[EV_TENSOR_MAX]; /* named storages, highest and now, by enum ev_tensor */
+	uint64_t input, output;	  /* storages given to, and used outside of, one call: of the largest; needs the source flow */
+	uint64_t peak_forward, peak_backward; /* of all live bytes of the process while it ran, seen at births */
+};
+
+struct report_phase {
+	uint64_t entries, ns; /* ns: of all threads together */
+	uint64_t alloc_count, alloc_bytes, live;
+	uint64_t peak; /* of all live bytes of a process, seen at births in it */
+};
+
+struct report_mark {
+	uint64_t ts_ns, number; /* STEP: counted from 1 in that process */
+	uint32_t pid, tid;
+	uint8_t kind; /* enum tl_mark */
+};
+
 struct report_cover {
 	uint32_t pid;
 	char *source;
@@ -338,6 +376,13 @@ struct report {
 	struct report_tensor *tensors; /* by size; `top` at most */
 	size_t tensors_cnt, tensors_total;
 	struct report_named named[EV_TENSOR_MAX]; /* by enum ev_tensor */
+	struct report_module *modules; /* all that are told or made a block; by process, in order of named_modules() */
+	size_t modules_cnt;
+	struct report_module_sum no_module; /* of none */
+	struct report_phase phases[PHASE_MAX];
+	struct report_mark *marks; /* the last ones, oldest first */
+	size_t marks_cnt;
+	uint64_t marks_total, marks_by_kind[MARK_MAX];
 	struct series rss; /* all followed processes together */
 	struct series rss_kinds[MT_RSS_KINDS], pss, huge; /* the same by kind; sums of the readings of use */
 	uint64_t use[MT_USES]; /* of those that are there */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The words for categories, in torch.profiler's spelling. */
+/* The words for categories, in torch.profiler's spelling; for phases and marks. */
 #include "timeline/timeline.h"
 
 static const char *const category_names[CAT_MAX] = {
@@ -21,4 +21,22 @@ static const char *const category_names[CAT_MAX] = {
 const char *category_name(enum category c)
 {
 	return (unsigned)c < CAT_MAX ? category_names[c] : "unknown";
+}
+
+const char *phase_name(enum phase p)
+{
+	static const char *const names[PHASE_MAX] = {
+		[PHASE_OTHER] = "other", [PHASE_FORWARD] = "forward", [PHASE_BACKWARD] = "backward",
+		[PHASE_OPTIMIZER] = "optimizer", [PHASE_RECOMPUTE] = "recompute", [PHASE_EVALUATION] = "evaluation",
+	};
+
+	return (unsigned)p < PHASE_MAX ? names[p] : "other";
+}
+
+const char *mark_name(enum tl_mark m)
+{
+	static const char *const names[MARK_MAX] = { [MARK_FW_START] = "fw_start", [MARK_FW_BW_BOUNDARY] = "fw_bw_boundary",
+						     [MARK_STEP] = "step" };
+
+	return (unsigned)m < MARK_MAX && names[m] ? names[m] : "?";
 }

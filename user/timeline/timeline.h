@@ -31,9 +31,25 @@ enum tl_kind {
 	TL_STACK = 14,	/* --stacks: a node of the tree of stacks, before its first use: id = its number (1, 2 …), ptr = that
 			   of the frame that called it (0: none), op = function, region = its file, version = line (0: not
 			   known), depth = enum ev_frame_kind (event/event.h) */
+	TL_MARK = 16,	/* a phase begins: version = enum tl_mark, ptr = number of the step (TL_MARK_STEP) */
 	TL_NAME = 15,	/* a block has a name in Python, or another one: op its path ("layers.0.weight"), region the class
 			   of the module that the path begins at, key, type; depth is its enum ev_tensor */
 };
+
+/* What a thread does. Numbers are in recordings (EV_WAS_MODULE). */
+enum phase {
+	PHASE_OTHER = 0, PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER,
+	PHASE_RECOMPUTE, /* a module's forward inside backward: activation checkpointing */
+	PHASE_EVALUATION, /* a module's forward with grad mode off */
+	PHASE_MAX,
+};
+const char *phase_name(enum phase p); /* "forward" … */
+
+enum tl_mark {
+	MARK_FW_START = 1, MARK_FW_BW_BOUNDARY = 2, MARK_STEP = 3, /* a step has ended */
+	MARK_MAX,
+};
+const char *mark_name(enum tl_mark m); /* "fw_start" … */
 
 /*
  * As in torch.profiler; numbering is ours. 0 = unknown. The second row exists with CLASSES_EXTENDED
@@ -81,6 +97,9 @@ struct tl_event {
 	const struct tl_edge *edges; /* TL_NODE; valid during the call */
 	uint32_t edges_cnt;
 	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was born; 0: not known */
+	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
+				 root's label; none: of none, or not told yet */
+	uint8_t phase;	      /* enum phase, at its birth */
 	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
 };
 

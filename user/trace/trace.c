@@ -463,7 +463,7 @@ static int tracer__start(struct tracer *t, struct err *err)
 		if (r)
 			err_set(err, r, "attaching a uprobe to ourselves: %s", strerror(-r));
 		else
-			t->skel->bss->mt_stacks_on = 1;
+			t->skel->bss->mt_stacks_on = 1; /* mt_modules_on: with the first process */
 	}
 	if (r)
 		tracer__unload(t);
@@ -952,6 +952,7 @@ void tracer__detach(struct tracer *t, pid_t pid)
 	tracer__close_links(t, pid);
 	tracer__drop_classes(t, pid);
 	(void)tracer__python(t, pid, NULL);
+	(void)tracer__modules(t, pid, NULL);
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &key);
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.seg_procs), &key);
 }
@@ -962,6 +963,17 @@ int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how)
 	uint32_t key = (uint32_t)pid;
 
 	return how ? bpf_map_update_elem(fd, &key, how, BPF_ANY) : bpf_map_delete_elem(fd, &key);
+}
+
+int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *how)
+{
+	int fd = bpf_map__fd(t->skel->maps.module_procs);
+	uint32_t key = (uint32_t)pid;
+
+	if (!how)
+		return bpf_map_delete_elem(fd, &key);
+	t->skel->bss->mt_modules_on = 1;
+	return bpf_map_update_elem(fd, &key, how, BPF_ANY);
 }
 
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err)
@@ -1006,13 +1018,14 @@ int tracer__drain(struct tracer *t, size_t max, int (*fn)(void *ctx, const void 
 
 void tracer__counters(const struct tracer *t, struct trace_counters *ret)
 {
-	uint64_t stack_ns = 0;
+	uint64_t stack_ns = 0, module_ns = 0;
 
 	memset(ret, 0, sizeof(*ret));
 	for (size_t cpu = 0; cpu < MT_CPUS_MAX; cpu++) {
 		const struct mt_counters *c = &t->skel->bss->mt_counters[cpu];
 
 		stack_ns += __atomic_load_n(&c->stack_ns, __ATOMIC_RELAXED);
+		module_ns += __atomic_load_n(&c->module_ns, __ATOMIC_RELAXED);
 		for (unsigned i = 0; i < MT_PROG_MAX; i++)
 			ret->hits[i] += __atomic_load_n(&c->hits[i], __ATOMIC_RELAXED);
 		for (unsigned i = 0; i < MT_LOSS_MAX; i++)
@@ -1020,7 +1033,9 @@ void tracer__counters(const struct tracer *t, struct trace_counters *ret)
 	}
 	ret->loss[MT_LOSS_SITES] += t->sites_failed;
 	for (unsigned i = 0; i < MT_PROG_MAX; i++)
-		ret->cost_ns[i] = i == MT_PROG_STACK ? stack_ns : ret->hits[i] * tracer__cost_ns(t, (enum mt_prog)i);
+		ret->cost_ns[i] = i == MT_PROG_STACK  ? stack_ns :
+				  i == MT_PROG_MODULE ? module_ns :
+							ret->hits[i] * tracer__cost_ns(t, (enum mt_prog)i);
 }
 
 int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx)

@@ -19,7 +19,8 @@
 #include "plan/plan.h"
 
 struct err;
-struct mt_py_proc; /* bpf/lib/shared.h */
+struct mt_module_proc; /* bpf/lib/shared.h */
+struct mt_py_proc;
 struct tracer;
 
 #define TRACE_RING_BYTES_DEFAULT (32ull << 20)
@@ -61,6 +62,8 @@ void tracer__detach(struct tracer *t, pid_t pid);
 size_t tracer__classes_cnt(const struct tracer *t);
 /* Python frames of the process are read from now on; NULL: no more. -E2BIG: too many processes. */
 int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how);
+/* Whose forward runs is told of the process from now on; NULL: no more. -E2BIG: too many processes. */
+int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *how);
 /* Kernel-side programs see `pid` from now on. */
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err);
 

@@ -6,7 +6,8 @@
  * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
  * its t, which is its start. With --stacks a "create" (or "preexisting") has "stack", the number of its innermost frame; before
- * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line.
+ * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line. "create" and "destroy" have
+ * module (path; null: the root itself), module_root and phase where they are known; a "mark" has mark, tid, pid, and step.
  */
 #include "event/event.h"
 #include "timeline/labels.h"
@@ -107,11 +108,47 @@ static void put_python(struct export_ctx *c, const struct tl_event *ev)
 	put_name(c, n.type);
 }
 
+/* Whose forward or backward made it, and in which phase, where that is known. */
+static void put_module(struct export_ctx *c, const struct tl_event *ev)
+{
+	struct outbuf *o = &c->o;
+
+	if (ev->root.v) {
+		outbuf__lit(o, ",\"module\":");
+		put_name(c, ev->module);
+		outbuf__lit(o, ",\"module_root\":");
+		put_name(c, ev->root);
+	}
+	if (ev->phase != PHASE_OTHER) {
+		outbuf__lit(o, ",\"phase\":\"");
+		outbuf__str(o, phase_name((enum phase)ev->phase));
+		outbuf__char(o, '"');
+	}
+}
+
+static void put_mark(struct export_ctx *c, const struct tl_event *ev)
+{
+	struct outbuf *o = &c->o;
+
+	outbuf__lit(o, ",\"mark\":\"");
+	outbuf__str(o, mark_name((enum tl_mark)ev->version));
+	outbuf__char(o, '"');
+	if (ev->version == MARK_STEP) {
+		outbuf__lit(o, ",\"step\":");
+		outbuf__u64(o, ev->ptr);
+	}
+	outbuf__lit(o, ",\"tid\":");
+	outbuf__u64(o, ev->tid);
+	outbuf__lit(o, ",\"pid\":");
+	outbuf__u64(o, ev->pid);
+	outbuf__lit(o, "}\n");
+}
+
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
 
-	if (ev->kind != TL_STACK && !export_rows__has(c, ev))
+	if (ev->kind != TL_STACK && ev->kind != TL_MARK && !export_rows__has(c, ev))
 		return 0;
 	if (ev->kind == TL_NODE) {
 		node_json(o, &c->names, ev, epoch_off_ns, 0);
@@ -120,8 +157,12 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	outbuf__lit(o, "{\"t\":");
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__lit(o, ",\"ev\":\"");
-	outbuf__str(o, ev->kind == TL_STACK ? "stack" : tl_kind_name(ev->kind));
+	outbuf__str(o, ev->kind == TL_STACK ? "stack" : ev->kind == TL_MARK ? "mark" : tl_kind_name(ev->kind));
 	outbuf__char(o, '"');
+	if (ev->kind == TL_MARK) {
+		put_mark(c, ev);
+		return o->err;
+	}
 	if (ev->kind == TL_STACK) {
 		put_stack(c, ev);
 		return o->err;
@@ -164,6 +205,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	outbuf__u64(o, ev->pid);
 	if (ev->kind <= TL_DESTROY || ev->kind == TL_LABEL)
 		put_python(c, ev);
+	if (ev->kind == TL_CREATE || ev->kind == TL_DESTROY)
+		put_module(c, ev);
 	outbuf__lit(o, "}\n");
 	return o->err;
 }
@@ -171,6 +214,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 const struct export_format export_jsonl = {
 	.name = "jsonl",
 	.help = "one JSON object a line: every block's birth, free and tag, with its operator and region",
+	.needs = EXPORT_MARKS,
 	.begin = begin,
 	.event = event,
 	.end = export_rows__end,

@@ -13,6 +13,7 @@
 #include "plan/plan.h"
 #include "view/json.h"
 #include "view/leaks_view.h"
+#include "view/modules_view.h"
 #include "view/oom_view.h"
 #include "view/ranks_view.h"
 #include "view/report_words.h"
@@ -490,6 +491,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	stacks_json(&j, r, top);
 	leaks_json(&j, r);
 	put_names(&j, r, top);
+	modules_json(&j, r);
 	put_procs(&j, r, opts->is_brief ? VIEW_BRIEF_PROCS : SIZE_MAX);
 	ranks_json(&j, r);
 	json__begin(&j, "peak_blocks", '[');

@@ -9,6 +9,7 @@
 #include "plan/plan.h"
 #include "view/honesty.h"
 #include "view/leaks_view.h"
+#include "view/modules_view.h"
 #include "view/oom_view.h"
 #include "view/page.h"
 #include "view/ranks_view.h"
@@ -580,6 +581,9 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 		break;
 	case BY_RANK:
 		ranks_text(p, r, opts->top);
+		break;
+	case BY_MODULE:
+		modules_text(p, r, opts);
 		break;
 	case BY_STACK:
 		stacks_text(p, r, opts->top);

@@ -128,6 +128,7 @@ static const struct {
 	[MT_PROG_SEG_ENTER] = { "seg_enter", "GPU memory API entry" },
 	[MT_PROG_SEG_RET] = { "seg_ret", "GPU memory API return" },
 	[MT_PROG_STACK] = { "stack", "stack of a birth" },
+	[MT_PROG_MODULE] = { "module", "module of a birth" },
 };
 
 const char *prog_key(unsigned prog)

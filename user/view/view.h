@@ -15,11 +15,14 @@
 struct err;
 struct names;
 
-enum view_by { BY_OP = 0, BY_DEVICE, BY_PROCESS, BY_REGION, BY_CATEGORY, BY_SYMBOL, BY_STACK, BY_NAME, BY_RANK };
+enum view_by { BY_OP = 0, BY_DEVICE, BY_PROCESS, BY_REGION, BY_CATEGORY, BY_SYMBOL, BY_STACK, BY_NAME, BY_RANK,
+	       BY_MODULE };
 
 struct view_opts {
 	size_t top;	 /* rows of a table; JSON: 0 = all that the report has */
 	enum view_by by; /* what the main table is about */
+	unsigned depth;	 /* BY_MODULE: levels of the tree, 0 = all */
+	unsigned phase;	 /* BY_MODULE: enum phase + 1, 0 = all */
 	int color;	 /* 0 or 1: the caller looked at isatty and NO_COLOR */
 	unsigned width;	 /* columns, 0 = 100 */
 	int is_brief;	 /* JSON: without series and symbols, and of processes VIEW_BRIEF_PROCS */
@@ -58,6 +61,7 @@ enum export_need {
 	EXPORT_LABELS = 4, /* to->labels and to->report, always: a pass over the recording before this one */
 	EXPORT_FILE = 16,  /* opens to->path itself: no pipe, no .gz */
 	EXPORT_TABLES = 32, /* to->report has rows of operators, regions, blocks: EXPORT_TABLE_ROWS of each */
+	EXPORT_MARKS = 64, /* TL_MARK */
 	EXPORT_COMPAT = 8, /* knows torch.profiler's categories only */
 };
 struct export_format {

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Whose forward runs: the innermost Python frame of torch.nn.Module's own __call__ (_wrapped_call_impl), whose first
+ * local variable is the module. Neither names nor `self` of any method are looked at: a function that is given a model
+ * is not that model's forward.
+ *
+ * Looked at once in each operator that Python calls, if something is born in it. Two consecutive births with the same two
+ * innermost frames (place, code, instruction of the outer one, first variables) are in the same module, so the walk to the
+ * outermost frame, which all of optimizer and backward would take, is made when those change.
+ *
+ * With a module goes the sequence number of autograd: a node of the graph is made, and numbered, before the
+ * operator that it belongs to allocates. A later evaluation of that node knows its number (lib/frames.h, EV_NODE), so
+ * user space tells whose backward it is.
+ */
+#include "lib/module.h"
+
+#define MODULE_TOLD 0x80
+#define MODULE_TURNS 128
+#define TSD_KEYS 32
+#define DTV_ENTRY 16
+#define DTV_MODULES_MAX 65536
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MT_PY_PROCS_MAX);
+	__type(key, u32);
+	__type(value, struct mt_module_proc);
+} module_procs SEC(".maps");
+
+static __always_inline u64 user_word(u64 at)
+{
+	u64 v = 0;
+
+	return bpf_probe_read_user(&v, sizeof(v), (void *)at) ? 0 : v;
+}
+
+static __always_inline u64 word_at(const struct mt_module_state *s, u32 off)
+{
+	return s->words[off / 8 & (MT_PY_FRAME_WORDS - 1)];
+}
+
+/* --- this thread's variables -------------------------------------------------------------------------------- */
+
+static __always_inline u64 tls_addr(u64 fs, const struct mt_tls_var *v)
+{
+	u64 dtv, block;
+
+	if (!v->module || v->module >= DTV_MODULES_MAX)
+		return 0;
+	dtv = user_word(fs + 8);
+	block = dtv ? user_word(dtv + v->module * DTV_ENTRY) : 0;
+	return block && block != ~0ull ? block + v->offset : 0; /* -1: this thread has not used it yet */
+}
+
+static __always_inline u64 fs_of_this(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+
+	return task->thread.fsbase;
+}
+
+static __always_inline void settle_generation(struct mt_module_state *s, const struct mt_module_proc *p)
+{
+	if (s->generation == p->generation)
+		return;
+	s->generation = p->generation;
+	s->told = s->self = s->key = s->seq = s->seq_at = s->grad_at = s->tstate = 0;
+	s->flags_told = 0;
+}
+
+static __always_inline u64 seq_now(struct mt_module_state *s, const struct mt_module_proc *p, u64 fs)
+{
+	if (!s->seq_at)
+		s->seq_at = tls_addr(fs, &p->seq);
+	return s->seq_at ? user_word(s->seq_at) : 0;
+}
+
+/* Outside of all modules it matters only whether it is off no more. */
+static __always_inline u32 grad_flags(struct mt_module_state *s, const struct mt_module_proc *p, u64 fs)
+{
+	u8 byte = 1;
+
+	if (!s->self && !(s->flags_told & MT_MODULE_NO_GRAD))
+		return 0;
+	if (!s->grad_at)
+		s->grad_at = tls_addr(fs, &p->grad);
+	if (!s->grad_at || bpf_probe_read_user(&byte, sizeof(byte), (void *)s->grad_at))
+		return 0;
+	return byte & 1 ? 0 : MT_MODULE_NO_GRAD;
+}
+
+/* --- Python's frames ------------------------------------------------------------------------------------------ */
+
+/* This thread's PyThreadState; the one of before is good as long as it says that it is this thread's. */
+static __always_inline u64 thread_state(struct mt_module_state *s, const struct mt_py_proc *p, u64 fs)
+{
+	u64 block, tstate = s->tstate;
+
+	if (tstate && user_word(tstate + p->tstate_thread_id) == fs)
+		return tstate;
+	block = user_word(fs + p->tsd_table + 8 * (p->tsd_key / TSD_KEYS));
+	tstate = block ? user_word(block + 16 * (p->tsd_key & (TSD_KEYS - 1)) + 8) : 0;
+	if (tstate && user_word(tstate + p->tstate_thread_id) != fs)
+		tstate = 0;
+	s->tstate = tstate;
+	return tstate;
+}
+
+/* The innermost frame of this thread, 0: it runs no Python, or is not what we think. */
+static __always_inline u64 innermost(struct mt_module_state *s, const struct mt_py_proc *p, u64 fs)
+{
+	u64 tstate = thread_state(s, p, fs), frame;
+
+	frame = tstate ? user_word(tstate + p->tstate_frame) : 0;
+	if (frame && p->cframe_frame != MT_PY_NO_OFFSET)
+		frame = user_word(frame + p->cframe_frame);
+	return frame;
+}
+
+struct module_walk {
+	struct mt_module_state *s;
+	const struct mt_module_proc *p;
+	u64 frame;
+	u64 self; /* found */
+	u64 first; /* of the frame read last: its first variable */
+};
+
+/* One frame; 1: enough. */
+static __always_inline int walk_frame(struct module_walk *w)
+{
+	const struct mt_module_proc *p = w->p;
+	u64 at = w->frame, code;
+
+	if (!at || bpf_probe_read_user(w->s->words, p->py.frame_bytes & (sizeof(w->s->words) - 1), (void *)at)) {
+		w->frame = 0;
+		return 1;
+	}
+	w->frame = word_at(w->s, p->py.frame_previous);
+	code = word_at(w->s, p->py.frame_code);
+	w->first = p->frame_self < sizeof(w->s->words) ? word_at(w->s, p->frame_self) : user_word(at + p->frame_self);
+	if (code != p->call)
+		return 0;
+	w->self = w->first;
+	return 1;
+}
+
+static long walk_step(u32 i, struct module_walk *w)
+{
+	return walk_frame(w);
+}
+
+static __always_inline u64 frame_key(const struct module_walk *w, u64 at, u64 instr)
+{
+	return mt_py_mix(mt_py_mix(mt_py_mix(at, word_at(w->s, w->p->py.frame_code)), w->first), instr);
+}
+
+/* The module, 0: none. */
+static __always_inline u64 module_find(struct mt_module_state *s, const struct mt_module_proc *p, u64 fs)
+{
+	struct module_walk w = { .s = s, .p = p, .frame = innermost(s, &p->py, fs) };
+	u64 at = w.frame, key;
+
+	if (walk_frame(&w)) {
+		s->key = 0;
+		return w.self;
+	}
+	key = frame_key(&w, at, 0);
+	at = w.frame;
+	if (walk_frame(&w)) {
+		s->key = 0;
+		return w.self;
+	}
+	key = mt_py_mix(key, frame_key(&w, at, word_at(s, p->py.frame_instr)));
+	if (key == s->key)
+		return s->self;
+	bpf_loop(MODULE_TURNS, walk_step, &w, 0);
+	s->key = key;
+	return w.self;
+}
+
+static __always_inline void module_look(struct mt_thread *t, const struct mt_module_proc *p)
+{
+	struct mt_module_state *s = &t->module;
+	u64 fs = fs_of_this(), before = s->seq;
+	u32 flags;
+
+	settle_generation(s, p);
+	s->self = module_find(s, p, fs);
+	s->seq = seq_now(s, p, fs);
+	flags = grad_flags(s, p, fs);
+	if (s->self == s->told && s->flags_told == (flags | MODULE_TOLD))
+		return;
+	/* a node made since the last look belongs to the operator that is open now: the last one of them, at least */
+	if (emit_mem(t, MT_EV_MODULE, MT_DEV_NONE, flags, s->self, s->seq > before && s->seq ? s->seq - 1 : s->seq))
+		return; /* told the next time */
+	s->told = s->self;
+	s->flags_told = flags | MODULE_TOLD;
+}
+
+__noinline int module_take(struct mt_thread *t)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	const struct mt_module_proc *p;
+	u64 begin;
+
+	if (!t)
+		return 0;
+	p = bpf_map_lookup_elem(&module_procs, &pid);
+	if (!p)
+		return 0;
+	begin = bpf_ktime_get_ns();
+	hit_count(MT_PROG_MODULE);
+	module_look(t, p);
+	counters_get()->module_ns += bpf_ktime_get_ns() - begin;
+	return 0;
+}
+
+__noinline u64 module_node_seq(u64 node)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	const struct mt_module_proc *p = bpf_map_lookup_elem(&module_procs, &pid);
+
+	return p && p->node_seq ? user_word(node + p->node_seq) : 0;
+}

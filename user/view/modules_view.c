@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/modules_view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "view/report_words.h"
+
+const char *module_words(const struct report_module *m, char *buf, size_t size)
+{
+	if (!m->name)
+		snprintf(buf, size, "(not told yet)");
+	else
+		snprintf(buf, size, "%s%s%s", m->root, m->name[0] ? "." : "", m->name);
+	return buf;
+}
+
+/* --- JSON ----------------------------------------------------------------------------------------------------- */
+
+static void put_sum(struct json *j, const char *key, const struct report_module_sum *s)
+{
+	json__begin_flat(j, key, '{');
+	json__u64(j, "live", s->live);
+	json__u64(j, "live_count", s->live_count);
+	json__u64(j, "at_peak", s->at_peak);
+	json__u64(j, "alloc_bytes", s->alloc_bytes);
+	json__u64(j, "alloc_count", s->alloc_count);
+	json__begin(j, "phases", '{');
+	for (unsigned i = 0; i < PHASE_MAX; i++) {
+		if (!s->by_phase_count[i] && !s->by_phase_live[i])
+			continue;
+		json__begin(j, phase_name((enum phase)i), '{');
+		json__u64(j, "alloc_bytes", s->by_phase_bytes[i]);
+		json__u64(j, "alloc_count", s->by_phase_count[i]);
+		json__u64(j, "live", s->by_phase_live[i]);
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+	json__end(j, '}');
+}
+
+static void put_module(struct json *j, const struct report_module *m)
+{
+	json__begin(j, NULL, '{');
+	if (m->name)
+		json__str(j, "name", m->name);
+	else
+		json__null(j, "name");
+	json__str_or_null(j, "root", m->root);
+	json__str_or_null(j, "class", m->class);
+	json__u64(j, "pid", m->pid);
+	json__u64(j, "depth", m->depth);
+	if (m->parent)
+		json__u64(j, "parent", m->parent - 1);
+	else
+		json__null(j, "parent");
+	json__u64(j, "calls", m->calls);
+	for (unsigned k = 1; k < EV_TENSOR_MAX; k++)
+		json__u64(j, tensor_kind_key(k), m->kinds[k]);
+	json__u64(j, "activation", m->activation);
+	json__u64(j, "activation_live", m->activation_live);
+	json__u64(j, "input", m->input);
+	json__u64(j, "output", m->output);
+	json__u64(j, "peak_forward", m->peak_forward);
+	json__u64(j, "peak_backward", m->peak_backward);
+	put_sum(j, "own", &m->own);
+	put_sum(j, "all", &m->all);
+	json__end(j, '}');
+}
+
+static int has_phases(const struct report *r)
+{
+	for (unsigned i = PHASE_OTHER + 1; i < PHASE_MAX; i++)
+		if (r->phases[i].entries)
+			return 1;
+	return r->marks_total != 0;
+}
+
+static void put_phases(struct json *j, const struct report *r)
+{
+	json__begin(j, "phases", '{');
+	json__begin(j, "list", '[');
+	for (unsigned i = 0; i < PHASE_MAX; i++) {
+		const struct report_phase *p = &r->phases[i];
+
+		json__begin_flat(j, NULL, '{');
+		json__str(j, "phase", phase_name((enum phase)i));
+		json__u64(j, "entries", p->entries);
+		json__u64(j, "ns", p->ns);
+		json__u64(j, "alloc_bytes", p->alloc_bytes);
+		json__u64(j, "alloc_count", p->alloc_count);
+		json__u64(j, "live", p->live);
+		json__u64(j, "peak", p->peak);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__begin_flat(j, "marks", '{');
+	for (unsigned i = 1; i < MARK_MAX; i++)
+		json__u64(j, mark_name((enum tl_mark)i), r->marks_by_kind[i]);
+	json__end(j, '}');
+	json__begin(j, "markers", '[');
+	for (size_t i = 0; i < r->marks_cnt; i++) {
+		const struct report_mark *k = &r->marks[i];
+
+		json__begin_flat(j, NULL, '{');
+		json__u64(j, "t", k->ts_ns + (uint64_t)r->epoch_off_ns);
+		json__str(j, "name", mark_name((enum tl_mark)k->kind));
+		json__u64(j, "pid", k->pid);
+		json__u64(j, "tid", k->tid);
+		if (k->kind == MARK_STEP)
+			json__u64(j, "step", k->number);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
+void modules_json(struct json *j, const struct report *r)
+{
+	if (r->modules_cnt) {
+		json__begin(j, "modules", '{');
+		json__begin(j, "list", '[');
+		for (size_t i = 0; i < r->modules_cnt; i++)
+			put_module(j, &r->modules[i]);
+		json__end(j, ']');
+		put_sum(j, "none", &r->no_module);
+		json__end(j, '}');
+	}
+	if (has_phases(r))
+		put_phases(j, r);
+}
+
+/* --- text ----------------------------------------------------------------------------------------------------- */
+
+static void put_bytes(struct page *p, uint64_t bytes, int cols)
+{
+	char text[24];
+
+	page__cell(p, bytes ? fmt_bytes(text, bytes) : "-", cols);
+}
+
+static uint64_t weight(const struct report_module *m)
+{
+	uint64_t w = m->activation + m->all.alloc_bytes;
+
+	for (unsigned k = 1; k < EV_TENSOR_MAX; k++)
+		w += m->kinds[k];
+	return w;
+}
+
+static int is_shown(const struct report_module *m, const struct view_opts *opts)
+{
+	if (opts->depth && m->depth >= opts->depth)
+		return 0;
+	return !opts->phase ? weight(m) != 0 : m->all.by_phase_count[opts->phase - 1] != 0;
+}
+
+/* What is in it: one level of the tree is two blanks. */
+static void put_who(struct page *p, const struct report_module *m, int cols)
+{
+	const char *last = m->name ? strrchr(m->name, '.') : NULL;
+	char text[600];
+
+	snprintf(text, sizeof(text), "%*s%s%s%s%s", (int)(2 * (m->depth < 20 ? m->depth : 20)), "",
+		 !m->name ? "(not told yet)" : !m->name[0] ? m->root : last ? last + 1 : m->name,
+		 m->name && m->name[0] && m->class[0] ? " (" : "", m->name && m->name[0] ? m->class : "",
+		 m->name && m->name[0] && m->class[0] ? ")" : "");
+	page__cell(p, text, cols);
+}
+
+static void put_row(struct page *p, const struct report_module *m, int cols)
+{
+	put_who(p, m, cols);
+	for (unsigned k = 1; k < EV_TENSOR_MAX; k++)
+		put_bytes(p, m->kinds[k], -10);
+	put_bytes(p, m->activation, -11);
+	put_bytes(p, m->input, -10);
+	put_bytes(p, m->output, -10);
+	put_bytes(p, m->peak_forward, -11);
+	put_bytes(p, m->peak_backward, -11);
+	page__end_line(p);
+}
+
+static void put_phase_row(struct page *p, const struct report_module *m, unsigned phase, int cols)
+{
+	char cnt[24];
+
+	put_who(p, m, cols);
+	put_bytes(p, m->own.by_phase_bytes[phase], -11);
+	put_bytes(p, m->all.by_phase_bytes[phase], -11);
+	page__cell(p, fmt_count(cnt, (double)m->all.by_phase_count[phase]), -9);
+	put_bytes(p, m->all.by_phase_live[phase], -11);
+	page__end_line(p);
+}
+
+static int by_weight(const void *pa, const void *pb)
+{
+	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+
+	return a == b ? 0 : a > b ? -1 : 1;
+}
+
+/* The lightest module that is among the `top`: those above stay in the order of the tree. */
+static uint64_t least_of(const struct report *r, const struct view_opts *opts, size_t *ret_cnt)
+{
+	uint64_t *all = calloc(r->modules_cnt + 1, sizeof(*all)), least = 0;
+	size_t cnt = 0;
+
+	for (size_t i = 0; all && i < r->modules_cnt; i++)
+		if (is_shown(&r->modules[i], opts))
+			all[cnt++] = !opts->phase ? weight(&r->modules[i]) : r->modules[i].all.by_phase_bytes[opts->phase - 1];
+	if (all && cnt > opts->top) {
+		qsort(all, cnt, sizeof(*all), by_weight);
+		least = all[opts->top - 1];
+	}
+	free(all);
+	*ret_cnt = cnt;
+	return least;
+}
+
+static void put_modules(struct page *p, const struct report *r, const struct view_opts *opts)
+{
+	int cols = (int)p->width - (!opts->phase ? 4 * 10 + 11 + 2 * 10 + 2 * 11 : 42) - 2;
+	size_t cnt, shown = 0;
+	uint64_t least = least_of(r, opts, &cnt);
+
+	cols = cols < 24 ? 24 : cols;
+	page__put(p, "  ");
+	page__cell(p, "module (class)", cols);
+	page__put(p, !opts->phase ? " parameter    buffer  gradient     state activation     input    output"
+				       "  in forward in backward" :
+				       "        own      in all   blocks       alive");
+	page__end_line(p);
+	for (size_t i = 0; i < r->modules_cnt && shown < opts->top; i++) {
+		const struct report_module *m = &r->modules[i];
+
+		if (!is_shown(m, opts) || (!opts->phase ? weight(m) : m->all.by_phase_bytes[opts->phase - 1]) < least)
+			continue;
+		shown++;
+		page__put(p, "  ");
+		if (!opts->phase)
+			put_row(p, m, cols);
+		else
+			put_phase_row(p, m, opts->phase - 1, cols);
+	}
+	if (cnt > shown) {
+		page__printf(p, "  … and %zu more modules (--top, --depth, --json)", cnt - shown);
+		page__end_line(p);
+	}
+}
+
+static void put_phase_table(struct page *p, const struct report *r)
+{
+	char cnt[24], time[24];
+
+	page__heading(p, "Phases");
+	page__put(p, "  phase         entered       time  allocated   blocks      peak");
+	page__end_line(p);
+	for (unsigned i = 0; i < PHASE_MAX; i++) {
+		const struct report_phase *ph = &r->phases[i];
+
+		if (!ph->entries && !ph->alloc_count)
+			continue;
+		page__put(p, "  ");
+		page__cell(p, phase_name((enum phase)i), 12);
+		page__cell(p, fmt_count(cnt, (double)ph->entries), -9);
+		page__cell(p, fmt_ns(time, ph->ns), -11);
+		put_bytes(p, ph->alloc_bytes, -11);
+		page__cell(p, fmt_count(cnt, (double)ph->alloc_count), -9);
+		put_bytes(p, ph->peak, -10);
+		page__end_line(p);
+	}
+}
+
+void modules_text(struct page *p, const struct report *r, const struct view_opts *opts)
+{
+	if (has_phases(r))
+		put_phase_table(p, r);
+	if (!r->modules_cnt) {
+		page__end_line(p);
+		page__put(p, "No module is known: no Python that can be read, or none that was called (docs/modules.md).");
+		page__end_line(p);
+		return;
+	}
+	page__heading(p, !opts->phase ? "Modules" : "Modules, what was born in them in that phase");
+	put_modules(p, r, opts);
+	if (r->no_module.alloc_bytes) {
+		char bytes[24], cnt[24];
+
+		page__printf(p, "  born in no module: %s in %s blocks", fmt_bytes(bytes, r->no_module.alloc_bytes),
+			     fmt_count(cnt, (double)r->no_module.alloc_count));
+		page__end_line(p);
+	}
+}
