@@ -7,7 +7,8 @@
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
  * its t, which is its start. With --stacks a "create" (or "preexisting") has "stack", the number of its innermost frame; before
  * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line. "create" and "destroy" have
- * module (path; null: the root itself), module_root and phase where they are known; a "mark" has mark, tid, pid, and step.
+ * module (path; null: the root itself), module_root and phase where they are known; a "mark" (with --ops) has
+ * mark, tid, pid, and step.
  */
 #include "event/event.h"
 #include "timeline/labels.h"
@@ -148,7 +149,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 {
 	struct outbuf *o = &c->o;
 
-	if (ev->kind != TL_STACK && ev->kind != TL_MARK && !export_rows__has(c, ev))
+	if (ev->kind == TL_MARK ? !c->to->ops : ev->kind != TL_STACK && !export_rows__has(c, ev))
 		return 0;
 	if (ev->kind == TL_NODE) {
 		node_json(o, &c->names, ev, epoch_off_ns, 0);
