@@ -511,9 +511,123 @@ static void test_id_map(void **state)
 	id_map__done(&m);
 }
 
+/* --- memory after each operator ------------------------------------------------------------------------ */
+
+static struct tl_event op_at(uint64_t t, const char *name, const char *region, uint8_t depth)
+{
+	return (struct tl_event){ .kind = TL_OP, .ts_ns = t, .pid = 1, .tid = 2, .depth = depth, .op = names__add(names, name),
+				  .region = region ? names__add(names, region) : NAME_NONE };
+}
+
+static struct tl_event region_at(uint64_t t, const char *name, uint8_t kind)
+{
+	return (struct tl_event){ .kind = kind, .ts_ns = t, .pid = 1, .tid = 2, .region = names__add(names, name) };
+}
+
+static struct tl_event block_in(uint8_t kind, uint64_t t, uint64_t id, uint64_t size, uint8_t depth)
+{
+	struct tl_event ev = block(kind, t, id, size);
+
+	ev.depth = depth;
+	return ev;
+}
+
+/* One step: linear with addmm in it, a backward node with mm, the optimizer; 100 bytes were there before, and are met. */
+static size_t a_step(struct tl_event *evs)
+{
+	size_t n = 0;
+
+	(void)labels__event(labels, &(struct tl_event){ .kind = TL_PREEXISTING, .id = 10, .dev = CPU, .size = 100, .pid = 1 });
+	evs[n++] = op_at(10, "aten::linear", NULL, 0);
+	evs[n++] = block_in(TL_PREEXISTING, 10, 10, 100, 0);
+	evs[n++] = op_at(11, "aten::addmm", NULL, 1);
+	evs[n++] = block_in(TL_CREATE, 12, 1, 64, 2);
+	evs[n++] = block_in(TL_CREATE, 13, 2, 8, 2);
+	evs[n++] = block_in(TL_DESTROY, 14, 2, 8, 1); /* addmm is over, linear is not */
+	evs[n++] = block_in(TL_CREATE, 15, 9, 1 << 20, 0); /* another process's */
+	evs[n - 1].pid = 3;
+	evs[n++] = op_at(20, "AddmmBackward0", "AddmmBackward0", 0);
+	evs[n++] = op_at(21, "aten::mm", "AddmmBackward0", 1);
+	evs[n++] = block_in(TL_CREATE, 22, 3, 32, 2);
+	evs[n++] = block_in(TL_DESTROY, 23, 1, 64, 0); /* backward is over */
+	evs[n++] = region_at(30, "Optimizer.step#SGD.step", TL_REGION);
+	evs[n++] = op_at(31, "aten::add_", "Optimizer.step#SGD.step", 0);
+	evs[n++] = region_at(32, "Optimizer.step#SGD.step", TL_REGION_END);
+	evs[n++] = block_in(TL_DESTROY, 33, 10, 100, 0);
+	evs[n++] = op_at(40, "aten::linear", NULL, 0);
+	return n;
+}
+
+#define ROW(t, ev, i, name) "{\"t\":" t ",\"ev\":\"" ev "\",\"i\":" i ",\"name\":\"" name "\""
+#define VALUES(a) ",\"allocated\":" a ",\"reserved\":" a ",\"tid\":2}\n"
+#define OP(depth, phase, made) ",\"depth\":" depth ",\"phase\":\"" phase "\",\"created\":" made
+
+static void test_op_trace(void **state)
+{
+	struct report_proc procs[] = { { .pid = 1, .peak = 200 }, { .pid = 3, .peak = 7 } };
+	struct report rep = { .pid = 3, .procs = procs, .procs_cnt = 2, .cmdline = "<script>&" };
+	struct export_to to = { .labels = labels, .dev = -1, .report = &rep };
+	struct tl_event evs[32];
+	size_t n = a_step(evs);
+	char *text = export_text("op-trace", &to, evs, n, 0);
+
+	(void)state;
+	assert_string_equal(text,
+		ROW("10", "mark", "0", "fw_start") VALUES("100")
+		ROW("10", "op", "0", "aten::linear") OP("0", "forward", "72") VALUES("164")
+		ROW("11", "op", "1", "aten::addmm") OP("1", "forward", "72") VALUES("172")
+		ROW("20", "mark", "2", "fw_bw_boundary") VALUES("164")
+		ROW("20", "node", "2", "AddmmBackward0") OP("0", "backward", "32") VALUES("196")
+		ROW("21", "op", "2", "aten::mm") OP("0", "backward", "32") VALUES("196")
+		ROW("30", "region", "3", "Optimizer.step#SGD.step") VALUES("132")
+		ROW("31", "op", "3", "aten::add_") OP("0", "optimizer", "0") VALUES("132")
+		ROW("32", "region_end", "4", "Optimizer.step#SGD.step") VALUES("132")
+		ROW("32", "mark", "4", "step") ",\"step\":1" VALUES("132")
+		ROW("40", "mark", "4", "fw_start") VALUES("32"));
+	free(text);
+}
+
+/* The caching allocator's own totals are the truth; the picture escapes what the job is called. */
+static void test_trace_of_totals(void **state)
+{
+	struct report_proc proc = { .pid = 1, .peak = 200 };
+	struct report rep = { .pid = 1, .procs = &proc, .procs_cnt = 1, .cmdline = "<script>&" };
+	struct export_to to = { .labels = labels, .dev = CUDA, .report = &rep };
+	struct tl_event evs[] = { op_at(1, "aten::mm", NULL, 0), block_in(TL_CREATE, 2, 1, 64, 1),
+				  { .kind = TL_TOTALS, .ts_ns = 2, .pid = 1, .tid = 2, .dev = CUDA, .ptr = 512, .size = 4096 },
+				  op_at(3, "aten::mm", NULL, 0) };
+	const struct export_format *svg = export_format_find("trace-svg");
+	struct export_ctx *c = NULL;
+	char *text;
+	size_t len;
+
+	(void)state;
+	evs[1].dev = CUDA;
+	text = export_text("op-trace", &to, evs, 4, 0);
+	assert_non_null(strstr(text, "\"created\":64,\"allocated\":512,\"reserved\":4096"));
+	free(text);
+	to.names = names;
+	to.out = open_memstream(&text, &len);
+	assert_int_equal(svg->begin(&c, &to), 0);
+	for (int i = 0; i < 5000; i++) /* more than there are columns, and than there are marks */
+		for (int k = 0; k < 4; k++)
+			assert_int_equal(svg->event(c, &evs[k], 0), 0);
+	for (uint64_t i = 0; i < 3000; i++)
+		assert_int_equal(svg->event(c, &(struct tl_event){ .kind = TL_STEP, .ts_ns = 9, .pid = 1, .ptr = i }, 0), 0);
+	assert_int_equal(svg->end(c, &rep), 0);
+	fclose(to.out);
+	assert_non_null(strstr(text, "<title>&lt;script&gt;&amp;</title>"));
+	assert_null(strstr(text, "<script"));
+	assert_non_null(strstr(text, "after each of 10000 outermost operators, highest 4.00 KiB; marks of each 4th step"));
+	assert_true(len < 200000);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_op_trace, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_trace_of_totals, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_torch_raw, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_torch_timeline, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_torch_needs_labels, setup, teardown),

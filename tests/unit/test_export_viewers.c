@@ -32,7 +32,8 @@
 #include "view/text.h"
 
 static const struct export_format *const viewers[] = { &export_torch_snapshot, &export_perfetto, &export_chrome,
-						      &export_pprof, &export_folded, &export_openmetrics };
+						      &export_pprof, &export_folded, &export_openmetrics,
+						      &export_op_trace, &export_trace_svg };
 #define VIEWERS (sizeof(viewers) / sizeof(viewers[0]))
 
 static uint64_t seed;
@@ -200,6 +201,13 @@ static void check_utf8(const char *text, size_t len)
 	}
 }
 
+/* Each line is an object. */
+static void check_lines(char *text)
+{
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		check_json(line, strlen(line));
+}
+
 static void check_format(struct feed_fix *f, uint32_t cnt)
 {
 	char *text, *plain;
@@ -232,6 +240,14 @@ static void check_format(struct feed_fix *f, uint32_t cnt)
 	text = run_text(&export_openmetrics, f, NULL, cnt, &len);
 	check_utf8(text, len);
 	assert_string_equal(text + len - 6, "# EOF\n");
+	free(text);
+	text = run_text(&export_op_trace, f, NULL, cnt, &len);
+	check_utf8(text, len);
+	check_lines(text);
+	free(text);
+	text = run_text(&export_trace_svg, f, NULL, cnt, &len);
+	check_utf8(text, len);
+	assert_string_equal(text + len - 7, "</svg>\n");
 	free(text);
 }
 

@@ -124,6 +124,16 @@ static struct tl_event tl_of(const struct model *m, const struct event *ev, uint
 	};
 }
 
+void model__tell_totals(struct model *m, const struct event *ev)
+{
+	struct tl_event tl = tl_of(m, ev, TL_TOTALS);
+
+	tl.ptr = ev->addr;
+	tl.size = ev->size;
+	if (m->timeline_ops)
+		model__tell(m, &tl);
+}
+
 /* --- finding what an event is about --------------------------------------------------------------- */
 
 static bool dev_valid(uint8_t dev)
@@ -676,34 +686,6 @@ static bool model__is_step(const struct model *m, name_id region)
 	return !strncmp(names__get(m->names, region), STEP_PREFIX, strlen(STEP_PREFIX));
 }
 
-static void model__region(struct model *m, const struct event *ev)
-{
-	bool begin = ev->kind == MT_EV_REGION_BEGIN;
-	struct thread *t = model__thread(m, ev);
-	struct tl_event tl;
-	uint32_t row;
-
-	if (!t)
-		return;
-	if (begin) {
-		row = tally__row(&m->regions, ev->name, false);
-		m->regions.rows[row].count++;
-		thread__region_begin(t, ev, row);
-		if (model__is_step(m, ev->name))
-			growth_clock__step(&t->proc->clock, GROWTH_BY_OPTIMIZER, m->last_id, m->now_ns);
-	} else {
-		row = thread__region_end(t, ev);
-	}
-	model__phase_region(m, t, ev, begin);
-	if (m->graph)
-		graph__region(m->graph, ev);
-	if (!m->timeline || !m->timeline_ops)
-		return;
-	tl = tl_of(m, ev, begin ? TL_REGION : TL_REGION_END);
-	tl.region = begin ? ev->name : m->regions.rows[row].name;
-	model__tell(m, &tl);
-}
-
 static void model__step(struct model *m, const struct event *ev)
 {
 	struct tl_event tl = tl_of(m, ev, TL_STEP);
@@ -717,6 +699,50 @@ static void model__step(struct model *m, const struct event *ev)
 	if (m->graph)
 		graph__step(m->graph, ev->pid);
 	tl.ptr = ev->addr;
+	model__tell(m, &tl);
+}
+
+/* Regions that are marks themselves: torch.profiler's, whose name has the number, and tools/python's. */
+static void model__step_region(struct model *m, const struct event *ev, struct proc *p)
+{
+	const char *name = names__get(m->names, ev->name);
+	struct event mark = *ev;
+
+	if (!strncmp(name, PROFILER_STEP, strlen(PROFILER_STEP)))
+		mark.addr = strtoull(name + strlen(PROFILER_STEP), NULL, 10);
+	else if (!strcmp(name, "memtrace.step"))
+		mark.addr = ++p->step_regions;
+	else
+		return;
+	model__step(m, &mark);
+}
+
+static void model__region(struct model *m, const struct event *ev)
+{
+	bool begin = ev->kind == MT_EV_REGION_BEGIN;
+	struct thread *t = model__thread(m, ev);
+	struct tl_event tl;
+	uint32_t row;
+
+	if (!t)
+		return;
+	if (begin) {
+		row = tally__row(&m->regions, ev->name, false);
+		m->regions.rows[row].count++;
+		thread__region_begin(t, ev, row);
+		model__step_region(m, ev, t->proc);
+		if (model__is_step(m, ev->name))
+			growth_clock__step(&t->proc->clock, GROWTH_BY_OPTIMIZER, m->last_id, m->now_ns);
+	} else {
+		row = thread__region_end(t, ev);
+	}
+	model__phase_region(m, t, ev, begin);
+	if (m->graph)
+		graph__region(m->graph, ev);
+	if (!m->timeline || !m->timeline_ops)
+		return;
+	tl = tl_of(m, ev, begin ? TL_REGION : TL_REGION_END);
+	tl.region = begin ? ev->name : m->regions.rows[row].name;
 	model__tell(m, &tl);
 }
 

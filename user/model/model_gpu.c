@@ -298,6 +298,8 @@ void model__handle_gpu(struct model *m, const struct event *told)
 	if (dev_is_gpu(ev->dev) && ev->kind != MT_EV_SEG_POOL)
 		(void)model__device_row(m, ev->dev);
 	had_totals = segments__has_totals(m->gpu->segs, ev->pid, ev->dev);
+	if (ev->kind == MT_EV_TOTALS)
+		model__tell_totals(m, ev);
 	if (!segments__event(m->gpu->segs, ev))
 		m->lost[MT_LOSS_BLOCKS]++;
 	else

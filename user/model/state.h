@@ -21,6 +21,7 @@ struct report_dev;
 
 /* Regions of this beginning are steps where nothing else marks them. */
 #define STEP_PREFIX "Optimizer.step#"
+#define PROFILER_STEP "ProfilerStep#" /* torch.profiler's: marks */
 
 /* Live bytes of one device: 128 PiB, so that all devices together stay below 2^64. */
 #define LIVE_MAX (1ull << 57)
@@ -81,6 +82,7 @@ struct block *model__block_at(const struct model *m, const struct event *ev);
 void model__drop(struct model *m, const struct block *b, struct proc *p);
 /* A block dies; b is a copy, already out of the table. `p`: its process, if listed. */
 void model__tell(struct model *m, const struct tl_event *tl);
+void model__tell_totals(struct model *m, const struct event *ev);
 void model__bury(struct model *m, const struct block *b, struct proc *p);
 /* The graph, made for this event if need be; NULL: no memory. */
 struct graph *model__graph_for(struct model *m, const struct event *ev);

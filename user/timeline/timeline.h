@@ -34,6 +34,7 @@ enum tl_kind {
 	TL_MARK = 16,	/* a phase begins: version = enum tl_mark, ptr = number of the step (TL_MARK_STEP) */
 	TL_NAME = 15,	/* a block has a name in Python, or another one: op its path ("layers.0.weight"), region the class
 			   of the module that the path begins at, key, type; depth is its enum ev_tensor */
+	TL_TOTALS = 31, /* with model_opts.timeline_ops: a caching allocator's own totals: ptr = allocated, size = reserved */
 };
 
 /* What a thread does. Numbers are in recordings (EV_WAS_MODULE). */

@@ -7,7 +7,8 @@ static const struct export_format *const formats[] = { &export_jsonl, &export_cs
 						      &export_torch_raw,
 						       &export_torch_snapshot, &export_perfetto,
 						       &export_chrome, &export_pprof, &export_folded,
-						       &export_openmetrics, &export_sqlite, &export_html, NULL };
+						       &export_openmetrics, &export_sqlite, &export_html,
+						       &export_op_trace, &export_trace_svg, NULL };
 
 const struct export_format *const *export_formats(void)
 {

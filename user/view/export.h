@@ -10,7 +10,7 @@
 
 extern const struct export_format export_jsonl, export_csv, export_torch_timeline, export_torch_raw;
 extern const struct export_format export_torch_snapshot, export_perfetto, export_chrome, export_pprof, export_folded;
-extern const struct export_format export_openmetrics, export_sqlite, export_html;
+extern const struct export_format export_openmetrics, export_sqlite, export_html, export_op_trace, export_trace_svg;
 
 const char *tl_kind_name(uint8_t kind); /* "create" …, NULL: unknown */
 const char *tl_cat_name(uint8_t cat);

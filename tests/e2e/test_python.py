@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""tools/python, and the per-operator trace that its MemoryTracker is made of."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import mt
+
+SLOW = {"tracker_transformer", "tracker_conv", "without_numpy"}
+
+PACKAGE = mt.ROOT / "tools" / "python"
+
+
+def environment(**more):
+    return dict(os.environ, PYTHONPATH=str(PACKAGE), MEMTRACE=mt.MEMTRACE, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", **more)
+
+
+def python(script, *args, **kw):
+    """Runs a script with torch and the package at hand: its stdout."""
+    done = subprocess.run([mt.PYTHON, "-c", script, *map(str, args)], env=environment(), capture_output=True, text=True,
+                          timeout=120, check=False, **kw)
+    mt.check(done.returncode == 0, done.stderr[-3000:])
+    return done.stdout
+
+
+def tracked(tracker, model, folder):
+    done = subprocess.run([mt.PYTHON, mt.JOBS / "tracked.py", "--tracker", tracker, "--model", model, "--folder", folder],
+                          env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    mt.check(done.returncode == 0, done.stderr[-3000:])
+    line = next(text for text in done.stdout.splitlines() if text.startswith("tracked "))
+    return json.loads(line[len("tracked "):]), done.stdout
+
+
+# Operators that neither allocate nor write nor make a view have no probe; a region is none to memtrace.
+NOT_TRACED = {"_local_scalar_dense", "_record_function_enter_new", "_record_function_exit"}
+# In a dispatch mode torch itself takes other ways: derivatives are added up out of place, and so on. What memtrace saw is
+# what runs without one. (the seed's, ours, whether the seed's has one more block: its result)
+OTHER_WAY = {("add", "add_"): True, ("scatter", "scatter_"): True, ("new_zeros", "zeros"): False, ("view", "_reshape_alias"): False}
+
+
+def seed_names(names):
+    """"0.forward.addmm.default_3" -> ("0.forward", "addmm")"""
+    return [tuple(name.rsplit(".", 2)[:2]) for name in names]
+
+
+def our_names(names):
+    return [(name.rsplit(".", 1)[0], re.sub(r"_\d+$", "", name.rsplit(".", 1)[1])) for name in names]
+
+
+def agree(model):
+    """Torch's own class and ours, on the same steps of the same model: operators, their modules, their order, their bytes."""
+    with mt.scratch() as tmp:
+        seed, _ = tracked("seed", model, tmp)
+        ours, said = tracked("memtrace", model, tmp)
+        check_files(tmp, ours)
+    a, b = seed_names(seed["names"]), our_names(ours["names"])
+    kept = [i for i, (_, op) in enumerate(a) if op not in NOT_TRACED]
+    mt.check(len(kept) == len(b) > 90, f"{len(kept)} operators, ours {len(b)}")
+    equal = others = 0
+    for i, k in enumerate(kept):
+        mt.check(a[k][0] == b[i][0], f"{i}: in {a[k][0]}, ours in {b[i][0]}")
+        want = seed["allocated"][k] - seed["allocated"][kept[0]]
+        got = ours["allocated"][i] - ours["allocated"][0]
+        if a[k][1] == b[i][1]:
+            mt.check(want == got, f"{i} {a[k]}: {want} bytes, ours {got}")
+            equal += 1
+        else:
+            is_more = OTHER_WAY.get((a[k][1], b[i][1]))
+            mt.check(is_more is not None, f"{i}: {a[k][1]}, ours {b[i][1]}")
+            mt.check(want > got if is_more else want == got, f"{i} {a[k]}, {b[i]}: {want} bytes, ours {got}")
+            others += 1
+    for name in ("fw_start", "fw_bw_boundary"):
+        at = sum(k < seed["markers"][name] for k in kept)
+        mt.check(at == ours["markers"][name] > 0, f"{name}: {at}, ours {ours['markers'][name]}")
+    mt.note(f"{model}: {equal} of {len(b)} operators the same, in order, with the same bytes allocated after them; "
+            f"{others} go another way in the seed's dispatch mode")
+    mt.check(equal > 0.9 * len(b), f"only {equal}")
+    mt.check("Top 3 ops that generates memory are:" in said, said)
+
+
+def check_files(tmp, ours):
+    """The picture is an SVG with all marks, the pickle is one that torch's class reads."""
+    text = (tmp / "tracked.svg").read_text()
+    xml.etree.ElementTree.fromstring(text.encode())
+    mt.check("fw_start" in text and "fw_bw_boundary" in text, "markers")
+    out = python("import sys\nfrom torch.distributed._tools.memory_tracker import MemoryTracker\nt = MemoryTracker()\n"
+                 "t.load(sys.argv[1])\nprint(len(t.memories_allocated), t._markers['fw_start'])", tmp / "tracked.pickle")
+    mt.check(out.split() == [str(len(ours["names"])), str(ours["markers"]["fw_start"])], out)
+
+
+def test_tracker():
+    agree("mlp")
+
+
+def test_tracker_transformer():
+    agree("transformer")
+
+
+def test_tracker_conv():
+    agree("conv")
+
+
+# --- regions ------------------------------------------------------------------------------------------
+
+REGIONS = """
+import torch, memtrace
+from torch import nn
+
+class Odd(nn.Module):
+    def forward(self, x):
+        if x.sum() > 1e6:
+            raise ValueError("too much")
+        return x
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 4), Odd())
+
+    def forward(self, x):
+        return self.layers(x)
+
+def seen(net, x):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as prof:
+        try:
+            net(x)
+        except ValueError:
+            pass
+        with torch.autograd.profiler.record_function("after"):
+            pass
+    # [name, depth]: how many of the others it lies in
+    rows = sorted((e for e in prof.events() if e.name.startswith("nn.Module#") or e.name == "after"),
+                  key=lambda e: (e.time_range.start, -e.time_range.end))
+    return [[e.name, sum(o.time_range.start <= e.time_range.start and o.time_range.end >= e.time_range.end for o in rows) - 1]
+            for e in rows]
+
+net = Net()
+small, large = torch.ones(2, 4), torch.full((2, 4), 1e9)
+with torch.no_grad():
+    net.layers[0].weight.fill_(1)
+want = [["nn.Module#(Net)", 0], ["nn.Module#layers", 1], ["nn.Module#layers.0", 2], ["nn.Module#layers.1", 2], ["after", 0]]
+first = memtrace.annotate(net)
+assert seen(net, small) == want, seen(net, small)
+assert seen(net, large) == want, seen(net, large)     # an exception leaves nothing open
+second = memtrace.annotate(net)
+part = memtrace.annotate(net.layers)
+assert seen(net, small) == want                       # no second region, no other name
+first.remove()
+first.remove()
+assert seen(net, small) == want
+second.remove()
+assert seen(net, small) == [["nn.Module#layers", 0], ["nn.Module#layers.0", 1], ["nn.Module#layers.1", 1], ["after", 0]]
+part.remove()
+assert seen(net, small) == [["after", 0]]
+assert not any(m._forward_hooks or m._forward_pre_hooks for m in net.modules())
+print("fine")
+"""
+
+
+def test_regions():
+    mt.check(python(REGIONS) == "fine\n", "regions")
+
+
+ANNOTATED = """
+import sys, torch, memtrace
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+memtrace.annotate(net, "<net>&\\x1b[31m")
+tracer = memtrace.Tracer(output=sys.argv[1])
+for _ in range(5):
+    memtrace.step()
+    net(torch.randn(8, 32)).sum().backward()
+tracer.stop()
+"""
+
+
+def test_memtrace_sees_regions_and_steps():
+    with mt.scratch() as tmp:
+        path = tmp / "a.mtr"
+        python(ANNOTATED, path)
+        rep = mt.report(path)
+        rows = {r["name"]: r for r in rep["regions"]}
+        mt.check(rows["nn.Module#0"]["count"] == 5 and rows["nn.Module#2"]["alloc_bytes"] >= 5 * 8 * 4 * 4, str(rows))
+        steps = [r["step"] for r in mt.export(path) if r["ev"] == "step"]
+        mt.check(steps == [1, 2, 3, 4, 5], str(steps))
+        text = mt.ok(mt.memtrace("report", path)).stdout
+        mt.check(", 5 steps (" in text, text[:300])
+        check_trace(path, tmp)
+
+
+def check_trace(path, tmp):
+    """op-trace and trace-svg of it: live bytes after the last operator are those of the other exports at that moment."""
+    mt.ok(mt.memtrace("export", path, "--to", "op-trace", "-o", tmp / "t.jsonl"))
+    lines = [json.loads(line) for line in open(tmp / "t.jsonl")]
+    ops = [line for line in lines if line["ev"] == "op"]
+    mt.check([line["i"] for line in ops] == list(range(len(ops))) and lines[-1]["ev"] == "end", "order")
+    mt.check(not lines[-1]["left_out"] and lines[-1]["totals"] is False, str(lines[-1]))
+    marks = [line["name"] for line in lines if line["ev"] == "mark"]
+    mt.check(marks == ["step", "fw_start", "fw_bw_boundary"] * 5, str(marks))
+    phases = {line["phase"] for line in ops}
+    mt.check(phases == {"forward", "backward"}, str(phases))
+    blocks = mt.export(path)
+    before = sum(r["size"] or 0 for r in blocks if r["ev"] == "preexisting")
+    last = ops[-1]
+    signs = {"create": 1, "destroy": -1}
+    live = before + sum((r["size"] or 0) * signs[r["ev"]] for r in blocks if r["ev"] in signs and r["t"] < last["t"])
+    mt.check(last["allocated"] == live, f"{last} of {live}")
+    mt.ok(mt.memtrace("export", path, "--to", "trace-svg", "-o", tmp / "t.svg"))
+    text = (tmp / "t.svg").read_text()
+    root = xml.etree.ElementTree.fromstring(text.encode())
+    kinds = [e.get("class") for e in root.iter("{http://www.w3.org/2000/svg}path")]
+    mt.check(kinds.count("fw_bw_boundary") == 6 and kinds.count("step") == 6, "a mark a step, and the legend's")  # 5 + 1
+
+
+# --- recordings ---------------------------------------------------------------------------------------
+
+TABLES = """
+import json, sys
+if "no" in sys.argv:
+    sys.modules["numpy"] = None
+import memtrace
+r = memtrace.open(sys.argv[1])
+blocks, series = r.blocks(), r.series()
+if "no" in sys.argv:
+    assert isinstance(blocks["size"], list)
+else:
+    import numpy
+    assert blocks["size"].dtype in (numpy.int64, numpy.float64) and isinstance(series["total"], numpy.ndarray)
+trace = r.op_trace()
+print(json.dumps({"blocks": len(blocks), "peak": int(sum(r.blocks(peak=True)["size"])), "series_peak": int(max(series["total"])),
+                  "ops": len(trace), "events": sum(1 for _ in r.events()), "marks": sorted(set(r.marks()["name"])),
+                  "sql": int(r.sql("SELECT count(*) AS n FROM blocks WHERE id > ?", 0)["n"][0])}))
+r.close()
+try:
+    memtrace.open("/nonexistent.mtr")
+except memtrace.Error as e:
+    assert "nonexistent" in str(e), e
+else:
+    raise SystemExit("no error")
+"""
+
+
+def tables(*words):
+    with mt.scratch() as tmp:
+        path = tmp / "a.mtr"
+        python(ANNOTATED, path)
+        got = json.loads(python(TABLES, path, *words))
+        rep, rows = mt.report(path), mt.export(path)
+        ops = sum(r["ev"] == "op" for r in mt.export(path, ("--ops",)))
+    nodes = ops - got["ops"]
+    mt.check(nodes > 0 and nodes % 5 == 0, f"{ops} frames, {got['ops']} operators")  # jsonl: backward nodes are operators, too
+    cpu = rep["devices"]["cpu"]
+    mt.check(got["peak"] == got["series_peak"] == cpu["peak"], f"{got} {cpu['peak']}")
+    born = sum(r["ev"] in ("create", "preexisting") for r in rows)
+    mt.check(got["blocks"] == got["sql"] == born and got["events"] == len(rows), f"{got} {born} {len(rows)}")
+    mt.check(got["marks"] == ["fw_bw_boundary", "fw_start", "step"], str(got))
+
+
+def test_tables():
+    tables()
+
+
+def test_without_numpy():
+    tables("no")
+
+
+# --- installing, rights, hostile files ------------------------------------------------------------------
+
+def test_pip():
+    """pip installs it from the checkout without a network."""
+    with mt.scratch() as tmp:
+        done = subprocess.run([mt.PYTHON, "-m", "pip", "install", "--no-index", "--quiet", "--disable-pip-version-check",
+                               "--target", tmp / "site", PACKAGE], capture_output=True, text=True, timeout=120, check=False)
+        mt.check(done.returncode == 0, done.stderr[-2000:])
+        files = {p.name for p in (PACKAGE / "memtrace").glob("*.py")}
+        mt.check(files == {p.name for p in (tmp / "site" / "memtrace").glob("*.py")}, "files")
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import memtrace; "
+                               "print(memtrace.__version__)", tmp / "site"], capture_output=True, text=True, check=True)
+        version = subprocess.run([mt.MEMTRACE, "--version"], capture_output=True, text=True, check=True).stdout
+        mt.check(done.stdout.strip() in version, f"{done.stdout} {version}")
+
+
+def test_rights():
+    """Without the rights to trace, the message says what is wanted."""
+    script = "import memtrace\ntry:\n    memtrace.Tracer()\nexcept memtrace.Error as e:\n    print(e)\n"
+    if not os.path.exists("/usr/bin/python3"):
+        raise mt.Skip("no python that everybody may run")
+    done = subprocess.run(["/usr/bin/python3", "-c", script], env=dict(environment(), PATH="/usr/bin:/bin"), capture_output=True, text=True,
+                          user=65534, cwd="/", timeout=60, check=False)
+    said = done.stdout + done.stderr
+    mt.check("memtrace needs root" in said or "not found at" in said or "Permission denied" in said, said)
+    done = subprocess.run([sys.executable, "-c", script], env=dict(environment(), MEMTRACE="/nonexistent"), capture_output=True,
+                          text=True, check=True)
+    mt.check("/nonexistent ($MEMTRACE)" in done.stdout, done.stdout)
+
+
+def test_hostile_pickle():
+    """load() makes nothing but numbers, texts and dicts."""
+    with mt.scratch() as tmp:
+        (tmp / "p").write_bytes(b"cos\nsystem\n(S'touch " + os.fsencode(tmp / "touched") + b"'\ntR.")
+        script = "import memtrace, sys, pickle\ntry:\n    memtrace.MemoryTracker().load(sys.argv[1])\nexcept pickle.UnpicklingError as e:\n    print(e)\n"
+        done = subprocess.run([sys.executable, "-c", script, tmp / "p"], env=environment(), capture_output=True, text=True, check=True)
+        mt.check("os.system" in done.stdout and not pathlib.Path(tmp / "touched").exists(), done.stdout)
