@@ -19,7 +19,6 @@
 #include "timeline/report.h"
 
 #define OPTIMIZER_PREFIX "Optimizer."
-#define PROFILER_STEP_PREFIX "ProfilerStep"
 
 /* --- marks ---------------------------------------------------------------------------------------------------- */
 
@@ -154,11 +153,6 @@ void model__phase_region(struct model *m, struct thread *t, const struct event *
 
 	if (r && begins_with(m, ev->name, OPTIMIZER_PREFIX))
 		r->is_optimizer = true;
-	if (r && begins_with(m, ev->name, PROFILER_STEP_PREFIX)) {
-		if (p->has_steps) /* the one before it is over */
-			end_step(m, t->pid, t->tid, p);
-		p->has_steps = true;
-	}
 	count_optimizers(t);
 	if (t->optimizers && !before) {
 		leave_forward(p);

@@ -71,7 +71,7 @@ static int line(void *ctx, const struct optrace_line *l)
 	if (l->kind == OPTRACE_OP || l->kind == OPTRACE_NODE) {
 		put_u64(o, "depth", l->depth);
 		outbuf__lit(o, ",\"phase\":\"");
-		outbuf__str(o, optrace_phase_name(l->phase));
+		outbuf__str(o, phase_name((enum phase)l->phase));
 		outbuf__char(o, '"');
 		put_u64(o, "created", l->created);
 	}

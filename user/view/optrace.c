@@ -44,13 +44,6 @@ struct optrace {
 	uint8_t forward_again; /* operators since backward's last node: it may begin once more */
 };
 
-const char *optrace_phase_name(uint8_t phase)
-{
-	static const char *const names[] = { "forward", "backward", "optimizer" };
-
-	return names[phase];
-}
-
 /* --- whose trace ------------------------------------------------------------------------------------- */
 
 static uint8_t choose_dev(const struct export_to *to)

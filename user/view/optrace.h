@@ -23,7 +23,6 @@ enum optrace_kind {
 	OPTRACE_OP = 1, OPTRACE_NODE /* backward */, OPTRACE_REGION, OPTRACE_REGION_END,
 	OPTRACE_FW_START, OPTRACE_FW_BW_BOUNDARY, OPTRACE_STEP, /* marks */
 };
-enum optrace_phase { PHASE_FORWARD = 0, PHASE_BACKWARD, PHASE_OPTIMIZER };
 
 struct optrace_line {
 	uint64_t ts_ns;
@@ -34,7 +33,7 @@ struct optrace_line {
 	name_id name;
 	uint32_t tid;
 	uint8_t kind;  /* enum optrace_kind */
-	uint8_t phase; /* enum optrace_phase */
+	uint8_t phase; /* enum phase */
 	uint8_t depth; /* operators around it */
 	uint8_t is_open;
 };
@@ -51,6 +50,5 @@ uint32_t optrace__pid(const struct optrace *t);
 uint8_t optrace__dev(const struct optrace *t);
 int optrace__has_totals(const struct optrace *t); /* reserved was told */
 uint64_t optrace__left_out(const struct optrace *t); /* operators without a line, or whose line has a value of too early */
-const char *optrace_phase_name(uint8_t phase);
 
 #endif
