@@ -182,7 +182,7 @@ def test_health_and_the_end():
         path = tmp / "a.mtr"
         with serving(job.pid, args=("-o", path)) as s:
             status, _, text = s.ask("/healthz")
-            mt.check(status == 200 and text.startswith("ok: 1 processes traced, "), f"{status} {text}")
+            mt.check(status == 200 and text.startswith("ok: 1 process traced, "), f"{status} {text}")
             steps = s.metrics()["memtrace_steps_total",]
             mt.wait_until(lambda: s.metrics()["memtrace_steps_total",] > steps, "more steps", 10, 0.3)
             job.signal(signal.SIGTERM)

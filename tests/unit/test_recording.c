@@ -244,7 +244,7 @@ static void test_foreign_files_read(void **state)
 
 	(void)state;
 	check_open("/nonexistent/x.mtr", -ENOENT, "No such file");
-	check_open(dir, -EINVAL, "not a memtrace recording");
+	check_open(dir, -EISDIR, "a directory, not a recording");
 	check_open("/dev/zero", -EINVAL, "not a memtrace recording");
 	spill("", 0);
 	check_open(path, -ENODATA, "empty");

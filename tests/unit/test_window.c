@@ -739,13 +739,52 @@ static void test_no_room_on_disk(void **state)
 	struct rlimit before, low;
 
 	getrlimit(RLIMIT_FSIZE, &before);
-	low = (struct rlimit){ .rlim_cur = 4096, .rlim_max = before.rlim_max };
+	low = (struct rlimit){ .rlim_cur = 100, .rlim_max = before.rlim_max };
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &low);
 	assert_int_equal(window__write(win, full, path, 1, &err), -EFBIG);
 	setrlimit(RLIMIT_FSIZE, &before);
 	assert_non_null(strstr(err.hint, "nothing of it was kept"));
 	assert_int_equal(access(path, F_OK), -1);
+	end();
+}
+
+/* A disk that has room for a third: what can be asked for again stays in memory, what cannot is cut to what fits. */
+static void test_little_room_on_disk(void **state)
+{
+	struct rlimit before, low;
+	struct err err = { 0 };
+	struct report *r;
+	struct stat st;
+	int has_note = 0;
+
+	(void)state;
+	begin(3600 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	train(0, 3000);
+	assert_int_equal(window__write(win, full, path, 0, &err), 0);
+	assert_int_equal(stat(path, &st), 0);
+	unlink(path);
+	getrlimit(RLIMIT_FSIZE, &before);
+	low = (struct rlimit){ .rlim_cur = (rlim_t)st.st_size / 3, .rlim_max = before.rlim_max };
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &low);
+	assert_int_equal(window__write(win, full, path, 0, &err), -EFBIG);
+	assert_non_null(strstr(err.hint, "in memory still"));
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(window__cut(win), 0);
+	send((struct event){ .kind = EV_END });
+	write_window(1);
+	setrlimit(RLIMIT_FSIZE, &before);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true((rlim_t)st.st_size <= low.rlim_cur);
+	assert_true(window__cut(win) > 0);
+	compare(&r);
+	assert_int_equal(r->lost[MT_LOSS_RECORDING], window__cut(win));
+	for (size_t i = 0; i < r->notes_cnt; i++)
+		has_note |= strstr(r->notes[i], "the disk had no room") != NULL;
+	assert_true(has_note);
+	report__free(r);
 	end();
 }
 
@@ -765,6 +804,7 @@ int main(void)
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_device_reasons),
 		cmocka_unit_test(test_no_room_on_disk),
+		cmocka_unit_test(test_little_room_on_disk),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

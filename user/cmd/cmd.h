@@ -31,7 +31,9 @@ int cmd_serve(const struct options *o, struct err *err);
 
 /* Effective capabilities that tracing needs, as bits of the numbers in <linux/capability.h>. */
 uint64_t rights_missing(void);
-/* "CAP_BPF, CAP_PERFMON" into buf. */
+/* CAP_BPF and CAP_PERFMON without CAP_SYS_ADMIN, which is enough on some machines only. */
+int rights_are_narrow(void);
+/* "CAP_SYS_ADMIN, CAP_SYS_PTRACE" into buf. */
 const char *rights_names(uint64_t missing, char *buf, size_t size);
 /* 0, or -EPERM with the way out. */
 int rights_check(struct err *err);

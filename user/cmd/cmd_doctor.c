@@ -85,11 +85,14 @@ static void look_kernel(struct doctor *d)
 
 static void look_rights(struct doctor *d, uint64_t missing)
 {
-	char text[200], names[80];
+	char text[300], names[80];
 
-	snprintf(text, sizeof(text), "uid %u%s%s", (unsigned)geteuid(), missing ? ", missing " : "; CAP_BPF, CAP_PERFMON, "
-		 "CAP_SYS_PTRACE at hand", missing ? rights_names(missing, names, sizeof(names)) : "");
-	say(d, missing ? BAD : FINE, "rights", text);
+	snprintf(text, sizeof(text), "uid %u; %s%s", (unsigned)geteuid(), missing ? "missing " : "CAP_SYS_PTRACE at hand",
+		 missing ? rights_names(missing, names, sizeof(names)) :
+		 rights_are_narrow() ? ", and CAP_BPF and CAP_PERFMON in the place of CAP_SYS_ADMIN: kernel 6.18 sets no "
+				       "uprobe with these alone, and libbpf 1.1 loads no program" :
+				       ", CAP_SYS_ADMIN too");
+	say(d, missing ? BAD : rights_are_narrow() ? HINT : FINE, "rights", text);
 	if (missing)
 		say_hint(d, "run memtrace with sudo, or give it these capabilities; report and export need none");
 }

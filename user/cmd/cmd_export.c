@@ -19,6 +19,7 @@
 #include "timeline/labels.h"
 #include "timeline/report.h"
 #include "view/gzip.h"
+#include "view/report_words.h"
 #include "view/text.h"
 
 #define PROGRESS_AFTER_S 2
@@ -30,25 +31,37 @@ struct export_run {
 	struct export_to to;
 	FILE *out;
 	struct err *err;
-	uint64_t events;
 	unsigned pass, passes;
 	struct timespec start, said;
 	int has_said;
 };
 
+/* Bytes at the path so far: what a reader of it finds, compressed if it is; 0: a stream that has no length. */
+static uint64_t run_written(const struct export_run *x)
+{
+	struct stat st;
+
+	if (!x->out || x->out == stdout || stat(x->o->out, &st))
+		return 0;
+	return (uint64_t)st.st_size;
+}
+
 static void run_progress(void *ctx, double share)
 {
 	struct export_run *x = ctx;
+	uint64_t bytes = run_written(x);
+	char n[24], written[40] = "";
 	struct timespec now;
-	char n[24];
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (x->o->quiet || now.tv_sec - x->start.tv_sec < PROGRESS_AFTER_S || now.tv_sec == x->said.tv_sec)
 		return;
 	x->said = now;
 	x->has_said = isatty(STDERR_FILENO);
-	fprintf(stderr, "%sexporting: %.0f %%, %s records%s", x->has_said ? "\r\x1b[K" : "",
-		100 * (x->pass + share) / x->passes, fmt_count(n, (double)x->events), x->has_said ? "" : "\n");
+	if (bytes)
+		snprintf(written, sizeof(written), ", %s written", fmt_bytes(n, bytes));
+	fprintf(stderr, "%sexporting: %.0f %%%s%s", x->has_said ? "\r\x1b[K" : "",
+		100 * (x->pass + share) / x->passes, written, x->has_said ? "" : "\n");
 	fflush(stderr);
 }
 
@@ -122,7 +135,6 @@ static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || (ev->kind == TL_LABEL && x->to.labels))
 		return 0;
 	r = x->format->event(x->ctx, ev, epoch_off_ns);
-	x->events++;
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : 0;
 }
 
@@ -171,12 +183,13 @@ int cmd_export(const struct options *o, struct err *err)
 	if (r < 0 && sink_err.code)
 		*err = sink_err;
 	if (!r) {
-		char n[24], name[TEXT_BYTES_MAX];
+		char a[24], b[24], name[TEXT_BYTES_MAX];
 
 		if (cut && !o->quiet)
 			replay_say_cut(o->file, cut);
 		if (x.out != stdout && !o->quiet)
-			fprintf(stderr, "%s: %s records\n", safe_text(name, o->out), fmt_count(n, (double)x.events));
+			fprintf(stderr, "%s: %s from %s events\n", safe_text(name, o->out), fmt_bytes(a, run_written(&x)),
+				fmt_count(b, (double)report_events_sum(rep)));
 		r = loss_exit_code(o, rep);
 	}
 	report__free(first);

@@ -39,6 +39,7 @@
 struct serve_run {
 	const struct options *o;
 	const struct session *session; /* NULL: over, or not yet begun */
+	struct listen_addr addr; /* with the port it got */
 	struct server *server;
 	struct page_feed *feed;
 	struct metrics_seen seen;
@@ -124,12 +125,14 @@ static char *on_health(void *ctx, int *ret_is_well, size_t *ret_len)
 {
 	struct serve_run *x = ctx;
 	const struct report *r = serve__report(x, 0);
+	uint64_t lost = r ? report_lost_events(r) : 0;
 	size_t up = r ? metrics_up(r) : 0;
 	char *text = NULL;
 	int n;
 
 	*ret_is_well = x->session && up;
-	n = *ret_is_well ? asprintf(&text, "ok: %zu processes traced, %" PRIu64 " events lost\n", up, report_lost_events(r)) :
+	n = *ret_is_well ? asprintf(&text, "ok: %zu process%s traced, %" PRIu64 " event%s lost\n", up,
+			     up == 1 ? "" : "es", lost, lost == 1 ? "" : "s") :
 			   asprintf(&text, "all traced processes have ended\n");
 	*ret_len = n > 0 ? (size_t)n : 0;
 	return n > 0 ? text : NULL;
@@ -184,6 +187,20 @@ static void serve__turn(struct serve_run *x)
 	server__run(x->server);
 }
 
+/* Probes are set: the first moment at which there is something to ask for. The port was taken before. */
+static void on_start(void *ctx)
+{
+	const struct serve_run *x = ctx;
+	const struct listen_addr *a = &x->addr;
+
+	if (x->o->quiet)
+		return;
+	fprintf(stderr, "serving http://%s/ and http://%s/metrics\n", a->text, a->text);
+	if (!a->is_loopback)
+		fprintf(stderr, "memtrace: whoever reaches %s reads the job's command line and numbers: there is no password\n",
+			a->text);
+}
+
 static int on_watch(void *ctx, const struct session *s)
 {
 	struct serve_run *x = ctx;
@@ -202,13 +219,12 @@ static int serve__watch(const struct serve_run *x, int fd)
 
 static int serve__begin(struct serve_run *x, struct err *err)
 {
-	struct listen_addr addr = x->o->listen;
 	struct itimerspec second = { { 1, 0 }, { 1, 0 } };
-	struct server_opts so = { .is_loopback = addr.is_loopback, .metrics = on_metrics, .health = on_health,
+	struct server_opts so = { .is_loopback = x->addr.is_loopback, .metrics = on_metrics, .health = on_health,
 				  .listener = on_listener, .ctx = x };
 	int r;
 
-	so.fd = listen_open(&addr, err);
+	so.fd = listen_open(&x->addr, err);
 	if (so.fd < 0)
 		return so.fd;
 	r = server__start(&x->server, &so, err);
@@ -220,11 +236,6 @@ static int serve__begin(struct serve_run *x, struct err *err)
 	if (!x->feed || serve__watch(x, server__fd(x->server)) || serve__watch(x, x->timer_fd) ||
 	    timerfd_settime(x->timer_fd, 0, &second, NULL) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	if (!x->o->quiet)
-		fprintf(stderr, "serving http://%s/ and http://%s/metrics\n", addr.text, addr.text);
-	if (!addr.is_loopback && !x->o->quiet)
-		fprintf(stderr, "memtrace: whoever reaches %s reads the job's command line and numbers: there is no password\n",
-			addr.text);
 	return 0;
 }
 
@@ -281,11 +292,13 @@ int cmd_serve(const struct options *o, struct err *err)
 		return r < 0 ? r : err_set(err, -ENOMEM, "out of memory");
 	}
 	x->o = o;
+	x->addr = o->listen;
 	x->epoll_fd = x->timer_fd = -1;
 	r = serve__begin(x, err);
 	if (!r) {
 		session_opts_from(&so, o);
 		so.top = PAGE_FEED_ROWS;
+		so.on_start = on_start;
 		so.on_watch = on_watch;
 		so.watch_fd = x->epoll_fd;
 		so.ctx = x;

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "timeline/report.h"
+#include "trace/trace.h"
 #include "view/report_words.h"
 #include "view/text.h"
 
@@ -21,10 +22,12 @@
 #define CAP_BPF 39
 #endif
 
-uint64_t rights_missing(void)
+#define NEWER_TWO (1ull << CAP_BPF | 1ull << CAP_PERFMON)
+
+static uint64_t rights_effective(void)
 {
-	uint64_t need = 1ull << CAP_BPF | 1ull << CAP_PERFMON | 1ull << CAP_SYS_PTRACE, have = 0;
 	FILE *f = fopen("/proc/self/status", "re");
+	uint64_t have = 0;
 	char line[256];
 
 	while (f && fgets(line, sizeof(line), f))
@@ -32,9 +35,25 @@ uint64_t rights_missing(void)
 			break;
 	if (f)
 		fclose(f);
-	if (have & 1ull << CAP_SYS_ADMIN) /* holds the two newer ones */
-		have |= 1ull << CAP_BPF | 1ull << CAP_PERFMON;
+	return have;
+}
+
+/*
+ * Without CAP_SYS_ADMIN kernel 6.18 refuses a uprobe by either way (BPF_LINK_CREATE: EPERM, perf: EACCES), and libbpf 1.1
+ * gives up when it may not list the kernel's modules for their types. Others may be content with the newer two: tried.
+ */
+uint64_t rights_missing(void)
+{
+	uint64_t have = rights_effective(), need = 1ull << CAP_SYS_PTRACE;
+
+	if ((have & NEWER_TWO) != NEWER_TWO)
+		need |= 1ull << CAP_SYS_ADMIN;
 	return need & ~have;
+}
+
+int rights_are_narrow(void)
+{
+	return !(rights_effective() & 1ull << CAP_SYS_ADMIN);
 }
 
 const char *rights_names(uint64_t missing, char *buf, size_t size)
@@ -42,7 +61,7 @@ const char *rights_names(uint64_t missing, char *buf, size_t size)
 	static const struct {
 		unsigned bit;
 		const char *name;
-	} caps[] = { { CAP_BPF, "CAP_BPF" }, { CAP_PERFMON, "CAP_PERFMON" }, { CAP_SYS_PTRACE, "CAP_SYS_PTRACE" } };
+	} caps[] = { { CAP_SYS_ADMIN, "CAP_SYS_ADMIN" }, { CAP_SYS_PTRACE, "CAP_SYS_PTRACE" } };
 
 	buf[0] = '\0';
 	for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
@@ -59,7 +78,7 @@ int rights_check(struct err *err)
 	if (!missing)
 		return 0;
 	err_set(err, -EPERM, "setting probes needs root; missing: %s", rights_names(missing, names, sizeof(names)));
-	return err_hint(err, "run it with sudo, or give it CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE "
+	return err_hint(err, "run it with sudo, or give it " RIGHTS_NEEDED " "
 			     "(memtrace report needs none of them)");
 }
 

@@ -286,7 +286,7 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--steps is about the steps that --flow shows");
 		return err_hint(err, "memtrace report F.mtr --flow --steps N");
 	}
-	if (o->flow && (o->by || o->tui)) {
+	if (o->flow && (o->has_by || o->tui)) {
 		err_set(err, -EINVAL, "--flow prints nodes: %s is about another view", o->tui ? "--tui" : "--by");
 		return err_hint(err, "leave one of the two out; --steps N says how much --flow shows");
 	}
@@ -298,9 +298,13 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--stack-size is about the blocks that --stacks looks at");
 		return err_hint(err, "memtrace record -p PID --stacks --stack-size 64K");
 	}
-	if (o->leaks && (o->by || o->tui || o->flow)) {
+	if (o->stacks && !(o->sources & (SRC_FRAMEWORK | SRC_HOST | SRC_USDT | SRC_SEGMENTS))) {
+		err_set(err, -EINVAL, "--stacks: no source of allocations is watched, so no stack would come");
+		return err_hint(err, "--probes framework,flow,regions, or host for malloc");
+	}
+	if (o->leaks && (o->has_by || o->tui || o->flow)) {
 		err_set(err, -EINVAL, "--leaks is a table of its own: %s is about another view",
-			o->by ? "--by" : o->tui ? "--tui" : "--flow");
+			o->has_by ? "--by" : o->tui ? "--tui" : "--flow");
 		return err_hint(err, "leave one of the two out");
 	}
 	return has_sources(o, err);

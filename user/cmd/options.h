@@ -44,6 +44,7 @@ struct options {
 	size_t top; /* 0 = the view's own default */
 	enum view_by by;
 	unsigned depth, phase; /* of BY_MODULE; phase: enum phase + 1 */
+	int has_by; /* --by was given */
 	enum classes classes;
 	int labels_live; /* --labels live */
 	int dev;	 /* --device: enum mt_dev, -1 = not given */

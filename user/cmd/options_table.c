@@ -11,6 +11,7 @@
 #include "cmd/words.h"
 #include "event/event.h"
 #include "plan/plan.h"
+#include "trace/trace.h"
 
 #define STEPS_MAX 1000000
 
@@ -41,6 +42,10 @@ static int on_out(struct options *o, const char *value, struct err *err)
 {
 	if (!value[0])
 		return err_set(err, -EINVAL, "an empty file name");
+	if (!strcmp(value, "-") && o->cmd != CMD_EXPORT) { /* frames are written again where a disk was full */
+		err_set(err, -EINVAL, "a recording is a file, it is not written to a stream");
+		return err_hint(err, "-o FILE.mtr; a file of that very name is ./-");
+	}
 	o->out = value;
 	return 0;
 }
@@ -161,6 +166,7 @@ static int on_by(struct options *o, const char *value, struct err *err)
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(value, words[i])) {
 			o->by = (enum view_by)i;
+			o->has_by = 1;
 			return 0;
 		}
 	err_set(err, -EINVAL, "unknown table '%.100s'", value);
@@ -383,7 +389,7 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "how much memory its tensors hold, which operators gave it out, what was lost and what the looking "
 		       "costs. On a terminal a full screen with tables and a chart (? there tells the keys), in a pipe one "
 		       "line of key=value fields a second. "
-		       "Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.",
+		       "Needs root, or " RIGHTS_NEEDED ".",
 		       "memtrace -p 4242\twatch process 4242\n"
 		       "memtrace -p 4242 -d 30 -o job.mtr\twatch it for 30 seconds and keep a recording\n" },
 	[CMD_RECORD] = { "record", "-p PID [-o F.mtr] [-d SECONDS] [OPTIONS]\n[-o F.mtr] [OPTIONS] -- COMMAND [ARGS…]",

@@ -408,6 +408,9 @@ static int session__write_window(struct session *s, const char *path, int is_end
 		return r;
 	/* what was written: by then the oldest frames have gone */
 	fprintf(stderr, "wrote %s: the last %.1f s (%s)\n", path, (double)window__span_ns(s->window) / 1e9, why);
+	if (window__cut(s->window))
+		log_warn("the disk had no room for more: %llu older events are lost",
+			 (unsigned long long)window__cut(s->window));
 	return 0;
 }
 
@@ -427,7 +430,7 @@ static void session__dump_window(struct session *s, const char *why)
 	else
 		r = session__write_window(s, path, 0, why, &err);
 	if (r < 0)
-		log_warn("window not written: %s; going on", err.msg);
+		log_warn("window not written: %s; %s", err.msg, err.hint);
 	else
 		s->windows_cnt++;
 }
@@ -852,6 +855,8 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		r = rec_writer__open(&s.writer, opts->record_path, s.names, err);
 	if (!r)
 		r = session__start(&s, err);
+	if (!r && opts->on_start)
+		opts->on_start(opts->ctx);
 	if (!r) {
 		r = session__loop(&s, err);
 		if (r < 0)
@@ -862,6 +867,8 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		(void)model__report(s.model, opts->top, ret_final);
 		r2 = s.window ? session__write_window(&s, s.record_path, 1, end_words(&s), &s.record_err) :
 				rec_writer__close(s.writer, &s.record_err);
+		if (s.window && *ret_final)
+			(*ret_final)->lost[MT_LOSS_RECORDING] += window__cut(s.window);
 		if (r2 < 0 && !s.has_record_failed && !r) {
 			*err = s.record_err;
 			r = err_wrap(err, r2, "recording %s", s.record_path);

@@ -41,6 +41,8 @@ struct session_opts {
 	size_t top;		 /* rows in the reports handed to on_tick and ret_final */
 	unsigned tick_ms;	 /* counters are read, recordings flushed; 0 = 1000 */
 	unsigned view_ms;	 /* on_tick; 0 = tick_ms */
+	/* All processes that were named are attached to. NULL: nobody wants to know. */
+	void (*on_start)(void *ctx);
 	/* < 0 ends the session; 1: the report is the callee's now, else it is only lent. */
 	int (*on_tick)(void *ctx, struct report *now);
 	/* stdin can be read, or a signal came that is not ours: bits of enum session_wish, < 0 ends. NULL: not watched. */

@@ -57,6 +57,7 @@ struct window {
 	uint64_t left_out, head_dropped; /* frames that left; rare events that found no room */
 	uint64_t last_ns, start_ns;
 	uint64_t failed;      /* events that there was no memory for */
+	uint64_t cut;	      /* events that the disk had no room for */
 	const char *reason;
 	uint64_t reason_ns, oom_kills;
 	struct event failed_call; /* of a driver, which may still be tried again with success; kind 0: none */
@@ -280,17 +281,42 @@ static int window__is_old(const struct window *w, const struct win_frame *f)
 	return next && w->last_ns - next->first_ns >= w->window_ns;
 }
 
+static void window__drop_first(struct window *w)
+{
+	struct win_frame *f = TAILQ_FIRST(&w->frames);
+
+	TAILQ_REMOVE(&w->frames, f, next);
+	w->bytes -= win_frame__bytes(f);
+	window__behead(w, &f->kept);
+	w->left_out++;
+	win_frame__free(f);
+}
+
 static void window__let_go(struct window *w)
 {
 	struct win_frame *f;
 
-	while ((f = TAILQ_FIRST(&w->frames)) && (window__is_old(w, f) || w->bytes > w->bytes_max)) {
-		TAILQ_REMOVE(&w->frames, f, next);
-		w->bytes -= win_frame__bytes(f);
-		window__behead(w, &f->kept);
-		w->left_out++;
-		win_frame__free(f);
+	while ((f = TAILQ_FIRST(&w->frames)) && (window__is_old(w, f) || w->bytes > w->bytes_max))
+		window__drop_first(w);
+}
+
+/* The older half leaves, so that the rest may fit on the disk. -ENOSPC: one frame is all there is. */
+static int window__halve(struct window *w)
+{
+	const struct win_frame *f;
+	struct mtr_frame head;
+	size_t cnt = 0;
+
+	TAILQ_FOREACH(f, &w->frames, next)
+		cnt++;
+	if (cnt < 2)
+		return -ENOSPC;
+	for (size_t i = 0; i < cnt / 2; i++) {
+		memcpy(&head, TAILQ_FIRST(&w->frames)->data, sizeof(head));
+		w->cut += head.events;
+		window__drop_first(w);
 	}
+	return 0;
 }
 
 /* What is pending becomes a frame of the ring. */
@@ -565,7 +591,8 @@ static int writing__notes(struct writing *x)
 		 (double)(w->last_ns - x->at_ns) / 1e9, (double)(w->last_ns - w->start_ns) / 1e9);
 	r = writing__note(x, text);
 	if (!r && w->last_ns - x->at_ns < w->window_ns)
-		r = writing__note(x, "The window is shorter than it was to be: its memory was full (--window-size).");
+		r = writing__note(x, w->cut ? "The window is shorter than it was to be: the disk had no room for more." :
+					      "The window is shorter than it was to be: its memory was full (--window-size).");
 	if (!r && w->head_dropped) {
 		snprintf(text, sizeof(text), "%llu events about processes, segments and probes from before the window are "
 				"missing.",
@@ -605,24 +632,20 @@ static int writing__all(struct writing *x, const struct model *m, int is_end)
 	TAILQ_FOREACH(f, &x->w->frames, next)
 		if (!r)
 			r = rec_writer__add_frame(x->out, f->data, f->len, x->err);
-	if (!r && x->w->failed)
+	if (!r && x->w->failed + x->w->cut)
 		r = rec_writer__add(x->out, &(struct event){ .ts_ns = x->w->last_ns, .kind = EV_LOSS, .aux = MT_LOSS_RECORDING,
-							     .size = x->w->failed }, x->err);
+							     .size = x->w->failed + x->w->cut }, x->err);
 	if (!r && !is_end)
 		r = rec_writer__add(x->out, &(struct event){ .ts_ns = x->w->last_ns, .kind = EV_END,
 				.aux = EV_END_WINDOW }, x->err);
 	return r;
 }
 
-int window__write(struct window *w, struct model *m, const char *path, int is_end, struct err *err)
+static int window__try(struct window *w, struct model *m, const char *part, const char *path, int is_end, struct err *err)
 {
 	struct writing x = { .w = w, .err = err };
-	char part[4096];
 	int r, r2;
 
-	if ((size_t)snprintf(part, sizeof(part), "%s.part", path) >= sizeof(part))
-		return err_set(err, -ENAMETOOLONG, "%s is too long a name", path);
-	window__end_frame(w, m);
 	r = rec_writer__open(&x.out, part, w->names, err);
 	if (r < 0)
 		return r;
@@ -634,10 +657,30 @@ int window__write(struct window *w, struct model *m, const char *path, int is_en
 		r = err_set(err, -errno, "cannot rename %s to %s: %s", part, path, strerror(errno));
 	if (r < 0) {
 		(void)unlink(part);
-		err_hint(err, "nothing of it was kept: -o names a file that has room, and can be renamed to");
+		err_hint(err, is_end ? "nothing of it was kept: -o names a file that has room, and can be renamed to" :
+				       "it is in memory still: make room, and ask again with kill -USR1");
 	}
 	free(x.was);
 	return r;
+}
+
+int window__write(struct window *w, struct model *m, const char *path, int is_end, struct err *err)
+{
+	char part[4096];
+	int r;
+
+	if ((size_t)snprintf(part, sizeof(part), "%s.part", path) >= sizeof(part))
+		return err_set(err, -ENAMETOOLONG, "%s is too long a name", path);
+	window__end_frame(w, m);
+	do /* at the end what does not fit is lost: then better the older part of it */
+		r = window__try(w, m, part, path, is_end, err);
+	while (is_end && (r == -ENOSPC || r == -EDQUOT || r == -EFBIG) && !window__halve(w));
+	return r;
+}
+
+uint64_t window__cut(const struct window *w)
+{
+	return w->cut;
 }
 
 uint64_t window__bytes(const struct window *w)

@@ -43,7 +43,7 @@ uint64_t rec_writer__bytes(const struct rec_writer *w);	  /* in the file so far 
 uint64_t rec_writer__events(const struct rec_writer *w);  /* added so far */
 uint64_t rec_writer__dropped(const struct rec_writer *w); /* not written because of an error */
 
-/* -EINVAL foreign file, -ENOTSUP newer version, -ENODATA no whole frame; each with message and hint. */
+/* -EINVAL foreign file, -EISDIR, -ENOTSUP newer version, -ENODATA no whole frame; each with message and hint. */
 int rec_reader__open(struct rec_reader **ret, const char *path, struct err *err);
 int rec_reader__open_mem(struct rec_reader **ret, const void *data, size_t len, struct err *err);
 void rec_reader__free(struct rec_reader *r);

@@ -172,6 +172,13 @@ static int foreign(struct err *err)
 	return -EINVAL;
 }
 
+static int folder(struct err *err)
+{
+	err_set(err, -EISDIR, "a directory, not a recording");
+	err_hint(err, "name the file in it: memtrace report DIR/FILE.mtr");
+	return -EISDIR;
+}
+
 static int no_frame(struct err *err, const char *what)
 {
 	err_set(err, -ENODATA, "%s", what);
@@ -257,6 +264,8 @@ int rec_reader__open(struct rec_reader **ret, const char *path, struct err *err)
 	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (r->fd < 0 || fstat(r->fd, &st) < 0)
 		res = err_set(err, -errno, "cannot open: %s", strerror(errno));
+	else if (S_ISDIR(st.st_mode))
+		res = folder(err);
 	else if (!S_ISREG(st.st_mode))
 		res = foreign(err);
 	else

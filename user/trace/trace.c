@@ -189,7 +189,7 @@ static int load_error(struct err *err, int r)
 {
 	if (r == -EPERM || r == -EACCES) {
 		err_set(err, r, "the kernel does not let us load BPF programs: %s", strerror(-r));
-		return err_hint(err, "run as root (sudo), or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE");
+		return err_hint(err, "run as root (sudo), or with " RIGHTS_NEEDED);
 	}
 	if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
 		err_set(err, -ENOTSUP, "this kernel has no BTF (/sys/kernel/btf/vmlinux is missing)");
@@ -454,6 +454,13 @@ static void raise_nofile(void)
 	}
 }
 
+static void attach_error(struct err *err, int r)
+{
+	err_set(err, r, "attaching a uprobe to ourselves: %s", strerror(-r));
+	if (r == -EPERM || r == -EACCES)
+		err_hint(err, "run as root (sudo), or with " RIGHTS_NEEDED);
+}
+
 static int tracer__start(struct tracer *t, struct err *err)
 {
 	int r = tracer__load(t, err);
@@ -461,7 +468,7 @@ static int tracer__start(struct tracer *t, struct err *err)
 	if (!r) {
 		r = tracer__calibrate(t);
 		if (r)
-			err_set(err, r, "attaching a uprobe to ourselves: %s", strerror(-r));
+			attach_error(err, r);
 		else
 			t->skel->bss->mt_stacks_on = 1; /* mt_modules_on: with the first process */
 	}

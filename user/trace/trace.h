@@ -36,6 +36,7 @@ struct tracer_opts {
 	uint64_t stack_rate; /* native stacks a second */
 };
 
+#define RIGHTS_NEEDED "CAP_SYS_ADMIN and CAP_SYS_PTRACE" /* what is enough everywhere */
 /* -EPERM not allowed, -ENOTSUP no BTF or too old a kernel; each with a hint. Takes ~50 ms. */
 int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err *err);
 void tracer__free(struct tracer *t); /* detaches everything; NULL is fine */

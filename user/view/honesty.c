@@ -31,7 +31,6 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_SIDEBAND] = "news of libraries and children missed",
 	[MT_LOSS_RECORDING] = "could not be written to the recording",
 	[MT_LOSS_SITES] = "probes that could not be set",
-	[MT_LOSS_STACK_RATE] = "native stacks, more than 2000 births a second (--stack-size)",
 	[MT_LOSS_STACKS] = "stacks that could not be kept or read",
 };
 
@@ -66,19 +65,15 @@ static void put_events(struct page *p, const struct report *r)
 	page__para(p, "events", text);
 }
 
-static void put_losses(struct page *p, const struct report *r)
+static void put_lost_rows(struct page *p, const struct report *r)
 {
 	int first = 1;
 
-	if (!report_lost_sum(r)) {
-		page__para(p, "lost", "nothing");
-		return;
-	}
 	page__style(p, STYLE_RED);
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++) {
 		char text[160];
 
-		if (!r->lost[i])
+		if (!r->lost[i] || i == MT_LOSS_STACK_RATE)
 			continue;
 		snprintf(text, sizeof(text), "%" PRIu64 " %s: %s", r->lost[i], loss_name(i) ? loss_name(i) : "?",
 			 loss_words[i] ? loss_words[i] : "?");
@@ -86,6 +81,21 @@ static void put_losses(struct page *p, const struct report *r)
 		first = 0;
 	}
 	page__style(p, STYLE_PLAIN);
+}
+
+static void put_losses(struct page *p, const struct report *r)
+{
+	char text[160];
+
+	if (report_lost_sum(r))
+		put_lost_rows(p, r);
+	else
+		page__para(p, "lost", "nothing");
+	if (!report_sampled(r))
+		return;
+	snprintf(text, sizeof(text), "%" PRIu64 " births without a native stack: 2000 a second have one at most (--stack-size)",
+		 report_sampled(r));
+	page__para(p, "sampled", text);
 }
 
 /* ", 12 of a kind": what is zero is left out. */

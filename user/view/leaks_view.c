@@ -110,6 +110,12 @@ static void put_rows(struct page *p, const struct report *r)
 	}
 }
 
+int leaks_are_blind(const struct report *r)
+{
+	return !report_has_source(r, "framework") && !report_has_source(r, "host") && !report_has_source(r, "usdt") &&
+	       !report_has_source(r, "segments");
+}
+
 static void put_verdict(struct page *p, const struct report *r)
 {
 	const struct report_leaks *k = &r->leaks;
@@ -119,6 +125,10 @@ static void put_verdict(struct page *p, const struct report *r)
 	if (k->cnt)
 		page__printf(p, "%zu suspect%s in %s %s.", k->total, k->total == 1 ? "" : "s", fmt_count(a, (double)k->ticks),
 			     k->per_step ? "steps" : "half seconds (no step was seen)");
+	else if (leaks_are_blind(r))
+		page__put(p, "Nothing to say: no source of allocations was watched (framework, host or usdt: --probes).");
+	else if (!r->devs_cnt)
+		page__put(p, "Nothing to say: no allocation was seen.");
 	else if (k->too_short)
 		page__printf(p, "Too short to say: %s %s, and %u are the least.", fmt_count(a, (double)k->ticks),
 			     k->per_step ? "steps" : "half seconds without a step", k->ticks_least);
@@ -197,5 +207,6 @@ void leaks_json(struct json *j, const struct report *r)
 	json__u64(j, "ticks", r->leaks.ticks);
 	json__str(j, "tick", r->leaks.per_step ? "step" : "half second");
 	json__u64(j, "not_watched", r->leaks.not_watched);
+	json__bool(j, "blind", leaks_are_blind(r));
 	json__end(j, '}');
 }

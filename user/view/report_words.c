@@ -51,8 +51,14 @@ uint64_t report_lost_sum(const struct report *r)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
-		sum += r->lost[i];
+		if (i != MT_LOSS_STACK_RATE)
+			sum += r->lost[i];
 	return sum;
+}
+
+uint64_t report_sampled(const struct report *r)
+{
+	return r->lost[MT_LOSS_STACK_RATE];
 }
 
 uint64_t report_lost_events(const struct report *r)

@@ -18,7 +18,9 @@ const struct report_dev *report_dev_find(const struct report *r, uint8_t dev); /
 /* Did this source have probes ("host", "kernel")? */
 int report_has_source(const struct report *r, const char *source);
 uint64_t report_events_sum(const struct report *r);
-uint64_t report_lost_sum(const struct report *r);
+uint64_t report_lost_sum(const struct report *r); /* of all reasons but MT_LOSS_STACK_RATE */
+/* By design, and no loss: births beyond the rate of native stacks (--stacks), which have their Python frames alone. */
+uint64_t report_sampled(const struct report *r);
 /* Of them, events: those that docs/losses.md marks. The others left a detail out. */
 uint64_t report_lost_events(const struct report *r);
 /* RSS of all processes that are still there, and the most that all had together. */

@@ -153,7 +153,7 @@ static void put_lost(char *text, size_t size, const struct report *r, uint64_t l
 	char a[24];
 
 	for (unsigned i = 1; i < MT_LOSS_MAX && lost && n < 200; i++)
-		if (r->lost[i])
+		if (r->lost[i] && i != MT_LOSS_STACK_RATE)
 			n += snprintf(text + n, size - (size_t)n, " %s %" PRIu64, loss_name(i) ? loss_name(i) : "?",
 				      r->lost[i]);
 	if (lost && (unsigned)n > cols)

@@ -227,7 +227,7 @@ function drawHead() {
 	const r = model.report, facts = [];
 	const fact = (label, value, more, bad) => facts.push(h("div", null, h("dt", null, label),
 		h("dd", bad ? {class: "bad"} : null, value, more ? h("small", null, ` ${more}`) : null)));
-	const lost = Object.values(r.lost).reduce((a, b) => a + b, 0);
+	const lost = Object.entries(r.lost).reduce((sum, [reason, n]) => sum + (reason === "stack_rate" ? 0 : n), 0); // that one is a rate, no loss
 	$("title").textContent = r.target.comm ? `${r.target.comm} ${r.target.pid}` : "memtrace";
 	document.title = `memtrace: ${$("title").textContent}`;
 	$("subtitle").textContent = [r.target.cmdline, r.start_ns ? new Date(r.start_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "",
@@ -719,7 +719,7 @@ function drawGrowth() {
 		inBytes("live", "live"), {key: "blocks", head: "blocks", cell: (l) => count(l.blocks)},
 		{key: "age", head: "oldest", cell: (l) => clock(l.age, model.duration)}, {key: "sure", head: "sure", cls: "text"},
 		{key: "history", head: "across steps", value: (l) => l.bytes_slope, cell: (l) => spark(l.history)}];
-	const none = w.too_short ? `Too short to say: ${count(w.ticks)} ${w.tick}s.` : "None: no operator's blocks, in any region, kept growing in number.";
+	const none = w.blind ? "Nothing to say: no source of allocations was watched." : w.too_short ? `Too short to say: ${count(w.ticks)} ${w.tick}s.` : "None: no operator's blocks, in any region, kept growing in number.";
 	$("growth").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Leak suspects")),
 		...(rows.length ? table("growth", columns, rows, "bytes_slope", {rows: 14, text: (l) => l.name, again: drawGrowth}) : [h("p", {class: "empty"}, none)]),
 		h("p", {class: "note"}, "Blocks that live across steps and, after a quarter of the time, keep growing in number. Caches that fill slowly look the same." +
