@@ -10,8 +10,9 @@
  *   frame  = struct mtr_frame, then body_bytes of body
  *   body   = MTR_COLUMNS times struct mtr_column, then the stored bytes of each column in turn
  *
- * A frame is whole or it is not there: a reader checks magic, lengths and checksum, and stops at
- * the first frame that fails; everything before it is good. Frames are read in order: a frame needs
+ * A frame is whole or it is not there: a reader checks magic, lengths and checksum. One that fails is
+ * left out: the next one that is whole is found by its magic and checksum, and its frame_no,
+ * events_before and name_first tell what is missing. Frames are read in order: a frame needs
  * the names of the earlier ones, and nothing else of them. The last frame of a recording that was
  * closed has MTR_FRAME_END set; without it the recording was cut.
  *

@@ -54,6 +54,14 @@ def test_recording_needs_no_root():
 
 def test_no_such_recording():
     mt.expect_failure(mt.memtrace("report", "/no/such.mtr"), 1, "/no/such.mtr")
+    mt.expect_failure(mt.memtrace("report", "/tmp"), 1, "a directory, not a recording", "hint: ")
+
+
+def test_what_would_do_nothing_is_refused():
+    mt.expect_failure(mt.memtrace("record", "-p", 1, "-o", "-"), 2, "is not written to a stream", "hint: ")
+    mt.expect_failure(mt.memtrace("report", "x.mtr", "--leaks", "--by", "op"), 2, "--by is about another view")
+    mt.expect_failure(mt.memtrace("report", "x.mtr", "--flow", "--by", "op"), 2, "--by is about another view")
+    mt.expect_failure(mt.memtrace("record", "-p", 1, "--stacks", "--probes", "kernel"), 2, "no stack would come", "hint: ")
 
 
 def test_foreign_files():
@@ -95,7 +103,14 @@ def test_truncated_and_damaged_recordings():
 
         middle = len(data) // 2
         cut.write_bytes(data[:middle] + bytes(b ^ 0x55 for b in data[middle:middle + 64]) + data[middle + 64:])
-        mt.check(mt.report(cut, (0, 3))["devices"]["cpu"]["allocs"] < whole, "damage was not noticed")
+        rep = mt.report(cut, (3,))
+        done = mt.memtrace("report", cut)
+        mt.check(0 < rep["lost"]["damaged"] and rep["devices"]["cpu"]["allocs"] < whole, f"damage was not noticed: {rep['lost']}")
+        mt.check(rep["coverage"]["complete"] and rep["devices"]["cpu"]["allocs"] > 0.2 * whole, "what stands behind it was not read")
+        mt.check("is damaged" in done.stderr and "damaged part" in done.stdout, f"{done.stderr} {done.stdout[-1500:]}")
+        sums = sum(rep["events"].values()) + rep["lost"]["damaged"]
+        every = sum(mt.report(tmp / "a.mtr")["events"].values()) + 1  # the loss is an event, too
+        mt.check(sums == every, f"what is missing was not counted right: {sums} of {every}")
 
 
 def test_full_disk_while_recording():

@@ -55,6 +55,22 @@ static void test_cut_at_every_byte(void **state)
 	free(data);
 }
 
+/* The frame at `from`, of `bytes`, cannot be read: the others can, and what is missing is counted. */
+static void check_one_missing(struct rec_reader *r, size_t len, size_t frame, size_t from, size_t bytes)
+{
+	int is_data = frame < SMALL_FRAMES;
+	struct rec_damage damage;
+	uint64_t left;
+
+	assert_int_equal(read_back(r, small_evs, SMALL), SMALL - is_data * SMALL / SMALL_FRAMES);
+	rec_reader__damage(r, &damage);
+	assert_int_equal(damage.places, is_data);
+	assert_int_equal(damage.events, is_data * SMALL / SMALL_FRAMES);
+	assert_int_equal(damage.bytes, is_data ? bytes : 0);
+	assert_int_equal(rec_reader__truncated(r, &left), !is_data);
+	assert_int_equal(left, is_data ? 0 : len - from);
+}
+
 static void test_every_bit_flipped(void **state)
 {
 	size_t len;
@@ -64,8 +80,7 @@ static void test_every_bit_flipped(void **state)
 	for (size_t bit = 0; bit < len * 8; bit++) {
 		struct rec_reader *r = NULL;
 		struct err err = { 0 };
-		uint64_t left;
-		size_t frame = 0;
+		size_t frame = 0, from, bytes;
 		int res;
 
 		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -79,10 +94,10 @@ static void test_every_bit_flipped(void **state)
 			continue;
 		}
 		assert_int_equal(res, 0);
+		from = frame_off(data, (int)frame);
+		bytes = frame_off(data, (int)frame + 1) - from;
 		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		assert_int_equal(read_back(r, small_evs, SMALL), frame * SMALL / SMALL_FRAMES);
-		assert_int_equal(rec_reader__truncated(r, &left), 1);
-		assert_int_equal(left, len - frame_off(data, (int)frame));
+		check_one_missing(r, len, frame, from, bytes);
 		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		rec_reader__free(r);
 	}
@@ -95,6 +110,7 @@ static void check_promises(uint8_t *data, size_t len)
 	struct rec_reader *r = NULL;
 	const struct event *evs;
 	uint64_t last_ns = 0, left;
+	struct rec_damage damage;
 	size_t cnt;
 
 	mtr_fix_checksums(data, len);
@@ -108,7 +124,8 @@ static void check_promises(uint8_t *data, size_t len)
 		}
 	}
 	(void)rec_reader__truncated(r, &left);
-	assert_true(left <= len);
+	rec_reader__damage(r, &damage);
+	assert_true(left <= len && damage.bytes <= len - left);
 	rec_reader__free(r);
 }
 
@@ -184,8 +201,9 @@ static void test_forged_counts(void **state)
 static void test_frames_missing_or_moved(void **state)
 {
 	size_t len, one, two, three;
-	uint8_t *data = small_file(&len), *copy = malloc(2 * len);
+	uint8_t *data = small_file(&len), *copy = malloc(2 * len + 1000);
 	struct rec_reader *r = NULL;
+	struct rec_damage damage;
 	uint64_t left;
 
 	(void)state;
@@ -196,9 +214,31 @@ static void test_frames_missing_or_moved(void **state)
 	memcpy(copy, data, one);
 	memcpy(copy + one, data + two, len - two);
 	assert_int_equal(rec_reader__open_mem(&r, copy, len - (two - one), NULL), 0);
-	assert_int_equal(read_back(r, small_evs, SMALL), 30);
+	assert_int_equal(read_back(r, small_evs, SMALL), 60);
+	rec_reader__damage(r, &damage);
+	assert_true(damage.places == 1 && !damage.bytes && damage.events == 30);
+	assert_int_equal(rec_reader__truncated(r, &left), 0);
+	rec_reader__free(r);
+	/* The last two in turn: the later one is read, the earlier one then is none that may come. */
+	memcpy(copy, data, two);
+	memcpy(copy + two, data + three, len - three);
+	memcpy(copy + two + (len - three), data + two, three - two);
+	assert_int_equal(rec_reader__open_mem(&r, copy, len, NULL), 0);
+	assert_int_equal(read_back(r, small_evs, SMALL), 60);
+	rec_reader__damage(r, &damage);
+	assert_int_equal(damage.events, 30);
 	assert_int_equal(rec_reader__truncated(r, &left), 1);
-	assert_int_equal(left, len - two);
+	assert_int_equal(left, three - two);
+	rec_reader__free(r);
+	/* Something that is none of ours between two frames: nothing is missing, but it is told. */
+	memcpy(copy, data, two);
+	memset(copy + two, 'M', 1000);
+	memcpy(copy + two + 1000, data + two, len - two);
+	assert_int_equal(rec_reader__open_mem(&r, copy, len + 1000, NULL), 0);
+	assert_int_equal(read_back(r, small_evs, SMALL), SMALL);
+	rec_reader__damage(r, &damage);
+	assert_true(damage.places == 1 && damage.bytes == 1000 && !damage.events);
+	assert_int_equal(rec_reader__truncated(r, &left), 0);
 	rec_reader__free(r);
 	/* No end mark, though every frame is whole: the recorder was killed. */
 	assert_int_equal(rec_reader__open_mem(&r, data, three, NULL), 0);

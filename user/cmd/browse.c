@@ -49,7 +49,7 @@ int report_browse(const struct options *o, struct err *err)
 {
 	struct replay_opts ro = { .top = o->top ? o->top : TOP_BROWSE, .classes = o->classes, .sample = on_sample };
 	struct report *rep = NULL;
-	uint64_t cut = 0;
+	uint64_t cut = 0, damaged = 0;
 	struct tui *t;
 	int r, code = EXIT_OK;
 
@@ -63,6 +63,7 @@ int report_browse(const struct options *o, struct err *err)
 	r = replay_run(o->file, &ro, &rep, &cut, err);
 	if (!r) {
 		code = loss_exit_code(o, rep);
+		damaged = rep->lost[MT_LOSS_DAMAGED];
 		r = tui__open(t);
 		r = r ? (report__free(rep), r) : tui__show(t, rep);
 		r = r ? r : browse(t);
@@ -70,7 +71,7 @@ int report_browse(const struct options *o, struct err *err)
 			err_set(err, r, "the terminal: %s", strerror(-r));
 	}
 	tui__free(t);
-	if (cut && !o->quiet)
-		replay_say_cut(o->file, cut);
+	if (!o->quiet)
+		replay_say(o->file, damaged, cut);
 	return r < 0 ? r : code;
 }

@@ -78,8 +78,8 @@ static int side__scan(struct side *s, const char *path, const struct options *o,
 
 	if (r < 0)
 		return r;
-	if (cut && !o->quiet)
-		replay_say_cut(path, cut);
+	if (!o->quiet)
+		replay_say(path, rep->lost[MT_LOSS_DAMAGED], cut);
 	s->host = rep->devs_cnt == 1 && rep->devs[0].dev == MT_DEV_HOST;
 	report__free(rep);
 	b = s->marks.cnt >= 2 ? &s->marks : &s->optimizer;

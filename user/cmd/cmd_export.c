@@ -185,8 +185,8 @@ int cmd_export(const struct options *o, struct err *err)
 	if (!r) {
 		char a[24], b[24], name[TEXT_BYTES_MAX];
 
-		if (cut && !o->quiet)
-			replay_say_cut(o->file, cut);
+		if (!o->quiet)
+			replay_say(o->file, rep->lost[MT_LOSS_DAMAGED], cut);
 		if (x.out != stdout && !o->quiet)
 			fprintf(stderr, "%s: %s from %s events\n", safe_text(name, o->out), fmt_bytes(a, run_written(&x)),
 				fmt_count(b, (double)report_events_sum(rep)));

@@ -143,8 +143,8 @@ int cmd_report(const struct options *o, struct err *err)
 			       replay_run(o->file, &ro, &rep, &cut, err);
 
 	if (!r) {
-		if (cut && !o->quiet)
-			replay_say_cut(o->file, cut);
+		if (!o->quiet)
+			replay_say(o->file, rep->lost[MT_LOSS_DAMAGED], cut);
 		if (!o->flow)
 			r = o->by == BY_CATEGORY && !rep->has_flow ? no_flow(o, cut, err) : report_write(o, rep, err);
 	}

@@ -16,6 +16,8 @@
 
 #define CUT_NOTE "The recording was cut before its end: the numbers cover what is whole."
 
+#define DAMAGE_NOTE \
+	"Parts of the recording are damaged: what was born or freed in them is not known, so live bytes behind them may be wrong."
 #define SAMPLE_NS 250000000ull
 #define SAMPLES 1024
 
@@ -28,6 +30,7 @@ struct replay {
 	int sink_err; /* told apart from the model's own */
 	uint64_t start_ns, sample_ns; /* first event, next sample */
 	size_t mark;		      /* the next one */
+	uint64_t last_ns, damaged;    /* time of the last event; events in damaged parts so far */
 };
 
 static int replay__decision(void *ctx, const struct tl_event *ev)
@@ -92,6 +95,20 @@ static int replay__frame(struct replay *p, const struct event *evs, size_t cnt)
 	return r;
 }
 
+/* What is missing in front of the events that were read last is an event, as every loss is. */
+static int replay__damage(struct replay *p, const struct event *evs, size_t cnt)
+{
+	struct event ev = { .ts_ns = cnt ? evs[0].ts_ns : p->last_ns, .kind = EV_LOSS, .aux = MT_LOSS_DAMAGED };
+	struct rec_damage damage;
+
+	p->last_ns = cnt ? evs[cnt - 1].ts_ns : p->last_ns;
+	rec_reader__damage(p->reader, &damage);
+	if (damage.events == p->damaged)
+		return 0;
+	ev.size = p->damaged = damage.events;
+	return model__handle(p->model, &ev);
+}
+
 static int replay__failed(const struct replay *p, int r, struct err *err)
 {
 	return err_set(err, r, p->sink_err ? "writing: %s" : "replaying: %s", strerror(-r));
@@ -109,7 +126,9 @@ static int replay__all(struct replay *p, struct err *err)
 			return err_set(err, r, "%s", strerror(-r));
 	}
 	while ((r = rec_reader__next(p->reader, &evs, &cnt, err)) > 0) {
-		r = replay__frame(p, evs, cnt);
+		r = replay__damage(p, evs, cnt);
+		if (!r)
+			r = replay__frame(p, evs, cnt);
 		if (r < 0)
 			return replay__failed(p, r, err);
 		if (p->opts->progress)
@@ -117,7 +136,9 @@ static int replay__all(struct replay *p, struct err *err)
 	}
 	if (r < 0)
 		return r;
-	r = replay__marks(p, UINT64_MAX);
+	r = replay__damage(p, NULL, 0);
+	if (!r)
+		r = replay__marks(p, UINT64_MAX);
 	if (!r)
 		r = model__end(p->model);
 	return r < 0 ? replay__failed(p, r, err) : 0;
@@ -146,6 +167,8 @@ static int replay__report(struct replay *p, struct report **ret, uint64_t *ret_c
 
 	if (!r && is_cut)
 		r = report_add_note(rep, CUT_NOTE);
+	if (!r && p->damaged)
+		r = report_add_note(rep, DAMAGE_NOTE);
 	if (r < 0) {
 		report__free(rep);
 		return err_set(err, r, "making the report: %s", strerror(-r));
@@ -195,10 +218,14 @@ int replay_run(const char *path, const struct replay_opts *opts, struct report *
 	return r;
 }
 
-void replay_say_cut(const char *path, uint64_t cut_bytes)
+void replay_say(const char *path, uint64_t damaged_events, uint64_t cut_bytes)
 {
 	char safe[TEXT_BYTES_MAX], bytes[24];
 
-	fprintf(stderr, "memtrace: %s was cut or damaged: its last %s could not be read; the numbers cover what is whole\n",
+	if (damaged_events)
+		fprintf(stderr, "memtrace: %s is damaged: %s events in its middle could not be read, the numbers are without them\n",
+			safe_text(safe, path), fmt_count(bytes, (double)damaged_events));
+	if (cut_bytes)
+		fprintf(stderr, "memtrace: %s was cut or damaged: its last %s could not be read; the numbers cover what is whole\n",
 		safe_text(safe, path), fmt_bytes(bytes, cut_bytes));
 }

@@ -46,7 +46,7 @@ struct replay_opts {
 int replay_run(const char *path, const struct replay_opts *opts, struct report **ret_report,
 	       uint64_t *ret_cut_bytes, struct err *err);
 
-/* Tells on stderr that a recording was cut. */
-void replay_say_cut(const char *path, uint64_t cut_bytes);
+/* Tells on stderr that a recording was cut, or damaged (the report's MT_LOSS_DAMAGED); both 0: nothing. */
+void replay_say(const char *path, uint64_t damaged_events, uint64_t cut_bytes);
 
 #endif

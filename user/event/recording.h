@@ -5,8 +5,8 @@
  *
  * Writer: events are collected and written a frame at a time (by count or by age), each frame whole
  * or not at all, so that a crash of either side loses at most the frame in memory.
- * Reader: hostile input. Stops at the first frame that is torn or fails its checksum, and says so:
- * everything before it is good.
+ * Reader: hostile input. A frame that is torn or fails its checksum is left out; reading goes on at the next one that is
+ * whole, if there is any, and what is missing is counted.
  */
 #ifndef MT_EVENT_RECORDING_H
 #define MT_EVENT_RECORDING_H
@@ -53,7 +53,12 @@ void rec_reader__free(struct rec_reader *r);
  */
 int rec_reader__next(struct rec_reader *r, const struct event **ret, size_t *ret_cnt, struct err *err);
 struct names *rec_reader__names(struct rec_reader *r);
-/* After the end: 1 if the file was cut or damaged (bytes not read in *ret_bytes), 0 if it ended well. */
+/* What was left out in the middle; what is missing at the end rec_reader__truncated() tells. */
+struct rec_damage {
+	uint64_t places, bytes, events;
+};
+void rec_reader__damage(const struct rec_reader *r, struct rec_damage *ret);
+/* After the end: 1 if the file was cut or its end is damaged (bytes not read in *ret_bytes), 0 if it ended well. */
 int rec_reader__truncated(const struct rec_reader *r, uint64_t *ret_bytes);
 /* Events that the writer could not write (disk full), as far as read. */
 uint64_t rec_reader__dropped(const struct rec_reader *r);

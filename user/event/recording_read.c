@@ -3,8 +3,11 @@
  * The reading side. Frames are read with pread into a buffer, not mapped: a recording may still be
  * growing, or be cut while it is read, and a mapping would answer that with SIGBUS.
  *
- * A frame that is not whole, not in sequence or not what the format says ends the reading: the
- * events before it are given out, then rec_reader__truncated() tells how many bytes were left.
+ * A frame that is not whole or not in sequence is left out: what follows is searched for the next frame that is whole and
+ * later than what was read (a checksum over all of it says so), and the numbers in its head tell how many events are
+ * missing. Names of frames that are missing are "(lost name 7)", so that all others keep their ids. Nothing further that
+ * is whole, or a frame that is not what the format says though its checksum is right, ends the reading:
+ * rec_reader__truncated() tells how many bytes were left.
  * Only what goes wrong outside of the file's contents (EIO, no memory) is an error.
  */
 #include "event/recording.h"
@@ -21,6 +24,8 @@
 #include "base/err.h"
 #include "event/recording_frame.h"
 
+#define SEARCH_FACTOR 4
+
 struct rec_reader {
 	int fd;		      /* -1: data */
 	const uint8_t *data;
@@ -33,6 +38,8 @@ struct rec_reader {
 	int ended;	      /* end mark seen */
 	int stopped;	      /* nothing further can be read */
 	uint32_t frame_no;
+	struct rec_damage damage;
+	uint64_t searched;    /* bytes of frames that were tried in the search for a whole one */
 	uint64_t events, dropped, last_ns, names_bytes;
 	struct rec_dec *dec;
 	struct names *names;
@@ -65,35 +72,50 @@ static int rec_reader__get(struct rec_reader *r, uint64_t off, void *buf, size_t
 
 /* --- frames ---------------------------------------------------------------------------------- */
 
-static int rec_reader__check_head(const struct rec_reader *r)
+/* Is it the next frame, or one that may stand behind some that are missing? */
+static int is_next(const struct rec_reader *r, const struct mtr_frame *h)
+{
+	return h->frame_no == r->frame_no && h->events_before == r->events && h->name_first == names__last(r->names) + 1;
+}
+
+static int is_later(const struct rec_reader *r, const struct mtr_frame *h)
+{
+	uint64_t frames = (uint64_t)h->frame_no - r->frame_no;
+
+	return h->frame_no >= r->frame_no && h->events_before >= r->events &&
+	       h->events_before - r->events <= frames * MTR_FRAME_EVENTS_MAX &&
+	       h->name_first > names__last(r->names) && h->name_first <= NAMES_MAX;
+}
+
+static int rec_reader__check_head(const struct rec_reader *r, uint64_t off, int may_be_later)
 {
 	const struct mtr_frame *h = &r->head;
 
-	if (mtr_frame__check_header(h) < 0 || h->body_bytes > r->size - r->off - sizeof(*h))
+	if (mtr_frame__check_header(h) < 0 || h->body_bytes > r->size - off - sizeof(*h))
 		return -ENODATA;
-	if (h->frame_no != r->frame_no || h->events_before != r->events ||
-	    h->dropped_before < r->dropped || h->name_first != names__last(r->names) + 1 ||
+	if (!(may_be_later ? is_later(r, h) : is_next(r, h)) || h->dropped_before < r->dropped ||
 	    (h->events && h->first_ts_ns < r->last_ns))
 		return -ENODATA;
 	return 0;
 }
 
-/* Loads the frame at off. 0, -ENODATA when there is no whole and right one, or another error. */
-static int rec_reader__load(struct rec_reader *r)
+/* Loads the frame at `off`. 0, -ENODATA when there is no whole and right one, or another error. */
+static int rec_reader__load_at(struct rec_reader *r, uint64_t off, int may_be_later)
 {
 	const void *p;
 	int ret;
 
-	if (r->size - r->off < sizeof(r->head))
+	if (r->size - off < sizeof(r->head))
 		return -ENODATA;
-	ret = rec_reader__get(r, r->off, &r->head, sizeof(r->head), &p);
+	ret = rec_reader__get(r, off, &r->head, sizeof(r->head), &p);
 	if (ret < 0)
 		return ret;
 	if (p != &r->head)
 		memcpy(&r->head, p, sizeof(r->head));
-	ret = rec_reader__check_head(r);
+	ret = rec_reader__check_head(r, off, may_be_later);
 	if (ret < 0)
 		return ret;
+	r->searched += may_be_later ? r->head.body_bytes : 0;
 	if (r->fd >= 0 && r->head.body_bytes > r->buf_cap) {
 		free(r->buf);
 		r->buf = malloc(r->head.body_bytes);
@@ -101,7 +123,7 @@ static int rec_reader__load(struct rec_reader *r)
 		if (!r->buf)
 			return -ENOMEM;
 	}
-	ret = rec_reader__get(r, r->off + sizeof(r->head), r->buf, r->head.body_bytes, &p);
+	ret = rec_reader__get(r, off + sizeof(r->head), r->buf, r->head.body_bytes, &p);
 	if (ret < 0)
 		return ret;
 	r->body = p;
@@ -109,6 +131,76 @@ static int rec_reader__load(struct rec_reader *r)
 		return -ENODATA;
 	r->loaded = 1;
 	return 0;
+}
+
+static int rec_reader__load(struct rec_reader *r)
+{
+	return rec_reader__load_at(r, r->off, 0);
+}
+
+/* --- behind a damaged one -------------------------------------------------------------------- */
+
+/* The first place from `off` on where a frame's magic stands, in *ret; -ENODATA: nowhere. */
+static int rec_reader__find_magic(struct rec_reader *r, uint64_t off, uint64_t *ret)
+{
+	static const uint32_t magic = MTR_FRAME_MAGIC;
+	uint8_t buf[16384];
+
+	while (r->size - off >= sizeof(struct mtr_frame)) {
+		size_t len = r->size - off < sizeof(buf) ? (size_t)(r->size - off) : sizeof(buf);
+		const void *p, *found;
+		int res = rec_reader__get(r, off, buf, len, &p);
+
+		if (res < 0)
+			return res;
+		found = memmem(p, len, &magic, sizeof(magic));
+		if (found) {
+			*ret = off + (uint64_t)((const uint8_t *)found - (const uint8_t *)p);
+			return 0;
+		}
+		off += len - (sizeof(magic) - 1);
+	}
+	return -ENODATA;
+}
+
+/* Ids of names are counted: those that are missing get a name that says so. */
+static int rec_reader__fill_names(struct rec_reader *r)
+{
+	char text[32];
+
+	while (names__last(r->names) + 1 < r->head.name_first) {
+		snprintf(text, sizeof(text), "(lost name %u)", names__last(r->names) + 1);
+		if (!names__add(r->names, text).v)
+			return -ENOMEM;
+		r->names_bytes += strlen(text) + 1;
+	}
+	return 0;
+}
+
+/*
+ * Loads the next whole frame, wherever it stands. A file made for the purpose could have a frame's head at every byte:
+ * no more than SEARCH_FACTOR times the file's size is looked through.
+ */
+static int rec_reader__resync(struct rec_reader *r)
+{
+	uint64_t at = r->off;
+	int res;
+
+	while (!(res = rec_reader__find_magic(r, at, &at))) {
+		res = rec_reader__load_at(r, at, 1);
+		if (res != -ENODATA || r->searched / SEARCH_FACTOR > r->size)
+			break;
+		at++;
+	}
+	if (res < 0)
+		return res;
+	r->damage.places++;
+	r->damage.bytes += at - r->off;
+	r->damage.events += r->head.events_before - r->events;
+	r->off = at;
+	r->frame_no = r->head.frame_no;
+	r->events = r->head.events_before;
+	return rec_reader__fill_names(r);
 }
 
 /* Decodes the loaded frame and steps over it. */
@@ -146,6 +238,8 @@ int rec_reader__next(struct rec_reader *r, const struct event **ret, size_t *ret
 	while (!r->stopped) {
 		if (!r->loaded)
 			res = rec_reader__load(r);
+		if (res == -ENODATA)
+			res = rec_reader__resync(r);
 		if (res == 0)
 			res = rec_reader__decode(r, &events);
 		if (res < 0)
@@ -306,6 +400,11 @@ int rec_reader__truncated(const struct rec_reader *r, uint64_t *ret_bytes)
 uint64_t rec_reader__dropped(const struct rec_reader *r)
 {
 	return r->dropped;
+}
+
+void rec_reader__damage(const struct rec_reader *r, struct rec_damage *ret)
+{
+	*ret = r->damage;
 }
 
 double rec_reader__progress(const struct rec_reader *r)
