@@ -74,7 +74,8 @@ def test_bundle_takes_nothing_from_the_machine():
         moved = root / "some where" / "else"
         moved.parent.mkdir()
         shutil.move(folder, moved)
-        with mt.Proc([moved / "memtrace", "record", "-p", str(job.pid), "-o", root / "a.mtr", "--probes", "host"]) as tracer:
+        with mt.Proc([moved / "memtrace", "serve", "--listen", "127.0.0.1:0", "-p", str(job.pid), "-o", root / "a.mtr",
+                      "--probes", "host"]) as tracer:
             mt.wait_attached(tracer, job.pid, mt.MALLOC)
             with open(f"/proc/{tracer.pid}/maps", encoding="utf-8") as f:
                 paths = {line.split(maxsplit=5)[5].strip() for line in f if line.count("/") > 0}

@@ -17,7 +17,7 @@
 #define CUT_NOTE "The recording was cut before its end: the numbers cover what is whole."
 
 #define DAMAGE_NOTE \
-	"Parts of the recording are damaged: what was born or freed in them is not known, so live bytes behind them may be wrong."
+	"Parts of the recording are damaged: what was born or freed in them is not known, so live bytes may be wrong behind."
 #define SAMPLE_NS 250000000ull
 #define SAMPLES 1024
 
@@ -223,9 +223,9 @@ void replay_say(const char *path, uint64_t damaged_events, uint64_t cut_bytes)
 	char safe[TEXT_BYTES_MAX], bytes[24];
 
 	if (damaged_events)
-		fprintf(stderr, "memtrace: %s is damaged: %s events in its middle could not be read, the numbers are without them\n",
-			safe_text(safe, path), fmt_count(bytes, (double)damaged_events));
+		fprintf(stderr, "memtrace: %s is damaged: %s events in its middle could not be read, the numbers are without "
+			"them\n", safe_text(safe, path), fmt_count(bytes, (double)damaged_events));
 	if (cut_bytes)
-		fprintf(stderr, "memtrace: %s was cut or damaged: its last %s could not be read; the numbers cover what is whole\n",
-		safe_text(safe, path), fmt_bytes(bytes, cut_bytes));
+		fprintf(stderr, "memtrace: %s was cut or damaged: its last %s could not be read; the numbers cover what is "
+			"whole\n", safe_text(safe, path), fmt_bytes(bytes, cut_bytes));
 }

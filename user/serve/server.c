@@ -12,7 +12,6 @@
 #include "serve/server.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +26,7 @@
 #include "base/log.h"
 #include "serve/accept.h"
 #include "serve/listen.h"
+#include "serve/mhd.h"
 #include "view/html_page.h"
 
 #define RUNS_MAX 16
@@ -101,7 +101,7 @@ static ssize_t client__read(void *ctx, uint64_t pos, char *buf, size_t max)
 	}
 	if (!c->msg) {
 		c->is_suspended = 1;
-		MHD_suspend_connection(c->conn);
+		mhd.suspend_connection(c->conn);
 		return 0;
 	}
 	n = c->msg->len - c->at < max ? c->msg->len - c->at : max;
@@ -123,7 +123,7 @@ static void server__resume_all(struct server *s)
 			continue;
 		c->is_suspended = 0;
 		c->since_ns = now_ns();
-		MHD_resume_connection(c->conn);
+		mhd.resume_connection(c->conn);
 	}
 }
 
@@ -189,7 +189,7 @@ static void on_connection(void *ctx, struct MHD_Connection *conn, void **slot, e
 	old = s->clients_cnt >= SERVER_CLIENTS_EASY ? oldest_waiting(s) : NULL;
 	if (old)
 		client__drop(old);
-	info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+	info = mhd.get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
 	for (size_t i = 0; i < SERVER_CLIENTS_MAX && info && !*slot; i++)
 		if (!s->clients[i].conn) {
 			s->clients[i] = (struct client){ .s = s, .conn = conn, .fd = info->connect_fd, .state = WAITS,
@@ -201,7 +201,7 @@ static void on_connection(void *ctx, struct MHD_Connection *conn, void **slot, e
 
 static struct client *client_of(struct MHD_Connection *conn)
 {
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const union MHD_ConnectionInfo *info = mhd.get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
 	return info ? info->socket_context : NULL;
 }
@@ -245,12 +245,12 @@ static struct MHD_Response *with_headers(struct MHD_Response *r, const char *typ
 {
 	if (!r)
 		return NULL;
-	MHD_add_response_header(r, "Content-Type", type);
-	MHD_add_response_header(r, "Content-Security-Policy", policy);
-	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
-	MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
-	MHD_add_response_header(r, "Cache-Control", "no-store");
+	mhd.add_response_header(r, "Content-Type", type);
+	mhd.add_response_header(r, "Content-Security-Policy", policy);
+	mhd.add_response_header(r, "X-Content-Type-Options", "nosniff");
+	mhd.add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+	mhd.add_response_header(r, "Referrer-Policy", "no-referrer");
+	mhd.add_response_header(r, "Cache-Control", "no-store");
 	return r;
 }
 
@@ -261,14 +261,14 @@ static enum MHD_Result answer(struct MHD_Connection *conn, unsigned code, struct
 
 	if (!r)
 		return MHD_NO;
-	done = MHD_queue_response(conn, code, r);
-	MHD_destroy_response(r);
+	done = mhd.queue_response(conn, code, r);
+	mhd.destroy_response(r);
 	return done;
 }
 
 static struct MHD_Response *plain(const char *text)
 {
-	return with_headers(MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT),
+	return with_headers(mhd.create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT),
 			    "text/plain; charset=utf-8", POLICY_NOTHING);
 }
 
@@ -277,17 +277,17 @@ static enum MHD_Result refuse(struct MHD_Connection *conn, unsigned code, const 
 	struct MHD_Response *r = plain(text);
 
 	if (r && is_last)
-		MHD_add_response_header(r, "Connection", "close");
+		mhd.add_response_header(r, "Connection", "close");
 	if (r && code == MHD_HTTP_METHOD_NOT_ALLOWED)
-		MHD_add_response_header(r, "Allow", "GET, HEAD");
+		mhd.add_response_header(r, "Allow", "GET, HEAD");
 	if (r && code == MHD_HTTP_SERVICE_UNAVAILABLE)
-		MHD_add_response_header(r, "Retry-After", "10");
+		mhd.add_response_header(r, "Retry-After", "10");
 	return answer(conn, code, r);
 }
 
 static struct MHD_Response *made(char *text, size_t len, const char *type)
 {
-	struct MHD_Response *r = text ? MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE) : NULL;
+	struct MHD_Response *r = text ? mhd.create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE) : NULL;
 
 	if (!r)
 		free(text);
@@ -296,14 +296,14 @@ static struct MHD_Response *made(char *text, size_t len, const char *type)
 
 static enum MHD_Result answer_metrics(struct server *s, struct MHD_Connection *conn)
 {
-	enum metrics_form form = accept_form(MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "Accept"));
+	enum metrics_form form = accept_form(mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Accept"));
 	size_t len = 0;
 	char *text = s->opts.metrics(s->opts.ctx, form, &len);
 	struct MHD_Response *r = made(text, len, form == METRICS_OPENMETRICS ? CONTENT_OPENMETRICS : CONTENT_TEXT);
 
 	if (!r)
 		return refuse(conn, MHD_HTTP_SERVICE_UNAVAILABLE, "no metrics now\n", 0);
-	MHD_add_response_header(r, "Vary", "Accept");
+	mhd.add_response_header(r, "Vary", "Accept");
 	return answer(conn, MHD_HTTP_OK, r);
 }
 
@@ -322,8 +322,8 @@ static enum MHD_Result answer_events(struct server *s, struct MHD_Connection *co
 
 	if (!is_head && s->listeners_cnt >= SERVER_LISTENERS_MAX)
 		return refuse(conn, MHD_HTTP_SERVICE_UNAVAILABLE, "too many listen already\n", 0);
-	r = is_head ? MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT) :
-		      MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK_BYTES, client__read, c, NULL);
+	r = is_head ? mhd.create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT) :
+		      mhd.create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK_BYTES, client__read, c, NULL);
 	if (!is_head && r) {
 		c->state = LISTENS;
 		c->number = 0;
@@ -337,14 +337,14 @@ static enum MHD_Result answer_page(struct server *s, struct MHD_Connection *conn
 {
 	if (!s->page)
 		return refuse(conn, MHD_HTTP_NOT_FOUND, "no page in this build (make page-library); /metrics is there\n", 0);
-	return MHD_queue_response(conn, MHD_HTTP_OK, s->page);
+	return mhd.queue_response(conn, MHD_HTTP_OK, s->page);
 }
 
 static int has_body(struct MHD_Connection *conn)
 {
-	const char *len = MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "Content-Length");
+	const char *len = mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Content-Length");
 
-	return (len && strcmp(len, "0")) || MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "Transfer-Encoding");
+	return (len && strcmp(len, "0")) || mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Transfer-Encoding");
 }
 
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *conn, const char *url, const char *method,
@@ -369,7 +369,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *conn, const 
 		return refuse(conn, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n", 1);
 	if (has_body(conn))
 		return refuse(conn, MHD_HTTP_CONTENT_TOO_LARGE, "no body, please\n", 1);
-	if (s->opts.is_loopback && !host_is_loopback(MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "Host")))
+	if (s->opts.is_loopback && !host_is_loopback(mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Host")))
 		return refuse(conn, MHD_HTTP_MISDIRECTED_REQUEST, "ask for it by its address, or as localhost\n", 0);
 	if (!strcmp(url, "/metrics"))
 		return answer_metrics(s, conn);
@@ -415,7 +415,7 @@ static void make_page(struct server *s)
 	memcpy(text, head.text, head.len);
 	memcpy(text + head.len, where, sizeof(where) - 1);
 	memcpy(text + head.len + sizeof(where) - 1, tail.text, tail.len);
-	s->page = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
+	s->page = mhd.create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
 	if (!s->page)
 		free(text);
 	with_headers(s->page, "text/html; charset=utf-8", html_page__policy());
@@ -432,15 +432,17 @@ int server__start(struct server **ret, const struct server_opts *opts, struct er
 {
 	struct server *s = calloc(1, sizeof(*s));
 	const union MHD_DaemonInfo *info;
+	int r = s ? mhd_open(err) : err_set(err, -ENOMEM, "out of memory");
 
-	if (!s) {
+	if (r < 0) {
+		free(s);
 		close(opts->fd);
-		return err_set(err, -ENOMEM, "out of memory");
+		return r;
 	}
 	s->opts = *opts;
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, s,
+	s->daemon = mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, s,
 				     MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, opts->fd,
 				     MHD_OPTION_CONNECTION_LIMIT, (unsigned)SERVER_CLIENTS_MAX,
 				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_HEADER_BYTES,
@@ -449,7 +451,7 @@ int server__start(struct server **ret, const struct server_opts *opts, struct er
 				     MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
 				     MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_END);
-	info = s->daemon ? MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+	info = s->daemon ? mhd.get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
 	if (!s->daemon)
 		close(opts->fd);
 	if (!info || server__watch(s, info->epoll_fd) || server__watch(s, s->timer_fd)) {
@@ -468,11 +470,11 @@ void server__stop(struct server *s)
 	s->is_stopping = 1;
 	server__resume_all(s); /* a suspended connection must not be there when the daemon ends */
 	if (s->daemon) {
-		(void)MHD_run(s->daemon);
-		MHD_stop_daemon(s->daemon);
+		(void)mhd.run(s->daemon);
+		mhd.stop_daemon(s->daemon);
 	}
 	if (s->page)
-		MHD_destroy_response(s->page);
+		mhd.destroy_response(s->page);
 	message__put(s->latest);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);
@@ -503,9 +505,9 @@ void server__run(struct server *s)
 	for (int i = 0; i < RUNS_MAX && has_more; i++) {
 		size_t before = s->changes_cnt;
 
-		(void)MHD_run(s->daemon);
+		(void)mhd.run(s->daemon);
 		/* A place that became free is given to who waits for it in the next run only. */
-		has_more = before != s->changes_cnt || (MHD_get_timeout(s->daemon, &ms) == MHD_YES && !ms);
+		has_more = before != s->changes_cnt || (mhd.get_timeout(s->daemon, &ms) == MHD_YES && !ms);
 	}
 	if (has_more)
 		it.it_value.tv_nsec = 1; /* after the caller's other work */
