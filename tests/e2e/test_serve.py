@@ -22,7 +22,7 @@ import browser
 import mt
 
 SLOW = {"slow_clients_are_shown_out", "what_it_costs", "page_in_chromium", "unit_of_systemd", "ranks_and_workers",
-        "health_and_the_end", "hostile_names"}
+        "health_and_the_end", "hostile_names", "all_jobs"}
 
 TOOLS = mt.ROOT / "tools" / "serve"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -403,6 +403,28 @@ def test_ranks_and_workers():
         mt.check(s.ask("/healthz")[0] == 200 and s.metrics()["memtrace_up",] == 1, "one of two is enough")
         gone = [v for k, v in s.metrics().items() if k[0] == "memtrace_live_bytes" and ("rank", "3") in k]
         mt.check(gone and not any(gone), f"a process that ended holds {gone}")
+
+
+def test_all_jobs():
+    """serve -a: a job that is there, one that comes later, and none at all. Other jobs of the machine may be there, too."""
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(mt.job("mlp"))
+        s = Served(stack.enter_context(mt.start("serve", "-a", "--listen", "127.0.0.1:0")))
+
+        def live():
+            values = by(s.metrics(), "memtrace_process_live_bytes", "pid")
+            return {pid for pid, live in values.items() if live}
+        mt.wait_until(lambda: str(first.pid) in live(), "the first job", 20, 0.3)
+        second = stack.enter_context(mt.job("mlp"))
+        mt.wait_until(lambda: {str(first.pid), str(second.pid)} <= live(), "the second job", 30, 0.3)
+        for job in (first, second):
+            job.signal(signal.SIGTERM)
+            job.wait()
+        mt.wait_until(lambda: not {str(first.pid), str(second.pid)} & live(), "their ends", 10, 0.3)
+        status, _, text = s.ask("/healthz")
+        mt.check(status == 200 and text.startswith("ok: "), f"{status} {text}")
+        s.proc.signal(signal.SIGINT)
+        mt.check(s.proc.wait() in (0, 3), f"{s.proc.err}")
 
 
 # --- bad input ---------------------------------------------------------------------------------------------

@@ -112,6 +112,12 @@ static void test_commands(void **state)
 	assert_string_equal(o.listen.text, LISTEN_DEFAULT);
 	assert_int_equal(parse(&o, "serve -p 1 --listen [::]:80", &e), 0);
 	assert_string_equal(o.listen.text, "[::]:80");
+	assert_int_equal(parse(&o, "serve -a", &e), 0);
+	assert_true(o.all_jobs && !o.pids_cnt);
+	assert_int_equal(parse(&o, "record -a -o x.mtr", &e), 0);
+	assert_int_equal(parse(&o, "serve -a -p 1", &e), -EINVAL);
+	assert_int_equal(parse(&o, "record -a -- true", &e), -EINVAL);
+	assert_int_equal(parse(&o, "-a", &e), -EINVAL);
 	assert_int_equal(parse(&o, "", &e), 0);
 	assert_true(o.help);
 	for (int c = 0; c < CMD_CNT; c++) {

@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -15,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "target/jobs.h"
 #include "target/proc_text.h"
 #include "target/sideband.h"
 #include "target/target.h"
@@ -462,6 +465,58 @@ static void follows_a_child(void **state)
 	assert_int_equal(s.disorder, 0); /* all on CLOCK_MONOTONIC */
 }
 
+static int is_listed(pid_t pid)
+{
+	pid_t *pids = NULL;
+	int n = jobs_list(&pids), found = 0;
+
+	assert_true(n >= 0);
+	for (int k = 0; k < n; k++)
+		found |= pids[k] == pid;
+	free(pids);
+	return found;
+}
+
+/* A child that has a file of that name mapped, to be run. */
+static void finds_jobs(void **state)
+{
+	char dir[] = "/tmp/mt-jobs-XXXXXX", path[64];
+	int up[2], down[2], fd;
+	pid_t pid;
+
+	(void)state;
+	assert_true(is_job_library("/x/libc10.so") && is_job_library("libcuda.so.535.1") && is_job_library("/a/libtorch_cpu.so"));
+	assert_false(is_job_library("/x/libc10.so/libm.so.6") || is_job_library("/x/libc.so.6") || is_job_library(""));
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/libc10.so", dir);
+	fd = open(path, O_RDWR | O_CREAT, 0700);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	assert_int_equal(pipe(up) | pipe(down), 0);
+	pid = fork();
+	if (!pid) {
+		char c = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED;
+
+		_exit(write(up[1], &c, 1) != 1 || read(down[0], &c, 1) < 0);
+	}
+	char c = 1;
+
+	assert_int_equal(read(up[0], &c, 1), 1);
+	if (!c) /* else this file system runs nothing */
+		assert_true(is_listed(pid));
+	assert_false(is_listed(getpid()));
+	close(down[1]);
+	assert_int_equal(write(up[1], "x", 1), 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_false(is_listed(pid));
+	close(up[0]);
+	close(up[1]);
+	close(down[0]);
+	close(fd);
+	unlink(path);
+	rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -478,6 +533,7 @@ int main(void)
 		cmocka_unit_test(never_opens_an_impostor),
 		cmocka_unit_test(sees_what_is_loaded_later),
 		cmocka_unit_test(follows_a_child),
+		cmocka_unit_test(finds_jobs),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);

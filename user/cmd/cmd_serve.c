@@ -130,7 +130,7 @@ static char *on_health(void *ctx, int *ret_is_well, size_t *ret_len)
 	char *text = NULL;
 	int n;
 
-	*ret_is_well = x->session && up;
+	*ret_is_well = x->session && (up || x->o->all_jobs); /* of all jobs there may be none */
 	n = *ret_is_well ? asprintf(&text, "ok: %zu process%s traced, %" PRIu64 " event%s lost\n", up,
 			     up == 1 ? "" : "es", lost, lost == 1 ? "" : "s") :
 			   asprintf(&text, "all traced processes have ended\n");

@@ -24,6 +24,7 @@
 #include "cmd/cmd.h"
 #include "cmd/lock.h"
 #include "event/decode.h"
+#include "target/jobs.h"
 #include "target/sideband.h"
 #include "target/target.h"
 #include "trace/trace.h"
@@ -53,12 +54,18 @@ struct proc {
 	uint64_t found[SRC_CNT], attached[SRC_CNT]; /* by source */
 };
 
+#define MET_MAX 64
+
 struct follow {
 	struct follow_env env;
 	struct proc **procs; /* NULL: gone, the place is free again; epoll knows them by index */
 	size_t procs_cnt, live_cnt;
 	size_t rss_turn, use_turn; /* whose is read first in the next turn */
 	uint64_t sideband_lost;
+	/* env.all: jobs that were met since the last settling, and those that could not be attached to */
+	pid_t met[MET_MAX], refused[MET_MAX];
+	size_t met_cnt, refused_cnt;
+	int has_missed; /* some found no room: all are looked at */
 };
 
 static uint64_t now_ns(void)
@@ -534,6 +541,75 @@ void follow__attach_children(struct follow *f, pid_t pid)
 	free(kids);
 }
 
+/* --- all jobs ---------------------------------------------------------------------------------- */
+
+static int is_in(const pid_t *pids, size_t cnt, pid_t pid)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (pids[i] == pid)
+			return 1;
+	return 0;
+}
+
+static void follow__meet(struct follow *f, pid_t pid)
+{
+	if (is_in(f->met, f->met_cnt, pid) || is_in(f->refused, f->refused_cnt, pid))
+		return;
+	if (f->met_cnt < MET_MAX)
+		f->met[f->met_cnt++] = pid;
+	else
+		f->has_missed = 1;
+}
+
+/* One that cannot be attached to (another memtrace has it) is left alone until it has ended, or 64 others came. */
+static void follow__attach_job(struct follow *f, pid_t pid)
+{
+	struct err err = { 0 };
+	int r = 0;
+
+	if (!follow__proc(f, pid) && !is_in(f->refused, f->refused_cnt, pid))
+		r = follow__attach(f, pid, EV_PROC_ATTACHED, now_ns(), 1, &err);
+	if (r >= 0 || r == -ESRCH)
+		return;
+	log_warn("process %d is not followed: %s", (int)pid, err.msg);
+	if (f->refused_cnt == MET_MAX)
+		memmove(f->refused, f->refused + 1, --f->refused_cnt * sizeof(f->refused[0]));
+	f->refused[f->refused_cnt++] = pid;
+}
+
+static void follow__forgive(struct follow *f, pid_t pid)
+{
+	for (size_t i = 0; i < f->refused_cnt; i++)
+		if (f->refused[i] == pid)
+			f->refused[i] = f->refused[--f->refused_cnt];
+}
+
+void follow__attach_jobs(struct follow *f)
+{
+	pid_t *pids = NULL;
+	int n = jobs_list(&pids);
+
+	f->has_missed = 0;
+	if (n < 0)
+		log_warn("looking for jobs: %s", strerror(-n));
+	for (int i = 0; i < n; i++)
+		follow__attach_job(f, pids[i]);
+	free(pids);
+}
+
+static void follow__settle_jobs(struct follow *f)
+{
+	size_t cnt = f->met_cnt;
+
+	f->met_cnt = 0;
+	for (size_t i = 0; i < cnt; i++)
+		follow__attach_job(f, f->met[i]);
+	if (f->has_missed)
+		follow__attach_jobs(f);
+}
+
+/* --- one process, later ------------------------------------------------------------------------- */
+
 static void follow__refresh(struct follow *f, struct proc *p)
 {
 	struct attach_stats st = { 0 };
@@ -613,6 +689,7 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 		for (size_t i = 0; i < f->procs_cnt; i++)
 			if (f->procs[i])
 				f->procs[i]->has_new_libs = 1;
+		f->has_missed = f->env.all;
 		return 0;
 	}
 	if (rec->kind == SB_FORK) {
@@ -622,6 +699,10 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 		return 0;
 	}
 	p = follow__proc(f, (pid_t)rec->pid);
+	if (!p && f->env.all && rec->kind == SB_MMAP && (pid_t)rec->pid != getpid() && is_job_library(rec->text))
+		follow__meet(f, (pid_t)rec->pid);
+	if (!p && f->env.all && rec->kind == SB_EXIT && rec->tid == rec->pid)
+		follow__forgive(f, (pid_t)rec->pid);
 	if (!p)
 		return 0;
 	if (rec->kind == SB_MMAP)
@@ -646,6 +727,8 @@ void follow__settle(struct follow *f)
 		if (p->has_new_libs)
 			follow__refresh(f, p);
 	}
+	if (f->env.all)
+		follow__settle_jobs(f);
 }
 
 

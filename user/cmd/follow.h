@@ -25,6 +25,7 @@ struct follow;
 struct follow_env {
 	struct plan_opts plan; /* what to probe; only_new_libs is set by follow itself */
 	int children;	       /* follow them too */
+	int all;	       /* and every process that maps a job's library (target/jobs.h) */
 	int quiet;	       /* no "attached to" lines */
 	struct names *names;
 	struct decode *decode;
@@ -44,6 +45,8 @@ void follow__free(struct follow *f);
  */
 int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns, int may_be_empty,
 		   struct err *err);
+/* Every job that is there now and not followed. Failures are warnings. */
+void follow__attach_jobs(struct follow *f);
 /* Children that a process has already. Failures are warnings. */
 void follow__attach_children(struct follow *f, pid_t pid);
 /* For sideband__drain; then follow__settle does what they called for. */

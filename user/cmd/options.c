@@ -239,12 +239,16 @@ static int has_sources(const struct options *o, struct err *err)
 
 static int has_all(const struct options *o, struct err *err)
 {
-	if ((o->cmd == CMD_LIVE || o->cmd == CMD_PLAN || o->cmd == CMD_SERVE) && !o->pids_cnt) {
+	if (o->all_jobs && (o->pids_cnt || o->launch)) {
+		err_set(err, -EINVAL, "-a is all jobs: %s is one", o->launch ? "a command" : "-p PID");
+		return err_hint(err, "leave one of the two out");
+	}
+	if ((o->cmd == CMD_LIVE || o->cmd == CMD_PLAN || o->cmd == CMD_SERVE) && !o->pids_cnt && !o->all_jobs) {
 		err_set(err, -EINVAL, "which process? -p PID is missing");
 		return err_hint(err, "memtrace %s%s-p PID; memtrace --help tells more", command_name(o->cmd),
 				o->cmd ? " " : "");
 	}
-	if (o->cmd == CMD_RECORD && !o->pids_cnt == !o->launch) {
+	if (o->cmd == CMD_RECORD && !o->all_jobs && !o->pids_cnt == !o->launch) {
 		err_set(err, -EINVAL, o->launch ? "either -p PID or -- COMMAND, not both" : "which process? -p PID is missing");
 		return err_hint(err, "memtrace record -p PID, or memtrace record -- COMMAND ARGS…");
 	}

@@ -51,6 +51,7 @@ struct options {
 	const char *count; /* estimate --device: a device's name, "all", or NULL */
 	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;
+	int all_jobs; /* -a */
 	int no_follow, no_names, no_modules, force_perf, json, tui, ops, all, no_color, quiet, verbose;
 };
 

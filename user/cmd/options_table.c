@@ -284,6 +284,7 @@ FLAG(on_leaks, leaks, 1)
 FLAG(on_tui, tui, 1)
 FLAG(on_ops, ops, 1)
 FLAG(on_all, all, 1)
+FLAG(on_all_jobs, all_jobs, 1)
 FLAG(on_no_follow, no_follow, 1)
 FLAG(on_force_perf, force_perf, 1)
 FLAG(on_no_color, no_color, 1)
@@ -306,6 +307,8 @@ FLAG(on_verbose, verbose, o->verbose + 1)
 
 const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
+	{ "--all-jobs", 'a', NULL, "every process that has loaded PyTorch or a GPU's libraries, those that start later too; "
+	  "goes on when none is left", RECORD | SERVE, on_all_jobs },
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
 	{ "--listen", 0, "ADDRESS:PORT", "where to answer (default " LISTEN_DEFAULT "); port 0: one that is free. Whoever "
@@ -392,7 +395,7 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "Needs root, or " RIGHTS_NEEDED ".",
 		       "memtrace -p 4242\twatch process 4242\n"
 		       "memtrace -p 4242 -d 30 -o job.mtr\twatch it for 30 seconds and keep a recording\n" },
-	[CMD_RECORD] = { "record", "-p PID [-o F.mtr] [-d SECONDS] [OPTIONS]\n[-o F.mtr] [OPTIONS] -- COMMAND [ARGS…]",
+	[CMD_RECORD] = { "record", "-p PID|-a [-o F.mtr] [-d SECONDS] [OPTIONS]\n[-o F.mtr] [OPTIONS] -- COMMAND [ARGS…]",
 			 "record a process, or a command from its start, to a file",
 			 "Writes all events to a recording. It can be read up to the last whole second even when memtrace "
 			 "or the machine is killed. With -- COMMAND starts a command and follows it from its first "
@@ -455,13 +458,14 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "measures what one hit costs here.",
 			 "memtrace doctor\tas yourself: what is missing\n"
 			 "sudo memtrace doctor\twith a trial of the probes\n" },
-	[CMD_SERVE] = { "serve", "-p PID [--listen ADDRESS:PORT] [-o F.mtr] [OPTIONS]",
+	[CMD_SERVE] = { "serve", "-p PID|-a [--listen ADDRESS:PORT] [-o F.mtr] [OPTIONS]",
 			"metrics for Prometheus and a live page",
 			"Attaches as the live view does and answers HTTP: /metrics in OpenMetrics 1.0 or in Prometheus' text "
 			"format, / a page that shows the numbers as they come, /healthz 200 while a traced process is there "
 			"and 503 when all have ended. Goes on with the last numbers then, until Ctrl-C, SIGTERM or the end "
 			"of --duration. On this machine alone unless --listen says otherwise (docs/serve.md).",
 			"memtrace serve -p 4242\thttp://127.0.0.1:9464/\n"
+			"memtrace serve -a\tall jobs of the machine\n"
 			"memtrace serve -p 4242 -p 4243 --listen 127.0.0.1:0 -o job.mtr\ttwo processes, a free port, and a "
 			"recording\n" },
 };

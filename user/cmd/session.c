@@ -624,7 +624,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		session__push_oom_kills(s);
 		if (status)
 			s->exit_status = status;
-		if (!follow__live_cnt(s->follow))
+		if (!follow__live_cnt(s->follow) && !s->opts->all)
 			s->stop = 3;
 		return 0;
 	default:
@@ -742,6 +742,7 @@ static int session__init(struct session *s, struct err *err)
 	s->follow = follow__new(&(struct follow_env){
 		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt },
 		.children = o->follow,
+		.all = o->all,
 		.quiet = o->quiet,
 		.names = s->names,
 		.decode = s->decode,
@@ -781,6 +782,8 @@ static int session__start(struct session *s, struct err *err)
 		if (r >= 0 && o->follow)
 			follow__attach_children(s->follow, o->pids[i]);
 	}
+	if (o->all)
+		follow__attach_jobs(s->follow);
 	if (r >= 0 && s->writer)
 		r = rec_writer__flush(s->writer, err);
 	return r;

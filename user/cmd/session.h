@@ -21,6 +21,7 @@ struct session_opts {
 	const pid_t *pids; /* processes to attach to … */
 	size_t pids_cnt;
 	char *const *launch; /* … or a command to start and follow (NULL-terminated argv) */
+	int all;	     /* … or every job of the machine, now and later: goes on when none is left */
 	int follow;	     /* children too (default 1) */
 	int names;	     /* of modules and parameters, from Python */
 	int modules;	     /* with names: which module's forward or backward made a block */

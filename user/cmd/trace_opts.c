@@ -20,6 +20,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.pids = o->pids,
 		.pids_cnt = o->pids_cnt,
 		.launch = o->launch,
+		.all = o->all_jobs,
 		.follow = !o->no_follow,
 		.quiet = o->quiet,
 		.names = !o->no_names,
@@ -54,6 +55,8 @@ void recording_default_path(const struct options *o, char *buf, size_t size)
 		for (char *p = who; *p; p++)
 			if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
 				*p = '_';
+	} else if (o->all_jobs) {
+		snprintf(who, sizeof(who), "all");
 	} else {
 		snprintf(who, sizeof(who), "%d", (int)o->pids[0]);
 	}

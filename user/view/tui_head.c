@@ -53,8 +53,11 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 			snprintf(text, sizeof(text), "%s steps", fmt_count(b, (double)r->steps));
 		put_right(c, &at, TUI_TITLE, text);
 	}
-	snprintf(text, sizeof(text), "memtrace  %u  %.900s", r->pid,
-		 r->cmdline && r->cmdline[0] ? r->cmdline : r->comm ? r->comm : "");
+	if (r->pid || !r->procs_cnt)
+		snprintf(text, sizeof(text), "memtrace  %u  %.900s", r->pid,
+			 r->cmdline && r->cmdline[0] ? r->cmdline : r->comm ? r->comm : "");
+	else
+		snprintf(text, sizeof(text), "memtrace  all jobs");
 	canvas__fit(c, at.x, at.y, at.w, TUI_TITLE, text);
 }
 

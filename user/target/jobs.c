@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "target/jobs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/proc_io.h"
+#include "target/proc_text.h"
+
+#define MAPS_BYTES_MAX (16u << 20)
+
+int is_job_library(const char *path)
+{
+	static const char *const begins[] = { "libc10.so", "libtorch_cpu.so", "libtorch_cuda.so", "libtorch_hip.so", "libcuda.so",
+					      "libcudart", "libamdhip64.so", "libnccl.so", "librccl.so" };
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (!strncmp(base, begins[i], strlen(begins[i])))
+			return 1;
+	return 0;
+}
+
+static int on_map(void *ctx, const struct maps_line *line)
+{
+	char path[PATH_MAX];
+
+	(void)ctx;
+	if (!line->exec || !line->path_len)
+		return 0;
+	maps_path_unescape(line->path, line->path_len, path, sizeof(path));
+	return is_job_library(path);
+}
+
+static int is_job(int proc_fd, const char *pid)
+{
+	char name[300], *text;
+	size_t len;
+	int found;
+
+	snprintf(name, sizeof(name), "%s/maps", pid);
+	if (proc_read(proc_fd, name, MAPS_BYTES_MAX, &text, &len) < 0)
+		return 0; /* ended since, or not ours to see */
+	found = maps_each(text, len, on_map, NULL, NULL);
+	free(text);
+	return found;
+}
+
+int jobs_list(pid_t **ret)
+{
+	DIR *d = opendir("/proc");
+	pid_t *all = NULL;
+	size_t cnt = 0, cap = 0;
+	struct dirent *e;
+
+	if (!d)
+		return -errno;
+	while ((e = readdir(d))) {
+		char *end;
+		long pid = strtol(e->d_name, &end, 10);
+
+		if (pid <= 0 || pid > INT_MAX || *end || pid == getpid() || !is_job(dirfd(d), e->d_name))
+			continue;
+		if (cnt == cap) {
+			pid_t *p = reallocarray(all, cap = cap ? cap * 2 : 64, sizeof(*p));
+
+			if (!p) {
+				free(all);
+				closedir(d);
+				return -ENOMEM;
+			}
+			all = p;
+		}
+		all[cnt++] = (pid_t)pid;
+	}
+	closedir(d);
+	*ret = all;
+	return (int)cnt;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* jobs: which processes of the machine have to do with tensors, by the libraries that they have mapped. */
+#ifndef MT_TARGET_JOBS_H
+#define MT_TARGET_JOBS_H
+
+#include <sys/types.h>
+
+/* Is the file of that path one that makes a process a job: PyTorch's, or a GPU's runtime, driver or collectives? */
+int is_job_library(const char *path);
+/* Processes that have one mapped, as of now, ours not; those that may not be looked at are left out. Count or -errno; the caller frees. */
+int jobs_list(pid_t **ret);
+
+#endif
