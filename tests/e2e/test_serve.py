@@ -5,6 +5,7 @@ Without Prometheus (tools/install-deps test) or Chromium (… page), what needs 
 """
 import configparser
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -50,11 +51,16 @@ class Served:
 
     def ask(self, path="/metrics", method="GET", headers=None, timeout=10):
         """(status, headers, text)"""
+        status, got, body = self.fetch(path, headers, method, timeout)
+        return status, got, body.decode()
+
+    def fetch(self, path, headers=None, method="GET", timeout=10):
+        """The same, with the bytes that came."""
         conn = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
             conn.request(method, path, headers=headers or {})
             answer = conn.getresponse()
-            return answer.status, answer.headers, answer.read().decode()
+            return answer.status, answer.headers, answer.read()
         finally:
             conn.close()
 
@@ -165,6 +171,17 @@ def test_both_forms():
         mt.check(values["memtrace_host_memory_bytes",] > values["memtrace_host_memory_available_bytes",] > 0, "the machine")
     status, headers, text = s.ask(method="HEAD")
     mt.check(status == 200 and int(headers["Content-Length"]) > 1000 and not text, "HEAD")
+    for path in ("/metrics", "/"):
+        plain, packed = (s.fetch(path, {"Accept-Encoding": coding}) for coding in ("identity", "gzip, deflate"))
+        mt.check(plain[0] == packed[0], f"{path}: {plain[0]} and {packed[0]}")
+        if plain[0] != 200:
+            continue  # a build without the page
+        mt.check((plain[1]["Content-Encoding"], packed[1]["Content-Encoding"]) == (None, "gzip"), f"{path}: coding")
+        mt.check("Accept-Encoding" in plain[1]["Vary"] and "Accept-Encoding" in packed[1]["Vary"], f"{path}: Vary")
+        whole = gzip.decompress(packed[2])
+        mt.check(len(packed[2]) < len(whole) / 2, f"{path}: {len(whole)} bytes became {len(packed[2])}")
+        mt.check(whole == plain[2] if path == "/" else {line.split(b"{")[0].split(b" ")[0] for line in whole.splitlines()} ==
+                 {line.split(b"{")[0].split(b" ")[0] for line in plain[2].splitlines()}, f"{path}: another text")
     if shutil.which("promtool"):
         checked = subprocess.run(["promtool", "check", "metrics"], input=s.ask()[2], capture_output=True, text=True, check=False)
         mt.check(checked.returncode == 0, checked.stdout + checked.stderr)
@@ -195,8 +212,7 @@ def test_health_and_the_end():
             same_as_report(values, rep)
             s.proc.signal(signal.SIGTERM)
             mt.check(s.proc.wait() in (0, 3), f"{s.proc.err}")
-    job = mt.shared_job("mlp")
-    with serving(job.pid, args=("-d", "1"), is_ready=False) as s:
+    with mt.job("mlp") as job, serving(job.pid, args=("-d", "1"), is_ready=False) as s:
         mt.check(s.proc.wait(20) in (0, 3), f"{s.proc.err}")
 
 

@@ -65,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text[size] = '\0';
 	(void)host_is_loopback(text);
 	check_address(text);
+	(void)accept_gzip(text);
 	check_metrics(text, accept_form(text));
 	free(text);
 	return 0;

@@ -15,11 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/err.h"
 #include "event/event.h"
 #include "serve/accept.h"
 #include "serve/listen.h"
+#include "serve/pack.h"
 #include "unit/view_fix.h"
 #include "view/metrics.h"
 #include "view/outbuf.h"
@@ -71,6 +73,42 @@ static void test_accept(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (accept_form(rows[i].header) != rows[i].form)
 			fail_msg("Accept: %s", rows[i].header);
+}
+
+static void test_gzip(void **state)
+{
+	static const struct {
+		const char *header;
+		int takes;
+	} rows[] = {
+		{ NULL, 0 }, { "", 0 }, { "gzip", 1 }, { "gzip, deflate, br", 1 }, { "deflate", 0 }, { "GZIP;q=0.1", 1 },
+		{ "gzip;q=0", 0 }, { "gzip;q=0, *", 0 }, { "*", 1 }, { "*;q=0", 0 }, { "identity, *;q=0", 0 }, { "x-gzip", 1 },
+		{ "gzipped", 0 }, { "gzip;q=", 0 }, { "gzip;q=2", 0 }, { ";;,,", 0 },
+	};
+	static char text[20000], back[sizeof(text)];
+	size_t len;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (accept_gzip(rows[i].header) != rows[i].takes)
+			fail_msg("%s", rows[i].header);
+	for (size_t size = 0; size <= sizeof(text); size += 4000) {
+		z_stream z = { .next_out = (Bytef *)back, .avail_out = sizeof(back) };
+		char *packed;
+
+		for (size_t i = 0; i < size; i++)
+			text[i] = (char)(i * i % 251);
+		packed = pack_gzip(text, size, size ? 1 : 9, &len);
+		assert_non_null(packed);
+		z.next_in = (Bytef *)packed;
+		z.avail_in = (uInt)len;
+		assert_int_equal(inflateInit2(&z, MAX_WBITS | 16), Z_OK);
+		assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+		assert_int_equal(z.total_out, size);
+		assert_memory_equal(back, text, size);
+		inflateEnd(&z);
+		free(packed);
+	}
 }
 
 static void test_hosts(void **state)
@@ -485,7 +523,8 @@ static void test_documents(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_accept),	    cmocka_unit_test(test_hosts),  cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_accept),     cmocka_unit_test(test_gzip),
+		cmocka_unit_test(test_hosts),	    cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_forms),  cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_cardinality), cmocka_unit_test(test_series_stay), cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_weeks),	    cmocka_unit_test(test_documents),

@@ -63,19 +63,31 @@ static int thousandths(struct part p)
 	return v > 1000 ? 0 : v;
 }
 
+/* Of what a client takes, by its name: its q, of its parameters. */
+static int quality(struct part params)
+{
+	int q = 1000;
+
+	while (params.len) {
+		struct part param = cut(&params, ';'), name = cut(&param, '=');
+
+		if (is(name, "q"))
+			q = thousandths(trim(param));
+	}
+	return q;
+}
+
 /* Of one range: the forms that it covers as bits, and its q. */
 static unsigned covers(struct part range, int *ret_q)
 {
 	struct part type = cut(&range, ';'), version = { "", 0 };
 	unsigned both = 1u << METRICS_OPENMETRICS | 1u << METRICS_TEXT;
 
-	*ret_q = 1000;
+	*ret_q = quality(range);
 	while (range.len) {
 		struct part param = cut(&range, ';'), name = cut(&param, '=');
 
-		if (is(name, "q"))
-			*ret_q = thousandths(trim(param));
-		else if (is(name, "version"))
+		if (is(name, "version"))
 			version = unquoted(trim(param));
 	}
 	if (is(type, "application/openmetrics-text"))
@@ -104,4 +116,20 @@ enum metrics_form accept_form(const char *header)
 	}
 	/* A wildcard is no wish for the newer one: browsers and curl send it. */
 	return best[METRICS_OPENMETRICS] > best[METRICS_TEXT] ? METRICS_OPENMETRICS : METRICS_TEXT;
+}
+
+int accept_gzip(const char *header)
+{
+	struct part rest = { header ? header : "", header ? strlen(header) : 0 };
+	int named = -1, any = 0;
+
+	while (rest.len) {
+		struct part range = cut(&rest, ','), coding = cut(&range, ';');
+
+		if (is(coding, "gzip") || is(coding, "x-gzip"))
+			named = quality(range);
+		else if (is(coding, "*"))
+			any = quality(range);
+	}
+	return (named >= 0 ? named : any) > 0;
 }

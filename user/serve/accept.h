@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * accept: which form of metrics a client wants, from its Accept header, as Prometheus' content negotiation has it: of what we
- * have, that of the highest q; the older text form if there is nothing of ours in it, or no header.
+ * accept: which form of metrics a client wants, and whether packed, from its Accept headers, as Prometheus' content
+ * negotiation has it: of what we have, that of the highest q; the older text form if there is nothing of ours in it, or no
+ * header.
  */
 #ifndef MT_SERVE_ACCEPT_H
 #define MT_SERVE_ACCEPT_H
@@ -12,5 +13,7 @@
 #define CONTENT_TEXT "text/plain; version=0.0.4; charset=utf-8"
 
 enum metrics_form accept_form(const char *header); /* NULL: none was sent */
+/* Does an Accept-Encoding header take gzip? NULL: no. */
+int accept_gzip(const char *header);
 
 #endif

@@ -27,6 +27,7 @@
 #include "serve/accept.h"
 #include "serve/listen.h"
 #include "serve/mhd.h"
+#include "serve/pack.h"
 #include "view/html_page.h"
 
 #define RUNS_MAX 16
@@ -63,7 +64,7 @@ struct server {
 	struct message *latest;
 	uint64_t latest_number; /* from 1 */
 	uint64_t swept_ns;
-	struct MHD_Response *page;
+	struct MHD_Response *page, *page_packed;
 	int is_stopping;
 };
 
@@ -294,16 +295,28 @@ static struct MHD_Response *made(char *text, size_t len, const char *type)
 	return with_headers(r, type, POLICY_NOTHING);
 }
 
+static int takes_gzip(struct MHD_Connection *conn)
+{
+	return accept_gzip(mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Accept-Encoding"));
+}
+
 static enum MHD_Result answer_metrics(struct server *s, struct MHD_Connection *conn)
 {
 	enum metrics_form form = accept_form(mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Accept"));
 	size_t len = 0;
-	char *text = s->opts.metrics(s->opts.ctx, form, &len);
-	struct MHD_Response *r = made(text, len, form == METRICS_OPENMETRICS ? CONTENT_OPENMETRICS : CONTENT_TEXT);
+	char *text = s->opts.metrics(s->opts.ctx, form, &len), *packed = NULL;
+	struct MHD_Response *r;
 
+	if (text && takes_gzip(conn))
+		packed = pack_gzip(text, len, 1, &len);
+	if (packed)
+		free(text);
+	r = made(packed ? packed : text, len, form == METRICS_OPENMETRICS ? CONTENT_OPENMETRICS : CONTENT_TEXT);
 	if (!r)
 		return refuse(conn, MHD_HTTP_SERVICE_UNAVAILABLE, "no metrics now\n", 0);
-	mhd.add_response_header(r, "Vary", "Accept");
+	mhd.add_response_header(r, "Vary", "Accept, Accept-Encoding");
+	if (packed)
+		mhd.add_response_header(r, "Content-Encoding", "gzip");
 	return answer(conn, MHD_HTTP_OK, r);
 }
 
@@ -337,7 +350,7 @@ static enum MHD_Result answer_page(struct server *s, struct MHD_Connection *conn
 {
 	if (!s->page)
 		return refuse(conn, MHD_HTTP_NOT_FOUND, "no page in this build (make page-library); /metrics is there\n", 0);
-	return mhd.queue_response(conn, MHD_HTTP_OK, s->page);
+	return mhd.queue_response(conn, MHD_HTTP_OK, s->page_packed && takes_gzip(conn) ? s->page_packed : s->page);
 }
 
 static int has_body(struct MHD_Connection *conn)
@@ -402,23 +415,36 @@ static void on_log(void *ctx, const char *format, va_list args)
 	log_debug("libmicrohttpd: %s", text);
 }
 
+/* Takes text over. */
+static struct MHD_Response *page_response(char *text, size_t len)
+{
+	struct MHD_Response *r = mhd.create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
+
+	if (!r)
+		free(text);
+	else
+		mhd.add_response_header(r, "Vary", "Accept-Encoding");
+	return with_headers(r, "text/html; charset=utf-8", html_page__policy());
+}
+
 /* The same page as an exported one, with a word on where its data come from in place of the data. */
 static void make_page(struct server *s)
 {
 	static const char where[] = "{\"feed\":\"events\"}";
 	struct html_part head = html_page__head(), tail = html_page__tail();
-	size_t len = head.len + sizeof(where) - 1 + tail.len;
-	char *text = html_page__missing() ? NULL : malloc(len);
+	size_t len = head.len + sizeof(where) - 1 + tail.len, packed_len;
+	char *text = html_page__missing() ? NULL : malloc(len), *packed;
 
 	if (!text)
 		return;
 	memcpy(text, head.text, head.len);
 	memcpy(text + head.len, where, sizeof(where) - 1);
 	memcpy(text + head.len + sizeof(where) - 1, tail.text, tail.len);
-	s->page = mhd.create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
-	if (!s->page)
-		free(text);
-	with_headers(s->page, "text/html; charset=utf-8", html_page__policy());
+	packed = pack_gzip(text, len, 9, &packed_len);
+	s->page = page_response(text, len);
+	s->page_packed = packed ? page_response(packed, packed_len) : NULL;
+	if (s->page_packed)
+		mhd.add_response_header(s->page_packed, "Content-Encoding", "gzip");
 }
 
 static int server__watch(struct server *s, int fd)
@@ -475,6 +501,8 @@ void server__stop(struct server *s)
 	}
 	if (s->page)
 		mhd.destroy_response(s->page);
+	if (s->page_packed)
+		mhd.destroy_response(s->page_packed);
 	message__put(s->latest);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);

@@ -16,8 +16,9 @@
 
 int is_job_library(const char *path)
 {
-	static const char *const begins[] = { "libc10.so", "libtorch_cpu.so", "libtorch_cuda.so", "libtorch_hip.so", "libcuda.so",
-					      "libcudart", "libamdhip64.so", "libnccl.so", "librccl.so" };
+	static const char *const begins[] = { "libc10.so",  "libtorch_cpu.so", "libtorch_cuda.so", "libtorch_hip.so",
+					      "libcuda.so", "libcudart",       "libamdhip64.so",   "libnccl.so",
+					      "librccl.so" };
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)

@@ -7,7 +7,10 @@
 
 /* Is the file of that path one that makes a process a job: PyTorch's, or a GPU's runtime, driver or collectives? */
 int is_job_library(const char *path);
-/* Processes that have one mapped, as of now, ours not; those that may not be looked at are left out. Count or -errno; the caller frees. */
+/*
+ * Processes that have one mapped, as of now, ours not; those that may not be looked at are left out. Count or -errno; *ret
+ * for free().
+ */
 int jobs_list(pid_t **ret);
 
 #endif

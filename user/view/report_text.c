@@ -62,7 +62,8 @@ static void put_head(struct page *p, const struct report *r)
 	if (r->pid || !r->procs_cnt)
 		page__printf(p, "Process %u", r->pid);
 	else
-		page__printf(p, "All jobs of the machine: %zu process%s (--by process)", r->procs_cnt, r->procs_cnt == 1 ? "" : "es");
+		page__printf(p, "All jobs of the machine: %zu process%s (--by process)", r->procs_cnt,
+			     r->procs_cnt == 1 ? "" : "es");
 	page__style(p, STYLE_PLAIN);
 	page__put(p, "  ");
 	text_fit(safe, sizeof(safe), r->cmdline && r->cmdline[0] ? r->cmdline : r->comm, p->width - 20);
