@@ -49,6 +49,12 @@ __u64 mt_stack_next_ns; /* when the next native one would come if all came evenl
 
 /* --- Python ------------------------------------------------------------------------------------ */
 
+/*
+ * Kernels before 6.8 verify the body of a loop once, with what was known before the loop: a counter that begins with 0
+ * would be 0 for ever, and what asks for it is taken out as dead. So it begins with a 0 that the verifier does not know.
+ */
+__u32 mt_stack_zero;
+
 struct py_walk {
 	struct stack_buf *b;
 	const struct mt_py_proc *p;
@@ -159,7 +165,7 @@ static __always_inline void py_tell(struct stack_buf *b, u64 hash, u32 cnt)
 static __always_inline u64 py_take(u32 pid)
 {
 	const struct mt_py_proc *p = bpf_map_lookup_elem(&py_procs, &pid);
-	struct py_walk w = { .hash = pid, .p = p };
+	struct py_walk w = { .hash = pid, .p = p, .cnt = mt_stack_zero };
 
 	if (!p)
 		return 0;

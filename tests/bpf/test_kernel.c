@@ -964,20 +964,22 @@ static void test_nothing_is_left_behind(void **state)
 
 static void test_calibration_is_plausible(void **state)
 {
+	unsigned most;
 	struct rig r;
 
 	(void)state;
 	rig__init(&r, 0, 1);
-	/* A trap costs more than 100 ns and less than 20 us on any machine that runs this. */
-	assert_in_range(tracer__cost_ns(r.t, MT_PROG_OP), 100, 20000);
-	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FW_NEW), 100, 20000);
-	assert_in_range(tracer__cost_ns(r.t, MT_PROG_USDT), 100, 20000);
-	assert_in_range(tracer__cost_ns(r.t, MT_PROG_HOST_RET), 100, 20000);
-	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FW_USAGE), 100, 20000);
-	assert_in_range(tracer__cost_ns(r.t, MT_PROG_SEG_RET), 100, 20000);
-	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FLOW_OP), 100, 20000);
-	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FLOW_APPLY), 100, 20000);
-	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FLOW_ACC), 100, 20000);
+	/* What a trap may cost on any machine that runs this; an emulated processor (tests/vm/init) is slower. */
+	most = getenv("MT_EMULATED") ? 1000000 : 20000;
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_OP), 100, most);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FW_NEW), 100, most);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_USDT), 100, most);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_HOST_RET), 100, most);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FW_USAGE), 100, most);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_SEG_RET), 100, most);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FLOW_OP), 100, most);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FLOW_APPLY), 100, most);
+	assert_in_range(tracer__cost_ns(r.t, MT_PROG_FLOW_ACC), 100, most);
 	rig__collect(&r);
 	assert_int_equal(r.cnt, 0); /* nothing of it reaches the trace */
 	rig__done(&r);
