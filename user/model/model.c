@@ -85,6 +85,7 @@ static void model__tell_block(struct model *m, uint8_t kind, const struct block 
 		.stack = kind == TL_LABEL || kind == TL_VERSION ? 0 : m->stack,
 		.module = m->modules.rows[b->module].path, .root = m->modules.rows[b->module].root, .phase = b->phase,
 	};
+	tl.has_stream = model__gpu_stream(m, b, &tl.stream);
 	model__tell(m, &tl);
 }
 
@@ -485,8 +486,11 @@ struct block *model__met(struct model *m, const struct event *ev)
 
 	if (b && t && m->modules.cnt > 1)
 		model__module_used(m, t, ev, b);
-	if (!t || (b && !model__replaced(m, b, t->proc, ev)))
-		return t ? b : NULL;
+	if (!t)
+		return NULL;
+	for (; b; b = model__block_at(m, ev)) /* of another device, too */
+		if (!model__replaced(m, b, t->proc, ev))
+			return b;
 	d = dev_is_host(ev->dev) ? NULL : model__device(m, ev->dev ? ev->dev : MT_DEV_CPU);
 	if (!d || !model__plausible(m, d, ev) || graph__inside_other(m->graph, ev))
 		return NULL;

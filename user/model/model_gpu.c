@@ -120,19 +120,26 @@ static void model__gpu_give(struct model *m, const struct event *ev, uint8_t dev
 	*(from == FROM_ASYNC ? &m->gpu->is_async[dev] : &m->gpu->is_request[dev]) = true;
 }
 
-static void model__gpu_take(struct model *m, const struct event *ev, enum block_from from)
+static void model__gpu_end(struct model *m, const struct event *ev, const struct block *b)
 {
-	const struct block *b = model__block_at(m, ev);
 	struct event gone = *ev;
 
-	if (!b || b->from != from)
-		return;
-	if (from == FROM_REQUEST && segments__has_totals(m->gpu->segs, ev->pid, (uint8_t)b->dev))
-		return; /* its FREE comes */
 	gone.kind = MT_EV_FREE;
 	gone.dev = (uint8_t)b->dev;
 	gone.flags = 0;
 	model__take(m, &gone);
+}
+
+/* A block that was there before the attach and met as a tensor is of who frees its memory. */
+static void model__gpu_take(struct model *m, const struct event *ev, enum block_from from)
+{
+	const struct block *b = model__block_at(m, ev);
+
+	if (!b || (b->from != from && !(from == FROM_ASYNC && b->met)))
+		return;
+	if (from == FROM_REQUEST && segments__has_totals(m->gpu->segs, ev->pid, (uint8_t)b->dev))
+		return; /* its FREE comes */
+	model__gpu_end(m, ev, b);
 }
 
 static void model__gpu_async(struct model *m, const struct event *ev)
@@ -152,6 +159,10 @@ static void model__gpu_request(struct model *m, const struct event *ev)
 	struct block *b = blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
 	bool caches = segments__has_totals(m->gpu->segs, ev->pid, ev->dev);
 
+	if (b && b->met && !caches) { /* its end was not seen */
+		model__gpu_end(m, ev, b);
+		b = NULL;
+	}
 	if (b && (caches || b->from != FROM_REQUEST))
 		b->stream = gpu__stream(m->gpu, ev->aux) & 63;
 	else if (!caches && dev_is_gpu(ev->dev))
