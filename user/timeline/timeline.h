@@ -97,6 +97,8 @@ struct tl_event {
 	uint8_t depth;
 	const struct tl_edge *edges; /* TL_NODE; valid during the call */
 	uint32_t edges_cnt;
+	uint8_t has_stream; /* of a block: told so far */
+	uint32_t stream;    /* folded to 32 bits (event/event.h); 0: the default one */
 	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was born; 0: not known */
 	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
 				 root's label; none: of none, or not told yet */

@@ -2,7 +2,8 @@
 /*
  * JSON Lines: one object a decision, in time order. Blocks ("preexisting", "create", "version",
  * "destroy", "label") always have all of t, ev, dev, ptr, size, id, version, cat, op, region, tid, pid;
- * A block that Python had a name for has name, root, kind, state and type too (not with --labels live);
+ * one of a device has stream from when it was told (caching allocator: after its birth);
+ * a block that Python had a name for has name, root, kind, state and type too (not with --labels live);
  * other records those of them that mean something, and "step" (a number), "tag", "depth" (frames under
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
  * its t, which is its start. With --stacks a "create" (or "preexisting") has "stack", the number of its innermost frame; before
@@ -62,6 +63,10 @@ static void put_block(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__lit(o, ",\"cat\":\"");
 	outbuf__str(o, export_rows__cat(c, ev));
 	outbuf__char(o, '"');
+	if (ev->has_stream) {
+		outbuf__lit(o, ",\"stream\":");
+		outbuf__u64(o, ev->stream);
+	}
 }
 
 /* A frame of the stacks: its caller is the frame with the number `parent`. */
