@@ -53,9 +53,10 @@ WHOLE_LIFE = {"PARAMETER", "OPTIMIZER_STATE", "GRADIENT", "TEMPORARY",  # … an
 class Seen:
     """A block as memtrace tells it. Times are epoch ns, birth -inf for a preexisting one."""
 
-    __slots__ = ("ptr", "size", "birth", "end", "told", "op", "region")
+    __slots__ = ("id", "ptr", "size", "birth", "end", "told", "op", "region")
 
     def __init__(self, row):
+        self.id = row["id"]
         self.ptr = int(row["ptr"], 16)
         self.size = row["size"]
         self.birth = row["t"] if row["ev"] == "create" else -NEVER
@@ -104,10 +105,10 @@ def split(words, begin, end):
     return parts
 
 
-def seen_blocks(rows, pid):
+def seen_blocks(rows, pid, dev):
     blocks = {}
     for row in rows:
-        if row["pid"] != pid or row.get("dev") != "cpu" or "id" not in row or row["ev"] == "tag":
+        if row["pid"] != pid or row.get("dev") != dev or "id" not in row or row["ev"] == "tag":
             continue
         if row["id"] in blocks:
             blocks[row["id"]].add(row)
@@ -242,10 +243,10 @@ def add_block(res, t, s, begin, end):
         res.apart_weight += (mine[1] - mine[0] + theirs[1] - theirs[0] - 2 * both) * size
 
 
-def agreement(truth_doc, rows):
+def agreement(truth_doc, rows, dev="cpu"):
     begin, end = truth_doc["begin_ns"], truth_doc["end_ns"]
     truth = [Truth(*b) for b in truth_doc["blocks"] if b[1]]
-    seen = [s for s in seen_blocks(rows, truth_doc["pid"]) if s.size != 0]
+    seen = [s for s in seen_blocks(rows, truth_doc["pid"], dev) if s.size != 0]
     res = Result()
     pairs, res.skew = match(truth, seen, begin)
     taken = {id(s) for _, s in pairs}
@@ -413,6 +414,10 @@ def test_transformer_fused():
     compare("fused")
 
 
+def test_transformer_foreach():
+    compare("foreach")
+
+
 def test_transformer_checkpointing():
     compare("checkpoint")
 
@@ -537,7 +542,7 @@ def test_workspace():
             truth, _, rep = record(model, tmp)
             rows = mt.export(tmp / f"{model}.mtr", ("--classes", "extended"))
         mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
-        seen = [s for s in seen_blocks(rows, truth["pid"]) if s.birth > -NEVER]
+        seen = [s for s in seen_blocks(rows, truth["pid"], "cpu") if s.birth > -NEVER]
         at = collections.defaultdict(list)
         for s in seen:
             at[s.ptr].append(s)
@@ -551,7 +556,7 @@ def test_workspace():
 
 def counts(doc, rows):
     """How many blocks of each size and final category are born in the window."""
-    return collections.Counter((s.final, s.size) for s in seen_blocks(rows, doc["pid"])
+    return collections.Counter((s.final, s.size) for s in seen_blocks(rows, doc["pid"], "cpu")
                                if doc["begin_ns"] <= s.birth < doc["end_ns"])
 
 

@@ -27,7 +27,7 @@ def record(model, tmp):
             mt.finish(tracer, mtr)
     doc = json.loads(out.read_text())
     mt.check(mt.lost(mt.report(mtr)) == 0, "events were lost")
-    return doc, test_categories.seen_blocks(mt.export(mtr, ("--classes", "extended")), doc["pid"])
+    return doc, test_categories.seen_blocks(mt.export(mtr, ("--classes", "extended")), doc["pid"], "cpu")
 
 
 def exact(model, classes, moments_min=3):

@@ -87,6 +87,11 @@ static void item_end(struct item *it)
 	it->at = 0;
 }
 
+static int device_prot(void)
+{
+	return env_number("MT_STUB_TOUCH", 0) ? PROT_READ | PROT_WRITE : PROT_NONE;
+}
+
 /* Host memory (dev < 0) is not counted. */
 void *stub_map(uint64_t size, int dev)
 {
@@ -94,7 +99,7 @@ void *stub_map(uint64_t size, int dev)
 
 	pthread_mutex_lock(&lock);
 	if (item_fits(size, dev)) {
-		p = mmap(NULL, size, dev < 0 ? PROT_READ | PROT_WRITE : PROT_NONE,
+		p = mmap(NULL, size, dev < 0 ? PROT_READ | PROT_WRITE : device_prot(),
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (p == MAP_FAILED)
 			p = NULL;
@@ -166,7 +171,7 @@ void stub_drop_all(int dev)
 void *stub_reserve(uint64_t size)
 {
 	const uint64_t align = 2 << 20;
-	uint64_t p = (uint64_t)mmap(NULL, size + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t p = (uint64_t)mmap(NULL, size + align, device_prot(), MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return (void *)((p + align - 1) & ~(align - 1));
 }

@@ -35,11 +35,20 @@ gpu-stub: $(GS)/gpu_target $(GS)/gpu_target_static $(GS)/events_json $(GS)/repor
 # The real libc10_cuda.so over the stub; tests/gpu_stub/fetch gets it and CUDA's headers.
 GST := $(GS)/torch
 GS_WHEELS := $(B)/gpu_wheels
-$(GST)/torch_target: $(GS_SRC)/torch_target.cpp $(GS)/libcudart.so.13 $(GS_WHEELS)/ready
+$(GST)/libnvidia-ml.so.1: $(GS_SRC)/nvml_stub.c
 	@mkdir -p $(@D)
+	$(CC) $(GS_LIB) -Wl,-soname,libnvidia-ml.so.1 $< -o $@
+$(GST)/libs: $(GS)/libcudart.so.13 $(GST)/libnvidia-ml.so.1 $(GS_WHEELS)/ready
 	cp $(GS_WHEELS)/lib/libc10.so $(GS_WHEELS)/lib/libc10_cuda.so $(GS)/libcudart.so.13 $(GS)/libcuda.so.1 $(@D)
-	$(CXX) -std=c++17 -O1 -g -pthread -isystem $(GS_WHEELS)/include -isystem $(GS_WHEELS)/cuda $< -L$(@D) -lc10 -lc10_cuda \
+	touch $@
+$(GST)/torch_target: $(GS_SRC)/torch_target.cpp $(GST)/libs
+	$(CXX) -std=c++20 -O1 -g -pthread -isystem $(GS_WHEELS)/include -isystem $(GS_WHEELS)/cuda $< -L$(@D) -lc10 -lc10_cuda \
 		-l:libcudart.so.13 -l:libcuda.so.1 -Wl,-rpath,'$$ORIGIN' -o $@
+# Device "cuda" for the virtual environment's own torch: tests/e2e/run gpu_train
+GS_VENV = $(shell $(B)/venv/bin/python -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')
+$(GST)/libtorch_backend.so: $(GS_SRC)/torch_backend.cpp $(GST)/libs
+	$(CXX) -std=c++20 -O1 -g1 -shared -fPIC -fvisibility=hidden -isystem $(GS_VENV)/include -isystem $(GS_WHEELS)/include \
+		-isystem $(GS_WHEELS)/cuda $< -L$(@D) -lc10_cuda -L$(GS_VENV)/lib -ltorch_cpu -lc10 -Wl,-rpath,'$$ORIGIN' -o $@
 $(GS)/gpu_rows: $(GS_SRC)/gpu_rows.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
@@ -47,5 +56,5 @@ $(GS)/gpu_rows: $(GS_SRC)/gpu_rows.c $(B)/libmemtrace.a
 .PHONY: check-gpu-stub
 check-gpu-stub: $(B)/memtrace gpu-stub ## PyTorch's CUDA allocator without a GPU (fetches 740 MB once, keeps 230)
 	@tools/make-venv
-	@if tests/gpu_stub/fetch $(GS_WHEELS); then tests/e2e/run gpu_stub gpu_torch; else \
+	@if tests/gpu_stub/fetch $(GS_WHEELS); then tests/e2e/run gpu_stub gpu_torch gpu_report gpu_train; else \
 		echo "check-gpu-stub: the wheels cannot be had; only the stub's own tests run"; tests/e2e/run gpu_stub; fi

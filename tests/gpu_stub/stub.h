@@ -11,7 +11,8 @@
  * NCCL's own thread. The lines are written at the return, under a lock, in one write each.
  *
  * In the environment: MT_STUB_LOG (file; none: silent), MT_STUB_TOTAL (bytes of a device, default 400 MiB),
- * MT_STUB_LIMIT (bytes given out, default the same), MT_STUB_DEVICES (2).
+ * MT_STUB_LIMIT (bytes given out, default the same), MT_STUB_DEVICES (2), MT_STUB_TOUCH (1: a device's memory may be
+ * read and written, for torch_backend.cpp).
  */
 #ifndef MT_GPU_STUB_H
 #define MT_GPU_STUB_H

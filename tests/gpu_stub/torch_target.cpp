@@ -11,6 +11,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/cuda/PeerToPeerAccess.h>
 
 #include <cstdio>
 #include <ctime>
@@ -141,6 +142,7 @@ int main()
 {
 	c10::cuda::_internal::setHasPrimaryContext(+[](c10::DeviceIndex) { return true; });
 	alloc::init(c10::cuda::device_count());
+	c10::cuda::detail::init_p2p_access_cache(c10::cuda::device_count());
 	printf("ready %d\n", int(getpid()));
 	fflush(stdout);
 	wait_line();

@@ -29,6 +29,8 @@ import sys
 import threading
 import time
 
+if "--cuda" in sys.argv:
+    import cuda_on_host  # noqa: F401  (before torch)
 import torch
 from torch.profiler import ProfilerActivity, profile
 
@@ -40,8 +42,8 @@ def note_births_always():
     ctypes.c_bool.in_dll(c10, "FLAGS_caffe2_report_cpu_memory_usage").value = True
 
 
-def keyed_blocks(memory):
-    """Blocks that the profiler knows to be tensors."""
+def keyed_blocks(memory, device):
+    """Blocks of this kind of device that the profiler knows to be tensors."""
     from torch.profiler._memory_profiler import Action, TensorKey
 
     def category(key, version):
@@ -50,7 +52,7 @@ def keyed_blocks(memory):
 
     blocks = {}
     for t, action, (key, version), size in memory.timeline:
-        if not isinstance(key, TensorKey):
+        if not isinstance(key, TensorKey) or key.device.type != device:
             continue
         if action in (Action.PREEXISTING, Action.CREATE):
             birth = t if action == Action.CREATE else None
@@ -62,13 +64,14 @@ def keyed_blocks(memory):
     return list(blocks.values())
 
 
-def other_blocks(memory):
+def other_blocks(memory, device):
     """Blocks that it saw born but never in an operator: category unknown."""
     from torch._C._profiler import _EventType
     from torch.profiler._memory_profiler import TensorKey
 
     events = sorted((e.start_time_ns, e.typed[1].ptr, e.typed[1].alloc_size) for e in memory._op_tree.dfs()
-                    if e.typed[0] == _EventType.Allocation and TensorKey.from_allocation(e.typed[1]) is None)
+                    if e.typed[0] == _EventType.Allocation and e.typed[1].device.type == device
+                    and TensorKey.from_allocation(e.typed[1]) is None)
     live, blocks = {}, []
     for t, ptr, size in events:
         if size > 0:
@@ -131,10 +134,13 @@ def main():
     p.add_argument("--measured", type=int, default=3, help="steps in the window (default 3)")
     p.add_argument("--plain", action="store_true", help="no profiler")
     p.add_argument("--running", action="store_true", help="make steps while waiting for the line")
+    p.add_argument("--cuda", action="store_true", help="on device cuda (tests/gpu_stub/cuda_on_host.py)")
     p.add_argument("--out", required=True)
     args = p.parse_args()
 
     note_births_always()
+    if args.cuda:
+        torch.set_default_device("cuda")
     torch.set_num_threads(1)
     torch.manual_seed(0)
     step = categories_models.JOBS[args.model]()
@@ -156,9 +162,10 @@ def main():
         step()
     del step
     gc.collect()
+    device = "cuda" if args.cuda else "cpu"
     with open(args.out, "w") as f:
         json.dump({"pid": os.getpid(), "begin_ns": begin, "end_ns": end,
-                   "blocks": keyed_blocks(memory) + other_blocks(memory) if memory else [],
+                   "blocks": keyed_blocks(memory, device) + other_blocks(memory, device) if memory else [],
                    "scratch": scratch_blocks(memory) if memory else []}, f)
     print("done", flush=True)
     sys.stdin.read()

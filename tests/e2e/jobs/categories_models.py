@@ -61,6 +61,12 @@ def fused():
     return language_step(model, torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True))
 
 
+def foreach():
+    """Lists of tensors, as optimizers take them on a GPU if nothing is said."""
+    model = Transformer()
+    return language_step(model, torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True))
+
+
 def checkpoint():
     model = Transformer(recompute=True)
     return language_step(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
@@ -466,5 +472,5 @@ def lbfgs():
 
 
 JOBS = {f.__name__: f for f in (transformer, conv, mlp, lstm, by_hand, accumulate, checkpoint, lora, amp,
-                                gan, sparse, vae, loader, fused, lengths, compiled, custom_ops, inference,
+                                gan, sparse, vae, loader, fused, foreach, lengths, compiled, custom_ops, inference,
                                 ddp, ema, evaluate, tied, double_backward, lbfgs)}
