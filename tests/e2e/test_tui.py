@@ -90,7 +90,7 @@ def test_keys_tables_and_the_way_out():
         mt.check(re.search("[▁▂▃▄▅▆▇█]", text), f"no chart:\n{text}")
         for key, words in (("2", "region or backward node.*Optimizer.step"), ("3", "at the peak.*bytes"), ("4", r"size.*age"),
                            ("5", "thread.*process.*made by"), ("6", rf"{job.pid}.*running"), ("7", r"about.*what.*tensor alloc"),
-                           ("8", r"kind.*used.*largest")):
+                           ("8", r"kind.*used.*largest"), ("9", r"name in Python.*kind.*size")):
             tui.keys(key)
             tui.wait(words, 3)
         tui.keys("Tab")
@@ -245,6 +245,8 @@ def test_segments_of_a_gpu():
             tui.keys("8")
             tui.wait(r"device.*kind.*size.*used.*free.*largest.*fragm\..*cuda:1 +cudaMalloc +556 B +- +- +- +-", 5)
             tui.wait(r"3 Peak  4 Blocks  5 Threads  6 Processes  7 Trace  8 Segments", 3)
+            tui.keys("Tab")
+            tui.wait(r"9 Names", 3)
             tui.keys("Tab")
             tui.wait(r"1 Operators", 3)
             tui.keys("q")

@@ -292,6 +292,14 @@ static void steps_are_marks_or_optimizer_regions(void **state)
 	assert_int_equal(tl[tl_cnt - 1].kind, TL_STEP);
 	assert_int_equal(tl[tl_cnt - 1].ptr, 7);
 	assert_int_equal(report()->steps, 1);
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("ProfilerStep#12"));
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("memtrace.step"));
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("memtrace.step"));
+	SEND(.kind = MT_EV_REGION_BEGIN, NAME("memtrace.steps"));
+	assert_int_equal(report()->steps, 4);
+	for (size_t i = tl_cnt, n = 2; i--;) /* the marks: 7, 12, 1, 2 */
+		if (tl[i].kind == TL_STEP)
+			assert_int_equal(tl[i].ptr, ((uint64_t[]){ 12, 1, 2, 7 })[n-- & 3]);
 }
 
 static void oom_and_tag(void **state)

@@ -217,7 +217,7 @@ static void test_keys(void **state)
 	assert_int_equal(ui.tab, TUI_REGIONS);
 	tui_ui__key(&ui, TUI_KEY_BACK_TAB);
 	tui_ui__key(&ui, TUI_KEY_LEFT);
-	assert_int_equal(ui.tab, TUI_SEGMENTS);
+	assert_int_equal(ui.tab, TUI_NAMES);
 	type(&ui, "1");
 	assert_int_equal(ui.tab, TUI_OPS);
 	tui_tab_state__settle(&ui.tabs[TUI_OPS], 100, 10, 8);
@@ -338,6 +338,33 @@ static void test_segments_tell_their_use(void **state)
 	assert_string_equal(rows.rows[0].v[6].text, "25.0 %"); /* 1 - 9 / 12 */
 	assert_string_equal(rows.rows[1].v[1].text, "communication");
 	assert_string_equal(rows.rows[1].v[3].text, "-"); /* a library's: nothing is known of its inside */
+	tui_rows__done(&rows);
+}
+
+/* A block is called what Python calls it; its operator is in the details. */
+static void test_names(void **state)
+{
+	struct report_tensor tensors[] = {
+		{ .size = 4096, .ptr = 0x7f00, .pid = 7, .dev = MT_DEV_CPU, .kind = EV_TENSOR_PARAMETER, .path = "layers.0.weight",
+		  .root = "Net", .type = "float32[32,32]", .key = "" },
+		{ .size = 4096, .dev = 255, .cat = 0, .kind = EV_TENSOR_STATE, .path = HOSTILE, .root = HOSTILE, .type = HOSTILE,
+		  .key = "exp_avg" },
+	};
+	struct report_block block = { .size = 4096, .dev = MT_DEV_CPU, .op = "aten::empty", .name = "layers.0.weight" };
+	struct report r = { .tensors = tensors, .tensors_cnt = 2, .peak_blocks = &block, .peak_blocks_cnt = 1 };
+	struct tui_rows rows = { 0 };
+
+	(void)state;
+	tui_tables[TUI_NAMES].fill(&rows, &r, NULL);
+	assert_int_equal(rows.cnt, 2);
+	assert_string_equal(rows.rows[0].v[0].text, "layers.0.weight");
+	assert_string_equal(rows.rows[0].v[1].text, "parameter");
+	assert_string_equal(rows.rows[0].v[3].text, "float32[32,32]");
+	assert_string_equal(rows.rows[1].v[0].text, "exp_avg " HOSTILE);
+	tui_rows__done(&rows);
+	tui_tables[TUI_BLOCKS].fill(&rows, &r, NULL);
+	assert_string_equal(rows.rows[0].v[6].text, "layers.0.weight");
+	assert_string_equal(rows.rows[0].v[9].text, "aten::empty");
 	tui_rows__done(&rows);
 }
 
@@ -479,7 +506,7 @@ int main(void)
 		cmocka_unit_test(test_scale_is_round), cmocka_unit_test(test_column_stacks),
 		cmocka_unit_test(test_column_little_is_not_nothing), cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_filter_is_typed), cmocka_unit_test(test_rows_sort_and_filter),
-		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
+		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use), cmocka_unit_test(test_names),
 		cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_any_size_any_key_any_target),
 	};

@@ -197,6 +197,7 @@ static inline struct report fix_hostile(void)
 	static struct report_op ops[1];
 	static struct report_proc procs[2];
 	static struct report_block blocks[1];
+	static struct report_tensor tensors[1];
 	static struct report_cover covers[1];
 	static struct report_leak leaks[1];
 	static char *texts[1] = { HOSTILE };
@@ -206,7 +207,12 @@ static inline struct report fix_hostile(void)
 				     .alloc_bytes = UINT64_MAX, .alloc_count = UINT64_MAX };
 	procs[0] = procs[1] = (struct report_proc){ .comm = HOSTILE, .cmdline = HOSTILE, .labels = texts,
 						    .labels_cnt = 1, .rss_total = UINT64_MAX / 2 };
-	blocks[0] = (struct report_block){ .op = HOSTILE, .region = HOSTILE, .dev = 255, .cat = 255, .size = UINT64_MAX };
+	blocks[0] = (struct report_block){ .op = HOSTILE, .region = HOSTILE, .dev = 255, .cat = 255, .size = UINT64_MAX,
+					   .name = HOSTILE };
+	tensors[0] = (struct report_tensor){ .path = HOSTILE, .root = HOSTILE, .type = HOSTILE, .key = HOSTILE, .kind = 255,
+					     .dev = 255, .cat = 255, .size = UINT64_MAX };
+	r.tensors = tensors;
+	r.tensors_cnt = r.tensors_total = 1;
 	covers[0] = (struct report_cover){ 1, HOSTILE, 2, 1 };
 	r.comm = r.cmdline = r.host = HOSTILE;
 	r.ops = r.regions = ops;

@@ -403,7 +403,7 @@ static void put_tensor(struct page *p, const struct report *r, const struct repo
 
 static void put_tensors(struct page *p, const struct report *r, size_t top)
 {
-	int room = (int)p->width - 30 - (r->procs_cnt > 1 ? 9 : 0), type_cols = room / 3, cols = room - type_cols;
+	int room = (int)p->width - 32 - (r->procs_cnt > 1 ? 9 : 0), type_cols = room / 3, cols = room - type_cols;
 	size_t cnt = r->tensors_cnt < top ? r->tensors_cnt : top;
 
 	if (!r->tensors_total)

@@ -115,6 +115,7 @@ static const struct tui_col block_cols[] = {
 	{ "size", TUI_COL_BYTES, 9, 0 },	 { "of peak", TUI_COL_SHARE, 8, 0 },   { "age", TUI_COL_NS, 9, 0 },
 	{ "device", TUI_COL_TEXT, 7, 100 },	 { "category", TUI_COL_TEXT, 15, 110 }, { "thread", TUI_COL_NUMBER, 8, 90 },
 	{ "operator", TUI_COL_TEXT, 16, 0, 1 }, { "region", TUI_COL_TEXT, 16, 0, 1 },  { "freed after", TUI_COL_NS, 11, 130 },
+	{ "made by", TUI_COL_TEXT, 16, UINT16_MAX }, /* where the name stands in the operator's place: in details */
 };
 
 static void fill_blocks(struct tui_rows *rows, const struct report *r, const struct report_dev *dev)
@@ -134,7 +135,8 @@ static void fill_blocks(struct tui_rows *rows, const struct report *r, const str
 		row->v[3].text = tui_rows__text(rows, "%s", dev_name(b->dev, name));
 		row->v[4].text = has_cats ? category_name((enum category)b->cat) : "-";
 		row->v[5].num = b->tid;
-		row->v[6].text = b->op && b->op[0] ? b->op : "-";
+		row->v[6].text = b->name ? b->name : b->op && b->op[0] ? b->op : "-";
+		row->v[9].text = b->name ? b->op : NULL;
 		row->v[7].text = b->region && b->region[0] ? b->region : "-";
 		row->v[8].num = b->freed_ts_ns > b->born_ts_ns ? b->freed_ts_ns - b->born_ts_ns : 0;
 		if (!b->freed_ts_ns)
@@ -173,6 +175,36 @@ static void fill_threads(struct tui_rows *rows, const struct report *r, const st
 		row->v[4].num = row->v[5].num = row->v[3].num;
 		if (b->size > row->v[6].num)
 			row->v[6].num = b->size;
+	}
+}
+
+/* --- names ---------------------------------------------------------------------------------------------- */
+
+static const struct tui_col name_cols[] = {
+	{ "name in Python", TUI_COL_TEXT, 24, 0, 1 }, { "kind", TUI_COL_TEXT, 15, 0 },	   { "size", TUI_COL_BYTES, 9, 0 },
+	{ "type", TUI_COL_TEXT, 20, 0 },	      { "of", TUI_COL_TEXT, 14, 90, 1 },    { "category", TUI_COL_TEXT, 15, 110 },
+	{ "device", TUI_COL_TEXT, 7, 120 },	      { "pid", TUI_COL_NUMBER, 8, 130 },    { "address", TUI_COL_TEXT, 14, 140 },
+};
+
+static void fill_names(struct tui_rows *rows, const struct report *r, const struct report_dev *dev)
+{
+	int has_cats = report_has_cats(r);
+
+	(void)dev;
+	for (size_t i = 0; i < r->tensors_cnt; i++) {
+		const struct report_tensor *t = &r->tensors[i];
+		char name[16];
+
+		ADD_ROW(rows, row);
+		row->v[0].text = t->key[0] ? tui_rows__text(rows, "%s %s", t->key, t->path) : t->path;
+		row->v[1].text = tensor_kind_words(t->kind);
+		row->v[2].num = t->size;
+		row->v[3].text = t->type;
+		row->v[4].text = t->root;
+		row->v[5].text = has_cats ? category_name((enum category)t->cat) : "-";
+		row->v[6].text = tui_rows__text(rows, "%s", dev_name(t->dev, name));
+		row->v[7].num = t->pid;
+		row->v[8].text = tui_rows__text(rows, "%llx", (unsigned long long)t->ptr);
 	}
 }
 
@@ -349,4 +381,5 @@ const struct tui_table tui_tables[TUI_TABS] = {
 	[TUI_PROCS] = { "Processes", "no process yet", COLS(proc_cols), fill_procs },
 	[TUI_TRACE] = { "Trace", "", COLS(trace_cols), fill_trace },
 	[TUI_SEGMENTS] = { "Segments", "no memory of a GPU's driver seen yet", COLS(segment_cols), fill_segments },
+	[TUI_NAMES] = { "Names", "no name known (docs/names.md)", COLS(name_cols), fill_names },
 };

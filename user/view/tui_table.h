@@ -17,7 +17,7 @@ struct tui_col {
 	const char *head;
 	uint8_t kind;  /* enum tui_col_kind; SHARE and BAR: of the table's whole */
 	uint8_t cols;  /* width; of a wide column the least */
-	uint8_t from;  /* shown on screens of so many columns or more */
+	uint16_t from; /* shown on screens of so many columns or more */
 	uint8_t is_wide; /* shares what is left */
 };
 
