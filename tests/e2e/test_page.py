@@ -16,6 +16,7 @@ import tempfile
 import browser
 import mt
 import test_gpu_stub as gpu_stub
+import test_names as names
 
 SLOW = {"*"}  # make check-page
 
@@ -322,6 +323,39 @@ def test_leak_and_hostile_names():
         mt.check("onerror" in text_of(page, "body"), "the region's name is nowhere")
         mt.check(page.js("document.title").startswith("memtrace: ") and "owned" not in page.js("document.title"), "the job runs code")
         mt.check(page.js("document.images.length") == 0, "the job makes elements")
+        clean(page)
+
+
+@functools.cache
+def named():
+    """A job whose modules have names that mean harm."""
+    mt.need_root()
+    rep, _ = names.record("hostile", folder())
+    return rep, (folder() / "names.mtr").rename(folder() / "named.mtr")
+
+
+def test_names_of_python():
+    """In the table, at a moment, on the map, among the blocks of the peak; as text and never as markup."""
+    rep, path = named()
+    list_of = {t["name"] for t in rep["names"]["list"]}
+    mt.check(any("</script><img" in name for name in list_of), str(list_of))
+    with browser.open(page_of(path)) as page:
+        shown = page.js("[...document.querySelectorAll('#names td.name')].map(e => e.textContent)")
+        mt.check(any(n.startswith("</script><img src=x onerror=") and n.endswith("weight") for n in shown), f"the table: {shown}")
+        mt.check(any(n.startswith("momentum_buffer ") for n in shown), f"no state: {shown}")
+        blocks = page.js("memtrace.model().blocks.filter((b) => b.name).map((b) => [b.name, b.what])")
+        want = {(f"{t['state']} {t['name']}" if t["state"] else t["name"]) for t in rep["names"]["list"] if t["kind"] != "gradient"}
+        got = {name for name, _ in blocks}
+        mt.check(want <= got, f"{want} {got}")
+        mt.check(all("float32[" in what and " of Sequential" in what or "SGD" in what for _, what in blocks), str(blocks[:4]))
+        mt.check("onerror" in text_of(page, "#moment") and "onerror" in text_of(page, "#peak-blocks"), text_of(page, "#moment"))
+        page.press("#names input")
+        for letter in "momentum":
+            page.call("Input.insertText", text=letter)
+        page.settle()
+        shown = page.js("[...document.querySelectorAll('#names td.name')].map(e => e.textContent)")
+        mt.check(shown and all(n.startswith("momentum_buffer ") for n in shown), f"filtered: {shown}")
+        mt.check(page.js("document.images.length") == 0 and "owned" not in page.js("document.title"), "the job makes elements")
         clean(page)
 
 

@@ -296,6 +296,7 @@ static int begin(struct export_ctx **ret, const struct export_to *to)
 	c->to.ops = 1;
 	c->doc.report = to->report;
 	c->doc.names = to->names;
+	c->doc.labels = to->labels;
 	share_out(c);
 	if (begin_parts(c)) {
 		ctx_free(c);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "event/event.h"
+#include "timeline/labels.h"
 #include "view/clean.h"
 #include "view/export.h"
 #include "view/honesty.h"
@@ -17,6 +18,7 @@
 #include "view/json.h"
 #include "view/numbering.h"
 #include "view/page.h"
+#include "view/report_words.h"
 
 struct doc_out {
 	const struct html_doc *d;
@@ -217,6 +219,20 @@ static void put_ooms(struct doc_out *x)
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
 
+/* What Python calls it: kind, path, root, key of a state, type. */
+static void put_python(struct doc_out *x, uint64_t id)
+{
+	struct labels_name n;
+
+	if (!x->d->labels || !labels__name(x->d->labels, id, &n))
+		return;
+	json__str(&x->j, NULL, tensor_kind_key(n.kind));
+	json__u64(&x->j, NULL, name_number(x, n.path));
+	json__u64(&x->j, NULL, name_number(x, n.root));
+	json__u64(&x->j, NULL, name_number(x, n.key));
+	json__u64(&x->j, NULL, name_number(x, n.type));
+}
+
 static void put_block(struct doc_out *x, const struct block_life *b)
 {
 	uint64_t born = rel(x->d, b->born_ns), freed = rel(x->d, b->freed_ns);
@@ -236,6 +252,7 @@ static void put_block(struct doc_out *x, const struct block_life *b)
 	json__u64(&x->j, NULL, b->pid);
 	json__str(&x->j, NULL, dev_name(b->dev, dev));
 	json__bool(&x->j, NULL, b->met);
+	put_python(x, b->id);
 	json__end(&x->j, ']');
 }
 

@@ -37,6 +37,7 @@ struct html_oom {
 struct html_doc {
 	const struct report *report;
 	const struct names *names;
+	const struct labels *labels; /* what Python calls blocks; NULL: not known */
 	struct html_lane lanes[LANES_SHOWN];
 	size_t lanes_cnt;
 	uint64_t lanes_left_out; /* moves in lanes that found no place */

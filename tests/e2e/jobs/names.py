@@ -55,6 +55,15 @@ def tied():
     return [model], [torch.optim.Adam(model.parameters(), amsgrad=True)], lambda: model(x).square().mean()
 
 
+def hostile():
+    """Names that mean harm to whoever shows them."""
+    model = nn.Sequential()
+    model.add_module("</script><img src=x onerror=document['title']='owned'>", nn.Linear(256, 256))
+    model.add_module("};a b'\"\\&lt;%s{", nn.Linear(256, 256))
+    x = torch.randn(8, 256)
+    return [model], [torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)], lambda: model(x).square().mean()
+
+
 class Generator(nn.Sequential):
     pass
 
@@ -127,7 +136,7 @@ def bare():
     return found, [opt], lambda: next(source)
 
 
-MODELS = {f.__name__: f for f in (transformer, conv, tied, gan, grower, bare)}
+MODELS = {f.__name__: f for f in (transformer, conv, tied, gan, grower, bare, hostile)}
 
 
 def truth(models, opts):

@@ -92,9 +92,10 @@ function makeModel(doc) {
 	return {
 		doc, duration, first, report: doc.report,
 		lanes: doc.lanes.map(makeLane),
-		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([born, life, ptr, size, cat, op, region, pid, dev, met]) => ({
+		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([born, life, ptr, size, cat, op, region, pid, dev, met, kind, path, root, key, type]) => ({
 			born, freed: life === null ? duration : born + life, lives: life === null, ptr, at: Number(ptr), size,
 			cat: doc.categories[cat] || "unknown", op: name(op), region: name(region), pid, dev, met,
+			name: kind ? tensorName({state: name(key), name: name(path)}) : "", what: kind && `${kind} of ${name(root)}, ${name(type)}`,
 		})),
 		nodes: (doc.icicle?.rows || []).map(([parent, kind, value, peak, live, alloc, cnt, file, line], i) => ({
 			i, parent, kind, name: kind === 0 ? "all" : kind === 1 ? processName(doc, value) : kind === 7 ? KINDS[7] :
@@ -111,7 +112,13 @@ function peakBlocks(doc, duration) {
 	return doc.report.peak_blocks.map((b) => ({
 		born: Math.max(b.born_ns - start, 0), freed: b.freed_ns ? b.freed_ns - start : duration, lives: !b.freed_ns, ptr: b.ptr,
 		at: Number(b.ptr), size: b.size, cat: b.cat, op: b.op || "", region: b.region || "", pid: b.pid, dev: b.dev, met: false,
+		name: b.name || "", what: "",
 	}));
+}
+
+// "layers.0.weight", "exp_avg layers.0.weight": docs/names.md
+function tensorName(t) {
+	return t.state ? `${t.state} ${t.name}` : t.name;
 }
 
 function processName(doc, pid) {
@@ -593,7 +600,7 @@ const map = {
 };
 
 function blockLines(b) {
-	return [`${bytes(b.size)} ${b.cat}`, b.op || (b.met ? "from before the attach" : "no operator open"), b.region && `in ${b.region}`,
+	return [`${bytes(b.size)} ${b.cat}`, b.name, b.what, b.op || (b.met ? "from before the attach" : "no operator open"), b.region && `in ${b.region}`,
 		`${clock(b.born, model.duration)} to ${b.lives ? "the end" : clock(b.freed, model.duration)}, ${span(b.freed - b.born)}`,
 		`${b.ptr} on ${b.dev}, process ${b.pid}`];
 }
@@ -629,7 +636,7 @@ function drawMoment() {
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
 			h("td", {class: "text"}, swatch(b.cat), bytes(b.size)),
-			h("td", {class: "name"}, b.op || (b.met ? "from before the attach" : "no operator open"))))))
+			h("td", {class: "name"}, b.name || b.op || (b.met ? "from before the attach" : "no operator open"))))))
 			: h("p", {class: "empty"}, "none that the page holds"));
 }
 
@@ -639,7 +646,7 @@ function drawMoment() {
  * columns: {key, head, cls, cell(row), value(row) to sort by}. Sorting, filter and length are kept in state.tables by id.
  */
 function table(id, columns, rows, sort, opts) {
-	const s = state.tables[id] ||= {sort, down: true, filter: "", all: false};
+	const s = Object.assign(state.tables[id] ||= {down: true, filter: "", all: false}, {sort: state.tables[id]?.sort || sort});
 	const col = columns.find((c) => c.key === s.sort) || columns[0], value = col.value || ((r) => r[col.key]);
 	const match = rows.filter((r) => !s.filter || opts.text(r).toLowerCase().includes(s.filter.toLowerCase()));
 	match.sort((a, b) => {
@@ -668,7 +675,7 @@ function filterBox(id, what, again) {
 	const s = state.tables[id];
 	return h("input", {type: "search", placeholder: `filter ${what}`, "aria-label": `filter ${what}`, value: s ? s.filter : "", oninput: (e) => {
 		const at = e.target.selectionStart;
-		(state.tables[id] ||= {sort: "at_peak", down: true, all: false}).filter = e.target.value;
+		(state.tables[id] ||= {down: true, all: false}).filter = e.target.value;
 		again();
 		const box = document.querySelector(`#${id.split("-")[0]} input`);
 		box.focus();
@@ -729,10 +736,11 @@ function drawGrowth() {
 
 function drawPeakBlocks() {
 	const r = model.report, peak = Object.values(r.devices).reduce((a, d) => a + d.peak, 0) || (r.host ? r.host.peak : 0);
-	const rows = r.peak_blocks.map((b) => ({...b, name: b.op || "(no operator open)", born: b.born_ns - r.start_ns}));
+	const rows = r.peak_blocks.map((b) => ({...b, name: b.name || b.op || "(no operator open)", born: b.born_ns - r.start_ns}));
 	const columns = [inBytes("size", "size"), {key: "share", head: "of the peak", value: (b) => b.size, cell: (b) => percent(b.size, peak)},
 		{key: "cat", head: "category", cls: "text", cell: (b) => h("span", null, swatch(b.cat), b.cat)},
-		{key: "name", head: "operator", cls: "name"}, {key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
+		{key: "name", head: "name or operator", cls: "name", title: (b) => b.name === b.op ? b.op : `${b.name}\n${b.op || "no operator open"}`},
+		{key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
 		{key: "born", head: "born", cell: (b) => clock(Math.max(b.born, 0), model.duration)}];
 	$("peak-blocks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Largest blocks at the peak")),
 		...table("peakblocks", columns, rows, "size", {rows: 10, text: (b) => b.name, again: drawPeakBlocks}));
@@ -745,6 +753,23 @@ function drawProcesses() {
 		{key: "rsspeak", head: "RSS peak", value: (p) => p.rss.peak, cell: (p) => bytes(p.rss.peak)}];
 	$("processes").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Processes")),
 		...table("processes", columns, model.report.processes, "peak", {rows: 10, text: (p) => p.comm, again: drawProcesses}));
+}
+
+// Blocks that Python has a name for, alive at the end; bytes by kind.
+function drawNames() {
+	const names = model.report.names;
+	$("names").hidden = !names;
+	if (!names)
+		return;
+	const rows = names.list.map((t) => ({...t, called: tensorName(t), type: t.dtype ? `${t.dtype}[${(t.shape || []).join(",")}]` : ""}));
+	const columns = [inBytes("bytes", "size"), {key: "called", head: "name in Python", cls: "name", title: (t) => `${t.called}\n${t.ptr} on ${t.dev}, process ${t.pid}`},
+		{key: "kind", head: "kind", cls: "text", cell: (t) => t.kind.replace("_", " ")}, {key: "type", head: "type", cls: "some"},
+		{key: "root", head: "of", cls: "some"}, {key: "cat", head: "category", cls: "text", cell: (t) => h("span", null, swatch(t.cat), t.cat)}];
+	const kinds = Object.entries(names.kinds).filter(([, k]) => k.count).map(([kind, k]) => `${kind.replace("_", " ")} ${bytes(k.bytes)} in ${count(k.count)}`);
+	$("names").replaceChildren(h("div", {class: "bar"}, h("h2", null, "What Python calls them"), h("span", {class: "note"}, kinds.join(" · ")),
+		filterBox("names", "names", drawNames)),
+		...table("names", columns, rows, "bytes", {rows: 10, text: (t) => `${t.called} ${t.kind} ${t.root} ${t.type}`, again: drawNames}),
+		...(names.total > rows.length ? [h("p", {class: "note"}, `The ${count(rows.length)} largest of ${count(names.total)}.`)] : []));
 }
 
 function drawSegments() {
@@ -922,6 +947,7 @@ function drawAll() {
 	drawIcicle();
 	drawPeakBlocks();
 	drawProcesses();
+	drawNames();
 	drawSegments();
 	drawHonesty();
 }
