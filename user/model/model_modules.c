@@ -165,8 +165,9 @@ void model__phase_region(struct model *m, struct thread *t, const struct event *
 
 void model__phase_step(struct model *m, const struct event *ev, struct proc *p)
 {
+	if (p->has_steps) /* the one before it is over */
+		end_step(m, ev->pid, ev->tid, p);
 	p->has_steps = true;
-	end_step(m, ev->pid, ev->tid, p);
 }
 
 /* --- modules -------------------------------------------------------------------------------------------------- */
