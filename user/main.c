@@ -13,6 +13,7 @@ static int (*const commands[CMD_CNT])(const struct options *o, struct err *err) 
 	[CMD_LIVE] = cmd_live,	   [CMD_RECORD] = cmd_record, [CMD_REPORT] = cmd_report,
 	[CMD_EXPORT] = cmd_export, [CMD_DIFF] = cmd_diff,   [CMD_PLAN] = cmd_plan,
 	[CMD_DOCTOR] = cmd_doctor, [CMD_SERVE] = cmd_serve,  [CMD_ESTIMATE] = cmd_estimate,
+	[CMD_MERGE] = cmd_merge,
 };
 
 static int fail(const struct err *err, int code)

@@ -9,7 +9,8 @@ import os
 
 import mt
 
-SLOW = {"fsdp_no_reshard", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "attached_launcher", "dead_rank"}
+SLOW = {"fsdp_no_reshard", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "attached_launcher", "dead_rank",
+        "recorded_apart"}
 
 TORCHRUN = os.path.join(os.path.dirname(mt.PYTHON), "torchrun")
 
@@ -88,6 +89,30 @@ def test_attached_launcher():
     mt.check(len(k["steps"]) >= 40, f"{len(k['steps'])} steps of all ranks")
     apart = sorted(s["begun_apart_ns"] for s in k["steps"])
     mt.check(apart[len(apart) // 2] < 50e6, f"steps begin {apart[len(apart) // 2] / 1e6} ms apart: not the same ones")
+    check_sums(rep, k)
+
+
+def test_recorded_apart():
+    """A recording a rank, merged: one clock, because it is one boot; the third rank is missed."""
+    with mt.scratch() as tmp, mt.Proc(torchrun(3, "ranks", "--steps", 30, "--pause", 0.05, "--hold", 15), env=env()) as job:
+        mt.wait_until(lambda: sum("ready" in t for t in job.out) == 3, "three ranks", 90)
+        pids = {o["rank"]: o["ready"] for o in (json.loads(t[t.index("{"):]) for t in job.out if "ready" in t)}
+        tracers = [mt.start("record", "-p", str(pids[r]), "-o", str(tmp / f"{r}.mtr")) for r in (0, 1)]
+        for tracer in tracers:
+            mt.wait_until(lambda t=tracer: any("recording" in line for line in t.err), "memtrace to record", 60)
+        mt.check(job.wait(120) == 0, "\n".join(job.err))
+        for rank, tracer in enumerate(tracers):
+            mt.finish(tracer, tmp / f"{rank}.mtr", signal_number=0, timeout=60)
+        done = mt.ok(mt.memtrace("merge", tmp / "0.mtr", tmp / "1.mtr", "-o", tmp / "all.mtr"))
+        mt.check("same boot" in done.stderr and "1 of 3 ranks are in none of the files: 2" in done.stderr, done.stderr)
+        rep, k = ranks_of(tmp / "all.mtr")
+        alone = [mt.report(tmp / f"{r}.mtr") for r in (0, 1)]
+    mt.check({r["rank"]: r["pid"] for r in k["list"]} == {r: pids[r] for r in (0, 1)} and k["missing"] == [2], f"{k['missing']}")
+    for row, one in zip(k["list"], alone):
+        mt.check(row["peak"] == one["devices"]["cpu"]["peak"], "a rank's peak is not that of its own recording")
+    for kind in ("alloc", "free", "op"):
+        mt.check(rep["events"][kind] == sum(a["events"][kind] for a in alone), f"{kind}: {rep['events'][kind]}")
+    mt.check(len(k["steps"]) >= 20 and max(s["begun_apart_ns"] for s in k["steps"]) < 500e6, f"{k['steps'][:3]}")
     check_sums(rep, k)
 
 

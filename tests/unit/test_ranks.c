@@ -142,6 +142,21 @@ static void test_live_outlier(void **state)
 	report_ranks__free(r);
 }
 
+static void test_two_jobs(void **state)
+{
+	static const uint64_t peaks[] = { 1000, 1000, 70, 70, 70, 90 };
+	struct report_ranks *r = ranks_of(peaks, 6);
+
+	(void)state;
+	for (int i = 2; i < 6; i++)
+		strcpy(r->rows[i].label.job, "small");
+	assert_int_equal(report_ranks__judge(r), 0);
+	assert_int_equal(r->outliers_cnt, 1);
+	assert_int_equal(r->rows[r->outliers[0].row].peak, 90);
+	assert_int_equal(r->outliers[0].more, 20);
+	report_ranks__free(r);
+}
+
 static void test_missing(void **state)
 {
 	static const uint64_t peaks[] = { 1, 1, 1 };
@@ -403,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_outliers),
 		cmocka_unit_test(test_equal_ranks),
 		cmocka_unit_test(test_live_outlier),
+		cmocka_unit_test(test_two_jobs),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_counted_steps),
 		cmocka_unit_test(test_marked_steps),

@@ -24,6 +24,7 @@ int cmd_diff(const struct options *o, struct err *err);
 int cmd_estimate(const struct options *o, struct err *err);
 int cmd_plan(const struct options *o, struct err *err);
 int cmd_doctor(const struct options *o, struct err *err);
+int cmd_merge(const struct options *o, struct err *err);
 int cmd_serve(const struct options *o, struct err *err);
 
 #define TOP_TEXT 20

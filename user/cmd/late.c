@@ -93,6 +93,7 @@ void late__remember(struct late *l, const struct event *ev)
 		l->start_ns = ev->ts_ns;
 		late__keep(l, ev);
 		break;
+	case EV_MACHINE:
 	case EV_PROC:
 	case EV_COMM:
 	case EV_GONE:

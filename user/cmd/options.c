@@ -189,6 +189,10 @@ static int parse_word(struct options *o, const char *arg, struct err *err)
 		o->file = arg;
 		return 0;
 	}
+	if (o->cmd == CMD_MERGE && o->files_cnt < OPT_FILES_MAX) {
+		o->files[o->files_cnt++] = arg;
+		return 0;
+	}
 	if (o->cmd == CMD_DIFF && !o->file_b) {
 		*(o->file ? &o->file_b : &o->file) = arg;
 		return 0;
@@ -273,6 +277,10 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, o->by == BY_NAME || o->by == BY_MODULE ? "names of two traces are not compared" :
 						       "processes of two traces are not the same ones");
 		return err_hint(err, "--by op, category, device, region, symbol or stack");
+	}
+	if (o->cmd == CMD_MERGE && (o->files_cnt < 2 || !o->out)) {
+		err_set(err, -EINVAL, "%s", o->out ? "which recordings? two at least" : "-o OUT.mtr is missing");
+		return err_hint(err, "memtrace merge A.mtr B.mtr -o C.mtr");
 	}
 	if (o->cmd == CMD_EXPORT && !(o->format && o->out)) {
 		err_set(err, -EINVAL, "%s is missing", o->format ? "-o OUT" : "--to FORMAT");

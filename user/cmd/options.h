@@ -16,11 +16,14 @@
 
 struct err;
 
-enum command { CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_ESTIMATE, CMD_PLAN, CMD_DOCTOR, CMD_SERVE,
-	       CMD_CNT };
+enum command {
+	CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_MERGE, CMD_ESTIMATE, CMD_PLAN, CMD_DOCTOR, CMD_SERVE,
+	CMD_CNT,
+};
 
 #define OPT_PIDS_MAX 64
 #define OPT_USDT_MAX 64
+#define OPT_FILES_MAX 257 /* one more than merge takes, which says so */
 
 struct options {
 	enum command cmd;
@@ -30,6 +33,9 @@ struct options {
 	char *const *launch; /* argv after "--", or NULL */
 	const char *file;    /* the recording to read, or NULL */
 	const char *file_b;  /* diff: the other one */
+	const char *files[OPT_FILES_MAX]; /* merge */
+	size_t files_cnt;
+	int align_clock;     /* --align clock */
 	const char *out;     /* -o, or NULL */
 	struct listen_addr listen; /* --listen */
 	const char *format;  /* --to */

@@ -214,6 +214,15 @@ static int on_classes(struct options *o, const char *value, struct err *err)
 	return err_hint(err, "compat: torch.profiler's categories; extended: five more");
 }
 
+static int on_align(struct options *o, const char *value, struct err *err)
+{
+	o->align_clock = !strcmp(value, "clock");
+	if (o->align_clock || !strcmp(value, "steps"))
+		return 0;
+	err_set(err, -EINVAL, "unknown way '%.100s' to align clocks", value);
+	return err_hint(err, "steps: by steps that both made, else by the clocks; clock: by the clocks alone");
+}
+
 static int on_device(struct options *o, const char *value, struct err *err)
 {
 	char name[16];
@@ -302,8 +311,9 @@ FLAG(on_verbose, verbose, o->verbose + 1)
 #define DOCTOR (1u << CMD_DOCTOR)
 #define SERVE (1u << CMD_SERVE)
 #define ESTIMATE (1u << CMD_ESTIMATE)
+#define MERGE (1u << CMD_MERGE)
 #define TRACING (LIVE | RECORD | SERVE)
-#define ALL (TRACING | REPORT | EXPORT | DIFF | ESTIMATE | PLAN | DOCTOR)
+#define ALL (TRACING | REPORT | EXPORT | DIFF | ESTIMATE | PLAN | DOCTOR | MERGE)
 
 const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
@@ -311,6 +321,9 @@ const struct option_def option_defs[] = {
 	  "goes on when none is left", RECORD | SERVE, on_all_jobs },
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
+	{ "--output", 'o', "OUT.mtr", "recording to write", MERGE, on_out },
+	{ "--align", 0, "WHICH", "clocks of several machines: steps, by the steps that both made, where they can be told, else "
+	  "by their wall clocks (default); clock, by their wall clocks alone", MERGE, on_align },
 	{ "--listen", 0, "ADDRESS:PORT", "where to answer (default " LISTEN_DEFAULT "); port 0: one that is free. Whoever "
 	  "reaches it reads everything: there is no password", SERVE, on_listen },
 	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline, torch-raw, torch-snapshot, perfetto, chrome, pprof, folded, "
@@ -448,6 +461,13 @@ const struct command_def command_defs[CMD_CNT] = {
 			   "python -m memtrace.graph train:make --device cuda:0 -o graph.json\twrite the graphs of a model\n"
 			   "memtrace estimate graph.json\tits peak, and who is alive then\n"
 			   "memtrace estimate graph.json --json | jq .forward_backward.peak\tone number\n" },
+	[CMD_MERGE] = { "merge", "A.mtr B.mtr… -o C.mtr [--align WHICH]", "recordings of several machines or ranks as one",
+			"Writes one recording with the events of all, by time: for report --by rank and every other view. "
+			"Clocks of machines are brought together by the training steps that their ranks made together, or by "
+			"their wall clocks; recordings of one boot share a clock. Processes of the second machine and further "
+			"ones get numbers of their own (pid + machine × 4194304), so that no two are one. Says what each clock "
+			"was off by, and which ranks are in no file (docs/ranks.md). Needs no root.",
+			"memtrace merge node0.mtr node1.mtr -o job.mtr\tthen memtrace report job.mtr --by rank\n" },
 	[CMD_PLAN] = { "plan", "-p PID [--probes SOURCES] [--json | --all]", "every probe that would be set, and its cost",
 		       "Shows what attaching would do, and does none of it: library, symbol, offset in the file, the "
 		       "instruction that is probed, the way, and the expected cost of one hit.",

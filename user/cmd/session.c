@@ -23,6 +23,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -345,6 +346,18 @@ static void session__push_counters(struct session *s)
 	session__push(s, (struct event){ .kind = EV_TICK });
 }
 
+/* Two recordings of one boot have one clock and one space of pids, whatever their containers call the host. */
+static uint64_t boot_hash(void)
+{
+	char id[64] = "";
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	size_t n = f ? fread(id, 1, sizeof(id), f) : 0;
+
+	if (f)
+		fclose(f);
+	return n ? XXH3_64bits(id, n) : 0;
+}
+
 static void session__push_begin(struct session *s, pid_t main_pid)
 {
 	struct timespec wall;
@@ -361,6 +374,8 @@ static void session__push_begin(struct session *s, pid_t main_pid)
 		.addr = (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec - now_ns(),
 		.size = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN),
 		.name = names__add(s->names, text) });
+	session__push(s, (struct event){ .ts_ns = s->start_ns, .kind = EV_MACHINE, .addr = boot_hash(),
+					 .name = names__add(s->names, u.nodename) });
 }
 
 /* --- loop --------------------------------------------------------------------------------------------- */

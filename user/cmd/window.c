@@ -105,6 +105,7 @@ static enum keep keep_of(uint8_t kind)
 {
 	switch (kind) {
 	case EV_BEGIN:
+	case EV_MACHINE:
 	case EV_PROC:
 	case EV_GONE:
 	case EV_LABEL:

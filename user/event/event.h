@@ -70,16 +70,11 @@ enum ev_kind {
 	EV_MODULE_AT = 93, /* pid, tid, addr = the module whose forward runs here from now on (0: none), flags = enum
 			      mt_module_flag; with EV_MODULE_BACKWARD: whose backward the nodes are that are entered next */
 	EV_WAS_MODULE = 94, /* of the EV_WAS before it: addr, dev, size = the module that it was born in, flags = enum phase */
-	EV_MACHINE = 96, /* where this was recorded: name = host name, addr = hash of the boot's id, aux = number of the machine
-			    in a merged recording (event/merge.h), else 0 */
-	EV_MERGED = 97, /* a file that was merged into this one: name = its name, aux = number of its machine, addr = ns that
-			   were added to its times (two's complement), size = how far its steps lie apart from the first
-			   file's (median, ns), flags = enum ev_merged */
-	EV_MAX = 98,
+	EV_MACHINE = 96, /* where this was recorded: name = host name, addr = hash of the boot's id (0: not known). In a merged
+			    recording (event/merge.h) flags = 1, one for each machine, aux = its number, size = ns that
+			    were added to its times */
+	EV_MAX = 97,
 };
-
-/* How the clock of a merged file was told, and what it lacks. */
-enum ev_merged { EV_MERGED_BOOT = 0, EV_MERGED_CLOCK = 1, EV_MERGED_STEPS = 2, EV_MERGED_HOW = 3, EV_MERGED_CUT = 4 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
 #define EV_MACHINE_SHIFT 22

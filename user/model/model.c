@@ -810,6 +810,8 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case EV_STACK_AT:
 		model__stack_at(m, ev);
 		break;
+	case EV_MACHINE: /* ranks.c */
+		break;
 	default:
 		m->lost[MT_LOSS_DECODE]++;
 	}

@@ -187,7 +187,7 @@ static void model__was_block(struct model *m, const struct event *ev)
 	b->op = tally__ready(&m->ops, d->idx, tally__row(&m->ops, ev->name, false));
 	b->region = tally__ready(&m->regions, d->idx, tally__row(&m->regions, region, ev->flags & EV_WAS_NODE));
 	b->met = !!(ev->flags & EV_WAS_MET) && !dev_is_host(ev->dev);
-	b->from = ev->aux >> REGION_BITS & 3;
+	b->from = ev->dev >= MT_DEV_CUDA0 ? ev->aux >> REGION_BITS & 3 : FROM_ALLOCATOR;
 	b->unlisted = !p->listed;
 	m->stack = stack;
 	model__carried(m, b, d, p);

@@ -69,9 +69,9 @@ static uint64_t value_of(const struct report_rank *row, bool live)
 
 /* --- who stands out -------------------------------------------------------------------------------- */
 
-static void fill_difference(const struct report_ranks *r, struct report_outlier *o)
+static void fill_difference(const struct report_ranks *r, const struct report_rank *mid, struct report_outlier *o)
 {
-	const struct report_rank *row = &r->rows[o->row], *mid = &r->rows[r->median_row];
+	const struct report_rank *row = &r->rows[o->row];
 	int64_t most = 0;
 
 	o->more = (int64_t)(value_of(row, o->by_live) - value_of(mid, o->by_live));
@@ -110,30 +110,44 @@ static void keep_outlier(struct report_ranks *r, struct report_outlier o)
 	r->outliers[at] = o;
 }
 
-static void find_outliers(struct report_ranks *r, uint64_t *room, bool live)
+/* Among rows `from` to `to`, which are of one job. */
+static void find_outliers(struct report_ranks *r, uint32_t from, uint32_t to, uint64_t *room, bool live)
 {
+	const struct report_rank *mid = &r->rows[from];
 	uint64_t median, spread;
 	double scale;
 
-	for (size_t i = 0; i < r->cnt; i++)
-		room[i] = value_of(&r->rows[i], live);
-	median = lower_median(room, r->cnt);
-	for (size_t i = 0; i < r->cnt; i++)
-		room[i] = apart(value_of(&r->rows[i], live), median);
-	spread = lower_median(room, r->cnt);
+	for (uint32_t i = from; i < to; i++)
+		room[i - from] = value_of(&r->rows[i], live);
+	median = lower_median(room, to - from);
+	while (value_of(mid, live) != median)
+		mid++;
+	for (uint32_t i = from; i < to; i++)
+		room[i - from] = apart(value_of(&r->rows[i], live), median);
+	spread = lower_median(room, to - from);
 	scale = (double)spread * TO_DEVIATION;
 	if (scale < (double)median * SCALE_LEAST)
 		scale = (double)median * SCALE_LEAST;
 	if (scale < 1)
 		scale = 1;
-	for (uint32_t i = 0; i < r->cnt; i++) {
+	for (uint32_t i = from; i < to; i++) {
 		struct report_outlier o = { .row = i, .by_live = live };
 
 		o.score = ((double)value_of(&r->rows[i], live) - (double)median) / scale;
 		if (magnitude(o.score) < RANK_OUTLIER_SCORE)
 			continue;
-		fill_difference(r, &o);
+		fill_difference(r, mid, &o);
 		keep_outlier(r, o);
+	}
+}
+
+/* Ranks of different jobs are not like each other. */
+static void compare_jobs(struct report_ranks *r, uint64_t *room, bool live)
+{
+	for (uint32_t from = 0, to = 0; from < r->cnt; from = to) {
+		while (to < r->cnt && !strcmp(r->rows[to].label.job, r->rows[from].label.job))
+			to++;
+		find_outliers(r, from, to, room, live);
 	}
 }
 
@@ -266,6 +280,8 @@ static int find_steps(struct report_ranks *r, uint64_t *room)
 	const struct report_rank *first = NULL;
 	size_t *hints;
 
+	if (strcmp(r->rows[0].label.job, r->rows[r->cnt - 1].label.job))
+		return 0; /* of two jobs */
 	align_counted(r);
 	for (size_t i = 0; i < r->cnt && !first; i++)
 		first = r->rows[i].steps_cnt ? &r->rows[i] : NULL;
@@ -301,8 +317,8 @@ int report_ranks__judge(struct report_ranks *r)
 		return 0;
 	}
 	find_ends(r, room);
-	find_outliers(r, room, false);
-	find_outliers(r, room, true);
+	compare_jobs(r, room, false);
+	compare_jobs(r, room, true);
 	find_missing(r);
 	count_deaths(r);
 	err = find_steps(r, room);

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Recordings merged: clocks, pids, names, stacks, counters; files that lack something. */
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "event/merge.h"
+#include "event/recording.h"
+#include "model/model.h"
+#include "model/ranks.h"
+#include "timeline/ranks.h"
+#include "unit/recording_help.h"
+
+#define S 1000000000ull
+#define WALL 1800000000000000000ull
+
+/* --- what is merged --------------------------------------------------------------------------------------- */
+
+static char file[8][80];
+static uint64_t clock_ns; /* of the file that is being written */
+static struct names *names;
+static struct rec_writer *out;
+
+static void begin_file(int n)
+{
+	struct err err = { 0 };
+
+	snprintf(file[n], sizeof(file[n]), "%s/%d.mtr", dir, n);
+	unlink(file[n]);
+	names = names__new();
+	assert_int_equal(rec_writer__open(&out, file[n], names, &err), 0);
+}
+
+static void put(struct event ev)
+{
+	struct err err = { 0 };
+
+	ev.ts_ns = clock_ns;
+	if (!ev.tid)
+		ev.tid = ev.pid;
+	assert_int_equal(rec_writer__add(out, &ev, &err), 0);
+}
+
+static name_id name(const char *text)
+{
+	return names__add(names, text);
+}
+
+static void end_file(int ended)
+{
+	struct err err = { 0 };
+
+	if (ended)
+		put((struct event){ .kind = EV_END });
+	assert_int_equal(rec_writer__close(out, &err), 0);
+	names__free(names);
+}
+
+/* A machine whose monotonic clock is at mono_ns when it is WALL, and whose wall clock is wrong by skew_ns. */
+static void machine(uint64_t boot, const char *host, uint64_t mono_ns, int64_t skew_ns)
+{
+	clock_ns = mono_ns;
+	put((struct event){ .kind = EV_BEGIN, .pid = 11, .addr = WALL + (uint64_t)skew_ns - mono_ns, .size = 2,
+			    .name = name("v") });
+	put((struct event){ .kind = EV_MACHINE, .addr = boot, .name = name(host) });
+}
+
+static void process(uint32_t pid, int how, const char *rank, const char *world)
+{
+	put((struct event){ .kind = EV_PROC, .pid = pid, .aux = 10, .flags = (uint8_t)how, .name = name("python"),
+			    .addr = name("python train.py").v });
+	put((struct event){ .kind = EV_LABEL, .pid = pid, .name = name(rank) });
+	put((struct event){ .kind = EV_LABEL, .pid = pid, .name = name(world) });
+}
+
+/* A step each 100 ms, with a block of `size` that lives to the next one. */
+static void steps(uint32_t pid, int cnt, uint64_t size, uint64_t jitter_ns)
+{
+	for (int i = 0; i < cnt; i++) {
+		put((struct event){ .kind = MT_EV_REGION_BEGIN, .pid = pid, .name = name("Optimizer.step#Adam.step") });
+		put((struct event){ .kind = MT_EV_ALLOC, .pid = pid, .dev = MT_DEV_CPU, .addr = 0x1000, .size = size });
+		put((struct event){ .kind = MT_EV_REGION_END, .pid = pid });
+		clock_ns += 50000000;
+		put((struct event){ .kind = MT_EV_FREE, .pid = pid, .dev = MT_DEV_CPU, .addr = 0x1000 });
+		clock_ns += 50000000 + (i % 2 ? jitter_ns : -jitter_ns);
+	}
+}
+
+static void rank_file(int n, uint64_t boot, uint64_t mono_ns, int64_t skew_ns, const char *rank, uint64_t size)
+{
+	char host[16];
+
+	snprintf(host, sizeof(host), "node%d", (int)boot);
+	begin_file(n);
+	machine(boot, host, mono_ns, skew_ns);
+	process(11, EV_PROC_EXECED, rank, "WORLD_SIZE=4");
+	steps(11, 10, size, (uint64_t)n * 1000000);
+	put((struct event){ .kind = EV_GONE, .pid = 11, .flags = 1 });
+	end_file(1);
+}
+
+/* --- what comes of it ---------------------------------------------------------------------------------------- */
+
+static struct merge_info info;
+static char merged[80];
+
+static int merge(int cnt, enum merge_align align)
+{
+	const char *paths[8];
+	struct err err = { 0 };
+	int r;
+
+	snprintf(merged, sizeof(merged), "%s/merged.mtr", dir);
+	for (int i = 0; i < cnt; i++)
+		paths[i] = file[i];
+	merge_info__done(&info);
+	r = merge_files(paths, (size_t)cnt, merged, align, &info, &err);
+	if (r < 0)
+		assert_true(err.msg[0]);
+	return r;
+}
+
+/* Replays a file: its ranks, and the model's live bytes. */
+static struct report_ranks *replay(const char *from, struct model_live *ret_live, uint64_t counts[256])
+{
+	struct report_ranks *rep = NULL;
+	struct rec_reader *r;
+	const struct event *evs;
+	struct err err = { 0 };
+	struct ranks *ranks;
+	struct model *m;
+	uint64_t last = 0;
+	size_t cnt;
+
+	assert_int_equal(rec_reader__open(&r, from, &err), 0);
+	m = model__new(rec_reader__names(r), NULL);
+	ranks = ranks__new(rec_reader__names(r), CLASSES_COMPAT);
+	memset(counts, 0, 256 * sizeof(*counts));
+	while (rec_reader__next(r, &evs, &cnt, &err) > 0)
+		for (size_t i = 0; i < cnt; i++) {
+			assert_true(evs[i].ts_ns >= last);
+			last = evs[i].ts_ns;
+			counts[evs[i].kind]++;
+			assert_int_equal(model__handle(m, &evs[i]), 0);
+			assert_int_equal(ranks__handle(ranks, &evs[i]), 0);
+		}
+	model__check(m);
+	*ret_live = model__live(m);
+	assert_int_equal(ranks__report(ranks, 5, &rep), 0);
+	ranks__free(ranks);
+	model__free(m);
+	rec_reader__free(r);
+	return rep;
+}
+
+static uint64_t latest_step(const struct report_ranks *r)
+{
+	uint64_t late = 0;
+
+	for (size_t i = 0; i < r->steps_cnt; i++)
+		late = r->steps[i].late_ns > late ? r->steps[i].late_ns : late;
+	return late;
+}
+
+/* --- tests --------------------------------------------------------------------------------------------------------- */
+
+/* Two machines with the same pid; the second one's wall clock is 5 s ahead, its monotonic one began much earlier. */
+static void test_skewed_clocks(void **state)
+{
+	struct model_live live;
+	struct report_ranks *r;
+	uint64_t counts[256];
+
+	(void)state;
+	rank_file(0, 1, 100 * S, 0, "RANK=0", 1000);
+	rank_file(1, 2, 90000 * S, 5 * (int64_t)S, "RANK=1", 5000);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	assert_int_equal(info.machines_cnt, 2);
+	assert_int_equal(info.files[1].how, MERGE_BY_STEPS);
+	assert_in_range(info.files[1].clock_ns, 5 * S - 2000000, 5 * S + 2000000);
+	assert_int_equal(info.files[1].steps_common, 10);
+	assert_int_equal(info.missing_total, 2);
+	assert_int_equal(info.missing[0], 2);
+	r = replay(merged, &live, counts);
+	assert_int_equal(r->cnt, 2);
+	assert_int_equal(r->rows[1].pid, 11 | 1u << EV_MACHINE_SHIFT);
+	assert_string_equal(r->rows[1].host, "node2");
+	assert_int_equal(r->steps_cnt, 10);
+	assert_in_range(latest_step(r), 0, 3000000);
+	assert_int_equal(r->outliers_cnt, 1);
+	assert_int_equal(r->rows[r->outliers[0].row].rank, 1);
+	assert_int_equal(r->missing_total, 2);
+	assert_int_equal(counts[EV_BEGIN], 1);
+	assert_int_equal(counts[EV_MACHINE], 2);
+	assert_int_equal(counts[EV_END], 1);
+	assert_int_equal(counts[MT_EV_ALLOC], 20);
+	report_ranks__free(r);
+
+	assert_int_equal(merge(2, MERGE_ALIGN_CLOCK), 0); /* the wall clocks are taken at their word */
+	assert_int_equal(info.files[1].how, MERGE_BY_CLOCK);
+	assert_int_equal(info.files[1].clock_ns, 0);
+}
+
+/* Steps that do not lie together are no common steps: the clocks stand. */
+static void test_other_jobs(void **state)
+{
+	(void)state;
+	rank_file(0, 1, 100 * S, 0, "RANK=0", 1000);
+	begin_file(1);
+	machine(2, "b", 50 * S, 0);
+	process(11, EV_PROC_EXECED, "RANK=1", "WORLD_SIZE=2");
+	for (int i = 0; i < 6; i++) {
+		clock_ns += (i * i + 1) * S;
+		steps(11, 1, 10, 0);
+	}
+	end_file(1);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	assert_int_equal(info.files[1].how, MERGE_BY_CLOCK);
+}
+
+/* Attached in mid-run: which step is which cannot be told by counting. With marks it can. */
+static void test_attached(void **state)
+{
+	(void)state;
+	for (int marks = 0; marks < 2; marks++) {
+		for (int n = 0; n < 2; n++) {
+			begin_file(n);
+			machine(1 + (uint64_t)n, "x", 100 * S, n ? -3 * (int64_t)S : 0);
+			process(11, EV_PROC_ATTACHED, n ? "RANK=1" : "RANK=0", "WORLD_SIZE=2");
+			for (uint64_t i = (uint64_t)n * 4; i < 10 && marks; i++) {
+				clock_ns = 101 * S + i * S / 10;
+				put((struct event){ .kind = MT_EV_STEP, .pid = 11, .addr = 1000 + i });
+			}
+			clock_ns = 103 * S;
+			if (!marks)
+				steps(11, 5, 10, 0);
+			end_file(1);
+		}
+		assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+		assert_int_equal(info.files[1].how, marks ? MERGE_BY_STEPS : MERGE_BY_CLOCK);
+		assert_int_equal(info.files[1].clock_ns, marks ? -3 * (int64_t)S : 0);
+		assert_int_equal(info.files[1].steps_common, marks ? 6 : 0);
+	}
+}
+
+/* Two processes of one machine, recorded apart: one clock, whatever each thinks that the wall clock is, and one pid space. */
+static void test_same_boot(void **state)
+{
+	struct model_live live;
+	struct report_ranks *r;
+	uint64_t counts[256];
+
+	(void)state;
+	rank_file(0, 7, 100 * S, 0, "RANK=0", 1000);
+	begin_file(1);
+	machine(7, "node7", 100 * S, 123456789);
+	process(12, EV_PROC_EXECED, "RANK=1", "WORLD_SIZE=2");
+	steps(12, 10, 1000, 0);
+	end_file(1);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	assert_int_equal(info.machines_cnt, 1);
+	assert_int_equal(info.files[1].how, MERGE_SAME_BOOT);
+	r = replay(merged, &live, counts);
+	assert_int_equal(r->rows[1].pid, 12);
+	assert_int_equal(latest_step(r), 0);
+	report_ranks__free(r);
+}
+
+static void test_merged_again(void **state)
+{
+	struct model_live live;
+	struct report_ranks *r;
+	uint64_t counts[256];
+
+	(void)state;
+	rank_file(0, 1, 100 * S, 0, "RANK=0", 1000);
+	rank_file(1, 2, 9 * S, -7 * (int64_t)S, "RANK=1", 1000);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	snprintf(file[3], sizeof(file[3]), "%s/once.mtr", dir);
+	assert_int_equal(rename(merged, file[3]), 0);
+	rank_file(0, 3, 500 * S, 2 * (int64_t)S, "RANK=2", 1000);
+	snprintf(file[1], sizeof(file[1]), "%s", file[3]);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	assert_int_equal(info.machines_cnt, 3);
+	r = replay(merged, &live, counts);
+	assert_int_equal(r->cnt, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(r->rows[i].rank, i);
+	assert_int_not_equal(r->rows[0].pid, r->rows[1].pid);
+	assert_int_not_equal(r->rows[0].pid, r->rows[2].pid);
+	assert_string_equal(r->rows[1].host, "node2");
+	assert_in_range(latest_step(r), 0, 5000000);
+	report_ranks__free(r);
+}
+
+static void counters(uint64_t cost, uint64_t fired, uint64_t lost, const char *first_name)
+{
+	(void)name(first_name); /* ids differ between the files */
+	put((struct event){ .kind = EV_COST, .aux = 3, .addr = 1000, .size = 5000, .flags = EV_F_BASE });
+	put((struct event){ .kind = EV_COST, .aux = 3, .addr = 1000 + cost, .size = 5000 + cost });
+	put((struct event){ .kind = EV_FIRED, .name = name("malloc"), .size = fired });
+	put((struct event){ .kind = EV_FIRED, .name = name("malloc"), .size = fired + 1 });
+	put((struct event){ .kind = EV_LOSS, .aux = MT_LOSS_RING, .size = lost });
+	put((struct event){ .kind = EV_SELF, .addr = 10 * cost, .size = cost });
+	put((struct event){ .kind = EV_OOM_KILL, .size = 40 });
+}
+
+/* Counters add up; names and stacks are those of their file. */
+static void test_counters_and_names(void **state)
+{
+	const struct event *evs;
+	struct rec_reader *r;
+	struct err err = { 0 };
+	struct event last[256] = { 0 };
+	uint64_t stack_no = 0;
+	size_t cnt;
+
+	(void)state;
+	for (int n = 0; n < 2; n++) {
+		begin_file(n);
+		machine(1 + (uint64_t)n, "x", 100 * S, 0);
+		counters(n ? 7 : 30, n ? 100 : 5, n ? 2 : 1, n ? "one" : "two");
+		put((struct event){ .kind = EV_STACK, .seq = 1, .name = name("main"), .addr = name("a.py").v, .flags = 1 });
+		put((struct event){ .kind = EV_STACK, .seq = 2, .size = 1, .name = name(n ? "f" : "g"), .addr = name("a.py").v,
+				    .aux = 4, .flags = 1 });
+		put((struct event){ .kind = EV_STACK_AT, .pid = 11, .addr = 0x10, .size = 2 });
+		put((struct event){ .kind = EV_TENSOR, .pid = 11, .addr = 0x10, .tid = name("Net").v, .name = name("w"),
+				    .aux = name("exp_avg").v, .seq = name("float32[2]").v });
+		put((struct event){ .kind = EV_WAS, .pid = 11, .addr = 0x20, .size = 8, .aux = name("region").v | 2u << 20,
+				    .name = name("op") });
+		put((struct event){ .kind = EV_NVML, .dev = MT_DEV_CUDA0, .size = 5 });
+		end_file(n == 0);
+	}
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	assert_int_equal(rec_reader__open(&r, merged, &err), 0);
+	while (rec_reader__next(r, &evs, &cnt, &err) > 0)
+		for (size_t i = 0; i < cnt; i++) {
+			const struct names *nm = rec_reader__names(r);
+
+			last[evs[i].kind] = evs[i];
+			if (evs[i].kind == EV_STACK)
+				assert_int_equal(evs[i].seq, ++stack_no);
+			if (evs[i].kind == EV_TENSOR) {
+				assert_string_equal(names__get(nm, (name_id){ evs[i].tid }), "Net");
+				assert_string_equal(names__get(nm, (name_id){ evs[i].aux }), "exp_avg");
+				assert_string_equal(names__get(nm, (name_id){ evs[i].seq }), "float32[2]");
+			}
+			if (evs[i].kind == EV_WAS) {
+				assert_string_equal(names__get(nm, (name_id){ evs[i].aux & 0xfffff }), "region");
+				assert_int_equal(evs[i].aux >> 20, 2);
+			}
+		}
+	rec_reader__free(r);
+	assert_int_equal(stack_no, 3); /* main is one */
+	assert_int_equal(last[EV_STACK_AT].size, 3);
+	assert_int_equal(last[EV_COST].addr, 37);
+	assert_int_equal(last[EV_FIRED].size, 107);
+	assert_int_equal(last[EV_LOSS].size, 3);
+	assert_int_equal(last[EV_SELF].addr, 370);
+	assert_int_equal(last[EV_SELF].size, 37);
+	assert_int_equal(last[EV_OOM_KILL].size, 0);
+	assert_int_equal(last[EV_NVML].kind, 0); /* two machines' cuda:0 would take turns */
+	assert_int_equal(last[EV_END].kind, 0); /* the second file has none */
+	assert_false(info.files[1].ended);
+}
+
+static void test_cut_file(void **state)
+{
+	struct model_live live;
+	struct report_ranks *r;
+	uint64_t counts[256];
+	struct stat st;
+
+	(void)state;
+	rank_file(0, 1, 100 * S, 0, "RANK=0", 1000);
+	rank_file(1, 2, 100 * S, 0, "RANK=1", 1000);
+	assert_int_equal(stat(file[1], &st), 0);
+	assert_int_equal(truncate(file[1], st.st_size - 1), 0);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	assert_true(info.files[1].cut_bytes > 0);
+	r = replay(merged, &live, counts);
+	assert_int_equal(r->cnt, 2);
+	assert_int_equal(counts[EV_END], 0);
+	report_ranks__free(r);
+}
+
+static void test_refused(void **state)
+{
+	struct stat st;
+	FILE *f;
+
+	(void)state;
+	unlink(merged);
+	rank_file(0, 1, 100 * S, 0, "RANK=0", 1000);
+	snprintf(file[1], sizeof(file[1]), "%s/none.mtr", dir);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), -ENOENT);
+	snprintf(file[1], sizeof(file[1]), "%s/text.mtr", dir);
+	f = fopen(file[1], "w");
+	fputs("no recording, this\n", f);
+	fclose(f);
+	assert_true(merge(2, MERGE_ALIGN_STEPS) < 0);
+	assert_int_equal(stat(merged, &st), -1); /* nothing is left */
+	snprintf(file[1], sizeof(file[1]), "%s", file[0]);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), -EINVAL); /* twice the same */
+	snprintf(file[1], sizeof(file[1]), "%s/merged.mtr", dir);
+	assert_int_equal(link(file[0], file[1]), 0);
+	assert_int_equal(merge(1, MERGE_ALIGN_STEPS), -EINVAL); /* into what is read */
+	assert_int_equal(unlink(file[1]), 0);
+	begin_file(1); /* a clock out of this world */
+	put((struct event){ .kind = EV_BEGIN, .addr = 5ull << 60 });
+	end_file(1);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), -ERANGE);
+	begin_file(1);
+	put((struct event){ .kind = EV_TICK });
+	end_file(1);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), -EINVAL); /* no beginning */
+}
+
+/* Whatever is in the files, what comes out can be replayed. */
+static void test_anything(void **state)
+{
+	struct model_live live;
+	uint64_t counts[256];
+
+	(void)state;
+	for (int round = 0; round < 30; round++) {
+		rng = 77 + (uint64_t)round;
+		for (int n = 0; n < 3; n++) {
+			begin_file(n);
+			machine(below(3), "x", below(1000) * S, (int64_t)below(100) * (int64_t)S);
+			for (int i = 0; i < 20; i++)
+				(void)name((char[]){ (char)('a' + i), (char)('a' + n), '\0' });
+			for (int i = 0; i < 400; i++) {
+				struct event ev = random_event(0, names__last(names), 40);
+
+				if (ev.kind == EV_BEGIN)
+					continue;
+				clock_ns = later(clock_ns);
+				if (clock_ns > 1ull << 62)
+					clock_ns = 1ull << 62;
+				put(ev);
+			}
+			end_file((int)below(2));
+		}
+		assert_int_equal(merge(3, MERGE_ALIGN_STEPS), 0);
+		report_ranks__free(replay(merged, &live, counts));
+	}
+}
+
+static int done(void **state)
+{
+	DIR *all = opendir(dir);
+
+	merge_info__done(&info);
+	for (const struct dirent *d; all && (d = readdir(all));)
+		(void)unlinkat(dirfd(all), d->d_name, 0);
+	if (all)
+		closedir(all);
+	return tear_down(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_skewed_clocks), cmocka_unit_test(test_other_jobs),
+		cmocka_unit_test(test_attached), cmocka_unit_test(test_same_boot),
+		cmocka_unit_test(test_merged_again), cmocka_unit_test(test_counters_and_names),
+		cmocka_unit_test(test_cut_file), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_anything),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, done);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * merge: several recordings become one, as if one memtrace had seen it all: of several machines, or of several processes of
+ * one. What comes out is an ordinary recording; it may be merged again.
+ *
+ * Clocks. Each recording has a monotonic clock of its own and says how far that is from the wall clock. Recordings of one boot
+ * have the same one, and nothing is changed between them. Others are put on the first file's wall clock; where steps that
+ * both made are known (marks with numbers, or optimizer steps counted from the job's start), theirs are laid upon each
+ * other: ranks of a synchronous job take a step together, however wrong their clocks are. A clock that runs faster than
+ * another (drift, a part in 10^5 or less) is not corrected.
+ *
+ * Pids. Machine n's have n << EV_MACHINE_SHIFT added; the first machine keeps its own. A machine is a boot.
+ *
+ * Counters of memtrace itself (costs, losses, symbols fired, its own CPU) are added up. Files are read twice.
+ */
+#ifndef MT_EVENT_MERGE_H
+#define MT_EVENT_MERGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+#define MERGE_FILES_MAX 256 /* merges of merges go further */
+#define MERGE_STEPS_MAX 4096 /* of a file, the first ones: for its clock */
+#define MERGE_STEPS_LEAST 3
+
+enum merge_align { MERGE_ALIGN_STEPS = 0, MERGE_ALIGN_CLOCK }; /* CLOCK: wall clocks alone */
+enum merge_how { MERGE_FIRST = 0, MERGE_SAME_BOOT, MERGE_BY_STEPS, MERGE_BY_CLOCK };
+
+/* What became of each file. */
+struct merge_file_info {
+	const char *path;
+	uint32_t machine; /* of its first one */
+	enum merge_how how;
+	int64_t clock_ns;    /* taken off its wall clock, so that it agrees with the first file's */
+	uint64_t spread_ns;  /* BY_STEPS: median distance of its steps from the first file's afterwards */
+	size_t steps_common;
+	uint64_t events, cut_bytes;
+	int ended; /* its end was seen */
+};
+
+struct merge_info {
+	struct merge_file_info *files;
+	size_t files_cnt;
+	uint32_t machines_cnt;
+	uint64_t events; /* written */
+	int64_t world;	/* as the ranks were told; -1: not */
+	uint32_t ranks_cnt; /* different ones that were seen, at most MERGE_RANKS_MAX */
+	uint32_t missing[16];
+	size_t missing_cnt, missing_total;
+};
+
+#define MERGE_RANKS_MAX 65536
+
+/* 0 or -errno; then `out` is as it was. *ret is filled in either case, give it to merge_info__done. */
+int merge_files(const char *const *paths, size_t cnt, const char *out, enum merge_align align, struct merge_info *ret,
+		struct err *err);
+void merge_info__done(struct merge_info *info);
+
+#endif

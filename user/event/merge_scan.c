@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "event/merge_scan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "event/rank_label.h"
+#include "event/recording.h"
+
+#define STEP_PREFIX "Optimizer.step#"
+/* Steps that lie further apart than this part of a step's length were not made together. */
+#define APART_MAX 4
+
+void merge_scan__done(struct merge_scan *s)
+{
+	for (size_t i = 0; i < s->machines_cnt; i++)
+		free(s->machines[i].host);
+	free(s->machines);
+	free(s->steps);
+	free(s->ranks);
+	*s = (struct merge_scan){ 0 };
+}
+
+static int add_machine(struct merge_scan *s, uint32_t local, uint64_t boot, const char *host)
+{
+	struct merge_machine *m;
+
+	for (size_t i = 0; i < s->machines_cnt; i++)
+		if (s->machines[i].local == local)
+			return 0;
+	if (s->machines_cnt == EV_MACHINES_MAX)
+		return 0; /* hostile: its processes count to the first one */
+	m = reallocarray(s->machines, s->machines_cnt + 1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	s->machines = m;
+	m[s->machines_cnt] = (struct merge_machine){ .local = local, .boot = boot, .host = strdup(host) };
+	return m[s->machines_cnt++].host ? 0 : -ENOMEM;
+}
+
+static int add_step(struct merge_scan *s, uint64_t number, uint64_t ts_ns)
+{
+	struct merge_step *v;
+
+	if (s->steps_cnt == MERGE_STEPS_MAX)
+		return 0;
+	if (!(s->steps_cnt & (s->steps_cnt - 1))) { /* 0 and powers of two */
+		v = reallocarray(s->steps, s->steps_cnt ? 2 * s->steps_cnt : 1, sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		s->steps = v;
+	}
+	s->steps[s->steps_cnt++] = (struct merge_step){ number, ts_ns };
+	return 0;
+}
+
+/* Of the first process that makes steps; marks with numbers before optimizers' regions. */
+static int see_step(struct merge_scan *s, const struct event *ev, int is_mark)
+{
+	if (is_mark && !s->is_marked) {
+		s->is_marked = 1;
+		s->steps_cnt = 0;
+		s->step_pid = ev->pid;
+	}
+	if (is_mark != s->is_marked || (s->step_pid && s->step_pid != ev->pid))
+		return 0;
+	s->step_pid = ev->pid;
+	return add_step(s, is_mark ? ev->addr : s->steps_cnt, ev->ts_ns);
+}
+
+static void see_label(struct merge_scan *s, const char *text)
+{
+	struct rank_label label = { 0 };
+	uint32_t rank;
+
+	rank_label__add(&label, text);
+	if (rank_label__num(&label, RANK_WORLD) > s->world)
+		s->world = rank_label__num(&label, RANK_WORLD);
+	if (rank_label__rank(&label, &rank) < RANK_LOCAL && rank < MERGE_RANKS_MAX)
+		s->ranks[rank / 8] |= (uint8_t)(1u << rank % 8);
+}
+
+static int see(struct merge_scan *s, const struct event *ev, const struct names *names)
+{
+	const char *name = names__get(names, ev->name);
+
+	switch (ev->kind) {
+	case EV_BEGIN:
+		if (!s->has_begin)
+			s->epoch_off_ns = (int64_t)ev->addr;
+		s->has_begin = 1;
+		return 0;
+	case EV_END:
+		s->ended = 1;
+		s->end_reason = ev->aux;
+		return 0;
+	case EV_MACHINE:
+		s->is_merged |= ev->flags == 1;
+		return ev->aux < EV_MACHINES_MAX ? add_machine(s, ev->aux, ev->addr, name) : 0;
+	case EV_PROC:
+		if (ev->pid == s->step_pid || !s->step_pid)
+			s->from_start = ev->flags != EV_PROC_ATTACHED;
+		return 0;
+	case EV_LABEL:
+		see_label(s, name);
+		return 0;
+	case MT_EV_STEP:
+		return see_step(s, ev, 1);
+	case MT_EV_REGION_BEGIN:
+		return strncmp(name, STEP_PREFIX, strlen(STEP_PREFIX)) ? 0 : see_step(s, ev, 0);
+	default:
+		return 0;
+	}
+}
+
+static int see_all(struct merge_scan *s, struct rec_reader *r, struct err *err)
+{
+	const struct event *evs;
+	size_t cnt;
+	int more, e = 0;
+
+	while (!e && (more = rec_reader__next(r, &evs, &cnt, err)) > 0) {
+		for (size_t i = 0; i < cnt && !e; i++) {
+			if (!s->events++)
+				s->first_ns = evs[i].ts_ns;
+			s->last_ns = evs[i].ts_ns;
+			e = see(s, &evs[i], rec_reader__names(r));
+		}
+	}
+	if (e)
+		return err_set(err, e, "out of memory");
+	if (more < 0)
+		return more;
+	if (rec_reader__truncated(r, &s->cut_bytes) && !s->cut_bytes)
+		s->cut_bytes = 1;
+	return 0;
+}
+
+/* Before memtrace told of machines, the words at a recording's beginning ended with the host's name. */
+static int name_machine(struct merge_scan *s)
+{
+	return s->machines_cnt ? 0 : add_machine(s, 0, 0, "");
+}
+
+int merge_scan__read(struct merge_scan *s, const char *path, struct err *err)
+{
+	struct rec_reader *r = NULL;
+	int e;
+
+	*s = (struct merge_scan){ .world = -1, .ranks = calloc(MERGE_RANKS_MAX / 8, 1) };
+	if (!s->ranks)
+		return err_set(err, -ENOMEM, "out of memory");
+	e = rec_reader__open(&r, path, err);
+	if (e < 0)
+		return e;
+	e = see_all(s, r, err);
+	rec_reader__free(r);
+	if (!e && name_machine(s) < 0)
+		e = err_set(err, -ENOMEM, "out of memory");
+	if (!e && !s->has_begin) {
+		err_set(err, -EINVAL, "%s has no beginning: where its clock stood is not known", path);
+		e = err_hint(err, "the file is damaged, or was made by another program");
+	}
+	return e;
+}
+
+/* --- steps of two files ------------------------------------------------------------------------------------ */
+
+static int by_value(const void *pa, const void *pb)
+{
+	int64_t a = *(const int64_t *)pa, b = *(const int64_t *)pb;
+
+	return a < b ? -1 : a > b;
+}
+
+static int64_t median_of(int64_t *v, size_t cnt)
+{
+	qsort(v, cnt, sizeof(*v), by_value);
+	return v[cnt / 2];
+}
+
+static int64_t wall(const struct merge_scan *s, size_t i)
+{
+	return (int64_t)(s->steps[i].ts_ns + (uint64_t)s->epoch_off_ns);
+}
+
+/* Differences of steps with the same number, which ascend in both. */
+static size_t pair_by_number(const struct merge_scan *a, const struct merge_scan *b, int64_t *ret)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0, k = 0; i < a->steps_cnt && k < b->steps_cnt;) {
+		if (a->steps[i].number < b->steps[k].number)
+			i++;
+		else if (a->steps[i].number > b->steps[k].number)
+			k++;
+		else
+			ret[cnt++] = wall(b, k++) - wall(a, i++);
+	}
+	return cnt;
+}
+
+static int64_t step_length(const struct merge_scan *s, int64_t *room)
+{
+	for (size_t i = 1; i < s->steps_cnt; i++)
+		room[i - 1] = wall(s, i) - wall(s, i - 1);
+	return median_of(room, s->steps_cnt - 1);
+}
+
+size_t merge_scan__compare(const struct merge_scan *a, const struct merge_scan *b, int64_t *ret_ahead_ns,
+			   uint64_t *ret_spread_ns)
+{
+	int can = (a->is_marked && b->is_marked) || (!a->is_marked && !b->is_marked && a->from_start && b->from_start);
+	int64_t *room = can ? calloc(MERGE_STEPS_MAX, sizeof(*room)) : NULL, ahead, spread;
+	size_t cnt = room ? pair_by_number(a, b, room) : 0;
+
+	if (cnt >= MERGE_STEPS_LEAST) {
+		ahead = median_of(room, cnt);
+		for (size_t i = 0; i < cnt; i++)
+			room[i] = room[i] > ahead ? room[i] - ahead : ahead - room[i];
+		spread = median_of(room, cnt);
+		if (spread <= step_length(a, room) / APART_MAX) {
+			*ret_ahead_ns = ahead;
+			*ret_spread_ns = (uint64_t)spread;
+		} else {
+			cnt = 0;
+		}
+	}
+	free(room);
+	return cnt < MERGE_STEPS_LEAST ? 0 : cnt;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* merge_scan: the first look at a file that is to be merged: whose it is, and what its clock can be held against. */
+#ifndef MT_EVENT_MERGE_SCAN_H
+#define MT_EVENT_MERGE_SCAN_H
+
+#include "event/event.h"
+#include "event/merge.h"
+
+struct err;
+
+struct merge_step {
+	uint64_t number, ts_ns;
+};
+
+struct merge_machine {
+	uint32_t local;	  /* its number in the file */
+	uint32_t global;  /* in what is written */
+	uint64_t boot;	  /* 0: not known */
+	char *host;
+};
+
+struct merge_scan {
+	int64_t epoch_off_ns;
+	int has_begin, is_merged;
+	struct merge_machine *machines; /* one at least */
+	size_t machines_cnt;
+	uint32_t step_pid; /* whose steps they are */
+	int is_marked;	   /* by STEP */
+	int from_start;	   /* they were counted from the process's own beginning */
+	struct merge_step *steps;
+	size_t steps_cnt;
+	uint64_t first_ns, last_ns;
+	uint64_t events, cut_bytes;
+	int ended;
+	uint32_t end_reason;
+	int64_t world;
+	uint8_t *ranks; /* bits */
+};
+
+int merge_scan__read(struct merge_scan *s, const char *path, struct err *err);
+void merge_scan__done(struct merge_scan *s);
+/*
+ * How far b's wall clock is ahead of a's, by the steps that both made: the median, and how far steps are from it. The number
+ * of steps compared; fewer than MERGE_STEPS_LEAST, or 0 where they do not lie together: *ret_* are untouched.
+ */
+size_t merge_scan__compare(const struct merge_scan *a, const struct merge_scan *b, int64_t *ret_ahead_ns,
+			   uint64_t *ret_spread_ns);
+
+#endif
