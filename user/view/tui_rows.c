@@ -181,9 +181,11 @@ static void fill_threads(struct tui_rows *rows, const struct report *r, const st
 /* --- names ---------------------------------------------------------------------------------------------- */
 
 static const struct tui_col name_cols[] = {
-	{ "name in Python", TUI_COL_TEXT, 24, 0, 1 }, { "kind", TUI_COL_TEXT, 15, 0 },	   { "size", TUI_COL_BYTES, 9, 0 },
-	{ "type", TUI_COL_TEXT, 20, 0 },	      { "of", TUI_COL_TEXT, 14, 90, 1 },    { "category", TUI_COL_TEXT, 15, 110 },
-	{ "device", TUI_COL_TEXT, 7, 120 },	      { "pid", TUI_COL_NUMBER, 8, 130 },    { "address", TUI_COL_TEXT, 14, 140 },
+	{ "name in Python", TUI_COL_TEXT, 24, 0, 1 }, { "kind", TUI_COL_TEXT, 15, 0 },
+	{ "size", TUI_COL_BYTES, 9, 0 },	      { "type", TUI_COL_TEXT, 20, 0 },
+	{ "of", TUI_COL_TEXT, 14, 90, 1 },	      { "category", TUI_COL_TEXT, 15, 110 },
+	{ "device", TUI_COL_TEXT, 7, 120 },	      { "pid", TUI_COL_NUMBER, 8, 130 },
+	{ "address", TUI_COL_TEXT, 14, 140 },
 };
 
 static void fill_names(struct tui_rows *rows, const struct report *r, const struct report_dev *dev)
