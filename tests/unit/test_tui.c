@@ -345,8 +345,8 @@ static void test_segments_tell_their_use(void **state)
 static void test_names(void **state)
 {
 	struct report_tensor tensors[] = {
-		{ .size = 4096, .ptr = 0x7f00, .pid = 7, .dev = MT_DEV_CPU, .kind = EV_TENSOR_PARAMETER, .path = "layers.0.weight",
-		  .root = "Net", .type = "float32[32,32]", .key = "" },
+		{ .size = 4096, .ptr = 0x7f00, .pid = 7, .dev = MT_DEV_CPU, .kind = EV_TENSOR_PARAMETER,
+		  .path = "layers.0.weight", .root = "Net", .type = "float32[32,32]", .key = "" },
 		{ .size = 4096, .dev = 255, .cat = 0, .kind = EV_TENSOR_STATE, .path = HOSTILE, .root = HOSTILE, .type = HOSTILE,
 		  .key = "exp_avg" },
 	};
