@@ -347,8 +347,8 @@ static void test_names(void **state)
 	struct report_tensor tensors[] = {
 		{ .size = 4096, .ptr = 0x7f00, .pid = 7, .dev = MT_DEV_CPU, .kind = EV_TENSOR_PARAMETER,
 		  .path = "layers.0.weight", .root = "Net", .type = "float32[32,32]", .key = "" },
-		{ .size = 4096, .dev = 255, .cat = 0, .kind = EV_TENSOR_STATE, .path = HOSTILE, .root = HOSTILE, .type = HOSTILE,
-		  .key = "exp_avg" },
+		{ .size = 4096, .dev = 255, .cat = 0, .kind = EV_TENSOR_STATE, .path = HOSTILE, .root = HOSTILE,
+		  .type = HOSTILE, .key = "exp_avg" },
 	};
 	struct report_block block = { .size = 4096, .dev = MT_DEV_CPU, .op = "aten::empty", .name = "layers.0.weight" };
 	struct report r = { .tensors = tensors, .tensors_cnt = 2, .peak_blocks = &block, .peak_blocks_cnt = 1 };
