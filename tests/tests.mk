@@ -32,7 +32,7 @@ check-bpf: $(B)/tests/test_kernel
 	@if [ "$$(id -u)" = 0 ]; then $<; else sudo $<; fi
 
 # Programs that measure one room alone; numbers are in tests/bench/README.md.
-$(B)/tests/gen_recording: tests/bench/gen_recording.c $(B)/libmemtrace.a
+$(B)/tests/gen_recording $(B)/tests/gen_ranks: $(B)/tests/%: tests/bench/%.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests $< $(B)/libmemtrace.a $(LIBS) -o $@
 $(B)/tests/bench_%: tests/bench/bench_%.c $(B)/libmemtrace.a

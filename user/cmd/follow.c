@@ -722,7 +722,7 @@ void follow__settle(struct follow *f)
 
 		if (!p)
 			continue;
-		if (p->has_execed)
+		if (p->has_execed || (p->has_new_libs && target__is_early(p->target)))
 			follow__execed(f, p);
 		if (p->has_new_libs)
 			follow__refresh(f, p);

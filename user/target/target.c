@@ -47,6 +47,7 @@ struct target {
 	char cmdline[CMDLINE_BYTES_MAX];
 	char *labels[TARGET_LABELS_MAX];
 	size_t labels_cnt;
+	int is_early;
 	struct lib *libs; /* in order of address */
 	size_t libs_cnt;
 	struct file_id *seen; /* sorted */
@@ -133,6 +134,7 @@ static int target__read_strings(struct target *t, struct err *err)
 	r = proc_read(t->dirfd, "environ", ENVIRON_BYTES_MAX, &text, &len);
 	if (r < 0)
 		return target__fail(t, r, "environ", err);
+	t->is_early = !len && !t->cmdline[0];
 	r = environ_labels(text, len, label_add, t);
 	free(text);
 	return r < 0 ? err_set(err, r, "out of memory") : 0;
@@ -288,6 +290,11 @@ static uint64_t ticks_ns(uint64_t ticks)
 uint64_t target__start_ns(const struct target *t)
 {
 	return ticks_ns(t->stat.start_ticks);
+}
+
+int target__is_early(const struct target *t)
+{
+	return t->is_early;
 }
 
 size_t target__labels(const struct target *t, const char *const **ret)

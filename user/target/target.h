@@ -47,6 +47,8 @@ const char *target__cmdline(const struct target *t); /* arguments joined by blan
 uint64_t target__start_ns(const struct target *t);   /* CLOCK_BOOTTIME ns of its start */
 /* "RANK=3", "LOCAL_RANK=…", WORLD_SIZE, MASTER_ADDR, SLURM_PROCID, … present in its environment. */
 size_t target__labels(const struct target *t, const char *const **ret);
+/* It was opened in the middle of an exec: neither arguments nor environment were there yet. */
+int target__is_early(const struct target *t);
 /* Is this still the same process (pid alive and start time unchanged)? 1 or 0. */
 int target__alive(const struct target *t);
 /* CPU time (user + system) in ns, RSS in bytes, thread count; -ESRCH when gone. */
