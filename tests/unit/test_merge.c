@@ -337,6 +337,8 @@ static void test_counters_and_names(void **state)
 		put((struct event){ .kind = EV_STACK_AT, .pid = 11, .addr = 0x10, .size = 2 });
 		put((struct event){ .kind = EV_TENSOR, .pid = 11, .addr = 0x10, .tid = name("Net").v, .name = name("w"),
 				    .aux = name("exp_avg").v, .seq = name("float32[2]").v });
+		put((struct event){ .kind = EV_MODULE, .pid = 11, .addr = 0x30, .name = name("layers.0"),
+				    .tid = name("model").v, .seq = name("Linear").v });
 		put((struct event){ .kind = EV_WAS, .pid = 11, .addr = 0x20, .size = 8, .aux = name("region").v | 2u << 20,
 				    .name = name("op") });
 		put((struct event){ .kind = EV_NVML, .dev = MT_DEV_CUDA0, .size = 5 });
@@ -355,6 +357,11 @@ static void test_counters_and_names(void **state)
 				assert_string_equal(names__get(nm, (name_id){ evs[i].tid }), "Net");
 				assert_string_equal(names__get(nm, (name_id){ evs[i].aux }), "exp_avg");
 				assert_string_equal(names__get(nm, (name_id){ evs[i].seq }), "float32[2]");
+			}
+			if (evs[i].kind == EV_MODULE) {
+				assert_string_equal(names__get(nm, evs[i].name), "layers.0");
+				assert_string_equal(names__get(nm, (name_id){ evs[i].tid }), "model");
+				assert_string_equal(names__get(nm, (name_id){ evs[i].seq }), "Linear");
 			}
 			if (evs[i].kind == EV_WAS) {
 				assert_string_equal(names__get(nm, (name_id){ evs[i].aux & 0xfffff }), "region");

@@ -378,6 +378,10 @@ static int translate_names(struct merge *m, struct source *s, struct event *ev)
 		r = r ? r : name_of(m, s, ev->aux, &ev->aux);
 		r = r ? r : name_of(m, s, ev->seq, &ev->seq);
 		break;
+	case EV_MODULE:
+		r = r ? r : name_of(m, s, ev->tid, &ev->tid);
+		r = r ? r : name_of(m, s, ev->seq, &ev->seq);
+		break;
 	case EV_WAS:
 		r = r ? r : name_of(m, s, ev->aux & REGION_BITS, &id);
 		ev->aux = r ? 0 : (ev->aux & ~REGION_BITS) | (id & REGION_BITS);
@@ -395,7 +399,7 @@ static int translate(struct merge *m, struct source *s, struct event *ev)
 
 	ev->ts_ns = s->next_ns;
 	ev->pid = pid_of(s, ev->pid);
-	if (ev->kind != EV_TENSOR)
+	if (ev->kind != EV_TENSOR && ev->kind != EV_MODULE) /* theirs is a name */
 		ev->tid = pid_of(s, ev->tid);
 	r = translate_names(m, s, ev);
 	if (r < 0)
