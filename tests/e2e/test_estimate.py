@@ -86,7 +86,7 @@ def test_what_is_no_graph_is_refused_with_its_place():
         refuse("", "is empty")
         refuse(good, "nothing of the graph is on 'cpu'", "all, cuda:0", args=("--device", "cpu"))
         mt.expect_failure(mt.memtrace("estimate", where / "none.json"), 1, "none.json", "No such file")
-        mt.expect_failure(mt.memtrace("estimate"), 2, "GRAPH.json is missing", "memtrace.graph")
+        mt.expect_failure(mt.memtrace("estimate"), 2, "GRAPH.json or F.mtr is missing", "memtrace.graph")
         mt.expect_failure(mt.memtrace("estimate", where), 1, "directory")
 
 
@@ -107,3 +107,47 @@ def test_the_exporter_says_what_to_do():
         mt.check(said["counted"] == ["cuda:0"] and said["graphs"][0]["peak"] == weight + bias + given + made, f"{said}")
         wrong = run("train:none")
         mt.check(wrong.returncode == 2 and "train:none" in wrong.stderr, wrong.stderr)
+
+
+def record_kept(where, kind, *args):
+    path = where / f"{kind}.mtr"
+    mt.ok(mt.memtrace("record", "-q", "-o", path, *args, "--", mt.PYTHON, mt.JOBS / "kept.py", kind, timeout=120))
+    return path
+
+
+def close_to(value, mib):
+    """Blocks of a few bytes lie about."""
+    return abs(value - mib * (1 << 20)) < 4096
+
+
+def test_planted_waste_is_found_with_its_line():
+    with mt.scratch() as where:
+        path = record_kept(where, "waste", "--stacks=python")
+        said = estimate(path)
+        mt.check(said["peak"] == mt.report(path)["devices"]["cpu"]["peak"], f"peak {said['peak']}")
+        mt.check(close_to(said["peak"], 16) and close_to(said["lowest_peak"], 12), f"{said['peak']}, {said['lowest_peak']}")
+        row = next((r for r in said["kept"]["rows"] if r["last_op"] == "aten::relu"), None)
+        mt.check(row and row["blocks"] == 6 and row["bytes"] == 24 << 20 and row["at_peak"] == 4 << 20, f"{said['kept']}")
+        mt.check(row["line"] == "kept.py:15 waste", f"{row}")
+        step = said["step"]
+        mt.check(step["measured_peak"] == said["peak"] and close_to(step["estimated_peak"], 12), f"{step}")
+        mt.check(abs(step["estimate_error"] + 0.25) < 0.001, f"{step}")
+        mt.check(step["best_order_peak"] == step["order_peak"], f"no better order than this: {step}")
+        text = mt.ok(mt.memtrace("estimate", path)).stdout
+        mt.check("kept.py:15 waste" in text and "none better found" in text, text)
+        mt.expect_failure(mt.memtrace("estimate", path, "--device", "cuda:0"), 1, "no tensor was on 'cuda:0'", "there were on cpu")
+
+
+def test_a_better_order_is_found_with_its_gain():
+    with mt.scratch() as where:
+        said = estimate(record_kept(where, "order"))
+        step = said["step"]
+        mt.check(close_to(said["peak"], 16) and close_to(said["lowest_peak"], 16), f"{said['peak']}, {said['lowest_peak']}")
+        mt.check(close_to(step["order_peak"], 16) and close_to(step["best_order_peak"], 4), f"{step}")
+        mt.check(step["best_order_moved"] > 0, f"{step}")
+
+
+def test_a_recording_without_flow_is_refused():
+    with mt.scratch() as where:
+        path = record_kept(where, "waste", "--probes", "framework,ops")
+        mt.expect_failure(mt.memtrace("estimate", path), 1, "no data flow", "record with the source flow")

@@ -1064,7 +1064,7 @@ static void nodes_have_settled_labels(void **state)
 	assert_int_equal(n->depth, 0);
 	assert_true(n->ts_ns < ts);
 	assert_int_equal(edge_of(n, x)->cat, CAT_INPUT);
-	assert_int_equal(edge_of(n, x)->flags, TL_EDGE_IN);
+	assert_int_equal(edge_of(n, x)->flags, TL_EDGE_IN | TL_EDGE_GIVEN);
 	assert_int_equal(edge_of(n, wt)->cat, CAT_PARAMETER);
 	assert_int_equal(edge_of(n, out)->out_cat, CAT_ACTIVATION);
 	assert_int_equal(edge_of(n, out)->flags, TL_EDGE_BORN);
@@ -1078,7 +1078,7 @@ static void nodes_have_settled_labels(void **state)
 	n = told(TL_NODE, "aten::add_.Tensor", 0);
 	assert_non_null(n);
 	assert_string_equal(names__get(names, n->region), "Optimizer.step#SGD.step");
-	assert_int_equal(edge_of(n, wt)->flags, TL_EDGE_IN | TL_EDGE_WRITTEN);
+	assert_int_equal(edge_of(n, wt)->flags, TL_EDGE_IN | TL_EDGE_GIVEN | TL_EDGE_WRITTEN);
 	assert_int_equal(edge_of(n, wt)->version, 0);
 	assert_int_equal(edge_of(n, wt)->out_version, 1);
 }

@@ -2,12 +2,19 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "cmd/cmd.h"
+#include "cmd/replay.h"
+#include "event/event.h"
 #include "estimate/estimate.h"
 #include "estimate/graph_json.h"
+#include "estimate/step.h"
+#include "memtrace/recording.h"
+#include "timeline/report.h"
 #include "view/estimate_view.h"
+#include "view/kept_view.h"
 #include "view/text.h"
 
 /* Bits of the devices that count: 0 or -EINVAL. */
@@ -64,6 +71,153 @@ static int estimate_graph(const struct options *o, FILE *in, const char *name, s
 	return r;
 }
 
+/* --- what was recorded: lives of blocks and where the peak is, then the nodes of its step --------------------------- */
+
+struct passes {
+	const struct options *o;
+	struct err *err;
+	struct recorded recorded;
+	struct recorded_kept kept;
+	struct step step;
+	struct step_result result;
+	int has_result;
+};
+
+static int lives_begin(void *ctx, const struct names *names)
+{
+	((struct passes *)ctx)->recorded.names = names;
+	return 0;
+}
+
+static int lives_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	(void)epoch_off_ns;
+	return recorded__event(&((struct passes *)ctx)->recorded, ev);
+}
+
+static int step_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	(void)epoch_off_ns;
+	return step__event(&((struct passes *)ctx)->step, ev);
+}
+
+static int dev_of(const struct options *o, const struct recorded *r, uint8_t *ret, struct err *err)
+{
+	char name[16];
+
+	*ret = recorded__dev(r);
+	for (unsigned dev = 1; o->count && dev < RECORDED_DEVS; dev++)
+		if (r->devs[dev].peak && !strcmp(o->count, dev_name((uint8_t)dev, name))) {
+			*ret = (uint8_t)dev;
+			return 0;
+		}
+	if (!o->count && *ret)
+		return 0;
+	err_set(err, -ENODATA, o->count ? "no tensor was on '%.60s'" : "no tensor was recorded", o->count);
+	return err_hint(err, *ret ? "there were on %s" : "record while the job works on tensors", dev_name(*ret, name));
+}
+
+static int first_pass(const struct options *o, struct passes *p, struct err *err)
+{
+	struct replay_opts ro = { .top = 1, .begin = lives_begin, .event = lives_event, .with_ops = 1, .with_nodes = 1,
+				  .ctx = p };
+	struct report *rep = NULL;
+	uint64_t cut = 0;
+	uint8_t dev = 0;
+	int r = replay_run(o->file, &ro, &rep, &cut, err);
+
+	if (!r && !o->quiet)
+		replay_say(o->file, rep->lost[MT_LOSS_DAMAGED], cut);
+	report__free(rep);
+	if (r < 0)
+		return r;
+	recorded__end(&p->recorded);
+	r = dev_of(o, &p->recorded, &dev, err);
+	if (!r && !p->recorded.nodes) {
+		err_set(err, -ENODATA, "%s has no data flow: last uses are not known", o->file);
+		r = err_hint(err, "record with the source flow, which is a default");
+	}
+	if (!r && recorded_kept__init(&p->kept, &p->recorded, dev) < 0)
+		r = err_set(err, -ENOMEM, "out of memory");
+	return r;
+}
+
+static int write_kept(const struct passes *p, const struct report *rep)
+{
+	const struct kept_view v = { .path = p->o->file, .recorded = &p->recorded, .kept = &p->kept, .step = &p->step,
+				     .result = p->has_result ? &p->result : NULL, .report = rep,
+				     .names = p->recorded.names };
+	struct view_opts vo = view_opts_of(p->o);
+	int r;
+
+	vo.top = report_top(p->o);
+	r = p->o->json ? kept_view_json(stdout, &v, &vo) : kept_view_text(stdout, &v, &vo);
+	return r < 0 ? err_set(p->err, r, "writing: %s", strerror(-r)) : 0;
+}
+
+/* While the names of this replay are there. */
+static int step_end(void *ctx, const struct report *rep, int r)
+{
+	struct passes *p = ctx;
+
+	if (r < 0)
+		return r;
+	r = step_result__init(&p->result, &p->step);
+	p->has_result = !r;
+	if (r == -E2BIG)
+		return err_set(p->err, r, "the step of the peak is larger than memtrace takes (docs/estimate.md)");
+	if (r < 0 && r != -ENODATA)
+		return err_set(p->err, r, "the graph of the step: %s", strerror(-r));
+	return write_kept(p, rep);
+}
+
+static int second_pass(const struct options *o, struct passes *p, struct err *err)
+{
+	struct replay_opts ro = { .top = 1, .begin = lives_begin, .event = step_event, .end = step_end, .with_ops = 1,
+				  .with_nodes = 1, .ctx = p };
+	struct report *rep = NULL;
+	uint64_t cut;
+	int r;
+
+	step__init(&p->step, &p->recorded, &p->kept);
+	r = replay_run(o->file, &ro, &rep, &cut, err);
+	if (!r)
+		r = loss_exit_code(o, rep);
+	report__free(rep);
+	return r;
+}
+
+static int estimate_recording(const struct options *o, struct err *err)
+{
+	struct passes p = { .o = o, .err = err };
+	int r;
+
+	recorded__init(&p.recorded);
+	r = first_pass(o, &p, err);
+	if (!r)
+		r = second_pass(o, &p, err);
+	if (p.has_result)
+		step_result__done(&p.result);
+	step__done(&p.step);
+	recorded_kept__done(&p.kept);
+	recorded__done(&p.recorded);
+	return r;
+}
+
+/* A pipe is a graph: a recording is not read from one. */
+static int is_recording(FILE *in)
+{
+	char magic[sizeof(MTR_MAGIC) - 1];
+	struct stat st;
+	int is_it;
+
+	if (fstat(fileno(in), &st) || !S_ISREG(st.st_mode))
+		return 0;
+	is_it = fread(magic, 1, sizeof(magic), in) == sizeof(magic) && !memcmp(magic, MTR_MAGIC, sizeof(magic));
+	rewind(in);
+	return is_it;
+}
+
 int cmd_estimate(const struct options *o, struct err *err)
 {
 	const char *name = strrchr(o->file, '/');
@@ -72,7 +226,7 @@ int cmd_estimate(const struct options *o, struct err *err)
 
 	if (!in)
 		return err_set(err, -errno, "%s: %s", o->file, strerror(errno));
-	r = estimate_graph(o, in, name ? name + 1 : o->file, err);
+	r = is_recording(in) ? estimate_recording(o, err) : estimate_graph(o, in, name ? name + 1 : o->file, err);
 	(void)fclose(in);
 	return r;
 }

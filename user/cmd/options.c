@@ -261,7 +261,7 @@ static int has_all(const struct options *o, struct err *err)
 		return err_hint(err, "memtrace %s FILE.mtr; memtrace record -p PID makes one", command_name(o->cmd));
 	}
 	if (o->cmd == CMD_ESTIMATE && !o->file) {
-		err_set(err, -EINVAL, "of what? GRAPH.json is missing");
+		err_set(err, -EINVAL, "of what? GRAPH.json or F.mtr is missing");
 		return err_hint(err, "memtrace estimate GRAPH.json; python -m memtrace.graph writes one (docs/estimate.md)");
 	}
 	if (o->cmd == CMD_DIFF && !o->file_b) {

@@ -334,7 +334,7 @@ const struct option_def option_defs[] = {
 	{ "--device", 0, "DEVICE", "blocks of this device alone: cpu, cuda:N or host (default all; torch formats: cuda:0 if "
 	  "the recording has it, else cpu)", EXPORT, on_device },
 	{ "--device", 0, "DEVICE", "storages of this device alone, as the graph calls it, or all (default: all but the CPU, as "
-	  "torch's estimator counts)", ESTIMATE, on_count },
+	  "torch's estimator counts; of a recording: the GPU with the highest peak, else cpu)", ESTIMATE, on_count },
 	{ "--ops", 0, NULL, "every operator and region entered, and (jsonl) the data-flow graph's nodes, too: many more lines",
 	  EXPORT, on_ops },
 	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
@@ -451,16 +451,21 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace diff before.mtr after.mtr\tby operator\n"
 		       "memtrace diff before.mtr after.mtr --by category\twhat the growth is for\n"
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
-	[CMD_ESTIMATE] = { "estimate", "GRAPH.json [--device DEVICE] [--json] [--top N]",
-			   "the peak of a graph before it runs",
+	[CMD_ESTIMATE] = { "estimate",
+			   "GRAPH.json [--device DEVICE] [--json] [--top N]\nF.mtr [--device DEVICE] [--json] [--top N]",
+			   "the peak of a graph before it runs, and what a recorded one could have been",
 			   "Reads a graph of torch.fx or AOTAutograd that python -m memtrace.graph wrote, and says how much "
 			   "memory it takes over its execution, where the peak is, and who is alive then: the numbers of "
 			   "torch's own estimator (torch/_inductor/fx_passes/memory_estimator.py), views and writes in place "
 			   "counted once. With a forward and a backward graph also the peak of both, one after the other. No "
-			   "GPU, no tensors and no root: the model is traced, not run (docs/estimate.md).",
+			   "GPU, no tensors and no root: the model is traced, not run. Of a recording: bytes that were kept "
+			   "past their last use, by operator and line, the lowest peak that freeing them could have reached, an "
+			   "order of operators with a lower peak if one is found, and how far torch's estimator is off "
+			   "(docs/estimate.md).",
 			   "python -m memtrace.graph train:make --device cuda:0 -o graph.json\twrite the graphs of a model\n"
 			   "memtrace estimate graph.json\tits peak, and who is alive then\n"
-			   "memtrace estimate graph.json --json | jq .forward_backward.peak\tone number\n" },
+			   "memtrace estimate graph.json --json | jq .forward_backward.peak\tone number\n"
+			   "memtrace estimate job.mtr\twhat was kept past its last use\n" },
 	[CMD_MERGE] = { "merge", "A.mtr B.mtr… -o C.mtr [--align WHICH]", "recordings of several machines or ranks as one",
 			"Writes one recording with the events of all, by time: for report --by rank and every other view. "
 			"Clocks of machines are brought together by the training steps that their ranks made together, or by "

@@ -20,7 +20,7 @@ struct est_tracker {
 	uint32_t *has_begin, *has; /* by storage: the nodes that have it in their outputs */
 	uint8_t *live, *ran;
 	size_t ran_cnt;
-	int64_t now, peak;
+	int64_t now, high, peak;
 };
 
 static void set_live(struct est_tracker *t, uint32_t s, int live)
@@ -64,7 +64,7 @@ static void begin(struct est_tracker *t)
 		if (by != EST_NONE && est_op_is_given(t->g->nodes[by].op) && est_rules__counts(t->rules, t->d, s))
 			set_live(t, s, 1);
 	}
-	t->peak = t->now;
+	t->high = t->peak = t->now;
 }
 
 struct est_tracker *est_tracker__new(const struct est_doc *d, const struct est_graph *g, const struct est_alias *a,
@@ -113,6 +113,7 @@ static void give_birth(struct est_tracker *t, uint32_t node)
 		if (t->a->allocator[s] == node && !t->live[s] && est_rules__counts(t->rules, t->d, s))
 			set_live(t, s, 1);
 	}
+	t->high = t->now;
 	t->peak = t->now > t->peak ? t->now : t->peak;
 }
 
@@ -149,6 +150,11 @@ int est_tracker__run(struct est_tracker *t, uint32_t node, uint32_t *ret_input)
 		if (!--t->users[g->ins[k]])
 			let_go(t, g->ins[k], is_compute);
 	return 0;
+}
+
+int64_t est_tracker__high(const struct est_tracker *t)
+{
+	return t->high;
 }
 
 int64_t est_tracker__now(const struct est_tracker *t)

@@ -18,6 +18,7 @@ struct est_tracker *est_tracker__new(const struct est_doc *d, const struct est_g
 void est_tracker__free(struct est_tracker *t);
 /* 0; -EEXIST: it ran before; -ENOENT: *ret_input, a node that it uses, is not there yet (any more). */
 int est_tracker__run(struct est_tracker *t, uint32_t node, uint32_t *ret_input);
+int64_t est_tracker__high(const struct est_tracker *t); /* of the node that ran last, before it freed anything */
 int64_t est_tracker__now(const struct est_tracker *t);
 int64_t est_tracker__peak(const struct est_tracker *t);
 size_t est_tracker__ran(const struct est_tracker *t); /* nodes that ran */

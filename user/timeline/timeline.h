@@ -73,6 +73,7 @@ enum tl_edge_flag {
 	TL_EDGE_WRITTEN = 2, /* out_version = version + 1 */
 	TL_EDGE_BORN = 4,    /* in it; with DIED: an intermediate */
 	TL_EDGE_DIED = 8,    /* in it: marked with * in torch's own tables */
+	TL_EDGE_GIVEN = 16,  /* an operator in it was given it: not only made, or freed, there */
 };
 struct tl_edge {
 	uint64_t id;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * order: an order of a graph's nodes with a lower peak, by greedy list scheduling: of the nodes whose inputs are there, the
+ * one goes next that makes least more than it frees. Two rules are tried beside the order that there is; none is promised to
+ * find the best (that is NP-hard), or any that is better.
+ *
+ * Inputs come before their users; what else must come before what (a read before the write that follows it) is told by
+ * `before`. O((nodes + edges) log nodes).
+ */
+#ifndef MT_ESTIMATE_ORDER_H
+#define MT_ESTIMATE_ORDER_H
+
+#include "estimate/profile.h"
+
+struct est_pair_of {
+	uint32_t first, then; /* nodes */
+};
+
+struct est_order_opts {
+	const struct est_pair_of *before; /* borrowed, as all of it */
+	size_t before_cnt;
+	const uint64_t *scratch; /* by node: bytes that it takes and frees while it runs; NULL: none */
+};
+
+struct est_order {
+	uint32_t *nodes; /* the best order that was found; without an `output` */
+	size_t cnt;
+	int64_t peak_there_is, peak; /* scratch included */
+	const char *rule;	     /* that found it; "recorded": none was better */
+};
+
+/* 0, -ENOMEM, or -EINVAL: `before` makes a cycle. */
+int est_order__init(struct est_order *o, const struct est_doc *d, const struct est_graph *g, const struct est_alias *a,
+		    const struct est_rules *rules, const struct est_order_opts *opts);
+void est_order__done(struct est_order *o);
+
+#endif

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "estimate/recorded.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP_PREFIX "Optimizer.step#"
+#define FRAME_PYTHON 1 /* EV_FRAME_PYTHON of event/event.h, which is not ours to include */
+#define STACK_DEPTH 64
+
+/* What a thread's last node had in use: that ends when its next node begins. */
+struct recorded_thread {
+	uint32_t pid, tid;
+	uint64_t since_ns;
+	name_id op;
+	uint64_t *ids;
+	size_t cnt, cap;
+};
+
+void recorded__init(struct recorded *r)
+{
+	*r = (struct recorded){ 0 };
+}
+
+void recorded__done(struct recorded *r)
+{
+	for (size_t i = 0; i < r->threads_cnt; i++)
+		free(r->threads[i].ids);
+	free(r->threads);
+	free(r->blocks);
+	free(r->frames);
+	free(r->steps);
+	*r = (struct recorded){ 0 };
+}
+
+/* An array with room for index `at`, new items zero. */
+static int reach(void *array, size_t *cap, size_t at, size_t size)
+{
+	size_t want = *cap ? *cap : 1024;
+	char *grown;
+
+	if (at < *cap)
+		return 0;
+	while (want <= at)
+		want *= 2;
+	grown = realloc(*(void **)array, want * size);
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + *cap * size, 0, (want - *cap) * size);
+	*(void **)array = grown;
+	*cap = want;
+	return 0;
+}
+
+/* --- blocks ---------------------------------------------------------------------------------------------- */
+
+static struct recorded_block *recorded__block(const struct recorded *r, uint64_t id)
+{
+	return id < r->blocks_cap && r->blocks[id].birth_ns ? &r->blocks[id] : NULL;
+}
+
+/* The innermost function of Python of a stack that is no installed package's; else the innermost one. */
+static uint32_t python_line(const struct recorded *r, uint32_t stack)
+{
+	uint32_t innermost = 0;
+
+	for (unsigned i = 0; stack && stack < r->frames_cap && i < STACK_DEPTH; i++) {
+		const struct recorded_frame *f = &r->frames[stack];
+
+		if (f->kind == FRAME_PYTHON && !strstr(names__get(r->names, f->file), "-packages/"))
+			return stack;
+		if (f->kind == FRAME_PYTHON && !innermost)
+			innermost = stack;
+		stack = f->parent;
+	}
+	return innermost;
+}
+
+static int on_birth(struct recorded *r, const struct tl_event *ev)
+{
+	struct recorded_block *b;
+
+	if (ev->size == TL_SIZE_UNKNOWN || !ev->size)
+		return 0;
+	if (ev->id >= RECORDED_BLOCKS_MAX) {
+		r->left_out++;
+		return 0;
+	}
+	if (reach(&r->blocks, &r->blocks_cap, ev->id, sizeof(*r->blocks)))
+		return -ENOMEM;
+	b = &r->blocks[ev->id];
+	*b = (struct recorded_block){ .size = ev->size, .birth_ns = ev->ts_ns ? ev->ts_ns : 1, .op = ev->op,
+				      .region = ev->region, .pid = ev->pid, .dev = ev->dev };
+	b->line = python_line(r, ev->stack);
+	r->last_id = ev->id > r->last_id ? ev->id : r->last_id;
+	r->devs[ev->dev].now += ev->size;
+	if (r->devs[ev->dev].now > r->devs[ev->dev].peak) {
+		r->devs[ev->dev].peak = r->devs[ev->dev].now;
+		r->devs[ev->dev].peak_ns = b->birth_ns;
+	}
+	return 0;
+}
+
+static void on_death(struct recorded *r, const struct tl_event *ev)
+{
+	struct recorded_block *b = recorded__block(r, ev->id);
+
+	if (!b || b->death_ns)
+		return;
+	b->death_ns = ev->ts_ns > b->birth_ns ? ev->ts_ns : b->birth_ns;
+	r->devs[b->dev].now -= b->size;
+}
+
+uint64_t recorded_block__free_ns(const struct recorded_block *b)
+{
+	uint64_t used = b->used_ns > b->birth_ns ? b->used_ns : b->birth_ns + 1;
+
+	if (!b->death_ns || !b->used_ns)
+		return b->death_ns;
+	return used < b->death_ns ? used : b->death_ns;
+}
+
+/* --- nodes ----------------------------------------------------------------------------------------------- */
+
+/* NULL: a thread too many, or no memory. */
+static struct recorded_thread *recorded__thread(struct recorded *r, uint32_t pid, uint32_t tid)
+{
+	struct recorded_thread *t = r->threads ? &r->threads[r->thread_at] : NULL;
+
+	if (t && t->pid == pid && t->tid == tid)
+		return t;
+	for (size_t i = 0; i < r->threads_cnt; i++)
+		if (r->threads[i].pid == pid && r->threads[i].tid == tid)
+			return &r->threads[r->thread_at = i];
+	if (r->threads_cnt == RECORDED_THREADS_MAX)
+		return NULL;
+	t = realloc(r->threads, (r->threads_cnt + 1) * sizeof(*t));
+	if (!t)
+		return NULL;
+	r->threads = t;
+	r->thread_at = r->threads_cnt++;
+	t[r->thread_at] = (struct recorded_thread){ .pid = pid, .tid = tid };
+	return &t[r->thread_at];
+}
+
+static void node_ends(struct recorded *r, struct recorded_thread *t, uint64_t ts_ns)
+{
+	for (size_t i = 0; i < t->cnt; i++) {
+		struct recorded_block *b = recorded__block(r, t->ids[i]);
+
+		if (b && ts_ns >= b->used_ns) {
+			b->used_ns = ts_ns;
+			b->last_op = t->op;
+		}
+	}
+	t->cnt = 0;
+}
+
+static int is_use(const struct tl_event *node, const struct tl_edge *e)
+{
+	return e->flags & (TL_EDGE_GIVEN | TL_EDGE_WRITTEN) || (node->op.v && e->flags & TL_EDGE_BORN);
+}
+
+static int on_node(struct recorded *r, const struct tl_event *ev)
+{
+	struct recorded_thread *t = recorded__thread(r, ev->pid, ev->tid);
+
+	r->nodes++;
+	if (!t)
+		return r->threads_cnt == RECORDED_THREADS_MAX ? 0 : -ENOMEM;
+	node_ends(r, t, ev->ts_ns > t->since_ns ? ev->ts_ns : t->since_ns);
+	t->since_ns = ev->ts_ns > t->since_ns ? ev->ts_ns : t->since_ns;
+	t->op = ev->op;
+	for (uint32_t i = 0; i < ev->edges_cnt; i++) {
+		if (!is_use(ev, &ev->edges[i]))
+			continue;
+		if (reach(&t->ids, &t->cap, t->cnt, sizeof(*t->ids)))
+			return -ENOMEM;
+		t->ids[t->cnt++] = ev->edges[i].id;
+	}
+	return 0;
+}
+
+/* --- the stream ------------------------------------------------------------------------------------------ */
+
+static int on_frame(struct recorded *r, const struct tl_event *ev)
+{
+	if (ev->id >= RECORDED_BLOCKS_MAX)
+		return 0;
+	if (reach(&r->frames, &r->frames_cap, ev->id, sizeof(*r->frames)))
+		return -ENOMEM;
+	r->frames[ev->id] = (struct recorded_frame){ .function = ev->op, .file = ev->region, .line = ev->version,
+						     .parent = (uint32_t)ev->ptr, .kind = ev->depth };
+	return 0;
+}
+
+/* Step marks where there are any, else the beginnings of Optimizer.step. */
+static int on_step(struct recorded *r, const struct tl_event *ev, int is_mark)
+{
+	if (is_mark && !r->has_marks) {
+		r->has_marks = 1;
+		r->steps_cnt = 0;
+	}
+	if (is_mark != r->has_marks || r->steps_cnt == RECORDED_STEPS_MAX)
+		return 0;
+	if (reach(&r->steps, &r->steps_cap, 2 * r->steps_cnt + 1, sizeof(*r->steps)))
+		return -ENOMEM;
+	r->steps[2 * r->steps_cnt] = ev->pid;
+	r->steps[2 * r->steps_cnt++ + 1] = ev->ts_ns;
+	return 0;
+}
+
+int recorded__event(struct recorded *r, const struct tl_event *ev)
+{
+	switch (ev->kind) {
+	case TL_NODE:
+		return on_node(r, ev);
+	case TL_FINAL:
+		return 0;
+	default:
+		break;
+	}
+	r->first_ns = r->first_ns ? r->first_ns : ev->ts_ns;
+	r->last_ns = ev->ts_ns > r->last_ns ? ev->ts_ns : r->last_ns;
+	switch (ev->kind) {
+	case TL_CREATE:
+	case TL_PREEXISTING:
+		return on_birth(r, ev);
+	case TL_DESTROY:
+		on_death(r, ev);
+		return 0;
+	case TL_STACK:
+		return on_frame(r, ev);
+	case TL_STEP:
+		return on_step(r, ev, 1);
+	case TL_REGION:
+		return strncmp(names__get(r->names, ev->region), STEP_PREFIX, strlen(STEP_PREFIX)) ? 0 : on_step(r, ev, 0);
+	default:
+		return 0;
+	}
+}
+
+void recorded__end(struct recorded *r)
+{
+	for (size_t i = 0; i < r->threads_cnt; i++)
+		node_ends(r, &r->threads[i], r->last_ns > r->threads[i].since_ns ? r->last_ns : r->threads[i].since_ns);
+}
+
+uint8_t recorded__dev(const struct recorded *r)
+{
+	unsigned best = 0;
+
+	for (unsigned dev = RECORDED_DEVS; dev-- > 3;) /* devices of GPUs follow the host's */
+		if (r->devs[dev].peak > r->devs[best].peak)
+			best = dev;
+	return (uint8_t)(best ? best : r->devs[1].peak ? 1 : 0);
+}
+
+/* --- what was kept --------------------------------------------------------------------------------------- */
+
+struct end {
+	uint64_t ns, size;
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct end *x = a, *y = b;
+
+	return x->ns < y->ns ? -1 : x->ns > y->ns;
+}
+
+/* Births are in the order of ids; ends are sorted. At the same time an end comes first. */
+static void lowest_peak(struct recorded_kept *k, const struct recorded *r, const struct end *ends, size_t cnt)
+{
+	int64_t now = 0;
+	size_t at = 0;
+
+	for (uint64_t id = 1; id <= r->last_id; id++) {
+		const struct recorded_block *b = recorded__block(r, id);
+
+		if (!b || b->dev != k->dev)
+			continue;
+		for (; at < cnt && ends[at].ns <= b->birth_ns; at++)
+			now -= (int64_t)ends[at].size;
+		now += (int64_t)b->size;
+		if (now > (int64_t)k->lowest) {
+			k->lowest = (uint64_t)now;
+			k->lowest_ns = b->birth_ns;
+		}
+	}
+}
+
+static int sweep(struct recorded_kept *k, const struct recorded *r)
+{
+	struct end *ends;
+	size_t cnt = 0;
+
+	for (uint64_t id = 1; id <= r->last_id; id++) {
+		const struct recorded_block *b = recorded__block(r, id);
+
+		cnt += b && b->dev == k->dev && b->death_ns;
+	}
+	ends = malloc((cnt + 1) * sizeof(*ends));
+	if (!ends)
+		return -ENOMEM;
+	cnt = 0;
+	for (uint64_t id = 1; id <= r->last_id; id++) {
+		const struct recorded_block *b = recorded__block(r, id);
+
+		/* never before its birth: that would take off what is not there yet */
+		if (b && b->dev == k->dev && b->death_ns) {
+			uint64_t ns = recorded_block__free_ns(b);
+
+			ends[cnt++] = (struct end){ ns > b->birth_ns ? ns : b->birth_ns + 1, b->size };
+		}
+	}
+	qsort(ends, cnt, sizeof(*ends), by_time);
+	lowest_peak(k, r, ends, cnt);
+	free(ends);
+	return 0;
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------ */
+
+static int is_alive(const struct recorded_block *b, uint64_t ns)
+{
+	return b->birth_ns <= ns && (!b->death_ns || b->death_ns > ns);
+}
+
+struct row_map {
+	struct recorded_row *rows;
+	size_t cnt, mask;
+};
+
+static struct recorded_row *row_of(struct row_map *m, const struct recorded_block *b)
+{
+	uint64_t h = b->op.v * 0x9e3779b97f4a7c15ull ^ (b->region.v + 1ull) * 0xc2b2ae3d27d4eb4full ^
+		     (b->last_op.v + 7ull) * 0x165667b19e3779f9ull ^ (b->line + 3ull) * 0x27d4eb2f165667c5ull;
+	size_t at;
+
+	if (m->cnt * 2 >= m->mask) {
+		struct row_map old = *m;
+
+		m->mask = old.mask ? 2 * old.mask + 1 : 255;
+		m->rows = calloc(m->mask + 1, sizeof(*m->rows));
+		if (!m->rows) {
+			*m = old;
+			return NULL;
+		}
+		m->cnt = 0;
+		for (size_t i = 0; old.mask && i <= old.mask; i++)
+			if (old.rows[i].blocks) {
+				const struct recorded_row *o = &old.rows[i];
+				struct recorded_block like = { .op = o->op, .region = o->region, .last_op = o->last_op,
+							       .line = o->line };
+
+				*row_of(m, &like) = *o;
+			}
+		free(old.rows);
+	}
+	for (at = (size_t)(h ^ h >> 32) & m->mask; m->rows[at].blocks; at = (at + 1) & m->mask)
+		if (m->rows[at].op.v == b->op.v && m->rows[at].region.v == b->region.v &&
+		    m->rows[at].last_op.v == b->last_op.v && m->rows[at].line == b->line)
+			return &m->rows[at];
+	m->cnt++;
+	m->rows[at] = (struct recorded_row){ .op = b->op, .region = b->region, .last_op = b->last_op, .line = b->line };
+	return &m->rows[at];
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct recorded_row *x = a, *y = b;
+
+	if (x->at_peak != y->at_peak)
+		return x->at_peak < y->at_peak ? 1 : -1;
+	if (x->byte_ns < y->byte_ns || x->byte_ns > y->byte_ns)
+		return x->byte_ns < y->byte_ns ? 1 : -1;
+	return x->op.v < y->op.v ? -1 : x->op.v > y->op.v;
+}
+
+static int kept_rows(struct recorded_kept *k, const struct recorded *r)
+{
+	struct row_map map = { 0 };
+
+	for (uint64_t id = 1; id <= r->last_id; id++) {
+		const struct recorded_block *b = recorded__block(r, id);
+		uint64_t end = b ? recorded_block__free_ns(b) : 0;
+		struct recorded_row *row;
+
+		if (!b || b->dev != k->dev || !end || end >= b->death_ns)
+			continue;
+		row = row_of(&map, b);
+		if (!row) {
+			free(map.rows);
+			return -ENOMEM;
+		}
+		row->blocks++;
+		row->bytes += b->size;
+		row->byte_ns += (double)b->size * (double)(b->death_ns - end);
+		k->kept_blocks++;
+		k->kept_bytes += b->size;
+		k->kept_byte_ns += (double)b->size * (double)(b->death_ns - end);
+		if (is_alive(b, k->peak_ns) && end <= k->peak_ns) {
+			row->at_peak += b->size;
+			k->kept_at_peak += b->size;
+		}
+	}
+	for (size_t i = 0; map.mask && i <= map.mask; i++)
+		if (map.rows[i].blocks)
+			map.rows[k->rows_cnt++] = map.rows[i];
+	if (k->rows_cnt)
+		qsort(map.rows, k->rows_cnt, sizeof(*map.rows), by_weight);
+	k->rows = map.rows;
+	return 0;
+}
+
+/* --- the process and the step of the peak ---------------------------------------------------------------- */
+
+static uint32_t heaviest_pid(const struct recorded_kept *k, const struct recorded *r)
+{
+	struct {
+		uint32_t pid;
+		uint64_t bytes;
+	} pids[64] = { { 0 } };
+	size_t cnt = 0, best = 0;
+
+	for (uint64_t id = 1; id <= r->last_id; id++) {
+		const struct recorded_block *b = recorded__block(r, id);
+		size_t i = 0;
+
+		if (!b || b->dev != k->dev || !is_alive(b, k->peak_ns))
+			continue;
+		while (i < cnt && pids[i].pid != b->pid)
+			i++;
+		if (i == sizeof(pids) / sizeof(pids[0]))
+			continue;
+		cnt += i == cnt;
+		pids[i].pid = b->pid;
+		pids[i].bytes += b->size;
+	}
+	for (size_t i = 0; i < cnt; i++)
+		best = pids[i].bytes > pids[best].bytes ? i : best;
+	return pids[best].pid;
+}
+
+static void step_around(struct recorded_kept *k, const struct recorded *r)
+{
+	k->step_from = 0;
+	k->step_to = UINT64_MAX;
+	for (size_t i = 0; i < r->steps_cnt; i++) {
+		uint64_t ns = r->steps[2 * i + 1];
+
+		if (r->steps[2 * i] != k->pid)
+			continue;
+		if (ns <= k->peak_ns) {
+			k->step_from = ns;
+		} else {
+			k->step_to = ns;
+			break;
+		}
+	}
+	k->has_step = k->step_from && k->step_to != UINT64_MAX;
+}
+
+int recorded_kept__init(struct recorded_kept *k, const struct recorded *r, uint8_t dev)
+{
+	int e;
+
+	*k = (struct recorded_kept){ .dev = dev, .peak = r->devs[dev].peak, .peak_ns = r->devs[dev].peak_ns };
+	e = sweep(k, r);
+	if (!e)
+		e = kept_rows(k, r);
+	if (e < 0) {
+		recorded_kept__done(k);
+		return e;
+	}
+	k->pid = heaviest_pid(k, r);
+	step_around(k, r);
+	return 0;
+}
+
+void recorded_kept__done(struct recorded_kept *k)
+{
+	free(k->rows);
+	*k = (struct recorded_kept){ 0 };
+}
