@@ -453,14 +453,14 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
 	[CMD_ESTIMATE] = { "estimate",
 			   "GRAPH.json [--device DEVICE] [--json] [--top N]\nF.mtr [--device DEVICE] [--json] [--top N]",
-			   "the peak of a graph before it runs, and what a recorded one could have been",
+			   "the peak of a graph before it runs; what was kept for nothing",
 			   "Reads a graph of torch.fx or AOTAutograd that python -m memtrace.graph wrote, and says how much "
 			   "memory it takes over its execution, where the peak is, and who is alive then: the numbers of "
 			   "torch's own estimator (torch/_inductor/fx_passes/memory_estimator.py), views and writes in place "
 			   "counted once. With a forward and a backward graph also the peak of both, one after the other. No "
 			   "GPU, no tensors and no root: the model is traced, not run. Of a recording: bytes that were kept "
-			   "past their last use, by operator and line, the lowest peak that freeing them could have reached, an "
-			   "order of operators with a lower peak if one is found, and how far torch's estimator is off "
+			   "past their last use, by operator and line, the lowest peak that freeing them could have reached, "
+			   "an order of operators with a lower peak if one is found, and how far torch's estimator is off "
 			   "(docs/estimate.md).",
 			   "python -m memtrace.graph train:make --device cuda:0 -o graph.json\twrite the graphs of a model\n"
 			   "memtrace estimate graph.json\tits peak, and who is alive then\n"

@@ -184,9 +184,9 @@ int kept_view_text(FILE *out, const struct kept_view *v, const struct view_opts 
 	put_step(&p, v);
 	put_honesty(&p, v);
 	page__end_line(&p);
-	page__flow(&p, 0, "A use is a node of the data-flow graph that was given the block. What lives at the end, and what no node was "
-			  "given, counts as in use. An order keeps reads and writes of each block, and nothing else (random "
-			  "numbers may come out otherwise).");
+	page__flow(&p, 0, "A use is a node of the data-flow graph that was given the block. What lives at the end, and what no "
+			  "node was given, counts as in use. An order keeps reads and writes of each block, and nothing "
+			  "else (random numbers may come out otherwise).");
 	return page__done(&p);
 }
 
