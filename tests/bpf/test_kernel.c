@@ -886,6 +886,147 @@ static void test_segments(void **state)
 	rig__done(&r);
 }
 
+/*
+ * A made-up API that calls itself: each call makes some more (the runtime the driver, NCCL both), any of them fails or is left
+ * by longjmp, to the top or to a call that catches it. What must be told is known without looking at stacks: of each call that
+ * nothing of the API was open around, if it came back, one event.
+ */
+#define TREES 400
+#define TREE_DEPTH 5
+static struct tree {
+	uint64_t rng, addr;
+	unsigned depth, inner, left; /* calls open; calls in others; outermost ones that were left */
+	struct event want[TREES];
+	size_t want_cnt;
+	jmp_buf catches[TREE_DEPTH + 1];
+	int has_catch[TREE_DEPTH + 1];
+} tree;
+
+static unsigned tree_below(unsigned n)
+{
+	uint64_t z = (tree.rng += 0x9e3779b97f4a7c15u); /* splitmix64 */
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	return (unsigned)((z ^ (z >> 31)) >> 32) % n;
+}
+
+static void tree_want(uint8_t kind, uint64_t addr, uint64_t size, uint32_t aux)
+{
+	if (!tree.depth)
+		tree.want[tree.want_cnt++] = (struct event){ .kind = kind, .addr = addr, .size = size, .aux = aux };
+}
+
+static void tree_inside(void);
+
+NOINLINE int tree_driver(void **ret, size_t size)
+{
+	tree_inside();
+	tree.depth--;
+	*ret = (void *)(tree.addr += 0x1000);
+	if (!tree_below(4)) {
+		tree_want(MT_EV_SEG_FAIL, 0, size, 2);
+		return 2;
+	}
+	tree_want(MT_EV_SEG_ALLOC, tree.addr, size, 0);
+	return 0;
+}
+
+NOINLINE int tree_runtime(void **ret, size_t size)
+{
+	int r;
+
+	tree_inside();
+	tree.inner++;
+	r = tree_driver(ret, size + 1);
+	tree.depth--;
+	if (r || !tree_below(8)) {
+		tree_want(MT_EV_SEG_FAIL, 0, size, 2);
+		return 2;
+	}
+	tree_want(MT_EV_SEG_ALLOC, (uintptr_t)*ret, size, 0);
+	return 0;
+}
+
+NOINLINE int tree_free(void *ptr)
+{
+	tree_inside();
+	tree.depth--;
+	if (!tree_below(4))
+		return 1;
+	tree_want(MT_EV_SEG_FREE, (uintptr_t)ptr, 0, 0);
+	return 0;
+}
+
+static void tree_call(void)
+{
+	void *p;
+
+	switch (tree_below(3)) {
+	case 0: sink += (uint64_t)tree_driver(&p, 1 + tree_below(9999)); break;
+	case 1: sink += (uint64_t)tree_runtime(&p, 1 + tree_below(9999)); break;
+	default: sink += (uint64_t)tree_free((void *)(uintptr_t)(0x100 + tree_below(9999)));
+	}
+}
+
+/* A call begins, and makes others. */
+static void tree_inside(void)
+{
+	volatile unsigned at = ++tree.depth;
+
+	for (volatile unsigned n = at < TREE_DEPTH ? tree_below(3) : 0; n; n--) {
+		tree.inner++;
+		tree.has_catch[at] = tree_below(2) == 0;
+		if (!setjmp(tree.catches[at]))
+			tree_call();
+		tree.depth = at;
+		tree.has_catch[at] = 0;
+	}
+	if (!tree_below(12)) {
+		unsigned to = at - 1;
+
+		while (to && !tree.has_catch[to])
+			to--;
+		tree.left += !to;
+		longjmp(tree.catches[to], 1);
+	}
+}
+
+static void test_calls_in_calls_at_random(void **state)
+{
+	static const void *const fns[] = { tree_driver, tree_runtime, tree_free };
+	struct mt_seg_spec gives = { .kind = MT_EV_SEG_ALLOC, .seg = MT_SEG_DEVICE, .whose = MT_SEG_DEV_THREAD,
+				     .addr = SEG_VALUE(OUT, 0), .size = { SEG_VALUE(ARG, 1) } };
+	const struct mt_seg_spec takes = { .kind = MT_EV_SEG_FREE, .seg = MT_SEG_DEVICE, .addr = SEG_VALUE(ARG, 0) };
+	const struct mt_seg_spec specs[] = { gives, gives, takes };
+	uint64_t seed = (uint64_t)time(NULL);
+	volatile unsigned n;
+	struct rig r;
+
+	(void)state;
+	printf("seed %llu\n", (unsigned long long)seed);
+	memset(&tree, 0, sizeof(tree));
+	tree.rng = seed;
+	rig__init(&r, 0, 0);
+	rig__segs(&r, fns, specs, 3);
+	rig__attach(&r);
+	for (n = 0; n < TREES; n++) {
+		tree.depth = 0;
+		if (!setjmp(tree.catches[0]))
+			tree_call();
+	}
+	rig__collect(&r);
+	assert_int_equal(r.cnt, tree.want_cnt);
+	for (size_t i = 0; i < r.cnt; i++) {
+		const struct event *e = &r.ev[i], *w = &tree.want[i];
+
+		assert_true(e->kind == w->kind && e->addr == w->addr && e->size == w->size && e->aux == w->aux);
+	}
+	assert_true(tree.inner > TREES / 2 && tree.left > 0);
+	/* the last one may still be open */
+	assert_in_range(rig__loss(&r, MT_LOSS_PENDING), tree.left - 1, tree.left);
+	rig__done(&r);
+}
+
 static uint16_t semaphore_now(void) { return *(volatile uint16_t *)&semaphore; }
 
 /* A probe with a semaphore counts it up; where another tool has a probe without, the kernel refuses ours. */
@@ -1394,6 +1535,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_classes_go_with_their_process),
 		cmocka_unit_test(test_framework_usage),
 		cmocka_unit_test(test_segments),
+		cmocka_unit_test(test_calls_in_calls_at_random),
 		cmocka_unit_test(test_semaphores),
 		cmocka_unit_test(test_kernel_side),
 		cmocka_unit_test(test_native_stacks),

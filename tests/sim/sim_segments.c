@@ -5,7 +5,8 @@
  * Three processes on two devices: one with a caching allocator (plain and expandable segments, its totals told), one whose
  * blocks are stream-ordered segments, one of libraries alone. Memory is drawn in a map of units, so that every sum is counted
  * again from nothing: no list is kept in order and nothing is added up. (That of nested calls only the outermost is told is
- * the BPF side's doing, and tested where that runs: tests/e2e/test_gpu_stub.py, threads and api.)
+ * the BPF side's doing, and simulated where that runs: tests/bpf/test_kernel.c, calls in calls at random; and the stub's
+ * runtime calls its driver: tests/e2e/test_gpu_stub.py.)
  *
  *   sim_segments [SEED [SECONDS]]    a failing seed again: sim_segments SEED 0
  */
