@@ -39,6 +39,12 @@ def memory_cgroup(limit):
     raise mt.Skip("no memory cgroup can be made here")
 
 
+def wait_whole(tracer):
+    """Until all probes are set: a call's entry and its return are probes of their own, and the first one is no sign of the last."""
+    mt.wait_until(lambda: any(x.startswith("attached") for x in tracer.err) or not tracer.alive(), "all probes", 60)
+    mt.check(tracer.alive(), f"memtrace ended: {tracer.err}")
+
+
 def run(what, tmp, group=None, probes="host,kernel"):
     """Records a target to its end: (report, path)."""
     path = tmp / "a.mtr"
@@ -47,7 +53,7 @@ def run(what, tmp, group=None, probes="host,kernel"):
         if group:
             (group / "cgroup.procs").write_text(str(job.pid))
         with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", probes) as tracer:
-            mt.wait_attached(tracer, job.pid, mt.MALLOC)
+            wait_whole(tracer)
             job.tell("go")
             if what == "refuse":
                 job.line("refused")
@@ -95,7 +101,7 @@ def test_an_exception_that_nobody_catches():
             with mt.Proc([mt.compile_c("oom_new")], env=dict(os.environ, LD_PRELOAD=preload)) as job:
                 job.line("ready")
                 with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "host,kernel") as tracer:
-                    mt.wait_until(lambda t=tracer: any(x.startswith("attached") for x in t.err), "attached", 20)
+                    wait_whole(tracer)
                     job.tell("go")
                     job.wait()
                     mt.check(tracer.wait() == 0, f"{name}: record: {tracer.err}")
@@ -147,7 +153,7 @@ def test_killed_while_another_is_taken_by_the_oom_killer():
         with mt.Proc([mt.compile_c("oom"), "kill"]) as job:
             job.line("ready")
             with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "host,kernel") as tracer:
-                mt.wait_attached(tracer, job.pid, mt.MALLOC)
+                wait_whole(tracer)
                 eater.tell("go")
                 eater.wait()
                 job.tell("go")
@@ -177,8 +183,7 @@ def test_refused_by_torch():
         with mt.Proc([mt.PYTHON, "-c", TORCH]) as job:
             job.line("ready", 120)
             with mt.start("record", "-p", str(job.pid), "-o", str(path)) as tracer:
-                mt.wait_attached(tracer, job.pid)
-                mt.wait_until(lambda: any(x.startswith("attached") for x in tracer.err), "operators attached", 30)
+                wait_whole(tracer)
                 job.tell("go")
                 job.line("refused")
                 job.tell("end")
@@ -217,8 +222,7 @@ def test_window_of_a_refusal():
         with mt.Proc([mt.PYTHON, "-c", TORCH_LATER]) as job:
             job.line("ready", 120)
             with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "--window", "1s", "--stacks") as tracer:
-                mt.wait_attached(tracer, job.pid)
-                mt.wait_until(lambda: any(x.startswith("attached") for x in tracer.err), "operators attached", 30)
+                wait_whole(tracer)
                 job.tell("go")
                 job.line("refused", 30)
                 mt.wait_until((tmp / "a-1.mtr").exists, "the window of the refusal", 5)
