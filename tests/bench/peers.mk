@@ -8,3 +8,9 @@ bench: ## memtrace and its peers on the same job, a table
 	@tools/make-venv bench
 	@$(MAKE) --no-print-directory build/memtrace
 	@tests/bench/run $(if $(QUICK),--quick) $(BENCH_ARGS)
+	@$(MAKE) --no-print-directory bench-views
+
+.PHONY: bench-views
+bench-views: build/memtrace ## how fast exports are (docs/export.md), what serve costs at 100 k events/s (docs/serve.md); root
+	@tests/bench/exports $(if $(QUICK),"" 1) | tee build/bench/exports.md
+	@tests/bench/served 100000 $(if $(QUICK),8 1,20 3) | tee build/bench/served.md

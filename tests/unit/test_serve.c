@@ -98,7 +98,7 @@ static void test_gzip(void **state)
 
 		for (size_t i = 0; i < size; i++)
 			text[i] = (char)(i * i % 251);
-		packed = pack_gzip(text, size, size ? 1 : 9, &len);
+		packed = pack_gzip(text, size, size ? PACK_QUICKLY : PACK_WELL, &len);
 		assert_non_null(packed);
 		z.next_in = (Bytef *)packed;
 		z.avail_in = (uInt)len;

@@ -5,7 +5,12 @@
 
 #include <stddef.h>
 
-/* level: zlib's. For free(); NULL: no memory. */
-char *pack_gzip(const char *text, size_t len, int level, size_t *ret_len);
+enum pack_how {
+	PACK_QUICKLY, /* while somebody waits, and the trace does: 60 KB of tables and not 400, which cost more than the work */
+	PACK_WELL,    /* once, for many */
+};
+
+/* For free(); NULL: no memory. */
+char *pack_gzip(const char *text, size_t len, enum pack_how how, size_t *ret_len);
 
 #endif

@@ -308,7 +308,7 @@ static enum MHD_Result answer_metrics(struct server *s, struct MHD_Connection *c
 	struct MHD_Response *r;
 
 	if (text && takes_gzip(conn))
-		packed = pack_gzip(text, len, 1, &len);
+		packed = pack_gzip(text, len, PACK_QUICKLY, &len);
 	if (packed)
 		free(text);
 	r = made(packed ? packed : text, len, form == METRICS_OPENMETRICS ? CONTENT_OPENMETRICS : CONTENT_TEXT);
@@ -440,7 +440,7 @@ static void make_page(struct server *s)
 	memcpy(text, head.text, head.len);
 	memcpy(text + head.len, where, sizeof(where) - 1);
 	memcpy(text + head.len + sizeof(where) - 1, tail.text, tail.len);
-	packed = pack_gzip(text, len, 9, &packed_len);
+	packed = pack_gzip(text, len, PACK_WELL, &packed_len);
 	s->page = page_response(text, len);
 	s->page_packed = packed ? page_response(packed, packed_len) : NULL;
 	if (s->page_packed)

@@ -21,9 +21,11 @@ struct export_ctx {
 	uint32_t *has_counter; /* by lane: bits of enum category: a band that was there once is told always */
 	uint64_t base_ns, base_epoch_ns;
 	uint64_t cnt;
+	char keys[CAT_MAX][40]; /* ,"PARAMETER": */
+	size_t keys_len[CAT_MAX];
 };
 
-static void put_us(struct export_ctx *c, const char *key, uint64_t ns)
+static inline void put_us(struct export_ctx *c, const char *key, uint64_t ns)
 {
 	outbuf__str(&c->o, key);
 	outbuf__u64(&c->o, ns / 1000);
@@ -83,7 +85,7 @@ static void on_lane(struct export_ctx *c, const struct lane *l)
 
 static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
 {
-	const char *sep = "";
+	size_t is_first = 1;
 
 	if (ch->to < CAT_MAX)
 		c->has_counter[l->idx] |= 1u << ch->to;
@@ -95,12 +97,9 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 	for (unsigned cat = 0; cat < CAT_MAX; cat++) {
 		if (!(c->has_counter[l->idx] & 1u << cat))
 			continue;
-		outbuf__str(&c->o, sep);
-		outbuf__char(&c->o, '"');
-		outbuf__str(&c->o, category_name((enum category)cat));
-		outbuf__lit(&c->o, "\":");
+		outbuf__put(&c->o, c->keys[cat] + is_first, c->keys_len[cat] - is_first);
 		outbuf__u64(&c->o, l->cats[cat]);
-		sep = ",";
+		is_first = 0;
 	}
 	outbuf__lit(&c->o, "}}");
 }
@@ -192,6 +191,9 @@ static int begin(struct export_ctx **ret, const struct export_to *to)
 		return -ENOMEM;
 	c->to = to;
 	name_cache__init(&c->names, to->names, json_quote);
+	for (unsigned cat = 0; cat < CAT_MAX; cat++)
+		c->keys_len[cat] = (size_t)snprintf(c->keys[cat], sizeof(c->keys[cat]), ",\"%s\":",
+						    category_name((enum category)cat));
 	c->has_counter = calloc(LANES_MAX + 256, sizeof(*c->has_counter));
 	if (!c->has_counter || outbuf__init(&c->o, to->out) || feed__new(&c->feed, to, &ops, c)) {
 		ctx_free(c);

@@ -74,22 +74,56 @@ void outbuf__printf(struct outbuf *o, const char *fmt, ...)
 		outbuf__put(o, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
+/* Room for a number, right where it will stand. */
+static char *outbuf__room(struct outbuf *o)
+{
+	if (OUTBUF_BYTES - o->len < OUTBUF_ROOM)
+		outbuf__drain(o);
+	return o->buf + o->len;
+}
+
+static unsigned digits_of(uint64_t v)
+{
+	static const uint64_t tens[20] = { 0,
+					   10ull,
+					   100ull,
+					   1000ull,
+					   10000ull,
+					   100000ull,
+					   1000000ull,
+					   10000000ull,
+					   100000000ull,
+					   1000000000ull,
+					   10000000000ull,
+					   100000000000ull,
+					   1000000000000ull,
+					   10000000000000ull,
+					   100000000000000ull,
+					   1000000000000000ull,
+					   10000000000000000ull,
+					   100000000000000000ull,
+					   1000000000000000000ull,
+					   10000000000000000000ull };
+	unsigned bits = 64 - (unsigned)__builtin_clzll(v | 1), few = bits * 1233 >> 12; /* log10(2) is 1233 / 4096, nearly */
+
+	return few + (v >= tens[few]);
+}
+
 void outbuf__u64(struct outbuf *o, uint64_t v)
 {
-	char text[20], *end = text + sizeof(text), *p = end;
+	unsigned len = digits_of(v | 1);
+	char *p = outbuf__room(o) + len;
 
+	o->len += len;
 	while (v >= 100) {
 		p -= 2;
 		memcpy(p, digit_pairs + v % 100 * 2, 2);
 		v /= 100;
 	}
-	if (v >= 10) {
-		p -= 2;
-		memcpy(p, digit_pairs + v * 2, 2);
-	} else {
-		*--p = (char)('0' + v);
-	}
-	outbuf__put(o, p, (size_t)(end - p));
+	if (v >= 10)
+		memcpy(p - 2, digit_pairs + v * 2, 2);
+	else
+		p[-1] = (char)('0' + v);
 }
 
 void outbuf__i64(struct outbuf *o, int64_t v)
@@ -101,13 +135,12 @@ void outbuf__i64(struct outbuf *o, int64_t v)
 
 void outbuf__hex(struct outbuf *o, uint64_t v)
 {
-	char text[18], *end = text + sizeof(text), *p = end;
+	unsigned len = (64 - (unsigned)__builtin_clzll(v | 1) + 3) / 4;
+	char *p = outbuf__room(o);
 
-	do {
-		*--p = "0123456789abcdef"[v & 15];
-		v >>= 4;
-	} while (v);
-	*--p = 'x';
-	*--p = '0';
-	outbuf__put(o, p, (size_t)(end - p));
+	p[0] = '0';
+	p[1] = 'x';
+	o->len += 2 + len;
+	for (unsigned i = len; i; v >>= 4)
+		p[1 + i--] = "0123456789abcdef"[v & 15];
 }
