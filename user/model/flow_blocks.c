@@ -92,7 +92,7 @@ struct fblock *graph__add(struct graph *g, struct block *b)
 	struct fblock *f;
 	uint32_t num;
 
-	if (((g->live + 1) * 4ull > (g->slots ? g->mask + 1 : 0) * 3 && !graph__grow(g)) ||
+	if (((g->live + 1) * 2ull > (g->slots ? g->mask + 1 : 0) && !graph__grow(g)) ||
 	    !(num = graph__number(g))) {
 		g->m->lost[MT_LOSS_BLOCKS]++;
 		return NULL;

@@ -308,9 +308,10 @@ function plotWidth() {
 const toX = (t) => LEFT + (t - range()[0]) / (range()[1] - range()[0]) * (plotWidth() - LEFT - RIGHT);
 const toT = (x) => range()[0] + (x - LEFT) / (plotWidth() - LEFT - RIGHT) * (range()[1] - range()[0]);
 
+// In seconds, as every point in time on the page, with the decimals that neighbours need.
 function ticks(ns, visible) {
-	return visible >= 1.2e11 ? `${+(ns / 6e10).toFixed(2)} min` : visible >= 2e9 ? `${+(ns / 1e9).toFixed(2)} s` :
-		visible >= 2e6 ? `${+(ns / 1e6).toFixed(3)} ms` : `${+(ns / 1e3).toFixed(3)} µs`;
+	const digits = Math.min(9, Math.max(0, Math.ceil(9 - Math.log10(visible / 8))));
+	return visible >= 1.2e11 ? `${+(ns / 6e10).toFixed(2)} min` : `${+(ns / 1e9).toFixed(digits)} s`;
 }
 
 function makeChart() {
