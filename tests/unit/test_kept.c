@@ -16,6 +16,7 @@
 
 #include "base/names.h"
 #include "estimate/step.h"
+#include "estimate/whatif.h"
 
 #define PID 7u
 #define CPU 1
@@ -347,6 +348,97 @@ static void test_no_node(void **state)
 	assert_int_equal(step_result__init(&res, &step), -ENODATA);
 }
 
+/* --- what if ------------------------------------------------------------------------------------------------------- */
+
+static void final(uint64_t id, enum category cat)
+{
+	tell((struct tl_event){ .kind = TL_FINAL, .id = id, .cat = (uint8_t)cat });
+}
+
+/* Steps with a parameter of 100, its state of 200, an activation of 10 a sample, scratch of 7, and 50 in the optimizer. */
+static void job(unsigned batch, int has_extra)
+{
+	uint64_t ts = 10, id = 3;
+
+	born(1, 1, 100, "empty");
+	born(2, 2, 200, "zeros_like");
+	NODE(3, "linear", { 1, USES });
+	for (unsigned i = 0; i < 4; i++, ts += 100) {
+		tell((struct tl_event){ .kind = TL_STEP, .ts_ns = ts });
+		if (has_extra)
+			born(ts + 1, id++, 3, "extra");
+		born(ts + 2, id, 10 * batch, "linear");
+		NODE(ts + 2, "linear", { 1, USES }, { id, MAKES });
+		final(id, CAT_ACTIVATION);
+		born(ts + 3, ++id, 7, "scratch");
+		died(ts + 5, id - 1);
+		died(ts + 6, id);
+		tell((struct tl_event){ .kind = TL_CREATE, .ts_ns = ts + 8, .id = ++id, .size = 50,
+					.op = names__add(names, "sqrt"),
+					.region = names__add(names, "Optimizer.step#Adam.step") });
+		final(id, CAT_TEMPORARY);
+		died(ts + 9, id++);
+	}
+	final(1, CAT_PARAMETER);
+	final(2, CAT_OPTIMIZER_STATE);
+}
+
+static uint64_t ask(struct whatif_opts o, struct whatif *w)
+{
+	struct recorded first;
+	struct recorded_kept first_kept;
+	int r;
+
+	job(4, 0);
+	finish();
+	assert_int_equal(recorded_kept__last_step(&kept, &rec), 0);
+	assert_int_equal(kept.step_from, 210);
+	assert_int_equal(kept.step_to, 310);
+	first = rec;
+	first_kept = kept;
+	recorded__init(&rec);
+	rec.names = names;
+	job(8, 1);
+	finish();
+	assert_int_equal(recorded_kept__last_step(&kept, &rec), 0);
+	o.a = &first;
+	o.a_kept = &first_kept;
+	o.b = &rec;
+	o.b_kept = &kept;
+	r = whatif__run(w, &o);
+	recorded__done(&first);
+	recorded_kept__done(&first_kept);
+	recorded_kept__done(&kept);
+	recorded__done(&rec);
+	recorded__init(&rec);
+	rec.names = names;
+	return r ? (uint64_t)-r : w->peak;
+}
+
+static void test_what_if(void **state)
+{
+	struct whatif w;
+
+	(void)state;
+	/* 350: parameter, state, and the optimizer's temporary, which is more than 40 + 7 */
+	assert_int_equal(ask((struct whatif_opts){ 0 }, &w), 350);
+	assert_int_equal(w.recorded, 350);
+	assert_int_equal(w.parameters, 100);
+	assert_int_equal(w.state, 200);
+	assert_int_equal(ask((struct whatif_opts){ .batch_a = 4, .batch_b = 8, .batch = 16, .budget = 1000 }, &w), 467);
+	assert_int_equal(w.unpaired, 0);
+	assert_int_equal(w.largest_batch, 69);
+	assert_int_equal(w.at_largest, 997);
+	assert_int_equal(ask((struct whatif_opts){ .batch_a = 4, .batch_b = 8, .batch = 1, .budget = 300 }, &w), 350);
+	assert_int_equal(w.largest_batch, 0);
+	assert_int_equal(ask((struct whatif_opts){ .batch_a = 4, .batch_b = 4, .batch = 1 }, &w), EDOM);
+	assert_int_equal(ask((struct whatif_opts){ .optimizer = WHATIF_SGD }, &w), 147);
+	assert_int_equal(ask((struct whatif_opts){ .optimizer = WHATIF_MOMENTUM }, &w), 247);
+	assert_int_equal(ask((struct whatif_opts){ .optimizer = WHATIF_ADAMW }, &w), 350);
+	assert_int_equal(ask((struct whatif_opts){ .optimizer = WHATIF_8BIT }, &w), 201); /* 100 + 50.8 + 50 */
+	assert_int_equal(ask((struct whatif_opts){ .dtype = 0.5 }, &w), 177); /* 50 + 100 + 20 + 7 of scratch, which stays */
+}
+
 /* --- orders ------------------------------------------------------------------------------------------------------------ */
 
 struct random_graph {
@@ -453,6 +545,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_writes_keep_their_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_scratch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_node, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_if, setup, teardown),
 		cmocka_unit_test(test_random_orders),
 	};
 

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/replay.h"
+#include "cmd/what_if.h"
 #include "event/event.h"
 #include "estimate/estimate.h"
 #include "estimate/graph_json.h"
@@ -101,7 +102,7 @@ static int step_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	return step__event(&((struct passes *)ctx)->step, ev);
 }
 
-static int dev_of(const struct options *o, const struct recorded *r, uint8_t *ret, struct err *err)
+int estimate_dev(const struct options *o, const struct recorded *r, uint8_t *ret, struct err *err)
 {
 	char name[16];
 
@@ -132,7 +133,7 @@ static int first_pass(const struct options *o, struct passes *p, struct err *err
 	if (r < 0)
 		return r;
 	recorded__end(&p->recorded);
-	r = dev_of(o, &p->recorded, &dev, err);
+	r = estimate_dev(o, &p->recorded, &dev, err);
 	if (!r && !p->recorded.nodes) {
 		err_set(err, -ENODATA, "%s has no data flow: last uses are not known", o->file);
 		r = err_hint(err, "record with the source flow, which is a default");
@@ -218,6 +219,12 @@ static int is_recording(FILE *in)
 	return is_it;
 }
 
+static int no_recording(const struct options *o, struct err *err)
+{
+	err_set(err, -EINVAL, "%s is no recording: --batch, --optimizer and --dtype are about what was recorded", o->file);
+	return err_hint(err, "of a graph: trace the changed model with python -m memtrace.graph");
+}
+
 int cmd_estimate(const struct options *o, struct err *err)
 {
 	const char *name = strrchr(o->file, '/');
@@ -226,7 +233,10 @@ int cmd_estimate(const struct options *o, struct err *err)
 
 	if (!in)
 		return err_set(err, -errno, "%s: %s", o->file, strerror(errno));
-	r = is_recording(in) ? estimate_recording(o, err) : estimate_graph(o, in, name ? name + 1 : o->file, err);
+	if (is_recording(in))
+		r = is_what_if(o) ? estimate_what_if(o, err) : estimate_recording(o, err);
+	else
+		r = is_what_if(o) ? no_recording(o, err) : estimate_graph(o, in, name ? name + 1 : o->file, err);
 	(void)fclose(in);
 	return r;
 }

@@ -193,7 +193,7 @@ static int parse_word(struct options *o, const char *arg, struct err *err)
 		o->files[o->files_cnt++] = arg;
 		return 0;
 	}
-	if (o->cmd == CMD_DIFF && !o->file_b) {
+	if ((o->cmd == CMD_DIFF || o->cmd == CMD_ESTIMATE) && !o->file_b) {
 		*(o->file ? &o->file_b : &o->file) = arg;
 		return 0;
 	}
@@ -263,6 +263,15 @@ static int has_all(const struct options *o, struct err *err)
 	if (o->cmd == CMD_ESTIMATE && !o->file) {
 		err_set(err, -EINVAL, "of what? GRAPH.json or F.mtr is missing");
 		return err_hint(err, "memtrace estimate GRAPH.json; python -m memtrace.graph writes one (docs/estimate.md)");
+	}
+	if (o->cmd == CMD_ESTIMATE && !(!o->batch == !o->file_b && !o->batch == !o->batches[0])) {
+		err_set(err, -EINVAL, !o->batch ? "a second recording is for --batch" :
+				      !o->file_b ? "--batch needs two recordings" : "--batch needs --batches");
+		return err_hint(err, "memtrace estimate A.mtr B.mtr --batches 16,32 --batch 64: what would 64 take?");
+	}
+	if (o->cmd == CMD_ESTIMATE && o->budget && !o->batch) {
+		err_set(err, -EINVAL, "--budget is about the batch that fits into it");
+		return err_hint(err, "memtrace estimate A.mtr B.mtr --batches 16,32 --batch 64 --budget 80G");
 	}
 	if (o->cmd == CMD_DIFF && !o->file_b) {
 		err_set(err, -EINVAL, "which recordings? %s missing", o->file ? "the second one is" : "A.mtr and B.mtr are");

@@ -54,6 +54,10 @@ struct options {
 	enum classes classes;
 	int labels_live; /* --labels live */
 	int dev;	 /* --device: enum mt_dev, -1 = not given */
+	uint64_t batch, batches[2], budget; /* estimate: 0 = not given */
+	int optimizer;		  /* enum whatif_optimizer, and its word */
+	const char *optimizer_name;
+	double dtype; /* bytes against those recorded; 0 = not given */
 	const char *count; /* estimate --device: a device's name, "all", or NULL */
 	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;

@@ -9,6 +9,7 @@
 #include "bpf/lib/shared.h"
 #include "cmd/window.h"
 #include "cmd/words.h"
+#include "estimate/whatif.h"
 #include "event/event.h"
 #include "plan/plan.h"
 #include "trace/trace.h"
@@ -236,6 +237,57 @@ static int on_device(struct options *o, const char *value, struct err *err)
 	return err_hint(err, "cpu, cuda:0 to cuda:%d, or host", MT_DEV_CUDA_MAX - 1);
 }
 
+static int on_batch(struct options *o, const char *value, struct err *err)
+{
+	int r = options__number(value, UINT32_MAX, &o->batch, err);
+
+	return !r && !o->batch ? err_set(err, -EINVAL, "no batch at all") : r;
+}
+
+/* "16,32" */
+static int on_batches(struct options *o, const char *value, struct err *err)
+{
+	const char *comma = strchr(value, ',');
+	char first[24];
+
+	snprintf(first, sizeof(first), "%.*s", comma ? (int)(comma - value) : 0, value);
+	if (comma && !options__number(first, UINT32_MAX, &o->batches[0], NULL) &&
+	    !options__number(comma + 1, UINT32_MAX, &o->batches[1], NULL) && o->batches[0] && o->batches[1] &&
+	    o->batches[0] != o->batches[1])
+		return 0;
+	err_set(err, -EINVAL, "'%.60s' is not two different batches", value);
+	return err_hint(err, "that of the first recording and that of the second: --batches 16,32");
+}
+
+static int on_budget(struct options *o, const char *value, struct err *err)
+{
+	return parse_size(value, &o->budget, err);
+}
+
+static int on_optimizer(struct options *o, const char *value, struct err *err)
+{
+	static const char *const words[] = { [WHATIF_SGD] = "sgd", [WHATIF_MOMENTUM] = "momentum", [WHATIF_ADAMW] = "adamw",
+					     [WHATIF_8BIT] = "8bit" };
+
+	for (size_t i = WHATIF_SGD; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(value, words[i])) {
+			o->optimizer = (int)i;
+			o->optimizer_name = words[i];
+			return 0;
+		}
+	err_set(err, -EINVAL, "unknown optimizer '%.60s'", value);
+	return err_hint(err, "sgd, momentum, adamw or 8bit");
+}
+
+static int on_dtype(struct options *o, const char *value, struct err *err)
+{
+	o->dtype = !strcmp(value, "bf16") || !strcmp(value, "fp16") ? 0.5 : 0;
+	if (o->dtype > 0)
+		return 0;
+	err_set(err, -EINVAL, "unknown dtype '%.60s'", value);
+	return err_hint(err, "bf16 or fp16, of what was recorded in float32");
+}
+
 static int on_count(struct options *o, const char *value, struct err *err)
 {
 	(void)err;
@@ -335,6 +387,14 @@ const struct option_def option_defs[] = {
 	  "the recording has it, else cpu)", EXPORT, on_device },
 	{ "--device", 0, "DEVICE", "storages of this device alone, as the graph calls it, or all (default: all but the CPU, as "
 	  "torch's estimator counts; of a recording: the GPU with the highest peak, else cpu)", ESTIMATE, on_count },
+	{ "--batch", 0, "N", "what if a batch had N: fitted, block by block, from two recordings; needs --batches", ESTIMATE,
+	  on_batch },
+	{ "--batches", 0, "A,B", "how many a batch had in the first recording and in the second", ESTIMATE, on_batches },
+	{ "--budget", 0, "SIZE", "with --batch: also the largest batch whose peak is not above this; K, M, G", ESTIMATE,
+	  on_budget },
+	{ "--optimizer", 0, "WHICH", "what if the optimizer were sgd, momentum (sgd with it), adamw or 8bit (adamw with 8-bit "
+	  "state)", ESTIMATE, on_optimizer },
+	{ "--dtype", 0, "WHICH", "what if everything were bf16 or fp16 instead of float32", ESTIMATE, on_dtype },
 	{ "--ops", 0, NULL, "every operator and region entered, and (jsonl) the data-flow graph's nodes, too: many more lines",
 	  EXPORT, on_ops },
 	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
@@ -452,7 +512,8 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace diff before.mtr after.mtr --by category\twhat the growth is for\n"
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
 	[CMD_ESTIMATE] = { "estimate",
-			   "GRAPH.json [--device DEVICE] [--json] [--top N]\nF.mtr [--device DEVICE] [--json] [--top N]",
+			   "GRAPH.json [--device DEVICE] [--json] [--top N]\nF.mtr [--device DEVICE] [--json] [--top N]\n"
+			   "F.mtr [--optimizer WHICH] [--dtype WHICH]\nA.mtr B.mtr --batches A,B --batch N [--budget SIZE]",
 			   "the peak of a graph before it runs; what was kept for nothing",
 			   "Reads a graph of torch.fx or AOTAutograd that python -m memtrace.graph wrote, and says how much "
 			   "memory it takes over its execution, where the peak is, and who is alive then: the numbers of "
@@ -465,7 +526,9 @@ const struct command_def command_defs[CMD_CNT] = {
 			   "python -m memtrace.graph train:make --device cuda:0 -o graph.json\twrite the graphs of a model\n"
 			   "memtrace estimate graph.json\tits peak, and who is alive then\n"
 			   "memtrace estimate graph.json --json | jq .forward_backward.peak\tone number\n"
-			   "memtrace estimate job.mtr\twhat was kept past its last use\n" },
+			   "memtrace estimate job.mtr\twhat was kept past its last use\n"
+			   "memtrace estimate job.mtr --optimizer sgd --dtype bf16\twhat its peak would be\n"
+			   "memtrace estimate b16.mtr b32.mtr --batches 16,32 --batch 64 --budget 80G\twhat fits\n" },
 	[CMD_MERGE] = { "merge", "A.mtr B.mtr… -o C.mtr [--align WHICH]", "recordings of several machines or ranks as one",
 			"Writes one recording with the events of all, by time: for report --by rank and every other view. "
 			"Clocks of machines are brought together by the training steps that their ranks made together, or by "

@@ -112,6 +112,14 @@ static void on_death(struct recorded *r, const struct tl_event *ev)
 	r->devs[b->dev].now -= b->size;
 }
 
+static void on_final(struct recorded *r, const struct tl_event *ev)
+{
+	struct recorded_block *b = recorded__block(r, ev->id);
+
+	if (b)
+		b->cat = ev->cat;
+}
+
 uint64_t recorded_block__free_ns(const struct recorded_block *b)
 {
 	uint64_t used = b->used_ns > b->birth_ns ? b->used_ns : b->birth_ns + 1;
@@ -217,6 +225,7 @@ int recorded__event(struct recorded *r, const struct tl_event *ev)
 	case TL_NODE:
 		return on_node(r, ev);
 	case TL_FINAL:
+		on_final(r, ev);
 		return 0;
 	default:
 		break;
@@ -461,6 +470,23 @@ static void step_around(struct recorded_kept *k, const struct recorded *r)
 		}
 	}
 	k->has_step = k->step_from && k->step_to != UINT64_MAX;
+}
+
+int recorded_kept__last_step(struct recorded_kept *k, const struct recorded *r)
+{
+	uint64_t from = 0, to = 0;
+
+	for (size_t i = 0; i < r->steps_cnt; i++)
+		if (r->steps[2 * i] == k->pid) {
+			from = to;
+			to = r->steps[2 * i + 1];
+		}
+	if (!from)
+		return -ENOENT;
+	k->step_from = from;
+	k->step_to = to;
+	k->has_step = 1;
+	return 0;
 }
 
 int recorded_kept__init(struct recorded_kept *k, const struct recorded *r, uint8_t dev)

@@ -30,7 +30,7 @@ struct recorded_block {
 	uint64_t used_ns;		   /* the end of its last use; 0: no node had it */
 	name_id op, region, last_op;	   /* made by; used last by */
 	uint32_t pid, line;		   /* line: frame of the stack that is Python's, 0: not known */
-	uint8_t dev;
+	uint8_t dev, cat;		   /* enum category, of its last version */
 };
 
 struct recorded_frame {
@@ -88,6 +88,8 @@ struct recorded_kept {
 };
 
 int recorded_kept__init(struct recorded_kept *k, const struct recorded *r, uint8_t dev); /* 0 or -ENOMEM */
+/* The last whole step of the process instead of that of the peak: how it goes on. 0, or -ENOENT: there is none. */
+int recorded_kept__last_step(struct recorded_kept *k, const struct recorded *r);
 void recorded_kept__done(struct recorded_kept *k);
 
 /* When a block could have been freed: its last use's end, or its death if it must be left alone; 0: it lives. */

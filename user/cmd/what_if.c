@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Names belong to a reader, so the second recording is replayed at the first one's end, and the answer written at its. */
+#include "cmd/what_if.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cmd/cmd.h"
+#include "cmd/replay.h"
+#include "estimate/whatif.h"
+#include "event/event.h"
+#include "timeline/report.h"
+#include "view/report_words.h"
+#include "view/whatif_view.h"
+
+struct side {
+	const struct options *o;
+	struct err *err;
+	const char *path;
+	struct recorded recorded;
+	struct recorded_kept kept;
+	struct side *other; /* the first one; NULL: this is it */
+};
+
+int is_what_if(const struct options *o)
+{
+	return o->batch || o->optimizer || o->dtype > 0;
+}
+
+static int side_begin(void *ctx, const struct names *names)
+{
+	((struct side *)ctx)->recorded.names = names;
+	return 0;
+}
+
+static int side_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	(void)epoch_off_ns;
+	return recorded__event(&((struct side *)ctx)->recorded, ev);
+}
+
+static int answer(struct side *a, struct side *b, const struct report *rep)
+{
+	const struct options *o = a->o;
+	struct whatif_opts wo = { .a = &a->recorded, .a_kept = &a->kept, .b = &b->recorded, .b_kept = &b->kept,
+				  .batch_a = o->batches[0], .batch_b = o->batches[1], .batch = o->batch,
+				  .optimizer = (enum whatif_optimizer)o->optimizer, .dtype = o->dtype, .budget = o->budget };
+	struct whatif_view v = { .path = o->file, .opts = &wo, .optimizer = o->optimizer_name,
+				 .lost = report_lost_events(rep) };
+	struct view_opts vo = view_opts_of(o);
+	struct whatif w;
+	int r = whatif__run(&w, &wo);
+
+	if (r == -EINVAL) {
+		err_set(a->err, r, "no block of %s has its like in %s", o->file, o->file_b);
+		return err_hint(a->err, "both must be recordings of the same job, each of several steps");
+	}
+	if (r < 0)
+		return err_set(a->err, r, "what if: %s", strerror(-r));
+	v.w = &w;
+	r = o->json ? whatif_view_json(stdout, &v) : whatif_view_text(stdout, &v, &vo);
+	return r < 0 ? err_set(a->err, r, "writing: %s", strerror(-r)) : 0;
+}
+
+static int side__read(struct side *s);
+
+static int side_end(void *ctx, const struct report *rep, int r)
+{
+	struct side *s = ctx, second;
+	uint8_t dev = 0;
+
+	if (r < 0)
+		return r;
+	recorded__end(&s->recorded);
+	r = estimate_dev(s->o, &s->recorded, &dev, s->err);
+	if (!r && !s->recorded.nodes) {
+		err_set(s->err, -ENODATA, "%s has no data flow: categories are not known", s->path);
+		r = err_hint(s->err, "record with the source flow, which is a default");
+	}
+	if (!r && recorded_kept__init(&s->kept, &s->recorded, dev) < 0)
+		r = err_set(s->err, -ENOMEM, "out of memory");
+	if (!r)
+		(void)recorded_kept__last_step(&s->kept, &s->recorded); /* without one: the step of the peak */
+	if (r < 0)
+		return r;
+	if (s->other || !s->o->file_b)
+		return answer(s->other ? s->other : s, s, rep);
+	second = (struct side){ .o = s->o, .err = s->err, .path = s->o->file_b, .other = s };
+	return side__read(&second);
+}
+
+static int side__read(struct side *s)
+{
+	struct replay_opts ro = { .top = 1, .begin = side_begin, .event = side_event, .end = side_end, .with_ops = 1,
+				  .with_nodes = 1, .ctx = s };
+	struct report *rep = NULL;
+	uint64_t cut = 0;
+	int r;
+
+	recorded__init(&s->recorded);
+	r = replay_run(s->path, &ro, &rep, &cut, s->err);
+	if (!r && !s->o->quiet)
+		replay_say(s->path, rep->lost[MT_LOSS_DAMAGED], cut);
+	if (!r)
+		r = loss_exit_code(s->o, rep);
+	report__free(rep);
+	recorded_kept__done(&s->kept);
+	recorded__done(&s->recorded);
+	return r;
+}
+
+int estimate_what_if(const struct options *o, struct err *err)
+{
+	struct side s = { .o = o, .err = err, .path = o->file };
+
+	return side__read(&s);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * whatif: the peak of the last whole step of a recording, had something been otherwise: each block of the step keeps its
+ * life and gets another size, and the step is summed again.
+ *
+ * Batch: from two recordings of the same job with two sizes of batch. Their steps make the same blocks in the same order, so
+ * blocks are paired by order and operator, and each one's size is a line through its two sizes. What finds no partner
+ * keeps its size, and how much that is is told.
+ * Optimizer: bytes of state for each byte of a parameter. Dtype: every block that an operator
+ * was given takes so much of its bytes; scratch memory of libraries, which none was given, stays.
+ */
+#ifndef MT_ESTIMATE_WHATIF_H
+#define MT_ESTIMATE_WHATIF_H
+
+#include "estimate/recorded.h"
+
+enum whatif_optimizer { WHATIF_AS_RECORDED = 0, WHATIF_SGD, WHATIF_MOMENTUM, WHATIF_ADAMW, WHATIF_8BIT };
+
+struct whatif_opts {
+	const struct recorded *a, *b; /* b: NULL without a batch */
+	const struct recorded_kept *a_kept, *b_kept;
+	uint64_t batch_a, batch_b, batch; /* batch 0: as recorded */
+	enum whatif_optimizer optimizer;
+	double dtype;	 /* bytes against recorded ones: 0.5; 0: as recorded */
+	uint64_t budget; /* 0: none asked */
+};
+
+struct whatif {
+	uint64_t recorded, peak; /* of the process in its step */
+	uint64_t paired, unpaired; /* bytes of blocks, with a batch */
+	uint64_t largest_batch;	   /* that fits into the budget; 0: none does */
+	uint64_t at_largest;	   /* its peak */
+	uint64_t parameters, state; /* bytes at the step's beginning */
+};
+
+/* 0, -ENOMEM, or -EINVAL: nothing of the two steps is alike; -EDOM: a batch of the same size twice. */
+int whatif__run(struct whatif *w, const struct whatif_opts *opts);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/whatif_view.h"
+
+#include <inttypes.h>
+
+#include "event/event.h"
+#include "view/json.h"
+#include "view/page.h"
+
+#define WIDTH 100
+
+static double paired_share(const struct whatif *w)
+{
+	uint64_t all = w->paired + w->unpaired;
+
+	return all ? (double)w->paired / (double)all : 0;
+}
+
+static void put_batch(struct page *p, const struct whatif_view *v)
+{
+	const struct whatif *w = v->w;
+	char text[400], a[24], b[24];
+
+	if (!v->opts->batch)
+		return;
+	snprintf(text, sizeof(text),
+		 "%" PRIu64 " instead of %" PRIu64 "; %.1f %% of the step's bytes were found in both recordings",
+		 v->opts->batch, v->opts->batch_a, 100 * paired_share(w));
+	page__para(p, "batch", text);
+	if (!v->opts->budget)
+		return;
+	if (w->largest_batch)
+		snprintf(text, sizeof(text), "%" PRIu64 " is the largest batch that fits into %s: %s", w->largest_batch,
+			 fmt_bytes(a, v->opts->budget), fmt_bytes(b, w->at_largest));
+	else
+		snprintf(text, sizeof(text), "no batch fits into %s", fmt_bytes(a, v->opts->budget));
+	page__para(p, "budget", text);
+}
+
+int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_opts *opts)
+{
+	const struct whatif *w = v->w;
+	char safe[TEXT_BYTES_MAX], text[400], dev[16], a[24], b[24];
+	struct page p;
+	int err = page__init(&p, out, opts->width ? opts->width : WIDTH, opts->color);
+
+	if (err)
+		return err;
+	text_fit(safe, sizeof(safe), v->path, 60);
+	page__style(&p, STYLE_BOLD);
+	page__put(&p, safe);
+	page__style(&p, STYLE_PLAIN);
+	page__printf(&p, ": %s, process %" PRIu32 ", %s", dev_name(v->opts->a_kept->dev, dev), v->opts->a_kept->pid,
+		     v->opts->a_kept->has_step ? "the last whole step" : "all of it: no step was seen");
+	page__end_line(&p);
+	page__para(&p, "recorded", fmt_bytes(a, w->recorded));
+	snprintf(text, sizeof(text), "%s (%+.1f %%)", fmt_bytes(a, w->peak),
+		 w->recorded ? 100 * ((double)w->peak / (double)w->recorded - 1) : 0);
+	page__para(&p, "estimated", text);
+	put_batch(&p, v);
+	if (v->optimizer) {
+		snprintf(text, sizeof(text), "%s; parameters have %s, the recorded optimizer's state %s", v->optimizer,
+			 fmt_bytes(a, w->parameters), fmt_bytes(b, w->state));
+		page__para(&p, "optimizer", text);
+	}
+	if (v->lost)
+		page__para(&p, "not seen", "events were lost: what they say is missing here");
+	page__end_line(&p);
+	page__flow(&p, 0, "Every block of the recorded step keeps its life and gets another size. Bytes of tensors: what an "
+			  "allocator keeps in reserve and what libraries take for themselves is not in it.");
+	return page__done(&p);
+}
+
+int whatif_view_json(FILE *out, const struct whatif_view *v)
+{
+	const struct whatif *w = v->w;
+	struct outbuf o;
+	struct json j;
+	char dev[16];
+	int err = outbuf__init(&o, out);
+
+	if (err)
+		return err;
+	json__init(&j, &o);
+	json__begin(&j, NULL, '{');
+	json__u64(&j, "schema", 1);
+	json__str(&j, "kind", "what-if");
+	json__str(&j, "file", v->path);
+	json__str(&j, "device", dev_name(v->opts->a_kept->dev, dev));
+	json__u64(&j, "pid", v->opts->a_kept->pid);
+	json__bool(&j, "is_whole_step", v->opts->a_kept->has_step);
+	json__u64(&j, "lost", v->lost);
+	json__u64(&j, "recorded_peak", w->recorded);
+	json__u64(&j, "peak_of_all", v->opts->a_kept->peak);
+	json__u64(&j, "estimated_peak", w->peak);
+	json__u64(&j, "parameters", w->parameters);
+	json__u64(&j, "optimizer_state", w->state);
+	if (v->opts->batch) {
+		json__u64(&j, "batch", v->opts->batch);
+		json__f64(&j, "paired_share", paired_share(w));
+	}
+	if (v->opts->batch && v->opts->budget) {
+		json__u64(&j, "budget", v->opts->budget);
+		json__u64(&j, "largest_batch", w->largest_batch);
+		json__u64(&j, "at_largest_batch", w->at_largest);
+	}
+	json__end(&j, '}');
+	err = outbuf__flush(&o);
+	outbuf__done(&o);
+	return err;
+}
