@@ -360,6 +360,38 @@ def test_names_of_python():
         clean(page)
 
 
+def test_modules():
+    """The treemap's boxes are as large as their modules' bytes; a click goes into one, the path leads back."""
+    path = folder() / "modules.mtr"
+    rep, _ = names.record("transformer", folder())
+    (folder() / "names.mtr").rename(path)
+    listed = rep["modules"]["list"]
+    with browser.open(page_of(path)) as page:
+        boxes = ("[...document.querySelectorAll('#tree button')].map((b) => [Number(b.dataset.depth), Number(b.dataset.bytes), "
+                 "b.offsetLeft, b.offsetTop, b.offsetWidth, b.offsetHeight, b.textContent])")
+        page.js("[...document.querySelectorAll('#modules button')].find((b) => b.textContent === 'Allocated').click()")
+        page.settle()
+        got = page.js(boxes)
+        whole = page.js("document.querySelector('#tree').clientWidth * document.querySelector('#tree').clientHeight")
+        top = [b for b in got if b[0] == 0]
+        want = sum(m["all"]["alloc_bytes"] for m in listed if m["parent"] is None) + rep["modules"]["none"]["alloc_bytes"]
+        mt.check(0.97 * want <= sum(b[1] for b in top) <= want, f"{[b[1] for b in top]} of {want}")
+        for _, size, _, _, width, height, text in top:
+            mt.check(abs(width * height / whole - size / want) < 0.02, f"{text}: {width} x {height} of {whole} for {size} of {want}")
+        for i, a in enumerate(top):  # none over another
+            for b in top[i + 1:]:
+                mt.check(a[2] + a[4] <= b[2] + 1 or b[2] + b[4] <= a[2] + 1 or a[3] + a[5] <= b[3] + 1 or b[3] + b[5] <= a[3] + 1, f"{a} {b}")
+        mt.check(any(b[0] == 1 for b in got), "no module in a module")
+        root = next(m for m in listed if m["parent"] is None and m["all"]["alloc_bytes"])
+        page.js("document.querySelector('#tree .d0').click()")
+        page.settle()
+        mt.check(page.js("memtrace.state.module") >= 0 and root["root"] in text_of(page, "#modules .path"), text_of(page, "#modules .path"))
+        page.js("document.querySelector('#modules .path button').click()")
+        mt.check(page.js("memtrace.state.module") == -1, "the path does not lead back")
+        mt.check(f"{root['root']}.layers.0" in text_of(page, "#modules"), text_of(page, "#modules")[:500])
+        clean(page)
+
+
 def test_fragmentation_of_a_gpu():
     """Drawn from the driver's layer of a stub GPU: 555 bytes of no known device, 556 on the second one, both a library's."""
     path = folder() / "gpu.mtr"

@@ -90,7 +90,7 @@ def test_keys_tables_and_the_way_out():
         mt.check(re.search("[▁▂▃▄▅▆▇█]", text), f"no chart:\n{text}")
         for key, words in (("2", "region or backward node.*Optimizer.step"), ("3", "at the peak.*bytes"), ("4", r"size.*age"),
                            ("5", "thread.*process.*made by"), ("6", rf"{job.pid}.*running"), ("7", r"about.*what.*tensor alloc"),
-                           ("8", r"kind.*used.*largest"), ("9", r"name in Python.*kind.*size")):
+                           ("8", r"kind.*used.*largest"), ("9", r"name in Python.*kind.*size"), ("0", r"module.*activation.*at peak")):
             tui.keys(key)
             tui.wait(words, 3)
         tui.keys("Tab")
@@ -247,7 +247,7 @@ def test_segments_of_a_gpu():
             tui.wait(r"3 Peak  4 Blocks  5 Threads  6 Processes  7 Trace  8 Segments", 3)
             tui.keys("Tab")
             tui.wait(r"9 Names", 3)
-            tui.keys("Tab")
+            tui.keys("Tab", "Tab")
             tui.wait(r"1 Operators", 3)
             tui.keys("q")
             mt.check(tui.check_restored() == 0, tui.history())

@@ -49,6 +49,7 @@ def recording():
             for _ in range(2):  # the job tells of its steps once a second: the first news may be old
                 before = mt.steps_of(job) + 5
                 mt.wait_until(lambda least=before: mt.steps_of(job) > least, "the job's steps", 60)
+            time.sleep(2.2)  # names are told by the second look, a second after the first
             tracer.signal(2)
             mt.check(tracer.wait(60) in (0, 3), f"record: {tracer.err}")
     return path
@@ -169,6 +170,11 @@ def test_torch_snapshot():
     mt.check(times == sorted(times) and begin <= times[0] and times[-1] <= begin + rep()["duration_ns"] // 1000 + 1, "times")
     names = {f["name"] for e in data["device_traces"][0] for f in e.get("frames", [])}
     mt.check({"aten::addmm", "Optimizer.step#Adam.step", "AddmmBackward0"} <= names, f"frames: {sorted(names)[:30]}")
+    frames = {(f["filename"], f["name"]) for e in data["device_traces"][0] for f in e.get("frames", [])}
+    for t in rep()["names"]["list"]:
+        mt.check((t["kind"], f"{t['state']} {t['name']}" if t["state"] else t["name"]) in frames, f"no frame of {t}")
+    made = {f"{m['root']}.{m['name']}" if m["name"] else m["root"] for m in rep()["modules"]["list"] if m["own"]["alloc_count"]}
+    mt.check(made and made <= {name for where, name in frames if where == "module"}, f"modules {made}: {sorted(frames)[:20]}")
     mt.note(f"{len(data['device_traces'][0])} entries, {pickled.stat().st_size} bytes as a pickle, "
             f"{plain.stat().st_size} as JSON")
 
@@ -198,7 +204,7 @@ import collections, json, sys
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 trace = pb.Trace()
 trace.ParseFromString(open(sys.argv[1], "rb").read())
-out = {"names": {}, "parents": {}, "last": {}, "max": {}, "slices": collections.Counter(), "processes": [], "bad": []}
+out = {"names": {}, "parents": {}, "last": {}, "max": {}, "slices": collections.Counter(), "processes": [], "bad": [], "tracks": []}
 names, stacks, last_ts, described = {}, collections.defaultdict(list), 0, set()
 for p in trace.packet:
     if p.trusted_packet_sequence_id != 1:
@@ -208,6 +214,7 @@ for p in trace.packet:
     if p.HasField("track_descriptor"):
         d = p.track_descriptor
         described.add(d.uuid)
+        out["tracks"].append(d.name)
         if d.HasField("counter"):
             out["names"][d.uuid] = d.name
             out["parents"][d.uuid] = d.parent_uuid
@@ -252,6 +259,15 @@ def check_slices(slices, counted):
     mt.check(slices["backward AddmmBackward0"] > steps(), "backward nodes")
 
 
+def check_named(seen, slices):
+    """A track for each tensor with a name; a slice for each block that was called so."""
+    named = {(f"{t['state']} " if t["state"] else "gradient " if t["kind"] == "gradient" else "") + t["name"]
+             for t in rep().get("names", {"list": []})["list"]}
+    mt.check(named, "the recording has no names")
+    mt.check(named <= set(seen["tracks"]), f"{sorted(named - set(seen['tracks']))[:5]} have no track")
+    mt.check(sum(v for k, v in slices.items() if k.startswith("tensor float32[")) >= len(named), "slices of tensors")
+
+
 def rows_of(*words):
     """How many lines of export --to jsonl --ops have all of these."""
     with open(export("jsonl", "", "--ops")) as f:
@@ -279,6 +295,7 @@ def test_perfetto():
     ops = sum(v for k, v in slices.items() if k.startswith(("operator ", "backward ")))
     equal(ops, rows_of('"ev":"op"'), "slices of operators and backward nodes")
     check_slices(slices, {"op": sum(v for k, v in slices.items() if k.startswith("operator "))})
+    check_named(seen, slices)
     without = collections.Counter(python(PERFETTO, export("perfetto", ".pftrace"))["slices"])
     mt.check(not any(k.startswith("operator ") for k in without) and without["step step"] == slices["step step"],
              "without --ops there are no operators")

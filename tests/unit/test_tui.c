@@ -217,7 +217,11 @@ static void test_keys(void **state)
 	assert_int_equal(ui.tab, TUI_REGIONS);
 	tui_ui__key(&ui, TUI_KEY_BACK_TAB);
 	tui_ui__key(&ui, TUI_KEY_LEFT);
+	assert_int_equal(ui.tab, TUI_MODULES);
+	type(&ui, "9");
 	assert_int_equal(ui.tab, TUI_NAMES);
+	type(&ui, "0");
+	assert_int_equal(ui.tab, TUI_MODULES);
 	type(&ui, "1");
 	assert_int_equal(ui.tab, TUI_OPS);
 	tui_tab_state__settle(&ui.tabs[TUI_OPS], 100, 10, 8);
@@ -347,8 +351,8 @@ static void test_names(void **state)
 	struct report_tensor tensors[] = {
 		{ .size = 4096, .ptr = 0x7f00, .pid = 7, .dev = MT_DEV_CPU, .kind = EV_TENSOR_PARAMETER,
 		  .path = "layers.0.weight", .root = "Net", .type = "float32[32,32]", .key = "" },
-		{ .size = 4096, .dev = 255, .cat = 0, .kind = EV_TENSOR_STATE, .path = HOSTILE, .root = HOSTILE,
-		  .type = HOSTILE, .key = "exp_avg" },
+		{ .size = 4096, .dev = 255, .kind = EV_TENSOR_STATE, .path = HOSTILE, .root = HOSTILE, .type = HOSTILE,
+		  .key = "exp_avg" },
 	};
 	struct report_block block = { .size = 4096, .dev = MT_DEV_CPU, .op = "aten::empty", .name = "layers.0.weight" };
 	struct report r = { .tensors = tensors, .tensors_cnt = 2, .peak_blocks = &block, .peak_blocks_cnt = 1 };
@@ -365,6 +369,29 @@ static void test_names(void **state)
 	tui_tables[TUI_BLOCKS].fill(&rows, &r, NULL);
 	assert_string_equal(rows.rows[0].v[6].text, "layers.0.weight");
 	assert_string_equal(rows.rows[0].v[9].text, "aten::empty");
+	tui_rows__done(&rows);
+}
+
+static void test_modules(void **state)
+{
+	struct report_module modules[] = {
+		{ .name = "", .root = "Net", .class = "Net", .all = { .at_peak = 300 }, .own = { .at_peak = 100 },
+		  .activation = 500 },
+		{ .name = "a.b", .root = "Net", .class = HOSTILE, .parent = 1, .all = { .at_peak = 200 },
+		  .own = { .at_peak = 200 } },
+		{ .class = "", .root = "" },
+	};
+	struct report r = { .modules = modules, .modules_cnt = 3 };
+	struct tui_rows rows = { 0 };
+
+	(void)state;
+	tui_tables[TUI_MODULES].fill(&rows, &r, NULL);
+	assert_int_equal(rows.cnt, 3);
+	assert_string_equal(rows.rows[0].v[0].text, "Net");
+	assert_int_equal(rows.rows[0].v[2].num, 500);
+	assert_string_equal(rows.rows[1].v[0].text, "Net.a.b");
+	assert_int_equal(rows.rows[1].v[4].num, 200);
+	assert_string_equal(rows.rows[2].v[0].text, "(not told yet)");
 	tui_rows__done(&rows);
 }
 
@@ -507,7 +534,9 @@ int main(void)
 		cmocka_unit_test(test_column_little_is_not_nothing), cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_filter_is_typed), cmocka_unit_test(test_rows_sort_and_filter),
 		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
-		cmocka_unit_test(test_names), cmocka_unit_test(test_screens),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_any_size_any_key_any_target),
 	};
 

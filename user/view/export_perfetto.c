@@ -5,16 +5,21 @@
  *
  * Tracks: a process has a group for each device with a counter a category and one for their sum
  * ("live"), one track of steps, and one a thread for regions, backward nodes and (--ops) operators.
+ * A group of a process has a track for each tensor that Python has a name for, NAMED_MAX at most: a slice is a block that
+ * was called so, as gradients are one in each step.
  * Times are ns of CLOCK_MONOTONIC; a clock snapshot says what that is since the epoch.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "event/event.h"
+#include "timeline/labels.h"
 #include "view/clean.h"
 #include "view/export.h"
 #include "view/feed.h"
+#include "view/numbering.h"
 #include "view/proto.h"
+#include "view/report_words.h"
 
 /* Numbers of the fields, from the .proto files; messages in capitals. */
 enum {
@@ -39,6 +44,9 @@ enum {
 #define UUID_GROUP(lane) UUID(3, lane)
 #define UUID_COUNTER(lane, cat) UUID(4, (uint64_t)(lane) << 8 | (cat))
 #define UUID_STEPS(pid) UUID(5, pid)
+#define UUID_NAMES(pid) UUID(6, pid)
+#define UUID_NAMED(number) UUID(7, number)
+#define NAMED_MAX 1024u
 #define CAT_LIVE 255 /* the sum, beside enum category */
 
 struct export_ctx {
@@ -49,6 +57,9 @@ struct export_ctx {
 	uint8_t *is_interned; /* by number of the name */
 	uint32_t interned_cnt;
 	uint32_t *has_counter; /* by lane: bits of enum category */
+	struct numbering named, named_pids; /* (process, kind, path, key of a state); processes that have such */
+	uint64_t named_block[NAMED_MAX]; /* id of the block whose slice is open; 0: none is */
+	uint64_t last_ts_ns;
 	int err, has_begun;
 };
 
@@ -274,6 +285,91 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 	packet_end(c);
 }
 
+/* --- what Python calls blocks --------------------------------------------------------------------------- */
+
+static void put_note(struct export_ctx *c, const char *name, const char *text, uint64_t number)
+{
+	size_t note = proto__open(&c->p, EVENT_ANNOTATIONS);
+
+	proto__str(&c->p, ANNOTATION_NAME, name);
+	if (text)
+		proto__str(&c->p, ANNOTATION_STRING, text);
+	else
+		proto__u64(&c->p, ANNOTATION_UINT, number);
+	proto__close(&c->p, note);
+}
+
+/* The track's number; NAMED_MAX: none. */
+static uint32_t named_track(struct export_ctx *c, uint32_t pid, const struct labels_name *n)
+{
+	uint64_t key = (uint64_t)pid << 42 | (uint64_t)(n->kind - 1) << 40 | (uint64_t)n->key.v << 20 | n->path.v;
+	char path[CLEAN_BYTES_MAX], state[CLEAN_BYTES_MAX], name[2 * CLEAN_BYTES_MAX];
+	uint32_t number;
+	int is_new;
+
+	number = numbering__get(&c->named, key, &is_new);
+	if (!is_new || number >= NAMED_MAX)
+		return number;
+	(void)numbering__get(&c->named_pids, pid, &is_new);
+	if (is_new)
+		track_end(c, track_begin(c, UUID_NAMES(pid), UUID_PROCESS(pid), "named tensors"));
+	clean_name(path, c->to->names, n->path);
+	clean_name(state, c->to->names, n->key);
+	snprintf(name, sizeof(name), "%s%s%s", n->key.v ? state : n->kind == EV_TENSOR_GRADIENT ? "gradient" : "",
+		 n->key.v || n->kind == EV_TENSOR_GRADIENT ? " " : "", path);
+	track_end(c, track_begin(c, UUID_NAMED(number), UUID_NAMES(pid), name));
+	return number;
+}
+
+static void named_begin(struct export_ctx *c, const struct tl_event *ev, const struct labels_name *n, uint32_t number)
+{
+	char text[CLEAN_BYTES_MAX];
+	size_t event;
+
+	c->named_block[number] = ev->id;
+	packet_begin(c, ev->ts_ns);
+	event = proto__open(&c->p, PACKET_TRACK_EVENT);
+	proto__u64(&c->p, EVENT_TYPE, TYPE_BEGIN);
+	proto__u64(&c->p, EVENT_TRACK, UUID_NAMED(number));
+	proto__str(&c->p, EVENT_CATEGORIES, "tensor");
+	clean_name(text, c->to->names, n->type);
+	proto__str(&c->p, EVENT_NAME, text);
+	put_note(c, "bytes", NULL, ev->size);
+	put_note(c, "kind", tensor_kind_words(n->kind), 0);
+	clean_name(text, c->to->names, n->root);
+	put_note(c, "of", text, 0);
+	proto__close(&c->p, event);
+	packet_end(c);
+}
+
+/* Two blocks of one name at a time: the one that came first is shown. */
+static void put_named(struct export_ctx *c, const struct tl_event *ev)
+{
+	int is_birth = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
+	struct labels_name n;
+	uint32_t number;
+
+	if ((!is_birth && ev->kind != TL_DESTROY) || (c->to->dev >= 0 && ev->dev != c->to->dev) || !ev->id || !c->to->labels ||
+	    !labels__name(c->to->labels, ev->id, &n))
+		return;
+	number = named_track(c, ev->pid, &n);
+	if (number >= NAMED_MAX)
+		return;
+	if (is_birth && !c->named_block[number]) {
+		named_begin(c, ev, &n, number);
+	} else if (!is_birth && c->named_block[number] == ev->id) {
+		c->named_block[number] = 0;
+		put_event(c, TYPE_END, UUID_NAMED(number), ev->ts_ns, NULL);
+	}
+}
+
+static void end_named(struct export_ctx *c)
+{
+	for (uint32_t i = 0; i < c->named.cnt && i < NAMED_MAX; i++)
+		if (c->named_block[i])
+			put_event(c, TYPE_END, UUID_NAMED(i), c->last_ts_ns, NULL);
+}
+
 /* --- the whole ---------------------------------------------------------------------------------------- */
 
 static void put_clock(struct export_ctx *c, unsigned id, uint64_t ts_ns)
@@ -313,6 +409,10 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		put_first(c, ev->ts_ns, epoch_off_ns);
 	c->has_begun = 1;
 	r = feed__event(c->feed, ev);
+	if (!r && ev->kind <= TL_DESTROY) {
+		c->last_ts_ns = ev->ts_ns > c->last_ts_ns ? ev->ts_ns : c->last_ts_ns;
+		put_named(c, ev);
+	}
 	return r ? r : c->err;
 }
 
@@ -326,6 +426,8 @@ static void ctx_free(struct export_ctx *c)
 	feed__free(c->feed);
 	proto__done(&c->p);
 	outbuf__done(&c->o);
+	numbering__done(&c->named);
+	numbering__done(&c->named_pids);
 	free(c->is_interned);
 	free(c->has_counter);
 	free(c);
@@ -353,8 +455,10 @@ static int end(struct export_ctx *c, const struct report *r)
 
 	if (!c)
 		return 0;
-	if (r)
+	if (r) {
 		feed__end(c->feed);
+		end_named(c);
+	}
 	err = outbuf__flush(&c->o);
 	err = err ? err : c->err;
 	ctx_free(c);

@@ -28,8 +28,9 @@ enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP
 
 static const char *const stmts[Q_MAX] = {
 	[Q_NAME] = "INSERT INTO names VALUES(?,?)",
-	[Q_BLOCK] = "INSERT OR IGNORE INTO blocks VALUES(?,?,?,?,?,?,?,?,?,?,?,?,NULL,?,NULL)",
-	[Q_DEATH] = "UPDATE blocks SET freed_ns=?2, freed_event=?3, version=?4, category=?5 WHERE id=?1",
+	[Q_BLOCK] = "INSERT OR IGNORE INTO blocks VALUES(?,?,?,?,?,?,?,?,?,?,?,?,NULL,?,NULL,?,?,?)",
+	[Q_DEATH] = "UPDATE blocks SET freed_ns=?2, freed_event=?3, version=?4, category=?5, module=coalesce(module,?6),"
+		   " module_root=coalesce(module_root,?7) WHERE id=?1",
 	[Q_RELABEL] = "UPDATE blocks SET version=?2, category=?3 WHERE id=?1",
 	[Q_EVENT] = "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?,?,?)",
 	[Q_OP] = "INSERT INTO ops VALUES(?,?)",
@@ -269,6 +270,16 @@ static uint8_t cat_of(const struct export_ctx *c, const struct tl_event *ev)
 	return c->to->labels ? (uint8_t)labels__get(c->to->labels, ev->id, ev->version) : ev->cat;
 }
 
+/* The module whose forward or backward made it, from parameter `at` on: NULL where it is not known; a root has no path. */
+static void bind_module(struct export_ctx *c, enum stmt q, int at, const struct tl_event *ev)
+{
+	bind(c, q, at, 2, NUMS(ev->module.v, ev->root.v));
+	if (!ev->root.v || !ev->module.v || !names__len(c->to->names, ev->module))
+		sqlite3_bind_null(c->q[q], at);
+	if (!ev->root.v)
+		sqlite3_bind_null(c->q[q], at + 1);
+}
+
 static void put_birth(struct export_ctx *c, const struct tl_event *ev, uint8_t cat)
 {
 	bind(c, Q_BLOCK, 1, 13, NUMS(ev->id, ev->pid, ev->tid, ev->dev, ev->ptr, ev->size, cat, ev->version, ev->op.v,
@@ -279,6 +290,11 @@ static void put_birth(struct export_ctx *c, const struct tl_event *ev, uint8_t c
 		sqlite3_bind_null(c->q[Q_BLOCK], 9);
 	if (!ev->region.v)
 		sqlite3_bind_null(c->q[Q_BLOCK], 10);
+	bind_module(c, Q_BLOCK, 14, ev);
+	if (ev->phase != PHASE_OTHER)
+		sqlite3_bind_text(c->q[Q_BLOCK], 16, phase_name((enum phase)ev->phase), -1, SQLITE_STATIC);
+	else
+		sqlite3_bind_null(c->q[Q_BLOCK], 16);
 	step(c, Q_BLOCK);
 }
 
@@ -314,6 +330,7 @@ static void put_decision(struct export_ctx *c, const struct tl_event *ev)
 		break;
 	case TL_DESTROY:
 		put_event(c, ev, cat);
+		bind_module(c, Q_DEATH, 6, ev);
 		INSERT(c, Q_DEATH, ev->id, epoch(c, ev->ts_ns), c->event_id, ev->version, cat);
 		break;
 	case TL_TAG:

@@ -18,13 +18,16 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "timeline/labels.h"
 #include "event/event.h"
 #include "view/export.h"
 #include "view/live.h"
 #include "view/name_cache.h"
+#include "view/numbering.h"
 #include "view/ranges.h"
+#include "view/report_words.h"
 #include "view/snapwrite.h"
 #include "view/stacks.h"
 
@@ -35,14 +38,15 @@ enum word {
 	W_FREE_REQUESTED, W_FREE_COMPLETED, W_OOM, W_SNAPSHOT, W_DEVICE_FREE, W_OPERATOR, W_REGION, W_PROCESS,
 	W_SEGMENTS, W_DEVICE_TRACES, W_ALLOCATOR_SETTINGS, W_ANNOTATIONS, W_DEVICE, W_ADDRESS, W_TOTAL_SIZE,
 	W_ALLOCATED_SIZE, W_ACTIVE_SIZE, W_REQUESTED_SIZE, W_SEGMENT_TYPE, W_LARGE, W_POOL_ID, W_EXPANDABLE, W_BLOCKS,
-	W_STATE, W_ACTIVE, W_INACTIVE, W_RECORDER, W_MEMTRACE, W_DEVICES, W_LEFT_OUT, W_CATS, W_MAX = W_CATS + CAT_MAX,
+	W_STATE, W_ACTIVE, W_INACTIVE, W_RECORDER, W_MEMTRACE, W_DEVICES, W_LEFT_OUT, W_MODULE,
+	W_CATS, W_MAX = W_CATS + CAT_MAX,
 };
 static const char *const words[] = {
 	"action", "addr", "size", "stream", "time_us", "category", "frames", "filename", "line", "name", "alloc",
 	"free_requested", "free_completed", "oom", "snapshot", "device_free", "operator", "region", "process", "segments",
 	"device_traces", "allocator_settings", "external_annotations", "device", "address", "total_size",
 	"allocated_size", "active_size", "requested_size", "segment_type", "large", "segment_pool_id", "is_expandable",
-	"blocks", "state", "active_allocated", "inactive", "recorder", "memtrace " MT_VERSION, "devices", "left_out",
+	"blocks", "state", "active_allocated", "inactive", "recorder", "memtrace " MT_VERSION, "devices", "left_out", "module",
 };
 _Static_assert(sizeof(words) / sizeof(words[0]) == W_CATS, "a word for each");
 
@@ -57,6 +61,14 @@ struct snap_device {
 	FILE *spool;
 	struct snapwrite w;
 	struct ranges used;
+};
+
+/* What a block's frames are made of, innermost first: its name in Python, the stack of its birth, its module. */
+struct where {
+	uint32_t stack;
+	name_id module, root; /* root none: of no module */
+	name_id path, key;    /* path none: it has no name */
+	uint8_t kind;	      /* enum ev_tensor */
 };
 
 /* Lived before the attach; there until the block is met or another one lies there. */
@@ -74,6 +86,9 @@ struct export_ctx {
 	struct name_cache dev_names;
 	struct snap_device *devices[DEVICES_MAX];
 	unsigned devices_cnt;
+	struct numbering places, wheres; /* (stack, module) and (place, name); each place a `where` */
+	struct where *where;		 /* by number - 1 */
+	uint32_t where_room;
 	struct before *before; /* by pid, dev, ptr */
 	size_t before_cnt;
 	uint64_t left_out; /* decisions of devices beyond the last, and final blocks that lie over others */
@@ -140,19 +155,92 @@ static void put_frame(struct export_ctx *c, struct snapwrite *w, const struct st
 	snapwrite__close(w, '}');
 }
 
-/* Innermost first. */
-static void key_frames(struct export_ctx *c, struct snapwrite *w, uint32_t stack)
+/* A frame that is no place in a program: what is called `a b` (either may be none) as a function of the file `file`. */
+static void put_named_frame(struct export_ctx *c, struct snapwrite *w, const char *file, name_id a, char between, name_id b)
 {
-	uint32_t thing = W_MAX + stack;
+	char text[2 * NAME_BYTES_MAX + 2];
+	const char *first = a.v ? names__get(c->to->names, a) : "", *second = b.v ? names__get(c->to->names, b) : "";
+	int n = snprintf(text, sizeof(text), "%s%.*s%s", first, first[0] && second[0], &between, second);
+
+	snapwrite__open(w, '{');
+	key(w, W_FILENAME);
+	snapwrite__text(w, file, strlen(file));
+	key_u64(w, W_LINE, 0);
+	key(w, W_NAME);
+	snapwrite__text(w, text, (size_t)n);
+	snapwrite__close(w, '}');
+}
+
+/* Innermost first; the module stands outside of all but the process. `number`: where_of's. */
+static void key_frames(struct export_ctx *c, struct snapwrite *w, uint32_t number)
+{
+	static const struct where none;
+	const struct where *from = number ? &c->where[number - 1] : &none;
+	uint32_t thing = W_MAX + number;
+	int has_module = !from->root.v;
 
 	key(w, W_FRAMES);
 	if (snapwrite__again(w, thing))
 		return;
 	snapwrite__open(w, '[');
-	for (uint32_t at = stack; at; at = stacks__node(c->stacks, at)->parent)
+	if (from->path.v)
+		put_named_frame(c, w, tensor_kind_key(from->kind), from->key, ' ', from->path);
+	for (uint32_t at = from->stack; at; at = stacks__node(c->stacks, at)->parent) {
+		if (!has_module && !stacks__node(c->stacks, stacks__node(c->stacks, at)->parent)->depth) {
+			put_named_frame(c, w, words[W_MODULE], from->root, '.', from->module);
+			has_module = 1;
+		}
 		put_frame(c, w, stacks__node(c->stacks, at));
+	}
+	if (!has_module)
+		put_named_frame(c, w, words[W_MODULE], from->root, '.', from->module);
 	snapwrite__close(w, ']');
 	snapwrite__remember(w, thing);
+}
+
+/* The number of these frames, from 1; 0: none are known. What finds no room has none. */
+static uint32_t where_number(struct export_ctx *c, const struct where *from)
+{
+	uint64_t place = (uint64_t)from->stack << 40 | (uint64_t)from->module.v << 20 | from->root.v, name;
+	uint32_t number;
+	int is_new;
+
+	if (!from->stack && !from->root.v && !from->path.v)
+		return 0;
+	place = numbering__get(&c->places, place, &is_new);
+	name = (uint64_t)from->kind << 40 | (uint64_t)from->key.v << 20 | from->path.v;
+	number = numbering__get(&c->wheres, place << 43 | name, &is_new);
+	if (number >= c->where_room) {
+		uint32_t room = 2 * number + 256;
+		struct where *more = realloc(c->where, room * sizeof(*more));
+
+		if (!more)
+			return 0;
+		c->where = more;
+		c->where_room = room;
+	}
+	if (is_new)
+		c->where[number] = number < NUMBERING_MAX - 1 && place < NUMBERING_MAX - 1 ? *from : (struct where){ 0 };
+	return number + 1;
+}
+
+/* Of a block, born at this event (NULL: it was met). */
+static uint32_t where_of(struct export_ctx *c, uint64_t id, const struct tl_event *ev)
+{
+	struct where from = { 0 };
+	struct labels_name n;
+
+	if (ev) {
+		from.stack = stacks__at(c->stacks, ev);
+		from.module = ev->root.v ? ev->module : NAME_NONE;
+		from.root = ev->root;
+	}
+	if (c->to->labels && labels__name(c->to->labels, id, &n)) {
+		from.path = n.path;
+		from.key = n.key;
+		from.kind = (uint8_t)n.kind;
+	}
+	return where_number(c, &from);
 }
 
 /* --- devices --------------------------------------------------------------------------------------- */
@@ -210,7 +298,7 @@ static int device_get(struct export_ctx *c, uint32_t pid, uint8_t dev, struct sn
 struct entry {
 	enum word action;
 	uint64_t ptr, size, us;
-	uint32_t stack;
+	uint32_t where; /* where_of's number */
 	uint8_t cat;
 };
 
@@ -231,8 +319,8 @@ static void put_entry(struct export_ctx *c, struct snap_device *d, const struct 
 	key_u64(w, W_TIME_US, e->us);
 	if (!is_free)
 		key_cat(w, e->cat);
-	if (e->stack && (c->is_pickle || !is_free)) /* a reference costs nothing */
-		key_frames(c, w, e->stack);
+	if (e->where && (c->is_pickle || !is_free)) /* a reference costs nothing */
+		key_frames(c, w, e->where);
 	snapwrite__close(w, '}');
 	if (!c->is_pickle)
 		outbuf__lit(&w->o, "\n");
@@ -306,9 +394,9 @@ static int before_load(struct export_ctx *c)
 	return 0;
 }
 
-static struct live_block before_block(const struct export_ctx *c, const struct before *f)
+static struct live_block before_block(struct export_ctx *c, const struct before *f)
 {
-	return (struct live_block){ .ptr = f->met.ptr, .size = f->met.size, .met = 1,
+	return (struct live_block){ .ptr = f->met.ptr, .size = f->met.size, .met = 1, .tag = where_of(c, f->met.id, NULL),
 				    .cat = (uint8_t)labels__get(c->to->labels, f->met.id, 0) };
 }
 
@@ -345,7 +433,7 @@ static void on_change(struct export_ctx *c, struct snap_device *d, const struct 
 		}
 		if (f)
 			f->there = 0;
-		ch->b->tag = ev->kind == TL_CREATE ? stacks__at(c->stacks, ev) : 0;
+		ch->b->tag = where_of(c, ev->id, ev->kind == TL_CREATE ? ev : NULL);
 		if (!is_told)
 			put_alloc(c, d, ch->b, us);
 	} else if (ch->to == CAT_MAX) {
@@ -360,6 +448,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 {
 	uint64_t us = (ev->ts_ns + (uint64_t)epoch_off_ns) / 1000;
 	struct snap_device *d = NULL;
+	struct where where = { 0 };
 	struct live_change ch;
 	int r;
 
@@ -374,8 +463,9 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	stacks__event(c->stacks, ev);
 	if (ev->kind == TL_OOM) {
 		r = device_get(c, ev->pid, ev->dev, &d);
+		where.stack = d ? stacks__at(c->stacks, ev) : 0;
 		if (d)
-			put_entry(c, d, &(struct entry){ W_OOM, 0, ev->size, us, stacks__at(c->stacks, ev), CAT_UNKNOWN });
+			put_entry(c, d, &(struct entry){ W_OOM, 0, ev->size, us, where_number(c, &where), CAT_UNKNOWN });
 		return r < 0 ? r : d ? d->w.o.err : 0;
 	}
 	r = live__event(c->live, ev, &ch);
@@ -628,6 +718,9 @@ static void ctx_free(struct export_ctx *c)
 	live__free(c->live);
 	stacks__free(c->stacks);
 	name_cache__done(&c->dev_names);
+	numbering__done(&c->places);
+	numbering__done(&c->wheres);
+	free(c->where);
 	free(c);
 }
 

@@ -139,7 +139,7 @@ void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 	if (all > at.w) /* the chosen one is always seen */
 		first = first_tab(ui->tab, at.w);
 	for (unsigned i = first; i < TUI_TABS && x < end; i++) {
-		snprintf(text, sizeof(text), " %u %s ", i + 1, tui_tables[i].name);
+		snprintf(text, sizeof(text), " %u %s ", (i + 1) % 10, tui_tables[i].name);
 		if (i > (unsigned)ui->tab && x + strlen(text) > end)
 			break;
 		x += canvas__text(c, x, at.y, end - x, i == (unsigned)ui->tab ? TUI_TAB_ON : TUI_TAB, text);
@@ -252,7 +252,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 {
 	static const struct key_hint lines[] = {
 		{ "q  F10  Ctrl-C", "leave; live: detach, and the report on the normal screen", 0 },
-		{ "Tab  1-9  \xe2\x86\x90 \xe2\x86\x92", "another table", 0 },
+		{ "Tab  1-0  \xe2\x86\x90 \xe2\x86\x92", "another table", 0 },
 		{ "\xe2\x86\x91 \xe2\x86\x93  PgUp PgDn", "a row, a page (also j k); Home, End", 0 },
 		{ "Enter", "the row's texts in full", 0 },
 		{ "s  S", "sort by the next column, the one before; r: the other way round", 0 },

@@ -4,6 +4,7 @@
 
 #include "event/event.h"
 #include "timeline/report.h"
+#include "view/modules_view.h"
 #include "view/report_words.h"
 #include "view/segments_view.h"
 #include "view/tui_table.h"
@@ -210,6 +211,38 @@ static void fill_names(struct tui_rows *rows, const struct report *r, const stru
 	}
 }
 
+/* --- modules -------------------------------------------------------------------------------------------- */
+
+static const struct tui_col module_cols[] = {
+	{ "module", TUI_COL_TEXT, 20, 0, 1 },	       { "class", TUI_COL_TEXT, 16, 110 },
+	{ "activation", TUI_COL_BYTES, 10, 0 },	       { "at peak", TUI_COL_BYTES, 9, 0 },
+	{ "itself", TUI_COL_BYTES, 9, 0 },	       { "parameter", TUI_COL_BYTES, 9, 0 },
+	{ "gradient", TUI_COL_BYTES, 9, 90 },	       { "state", TUI_COL_BYTES, 9, 90 },
+	{ "peak forward", TUI_COL_BYTES, 12, 120 },    { "peak backward", TUI_COL_BYTES, 13, 120 },
+};
+
+/* A module with all that is in it; `itself`: of at peak, what was born with it innermost. */
+static void fill_modules(struct tui_rows *rows, const struct report *r, const struct report_dev *dev)
+{
+	(void)dev;
+	for (size_t i = 0; i < r->modules_cnt; i++) {
+		const struct report_module *m = &r->modules[i];
+		char name[TEXT_BYTES_MAX];
+
+		ADD_ROW(rows, row);
+		row->v[0].text = tui_rows__text(rows, "%s", module_words(m, name, sizeof(name)));
+		row->v[1].text = m->class;
+		row->v[2].num = m->activation;
+		row->v[3].num = m->all.at_peak;
+		row->v[4].num = m->own.at_peak;
+		row->v[5].num = m->kinds[EV_TENSOR_PARAMETER];
+		row->v[6].num = m->kinds[EV_TENSOR_GRADIENT];
+		row->v[7].num = m->kinds[EV_TENSOR_STATE];
+		row->v[8].num = m->peak_forward;
+		row->v[9].num = m->peak_backward;
+	}
+}
+
 /* --- processes ---------------------------------------------------------------------------------------- */
 
 static const struct tui_col proc_cols[] = {
@@ -384,4 +417,5 @@ const struct tui_table tui_tables[TUI_TABS] = {
 	[TUI_TRACE] = { "Trace", "", COLS(trace_cols), fill_trace },
 	[TUI_SEGMENTS] = { "Segments", "no memory of a GPU's driver seen yet", COLS(segment_cols), fill_segments },
 	[TUI_NAMES] = { "Names", "no name known (docs/names.md)", COLS(name_cols), fill_names },
+	[TUI_MODULES] = { "Modules", "no module known (docs/modules.md)", COLS(module_cols), fill_modules },
 };

@@ -15,7 +15,7 @@ uint64_t tui_span_ns(unsigned span)
 /* The columns that sort at first: what was most at the peak: live bytes change too fast to be read sorted. */
 static const uint8_t sort_first[TUI_TABS] = {
 	[TUI_OPS] = 2, [TUI_REGIONS] = 3, [TUI_PEAK] = 2, [TUI_BLOCKS] = 0, [TUI_THREADS] = 3, [TUI_PROCS] = 5,
-	[TUI_SEGMENTS] = 2, [TUI_NAMES] = 2,
+	[TUI_SEGMENTS] = 2, [TUI_NAMES] = 2, [TUI_MODULES] = 2,
 };
 
 void tui_ui__init(struct tui_ui *ui, int is_live)
@@ -145,8 +145,8 @@ static int ui__view_key(struct tui_ui *ui, uint32_t key)
 {
 	struct tui_tab_state *t = &ui->tabs[ui->tab];
 
-	if (key >= '1' && key < '1' + TUI_TABS) {
-		ui__go(ui, (int)(key - '1') - (int)ui->tab);
+	if (key >= '0' && key <= '9') {
+		ui__go(ui, (int)(key == '0' ? 9 : key - '1') - (int)ui->tab);
 		return 1;
 	}
 	switch (key) {

@@ -188,7 +188,7 @@ function chartData(lane, shown, from, to, width) {
 
 /* --- state ------------------------------------------------------------------------------------------------ */
 
-const state = {lane: "", range: null, hidden: new Set(), held: null, hover: null, measure: "at_peak", root: 0, table: "ops", tables: {}};
+const state = {lane: "", range: null, hidden: new Set(), held: null, hover: null, measure: "at_peak", root: 0, moduleMeasure: "at_peak", module: -1, table: "ops", tables: {}};
 let doc = null, model = null, chart = null;
 
 const $ = (id) => document.getElementById(id);
@@ -756,6 +756,104 @@ function drawProcesses() {
 		...table("processes", columns, model.report.processes, "peak", {rows: 10, text: (p) => p.comm, again: drawProcesses}));
 }
 
+/* --- modules ---------------------------------------------------------------------------------------------- */
+
+// Boxes as near to squares as can be: rows along the shorter side, each as long as that makes its boxes better.
+function squarify(items, x, y, w, h) {
+	const out = [], sum = items.reduce((s, it) => s + it.size, 0), scale = sum ? w * h / sum : 0;
+	let rest = items.filter((it) => it.size > 0).sort((a, b) => b.size - a.size);
+	const worst = (row, total, side) => Math.max(...row.map((it) => {
+		const a = it.size * scale, wide = total * scale / side;
+		return Math.max(wide * wide / a, a / (wide * wide));
+	}));
+	while (rest.length) {
+		const side = Math.min(w, h), row = [];
+		let total = 0;
+		while (rest.length > row.length) {
+			const next = rest[row.length];
+			if (row.length && worst([...row, next], total + next.size, side) > worst(row, total, side))
+				break;
+			row.push(next);
+			total += next.size;
+		}
+		const wide = side > 0 ? total * scale / side : 0;
+		let at = 0;
+		for (const it of row) {
+			const long = wide > 0 ? it.size * scale / wide : 0;
+			out.push(w >= h ? {it, x, y: y + at, w: wide, h: long} : {it, x: x + at, y, w: long, h: wide});
+			at += long;
+		}
+		if (w >= h) {
+			x += wide;
+			w -= wide;
+		} else {
+			y += wide;
+			h -= wide;
+		}
+		rest = rest.slice(row.length);
+	}
+	return out;
+}
+
+const moduleName = (m) => m.name === null ? "(not told yet)" : m.name ? `${m.root}.${m.name}` : m.root;
+
+// What a module holds by a measure: the modules in it, and what was born with it innermost. -1: all of them.
+function moduleParts(modules, children, i, measure) {
+	const parts = (children.get(i) || []).map((k) => [modules.list[k], k]).map(([m, k]) => ({m, k, size: m.all[measure],
+		text: i < 0 || m.name === null ? moduleName(m) : m.name.slice(modules.list[i].name ? modules.list[i].name.length + 1 : 0)}));
+	const own = i < 0 ? modules.none : modules.list[i].own;
+	return [...parts, {m: null, k: i, size: own[measure], text: i < 0 ? "in no module" : "itself", cls: i < 0 ? "none" : "itself"}];
+}
+
+function drawModules() {
+	const modules = model.report.modules;
+	$("modules").hidden = !modules;
+	if (!modules)
+		return;
+	const measure = state.moduleMeasure, path = [], children = new Map();
+	modules.list.forEach((m, k) => {
+		if (!children.has(m.parent ?? -1))
+			children.set(m.parent ?? -1, []);
+		children.get(m.parent ?? -1).push(k);
+	});
+	if (!modules.list[state.module])
+		state.module = -1;
+	for (let i = state.module; i >= 0; i = modules.list[i].parent ?? -1)
+		path.unshift(i);
+	const choose = (i) => () => {
+		state.module = i;
+		drawModules();
+	};
+	const tree = h("div", {id: "tree"});
+	const columns = [{key: "called", head: "module", cls: "name"}, {key: "class", head: "class", cls: "some"}, inBytes("activation", "activation"),
+		{key: "at_peak", head: "at the peak", value: (m) => m.all.at_peak, cell: (m) => bytes(m.all.at_peak)},
+		{key: "own", head: "itself", value: (m) => m.own.at_peak, cell: (m) => bytes(m.own.at_peak)}, inBytes("parameter", "parameter"), inBytes("gradient", "gradient"),
+		inBytes("optimizer_state", "state"), inBytes("peak_forward", "peak in forward"), inBytes("peak_backward", "peak in backward")];
+	const rows = modules.list.map((m) => ({...m, called: moduleName(m)}));
+	$("modules").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Modules"),
+		h("div", null, ...Object.keys(MEASURES).flatMap((k) => [h("button", {"aria-pressed": String(k === measure), onclick: () => {
+			state.moduleMeasure = k;
+			drawModules();
+		}}, MEASURES[k]), " "])), filterBox("modules", "modules", drawModules)),
+	h("div", {class: "path"}, h("button", {onclick: choose(-1)}, "all"), ...path.map((i) => h("button", {onclick: choose(i)}, `› ${moduleName(modules.list[i])}`))), tree,
+	...table("modules", columns, rows, "activation", {rows: 10, text: (m) => `${m.called} ${m.class}`, again: drawModules}),
+	h("p", {class: "note"}, "Blocks that a module's forward or backward made (docs/modules.md); activation: at its own highest moment."));
+	const list = [], put = (i, x, y, w, hgt, depth) => {
+		for (const b of squarify(moduleParts(modules, children, i, measure), x, y, w, hgt)) {
+			if (b.w < 3 || b.h < 3 || list.length >= 2000)
+				continue;
+			const inside = b.it.m && depth < 3 && b.w > 40 && b.h > 40 && children.has(b.it.k);
+			list.push(h("button", {class: b.it.cls || `d${depth}`, title: `${b.it.m ? moduleName(b.it.m) : b.it.text}${b.it.m && b.it.m.class ? ` (${b.it.m.class})` : ""}\n${bytes(b.it.size)}`,
+				style: {left: `${b.x}px`, top: `${b.y}px`, width: `${b.w}px`, height: `${b.h}px`}, "data-bytes": b.it.size, "data-depth": depth,
+				onclick: choose(b.it.m ? b.it.k : i)}, b.w > 24 && b.h > 14 ? `${b.it.text} ${bytes(b.it.size)}` : ""));
+			if (inside)
+				put(b.it.k, b.x + 2, b.y + 18, b.w - 4, b.h - 20, depth + 1);
+		}
+	};
+	put(state.module, 0, 0, tree.clientWidth, tree.clientHeight, 0);
+	tree.replaceChildren(...(list.length ? list : [h("p", {class: "empty"}, "nothing")]));
+}
+
 // Blocks that Python has a name for, alive at the end; bytes by kind.
 function drawNames() {
 	const names = model.report.names;
@@ -948,6 +1046,7 @@ function drawAll() {
 	drawIcicle();
 	drawPeakBlocks();
 	drawProcesses();
+	drawModules();
 	drawNames();
 	drawSegments();
 	drawHonesty();
@@ -1049,6 +1148,7 @@ function start() {
 		if (model && plotWidth() !== lastWidth) {
 			lastWidth = plotWidth();
 			drawTimeline();
+			drawModules();
 			drawIcicle();
 		}
 	}).observe($("plots"));
