@@ -15,6 +15,7 @@
 
 #define RANKS_A_MACHINE 8
 #define LATER_S 20
+#define PIDS_APART 100000 /* of the ranks of a machine */
 
 struct rank {
 	unsigned number, count;
@@ -48,8 +49,12 @@ static name_id label(const struct rank *k, name_id old)
 static int put(struct rank *k, struct event ev, struct err *err)
 {
 	uint32_t machine = k->number / RANKS_A_MACHINE;
+	uint32_t further = k->number % RANKS_A_MACHINE * PIDS_APART;
 	name_id name = ev.name;
 
+	ev.pid += ev.pid ? further : 0;
+	if (ev.kind != EV_TENSOR && ev.kind != EV_MODULE) /* theirs is a name */
+		ev.tid += ev.tid ? further : 0;
 	/* names have the same ids: they are copied in their order, labels and hosts are new ones behind them */
 	switch (ev.kind) {
 	case EV_BEGIN:

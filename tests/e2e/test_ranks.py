@@ -9,10 +9,12 @@ import os
 import subprocess
 import time
 
+import browser
 import mt
+import test_page as pages
 
 SLOW = {"fsdp_no_reshard", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "attached_launcher", "dead_rank",
-        "recorded_apart", "thousand_ranks"}
+        "recorded_apart", "thousand_ranks", "page"}
 
 TORCHRUN = os.path.join(os.path.dirname(mt.PYTHON), "torchrun")
 
@@ -149,8 +151,7 @@ def parquet_python():
 
 
 def fleet(tmp, count, heavy):
-    """count recordings made of one, and the tables of them; (python, environment, lines of stderr)"""
-    python = parquet_python()
+    """count recordings made of one, in tmp/fleet."""
     mt.need_root()
     make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), "build/tests/gen_ranks"], capture_output=True, text=True, check=False)
     mt.check(make.returncode == 0, make.stderr)
@@ -158,26 +159,27 @@ def fleet(tmp, count, heavy):
     mt.ok(mt.memtrace("record", "-q", "-o", tmp / "one.mtr", "--", *job, env=env()))
     (tmp / "fleet").mkdir()
     subprocess.run([mt.BUILD / "tests" / "gen_ranks", tmp / "one.mtr", str(count), tmp / "fleet", str(heavy)], check=True)
-    return python, dict(env(), PYTHONPATH=str(mt.ROOT / "tools" / "python"), MEMTRACE=mt.MEMTRACE)
+    return sorted((tmp / "fleet").iterdir())
 
 
-def parquet(python, environ, *args):
-    return subprocess.run([python, "-m", "memtrace.parquet", *map(str, args)], capture_output=True, text=True, env=environ,
+def parquet(python, *args):
+    return subprocess.run([python, "-m", "memtrace.parquet", *map(str, args)], capture_output=True, text=True,
+                          env=dict(env(), PYTHONPATH=str(mt.ROOT / "tools" / "python"), MEMTRACE=mt.MEMTRACE),
                           stdin=subprocess.DEVNULL, check=False)
 
 
 def test_parquet():
+    python = parquet_python()
     with mt.scratch() as tmp:
-        python, environ = fleet(tmp, 12, 5)
-        files = sorted((tmp / "fleet").iterdir())
+        files = fleet(tmp, 12, 5)
         files[3].unlink()  # a rank that is missing
         files[9].write_bytes(b"no recording")
-        done = parquet(python, environ, "-o", tmp / "pq", "--events", *(f for f in files if f != files[3]))
+        done = parquet(python, "-o", tmp / "pq", "--events", *(f for f in files if f != files[3]))
         mt.check(done.returncode == 1 and "rank-0009.mtr" in done.stderr and "10 of 11 recordings" in done.stderr, done.stderr)
         rep, _ = ranks_of(files[0])
 
         def ask(name):
-            asked = parquet(python, environ, "--query", name, tmp / "pq")
+            asked = parquet(python, "--query", name, tmp / "pq")
             mt.check(asked.returncode == 0, asked.stderr)
             return [line.split() for line in asked.stdout.splitlines()]
 
@@ -199,18 +201,32 @@ def test_parquet():
 
 def test_thousand_ranks():
     """Times are told, not asserted."""
+    python = parquet_python()
     with mt.scratch() as tmp:
-        python, environ = fleet(tmp, 1000, 137)
+        files = fleet(tmp, 1000, 137)
         begin = time.monotonic()
-        done = parquet(python, environ, "-o", tmp / "pq", *sorted((tmp / "fleet").iterdir()))
+        done = parquet(python, "-o", tmp / "pq", *files)
         mt.check(done.returncode == 0, done.stderr)
         mt.note(f"{done.stderr.strip()} ({time.monotonic() - begin:.1f} s with the start of Python)")
         for name in ("worst_rank", "outliers", "growth_per_step", "category_by_rank", "imbalance", "missing_ranks"):
-            asked = parquet(python, environ, "--query", name, tmp / "pq")
+            asked = parquet(python, "--query", name, tmp / "pq")
             mt.check(asked.returncode == 0, asked.stderr)
             mt.note(f"{name}: {asked.stderr.strip()}")
             if name == "outliers":
                 mt.check(len(asked.stdout.splitlines()) == 2 and "node17" in asked.stdout, asked.stdout)
+
+
+def test_page():
+    """Small multiples: a figure a rank on the HTML page, the heavy one marked and named."""
+    pages.need_library()
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("merge", *fleet(tmp, 6, 4), "-o", tmp / "all.mtr"))
+        mt.ok(mt.memtrace("export", tmp / "all.mtr", "--to", "html", "-o", tmp / "all.html"))
+        with browser.open(tmp / "all.html") as page:
+            figures = page.js("[...document.querySelectorAll('#ranks figure')].map(f => [f.className, f.textContent])")
+            mt.check([i for i, (c, _) in enumerate(figures) if c == "out"] == [4] and len(figures) == 6, f"{figures}")
+            mt.check("Rank 4 stands out" in pages.text_of(page, "#ranks"), "the outlier is not named")
+            pages.clean(page)
 
 
 # --- FSDP: the seed's test ------------------------------------------------------------------------------------

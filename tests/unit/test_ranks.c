@@ -319,6 +319,25 @@ static void test_whose(void **state)
 	report_ranks__free(r);
 }
 
+/* In a merged recording two processes are told at once. */
+static void test_told_at_once(void **state)
+{
+	struct report_ranks *r;
+
+	(void)state;
+	for (uint32_t pid = 11; pid < 13; pid++)
+		send((struct event){ .kind = EV_PROC, .pid = pid, .flags = EV_PROC_EXECED });
+	send((struct event){ .kind = EV_LABEL, .pid = 11, .name = names__add(names, "RANK=0") });
+	send((struct event){ .kind = EV_LABEL, .pid = 12, .name = names__add(names, "RANK=1") });
+	alloc(12, 0x1000, 7);
+	alloc(11, 0x1000, 5);
+	r = told();
+	assert_int_equal(r->cnt, 2);
+	assert_int_equal(r->rows[0].live, 5);
+	assert_int_equal(r->rows[1].live, 7);
+	report_ranks__free(r);
+}
+
 /* After a failure the launcher starts the rank again: another process, the same rank. */
 static void test_restarted(void **state)
 {
@@ -423,6 +442,7 @@ int main(void)
 		cmocka_unit_test(test_counted_steps),
 		cmocka_unit_test(test_marked_steps),
 		cmocka_unit_test_setup_teardown(test_whose, begin, end),
+		cmocka_unit_test_setup_teardown(test_told_at_once, begin, end),
 		cmocka_unit_test_setup_teardown(test_restarted, begin, end),
 		cmocka_unit_test_setup_teardown(test_launcher_of_slurm, begin, end),
 		cmocka_unit_test_setup_teardown(test_machines, begin, end),

@@ -16,7 +16,9 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/replay.h"
+#include "model/ranks.h"
 #include "timeline/labels.h"
+#include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "view/gzip.h"
 #include "view/report_words.h"
@@ -34,6 +36,8 @@ struct export_run {
 	unsigned pass, passes;
 	struct timespec start, said;
 	int has_said;
+	struct report **first; /* of the first pass */
+	struct ranks *ranks;   /* in it */
 };
 
 /* Bytes at the path so far: what a reader of it finds, compressed if it is; 0: a stream that has no length. */
@@ -75,6 +79,37 @@ static int collect_event(void *ctx, const struct tl_event *ev, int64_t epoch_off
 	return labels__event((struct labels *)x->to.labels, ev);
 }
 
+static int collect_begin(void *ctx, const struct names *names)
+{
+	struct export_run *x = ctx;
+
+	x->ranks = ranks__new(names, x->o->classes);
+	return x->ranks ? 0 : -ENOMEM;
+}
+
+static int collect_raw(void *ctx, const struct event *ev)
+{
+	struct export_run *x = ctx;
+
+	return ranks__handle(x->ranks, ev);
+}
+
+/* Names are the reader's: it is done before they go. One rank alone is the whole. */
+static int collect_end(void *ctx, const struct report *report, int r)
+{
+	struct export_run *x = ctx;
+	struct report_ranks *found = NULL;
+
+	if (report && r >= 0)
+		r = ranks__report(x->ranks, 1, &found);
+	if (found && found->cnt > 1)
+		(*x->first)->ranks = found;
+	else
+		report_ranks__free(found);
+	ranks__free(x->ranks);
+	return r;
+}
+
 static int collect(struct export_run *x, struct labels **ret_labels, struct report **ret_report, struct err *err)
 {
 	size_t top = x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
@@ -85,6 +120,12 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 
 	if (r < 0)
 		return r;
+	x->first = ret_report;
+	if (x->format->needs & EXPORT_RANKS) {
+		ro.begin = collect_begin;
+		ro.raw = collect_raw;
+		ro.end = collect_end;
+	}
 	x->to.labels = *ret_labels;
 	r = replay_run(x->o->file, &ro, ret_report, &cut, err);
 	x->to.report = *ret_report;

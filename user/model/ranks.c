@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Labels follow their EV_PROC before anything else of the process, so a process's rank is settled at its first other event.
- * Until then what was told waits in its row. A second EV_PROC (exec: a launcher's child becomes the training program; a pid
- * that comes back) begins anew, and may be another rank.
+ * Until then what was told waits; in a merged recording several processes may be told at once. A second EV_PROC (exec: a
+ * launcher's child becomes the training program; a pid that comes back) begins anew, and may be another rank.
  *
  * Stacks are left out: nothing here shows them.
  */
@@ -22,6 +22,7 @@
 #define PIDS_SLOTS (1u << 17)
 #define PIDS_MAX (PIDS_SLOTS / 2)
 #define WAITING_MAX (2 + PROC_LABELS_MAX)
+#define WAITS_MAX 256
 
 struct rank_steps {
 	struct report_step v[RANK_STEPS_MAX]; /* a ring; peak is of the memory that is compared */
@@ -43,6 +44,11 @@ struct rank {
 	struct rank_steps *steps;
 };
 
+struct wait {
+	struct event ev[WAITING_MAX]; /* its EV_PROC and labels */
+	size_t cnt;
+};
+
 struct pid_slot {
 	uint32_t pid; /* 0: free */
 	uint32_t rank; /* in ranks[] */
@@ -56,10 +62,8 @@ struct ranks {
 	struct pid_slot *slots;
 	size_t pids_cnt;
 	uint32_t last_pid, last_rank; /* of the event before */
-	/* of the process that is being told */
-	uint32_t waiting_pid;
-	struct event waiting[WAITING_MAX];
-	size_t waiting_cnt;
+	struct wait *waits; /* processes that are being told */
+	size_t waits_cnt;
 	struct event begin;
 	uint64_t start_ns, now_ns;
 	name_id hosts[EV_MACHINES_MAX];
@@ -100,7 +104,8 @@ struct ranks *ranks__new(const struct names *names, enum classes classes)
 	r->names = names;
 	r->classes = classes;
 	r->slots = calloc(PIDS_SLOTS, sizeof(*r->slots));
-	if (!r->slots) {
+	r->waits = calloc(WAITS_MAX, sizeof(*r->waits)); /* pages are taken when touched */
+	if (!r->slots || !r->waits) {
 		ranks__free(r);
 		return NULL;
 	}
@@ -114,6 +119,7 @@ void ranks__free(struct ranks *r)
 	for (size_t i = 0; i < r->cnt; i++)
 		rank__free(r->ranks[i]);
 	free(r->slots);
+	free(r->waits);
 	free(r);
 }
 
@@ -175,9 +181,9 @@ static int ranks__find(struct ranks *r, const struct rank_label *label, uint32_t
 	return 0;
 }
 
-static void ranks__joined(struct ranks *r, struct rank *k, uint32_t pid)
+static void ranks__joined(struct ranks *r, struct rank *k, uint32_t pid, uint32_t ppid)
 {
-	const struct pid_slot *parent = ranks__slot(r, r->waiting[0].aux);
+	const struct pid_slot *parent = ranks__slot(r, ppid);
 	bool is_worker = parent->pid && r->ranks[parent->rank] == k;
 
 	k->procs_cnt++;
@@ -187,19 +193,26 @@ static void ranks__joined(struct ranks *r, struct rank *k, uint32_t pid)
 	k->is_gone = false;
 }
 
+static struct wait *ranks__waiting(const struct ranks *r, uint32_t pid)
+{
+	for (size_t i = 0; i < r->waits_cnt; i++)
+		if (r->waits[i].ev[0].pid == pid)
+			return &r->waits[i];
+	return NULL;
+}
+
 /* What the process has told of itself is over: it gets its rank. */
-static int ranks__settle(struct ranks *r)
+static int ranks__place(struct ranks *r, const struct wait *w)
 {
 	struct rank_label label = { 0 };
-	struct pid_slot *slot = ranks__slot(r, r->waiting_pid);
-	uint32_t pid = r->waiting_pid, rank;
+	uint32_t pid = w->ev[0].pid, rank;
+	struct pid_slot *slot = ranks__slot(r, pid);
 	bool is_new;
 	int err;
 
-	r->waiting_pid = 0;
-	for (size_t i = 0; i < r->waiting_cnt; i++)
-		if (r->waiting[i].kind == EV_LABEL)
-			rank_label__add(&label, names__get(r->names, r->waiting[i].name));
+	for (size_t i = 0; i < w->cnt; i++)
+		if (w->ev[i].kind == EV_LABEL)
+			rank_label__add(&label, names__get(r->names, w->ev[i].name));
 	err = ranks__find(r, &label, pid >> EV_MACHINE_SHIFT, &rank);
 	if (err)
 		return err;
@@ -210,20 +223,43 @@ static int ranks__settle(struct ranks *r)
 		r->full_cnt++;
 		return 0;
 	}
-	is_new = !slot->pid || slot->rank != rank || r->waiting[0].flags != EV_PROC_EXECED;
+	is_new = !slot->pid || slot->rank != rank || w->ev[0].flags != EV_PROC_EXECED;
 	r->pids_cnt += !slot->pid;
 	*slot = (struct pid_slot){ pid, rank };
 	if (is_new)
-		ranks__joined(r, r->ranks[rank], pid);
-	for (size_t i = 0; i < r->waiting_cnt; i++)
-		(void)model__handle(r->ranks[rank]->model, &r->waiting[i]);
+		ranks__joined(r, r->ranks[rank], pid, w->ev[0].aux);
+	for (size_t i = 0; i < w->cnt; i++)
+		(void)model__handle(r->ranks[rank]->model, &w->ev[i]);
 	return 0;
 }
 
-static void ranks__wait(struct ranks *r, const struct event *ev)
+/* Its parent comes first, if that waits too. */
+static int ranks__settle(struct ranks *r, struct wait *w)
 {
-	if (r->waiting_cnt < WAITING_MAX)
-		r->waiting[r->waiting_cnt++] = *ev;
+	const struct wait mine = *w;
+	struct wait *parent;
+	int err = 0;
+
+	r->last_pid = 0;
+	*w = r->waits[--r->waits_cnt];
+	parent = ranks__waiting(r, mine.ev[0].aux);
+	if (parent)
+		err = ranks__settle(r, parent);
+	return err ? err : ranks__place(r, &mine);
+}
+
+static int ranks__proc(struct ranks *r, const struct event *ev)
+{
+	struct wait *w = ranks__waiting(r, ev->pid);
+	int err = w ? ranks__settle(r, w) : r->waits_cnt == WAITS_MAX ? ranks__settle(r, r->waits) : 0;
+	struct wait *mine;
+
+	if (!ev->pid)
+		return err;
+	mine = &r->waits[r->waits_cnt++];
+	mine->ev[0] = *ev;
+	mine->cnt = 1;
+	return err;
 }
 
 /* --- what a rank keeps beside its model ---------------------------------------------------------------- */
@@ -328,16 +364,21 @@ static uint32_t ranks__rank_of(struct ranks *r, uint32_t pid)
 
 int ranks__handle(struct ranks *r, const struct event *ev)
 {
+	struct wait *w;
 	int err = 0;
 
 	if (!r->cnt && ranks__start(r, ev) < 0)
 		return -ENOMEM;
 	if (ev->ts_ns > r->now_ns)
 		r->now_ns = ev->ts_ns;
-	if (r->waiting_pid && !(ev->kind == EV_LABEL && ev->pid == r->waiting_pid)) {
-		r->last_pid = 0;
-		err = ranks__settle(r);
+	w = r->waits_cnt && ev->kind != EV_PROC ? ranks__waiting(r, ev->pid) : NULL;
+	if (w && ev->kind == EV_LABEL) {
+		if (w->cnt < WAITING_MAX)
+			w->ev[w->cnt++] = *ev;
+		return 0;
 	}
+	if (w)
+		err = ranks__settle(r, w);
 	switch (ev->kind) {
 	case EV_BEGIN:
 		if (!r->begin.kind)
@@ -345,19 +386,10 @@ int ranks__handle(struct ranks *r, const struct event *ev)
 		ranks__all(r, ev);
 		return err;
 	case EV_PROC:
-		r->waiting_pid = ev->pid;
-		r->waiting_cnt = 0;
-		ranks__wait(r, ev);
-		return err;
+		return ranks__proc(r, ev);
 	case EV_STACK:
 	case EV_STACK_AT:
 		return err;
-	case EV_LABEL:
-		if (ev->pid == r->waiting_pid) {
-			ranks__wait(r, ev);
-			return err;
-		}
-		break;
 	default:
 		break;
 	}
@@ -487,8 +519,8 @@ int ranks__report(struct ranks *r, size_t top, struct report_ranks **ret)
 	struct report_ranks *rep = calloc(1, sizeof(*rep));
 	int err = rep ? 0 : -ENOMEM;
 
-	if (!err && r->waiting_pid)
-		err = ranks__settle(r);
+	while (!err && r->waits_cnt)
+		err = ranks__settle(r, r->waits);
 	ranks__all(r, &(struct event){ .ts_ns = r->now_ns, .kind = EV_TICK }); /* time has passed for all of them */
 	if (!err)
 		err = fill_rows(r, rep);

@@ -329,7 +329,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_html = {
 	.name = "html",
 	.help = "one page for a browser, offline: timeline, blocks, operators, suspects (docs/page.md)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_TABLES,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS,
 	.missing = html_page__missing,
 	.begin = begin,
 	.event = event,

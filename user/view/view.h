@@ -62,6 +62,7 @@ enum export_need {
 	EXPORT_FILE = 16,  /* opens to->path itself: no pipe, no .gz */
 	EXPORT_TABLES = 32, /* to->report has rows of operators, regions, blocks: EXPORT_TABLE_ROWS of each */
 	EXPORT_MARKS = 64, /* TL_MARK */
+	EXPORT_RANKS = 128, /* to->report->ranks, where there are two or more */
 	EXPORT_COMPAT = 8, /* knows torch.profiler's categories only */
 };
 struct export_format {

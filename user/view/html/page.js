@@ -871,6 +871,36 @@ function drawNames() {
 		...(names.total > rows.length ? [h("p", {class: "note"}, `The ${count(rows.length)} largest of ${count(names.total)}.`)] : []));
 }
 
+// Small multiples: live bytes over time of each rank, all on one scale.
+const RANKS_SHOWN = 256;
+function rankFigure(r, most, outlier, several) {
+	const ns = "http://www.w3.org/2000/svg", svg = document.createElementNS(ns, "svg"), path = document.createElementNS(ns, "path");
+	const s = r.series, x = (i) => (200 * i / Math.max(s.length, 1)).toFixed(1), y = (v) => (44 - 42 * v / most).toFixed(1);
+	svg.setAttribute("viewBox", "0 0 200 44");
+	svg.setAttribute("preserveAspectRatio", "none");
+	path.setAttribute("d", "M0,44" + s.map((v, i) => `L${x(i)},${y(v)}L${x(i + 1)},${y(v)}`).join("") + "L200,44Z");
+	svg.append(path);
+	const where = several && r.host ? ` on ${r.host}` : "", bad = r.state !== "running" && r.state !== "left" && r.state !== "exited 0";
+	return h("figure", {class: outlier || bad ? "out" : null, title: `rank ${r.rank}${where}, process ${r.pid}: peak ${r.peak} bytes, ${r.steps_total} steps, ${r.state}`},
+		svg, h("figcaption", null, `rank ${r.rank}${where}: ${bytes(r.peak)}${bad ? `, ${r.state}` : ""}`));
+}
+
+function drawRanks() {
+	const k = model.report.ranks;
+	$("ranks").hidden = !k;
+	if (!k)
+		return;
+	const out = (r) => k.outliers.find((o) => o.rank === r.rank && o.machine === r.machine), first = k.outliers[0];
+	const most = Math.max(...k.list.map((r) => r.peak), 1), several = new Set(k.list.map((r) => r.machine)).size > 1;
+	const said = first ? `Rank ${first.rank} stands out: ${bytes(Math.abs(first.more))} ${first.more < 0 ? "below" : "above"} the median rank, ` +
+		`${bytes(Math.abs(first.category_more))} of that in ${first.category}.` : "No rank stands out.";
+	$("ranks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Ranks")),
+		h("p", {class: "note"}, `${said} Live bytes (${k.memory}) over the whole recording, on one scale; numbers are peaks.` +
+			(k.missing_total ? ` Not in this recording: ${k.missing.join(", ")}${k.missing_total > k.missing.length ? " …" : ""} of ${k.world_size}.` : "")),
+		h("div", {class: "ranks"}, ...k.list.slice(0, RANKS_SHOWN).map((r) => rankFigure(r, most, out(r), several))),
+		k.list.length > RANKS_SHOWN ? h("p", {class: "note"}, `The first ${RANKS_SHOWN} of ${count(k.list.length)}.`) : "");
+}
+
 function drawSegments() {
 	const rows = doc.segments.map((s) => ({...s, unused: s.totals ? s.reserved - s.allocated : s.cached - s.blocks}));
 	$("segments").hidden = !rows.length;
@@ -1047,6 +1077,7 @@ function drawAll() {
 	drawPeakBlocks();
 	drawProcesses();
 	drawModules();
+	drawRanks();
 	drawNames();
 	drawSegments();
 	drawHonesty();
