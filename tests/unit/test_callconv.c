@@ -59,6 +59,11 @@ static const struct good {
 	  "Tensor? running_var,"
 	  " bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", 0,
 	  { 5, { { 1, 1, R, 0 }, { 2, 2, P, 1 }, { 2, 3, P, 2 }, { 2, 4, B, 3 }, { 2, 5, B, 4 } } } },
+	/* parameters under other names, a list of them */
+	{ "_ZN2at4_ops10lstm_input4callERKNS_6TensorEN3c108ArrayRefIS2_EES7_bldbbb",
+	  "lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
+	  "bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)", 0,
+	  { 3, { { 1, 1, R, 0 }, { 3, 2, R, 1 }, { 3, 4, P | R, 2 } } } },
 	/* lists: two words; a whole list goes to the stack, and what is smaller still gets r9 */
 	{ "_ZN2at4_ops13_fused_adamw_4callEN3c108ArrayRefINS_6TensorEEES5_S5_S5_S5_S5_dddddbbRK"
 	  "St8optionalIS4_ES9_",

@@ -239,6 +239,111 @@ static void state_is_no_activation_for_ever(void **state)
 	assert_string_equal(last_cat(TMP), "PARAMETER"); /* torch.profiler's word for it */
 }
 
+/* An optimizer a parameter, called when its gradient is there: by a hook inside of AccumulateGrad, or after it. */
+static void hook_steps(uint64_t variable, uint64_t grad, uint64_t state, unsigned depth)
+{
+	const uint8_t kinds[] = { MT_EV_REGION_BEGIN, MT_EV_REGION_END };
+
+	accumulate(variable, 0, grad);
+	for (int i = 0; i < 2; i++) {
+		ts += stride;
+		send((struct event){ .kind = kinds[i], .name = names__add(names, "Optimizer.step#Adam.step"),
+				     .depth = (uint8_t)depth });
+		if (i)
+			break;
+		op(depth, "aten::lerp_", T(state, W | R), T(grad, R));
+		op(depth, "aten::sqrt", T(state, R));
+		born(TMP, depth + 1);
+		op(depth, "aten::addcdiv_", T(variable, W | R), T(state, R), T(TMP, R));
+		freed(TMP, depth);
+	}
+}
+
+static void an_optimizer_in_backward(void **state)
+{
+	(void)state;
+	for (unsigned depth = 1; depth <= 2; depth++) {
+		for (int i = 0; i < 2; i++) {
+			forward(WEIGHT);
+			born(GB, 0);
+			hook_steps(B, GB, M2, depth);
+			born(GW, 0);
+			hook_steps(WT, GW, M1, depth);
+			forget();
+		}
+		assert_string_equal(cat(M1), "OPTIMIZER_STATE");
+		assert_string_equal(cat(M2), "OPTIMIZER_STATE");
+		assert_string_equal(cat(WT), "PARAMETER");
+		assert_string_equal(cat(B), "PARAMETER");
+		assert_string_equal(last_cat(GW), "GRADIENT");
+		assert_string_equal(last_cat(OUT), "ACTIVATION");
+		assert_int_equal(m->graph->procs[0]->steps, 2 * depth - 1); /* as many as backward passes that began after one */
+	}
+}
+
+/* Copied and given back by every step (kept on another device in between): used for one step, and still no gradient. */
+static void state_of_one_step(void **state)
+{
+	(void)state;
+	forward(WEIGHT);
+	backward();
+	for (int i = 0; i < 3; i++) {
+		born(M1, 0);
+		op(0, "aten::copy_", T(M1, W | R), T(WT, R));
+		born_of(Z, 0, 8);
+		step_begin();
+		op(0, "aten::add_", T(M1, W | R));
+		arg_of(0, Z, 1, R, 8);
+		op(0, "aten::addcdiv_", T(WT, W | R), T(M1, R), T(GW, R));
+		step_end();
+		freed(Z, 0);
+		freed(M1, 0);
+		assert_string_equal(last_cat(M1), "OPTIMIZER_STATE");
+	}
+}
+
+/* Nothing is trained: what is filled with results is no parameter. */
+static void a_cache_at_inference(void **state)
+{
+	(void)state;
+	make(M1, "aten::zeros");
+	for (int i = 0; i < 3; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::linear", T(X, R), T(WT, R | WEIGHT), T(B, WEIGHT));
+		op(0, "aten::copy_", T(M1, W | R), T(OUT, R));
+		make(Y, "aten::scaled_dot_product_attention", T(OUT, R), T(M1, R), T(M1, R));
+		make(Z, "aten::relu", T(Y, R));
+		assert_string_equal(cat(M1), "ACTIVATION");
+		assert_string_equal(cat(Y), "ACTIVATION");
+		assert_string_equal(cat(WT), "PARAMETER");
+		freed(X, 0);
+		freed(OUT, 0);
+		freed(Y, 0);
+		freed(Z, 0);
+	}
+	assert_int_equal(byte_ns(CAT_INPUT) > SIZE * stride, 1); /* the cache until it was filled, too */
+}
+
+/* Without an optimizer a step is over at the next backward pass, not when one takes its time. */
+static void a_slow_backward_is_one_step(void **state)
+{
+	(void)state;
+	forward(0);
+	stride = 3000000;
+	backward();
+	freed(OUT, 0);
+	freed(LOSS, 0);
+	for (uint64_t i = 1; i < 6; i++) {
+		born(GW + i * 0x100000, 0);
+		accumulate(WT + i * 0x100000, 0, GW + i * 0x100000);
+	}
+	assert_int_equal(m->graph->procs[0]->steps, 0);
+	send((struct event){ .kind = EV_END });
+	assert_string_equal(cat(X), "INPUT");
+	assert_string_equal(cat(WT), "PARAMETER");
+	assert_int_equal(byte_ns(CAT_ACTIVATION) > SIZE * stride, 1); /* OUT's, known when it was gone */
+}
+
 /* Attached between backward and step: the gradient looks like state, until it is freed. */
 static void a_written_gradient_is_no_state(void **state)
 {
@@ -1246,6 +1351,8 @@ int main(void)
 		TEST(begins_before_the_first_tensor), TEST(no_graph_without_flow),
 		TEST(leaf_inputs_are_no_parameters), TEST(adam_makes_state),
 		TEST(state_is_what_an_optimizer_writes), TEST(state_is_no_activation_for_ever),
+		TEST(an_optimizer_in_backward), TEST(a_slow_backward_is_one_step),
+		TEST(state_of_one_step), TEST(a_cache_at_inference),
 		TEST(a_written_gradient_is_no_state),
 		TEST(gradients_are_accumulated), TEST(zeroed_gradients_stay_gradients), TEST(a_cloned_gradient),
 		TEST(what_lives_in_one_node_is_temporary), TEST(blocks_no_op_touched_stay_unknown),

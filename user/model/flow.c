@@ -196,9 +196,10 @@ static uint8_t graph__class(struct graph *g, name_id name)
 
 /* --- the open node ------------------------------------------------------------------------------------ */
 
-static bool fthread__under_eval(const struct fthread *t, int depth)
+/* An optimizer that steps in a hook of a backward node is no backward pass: in its region only what it calls is. */
+bool fthread__in_backward(const struct fthread *t, int depth)
 {
-	for (int i = 0; i < depth; i++)
+	for (int i = t->region >= 0 ? t->region_depth : 0; i < depth; i++)
 		if (t->frames[i].kind == MT_EV_NODE || t->frames[i].kind == MT_EV_APPLY ||
 		    t->frames[i].kind == MT_EV_ACC)
 			return true;
@@ -213,7 +214,7 @@ static void fthread__open(struct graph *g, struct fthread *t, int at, const stru
 	t->edges.cnt = 0;
 	t->node = (struct fnode){
 		.serial = ++g->serial, .ts_ns = g->m->now_ns, .kind = ev->kind, .bwd = ev->kind != MT_EV_OP,
-		.under_eval = fthread__under_eval(t, at) || ev->kind != MT_EV_OP, .in_region = t->region >= 0,
+		.under_eval = fthread__in_backward(t, at) || ev->kind != MT_EV_OP, .in_region = t->region >= 0,
 	};
 	if (++t->proc->open_nodes > 1)
 		t->proc->overlap = t->node.serial;
@@ -232,6 +233,12 @@ static void fthread__abandon(struct fthread *t)
 	t->proc->open_nodes--;
 }
 
+/* By the optimizer, or outside of backward: also when a hook's optimizer is inside of the node that has the hook. */
+static bool fthread__writes_forward(const struct fthread *t)
+{
+	return !t->node.under_eval || (t->region >= 0 && t->leaf < t->region_depth);
+}
+
 static void fthread__bump(struct graph *g, struct fthread *t, struct edge *e, struct fblock *f)
 {
 	if (e->ver != f->ver) { /* another thread's node wrote it meanwhile */
@@ -241,11 +248,11 @@ static void fthread__bump(struct graph *g, struct fthread *t, struct edge *e, st
 	e->flags |= EDGE_BUMPED;
 	g->counts.versions++;
 	fblock__bump(g, f, t->node.ts_ns, t->node.bwd);
-	if ((f->flags & FB_ACC) && !t->node.under_eval) {
+	if ((f->flags & FB_ACC) && fthread__writes_forward(t)) {
 		graph__set_param(g, t->proc, f); /* a leaf that only asks for its gradient is not written */
 		fproc__class_updated(t->proc, f);
 	}
-	if (t->region >= 0 && !t->node.under_eval)
+	if (t->region >= 0 && fthread__writes_forward(t))
 		ids__push(&t->region_mut, f->id, REGION_BLOCKS);
 }
 
@@ -364,6 +371,17 @@ static struct edge *fthread__edge(struct graph *g, struct fthread *t, struct fbl
 	return e;
 }
 
+/* Of a process without an optimizer's regions between its backward passes: is this another one than the last? */
+static void fproc__next_backward(struct graph *g, struct fproc *p)
+{
+	bool gap = p->acc_ts_ns && g->m->now_ns - p->acc_ts_ns > ACC_GAP_NS;
+
+	if (!p->regions_ended && p->forward && (gap || p->steps_in_hooks))
+		graph__end_step(g, p);
+	p->acc_ts_ns = g->m->now_ns;
+	p->forward = false;
+}
+
 void graph__frame(struct graph *g, const struct event *ev)
 {
 	struct fthread *t = graph__thread(g, ev);
@@ -380,9 +398,7 @@ void graph__frame(struct graph *g, const struct event *ev)
 	t->frames[at] = (struct fframe){ .seq = ev->seq, .kind = ev->kind, .op = op };
 	t->depth = (uint8_t)(at + 1);
 	if (ev->kind == MT_EV_ACC) {
-		if (!p->regions_ended && p->acc_ts_ns && g->m->now_ns - p->acc_ts_ns > ACC_GAP_NS)
-			graph__end_step(g, p);
-		p->acc_ts_ns = g->m->now_ns;
+		fproc__next_backward(g, p);
 		t->acc = at;
 		t->acc_first = t->acc_taken = false;
 	} else if (ev->kind == MT_EV_OP && t->acc >= 0 && at > t->acc && !t->acc_first) {
@@ -391,6 +407,7 @@ void graph__frame(struct graph *g, const struct event *ev)
 	}
 	if (t->leaf >= 0)
 		return;
+	p->forward |= ev->kind == MT_EV_OP && t->region < 0 && !fthread__in_backward(t, at);
 	if (ev->kind == MT_EV_OP || ev->kind == MT_EV_APPLY || ev->kind == MT_EV_ACC ||
 	    (ev->kind == MT_EV_NODE && op == OPC_PY_NODE))
 		fthread__open(g, t, at, ev);
@@ -405,7 +422,7 @@ static void graph__weight(struct graph *g, struct fthread *t, struct fblock *f)
 	uint64_t node = t->leaf >= 0 ? t->node.serial : g->serial;
 	bool again;
 
-	if (t->region >= 0 || (f->flags & FB_STRONG) || fthread__under_eval(t, t->depth))
+	if (t->region >= 0 || (f->flags & FB_STRONG) || fthread__in_backward(t, t->depth))
 		return;
 	again = (f->flags & FB_USED) && (p->steps ? f->used_step != p->steps : f->used_node != node);
 	f->flags |= FB_USED;
@@ -581,10 +598,10 @@ void graph__born(struct graph *g, struct block *b, const struct event *ev)
 	g->m->quiet_id = 0;
 }
 
-/* `_fused_` operators write gradients: one that was taken for state for it. */
+/* `_fused_` operators write gradients: one that was taken for state for it. What was used without a gradient is none. */
 static bool was_gradient(const struct fblock *f, const struct fproc *p)
 {
-	return (f->flags & FB_STATE_MUT) && f->state_cnt == 1 && f->region == p->regions_ended;
+	return (f->flags & (FB_STATE_MUT | FB_WEAK)) == FB_STATE_MUT && f->state_cnt == 1 && f->region == p->regions_ended;
 }
 
 void graph__died(struct graph *g, struct block *b, const struct event *ev)
@@ -657,8 +674,11 @@ void graph__region(struct graph *g, const struct event *ev)
 		t->region = -1;
 		graph__end_region(g, t);
 	}
-	if (ev->kind == MT_EV_REGION_BEGIN && t->region < 0 && graph__class(g, ev->name) == OPC_STEP_REGION)
+	if (ev->kind == MT_EV_REGION_BEGIN && t->region < 0 && graph__class(g, ev->name) == OPC_STEP_REGION) {
+		t->region_in_backward = fthread__in_backward(t, t->depth);
+		t->region_depth = t->depth;
 		t->region = idx;
+	}
 }
 
 void graph__step(struct graph *g, uint32_t pid)

@@ -154,14 +154,6 @@ void fproc__class_updated(struct fproc *p, struct fblock *f)
 
 /* --- births and uses ---------------------------------------------------------------------------------- */
 
-static bool fthread__in_backward(const struct fthread *t)
-{
-	for (int i = 0; i < t->depth; i++)
-		if (t->frames[i].kind == MT_EV_NODE || t->frames[i].kind == MT_EV_APPLY || t->frames[i].kind == MT_EV_ACC)
-			return true;
-	return false;
-}
-
 void fthread__class_born(struct fthread *t, struct fblock *f)
 {
 	fproc__see(t->proc, f);
@@ -169,7 +161,7 @@ void fthread__class_born(struct fthread *t, struct fblock *f)
 		f->marks |= FM_LOADER;
 	if (t->gather >= 0)
 		f->marks |= FM_GATHERED;
-	if (t->region >= 0 && !fthread__in_backward(t))
+	if (t->region >= 0 && !fthread__in_backward(t, t->depth))
 		f->marks |= FM_IN_STEP;
 }
 
@@ -205,7 +197,7 @@ void fthread__class_arg(struct graph *g, struct fthread *t, struct fblock *f, un
 		fblock__mark(g, f, FM_LOADER);
 	if (t->region >= 0)
 		return;
-	if (fthread__in_backward(t)) {
+	if (fthread__in_backward(t, t->depth)) {
 		if (written && p->has_ddp && now != f->round_first && fthread__in_hook(t))
 			fblock__mark(g, f, FM_BUCKET);
 		return;

@@ -169,19 +169,26 @@ static uint32_t node__ins(struct graph *g, const struct fnode *n, const struct e
 	return set;
 }
 
-static void node__weak_params(struct graph *g, const struct fnode *n, const struct edge *e)
+/*
+ * What flows and nothing else names is a parameter for torch.profiler if a gradient comes of it. Where no gradient
+ * ever comes, it is memory that was made to be filled with results (a cache of keys and values): empty it was an input.
+ */
+static void node__weak_params(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e)
 {
 	for (uint32_t i = 0; i < n->edges_cnt; i++) {
 		struct fblock *f = e[i].flags & EDGE_ALLOC ? NULL : graph__find(g, e[i].id);
 
-		if (f && (f->flags & FB_FLOWS) && !label_of(f, e[i].ver)) {
+		if (!f || !(f->flags & FB_FLOWS) || label_of(f, e[i].ver))
+			continue;
+		if (p->trains || n->in_region)
 			f->flags |= FB_WEAK;
-			fblock__refresh(g, f);
-		}
+		else if (e[i].flags & EDGE_BUMPED)
+			fblock__span(f, e[i].ver)->cat = CAT_INPUT;
+		fblock__refresh(g, f);
 	}
 }
 
-static void node__forward(struct graph *g, const struct fnode *n, const struct edge *e, struct sum s)
+static void node__forward(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e, struct sum s)
 {
 	uint32_t set = node__ins(g, n, e, false);
 	bool active;
@@ -189,7 +196,7 @@ static void node__forward(struct graph *g, const struct fnode *n, const struct e
 	if (!(set & ROOTS))
 		return;
 	if (!s.grads) {
-		node__weak_params(g, n, e);
+		node__weak_params(g, p, n, e);
 		set = node__ins(g, n, e, false);
 	}
 	active = (set & ROOTS) && !(set & ~FORWARD);
@@ -264,7 +271,7 @@ void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const
 	if (n->bwd)
 		node__backward(g, n, e);
 	else
-		node__forward(g, n, e, s);
+		node__forward(g, p, n, e, s);
 	if (g->m->classes == CLASSES_EXTENDED)
 		fproc__class_node(g, p, n, e);
 	else if (p->blind && s.grads && !n->under_eval)
@@ -363,7 +370,7 @@ void graph__end_region(struct graph *g, struct fthread *t)
 {
 	struct fblock *f;
 
-	t->proc->regions_ended++;
+	t->proc->regions_ended += !t->region_in_backward;
 	for (uint32_t i = 0; i < t->region_born.cnt; i++)
 		if ((f = graph__find(g, t->region_born.v[i])))
 			graph__set_state(g, t, f, false);
@@ -373,7 +380,10 @@ void graph__end_region(struct graph *g, struct fthread *t)
 	t->region_born.cnt = t->region_mut.cnt = 0;
 	if (g->m->classes == CLASSES_EXTENDED)
 		fproc__class_region_end(g, t->proc);
-	graph__end_step(g, t->proc);
+	if (t->region_in_backward)
+		t->proc->steps_in_hooks = true; /* the step is over when the backward pass is */
+	else
+		graph__end_step(g, t->proc);
 }
 
 /* --- the window ------------------------------------------------------------------------------------------- */

@@ -158,7 +158,9 @@ struct fproc {
 	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */
 	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
 	bool news; /* parameters were found since the last replay */
-	uint64_t acc_ts_ns;
+	bool forward; /* an operator ran outside of backward since the last AccumulateGrad … */
+	uint64_t acc_ts_ns; /* … which was then */
+	bool steps_in_hooks; /* optimizers step in hooks of backward nodes, for a parameter at a time */
 	struct fnode *nodes;
 	uint32_t nodes_cnt, nodes_cap;
 	struct edges edges;
@@ -199,6 +201,8 @@ struct fthread {
 	bool dirty;    /* writes that made no version yet */
 	int guess;     /* label of what the open node makes, -1 = to be found */
 	int region;    /* index of the outermost optimizer region, -1 = none */
+	uint8_t region_depth; /* frames that were open when it began */
+	bool region_in_backward; /* it began in a hook of a backward node */
 	int loader, gather; /* likewise, of a DataLoader's; of one where collectives get their memory */
 	uint64_t variable;  /* of the last AccumulateGrad */
 	struct fnode node;
@@ -241,6 +245,9 @@ struct graph {
 	uint8_t *classes; /* [name id], enum op_class */
 	size_t classes_cnt;
 };
+
+/* flow.c */
+bool fthread__in_backward(const struct fthread *t, int depth); /* one of its first `depth` frames is a backward node's */
 
 /* flow_blocks.c */
 struct fblock *graph__find(const struct graph *g, uint64_t id); /* NULL: none, or its label is settled */

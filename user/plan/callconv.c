@@ -508,6 +508,21 @@ static int agrees(uint8_t form, const struct schema_value *v)
 	}
 }
 
+/* What modules of torch.nn pass their parameters as: most, recurrent ones, their cells, a Transformer's layer at inference. */
+static int is_weight(struct text name)
+{
+	static const char *const names[] = {
+		"weight", "bias", "params", "w_ih", "w_hh", "b_ih", "b_hh", "weight0", "weight1", "weight2", "weight3",
+		"qkv_weight", "qkv_bias", "proj_weight", "proj_bias", "norm_weight_1", "norm_bias_1", "norm_weight_2",
+		"norm_bias_2", "ffn_weight_1", "ffn_bias_1", "ffn_weight_2", "ffn_bias_2",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (is_word(name, names[i]))
+			return 1;
+	return 0;
+}
+
 static uint8_t flags_of(const struct schema_value *v)
 {
 	uint8_t flags = 0;
@@ -518,7 +533,7 @@ static uint8_t flags_of(const struct schema_value *v)
 		flags |= MT_FLOW_F_ALIAS;
 	if (!v->is_optional)
 		flags |= MT_FLOW_F_REQUIRED;
-	if (is_word(v->name, "weight") || is_word(v->name, "bias"))
+	if (is_weight(v->name))
 		flags |= MT_FLOW_F_WEIGHT;
 	if (is_word(v->name, "running_mean") || is_word(v->name, "running_var"))
 		flags |= MT_FLOW_F_RUNNING;
