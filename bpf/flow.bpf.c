@@ -12,6 +12,7 @@
 #include "lib/frames.h"
 
 #define LIST_ITEM 16	 /* sizeof(c10::IValue) */
+#define LIST_ITEMS 8	 /* of a boxed list: an index a dimension; further ones are counted */
 #define ITAG_UNBOXED 0
 #define ITAG_BOXED 1
 #define ITAG_MATERIALIZED 2
@@ -274,11 +275,15 @@ __noinline int flow_ivalues(u32 slot, u64 impl, u32 meta)
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
-	for (u32 i = 0; i < 8; i++) { /* an index per dimension */
+	if (range[0] + LIST_ITEMS * LIST_ITEM < range[1])
+		b->rec.cut++;
+	for (u32 i = 0; i < LIST_ITEMS; i++) {
 		if (range[0] + i * LIST_ITEM >= range[1])
 			break;
-		if (bpf_probe_read_user(iv, sizeof(iv), (void *)(range[0] + i * LIST_ITEM)))
+		if (bpf_probe_read_user(iv, sizeof(iv), (void *)(range[0] + i * LIST_ITEM))) {
+			loss_count(MT_LOSS_READ_FAULT);
 			break;
+		}
 		if ((u32)iv[1] == IVALUE_TENSOR)
 			flow_tensor(slot, iv[0], meta | i << 16);
 	}
@@ -307,6 +312,7 @@ __noinline int flow_ilist(u32 slot, u64 at, u32 meta)
 		u32 pad;
 	} ref = {};
 	struct list_loop l = { .slot = slot, .meta = meta };
+	struct flow_buf *buf = flow_buf(slot);
 	u64 range[2] = {}, cnt;
 
 	if (bpf_probe_read_user(&ref, 20, (void *)at)) {
@@ -315,15 +321,21 @@ __noinline int flow_ilist(u32 slot, u64 at, u32 meta)
 	}
 	if (ref.tag == ITAG_UNBOXED)
 		return flow_list(slot, ref.a, ref.b, meta);
-	if (bpf_probe_read_user(&range[0], 8, (void *)ref.a))
+	if (bpf_probe_read_user(range, ref.tag == ITAG_BOXED ? 8 : sizeof(range), (void *)ref.a)) {
+		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
+	}
 	if (ref.tag == ITAG_BOXED)
 		return flow_ivalues(slot, range[0], meta);
-	if (bpf_probe_read_user(range, sizeof(range), (void *)ref.a) || range[1] < range[0])
+	if (!buf || range[1] < range[0])
 		return 0;
 	cnt = (range[1] - range[0]) / 8;
+	if (cnt > MT_FLOW_ARGS_MAX) {
+		buf->rec.cut++;
+		cnt = MT_FLOW_ARGS_MAX;
+	}
 	l.at = range[0];
-	bpf_loop(cnt > MT_FLOW_ARGS_MAX ? MT_FLOW_ARGS_MAX : (u32)cnt, holder_item, &l, 0);
+	bpf_loop((u32)cnt, holder_item, &l, 0);
 	return 0;
 }
 
@@ -367,7 +379,9 @@ __noinline int flow_arg(u32 slot, u32 form, u32 where, u32 meta)
 		flow_ilist(slot, word, meta);
 		break;
 	case MT_FLOW_LIST_OPTIONAL:
-		if (!bpf_probe_read_user(two, 8, (void *)word))
+		if (bpf_probe_read_user(two, 8, (void *)word))
+			loss_count(MT_LOSS_READ_FAULT);
+		else
 			flow_ivalues(slot, two[0], meta);
 		break;
 	case MT_FLOW_VECTOR:

@@ -1339,6 +1339,42 @@ static void test_strangers_are_not_read(void **state)
 	rig__done(&r);
 }
 
+/* A list<optional<Tensor>> longer than is read, and one that is gone: counted, both. */
+static void test_long_and_torn_lists(void **state)
+{
+	const struct mt_flow_layout *l = &flow_layouts[0];
+	const struct mt_flow_spec kept = flow_specs[1];
+	uint64_t items[10][2], list[8] = { 0 }, pointer = at(list), torn = 8;
+	struct objects o;
+	struct rig r;
+
+	(void)state;
+	flow_specs[1] = (struct mt_flow_spec){ 1, { { MT_FLOW_LIST_OPTIONAL, 0, 0, 0 } } };
+	rig__flow(&r, l);
+	objects__lay(&o, l, 0);
+	for (int i = 0; i < 10; i++) {
+		items[i][0] = at(o.tensor);
+		items[i][1] = i != 1; /* the second one is None */
+	}
+	list[l->list_begin / 8] = at(items);
+	for (int cnt = 8; cnt <= 10; cnt++) {
+		list[l->list_begin / 8 + 1] = at(items[0]) + 16ul * (unsigned)cnt;
+		flow_op(&pointer, NULL, NULL, 0);
+	}
+	assert_int_equal(rig__loss(&r, MT_LOSS_ARGS), 2);
+	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 0);
+	list[l->list_begin / 8] = 8; /* its items, the list, the argument cannot be read */
+	flow_op(&pointer, NULL, NULL, 0);
+	flow_op(&torn, NULL, NULL, 0);
+	flow_op((void *)8, NULL, NULL, 0);
+	rig__collect(&r);
+	flow_specs[1] = kept;
+	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 3);
+	assert_int_equal(r.cnt, 3 * (1 + 7) + 3);
+	expect_arg(&r, 2, 0x1000, AUX(0, 0, 2), MT_DEV_CPU, MT_CLASS_PLAIN);
+	rig__done(&r);
+}
+
 /* A process that goes takes its classes along: what was one of its is none of the next one's. */
 static void test_classes_go_with_their_process(void **state)
 {
@@ -1532,7 +1568,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_tensors_of_both_layouts),
 		cmocka_unit_test(test_tensors_given_already),
 		cmocka_unit_test(test_strangers_are_not_read),
-		cmocka_unit_test(test_classes_go_with_their_process),
+		cmocka_unit_test(test_long_and_torn_lists), cmocka_unit_test(test_classes_go_with_their_process),
 		cmocka_unit_test(test_framework_usage),
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_calls_in_calls_at_random),

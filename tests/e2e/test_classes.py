@@ -111,5 +111,13 @@ def test_inference_only():
     exact("inference", ("PARAMETER",))
 
 
+def test_optimizer_in_backward():
+    exact("steps_in_backward", ("OPTIMIZER_STATE", "PARAMETER", "INPUT", "ACTIVATION"))
+
+
+def test_decoder():
+    exact("decode", ("PARAMETER", "INPUT", "ACTIVATION"))
+
+
 def test_two_threads():
     exact("two_threads", ("OPTIMIZER_STATE", "GRADIENT", "PARAMETER"))

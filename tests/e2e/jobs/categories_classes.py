@@ -275,6 +275,49 @@ def inference():
     return step
 
 
+def steps_in_backward():
+    """An optimizer a parameter, called by a hook as soon as its gradient is there; no gradient outlives backward."""
+    model = nn.Sequential(nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 10))
+    opts = {p: torch.optim.Adam([p], lr=1e-3) for p in model.parameters()}
+
+    def hook(p):
+        opts[p].step()
+        opts[p].zero_grad()
+
+    for p in opts:
+        p.register_post_accumulate_grad_hook(hook)
+
+    def step():
+        x, y = torch.randn(32, 96), torch.randint(0, 10, (32,))
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        moment(OPTIMIZER_STATE=states(*opts.values()), PARAMETER=trained(model), GRADIENT=[], INPUT=[x, y],
+               ACTIVATION=[loss], BUFFER=[], FROZEN=[])
+
+    return step
+
+
+def decode():
+    """A service: a Transformer's fast path, a recurrent net, attention over a cache of keys and values."""
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    recurrent, cell = nn.LSTM(64, 64, batch_first=True).eval(), nn.GRUCell(64, 64).eval()
+    qkv = nn.Linear(64, 192)
+
+    def step():
+        with torch.inference_mode():
+            keys, values = torch.zeros(1, 4, 32, 16), torch.zeros(1, 4, 32, 16)
+            prompt = torch.randn(1, 9, 64)
+            x = cell(recurrent(encoder(prompt))[0][:, -1]).unsqueeze(1)
+            for t in range(16):
+                q, keys[:, :, t:t + 1], values[:, :, t:t + 1] = qkv(x).view(1, 1, 3, 4, 16).permute(2, 0, 3, 1, 4)
+                x = F.scaled_dot_product_attention(q, keys[:, :, :t + 1], values[:, :, :t + 1]).reshape(1, 1, 64)
+            moment(PARAMETER=[p for m in (encoder, recurrent, cell, qkv) for p in m.parameters()], FROZEN=[], GRADIENT=[],
+                   OPTIMIZER_STATE=[], INPUT=[prompt], ACTIVATION=[keys, values, x])
+
+    return step
+
+
 def two_threads():
     """Two models trained at once, each by a thread of its own; the states must not mix."""
     import threading
@@ -308,7 +351,7 @@ def two_threads():
 
 
 JOBS = {f.__name__: f for f in (buffers, loader, workers, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, gan, accumulate,
-                                inference, two_threads)}
+                                inference, steps_in_backward, decode, two_threads)}
 
 
 def main():
