@@ -190,9 +190,14 @@ static __always_inline void module_look(struct mt_thread *t, const struct mt_mod
 	flags = grad_flags(s, p, fs);
 	if (s->self == s->told && s->flags_told == (flags | MODULE_TOLD))
 		return;
-	/* a node made since the last look belongs to the operator that is open now: the last one of them, at least */
-	if (emit_mem(t, MT_EV_MODULE, MT_DEV_NONE, flags, s->self, s->seq > before && s->seq ? s->seq - 1 : s->seq))
+	/*
+	 * Nodes made since the last look: the last one is the open operator's, those before it are of views, most often
+	 * the t() of a linear layer, which begins the module.
+	 */
+	if (emit_mem(t, MT_EV_MODULE, MT_DEV_NONE, flags, s->self, before ? before : s->seq ? s->seq - 1 : 0)) {
+		s->seq = before;
 		return; /* told the next time */
+	}
 	s->told = s->self;
 	s->flags_told = flags | MODULE_TOLD;
 }

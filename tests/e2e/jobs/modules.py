@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""A job that knows which module made its tensors, and in which phase, by hooks of its own (test_modules.py).
+
+    ready PID          training
+    watch              on stdin: a few steps with hooks; "watched N" when they are over
+    stop               --out has what the hooks saw
+
+The model has a sequence, transformer blocks, a module that is called twice, one that checkpoints what it holds, one
+with a forward of functions alone, and a loss outside of all modules. Truth comes from forward hooks: a storage that was
+never seen before and is in a module's output, or is saved for backward (saved_tensors_hooks), was made by the module that
+runs; what a module is given was made by whoever called it. What is made and dropped unseen between two hooks is not known. Everything seen is kept until the step is over,
+so that an address means one storage.
+"""
+import argparse
+import json
+import os
+import sys
+import threading
+import time
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+WIDTH = 64
+TOKENS = 32
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = torch.nn.Linear(WIDTH, 3 * WIDTH)
+        self.out = torch.nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        scores = (q @ k.transpose(-2, -1)) * WIDTH ** -0.5
+        return self.out(torch.softmax(scores, dim=-1) @ v)
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1 = torch.nn.LayerNorm(WIDTH)
+        self.attn = Attention()
+        self.norm2 = torch.nn.LayerNorm(WIDTH)
+        self.mlp = torch.nn.Sequential(torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.GELU(), torch.nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class Checkpointed(torch.nn.Module):
+    def __init__(self, reentrant):
+        super().__init__()
+        self.inner = Block()
+        self.reentrant = reentrant
+
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant=self.reentrant)
+
+
+def helper(x):
+    return torch.nn.functional.silu(x * 2)
+
+
+class Functions(torch.nn.Module):
+    """Operators of its own, through a function that is no method."""
+
+    def forward(self, x):
+        return helper(x) + 1
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(256, WIDTH)
+        self.blocks = torch.nn.ModuleList(Block() for _ in range(2))
+        self.shared = torch.nn.Linear(WIDTH, WIDTH)
+        self.functions = Functions()
+        self.again = Checkpointed(True)
+        self.hooked = Checkpointed(False)
+        self.head = torch.nn.Linear(WIDTH, 256)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        for b in self.blocks:
+            x = b(x)
+        x = self.shared(torch.tanh(self.shared(x)))
+        x = self.hooked(self.again(self.functions(x)))
+        return self.head(x)
+
+
+class Watch:
+    """What the hooks see."""
+
+    def __init__(self, model):
+        self.paths = {m: name for name, m in model.named_modules()}
+        self.told, self.marks = [], []
+        self.stack, self.kept, self.known = [], [], set()
+        self.phase = "other"
+
+    def begin(self, tensors):
+        self.kept = list(tensors)
+        self.known = {t.untyped_storage().data_ptr() for t in self.kept}
+
+    def mark(self, name):
+        self.marks.append([time.time_ns(), name])
+
+    def note(self, tensor, path, phase):
+        storage = tensor.untyped_storage()
+        ptr = storage.data_ptr()
+        if not ptr or ptr in self.known:
+            return
+        self.known.add(ptr)
+        self.kept.append(tensor.detach())
+        self.told.append([time.time_ns(), ptr, storage.nbytes(), path, phase])
+
+    def here(self):
+        phase = "recompute" if self.phase == "backward" and self.stack else self.phase
+        return (self.stack[-1] if self.stack else None), phase
+
+    def pack(self, tensor):
+        self.note(tensor, *self.here())
+        return tensor
+
+    def enter(self, module, args):
+        if module in self.paths:
+            for a in args:
+                self.note(a, *self.here())
+            self.stack.append(self.paths[module])
+
+    def leave(self, module, _args, output):
+        if module in self.paths:
+            if isinstance(output, torch.Tensor):
+                self.note(output, *self.here())
+            self.stack.pop()
+
+
+def train_step(model, optimizer, tokens, watch=None):
+    optimizer.zero_grad()
+    if watch:
+        watch.begin([tokens, *model.parameters()])
+        watch.phase = "forward"
+        watch.mark("forward")
+    loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+    if watch:
+        watch.phase = "backward"
+        watch.mark("backward")
+    loss.backward()
+    if watch:
+        watch.phase = "optimizer"
+        for name, p in model.named_parameters():
+            watch.note(p.grad, name.rpartition(".")[0], "backward")
+        watch.mark("optimizer")
+    optimizer.step()
+    if watch:
+        watch.mark("end")
+        watch.phase = "other"
+
+
+def evaluate(model, tokens, watch=None):
+    if watch:
+        watch.begin([tokens, *model.parameters()])
+        watch.phase = "evaluation"
+        watch.mark("evaluation")
+    with torch.no_grad():
+        model(tokens)
+    if watch:
+        watch.mark("end")
+        watch.phase = "other"
+
+
+def watched(model, optimizer, tokens, steps):
+    watch = Watch(model)
+    hooks = [torch.nn.modules.module.register_module_forward_pre_hook(watch.enter),
+             torch.nn.modules.module.register_module_forward_hook(watch.leave, always_call=True)]
+    with torch.autograd.graph.saved_tensors_hooks(watch.pack, lambda t: t):
+        for _ in range(steps):
+            train_step(model, optimizer, tokens, watch)
+            evaluate(model, tokens, watch)
+    for h in hooks:
+        h.remove()
+    return {"told": watch.told, "marks": watch.marks}
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--out", required=True)
+    p.add_argument("--steps", type=int, default=4)
+    p.add_argument("--pause", type=float, default=0.0)
+    a = p.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model, told = Net(), []
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = torch.randint(0, 256, (8, TOKENS))
+    asked = []
+    threading.Thread(target=lambda: asked.extend(line.strip() for line in sys.stdin), daemon=True).start()
+    for _ in range(2):
+        train_step(model, optimizer, tokens)
+    print(f"ready {os.getpid()}", flush=True)
+    while "stop" not in asked:
+        if asked and asked[0] == "watch":
+            asked.pop(0)
+            told.append(watched(model, optimizer, tokens, a.steps))
+            print(f"watched {len(told)}", flush=True)
+        train_step(model, optimizer, tokens)
+        evaluate(model, tokens)
+        time.sleep(a.pause)
+    with open(a.out, "w") as f:
+        json.dump(told, f)
+    print("stopped", flush=True)
+    os._exit(0)  # a thread waits for stdin
+
+
+if __name__ == "__main__":
+    main()

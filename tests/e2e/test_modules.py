@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Modules and phases, against what hooks in the job saw (jobs/modules.py)."""
+import bisect
+import collections
+import json
+
+import mt
+
+SHARE_MIN = 0.98
+
+
+def record(tmp):
+    """(rows of jsonl, report, what the job saw) of a job that was attached to in mid-run."""
+    out, mtr = tmp / "truth.json", tmp / "modules.mtr"
+    with mt.job("modules", "--out", out, "--pause", "0.02") as job:
+        with mt.start("record", "-p", str(job.pid), "-o", str(mtr), "-vv") as tracer:
+            mt.wait_until(lambda: any("names of" in t for t in tracer.err) or not tracer.alive(), "a look at the modules", 60)
+            mt.check(tracer.alive(), "; ".join(tracer.err))
+            job.tell("watch")
+            job.line("watched 1", 60)
+            mt.finish(tracer, mtr)
+        job.tell("stop")
+        job.line("stopped", 60)
+    rep = mt.report(mtr)
+    mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
+    return mt.export(mtr, ("--ops",)), rep, json.loads(out.read_text())[0]
+
+
+class Blocks:
+    """Lives of blocks, by address."""
+
+    def __init__(self, rows):
+        self.lives = collections.defaultdict(list)
+        for r in rows:
+            if r["ev"] == "create":
+                self.lives[int(r["ptr"], 16)].append([r["t"], None, r])
+            elif r["ev"] == "destroy" and self.lives.get(int(r["ptr"], 16)):
+                self.lives[int(r["ptr"], 16)][-1][1] = r["t"]
+
+    def at(self, ptr, t):
+        lives = self.lives.get(ptr, [])
+        i = bisect.bisect(lives, t, key=lambda life: life[0]) - 1
+        if i < 0 or (lives[i][1] is not None and lives[i][1] < t):
+            return None
+        return lives[i][2]
+
+
+def compare(rows, told):
+    """By phase: [bytes that agree, bytes]; and what does not."""
+    blocks = Blocks(rows)
+    sums, wrong = collections.defaultdict(lambda: [0, 0]), collections.Counter()
+    for t, ptr, size, path, phase in told:
+        row = blocks.at(ptr, t)
+        got = (row.get("module", None if "module_root" not in row else "") or ("" if "module_root" in row else None),
+               row.get("phase", "other")) if row and row["size"] == size else None
+        sums[phase][1] += size
+        if got == (path, phase):
+            sums[phase][0] += size
+        else:
+            wrong[path, phase, got, row and row["op"], row and row["region"]] += size
+    return sums, wrong
+
+
+def check_phases(rows, marks):
+    """Marks and phases of births, by the job's own clock."""
+    told = [(r["t"], r["mark"]) for r in rows if r["ev"] == "mark"]
+    births = [(r["t"], r["size"], r.get("phase", "other")) for r in rows if r["ev"] == "create"]
+    right = total = 0
+    want = {"forward": ("forward", ["fw_start"]), "backward": ("backward", ["fw_bw_boundary"]), "optimizer": ("optimizer", ["step"]),
+            "evaluation": ("evaluation", [])}
+    for (begin, name), (end, _) in zip(marks, marks[1:]):
+        if name == "end":
+            continue
+        phase, inside = want[name]
+        got = [m for t, m in told if begin <= t < end]
+        mt.check(got == inside, f"marks of {name}: {got}")
+        for t, size, p in births:
+            if begin <= t < end:
+                total += size
+                right += size if p == phase or (phase == "backward" and p == "recompute") else 0
+    return right / total
+
+
+def test_oracle():
+    """Who made what, for 98 % of the bytes that the hooks saw, in each phase; and phases of all births."""
+    with mt.scratch() as tmp:
+        rows, rep, truth = record(tmp)
+    sums, wrong = compare(rows, truth["told"])
+    for phase, (right, total) in sorted(sums.items()):
+        mt.note(f"{phase}: {100 * right / total:.2f} % of {total} bytes")
+    if wrong:
+        mt.note(f"not as the hooks say: {wrong.most_common(5)}")
+    for phase in ("forward", "backward", "recompute", "evaluation"):
+        right, total = sums[phase]
+        mt.check(total and right >= SHARE_MIN * total, f"{phase}: {wrong.most_common(5)}")
+    share = check_phases(rows, truth["marks"])
+    mt.note(f"phases: {100 * share:.2f} % of the bytes born")
+    mt.check(share >= SHARE_MIN, f"phases: {share}")
+    listed = {m["name"]: m for m in rep["modules"]["list"] if m["root"] == "Net"}
+    mt.check(listed["blocks.0.attn.qkv"]["class"] == "Linear", str(listed.keys()))
+    parent = rep["modules"]["list"][listed["blocks.0.attn.qkv"]["parent"]]
+    mt.check((parent["name"], parent["class"]) == ("blocks.0.attn", "Attention"), str(parent))
+    mt.check(listed["shared"]["parameter"] == 4 * (64 * 64 + 64), str(listed["shared"]))
+    mt.check(listed["shared"]["optimizer_state"] >= 8 * (64 * 64 + 64), str(listed["shared"]))
