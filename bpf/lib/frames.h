@@ -40,7 +40,9 @@ static __always_inline u32 frames_open(struct mt_thread *t, u64 sp, u64 ret, u32
 	f->sp = sp;
 	f->ret = ret;
 	f->seq = seq;
-	f->flags = flags;
+	if (flags & MT_FRAME_NODE)
+		flags |= MT_FRAME_IN_NODE;
+	f->flags = flags | (d ? t->frames[(d - 1) & (MT_FRAMES_MAX - 1)].flags & MT_FRAME_IN_NODE : 0);
 	f->outer = flags & MT_FRAME_NODE ? 0 : seq;
 	if (d && !(flags & MT_FRAME_NODE) && t->frames[(d - 1) & (MT_FRAMES_MAX - 1)].outer)
 		f->outer = t->frames[(d - 1) & (MT_FRAMES_MAX - 1)].outer;

@@ -20,6 +20,7 @@
 #define MT_GIVEN_MAX 8 /* a power of two */
 #define MT_FRAME_EXPLICIT 1 /* frame with an end event: never over by its stack pointer */
 #define MT_FRAME_NODE 2	    /* a backward node's: Python may be called from it */
+#define MT_FRAME_IN_NODE 4  /* … or inside one */
 #define MT_PY_FRAME_WORDS 16
 
 struct mt_frame {
@@ -64,6 +65,7 @@ struct mt_module_state {
 	u64 told, self; /* module object: that user space knows, that was found last */
 	u64 key;	/* of the two innermost Python frames then; 0: none */
 	u64 seq;	/* sequence number then */
+	u64 node_frame; /* innermost Python frame inside nodes that are of no module's forward */
 	u64 seq_at, grad_at; /* addresses of this thread's variables */
 	u64 tstate;
 	u32 generation;
