@@ -44,7 +44,7 @@ static const uint8_t kinds[] = {
 	MT_EV_MMAP, MT_EV_MUNMAP, MT_EV_BRK, MT_EV_RSS, MT_EV_EXIT, EV_BEGIN, EV_END, EV_PROC,
 	EV_COMM, EV_GONE, EV_LABEL, EV_COVER, EV_NOTE, EV_COST, EV_CPU, EV_LOSS, EV_TICK, EV_SELF, 0,
 	MT_EV_APPLY, MT_EV_ACC, EV_ARG, EV_ARG, EV_ARG, EV_ARG, MT_EV_OP, MT_EV_NODE, EV_WAS, EV_WAS,
-	EV_WAS_FLOW, EV_WAS_FLOW,
+	EV_WAS_FLOW, EV_WAS_FLOW, EV_MODULE, EV_MODULE_AT, EV_MODULE_AT, EV_WAS_MODULE,
 };
 
 /* Of the driver's layer: depths so large say which. */
@@ -78,6 +78,18 @@ static void event__expand(struct event *ev, const uint8_t *b)
 		ev->size = b[3] & 3;
 		ev->dev = b[3] & 4 ? ev->dev : MT_DEV_NONE;
 	}
+	if (ev->kind == EV_MODULE) {
+		ev->addr &= 15;
+		ev->size &= 15;
+		ev->tid = ev->seq & 31;
+		ev->seq = 1;
+	}
+	if (ev->kind == EV_MODULE_AT) {
+		ev->addr &= 15;
+		ev->flags = (b[1] >> 4 & 1) | (b[1] & 0x20 ? EV_MODULE_BACKWARD : 0);
+	}
+	if (ev->kind == EV_WAS_MODULE)
+		ev->size &= 15;
 	if (b[4] >= 0xe0) {
 		ev->kind = gpu_kinds[(b[4] & 15) + (b[5] & 1) * (sizeof(gpu_kinds) - 16)];
 		ev->depth = 0;

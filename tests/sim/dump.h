@@ -116,6 +116,30 @@ static inline void dump_head(FILE *out, const struct report *r)
 		fprintf(out, "%s\n", r->notes[i]);
 }
 
+static inline void dump_module(FILE *out, const struct report_module *r)
+{
+	const struct report_module_sum *sums[] = { &r->own, &r->all };
+
+	fprintf(out, "module %s|%s|%s\n", r->name ? r->name : "", r->root, r->class);
+	D(r->pid), D(r->parent), D(r->depth), D(r->calls), D(r->activation), D(r->activation_live), D(r->input), D(r->output);
+	D(r->peak_forward), D(r->peak_backward);
+	for (unsigned i = 0; i < 2; i++) {
+		D(sums[i]->alloc_count), D(sums[i]->alloc_bytes), D(sums[i]->live_count), D(sums[i]->live), D(sums[i]->at_peak);
+		for (unsigned p = 0; p < PHASE_MAX; p++)
+			D(sums[i]->by_phase_count[p]), D(sums[i]->by_phase_bytes[p]), D(sums[i]->by_phase_live[p]);
+	}
+	for (unsigned k = 0; k < EV_TENSOR_MAX; k++)
+		D(r->kinds[k]), D(r->kinds_live[k]);
+}
+
+static inline void dump_phases(FILE *out, const struct report *r)
+{
+	for (unsigned i = 0; i < PHASE_MAX; i++)
+		D(r->phases[i].entries), D(r->phases[i].ns), D(r->phases[i].alloc_count), D(r->phases[i].live), D(r->phases[i].peak);
+	for (size_t i = 0; i < r->marks_cnt; i++)
+		D(r->marks[i].ts_ns), D(r->marks[i].number), D(r->marks[i].pid), D(r->marks[i].tid), D(r->marks[i].kind);
+}
+
 /* Text of the whole report; to be freed. NULL: no memory. */
 static inline char *report_dump(const struct report *r)
 {
@@ -136,6 +160,9 @@ static inline char *report_dump(const struct report *r)
 		dump_proc(out, &r->procs[i]);
 	for (size_t i = 0; i < r->peak_blocks_cnt; i++)
 		dump_block(out, &r->peak_blocks[i]);
+	for (size_t i = 0; i < r->modules_cnt; i++)
+		dump_module(out, &r->modules[i]);
+	dump_phases(out, r);
 	dump_series(out, &r->rss);
 	for (size_t i = 0; i < r->ooms_cnt; i++)
 		dump_oom(out, &r->ooms[i]);

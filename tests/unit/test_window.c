@@ -157,6 +157,14 @@ static void region_end(unsigned index)
 	send((struct event){ .kind = MT_EV_REGION_END, .aux = index });
 }
 
+static const char *const layers[LAYERS] = { "0", "1", "2", "3" };
+
+static void module_at(unsigned depth, uint64_t module, uint8_t flags)
+{
+	send((struct event){ .kind = EV_MODULE_AT, .addr = module, .flags = flags, .depth = (uint8_t)depth,
+			     .seq = depth ? seqs[depth - 1] : 0 });
+}
+
 static void start(void)
 {
 	send((struct event){ .kind = EV_BEGIN, .name = name("memtrace 0, Linux, test") });
@@ -166,6 +174,10 @@ static void start(void)
 	send((struct event){ .kind = EV_COVER, .name = name("flow"), .addr = 10, .size = 10 });
 	send((struct event){ .kind = EV_SITE, .name = name("aten::mm"), .aux = MT_PROG_FLOW_OP, .addr = 1, .size = 1 });
 	send((struct event){ .kind = EV_NOTE, .name = name("A note.") });
+	send((struct event){ .kind = EV_MODULE, .addr = 0xf000, .tid = name("Net").v, .seq = name("Net").v });
+	for (unsigned i = 0; i < LAYERS; i++)
+		send((struct event){ .kind = EV_MODULE, .addr = 0xf100 + i, .size = 0xf000, .name = name(layers[i]),
+				     .seq = name("Linear").v });
 	region("epoch 1", 0);
 	for (unsigned i = 0; i < LAYERS; i++) {
 		frame(MT_EV_OP, "aten::randn", 0);
@@ -181,6 +193,7 @@ static void forward(uint64_t x)
 		frame(MT_EV_OP, i % 2 ? "aten::mm" : "aten::addmm", 0);
 		arg(0, i ? acts[i - 1] : x, 0, R);
 		arg(0, weights[i], 1, R | WEIGHT);
+		module_at(1, 0xf100 + i, 0);
 		acts[i] = alloc(1, 4096, MT_DEV_CPU);
 	}
 }
@@ -190,11 +203,14 @@ static void backward(void)
 	for (unsigned i = LAYERS; i--;) {
 		uint64_t grad;
 
+		module_at(0, 0xf100 + i, EV_MODULE_BACKWARD);
 		frame(MT_EV_NODE, "MmBackward0", 0);
 		frame(MT_EV_APPLY, "MmBackward0", 1);
 		frame(MT_EV_OP, "aten::mm", 2);
 		arg(2, acts[i], 0, R);
 		arg(2, weights[i], 1, R);
+		if (i == LAYERS - 1)
+			module_at(3, 0, 0);
 		grad = alloc(3, 4096, MT_DEV_CPU);
 		frame(MT_EV_NODE, "AccumulateGrad", 0);
 		frame(MT_EV_ACC, "torch::autograd::AccumulateGrad", 1);
@@ -333,6 +349,10 @@ static void same_blocks(const struct model *a, const struct model *b)
 		assert_int_equal(x->tid, y->tid);
 		assert_int_equal(x->cat, y->cat);
 		assert_int_equal(x->tracked, y->tracked);
+		assert_int_equal(x->phase, y->phase);
+		assert_int_equal(a->modules.rows[x->module].addr, b->modules.rows[y->module].addr);
+		assert_string_equal(names__get(a->names, a->modules.rows[x->module].path),
+				    names__get(b->names, b->modules.rows[y->module].path));
 		assert_string_equal(names__get(a->names, a->ops.rows[x->op].name),
 				    names__get(b->names, b->ops.rows[y->op].name));
 		assert_string_equal(names__get(a->names, a->regions.rows[x->region].name),

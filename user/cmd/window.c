@@ -526,7 +526,7 @@ static int collect_was(void *ctx, const struct model_was *was)
 	return 0;
 }
 
-static int add_stack(void *ctx, const struct event *ev)
+static int add_event(void *ctx, const struct event *ev)
 {
 	return writing__event(ctx, *ev);
 }
@@ -619,7 +619,9 @@ static int writing__begin(struct writing *x, const struct model *m)
 	if (!r)
 		r = writing__notes(x);
 	if (!r) /* of all the time: their numbers have no gaps, and the frames tell those that they tell again */
-		r = model__each_stack(m, add_stack, x);
+		r = model__each_stack(m, add_event, x);
+	if (!r)
+		r = model__each_module(m, add_event, x);
 	if (!r)
 		r = writing__was(x, m);
 	return r ? r : writing__events(x, &first->open);

@@ -60,8 +60,9 @@ int model__end(struct model *m);
  * what was told of processes, which is not the model's to keep). 0, or fn's error.
  */
 uint64_t model__mark(struct model *m); /* id of the newest block */
-int model__each_open(const struct model *m, event_fn fn, void *ctx); /* regions and frames of all threads */
+int model__each_open(const struct model *m, event_fn fn, void *ctx); /* regions, frames and modules of all threads */
 int model__each_stack(const struct model *m, event_fn fn, void *ctx); /* the whole tree of stacks, at most EV_STACKS_MAX */
+int model__each_module(const struct model *m, event_fn fn, void *ctx); /* all that have a name */
 /* Live blocks with ids up to id_max. */
 int model__each_was(const struct model *m, uint64_t id_max, int (*fn)(void *ctx, const struct model_was *was), void *ctx);
 /* Everything views need, as plain data (timeline/report.h). *ret is owned by the caller. -ENOMEM. */

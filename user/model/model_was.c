@@ -67,6 +67,26 @@ int model__each_was(const struct model *m, uint64_t id_max, int (*fn)(void *ctx,
 	return r;
 }
 
+/* Whose forward and backward it is in, with the innermost frame, which says whether that is inside of a node. */
+static int thread__tell_module(const struct thread *t, const struct model *m, event_fn fn, void *ctx)
+{
+	struct event ev = { .ts_ns = m->now_ns, .kind = EV_MODULE_AT, .pid = t->pid, .tid = t->tid, .depth = t->depth,
+			    .seq = t->depth ? t->frames[t->depth - 1].seq : 0 };
+	int r = 0;
+
+	if (t->node_module) {
+		ev.addr = m->modules.rows[t->node_module].addr;
+		ev.flags = EV_MODULE_BACKWARD;
+		r = fn(ctx, &ev);
+	}
+	if (!r && (t->module || t->no_grad)) {
+		ev.addr = m->modules.rows[t->module].addr;
+		ev.flags = t->no_grad ? MT_MODULE_NO_GRAD : 0;
+		r = fn(ctx, &ev);
+	}
+	return r;
+}
+
 /* Regions and nodes in the order of their entries: the innermost is whichever came last. */
 static int thread__tell(const struct thread *t, const struct model *m, event_fn fn, void *ctx)
 {
@@ -95,6 +115,22 @@ static int thread__tell(const struct thread *t, const struct model *m, event_fn 
 				    .size = t->stack };
 
 		r = fn(ctx, &ev);
+	}
+	return r ? r : thread__tell_module(t, m, fn, ctx);
+}
+
+int model__each_module(const struct model *m, event_fn fn, void *ctx)
+{
+	int r = 0;
+
+	for (uint32_t i = 1; i < m->modules.cnt && !r; i++) {
+		const struct module_row *row = &m->modules.rows[i];
+		struct event ev = { .ts_ns = m->now_ns, .kind = EV_MODULE, .pid = row->pid, .addr = row->addr,
+				    .size = m->modules.rows[row->parent].addr, .name = row->path, .tid = row->root.v,
+				    .seq = row->class.v };
+
+		if (row->told)
+			r = fn(ctx, &ev);
 	}
 	return r;
 }

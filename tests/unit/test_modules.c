@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Modules and phases: whose a block is, sums along the way to the root, marks, inputs and outputs, bounds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "model/model.h"
+#include "model/modules.h"
+#include "timeline/report.h"
+
+#define PID 100u
+#define NET 0x1000u
+#define BLOCK 0x2000u
+#define LINEAR 0x3000u
+#define HEAD 0x4000u
+
+static struct names *names;
+static struct model *m;
+static struct report *rep;
+static uint64_t now, next_ptr;
+static uint32_t seq, frames[8];
+static unsigned depth, marks_told;
+
+static int on_timeline(void *ctx, const struct tl_event *tl)
+{
+	(void)ctx;
+	marks_told += tl->kind == TL_MARK;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	struct model_opts mo = { .timeline = on_timeline };
+
+	(void)state;
+	names = names__new();
+	m = model__new(names, &mo);
+	now = 1000;
+	next_ptr = 0x10000;
+	seq = depth = marks_told = 0;
+	return m ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	model__check(m);
+	report__free(rep);
+	rep = NULL;
+	model__free(m);
+	names__free(names);
+	return 0;
+}
+
+static void send_as(uint32_t tid, struct event ev)
+{
+	ev.ts_ns = now += 1000;
+	ev.pid = PID;
+	ev.tid = tid;
+	assert_int_equal(model__handle(m, &ev), 0);
+}
+
+static void send(struct event ev)
+{
+	send_as(PID, ev);
+}
+
+static void define_as(uint64_t addr, uint64_t parent, const char *path, const char *root, const char *class)
+{
+	struct event ev = { .ts_ns = now, .kind = EV_MODULE, .pid = PID, .addr = addr, .size = parent,
+			    .name = names__add(names, path), .tid = names__add(names, root).v, .seq = names__add(names, class).v };
+
+	assert_int_equal(model__handle(m, &ev), 0);
+}
+
+static void define(uint64_t addr, uint64_t parent, const char *path, const char *class)
+{
+	define_as(addr, parent, path, "Net", class);
+}
+
+static void define_net(void)
+{
+	define(NET, 0, "", "Net");
+	define(BLOCK, NET, "block", "Block");
+	define(LINEAR, BLOCK, "block.linear", "Linear");
+	define(HEAD, NET, "head", "Linear");
+}
+
+static void place(struct event *ev)
+{
+	ev->depth = (uint8_t)depth;
+	ev->seq = depth ? frames[depth - 1] : 0;
+}
+
+static void at(uint64_t module, uint8_t flags)
+{
+	struct event ev = { .kind = EV_MODULE_AT, .addr = module, .flags = flags };
+
+	place(&ev);
+	send(ev);
+}
+
+static void enter(uint8_t kind, const char *name)
+{
+	frames[depth] = ++seq;
+	send((struct event){ .kind = kind, .name = names__add(names, name), .depth = (uint8_t)depth, .seq = seq });
+	depth++;
+}
+
+static uint64_t born(uint64_t size)
+{
+	struct event ev = { .kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = next_ptr += 0x1000, .size = size };
+
+	place(&ev);
+	send(ev);
+	return next_ptr;
+}
+
+static void dies(uint64_t ptr)
+{
+	send((struct event){ .kind = MT_EV_FREE, .dev = MT_DEV_CPU, .addr = ptr });
+}
+
+/* An operator of Python's that is given a block and makes one, in a module. */
+static uint64_t op(uint64_t module, uint64_t given, uint64_t size)
+{
+	uint64_t ptr;
+
+	enter(MT_EV_OP, "aten::op");
+	if (given)
+		send((struct event){ .kind = EV_ARG, .dev = MT_DEV_CPU, .addr = given, .size = 16, .depth = (uint8_t)depth,
+				     .seq = seq, .flags = MT_CLASS_PLAIN });
+	at(module, 0);
+	ptr = born(size);
+	depth--;
+	return ptr;
+}
+
+static void region(const char *name, int begin)
+{
+	send((struct event){ .kind = begin ? MT_EV_REGION_BEGIN : MT_EV_REGION_END, .name = names__add(names, name) });
+}
+
+static const struct report *report(void)
+{
+	report__free(rep);
+	rep = NULL;
+	assert_int_equal(model__report(m, 10, &rep), 0);
+	return rep;
+}
+
+static const struct report_module *module(const char *path)
+{
+	for (size_t i = 0; i < report()->modules_cnt; i++)
+		if (rep->modules[i].name && !strcmp(rep->modules[i].name, path))
+			return &rep->modules[i];
+	fail_msg("no module %s", path);
+	return NULL;
+}
+
+/* --- whose ---------------------------------------------------------------------------------------------------- */
+
+static void the_innermost_module_and_those_around_it(void **state)
+{
+	const struct report_module *r;
+	uint64_t x;
+
+	(void)state;
+	define_net();
+	x = op(LINEAR, 0, 100);
+	(void)op(BLOCK, 0, 30);
+	(void)op(0, 0, 7);
+	r = module("block.linear");
+	assert_int_equal(r->own.live, 100);
+	assert_int_equal(r->activation, 100);
+	r = module("block");
+	assert_int_equal(r->own.live, 30);
+	assert_int_equal(r->all.live, 130);
+	assert_int_equal(r->activation, 130);
+	assert_int_equal(r->depth, 1);
+	assert_string_equal(rep->modules[r->parent - 1].class, "Net");
+	assert_int_equal(module("")->all.alloc_count, 2);
+	assert_int_equal(module("head")->all.alloc_count, 0);
+	assert_int_equal(rep->no_module.live, 7);
+	dies(x);
+	assert_int_equal(module("block")->activation_live, 30);
+	assert_int_equal(module("block")->activation, 130);
+	assert_int_equal(module("block")->all.by_phase_bytes[PHASE_FORWARD], 130);
+	assert_int_equal(module("block")->peak_forward, 130);
+}
+
+/* Blocks come before names: the module is known by its address, and gets its place when that is told. */
+static void a_module_may_be_told_of_later(void **state)
+{
+	(void)state;
+	(void)op(LINEAR, 0, 100);
+	assert_int_equal(report()->modules_cnt, 1);
+	assert_null(rep->modules[0].name);
+	(void)op(BLOCK, 0, 50);
+	define_net();
+	assert_int_equal(module("block")->activation, 150);
+	assert_int_equal(module("")->activation, 150);
+	assert_int_equal(module("")->peak_forward, 150);
+	define_net(); /* told again: nothing changes */
+	assert_int_equal(report()->modules_cnt, 4);
+	assert_int_equal(module("")->activation, 150);
+}
+
+static void another_module_at_the_same_address(void **state)
+{
+	uint64_t x;
+
+	(void)state;
+	define_net();
+	x = op(LINEAR, 0, 100);
+	define(LINEAR, NET, "other", "Conv2d");
+	(void)op(LINEAR, 0, 40);
+	assert_int_equal(module("block.linear")->own.live, 100);
+	assert_int_equal(module("other")->own.live, 40);
+	assert_int_equal(module("block")->activation, 100);
+	dies(x);
+	assert_int_equal(module("block")->activation_live, 0);
+}
+
+static void backward_is_of_whoever_made_the_node(void **state)
+{
+	const struct report_module *r;
+
+	(void)state;
+	define_net();
+	(void)op(LINEAR, 0, 100);
+	at(LINEAR, EV_MODULE_BACKWARD);
+	enter(MT_EV_NODE, "AddmmBackward0");
+	(void)op(0, 0, 60);
+	(void)op(HEAD, 0, 20); /* a module's forward inside of a node: recomputed */
+	(void)op(0, 0, 5);
+	depth--;
+	(void)op(0, 0, 3); /* outside of all */
+	r = module("block.linear");
+	assert_int_equal(r->own.by_phase_bytes[PHASE_BACKWARD], 65);
+	assert_int_equal(r->activation, 100);
+	assert_int_equal(r->peak_backward, 185);
+	assert_int_equal(module("head")->own.by_phase_bytes[PHASE_RECOMPUTE], 20);
+	assert_int_equal(module("head")->activation, 20);
+	assert_int_equal(rep->no_module.alloc_bytes, 3);
+	assert_int_equal(rep->phases[PHASE_OTHER].alloc_bytes, 3);
+}
+
+static void a_gpu_s_backward_has_a_thread_of_its_own(void **state)
+{
+	(void)state;
+	define_net();
+	(void)op(LINEAR, 0, 100);
+	send_as(7, (struct event){ .kind = EV_MODULE_AT, .addr = LINEAR, .flags = EV_MODULE_BACKWARD });
+	send_as(7, (struct event){ .kind = MT_EV_NODE, .name = names__add(names, "MulBackward0"), .seq = 1 });
+	send_as(7, (struct event){ .kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = 0x70, .size = 9, .depth = 1, .seq = 1 });
+	(void)op(0, 0, 4); /* the thread that asked for it goes on */
+	assert_int_equal(module("block.linear")->own.by_phase_bytes[PHASE_BACKWARD], 9);
+	assert_int_equal(rep->phases[PHASE_OTHER].alloc_bytes, 4);
+	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 1);
+}
+
+/* --- phases --------------------------------------------------------------------------------------------------- */
+
+static void phases_of_a_step_and_their_marks(void **state)
+{
+	static const uint8_t want[] = { MARK_FW_START, MARK_FW_BW_BOUNDARY, MARK_STEP };
+
+	(void)state;
+	define_net();
+	(void)op(0, 0, 1); /* a batch */
+	for (unsigned step = 0; step < 2; step++) {
+		(void)op(LINEAR, 0, 10);
+		(void)op(0, 0, 20); /* the loss */
+		enter(MT_EV_NODE, "MseLossBackward0");
+		(void)op(0, 0, 40);
+		depth--;
+		region("Optimizer.step#Adam.step", 1);
+		(void)op(0, 0, 80);
+		region("", 0);
+		(void)op(0, 0, 160);
+	}
+	at(NET, MT_MODULE_NO_GRAD);
+	(void)born(320);
+	report();
+	assert_int_equal(rep->phases[PHASE_FORWARD].alloc_bytes, 60);
+	assert_int_equal(rep->phases[PHASE_FORWARD].entries, 2);
+	assert_int_equal(rep->phases[PHASE_BACKWARD].alloc_bytes, 80);
+	assert_int_equal(rep->phases[PHASE_OPTIMIZER].alloc_bytes, 160);
+	assert_int_equal(rep->phases[PHASE_OTHER].alloc_bytes, 321);
+	assert_int_equal(rep->phases[PHASE_EVALUATION].alloc_bytes, 320);
+	assert_int_equal(rep->marks_cnt, 6);
+	assert_int_equal(marks_told, 6);
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(rep->marks[i].kind, want[i % 3]);
+	assert_int_equal(rep->marks[5].number, 2);
+	assert_true(rep->phases[PHASE_FORWARD].ns && rep->phases[PHASE_BACKWARD].ns);
+}
+
+static void grad_mode_off_inside_a_forward_is_forward(void **state)
+{
+	(void)state;
+	define_net();
+	(void)op(LINEAR, 0, 10);
+	at(BLOCK, MT_MODULE_NO_GRAD);
+	(void)born(5);
+	at(0, MT_MODULE_NO_GRAD);
+	(void)born(2);
+	assert_int_equal(report()->phases[PHASE_FORWARD].alloc_bytes, 17);
+}
+
+static void steps_by_marks_are_not_those_of_optimizers(void **state)
+{
+	(void)state;
+	region("ProfilerStep#1", 1);
+	region("", 0);
+	region("Optimizer.step#SGD.step", 1);
+	region("", 0);
+	region("ProfilerStep#2", 1);
+	region("", 0);
+	assert_int_equal(report()->marks_by_kind[MARK_STEP], 1);
+	send((struct event){ .kind = MT_EV_STEP, .addr = 7 });
+	assert_int_equal(report()->marks_by_kind[MARK_STEP], 2);
+}
+
+static void old_marks_go(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < MARKS_MAX + 10; i++) {
+		region("Optimizer.step#SGD.step", 1);
+		region("", 0);
+	}
+	assert_int_equal(report()->marks_total, MARKS_MAX + 10);
+	assert_int_equal(rep->marks_cnt, MARKS_MAX);
+	assert_int_equal(rep->marks[0].number, 11);
+}
+
+/* --- what goes in and out ------------------------------------------------------------------------------------- */
+
+static void inputs_and_outputs_of_a_call(void **state)
+{
+	uint64_t x, y, z;
+
+	(void)state;
+	define_net();
+	x = op(0, 0, 16);
+	(void)op(NET, 0, 1); /* a forward is under way */
+	y = op(LINEAR, x, 16);
+	(void)op(LINEAR, x, 1); /* the same input again */
+	z = op(HEAD, y, 16);
+	(void)op(0, z, 1);
+	(void)op(0, z, 1);
+	assert_int_equal(module("block.linear")->input, 16);
+	assert_int_equal(module("block.linear")->output, 16);
+	assert_int_equal(module("block")->input, 16);
+	assert_int_equal(module("block")->output, 16);
+	assert_int_equal(module("head")->input, 16);
+	assert_int_equal(module("head")->output, 16);
+	assert_int_equal(module("")->input, 16);
+	assert_int_equal(module("")->output, 16); /* z: what stays inside is none */
+	assert_int_equal(module("block")->calls, 1);
+}
+
+static void named_storages_are_their_module_s(void **state)
+{
+	uint64_t w, g, s;
+
+	(void)state;
+	define_net();
+	w = born(64);
+	g = born(64);
+	s = born(128);
+	now += 1000000000;
+	for (unsigned i = 0; i < 2; i++) { /* told again: counted once */
+		send_as(names__add(names, "Net").v, (struct event){ .kind = EV_TENSOR, .dev = MT_DEV_CPU, .addr = w, .size = 64,
+				.name = names__add(names, "block.linear.weight"), .flags = EV_TENSOR_PARAMETER });
+		send_as(names__add(names, "Net").v, (struct event){ .kind = EV_TENSOR, .dev = MT_DEV_CPU, .addr = g, .size = 64,
+				.name = names__add(names, "block.linear.weight"), .flags = EV_TENSOR_GRADIENT });
+		send_as(names__add(names, "Adam").v, (struct event){ .kind = EV_TENSOR, .dev = MT_DEV_CPU, .addr = s, .size = 128,
+				.name = names__add(names, "block.linear.weight"), .flags = EV_TENSOR_STATE,
+				.aux = names__add(names, "exp_avg").v });
+	}
+	assert_int_equal(module("block.linear")->kinds[EV_TENSOR_PARAMETER], 64);
+	assert_int_equal(module("block")->kinds[EV_TENSOR_STATE], 128);
+	assert_int_equal(module("")->kinds[EV_TENSOR_GRADIENT], 64);
+	assert_int_equal(module("head")->kinds[EV_TENSOR_PARAMETER], 0);
+	dies(g);
+	assert_int_equal(module("")->kinds_live[EV_TENSOR_GRADIENT], 0);
+	assert_int_equal(module("")->kinds[EV_TENSOR_GRADIENT], 64);
+}
+
+/* --- odd ones ------------------------------------------------------------------------------------------------- */
+
+static void no_module_is_in_itself(void **state)
+{
+	(void)state;
+	define(NET, BLOCK, "a", "A");
+	define(BLOCK, NET, "b", "B");
+	(void)op(BLOCK, 0, 10);
+	define(HEAD, HEAD, "c", "C");
+	assert_int_equal(module("b")->parent, 0); /* what was told first holds: a is in b */
+	assert_int_equal(module("a")->depth, 1);
+	assert_int_equal(module("b")->all.live, 10);
+	assert_int_equal(module("a")->all.live, 0);
+	assert_int_equal(module("c")->parent, 0);
+}
+
+static void an_address_means_nothing_after_exec(void **state)
+{
+	(void)state;
+	define_net();
+	(void)op(LINEAR, 0, 100);
+	send((struct event){ .kind = EV_PROC, .flags = EV_PROC_EXECED, .name = names__add(names, "sh") });
+	(void)op(LINEAR, 0, 50);
+	assert_int_equal(module("block.linear")->all.alloc_bytes, 100);
+	assert_int_equal(report()->modules_cnt, 5);
+}
+
+static void the_table_is_bounded(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= MODULES_MAX + 10; i++)
+		at(i * 16, 0);
+	assert_int_equal(report()->modules_cnt, MODULES_MAX);
+	assert_int_equal(rep->lost[MT_LOSS_NAMES], 10);
+	(void)op((MODULES_MAX + 5ull) * 16, 0, 9);
+	assert_int_equal(report()->no_module.live, 9);
+}
+
+static void hostile_ids_and_phases(void **state)
+{
+	(void)state;
+	send((struct event){ .kind = EV_MODULE, .addr = 8, .seq = UINT32_MAX, .name = { UINT32_MAX } });
+	send((struct event){ .kind = EV_WAS_MODULE, .dev = MT_DEV_CPU, .addr = born(8), .size = 8, .flags = 255 });
+	assert_int_equal(report()->phases[PHASE_OTHER].live, 8);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	static const struct CMUnitTest tests[] = {
+		T(the_innermost_module_and_those_around_it),
+		T(a_module_may_be_told_of_later),
+		T(another_module_at_the_same_address),
+		T(backward_is_of_whoever_made_the_node),
+		T(a_gpu_s_backward_has_a_thread_of_its_own),
+		T(phases_of_a_step_and_their_marks),
+		T(grad_mode_off_inside_a_forward_is_forward),
+		T(steps_by_marks_are_not_those_of_optimizers),
+		T(old_marks_go),
+		T(inputs_and_outputs_of_a_call),
+		T(named_storages_are_their_module_s),
+		T(no_module_is_in_itself),
+		T(an_address_means_nothing_after_exec),
+		T(the_table_is_bounded),
+		T(hostile_ids_and_phases),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
