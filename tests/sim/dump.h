@@ -135,7 +135,8 @@ static inline void dump_module(FILE *out, const struct report_module *r)
 static inline void dump_phases(FILE *out, const struct report *r)
 {
 	for (unsigned i = 0; i < PHASE_MAX; i++)
-		D(r->phases[i].entries), D(r->phases[i].ns), D(r->phases[i].alloc_count), D(r->phases[i].live), D(r->phases[i].peak);
+		D(r->phases[i].entries), D(r->phases[i].ns), D(r->phases[i].alloc_count), D(r->phases[i].live),
+			D(r->phases[i].peak);
 	for (size_t i = 0; i < r->marks_cnt; i++)
 		D(r->marks[i].ts_ns), D(r->marks[i].number), D(r->marks[i].pid), D(r->marks[i].tid), D(r->marks[i].kind);
 }

@@ -73,7 +73,8 @@ static void send(struct event ev)
 static void define_as(uint64_t addr, uint64_t parent, const char *path, const char *root, const char *class)
 {
 	struct event ev = { .ts_ns = now, .kind = EV_MODULE, .pid = PID, .addr = addr, .size = parent,
-			    .name = names__add(names, path), .tid = names__add(names, root).v, .seq = names__add(names, class).v };
+			    .name = names__add(names, path), .tid = names__add(names, root).v,
+			    .seq = names__add(names, class).v };
 
 	assert_int_equal(model__handle(m, &ev), 0);
 }
@@ -366,6 +367,14 @@ static void inputs_and_outputs_of_a_call(void **state)
 	assert_int_equal(module("block")->calls, 1);
 }
 
+static void name_as(const char *root, uint64_t ptr, uint64_t size, uint8_t kind)
+{
+	send_as(names__add(names, root).v,
+		(struct event){ .kind = EV_TENSOR, .dev = MT_DEV_CPU, .addr = ptr, .size = size, .flags = kind,
+				.name = names__add(names, "block.linear.weight"),
+				.aux = kind == EV_TENSOR_STATE ? names__add(names, "exp_avg").v : 0 });
+}
+
 static void named_storages_are_their_module_s(void **state)
 {
 	uint64_t w, g, s;
@@ -377,13 +386,9 @@ static void named_storages_are_their_module_s(void **state)
 	s = born(128);
 	now += 1000000000;
 	for (unsigned i = 0; i < 2; i++) { /* told again: counted once */
-		send_as(names__add(names, "Net").v, (struct event){ .kind = EV_TENSOR, .dev = MT_DEV_CPU, .addr = w, .size = 64,
-				.name = names__add(names, "block.linear.weight"), .flags = EV_TENSOR_PARAMETER });
-		send_as(names__add(names, "Net").v, (struct event){ .kind = EV_TENSOR, .dev = MT_DEV_CPU, .addr = g, .size = 64,
-				.name = names__add(names, "block.linear.weight"), .flags = EV_TENSOR_GRADIENT });
-		send_as(names__add(names, "Adam").v, (struct event){ .kind = EV_TENSOR, .dev = MT_DEV_CPU, .addr = s, .size = 128,
-				.name = names__add(names, "block.linear.weight"), .flags = EV_TENSOR_STATE,
-				.aux = names__add(names, "exp_avg").v });
+		name_as("Net", w, 64, EV_TENSOR_PARAMETER);
+		name_as("Net", g, 64, EV_TENSOR_GRADIENT);
+		name_as("Adam", s, 128, EV_TENSOR_STATE);
 	}
 	assert_int_equal(module("block.linear")->kinds[EV_TENSOR_PARAMETER], 64);
 	assert_int_equal(module("block")->kinds[EV_TENSOR_STATE], 128);
