@@ -129,6 +129,7 @@ static enum phase phase_of_birth(const struct thread *t, bool in_node)
 
 void model__phase_node(struct model *m, struct thread *t)
 {
+	t->used_cnt = 0;
 	enter_backward(m, t);
 }
 
@@ -186,6 +187,32 @@ void model__module(struct model *m, const struct event *ev)
 		m->lost[MT_LOSS_NAMES]++;
 }
 
+static bool is_the_modules_own(const struct block *b)
+{
+	return b->cat == CAT_PARAMETER || b->cat == CAT_OPTIMIZER_STATE || b->cat == CAT_FROZEN || b->cat == CAT_BUFFER ||
+	       b->named;
+}
+
+/* Made since modules are told of, or before the attach: else it may be this very module's. */
+static bool is_origin_known(const struct proc *p, const struct block *b)
+{
+	return b->module || b->met || b->born_ts_ns > p->module_ts_ns;
+}
+
+/* Whose operator it was is known by now. */
+static void settle_used(struct model *m, struct thread *t)
+{
+	bool is_forward = t->phase == PHASE_FORWARD || t->phase == PHASE_EVALUATION;
+
+	for (unsigned i = 0; i < t->used_cnt && is_forward; i++) {
+		struct block *b = blocks__find(m->blocks, t->pid, t->used[i].dev, t->used[i].ptr);
+
+		if (b && b->id == t->used[i].id && !is_the_modules_own(b) && is_origin_known(t->proc, b))
+			modules__used(&m->modules, b, t->module);
+	}
+	t->used_cnt = 0;
+}
+
 void model__module_at(struct model *m, const struct event *ev)
 {
 	struct thread *t = model__thread_of(m, ev);
@@ -200,30 +227,17 @@ void model__module_at(struct model *m, const struct event *ev)
 		t->node_module = row;
 		return;
 	}
+	/* of an operator before this one, which made nothing */
+	if (t->used_cnt && !(ev->depth && t->depth && t->frames[0].seq == t->used_seq))
+		settle_used(m, t);
 	modules__enter(&m->modules, row, t->module);
 	t->module = row;
 	t->no_grad = ev->flags & MT_MODULE_NO_GRAD;
+	if (row && !t->proc->has_module)
+		t->proc->module_ts_ns = m->now_ns;
 	t->proc->has_module |= row != 0;
 	if (row)
 		look_at_phase(m, t, thread__in_node(t, ev));
-}
-
-static bool is_the_modules_own(const struct block *b)
-{
-	return b->cat == CAT_PARAMETER || b->cat == CAT_OPTIMIZER_STATE || b->cat == CAT_FROZEN || b->cat == CAT_BUFFER ||
-	       b->named;
-}
-
-/* Whose operator it was is known by now. */
-static void settle_used(struct model *m, struct thread *t)
-{
-	for (unsigned i = 0; i < t->used_cnt; i++) {
-		struct block *b = blocks__find(m->blocks, t->pid, t->used[i].dev, t->used[i].ptr);
-
-		if (b && b->id == t->used[i].id && !is_the_modules_own(b))
-			modules__used(&m->modules, b, t->module);
-	}
-	t->used_cnt = 0;
 }
 
 /*
@@ -232,7 +246,7 @@ static void settle_used(struct model *m, struct thread *t)
  */
 void model__module_used(struct model *m, struct thread *t, const struct event *ev, const struct block *b)
 {
-	if ((t->phase != PHASE_FORWARD && t->phase != PHASE_EVALUATION) || thread__in_node(t, ev))
+	if (t->optimizers || thread__in_node(t, ev))
 		return;
 	if (ev->depth <= 1 && t->used_seq != ev->seq) { /* not one that an operator calls */
 		settle_used(m, t);

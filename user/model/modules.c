@@ -330,8 +330,8 @@ void modules__used(struct modules *s, struct block *b, uint32_t row)
 	uint32_t i = (uint32_t)b->module;
 	unsigned level = 0;
 
-	if (b->module == row)
-		return;
+	if (b->module == row || (row && !s->rows[row].told) || (b->module && !s->rows[b->module].told))
+		return; /* what is in what is not known yet */
 	for (uint32_t in = row; in && !modules__holds(s, in, (uint32_t)b->module); in = s->rows[in].parent)
 		take_input(&s->rows[in], b);
 	for (; i && level < OUT_LEVELS_MAX && !modules__holds(s, i, row); i = s->rows[i].parent) {

@@ -54,6 +54,7 @@ struct proc {
 	uint32_t forward_no;   /* forwards that have ended: a thread's own is stale if it has another number */
 	bool in_forward;
 	bool has_module, has_node, has_steps; /* were seen: a module's forward, a node, marks of steps */
+	uint64_t module_ts_ns; /* when a module was told of first */
 	uint64_t steps;	       /* that have ended */
 	uint64_t step_regions; /* regions "memtrace.step" (tools/python) */
 	uint32_t remap_tid; /* thread in the middle of an mremap of bytes we know, 0 = none */

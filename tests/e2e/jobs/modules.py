@@ -185,10 +185,30 @@ def watched(model, optimizer, tokens, steps):
     return {"told": watch.told, "marks": watch.marks}
 
 
+def tracked(model, optimizer, tokens):
+    """MemTracker's own word on the same steps, after a first one that makes it know everything."""
+    from torch.distributed._tools.mem_tracker import MemTracker
+    tracker = MemTracker()
+    tracker.track_external(model, optimizer, tokens)
+    with tracker:
+        for i in range(2):
+            train_step(model, optimizer, tokens)
+            if not i:
+                tracker.reset_mod_stats()
+    said = {}
+    for stats in tracker.memory_tracking.values():
+        peaks = {str(state).rpartition(".")[2]: max(total["Total"] for snapshot in snapshots for total in snapshot.values())
+                 for state, snapshots in stats.snapshots.items()}
+        said[stats.mod_fqn.partition(".")[2]] = {"parameter": stats.parameter_mem, "input": stats.input_mem, "output": stats.output_mem,
+                                                 "peak_forward": peaks.get("PEAK_FW"), "peak_backward": peaks.get("PEAK_BW")}
+    return said
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--out", required=True)
     p.add_argument("--steps", type=int, default=4)
+    p.add_argument("--mem-tracker", action="store_true")
     p.add_argument("--pause", type=float, default=0.0)
     a = p.parse_args()
     torch.manual_seed(0)
@@ -207,8 +227,11 @@ def main():
             told.append(watched(model, optimizer, tokens, a.steps))
             print(f"watched {len(told)}", flush=True)
         train_step(model, optimizer, tokens)
-        evaluate(model, tokens)
+        if not a.mem_tracker:  # it tracks training: in evaluation the gradients are still there
+            evaluate(model, tokens)
         time.sleep(a.pause)
+    if a.mem_tracker:
+        told.append(tracked(model, optimizer, tokens))
     with open(a.out, "w") as f:
         json.dump(told, f)
     print("stopped", flush=True)
