@@ -324,9 +324,9 @@ static void steps_by_marks_are_not_those_of_optimizers(void **state)
 	region("", 0);
 	region("ProfilerStep#2", 1);
 	region("", 0);
-	assert_int_equal(report()->marks_by_kind[MARK_STEP], 2);
+	assert_int_equal(report()->marks_by_kind[MARK_STEP], 1); /* a mark ends the step before it */
 	send((struct event){ .kind = MT_EV_STEP, .addr = 7 });
-	assert_int_equal(report()->marks_by_kind[MARK_STEP], 3);
+	assert_int_equal(report()->marks_by_kind[MARK_STEP], 2);
 }
 
 static void old_marks_go(void **state)
@@ -349,8 +349,8 @@ static void inputs_and_outputs_of_a_call(void **state)
 
 	(void)state;
 	define_net();
+	(void)op(NET, 0, 1); /* a forward is under way; what was made before any module was told may be one's own */
 	x = op(0, 0, 16);
-	(void)op(NET, 0, 1); /* a forward is under way */
 	y = op(LINEAR, x, 16);
 	(void)op(LINEAR, x, 1); /* the same input again */
 	z = op(HEAD, y, 16);
