@@ -7,7 +7,7 @@ import subprocess
 import mt
 
 RANDOM = 100
-SLOW = {"what_ifs_of_batch_and_dtype_come_true"}
+SLOW = {"what_ifs_of_batch_and_dtype_come_true", "what_ifs_of_the_optimizer_come_true"}
 
 
 def graphs_of(where, *args):
