@@ -534,9 +534,7 @@ int main(void)
 		cmocka_unit_test(test_column_little_is_not_nothing), cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_filter_is_typed), cmocka_unit_test(test_rows_sort_and_filter),
 		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_modules),
-		cmocka_unit_test(test_screens),
+		cmocka_unit_test(test_names), cmocka_unit_test(test_modules), cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_any_size_any_key_any_target),
 	};
 

@@ -215,7 +215,7 @@ static void fill_names(struct tui_rows *rows, const struct report *r, const stru
 
 static const struct tui_col module_cols[] = {
 	{ "module", TUI_COL_TEXT, 20, 0, 1 },	       { "class", TUI_COL_TEXT, 16, 110 },
-	{ "activation", TUI_COL_BYTES, 10, 0 },	       { "at peak", TUI_COL_BYTES, 9, 0 },
+	{ "activation", TUI_COL_BYTES, 11, 0 },	       { "at peak", TUI_COL_BYTES, 9, 0 },
 	{ "itself", TUI_COL_BYTES, 9, 0 },	       { "parameter", TUI_COL_BYTES, 9, 0 },
 	{ "gradient", TUI_COL_BYTES, 9, 90 },	       { "state", TUI_COL_BYTES, 9, 90 },
 	{ "peak forward", TUI_COL_BYTES, 12, 120 },    { "peak backward", TUI_COL_BYTES, 13, 120 },
