@@ -277,7 +277,8 @@ static void an_optimizer_in_backward(void **state)
 		assert_string_equal(cat(B), "PARAMETER");
 		assert_string_equal(last_cat(GW), "GRADIENT");
 		assert_string_equal(last_cat(OUT), "ACTIVATION");
-		assert_int_equal(m->graph->procs[0]->steps, 2 * depth - 1); /* as many as backward passes that began after one */
+		/* as many as backward passes that began after another one */
+		assert_int_equal(m->graph->procs[0]->steps, 2 * depth - 1);
 	}
 }
 
