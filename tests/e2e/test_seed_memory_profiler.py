@@ -132,7 +132,7 @@ def test_config_check():
     job = mt.shared_job("mlp")
     needed = "--probes framework,flow,regions"
     for probes in ("flow", "flow,regions,kernel"):
-        mt.expect_failure(mt.memtrace("record", "-p", job.pid, "-o", "-", "--probes", probes), 2, "framework", needed)
+        mt.expect_failure(mt.memtrace("record", "-p", job.pid, "-o", "no.mtr", "--probes", probes), 2, "framework", needed)
     mt.expect_failure(mt.memtrace("-p", job.pid, "--by", "category", "--probes", "framework,ops"), 2, "flow", needed)
     with mt.scratch() as tmp:
         mtr = tmp / "ops.mtr"
