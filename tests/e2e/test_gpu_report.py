@@ -54,6 +54,10 @@ def check_caching(name, backend):
             mt.check(s.get("allocated_before", 0) == 0, f"{mark['mark']}: attached from the start: {s}")
     ooms = m.run.reports[-1]["ooms"]
     mt.check(len(ooms) == 1 and ooms[0]["kind"] == "device" and ooms[0]["code"] == 2, f"{ooms}")
+    cached = [s for s in ooms[0]["segments"] if s["cached"]]
+    mt.check(cached and all(s["pid"] == m.run.reports[-1]["processes"][0]["pid"] for s in cached), f"{ooms[0]['segments']}")
+    mt.check(sum(s["size"] for s in cached) <= ooms[0]["reserved"] and sum(s["used"] for s in cached) <= ooms[0]["live"],
+             f"{ooms[0]}")
     return m, rows
 
 

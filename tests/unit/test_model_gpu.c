@@ -411,6 +411,11 @@ static void an_oom_keeps_what_was_live(void **state)
 	assert_int_equal(o->cats[CAT_UNKNOWN], 5 * MB);
 	assert_int_equal(o->ops_cnt, 1);
 	assert_string_equal(o->ops[0].name, "aten::mm");
+	assert_int_equal(o->segs_cnt, 1);
+	assert_int_equal(o->segs[0].size, 20 * MB);
+	assert_int_equal(o->segs[0].used, 5 * MB);
+	assert_int_equal(o->segs[0].largest_free, 15 * MB);
+	assert_int_equal(o->segs[0].blocks, 1);
 	assert_int_equal(o->blocks_cnt, 1);
 	assert_int_equal(o->blocks[0].size, 5 * MB);
 	assert_int_equal(o->times, 2);

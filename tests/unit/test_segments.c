@@ -122,7 +122,7 @@ static void test_rows(void **state)
 	tell(f, MT_EV_SEG_ALLOC, MT_SEG_PINNED, MT_DEV_NONE, 0x7f0000000000, 3 * MB, 0);
 	block(f, 0x10000000 + 2 * MB, 6 * MB);
 	block(f, 0x40000000 + 25 * MB, 10 * MB); /* over both pieces */
-	assert_int_equal(segments__rows(f->s, f->b, 10, &rows, &cnt), 0);
+	assert_int_equal(segments__rows(f->s, f->b, 0, -1, 10, &rows, &cnt), 0);
 	assert_int_equal(cnt, 4);
 	assert_true(rows[0].addr == 0x40000000 && rows[0].size == 40 * MB && rows[0].used == 10 * MB);
 	assert_true(rows[0].largest_free == 25 * MB && rows[0].blocks == 1 && rows[0].is_cached && rows[0].pid == 7);
@@ -130,7 +130,7 @@ static void test_rows(void **state)
 	assert_true(rows[2].size == 4 * MB && rows[2].is_comm && !rows[2].is_cached);
 	assert_true(rows[3].kind == MT_SEG_PINNED && rows[3].dev == MT_DEV_NONE && rows[3].size == 3 * MB);
 	free(rows);
-	assert_int_equal(segments__rows(f->s, f->b, 2, &rows, &cnt), 0);
+	assert_int_equal(segments__rows(f->s, f->b, 0, -1, 2, &rows, &cnt), 0);
 	assert_true(cnt == 2 && rows[1].size == 20 * MB);
 	free(rows);
 }

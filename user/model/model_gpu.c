@@ -359,9 +359,9 @@ int model__gpu_report(const struct model *m, uint8_t dev, struct report_dev *ret
 	return r;
 }
 
-int model__gpu_rows(const struct model *m, size_t top, struct report *ret)
+int model__gpu_rows(const struct model *m, uint32_t pid, int dev, size_t top, struct report_seg_row **ret, size_t *ret_cnt)
 {
-	return m->gpu ? segments__rows(m->gpu->segs, m->blocks, top, &ret->seg_rows, &ret->seg_rows_cnt) : 0;
+	return m->gpu ? segments__rows(m->gpu->segs, m->blocks, pid, dev, top, ret, ret_cnt) : 0;
 }
 
 int model__gpu_report_unknown(const struct model *m, struct report *ret)

@@ -38,6 +38,8 @@ struct oom {
 	size_t ops_cnt;
 	struct peak_freed blocks[REPORT_OOM_BLOCKS]; /* a heap, sorted when told */
 	size_t blocks_cnt;
+	struct report_seg_row segs[REPORT_OOM_SEGS];
+	size_t segs_cnt;
 	uint64_t rss[MT_RSS_KINDS], rss_total;
 };
 
@@ -136,6 +138,18 @@ static void oom__count_blocks(struct oom *o, struct model *m)
 	free(by_op);
 }
 
+static void oom__take_segments(struct oom *o, struct model *m)
+{
+	struct report_seg_row *rows = NULL;
+
+	o->segs_cnt = 0;
+	if (model__gpu_rows(m, o->pid, o->dev, REPORT_OOM_SEGS, &rows, &o->segs_cnt) < 0)
+		m->lost[MT_LOSS_BLOCKS]++;
+	else if (rows)
+		memcpy(o->segs, rows, o->segs_cnt * sizeof(*rows));
+	free(rows);
+}
+
 static void oom__take(struct oom *o, struct model *m)
 {
 	const struct proc *p = procs__find(&m->procs, o->pid);
@@ -151,6 +165,7 @@ static void oom__take(struct oom *o, struct model *m)
 		o->unused = d.segs.unused;
 		o->largest_free = d.segs.largest_free;
 		o->driver = d.segs.driver;
+		oom__take_segments(o, m);
 	}
 	if (!p)
 		return;
@@ -331,6 +346,8 @@ static int oom__report(const struct oom *o, const struct model *m, struct report
 	};
 	memcpy(ret->cats, o->cats, sizeof(ret->cats));
 	memcpy(ret->rss, o->rss, sizeof(ret->rss));
+	memcpy(ret->segs, o->segs, sizeof(ret->segs));
+	ret->segs_cnt = o->segs_cnt;
 	for (; ret->ops_cnt < o->ops_cnt; ret->ops_cnt++) {
 		struct report_oom_op *op = &ret->ops[ret->ops_cnt];
 

@@ -51,9 +51,11 @@ void segments__drop_pid(struct segments *s, uint32_t pid); /* all of it is given
 int segments__report(const struct segments *s, uint8_t dev, const struct blocks *blocks, struct report_segments *ret);
 /* The rest of it, with how much the live blocks of the device are and NVML's word in it. */
 void segments__layers(struct report_segments *r, uint64_t blocks_live);
-/* The `top` largest of all devices, by size; *ret is the caller's to free. -ENOMEM. */
-int segments__rows(const struct segments *s, const struct blocks *blocks, size_t top, struct report_seg_row **ret,
-		   size_t *ret_cnt);
+/*
+ * The `top` largest by size, of a process (0: all) on a device (-1: all); *ret is the caller's to free. -ENOMEM.
+ */
+int segments__rows(const struct segments *s, const struct blocks *blocks, uint32_t pid, int dev, size_t top,
+		   struct report_seg_row **ret, size_t *ret_cnt);
 /* Devices that have any; 0 or the next one after `dev` (start with -1): -1 ends it. */
 int segments__next_dev(const struct segments *s, int dev);
 

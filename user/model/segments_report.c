@@ -268,8 +268,8 @@ static void rows__add_proc(struct rows *rows, const struct seg_proc *p, uint8_t 
 	}
 }
 
-int segments__rows(const struct segments *s, const struct blocks *blocks, size_t top, struct report_seg_row **ret,
-		   size_t *ret_cnt)
+int segments__rows(const struct segments *s, const struct blocks *blocks, uint32_t pid, int dev, size_t top,
+		   struct report_seg_row **ret, size_t *ret_cnt)
 {
 	struct rows rows = { .v = calloc(top ? top : 1, sizeof(*rows.v)), .max = top };
 	struct ranges of = { 0 };
@@ -278,6 +278,8 @@ int segments__rows(const struct segments *s, const struct blocks *blocks, size_t
 
 	for (size_t i = 0; !r && i < s->procs_cnt; i++) {
 		for (unsigned k = 0; !r && k < s->sums_cnt; k++) {
+			if ((pid && s->procs[i]->pid != pid) || (dev >= 0 && s->sums[k]->dev != dev))
+				continue;
 			if (blocks_of(blocks, s->procs[i], s->sums[k]->dev, &of, &rounding))
 				rows__add_proc(&rows, s->procs[i], s->sums[k]->dev, &of);
 			else

@@ -104,7 +104,8 @@ void model__handle_gpu(struct model *m, const struct event *ev);
 void model__gpu_born(struct model *m, const struct block *b);
 void model__gpu_drop_pid(struct model *m, uint32_t pid);
 int model__gpu_report(const struct model *m, uint8_t dev, struct report_dev *ret); /* -ENOMEM */
-int model__gpu_rows(const struct model *m, size_t top, struct report *ret); /* -ENOMEM */
+/* As segments__rows. */
+int model__gpu_rows(const struct model *m, uint32_t pid, int dev, size_t top, struct report_seg_row **ret, size_t *ret_cnt);
 int model__gpu_report_unknown(const struct model *m, struct report *ret);
 uint8_t model__gpu_only_dev(const struct model *m, uint32_t pid);
 bool model__gpu_stream(const struct model *m, const struct block *b, uint32_t *ret); /* false: not known */

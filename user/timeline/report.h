@@ -172,6 +172,7 @@ struct report_leaks {
 
 #define REPORT_OOM_OPS 8
 #define REPORT_OOM_BLOCKS 8
+#define REPORT_OOM_SEGS 8
 #define REPORT_OOMS_MAX 4
 
 enum report_oom_kind { OOM_DEVICE = 1, OOM_HOST = 2, OOM_DEATH = 3 };
@@ -204,6 +205,8 @@ struct report_oom {
 	size_t ops_cnt;
 	struct report_block blocks[REPORT_OOM_BLOCKS]; /* largest first */
 	size_t blocks_cnt;
+	struct report_seg_row segs[REPORT_OOM_SEGS]; /* of a device: the process's largest first */
+	size_t segs_cnt;
 	uint64_t rss[MT_RSS_KINDS], rss_total;
 };
 

@@ -16,6 +16,7 @@
 
 #define BLOCKS_SHOWN 5
 #define OPS_SHOWN 5
+#define SEGS_SHOWN 5
 
 static const char *const oom_kinds[] = { "?", "device", "host", "death" };
 
@@ -131,6 +132,22 @@ static void put_composition(struct page *p, const struct report_oom *o)
 	}
 }
 
+static void put_segments(struct page *p, const struct report_oom *o)
+{
+	for (size_t i = 0; i < o->segs_cnt && i < SEGS_SHOWN; i++) {
+		const struct report_seg_row *s = &o->segs[i];
+		char text[200], a[24], b[24];
+
+		snprintf(text, sizeof(text), "used %s by %u block%s, largest free %s, %s", fmt_bytes(a, s->used), s->blocks,
+			 s->blocks == 1 ? "" : "s", fmt_bytes(b, s->largest_free), seg_kind_words(s->kind));
+		page__put(p, i ? "           " : "  segments:");
+		page__put(p, " ");
+		page__cell(p, fmt_bytes(a, s->size), 10);
+		page__cell(p, s->is_cached ? text : s->is_comm ? "communication" : seg_kind_words(s->kind), (int)p->width - 24);
+		page__end_line(p);
+	}
+}
+
 static void put_largest(struct page *p, const struct report_oom *o)
 {
 	for (size_t i = 0; i < o->blocks_cnt && i < BLOCKS_SHOWN; i++) {
@@ -166,6 +183,7 @@ void oom_text(struct page *p, const struct report *r)
 			continue;
 		put_had(p, o);
 		put_composition(p, o);
+		put_segments(p, o);
 		put_largest(p, o);
 	}
 	if (r->ooms_total > r->ooms_cnt) {
@@ -205,6 +223,10 @@ static void put_json_live(struct json *j, const struct report *r, const struct r
 		json__u64(j, "born_ns", b->born_ts_ns + (uint64_t)r->epoch_off_ns);
 		json__end(j, '}');
 	}
+	json__end(j, ']');
+	json__begin(j, "segments", '[');
+	for (size_t i = 0; i < o->segs_cnt; i++)
+		segment_json(j, &o->segs[i]);
 	json__end(j, ']');
 }
 

@@ -270,29 +270,30 @@ static void put_json_layers(struct json *j, const struct report_segments *s)
 	json__end(j, '}');
 }
 
-static void put_json_rows(struct json *j, const struct report *r, uint8_t dev)
+void segment_json(struct json *j, const struct report_seg_row *s)
 {
 	char addr[24];
 
-	json__begin(j, "largest", '[');
-	for (size_t i = 0; i < r->seg_rows_cnt; i++) {
-		const struct report_seg_row *s = &r->seg_rows[i];
+	snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)s->addr);
+	json__begin_flat(j, NULL, '{');
+	json__str(j, "kind", seg_kind_name(s->kind));
+	json__u64(j, "pid", s->pid);
+	json__str(j, "addr", addr);
+	json__u64(j, "size", s->size);
+	json__bool(j, "communication", s->is_comm);
+	json__bool(j, "cached", s->is_cached);
+	json__u64(j, "used", s->used);
+	json__u64(j, "largest_free", s->largest_free);
+	json__u64(j, "blocks", s->blocks);
+	json__end(j, '}');
+}
 
-		if (s->dev != dev)
-			continue;
-		snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)s->addr);
-		json__begin_flat(j, NULL, '{');
-		json__str(j, "kind", seg_kind_name(s->kind));
-		json__u64(j, "pid", s->pid);
-		json__str(j, "addr", addr);
-		json__u64(j, "size", s->size);
-		json__bool(j, "communication", s->is_comm);
-		json__bool(j, "cached", s->is_cached);
-		json__u64(j, "used", s->used);
-		json__u64(j, "largest_free", s->largest_free);
-		json__u64(j, "blocks", s->blocks);
-		json__end(j, '}');
-	}
+static void put_json_rows(struct json *j, const struct report *r, uint8_t dev)
+{
+	json__begin(j, "largest", '[');
+	for (size_t i = 0; i < r->seg_rows_cnt; i++)
+		if (r->seg_rows[i].dev == dev)
+			segment_json(j, &r->seg_rows[i]);
 	json__end(j, ']');
 }
 
