@@ -463,7 +463,7 @@ static void say_attached(const struct follow *f, const struct proc *p, const str
 	char comm[TEXT_BYTES_MAX];
 
 	/* A shell around the job: not worth a word; what it starts is. */
-	if (f->env.quiet || (!st->attached && !st->failed))
+	if (f->env.quiet || (!st->attached && !st->failed && f->env.plan.sources != SRC_KERNEL))
 		return;
 	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
 		safe_text(comm, target__comm(p->target)),
