@@ -142,7 +142,7 @@ def test_diff_of_stacks_left_out():
         done = mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", d / "a.mtr", "--stacks", "--stack-size", 0,
                                  "--ring-size", "256M"))
         mt.check(mt.report(d / "a.mtr")["lost"].get("stack_rate", 0) > 0, "the job is too slow for the rate")
-        mt.check("LOST" not in done.stderr and "nothing lost" in done.stderr, done.stderr)
+        mt.check("LOST" not in done.stderr, done.stderr)
         found = json.loads(mt.ok(mt.memtrace("diff", d / "a.mtr", d / "a.mtr", "--json")).stdout)
         mt.check(found["a"]["lost"] == 0 and not found["notes"], f"{found['a']} {found['notes']}")
 
