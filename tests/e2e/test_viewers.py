@@ -42,7 +42,7 @@ def folder():
 def recording():
     mt.need_root()
     path = folder() / "job.mtr"
-    with mt.job("mlp", "--width", "128") as job:
+    with mt.job("mlp", "--width", "512") as job:  # few steps a second: torch's own reader is slow
         with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes",
                       "framework,ops,flow,regions,kernel") as tracer:
             mt.wait_attached(tracer, job.pid, mt.OP)
@@ -170,7 +170,8 @@ def test_torch_snapshot():
     mt.check(times == sorted(times) and begin <= times[0] and times[-1] <= begin + rep()["duration_ns"] // 1000 + 1, "times")
     names = {f["name"] for e in data["device_traces"][0] for f in e.get("frames", [])}
     mt.check({"aten::addmm", "Optimizer.step#Adam.step", "AddmmBackward0"} <= names, f"frames: {sorted(names)[:30]}")
-    frames = {(f["filename"], f["name"]) for e in data["device_traces"][0] for f in e.get("frames", [])}
+    entries = data["device_traces"][0] + [b for s in data["segments"] for b in s["blocks"]]
+    frames = {(f["filename"], f["name"]) for e in entries for f in e.get("frames", [])}
     for t in rep()["names"]["list"]:
         mt.check((t["kind"], f"{t['state']} {t['name']}" if t["state"] else t["name"]) in frames, f"no frame of {t}")
     made = {f"{m['root']}.{m['name']}" if m["name"] else m["root"] for m in rep()["modules"]["list"] if m["own"]["alloc_count"]}

@@ -37,6 +37,7 @@ struct export_run {
 	struct timespec start, said;
 	int has_said;
 	struct report **first; /* of the first pass */
+	struct names *names;   /* … all names, while the second one's are still being read; NULL: one pass */
 	struct ranks *ranks;   /* in it */
 };
 
@@ -114,7 +115,7 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 {
 	size_t top = x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
 	struct replay_opts ro = { .top = top, .event = collect_event, .progress = run_progress, .with_nodes = 1,
-				  .classes = x->o->classes, .ctx = x };
+				  .classes = x->o->classes, .names = &x->names, .ctx = x };
 	uint64_t cut;
 	int r = labels__new(ret_labels, err);
 
@@ -138,7 +139,7 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 static int run_format(struct export_run *x, const struct names *names)
 {
 	x->to.out = x->out;
-	x->to.names = names;
+	x->to.names = x->names ? x->names : names;
 	x->to.path = x->out == stdout ? NULL : x->o->out;
 	x->to.dev = x->o->dev;
 	x->to.ops = x->o->ops;
@@ -236,5 +237,6 @@ int cmd_export(const struct options *o, struct err *err)
 	report__free(first);
 	report__free(rep);
 	labels__free(labels);
+	names__free(x.names);
 	return r;
 }

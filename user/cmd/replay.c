@@ -214,6 +214,8 @@ int replay_run(const char *path, const struct replay_opts *opts, struct report *
 	if (opts->end)
 		r = opts->end(opts->ctx, r < 0 ? NULL : *ret_report, r);
 	model__free(p.model);
+	if (opts->names)
+		*opts->names = rec_reader__take_names(p.reader);
 	rec_reader__free(p.reader);
 	return r;
 }

@@ -36,6 +36,7 @@ struct replay_opts {
 	int (*mark)(void *ctx, struct report *then);
 	uint64_t marks[REPLAY_MARKS];
 	size_t marks_cnt;
+	struct names **names; /* not NULL: the recording's names, all of them, are the caller's to free */
 	void *ctx;
 };
 

@@ -53,6 +53,8 @@ void rec_reader__free(struct rec_reader *r);
  */
 int rec_reader__next(struct rec_reader *r, const struct event **ret, size_t *ret_cnt, struct err *err);
 struct names *rec_reader__names(struct rec_reader *r);
+/* The same, the caller's from now on: the last call before rec_reader__free. */
+struct names *rec_reader__take_names(struct rec_reader *r);
 /* What was left out in the middle; what is missing at the end rec_reader__truncated() tells. */
 struct rec_damage {
 	uint64_t places, bytes, events;

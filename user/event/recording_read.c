@@ -391,6 +391,14 @@ struct names *rec_reader__names(struct rec_reader *r)
 	return r->names;
 }
 
+struct names *rec_reader__take_names(struct rec_reader *r)
+{
+	struct names *names = r->names;
+
+	r->names = NULL;
+	return names;
+}
+
 int rec_reader__truncated(const struct rec_reader *r, uint64_t *ret_bytes)
 {
 	*ret_bytes = r->size - r->off;
