@@ -14,6 +14,9 @@
  * What frees carries the time of its entry: after that another thread may be given the address. A free
  * may wait for the device first, for longer than user space keeps its window of order open (50 ms): then
  * it is 40 ms before its return.
+ *
+ * Events of CUDA's tell how long a freed block waits for another stream: the caching allocator records them between its
+ * USDT probe `free` and its report of the block, and asks for them until they are over. All other events pass by here.
  */
 #include "lib/frames.h"
 #include "lib/stack.h"
@@ -35,6 +38,43 @@ struct {
 	__type(key, u32);
 	__type(value, struct mt_seg_proc);
 } seg_procs SEC(".maps");
+
+struct stream_event {
+	u64 event;
+	u64 pid;
+};
+
+/* Those that keep a freed block. The oldest go: no process has so many that it still asks for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct stream_event);
+	__type(value, u8);
+} stream_events SEC(".maps");
+
+static __always_inline struct stream_event stream_event(u64 event)
+{
+	return (struct stream_event){ event, bpf_get_current_pid_tgid() >> 32 };
+}
+
+static __always_inline int stream_matters(const struct mt_thread *t, u8 what, u64 event)
+{
+	struct stream_event key = stream_event(event);
+
+	return what == MT_STREAM_WAITS ? t->freeing != 0 : bpf_map_lookup_elem(&stream_events, &key) != NULL;
+}
+
+static __always_inline void stream_done(const struct mt_thread *t, u8 what, u64 event)
+{
+	struct stream_event key = stream_event(event);
+	u8 one = 1;
+
+	if (what == MT_STREAM_OVER)
+		(void)bpf_map_delete_elem(&stream_events, &key); /* gone: another thread was told, too */
+	else if (bpf_map_update_elem(&stream_events, &key, &one, BPF_ANY))
+		loss_count(MT_LOSS_PENDING);
+	emit_mem(t, MT_EV_STREAM, MT_DEV_NONE, what, event, what == MT_STREAM_WAITS ? t->freeing : 0);
+}
 
 static __always_inline const struct mt_seg_proc *seg_proc(void)
 {
@@ -188,6 +228,10 @@ int mt_seg_enter(struct pt_regs *ctx)
 	t = thread_get();
 	if (!t)
 		return 0;
+	if (s->kind == MT_EV_STREAM && !stream_matters(t, s->seg, ctx->di))
+		return 0;
+	if (s->kind == MT_EV_SEG_FREE)
+		t->freeing = 0; /* without caching: no report comes */
 	p = s->sets == MT_SEG_SETS_COMM ? &t->comm : &t->seg;
 	seg_meet(t);
 	if (seg_nested(p, ctx->sp))
@@ -367,6 +411,9 @@ static __always_inline void seg_done(const struct pt_regs *regs, struct mt_threa
 	case MT_EV_SEG_GRAPH:
 	case MT_EV_SEG_POOL:
 		emit_seg(t, s->kind, dev, s->seg, s->api, addr, size, aux, now);
+		return;
+	case MT_EV_STREAM:
+		stream_done(t, s->seg, addr);
 		return;
 	default: /* only the thread's device or context has changed */
 		return;

@@ -70,8 +70,10 @@ int mt_fw_usage(struct pt_regs *ctx)
 	if (!dev || !ctx->di || !size)
 		return 0;
 	t = thread_get();
-	if (t)
+	if (t) {
 		frames_settle(t, ctx->sp);
+		t->freeing = 0;
+	}
 	if (size > 0) {
 		module_at(t);
 		stack_at(ctx, dev, 0, ctx->di, size);

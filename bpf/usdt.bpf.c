@@ -139,6 +139,7 @@ int mt_usdt(struct pt_regs *ctx)
 	case MT_EV_REQUEST_FREE:
 		ptr = arg_read(&regs, &s->ptr, 0);
 		frames_settle(t, regs.sp);
+		t->freeing = ptr;
 		if (ptr)
 			emit_addr(t, MT_EV_REQUEST_FREE, MT_DEV_NONE, ptr);
 		break;

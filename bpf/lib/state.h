@@ -93,6 +93,7 @@ struct mt_thread {
 	u64 gpu_ctx; /* driver's context that the thread made current, as far as seen */
 	u32 gpu_dev; /* enum mt_dev; MT_DEV_NONE: not seen */
 	u32 gpu_met; /* whether gpu_dev was thought about */
+	u64 freeing; /* block that the caching allocator is taking back: its USDT probe was passed, its report was not */
 	struct mt_pending inner; /* … inside an operator new: only what is not that one's own */
 	struct mt_module_state module;
 	u64 freed_ptr, freed_sp; /* the last free, until the thread allocates */

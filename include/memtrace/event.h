@@ -75,7 +75,14 @@ enum mt_kind {
 	MT_EV_MODULE = 37,    /* mem: the module whose forward runs on this thread changed, told before what is born in it:
 				 addr = the Python object (0: none), size = the sequence number that nodes of backward
 				 have from there on (0: not known); flags = enum mt_module_flag */
-	MT_EV_WIRE_MAX = 38,
+	MT_EV_STREAM = 38,    /* mem: addr = an event of CUDA's that keeps a freed block of the caching allocator's from being
+				 given out again (record_stream); flags = enum mt_stream, which says what size is */
+	MT_EV_WIRE_MAX = 39,
+};
+
+enum mt_stream {
+	MT_STREAM_WAITS = 1, /* size = pointer of the block, whose FREE comes next on this thread */
+	MT_STREAM_OVER = 2,  /* the event was found to be over; size = 0 */
 };
 
 /* What a segment is. Nested calls (cudaMalloc inside ncclMemAlloc, cuMemAlloc inside cudaMalloc) are one: the outermost. */
@@ -424,8 +431,8 @@ enum mt_seg_sets {
 
 struct mt_seg_spec {
 	__u32 api;    /* name of the function, cookie */
-	__u8 kind;    /* enum mt_kind, SEG_*; 0: only what `sets` says */
-	__u8 seg;     /* enum mt_seg; RESET: flags */
+	__u8 kind;    /* enum mt_kind, SEG_* or STREAM; 0: only what `sets` says */
+	__u8 seg;     /* enum mt_seg; RESET, COMM, GRAPH, STREAM: flags */
 	__u8 whose;   /* enum mt_seg_device */
 	__u8 sets;    /* enum mt_seg_sets */
 	struct mt_seg_arg addr;

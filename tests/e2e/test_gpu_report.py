@@ -10,6 +10,7 @@ import test_gpu_stub as stub
 import test_gpu_torch as torch
 
 DEVICES = torch.DEVICES
+MB = 1 << 20
 NOTHING = {"live": 0, "peak": 0, "segments": {}}
 
 
@@ -24,7 +25,7 @@ def at_marks(name):
             layers = d["segments"].get("layers")
             if layers:
                 mt.check(layers["driver"] == layers["allocator"] + layers["others"], f"{mark['mark']}: {layers}")
-                mt.check(layers["allocator"] == layers["tensors"] + layers["rounding"] + layers["free"], f"{layers}")
+                mt.check(layers["allocator"] == layers["tensors"] + layers["rounding"] + layers["late"] + layers["free"], f"{layers}")
         rows.append((mark, devs))
     return m, rows
 
@@ -45,6 +46,7 @@ def check_caching(name, backend):
     equal(rows, "live blocks", lambda d: d["live"], "allocated")
     equal(rows, "allocated", lambda d: d["segments"].get("allocated", 0), "allocated")
     equal(rows, "reserved", lambda d: d["segments"].get("reserved", 0), "reserved")
+    equal(rows, "active", lambda d: d["segments"].get("active", 0), "active")
     equal(rows, "requested", lambda d: d["segments"].get("requested", 0), "requested", (*torch.RAW, *torch.DEFERRED))
     last = rows[-2][1][0]["segments"]
     mt.check(any(d["segments"].get("backend") == backend for _, devs in rows for d in devs), f"backend: {last}")
@@ -58,11 +60,16 @@ def check_caching(name, backend):
     mt.check(cached and all(s["pid"] == m.run.reports[-1]["processes"][0]["pid"] for s in cached), f"{ooms[0]['segments']}")
     mt.check(sum(s["size"] for s in cached) <= ooms[0]["reserved"] and sum(s["used"] for s in cached) <= ooms[0]["live"],
              f"{ooms[0]}")
+    late = {mark["mark"]: devs[0]["segments"]["late"] for mark, devs in rows}
+    mt.check(late["stream"] == 2 * MB and late["late"] == 8 * MB and late["late_one"] and not late["end"], f"record_stream: {late}")
+    last = rows[-1][1][0]["segments"]
+    mt.check(last["late_blocks"] == 4 and last["late_peak"] == 8 * MB, f"{last}")
     return m, rows
 
 
 def test_caching():
     _, rows = check_caching("plain", "caching")
+    equal(rows, "inactive", lambda d: d["segments"].get("inactive", 0), "inactive", torch.STALE)
     equal(rows, "segments", lambda d: d["segments"].get("live", 0), "reserved")
 
 
@@ -161,8 +168,6 @@ def test_contexts():
     mt.check(not by_kind(run.report, "live"), f"{by_kind(run.report, 'live')}")
     mt.note(f"{ended['device']} of {given['device']} ended with their context")
 
-
-MB = 1 << 20
 
 
 def marks_of(run):

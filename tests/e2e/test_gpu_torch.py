@@ -21,7 +21,8 @@ MODES = {
     "no_caching": {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
 }
 RAW = ("raw",)  # raw_alloc() passes the USDT probes by
-DEFERRED = ("stream", "stream_over")  # freed, but a stream was using it: `requested` goes down when that is over
+DEFERRED = ("stream", "stream_over", "late", "late_still", "late_one", "late_again")  # freed, but a stream was using it: `requested` goes down when that is over
+STALE = ("late_emptied", "emptied", "end")  # after emptyCache() until the next block the totals are old: it reports nothing
 DEVICES = ("cuda:0", "cuda:1")
 
 
@@ -109,8 +110,7 @@ def check_blocks(m):
     """The blocks are the allocator's to the byte at every mark, and TOTALS say the same as their sum."""
     m.equal("Σ blocks", live("alloc", "free"), "allocated")
     m.equal("totals: allocated", totals("addr"), "allocated")
-    # after emptyCache() until the next block the totals are old: it reports nothing
-    m.equal("totals: reserved", totals("size"), "reserved", skip=("emptied", "end", "stream_over"))
+    m.equal("totals: reserved", totals("size"), "reserved", skip=STALE)
     m.equal("Σ requests", live("request", "request_free"), "requested", skip=(*RAW, *DEFERRED))
     mt.check(m.count["oom"] == 1 and sum(m.marks[-1]["ooms"]) == 1, f"one OOM: {m.count['oom']}")
     running = collections.Counter()
@@ -210,6 +210,6 @@ def test_real_runtime_is_planned_cheaply():
             plan = mt.ok(mt.memtrace("plan", "-p", job.pid, "--probes", "segments")).stdout
             rows = [line for line in plan.splitlines() if "cuda" in line or "nccl" in line]
             mt.check(rows, f"no plan for {lib}: {plan}")
-            mt.check(len(rows) == {"libnccl.so.2": 118}.get(lib, 96), f"{lib}: {len(rows)} sites")
+            mt.check(len(rows) == {"libnccl.so.2": 126}.get(lib, 104), f"{lib}: {len(rows)} sites")
             for row in rows:
                 mt.check(" push " in row, f"{lib}: a dear site: {row}")

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """A small training job that says at marks what the framework itself knows of its memory.
 
-    job.py SCENARIO DEVICE      SCENARIO: eager, expandable_segments, cudaMallocAsync, cuda_graphs, pinned_loader
+    job.py SCENARIO DEVICE      SCENARIO: eager, expandable_segments, cudaMallocAsync, cuda_graphs, record_stream,
+                                pinned_loader
 
 The protocol on stdin and stdout is tests/gpu/run's: "ready PID", a line, then marks: "mark {json}", each
 waiting for a line, then "end". At a mark the device is idle and nothing is allocated. On the CPU, where
@@ -61,6 +62,7 @@ class Cuda:
             segments = [s for s in torch.cuda.memory._snapshot()["segments"] if s["device"] == self.device.index]
             out["snapshot"] = {"segments": len(segments), "total": sum(s["total_size"] for s in segments),
                                "allocated": sum(s["allocated_size"] for s in segments),
+                               "inactive": sum(s["total_size"] - s["active_size"] for s in segments if s["active_size"]),
                                "blocks": sum(b["state"] == "active_allocated" for s in segments for b in s["blocks"])}
         except (RuntimeError, KeyError, AssertionError) as e: # cudaMallocAsync has none
             out["snapshot_missing"] = str(e)[:200]
@@ -118,6 +120,28 @@ def cuda_graphs(device, say):
     say("graph gone")
 
 
+def record_stream(device, say):
+    """Freed while another stream uses them: active, but no longer allocated, until that stream is done."""
+    if device.type != "cuda":
+        say("nothing")
+        return
+    side = torch.cuda.Stream(device)
+    kept = torch.empty(1 << 20, dtype=torch.uint8, device=device)
+    for size in (3, 30):
+        used = torch.ones(size << 20, dtype=torch.uint8, device=device)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            used.add_(1)
+            torch.cuda._sleep(10**8)
+        used.record_stream(side)
+        del used
+        kept = torch.empty(1 << 20, dtype=torch.uint8, device=device)
+    say("freed")
+    del kept
+    kept = torch.empty(1 << 20, dtype=torch.uint8, device=device)
+    say("over")
+
+
 def pinned_loader(device, say):
     data = torch.utils.data.TensorDataset(torch.randn(2048, 512))
     loader = torch.utils.data.DataLoader(data, batch_size=256, pin_memory=device.type == "cuda", num_workers=2)
@@ -136,7 +160,7 @@ def main():
     print("ready", os.getpid(), flush=True)
     sys.stdin.readline()
     counts = counts or Cpu()
-    run = {"cuda_graphs": cuda_graphs, "pinned_loader": pinned_loader}.get(scenario, eager)
+    run = {"cuda_graphs": cuda_graphs, "pinned_loader": pinned_loader, "record_stream": record_stream}.get(scenario, eager)
     run(device, lambda name: mark(name, counts.truth()))
     print("end", flush=True)
     sys.stdin.readline()

@@ -49,6 +49,8 @@ static void mark(const char *name)
 	put("allocated", a.allocated_bytes[all].current, b.allocated_bytes[all].current);
 	put("reserved", a.reserved_bytes[all].current, b.reserved_bytes[all].current);
 	put("requested", a.requested_bytes[all].current, b.requested_bytes[all].current);
+	put("active", a.active_bytes[all].current, b.active_bytes[all].current);
+	put("inactive", a.inactive_split_bytes[all].current, b.inactive_split_bytes[all].current);
 	put("ooms", a.num_ooms, b.num_ooms);
 	put("retries", a.num_alloc_retries, b.num_alloc_retries);
 	printf("}\n");
@@ -95,6 +97,34 @@ static void streams()
 	c10::DataPtr q = alloc::get()->allocate(4 << 20), r = alloc::get()->allocate(4 << 20);
 	stub_event_busy(0);
 	mark("stream_over");
+}
+
+/* Blocks that one and two other streams use, which become free one after the other. */
+static void late_blocks()
+{
+	auto s = c10::cuda::getStreamFromPool(false, 0), t = c10::cuda::getStreamFromPool(false, 0);
+	c10::DataPtr one = alloc::get()->allocate(3 << 20), two = alloc::get()->allocate(5 << 20), more;
+
+	alloc::recordStream(one, s);
+	alloc::recordStream(two, s);
+	alloc::recordStream(two, t);
+	one.clear();
+	two.clear();
+	mark("late");
+	stub_event_busy(2);
+	more = alloc::get()->allocate(1 << 20);
+	mark("late_still");
+	stub_event_busy(1); /* of one stream all, of the other none */
+	more = alloc::get()->allocate(1 << 20);
+	mark("late_one");
+	more = alloc::get()->allocate(1 << 20);
+	mark("late_none");
+	one = alloc::get()->allocate(3 << 20);
+	alloc::recordStream(one, s);
+	one.clear();
+	mark("late_again");
+	alloc::emptyCache();
+	mark("late_emptied");
 }
 
 static void out_of_memory()
@@ -150,6 +180,7 @@ int main()
 	blocks();
 	raw();
 	streams();
+	late_blocks();
 	alloc::emptyCache();
 	mark("emptied");
 	out_of_memory();

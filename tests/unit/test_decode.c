@@ -30,7 +30,7 @@ static const struct {
 	{ MT_EV_SEG_FAIL, SEG },     { MT_EV_SEG_RESET, SEG },	  { MT_EV_SEG_TRIM, SEG },
 	{ MT_EV_SEG_COMM, SEG },     { MT_EV_SEG_GRAPH, SEG },	  { MT_EV_SEG_POOL, SEG },
 	{ MT_EV_TOTALS, MEM },	     { MT_EV_REQUEST, SEG },	  { MT_EV_REQUEST_FREE, ADDR },
-	{ MT_EV_MODULE, MEM },
+	{ MT_EV_MODULE, MEM },	     { MT_EV_STREAM, MEM },
 };
 
 static void takes_each_kind_in_its_length(void **state)

@@ -35,7 +35,7 @@ static void rows_make_sense(void **state)
 			continue;
 		}
 		if (s->kind < MT_EV_SEG_ALLOC || (s->kind > MT_EV_SEG_TRIM && s->kind < MT_EV_SEG_COMM) ||
-		    s->kind > MT_EV_SEG_POOL || s->seg >= MT_SEG_MAX)
+		    (s->kind > MT_EV_SEG_POOL && s->kind != MT_EV_STREAM) || s->seg >= MT_SEG_MAX)
 			fail_msg("%s: kind %d, segment %d", rows[i].symbol, s->kind, s->seg);
 		if (s->kind <= MT_EV_SEG_UNMAP && s->addr.form == MT_SEG_NO)
 			fail_msg("%s: no pointer", rows[i].symbol);

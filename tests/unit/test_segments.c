@@ -56,7 +56,7 @@ static struct report_segments report(struct fix *f, uint8_t dev)
 	assert_int_equal(segments__report(f->s, dev, f->b, &r), 0);
 	segments__layers(&r, live);
 	assert_int_equal(r.driver, r.allocator + r.others);
-	assert_int_equal(r.allocator, r.tensors + r.rounding + r.unused);
+	assert_int_equal(r.allocator, r.tensors + r.rounding + r.late + r.unused);
 	return r;
 }
 
@@ -418,6 +418,112 @@ static void test_process_gone(void **state)
 	assert_int_equal(r.kinds[MT_SEG_DEVICE].dropped + r.kinds[MT_SEG_PHYSICAL].dropped, 2);
 }
 
+static bool waits(struct fix *f, uint64_t event, uint64_t ptr, uint8_t dev, uint64_t size)
+{
+	const struct event ev = { .kind = MT_EV_STREAM, .flags = MT_STREAM_WAITS, .addr = event, .size = ptr, .pid = 7,
+				  .tid = 7, .ts_ns = ++f->ts_ns };
+	bool ok = segments__waits(f->s, &ev, dev, size);
+
+	segments__check(f->s);
+	return ok;
+}
+
+static void over(struct fix *f, uint64_t event)
+{
+	tell(f, MT_EV_STREAM, MT_STREAM_OVER, MT_DEV_NONE, event, 0, 0);
+}
+
+/* Freed, but an event of another stream keeps it; two of two streams; what is not a late block's is nothing. */
+static void test_late_blocks(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 20 * MB, 0);
+	block(f, 0x10000000, 1 * MB);
+	tell(f, MT_EV_TOTALS, 0, C0, 10 * MB, 20 * MB, 0);
+	assert_true(waits(f, 0xe1, 0x10000000 + 2 * MB, C0, 2 * MB));
+	tell(f, MT_EV_TOTALS, 0, C0, 8 * MB, 20 * MB, 0);
+	assert_true(waits(f, 0xe2, 0x10000000 + 8 * MB, C0, 4 * MB));
+	assert_true(waits(f, 0xe3, 0x10000000 + 8 * MB, C0, 4 * MB));
+	tell(f, MT_EV_TOTALS, 0, C0, 4 * MB, 20 * MB, 0);
+	r = report(f, C0);
+	assert_int_equal(r.late, 6 * MB);
+	assert_int_equal(r.late_blocks, 2);
+	assert_int_equal(r.inactive, 13 * MB); /* 20 without the live one and the late ones */
+	assert_int_equal(r.largest_free, 8 * MB);
+	assert_int_equal(r.unused, 10 * MB);
+	over(f, 0xe2); /* its size was told with it */
+	over(f, 0xe9);
+	assert_int_equal(report(f, C0).late, 6 * MB);
+	over(f, 0xe3);
+	assert_int_equal(report(f, C0).late, 2 * MB);
+	over(f, 0xe1);
+	over(f, 0xe1);
+	r = report(f, C0);
+	assert_int_equal(r.late, 0);
+	assert_int_equal(r.late_peak, 6 * MB);
+}
+
+/* From before the attach: what the device's totals fall by is its size, if this thread told them. */
+static void test_late_block_of_unknown_size(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+
+	assert_true(waits(f, 0xe0, 0x30000000, MT_DEV_NONE, 0));
+	tell(f, MT_EV_TOTALS, 0, C0, 10 * MB, 20 * MB, 0); /* the first ones say no difference */
+	assert_true(waits(f, 0xe1, 0x20000000, MT_DEV_NONE, 0));
+	assert_true(waits(f, 0xe2, 0x20000000, MT_DEV_NONE, 0));
+	tell(f, MT_EV_TOTALS, 0, C0, 7 * MB, 20 * MB, 0);
+	tell(f, MT_EV_TOTALS, 0, C0, 6 * MB, 20 * MB, 0); /* another block */
+	r = report(f, C0);
+	assert_int_equal(r.late, 3 * MB);
+	assert_int_equal(r.late_blocks, 1);
+	over(f, 0xe0);
+	over(f, 0xe1);
+	assert_int_equal(report(f, C0).late, 3 * MB);
+	over(f, 0xe2);
+	assert_int_equal(report(f, C0).late, 0);
+}
+
+/* Whatever else says that the wait is over: the event is used again, the place is, the segment or the process is gone. */
+static void test_late_block_whose_end_is_not_seen(void **state)
+{
+	struct fix *f = *state;
+
+	tell(f, MT_EV_SEG_ALLOC, MT_SEG_DEVICE, C0, 0x10000000, 20 * MB, 0);
+	block(f, 0x10000000, 1 * MB);
+	tell(f, MT_EV_TOTALS, 0, C0, 10 * MB, 20 * MB, 0);
+	assert_true(waits(f, 0xe1, 0x10000000 + 2 * MB, C0, 2 * MB));
+	assert_true(waits(f, 0xe1, 0x10000000 + 5 * MB, C0, 3 * MB));
+	assert_int_equal(report(f, C0).late, 3 * MB);
+	block(f, 0x10000000 + 5 * MB, 1 * MB);
+	assert_int_equal(report(f, C0).late, 0);
+	assert_true(waits(f, 0xe2, 0x10000000 + 8 * MB, C0, 2 * MB));
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x10000000, 0, 0);
+	assert_int_equal(report(f, C0).late, 0);
+	assert_true(waits(f, 0xe3, 0x20000000, C0, 2 * MB));
+	segments__drop_pid(f->s, 7);
+	segments__check(f->s);
+	assert_int_equal(report(f, C0).late, 0);
+}
+
+static void test_late_blocks_are_bounded(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint64_t i = 1; i <= 4096; i++)
+		assert_true(waits(f, i, i << 12, C0, 512));
+	assert_false(waits(f, 5000, 5000 << 12, C0, 512)); /* lost, and counted by the caller */
+	over(f, 77);
+	assert_true(waits(f, 5000, 5000 << 12, C0, 512));
+	assert_false(waits(f, 5001, UINT64_MAX, C0, UINT64_MAX));
+	over(f, 78);
+	assert_true(waits(f, 5001, UINT64_MAX, C0, UINT64_MAX)); /* a size that nobody believes */
+	report(f, C0);
+}
+
 static void test_failures(void **state)
 {
 	struct fix *f = *state;
@@ -453,6 +559,13 @@ static void test_nonsense(void **state)
 			segments__born(f->s, &(struct block){ .pid = ev.pid, .dev = C0, .ptr = ev.addr, .size = ev.size });
 		if (!(x >> 48 & 0x3fff))
 			segments__drop_pid(f->s, ev.pid);
+		if (!(x >> 45 & 15)) {
+			ev.flags = x >> 9 & 1 ? MT_STREAM_WAITS : MT_STREAM_OVER;
+			ev.kind = MT_EV_STREAM;
+			segments__event(f->s, &ev);
+			if (ev.flags == MT_STREAM_WAITS)
+				(void)segments__waits(f->s, &ev, x >> 10 & 1 ? C0 : 0, x >> 11 & 1 ? ev.addr : 0);
+		}
 		if (i % 64 == 0)
 			segments__check(f->s);
 	}
@@ -478,6 +591,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_reset, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_totals, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_process_gone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_late_blocks, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_late_block_of_unknown_size, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_late_block_whose_end_is_not_seen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_late_blocks_are_bounded, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_failures, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nonsense, set_up, tear_down),
 	};

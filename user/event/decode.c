@@ -218,6 +218,7 @@ static size_t length_of(uint8_t kind)
 	case MT_EV_TOTALS:
 	case MT_EV_NODE:
 	case MT_EV_MODULE:
+	case MT_EV_STREAM:
 		return sizeof(struct mt_rec_mem);
 	case MT_EV_SEG_ALLOC:
 	case MT_EV_SEG_FREE:

@@ -42,6 +42,7 @@ static const char *const kind_names[EV_MAX] = {
 	[MT_EV_STACK_RAW] = "stack_raw",
 	[MT_EV_STACK_PY] = "stack_py",
 	[MT_EV_MODULE] = "module_taken",
+	[MT_EV_STREAM] = "stream",
 	[EV_BEGIN] = "begin",
 	[EV_END] = "end",
 	[EV_PROC] = "proc",

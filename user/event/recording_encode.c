@@ -259,6 +259,7 @@ static unsigned mode_of(uint8_t kind, uint32_t shape_cnt)
 	case MT_EV_MMAP:
 	case MT_EV_MUNMAP:
 	case MT_EV_TOTALS:
+	case MT_EV_STREAM:
 	case EV_COST:
 	case EV_SELF:
 		return MTR_MODE_ADDR | MTR_MODE_SIZE;

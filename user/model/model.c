@@ -779,6 +779,7 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case MT_EV_TOTALS:
 	case MT_EV_REQUEST:
 	case MT_EV_REQUEST_FREE:
+	case MT_EV_STREAM:
 	case EV_NVML:
 		model__handle_gpu(m, ev);
 		break;

@@ -169,6 +169,15 @@ static void model__gpu_request(struct model *m, const struct event *ev)
 		model__gpu_give(m, ev, ev->dev, FROM_REQUEST);
 }
 
+/* Its FREE follows at once, so it is not in both sums for long. */
+static void model__gpu_late(struct model *m, const struct event *ev)
+{
+	const struct block *b = model__block_at(m, &(struct event){ .pid = ev->pid, .addr = ev->size });
+
+	if (!segments__waits(m->gpu->segs, ev, b ? (uint8_t)b->dev : MT_DEV_NONE, b ? b->size : 0))
+		m->lost[MT_LOSS_BLOCKS]++;
+}
+
 /* Drops the ASYNC blocks of a process: all of a device (dev), or those whose segment is gone (dev 0). */
 static void model__gpu_drop_async(struct model *m, uint32_t pid, uint8_t dev)
 {
@@ -274,6 +283,10 @@ static void model__gpu_apply(struct model *m, const struct event *ev, bool had_t
 		break;
 	case MT_EV_REQUEST_FREE:
 		model__gpu_take(m, ev, FROM_REQUEST);
+		break;
+	case MT_EV_STREAM:
+		if (ev->flags == MT_STREAM_WAITS)
+			model__gpu_late(m, ev);
 		break;
 	}
 }

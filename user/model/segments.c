@@ -32,6 +32,7 @@ static void seg_proc__free(struct seg_proc *p)
 	free(p->asked);
 	free(p->graphs);
 	free(p->execs);
+	free(p->late);
 	free(p);
 }
 
@@ -47,7 +48,7 @@ void segments__free(struct segments *s)
 	free(s);
 }
 
-static struct seg_proc *segments__proc(const struct segments *s, uint32_t pid)
+struct seg_proc *segments__proc(const struct segments *s, uint32_t pid)
 {
 	for (size_t i = 0; i < s->procs_cnt; i++)
 		if (s->procs[i]->pid == pid)
@@ -55,7 +56,7 @@ static struct seg_proc *segments__proc(const struct segments *s, uint32_t pid)
 	return NULL;
 }
 
-static struct seg_proc *segments__add_proc(struct segments *s, uint32_t pid)
+struct seg_proc *segments__add_proc(struct segments *s, uint32_t pid)
 {
 	struct seg_proc *p = segments__proc(s, pid);
 
@@ -81,8 +82,7 @@ static bool dev_is_gpu(uint8_t dev)
 	return dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX;
 }
 
-/* What is of no device is kept as MT_DEV_NONE's. NULL: no memory. */
-static struct sums *segments__sums(struct segments *s, uint8_t dev)
+struct sums *segments__sums(struct segments *s, uint8_t dev)
 {
 	struct sums *u;
 
@@ -100,7 +100,7 @@ static struct sums *segments__sums(struct segments *s, uint8_t dev)
 
 /* --- sums --------------------------------------------------------------------------------------------- */
 
-static void sums__add(struct sums *u, uint8_t kind, bool comm, uint64_t size, uint64_t ts_ns)
+void sums__add(struct sums *u, uint8_t kind, bool comm, uint64_t size, uint64_t ts_ns)
 {
 	struct report_seg *k = &u->kinds[kind];
 
@@ -127,9 +127,6 @@ static void sums__remove(struct sums *u, uint8_t kind, bool comm, uint64_t size)
 	if (is_device_memory(kind))
 		u->live -= size;
 }
-
-/* How a piece of memory ended. */
-enum end { END_FREED, END_DROPPED };
 
 static void segments__count_out(struct segments *s, uint8_t dev, uint8_t kind, bool comm, uint64_t size, enum end how)
 {
@@ -217,30 +214,14 @@ static void segments__unreserve(struct segments *s, struct seg_proc *p, const st
 	}
 }
 
-static struct graph *seg_proc__graph(const struct seg_proc *p, uint32_t id)
-{
-	for (size_t i = p->graphs_cnt; id && i-- > 0;)
-		if (p->graphs[i].id == id)
-			return &p->graphs[i];
-	return NULL;
-}
-
-/* What was launched is freed by the program, not by the graph. */
-static void graph__freed(struct graph *g, const struct seg *seg)
-{
-	if (!g || !seg->waits)
-		return;
-	g->live -= seg->size;
-	g->waiting--;
-}
-
-static void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, enum end how)
+void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, enum end how)
 {
 	struct seg seg = p->segs[i];
 	struct object *o = seg_proc__object_by_id(p, seg.object);
 
 	memmove(&p->segs[i], &p->segs[i + 1], (p->cnt - i - 1) * sizeof(*p->segs));
 	p->cnt--;
+	segments__clear_late(s, p, seg.addr, seg.size);
 	segments__unreserve(s, p, &seg);
 	graph__freed(seg_proc__graph(p, seg.graph), &seg);
 	if (!seg.piece)
@@ -249,8 +230,7 @@ static void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, e
 		segments__end_object(s, p, o, how);
 }
 
-/* Whatever lies there was freed unseen. */
-static void segments__clear(struct segments *s, struct seg_proc *p, uint64_t addr, uint64_t size)
+void segments__clear(struct segments *s, struct seg_proc *p, uint64_t addr, uint64_t size)
 {
 	size_t i = seg_proc__at(p, addr);
 
@@ -258,7 +238,7 @@ static void segments__clear(struct segments *s, struct seg_proc *p, uint64_t add
 		segments__end_at(s, p, i, END_DROPPED);
 }
 
-static bool seg_proc__insert(struct seg_proc *p, const struct seg *seg)
+bool seg_proc__insert(struct seg_proc *p, const struct seg *seg)
 {
 	size_t i = seg_proc__at(p, seg->addr);
 
@@ -326,58 +306,6 @@ static bool segments__object(struct segments *s, struct seg_proc *p, struct sums
 		return false;
 	u->kinds[as].allocs++;
 	sums__add(u, as, comm, ev->size, ev->ts_ns);
-	return true;
-}
-
-/* The graph, or the one that is captured from a stream. NULL: not known. */
-static struct graph *seg_proc__graph_of(const struct seg_proc *p, uint32_t handle, bool captures)
-{
-	for (size_t i = p->graphs_cnt; i-- > 0;)
-		if (p->graphs[i].handle == handle && p->graphs[i].captures == captures)
-			return &p->graphs[i];
-	return NULL;
-}
-
-static struct graph *seg_proc__add_graph(struct seg_proc *p, uint32_t handle, bool captures)
-{
-	if (p->graphs_cnt == GRAPHS_MAX)
-		memmove(p->graphs, p->graphs + 1, --p->graphs_cnt * sizeof(*p->graphs));
-	if (p->graphs_cnt == p->graphs_cap) {
-		size_t cap = p->graphs_cap ? 2 * p->graphs_cap : 16;
-		struct graph *v = realloc(p->graphs, cap * sizeof(*v));
-
-		if (!v)
-			return NULL;
-		p->graphs = v;
-		p->graphs_cap = cap;
-	}
-	p->graphs[p->graphs_cnt] = (struct graph){ .id = ++p->last_graph, .handle = handle, .captures = captures };
-	return &p->graphs[p->graphs_cnt++];
-}
-
-static void graph__given(struct graph *g, struct sums *u, uint64_t size)
-{
-	u->graphs += !g->peak;
-	g->dev = u->dev;
-	g->waiting++;
-	g->live += size;
-	if (g->live > g->peak)
-		g->peak = g->live;
-}
-
-/* false: lost. */
-static bool segments__alloc_node(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev,
-				 struct graph *g)
-{
-	if (!g || g->live > SIZE_BELIEVED)
-		return false;
-	segments__clear(s, p, ev->addr, ev->size);
-	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = MT_SEG_GRAPH, .dev = u->dev,
-						.waits = true, .graph = g->id }))
-		return false;
-	u->seen = true;
-	u->kinds[MT_SEG_GRAPH].allocs++;
-	graph__given(g, u, ev->size);
 	return true;
 }
 
@@ -551,13 +479,15 @@ static struct told_totals *seg_proc__totals(struct seg_proc *p, uint8_t dev)
 	return &p->totals[p->totals_cnt++];
 }
 
-static void segments__totals(struct seg_proc *p, struct sums *u, const struct event *ev)
+static void segments__totals(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
 {
 	struct told_totals *t = seg_proc__totals(p, u->dev);
 
 	if (!t || ev->addr > SIZE_BELIEVED || ev->size > SIZE_BELIEVED)
 		return;
 	u->totals = true;
+	if (t->allocated > ev->addr)
+		segments__size_late(s, p, ev, t->allocated - ev->addr);
 	u->allocated += ev->addr - t->allocated;
 	u->reserved += ev->size - t->reserved;
 	t->allocated = ev->addr;
@@ -566,199 +496,6 @@ static void segments__totals(struct seg_proc *p, struct sums *u, const struct ev
 		u->allocated_peak = u->allocated;
 	if (u->reserved > u->reserved_peak)
 		u->reserved_peak = u->reserved;
-}
-
-/* --- requested sizes ------------------------------------------------------------------------------------- */
-
-static size_t asked_home(const struct seg_proc *p, uint64_t ptr)
-{
-	return (ptr * 0x9e3779b97f4a7c15u >> 32) & p->asked_mask;
-}
-
-static struct asked *seg_proc__asked(const struct seg_proc *p, uint64_t ptr)
-{
-	size_t i = asked_home(p, ptr);
-
-	while (p->asked[i].ptr && p->asked[i].ptr != ptr)
-		i = (i + 1) & p->asked_mask;
-	return &p->asked[i];
-}
-
-const struct asked *seg_proc__find_asked(const struct seg_proc *p, uint64_t ptr)
-{
-	const struct asked *a = p->asked && ptr ? seg_proc__asked(p, ptr) : NULL;
-
-	return a && a->ptr ? a : NULL;
-}
-
-static bool seg_proc__grow_asked(struct seg_proc *p)
-{
-	struct asked *old = p->asked;
-	size_t had = old ? p->asked_mask + 1 : 0, cap = had ? 2 * had : 256;
-
-	if (had && (p->asked_cnt + 1) * 4 <= had * 3)
-		return true;
-	if (cap > ASKED_MAX || !(p->asked = calloc(cap, sizeof(*p->asked)))) {
-		p->asked = old;
-		return false;
-	}
-	p->asked_mask = cap - 1;
-	for (size_t i = 0; i < had; i++)
-		if (old[i].ptr)
-			*seg_proc__asked(p, old[i].ptr) = old[i];
-	free(old);
-	return true;
-}
-
-static void segments__unask(struct segments *s, struct seg_proc *p, uint64_t ptr)
-{
-	struct asked *a = p->asked ? seg_proc__asked(p, ptr) : NULL;
-	size_t i, mask = p->asked_mask;
-
-	if (!a || !a->ptr)
-		return;
-	segments__sums(s, a->dev)->requested -= a->size;
-	i = (size_t)(a - p->asked);
-	for (size_t j = (i + 1) & mask; p->asked[j].ptr; j = (j + 1) & mask) {
-		if (((j - asked_home(p, p->asked[j].ptr)) & mask) >= ((j - i) & mask)) {
-			p->asked[i] = p->asked[j];
-			i = j;
-		}
-	}
-	p->asked[i].ptr = 0;
-	p->asked_cnt--;
-}
-
-static bool segments__request(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
-{
-	if (!ev->addr || ev->size > SIZE_BELIEVED || u->requested > SIZE_BELIEVED)
-		return true;
-	segments__unask(s, p, ev->addr);
-	if (!seg_proc__grow_asked(p))
-		return false;
-	*seg_proc__asked(p, ev->addr) = (struct asked){ .ptr = ev->addr, .size = ev->size, .dev = u->dev };
-	p->asked_cnt++;
-	u->requests = true;
-	u->requested += ev->size;
-	if (u->requested > u->requested_peak)
-		u->requested_peak = u->requested;
-	return true;
-}
-
-/* --- graphs, pools, communicators ------------------------------------------------------------------------ */
-
-static void segments__launch(struct segments *s, struct seg_proc *p, struct graph *g, uint64_t ts_ns)
-{
-	struct sums *u = segments__sums(s, g->dev);
-
-	u->launches += g->peak > 0;
-	u->graph_peak = g->peak > u->graph_peak ? g->peak : u->graph_peak;
-	for (size_t i = 0; g->waiting && i < p->cnt; i++) {
-		struct seg *seg = &p->segs[i];
-
-		if (seg->graph != g->id || !seg->waits)
-			continue;
-		seg->waits = false;
-		g->waiting--;
-		sums__add(segments__sums(s, seg->dev), seg->kind, seg->comm, seg->size, ts_ns);
-	}
-}
-
-static bool seg_proc__set_exec(struct seg_proc *p, uint32_t handle, uint32_t graph)
-{
-	for (size_t i = 0; i < p->execs_cnt; i++) {
-		if (p->execs[i].handle == handle) {
-			p->execs[i].graph = graph;
-			return true;
-		}
-	}
-	if (p->execs_cnt == GRAPHS_MAX)
-		memmove(p->execs, p->execs + 1, --p->execs_cnt * sizeof(*p->execs));
-	if (p->execs_cnt == p->execs_cap) {
-		size_t cap = p->execs_cap ? 2 * p->execs_cap : 16;
-		struct exec *v = realloc(p->execs, cap * sizeof(*v));
-
-		if (!v)
-			return false;
-		p->execs = v;
-		p->execs_cap = cap;
-	}
-	p->execs[p->execs_cnt++] = (struct exec){ handle, graph };
-	return true;
-}
-
-/* A graph without memory is not kept: most are. */
-static void segments__captured(struct segments *s, struct seg_proc *p, uint32_t stream, uint32_t handle)
-{
-	struct graph *g = seg_proc__graph_of(p, stream, true), *old = seg_proc__graph_of(p, handle, false);
-
-	if (!g)
-		return;
-	if (old)
-		old->handle = 0; /* destroyed unseen; an executable of it may live on */
-	for (size_t i = p->cnt; !handle && i-- > 0;)
-		if (p->segs[i].graph == g->id)
-			segments__end_at(s, p, i, END_DROPPED);
-	g->captures = false;
-	g->handle = handle;
-	if (!g->peak)
-		*g = p->graphs[--p->graphs_cnt];
-}
-
-static bool segments__graph(struct segments *s, struct seg_proc *p, const struct event *ev)
-{
-	uint32_t handle = event_fold(ev->addr);
-	struct graph *g;
-
-	switch (ev->flags) {
-	case MT_GRAPH_CAPTURES:
-		return seg_proc__graph_of(p, handle, true) || seg_proc__add_graph(p, handle, true);
-	case MT_GRAPH_CAPTURED:
-		segments__captured(s, p, ev->aux, handle);
-		return true;
-	case MT_GRAPH_INSTANTIATED:
-		g = seg_proc__graph_of(p, ev->aux, false);
-		return !g || seg_proc__set_exec(p, handle, g->id);
-	case MT_GRAPH_LAUNCHED:
-		for (size_t i = 0; i < p->execs_cnt; i++) {
-			g = p->execs[i].handle == handle ? seg_proc__graph(p, p->execs[i].graph) : NULL;
-			if (g)
-				segments__launch(s, p, g, ev->ts_ns);
-		}
-		return true;
-	default:
-		return true;
-	}
-}
-
-static bool seg_proc__set_pool(struct seg_proc *p, uint32_t handle, uint8_t dev)
-{
-	unsigned i = 0;
-
-	while (i < p->pools_cnt && p->pools[i].handle != handle)
-		i++;
-	if (i == POOLS_MAX)
-		return false;
-	p->pools[i] = (struct pool){ handle, dev };
-	p->pools_cnt += i == p->pools_cnt;
-	return true;
-}
-
-uint8_t segments__pool_dev(const struct segments *s, uint32_t pid, uint32_t pool)
-{
-	const struct seg_proc *p = segments__proc(s, pid);
-
-	for (unsigned i = 0; p && i < p->pools_cnt; i++)
-		if (p->pools[i].handle == pool)
-			return p->pools[i].dev;
-	return MT_DEV_NONE;
-}
-
-bool segments__captures(const struct segments *s, uint32_t pid, uint32_t stream)
-{
-	const struct seg_proc *p = segments__proc(s, pid);
-
-	return p && seg_proc__graph_of(p, stream, true);
 }
 
 static void sums__comm(struct sums *u, const struct event *ev)
@@ -812,12 +549,16 @@ static bool segments__one(struct segments *s, const struct event *ev, bool comm)
 	case MT_EV_SEG_POOL:
 		return seg_proc__set_pool(p, event_fold(ev->addr), ev->dev);
 	case MT_EV_TOTALS:
-		segments__totals(p, u, ev);
+		segments__totals(s, p, u, ev);
 		break;
 	case MT_EV_REQUEST:
 		return segments__request(s, p, u, ev);
 	case MT_EV_REQUEST_FREE:
 		segments__unask(s, p, ev->addr);
+		break;
+	case MT_EV_STREAM:
+		if (ev->flags == MT_STREAM_OVER)
+			segments__over(s, p, ev->addr);
 		break;
 	}
 	return true;
@@ -858,6 +599,8 @@ void segments__born(struct segments *s, const struct block *b)
 {
 	struct seg_proc *p = segments__proc(s, b->pid);
 
+	if (p)
+		segments__clear_late(s, p, b->ptr, b->size); /* given out again: its event was not seen to be over */
 	/* a block may span several mapped pieces */
 	for (size_t i = p ? seg_proc__at(p, b->ptr) : 0; p && i < p->cnt; i++) {
 		if (p->segs[i].addr >= b->ptr && p->segs[i].addr - b->ptr >= b->size)
@@ -910,6 +653,7 @@ void segments__drop_pid(struct segments *s, uint32_t pid)
 		p->totals_cnt = 0;
 		while (p->cnt)
 			segments__end_at(s, p, p->cnt - 1, END_DROPPED);
+		segments__clear_late(s, p, 0, UINT64_MAX);
 		while (p->objects_cnt)
 			segments__end_object(s, p, &p->objects[p->objects_cnt - 1], END_DROPPED);
 		for (size_t k = 0; p->asked && k <= p->asked_mask; k++)

@@ -41,8 +41,10 @@ void segments__free(struct segments *s); /* NULL is fine */
 uint8_t segments__pool_dev(const struct segments *s, uint32_t pid, uint32_t pool);
 /* The stream, folded, is being captured into a graph. */
 bool segments__captures(const struct segments *s, uint32_t pid, uint32_t stream);
-/* SEG_*, TOTALS, REQUEST, REQUEST_FREE. false: full or no memory, the event is lost. */
+/* SEG_*, TOTALS, REQUEST, REQUEST_FREE, STREAM but for WAITS. false: full or no memory, the event is lost. */
 bool segments__event(struct segments *s, const struct event *ev);
+/* A STREAM event: a block that is being freed waits for another stream. Its device and size, 0: the next TOTALS tell. */
+bool segments__waits(struct segments *s, const struct event *ev, uint8_t dev, uint64_t size);
 /* A framework block of a device was born: the segments under it are the caching allocator's. */
 void segments__born(struct segments *s, const struct block *b);
 void segments__drop_pid(struct segments *s, uint32_t pid); /* all of it is given back */

@@ -59,6 +59,10 @@ static bool blocks_of(const struct blocks *blocks, const struct seg_proc *p, uin
 		if (!ranges__push(ret, b->ptr, b->ptr + b->size))
 			return false;
 	}
+	for (size_t i = 0; i < p->late_cnt; i++)
+		if (p->late[i].size && p->late[i].dev == dev && p->late[i].size <= UINT64_MAX - p->late[i].ptr &&
+		    !ranges__push(ret, p->late[i].ptr, p->late[i].ptr + p->late[i].size))
+			return false;
 	if (ret->cnt)
 		qsort(ret->v, ret->cnt, sizeof(*ret->v), by_start);
 	return true;
@@ -205,6 +209,7 @@ int segments__report(const struct segments *s, uint8_t dev, const struct blocks 
 		.allocated = u->allocated, .allocated_peak = u->allocated_peak,
 		.reserved = u->reserved, .reserved_peak = u->reserved_peak,
 		.requested = u->requested, .requested_peak = u->requested_peak,
+		.late = u->late, .late_peak = u->late_peak, .late_blocks = u->late_blocks,
 		.resets = u->resets, .trims = u->trims,
 		.comm = u->comm, .comm_peak = u->comm_peak, .comms_made = u->comms_made, .comms_ended = u->comms_ended,
 		.graphs = u->graphs, .launches = u->launches, .graph_peak = u->graph_peak,
@@ -316,7 +321,8 @@ void segments__layers(struct report_segments *r, uint64_t blocks_live)
 	if (r->rounding > given)
 		r->rounding = given;
 	r->tensors = given - r->rounding;
-	r->unused = r->allocator - given;
+	r->unused = less(r->allocator - given, r->late);
+	r->late = r->allocator - given - r->unused;
 	r->others = r->driver - r->allocator;
 	if (r->communication > r->others)
 		r->communication = r->others;
@@ -344,7 +350,7 @@ size_t segments__bytes(const struct segments *s)
 
 		sum += sizeof(*p) + p->cap * sizeof(*p->segs) + p->objects_cap * sizeof(*p->objects) +
 		       (p->asked ? (p->asked_mask + 1) * sizeof(*p->asked) : 0) +
-		       p->graphs_cap * sizeof(*p->graphs) + p->execs_cap * sizeof(*p->execs);
+		       p->late_cap * sizeof(*p->late) + p->graphs_cap * sizeof(*p->graphs) + p->execs_cap * sizeof(*p->execs);
 	}
 	return sum;
 }
@@ -372,7 +378,7 @@ void segments__check(const struct segments *s)
 		seg_proc__check_graphs(s->procs[i]);
 	for (unsigned k = 0; k < s->sums_cnt; k++) {
 		const struct sums *u = s->sums[k];
-		uint64_t kinds[MT_SEG_MAX] = { 0 }, asked = 0, live = 0, allocated = 0, reserved = 0, comm = 0;
+		uint64_t kinds[MT_SEG_MAX] = { 0 }, asked = 0, live = 0, allocated = 0, reserved = 0, comm = 0, late = 0;
 
 		for (size_t i = 0; i < s->procs_cnt; i++) {
 			const struct seg_proc *p = s->procs[i];
@@ -394,6 +400,8 @@ void segments__check(const struct segments *s)
 			for (size_t j = 0; p->asked && j <= p->asked_mask; j++)
 				if (p->asked[j].ptr && p->asked[j].dev == u->dev)
 					asked += p->asked[j].size;
+			for (size_t j = 0; j < p->late_cnt; j++)
+				late += p->late[j].dev == u->dev ? p->late[j].size : 0;
 			for (unsigned j = 0; j < p->totals_cnt; j++) {
 				allocated += p->totals[j].dev == u->dev ? p->totals[j].allocated : 0;
 				reserved += p->totals[j].dev == u->dev ? p->totals[j].reserved : 0;
@@ -403,6 +411,7 @@ void segments__check(const struct segments *s)
 			mt_check(kinds[j] == u->kinds[j].live && u->kinds[j].live <= u->kinds[j].peak);
 			live += is_device_memory((uint8_t)j) ? kinds[j] : 0;
 		}
+		mt_check(late == u->late && late <= u->late_peak);
 		mt_check(live == u->live && u->live <= u->peak && asked == u->requested);
 		mt_check(allocated == u->allocated && reserved == u->reserved && comm == u->comm && comm <= u->comm_peak);
 	}

@@ -10,6 +10,7 @@
 #define ASKED_MAX (1u << 22)
 #define GRAPHS_MAX 4096 /* and executables of them, a process; the oldest go */
 #define POOLS_MAX 256
+#define LATE_MAX 4096 /* events that keep freed blocks, a process */
 #define SIZE_BELIEVED (1ull << 57)
 
 /* Memory at an address: a segment by itself, or a mapped piece of what a handle stands for. */
@@ -38,6 +39,14 @@ struct asked {
 	uint8_t dev; /* as its sums': MT_DEV_NONE if not known */
 };
 
+/* A block that was freed and is kept by an event of CUDA's; another event may keep it, too. */
+struct late {
+	uint64_t event, ptr;
+	uint64_t size; /* 0: not known, or counted with another event of the block */
+	uint32_t tid;  /* that freed it; 0: its totals were told */
+	uint8_t dev;
+};
+
 /* A graph, or the stream that one is captured from, with what its nodes hold as it runs. */
 struct graph {
 	uint32_t id, handle; /* folded */
@@ -64,6 +73,7 @@ struct sums {
 	uint64_t live, peak, peak_ts_ns;
 	uint64_t allocated, allocated_peak, reserved, reserved_peak;
 	uint64_t requested, requested_peak;
+	uint64_t late, late_peak, late_blocks; /* freed, and used by another stream yet; how many there ever were */
 	uint64_t resets, trims;
 	uint64_t comm, comm_peak; /* of its live bytes, pinned ones among them: those for communication */
 	uint64_t comms_made, comms_ended;
@@ -92,6 +102,8 @@ struct seg_proc {
 	uint32_t last_graph;
 	struct exec *execs;
 	size_t execs_cnt, execs_cap;
+	struct late *late;
+	size_t late_cnt, late_cap;
 	struct pool pools[POOLS_MAX];
 	unsigned pools_cnt;
 };
@@ -113,7 +125,34 @@ static inline bool has_handle(uint8_t kind)
 	return kind == MT_SEG_PHYSICAL || kind == MT_SEG_ARRAY || kind == MT_SEG_RESERVED || kind == MT_SEG_IMPORTED;
 }
 
+/* How a piece of memory ended. */
+enum end { END_FREED, END_DROPPED };
+
+/* segments.c */
 struct sums *segments__find_sums(const struct segments *s, uint8_t dev); /* NULL: none */
+struct sums *segments__sums(struct segments *s, uint8_t dev); /* no device's are MT_DEV_NONE's; NULL: no memory */
+struct seg_proc *segments__proc(const struct segments *s, uint32_t pid); /* NULL: none */
+struct seg_proc *segments__add_proc(struct segments *s, uint32_t pid); /* NULL: full, no memory */
+void sums__add(struct sums *u, uint8_t kind, bool comm, uint64_t size, uint64_t ts_ns);
+bool seg_proc__insert(struct seg_proc *p, const struct seg *seg); /* false: full, no memory */
+void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, enum end how);
+void segments__clear(struct segments *s, struct seg_proc *p, uint64_t addr, uint64_t size); /* it was freed unseen */
+
+/* segments_graphs.c; false: lost */
+struct graph *seg_proc__graph(const struct seg_proc *p, uint32_t id);
+struct graph *seg_proc__graph_of(const struct seg_proc *p, uint32_t handle, bool captures); /* NULL: not known */
+struct graph *seg_proc__add_graph(struct seg_proc *p, uint32_t handle, bool captures);
+void graph__freed(struct graph *g, const struct seg *seg); /* NULL is fine */
+bool segments__alloc_node(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev, struct graph *g);
+bool segments__graph(struct segments *s, struct seg_proc *p, const struct event *ev);
+bool seg_proc__set_pool(struct seg_proc *p, uint32_t handle, uint8_t dev);
+
+/* segments_requests.c */
+bool segments__request(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev); /* false: lost */
+void segments__unask(struct segments *s, struct seg_proc *p, uint64_t ptr);
+void segments__over(struct segments *s, struct seg_proc *p, uint64_t event);
+void segments__clear_late(struct segments *s, struct seg_proc *p, uint64_t addr, uint64_t size); /* blocks that begin there */
+void segments__size_late(struct segments *s, struct seg_proc *p, const struct event *totals, uint64_t fell);
 const struct asked *seg_proc__find_asked(const struct seg_proc *p, uint64_t ptr); /* NULL: none */
 
 #endif

@@ -105,6 +105,8 @@
 /* (pool *out, props const *: location at 8) and (pool *out, device) */
 #define MAKES_POOL { .kind = MT_EV_SEG_POOL, .whose = MT_SEG_DEV_LOCATION, .addr = OUT(0), .dev = IN_AT(1, 8) }
 #define SAYS_POOL  { .kind = MT_EV_SEG_POOL, .whose = MT_SEG_DEV_ARG, .addr = OUT(0), .dev = INT(1) }
+/* Events: of interest are those alone that the caching allocator records as it takes a block back. */
+#define STREAM(what) { .kind = MT_EV_STREAM, .seg = MT_STREAM_##what, .addr = ARG(0) }
 #define SETS_CONTEXT(addr_at) { .sets = MT_SEG_SETS_CONTEXT, .addr = addr_at }
 #define MAKES_CONTEXT(dev_at) \
 	{ .sets = MT_SEG_SETS_CONTEXT, .whose = MT_SEG_DEV_ARG, .addr = OUT(0), .dev = INT(dev_at) }
@@ -171,6 +173,10 @@ static const struct gpu_row rows[] = {
 	{ RT, "cudaGraphInstantiateWithParams_ptsz", RBOTH, INSTANTIATES },
 	{ RT, "cudaGraphLaunch", RBOTH, LAUNCHES },
 	{ RT, "cudaGraphLaunch_ptsz", RBOTH, LAUNCHES },
+	{ RT, "cudaEventRecord", RBOTH, STREAM(WAITS) },
+	{ RT, "cudaEventRecord_ptsz", RBOTH, STREAM(WAITS) },
+	{ RT, "cudaEventQuery", RBOTH, STREAM(OVER) },
+	{ RT, "cudaEventSynchronize", RBOTH, STREAM(OVER) },
 
 	{ DRV, "cuMemAlloc_v2", D535, GIVES(DEVICE, THREAD) },
 	{ DRV, "cuMemAllocPitch_v2", D535, GIVES_PITCHED },
@@ -300,6 +306,9 @@ static const struct gpu_row rows[] = {
 	{ HIP, "hipGraphInstantiate", H5, INSTANTIATES },
 	{ HIP, "hipGraphInstantiateWithFlags", H5, INSTANTIATES },
 	{ HIP, "hipGraphLaunch", H5, LAUNCHES },
+	{ HIP, "hipEventRecord", H5, STREAM(WAITS) },
+	{ HIP, "hipEventQuery", H5, STREAM(OVER) },
+	{ HIP, "hipEventSynchronize", H5, STREAM(OVER) },
 };
 #define ROWS_CNT (sizeof(rows) / sizeof(*rows))
 

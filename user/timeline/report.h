@@ -66,11 +66,12 @@ struct report_segments {
 	uint64_t inactive;		    /* free, in cached segments that hold a block */
 	uint64_t free_cached;		    /* in cached segments that hold none */
 	uint64_t largest_free;		    /* longest free range of the cached segments */
+	uint64_t late, late_peak, late_blocks; /* freed, but another stream may use it yet: now, at most; how many blocks */
 	uint64_t resets, trims;
 	uint64_t comm, comm_peak;		/* live bytes for communication, of every kind */
 	uint64_t comms_made, comms_ended;	/* communicators */
 	uint64_t graphs, launches, graph_peak;	/* CUDA graphs that have memory of their own; the most that one needs */
-	/* one truth in layers: driver = allocator + others, allocator = tensors + rounding + unused */
+	/* one truth in layers: driver = allocator + others, allocator = tensors + rounding + late + unused */
 	uint64_t driver;    /* live, and what was reserved before the attach */
 	uint64_t allocator; /* of it, the framework's */
 	uint64_t tensors, unused, others;

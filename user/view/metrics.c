@@ -361,6 +361,7 @@ static const struct {
 	{ "device_reserved_bytes", "gauge", "bytes", "What the caching allocator holds.", OF_DEV(segs.reserved), TOTALS },
 	{ "device_allocated_bytes", "gauge", "bytes", "Of it, in blocks, as the allocator counts.", OF_DEV(segs.allocated),
 	  TOTALS },
+	{ "device_late_bytes", "gauge", "bytes", "Freed, but another stream may use it yet.", OF_DEV(segs.late), TOTALS },
 	{ "device_unused_bytes", "gauge", "bytes", "Of what it holds, free.", OF_DEV(segs.unused), TOTALS },
 	{ "device_largest_free_bytes", "gauge", "bytes", "Longest free range of what it holds.", OF_DEV(segs.largest_free),
 	  TOTALS },

@@ -74,6 +74,8 @@ size_t segments_layers_text(char *buf, size_t size, const struct report_segments
 	n = add(buf, size, n, " (tensors ", fmt_bytes(b, s->tensors));
 	if (s->rounding)
 		n = add(buf, size, n, " + rounding ", fmt_bytes(b, s->rounding));
+	if (s->late)
+		n = add(buf, size, n, " + used by a stream ", fmt_bytes(b, s->late));
 	n = add(buf, size, n, s->totals ? " + free " : " + unused ", fmt_bytes(b, s->unused));
 	n = add(buf, size, n, ") + others ", fmt_bytes(b, s->others));
 	if (s->communication)
@@ -98,6 +100,20 @@ static void put_free(struct page *p, const struct report_segments *s)
 		 "fragmentation %s (1 - largest / free)",
 		 fmt_bytes(a, s->inactive), fmt_bytes(b, s->free_cached), fmt_bytes(c, s->largest_free),
 		 fmt_share(d, segments_fragmentation(s), 1));
+	put_flow(p, text);
+}
+
+/* record_stream */
+static void put_late(struct page *p, const struct report_segments *s)
+{
+	char text[200], a[24], b[24], c[24], d[24];
+
+	if (!s->late_blocks)
+		return;
+	snprintf(text, sizeof(text),
+		 "freed while another stream used it (record_stream): %s blocks, %s now (peak %s); active %s",
+		 fmt_count(a, (double)s->late_blocks), fmt_bytes(b, s->late), fmt_bytes(c, s->late_peak),
+		 fmt_bytes(d, s->allocated + s->late));
 	put_flow(p, text);
 }
 
@@ -201,6 +217,7 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 		put_flow(p, text);
 	}
 	put_free(p, s);
+	put_late(p, s);
 	put_before(p, s);
 	put_kinds(p, "by kind:", s->kinds);
 	put_comm(p, s);
@@ -264,6 +281,7 @@ static void put_json_layers(struct json *j, const struct report_segments *s)
 	json__u64(j, "allocator", s->allocator);
 	json__u64(j, "tensors", s->tensors);
 	json__u64(j, "rounding", s->rounding);
+	json__u64(j, "late", s->late);
 	json__u64(j, "free", s->unused);
 	json__u64(j, "others", s->others);
 	json__u64(j, "communication", s->communication);
@@ -315,6 +333,12 @@ static void put_json_allocator(struct json *j, const struct report_segments *s)
 		json__u64(j, "requested", s->requested);
 		json__u64(j, "requested_peak", s->requested_peak);
 		json__u64(j, "rounding", s->rounding);
+	}
+	if (s->totals && s->requests) {
+		json__u64(j, "active", s->allocated + s->late);
+		json__u64(j, "late", s->late);
+		json__u64(j, "late_peak", s->late_peak);
+		json__u64(j, "late_blocks", s->late_blocks);
 	}
 }
 
