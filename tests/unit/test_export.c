@@ -532,26 +532,45 @@ static struct tl_event block_in(uint8_t kind, uint64_t t, uint64_t id, uint64_t 
 	return ev;
 }
 
-/* One step: linear with addmm in it, a backward node with mm, the optimizer; 100 bytes were there before, and are met. */
+static struct tl_event mark_at(uint64_t t, enum tl_mark kind, uint64_t number)
+{
+	return (struct tl_event){ .kind = TL_MARK, .ts_ns = t, .pid = 1, .tid = 2, .version = kind, .ptr = number };
+}
+
+/*
+ * One step: linear with t and addmm in it, a backward node with mm, the optimizer; 100 bytes were there before, and are met.
+ * As the model tells it: that it is a forward is known from the first birth in it.
+ */
 static size_t a_step(struct tl_event *evs)
 {
 	size_t n = 0;
 
 	(void)labels__event(labels, &(struct tl_event){ .kind = TL_PREEXISTING, .id = 10, .dev = CPU, .size = 100, .pid = 1 });
+	evs[n++] = op_at(9, "aten::view", NULL, 0);
 	evs[n++] = op_at(10, "aten::linear", NULL, 0);
 	evs[n++] = block_in(TL_PREEXISTING, 10, 10, 100, 0);
+	evs[n++] = op_at(10, "aten::t", NULL, 1);
 	evs[n++] = op_at(11, "aten::addmm", NULL, 1);
+	evs[n++] = mark_at(12, MARK_FW_START, 0);
 	evs[n++] = block_in(TL_CREATE, 12, 1, 64, 2);
+	evs[n - 1].phase = PHASE_FORWARD;
 	evs[n++] = block_in(TL_CREATE, 13, 2, 8, 2);
 	evs[n++] = block_in(TL_DESTROY, 14, 2, 8, 1); /* addmm is over, linear is not */
 	evs[n++] = block_in(TL_CREATE, 15, 9, 1 << 20, 0); /* another process's */
 	evs[n - 1].pid = 3;
+	evs[n++] = mark_at(20, MARK_FW_BW_BOUNDARY, 0);
+	evs[n - 1].tid = 3; /* autograd has a thread of its own for a GPU's nodes */
 	evs[n++] = op_at(20, "AddmmBackward0", "AddmmBackward0", 0);
+	evs[n - 1].phase = PHASE_BACKWARD;
 	evs[n++] = op_at(21, "aten::mm", "AddmmBackward0", 1);
+	evs[n - 1].phase = PHASE_BACKWARD;
 	evs[n++] = block_in(TL_CREATE, 22, 3, 32, 2);
+	evs[n - 1].phase = PHASE_RECOMPUTE;
 	evs[n++] = block_in(TL_DESTROY, 23, 1, 64, 0); /* backward is over */
 	evs[n++] = region_at(30, "Optimizer.step#SGD.step", TL_REGION);
 	evs[n++] = op_at(31, "aten::add_", "Optimizer.step#SGD.step", 0);
+	evs[n - 1].phase = PHASE_OPTIMIZER;
+	evs[n++] = mark_at(32, MARK_STEP, 7);
 	evs[n++] = region_at(32, "Optimizer.step#SGD.step", TL_REGION_END);
 	evs[n++] = block_in(TL_DESTROY, 33, 10, 100, 0);
 	evs[n++] = op_at(40, "aten::linear", NULL, 0);
@@ -573,17 +592,18 @@ static void test_op_trace(void **state)
 
 	(void)state;
 	assert_string_equal(text,
-		ROW("10", "mark", "0", "fw_start") VALUES("100")
-		ROW("10", "op", "0", "aten::linear") OP("0", "forward", "72") VALUES("164")
-		ROW("11", "op", "1", "aten::addmm") OP("1", "forward", "72") VALUES("172")
-		ROW("20", "mark", "2", "fw_bw_boundary") VALUES("164")
-		ROW("20", "node", "2", "AddmmBackward0") OP("0", "backward", "32") VALUES("196")
-		ROW("21", "op", "2", "aten::mm") OP("0", "backward", "32") VALUES("196")
-		ROW("30", "region", "3", "Optimizer.step#SGD.step") VALUES("132")
-		ROW("31", "op", "3", "aten::add_") OP("0", "optimizer", "0") VALUES("132")
-		ROW("32", "region_end", "4", "Optimizer.step#SGD.step") VALUES("132")
-		ROW("32", "mark", "4", "step") ",\"step\":1" VALUES("132")
-		ROW("40", "mark", "4", "fw_start") VALUES("32"));
+		ROW("9", "op", "0", "aten::view") OP("0", "other", "0") VALUES("100")
+		ROW("12", "mark", "1", "fw_start") VALUES("100")
+		ROW("10", "op", "1", "aten::linear") OP("0", "forward", "72") VALUES("164")
+		ROW("10", "op", "2", "aten::t") OP("1", "forward", "0") VALUES("100")
+		ROW("11", "op", "3", "aten::addmm") OP("1", "forward", "72") VALUES("172")
+		ROW("20", "mark", "4", "fw_bw_boundary") ",\"allocated\":164,\"reserved\":164,\"tid\":3}\n"
+		ROW("20", "node", "4", "AddmmBackward0") OP("0", "backward", "32") VALUES("196")
+		ROW("21", "op", "4", "aten::mm") OP("0", "recompute", "32") VALUES("196")
+		ROW("30", "region", "5", "Optimizer.step#SGD.step") VALUES("132")
+		ROW("31", "op", "5", "aten::add_") OP("0", "optimizer", "0") VALUES("132")
+		ROW("32", "mark", "6", "step") ",\"step\":7" VALUES("132")
+		ROW("32", "region_end", "6", "Optimizer.step#SGD.step") VALUES("132"));
 	free(text);
 }
 
@@ -613,7 +633,8 @@ static void test_trace_of_totals(void **state)
 		for (int k = 0; k < 4; k++)
 			assert_int_equal(svg->event(c, &evs[k], 0), 0);
 	for (uint64_t i = 0; i < 3000; i++)
-		assert_int_equal(svg->event(c, &(struct tl_event){ .kind = TL_STEP, .ts_ns = 9, .pid = 1, .ptr = i }, 0), 0);
+		assert_int_equal(svg->event(c, &(struct tl_event){ .kind = TL_MARK, .version = MARK_STEP, .ts_ns = 9, .pid = 1,
+								   .ptr = i }, 0), 0);
 	assert_int_equal(svg->end(c, &rep), 0);
 	fclose(to.out);
 	assert_non_null(strstr(text, "<title>&lt;script&gt;&amp;</title>"));

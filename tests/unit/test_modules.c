@@ -25,17 +25,20 @@ static struct report *rep;
 static uint64_t now, next_ptr;
 static uint32_t seq, frames[8];
 static unsigned depth, marks_told;
+static uint8_t op_phase; /* of the last operator that the timeline was told of */
 
 static int on_timeline(void *ctx, const struct tl_event *tl)
 {
 	(void)ctx;
 	marks_told += tl->kind == TL_MARK;
+	if (tl->kind == TL_OP)
+		op_phase = tl->phase;
 	return 0;
 }
 
 static int setup(void **state)
 {
-	struct model_opts mo = { .timeline = on_timeline };
+	struct model_opts mo = { .timeline = on_timeline, .timeline_ops = 1 };
 
 	(void)state;
 	names = names__new();
@@ -303,6 +306,52 @@ static void phases_of_a_step_and_their_marks(void **state)
 	assert_true(rep->phases[PHASE_FORWARD].ns && rep->phases[PHASE_BACKWARD].ns);
 }
 
+/* tools/python's annotate() of a job whose Python cannot be read. */
+static void regions_of_modules_make_phases(void **state)
+{
+	(void)state;
+	(void)op(0, 0, 1); /* a batch */
+	region("nn.Module#(Net)", 1);
+	assert_int_equal(report()->marks_total, 0); /* a forward begins with what is born in it */
+	(void)op(0, 0, 10);
+	region("", 0);
+	(void)op(0, 0, 20); /* the loss */
+	enter(MT_EV_NODE, "AddmmBackward0");
+	(void)op(0, 0, 40);
+	region("nn.Module#layers.0", 1);
+	(void)op(0, 0, 80);
+	region("", 0);
+	depth--;
+	(void)op(0, 0, 160);
+	report();
+	assert_int_equal(rep->phases[PHASE_FORWARD].alloc_bytes, 30);
+	assert_int_equal(rep->phases[PHASE_BACKWARD].alloc_bytes, 40);
+	assert_int_equal(rep->phases[PHASE_RECOMPUTE].alloc_bytes, 80);
+	assert_int_equal(rep->phases[PHASE_OTHER].alloc_bytes, 161);
+	assert_int_equal(rep->marks_by_kind[MARK_FW_START], 1);
+	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 1);
+}
+
+/* When an operator is entered, nothing is born in it yet. */
+static void operators_have_the_phase_that_is_known_when_they_begin(void **state)
+{
+	(void)state;
+	define_net();
+	(void)op(LINEAR, 0, 10);
+	assert_int_equal(op_phase, PHASE_OTHER); /* its birth is the first that is known of the forward */
+	(void)op(0, 0, 20);
+	assert_int_equal(op_phase, PHASE_FORWARD);
+	enter(MT_EV_NODE, "AddmmBackward0");
+	assert_int_equal(op_phase, PHASE_BACKWARD);
+	depth--;
+	(void)op(0, 0, 20);
+	assert_int_equal(op_phase, PHASE_OTHER);
+	region("Optimizer.step#SGD.step", 1);
+	(void)op(0, 0, 20);
+	assert_int_equal(op_phase, PHASE_OPTIMIZER);
+	region("", 0);
+}
+
 static void grad_mode_off_inside_a_forward_is_forward(void **state)
 {
 	(void)state;
@@ -455,6 +504,8 @@ int main(void)
 		T(backward_is_of_whoever_made_the_node),
 		T(a_gpu_s_backward_has_a_thread_of_its_own),
 		T(phases_of_a_step_and_their_marks),
+		T(regions_of_modules_make_phases),
+		T(operators_have_the_phase_that_is_known_when_they_begin),
 		T(grad_mode_off_inside_a_forward_is_forward),
 		T(steps_by_marks_are_not_those_of_optimizers),
 		T(old_marks_go),

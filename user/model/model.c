@@ -622,6 +622,7 @@ static void model__tell_frame(struct model *m, struct thread *t, const struct ev
 	a = thread__attribute(t, &inside);
 	tl.op = ev->name;
 	tl.region = m->regions.rows[a.region].name;
+	tl.phase = (uint8_t)model__phase_of_op(t, thread__in_node(t, &inside));
 	model__tell(m, &tl);
 }
 

@@ -8,6 +8,8 @@
  * birth in a module until its process enters a node (fw_bw_boundary) or an optimizer: the loss is part of it. With
  * grad mode off, and no forward under way, it is evaluation.
  *
+ * Where Python cannot be read, regions that tools/python's annotate() puts around forwards are modules as far as phases go.
+ *
  * Births, nodes, regions and changes of module are looked at, nothing else: a phase begins with the first of them in it.
  */
 #include <errno.h>
@@ -19,6 +21,7 @@
 #include "timeline/report.h"
 
 #define OPTIMIZER_PREFIX "Optimizer."
+#define MODULE_PREFIX "nn.Module#"
 
 /* --- marks ---------------------------------------------------------------------------------------------------- */
 
@@ -51,11 +54,16 @@ static void set_phase(struct model *m, struct thread *t, enum phase now)
 	m->modules.phases[now].entries++;
 }
 
+static bool is_in_forward(const struct thread *t)
+{
+	return t->phase == PHASE_FORWARD && t->forward_no == t->proc->forward_no;
+}
+
 static void enter_forward(struct model *m, struct thread *t)
 {
 	struct proc *p = t->proc;
 
-	if (t->phase == PHASE_FORWARD && t->forward_no == p->forward_no)
+	if (is_in_forward(t))
 		return;
 	set_phase(m, t, PHASE_FORWARD);
 	t->forward_no = p->forward_no;
@@ -82,13 +90,18 @@ static void enter_backward(struct model *m, struct thread *t)
 	set_phase(m, t, PHASE_BACKWARD);
 }
 
+static bool is_in_module(const struct thread *t)
+{
+	return t->module || t->module_regions;
+}
+
 /* With no node and no optimizer open, at a birth or a change of module. */
 static enum phase phase_outside(const struct thread *t)
 {
 	const struct proc *p = t->proc;
-	bool in_forward = t->phase == PHASE_FORWARD && t->forward_no == p->forward_no;
+	bool in_forward = is_in_forward(t);
 
-	if (t->module)
+	if (is_in_module(t))
 		return t->no_grad && !in_forward ? PHASE_EVALUATION : PHASE_FORWARD;
 	if (in_forward)
 		return PHASE_FORWARD;
@@ -105,7 +118,7 @@ static void look_at_phase(struct model *m, struct thread *t, bool in_node)
 	enum phase now;
 
 	if (in_node) {
-		set_phase(m, t, t->module ? PHASE_RECOMPUTE : PHASE_BACKWARD);
+		set_phase(m, t, is_in_module(t) ? PHASE_RECOMPUTE : PHASE_BACKWARD);
 		return;
 	}
 	if (t->optimizers) {
@@ -127,6 +140,14 @@ static enum phase phase_of_birth(const struct thread *t, bool in_node)
 	return is_inside && !in_node && !t->optimizers ? PHASE_OTHER : t->phase;
 }
 
+/* As far as is known when it is entered: its first birth may tell more. */
+enum phase model__phase_of_op(const struct thread *t, bool in_node)
+{
+	if (t->phase == PHASE_FORWARD && !is_in_forward(t))
+		return PHASE_OTHER;
+	return phase_of_birth(t, in_node);
+}
+
 void model__phase_node(struct model *m, struct thread *t)
 {
 	t->used_cnt = 0;
@@ -139,11 +160,13 @@ static bool begins_with(const struct model *m, name_id name, const char *prefix)
 }
 
 /* Regions are as many as the thread says after the event. */
-static void count_optimizers(struct thread *t)
+static void count_regions(struct thread *t)
 {
-	t->optimizers = 0;
-	for (unsigned i = 0; i < t->regions_cnt; i++)
+	t->optimizers = t->module_regions = 0;
+	for (unsigned i = 0; i < t->regions_cnt; i++) {
 		t->optimizers += t->regions[i].is_optimizer;
+		t->module_regions += t->regions[i].is_module;
+	}
 }
 
 void model__phase_region(struct model *m, struct thread *t, const struct event *ev, bool begin)
@@ -154,7 +177,9 @@ void model__phase_region(struct model *m, struct thread *t, const struct event *
 
 	if (r && begins_with(m, ev->name, OPTIMIZER_PREFIX))
 		r->is_optimizer = true;
-	count_optimizers(t);
+	else if (r && begins_with(m, ev->name, MODULE_PREFIX))
+		r->is_module = p->has_module = true;
+	count_regions(t);
 	if (t->optimizers && !before) {
 		leave_forward(p);
 		set_phase(m, t, PHASE_OPTIMIZER);

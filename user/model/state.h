@@ -148,6 +148,7 @@ void model__module_was(struct model *m, const struct event *ev);
 bool model__module_memory(const struct model *m, const struct block *b, struct event *ret); /* its EV_WAS_MODULE; false: none */
 /* Of a block that is being born: its module and phase, before it is counted. */
 void model__module_birth(struct model *m, struct thread *t, const struct event *ev, struct block *b);
+enum phase model__phase_of_op(const struct thread *t, bool in_node);
 void model__phase_node(struct model *m, struct thread *t);
 void model__phase_region(struct model *m, struct thread *t, const struct event *ev, bool begin);
 void model__phase_step(struct model *m, const struct event *ev, struct proc *p);

@@ -37,6 +37,7 @@ struct open_region {
 	uint32_t row;
 	uint64_t entry;
 	bool is_optimizer; /* Optimizer.step#…, Optimizer.zero_grad#… */
+	bool is_module;	   /* nn.Module#…: tools/python's annotate */
 };
 
 /* A block that an operator was given. */
@@ -60,6 +61,7 @@ struct thread {
 	uint32_t forward_no;  /* proc.forward_no when it was in a forward last */
 	uint8_t phase;	      /* enum phase, as seen last */
 	uint8_t optimizers;   /* open regions of optimizers */
+	uint8_t module_regions; /* open ones of modules */
 	bool no_grad;	      /* grad mode, as told last */
 	bool is_step;	      /* the outermost of them is its step() */
 	uint32_t used_seq;    /* frame of the operator that was given … */

@@ -103,7 +103,7 @@ struct tl_event {
 	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was born; 0: not known */
 	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
 				 root's label; none: of none, or not told yet */
-	uint8_t phase;	      /* enum phase, at its birth */
+	uint8_t phase;	      /* enum phase, at its birth; TL_OP: as far as known when it was entered */
 	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
 };
 

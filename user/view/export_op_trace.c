@@ -146,7 +146,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_op_trace = {
 	.name = "op-trace",
 	.help = "one JSON object an operator: memory after it; where forward, backward and steps begin",
-	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
 	.begin = begin,
 	.event = event,
 	.end = end,

@@ -323,7 +323,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_trace_svg = {
 	.name = "trace-svg",
 	.help = "a picture: memory after each operator, where forward, backward and steps begin",
-	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
 	.begin = begin,
 	.event = event,
 	.end = end,

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "event/event.h"
 #include "timeline/labels.h"
@@ -11,7 +10,6 @@
 #include "view/numbering.h"
 
 #define DEPTH_MAX 64
-#define STEP_PREFIX "Optimizer.step#"
 
 struct open_op {
 	uint64_t at;	/* its line: place in the order of lines */
@@ -19,12 +17,21 @@ struct open_op {
 	uint8_t is_node;
 };
 
-struct optrace_thread {
-	struct open_op open[DEPTH_MAX];
-	uint32_t cnt, nodes, optimizers; /* open ones */
+/* A line, what is around it, and a mark that is told before it. */
+struct waiting {
+	struct optrace_line line;
+	uint64_t around; /* place of the operator around it + 1; 0: none */
+	struct {
+		uint64_t ts_ns, allocated, reserved;
+		uint8_t kind; /* 0: none */
+	} mark;
+	uint8_t has_phase; /* told by a birth in it */
 };
 
-enum part { PART_BEFORE = 0, PART_FORWARD, PART_BACKWARD }; /* of a step */
+struct optrace_thread {
+	struct open_op open[DEPTH_MAX];
+	uint32_t cnt;
+};
 
 struct optrace {
 	optrace_fn line;
@@ -33,15 +40,13 @@ struct optrace {
 	struct live *live;
 	struct numbering tids;
 	struct optrace_thread *threads[OPTRACE_THREADS];
-	struct optrace_line *lines; /* a ring; places are never used twice */
+	struct waiting *lines;	    /* a ring; places are never used twice */
 	uint64_t first, next;	    /* places of those that wait */
-	uint64_t ops, steps, left_out;
+	uint64_t ops, left_out;
 	uint64_t now;		      /* bytes in blocks; in those that are met later, too */
 	uint64_t allocated, reserved; /* as told */
 	uint32_t pid;
-	uint8_t dev, has_totals, has_marks;
-	uint8_t part;		/* enum part */
-	uint8_t forward_again; /* operators since backward's last node: it may begin once more */
+	uint8_t dev, has_totals;
 };
 
 /* --- whose trace ------------------------------------------------------------------------------------- */
@@ -136,9 +141,14 @@ uint64_t optrace__left_out(const struct optrace *t)
 
 /* --- lines -------------------------------------------------------------------------------------------- */
 
-static struct optrace_line *line_at(struct optrace *t, uint64_t place)
+static struct waiting *slot(const struct optrace *t, uint64_t place)
 {
-	return place >= t->first ? &t->lines[place % OPTRACE_WAIT] : NULL;
+	return &t->lines[place % OPTRACE_WAIT];
+}
+
+static struct waiting *line_at(const struct optrace *t, uint64_t place)
+{
+	return place >= t->first ? slot(t, place) : NULL;
 }
 
 static void put_values(const struct optrace *t, struct optrace_line *l)
@@ -148,43 +158,57 @@ static void put_values(const struct optrace *t, struct optrace_line *l)
 	l->reserved = t->has_totals ? t->reserved : l->allocated;
 }
 
+/* Without a birth of its own, an operator is in the phase of the one around it: that is told by now, and may still be there. */
+static void settle_phase(const struct optrace *t, struct waiting *w)
+{
+	const struct waiting *around = w->around ? slot(t, w->around - 1) : NULL;
+
+	if (!around || w->has_phase || w->around - 1 + OPTRACE_WAIT < t->next)
+		return;
+	w->line.phase = around->line.phase;
+	w->has_phase = around->has_phase;
+}
+
+static int tell_mark(struct optrace *t, const struct waiting *w)
+{
+	struct optrace_line l = { .ts_ns = w->mark.ts_ns, .index = w->line.index, .allocated = w->mark.allocated,
+				  .reserved = w->mark.reserved, .tid = w->line.tid, .kind = w->mark.kind };
+
+	return t->line(t->ctx, &l);
+}
+
 static int tell_first(struct optrace *t)
 {
-	return t->line(t->ctx, &t->lines[t->first++ % OPTRACE_WAIT]);
+	struct waiting *w = slot(t, t->first++);
+	int r = w->mark.kind ? tell_mark(t, w) : 0;
+
+	settle_phase(t, w);
+	return r ? r : t->line(t->ctx, &w->line);
 }
 
 static int tell_ready(struct optrace *t)
 {
 	int r = 0;
 
-	while (!r && t->first < t->next && !t->lines[t->first % OPTRACE_WAIT].is_open)
+	while (!r && t->first < t->next && !slot(t, t->first)->line.is_open)
 		r = tell_first(t);
 	return r;
 }
 
-static int add_line(struct optrace *t, const struct tl_event *ev, uint8_t kind, struct optrace_line **ret)
+static int add_line(struct optrace *t, const struct tl_event *ev, uint8_t kind, struct waiting **ret)
 {
-	struct optrace_line *l;
+	struct waiting *w;
 	int r = 0;
 
 	if (t->next - t->first == OPTRACE_WAIT) {
-		put_values(t, &t->lines[t->first % OPTRACE_WAIT]);
+		put_values(t, &slot(t, t->first)->line);
 		t->left_out++;
 		r = tell_first(t);
 	}
-	l = &t->lines[t->next++ % OPTRACE_WAIT];
-	*l = (struct optrace_line){ .ts_ns = ev->ts_ns, .index = t->ops, .tid = ev->tid, .kind = kind };
-	put_values(t, l);
-	*ret = l;
-	return r;
-}
-
-static int add_mark(struct optrace *t, const struct tl_event *ev, uint8_t kind, uint64_t number)
-{
-	struct optrace_line *l;
-	int r = add_line(t, ev, kind, &l);
-
-	l->number = number;
+	w = slot(t, t->next++);
+	*w = (struct waiting){ .line = { .ts_ns = ev->ts_ns, .index = t->ops, .tid = ev->tid, .kind = kind } };
+	put_values(t, &w->line);
+	*ret = w;
 	return r;
 }
 
@@ -210,49 +234,16 @@ static void settle(struct optrace *t, struct optrace_thread *th, unsigned depth)
 {
 	while (th->cnt && th->open[th->cnt - 1].depth >= depth) {
 		const struct open_op *o = &th->open[--th->cnt];
-		struct optrace_line *l = line_at(t, o->at);
-		struct optrace_line *around = th->cnt ? line_at(t, th->open[th->cnt - 1].at) : NULL;
+		struct waiting *w = line_at(t, o->at);
+		struct waiting *around = th->cnt ? line_at(t, th->open[th->cnt - 1].at) : NULL;
 
-		th->nodes -= o->is_node;
-		if (!l)
+		if (!w)
 			continue;
-		if (l->is_open)
-			put_values(t, l);
+		if (w->line.is_open)
+			put_values(t, &w->line);
 		if (around)
-			around->created += l->created;
+			around->line.created += w->line.created;
 	}
-}
-
-static uint8_t phase_of(const struct optrace_thread *th)
-{
-	return th->nodes ? PHASE_BACKWARD : th->optimizers ? PHASE_OPTIMIZER : PHASE_FORWARD;
-}
-
-/* --- steps and their parts ------------------------------------------------------------------------------ */
-
-static int enter_part(struct optrace *t, const struct tl_event *ev, uint8_t phase)
-{
-	if (phase == PHASE_BACKWARD && (t->part != PART_BACKWARD || t->forward_again)) {
-		t->part = PART_BACKWARD;
-		t->forward_again = 0;
-		return add_mark(t, ev, OPTRACE_FW_BW_BOUNDARY, 0);
-	}
-	if (phase != PHASE_FORWARD)
-		return 0;
-	t->forward_again = t->part == PART_BACKWARD;
-	if (t->part != PART_BEFORE)
-		return 0;
-	t->part = PART_FORWARD;
-	return add_mark(t, ev, OPTRACE_FW_START, 0);
-}
-
-static int step(struct optrace *t, const struct tl_event *ev, int is_mark)
-{
-	if (!is_mark && t->has_marks)
-		return 0;
-	t->has_marks |= (uint8_t)is_mark;
-	t->part = PART_BEFORE;
-	return add_mark(t, ev, OPTRACE_STEP, is_mark ? ev->ptr : ++t->steps);
 }
 
 /* --- decisions ------------------------------------------------------------------------------------------- */
@@ -260,61 +251,89 @@ static int step(struct optrace *t, const struct tl_event *ev, int is_mark)
 static int on_op(struct optrace *t, struct optrace_thread *th, const struct tl_event *ev)
 {
 	int is_node = ev->op.v == ev->region.v, r;
-	struct optrace_line *l;
-	uint8_t phase;
+	struct waiting *w;
 
 	if (th->cnt == DEPTH_MAX) {
 		t->left_out++;
 		return 0;
 	}
-	th->nodes += (uint32_t)is_node;
-	phase = phase_of(th);
-	r = enter_part(t, ev, phase);
-	r = r ? r : add_line(t, ev, is_node ? OPTRACE_NODE : OPTRACE_OP, &l);
-	if (r)
-		return r;
-	l->name = ev->op;
-	l->phase = phase;
-	l->is_open = 1;
+	r = add_line(t, ev, is_node ? OPTRACE_NODE : OPTRACE_OP, &w);
+	w->line.name = ev->op;
+	w->line.phase = ev->phase;
+	w->line.is_open = 1;
+	w->around = th->cnt && !is_node ? th->open[th->cnt - 1].at + 1 : 0;
 	for (uint32_t i = 0; i < th->cnt; i++)
-		l->depth += !th->open[i].is_node;
+		w->line.depth += !th->open[i].is_node;
 	th->open[th->cnt++] = (struct open_op){ .at = t->next - 1, .depth = ev->depth, .is_node = (uint8_t)is_node };
 	t->ops += !is_node;
-	return 0;
+	return r;
 }
 
-static int on_region(struct optrace *t, struct optrace_thread *th, const struct tl_event *ev)
+static int on_region(struct optrace *t, const struct tl_event *ev)
 {
-	int is_end = ev->kind == TL_REGION_END;
-	int is_optimizer = !strncmp(names__get(t->to->names, ev->region), STEP_PREFIX, strlen(STEP_PREFIX));
-	struct optrace_line *l;
-	int r = add_line(t, ev, is_end ? OPTRACE_REGION_END : OPTRACE_REGION, &l);
+	struct waiting *w;
+	int r = add_line(t, ev, ev->kind == TL_REGION_END ? OPTRACE_REGION_END : OPTRACE_REGION, &w);
 
-	l->name = ev->region;
-	l->phase = phase_of(th);
-	if (!is_optimizer)
-		return r;
-	if (!is_end)
-		th->optimizers++;
-	else if (th->optimizers)
-		th->optimizers--;
-	return r || !is_end || th->optimizers ? r : step(t, ev, 0);
+	w->line.name = ev->region;
+	return r;
+}
+
+/*
+ * Forward begins with the first birth in it, backward with its first node, which is told next. The operator of that birth
+ * is of the forward: the mark goes before it, or before the one that Python called.
+ */
+static int on_mark(struct optrace *t, struct optrace_thread *th, const struct tl_event *ev)
+{
+	static const uint8_t kinds[MARK_MAX] = { [MARK_FW_START] = OPTRACE_FW_START, [MARK_STEP] = OPTRACE_STEP,
+						 [MARK_FW_BW_BOUNDARY] = OPTRACE_FW_BW_BOUNDARY };
+	struct waiting *w = ev->version == MARK_FW_START && th && th->cnt ? line_at(t, th->open[0].at) : NULL;
+	struct optrace_line now = { 0 };
+	int r;
+
+	if (ev->version >= MARK_MAX || !kinds[ev->version])
+		return 0;
+	if (w && !w->mark.kind) {
+		put_values(t, &now);
+		w->mark.kind = kinds[ev->version];
+		w->mark.ts_ns = ev->ts_ns;
+		w->mark.allocated = now.allocated;
+		w->mark.reserved = now.reserved;
+		return 0;
+	}
+	r = add_line(t, ev, kinds[ev->version], &w);
+	w->line.number = ev->ptr;
+	return r;
+}
+
+/* What is born in an operator says in which phase that is; a node is backward by itself. */
+static void told_phase(struct optrace *t, const struct optrace_thread *th, uint8_t phase)
+{
+	for (uint32_t i = th->cnt; i-- > 0 && !th->open[i].is_node;) {
+		struct waiting *w = line_at(t, th->open[i].at);
+
+		if (!w || w->has_phase)
+			return;
+		w->line.phase = phase;
+		w->has_phase = 1;
+	}
 }
 
 static int on_memory(struct optrace *t, const struct optrace_thread *th, const struct tl_event *ev)
 {
-	struct optrace_line *l = th && th->cnt ? line_at(t, th->open[th->cnt - 1].at) : NULL;
+	struct waiting *w = th && th->cnt ? line_at(t, th->open[th->cnt - 1].at) : NULL;
 	struct live_change ch;
 	int r = live__event(t->live, ev, &ch);
 
+	if (th && ev->kind == TL_CREATE)
+		told_phase(t, th, ev->phase);
 	if (r <= 0)
 		return r;
 	if (ch.to == CAT_MAX) {
 		t->now -= ch.b->size < t->now ? ch.b->size : t->now;
 	} else if (ch.from == CAT_MAX && ev->kind == TL_CREATE) { /* what was met is counted already */
 		t->now += ch.b->size;
-		if (l)
-			l->created += ch.b->size;
+		if (w)
+			w->line.created += ch.b->size;
 	}
 	return 0;
 }
@@ -335,9 +354,9 @@ static int apply(struct optrace *t, struct optrace_thread *th, const struct tl_e
 		return th ? on_op(t, th, ev) : 0;
 	case TL_REGION:
 	case TL_REGION_END:
-		return th ? on_region(t, th, ev) : 0;
-	case TL_STEP:
-		return step(t, ev, 1);
+		return on_region(t, ev);
+	case TL_MARK:
+		return on_mark(t, th, ev);
 	case TL_TOTALS:
 		if (!is_ours)
 			return 0;
