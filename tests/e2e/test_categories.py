@@ -47,7 +47,7 @@ FAR_NS = 100_000_000  # … and where it does
 NO_BLOCK, UNKNOWN = "no block", "unknown"
 NEVER = float("inf")
 WHOLE_LIFE = {"PARAMETER", "OPTIMIZER_STATE", "GRADIENT", "TEMPORARY",  # … and the extended ones
-              "FROZEN", "BUFFER", "COMMUNICATION", "WORKSPACE"}
+              "FROZEN", "BUFFER", "COMMUNICATION", "WORKSPACE", "UNSHARDED"}
 
 
 class Seen:

@@ -88,7 +88,7 @@ def test_ddp_gradients_are_views():
 
 
 def test_fsdp_gathers():
-    exact("fsdp", ("COMMUNICATION",))
+    exact("fsdp", ("UNSHARDED", "PARAMETER", "GRADIENT"))
 
 
 def test_lbfgs_history():

@@ -13,7 +13,7 @@ import browser
 import mt
 import test_page as pages
 
-SLOW = {"fsdp_no_reshard", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "attached_launcher", "dead_rank",
+SLOW = {"fsdp_no_reshard", "fsdp_freed_early", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "attached_launcher", "dead_rank",
         "recorded_apart", "thousand_ranks", "page"}
 
 TORCHRUN = os.path.join(os.path.dirname(mt.PYTHON), "torchrun")
@@ -42,6 +42,10 @@ def ranks_of(path, codes=(0,), extra=()):
 
 def check_sums(rep, k):
     mt.check(k["live_sum"] == rep["devices"]["cpu"]["live"], f"the sum over ranks {k['live_sum']} is not the whole")
+    if not k["others_peak"]:  # over all of the time, too
+        whole = {name: c["byte_ns"] for name, c in rep["devices"]["cpu"]["categories"].items()}
+        ranks = {name: sum(row["categories"].get(name, {"byte_ns": 0})["byte_ns"] for row in k["list"]) for name in whole}
+        mt.check(sum(ranks.values()) == sum(whole.values()), f"byte·time of the ranks {ranks}, of the whole {whole}")
     for row in k["list"]:
         live = sum(c["live"] for c in row["categories"].values())
         mt.check(live == row["live"], f"rank {row['rank']}: its categories make {live} of {row['live']}")
@@ -232,47 +236,93 @@ def test_page():
 # --- FSDP: the seed's test ------------------------------------------------------------------------------------
 
 class Measured:
-    """One rank's CPU bytes at its marks: current, and the highest since "base" or the last "reset"."""
+    """One rank's CPU bytes at its marks: current, the highest since "base" or the last "reset", with and without what gloo
+    holds for itself, and by class since "base"."""
 
     def __init__(self, events, pid):
-        self.current, self.peak = {}, {}
-        sizes, live, peak = {}, 0, 0
+        self.current, self.peak, self.classes = {}, {}, {}
+        self.without = {}  # gloo's: the highest, and how much of it is outputs of all-gathers
+        self.pid, self.base, self.gathers = pid, set(), False
+        blocks, sums, peak, without = {}, {"all": 0, "gloo": 0, "output": 0}, 0, (0, 0)
         for e in events:
             if e.get("pid") != pid:
                 continue
             if e["ev"] in ("create", "preexisting") and e["dev"] == "cpu" and e["size"] is not None:
-                sizes[e["id"]] = e["size"]
-                live += e["size"]
-                peak = max(peak, live)
-            elif e["ev"] == "destroy" and e["dev"] == "cpu":
-                live -= sizes.pop(e["id"], 0)
-            elif e["ev"] == "region" and e["region"].startswith("mark "):
-                name = e["region"][5:]
-                self.current[name], self.peak[name] = live, peak
-                if name in ("base", "reset"):
-                    peak = live
+                blocks[e["id"]] = [e["size"], e["cat"], self.whose(e)]
+                for key in ("all", blocks[e["id"]][2]):
+                    sums[key] = sums.get(key, 0) + e["size"]
+                peak = max(peak, sums["all"])
+                without = max(without, (sums["all"] - sums["gloo"], sums["output"]))
+            elif e["ev"] == "version" and e["id"] in blocks:
+                blocks[e["id"]][1] = e["cat"]
+            elif e["ev"] == "destroy" and e["id"] in blocks:
+                size, _, whose = blocks.pop(e["id"])
+                for key in ("all", whose):
+                    sums[key] -= size
+            elif e["ev"] == "region":
+                self.gathers = e["region"].split(" ")[0] == "FSDP::all_gather"
+                if e["region"].startswith("mark "):
+                    name = e["region"][5:]
+                    self.current[name], self.peak[name], self.without[name] = sums["all"], peak, without
+                    self.at_mark(name, blocks)
+                    if name in ("base", "reset"):
+                        peak, without = sums["all"], (sums["all"] - sums["gloo"], sums["output"])
+
+    def whose(self, e):
+        """FSDP makes one block for an all-gather, the output, and two for a reduce-scatter. gloo makes one as large as the
+        output, first to know its shape, then in its own thread to fill it, and clones the input that it reduces."""
+        region, first = (e.get("region") or "").split(" ")[0], self.gathers
+        if e.get("tid") != self.pid or (region == "FSDP::post_backward_reduce" and e.get("op") == "aten::clone"):
+            return "gloo"
+        self.gathers = False
+        return "other" if region != "FSDP::all_gather" else "output" if first else "gloo"
+
+    def at_mark(self, name, blocks):
+        if name == "base":
+            self.base = set(blocks)
+        sums = self.classes[name] = {}
+        for id_, (size, cat, _) in blocks.items():
+            if id_ not in self.base:
+                sums[cat] = sums.get(cat, 0) + size
 
 
-def fsdp(case, ranks, *args):
+def check_peak(job, m, stage, bound, where, held):
+    """gloo has at most one block's all-gather for itself (or its like, the clone of what is reduced). Beside that the seed's
+    bound holds; `held`: FSDP holds on to the output of the block before while it copies this one's, and is over by no more."""
+    seen, outputs = m.without[stage]
+    seen -= m.current["base"]
+    mt.check(m.peak[stage] - m.without[stage][0] <= job["gathered"], f"{where}: gloo's {m.peak[stage] - m.without[stage][0]}")
+    if stage not in held:
+        mt.check(seen <= bound, f"{where}: {seen} above the base, the seed expects at most {bound}")
+        return
+    mt.check(bound < seen <= bound + job["gathered"], f"{where}: {seen} above the base, expected {bound} to one block more")
+    mt.check(outputs == 2 * job["gathered"], f"{where}: {outputs} in outputs of all-gathers, not in two")
+
+
+def fsdp(case, ranks, *args, held=()):
     with mt.scratch() as tmp:
         said = record(tmp / "a.mtr", ranks, "fsdp_memory", "--case", case, *args,
                       options=("--probes", "framework,flow,regions"))
         rep, k = ranks_of(tmp / "a.mtr", extra=("--classes", "extended"))
-        events = mt.export(tmp / "a.mtr", ("--ops",))
+        events = mt.export(tmp / "a.mtr", ("--ops", "--classes", "extended"))
     mt.check(len(said) == ranks, f"{len(said)} ranks spoke")
     check_sums(rep, k)
     for job in said:
         m = Measured(events, job["pid"])
-        base = m.current["base"]
         for stage, bounds in job["expected"].items():
-            for what, bound in bounds.items():
-                seen = (m.peak if what == "peak" else m.current)[stage] - base
-                where = f"{case}, rank {job['rank']} of {ranks}, {stage}: {what} {seen} above the base"
-                mt.check(seen <= bound, f"{where}, the seed expects at most {bound}")
-                if job["rank"] == 0:
-                    mt.note(f"{where}, at most {bound}")
+            where = f"{case}, rank {job['rank']} of {ranks}, {stage}"
+            seen = m.current[stage] - m.current["base"]
+            mt.check(seen <= bounds.get("current", seen), f"{where}: current {seen}, the seed expects at most {bounds}")
+            if "peak" in bounds:
+                check_peak(job, m, stage, bounds["peak"], where, held)
+            if job["rank"] == 0:
+                mt.note(f"{where}: current {seen}, peak {m.peak[stage] - m.current['base']}, without gloo's "
+                        f"{m.without[stage][0] - m.current['base']}, at most {bounds}")
         for stage, bytes_ in job["reachable"].items():
             mt.check(m.current[stage] == bytes_, f"{case}, rank {job['rank']}, {stage}: memtrace {m.current[stage]}, the job {bytes_}")
+        for stage, classes in job["classes"].items():
+            seen = {name: m.classes[stage].get(name, 0) for name in classes}
+            mt.check(seen == classes, f"{case}, rank {job['rank']}, {stage}: memtrace {seen}, by the model {classes}")
     return k, said
 
 
@@ -284,7 +334,12 @@ def test_fsdp_reshard():
 
 
 def test_fsdp_no_reshard():
-    fsdp("no_reshard", 2)
+    fsdp("no_reshard", 2, held=("forward",))
+
+
+def test_fsdp_freed_early():
+    """The same with the local name cleared that holds it: the seed's bounds hold as they are."""
+    fsdp("no_reshard", 2, "--free-early")
 
 
 def test_fsdp_optimizer_in_backward():

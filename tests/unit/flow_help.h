@@ -166,11 +166,13 @@ __attribute__((unused)) static void accumulate(uint64_t variable, uint64_t grad,
 		op(2, "aten::detach", T(incoming, R));
 }
 
-__attribute__((unused)) static void region(uint8_t kind, const char *name)
+/* idx: how many regions of the thread are open around it. */
+__attribute__((unused)) static void region_at(uint8_t kind, const char *name, uint32_t idx)
 {
 	ts += stride;
-	send((struct event){ .kind = kind, .name = names__add(names, name) });
+	send((struct event){ .kind = kind, .name = names__add(names, name), .aux = idx });
 }
+#define region(kind, name) region_at(kind, name, 0)
 #define step_begin() region(MT_EV_REGION_BEGIN, "Optimizer.step#SGD.step")
 #define step_end() region(MT_EV_REGION_END, "")
 

@@ -6,7 +6,7 @@
 
 enum { X = 0x1040, WT = 0x2040, OUT = 0x4040, GW = 0x7040, M1 = 0x9040, M2 = 0xa040, TMP = 0xb040, Y = 0xc040,
        Z = 0xd040, EMA = 0x11040, CONST = 0x12040, FIXED = 0x13040, MEAN = 0x14040, BUCKET = 0x15040, W2 = 0x16040,
-       G2 = 0x17040, SHARED = 0x20000 };
+       G2 = 0x17040, SHARED = 0x20000, SHARD = 0x18040, BUF = 0x19040 };
 
 /* Nothing of the graph is there before the first tensor of the job is told. */
 static void first_tensor(void)
@@ -271,18 +271,79 @@ static void gradients_that_are_views_of_a_bucket(void **state)
 	assert_string_equal(cat(BUCKET), "COMMUNICATION");
 }
 
+/* FSDP: the shard is read where it gathers; what is made there is a buffer, what is copied out to is the parameter. */
 static void gathered_weights(void **state)
 {
 	(void)state;
 	first_tensor();
 	make(X, "aten::randn");
+	make(SHARD, "aten::empty");
 	region(MT_EV_REGION_BEGIN, "FSDP::pre_forward (0)");
+	region_at(MT_EV_REGION_BEGIN, "FSDP::all_gather (0)", 1);
+	born(BUF, 0);
+	op(0, "aten::_foreach_copy_", T(BUF, W | R), T(SHARD, R));
+	tid = PID + 1; /* gloo's */
+	born(TMP, 0);
+	op(0, "aten::copy_", T(BUF, W | R), T(TMP, R));
+	freed(TMP, 0);
+	tid = PID;
+	region_at(MT_EV_REGION_END, "", 1);
+	region_at(MT_EV_REGION_BEGIN, "FSDP::all_gather_copy_out (0)", 1);
 	born(Y, 0);
-	op(0, "aten::copy_", T(Y, W | R), T(Z, R));
+	op(0, "aten::split_with_sizes_copy", T(BUF, R), T(Y, W));
+	region_at(MT_EV_REGION_END, "", 1);
 	region(MT_EV_REGION_END, "");
 	make(OUT, "aten::linear", T(X, R), T(Y, R | WEIGHT));
-	assert_string_equal(cat(Y), "COMMUNICATION");
-	assert_string_not_equal(cat(OUT), "COMMUNICATION");
+	assert_string_equal(cat(SHARD), "PARAMETER");
+	assert_string_equal(cat(BUF), "COMMUNICATION");
+	assert_string_equal(last_cat(TMP), "COMMUNICATION");
+	assert_string_equal(cat(Y), "UNSHARDED");
+	assert_string_equal(cat(OUT), "ACTIVATION");
+	assert_string_equal(cat(X), "INPUT");
+	make(Z, "aten::randn");
+	op(0, "aten::copy_", T(Z, W | R), T(BUF, R)); /* out of a buffer makes none */
+	assert_string_not_equal(cat(Z), "COMMUNICATION");
+}
+
+/* A world of one has no collective: the shard is copied in the hook itself. */
+static void unsharded_without_a_collective(void **state)
+{
+	(void)state;
+	first_tensor();
+	make(SHARD, "aten::empty");
+	make(X, "aten::randn");
+	region(MT_EV_REGION_BEGIN, "FSDP::pre_backward (0)");
+	born(Y, 0);
+	op(0, "aten::copy_", T(Y, W | R), T(SHARD, R));
+	op(0, "aten::view", T(X, R));
+	region(MT_EV_REGION_END, "");
+	assert_string_equal(cat(SHARD), "PARAMETER");
+	assert_string_equal(cat(Y), "UNSHARDED");
+	assert_string_not_equal(cat(X), "PARAMETER");
+}
+
+static void reduced_gradients(void **state)
+{
+	(void)state;
+	first_tensor();
+	region(MT_EV_REGION_BEGIN, "FSDP::post_backward_reduce (0)");
+	born(BUF, 0);
+	op(0, "aten::view", T(BUF, R));
+	op(0, "aten::_chunk_cat", T(GW, R), T(BUF, W));
+	born(Y, 0);
+	make(TMP, "aten::clone", T(BUF, R));
+	op(0, "aten::copy_", T(Y, W | R), T(TMP, R));
+	freed(TMP, 0);
+	region_at(MT_EV_REGION_BEGIN, "Optimizer.step#Adam.step", 1); /* in a hook: its state is nobody's buffer */
+	make(M1, "aten::zeros_like");
+	region_at(MT_EV_REGION_END, "", 1);
+	assert_string_equal(cat(Y), "COMMUNICATION"); /* not known before the end */
+	region(MT_EV_REGION_END, "");
+	assert_string_equal(cat(Y), "GRADIENT");
+	assert_string_equal(cat(BUF), "COMMUNICATION");
+	assert_string_equal(last_cat(TMP), "COMMUNICATION");
+	assert_string_not_equal(cat(M1), "GRADIENT");
+	assert_string_not_equal(cat(M1), "COMMUNICATION");
 }
 
 static void scratch_is_workspace(void **state)
@@ -462,7 +523,8 @@ int main(void)
 		TEST(averaged_weights_are_buffers), TEST(batches_of_a_loader), TEST(batches_of_workers),
 		TEST(a_page_of_ones_own_is_no_batch), TEST(buckets_are_communication),
 		TEST(hooks_alone_are_no_communication), TEST(gradients_that_are_views_of_a_bucket),
-		TEST(gathered_weights), TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
+		TEST(gathered_weights), TEST(unsharded_without_a_collective), TEST(reduced_gradients),
+		TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
 		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand), TEST(memory_is_bounded),
 		cmocka_unit_test_setup_teardown(compat_has_none_of_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(state_where_no_region_is_told, setup, teardown),

@@ -405,8 +405,8 @@ const struct option_def option_defs[] = {
 	{ "--steps", 0, "N", "so many of the last whole steps with --flow, or all (default 2)", REPORT, on_steps },
 	{ "--classes", 0, "WHICH", "categories: compat, those of torch.profiler (default); extended: also FROZEN (a parameter "
 	  "that gets no gradient), BUFFER (a module's state that is no parameter), DATALOADER (batches from workers), "
-	  "COMMUNICATION (buckets of collectives), WORKSPACE (scratch memory of libraries)", TRACING | REPORT | EXPORT | DIFF,
-	  on_classes },
+	  "COMMUNICATION (buffers of collectives), UNSHARDED (parameters that FSDP has gathered), WORKSPACE (scratch memory of "
+	  "libraries)", TRACING | REPORT | EXPORT | DIFF, on_classes },
 	{ "--leaks", 0, NULL, "what lives across steps and grows in number instead, by operator and region, with bytes a step "
 	  "(docs/leaks.md); --json has it always", REPORT, on_leaks },
 	{ "--tui", 0, NULL, "browse the recording on the terminal, as the live view does", REPORT, on_tui },

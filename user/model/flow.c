@@ -43,6 +43,7 @@ static void fthread__free(struct fthread *t)
 {
 	free(t->edges.e);
 	free(t->region_born.v);
+	free(t->reduced.v);
 	free(t->region_mut.v);
 	free(t);
 }
@@ -142,7 +143,7 @@ static struct fthread *graph__thread(struct graph *g, const struct event *ev)
 	t->pid = ev->pid;
 	t->tid = ev->tid;
 	t->proc = p;
-	t->leaf = t->acc = t->region = t->guess = t->loader = t->gather = -1;
+	t->leaf = t->acc = t->region = t->guess = t->loader = -1;
 	g->threads[g->threads_cnt++] = t;
 	return g->last = t;
 }
@@ -495,7 +496,7 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 		return;
 	}
 	if (fr->kind == MT_EV_OP && g->m->classes == CLASSES_EXTENDED)
-		fthread__class_arg(g, t, f, flags);
+		fthread__class_arg(g, t, ev, f);
 	if (fr->kind == MT_EV_OP && (flags & MT_FLOW_F_WEIGHT))
 		graph__weight(g, t, f);
 	if (t->leaf < 0)
@@ -669,7 +670,7 @@ void graph__region(struct graph *g, const struct event *ev)
 	if (!t)
 		return;
 	fthread__settle(g, t, ev->depth, 0);
-	fthread__class_region(t, ev, ev->kind == MT_EV_REGION_BEGIN ? graph__class(g, ev->name) : OPC_OTHER);
+	fthread__class_region(g, t, ev, ev->kind == MT_EV_REGION_BEGIN ? graph__class(g, ev->name) : OPC_OTHER);
 	if (t->region >= idx) {
 		t->region = -1;
 		graph__end_region(g, t);
@@ -765,6 +766,7 @@ size_t graph__bytes(const struct graph *g)
 	}
 	for (size_t i = 0; i < g->threads_cnt; i++)
 		sum += sizeof(struct fthread) + g->threads[i]->edges.cap * sizeof(struct edge) +
-		       (g->threads[i]->region_born.cap + g->threads[i]->region_mut.cap) * sizeof(uint64_t);
+		       (g->threads[i]->region_born.cap + g->threads[i]->region_mut.cap + g->threads[i]->reduced.cap) *
+			       sizeof(uint64_t);
 	return sum;
 }

@@ -12,6 +12,15 @@
  * buffer or data that the job keeps (BUFFER for all three); tensors that only calls past at::_ops touch:
  * torch.distributed's collectives are such calls, so their memory is found by who makes it (regions of FSDP)
  * or by what DistributedDataParallel does after AccumulateGrad, never by the collective itself.
+ *
+ * FSDP (fully_shard) has a region for each of its moves, and the operators in them say the rest. What is read in
+ * "FSDP::all_gather" and was not made there is a shard of a parameter, what is made there a buffer; what is made in
+ * "FSDP::all_gather_copy_out" (or in the hook around it: a world of one copies without a collective) is the parameter
+ * unsharded, which lives until its storage is resized to nothing. In "FSDP::post_backward_reduce" what an operator reads
+ * is on its way to the collective; what was made there, was never read and outlives the region is the shards' gradient.
+ * A transport that has threads of its own (gloo) fills a buffer there before it copies: what is copied into a buffer of
+ * FSDP's outside of its regions is one, too. What was gathered is a parameter for the rules below, new in every pass: so what
+ * is computed from it has its label, which it has not with CLASSES_COMPAT.
  */
 #include <string.h>
 
@@ -21,6 +30,19 @@
 #define WEIGHTS_MAX (1u << 20)
 #define PAGE 4096u
 #define KNOWN_BY_ROLE (FB_PARAM | FB_GRAD | FB_STATE)
+#define FM_FSDP (FM_GATHERED | FM_UNSHARDED | FM_SHARD | FM_REDUCED)
+
+/* Of what FSDP moves; CAT_MAX: it is none of that. */
+static uint8_t class_of_fsdp(const struct fblock *f)
+{
+	if (f->marks & FM_SHARD)
+		return CAT_PARAMETER;
+	if (f->marks & FM_UNSHARDED)
+		return CAT_UNSHARDED;
+	if (f->marks & FM_REDUCED)
+		return CAT_GRADIENT;
+	return f->marks & FM_GATHERED && !(f->flags & (FB_GRAD | FB_STATE)) ? CAT_COMMUNICATION : CAT_MAX;
+}
 
 static bool is_updated_data(const struct fblock *f)
 {
@@ -33,8 +55,6 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 	bool trained = f->flags & FB_ACC, role = f->flags & KNOWN_BY_ROLE;
 
 	if (f->marks & FM_BUCKET && !(f->flags & (FB_PARAM | FB_STATE)))
-		return CAT_COMMUNICATION;
-	if (f->marks & FM_GATHERED && !(f->flags & (FB_GRAD | FB_STATE)))
 		return CAT_COMMUNICATION;
 	if (cat == CAT_OPTIMIZER_STATE) /* a closure's loss lives on after the step */
 		return f->marks & FM_IN_STEP && !(f->marks & FM_ARITH) && s->cat == CAT_ACTIVATION ? CAT_ACTIVATION : cat;
@@ -55,9 +75,21 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 
 uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat)
 {
+	uint8_t moved = f->marks & FM_FSDP ? class_of_fsdp(f) : CAT_MAX;
+
+	if (moved != CAT_MAX)
+		return moved;
 	if (f->flags & FB_TOUCHED)
 		return class_of(f, s, cat);
 	return f->flags & FB_TEMP ? CAT_WORKSPACE : cat; /* born and freed in one node */
+}
+
+static void fblock__mark(struct graph *g, struct fblock *f, unsigned mark)
+{
+	if (!f->marks || (f->marks & mark))
+		return;
+	f->marks |= (uint16_t)mark;
+	fblock__refresh(g, f);
 }
 
 /* --- names -------------------------------------------------------------------------------------------- */
@@ -72,11 +104,12 @@ uint8_t class_of_name(const char *name)
 		{ "enumerate(DataLoader)#_MultiProcessing", OPC_WORKERS_REGION },
 		{ "enumerate(DataLoader)", OPC_LOADER_REGION },
 		{ "DistributedDataParallel.forward", OPC_DDP_REGION },
-		{ "FSDP::pre_forward", OPC_GATHER_REGION },
-		{ "FSDP::pre_backward", OPC_GATHER_REGION },
-		{ "FSDP::backward_prefetch", OPC_GATHER_REGION },
+		{ "FSDP::pre_forward", OPC_UNSHARD_REGION },
+		{ "FSDP::pre_backward", OPC_UNSHARD_REGION },
+		{ "FSDP::backward_prefetch", OPC_UNSHARD_REGION },
+		{ "FSDP::all_gather_copy_out", OPC_UNSHARD_REGION },
 		{ "FSDP::all_gather", OPC_GATHER_REGION },
-		{ "FSDP::post_backward_reduce", OPC_GATHER_REGION },
+		{ "FSDP::post_backward_reduce", OPC_REDUCE_REGION },
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -85,20 +118,88 @@ uint8_t class_of_name(const char *name)
 	return OPC_OTHER;
 }
 
-void fthread__class_region(struct fthread *t, const struct event *ev, uint8_t class)
+/* --- FSDP --------------------------------------------------------------------------------------------- */
+
+/* The innermost region of FSDP's; OPC_OTHER: none, or an optimizer steps in a hook inside of it. */
+static uint8_t fthread__fsdp(const struct fthread *t)
+{
+	const struct fsdp_region *r = t->fsdp_cnt ? &t->fsdp[t->fsdp_cnt - 1] : NULL;
+
+	return r && t->region < r->idx ? r->class : OPC_OTHER;
+}
+
+/* A reduce-scatter has ended. */
+static void fthread__reduced(struct graph *g, struct fthread *t)
+{
+	for (uint32_t i = 0; i < t->reduced.cnt; i++) {
+		struct fblock *f = graph__find(g, t->reduced.v[i]);
+
+		if (f && f->blk && !(f->marks & FM_SENT))
+			fblock__mark(g, f, FM_REDUCED);
+	}
+	t->reduced.cnt = 0;
+}
+
+static void fthread__fsdp_region(struct graph *g, struct fthread *t, int idx, uint8_t class)
+{
+	while (t->fsdp_cnt && t->fsdp[t->fsdp_cnt - 1].idx >= idx)
+		if (t->fsdp[--t->fsdp_cnt].class == OPC_REDUCE_REGION)
+			fthread__reduced(g, t);
+	if (class < OPC_UNSHARD_REGION || class > OPC_REDUCE_REGION || t->fsdp_cnt == FSDP_DEPTH)
+		return;
+	t->fsdp[t->fsdp_cnt++] = (struct fsdp_region){ (uint8_t)idx, class };
+}
+
+static void fthread__fsdp_born(struct fthread *t, struct fblock *f)
+{
+	uint8_t class = fthread__fsdp(t);
+
+	if (class == OPC_UNSHARD_REGION) {
+		f->marks |= FM_UNSHARDED;
+		f->flags |= FB_PARAM | FB_FLOWS; /* no news: nothing has used it yet */
+	} else if (class != OPC_OTHER)
+		f->marks |= FM_GATHERED;
+	if (class == OPC_REDUCE_REGION)
+		ids__push(&t->reduced, f->id, FSDP_REDUCED_MAX);
+}
+
+/* What the operator's other arguments are, if it writes this one. */
+static uint16_t fsdp_into(const struct fblock *f, uint8_t class)
+{
+	if (class == OPC_OTHER) /* a transport's own thread */
+		return f->marks & FM_GATHERED && !(f->marks & (FM_UNSHARDED | FM_REDUCED)) ? FM_GATHERED : 0;
+	return class == OPC_UNSHARD_REGION && f->marks & FM_UNSHARDED ? FM_SHARD : 0;
+}
+
+static void fthread__fsdp_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f, bool written)
+{
+	uint8_t class = fthread__fsdp(t);
+
+	if (written && f->marks & FM_FSDP && t->region < 0) {
+		t->into_seq = ev->seq;
+		t->into = fsdp_into(f, class);
+	} else if (!written && t->into && t->into_seq == ev->seq && !(f->marks & FM_FSDP) && !(f->flags & KNOWN_BY_ROLE)) {
+		fblock__mark(g, f, t->into);
+	}
+	if (written || class == OPC_OTHER)
+		return;
+	if (class == OPC_GATHER_REGION && !(f->marks & FM_FSDP))
+		fblock__mark(g, f, FM_SHARD);
+	if (class == OPC_REDUCE_REGION)
+		fblock__mark(g, f, FM_SENT);
+}
+
+void fthread__class_region(struct graph *g, struct fthread *t, const struct event *ev, uint8_t class)
 {
 	int idx = ev->aux < MT_REGIONS_MAX ? (int)ev->aux : MT_REGIONS_MAX;
 
 	if (t->loader >= idx)
 		t->loader = -1;
-	if (t->gather >= idx)
-		t->gather = -1;
+	fthread__fsdp_region(g, t, idx, ev->kind == MT_EV_REGION_BEGIN ? class : OPC_OTHER);
 	if (ev->kind != MT_EV_REGION_BEGIN)
 		return;
 	if (t->loader < 0 && (class == OPC_LOADER_REGION || class == OPC_WORKERS_REGION))
 		t->loader = idx;
-	if (t->gather < 0 && class == OPC_GATHER_REGION)
-		t->gather = idx;
 	t->proc->has_workers |= class == OPC_WORKERS_REGION;
 	t->proc->has_ddp |= class == OPC_DDP_REGION;
 }
@@ -128,14 +229,6 @@ static bool rounds__count(struct rounds *r, uint32_t now)
 	return r->cnt == ROUNDS_SURE;
 }
 
-static void fblock__mark(struct graph *g, struct fblock *f, unsigned mark)
-{
-	if (!f->marks || (f->marks & mark))
-		return;
-	f->marks |= (uint16_t)mark;
-	fblock__refresh(g, f);
-}
-
 void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f)
 {
 	if (!p->trains) {
@@ -159,8 +252,7 @@ void fthread__class_born(struct fthread *t, struct fblock *f)
 	fproc__see(t->proc, f);
 	if (t->loader >= 0)
 		f->marks |= FM_LOADER;
-	if (t->gather >= 0)
-		f->marks |= FM_GATHERED;
+	fthread__fsdp_born(t, f);
 	if (t->region >= 0 && !fthread__in_backward(t, t->depth))
 		f->marks |= FM_IN_STEP;
 }
@@ -184,13 +276,15 @@ static bool is_shared(const struct fproc *p, const struct fblock *f)
 	return p->has_workers && (f->flags & FB_MET) && f->blk && !(f->blk->ptr % PAGE);
 }
 
-void fthread__class_arg(struct graph *g, struct fthread *t, struct fblock *f, unsigned flags)
+void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f)
 {
 	struct fproc *p = t->proc;
 	uint32_t now = fproc__round(p);
+	uint8_t flags = (uint8_t)(ev->aux >> 8);
 	bool written = flags & MT_FLOW_F_WRITTEN;
 
 	fproc__see(p, f);
+	fthread__fsdp_arg(g, t, ev, f, written);
 	if (flags & MT_FLOW_F_RUNNING)
 		fblock__mark(g, f, FM_RUNNING);
 	if (is_shared(p, f))

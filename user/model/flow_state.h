@@ -45,13 +45,17 @@ enum fb_mark {
 	FM_RUNNING = 1 << 3, /* an argument named running_mean or running_var */
 	FM_READ = 1 << 4,    /* used in several rounds, outside backward and optimizer */
 	FM_WRITTEN = 1 << 5, /* written so */
-	FM_GATHERED = 1 << 6, /* born where a collective gathers or reduces */
+	FM_GATHERED = 1 << 6, /* a buffer of a collective that gathers or reduces */
 	FM_BUCKET = 1 << 7,  /* gradients of several parameters on their way to a collective */
 	FM_FROZEN = 1 << 8,
 	FM_IN_STEP = 1 << 9, /* born in an optimizer's region, outside backward */
 	FM_ARITH = 1 << 10,  /* part of its arithmetic */
 	FM_BY_HAND = 1 << 11, /* state of an optimizer that has no region */
-	FM_ALL = (1 << 12) - 1,
+	FM_UNSHARDED = 1 << 12, /* born where FSDP puts what it gathered */
+	FM_SHARD = 1 << 13,  /* read where FSDP gathers: a parameter's shard */
+	FM_REDUCED = 1 << 14, /* what a reduce-scatter left: gradients of shards */
+	FM_SENT = 1 << 15,   /* read where FSDP reduces: not that */
+	FM_ALL = (1 << 16) - 1,
 };
 
 /* How often something happened to a block, in different rounds after its first. */
@@ -177,7 +181,8 @@ struct fframe {
 
 enum op_class {
 	OPC_UNKNOWN, OPC_OTHER, OPC_DETACH_ADD, OPC_FACTORY, OPC_PY_NODE, OPC_STEP_REGION,
-	OPC_ACC_NODE, OPC_LOADER_REGION, OPC_WORKERS_REGION, OPC_DDP_REGION, OPC_GATHER_REGION,
+	OPC_ACC_NODE, OPC_LOADER_REGION, OPC_WORKERS_REGION, OPC_DDP_REGION,
+	OPC_UNSHARD_REGION, OPC_GATHER_REGION, OPC_REDUCE_REGION, /* of FSDP */
 	OPC_TAKEOVER, /* tensor 0 gets the storage of tensor 1 */
 };
 
@@ -188,6 +193,13 @@ struct own {
 	uint64_t born; /* first block of that frame */
 	bool died;
 };
+
+/* A region of FSDP that is open; the innermost one is the last. */
+struct fsdp_region {
+	uint8_t idx, class; /* class: enum op_class */
+};
+#define FSDP_DEPTH 4
+#define FSDP_REDUCED_MAX 4096
 
 struct fthread {
 	uint32_t pid, tid;
@@ -203,7 +215,12 @@ struct fthread {
 	int region;    /* index of the outermost optimizer region, -1 = none */
 	uint8_t region_depth; /* frames that were open when it began */
 	bool region_in_backward; /* it began in a hook of a backward node */
-	int loader, gather; /* likewise, of a DataLoader's; of one where collectives get their memory */
+	int loader; /* likewise, of a DataLoader's */
+	struct fsdp_region fsdp[FSDP_DEPTH];
+	uint8_t fsdp_cnt;
+	struct ids reduced; /* born since its outermost region that reduces began */
+	uint32_t into_seq; /* frame of an operator that writes a block of FSDP's … */
+	uint16_t into;	   /* … what its other arguments are for that, enum fb_mark */
 	uint64_t variable;  /* of the last AccumulateGrad */
 	struct fnode node;
 	struct out_node told; /* what else is told of it */
@@ -268,9 +285,9 @@ struct edge *edges__push(struct edges *es, uint32_t max);
 /* flow_classes.c */
 uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat); /* cat: torch.profiler's */
 uint8_t class_of_name(const char *name); /* enum op_class, OPC_OTHER if it is none of its */
-void fthread__class_region(struct fthread *t, const struct event *ev, uint8_t class);
+void fthread__class_region(struct graph *g, struct fthread *t, const struct event *ev, uint8_t class);
 void fthread__class_born(struct fthread *t, struct fblock *f);
-void fthread__class_arg(struct graph *g, struct fthread *t, struct fblock *f, unsigned flags);
+void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f);
 void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad);
 void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f);
 void fproc__class_updated(struct fproc *p, struct fblock *f); /* a parameter was written, outside backward */

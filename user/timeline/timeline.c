@@ -16,6 +16,7 @@ static const char *const category_names[CAT_MAX] = {
 	[CAT_DATALOADER] = "DATALOADER",
 	[CAT_COMMUNICATION] = "COMMUNICATION",
 	[CAT_WORKSPACE] = "WORKSPACE",
+	[CAT_UNSHARDED] = "UNSHARDED",
 };
 
 const char *category_name(enum category c)

@@ -23,7 +23,7 @@ static const char *const short_names[CAT_MAX] = {
 	[CAT_INPUT] = "input", [CAT_TEMPORARY] = "temporary", [CAT_ACTIVATION] = "activation",
 	[CAT_GRADIENT] = "gradient", [CAT_AUTOGRAD_DETAIL] = "autograd", [CAT_FROZEN] = "frozen",
 	[CAT_BUFFER] = "buffer", [CAT_DATALOADER] = "dataloader", [CAT_COMMUNICATION] = "comm",
-	[CAT_WORKSPACE] = "workspace",
+	[CAT_WORKSPACE] = "workspace", [CAT_UNSHARDED] = "unsharded",
 };
 
 /* Takes the part that matters least out, and adds it to what `others` stands for. */

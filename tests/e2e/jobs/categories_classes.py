@@ -170,16 +170,24 @@ def fsdp():
     one_rank()
     mesh = init_device_mesh("cpu", (1,))
     model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 64))
-    for layer in (model[0], model[2]):
+    layers = model[0], model[2]
+
+    def unsharded(layer, *_):
+        moment(UNSHARDED=list(layer.parameters()), PARAMETER=shards, GRADIENT=[], BUFFER=[], FROZEN=[])
+
+    for layer in layers:
         fully_shard(layer, mesh=mesh)
-        layer.register_forward_pre_hook(lambda m, *_: moment(COMMUNICATION=list(m.parameters())))
+        layer.register_forward_pre_hook(unsharded)
     fully_shard(model, mesh=mesh)
-    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    shards = [p.to_local().detach() for p in model.parameters()]
 
     def step():
         opt.zero_grad()
         model(torch.randn(64, 256)).pow(2).mean().backward()
         opt.step()
+        moment(PARAMETER=shards, GRADIENT=[p.grad.to_local() for p in model.parameters()], UNSHARDED=[],
+               BUFFER=[], FROZEN=[])  # momenta are older than the attach, and no operator that is probed is given them
 
     return step
 

@@ -9,20 +9,24 @@ comes to the device when it is sharded. Here all is one device, so the model beg
 memory right before fully_shard takes it: the same order of births and frees.
 
 Marks are regions "mark NAME", with nothing in them. Each rank says one line of JSON: its pid, what its arithmetic expects
-after each stage (bytes above the mark "base"; `peak`: the highest since "base" or the last "reset"), and, of some marks, the
-bytes of all storages that its own garbage collector can reach.
+after each stage (bytes above the mark "base"; `peak`: the highest since "base" or the last "reset"), of some marks the bytes of
+all storages that its own garbage collector can reach, and what the model's shapes say of each class then; and the bytes of
+one block's all-gather.
 """
 import argparse
 import functools
 import gc
+import inspect
 import json
 import os
 import sys
+import textwrap
 import types
 
 import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp._fully_shard import _fsdp_param_group
 from torch.distributed.tensor import DTensor
 
 # torch.testing's helpers ask for a package of its developers, of which nothing is used here.
@@ -31,7 +35,8 @@ from torch.testing._internal.distributed._tensor.common_dtensor import ModelArgs
 
 MB = 1_000_000
 WORD = 4  # float32
-expected, reachable = {}, {}
+expected, reachable, classes = {}, {}, {}
+facts = {"expected": expected, "reachable": reachable, "classes": classes}
 
 
 def mark(name):
@@ -63,14 +68,27 @@ def after(stage, peak=None, current=None):
     expected[stage] = {k: v for k, v in (("peak", peak), ("current", current)) if v is not None}
 
 
+def of_classes(stage, **bytes_):
+    classes[stage] = {name: WORD * n for name, n in bytes_.items()}
+    if stage in ("forward", "backward"):
+        del classes[stage]["COMMUNICATION"]  # gloo's thread may have the last one's buffers for an instant longer
+
+
+def shards(module):
+    """Elements of a rank's parts of all parameters: they are cut along their first dimension, all as long as the first."""
+    return sum(-(-p.shape[0] // dist.get_world_size()) * p.shape[1:].numel() for p in module.parameters())
+
+
 def build(dim, shard):
-    """(model, numbers of elements: all, a rank's, one block's, outside the blocks)"""
+    """(model, numbers of elements: all, a rank's, one block's, outside the blocks; a rank's with padding; parameters)"""
     args = ModelArgs(vocab_size=32, n_layers=3, dim=dim, n_heads=12, weight_tying=False)
     with torch.device("meta"):
         model = Transformer(args)
     whole = sum(p.numel() for p in model.parameters())
     block = sum(p.numel() for p in model.layers[0].parameters())
     world = dist.get_world_size()
+    padded, number = shards(model), len(list(model.parameters()))
+    facts["gathered"] = WORD * world * shards(model.layers[0])
 
     def materialize(module):
         module.to_empty(device="cpu")
@@ -84,7 +102,7 @@ def build(dim, shard):
         if not isinstance(module, torch.nn.ModuleList):
             materialize(module)
     shard(model)
-    return model, (whole, (whole + world - 1) // world, block, whole - 3 * block)
+    return model, (whole, (whole + world - 1) // world, block, whole - 3 * block), (padded, number)
 
 
 def optimizer_in_backward(model):
@@ -98,6 +116,18 @@ def optimizer_in_backward(model):
         param.register_post_accumulate_grad_hook(hook)
 
 
+def free_early():
+    """wait_for_unshard forgets the block before's output before it copies this one's, but a local name of it still has it."""
+    group = _fsdp_param_group.FSDPParamGroup
+    source = textwrap.dedent(inspect.getsource(group.wait_for_unshard))
+    forgets = "self.comm_ctx.all_gather_state = None"
+    if source.count(forgets) != 1:
+        raise SystemExit("wait_for_unshard is not what it was in torch 2.13")
+    names = dict(vars(_fsdp_param_group))
+    exec(source.replace(forgets, "self.comm_ctx.all_gather_state = prev_all_gather_state = None"), names)
+    group.wait_for_unshard = names["wait_for_unshard"]
+
+
 def train(dim, reshard, in_backward):
     world = dist.get_world_size()
     lin = torch.nn.Linear(dim, dim)
@@ -106,19 +136,19 @@ def train(dim, reshard, in_backward):
     reachable["base"] = storages()
     mark("base")
 
-    model, (whole, own, block, rest) = build(dim, functools.partial(fully_shard, reshard_after_forward=reshard))
+    model, (whole, own, block, rest), (padded, number) = build(dim, functools.partial(fully_shard, reshard_after_forward=reshard))
     if in_backward:
         optimizer_in_backward(model)
     else:
         optim = torch.optim.Adam(model.parameters(), lr=1e-2, foreach=False)
+    none = {"GRADIENT": 0, "OPTIMIZER_STATE": 0, "UNSHARDED": 0, "COMMUNICATION": 0}
+    of_classes("init", PARAMETER=padded, **none)
     after("init", WORD * (own + block) + 4 * MB, WORD * (own + block))
 
     inp = torch.randint(0, 32, (1, 4))
     loss = model(inp)
-    # NCCL gathers into the output itself; gloo's all-gather fills a flat buffer of its own first, as large as the output. It
-    # shows where the peak is in a collective: without resharding, in that of the last block.
-    gloo = 0 if reshard else block
-    after("forward", WORD * (3 * block + rest + own if reshard else own + whole + block + gloo) + 16 * MB)
+    of_classes("forward", PARAMETER=padded, **dict(none, UNSHARDED=0 if reshard else padded * world))
+    after("forward", WORD * (3 * block + rest + own if reshard else own + whole + block) + 16 * MB)
 
     loss.sum().backward()
     if not reshard:  # the reduce-scatter's input and its output, a world-th of that
@@ -127,16 +157,23 @@ def train(dim, reshard, in_backward):
         peak = 4 * block + rest + own + block // world
     else:
         peak = 4 * block + rest + 2 * own
+    none["GRADIENT"] = 0 if in_backward else padded
+    if in_backward:
+        none["OPTIMIZER_STATE"] = 2 * padded + number
+    of_classes("backward", PARAMETER=padded, **none)
     after("backward", WORD * peak + 16 * MB)
     del loss
     mark("reset")
 
     if not in_backward:
         optim.step()
+    none["OPTIMIZER_STATE"] = 2 * padded + number
+    of_classes("step", PARAMETER=padded, **none)
     after("step", WORD * (3 + (not in_backward)) * own + 16 * MB)
     if not in_backward:
         optim.zero_grad()
     mark("reset")
+    of_classes("zero_grad", PARAMETER=padded, **dict(none, GRADIENT=0))
     after("zero_grad", WORD * 3 * own + 32 * MB)
 
 
@@ -144,7 +181,7 @@ def delete(dim):
     gc.collect()
     reachable["base"] = storages()
     mark("base")
-    model, (_, own, _, _) = build(dim, fully_shard)
+    model, (_, own, _, _), _ = build(dim, fully_shard)
     after("init", current=WORD * own + 4 * MB)
     del model
     gc.collect()
@@ -155,8 +192,11 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     p.add_argument("--case", choices=("reshard", "no_reshard", "optim_in_backward", "delete"), required=True)
     p.add_argument("--dim", type=int, default=768)
+    p.add_argument("--free-early", action="store_true")
     args = p.parse_args()
 
+    if args.free_early:
+        free_early()
     torch.set_num_threads(1)
     torch.manual_seed(42)
     dist.init_process_group("gloo")
@@ -164,7 +204,7 @@ def main():
         delete(args.dim)
     else:
         train(args.dim, args.case != "no_reshard", args.case == "optim_in_backward")
-    said = json.dumps({"rank": dist.get_rank(), "pid": os.getpid(), "expected": expected, "reachable": reachable})
+    said = json.dumps({"rank": dist.get_rank(), "pid": os.getpid(), **facts})
     os.write(1, f"facts {said}\n".encode())
     dist.barrier()
     dist.destroy_process_group()

@@ -13,13 +13,13 @@
 /* --- words and numbers ------------------------------------------------------------------------------------ */
 
 // Bottom of the stack first: what stays lies under what comes and goes.
-const CATEGORIES = ["PARAMETER", "FROZEN", "BUFFER", "OPTIMIZER_STATE", "GRADIENT", "INPUT", "DATALOADER", "ACTIVATION", "TEMPORARY",
+const CATEGORIES = ["PARAMETER", "FROZEN", "BUFFER", "OPTIMIZER_STATE", "GRADIENT", "UNSHARDED", "INPUT", "DATALOADER", "ACTIVATION", "TEMPORARY",
 	"AUTOGRAD_DETAIL", "COMMUNICATION", "WORKSPACE", "unknown"];
 // The first eight after Okabe and Ito: told apart with any colour vision (tests/e2e/test_page.py measures it); neighbours differ in lightness.
 const COLORS = {
 	PARAMETER: "#0072b2", FROZEN: "#2222aa", BUFFER: "#aaee88", OPTIMIZER_STATE: "#56b4e9", GRADIENT: "#d55e00", INPUT: "#009e73",
 	DATALOADER: "#552255", ACTIVATION: "#e69f00", TEMPORARY: "#f0e442", AUTOGRAD_DETAIL: "#cc79a7", COMMUNICATION: "#8822ee",
-	WORKSPACE: "#882222", unknown: "#c4c9ce",
+	WORKSPACE: "#882222", UNSHARDED: "#9988ff", unknown: "#c4c9ce",
 };
 const KINDS = ["all", "process", "region", "backward node", "operator", "Python", "native code", "not known"];
 
