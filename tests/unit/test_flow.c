@@ -460,6 +460,25 @@ static void pass_through_nodes_make_versions(void **state)
 	assert_string_equal(cat(TMP), "AUTOGRAD_DETAIL");
 }
 
+/* … and one that only makes a view of it, which has no probe by default. */
+static void view_nodes_make_none(void **state)
+{
+	static const char *const nodes[] = { "TBackward0", "TransposeBackward1", "SumBackward0", "CatBackward0" };
+
+	(void)state;
+	apply(0, "MulBackward0", T(Y));
+	op(2, "aten::mul", T(Y, R));
+	born(TMP, 3);
+	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
+		apply(0, nodes[i], T(TMP));
+	apply(0, "MulBackward0", T(Y));
+	op(2, "aten::mul", T(Y, R));
+	assert_int_equal(version(TMP), 0);
+	apply(0, "TanhBackward0", T(TMP));
+	apply(0, "MulBackward0", T(Y));
+	assert_int_equal(version(TMP), 1);
+}
+
 /* What an input was made from is an input, also if it is gone by then. */
 static void inputs_have_sources(void **state)
 {
@@ -1357,7 +1376,7 @@ int main(void)
 		TEST(a_written_gradient_is_no_state),
 		TEST(gradients_are_accumulated), TEST(zeroed_gradients_stay_gradients), TEST(a_cloned_gradient),
 		TEST(what_lives_in_one_node_is_temporary), TEST(blocks_no_op_touched_stay_unknown),
-		TEST(in_place_operators_make_versions), TEST(pass_through_nodes_make_versions),
+		TEST(in_place_operators_make_versions), TEST(pass_through_nodes_make_versions), TEST(view_nodes_make_none),
 		TEST(inputs_have_sources), TEST(unused_data_is_unknown), TEST(sparse_tensors_make_an_op_transparent),
 		TEST(wrapped_scalars), TEST(frozen_weights_by_their_name), TEST(weights_of_backward_do_not_count),
 		TEST(python_functions_are_backward_nodes), TEST(what_backward_writes_and_an_optimizer_reads),

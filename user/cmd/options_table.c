@@ -420,7 +420,7 @@ const struct option_def option_defs[] = {
 	{ "--all", 0, NULL, "every site, also on a terminal", PLAN, on_all },
 	{ "--probes", 0, "SOURCES", "what to watch, with commas between: segments, framework, ops, views, flow, "
 	  "regions, kernel, host, usdt (default: segments, framework, flow, regions, kernel, usdt). flow gives the "
-	  "categories; ops in its place costs less", TRACING | PLAN, on_probes },
+	  "categories; ops in its place costs less; views beside it shows views in report --flow", TRACING | PLAN, on_probes },
 	{ "--usdt", 0, "PROVIDER:NAME[:ARG=meaning,…]",
 	  "a probe that a program ships itself; may be given several times. ARG is the argument's number, meaning one of "
 	  "ptr, size, device, name, step; event=KIND says what it is (alloc, free, op_begin, op_end, region_begin, "

@@ -150,6 +150,23 @@ static struct fthread *graph__thread(struct graph *g, const struct event *ev)
 
 /* --- names ------------------------------------------------------------------------------------------- */
 
+/*
+ * Nodes whose formula (derivatives.yaml, PyTorch 2.13) makes views of the incoming gradient and does no more. Operators
+ * that only make views have no probe by default, and without one such a node would count as writing what it is given.
+ */
+static bool is_view_node(const char *name)
+{
+	static const char *const nodes[] = { "T", "Transpose", "View", "UnsafeView", "ReshapeAlias", "Permute", "Squeeze",
+					     "Unsqueeze", "ViewAsReal", "ViewAsComplex", "Conj", "NegView", "Cat",
+					     "Stack", "Sum" };
+	const char *end = strstr(name, "Backward");
+
+	for (size_t i = 0; end && i < sizeof(nodes) / sizeof(nodes[0]); i++)
+		if (strlen(nodes[i]) == (size_t)(end - name) && !strncmp(nodes[i], name, (size_t)(end - name)))
+			return true;
+	return false;
+}
+
 static uint8_t classify(const char *name)
 {
 	static const struct {
@@ -170,7 +187,7 @@ static uint8_t classify(const char *name)
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strlen(known[i].name) == len && !memcmp(known[i].name, name, len))
 			return known[i].class;
-	return class_of_name(name);
+	return is_view_node(name) ? OPC_VIEW_NODE : class_of_name(name);
 }
 
 static uint8_t graph__class(struct graph *g, name_id name)
@@ -504,7 +521,7 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 	e = fthread__edge(g, t, f);
 	if (!e)
 		return;
-	e->flags |= fr->kind != MT_EV_OP ? EDGE_NONE : written ? EDGE_TRUE : EDGE_FALSE;
+	e->flags |= written ? EDGE_TRUE : fr->kind == MT_EV_OP || fr->op == OPC_VIEW_NODE ? EDGE_FALSE : EDGE_NONE;
 	if (fr->kind == MT_EV_OP && index < 2)
 		fthread__identity(g, t, ev, f, index, fr->op);
 	t->dirty |= written;

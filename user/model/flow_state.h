@@ -183,6 +183,7 @@ enum op_class {
 	OPC_UNKNOWN, OPC_OTHER, OPC_DETACH_ADD, OPC_FACTORY, OPC_PY_NODE, OPC_STEP_REGION,
 	OPC_ACC_NODE, OPC_LOADER_REGION, OPC_WORKERS_REGION, OPC_DDP_REGION,
 	OPC_UNSHARD_REGION, OPC_GATHER_REGION, OPC_REDUCE_REGION, /* of FSDP */
+	OPC_VIEW_NODE, /* a backward node that only makes views of what it is given */
 	OPC_TAKEOVER, /* tensor 0 gets the storage of tensor 1 */
 };
 
