@@ -50,10 +50,11 @@ static const char *const words[] = {
 };
 _Static_assert(sizeof(words) / sizeof(words[0]) == W_CATS, "a word for each");
 
-static const char *const cat_words[CAT_MAX] = {
+static const char *const cat_words[] = {
 	"unknown", "parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail",
-	"frozen", "buffer", "dataloader", "communication", "workspace",
+	"frozen", "buffer", "dataloader", "communication", "workspace", "unsharded",
 };
+_Static_assert(sizeof(cat_words) / sizeof(cat_words[0]) == CAT_MAX, "a word for each");
 
 struct snap_device {
 	uint32_t pid;
