@@ -8,6 +8,7 @@ is skipped with a word (tools/install-deps viewers); MemoryViz.js is not in torc
 process_alloc_data.js is MT_MEMORYVIZ or build/memoryviz.
 """
 import collections
+import csv
 import functools
 import gzip
 import json
@@ -205,7 +206,8 @@ import collections, json, sys
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 trace = pb.Trace()
 trace.ParseFromString(open(sys.argv[1], "rb").read())
-out = {"names": {}, "parents": {}, "last": {}, "max": {}, "slices": collections.Counter(), "processes": [], "bad": [], "tracks": []}
+out = {"names": {}, "parents": {}, "last": {}, "max": {}, "slices": collections.Counter(), "processes": [], "bad": [], "tracks": [],
+       "marks": [], "modules": collections.Counter()}
 names, stacks, last_ts, described = {}, collections.defaultdict(list), 0, set()
 for p in trace.packet:
     if p.trusted_packet_sequence_id != 1:
@@ -239,7 +241,12 @@ for p in trace.packet:
             name = names[e.name_iid] if e.name_iid else e.name
             stacks[e.track_uuid].append(p.timestamp)
             out["slices"][(e.categories[0] if e.categories else "step") + " " + name.split(" ")[0]] += 1
+        elif e.type == e.TYPE_INSTANT and list(e.categories) == ["mark"]:
+            out["marks"].append([p.timestamp, e.name, *(a.uint_value for a in e.debug_annotations if a.name == "step")])
         elif e.type == e.TYPE_SLICE_END:
+            notes = {a.name: a.string_value or a.uint_value for a in e.debug_annotations}
+            if "module" in notes:
+                out["modules"][notes["module"] + " " + notes.get("phase", "")] += 1
             if stacks[e.track_uuid].pop() > p.timestamp:
                 out["bad"].append("a slice ends before it begins")
 if any(stacks.values()):
@@ -267,6 +274,18 @@ def check_named(seen, slices):
     mt.check(named, "the recording has no names")
     mt.check(named <= set(seen["tracks"]), f"{sorted(named - set(seen['tracks']))[:5]} have no track")
     mt.check(sum(v for k, v in slices.items() if k.startswith("tensor float32[")) >= len(named), "slices of tensors")
+
+
+def markers():
+    """(time, name, number of a step) of the report's markers, in their order."""
+    told = [(m["t"], m["name"], *([m["step"]] if "step" in m else [])) for m in rep()["phases"]["markers"]]
+    mt.check({m[1] for m in told} == {"fw_start", "fw_bw_boundary", "step"}, str(told[:5]))
+    return told
+
+
+def modules_made(phase):
+    """Paths with their root of the modules that made something in a phase, itself and not what is in it."""
+    return {".".join(filter(None, (m["root"], m["name"]))) for m in rep()["modules"]["list"] if m["own"]["phases"].get(phase)}
 
 
 def rows_of(*words):
@@ -297,10 +316,59 @@ def test_perfetto():
     equal(ops, rows_of('"ev":"op"'), "slices of operators and backward nodes")
     check_slices(slices, {"op": sum(v for k, v in slices.items() if k.startswith("operator "))})
     check_named(seen, slices)
+    equal([(t + seen["epoch"], *more) for t, *more in seen["marks"]], markers(), "marks")
+    for phase in ("forward", "backward"):
+        want, got = modules_made(phase), {k.rsplit(" ", 1)[0] for k in seen["modules"] if k.endswith(" " + phase)}
+        mt.check(want and want <= got, f"modules of {phase}: {want - got} are of no slice")
     without = collections.Counter(python(PERFETTO, export("perfetto", ".pftrace"))["slices"])
     mt.check(not any(k.startswith("operator ") for k in without) and without["step step"] == slices["step step"],
              "without --ops there are no operators")
     mt.note(f"{seen['packets']} packets")
+
+
+def check_chrome_names(events, base):
+    """Marks, modules of the slices, and names of tensors as asynchronous events that begin and end once."""
+    told = [(base + round(e["ts"] * 1000), e["name"], *e.get("args", {}).values()) for e in events if e["ph"] == "i" and e["cat"] == "mark"]
+    equal(told, markers(), "marks")
+    mt.check(all(e["s"] == "p" for e in events if e["ph"] == "i"), "scopes of instants")
+    slices = [e for e in events if e["ph"] == "X" and e["cat"] in ("operator", "backward")]
+    for phase in ("forward", "backward"):
+        got = {".".join(filter(None, (e["args"]["module_root"], e["args"]["module"]))) for e in slices
+               if "module" in e.get("args", {}) and e["args"].get("phase") == phase}
+        mt.check(modules_made(phase) <= got, f"modules of {phase}: {modules_made(phase) - got} are of no slice")
+    made = collections.Counter()
+    for e in slices:
+        made[e["name"]] += e.get("args", {}).get("bytes", 0)
+    for name, o in report_ops().items():  # and in what it called
+        mt.check(made[name] >= o["alloc_bytes"], f"{name}: {made[name]} bytes in slices, {o['alloc_bytes']} in the report")
+    open_ids, seen = {}, set()
+    for e in events:
+        if e["ph"] == "b":
+            mt.check(e["cat"] == "tensor" and e["id"] not in open_ids, f"begins twice: {e}")
+            open_ids[e["id"]] = e
+            seen.add((e["args"]["kind"], e["args"].get("state"), e["name"], e["args"]["root"], e["args"]["bytes"]))
+        elif e["ph"] == "e":
+            begin = open_ids.pop(e["id"])
+            mt.check((begin["cat"], begin["name"], begin["pid"]) == (e["cat"], e["name"], e["pid"]) and begin["ts"] <= e["ts"], f"{begin} {e}")
+    mt.check(not open_ids, f"without an end: {list(open_ids.values())[:3]}")
+    want = {(t["kind"], t["state"], t["name"], t["root"], t["bytes"]) for t in rep()["names"]["list"]}
+    mt.check(want <= seen, f"{sorted(map(str, want - seen))[:3]} are no events")
+
+
+def test_csv_is_jsonl():
+    """The same rows, but for nodes, with what modules, names and marks there are."""
+    with open(export("csv", "", "--ops"), newline="") as f:
+        ours = list(csv.DictReader(f))
+    with open(export("jsonl", "", "--ops")) as f:
+        rows = [r for r in map(json.loads, f) if r["ev"] != "node"]
+    equal(len(ours), len(rows), "rows")
+    seen = collections.Counter()
+    for got, row in zip(ours, rows):
+        for key in ("t", "ev", "tid", "pid", "size", "step", "mark", "module", "module_root", "phase", "name", "root", "kind", "state", "type"):
+            want = row.get(key)
+            seen[key] += want is not None
+            mt.check(got[key] == ("" if want is None else str(want)), f"{key}: {got} of {row}")
+    mt.check(all(seen[k] for k in ("mark", "module", "phase", "name", "state")), str(seen))
 
 
 def test_chrome():
@@ -324,6 +392,7 @@ def test_chrome():
                 open_ends.pop()
             mt.check(not open_ends or end <= open_ends[-1], f"slices overlap: {begin} {end} {open_ends[-1:]}")
             open_ends.append(end)
+    check_chrome_names(events, data["baseTimeNanoseconds"])
     packed = export("chrome", ".json.gz", "--ops")
     equal(gzip.decompress(packed.read_bytes()), export("chrome", ".json", "--ops").read_bytes(), "the .gz's content")
 
@@ -439,6 +508,7 @@ def test_sqlite():
     equal(non_zero(last), final_categories(), "the last of usage")
     mt.check(ask("SELECT count(*) FROM regions WHERE kind = 'operator'")[0][0] > 1000, "operators' slices")
     equal(ask("SELECT count(*) FROM steps")[0][0], steps(), "steps")
+    equal([tuple(v for v in row if v is not None) for row in ask("SELECT t_ns, name, step FROM marks")], markers(), "marks")
     rows = sum(ask(f"SELECT count(*) FROM {t}")[0][0] for t in ("blocks", "events", "regions"))
     mt.note(f"{rows} rows in {seconds:.2f} s with both passes, {path.stat().st_size} bytes")
 

@@ -163,25 +163,29 @@ static void test_phases(void **state)
 	(void)state;
 	bands__init(&b, 16, 50000);
 	for (uint64_t t = 0; t < 100000; t += 1000) {
-		bands__phase(&b, 7, 70, BAND_FORWARD, t, t);
-		bands__phase(&b, 7, 99, BAND_FORWARD, t + 350, t + 350); /* another thread's, once the optimizer's is known */
-		bands__phase(&b, 7, 70, BAND_FORWARD, t + 300, t + 300);
-		bands__phase(&b, 7, 71, BAND_BACKWARD, t + 400, t + 400);
-		bands__phase(&b, 7, 71, BAND_BACKWARD, t + 400, t + 600);
-		bands__phase(&b, 7, 70, BAND_OPTIMIZER, t + 700, t + 900);
-		bands__phase(&b, 7, 71, BAND_BACKWARD, t + 500, t + 950); /* told late */
+		bands__phase(&b, 7, PHASE_EVALUATION, t, t + 200);
+		bands__phase(&b, 7, PHASE_OTHER, t + 90, t + 90);
+		bands__phase(&b, 7, PHASE_FORWARD, t + 210, t + 210);
+		bands__phase(&b, 7, PHASE_FORWARD, t + 410, t + 410);
+		bands__phase(&b, 7, PHASE_BACKWARD, t + 420, t + 420);
+		bands__phase(&b, 7, PHASE_BACKWARD, t + 420, t + 620);
+		bands__phase(&b, 7, PHASE_RECOMPUTE, t + 630, t + 830);
+		bands__phase(&b, 7, PHASE_OPTIMIZER, t + 835, t + 935);
+		bands__phase(&b, 7, PHASE_OPTIMIZER, t + 835, t + (t ? 935 : 1000)); /* of the first one more */
+		bands__phase(&b, 7, PHASE_BACKWARD, t + 500, t + 950); /* told late */
 	}
 	bands__end(&b);
-	for (unsigned k = 0; k < BAND_KINDS; k++) {
+	for (unsigned k = PHASE_OTHER + 1; k < PHASE_MAX; k++) {
 		const struct band_list *l = &b.procs[0]->phases[k];
 
 		assert_int_equal(l->told, 100);
 		assert_int_equal(l->cnt, 16);
-		assert_int_equal(l->sum_ns, k == BAND_FORWARD ? 99 * 300 + 350 : 100 * 200);
+		assert_int_equal(l->sum_ns, k == PHASE_OPTIMIZER ? 100 * 100 + 65 : 100 * 200);
 		assert_false(band_list__is_whole(l));
 		for (uint32_t i = 0; i < l->cnt; i++) /* those around 50000 */
 			assert_in_range(band_list__at(l, i)->from_ns, 41000, 59000);
 	}
+	assert_int_equal(b.procs[0]->phases[PHASE_OTHER].told, 0);
 	bands__done(&b);
 	bands__init(&b, 2, 0);
 	for (uint32_t pid = 1; pid < 2 * BANDS_PROCS_MAX; pid++)
@@ -262,10 +266,17 @@ static struct tl_event page_event(const struct page_fix *f, uint32_t i, uint32_t
 		.ptr = 0x7f0000000000 + id * 65536, .size = 512 * id,
 		.pid = 4242, .tid = 4242 + rnd(3), .op = f->name[rnd(6)], .region = f->name[rnd(6)], .dev = MT_DEV_CPU,
 		.kind = (uint8_t)(1 + rnd(9)), .cat = (uint8_t)rnd(CAT_MAX), .depth = (uint8_t)rnd(6), .version = rnd(3),
+		.phase = (uint8_t)rnd(PHASE_MAX), .root = f->name[rnd(6)], .module = f->name[rnd(6)],
 	};
 
+	if (!rnd(16)) {
+		ev.kind = TL_MARK;
+		ev.version = 1 + rnd(MARK_MAX - 1);
+	}
 	if (!is_wild)
 		return ev;
+	ev.phase = (uint8_t)rnd(256);
+	ev.version = rnd(9) ? ev.version : rnd(UINT32_MAX);
 	ev.pid = rnd(4) ? ev.pid : rnd(UINT32_MAX);
 	ev.tid = rnd(4) ? ev.tid : rnd(UINT32_MAX);
 	ev.dev = (uint8_t)(rnd(4) ? ev.dev : rnd(256));

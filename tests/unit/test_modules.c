@@ -367,15 +367,17 @@ static void grad_mode_off_inside_a_forward_is_forward(void **state)
 static void steps_by_marks_are_not_those_of_optimizers(void **state)
 {
 	(void)state;
-	region("ProfilerStep#1", 1);
+	region("ProfilerStep#11", 1);
 	region("", 0);
 	region("Optimizer.step#SGD.step", 1);
 	region("", 0);
-	region("ProfilerStep#2", 1);
+	region("ProfilerStep#12", 1);
 	region("", 0);
 	assert_int_equal(report()->marks_by_kind[MARK_STEP], 1); /* a mark ends the step before it */
 	send((struct event){ .kind = MT_EV_STEP, .addr = 7 });
 	assert_int_equal(report()->marks_by_kind[MARK_STEP], 2);
+	assert_int_equal(rep->marks[0].number, 11); /* the number that its mark had */
+	assert_int_equal(rep->marks[1].number, 12);
 }
 
 static void old_marks_go(void **state)

@@ -727,6 +727,7 @@ static void model__region(struct model *m, const struct event *ev)
 	bool begin = ev->kind == MT_EV_REGION_BEGIN;
 	struct thread *t = model__thread(m, ev);
 	struct tl_event tl;
+	enum phase before;
 	uint32_t row;
 
 	if (!t)
@@ -741,6 +742,7 @@ static void model__region(struct model *m, const struct event *ev)
 	} else {
 		row = thread__region_end(t, ev);
 	}
+	before = model__phase_of_op(t, thread__in_node(t, ev));
 	model__phase_region(m, t, ev, begin);
 	if (m->graph)
 		graph__region(m->graph, ev);
@@ -748,6 +750,7 @@ static void model__region(struct model *m, const struct event *ev)
 		return;
 	tl = tl_of(m, ev, begin ? TL_REGION : TL_REGION_END);
 	tl.region = begin ? ev->name : m->regions.rows[row].name;
+	tl.phase = (uint8_t)(begin ? model__phase_of_op(t, thread__in_node(t, ev)) : before);
 	model__tell(m, &tl);
 }
 

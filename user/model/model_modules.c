@@ -35,8 +35,10 @@ static void mark(struct model *m, uint32_t pid, uint32_t tid, enum tl_mark kind,
 
 static void end_step(struct model *m, uint32_t pid, uint32_t tid, struct proc *p)
 {
-	if (p->listed)
-		mark(m, pid, tid, MARK_STEP, ++p->steps);
+	if (!p->listed)
+		return;
+	p->steps++;
+	mark(m, pid, tid, MARK_STEP, p->has_steps ? p->step_number : p->steps);
 }
 
 /* --- phases --------------------------------------------------------------------------------------------------- */
@@ -194,6 +196,7 @@ void model__phase_step(struct model *m, const struct event *ev, struct proc *p)
 	if (p->has_steps) /* the one before it is over */
 		end_step(m, ev->pid, ev->tid, p);
 	p->has_steps = true;
+	p->step_number = ev->addr;
 }
 
 /* --- modules -------------------------------------------------------------------------------------------------- */

@@ -56,6 +56,7 @@ struct proc {
 	bool has_module, has_node, has_steps; /* were seen: a module's forward, a node, marks of steps */
 	uint64_t module_ts_ns; /* when a module was told of first */
 	uint64_t steps;	       /* that have ended */
+	uint64_t step_number;  /* of the one that is under way, as its mark said */
 	uint64_t step_regions; /* regions "memtrace.step" (tools/python) */
 	uint32_t remap_tid; /* thread in the middle of an mremap of bytes we know, 0 = none */
 	uint64_t cpu_first_ns, cpu_ns; /* cpu_ns: used since the first EV_CPU */

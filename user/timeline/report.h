@@ -295,7 +295,7 @@ struct report_phase {
 };
 
 struct report_mark {
-	uint64_t ts_ns, number; /* STEP: counted from 1 in that process */
+	uint64_t ts_ns, number; /* STEP: its mark's number; without marks counted from 1 in that process */
 	uint32_t pid, tid;
 	uint8_t kind; /* enum tl_mark */
 };

@@ -31,7 +31,7 @@ enum tl_kind {
 	TL_STACK = 14,	/* --stacks: a node of the tree of stacks, before its first use: id = its number (1, 2 …), ptr = that
 			   of the frame that called it (0: none), op = function, region = its file, version = line (0: not
 			   known), depth = enum ev_frame_kind (event/event.h) */
-	TL_MARK = 16,	/* a phase begins: version = enum tl_mark, ptr = number of the step (TL_MARK_STEP) */
+	TL_MARK = 16,	/* a phase begins: version = enum tl_mark, ptr = number of the step that is over (MARK_STEP) */
 	TL_NAME = 15,	/* a block has a name in Python, or another one: op its path ("layers.0.weight"), region the class
 			   of the module that the path begins at, key, type; depth is its enum ev_tensor */
 	TL_TOTALS = 31, /* with model_opts.timeline_ops: a caching allocator's own totals: ptr = allocated, size = reserved */
@@ -104,7 +104,7 @@ struct tl_event {
 	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was born; 0: not known */
 	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
 				 root's label; none: of none, or not told yet */
-	uint8_t phase;	      /* enum phase, at its birth; TL_OP: as far as known when it was entered */
+	uint8_t phase;	      /* enum phase, at its birth; TL_OP, TL_REGION*: as far as known then, at a region's end its own */
 	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
 };
 

@@ -13,7 +13,7 @@ void bands__done(struct bands *b)
 {
 	for (uint32_t i = 0; i < b->procs_cnt; i++) {
 		free(b->procs[i]->steps.b);
-		for (int k = 0; k < BAND_KINDS; k++)
+		for (int k = 0; k < PHASE_MAX; k++)
 			free(b->procs[i]->phases[k].b);
 		free(b->procs[i]);
 	}
@@ -37,7 +37,6 @@ static struct bands_proc *bands__proc(struct bands *b, uint32_t pid, int *ret_er
 		return NULL;
 	}
 	p->pid = pid;
-	p->kind = BAND_KINDS;
 	return b->procs[b->procs_cnt++] = p;
 }
 
@@ -115,10 +114,10 @@ static uint64_t distance(uint64_t a, uint64_t b)
 
 static int bands__close(struct bands *b, struct bands_proc *p)
 {
-	struct band_list *l = p->kind < BAND_KINDS ? &p->phases[p->kind] : NULL;
+	struct band_list *l = p->phase ? &p->phases[p->phase] : NULL;
 	int r;
 
-	p->kind = BAND_KINDS;
+	p->phase = PHASE_OTHER;
 	if (!l)
 		return 0;
 	r = band_list__room(l, b->room);
@@ -135,24 +134,20 @@ static int bands__close(struct bands *b, struct bands_proc *p)
 	return 0;
 }
 
-int bands__phase(struct bands *b, uint32_t pid, uint32_t tid, enum band_kind kind, uint64_t from_ns, uint64_t to_ns)
+int bands__phase(struct bands *b, uint32_t pid, enum phase phase, uint64_t from_ns, uint64_t to_ns)
 {
 	int r;
 	struct bands_proc *p = bands__proc(b, pid, &r);
 
-	if (!p)
+	if (!p || phase == PHASE_OTHER || phase >= PHASE_MAX)
 		return r;
-	if (kind == BAND_OPTIMIZER)
-		p->step_tid = tid;
-	if (kind == BAND_FORWARD && p->step_tid && p->step_tid != tid)
-		return 0;
 	/* A thread's end may be told late: it belongs to a phase that is over. */
-	if (p->kind < BAND_KINDS && p->kind != kind && from_ns < p->now.from_ns)
+	if (p->phase && p->phase != phase && from_ns < p->now.from_ns)
 		return 0;
-	if (p->kind != kind) {
+	if (p->phase != phase) {
 		r = bands__close(b, p);
 		p->now = (struct band){ .from_ns = from_ns, .to_ns = from_ns };
-		p->kind = (uint8_t)kind;
+		p->phase = (uint8_t)phase;
 	}
 	if (to_ns > p->now.to_ns)
 		p->now.to_ns = to_ns;
@@ -163,11 +158,4 @@ void bands__end(struct bands *b)
 {
 	for (uint32_t i = 0; i < b->procs_cnt; i++)
 		(void)bands__close(b, b->procs[i]);
-}
-
-const char *band_name(enum band_kind kind)
-{
-	static const char *const names[BAND_KINDS] = { "forward", "backward", "optimizer" };
-
-	return names[kind];
 }

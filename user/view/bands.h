@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * bands: when a process was in which step, and in it forward, backward or in its optimizer. Bounded.
+ * bands: when a process was in which step, and in it in which phase, as the model says of what it did. Bounded.
  *
- * Backward: from a backward node's beginning to the end of the last one before something else.
- * Optimizer: the region "Optimizer.step#…". Forward: operators outside of both, on the thread that steps the optimizer.
+ * A phase lasts from the first to the last thing that was told of it before one of another phase.
  *
  * Steps: when there is no more room, neighbours join ("steps 8 to 15"). Phases: those nearest to one moment are
  * kept; the sums of their times are of all.
@@ -14,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BANDS_PROCS_MAX 64 /* further processes have none */
+#include "timeline/timeline.h"
 
-enum band_kind { BAND_FORWARD = 0, BAND_BACKWARD, BAND_OPTIMIZER, BAND_KINDS };
+#define BANDS_PROCS_MAX 64 /* further processes have none */
 
 struct band {
 	uint64_t from_ns, to_ns;
@@ -31,10 +30,10 @@ struct band_list {
 };
 
 struct bands_proc {
-	uint32_t pid, step_tid; /* 0: not known yet */
-	struct band_list steps, phases[BAND_KINDS];
+	uint32_t pid;
+	struct band_list steps, phases[PHASE_MAX];
 	struct band now; /* the phase that is open */
-	uint8_t kind;	 /* BAND_KINDS: none */
+	uint8_t phase;	 /* PHASE_OTHER: none */
 };
 
 struct bands {
@@ -45,12 +44,11 @@ struct bands {
 
 void bands__init(struct bands *b, uint32_t room, uint64_t around_ns); /* room: of each list, at least 2 */
 void bands__done(struct bands *b);
-/* This process did something of this kind from `from` to `to`, for now: of one kind, they join. 0 or -ENOMEM. */
-int bands__phase(struct bands *b, uint32_t pid, uint32_t tid, enum band_kind kind, uint64_t from_ns, uint64_t to_ns);
+/* This process did something of this phase from `from` to `to`, for now: of one phase, they join. 0 or -ENOMEM. */
+int bands__phase(struct bands *b, uint32_t pid, enum phase phase, uint64_t from_ns, uint64_t to_ns);
 int bands__step(struct bands *b, uint32_t pid, uint64_t number, uint64_t from_ns, uint64_t to_ns);
 void bands__end(struct bands *b); /* closes what is open */
 const struct band *band_list__at(const struct band_list *l, uint32_t i);
 int band_list__is_whole(const struct band_list *l);
-const char *band_name(enum band_kind kind);
 
 #endif

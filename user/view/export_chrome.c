@@ -8,10 +8,15 @@
 #include <stdlib.h>
 
 #include "event/event.h"
+#include "timeline/labels.h"
 #include "view/export.h"
 #include "view/feed.h"
 #include "view/json.h"
+#include "view/id_map.h"
 #include "view/name_cache.h"
+#include "view/report_words.h"
+
+#define NAMED_MAX 65536u /* blocks with a name at a time; further ones are not shown as such */
 
 struct export_ctx {
 	struct outbuf o;
@@ -19,7 +24,8 @@ struct export_ctx {
 	struct feed *feed;
 	const struct export_to *to;
 	uint32_t *has_counter; /* by lane: bits of enum category: a band that was there once is told always */
-	uint64_t base_ns, base_epoch_ns;
+	struct id_map named;   /* blocks with a name that are open: name, process */
+	uint64_t base_ns, base_epoch_ns, last_ns;
 	uint64_t cnt;
 	char keys[CAT_MAX][40]; /* ,"PARAMETER": */
 	size_t keys_len[CAT_MAX];
@@ -113,17 +119,39 @@ static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_n
 	(void)ts_ns;
 }
 
+/* What was born in it: in an operator and in backward also whose, and in which phase. */
+static void put_made(struct export_ctx *c, const struct stack_made *m, int is_region)
+{
+	if (!m->bytes)
+		return;
+	outbuf__lit(&c->o, ",\"args\":{\"bytes\":");
+	outbuf__u64(&c->o, m->bytes);
+	if (!is_region && m->root.v) {
+		outbuf__lit(&c->o, ",\"module\":");
+		name_cache__put(&c->names, &c->o, m->module);
+		outbuf__lit(&c->o, ",\"module_root\":");
+		name_cache__put(&c->names, &c->o, m->root);
+	}
+	if (!is_region && m->phase != PHASE_OTHER) {
+		outbuf__lit(&c->o, ",\"phase\":\"");
+		outbuf__str(&c->o, phase_name((enum phase)m->phase));
+		outbuf__char(&c->o, '"');
+	}
+	outbuf__char(&c->o, '}');
+}
+
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		   uint64_t begin_ts_ns, uint64_t ts_ns)
+		   const struct stack_entry *e, uint64_t ts_ns)
 {
 	(void)number;
 	put_head(c, 'X', pid, tid);
-	put_us(c, ",\"ts\":", rel(c, begin_ts_ns));
-	put_us(c, ",\"dur\":", ts_ns - begin_ts_ns);
+	put_us(c, ",\"ts\":", rel(c, e->ts_ns));
+	put_us(c, ",\"dur\":", ts_ns - e->ts_ns);
 	outbuf__str(&c->o, n->kind == STACK_OP	 ? ",\"cat\":\"operator\",\"name\":" :
 			   n->kind == STACK_NODE ? ",\"cat\":\"backward\",\"name\":" :
 						   ",\"cat\":\"region\",\"name\":");
 	name_cache__put(&c->names, &c->o, (name_id){ n->value });
+	put_made(c, &e->made, n->kind == STACK_REGION);
 	outbuf__char(&c->o, '}');
 }
 
@@ -149,6 +177,92 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__lit(&c->o, "}}");
 }
 
+static void on_mark(struct export_ctx *c, const struct tl_event *ev)
+{
+	put_head(c, 'i', ev->pid, ev->tid);
+	put_us(c, ",\"ts\":", rel(c, ev->ts_ns));
+	outbuf__lit(&c->o, ",\"s\":\"p\",\"cat\":\"mark\",\"name\":\"");
+	outbuf__str(&c->o, mark_name((enum tl_mark)ev->version));
+	outbuf__char(&c->o, '"');
+	if (ev->version == MARK_STEP) {
+		outbuf__lit(&c->o, ",\"args\":{\"step\":");
+		outbuf__u64(&c->o, ev->ptr);
+		outbuf__char(&c->o, '}');
+	}
+	outbuf__char(&c->o, '}');
+}
+
+/* --- what Python calls blocks: nestable asynchronous events, by the block's id --------------------------------- */
+
+static void put_async(struct export_ctx *c, char phase, uint32_t pid, uint64_t id, name_id name, uint64_t ts_ns)
+{
+	put_head(c, phase, pid, 0);
+	put_us(c, ",\"ts\":", rel(c, ts_ns));
+	outbuf__lit(&c->o, ",\"cat\":\"tensor\",\"id\":\"");
+	outbuf__hex(&c->o, id);
+	outbuf__lit(&c->o, "\",\"name\":");
+	name_cache__put(&c->names, &c->o, name);
+}
+
+static void named_begin(struct export_ctx *c, const struct tl_event *ev, const struct labels_name *n)
+{
+	struct id_row *row = c->named.cnt < NAMED_MAX ? id_map__put(&c->named, ev->id) : NULL;
+
+	if (!row)
+		return;
+	row->value = n->path.v;
+	row->tag = ev->pid;
+	put_async(c, 'b', ev->pid, ev->id, n->path, ev->ts_ns);
+	outbuf__lit(&c->o, ",\"args\":{\"kind\":\"");
+	outbuf__str(&c->o, tensor_kind_key(n->kind));
+	outbuf__lit(&c->o, "\",\"root\":");
+	name_cache__put(&c->names, &c->o, n->root);
+	if (n->key.v) {
+		outbuf__lit(&c->o, ",\"state\":");
+		name_cache__put(&c->names, &c->o, n->key);
+	}
+	outbuf__lit(&c->o, ",\"type\":");
+	name_cache__put(&c->names, &c->o, n->type);
+	outbuf__lit(&c->o, ",\"bytes\":");
+	outbuf__u64(&c->o, ev->size);
+	outbuf__lit(&c->o, ",\"device\":\"");
+	outbuf__str(&c->o, c->names.dev_names[ev->dev]);
+	outbuf__lit(&c->o, "\"}}");
+}
+
+static void put_named(struct export_ctx *c, const struct tl_event *ev)
+{
+	int is_birth = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
+	struct labels_name n;
+	struct id_row *row;
+
+	if ((!is_birth && ev->kind != TL_DESTROY) || (c->to->dev >= 0 && ev->dev != c->to->dev) || !ev->id || !c->to->labels ||
+	    ev->size == TL_SIZE_UNKNOWN || !labels__name(c->to->labels, ev->id, &n))
+		return;
+	row = id_map__find(&c->named, ev->id);
+	if (is_birth && !row) {
+		named_begin(c, ev, &n);
+	} else if (!is_birth && row) {
+		put_async(c, 'e', row->tag, ev->id, (name_id){ (uint32_t)row->value }, ev->ts_ns);
+		outbuf__char(&c->o, '}');
+		id_map__remove(&c->named, row);
+	}
+}
+
+static void end_named(struct export_ctx *c)
+{
+	for (size_t i = 0; c->named.rows && i <= c->named.mask; i++) {
+		const struct id_row *row = &c->named.rows[i];
+
+		if (!row->id)
+			continue;
+		put_async(c, 'e', row->tag, row->id, (name_id){ (uint32_t)row->value }, c->last_ns);
+		outbuf__char(&c->o, '}');
+	}
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------- */
+
 static void put_file_head(struct export_ctx *c)
 {
 	outbuf__lit(&c->o, "{\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
@@ -166,12 +280,16 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		put_file_head(c);
 	}
 	r = feed__event(c->feed, ev);
+	if (ev->kind <= TL_DESTROY) {
+		c->last_ns = ev->ts_ns > c->last_ns ? ev->ts_ns : c->last_ns;
+		put_named(c, ev);
+	}
 	return r ? r : c->o.err;
 }
 
 static const struct feed_ops ops = {
 	.process = on_process, .lane = on_lane, .counter = on_counter, .thread = on_thread, .begin = on_begin,
-	.end = on_end, .step = on_step, .oom = on_oom,
+	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
 };
 
 static void ctx_free(struct export_ctx *c)
@@ -179,6 +297,7 @@ static void ctx_free(struct export_ctx *c)
 	feed__free(c->feed);
 	name_cache__done(&c->names);
 	outbuf__done(&c->o);
+	id_map__done(&c->named);
 	free(c->has_counter);
 	free(c);
 }
@@ -195,7 +314,7 @@ static int begin(struct export_ctx **ret, const struct export_to *to)
 		c->keys_len[cat] = (size_t)snprintf(c->keys[cat], sizeof(c->keys[cat]), ",\"%s\":",
 						    category_name((enum category)cat));
 	c->has_counter = calloc(LANES_MAX + 256, sizeof(*c->has_counter));
-	if (!c->has_counter || outbuf__init(&c->o, to->out) || feed__new(&c->feed, to, &ops, c)) {
+	if (!c->has_counter || id_map__init(&c->named) || outbuf__init(&c->o, to->out) || feed__new(&c->feed, to, &ops, c)) {
 		ctx_free(c);
 		return -ENOMEM;
 	}
@@ -213,6 +332,7 @@ static int end(struct export_ctx *c, const struct report *r)
 		if (!c->base_ns)
 			put_file_head(c);
 		feed__end(c->feed);
+		end_named(c);
 		outbuf__lit(&c->o, "\n]}\n");
 	}
 	err = outbuf__flush(&c->o);
@@ -223,7 +343,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_chrome = {
 	.name = "chrome",
 	.help = "JSON trace events, for chrome://tracing and Perfetto: counters by category, steps, regions, operators (--ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
 	.begin = begin,
 	.event = event,
 	.end = end,

@@ -3,7 +3,9 @@
  * CSV as RFC 4180 has it: a header line, CRLF, fields quoted where they must be. The columns are
  * those of the JSON Lines export; what a record does not have is empty.
  */
+#include "timeline/labels.h"
 #include "view/export_rows.h"
+#include "view/report_words.h"
 #include "view/text.h"
 
 static void quote(struct outbuf *o, const char *text, size_t len)
@@ -36,7 +38,8 @@ static int begin(struct export_ctx **ret, const struct export_to *to)
 	int r = export_rows__begin(ret, to, quote);
 
 	if (!r)
-		outbuf__lit(&(*ret)->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag\r\n");
+		outbuf__lit(&(*ret)->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag,mark,"
+				    "module,module_root,phase,name,root,kind,state,type\r\n");
 	return r;
 }
 
@@ -65,16 +68,54 @@ static void put_block(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__str(o, export_rows__cat(c, ev));
 }
 
+static void put_name(struct export_ctx *c, name_id name)
+{
+	outbuf__char(&c->o, ',');
+	if (name.v)
+		name_cache__put(&c->names, &c->o, name);
+}
+
+/* ,module,module_root,phase: whose forward or backward made it; ,name,root,kind,state,type: what Python calls it */
+static void put_python(struct export_ctx *c, const struct tl_event *ev, int is_block)
+{
+	int is_life = ev->kind == TL_CREATE || ev->kind == TL_DESTROY;
+	struct outbuf *o = &c->o;
+	struct labels_name n;
+
+	put_name(c, is_life && ev->root.v ? ev->module : NAME_NONE);
+	put_name(c, is_life ? ev->root : NAME_NONE);
+	outbuf__char(o, ',');
+	if (is_life && ev->phase != PHASE_OTHER)
+		outbuf__str(o, phase_name((enum phase)ev->phase));
+	if (!is_block || !ev->id || !c->to->labels || !labels__name(c->to->labels, ev->id, &n)) {
+		outbuf__lit(o, ",,,,,");
+		return;
+	}
+	put_name(c, n.path);
+	put_name(c, n.root);
+	outbuf__char(o, ',');
+	outbuf__str(o, tensor_kind_key(n.kind));
+	put_name(c, n.key);
+	put_name(c, n.type);
+}
+
+static int is_told(const struct export_ctx *c, const struct tl_event *ev)
+{
+	if (ev->kind == TL_MARK)
+		return c->to->ops;
+	return export_rows__has(c, ev) && ev->kind != TL_NODE; /* a node's blocks are no columns */
+}
+
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
 	int is_block = export_rows__is_block(ev);
 
-	if (!export_rows__has(c, ev) || ev->kind == TL_NODE)
-		return 0; /* a node's blocks are no columns */
+	if (!is_told(c, ev))
+		return 0;
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__char(o, ',');
-	outbuf__str(o, tl_kind_name(ev->kind));
+	outbuf__str(o, ev->kind == TL_MARK ? "mark" : tl_kind_name(ev->kind));
 	if (is_block)
 		put_block(c, ev);
 	else
@@ -90,14 +131,18 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	outbuf__char(o, ',');
 	outbuf__u64(o, ev->pid);
 	outbuf__char(o, ',');
-	if (ev->kind == TL_STEP)
+	if (ev->kind == TL_STEP || (ev->kind == TL_MARK && ev->version == MARK_STEP))
 		outbuf__u64(o, ev->ptr);
 	outbuf__char(o, ',');
-	if (!is_block && ev->kind != TL_STEP)
+	if (!is_block && ev->kind != TL_STEP && ev->kind != TL_MARK)
 		outbuf__u64(o, ev->depth);
 	outbuf__char(o, ',');
 	if (ev->region.v && ev->kind == TL_TAG)
 		name_cache__put(&c->names, o, ev->region);
+	outbuf__char(o, ',');
+	if (ev->kind == TL_MARK)
+		outbuf__str(o, mark_name((enum tl_mark)ev->version));
+	put_python(c, ev, is_block);
 	outbuf__lit(o, "\r\n");
 	return o->err;
 }
@@ -105,6 +150,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 const struct export_format export_csv = {
 	.name = "csv",
 	.help = "the same as a table with a header line (RFC 4180)",
+	.needs = EXPORT_MARKS,
 	.begin = begin,
 	.event = event,
 	.end = export_rows__end,

@@ -20,20 +20,12 @@
 #define NEAR_ALL 16384u /* changes before and after each peak, of all devices together */
 #define BANDS_ALL 8192u
 
-/* An end may be missed (probes are set one after the other): the optimizer's next step sets all of it right. */
-struct open_cnt {
-	uint32_t nodes;
-	int optimizer;
-};
-
 struct export_ctx {
 	struct outbuf o;
-	struct export_to to; /* ours: it asks feed for operators, which tell forward from idle */
+	struct export_to to; /* ours: it asks feed for operators */
 	struct feed *feed;
 	struct html_doc doc;
 	const struct tl_event *ev; /* the one that feed is at */
-	struct open_cnt *open; /* by number of the thread */
-	uint32_t open_room;
 	uint32_t buckets, near;
 	int err;
 };
@@ -139,62 +131,40 @@ static void on_process(struct export_ctx *c, uint32_t pid)
 
 static void on_thread(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number)
 {
-	uint32_t room = number + number / 2 + 64;
-	struct open_cnt *more;
-
+	(void)c;
 	(void)pid;
 	(void)tid;
-	if (number < c->open_room)
-		return;
-	more = realloc(c->open, room * sizeof(*more));
-	if (!more) {
-		fail(c, -ENOMEM);
-		return;
-	}
-	memset(more + c->open_room, 0, (room - c->open_room) * sizeof(*more));
-	c->open = more;
-	c->open_room = room;
-}
-
-static int is_optimizer(const struct export_ctx *c, const struct stack_node *n)
-{
-	return n->kind == STACK_REGION && !strncmp(names__get(c->to.names, (name_id){ n->value }), "Optimizer.step#", 15);
+	(void)number;
 }
 
 static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns)
 {
-	struct open_cnt *open = number < c->open_room ? &c->open[number] : NULL;
-	enum band_kind kind = BAND_FORWARD;
-
-	if (!open)
-		return;
-	open->nodes += n->kind == STACK_NODE;
-	if (is_optimizer(c, n))
-		*open = (struct open_cnt){ .optimizer = 1 };
-	if (open->optimizer)
-		kind = BAND_OPTIMIZER;
-	else if (open->nodes)
-		kind = BAND_BACKWARD;
-	else if (n->kind != STACK_OP)
-		return;
-	fail(c, bands__phase(&c->doc.bands, c->ev->pid, c->ev->tid, kind, ts_ns, ts_ns));
+	(void)c;
+	(void)number;
+	(void)n;
+	(void)ts_ns;
 }
 
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		   uint64_t begin_ts_ns, uint64_t ts_ns)
+		   const struct stack_entry *e, uint64_t ts_ns)
 {
-	struct open_cnt *open = number < c->open_room ? &c->open[number] : NULL;
+	(void)tid;
+	(void)number;
+	if (n->kind == STACK_NODE)
+		fail(c, bands__phase(&c->doc.bands, pid, PHASE_BACKWARD, e->ts_ns, ts_ns));
+}
 
-	if (!open)
-		return;
-	if (n->kind == STACK_NODE && open->nodes) {
-		open->nodes--;
-		if (!open->optimizer)
-			fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_BACKWARD, begin_ts_ns, ts_ns));
-	} else if (is_optimizer(c, n) && open->optimizer) {
-		open->optimizer = 0;
-		fail(c, bands__phase(&c->doc.bands, pid, tid, BAND_OPTIMIZER, begin_ts_ns, ts_ns));
-	}
+/* Bands have these from the model's phases. */
+static void on_mark(struct export_ctx *c, const struct tl_event *ev)
+{
+	(void)c;
+	(void)ev;
+}
+
+static void put_phase(struct export_ctx *c, const struct tl_event *ev)
+{
+	if (ev->kind == TL_OP || ev->kind == TL_REGION || ev->kind == TL_REGION_END || ev->kind == TL_CREATE)
+		fail(c, bands__phase(&c->doc.bands, ev->pid, (enum phase)ev->phase, ev->ts_ns, ev->ts_ns));
 }
 
 static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
@@ -213,7 +183,7 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 
 static const struct feed_ops ops = {
 	.process = on_process, .lane = on_lane, .counter = on_counter, .thread = on_thread, .begin = on_begin,
-	.end = on_end, .step = on_step, .oom = on_oom,
+	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
 };
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -226,6 +196,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	c->ev = ev;
 	c->doc.events++;
 	r = feed__event(c->feed, ev);
+	put_phase(c, ev);
 	if (!r)
 		r = heapsum__event(c->doc.heap, ev);
 	return r ? r : c->err;
@@ -240,7 +211,6 @@ static void ctx_free(struct export_ctx *c)
 	heaviest__free(c->doc.blocks);
 	heapsum__free(c->doc.heap);
 	outbuf__done(&c->o);
-	free(c->open);
 	free(c);
 }
 
@@ -329,7 +299,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_html = {
 	.name = "html",
 	.help = "one page for a browser, offline: timeline, blocks, operators, suspects (docs/page.md)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS,
+	.needs = EXPORT_OPS | EXPORT_MARKS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS,
 	.missing = html_page__missing,
 	.begin = begin,
 	.event = event,

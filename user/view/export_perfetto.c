@@ -230,6 +230,18 @@ static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_n
 	packet_end(c);
 }
 
+static void put_note(struct export_ctx *c, const char *name, const char *text, uint64_t number)
+{
+	size_t note = proto__open(&c->p, EVENT_ANNOTATIONS);
+
+	proto__str(&c->p, ANNOTATION_NAME, name);
+	if (text)
+		proto__str(&c->p, ANNOTATION_STRING, text);
+	else
+		proto__u64(&c->p, ANNOTATION_UINT, number);
+	proto__close(&c->p, note);
+}
+
 static void put_event(struct export_ctx *c, unsigned type, uint64_t track, uint64_t ts_ns, const char *name)
 {
 	size_t event;
@@ -244,14 +256,38 @@ static void put_event(struct export_ctx *c, unsigned type, uint64_t track, uint6
 	packet_end(c);
 }
 
-static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		   uint64_t begin_ts_ns, uint64_t ts_ns)
+/* What was born in it, at its end: in an operator and in backward also whose, and in which phase. */
+static void put_made(struct export_ctx *c, const struct stack_made *m, int is_region)
 {
+	char path[CLEAN_BYTES_MAX], root[CLEAN_BYTES_MAX], text[2 * CLEAN_BYTES_MAX];
+
+	if (!m->bytes)
+		return;
+	put_note(c, "bytes", NULL, m->bytes);
+	if (!is_region && m->root.v) {
+		clean_name(root, c->to->names, m->root);
+		clean_name(path, c->to->names, m->module);
+		snprintf(text, sizeof(text), "%s%s%s", root, path[0] ? "." : "", path);
+		put_note(c, "module", text, 0);
+	}
+	if (!is_region && m->phase != PHASE_OTHER)
+		put_note(c, "phase", phase_name((enum phase)m->phase), 0);
+}
+
+static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
+		   const struct stack_entry *e, uint64_t ts_ns)
+{
+	size_t event;
+
 	(void)pid;
 	(void)tid;
-	(void)n;
-	(void)begin_ts_ns;
-	put_event(c, TYPE_END, UUID_THREAD(number), ts_ns, NULL);
+	packet_begin(c, ts_ns);
+	event = proto__open(&c->p, PACKET_TRACK_EVENT);
+	proto__u64(&c->p, EVENT_TYPE, TYPE_END);
+	proto__u64(&c->p, EVENT_TRACK, UUID_THREAD(number));
+	put_made(c, &e->made, n->kind == STACK_REGION);
+	proto__close(&c->p, event);
+	packet_end(c);
 }
 
 static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
@@ -261,6 +297,23 @@ static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_
 	snprintf(name, sizeof(name), "step %llu", (unsigned long long)number);
 	put_event(c, TYPE_BEGIN, UUID_STEPS(pid), begin_ts_ns, name);
 	put_event(c, TYPE_END, UUID_STEPS(pid), ts_ns, NULL);
+}
+
+static void on_mark(struct export_ctx *c, const struct tl_event *ev)
+{
+	size_t event;
+
+	packet_begin(c, ev->ts_ns);
+	event = proto__open(&c->p, PACKET_TRACK_EVENT);
+	proto__u64(&c->p, EVENT_TYPE, TYPE_INSTANT);
+	proto__u64(&c->p, EVENT_TRACK, UUID_STEPS(ev->pid));
+	proto__str(&c->p, EVENT_CATEGORIES, "mark");
+	proto__str(&c->p, EVENT_NAME, mark_name((enum tl_mark)ev->version));
+	if (ev->version == MARK_STEP)
+		put_note(c, "step", NULL, ev->ptr);
+	put_note(c, "thread", NULL, ev->tid);
+	proto__close(&c->p, event);
+	packet_end(c);
 }
 
 static void on_oom(struct export_ctx *c, const struct tl_event *ev)
@@ -286,18 +339,6 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 }
 
 /* --- what Python calls blocks --------------------------------------------------------------------------- */
-
-static void put_note(struct export_ctx *c, const char *name, const char *text, uint64_t number)
-{
-	size_t note = proto__open(&c->p, EVENT_ANNOTATIONS);
-
-	proto__str(&c->p, ANNOTATION_NAME, name);
-	if (text)
-		proto__str(&c->p, ANNOTATION_STRING, text);
-	else
-		proto__u64(&c->p, ANNOTATION_UINT, number);
-	proto__close(&c->p, note);
-}
 
 /* The track's number; NAMED_MAX: none. */
 static uint32_t named_track(struct export_ctx *c, uint32_t pid, const struct labels_name *n)
@@ -418,7 +459,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 
 static const struct feed_ops ops = {
 	.process = on_process, .lane = on_lane, .counter = on_counter, .thread = on_thread, .begin = on_begin,
-	.end = on_end, .step = on_step, .oom = on_oom,
+	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
 };
 
 static void ctx_free(struct export_ctx *c)
@@ -468,7 +509,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_perfetto = {
 	.name = "perfetto",
 	.help = "a trace for ui.perfetto.dev: counters by category, steps, regions, operators (--ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
 	.begin = begin,
 	.event = event,
 	.end = end,

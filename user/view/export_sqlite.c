@@ -24,7 +24,7 @@
 #define BATCH_ROWS 1000000 /* of one transaction */
 
 enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP, Q_USAGE, Q_META, Q_DEVICE, Q_PROC, Q_LOSS,
-	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MAX };
+	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_MAX };
 
 static const char *const stmts[Q_MAX] = {
 	[Q_NAME] = "INSERT INTO names VALUES(?,?)",
@@ -43,6 +43,7 @@ static const char *const stmts[Q_MAX] = {
 	[Q_LOSS] = "INSERT INTO losses VALUES(?,?)",
 	[Q_NOTE] = "INSERT INTO notes VALUES(?)",
 	[Q_TENSOR] = "INSERT OR IGNORE INTO tensors VALUES(?,?,?,?,?,?)",
+	[Q_MARK] = "INSERT INTO marks VALUES(?,?,?,?,?)",
 	[Q_CATEGORY] = "INSERT INTO categories VALUES(?,?)",
 };
 
@@ -172,19 +173,29 @@ static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_n
 }
 
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		   uint64_t begin_ts_ns, uint64_t ts_ns)
+		   const struct stack_entry *e, uint64_t ts_ns)
 {
 	(void)number;
 	sqlite3_bind_text(c->q[Q_REGION], 3, n->kind == STACK_OP ? "operator" : n->kind == STACK_NODE ? "backward" : "region",
 			  -1, SQLITE_STATIC);
 	bind(c, Q_REGION, 1, 2, NUMS(pid, tid));
-	bind(c, Q_REGION, 4, 3, NUMS(n->value, epoch(c, begin_ts_ns), epoch(c, ts_ns)));
+	bind(c, Q_REGION, 4, 3, NUMS(n->value, epoch(c, e->ts_ns), epoch(c, ts_ns)));
 	step(c, Q_REGION);
 }
 
 static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
 {
 	INSERT(c, Q_STEP, pid, number, epoch(c, begin_ts_ns), epoch(c, ts_ns));
+}
+
+static void on_mark(struct export_ctx *c, const struct tl_event *ev)
+{
+	bind(c, Q_MARK, 1, 3, NUMS(epoch(c, ev->ts_ns), ev->pid, ev->tid));
+	sqlite3_bind_text(c->q[Q_MARK], 4, mark_name((enum tl_mark)ev->version), -1, SQLITE_STATIC);
+	bind(c, Q_MARK, 5, 1, NUMS(ev->ptr));
+	if (ev->version != MARK_STEP)
+		sqlite3_bind_null(c->q[Q_MARK], 5);
+	step(c, Q_MARK);
 }
 
 /* A size or a category that is not known is NULL. */
@@ -242,7 +253,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 
 static const struct feed_ops ops = {
 	.process = on_process, .lane = on_lane, .counter = on_counter, .thread = on_thread, .begin = on_begin,
-	.end = on_end, .step = on_step, .oom = on_oom,
+	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
 };
 
 /* --- decisions --------------------------------------------------------------------------------------- */
@@ -534,7 +545,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_sqlite = {
 	.name = "sqlite",
 	.help = "a database: blocks, events, regions, steps, usage over time, with views to ask (operators' slices: --ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_FILE,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_FILE,
 	.begin = begin,
 	.event = event,
 	.end = end,

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "view/export.h"
 #include "view/numbering.h"
@@ -50,19 +49,28 @@ static uint32_t feed__thread(struct feed *f, uint32_t pid, uint32_t tid)
 	return idx;
 }
 
-static void feed__step(struct feed *f, uint32_t pid, const uint64_t *mark, uint64_t ts_ns)
+static void feed__mark(struct feed *f, const struct tl_event *ev)
 {
-	uint32_t idx = feed__process(f, pid, ts_ns);
+	uint32_t idx = feed__process(f, ev->pid, ev->ts_ns);
 	struct feed_steps *s = &f->steps[idx];
 
-	if (idx >= STEP_PROCS_MAX || (!mark && s->has_marks))
+	if (!ev->version || ev->version >= MARK_MAX)
 		return;
-	if (!mark || s->has_marks) /* a mark is a step's beginning; what is before the first one is none */
-		f->ops->step(f->c, pid, s->number, s->begin_ts_ns, ts_ns);
-	s->has_marks |= mark != NULL;
-	s->pid = pid;
-	s->begin_ts_ns = ts_ns;
-	s->number = mark ? *mark : s->number + 1;
+	f->ops->mark(f->c, ev);
+	if (ev->version != MARK_STEP || idx >= STEP_PROCS_MAX)
+		return;
+	f->ops->step(f->c, ev->pid, ev->ptr, s->begin_ts_ns, ev->ts_ns);
+	s->begin_ts_ns = ev->ts_ns;
+}
+
+/* A step mark is a step's beginning; what is before the first one is none. */
+static void feed__step(struct feed *f, const struct tl_event *ev)
+{
+	uint32_t idx = feed__process(f, ev->pid, ev->ts_ns);
+
+	if (idx < STEP_PROCS_MAX)
+		f->steps[idx] = (struct feed_steps){ .begin_ts_ns = ev->ts_ns, .number = ev->ptr, .pid = ev->pid,
+						     .has_marks = 1 };
 }
 
 static int feed__wants(const struct feed *f, const struct stack_node *n)
@@ -79,12 +87,13 @@ static int on_begin(void *ctx, const struct tl_event *ev, const struct stack_nod
 	return 0;
 }
 
-static int on_end(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, uint64_t begin_ts_ns, uint64_t ts_ns)
+static int on_end(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, const struct stack_entry *e,
+		  uint64_t ts_ns)
 {
 	struct feed *f = ctx;
 
 	if (feed__wants(f, n))
-		f->ops->end(f->c, pid, tid, feed__thread(f, pid, tid), n, begin_ts_ns, ts_ns);
+		f->ops->end(f->c, pid, tid, feed__thread(f, pid, tid), n, e, ts_ns);
 	return 0;
 }
 
@@ -120,11 +129,6 @@ void feed__free(struct feed *f)
 	free(f);
 }
 
-static int is_optimizer_step(const struct feed *f, const struct tl_event *ev)
-{
-	return !strncmp(names__get(f->to->names, ev->region), "Optimizer.step#", 15);
-}
-
 int feed__event(struct feed *f, const struct tl_event *ev)
 {
 	struct live_change ch;
@@ -137,9 +141,9 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 	feed__process(f, ev->pid, ev->ts_ns);
 	stacks__event(f->stacks, ev);
 	if (ev->kind == TL_STEP)
-		feed__step(f, ev->pid, &ev->ptr, ev->ts_ns);
-	else if (ev->kind == TL_REGION_END && is_optimizer_step(f, ev)) /* not one that the recording's end cuts */
-		feed__step(f, ev->pid, NULL, ev->ts_ns);
+		feed__step(f, ev);
+	else if (ev->kind == TL_MARK)
+		feed__mark(f, ev);
 	if (ev->kind == TL_OOM && (f->to->dev < 0 || ev->dev == f->to->dev))
 		f->ops->oom(f->c, ev);
 	if (f->to->dev >= 0 && ev->dev != f->to->dev)

@@ -5,8 +5,8 @@
  *
  * Times are of CLOCK_MONOTONIC and never go back. An operator's slice ends at the next thing that its thread did
  * outside of it (or it ends with what holds it): ends of operators are not probed.
- * Steps are from one step mark to the next (and to the end), or, where the job has none, from the end of
- * one "Optimizer.step#…" to that of the next, step 0 from the first thing seen of the process.
+ * Steps end where the model says so (MARK_STEP), and begin where the one before them ended, or where a step mark is; the
+ * first one with the first thing seen of the process, and the last one, if a mark began it, ends with the recording.
  */
 #ifndef MT_VIEW_FEED_H
 #define MT_VIEW_FEED_H
@@ -24,9 +24,10 @@ struct feed_ops {
 	void (*thread)(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number);
 	void (*begin)(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns);
 	void (*end)(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		    uint64_t begin_ts_ns, uint64_t ts_ns);
+		    const struct stack_entry *e, uint64_t ts_ns);
 	void (*step)(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns);
 	void (*oom)(struct export_ctx *c, const struct tl_event *ev);
+	void (*mark)(struct export_ctx *c, const struct tl_event *ev); /* TL_MARK that is known */
 };
 
 struct feed;

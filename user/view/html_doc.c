@@ -191,8 +191,8 @@ static void put_bands(struct doc_out *x)
 		json__begin(&x->j, NULL, '{');
 		json__u64(&x->j, "pid", b->procs[i]->pid);
 		put_band_list(x, "steps", &b->procs[i]->steps, 1);
-		for (unsigned k = 0; k < BAND_KINDS; k++)
-			put_band_list(x, band_name((enum band_kind)k), &b->procs[i]->phases[k], 0);
+		for (unsigned k = PHASE_OTHER + 1; k < PHASE_MAX; k++)
+			put_band_list(x, phase_name((enum phase)k), &b->procs[i]->phases[k], 0);
 		json__end(&x->j, '}');
 	}
 	json__end(&x->j, ']');

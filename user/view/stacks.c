@@ -200,6 +200,28 @@ static uint32_t stack_thread__top(const struct stack_thread *t)
 	return t->cnt ? t->open[t->cnt - 1].node : t->root;
 }
 
+static void stack_made__add(struct stack_made *to, const struct stack_made *m)
+{
+	to->bytes += m->bytes;
+	if (!to->has_phase) {
+		to->phase = m->phase;
+		to->has_phase = m->has_phase;
+	}
+	if (to->root.v)
+		return;
+	to->module = m->module;
+	to->root = m->root;
+}
+
+static void stack_thread__born(struct stack_thread *t, const struct tl_event *ev)
+{
+	const struct stack_made made = { .bytes = ev->size, .module = ev->module, .root = ev->root, .phase = ev->phase,
+					 .has_phase = 1 };
+
+	if (t->cnt && ev->dev != MT_DEV_HOST) /* malloc's hold those of tensors */
+		stack_made__add(&t->open[t->cnt - 1].made, &made);
+}
+
 static int stacks__pop(struct stacks *s, struct stack_thread *t, uint32_t keep, uint64_t ts_ns)
 {
 	int r = 0;
@@ -208,7 +230,9 @@ static int stacks__pop(struct stacks *s, struct stack_thread *t, uint32_t keep, 
 		const struct stack_entry *e = &t->open[t->cnt - 1];
 
 		if (s->opts.end)
-			r = s->opts.end(s->opts.ctx, t->pid, t->tid, &s->nodes[e->node], e->ts_ns, ts_ns);
+			r = s->opts.end(s->opts.ctx, t->pid, t->tid, &s->nodes[e->node], e, ts_ns);
+		if (t->cnt > 1)
+			stack_made__add(&t->open[t->cnt - 2].made, &e->made);
 	}
 	return r;
 }
@@ -270,6 +294,8 @@ int stacks__event(struct stacks *s, const struct tl_event *ev)
 	if (ev->kind == TL_REGION_END)
 		return stacks__region_end(s, t, ev);
 	r = stacks__settle(s, t, ev);
+	if (ev->kind == TL_CREATE)
+		stack_thread__born(t, ev);
 	if (r || ev->kind == TL_CREATE)
 		return r;
 	if (ev->kind == TL_REGION)

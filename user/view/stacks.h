@@ -35,17 +35,27 @@ struct stack_node {
 	uint8_t depth;	 /* nodes above */
 };
 
+/* What was born in a frame or region and in what it called. */
+struct stack_made {
+	uint64_t bytes;
+	name_id module, root; /* whose (timeline.h): of its first birth that is of one; root none: of none */
+	uint8_t phase;	      /* enum phase, of its first birth */
+	uint8_t has_phase;
+};
+
 /* An open frame or region. */
 struct stack_entry {
 	uint64_t ts_ns;
 	uint32_t node;
 	uint8_t depth; /* frames under it */
+	struct stack_made made;
 };
 
 struct stacks_opts {
 	/* May be NULL. Outer ones begin first and end last. */
 	int (*begin)(void *ctx, const struct tl_event *ev, const struct stack_node *n);
-	int (*end)(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, uint64_t begin_ts_ns, uint64_t ts_ns);
+	int (*end)(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, const struct stack_entry *e,
+		   uint64_t ts_ns);
 	void *ctx;
 };
 

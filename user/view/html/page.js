@@ -21,6 +21,7 @@ const COLORS = {
 	DATALOADER: "#552255", ACTIVATION: "#e69f00", TEMPORARY: "#f0e442", AUTOGRAD_DETAIL: "#cc79a7", COMMUNICATION: "#8822ee",
 	WORKSPACE: "#882222", UNSHARDED: "#9988ff", unknown: "#c4c9ce",
 };
+const PHASES = ["forward", "backward", "optimizer", "recompute", "evaluation"];
 const KINDS = ["all", "process", "region", "backward node", "operator", "Python", "native code", "not known"];
 
 function three(v) {
@@ -419,7 +420,7 @@ function drawNow() {
 		` Every change is here from ${clock(l.exact[0], model.duration)} to ${clock(l.exact[1], model.duration)}, around the peak; elsewhere, of each ` +
 		"stretch of time its first, lowest, highest and last moment." : "";
 	$("chart-note").textContent = `${span(to - from)} shown. Drag to zoom, Ctrl and wheel too; arrows move; a click holds a moment, Esc lets go.${near}` +
-		(bandProcs().some((p) => ["forward", "backward", "optimizer"].some((k) => p[k].rows.length < p[k].count)) ?
+		(bandProcs().some((p) => PHASES.some((k) => p[k].rows.length < p[k].count)) ?
 			" Phases are here around the peak only." : "") +
 		(!l?.pid && doc.bands.length > 4 ? " Steps are those of the first four processes; a process chosen above shows its own." : "") +
 		(feed.source ? " One moment a second, and the peak exactly." : "") +
@@ -449,7 +450,7 @@ function label(ctx, text, x, w, y, color) {
 }
 
 function bandProcs() {
-	const l = lane(), all = doc.bands.filter((b) => b.steps.count || b.forward.count || b.backward.count || b.optimizer.count);
+	const l = lane(), all = doc.bands.filter((b) => b.steps.count || PHASES.some((k) => b[k].count));
 	return l?.pid ? all.filter((b) => b.pid === l.pid) : all.slice(0, 4);
 }
 
@@ -459,7 +460,7 @@ function drawBands() {
 	const procs = bandProcs(), many = procs.length > 1;
 	const ctx = canvas("bands", Math.max(1, procs.length * (2 * ROW + 4)));
 	const [from, to] = range(), end = plotWidth() - RIGHT, light = css("--band-light"), dark = css("--band-text");
-	const colors = {a: css("--step-a"), b: css("--step-b"), forward: css("--forward"), backward: css("--backward"), optimizer: css("--optimizer")};
+	const colors = {a: css("--step-a"), b: css("--step-b")};
 	procs.forEach((p, n) => {
 		const y = n * (2 * ROW + 4) + 2;
 		ctx.fillStyle = css("--dim");
@@ -472,16 +473,18 @@ function drawBands() {
 		ctx.rect(LEFT, y, end - LEFT, 2 * ROW);
 		ctx.clip();
 		drawSteps(ctx, p, from, to, y, colors, dark);
-		for (const kind of ["forward", "backward", "optimizer"])
+		for (const kind of PHASES) {
+			const color = css(`--${kind}`);
 			for (const [t, life] of p[kind].rows) {
 				if (t + life < from || t > to)
 					continue;
 				const x = toX(t), w = Math.max(toX(t + life) - x, 0.5);
-				ctx.fillStyle = colors[kind];
+				ctx.fillStyle = color;
 				ctx.fillRect(x, y + ROW, w, ROW - 2);
 				label(ctx, kind, Math.max(x, LEFT), Math.min(x + w, end) - Math.max(x, LEFT), y + ROW + ROW / 2 - 1,
 				      kind === "optimizer" ? light : dark);
 			}
+		}
 		ctx.restore();
 	});
 	ctx.fillStyle = css("--bad");
@@ -519,7 +522,7 @@ function bandsAt(t) {
 		const step = p.steps.rows.find(([at, life]) => at <= t && t < at + life);
 		if (step)
 			words.push(step[3] === undefined ? `step ${step[2]}` : `steps ${step[2]} to ${step[3]}`);
-		for (const kind of ["forward", "backward", "optimizer"])
+		for (const kind of PHASES)
 			if (p[kind].rows.some(([at, life]) => at <= t && t <= at + life))
 				words.push(kind);
 	}
