@@ -8,6 +8,9 @@
  * innermost frames (place, code, instruction of the outer one, first variables) are in the same module, so the walk to the
  * outermost frame, which all of optimizer and backward would take, is made when those change.
  *
+ * A module that is in no tree (what torch.compile makes of one, a loss made where it is used) is passed over for the nearest
+ * named one around it; if there is none it stands for itself: its name may come later.
+ *
  * With a module goes the sequence number of autograd: a node of the graph is made, and numbered, before the
  * operator that it belongs to allocates. A later evaluation of that node knows its number (lib/frames.h, EV_NODE), so
  * user space tells whose backward it is.
@@ -26,6 +29,14 @@ struct {
 	__type(key, u32);
 	__type(value, struct mt_module_proc);
 } module_procs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MT_MODULES_NAMED_MAX);
+	__type(key, struct mt_module_key);
+	__type(value, u8);
+} modules_named SEC(".maps");
 
 static __always_inline u64 user_word(u64 at)
 {
@@ -64,7 +75,7 @@ static __always_inline void settle_generation(struct mt_module_state *s, const s
 	if (s->generation == p->generation)
 		return;
 	s->generation = p->generation;
-	s->told = s->self = s->key = s->seq = s->seq_at = s->grad_at = s->tstate = s->node_frame = 0;
+	s->told = s->self = s->named = s->key = s->seq = s->seq_at = s->grad_at = s->tstate = s->node_frame = 0;
 	s->flags_told = 0;
 }
 
@@ -121,9 +132,21 @@ struct module_walk {
 	struct mt_module_state *s;
 	const struct mt_module_proc *p;
 	u64 frame;
-	u64 self; /* found */
+	u64 self; /* found, with a name */
+	u64 innermost; /* found */
 	u64 first; /* of the frame read last: its first variable */
 };
+
+static __always_inline int has_name(const struct mt_module_state *s, u64 obj)
+{
+	struct mt_module_key key = { obj, bpf_get_current_pid_tgid() >> 32 };
+
+	/* the one of before is asked about again only when another one came between */
+	if (obj == s->named || bpf_map_lookup_elem(&modules_named, &key))
+		return 1;
+	key.obj = 0;
+	return !bpf_map_lookup_elem(&modules_named, &key);
+}
 
 /* One frame; 1: enough. */
 static __always_inline int walk_frame(struct module_walk *w)
@@ -138,7 +161,11 @@ static __always_inline int walk_frame(struct module_walk *w)
 	w->frame = word_at(w->s, p->py.frame_previous);
 	code = word_at(w->s, p->py.frame_code);
 	w->first = p->frame_self < sizeof(w->s->words) ? word_at(w->s, p->frame_self) : user_word(at + p->frame_self);
-	if (code != p->call)
+	if (code != p->call || !w->first)
+		return 0;
+	if (!w->innermost)
+		w->innermost = w->first;
+	if (!has_name(w->s, w->first))
 		return 0;
 	w->self = w->first;
 	return 1;
@@ -158,24 +185,21 @@ static __always_inline u64 frame_key(const struct module_walk *w, u64 at, u64 in
 static __always_inline u64 module_find(struct mt_module_state *s, const struct mt_module_proc *p, u64 frame)
 {
 	struct module_walk w = { .s = s, .p = p, .frame = frame };
-	u64 at = frame, key;
+	u64 at = frame, first, key = 0;
 
-	if (walk_frame(&w)) {
-		s->key = 0;
-		return w.self;
+	if (!walk_frame(&w)) {
+		first = frame_key(&w, at, 0);
+		at = w.frame;
+		if (!walk_frame(&w)) {
+			key = mt_py_mix(first, frame_key(&w, at, word_at(s, p->py.frame_instr)));
+			if (key == s->key)
+				return s->self;
+			bpf_loop(MODULE_TURNS, walk_step, &w, 0);
+		}
 	}
-	key = frame_key(&w, at, 0);
-	at = w.frame;
-	if (walk_frame(&w)) {
-		s->key = 0;
-		return w.self;
-	}
-	key = mt_py_mix(key, frame_key(&w, at, word_at(s, p->py.frame_instr)));
-	if (key == s->key)
-		return s->self;
-	bpf_loop(MODULE_TURNS, walk_step, &w, 0);
 	s->key = key;
-	return w.self;
+	s->named = w.self;
+	return w.self ? w.self : w.innermost;
 }
 
 static __always_inline void module_look(struct mt_thread *t, const struct mt_module_proc *p, u32 in_node)

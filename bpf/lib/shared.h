@@ -70,6 +70,13 @@ struct mt_module_proc {
 	__u16 pad;
 };
 
+/* A module that has a name: of a process, its Python object. 0: there are such, so one that is not among them has none. */
+#define MT_MODULES_NAMED_MAX 262144
+struct mt_module_key {
+	__u64 obj;
+	__u64 pid;
+};
+
 /*
  * Cookie of a site whose program serves several symbols (malloc family, USDT): what the program needs
  * in the low half, a slot in the map of fired counts in the high half.

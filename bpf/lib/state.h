@@ -63,6 +63,7 @@ struct mt_text {
 /* Whose forward runs, as last looked at (module.bpf.c). */
 struct mt_module_state {
 	u64 told, self; /* module object: that user space knows, that was found last */
+	u64 named;	/* the same, if it has a name */
 	u64 key;	/* of the two innermost Python frames then; 0: none */
 	u64 seq;	/* sequence number then */
 	u64 node_frame; /* innermost Python frame inside nodes that are of no module's forward */

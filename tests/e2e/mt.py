@@ -188,6 +188,25 @@ def job(name, *args, wrapper=(), ready=True, **kw):
     return proc
 
 
+def other_torches():
+    """Pythons of other versions that have torch (tools/make-venv versions)."""
+    found = sorted(str(p) for p in BUILD.glob("venv-3.*/bin/python"))
+    if not found:
+        raise Skip("no Python of another version with torch: tools/make-venv versions")
+    return found
+
+
+@contextlib.contextmanager
+def python(path):
+    """Jobs run in that one."""
+    global PYTHON
+    was, PYTHON = PYTHON, path
+    try:
+        yield
+    finally:
+        PYTHON = was
+
+
 _shared = {}
 
 

@@ -8,7 +8,7 @@ import time
 import mt
 
 SHARE_MIN = 0.98
-SLOW = {"mem_tracker"}
+SLOW = {"mem_tracker", "compiled_inductor", "other_versions"}
 BATCH = 8 * 32 * 8
 RNG_STATE = 5056  # of checkpoint(): made by no operator that MemTracker sees
 
@@ -21,7 +21,7 @@ def record(tmp, options=()):
             mt.wait_until(lambda: any("names of" in t for t in tracer.err) or not tracer.alive(), "a look at the modules", 60)
             mt.check(tracer.alive(), "; ".join(tracer.err))
             if options:  # what hooks keep alive would be in all peaks
-                time.sleep(2)
+                mt.wait_until(lambda: sum("names of" in t for t in tracer.err) >= 3, "two more looks", 60)
             else:
                 job.tell("watch")
                 job.line("watched 1", 60)
@@ -109,6 +109,56 @@ def test_oracle():
     mt.check((parent["name"], parent["class"]) == ("blocks.0.attn", "Attention"), str(parent))
     mt.check(listed["shared"]["parameter"] == 4 * (64 * 64 + 64), str(listed["shared"]))
     mt.check(listed["shared"]["optimizer_state"] >= 8 * (64 * 64 + 64), str(listed["shared"]))
+
+
+def test_other_versions():
+    """The same on the other Pythons that have torch."""
+    for path in mt.other_torches():
+        mt.note(path)
+        with mt.python(path):
+            test_oracle()
+
+
+def compiled(backend):
+    """Blocks born while a part ran, compiled or not, and its backward, against the job's clock."""
+    with mt.scratch() as tmp:
+        out, mtr = tmp / "truth.json", tmp / "compiled.mtr"
+        with mt.job("compiled", "--out", out, "--backend", backend) as job:
+            with mt.start("record", "-p", str(job.pid), "-o", str(mtr), "-vv") as tracer:
+                mt.wait_until(lambda: any("names of" in t for t in tracer.err) or not tracer.alive(), "a look at the modules", 60)
+                mt.check(tracer.alive(), "; ".join(tracer.err))
+                job.tell("watch")
+                time.sleep(1)
+                job.tell("stop")
+                job.line("stopped", 60)
+                mt.finish(tracer, mtr)
+        rows, told = mt.export(mtr), json.loads(out.read_text())
+    births = sorted((r["t"], r["size"], r.get("module"), r.get("phase"), r["op"]) for r in rows if r["ev"] == "create")
+    sums, wrong = collections.defaultdict(lambda: [0, 0]), collections.Counter()
+    for begin, end, path, phase in told:
+        for i in range(bisect.bisect(births, (begin,)), bisect.bisect(births, (end,))):
+            _, size, module, got, op = births[i]
+            right = got == phase and (module or "").split(".")[0] == path
+            sums[path, phase][0] += size if right else 0
+            sums[path, phase][1] += size
+            if not right:
+                wrong[path, phase, module, got, op] += size
+    for (path, phase), (right, total) in sums.items():
+        mt.note(f"{backend}: {path} {phase}: {100 * right / total:.2f} % of {total} bytes")
+    if wrong:
+        mt.note(f"not as the clock says: {wrong.most_common(5)}")
+    for path in ("first", "placed", "wrapped", "last"):
+        for phase in ("forward", "backward"):
+            right, total = sums[path, phase]
+            mt.check(total and right >= SHARE_MIN * total, f"{path} {phase}: {right} of {total}: {wrong.most_common(5)}")
+
+
+def test_compiled():
+    compiled("aot_eager")
+
+
+def test_compiled_inductor():
+    compiled("inductor")
 
 
 def test_mem_tracker():

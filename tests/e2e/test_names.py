@@ -5,6 +5,7 @@ Attached in mid-run. The job stops before the recording does, and then says its 
 report gives a block that is alive can be compared, by the block's address. None may be another one than the
 job's, and what has no name may be 1 % of the bytes at most.
 """
+import functools
 import glob
 import json
 import os
@@ -132,13 +133,27 @@ def test_another_311():
     if not found:
         raise mt.Skip("no other Python 3.11")
     sites = glob.glob(str(mt.BUILD / "venv" / "lib" / "python3.11" / "site-packages"))
-    was, mt.PYTHON = mt.PYTHON, found[-1]
     os.environ["PYTHONPATH"] = sites[0]
     try:
-        look_at("tied")
+        with mt.python(found[-1]):
+            look_at("tied")
     finally:
-        mt.PYTHON = was
         del os.environ["PYTHONPATH"]
+
+
+def other_torch(minor, model):
+    """A real model in a real torch of another Python."""
+    for path in [p for p in mt.other_torches() if f"venv-3.{minor}/" in p]:
+        with mt.python(path):
+            look_at(model)
+        return
+    raise mt.Skip(f"no Python 3.{minor} with torch: tools/make-venv versions")
+
+
+for _minor in (10, 12, 13):
+    for _model in ("conv", "tied", "gan", "grower", "bare", "transformer"):
+        globals()[f"test_torch_on_3{_minor}_{_model}"] = functools.partial(other_torch, _minor, _model)
+        SLOW.add(f"torch_on_3{_minor}_{_model}")
 
 
 def fake(python, looks, *options):

@@ -183,6 +183,26 @@ static void test_sizes_that_do_not_multiply(void **state)
 }
 
 /* A freed object has its old type still, and no references. */
+/* A root without tensors gives way to a module around it: the kernel side is told so. */
+static void test_root_without_tensors_is_bare(void **state)
+{
+	uint64_t keys;
+
+	(void)state;
+	for (unsigned minor = 10; minor <= 13; minor++) {
+		begin(minor, 0);
+		keys = peek(&im, im.modules + 32);
+		poke(&im, im.modules + 16, 0); /* Net has its Linear no more: two roots, the first of them empty */
+		poke(&im, keys + (im.at->keys_are_old ? 32 : 24), 0);
+		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+		assert_int_equal(look.roots, 2);
+		assert_int_equal(look.told_modules_cnt, 2);
+		for (size_t i = 0; i < 2; i++)
+			assert_int_equal(look.told_modules[i].at->is_bare, look.told_modules[i].at->obj == im.model);
+		teardown(NULL);
+	}
+}
+
 static void test_freed(void **state)
 {
 	(void)state;
@@ -330,6 +350,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_torn_dict_gives_no_names, teardown),
 		cmocka_unit_test_teardown(test_child_of_a_torn_module_is_no_root, teardown),
 		cmocka_unit_test_teardown(test_sizes_that_do_not_multiply, teardown),
+		cmocka_unit_test_teardown(test_root_without_tensors_is_bare, teardown),
 		cmocka_unit_test_teardown(test_freed, teardown),
 		cmocka_unit_test_teardown(test_circle_of_modules_has_no_names, teardown),
 		cmocka_unit_test_teardown(test_gc_lists_that_lead_nowhere, teardown),

@@ -32,6 +32,8 @@ _Static_assert(PY_PARAMETER == (int)EV_TENSOR_PARAMETER && PY_BUFFER == (int)EV_
 struct known_module {
 	uint64_t obj, hash; /* 0: free */
 	name_id path, root, class;
+	uint8_t is_named; /* the kernel side knows that it has a name */
+	uint8_t seen;	  /* in this look */
 };
 
 /* The names of one storage as ids, so that they are not looked up at every look. */
@@ -228,11 +230,30 @@ int naming__new(struct naming **ret, const struct naming_env *env, struct err *e
 	return 0;
 }
 
-static void named_proc__done(struct named_proc *p)
+static void set_named(const struct naming_env *env, pid_t pid, struct known_module *k, int is_named)
 {
+	if (!env->modules || k->is_named == is_named)
+		return;
+	(void)env->module(env->ctx, pid, k->obj, is_named); /* full, or gone with its process: it is of one around it */
+	k->is_named = (uint8_t)is_named;
+}
+
+static void forget_modules(const struct naming_env *env, struct named_proc *p)
+{
+	for (size_t i = 0; i < p->modules_cap; i++)
+		set_named(env, p->pid, &p->modules_known[i], 0);
+	if (p->modules_cap)
+		(void)(env->modules && env->module(env->ctx, p->pid, 0, 0));
+	free(p->modules_known);
+	p->modules_known = NULL;
+	p->modules_cap = 0;
+}
+
+static void named_proc__done(const struct naming_env *env, struct named_proc *p)
+{
+	forget_modules(env, p);
 	py_reader__free(p->reader);
 	free(p->known);
-	free(p->modules_known);
 	*p = (struct named_proc){ 0 };
 }
 
@@ -249,8 +270,9 @@ void naming__free(struct naming *n)
 	}
 	if (n->is_busy)
 		py_reader__free(n->job.reader);
+	n->env.modules = NULL; /* the kernel side may be gone, and forgets by itself */
 	for (size_t i = 0; i < n->procs_cnt; i++)
-		named_proc__done(&n->procs[i]);
+		named_proc__done(&n->env, &n->procs[i]);
 	if (n->fd >= 0)
 		close(n->fd);
 	pthread_cond_destroy(&n->wake);
@@ -293,7 +315,7 @@ static void follow_pids(struct naming *n, const pid_t *pids, size_t cnt)
 			i++;
 			continue;
 		}
-		named_proc__done(&n->procs[i]);
+		named_proc__done(&n->env, &n->procs[i]);
 		n->procs[i] = n->procs[--n->procs_cnt];
 	}
 }
@@ -411,7 +433,7 @@ static struct known_module *find_module(struct named_proc *p, uint64_t obj)
 }
 
 /* Begun anew when half full: modules that come and go leave their entries, and then all are said again. */
-static int make_modules(struct named_proc *p, size_t cnt)
+static int make_modules(const struct naming_env *env, struct named_proc *p, size_t cnt)
 {
 	size_t cap = 256, used = 0;
 
@@ -421,32 +443,52 @@ static int make_modules(struct named_proc *p, size_t cnt)
 		return 0;
 	while (cap < cnt * 4)
 		cap *= 2;
-	free(p->modules_known);
+	forget_modules(env, p);
 	p->modules_known = calloc(cap, sizeof(*p->modules_known));
 	p->modules_cap = p->modules_known ? cap : 0;
 	return p->modules_known ? 0 : -ENOMEM;
 }
 
+/* What is not there any more has no name; a look that could not read everything tells nothing about that. */
+static void forget_gone(struct naming *n, struct named_proc *p, const struct py_look *look)
+{
+	int has_names = look->told_modules_cnt != 0;
+
+	for (size_t i = 0; i < p->modules_cap; i++) {
+		struct known_module *k = &p->modules_known[i];
+
+		if (!k->seen && !look->torn)
+			set_named(&n->env, p->pid, k, 0);
+		k->seen = 0;
+	}
+	if (n->env.modules && has_names)
+		(void)n->env.module(n->env.ctx, p->pid, 0, 1);
+}
+
 static void say_modules(struct naming *n, struct named_proc *p, const struct py_reader *r, const struct py_look *look,
 			uint64_t now_ns)
 {
-	if (make_modules(p, look->told_modules_cnt))
+	if (make_modules(&n->env, p, look->told_modules_cnt))
 		return;
 	for (size_t i = 0; i < look->told_modules_cnt; i++) {
 		const struct py_told_module *t = &look->told_modules[i];
 		struct known_module *k = find_module(p, t->at->obj);
+		int is_same = k->obj && k->hash == t->hash;
 
-		if (k->obj && k->hash == t->hash && !p->again)
-			continue;
-		if (k->hash != t->hash)
-			*k = (struct known_module){ .obj = t->at->obj, .hash = t->hash,
+		if (!is_same)
+			*k = (struct known_module){ .obj = t->at->obj, .hash = t->hash, .is_named = k->is_named,
 						    .path = names__add(n->env.names, py_reader__text(r, t->at->path)),
 						    .root = names__add(n->env.names, t->root),
 						    .class = names__add(n->env.names, t->class) };
+		k->seen = 1;
+		set_named(&n->env, p->pid, k, !t->at->is_bare);
+		if (is_same && !p->again)
+			continue;
 		n->env.push(n->env.ctx, (struct event){
 			.ts_ns = now_ns, .kind = EV_MODULE, .pid = (uint32_t)p->pid, .addr = k->obj, .size = t->at->parent,
 			.name = k->path, .tid = k->root.v, .seq = k->class.v });
 	}
+	forget_gone(n, p, look);
 }
 
 static void say(struct naming *n, struct named_proc *p, const struct py_reader *r, const struct py_look *look, uint64_t now_ns)

@@ -194,6 +194,13 @@ static int session__modules(void *ctx, pid_t pid, const struct mt_module_proc *h
 	return tracer__modules(s->tracer, pid, how);
 }
 
+static int session__module(void *ctx, pid_t pid, uint64_t obj, int has_name)
+{
+	const struct session *s = ctx;
+
+	return tracer__module(s->tracer, pid, obj, has_name);
+}
+
 static void session__note(void *ctx, pid_t pid, const char *text)
 {
 	struct session *s = ctx;
@@ -748,7 +755,8 @@ static int session__init(struct session *s, struct err *err)
 		r = session__watch(s, o->watch_fd, WAKE_WATCH, err);
 	if (!r && o->names && (o->sources & SRC_FRAMEWORK))
 		r = naming__new(&s->naming, &(struct naming_env){ .names = s->names, .model = s->model, .push = session__push,
-								  .modules = o->modules ? session__modules : NULL, .ctx = s },
+								  .modules = o->modules ? session__modules : NULL,
+								  .module = session__module, .ctx = s },
 				err);
 	if (!r && s->naming)
 		r = session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);

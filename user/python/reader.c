@@ -22,7 +22,7 @@ struct root {
 
 /* What the look before found at an address. */
 struct before {
-	uint64_t data, hash;
+	uint64_t data, hash; /* data 0: free */
 };
 
 struct py_reader {
@@ -36,8 +36,8 @@ struct py_reader {
 	size_t modules_cnt, optimizers_cnt;
 	struct root *roots;
 	size_t roots_cnt;
-	struct before *before; /* by address */
-	size_t before_cnt;
+	struct before *before; /* by address; a power of two, half of it is used at most */
+	size_t before_cap;
 	int has_before;
 	int was_whole; /* the last look read every module: roots that it did not see are gone */
 	struct py_told *told;
@@ -313,8 +313,10 @@ static void check_roots(struct py_reader *r)
 
 /* --- what is told --------------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const struct py_reader *r, const struct py_name *n)
+static uint64_t hash_of(const struct py_reader *r, struct py_name *n)
 {
+	if (n->hash)
+		return n->hash;
 	const char *path = py_reader__text(r, n->path), *key = py_reader__text(r, n->key);
 	uint64_t h = XXH3_64bits(path, strlen(path));
 	uint64_t words[10] = { n->kind == PY_GRADIENT ? 0 : n->at.impl, n->at.storage, n->at.data, n->at.bytes, n->obj,
@@ -322,49 +324,63 @@ static uint64_t hash_of(const struct py_reader *r, const struct py_name *n)
 
 	words[8] = XXH3_64bits_withSeed(key, strlen(key), h);
 	words[9] = n->at.dims <= PY_DIMS_MAX ? XXH3_64bits(n->at.shape, n->at.dims * 8u) : 0;
-	return XXH3_64bits(words, sizeof(words));
+	n->hash = XXH3_64bits(words, sizeof(words));
+	return n->hash;
 }
 
-static uint64_t hash_of_module(const struct py_reader *r, const struct py_module *m)
+static uint64_t hash_of_module(const struct py_reader *r, struct py_module *m)
 {
+	if (m->hash)
+		return m->hash;
 	const char *path = py_reader__text(r, m->path);
-	uint64_t words[5] = { m->obj, m->type, m->parent, m->root, XXH3_64bits(path, strlen(path)) };
+	uint64_t words[6] = { m->obj, m->type, m->parent, m->root, m->is_bare, XXH3_64bits(path, strlen(path)) };
 
-	return XXH3_64bits(words, sizeof(words));
+	m->hash = XXH3_64bits(words, sizeof(words));
+	return m->hash;
 }
 
-static int by_data(const void *a, const void *b)
+static struct before *find_before(struct before *b, size_t cap, uint64_t data)
 {
-	const struct before *x = a, *y = b;
+	size_t i = (size_t)(data * 0x9e3779b97f4a7c15ull >> 32) & (cap - 1);
 
-	return x->data < y->data ? -1 : x->data > y->data;
+	while (b[i].data && b[i].data != data)
+		i = (i + 1) & (cap - 1);
+	return &b[i];
 }
 
 static int remember(struct py_reader *r)
 {
-	size_t names = r->walk.names_cnt, modules = r->walk.paths_cnt;
-	struct before *b = calloc(names + modules + 1, sizeof(*b));
+	size_t cap = 1024;
 
-	if (!b)
+	while (cap < (r->walk.names_cnt + r->walk.paths_cnt) * 2)
+		cap *= 2;
+	if (cap != r->before_cap) {
+		free(r->before);
+		r->before = malloc(cap * sizeof(*r->before));
+		r->before_cap = r->before ? cap : 0;
+	}
+	if (!r->before)
 		return -ENOMEM;
-	for (size_t i = 0; i < names; i++)
-		b[i] = (struct before){ r->walk.names[i].at.data, hash_of(r, &r->walk.names[i]) };
-	for (size_t i = 0; i < modules; i++)
-		b[names + i] = (struct before){ r->walk.paths[i].obj, hash_of_module(r, &r->walk.paths[i]) };
-	qsort(b, names + modules, sizeof(*b), by_data);
-	free(r->before);
-	r->before = b;
-	r->before_cnt = names + modules;
+	memset(r->before, 0, cap * sizeof(*r->before));
+	for (size_t i = 0; i < r->walk.names_cnt; i++) {
+		struct py_name *n = &r->walk.names[i];
+
+		*find_before(r->before, cap, n->at.data) = (struct before){ n->at.data, hash_of(r, n) };
+	}
+	for (size_t i = 0; i < r->walk.paths_cnt; i++) {
+		struct py_module *m = &r->walk.paths[i];
+
+		*find_before(r->before, cap, m->obj) = (struct before){ m->obj, hash_of_module(r, m) };
+	}
 	r->has_before = 1;
 	return 0;
 }
 
 static int was_before(const struct py_reader *r, uint64_t data, uint64_t hash)
 {
-	const struct before key = { data, 0 };
-	const struct before *b = r->before_cnt ? bsearch(&key, r->before, r->before_cnt, sizeof(key), by_data) : NULL;
+	const struct before *b = r->before_cap ? find_before(r->before, r->before_cap, data) : NULL;
 
-	return b && b->hash == hash;
+	return b && b->data == data && b->hash == hash;
 }
 
 /* The whole way once more. */
@@ -399,7 +415,7 @@ static int choose(struct py_reader *r, struct py_look *look)
 	check_roots(r);
 	r->was_whole = !r->walk.torn;
 	for (size_t i = 0; i < r->walk.names_cnt; i++) {
-		const struct py_name *n = &r->walk.names[i];
+		struct py_name *n = &r->walk.names[i];
 		uint64_t hash = hash_of(r, n);
 		int is_same = was_before(r, n->at.data, hash);
 
@@ -456,7 +472,7 @@ static int choose_modules(struct py_reader *r, struct py_look *look)
 		r->modules_told_cap = r->walk.paths_cnt;
 	}
 	for (size_t i = 0; i < r->walk.paths_cnt; i++) {
-		const struct py_module *m = &r->walk.paths[i];
+		struct py_module *m = &r->walk.paths[i];
 		uint64_t hash = hash_of_module(r, m);
 		const char *class = class_of(r, m->type);
 

@@ -14,10 +14,15 @@
 #define SLOTS (SETS * WAYS)
 #define ADDR_MAX (1ull << 47)
 
+#define ALL_PAGES ((1u << PIECE / PAGE) - 1)
+
 struct slot {
 	uint64_t piece; /* its number; 0: none (nothing can be mapped there) */
 	uint32_t look;
-	uint32_t pages; /* bit: that page of it is there */
+	/* bit: that page of it */
+	uint8_t read;	 /* in this look */
+	uint8_t there;	 /* of those */
+	uint8_t touched; /* asked for in this look: the next one reads them at once */
 };
 
 struct py_snap {
@@ -26,6 +31,7 @@ struct py_snap {
 	uint64_t bytes_read;
 	struct slot slots[SETS][WAYS];
 	uint8_t turn[SETS]; /* which way is taken next */
+	struct slot *last;  /* used last: most of what is asked for lies together */
 	uint8_t *data;	    /* SLOTS pieces; touched as they are used */
 };
 
@@ -79,46 +85,73 @@ void py_snap__forget(struct py_snap *s, uint64_t addr, size_t len)
 				s->slots[set_of(p)][way].look = s->look - 1;
 }
 
-/* Whole, or page by page where some of it is not mapped. */
-static void read_piece(struct py_snap *s, uint64_t piece, struct slot *slot, uint8_t *data)
+static uint8_t *data_of(const struct py_snap *s, const struct slot *slot)
 {
-	uint64_t addr = piece << PIECE_BITS;
+	return s->data + (size_t)(slot - &s->slots[0][0]) * PIECE;
+}
 
-	*slot = (struct slot){ piece, s->look, 0 };
-	s->bytes_read += PIECE;
-	if (!py_mem__read(&s->mem, addr, data, PIECE)) {
-		slot->pages = (1u << PIECE / PAGE) - 1;
+static void read_page(struct py_snap *s, struct slot *slot, unsigned page)
+{
+	uint64_t addr = (slot->piece << PIECE_BITS) + (uint64_t)page * PAGE;
+
+	s->bytes_read += PAGE;
+	slot->read |= 1u << page;
+	if (!py_mem__read(&s->mem, addr, data_of(s, slot) + (size_t)page * PAGE, PAGE))
+		slot->there |= 1u << page;
+}
+
+/* The pages between the first and the last one that are wanted, at once; one by one where some are not mapped. */
+static void read_piece(struct py_snap *s, uint64_t piece, struct slot *slot, unsigned wanted)
+{
+	unsigned first = (unsigned)__builtin_ctz(wanted), last = 31 - (unsigned)__builtin_clz(wanted);
+	unsigned range = (2u << last) - (1u << first);
+	uint64_t off = (uint64_t)first * PAGE, len = (uint64_t)(last - first + 1) * PAGE;
+
+	*slot = (struct slot){ .piece = piece, .look = s->look };
+	if (!py_mem__read(&s->mem, (piece << PIECE_BITS) + off, data_of(s, slot) + off, len)) {
+		s->bytes_read += len;
+		slot->read = slot->there = (uint8_t)range;
 		return;
 	}
-	for (unsigned i = 0; i < PIECE / PAGE; i++)
-		if (!py_mem__read(&s->mem, addr + (uint64_t)i * PAGE, data + (size_t)i * PAGE, PAGE))
-			slot->pages |= 1u << i;
+	for (unsigned i = first; i <= last; i++)
+		read_page(s, slot, i);
 }
 
-/* The way that has the piece, having read it if need be. */
-static unsigned find_piece(struct py_snap *s, uint64_t piece, unsigned set)
+/* The slot that has the piece, having read what the look before needed of it, or all. */
+static struct slot *find_piece(struct py_snap *s, uint64_t piece)
 {
+	struct slot *set = s->slots[set_of(piece)];
 	unsigned way = 0;
 
-	while (way < WAYS && (s->slots[set][way].piece != piece || s->slots[set][way].look != s->look))
+	while (way < WAYS && set[way].piece != piece)
 		way++;
-	if (way == WAYS) {
-		way = s->turn[set]++ % WAYS;
-		read_piece(s, piece, &s->slots[set][way], s->data + (size_t)(set * WAYS + way) * PIECE);
+	if (way < WAYS && set[way].look == s->look)
+		return &set[way];
+	if (way < WAYS && set[way].touched) {
+		read_piece(s, piece, &set[way], set[way].touched);
+		return &set[way];
 	}
-	return way;
+	if (way == WAYS)
+		way = s->turn[set_of(piece)]++ % WAYS;
+	read_piece(s, piece, &set[way], ALL_PAGES);
+	return &set[way];
 }
 
-static int read_within(struct py_snap *s, uint64_t addr, void *buf, size_t len)
+/* Where the bytes are, all of one piece; NULL: not all of them are there. */
+static const uint8_t *find(struct py_snap *s, uint64_t addr, size_t len)
 {
 	uint64_t piece = addr >> PIECE_BITS;
-	unsigned set = set_of(piece), way = find_piece(s, piece, set), off = (unsigned)(addr % PIECE);
+	unsigned off = (unsigned)(addr % PIECE), first = off / PAGE, last = (off + (unsigned)len - 1) / PAGE;
+	unsigned wanted = (2u << last) - (1u << first);
+	struct slot *slot = s->last;
 
-	for (unsigned page = off / PAGE; page <= (off + len - 1) / PAGE; page++)
-		if (!(s->slots[set][way].pages >> page & 1))
-			return -EFAULT;
-	memcpy(buf, s->data + (size_t)(set * WAYS + way) * PIECE + off, len);
-	return 0;
+	if (!slot || slot->piece != piece || slot->look != s->look)
+		slot = s->last = find_piece(s, piece);
+	slot->touched |= wanted;
+	for (unsigned i = first; i <= last && (slot->read & wanted) != wanted; i++)
+		if (!(slot->read >> i & 1))
+			read_page(s, slot, i);
+	return (slot->there & wanted) == wanted ? data_of(s, slot) + off : NULL;
 }
 
 int py_snap__read(struct py_snap *s, uint64_t addr, void *buf, size_t len)
@@ -129,10 +162,13 @@ int py_snap__read(struct py_snap *s, uint64_t addr, void *buf, size_t len)
 		return -EFAULT;
 	while (len) {
 		size_t n = PIECE - addr % PIECE;
+		const uint8_t *from;
 
 		n = n < len ? n : len;
-		if (read_within(s, addr, to, n))
+		from = find(s, addr, n);
+		if (!from)
 			return -EFAULT;
+		memcpy(to, from, n);
 		addr += n;
 		to += n;
 		len -= n;
@@ -142,9 +178,15 @@ int py_snap__read(struct py_snap *s, uint64_t addr, void *buf, size_t len)
 
 uint64_t py_snap__word(struct py_snap *s, uint64_t addr)
 {
+	const uint8_t *from;
 	uint64_t v = 0;
 
-	return py_snap__read(s, addr, &v, sizeof(v)) ? 0 : v;
+	if ((addr & 7) || addr < PAGE || addr >= ADDR_MAX)
+		return py_snap__read(s, addr, &v, sizeof(v)) ? 0 : v;
+	from = find(s, addr, sizeof(v));
+	if (from)
+		memcpy(&v, from, sizeof(v));
+	return v;
 }
 
 uint32_t py_snap__int(struct py_snap *s, uint64_t addr)

@@ -3,7 +3,8 @@
  * snap: one look at a process's memory: whole pieces of it, each read once and kept until the look is over.
  *
  * Objects lie close together and are small: a system call for each field took ten times as long as pieces of
- * 16 KiB do. What is read is as old as its piece: pieces of one look are milliseconds apart, so whatever hangs
+ * 16 KiB do (of one that the look before read, from the first to the last page that it needed). What is read is as
+ * old as its piece: pieces of one look are milliseconds apart, so whatever hangs
  * together over two of them has to be checked by who reads it. Holds 64 MiB; a piece that another one takes
  * the place of is read again when it is needed again.
  */

@@ -388,9 +388,16 @@ static int add_path(struct walk *w, uint32_t module, uint32_t parent, uint32_t r
 	return 0;
 }
 
+static uint32_t members_of(const struct module *m)
+{
+	return m->first[MODULES] - m->first[PARAMETERS];
+}
+
 static int name_from(struct walk *w, uint32_t root)
 {
 	struct walk_state *s = w->state;
+	size_t first = w->paths_cnt;
+	uint32_t tensors = members_of(&s->modules[root]);
 	struct level stack[WALK_DEPTH_MAX];
 	char path[WALK_PATH_MAX + PY_TEXT_MAX];
 	unsigned depth = 1;
@@ -420,10 +427,13 @@ static int name_from(struct walk *w, uint32_t root)
 		}
 		sprintf(path + l->len, "%s.", walk__text(w, m->name));
 		s->modules[m->module - 1].is_named = 1;
+		tensors += members_of(&s->modules[m->module - 1]);
 		stack[depth++] = (struct level){ m->module - 1, s->modules[m->module - 1].first[MODULES], len };
 		r = add_path(w, m->module - 1, l->module, root, path, len);
 		r = r ? r : name_members(w, &s->modules[m->module - 1], s->modules[root].obj, path, len);
 	}
+	if (first < w->paths_cnt)
+		w->paths[first].is_bare = !tensors;
 	return r;
 }
 

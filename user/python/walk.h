@@ -30,6 +30,7 @@ struct py_name {
 	uint32_t path; /* in struct walk's text */
 	uint32_t key;  /* STATE: "exp_avg"; else "" */
 	uint8_t kind;  /* enum py_kind */
+	uint64_t hash; /* the reader's, of all this; 0: not yet */
 };
 
 /* A module that a path leads to. */
@@ -38,6 +39,8 @@ struct py_module {
 	uint64_t parent; /* the module that it is in; 0: it is a root */
 	uint64_t root;
 	uint32_t path; /* in struct walk's text; "" of a root */
+	uint64_t hash; /* the reader's, of all this; 0: not yet */
+	uint8_t is_bare; /* a root, and there are no tensors in it: a loss, or what torch.compile makes of a module */
 };
 
 struct walk {

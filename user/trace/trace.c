@@ -983,6 +983,15 @@ int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *ho
 	return bpf_map_update_elem(fd, &key, how, BPF_ANY);
 }
 
+int tracer__module(struct tracer *t, pid_t pid, uint64_t obj, int has_name)
+{
+	struct mt_module_key key = { obj, (uint64_t)pid };
+	int fd = bpf_map__fd(t->skel->maps.modules_named);
+	uint8_t one = 1;
+
+	return has_name ? bpf_map_update_elem(fd, &key, &one, BPF_ANY) : bpf_map_delete_elem(fd, &key);
+}
+
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err)
 {
 	uint32_t key = (uint32_t)pid;

@@ -65,6 +65,11 @@ size_t tracer__classes_cnt(const struct tracer *t);
 int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how);
 /* Whose forward runs is told of the process from now on; NULL: no more. -E2BIG: too many processes. */
 int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *how);
+/*
+ * That module has a name, or none any more; obj 0: modules have names, so what is not among them is passed over for one around
+ * it. -E2BIG: too many.
+ */
+int tracer__module(struct tracer *t, pid_t pid, uint64_t obj, int has_name);
 /* Kernel-side programs see `pid` from now on. */
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err);
 

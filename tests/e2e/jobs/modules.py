@@ -9,10 +9,14 @@
 The model has a sequence, transformer blocks, a module that is called twice, one that checkpoints what it holds, one
 with a forward of functions alone, and a loss outside of all modules. Truth comes from forward hooks: a storage that was
 never seen before and is in a module's output, or is saved for backward (saved_tensors_hooks), was made by the module that
-runs; what a module is given was made by whoever called it. What is made and dropped unseen between two hooks is not known. Everything seen is kept until the step is over,
-so that an address means one storage.
+runs; what a module is given was made by whoever called it. In backward every node of the graph has hooks: what it gives on (the
+gradients of activations, too) it made, and it is the module's that ran when autograd gave it its number; a sum that a node is given
+was made right after the node before. What is made and dropped unseen between two hooks is not known. Everything seen is kept until
+the step is over, so that an address means one storage.
 """
 import argparse
+import bisect
+import functools
 import json
 import os
 import sys
@@ -100,6 +104,7 @@ class Watch:
         self.told, self.marks = [], []
         self.stack, self.kept, self.known = [], [], set()
         self.phase = "other"
+        self.numbers, self.numbered, self.hooks, self.last = [], [], [], None
 
     def begin(self, tensors):
         self.kept = list(tensors)
@@ -125,17 +130,52 @@ class Watch:
         self.note(tensor, *self.here())
         return tensor
 
+    def number(self):
+        """Nodes from this number on are made in the module that is on top."""
+        self.numbers.append(torch.autograd._get_sequence_nr())
+        self.numbered.append(self.here()[0])
+
     def enter(self, module, args):
         if module in self.paths:
             for a in args:
                 self.note(a, *self.here())
             self.stack.append(self.paths[module])
+            self.number()
 
     def leave(self, module, _args, output):
         if module in self.paths:
             if isinstance(output, torch.Tensor):
                 self.note(output, *self.here())
             self.stack.pop()
+            self.number()
+
+    def takes(self, node, gradients):
+        for g in gradients:
+            if g is not None and self.last is not node:
+                self.note(g, self.path_of(self.last), "backward")
+
+    def gives(self, node, gradients, _taken):
+        self.last = node
+        for g in gradients:
+            if g is not None:
+                self.note(g, self.path_of(node), "backward")
+
+    def path_of(self, node):
+        at = bisect.bisect(self.numbers, node._sequence_nr()) - 1 if node else -1
+        return self.numbered[at] if at >= 0 else None
+
+    def backward(self, plain, tensors, *args, **kw):
+        """In the place of torch.autograd.backward, which checkpoints call, too."""
+        todo, seen = [t.grad_fn for t in ([tensors] if isinstance(tensors, torch.Tensor) else tensors)], set()
+        while todo:
+            node = todo.pop()
+            if node is None or node in seen or "AccumulateGrad" in node.name():
+                continue
+            seen.add(node)
+            todo.extend(n for n, _ in node.next_functions)
+            self.hooks.append(node.register_prehook(functools.partial(self.takes, node)))
+            self.hooks.append(node.register_hook(functools.partial(self.gives, node)))
+        plain(tensors, *args, **kw)
 
 
 def train_step(model, optimizer, tokens, watch=None):
@@ -176,10 +216,12 @@ def watched(model, optimizer, tokens, steps):
     watch = Watch(model)
     hooks = [torch.nn.modules.module.register_module_forward_pre_hook(watch.enter),
              torch.nn.modules.module.register_module_forward_hook(watch.leave, always_call=True)]
+    plain, torch.autograd.backward = torch.autograd.backward, functools.partial(watch.backward, torch.autograd.backward)
     with torch.autograd.graph.saved_tensors_hooks(watch.pack, lambda t: t):
         for _ in range(steps):
             train_step(model, optimizer, tokens, watch)
             evaluate(model, tokens, watch)
+    torch.autograd.backward = plain
     for h in hooks:
         h.remove()
     return {"told": watch.told, "marks": watch.marks}
