@@ -6,15 +6,14 @@ that file's arithmetic expects; what each rank held at its marks is memtrace's w
 """
 import json
 import os
-import subprocess
-import time
 
 import browser
 import mt
+import test_fleet
 import test_page as pages
 
 SLOW = {"fsdp_no_reshard", "fsdp_freed_early", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "attached_launcher", "dead_rank",
-        "recorded_apart", "thousand_ranks", "page"}
+        "recorded_apart", "page"}
 
 TORCHRUN = os.path.join(os.path.dirname(mt.PYTHON), "torchrun")
 
@@ -144,87 +143,13 @@ def test_without_ranks():
         mt.expect_failure(mt.memtrace("report", tmp / "a.mtr", "--by", "rank"), 1, "no process", "rank", "--by process")
 
 
-# --- a fleet's history -------------------------------------------------------------------------------------------
-
-def parquet_python():
-    """A Python with pyarrow and duckdb: that of the tests, or MT_PARQUET_PYTHON."""
-    for python in (os.environ.get("MT_PARQUET_PYTHON"), mt.PYTHON):
-        if python and not subprocess.run([python, "-c", "import pyarrow, duckdb"], capture_output=True, check=False).returncode:
-            return python
-    raise mt.Skip("no pyarrow and duckdb: tools/make-venv parquet")
-
-
-def fleet(tmp, count, heavy):
-    """count recordings made of one, in tmp/fleet."""
-    mt.need_root()
-    make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), "build/tests/gen_ranks"], capture_output=True, text=True, check=False)
-    mt.check(make.returncode == 0, make.stderr)
-    job = ("env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", mt.PYTHON, str(mt.JOBS / "mlp.py"), "--steps", "30")
-    mt.ok(mt.memtrace("record", "-q", "-o", tmp / "one.mtr", "--", *job, env=env()))
-    (tmp / "fleet").mkdir()
-    subprocess.run([mt.BUILD / "tests" / "gen_ranks", tmp / "one.mtr", str(count), tmp / "fleet", str(heavy)], check=True)
-    return sorted((tmp / "fleet").iterdir())
-
-
-def parquet(python, *args):
-    return subprocess.run([python, "-m", "memtrace.parquet", *map(str, args)], capture_output=True, text=True,
-                          env=dict(env(), PYTHONPATH=str(mt.ROOT / "tools" / "python"), MEMTRACE=mt.MEMTRACE),
-                          stdin=subprocess.DEVNULL, check=False)
-
-
-def test_parquet():
-    python = parquet_python()
-    with mt.scratch() as tmp:
-        files = fleet(tmp, 12, 5)
-        files[3].unlink()  # a rank that is missing
-        files[9].write_bytes(b"no recording")
-        done = parquet(python, "-o", tmp / "pq", "--events", *(f for f in files if f != files[3]))
-        mt.check(done.returncode == 1 and "rank-0009.mtr" in done.stderr and "10 of 11 recordings" in done.stderr, done.stderr)
-        rep, _ = ranks_of(files[0])
-
-        def ask(name):
-            asked = parquet(python, "--query", name, tmp / "pq")
-            mt.check(asked.returncode == 0, asked.stderr)
-            return [line.split() for line in asked.stdout.splitlines()]
-
-        worst = ask("worst_rank")
-        mt.check(worst[1][0] == "5" or worst[1][1] == "5", f"the planted rank is not the worst: {worst[:3]}")
-        outliers = ask("outliers")
-        mt.check(len(outliers) == 2 and "5" in outliers[1][:2], f"{outliers}")
-        missing = [row[0] if row[0].isdigit() else row[1] for row in ask("missing_ranks")[1:]]
-        mt.check(missing == ["3", "9"], f"{missing}")
-        for name in ("growth_per_step", "category_by_rank", "imbalance"):
-            mt.check(len(ask(name)) > 1, f"{name}: nothing")
-        script = (f"import pyarrow.parquet as p; t = p.read_table('{tmp}/pq/ranks.parquet').to_pylist(); "
-                  f"e = p.read_table('{tmp}/pq/events/rank-0000.parquet'); "
-                  "print([r['peak'] for r in t if r['rank'] == 0][0], e.num_rows)")
-        peak, rows = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    mt.check(int(peak) == rep["ranks"]["list"][0]["peak"], f"{peak}, the report says {rep['ranks']['list'][0]['peak']}")
-    mt.check(int(rows) >= rep["events"]["alloc"] + rep["events"]["free"], f"{rows} events")
-
-
-def test_thousand_ranks():
-    """Times are told, not asserted."""
-    python = parquet_python()
-    with mt.scratch() as tmp:
-        files = fleet(tmp, 1000, 137)
-        begin = time.monotonic()
-        done = parquet(python, "-o", tmp / "pq", *files)
-        mt.check(done.returncode == 0, done.stderr)
-        mt.note(f"{done.stderr.strip()} ({time.monotonic() - begin:.1f} s with the start of Python)")
-        for name in ("worst_rank", "outliers", "growth_per_step", "category_by_rank", "imbalance", "missing_ranks"):
-            asked = parquet(python, "--query", name, tmp / "pq")
-            mt.check(asked.returncode == 0, asked.stderr)
-            mt.note(f"{name}: {asked.stderr.strip()}")
-            if name == "outliers":
-                mt.check(len(asked.stdout.splitlines()) == 2 and "node17" in asked.stdout, asked.stdout)
-
+# --- the page ---------------------------------------------------------------------------------------------------
 
 def test_page():
     """Small multiples: a figure a rank on the HTML page, the heavy one marked and named."""
     pages.need_library()
     with mt.scratch() as tmp:
-        mt.ok(mt.memtrace("merge", *fleet(tmp, 6, 4), "-o", tmp / "all.mtr"))
+        mt.ok(mt.memtrace("merge", *test_fleet.fleet(tmp, 6, 4), "-o", tmp / "all.mtr"))
         mt.ok(mt.memtrace("export", tmp / "all.mtr", "--to", "html", "-o", tmp / "all.html"))
         with browser.open(tmp / "all.html") as page:
             figures = page.js("[...document.querySelectorAll('#ranks figure')].map(f => [f.className, f.textContent])")

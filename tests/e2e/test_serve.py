@@ -249,20 +249,29 @@ def free_port():
 
 
 class Prometheus:
-    """A Prometheus of our own, with our rules, that scrapes some targets each second."""
+    """A Prometheus of our own, with our rules, that scrapes some targets each second. site: its name in a fleet. write_to: the port
+    of another one. sites: it is the one above them."""
 
-    def __init__(self, folder, targets):
+    def __init__(self, folder, targets, site="", write_to=0, sites=False, port=0):
         need_prometheus()
-        self.port = free_port()
+        self.port = port or free_port()
+        folder.mkdir(exist_ok=True)
         config = folder / "prometheus.yml"
-        text = (TOOLS / "prometheus.yml").read_text().replace("127.0.0.1:9464\"", "\", \"".join(targets) + "\"")
-        mt.check(all(t in text for t in targets), "tools/serve/prometheus.yml has no target to replace")
-        config.write_text("global: {scrape_interval: 1s, evaluation_interval: 1s}\n" + text)
-        shutil.copy(TOOLS / "memtrace.rules.yml", folder)
+        source = (TOOLS / ("prometheus-fleet.yml" if sites else "prometheus.yml")).read_text()
+        text = re.sub(r'targets: \[.*\]', "targets: " + json.dumps(targets), source)
+        mt.check(all(t in text for t in targets), "tools/serve has no target to replace")
+        if write_to:  # what the file has as a comment
+            at = text.index("# remote_write:")
+            text = text[:at] + re.sub(r"^# ?", "", text[at:], flags=re.M).replace("central.example:9090", f"127.0.0.1:{write_to}")
+        config.write_text("global: {scrape_interval: 1s, evaluation_interval: 1s"
+                          + (f", external_labels: {{site: {site}}}" if site else "") + "}\n" + text)
+        for rules in TOOLS.glob("memtrace*.rules.yml"):
+            shutil.copy(rules, folder)
         checked = subprocess.run(["promtool", "check", "config", config], capture_output=True, text=True, check=False)
         mt.check(checked.returncode == 0, checked.stdout + checked.stderr)
         self.proc = mt.Proc(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
-                             f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"])
+                             f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn",
+                             *(["--web.enable-remote-write-receiver"] if sites else [])])
 
     def api(self, path, **query):
         conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -390,7 +399,8 @@ def test_dashboard():
 
 def test_rules():
     need_prometheus()
-    for args in (("check", "rules", "memtrace.rules.yml"), ("test", "rules", "memtrace.rules.test.yml")):
+    for args in (("check", "rules", "memtrace.rules.yml"), ("test", "rules", "memtrace.rules.test.yml"),
+                 ("check", "rules", "memtrace.fleet.rules.yml"), ("test", "rules", "memtrace.fleet.rules.test.yml")):
         done = subprocess.run(["promtool", *args], cwd=TOOLS, capture_output=True, text=True, check=False)
         mt.check(done.returncode == 0 and "SUCCESS" in done.stdout, done.stdout + done.stderr)
     # Each name that rules and dashboard speak of is one that is served.

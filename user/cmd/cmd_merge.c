@@ -28,6 +28,9 @@ static void say_file(const struct merge_file_info *f)
 	default:
 		fputs("by its wall clock: no steps that it and the first file made together were found", stderr);
 	}
+	if (f->drift_ppt)
+		fprintf(stderr, "; it ran %.1f ppm too %s", (double)(f->drift_ppt < 0 ? -f->drift_ppt : f->drift_ppt) / 1e6,
+			f->drift_ppt < 0 ? "slow" : "fast");
 	if (f->cut_bytes)
 		fprintf(stderr, "; cut or damaged: its last %s could not be read", fmt_bytes(a, f->cut_bytes));
 	else if (!f->ended)

@@ -7,7 +7,7 @@
  * have the same one, and nothing is changed between them. Others are put on the first file's wall clock; where steps that
  * both made are known (marks with numbers, or optimizer steps counted from the job's start), theirs are laid upon each
  * other: ranks of a synchronous job take a step together, however wrong their clocks are. A clock that runs faster than
- * another (drift, a part in 10^5 or less) is not corrected.
+ * another one is slowed down, where that shows against how the steps lie (merge_clock.c).
  *
  * Pids. Machine n's have n << EV_MACHINE_SHIFT added; the first machine keeps its own. A machine is a boot.
  *
@@ -22,8 +22,9 @@
 struct err;
 
 #define MERGE_FILES_MAX 256 /* merges of merges go further */
-#define MERGE_STEPS_MAX 4096 /* of a file, the first ones: for its clock */
+#define MERGE_STEPS_MAX 4096 /* of a file, from its first to its last: for its clock */
 #define MERGE_STEPS_LEAST 3
+#define MERGE_DRIFT_PPT_MAX 500000000ll /* 500 parts in a million: no clock is that fast */
 
 enum merge_align { MERGE_ALIGN_STEPS = 0, MERGE_ALIGN_CLOCK }; /* CLOCK: wall clocks alone */
 enum merge_how { MERGE_FIRST = 0, MERGE_SAME_BOOT, MERGE_BY_STEPS, MERGE_BY_CLOCK };
@@ -33,7 +34,8 @@ struct merge_file_info {
 	const char *path;
 	uint32_t machine; /* of its first one */
 	enum merge_how how;
-	int64_t clock_ns;    /* taken off its wall clock, so that it agrees with the first file's */
+	int64_t clock_ns;    /* taken off its wall clock in the middle of its steps, so that it agrees with the first file's */
+	int64_t drift_ppt;   /* parts in 10^12 that it is too fast, and slowed down by; 0: none that shows */
 	uint64_t spread_ns;  /* BY_STEPS: median distance of its steps from the first file's afterwards */
 	size_t steps_common;
 	uint64_t events, cut_bytes;

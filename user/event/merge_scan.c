@@ -10,8 +10,7 @@
 #include "event/recording.h"
 
 #define STEP_PREFIX "Optimizer.step#"
-/* Steps that lie further apart than this part of a step's length were not made together. */
-#define APART_MAX 4
+#define PIDS_MAX 4096
 
 void merge_scan__done(struct merge_scan *s)
 {
@@ -20,6 +19,7 @@ void merge_scan__done(struct merge_scan *s)
 	free(s->machines);
 	free(s->steps);
 	free(s->ranks);
+	free(s->pids);
 	*s = (struct merge_scan){ 0 };
 }
 
@@ -40,17 +40,32 @@ static int add_machine(struct merge_scan *s, uint32_t local, uint64_t boot, cons
 	return m[s->machines_cnt++].host ? 0 : -ENOMEM;
 }
 
+/* Every second one of the numbers is let go: what is kept still reaches from the first to the last. */
+static void thin_steps(struct merge_scan *s)
+{
+	size_t kept = 0;
+
+	s->stride *= 2;
+	for (size_t i = 0; i < s->steps_cnt; i++)
+		if (!(s->steps[i].number % s->stride))
+			s->steps[kept++] = s->steps[i];
+	s->steps_cnt = kept;
+}
+
 static int add_step(struct merge_scan *s, uint64_t number, uint64_t ts_ns)
 {
 	struct merge_step *v;
 
-	if (s->steps_cnt == MERGE_STEPS_MAX)
+	while (s->steps_cnt == MERGE_STEPS_MAX && s->stride < 1ull << 62)
+		thin_steps(s);
+	if (number % s->stride || s->steps_cnt == MERGE_STEPS_MAX)
 		return 0;
-	if (!(s->steps_cnt & (s->steps_cnt - 1))) { /* 0 and powers of two */
-		v = reallocarray(s->steps, s->steps_cnt ? 2 * s->steps_cnt : 1, sizeof(*v));
+	if (s->steps_cnt == s->steps_cap) {
+		v = reallocarray(s->steps, s->steps_cap ? 2 * s->steps_cap : 16, sizeof(*v));
 		if (!v)
 			return -ENOMEM;
 		s->steps = v;
+		s->steps_cap = s->steps_cap ? 2 * s->steps_cap : 16;
 	}
 	s->steps[s->steps_cnt++] = (struct merge_step){ number, ts_ns };
 	return 0;
@@ -62,12 +77,36 @@ static int see_step(struct merge_scan *s, const struct event *ev, int is_mark)
 	if (is_mark && !s->is_marked) {
 		s->is_marked = 1;
 		s->steps_cnt = 0;
+		s->stride = 1;
 		s->step_pid = ev->pid;
 	}
 	if (is_mark != s->is_marked || (s->step_pid && s->step_pid != ev->pid))
 		return 0;
 	s->step_pid = ev->pid;
-	return add_step(s, is_mark ? ev->addr : s->steps_cnt, ev->ts_ns);
+	return add_step(s, is_mark ? ev->addr : s->counted++, ev->ts_ns);
+}
+
+/* Kept in order: there are few, and most come in order. Past PIDS_MAX a file told twice may not be noticed. */
+static int add_pid(struct merge_scan *s, uint32_t pid)
+{
+	size_t at = s->pids_cnt;
+	uint32_t *v;
+
+	while (at && s->pids[at - 1] > pid)
+		at--;
+	if ((at && s->pids[at - 1] == pid) || s->pids_cnt == PIDS_MAX)
+		return 0;
+	if (s->pids_cnt == s->pids_cap) {
+		v = reallocarray(s->pids, s->pids_cap ? 2 * s->pids_cap : 16, sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		s->pids = v;
+		s->pids_cap = s->pids_cap ? 2 * s->pids_cap : 16;
+	}
+	memmove(&s->pids[at + 1], &s->pids[at], (s->pids_cnt - at) * sizeof(*s->pids));
+	s->pids[at] = pid;
+	s->pids_cnt++;
+	return 0;
 }
 
 static void see_label(struct merge_scan *s, const char *text)
@@ -102,7 +141,7 @@ static int see(struct merge_scan *s, const struct event *ev, const struct names 
 	case EV_PROC:
 		if (ev->pid == s->step_pid || !s->step_pid)
 			s->from_start = ev->flags != EV_PROC_ATTACHED;
-		return 0;
+		return add_pid(s, ev->pid);
 	case EV_LABEL:
 		see_label(s, name);
 		return 0;
@@ -149,7 +188,7 @@ int merge_scan__read(struct merge_scan *s, const char *path, struct err *err)
 	struct rec_reader *r = NULL;
 	int e;
 
-	*s = (struct merge_scan){ .world = -1, .ranks = calloc(MERGE_RANKS_MAX / 8, 1) };
+	*s = (struct merge_scan){ .world = -1, .stride = 1, .ranks = calloc(MERGE_RANKS_MAX / 8, 1) };
 	if (!s->ranks)
 		return err_set(err, -ENOMEM, "out of memory");
 	e = rec_reader__open(&r, path, err);
@@ -164,70 +203,4 @@ int merge_scan__read(struct merge_scan *s, const char *path, struct err *err)
 		e = err_hint(err, "the file is damaged, or was made by another program");
 	}
 	return e;
-}
-
-/* --- steps of two files ------------------------------------------------------------------------------------ */
-
-static int by_value(const void *pa, const void *pb)
-{
-	int64_t a = *(const int64_t *)pa, b = *(const int64_t *)pb;
-
-	return a < b ? -1 : a > b;
-}
-
-static int64_t median_of(int64_t *v, size_t cnt)
-{
-	qsort(v, cnt, sizeof(*v), by_value);
-	return v[cnt / 2];
-}
-
-static int64_t wall(const struct merge_scan *s, size_t i)
-{
-	return (int64_t)(s->steps[i].ts_ns + (uint64_t)s->epoch_off_ns);
-}
-
-/* Differences of steps with the same number, which ascend in both. */
-static size_t pair_by_number(const struct merge_scan *a, const struct merge_scan *b, int64_t *ret)
-{
-	size_t cnt = 0;
-
-	for (size_t i = 0, k = 0; i < a->steps_cnt && k < b->steps_cnt;) {
-		if (a->steps[i].number < b->steps[k].number)
-			i++;
-		else if (a->steps[i].number > b->steps[k].number)
-			k++;
-		else
-			ret[cnt++] = wall(b, k++) - wall(a, i++);
-	}
-	return cnt;
-}
-
-static int64_t step_length(const struct merge_scan *s, int64_t *room)
-{
-	for (size_t i = 1; i < s->steps_cnt; i++)
-		room[i - 1] = wall(s, i) - wall(s, i - 1);
-	return median_of(room, s->steps_cnt - 1);
-}
-
-size_t merge_scan__compare(const struct merge_scan *a, const struct merge_scan *b, int64_t *ret_ahead_ns,
-			   uint64_t *ret_spread_ns)
-{
-	int can = (a->is_marked && b->is_marked) || (!a->is_marked && !b->is_marked && a->from_start && b->from_start);
-	int64_t *room = can ? calloc(MERGE_STEPS_MAX, sizeof(*room)) : NULL, ahead, spread;
-	size_t cnt = room ? pair_by_number(a, b, room) : 0;
-
-	if (cnt >= MERGE_STEPS_LEAST) {
-		ahead = median_of(room, cnt);
-		for (size_t i = 0; i < cnt; i++)
-			room[i] = room[i] > ahead ? room[i] - ahead : ahead - room[i];
-		spread = median_of(room, cnt);
-		if (spread <= step_length(a, room) / APART_MAX) {
-			*ret_ahead_ns = ahead;
-			*ret_spread_ns = (uint64_t)spread;
-		} else {
-			cnt = 0;
-		}
-	}
-	free(room);
-	return cnt < MERGE_STEPS_LEAST ? 0 : cnt;
 }

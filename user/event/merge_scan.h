@@ -27,23 +27,20 @@ struct merge_scan {
 	uint32_t step_pid; /* whose steps they are */
 	int is_marked;	   /* by STEP */
 	int from_start;	   /* they were counted from the process's own beginning */
-	struct merge_step *steps;
-	size_t steps_cnt;
+	struct merge_step *steps; /* those whose number is a multiple of the stride, so that they reach to the end */
+	size_t steps_cnt, steps_cap;
+	uint64_t stride, counted; /* counted: steps without numbers so far */
 	uint64_t first_ns, last_ns;
 	uint64_t events, cut_bytes;
 	int ended;
 	uint32_t end_reason;
 	int64_t world;
 	uint8_t *ranks; /* bits */
+	uint32_t *pids; /* of the processes that it tells of, ascending, each once */
+	size_t pids_cnt, pids_cap;
 };
 
 int merge_scan__read(struct merge_scan *s, const char *path, struct err *err);
 void merge_scan__done(struct merge_scan *s);
-/*
- * How far b's wall clock is ahead of a's, by the steps that both made: the median, and how far steps are from it. The number
- * of steps compared; fewer than MERGE_STEPS_LEAST, or 0 where they do not lie together: *ret_* are untouched.
- */
-size_t merge_scan__compare(const struct merge_scan *a, const struct merge_scan *b, int64_t *ret_ahead_ns,
-			   uint64_t *ret_spread_ns);
 
 #endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* merge_state: what a merge holds while it runs; for merge*.c alone. */
+#ifndef MT_EVENT_MERGE_STATE_H
+#define MT_EVENT_MERGE_STATE_H
+
+#include <stdbool.h>
+
+#include "event/merge_scan.h"
+
+struct names;
+struct rec_reader;
+struct rec_writer;
+
+#define MERGE_AUX_MAX 256 /* of COST and LOSS */
+
+/* What a file last said of a counter that goes on. */
+struct counters {
+	uint64_t cost_hits[MERGE_AUX_MAX], cost_ns[MERGE_AUX_MAX], lost[MERGE_AUX_MAX];
+	uint64_t self_rss, self_cpu_ns, oom_kills;
+	bool has_oom_kills;
+};
+
+struct source {
+	struct merge_scan scan;
+	struct rec_reader *reader;
+	size_t clock; /* the first file that has the same one */
+	int64_t shift_ns;
+	int64_t drift_ppt; /* parts in 10^12 that its clock is too fast … */
+	uint64_t drift_from_ns; /* … counted from here on, and back */
+	const struct event *evs;
+	size_t cnt, at;
+	uint64_t next_ns; /* of evs[at], in the time of what is written */
+	uint32_t *names, *stacks; /* this file's ids → those of what is written */
+	size_t names_cnt, stacks_cnt, stacks_cap;
+	uint64_t *fired; /* by id of what is written */
+	size_t fired_cnt;
+	struct counters said;
+};
+
+struct stack_slot;
+
+struct merge {
+	struct source *src;
+	size_t cnt;
+	size_t *heap, heap_cnt; /* of indices */
+	struct names *names;
+	struct rec_writer *out;
+	struct merge_machine *machines; /* .global only of use */
+	uint32_t machines_cnt;
+	struct counters sum;
+	uint64_t *fired;
+	size_t fired_cnt;
+	struct stack_slot *stacks; /* made with the first stack */
+	uint32_t stacks_cnt;
+	uint64_t now_ns;
+	struct err *err;
+	struct merge_info *info;
+};
+
+/* merge_clock.c: all times become those of one clock; *ret_off: how far that one is from the wall clock. 0 or -errno. */
+int merge__align(struct merge *m, enum merge_align align, int64_t *ret_off);
+/* Ascends as ts_ns does. */
+uint64_t source__time(const struct source *s, uint64_t ts_ns);
+
+/* merge_event.c */
+uint32_t source__pid(const struct source *s, uint32_t pid);
+int merge__names(struct merge *m, struct source *s, struct event *ev); /* ids become those of what is written */
+/* The next event of s becomes one of what is written. 1: write it; 0: do not; -ENOMEM. */
+int merge__translate(struct merge *m, struct source *s, struct event *ev);
+
+#endif
