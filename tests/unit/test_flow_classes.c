@@ -328,10 +328,9 @@ static void reduced_gradients(void **state)
 	first_tensor();
 	region(MT_EV_REGION_BEGIN, "FSDP::post_backward_reduce (0)");
 	born(BUF, 0);
-	op(0, "aten::view", T(BUF, R));
 	op(0, "aten::_chunk_cat", T(GW, R), T(BUF, W));
 	born(Y, 0);
-	make(TMP, "aten::clone", T(BUF, R));
+	born(TMP, 0); /* of another transport */
 	op(0, "aten::copy_", T(Y, W | R), T(TMP, R));
 	freed(TMP, 0);
 	region_at(MT_EV_REGION_BEGIN, "Optimizer.step#Adam.step", 1); /* in a hook: its state is nobody's buffer */

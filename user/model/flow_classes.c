@@ -16,8 +16,8 @@
  * FSDP (fully_shard) has a region for each of its moves, and the operators in them say the rest. What is read in
  * "FSDP::all_gather" and was not made there is a shard of a parameter, what is made there a buffer; what is made in
  * "FSDP::all_gather_copy_out" (or in the hook around it: a world of one copies without a collective) is the parameter
- * unsharded, which lives until its storage is resized to nothing. In "FSDP::post_backward_reduce" what an operator reads
- * is on its way to the collective; what was made there, was never read and outlives the region is the shards' gradient.
+ * unsharded, which lives until its storage is resized to nothing. In "FSDP::post_backward_reduce" what an operator reads, or
+ * _chunk_cat writes, is on its way to the collective; what else was made there and outlives the region is the shards' gradient.
  * A transport that has threads of its own (gloo) fills a buffer there before it copies: what is copied into a buffer of
  * FSDP's outside of its regions is one, too. What was gathered is a parameter for the rules below, new in every pass: so what
  * is computed from it has its label, which it has not with CLASSES_COMPAT.
@@ -104,6 +104,7 @@ uint8_t class_of_name(const char *name)
 		{ "enumerate(DataLoader)#_MultiProcessing", OPC_WORKERS_REGION },
 		{ "enumerate(DataLoader)", OPC_LOADER_REGION },
 		{ "DistributedDataParallel.forward", OPC_DDP_REGION },
+		{ "aten::_chunk_cat", OPC_CHUNK_CAT },
 		{ "FSDP::pre_forward", OPC_UNSHARD_REGION },
 		{ "FSDP::pre_backward", OPC_UNSHARD_REGION },
 		{ "FSDP::backward_prefetch", OPC_UNSHARD_REGION },
@@ -181,11 +182,9 @@ static void fthread__fsdp_arg(struct graph *g, struct fthread *t, const struct e
 	} else if (!written && t->into && t->into_seq == ev->seq && !(f->marks & FM_FSDP) && !(f->flags & KNOWN_BY_ROLE)) {
 		fblock__mark(g, f, t->into);
 	}
-	if (written || class == OPC_OTHER)
-		return;
-	if (class == OPC_GATHER_REGION && !(f->marks & FM_FSDP))
+	if (class == OPC_GATHER_REGION && !written && !(f->marks & FM_FSDP))
 		fblock__mark(g, f, FM_SHARD);
-	if (class == OPC_REDUCE_REGION)
+	if (class == OPC_REDUCE_REGION && (!written || t->frames[t->depth - 1].op == OPC_CHUNK_CAT))
 		fblock__mark(g, f, FM_SENT);
 }
 

@@ -54,7 +54,7 @@ enum fb_mark {
 	FM_UNSHARDED = 1 << 12, /* born where FSDP puts what it gathered */
 	FM_SHARD = 1 << 13,  /* read where FSDP gathers: a parameter's shard */
 	FM_REDUCED = 1 << 14, /* what a reduce-scatter left: gradients of shards */
-	FM_SENT = 1 << 15,   /* read where FSDP reduces: not that */
+	FM_SENT = 1 << 15,   /* read where FSDP reduces, or put together there: not that */
 	FM_ALL = (1 << 16) - 1,
 };
 
@@ -184,6 +184,7 @@ enum op_class {
 	OPC_ACC_NODE, OPC_LOADER_REGION, OPC_WORKERS_REGION, OPC_DDP_REGION,
 	OPC_UNSHARD_REGION, OPC_GATHER_REGION, OPC_REDUCE_REGION, /* of FSDP */
 	OPC_VIEW_NODE, /* a backward node that only makes views of what it is given */
+	OPC_CHUNK_CAT, /* puts gradients together for a reduce-scatter */
 	OPC_TAKEOVER, /* tensor 0 gets the storage of tensor 1 */
 };
 
