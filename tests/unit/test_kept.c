@@ -376,6 +376,7 @@ static void job(unsigned batch, int has_extra)
 		tell((struct tl_event){ .kind = TL_CREATE, .ts_ns = ts + 8, .id = ++id, .size = 50,
 					.op = names__add(names, "sqrt"),
 					.region = names__add(names, "Optimizer.step#Adam.step") });
+		NODE(ts + 8, "sqrt", { 2, USES }, { id, MAKES });
 		final(id, CAT_TEMPORARY);
 		died(ts + 9, id++);
 	}

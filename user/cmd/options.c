@@ -241,6 +241,37 @@ static int has_sources(const struct options *o, struct err *err)
 	return err_hint(err, "--probes framework,flow,regions");
 }
 
+static int has_all_of_estimate(const struct options *o, struct err *err)
+{
+	static const char how[] = "memtrace estimate A.mtr [B.mtr] --batches 16[,32] --batch 64 --budget 80G";
+
+	if (!o->file) {
+		err_set(err, -EINVAL, "of what? GRAPH.json or F.mtr is missing");
+		return err_hint(err, "memtrace estimate GRAPH.json; python -m memtrace.graph writes one (docs/estimate.md)");
+	}
+	if (!o->file_b != !o->batches[1]) {
+		err_set(err, -EINVAL, o->file_b ? "two recordings need --batches A,B" : "--batches A,B needs two recordings");
+		return err_hint(err, "%s", how);
+	}
+	if (o->batch && !o->batches[0]) {
+		err_set(err, -EINVAL, "--batch needs --batches: how many the recorded one had");
+		return err_hint(err, "%s", how);
+	}
+	if (o->batches[0] && !o->batch && !o->budget) {
+		err_set(err, -EINVAL, "--batches alone asks nothing: --batch or --budget is missing");
+		return err_hint(err, "%s", how);
+	}
+	if (o->budget && !o->batches[0]) {
+		err_set(err, -EINVAL, "--budget needs --batches: what is to fit into it");
+		return err_hint(err, "%s", how);
+	}
+	if ((o->units || o->no_reshard) && !o->ranks) {
+		err_set(err, -EINVAL, "%s is about --shard", o->units ? "--units" : "--no-reshard");
+		return err_hint(err, "memtrace estimate F.mtr --shard 8 --units 'layers.*'");
+	}
+	return 0;
+}
+
 static int has_all(const struct options *o, struct err *err)
 {
 	if (o->all_jobs && (o->pids_cnt || o->launch)) {
@@ -259,19 +290,6 @@ static int has_all(const struct options *o, struct err *err)
 	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT) && !o->file) {
 		err_set(err, -EINVAL, "which recording? FILE.mtr is missing");
 		return err_hint(err, "memtrace %s FILE.mtr; memtrace record -p PID makes one", command_name(o->cmd));
-	}
-	if (o->cmd == CMD_ESTIMATE && !o->file) {
-		err_set(err, -EINVAL, "of what? GRAPH.json or F.mtr is missing");
-		return err_hint(err, "memtrace estimate GRAPH.json; python -m memtrace.graph writes one (docs/estimate.md)");
-	}
-	if (o->cmd == CMD_ESTIMATE && !(!o->batch == !o->file_b && !o->batch == !o->batches[0])) {
-		err_set(err, -EINVAL, !o->batch ? "a second recording is for --batch" :
-				      !o->file_b ? "--batch needs two recordings" : "--batch needs --batches");
-		return err_hint(err, "memtrace estimate A.mtr B.mtr --batches 16,32 --batch 64: what would 64 take?");
-	}
-	if (o->cmd == CMD_ESTIMATE && o->budget && !o->batch) {
-		err_set(err, -EINVAL, "--budget is about the batch that fits into it");
-		return err_hint(err, "memtrace estimate A.mtr B.mtr --batches 16,32 --batch 64 --budget 80G");
 	}
 	if (o->cmd == CMD_DIFF && !o->file_b) {
 		err_set(err, -EINVAL, "which recordings? %s missing", o->file ? "the second one is" : "A.mtr and B.mtr are");
@@ -364,6 +382,6 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 						parse_letters(&w, arg, err);
 	}
 	if (!r && !o->help && !o->version && !o->man)
-		r = has_all(o, err);
+		r = o->cmd == CMD_ESTIMATE ? has_all_of_estimate(o, err) : has_all(o, err);
 	return r;
 }

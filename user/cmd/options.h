@@ -55,6 +55,9 @@ struct options {
 	int labels_live; /* --labels live */
 	int dev;	 /* --device: enum mt_dev, -1 = not given */
 	uint64_t batch, batches[2], budget; /* estimate: 0 = not given */
+	uint64_t ranks;			    /* estimate --shard */
+	const char *units;
+	int no_reshard;
 	int optimizer;		  /* enum whatif_optimizer, and its word */
 	const char *optimizer_name;
 	double dtype; /* bytes against those recorded; 0 = not given */

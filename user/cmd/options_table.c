@@ -244,18 +244,18 @@ static int on_batch(struct options *o, const char *value, struct err *err)
 	return !r && !o->batch ? err_set(err, -EINVAL, "no batch at all") : r;
 }
 
-/* "16,32" */
+/* "16" or "16,32" */
 static int on_batches(struct options *o, const char *value, struct err *err)
 {
 	const char *comma = strchr(value, ',');
 	char first[24];
 
-	snprintf(first, sizeof(first), "%.*s", comma ? (int)(comma - value) : 0, value);
-	if (comma && !options__number(first, UINT32_MAX, &o->batches[0], NULL) &&
-	    !options__number(comma + 1, UINT32_MAX, &o->batches[1], NULL) && o->batches[0] && o->batches[1] &&
-	    o->batches[0] != o->batches[1])
+	snprintf(first, sizeof(first), "%.*s", (int)(comma ? comma - value : 23), value);
+	if (!options__number(first, UINT32_MAX, &o->batches[0], NULL) && o->batches[0] &&
+	    (!comma || (!options__number(comma + 1, UINT32_MAX, &o->batches[1], NULL) && o->batches[1] &&
+			o->batches[0] != o->batches[1])))
 		return 0;
-	err_set(err, -EINVAL, "'%.60s' is not two different batches", value);
+	err_set(err, -EINVAL, "'%.60s' is not one batch or two different ones", value);
 	return err_hint(err, "that of the first recording and that of the second: --batches 16,32");
 }
 
@@ -286,6 +286,28 @@ static int on_dtype(struct options *o, const char *value, struct err *err)
 		return 0;
 	err_set(err, -EINVAL, "unknown dtype '%.60s'", value);
 	return err_hint(err, "bf16 or fp16, of what was recorded in float32");
+}
+
+static int on_shard(struct options *o, const char *value, struct err *err)
+{
+	int r = options__number(value, SHARD_RANKS_MAX, &o->ranks, err);
+
+	return !r && !o->ranks ? err_set(err, -EINVAL, "no rank at all") : r;
+}
+
+static int on_units(struct options *o, const char *value, struct err *err)
+{
+	(void)err;
+	o->units = value;
+	return 0;
+}
+
+static int on_no_reshard(struct options *o, const char *value, struct err *err)
+{
+	(void)value;
+	(void)err;
+	o->no_reshard = 1;
+	return 0;
 }
 
 static int on_count(struct options *o, const char *value, struct err *err)
@@ -387,14 +409,20 @@ const struct option_def option_defs[] = {
 	  "the recording has it, else cpu)", EXPORT, on_device },
 	{ "--device", 0, "DEVICE", "storages of this device alone, as the graph calls it, or all (default: all but the CPU, as "
 	  "torch's estimator counts; of a recording: the GPU with the highest peak, else cpu)", ESTIMATE, on_count },
-	{ "--batch", 0, "N", "what if a batch had N: fitted, block by block, from two recordings; needs --batches", ESTIMATE,
-	  on_batch },
-	{ "--batches", 0, "A,B", "how many a batch had in the first recording and in the second", ESTIMATE, on_batches },
-	{ "--budget", 0, "SIZE", "with --batch: also the largest batch whose peak is not above this; K, M, G", ESTIMATE,
+	{ "--batch", 0, "N", "what if a batch had N: of two recordings fitted, block by block; of one, activations go with it; "
+	  "needs --batches", ESTIMATE, on_batch },
+	{ "--batches", 0, "A[,B]", "how many a batch had in the recording, or in the first and in the second", ESTIMATE,
+	  on_batches },
+	{ "--budget", 0, "SIZE", "with --batches: the largest batch whose peak is not above this; K, M, G", ESTIMATE,
 	  on_budget },
 	{ "--optimizer", 0, "WHICH", "what if the optimizer were sgd, momentum (sgd with it), adamw or 8bit (adamw with 8-bit "
 	  "state)", ESTIMATE, on_optimizer },
-	{ "--dtype", 0, "WHICH", "what if everything were bf16 or fp16 instead of float32", ESTIMATE, on_dtype },
+	{ "--dtype", 0, "WHICH", "what if model and inputs were bf16 or fp16 instead of float32", ESTIMATE, on_dtype },
+	{ "--shard", 0, "N", "what if N ranks shared the model (fully_shard), each with the recorded batch", ESTIMATE,
+	  on_shard },
+	{ "--units", 0, "PATTERN,…", "of --shard: modules that are sharded each on its own, layers.* say; `*` does not stop at "
+	  "dots (default: the members of numbered lists); all else is the root's", ESTIMATE, on_units },
+	{ "--no-reshard", 0, NULL, "of --shard: parameters stay gathered from forward to backward", ESTIMATE, on_no_reshard },
 	{ "--ops", 0, NULL, "every operator and region entered, and (jsonl) the data-flow graph's nodes, too: many more lines",
 	  EXPORT, on_ops },
 	{ "--duration", 'd', "SECONDS", "end after this time; with ms, s, m or h other units (default: until Ctrl-C)",
@@ -513,22 +541,24 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
 	[CMD_ESTIMATE] = { "estimate",
 			   "GRAPH.json [--device DEVICE] [--json] [--top N]\nF.mtr [--device DEVICE] [--json] [--top N]\n"
-			   "F.mtr [--optimizer WHICH] [--dtype WHICH]\nA.mtr B.mtr --batches A,B --batch N [--budget SIZE]",
+			   "F.mtr [--optimizer WHICH] [--dtype WHICH] [--shard N]\n"
+			   "F.mtr [B.mtr] --batches A[,B] [--batch N] [--budget SIZE]",
 			   "the peak of a graph before it runs; what was kept for nothing",
 			   "Reads a graph of torch.fx or AOTAutograd that python -m memtrace.graph wrote, and says how much "
 			   "memory it takes over its execution, where the peak is, and who is alive then: the numbers of "
 			   "torch's own estimator (torch/_inductor/fx_passes/memory_estimator.py), views and writes in place "
 			   "counted once. With a forward and a backward graph also the peak of both, one after the other. No "
 			   "GPU, no tensors and no root: the model is traced, not run. Of a recording: bytes that were kept "
-			   "past their last use, by operator and line, the lowest peak that freeing them could have reached, "
-			   "an order of operators with a lower peak if one is found, and how far torch's estimator is off "
-			   "(docs/estimate.md).",
+			   "past their last use, by operator, module and line, the lowest peak that freeing them could have "
+			   "reached, an order of operators with a lower peak if one is found, and how far torch's estimator is "
+			   "off (docs/estimate.md).",
 			   "python -m memtrace.graph train:make --device cuda:0 -o graph.json\twrite the graphs of a model\n"
 			   "memtrace estimate graph.json\tits peak, and who is alive then\n"
 			   "memtrace estimate graph.json --json | jq .forward_backward.peak\tone number\n"
 			   "memtrace estimate job.mtr\twhat was kept past its last use\n"
 			   "memtrace estimate job.mtr --optimizer sgd --dtype bf16\twhat its peak would be\n"
-			   "memtrace estimate b16.mtr b32.mtr --batches 16,32 --batch 64 --budget 80G\twhat fits\n" },
+			   "memtrace estimate job.mtr --shard 8 --units 'layers.*'\tthat of a rank of eight\n"
+			   "memtrace estimate b16.mtr b32.mtr --batches 16,32 --budget 80G\twhat fits\n" },
 	[CMD_MERGE] = { "merge", "A.mtr B.mtr… -o C.mtr [--align WHICH]", "recordings of several machines or ranks as one",
 			"Writes one recording with the events of all, by time: for report --by rank and every other view. "
 			"Clocks of machines are brought together by the training steps that their ranks made together, or by "

@@ -25,7 +25,7 @@ struct side {
 
 int is_what_if(const struct options *o)
 {
-	return o->batch || o->optimizer || o->dtype > 0;
+	return o->batches[0] || o->optimizer || o->dtype > 0 || o->ranks;
 }
 
 static int side_begin(void *ctx, const struct names *names)
@@ -40,24 +40,41 @@ static int side_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	return recorded__event(&((struct side *)ctx)->recorded, ev);
 }
 
+static int refused(const struct side *a, int r)
+{
+	const struct options *o = a->o;
+
+	switch (r) {
+	case -EINVAL:
+		err_set(a->err, r, "no block of %s has its like in %s", o->file, o->file_b);
+		return err_hint(a->err, "both must be recordings of the same job, each of several steps");
+	case -ENODATA:
+		err_set(a->err, r, "%s: no parameter is known in its last step", o->file);
+		return err_hint(a->err, "record with names (--no-names is off) and for some steps");
+	case -ENOENT:
+		err_set(a->err, r, "no parameter is in a module like '%.100s'", o->units);
+		return err_hint(a->err, "memtrace report %s --by module has the paths; quote the pattern", o->file);
+	default:
+		return err_set(a->err, r, "what if: %s", strerror(-r));
+	}
+}
+
 static int answer(struct side *a, struct side *b, const struct report *rep)
 {
 	const struct options *o = a->o;
 	struct whatif_opts wo = { .a = &a->recorded, .a_kept = &a->kept, .b = &b->recorded, .b_kept = &b->kept,
 				  .batch_a = o->batches[0], .batch_b = o->batches[1], .batch = o->batch,
-				  .optimizer = (enum whatif_optimizer)o->optimizer, .dtype = o->dtype, .budget = o->budget };
+				  .optimizer = (enum whatif_optimizer)o->optimizer, .dtype = o->dtype, .budget = o->budget,
+				  .ranks = (uint32_t)o->ranks, .units = o->units, .no_reshard = o->no_reshard,
+				  .is_cpu = a->kept.dev < MT_DEV_CUDA0 };
 	struct whatif_view v = { .path = o->file, .opts = &wo, .optimizer = o->optimizer_name,
 				 .lost = report_lost_events(rep) };
 	struct view_opts vo = view_opts_of(o);
 	struct whatif w;
 	int r = whatif__run(&w, &wo);
 
-	if (r == -EINVAL) {
-		err_set(a->err, r, "no block of %s has its like in %s", o->file, o->file_b);
-		return err_hint(a->err, "both must be recordings of the same job, each of several steps");
-	}
 	if (r < 0)
-		return err_set(a->err, r, "what if: %s", strerror(-r));
+		return refused(a, r);
 	v.w = &w;
 	r = o->json ? whatif_view_json(stdout, &v) : whatif_view_text(stdout, &v, &vo);
 	return r < 0 ? err_set(a->err, r, "writing: %s", strerror(-r)) : 0;

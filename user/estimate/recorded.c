@@ -9,6 +9,9 @@
 #define FRAME_PYTHON 1 /* EV_FRAME_PYTHON of event/event.h, which is not ours to include */
 #define STACK_DEPTH 64
 
+/* Attention in plain operators: float16 and bfloat16 go to float32 first (aten/src/ATen/native/transformers/attention.cpp). */
+#define WIDE_OP "aten::_scaled_dot_product_attention_math"
+
 /* What a thread's last node had in use: that ends when its next node begins. */
 struct recorded_thread {
 	uint32_t pid, tid;
@@ -16,6 +19,7 @@ struct recorded_thread {
 	name_id op;
 	uint64_t *ids;
 	size_t cnt, cap;
+	uint32_t wide_from; /* depth of the open operator that computes in float32, + 1; 0: none */
 };
 
 void recorded__init(struct recorded *r)
@@ -51,6 +55,60 @@ static int reach(void *array, size_t *cap, size_t at, size_t size)
 	*(void **)array = grown;
 	*cap = want;
 	return 0;
+}
+
+/* --- threads --------------------------------------------------------------------------------------------- */
+
+/* NULL: a thread too many, or no memory. */
+static struct recorded_thread *recorded__thread(struct recorded *r, uint32_t pid, uint32_t tid)
+{
+	struct recorded_thread *t = r->threads ? &r->threads[r->thread_at] : NULL;
+
+	if (t && t->pid == pid && t->tid == tid)
+		return t;
+	for (size_t i = 0; i < r->threads_cnt; i++)
+		if (r->threads[i].pid == pid && r->threads[i].tid == tid)
+			return &r->threads[r->thread_at = i];
+	if (r->threads_cnt == RECORDED_THREADS_MAX)
+		return NULL;
+	t = realloc(r->threads, (r->threads_cnt + 1) * sizeof(*t));
+	if (!t)
+		return NULL;
+	r->threads = t;
+	r->thread_at = r->threads_cnt++;
+	t[r->thread_at] = (struct recorded_thread){ .pid = pid, .tid = tid };
+	return &t[r->thread_at];
+}
+
+/* Names are looked at once. */
+static int is_wide_op(struct recorded *r, name_id op)
+{
+	for (; r->ops_seen < op.v && !r->wide_op; r->ops_seen++)
+		if (!strcmp(names__get(r->names, (name_id){ r->ops_seen + 1 }), WIDE_OP))
+			r->wide_op = r->ops_seen + 1;
+	return op.v && op.v == r->wide_op;
+}
+
+/* An operator that is not deeper than an open one ends it. */
+static int on_op(struct recorded *r, const struct tl_event *ev)
+{
+	int is_wide = is_wide_op(r, ev->op);
+	struct recorded_thread *t = r->wide_op ? recorded__thread(r, ev->pid, ev->tid) : NULL;
+
+	if (!t)
+		return r->wide_op && r->threads_cnt < RECORDED_THREADS_MAX ? -ENOMEM : 0;
+	if (t->wide_from && ev->depth < t->wide_from)
+		t->wide_from = 0;
+	if (is_wide && !t->wide_from)
+		t->wide_from = ev->depth + 1u;
+	return 0;
+}
+
+static int is_in_wide(struct recorded *r, const struct tl_event *birth)
+{
+	struct recorded_thread *t = r->wide_op ? recorded__thread(r, birth->pid, birth->tid) : NULL;
+
+	return t && t->wide_from && birth->depth >= t->wide_from;
 }
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
@@ -91,7 +149,8 @@ static int on_birth(struct recorded *r, const struct tl_event *ev)
 		return -ENOMEM;
 	b = &r->blocks[ev->id];
 	*b = (struct recorded_block){ .size = ev->size, .birth_ns = ev->ts_ns ? ev->ts_ns : 1, .op = ev->op,
-				      .region = ev->region, .pid = ev->pid, .dev = ev->dev };
+				      .region = ev->region, .module = ev->module, .root = ev->root, .pid = ev->pid,
+				      .dev = ev->dev, .phase = ev->phase, .is_wide = is_in_wide(r, ev) };
 	b->line = python_line(r, ev->stack);
 	r->last_id = ev->id > r->last_id ? ev->id : r->last_id;
 	r->devs[ev->dev].now += ev->size;
@@ -109,6 +168,10 @@ static void on_death(struct recorded *r, const struct tl_event *ev)
 	if (!b || b->death_ns)
 		return;
 	b->death_ns = ev->ts_ns > b->birth_ns ? ev->ts_ns : b->birth_ns;
+	if (ev->root.v) { /* modules get their names late */
+		b->module = ev->module;
+		b->root = ev->root;
+	}
 	r->devs[b->dev].now -= b->size;
 }
 
@@ -118,6 +181,17 @@ static void on_final(struct recorded *r, const struct tl_event *ev)
 
 	if (b)
 		b->cat = ev->cat;
+}
+
+static void on_name(struct recorded *r, const struct tl_event *ev)
+{
+	struct recorded_block *b = recorded__block(r, ev->id);
+
+	if (!b)
+		return;
+	b->path = ev->op;
+	b->type = ev->type;
+	b->kind = ev->depth;
 }
 
 uint64_t recorded_block__free_ns(const struct recorded_block *b)
@@ -130,27 +204,6 @@ uint64_t recorded_block__free_ns(const struct recorded_block *b)
 }
 
 /* --- nodes ----------------------------------------------------------------------------------------------- */
-
-/* NULL: a thread too many, or no memory. */
-static struct recorded_thread *recorded__thread(struct recorded *r, uint32_t pid, uint32_t tid)
-{
-	struct recorded_thread *t = r->threads ? &r->threads[r->thread_at] : NULL;
-
-	if (t && t->pid == pid && t->tid == tid)
-		return t;
-	for (size_t i = 0; i < r->threads_cnt; i++)
-		if (r->threads[i].pid == pid && r->threads[i].tid == tid)
-			return &r->threads[r->thread_at = i];
-	if (r->threads_cnt == RECORDED_THREADS_MAX)
-		return NULL;
-	t = realloc(r->threads, (r->threads_cnt + 1) * sizeof(*t));
-	if (!t)
-		return NULL;
-	r->threads = t;
-	r->thread_at = r->threads_cnt++;
-	t[r->thread_at] = (struct recorded_thread){ .pid = pid, .tid = tid };
-	return &t[r->thread_at];
-}
 
 static void node_ends(struct recorded *r, struct recorded_thread *t, uint64_t ts_ns)
 {
@@ -227,6 +280,9 @@ int recorded__event(struct recorded *r, const struct tl_event *ev)
 	case TL_FINAL:
 		on_final(r, ev);
 		return 0;
+	case TL_NAME:
+		on_name(r, ev);
+		return 0;
 	default:
 		break;
 	}
@@ -239,6 +295,8 @@ int recorded__event(struct recorded *r, const struct tl_event *ev)
 	case TL_DESTROY:
 		on_death(r, ev);
 		return 0;
+	case TL_OP:
+		return on_op(r, ev);
 	case TL_STACK:
 		return on_frame(r, ev);
 	case TL_STEP:
@@ -345,7 +403,8 @@ struct row_map {
 static struct recorded_row *row_of(struct row_map *m, const struct recorded_block *b)
 {
 	uint64_t h = b->op.v * 0x9e3779b97f4a7c15ull ^ (b->region.v + 1ull) * 0xc2b2ae3d27d4eb4full ^
-		     (b->last_op.v + 7ull) * 0x165667b19e3779f9ull ^ (b->line + 3ull) * 0x27d4eb2f165667c5ull;
+		     (b->last_op.v + 7ull) * 0x165667b19e3779f9ull ^ (b->line + 3ull) * 0x27d4eb2f165667c5ull ^
+		     (b->module.v + 5ull) * 0x85ebca77c2b2ae63ull ^ (b->root.v + 9ull) * 0x9fb21c651e98df25ull;
 	size_t at;
 
 	if (m->cnt * 2 >= m->mask) {
@@ -362,7 +421,7 @@ static struct recorded_row *row_of(struct row_map *m, const struct recorded_bloc
 			if (old.rows[i].blocks) {
 				const struct recorded_row *o = &old.rows[i];
 				struct recorded_block like = { .op = o->op, .region = o->region, .last_op = o->last_op,
-							       .line = o->line };
+							       .module = o->module, .root = o->root, .line = o->line };
 
 				*row_of(m, &like) = *o;
 			}
@@ -370,10 +429,12 @@ static struct recorded_row *row_of(struct row_map *m, const struct recorded_bloc
 	}
 	for (at = (size_t)(h ^ h >> 32) & m->mask; m->rows[at].blocks; at = (at + 1) & m->mask)
 		if (m->rows[at].op.v == b->op.v && m->rows[at].region.v == b->region.v &&
-		    m->rows[at].last_op.v == b->last_op.v && m->rows[at].line == b->line)
+		    m->rows[at].last_op.v == b->last_op.v && m->rows[at].line == b->line &&
+		    m->rows[at].module.v == b->module.v && m->rows[at].root.v == b->root.v)
 			return &m->rows[at];
 	m->cnt++;
-	m->rows[at] = (struct recorded_row){ .op = b->op, .region = b->region, .last_op = b->last_op, .line = b->line };
+	m->rows[at] = (struct recorded_row){ .op = b->op, .region = b->region, .last_op = b->last_op,
+					      .module = b->module, .root = b->root, .line = b->line };
 	return &m->rows[at];
 }
 

@@ -24,13 +24,18 @@
 #define RECORDED_THREADS_MAX 4096
 #define RECORDED_STEPS_MAX (1u << 20)
 #define RECORDED_DEVS 256
+#define RECORDED_PARAMETER 1 /* EV_TENSOR_PARAMETER of event/event.h, which is not ours to include */
 
 struct recorded_block {
 	uint64_t size, birth_ns, death_ns; /* death 0: lives; birth 0: no such block */
 	uint64_t used_ns;		   /* the end of its last use; 0: no node had it */
 	name_id op, region, last_op;	   /* made by; used last by */
+	name_id module, root;		   /* whose forward or backward made it; root none: of none, or not known */
+	name_id path, type;		   /* what Python calls it: "layers.0.weight", "float32[512,512]"; none: nothing */
 	uint32_t pid, line;		   /* line: frame of the stack that is Python's, 0: not known */
 	uint8_t dev, cat;		   /* enum category, of its last version */
+	uint8_t phase, kind;		   /* enum phase; enum ev_tensor, 0: no name */
+	uint8_t is_wide;		   /* made where operators compute in float32 whatever they are given */
 };
 
 struct recorded_frame {
@@ -40,7 +45,7 @@ struct recorded_frame {
 };
 
 struct recorded_row {
-	name_id op, region, last_op;
+	name_id op, region, last_op, module, root;
 	uint32_t line;
 	uint64_t at_peak; /* bytes */
 	uint64_t blocks, bytes;
@@ -53,6 +58,7 @@ struct recorded {
 	uint64_t last_id, left_out;
 	struct recorded_frame *frames; /* by number */
 	size_t frames_cnt, frames_cap;
+	uint32_t wide_op, ops_seen; /* that operator, once it was met; highest name that was looked at */
 	struct recorded_thread *threads;
 	size_t threads_cnt, thread_at;
 	uint64_t *steps; /* pid, time: two numbers each */

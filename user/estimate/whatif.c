@@ -6,101 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimate/items.h"
+
 #define STEP_PREFIX "Optimizer.step#"
 #define LOOK_AHEAD 16 /* blocks of one side alone, in a row */
 #define BATCH_MAX (1ull << 32)
-
-struct item {
-	const struct recorded_block *k;
-	uint64_t birth_ns, death_ns; /* death: UINT64_MAX, it outlives the step */
-	double size, slope;	     /* as recorded; more for each one more of the batch */
-	double factor;
-	int is_given; /* there when the step begins */
-};
-
-struct items {
-	struct item *at;
-	uint32_t *by_death;
-	size_t cnt, given;
-};
-
-/* --- the step's blocks ---------------------------------------------------------------------------------------- */
-
-static int is_in(const struct recorded_block *k, const struct recorded_kept *kept, int given)
-{
-	if (!k->birth_ns || k->pid != kept->pid || k->dev != kept->dev)
-		return 0;
-	if (given)
-		return k->birth_ns < kept->step_from && (!k->death_ns || k->death_ns >= kept->step_from);
-	return k->birth_ns >= kept->step_from && k->birth_ns < kept->step_to;
-}
-
-static void collect(struct items *i, const struct recorded *r, const struct recorded_kept *kept, int given)
-{
-	for (uint64_t id = 1; id <= r->last_id && id < r->blocks_cap; id++) {
-		const struct recorded_block *k = &r->blocks[id];
-
-		if (!is_in(k, kept, given))
-			continue;
-		i->at[i->cnt++] = (struct item){
-			.k = k, .birth_ns = given ? kept->step_from : k->birth_ns,
-			.death_ns = k->death_ns ? k->death_ns : UINT64_MAX, .size = (double)k->size, .factor = 1,
-			.is_given = given,
-		};
-	}
-}
-
-static int earlier(const void *a, const void *b, void *items)
-{
-	const struct item *x = &((const struct item *)items)[*(const uint32_t *)a];
-	const struct item *y = &((const struct item *)items)[*(const uint32_t *)b];
-
-	return x->death_ns < y->death_ns ? -1 : x->death_ns > y->death_ns;
-}
-
-static int items__init(struct items *i, const struct recorded *r, const struct recorded_kept *kept)
-{
-	*i = (struct items){ .at = malloc((r->last_id + 1) * sizeof(*i->at)),
-			     .by_death = malloc((r->last_id + 1) * sizeof(uint32_t)) };
-	if (!i->at || !i->by_death)
-		return -ENOMEM;
-	collect(i, r, kept, 1);
-	i->given = i->cnt;
-	collect(i, r, kept, 0);
-	for (size_t k = 0; k < i->cnt; k++)
-		i->by_death[k] = (uint32_t)k;
-	if (i->cnt)
-		qsort_r(i->by_death, i->cnt, sizeof(*i->by_death), earlier, i->at);
-	return 0;
-}
-
-static void items__done(struct items *i)
-{
-	free(i->at);
-	free(i->by_death);
-}
-
-static double size_of(const struct item *t, double more)
-{
-	double size = (t->size + t->slope * more) * t->factor;
-
-	return size > 0 ? size : 0;
-}
-
-/* `more`: of the batch than recorded; `added`: there all along. */
-static double peak_of(const struct items *i, double more, double added)
-{
-	double now = added, peak = added;
-	size_t dead = 0;
-
-	for (size_t k = 0; k < i->cnt; k++) {
-		for (; dead < i->cnt && i->at[i->by_death[dead]].death_ns <= i->at[k].birth_ns; dead++)
-			now -= size_of(&i->at[i->by_death[dead]], more);
-		now += size_of(&i->at[k], more);
-		peak = now > peak ? now : peak;
-	}
-	return peak;
-}
 
 /* --- batch ------------------------------------------------------------------------------------------------------ */
 
@@ -150,7 +60,7 @@ static void pair_runs(struct pairing *p, size_t a, size_t a_end, size_t b, size_
 		p->w->unpaired += p->a->at[a].k->size;
 }
 
-static int fit(struct whatif *w, const struct whatif_opts *o, const struct items *a)
+static int fit(struct whatif *w, const struct whatif_opts *o, struct items *a)
 {
 	struct pairing p = { .o = o, .a = a, .w = w };
 	struct items b;
@@ -162,31 +72,54 @@ static int fit(struct whatif *w, const struct whatif_opts *o, const struct items
 	p.b = &b;
 	if (!r) {
 		pair_runs(&p, 0, a->given, 0, b.given);
-		pair_runs(&p, a->given, a->cnt, b.given, b.cnt);
+		pair_runs(&p, a->given, a->recorded, b.given, b.recorded);
 		r = w->paired ? 0 : -EINVAL;
 	}
 	items__done(&b);
 	return r;
 }
 
-static void largest(struct whatif *w, const struct whatif_opts *o, const struct items *a, double added)
+/* Whether a block goes with the batch is not seen in one recording, only of what kind it is. */
+static int goes_with_batch(const struct items *i, const struct item *t)
+{
+	if (t->is_given)
+		return t->k->cat == CAT_INPUT && !t->k->kind && item__is_used(i, t);
+	return t->k->phase != PHASE_OPTIMIZER && t->k->cat && t->k->cat != CAT_PARAMETER && t->k->cat != CAT_GRADIENT &&
+	       t->k->cat != CAT_OPTIMIZER_STATE;
+}
+
+static void scale(struct whatif *w, const struct whatif_opts *o, struct items *a)
+{
+	for (size_t k = 0; k < a->recorded; k++) {
+		struct item *t = &a->at[k];
+
+		if (goes_with_batch(a, t)) {
+			t->slope = t->size / (double)o->batch_a;
+			w->paired += t->k->size;
+		} else {
+			w->unpaired += t->k->size;
+		}
+	}
+}
+
+static void largest(struct whatif *w, const struct whatif_opts *o, const struct items *a)
 {
 	uint64_t lo = 0, hi = 1;
 
-	while (hi < BATCH_MAX && peak_of(a, (double)hi - (double)o->batch_a, added) <= (double)o->budget) {
+	while (hi < BATCH_MAX && items__peak(a, (double)hi - (double)o->batch_a, NULL) <= (double)o->budget) {
 		lo = hi;
 		hi *= 2;
 	}
 	while (lo + 1 < hi) {
 		uint64_t mid = lo + (hi - lo) / 2;
 
-		if (peak_of(a, (double)mid - (double)o->batch_a, added) <= (double)o->budget)
+		if (items__peak(a, (double)mid - (double)o->batch_a, NULL) <= (double)o->budget)
 			lo = mid;
 		else
 			hi = mid;
 	}
 	w->largest_batch = lo;
-	w->at_largest = lo ? (uint64_t)llround(peak_of(a, (double)lo - (double)o->batch_a, added)) : 0;
+	w->at_largest = lo ? (uint64_t)llround(items__peak(a, (double)lo - (double)o->batch_a, NULL)) : 0;
 }
 
 /* --- optimizer --------------------------------------------------------------------------------------------------- */
@@ -209,12 +142,12 @@ static int is_in_optimizer(const struct whatif_opts *o, const struct item *t)
  * State scales to what is wanted. Where none was recorded it is added, for good. Temporaries of the optimizer's step go
  * where the other one has none.
  */
-static double set_optimizer(struct whatif *w, const struct whatif_opts *o, struct items *a)
+static int set_optimizer(struct whatif *w, const struct whatif_opts *o, struct items *a)
 {
 	double wanted = state_wanted(o->optimizer) * (double)w->parameters;
 	int has_temps = o->optimizer == WHATIF_ADAMW || o->optimizer == WHATIF_8BIT;
 
-	for (size_t k = 0; k < a->cnt; k++) {
+	for (size_t k = 0; k < a->recorded; k++) {
 		struct item *t = &a->at[k];
 
 		if (t->k->cat == CAT_OPTIMIZER_STATE)
@@ -222,7 +155,7 @@ static double set_optimizer(struct whatif *w, const struct whatif_opts *o, struc
 		else if (!has_temps && is_in_optimizer(o, t) && t->k->cat != CAT_PARAMETER && t->k->cat != CAT_GRADIENT)
 			t->factor = 0;
 	}
-	return w->state ? 0 : wanted;
+	return w->state || wanted <= 0 ? 0 : items__add(a, a->from, ITEM_NEVER, wanted);
 }
 
 static void shares(struct whatif *w, const struct items *a)
@@ -233,9 +166,55 @@ static void shares(struct whatif *w, const struct items *a)
 	}
 }
 
+/* --- dtype --------------------------------------------------------------------------------------------------------- */
+
+static int is_no_float(const struct whatif_opts *o, const struct item *t)
+{
+	static const char *const ops[] = {
+		"aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::isnan", "aten::isinf",
+		"aten::isneginf", "aten::isposinf", "aten::logical_not", "aten::logical_and", "aten::logical_or", "aten::all",
+		"aten::any", "aten::argmax", "aten::argmin", "aten::arange", "aten::randint", "aten::randperm",
+	};
+	const char *op = names__get(o->a->names, t->k->op);
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (!strcmp(op, ops[i]))
+			return 1;
+	return 0;
+}
+
+static void set_dtype(const struct whatif_opts *o, struct items *a)
+{
+	for (size_t k = 0; k < a->cnt; k++) {
+		struct item *t = &a->at[k];
+		int stays = t->k && (!t->k->cat || (t->is_given && !item__is_used(a, t)) || t->k->is_wide || is_no_float(o, t));
+
+		t->factor *= stays ? 1 : o->dtype;
+	}
+}
+
+static int change(struct whatif *w, const struct whatif_opts *o, struct items *a)
+{
+	struct shard_opts so = { .r = o->a, .ranks = o->ranks, .units = o->units, .no_reshard = o->no_reshard,
+				 .is_cpu = o->is_cpu };
+	int r = 0;
+
+	if (o->batch_a && o->batch_b)
+		r = fit(w, o, a);
+	else if (o->batch_a)
+		scale(w, o, a);
+	if (!r && o->optimizer)
+		r = set_optimizer(w, o, a);
+	if (!r && o->dtype > 0)
+		set_dtype(o, a);
+	if (!r && o->ranks)
+		r = shard__apply(&w->shard, a, &so);
+	return r ? r : items__sort(a);
+}
+
 int whatif__run(struct whatif *w, const struct whatif_opts *o)
 {
-	double more = o->batch ? (double)o->batch - (double)o->batch_a : 0, added = 0;
+	double more = o->batch ? (double)o->batch - (double)o->batch_a : 0;
 	struct items a;
 	int r;
 
@@ -243,19 +222,13 @@ int whatif__run(struct whatif *w, const struct whatif_opts *o)
 	r = items__init(&a, o->a, o->a_kept);
 	if (!r) {
 		shares(w, &a);
-		w->recorded = (uint64_t)llround(peak_of(&a, 0, 0));
+		w->recorded = (uint64_t)llround(items__peak(&a, 0, NULL));
+		r = change(w, o, &a);
 	}
-	if (!r && o->batch)
-		r = fit(w, o, &a);
-	if (!r && o->optimizer)
-		added = set_optimizer(w, o, &a);
 	if (!r) {
-		for (size_t k = 0; k < a.cnt && o->dtype > 0; k++)
-			a.at[k].factor *= a.at[k].k->cat ? o->dtype : 1;
-		added *= o->dtype > 0 ? o->dtype : 1;
-		w->peak = (uint64_t)llround(peak_of(&a, more, added));
-		if (o->batch && o->budget)
-			largest(w, o, &a, added);
+		w->peak = (uint64_t)llround(items__peak(&a, more, NULL));
+		if (o->batch_a && o->budget)
+			largest(w, o, &a);
 	}
 	items__done(&a);
 	return r;

@@ -5,24 +5,32 @@
  *
  * Batch: from two recordings of the same job with two sizes of batch. Their steps make the same blocks in the same order, so
  * blocks are paired by order and operator, and each one's size is a line through its two sizes. What finds no partner
- * keeps its size, and how much that is is told.
- * Optimizer: bytes of state for each byte of a parameter. Dtype: every block that an operator
- * was given takes so much of its bytes; scratch memory of libraries, which none was given, stays.
+ * keeps its size, and how much that is is told. From one recording: activations, inputs and temporaries outside of the
+ * optimizer go with the batch, all else stays.
+ * Optimizer: bytes of state for each byte of a parameter.
+ * Dtype: the model and its inputs were made in another precision (`.to(torch.bfloat16)`). Every block takes so much of its
+ * bytes but: scratch memory of libraries; what no operator of the step was given (a copy that is no part of it); results
+ * that are no floats (comparisons, indices); attention in plain operators, which computes in float32.
+ * Shard: estimate/shard.h.
  */
 #ifndef MT_ESTIMATE_WHATIF_H
 #define MT_ESTIMATE_WHATIF_H
 
 #include "estimate/recorded.h"
+#include "estimate/shard.h"
 
 enum whatif_optimizer { WHATIF_AS_RECORDED = 0, WHATIF_SGD, WHATIF_MOMENTUM, WHATIF_ADAMW, WHATIF_8BIT };
 
 struct whatif_opts {
 	const struct recorded *a, *b; /* b: NULL without a batch */
 	const struct recorded_kept *a_kept, *b_kept;
-	uint64_t batch_a, batch_b, batch; /* batch 0: as recorded */
+	uint64_t batch_a, batch_b, batch; /* batch 0: as recorded; batch_b 0: one recording */
 	enum whatif_optimizer optimizer;
 	double dtype;	 /* bytes against recorded ones: 0.5; 0: as recorded */
 	uint64_t budget; /* 0: none asked */
+	uint32_t ranks;	 /* 0: as recorded */
+	const char *units;
+	int no_reshard, is_cpu;
 };
 
 struct whatif {
@@ -31,9 +39,10 @@ struct whatif {
 	uint64_t largest_batch;	   /* that fits into the budget; 0: none does */
 	uint64_t at_largest;	   /* its peak */
 	uint64_t parameters, state; /* bytes at the step's beginning */
+	struct shard_result shard;
 };
 
-/* 0, -ENOMEM, or -EINVAL: nothing of the two steps is alike; -EDOM: a batch of the same size twice. */
+/* 0, -ENOMEM, or -EINVAL: nothing of the two steps is alike; -EDOM: a batch of the same size twice; what shard__apply says. */
 int whatif__run(struct whatif *w, const struct whatif_opts *opts);
 
 #endif

@@ -34,6 +34,26 @@ static void line_text(const struct kept_view *v, uint32_t line, char *buf, size_
 	snprintf(buf, size, "%.200s:%" PRIu32 " %.200s", file, f->line, function);
 }
 
+/* "encoder.layers.0", its root's label where it is the root itself, or "". */
+static void module_text(const struct kept_view *v, const struct recorded_row *r, char *buf, size_t size)
+{
+	buf[0] = '\0';
+	if (r->root.v)
+		text_fit(buf, size, names__get(v->names, r->module.v ? r->module : r->root), 40);
+}
+
+/* Who may hold it: its module, and a line of Python or the region. */
+static void holder_text(const struct kept_view *v, const struct recorded_row *r, char *buf, size_t size)
+{
+	char line[512], module[256];
+
+	line_text(v, r->line, line, sizeof(line));
+	if (!line[0] && r->region.v)
+		text_fit(line, sizeof(line), names__get(v->names, r->region), 60);
+	module_text(v, r, module, sizeof(module));
+	snprintf(buf, size, "%.255s%s%.500s", module, module[0] && line[0] ? ", " : "", line);
+}
+
 static const char *op_text(const struct kept_view *v, name_id op)
 {
 	return op.v ? names__get(v->names, op) : "no operator";
@@ -58,7 +78,7 @@ static void put_rows(struct page *p, const struct kept_view *v, size_t top)
 {
 	const struct recorded_kept *k = v->kept;
 	size_t shown = k->rows_cnt < top ? k->rows_cnt : top;
-	char a[24], line[512];
+	char a[24], line[1024];
 
 	if (!k->rows_cnt)
 		return;
@@ -86,9 +106,7 @@ static void put_rows(struct page *p, const struct kept_view *v, size_t top)
 		page__put(p, " ");
 		page__cell(p, op_text(v, r->last_op), OP_COLS);
 		page__end_line(p);
-		line_text(v, r->line, line, sizeof(line));
-		if (!line[0] && r->region.v)
-			text_fit(line, sizeof(line), names__get(v->names, r->region), 60);
+		holder_text(v, r, line, sizeof(line));
 		if (line[0]) {
 			page__put(p, "  ");
 			page__cell(p, "", 4 * CELL);
@@ -208,6 +226,8 @@ static void json_rows(struct json *j, const struct kept_view *v, size_t top)
 		json__str_or_null(j, "last_op", r->last_op.v ? names__get(v->names, r->last_op) : NULL);
 		line_text(v, r->line, line, sizeof(line));
 		json__str_or_null(j, "line", line[0] ? line : NULL);
+		json__str_or_null(j, "module", r->root.v ? names__get(v->names, r->module) : NULL);
+		json__str_or_null(j, "root", r->root.v ? names__get(v->names, r->root) : NULL);
 		json__u64(j, "at_peak", r->at_peak);
 		json__u64(j, "bytes", r->bytes);
 		json__u64(j, "blocks", r->blocks);

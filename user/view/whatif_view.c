@@ -21,11 +21,11 @@ static void put_batch(struct page *p, const struct whatif_view *v)
 	const struct whatif *w = v->w;
 	char text[400], a[24], b[24];
 
-	if (!v->opts->batch)
+	if (!v->opts->batch_a)
 		return;
-	snprintf(text, sizeof(text),
-		 "%" PRIu64 " instead of %" PRIu64 "; %.1f %% of the step's bytes were found in both recordings",
-		 v->opts->batch, v->opts->batch_a, 100 * paired_share(w));
+	snprintf(text, sizeof(text), "%" PRIu64 " instead of %" PRIu64 "; %.1f %% of the step's bytes %s",
+		 v->opts->batch ? v->opts->batch : v->opts->batch_a, v->opts->batch_a, 100 * paired_share(w),
+		 v->opts->batch_b ? "were found in both recordings" : "go with it, by their kind");
 	page__para(p, "batch", text);
 	if (!v->opts->budget)
 		return;
@@ -35,6 +35,23 @@ static void put_batch(struct page *p, const struct whatif_view *v)
 	else
 		snprintf(text, sizeof(text), "no batch fits into %s", fmt_bytes(a, v->opts->budget));
 	page__para(p, "budget", text);
+}
+
+static void put_shard(struct page *p, const struct whatif_view *v)
+{
+	const struct shard_result *s = &v->w->shard;
+	char text[400], a[24], b[24], c[24], d[24];
+
+	if (!v->opts->ranks)
+		return;
+	snprintf(text, sizeof(text),
+		 "of %" PRIu32 " ranks each has %s of %s of parameters; gathered at a time: %s of the root and units of at "
+		 "most %s (%zu%s), parameters %s",
+		 v->opts->ranks, fmt_bytes(a, s->sharded), fmt_bytes(b, s->parameters), fmt_bytes(c, s->root),
+		 fmt_bytes(d, s->largest), s->units,
+		 s->is_guess ? ", the members of numbered lists" : "",
+		 v->opts->no_reshard ? "kept from forward to backward" : "dropped after forward");
+	page__para(p, "shard", text);
 }
 
 int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_opts *opts)
@@ -58,6 +75,7 @@ int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_o
 		 w->recorded ? 100 * ((double)w->peak / (double)w->recorded - 1) : 0);
 	page__para(&p, "estimated", text);
 	put_batch(&p, v);
+	put_shard(&p, v);
 	if (v->optimizer) {
 		snprintf(text, sizeof(text), "%s; parameters have %s, the recorded optimizer's state %s", v->optimizer,
 			 fmt_bytes(a, w->parameters), fmt_bytes(b, w->state));
@@ -95,14 +113,24 @@ int whatif_view_json(FILE *out, const struct whatif_view *v)
 	json__u64(&j, "estimated_peak", w->peak);
 	json__u64(&j, "parameters", w->parameters);
 	json__u64(&j, "optimizer_state", w->state);
-	if (v->opts->batch) {
-		json__u64(&j, "batch", v->opts->batch);
+	if (v->opts->batch_a) {
+		json__u64(&j, "batch", v->opts->batch ? v->opts->batch : v->opts->batch_a);
 		json__f64(&j, "paired_share", paired_share(w));
 	}
-	if (v->opts->batch && v->opts->budget) {
+	if (v->opts->batch_a && v->opts->budget) {
 		json__u64(&j, "budget", v->opts->budget);
 		json__u64(&j, "largest_batch", w->largest_batch);
 		json__u64(&j, "at_largest_batch", w->at_largest);
+	}
+	if (v->opts->ranks) {
+		json__begin(&j, "shard", '{');
+		json__u64(&j, "ranks", v->opts->ranks);
+		json__u64(&j, "units", v->w->shard.units);
+		json__u64(&j, "parameters", v->w->shard.parameters);
+		json__u64(&j, "parameters_of_rank", v->w->shard.sharded);
+		json__u64(&j, "largest_unit", v->w->shard.largest);
+		json__u64(&j, "root", v->w->shard.root);
+		json__end(&j, '}');
 	}
 	json__end(&j, '}');
 	err = outbuf__flush(&o);

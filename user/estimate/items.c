@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "estimate/items.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t ticks(uint64_t ns)
+{
+	return ns < ITEM_NEVER / ITEM_TICKS ? ns * ITEM_TICKS : ITEM_NEVER;
+}
+
+static int is_in(const struct recorded_block *k, const struct recorded_kept *kept, int given)
+{
+	if (!k->birth_ns || k->pid != kept->pid || k->dev != kept->dev)
+		return 0;
+	if (given)
+		return k->birth_ns < kept->step_from && (!k->death_ns || k->death_ns >= kept->step_from);
+	return k->birth_ns >= kept->step_from && k->birth_ns < kept->step_to;
+}
+
+static struct item *items__room(struct items *i)
+{
+	size_t cap = i->cap ? 2 * i->cap : 1024;
+	struct item *at;
+
+	if (i->cnt < i->cap)
+		return &i->at[i->cnt++];
+	at = realloc(i->at, cap * sizeof(*at));
+	if (!at)
+		return NULL;
+	i->at = at;
+	i->cap = cap;
+	return &at[i->cnt++];
+}
+
+static int collect(struct items *i, const struct recorded *r, const struct recorded_kept *kept, int given)
+{
+	for (uint64_t id = 1; id <= r->last_id && id < r->blocks_cap; id++) {
+		const struct recorded_block *k = &r->blocks[id];
+		struct item *t;
+
+		if (!is_in(k, kept, given))
+			continue;
+		t = items__room(i);
+		if (!t)
+			return -ENOMEM;
+		*t = (struct item){ .k = k, .birth = given ? i->from : ticks(k->birth_ns),
+				    .death = k->death_ns ? ticks(k->death_ns) : ITEM_NEVER, .size = (double)k->size,
+				    .factor = 1, .is_given = given };
+	}
+	return 0;
+}
+
+int items__init(struct items *i, const struct recorded *r, const struct recorded_kept *kept)
+{
+	int e;
+
+	*i = (struct items){ .from = ticks(kept->step_from), .to = ticks(kept->step_to) };
+	e = collect(i, r, kept, 1);
+	i->given = i->cnt;
+	if (!e)
+		e = collect(i, r, kept, 0);
+	i->recorded = i->cnt;
+	return e ? e : items__sort(i);
+}
+
+void items__done(struct items *i)
+{
+	free(i->at);
+	free(i->by_birth);
+	free(i->by_death);
+	*i = (struct items){ 0 };
+}
+
+int items__copy(struct items *to, const struct items *from)
+{
+	*to = *from;
+	to->by_birth = to->by_death = NULL;
+	to->cap = from->cnt ? from->cnt : 1;
+	to->at = malloc(to->cap * sizeof(*to->at));
+	if (!to->at)
+		return -ENOMEM;
+	if (from->cnt)
+		memcpy(to->at, from->at, from->cnt * sizeof(*to->at));
+	return 0;
+}
+
+int items__add(struct items *i, uint64_t birth, uint64_t death, double size)
+{
+	struct item *t = items__room(i);
+
+	if (!t)
+		return -ENOMEM;
+	*t = (struct item){ .birth = birth, .death = death > birth ? death : birth + 1, .size = size, .factor = 1 };
+	return 0;
+}
+
+static int born_earlier(const void *a, const void *b, void *items)
+{
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	const struct item *x = &((const struct item *)items)[i], *y = &((const struct item *)items)[j];
+
+	if (x->birth != y->birth)
+		return x->birth < y->birth ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+static int dead_earlier(const void *a, const void *b, void *items)
+{
+	const struct item *x = &((const struct item *)items)[*(const uint32_t *)a];
+	const struct item *y = &((const struct item *)items)[*(const uint32_t *)b];
+
+	return x->death < y->death ? -1 : x->death > y->death;
+}
+
+int items__sort(struct items *i)
+{
+	free(i->by_birth);
+	free(i->by_death);
+	i->by_birth = malloc((i->cnt + 1) * sizeof(*i->by_birth));
+	i->by_death = malloc((i->cnt + 1) * sizeof(*i->by_death));
+	if (!i->by_birth || !i->by_death)
+		return -ENOMEM;
+	for (size_t k = 0; k < i->cnt; k++)
+		i->by_birth[k] = i->by_death[k] = (uint32_t)k;
+	if (i->cnt) {
+		qsort_r(i->by_birth, i->cnt, sizeof(*i->by_birth), born_earlier, i->at);
+		qsort_r(i->by_death, i->cnt, sizeof(*i->by_death), dead_earlier, i->at);
+	}
+	return 0;
+}
+
+double item__size(const struct item *t, double more)
+{
+	double size = (t->size + t->slope * more) * t->factor;
+
+	return size > 0 ? size : 0;
+}
+
+double items__peak(const struct items *i, double more, uint64_t *ret_when)
+{
+	double now = 0, peak = 0;
+	uint64_t when = i->from;
+	size_t dead = 0;
+
+	for (size_t k = 0; k < i->cnt; k++) {
+		const struct item *t = &i->at[i->by_birth[k]];
+
+		for (; dead < i->cnt && i->at[i->by_death[dead]].death <= t->birth; dead++)
+			now -= item__size(&i->at[i->by_death[dead]], more);
+		now += item__size(t, more);
+		if (now > peak) {
+			peak = now;
+			when = t->birth;
+		}
+	}
+	if (ret_when)
+		*ret_when = when;
+	return peak;
+}
+
+int item__is_used(const struct items *i, const struct item *t)
+{
+	return t->k && ticks(t->k->used_ns) > i->from;
+}
