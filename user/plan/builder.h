@@ -20,6 +20,7 @@ struct builder {
 	struct names *names;
 	unsigned sources;
 	int has_nop5;
+	int has_guards; /* whether an operator was called is asked for */
 	size_t sites_cap, vtables_cap;
 	/* the library that is looked at */
 	const struct lib *lib;

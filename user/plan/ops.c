@@ -20,6 +20,7 @@
 
 #include "plan/builder.h"
 #include "plan/callconv.h"
+#include "plan/guard.h"
 #include "plan/schema.h"
 
 #define OP_PREFIX     "_ZN2at4_ops"
@@ -33,6 +34,7 @@ struct ops {
 	uint64_t bias;
 	int has_bias;
 	uint32_t seen; /* operators, left out or not */
+	uint32_t guards; /* … of which it is known whether they were called */
 };
 
 /* --- names ----------------------------------------------------------------------------------------- */
@@ -110,6 +112,34 @@ static int place_site(const struct builder *b, const struct elf_sym *sym, const 
 	site->cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0);
 	memcpy(site->insn, at.insn, sizeof(site->insn));
 	return 0;
+}
+
+/* Where the process keeps whether the operator was ever called; 0: not known, so that its probe stays. */
+static uint64_t find_guard(struct ops *o, const struct elf_sym *sym)
+{
+	size_t len;
+	const uint8_t *code = elf__bytes(o->b->elf, sym->offset, &len);
+	uint64_t vaddr;
+
+	if (!o->b->has_guards || !o->has_bias || !code ||
+	    guard_find(code, sym->size < len ? (size_t)sym->size : len, sym->vaddr, &vaddr) < 0)
+		return 0;
+	o->guards++;
+	return o->bias + vaddr;
+}
+
+/* The first call of an operator looks its schema up: who has taken probes away is told by this one. */
+static int add_lookup(struct ops *o)
+{
+	static const struct prologue_need need = { 0, 0 };
+	struct builder *b = o->b;
+	struct site site = { .prog = MT_PROG_LOOKUP, .source = b->sources & SRC_FLOW ? SRC_FLOW : SRC_OPS };
+	struct elf_sym sym;
+
+	if (elf__find_symbol(b->elf, "_ZN3c1010Dispatcher17findSchemaOrThrowEPKcS2_", &sym) < 0 || !sym.is_exec ||
+	    place_site(b, &sym, &need, &site) < 0)
+		return 0; /* then a new operator is met by looking from time to time */
+	return builder__add_site(b, &site, "c10::Dispatcher::findSchemaOrThrow");
 }
 
 static int is_named(const struct schema *s, const char *name)
@@ -195,6 +225,7 @@ static int add_op(struct ops *o, const struct elf_sym *sym, const char *op, size
 	b->flow_wanted += site.source == SRC_FLOW;
 	if (place_site(b, sym, &need, &site) < 0)
 		return 0;
+	site.guard = find_guard(o, sym);
 	site.cookie = names__add(b->names, name).v;
 	if (site.source == SRC_FLOW) {
 		int spec = flow__spec(b, sym->name, schema, is_always_read(b, schema));
@@ -319,6 +350,8 @@ int ops__plan_lib(struct builder *b)
 	}
 	o.has_bias = elf__load_bias(b->elf, b->lib->exec_start, b->lib->exec_off, &o.bias) == 0;
 	r = elf__each_symbol(b->elf, each_symbol, &o);
+	if (r == 0 && o.guards)
+		r = add_lookup(&o);
 	if (r == 0 && o.seen && (!o.schemas || !schema_index__cnt(o.schemas)))
 		builder__note(
 			b,

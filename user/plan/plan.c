@@ -68,6 +68,7 @@ const char *prog_name(enum mt_prog prog)
 		[MT_PROG_SEG_RET] = "segment return",
 		[MT_PROG_STACK] = "stack",
 		[MT_PROG_MODULE] = "module",
+		[MT_PROG_LOOKUP] = "operator look-up",
 	};
 
 	return (unsigned)prog < MT_PROG_MAX && prog_names[prog] ? prog_names[prog] : "?";
@@ -119,6 +120,7 @@ void plan__free(struct plan *p)
 		free(p->notes[i]);
 	free(p->libs);
 	free(p->sites);
+	free(p->guards);
 	free(p->vtables);
 	free(p->specs);
 	free(p->seg_specs);
@@ -202,6 +204,31 @@ static void plan__sort(struct plan *p)
 		p->sites[n++] = *s;
 	}
 	p->sites_cnt = n;
+}
+
+static int guard_cmp(const void *pa, const void *pb)
+{
+	const struct plan_guard *a = pa, *b = pb;
+
+	return a->addr < b->addr ? -1 : a->addr > b->addr;
+}
+
+/* After the sorting of sites. 0 or -ENOMEM. */
+static int plan__list_guards(struct plan *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->sites_cnt; i++)
+		n += p->sites[i].guard != 0;
+	p->guards = n ? malloc(n * sizeof(*p->guards)) : NULL;
+	if (n && !p->guards)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->sites_cnt; i++)
+		if (p->sites[i].guard)
+			p->guards[p->guards_cnt++] = (struct plan_guard){ p->sites[i].guard, (uint32_t)i };
+	if (n)
+		qsort(p->guards, n, sizeof(*p->guards), guard_cmp);
+	return 0;
 }
 
 /* --- builder ---------------------------------------------------------------------------------------------
@@ -491,7 +518,7 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 		builder__finish(b);
 	else
 		plan__sort(b->plan);
-	return 0;
+	return plan__list_guards(b->plan) < 0 ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
 int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opts, struct names *names,
@@ -503,6 +530,7 @@ int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opt
 		.names = names,
 		.sources = opts->sources | (opts->usdt_cnt ? SRC_USDT : 0),
 		.has_nop5 = kernel_has_nop5(),
+		.has_guards = !opts->keep_idle,
 	};
 	int r;
 

@@ -57,6 +57,7 @@ struct site {
 	uint64_t offset;	 /* file offset of the probed instruction */
 	uint64_t ref_ctr_offset; /* USDT semaphore, 0 = none */
 	uint64_t cookie;	 /* OP: name_id.v; HOST_*: enum mt_host_fn; USDT, SEG_*: index into their specs; else 0 */
+	uint64_t guard;		 /* operators: address in the process of a byte that is 0 until it is called; 0: not known */
 	name_id sym;		 /* what people call it: "aten::add.Tensor", "malloc", "memtrace:op_begin" */
 	enum source source;
 	uint8_t is_ret;		 /* a return probe */
@@ -70,6 +71,12 @@ struct plan_lib {
 	uint64_t dev, ino;
 	char *path;	 /* for people */
 	int fd;		 /* on the very file, as it was planned: mappings come and go while a program starts */
+};
+
+/* A site whose guard is known (plan/guard.h). */
+struct plan_guard {
+	uint64_t addr;
+	uint32_t site; /* index into plan->sites */
 };
 
 /* Backward nodes: value of an object's vtable pointer in this process → node name ("AddmmBackward0"). */
@@ -100,6 +107,8 @@ struct plan {
 	size_t libs_cnt;
 	struct site *sites; /* grouped by (lib, prog) */
 	size_t sites_cnt;
+	struct plan_guard *guards; /* sorted by addr */
+	size_t guards_cnt;
 	struct vtable *vtables; /* sorted by addr */
 	size_t vtables_cnt;
 	struct mt_usdt_spec *specs; /* this plan's own; the tracer gives them final indices */
@@ -125,6 +134,7 @@ struct plan_opts {
 	unsigned sources;
 	const char *const *usdt; /* --usdt PROVIDER:NAME[:ARG=meaning,…] */
 	size_t usdt_cnt;
+	int keep_idle;	   /* operators that are never called keep their probes: no guards */
 	int only_new_libs; /* plan just what target__refresh found newly mapped */
 };
 

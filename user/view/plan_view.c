@@ -279,6 +279,8 @@ void view_plan_json(struct json *j, const struct plan *p, const struct names *na
 		json__u64(j, "ns", s->cost_ns);
 		json__str(j, "source", source_name(s->source));
 		json__str(j, "program", prog_key(s->prog));
+		if (s->guard)
+			json__u64(j, "guard", s->guard);
 		put_flow_args(j, p, s);
 		json__end(j, '}');
 	}
