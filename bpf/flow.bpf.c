@@ -492,9 +492,9 @@ int mt_flow_op(struct pt_regs *ctx)
 
 	hit_count(MT_PROG_FLOW_OP);
 	s = bpf_map_lookup_elem(&flow_specs, &i);
-	if (!t || !s)
+	if (!t || !s || is_told(t, ctx, cookie))
 		return 0;
-	b = flow_begin(ctx, t, cookie, &slot);
+	b = flow_begin(ctx, t, cookie & ~MT_COOKIE_FIRST, &slot);
 	if (!b)
 		return 0;
 	given_begin(b, t);

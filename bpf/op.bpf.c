@@ -7,10 +7,30 @@ SEC("uprobe")
 int mt_op(struct pt_regs *ctx)
 {
 	struct mt_thread *t = thread_get();
+	u64 cookie = bpf_get_attach_cookie(ctx);
 
 	hit_count(MT_PROG_OP);
-	if (t)
-		frames_enter(t, MT_EV_OP, ctx, bpf_get_attach_cookie(ctx));
+	if (t && !is_told(t, ctx, cookie))
+		frames_enter(t, MT_EV_OP, ctx, cookie & ~MT_COOKIE_FIRST);
+	return 0;
+}
+
+/*
+ * c10::Dispatcher::findSchemaOrThrow: the first call of an operator looks its schema up. If its probe was taken away, user
+ * space sets it again, as soon as this has woken it.
+ */
+SEC("uprobe")
+int mt_lookup(struct pt_regs *ctx)
+{
+	void *ring, *r;
+
+	hit_count(MT_PROG_LOOKUP);
+	if (__sync_val_compare_and_swap(&mt_looked_up_ns, 0, bpf_ktime_get_ns()))
+		return 0;
+	ring = ring_get();
+	r = ring ? bpf_ringbuf_reserve(ring, sizeof(u64), 0) : NULL;
+	if (r) /* nothing to tell; a full ring wakes it, too */
+		bpf_ringbuf_discard(r, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 

@@ -24,6 +24,23 @@ extern int frames_settle(struct mt_thread *t, u64 sp);
 /* Closes, before a new one, the explicit frame of the same name at the same place: its end was missed. */
 extern int frames_close_same(struct mt_thread *t, u64 sp, u64 hash);
 
+/*
+ * An operator's site that is in a link's and in the newer one that replaces it: both programs run at each hit, in the same
+ * thread, the newer link's first (the kernel puts consumers at the head of a place's list: consumer_add, 6.6 to 6.18).
+ * That one tells it, and the other one does not. So no call is told twice, and none is missed when the old link goes.
+ */
+static __always_inline int is_told(struct mt_thread *t, const struct pt_regs *regs, u64 cookie)
+{
+	if (!(cookie & MT_COOKIE_FIRST)) {
+		t->told_ip = regs->ip;
+		return 0;
+	}
+	if (t->told_ip != regs->ip)
+		return 0;
+	t->told_ip = 0;
+	return 1;
+}
+
 /* Opens a frame on top (settled); returns its number. */
 static __always_inline u32 frames_open(struct mt_thread *t, u64 sp, u64 ret, u32 flags)
 {

@@ -84,6 +84,12 @@ struct mt_module_key {
 #define MT_FIRED_MAX 1024
 #define MT_COOKIE(low, slot) ((__u64)(slot) << 32 | (__u32)(low))
 
+/*
+ * In the cookie of an operator's site: set with all others of its process at once. When those that are never called
+ * are taken away, the used ones get a new link, without the bit, before the old one is closed.
+ */
+#define MT_COOKIE_FIRST (1ull << 63)
+
 /* Classes of tensors by the vtable pointer of their TensorImpl, in one process. */
 #define MT_FLOW_CLASSES_MAX 16384
 struct mt_class_key {

@@ -87,6 +87,7 @@ struct mt_thread {
 	/* flow: tensors that the operator of this frame was given, none of them to write; seq 0 = none */
 	u32 given_seq, given_depth;
 	u64 given[MT_GIVEN_MAX];
+	u64 told_ip; /* the operator's entry that a newer link's program has told, see frames.h */
 	u64 last_end; /* record of the last RecordFunction::end: it is called twice */
 	struct mt_pending host;
 	struct mt_seg_call seg;
@@ -108,11 +109,13 @@ const volatile struct mt_config mt_config = {};
 struct mt_counters mt_counters[MT_CPUS_MAX] = {};
 __u32 mt_stacks_on = 0;
 __u32 mt_modules_on = 0;
+__u64 mt_looked_up_ns = 0;
 #else
 extern const volatile struct mt_config mt_config;
 extern struct mt_counters mt_counters[MT_CPUS_MAX];
 extern __u32 mt_stacks_on; /* not while costs are measured: a stack's is measured each time */
 extern __u32 mt_modules_on; /* of some process it is known how */
+extern __u64 mt_looked_up_ns; /* first look-up of a schema that user space has not taken note of; 0: none */
 #endif
 
 struct mt_ring {

@@ -293,6 +293,7 @@ enum mt_prog {
 	MT_PROG_HOST_EXIT,    /* a `ret` of operator new, which may throw: no return probe there */
 	MT_PROG_STACK,	      /* no site of its own: --stacks, in the programs that tell births */
 	MT_PROG_MODULE,	      /* no site of its own: whose forward runs, in the programs that tell births */
+	MT_PROG_LOOKUP,	      /* c10::Dispatcher::findSchemaOrThrow: an operator's first call */
 	MT_PROG_MAX,
 };
 

@@ -404,6 +404,138 @@ static void test_closed_op_is_not_open_in_deeper_code(void **state)
 	rig__done(&r);
 }
 
+/* Threads that call op_b all the time, and how often they did; op_a is called by nobody but the test itself. */
+struct callers {
+	pthread_t threads[3];
+	uint64_t cnt[3];
+	int stop;
+};
+
+static struct callers *callers;
+
+static void *call_op_b(void *arg)
+{
+	uint64_t *cnt = arg;
+
+	while (!__atomic_load_n(&callers->stop, __ATOMIC_RELAXED)) {
+		op_b((void *)0x1000);
+		++*cnt;
+		if (!(*cnt & 15))
+			usleep(50); /* the drain must keep up */
+	}
+	return NULL;
+}
+
+static void callers__begin(struct callers *c)
+{
+	*c = (struct callers){ 0 };
+	callers = c;
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&c->threads[i], NULL, call_op_b, &c->cnt[i]), 0);
+}
+
+static uint64_t callers__end(struct callers *c)
+{
+	uint64_t sum = 0;
+
+	__atomic_store_n(&c->stop, 1, __ATOMIC_RELAXED);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(pthread_join(c->threads[i], NULL), 0);
+		sum += c->cnt[i];
+	}
+	return sum;
+}
+
+/* Operators told, by cookie. */
+static int count_ops(void *ctx, const void *rec, size_t len)
+{
+	const struct mt_rec_addr *r = rec;
+	uint64_t *told = ctx;
+
+	(void)len;
+	if (r->hdr.kind == MT_EV_OP && r->addr <= OP_B)
+		told[r->addr]++;
+	return 0;
+}
+
+static void drain_ops(struct rig *r, uint64_t *told, unsigned ms)
+{
+	int more;
+
+	for (unsigned i = 0; i < ms; i++) {
+		assert_true(tracer__drain(r->t, SIZE_MAX, count_ops, told, &more) >= 0);
+		usleep(1000);
+	}
+}
+
+/* Those that nobody calls are taken away while others are called, and come back; not a call of those is lost or told twice. */
+static void test_idle_operators_go_and_come_back(void **state)
+{
+	struct retire_stats rs = { 0 };
+	struct attach_stats st = { 0 };
+	struct err err = { 0 };
+	uint64_t told[OP_B + 1] = { 0 }, sum;
+	struct callers c;
+	struct rig r;
+
+	(void)state;
+	rig__ops(&r);
+	callers__begin(&c);
+	drain_ops(&r, told, 20);
+	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, (uint8_t[]){ 0, 1, 0, 0 }, &rs), 0);
+	assert_int_equal(rs.taken, 1);
+	for (int i = 0; i < 5000 && is_probed(op_a); i++)
+		drain_ops(&r, told, 1);
+	assert_false(is_probed(op_a));
+	assert_true(is_probed(op_b) && is_probed(fw_new)); /* no operators are not touched, wanted or not */
+	drain_ops(&r, told, 200);
+	op_a((void *)0x1000, 0);
+	assert_int_equal(told[OP_A], 0);
+	/* There is nothing more to take. */
+	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, (uint8_t[]){ 0, 1, 1, 1 }, &rs), 0);
+	assert_int_equal(rs.taken, 0);
+	/* Called after all. */
+	st.wanted = (const uint8_t[]){ 1, 1, 0, 0 };
+	assert_int_equal(tracer__attach(r.t, getpid(), &r.plan, &st, &err), 0);
+	assert_int_equal(st.attached, 2);
+	assert_true(is_probed(op_a));
+	op_a((void *)0x1000, 0);
+	drain_ops(&r, told, 20);
+	/* All anew, as after an exec: those that are set stay as they are, and so they do when the others go. */
+	st = (struct attach_stats){ 0 };
+	assert_int_equal(tracer__attach(r.t, getpid(), &r.plan, &st, &err), 0);
+	assert_int_equal(st.attached, 4);
+	op_a((void *)0x1000, 0);
+	drain_ops(&r, told, 20);
+	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, (uint8_t[]){ 0, 0, 0, 0 }, &rs), 0);
+	assert_int_equal(rs.taken, 0);
+	sum = callers__end(&c);
+	drain_ops(&r, told, 1);
+	assert_int_equal(rig__loss(&r, MT_LOSS_RING), 0);
+	assert_int_equal(told[OP_A], 2);
+	assert_true(sum > 1000);
+	assert_int_equal(told[OP_B], sum);
+	rig__done(&r);
+}
+
+static void test_look_ups_are_told(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig__init(&r, 0, 0);
+	rig__site(&r, end, MT_PROG_LOOKUP, 0);
+	rig__attach(&r);
+	assert_int_equal(tracer__looked_up(r.t), 0);
+	end();
+	end();
+	assert_int_not_equal(tracer__looked_up(r.t), 0);
+	assert_int_equal(tracer__looked_up(r.t), 0);
+	rig__collect(&r);
+	assert_int_equal(r.cnt, 0);
+	rig__done(&r);
+}
+
 static void test_op_left_by_longjmp(void **state)
 {
 	struct rig r;
@@ -1553,6 +1685,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nesting),
 		cmocka_unit_test(test_closed_op_is_not_open_in_deeper_code),
 		cmocka_unit_test(test_op_left_by_longjmp),
+		cmocka_unit_test(test_idle_operators_go_and_come_back),
+		cmocka_unit_test(test_look_ups_are_told),
 		cmocka_unit_test(test_null_and_empty_are_no_events),
 		cmocka_unit_test(test_threads_lose_nothing),
 		cmocka_unit_test(test_full_ring_is_counted),

@@ -28,6 +28,7 @@
 #include "trace/calib.h"
 #include "trace/closer.h"
 #include "trace/link.h"
+#include "trace/links.h"
 #include "trace/ring.h"
 
 #define RINGS_MAX 16
@@ -40,19 +41,6 @@ struct file {
 	int fd;
 };
 
-/* What a link is on: one program on one file's sites, entries or returns, in one process. */
-struct link_key {
-	pid_t pid;
-	int file_fd; /* of struct file; -1: ourselves */
-	enum mt_prog prog;
-	int is_ret;
-};
-
-struct link {
-	struct link_key key;
-	int fds[2]; /* link, or perf event and link; -1 = none */
-};
-
 struct tracer {
 	struct tracer_opts opts;
 	struct mt_bpf *skel;
@@ -62,8 +50,7 @@ struct tracer {
 	int epoll_fd;
 	int use_perf;
 	struct closer *closer;
-	struct link *links;
-	size_t links_cnt, links_cap;
+	struct links links;
 	struct file *files;
 	size_t files_cnt, files_cap;
 	struct mt_usdt_spec specs[MT_USDT_SPECS_MAX];
@@ -72,7 +59,7 @@ struct tracer {
 	uint32_t seg_specs_cnt;
 	struct mt_flow_spec flow_specs[MT_FLOW_SPECS_MAX];
 	uint32_t flow_specs_cnt;
-	uint32_t *flow_index; /* of the plan being attached: its spec number → ours */
+	uint32_t *flow_index; /* of the plan being attached: its spec number → ours + 1, 0 = not asked yet */
 	uint32_t flow_layout; /* … and its layout's number */
 	uint32_t flow_layouts_cnt;
 	struct mt_class_key *classes; /* in the map of classes */
@@ -132,6 +119,7 @@ static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
 	case MT_PROG_FW_USAGE_OOM: return skel->progs.mt_fw_usage_oom;
 	case MT_PROG_SEG_ENTER: return skel->progs.mt_seg_enter;
 	case MT_PROG_SEG_RET: return skel->progs.mt_seg_ret;
+	case MT_PROG_LOOKUP: return skel->progs.mt_lookup;
 	default: return NULL;
 	}
 }
@@ -282,72 +270,21 @@ static uint64_t calib_hits(void *ctx, enum mt_prog prog)
 	return c.hits[prog];
 }
 
-static int tracer__add_link(struct tracer *t, const struct link_key *key, int fd0, int fd1)
-{
-	if (t->links_cnt == t->links_cap) {
-		size_t cap = t->links_cap ? 2 * t->links_cap : 64;
-		struct link *l = realloc(t->links, cap * sizeof(*l));
-
-		if (!l) {
-			close(fd0);
-			if (fd1 >= 0)
-				close(fd1);
-			return -ENOMEM;
-		}
-		t->links = l;
-		t->links_cap = cap;
-	}
-	t->links[t->links_cnt++] = (struct link){ .key = *key, .fds = { fd0, fd1 } };
-	return 0;
-}
-
-/*
- * Those of one process, or all (pid 0). Links before their perf events; the last set goes first, so
- * that entries of the malloc family are gone before its returns.
- */
-static void tracer__close_links(struct tracer *t, pid_t pid)
-{
-	size_t kept = 0, cnt = 0;
-	int *fds = malloc((2 * t->links_cnt + 1) * sizeof(*fds));
-
-	for (size_t i = t->links_cnt; i-- > 0;) {
-		struct link *l = &t->links[i];
-
-		if (pid && l->key.pid != pid)
-			continue;
-		l->key.pid = 0;
-		for (int k = 1; k >= 0; k--) {
-			if (l->fds[k] < 0)
-				continue;
-			if (fds)
-				fds[cnt++] = l->fds[k];
-			else
-				close(l->fds[k]);
-		}
-	}
-	for (size_t i = 0; i < t->links_cnt; i++)
-		if (t->links[i].key.pid)
-			t->links[kept++] = t->links[i];
-	t->links_cnt = kept;
-	closer__add(t->closer, fds, cnt);
-	free(fds);
-}
-
-/* One site or many of one file: 0 or -errno. */
-static int tracer__link(struct tracer *t, const struct link_key *k, const char *path, const uint64_t *offsets,
-			const uint64_t *refs, const uint64_t *cookies, size_t cnt)
+/* One site or many of one file: 0 or -errno. is_first: see links.h. */
+static int tracer__link(struct tracer *t, const struct link_key *k, int is_first, const char *path,
+			const uint64_t *offsets, const uint64_t *refs, const uint64_t *cookies, size_t cnt)
 {
 	int prog_fd = bpf_program__fd(prog_of(t->skel, k->prog)), fds[2], r;
 
 	if (!t->use_perf) {
 		r = link_uprobe_multi(prog_fd, path, offsets, refs, cookies, cnt, k->is_ret, k->pid);
-		return r < 0 ? r : tracer__add_link(t, k, r, -1);
+		return r < 0 ? r : links__add(&t->links, k, is_first, (int[]){ r, -1 }, offsets, cnt);
 	}
 	for (size_t i = 0; i < cnt; i++) {
 		r = link_perf_uprobe(prog_fd, path, offsets[i], refs ? refs[i] : 0, cookies[i], k->is_ret, k->pid,
 				     fds);
 		if (!r)
-			r = tracer__add_link(t, k, fds[0], fds[1]);
+			r = links__add(&t->links, k, is_first, fds, offsets + i, 1);
 		if (r < 0)
 			return r;
 	}
@@ -365,7 +302,7 @@ static int calib_attach(void *ctx, enum mt_prog prog, const char *path, uint64_t
 		cookie = SPEC_CALIB;
 	if (prog == MT_PROG_SEG_ENTER || prog == MT_PROG_SEG_RET)
 		cookie = SEG_SPEC_CALIB;
-	return tracer__link(t, &(struct link_key){ getpid(), -1, prog, is_ret }, path, &offset, NULL,
+	return tracer__link(t, &(struct link_key){ getpid(), -1, prog, is_ret }, 0, path, &offset, NULL,
 			    &cookie, 1);
 }
 
@@ -544,7 +481,7 @@ void tracer__free(struct tracer *t)
 {
 	if (!t)
 		return;
-	tracer__close_links(t, 0);
+	links__close_pid(&t->links, 0, t->closer);
 	closer__free(t->closer);
 	for (size_t i = 0; i < t->files_cnt; i++)
 		close(t->files[i].fd);
@@ -554,7 +491,7 @@ void tracer__free(struct tracer *t)
 		close(t->epoll_fd);
 	free(t->flow_index);
 	free(t->classes);
-	free(t->links);
+	links__done(&t->links);
 	free(t->files);
 	free(t);
 }
@@ -694,7 +631,7 @@ size_t tracer__classes_cnt(const struct tracer *t)
 	return t->classes_cnt;
 }
 
-/* Layout, specs and classes of a plan, before its sites. 0 or -errno. */
+/* Layout and classes of a plan, before its sites. 0 or -errno. */
 static int tracer__attach_flow(struct tracer *t, pid_t pid, const struct plan *plan)
 {
 	int layout;
@@ -707,13 +644,6 @@ static int tracer__attach_flow(struct tracer *t, pid_t pid, const struct plan *p
 	t->flow_index = calloc(plan->flow_specs_cnt + 1, sizeof(*t->flow_index));
 	if (!t->flow_index)
 		return -ENOMEM;
-	for (size_t i = 0; i < plan->flow_specs_cnt; i++) {
-		int r = tracer__flow_spec(t, &plan->flow_specs[i]);
-
-		if (r < 0)
-			return r;
-		t->flow_index[i] = (uint32_t)r;
-	}
 	for (size_t i = 0; i < plan->flow_vtables_cnt; i++) {
 		int r = tracer__flow_class(t, pid, &plan->flow_vtables[i]);
 
@@ -734,6 +664,21 @@ static uint32_t tracer__fired_slot(struct tracer *t, enum mt_prog prog, name_id 
 	t->fired[++t->fired_cnt].sym = sym;
 	t->fired[t->fired_cnt].prog = prog;
 	return t->fired_cnt;
+}
+
+/* Number in the map of flow specs of the plan's; -errno. */
+static int tracer__flow_index(struct tracer *t, const struct plan *plan, uint64_t spec)
+{
+	int r;
+
+	if (spec >= plan->flow_specs_cnt)
+		return -EINVAL;
+	if (t->flow_index[spec])
+		return (int)t->flow_index[spec] - 1;
+	r = tracer__flow_spec(t, &plan->flow_specs[spec]);
+	if (r >= 0)
+		t->flow_index[spec] = (uint32_t)r + 1;
+	return r;
 }
 
 /* What the site's program gets as its cookie; -errno. */
@@ -760,10 +705,10 @@ static int tracer__cookie(struct tracer *t, const struct plan *plan, const struc
 		*ret = MT_COOKIE(s->cookie, tracer__fired_slot(t, (enum mt_prog)s->prog, s->sym));
 		return 0;
 	case MT_PROG_FLOW_OP:
-		if (s->cookie >> 32 >= plan->flow_specs_cnt)
-			return -EINVAL;
-		*ret = MT_FLOW_COOKIE((uint64_t)t->flow_index[s->cookie >> 32] << 32 | (uint32_t)s->cookie,
-				      t->flow_layout);
+		spec = tracer__flow_index(t, plan, s->cookie >> 32);
+		if (spec < 0)
+			return spec;
+		*ret = MT_FLOW_COOKIE((uint64_t)spec << 32 | (uint32_t)s->cookie, t->flow_layout);
 		return 0;
 	case MT_PROG_FLOW_APPLY:
 	case MT_PROG_FLOW_ACC:
@@ -777,26 +722,24 @@ static int tracer__cookie(struct tracer *t, const struct plan *plan, const struc
 	}
 }
 
+/* Sites of a plan with the same file and program. */
 struct group {
 	const struct site *sites;
+	size_t sites_cnt;
+	const uint8_t *wanted; /* of the group's first site, or NULL */
+	uint8_t *failed; /* the same */
+	int is_first;
+	/* those that are to be set */
 	size_t cnt;
 	uint64_t *offsets, *refs, *cookies;
-	uint8_t *failed; /* of the group's first site, or NULL */
+	uint32_t *at; /* index into sites */
 	struct link_key key;
 	int has_refs;
 };
 
-static void group__fail(struct group *g, size_t from, size_t to, int code, struct attach_stats *st,
-			int *first_err)
+static int is_operator(uint32_t prog)
 {
-	st->failed += to - from;
-	/* The kernel keeps one reference counter a place: the first to come decided that there is none. */
-	for (size_t i = from; code == -EINVAL && i < to; i++)
-		st->clashed += g->sites[i].ref_ctr_offset != 0;
-	if (g->failed)
-		memset(g->failed + from, 1, to - from);
-	if (!*first_err)
-		*first_err = code;
+	return prog == MT_PROG_OP || prog == MT_PROG_FLOW_OP;
 }
 
 static int source_index(enum source s)
@@ -804,42 +747,41 @@ static int source_index(enum source s)
 	return __builtin_ctz((unsigned)s);
 }
 
-/* An exec keeps the probes of a process, and two plans may meet the same library: once is enough. */
-static int tracer__has(const struct tracer *t, const struct link_key *k)
+static void group__fail(struct group *g, size_t from, size_t to, int code, struct attach_stats *st,
+			int *first_err)
 {
-	for (size_t i = 0; i < t->links_cnt; i++) {
-		const struct link_key *l = &t->links[i].key;
-
-		if (l->pid == k->pid && l->file_fd == k->file_fd && l->prog == k->prog && l->is_ret == k->is_ret)
-			return 1;
+	st->failed += to - from;
+	for (size_t i = from; i < to; i++) {
+		/* The kernel keeps one reference counter a place: the first to come decided that there is none. */
+		st->clashed += code == -EINVAL && g->sites[g->at[i]].ref_ctr_offset != 0;
+		if (g->failed)
+			g->failed[g->at[i]] = 1;
 	}
-	return 0;
+	if (!*first_err)
+		*first_err = code;
 }
 
-/* Sites [from, to) of the group are set. */
-static void tracer__attached(struct tracer *t, const struct group *g, size_t from, size_t to,
-			     struct attach_stats *st)
+/* A site is set. */
+static void tracer__attached(struct tracer *t, const struct site *s, struct attach_stats *st)
 {
-	for (size_t i = from; i < to; i++) {
-		const struct site *a = &g->sites[i];
-		enum insn_class *c = &t->prog_class[a->prog];
+	enum insn_class *c = &t->prog_class[s->prog];
 
-		if (!*c || a->insn_class < *c)
-			*c = a->insn_class;
-		st->attached_by_source[source_index(a->source)]++;
-	}
-	st->attached += to - from;
+	if (!*c || s->insn_class < *c)
+		*c = s->insn_class;
+	st->attached_by_source[source_index(s->source)]++;
+	st->attached++;
 }
 
 /* Attaches group[from, to); a link refused as a whole is split until the culprits are alone. */
 static void tracer__attach_range(struct tracer *t, const char *path, struct group *g, size_t from, size_t to,
 				 struct attach_stats *st, int *first_err)
 {
-	int r = tracer__link(t, &g->key, path, g->offsets + from, g->has_refs ? g->refs + from : NULL,
+	int r = tracer__link(t, &g->key, g->is_first, path, g->offsets + from, g->has_refs ? g->refs + from : NULL,
 			     g->cookies + from, to - from);
 
 	if (r == 0) {
-		tracer__attached(t, g, from, to, st);
+		for (size_t i = from; i < to; i++)
+			tracer__attached(t, &g->sites[g->at[i]], st);
 		return;
 	}
 	if (to - from > 1 && r != -ESRCH) {
@@ -853,36 +795,107 @@ static void tracer__attach_range(struct tracer *t, const char *path, struct grou
 	group__fail(g, from, to, r, st, first_err);
 }
 
+static int is_in(const uint64_t *sorted, size_t cnt, uint64_t v)
+{
+	size_t lo = 0, hi = cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (sorted[mid] < v)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < cnt && sorted[lo] == v;
+}
+
+/* Site i of the group is to be set. */
+static int tracer__choose(struct tracer *t, const struct plan *plan, struct group *g, size_t i)
+{
+	const struct site *s = &g->sites[i];
+	int r = tracer__cookie(t, plan, s, &g->cookies[g->cnt]);
+
+	if (r < 0)
+		return r;
+	if (g->is_first)
+		g->cookies[g->cnt] |= MT_COOKIE_FIRST;
+	g->offsets[g->cnt] = s->offset;
+	g->refs[g->cnt] = s->ref_ctr_offset;
+	g->has_refs |= s->ref_ctr_offset != 0;
+	g->at[g->cnt++] = (uint32_t)i;
+	return 0;
+}
+
+/* An exec keeps the probes of a process, and two plans may meet the same library: once is enough. */
+static int tracer__choose_all(struct tracer *t, const struct plan *plan, struct group *g, struct attach_stats *st)
+{
+	uint64_t *have;
+	size_t have_cnt;
+	int r = links__offsets(&t->links, &g->key, &have, &have_cnt);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < g->sites_cnt && !r; i++) {
+		if (g->wanted && !g->wanted[i])
+			continue;
+		st->found_by_source[source_index(g->sites[i].source)]++;
+		if (is_in(have, have_cnt, g->sites[i].offset))
+			tracer__attached(t, &g->sites[i], st);
+		else
+			r = tracer__choose(t, plan, g, i);
+	}
+	free(have);
+	return r;
+}
+
 static void tracer__attach_group(struct tracer *t, pid_t pid, const struct plan *plan, struct group *g,
 				struct attach_stats *st, int *first_err)
 {
 	int fd = tracer__file(t, &plan->libs[g->sites->lib]), r;
 	char path[64];
 
-	if (fd < 0) {
-		group__fail(g, 0, g->cnt, fd, st, first_err);
-		return;
-	}
 	g->key = (struct link_key){ pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret };
-	if (tracer__has(t, &g->key)) {
-		tracer__attached(t, g, 0, g->cnt, st);
+	g->is_first = !g->wanted && is_operator(g->sites->prog);
+	g->cnt = 0;
+	g->has_refs = 0;
+	r = fd < 0 ? fd : tracer__choose_all(t, plan, g, st);
+	if (r < 0) {
+		for (size_t i = 0; i < g->sites_cnt; i++)
+			g->at[i] = (uint32_t)i;
+		group__fail(g, 0, g->sites_cnt, r, st, first_err);
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	g->has_refs = 0;
-	for (size_t i = 0; i < g->cnt; i++) {
-		const struct site *s = &g->sites[i];
+	if (g->cnt)
+		tracer__attach_range(t, path, g, 0, g->cnt, st, first_err);
+}
 
-		g->offsets[i] = s->offset;
-		g->refs[i] = s->ref_ctr_offset;
-		g->has_refs |= s->ref_ctr_offset != 0;
-		r = tracer__cookie(t, plan, s, &g->cookies[i]);
-		if (r < 0) {
-			group__fail(g, 0, g->cnt, r, st, first_err);
-			return;
-		}
-	}
-	tracer__attach_range(t, path, g, 0, g->cnt, st, first_err);
+static int group__init(struct group *g, size_t sites_cnt)
+{
+	size_t n = sites_cnt ? sites_cnt : 1;
+
+	*g = (struct group){ 0 };
+	g->offsets = malloc(n * (3 * sizeof(*g->offsets) + sizeof(*g->at)));
+	if (!g->offsets)
+		return -ENOMEM;
+	g->refs = g->offsets + n;
+	g->cookies = g->refs + n;
+	g->at = (uint32_t *)(g->cookies + n);
+	return 0;
+}
+
+/* The plan's sites from i on that are of one group; 0: there are none. */
+static size_t group__begin(struct group *g, const struct plan *plan, size_t i)
+{
+	const struct site *s = &plan->sites[i];
+	size_t n = 0;
+
+	while (i + n < plan->sites_cnt && s[n].lib == s->lib && s[n].prog == s->prog && s[n].is_ret == s->is_ret)
+		n++;
+	g->sites = s;
+	g->sites_cnt = n;
+	return n;
 }
 
 /* Threads that begin after this have all their choices of a device seen. */
@@ -905,35 +918,19 @@ static void tracer__segments_since(struct tracer *t, pid_t pid, const struct pla
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err)
 {
-	struct attach_stats st = { .way = t->use_perf, .site_failed = ret->site_failed };
-	size_t n = plan->sites_cnt ? plan->sites_cnt : 1;
-	struct group g = { 0 };
+	struct attach_stats st = { .way = t->use_perf, .site_failed = ret->site_failed, .wanted = ret->wanted };
 	uint64_t t0 = now_ns();
-	int first_err = 0;
+	int first_err = tracer__attach_flow(t, pid, plan);
+	struct group g;
 
-	g.offsets = malloc(3 * n * sizeof(*g.offsets));
-	if (!g.offsets)
-		return err_set(err, -ENOMEM, "out of memory");
-	g.refs = g.offsets + n;
-	g.cookies = g.refs + n;
-	first_err = tracer__attach_flow(t, pid, plan);
-	if (first_err < 0) {
-		free(g.offsets);
+	if (first_err < 0)
 		return err_set(err, first_err, "tensor arguments: %s", strerror(-first_err));
-	}
-	for (size_t i = 0; i < plan->sites_cnt; i += g.cnt) {
-		const struct site *s = &plan->sites[i];
-
-		g.sites = s;
+	if (group__init(&g, plan->sites_cnt) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0, n; i < plan->sites_cnt; i += n) {
+		n = group__begin(&g, plan, i);
+		g.wanted = st.wanted ? st.wanted + i : NULL;
 		g.failed = st.site_failed ? st.site_failed + i : NULL;
-		for (g.cnt = 1; i + g.cnt < plan->sites_cnt; g.cnt++) {
-			const struct site *o = &plan->sites[i + g.cnt];
-
-			if (o->lib != s->lib || o->prog != s->prog || o->is_ret != s->is_ret)
-				break;
-		}
-		for (size_t k = 0; k < g.cnt; k++)
-			st.found_by_source[source_index(g.sites[k].source)]++;
 		tracer__attach_group(t, pid, plan, &g, &st, &first_err);
 	}
 	free(g.offsets);
@@ -952,11 +949,84 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 	return 0;
 }
 
+/* A link of the group that has other sites than those wanted makes room for one that has not. */
+static int tracer__shrink(struct tracer *t, const struct plan *plan, struct group *g, size_t link,
+			  struct retire_stats *st)
+{
+	struct link_key key = t->links.v[link].key;
+	char path[64];
+	int r = 0;
+
+	g->cnt = 0;
+	g->has_refs = g->is_first = 0;
+	for (size_t i = 0; i < g->sites_cnt && !r; i++)
+		if (g->wanted[i] && is_in(t->links.v[link].offsets, t->links.v[link].offsets_cnt, g->sites[i].offset))
+			r = tracer__choose(t, plan, g, i);
+	if (r < 0)
+		return r;
+	if (g->cnt == t->links.v[link].offsets_cnt) {
+		t->links.v[link].is_first = 0; /* as it is */
+		return 0;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", key.file_fd);
+	if (g->cnt)
+		r = tracer__link(t, &key, 0, path, g->offsets, NULL, g->cookies, g->cnt);
+	if (r < 0)
+		return r;
+	st->taken += (uint32_t)(t->links.v[link].offsets_cnt - g->cnt);
+	st->kept += (uint32_t)g->cnt;
+	t->links.v[link].key.pid = 0;
+	return 0;
+}
+
+static int tracer__retire_group(struct tracer *t, pid_t pid, const struct plan *plan, struct group *g,
+				struct retire_stats *st)
+{
+	int fd = tracer__file(t, &plan->libs[g->sites->lib]), r = fd < 0 ? fd : 0;
+	struct link_key key = { pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret };
+	size_t cnt = t->links.cnt;
+
+	for (size_t i = 0; i < cnt && !r; i++)
+		if (t->links.v[i].is_first && link_key_same(&t->links.v[i].key, &key))
+			r = tracer__shrink(t, plan, g, i, st);
+	return r;
+}
+
+int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const uint8_t *wanted,
+		   struct retire_stats *ret)
+{
+	struct retire_stats st = { 0 };
+	uint64_t t0 = now_ns();
+	struct group g;
+	int r = tracer__attach_flow(t, pid, plan);
+
+	if (!r)
+		r = group__init(&g, plan->sites_cnt);
+	if (r < 0)
+		return r;
+	for (size_t i = 0, n; i < plan->sites_cnt && !r; i += n) {
+		n = group__begin(&g, plan, i);
+		g.wanted = wanted + i;
+		if (is_operator(g.sites->prog))
+			r = tracer__retire_group(t, pid, plan, &g, &st);
+	}
+	free(g.offsets);
+	links__close_marked(&t->links, t->closer);
+	st.took_ns = now_ns() - t0;
+	*ret = st;
+	return r;
+}
+
+uint64_t tracer__looked_up(struct tracer *t)
+{
+	return __atomic_exchange_n(&t->skel->bss->mt_looked_up_ns, 0, __ATOMIC_ACQ_REL);
+}
+
 void tracer__detach(struct tracer *t, pid_t pid)
 {
 	uint32_t key = (uint32_t)pid;
 
-	tracer__close_links(t, pid);
+	links__close_pid(&t->links, pid, t->closer);
 	tracer__drop_classes(t, pid);
 	(void)tracer__python(t, pid, NULL);
 	(void)tracer__modules(t, pid, NULL);
@@ -1086,6 +1156,8 @@ unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 		return calib__cost_ns(&t->calib, MT_PROG_HOST_FREE, INSN_STEPPED); /* alike, at a ret */
 	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_EXIT)
 		return t->kernel_ns;
+	if (prog == MT_PROG_LOOKUP) /* does as little, and is as rare */
+		return calib__cost_ns(&t->calib, MT_PROG_REGION_END, t->prog_class[prog] ? t->prog_class[prog] : INSN_EMULATED);
 	return calib__cost_ns(&t->calib, prog, t->prog_class[prog] ? t->prog_class[prog] : INSN_EMULATED);
 }
 

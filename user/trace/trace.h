@@ -48,6 +48,7 @@ struct attach_stats {
 	uint32_t attached_by_source[SRC_CNT], found_by_source[SRC_CNT]; /* index: bit number of enum source */
 	uint64_t took_ns;
 	int way; /* 0 uprobe_multi, 1 perf uprobes */
+	const uint8_t *wanted; /* in: NULL: all sites; or one byte a site of the plan: 1 = is to be set */
 	uint8_t *site_failed; /* in: NULL, or one zeroed byte a site of the plan; out: 1 = could not be set */
 };
 
@@ -57,7 +58,19 @@ struct attach_stats {
  * none could be set although there were some.
  */
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
-		   struct err *err); /* *ret: zeroed, or with site_failed set */
+		   struct err *err); /* *ret: zeroed, or with site_failed and wanted set */
+/*
+ * Takes those of the plan's operators away that are not wanted (a byte a site) and that were set with all others at once.
+ * No hit of the others is lost or told twice meanwhile. 0 or -errno: then they stay.
+ */
+struct retire_stats {
+	uint32_t taken, kept; /* in links that lost some */
+	uint64_t took_ns;     /* until the used ones were set anew; the others go in the background */
+};
+int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const uint8_t *wanted,
+		   struct retire_stats *ret);
+/* When, since this was asked last, an operator's schema was first looked up; 0: none was. */
+uint64_t tracer__looked_up(struct tracer *t);
 void tracer__detach(struct tracer *t, pid_t pid);
 /* Classes of objects in the kernel's map, of all processes that are attached. */
 size_t tracer__classes_cnt(const struct tracer *t);

@@ -135,6 +135,7 @@ static const struct {
 	[MT_PROG_SEG_RET] = { "seg_ret", "GPU memory API return" },
 	[MT_PROG_STACK] = { "stack", "stack of a birth" },
 	[MT_PROG_MODULE] = { "module", "module of a birth" },
+	[MT_PROG_LOOKUP] = { "lookup", "operator look-up" },
 };
 
 const char *prog_key(unsigned prog)

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "trace/links.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/closer.h"
+
+static int u64_cmp(const void *pa, const void *pb)
+{
+	const uint64_t *a = pa, *b = pb;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+static int links__make_room(struct links *l)
+{
+	size_t cap = l->cap ? 2 * l->cap : 64;
+	struct link *v;
+
+	if (l->cnt < l->cap)
+		return 0;
+	v = reallocarray(l->v, cap, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	l->v = v;
+	l->cap = cap;
+	return 0;
+}
+
+int links__add(struct links *l, const struct link_key *key, int is_first, const int fds[2], const uint64_t *offsets,
+	       size_t offsets_cnt)
+{
+	uint64_t *copy = malloc((offsets_cnt + 1) * sizeof(*copy));
+
+	if (!copy || links__make_room(l) < 0) {
+		free(copy);
+		close(fds[0]);
+		if (fds[1] >= 0)
+			close(fds[1]);
+		return -ENOMEM;
+	}
+	memcpy(copy, offsets, offsets_cnt * sizeof(*copy));
+	qsort(copy, offsets_cnt, sizeof(*copy), u64_cmp);
+	l->v[l->cnt++] = (struct link){ .key = *key, .fds = { fds[0], fds[1] }, .is_first = is_first,
+					.offsets = copy, .offsets_cnt = offsets_cnt };
+	return 0;
+}
+
+int link_key_same(const struct link_key *a, const struct link_key *b)
+{
+	return a->pid == b->pid && a->file_fd == b->file_fd && a->prog == b->prog && a->is_ret == b->is_ret;
+}
+
+int links__offsets(const struct links *l, const struct link_key *key, uint64_t **ret, size_t *ret_cnt)
+{
+	size_t cnt = 0, at = 0;
+	uint64_t *all;
+
+	for (size_t i = 0; i < l->cnt; i++)
+		if (link_key_same(&l->v[i].key, key))
+			cnt += l->v[i].offsets_cnt;
+	all = malloc((cnt + 1) * sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	for (size_t i = 0; i < l->cnt && at < cnt; i++) {
+		if (!link_key_same(&l->v[i].key, key))
+			continue;
+		memcpy(all + at, l->v[i].offsets, l->v[i].offsets_cnt * sizeof(*all));
+		at += l->v[i].offsets_cnt;
+	}
+	qsort(all, at, sizeof(*all), u64_cmp);
+	*ret = all;
+	*ret_cnt = at;
+	return 0;
+}
+
+/*
+ * Links before their perf events; the last set goes first, so that entries of the malloc family are gone before its
+ * returns.
+ */
+void links__close_marked(struct links *l, struct closer *closer)
+{
+	int *fds = malloc((2 * l->cnt + 1) * sizeof(*fds));
+	size_t kept = 0, cnt = 0;
+
+	for (size_t i = l->cnt; i-- > 0;) {
+		if (l->v[i].key.pid)
+			continue;
+		for (int k = 1; k >= 0; k--) {
+			if (l->v[i].fds[k] < 0)
+				continue;
+			if (fds)
+				fds[cnt++] = l->v[i].fds[k];
+			else
+				close(l->v[i].fds[k]);
+		}
+		free(l->v[i].offsets);
+	}
+	for (size_t i = 0; i < l->cnt; i++)
+		if (l->v[i].key.pid)
+			l->v[kept++] = l->v[i];
+	l->cnt = kept;
+	closer__add(closer, fds, cnt);
+	free(fds);
+}
+
+void links__close_pid(struct links *l, pid_t pid, struct closer *closer)
+{
+	for (size_t i = 0; i < l->cnt; i++)
+		if (!pid || l->v[i].key.pid == pid)
+			l->v[i].key.pid = 0;
+	links__close_marked(l, closer);
+}
+
+void links__done(struct links *l)
+{
+	free(l->v);
+	*l = (struct links){ 0 };
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * links: what is set where: the links of a tracer, each with the places in its file that it is on, so that a place is set
+ * once in a process and can be taken away again.
+ */
+#ifndef MT_TRACE_LINKS_H
+#define MT_TRACE_LINKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "memtrace/event.h"
+
+struct closer;
+
+/* What a link is on: one program on one file's sites, entries or returns, in one process. */
+struct link_key {
+	pid_t pid;
+	int file_fd; /* of the tracer's files; -1: ourselves */
+	enum mt_prog prog;
+	int is_ret;
+};
+
+struct link {
+	struct link_key key;
+	int fds[2]; /* link, or perf event and link; -1 = none */
+	int is_first; /* operators, all of a process at once: MT_COOKIE_FIRST */
+	uint64_t *offsets; /* ascending */
+	size_t offsets_cnt;
+};
+
+struct links {
+	struct link *v;
+	size_t cnt, cap;
+};
+
+/* Takes the descriptors over, also on failure. 0 or -ENOMEM. */
+int links__add(struct links *l, const struct link_key *key, int is_first, const int fds[2], const uint64_t *offsets,
+	       size_t offsets_cnt);
+/* The places where this is set already, ascending; the caller's. -ENOMEM. */
+int links__offsets(const struct links *l, const struct link_key *key, uint64_t **ret, size_t *ret_cnt);
+int link_key_same(const struct link_key *a, const struct link_key *b);
+/* Closes, in the background, those of one process, or all (pid 0). */
+void links__close_pid(struct links *l, pid_t pid, struct closer *closer);
+/* … those whose pid is 0: that is how one is marked to be closed. */
+void links__close_marked(struct links *l, struct closer *closer);
+void links__done(struct links *l); /* all are closed */
+
+#endif
