@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/idle.h"
 #include "cmd/lock.h"
 #include "event/decode.h"
 #include "target/jobs.h"
@@ -33,12 +34,20 @@
 /* A plan that a process and its forked children share: the same files at the same addresses. */
 struct plan_ref {
 	struct plan *plan;
+	uint8_t *seen; /* its guards that were set in one of its processes */
 	unsigned users;
+};
+
+/* A plan that was set in a process. */
+struct proc_plan {
+	struct plan_ref *ref;
+	int is_full;   /* with the operators that nobody has called */
+	int is_unread; /* which those are cannot be read: they stay */
 };
 
 struct proc {
 	struct target *target;
-	struct plan_ref **plans; /* all that were set: the first, and one per batch of new libraries */
+	struct proc_plan *plans; /* all that were set: the first, and one per batch of new libraries */
 	size_t plans_cnt;
 	pid_t pid;
 	int pidfd, lock_fd;
@@ -50,14 +59,32 @@ struct proc {
 	uint64_t use_at_ns;   /* when its use is read next … */
 	uint64_t use_took_ns; /* … and how long that took last time */
 	int is_use_noted;     /* it was said that it is not read */
+	uint64_t looked_ns, steps_base; /* idle: when its guards were read last; steps when one was news last */
 	uint64_t image_ns; /* execs up to this time are accounted for */
 	uint64_t found[SRC_CNT], attached[SRC_CNT]; /* by source */
 };
 
 #define MET_MAX 64
 
+/* An operator that is called although its probe was taken away. */
+struct late_op {
+	name_id sym;
+	pid_t pid;
+	uint64_t since_ns; /* it had not been called then */
+};
+#define LATE_MAX 256 /* at one time */
+
 struct follow {
 	struct follow_env env;
+	struct idle *idle;
+	struct late_op late[LATE_MAX];
+	size_t late_cnt;
+	uint64_t news_ns;      /* when an operator was called first, or all probes of a plan were set, last … */
+	uint64_t news_hits;    /* … and how many calls of operators had been told by then */
+	uint64_t looked_up_ns; /* when a schema was looked up that this look is for; 0: none was */
+	uint64_t taken;	       /* probes */
+	int has_news, has_retired;
+	size_t idle_turn;
 	struct proc **procs; /* NULL: gone, the place is free again; epoll knows them by index */
 	size_t procs_cnt, live_cnt;
 	size_t rss_turn, use_turn; /* whose is read first in the next turn */
@@ -272,6 +299,7 @@ static void plan_ref__put(struct plan_ref *ref)
 	if (--ref->users)
 		return;
 	plan__free(ref->plan);
+	free(ref->seen);
 	free(ref);
 }
 
@@ -279,19 +307,22 @@ static void plan_ref__put(struct plan_ref *ref)
 static struct plan_ref *plan_ref__new(struct plan *plan)
 {
 	struct plan_ref *ref = malloc(sizeof(*ref));
+	uint8_t *seen = calloc(plan->guards_cnt + 1, 1);
 
-	if (!ref) {
+	if (!ref || !seen) {
 		plan__free(plan);
+		free(ref);
+		free(seen);
 		return NULL;
 	}
-	*ref = (struct plan_ref){ .plan = plan, .users = 1 };
+	*ref = (struct plan_ref){ .plan = plan, .seen = seen, .users = 1 };
 	return ref;
 }
 
 static void proc__drop_plans(struct proc *p)
 {
 	for (size_t i = 0; i < p->plans_cnt; i++)
-		plan_ref__put(p->plans[i]);
+		plan_ref__put(p->plans[i].ref);
 	free(p->plans);
 	p->plans = NULL;
 	p->plans_cnt = 0;
@@ -313,11 +344,32 @@ static void follow__push_sites(struct follow *f, const struct proc *p, const str
 	}
 }
 
-/* Sets a plan in a process, keeps a reference to it, and adds what became of it to the sums. */
-static int follow__set(struct follow *f, struct proc *p, struct plan_ref *ref, struct attach_stats *ret,
+/* Operators that were told so far. */
+static uint64_t follow__hits(const struct follow *f)
+{
+	struct trace_counters c;
+
+	tracer__counters(f->env.tracer, &c);
+	return c.hits[MT_PROG_OP] + c.hits[MT_PROG_FLOW_OP];
+}
+
+static void follow__news(struct follow *f)
+{
+	f->news_ns = now_ns();
+	f->news_hits = follow__hits(f);
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		if (f->procs[i])
+			f->procs[i]->steps_base = f->env.steps(f->env.ctx, f->procs[i]->pid);
+}
+
+/*
+ * Sets a plan in a process, keeps a reference to it, and adds what became of it to the sums. is_full: with the operators
+ * that nobody has called.
+ */
+static int follow__set(struct follow *f, struct proc *p, struct plan_ref *ref, int is_full, struct attach_stats *ret,
 			struct err *err)
 {
-	struct plan_ref **plans = realloc(p->plans, (p->plans_cnt + 1) * sizeof(*plans));
+	struct proc_plan *plans = realloc(p->plans, (p->plans_cnt + 1) * sizeof(*plans));
 	const struct plan *plan = ref->plan;
 	struct attach_stats st = { .site_failed = calloc(plan->sites_cnt + 1, 1) };
 	int r;
@@ -328,8 +380,12 @@ static int follow__set(struct follow *f, struct proc *p, struct plan_ref *ref, s
 		free(st.site_failed);
 		return err_set(err, -ENOMEM, "out of memory");
 	}
-	p->plans[p->plans_cnt++] = ref;
+	p->plans[p->plans_cnt++] = (struct proc_plan){ .ref = ref, .is_full = is_full || !plan->guards_cnt };
 	ref->users++;
+	if (!is_full && plan->guards_cnt)
+		st.wanted = idle__wanted(f->idle, plan);
+	else if (plan->guards_cnt)
+		follow__news(f);
 	r = tracer__attach(f->env.tracer, p->pid, plan, &st, err);
 	if (!r && ref->users <= 2) /* the planner's and this process's: not the plan of a parent again */
 		follow__push_sites(f, p, plan, st.site_failed);
@@ -376,7 +432,7 @@ static int follow__plan_and_set(struct follow *f, struct proc *p, int only_new, 
 	if (!ref)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (plan->sites_cnt || plan->notes_cnt)
-		r = follow__set(f, p, ref, ret, err);
+		r = follow__set(f, p, ref, 1, ret, err);
 	plan_ref__put(ref);
 	return r;
 }
@@ -516,7 +572,7 @@ static void follow__attach_child(struct follow *f, const struct proc *parent, pi
 	p->image_ns = fork_ns;
 	follow__push_proc(f, p, EV_PROC_FORKED, parent->pid);
 	for (size_t i = 0; i < parent->plans_cnt && !r; i++)
-		r = follow__set(f, p, parent->plans[i], &st, &err);
+		r = follow__set(f, p, parent->plans[i].ref, parent->plans[i].is_full, &st, &err);
 	if (r < 0 && r != -ESRCH)
 		log_warn("child %d of %d: %s", (int)pid, (int)parent->pid, err.msg);
 	say_attached(f, p, &st, t0);
@@ -676,6 +732,220 @@ int follow__gone(struct follow *f, uint32_t index)
 	return status;
 }
 
+/* --- operators that nobody calls ------------------------------------------------------------------------ */
+
+/*
+ * All operators have probes at the attach: a job at its very beginning loses nothing. What it never calls makes the others'
+ * hits dearer (each looks its place up in a tree of all), so those go when no operator was called for the first time for
+ * QUIET_NS and three whole steps. Where nobody steps, or steps are very long, time says nothing (a job may import and load
+ * data for minutes, and costs nothing meanwhile): there it takes NO_STEPS_HITS calls, too.
+ */
+#define QUIET_NS 1000000000ull
+#define QUIET_STEPS 4 /* boundaries */
+#define NO_STEPS_NS 5000000000ull
+#define LONG_STEPS_NS 60000000000ull
+#define NO_STEPS_HITS 10000
+#define LOOK_EVERY_NS 100000000ull
+#define LOOK_TURN_NS 500000ull
+
+static void follow__push_idle(struct follow *f)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < f->procs_cnt; i++) {
+		for (size_t k = 0; f->procs[i] && k < f->procs[i]->plans_cnt; k++) {
+			const struct proc_plan *pl = &f->procs[i]->plans[k];
+			uint32_t cnt = pl->is_full ? 0 : idle__cnt(f->idle, pl->ref->plan);
+
+			most = cnt > most ? cnt : most;
+		}
+	}
+	f->env.push(f->env.ctx, (struct event){ .kind = EV_IDLE, .size = most, .addr = f->taken });
+}
+
+static void follow__push_late(struct follow *f, const struct late_op *l)
+{
+	uint64_t now = now_ns();
+
+	f->env.push(f->env.ctx, (struct event){ .ts_ns = now, .kind = EV_LATE_OP, .pid = (uint32_t)l->pid, .name = l->sym,
+						.size = now > l->since_ns ? now - l->since_ns : 0 });
+}
+
+struct look {
+	struct follow *f;
+	struct proc *p;
+	const struct proc_plan *plan;
+};
+
+static void look__called(void *ctx, const struct site *s)
+{
+	struct look *l = ctx;
+	struct follow *f = l->f;
+	struct late_op late = { s->sym, l->p->pid, l->p->looked_ns };
+
+	f->has_news = 1;
+	if (l->plan->is_full)
+		return;
+	if (f->looked_up_ns > late.since_ns)
+		late.since_ns = f->looked_up_ns;
+	if (f->late_cnt < LATE_MAX)
+		f->late[f->late_cnt++] = late;
+	else
+		follow__push_late(f, &late);
+}
+
+/* Which operators a process has called since. */
+static void follow__look(struct follow *f, struct proc *p)
+{
+	uint64_t begin = now_ns();
+
+	for (size_t i = 0; i < p->plans_cnt; i++) {
+		struct proc_plan *pl = &p->plans[i];
+		int r;
+
+		if (!pl->ref->plan->guards_cnt || pl->is_unread)
+			continue;
+		r = idle__look(f->idle, p->target, pl->ref->plan, pl->ref->seen, look__called,
+			       &(struct look){ f, p, pl });
+		if (!r || r == -ESRCH)
+			continue;
+		pl->is_unread = 1;
+		f->env.push(f->env.ctx, (struct event){
+			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
+			.name = names__add(f->env.names, "which operators were never called could not be read in a process: "
+							 "those that have probes keep them") });
+		log_info("guards of process %d: %s", (int)p->pid, strerror(-r));
+	}
+	p->looked_ns = begin;
+}
+
+/* What was called anywhere gets its probe everywhere. */
+static void follow__set_called(struct follow *f, struct proc *p)
+{
+	for (size_t i = 0; i < p->plans_cnt; i++) {
+		const struct plan *plan = p->plans[i].ref->plan;
+		struct attach_stats st = { .wanted = idle__wanted(f->idle, plan) };
+		struct err err = { 0 };
+
+		if (p->plans[i].is_full || !st.wanted)
+			continue;
+		if (tracer__attach(f->env.tracer, p->pid, plan, &st, &err) < 0)
+			log_debug("late operators of process %d: %s", (int)p->pid, err.msg);
+	}
+}
+
+static void follow__settle_idle(struct follow *f)
+{
+	if (!f->has_news)
+		return;
+	f->has_news = 0;
+	follow__news(f);
+	if (!f->has_retired)
+		return;
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		if (f->procs[i])
+			follow__set_called(f, f->procs[i]);
+	for (size_t i = 0; i < f->late_cnt; i++)
+		follow__push_late(f, &f->late[i]);
+	f->late_cnt = 0;
+	follow__push_idle(f);
+}
+
+static void follow__look_at_all(struct follow *f)
+{
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		if (f->procs[i])
+			follow__look(f, f->procs[i]);
+}
+
+void follow__late_ops(struct follow *f)
+{
+	f->looked_up_ns = tracer__looked_up(f->env.tracer);
+	if (f->looked_up_ns && f->has_retired) {
+		follow__look_at_all(f);
+		follow__settle_idle(f);
+	}
+	f->looked_up_ns = 0;
+}
+
+static int proc__may_retire(const struct proc_plan *pl)
+{
+	return pl->is_full && !pl->is_unread && pl->ref->plan->guards_cnt;
+}
+
+static int follow__is_quiet(const struct follow *f)
+{
+	uint64_t age = now_ns() - f->news_ns;
+	int may = 0, has_steps = 0, is_stepping = 0;
+
+	for (size_t i = 0; i < f->procs_cnt; i++) {
+		const struct proc *p = f->procs[i];
+		uint64_t steps = p ? f->env.steps(f->env.ctx, p->pid) : 0;
+
+		for (size_t k = 0; p && k < p->plans_cnt; k++)
+			may |= proc__may_retire(&p->plans[k]);
+		has_steps |= steps != 0;
+		/* a better kind of mark begins to count anew */
+		is_stepping |= steps && (steps >= p->steps_base ? steps - p->steps_base : steps) < QUIET_STEPS;
+	}
+	if (!may || age < QUIET_NS)
+		return 0;
+	if (has_steps && !is_stepping)
+		return 1;
+	return age >= (has_steps ? LONG_STEPS_NS : NO_STEPS_NS) && follow__hits(f) - f->news_hits >= NO_STEPS_HITS;
+}
+
+static void follow__retire_proc(struct follow *f, struct proc *p)
+{
+	for (size_t i = 0; i < p->plans_cnt; i++) {
+		struct proc_plan *pl = &p->plans[i];
+		const uint8_t *wanted = proc__may_retire(pl) ? idle__wanted(f->idle, pl->ref->plan) : NULL;
+		struct retire_stats st;
+		int r = wanted ? tracer__retire(f->env.tracer, p->pid, pl->ref->plan, wanted, &st) : 0;
+
+		if (!wanted)
+			continue;
+		pl->is_full = 0;
+		if (r < 0) {
+			pl->is_full = pl->is_unread = 1;
+			log_info("idle operators of process %d stay: %s", (int)p->pid, strerror(-r));
+			continue;
+		}
+		f->taken += st.taken;
+		log_debug("process %d: %u probes of idle operators taken away, %u set anew in %llu us", (int)p->pid, st.taken,
+			  st.kept, (unsigned long long)(st.took_ns / 1000));
+	}
+}
+
+static void follow__retire(struct follow *f)
+{
+	follow__look_at_all(f);
+	if (f->has_news)
+		return;
+	f->has_retired = 1;
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		if (f->procs[i])
+			follow__retire_proc(f, f->procs[i]);
+	follow__push_idle(f);
+}
+
+void follow__turn_idle(struct follow *f)
+{
+	uint64_t begin = now_ns();
+
+	for (size_t i = 0; i < f->procs_cnt && now_ns() - begin < LOOK_TURN_NS; i++) {
+		struct proc *p = f->procs[(f->idle_turn + i) % f->procs_cnt];
+
+		if (p && begin >= p->looked_ns + LOOK_EVERY_NS)
+			follow__look(f, p);
+	}
+	f->idle_turn = f->procs_cnt ? (f->idle_turn + 1) % f->procs_cnt : 0;
+	follow__settle_idle(f);
+	if (follow__is_quiet(f))
+		follow__retire(f);
+	follow__settle_idle(f);
+}
+
 /* --- sideband --------------------------------------------------------------------------------------- */
 
 int follow__sideband_record(void *follow, const struct sb_record *rec)
@@ -738,8 +1008,14 @@ struct follow *follow__new(const struct follow_env *env)
 {
 	struct follow *f = calloc(1, sizeof(*f));
 
-	if (f)
-		f->env = *env;
+	if (!f)
+		return NULL;
+	f->env = *env;
+	f->idle = idle__new();
+	if (!f->idle) {
+		free(f);
+		return NULL;
+	}
 	return f;
 }
 
@@ -750,6 +1026,7 @@ void follow__free(struct follow *f)
 	for (size_t i = 0; i < f->procs_cnt; i++)
 		proc__free(f->procs[i]);
 	free(f->procs);
+	idle__free(f->idle);
 	free(f);
 }
 

@@ -33,6 +33,7 @@ struct follow_env {
 	int epoll_fd;		      /* a pidfd of every process is added … */
 	uint32_t epoll_tag;	      /* … with data.u64 = index << 32 | this */
 	void (*push)(void *ctx, struct event ev); /* ts_ns 0 = now */
+	uint64_t (*steps)(void *ctx, pid_t pid);  /* how many a process has begun or ended; 0: none yet */
 	void *ctx;
 };
 
@@ -61,6 +62,13 @@ uint64_t follow__sideband_lost(const struct follow *f);
 void follow__push_usage(struct follow *f); /* EV_CPU of each */
 /* MT_EV_RSS of those whose turn it is and whose memory moved; `all`: of each, to the page. */
 void follow__push_resident(struct follow *f, int all);
+/*
+ * Looks from time to time which operators are called, takes the probes of those away that are not, when nothing new has
+ * come for a while, and sets them again when they are called after all.
+ */
+void follow__turn_idle(struct follow *f);
+/* At once, if an operator was called for the first time since: for each wake of the tracer. */
+void follow__late_ops(struct follow *f);
 /* EV_USE of those whose turn it is; `all`: of each, where that is quick. */
 void follow__push_uses(struct follow *f, int all);
 /* Ends the trace of all: detaches, EV_GONE (detached) for each. */

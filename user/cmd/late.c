@@ -101,6 +101,8 @@ void late__remember(struct late *l, const struct event *ev)
 	case EV_COVER:
 	case EV_SITE:
 	case EV_NOTE:
+	case EV_IDLE:
+	case EV_LATE_OP:
 	case EV_STACK:
 		late__keep(l, ev);
 		break;

@@ -65,7 +65,7 @@ struct options {
 	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;
 	int all_jobs; /* -a */
-	int no_follow, no_names, no_modules, force_perf, json, tui, ops, all, no_color, quiet, verbose;
+	int no_follow, no_names, no_modules, keep_idle, force_perf, json, tui, ops, all, no_color, quiet, verbose;
 };
 
 /* 0, or -EINVAL / -ENOTSUP with message and hint: a mistake in usage, exit 2. Strings point into argv. */

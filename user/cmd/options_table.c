@@ -359,6 +359,7 @@ static int on_format(struct options *o, const char *value, struct err *err)
 FLAG(on_help, help, 1)
 FLAG(on_no_names, no_names, 1)
 FLAG(on_no_modules, no_modules, 1)
+FLAG(on_keep_idle, keep_idle, 1)
 FLAG(on_version, version, 1)
 FLAG(on_man, man, 1)
 FLAG(on_json, json, 1)
@@ -473,6 +474,8 @@ const struct option_def option_defs[] = {
 	  "(docs/names.md)", TRACING, on_no_names },
 	{ "--no-modules", 0, NULL, "do not find out which module's forward or backward made a block (docs/modules.md)", TRACING,
 	  on_no_modules },
+	{ "--keep-idle", 0, NULL, "keep the probes of operators that the job never calls; else they go when nothing new was "
+	  "called for three steps, and come back with an operator's first call (docs/losses.md)", TRACING, on_keep_idle },
 	{ "--force-perf-uprobes", 0, NULL, "one perf event a probe, as kernels before 6.6 need it: slow to attach",
 	  TRACING | PLAN, on_force_perf },
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",

@@ -201,6 +201,13 @@ static int session__module(void *ctx, pid_t pid, uint64_t obj, int has_name)
 	return tracer__module(s->tracer, pid, obj, has_name);
 }
 
+static uint64_t session__steps(void *ctx, pid_t pid)
+{
+	const struct session *s = ctx;
+
+	return model__steps_of(s->model, (uint32_t)pid);
+}
+
 static void session__note(void *ctx, pid_t pid, const char *text)
 {
 	struct session *s = ctx;
@@ -607,6 +614,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	case WAKE_TIMER:
 		(void)!read(s->timer_fd, &times, sizeof(times));
 		follow__push_resident(s->follow, 0);
+		follow__turn_idle(s->follow);
 		return 0;
 	case WAKE_COUNT:
 		(void)!read(s->count_fd, &times, sizeof(times));
@@ -665,6 +673,7 @@ static int session__loop(struct session *s, struct err *err)
 
 		if (n < 0 && errno != EINTR)
 			return err_set(err, -errno, "waiting for events: %s", strerror(errno));
+		follow__late_ops(s->follow); /* first: until then its calls are missed */
 		r = session__drain(s);
 		if (n < 0 && r >= 0 && s->opts->on_input) /* the window has another size */
 			r = session__input(s);
@@ -763,7 +772,7 @@ static int session__init(struct session *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->follow = follow__new(&(struct follow_env){
-		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt },
+		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle },
 		.children = o->follow,
 		.all = o->all,
 		.quiet = o->quiet,
@@ -773,6 +782,7 @@ static int session__init(struct session *s, struct err *err)
 		.epoll_fd = s->epoll_fd,
 		.epoll_tag = WAKE_PROC,
 		.push = session__push,
+		.steps = session__steps,
 		.ctx = s });
 	return s->follow ? 0 : err_set(err, -ENOMEM, "out of memory");
 }

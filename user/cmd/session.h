@@ -26,6 +26,7 @@ struct session_opts {
 	int names;	     /* of modules and parameters, from Python */
 	int modules;	     /* with names: which module's forward or backward made a block */
 	int quiet;	     /* no "attached to" lines */
+	int keep_idle;	     /* operators that are never called keep their probes */
 	unsigned sources;    /* enum source */
 	enum classes classes;
 	const char *const *usdt;

@@ -23,6 +23,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.all = o->all_jobs,
 		.follow = !o->no_follow,
 		.quiet = o->quiet,
+		.keep_idle = o->keep_idle,
 		.names = !o->no_names,
 		.modules = !o->no_modules,
 		.sources = o->sources,

@@ -111,6 +111,7 @@ static enum keep keep_of(uint8_t kind)
 	case EV_LABEL:
 	case EV_SITE:
 	case EV_NOTE:
+	case EV_LATE_OP:
 	case MT_EV_EXIT:
 	case MT_EV_SEG_ALLOC:
 	case MT_EV_SEG_FREE:
@@ -124,6 +125,7 @@ static enum keep keep_of(uint8_t kind)
 		return KEEP_ALL;
 	case EV_COMM:
 	case EV_COVER:
+	case EV_IDLE:
 	case EV_COST:
 	case EV_CPU:
 	case EV_LOSS:

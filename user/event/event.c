@@ -71,6 +71,8 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_MODULE_AT] = "module_at",
 	[EV_WAS_MODULE] = "was_module",
 	[EV_MACHINE] = "machine",
+	[EV_IDLE] = "idle",
+	[EV_LATE_OP] = "late_op",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

@@ -73,7 +73,11 @@ enum ev_kind {
 	EV_MACHINE = 96, /* where this was recorded: name = host name, addr = hash of the boot's id (0: not known). In a merged
 			    recording (event/merge.h) flags = 1, one for each machine, aux = its number, size = ns that
 			    were added to its times */
-	EV_MAX = 97,
+	EV_IDLE = 97, /* size = operators that have no probe (any more), because no followed process has called them: the latest
+			 counts; addr = probes taken away so far, in all processes */
+	EV_LATE_OP = 98, /* pid, name = operator that was idle until now, ts_ns = when its probe was set again; size = ns before
+			    that in which its calls may have been missed */
+	EV_MAX = 99,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */

@@ -168,6 +168,10 @@ static int count(struct merge *m, struct source *s, struct event *ev)
 		ev->addr = sum->self_rss;
 		ev->size = sum->self_cpu_ns += more(&said->self_cpu_ns, ev->size, is_base);
 		break;
+	case EV_IDLE: /* the operators are the same on each machine, or nearly */
+		ev->size = sum->idle_ops = ev->size > sum->idle_ops ? ev->size : sum->idle_ops;
+		ev->addr = sum->idle_probes += more(&said->idle_probes, ev->addr, false);
+		return 1;
 	case EV_OOM_KILL:
 		ev->size = sum->oom_kills += more(&said->oom_kills, ev->size, !said->has_oom_kills);
 		said->has_oom_kills = true;
@@ -244,6 +248,7 @@ int merge__translate(struct merge *m, struct source *s, struct event *ev)
 	case EV_COST:
 	case EV_LOSS:
 	case EV_SELF:
+	case EV_IDLE:
 	case EV_OOM_KILL:
 	case EV_FIRED:
 		return count(m, s, ev);

@@ -16,7 +16,7 @@ struct rec_writer;
 /* What a file last said of a counter that goes on. */
 struct counters {
 	uint64_t cost_hits[MERGE_AUX_MAX], cost_ns[MERGE_AUX_MAX], lost[MERGE_AUX_MAX];
-	uint64_t self_rss, self_cpu_ns, oom_kills;
+	uint64_t self_rss, self_cpu_ns, oom_kills, idle_ops, idle_probes;
 	bool has_oom_kills;
 };
 

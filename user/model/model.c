@@ -707,6 +707,13 @@ static void model__step(struct model *m, const struct event *ev)
 	model__tell(m, &tl);
 }
 
+uint64_t model__steps_of(const struct model *m, uint32_t pid)
+{
+	const struct proc *p = procs__find((struct procs *)&m->procs, pid);
+
+	return p && p->clock.kind > GROWTH_BY_TIME ? p->clock.tick + 1 : 0;
+}
+
 /* Regions that are marks themselves: torch.profiler's, whose name has the number, and tools/python's. */
 static void model__step_region(struct model *m, const struct event *ev, struct proc *p)
 {
@@ -884,6 +891,8 @@ int model__handle(void *model, const struct event *ev)
 	case EV_LOSS:
 	case EV_SELF:
 	case EV_FIRED:
+	case EV_IDLE:
+	case EV_LATE_OP:
 		told__handle(&m->told, ev);
 		break;
 	case EV_SITE:

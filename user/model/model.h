@@ -78,6 +78,8 @@ struct model_live model__live(const struct model *m);
  */
 struct tensor;
 int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_t bytes, struct tensor *ret);
+/* Boundaries of steps that a process has passed: marks, else its optimizers' steps. 0: none yet. */
+uint64_t model__steps_of(const struct model *m, uint32_t pid);
 /* Walks every invariant; aborts with a message when one is broken. For tests, sim and fuzz. */
 void model__check(const struct model *m);
 

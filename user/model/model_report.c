@@ -330,6 +330,29 @@ static int model__report_symbols(const struct model *m, struct report *r)
 	return 0;
 }
 
+static int model__report_idle(const struct model *m, struct report *r)
+{
+	const struct told *t = &m->told;
+	size_t cnt = t->late_cnt < TOLD_LATE_MAX ? (size_t)t->late_cnt : TOLD_LATE_MAX;
+
+	r->idle_ts_ns = t->idle_ts_ns;
+	r->idle_ops = t->idle_ops;
+	r->idle_probes = t->idle_probes;
+	r->late_ops_total = t->late_cnt;
+	r->late_ops = array_of(cnt, sizeof(*r->late_ops));
+	if (!r->late_ops)
+		return -ENOMEM;
+	for (size_t i = 0; i < cnt; i++) {
+		const struct told_late *l = &t->late[i];
+
+		r->late_ops[r->late_ops_cnt++] = (struct report_late_op){
+			.name = copy_name(m, l->name), .pid = l->pid, .ts_ns = l->ts_ns, .missed_ns = l->missed_ns };
+		if (!r->late_ops[i].name)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int model__report_told(const struct model *m, struct report *r)
 {
 	const struct told *t = &m->told;
@@ -352,7 +375,7 @@ static int model__report_told(const struct model *m, struct report *r)
 		if (!r->notes[i])
 			return -ENOMEM;
 	}
-	return model__report_symbols(m, r);
+	return model__report_idle(m, r) ?: model__report_symbols(m, r);
 }
 
 static void model__report_cost(const struct model *m, struct report *r)

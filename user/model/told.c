@@ -118,6 +118,21 @@ static void told__note(struct told *t, name_id note)
 		t->notes[t->notes_cnt++] = note;
 }
 
+static void told__idle(struct told *t, const struct event *ev)
+{
+	if (!t->idle_ts_ns)
+		t->idle_ts_ns = ev->ts_ns;
+	t->idle_ops = ev->size;
+	t->idle_probes = ev->addr;
+}
+
+static void told__late(struct told *t, const struct event *ev)
+{
+	if (t->late_cnt < TOLD_LATE_MAX)
+		t->late[t->late_cnt] = (struct told_late){ ev->name, ev->pid, ev->ts_ns, ev->size };
+	t->late_cnt++;
+}
+
 void told__handle(struct told *t, const struct event *ev)
 {
 	switch (ev->kind) {
@@ -154,6 +169,12 @@ void told__handle(struct told *t, const struct event *ev)
 		break;
 	case EV_SITE:
 		told__site(t, ev);
+		break;
+	case EV_IDLE:
+		told__idle(t, ev);
+		break;
+	case EV_LATE_OP:
+		told__late(t, ev);
 		break;
 	case EV_FIRED: {
 		struct told_symbol *s = told__symbol(t, ev->name);

@@ -14,6 +14,7 @@
 #define TOLD_COVERS_MAX 1024
 #define TOLD_NOTES_MAX 256
 #define TOLD_SYMBOLS_MAX 65536
+#define TOLD_LATE_MAX 256
 
 struct told_cover {
 	uint32_t pid;
@@ -29,6 +30,13 @@ struct told_symbol {
 	uint64_t found, attached, fired, fired_base;
 };
 
+/* An operator that had no probe, for it was never called, until it was. */
+struct told_late {
+	name_id name;
+	uint32_t pid;
+	uint64_t ts_ns, missed_ns;
+};
+
 struct told {
 	bool ended;
 	uint32_t main_pid, end_reason;
@@ -38,6 +46,9 @@ struct told {
 	size_t covers_cnt, covers_cap;
 	name_id notes[TOLD_NOTES_MAX];
 	size_t notes_cnt;
+	uint64_t idle_ts_ns, idle_ops, idle_probes; /* since when, how many; probes taken away */
+	struct told_late late[TOLD_LATE_MAX]; /* the first ones */
+	uint64_t late_cnt;
 	struct told_cost {
 		uint64_t hits, ns, base_hits, base_ns; /* base: when the recording began */
 	} costs[MT_PROG_MAX];
@@ -51,7 +62,7 @@ struct told {
 };
 
 void told__done(struct told *t);
-/* EV_BEGIN, END, COVER, NOTE, COST, LOSS, SELF, SITE, FIRED. */
+/* EV_BEGIN, END, COVER, NOTE, COST, LOSS, SELF, SITE, FIRED, IDLE, LATE_OP. */
 void told__handle(struct told *t, const struct event *ev);
 
 #endif

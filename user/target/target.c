@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -147,6 +148,14 @@ static uint64_t status_bytes(const char *text, const char *line)
 	unsigned long long kb = at ? strtoull(at + strlen(line), NULL, 10) : 0;
 
 	return kb > UINT64_MAX >> 10 ? UINT64_MAX : (uint64_t)kb << 10;
+}
+
+int target__read(const struct target *t, uint64_t addr, void *buf, size_t len)
+{
+	struct iovec here = { buf, len }, there = { (void *)(uintptr_t)addr, len };
+	ssize_t n = process_vm_readv(t->pid, &here, 1, &there, 1, 0);
+
+	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
 }
 
 int target__rss(const struct target *t, struct target_rss *ret)

@@ -51,6 +51,8 @@ size_t target__labels(const struct target *t, const char *const **ret);
 int target__is_early(const struct target *t);
 /* Is this still the same process (pid alive and start time unchanged)? 1 or 0. */
 int target__alive(const struct target *t);
+/* Copies memory of the process. 0, -ESRCH when it is gone, -EFAULT if not all of it is mapped. */
+int target__read(const struct target *t, uint64_t addr, void *buf, size_t len);
 /* CPU time (user + system) in ns, RSS in bytes, thread count; -ESRCH when gone. */
 int target__usage(const struct target *t, uint64_t *ret_cpu_ns, uint64_t *ret_rss, unsigned *ret_threads);
 /* Resident bytes by kind, as /proc/PID/status has them (exact, unlike the kernel's running counters). */

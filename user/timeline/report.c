@@ -59,6 +59,8 @@ void report__free(struct report *r)
 		free(r->symbols[i].name);
 	for (size_t i = 0; r->notes && i < r->notes_cnt; i++)
 		free(r->notes[i]);
+	for (size_t i = 0; r->late_ops && i < r->late_ops_cnt; i++)
+		free(r->late_ops[i].name);
 	for (size_t i = 0; r->devs && i < r->devs_cnt; i++)
 		free(r->devs[i].series.points);
 	for (size_t i = 0; r->procs && i < r->procs_cnt; i++)
@@ -100,6 +102,7 @@ void report__free(struct report *r)
 	free(r->covers);
 	free(r->symbols);
 	free(r->notes);
+	free(r->late_ops);
 	free(r->devs);
 	free(r->procs);
 	free(r->peak_blocks);

@@ -314,6 +314,14 @@ struct report_symbol {
 	uint64_t fired;
 };
 
+/* An operator that nobody had called, so that its probe was taken away, until it was called. */
+struct report_late_op {
+	char *name;
+	uint32_t pid;
+	uint64_t ts_ns;	    /* when its probe was set again */
+	uint64_t missed_ns; /* before that, in which its calls may not be told */
+};
+
 struct report_cost {
 	uint64_t hits, ns; /* by enum mt_prog, latest */
 };
@@ -347,6 +355,11 @@ struct report {
 	size_t covers_cnt;
 	struct report_symbol *symbols; /* by fired, then name; all of them */
 	size_t symbols_cnt;
+	uint64_t idle_ts_ns;	   /* when probes of operators that nobody calls were first taken away; 0: never */
+	uint64_t idle_ops, idle_probes; /* those without a probe in the end; probes taken away, in all processes */
+	struct report_late_op *late_ops; /* the first ones */
+	size_t late_ops_cnt;
+	uint64_t late_ops_total;
 	char **notes;
 	size_t notes_cnt;
 	struct report_oom ooms[REPORT_OOMS_MAX]; /* the last ones, oldest first */

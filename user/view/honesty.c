@@ -11,6 +11,7 @@
 
 #define NOTES_SHOWN 12
 #define SOURCES_MAX 16
+#define LATE_SHOWN 8
 
 static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_RING] = "ring buffer full, events gone (--ring-size)",
@@ -207,6 +208,45 @@ static size_t sum_sources(const struct report *r, struct source_sum *sums)
 	return cnt;
 }
 
+/* "aten::erfinv at 6.2 s (1.3 ms)", in one piece. */
+static size_t put_late(char *buf, size_t size, const struct report *r, const struct report_late_op *l)
+{
+	char a[24], b[24], name[TEXT_BYTES_MAX];
+	size_t n;
+
+	text_fit(name, sizeof(name), l->name, 60);
+	n = (size_t)snprintf(buf, size, "%s at %s (%s)", name,
+			     fmt_ns(a, l->ts_ns > r->start_ts_ns ? l->ts_ns - r->start_ts_ns : 0), fmt_ns(b, l->missed_ns));
+	for (char *blank = buf; (blank = strchr(blank, ' '));)
+		*blank = HARD_SPACE;
+	return n;
+}
+
+/* Operators without a probe, and what that has cost. */
+static void put_idle(struct page *p, const struct report *r)
+{
+	char text[4096];
+	size_t n;
+
+	if (!r->idle_ts_ns && !r->late_ops_total)
+		return;
+	snprintf(text, sizeof(text), "%" PRIu64 " operators that were never called have no probe any more (--keep-idle)",
+		 r->idle_ops);
+	page__para(p, "idle", text);
+	if (!r->late_ops_total)
+		return;
+	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 " called later, and not told until the probe was set again: ",
+			     r->late_ops_total);
+	for (size_t i = 0; i < r->late_ops_cnt && i < LATE_SHOWN && n < sizeof(text) - TEXT_BYTES_MAX - 64; i++) {
+		if (i)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, ", ");
+		n += put_late(text + n, sizeof(text) - n, r, &r->late_ops[i]);
+	}
+	if (r->late_ops_total > LATE_SHOWN)
+		snprintf(text + n, sizeof(text) - n, ", …");
+	page__para(p, "", text);
+}
+
 static void put_visible(struct page *p, const struct report *r)
 {
 	struct source_sum sums[SOURCES_MAX];
@@ -231,6 +271,7 @@ static void put_visible(struct page *p, const struct report *r)
 			 r->symbols_cnt);
 	}
 	page__para(p, "probes set", text);
+	put_idle(p, r);
 	for (size_t i = 0; i < r->notes_cnt && i < NOTES_SHOWN; i++)
 		page__para(p, i ? "" : "not visible", r->notes[i]);
 	if (r->notes_cnt > NOTES_SHOWN) {

@@ -84,6 +84,25 @@ static void put_symbols(struct json *j, const struct report *r, int is_brief)
 	json__end(j, '}');
 }
 
+static void put_idle(struct json *j, const struct report *r)
+{
+	json__begin(j, "idle", '{');
+	json__u64(j, "operators", r->idle_ops);
+	json__u64(j, "probes_taken", r->idle_probes);
+	json__u64(j, "late_total", r->late_ops_total);
+	json__begin(j, "late", '[');
+	for (size_t i = 0; i < r->late_ops_cnt; i++) {
+		json__begin_flat(j, NULL, '{');
+		json__str(j, "operator", r->late_ops[i].name);
+		json__u64(j, "pid", r->late_ops[i].pid);
+		json__u64(j, "ts_ns", r->late_ops[i].ts_ns);
+		json__u64(j, "missed_ns", r->late_ops[i].missed_ns);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
 static void put_coverage(struct json *j, const struct report *r, int is_brief)
 {
 	json__begin(j, "coverage", '{');
@@ -100,6 +119,7 @@ static void put_coverage(struct json *j, const struct report *r, int is_brief)
 	}
 	json__end(j, ']');
 	put_symbols(j, r, is_brief);
+	put_idle(j, r);
 	json__begin(j, "notes", '[');
 	for (size_t i = 0; i < r->notes_cnt; i++)
 		json__str(j, NULL, r->notes[i]);
