@@ -11,6 +11,8 @@ import subprocess
 
 import mt
 
+SLOW = {"keep_idle_keeps_all", "launched_jobs_lose_nothing", "guards_of_another_torch"}
+
 UNUSED = ("libtorch_cpu.so", "_ZN2at4_ops3svd4callE")
 TAKEN = "probes of idle operators taken away"
 
