@@ -488,6 +488,49 @@ static void a_mark_is_certain(void **state)
 	assert_true(rep->ooms[1].marked);
 }
 
+static void send_away(uint32_t first, uint32_t cnt, uint32_t status)
+{
+	for (uint32_t i = first; i < first + cnt; i++) {
+		SEND(.kind = EV_PROC, .pid = i, .size = 1, NAME("worker"));
+		SEND(.kind = EV_GONE, .pid = i, .aux = status);
+	}
+}
+
+/* Its workers go after it: sent away, then killed. */
+static void what_the_job_died_of_is_kept(void **state)
+{
+	(void)state;
+	SEND(.kind = EV_PROC, .size = 1, NAME("python"));
+	SEND(.kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = 0x1000, .size = 300);
+	SEND(.kind = MT_EV_OOM_VICTIM);
+	SEND(.kind = EV_GONE, .aux = 9);
+	send_away(300, 6, 15);
+	dev(MT_DEV_CPU);
+	assert_true(rep->ooms[0].pid == PID && rep->ooms[0].marked);
+	send_away(400, 6, 9);
+	send_away(500, 6, 15);
+	dev(MT_DEV_CPU);
+	assert_true(rep->ooms[0].pid == PID && rep->ooms[0].marked);
+	assert_int_equal(rep->ooms[3].pid, 405);
+	assert_int_equal(rep->ooms_total, 19);
+	assert_int_equal(rep->ooms_cnt, REPORT_OOMS_MAX);
+}
+
+/* Memory of the host, though a driver's call asked for it. */
+static void pinned_memory_is_the_hosts(void **state)
+{
+	(void)state;
+	segment(MT_SEG_DEVICE, 0x1000000, 2 * MB);
+	SEND(.kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = 0x1000, .size = 300);
+	SEND(.kind = MT_EV_SEG_FAIL, .flags = MT_SEG_PINNED, .size = 1ull << 40, .aux = 2, NAME("cudaHostAlloc"));
+	dev(C0);
+	assert_int_equal(rep->ooms_cnt, 1);
+	assert_int_equal(rep->ooms[0].kind, OOM_HOST);
+	assert_int_equal(rep->ooms[0].dev, MT_DEV_CPU);
+	assert_int_equal(rep->ooms[0].live, 300);
+	assert_string_equal(rep->ooms[0].api, "cudaHostAlloc");
+}
+
 static void a_pools_memory_is_where_the_pool_is(void **state)
 {
 	(void)state;
@@ -537,6 +580,7 @@ int main(void)
 		TEST(an_oom_keeps_what_was_live), TEST(a_death_keeps_what_was_live),
 		TEST(the_killers_counter_may_come_first), TEST(a_mark_is_certain),
 		TEST(a_pools_memory_is_where_the_pool_is), TEST(four_are_kept_and_deaths_go_first),
+		TEST(what_the_job_died_of_is_kept), TEST(pinned_memory_is_the_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Post-mortems: what things were like when memory was refused for good, or when a process was killed.
- * The last REPORT_OOMS_MAX are kept; a death takes the place of an older death first, so that workers
- * that are sent away at a job's end do not push out what the job died of.
+ * REPORT_OOMS_MAX are kept, the last ones of those that weigh most: workers that are sent away at a job's end, and
+ * those that are killed with it, do not push out what the job died of.
  *
  * A driver's call that failed for want of memory is held as one until the same thread gets as much:
  * then an allocator has given back what it kept and tried again. Failures of one thread within a moment
@@ -67,17 +67,30 @@ static void oom_log__remove(struct oom_log *l, size_t i)
 	l->cnt--;
 }
 
-static struct oom *oom_log__add(struct oom_log *l, uint8_t kind)
+enum weight { WEIGHS_SENT_AWAY, WEIGHS_DEATH, WEIGHS_MEMORY };
+
+static enum weight oom__weight(const struct oom *o)
+{
+	if (o->kind != OOM_DEATH || o->killed)
+		return WEIGHS_MEMORY;
+	return signal_sends_away(WTERMSIG((int)o->status)) ? WEIGHS_SENT_AWAY : WEIGHS_DEATH;
+}
+
+/* NULL: all that are kept weigh more than one who was sent away. */
+static struct oom *oom_log__add(struct oom_log *l, const struct oom *o)
 {
 	size_t i = 0;
 
-	if (l->cnt == REPORT_OOMS_MAX) {
-		while (kind == OOM_DEATH && i < l->cnt - 1 && l->v[i].kind != OOM_DEATH)
-			i++;
-		oom_log__remove(l, kind == OOM_DEATH && l->v[i].kind != OOM_DEATH ? 0 : i);
-	}
 	l->total++;
-	l->v[l->cnt] = (struct oom){ .kind = kind, .times = 1 };
+	if (l->cnt == REPORT_OOMS_MAX) {
+		for (size_t k = 1; k < l->cnt; k++)
+			if (oom__weight(&l->v[k]) < oom__weight(&l->v[i]))
+				i = k;
+		if (oom__weight(o) == WEIGHS_SENT_AWAY && oom__weight(&l->v[i]) > WEIGHS_SENT_AWAY)
+			return NULL;
+		oom_log__remove(l, i);
+	}
+	l->v[l->cnt] = *o;
 	return &l->v[l->cnt++];
 }
 
@@ -193,10 +206,7 @@ static struct oom *model__refusal(struct model *m, const struct event *ev, uint8
 		return o;
 	if (!model__log(m))
 		return NULL;
-	o = oom_log__add(m->ooms, kind);
-	o->pid = ev->pid;
-	o->tid = ev->tid;
-	return o;
+	return oom_log__add(m->ooms, &(struct oom){ .kind = kind, .times = 1, .pid = ev->pid, .tid = ev->tid });
 }
 
 static bool is_gpu(uint8_t dev)
@@ -233,12 +243,14 @@ int model_is_refusal(const struct event *ev)
 
 void model__oom_failed(struct model *m, const struct event *ev)
 {
+	unsigned seg = MT_SEG_KIND(ev->flags);
+	bool is_host = seg == MT_SEG_PINNED || seg == MT_SEG_REGISTERED || ev->dev == MT_DEV_HOST;
 	struct oom *o;
 	bool same;
 
 	if (!model_is_refusal(ev))
 		return;
-	o = model__refusal(m, ev, OOM_DEVICE, &same);
+	o = model__refusal(m, ev, is_host ? OOM_HOST : OOM_DEVICE, &same);
 	if (!o)
 		return;
 	if (!same)
@@ -249,9 +261,10 @@ void model__oom_failed(struct model *m, const struct event *ev)
 	o->failed_bytes = ev->size;
 	o->code = ev->aux;
 	o->api = ev->name;
-	o->dev = ev->dev;
-	if (!is_gpu(o->dev) && m->gpu)
-		o->dev = model__gpu_only_dev(m, ev->pid);
+	if (is_host)
+		o->dev = model__counts_host(m) ? MT_DEV_HOST : MT_DEV_CPU;
+	else
+		o->dev = is_gpu(ev->dev) || !m->gpu ? ev->dev : model__gpu_only_dev(m, ev->pid);
 	oom__take(o, m);
 }
 
@@ -285,18 +298,18 @@ void model__oom_victim(struct model *m, const struct event *ev)
 
 void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t status)
 {
-	struct oom *o;
+	struct oom death = { .kind = OOM_DEATH, .times = 1, .pid = pid, .tid = pid, .status = status }, *o;
+	bool by_kill = WTERMSIG((int)status) == SIGKILL;
 
 	if (p->death_kept || !WIFSIGNALED((int)status) || !model__log(m))
 		return;
 	p->death_kept = true;
-	o = oom_log__add(m->ooms, OOM_DEATH);
-	o->pid = o->tid = pid;
-	o->status = status;
-	o->marked = p->oom_victim && WTERMSIG((int)status) == SIGKILL;
-	o->killed = o->marked || (oom_log__guesses(m->ooms) && WTERMSIG((int)status) == SIGKILL && m->ooms->kill_ts_ns &&
-				  m->now_ns - m->ooms->kill_ts_ns < KILL_NS);
-	oom__take(o, m);
+	death.marked = p->oom_victim && by_kill;
+	death.killed = death.marked || (oom_log__guesses(m->ooms) && by_kill && m->ooms->kill_ts_ns &&
+					m->now_ns - m->ooms->kill_ts_ns < KILL_NS);
+	o = oom_log__add(m->ooms, &death);
+	if (o)
+		oom__take(o, m);
 }
 
 void model__oom_kills(struct model *m, const struct event *ev)

@@ -7,6 +7,8 @@
 #ifndef MT_TIMELINE_REPORT_H
 #define MT_TIMELINE_REPORT_H
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -175,6 +177,13 @@ struct report_leaks {
 #define REPORT_OOM_BLOCKS 8
 #define REPORT_OOM_SEGS 8
 #define REPORT_OOMS_MAX 4
+
+/* The usual ways of ending a program: they say nothing of memory. */
+static inline bool signal_sends_away(int sig)
+{
+	return sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGPIPE;
+}
+
 
 enum report_oom_kind { OOM_DEVICE = 1, OOM_HOST = 2, OOM_DEATH = 3 };
 
@@ -362,7 +371,7 @@ struct report {
 	uint64_t late_ops_total;
 	char **notes;
 	size_t notes_cnt;
-	struct report_oom ooms[REPORT_OOMS_MAX]; /* the last ones, oldest first */
+	struct report_oom ooms[REPORT_OOMS_MAX]; /* the last ones of those that weigh most, oldest first */
 	size_t ooms_cnt;
 	uint64_t ooms_total;	   /* final ones, all of them */
 	struct report_seg unknown[MT_SEG_MAX]; /* of no known device: host memory, and devices nobody told */

@@ -20,12 +20,11 @@
 
 static const char *const oom_kinds[] = { "?", "device", "host", "death" };
 
-/* One that somebody asked for by the usual ways of ending a program says nothing of memory. */
 static int is_about_memory(const struct report_oom *o)
 {
 	int sig = WTERMSIG((int)o->exit_status);
 
-	return o->kind != OOM_DEATH || o->killed || (sig != SIGTERM && sig != SIGINT && sig != SIGHUP && sig != SIGPIPE);
+	return o->kind != OOM_DEATH || o->killed || !signal_sends_away(sig);
 }
 
 /* --- text --------------------------------------------------------------------------------------------- */
