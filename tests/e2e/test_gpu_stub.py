@@ -174,7 +174,7 @@ class Run:
         with mt.scratch() as tmp, contextlib.ExitStack() as stack:
             log = tmp / "log"
             job = stack.enter_context(mt.Proc([BIN / target, mode],
-                                              env=dict(os.environ, MT_STUB_LOG=str(log), **(env or {}))))
+                                              env={**os.environ, "MT_STUB_LOG": str(log), **(env or {})}))
             job.line("ready ")
             self.pid = job.pid
             self.before = self._calls(log)
@@ -338,6 +338,64 @@ def test_calls_that_never_return():
     run = Run("throw", codes=(0, 3))
     compare(run.log, run.events, run.pid)
     mt.check(run.lost == {"pending": 3}, f"three calls were left by longjmp: {run.lost}")
+
+
+def test_odd_calls():
+    """A fork inside a call, sizes of 0 and 2^64 - 1, ten thousand segments, a device reset with half of them."""
+    run = Run("odd")
+    mt.check(not run.lost, f"lost: {run.lost}")
+    n = compare([c for c in run.log if c["tid"] == run.pid], [e for e in run.events if e["tid"] == run.pid], run.pid)
+    mt.check({e["size"] for e in run.events if e["tid"] != run.pid} <= {6002}, "the call that was forked in is no event of the child's")
+    fails = [e["size"] for e in run.events if e["ev"] == "seg_fail"]
+    mt.check(fails == [2**64 - 1, 2**64 - 4096], f"{fails}")
+    kind = run.report["devices"]["cuda:1"]["segments"]["kinds"]["device"]
+    mt.check((kind["allocs"], kind["frees"], kind["dropped"], kind["live"]) == (10001, 5001, 5000, 0), f"{kind}")
+    mt.check(kind["peak"] == sum(range(512, 10512)), f"{kind}")
+    mt.note(f"{n} events, all equal")
+
+
+AGAIN = """
+import _ctypes, ctypes, os, sys
+print("ready", os.getpid(), flush=True)
+input()
+p = ctypes.c_void_p()
+for size in (1111, 2222, 3333):
+    runtime = ctypes.CDLL(sys.argv[1])
+    runtime.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(size))
+    runtime.cudaFree(p)
+    print("called", flush=True)
+    input()
+    _ctypes.dlclose(runtime._handle)
+    with open("/proc/self/maps") as f:
+        print("mapped", "libcudart" in f.read(), flush=True)
+    input()
+print("done", flush=True)
+input()
+"""
+
+
+def test_library_unloaded_and_loaded_again():
+    """From the second time on it is known; what was told of the first time stays as it was."""
+    build()
+    with mt.scratch() as tmp, mt.Proc([mt.PYTHON, "-c", AGAIN, BIN / "libcudart.so.13"]) as job:
+        job.line("ready ")
+        path = tmp / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "segments,host", "--min-size", "1G") as tracer:
+            mt.wait_until(lambda: any(x.startswith("attached") for x in tracer.err), "attached", 20)
+            for k in range(3):
+                job.tell("go")
+                job.line("called")
+                if k == 0:
+                    for where in (("libcudart.so.13", "cudaMalloc\0"), ("libcudart.so.13", "cudaFree\0")):
+                        mt.wait_attached(tracer, job.pid, where)
+                job.tell("go")
+                mt.check(job.line("mapped ") == "mapped False", "it was not unloaded")
+            job.tell("go")
+            job.line("done")
+            mt.finish(tracer, path)
+        done = subprocess.run([BIN / "events_json", path, *SEGMENTS], capture_output=True, text=True, check=True)
+        sizes = [e["size"] for e in map(json.loads, done.stdout.splitlines()) if e["ev"] == "seg_alloc"]
+        mt.check(sizes[-2:] == [2222, 3333], f"{sizes}")
 
 
 def test_exit_with_memory():

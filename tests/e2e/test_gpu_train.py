@@ -20,7 +20,8 @@ import test_gpu_torch as torch
 
 # make check-gpu-stub runs them; none without the wheels
 SLOW = {"agreement_mlp", "agreement_conv", "agreement_transformer", "sets_caching", "sets_expandable_segments",
-        "sets_cuda_malloc_async", "sets_no_caching"}
+        "sets_cuda_malloc_async", "sets_no_caching", "amid_a_step_caching", "amid_a_step_expandable_segments",
+        "amid_a_step_cuda_malloc_async", "amid_a_step_no_caching"}
 
 BACKEND = stub.BIN / "torch" / "libtorch_backend.so"
 
@@ -93,11 +94,11 @@ PROBES = "framework,flow,views,regions,segments,usdt"  # views: each operator by
 class Trained:
     """A recorded run of train.py: .marks, .given (the backend's log), .seen (memtrace's blocks), .report."""
 
-    def __init__(self, mode):
+    def __init__(self, mode, *words):
         env = environment(mode)
         with mt.scratch() as tmp:
             mtr, log = tmp / "a.mtr", tmp / "log"
-            with mt.Proc([mt.PYTHON, mt.ROOT / "tests" / "gpu_stub" / "train.py", log], env=env) as job:
+            with mt.Proc([mt.PYTHON, mt.ROOT / "tests" / "gpu_stub" / "train.py", log, *words], env=env) as job:
                 job.line("ready ", 120)
                 with mt.start("record", "-p", str(job.pid), "--probes", PROBES, "-o", str(mtr)) as tracer:
                     recording(tracer)
@@ -111,6 +112,8 @@ class Trained:
             self.reports = stub.reports_at(mtr, [m["t"] for m in self.marks])
         mt.check(mt.lost(self.report) == 0, f"lost: {self.report['lost']}")
         self.seen = categories.seen_blocks(rows, job.pid, "cuda:0")
+        given = {e["ptr"] for e in self.log if e["ev"] == "give"}
+        self.in_a_kernel = any(r.get("dev") == "cpu" and int(r.get("ptr", "0"), 16) in given for r in rows)
         self.streams = {r["id"]: r["stream"] for r in rows if "stream" in r}
 
     def live_log(self, t):
@@ -176,8 +179,13 @@ def check_births(run, stream_key):
     return f"{len(born)} births in {len({s.op for s in born})} operators and {len(streams)} streams"
 
 
-def train(mode, whole=lambda size: size, stream_key="stream_id"):
-    run = Trained(mode)
+def train(mode, whole=lambda size: size, stream_key="stream_id", words=()):
+    run = Trained(mode, *words)
+    for _ in range(5):
+        if not run.in_a_kernel:
+            break
+        mt.note("attached in a kernel of the CPU's, which no GPU has (train.py): once more")
+        run = Trained(mode, *words)
     mt.check([m["mark"] for m in run.marks] == 3 * ["forward", "backward", "step", "side"], f"{run.marks}")
     blocks = [check_mark(run, m, whole) for m in run.marks]
     births = check_births(run, stream_key)
@@ -208,3 +216,21 @@ def test_sets_cuda_malloc_async():
 
 def test_sets_no_caching():
     train("no_caching")
+
+
+# --- attached in the middle of a step: after one more all is known -------------------------------------------------
+
+def test_amid_a_step_caching():
+    check_totals(train("plain", rounded, words=["running"]))
+
+
+def test_amid_a_step_expandable_segments():
+    check_totals(train("expandable", rounded, words=["running"]))
+
+
+def test_amid_a_step_cuda_malloc_async():
+    train("async", stream_key="stream", words=["running"])
+
+
+def test_amid_a_step_no_caching():
+    train("no_caching", words=["running"])

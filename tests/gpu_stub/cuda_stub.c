@@ -202,17 +202,19 @@ int stub_leave(struct stub_call *c, int ret)
 	return ret;
 }
 
-/* A call that this leaves (longjmp) never returns: it is taken back here, and has no line in the log. */
+/* A call that this leaves (longjmp) never returns: it is taken back here, and has no line in the log. It may come back, too. */
 SHARED void (*stub_inside)(void);
 
 static void inside(void)
 {
 	void (*fn)(void) = stub_inside;
+	int depth = depth_now;
 
 	if (!fn)
 		return;
 	depth_now = 0;
 	fn();
+	depth_now = depth;
 }
 
 /* --- the driver's API ---------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 /*
  * Drives the memory API of a GPU over the stub libraries, each function at least once, the failing way too.
  *
- *   gpu_target api | threads | contexts | comms | graphs | pools | late | exit | kill | throw
+ *   gpu_target api | threads | contexts | comms | graphs | pools | late | exit | kill | throw | odd
  *
  * Protocol: "ready PID", waits for a line, works, "done", waits for another, ends. The truth is in MT_STUB_LOG.
  */
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -513,6 +514,44 @@ static void thrown(void)
 	YES(cudaFree(p));
 }
 
+/* A fork in the middle of a call: it returns in the child, too, which goes on to ask for memory. */
+static pid_t child;
+
+static void fork_inside(void)
+{
+	stub_inside = NULL;
+	child = fork();
+}
+
+#define MANY 10000
+
+static void odd(void)
+{
+	static void *held[MANY];
+	void *p;
+
+	stub_inside = fork_inside;
+	YES(cudaMalloc(&p, 6001));
+	if (!child) {
+		YES(cudaMalloc(&p, 6002));
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	YES(cudaFree(p));
+	YES(cudaMalloc(&p, 0));
+	NO(cudaMalloc(&p, SIZE_MAX));
+	NO(cudaMallocManaged(&p, SIZE_MAX - 4095, 1));
+	YES(cudaSetDevice(1));
+	for (int i = 0; i < MANY; i++)
+		YES(cudaMalloc(&held[i], 512u + (unsigned)i));
+	for (int i = MANY; i-- > MANY / 2;)
+		YES(cudaFree(held[i]));
+	YES(cudaDeviceReset());
+	NO(cudaFree(held[0]));
+	YES(cudaMalloc(&p, 7001));
+	YES(cudaFree(p));
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -538,6 +577,8 @@ int main(int argc, char **argv)
 		pools();
 	} else if (!strcmp(mode, "threads")) {
 		threads();
+	} else if (!strcmp(mode, "odd")) {
+		odd();
 	} else if (!strcmp(mode, "throw")) {
 		thrown();
 	} else if (!strcmp(mode, "late")) {

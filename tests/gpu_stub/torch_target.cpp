@@ -5,7 +5,9 @@
  *
  *   {"mark":"blocks","t":…,"allocated":[…],"reserved":[…],"requested":[…],"ooms":[…],"retries":[…]}
  *
- * Which allocator it is (caching, expandable segments, cudaMallocAsync, none) is in the environment.
+ * Which allocator it is (caching, expandable segments, cudaMallocAsync, none) is in the environment. With the argument "churn"
+ * it has blocks already, and threads give out and take back without end, when it says that it is ready: who attaches comes in the
+ * middle of that.
  */
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -13,7 +15,9 @@
 #include <c10/cuda/CUDAStream.h>
 #include <c10/cuda/PeerToPeerAccess.h>
 
+#include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <thread>
 #include <unistd.h>
@@ -168,15 +172,65 @@ static void threads()
 	mark("threads");
 }
 
-int main()
+static std::atomic<bool> enough;
+
+static void churn_work(int n)
 {
-	c10::cuda::_internal::setHasPrimaryContext(+[](c10::DeviceIndex) { return true; });
-	alloc::init(c10::cuda::device_count());
-	c10::cuda::detail::init_p2p_access_cache(c10::cuda::device_count());
-	printf("ready %d\n", int(getpid()));
-	fflush(stdout);
-	wait_line();
-	c10::cuda::SetDevice(0, true);
+	std::vector<c10::DataPtr> held(32);
+	unsigned seed = unsigned(n);
+
+	c10::cuda::set_device(c10::DeviceIndex(n % 2));
+	while (!enough) {
+		held[rand_r(&seed) % 32] = alloc::get()->allocate(1 + rand_r(&seed) % (rand_r(&seed) % 8 ? 60000 : 6000000));
+		usleep(100);
+	}
+}
+
+/* 20 blocks of before; what the threads hold when memtrace comes is there before, too, but goes. */
+static void churn(std::vector<c10::DataPtr> &before, std::vector<std::thread> &all)
+{
+	for (int i = 0; i < 20; i++) {
+		c10::cuda::CUDAGuard guard(c10::DeviceIndex(i % 2));
+
+		before.push_back(alloc::get()->allocate(size_t(1000) << (i / 2)));
+	}
+	for (int n = 0; n < 4; n++)
+		all.emplace_back(churn_work, n);
+	usleep(50000);
+}
+
+/* Of blocks from before the attach: they stay, one is late, half of them go, all go. Beside them new ones. */
+static void after_churn(std::vector<c10::DataPtr> &before, std::vector<std::thread> &all)
+{
+	std::vector<c10::DataPtr> made;
+
+	usleep(300000);
+	enough = true;
+	for (auto &t : all)
+		t.join();
+	for (int i = 0; i < 6; i++) {
+		c10::cuda::CUDAGuard guard(c10::DeviceIndex(i % 2));
+
+		made.push_back(alloc::get()->allocate(size_t(3000) << i));
+	}
+	mark("joined");
+	alloc::recordStream(before[18], c10::cuda::getStreamFromPool(false, 0));
+	stub_event_busy(9);
+	before[18].clear();
+	mark("one_late");
+	stub_event_busy(0);
+	made.push_back(alloc::get()->allocate(5000));
+	mark("none_late");
+	before.resize(10);
+	mark("half");
+	before.clear();
+	mark("only_new");
+	made.clear();
+	mark("nothing");
+}
+
+static void parts()
+{
 	blocks();
 	raw();
 	streams();
@@ -188,6 +242,27 @@ int main()
 	threads();
 	alloc::emptyCache();
 	mark("end");
+}
+
+int main(int argc, char **argv)
+{
+	std::vector<c10::DataPtr> before;
+	std::vector<std::thread> threads_before;
+	bool churns = argc > 1 && !strcmp(argv[1], "churn");
+
+	c10::cuda::_internal::setHasPrimaryContext(+[](c10::DeviceIndex) { return true; });
+	alloc::init(c10::cuda::device_count());
+	c10::cuda::detail::init_p2p_access_cache(c10::cuda::device_count());
+	if (churns)
+		churn(before, threads_before);
+	printf("ready %d\n", int(getpid()));
+	fflush(stdout);
+	wait_line();
+	c10::cuda::SetDevice(0, true);
+	if (churns)
+		after_churn(before, threads_before);
+	else
+		parts();
 	printf("done\n");
 	fflush(stdout);
 	wait_line();

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Trains on device "cuda" (cuda_on_host.py) and says at marks what is what: lists of [pointer, bytes], from Python's objects.
 
-    train.py LOG     every block goes into LOG (torch_backend.cpp)
+    train.py LOG [running]     every block goes into LOG (torch_backend.cpp)
 
-Says "ready PID" after two steps, waits for a line, makes four steps and three marked ones, then says "done". (It stands still
-meanwhile: who attaches in the middle of a kernel sees tensors of the CPU over memory of the device.) A marked step:
+Says "ready PID" after two steps, waits for a line, makes four steps and three marked ones, then says "done". With "running" it
+makes steps while it waits, and who attaches comes in the middle of one. (In the middle of a kernel there are tensors of the CPU over
+memory of the device: an artefact of the backend.) A marked step:
 
     forward     after the loss      backward    after loss.backward()      step    after optimizer.step()
     side        a validation without gradients, in another stream
 """
 import json
 import os
+import select
 import sys
 import time
 
@@ -65,6 +67,8 @@ def main():
     job.step()
     job.step()
     print(f"ready {os.getpid()}", flush=True)
+    while sys.argv[2:] == ["running"] and not select.select([sys.stdin], [], [], 0)[0]:
+        job.step()
     sys.stdin.readline()
     for _ in range(4):
         job.step()
