@@ -50,6 +50,27 @@ static void rows_make_sense(void **state)
 	}
 }
 
+static int has_row(const struct gpu_row *rows, size_t cnt, const char *prefix, const char *rest)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (!strncmp(rows[i].symbol, prefix, strlen(prefix)) && !strcmp(rows[i].symbol + strlen(prefix), rest))
+			return 1;
+	return 0;
+}
+
+/* HIP's functions are named as the runtime's. */
+static void hip_has_what_the_runtime_has(void **state)
+{
+	const struct gpu_row *rows;
+	size_t cnt = gpu_rows(&rows);
+
+	(void)state;
+	for (size_t i = 0; i < cnt; i++)
+		if (!strncmp(rows[i].symbol, "cuda", 4) && !strstr(rows[i].symbol, "_ptsz") &&
+		    !has_row(rows, cnt, "hip", rows[i].symbol + 4))
+			fail_msg("%s has no counterpart", rows[i].symbol);
+}
+
 #define BODY "{ static volatile long n; n += a + b + c; asm volatile(\"\" ::: \"rbx\", \"r12\"); return n; }\n"
 
 struct planned {
@@ -181,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_make_sense),
+		cmocka_unit_test(hip_has_what_the_runtime_has),
 		cmocka_unit_test(plans_a_library),
 		cmocka_unit_test(takes_the_drivers_je),
 		cmocka_unit_test(finds_a_static_runtime),
