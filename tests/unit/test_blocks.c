@@ -100,8 +100,17 @@ static void memory_stays_below_64_bytes_a_block(void **state)
 	blocks__free(b);
 }
 
+static uint64_t taken(struct mapset *s, uint64_t start, uint64_t size)
+{
+	uint64_t gone;
+
+	assert_true(mapset__remove(s, start, size, &gone));
+	return gone;
+}
+
 static void maps_take_away_what_they_counted(void **state)
 {
+	uint64_t gone;
 	struct mapset s;
 
 	(void)state;
@@ -109,21 +118,22 @@ static void maps_take_away_what_they_counted(void **state)
 	assert_true(mapset__add(&s, 0x1000, 0x4000));
 	assert_true(mapset__add(&s, 0x5000, 0x1000)); /* touches */
 	assert_int_equal(s.cnt, 1);
-	assert_int_equal(mapset__remove(&s, 0x2000, 0x1000), 0x1000); /* a hole */
+	assert_int_equal(taken(&s, 0x2000, 0x1000), 0x1000); /* a hole */
 	assert_int_equal(s.cnt, 2);
-	assert_int_equal(mapset__remove(&s, 0x2000, 0x1000), 0); /* twice is nothing */
-	assert_int_equal(mapset__remove(&s, 0x100000, 0x1000), 0);
+	assert_int_equal(taken(&s, 0x2000, 0x1000), 0); /* twice is nothing */
+	assert_int_equal(taken(&s, 0x100000, 0x1000), 0);
 	assert_true(mapset__add(&s, 0x2000, 0x1000)); /* joins both */
 	assert_int_equal(s.cnt, 1);
 	assert_true(mapset__add(&s, UINT64_MAX - 10, 100)); /* cut at the end */
 	assert_int_equal(s.bytes, 0x5000 + 10);
 	mapset__check(&s);
-	assert_int_equal(mapset__remove(&s, 0, UINT64_MAX), 0x5000 + 10);
+	assert_int_equal(taken(&s, 0, UINT64_MAX), 0x5000 + 10);
 	assert_int_equal(s.cnt, 0);
 	for (uint64_t i = 0; i < MAPSET_MAX; i++)
 		assert_true(mapset__add(&s, i * 0x2000, 0x1000));
 	assert_false(mapset__add(&s, MAPSET_MAX * 0x2000ull, 0x1000));
-	mapset__remove(&s, 0x10, 0x10); /* no room for the tail: it goes too */
+	assert_false(mapset__remove(&s, 0x10, 0x10, &gone)); /* no room for the tail: it goes too, and is a loss */
+	assert_int_equal(gone, 0x1000 - 0x10);
 	mapset__check(&s);
 	assert_int_equal(s.bytes, (MAPSET_MAX - 1) * 0x1000ull + 0x10);
 	mapset__done(&s);

@@ -105,13 +105,14 @@ bool mapset__add(struct mapset *s, uint64_t start, uint64_t size)
 	return true;
 }
 
-uint64_t mapset__remove(struct mapset *s, uint64_t start, uint64_t size)
+bool mapset__remove(struct mapset *s, uint64_t start, uint64_t size, uint64_t *ret_gone)
 {
 	uint64_t end = end_of(start, size), was = s->bytes;
 	size_t i = mapset__find(s, start, true), to;
 
+	*ret_gone = 0;
 	if (start == end || i == s->cnt)
-		return 0;
+		return true;
 	if (s->ranges[i].start < start) {
 		struct map_range *r = &s->ranges[i], tail = { end, r->end };
 
@@ -119,11 +120,14 @@ uint64_t mapset__remove(struct mapset *s, uint64_t start, uint64_t size)
 		r->end = start;
 		i++;
 		if (tail.end > end) { /* a hole inside it */
-			if (mapset__open(s, i)) {
+			bool fits = mapset__open(s, i);
+
+			if (fits) {
 				s->ranges[i] = tail;
 				s->bytes += tail.end - tail.start;
 			}
-			return was - s->bytes;
+			*ret_gone = was - s->bytes;
+			return fits;
 		}
 	}
 	for (to = i; to < s->cnt && s->ranges[to].end <= end; to++)
@@ -133,7 +137,8 @@ uint64_t mapset__remove(struct mapset *s, uint64_t start, uint64_t size)
 		s->ranges[to].start = end;
 	}
 	mapset__close(s, i, to);
-	return was - s->bytes;
+	*ret_gone = was - s->bytes;
+	return true;
 }
 
 void mapset__check(const struct mapset *s)

@@ -26,8 +26,8 @@ void mapset__done(struct mapset *s);
 void mapset__clear(struct mapset *s);
 /* Nothing in the range may be in the set: remove it first. false: full or no memory. */
 bool mapset__add(struct mapset *s, uint64_t start, uint64_t size);
-/* Bytes that were in the set. When a hole needs a range more than fits, the tail goes too. */
-uint64_t mapset__remove(struct mapset *s, uint64_t start, uint64_t size);
+/* false: a hole needs a range more than fits, and what is behind it went, too. *ret_gone: bytes that were in the set. */
+bool mapset__remove(struct mapset *s, uint64_t start, uint64_t size, uint64_t *ret_gone);
 void mapset__check(const struct mapset *s);
 
 #endif

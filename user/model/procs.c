@@ -204,13 +204,15 @@ void proc__set_cpu(struct proc *p, uint64_t cpu_ns)
 static bool proc__mmap(struct proc *p, const struct event *ev)
 {
 	bool anon = ev->flags & MT_MAP_ANON, ok;
+	uint64_t gone;
 
 	if (ev->flags & MT_MAP_REMAP) {
 		anon = p->remap_tid && p->remap_tid == ev->tid;
 		p->remap_tid = 0;
 	}
-	mapset__remove(&p->mapped, ev->addr, ev->size); /* MAP_FIXED replaces what was there */
-	ok = !anon || mapset__add(&p->mapped, ev->addr, ev->size);
+	ok = mapset__remove(&p->mapped, ev->addr, ev->size, &gone); /* MAP_FIXED replaces what was there */
+	if (anon && !mapset__add(&p->mapped, ev->addr, ev->size))
+		ok = false;
 	p->mapped_peak = max_u64(p->mapped_peak, p->mapped.bytes);
 	return ok;
 }
@@ -226,6 +228,7 @@ static void proc__brk(struct proc *p, uint64_t addr)
 bool proc__map(struct proc *p, const struct event *ev)
 {
 	uint64_t gone;
+	bool ok;
 
 	if (!p->listed)
 		return false; /* address spaces of several processes cannot share one table */
@@ -233,10 +236,10 @@ bool proc__map(struct proc *p, const struct event *ev)
 	case MT_EV_MMAP:
 		return proc__mmap(p, ev);
 	case MT_EV_MUNMAP:
-		gone = mapset__remove(&p->mapped, ev->addr, ev->size);
+		ok = mapset__remove(&p->mapped, ev->addr, ev->size, &gone);
 		if (ev->flags & MT_MAP_REMAP)
 			p->remap_tid = gone ? ev->tid : 0;
-		return true;
+		return ok;
 	default:
 		proc__brk(p, ev->addr);
 		return true;
