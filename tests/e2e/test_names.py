@@ -15,8 +15,9 @@ import time
 
 import mt
 
-SLOW = {"never_wrong", "never_wrong_long", "versions_long", "lazy_and_replaced", "buffers", "tied_and_recurrent", "gan", "bare",
-        "another_311", "no_names_option", "views_have_names"}
+SLOW = {"never_wrong", "never_wrong_long_steady", "never_wrong_long_gc", "never_wrong_long_churn",
+        "never_wrong_long_churn_all", "versions_long", "lazy_and_replaced", "buffers", "tied_and_recurrent", "gan", "bare",
+        "another_311", "odd", "no_names_option", "views_have_names"}
 
 SHARE_MIN = 0.99
 
@@ -30,14 +31,14 @@ def bench():
 def record(model, tmp, looks=2.2, options=()):
     """(the report, what the job said)."""
     out, mtr = tmp / "truth.json", tmp / "names.mtr"
-    with mt.job("names", "--model", model, "--out", out) as job:
+    with mt.job(*(["odd"] if model == "odd" else ["names", "--model", model]), "--out", out) as job:
         with mt.start("record", "-p", str(job.pid), "-o", str(mtr), *options) as tracer:
             mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(), "memtrace to record", 30)
             mt.check(tracer.alive(), "; ".join(tracer.err))
             time.sleep(looks)  # the job trains, and is looked at
             job.tell("stop")
             job.line("stopped", 30)
-            time.sleep(2.2)  # a look at what does not change any more
+            time.sleep(6 if model == "odd" else 2.2)  # a look at what does not change any more
             mt.finish(tracer, mtr)
     done = mt.memtrace("report", mtr, "--json", "--top", "100000")
     return json.loads(mt.ok(done).stdout), {int(k): v for k, v in json.loads(out.read_text()).items()}
@@ -103,6 +104,14 @@ def test_lazy_and_replaced():
 
 def test_bare():
     look_at("bare")
+
+
+def test_odd():
+    """Wrappers, scripted modules, slots, 60 deep, other scripts, LBFGS, two threads, gc.freeze: all of it at once (jobs/odd.py)."""
+    rep = look_at("odd")
+    listed = {(t["kind"], t["name"]) for t in rep["names"]["list"]}
+    for name in ("größe.weight", "slotted.linear.weight", "lists.rows.1", "lists.gains.b", "wrapped.module.weight", "deep.d.d.d.w"):
+        mt.check(("parameter", name) in listed, f"{name}: {sorted(listed)[:20]}")
 
 
 def test_views_have_names():
@@ -205,21 +214,20 @@ def wrong_in_look(look, truth):
             yield f"{root}: {path}: {kind} {key} {nbytes}"
 
 
-def churn(looks):
+def churn(looks, how):
     with mt.scratch() as tmp, mt.job("names", "--model", "churn", "--out", tmp / "truth.json") as job:
         truth = {int(k): v for k, v in json.loads((tmp / "truth.json").read_text()).items()}
-        for how in ((), ("all",)):
-            done = subprocess.run([bench(), str(job.pid), str(looks), "5", *how], capture_output=True, text=True, check=True)
-            rows = [json.loads(line) for line in done.stdout.splitlines()]
-            good = [r for r in rows if "error" not in r]
-            wrong = [w for r in good for w in wrong_in_look(r, truth)]
-            permanent = [sum(n[3].startswith("Permanent") for n in r["names"]) for r in good]
-            mt.note(f"{len(good)} of {len(rows)} looks, {sum(r['told'] for r in good)} names, "
-                    f"{sum(r['held_back'] for r in good)} held back, {sum(r['torn'] for r in good)} torn, {len(wrong)} wrong; "
-                    f"of the permanent model's 30 names {min(permanent)} to {max(permanent)}")
-            mt.check(not wrong, f"{wrong[:5]}")
-            mt.check(len(good) >= looks * 0.9, f"{len(rows) - len(good)} looks failed")
-            mt.check(sum(permanent) >= 0.9 * 30 * len(good), "the permanent model has too few names")
+        done = subprocess.run([bench(), str(job.pid), str(looks), "5", *how], capture_output=True, text=True, check=True)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        good = [r for r in rows if "error" not in r]
+        wrong = [w for r in good for w in wrong_in_look(r, truth)]
+        permanent = [sum(n[3].startswith("Permanent") for n in r["names"]) for r in good]
+        mt.note(f"{len(good)} of {len(rows)} looks, {sum(r['told'] for r in good)} names, "
+                f"{sum(r['held_back'] for r in good)} held back, {sum(r['torn'] for r in good)} torn, {len(wrong)} wrong; "
+                f"of the permanent model's 30 names {min(permanent)} to {max(permanent)}")
+        mt.check(not wrong, f"{wrong[:5]}")
+        mt.check(len(good) >= looks * 0.9, f"{len(rows) - len(good)} looks failed")
+        mt.check(sum(permanent) >= 0.9 * 30 * len(good), "the permanent model has too few names")
 
 
 def steady(looks, *job_args):
@@ -253,10 +261,21 @@ def check_looks(done, truth, what):
 
 def test_never_wrong():
     steady(30)
-    churn(15)
+    churn(15, ())
+    churn(15, ("all",))
 
 
-def test_never_wrong_long():
+def test_never_wrong_long_steady():
     steady(300)
+
+
+def test_never_wrong_long_gc():
     steady(300, "--gc")
-    churn(300)
+
+
+def test_never_wrong_long_churn():
+    churn(300, ())
+
+
+def test_never_wrong_long_churn_all():
+    churn(150, ("all",))  # each searches all objects, too

@@ -34,7 +34,8 @@ struct image {
 	uint64_t base_tensor, parameter, base_module, net, linear; /* … of torch */
 	uint64_t base_optimizer, sgd;
 	uint64_t model, layer, opt, modules, params; /* objects: Net, its Linear, the optimizer, Net's _modules, Linear's
-							_parameters */
+							_parameters … */
+	uint64_t buffers; /* … and _buffers */
 	uint64_t weight;
 	unsigned reads, fail_every; /* fault injection: 0 never */
 };
@@ -294,11 +295,9 @@ static inline void image__init(struct image *im, unsigned minor, int inline_valu
 	im->weight = image_tensor(im, im->parameter, 0xa000, 8, 4);
 	image_grad(im, im->weight, image_tensor(im, im->parameter, 0xb000, 8, 4));
 	im->params = image_dict(im, 1, 2, LIST(image_str(im, "weight"), image_str(im, "bias")), LIST(im->weight, none));
+	im->buffers = image_dict(im, 1, 1, LIST(image_str(im, "scale")), LIST(image_tensor(im, im->parameter, 0xc000, 1, 4)));
 	im->layer = image_instance(im, im->linear, inline_values, 3, LIST(parameters, buffers, modules),
-				   LIST(im->params,
-					image_dict(im, 1, 1, LIST(image_str(im, "scale")),
-						   LIST(image_tensor(im, im->parameter, 0xc000, 1, 4))),
-					empty));
+				   LIST(im->params, im->buffers, empty));
 	im->modules = image_dict(im, 0, 1, LIST(image_str(im, "inner")), LIST(im->layer));
 	im->model = image_instance(im, im->net, inline_values, 3, LIST(parameters, buffers, modules),
 				   LIST(empty, empty, im->modules));

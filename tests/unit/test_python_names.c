@@ -203,6 +203,52 @@ static void test_root_without_tensors_is_bare(void **state)
 	}
 }
 
+/* A key of `cnt` characters of `width` bytes, in the place of the name that the buffer has. */
+static void rename_scale(unsigned width, const uint32_t *chars, size_t cnt)
+{
+	uint64_t at = IMAGE_BASE + im.used, keys = peek(&im, im.buffers + 32); /* what is not used is there */
+
+	poke(&im, at, 1);
+	poke(&im, at + 8, im.str);
+	poke(&im, at + 16, cnt);
+	poke(&im, at + 32, width << 2 | 1u << 5);
+	for (size_t i = 0; i < cnt; i++)
+		memcpy(im.bytes + (at + im.at->str_other + i * width - IMAGE_BASE), &chars[i], width);
+	poke(&im, keys + (im.at->keys_are_old ? 56 : 40), at);
+}
+
+static void test_names_in_other_scripts(void **state)
+{
+	static const struct {
+		unsigned width;
+		uint32_t chars[3];
+		const char *path; /* NULL: cannot be told */
+	} cases[] = {
+		{ 1, { 0xdf, 'x', 0xe9 }, "inner.\xc3\x9fx\xc3\xa9" },
+		{ 2, { 0x5c64, 0x3b1, 'a' }, "inner.\xe5\xb1\xa4\xce\xb1" "a" },
+		{ 4, { 0x1f600, 'a', 'b' }, "inner.\xf0\x9f\x98\x80" "ab" },
+		{ 2, { 0xd800, 'a', 'b' }, NULL },
+		{ 1, { 0x85, 'a', 'b' }, NULL },
+		{ 4, { 0x110000, 'a', 'b' }, NULL },
+	};
+
+	(void)state;
+	for (unsigned minor = 10; minor <= 13; minor++)
+		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+			begin(minor, 0);
+			rename_scale(cases[i].width, cases[i].chars, 3);
+			assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+			assert_int_equal(look.torn, 0);
+			assert_int_equal(look.nameless, cases[i].path ? 0 : 1);
+			if (cases[i].path)
+				expect(0xc000, PY_BUFFER, "Net", cases[i].path, "", "float32[1,4]");
+			else
+				assert_null(told_at(0xc000));
+			expect(0xa000, PY_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+			teardown(NULL);
+		}
+}
+
 static void test_freed(void **state)
 {
 	(void)state;
@@ -351,6 +397,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_child_of_a_torn_module_is_no_root, teardown),
 		cmocka_unit_test_teardown(test_sizes_that_do_not_multiply, teardown),
 		cmocka_unit_test_teardown(test_root_without_tensors_is_bare, teardown),
+		cmocka_unit_test_teardown(test_names_in_other_scripts, teardown),
 		cmocka_unit_test_teardown(test_freed, teardown),
 		cmocka_unit_test_teardown(test_circle_of_modules_has_no_names, teardown),
 		cmocka_unit_test_teardown(test_gc_lists_that_lead_nowhere, teardown),

@@ -64,7 +64,7 @@ struct named_proc {
 
 enum note {
 	NOTE_NO_PYTHON = 1, NOTE_TORN = 2, NOTE_CIRCLES = 4, NOTE_FULL = 8, NOTE_UNREADABLE = 16, NOTE_NO_CALL = 32,
-	NOTE_NO_BACKWARD = 64, NOTE_NO_THREAD = 128,
+	NOTE_NO_BACKWARD = 64, NOTE_NO_THREAD = 128, NOTE_NAMELESS = 256,
 };
 
 /* What the second thread is given, and gives back. */
@@ -520,6 +520,9 @@ static void note_gaps(struct naming *n, struct named_proc *p, const struct py_lo
 					 "is the root cannot be told");
 	if (look->full)
 		note(n, p, NOTE_FULL, "there are more modules or tensors than names are read of (docs/names.md)");
+	if (look->nameless)
+		note(n, p, NOTE_NAMELESS, "some modules or parameters are called what cannot be told: control characters, "
+					  "or more than 255 bytes");
 	if (look->torn > look->modules / 10)
 		note(n, p, NOTE_TORN, "some modules could not be read and have no names: their attributes are not as "
 				      "torch.nn.Module's, or changed at every look");

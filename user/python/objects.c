@@ -178,21 +178,58 @@ int py__type_name(struct py *p, uint64_t type, char buf[PY_TEXT_MAX])
 
 /* --- strings ------------------------------------------------------------------------------------------- */
 
+/* One character as UTF-8; 0: what no name has (control characters, halves of a pair). */
+static unsigned put_utf8(uint32_t c, char *to)
+{
+	if (c < ' ' || (c >= 0x7f && c < 0xa0) || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
+		return 0;
+	if (c < 0x80) {
+		to[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		to[0] = (char)(0xc0 | c >> 6);
+		to[1] = (char)(0x80 | (c & 63));
+		return 2;
+	}
+	if (c < 0x10000) {
+		to[0] = (char)(0xe0 | c >> 12);
+		to[1] = (char)(0x80 | (c >> 6 & 63));
+		to[2] = (char)(0x80 | (c & 63));
+		return 3;
+	}
+	to[0] = (char)(0xf0 | c >> 18);
+	to[1] = (char)(0x80 | (c >> 12 & 63));
+	to[2] = (char)(0x80 | (c >> 6 & 63));
+	to[3] = (char)(0x80 | (c & 63));
+	return 4;
+}
+
 int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX])
 {
 	uint64_t len = py_snap__word(p->snap, str + STR_LENGTH);
 	uint32_t state = py_snap__int(p->snap, str + STR_STATE);
-	unsigned kind = state >> 2 & 7, is_compact = state >> 5 & 1, is_ascii = state >> 6 & 1;
+	unsigned kind = state >> 2 & 7, is_compact = state >> 5 & 1, is_ascii = state >> 6 & 1, n = 0;
+	uint8_t raw[PY_TEXT_MAX * 4];
 
-	/* Names that are not ASCII have no UTF-8 form that would always be there. */
-	if (!py__is(p, str, PY_IS_STR) || kind != 1 || !is_compact || !is_ascii || !len || len >= PY_TEXT_MAX)
+	if (!py__is(p, str, PY_IS_STR) || (kind != 1 && kind != 2 && kind != 4) || (is_ascii && kind != 1) || !is_compact ||
+	    !len || len >= PY_TEXT_MAX)
 		return -EAGAIN;
-	if (py_snap__read(p->snap, str + p->at->str_ascii, buf, len))
+	if (py_snap__read(p->snap, str + (is_ascii ? p->at->str_ascii : p->at->str_other), raw, len * kind))
 		return -EAGAIN;
-	buf[len] = '\0';
-	for (uint64_t i = 0; i < len; i++)
-		if ((unsigned char)buf[i] < ' ' || (unsigned char)buf[i] > '~')
+	for (uint64_t i = 0; i < len; i++) {
+		char utf8[4];
+		uint32_t c = 0;
+		unsigned bytes;
+
+		memcpy(&c, raw + i * kind, kind);
+		bytes = is_ascii && c >= 0x80 ? 0 : put_utf8(c, utf8);
+		if (!bytes || n + bytes >= PY_TEXT_MAX)
 			return -EAGAIN;
+		memcpy(buf + n, utf8, bytes);
+		n += bytes;
+	}
+	buf[n] = '\0';
 	return 0;
 }
 

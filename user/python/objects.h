@@ -72,7 +72,7 @@ void py__forget_types(struct py *p); /* after a change of `bases` */
 const struct py_type *py__type_of(struct py *p, uint64_t obj);
 const struct py_type *py__type(struct py *p, uint64_t type);
 int py__is(struct py *p, uint64_t obj, uint32_t flag); /* of a subclass of dict, list … */
-/* Text of a str of one byte a character; -EAGAIN: it is none, or too long. */
+/* Text of a str as UTF-8; -EAGAIN: it is none, too long, or has characters that no name has. */
 int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX]);
 int py__is_text(struct py *p, uint64_t str, const char *text);
 /* Name of a type, from its tp_name: the last part. */

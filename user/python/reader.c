@@ -545,6 +545,7 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 	look.circles = r->walk.circles;
 	look.torn = r->walk.torn;
 	look.full = r->walk.full;
+	look.nameless = r->walk.nameless;
 	look.bytes_read = py_snap__bytes_read(r->py.snap) - read_before;
 	if (is_all)
 		py_snap__give_back(r->py.snap); /* 64 MiB, of which a usual look needs 10 */

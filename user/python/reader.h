@@ -54,7 +54,7 @@ struct py_look {
 	struct py_told_module *told_modules; /* each behind the one that it is in */
 	size_t told_modules_cnt;
 	uint32_t held_back; /* found, but not the same as in the look before */
-	uint32_t modules, roots, optimizers, circles, torn, full;
+	uint32_t modules, roots, optimizers, circles, torn, full, nameless;
 	uint32_t changed;   /* names that the last look did not have */
 	uint64_t objects;   /* seen by the garbage collector's lists */
 	uint64_t bytes_read;

@@ -13,8 +13,11 @@
 enum { PARAMETERS = 0, BUFFERS = 1, MODULES = 2, DICTS = 3 };
 static const char *const dict_names[DICTS] = { "_parameters", "_buffers", "_modules" };
 
+#define NAMELESS UINT32_MAX
+#define STACK_MAX 1024 /* levels that are gone down without names, below WALK_DEPTH_MAX */
+
 struct member {
-	uint32_t name; /* in the text */
+	uint32_t name; /* in the text; NAMELESS: it cannot be told */
 	uint32_t module; /* MODULES: index + 1 */
 	uint64_t obj;
 };
@@ -39,7 +42,7 @@ struct walk_state {
 	struct member *members;
 	size_t members_cnt, members_cap;
 	struct index by_addr; /* modules */
-	struct index objects; /* parameters → their names */
+	struct index objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
 	struct index data;    /* data pointers → their names */
 	uint64_t interned[DICTS]; /* the strings that name the three dicts are one object each, nearly always */
 };
@@ -189,6 +192,11 @@ static int find_dict(void *ctx, uint64_t key, uint64_t value)
 	return d->found == DICTS;
 }
 
+struct wrapped {
+	struct walk *w;
+	uint64_t dict;
+};
+
 static int find_dicts(struct walk *w, uint64_t module, uint64_t *ret)
 {
 	struct dicts d = { .w = w };
@@ -199,7 +207,38 @@ static int find_dicts(struct walk *w, uint64_t module, uint64_t *ret)
 		r = py__each_attr(w->py, module, find_dict, &d);
 	}
 	memcpy(ret, d.at, sizeof(d.at));
-	return r ? r : d.found == DICTS ? 0 : -EAGAIN;
+	/* without any of them it is none yet, or never will be: it holds nothing */
+	return r ? r : d.found == DICTS || !d.found ? 0 : -EAGAIN;
+}
+
+static int find_python_modules(void *ctx, uint64_t key, uint64_t value)
+{
+	struct wrapped *x = ctx;
+
+	if (!py__is_text(x->w->py, key, "_python_modules"))
+		return 0;
+	x->dict = value;
+	return 1;
+}
+
+/*
+ * What a scripted module has in the places of the three dicts: objects that ask C++. Its modules have a dict behind that, its
+ * parameters and buffers are not Python's to name.
+ */
+static int unwrap(struct walk *w, unsigned which, uint64_t *dict)
+{
+	struct wrapped x = { .w = w };
+	int r;
+
+	if (!*dict || py__is(w->py, *dict, PY_IS_DICT) || !py__type_of(w->py, *dict))
+		return 0;
+	if (which != MODULES) {
+		*dict = 0;
+		return 0;
+	}
+	r = py__each_attr(w->py, *dict, find_python_modules, &x);
+	*dict = x.dict;
+	return r ? r : x.dict ? 0 : -EAGAIN;
 }
 
 struct adding {
@@ -218,15 +257,16 @@ static int add_member(void *ctx, uint64_t key, uint64_t value)
 	/* None stands for a bias that is not there */
 	if (!is_a(a->w, value, a->which == MODULES ? WALK_MODULE : WALK_TENSOR))
 		return 0;
-	if (py__text(a->w->py, key, text)) { /* a name that cannot be told */
-		a->w->torn++;
-		return 0;
-	}
 	if (s->members_cnt >= WALK_NAMES_MAX) {
 		a->w->full++;
 		return 1;
 	}
-	if (make_room(&s->members, s->members_cnt, &s->members_cap, sizeof(m)) || add_text(a->w, text, &m.name)) {
+	if (py__text(a->w->py, key, text)) { /* it is there all the same: nobody's root, and no parameter of no module */
+		a->w->nameless++;
+		m.name = NAMELESS;
+	}
+	if (make_room(&s->members, s->members_cnt, &s->members_cap, sizeof(m)) ||
+	    (m.name != NAMELESS && add_text(a->w, text, &m.name))) {
 		a->err = -ENOMEM;
 		return 1;
 	}
@@ -262,7 +302,8 @@ static int read_module(struct walk *w, size_t at)
 	for (unsigned i = 0; i < DICTS; i++) {
 		s->modules[at].first[i] = (uint32_t)s->members_cnt;
 		a.which = i;
-		r = r ? r : py__each_item(w->py, dicts[i], add_member, &a);
+		r = r ? r : unwrap(w, i, &dicts[i]);
+		r = r || !dicts[i] ? r : py__each_item(w->py, dicts[i], add_member, &a);
 		r = r ? r : a.err;
 	}
 	if (r == -EAGAIN) {
@@ -343,19 +384,21 @@ static int name_tensor(struct walk *w, struct py_name *n)
 /* A parameter's path is kept even if its memory is elsewhere: its state is named after it. */
 static int name_members(struct walk *w, const struct module *m, uint64_t root, char *path, size_t len)
 {
+	const size_t room = len < WALK_PATH_MAX ? WALK_PATH_MAX - len : 0;
 	struct walk_state *s = w->state;
 	int r = 0;
 
 	for (uint32_t i = m->first[PARAMETERS]; i < m->first[MODULES] && !r; i++) {
 		struct py_name n = { .obj = s->members[i].obj, .root = root };
-		const char *name = walk__text(w, s->members[i].name);
+		uint32_t name = s->members[i].name;
 
 		n.kind = i < m->first[BUFFERS] ? PY_PARAMETER : PY_BUFFER;
-		if (len + strlen(name) >= WALK_PATH_MAX) {
-			w->full++;
+		if (!path || name == NAMELESS || strlen(walk__text(w, name)) >= room) {
+			w->full += path && name != NAMELESS;
+			r = n.kind == PY_PARAMETER ? index__put(&s->objects, n.obj, NAMELESS) : 0;
 			continue;
 		}
-		strcpy(path + len, name);
+		strcpy(path + len, walk__text(w, name));
 		r = add_text(w, path, &n.path);
 		if (!r && n.kind == PY_PARAMETER)
 			r = index__put(&s->objects, n.obj, n.path + 1);
@@ -367,6 +410,7 @@ static int name_members(struct walk *w, const struct module *m, uint64_t root, c
 struct level {
 	uint32_t module, next;
 	size_t len; /* of the path */
+	uint8_t is_nameless; /* this one, and what is in it */
 };
 
 /* `path` ends with a dot, or is empty. */
@@ -398,12 +442,12 @@ static int name_from(struct walk *w, uint32_t root)
 	struct walk_state *s = w->state;
 	size_t first = w->paths_cnt;
 	uint32_t tensors = members_of(&s->modules[root]);
-	struct level stack[WALK_DEPTH_MAX];
+	struct level stack[STACK_MAX];
 	char path[WALK_PATH_MAX + PY_TEXT_MAX];
 	unsigned depth = 1;
 	int r;
 
-	stack[0] = (struct level){ root, s->modules[root].first[MODULES], 0 };
+	stack[0] = (struct level){ root, s->modules[root].first[MODULES], 0, 0 };
 	s->modules[root].is_named = 1;
 	path[0] = 0;
 	r = add_path(w, root, root, root, path, 0);
@@ -411,7 +455,8 @@ static int name_from(struct walk *w, uint32_t root)
 	while (depth && !r) {
 		struct level *l = &stack[depth - 1];
 		const struct member *m;
-		size_t len;
+		size_t len = 0;
+		int is_nameless;
 
 		if (l->next >= s->modules[l->module].first[DICTS]) {
 			depth--;
@@ -420,15 +465,22 @@ static int name_from(struct walk *w, uint32_t root)
 		m = &s->members[l->next++];
 		if (!m->module || s->modules[m->module - 1].is_named)
 			continue;
-		len = l->len + strlen(walk__text(w, m->name)) + 1;
-		if (depth == WALK_DEPTH_MAX || len >= WALK_PATH_MAX) {
-			w->full++;
+		is_nameless = l->is_nameless || m->name == NAMELESS;
+		if (!is_nameless) {
+			len = l->len + strlen(walk__text(w, m->name)) + 1;
+			is_nameless = depth >= WALK_DEPTH_MAX || len >= WALK_PATH_MAX;
+			w->full += (uint32_t)is_nameless;
+		}
+		if (depth == STACK_MAX)
+			continue;
+		s->modules[m->module - 1].is_named = 1;
+		tensors += members_of(&s->modules[m->module - 1]);
+		stack[depth++] = (struct level){ m->module - 1, s->modules[m->module - 1].first[MODULES], len, is_nameless };
+		if (is_nameless) {
+			r = name_members(w, &s->modules[m->module - 1], s->modules[root].obj, NULL, 0);
 			continue;
 		}
 		sprintf(path + l->len, "%s.", walk__text(w, m->name));
-		s->modules[m->module - 1].is_named = 1;
-		tensors += members_of(&s->modules[m->module - 1]);
-		stack[depth++] = (struct level){ m->module - 1, s->modules[m->module - 1].first[MODULES], len };
 		r = add_path(w, m->module - 1, l->module, root, path, len);
 		r = r ? r : name_members(w, &s->modules[m->module - 1], s->modules[root].obj, path, len);
 	}
@@ -448,7 +500,7 @@ static int name_modules(struct walk *w)
 		w->roots++;
 		r = name_from(w, i);
 	}
-	for (size_t i = 0; i < s->modules_cnt; i++)
+	for (size_t i = 0; i < s->modules_cnt && !w->full; i++)
 		w->circles += !s->modules[i].is_named;
 	return r;
 }
@@ -547,7 +599,7 @@ static int name_state(void *ctx, uint64_t key, uint64_t value)
 	struct of_optimizer *o = ctx;
 	uint32_t path = index__get(&o->w->state->objects, key);
 
-	if (!path || !py__is(o->w->py, value, PY_IS_DICT))
+	if (!path || path == NAMELESS || !py__is(o->w->py, value, PY_IS_DICT))
 		return 0;
 	o->path = path - 1;
 	if (py__each_item(o->w->py, value, name_state_item, o) == -ENOMEM)
@@ -608,7 +660,7 @@ static int begin(struct walk *w)
 	index__clear(&w->state->objects);
 	index__clear(&w->state->data);
 	w->state->modules_cnt = w->state->members_cnt = w->names_cnt = w->paths_cnt = w->text_len = 0;
-	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = 0;
+	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = w->nameless = 0;
 	return add_text(w, "", &empty); /* at 0 */
 }
 

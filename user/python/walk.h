@@ -57,6 +57,7 @@ struct walk {
 	uint32_t circles; /* modules without a root */
 	uint32_t torn;	  /* modules, tensors and optimizers that could not be read whole */
 	uint32_t full;	  /* what did not fit into the limits above */
+	uint32_t nameless; /* members whose own name cannot be told (py__text) */
 	struct walk_state *state;
 };
 

@@ -143,13 +143,14 @@ def truth(models, opts):
     said, by_object = {}, {}
 
     def add(kind, name, key, tensor):
-        s = tensor.untyped_storage()
+        s = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()  # before 2.0
         if s.nbytes():
             said.setdefault(s.data_ptr(), [kind, [], key, s.nbytes(), list(tensor.shape)])[1].append(name)
     for model in models:
-        for name, p in model.named_parameters(remove_duplicate=False):
-            add("parameter", name, None, p)
-            by_object.setdefault(p, name)
+        for path, module in model.named_modules(remove_duplicate=False):
+            for name, p in module.named_parameters(path, recurse=False):
+                add("parameter", name, None, p)
+                by_object.setdefault(p, name)
         for name, b in model.named_buffers():
             add("buffer", name, None, b)
     for opt in opts:
@@ -162,6 +163,9 @@ def truth(models, opts):
             for key, value in state.items():
                 if torch.is_tensor(value):
                     add("optimizer_state", by_object[p], key, value)
+                for k, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
+                    if torch.is_tensor(item):
+                        add("optimizer_state", by_object[p], f"{key}.{k}", item)
     return said
 
 
