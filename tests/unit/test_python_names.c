@@ -203,6 +203,25 @@ static void test_root_without_tensors_is_bare(void **state)
 	}
 }
 
+/* Two looks that each could not read another module are as good as one that read all. */
+static void test_torn_in_turn(void **state)
+{
+	(void)state;
+	begin(12, 0);
+	poke(&im, im.params + 16, 1); /* two entries, and it says one */
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_int_equal(look.told_modules_cnt, 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_int_equal(look.told_modules_cnt, 0);
+	poke(&im, im.params + 16, 2);
+	poke(&im, im.modules + 16, 0); /* one entry, and it says none */
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	assert_int_equal(look.torn, 1);
+	assert_int_equal(look.told_modules_cnt, 1); /* its Linear may be a part of it */
+	assert_int_equal(look.told_modules[0].at->obj, im.model);
+	assert_null(told_at(0xa000));
+}
+
 /* A key of `cnt` characters of `width` bytes, in the place of the name that the buffer has. */
 static void rename_scale(unsigned width, const uint32_t *chars, size_t cnt)
 {
@@ -397,6 +416,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_child_of_a_torn_module_is_no_root, teardown),
 		cmocka_unit_test_teardown(test_sizes_that_do_not_multiply, teardown),
 		cmocka_unit_test_teardown(test_root_without_tensors_is_bare, teardown),
+		cmocka_unit_test_teardown(test_torn_in_turn, teardown),
 		cmocka_unit_test_teardown(test_names_in_other_scripts, teardown),
 		cmocka_unit_test_teardown(test_freed, teardown),
 		cmocka_unit_test_teardown(test_circle_of_modules_has_no_names, teardown),

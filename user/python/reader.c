@@ -17,7 +17,8 @@ struct root {
 	char class[PY_TEXT_MAX], label[PY_TEXT_MAX + 16];
 	uint32_t ordinal; /* among those of this class, from 1 */
 	uint8_t seen;	  /* in this look */
-	uint8_t is_sure;  /* a look that read every module found it to be one */
+	uint8_t was_seen; /* in the look before */
+	uint8_t is_sure;  /* a look that read every module found it to be one, or two in a row that did so together */
 };
 
 /* What the look before found at an address. */
@@ -40,6 +41,10 @@ struct py_reader {
 	size_t before_cap;
 	int has_before;
 	int was_whole; /* the last look read every module: roots that it did not see are gone */
+	uint64_t torn_at[WALK_TORN_KEPT]; /* those that it could not read */
+	uint32_t torn_cnt;
+	int has_looked;
+	int is_all_read; /* every module was read in this look or the one before */
 	struct py_told *told;
 	size_t told_cap;
 	struct py_told_module *modules_told;
@@ -306,6 +311,7 @@ static void check_roots(struct py_reader *r)
 		if (!t || py__type_name(&r->py, t->addr, class) || strcmp(class, r->roots[i].class))
 			continue;
 		r->roots[kept] = r->roots[i];
+		r->roots[kept].was_seen = r->roots[kept].seen;
 		r->roots[kept++].seen = 0;
 	}
 	r->roots_cnt = kept;
@@ -397,6 +403,26 @@ static int is_grad_still(struct py_reader *r, const struct py_name *n)
 	       !memcmp(grad.shape, param.shape, (param.dims <= PY_DIMS_MAX ? param.dims : 0) * 8u);
 }
 
+static int is_all_read(const struct py_reader *r)
+{
+	const struct walk *w = &r->walk;
+
+	if (w->torn_modules > WALK_TORN_KEPT || r->torn_cnt > WALK_TORN_KEPT)
+		return 0;
+	for (uint32_t i = 0; i < w->torn_modules; i++)
+		for (uint32_t k = 0; k < r->torn_cnt; k++)
+			if (w->torn_at[i] == r->torn_at[k])
+				return 0;
+	return 1;
+}
+
+/* A root that was seen for the first time may be a part of what could not be read. */
+static void see_root(const struct py_reader *r, struct root *root)
+{
+	root->seen = 1;
+	root->is_sure |= !r->walk.torn_modules || (root->was_seen && r->is_all_read);
+}
+
 static int choose(struct py_reader *r, struct py_look *look)
 {
 	struct root *root = NULL;
@@ -413,7 +439,8 @@ static int choose(struct py_reader *r, struct py_look *look)
 	if (r->was_whole)
 		drop_roots(r);
 	check_roots(r);
-	r->was_whole = !r->walk.torn;
+	r->was_whole = !r->walk.torn_modules;
+	r->is_all_read = r->has_looked && is_all_read(r);
 	for (size_t i = 0; i < r->walk.names_cnt; i++) {
 		struct py_name *n = &r->walk.names[i];
 		uint64_t hash = hash_of(r, n);
@@ -425,10 +452,8 @@ static int choose(struct py_reader *r, struct py_look *look)
 			root = find_root(r, n->root);
 		if (!root)
 			root = add_root(r, n->root);
-		if (root && !root->seen) {
-			root->seen = 1;
-			root->is_sure |= !r->walk.torn;
-		}
+		if (root && !root->seen)
+			see_root(r, root);
 		if (!root || !root->is_sure || (n->kind == PY_GRADIENT ? !is_grad_still(r, n) : !is_same))
 			look->held_back++;
 		else
@@ -480,10 +505,8 @@ static int choose_modules(struct py_reader *r, struct py_look *look)
 			root = find_root(r, m->root);
 		if (!root)
 			root = add_root(r, m->root);
-		if (root && !root->seen) {
-			root->seen = 1;
-			root->is_sure |= !r->walk.torn;
-		}
+		if (root && !root->seen)
+			see_root(r, root);
 		if (root && root->is_sure && class && was_before(r, m->obj, hash))
 			r->modules_told[look->told_modules_cnt++] = (struct py_told_module){ m, root->label, class, hash };
 	}
@@ -538,6 +561,9 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 	if (e)
 		return e;
 	e = remember(r);
+	memcpy(r->torn_at, r->walk.torn_at, sizeof(r->torn_at));
+	r->torn_cnt = r->walk.torn_modules;
+	r->has_looked = 1;
 	keep_modules(r);
 	look.modules = r->walk.modules;
 	look.roots = r->walk.roots;

@@ -308,6 +308,9 @@ static int read_module(struct walk *w, size_t at)
 	}
 	if (r == -EAGAIN) {
 		w->torn++;
+		if (w->torn_modules < WALK_TORN_KEPT)
+			w->torn_at[w->torn_modules] = s->modules[at].obj;
+		w->torn_modules++;
 		s->members_cnt = first;
 		memset(s->modules[at].first, 0, sizeof(s->modules[at].first));
 		return 0;
@@ -660,7 +663,7 @@ static int begin(struct walk *w)
 	index__clear(&w->state->objects);
 	index__clear(&w->state->data);
 	w->state->modules_cnt = w->state->members_cnt = w->names_cnt = w->paths_cnt = w->text_len = 0;
-	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = w->nameless = 0;
+	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = w->nameless = w->torn_modules = 0;
 	return add_text(w, "", &empty); /* at 0 */
 }
 

@@ -20,6 +20,7 @@ enum { WALK_MODULE = 0, WALK_OPTIMIZER = 1, WALK_TENSOR = 2 };
 #define WALK_NAMES_MAX 1000000u
 #define WALK_DEPTH_MAX 64
 #define WALK_PATH_MAX 900
+#define WALK_TORN_KEPT 64
 
 enum py_kind { PY_PARAMETER = 1, PY_BUFFER = 2, PY_GRADIENT = 3, PY_STATE = 4 };
 
@@ -58,6 +59,8 @@ struct walk {
 	uint32_t torn;	  /* modules, tensors and optimizers that could not be read whole */
 	uint32_t full;	  /* what did not fit into the limits above */
 	uint32_t nameless; /* members whose own name cannot be told (py__text) */
+	uint64_t torn_at[WALK_TORN_KEPT]; /* modules among `torn`, the first of them */
+	uint32_t torn_modules;
 	struct walk_state *state;
 };
 
