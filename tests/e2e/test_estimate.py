@@ -10,7 +10,7 @@ import mt
 
 RANDOM = 100
 SLOW = {"what_ifs_of_batch_and_dtype_come_true", "what_ifs_of_the_optimizer_come_true",
-        "what_ifs_of_sharding_come_true"}
+        "what_ifs_of_sharding_come_true", "what_ifs_of_checkpoints_come_true"}
 
 
 def graphs_of(where, *args):
@@ -246,6 +246,23 @@ def test_what_ifs_of_sharding_come_true():
         guessed, asked = estimate(one, "--shard", 2), estimate(one, "--shard", 2, "--units", "layers.*")
         mt.check(guessed["estimated_peak"] == asked["estimated_peak"], f"{guessed}")
         mt.expect_failure(mt.memtrace("estimate", one, "--shard", "2", "--units", "tail.*"), 1, "no parameter is in a module like")
+
+
+def test_what_ifs_of_checkpoints_come_true():
+    size = ("--batch", "16", "--dim", "128")
+    with mt.scratch() as where:
+        one = record_blocks(where, "one", *size)
+        for blocks in ("0,1,2,3", "1,2"):
+            said = estimate(one, "--checkpoint", ",".join(f"layers.{b}" for b in blocks.split(",")))
+            curve = said["checkpoint"]["modules"]
+            mt.check(len(curve) == len(blocks.split(",")) and all(m["time_ns"] > 0 and m["bytes"] > 1 << 20 for m in curve), said)
+            check_what_if(f"blocks {blocks} checkpointed", said, record_blocks(where, "ran", *size, "--checkpoint", blocks))
+        all_of_them = estimate(one, "--checkpoint", "layers.*")
+        budget = all_of_them["checkpoint"]["modules"][1]["peak_so_far"] + 1000
+        said = estimate(one, "--checkpoint", "layers.*", "--budget", budget)
+        mt.check(said["checkpoint"]["fits"] and said["checkpoint"]["is_exact"] and said["estimated_peak"] <= budget
+                 and said["checkpoint"]["chosen"] <= 2, f"{said}")
+        mt.expect_failure(mt.memtrace("estimate", one, "--checkpoint", "tail.*"), 1, "no module like")
 
 
 def test_what_if_says_what_it_needs():

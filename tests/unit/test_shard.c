@@ -199,6 +199,97 @@ static void test_one_recording(void **state)
 	assert_int_equal(w.at_largest, 1340);
 }
 
+/* Two modules that each keep 60, take 40 for a while and give 10 to the next; what the first is given is not kept. */
+static void two_modules(void)
+{
+	parameter(1, 100, "head.weight", "float32[25]");
+	for (uint64_t i = 0; i < 3; i++)
+		tell((struct tl_event){ .kind = TL_STEP, .ts_ns = 100 + 100 * i });
+	born(210, 10, 10, PHASE_FORWARD, "", CAT_ACTIVATION);
+	uses(212, 10);
+	for (uint64_t m = 0; m < 2; m++) {
+		uint64_t at = 220 + 10 * m, id = 20 + 10 * m;
+		const char *module = m ? "layers.1" : "layers.0";
+
+		born(at, id, 60, PHASE_FORWARD, module, CAT_ACTIVATION);
+		uses(at + 2, id);
+		born(at + 4, id + 1, 40, PHASE_FORWARD, module, CAT_TEMPORARY);
+		died(at + 6, id + 1);
+		uses(at + 7, 1);
+		born(at + 8, id + 2, 10, PHASE_FORWARD, module, CAT_ACTIVATION);
+		if (!m)
+			died(229, 10);
+		uses(at + 11, id + 2);
+	}
+	born(242, 40, 5, PHASE_FORWARD, "", CAT_ACTIVATION);
+	uses(243, 40);
+	born(250, 50, 5, PHASE_BACKWARD, "layers.1", CAT_TEMPORARY);
+	died(251, 32);
+	died(251, 40);
+	died(260, 30);
+	died(262, 22);
+	died(262, 50);
+	born(265, 51, 5, PHASE_BACKWARD, "layers.0", CAT_TEMPORARY);
+	died(270, 20);
+	died(271, 51);
+	recorded__end(&rec);
+	assert_int_equal(recorded_kept__init(&kept, &rec, CPU), 0);
+	assert_int_equal(recorded_kept__last_step(&kept, &rec), 0);
+}
+
+/*
+ * The peak is in the second one's forward: 100 + 60 + 10 + 60 + 40. Without the first one's 60, but with what it was given,
+ * 220. Both: 235 where the second runs again, with what both were given, its own 100 and the 5 behind it and 10 of its output.
+ */
+static void test_checkpoint(void **state)
+{
+	struct whatif w;
+
+	(void)state;
+	two_modules();
+	assert_int_equal(ask(&w, (struct whatif_opts){ .checkpoint = "layers.*" }), 0);
+	assert_int_equal(w.recorded, 270);
+	assert_int_equal(w.peak, 235);
+	assert_int_equal(w.recompute.cnt, 2);
+	assert_int_equal(w.recompute.chosen, 2);
+	assert_string_equal(w.recompute.modules[0].path, "layers.0");
+	assert_true(w.recompute.modules[0].bytes == 60 && w.recompute.modules[1].bytes == 60);
+	assert_int_equal(w.recompute.modules[0].time_ns, 10);
+	assert_int_equal(w.recompute.modules[0].peak, 220);
+	assert_int_equal(w.recompute.modules[1].peak, 235);
+	whatif__done(&w);
+	/* the random numbers' state of each */
+	assert_int_equal(ask(&w, (struct whatif_opts){ .checkpoint = "layers.*", .is_cpu = 1 }), 0);
+	assert_int_equal(w.peak, 235 + 2 * 5056);
+	whatif__done(&w);
+	assert_int_equal(ask(&w, (struct whatif_opts){ .checkpoint = "layers.1" }), 0);
+	assert_int_equal(w.peak, 285); /* where it runs again: the other one's 60, and 15 behind it */
+	whatif__done(&w);
+}
+
+static void test_budget(void **state)
+{
+	static const struct {
+		uint64_t budget, peak;
+		size_t chosen;
+		int fits;
+	} cases[] = { { 230, 220, 1, 1 }, { 270, 270, 0, 1 }, { 235, 220, 1, 1 }, { 219, 235, 2, 0 } };
+	struct whatif w;
+
+	(void)state;
+	two_modules();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(ask(&w, (struct whatif_opts){ .checkpoint = "layers.*", .budget = cases[i].budget }), 0);
+		assert_int_equal(w.peak, cases[i].peak);
+		assert_int_equal(w.recompute.chosen, cases[i].chosen);
+		assert_int_equal(w.recompute.fits, cases[i].fits);
+		assert_true(w.recompute.is_exact);
+		whatif__done(&w);
+	}
+	assert_int_equal(ask(&w, (struct whatif_opts){ .checkpoint = "tail" }), -ESRCH);
+	whatif__done(&w);
+}
+
 static void op(uint64_t ts, const char *name, uint8_t depth)
 {
 	tell((struct tl_event){ .kind = TL_OP, .ts_ns = ts, .op = names__add(names, name), .depth = depth });
@@ -233,6 +324,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_patterns, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_nothing_to_shard, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_recording, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_checkpoint, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_budget, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_wide, setup, teardown),
 	};
 

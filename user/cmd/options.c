@@ -261,8 +261,8 @@ static int has_all_of_estimate(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--batches alone asks nothing: --batch or --budget is missing");
 		return err_hint(err, "%s", how);
 	}
-	if (o->budget && !o->batches[0]) {
-		err_set(err, -EINVAL, "--budget needs --batches: what is to fit into it");
+	if (o->budget && !o->batches[0] && !o->checkpoint) {
+		err_set(err, -EINVAL, "--budget needs --batches or --checkpoint: what is to fit into it");
 		return err_hint(err, "%s", how);
 	}
 	if ((o->units || o->no_reshard) && !o->ranks) {

@@ -58,6 +58,7 @@ struct options {
 	uint64_t ranks;			    /* estimate --shard */
 	const char *units;
 	int no_reshard;
+	const char *checkpoint;
 	int optimizer;		  /* enum whatif_optimizer, and its word */
 	const char *optimizer_name;
 	double dtype; /* bytes against those recorded; 0 = not given */

@@ -302,6 +302,13 @@ static int on_units(struct options *o, const char *value, struct err *err)
 	return 0;
 }
 
+static int on_checkpoint(struct options *o, const char *value, struct err *err)
+{
+	(void)err;
+	o->checkpoint = value;
+	return 0;
+}
+
 static int on_no_reshard(struct options *o, const char *value, struct err *err)
 {
 	(void)value;
@@ -414,8 +421,8 @@ const struct option_def option_defs[] = {
 	  "needs --batches", ESTIMATE, on_batch },
 	{ "--batches", 0, "A[,B]", "how many a batch had in the recording, or in the first and in the second", ESTIMATE,
 	  on_batches },
-	{ "--budget", 0, "SIZE", "with --batches: the largest batch whose peak is not above this; K, M, G", ESTIMATE,
-	  on_budget },
+	{ "--budget", 0, "SIZE", "with --batches: the largest batch whose peak is not above this; with --checkpoint: the "
+	  "modules that cost least time for it; K, M, G", ESTIMATE, on_budget },
 	{ "--optimizer", 0, "WHICH", "what if the optimizer were sgd, momentum (sgd with it), adamw or 8bit (adamw with 8-bit "
 	  "state)", ESTIMATE, on_optimizer },
 	{ "--dtype", 0, "WHICH", "what if model and inputs were bf16 or fp16 instead of float32", ESTIMATE, on_dtype },
@@ -423,6 +430,8 @@ const struct option_def option_defs[] = {
 	  on_shard },
 	{ "--units", 0, "PATTERN,…", "of --shard: modules that are sharded each on its own, layers.* say; `*` does not stop at "
 	  "dots (default: the members of numbered lists); all else is the root's", ESTIMATE, on_units },
+	{ "--checkpoint", 0, "MODULE,…", "what if these modules (patterns of paths) kept no activations and ran again in "
+	  "backward: bytes against time", ESTIMATE, on_checkpoint },
 	{ "--no-reshard", 0, NULL, "of --shard: parameters stay gathered from forward to backward", ESTIMATE, on_no_reshard },
 	{ "--ops", 0, NULL, "every operator and region entered, and (jsonl) the data-flow graph's nodes, too: many more lines",
 	  EXPORT, on_ops },
@@ -544,7 +553,7 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
 	[CMD_ESTIMATE] = { "estimate",
 			   "GRAPH.json [--device DEVICE] [--json] [--top N]\nF.mtr [--device DEVICE] [--json] [--top N]\n"
-			   "F.mtr [--optimizer WHICH] [--dtype WHICH] [--shard N]\n"
+			   "F.mtr [--optimizer WHICH] [--dtype WHICH] [--shard N] [--checkpoint MODULE,…]\n"
 			   "F.mtr [B.mtr] --batches A[,B] [--batch N] [--budget SIZE]",
 			   "the peak of a graph before it runs; what was kept for nothing",
 			   "Reads a graph of torch.fx or AOTAutograd that python -m memtrace.graph wrote, and says how much "

@@ -25,7 +25,7 @@ struct side {
 
 int is_what_if(const struct options *o)
 {
-	return o->batches[0] || o->optimizer || o->dtype > 0 || o->ranks;
+	return o->batches[0] || o->optimizer || o->dtype > 0 || o->ranks || o->checkpoint;
 }
 
 static int side_begin(void *ctx, const struct names *names)
@@ -51,6 +51,9 @@ static int refused(const struct side *a, int r)
 	case -ENODATA:
 		err_set(a->err, r, "%s: no parameter is known in its last step", o->file);
 		return err_hint(a->err, "record with names (--no-names is off) and for some steps");
+	case -ESRCH:
+		err_set(a->err, r, "no module like '%.100s' has a forward and a backward in the last step", o->checkpoint);
+		return err_hint(a->err, "memtrace report %s --by module has the paths; quote the pattern", o->file);
 	case -ENOENT:
 		err_set(a->err, r, "no parameter is in a module like '%.100s'", o->units);
 		return err_hint(a->err, "memtrace report %s --by module has the paths; quote the pattern", o->file);
@@ -66,18 +69,22 @@ static int answer(struct side *a, struct side *b, const struct report *rep)
 				  .batch_a = o->batches[0], .batch_b = o->batches[1], .batch = o->batch,
 				  .optimizer = (enum whatif_optimizer)o->optimizer, .dtype = o->dtype, .budget = o->budget,
 				  .ranks = (uint32_t)o->ranks, .units = o->units, .no_reshard = o->no_reshard,
-				  .is_cpu = a->kept.dev < MT_DEV_CUDA0 };
+				  .is_cpu = a->kept.dev < MT_DEV_CUDA0, .checkpoint = o->checkpoint };
 	struct whatif_view v = { .path = o->file, .opts = &wo, .optimizer = o->optimizer_name,
 				 .lost = report_lost_events(rep) };
 	struct view_opts vo = view_opts_of(o);
 	struct whatif w;
 	int r = whatif__run(&w, &wo);
 
-	if (r < 0)
-		return refused(a, r);
 	v.w = &w;
-	r = o->json ? whatif_view_json(stdout, &v) : whatif_view_text(stdout, &v, &vo);
-	return r < 0 ? err_set(a->err, r, "writing: %s", strerror(-r)) : 0;
+	if (!r) {
+		r = o->json ? whatif_view_json(stdout, &v) : whatif_view_text(stdout, &v, &vo);
+		r = r < 0 ? err_set(a->err, r, "writing: %s", strerror(-r)) : 0;
+	} else {
+		r = refused(a, r);
+	}
+	whatif__done(&w);
+	return r;
 }
 
 static int side__read(struct side *s);

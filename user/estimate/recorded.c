@@ -19,6 +19,7 @@ struct recorded_thread {
 	name_id op;
 	uint64_t *ids;
 	size_t cnt, cap;
+	int is_forward;	    /* the node is in no backward and no optimizer */
 	uint32_t wide_from; /* depth of the open operator that computes in float32, + 1; 0: none */
 };
 
@@ -213,6 +214,7 @@ static void node_ends(struct recorded *r, struct recorded_thread *t, uint64_t ts
 		if (b && ts_ns >= b->used_ns) {
 			b->used_ns = ts_ns;
 			b->last_op = t->op;
+			b->forward_used_ns = t->is_forward ? ts_ns : b->forward_used_ns;
 		}
 	}
 	t->cnt = 0;
@@ -221,6 +223,14 @@ static void node_ends(struct recorded *r, struct recorded_thread *t, uint64_t ts
 static int is_use(const struct tl_event *node, const struct tl_edge *e)
 {
 	return e->flags & (TL_EDGE_GIVEN | TL_EDGE_WRITTEN) || (node->op.v && e->flags & TL_EDGE_BORN);
+}
+
+static int is_forward(const struct recorded *r, const struct tl_event *node)
+{
+	const char *region = names__get(r->names, node->region);
+
+	return node->op.v && !strstr(region, "Backward") && strncmp(region, "Optimizer.", strlen("Optimizer.")) &&
+	       !strstr(region, "AccumulateGrad");
 }
 
 static int on_node(struct recorded *r, const struct tl_event *ev)
@@ -233,6 +243,7 @@ static int on_node(struct recorded *r, const struct tl_event *ev)
 	node_ends(r, t, ev->ts_ns > t->since_ns ? ev->ts_ns : t->since_ns);
 	t->since_ns = ev->ts_ns > t->since_ns ? ev->ts_ns : t->since_ns;
 	t->op = ev->op;
+	t->is_forward = is_forward(r, ev);
 	for (uint32_t i = 0; i < ev->edges_cnt; i++) {
 		if (!is_use(ev, &ev->edges[i]))
 			continue;

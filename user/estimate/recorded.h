@@ -9,7 +9,7 @@
  * lives at the end of the recording may be used again, one that no node was given may be used in ways that are not seen: both
  * stay as they were. So the bound is never too low for what was seen.
  *
- * 72 bytes a block, RECORDED_BLOCKS_MAX of them; later ones are counted and left out.
+ * 80 bytes a block, RECORDED_BLOCKS_MAX of them; later ones are counted and left out.
  */
 #ifndef MT_ESTIMATE_RECORDED_H
 #define MT_ESTIMATE_RECORDED_H
@@ -29,6 +29,7 @@
 struct recorded_block {
 	uint64_t size, birth_ns, death_ns; /* death 0: lives; birth 0: no such block */
 	uint64_t used_ns;		   /* the end of its last use; 0: no node had it */
+	uint64_t forward_used_ns;	   /* … that was not in backward nor in an optimizer */
 	name_id op, region, last_op;	   /* made by; used last by */
 	name_id module, root;		   /* whose forward or backward made it; root none: of none, or not known */
 	name_id path, type;		   /* what Python calls it: "layers.0.weight", "float32[512,512]"; none: nothing */

@@ -197,6 +197,8 @@ static int change(struct whatif *w, const struct whatif_opts *o, struct items *a
 {
 	struct shard_opts so = { .r = o->a, .ranks = o->ranks, .units = o->units, .no_reshard = o->no_reshard,
 				 .is_cpu = o->is_cpu };
+	struct recompute_opts ro = { .r = o->a, .modules = o->checkpoint, .budget = o->batch_a ? 0 : o->budget,
+				     .more = o->batch ? (double)o->batch - (double)o->batch_a : 0, .is_cpu = o->is_cpu };
 	int r = 0;
 
 	if (o->batch_a && o->batch_b)
@@ -209,6 +211,10 @@ static int change(struct whatif *w, const struct whatif_opts *o, struct items *a
 		set_dtype(o, a);
 	if (!r && o->ranks)
 		r = shard__apply(&w->shard, a, &so);
+	if (!r && o->checkpoint) {
+		r = recompute__apply(&w->recompute, a, &ro);
+		r = r == -ENOENT ? -ESRCH : r;
+	}
 	return r ? r : items__sort(a);
 }
 
@@ -232,4 +238,9 @@ int whatif__run(struct whatif *w, const struct whatif_opts *o)
 	}
 	items__done(&a);
 	return r;
+}
+
+void whatif__done(struct whatif *w)
+{
+	recompute_result__done(&w->recompute);
 }

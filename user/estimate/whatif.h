@@ -11,11 +11,12 @@
  * Dtype: the model and its inputs were made in another precision (`.to(torch.bfloat16)`). Every block takes so much of its
  * bytes but: scratch memory of libraries; what no operator of the step was given (a copy that is no part of it); results
  * that are no floats (comparisons, indices); attention in plain operators, which computes in float32.
- * Shard: estimate/shard.h.
+ * Shard: estimate/shard.h. Checkpoint: estimate/recompute.h.
  */
 #ifndef MT_ESTIMATE_WHATIF_H
 #define MT_ESTIMATE_WHATIF_H
 
+#include "estimate/recompute.h"
 #include "estimate/recorded.h"
 #include "estimate/shard.h"
 
@@ -31,6 +32,7 @@ struct whatif_opts {
 	uint32_t ranks;	 /* 0: as recorded */
 	const char *units;
 	int no_reshard, is_cpu;
+	const char *checkpoint; /* modules; NULL: none. Without batches, `budget` is of their choice */
 };
 
 struct whatif {
@@ -40,9 +42,14 @@ struct whatif {
 	uint64_t at_largest;	   /* its peak */
 	uint64_t parameters, state; /* bytes at the step's beginning */
 	struct shard_result shard;
+	struct recompute_result recompute;
 };
 
-/* 0, -ENOMEM, or -EINVAL: nothing of the two steps is alike; -EDOM: a batch of the same size twice; what shard__apply says. */
+/*
+ * 0, -ENOMEM, or -EINVAL: nothing of the two steps is alike; -EDOM: a batch of the same size twice; what shard__apply says;
+ * -ESRCH: no module to checkpoint. To be done with in any case.
+ */
 int whatif__run(struct whatif *w, const struct whatif_opts *opts);
+void whatif__done(struct whatif *w);
 
 #endif

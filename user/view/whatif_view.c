@@ -54,6 +54,51 @@ static void put_shard(struct page *p, const struct whatif_view *v)
 	page__para(p, "shard", text);
 }
 
+static void put_modules(struct page *p, const struct whatif_view *v)
+{
+	const struct recompute_result *s = &v->w->recompute;
+	char a[24];
+
+	page__heading(p, "Checkpointed, one after the other");
+	page__put(p, "  ");
+	page__cell(p, "not kept", -11);
+	page__cell(p, "runs again", -12);
+	page__cell(p, "peak then", -11);
+	page__cell(p, "time in all", -12);
+	page__put(p, "  module");
+	page__end_line(p);
+	for (size_t k = 0; k < s->cnt; k++) {
+		const struct recompute_module *m = &s->modules[k];
+		char safe[TEXT_BYTES_MAX];
+
+		page__put(p, "  ");
+		page__cell(p, fmt_bytes(a, (uint64_t)m->bytes), -11);
+		page__cell(p, fmt_ns(a, m->time_ns), -12);
+		page__cell(p, fmt_bytes(a, m->peak), -11);
+		page__cell(p, fmt_ns(a, m->time_all_ns), -12);
+		text_fit(safe, sizeof(safe), m->path, 50);
+		page__printf(p, "  %s%s", safe, m->is_chosen ? "" : " (not chosen)");
+		page__end_line(p);
+	}
+}
+
+static void put_checkpoint(struct page *p, const struct whatif_view *v)
+{
+	const struct recompute_result *s = &v->w->recompute;
+	char text[400], a[24], b[24];
+
+	if (!v->opts->checkpoint)
+		return;
+	if (v->opts->budget && !v->opts->batch_a)
+		snprintf(text, sizeof(text), "%zu of %zu modules, %s of running again a step; %s %s (%s)", s->chosen, s->cnt,
+			 fmt_ns(a, s->time_ns), s->fits ? "the least that fits into" : "no set fits into",
+			 fmt_bytes(b, v->opts->budget), s->is_exact ? "of all sets" : "in the order below");
+	else
+		snprintf(text, sizeof(text), "%zu modules, %s of running again a step", s->chosen, fmt_ns(a, s->time_ns));
+	page__para(p, "checkpoint", text);
+	put_modules(p, v);
+}
+
 int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_opts *opts)
 {
 	const struct whatif *w = v->w;
@@ -76,6 +121,7 @@ int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_o
 	page__para(&p, "estimated", text);
 	put_batch(&p, v);
 	put_shard(&p, v);
+	put_checkpoint(&p, v);
 	if (v->optimizer) {
 		snprintf(text, sizeof(text), "%s; parameters have %s, the recorded optimizer's state %s", v->optimizer,
 			 fmt_bytes(a, w->parameters), fmt_bytes(b, w->state));
@@ -87,6 +133,35 @@ int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_o
 	page__flow(&p, 0, "Every block of the recorded step keeps its life and gets another size. Bytes of tensors: what an "
 			  "allocator keeps in reserve and what libraries take for themselves is not in it.");
 	return page__done(&p);
+}
+
+static void json_checkpoint(struct json *j, const struct whatif_view *v)
+{
+	const struct recompute_result *s = &v->w->recompute;
+
+	json__begin(j, "checkpoint", '{');
+	json__u64(j, "chosen", s->chosen);
+	json__u64(j, "time_ns", s->time_ns);
+	if (v->opts->budget && !v->opts->batch_a) {
+		json__u64(j, "budget", v->opts->budget);
+		json__bool(j, "fits", s->fits);
+		json__bool(j, "is_exact", s->is_exact);
+	}
+	json__begin(j, "modules", '[');
+	for (size_t k = 0; k < s->cnt; k++) {
+		const struct recompute_module *m = &s->modules[k];
+
+		json__begin_flat(j, NULL, '{');
+		json__str(j, "module", m->path);
+		json__u64(j, "bytes", (uint64_t)m->bytes);
+		json__u64(j, "time_ns", m->time_ns);
+		json__u64(j, "peak_so_far", m->peak);
+		json__u64(j, "time_so_far_ns", m->time_all_ns);
+		json__bool(j, "is_chosen", m->is_chosen);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
 }
 
 int whatif_view_json(FILE *out, const struct whatif_view *v)
@@ -132,6 +207,8 @@ int whatif_view_json(FILE *out, const struct whatif_view *v)
 		json__u64(&j, "root", v->w->shard.root);
 		json__end(&j, '}');
 	}
+	if (v->opts->checkpoint)
+		json_checkpoint(&j, v);
 	json__end(&j, '}');
 	err = outbuf__flush(&o);
 	outbuf__done(&o);
