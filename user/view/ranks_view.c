@@ -59,8 +59,8 @@ static const char *number_words(char *buf, size_t size, const struct report_rank
 	return buf;
 }
 
-/* "ACTIVATION 61 %, PARAMETER 20 %": of its peak. */
-static void cats_words(char *buf, size_t size, const struct report_rank *row)
+/* "ACTIVATION 61 %, PARAMETER 20 %": of its peak; what is not the first is left out rather than cut. */
+static void cats_words(char *buf, size_t size, const struct report_rank *row, int cols)
 {
 	unsigned used = 0;
 	size_t n = 0;
@@ -68,7 +68,7 @@ static void cats_words(char *buf, size_t size, const struct report_rank *row)
 	buf[0] = '\0';
 	for (int shown = 0; shown < CATS_WORDS && n < size; shown++) {
 		unsigned best = CAT_MAX;
-		char share[24];
+		char share[24], part[64];
 
 		for (unsigned c = 0; c < CAT_MAX; c++)
 			if (!(used & 1u << c) && row->cats[c].at_peak &&
@@ -77,8 +77,11 @@ static void cats_words(char *buf, size_t size, const struct report_rank *row)
 		if (best == CAT_MAX)
 			return;
 		used |= 1u << best;
-		n += (size_t)snprintf(buf + n, size - n, "%s%s %s", n ? ", " : "", cat_word(best),
-				      fmt_share(share, (double)row->cats[best].at_peak, (double)row->peak));
+		snprintf(part, sizeof(part), "%s%s %s", n ? ", " : "", cat_word(best),
+			 fmt_share(share, (double)row->cats[best].at_peak, (double)row->peak));
+		if (n && n + strlen(part) > (size_t)cols)
+			return;
+		n += (size_t)snprintf(buf + n, size - n, "%s", part);
 	}
 }
 
@@ -96,17 +99,44 @@ static void put_row(struct page *p, const struct report_ranks *k, const struct r
 	page__cell(p, a, -10);
 	page__cell(p, fmt_count(a, (double)row->steps_total), -7);
 	page__put(p, "  ");
-	cats_words(text, sizeof(text), row);
+	cats_words(text, sizeof(text), row, cat_cols);
 	page__cell(p, text, cat_cols);
 	page__put(p, "  ");
 	page__cell(p, rank_state(state, row), 11);
 	page__end_line(p);
 }
 
+static void choose_row(uint8_t *chosen, size_t *cnt, size_t top, size_t row)
+{
+	if (*cnt == top || chosen[row])
+		return;
+	chosen[row] = 1;
+	(*cnt)++;
+}
+
+/* Where there is no room for all: those that somebody would look for, then from the first one on. */
+static size_t choose_rows(uint8_t chosen[RANKS_MAX], const struct report_ranks *k, size_t top)
+{
+	size_t cnt = 0;
+
+	choose_row(chosen, &cnt, top, k->max_row);
+	for (size_t i = 0; i < k->outliers_cnt; i++)
+		choose_row(chosen, &cnt, top, k->outliers[i].row);
+	for (size_t i = 0; i < k->cnt; i++)
+		if (k->rows[i].gone == 1 && k->rows[i].exit_status)
+			choose_row(chosen, &cnt, top, i);
+	choose_row(chosen, &cnt, top, k->median_row);
+	choose_row(chosen, &cnt, top, k->min_row);
+	for (size_t i = 0; i < k->cnt; i++)
+		choose_row(chosen, &cnt, top, i);
+	return cnt;
+}
+
 static void put_table(struct page *p, const struct report_ranks *k, size_t top)
 {
 	int rank_cols = has_machines(k) ? 16 : 6, cat_cols = (int)p->width - rank_cols - 68;
-	size_t cnt = k->cnt < top ? k->cnt : top;
+	uint8_t chosen[RANKS_MAX] = { 0 };
+	size_t cnt = choose_rows(chosen, k, top);
 
 	cat_cols = cat_cols < 12 ? 12 : cat_cols;
 	page__put(p, "  ");
@@ -115,8 +145,9 @@ static void put_table(struct page *p, const struct report_ranks *k, size_t top)
 	page__cell(p, "its peak was", cat_cols);
 	page__put(p, "  state");
 	page__end_line(p);
-	for (size_t i = 0; i < cnt; i++)
-		put_row(p, k, &k->rows[i], rank_cols, cat_cols);
+	for (size_t i = 0; i < k->cnt; i++)
+		if (chosen[i])
+			put_row(p, k, &k->rows[i], rank_cols, cat_cols);
 	if (cnt < k->cnt) {
 		page__printf(p, "  … and %zu more ranks (--top, --json)", k->cnt - cnt);
 		page__end_line(p);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """The cases of PyTorch's test_fully_shard_memory.py as an ordinary job of torchrun, on the CPU over gloo.
 
-    torchrun --nproc-per-node 2 fsdp_memory.py --case reshard|no_reshard|optim_in_backward|delete [--dim 768]
+    torchrun --nproc-per-node 2 fsdp_memory.py --case reshard|no_reshard|optim_in_backward|offload|delete [--dim 768]
 
 The transformer is torch's own (torch.testing). The test there builds the model on the CPU and counts the GPU's bytes: a module
 comes to the device when it is sharded. Here all is one device, so the model begins on "meta" and each module is given its
@@ -25,7 +25,7 @@ import types
 
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 from torch.distributed.fsdp._fully_shard import _fsdp_param_group
 from torch.distributed.tensor import DTensor
 
@@ -128,7 +128,9 @@ def free_early():
     group.wait_for_unshard = names["wait_for_unshard"]
 
 
-def train(dim, reshard, in_backward):
+def train(dim, case):
+    reshard, in_backward = case != "no_reshard", case == "optim_in_backward"
+    policy = CPUOffloadPolicy(pin_memory=False) if case == "offload" else OffloadPolicy()  # pinning asks for an accelerator
     world = dist.get_world_size()
     lin = torch.nn.Linear(dim, dim)
     lin(torch.randn(2, dim)).sum().backward()
@@ -136,7 +138,8 @@ def train(dim, reshard, in_backward):
     reachable["base"] = storages()
     mark("base")
 
-    model, (whole, own, block, rest), (padded, number) = build(dim, functools.partial(fully_shard, reshard_after_forward=reshard))
+    shard = functools.partial(fully_shard, reshard_after_forward=reshard, offload_policy=policy)
+    model, (whole, own, block, rest), (padded, number) = build(dim, shard)
     if in_backward:
         optimizer_in_backward(model)
     else:
@@ -190,7 +193,7 @@ def delete(dim):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    p.add_argument("--case", choices=("reshard", "no_reshard", "optim_in_backward", "delete"), required=True)
+    p.add_argument("--case", choices=("reshard", "no_reshard", "optim_in_backward", "offload", "delete"), required=True)
     p.add_argument("--dim", type=int, default=768)
     p.add_argument("--free-early", action="store_true")
     args = p.parse_args()
@@ -203,7 +206,7 @@ def main():
     if args.case == "delete":
         delete(args.dim)
     else:
-        train(args.dim, args.case != "no_reshard", args.case == "optim_in_backward")
+        train(args.dim, args.case)
     said = json.dumps({"rank": dist.get_rank(), "pid": os.getpid(), **facts})
     os.write(1, f"facts {said}\n".encode())
     dist.barrier()

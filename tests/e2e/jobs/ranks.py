@@ -3,7 +3,8 @@
 """A job of several ranks under torchrun: DDP over gloo, each rank the same model.
 
 --heavy RANK keeps --extra bytes more than the others. --workers 1: a DataLoader with a worker. --late: rank 0 starts a child
-after half of its steps, another program with the same environment. --die RANK: that one ends itself by SIGKILL after half.
+after half of its steps, another program with the same environment. --die RANK: that one ends itself by SIGKILL after half, each
+time that torchrun starts it (--die-once: the first time).
 Each rank says one line: "rank R pid P workers […] late P".
 """
 import argparse
@@ -41,6 +42,7 @@ def main():
     p.add_argument("--workers", type=int, default=0)
     p.add_argument("--late", action="store_true")
     p.add_argument("--die", type=int, default=-1)
+    p.add_argument("--die-once", action="store_true")
     p.add_argument("--hold", type=float, default=0, help="seconds to wait before the steps and after them")
     p.add_argument("--pause", type=float, default=0.0, help="seconds a step")
     args = p.parse_args()
@@ -65,7 +67,7 @@ def main():
             if args.late and rank == 0:
                 late = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE)
                 late.stdout.readline()
-            if args.die == rank:
+            if args.die == rank and not (args.die_once and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"):
                 os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(args.pause)
     say(rank=rank, pid=os.getpid(), workers=workers, late=late.pid if late else None, kept=len(kept))

@@ -885,7 +885,20 @@ function rankFigure(r, most, outlier, several) {
 	svg.append(path);
 	const where = several && r.host ? ` on ${r.host}` : "", bad = r.state !== "running" && r.state !== "left" && r.state !== "exited 0";
 	return h("figure", {class: outlier || bad ? "out" : null, title: `rank ${r.rank}${where}, process ${r.pid}: peak ${r.peak} bytes, ${r.steps_total} steps, ${r.state}`},
-		svg, h("figcaption", null, `rank ${r.rank}${where}: ${bytes(r.peak)}${bad ? `, ${r.state}` : ""}`));
+		svg, h("figcaption", null, `rank ${r.rank}: ${bytes(r.peak)}${bad ? `, ${r.state}` : ""}`), several && r.host ? h("figcaption", null, r.host) : "");
+}
+
+// What the highest peak was made of, beside that of the median rank.
+function rankPeaks(k) {
+	const of = (number) => k.list.find((r) => r.rank === number), worst = of(k.highest), median = of(k.median);
+	if (!worst || !median || worst === median)
+		return [];
+	const rows = CATEGORIES.map((cat) => ({cat, worst: (worst.categories[cat] || {at_peak: 0}).at_peak, median: (median.categories[cat] || {at_peak: 0}).at_peak}))
+		.filter((r) => r.worst || r.median);
+	return [h("table", {class: "peaks"}, h("thead", null, h("tr", null, h("th", {class: "text"}, "at its peak"), h("th", null, `rank ${worst.rank}`),
+		h("th", null, `median: rank ${median.rank}`), h("th", null, "more"))),
+	h("tbody", null, ...rows.map((r) => h("tr", null, h("td", {class: "text"}, swatch(r.cat), r.cat), h("td", null, bytes(r.worst)),
+		h("td", null, bytes(r.median)), h("td", null, bytes(r.worst - r.median))))))];
 }
 
 function drawRanks() {
@@ -898,9 +911,10 @@ function drawRanks() {
 	const said = first ? `Rank ${first.rank} stands out: ${bytes(Math.abs(first.more))} ${first.more < 0 ? "below" : "above"} the median rank, ` +
 		`${bytes(Math.abs(first.category_more))} of that in ${first.category}.` : "No rank stands out.";
 	$("ranks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Ranks")),
-		h("p", {class: "note"}, `${said} Live bytes (${k.memory}) over the whole recording, on one scale; numbers are peaks.` +
+		h("p", {class: "note"}, `${said} Live bytes (${k.memory}) of each rank over the whole recording, on one scale; numbers are peaks.` +
 			(k.missing_total ? ` Not in this recording: ${k.missing.join(", ")}${k.missing_total > k.missing.length ? " …" : ""} of ${k.world_size}.` : "")),
 		h("div", {class: "ranks"}, ...k.list.slice(0, RANKS_SHOWN).map((r) => rankFigure(r, most, out(r), several))),
+		...rankPeaks(k),
 		k.list.length > RANKS_SHOWN ? h("p", {class: "note"}, `The first ${RANKS_SHOWN} of ${count(k.list.length)}.`) : "");
 }
 
