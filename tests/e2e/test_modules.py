@@ -3,6 +3,7 @@
 import bisect
 import collections
 import json
+import re
 import time
 
 import mt
@@ -88,10 +89,35 @@ def check_phases(rows, marks):
     return right / total
 
 
+def check_ops(path, rep):
+    """Operators with their module: by module and by operator they add up to what is told of these."""
+    told = rep["modules"]
+    mt.check(told["total"] == len(told["list"]) and told["ops_total"] == len(told["ops"]) and not told["ops_rest_bytes"], "cut")
+    by_module, by_op = collections.Counter(), collections.Counter()
+    for o in told["ops"]:
+        mt.check(o["alloc_bytes"] == sum(o["phases"].values()), str(o))
+        by_module[o["module_root"], o["module"]] += o["alloc_bytes"]
+        by_op[o["op"]] += o["alloc_bytes"]
+    mt.check([o["alloc_bytes"] for o in told["ops"]] == sorted((o["alloc_bytes"] for o in told["ops"]), reverse=True), "order")
+    for m in told["list"]:
+        mt.check(by_module[m["root"] or None, m["name"]] == m["own"]["alloc_bytes"], f"{m['name']}: {by_module[m['root'], m['name']]} {m['own']}")
+    mt.check(by_module[None, None] == told["none"]["alloc_bytes"], str(told["none"]))
+    for o in rep["ops"]:
+        mt.check(by_op[o["name"]] == o["alloc_bytes"], f"{o}: {by_op[o['name']]}")
+    top = next(o for o in told["ops"] if o["module"])
+    for phase in ("", *(["--phase", "forward"],)):
+        text = mt.ok(mt.memtrace("report", path, "--by", "module", "--top", "400", *phase)).stdout.split("with their module")[1]
+        mt.check(re.search(rf"{re.escape(top['op'])} +{re.escape(top['module_root'] + '.' + top['module'])[:20]}", text), text[:2000])
+    few = json.loads(mt.ok(mt.memtrace("report", path, "--json", "--top", "5")).stdout)["modules"]
+    mt.check(len(few["list"]) == 5 and len(few["ops"]) == 5 and few["total"] == told["total"], "--top 5")
+    mt.check(few["ops"] == told["ops"][:5] and all(m["parent"] is None or m["parent"] < i for i, m in enumerate(few["list"])), str(few["list"]))
+
+
 def test_oracle():
     """Who made what, for 98 % of the bytes that the hooks saw, in each phase; and phases of all births."""
     with mt.scratch() as tmp:
         rows, rep, (truth,) = record(tmp)
+        check_ops(tmp / "modules.mtr", rep)
     sums, wrong = compare(rows, truth["told"])
     for phase, (right, total) in sorted(sums.items()):
         mt.note(f"{phase}: {100 * right / total:.2f} % of {total} bytes")

@@ -11,6 +11,7 @@
 #include "base/names.h"
 #include "model/model.h"
 #include "model/modules.h"
+#include "model/op_modules.h"
 #include "timeline/report.h"
 
 #define PID 100u
@@ -426,6 +427,68 @@ static void name_as(const char *root, uint64_t ptr, uint64_t size, uint8_t kind)
 				.aux = kind == EV_TENSOR_STATE ? names__add(names, "exp_avg").v : 0 });
 }
 
+static void op_named(const char *name, uint64_t module, uint64_t size)
+{
+	enter(MT_EV_OP, name);
+	at(module, 0);
+	(void)born(size);
+	depth--;
+}
+
+static void operators_by_bytes_and_module(void **state)
+{
+	(void)state;
+	define_net();
+	op_named("aten::mm", LINEAR, 100);
+	op_named("aten::mm", LINEAR, 100);
+	op_named("aten::mm", HEAD, 150);
+	op_named("aten::add", HEAD, 30);
+	op_named("aten::rand", 0, 500);
+	enter(MT_EV_NODE, "MmBackward0");
+	at(LINEAR, EV_MODULE_BACKWARD);
+	enter(MT_EV_NODE, "MmBackward0");
+	op_named("aten::mm", 0, 60);
+	depth -= 2;
+	report();
+	assert_int_equal(rep->op_modules_total, 4);
+	assert_int_equal(rep->op_modules_cnt, 4);
+	assert_string_equal(rep->op_modules[0].op, "aten::rand");
+	assert_false(rep->op_modules[0].has_module);
+	assert_null(rep->op_modules[0].module);
+	assert_string_equal(rep->op_modules[1].op, "aten::mm");
+	assert_string_equal(rep->op_modules[1].module, "block.linear");
+	assert_string_equal(rep->op_modules[1].root, "Net");
+	assert_int_equal(rep->op_modules[1].alloc_bytes, 260);
+	assert_int_equal(rep->op_modules[1].alloc_count, 3);
+	assert_int_equal(rep->op_modules[1].by_phase[PHASE_FORWARD], 200);
+	assert_int_equal(rep->op_modules[1].by_phase[PHASE_BACKWARD], 60);
+	assert_string_equal(rep->op_modules[2].module, "head");
+	assert_int_equal(rep->op_modules[3].alloc_bytes, 30);
+	report__free(rep);
+	rep = NULL;
+	assert_int_equal(model__report(m, 2, &rep), 0);
+	assert_int_equal(rep->op_modules_cnt, 2);
+	assert_int_equal(rep->op_modules_total, 4);
+}
+
+/* One pair too many, and its bytes are told all the same. */
+static void operators_and_modules_are_bounded(void **state)
+{
+	struct op_modules s = { 0 };
+	uint64_t sum = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < OP_MODULES_MAX + 100; i++)
+		op_modules__born(&s, i / 100, i % 100, (uint8_t)(i % 9), 8);
+	op_modules__born(&s, 0, 0, PHASE_FORWARD, 8); /* there already */
+	assert_int_equal(s.cnt, OP_MODULES_MAX);
+	assert_int_equal(s.rest.alloc_count, 100);
+	for (uint32_t i = 0; i < 2 * OP_MODULES_MAX; i++)
+		sum += s.slots[i].alloc_bytes;
+	assert_int_equal(sum + s.rest.alloc_bytes, 8 * (OP_MODULES_MAX + 101));
+	op_modules__done(&s);
+}
+
 static void named_storages_are_their_module_s(void **state)
 {
 	uint64_t w, g, s;
@@ -512,6 +575,8 @@ int main(void)
 		T(steps_by_marks_are_not_those_of_optimizers),
 		T(old_marks_go),
 		T(inputs_and_outputs_of_a_call),
+		T(operators_by_bytes_and_module),
+		T(operators_and_modules_are_bounded),
 		T(named_storages_are_their_module_s),
 		T(no_module_is_in_itself),
 		T(an_address_means_nothing_after_exec),

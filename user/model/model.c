@@ -56,6 +56,7 @@ void model__free(struct model *m)
 	tally__done(&m->regions);
 	stackset__done(&m->stacks);
 	modules__done(&m->modules);
+	op_modules__done(&m->op_modules);
 	procs__done(&m->procs);
 	threads__free(m->threads);
 	blocks__free(m->blocks);
@@ -328,8 +329,10 @@ static void model__born(struct model *m, struct block *b, struct device *d, stru
 		p->allocs++;
 	}
 	p->live_cnt++;
-	if (!dev_is_host(d->dev))
+	if (!dev_is_host(d->dev)) {
 		modules__born(&m->modules, b, p->fw.live);
+		op_modules__born(&m->op_modules, (uint32_t)b->op, (uint32_t)b->module, b->phase, b->size);
+	}
 	if (b->unlisted)
 		m->growth.not_watched++;
 	else

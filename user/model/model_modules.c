@@ -465,7 +465,57 @@ static int report_phases(const struct model *m, struct report *r)
 	return 0;
 }
 
-int model__report_modules(const struct model *m, struct report *r)
+static int heavier(const void *pa, const void *pb)
+{
+	const struct op_module *a = *(const struct op_module *const *)pa, *b = *(const struct op_module *const *)pb;
+
+	if (a->alloc_bytes != b->alloc_bytes)
+		return a->alloc_bytes > b->alloc_bytes ? -1 : 1;
+	return a->key < b->key ? -1 : a->key > b->key;
+}
+
+static int fill_op(const struct model *m, const struct op_module *o, struct report_op_module *ret)
+{
+	const struct module_row *row = &m->modules.rows[op_module__module(o)];
+
+	*ret = (struct report_op_module){
+		.pid = row->pid, .alloc_count = o->alloc_count, .alloc_bytes = o->alloc_bytes,
+		.op = strdup(names__get(m->names, m->ops.rows[op_module__op(o)].name)),
+		.module = row->told ? strdup(names__get(m->names, row->path)) : NULL,
+		.root = row->told ? strdup(names__get(m->names, row->root)) : NULL,
+		.has_module = op_module__module(o) != 0,
+	};
+	memcpy(ret->by_phase, o->by_phase, sizeof(ret->by_phase));
+	return ret->op && (!row->told || (ret->module && ret->root)) ? 0 : -ENOMEM;
+}
+
+static int report_ops(const struct model *m, size_t top, struct report *r)
+{
+	const struct op_modules *s = &m->op_modules;
+	const struct op_module **all = calloc(s->cnt + 1, sizeof(*all));
+	size_t cnt = s->cnt < top ? s->cnt : top, n = 0;
+	int err = 0;
+
+	r->op_modules = calloc(cnt + 1, sizeof(*r->op_modules));
+	r->op_modules_total = s->cnt;
+	r->op_modules_rest = s->rest.alloc_bytes;
+	if (!all || !r->op_modules) {
+		free(all);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; s->slots && i < 2 * OP_MODULES_MAX; i++)
+		if (s->slots[i].key)
+			all[n++] = &s->slots[i];
+	qsort(all, n, sizeof(*all), heavier);
+	while (!err && r->op_modules_cnt < cnt) {
+		err = fill_op(m, all[r->op_modules_cnt], &r->op_modules[r->op_modules_cnt]);
+		r->op_modules_cnt++;
+	}
+	free(all);
+	return err;
+}
+
+int model__report_modules(const struct model *m, size_t top, struct report *r)
 {
 	struct family f = { 0 };
 	int err = family__init(&f, &m->modules);
@@ -482,5 +532,6 @@ int model__report_modules(const struct model *m, struct report *r)
 	}
 	free(f.first);
 	free(f.next);
-	return err ? err : report_phases(m, r);
+	err = err ? err : report_phases(m, r);
+	return err ? err : report_ops(m, top, r);
 }

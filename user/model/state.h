@@ -8,6 +8,7 @@
 #include "model/growth.h"
 #include "model/model.h"
 #include "model/modules.h"
+#include "model/op_modules.h"
 #include "model/procs.h"
 #include "model/stackset.h"
 #include "model/tally.h"
@@ -52,6 +53,7 @@ struct model {
 	struct growth growth;
 	struct stackset stacks;
 	struct modules modules;
+	struct op_modules op_modules;
 	uint8_t dev_idx[256]; /* + 1; 0 = not met yet */
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
@@ -155,7 +157,7 @@ void model__phase_step(struct model *m, const struct event *ev, struct proc *p);
 /* An operator was given a block. */
 void model__module_used(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
 uint32_t model__module_of_name(const struct model *m, uint32_t pid, const struct tensor *t); /* row; 0: none */
-int model__report_modules(const struct model *m, struct report *r); /* -ENOMEM */
+int model__report_modules(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
 /* model_report.c */
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
 

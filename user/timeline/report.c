@@ -92,6 +92,12 @@ void report__free(struct report *r)
 		free(r->modules[i].class);
 	}
 	free(r->modules);
+	for (size_t i = 0; i < r->op_modules_cnt; i++) {
+		free(r->op_modules[i].op);
+		free(r->op_modules[i].module);
+		free(r->op_modules[i].root);
+	}
+	free(r->op_modules);
 	free(r->marks);
 	report_ops__free(r->ops, r->ops_cnt);
 	report_ops__free(r->regions, r->regions_cnt);

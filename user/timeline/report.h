@@ -297,6 +297,15 @@ struct report_module {
 	uint64_t peak_forward, peak_backward; /* of all live bytes of the process while it ran, seen at births */
 };
 
+/* What an operator allocated in one module, itself and not what it called; in none: has_module 0. */
+struct report_op_module {
+	char *op;	     /* "": none */
+	char *module, *root; /* as name and root of report_module; NULL: none, or not told */
+	uint32_t pid;	     /* of the module */
+	uint8_t has_module;
+	uint64_t alloc_count, alloc_bytes, by_phase[PHASE_MAX]; /* bytes */
+};
+
 struct report_phase {
 	uint64_t entries, ns; /* ns: of all threads together */
 	uint64_t alloc_count, alloc_bytes, live;
@@ -405,6 +414,9 @@ struct report {
 	struct report_module *modules; /* all that are told or made a block; by process, in order of named_modules() */
 	size_t modules_cnt;
 	struct report_module_sum no_module; /* of none */
+	struct report_op_module *op_modules; /* by alloc_bytes; `top` at most */
+	size_t op_modules_cnt, op_modules_total;
+	uint64_t op_modules_rest; /* bytes of pairs that found no room */
 	struct report_phase phases[PHASE_MAX];
 	struct report_mark *marks; /* the last ones, oldest first */
 	size_t marks_cnt;

@@ -40,7 +40,8 @@ static void put_sum(struct json *j, const char *key, const struct report_module_
 	json__end(j, '}');
 }
 
-static void put_module(struct json *j, const struct report_module *m)
+/* parent: its place in the list + 1; 0: none */
+static void put_module(struct json *j, const struct report_module *m, uint32_t parent)
 {
 	json__begin(j, NULL, '{');
 	if (m->name)
@@ -51,8 +52,8 @@ static void put_module(struct json *j, const struct report_module *m)
 	json__str_or_null(j, "class", m->class);
 	json__u64(j, "pid", m->pid);
 	json__u64(j, "depth", m->depth);
-	if (m->parent)
-		json__u64(j, "parent", m->parent - 1);
+	if (parent)
+		json__u64(j, "parent", parent - 1);
 	else
 		json__null(j, "parent");
 	json__u64(j, "calls", m->calls);
@@ -116,14 +117,89 @@ static void put_phases(struct json *j, const struct report *r)
 	json__end(j, '}');
 }
 
-void modules_json(struct json *j, const struct report *r)
+static uint64_t weight(const struct report_module *m)
+{
+	uint64_t w = m->activation + m->all.alloc_bytes;
+
+	for (unsigned k = 1; k < EV_TENSOR_MAX; k++)
+		w += m->kinds[k];
+	return w;
+}
+
+static int by_weight(const void *pa, const void *pb)
+{
+	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+
+	return a == b ? 0 : a > b ? -1 : 1;
+}
+
+/* The `top` heaviest, in the order of the tree. A module is as heavy as what is in it, and comes first: it is there as well. */
+static void put_list(struct json *j, const struct report *r, size_t top)
+{
+	uint64_t *all = calloc(r->modules_cnt + 1, sizeof(*all)), least = 0;
+	uint32_t *places = calloc(r->modules_cnt + 1, sizeof(*places)), shown = 0;
+
+	json__begin(j, "list", '[');
+	for (size_t i = 0; all && i < r->modules_cnt; i++)
+		all[i] = weight(&r->modules[i]);
+	if (all && r->modules_cnt > top) {
+		qsort(all, r->modules_cnt, sizeof(*all), by_weight);
+		least = all[top - 1];
+	}
+	for (size_t i = 0; all && places && i < r->modules_cnt && shown < top; i++) {
+		const struct report_module *m = &r->modules[i];
+
+		if (weight(m) < least || (m->parent && !places[m->parent - 1]))
+			continue;
+		places[i] = ++shown;
+		put_module(j, m, m->parent ? places[m->parent - 1] : 0);
+	}
+	json__end(j, ']');
+	json__u64(j, "total", r->modules_cnt);
+	free(places);
+	free(all);
+}
+
+static void put_op(struct json *j, const struct report_op_module *o)
+{
+	json__begin_flat(j, NULL, '{');
+	json__str_or_null(j, "op", o->op);
+	if (o->module)
+		json__str(j, "module", o->module);
+	else
+		json__null(j, "module");
+	if (o->root)
+		json__str(j, "module_root", o->root);
+	else
+		json__null(j, "module_root");
+	if (o->has_module)
+		json__u64(j, "pid", o->pid);
+	json__u64(j, "alloc_bytes", o->alloc_bytes);
+	json__u64(j, "alloc_count", o->alloc_count);
+	json__begin(j, "phases", '{');
+	for (unsigned i = 0; i < PHASE_MAX; i++)
+		if (o->by_phase[i])
+			json__u64(j, phase_name((enum phase)i), o->by_phase[i]);
+	json__end(j, '}');
+	json__end(j, '}');
+}
+
+static void put_ops(struct json *j, const struct report *r, size_t top)
+{
+	json__begin(j, "ops", '[');
+	for (size_t i = 0; i < r->op_modules_cnt && i < top; i++)
+		put_op(j, &r->op_modules[i]);
+	json__end(j, ']');
+	json__u64(j, "ops_total", r->op_modules_total);
+	json__u64(j, "ops_rest_bytes", r->op_modules_rest);
+}
+
+void modules_json(struct json *j, const struct report *r, size_t top)
 {
 	if (r->modules_cnt) {
 		json__begin(j, "modules", '{');
-		json__begin(j, "list", '[');
-		for (size_t i = 0; i < r->modules_cnt; i++)
-			put_module(j, &r->modules[i]);
-		json__end(j, ']');
+		put_list(j, r, top && top < MODULES_SHOWN ? top : MODULES_SHOWN);
+		put_ops(j, r, top ? top : SIZE_MAX);
 		put_sum(j, "none", &r->no_module);
 		json__end(j, '}');
 	}
@@ -138,15 +214,6 @@ static void put_bytes(struct page *p, uint64_t bytes, int cols)
 	char text[24];
 
 	page__cell(p, bytes ? fmt_bytes(text, bytes) : "-", cols);
-}
-
-static uint64_t weight(const struct report_module *m)
-{
-	uint64_t w = m->activation + m->all.alloc_bytes;
-
-	for (unsigned k = 1; k < EV_TENSOR_MAX; k++)
-		w += m->kinds[k];
-	return w;
 }
 
 static int is_shown(const struct report_module *m, const struct view_opts *opts)
@@ -192,13 +259,6 @@ static void put_phase_row(struct page *p, const struct report_module *m, unsigne
 	page__cell(p, fmt_count(cnt, (double)m->all.by_phase_count[phase]), -9);
 	put_bytes(p, m->all.by_phase_live[phase], -11);
 	page__end_line(p);
-}
-
-static int by_weight(const void *pa, const void *pb)
-{
-	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
-
-	return a == b ? 0 : a > b ? -1 : 1;
 }
 
 /* The lightest module that is among the `top`: those above stay in the order of the tree. */
@@ -250,6 +310,66 @@ static void put_modules(struct page *p, const struct report *r, const struct vie
 	}
 }
 
+static uint64_t op_bytes(const struct report_op_module *o, unsigned phase)
+{
+	return phase ? o->by_phase[phase - 1] : o->alloc_bytes;
+}
+
+static int by_op_bytes(const void *pa, const void *pb, void *phase)
+{
+	const struct report_op_module *a = *(const struct report_op_module *const *)pa;
+	const struct report_op_module *b = *(const struct report_op_module *const *)pb;
+	uint64_t x = op_bytes(a, *(const unsigned *)phase), y = op_bytes(b, *(const unsigned *)phase);
+
+	return x == y ? (a < b ? -1 : a > b) : x > y ? -1 : 1;
+}
+
+static void put_op_row(struct page *p, const struct report_op_module *o, unsigned phase, int op_cols, int cols)
+{
+	char n[24], text[600];
+
+	put_bytes(p, op_bytes(o, phase), -11);
+	page__cell(p, fmt_count(n, (double)o->alloc_count), -9);
+	put_bytes(p, o->by_phase[PHASE_FORWARD], -10);
+	put_bytes(p, o->by_phase[PHASE_BACKWARD], -10);
+	page__put(p, "  ");
+	page__cell(p, o->op[0] ? o->op : "(none)", op_cols);
+	page__put(p, "  ");
+	snprintf(text, sizeof(text), "%s%s%s", o->root ? o->root : o->has_module ? "(not told yet)" : "-",
+		 o->module && o->module[0] ? "." : "", o->module ? o->module : "");
+	page__cell(p, text, cols);
+	page__end_line(p);
+}
+
+/* Operators with the module that called them, heaviest first: of all phases, or of one. */
+static void put_op_modules(struct page *p, const struct report *r, const struct view_opts *opts)
+{
+	const struct report_op_module **rows = calloc(r->op_modules_cnt + 1, sizeof(*rows));
+	int room = (int)p->width - 44, op_cols = room * 2 / 5, cols = room - op_cols;
+	unsigned phase = opts->phase;
+	size_t cnt = 0;
+
+	for (size_t i = 0; rows && i < r->op_modules_cnt; i++)
+		if (op_bytes(&r->op_modules[i], phase))
+			rows[cnt++] = &r->op_modules[i];
+	if (rows)
+		qsort_r(rows, cnt, sizeof(*rows), by_op_bytes, &phase);
+	page__heading(p, "Operators by allocated bytes, with their module");
+	page__put(p, "  allocated   blocks   forward  backward  ");
+	page__cell(p, "operator", op_cols);
+	page__put(p, "  ");
+	page__cell(p, "module", cols);
+	page__end_line(p);
+	for (size_t i = 0; i < cnt && i < opts->top; i++)
+		put_op_row(p, rows[i], phase, op_cols, cols);
+	free(rows);
+	cnt += r->op_modules_total - r->op_modules_cnt;
+	if (cnt > opts->top) {
+		page__printf(p, "  … and %zu more (--top, --json)", cnt - opts->top);
+		page__end_line(p);
+	}
+}
+
 static void put_phase_table(struct page *p, const struct report *r)
 {
 	char cnt[24], time[24];
@@ -292,4 +412,5 @@ void modules_text(struct page *p, const struct report *r, const struct view_opts
 			     fmt_count(cnt, (double)r->no_module.alloc_count));
 		page__end_line(p);
 	}
+	put_op_modules(p, r, opts);
 }

@@ -511,7 +511,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	stacks_json(&j, r, top);
 	leaks_json(&j, r);
 	put_names(&j, r, top);
-	modules_json(&j, r);
+	modules_json(&j, r, opts->top);
 	put_procs(&j, r, opts->is_brief ? VIEW_BRIEF_PROCS : SIZE_MAX);
 	ranks_json(&j, r);
 	json__begin(&j, "peak_blocks", '[');
