@@ -268,6 +268,44 @@ def test_bands_are_phases():
         mt.check("backward" in where and "step" in where, where)
 
 
+def test_memory_after_each_operator():
+    """The plot of show_traces: one step and all of them, with marks; the numbers are op-trace's."""
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("export", recording(), "--to", "op-trace", "-o", tmp / "t"), (0, 3))
+        lines = [json.loads(text) for text in open(tmp / "t")]
+    ops = [line for line in lines if line["ev"] == "op" and not line["depth"]]
+    for width, height, dark in WIDTHS:
+        with browser.open(page_of(recording()), width, height, dark) as page:
+            o = page.js("memtrace.model().doc.optrace")
+            names = page.js("memtrace.model().doc.names")
+            step, cut = o["step"], slice(o["step"]["first"], o["step"]["first"] + len(o["step"]["allocated"]))
+            mt.check(o["ops"] == len(ops) and max(o["high"]) == max(line["allocated"] for line in ops) == max(step["allocated"]), "highest")
+            mt.check(step["allocated"] == [line["allocated"] for line in ops[cut]], "allocated in the step")
+            mt.check([names[n - 1] for n in step["op"]] == [line["name"] for line in ops[cut]], "operators of the step")
+            mt.check([o["phases"][p] for p in step["phase"]] == [line["phase"] for line in ops[cut]], "phases of the step")
+            mt.check({m[1] for m in step["marks"]} == {"fw_start", "fw_bw_boundary"}, str(step["marks"]))
+            want = [(line["name"], line.get("step")) for line in lines if line["ev"] == "mark"]
+            mt.check([(m[1], m[2] if len(m) > 2 else None) for m in o["marks"]] == want, "marks")
+            page.js("document.querySelector('#optrace').scrollIntoView()")
+            x, y, wide, high = page.box("#optrace-plot")
+            mt.check(wide > 0.6 * width and high > 200, f"{wide} x {high}")
+            at = (len(step["op"]) - 1) // 2
+            page.mouse("mouseMoved", x + 68 + (wide - 78) * (at + 0.5) / len(step["op"]), y + high / 2)
+            text = text_of(page, "#optrace-at")
+            mt.check(text.startswith(f"operator {step['first'] + at}: {names[step['op'][at] - 1]}, "), text)
+            page.js("document.getElementById('optrace-plot').focus()")
+            page.key("ArrowRight")
+            mt.check(text_of(page, "#optrace-at").startswith(f"operator {step['first'] + at + 1}: "), text_of(page, "#optrace-at"))
+            page.press("#optrace .bar button:nth-of-type(2)")
+            mt.check(page.js("memtrace.state.optrace") == "all", "All")
+            page.key("Escape")
+            mt.check(page.js("document.documentElement.scrollWidth") <= width, "wider than the window")
+            painted = page.js("(() => { const c = document.getElementById('optrace-plot'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+                              "return new Set(new Uint32Array(d.buffer)).size; })()")
+            mt.check(painted > 4, f"{painted} colours")
+            clean(page)
+
+
 def test_tables_by_hand():
     with browser.open(page_of(recording())) as page:
         names = "[...document.querySelectorAll('#ops tbody td.name')].map(e => e.textContent)"
@@ -360,6 +398,17 @@ def test_names_of_python():
         clean(page)
 
 
+def check_operators(page, rep):
+    """The table of operators with their module: rows, order and text are the report's."""
+    page.js("[...document.querySelectorAll('#ops button')].find(b => b.textContent === 'With module').click()")
+    rows = page.js("[...document.querySelectorAll('#ops tbody tr')].map(r => [...r.children].map(c => c.textContent))")
+    want = rep["modules"]["ops"]
+    mt.check(rows and len(want) >= len(rows) and any(o["module"] for o in want[:len(rows)]), f"{len(rows)} rows")
+    for row, o in zip(rows, want):
+        where = ".".join(filter(None, (o["module_root"], o["module"]))) if "pid" in o else "–"
+        mt.check(row[0] == (o["op"] or "(no operator open)") and row[1] in (where, "(not told yet)"), f"{row} {o}")
+
+
 def test_modules():
     """The treemap's boxes are as large as their modules' bytes; a click goes into one, the path leads back."""
     path = folder() / "modules.mtr"
@@ -369,6 +418,7 @@ def test_modules():
     with browser.open(page_of(path)) as page:
         boxes = ("[...document.querySelectorAll('#tree button')].map((b) => [Number(b.dataset.depth), Number(b.dataset.bytes), "
                  "b.offsetLeft, b.offsetTop, b.offsetWidth, b.offsetHeight, b.textContent])")
+        check_operators(page, rep)
         page.js("[...document.querySelectorAll('#modules button')].find((b) => b.textContent === 'Allocated').click()")
         page.settle()
         got = page.js(boxes)

@@ -4,7 +4,8 @@
  * into the binary when it was built) around one JSON document (html_doc.h; its schema is docs/page.md).
  *
  * What a page can hold is bounded, so everything is gathered into bounded shapes while decisions pass, and written at
- * the end. Two walks over stacks and live blocks run side by side: feed's, for time, and heapsum's, for places.
+ * the end. Three walks over stacks and live blocks run side by side: feed's, for time, heapsum's, for places, and optrace's,
+ * for operators one after the other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -161,6 +162,12 @@ static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 	(void)ev;
 }
 
+static int on_line(void *ctx, const struct optrace_line *l)
+{
+	opcolumns__add(&((struct export_ctx *)ctx)->doc.ops, l);
+	return 0;
+}
+
 static void put_phase(struct export_ctx *c, const struct tl_event *ev)
 {
 	if (ev->kind == TL_OP || ev->kind == TL_REGION || ev->kind == TL_REGION_END || ev->kind == TL_CREATE)
@@ -198,6 +205,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	r = feed__event(c->feed, ev);
 	put_phase(c, ev);
 	if (!r)
+		r = optrace__event(c->doc.optrace, ev);
+	if (!r)
 		r = heapsum__event(c->doc.heap, ev);
 	return r ? r : c->err;
 }
@@ -208,6 +217,8 @@ static void ctx_free(struct export_ctx *c)
 	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
 		moments__free(c->doc.lanes[i].moments);
 	bands__done(&c->doc.bands);
+	optrace__free(c->doc.optrace);
+	opcolumns__done(&c->doc.ops);
 	heaviest__free(c->doc.blocks);
 	heapsum__free(c->doc.heap);
 	outbuf__done(&c->o);
@@ -244,7 +255,8 @@ static int begin_parts(struct export_ctx *c)
 
 	c->doc.blocks = heaviest__new(BLOCKS_SHOWN);
 	c->doc.heap = heapsum__new(&c->to);
-	if (!c->doc.blocks || !c->doc.heap || outbuf__init(&c->o, c->to.out) || feed__new(&c->feed, &c->to, &ops, c))
+	if (!c->doc.blocks || !c->doc.heap || outbuf__init(&c->o, c->to.out) || feed__new(&c->feed, &c->to, &ops, c) ||
+	    opcolumns__init(&c->doc.ops, 1) || optrace__new(&c->doc.optrace, &c->to, on_line, c))
 		return -ENOMEM;
 	for (size_t i = 0; i < r->peak_blocks_cnt && !err; i++)
 		err = heaviest__want(c->doc.blocks, r->peak_blocks[i].id);
@@ -286,6 +298,8 @@ static int end(struct export_ctx *c, const struct report *r)
 	if (r) {
 		feed__end(c->feed);
 		heapsum__end(c->doc.heap);
+		fail(c, optrace__end(c->doc.optrace));
+		opcolumns__end(&c->doc.ops);
 		outbuf__put(&c->o, head.text, head.len);
 		fail(c, html_doc__write(&c->doc, &c->o));
 		outbuf__put(&c->o, tail.text, tail.len);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * trace-svg: the plot that torch.distributed._tools.memory_tracker's show_traces draws, as one SVG: memory after each
- * outermost operator (optrace.h), with marks where forward, backward and steps begin.
+ * outermost operator (optrace.h), with marks where forward and backward begin and steps end.
  *
- * Bounded: COLUMNS_MAX columns hold the least and the most of their operators; when they are full, neighbours join, so that the
- * highest value stays exact. Marks likewise: when there are too many, each second step's go.
+ * Bounded by opcolumns.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,11 +13,9 @@
 #include "view/clean.h"
 #include "view/export.h"
 #include "view/outbuf.h"
-#include "view/optrace.h"
+#include "view/opcolumns.h"
 #include "view/text.h"
 
-#define COLUMNS_MAX 2048u
-#define MARKS_MAX 1024u
 #define WIDTH 1200
 #define HEIGHT 520
 #define LEFT 96
@@ -26,98 +23,18 @@
 #define TOP 64
 #define BOTTOM 56
 
-struct span {
-	uint64_t low, high;
-};
-
-struct column {
-	struct span allocated, reserved;
-};
-
-struct mark {
-	uint64_t at;	/* operators before it */
-	uint64_t round; /* steps before it */
-	uint8_t kind;	/* enum optrace_kind */
-};
-
 struct export_ctx {
 	struct outbuf o;
 	const struct export_to *to;
 	struct optrace *trace;
-	struct column columns[COLUMNS_MAX];
-	struct mark marks[MARKS_MAX];
-	uint64_t ops, each;	      /* operators; in a column */
-	uint64_t round, round_each; /* marks of each so many steps are kept */
-	uint32_t marks_cnt;
-	uint64_t high;
+	struct opcolumns all;
 };
-
-/* --- gathering ----------------------------------------------------------------------------------------- */
-
-static void span__add(struct span *s, int is_first, uint64_t v)
-{
-	if (is_first || v < s->low)
-		s->low = v;
-	if (is_first || v > s->high)
-		s->high = v;
-}
-
-static void span__join(struct span *s, const struct span *other)
-{
-	span__add(s, 0, other->low);
-	span__add(s, 0, other->high);
-}
-
-static void halve_columns(struct export_ctx *c)
-{
-	for (uint32_t i = 0; i < COLUMNS_MAX / 2; i++) {
-		c->columns[i] = c->columns[2 * i];
-		span__join(&c->columns[i].allocated, &c->columns[2 * i + 1].allocated);
-		span__join(&c->columns[i].reserved, &c->columns[2 * i + 1].reserved);
-	}
-	c->each *= 2;
-}
-
-static void halve_marks(struct export_ctx *c)
-{
-	uint32_t cnt = 0;
-
-	c->round_each *= 2;
-	for (uint32_t i = 0; i < c->marks_cnt; i++)
-		if (!(c->marks[i].round % c->round_each))
-			c->marks[cnt++] = c->marks[i];
-	c->marks_cnt = cnt;
-}
-
-static void add_mark(struct export_ctx *c, const struct optrace_line *l)
-{
-	c->round += l->kind == OPTRACE_STEP;
-	while (c->marks_cnt == MARKS_MAX && c->round_each < c->round)
-		halve_marks(c);
-	if (c->marks_cnt < MARKS_MAX && !(c->round % c->round_each))
-		c->marks[c->marks_cnt++] = (struct mark){ c->ops, c->round, l->kind };
-}
 
 static int line(void *ctx, const struct optrace_line *l)
 {
 	struct export_ctx *c = ctx;
-	struct column *col;
-	int is_first;
 
-	if (l->kind >= OPTRACE_FW_START)
-		add_mark(c, l);
-	if (l->kind != OPTRACE_OP || l->depth)
-		return 0;
-	if (c->ops == c->each * COLUMNS_MAX)
-		halve_columns(c);
-	col = &c->columns[c->ops / c->each];
-	is_first = !(c->ops++ % c->each);
-	span__add(&col->allocated, is_first, l->allocated);
-	span__add(&col->reserved, is_first, l->reserved);
-	if (col->reserved.high > c->high)
-		c->high = col->reserved.high;
-	if (col->allocated.high > c->high)
-		c->high = col->allocated.high;
+	opcolumns__add(&c->all, l);
 	return 0;
 }
 
@@ -125,12 +42,12 @@ static int line(void *ctx, const struct optrace_line *l)
 
 static double x_of(const struct export_ctx *c, double op)
 {
-	return LEFT + (WIDTH - LEFT - RIGHT) * op / (double)(c->ops ? c->ops : 1);
+	return LEFT + (WIDTH - LEFT - RIGHT) * op / (double)(c->all.ops ? c->all.ops : 1);
 }
 
 static double y_of(const struct export_ctx *c, uint64_t bytes)
 {
-	return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * ((double)bytes / ((double)(c->high ? c->high : 1) * 1.05));
+	return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * ((double)bytes / ((double)(c->all.high ? c->all.high : 1) * 1.05));
 }
 
 static void put_text(struct outbuf *o, const char *text, size_t len)
@@ -150,7 +67,7 @@ static void put_text(struct outbuf *o, const char *text, size_t len)
 	}
 }
 
-static const struct span *span_of(const struct column *col, int is_reserved)
+static const struct opspan *span_of(const struct opcolumn *col, int is_reserved)
 {
 	return is_reserved ? &col->reserved : &col->allocated;
 }
@@ -161,10 +78,10 @@ static void put_line(struct export_ctx *c, const char *class, int is_reserved)
 	struct outbuf *o = &c->o;
 
 	outbuf__printf(o, "<path class=\"%s\" d=\"", class);
-	for (uint64_t i = 0; i * c->each < c->ops; i++) {
-		const struct span *s = span_of(&c->columns[i], is_reserved);
-		double from = x_of(c, (double)(i * c->each));
-		double to = x_of(c, (double)((i + 1) * c->each < c->ops ? (i + 1) * c->each : c->ops));
+	for (uint64_t i = 0; i * c->all.each < c->all.ops; i++) {
+		const struct opspan *s = span_of(&c->all.columns[i], is_reserved);
+		double from = x_of(c, (double)(i * c->all.each));
+		double to = x_of(c, (double)((i + 1) * c->all.each < c->all.ops ? (i + 1) * c->all.each : c->all.ops));
 
 		outbuf__printf(o, "%c%.2f %.2fH%.2f", i ? 'L' : 'M', from, y_of(c, s->high), to);
 		if (s->low != s->high)
@@ -179,9 +96,9 @@ static void put_axes(struct export_ctx *c)
 	uint64_t step = 1;
 	char n[24];
 
-	while (step < c->high / 6)
+	while (step < c->all.high / 6)
 		step *= 2; /* whole KiB, MiB … */
-	for (uint64_t v = 0; v <= c->high; v += step) {
+	for (uint64_t v = 0; v <= c->all.high; v += step) {
 		outbuf__printf(o, "<path class=\"grid\" d=\"M%d %.2fH%d\"/>", LEFT, y_of(c, v), WIDTH - RIGHT);
 		outbuf__printf(o, "<text class=\"num\" x=\"%d\" y=\"%.2f\">%s</text>\n", LEFT - 8, y_of(c, v) + 4,
 			       fmt_bytes(n, v));
@@ -189,9 +106,9 @@ static void put_axes(struct export_ctx *c)
 			break;
 	}
 	step = 1;
-	for (int i = 0; step < c->ops / 8; i++)
+	for (int i = 0; step < c->all.ops / 8; i++)
 		step *= i % 2 ? 2 : 5; /* 1, 5, 10, 50, 100 … */
-	for (uint64_t at = 0; at <= c->ops; at += step)
+	for (uint64_t at = 0; at <= c->all.ops; at += step)
 		outbuf__printf(o, "<text class=\"at\" x=\"%.2f\" y=\"%d\">%llu</text>\n", x_of(c, (double)at),
 			       HEIGHT - BOTTOM + 18, (unsigned long long)at);
 	outbuf__printf(o, "<text class=\"at\" x=\"%d\" y=\"%d\"># operator calls</text>\n", (LEFT + WIDTH - RIGHT) / 2,
@@ -205,11 +122,11 @@ static const char *mark_class(uint8_t kind)
 
 static void put_marks(struct export_ctx *c)
 {
-	for (uint32_t i = 0; i < c->marks_cnt; i++) {
-		const char *class = mark_class(c->marks[i].kind);
+	for (uint32_t i = 0; i < c->all.marks_cnt; i++) {
+		const char *class = mark_class(c->all.marks[i].kind);
 
 		outbuf__printf(&c->o, "<path class=\"%s\" d=\"M%.2f %dV%d\"><title>%s</title></path>\n", class,
-			       x_of(c, (double)c->marks[i].at), TOP, HEIGHT - BOTTOM, class);
+			       x_of(c, (double)c->all.marks[i].at), TOP, HEIGHT - BOTTOM, class);
 	}
 }
 
@@ -249,12 +166,12 @@ static void put_head(struct export_ctx *c)
 	outbuf__lit(o, "</title>\n");
 	outbuf__lit(o, style);
 	outbuf__printf(o, "<text x=\"%d\" y=\"26\">%s of process %u after each of %llu outermost operators, highest %s", LEFT,
-		       dev_name(optrace__dev(c->trace), dev), optrace__pid(c->trace), (unsigned long long)c->ops,
-		       fmt_bytes(n, c->high));
+		       dev_name(optrace__dev(c->trace), dev), optrace__pid(c->trace), (unsigned long long)c->all.ops,
+		       fmt_bytes(n, c->all.high));
 	if (left_out)
 		outbuf__printf(o, "; %llu operators left out", (unsigned long long)left_out);
-	if (c->round_each > 1)
-		outbuf__printf(o, "; marks of each %lluth step", (unsigned long long)c->round_each);
+	if (c->all.round_each > 1)
+		outbuf__printf(o, "; marks of each %lluth step", (unsigned long long)c->all.round_each);
 	outbuf__lit(o, "</text>\n");
 }
 
@@ -290,7 +207,7 @@ static int begin(struct export_ctx **ret, const struct export_to *to)
 	if (!c)
 		return -ENOMEM;
 	c->to = to;
-	c->each = c->round_each = 1;
+	(void)opcolumns__init(&c->all, 0); /* without a step there is nothing to fail */
 	r = outbuf__init(&c->o, to->out);
 	r = r ? r : optrace__new(&c->trace, to, line, c);
 	if (r) {

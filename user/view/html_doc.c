@@ -198,6 +198,78 @@ static void put_bands(struct doc_out *x)
 	json__end(&x->j, ']');
 }
 
+/* --- memory after each operator ----------------------------------------------------------------------------- */
+
+#define PUT_LIST(x, key, i, cnt, value)                                       \
+	do {                                                                  \
+		outbuf__printf(&(x)->o, ",\"%s\":[", key);                    \
+		for (uint64_t i = 0; i < (cnt); i++) {                        \
+			if (i)                                                \
+				outbuf__char(&(x)->o, ',');                   \
+			outbuf__u64(&(x)->o, value);                          \
+		}                                                             \
+		outbuf__char(&(x)->o, ']');                                   \
+	} while (0)
+
+static void put_opmarks(struct doc_out *x, const struct opmark *marks, uint32_t cnt)
+{
+	static const uint8_t kinds[] = { [OPTRACE_FW_START] = MARK_FW_START, [OPTRACE_FW_BW_BOUNDARY] = MARK_FW_BW_BOUNDARY,
+					 [OPTRACE_STEP] = MARK_STEP };
+
+	outbuf__lit(&x->o, ",\"marks\":[");
+	for (uint32_t i = 0; i < cnt; i++) {
+		const char *name = mark_name((enum tl_mark)kinds[marks[i].kind]);
+
+		outbuf__printf(&x->o, "%s[%llu,\"%s\"", i ? "," : "", (unsigned long long)marks[i].at, name);
+		if (marks[i].kind == OPTRACE_STEP)
+			outbuf__printf(&x->o, ",%llu", (unsigned long long)marks[i].number);
+		outbuf__char(&x->o, ']');
+	}
+	outbuf__char(&x->o, ']');
+}
+
+static void put_opstep(struct doc_out *x, const struct opstep *s)
+{
+	outbuf__printf(&x->o, ",\"step\":{\"first\":%llu,\"ops\":%llu", (unsigned long long)s->first,
+		       (unsigned long long)s->ops);
+	if (s->has_number)
+		outbuf__printf(&x->o, ",\"number\":%llu", (unsigned long long)s->number);
+	PUT_LIST(x, "allocated", i, s->cnt, s->rows[i].allocated);
+	if (optrace__has_totals(x->d->optrace))
+		PUT_LIST(x, "reserved", i, s->cnt, s->rows[i].reserved);
+	PUT_LIST(x, "created", i, s->cnt, s->rows[i].created);
+	PUT_LIST(x, "op", i, s->cnt, name_number(x, s->rows[i].op));
+	PUT_LIST(x, "phase", i, s->cnt, s->rows[i].phase);
+	put_opmarks(x, s->marks, s->marks_cnt);
+	outbuf__char(&x->o, '}');
+}
+
+static void put_optrace(struct doc_out *x)
+{
+	const struct opcolumns *c = &x->d->ops;
+	uint64_t cnt = (c->ops + c->each - 1) / c->each;
+	int has_totals = optrace__has_totals(x->d->optrace);
+	char dev[16];
+
+	outbuf__printf(&x->o, ",\n\"optrace\":{\"pid\":%u,\"dev\":\"%s\",\"totals\":%s,\"left_out\":%llu,\"ops\":%llu,"
+		       "\"each\":%llu,\"marks_each\":%llu,\"phases\":[",
+		       optrace__pid(x->d->optrace), dev_name(optrace__dev(x->d->optrace), dev), has_totals ? "true" : "false",
+		       (unsigned long long)optrace__left_out(x->d->optrace), (unsigned long long)c->ops,
+		       (unsigned long long)c->each, (unsigned long long)c->round_each);
+	for (unsigned i = 0; i < PHASE_MAX; i++)
+		outbuf__printf(&x->o, "%s\"%s\"", i ? "," : "", phase_name((enum phase)i));
+	outbuf__char(&x->o, ']');
+	PUT_LIST(x, "low", i, cnt, c->columns[i].allocated.low);
+	PUT_LIST(x, "high", i, cnt, c->columns[i].allocated.high);
+	if (has_totals)
+		PUT_LIST(x, "reserved", i, cnt, c->columns[i].reserved.high);
+	PUT_LIST(x, "op", i, cnt, name_number(x, c->columns[i].op));
+	put_opmarks(x, c->marks, c->marks_cnt);
+	if (c->most && c->most->ops)
+		put_opstep(x, c->most);
+	outbuf__char(&x->o, '}');
+}
+
 static void put_ooms(struct doc_out *x)
 {
 	char dev[16];
@@ -430,6 +502,8 @@ static int put_document(struct doc_out *x)
 	put_lanes(x);
 	put_bands(x);
 	put_ooms(x);
+	if (x->d->optrace && x->d->ops.ops)
+		put_optrace(x);
 	if (x->d->blocks)
 		put_blocks(x);
 	if (x->d->heap)

@@ -10,6 +10,7 @@
 #include "view/heaviest.h"
 #include "view/heapsum.h"
 #include "view/moments.h"
+#include "view/opcolumns.h"
 #include "view/outbuf.h"
 
 #define LANES_SHOWN 64
@@ -42,6 +43,8 @@ struct html_doc {
 	size_t lanes_cnt;
 	uint64_t lanes_left_out; /* moves in lanes that found no place */
 	struct bands bands;
+	struct optrace *optrace; /* ended, with ops; NULL: not known */
+	struct opcolumns ops;
 	struct heaviest *blocks; /* NULL: not known */
 	struct heapsum *heap; /* ended; NULL: not known */
 	int is_brief; /* of a trace that goes on, told again and again: the report without series */

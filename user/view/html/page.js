@@ -91,7 +91,7 @@ function makeModel(doc) {
 	const names = doc.names || [], duration = Math.max(doc.report.duration_ns, 1), first = Math.min(doc.first, duration - 1);
 	const name = (n) => n ? names[n - 1] : "";
 	return {
-		doc, duration, first, report: doc.report,
+		doc, duration, first, report: doc.report, name,
 		lanes: doc.lanes.map(makeLane),
 		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([born, life, ptr, size, cat, op, region, pid, dev, met, kind, path, root, key, type]) => ({
 			born, freed: life === null ? duration : born + life, lives: life === null, ptr, at: Number(ptr), size,
@@ -189,7 +189,7 @@ function chartData(lane, shown, from, to, width) {
 
 /* --- state ------------------------------------------------------------------------------------------------ */
 
-const state = {lane: "", range: null, hidden: new Set(), held: null, hover: null, measure: "at_peak", root: 0, moduleMeasure: "at_peak", module: -1, table: "ops", tables: {}};
+const state = {lane: "", range: null, hidden: new Set(), held: null, hover: null, measure: "at_peak", root: 0, moduleMeasure: "at_peak", module: -1, optrace: "step", op: null, table: "ops", tables: {}};
 let doc = null, model = null, chart = null;
 
 const $ = (id) => document.getElementById(id);
@@ -703,9 +703,171 @@ function drawOps() {
 		drawOps();
 	}}, text);
 	$("ops").replaceChildren(h("div", {class: "bar"}, h("h2", null, "What allocates"),
-		h("div", null, tab("ops", "Operators"), " ", tab("regions", "Regions and nodes")), filterBox(`ops-${kind}`, "names", drawOps)),
-	...table(`ops-${kind}`, columns, list, "at_peak", {rows: 14, text: (x) => x.name, again: drawOps}),
-	total > list.length ? h("p", {class: "note"}, `The ${list.length} heaviest of ${count(total)}.`) : "");
+		h("div", null, tab("ops", "Operators"), " ", tab("regions", "Regions and nodes"), " ", r.modules ? tab("modules", "With module") : ""),
+		filterBox(`ops-${kind}`, "names", drawOps)),
+	...kind === "modules" ? opsWithModule(r.modules) : table(`ops-${kind}`, columns, list, "at_peak", {rows: 14, text: (x) => x.name, again: drawOps}),
+	kind !== "modules" && total > list.length ? h("p", {class: "note"}, `The ${list.length} heaviest of ${count(total)}.`) : "");
+}
+
+function opsWithModule(modules) {
+	const rows = modules.ops.map((o) => ({...o, called: o.op || "(no operator open)", forward: o.phases.forward || 0, backward: o.phases.backward || 0,
+		where: o.pid === undefined ? "–" : o.module_root === null ? "(not told yet)" : [o.module_root, o.module].filter(Boolean).join(".")}));
+	const columns = [{key: "called", head: "operator", cls: "some"}, {key: "where", head: "module", cls: "name"}, inBytes("alloc_bytes", "allocated"),
+		inBytes("forward", "forward"), inBytes("backward", "backward"), {key: "alloc_count", head: "blocks", cell: (x) => count(x.alloc_count)}];
+	return [...table("ops-modules", columns, rows, "alloc_bytes", {rows: 14, text: (x) => `${x.called} ${x.where}`, again: drawOps}),
+		modules.ops_total > rows.length ? h("p", {class: "note"}, `The ${rows.length} heaviest of ${count(modules.ops_total)}.`) : ""];
+}
+
+/* --- memory after each operator ------------------------------------------------------------------------------ */
+
+// What is drawn: all operators in columns, or one step operator by operator.
+function optraceView() {
+	const o = doc.optrace, step = state.optrace === "step" ? o.step : null;
+	return step ? {n: step.allocated.length, each: 1, first: step.first, low: step.allocated, high: step.allocated, reserved: step.reserved,
+		op: step.op, phase: step.phase.map((p) => o.phases[p]), created: step.created, marks: step.marks, ops: step.ops} :
+		{n: o.high.length, each: o.each, first: 0, low: o.low, high: o.high, reserved: o.reserved, op: o.op, marks: o.marks, ops: o.ops};
+}
+
+// 1, 2, 5, 10 … for numbers; 1, 2, 4 … KiB for bytes.
+function niceStep(most, about, is_bytes) {
+	let step = 1;
+	for (let k = 0; most / step > about; k++)
+		step *= is_bytes ? 2 : [2, 2.5, 2][k % 3];
+	return step;
+}
+
+const OPTRACE = {left: 68, right: 10, top: 18, bottom: 34, height: 250};
+
+function drawOptrace() {
+	const o = doc.optrace;
+	$("optrace").hidden = !o;
+	if (!o)
+		return;
+	if (!o.step)
+		state.optrace = "all";
+	const tab = (kind, text) => h("button", {"aria-pressed": String(state.optrace === kind), onclick: () => {
+		state.optrace = kind;
+		state.op = null;
+		drawOptrace();
+	}}, text);
+	const v = optraceView(), line = (name, text) => h("span", null, h("i", {style: {borderColor: `var(--${name})`}}), text);
+	const step = o.step && (o.step.number === undefined ? "The last step" : `Step ${o.step.number}`);
+	const phases = PHASES.filter((p) => v.phase?.includes(p));
+	$("optrace").replaceChildren(
+		h("div", {class: "bar"}, h("h2", null, "Memory after each operator"),
+			h("div", null, o.step ? tab("step", `${step}, the highest`) : "", " ", tab("all", `All ${count(o.ops)} operators`))),
+		h("div", {id: "optrace-key"}, line("allocated", o.totals ? "allocated, active" : "allocated = active = reserved (no caching allocator)"),
+			o.totals ? line("reserved", "reserved") : "", line("fw-start", "fw_start"), line("fw-bw-boundary", "fw_bw_boundary"),
+			v.marks.some((m) => m[1] === "step") ? line("step", "step") : "",
+			...phases.map((p) => h("span", null, h("i", {class: "phase", style: {background: `var(--${p})`}}), p))),
+		h("canvas", {id: "optrace-plot", tabindex: "0", role: "img", "aria-label": "memory after each operator: arrows move from one to the next"}),
+		h("p", {id: "optrace-at", class: "note", "aria-live": "polite"}),
+		h("p", {class: "note"}, `Outermost operators of process ${o.pid} on ${o.dev}, in the order in which they were entered; a value is what there was when one was left.` +
+			(v.each > 1 ? ` A column is ${v.each} operators, from their lowest to their highest.` : "") + (v.n < v.ops && v.each === 1 ? ` The first ${v.n} of its ${v.ops} operators.` : "") +
+			(v.each > 1 && o.marks_each > 1 ? ` Marks of each ${o.marks_each}th step.` : "") + (o.left_out ? ` ${count(o.left_out)} operators are left out.` : "")));
+	const plot = $("optrace-plot"), at = (e) => Math.floor((e.offsetX - OPTRACE.left) / (plot.clientWidth - OPTRACE.left - OPTRACE.right) * v.n);
+	plot.addEventListener("mousemove", (e) => chooseOp(at(e)));
+	plot.addEventListener("mouseleave", () => chooseOp(null));
+	plot.addEventListener("keydown", (e) => {
+		const by = {ArrowLeft: -1, ArrowRight: 1, Home: -v.n, End: v.n}[e.key];
+		if (!by || e.ctrlKey || e.metaKey || e.altKey)
+			return;
+		e.preventDefault();
+		e.stopPropagation();
+		chooseOp(state.op === null ? (by > 0 ? 0 : v.n - 1) : Math.max(0, Math.min(v.n - 1, state.op + by)));
+	});
+	paintOptrace();
+}
+
+function chooseOp(i) {
+	const v = optraceView();
+	state.op = i === null || i < 0 || i >= v.n ? null : i;
+	paintOptrace();
+}
+
+function opWords(v, i) {
+	const name = model.name(v.op[i]) || "?", number = v.first + i * v.each;
+	const where = v.each > 1 ? `operators ${number} to ${number + v.each - 1}, highest after ${name}` : `operator ${number}: ${name}`;
+	return [where, v.phase ? v.phase[i] : "", v.low[i] === v.high[i] ? `${bytes(v.high[i])} allocated` : `${bytes(v.low[i])} to ${bytes(v.high[i])} allocated`,
+		v.reserved ? `${bytes(v.reserved[i])} reserved` : "", v.created && v.created[i] ? `${bytes(v.created[i])} made in it` : ""].filter(Boolean).join(", ");
+}
+
+function paintOptrace() {
+	const v = optraceView(), plot = $("optrace-plot"), k = devicePixelRatio, width = plot.clientWidth, {left, right, top, bottom, height} = OPTRACE;
+	plot.width = Math.round(width * k);
+	plot.height = Math.round(height * k);
+	plot.style.height = `${height}px`;
+	const ctx = plot.getContext("2d"), most = Math.max(...v.high, ...(v.reserved || []), 1) * 1.05;
+	const x = (i) => left + (width - left - right) * i / v.n, y = (b) => height - bottom - (height - top - bottom) * b / most;
+	ctx.scale(k, k);
+	ctx.font = '11px system-ui, "Liberation Sans", Arial, sans-serif';
+	ctx.textBaseline = "middle";
+	ctx.fillStyle = css("--dim");
+	ctx.strokeStyle = css("--line");
+	ctx.textAlign = "right";
+	for (let b = 0, by = niceStep(most, 6, true); b <= most; b += by) {
+		ctx.beginPath();
+		ctx.moveTo(left, Math.round(y(b)) + 0.5);
+		ctx.lineTo(width - right, Math.round(y(b)) + 0.5);
+		ctx.stroke();
+		ctx.fillText(bytes(b), left - 6, y(b));
+	}
+	ctx.textAlign = "center";
+	const total = v.n * v.each, by = niceStep(total, Math.max(2, (width - left - right) / 90), false);
+	for (let i = 0; i < total; i += by)
+		ctx.fillText(String(v.first + i), Math.max(x(i / v.each), left + 4), height - bottom + 20);
+	paintPhases(ctx, v, x, height - bottom + 3);
+	paintMarks(ctx, v, x, width);
+	paintValues(ctx, v, x, y, v.reserved, null, css("--reserved"));
+	paintValues(ctx, v, x, y, v.high, v.low, css("--allocated"));
+	if (state.op !== null) {
+		ctx.fillStyle = css("--dim");
+		ctx.fillRect(x(state.op + 0.5), top, 1, height - top - bottom);
+	}
+	$("optrace-at").textContent = state.op === null ? "Point at an operator, or go from one to the next with the arrows." : opWords(v, state.op);
+}
+
+function paintPhases(ctx, v, x, y) {
+	for (let i = 0, from = 0; v.phase && i < v.n; i++) {
+		if (i + 1 < v.n && v.phase[i + 1] === v.phase[i])
+			continue;
+		if (PHASES.includes(v.phase[i])) {
+			ctx.fillStyle = css(`--${v.phase[i]}`);
+			ctx.fillRect(x(from), y, Math.max(x(i + 1) - x(from), 0.5), 7);
+		}
+		from = i + 1;
+	}
+}
+
+function paintMarks(ctx, v, x, width) {
+	const {top, bottom, height, right} = OPTRACE, end = width - right;
+	ctx.textAlign = "left";
+	v.marks.forEach(([at, name, number], i) => {
+		const here = x(at / v.each), next = i + 1 < v.marks.length ? x(v.marks[i + 1][0] / v.each) : end;
+		ctx.fillStyle = css(`--${name.replaceAll("_", "-")}`);
+		ctx.fillRect(Math.round(here), top, name === "step" ? 1 : 1.5, height - top - bottom);
+		label(ctx, number === undefined ? name : `step ${number}`, here, Math.max(next, here) - here, top - 8, ctx.fillStyle);
+	});
+}
+
+// A stair: at the highest of each column, down to its lowest and up again.
+function paintValues(ctx, v, x, y, high, low, color) {
+	if (!high)
+		return;
+	ctx.strokeStyle = color;
+	ctx.lineWidth = 1.5;
+	ctx.beginPath();
+	for (let i = 0; i < v.n; i++) {
+		ctx.lineTo(x(i), y(high[i]));
+		if (low && low[i] !== high[i]) {
+			ctx.lineTo(x(i + 0.5), y(high[i]));
+			ctx.lineTo(x(i + 0.5), y(low[i]));
+			ctx.lineTo(x(i + 0.5), y(high[i]));
+		}
+		ctx.lineTo(x(i + 1), y(high[i]));
+	}
+	ctx.stroke();
+	ctx.lineWidth = 1;
 }
 
 function spark(low) {
@@ -805,6 +967,9 @@ function moduleParts(modules, children, i, measure) {
 	const parts = (children.get(i) || []).map((k) => [modules.list[k], k]).map(([m, k]) => ({m, k, size: m.all[measure],
 		text: i < 0 || m.name === null ? moduleName(m) : m.name.slice(modules.list[i].name ? modules.list[i].name.length + 1 : 0)}));
 	const own = i < 0 ? modules.none : modules.list[i].own;
+	const rest = i < 0 ? 0 : modules.list[i].all[measure] - own[measure] - parts.reduce((sum, p) => sum + p.size, 0);
+	if (rest > 0) // of modules that the list has no room for
+		parts.push({m: null, k: i, size: rest, text: "further modules", cls: "none"});
 	return [...parts, {m: null, k: i, size: own[measure], text: i < 0 ? "in no module" : "itself", cls: i < 0 ? "none" : "itself"}];
 }
 
@@ -840,7 +1005,8 @@ function drawModules() {
 		}}, MEASURES[k]), " "])), filterBox("modules", "modules", drawModules)),
 	h("div", {class: "path"}, h("button", {onclick: choose(-1)}, "all"), ...path.map((i) => h("button", {onclick: choose(i)}, `› ${moduleName(modules.list[i])}`))), tree,
 	...table("modules", columns, rows, "activation", {rows: 10, text: (m) => `${m.called} ${m.class}`, again: drawModules}),
-	h("p", {class: "note"}, "Blocks that a module's forward or backward made (docs/modules.md); activation: at its own highest moment."));
+	h("p", {class: "note"}, "Blocks that a module's forward or backward made (docs/modules.md); activation: at its own highest moment." +
+		(modules.total > rows.length ? ` The ${rows.length} heaviest of ${count(modules.total)} modules.` : "")));
 	const list = [], put = (i, x, y, w, hgt, depth) => {
 		for (const b of squarify(moduleParts(modules, children, i, measure), x, y, w, hgt)) {
 			if (b.w < 3 || b.h < 3 || list.length >= 2000)
@@ -1090,6 +1256,7 @@ function drawAll() {
 	drawNow();
 	drawOps();
 	drawGrowth();
+	drawOptrace();
 	drawIcicle();
 	drawPeakBlocks();
 	drawProcesses();
@@ -1198,6 +1365,8 @@ function start() {
 			drawTimeline();
 			drawModules();
 			drawIcicle();
+			if (doc.optrace)
+				paintOptrace();
 		}
 	}).observe($("plots"));
 	try {
