@@ -446,6 +446,28 @@ static uint64_t callers__end(struct callers *c)
 	return sum;
 }
 
+/* Never called: places for probes, so many that taking them away takes a while. */
+#define MANY 3000
+__asm__(".globl many_places\nmany_places:\n.rept 3000\nnop\n.endr\nret\n");
+void many_places(void);
+
+/* Operators of a plan: op_a, those that nobody calls, op_b; it goes last, when the others do. And two that are none. */
+static struct site *many_sites(struct rig *r)
+{
+	struct site *sites = calloc(MANY + 4, sizeof(*sites));
+
+	assert_non_null(sites);
+	sites[0] = r->sites[0];
+	for (size_t i = 1; i <= MANY; i++) {
+		sites[i] = r->sites[0];
+		sites[i].offset = file_offset((const void *)(uintptr_t)many_places) + i - 1;
+	}
+	memcpy(&sites[MANY + 1], &r->sites[1], 3 * sizeof(*sites));
+	r->plan.sites = sites;
+	r->plan.sites_cnt = MANY + 4;
+	return sites;
+}
+
 /* Operators told, by cookie. */
 static int count_ops(void *ctx, const void *rec, size_t len)
 {
@@ -475,27 +497,41 @@ static void test_idle_operators_go_and_come_back(void **state)
 	struct attach_stats st = { 0 };
 	struct err err = { 0 };
 	uint64_t told[OP_B + 1] = { 0 }, sum;
+	uint8_t wanted[MANY + 4] = { [MANY + 1] = 1 };
 	struct callers c;
+	struct site *sites;
 	struct rig r;
 
 	(void)state;
-	rig__ops(&r);
+	rig__init(&r, 0, 0);
+	rig__site(&r, op_a, MT_PROG_OP, OP_A);
+	rig__site(&r, op_b, MT_PROG_OP, OP_B);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__site(&r, fw_delete, MT_PROG_FW_DELETE, 0);
+	sites = many_sites(&r);
+	if (force_perf) { /* a descriptor each, and no link to share: the rig's four are enough */
+		r.plan.sites = r.sites;
+		r.plan.sites_cnt = 4;
+		wanted[1] = 1;
+	}
+	rig__attach(&r);
 	callers__begin(&c);
 	drain_ops(&r, told, 20);
-	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, (uint8_t[]){ 0, 1, 0, 0 }, &rs), 0);
-	assert_int_equal(rs.taken, 1);
-	for (int i = 0; i < 5000 && is_probed(op_a); i++)
+	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, wanted, &rs), 0);
+	assert_int_equal(rs.taken, r.plan.sites_cnt - 3);
+	for (int i = 0; i < 20000 && is_probed(op_a); i++)
 		drain_ops(&r, told, 1);
 	assert_false(is_probed(op_a));
 	assert_true(is_probed(op_b) && is_probed(fw_new)); /* no operators are not touched, wanted or not */
-	drain_ops(&r, told, 200);
+	drain_ops(&r, told, 300);
 	op_a((void *)0x1000, 0);
 	assert_int_equal(told[OP_A], 0);
 	/* There is nothing more to take. */
-	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, (uint8_t[]){ 0, 1, 1, 1 }, &rs), 0);
+	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, wanted, &rs), 0);
 	assert_int_equal(rs.taken, 0);
 	/* Called after all. */
-	st.wanted = (const uint8_t[]){ 1, 1, 0, 0 };
+	wanted[0] = 1;
+	st.wanted = wanted;
 	assert_int_equal(tracer__attach(r.t, getpid(), &r.plan, &st, &err), 0);
 	assert_int_equal(st.attached, 2);
 	assert_true(is_probed(op_a));
@@ -504,11 +540,13 @@ static void test_idle_operators_go_and_come_back(void **state)
 	/* All anew, as after an exec: those that are set stay as they are, and so they do when the others go. */
 	st = (struct attach_stats){ 0 };
 	assert_int_equal(tracer__attach(r.t, getpid(), &r.plan, &st, &err), 0);
-	assert_int_equal(st.attached, 4);
+	assert_int_equal(st.attached, r.plan.sites_cnt);
 	op_a((void *)0x1000, 0);
 	drain_ops(&r, told, 20);
-	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, (uint8_t[]){ 0, 0, 0, 0 }, &rs), 0);
-	assert_int_equal(rs.taken, 0);
+	memset(wanted, 0, sizeof(wanted));
+	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, wanted, &rs), 0);
+	assert_int_equal(rs.taken, r.plan.sites_cnt - 4);
+	drain_ops(&r, told, 300);
 	sum = callers__end(&c);
 	drain_ops(&r, told, 1);
 	assert_int_equal(rig__loss(&r, MT_LOSS_RING), 0);
@@ -516,6 +554,7 @@ static void test_idle_operators_go_and_come_back(void **state)
 	assert_true(sum > 1000);
 	assert_int_equal(told[OP_B], sum);
 	rig__done(&r);
+	free(sites);
 }
 
 static void test_look_ups_are_told(void **state)
