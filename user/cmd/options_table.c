@@ -553,7 +553,8 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
 	[CMD_ESTIMATE] = { "estimate",
 			   "GRAPH.json [--device DEVICE] [--json] [--top N]\nF.mtr [--device DEVICE] [--json] [--top N]\n"
-			   "F.mtr [--optimizer WHICH] [--dtype WHICH] [--shard N]\nF.mtr [--checkpoint MODULE,…] [--budget SIZE]\n"
+			   "F.mtr [--optimizer WHICH] [--dtype WHICH] [--shard N]\n"
+			   "F.mtr [--checkpoint MODULE,…] [--budget SIZE]\n"
 			   "F.mtr [B.mtr] --batches A[,B] [--batch N] [--budget SIZE]",
 			   "the peak of a graph before it runs; what was kept for nothing",
 			   "Reads a graph of torch.fx or AOTAutograd that python -m memtrace.graph wrote, and says how much "
