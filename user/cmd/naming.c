@@ -234,7 +234,8 @@ static void set_named(const struct naming_env *env, pid_t pid, struct known_modu
 {
 	if (!env->modules || k->is_named == is_named)
 		return;
-	(void)env->module(env->ctx, pid, k->obj, is_named); /* full, or gone with its process: it is of one around it */
+	if (env->module(env->ctx, pid, k->obj, is_named) < 0 && is_named)
+		return; /* full: of one around it until there is room, which the next look tries */
 	k->is_named = (uint8_t)is_named;
 }
 
