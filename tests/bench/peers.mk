@@ -6,7 +6,7 @@
 bench: ## memtrace and its peers on the same job, a table
 	@tools/install-deps build python bench
 	@tools/make-venv bench
-	@$(MAKE) --no-print-directory build/memtrace
+	@$(MAKE) --no-print-directory build/memtrace build/tests/bench_traps
 	@tests/bench/run $(if $(QUICK),--quick) $(BENCH_ARGS)
 	@$(MAKE) --no-print-directory bench-views
 
