@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * cookies: what a site's program is told by its cookie, and finds in the kernel's maps by it: the number of a spec (kept once,
+ * however many sites and processes have an equal one), the number of a layout, a slot that counts how often a symbol fired.
+ * Also the classes of objects by process, which flow's programs look up.
+ *
+ * The maps and the layouts belong to the skeleton, which must outlive this. Numbers are never given back.
+ */
+#ifndef MT_TRACE_COOKIES_H
+#define MT_TRACE_COOKIES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/names.h"
+#include "bpf/lib/shared.h"
+#include "memtrace/event.h"
+
+struct mt_bpf; /* the skeleton */
+struct plan;
+struct site;
+
+/* Kept for calibration. */
+#define SPEC_CALIB (MT_USDT_SPECS_MAX - 1)
+#define SEG_SPEC_CALIB (MT_SEG_SPECS_MAX - 1)
+
+/* What one of the maps of specs holds: [0, cnt) of `bytes` each. */
+struct spec_table {
+	int map_fd;
+	size_t bytes;
+	uint32_t cnt, max;
+	char *v; /* max of them; NULL until the first */
+};
+
+struct cookies {
+	struct spec_table usdt, seg, flow;
+	struct mt_flow_layout *layouts;
+	uint32_t layouts_cnt;
+	uint32_t *flow_index; /* of the plan being attached: its spec number → ours + 1, 0 = not asked yet */
+	uint32_t flow_layout; /* … and its layout's number */
+	struct mt_class_key *classes; /* in the map of classes */
+	size_t classes_cnt, classes_cap;
+	int classes_fd, fired_fd;
+	struct {
+		name_id sym;
+		enum mt_prog prog;
+	} fired[MT_FIRED_MAX]; /* [slot]; slot 0 is nobody's */
+	uint32_t fired_cnt;
+	name_id prog_sym[MT_PROG_MAX]; /* of programs that serve one symbol */
+};
+
+void cookies__init(struct cookies *c, const struct mt_bpf *skel); /* loaded */
+void cookies__done(struct cookies *c);
+/* Before the cookies of a plan's sites in a process: its layout and classes. 0 or -errno. */
+int cookies__begin(struct cookies *c, pid_t pid, const struct plan *plan);
+/* Of a site of the plan that was begun last. 0 or -errno. */
+int cookies__of(struct cookies *c, const struct plan *plan, const struct site *s, uint64_t *ret);
+void cookies__drop_pid(struct cookies *c, pid_t pid);
+/* Symbols of programs that are not the operators', with how often each fired; hits: by program. 0 or -ENOMEM. */
+int cookies__each_fired(const struct cookies *c, const uint64_t hits[MT_PROG_MAX],
+			void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx);
+
+#endif

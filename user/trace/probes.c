@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#define LOG_MODULE "trace"
+#include "trace/probes.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "memtrace.skel.h"
+#include "trace/closer.h"
+#include "trace/link.h"
+#include "trace/trace.h"
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
+{
+	switch (prog) {
+	case MT_PROG_FW_NEW: return skel->progs.mt_fw_new;
+	case MT_PROG_FW_DELETE: return skel->progs.mt_fw_delete;
+	case MT_PROG_FW_OOM: return skel->progs.mt_fw_oom;
+	case MT_PROG_OP: return skel->progs.mt_op;
+	case MT_PROG_NODE: return skel->progs.mt_node;
+	case MT_PROG_REGION_BEGIN: return skel->progs.mt_region_begin;
+	case MT_PROG_REGION_END: return skel->progs.mt_region_end;
+	case MT_PROG_HOST_FREE: return skel->progs.mt_host_free;
+	case MT_PROG_HOST_ENTER: return skel->progs.mt_host_enter;
+	case MT_PROG_HOST_RET: return skel->progs.mt_host_ret;
+	case MT_PROG_HOST_EXIT: return skel->progs.mt_host_exit;
+	case MT_PROG_USDT: return skel->progs.mt_usdt;
+	case MT_PROG_FLOW_OP: return skel->progs.mt_flow_op;
+	case MT_PROG_FLOW_APPLY: return skel->progs.mt_flow_apply;
+	case MT_PROG_FLOW_ACC: return skel->progs.mt_flow_acc;
+	case MT_PROG_FW_USAGE: return skel->progs.mt_fw_usage;
+	case MT_PROG_FW_USAGE_OOM: return skel->progs.mt_fw_usage_oom;
+	case MT_PROG_SEG_ENTER: return skel->progs.mt_seg_enter;
+	case MT_PROG_SEG_RET: return skel->progs.mt_seg_ret;
+	case MT_PROG_LOOKUP: return skel->progs.mt_lookup;
+	default: return NULL;
+	}
+}
+
+/* An fd on the very file, kept for later plans of forked children; -errno. */
+static int probes__file(struct probes *p, const struct plan_lib *lib)
+{
+	int fd;
+
+	for (size_t i = 0; i < p->files_cnt; i++)
+		if (p->files[i].dev == lib->dev && p->files[i].ino == lib->ino)
+			return p->files[i].fd;
+	fd = fcntl(lib->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (p->files_cnt == p->files_cap) {
+		size_t cap = p->files_cap ? 2 * p->files_cap : 16;
+		struct file *f = realloc(p->files, cap * sizeof(*f));
+
+		if (!f) {
+			close(fd);
+			return -ENOMEM;
+		}
+		p->files = f;
+		p->files_cap = cap;
+	}
+	p->files[p->files_cnt++] = (struct file){ lib->dev, lib->ino, fd };
+	return fd;
+}
+
+int probes__link(struct probes *p, const struct link_key *k, int is_first, const char *path, const uint64_t *offsets,
+		 const uint64_t *refs, const uint64_t *cookies, size_t cnt)
+{
+	int prog_fd = bpf_program__fd(prog_of(p->skel, k->prog)), fds[2], r;
+
+	if (!p->use_perf) {
+		r = link_uprobe_multi(prog_fd, path, offsets, refs, cookies, cnt, k->is_ret, k->pid);
+		return r < 0 ? r : links__add(&p->links, k, is_first, (int[]){ r, -1 }, offsets, cnt);
+	}
+	for (size_t i = 0; i < cnt; i++) {
+		r = link_perf_uprobe(prog_fd, path, offsets[i], refs ? refs[i] : 0, cookies[i], k->is_ret, k->pid,
+				     fds);
+		if (!r)
+			r = links__add(&p->links, k, is_first, fds, offsets + i, 1);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Sites of a plan with the same file and program. */
+struct group {
+	const struct site *sites;
+	size_t sites_cnt;
+	const uint8_t *wanted; /* of the group's first site, or NULL */
+	uint8_t *failed; /* the same */
+	int is_first;
+	/* those that are to be set */
+	size_t cnt;
+	uint64_t *offsets, *refs, *cookies;
+	uint32_t *at; /* index into sites */
+	struct link_key key;
+	int has_refs;
+};
+
+static int is_operator(uint32_t prog)
+{
+	return prog == MT_PROG_OP || prog == MT_PROG_FLOW_OP;
+}
+
+static int source_index(enum source s)
+{
+	return __builtin_ctz((unsigned)s);
+}
+
+static void group__fail(struct group *g, size_t from, size_t to, int code, struct attach_stats *st,
+			int *first_err)
+{
+	st->failed += to - from;
+	for (size_t i = from; i < to; i++) {
+		/* The kernel keeps one reference counter a place: the first to come decided that there is none. */
+		st->clashed += code == -EINVAL && g->sites[g->at[i]].ref_ctr_offset != 0;
+		if (g->failed)
+			g->failed[g->at[i]] = 1;
+	}
+	if (!*first_err)
+		*first_err = code;
+}
+
+/* A site is set. */
+static void probes__attached(struct probes *p, const struct site *s, struct attach_stats *st)
+{
+	enum insn_class *c = &p->prog_class[s->prog];
+
+	if (!*c || s->insn_class < *c)
+		*c = s->insn_class;
+	st->attached_by_source[source_index(s->source)]++;
+	st->attached++;
+}
+
+/* Attaches group[from, to); a link refused as a whole is split until the culprits are alone. */
+static void probes__attach_range(struct probes *p, const char *path, struct group *g, size_t from, size_t to,
+				 struct attach_stats *st, int *first_err)
+{
+	int r = probes__link(p, &g->key, g->is_first, path, g->offsets + from, g->has_refs ? g->refs + from : NULL,
+			     g->cookies + from, to - from);
+
+	if (r == 0) {
+		for (size_t i = from; i < to; i++)
+			probes__attached(p, &g->sites[g->at[i]], st);
+		return;
+	}
+	if (to - from > 1 && r != -ESRCH) {
+		size_t mid = from + (to - from) / 2;
+
+		probes__attach_range(p, path, g, from, mid, st, first_err);
+		probes__attach_range(p, path, g, mid, to, st, first_err);
+		return;
+	}
+	log_debug("%s+0x%llx: %s", path, (unsigned long long)g->offsets[from], strerror(-r));
+	group__fail(g, from, to, r, st, first_err);
+}
+
+static int is_in(const uint64_t *sorted, size_t cnt, uint64_t v)
+{
+	size_t lo = 0, hi = cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (sorted[mid] < v)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < cnt && sorted[lo] == v;
+}
+
+/* Site i of the group is to be set. */
+static int probes__choose(struct probes *p, const struct plan *plan, struct group *g, size_t i)
+{
+	const struct site *s = &g->sites[i];
+	int r = cookies__of(&p->cookies, plan, s, &g->cookies[g->cnt]);
+
+	if (r < 0)
+		return r;
+	if (g->is_first)
+		g->cookies[g->cnt] |= MT_COOKIE_FIRST;
+	g->offsets[g->cnt] = s->offset;
+	g->refs[g->cnt] = s->ref_ctr_offset;
+	g->has_refs |= s->ref_ctr_offset != 0;
+	g->at[g->cnt++] = (uint32_t)i;
+	return 0;
+}
+
+/* An exec keeps the probes of a process, and two plans may meet the same library: once is enough. */
+static int probes__choose_all(struct probes *p, const struct plan *plan, struct group *g, struct attach_stats *st)
+{
+	uint64_t *have;
+	size_t have_cnt;
+	int r = links__offsets(&p->links, &g->key, &have, &have_cnt);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < g->sites_cnt && !r; i++) {
+		if (g->wanted && !g->wanted[i])
+			continue;
+		st->found_by_source[source_index(g->sites[i].source)]++;
+		if (is_in(have, have_cnt, g->sites[i].offset))
+			probes__attached(p, &g->sites[i], st);
+		else
+			r = probes__choose(p, plan, g, i);
+	}
+	free(have);
+	return r;
+}
+
+static void probes__attach_group(struct probes *p, pid_t pid, const struct plan *plan, struct group *g,
+				 struct attach_stats *st, int *first_err)
+{
+	int fd = probes__file(p, &plan->libs[g->sites->lib]), r;
+	char path[64];
+
+	g->key = (struct link_key){ pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret };
+	g->is_first = !g->wanted && is_operator(g->sites->prog);
+	g->cnt = 0;
+	g->has_refs = 0;
+	r = fd < 0 ? fd : probes__choose_all(p, plan, g, st);
+	if (r < 0) {
+		for (size_t i = 0; i < g->sites_cnt; i++)
+			g->at[i] = (uint32_t)i;
+		group__fail(g, 0, g->sites_cnt, r, st, first_err);
+		return;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (g->cnt)
+		probes__attach_range(p, path, g, 0, g->cnt, st, first_err);
+}
+
+static int group__init(struct group *g, size_t sites_cnt)
+{
+	size_t n = sites_cnt ? sites_cnt : 1;
+
+	*g = (struct group){ 0 };
+	g->offsets = malloc(n * (3 * sizeof(*g->offsets) + sizeof(*g->at)));
+	if (!g->offsets)
+		return -ENOMEM;
+	g->refs = g->offsets + n;
+	g->cookies = g->refs + n;
+	g->at = (uint32_t *)(g->cookies + n);
+	return 0;
+}
+
+/* The plan's sites from i on that are of one group. */
+static size_t group__begin(struct group *g, const struct plan *plan, size_t i)
+{
+	const struct site *s = &plan->sites[i];
+	size_t n = 0;
+
+	while (i + n < plan->sites_cnt && s[n].lib == s->lib && s[n].prog == s->prog && s[n].is_ret == s->is_ret)
+		n++;
+	g->sites = s;
+	g->sites_cnt = n;
+	return n;
+}
+
+int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret,
+		   struct err *err)
+{
+	struct attach_stats st = { .way = p->use_perf, .site_failed = ret->site_failed, .wanted = ret->wanted };
+	uint64_t t0 = now_ns();
+	int first_err = cookies__begin(&p->cookies, pid, plan);
+	struct group g;
+
+	if (first_err < 0)
+		return err_set(err, first_err, "tensor arguments: %s", strerror(-first_err));
+	if (group__init(&g, plan->sites_cnt) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0, n; i < plan->sites_cnt; i += n) {
+		n = group__begin(&g, plan, i);
+		g.wanted = st.wanted ? st.wanted + i : NULL;
+		g.failed = st.site_failed ? st.site_failed + i : NULL;
+		probes__attach_group(p, pid, plan, &g, &st, &first_err);
+	}
+	free(g.offsets);
+	st.took_ns = now_ns() - t0;
+	if (first_err != -ESRCH) /* of a process that is gone nothing is missing */
+		p->failed_cnt += st.failed;
+	*ret = st;
+	if (!st.attached && st.failed) {
+		err_set(err, first_err, "none of %u probes could be set in process %d: %s", st.failed, (int)pid,
+			strerror(-first_err));
+		return err_hint(err, first_err == -ESRCH ? "the process has ended" :
+						     "try -vv for the reason of each, or memtrace doctor");
+	}
+	return 0;
+}
+
+/* A link of the group that has other sites than those wanted makes room for one that has not. */
+static int probes__shrink(struct probes *p, const struct plan *plan, struct group *g, size_t link,
+			  struct retire_stats *st)
+{
+	struct link_key key = p->links.v[link].key;
+	char path[64];
+	int r = 0;
+
+	g->cnt = 0;
+	g->has_refs = g->is_first = 0;
+	for (size_t i = 0; i < g->sites_cnt && !r; i++)
+		if (g->wanted[i] && is_in(p->links.v[link].offsets, p->links.v[link].offsets_cnt, g->sites[i].offset))
+			r = probes__choose(p, plan, g, i);
+	if (r < 0)
+		return r;
+	if (g->cnt == p->links.v[link].offsets_cnt) {
+		p->links.v[link].is_first = 0; /* as it is */
+		return 0;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", key.file_fd);
+	if (g->cnt)
+		r = probes__link(p, &key, 0, path, g->offsets, NULL, g->cookies, g->cnt);
+	if (r < 0)
+		return r;
+	st->taken += (uint32_t)(p->links.v[link].offsets_cnt - g->cnt);
+	st->kept += (uint32_t)g->cnt;
+	p->links.v[link].key.pid = 0;
+	return 0;
+}
+
+static int probes__retire_group(struct probes *p, pid_t pid, const struct plan *plan, struct group *g,
+				struct retire_stats *st)
+{
+	int fd = probes__file(p, &plan->libs[g->sites->lib]), r = fd < 0 ? fd : 0;
+	struct link_key key = { pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret };
+	size_t cnt = p->links.cnt;
+
+	for (size_t i = 0; i < cnt && !r; i++)
+		if (p->links.v[i].is_first && link_key_same(&p->links.v[i].key, &key))
+			r = probes__shrink(p, plan, g, i, st);
+	return r;
+}
+
+int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const uint8_t *wanted,
+		   struct retire_stats *ret)
+{
+	struct retire_stats st = { 0 };
+	uint64_t t0 = now_ns();
+	struct group g;
+	int r = cookies__begin(&p->cookies, pid, plan);
+
+	if (!r)
+		r = group__init(&g, plan->sites_cnt);
+	if (r < 0)
+		return r;
+	for (size_t i = 0, n; i < plan->sites_cnt && !r; i += n) {
+		n = group__begin(&g, plan, i);
+		g.wanted = wanted + i;
+		if (is_operator(g.sites->prog))
+			r = probes__retire_group(p, pid, plan, &g, &st);
+	}
+	free(g.offsets);
+	links__close_marked(&p->links, p->closer);
+	st.took_ns = now_ns() - t0;
+	*ret = st;
+	return r;
+}
+
+void probes__detach(struct probes *p, pid_t pid)
+{
+	links__close_pid(&p->links, pid, p->closer);
+	cookies__drop_pid(&p->cookies, pid);
+}
+
+void probes__init(struct probes *p, const struct mt_bpf *skel, int use_perf)
+{
+	*p = (struct probes){ .skel = skel, .use_perf = use_perf, .closer = closer__new() };
+	cookies__init(&p->cookies, skel);
+}
+
+void probes__done(struct probes *p)
+{
+	links__close_pid(&p->links, 0, p->closer);
+	closer__free(p->closer);
+	links__done(&p->links);
+	cookies__done(&p->cookies);
+	for (size_t i = 0; i < p->files_cnt; i++)
+		close(p->files[i].fd);
+	free(p->files);
+	*p = (struct probes){ 0 };
+}
