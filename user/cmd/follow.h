@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "event/event.h"
+#include "cmd/followed.h"
 #include "plan/plan.h"
 
 struct decode;
@@ -19,8 +20,6 @@ struct err;
 struct sb_record;
 struct tracer;
 struct follow;
-
-#define FOLLOW_PROCS_MAX 1024 /* at one time */
 
 struct follow_env {
 	struct plan_opts plan; /* what to probe; only_new_libs is set by follow itself */

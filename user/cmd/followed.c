@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "cmd/followed.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/target.h"
+
+/* --- plans ------------------------------------------------------------------------------------- */
+
+struct plan_ref *plan_ref__new(struct plan *plan)
+{
+	struct plan_ref *ref = malloc(sizeof(*ref));
+	uint8_t *seen = calloc(plan->guards_cnt + 1, 1);
+
+	if (!ref || !seen) {
+		plan__free(plan);
+		free(ref);
+		free(seen);
+		return NULL;
+	}
+	*ref = (struct plan_ref){ .plan = plan, .seen = seen, .users = 1 };
+	return ref;
+}
+
+void plan_ref__put(struct plan_ref *ref)
+{
+	if (--ref->users)
+		return;
+	plan__free(ref->plan);
+	free(ref->seen);
+	free(ref);
+}
+
+struct proc_plan *proc__add_plan(struct proc *p, struct plan_ref *ref, int is_full)
+{
+	struct proc_plan *plans = reallocarray(p->plans, p->plans_cnt + 1, sizeof(*plans));
+
+	if (!plans)
+		return NULL;
+	p->plans = plans;
+	plans[p->plans_cnt] = (struct proc_plan){ .ref = ref, .is_full = is_full };
+	ref->users++;
+	return &plans[p->plans_cnt++];
+}
+
+void proc__drop_plans(struct proc *p)
+{
+	for (size_t i = 0; i < p->plans_cnt; i++)
+		plan_ref__put(p->plans[i].ref);
+	free(p->plans);
+	p->plans = NULL;
+	p->plans_cnt = 0;
+	memset(p->found, 0, sizeof(p->found));
+	memset(p->attached, 0, sizeof(p->attached));
+}
+
+/* --- processes --------------------------------------------------------------------------------- */
+
+/* One that a process left first, so that the table is as long as it ever was full. */
+static int followed__place(struct followed *f, size_t *ret)
+{
+	struct proc **procs;
+
+	for (size_t i = 0; f->live_cnt < f->procs_cnt && i < f->procs_cnt; i++) {
+		if (!f->procs[i]) {
+			*ret = i;
+			return 0;
+		}
+	}
+	procs = reallocarray(f->procs, f->procs_cnt + 1, sizeof(*procs));
+	if (!procs)
+		return -ENOMEM;
+	f->procs = procs;
+	procs[f->procs_cnt] = NULL;
+	*ret = f->procs_cnt++;
+	return 0;
+}
+
+int proc__new(struct proc **ret, struct followed *f, pid_t pid)
+{
+	struct proc *p;
+
+	if (f->live_cnt >= FOLLOW_PROCS_MAX)
+		return -ENOSPC;
+	p = calloc(1, sizeof(*p));
+	if (!p || followed__place(f, &p->index) < 0) {
+		free(p);
+		return -ENOMEM;
+	}
+	p->pid = pid;
+	p->pidfd = p->lock_fd = -1;
+	*ret = p;
+	return 0;
+}
+
+void proc__free(struct proc *p)
+{
+	if (!p)
+		return;
+	target__free(p->target);
+	proc__drop_plans(p);
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	if (p->lock_fd >= 0)
+		close(p->lock_fd);
+	free(p);
+}
+
+void followed__add(struct followed *f, struct proc *p)
+{
+	f->procs[p->index] = p;
+	f->live_cnt++;
+}
+
+struct proc *followed__take(struct followed *f, size_t index)
+{
+	struct proc *p = index < f->procs_cnt ? f->procs[index] : NULL;
+
+	if (!p)
+		return NULL;
+	f->procs[index] = NULL;
+	f->live_cnt--;
+	return p;
+}
+
+struct proc *followed__find(const struct followed *f, pid_t pid)
+{
+	for (size_t i = f->procs_cnt; i-- > 0;)
+		if (f->procs[i] && f->procs[i]->pid == pid)
+			return f->procs[i];
+	return NULL;
+}
+
+struct proc *followed__next(const struct followed *f, size_t *at)
+{
+	while (*at < f->procs_cnt) {
+		struct proc *p = f->procs[(*at)++];
+
+		if (p)
+			return p;
+	}
+	return NULL;
+}
+
+void followed__done(struct followed *f)
+{
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		proc__free(f->procs[i]);
+	free(f->procs);
+	*f = (struct followed){ 0 };
+}

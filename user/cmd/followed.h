@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * followed: the processes that are followed now, and which plans are set in each.
+ *
+ * A process keeps its place, which epoll knows, until it is taken out; then the place is free again.
+ */
+#ifndef MT_CMD_FOLLOWED_H
+#define MT_CMD_FOLLOWED_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "memtrace/event.h"
+#include "plan/plan.h"
+
+struct target;
+
+#define FOLLOW_PROCS_MAX 1024 /* at one time */
+
+/* A plan that a process and its forked children share: the same files at the same addresses. */
+struct plan_ref {
+	struct plan *plan;
+	uint8_t *seen; /* its guards that were set in one of its processes */
+	unsigned users;
+};
+
+struct plan_ref *plan_ref__new(struct plan *plan); /* one user; takes the plan over, also on failure. NULL: no memory */
+void plan_ref__put(struct plan_ref *ref);
+
+/* A plan that was set in a process. */
+struct proc_plan {
+	struct plan_ref *ref;
+	int is_full;   /* with the operators that nobody has called */
+	int is_unread; /* which those are cannot be read: they stay */
+};
+
+/* cmd/usage.c: what was read of a process last, and when it is read next. */
+struct proc_usage {
+	uint64_t rss_at_ns, rss_told[MT_RSS_KINDS], rss_high;
+	uint64_t use_at_ns, use_took_ns;
+	int is_use_noted; /* it was said that its use is not read */
+};
+
+struct proc {
+	struct target *target;
+	struct proc_plan *plans; /* all that were set: the first, and one per batch of new libraries */
+	size_t plans_cnt;
+	uint64_t found[SRC_CNT], attached[SRC_CNT]; /* sites of them, by source */
+	pid_t pid;
+	int pidfd, lock_fd;
+	size_t index;	  /* its place */
+	int has_new_libs; /* sideband saw a mapping */
+	int has_execed;
+	uint64_t image_ns; /* execs up to this time are accounted for */
+	struct proc_usage usage;
+	uint64_t looked_ns, steps_base; /* cmd/retire.c: when its guards were read last; steps when one was news last */
+};
+
+struct followed;
+
+/* With a free place, not followed yet. 0, -ENOSPC or -ENOMEM. */
+int proc__new(struct proc **ret, struct followed *f, pid_t pid);
+void proc__free(struct proc *p); /* not followed, or not any more; NULL is fine */
+void proc__drop_plans(struct proc *p);
+/* A user of ref. NULL: no memory. */
+struct proc_plan *proc__add_plan(struct proc *p, struct plan_ref *ref, int is_full);
+
+struct followed {
+	struct proc **procs; /* NULL: nobody's place */
+	size_t procs_cnt, live_cnt;
+};
+
+void followed__add(struct followed *f, struct proc *p); /* takes it over */
+struct proc *followed__take(struct followed *f, size_t index); /* the caller's now; NULL: nobody is there */
+struct proc *followed__find(const struct followed *f, pid_t pid);
+/* The first at a place from *at on, which moves behind it: begin with 0. NULL: that was all. */
+struct proc *followed__next(const struct followed *f, size_t *at);
+void followed__done(struct followed *f);
+
+#endif
