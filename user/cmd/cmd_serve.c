@@ -18,9 +18,9 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/trace_opts.h"
@@ -49,14 +49,6 @@ struct serve_run {
 	uint64_t rep_ns, rep_cost_ns; /* when it was made, and how long that took */
 	uint64_t sampled_ns, pushed_ns; /* rep_ns of the last one that was kept; when a document was pushed */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
 
 /* --- numbers --------------------------------------------------------------------------------------------- */
 

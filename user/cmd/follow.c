@@ -15,9 +15,9 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
@@ -45,14 +45,6 @@ struct follow {
 	size_t met_cnt, refused_cnt;
 	int has_missed; /* some found no room: all are looked at */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 static void follow__push_proc(struct follow *f, struct proc *p, enum ev_proc_how how, pid_t ppid)
 {

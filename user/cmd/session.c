@@ -25,6 +25,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "bpf/lib/shared.h"
@@ -91,14 +92,6 @@ struct session {
 	uint64_t oom_kills; /* as last told; UINT64_MAX: not yet */
 	struct err record_err;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
 
 /* --- events ------------------------------------------------------------------------------------ */
 

@@ -2,19 +2,11 @@
 #include "cmd/usage.h"
 
 #include <stdbool.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "cmd/followed.h"
 #include "event/event.h"
 #include "target/target.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 /*
  * RSS is read, not told by the kernel: its tracepoint is passed twice for every page (bpf/kernel.bpf.c). A reading takes

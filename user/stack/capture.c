@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "bpf/lib/shared.h"
 #include "python/code.h"
@@ -74,14 +74,6 @@ struct capture {
 	uint32_t cut; /* the frame that marks it */
 	uint64_t bad_cnt, lost_cnt;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 struct capture *capture__new(const struct capture_env *env)
 {

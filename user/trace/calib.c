@@ -18,8 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define ROUNDS 7
 #define CALLS 60
@@ -126,14 +127,6 @@ const struct mt_flow_layout calib_flow_layout = {
 const struct flow_vtable calib_flow_vtables[3] = {
 	{ VTABLE_TENSOR, MT_CLASS_PLAIN }, { VTABLE_STORAGE, MT_CLASS_STORAGE }, { VTABLE_META, MT_CLASS_META },
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 static volatile uint8_t pollution[L1D_MAX];
 

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "bpf/lib/shared.h"
@@ -52,14 +52,6 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 	vsnprintf(line, sizeof(line), fmt, ap);
 	log_debug("libbpf: %s", line);
 	return 0;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
 /* --- programs ------------------------------------------------------------------------------- */
