@@ -30,15 +30,13 @@
 #include "base/log.h"
 #include "bpf/lib/shared.h"
 #include "cmd/follow.h"
-#include "cmd/late.h"
 #include "cmd/launch.h"
 #include "cmd/naming.h"
 #include "cmd/nvml.h"
-#include "cmd/window.h"
+#include "cmd/recorder.h"
 #include "event/decode.h"
 #include "event/order.h"
 #include "event/pairing.h"
-#include "event/recording.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "stack/capture.h"
@@ -69,7 +67,7 @@ struct session {
 	struct order *order;
 	struct pairing *pairing;
 	struct model *model;
-	struct rec_writer *writer;
+	struct recorder recorder;
 	struct tracer *tracer;
 	struct sideband *sideband;
 	struct follow *follow;
@@ -79,18 +77,10 @@ struct session {
 	uint64_t start_ns;
 	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
 	int stop;	     /* 1: a signal, 2: duration, 3: all targets gone, < 0: error */
-	int has_record_failed;
 	unsigned marks_cnt;
-	uint64_t flushed_ns; /* when the recording last was */
-	uint64_t ordered_ns; /* time of the last event that left order */
-	struct window *window; /* NULL: all is recorded, or nothing */
-	unsigned windows_cnt;  /* files of it that are not the last one */
-	struct late *late;   /* NULL: recorded from the start, or never */
-	const char *record_path;
 	pid_t launched;
 	int exit_status;
 	uint64_t oom_kills; /* as last told; UINT64_MAX: not yet */
-	struct err record_err;
 };
 
 /* --- events ------------------------------------------------------------------------------------ */
@@ -103,16 +93,7 @@ static int session__pass(void *ctx, const struct event *ev)
 
 	if (r < 0)
 		return r;
-	s->ordered_ns = ev->ts_ns;
-	if (s->window)
-		window__add(s->window, s->model, ev);
-	if (s->writer && rec_writer__add(s->writer, ev, s->has_record_failed ? NULL : &s->record_err) < 0 &&
-	    !s->has_record_failed) {
-		s->has_record_failed = 1;
-		log_warn("recording: %s; going on without it", s->record_err.msg);
-		if (s->record_err.hint[0])
-			fprintf(stderr, "hint: %s\n", s->record_err.hint);
-	}
+	recorder__add(&s->recorder, s->model, ev);
 	return 0;
 }
 
@@ -121,17 +102,13 @@ static int session__stack_node(void *ctx, const struct event *ev)
 {
 	struct session *s = ctx;
 
-	if (s->late && !s->writer)
-		late__remember(s->late, ev);
+	recorder__node(&s->recorder, ev);
 	return session__pass(s, ev);
 }
 
 static int session__keep(struct session *s, struct event *ev)
 {
-	if (s->late && s->writer)
-		late__fix(s->late, ev);
-	else if (s->late && ev->kind >= EV_BEGIN)
-		late__remember(s->late, ev);
+	recorder__prepare(&s->recorder, ev);
 	if (ev->kind == EV_GONE || ev->kind == MT_EV_EXIT || (ev->kind == EV_PROC && ev->flags == EV_PROC_EXECED))
 		pairing__end(s->pairing, ev->pid);
 	return session__pass(s, ev);
@@ -333,8 +310,7 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
 	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
-	if (s->writer)
-		session__push_loss(s, MT_LOSS_RECORDING, rec_writer__dropped(s->writer));
+	session__push_loss(s, MT_LOSS_RECORDING, recorder__dropped(&s->recorder));
 	follow__push_usage(s->follow);
 	session__push_oom_kills(s);
 	session__push_nvml(s);
@@ -404,112 +380,12 @@ static uint64_t ms_or(unsigned ms, unsigned other, unsigned last)
 	return (ms ? ms : other ? other : last) * 1000000ull;
 }
 
-/* --- the flight recorder --------------------------------------------------------------------------------- */
-
-#define WINDOWS_MAX 64 /* files of one trace */
-
-/* job.mtr → job-3.mtr, the first that is not there yet. */
-static int numbered_path(char *buf, size_t size, const char *path)
-{
-	size_t len = strlen(path), stem = len > 4 && !strcmp(path + len - 4, ".mtr") ? len - 4 : len;
-
-	for (unsigned n = 1; n < 100000; n++) {
-		if ((size_t)snprintf(buf, size, "%.*s-%u%s", (int)stem, path, n, path + stem) >= size)
-			return -ENAMETOOLONG;
-		if (access(buf, F_OK))
-			return 0;
-	}
-	return -EEXIST;
-}
-
-static int session__write_window(struct session *s, const char *path, int is_end, const char *why, struct err *err)
-{
-	int r = window__write(s->window, s->model, path, is_end, err);
-
-	if (r < 0)
-		return r;
-	/* what was written: by then the oldest frames have gone */
-	fprintf(stderr, "wrote %s: the last %.1f s (%s)\n", path, (double)window__span_ns(s->window) / 1e9, why);
-	if (window__cut(s->window))
-		log_warn("the disk had no room for more: %llu older events are lost",
-			 (unsigned long long)window__cut(s->window));
-	return 0;
-}
-
-static void session__dump_window(struct session *s, const char *why)
-{
-	struct err err = { 0 };
-	char path[4096];
-	int r;
-
-	if (s->windows_cnt == WINDOWS_MAX) {
-		log_warn("%d files of one trace are the most: nothing written (%s)", WINDOWS_MAX, why);
-		return;
-	}
-	r = numbered_path(path, sizeof(path), s->record_path);
-	if (r < 0)
-		err_set(&err, r, "no name is free for %s: %s", s->record_path, strerror(-r));
-	else
-		r = session__write_window(s, path, 0, why, &err);
-	if (r < 0)
-		log_warn("window not written: %s; %s", err.msg, err.hint);
-	else
-		s->windows_cnt++;
-}
-
-static void session__tick_window(struct session *s)
-{
-	const char *reason;
-
-	window__tick(s->window, s->model);
-	reason = window__reason(s->window);
-	if (reason)
-		session__dump_window(s, reason);
-}
-
-static int session__try_name(const struct session *s, const char *path, struct err *err)
-{
-	struct rec_writer *trial;
-	int r = rec_writer__open(&trial, path, s->names, err);
-
-	if (!r)
-		rec_writer__drop(trial);
-	return r;
-}
-
-/*
- * A name that cannot be written to is told now, not when the window is needed; nor may the longest of
- * the others be too long.
- */
-static int session__open_window(struct session *s, struct err *err)
-{
-	char longest[4096];
-	int r = session__try_name(s, s->record_path, err);
-
-	if (r < 0)
-		return r;
-	if ((size_t)snprintf(longest, sizeof(longest), "%s-99999.part", s->record_path) >= sizeof(longest))
-		return err_set(err, -ENAMETOOLONG, "%s is too long a name", s->record_path);
-	return session__try_name(s, longest, err);
-}
-
-static const char *end_words(const struct session *s)
-{
-	return s->stop == 3 ? "the target is gone" : s->stop == 2 ? "time is over" : s->stop < 0 ? "failed" : "stopped";
-}
-
 static int session__tick(struct session *s)
 {
-	uint64_t now = now_ns(), tick_ns = ms_or(s->opts->tick_ms, 0, 1000);
 	struct report *rep = NULL;
 	int r;
 
-	if (s->window)
-		session__tick_window(s);
-	if (s->writer && !s->has_record_failed && now >= s->flushed_ns + tick_ns * 9 / 10) { /* timers are not exact */
-		(void)rec_writer__flush(s->writer, &s->record_err);
-		s->flushed_ns = now;
-	}
+	recorder__tick(&s->recorder, s->model, ms_or(s->opts->tick_ms, 0, 1000));
 	if (!s->opts->on_tick)
 		return 0;
 	r = model__report(s->model, s->opts->top, &rep);
@@ -535,32 +411,6 @@ static void session__mark(struct session *s)
 	fprintf(stderr, "%s\n", text);
 }
 
-static void session__record_late(struct session *s)
-{
-	struct err err = { 0 };
-	int r;
-
-	if (s->writer) {
-		fprintf(stderr, "already recording to %s\n", s->record_path);
-		return;
-	}
-	s->record_path = s->opts->late_path(s->opts->ctx);
-	r = rec_writer__open(&s->writer, s->record_path, s->names, &err);
-	if (!r) {
-		r = late__begin(s->late, s->writer, s->names, s->ordered_ns, &err);
-		if (r < 0) {
-			rec_writer__drop(s->writer);
-			s->writer = NULL;
-		}
-	}
-	if (r < 0)
-		log_warn("not recording: %s", err.msg);
-	else
-		fprintf(stderr, "recording from now on, to %s\n", s->record_path);
-	if (!r && s->naming)
-		naming__again(s->naming);
-}
-
 static int session__input(struct session *s)
 {
 	int wish = s->opts->on_input(s->opts->ctx);
@@ -569,8 +419,8 @@ static int session__input(struct session *s)
 		return wish;
 	if (wish & SESSION_MARK)
 		session__mark(s);
-	if (wish & SESSION_RECORD)
-		session__record_late(s);
+	if (wish & SESSION_RECORD && recorder__begin_late(&s->recorder) && s->naming)
+		naming__again(s->naming);
 	if (wish & SESSION_END)
 		s->stop = 1;
 	return 0;
@@ -622,7 +472,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		return session__tick(s);
 	case WAKE_SIGNAL:
 		if (read(s->signal_fd, &si, sizeof(si)) == sizeof(si) && si.ssi_signo == SIGUSR1)
-			session__dump_window(s, "asked by signal");
+			recorder__dump(&s->recorder, s->model, "asked by signal");
 		else
 			s->stop = 1;
 		return 0;
@@ -696,6 +546,8 @@ static int session__init(struct session *s, struct err *err)
 	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
 				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL),
 				  .stacks = o->stacks, .stack_size = o->stack_size, .stack_rate = STACK_RATE };
+	struct recorder_opts ro = { .path = o->record_path, .window_ns = o->window_ns,
+				    .window_bytes = o->window_bytes, .late_path = o->late_path, .ctx = o->ctx };
 	struct model_opts mo = { .classes = o->classes };
 	uint64_t tick_ns = ms_or(o->tick_ms, 0, 1000), view_ns = ms_or(o->view_ms, o->tick_ms, 1000);
 	uint64_t ahead_ns = tick_ns / 2 < COUNT_AHEAD_NS ? tick_ns / 2 : COUNT_AHEAD_NS;
@@ -703,20 +555,14 @@ static int session__init(struct session *s, struct err *err)
 	int r;
 
 	s->names = names__new();
-	s->decode = s->names ? decode__new(s->names) : NULL;
-	if (o->window_ns && s->names) {
-		s->window = window__new(s->names, o->window_ns, o->window_bytes);
-		if (!s->window)
-			return err_set(err, -ENOMEM, "out of memory");
-		window__model_opts(s->window, &mo);
-	}
-	s->model = s->names ? model__new(s->names, &mo) : NULL;
+	if (!s->names)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = recorder__init(&s->recorder, &ro, s->names, &mo, err);
+	if (r < 0)
+		return r;
+	s->decode = decode__new(s->names);
+	s->model = model__new(s->names, &mo);
 	s->order = order__new(session__order_window(o), session__ordered, s);
-	if (!o->record_path && o->late_path) {
-		s->late = late__new();
-		if (!s->late)
-			return err_set(err, -ENOMEM, "out of memory");
-	}
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->pairing = pairing__new();
 	if (!s->decode || !s->model || !s->order || !s->pairing || s->epoll_fd < 0)
@@ -795,8 +641,8 @@ static int session__start(struct session *s, struct err *err)
 		session__push_begin(s, s->launched);
 		session__push_oom_kills(s);
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
-		if (!r && s->writer)
-			r = rec_writer__flush(s->writer, err); /* no room for it: nothing was started */
+		if (!r)
+			r = recorder__flush(&s->recorder, err); /* no room for it: nothing was started */
 		return launch_continue(s->launched, r, err);
 	}
 	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
@@ -810,9 +656,7 @@ static int session__start(struct session *s, struct err *err)
 	}
 	if (o->all)
 		follow__attach_jobs(s->follow);
-	if (r >= 0 && s->writer)
-		r = rec_writer__flush(s->writer, err);
-	return r;
+	return r < 0 ? r : recorder__flush(&s->recorder, err);
 }
 
 /* Detach, take what is still in the rings, end the stream. */
@@ -853,8 +697,7 @@ static void session__done(struct session *s)
 	pairing__free(s->pairing);
 	model__free(s->model);
 	decode__free(s->decode);
-	late__free(s->late);
-	window__free(s->window);
+	recorder__done(&s->recorder);
 	names__free(s->names);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);
@@ -868,20 +711,23 @@ static void session__done(struct session *s)
 		close(s->epoll_fd);
 }
 
+static const char *end_words(const struct session *s)
+{
+	return s->stop == 3 ? "the target is gone" : s->stop == 2 ? "time is over" : s->stop < 0 ? "failed" : "stopped";
+}
+
 int session_run(const struct session_opts *opts, struct report **ret_final, int *ret_exit_status,
 		struct err *err)
 {
 	struct session s = { .opts = opts, .detach_ns = UINT64_MAX, .oom_kills = UINT64_MAX, .epoll_fd = -1, .timer_fd = -1,
 			     .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
+	uint64_t cut;
 	int r, r2;
 
 	s.start_ns = now_ns();
-	s.record_path = opts->record_path;
 	r = session__init(&s, err);
-	if (!r && s.window)
-		r = session__open_window(&s, err);
-	else if (!r && opts->record_path)
-		r = rec_writer__open(&s.writer, opts->record_path, s.names, err);
+	if (!r)
+		r = recorder__open(&s.recorder, err);
 	if (!r)
 		r = session__start(&s, err);
 	if (!r && opts->on_start)
@@ -894,16 +740,13 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		if (!r)
 			r = r2;
 		(void)model__report(s.model, opts->top, ret_final);
-		r2 = s.window ? session__write_window(&s, s.record_path, 1, end_words(&s), &s.record_err) :
-				rec_writer__close(s.writer, &s.record_err);
-		if (s.window && *ret_final)
-			(*ret_final)->lost[MT_LOSS_RECORDING] += window__cut(s.window);
-		if (r2 < 0 && !s.has_record_failed && !r) {
-			*err = s.record_err;
-			r = err_wrap(err, r2, "recording %s", s.record_path);
-		}
+		r2 = recorder__close(&s.recorder, s.model, end_words(&s), &cut, r < 0 ? NULL : err);
+		if (!r)
+			r = r2;
+		if (*ret_final)
+			(*ret_final)->lost[MT_LOSS_RECORDING] += cut;
 	} else {
-		rec_writer__drop(s.writer); /* an older recording of that name stays */
+		recorder__drop(&s.recorder);
 	}
 	*ret_exit_status = s.exit_status;
 	session__done(&s);

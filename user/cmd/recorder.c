@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#define LOG_MODULE "session"
+#include "cmd/recorder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cmd/late.h"
+#include "cmd/window.h"
+#include "event/recording.h"
+#include "model/model.h"
+
+#define WINDOWS_MAX 64 /* files of one trace */
+
+int recorder__init(struct recorder *r, const struct recorder_opts *o, struct names *names, struct model_opts *ret_model,
+		   struct err *err)
+{
+	*r = (struct recorder){ .opts = *o, .names = names, .path = o->path };
+	if (o->window_ns) {
+		r->window = window__new(names, o->window_ns, o->window_bytes);
+		if (!r->window)
+			return err_set(err, -ENOMEM, "out of memory");
+		window__model_opts(r->window, ret_model);
+	}
+	if (!o->path && o->late_path) {
+		r->late = late__new();
+		if (!r->late)
+			return err_set(err, -ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+void recorder__done(struct recorder *r)
+{
+	late__free(r->late);
+	window__free(r->window);
+}
+
+static int recorder__try_name(const struct recorder *r, const char *path, struct err *err)
+{
+	struct rec_writer *trial;
+	int ret = rec_writer__open(&trial, path, r->names, err);
+
+	if (!ret)
+		rec_writer__drop(trial);
+	return ret;
+}
+
+/* Nor may the longest of the others' names be too long. */
+static int recorder__try_window(const struct recorder *r, struct err *err)
+{
+	char longest[4096];
+	int ret = recorder__try_name(r, r->path, err);
+
+	if (ret < 0)
+		return ret;
+	if ((size_t)snprintf(longest, sizeof(longest), "%s-99999.part", r->path) >= sizeof(longest))
+		return err_set(err, -ENAMETOOLONG, "%s is too long a name", r->path);
+	return recorder__try_name(r, longest, err);
+}
+
+int recorder__open(struct recorder *r, struct err *err)
+{
+	if (r->window)
+		return recorder__try_window(r, err);
+	return r->path ? rec_writer__open(&r->writer, r->path, r->names, err) : 0;
+}
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+void recorder__node(struct recorder *r, const struct event *ev)
+{
+	if (r->late && !r->writer)
+		late__remember(r->late, ev);
+}
+
+void recorder__prepare(struct recorder *r, struct event *ev)
+{
+	if (r->late && r->writer)
+		late__fix(r->late, ev);
+	else if (r->late && ev->kind >= EV_BEGIN)
+		late__remember(r->late, ev);
+}
+
+void recorder__add(struct recorder *r, struct model *m, const struct event *ev)
+{
+	r->last_ns = ev->ts_ns;
+	if (r->window)
+		window__add(r->window, m, ev);
+	if (!r->writer || rec_writer__add(r->writer, ev, r->has_failed ? NULL : &r->err) >= 0 || r->has_failed)
+		return;
+	r->has_failed = 1;
+	log_warn("recording: %s; going on without it", r->err.msg);
+	if (r->err.hint[0])
+		fprintf(stderr, "hint: %s\n", r->err.hint);
+}
+
+int recorder__flush(struct recorder *r, struct err *err)
+{
+	return r->writer ? rec_writer__flush(r->writer, err) : 0;
+}
+
+int recorder__begin_late(struct recorder *r)
+{
+	struct err err = { 0 };
+	int ret;
+
+	if (r->writer) {
+		fprintf(stderr, "already recording to %s\n", r->path);
+		return 0;
+	}
+	r->path = r->opts.late_path(r->opts.ctx);
+	ret = rec_writer__open(&r->writer, r->path, r->names, &err);
+	if (!ret) {
+		ret = late__begin(r->late, r->writer, r->names, r->last_ns, &err);
+		if (ret < 0) {
+			rec_writer__drop(r->writer);
+			r->writer = NULL;
+		}
+	}
+	if (ret < 0) {
+		log_warn("not recording: %s", err.msg);
+		return 0;
+	}
+	fprintf(stderr, "recording from now on, to %s\n", r->path);
+	return 1;
+}
+
+uint64_t recorder__dropped(const struct recorder *r)
+{
+	return r->writer ? rec_writer__dropped(r->writer) : 0;
+}
+
+/* --- the flight recorder ----------------------------------------------------------------------- */
+
+/* job.mtr → job-3.mtr, the first that is not there yet. */
+static int numbered_path(char *buf, size_t size, const char *path)
+{
+	size_t len = strlen(path), stem = len > 4 && !strcmp(path + len - 4, ".mtr") ? len - 4 : len;
+
+	for (unsigned n = 1; n < 100000; n++) {
+		if ((size_t)snprintf(buf, size, "%.*s-%u%s", (int)stem, path, n, path + stem) >= size)
+			return -ENAMETOOLONG;
+		if (access(buf, F_OK))
+			return 0;
+	}
+	return -EEXIST;
+}
+
+static int recorder__write_window(struct recorder *r, struct model *m, const char *path, int is_end, const char *why,
+				  struct err *err)
+{
+	int ret = window__write(r->window, m, path, is_end, err);
+
+	if (ret < 0)
+		return ret;
+	/* what was written: by then the oldest frames have gone */
+	fprintf(stderr, "wrote %s: the last %.1f s (%s)\n", path, (double)window__span_ns(r->window) / 1e9, why);
+	if (window__cut(r->window))
+		log_warn("the disk had no room for more: %llu older events are lost",
+			 (unsigned long long)window__cut(r->window));
+	return 0;
+}
+
+void recorder__dump(struct recorder *r, struct model *m, const char *why)
+{
+	struct err err = { 0 };
+	char path[4096];
+	int ret;
+
+	if (r->windows_cnt == WINDOWS_MAX) {
+		log_warn("%d files of one trace are the most: nothing written (%s)", WINDOWS_MAX, why);
+		return;
+	}
+	ret = numbered_path(path, sizeof(path), r->path);
+	if (ret < 0)
+		err_set(&err, ret, "no name is free for %s: %s", r->path, strerror(-ret));
+	else
+		ret = recorder__write_window(r, m, path, 0, why, &err);
+	if (ret < 0)
+		log_warn("window not written: %s; %s", err.msg, err.hint);
+	else
+		r->windows_cnt++;
+}
+
+static void recorder__tick_window(struct recorder *r, struct model *m)
+{
+	const char *reason;
+
+	window__tick(r->window, m);
+	reason = window__reason(r->window);
+	if (reason)
+		recorder__dump(r, m, reason);
+}
+
+void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns)
+{
+	uint64_t now = now_ns();
+
+	if (r->window)
+		recorder__tick_window(r, m);
+	if (r->writer && !r->has_failed && now >= r->flushed_ns + every_ns * 9 / 10) { /* timers are not exact */
+		(void)rec_writer__flush(r->writer, &r->err);
+		r->flushed_ns = now;
+	}
+}
+
+/* --- the end ----------------------------------------------------------------------------------- */
+
+int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *ret_cut, struct err *err)
+{
+	int ret = r->window ? recorder__write_window(r, m, r->path, 1, why, &r->err) : rec_writer__close(r->writer, &r->err);
+
+	*ret_cut = r->window ? window__cut(r->window) : 0;
+	if (ret >= 0 || r->has_failed)
+		return 0;
+	if (err)
+		*err = r->err;
+	return err_wrap(err, ret, "recording %s", r->path);
+}
+
+void recorder__drop(struct recorder *r)
+{
+	rec_writer__drop(r->writer);
+}

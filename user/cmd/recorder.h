@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * recorder: where the events of a session end up on disk: from the start, from a key on (cmd/late.h), or the last while of
+ * them when somebody asks (cmd/window.h). Without any of these it does nothing.
+ *
+ * A recording that fails in the middle is no error of the trace: it is told once on stderr, and the trace goes on.
+ */
+#ifndef MT_CMD_RECORDER_H
+#define MT_CMD_RECORDER_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "event/event.h"
+
+struct late;
+struct model;
+struct model_opts;
+struct names;
+struct rec_writer;
+struct window;
+
+struct recorder_opts {
+	const char *path;      /* NULL: none, or from late_path */
+	uint64_t window_ns;    /* path gets the last while; 0: all of it */
+	uint64_t window_bytes; /* of memory, for that */
+	const char *(*late_path)(void *ctx); /* for recorder__begin_late; good as long as the trace. NULL: that never comes */
+	void *ctx;
+};
+
+struct recorder {
+	struct names *names;
+	struct rec_writer *writer; /* NULL: nothing is recorded yet, or only the window */
+	struct window *window;	   /* NULL: all is recorded, or nothing */
+	struct late *late;	   /* NULL: recorded from the start, or never */
+	struct recorder_opts opts;
+	const char *path; /* of what is recorded, or will be */
+	unsigned windows_cnt; /* files of the window that are not the last one */
+	uint64_t flushed_ns;  /* when the recording last was */
+	uint64_t last_ns;     /* time of the last event */
+	int has_failed;
+	struct err err;
+};
+
+/* names are borrowed; *ret_model: what the model must be asked for. 0 or -ENOMEM; recorder__done in either case. */
+int recorder__init(struct recorder *r, const struct recorder_opts *o, struct names *names, struct model_opts *ret_model,
+		   struct err *err);
+void recorder__done(struct recorder *r);
+/* The file, or that there may be one: a name that cannot be written to is told now, not when it is needed. */
+int recorder__open(struct recorder *r, struct err *err);
+
+/* A node of the tree of stacks, before recorder__add. */
+void recorder__node(struct recorder *r, const struct event *ev);
+/* Any other event, before the model handles it: may be changed. */
+void recorder__prepare(struct recorder *r, struct event *ev);
+/* After the model has handled it. */
+void recorder__add(struct recorder *r, struct model *m, const struct event *ev);
+
+/* What is pending, now: 0 or -errno. */
+int recorder__flush(struct recorder *r, struct err *err);
+/* From time to time; flushes at most every every_ns. */
+void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns);
+/* From now on. 1: it does; 0: it did before, or cannot: told on stderr. */
+int recorder__begin_late(struct recorder *r);
+/* The window, to a file of its own; what becomes of it is told on stderr. */
+void recorder__dump(struct recorder *r, struct model *m, const char *why);
+uint64_t recorder__dropped(const struct recorder *r); /* events not written because of an error, so far */
+
+/* The trace has ended in order. *ret_cut: events for which the disk had no room. 0 or -errno, unless that was told already. */
+int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *ret_cut, struct err *err);
+/* Instead: it came to nothing. An older recording of that name stays. */
+void recorder__drop(struct recorder *r);
+
+#endif
