@@ -15,20 +15,11 @@
 
 #include "base/err.h"
 #include "base/names.h"
+#include "cmd/kept.h"
 #include "event/recording.h"
 #include "event/recording_frame.h"
 
 #define OOM_PAUSE_NS 10000000000ull /* a job that asks again and again makes one file */
-
-struct events {
-	struct event *v;
-	size_t cnt, cap;
-};
-
-/* Rare events: those that add up, in order, and the last of those that replace each other. */
-struct kept {
-	struct events all, last;
-};
 
 struct win_frame {
 	TAILQ_ENTRY(win_frame) next;
@@ -63,195 +54,12 @@ struct window {
 	struct event failed_call; /* of a driver, which may still be tried again with success; kind 0: none */
 };
 
-/* --- lists of events -------------------------------------------------------------------------------------- */
-
-static int events__add(struct events *e, const struct event *ev, size_t max)
-{
-	if (e->cnt == e->cap) {
-		size_t cap = e->cap ? 2 * e->cap : 64;
-		struct event *v = e->cnt < max ? reallocarray(e->v, cap, sizeof(*v)) : NULL;
-
-		if (!v)
-			return -ENOMEM;
-		e->v = v;
-		e->cap = cap;
-	}
-	e->v[e->cnt++] = *ev;
-	return 0;
-}
-
-static void events__done(struct events *e)
-{
-	free(e->v);
-	*e = (struct events){ 0 };
-}
-
-static void events__remove(struct events *e, size_t i)
-{
-	memmove(&e->v[i], &e->v[i + 1], (e->cnt - i - 1) * sizeof(*e->v));
-	e->cnt--;
-}
-
-static int add_open(void *ctx, const struct event *ev)
-{
-	return events__add(ctx, ev, WINDOW_HEAD_MAX);
-}
-
-/* --- rare events ------------------------------------------------------------------------------------------ */
-
-enum keep { KEEP_NOT, KEEP_ALL, KEEP_LAST };
-
-static enum keep keep_of(uint8_t kind)
-{
-	switch (kind) {
-	case EV_BEGIN:
-	case EV_MACHINE:
-	case EV_PROC:
-	case EV_GONE:
-	case EV_LABEL:
-	case EV_SITE:
-	case EV_NOTE:
-	case EV_LATE_OP:
-	case MT_EV_EXIT:
-	case MT_EV_SEG_ALLOC:
-	case MT_EV_SEG_FREE:
-	case MT_EV_SEG_MAP:
-	case MT_EV_SEG_UNMAP:
-	case MT_EV_SEG_RESET:
-	case MT_EV_SEG_TRIM:
-	case MT_EV_SEG_COMM:
-	case MT_EV_SEG_GRAPH:
-	case MT_EV_SEG_POOL:
-		return KEEP_ALL;
-	case EV_COMM:
-	case EV_COVER:
-	case EV_IDLE:
-	case EV_COST:
-	case EV_CPU:
-	case EV_LOSS:
-	case EV_SELF:
-	case EV_FIRED:
-	case EV_NVML:
-	case EV_OOM_KILL:
-	case EV_USE:
-	case MT_EV_TOTALS:
-	case MT_EV_RSS:
-		return KEEP_LAST;
-	default:
-		return KEEP_NOT;
-	}
-}
-
-static int is_same_thing(const struct event *a, const struct event *b)
-{
-	if (a->kind != b->kind || a->pid != b->pid || a->dev != b->dev)
-		return 0;
-	switch (a->kind) {
-	case EV_COMM:
-		return a->tid == b->tid;
-	case EV_COVER:
-	case EV_FIRED:
-		return a->name.v == b->name.v;
-	case MT_EV_RSS:
-		return a->addr == b->addr;
-	case EV_COST:
-	case EV_LOSS:
-	case EV_NVML:
-	case EV_USE:
-		return a->aux == b->aux;
-	default:
-		return 1;
-	}
-}
-
-/* The segment that this one gives back, if it is of a kind that is one address: both have no further meaning. */
-static int kept__free_segment(struct kept *k, const struct event *ev)
-{
-	for (size_t i = k->all.cnt; i--;) {
-		const struct event *o = &k->all.v[i];
-
-		if (o->pid != ev->pid || o->addr != ev->addr || o->kind != MT_EV_SEG_ALLOC)
-			continue;
-		if (o->flags == MT_SEG_PHYSICAL || o->flags == MT_SEG_IMPORTED || o->flags == MT_SEG_RESERVED)
-			return 0;
-		events__remove(&k->all, i);
-		return 1;
-	}
-	return 0;
-}
-
-/* An exited process: what was told of it means nothing to those that live. */
-static void kept__forget(struct kept *k, uint32_t pid)
-{
-	struct events *lists[] = { &k->all, &k->last };
-
-	for (size_t l = 0; l < 2; l++) {
-		size_t cnt = 0;
-
-		for (size_t i = 0; i < lists[l]->cnt; i++)
-			if (lists[l]->v[i].pid != pid || lists[l]->v[i].kind == EV_BEGIN)
-				lists[l]->v[cnt++] = lists[l]->v[i];
-		lists[l]->cnt = cnt;
-	}
-}
-
-static int kept__last(struct kept *k, const struct event *ev)
-{
-	for (size_t i = k->last.cnt; i--;)
-		if (is_same_thing(&k->last.v[i], ev)) {
-			k->last.v[i] = *ev;
-			return 0;
-		}
-	return events__add(&k->last, ev, WINDOW_HEAD_MAX);
-}
-
-static int kept__add(struct kept *k, const struct event *ev)
-{
-	switch (keep_of(ev->kind)) {
-	case KEEP_LAST:
-		return kept__last(k, ev);
-	case KEEP_ALL:
-		if (ev->kind == MT_EV_SEG_FREE && kept__free_segment(k, ev))
-			return 0;
-		return events__add(&k->all, ev, WINDOW_HEAD_MAX);
-	default:
-		return 0;
-	}
-}
-
-static uint32_t main_pid(const struct kept *k)
-{
-	return k->all.cnt && k->all.v[0].kind == EV_BEGIN ? k->all.v[0].pid : 0;
-}
-
-/* A frame leaves: what was rare in it goes on. */
-static void window__behead(struct window *w, const struct kept *k)
-{
-	for (size_t i = 0; i < k->all.cnt; i++) {
-		const struct event *ev = &k->all.v[i];
-
-		if (ev->kind == EV_GONE && ev->flags != 1 && ev->pid != main_pid(&w->head))
-			kept__forget(&w->head, ev->pid);
-		else if (kept__add(&w->head, ev) < 0)
-			w->head_dropped++;
-	}
-	for (size_t i = 0; i < k->last.cnt; i++)
-		if (kept__add(&w->head, &k->last.v[i]) < 0)
-			w->head_dropped++;
-}
-
-static void kept__done(struct kept *k)
-{
-	events__done(&k->all);
-	events__done(&k->last);
-}
-
 /* --- frames ------------------------------------------------------------------------------------------------ */
 
 static size_t win_frame__bytes(const struct win_frame *f)
 {
-	return sizeof(*f) + f->len + f->dead_cap * sizeof(*f->dead) +
-	       (f->open.cap + f->kept.all.cap + f->kept.last.cap) * sizeof(struct event);
+	return sizeof(*f) + f->len + f->dead_cap * sizeof(*f->dead) + f->open.cap * sizeof(struct event) +
+	       kept__bytes(&f->kept);
 }
 
 static void win_frame__free(struct win_frame *f)
@@ -263,6 +71,11 @@ static void win_frame__free(struct win_frame *f)
 	events__done(&f->open);
 	kept__done(&f->kept);
 	free(f);
+}
+
+static int add_open(void *ctx, const struct event *ev)
+{
+	return events__add(ctx, ev, WINDOW_HEAD_MAX);
 }
 
 static void window__begin_frame(struct window *w, struct model *m)
@@ -290,7 +103,7 @@ static void window__drop_first(struct window *w)
 
 	TAILQ_REMOVE(&w->frames, f, next);
 	w->bytes -= win_frame__bytes(f);
-	window__behead(w, &f->kept);
+	w->head_dropped += kept__append(&w->head, &f->kept, WINDOW_HEAD_MAX); /* what was rare in it goes on */
 	w->left_out++;
 	win_frame__free(f);
 }
@@ -468,7 +281,7 @@ void window__add(struct window *w, struct model *m, const struct event *ev)
 		to->ts_ns = w->last_ns;
 	w->last_ns = to->ts_ns;
 	w->start_ns = w->start_ns ? w->start_ns : to->ts_ns;
-	if (keep_of(ev->kind) && (!w->now || kept__add(&w->now->kept, to) < 0))
+	if (kept_wants(ev->kind) && (!w->now || kept__add(&w->now->kept, to, WINDOW_HEAD_MAX) < 0))
 		w->head_dropped++;
 	window__notice(w, ev);
 	if (++w->pending_cnt == MTR_FRAME_EVENTS_MAX)
