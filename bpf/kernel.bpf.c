@@ -16,6 +16,7 @@
 #define MAP_SHARED 0x01
 #define MAP_ANONYMOUS 0x20
 #define MAP_HUGETLB 0x40000
+#define MREMAP_DONTUNMAP 4
 #define ERRNO_MAX 4095ul
 
 /* x86-64 (arch/x86/entry/syscalls/syscall_64.tbl) */
@@ -23,6 +24,25 @@
 #define NR_MUNMAP 11
 #define NR_BRK 12
 #define NR_MREMAP 25
+
+/*
+ * A 64-bit program may call by the 32-bit interface (int 0x80), whose numbers are other calls: those are passed over.
+ * arch/x86/include/asm/thread_info.h
+ */
+#define TS_COMPAT 2
+struct thread_info {
+	u32 status;
+} CORE;
+struct task_struct___compat {
+	struct thread_info thread_info;
+} CORE;
+
+static __always_inline int is_compat(void)
+{
+	struct task_struct___compat *task = (void *)bpf_get_current_task_btf();
+
+	return task->thread_info.status & TS_COMPAT;
+}
 
 static __always_inline int is_followed(void)
 {
@@ -62,7 +82,7 @@ int BPF_PROG(mt_sys_exit, const struct pt_regs *regs, long ret)
 	bpf_probe_read_kernel(&nr, sizeof(nr), &regs->orig_ax);
 	if (nr != NR_MMAP && nr != NR_MUNMAP && nr != NR_BRK && nr != NR_MREMAP)
 		return 0;
-	if (!is_followed())
+	if (!is_followed() || is_compat())
 		return 0;
 	hit_count(MT_PROG_SYSCALL);
 	if ((unsigned long)ret >= -ERRNO_MAX)
@@ -79,8 +99,12 @@ int BPF_PROG(mt_sys_exit, const struct pt_regs *regs, long ret)
 		emit_mem(NULL, MT_EV_MMAP, MT_DEV_NONE, flags, ret, page_align(a.si));
 		break;
 	case NR_MREMAP:
+		if (a.r10 & MREMAP_DONTUNMAP)
+			flags = MT_MAP_STAYS;
 		emit_mem(NULL, MT_EV_MUNMAP, MT_DEV_NONE, MT_MAP_REMAP, a.di, page_align(a.si));
-		emit_mem(NULL, MT_EV_MMAP, MT_DEV_NONE, MT_MAP_REMAP, ret, page_align(a.dx));
+		emit_mem(NULL, MT_EV_MMAP, MT_DEV_NONE, MT_MAP_REMAP | flags, ret, page_align(a.dx));
+		if (flags)
+			emit_mem(NULL, MT_EV_MMAP, MT_DEV_NONE, MT_MAP_REMAP, a.di, page_align(a.si));
 		break;
 	case NR_MUNMAP:
 		emit_mem(NULL, MT_EV_MUNMAP, MT_DEV_NONE, 0, a.di, page_align(a.si));

@@ -126,7 +126,8 @@ enum mt_map_flag {
 	MT_MAP_ANON = 1,
 	MT_MAP_SHARED = 2,
 	MT_MAP_HUGETLB = 4,
-	MT_MAP_REMAP = 8, /* came from mremap */
+	MT_MAP_REMAP = 8, /* came from mremap: MUNMAP of the old place, MMAP of the new one … */
+	MT_MAP_STAYS = 16, /* … which is followed by one more, of the old place: it stays mapped */
 };
 
 enum mt_rss {

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -1262,6 +1263,82 @@ static void test_kernel_side(void **state)
 	rig__done(&r);
 }
 
+/* Events of a mapping that mremap moved: the place that it left is mapped too, or is not any more. */
+static void test_remap(void **state)
+{
+	size_t len = 1 << 20;
+	struct rig r;
+
+	(void)state;
+	for (int stays = 0; stays < 2; stays++) {
+		const struct event *e[3] = { NULL };
+		size_t cnt = 0;
+		char *from, *to;
+
+		rig__init(&r, 0, 1);
+		from = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		assert_int_equal(tracer__follow(r.t, getpid(), NULL), 0);
+		to = mremap(from, len, stays ? len : 2 * len, MREMAP_MAYMOVE | (stays ? MREMAP_DONTUNMAP : 0));
+		assert_ptr_not_equal(to, MAP_FAILED);
+		rig__collect(&r);
+		for (size_t i = 0; i < r.cnt && cnt < 3; i++)
+			if (r.ev[i].flags & MT_MAP_REMAP)
+				e[cnt++] = &r.ev[i];
+		assert_int_equal(cnt, 2 + stays);
+		assert_true(e[0]->kind == MT_EV_MUNMAP && e[0]->addr == (uintptr_t)from && e[0]->size == len);
+		assert_true(e[1]->kind == MT_EV_MMAP && e[1]->addr == (uintptr_t)to);
+		assert_int_equal(e[1]->flags, MT_MAP_REMAP | (stays ? MT_MAP_STAYS : 0));
+		if (stays)
+			assert_true(e[2]->kind == MT_EV_MMAP && e[2]->addr == (uintptr_t)from && e[2]->size == len);
+		rig__done(&r);
+		munmap(to, 2 * len);
+		if (stays)
+			munmap(from, len);
+	}
+}
+
+#define NR_CHDIR_32 12 /* brk's number among the others */
+
+static long call_32(long nr, const void *arg)
+{
+	long ret = nr;
+
+	__asm__ volatile("int $0x80" : "+a"(ret) : "b"(arg) : "memory", "r8", "r9", "r10", "r11");
+	return ret;
+}
+
+/* In a 64-bit process its numbers mean other calls. */
+static void test_calls_of_the_32_bit_interface(void **state)
+{
+	char *dot = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	pid_t pid;
+	int status, is_seen = 0;
+	uint64_t at;
+	struct rig r;
+
+	(void)state;
+	assert_ptr_not_equal(dot, MAP_FAILED);
+	strcpy(dot, ".");
+	pid = fork();
+	if (!pid)
+		_exit(call_32(NR_CHDIR_32, dot) != 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (status) /* a kernel without that interface: SIGSEGV */
+		skip();
+	rig__init(&r, 0, 1);
+	assert_int_equal(tracer__follow(r.t, getpid(), NULL), 0);
+	assert_int_equal(call_32(NR_CHDIR_32, dot), 0);
+	at = (uint64_t)syscall(SYS_brk, 0);
+	rig__collect(&r);
+	for (size_t i = 0; i < r.cnt; i++) {
+		is_seen |= r.ev[i].kind == MT_EV_BRK && r.ev[i].addr == at;
+		assert_false(r.ev[i].kind == MT_EV_BRK && !r.ev[i].addr);
+	}
+	assert_true(is_seen);
+	rig__done(&r);
+	munmap(dot, 4096);
+}
+
 static void test_nothing_is_left_behind(void **state)
 {
 	struct rig r;
@@ -1747,6 +1824,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_calls_in_calls_at_random),
 		cmocka_unit_test(test_semaphores),
 		cmocka_unit_test(test_kernel_side),
+		cmocka_unit_test(test_remap),
+		cmocka_unit_test(test_calls_of_the_32_bit_interface),
 		cmocka_unit_test(test_native_stacks),
 		cmocka_unit_test(test_native_stacks_have_a_rate),
 		cmocka_unit_test(test_python_stacks),

@@ -323,7 +323,8 @@ static void oracle__map(struct o_life *l, const struct event *ev)
 
 	if (ev->kind == MT_EV_MMAP && (ev->flags & MT_MAP_REMAP)) {
 		anon = l->remap_tid && l->remap_tid == ev->tid;
-		l->remap_tid = 0;
+		if (!(ev->flags & MT_MAP_STAYS))
+			l->remap_tid = 0;
 	}
 	for (size_t i = at; i < at + cnt && i < ORACLE_PAGES; i++) {
 		was |= l->pages[i];

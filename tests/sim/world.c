@@ -229,7 +229,7 @@ static int world__free(struct world *w, struct w_proc *p, struct w_thread *t, st
 static int world__kernel(struct world *w, struct w_proc *p, struct w_thread *t, struct event *ev)
 {
 	static const uint8_t kinds[] = { MT_EV_MMAP, MT_EV_MMAP, MT_EV_MUNMAP, MT_EV_BRK, MT_EV_RSS };
-	static const uint8_t flags[] = { 0, MT_MAP_ANON, MT_MAP_ANON, MT_MAP_REMAP };
+	static const uint8_t flags[] = { 0, MT_MAP_ANON, MT_MAP_ANON, MT_MAP_REMAP, MT_MAP_REMAP | MT_MAP_STAYS };
 	uint32_t page = world__below(w, ORACLE_PAGES);
 
 	event__init(ev, w, p, t, kinds[world__below(w, 5)]);
@@ -238,7 +238,7 @@ static int world__kernel(struct world *w, struct w_proc *p, struct w_thread *t, 
 	ev->size *= ORACLE_PAGE;
 	if (page * ORACLE_PAGE + ev->size > ORACLE_PAGES * ORACLE_PAGE)
 		ev->size = ORACLE_PAGE;
-	ev->flags = flags[world__below(w, 4)];
+	ev->flags = flags[world__below(w, 5)];
 	if (ev->kind == MT_EV_RSS) {
 		ev->addr = page % MT_RSS_KINDS;
 		ev->size = world__below(w, 1u << 30);

@@ -480,6 +480,23 @@ static void the_kernels_view(void **state)
 	assert_int_equal(rep->lost[MT_LOSS_DECODE], 1);
 }
 
+static void a_mapping_that_stays_where_it_was_moved_from(void **state)
+{
+	(void)state;
+	SEND(.kind = MT_EV_MMAP, .addr = 0x1000, .size = 0x3000, .flags = MT_MAP_ANON);
+	SEND(.kind = MT_EV_MUNMAP, .addr = 0x1000, .size = 0x3000, .flags = MT_MAP_REMAP);
+	SEND(.kind = MT_EV_MMAP, .addr = 0x20000, .size = 0x3000, .flags = MT_MAP_REMAP | MT_MAP_STAYS);
+	SEND(.kind = MT_EV_MMAP, .addr = 0x1000, .size = 0x3000, .flags = MT_MAP_REMAP);
+	assert_int_equal(report()->procs->mapped, 0x6000);
+	SEND(.kind = MT_EV_MMAP, .addr = 0x40000, .size = 0x1000, .flags = MT_MAP_REMAP); /* of none */
+	assert_int_equal(report()->procs->mapped, 0x6000);
+	/* mapped before the attach */
+	SEND(.kind = MT_EV_MUNMAP, .addr = 0x90000, .size = 0x3000, .flags = MT_MAP_REMAP);
+	SEND(.kind = MT_EV_MMAP, .addr = 0xa0000, .size = 0x3000, .flags = MT_MAP_REMAP | MT_MAP_STAYS);
+	SEND(.kind = MT_EV_MMAP, .addr = 0x90000, .size = 0x3000, .flags = MT_MAP_REMAP);
+	assert_int_equal(report()->procs->mapped, 0x6000);
+}
+
 static void what_memtrace_says_of_itself(void **state)
 {
 	(void)state;
@@ -624,6 +641,7 @@ int main(void)
 		TEST(a_free_told_twice),
 		TEST(private_and_shared_bytes),
 		TEST(the_kernels_view),
+		TEST(a_mapping_that_stays_where_it_was_moved_from),
 		TEST(what_memtrace_says_of_itself),
 		TEST(odd_devices_sizes_and_kinds_are_counted),
 		TEST(the_timelines_error_comes_back),

@@ -198,8 +198,8 @@ void proc__set_cpu(struct proc *p, uint64_t cpu_ns)
 }
 
 /*
- * mremap arrives as MUNMAP and MMAP of one thread. The new range counts iff bytes of the old one
- * did: what was mapped before the attach stays out, and file mappings do.
+ * mremap arrives as MUNMAP and MMAP of one thread, and one more MMAP where the old range stays. They count iff bytes of
+ * the old one did: what was mapped before the attach stays out, and file mappings do.
  */
 static bool proc__mmap(struct proc *p, const struct event *ev)
 {
@@ -208,7 +208,8 @@ static bool proc__mmap(struct proc *p, const struct event *ev)
 
 	if (ev->flags & MT_MAP_REMAP) {
 		anon = p->remap_tid && p->remap_tid == ev->tid;
-		p->remap_tid = 0;
+		if (!(ev->flags & MT_MAP_STAYS))
+			p->remap_tid = 0;
 	}
 	ok = mapset__remove(&p->mapped, ev->addr, ev->size, &gone); /* MAP_FIXED replaces what was there */
 	if (anon && !mapset__add(&p->mapped, ev->addr, ev->size))
