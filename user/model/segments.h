@@ -39,8 +39,6 @@ void segments__free(struct segments *s); /* NULL is fine */
 
 /* Where the pool is that an ASYNC segment came from, by its handle folded; MT_DEV_NONE: not told. */
 uint8_t segments__pool_dev(const struct segments *s, uint32_t pid, uint32_t pool);
-/* The stream, folded, is being captured into a graph. */
-bool segments__captures(const struct segments *s, uint32_t pid, uint32_t stream);
 /* SEG_*, TOTALS, REQUEST, REQUEST_FREE, STREAM but for WAITS. false: full or no memory, the event is lost. */
 bool segments__event(struct segments *s, const struct event *ev);
 /* A STREAM event: a block that is being freed waits for another stream. Its device and size, 0: the next TOTALS tell. */
@@ -70,7 +68,6 @@ bool segments__has(const struct segments *s, uint32_t pid, uint64_t addr);
 /* The only device that the process has memory on; MT_DEV_NONE if there are several, or none is known. */
 uint8_t segments__only_dev(const struct segments *s, uint32_t pid);
 
-size_t segments__bytes(const struct segments *s);
 void segments__check(const struct segments *s); /* aborts when broken */
 
 #endif

@@ -183,10 +183,3 @@ uint8_t segments__pool_dev(const struct segments *s, uint32_t pid, uint32_t pool
 			return p->pools[i].dev;
 	return MT_DEV_NONE;
 }
-
-bool segments__captures(const struct segments *s, uint32_t pid, uint32_t stream)
-{
-	const struct seg_proc *p = segments__proc(s, pid);
-
-	return p && seg_proc__graph_of(p, stream, true);
-}

@@ -341,20 +341,6 @@ int segments__next_dev(const struct segments *s, int dev)
 	return best;
 }
 
-size_t segments__bytes(const struct segments *s)
-{
-	size_t sum = sizeof(*s) + PROCS_MAX * sizeof(*s->procs) + s->sums_cnt * sizeof(struct sums);
-
-	for (size_t i = 0; i < s->procs_cnt; i++) {
-		const struct seg_proc *p = s->procs[i];
-
-		sum += sizeof(*p) + p->cap * sizeof(*p->segs) + p->objects_cap * sizeof(*p->objects) +
-		       (p->asked ? (p->asked_mask + 1) * sizeof(*p->asked) : 0) +
-		       p->late_cap * sizeof(*p->late) + p->graphs_cap * sizeof(*p->graphs) + p->execs_cap * sizeof(*p->execs);
-	}
-	return sum;
-}
-
 static void seg_proc__check_graphs(const struct seg_proc *p)
 {
 	for (size_t i = 0; i < p->graphs_cnt; i++) {

@@ -48,11 +48,6 @@ void ring__done(struct ring *r)
 	*r = (struct ring){ .fd = -1 };
 }
 
-int ring__is_empty(const struct ring *r)
-{
-	return __atomic_load_n(r->producer, __ATOMIC_ACQUIRE) == *r->consumer;
-}
-
 /* A record that goes over the end of the ring is put together first. Headers never do: 8 of 8 bytes. */
 static int ring__pass(const struct ring *r, size_t at, size_t len,
 		      int (*fn)(void *ctx, const void *rec, size_t len), void *ctx)

@@ -24,6 +24,5 @@ int ring__init(struct ring *r, int fd, size_t size);
 void ring__done(struct ring *r);
 /* Up to max records to fn. Returns how many, or fn's first negative result. */
 long ring__drain(struct ring *r, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx);
-int ring__is_empty(const struct ring *r);
 
 #endif

@@ -24,7 +24,6 @@ struct mt_py_proc;
 struct tracer;
 
 #define TRACE_RING_BYTES_DEFAULT (32ull << 20)
-#define TRACE_RING_BYTES_MIN 4096ull
 
 struct tracer_opts {
 	uint64_t ring_bytes; /* all rings together, rounded down to powers of two; 0 = default */
