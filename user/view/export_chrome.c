@@ -74,21 +74,6 @@ static void on_process(struct export_ctx *c, uint32_t pid)
 	}
 }
 
-/* A thread is named by its number already. */
-static void on_thread(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number)
-{
-	(void)c;
-	(void)pid;
-	(void)tid;
-	(void)number;
-}
-
-static void on_lane(struct export_ctx *c, const struct lane *l)
-{
-	(void)c;
-	(void)l;
-}
-
 static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
 {
 	size_t is_first = 1;
@@ -108,15 +93,6 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 		is_first = 0;
 	}
 	outbuf__lit(&c->o, "}}");
-}
-
-/* Written as a whole when it ends. */
-static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns)
-{
-	(void)c;
-	(void)number;
-	(void)n;
-	(void)ts_ns;
 }
 
 /* What was born in it: in an operator and in backward also whose, and in which phase. */
@@ -287,9 +263,9 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	return r ? r : c->o.err;
 }
 
+/* A slice is written as a whole when it ends; a thread is named by its number already. */
 static const struct feed_ops ops = {
-	.process = on_process, .lane = on_lane, .counter = on_counter, .thread = on_thread, .begin = on_begin,
-	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
+	.process = on_process, .counter = on_counter, .end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
 };
 
 static void ctx_free(struct export_ctx *c)

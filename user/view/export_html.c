@@ -116,35 +116,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 	}
 }
 
-static void on_lane(struct export_ctx *c, const struct lane *l)
-{
-	(void)c;
-	(void)l;
-}
-
-static void on_process(struct export_ctx *c, uint32_t pid)
-{
-	(void)c;
-	(void)pid;
-}
-
 /* --- bands ----------------------------------------------------------------------------------------------- */
-
-static void on_thread(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number)
-{
-	(void)c;
-	(void)pid;
-	(void)tid;
-	(void)number;
-}
-
-static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns)
-{
-	(void)c;
-	(void)number;
-	(void)n;
-	(void)ts_ns;
-}
 
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
 		   const struct stack_entry *e, uint64_t ts_ns)
@@ -153,13 +125,6 @@ static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t nu
 	(void)number;
 	if (n->kind == STACK_NODE)
 		fail(c, bands__phase(&c->doc.bands, pid, PHASE_BACKWARD, e->ts_ns, ts_ns));
-}
-
-/* Bands have these from the model's phases. */
-static void on_mark(struct export_ctx *c, const struct tl_event *ev)
-{
-	(void)c;
-	(void)ev;
 }
 
 static int on_line(void *ctx, const struct optrace_line *l)
@@ -188,9 +153,9 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 
 /* --- the whole ------------------------------------------------------------------------------------------- */
 
+/* Marks: bands have these from the model's phases. */
 static const struct feed_ops ops = {
-	.process = on_process, .lane = on_lane, .counter = on_counter, .thread = on_thread, .begin = on_begin,
-	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
+	.counter = on_counter, .end = on_end, .step = on_step, .oom = on_oom,
 };
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)

@@ -144,34 +144,6 @@ static uint64_t epoch(const struct export_ctx *c, uint64_t ts_ns)
 
 /* --- what the feed tells -------------------------------------------------------------------------------- */
 
-static void on_process(struct export_ctx *c, uint32_t pid)
-{
-	(void)c;
-	(void)pid;
-}
-
-static void on_lane(struct export_ctx *c, const struct lane *l)
-{
-	(void)c;
-	(void)l;
-}
-
-static void on_thread(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number)
-{
-	(void)c;
-	(void)pid;
-	(void)tid;
-	(void)number;
-}
-
-static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns)
-{
-	(void)c;
-	(void)number;
-	(void)n;
-	(void)ts_ns;
-}
-
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
 		   const struct stack_entry *e, uint64_t ts_ns)
 {
@@ -252,8 +224,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 }
 
 static const struct feed_ops ops = {
-	.process = on_process, .lane = on_lane, .counter = on_counter, .thread = on_thread, .begin = on_begin,
-	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
+	.counter = on_counter, .end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
 };
 
 /* --- decisions --------------------------------------------------------------------------------------- */

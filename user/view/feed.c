@@ -32,7 +32,8 @@ static uint32_t feed__process(struct feed *f, uint32_t pid, uint64_t ts_ns)
 	uint32_t idx = numbering__get(&f->procs, pid, &is_new);
 
 	if (is_new) {
-		f->ops->process(f->c, pid);
+		if (f->ops->process)
+			f->ops->process(f->c, pid);
 		if (idx < STEP_PROCS_MAX)
 			f->steps[idx].begin_ts_ns = ts_ns;
 	}
@@ -44,7 +45,7 @@ static uint32_t feed__thread(struct feed *f, uint32_t pid, uint32_t tid)
 	int is_new;
 	uint32_t idx = numbering__get(&f->threads, (uint64_t)pid << 32 | tid, &is_new);
 
-	if (is_new)
+	if (is_new && f->ops->thread)
 		f->ops->thread(f->c, pid, tid, idx);
 	return idx;
 }
@@ -56,7 +57,8 @@ static void feed__mark(struct feed *f, const struct tl_event *ev)
 
 	if (!ev->version || ev->version >= MARK_MAX)
 		return;
-	f->ops->mark(f->c, ev);
+	if (f->ops->mark)
+		f->ops->mark(f->c, ev);
 	if (ev->version != MARK_STEP || idx >= STEP_PROCS_MAX)
 		return;
 	f->ops->step(f->c, ev->pid, ev->ptr, s->begin_ts_ns, ev->ts_ns);
@@ -81,9 +83,13 @@ static int feed__wants(const struct feed *f, const struct stack_node *n)
 static int on_begin(void *ctx, const struct tl_event *ev, const struct stack_node *n)
 {
 	struct feed *f = ctx;
+	uint32_t number;
 
-	if (feed__wants(f, n))
-		f->ops->begin(f->c, feed__thread(f, ev->pid, ev->tid), n, ev->ts_ns);
+	if (!feed__wants(f, n))
+		return 0;
+	number = feed__thread(f, ev->pid, ev->tid);
+	if (f->ops->begin)
+		f->ops->begin(f->c, number, n, ev->ts_ns);
 	return 0;
 }
 
@@ -149,7 +155,7 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 	if (f->to->dev >= 0 && ev->dev != f->to->dev)
 		return 0;
 	r = live__event(f->live, ev, &ch);
-	if (r > 0 && ch.is_new_lane)
+	if (r > 0 && ch.is_new_lane && f->ops->lane)
 		f->ops->lane(f->c, ch.lane);
 	if (r > 0 && ch.from != ch.to && ch.b->size)
 		f->ops->counter(f->c, ch.lane, &ch, ev->ts_ns);

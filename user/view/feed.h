@@ -18,16 +18,18 @@ struct export_ctx;
 struct export_to;
 
 struct feed_ops {
+	/* NULL: not asked for */
 	void (*process)(struct export_ctx *c, uint32_t pid); /* before anything else of it */
 	void (*lane)(struct export_ctx *c, const struct lane *l);
-	void (*counter)(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns);
 	void (*thread)(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number);
 	void (*begin)(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns);
+	void (*mark)(struct export_ctx *c, const struct tl_event *ev); /* TL_MARK that is known */
+	/* always there */
+	void (*counter)(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns);
 	void (*end)(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
 		    const struct stack_entry *e, uint64_t ts_ns);
 	void (*step)(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns);
 	void (*oom)(struct export_ctx *c, const struct tl_event *ev);
-	void (*mark)(struct export_ctx *c, const struct tl_event *ev); /* TL_MARK that is known */
 };
 
 struct feed;
