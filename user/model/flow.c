@@ -622,6 +622,17 @@ static bool was_gradient(const struct fblock *f, const struct fproc *p)
 	return (f->flags & (FB_STATE_MUT | FB_WEAK)) == FB_STATE_MUT && f->state_cnt == 1 && f->region == p->regions_ended;
 }
 
+/* Nothing more comes of it; t: the thread that ended it, if it is known. */
+static void graph__ended(struct graph *g, const struct fthread *t, struct fblock *f, uint32_t pid)
+{
+	fblock__end(g, f);
+	g->m->quiet_id = 0;
+	if (t)
+		graph__bury(g, t->proc, f);
+	else
+		graph__settle(g, f, pid);
+}
+
 void graph__died(struct graph *g, struct block *b, const struct event *ev)
 {
 	struct fblock *f = graph__find(g, b->id);
@@ -651,12 +662,7 @@ void graph__died(struct graph *g, struct block *b, const struct event *ev)
 			graph__set_grad(g, f);
 		}
 	}
-	fblock__end(g, f);
-	g->m->quiet_id = 0;
-	if (t)
-		graph__bury(g, t->proc, f);
-	else
-		graph__settle(g, f, b->pid);
+	graph__ended(g, t, f, b->pid);
 }
 
 void graph__unmapped(struct graph *g, struct block *b, const struct event *ev)
@@ -671,12 +677,7 @@ void graph__unmapped(struct graph *g, struct block *b, const struct event *ev)
 	f->blk = b;
 	if (t)
 		graph__queue_memory(g, t, ev, f, EDGE_DEL);
-	fblock__end(g, f);
-	g->m->quiet_id = 0;
-	if (t)
-		graph__bury(g, t->proc, f);
-	else
-		graph__settle(g, f, b->pid);
+	graph__ended(g, t, f, b->pid);
 }
 
 void graph__region(struct graph *g, const struct event *ev)

@@ -65,10 +65,9 @@ static void model__use(struct model *m, const struct event *ev, struct proc *p)
 	model__rss_changed(m);
 }
 
-static void model__exited(struct model *m, uint32_t pid, struct proc *p)
+/* Its memory, its threads and what is known of both. */
+static void model__drop_image(struct model *m, uint32_t pid, struct proc *p)
 {
-	if (p->listed)
-		p->live_at_exit = p->fw.peak ? p->fw.live : p->host.live;
 	if (m->graph)
 		graph__close_pid(m->graph, pid);
 	model__drop_blocks(m, pid, p);
@@ -77,6 +76,13 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 	model__drop_threads(m, pid);
 	if (m->graph)
 		graph__drop_pid(m->graph, pid);
+}
+
+static void model__exited(struct model *m, uint32_t pid, struct proc *p)
+{
+	if (p->listed)
+		p->live_at_exit = p->fw.peak ? p->fw.live : p->host.live;
+	model__drop_image(m, pid, p);
 	if (!p->listed)
 		return;
 	procs__exited(&m->procs, p);
@@ -85,14 +91,7 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 
 static void model__execed(struct model *m, uint32_t pid, struct proc *p)
 {
-	if (m->graph)
-		graph__close_pid(m->graph, pid);
-	model__drop_blocks(m, pid, p);
-	growth__drop_pid(&m->growth, pid);
-	model__gpu_drop_pid(m, pid);
-	model__drop_threads(m, pid);
-	if (m->graph)
-		graph__drop_pid(m->graph, pid);
+	model__drop_image(m, pid, p);
 	if (p->listed)
 		proc__clear_maps(p);
 }

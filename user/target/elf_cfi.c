@@ -36,7 +36,8 @@ static uint64_t cur__fixed(struct cur *c, size_t len)
 	return v;
 }
 
-static uint64_t cur__uleb(struct cur *c)
+/* Seven bits a byte, the lowest first; *ret_bits: how many there were. */
+static uint64_t cur__leb(struct cur *c, unsigned *ret_bits)
 {
 	uint64_t v = 0, byte;
 	unsigned shift = 0;
@@ -47,22 +48,24 @@ static uint64_t cur__uleb(struct cur *c)
 			v |= (byte & 127) << shift;
 		shift += 7;
 	} while (byte & 128);
+	*ret_bits = shift;
 	return v;
+}
+
+static uint64_t cur__uleb(struct cur *c)
+{
+	unsigned bits;
+
+	return cur__leb(c, &bits);
 }
 
 static int64_t cur__sleb(struct cur *c)
 {
-	uint64_t v = 0, byte;
-	unsigned shift = 0;
+	unsigned bits;
+	uint64_t v = cur__leb(c, &bits);
 
-	do {
-		byte = cur__fixed(c, 1);
-		if (shift < 64)
-			v |= (byte & 127) << shift;
-		shift += 7;
-	} while (byte & 128);
-	if (shift < 64 && (byte & 64))
-		v |= ~0ull << shift;
+	if (bits < 64 && v >> (bits - 1))
+		v |= ~0ull << bits;
 	return (int64_t)v;
 }
 
