@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "target/target.h"
 
 #define READ_BYTES (256u << 10)
@@ -85,15 +86,8 @@ static int idle__add(struct idle *i, const struct place *p)
 
 	if (at < i->called_cnt && !place_cmp(&i->called[at], p))
 		return 0;
-	if (i->called_cnt == i->called_cap) {
-		size_t cap = i->called_cap ? 2 * i->called_cap : 256;
-		struct place *v = cap <= IDLE_CALLED_MAX ? reallocarray(i->called, cap, sizeof(*v)) : NULL;
-
-		if (!v)
-			return -ENOSPC;
-		i->called = v;
-		i->called_cap = cap;
-	}
+	if (i->called_cnt >= IDLE_CALLED_MAX || !array_has_room(i->called, i->called_cnt, i->called_cap, 256))
+		return -ENOSPC;
 	memmove(&i->called[at + 1], &i->called[at], (i->called_cnt - at) * sizeof(*p));
 	i->called[at] = *p;
 	i->called_cnt++;

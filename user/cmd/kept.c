@@ -5,17 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 int events__add(struct events *e, const struct event *ev, size_t max)
 {
-	if (e->cnt == e->cap) {
-		size_t cap = e->cap ? 2 * e->cap : 64;
-		struct event *v = e->cnt < max ? reallocarray(e->v, cap, sizeof(*v)) : NULL;
-
-		if (!v)
-			return -ENOMEM;
-		e->v = v;
-		e->cap = cap;
-	}
+	if (e->cnt >= max || !array_has_room(e->v, e->cnt, e->cap, 64))
+		return -ENOMEM;
 	e->v[e->cnt++] = *ev;
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "event/recording.h"
 
@@ -52,16 +53,9 @@ void late__free(struct late *l)
 
 static void late__keep(struct late *l, const struct event *ev)
 {
-	if (l->head_cnt == l->head_cap) {
-		size_t cap = l->head_cap ? 2 * l->head_cap : 4096;
-		struct event *head = cap <= LATE_HEAD_MAX ? reallocarray(l->head, cap, sizeof(*head)) : NULL;
-
-		if (!head) {
-			l->head_dropped++;
-			return;
-		}
-		l->head = head;
-		l->head_cap = cap;
+	if (l->head_cnt >= LATE_HEAD_MAX || !array_has_room(l->head, l->head_cnt, l->head_cap, 4096)) {
+		l->head_dropped++;
+		return;
 	}
 	l->head[l->head_cnt++] = *ev;
 }

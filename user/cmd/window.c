@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/names.h"
 #include "cmd/kept.h"
@@ -170,16 +171,9 @@ static void window__buried(void *ctx, const struct model_was *was)
 
 	if (!f)
 		return;
-	if (f->dead_cnt == f->dead_cap) {
-		size_t cap = f->dead_cap ? 2 * f->dead_cap : 64;
-		struct model_was *dead = reallocarray(f->dead, cap, sizeof(*dead));
-
-		if (!dead) {
-			w->failed++;
-			return;
-		}
-		f->dead = dead;
-		f->dead_cap = cap;
+	if (!array_has_room(f->dead, f->dead_cnt, f->dead_cap, 64)) {
+		w->failed++;
+		return;
 	}
 	f->dead[f->dead_cnt++] = *was;
 }
@@ -328,15 +322,8 @@ static int collect_was(void *ctx, const struct model_was *was)
 
 	if (was->id > x->newest_id || (was->ev[0].aux >> 20 & 3) == 2)
 		return 0;
-	if (x->was_cnt == x->was_cap) {
-		size_t cap = x->was_cap ? 2 * x->was_cap : 1024;
-		struct model_was *v = reallocarray(x->was, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		x->was = v;
-		x->was_cap = cap;
-	}
+	if (!array_has_room(x->was, x->was_cnt, x->was_cap, 1024))
+		return -ENOMEM;
 	x->was[x->was_cnt++] = *was;
 	return 0;
 }

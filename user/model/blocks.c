@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/check.h"
 
 #define CHUNK_BITS 12
@@ -137,15 +138,8 @@ static bool blocks__grow(struct blocks *b)
 
 static bool blocks__add_chunk(struct blocks *b)
 {
-	if (b->chunks_cnt == b->chunks_cap) {
-		size_t cap = b->chunks_cap ? 2 * b->chunks_cap : 16;
-		struct block **chunks = realloc(b->chunks, cap * sizeof(*chunks));
-
-		if (!chunks)
-			return false;
-		b->chunks = chunks;
-		b->chunks_cap = cap;
-	}
+	if (!array_has_room(b->chunks, b->chunks_cnt, b->chunks_cap, 16))
+		return false;
 	b->chunks[b->chunks_cnt] = malloc(CHUNK_BLOCKS * sizeof(struct block));
 	if (!b->chunks[b->chunks_cnt])
 		return false;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/check.h"
 #include "model/flow_state.h"
 
@@ -376,30 +377,16 @@ void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd)
 
 bool ids__push(struct ids *ids, uint64_t id, uint32_t max)
 {
-	if (ids->cnt == ids->cap) {
-		uint32_t cap = ids->cap ? 2 * ids->cap : 64;
-		uint64_t *v = ids->cnt < max ? realloc(ids->v, cap * sizeof(*v)) : NULL;
-
-		if (!v)
-			return false;
-		ids->v = v;
-		ids->cap = cap;
-	}
+	if (ids->cnt >= max || !array_has_room(ids->v, ids->cnt, ids->cap, 64))
+		return false;
 	ids->v[ids->cnt++] = id;
 	return true;
 }
 
 struct edge *edges__push(struct edges *es, uint32_t max)
 {
-	if (es->cnt == es->cap) {
-		uint32_t cap = es->cap ? 2 * es->cap : 64;
-		struct edge *e = es->cnt < max ? realloc(es->e, cap * sizeof(*e)) : NULL;
-
-		if (!e)
-			return NULL;
-		es->e = e;
-		es->cap = cap;
-	}
+	if (es->cnt >= max || !array_has_room(es->e, es->cnt, es->cap, 64))
+		return NULL;
 	return &es->e[es->cnt++];
 }
 

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/flow_state.h"
 
 void outbox__done(struct outbox *o)
@@ -141,22 +142,6 @@ void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid)
 
 /* --- the outbox ------------------------------------------------------------------------------------------- */
 
-static bool outbox__room(struct outbox *o)
-{
-	struct out_node *nodes;
-	uint32_t cap;
-
-	if (o->cnt < o->cap)
-		return true;
-	cap = o->cap ? 2 * o->cap : 256;
-	nodes = realloc(o->nodes, cap * sizeof(*nodes));
-	if (!nodes)
-		return false;
-	o->nodes = nodes;
-	o->cap = cap;
-	return true;
-}
-
 void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, const struct edge *e, uint32_t cnt)
 {
 	struct outbox *o = &p->out;
@@ -165,7 +150,7 @@ void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, co
 		return;
 	while (o->at < o->cnt && (o->cnt == OUTBOX_NODES || o->edges.cnt + cnt > OUTBOX_EDGES))
 		graph__tell_next(g, p);
-	if (!outbox__room(o)) {
+	if (!array_has_room(o->nodes, o->cnt, o->cap, 256)) {
 		g->m->lost[MT_LOSS_BLOCKS]++;
 		return;
 	}

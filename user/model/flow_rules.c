@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/flow_state.h"
 
 #define BIT(cat) (1u << (cat))
@@ -402,15 +403,8 @@ void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e)
 {
 	struct fnode *kept;
 
-	if (p->nodes_cnt == p->nodes_cap) {
-		uint32_t cap = p->nodes_cap ? 2 * p->nodes_cap : 256;
-
-		kept = realloc(p->nodes, cap * sizeof(*kept));
-		if (!kept)
-			return;
-		p->nodes = kept;
-		p->nodes_cap = cap;
-	}
+	if (!array_has_room(p->nodes, p->nodes_cnt, p->nodes_cap, 256))
+		return;
 	kept = &p->nodes[p->nodes_cnt];
 	*kept = *n;
 	kept->step = p->steps;

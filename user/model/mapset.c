@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/check.h"
 
 void mapset__init(struct mapset *s)
@@ -54,18 +55,8 @@ static size_t mapset__find(const struct mapset *s, uint64_t addr, bool after)
 /* Room for one range at i. */
 static bool mapset__open(struct mapset *s, size_t i)
 {
-	if (s->cnt == s->cap) {
-		size_t cap = s->cap ? 2 * s->cap : 16;
-		struct map_range *ranges;
-
-		if (s->cnt >= MAPSET_MAX)
-			return false;
-		ranges = realloc(s->ranges, cap * sizeof(*ranges));
-		if (!ranges)
-			return false;
-		s->ranges = ranges;
-		s->cap = cap;
-	}
+	if (s->cnt >= MAPSET_MAX || !array_has_room(s->ranges, s->cnt, s->cap, 16))
+		return false;
 	memmove(&s->ranges[i + 1], &s->ranges[i], (s->cnt - i) * sizeof(*s->ranges));
 	s->cnt++;
 	return true;

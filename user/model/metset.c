@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/check.h"
 
 void metset__done(struct metset *s)
@@ -38,15 +39,8 @@ bool metset__add(struct metset *s, uint64_t ptr)
 
 	if (i < s->cnt && s->ptrs[i] == ptr)
 		return true;
-	if (s->cnt == s->cap) {
-		size_t cap = s->cap ? 2 * s->cap : 64;
-		uint64_t *ptrs = s->cnt < METSET_MAX ? realloc(s->ptrs, cap * sizeof(*ptrs)) : NULL;
-
-		if (!ptrs)
-			return false;
-		s->ptrs = ptrs;
-		s->cap = cap;
-	}
+	if (s->cnt >= METSET_MAX || !array_has_room(s->ptrs, s->cnt, s->cap, 64))
+		return false;
 	memmove(&s->ptrs[i + 1], &s->ptrs[i], (s->cnt - i) * sizeof(*s->ptrs));
 	s->ptrs[i] = ptr;
 	s->cnt++;

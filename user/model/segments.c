@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/blocks.h"
 #include "model/segments_state.h"
 
@@ -242,15 +243,8 @@ bool seg_proc__insert(struct seg_proc *p, const struct seg *seg)
 {
 	size_t i = seg_proc__at(p, seg->addr);
 
-	if (p->cnt == p->cap) {
-		size_t cap = p->cap ? 2 * p->cap : 64;
-		struct seg *v = p->cnt < SEGMENTS_MAX ? realloc(p->segs, cap * sizeof(*v)) : NULL;
-
-		if (!v)
-			return false;
-		p->segs = v;
-		p->cap = cap;
-	}
+	if (p->cnt >= SEGMENTS_MAX || !array_has_room(p->segs, p->cnt, p->cap, 64))
+		return false;
 	memmove(&p->segs[i + 1], &p->segs[i], (p->cnt - i) * sizeof(*p->segs));
 	p->segs[i] = *seg;
 	p->cnt++;
@@ -267,15 +261,8 @@ static bool is_sane(const struct event *ev)
 
 static bool seg_proc__add_object(struct seg_proc *p, const struct object *o)
 {
-	if (p->objects_cnt == p->objects_cap) {
-		size_t cap = p->objects_cap ? 2 * p->objects_cap : 64;
-		struct object *v = p->objects_cnt < SEGMENTS_MAX ? realloc(p->objects, cap * sizeof(*v)) : NULL;
-
-		if (!v)
-			return false;
-		p->objects = v;
-		p->objects_cap = cap;
-	}
+	if (p->objects_cnt >= SEGMENTS_MAX || !array_has_room(p->objects, p->objects_cnt, p->objects_cap, 64))
+		return false;
 	p->objects[p->objects_cnt] = *o;
 	p->objects[p->objects_cnt].id = ++p->last_object;
 	p->objects_cnt++;

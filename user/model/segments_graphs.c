@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/segments_state.h"
 
 struct graph *seg_proc__graph(const struct seg_proc *p, uint32_t id)
@@ -38,15 +39,8 @@ struct graph *seg_proc__add_graph(struct seg_proc *p, uint32_t handle, bool capt
 {
 	if (p->graphs_cnt == GRAPHS_MAX)
 		memmove(p->graphs, p->graphs + 1, --p->graphs_cnt * sizeof(*p->graphs));
-	if (p->graphs_cnt == p->graphs_cap) {
-		size_t cap = p->graphs_cap ? 2 * p->graphs_cap : 16;
-		struct graph *v = realloc(p->graphs, cap * sizeof(*v));
-
-		if (!v)
-			return NULL;
-		p->graphs = v;
-		p->graphs_cap = cap;
-	}
+	if (!array_has_room(p->graphs, p->graphs_cnt, p->graphs_cap, 16))
+		return NULL;
 	p->graphs[p->graphs_cnt] = (struct graph){ .id = ++p->last_graph, .handle = handle, .captures = captures };
 	return &p->graphs[p->graphs_cnt++];
 }
@@ -104,15 +98,8 @@ static bool seg_proc__set_exec(struct seg_proc *p, uint32_t handle, uint32_t gra
 	}
 	if (p->execs_cnt == GRAPHS_MAX)
 		memmove(p->execs, p->execs + 1, --p->execs_cnt * sizeof(*p->execs));
-	if (p->execs_cnt == p->execs_cap) {
-		size_t cap = p->execs_cap ? 2 * p->execs_cap : 16;
-		struct exec *v = realloc(p->execs, cap * sizeof(*v));
-
-		if (!v)
-			return false;
-		p->execs = v;
-		p->execs_cap = cap;
-	}
+	if (!array_has_room(p->execs, p->execs_cnt, p->execs_cap, 16))
+		return false;
 	p->execs[p->execs_cnt++] = (struct exec){ handle, graph };
 	return true;
 }

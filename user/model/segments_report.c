@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/blocks.h"
 #include "model/check.h"
 #include "model/segments_state.h"
@@ -22,15 +23,8 @@ struct ranges {
 
 static bool ranges__push(struct ranges *r, uint64_t start, uint64_t end)
 {
-	if (r->cnt == r->cap) {
-		size_t cap = r->cap ? 2 * r->cap : 256;
-		struct range *v = realloc(r->v, cap * sizeof(*v));
-
-		if (!v)
-			return false;
-		r->v = v;
-		r->cap = cap;
-	}
+	if (!array_has_room(r->v, r->cnt, r->cap, 256))
+		return false;
 	r->v[r->cnt++] = (struct range){ start, end };
 	return true;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/segments_state.h"
 
 /* --- requested sizes ------------------------------------------------------------------------------------- */
@@ -145,21 +146,6 @@ void segments__clear_late(struct segments *s, struct seg_proc *p, uint64_t addr,
 			segments__end_late(s, p, i);
 }
 
-static bool seg_proc__grow_late(struct seg_proc *p)
-{
-	size_t cap = p->late_cap ? 2 * p->late_cap : 64;
-	struct late *v;
-
-	if (p->late_cnt < p->late_cap)
-		return true;
-	v = p->late_cnt < LATE_MAX ? realloc(p->late, cap * sizeof(*v)) : NULL;
-	if (!v)
-		return false;
-	p->late = v;
-	p->late_cap = cap;
-	return true;
-}
-
 bool segments__waits(struct segments *s, const struct event *ev, uint8_t dev, uint64_t size)
 {
 	struct seg_proc *p = segments__add_proc(s, ev->pid);
@@ -170,7 +156,7 @@ bool segments__waits(struct segments *s, const struct event *ev, uint8_t dev, ui
 		return false;
 	segments__over(s, p, ev->addr); /* events are used again: its end was not seen */
 	again = seg_proc__late_of(p, ev->size) != NULL;
-	if (!seg_proc__grow_late(p))
+	if (p->late_cnt >= LATE_MAX || !array_has_room(p->late, p->late_cnt, p->late_cap, 64))
 		return false;
 	l = &p->late[p->late_cnt++];
 	*l = (struct late){ .event = ev->addr, .ptr = ev->size, .tid = ev->tid };

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "model/blocks.h"
 #include "model/check.h"
 
@@ -30,15 +31,8 @@ bool stackset__define(struct stackset *s, const struct event *ev)
 {
 	if (ev->seq != s->defs_cnt + 1 || ev->size >= ev->seq || ev->seq > EV_STACKS_MAX)
 		return false;
-	if (s->defs_cnt == s->defs_cap) {
-		uint32_t cap = s->defs_cap ? 2 * s->defs_cap : 256;
-		struct stack_def *defs = reallocarray(s->defs, cap, sizeof(*defs));
-
-		if (!defs)
-			return false;
-		s->defs = defs;
-		s->defs_cap = cap;
-	}
+	if (!array_has_room(s->defs, s->defs_cnt, s->defs_cap, 256))
+		return false;
 	s->defs[s->defs_cnt++] = (struct stack_def){ .parent = (uint32_t)ev->size, .line = ev->aux, .function = ev->name,
 						     .file = { (uint32_t)ev->addr }, .kind = ev->flags };
 	return true;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 void told__done(struct told *t)
 {
 	free(t->covers);
@@ -34,15 +36,8 @@ static struct told_symbol *told__symbol(struct told *t, name_id name)
 	}
 	if (t->symbol_of[name.v])
 		return &t->symbols[t->symbol_of[name.v] - 1];
-	if (t->symbols_cnt == t->symbols_cap) {
-		size_t cap = t->symbols_cap ? 2 * t->symbols_cap : 256;
-		struct told_symbol *s = cap <= TOLD_SYMBOLS_MAX ? realloc(t->symbols, cap * sizeof(*s)) : NULL;
-
-		if (!s)
-			return NULL;
-		t->symbols = s;
-		t->symbols_cap = cap;
-	}
+	if (t->symbols_cnt >= TOLD_SYMBOLS_MAX || !array_has_room(t->symbols, t->symbols_cnt, t->symbols_cap, 256))
+		return NULL;
 	t->symbols[t->symbols_cnt] = (struct told_symbol){ .name = name };
 	t->symbol_of[name.v] = (uint32_t)++t->symbols_cnt;
 	return &t->symbols[t->symbols_cnt - 1];
@@ -73,19 +68,10 @@ static void told__site(struct told *t, const struct event *ev)
 /* Makes room for one more, or says that there is none. */
 static bool told__make_room(struct told *t)
 {
-	size_t i = 0, cap = t->covers_cap ? 2 * t->covers_cap : 16;
-	struct told_cover *covers;
+	size_t i = 0;
 
-	if (t->covers_cnt < t->covers_cap)
-		return true;
-	if (t->covers_cap < TOLD_COVERS_MAX) {
-		covers = realloc(t->covers, cap * sizeof(*covers));
-		if (!covers)
-			return false;
-		t->covers = covers;
-		t->covers_cap = cap;
-		return true;
-	}
+	if (t->covers_cnt < TOLD_COVERS_MAX)
+		return array_has_room(t->covers, t->covers_cnt, t->covers_cap, 16);
 	while (i < t->covers_cnt && t->covers[i].pid == t->main_pid)
 		i++;
 	if (i == t->covers_cnt)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "target/elf.h"
 #include "target/target.h"
 
@@ -84,15 +85,8 @@ static int modules__add(struct modules *m, const struct target *t, const struct 
 	struct module mod = { .dev = lib->dev, .ino = lib->ino };
 	int fd;
 
-	if (m->cnt == m->cap) {
-		size_t cap = m->cap ? 2 * m->cap : 64;
-		struct module *all = cap <= MODULES_MAX ? reallocarray(m->all, cap, sizeof(*all)) : NULL;
-
-		if (!all)
-			return -ENOMEM;
-		m->all = all;
-		m->cap = cap;
-	}
+	if (m->cnt >= MODULES_MAX || !array_has_room(m->all, m->cnt, m->cap, 64))
+		return -ENOMEM;
 	mod.base = strdup(lib->base);
 	if (!mod.base)
 		return -ENOMEM;
@@ -202,15 +196,8 @@ static int add_symbol(void *ctx, const struct elf_sym *s)
 
 	if (!s->is_exec || (s->type != STT_FUNC && s->type != STT_GNU_IFUNC))
 		return 0;
-	if (m->symbols_cnt == m->symbols_cap) {
-		size_t cap = m->symbols_cap ? 2 * m->symbols_cap : 1024;
-		struct symbol *all = reallocarray(m->symbols, cap, sizeof(*all));
-
-		if (!all)
-			return -ENOMEM;
-		m->symbols = all;
-		m->symbols_cap = cap;
-	}
+	if (!array_has_room(m->symbols, m->symbols_cnt, m->symbols_cap, 1024))
+		return -ENOMEM;
 	m->symbols[m->symbols_cnt++] = (struct symbol){ s->vaddr, s->size < UINT32_MAX ? (uint32_t)s->size : UINT32_MAX,
 							s->name };
 	return 0;

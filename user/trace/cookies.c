@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "memtrace.skel.h"
 #include "plan/plan.h"
 
@@ -75,15 +76,8 @@ static int cookies__add_class(struct cookies *c, pid_t pid, const struct flow_vt
 
 	if (!bpf_map_update_elem(c->classes_fd, &k, &v->class, BPF_EXIST))
 		return 0;
-	if (c->classes_cnt == c->classes_cap) {
-		size_t cap = c->classes_cap ? 2 * c->classes_cap : 64;
-		struct mt_class_key *p = realloc(c->classes, cap * sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		c->classes = p;
-		c->classes_cap = cap;
-	}
+	if (!array_has_room(c->classes, c->classes_cnt, c->classes_cap, 64))
+		return -ENOMEM;
 	if (bpf_map_update_elem(c->classes_fd, &k, &v->class, BPF_ANY) < 0)
 		return -errno;
 	c->classes[c->classes_cnt++] = k;

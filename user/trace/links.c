@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "trace/closer.h"
 
 static int u64_cmp(const void *pa, const void *pb)
@@ -15,27 +16,12 @@ static int u64_cmp(const void *pa, const void *pb)
 	return *a < *b ? -1 : *a > *b;
 }
 
-static int links__make_room(struct links *l)
-{
-	size_t cap = l->cap ? 2 * l->cap : 64;
-	struct link *v;
-
-	if (l->cnt < l->cap)
-		return 0;
-	v = reallocarray(l->v, cap, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	l->v = v;
-	l->cap = cap;
-	return 0;
-}
-
 int links__add(struct links *l, const struct link_key *key, int is_first, const int fds[2], const uint64_t *offsets,
 	       size_t offsets_cnt)
 {
 	uint64_t *copy = malloc((offsets_cnt + 1) * sizeof(*copy));
 
-	if (!copy || links__make_room(l) < 0) {
+	if (!copy || !array_has_room(l->v, l->cnt, l->cap, 64)) {
 		free(copy);
 		close(fds[0]);
 		if (fds[1] >= 0)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -56,16 +57,9 @@ static int probes__file(struct probes *p, const struct plan_lib *lib)
 	fd = fcntl(lib->fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (p->files_cnt == p->files_cap) {
-		size_t cap = p->files_cap ? 2 * p->files_cap : 16;
-		struct file *f = realloc(p->files, cap * sizeof(*f));
-
-		if (!f) {
-			close(fd);
-			return -ENOMEM;
-		}
-		p->files = f;
-		p->files_cap = cap;
+	if (!array_has_room(p->files, p->files_cnt, p->files_cap, 16)) {
+		close(fd);
+		return -ENOMEM;
 	}
 	p->files[p->files_cnt++] = (struct file){ lib->dev, lib->ino, fd };
 	return fd;
