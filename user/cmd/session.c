@@ -148,7 +148,7 @@ static void session__push(void *ctx, struct event ev)
 	(void)order__push(s->order, &ev);
 }
 
-/* --- stacks ------------------------------------------------------------------------------------- */
+/* --- what other rooms ask for ------------------------------------------------------------------- */
 
 static int session__python(void *ctx, pid_t pid, const struct mt_py_proc *how)
 {
@@ -185,6 +185,8 @@ static void session__note(void *ctx, pid_t pid, const char *text)
 	session__push(s, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)pid, .name = names__add(s->names, text) });
 }
 
+/* --- records ------------------------------------------------------------------------------------ */
+
 static int session__stack(struct session *s, const void *rec, size_t len)
 {
 	struct event ev;
@@ -192,28 +194,6 @@ static int session__stack(struct session *s, const void *rec, size_t len)
 	if (!s->capture || !capture__record(s->capture, rec, len, &ev) || ev.ts_ns > s->detach_ns)
 		return 0;
 	return order__push(s->order, &ev);
-}
-
-static int session__init_stacks(struct session *s, struct err *err)
-{
-	struct capture_env env = { .names = s->names, .native = !!(s->opts->stacks & MT_STACKS_NATIVE),
-				   .note = session__note, .ctx = s };
-
-	if (!s->opts->stacks)
-		return 0;
-	if (s->opts->stacks & MT_STACKS_PYTHON)
-		env.python = session__python;
-	s->capture = capture__new(&env);
-	return s->capture ? 0 : err_set(err, -ENOMEM, "out of memory");
-}
-
-static int session__watch(struct session *s, int fd, uint32_t what, struct err *err)
-{
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
-
-	if (fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
-		return err_set(err, -errno, "watching: %s", strerror(errno));
-	return 0;
 }
 
 static int session__record(void *ctx, const void *rec, size_t len)
@@ -236,6 +216,8 @@ static int session__record(void *ctx, const void *rec, size_t len)
 	}
 	return r;
 }
+
+/* --- what is counted and read from time to time --------------------------------------------------- */
 
 static void session__push_loss(struct session *s, enum mt_loss reason, uint64_t cnt)
 {
@@ -540,6 +522,73 @@ static size_t session__order_window(const struct session_opts *o)
 	return events > ORDER_WINDOW_MIN ? (size_t)events : ORDER_WINDOW_MIN;
 }
 
+/* Signals are read by the loop. Before there are threads, which must not get them. */
+static void session__open_fds(struct session *s)
+{
+	const struct session_opts *o = s->opts;
+	uint64_t tick_ns = ms_or(o->tick_ms, 0, 1000), view_ns = ms_or(o->view_ms, o->tick_ms, 1000);
+	uint64_t ahead_ns = tick_ns / 2 < COUNT_AHEAD_NS ? tick_ns / 2 : COUNT_AHEAD_NS;
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGHUP);
+	if (o->window_ns)
+		sigaddset(&mask, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	signal(SIGPIPE, SIG_IGN); /* a reader that went away must not cost the recording its end */
+	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the recording, not our death */
+	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->timer_fd = timer_new(DRAIN_MS * 1000000ull, DRAIN_MS * 1000000ull);
+	s->count_fd = timer_new(tick_ns - ahead_ns, tick_ns);
+	s->tick_fd = timer_new(view_ns, view_ns);
+}
+
+static int session__watch(struct session *s, int fd, uint32_t what, struct err *err)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
+
+	if (fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		return err_set(err, -errno, "watching: %s", strerror(errno));
+	return 0;
+}
+
+static int session__watch_all(struct session *s, struct err *err)
+{
+	const struct session_opts *o = s->opts;
+	int r = session__watch(s, s->signal_fd, WAKE_SIGNAL, err);
+
+	if (!r)
+		r = session__watch(s, s->timer_fd, WAKE_TIMER, err);
+	if (!r)
+		r = session__watch(s, s->count_fd, WAKE_COUNT, err);
+	if (!r)
+		r = session__watch(s, s->tick_fd, WAKE_TICK, err);
+	if (!r)
+		r = session__watch(s, tracer__fd(s->tracer), WAKE_RING, err);
+	if (!r)
+		r = session__watch(s, sideband__fd(s->sideband), WAKE_SIDEBAND, err);
+	if (!r && o->on_input)
+		r = session__watch(s, STDIN_FILENO, WAKE_INPUT, err);
+	if (!r && o->on_watch)
+		r = session__watch(s, o->watch_fd, WAKE_WATCH, err);
+	return r;
+}
+
+static int session__init_stacks(struct session *s, struct err *err)
+{
+	struct capture_env env = { .names = s->names, .native = !!(s->opts->stacks & MT_STACKS_NATIVE),
+				   .note = session__note, .ctx = s };
+
+	if (!s->opts->stacks)
+		return 0;
+	if (s->opts->stacks & MT_STACKS_PYTHON)
+		env.python = session__python;
+	s->capture = capture__new(&env);
+	return s->capture ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
 static int session__init(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
@@ -549,9 +598,6 @@ static int session__init(struct session *s, struct err *err)
 	struct recorder_opts ro = { .path = o->record_path, .window_ns = o->window_ns,
 				    .window_bytes = o->window_bytes, .late_path = o->late_path, .ctx = o->ctx };
 	struct model_opts mo = { .classes = o->classes };
-	uint64_t tick_ns = ms_or(o->tick_ms, 0, 1000), view_ns = ms_or(o->view_ms, o->tick_ms, 1000);
-	uint64_t ahead_ns = tick_ns / 2 < COUNT_AHEAD_NS ? tick_ns / 2 : COUNT_AHEAD_NS;
-	sigset_t mask;
 	int r;
 
 	s->names = names__new();
@@ -567,40 +613,14 @@ static int session__init(struct session *s, struct err *err)
 	s->pairing = pairing__new();
 	if (!s->decode || !s->model || !s->order || !s->pairing || s->epoll_fd < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGINT);
-	sigaddset(&mask, SIGTERM);
-	sigaddset(&mask, SIGHUP);
-	if (o->window_ns)
-		sigaddset(&mask, SIGUSR1);
-	sigprocmask(SIG_BLOCK, &mask, NULL);
-	signal(SIGPIPE, SIG_IGN); /* a reader that went away must not cost the recording its end */
-	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the recording, not our death */
-	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-	s->timer_fd = timer_new(DRAIN_MS * 1000000ull, DRAIN_MS * 1000000ull);
-	s->count_fd = timer_new(tick_ns - ahead_ns, tick_ns);
-	s->tick_fd = timer_new(view_ns, view_ns);
+	session__open_fds(s);
 	r = session__init_stacks(s, err);
 	if (!r)
 		r = tracer__new(&s->tracer, &to, err);
 	if (!r)
 		r = sideband__open(&s->sideband, SIDEBAND_PAGES, err);
 	if (!r)
-		r = session__watch(s, s->signal_fd, WAKE_SIGNAL, err);
-	if (!r)
-		r = session__watch(s, s->timer_fd, WAKE_TIMER, err);
-	if (!r)
-		r = session__watch(s, s->count_fd, WAKE_COUNT, err);
-	if (!r)
-		r = session__watch(s, s->tick_fd, WAKE_TICK, err);
-	if (!r)
-		r = session__watch(s, tracer__fd(s->tracer), WAKE_RING, err);
-	if (!r)
-		r = session__watch(s, sideband__fd(s->sideband), WAKE_SIDEBAND, err);
-	if (!r && o->on_input)
-		r = session__watch(s, STDIN_FILENO, WAKE_INPUT, err);
-	if (!r && o->on_watch)
-		r = session__watch(s, o->watch_fd, WAKE_WATCH, err);
+		r = session__watch_all(s, err);
 	if (!r && o->names && (o->sources & SRC_FRAMEWORK))
 		r = naming__new(&s->naming, &(struct naming_env){ .names = s->names, .model = s->model, .push = session__push,
 								  .modules = o->modules ? session__modules : NULL,
@@ -664,10 +684,8 @@ static int session__finish(struct session *s, struct err *err)
 {
 	int more = 1, r = 0;
 
-	if (r >= 0) {
-		follow__push_resident(s->follow, 1);
-		follow__push_uses(s->follow, 1);
-	}
+	follow__push_resident(s->follow, 1);
+	follow__push_uses(s->follow, 1);
 	s->detach_ns = now_ns();
 	follow__detach_all(s->follow);
 	for (int turn = 0; more && turn < 64 && r >= 0; turn++)
