@@ -64,11 +64,8 @@ int cmd_plan(const struct options *o, struct err *err)
 
 	if (!o->json)
 		return plan_all(o, NULL, err);
-	if (outbuf__init(&out, stdout))
+	if (json__begin_doc(&j, &out, stdout))
 		return err_set(err, -ENOMEM, "out of memory");
-	json__init(&j, &out);
-	json__begin(&j, NULL, '{');
-	json__u64(&j, "schema", 1);
 	json__begin(&j, "processes", '[');
 	r = plan_all(o, &j, err);
 	json__end(&j, ']');

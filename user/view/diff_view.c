@@ -256,14 +256,11 @@ int diff_view_json(FILE *out, const struct diff_view *v, const struct view_opts 
 	struct notes notes = { .cnt = 0 };
 	struct outbuf o;
 	struct json j;
-	int err = outbuf__init(&o, out);
+	int err = json__begin_doc(&j, &o, out);
 
 	if (err)
 		return err;
 	notes__fill(&notes, v->sides);
-	json__init(&j, &o);
-	json__begin(&j, NULL, '{');
-	json__u64(&j, "schema", 1);
 	json__str(&j, "by", by_keys[v->by]);
 	json__str(&j, "per", v->diff->per_step ? "step" : "second");
 	json_side(&j, "a", &v->sides[0], v->paths[0]);
@@ -287,8 +284,5 @@ int diff_view_json(FILE *out, const struct diff_view *v, const struct view_opts 
 		json__end(&j, '}');
 	}
 	json__end(&j, ']');
-	json__end(&j, '}');
-	err = outbuf__flush(&o);
-	outbuf__done(&o);
-	return err;
+	return json__end_doc(&j);
 }

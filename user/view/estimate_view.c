@@ -272,13 +272,10 @@ int estimate_view_json(FILE *out, const char *path, const struct est_result *r, 
 {
 	struct outbuf o;
 	struct json j;
-	int err = outbuf__init(&o, out);
+	int err = json__begin_doc(&j, &o, out);
 
 	if (err)
 		return err;
-	json__init(&j, &o);
-	json__begin(&j, NULL, '{');
-	json__u64(&j, "schema", 1);
 	json__str(&j, "kind", "graph");
 	json__str(&j, "file", path);
 	json__str_or_null(&j, "torch", r->d->torch);
@@ -294,8 +291,5 @@ int estimate_view_json(FILE *out, const char *path, const struct est_result *r, 
 		json_graph(&j, r, i, opts->top);
 	json__end(&j, ']');
 	json_pair(&j, r);
-	json__end(&j, '}');
-	err = outbuf__flush(&o);
-	outbuf__done(&o);
-	return err;
+	return json__end_doc(&j);
 }

@@ -181,3 +181,25 @@ void json_quote(struct outbuf *o, const char *text, size_t len)
 	}
 	outbuf__char(o, '"');
 }
+
+int json__begin_doc(struct json *j, struct outbuf *o, FILE *out)
+{
+	int err = outbuf__init(o, out);
+
+	if (err)
+		return err;
+	json__init(j, o);
+	json__begin(j, NULL, '{');
+	json__u64(j, "schema", 1);
+	return 0;
+}
+
+int json__end_doc(struct json *j)
+{
+	int err;
+
+	json__end(j, '}');
+	err = outbuf__flush(j->o);
+	outbuf__done(j->o);
+	return err;
+}

@@ -9,6 +9,7 @@
 #define MT_VIEW_JSON_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "view/outbuf.h"
 
@@ -22,6 +23,9 @@ struct json {
 };
 
 void json__init(struct json *j, struct outbuf *o);
+/* A document of memtrace's to a file: its outermost object, with the schema's number. 0 or -errno; o lasts until the end. */
+int json__begin_doc(struct json *j, struct outbuf *o, FILE *out);
+int json__end_doc(struct json *j); /* and of the outbuf. 0 or -errno */
 void json__begin(struct json *j, const char *key, char open);	   /* '{' or '[' */
 void json__begin_flat(struct json *j, const char *key, char open); /* the whole of it on one line */
 void json__end(struct json *j, char close);

@@ -269,13 +269,10 @@ int kept_view_json(FILE *out, const struct kept_view *v, const struct view_opts 
 	struct outbuf o;
 	struct json j;
 	char dev[16];
-	int err = outbuf__init(&o, out);
+	int err = json__begin_doc(&j, &o, out);
 
 	if (err)
 		return err;
-	json__init(&j, &o);
-	json__begin(&j, NULL, '{');
-	json__u64(&j, "schema", 1);
 	json__str(&j, "kind", "recording");
 	json__str(&j, "file", v->path);
 	json__str(&j, "device", dev_name(k->dev, dev));
@@ -293,8 +290,5 @@ int kept_view_json(FILE *out, const struct kept_view *v, const struct view_opts 
 	json_rows(&j, v, opts->top);
 	json__end(&j, '}');
 	json_step(&j, v);
-	json__end(&j, '}');
-	err = outbuf__flush(&o);
-	outbuf__done(&o);
-	return err;
+	return json__end_doc(&j);
 }

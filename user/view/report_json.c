@@ -492,13 +492,10 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	struct outbuf o;
 	struct json j;
 	size_t top = opts->top ? opts->top : SIZE_MAX;
-	int err = outbuf__init(&o, out);
+	int err = json__begin_doc(&j, &o, out);
 
 	if (err)
 		return err;
-	json__init(&j, &o);
-	json__begin(&j, NULL, '{');
-	json__u64(&j, "schema", 1);
 	put_target(&j, r);
 	put_events(&j, r);
 	put_coverage(&j, r, opts->is_brief);
@@ -518,8 +515,5 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	for (size_t i = 0; i < r->peak_blocks_cnt && i < top; i++)
 		put_block(&j, r, &r->peak_blocks[i]);
 	json__end(&j, ']');
-	json__end(&j, '}');
-	err = outbuf__flush(&o);
-	outbuf__done(&o);
-	return err;
+	return json__end_doc(&j);
 }

@@ -170,13 +170,10 @@ int whatif_view_json(FILE *out, const struct whatif_view *v)
 	struct outbuf o;
 	struct json j;
 	char dev[16];
-	int err = outbuf__init(&o, out);
+	int err = json__begin_doc(&j, &o, out);
 
 	if (err)
 		return err;
-	json__init(&j, &o);
-	json__begin(&j, NULL, '{');
-	json__u64(&j, "schema", 1);
 	json__str(&j, "kind", "what-if");
 	json__str(&j, "file", v->path);
 	json__str(&j, "device", dev_name(v->opts->a_kept->dev, dev));
@@ -209,8 +206,5 @@ int whatif_view_json(FILE *out, const struct whatif_view *v)
 	}
 	if (v->opts->checkpoint)
 		json_checkpoint(&j, v);
-	json__end(&j, '}');
-	err = outbuf__flush(&o);
-	outbuf__done(&o);
-	return err;
+	return json__end_doc(&j);
 }
