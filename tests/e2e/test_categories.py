@@ -372,10 +372,10 @@ def test_compare_takes_out_the_clock():
 MEASURED = {"accumulate": ("--measured", "12")}
 
 
-def record(model, tmp, *args, probes="framework,flow,regions"):
-    """(the job's own document, rows of the export, report)."""
+def trace(script, model, tmp, probes, *args):
+    """(what the job says of itself, the recording) of one that waits to be traced."""
     out, mtr = tmp / f"{model}.json", tmp / f"{model}.mtr"
-    with mt.job("categories", "--model", model, "--out", out, *MEASURED.get(model, ()), *args) as job:
+    with mt.job(script, "--model", model, "--out", out, *args) as job:
         with mt.start("record", "-p", str(job.pid), "--probes", probes, "-o", str(mtr)) as tracer:
             # a line a second, the first when everything is attached
             mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(),
@@ -384,7 +384,13 @@ def record(model, tmp, *args, probes="framework,flow,regions"):
             job.tell("go")
             job.line("done", 90)
             mt.finish(tracer, mtr)
-    return json.loads(out.read_text()), mt.export(mtr, ("--labels", "live")), mt.report(mtr)
+    return json.loads(out.read_text()), mtr
+
+
+def record(model, tmp, *args, probes="framework,flow,regions"):
+    """(the job's own document, rows of the export, report)."""
+    doc, mtr = trace("categories", model, tmp, probes, *MEASURED.get(model, ()), *args)
+    return doc, mt.export(mtr, ("--labels", "live")), mt.report(mtr)
 
 
 results = {}  # job → Result, for the tables

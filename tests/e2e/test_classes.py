@@ -4,7 +4,6 @@
 Exact sets: at each moment of which the job told, the blocks that live then and whose last word is a class
 are those storages that the job named for it, not one more or less.
 """
-import json
 
 import mt
 import test_categories
@@ -16,16 +15,7 @@ PROBES = "framework,flow,regions,kernel"
 
 def record(model, tmp, probes=PROBES):
     """(the job's document, its blocks as the extended export tells them)."""
-    out, mtr = tmp / f"{model}.json", tmp / f"{model}.mtr"
-    with mt.job("categories_classes", "--model", model, "--out", out) as job:
-        with mt.start("record", "-p", str(job.pid), "--probes", probes, "-o", str(mtr)) as tracer:
-            mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(),
-                          "memtrace to record", 30)
-            mt.check(tracer.alive(), "; ".join(tracer.err))
-            job.tell("go")
-            job.line("done", 90)
-            mt.finish(tracer, mtr)
-    doc = json.loads(out.read_text())
+    doc, mtr = test_categories.trace("categories_classes", model, tmp, probes)
     mt.check(mt.lost(mt.report(mtr)) == 0, "events were lost")
     return doc, test_categories.seen_blocks(mt.export(mtr, ("--classes", "extended")), doc["pid"], "cpu")
 

@@ -10,15 +10,14 @@
  * never go back, nothing is said of a block after its end, and the report is the same again.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "model/model.h"
 #include "sim/dump.h"
 #include "sim/oracle.h"
+#include "sim/seeds.h"
 #include "timeline/report.h"
 
 #define RUN_EVENTS 6000
@@ -26,7 +25,7 @@
 #define THREADS 3u
 #define IDS 65536u
 
-static uint64_t run_seed, rng, nodes_told, finals_told;
+static uint64_t rng, nodes_told, finals_told;
 
 static uint32_t below(uint32_t n)
 {
@@ -230,7 +229,7 @@ static char *play(const struct names *names, const struct event *evs, size_t cnt
 	return text;
 }
 
-static void run_once(uint64_t seed)
+static uint64_t run_once(uint64_t seed)
 {
 	struct event *evs = calloc(RUN_EVENTS + 16, sizeof(*evs));
 	struct told *told = calloc(1, sizeof(*told));
@@ -255,27 +254,15 @@ static void run_once(uint64_t seed)
 	names__free(names);
 	free(told);
 	free(evs);
-}
-
-static void on_abort(int sig)
-{
-	(void)sig;
-	fprintf(stderr, "failed: sim_flow %" PRIu64 " 0\n", run_seed);
+	return RUN_EVENTS;
 }
 
 int main(int argc, char **argv)
 {
-	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL) * 1000, runs = 0;
-	time_t end = time(NULL) + (argc > 2 ? atoi(argv[2]) : 10);
+	uint64_t events, runs = seeds__run("sim_flow", argc, argv, run_once, &events);
 
-	signal(SIGABRT, on_abort);
-	printf("sim_flow: seed %" PRIu64 "\n", seed);
-	do {
-		run_seed = seed + runs++;
-		run_once(run_seed);
-	} while (time(NULL) < end);
 	o_must(nodes_told && finals_told, "nothing was told of the graph");
-	printf("sim_flow: %" PRIu64 " runs of %d events, %" PRIu64 " nodes, %" PRIu64 " last words, all sound\n", runs,
-	       RUN_EVENTS, nodes_told, finals_told);
+	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, all sound\n", runs, events,
+	       nodes_told, finals_told);
 	return 0;
 }

@@ -11,20 +11,17 @@
  * same events, without a timeline, makes the same report.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "model/model.h"
 #include "sim/dump.h"
 #include "sim/oracle.h"
+#include "sim/seeds.h"
 #include "sim/world.h"
 
 #define RUN_EVENTS 4000
-
-static uint64_t run_seed;
 
 struct sink {
 	struct tl_event born; /* the last TL_CREATE or TL_OOM; kind 0: none */
@@ -155,33 +152,10 @@ static uint64_t run_once(uint64_t seed)
 	return r.cnt;
 }
 
-static double now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
-/* Whoever aborts, an invariant, a comparison or a sanitizer: the run can be repeated. */
-static void on_abort(int sig)
-{
-	(void)sig;
-	fprintf(stderr, "failed: sim_model %" PRIu64 " 0\n", run_seed);
-}
-
 int main(int argc, char **argv)
 {
-	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL) * 1000;
-	double seconds = argc > 2 ? atof(argv[2]) : 10, end = now_s() + seconds;
-	uint64_t events = 0, runs = 0;
+	uint64_t events, runs = seeds__run("sim_model", argc, argv, run_once, &events);
 
-	signal(SIGABRT, on_abort);
-	printf("sim_model: seed %" PRIu64 "\n", seed);
-	do {
-		run_seed = seed + runs++;
-		events += run_once(run_seed);
-	} while (now_s() < end);
 	printf("sim_model: %" PRIu64 " runs, %" PRIu64 " events, all equal\n", runs, events);
 	return 0;
 }

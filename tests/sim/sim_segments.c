@@ -11,15 +11,14 @@
  *   sim_segments [SEED [SECONDS]]    a failing seed again: sim_segments SEED 0
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/names.h"
 #include "model/model.h"
 #include "sim/oracle.h"
+#include "sim/seeds.h"
 #include "timeline/report.h"
 
 #define PROCS 3
@@ -79,8 +78,6 @@ struct sim {
 	uint64_t peak[DEVS + 1], kind_peak[DEVS + 1][MT_SEG_MAX], comm_peak[DEVS + 1];
 	uint64_t resets[DEVS], trims;
 };
-
-static uint64_t run_seed;
 
 static uint32_t below(struct sim *s, uint32_t n)
 {
@@ -663,32 +660,10 @@ static uint64_t run_once(uint64_t seed)
 	return events;
 }
 
-static double now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
-static void on_abort(int sig)
-{
-	(void)sig;
-	fprintf(stderr, "failed: sim_segments %" PRIu64 " 0\n", run_seed);
-}
-
 int main(int argc, char **argv)
 {
-	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL) * 1000;
-	double seconds = argc > 2 ? atof(argv[2]) : 10, end = now_s() + seconds;
-	uint64_t events = 0, runs = 0;
+	uint64_t events, runs = seeds__run("sim_segments", argc, argv, run_once, &events);
 
-	signal(SIGABRT, on_abort);
-	printf("sim_segments: seed %" PRIu64 "\n", seed);
-	do {
-		run_seed = seed + runs++;
-		events += run_once(run_seed);
-	} while (now_s() < end);
 	printf("sim_segments: %" PRIu64 " runs, %" PRIu64 " events, equal after each step\n", runs, events);
 	return 0;
 }
