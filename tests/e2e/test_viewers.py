@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import pickletools
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -177,6 +178,9 @@ def test_torch_snapshot():
         mt.check((t["kind"], f"{t['state']} {t['name']}" if t["state"] else t["name"]) in frames, f"no frame of {t}")
     made = {f"{m['root']}.{m['name']}" if m["name"] else m["root"] for m in rep()["modules"]["list"] if m["own"]["alloc_count"]}
     mt.check(made and made <= {name for where, name in frames if where == "module"}, f"modules {made}: {sorted(frames)[:20]}")
+    equal(data["external_annotations"], [{"name": m["name"], "stage": "MARK", **({"number": m["step"]} if "step" in m else {}),
+                                          "device": 0, "time_us": m["t"] // 1000} for m in rep()["phases"]["markers"]], "marks")
+    equal(json.loads(plain.read_text())["external_annotations"], data["external_annotations"], "JSON's marks")
     mt.note(f"{len(data['device_traces'][0])} entries, {pickled.stat().st_size} bytes as a pickle, "
             f"{plain.stat().st_size} as JSON")
 
@@ -472,6 +476,41 @@ def test_openmetrics():
         equal(value["memtrace_lost_total", ("reason", reason)], count, f"lost by {reason}")
     for kind, count in rep()["events"].items():
         equal(value["memtrace_events_total", ("kind", kind)], count, f"events {kind}")
+    last = {m["name"]: m for m in rep()["phases"]["markers"]}
+    for name, mark in last.items():
+        of = ("mark", name), ("pid", pid), ("rank", "")
+        equal(value["memtrace_marks_total", *of], rep()["phases"]["marks"][name], f"marks {name}")
+        equal(value["memtrace_mark_live_bytes", *of], mark["live"], f"live at {name}")
+        equal(value["memtrace_mark_peak_bytes", *of], mark["peak"], f"peak until {name}")
+
+
+def test_memory_at_marks():
+    """By the births and deaths that jsonl has before each mark; steps, the last and the highest one are made of them."""
+    sizes, live, high, told, steps_told, step = {}, 0, 0, [], [], {}
+    with open(export("jsonl", "", "--ops")) as f:
+        for row in map(json.loads, f):
+            if row["ev"] in ("create", "preexisting") and row["size"] is not None:
+                sizes[row["id"]] = row["size"]
+                live += row["size"]
+                high = max(high, live)
+            elif row["ev"] == "destroy":
+                live -= sizes.pop(row["id"], 0)
+            elif row["ev"] == "mark":
+                told.append((row["t"], row["mark"], live, high))
+                step[row["mark"]] = {"t": row["t"], "live": live, "peak": high}
+                high = live
+                if row["mark"] == "step":
+                    steps_told.append((row["step"], max(step.get(k, {}).get("peak", 0) for k in ("fw_bw_boundary", "step")), step))
+                    step = {}
+    equal(told, [(m["t"], m["name"], m["live"], m["peak"]) for m in rep()["phases"]["markers"]], "marks")
+    mt.check(len(steps_told) >= 5 and {len(s[2]) for s in steps_told[1:]} == {3}, f"steps: {steps_told}")
+    rows = rep()["phases"]["steps"]
+    equal(steps_told, [(s["number"], s["peak"], s["marks"]) for s in rows], "steps")
+    equal([s["marks"]["step"]["t"] for s in rows[:-1]], [s["begin"] for s in rows[1:]], "begins of steps")
+    highest = max(rows, key=lambda s: s["peak"])
+    equal(rep()["processes"][0]["highest_step"], highest, "the highest step")
+    text = mt.ok(mt.memtrace("report", recording()), (0, 3)).stdout
+    mt.check(re.search(rf"Steps: .*fw_start.*fw_bw_boundary.*\n +{highest['number']}, (highest|last) .*iB", text, re.S), text)
 
 
 def test_openmetrics_in_prometheus():
@@ -542,5 +581,8 @@ def test_streams():
 
 def test_every_format_is_named():
     text = mt.ok(mt.memtrace("export", "--help")).stdout
-    for fmt in (*STREAMS, "sqlite"):
+    listed = mt.memtrace("export", recording(), "--to", "nothing", "-o", "/dev/null").stderr
+    formats = re.findall(r"[a-z]+(?:-[a-z]+)*", listed.partition("there are:")[2])
+    mt.check({*STREAMS, "sqlite", "html", "op-trace", "trace-svg"} <= set(formats), listed)
+    for fmt in formats:
         mt.check(fmt in text, f"--help does not tell of {fmt}")

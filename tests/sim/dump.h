@@ -138,7 +138,13 @@ static inline void dump_phases(FILE *out, const struct report *r)
 		D(r->phases[i].entries), D(r->phases[i].ns), D(r->phases[i].alloc_count), D(r->phases[i].live),
 			D(r->phases[i].peak);
 	for (size_t i = 0; i < r->marks_cnt; i++)
-		D(r->marks[i].ts_ns), D(r->marks[i].number), D(r->marks[i].pid), D(r->marks[i].tid), D(r->marks[i].kind);
+		D(r->marks[i].at.ts_ns), D(r->marks[i].at.live), D(r->marks[i].at.peak), D(r->marks[i].number),
+			D(r->marks[i].pid), D(r->marks[i].tid), D(r->marks[i].kind);
+	for (size_t i = 0; i < r->step_rows_cnt; i++) {
+		D(r->step_rows[i].number), D(r->step_rows[i].begin_ts_ns), D(r->step_rows[i].pid);
+		for (unsigned k = 0; k < MARK_MAX; k++)
+			D(r->step_rows[i].at[k].ts_ns), D(r->step_rows[i].at[k].live), D(r->step_rows[i].at[k].peak);
+	}
 }
 
 /* Text of the whole report; to be freed. NULL: no memory. */

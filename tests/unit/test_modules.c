@@ -307,6 +307,75 @@ static void phases_of_a_step_and_their_marks(void **state)
 	assert_true(rep->phases[PHASE_FORWARD].ns && rep->phases[PHASE_BACKWARD].ns);
 }
 
+static void memory_at_the_marks_of_steps(void **state)
+{
+	uint64_t ptr[3];
+
+	(void)state;
+	define_net();
+	(void)op(0, 0, 1000); /* a batch */
+	for (unsigned step = 0; step < 3; step++) {
+		ptr[0] = op(LINEAR, 0, 10 + step % 2);
+		ptr[1] = op(LINEAR, 0, 500);
+		dies(ptr[1]);
+		enter(MT_EV_NODE, "AddmmBackward0");
+		ptr[2] = op(0, 0, 40);
+		dies(ptr[2]);
+		dies(ptr[0]);
+		depth--;
+		region("Optimizer.step#Adam.step", 1);
+		(void)op(0, 0, 1);
+		region("", 0);
+	}
+	report();
+	assert_int_equal(rep->step_rows_cnt, 3);
+	for (unsigned step = 0; step < 3; step++) {
+		const struct step_marks *s = &rep->step_rows[step];
+
+		assert_int_equal(s->number, step + 1);
+		assert_int_equal(s->pid, PID);
+		assert_int_equal(s->at[MARK_FW_START].live, 1000 + step);
+		assert_int_equal(s->at[MARK_FW_BW_BOUNDARY].live, 1010 + step + step % 2);
+		assert_int_equal(s->at[MARK_FW_BW_BOUNDARY].peak, 1510 + step + step % 2);
+		assert_int_equal(s->at[MARK_STEP].live, 1001 + step);
+		assert_int_equal(s->at[MARK_STEP].peak, 1050 + step + step % 2);
+		assert_int_equal(step_marks__peak(s), 1510 + step + step % 2);
+	}
+	assert_int_equal(rep->step_rows[0].begin_ts_ns, 0);
+	assert_int_equal(rep->step_rows[2].begin_ts_ns, rep->step_rows[1].at[MARK_STEP].ts_ns);
+	assert_int_equal(rep->procs[0].highest_step.number, 2); /* 1512, the last has as much */
+	assert_int_equal(rep->procs[0].marks_cnt[MARK_STEP], 3);
+	assert_int_equal(rep->procs[0].marks[MARK_FW_BW_BOUNDARY].live, 1012);
+	assert_int_equal(rep->marks[0].at.live, 1000);
+	assert_int_equal(rep->marks[1].at.peak, 1510);
+}
+
+/* Several forwards a step (accumulated gradients): the one that leaves most. */
+static void a_step_of_several_forwards(void **state)
+{
+	static const uint64_t made[] = { 10, 30, 20 };
+	const struct step_marks *s;
+
+	(void)state;
+	define_net();
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t ptr = op(LINEAR, 0, made[i]);
+
+		enter(MT_EV_NODE, "AddmmBackward0");
+		depth--;
+		dies(ptr);
+	}
+	region("Optimizer.step#Adam.step", 1);
+	region("", 0);
+	report();
+	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 3);
+	assert_int_equal(rep->step_rows_cnt, 1);
+	s = &rep->step_rows[0];
+	assert_int_equal(s->at[MARK_FW_BW_BOUNDARY].live, 30);
+	assert_int_equal(s->at[MARK_STEP].live, 0);
+	assert_int_equal(step_marks__peak(s), 30);
+}
+
 /* tools/python's annotate() of a job whose Python cannot be read. */
 static void regions_of_modules_make_phases(void **state)
 {
@@ -391,6 +460,8 @@ static void old_marks_go(void **state)
 	assert_int_equal(report()->marks_total, MARKS_MAX + 10);
 	assert_int_equal(rep->marks_cnt, MARKS_MAX);
 	assert_int_equal(rep->marks[0].number, 11);
+	assert_int_equal(rep->step_rows_cnt, STEPS_MAX);
+	assert_int_equal(rep->step_rows[0].number, MARKS_MAX + 10 - STEPS_MAX + 1);
 }
 
 /* --- what goes in and out ------------------------------------------------------------------------------------- */
@@ -569,6 +640,8 @@ int main(void)
 		T(backward_is_of_whoever_made_the_node),
 		T(a_gpu_s_backward_has_a_thread_of_its_own),
 		T(phases_of_a_step_and_their_marks),
+		T(memory_at_the_marks_of_steps),
+		T(a_step_of_several_forwards),
 		T(regions_of_modules_make_phases),
 		T(operators_have_the_phase_that_is_known_when_they_begin),
 		T(grad_mode_off_inside_a_forward_is_forward),

@@ -310,6 +310,10 @@ static void crowd_init(struct crowd *c, uint32_t procs, uint32_t devs, uint32_t 
 	for (uint32_t i = 0; i < procs; i++) {
 		c->procs[i] = (struct report_proc){ .pid = 1000 + i, .comm = (char *)"x", .live = 100 * devs, .peak = 200 + i,
 						    .gone = i < gone };
+		for (unsigned kind = 1; kind < MARK_MAX; kind++) {
+			c->procs[i].marks_cnt[kind] = kind;
+			c->procs[i].marks[kind] = (struct mark_at){ 1, 10 * i + kind, 20 * i + kind };
+		}
 		for (uint32_t d = 0; d < devs && i >= gone; d++)
 			c->lanes[c->r.lanes_cnt++] = (struct report_lane){ .pid = 1000 + i, .dev = (uint8_t)(MT_DEV_CUDA0 + d),
 									   .cats = { [CAT_PARAMETER] = 60, [CAT_INPUT] = 40 } };
@@ -318,6 +322,7 @@ static void crowd_init(struct crowd *c, uint32_t procs, uint32_t devs, uint32_t 
 		c->devs[d] = (struct report_dev){ .dev = (uint8_t)(MT_DEV_CUDA0 + d), .live = 100 * (procs - gone) };
 	c->r.procs = c->procs;
 	c->r.procs_cnt = procs;
+	c->r.marks_total = 6 * procs;
 	c->r.lanes = c->lanes;
 	c->r.devs = c->devs;
 	c->r.devs_cnt = devs;
@@ -359,6 +364,8 @@ static void test_cardinality(void **state)
 		assert_int_equal(count(text, "memtrace_live_bytes{pid=\"other\""), 2 * devs);
 		assert_int_equal(sum_of(text, "memtrace_process_live_bytes"), 5000ull * 100 * devs);
 		assert_non_null(strstr(text, "memtrace_process_peak_bytes{pid=\"other\",rank=\"\"} 5199\n"));
+		assert_int_equal(sum_of(text, "memtrace_marks_total"), 6 * 5000);
+		assert_non_null(strstr(text, "memtrace_mark_live_bytes{pid=\"other\",rank=\"\",mark=\"step\"} 49993\n"));
 		free(text);
 		crowd_done(&c);
 	}
@@ -385,6 +392,30 @@ static void test_series_stay(void **state)
 	free(text);
 	text = metrics_of(&c.r, &(struct metrics_opts){ .form = METRICS_OPENMETRICS });
 	assert_int_equal(count(text, "\nmemtrace_live_bytes{"), 3); /* how it ended: what is there */
+	free(text);
+	crowd_done(&c);
+}
+
+/* Of each process its last mark of each kind; none, no series. */
+static void test_marks(void **state)
+{
+	struct crowd c;
+	char *text;
+
+	(void)state;
+	crowd_init(&c, 2, 1, 0);
+	c.procs[0].marks_cnt[MARK_FW_START] = 0;
+	text = metrics_of(&c.r, &(struct metrics_opts){ .form = METRICS_TEXT });
+	assert_non_null(strstr(text, "# TYPE memtrace_marks_total counter\n"));
+	assert_non_null(strstr(text, "memtrace_marks_total{pid=\"1001\",rank=\"\",mark=\"fw_bw_boundary\"} 2\n"));
+	assert_non_null(strstr(text, "memtrace_mark_live_bytes{pid=\"1001\",rank=\"\",mark=\"fw_start\"} 11\n"));
+	assert_non_null(strstr(text, "memtrace_mark_peak_bytes{pid=\"1001\",rank=\"\",mark=\"step\"} 23\n"));
+	assert_null(strstr(text, "{pid=\"1000\",rank=\"\",mark=\"fw_start\"}"));
+	assert_int_equal(count(text, "\nmemtrace_mark_live_bytes{"), 5);
+	free(text);
+	c.r.marks_total = 0;
+	text = metrics_of(&c.r, &(struct metrics_opts){ .form = METRICS_TEXT });
+	assert_null(strstr(text, "memtrace_mark"));
 	free(text);
 	crowd_done(&c);
 }
@@ -526,7 +557,8 @@ int main(void)
 		cmocka_unit_test(test_accept),     cmocka_unit_test(test_gzip),
 		cmocka_unit_test(test_hosts),	    cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_forms),  cmocka_unit_test(test_hostile),
-		cmocka_unit_test(test_cardinality), cmocka_unit_test(test_series_stay), cmocka_unit_test(test_ranks),
+		cmocka_unit_test(test_cardinality), cmocka_unit_test(test_series_stay), cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_weeks),	    cmocka_unit_test(test_documents),
 	};
 

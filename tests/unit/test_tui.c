@@ -217,7 +217,7 @@ static void test_keys(void **state)
 	assert_int_equal(ui.tab, TUI_REGIONS);
 	tui_ui__key(&ui, TUI_KEY_BACK_TAB);
 	tui_ui__key(&ui, TUI_KEY_LEFT);
-	assert_int_equal(ui.tab, TUI_MODULES);
+	assert_int_equal(ui.tab, TUI_STEPS);
 	type(&ui, "9");
 	assert_int_equal(ui.tab, TUI_NAMES);
 	type(&ui, "0");
@@ -471,6 +471,9 @@ static void test_screens(void **state)
 	ui.is_detail = 0;
 	ui.is_paused = 1;
 	golden("tui_trace_80x50.txt", 80, 50, &ui, &r);
+	ui.tab = TUI_STEPS;
+	golden("tui_steps_80x24.txt", 80, 24, &ui, &r);
+	golden("tui_steps_140x30.txt", 140, 30, &ui, &r);
 	ui.tab = TUI_PEAK;
 	ui.is_color = 0;
 	golden("tui_plain_80x24.txt", 80, 24, &ui, &r);

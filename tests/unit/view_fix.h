@@ -3,6 +3,8 @@
 #ifndef MT_TESTS_VIEW_FIX_H
 #define MT_TESTS_VIEW_FIX_H
 
+#include <string.h>
+
 #include "event/event.h"
 #include "timeline/report.h"
 
@@ -85,6 +87,21 @@ static struct report_op fix_regions[] = {
 	{ .name = "Optimizer.step#Adam.step", .count = 1005, .alloc_count = 12000, .alloc_bytes = 192 << 20,
 	  .at_peak = 32 << 20 },
 	{ .name = "AddmmBackward0", .is_node = 1, .count = 9999, .alloc_count = 1, .alloc_bytes = 512 },
+};
+
+static struct step_marks fix_steps[] = {
+	{ .number = 1004, .pid = 4242, .at = { [MARK_FW_START] = { FIX_T0 + 1000000000, 9000000, 12345678 },
+					       [MARK_FW_BW_BOUNDARY] = { FIX_T0 + 1234567890, 123000000, 123456789 },
+					       [MARK_STEP] = { FIX_T0 + 1500000000, 12345678, 123000000 } } },
+	{ .number = 1005, .pid = 4242, .begin_ts_ns = FIX_T0 + 1500000000,
+	  .at = { [MARK_STEP] = { FIX_T0 + 2900000000, 12345678, 100000000 } } },
+};
+
+static struct report_mark fix_marks[] = {
+	{ { FIX_T0 + 1000000000, 9000000, 12345678 }, 0, 4242, 4242, MARK_FW_START },
+	{ { FIX_T0 + 1234567890, 123000000, 123456789 }, 0, 4242, 4243, MARK_FW_BW_BOUNDARY },
+	{ { FIX_T0 + 1500000000, 12345678, 123000000 }, 1004, 4242, 4242, MARK_STEP },
+	{ { FIX_T0 + 2900000000, 12345678, 100000000 }, 1005, 4242, 4242, MARK_STEP },
 };
 
 static char *fix_labels[] = { "RANK=3", "WORLD_SIZE=8" };
@@ -174,6 +191,12 @@ static struct report fix_report(void)
 		.peak_blocks_cnt = 2,
 		.rss = { fix_rss, 2, 1000000000 },
 		.steps = 1005,
+		.step_rows = fix_steps,
+		.step_rows_cnt = 2,
+		.marks = fix_marks,
+		.marks_cnt = 4,
+		.marks_total = 2500,
+		.marks_by_kind = { 0, 748, 747, 1005 },
 		.classes = CLASSES_EXTENDED,
 		.has_flow = 1,
 		.leaks = { .per_step = 1, .ticks = 1004, .ticks_least = 10, .not_watched = 7, .rows = fix_leaks, .cnt = 2,
@@ -187,6 +210,7 @@ static struct report fix_report(void)
 			  .by_class = { [MT_CLASS_UNKNOWN] = 3, [MT_CLASS_SPARSE] = 40 }, .moved = 5 },
 	};
 
+	fix_procs[0].highest_step = fix_steps[0];
 	return r;
 }
 
@@ -205,6 +229,8 @@ static inline struct report fix_hostile(void)
 	static struct report_tensor tensors[1];
 	static struct report_cover covers[1];
 	static struct report_leak leaks[1];
+	static struct report_mark marks[2];
+	static struct step_marks steps[2];
 	static char *texts[1] = { HOSTILE };
 	struct report r = fix_report();
 
@@ -216,6 +242,16 @@ static inline struct report fix_hostile(void)
 					   .name = HOSTILE };
 	tensors[0] = (struct report_tensor){ .path = HOSTILE, .root = HOSTILE, .type = HOSTILE, .key = HOSTILE, .kind = 255,
 					     .dev = 255, .cat = 255, .size = UINT64_MAX };
+	for (unsigned i = 0; i < 2; i++) {
+		marks[i] = (struct report_mark){ { UINT64_MAX * i, UINT64_MAX, UINT64_MAX }, UINT64_MAX, i, 0, 255 };
+		steps[i] = (struct step_marks){ .number = UINT64_MAX, .begin_ts_ns = UINT64_MAX, .pid = i };
+		memset(steps[i].at, 255, sizeof(steps[i].at));
+	}
+	marks[1].kind = MARK_STEP;
+	r.marks = marks;
+	r.step_rows = steps;
+	r.marks_cnt = r.step_rows_cnt = 2;
+	procs[0].highest_step = steps[1];
 	r.tensors = tensors;
 	r.tensors_cnt = r.tensors_total = 1;
 	covers[0] = (struct report_cover){ 1, HOSTILE, 2, 1 };

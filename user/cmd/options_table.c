@@ -409,7 +409,7 @@ const struct option_def option_defs[] = {
 	{ "--listen", 0, "ADDRESS:PORT", "where to answer (default " LISTEN_DEFAULT "); port 0: one that is free. Whoever "
 	  "reaches it reads everything: there is no password", SERVE, on_listen },
 	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline, torch-raw, torch-snapshot, perfetto, chrome, pprof, folded, "
-	  "openmetrics, sqlite or html", EXPORT, on_format },
+	  "openmetrics, sqlite, html, op-trace or trace-svg", EXPORT, on_format },
 	{ "--labels", 0, "WHICH", "final: each record shows the category that its block's version has in the end (default); "
 	  "live: as it was told at that moment, with a label record for each change. The torch formats are final always",
 	  EXPORT, on_labels },
@@ -535,7 +535,7 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "for pytorch.org/memory_viz and python -m torch.cuda._memory_viz. perfetto and chrome: for "
 			 "ui.perfetto.dev. pprof and folded: bytes by stack, for go tool pprof and flamegraph.pl. "
 			 "openmetrics: how it ended, for Prometheus. sqlite: a database. html: one page for a "
-			 "browser (docs/page.md). docs/export.md tells what is in each. An OUT that ends in .gz is compressed. "
+			 "browser (docs/page.md). op-trace and trace-svg: memory after each operator. docs/export.md tells what is in each. An OUT that ends in .gz is compressed. "
 			 "Categories are known with hindsight, so the recording "
 			 "is read twice.",
 			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"

@@ -112,6 +112,7 @@ static void proc__check(const struct proc *p, const struct model *m)
 	}
 	mt_check(p->live_cnt == cnt && p->fw.live == fw && p->host.live == host);
 	mt_check(fw <= p->fw.peak && host <= p->host.peak);
+	mt_check(fw <= p->fw.high && p->fw.high <= p->fw.peak);
 	mt_check(p->gone != 1 || !cnt);
 	mapset__check(&p->mapped);
 	metset__check(&p->met);

@@ -25,20 +25,33 @@
 
 /* --- marks ---------------------------------------------------------------------------------------------------- */
 
-static void mark(struct model *m, uint32_t pid, uint32_t tid, enum tl_mark kind, uint64_t number)
+static void mark(struct model *m, struct proc *p, uint32_t pid, uint32_t tid, enum tl_mark kind, uint64_t number)
 {
 	struct tl_event tl = { .ts_ns = m->now_ns, .kind = TL_MARK, .pid = pid, .tid = tid, .version = kind, .ptr = number };
+	struct mark_at at = { m->now_ns, p->fw.live, p->fw.high };
 
-	modules__mark(&m->modules, &(struct mark){ m->now_ns, number, pid, tid, (uint8_t)kind });
+	p->fw.high = p->fw.live;
+	p->marks_cnt[kind]++;
+	p->marks[kind] = at;
+	step_marks__add(&p->step, kind, &at);
+	modules__mark(&m->modules, &(struct mark){ at, number, pid, tid, (uint8_t)kind });
 	model__tell(m, &tl);
 }
 
 static void end_step(struct model *m, uint32_t pid, uint32_t tid, struct proc *p)
 {
+	struct step_marks *s = &p->step;
+
 	if (!p->listed)
 		return;
 	p->steps++;
-	mark(m, pid, tid, MARK_STEP, p->has_steps ? p->step_number : p->steps);
+	s->pid = pid;
+	s->number = p->has_steps ? p->step_number : p->steps;
+	mark(m, p, pid, tid, MARK_STEP, s->number);
+	modules__step(&m->modules, s);
+	if (!p->highest_step.pid || step_marks__peak(s) > step_marks__peak(&p->highest_step))
+		p->highest_step = *s;
+	*s = (struct step_marks){ .begin_ts_ns = m->now_ns };
 }
 
 /* --- phases --------------------------------------------------------------------------------------------------- */
@@ -70,7 +83,7 @@ static void enter_forward(struct model *m, struct thread *t)
 	set_phase(m, t, PHASE_FORWARD);
 	t->forward_no = p->forward_no;
 	if (!p->in_forward)
-		mark(m, t->pid, t->tid, MARK_FW_START, 0);
+		mark(m, p, t->pid, t->tid, MARK_FW_START, 0);
 	p->in_forward = true;
 }
 
@@ -86,7 +99,7 @@ static void enter_backward(struct model *m, struct thread *t)
 	struct proc *p = t->proc;
 
 	if (p->in_forward)
-		mark(m, t->pid, t->tid, MARK_FW_BW_BOUNDARY, 0);
+		mark(m, p, t->pid, t->tid, MARK_FW_BW_BOUNDARY, 0);
 	leave_forward(p);
 	p->has_node = true;
 	set_phase(m, t, PHASE_BACKWARD);
@@ -195,6 +208,8 @@ void model__phase_step(struct model *m, const struct event *ev, struct proc *p)
 {
 	if (p->has_steps) /* the one before it is over */
 		end_step(m, ev->pid, ev->tid, p);
+	else
+		p->step = (struct step_marks){ .begin_ts_ns = m->now_ns };
 	p->has_steps = true;
 	p->step_number = ev->addr;
 }
@@ -442,6 +457,18 @@ static int fill_all(const struct model *m, const struct family *f, struct report
 	}
 }
 
+static int report_steps(const struct modules *s, struct report *r)
+{
+	size_t cnt = s->steps_cnt < STEPS_MAX ? s->steps_cnt : STEPS_MAX;
+
+	r->step_rows = calloc(cnt ? cnt : 1, sizeof(*r->step_rows));
+	if (!r->step_rows)
+		return -ENOMEM;
+	for (uint64_t i = s->steps ? s->steps_cnt - cnt : s->steps_cnt; i < s->steps_cnt; i++)
+		r->step_rows[r->step_rows_cnt++] = s->steps[i % STEPS_MAX];
+	return 0;
+}
+
 static int report_phases(const struct model *m, struct report *r)
 {
 	const struct modules *s = &m->modules;
@@ -460,9 +487,9 @@ static int report_phases(const struct model *m, struct report *r)
 	for (uint64_t i = s->marks ? s->marks_cnt - cnt : s->marks_cnt; i < s->marks_cnt; i++) {
 		const struct mark *k = &s->marks[i % MARKS_MAX];
 
-		r->marks[r->marks_cnt++] = (struct report_mark){ k->ts_ns, k->number, k->pid, k->tid, k->kind };
+		r->marks[r->marks_cnt++] = (struct report_mark){ k->at, k->number, k->pid, k->tid, k->kind };
 	}
-	return 0;
+	return report_steps(s, r);
 }
 
 static int heavier(const void *pa, const void *pb)

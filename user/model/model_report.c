@@ -270,6 +270,9 @@ static int report_proc__fill(struct report_proc *r, const struct model *m, const
 	memcpy(r->rss, p->rss, sizeof(r->rss));
 	memcpy(r->use, p->use, sizeof(r->use));
 	r->use_ts_ns = p->use_ts_ns;
+	memcpy(r->marks_cnt, p->marks_cnt, sizeof(r->marks_cnt));
+	memcpy(r->marks, p->marks, sizeof(r->marks));
+	r->highest_step = p->highest_step;
 	r->comm = p->listed ? copy_name(m, p->comm) : strdup("(other processes)");
 	r->cmdline = copy_name(m, p->cmdline);
 	return r->comm && r->cmdline ? report_proc__labels(r, m, p) : -ENOMEM;

@@ -38,6 +38,7 @@ void modules__done(struct modules *s)
 	free(s->by_addr);
 	free(s->by_path);
 	free(s->marks);
+	free(s->steps);
 }
 
 /* --- finding -------------------------------------------------------------------------------------------------- */
@@ -233,6 +234,15 @@ void modules__mark(struct modules *s, const struct mark *mark)
 		s->marks[s->marks_cnt % MARKS_MAX] = *mark;
 	s->marks_cnt++;
 	s->marks_by_kind[mark->kind]++;
+}
+
+void modules__step(struct modules *s, const struct step_marks *step)
+{
+	if (!s->steps)
+		s->steps = calloc(STEPS_MAX, sizeof(*s->steps));
+	if (s->steps)
+		s->steps[s->steps_cnt % STEPS_MAX] = *step;
+	s->steps_cnt++;
 }
 
 /* --- blocks --------------------------------------------------------------------------------------------------- */

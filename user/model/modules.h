@@ -21,6 +21,7 @@
 #define MODULES_DEEP_MAX 64 /* modules in modules */
 #define MODULE_INPUTS_MAX 8 /* blocks that are known to be the inputs of one call */
 #define MARKS_MAX 4096	    /* the last ones */
+#define STEPS_MAX 1024	    /* the last ones */
 
 struct block;
 struct thread;
@@ -58,7 +59,8 @@ struct module_row {
 };
 
 struct mark {
-	uint64_t ts_ns, number;
+	struct mark_at at;
+	uint64_t number;
 	uint32_t pid, tid;
 	uint8_t kind; /* enum tl_mark */
 };
@@ -80,6 +82,8 @@ struct modules {
 	struct mark *marks; /* a ring of MARKS_MAX, or NULL */
 	uint64_t marks_cnt; /* all that were */
 	uint64_t marks_by_kind[MARK_MAX];
+	struct step_marks *steps; /* a ring of STEPS_MAX, or NULL */
+	uint64_t steps_cnt;	  /* all that were */
 };
 
 int modules__init(struct modules *s); /* 0 or -ENOMEM; zeroed by the caller */
@@ -94,6 +98,7 @@ void modules__drop_pid(struct modules *s, uint32_t pid); /* its addresses mean n
 /* `row` is `inner`, or `inner` is in it. */
 bool modules__holds(const struct modules *s, uint32_t row, uint32_t inner);
 void modules__mark(struct modules *s, const struct mark *mark);
+void modules__step(struct modules *s, const struct step_marks *step);
 
 void modules__born(struct modules *s, const struct block *b, uint64_t process_live);
 void modules__died(struct modules *s, const struct block *b);

@@ -121,6 +121,8 @@ static void procs__fold(struct procs *ps)
 	o->rss_peak = max_u64(o->rss_peak, p->rss_peak);
 	o->mapped_peak = max_u64(o->mapped_peak, p->mapped_peak);
 	o->cpu_ns += p->cpu_ns;
+	for (unsigned i = 0; i < MARK_MAX; i++)
+		o->marks_cnt[i] += p->marks_cnt[i];
 	ps->cpu_folded_ns += p->cpu_ns;
 	procs__forget_pid(p);
 	TAILQ_REMOVE(&ps->dead, p, dead);

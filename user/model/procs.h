@@ -17,6 +17,7 @@
 #include "model/growth.h"
 #include "model/mapset.h"
 #include "model/metset.h"
+#include "timeline/timeline.h"
 
 #define PROCS_MAX 4096	    /* not gone */
 #define PROCS_GONE_MAX 1024 /* exited, each with its own row */
@@ -25,6 +26,7 @@
 
 struct proc_side {
 	uint64_t live, peak, peak_ts_ns;
+	uint64_t high; /* since the last mark (model_modules.c) */
 };
 
 struct proc {
@@ -57,6 +59,9 @@ struct proc {
 	uint64_t module_ts_ns; /* when a module was told of first */
 	uint64_t steps;	       /* that have ended */
 	uint64_t step_number;  /* of the one that is under way, as its mark said */
+	struct step_marks step, highest_step; /* as far as it is; that with the highest peak, pid 0: none */
+	uint64_t marks_cnt[MARK_MAX];
+	struct mark_at marks[MARK_MAX]; /* the last of each kind */
 	uint64_t step_regions; /* regions "memtrace.step" (tools/python) */
 	uint32_t remap_tid; /* thread in the middle of an mremap of bytes we know, 0 = none */
 	uint64_t cpu_first_ns, cpu_ns; /* cpu_ns: used since the first EV_CPU */
@@ -107,6 +112,8 @@ void proc__clear_maps(struct proc *p);
 static inline void proc_side__born(struct proc_side *s, uint64_t size, uint64_t ts_ns)
 {
 	s->live += size;
+	if (s->live > s->high)
+		s->high = s->live;
 	if (s->live > s->peak) {
 		s->peak = s->live;
 		s->peak_ts_ns = ts_ns;

@@ -99,6 +99,7 @@ void report__free(struct report *r)
 	}
 	free(r->op_modules);
 	free(r->marks);
+	free(r->step_rows);
 	report_ops__free(r->ops, r->ops_cnt);
 	report_ops__free(r->regions, r->regions_cnt);
 	free(r->no_op.name);

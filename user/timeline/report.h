@@ -243,6 +243,9 @@ struct report_proc {
 	uint64_t cpu_ns; /* used since its first EV_CPU */
 	uint64_t live_at_exit;
 	uint32_t exit_status; /* wait status, valid if gone == 1 */
+	uint64_t marks_cnt[MARK_MAX];
+	struct mark_at marks[MARK_MAX]; /* the last of each kind */
+	struct step_marks highest_step; /* with the highest peak; pid 0: no step is over */
 	uint8_t gone;	      /* 0 followed, 1 exited, 2 detached */
 	uint8_t how;	      /* enum ev_proc_how */
 };
@@ -313,7 +316,8 @@ struct report_phase {
 };
 
 struct report_mark {
-	uint64_t ts_ns, number; /* STEP: its mark's number; without marks counted from 1 in that process */
+	struct mark_at at;
+	uint64_t number; /* STEP: its mark's number; without marks counted from 1 in that process */
 	uint32_t pid, tid;
 	uint8_t kind; /* enum tl_mark */
 };
@@ -421,6 +425,8 @@ struct report {
 	struct report_mark *marks; /* the last ones, oldest first */
 	size_t marks_cnt;
 	uint64_t marks_total, marks_by_kind[MARK_MAX];
+	struct step_marks *step_rows; /* the last ones, of all processes, oldest first */
+	size_t step_rows_cnt;
 	struct series rss; /* all followed processes together */
 	struct series rss_kinds[MT_RSS_KINDS], pss, huge; /* the same by kind; sums of the readings of use */
 	uint64_t use[MT_USES]; /* of those that are there */

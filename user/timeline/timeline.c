@@ -41,3 +41,20 @@ const char *mark_name(enum tl_mark m)
 
 	return (unsigned)m < MARK_MAX && names[m] ? names[m] : "?";
 }
+
+uint64_t step_marks__peak(const struct step_marks *s)
+{
+	uint64_t forward = s->at[MARK_FW_BW_BOUNDARY].peak, after = s->at[MARK_STEP].peak;
+
+	return forward > after ? forward : after;
+}
+
+void step_marks__add(struct step_marks *s, enum tl_mark kind, const struct mark_at *at)
+{
+	struct mark_at *has = &s->at[kind];
+	uint64_t peak = has->peak > at->peak ? has->peak : at->peak;
+
+	if (!has->ts_ns || at->live >= has->live)
+		*has = *at;
+	has->peak = peak;
+}

@@ -52,6 +52,21 @@ enum tl_mark {
 };
 const char *mark_name(enum tl_mark m); /* "fw_start" … */
 
+/* Live bytes of a process, framework devices together; peak: the highest since the mark before. ts_ns 0: no such mark. */
+struct mark_at {
+	uint64_t ts_ns, live, peak;
+};
+
+/* A step, when it is over. Of several marks of a kind in it the one with the most live bytes, and the highest peak. */
+struct step_marks {
+	uint64_t number, begin_ts_ns; /* begin: 0 = before the process was looked at */
+	uint32_t pid;
+	struct mark_at at[MARK_MAX];
+};
+/* From its forward on: an evaluation before it is not the step's. */
+uint64_t step_marks__peak(const struct step_marks *s);
+void step_marks__add(struct step_marks *s, enum tl_mark kind, const struct mark_at *at);
+
 /*
  * As in torch.profiler; numbering is ours. 0 = unknown. The second row exists with CLASSES_EXTENDED
  * only: what torch.profiler has no word for, or calls by a wrong one.

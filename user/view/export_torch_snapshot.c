@@ -39,7 +39,7 @@ enum word {
 	W_SEGMENTS, W_DEVICE_TRACES, W_ALLOCATOR_SETTINGS, W_ANNOTATIONS, W_DEVICE, W_ADDRESS, W_TOTAL_SIZE,
 	W_ALLOCATED_SIZE, W_ACTIVE_SIZE, W_REQUESTED_SIZE, W_SEGMENT_TYPE, W_LARGE, W_POOL_ID, W_EXPANDABLE, W_BLOCKS,
 	W_STATE, W_ACTIVE, W_INACTIVE, W_RECORDER, W_MEMTRACE, W_DEVICES, W_LEFT_OUT, W_MODULE,
-	W_CATS, W_MAX = W_CATS + CAT_MAX,
+	W_STAGE, W_MARK, W_NUMBER, W_MARKS, W_CATS = W_MARKS + MARK_MAX - 1, W_MAX = W_CATS + CAT_MAX,
 };
 static const char *const words[] = {
 	"action", "addr", "size", "stream", "time_us", "category", "frames", "filename", "line", "name", "alloc",
@@ -47,6 +47,7 @@ static const char *const words[] = {
 	"device_traces", "allocator_settings", "external_annotations", "device", "address", "total_size",
 	"allocated_size", "active_size", "requested_size", "segment_type", "large", "segment_pool_id", "is_expandable",
 	"blocks", "state", "active_allocated", "inactive", "recorder", "memtrace " MT_VERSION, "devices", "left_out", "module",
+	"stage", "MARK", "number", "fw_start", "fw_bw_boundary", "step",
 };
 _Static_assert(sizeof(words) / sizeof(words[0]) == W_CATS, "a word for each");
 
@@ -668,7 +669,33 @@ static void put_settings(struct export_ctx *c, struct snapwrite *w)
 	snapwrite__close(w, '}');
 }
 
-static int put_all(struct export_ctx *c)
+/* As torch writes what record_function tells of; on the first device of the process. */
+static void put_marks(struct export_ctx *c, struct snapwrite *w, const struct report *r)
+{
+	key(w, W_ANNOTATIONS);
+	snapwrite__open(w, '[');
+	for (size_t i = 0; i < r->marks_cnt; i++) {
+		const struct report_mark *k = &r->marks[i];
+		unsigned dev = 0;
+
+		while (dev < c->devices_cnt && c->devices[dev]->pid != k->pid)
+			dev++;
+		if (dev == c->devices_cnt)
+			continue;
+		snapwrite__item(w);
+		snapwrite__open(w, '{');
+		key_word(w, W_NAME, (enum word)(W_MARKS + k->kind - 1));
+		key_word(w, W_STAGE, W_MARK);
+		if (k->kind == MARK_STEP)
+			key_u64(w, W_NUMBER, k->number);
+		key_u64(w, W_DEVICE, dev);
+		key_u64(w, W_TIME_US, (k->at.ts_ns + (uint64_t)r->epoch_off_ns) / 1000);
+		snapwrite__close(w, '}');
+	}
+	snapwrite__close(w, ']');
+}
+
+static int put_all(struct export_ctx *c, const struct report *report)
 {
 	struct snapwrite w;
 	int r = snapwrite__init(&w, c->to->out, c->is_pickle, &c->next_ref);
@@ -682,9 +709,7 @@ static int put_all(struct export_ctx *c)
 	if (!r)
 		r = put_segments(c, &w);
 	put_settings(c, &w);
-	key(&w, W_ANNOTATIONS);
-	snapwrite__open(&w, '[');
-	snapwrite__close(&w, ']');
+	put_marks(c, &w, report);
 	snapwrite__close(&w, '}');
 	outbuf__char(&w.o, c->is_pickle ? '.' : '\n');
 	if (outbuf__flush(&w.o) && !r)
@@ -755,7 +780,7 @@ static int end(struct export_ctx *c, const struct report *r)
 
 	if (!c)
 		return 0;
-	err = r ? put_all(c) : 0; /* no report: it failed on the way */
+	err = r ? put_all(c, r) : 0; /* no report: it failed on the way */
 	ctx_free(c);
 	return err;
 }

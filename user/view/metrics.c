@@ -243,6 +243,58 @@ static void put_processes(struct out *x)
 	}
 }
 
+static const struct {
+	const char *name, *type, *unit, *help;
+	size_t at; /* of the first kind's in struct report_proc */
+	size_t size; /* from one kind to the next */
+	int is_sum; /* of the processes that have no series of their own; else the highest */
+} mark_families[] = {
+	{ "marks", "counter", NULL, "Marks of phases: fw_start, fw_bw_boundary, step.", OF_PROC(marks_cnt), sizeof(uint64_t), 1 },
+	{ "mark_live_bytes", "gauge", "bytes", "Framework memory of the process at its last mark of that kind.",
+	  OF_PROC(marks[0].live), sizeof(struct mark_at), 0 },
+	{ "mark_peak_bytes", "gauge", "bytes", "Its highest value between that mark and the one before it.",
+	  OF_PROC(marks[0].peak), sizeof(struct mark_at), 0 },
+};
+
+static void put_mark(struct out *x, uint32_t row, unsigned kind, uint64_t v)
+{
+	sample(x);
+	label_process(x, row);
+	label(x, "mark", mark_name((enum tl_mark)kind));
+	value(x, v);
+}
+
+static void put_mark_family(struct out *x, size_t f, unsigned kind)
+{
+	uint64_t other = 0;
+	int has_other = 0;
+
+	for (size_t i = 0; i < x->r->procs_cnt; i++) {
+		const struct report_proc *p = &x->r->procs[i];
+		uint64_t v = *(const uint64_t *)((const char *)p + mark_families[f].at + kind * mark_families[f].size);
+
+		if (!p->marks_cnt[kind])
+			continue;
+		if (x->is_shown[i]) {
+			put_mark(x, (uint32_t)i, kind, v);
+			continue;
+		}
+		has_other = 1;
+		other = mark_families[f].is_sum ? other + v : v > other ? v : other;
+	}
+	if (has_other)
+		put_mark(x, OTHER, kind, other);
+}
+
+static void put_marks(struct out *x)
+{
+	for (size_t f = 0; f < sizeof(mark_families) / sizeof(mark_families[0]) && x->r->marks_total; f++) {
+		family(x, mark_families[f].name, mark_families[f].type, mark_families[f].unit, mark_families[f].help);
+		for (unsigned kind = 1; kind < MARK_MAX; kind++)
+			put_mark_family(x, f, kind);
+	}
+}
+
 /* --- live bytes by process, device and category ------------------------------------------------------------ */
 
 struct row {
@@ -512,6 +564,7 @@ void metrics__write(struct outbuf *o, const struct report *r, const struct metri
 	put_lanes(&x);
 	put_devices(&x);
 	put_processes(&x);
+	put_marks(&x);
 	put_events(&x);
 	put_costs(&x);
 	if (opts->form == METRICS_OPENMETRICS)

@@ -3,7 +3,7 @@
  * metrics: a report for Prometheus, as OpenMetrics 1.0 text or as the older text format 0.0.4. What `export --to openmetrics`
  * and `serve` write.
  *
- * Series are bounded: labels are pid, rank, device, category, kind and reason, and comm in an info metric; no
+ * Series are bounded: labels are pid, rank, device, category, mark, kind and reason, and comm in an info metric; no
  * address and no operator. METRICS_PROCS_MAX processes that are there and METRICS_GONE_MAX that ended have series of their
  * own, all others are added up under pid "other". Label values are cut to METRICS_LABEL_BYTES. At most
  * METRICS_SERIES_MAX samples.
@@ -20,8 +20,8 @@
 #define METRICS_GONE_MAX 32
 #define METRICS_LANES_MAX 512 /* pairs of process and device */
 #define METRICS_LABEL_BYTES 128
-/* Of a lane 13, of a device 13 and 20, of a process 7; 66 devices, kinds of events, reasons, single ones. */
-#define METRICS_SERIES_MAX (13 * (METRICS_LANES_MAX + 66) + 33 * 66 + 8 * (METRICS_PROCS_MAX + METRICS_GONE_MAX + 1) + 400)
+/* Of a lane 13, of a device 13 and 20, of a process 16; 66 devices, kinds of events, reasons, single ones. */
+#define METRICS_SERIES_MAX (13 * (METRICS_LANES_MAX + 66) + 33 * 66 + 17 * (METRICS_PROCS_MAX + METRICS_GONE_MAX + 1) + 400)
 
 struct outbuf;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "view/marks_view.h"
 #include "view/report_words.h"
 
 const char *module_words(const struct report_module *m, char *buf, size_t size)
@@ -96,24 +97,7 @@ static void put_phases(struct json *j, const struct report *r)
 		json__end(j, '}');
 	}
 	json__end(j, ']');
-	json__begin_flat(j, "marks", '{');
-	for (unsigned i = 1; i < MARK_MAX; i++)
-		json__u64(j, mark_name((enum tl_mark)i), r->marks_by_kind[i]);
-	json__end(j, '}');
-	json__begin(j, "markers", '[');
-	for (size_t i = 0; i < r->marks_cnt; i++) {
-		const struct report_mark *k = &r->marks[i];
-
-		json__begin_flat(j, NULL, '{');
-		json__u64(j, "t", k->ts_ns + (uint64_t)r->epoch_off_ns);
-		json__str(j, "name", mark_name((enum tl_mark)k->kind));
-		json__u64(j, "pid", k->pid);
-		json__u64(j, "tid", k->tid);
-		if (k->kind == MARK_STEP)
-			json__u64(j, "step", k->number);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
+	marks_json(j, r);
 	json__end(j, '}');
 }
 
@@ -397,6 +381,7 @@ void modules_text(struct page *p, const struct report *r, const struct view_opts
 {
 	if (has_phases(r))
 		put_phase_table(p, r);
+	marks_text(p, r, opts->top);
 	if (!r->modules_cnt) {
 		page__end_line(p);
 		page__put(p, "No module is known: no Python that can be read, or none that was called (docs/modules.md).");

@@ -13,6 +13,7 @@
 #include "plan/plan.h"
 #include "view/json.h"
 #include "view/leaks_view.h"
+#include "view/marks_view.h"
 #include "view/modules_view.h"
 #include "view/oom_view.h"
 #include "view/ranks_view.h"
@@ -376,6 +377,7 @@ static void put_proc(struct json *j, const struct report *r, const struct report
 	json__u64(j, "brk_growth", p->brk_growth);
 	json__u64(j, "cpu_ns", p->cpu_ns);
 	json__u64(j, "live_at_exit", p->live_at_exit);
+	step_json(j, "highest_step", r, &p->highest_step);
 	json__end(j, '}');
 }
 

@@ -9,6 +9,7 @@
 #include "plan/plan.h"
 #include "view/honesty.h"
 #include "view/leaks_view.h"
+#include "view/marks_view.h"
 #include "view/modules_view.h"
 #include "view/oom_view.h"
 #include "view/page.h"
@@ -595,6 +596,7 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 	default:
 		if (report_has_cats(r))
 			put_cats(p, r);
+		marks_text(p, r, opts->top < 4 ? opts->top : 4);
 		put_op_table(p, r, opts->top);
 		put_region_table(p, r, opts->top < 8 ? opts->top : 8);
 		put_tensors(p, r, opts->top < 6 ? opts->top : 6);

@@ -245,7 +245,26 @@ static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
 	}
 }
 
-static void draw_time(struct canvas *c, struct rect at, const struct window *w, const struct tui_ui *ui)
+/* Where steps end and backward begins; nothing where they are so close that no memory could be told apart. */
+static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
+{
+	size_t first = r->marks_cnt, cnt = 0;
+
+	while (first && r->marks[first - 1].at.ts_ns >= r->start_ts_ns + w->from_ns && cnt <= w->cols)
+		cnt += r->marks[--first].kind == MARK_STEP;
+	if (cnt > w->cols / 8)
+		return;
+	for (size_t i = first; i < r->marks_cnt; i++) {
+		uint64_t rel_ns = r->marks[i].at.ts_ns - r->start_ts_ns;
+
+		if (r->marks[i].kind == MARK_STEP)
+			canvas__set(c, x + window_col(w, rel_ns), y, 0x2534, TUI_DIM, TUI_PLAIN); /* ┴ */
+		else if (r->marks[i].kind == MARK_FW_BW_BOUNDARY)
+			canvas__set(c, x + window_col(w, rel_ns), y, 0x252c, TUI_DIM, TUI_PLAIN); /* ┬ */
+	}
+}
+
+static void draw_time(struct canvas *c, struct rect at, const struct window *w, const struct tui_ui *ui, const struct report *r)
 {
 	unsigned y = at.y + at.h - 1, x = at.x + AXIS_COLS + 1;
 	char text[40], a[24];
@@ -253,6 +272,7 @@ static void draw_time(struct canvas *c, struct rect at, const struct window *w, 
 	canvas__set(c, x - 1, y, 0x2514, TUI_DIM, TUI_PLAIN); /* └ */
 	for (unsigned i = 0; i < w->cols; i++)
 		canvas__set(c, x + i, y, 0x2500, TUI_DIM, TUI_PLAIN);
+	draw_marks(c, x, y, w, r);
 	if (w->from_ns)
 		snprintf(text, sizeof(text), "-%s ", fmt_ns(a, w->to_ns - w->from_ns));
 	else
@@ -300,7 +320,7 @@ void tui_chart__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 	}
 	top = tui_scale(top);
 	draw_axis(c, at, top);
-	draw_time(c, at, &w, ui);
+	draw_time(c, at, &w, ui, r);
 	if (!dev) {
 		canvas__text(c, x + 2, at.y + at.h / 2 - 1, at.w - 12, TUI_DIM, "no block allocated or freed yet");
 		return;

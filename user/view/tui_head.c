@@ -139,11 +139,19 @@ void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 	if (all > at.w) /* the chosen one is always seen */
 		first = first_tab(ui->tab, at.w);
 	for (unsigned i = first; i < TUI_TABS && x < end; i++) {
-		snprintf(text, sizeof(text), " %u %s ", (i + 1) % 10, tui_tables[i].name);
-		if (i > (unsigned)ui->tab && x + strlen(text) > end)
+		if (i < 10)
+			snprintf(text, sizeof(text), " %u %s ", (i + 1) % 10, tui_tables[i].name);
+		else
+			snprintf(text, sizeof(text), "  %s ", tui_tables[i].name);
+		if (i > (unsigned)ui->tab && x + strlen(text) + (i + 1 < TUI_TABS) > end) {
+			canvas__set(c, x, at.y, 0x203a, TUI_DIM, TUI_PLAIN); /* › */
+			x++;
 			break;
+		}
 		x += canvas__text(c, x, at.y, end - x, i == (unsigned)ui->tab ? TUI_TAB_ON : TUI_TAB, text);
 	}
+	if (first)
+		canvas__set(c, at.x, at.y, 0x2039, TUI_DIM, TUI_PLAIN); /* ‹ */
 	at = (struct rect){ x, at.y, end > x ? end - x : 0, 1 };
 	snprintf(text, sizeof(text), "%zu of %zu", t->rows ? t->row + 1 : 0, t->rows);
 	put_right(c, &at, TUI_DIM, text);
@@ -266,6 +274,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 		{ "", "", 0 },
 		{ "chart", "colours: what was live, by category, at the fullest look of each column", 0 },
 		{ "", "grey above: up to the exact maximum of that time; \xe2\x96\xb2 the peak", 0 },
+		{ "", "\xe2\x94\xac backward begins, \xe2\x94\xb4 a step ends, where there are few", 0 },
 		{ "at peak", "what was live at the moment of the device's highest total", 0 },
 	};
 	unsigned y = at.y;

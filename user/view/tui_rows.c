@@ -243,6 +243,54 @@ static void fill_modules(struct tui_rows *rows, const struct report *r, const st
 	}
 }
 
+/* --- steps ---------------------------------------------------------------------------------------------- */
+
+static const struct tui_col step_cols[] = {
+	{ "step", TUI_COL_NUMBER, 8, 0 },	   { "length", TUI_COL_NS, 9, 0 },	   { "fw_start", TUI_COL_BYTES, 9, 0 },
+	{ "in forward", TUI_COL_BYTES, 10, 0 },	   { "fw_bw_boundary", TUI_COL_BYTES, 14, 0 }, { "after it", TUI_COL_BYTES, 9, 0 },
+	{ "at end", TUI_COL_BYTES, 9, 0 },	   { "", TUI_COL_BAR, 12, 110, 1 },	   { "ended at", TUI_COL_NS, 9, 90 },
+	{ "process", TUI_COL_NUMBER, 8, 100 },
+};
+
+static void put_at(struct tui_row *row, unsigned col, const struct mark_at *at, uint64_t bytes)
+{
+	row->v[col] = (struct tui_value){ at->ts_ns ? NULL : "-", bytes };
+}
+
+/* What was live at the marks, and the highest between them; the bar: the highest of all. */
+static void fill_step(struct tui_rows *rows, const struct report *r, const struct step_marks *s)
+{
+	const struct mark_at *boundary = &s->at[MARK_FW_BW_BOUNDARY], *end = &s->at[MARK_STEP];
+	uint64_t peak = step_marks__peak(s);
+
+	ADD_ROW(rows, row);
+	row->v[0].num = s->number;
+	row->v[1] = (struct tui_value){ s->begin_ts_ns ? NULL : "-", s->begin_ts_ns ? end->ts_ns - s->begin_ts_ns : 0 };
+	put_at(row, 2, &s->at[MARK_FW_START], s->at[MARK_FW_START].live);
+	put_at(row, 3, boundary, boundary->peak);
+	put_at(row, 4, boundary, boundary->live);
+	put_at(row, 5, end, end->peak);
+	put_at(row, 6, end, end->live);
+	row->v[7].num = peak;
+	row->v[8].num = end->ts_ns - r->start_ts_ns;
+	row->v[9].num = s->pid;
+	rows->whole = peak > rows->whole ? peak : rows->whole;
+}
+
+/* The last ones, and of each process the highest, when that is older than those. */
+static void fill_steps(struct tui_rows *rows, const struct report *r, const struct report_dev *dev)
+{
+	(void)dev;
+	for (size_t i = 0; i < r->step_rows_cnt; i++)
+		fill_step(rows, r, &r->step_rows[i]);
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct step_marks *high = &r->procs[i].highest_step;
+
+		if (high->pid && r->step_rows_cnt && high->at[MARK_STEP].ts_ns < r->step_rows[0].at[MARK_STEP].ts_ns)
+			fill_step(rows, r, high);
+	}
+}
+
 /* --- processes ---------------------------------------------------------------------------------------- */
 
 static const struct tui_col proc_cols[] = {
@@ -418,4 +466,5 @@ const struct tui_table tui_tables[TUI_TABS] = {
 	[TUI_SEGMENTS] = { "Segments", "no memory of a GPU's driver seen yet", COLS(segment_cols), fill_segments },
 	[TUI_NAMES] = { "Names", "no name known (docs/names.md)", COLS(name_cols), fill_names },
 	[TUI_MODULES] = { "Modules", "no module known (docs/modules.md)", COLS(module_cols), fill_modules },
+	[TUI_STEPS] = { "Steps", "no step is over yet", COLS(step_cols), fill_steps },
 };

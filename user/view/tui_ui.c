@@ -15,7 +15,7 @@ uint64_t tui_span_ns(unsigned span)
 /* The columns that sort at first: what was most at the peak: live bytes change too fast to be read sorted. */
 static const uint8_t sort_first[TUI_TABS] = {
 	[TUI_OPS] = 2, [TUI_REGIONS] = 3, [TUI_PEAK] = 2, [TUI_BLOCKS] = 0, [TUI_THREADS] = 3, [TUI_PROCS] = 5,
-	[TUI_SEGMENTS] = 2, [TUI_NAMES] = 2, [TUI_MODULES] = 2,
+	[TUI_SEGMENTS] = 2, [TUI_NAMES] = 2, [TUI_MODULES] = 2, [TUI_STEPS] = 0,
 };
 
 void tui_ui__init(struct tui_ui *ui, int is_live)
