@@ -350,6 +350,55 @@ static void memory_at_the_marks_of_steps(void **state)
 	assert_int_equal(rep->marks[1].at.peak, 1510);
 }
 
+/* out = model(x); loss = …; optimizer.zero_grad(); loss.backward() */
+static void zero_grad_may_stand_between_forward_and_backward(void **state)
+{
+	(void)state;
+	define_net();
+	for (unsigned step = 0; step < 2; step++) {
+		(void)op(LINEAR, 0, 10);
+		region("Optimizer.zero_grad#Adam.zero_grad", 1);
+		(void)op(0, 0, 1);
+		region("", 0);
+		(void)op(0, 0, 20); /* the loss */
+		enter(MT_EV_NODE, "MseLossBackward0");
+		(void)op(0, 0, 40);
+		depth--;
+		region("Optimizer.step#Adam.step", 1);
+		region("", 0);
+	}
+	report();
+	assert_int_equal(rep->marks_by_kind[MARK_FW_START], 2);
+	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 2);
+	assert_int_equal(rep->phases[PHASE_FORWARD].alloc_bytes, 60);
+	assert_int_equal(rep->phases[PHASE_FORWARD].entries, 2);
+	assert_int_equal(rep->phases[PHASE_OPTIMIZER].alloc_bytes, 2);
+	assert_int_equal(rep->phases[PHASE_OPTIMIZER].entries, 4);
+	assert_int_equal(rep->phases[PHASE_BACKWARD].alloc_bytes, 80);
+}
+
+/* As long as no module is known what follows the optimizer is forward: but not the next batch. */
+static void a_batch_is_no_forward(void **state)
+{
+	(void)state;
+	for (unsigned step = 0; step < 3; step++) {
+		region("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1);
+		(void)op(0, 0, 1);
+		region("", 0);
+		region("Optimizer.zero_grad#Adam.zero_grad", 1);
+		region("", 0);
+		(void)op(0, 0, 10);
+		enter(MT_EV_NODE, "MseLossBackward0");
+		depth--;
+		region("Optimizer.step#Adam.step", 1);
+		region("", 0);
+	}
+	report();
+	assert_int_equal(rep->marks_by_kind[MARK_FW_START], 2); /* before the first node nothing is known */
+	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 2);
+	assert_int_equal(rep->phases[PHASE_FORWARD].alloc_bytes, 20);
+}
+
 /* Several forwards a step (accumulated gradients): the one that leaves most. */
 static void a_step_of_several_forwards(void **state)
 {
@@ -642,6 +691,8 @@ int main(void)
 		T(phases_of_a_step_and_their_marks),
 		T(memory_at_the_marks_of_steps),
 		T(a_step_of_several_forwards),
+		T(zero_grad_may_stand_between_forward_and_backward),
+		T(a_batch_is_no_forward),
 		T(regions_of_modules_make_phases),
 		T(operators_have_the_phase_that_is_known_when_they_begin),
 		T(grad_mode_off_inside_a_forward_is_forward),

@@ -535,7 +535,8 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "for pytorch.org/memory_viz and python -m torch.cuda._memory_viz. perfetto and chrome: for "
 			 "ui.perfetto.dev. pprof and folded: bytes by stack, for go tool pprof and flamegraph.pl. "
 			 "openmetrics: how it ended, for Prometheus. sqlite: a database. html: one page for a "
-			 "browser (docs/page.md). op-trace and trace-svg: memory after each operator. docs/export.md tells what is in each. An OUT that ends in .gz is compressed. "
+			 "browser (docs/page.md). op-trace and trace-svg: memory after each operator. "
+			 "docs/export.md tells what is in each. An OUT that ends in .gz is compressed. "
 			 "Categories are known with hindsight, so the recording "
 			 "is read twice.",
 			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"

@@ -22,6 +22,7 @@
 
 #define OPTIMIZER_PREFIX "Optimizer."
 #define MODULE_PREFIX "nn.Module#"
+#define LOADER_PREFIX "enumerate(DataLoader)#"
 
 /* --- marks ---------------------------------------------------------------------------------------------------- */
 
@@ -122,8 +123,8 @@ static enum phase phase_outside(const struct thread *t)
 		return PHASE_FORWARD;
 	if (t->phase == PHASE_EVALUATION && t->no_grad)
 		return PHASE_EVALUATION;
-	/* without modules, as in a job of functions alone: what follows the optimizer */
-	if (!p->has_module && p->has_node && (t->phase == PHASE_OPTIMIZER || t->phase == PHASE_FORWARD))
+	/* without modules, as in a job of functions alone: what follows the optimizer, less the next batch */
+	if (!p->has_module && !t->loaders && p->has_node && (t->phase == PHASE_OPTIMIZER || t->phase == PHASE_FORWARD))
 		return PHASE_FORWARD;
 	return PHASE_OTHER;
 }
@@ -177,11 +178,32 @@ static bool begins_with(const struct model *m, name_id name, const char *prefix)
 /* Regions are as many as the thread says after the event. */
 static void count_regions(struct thread *t)
 {
-	t->optimizers = t->module_regions = 0;
+	t->optimizers = t->module_regions = t->loaders = 0;
 	for (unsigned i = 0; i < t->regions_cnt; i++) {
 		t->optimizers += t->regions[i].is_optimizer;
 		t->module_regions += t->regions[i].is_module;
+		t->loaders += t->regions[i].is_loader;
 	}
+}
+
+/* zero_grad() may stand between forward and backward. */
+static void enter_optimizer(struct model *m, struct thread *t, bool is_step)
+{
+	if (is_step)
+		leave_forward(t->proc);
+	t->is_step = is_step;
+	t->phase_around = t->phase;
+	set_phase(m, t, PHASE_OPTIMIZER);
+}
+
+static void leave_optimizer(struct model *m, struct thread *t)
+{
+	if (t->is_step && !t->proc->has_steps)
+		end_step(m, t->pid, t->tid, t->proc);
+	if (t->is_step)
+		return;
+	set_phase(m, t, PHASE_OPTIMIZER); /* its time */
+	t->phase = t->phase_around;	  /* which goes on: it is not entered again */
 }
 
 void model__phase_region(struct model *m, struct thread *t, const struct event *ev, bool begin)
@@ -194,14 +216,13 @@ void model__phase_region(struct model *m, struct thread *t, const struct event *
 		r->is_optimizer = true;
 	else if (r && begins_with(m, ev->name, MODULE_PREFIX))
 		r->is_module = p->has_module = true;
+	else if (r && begins_with(m, ev->name, LOADER_PREFIX))
+		r->is_loader = true;
 	count_regions(t);
-	if (t->optimizers && !before) {
-		leave_forward(p);
-		set_phase(m, t, PHASE_OPTIMIZER);
-		t->is_step = begins_with(m, ev->name, STEP_PREFIX);
-	}
-	if (before && !t->optimizers && t->is_step && !p->has_steps)
-		end_step(m, t->pid, t->tid, p);
+	if (t->optimizers && !before)
+		enter_optimizer(m, t, begins_with(m, ev->name, STEP_PREFIX));
+	else if (before && !t->optimizers)
+		leave_optimizer(m, t);
 }
 
 void model__phase_step(struct model *m, const struct event *ev, struct proc *p)

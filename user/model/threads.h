@@ -38,6 +38,7 @@ struct open_region {
 	uint64_t entry;
 	bool is_optimizer; /* Optimizer.step#…, Optimizer.zero_grad#… */
 	bool is_module;	   /* nn.Module#…: tools/python's annotate */
+	bool is_loader;	   /* enumerate(DataLoader)#… */
 };
 
 /* A block that an operator was given. */
@@ -62,6 +63,8 @@ struct thread {
 	uint8_t phase;	      /* enum phase, as seen last */
 	uint8_t optimizers;   /* open regions of optimizers */
 	uint8_t module_regions; /* open ones of modules */
+	uint8_t loaders;	/* open ones of DataLoaders */
+	uint8_t phase_around;	/* of the outermost optimizer's region */
 	bool no_grad;	      /* grad mode, as told last */
 	bool is_step;	      /* the outermost of them is its step() */
 	uint32_t used_seq;    /* frame of the operator that was given … */

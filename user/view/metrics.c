@@ -249,7 +249,8 @@ static const struct {
 	size_t size; /* from one kind to the next */
 	int is_sum; /* of the processes that have no series of their own; else the highest */
 } mark_families[] = {
-	{ "marks", "counter", NULL, "Marks of phases: fw_start, fw_bw_boundary, step.", OF_PROC(marks_cnt), sizeof(uint64_t), 1 },
+	{ "marks", "counter", NULL, "Marks of phases: fw_start, fw_bw_boundary, step.", OF_PROC(marks_cnt), sizeof(uint64_t),
+	  1 },
 	{ "mark_live_bytes", "gauge", "bytes", "Framework memory of the process at its last mark of that kind.",
 	  OF_PROC(marks[0].live), sizeof(struct mark_at), 0 },
 	{ "mark_peak_bytes", "gauge", "bytes", "Its highest value between that mark and the one before it.",

@@ -246,10 +246,11 @@ static void fill_modules(struct tui_rows *rows, const struct report *r, const st
 /* --- steps ---------------------------------------------------------------------------------------------- */
 
 static const struct tui_col step_cols[] = {
-	{ "step", TUI_COL_NUMBER, 8, 0 },	   { "length", TUI_COL_NS, 9, 0 },	   { "fw_start", TUI_COL_BYTES, 9, 0 },
-	{ "in forward", TUI_COL_BYTES, 10, 0 },	   { "fw_bw_boundary", TUI_COL_BYTES, 14, 0 }, { "after it", TUI_COL_BYTES, 9, 0 },
-	{ "at end", TUI_COL_BYTES, 9, 0 },	   { "", TUI_COL_BAR, 12, 110, 1 },	   { "ended at", TUI_COL_NS, 9, 90 },
-	{ "process", TUI_COL_NUMBER, 8, 100 },
+	{ "step", TUI_COL_NUMBER, 8, 0 },	       { "length", TUI_COL_NS, 9, 0 },
+	{ "fw_start", TUI_COL_BYTES, 9, 0 },	       { "in forward", TUI_COL_BYTES, 10, 0 },
+	{ "fw_bw_boundary", TUI_COL_BYTES, 14, 0 },    { "after it", TUI_COL_BYTES, 9, 0 },
+	{ "at end", TUI_COL_BYTES, 9, 0 },	       { "", TUI_COL_BAR, 12, 110, 1 },
+	{ "ended at", TUI_COL_NS, 9, 90 },	       { "process", TUI_COL_NUMBER, 8, 100 },
 };
 
 static void put_at(struct tui_row *row, unsigned col, const struct mark_at *at, uint64_t bytes)
