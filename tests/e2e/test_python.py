@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 
 import mt
 
-SLOW = {"tracker_transformer", "tracker_conv", "without_numpy"}
+SLOW = {"tracker_transformer", "tracker_conv", "without_numpy", "steps_with_pandas_and_matplotlib"}
 
 PACKAGE = mt.ROOT / "tools" / "python"
 
@@ -274,6 +274,100 @@ def test_tables():
 
 def test_without_numpy():
     tables("no")
+
+
+EXTRAS = ("pandas", "matplotlib")
+
+
+def extras():
+    """A folder with what is only used where it is; from pip, once."""
+    folder = mt.BUILD / "python-extras"
+    if not (folder / "done").exists():
+        done = subprocess.run([mt.PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade", "--target", folder,
+                               *EXTRAS], capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            raise mt.Skip(f"pip cannot install {' and '.join(EXTRAS)} here: {done.stderr.strip().splitlines()[-1]}")
+        (folder / "done").touch()
+    return folder
+
+
+# As docs/python.md has it, with steps, and zero_grad() where many loops have it.
+STEPS = """
+import os, sys, torch, memtrace
+from memtrace import MemoryTracker
+net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64))
+opt = torch.optim.Adam(net.parameters())
+x = torch.randn(128, 64)
+tracker = MemoryTracker(recording="x.mtr")
+tracker.start_monitor(net)
+for i in range(4):
+    loss = net(x).sum()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+tracker.stop()
+assert [n for n, _ in tracker.marks] == ["fw_start", "fw_bw_boundary"] * 4, tracker.marks
+assert len(tracker.steps) == 4 and tracker.steps[:3] == [at for n, at in tracker.marks[2::2]], tracker.steps
+assert tracker.show_traces("t.svg") == "t.svg"
+tracker.save_stats("stats.pickle")
+again = MemoryTracker()
+again.load("stats.pickle")
+assert (again.marks, again.steps) == (tracker.marks, tracker.steps)
+if "bare" in sys.argv:
+    try:
+        tracker.show_traces("t.png")
+    except memtrace.Error as e:
+        assert "needs matplotlib" in str(e) and not os.path.exists("t.png"), e
+    else:
+        raise SystemExit("a PNG without matplotlib?")
+    assert os.path.exists(tracker.show_traces())
+else:
+    for name in "t.png", "t.pdf":
+        assert again.show_traces(name) == name
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    assert again.show_traces() is None and len(plt.get_fignums()) == 4, plt.get_fignums()
+    lines = plt.figure(1).axes[0].get_legend_handles_labels()[1]
+    assert sorted(lines) == ["active_memory", "allocated_memory", "fw_bw_boundary", "fw_start", "reserved_memory", "step"], lines
+with memtrace.open("x.mtr") as r:
+    marks = list(r.marks())
+    assert [m["name"] for m in marks] == ["fw_start", "fw_bw_boundary", "step"] * 4
+    last = r.report["phases"]["steps"][-1]["marks"]
+    for m in marks[-3:]:
+        assert m["allocated"] == last[m["name"]]["live"], (m, last)
+    assert marks[-1]["step"] == 4
+    if "bare" not in sys.argv:
+        for table in r.blocks(), r.blocks(peak=True), r.series(), r.names(), r.op_trace(), r.marks(), r.sql("SELECT 1 AS one"):
+            frame = table.to_pandas()
+            assert len(frame) == len(table) and list(frame.columns) == table.columns
+        series = r.series().to_pandas()
+        assert series["total"].max() == r.report["devices"]["cpu"]["peak"] == r.blocks(peak=True).to_pandas()["size"].sum()
+"""
+
+
+def steps_in(tmp, path, *words):
+    env = environment()
+    done = subprocess.run([mt.PYTHON, "-c", STEPS, *words], cwd=tmp, capture_output=True, text=True, timeout=180, check=False,
+                          env=env | {"PYTHONPATH": os.pathsep.join(filter(None, (env.get("PYTHONPATH"), str(path))))})
+    mt.check(done.returncode == 0, done.stderr[-3000:])
+    text = (tmp / "t.svg").read_text()
+    kinds = [e.get("class") for e in xml.etree.ElementTree.fromstring(text.encode()).iter("{http://www.w3.org/2000/svg}path")]
+    mt.check([kinds.count(k) for k in ("fw_start", "fw_bw_boundary", "step")] == [4, 4, 4], str(kinds))
+
+
+def test_steps_without_matplotlib():
+    if not subprocess.run([mt.PYTHON, "-c", "import matplotlib"], capture_output=True, check=False).returncode:
+        raise mt.Skip("this Python has matplotlib")
+    with mt.scratch() as tmp:
+        steps_in(tmp, "", "bare")
+
+
+def test_steps_with_pandas_and_matplotlib():
+    path = extras()
+    with mt.scratch() as tmp:
+        steps_in(tmp, path)
+        mt.check((tmp / "t.png").read_bytes().startswith(b"\x89PNG\r\n") and (tmp / "t.pdf").read_bytes().startswith(b"%PDF"), "pictures")
 
 
 # --- installing, rights, hostile files ------------------------------------------------------------------

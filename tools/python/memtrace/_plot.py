@@ -4,7 +4,8 @@ from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1200, 520, 96, 24, 56, 52
 COLUMNS = 2000
-COLOURS = {"allocated_memory": "#1f77b4", "active_memory": "#ff7f0e", "reserved_memory": "#2ca02c"}
+COLOURS = {"allocated_memory": "#1f77b4", "active_memory": "#ff7f0e", "reserved_memory": "#2ca02c",
+           "fw_start": "#222", "fw_bw_boundary": "#d62728", "step": "#999"}
 
 
 def _thin(values):
@@ -22,8 +23,16 @@ def _ticks(top, about):
         step *= 10
 
 
-def svg(series, markers, steps=(), title=""):
-    """One SVG: `series` {name: values in MB, one an operator}, `markers` {name: operator}."""
+def _merged(series):
+    """Lines that are the same, as without a caching allocator, once."""
+    names = {}
+    for name, values in series.items():
+        names.setdefault(tuple(values), []).append(name)
+    return {" = ".join(same): (COLOURS.get(same[0], "#555"), values) for values, same in names.items()}
+
+
+def svg(series, marks, steps=(), title=""):
+    """One SVG: `series` {name: values in MB, one an operator}, `marks` [(name, operator)]."""
     count = max([len(v) for v in series.values()] + [1])
     top = max([max(v) for v in series.values() if v] + [1e-6]) * 1.05
 
@@ -36,7 +45,7 @@ def svg(series, markers, steps=(), title=""):
     out = ['<?xml version="1.0" encoding="UTF-8"?>',
            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}">',
            f'<title>{escape(title)}</title>',
-           '<style>text{font:12px system-ui,sans-serif;fill:#333}path{fill:none;stroke-width:1.5}</style>',
+           '<style>text{font:12px system-ui,sans-serif;fill:#333}path{fill:none;stroke-width:1.5}.step{stroke-dasharray:4 3}</style>',
            '<rect width="100%" height="100%" fill="#fff"/>']
     for value in _ticks(top, 8):
         out.append(f'<path stroke="#ddd" d="M{LEFT} {y(value):.2f}H{WIDTH - RIGHT}"/>'
@@ -45,23 +54,25 @@ def svg(series, markers, steps=(), title=""):
         out.append(f'<text text-anchor="middle" x="{x(at):.2f}" y="{HEIGHT - BOTTOM + 18}">{at:g}</text>')
     out.append(f'<text text-anchor="middle" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}"># Operator Calls</text>'
                f'<text x="{LEFT}" y="40">Memory (MB)</text>')
-    lines = [(at, "#999", "step") for at in steps] + [
-        (at, "#d62728" if name == "fw_bw_boundary" else "#222", name) for name, at in markers.items()]
-    for at, colour, name in lines:
-        out.append(f'<path stroke="{colour}" stroke-width="2" d="M{x(at):.2f} {TOP}V{HEIGHT - BOTTOM}"><title>{escape(name)}</title></path>')
+    lines = [("step", at) for at in steps] + list(marks)
+    for name, at in lines:
+        out.append(f'<path class="{escape(name)}" stroke="{COLOURS.get(name, "#555")}" d="M{x(at):.2f} {TOP}V{HEIGHT - BOTTOM}">'
+                   f'<title>{escape(name)}</title></path>')
     at = LEFT + 110
-    for name, values in series.items():
+    legend = []
+    for name, (colour, values) in _merged(series).items():
         points = "".join(f"L{x(i):.2f} {y(high):.2f}V{y(low):.2f}" if i else f"M{x(i):.2f} {y(high):.2f}V{y(low):.2f}"
                          for i, low, high in _thin(values))
-        colour = COLOURS.get(name, "#555")
-        out.append(f'<path stroke="{colour}" d="{points}"/><path stroke="{colour}" d="M{at} 36h18"/>'
-                   f'<text x="{at + 24}" y="40">{escape(name)}</text>')
+        out.append(f'<path stroke="{colour}" d="{points}"/>')
+        legend.append((name, colour))
+    for name, colour in legend + [(n, COLOURS.get(n, "#555")) for n in sorted({n for n, _ in lines})]:
+        out.append(f'<path stroke="{colour}" d="M{at} 36h18"/><text x="{at + 24}" y="40">{escape(name)}</text>')
         at += 60 + 7 * len(name)
     out.append("</svg>\n")
     return "\n".join(out)
 
 
-def matplotlib_figures(series, markers, steps=(), path=None):
+def matplotlib_figures(series, marks, steps=(), path=None):
     """The seed's figures: all lines in one, then each alone; with a path the first one alone, written there."""
     import matplotlib
     if path:
@@ -74,10 +85,12 @@ def matplotlib_figures(series, markers, steps=(), path=None):
         fig = plt.figure()
         for name in names:
             plt.plot(range(len(series[name])), series[name], label=name)
-        for at in steps:
-            plt.plot([at, at], [low, high], color="0.6", lw=1)
-        for name, at in markers.items():
-            plt.plot([at, at], [low, high], "r" if name == "fw_bw_boundary" else "k-", lw=2, label=name)
+        for i, at in enumerate(steps):
+            plt.plot([at, at], [low, high], color="0.6", lw=1, label=None if i else "step")
+        for i, (name, at) in enumerate(marks):
+            first = name not in [n for n, _ in marks[:i]]
+            plt.plot([at, at], [low, high], "r" if name == "fw_bw_boundary" else "k-", lw=2 if len(marks) < 9 else 1,
+                     label=name if first else None)
         plt.xlabel("# Operator Calls")
         plt.ylabel("Memory (MB)")
         plt.legend()

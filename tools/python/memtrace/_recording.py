@@ -164,9 +164,9 @@ class Recording:
         return Table(columns, [[line[c] for c in columns] for line in self._lines("op-trace") if line["ev"] == "op"])
 
     def marks(self):
-        """fw_start, fw_bw_boundary and step: t, i (operators before it), name."""
-        return Table(["t", "i", "name"],
-                     [(line["t"], line["i"], line["name"]) for line in self._lines("op-trace") if line["ev"] == "mark"])
+        """fw_start, fw_bw_boundary and step: t, i (operators before it), name, step (its number), allocated and reserved bytes."""
+        columns = ["t", "i", "name", "step", "allocated", "reserved"]
+        return Table(columns, [[line.get(c) for c in columns] for line in self._lines("op-trace") if line["ev"] == "mark"])
 
 
 def open(path, classes="compat"):

@@ -107,6 +107,7 @@ class MemoryTracker:
         self.memories_reserved = {}
         self.operators = []  # of each: op, module, phase, created (bytes), t (ns), step
         self.steps = []      # index of the operator that each step begins with
+        self.marks = []      # (fw_start or fw_bw_boundary, index of an operator): all of them; the seed keeps the last
         self._options = ["--probes", "framework,flow,views,regions,segments", "--no-names", "--no-follow", *options]
         self._recording = recording
         self._clear_state()
@@ -120,6 +121,7 @@ class MemoryTracker:
         self.memories_reserved.clear()
         self.operators.clear()
         self.steps.clear()
+        self.marks.clear()
         self._markers = defaultdict(int)
         self._op_index = 0
         self._num_alloc_retries = 0
@@ -178,7 +180,8 @@ class MemoryTracker:
                 elif path in open_modules:
                     del open_modules[len(open_modules) - 1 - open_modules[::-1].index(path):]
                 if name == self._root_region:
-                    self._markers["fw_start" if ev == "region" else "fw_bw_boundary"] = self._op_index
+                    self.marks.append(("fw_start" if ev == "region" else "fw_bw_boundary", self._op_index))
+                    self._markers.update([self.marks[-1]])
             elif ev == "mark" and name == "step":
                 step += 1
                 self.steps.append(self._op_index)
@@ -227,21 +230,22 @@ class MemoryTracker:
             ("reserved_memory", self.memories_reserved))}
         if out is None or not out.endswith(".svg"):
             try:
-                return _plot.matplotlib_figures(series, self._markers, self.steps, out) or out
+                return _plot.matplotlib_figures(series, self.marks, self.steps, out) or out
             except ImportError:
                 if out is not None:
                     raise _tool.Error(f"{out}: this needs matplotlib; an .svg does not") from None
                 out = f"memory-trace-{os.getpid()}.svg"
                 print(f"no matplotlib: {out}")
         with open(out, "w", encoding="utf-8") as f:
-            f.write(_plot.svg(series, self._markers, self.steps, "memory after each operator"))
+            f.write(_plot.svg(series, self.marks, self.steps, "memory after each operator"))
         return out
 
     def save_stats(self, path):
         """The seed's pickle, which its load() reads, and what else is known."""
         stats = {"memories_allocated": self.memories_allocated, "memories_active": self.memories_active,
                  "memories_reserved": self.memories_reserved, "markers": self._markers,
-                 "num_alloc_retries": self._num_alloc_retries, "operators": self.operators, "steps": self.steps}
+                 "num_alloc_retries": self._num_alloc_retries, "operators": self.operators, "steps": self.steps,
+                 "marks": self.marks}
         with open(path, "wb") as f:
             pickle.dump(stats, f, pickle.HIGHEST_PROTOCOL)
 
@@ -256,4 +260,5 @@ class MemoryTracker:
         self._num_alloc_retries = stats["num_alloc_retries"]
         self.operators = stats.get("operators", [])
         self.steps = stats.get("steps", [])
+        self.marks = stats.get("marks", list(self._markers.items()))
         self._op_index = len(self.memories_allocated)
