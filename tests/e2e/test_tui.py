@@ -90,7 +90,8 @@ def test_keys_tables_and_the_way_out():
         mt.check(re.search("[▁▂▃▄▅▆▇█]", text), f"no chart:\n{text}")
         for key, words in (("2", "region or backward node.*Optimizer.step"), ("3", "at the peak.*bytes"), ("4", r"size.*age"),
                            ("5", "thread.*process.*made by"), ("6", rf"{job.pid}.*running"), ("7", r"about.*what.*tensor alloc"),
-                           ("8", r"kind.*used.*largest"), ("9", r"name in Python.*kind.*size"), ("0", r"module.*activation.*at peak")):
+                           ("8", r"kind.*used.*largest"), ("9", r"name in Python.*kind.*size"), ("0", r"module.*activation.*at peak"),
+                           ("Right", r"Steps\s*\n +step▾.*fw_start.*fw_bw_boundary.*\n +\d+ .*iB .*iB .*iB")):
             tui.keys(key)
             tui.wait(words, 3)
         tui.keys("Tab")

@@ -344,11 +344,23 @@ static void test_text_fit(void **state)
 	longer[sizeof(longer) - 1] = '\0';
 	assert_true(text_fit(buf, sizeof(buf), longer, 100000) < TEXT_BYTES_MAX);
 	assert_int_equal(text_fit(buf, sizeof(buf), NULL, 10), 0);
+	assert_int_equal(text_fit_path(buf, sizeof(buf), "layers.10.out", 13), 13);
+	assert_string_equal(buf, "layers.10.out");
+	assert_int_equal(text_fit_path(buf, sizeof(buf), "transformer.decoder_layers.10.feed_forward.0.weight", 32), 32);
+	assert_string_equal(buf, "trans\xe2\x80\xa6.decod\xe2\x80\xa6.10.feed_\xe2\x80\xa6.0.weight");
+	text_fit_path(buf, sizeof(buf), "exp_avg transformer.layers.3.weight", 25);
+	assert_string_equal(buf, "exp_\xe2\x80\xa6 tran\xe2\x80\xa6.laye\xe2\x80\xa6.3.weig\xe2\x80\xa6");
+	text_fit_path(buf, sizeof(buf), "a.b.c.d.e.f.g.h.i.j.k", 5); /* nothing to take away */
+	assert_string_equal(buf, "a.\xe2\x80\xa6.k");
+	for (unsigned cols = 0; cols < 40; cols++)
+		assert_true(text_fit_path(buf, sizeof(buf), "\xe5\xbc\xa0\xe9\x87\x8f\xe5\xbc\xa0.0.\xe9\x87\x8f...x", cols) <= cols);
 	/* Every byte pair: valid out, within the columns. */
 	for (unsigned i = 1; i < 65536; i++) {
 		char two[3] = { (char)(i >> 8 ? i >> 8 : 'x'), (char)(i & 0xff), '\0' };
 
 		assert_true(text_fit(buf, sizeof(buf), two, 6) <= 6);
+		check_tame(buf, strlen(buf), 8);
+		assert_true(text_fit_path(buf, sizeof(buf), two, 1) <= 1);
 		check_tame(buf, strlen(buf), 8);
 	}
 }

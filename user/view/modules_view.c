@@ -321,7 +321,7 @@ static void put_op_row(struct page *p, const struct report_op_module *o, unsigne
 	page__put(p, "  ");
 	snprintf(text, sizeof(text), "%s%s%s", o->root ? o->root : o->has_module ? "(not told yet)" : "-",
 		 o->module && o->module[0] ? "." : "", o->module ? o->module : "");
-	page__cell(p, text, cols);
+	page__path(p, text, cols);
 	page__end_line(p);
 }
 

@@ -44,17 +44,31 @@ void page__style(struct page *p, enum page_style style)
 		page__put(p, codes[style]);
 }
 
-void page__cell(struct page *p, const char *text, int cols)
+static void put_cell(struct page *p, const char *safe, int cols, unsigned have)
 {
-	unsigned want = (unsigned)abs(cols), have;
-	char safe[TEXT_BYTES_MAX];
+	unsigned want = (unsigned)abs(cols);
 
-	have = text_fit(safe, sizeof(safe), text, want);
 	if (cols < 0)
 		page__printf(p, "%*s", (int)(want - have), "");
 	page__put(p, safe);
 	if (cols > 0)
 		page__printf(p, "%*s", (int)(want - have), "");
+}
+
+void page__cell(struct page *p, const char *text, int cols)
+{
+	char safe[TEXT_BYTES_MAX];
+	unsigned have = text_fit(safe, sizeof(safe), text, (unsigned)abs(cols));
+
+	put_cell(p, safe, cols, have);
+}
+
+void page__path(struct page *p, const char *text, int cols)
+{
+	char safe[TEXT_BYTES_MAX];
+	unsigned have = text_fit_path(safe, sizeof(safe), text, (unsigned)abs(cols));
+
+	put_cell(p, safe, cols, have);
 }
 
 void page__end_line(struct page *p)

@@ -329,7 +329,7 @@ static void put_block(struct page *p, const struct report *r, const struct repor
 	put_share(p, b->size, d ? d->peak : 0, -8);
 	page__cell(p, d && d->peak_ts_ns >= b->born_ts_ns ? fmt_ns(a, d->peak_ts_ns - b->born_ts_ns) : "?", -11);
 	page__put(p, "  ");
-	page__cell(p, b->name ? b->name : b->op && b->op[0] ? b->op : "-", (int)(name_cols - name_cols / 3));
+	page__path(p, b->name ? b->name : b->op && b->op[0] ? b->op : "-", (int)(name_cols - name_cols / 3));
 	page__put(p, " ");
 	page__cell(p, b->region && b->region[0] ? b->region : "-", (int)(name_cols / 3));
 	if (r->procs_cnt > 1)
@@ -394,7 +394,7 @@ static void put_tensor(struct page *p, const struct report *r, const struct repo
 	page__put(p, "  ");
 	page__cell(p, tensor_kind_words(t->kind), 15);
 	page__put(p, "  ");
-	page__cell(p, name, cols);
+	page__path(p, name, cols);
 	page__put(p, "  ");
 	page__cell(p, t->type, type_cols);
 	if (r->procs_cnt > 1)

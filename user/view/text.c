@@ -182,6 +182,77 @@ unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols)
 	return text_shorten(buf, size, src, cols, cols / 2, cols ? cols - 1 - cols / 2 : 0);
 }
 
+/* A word of a path, without the dot or blank behind it. */
+struct part {
+	size_t at, len;
+	unsigned cols, shown; /* shown < cols: "…" is its last column */
+	int is_number;
+};
+
+#define PARTS_MAX 64
+
+static unsigned split(const char *safe, struct part *parts)
+{
+	unsigned cnt = 0;
+
+	for (size_t at = 0; cnt < PARTS_MAX; cnt++) {
+		struct part *p = &parts[cnt];
+		char word[4 * SRC_BYTES_MAX + 1];
+
+		*p = (struct part){ .at = at, .len = strcspn(safe + at, ". ") };
+		memcpy(word, safe + at, p->len);
+		word[p->len] = '\0';
+		p->shown = p->cols = text_cols(word);
+		p->is_number = p->len == strspn(word, "0123456789");
+		at += p->len;
+		if (!safe[at++])
+			return cnt + 1;
+	}
+	return 0;
+}
+
+/* False: too many words to shorten them. */
+static int trim(struct part *parts, unsigned cnt, unsigned all, unsigned cols)
+{
+	for (; all > cols; all--) {
+		struct part *longest = NULL;
+
+		for (unsigned i = 0; i < cnt; i++)
+			if (!parts[i].is_number && parts[i].shown > 2 && (!longest || parts[i].shown > longest->shown))
+				longest = &parts[i];
+		if (!longest)
+			return 0;
+		longest->shown--;
+	}
+	return 1;
+}
+
+unsigned text_fit_path(char *buf, size_t size, const char *src, unsigned cols)
+{
+	char safe[4 * SRC_BYTES_MAX + 1];
+	struct part parts[PARTS_MAX];
+	size_t len = text_safe(safe, src ? src : ""), out = 0;
+	unsigned all = text_cols(safe), cnt = all > cols && len + 3 * PARTS_MAX < size ? split(safe, parts) : 0;
+
+	if (!cnt || !trim(parts, cnt, all, cols))
+		return text_fit(buf, size, src, cols);
+	for (unsigned i = 0; i < cnt; i++) {
+		const struct part *p = &parts[i];
+		size_t keep = p->shown == p->cols ? p->len : head_len(safe + p->at, p->len, p->shown - 1, p->len);
+
+		memcpy(buf + out, safe + p->at, keep);
+		out += keep;
+		if (keep < p->len) {
+			memcpy(buf + out, "\xe2\x80\xa6", 3);
+			out += 3;
+		}
+		if (i + 1 < cnt)
+			buf[out++] = safe[p->at + p->len];
+	}
+	buf[out] = '\0';
+	return text_cols(buf);
+}
+
 unsigned text_cut(char *buf, size_t size, const char *src, unsigned cols)
 {
 	return text_shorten(buf, size, src, cols, cols ? cols - 1 : 0, 0);

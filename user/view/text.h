@@ -27,6 +27,8 @@ unsigned text_cols(const char *safe);
  * columns used. size should be TEXT_BYTES_MAX.
  */
 unsigned text_fit(char *buf, size_t size, const char *src, unsigned cols);
+/* The same of words with dots between them ("layers.10.attention.out"): the longest words lose their ends, numbers never. */
+unsigned text_fit_path(char *buf, size_t size, const char *src, unsigned cols);
 /* The same, but what is too long loses its end. */
 unsigned text_cut(char *buf, size_t size, const char *src, unsigned cols);
 

@@ -77,6 +77,15 @@ unsigned canvas__fit(struct canvas *c, unsigned x, unsigned y, unsigned cols, en
 	return canvas__put(c, x, y, style, safe);
 }
 
+unsigned canvas__fit_path(struct canvas *c, unsigned x, unsigned y, unsigned cols, enum tui_style style, const char *text)
+{
+	char safe[TEXT_BYTES_MAX];
+
+	if (!text_fit_path(safe, sizeof(safe), text, cols_left(c, x, cols)))
+		return 0;
+	return canvas__put(c, x, y, style, safe);
+}
+
 unsigned canvas__right(struct canvas *c, unsigned x, unsigned y, unsigned cols, enum tui_style style, const char *text)
 {
 	char safe[TEXT_BYTES_MAX];

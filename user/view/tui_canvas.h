@@ -60,6 +60,7 @@ void canvas__set(struct canvas *c, unsigned x, unsigned y, uint32_t cp, enum tui
 unsigned canvas__text(struct canvas *c, unsigned x, unsigned y, unsigned cols, enum tui_style style, const char *text);
 /* What is too long loses its middle. */
 unsigned canvas__fit(struct canvas *c, unsigned x, unsigned y, unsigned cols, enum tui_style style, const char *text);
+unsigned canvas__fit_path(struct canvas *c, unsigned x, unsigned y, unsigned cols, enum tui_style style, const char *text);
 /* Ends at x + cols - 1. */
 unsigned canvas__right(struct canvas *c, unsigned x, unsigned y, unsigned cols, enum tui_style style, const char *text);
 /* A bar of eighths; a share above 0 is never invisible. */

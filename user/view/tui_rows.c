@@ -115,7 +115,7 @@ static void fill_peak(struct tui_rows *rows, const struct report *r, const struc
 static const struct tui_col block_cols[] = {
 	{ "size", TUI_COL_BYTES, 9, 0 },	 { "of peak", TUI_COL_SHARE, 8, 0 },   { "age", TUI_COL_NS, 9, 0 },
 	{ "device", TUI_COL_TEXT, 7, 100 },	 { "category", TUI_COL_TEXT, 15, 110 }, { "thread", TUI_COL_NUMBER, 8, 90 },
-	{ "operator", TUI_COL_TEXT, 16, 0, 1 }, { "region", TUI_COL_TEXT, 16, 0, 1 },  { "freed after", TUI_COL_NS, 11, 130 },
+	{ "operator", TUI_COL_TEXT, 16, 0, 1, 1 }, { "region", TUI_COL_TEXT, 16, 0, 1 },  { "freed after", TUI_COL_NS, 11, 130 },
 	{ "made by", TUI_COL_TEXT, 16, UINT16_MAX }, /* where the name stands in the operator's place: in details */
 };
 
@@ -182,10 +182,10 @@ static void fill_threads(struct tui_rows *rows, const struct report *r, const st
 /* --- names ---------------------------------------------------------------------------------------------- */
 
 static const struct tui_col name_cols[] = {
-	{ "name in Python", TUI_COL_TEXT, 24, 0, 1 }, { "kind", TUI_COL_TEXT, 15, 0 },
+	{ "name in Python", TUI_COL_TEXT, 24, 0, 1, 1 }, { "kind", TUI_COL_TEXT, 15, 0 },
 	{ "size", TUI_COL_BYTES, 9, 0 },	      { "type", TUI_COL_TEXT, 20, 0 },
-	{ "of", TUI_COL_TEXT, 14, 90, 1 },	      { "category", TUI_COL_TEXT, 15, 110 },
-	{ "device", TUI_COL_TEXT, 7, 120 },	      { "pid", TUI_COL_NUMBER, 8, 130 },
+	{ "of", TUI_COL_TEXT, 14, 110 },	      { "category", TUI_COL_TEXT, 15, 120 },
+	{ "device", TUI_COL_TEXT, 7, 130 },	      { "pid", TUI_COL_NUMBER, 8, 130 },
 	{ "address", TUI_COL_TEXT, 14, 140 },
 };
 
@@ -214,7 +214,7 @@ static void fill_names(struct tui_rows *rows, const struct report *r, const stru
 /* --- modules -------------------------------------------------------------------------------------------- */
 
 static const struct tui_col module_cols[] = {
-	{ "module", TUI_COL_TEXT, 20, 0, 1 },	       { "class", TUI_COL_TEXT, 16, 110 },
+	{ "module", TUI_COL_TEXT, 20, 0, 1, 1 },	       { "class", TUI_COL_TEXT, 16, 110 },
 	{ "activation", TUI_COL_BYTES, 11, 0 },	       { "at peak", TUI_COL_BYTES, 9, 0 },
 	{ "itself", TUI_COL_BYTES, 9, 0 },	       { "parameter", TUI_COL_BYTES, 9, 0 },
 	{ "gradient", TUI_COL_BYTES, 9, 90 },	       { "state", TUI_COL_BYTES, 9, 90 },

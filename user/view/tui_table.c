@@ -190,7 +190,7 @@ static void draw_value(struct canvas *c, unsigned x, unsigned y, unsigned w, con
 	const struct tui_value *v = &row->v[i];
 
 	if (col->kind == TUI_COL_TEXT)
-		canvas__fit(c, x, y, w, (enum tui_style)row->style, v->text ? v->text : "");
+		(col->is_path ? canvas__fit_path : canvas__fit)(c, x, y, w, (enum tui_style)row->style, v->text ? v->text : "");
 	else if (v->text)
 		canvas__right(c, x, y, w, v->text[0] == '-' ? TUI_DIM : (enum tui_style)row->style, v->text);
 	else if (col->kind == TUI_COL_BAR)

@@ -19,6 +19,7 @@ struct tui_col {
 	uint8_t cols;  /* width; of a wide column the least */
 	uint16_t from; /* shown on screens of so many columns or more */
 	uint8_t is_wide; /* shares what is left */
+	uint8_t is_path; /* text_fit_path */
 };
 
 struct tui_value {
