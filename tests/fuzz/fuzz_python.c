@@ -2,7 +2,8 @@
 /*
  * Any bytes as the memory of a process with a Python in it. The first byte says which version, whether reads fail
  * now and then, and whether the memory changes between looks; the rest lies at IMAGE_BASE. Seeds are whole
- * interpreters (unit/python_image.h). Nothing breaks, no look goes on for ever, what is told is within bounds.
+ * interpreters (unit/python_image.h). Nothing breaks, no look goes on for ever, what is told is within bounds, and the same
+ * as a reader tells that walks at every look.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -33,6 +34,28 @@ static void check_look(const struct py_reader *r, const struct py_look *look)
 		require(t->name->kind >= PY_PARAMETER && t->name->kind <= PY_STATE);
 		require(t->name->at.data && t->name->at.bytes && t->name->at.dev != MT_DEV_NONE);
 	}
+}
+
+static void compare(const struct py_look *a, const struct py_look *b)
+{
+	require(a->told_cnt == b->told_cnt && a->told_modules_cnt == b->told_modules_cnt);
+	require(a->held_back == b->held_back && a->changed == b->changed && a->torn == b->torn && a->full == b->full);
+	for (size_t i = 0; i < a->told_cnt; i++)
+		require(a->told[i].hash == b->told[i].hash && !strcmp(a->told[i].root, b->told[i].root));
+	for (size_t i = 0; i < a->told_modules_cnt; i++)
+		require(a->told_modules[i].hash == b->told_modules[i].hash);
+}
+
+/* One word becomes another one of those that are there, where the input says. */
+static void change_word(struct image *im, const uint8_t *data, size_t size, unsigned turn)
+{
+	uint64_t words = im->len / 8, at = 0, from = 0;
+
+	if (!words || size < 8)
+		return;
+	memcpy(&at, data + size - 4 - turn % 2, 3);
+	memcpy(&from, data + size - 8 + turn % 2, 3);
+	memcpy(im->bytes + at % words * 8, im->bytes + from % words * 8, 8);
 }
 
 static int count_item(void *ctx, uint64_t key, uint64_t value)
@@ -68,8 +91,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct image *im = calloc(1, sizeof(*im));
 	unsigned how = size ? data[0] : 0, minor = 10 + how % 4;
-	struct py_reader *r = NULL;
-	struct py_look look;
+	struct py_reader *r = NULL, *walking = NULL;
+	struct py_reader_opts opts;
+	struct py_look look, walked;
 
 	require(im != NULL);
 	im->at = py_object_offsets(minor);
@@ -81,15 +105,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	im->len = (im->len + 16383) & ~16383ul; /* pieces are read whole */
 	im->fail_every = how & 4 ? 7 : 0;
 	require(!image_reader(im, &r));
-	for (unsigned i = 0; i < 3; i++) {
-		if (!py_reader__look(r, i == 2 ? PY_LOOK_ALL : PY_LOOK_KNOWN, &look))
+	opts = image_opts(im);
+	opts.walks_always = 1;
+	require(!py_reader__new(&walking, &opts, NULL));
+	for (unsigned i = 0; i < 5; i++) {
+		enum py_look_kind kind = i == 2 ? PY_LOOK_ALL : PY_LOOK_KNOWN;
+		int e = py_reader__look(r, kind, &look);
+
+		if (!e)
 			check_look(r, &look);
+		if (!im->fail_every) { /* whose reads fail at other times for each */
+			require(py_reader__look(walking, kind, &walked) == e);
+			if (!e)
+				compare(&look, &walked);
+		}
+		if (how & 32)
+			change_word(im, data, size, i);
 		if (how & 8 && im->len > 64) /* another memory at the next look */
 			memmove(im->bytes + 32, im->bytes + 40, im->len - 40);
 	}
 	if (how & 16)
 		read_parts(im, minor);
 	py_reader__free(r);
+	py_reader__free(walking);
 	free(im);
 	return 0;
 }

@@ -312,11 +312,17 @@ static inline void image__init(struct image *im, unsigned minor, int inline_valu
 	im->len = IMAGE_BYTES; /* what is behind is nothing, but there: pieces are read whole */
 }
 
+static inline struct py_reader_opts image_opts(struct image *im)
+{
+	return (struct py_reader_opts){ .mem = { image_read, im }, .minor = im->at->minor, .interp_head = IMAGE_BASE,
+					.layout = image_layout, .vtables = image_vtables, .vtables_cnt = 3 };
+}
+
 static inline int image_reader(struct image *im, struct py_reader **ret)
 {
-	return py_reader__new(ret, &(struct py_reader_opts){ .mem = { image_read, im }, .minor = im->at->minor,
-							     .interp_head = IMAGE_BASE, .layout = image_layout,
-							     .vtables = image_vtables, .vtables_cnt = 3 }, NULL);
+	struct py_reader_opts opts = image_opts(im);
+
+	return py_reader__new(ret, &opts, NULL);
 }
 
 #endif

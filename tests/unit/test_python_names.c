@@ -392,6 +392,96 @@ static void test_every_word_torn(void **state)
 	expect_all();
 }
 
+/* What a look that does not walk tells is what one tells that does: after each change of each word, and when it is undone. */
+static void compare_looks(struct py_reader *walking)
+{
+	struct py_look walked;
+	int r = look_again(PY_LOOK_KNOWN);
+
+	assert_int_equal(py_reader__look(walking, PY_LOOK_KNOWN, &walked), r);
+	if (r)
+		return;
+	assert_false(walked.is_same);
+	assert_int_equal(look.told_cnt, walked.told_cnt);
+	assert_int_equal(look.held_back, walked.held_back);
+	assert_int_equal(look.changed, walked.changed);
+	assert_int_equal(look.torn, walked.torn);
+	assert_int_equal(look.told_modules_cnt, walked.told_modules_cnt);
+	for (size_t i = 0; i < look.told_cnt; i++) {
+		const struct py_told *a = &look.told[i], *b = &walked.told[i];
+
+		assert_true(a->hash == b->hash && a->name->at.data == b->name->at.data && a->name->kind == b->name->kind);
+		assert_string_equal(a->root, b->root);
+		assert_string_equal(py_reader__text(reader, a->name->path), py_reader__text(walking, b->name->path));
+	}
+	for (size_t i = 0; i < look.told_modules_cnt; i++)
+		assert_true(look.told_modules[i].hash == walked.told_modules[i].hash);
+}
+
+static void test_same_as_walking(void **state)
+{
+	unsigned same = 0, walked = 0;
+
+	(void)state;
+	for (unsigned minor = 10; minor <= 13; minor++) {
+		struct py_reader_opts opts;
+		struct py_reader *walking;
+
+		begin(minor, minor % 2);
+		opts = image_opts(&im);
+		opts.walks_always = 1;
+		assert_int_equal(py_reader__new(&walking, &opts, NULL), 0);
+		for (uint64_t at = IMAGE_BASE; at < IMAGE_BASE + im.used; at += 8) {
+			uint64_t was = peek(&im, at), others[] = { 0, was + 8, UINT64_MAX, im.model };
+
+			for (unsigned i = 0; was && i < 4; i++) {
+				poke(&im, at, others[i]);
+				compare_looks(walking);
+				same += look.is_same;
+				walked += !look.is_same;
+				poke(&im, at, was);
+				compare_looks(walking);
+			}
+		}
+		py_reader__free(walking);
+		teardown(NULL);
+	}
+	assert_true(same > 100); /* of references, and of what is of no name */
+	assert_true(walked > 100);
+}
+
+/* What changes all the time in a job that trains is no reason to walk; what a name rests on is. */
+static void test_what_is_walked_for(void **state)
+{
+	uint64_t storage, keys;
+
+	(void)state;
+	for (unsigned minor = 10; minor <= 13; minor++) {
+		begin(minor, 0);
+		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+		assert_true(look.is_same); /* two in one */
+		poke(&im, im.weight, 77);
+		poke(&im, im.model, 78);
+		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+		assert_true(look.is_same);
+		expect_all();
+		storage = peek(&im, peek(&im, im.weight + 16) + 16);
+		poke(&im, storage + 16, 0xe000);
+		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+		assert_false(look.is_same);
+		assert_null(told_at(0xe000));
+		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+		assert_true(look.is_same);
+		expect(0xe000, PY_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+		keys = peek(&im, im.params + 32);
+		poke(&im, keys + (im.at->keys_are_old ? 32 : 24), 0); /* entries */
+		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+		assert_false(look.is_same);
+		assert_null(told_at(0xe000));
+		teardown(NULL);
+	}
+}
+
 /* `test_python_names seed FILE MINOR`: what fuzzing begins with. */
 static int write_seed(const char *path, unsigned minor)
 {
@@ -424,6 +514,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_pieces_with_holes, teardown),
 		cmocka_unit_test_teardown(test_reads_that_fail, teardown),
 		cmocka_unit_test_teardown(test_every_word_torn, teardown),
+		cmocka_unit_test_teardown(test_same_as_walking, teardown),
+		cmocka_unit_test_teardown(test_what_is_walked_for, teardown),
 	};
 
 	if (argc == 4 && !strcmp(argv[1], "seed"))

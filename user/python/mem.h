@@ -6,10 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
+
+#define PY_RANGES_MAX 64
 
 struct py_mem {
 	int (*read)(void *ctx, uint64_t addr, void *buf, size_t len); /* 0, or -EFAULT: not all of it is there */
 	void *ctx;
+	/* All of them, one behind the other; may be NULL: one by one then. */
+	int (*read_ranges)(void *ctx, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
 };
 
 /* process_vm_readv; `*pid` is borrowed. */
@@ -18,6 +23,18 @@ struct py_mem py_mem_of(const pid_t *pid);
 static inline int py_mem__read(const struct py_mem *m, uint64_t addr, void *buf, size_t len)
 {
 	return m->read(m->ctx, addr, buf, len);
+}
+
+/* `cnt` ranges, PY_RANGES_MAX at most, that are `len` bytes together. */
+static inline int py_mem__read_ranges(const struct py_mem *m, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
+{
+	int r = 0;
+
+	if (m->read_ranges)
+		return m->read_ranges(m->ctx, ranges, cnt, buf, len);
+	for (size_t i = 0, at = 0; i < cnt && !r; at += ranges[i++].iov_len)
+		r = m->read(m->ctx, (uint64_t)(uintptr_t)ranges[i].iov_base, (char *)buf + at, ranges[i].iov_len);
+	return r;
 }
 
 /* A pointer that may be followed: aligned, in user space. */

@@ -139,8 +139,12 @@ const struct py_type *py__type_of(struct py *p, uint64_t obj)
 	uint64_t head[2];
 
 	/* an object that was freed has its old type still, and no references */
-	if (!py_plausible(obj) || py_snap__read(p->snap, obj, head, sizeof(head)) || !(uint32_t)head[0])
+	if (!py_plausible(obj) || py_snap__peek(p->snap, obj, head, sizeof(head)))
 		return NULL;
+	py_snap__needs(p->snap, obj, head[0], PY_WORD_COUNT);
+	if (!(uint32_t)head[0])
+		return NULL;
+	py_snap__needs(p->snap, obj + OB_TYPE, head[1], PY_WORD_SAME);
 	return py__type(p, head[1]);
 }
 
@@ -255,7 +259,7 @@ static int read_old_keys(struct py *p, uint64_t keys, struct keys *ret)
 {
 	uint64_t h[5], width;
 
-	if (py_snap__read(p->snap, keys, h, sizeof(h)) || !h[1] || (h[1] & (h[1] - 1)) || h[1] > 1ull << DICT_LOG2_MAX)
+	if (py_snap__read(p->snap, keys + 8, &h[1], sizeof(h) - 8) || !h[1] || (h[1] & (h[1] - 1)) || h[1] > 1ull << DICT_LOG2_MAX)
 		return -EAGAIN;
 	width = h[1] <= 0xff ? 1 : h[1] <= 0xffff ? 2 : 4;
 	*ret = (struct keys){ keys + 40 + h[1] * width, h[4], h[1] * 2 / 3, 24 };
@@ -264,8 +268,7 @@ static int read_old_keys(struct py *p, uint64_t keys, struct keys *ret)
 
 static int read_keys(struct py *p, uint64_t keys, struct keys *ret)
 {
-	struct {
-		uint64_t refs;
+	struct { /* behind the references */
 		uint8_t log2, log2_bytes, kind, pad;
 		uint32_t version;
 		uint64_t usable, cnt;
@@ -274,7 +277,7 @@ static int read_keys(struct py *p, uint64_t keys, struct keys *ret)
 
 	if (p->at->keys_are_old)
 		return read_old_keys(p, keys, ret);
-	if (py_snap__read(p->snap, keys, &h, sizeof(h)) || h.log2 > DICT_LOG2_MAX || h.kind > 2)
+	if (py_snap__read(p->snap, keys + 8, &h, sizeof(h)) || h.log2 > DICT_LOG2_MAX || h.kind > 2)
 		return -EAGAIN;
 	width_log2 = h.log2 < 8 ? 0 : h.log2 < 16 ? 1 : 2;
 	if (h.log2_bytes != h.log2 + width_log2)
@@ -284,38 +287,38 @@ static int read_keys(struct py *p, uint64_t keys, struct keys *ret)
 	return h.cnt > ret->capacity || h.usable > ret->capacity || h.cnt + h.usable > ret->capacity ? -EAGAIN : 0;
 }
 
-/* Entries of a table, with the values of a split one, which may be shorter than the table that it shares. */
-struct entries {
-	uint64_t key_values[2];
+/* An entry of a table; its value lies elsewhere if the table is split. */
+struct entry {
+	uint64_t key, value;
+	uint64_t value_at;
 };
 
-static int read_entries(struct py *p, const struct keys *k, uint64_t values, uint64_t values_cnt, struct entries **ret,
+static int read_entries(struct py *p, const struct keys *k, uint64_t values, uint64_t values_cnt, struct entry **ret,
 			uint64_t *ret_cnt)
 {
-	uint64_t cnt = values && values_cnt < k->cnt ? values_cnt : k->cnt;
-	struct entries *e = NULL;
-	uint64_t *vals = NULL;
-	uint8_t *raw = NULL;
+	/* a split one may be shorter than the table that it shares */
+	uint64_t cnt = values && values_cnt < k->cnt ? values_cnt : k->cnt, *vals, *raw;
+	struct entry *e;
 	int r = 0;
 
 	if (take_items(p, cnt))
 		return -EAGAIN;
-	e = calloc(cnt + 1, sizeof(*e));
-	raw = malloc(cnt * k->size + 1);
-	vals = values ? calloc(cnt + 1, 8) : NULL;
-	if (!e || !raw || (values && !vals))
-		r = -ENOMEM;
-	if (!r && py_snap__read(p->snap, k->entries, raw, cnt * k->size))
-		r = -EAGAIN;
-	if (!r && values && py_snap__read(p->snap, values, vals, cnt * 8))
+	e = malloc(cnt * (sizeof(*e) + k->size + 8) + 8);
+	if (!e)
+		return -ENOMEM;
+	raw = (uint64_t *)(e + cnt);
+	vals = raw + cnt * k->size / 8;
+	if (py_snap__peek(p->snap, k->entries, raw, cnt * k->size) ||
+	    (values && py_snap__peek(p->snap, values, vals, cnt * 8)))
 		r = -EAGAIN;
 	for (uint64_t i = 0; !r && i < cnt; i++) {
-		memcpy(&e[i], raw + i * k->size + k->size - 16, 16);
-		if (values)
-			e[i].key_values[1] = vals[i];
+		uint64_t key_at = k->entries + (i + 1) * k->size - 16;
+		const uint64_t *key = &raw[(i + 1) * k->size / 8 - 2];
+
+		e[i] = values ? (struct entry){ key[0], vals[i], values + i * 8 } : (struct entry){ key[0], key[1], key_at + 8 };
+		py_snap__needs(p->snap, key_at, key[0], PY_WORD_SAME);
+		py_snap__needs(p->snap, e[i].value_at, e[i].value, PY_WORD_POINTER);
 	}
-	free(raw);
-	free(vals);
 	if (r) {
 		free(e);
 		return r;
@@ -325,24 +328,29 @@ static int read_entries(struct py *p, const struct keys *k, uint64_t values, uin
 	return 0;
 }
 
-static uint64_t count_used(const struct entries *e, uint64_t cnt)
+static uint64_t count_used(const struct entry *e, uint64_t cnt)
 {
 	uint64_t used = 0;
 
 	for (uint64_t i = 0; i < cnt; i++)
-		used += e[i].key_values[1] != 0;
+		used += e[i].value != 0;
 	return used;
 }
 
 /* fn sees all of them, or none. */
-static int tell_entries(const struct entries *e, uint64_t cnt, py_item_fn fn, void *ctx)
+static int tell_entries(struct py *p, const struct entry *e, uint64_t cnt, py_item_fn fn, void *ctx)
 {
 	for (uint64_t i = 0; i < cnt; i++)
-		if (e[i].key_values[1] && (!py_plausible(e[i].key_values[0]) || !py_plausible(e[i].key_values[1])))
+		if (e[i].value && (!py_plausible(e[i].key) || !py_plausible(e[i].value)))
 			return -EAGAIN;
-	for (uint64_t i = 0; i < cnt; i++)
-		if (e[i].key_values[1] && fn(ctx, e[i].key_values[0], e[i].key_values[1]))
+	for (uint64_t i = 0; i < cnt; i++) {
+		int what = e[i].value ? fn(ctx, e[i].key, e[i].value) : PY_ITEM_PASSED;
+
+		if (!(what & PY_ITEM_PASSED))
+			py_snap__needs(p->snap, e[i].value_at, e[i].value, PY_WORD_SAME);
+		if (what & PY_ITEM_ENOUGH)
 			break;
+	}
 	return 0;
 }
 
@@ -350,7 +358,7 @@ static int each_item_once(struct py *p, uint64_t dict, py_item_fn fn, void *ctx,
 {
 	uint64_t used = py_snap__word(p->snap, dict + 16), keys = py_snap__ptr(p->snap, dict + 32);
 	uint64_t values = py_snap__word(p->snap, dict + 40), cnt;
-	struct entries *e;
+	struct entry *e;
 	int r;
 
 	*k = (struct keys){ 0 };
@@ -363,7 +371,7 @@ static int each_item_once(struct py *p, uint64_t dict, py_item_fn fn, void *ctx,
 		r = read_entries(p, k, values ? values + p->at->values_header : 0, UINT64_MAX, &e, &cnt);
 	if (r)
 		return r;
-	r = count_used(e, cnt) == used ? tell_entries(e, cnt, fn, ctx) : -EAGAIN;
+	r = count_used(e, cnt) == used ? tell_entries(p, e, cnt, fn, ctx) : -EAGAIN;
 	free(e);
 	return r;
 }
@@ -392,7 +400,7 @@ int py__each_item(struct py *p, uint64_t dict, py_item_fn fn, void *ctx)
 static int each_shared(struct py *p, uint64_t type, uint64_t values, uint64_t max, py_item_fn fn, void *ctx)
 {
 	uint64_t keys = py_snap__ptr(p->snap, type + p->at->cached_keys), cnt;
-	struct entries *e;
+	struct entry *e;
 	struct keys k;
 	int r;
 
@@ -402,7 +410,7 @@ static int each_shared(struct py *p, uint64_t type, uint64_t values, uint64_t ma
 	r = r ? r : read_entries(p, &k, values, max, &e, &cnt);
 	if (r)
 		return r;
-	r = tell_entries(e, cnt, fn, ctx);
+	r = tell_entries(p, e, cnt, fn, ctx);
 	free(e);
 	return r;
 }
@@ -498,9 +506,9 @@ static int find_item(void *ctx, uint64_t key, uint64_t value)
 	struct wanted *w = ctx;
 
 	if (!py__is_text(w->p, key, w->key))
-		return 0;
+		return PY_ITEM_PASSED;
 	w->value = value;
-	return 1;
+	return PY_ITEM_ENOUGH;
 }
 
 int py__get(struct py *p, uint64_t dict, const char *key, uint64_t *ret)

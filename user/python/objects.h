@@ -78,7 +78,11 @@ int py__is_text(struct py *p, uint64_t str, const char *text);
 /* Name of a type, from its tp_name: the last part. */
 int py__type_name(struct py *p, uint64_t type, char buf[PY_TEXT_MAX]);
 
-/* Entries in order of insertion. fn: 0 go on, 1 enough. -EAGAIN: torn; some may have been told. */
+/*
+ * Entries in order of insertion. fn: enum py_item, bits. -EAGAIN: torn; some may have been told.
+ * PASSED by the key alone: what value it has, or will have, makes no difference.
+ */
+enum py_item { PY_ITEM_NEXT = 0, PY_ITEM_ENOUGH = 1, PY_ITEM_PASSED = 2 };
 typedef int (*py_item_fn)(void *ctx, uint64_t key, uint64_t value);
 int py__each_item(struct py *p, uint64_t dict, py_item_fn fn, void *ctx);
 /* Attributes of an instance, wherever they are. */

@@ -45,6 +45,9 @@ struct py_reader {
 	uint32_t torn_cnt;
 	int has_looked;
 	int is_all_read; /* every module was read in this look or the one before */
+	int walks_always;
+	int can_be_same; /* the names of the walk that was made last would be those of the next one, if nothing changes */
+	int is_same;	 /* this look's names are that walk's */
 	struct py_told *told;
 	size_t told_cap;
 	struct py_told_module *modules_told;
@@ -113,6 +116,7 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 	qsort(r->vtables, opts->vtables_cnt, sizeof(*r->vtables), by_vtable);
 	r->torch = (struct py_torch){ .at = opts->layout, .vtables = r->vtables, .vtables_cnt = opts->vtables_cnt };
 	r->interp_head = opts->interp_head;
+	r->walks_always = opts->walks_always;
 	walk__init(&r->walk, &r->py, &r->torch);
 	*ret = r;
 	return 0;
@@ -245,7 +249,16 @@ static int search(struct py_reader *r, struct py_look *ret)
 
 static int walk_once(struct py_reader *r)
 {
-	return walk__run(&r->walk, r->modules, r->modules_cnt, r->optimizers, r->optimizers_cnt);
+	int e = walk__names(&r->walk, r->modules, r->modules_cnt, r->optimizers, r->optimizers_cnt);
+
+	return e ? e : walk__gradients(&r->walk);
+}
+
+/* If nothing has changed that the last walk rested on, it would come to the same. */
+static int walk_again(struct py_reader *r)
+{
+	r->is_same = r->can_be_same && !r->walks_always && py_snap__is_same(r->py.snap);
+	return r->is_same ? walk__gradients(&r->walk) : walk_once(r);
 }
 
 /* Submodules that the walk found are known from now on. */
@@ -368,7 +381,7 @@ static int remember(struct py_reader *r)
 	if (!r->before)
 		return -ENOMEM;
 	memset(r->before, 0, cap * sizeof(*r->before));
-	for (size_t i = 0; i < r->walk.names_cnt; i++) {
+	for (size_t i = 0; i < r->walk.gradients_at; i++) {
 		struct py_name *n = &r->walk.names[i];
 
 		*find_before(r->before, cap, n->at.data) = (struct before){ n->at.data, hash_of(r, n) };
@@ -444,17 +457,16 @@ static int choose(struct py_reader *r, struct py_look *look)
 	for (size_t i = 0; i < r->walk.names_cnt; i++) {
 		struct py_name *n = &r->walk.names[i];
 		uint64_t hash = hash_of(r, n);
-		int is_same = was_before(r, n->at.data, hash);
+		int is_same = r->is_same || n->kind == PY_GRADIENT || was_before(r, n->at.data, hash);
 
-		if (n->kind != PY_GRADIENT)
-			look->changed += !is_same;
+		look->changed += !is_same;
 		if (!root || root->obj != n->root)
 			root = find_root(r, n->root);
 		if (!root)
 			root = add_root(r, n->root);
 		if (root && !root->seen)
 			see_root(r, root);
-		if (!root || !root->is_sure || (n->kind == PY_GRADIENT ? !is_grad_still(r, n) : !is_same))
+		if (!root || !root->is_sure || !is_same || (n->kind == PY_GRADIENT && !is_grad_still(r, n)))
 			look->held_back++;
 		else
 			r->told[look->told_cnt++] = (struct py_told){ n, root->label, hash };
@@ -507,7 +519,7 @@ static int choose_modules(struct py_reader *r, struct py_look *look)
 			root = add_root(r, m->root);
 		if (root && !root->seen)
 			see_root(r, root);
-		if (root && root->is_sure && class && was_before(r, m->obj, hash))
+		if (root && root->is_sure && class && (r->is_same || was_before(r, m->obj, hash)))
 			r->modules_told[look->told_modules_cnt++] = (struct py_told_module){ m, root->label, class, hash };
 	}
 	look->told_modules = r->modules_told;
@@ -547,24 +559,29 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 
 	if (is_all)
 		forget_classes(r);
+	r->can_be_same = r->can_be_same && !e && !is_all;
 	if (!e && is_all)
 		e = search(r, &look);
 	if (!e && !r->has_before) {
 		e = walk_once(r);
 		e = e ? e : remember(r);
 		e = e ? e : find_types(r, 0);
+		r->can_be_same = !e;
 	}
 	look.begin_ns = now_ns();
-	e = e ? e : walk_once(r);
+	e = e ? e : walk_again(r);
+	r->can_be_same = 0;
 	e = e ? e : choose(r, &look);
 	e = e ? e : choose_modules(r, &look);
 	if (e)
 		return e;
-	e = remember(r);
+	e = r->is_same ? 0 : remember(r);
 	memcpy(r->torn_at, r->walk.torn_at, sizeof(r->torn_at));
 	r->torn_cnt = r->walk.torn_modules;
 	r->has_looked = 1;
-	keep_modules(r);
+	r->can_be_same = !e;
+	if (!r->is_same)
+		keep_modules(r);
 	look.modules = r->walk.modules;
 	look.roots = r->walk.roots;
 	look.optimizers = r->walk.optimizers;
@@ -572,6 +589,7 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 	look.torn = r->walk.torn;
 	look.full = r->walk.full;
 	look.nameless = r->walk.nameless;
+	look.is_same = r->is_same;
 	look.bytes_read = py_snap__bytes_read(r->py.snap) - read_before;
 	if (is_all)
 		py_snap__give_back(r->py.snap); /* 64 MiB, of which a usual look needs 10 */

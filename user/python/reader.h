@@ -29,6 +29,7 @@ struct py_reader_opts {
 	struct mt_flow_layout layout;
 	const struct py_vtable *vtables; /* copied */
 	size_t vtables_cnt;
+	int walks_always; /* for tests: no look rests on what the one before read */
 };
 
 #define READER_ROOTS_MAX 512
@@ -56,6 +57,7 @@ struct py_look {
 	uint32_t held_back; /* found, but not the same as in the look before */
 	uint32_t modules, roots, optimizers, circles, torn, full, nameless;
 	uint32_t changed;   /* names that the last look did not have */
+	int is_same;	    /* but for gradients all is as the last look had it; nothing was walked */
 	uint64_t objects;   /* seen by the garbage collector's lists */
 	uint64_t bytes_read;
 	uint64_t begin_ns;	      /* CLOCK_MONOTONIC: nothing that is told was read before */

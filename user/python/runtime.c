@@ -24,9 +24,16 @@ static int read_process(void *ctx, uint64_t addr, void *buf, size_t len)
 	return process_vm_readv(*(const pid_t *)ctx, &here, 1, &there, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
 }
 
+static int read_process_ranges(void *ctx, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
+{
+	struct iovec here = { buf, len };
+
+	return process_vm_readv(*(const pid_t *)ctx, &here, 1, ranges, cnt, 0) == (ssize_t)len ? 0 : -EFAULT;
+}
+
 struct py_mem py_mem_of(const pid_t *pid)
 {
-	return (struct py_mem){ read_process, (void *)(uintptr_t)pid };
+	return (struct py_mem){ read_process, (void *)(uintptr_t)pid, read_process_ranges };
 }
 
 /* --- which interpreter ------------------------------------------------------------------------------- */

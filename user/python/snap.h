@@ -7,6 +7,10 @@
  * old as its piece: pieces of one look are milliseconds apart, so whatever hangs
  * together over two of them has to be checked by who reads it. Holds 64 MiB; a piece that another one takes
  * the place of is read again when it is needed again.
+ *
+ * What a look came to is told by the words that it read. They can be kept, with their values (a trace): as long as all of them are
+ * as they were, the same look would come to the same. That is found out in the order of addresses, some pages at a time, and
+ * costs a third of the look.
  */
 #ifndef MT_PYTHON_SNAP_H
 #define MT_PYTHON_SNAP_H
@@ -30,5 +34,24 @@ uint32_t py_snap__int(struct py_snap *s, uint64_t addr);
 /* A plausible pointer, or 0. */
 uint64_t py_snap__ptr(struct py_snap *s, uint64_t addr);
 uint64_t py_snap__bytes_read(const struct py_snap *s); /* ever */
+
+/* What has to be true of a word's value still. */
+enum py_word {
+	PY_WORD_SAME = 1,    /* it is the same: of all that is read by the functions above */
+	PY_WORD_COUNT = 2,   /* its lower half is zero or is not, as it was */
+	PY_WORD_POINTER = 4, /* it is none, plausible or neither, as it was */
+};
+
+/* As py_snap__read, but what is needed of it is told by py_snap__needs. */
+int py_snap__peek(struct py_snap *s, uint64_t addr, void *buf, size_t len);
+/* Of a word that was peeked at in this look and had that value. */
+void py_snap__needs(struct py_snap *s, uint64_t addr, uint64_t value, enum py_word what);
+
+/* What is read from here on is kept; an earlier trace is forgotten. Begins a new look. */
+void py_snap__trace(struct py_snap *s);
+/* Nothing is the same if there was no memory for the trace, or something that was read was not there. */
+void py_snap__trace_end(struct py_snap *s);
+/* Everything in the trace is as it was, having been read again; 0 if there is none. */
+int py_snap__is_same(struct py_snap *s);
 
 #endif

@@ -28,6 +28,11 @@ struct module {
 	uint8_t is_child, is_named;
 };
 
+struct parameter {
+	uint64_t obj, impl, root;
+	uint32_t path;
+};
+
 /* Address → number + 1. */
 struct index {
 	uint64_t *keys;
@@ -43,7 +48,11 @@ struct walk_state {
 	size_t members_cnt, members_cap;
 	struct index by_addr; /* modules */
 	struct index objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
-	struct index data;    /* data pointers → their names */
+	struct index data;    /* data pointers → their names, gradients not among them */
+	struct index grads;   /* … of these */
+	struct parameter *parameters; /* whose gradients are looked for */
+	size_t parameters_cnt, parameters_cap;
+	uint32_t full; /* without gradients */
 	uint64_t interned[DICTS]; /* the strings that name the three dicts are one object each, nearly always */
 };
 
@@ -186,10 +195,9 @@ static int find_dict(void *ctx, uint64_t key, uint64_t value)
 			continue;
 		interned[i] = key;
 		d->at[i] = value;
-		d->found++;
-		break;
+		return ++d->found == DICTS ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
 	}
-	return d->found == DICTS;
+	return PY_ITEM_PASSED;
 }
 
 struct wrapped {
@@ -216,9 +224,9 @@ static int find_python_modules(void *ctx, uint64_t key, uint64_t value)
 	struct wrapped *x = ctx;
 
 	if (!py__is_text(x->w->py, key, "_python_modules"))
-		return 0;
+		return PY_ITEM_PASSED;
 	x->dict = value;
-	return 1;
+	return PY_ITEM_ENOUGH;
 }
 
 /*
@@ -256,10 +264,10 @@ static int add_member(void *ctx, uint64_t key, uint64_t value)
 
 	/* None stands for a bias that is not there */
 	if (!is_a(a->w, value, a->which == MODULES ? WALK_MODULE : WALK_TENSOR))
-		return 0;
+		return PY_ITEM_NEXT;
 	if (s->members_cnt >= WALK_NAMES_MAX) {
 		a->w->full++;
-		return 1;
+		return PY_ITEM_ENOUGH;
 	}
 	if (py__text(a->w->py, key, text)) { /* it is there all the same: nobody's root, and no parameter of no module */
 		a->w->nameless++;
@@ -268,10 +276,10 @@ static int add_member(void *ctx, uint64_t key, uint64_t value)
 	if (make_room(&s->members, s->members_cnt, &s->members_cap, sizeof(m)) ||
 	    (m.name != NAMELESS && add_text(a->w, text, &m.name))) {
 		a->err = -ENOMEM;
-		return 1;
+		return PY_ITEM_ENOUGH;
 	}
 	s->members[s->members_cnt++] = m;
-	return 0;
+	return PY_ITEM_NEXT;
 }
 
 static int add_module(struct walk *w, uint64_t obj)
@@ -354,34 +362,35 @@ static int read_modules(struct walk *w, const uint64_t *modules, size_t cnt)
 
 static int add_name(struct walk *w, const struct py_name *n)
 {
+	struct index *data = n->kind == PY_GRADIENT ? &w->state->grads : &w->state->data;
+
 	if (w->names_cnt >= WALK_NAMES_MAX) {
 		w->full++;
 		return 0;
 	}
-	if (index__get(&w->state->data, n->at.data))
+	if (index__get(&w->state->data, n->at.data) || index__get(&w->state->grads, n->at.data))
 		return 0;
 	if (make_room(&w->names, w->names_cnt, &w->names_cap, sizeof(*n)))
 		return -ENOMEM;
 	w->names[w->names_cnt] = *n;
-	return index__put(&w->state->data, n->at.data, (uint32_t)++w->names_cnt);
+	return index__put(data, n->at.data, (uint32_t)++w->names_cnt);
 }
 
-/* A tensor by its object, and for a parameter its gradient. */
 static int name_tensor(struct walk *w, struct py_name *n)
 {
-	uint64_t grad;
+	struct walk_state *s = w->state;
 	int r = py_torch__of_object(w->torch, w->py, n->obj, &n->at);
 
 	w->torn += r == -EAGAIN;
 	if (r)
 		return 0;
 	r = add_name(w, n);
-	grad = n->kind == PY_PARAMETER ? py_torch__grad(w->torch, w->py, n->at.impl) : 0;
-	if (r || !grad)
+	if (r || n->kind != PY_PARAMETER)
 		return r;
-	n->kind = PY_GRADIENT;
-	r = py_torch__of_impl(w->torch, w->py, grad, &n->at);
-	return r ? 0 : add_name(w, n);
+	if (make_room(&s->parameters, s->parameters_cnt, &s->parameters_cap, sizeof(*s->parameters)))
+		return -ENOMEM;
+	s->parameters[s->parameters_cnt++] = (struct parameter){ n->obj, n->at.impl, n->root, n->path };
+	return 0;
 }
 
 /* A parameter's path is kept even if its memory is elsewhere: its state is named after it. */
@@ -525,7 +534,9 @@ static int find_parts(void *ctx, uint64_t key, uint64_t value)
 		o->state = value;
 	else if (!o->groups && py__is_text(o->w->py, key, "param_groups"))
 		o->groups = value;
-	return o->state && o->groups;
+	else
+		return PY_ITEM_PASSED;
+	return o->state && o->groups ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
 }
 
 /* Parameters of no module. */
@@ -583,7 +594,7 @@ static int name_state_item(void *ctx, uint64_t key, uint64_t value)
 	size_t cnt = 0;
 
 	if (py__text(o->w->py, key, text))
-		return 0;
+		return PY_ITEM_PASSED;
 	if (is_a(o->w, value, WALK_TENSOR))
 		o->err = name_value(o, value, text);
 	else if (py__is(o->w->py, value, PY_IS_LIST | PY_IS_TUPLE) && !py__items(o->w->py, value, &items, &cnt))
@@ -594,7 +605,7 @@ static int name_state_item(void *ctx, uint64_t key, uint64_t value)
 			o->err = name_value(o, items[i], numbered);
 		}
 	free(items);
-	return o->err != 0;
+	return o->err ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
 }
 
 static int name_state(void *ctx, uint64_t key, uint64_t value)
@@ -603,11 +614,11 @@ static int name_state(void *ctx, uint64_t key, uint64_t value)
 	uint32_t path = index__get(&o->w->state->objects, key);
 
 	if (!path || path == NAMELESS || !py__is(o->w->py, value, PY_IS_DICT))
-		return 0;
+		return PY_ITEM_NEXT;
 	o->path = path - 1;
 	if (py__each_item(o->w->py, value, name_state_item, o) == -ENOMEM)
 		o->err = -ENOMEM;
-	return o->err != 0;
+	return o->err ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
 }
 
 static int name_optimizer(struct walk *w, uint64_t obj)
@@ -640,6 +651,8 @@ void walk__done(struct walk *w)
 		index__done(&w->state->by_addr);
 		index__done(&w->state->objects);
 		index__done(&w->state->data);
+		index__done(&w->state->grads);
+		free(w->state->parameters);
 		free(w->state->modules);
 		free(w->state->members);
 		free(w->state->addrs);
@@ -662,7 +675,8 @@ static int begin(struct walk *w)
 	index__clear(&w->state->by_addr);
 	index__clear(&w->state->objects);
 	index__clear(&w->state->data);
-	w->state->modules_cnt = w->state->members_cnt = w->names_cnt = w->paths_cnt = w->text_len = 0;
+	index__clear(&w->state->grads);
+	w->state->modules_cnt = w->state->members_cnt = w->state->parameters_cnt = w->names_cnt = w->paths_cnt = w->text_len = 0;
 	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = w->nameless = w->torn_modules = 0;
 	return add_text(w, "", &empty); /* at 0 */
 }
@@ -683,16 +697,41 @@ static void calibrate(struct walk *w)
 	py_torch__calibrate(w->torch, w->py, impls, cnt);
 }
 
-int walk__run(struct walk *w, const uint64_t *modules, size_t modules_cnt, const uint64_t *optimizers, size_t optimizers_cnt)
+int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, const uint64_t *optimizers, size_t optimizers_cnt)
 {
 	int r = begin(w);
 
+	py_snap__trace(w->py->snap);
+	py__forget_types(w->py); /* what they rest on belongs to the trace */
 	r = r ? r : read_modules(w, modules, modules_cnt);
 	if (!r)
 		calibrate(w);
 	r = r ? r : name_modules(w);
 	for (size_t i = 0; i < optimizers_cnt && !r; i++)
 		r = name_optimizer(w, optimizers[i]);
+	py_snap__trace_end(w->py->snap);
+	w->gradients_at = w->names_cnt;
+	if (w->state)
+		w->state->full = w->full;
+	return r;
+}
+
+int walk__gradients(struct walk *w)
+{
+	struct walk_state *s = w->state;
+	int r = 0;
+
+	w->names_cnt = w->gradients_at;
+	w->full = s->full;
+	index__clear(&s->grads);
+	for (size_t i = 0; i < s->parameters_cnt && !r; i++) {
+		const struct parameter *p = &s->parameters[i];
+		struct py_name n = { .obj = p->obj, .root = p->root, .path = p->path, .kind = PY_GRADIENT };
+		uint64_t grad = py_torch__grad(w->torch, w->py, p->impl);
+
+		if (grad && !py_torch__of_impl(w->torch, w->py, grad, &n.at))
+			r = add_name(w, &n);
+	}
 	return r;
 }
 

@@ -50,6 +50,7 @@ struct walk {
 	/* what came of it */
 	struct py_name *names;
 	size_t names_cnt, names_cap;
+	size_t gradients_at; /* names from here on are gradients */
 	struct py_module *paths;
 	size_t paths_cnt, paths_cap;
 	char *text;
@@ -67,10 +68,15 @@ struct walk {
 void walk__init(struct walk *w, struct py *py, struct py_torch *torch);
 void walk__done(struct walk *w);
 /*
+ * Two parts: names, then gradients, which come and go. The first is traced (python/snap.h): as long as that is the same it
+ * need not be walked again.
+ *
  * Modules and optimizers by address; those that are none any more are passed over, submodules that are not among
  * them are found. Names of an earlier walk are forgotten. 0, -ENOMEM.
  */
-int walk__run(struct walk *w, const uint64_t *modules, size_t modules_cnt, const uint64_t *optimizers, size_t optimizers_cnt);
+int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, const uint64_t *optimizers, size_t optimizers_cnt);
+/* Gradients of the parameters that have names; those of an earlier look are forgotten. 0, -ENOMEM. */
+int walk__gradients(struct walk *w);
 /* All modules of the last run, good until the next; how many. */
 size_t walk__modules(const struct walk *w, const uint64_t **ret);
 const char *walk__text(const struct walk *w, uint32_t at);
