@@ -48,6 +48,7 @@ struct py_reader {
 	int walks_always;
 	int can_be_same; /* the names of the walk that was made last would be those of the next one, if nothing changes */
 	int is_same;	 /* this look's names are that walk's */
+	unsigned unlike; /* looks in a row that had to walk */
 	struct py_told *told;
 	size_t told_cap;
 	struct py_told_module *modules_told;
@@ -56,6 +57,7 @@ struct py_reader {
 	size_t classes_cnt;
 };
 
+#define UNLIKE_MAX 8
 #define READER_CLASSES_MAX 4096u /* a power of two; half of it is used */
 
 struct class_name {
@@ -254,10 +256,15 @@ static int walk_once(struct py_reader *r)
 	return e ? e : walk__gradients(&r->walk);
 }
 
-/* If nothing has changed that the last walk rested on, it would come to the same. */
+/*
+ * If nothing has changed that the last walk rested on, it would come to the same. Where something always has (LBFGS, a model that
+ * is made anew in each step), that is tried now and then.
+ */
 static int walk_again(struct py_reader *r)
 {
 	r->is_same = r->can_be_same && !r->walks_always && py_snap__is_same(r->py.snap);
+	r->unlike = r->is_same ? 0 : r->unlike + 1;
+	r->walk.is_untraced = r->unlike > UNLIKE_MAX && r->unlike % UNLIKE_MAX;
 	return r->is_same ? walk__gradients(&r->walk) : walk_once(r);
 }
 
@@ -592,7 +599,7 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 	look.is_same = r->is_same;
 	look.bytes_read = py_snap__bytes_read(r->py.snap) - read_before;
 	if (is_all)
-		py_snap__give_back(r->py.snap); /* 64 MiB, of which a usual look needs 10 */
+		py_snap__give_back(r->py.snap); /* 16 MiB, of which a usual look needs some */
 	look.took_ns = now_ns() - start_ns;
 	look.cpu_ns = cpu_ns() - start_cpu_ns;
 	*ret = look;

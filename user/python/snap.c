@@ -9,7 +9,7 @@
 #define PIECE_BITS 14
 #define PIECE (1u << PIECE_BITS)
 #define PAGE 4096u
-#define SETS 1024u
+#define SETS 256u
 #define WAYS 4u
 #define SLOTS (SETS * WAYS)
 #define ADDR_MAX (1ull << 47)
@@ -354,11 +354,11 @@ void py_snap__needs(struct py_snap *s, uint64_t addr, uint64_t value, enum py_wo
 		s->trace.err = -EAGAIN;
 }
 
-void py_snap__trace(struct py_snap *s)
+void py_snap__trace(struct py_snap *s, int is_wanted)
 {
 	s->trace.pages_cnt = s->trace.words_cnt = 0;
 	s->trace.err = s->trace.is_whole = 0;
-	s->trace.is_on = 1;
+	s->trace.is_on = is_wanted;
 	py_snap__fresh(s);
 }
 

@@ -5,11 +5,11 @@
  * Objects lie close together and are small: a system call for each field took ten times as long as pieces of
  * 16 KiB do (of one that the look before read, from the first to the last page that it needed). What is read is as
  * old as its piece: pieces of one look are milliseconds apart, so whatever hangs
- * together over two of them has to be checked by who reads it. Holds 64 MiB; a piece that another one takes
- * the place of is read again when it is needed again.
+ * together over two of them has to be checked by who reads it. Holds 16 MiB (64 took longer: more of it had to be
+ * made); a piece that another one takes the place of is read again when it is needed again.
  *
- * What a look came to is told by the words that it read. They can be kept, with their values (a trace): as long as all of them are
- * as they were, the same look would come to the same. That is found out in the order of addresses, some pages at a time, and
+ * What a look came to is told by the words that it read. They can be kept, with their values (a trace): as long as all of them
+ * are as they were, the same look would come to the same. That is found out in the order of addresses, some pages at a time, and
  * costs a third of the look.
  */
 #ifndef MT_PYTHON_SNAP_H
@@ -47,8 +47,8 @@ int py_snap__peek(struct py_snap *s, uint64_t addr, void *buf, size_t len);
 /* Of a word that was peeked at in this look and had that value. */
 void py_snap__needs(struct py_snap *s, uint64_t addr, uint64_t value, enum py_word what);
 
-/* What is read from here on is kept; an earlier trace is forgotten. Begins a new look. */
-void py_snap__trace(struct py_snap *s);
+/* What is read from here on is kept, if that is wanted; an earlier trace is forgotten. Begins a new look. */
+void py_snap__trace(struct py_snap *s, int is_wanted);
 /* Nothing is the same if there was no memory for the trace, or something that was read was not there. */
 void py_snap__trace_end(struct py_snap *s);
 /* Everything in the trace is as it was, having been read again; 0 if there is none. */

@@ -701,7 +701,7 @@ int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, con
 {
 	int r = begin(w);
 
-	py_snap__trace(w->py->snap);
+	py_snap__trace(w->py->snap, !w->is_untraced);
 	py__forget_types(w->py); /* what they rest on belongs to the trace */
 	r = r ? r : read_modules(w, modules, modules_cnt);
 	if (!r)
