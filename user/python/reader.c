@@ -257,8 +257,8 @@ static int walk_once(struct py_reader *r)
 }
 
 /*
- * If nothing has changed that the last walk rested on, it would come to the same. Where something always has (LBFGS, a model that
- * is made anew in each step), that is tried now and then.
+ * If nothing has changed that the last walk rested on, it would come to the same. Where something always has (LBFGS, a
+ * model that is made anew in each step), that is tried now and then.
  */
 static int walk_again(struct py_reader *r)
 {
@@ -409,20 +409,6 @@ static int was_before(const struct py_reader *r, uint64_t data, uint64_t hash)
 	return b && b->data == data && b->hash == hash;
 }
 
-/* The whole way once more. */
-static int is_grad_still(struct py_reader *r, const struct py_name *n)
-{
-	struct py_storage param, grad;
-	uint64_t impl;
-
-	if (py_torch__of_object(&r->torch, &r->py, n->obj, &param))
-		return 0;
-	impl = py_torch__grad(&r->torch, &r->py, param.impl);
-	return impl == n->at.impl && !py_torch__of_impl(&r->torch, &r->py, impl, &grad) && grad.data == n->at.data &&
-	       grad.storage == n->at.storage && grad.bytes == n->at.bytes && grad.dims == param.dims &&
-	       !memcmp(grad.shape, param.shape, (param.dims <= PY_DIMS_MAX ? param.dims : 0) * 8u);
-}
-
 static int is_all_read(const struct py_reader *r)
 {
 	const struct walk *w = &r->walk;
@@ -473,7 +459,7 @@ static int choose(struct py_reader *r, struct py_look *look)
 			root = add_root(r, n->root);
 		if (root && !root->seen)
 			see_root(r, root);
-		if (!root || !root->is_sure || !is_same || (n->kind == PY_GRADIENT && !is_grad_still(r, n)))
+		if (!root || !root->is_sure || !is_same || (n->kind == PY_GRADIENT && !walk__is_gradient(&r->walk, n)))
 			look->held_back++;
 		else
 			r->told[look->told_cnt++] = (struct py_told){ n, root->label, hash };

@@ -8,9 +8,9 @@
  * together over two of them has to be checked by who reads it. Holds 16 MiB (64 took longer: more of it had to be
  * made); a piece that another one takes the place of is read again when it is needed again.
  *
- * What a look came to is told by the words that it read. They can be kept, with their values (a trace): as long as all of them
- * are as they were, the same look would come to the same. That is found out in the order of addresses, some pages at a time, and
- * costs a third of the look.
+ * What a look came to is told by the words that it read. They can be kept, with their values (a trace): as long as all of
+ * them are as they were, the same look would come to the same. That is found out in the order of addresses, some pages at
+ * a time, and costs a third of the look.
  */
 #ifndef MT_PYTHON_SNAP_H
 #define MT_PYTHON_SNAP_H

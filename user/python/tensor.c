@@ -135,13 +135,16 @@ int py_torch__of_impl(struct py_torch *t, struct py *p, uint64_t impl, struct py
 	return r;
 }
 
-int py_torch__of_object(struct py_torch *t, struct py *p, uint64_t obj, struct py_storage *ret)
+uint64_t py_torch__impl(const struct py_torch *t, struct py *p, uint64_t obj)
 {
 	uint64_t impl = py_snap__ptr(p->snap, obj + CDATA);
 
-	if (class_at(t, p, impl) == MT_CLASS_UNKNOWN)
-		impl = py_snap__ptr(p->snap, obj + CDATA_OLD);
-	return py_torch__of_impl(t, p, impl, ret);
+	return class_at(t, p, impl) == MT_CLASS_UNKNOWN ? py_snap__ptr(p->snap, obj + CDATA_OLD) : impl;
+}
+
+int py_torch__of_object(struct py_torch *t, struct py *p, uint64_t obj, struct py_storage *ret)
+{
+	return py_torch__of_impl(t, p, py_torch__impl(t, p, obj), ret);
 }
 
 uint64_t py_torch__grad(const struct py_torch *t, struct py *p, uint64_t impl)

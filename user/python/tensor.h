@@ -35,6 +35,8 @@ struct py_storage {
 };
 #define PY_DIMS_NONE 255
 
+/* TensorImpl of a Python tensor; what is no tensor has an address too, or 0. */
+uint64_t py_torch__impl(const struct py_torch *t, struct py *p, uint64_t obj);
 /* 0; -ENOENT: it has no memory (meta, sparse, wrappers); -EAGAIN: it is no tensor, or torn. */
 int py_torch__of_object(struct py_torch *t, struct py *p, uint64_t obj, struct py_storage *ret);
 int py_torch__of_impl(struct py_torch *t, struct py *p, uint64_t impl, struct py_storage *ret);

@@ -29,7 +29,8 @@ struct module {
 };
 
 struct parameter {
-	uint64_t obj, impl, root;
+	struct py_storage at;
+	uint64_t obj, root;
 	uint32_t path;
 };
 
@@ -389,7 +390,7 @@ static int name_tensor(struct walk *w, struct py_name *n)
 		return r;
 	if (make_room(&s->parameters, s->parameters_cnt, &s->parameters_cap, sizeof(*s->parameters)))
 		return -ENOMEM;
-	s->parameters[s->parameters_cnt++] = (struct parameter){ n->obj, n->at.impl, n->root, n->path };
+	s->parameters[s->parameters_cnt++] = (struct parameter){ n->at, n->obj, n->root, n->path };
 	return 0;
 }
 
@@ -726,13 +727,26 @@ int walk__gradients(struct walk *w)
 	index__clear(&s->grads);
 	for (size_t i = 0; i < s->parameters_cnt && !r; i++) {
 		const struct parameter *p = &s->parameters[i];
-		struct py_name n = { .obj = p->obj, .root = p->root, .path = p->path, .kind = PY_GRADIENT };
-		uint64_t grad = py_torch__grad(w->torch, w->py, p->impl);
+		struct py_name n = { .obj = p->obj, .root = p->root, .path = p->path, .of = (uint32_t)i, .kind = PY_GRADIENT };
+		uint64_t grad = py_torch__grad(w->torch, w->py, p->at.impl);
 
 		if (grad && !py_torch__of_impl(w->torch, w->py, grad, &n.at))
 			r = add_name(w, &n);
 	}
 	return r;
+}
+
+int walk__is_gradient(struct walk *w, const struct py_name *n)
+{
+	const struct parameter *p = &w->state->parameters[n->of];
+	struct py_storage grad;
+
+	if (py_torch__impl(w->torch, w->py, p->obj) != p->at.impl ||
+	    py_torch__grad(w->torch, w->py, p->at.impl) != n->at.impl ||
+	    py_torch__of_impl(w->torch, w->py, n->at.impl, &grad))
+		return 0;
+	return grad.data == n->at.data && grad.storage == n->at.storage && grad.bytes == n->at.bytes &&
+	       grad.dims == p->at.dims && !memcmp(grad.shape, p->at.shape, (grad.dims <= PY_DIMS_MAX ? grad.dims : 0) * 8u);
 }
 
 size_t walk__modules(const struct walk *w, const uint64_t **ret)

@@ -30,6 +30,7 @@ struct py_name {
 	uint64_t root; /* module or optimizer that the path begins at */
 	uint32_t path; /* in struct walk's text */
 	uint32_t key;  /* STATE: "exp_avg"; else "" */
+	uint32_t of;   /* GRADIENT: which parameter's, for walk__is_gradient */
 	uint8_t kind;  /* enum py_kind */
 	uint64_t hash; /* the reader's, of all this; 0: not yet */
 };
@@ -78,6 +79,8 @@ void walk__done(struct walk *w);
 int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, const uint64_t *optimizers, size_t optimizers_cnt);
 /* Gradients of the parameters that have names; those of an earlier look are forgotten. 0, -ENOMEM. */
 int walk__gradients(struct walk *w);
+/* The whole way from its parameter, once more; in another look at memory than the one that found it. */
+int walk__is_gradient(struct walk *w, const struct py_name *n);
 /* All modules of the last run, good until the next; how many. */
 size_t walk__modules(const struct walk *w, const uint64_t **ret);
 const char *walk__text(const struct walk *w, uint32_t at);
