@@ -117,12 +117,29 @@ static __always_inline u64 thread_state(struct mt_module_state *s, const struct 
 	return tstate;
 }
 
+/* Both words of the one of before at once; 0: it is not this thread's. Its frame may be 0. */
+static __always_inline int known_frame(struct mt_module_state *s, const struct mt_py_proc *p, u64 fs, u64 *ret)
+{
+	u32 first = p->tstate_thread_id < p->tstate_frame ? p->tstate_thread_id : p->tstate_frame;
+	u32 bytes = p->tstate_thread_id + p->tstate_frame - 2 * first + 8;
+
+	if (!s->tstate || bytes > sizeof(s->words) - 8 ||
+	    bpf_probe_read_user(s->words, bytes & (sizeof(s->words) - 1), (void *)(s->tstate + first)) ||
+	    word_at(s, p->tstate_thread_id - first) != fs)
+		return 0;
+	*ret = word_at(s, p->tstate_frame - first);
+	return 1;
+}
+
 /* The innermost frame of this thread, 0: it runs no Python, or is not what we think. */
 static __always_inline u64 innermost(struct mt_module_state *s, const struct mt_py_proc *p, u64 fs)
 {
-	u64 tstate = thread_state(s, p, fs), frame;
+	u64 tstate, frame;
 
-	frame = tstate ? user_word(tstate + p->tstate_frame) : 0;
+	if (!known_frame(s, p, fs, &frame)) {
+		tstate = thread_state(s, p, fs);
+		frame = tstate ? user_word(tstate + p->tstate_frame) : 0;
+	}
 	if (frame && p->cframe_frame != MT_PY_NO_OFFSET)
 		frame = user_word(frame + p->cframe_frame);
 	return frame;
