@@ -28,10 +28,13 @@ static double cpu_ms(void)
 
 static void print_look(const struct py_reader *r, const struct py_look *l, double cpu, int is_short)
 {
-	printf("{\"took_ms\":%.3f,\"cpu_ms\":%.3f,\"search_ms\":%.3f,\"search_cpu_ms\":%.3f,\"read_mb\":%.1f,"
+	printf("{\"took_ms\":%.3f,\"cpu_ms\":%.3f,\"search_ms\":%.3f,\"search_cpu_ms\":%.3f,"
+	       "\"read_mb\":%.1f,"
 	       "\"objects\":%llu,\"modules\":%u,\"roots\":%u,"
-	       "\"optimizers\":%u,\"torn\":%u,\"circles\":%u,\"held_back\":%u,\"changed\":%u,\"same\":%d,\"told\":%zu",
-	       (double)l->took_ns / 1e6, cpu, (double)l->search_ns / 1e6, (double)l->search_cpu_ns / 1e6, (double)l->bytes_read / 1e6,
+	       "\"optimizers\":%u,\"torn\":%u,\"circles\":%u,\"held_back\":%u,\"changed\":%u,\"same\":%d,"
+	       "\"told\":%zu",
+	       (double)l->took_ns / 1e6, cpu, (double)l->search_ns / 1e6, (double)l->search_cpu_ns / 1e6,
+	       (double)l->bytes_read / 1e6,
 	       (unsigned long long)l->objects, l->modules, l->roots, l->optimizers, l->torn, l->circles, l->held_back,
 	       l->changed, l->is_same, l->told_cnt);
 	printf(",\"names\":[");
@@ -70,7 +73,8 @@ static int make_fake(struct py_reader **ret, struct target *t, pid_t pid, struct
 	if (r)
 		return r;
 	return py_reader__new(ret, &(struct py_reader_opts){ .pid = pid, .minor = rt.at->minor,
-							     .interp_head = rt.addr + rt.at->interp_head, .layout = fake_layout,
+							     .interp_head = rt.addr + rt.at->interp_head,
+						.interp_next = rt.at->interp_next, .layout = fake_layout,
 							     .vtables = fake_vtables, .vtables_cnt = 3 }, err);
 }
 
@@ -87,7 +91,7 @@ static int make_reader(struct py_reader **ret, struct target *t, const pid_t *pi
 		return r;
 	_Static_assert(sizeof(struct flow_vtable) == sizeof(struct py_vtable), "the same two fields");
 	opts = (struct py_reader_opts){ .pid = *pid, .minor = rt.at->minor, .interp_head = rt.addr + rt.at->interp_head,
-					.layout = plan->flow_layout.at,
+					.interp_next = rt.at->interp_next, .layout = plan->flow_layout.at,
 					.vtables = (const struct py_vtable *)plan->flow_vtables,
 					.vtables_cnt = plan->flow_vtables_cnt };
 	r = py_reader__new(ret, &opts, err);

@@ -17,7 +17,7 @@ import mt
 
 SLOW = {"never_wrong", "never_wrong_long_steady", "never_wrong_long_gc", "never_wrong_long_churn",
         "never_wrong_long_churn_all", "versions_long", "lazy_and_replaced", "buffers", "tied_and_recurrent", "gan", "bare",
-        "another_311", "odd", "no_names_option", "views_have_names"}
+        "another_311", "odd", "ddp", "interpreters", "no_names_option", "views_have_names"}
 
 SHARE_MIN = 0.99
 
@@ -104,6 +104,19 @@ def test_lazy_and_replaced():
 
 def test_bare():
     look_at("bare")
+
+
+def test_ddp():
+    """DistributedDataParallel: two ranks over gloo."""
+    rep = look_at("ddp")
+    mt.check("module.0.weight" in {t["name"] for t in rep["names"]["list"] if t["root"] == "DistributedDataParallel"}, rep["names"]["list"][:5])
+
+
+def test_interpreters():
+    """torch is not in the newest interpreter, which is the first in the list of them; modules are found, too."""
+    rep = look_at("interpreters")
+    listed = {m["name"] for m in rep["modules"]["list"]}
+    mt.check(listed >= {"0", "2"}, f"{listed}")
 
 
 def test_odd():

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct py_runtime rt = { .at = py_frame_offsets(minor), .addr = BASE };
 		uint64_t tstate;
 
-		(void)py_runtime__first_thread(&rt, &mem, &tstate);
+		(void)py_runtime__first_thread(&rt, &mem, BASE, &tstate);
 		for (uint64_t at = BASE; at < BASE + size && at < BASE + 256; at += 8) {
 			__u64 words[MT_PY_CHECK_WORDS] = { 0 };
 			struct py_code c;

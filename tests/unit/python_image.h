@@ -16,6 +16,7 @@
 
 #define IMAGE_BASE 0x100000ull
 #define IMAGE_BYTES 65536u
+#define IMAGE_INTERP_NEXT 8 /* any place that nothing else is read from */
 #define IMAGE_IMPL 0x7001000ull
 #define IMAGE_STORAGE 0x7002000ull
 #define IMAGE_META 0x7003000ull
@@ -315,7 +316,8 @@ static inline void image__init(struct image *im, unsigned minor, int inline_valu
 static inline struct py_reader_opts image_opts(struct image *im)
 {
 	return (struct py_reader_opts){ .mem = { image_read, im }, .minor = im->at->minor, .interp_head = IMAGE_BASE,
-					.layout = image_layout, .vtables = image_vtables, .vtables_cnt = 3 };
+					.interp_next = IMAGE_INTERP_NEXT, .layout = image_layout,
+					.vtables = image_vtables, .vtables_cnt = 3 };
 }
 
 static inline int image_reader(struct image *im, struct py_reader **ret)

@@ -107,6 +107,32 @@ static void test_not_imported_and_not_there(void **state)
 	assert_int_equal(look_again(PY_LOOK_KNOWN), -EAGAIN);
 }
 
+/* The newest interpreter is the first of the list; torch is in the oldest that has it. */
+static void test_several_interpreters(void **state)
+{
+	uint64_t newer;
+
+	(void)state;
+	for (unsigned minor = 10; minor <= 13; minor++) {
+		begin(minor, 0);
+		newer = (IMAGE_BASE + im.used + 15) & ~15ull;
+		poke(&im, newer + IMAGE_INTERP_NEXT, im.interp);
+		poke(&im, IMAGE_BASE, newer); /* without torch, and without any modules */
+		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+		expect_all();
+		assert_int_equal(look.others, 0);
+		poke(&im, newer + im.at->interp_modules, peek(&im, im.interp + im.at->interp_modules)); /* it has it, too */
+		assert_int_equal(look_again(PY_LOOK_ALL), 0);
+		expect_all();
+		assert_int_equal(look.others, 1);
+		poke(&im, im.interp + IMAGE_INTERP_NEXT, newer); /* a circle of them has an end */
+		assert_int_equal(look_again(PY_LOOK_ALL), 0);
+		poke(&im, IMAGE_BASE, 0);
+		assert_int_equal(look_again(PY_LOOK_ALL), -EAGAIN);
+		teardown(NULL);
+	}
+}
+
 /* What is seen for the first time is told by the second look that sees it. */
 static void test_new_storage_waits_for_a_second_look(void **state)
 {
@@ -501,6 +527,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_whole, teardown),
 		cmocka_unit_test_teardown(test_unknown_version, teardown),
 		cmocka_unit_test_teardown(test_not_imported_and_not_there, teardown),
+		cmocka_unit_test_teardown(test_several_interpreters, teardown),
 		cmocka_unit_test_teardown(test_new_storage_waits_for_a_second_look, teardown),
 		cmocka_unit_test_teardown(test_torn_dict_gives_no_names, teardown),
 		cmocka_unit_test_teardown(test_child_of_a_torn_module_is_no_root, teardown),

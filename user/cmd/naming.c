@@ -64,7 +64,7 @@ struct named_proc {
 
 enum note {
 	NOTE_NO_PYTHON = 1, NOTE_TORN = 2, NOTE_CIRCLES = 4, NOTE_FULL = 8, NOTE_UNREADABLE = 16, NOTE_NO_CALL = 32,
-	NOTE_NO_BACKWARD = 64, NOTE_NO_THREAD = 128, NOTE_NAMELESS = 256,
+	NOTE_NO_BACKWARD = 64, NOTE_NO_THREAD = 128, NOTE_NAMELESS = 256, NOTE_INTERPS = 512,
 };
 
 /* What the second thread is given, and gives back. */
@@ -125,7 +125,8 @@ static int open_reader(struct job *j)
 		r = err_set(&j->err, -ENOTSUP, "no Python with symbols is mapped");
 	if (!r) {
 		struct py_reader_opts opts = { .pid = j->pid, .minor = rt.at->minor,
-					       .interp_head = rt.addr + rt.at->interp_head, .layout = plan->flow_layout.at,
+					       .interp_head = rt.addr + rt.at->interp_head,
+						.interp_next = rt.at->interp_next, .layout = plan->flow_layout.at,
 					       .vtables = (const struct py_vtable *)plan->flow_vtables,
 					       .vtables_cnt = plan->flow_vtables_cnt };
 
@@ -524,6 +525,9 @@ static void note_gaps(struct naming *n, struct named_proc *p, const struct py_lo
 	if (look->nameless)
 		note(n, p, NOTE_NAMELESS, "some modules or parameters are called what cannot be told: control characters, "
 					  "or more than 255 bytes");
+	if (look->others)
+		note(n, p, NOTE_INTERPS, "several interpreters in the process have torch: names and modules are the oldest "
+					 "one's");
 	if (look->torn > look->modules / 10)
 		note(n, p, NOTE_TORN, "some modules could not be read and have no names: their attributes are not as "
 				      "torch.nn.Module's, or changed at every look");

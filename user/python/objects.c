@@ -259,7 +259,8 @@ static int read_old_keys(struct py *p, uint64_t keys, struct keys *ret)
 {
 	uint64_t h[5], width;
 
-	if (py_snap__read(p->snap, keys + 8, &h[1], sizeof(h) - 8) || !h[1] || (h[1] & (h[1] - 1)) || h[1] > 1ull << DICT_LOG2_MAX)
+	if (py_snap__read(p->snap, keys + 8, &h[1], sizeof(h) - 8) || !h[1] || (h[1] & (h[1] - 1)) ||
+	    h[1] > 1ull << DICT_LOG2_MAX)
 		return -EAGAIN;
 	width = h[1] <= 0xff ? 1 : h[1] <= 0xffff ? 2 : 4;
 	*ret = (struct keys){ keys + 40 + h[1] * width, h[4], h[1] * 2 / 3, 24 };
@@ -315,7 +316,7 @@ static int read_entries(struct py *p, const struct keys *k, uint64_t values, uin
 		uint64_t key_at = k->entries + (i + 1) * k->size - 16;
 		const uint64_t *key = &raw[(i + 1) * k->size / 8 - 2];
 
-		e[i] = values ? (struct entry){ key[0], vals[i], values + i * 8 } : (struct entry){ key[0], key[1], key_at + 8 };
+		e[i] = (struct entry){ key[0], values ? vals[i] : key[1], values ? values + i * 8 : key_at + 8 };
 		py_snap__needs(p->snap, key_at, key[0], PY_WORD_SAME);
 		py_snap__needs(p->snap, e[i].value_at, e[i].value, PY_WORD_POINTER);
 	}

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "python/gc.h"
+#include "python/runtime.h"
 
 /* A root that has had names. Its label stays as long as it is there. */
 struct root {
@@ -32,7 +33,8 @@ struct py_reader {
 	struct py_torch torch;
 	struct py_vtable *vtables;
 	struct walk walk;
-	uint64_t interp_head;
+	uint64_t interp_head, interp_next;
+	uint32_t others; /* interpreters with torch that are not looked at */
 	uint64_t *modules, *optimizers;
 	size_t modules_cnt, optimizers_cnt;
 	struct root *roots;
@@ -118,6 +120,7 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 	qsort(r->vtables, opts->vtables_cnt, sizeof(*r->vtables), by_vtable);
 	r->torch = (struct py_torch){ .at = opts->layout, .vtables = r->vtables, .vtables_cnt = opts->vtables_cnt };
 	r->interp_head = opts->interp_head;
+	r->interp_next = opts->interp_next;
 	r->walks_always = opts->walks_always;
 	walk__init(&r->walk, &r->py, &r->torch);
 	*ret = r;
@@ -177,6 +180,28 @@ static int look_up_types(struct py *p)
 	return e;
 }
 
+/* The oldest interpreter that has torch, most often the only one there is; and its types. */
+static int find_interp(struct py_reader *r)
+{
+	struct py *p = &r->py;
+	uint64_t interp = py_snap__ptr(p->snap, r->interp_head), found = 0, bases[PY_BASES_MAX] = { 0 };
+	int e = -EAGAIN;
+
+	r->others = 0;
+	for (unsigned i = 0; interp && i < PY_INTERPS_MAX; i++, interp = py_snap__ptr(p->snap, interp + r->interp_next)) {
+		p->interp = interp;
+		e = look_up_types(p);
+		if (e)
+			continue;
+		r->others += found != 0;
+		found = interp;
+		memcpy(bases, p->bases, sizeof(bases));
+	}
+	p->interp = found;
+	memcpy(p->bases, bases, sizeof(bases));
+	return found ? 0 : e;
+}
+
 /* The types that everything else is told by: looked up when all is looked at (15 ms), else they have not moved. */
 static int find_types(struct py_reader *r, int anew)
 {
@@ -184,11 +209,10 @@ static int find_types(struct py_reader *r, int anew)
 	int e = 0;
 
 	py__fresh(p);
-	p->interp = py_snap__ptr(p->snap, r->interp_head);
-	if (!p->interp)
+	if (!py_snap__ptr(p->snap, r->interp_head))
 		return -EAGAIN;
 	if (anew || !p->bases[WALK_MODULE])
-		e = look_up_types(p);
+		e = find_interp(r);
 	for (unsigned i = 0; i < PY_BASES_MAX && !e; i++)
 		if (p->bases[i] && !py__is(p, p->bases[i], PY_IS_TYPE))
 			e = -EAGAIN;
@@ -583,6 +607,7 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 	look.full = r->walk.full;
 	look.nameless = r->walk.nameless;
 	look.is_same = r->is_same;
+	look.others = r->others;
 	look.bytes_read = py_snap__bytes_read(r->py.snap) - read_before;
 	if (is_all)
 		py_snap__give_back(r->py.snap); /* 16 MiB, of which a usual look needs some */

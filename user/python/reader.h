@@ -25,7 +25,8 @@ struct py_reader_opts {
 	pid_t pid;	   /* or 0, and … */
 	struct py_mem mem; /* … its memory */
 	unsigned minor;	      /* CPython 3.minor */
-	uint64_t interp_head; /* address of the pointer to the first interpreter */
+	uint64_t interp_head; /* address of the pointer to the newest interpreter */
+	uint64_t interp_next; /* of an interpreter: the one before it */
 	struct mt_flow_layout layout;
 	const struct py_vtable *vtables; /* copied */
 	size_t vtables_cnt;
@@ -56,6 +57,7 @@ struct py_look {
 	size_t told_modules_cnt;
 	uint32_t held_back; /* found, but not the same as in the look before */
 	uint32_t modules, roots, optimizers, circles, torn, full, nameless;
+	uint32_t others;    /* interpreters that have imported torch, too: only the oldest one's names are told */
 	uint32_t changed;   /* names that the last look did not have */
 	int is_same;	    /* but for gradients all is as the last look had it; nothing was walked */
 	uint64_t objects;   /* seen by the garbage collector's lists */

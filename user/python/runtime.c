@@ -148,11 +148,10 @@ int py_runtime__symbol(const struct py_runtime *rt, const struct target *t, cons
 
 /* --- a thread's state ---------------------------------------------------------------------------------- */
 
-int py_runtime__first_thread(const struct py_runtime *rt, const struct py_mem *mem, uint64_t *ret_tstate)
+int py_runtime__first_thread(const struct py_runtime *rt, const struct py_mem *mem, uint64_t interp, uint64_t *ret_tstate)
 {
-	uint64_t interp = py_mem__ptr(mem, rt->addr + rt->at->interp_head), tstate;
+	uint64_t tstate = py_mem__ptr(mem, interp + rt->at->interp_threads);
 
-	tstate = interp ? py_mem__ptr(mem, interp + rt->at->interp_threads) : 0;
 	if (!tstate || py_mem__ptr(mem, tstate + rt->at->tstate_interp) != interp)
 		return -EAGAIN;
 	*ret_tstate = tstate;
@@ -204,19 +203,33 @@ static uint32_t table_of_libc(const struct target *t, const struct py_mem *mem)
 	return TSD_TABLE_GLIBC;
 }
 
-int py_runtime__tsd(const struct py_runtime *rt, const struct target *t, const struct py_mem *mem, struct py_tsd *ret)
+static int find_key_of(const struct py_runtime *rt, const struct py_mem *mem, uint64_t interp, uint32_t table,
+		       uint32_t *ret_key)
 {
-	uint32_t table = table_of_libc(t, mem), key;
 	uint64_t tstate, fs;
-	int r = py_runtime__first_thread(rt, mem, &tstate);
+	int r = py_runtime__first_thread(rt, mem, interp, &tstate);
 
 	for (unsigned i = 0; !r && tstate && i < THREADS_TRIED; i++) {
 		fs = py_mem__ptr(mem, tstate + rt->at->tstate_thread_id);
-		if (fs && !find_key(mem, fs, table, tstate, &key)) {
+		if (fs && !find_key(mem, fs, table, tstate, ret_key))
+			return 0;
+		tstate = py_mem__ptr(mem, tstate + rt->at->tstate_next);
+	}
+	return -EAGAIN;
+}
+
+int py_runtime__tsd(const struct py_runtime *rt, const struct target *t, const struct py_mem *mem, struct py_tsd *ret)
+{
+	uint32_t table = table_of_libc(t, mem), key;
+	uint64_t interp = py_mem__ptr(mem, rt->addr + rt->at->interp_head);
+
+	/* a new interpreter has a thread's state that no thread has taken yet */
+	for (unsigned i = 0; interp && i < PY_INTERPS_MAX; i++) {
+		if (!find_key_of(rt, mem, interp, table, &key)) {
 			*ret = (struct py_tsd){ table, key };
 			return 0;
 		}
-		tstate = py_mem__ptr(mem, tstate + rt->at->tstate_next);
+		interp = py_mem__ptr(mem, interp + rt->at->interp_next);
 	}
 	return -EAGAIN;
 }

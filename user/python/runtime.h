@@ -42,12 +42,11 @@ struct py_tsd {
 	uint32_t table, key;
 };
 
-/*
- * First interpreter, of its threads the first: checked against each other. 0, or -EAGAIN: not started
- * yet, or just then changing.
- */
-int py_runtime__first_thread(const struct py_runtime *rt, const struct py_mem *mem, uint64_t *ret_tstate);
-/* 0; -EAGAIN as above, or no thread has its state where it should be. */
+#define PY_INTERPS_MAX 16 /* that are looked at; the newest is the first of a list */
+
+/* The first thread of an interpreter: checked against each other. 0, or -EAGAIN: not started yet, or just then changing. */
+int py_runtime__first_thread(const struct py_runtime *rt, const struct py_mem *mem, uint64_t interp, uint64_t *ret_tstate);
+/* From any thread of any interpreter. 0; -EAGAIN as above, or no thread has its state where it should be. */
 int py_runtime__tsd(const struct py_runtime *rt, const struct target *t, const struct py_mem *mem, struct py_tsd *ret);
 
 #endif

@@ -677,7 +677,8 @@ static int begin(struct walk *w)
 	index__clear(&w->state->objects);
 	index__clear(&w->state->data);
 	index__clear(&w->state->grads);
-	w->state->modules_cnt = w->state->members_cnt = w->state->parameters_cnt = w->names_cnt = w->paths_cnt = w->text_len = 0;
+	w->state->modules_cnt = w->state->members_cnt = w->state->parameters_cnt = 0;
+	w->names_cnt = w->paths_cnt = w->text_len = 0;
 	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = w->nameless = w->torn_modules = 0;
 	return add_text(w, "", &empty); /* at 0 */
 }

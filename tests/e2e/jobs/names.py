@@ -13,8 +13,11 @@ import gc
 import json
 import os
 import random
+import subprocess
 import sys
+import tempfile
 import threading
+import types
 
 import torch
 from torch import nn
@@ -136,7 +139,39 @@ def bare():
     return found, [opt], lambda: next(source)
 
 
-MODELS = {f.__name__: f for f in (transformer, conv, tied, gan, grower, bare, hostile)}
+def ddp():
+    """Rank 0 of two; the other one is a process of its own, which ends with this one."""
+    from torch import distributed
+    rank, store = int(os.environ.get("RANK", "0")), os.environ.get("STORE") or os.path.join(tempfile.mkdtemp(), "store")
+    if not rank:
+        # no child of this one: it is not looked at
+        subprocess.run(["sh", "-c", '"$@" &', "sh", sys.executable, __file__, "--model", "ddp", "--out", os.devnull],
+                       env=dict(os.environ, RANK="1", STORE=store), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=True)
+    distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.BatchNorm1d(128), nn.Linear(128, 8)))
+    x = torch.randn(16, 64)
+    return [model], [torch.optim.AdamW(model.parameters())], lambda: model(x).square().mean()
+
+
+def interpreters():
+    """A newer interpreter beside the one that has torch, which then refuses to go backward: it only infers."""
+    try:
+        import _xxsubinterpreters as others
+    except ImportError:
+        import _interpreters as others
+    newer = others.create()  # is there as long as this is
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 8))
+    x = torch.randn(16, 64)
+
+    def step():
+        with torch.no_grad():
+            model(x)
+        return types.SimpleNamespace(backward=lambda: newer)
+    return [model], [], step
+
+
+MODELS = {f.__name__: f for f in (transformer, conv, tied, gan, grower, bare, hostile, ddp, interpreters)}
 
 
 def truth(models, opts):
@@ -216,7 +251,8 @@ def main():
         churn(args.out)
     models, opts, step = MODELS[args.model]()
     stop = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
+    if os.environ.get("RANK", "0") == "0":
+        threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
     steps = 0
     while not stop.is_set():
         for o in opts:
