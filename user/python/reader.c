@@ -206,8 +206,10 @@ static int find_interp(struct py_reader *r)
 static int find_types(struct py_reader *r, int anew)
 {
 	struct py *p = &r->py;
+	uint64_t was[PY_BASES_MAX];
 	int e = 0;
 
+	memcpy(was, p->bases, sizeof(was));
 	py__fresh(p);
 	if (!py_snap__ptr(p->snap, r->interp_head))
 		return -EAGAIN;
@@ -218,8 +220,52 @@ static int find_types(struct py_reader *r, int anew)
 			e = -EAGAIN;
 	if (e)
 		memset(p->bases, 0, sizeof(p->bases));
+	if (memcmp(was, p->bases, sizeof(was)))
+		r->can_be_same = 0;
 	py__forget_types(p); /* some were met before the bases were known */
 	return e;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The same addresses, in whatever order. */
+static int is_same_set(const uint64_t *a, const uint64_t *b, size_t cnt)
+{
+	uint64_t *sorted = malloc(cnt * 16 + 1);
+	int is_same;
+
+	if (!sorted)
+		return 0;
+	memcpy(sorted, a, cnt * 8);
+	memcpy(sorted + cnt, b, cnt * 8);
+	qsort(sorted, cnt, 8, by_address);
+	qsort(sorted + cnt, cnt, 8, by_address);
+	is_same = !memcmp(sorted, sorted + cnt, cnt * 8);
+	free(sorted);
+	return is_same;
+}
+
+/* What there is to look at is another one from here on. */
+static void take(struct py_reader *r, uint64_t *modules, size_t modules_cnt, uint64_t *optimizers, size_t optimizers_cnt)
+{
+	if (modules_cnt == r->modules_cnt && optimizers_cnt == r->optimizers_cnt && modules_cnt &&
+	    is_same_set(modules, r->modules, modules_cnt) && is_same_set(optimizers, r->optimizers, optimizers_cnt)) {
+		free(modules);
+		free(optimizers);
+		return; /* nothing new */
+	}
+	free(r->modules);
+	free(r->optimizers);
+	r->modules = modules;
+	r->modules_cnt = modules_cnt;
+	r->optimizers = optimizers;
+	r->optimizers_cnt = optimizers_cnt;
+	r->can_be_same = 0;
 }
 
 static int search(struct py_reader *r, struct py_look *ret)
@@ -261,12 +307,7 @@ static int search(struct py_reader *r, struct py_look *ret)
 		}
 	}
 	free(found.objs);
-	free(r->modules);
-	free(r->optimizers);
-	r->modules = modules;
-	r->modules_cnt = m;
-	r->optimizers = optimizers;
-	r->optimizers_cnt = o;
+	take(r, modules, m, optimizers, o);
 	ret->objects = found.nodes;
 	ret->search_ns += now_ns() - begin;
 	ret->search_cpu_ns += cpu_ns() - begin_cpu;
@@ -576,7 +617,6 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 
 	if (is_all)
 		forget_classes(r);
-	r->can_be_same = r->can_be_same && !e && !is_all;
 	if (!e && is_all)
 		e = search(r, &look);
 	if (!e && !r->has_before) {
