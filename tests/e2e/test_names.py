@@ -9,6 +9,7 @@ import functools
 import glob
 import json
 import os
+import pathlib
 import re
 import subprocess
 import time
@@ -17,7 +18,7 @@ import mt
 
 SLOW = {"never_wrong", "never_wrong_long_steady", "never_wrong_long_gc", "never_wrong_long_churn",
         "never_wrong_long_churn_all", "versions_long", "lazy_and_replaced", "buffers", "tied_and_recurrent", "gan", "bare",
-        "another_311", "odd", "ddp", "interpreters", "no_names_option", "views_have_names"}
+        "another_311", "newer_version", "odd", "ddp", "interpreters", "no_names_option", "views_have_names"}
 
 SHARE_MIN = 0.99
 
@@ -176,6 +177,41 @@ for _minor in (10, 12, 13):
     for _model in ("conv", "tied", "gan", "grower", "bare", "transformer"):
         globals()[f"test_torch_on_3{_minor}_{_model}"] = functools.partial(other_torch, _minor, _model)
         SLOW.add(f"torch_on_3{_minor}_{_model}")
+
+
+def newer_python(tmp):
+    """A copy of libpython3.13 that says it is 3.14's, and its Python with torch."""
+    libs = glob.glob(os.path.expanduser("~/.pyenv/versions/3.13.*/lib/libpython3.13.so.1.0"))
+    pythons = [p for p in mt.other_torches() if "venv-3.13/" in p]
+    if not libs or not pythons:
+        raise mt.Skip("no shared libpython3.13 with torch")
+    image = bytearray(pathlib.Path(libs[0]).read_bytes())
+    said = subprocess.run(["objdump", "-T", libs[0]], capture_output=True, text=True, check=True).stdout
+    symbol = int(next(line for line in said.splitlines() if line.endswith(" Py_Version")).split()[0], 16)
+    said = subprocess.run(["objdump", "-p", libs[0]], capture_output=True, text=True, check=True).stdout
+    for off, vaddr, size in re.findall(r"LOAD off +(\S+) vaddr (\S+) .*\n +filesz (\S+) ", said):
+        at = symbol - int(vaddr, 16)
+        if 0 <= at < int(size, 16):
+            at += int(off, 16)
+            mt.check(image[at + 2:at + 4] == b"\x0d\x03", "Py_Version is not where it should be")
+            image[at + 2] = 14
+    (tmp / os.path.basename(libs[0])).write_bytes(image)
+    return pythons[0]
+
+
+def test_newer_version():
+    """What is not known has no names and a note, and the rest of the report is as ever."""
+    with mt.scratch() as tmp:
+        python = newer_python(tmp)
+        os.environ["LD_LIBRARY_PATH"] = str(tmp)
+        try:
+            with mt.python(python):
+                rep, _ = record("tied", tmp)
+        finally:
+            del os.environ["LD_LIBRARY_PATH"]
+    notes = json.dumps(rep)
+    mt.check("names of modules and parameters are not known" in notes and "Python 3.14" in notes, rep["coverage"])
+    mt.check("names" not in rep and rep["devices"]["cpu"]["peak"] > 0, "names, or no memory")
 
 
 def fake(python, looks, *options):
