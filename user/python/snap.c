@@ -17,6 +17,7 @@
 #define ALL_PAGES ((1u << PIECE / PAGE) - 1)
 #define WORDS (PIECE / 8)
 #define PAGE_WORDS (PAGE / 8)
+#define TRACE_WORDS_MAX 4000000u /* 64 MB; a tensor has 28, with its part of modules and state */
 #define BATCH_PAGES PY_RANGES_MAX /* that a trace reads at once: what is compared is in the cache still */
 
 struct slot {
@@ -154,7 +155,9 @@ static int keep_page(struct trace *t, uint64_t addr, const uint8_t *needs, const
 
 		if (!needs[i])
 			continue;
-		words = make_room(t->words, t->words_cnt, &t->words_cap, sizeof(*words));
+		words = NULL;
+		if (t->words_cnt < TRACE_WORDS_MAX)
+			words = make_room(t->words, t->words_cnt, &t->words_cap, sizeof(*words));
 		if (!words)
 			return -ENOMEM;
 		t->words = words;
