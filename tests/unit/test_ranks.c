@@ -374,6 +374,121 @@ static void test_launcher_of_slurm(void **state)
 	report_ranks__free(r);
 }
 
+static void told_proc(uint32_t pid, uint32_t ppid, const char *const *labels)
+{
+	send((struct event){ .kind = EV_PROC, .pid = pid, .aux = ppid, .flags = EV_PROC_ATTACHED });
+	for (; *labels; labels++)
+		send((struct event){ .kind = EV_LABEL, .pid = pid, .name = names__add(names, *labels) });
+	send((struct event){ .kind = EV_CPU, .pid = pid, .size = 1 });
+}
+
+/* Two jobs on one machine, neither of which has a name: their ranks 0 are two, each with what is its own. */
+static void test_two_jobs_at_once(void **state)
+{
+	static const char *const ports[] = { "MASTER_PORT=29500", "MASTER_PORT=29600" };
+	struct report_ranks *r;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		const char *labels[] = { i % 2 ? "RANK=1" : "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=localhost", ports[i / 2], NULL };
+
+		told_proc(11 + i, 1, labels);
+		alloc(11 + i, 0x1000, i < 2 ? 1000 : i == 2 ? 10 : 70);
+	}
+	r = told();
+	assert_int_equal(r->cnt, 4);
+	assert_int_equal(r->jobs_cnt, 2);
+	assert_int_equal(r->claimed, 2);
+	assert_string_equal(r->rows[0].label.job, "localhost:29500");
+	assert_string_equal(r->rows[3].label.job, "localhost:29600");
+	assert_int_equal(r->rows[3].peak, 70);
+	assert_int_equal(r->rows[3].median_peak, 10);
+	assert_int_equal(r->rows[r->median_row].peak, 1000);
+	assert_int_equal(r->outliers_cnt, 1); /* not of the other job's 1000 */
+	assert_int_equal(r->outliers[0].row, 3);
+	report_ranks__free(r);
+}
+
+/* Without a port their launchers tell them apart. */
+static void test_two_launchers_at_once(void **state)
+{
+	struct report_ranks *r;
+
+	(void)state;
+	proc(11, 9, EV_PROC_ATTACHED, "RANK=0");
+	proc(12, 10, EV_PROC_ATTACHED, "RANK=0");
+	proc(13, 12, EV_PROC_FORKED, "RANK=0");
+	alloc(13, 0x1000, 8);
+	r = told();
+	assert_int_equal(r->cnt, 2);
+	assert_string_equal(r->rows[0].label.job, "launcher 10");
+	assert_string_equal(r->rows[1].label.job, "launcher 9");
+	assert_int_equal(r->rows[0].peak, 8);
+	assert_int_equal(r->rows[0].procs_cnt, 2);
+	report_ranks__free(r);
+}
+
+/* One job after the other is one rank, if the recording tells that the first one ended. */
+static void test_one_after_the_other(void **state)
+{
+	struct report_ranks *r;
+
+	(void)state;
+	proc(11, 9, EV_PROC_ATTACHED, "RANK=0");
+	send((struct event){ .kind = EV_GONE, .pid = 11, .flags = 1 });
+	proc(12, 10, EV_PROC_ATTACHED, "RANK=0");
+	r = told();
+	assert_int_equal(r->cnt, 1);
+	assert_int_equal(r->claimed, 0);
+	report_ranks__free(r);
+}
+
+/* "torchrun --no-python run.sh": the shell is the rank's first process, its child makes the steps. Workers are told before it. */
+static void test_shell_of_a_rank(void **state)
+{
+	name_id step = names__add(names, "Optimizer.step#SGD.step");
+	struct report_ranks *r;
+
+	(void)state;
+	proc(13, 12, EV_PROC_FORKED, "RANK=0");
+	proc(12, 11, EV_PROC_FORKED, "RANK=0");
+	proc(11, 10, EV_PROC_EXECED, "RANK=0");
+	for (int i = 0; i < 3; i++)
+		send((struct event){ .kind = MT_EV_REGION_BEGIN, .pid = 12, .name = step });
+	send((struct event){ .kind = MT_EV_REGION_BEGIN, .pid = 13, .name = step }); /* would be counted twice */
+	send((struct event){ .kind = EV_GONE, .pid = 12 });
+	proc(14, 11, EV_PROC_FORKED, "RANK=0"); /* the shell tries again */
+	send((struct event){ .kind = MT_EV_REGION_BEGIN, .pid = 14, .name = step });
+	r = told();
+	assert_int_equal(r->cnt, 1);
+	assert_int_equal(r->rows[0].pid, 11);
+	assert_int_equal(r->rows[0].procs_cnt, 4);
+	assert_int_equal(r->rows[0].steps_total, 4);
+	report_ranks__free(r);
+}
+
+/* An operator of Kubernetes numbers the machines: torchrun there is "rank 0 of 2", and has ranks of its own. */
+static void test_numbered_launcher(void **state)
+{
+	static const char *const mine[] = { "RANK=0", "WORLD_SIZE=2", NULL }, *const zero[] = { "RANK=0", "WORLD_SIZE=4", NULL },
+				 *const one[] = { "RANK=1", "WORLD_SIZE=4", NULL };
+	struct report_ranks *r;
+
+	(void)state;
+	told_proc(10, 1, mine);
+	told_proc(11, 10, zero);
+	told_proc(12, 10, one);
+	alloc(11, 0x1000, 100);
+	alloc(12, 0x1000, 200);
+	r = told();
+	assert_int_equal(r->cnt, 2);
+	assert_int_equal(r->rows[0].pid, 11);
+	assert_int_equal(r->claimed, 0);
+	assert_int_equal(r->world, 4);
+	assert_int_equal(r->missing_total, 2);
+	report_ranks__free(r);
+}
+
 /* The same pid and rank on two machines. */
 static void test_machines(void **state)
 {
@@ -445,6 +560,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_told_at_once, begin, end),
 		cmocka_unit_test_setup_teardown(test_restarted, begin, end),
 		cmocka_unit_test_setup_teardown(test_launcher_of_slurm, begin, end),
+		cmocka_unit_test_setup_teardown(test_two_jobs_at_once, begin, end),
+		cmocka_unit_test_setup_teardown(test_two_launchers_at_once, begin, end),
+		cmocka_unit_test_setup_teardown(test_one_after_the_other, begin, end),
+		cmocka_unit_test_setup_teardown(test_shell_of_a_rank, begin, end),
+		cmocka_unit_test_setup_teardown(test_numbered_launcher, begin, end),
 		cmocka_unit_test_setup_teardown(test_machines, begin, end),
 		cmocka_unit_test_setup_teardown(test_too_many, begin, end),
 		cmocka_unit_test_setup_teardown(test_nothing, begin, end),

@@ -76,6 +76,12 @@ void rank_label__add(struct rank_label *r, const char *label)
 
 	if (text)
 		snprintf(r->node, sizeof(r->node), "%s", text);
+	text = value_of(label, "MASTER_ADDR");
+	if (text)
+		snprintf(r->addr, sizeof(r->addr), "%s", text);
+	text = value_of(label, "MASTER_PORT");
+	if (text)
+		snprintf(r->port, sizeof(r->port), "%.7s", text);
 	for (uint8_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
 		text = value_of(label, jobs[i]);
 		if (!text || !text[0] || !strcmp(text, "none") || (r->job_from && r->job_from <= i))

@@ -24,6 +24,7 @@ struct rank_label {
 	uint8_t job_from;
 	char job[RANK_TEXT_BYTES];  /* of the run or job; "" not told */
 	char node[RANK_TEXT_BYTES]; /* name of the machine as the launcher has it; "" */
+	char addr[RANK_TEXT_BYTES], port[8]; /* where its ranks meet; "" */
 };
 
 enum rank_num { RANK_GLOBAL = 0, RANK_OF_NODE, RANK_WORLD, RANK_WORLD_OF_NODE, RANK_NODE, RANK_NODES };

@@ -4,6 +4,9 @@
  * Until then what was told waits; in a merged recording several processes may be told at once. A second EV_PROC (exec: a
  * launcher's child becomes the training program; a pid that comes back) begins anew, and may be another rank.
  *
+ * Two processes that name the same rank are one rank if one descends from the other, or if one has ended before the other came (a
+ * restart). Else they are of two jobs, and each has a row.
+ *
  * Stacks are left out: nothing here shows them.
  */
 #include "model/ranks.h"
@@ -36,7 +39,11 @@ struct rank {
 	struct rank_label label;
 	uint32_t number, machine;
 	uint32_t pid; /* of the process that its launcher started; not of workers, which are its children */
-	bool is_gone; /* that one has ended: another one may take its place */
+	uint32_t launcher; /* that one's parent */
+	uint32_t step_pid; /* whose steps are counted: the first one that makes any; 0: none yet */
+	bool is_gone; /* `pid` has ended, or was let go: another one may take its place */
+	bool has_ranks; /* a child of `pid` is another rank */
+	uint64_t began_ns, ended_ns;
 	uint8_t source;
 	size_t procs_cnt;
 	uint64_t live[RANK_MEMS], peak[RANK_MEMS], peak_ts_ns[RANK_MEMS];
@@ -149,23 +156,54 @@ static struct pid_slot *ranks__slot(const struct ranks *r, uint32_t pid)
 	return &r->slots[at];
 }
 
-/* 0, others, if there is no room. */
-static int ranks__find(struct ranks *r, const struct rank_label *label, uint32_t machine, uint32_t *ret)
+/* A process and what it says of itself. */
+struct claim {
+	uint32_t pid, ppid;
+	struct rank_label label;
+	uint32_t number;
+	uint8_t source;
+};
+
+static bool is_named_by(const struct rank *k, const struct claim *c)
 {
-	uint32_t number = 0;
-	uint8_t source = (uint8_t)rank_label__rank(label, &number);
+	return k->number == c->number && k->source == c->source && k->machine == c->pid >> EV_MACHINE_SHIFT &&
+	       !strcmp(k->label.job, c->label.job);
+}
+
+static bool is_related(const struct ranks *r, uint32_t rank, const struct claim *c)
+{
+	const struct pid_slot *own = ranks__slot(r, c->pid), *parent = ranks__slot(r, c->ppid);
+	const struct rank *k = r->ranks[rank];
+
+	if (rank_label__num(&k->label, RANK_WORLD) != rank_label__num(&c->label, RANK_WORLD))
+		return false; /* of a launcher that is numbered itself */
+	return (own->pid && own->rank == rank) || (parent->pid && parent->rank == rank) || k->launcher == c->pid;
+}
+
+/* 0: none. Of several that have ended the last one. */
+static uint32_t ranks__known(const struct ranks *r, const struct claim *c)
+{
+	uint32_t ended = 0;
+
+	for (uint32_t i = 1; i < r->cnt; i++) {
+		if (!is_named_by(r->ranks[i], c))
+			continue;
+		if (is_related(r, i, c))
+			return i;
+		if (r->ranks[i]->is_gone && (!ended || r->ranks[i]->ended_ns >= r->ranks[ended]->ended_ns))
+			ended = i;
+	}
+	return ended;
+}
+
+/* 0, others, if there is no room. */
+static int ranks__find(struct ranks *r, const struct claim *c, uint32_t *ret)
+{
 	struct rank *k;
 
-	*ret = 0;
-	if (source == RANK_NONE)
+	*ret = c->source == RANK_NONE ? 0 : ranks__known(r, c);
+	if (*ret || c->source == RANK_NONE)
 		return 0;
-	for (size_t i = 1; i < r->cnt; i++) {
-		k = r->ranks[i];
-		if (k->number == number && k->source == source && k->machine == machine && !strcmp(k->label.job, label->job)) {
-			*ret = (uint32_t)i;
-			return 0;
-		}
-	}
 	if (r->cnt > RANKS_MAX) {
 		r->full_cnt++;
 		return 0;
@@ -173,23 +211,27 @@ static int ranks__find(struct ranks *r, const struct rank_label *label, uint32_t
 	k = ranks__add(r);
 	if (!k)
 		return -ENOMEM;
-	k->label = *label;
-	k->number = number;
-	k->source = source;
-	k->machine = machine;
+	k->label = c->label;
+	k->number = c->number;
+	k->source = c->source;
+	k->machine = c->pid >> EV_MACHINE_SHIFT;
+	k->began_ns = r->now_ns;
 	*ret = (uint32_t)r->cnt - 1;
 	return 0;
 }
 
-static void ranks__joined(struct ranks *r, struct rank *k, uint32_t pid, uint32_t ppid)
+static void ranks__joined(struct ranks *r, struct rank *k, const struct claim *c)
 {
-	const struct pid_slot *parent = ranks__slot(r, ppid);
-	bool is_worker = parent->pid && r->ranks[parent->rank] == k;
+	const struct pid_slot *slot = ranks__slot(r, c->ppid);
+	struct rank *parent = slot->pid && slot->rank ? r->ranks[slot->rank] : NULL;
 
+	if (parent && parent != k && parent->pid == c->ppid && c->source != RANK_NONE)
+		parent->has_ranks = true;
 	k->procs_cnt++;
-	if (k->pid && (is_worker || !k->is_gone))
+	if (k->pid && (parent == k || !k->is_gone) && k->launcher != c->pid)
 		return;
-	k->pid = pid;
+	k->pid = c->pid;
+	k->launcher = c->ppid;
 	k->is_gone = false;
 }
 
@@ -204,16 +246,17 @@ static struct wait *ranks__waiting(const struct ranks *r, uint32_t pid)
 /* What the process has told of itself is over: it gets its rank. */
 static int ranks__place(struct ranks *r, const struct wait *w)
 {
-	struct rank_label label = { 0 };
-	uint32_t pid = w->ev[0].pid, rank;
+	struct claim c = { .pid = w->ev[0].pid, .ppid = w->ev[0].aux };
+	uint32_t pid = c.pid, rank;
 	struct pid_slot *slot = ranks__slot(r, pid);
 	bool is_new;
 	int err;
 
 	for (size_t i = 0; i < w->cnt; i++)
 		if (w->ev[i].kind == EV_LABEL)
-			rank_label__add(&label, names__get(r->names, w->ev[i].name));
-	err = ranks__find(r, &label, pid >> EV_MACHINE_SHIFT, &rank);
+			rank_label__add(&c.label, names__get(r->names, w->ev[i].name));
+	c.source = (uint8_t)rank_label__rank(&c.label, &c.number);
+	err = ranks__find(r, &c, &rank);
 	if (err)
 		return err;
 	if (slot->pid && slot->rank != rank) /* its old rank has lost it */
@@ -227,7 +270,7 @@ static int ranks__place(struct ranks *r, const struct wait *w)
 	r->pids_cnt += !slot->pid;
 	*slot = (struct pid_slot){ pid, rank };
 	if (is_new)
-		ranks__joined(r, r->ranks[rank], pid, w->ev[0].aux);
+		ranks__joined(r, r->ranks[rank], &c);
 	for (size_t i = 0; i < w->cnt; i++)
 		(void)model__handle(r->ranks[rank]->model, &w->ev[i]);
 	return 0;
@@ -274,7 +317,14 @@ static void rank__step(struct rank *k, uint64_t number, uint64_t ts_ns)
 	s->total++;
 }
 
-/* Steps of its first process: those of workers would be counted twice. */
+/* Steps of one process at a time: a launcher's shell makes none, and workers' would be counted twice. */
+static bool counts_steps_of(struct rank *k, uint32_t pid)
+{
+	if (!k->step_pid)
+		k->step_pid = pid;
+	return k->step_pid == pid;
+}
+
 static void rank__steps(struct rank *k, const struct ranks *r, const struct event *ev)
 {
 	struct rank_steps *s = k->steps;
@@ -284,8 +334,8 @@ static void rank__steps(struct rank *k, const struct ranks *r, const struct even
 			s->total = 0;
 		s->marked = true;
 		rank__step(k, ev->addr, ev->ts_ns);
-	} else if (ev->kind == MT_EV_REGION_BEGIN && !s->marked && ev->pid == k->pid &&
-		   !strncmp(names__get(r->names, ev->name), STEP_PREFIX, strlen(STEP_PREFIX))) {
+	} else if (ev->kind == MT_EV_REGION_BEGIN && !s->marked &&
+		   !strncmp(names__get(r->names, ev->name), STEP_PREFIX, strlen(STEP_PREFIX)) && counts_steps_of(k, ev->pid)) {
 		rank__step(k, s->total, ev->ts_ns);
 	}
 }
@@ -310,13 +360,23 @@ static void rank__measure(struct rank *k, uint64_t ts_ns)
 	}
 }
 
+static void rank__gone(struct rank *k, const struct event *ev)
+{
+	if (ev->pid == k->step_pid)
+		k->step_pid = 0;
+	if (ev->pid != k->pid)
+		return;
+	k->is_gone = true;
+	k->ended_ns = ev->ts_ns;
+}
+
 static void rank__handle(struct rank *k, const struct ranks *r, const struct event *ev)
 {
 	(void)model__handle(k->model, ev); /* there is no timeline that could fail */
 	if (ev->kind == MT_EV_STEP || ev->kind == MT_EV_REGION_BEGIN)
 		rank__steps(k, r, ev);
-	else if (ev->kind == EV_GONE && ev->flags != 1 && ev->pid == k->pid)
-		k->is_gone = true;
+	else if (ev->kind == EV_GONE)
+		rank__gone(k, ev);
 	rank__measure(k, ev->ts_ns);
 }
 
@@ -471,7 +531,9 @@ static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx
 	name_id host = r->hosts[k->machine % EV_MACHINES_MAX];
 
 	*row = (struct report_rank){ .idx = idx, .rank = k->number, .source = k->source, .label = k->label,
-				     .machine = k->machine, .pid = k->pid, .procs_cnt = k->procs_cnt, .live = k->live[memory],
+				     .machine = k->machine, .pid = k->pid, .launcher = k->launcher,
+				     .began_ns = k->began_ns, .ended_ns = k->is_gone ? k->ended_ns : UINT64_MAX,
+				     .procs_cnt = k->procs_cnt, .live = k->live[memory],
 				     .peak = k->peak[memory], .peak_ts_ns = k->peak_ts_ns[memory],
 				     .host = strdup(names__get(r->names, host)) };
 	fill_cats(row, k->model, memory);
@@ -503,7 +565,7 @@ static int fill_rows(const struct ranks *r, struct report_ranks *ret)
 	for (uint32_t i = 0; i < r->cnt; i++) {
 		const struct rank *k = r->ranks[i];
 
-		if (!i || k->source != best) {
+		if (!i || k->source != best || (k->has_ranks && !k->peak[memory])) {
 			ret->others_live += k->live[memory];
 			ret->others_peak = k->peak[memory] > ret->others_peak ? k->peak[memory] : ret->others_peak;
 			continue;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,71 @@ static uint64_t apart(uint64_t a, uint64_t b)
 static uint64_t value_of(const struct report_rank *row, bool live)
 {
 	return live ? row->live : row->peak;
+}
+
+static bool is_same_job(const struct report_rank *a, const struct report_rank *b)
+{
+	return !strcmp(a->label.job, b->label.job);
+}
+
+/* --- jobs that do not say their name --------------------------------------------------------------- */
+
+static bool is_same_number(const struct report_rank *a, const struct report_rank *b)
+{
+	return is_same_job(a, b) && a->source == b->source && a->rank == b->rank &&
+	       (a->source != RANK_LOCAL || a->machine == b->machine);
+}
+
+static bool is_at_once(const struct report_rank *a, const struct report_rank *b)
+{
+	return a->began_ns < b->ended_ns && b->began_ns < a->ended_ns;
+}
+
+/* Pairs of rows `from` to `to`, which are of one job and in order, that cannot be one rank. */
+static size_t claims(const struct report_ranks *r, size_t from, size_t to)
+{
+	size_t cnt = 0;
+
+	for (size_t i = from; i < to; i++)
+		for (size_t k = i + 1; k < to && is_same_number(&r->rows[i], &r->rows[k]); k++)
+			cnt += is_at_once(&r->rows[i], &r->rows[k]);
+	return cnt;
+}
+
+static void add_words(struct report_rank *row, const char *words)
+{
+	size_t n = strlen(row->label.job);
+
+	snprintf(row->label.job + n, sizeof(row->label.job) - n, "%s%.60s", n ? " " : "", words);
+}
+
+/* Two jobs on one machine cannot meet at one port. Who tells of no port is told apart by who launched it. */
+static void name_job(struct report_rank *row)
+{
+	char words[RANK_TEXT_BYTES];
+
+	if (row->label.port[0])
+		snprintf(words, sizeof(words), "%.48s:%s", row->label.addr, row->label.port);
+	else
+		snprintf(words, sizeof(words), "launcher %u",
+			 row->launcher & ((1u << EV_MACHINE_SHIFT) - 1));
+	add_words(row, words);
+}
+
+static void name_jobs(struct report_ranks *r)
+{
+	for (size_t from = 0, to = 0; from < r->cnt; from = to) {
+		size_t cnt;
+
+		while (to < r->cnt && is_same_job(&r->rows[to], &r->rows[from]))
+			to++;
+		cnt = claims(r, from, to);
+		r->claimed += cnt;
+		for (size_t i = from; i < to && cnt; i++)
+			name_job(&r->rows[i]);
+	}
+	if (r->claimed)
+		qsort(r->rows, r->cnt, sizeof(*r->rows), by_job_and_number);
 }
 
 /* --- who stands out -------------------------------------------------------------------------------- */
@@ -145,26 +211,41 @@ static void find_outliers(struct report_ranks *r, uint32_t from, uint32_t to, ui
 static void compare_jobs(struct report_ranks *r, uint64_t *room, bool live)
 {
 	for (uint32_t from = 0, to = 0; from < r->cnt; from = to) {
-		while (to < r->cnt && !strcmp(r->rows[to].label.job, r->rows[from].label.job))
+		while (to < r->cnt && is_same_job(&r->rows[to], &r->rows[from]))
 			to++;
 		find_outliers(r, from, to, room, live);
 	}
 }
 
-static void find_ends(struct report_ranks *r, uint64_t *room)
+static void find_ends_of(struct report_ranks *r, uint64_t *room, uint32_t from, uint32_t to)
 {
+	uint32_t min = from, max = from, mid = from;
 	uint64_t median;
 
-	for (uint32_t i = 0; i < r->cnt; i++) {
-		room[i] = r->rows[i].peak;
-		if (r->rows[i].peak > r->rows[r->max_row].peak)
-			r->max_row = i;
-		if (r->rows[i].peak < r->rows[r->min_row].peak)
-			r->min_row = i;
+	for (uint32_t i = from; i < to; i++) {
+		room[i - from] = r->rows[i].peak;
+		max = r->rows[i].peak > r->rows[max].peak ? i : max;
+		min = r->rows[i].peak < r->rows[min].peak ? i : min;
 	}
-	median = lower_median(room, r->cnt);
-	while (r->rows[r->median_row].peak != median)
-		r->median_row++;
+	median = lower_median(room, to - from);
+	while (r->rows[mid].peak != median)
+		mid++;
+	for (uint32_t i = from; i < to; i++)
+		r->rows[i].median_peak = median;
+	if (from && r->rows[max].peak <= r->rows[r->max_row].peak)
+		return;
+	r->max_row = max;
+	r->min_row = min;
+	r->median_row = mid;
+}
+
+static void find_ends(struct report_ranks *r, uint64_t *room)
+{
+	for (uint32_t from = 0, to = 0; from < r->cnt; from = to, r->jobs_cnt++) {
+		while (to < r->cnt && is_same_job(&r->rows[to], &r->rows[from]))
+			to++;
+		find_ends_of(r, room, from, to);
+	}
 }
 
 /* --- who is not there -------------------------------------------------------------------------------- */
@@ -178,7 +259,7 @@ static void find_missing(struct report_ranks *r)
 		const struct report_rank *row = &r->rows[i];
 		int64_t world = rank_label__num(&row->label, RANK_WORLD);
 
-		if (strcmp(row->label.job, r->rows[0].label.job))
+		if (r->jobs_cnt > 1)
 			return;
 		if (world > (int64_t)r->world && row->source != RANK_LOCAL)
 			r->world = (uint32_t)world;
@@ -280,8 +361,8 @@ static int find_steps(struct report_ranks *r, uint64_t *room)
 	const struct report_rank *first = NULL;
 	size_t *hints;
 
-	if (strcmp(r->rows[0].label.job, r->rows[r->cnt - 1].label.job))
-		return 0; /* of two jobs */
+	if (r->jobs_cnt > 1)
+		return 0;
 	align_counted(r);
 	for (size_t i = 0; i < r->cnt && !first; i++)
 		first = r->rows[i].steps_cnt ? &r->rows[i] : NULL;
@@ -316,6 +397,7 @@ int report_ranks__judge(struct report_ranks *r)
 		free(room);
 		return 0;
 	}
+	name_jobs(r);
 	find_ends(r, room);
 	compare_jobs(r, room, false);
 	compare_jobs(r, room, true);

@@ -29,12 +29,14 @@ struct report_rank {
 	uint8_t source;		/* enum rank_source */
 	struct rank_label label; /* of its first process */
 	uint32_t machine;	/* its number in a merged recording, else 0 */
-	uint32_t pid;		/* of its first process */
+	uint32_t pid, launcher; /* its first process, and the parent of that */
+	uint64_t began_ns, ended_ns; /* ended_ns: UINT64_MAX, not yet */
 	char *host;		/* name of its machine; "" not known */
 	uint8_t gone;		/* of that process, as in report_proc */
 	uint32_t exit_status;
 	size_t procs_cnt;	/* workers included */
 	uint64_t live, peak, peak_ts_ns;
+	uint64_t median_peak;	/* of its job */
 	uint64_t rss_peak;	/* highest of one of its processes */
 	struct report_cat cats[CAT_MAX];
 	struct report_step *steps; /* in order of time */
@@ -70,8 +72,10 @@ struct report_ranks {
 	uint32_t missing[RANK_MISSING_MAX];
 	size_t missing_cnt, missing_total;
 	size_t died; /* ranks whose process ended by a signal or failed */
-	/* rows[] by peak */
+	/* rows[] by peak; the lowest and the median one of the job that has the highest */
 	uint32_t max_row, min_row, median_row;
+	size_t jobs_cnt;
+	size_t claimed; /* pairs of rows that one job cannot have: the same number at the same time */
 	struct report_outlier outliers[RANK_OUTLIERS_MAX]; /* the farthest first */
 	size_t outliers_cnt;
 	struct report_step_row *steps;

@@ -52,10 +52,9 @@ static int has_machines(const struct report_ranks *k)
 
 static const char *number_words(char *buf, size_t size, const struct report_ranks *k, const struct report_rank *row)
 {
-	if (has_machines(k) && row->host && row->host[0])
-		snprintf(buf, size, "%u %.40s", row->rank, row->host);
-	else
-		snprintf(buf, size, "%u", row->rank);
+	const char *job = k->jobs_cnt > 1 ? row->label.job : "", *host = has_machines(k) && row->host ? row->host : "";
+
+	snprintf(buf, size, "%u%s%.40s%s%.20s", row->rank, job[0] ? " " : "", job, host[0] ? " " : "", host);
 	return buf;
 }
 
@@ -87,7 +86,7 @@ static void cats_words(char *buf, size_t size, const struct report_rank *row, in
 
 static void put_row(struct page *p, const struct report_ranks *k, const struct report_rank *row, int rank_cols, int cat_cols)
 {
-	uint64_t median = k->rows[k->median_row].peak;
+	uint64_t median = row->median_peak;
 	char text[TEXT_BYTES_MAX], a[24], state[32];
 
 	page__put(p, "  ");
@@ -134,7 +133,7 @@ static size_t choose_rows(uint8_t chosen[RANKS_MAX], const struct report_ranks *
 
 static void put_table(struct page *p, const struct report_ranks *k, size_t top)
 {
-	int rank_cols = has_machines(k) ? 16 : 6, cat_cols = (int)p->width - rank_cols - 68;
+	int rank_cols = k->jobs_cnt > 1 ? 24 : has_machines(k) ? 16 : 6, cat_cols = (int)p->width - rank_cols - 68;
 	uint8_t chosen[RANKS_MAX] = { 0 };
 	size_t cnt = choose_rows(chosen, k, top);
 
@@ -167,7 +166,7 @@ static const char *signed_bytes(char *buf, int64_t v)
 static void put_outlier(struct page *p, const struct report_ranks *k, const struct report_outlier *o)
 {
 	const struct report_rank *row = &k->rows[o->row];
-	char text[400], name[64], a[24], b[32], c[24];
+	char text[400], name[80], a[24], b[32], c[24];
 	size_t n;
 
 	n = (size_t)snprintf(text, sizeof(text), "rank %s: %s %s, %s the median rank", number_words(name, sizeof(name), k, row),
@@ -179,6 +178,23 @@ static void put_outlier(struct page *p, const struct report_ranks *k, const stru
 	page__style(p, STYLE_RED);
 	page__put(p, "  stands out: ");
 	page__style(p, STYLE_PLAIN);
+	page__flow(p, 4, text);
+}
+
+static void put_jobs(struct page *p, const struct report_ranks *k)
+{
+	char text[300];
+
+	if (k->jobs_cnt > 1)
+		snprintf(text, sizeof(text), "%zu jobs%s: the ranks of each are compared with each other", k->jobs_cnt,
+			 k->claimed ? ", told apart by where their ranks meet or who launched them, for they have ranks of the "
+				      "same number at the same time" : "");
+	else if (k->claimed)
+		snprintf(text, sizeof(text), "processes that name the same rank at the same time, neither of them the other's "
+			 "child, have a row each (%zu such pairs)", k->claimed);
+	else
+		return;
+	page__put(p, "  ");
 	page__flow(p, 4, text);
 }
 
@@ -201,7 +217,7 @@ static void put_missing(struct page *p, const struct report_ranks *k)
 static void put_verdict(struct page *p, const struct report_ranks *k)
 {
 	const struct report_rank *max = &k->rows[k->max_row], *min = &k->rows[k->min_row], *mid = &k->rows[k->median_row];
-	char text[300], name[64], a[24];
+	char text[300], name[80], a[24];
 	size_t n;
 
 	n = (size_t)snprintf(text, sizeof(text), "peaks: highest %s of rank %s", fmt_bytes(a, max->peak),
@@ -211,6 +227,7 @@ static void put_verdict(struct page *p, const struct report_ranks *k)
 		 number_words(name, sizeof(name), k, min));
 	page__put(p, "  ");
 	page__flow(p, 4, text);
+	put_jobs(p, k);
 	for (size_t i = 0; i < k->outliers_cnt; i++)
 		put_outlier(p, k, &k->outliers[i]);
 	if (!k->outliers_cnt && k->cnt > 1) {
@@ -252,7 +269,7 @@ static void put_spread(struct page *p, uint64_t min, uint64_t median, uint64_t m
 static void put_steps(struct page *p, const struct report_ranks *k)
 {
 	size_t shown = k->steps_cnt < STEPS_SHOWN ? k->steps_cnt : STEPS_SHOWN;
-	char name[64], a[24];
+	char name[80], a[24];
 
 	page__heading(p, "Imbalance by step: the highest of each rank from its mark to the next");
 	page__put(p, "      step    lowest    median   highest  to median  begun apart  highest is");
@@ -296,7 +313,7 @@ static void put_worst(struct page *p, const struct report_ranks *k)
 {
 	const struct report_rank *row = &k->rows[k->max_row];
 	const struct report *w = k->worst;
-	char title[120], name[64], a[24];
+	char title[120], name[80], a[24];
 
 	snprintf(title, sizeof(title), "The highest peak: rank %s, %s", number_words(name, sizeof(name), k, row),
 		 fmt_bytes(a, row->peak));
@@ -326,10 +343,10 @@ static void put_worst(struct page *p, const struct report_ranks *k)
 void ranks_text(struct page *p, const struct report *r, size_t top)
 {
 	const struct report_ranks *k = r->ranks;
+	const char *job = k->jobs_cnt == 1 ? k->rows[0].label.job : "";
 	char title[120];
 
-	snprintf(title, sizeof(title), "Ranks (%s)%s%.40s", memory_word(k), k->rows[0].label.job[0] ? ", job " : "",
-		 k->rows[0].label.job);
+	snprintf(title, sizeof(title), "Ranks (%s)%s%.40s", memory_word(k), job[0] ? ", job " : "", job);
 	page__heading(p, title);
 	put_table(p, k, top);
 	put_verdict(p, k);
@@ -437,6 +454,7 @@ static void put_outliers_json(struct json *j, const struct report_ranks *k)
 		json__begin_flat(j, NULL, '{');
 		json__u64(j, "rank", k->rows[o->row].rank);
 		json__u64(j, "machine", k->rows[o->row].machine);
+		json__u64(j, "index", o->row);
 		json__str(j, "by", o->by_live ? "live" : "peak");
 		json__f64(j, "score", o->score);
 		json__i64(j, "more", o->more);
@@ -506,6 +524,9 @@ void ranks_json(struct json *j, const struct report *r)
 	json__end(j, ']');
 	json__u64(j, "died", k->died);
 	json__u64(j, "not_listed", k->not_listed);
+	json__u64(j, "jobs", k->jobs_cnt);
+	json__u64(j, "highest_index", k->max_row);
+	json__u64(j, "median_index", k->median_row);
 	json__u64(j, "highest", k->rows[k->max_row].rank);
 	json__u64(j, "median", k->rows[k->median_row].rank);
 	json__u64(j, "lowest", k->rows[k->min_row].rank);
