@@ -14,7 +14,7 @@ import test_fleet
 import test_page as pages
 
 SLOW = {"fsdp_no_reshard", "fsdp_freed_early", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "fsdp_offload",
-        "attached_launcher", "dead_rank", "restarted_ranks", "recorded_apart", "page"}
+        "attached_launcher", "attached_restart", "two_jobs_at_once", "dead_rank", "restarted_ranks", "recorded_apart", "page"}
 
 TORCHRUN = os.path.join(os.path.dirname(mt.PYTHON), "torchrun")
 
@@ -102,6 +102,48 @@ def test_attached_launcher():
     check_sums(rep, k)
 
 
+def test_attached_restart():
+    """-p of torchrun, and then: a late child of rank 0, rank 1 is killed, and torchrun starts all four anew."""
+    args = ("--steps", 20, "--pause", 0.05, "--hold", 8, "--late", "--die", 1, "--die-once")
+    with mt.scratch() as tmp, mt.Proc(torchrun(4, "ranks", *args, launcher=("--standalone", "--max-restarts", "1")), env=env()) as job:
+        mt.wait_until(lambda: sum("ready" in t for t in job.out) == 4, "four ranks", 90)
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_until(lambda: any("recording" in t for t in tracer.err), "memtrace to record", 60)
+            mt.check(job.wait(130) == 0, "\n".join(job.err))
+            mt.finish(tracer, tmp / "a.mtr", signal_number=0, timeout=60)
+        rep, k = ranks_of(tmp / "a.mtr")
+        events = mt.export(tmp / "a.mtr")
+    said = [json.loads(t[t.index("{"):]) for t in job.out if "{" in t]
+    ready = {rank: [o["ready"] for o in said if "ready" in o and o["rank"] == rank] for rank in range(4)}
+    ended = {o["rank"]: o["pid"] for o in said if "workers" in o}
+    mt.check(all(len(pids) == 2 and ended[rank] == pids[1] for rank, pids in ready.items()), f"started {ready}, ended {ended}")
+    mt.check({r["rank"]: r["pid"] for r in k["list"]} == ended and k["jobs"] == 1, f"{k['list']}")
+    procs = {p["pid"]: p for p in rep["processes"]}
+    mt.check(all(procs[pid]["rank"]["rank"] == rank for rank, pids in ready.items() for pid in pids), "whose is it")
+    late = [p for p in procs.values() if p.get("rank", {}).get("rank") == 0 and p["pid"] not in ready[0]]
+    for child in late:
+        mt.check(any(e.get("pid") == child["pid"] and e["ev"] == "create" and e["size"] == 1 << 20 for e in events), f"{child}")
+    mt.check(len(late) == 2, f"a late child before the restart and one after it: {late}")
+    mt.check(all(r["state"] == "exited 0" and r["steps_total"] >= 25 for r in k["list"]), f"{k['list']}")
+    check_sums(rep, k)
+
+
+def test_two_jobs_at_once():
+    """A shell starts two jobs of two ranks each, none of which has a name, under a shell for each rank."""
+    with mt.scratch() as tmp:
+        jobs = [f"{TORCHRUN} --nproc-per-node 2 --master-port {test_fleet.test_serve.free_port()} --no-python /bin/sh -c '{mt.PYTHON} {mt.JOBS / 'ranks.py'} "
+                f"--steps 8 {more}; exit $?' &" for more in ("", "--heavy 1")]
+        mt.ok(mt.memtrace("record", "-q", "-o", tmp / "a.mtr", "--", "/bin/sh", "-c", " ".join(jobs) + " wait", timeout=140, env=env()))
+        rep, k = ranks_of(tmp / "a.mtr")
+        text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "rank")).stdout
+    mt.check(k["jobs"] == 2 and sorted(r["rank"] for r in k["list"]) == [0, 0, 1, 1], f"{k['list']}")
+    mt.check(len({r["job"] for r in k["list"]}) == 2, f"{k['list']}")
+    mt.check(all(r["steps_total"] == 8 and r["processes"] == 2 for r in k["list"]), f"{k['list']}")
+    mt.check(len(k["outliers"]) == 1 and k["outliers"][0]["rank"] == 1, f"{k['outliers']}")
+    mt.check("2 jobs, told apart by where their ranks meet" in text, text)
+    check_sums(rep, k)
+
+
 def test_recorded_apart():
     """A recording a rank, merged: one clock, because it is one boot; the third rank is missed."""
     with mt.scratch() as tmp, mt.Proc(torchrun(3, "ranks", "--steps", 30, "--pause", 0.05, "--hold", 15), env=env()) as job:
@@ -167,7 +209,7 @@ def test_without_ranks():
 # --- the page ---------------------------------------------------------------------------------------------------
 
 def test_page():
-    """Small multiples: a figure a rank on the HTML page, the heavy one marked and named."""
+    """Small multiples: a figure a rank on the HTML page, the heavy one marked and named; how far they are apart by step."""
     pages.need_library()
     with mt.scratch() as tmp:
         mt.ok(mt.memtrace("merge", *test_fleet.fleet(tmp, 6, 4), "-o", tmp / "all.mtr"))
@@ -176,11 +218,19 @@ def test_page():
         mt.check(shown == ["0", "4"], f"of six ranks two have room: the heavy one and the median one, not {shown}")
         mt.ok(mt.memtrace("export", tmp / "all.mtr", "--to", "html", "-o", tmp / "all.html"))
         with browser.open(tmp / "all.html") as page:
-            figures = page.js("[...document.querySelectorAll('#ranks figure')].map(f => [f.className, f.textContent])")
+            figures = page.js("[...document.querySelectorAll('#ranks .ranks figure')].map(f => [f.className, f.textContent])")
             mt.check([i for i, (c, _) in enumerate(figures) if c == "out"] == [4] and len(figures) == 6, f"{figures}")
             mt.check("Rank 4 stands out" in pages.text_of(page, "#ranks"), "the outlier is not named")
             head, *rows = page.js("[...document.querySelectorAll('#ranks .peaks tr')].map(r => [...r.children].map(c => c.textContent))")
             mt.check(head[1] == "rank 4" and any(row[0] == "OPTIMIZER_STATE" for row in rows), f"{head} {rows}")
+            steps = json.loads(mt.ok(mt.memtrace("report", tmp / "all.mtr", "--by", "rank", "--json")).stdout)["ranks"]["steps"]
+            far = max(steps, key=lambda s: s["max"] - s["min"])
+            box = page.js("(b => [b.left, b.top, b.width])((document.querySelector('.imbalance').scrollIntoView(), "
+                          "document.querySelector('.imbalance svg').getBoundingClientRect()))")
+            mt.check(f"The most: step {far['number']}:" in pages.text_of(page, ".imbalance"), f"{far}")
+            page.click(box[0] + box[2] * 9.5 / len(steps), box[1] + 20)
+            said = pages.text_of(page, ".imbalance .at")
+            mt.check(said.startswith(f"step {steps[9]['number']}: lowest") and "(rank 4)" in said, said)
             pages.clean(page)
 
 

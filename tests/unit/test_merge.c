@@ -127,7 +127,7 @@ static int merge(int cnt, enum merge_align align)
 	for (int i = 0; i < cnt; i++)
 		paths[i] = file[i];
 	merge_info__done(&info);
-	r = merge_files(paths, (size_t)cnt, merged, align, &info, &err);
+	r = merge_files(paths, (size_t)cnt, merged, align, 0, &info, &err);
 	if (r < 0)
 		assert_true(err.msg[0]);
 	return r;
@@ -214,6 +214,26 @@ static void test_skewed_clocks(void **state)
 	assert_int_equal(info.files[1].clock_ns, 0);
 }
 
+static char said[FILES * 200];
+
+static int say(void *ctx, const char *line)
+{
+	(void)ctx;
+	snprintf(said + strlen(said), sizeof(said) - strlen(said), "%s\n", line);
+	return 0;
+}
+
+static size_t lines_said(int each)
+{
+	size_t cnt = 0;
+
+	said[0] = '\0';
+	assert_int_equal(merge_info__words(&info, each, say, NULL), 0);
+	for (const char *at = said; *at; at++)
+		cnt += *at == '\n';
+	return cnt;
+}
+
 /*
  * Eight machines with eight ranks each, a file a rank: clocks that are wrong by hours and drift by up to 100 ppm, three hours
  * of steps, of which each rank's mark comes up to 4 ms late.
@@ -263,6 +283,12 @@ static void test_drift(void **state)
 	assert_int_equal(r->outliers_cnt, 1);
 	assert_int_equal(r->rows[r->outliers[0].row].rank, 41);
 	assert_int_equal(r->missing_total, 0);
+	assert_int_equal(counts[EV_NOTE], 3); /* the first one, those of a boot with another, those by steps */
+	assert_int_equal(lines_said(0), 3);
+	assert_non_null(strstr(said, "56 files of the same boot"));
+	assert_non_null(strstr(said, "7 files by 2700 steps or more: clocks up to 25200."));
+	assert_non_null(strstr(said, "ppm too slow (16.mtr)"));
+	assert_int_equal(lines_said(1), FILES);
 	report_ranks__free(r);
 }
 

@@ -7,35 +7,13 @@
 #include "event/merge.h"
 #include "view/text.h"
 
-static void say_file(const struct merge_file_info *f)
+static int say_line(void *ctx, const char *line)
 {
-	uint64_t off = (uint64_t)(f->clock_ns < 0 ? -f->clock_ns : f->clock_ns);
-	char safe[TEXT_BYTES_MAX], a[24];
+	char safe[TEXT_BYTES_MAX];
 
-	fprintf(stderr, "%s: machine %u, ", safe_text(safe, f->path), f->machine);
-	switch (f->how) {
-	case MERGE_FIRST:
-		fputs("the clock that is shown", stderr);
-		break;
-	case MERGE_SAME_BOOT:
-		fputs("the same boot as an earlier file, the same clock", stderr);
-		break;
-	case MERGE_BY_STEPS:
-		fprintf(stderr, "its clock is %s %s, by %zu steps", fmt_ns(a, off),
-			f->clock_ns < 0 ? "behind" : "ahead", f->steps_common);
-		fprintf(stderr, " (%s apart)", fmt_ns(a, f->spread_ns));
-		break;
-	default:
-		fputs("by its wall clock: no steps that it and the first file made together were found", stderr);
-	}
-	if (f->drift_ppt)
-		fprintf(stderr, "; it ran %.1f ppm too %s", (double)(f->drift_ppt < 0 ? -f->drift_ppt : f->drift_ppt) / 1e6,
-			f->drift_ppt < 0 ? "slow" : "fast");
-	if (f->cut_bytes)
-		fprintf(stderr, "; cut or damaged: its last %s could not be read", fmt_bytes(a, f->cut_bytes));
-	else if (!f->ended)
-		fputs("; its end was not seen", stderr);
-	fputc('\n', stderr);
+	(void)ctx;
+	fprintf(stderr, "%s\n", safe_text(safe, line));
+	return 0;
 }
 
 static void say_missing(const struct merge_info *info)
@@ -53,11 +31,10 @@ int cmd_merge(const struct options *o, struct err *err)
 	enum merge_align align = o->align_clock ? MERGE_ALIGN_CLOCK : MERGE_ALIGN_STEPS;
 	char safe[TEXT_BYTES_MAX], events[24];
 	struct merge_info info;
-	int r = merge_files(o->files, o->files_cnt, o->out, align, &info, err);
+	int r = merge_files(o->files, o->files_cnt, o->out, align, o->verbose, &info, err);
 
-	for (size_t i = 0; !r && !o->quiet && i < info.files_cnt; i++)
-		say_file(&info.files[i]);
 	if (!r && !o->quiet) {
+		(void)merge_info__words(&info, o->verbose, say_line, NULL);
 		say_missing(&info);
 		fprintf(stderr, "merged %zu files of %u machine%s into %s: %s events\n", info.files_cnt, info.machines_cnt,
 			info.machines_cnt == 1 ? "" : "s", safe_text(safe, o->out), fmt_count(events, (double)info.events));

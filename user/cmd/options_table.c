@@ -578,7 +578,8 @@ const struct command_def command_defs[CMD_CNT] = {
 			"Clocks of machines are brought together by the training steps that their ranks made together, or by "
 			"their wall clocks; recordings of one boot share a clock. Processes of the second machine and further "
 			"ones get numbers of their own (pid + machine × 4194304), so that no two are one. Says what each clock "
-			"was off by, and which ranks are in no file (docs/ranks.md). Needs no root.",
+			"was off by (of more than six files in sum; -v: of each), and which ranks are in no file "
+			"(docs/ranks.md). Needs no root.",
 			"memtrace merge node0.mtr node1.mtr -o job.mtr\tthen memtrace report job.mtr --by rank\n" },
 	[CMD_PLAN] = { "plan", "-p PID [--probes SOURCES] [--json | --all]", "every probe that would be set, and its cost",
 		       "Shows what attaching would do, and does none of it: library, symbol, offset in the file, the "

@@ -145,40 +145,19 @@ static int merge_events(struct merge *m)
 
 /* --- begin and end ----------------------------------------------------------------------------------------------- */
 
-static double ppm_of(int64_t ppt)
+static int put_note(void *ctx, const char *line)
 {
-	return (double)(ppt < 0 ? -ppt : ppt) / 1e6;
-}
+	struct merge *m = ctx;
+	char text[440];
 
-static void note_text(char *buf, size_t size, const struct merge_file_info *f)
-{
-	static const char *const how[] = { [MERGE_FIRST] = "its clock is the one that is shown",
-					   [MERGE_SAME_BOOT] = "one boot and one clock with an earlier file",
-					   [MERGE_BY_STEPS] = "", [MERGE_BY_CLOCK] = "by its wall clock" };
-	const char *name = strrchr(f->path, '/') ? strrchr(f->path, '/') + 1 : f->path;
-	size_t n = (size_t)snprintf(buf, size, "Merged: %.100s, machine %u, ", name, f->machine);
-
-	if (f->how == MERGE_BY_STEPS)
-		n += (size_t)snprintf(buf + n, size - n, "by %zu steps: its clock was %.6f s %s, they lie %.3f ms apart",
-				      f->steps_common, (double)(f->clock_ns < 0 ? -f->clock_ns : f->clock_ns) / 1e9,
-				      f->clock_ns < 0 ? "behind" : "ahead", (double)f->spread_ns / 1e6);
-	else
-		n += (size_t)snprintf(buf + n, size - n, "%s", how[f->how]);
-	if (f->drift_ppt)
-		n += (size_t)snprintf(buf + n, size - n, "; it ran %.1f ppm too %s", ppm_of(f->drift_ppt),
-				      f->drift_ppt < 0 ? "slow" : "fast");
-	if (f->cut_bytes)
-		snprintf(buf + n, size - n, "; it was cut or damaged: %llu bytes of it could not be read",
-			 (unsigned long long)f->cut_bytes);
-	else if (!f->ended)
-		snprintf(buf + n, size - n, "; its end was not seen");
+	snprintf(text, sizeof(text), "Merged: %s", line);
+	return put(m, &(struct event){ .kind = EV_NOTE, .ts_ns = m->begin_ns, .name = names__add(m->names, text) });
 }
 
 static int put_head(struct merge *m, int64_t off)
 {
 	struct source *first = &m->src[0];
 	struct event begin = first->evs[0];
-	char text[420];
 	int r;
 
 	/* a file that has a beginning may still have something before it */
@@ -193,11 +172,8 @@ static int put_head(struct merge *m, int64_t off)
 	for (uint32_t i = 0; i < m->machines_cnt && !r; i++)
 		r = put(m, &(struct event){ .kind = EV_MACHINE, .ts_ns = begin.ts_ns, .aux = i, .flags = 1,
 					    .addr = m->machines[i].boot, .name = names__add(m->names, m->machines[i].host) });
-	for (size_t i = 0; i < m->cnt && !r; i++) {
-		note_text(text, sizeof(text), &m->info->files[i]);
-		r = put(m, &(struct event){ .kind = EV_NOTE, .ts_ns = begin.ts_ns, .name = names__add(m->names, text) });
-	}
-	return r;
+	m->begin_ns = begin.ts_ns;
+	return r ? r : merge_info__words(m->info, m->each, put_note, m);
 }
 
 static int put_end(struct merge *m)
@@ -376,10 +352,10 @@ static void merge_done(struct merge *m)
 	names__free(m->names);
 }
 
-int merge_files(const char *const *paths, size_t cnt, const char *out, enum merge_align align, struct merge_info *ret,
-		struct err *err)
+int merge_files(const char *const *paths, size_t cnt, const char *out, enum merge_align align, int each,
+		struct merge_info *ret, struct err *err)
 {
-	struct merge m = { .cnt = cnt, .info = ret, .err = err };
+	struct merge m = { .cnt = cnt, .each = each, .info = ret, .err = err };
 	int r;
 
 	*ret = (struct merge_info){ .world = -1 };

@@ -55,9 +55,14 @@ struct merge_info {
 
 #define MERGE_RANKS_MAX 65536
 
-/* 0 or -errno; then `out` is as it was. *ret is filled in either case, give it to merge_info__done. */
-int merge_files(const char *const *paths, size_t cnt, const char *out, enum merge_align align, struct merge_info *ret,
-		struct err *err);
+/*
+ * 0 or -errno; then `out` is as it was. *ret is filled in either case, give it to merge_info__done. What merge_info__words says
+ * becomes notes of what is written.
+ */
+int merge_files(const char *const *paths, size_t cnt, const char *out, enum merge_align align, int each,
+		struct merge_info *ret, struct err *err);
+/* Tells how each file was merged; of many files, unless each is asked for, a line for each way. 0, or what `say` returned. */
+int merge_info__words(const struct merge_info *info, int each, int (*say)(void *ctx, const char *line), void *ctx);
 void merge_info__done(struct merge_info *info);
 
 #endif

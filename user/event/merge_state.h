@@ -52,7 +52,8 @@ struct merge {
 	size_t fired_cnt;
 	struct stack_slot *stacks; /* made with the first stack */
 	uint32_t stacks_cnt;
-	uint64_t now_ns;
+	uint64_t begin_ns, now_ns; /* of what is written */
+	int each; /* a note for each file, however many */
 	struct err *err;
 	struct merge_info *info;
 };

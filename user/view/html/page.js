@@ -1042,7 +1042,7 @@ function drawNames() {
 
 // Small multiples: live bytes over time of each rank, all on one scale.
 const RANKS_SHOWN = 256;
-function rankFigure(r, most, outlier, several) {
+function rankFigure(r, most, outlier, several, jobs) {
 	const ns = "http://www.w3.org/2000/svg", svg = document.createElementNS(ns, "svg"), path = document.createElementNS(ns, "path");
 	const s = r.series, x = (i) => (200 * i / Math.max(s.length, 1)).toFixed(1), y = (v) => (44 - 42 * v / most).toFixed(1);
 	svg.setAttribute("viewBox", "0 0 200 44");
@@ -1051,12 +1051,12 @@ function rankFigure(r, most, outlier, several) {
 	svg.append(path);
 	const where = several && r.host ? ` on ${r.host}` : "", bad = r.state !== "running" && r.state !== "left" && r.state !== "exited 0";
 	return h("figure", {class: outlier || bad ? "out" : null, title: `rank ${r.rank}${where}, process ${r.pid}: peak ${r.peak} bytes, ${r.steps_total} steps, ${r.state}`},
-		svg, h("figcaption", null, `rank ${r.rank}: ${bytes(r.peak)}${bad ? `, ${r.state}` : ""}`), several && r.host ? h("figcaption", null, r.host) : "");
+		svg, h("figcaption", null, `rank ${r.rank}: ${bytes(r.peak)}${bad ? `, ${r.state}` : ""}`), jobs && r.job ? h("figcaption", null, r.job) : "", several && r.host ? h("figcaption", null, r.host) : "");
 }
 
 // What the highest peak was made of, beside that of the median rank.
 function rankPeaks(k) {
-	const of = (number) => k.list.find((r) => r.rank === number), worst = of(k.highest), median = of(k.median);
+	const worst = k.list[k.highest_index], median = k.list[k.median_index];
 	if (!worst || !median || worst === median)
 		return [];
 	const rows = CATEGORIES.map((cat) => ({cat, worst: (worst.categories[cat] || {at_peak: 0}).at_peak, median: (median.categories[cat] || {at_peak: 0}).at_peak}))
@@ -1067,21 +1067,58 @@ function rankPeaks(k) {
 		h("td", null, bytes(r.median)), h("td", null, bytes(r.worst - r.median))))))];
 }
 
+// How far the ranks are apart: by step, the highest of each rank in it; without steps, by time. A band from the lowest to the
+// highest rank, the median in it.
+function imbalanceRows(k) {
+	if (k.steps.length > 1)
+		return k.steps.map((s) => ({at: `step ${s.number}`, min: s.min, median: s.median, max: s.max, rank: s.max_rank}));
+	return k.over_time.max_median_min.map(([max, median, min], i) => ({at: `after ${span(k.over_time.bucket_ns * i)}`, min, median, max}));
+}
+function imbalanceFigure(k) {
+	const rows = imbalanceRows(k), apart = (r) => r.max - r.min, most = Math.max(...rows.map((r) => r.max), 1);
+	if (rows.length < 2 || k.count < 2 || k.jobs > 1)
+		return [];
+	const worst = rows.reduce((a, r) => apart(r) > apart(a) ? r : a), low = Math.min(...rows.map((r) => r.min)), floor = low > most / 2 ? low - (most - low) / 4 : 0;
+	const W = 1000, H = 150, x = (i) => (W * i / rows.length).toFixed(1), y = (v) => (H - (H - 4) * (v - floor) / (most - floor)).toFixed(1);
+	const along = (key, back) => (back ? [...rows.keys()].reverse() : [...rows.keys()])
+		.map((i) => back ? `L${x(i + 1)},${y(rows[i][key])}L${x(i)},${y(rows[i][key])}` : `L${x(i)},${y(rows[i][key])}L${x(i + 1)},${y(rows[i][key])}`).join("");
+	const ns = "http://www.w3.org/2000/svg", svg = document.createElementNS(ns, "svg");
+	svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
+	svg.setAttribute("preserveAspectRatio", "none");
+	for (const [cls, d] of [["band", `M${along("max").slice(1)}${along("min", true)}Z`], ["median", `M${along("median").slice(1)}`]]) {
+		const path = document.createElementNS(ns, "path");
+		path.setAttribute("class", cls);
+		path.setAttribute("d", d);
+		svg.append(path);
+	}
+	const words = (r) => `${r.at}: lowest ${bytes(r.min)}, median ${bytes(r.median)}, highest ${bytes(r.max)}${r.rank === undefined ? "" : ` (rank ${r.rank})`}, ` +
+		`${bytes(apart(r))} apart`;
+	const at = h("figcaption", {class: "at"}, `The most: ${words(worst)}.`);
+	svg.onpointermove = (e) => {
+		const box = svg.getBoundingClientRect();
+		at.textContent = `${words(rows[Math.max(0, Math.min(rows.length - 1, Math.floor(rows.length * (e.clientX - box.left) / box.width)))])}.`;
+	};
+	svg.onpointerleave = () => at.textContent = `The most: ${words(worst)}.`;
+	return [h("h3", null, "Imbalance"), h("p", {class: "note"}, `${k.steps.length > 1 ? "By step: each rank's highest in it" : "Over time"}, from the lowest rank to the highest; the line is the median.`),
+		h("figure", {class: "imbalance"}, h("div", {class: "scale"}, h("span", null, bytes(most)), h("span", null, bytes(floor))), svg,
+			h("div", {class: "ends"}, h("span", null, rows[0].at), h("span", null, rows[rows.length - 1].at)), at)];
+}
+
 function drawRanks() {
 	const k = model.report.ranks;
 	$("ranks").hidden = !k;
 	if (!k)
 		return;
-	const out = (r) => k.outliers.find((o) => o.rank === r.rank && o.machine === r.machine), first = k.outliers[0];
+	const out = (r) => k.outliers.find((o) => k.list[o.index] === r), first = k.outliers[0];
 	const most = Math.max(...k.list.map((r) => r.peak), 1), several = new Set(k.list.map((r) => r.machine)).size > 1;
 	const said = first ? `Rank ${first.rank} stands out: ${bytes(Math.abs(first.more))} ${first.more < 0 ? "below" : "above"} the median rank, ` +
 		`${bytes(Math.abs(first.category_more))} of that in ${first.category}.` : "No rank stands out.";
 	$("ranks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Ranks")),
 		h("p", {class: "note"}, `${said} Live bytes (${k.memory}) of each rank over the whole recording, on one scale; numbers are peaks.` +
 			(k.missing_total ? ` Not in this recording: ${k.missing.join(", ")}${k.missing_total > k.missing.length ? " …" : ""} of ${k.world_size}.` : "")),
-		h("div", {class: "ranks"}, ...k.list.slice(0, RANKS_SHOWN).map((r) => rankFigure(r, most, out(r), several))),
-		...rankPeaks(k),
-		k.list.length > RANKS_SHOWN ? h("p", {class: "note"}, `The first ${RANKS_SHOWN} of ${count(k.list.length)}.`) : "");
+		h("div", {class: "ranks"}, ...k.list.slice(0, RANKS_SHOWN).map((r) => rankFigure(r, most, out(r), several, k.jobs > 1))),
+		k.list.length > RANKS_SHOWN ? h("p", {class: "note"}, `The first ${RANKS_SHOWN} of ${count(k.list.length)}.`) : "",
+		...imbalanceFigure(k), ...rankPeaks(k));
 }
 
 function drawSegments() {
