@@ -443,6 +443,40 @@ static void test_one_after_the_other(void **state)
 	report_ranks__free(r);
 }
 
+/* The kernel's word of an end comes in time, memtrace's own when it looks. */
+static void test_ended_by_the_kernels_word(void **state)
+{
+	struct report_ranks *r;
+
+	(void)state;
+	proc(11, 10, EV_PROC_EXECED, "RANK=0");
+	send((struct event){ .kind = MT_EV_EXIT, .pid = 11, .addr = 9 });
+	proc(12, 10, EV_PROC_EXECED, "RANK=0");
+	send((struct event){ .kind = EV_GONE, .pid = 11, .aux = 9 });
+	r = told();
+	assert_int_equal(r->cnt, 1);
+	assert_int_equal(r->rows[0].pid, 12);
+	assert_int_equal(r->rows[0].gone, 0);
+	report_ranks__free(r);
+}
+
+/* Without the kernel's word: a launcher has each rank of its job once. */
+static void test_ended_late(void **state)
+{
+	static const char *const labels[] = { "RANK=0", "TORCHELASTIC_RUN_ID=a", NULL };
+	struct report_ranks *r;
+
+	(void)state;
+	told_proc(11, 10, labels);
+	told_proc(12, 10, labels);
+	send((struct event){ .kind = EV_GONE, .pid = 11, .aux = 9 });
+	r = told();
+	assert_int_equal(r->cnt, 1);
+	assert_int_equal(r->rows[0].pid, 12);
+	assert_int_equal(r->rows[0].gone, 0);
+	report_ranks__free(r);
+}
+
 /* "torchrun --no-python run.sh": the shell is the rank's first process, its child makes the steps. Workers are told before it. */
 static void test_shell_of_a_rank(void **state)
 {
@@ -563,6 +597,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_two_jobs_at_once, begin, end),
 		cmocka_unit_test_setup_teardown(test_two_launchers_at_once, begin, end),
 		cmocka_unit_test_setup_teardown(test_one_after_the_other, begin, end),
+		cmocka_unit_test_setup_teardown(test_ended_by_the_kernels_word, begin, end),
+		cmocka_unit_test_setup_teardown(test_ended_late, begin, end),
 		cmocka_unit_test_setup_teardown(test_shell_of_a_rank, begin, end),
 		cmocka_unit_test_setup_teardown(test_numbered_launcher, begin, end),
 		cmocka_unit_test_setup_teardown(test_machines, begin, end),

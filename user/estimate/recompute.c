@@ -33,6 +33,7 @@ struct recompute {
 	uint32_t *call_of;	      /* by item */
 	struct call *calls;
 	size_t calls_cnt, calls_cap;
+	int is_closed; /* no further modules */
 };
 
 /* --- modules and their calls --------------------------------------------------------------------------------------- */
@@ -54,6 +55,8 @@ static int module_of(struct recompute *c, const struct recorded_block *k, uint32
 	for (m = 0; m < res->cnt && len; m++)
 		if (strlen(res->modules[m].path) == len && !memcmp(res->modules[m].path, path, len))
 			break;
+	if (m == res->cnt && c->is_closed)
+		len = 0;
 	if (len && m == res->cnt) {
 		if (m == RECOMPUTE_MODULES_MAX)
 			return -E2BIG;
@@ -131,9 +134,101 @@ static void weigh(struct recompute *c)
 		if (call && call->again && is_saved(call, t) && !is_output(call, t))
 			c->res->modules[call->module].bytes += item__size(t, c->o->more);
 	}
+}
+
+/* --- how long a module's forward takes ----------------------------------------------------------------------------- */
+
+/* What recompute__apply needs of one step; `of_name` and `res` are the caller's. */
+static int begin_step(struct recompute *c)
+{
+	c->calls = NULL;
+	c->calls_cnt = c->calls_cap = 0;
+	c->last = calloc(RECOMPUTE_MODULES_MAX, sizeof(*c->last));
+	c->call_of = malloc((c->i->cnt + 1) * sizeof(*c->call_of));
+	if (!c->last || !c->call_of)
+		return -ENOMEM;
+	memset(c->call_of, 0xff, (c->i->cnt + 1) * sizeof(*c->call_of));
+	return 0;
+}
+
+static void end_step(struct recompute *c)
+{
+	free(c->last);
+	free(c->call_of);
+	free(c->calls);
+}
+
+static int see_step(struct recompute *c)
+{
+	uint32_t inside = NONE;
+	int e = 0;
+
+	for (size_t k = c->i->given; k < c->i->recorded && !e; k++)
+		e = see(c, k, &inside);
 	for (size_t k = 0; k < c->calls_cnt; k++)
-		if (c->calls[k].again)
-			c->res->modules[c->calls[k].module].time_ns += (c->calls[k].to - c->calls[k].from) / ITEM_TICKS;
+		if (!c->calls[k].to)
+			c->calls[k].again = 0; /* it goes on */
+	return e;
+}
+
+/* Of the modules that ran forward and backward in the step between two marks: one more time for each. */
+static int time_step(const struct recompute *c, uint64_t from, uint64_t to, uint64_t (*times)[RECOMPUTE_STEPS_MAX])
+{
+	const struct recorded_kept kept = { .dev = c->o->kept->dev, .pid = c->o->kept->pid, .step_from = from, .step_to = to };
+	uint64_t sums[RECOMPUTE_MODULES_MAX] = { 0 };
+	struct items items;
+	struct recompute s = *c;
+	int e = items__init(&items, c->o->r, &kept);
+
+	s.i = &items;
+	s.is_closed = 1;
+	e = begin_step(&s) ? -ENOMEM : e;
+	if (!e)
+		e = see_step(&s);
+	for (size_t k = 0; k < s.calls_cnt && !e; k++)
+		if (s.calls[k].again)
+			sums[s.calls[k].module] += (s.calls[k].to - s.calls[k].from) / ITEM_TICKS;
+	for (size_t m = 0; m < c->res->cnt && !e; m++)
+		if (sums[m])
+			times[m][c->res->modules[m].steps++] = sums[m];
+	end_step(&s);
+	items__done(&items);
+	return e;
+}
+
+static int earlier(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The steps before the last mark, from the last one on. Without marks: what the items are of. */
+static int time_steps(const struct recompute *c)
+{
+	uint64_t (*times)[RECOMPUTE_STEPS_MAX] = calloc(c->res->cnt + 1, sizeof(*times));
+	const struct recorded *r = c->o->r;
+	uint64_t to = 0;
+	size_t cnt = 0;
+	int e = times ? 0 : -ENOMEM;
+
+	if (!e && !c->o->kept->has_step)
+		e = time_step(c, c->o->kept->step_from, c->o->kept->step_to, times);
+	for (size_t i = r->steps_cnt; i-- > 0 && cnt < RECOMPUTE_STEPS_MAX && !e && c->o->kept->has_step;) {
+		if (r->steps[2 * i] != c->o->kept->pid)
+			continue;
+		if (to && ++cnt)
+			e = time_step(c, r->steps[2 * i + 1], to, times);
+		to = r->steps[2 * i + 1];
+	}
+	for (size_t m = 0; m < c->res->cnt && !e; m++) {
+		struct recompute_module *module = &c->res->modules[m];
+
+		qsort(times[m], module->steps, sizeof(times[m][0]), earlier);
+		module->time_ns = module->steps ? times[m][(module->steps - 1) / 2] : 0;
+	}
+	free(times);
+	return e;
 }
 
 /* --- a set of them ------------------------------------------------------------------------------------------------- */
@@ -362,18 +457,17 @@ static void forget_idle(struct recompute *c)
 
 static int apply(struct recompute *c)
 {
-	uint32_t inside = NONE;
 	uint8_t *chosen = calloc(RECOMPUTE_MODULES_MAX, 1);
 	struct items to = { 0 };
 	int e = chosen ? items__sort(c->i) : -ENOMEM;
 
-	for (size_t k = c->i->given; k < c->i->recorded && !e; k++)
-		e = see(c, k, &inside);
-	for (size_t k = 0; k < c->calls_cnt; k++)
-		if (!c->calls[k].to)
-			c->calls[k].again = 0; /* it goes on */
+	if (!e)
+		e = see_step(c);
 	if (!e) {
 		weigh(c);
+		e = time_steps(c);
+	}
+	if (!e) {
 		forget_idle(c);
 		e = c->res->cnt ? sort_modules(c) : -ENOENT;
 	}
@@ -404,16 +498,10 @@ int recompute__apply(struct recompute_result *res, struct items *i, const struct
 	*res = (struct recompute_result){ 0 };
 	res->modules = calloc(RECOMPUTE_MODULES_MAX, sizeof(*res->modules));
 	c.of_name = calloc(c.names_cnt, sizeof(*c.of_name));
-	c.last = calloc(RECOMPUTE_MODULES_MAX, sizeof(*c.last));
-	c.call_of = malloc((i->cnt + 1) * sizeof(*c.call_of));
-	if (c.call_of)
-		memset(c.call_of, 0xff, (i->cnt + 1) * sizeof(*c.call_of));
-	if (res->modules && c.of_name && c.last && c.call_of)
+	if (!begin_step(&c) && res->modules && c.of_name)
 		e = apply(&c);
 	free(c.of_name);
-	free(c.last);
-	free(c.call_of);
-	free(c.calls);
+	end_step(&c);
 	return e;
 }
 

@@ -5,7 +5,8 @@
  * those blocks live on and the others come and go as they did. Its inputs stay until then; what is used behind it (its
  * outputs) stays as it was.
  *
- * A module's forward lasts from its first birth to the next birth outside of it: that is what running it again costs.
+ * A module's forward lasts from its first birth to the next birth outside of it: that is what running it again costs. The median over
+ * the last steps is told, for one step may have waited for something.
  */
 #ifndef MT_ESTIMATE_RECOMPUTE_H
 #define MT_ESTIMATE_RECOMPUTE_H
@@ -13,9 +14,11 @@
 #include "estimate/items.h"
 
 #define RECOMPUTE_MODULES_MAX 1024
+#define RECOMPUTE_STEPS_MAX 15 /* whose times are looked at */
 
 struct recompute_opts {
 	const struct recorded *r;
+	const struct recorded_kept *kept; /* whose step the items are */
 	const char *modules; /* patterns of paths, by commas */
 	uint64_t budget;     /* 0: none */
 	double more;	     /* of the batch than recorded */
@@ -25,7 +28,8 @@ struct recompute_opts {
 struct recompute_module {
 	char *path;
 	double bytes;	  /* that are not kept */
-	uint64_t time_ns; /* of running it again */
+	uint64_t time_ns; /* of running it again: the median of so many steps */
+	size_t steps;
 	uint64_t peak, time_all_ns; /* with this one and all before it */
 	int is_chosen;
 };

@@ -170,6 +170,12 @@ static bool is_named_by(const struct rank *k, const struct claim *c)
 	       !strcmp(k->label.job, c->label.job);
 }
 
+/* Of a launcher that names its job: its own last one may be told to have ended later than the next one to have begun. */
+static bool is_next(const struct rank *k, const struct claim *c)
+{
+	return k->launcher == c->ppid && c->label.job[0];
+}
+
 static bool is_related(const struct ranks *r, uint32_t rank, const struct claim *c)
 {
 	const struct pid_slot *own = ranks__slot(r, c->pid), *parent = ranks__slot(r, c->ppid);
@@ -177,7 +183,7 @@ static bool is_related(const struct ranks *r, uint32_t rank, const struct claim 
 
 	if (rank_label__num(&k->label, RANK_WORLD) != rank_label__num(&c->label, RANK_WORLD))
 		return false; /* of a launcher that is numbered itself */
-	return (own->pid && own->rank == rank) || (parent->pid && parent->rank == rank) || k->launcher == c->pid;
+	return (own->pid && own->rank == rank) || (parent->pid && parent->rank == rank) || k->launcher == c->pid || is_next(k, c);
 }
 
 /* 0: none. Of several that have ended the last one. */
@@ -228,7 +234,7 @@ static void ranks__joined(struct ranks *r, struct rank *k, const struct claim *c
 	if (parent && parent != k && parent->pid == c->ppid && c->source != RANK_NONE)
 		parent->has_ranks = true;
 	k->procs_cnt++;
-	if (k->pid && (parent == k || !k->is_gone) && k->launcher != c->pid)
+	if (k->pid && (parent == k || !k->is_gone) && k->launcher != c->pid && !is_next(k, c))
 		return;
 	k->pid = c->pid;
 	k->launcher = c->ppid;
@@ -375,7 +381,7 @@ static void rank__handle(struct rank *k, const struct ranks *r, const struct eve
 	(void)model__handle(k->model, ev); /* there is no timeline that could fail */
 	if (ev->kind == MT_EV_STEP || ev->kind == MT_EV_REGION_BEGIN)
 		rank__steps(k, r, ev);
-	else if (ev->kind == EV_GONE)
+	else if (ev->kind == EV_GONE || ev->kind == MT_EV_EXIT)
 		rank__gone(k, ev);
 	rank__measure(k, ev->ts_ns);
 }
