@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* /proc texts, and a real process made for the purpose: its labels, its libraries, its end. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -465,6 +466,67 @@ static void follows_a_child(void **state)
 	assert_int_equal(s.disorder, 0); /* all on CLOCK_MONOTONIC */
 }
 
+static int run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set);
+}
+
+struct family {
+	uint32_t last_parent;
+	uint64_t last_ns;
+	int forks, disorder;
+};
+
+static int see_family(void *ctx, const struct sb_record *r)
+{
+	struct family *f = ctx;
+
+	f->disorder += r->ts_ns < f->last_ns;
+	f->last_ns = r->ts_ns;
+	if (r->kind == SB_FORK && r->ppid == f->last_parent && r->pid != r->ppid) {
+		f->last_parent = r->pid;
+		f->forks++;
+	}
+	return 0;
+}
+
+/* Each descendant is forked on another CPU than its parent was: whose child it is must be known when it is told. */
+static void forks_come_in_order(void **state)
+{
+	enum { DEPTH = 8 };
+	struct family f = { .last_parent = (uint32_t)getpid() };
+	struct err err = { 0 };
+	struct sideband *sb;
+	cpu_set_t mine;
+	pid_t pid = 0;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || sideband__open(&sb, 64, &err) < 0)
+		skip();
+	for (int depth = 0; depth < DEPTH && !pid; depth++) {
+		if (run_on(1 - depth % 2) < 0)
+			break;
+		pid = fork();
+		if (pid && depth) {
+			waitpid(pid, NULL, 0);
+			_exit(0);
+		}
+	}
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(sched_setaffinity(0, sizeof(mine), &mine), 0);
+	assert_true(sideband__drain(sb, see_family, &f) >= 0);
+	sideband__free(sb);
+	assert_int_equal(f.disorder, 0);
+	assert_int_equal(f.forks, DEPTH);
+}
+
 static int is_listed(pid_t pid)
 {
 	pid_t *pids = NULL;
@@ -534,6 +596,7 @@ int main(void)
 		cmocka_unit_test(never_opens_an_impostor),
 		cmocka_unit_test(sees_what_is_loaded_later),
 		cmocka_unit_test(follows_a_child),
+		cmocka_unit_test(forks_come_in_order),
 		cmocka_unit_test(finds_jobs),
 	};
 

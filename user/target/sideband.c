@@ -30,6 +30,7 @@
 #include "base/err.h"
 
 #define RECORD_BYTES_MAX 65536 /* a record's size is 16 bits */
+#define ROUNDS_MAX 16
 
 struct cpu_ring {
 	int fd;
@@ -37,6 +38,7 @@ struct cpu_ring {
 	const uint8_t *data;
 	uint64_t mask;
 	size_t map_len;
+	uint64_t head, tail; /* of the round that is being drained */
 };
 
 struct sideband {
@@ -252,43 +254,82 @@ static void ring_copy(const struct cpu_ring *c, uint64_t at, void *to, size_t le
 	memcpy((uint8_t *)to + first, c->data, len - first);
 }
 
-static int sideband__drain_cpu(struct sideband *s, struct cpu_ring *c,
-			       int (*fn)(void *ctx, const struct sb_record *rec), void *ctx)
+/* Whether a record waits that was made before `until`; *ret: when. */
+static int cpu_ring__peek(struct cpu_ring *c, uint64_t until, uint64_t *ret)
 {
-	uint64_t head = __atomic_load_n(&c->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = c->page->data_tail; /* ours alone */
-	int cnt = 0, r = 0;
+	struct perf_event_header hdr;
 
-	while (r >= 0 && head - tail >= sizeof(struct perf_event_header)) {
-		struct perf_event_header hdr;
-		struct sb_record rec;
-
-		ring_copy(c, tail, &hdr, sizeof(hdr));
-		if (hdr.size < sizeof(hdr) || hdr.size > head - tail) {
-			tail = head; /* cannot be: start again at a place that is sure */
-			break;
-		}
-		ring_copy(c, tail, s->record, hdr.size);
-		tail += hdr.size;
-		if (!record_parse(s->record, hdr.size, &rec))
-			continue;
-		cnt++;
-		r = fn(ctx, &rec);
+	if (c->head - c->tail < sizeof(hdr))
+		return 0;
+	ring_copy(c, c->tail, &hdr, sizeof(hdr));
+	if (hdr.size < sizeof(hdr) + 8 || hdr.size > c->head - c->tail) {
+		c->tail = c->head; /* cannot be: start again at a place that is sure */
+		return 0;
 	}
-	__atomic_store_n(&c->page->data_tail, tail, __ATOMIC_RELEASE);
-	return r < 0 ? r : cnt;
+	ring_copy(c, c->tail + hdr.size - 8, ret, 8);
+	return *ret <= until;
 }
 
+static int sideband__take(struct sideband *s, struct cpu_ring *c, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx,
+			  int *cnt)
+{
+	struct perf_event_header hdr;
+	struct sb_record rec;
+
+	ring_copy(c, c->tail, &hdr, sizeof(hdr));
+	ring_copy(c, c->tail, s->record, hdr.size);
+	c->tail += hdr.size;
+	if (!record_parse(s->record, hdr.size, &rec))
+		return 0;
+	(*cnt)++;
+	return fn(ctx, &rec);
+}
+
+/* Of all CPUs by time, up to now: what follows from another record was made later, so nothing before it is still to come. */
+static int sideband__drain_round(struct sideband *s, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx, int *cnt)
+{
+	uint64_t until, ns, first_ns;
+	struct timespec now;
+	int r = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	until = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+	for (size_t i = 0; i < s->cpus_cnt; i++) {
+		s->cpus[i].head = __atomic_load_n(&s->cpus[i].page->data_head, __ATOMIC_ACQUIRE);
+		s->cpus[i].tail = s->cpus[i].page->data_tail; /* ours alone */
+	}
+	while (r >= 0) {
+		struct cpu_ring *first = NULL;
+
+		for (size_t i = 0; i < s->cpus_cnt; i++)
+			if (cpu_ring__peek(&s->cpus[i], until, &ns) && (!first || ns < first_ns)) {
+				first = &s->cpus[i];
+				first_ns = ns;
+			}
+		if (!first)
+			break;
+		r = sideband__take(s, first, fn, ctx, cnt);
+	}
+	for (size_t i = 0; i < s->cpus_cnt; i++)
+		__atomic_store_n(&s->cpus[i].page->data_tail, s->cpus[i].tail, __ATOMIC_RELEASE);
+	return r;
+}
+
+static int sideband__has_rest(const struct sideband *s)
+{
+	for (size_t i = 0; i < s->cpus_cnt; i++)
+		if (s->cpus[i].tail != s->cpus[i].head)
+			return 1;
+	return 0;
+}
+
+/* The kernel wakes us for a record once: one that was made since the round began is taken in the next. */
 int sideband__drain(struct sideband *s, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx)
 {
-	int cnt = 0;
+	int cnt = 0, r, rounds = 0;
 
-	for (size_t i = 0; i < s->cpus_cnt; i++) {
-		int r = sideband__drain_cpu(s, &s->cpus[i], fn, ctx);
-
-		if (r < 0)
-			return r;
-		cnt += r;
-	}
-	return cnt;
+	do
+		r = sideband__drain_round(s, fn, ctx, &cnt);
+	while (r >= 0 && sideband__has_rest(s) && ++rounds < ROUNDS_MAX);
+	return r < 0 ? r : cnt;
 }

@@ -28,7 +28,7 @@ struct sb_record {
 int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu /* power of 2 */, struct err *err);
 void sideband__free(struct sideband *s);
 int sideband__fd(const struct sideband *s); /* an epoll fd that is readable when records wait */
-/* All waiting records, each CPU in its order. fn < 0 stops. Returns the number of records or -errno. */
+/* All waiting records of all CPUs, by time. fn < 0 stops. Returns the number of records or -errno. */
 int sideband__drain(struct sideband *s, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx);
 
 #endif
