@@ -267,6 +267,36 @@ static void test_checkpoint(void **state)
 	whatif__done(&w);
 }
 
+/* The last of five steps waited for something: its module is not said to take so long. An evaluation is no step of it. */
+static void test_median_time(void **state)
+{
+	static const uint64_t took[] = { 10, 50, 12, 11, 90, 0 };
+	struct whatif w;
+
+	(void)state;
+	for (uint64_t i = 0; i < 6; i++) {
+		uint64_t at = 1000 * (i + 1), id = 10 * (i + 1);
+
+		tell((struct tl_event){ .kind = TL_STEP, .ts_ns = at });
+		born(at + 500, id, 60, PHASE_FORWARD, "layers.0", CAT_ACTIVATION);
+		uses(at + 505, id);
+		born(at + 500 + took[i], id + 1, 8, PHASE_FORWARD, "", CAT_ACTIVATION);
+		if (took[i])
+			born(at + 700, id + 2, 8, PHASE_BACKWARD, "layers.0", CAT_TEMPORARY);
+		for (uint64_t k = 0; k < 2 + (took[i] > 0); k++)
+			died(at + 800, id + k);
+	}
+	recorded__end(&rec);
+	assert_int_equal(recorded_kept__init(&kept, &rec, CPU), 0);
+	assert_int_equal(recorded_kept__last_step(&kept, &rec), 0);
+	assert_int_equal(kept.step_from, 5000);
+	assert_int_equal(ask(&w, (struct whatif_opts){ .checkpoint = "layers.*" }), 0);
+	assert_int_equal(w.recompute.modules[0].time_ns, 12);
+	assert_int_equal(w.recompute.modules[0].steps, 5);
+	assert_int_equal(w.recompute.time_ns, 12);
+	whatif__done(&w);
+}
+
 static void test_budget(void **state)
 {
 	static const struct {
@@ -325,6 +355,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing_to_shard, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_recording, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_checkpoint, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_median_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_budget, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_wide, setup, teardown),
 	};

@@ -71,7 +71,7 @@ static int answer(struct side *a, struct side *b, const struct report *rep)
 				  .ranks = (uint32_t)o->ranks, .units = o->units, .no_reshard = o->no_reshard,
 				  .is_cpu = a->kept.dev < MT_DEV_CUDA0, .checkpoint = o->checkpoint };
 	struct whatif_view v = { .path = o->file, .opts = &wo, .optimizer = o->optimizer_name,
-				 .lost = report_lost_events(rep) };
+				 .lost = report_lost_events(rep), .probe_share = rep->overhead };
 	struct view_opts vo = view_opts_of(o);
 	struct whatif w;
 	int r = whatif__run(&w, &wo);

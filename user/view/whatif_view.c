@@ -2,6 +2,7 @@
 #include "view/whatif_view.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "event/event.h"
 #include "view/json.h"
@@ -57,7 +58,8 @@ static void put_shard(struct page *p, const struct whatif_view *v)
 static void put_modules(struct page *p, const struct whatif_view *v)
 {
 	const struct recompute_result *s = &v->w->recompute;
-	char a[24];
+	size_t least = RECOMPUTE_STEPS_MAX;
+	char text[240], a[24];
 
 	page__heading(p, "Checkpointed, one after the other");
 	page__put(p, "  ");
@@ -79,7 +81,15 @@ static void put_modules(struct page *p, const struct whatif_view *v)
 		text_fit(safe, sizeof(safe), m->path, 50);
 		page__printf(p, "  %s%s", safe, m->is_chosen ? "" : " (not chosen)");
 		page__end_line(p);
+		least = m->steps < least ? m->steps : least;
 	}
+	snprintf(text, sizeof(text), "Times: the median of %zu recorded step%s, with Python and the tracing in them", least,
+		 least == 1 ? "" : "s");
+	if (v->probe_share > 0)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), " (its probes took %s of the job's CPU time)",
+			 fmt_share(a, v->probe_share, 1));
+	page__end_line(p);
+	page__flow(p, 0, strcat(text, "."));
 }
 
 static void put_checkpoint(struct page *p, const struct whatif_view *v)
@@ -142,6 +152,7 @@ static void json_checkpoint(struct json *j, const struct whatif_view *v)
 	json__begin(j, "checkpoint", '{');
 	json__u64(j, "chosen", s->chosen);
 	json__u64(j, "time_ns", s->time_ns);
+	json__f64(j, "probe_share", v->probe_share);
 	if (v->opts->budget && !v->opts->batch_a) {
 		json__u64(j, "budget", v->opts->budget);
 		json__bool(j, "fits", s->fits);
@@ -155,6 +166,7 @@ static void json_checkpoint(struct json *j, const struct whatif_view *v)
 		json__str(j, "module", m->path);
 		json__u64(j, "bytes", (uint64_t)m->bytes);
 		json__u64(j, "time_ns", m->time_ns);
+		json__u64(j, "steps", m->steps);
 		json__u64(j, "peak_so_far", m->peak);
 		json__u64(j, "time_so_far_ns", m->time_all_ns);
 		json__bool(j, "is_chosen", m->is_chosen);

@@ -12,6 +12,7 @@ struct whatif_view {
 	const struct whatif *w;
 	const char *optimizer; /* as asked for, or NULL */
 	uint64_t lost;
+	double probe_share; /* of the CPU time of the job; 0: not known */
 };
 
 /* 0 or -errno of a failed write. */
