@@ -210,6 +210,16 @@ def test_what_ifs_of_batch_and_dtype_come_true():
         said = estimate(a, "--batches", "8", "--batch", "40", "--budget", peak + 1000)
         check_what_if("batch 8 to 40, of 8 alone", said, c)
         mt.check(38 <= said["largest_batch"] <= 42, f"{said}")
+        budget = 100 << 20
+        said = estimate(a, b, "--batches", "8,16", "--budget", "100M")
+        largest = mt.report(record_whatif(where, said["largest_batch"], "adamw", "float32"))["devices"]["cpu"]["peak"]
+        per_one = said["at_largest_batch"] // said["largest_batch"]
+        mt.check(abs(said["fit_error"]) < 0.01 and budget - 2 * per_one < largest < budget * 1.01, f"{largest} of {budget}: {said}")
+        mt.note(f"largest batch in 100 MiB: {said['largest_batch']}, {said['at_largest_batch']} estimated, {largest} measured "
+                f"({said['at_largest_batch'] / largest - 1:+.2%})")
+        text = mt.ok(mt.memtrace("estimate", a, b, "--batches", "8,16", "--budget", "100M")).stdout
+        mt.check(f"The largest batch that fits into 100 MiB is {said['largest_batch']}, with a peak of" in text
+                 and "off the measured peak with 16;" in " ".join(text.split()), text)
         check_what_if("float32 to bf16", estimate(a, "--dtype", "bf16"), record_whatif(where, 8, "adamw", "bfloat16"))
 
 

@@ -74,6 +74,8 @@ static int fit(struct whatif *w, const struct whatif_opts *o, struct items *a)
 		pair_runs(&p, 0, a->given, 0, b.given);
 		pair_runs(&p, a->given, a->recorded, b.given, b.recorded);
 		r = w->paired ? 0 : -EINVAL;
+		w->second = (uint64_t)llround(items__peak(&b, 0, NULL));
+		w->second_fitted = (uint64_t)llround(items__peak(a, (double)o->batch_b - (double)o->batch_a, NULL));
 	}
 	items__done(&b);
 	return r;

@@ -40,6 +40,7 @@ struct whatif {
 	uint64_t paired, unpaired; /* bytes of blocks, with a batch */
 	uint64_t largest_batch;	   /* that fits into the budget; 0: none does */
 	uint64_t at_largest;	   /* its peak */
+	uint64_t second, second_fitted; /* with two recordings: the second one's peak, and what the fit says of it */
 	uint64_t parameters, state; /* bytes at the step's beginning */
 	struct shard_result shard;
 	struct recompute_result recompute;

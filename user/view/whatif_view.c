@@ -17,25 +17,53 @@ static double paired_share(const struct whatif *w)
 	return all ? (double)w->paired / (double)all : 0;
 }
 
+static double fit_error(const struct whatif *w)
+{
+	return (double)w->second_fitted / (double)w->second - 1;
+}
+
 static void put_batch(struct page *p, const struct whatif_view *v)
 {
 	const struct whatif *w = v->w;
-	char text[400], a[24], b[24];
+	char text[400];
 
 	if (!v->opts->batch_a)
 		return;
-	snprintf(text, sizeof(text), "%" PRIu64 " instead of %" PRIu64 "; %.1f %% of the step's bytes %s",
-		 v->opts->batch ? v->opts->batch : v->opts->batch_a, v->opts->batch_a, 100 * paired_share(w),
+	if (v->opts->batch)
+		snprintf(text, sizeof(text), "%" PRIu64 " instead of %" PRIu64, v->opts->batch, v->opts->batch_a);
+	else
+		snprintf(text, sizeof(text), "%" PRIu64 " as recorded", v->opts->batch_a);
+	snprintf(text + strlen(text), sizeof(text) - strlen(text), "; %.1f %% of the step's bytes %s", 100 * paired_share(w),
 		 v->opts->batch_b ? "were found in both recordings" : "go with it, by their kind");
 	page__para(p, "batch", text);
-	if (!v->opts->budget)
+}
+
+/* The answer, and how far what it rests on is from what was measured. */
+static void put_largest(struct page *p, const struct whatif_view *v)
+{
+	const uint64_t most = v->opts->batch_b > v->opts->batch_a ? v->opts->batch_b : v->opts->batch_a;
+	const struct whatif *w = v->w;
+	char text[400], a[24], b[24];
+	size_t n;
+
+	if (!v->opts->budget || !v->opts->batch_a)
 		return;
 	if (w->largest_batch)
-		snprintf(text, sizeof(text), "%" PRIu64 " is the largest batch that fits into %s: %s", w->largest_batch,
-			 fmt_bytes(a, v->opts->budget), fmt_bytes(b, w->at_largest));
+		n = (size_t)snprintf(text, sizeof(text), "The largest batch that fits into %s is %" PRIu64 ", with a peak of %s.",
+				     fmt_bytes(a, v->opts->budget), w->largest_batch, fmt_bytes(b, w->at_largest));
 	else
-		snprintf(text, sizeof(text), "no batch fits into %s", fmt_bytes(a, v->opts->budget));
-	page__para(p, "budget", text);
+		n = (size_t)snprintf(text, sizeof(text), "No batch fits into %s.", fmt_bytes(a, v->opts->budget));
+	if (w->second)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " The fit is %+.2f %% off the measured peak with %" PRIu64,
+				      100 * fit_error(w), v->opts->batch_b);
+	else
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " From one recording, nothing to hold it against");
+	if (w->largest_batch > most)
+		snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " is %s times what was recorded.", w->largest_batch,
+			 fmt_count(a, (double)w->largest_batch / (double)most));
+	else
+		snprintf(text + n, sizeof(text) - n, ".");
+	page__flow(p, 0, text);
 }
 
 static void put_shard(struct page *p, const struct whatif_view *v)
@@ -125,6 +153,7 @@ int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_o
 	page__printf(&p, ": %s, process %" PRIu32 ", %s", dev_name(v->opts->a_kept->dev, dev), v->opts->a_kept->pid,
 		     v->opts->a_kept->has_step ? "the last whole step" : "all of it: no step was seen");
 	page__end_line(&p);
+	put_largest(&p, v);
 	page__para(&p, "recorded", fmt_bytes(a, w->recorded));
 	snprintf(text, sizeof(text), "%s (%+.1f %%)", fmt_bytes(a, w->peak),
 		 w->recorded ? 100 * ((double)w->peak / (double)w->recorded - 1) : 0);
@@ -200,6 +229,11 @@ int whatif_view_json(FILE *out, const struct whatif_view *v)
 	if (v->opts->batch_a) {
 		json__u64(&j, "batch", v->opts->batch ? v->opts->batch : v->opts->batch_a);
 		json__f64(&j, "paired_share", paired_share(w));
+	}
+	if (w->second) {
+		json__u64(&j, "second_peak", w->second);
+		json__u64(&j, "second_peak_fitted", w->second_fitted);
+		json__f64(&j, "fit_error", fit_error(w));
 	}
 	if (v->opts->batch_a && v->opts->budget) {
 		json__u64(&j, "budget", v->opts->budget);
