@@ -262,7 +262,7 @@ int main(int argc, char **argv)
 	uint64_t events, runs = seeds__run("sim_flow", argc, argv, run_once, &events);
 
 	o_must(nodes_told && finals_told, "nothing was told of the graph");
-	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, all sound\n", runs, events,
-	       nodes_told, finals_told);
+	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, all sound\n", runs,
+	       events, nodes_told, finals_told);
 	return 0;
 }

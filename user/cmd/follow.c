@@ -46,7 +46,7 @@ struct follow {
 	int has_missed; /* some found no room: all are looked at */
 };
 
-static void follow__push_proc(struct follow *f, struct proc *p, enum ev_proc_how how, pid_t ppid)
+static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_how how, pid_t ppid)
 {
 	const char *const *labels;
 	size_t cnt = target__labels(p->target, &labels);
@@ -68,7 +68,7 @@ static void follow__push_proc(struct follow *f, struct proc *p, enum ev_proc_how
 	usage__push_cpu(&f->usage, p);
 }
 
-static void follow__push_covers(struct follow *f, const struct proc *p)
+static void follow__push_covers(struct follow *f, const struct process *p)
 {
 	for (unsigned i = 0; i < SRC_CNT; i++) {
 		uint64_t found = p->found[i], attached = p->attached[i];
@@ -83,7 +83,7 @@ static void follow__push_covers(struct follow *f, const struct proc *p)
 	}
 }
 
-static int follow__add_vtables(struct follow *f, const struct proc *p, const struct plan *plan)
+static int follow__add_vtables(struct follow *f, const struct process *p, const struct plan *plan)
 {
 	_Static_assert(sizeof(struct vtable) == sizeof(struct decode_vtable), "the same two fields");
 
@@ -94,7 +94,7 @@ static int follow__add_vtables(struct follow *f, const struct proc *p, const str
 }
 
 /* What became of each symbol. Return sites belong to the symbol's entry. */
-static void follow__push_sites(struct follow *f, const struct proc *p, const struct plan *plan,
+static void follow__push_sites(struct follow *f, const struct process *p, const struct plan *plan,
 			       const uint8_t *failed)
 {
 	for (size_t i = 0; i < plan->sites_cnt; i++) {
@@ -111,14 +111,14 @@ static void follow__push_sites(struct follow *f, const struct proc *p, const str
  * Sets a plan in a process, keeps a reference to it, and adds what became of it to the sums. is_full: with the operators
  * that nobody has called.
  */
-static int follow__set(struct follow *f, struct proc *p, struct plan_ref *ref, int is_full, struct attach_stats *ret,
+static int follow__set(struct follow *f, struct process *p, struct plan_ref *ref, int is_full, struct attach_stats *ret,
 			struct err *err)
 {
 	const struct plan *plan = ref->plan;
 	struct attach_stats st = { .site_failed = calloc(plan->sites_cnt + 1, 1) };
 	int r;
 
-	if (!st.site_failed || !proc__add_plan(p, ref, is_full || !plan->guards_cnt)) {
+	if (!st.site_failed || !process__add_plan(p, ref, is_full || !plan->guards_cnt)) {
 		free(st.site_failed);
 		return err_set(err, -ENOMEM, "out of memory");
 	}
@@ -156,7 +156,7 @@ static int follow__set(struct follow *f, struct proc *p, struct plan_ref *ref, i
 }
 
 /* Plans what the process has mapped (or, only_new, has mapped since) and sets it. */
-static int follow__plan_and_set(struct follow *f, struct proc *p, int only_new, struct attach_stats *ret,
+static int follow__plan_and_set(struct follow *f, struct process *p, int only_new, struct attach_stats *ret,
 				 struct err *err)
 {
 	struct plan_opts po = f->env.plan;
@@ -177,7 +177,7 @@ static int follow__plan_and_set(struct follow *f, struct proc *p, int only_new, 
 	return r;
 }
 
-static int follow__watch(struct follow *f, struct proc *p, struct err *err)
+static int follow__watch(struct follow *f, struct process *p, struct err *err)
 {
 	struct epoll_event ev = { .events = EPOLLIN,
 				  .data.u64 = (uint64_t)p->index << 32 | f->env.epoll_tag };
@@ -188,13 +188,13 @@ static int follow__watch(struct follow *f, struct proc *p, struct err *err)
 	return 0;
 }
 
-/* A struct proc that is known to the loop, not yet probed. */
-static int follow__add_proc(struct follow *f, pid_t pid, struct proc **ret, struct err *err)
+/* A struct process that is known to the loop, not yet probed. */
+static int follow__add_proc(struct follow *f, pid_t pid, struct process **ret, struct err *err)
 {
-	struct proc *p;
+	struct process *p;
 	int r;
 
-	r = proc__new(&p, &f->followed, pid);
+	r = process__new(&p, &f->followed, pid);
 	if (r == -ENOSPC)
 		return err_set(err, r, "more than %u processes", FOLLOW_PROCS_MAX);
 	if (r < 0)
@@ -207,7 +207,7 @@ static int follow__add_proc(struct follow *f, pid_t pid, struct proc **ret, stru
 	if (!r)
 		r = tracer__follow(f->env.tracer, pid, err);
 	if (r < 0) {
-		proc__free(p);
+		process__free(p);
 		return r;
 	}
 	followed__add(&f->followed, p);
@@ -215,7 +215,7 @@ static int follow__add_proc(struct follow *f, pid_t pid, struct proc **ret, stru
 	return 0;
 }
 
-static void say_attached(const struct follow *f, const struct proc *p, const struct attach_stats *st,
+static void say_attached(const struct follow *f, const struct process *p, const struct attach_stats *st,
 			 uint64_t since_ns)
 {
 	char comm[TEXT_BYTES_MAX];
@@ -239,7 +239,7 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 {
 	struct attach_stats st = { 0 };
 	uint64_t image_ns = now_ns();
-	struct proc *p;
+	struct process *p;
 	int r = follow__add_proc(f, pid, &p, err);
 
 	if (r < 0)
@@ -258,12 +258,12 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 }
 
 /* A forked child has its parent's files at its parent's addresses, so the parent's plans fit it. */
-static void follow__attach_child(struct follow *f, const struct proc *parent, pid_t pid, uint64_t fork_ns)
+static void follow__attach_child(struct follow *f, const struct process *parent, pid_t pid, uint64_t fork_ns)
 {
 	struct attach_stats st = { 0 };
 	struct err err = { 0 };
 	uint64_t t0 = now_ns();
-	struct proc *p;
+	struct process *p;
 	int r = follow__add_proc(f, pid, &p, &err);
 
 	if (r < 0) {
@@ -283,7 +283,7 @@ static void follow__attach_child(struct follow *f, const struct proc *parent, pi
 /* They may have become other programs since they were forked, so each is planned. */
 void follow__attach_children(struct follow *f, pid_t pid)
 {
-	const struct proc *p = followed__find(&f->followed, pid);
+	const struct process *p = followed__find(&f->followed, pid);
 	pid_t *kids = NULL;
 	int n = p ? target__children(p->target, 1, &kids) : 0;
 
@@ -368,7 +368,7 @@ static void follow__settle_jobs(struct follow *f)
 
 /* --- one process, later ------------------------------------------------------------------------- */
 
-static void follow__refresh(struct follow *f, struct proc *p)
+static void follow__refresh(struct follow *f, struct process *p)
 {
 	struct attach_stats st = { 0 };
 	struct err err = { 0 };
@@ -389,7 +389,7 @@ static void follow__refresh(struct follow *f, struct proc *p)
  * Another program in the same process: nothing of the old image is left but the probes, which the
  * kernel sets in the new one's libraries as it maps them, so that not a call of libc is missed.
  */
-static void follow__execed(struct follow *f, struct proc *p)
+static void follow__execed(struct follow *f, struct process *p)
 {
 	struct attach_stats st = { 0 };
 	struct err err = { 0 };
@@ -403,7 +403,7 @@ static void follow__execed(struct follow *f, struct proc *p)
 	target__free(p->target);
 	p->target = fresh;
 	p->image_ns = t0;
-	proc__drop_plans(p);
+	process__drop_plans(p);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	follow__push_proc(f, p, EV_PROC_EXECED, target__ppid(fresh));
 	r = follow__plan_and_set(f, p, 0, &st, &err);
@@ -415,7 +415,7 @@ static void follow__execed(struct follow *f, struct proc *p)
 
 int follow__gone(struct follow *f, uint32_t index)
 {
-	struct proc *p = followed__take(&f->followed, index);
+	struct process *p = followed__take(&f->followed, index);
 	int status = 0;
 
 	if (!p)
@@ -428,7 +428,7 @@ int follow__gone(struct follow *f, uint32_t index)
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .pid = (uint32_t)p->pid,
 						.aux = (uint32_t)status });
-	proc__free(p);
+	process__free(p);
 	return status;
 }
 
@@ -437,7 +437,7 @@ int follow__gone(struct follow *f, uint32_t index)
 int follow__sideband_record(void *follow, const struct sb_record *rec)
 {
 	struct follow *f = follow;
-	struct proc *p;
+	struct process *p;
 
 	if (rec->kind == SB_LOST) {
 		f->sideband_lost += rec->lost;
@@ -472,7 +472,7 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 
 void follow__settle(struct follow *f)
 {
-	struct proc *p;
+	struct process *p;
 
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));) {
 		if (p->has_execed || (p->has_new_libs && target__is_early(p->target)))
@@ -519,7 +519,7 @@ int follow__is_followed(const struct follow *f, pid_t pid)
 
 size_t follow__pids(const struct follow *f, pid_t *ret, size_t max)
 {
-	const struct proc *p;
+	const struct process *p;
 	size_t cnt = 0;
 
 	for (size_t at = 0; cnt < max && (p = followed__next(&f->followed, &at));)
@@ -539,7 +539,7 @@ uint64_t follow__sideband_lost(const struct follow *f)
 
 void follow__push_usage(struct follow *f)
 {
-	const struct proc *p;
+	const struct process *p;
 
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
 		usage__push_cpu(&f->usage, p);
@@ -569,7 +569,7 @@ void follow__late_ops(struct follow *f)
 
 void follow__detach_all(struct follow *f)
 {
-	const struct proc *p;
+	const struct process *p;
 
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
 		tracer__detach(f->env.tracer, p->pid);
@@ -577,7 +577,7 @@ void follow__detach_all(struct follow *f)
 
 void follow__push_gone_all(struct follow *f)
 {
-	const struct proc *p;
+	const struct process *p;
 
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
 		f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .flags = 1, .pid = (uint32_t)p->pid });

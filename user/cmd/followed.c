@@ -34,7 +34,7 @@ void plan_ref__put(struct plan_ref *ref)
 	free(ref);
 }
 
-struct proc_plan *proc__add_plan(struct proc *p, struct plan_ref *ref, int is_full)
+struct proc_plan *process__add_plan(struct process *p, struct plan_ref *ref, int is_full)
 {
 	struct proc_plan *plans = reallocarray(p->plans, p->plans_cnt + 1, sizeof(*plans));
 
@@ -46,7 +46,7 @@ struct proc_plan *proc__add_plan(struct proc *p, struct plan_ref *ref, int is_fu
 	return &plans[p->plans_cnt++];
 }
 
-void proc__drop_plans(struct proc *p)
+void process__drop_plans(struct process *p)
 {
 	for (size_t i = 0; i < p->plans_cnt; i++)
 		plan_ref__put(p->plans[i].ref);
@@ -62,7 +62,7 @@ void proc__drop_plans(struct proc *p)
 /* One that a process left first, so that the table is as long as it ever was full. */
 static int followed__place(struct followed *f, size_t *ret)
 {
-	struct proc **procs;
+	struct process **procs;
 
 	for (size_t i = 0; f->live_cnt < f->procs_cnt && i < f->procs_cnt; i++) {
 		if (!f->procs[i]) {
@@ -79,9 +79,9 @@ static int followed__place(struct followed *f, size_t *ret)
 	return 0;
 }
 
-int proc__new(struct proc **ret, struct followed *f, pid_t pid)
+int process__new(struct process **ret, struct followed *f, pid_t pid)
 {
-	struct proc *p;
+	struct process *p;
 
 	if (f->live_cnt >= FOLLOW_PROCS_MAX)
 		return -ENOSPC;
@@ -96,12 +96,12 @@ int proc__new(struct proc **ret, struct followed *f, pid_t pid)
 	return 0;
 }
 
-void proc__free(struct proc *p)
+void process__free(struct process *p)
 {
 	if (!p)
 		return;
 	target__free(p->target);
-	proc__drop_plans(p);
+	process__drop_plans(p);
 	if (p->pidfd >= 0)
 		close(p->pidfd);
 	if (p->lock_fd >= 0)
@@ -109,15 +109,15 @@ void proc__free(struct proc *p)
 	free(p);
 }
 
-void followed__add(struct followed *f, struct proc *p)
+void followed__add(struct followed *f, struct process *p)
 {
 	f->procs[p->index] = p;
 	f->live_cnt++;
 }
 
-struct proc *followed__take(struct followed *f, size_t index)
+struct process *followed__take(struct followed *f, size_t index)
 {
-	struct proc *p = index < f->procs_cnt ? f->procs[index] : NULL;
+	struct process *p = index < f->procs_cnt ? f->procs[index] : NULL;
 
 	if (!p)
 		return NULL;
@@ -126,7 +126,7 @@ struct proc *followed__take(struct followed *f, size_t index)
 	return p;
 }
 
-struct proc *followed__find(const struct followed *f, pid_t pid)
+struct process *followed__find(const struct followed *f, pid_t pid)
 {
 	for (size_t i = f->procs_cnt; i-- > 0;)
 		if (f->procs[i] && f->procs[i]->pid == pid)
@@ -134,10 +134,10 @@ struct proc *followed__find(const struct followed *f, pid_t pid)
 	return NULL;
 }
 
-struct proc *followed__next(const struct followed *f, size_t *at)
+struct process *followed__next(const struct followed *f, size_t *at)
 {
 	while (*at < f->procs_cnt) {
-		struct proc *p = f->procs[(*at)++];
+		struct process *p = f->procs[(*at)++];
 
 		if (p)
 			return p;
@@ -148,7 +148,7 @@ struct proc *followed__next(const struct followed *f, size_t *at)
 void followed__done(struct followed *f)
 {
 	for (size_t i = 0; i < f->procs_cnt; i++)
-		proc__free(f->procs[i]);
+		process__free(f->procs[i]);
 	free(f->procs);
 	*f = (struct followed){ 0 };
 }

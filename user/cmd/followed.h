@@ -42,7 +42,7 @@ struct proc_usage {
 	int is_use_noted; /* it was said that its use is not read */
 };
 
-struct proc {
+struct process {
 	struct target *target;
 	struct proc_plan *plans; /* all that were set: the first, and one per batch of new libraries */
 	size_t plans_cnt;
@@ -60,22 +60,22 @@ struct proc {
 struct followed;
 
 /* With a free place, not followed yet. 0, -ENOSPC or -ENOMEM. */
-int proc__new(struct proc **ret, struct followed *f, pid_t pid);
-void proc__free(struct proc *p); /* not followed, or not any more; NULL is fine */
-void proc__drop_plans(struct proc *p);
+int process__new(struct process **ret, struct followed *f, pid_t pid);
+void process__free(struct process *p); /* not followed, or not any more; NULL is fine */
+void process__drop_plans(struct process *p);
 /* A user of ref. NULL: no memory. */
-struct proc_plan *proc__add_plan(struct proc *p, struct plan_ref *ref, int is_full);
+struct proc_plan *process__add_plan(struct process *p, struct plan_ref *ref, int is_full);
 
 struct followed {
-	struct proc **procs; /* NULL: nobody's place */
+	struct process **procs; /* NULL: nobody's place */
 	size_t procs_cnt, live_cnt;
 };
 
-void followed__add(struct followed *f, struct proc *p); /* takes it over */
-struct proc *followed__take(struct followed *f, size_t index); /* the caller's now; NULL: nobody is there */
-struct proc *followed__find(const struct followed *f, pid_t pid);
+void followed__add(struct followed *f, struct process *p); /* takes it over */
+struct process *followed__take(struct followed *f, size_t index); /* the caller's now; NULL: nobody is there */
+struct process *followed__find(const struct followed *f, pid_t pid);
 /* The first at a place from *at on, which moves behind it: begin with 0. NULL: that was all. */
-struct proc *followed__next(const struct followed *f, size_t *at);
+struct process *followed__next(const struct followed *f, size_t *at);
 void followed__done(struct followed *f);
 
 #endif

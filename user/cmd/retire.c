@@ -88,7 +88,7 @@ static uint64_t retire__hits(const struct retire *rt)
 
 void retire__news(struct retire *rt)
 {
-	struct proc *p;
+	struct process *p;
 
 	rt->news_ns = now_ns();
 	rt->news_hits = retire__hits(rt);
@@ -98,7 +98,7 @@ void retire__news(struct retire *rt)
 
 static void retire__push_idle(struct retire *rt)
 {
-	const struct proc *p;
+	const struct process *p;
 	uint32_t most = 0;
 
 	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));) {
@@ -122,7 +122,7 @@ static void retire__push_late(struct retire *rt, const struct late_op *l)
 
 struct look {
 	struct retire *rt;
-	struct proc *p;
+	struct process *p;
 	const struct proc_plan *plan;
 };
 
@@ -144,7 +144,7 @@ static void look__called(void *ctx, const struct site *s)
 }
 
 /* Which operators a process has called since. */
-static void retire__look(struct retire *rt, struct proc *p)
+static void retire__look(struct retire *rt, struct process *p)
 {
 	uint64_t begin = now_ns();
 
@@ -169,7 +169,7 @@ static void retire__look(struct retire *rt, struct proc *p)
 }
 
 /* What was called anywhere gets its probe everywhere. */
-static void retire__set_called(struct retire *rt, struct proc *p)
+static void retire__set_called(struct retire *rt, struct process *p)
 {
 	for (size_t i = 0; i < p->plans_cnt; i++) {
 		const struct plan *plan = p->plans[i].ref->plan;
@@ -185,7 +185,7 @@ static void retire__set_called(struct retire *rt, struct proc *p)
 
 static void retire__settle(struct retire *rt)
 {
-	struct proc *p;
+	struct process *p;
 
 	if (!rt->has_news)
 		return;
@@ -203,7 +203,7 @@ static void retire__settle(struct retire *rt)
 
 static void retire__look_at_all(struct retire *rt)
 {
-	struct proc *p;
+	struct process *p;
 
 	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));)
 		retire__look(rt, p);
@@ -228,7 +228,7 @@ static int retire__is_quiet(const struct retire *rt)
 {
 	uint64_t age = now_ns() - rt->news_ns;
 	int may = 0, has_steps = 0, is_stepping = 0;
-	const struct proc *p;
+	const struct process *p;
 
 	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));) {
 		uint64_t steps = rt->env.steps(rt->env.ctx, p->pid);
@@ -246,7 +246,7 @@ static int retire__is_quiet(const struct retire *rt)
 	return age >= (has_steps ? LONG_STEPS_NS : NO_STEPS_NS) && retire__hits(rt) - rt->news_hits >= NO_STEPS_HITS;
 }
 
-static void retire__drop_idle(struct retire *rt, struct proc *p)
+static void retire__drop_idle(struct retire *rt, struct process *p)
 {
 	for (size_t i = 0; i < p->plans_cnt; i++) {
 		struct proc_plan *pl = &p->plans[i];
@@ -270,7 +270,7 @@ static void retire__drop_idle(struct retire *rt, struct proc *p)
 
 static void retire__drop_all(struct retire *rt)
 {
-	struct proc *p;
+	struct process *p;
 
 	retire__look_at_all(rt);
 	if (rt->has_news)
@@ -286,7 +286,7 @@ void retire__turn(struct retire *rt)
 	uint64_t begin = now_ns();
 
 	for (size_t i = 0; i < rt->env.followed->procs_cnt && now_ns() - begin < LOOK_TURN_NS; i++) {
-		struct proc *p = rt->env.followed->procs[(rt->turn + i) % rt->env.followed->procs_cnt];
+		struct process *p = rt->env.followed->procs[(rt->turn + i) % rt->env.followed->procs_cnt];
 
 		if (p && begin >= p->looked_ns + LOOK_EVERY_NS)
 			retire__look(rt, p);

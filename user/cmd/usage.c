@@ -17,7 +17,7 @@
 #define RSS_TURN_NS 500000ull
 #define RSS_STEP (1u << 20) /* a smaller change is not told, but at the end */
 
-static void usage__push_rss_kind(const struct usage *u, const struct proc *p, unsigned kind, uint64_t bytes)
+static void usage__push_rss_kind(const struct usage *u, const struct process *p, unsigned kind, uint64_t bytes)
 {
 	u->push(u->ctx, (struct event){ .kind = MT_EV_RSS, .pid = (uint32_t)p->pid, .tid = (uint32_t)p->pid,
 					.addr = kind, .size = bytes });
@@ -28,7 +28,7 @@ static bool is_step(uint64_t a, uint64_t b)
 	return (a > b ? a - b : b - a) >= RSS_STEP;
 }
 
-void usage__push_rss(const struct usage *u, struct proc *p, int all)
+void usage__push_rss(const struct usage *u, struct process *p, int all)
 {
 	struct target_rss now;
 	uint64_t bytes[MT_RSS_KINDS], total;
@@ -61,7 +61,7 @@ void usage__push_resident(struct usage *u, int all)
 	uint64_t begin = now_ns();
 
 	for (size_t i = 0; i < u->followed->procs_cnt && (all || now_ns() - begin < RSS_TURN_NS); i++) {
-		struct proc *p = u->followed->procs[(u->rss_turn + i) % u->followed->procs_cnt];
+		struct process *p = u->followed->procs[(u->rss_turn + i) % u->followed->procs_cnt];
 
 		if (p && (all || begin >= p->usage.rss_at_ns))
 			usage__push_rss(u, p, all);
@@ -82,7 +82,7 @@ void usage__push_resident(struct usage *u, int all)
 #define USE_END_NS 300000000ull /* at the end there is nothing to drain for */
 #define USE_READ_MAX (16ull << 30) /* 0.2 s */
 
-static int usage__may_read_use(const struct usage *u, struct proc *p)
+static int usage__may_read_use(const struct usage *u, struct process *p)
 {
 	struct target_rss now;
 
@@ -99,7 +99,7 @@ static int usage__may_read_use(const struct usage *u, struct proc *p)
 	return 0;
 }
 
-static void usage__push_use(const struct usage *u, struct proc *p)
+static void usage__push_use(const struct usage *u, struct process *p)
 {
 	uint64_t use[MT_USES] = { 0 }, begin = now_ns(), took;
 
@@ -120,7 +120,7 @@ void usage__push_uses(struct usage *u, int all)
 	uint64_t begin = now_ns(), turn_ns = all ? USE_END_NS : USE_TURN_NS;
 
 	for (size_t i = 0; i < u->followed->procs_cnt && now_ns() - begin < turn_ns; i++) {
-		struct proc *p = u->followed->procs[(u->use_turn + i) % u->followed->procs_cnt];
+		struct process *p = u->followed->procs[(u->use_turn + i) % u->followed->procs_cnt];
 
 		if (!p || (!all && begin < p->usage.use_at_ns) || (all && p->usage.use_took_ns > turn_ns))
 			continue;
@@ -130,7 +130,7 @@ void usage__push_uses(struct usage *u, int all)
 }
 
 /* The first reading is where its share of costs is counted from, so it is taken at the attach. */
-void usage__push_cpu(const struct usage *u, const struct proc *p)
+void usage__push_cpu(const struct usage *u, const struct process *p)
 {
 	uint64_t cpu_ns, rss;
 	unsigned threads;

@@ -11,7 +11,7 @@
 struct event;
 struct followed;
 struct names;
-struct proc;
+struct process;
 
 struct usage {
 	const struct followed *followed;
@@ -26,7 +26,7 @@ void usage__push_resident(struct usage *u, int all);
 /* EV_USE of those whose turn it is; `all`: of each, where that is quick. */
 void usage__push_uses(struct usage *u, int all);
 /* Of one process, now. */
-void usage__push_rss(const struct usage *u, struct proc *p, int all);
-void usage__push_cpu(const struct usage *u, const struct proc *p);
+void usage__push_rss(const struct usage *u, struct process *p, int all);
+void usage__push_cpu(const struct usage *u, const struct process *p);
 
 #endif
