@@ -68,6 +68,13 @@ static __always_inline u64 page_align(u64 len)
 	return (len + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
 }
 
+/* Not inlined, so that the verifier walks through it once. */
+__noinline int emit_map(u32 kind, u32 flags, u64 addr, u64 size)
+{
+	emit_mem(NULL, kind, MT_DEV_NONE, flags, addr, size);
+	return 0;
+}
+
 /*
  * At sys_exit the registers still hold the arguments (only rax has changed), so one program sees
  * call and result together and no state is kept between them.
@@ -96,18 +103,18 @@ int BPF_PROG(mt_sys_exit, const struct pt_regs *regs, long ret)
 			flags |= MT_MAP_SHARED;
 		if (a.r10 & MAP_HUGETLB)
 			flags |= MT_MAP_HUGETLB;
-		emit_mem(NULL, MT_EV_MMAP, MT_DEV_NONE, flags, ret, page_align(a.si));
+		emit_map(MT_EV_MMAP, flags, ret, page_align(a.si));
 		break;
 	case NR_MREMAP:
 		if (a.r10 & MREMAP_DONTUNMAP)
 			flags = MT_MAP_STAYS;
-		emit_mem(NULL, MT_EV_MUNMAP, MT_DEV_NONE, MT_MAP_REMAP, a.di, page_align(a.si));
-		emit_mem(NULL, MT_EV_MMAP, MT_DEV_NONE, MT_MAP_REMAP | flags, ret, page_align(a.dx));
+		emit_map(MT_EV_MUNMAP, MT_MAP_REMAP, a.di, page_align(a.si));
+		emit_map(MT_EV_MMAP, MT_MAP_REMAP | flags, ret, page_align(a.dx));
 		if (flags)
-			emit_mem(NULL, MT_EV_MMAP, MT_DEV_NONE, MT_MAP_REMAP, a.di, page_align(a.si));
+			emit_map(MT_EV_MMAP, MT_MAP_REMAP, a.di, page_align(a.si));
 		break;
 	case NR_MUNMAP:
-		emit_mem(NULL, MT_EV_MUNMAP, MT_DEV_NONE, 0, a.di, page_align(a.si));
+		emit_map(MT_EV_MUNMAP, 0, a.di, page_align(a.si));
 		break;
 	case NR_BRK:
 		emit_addr(NULL, MT_EV_BRK, MT_DEV_NONE, ret);
