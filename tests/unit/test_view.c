@@ -352,8 +352,8 @@ static void test_text_fit(void **state)
 	assert_string_equal(buf, "exp_\xe2\x80\xa6 tran\xe2\x80\xa6.laye\xe2\x80\xa6.3.weig\xe2\x80\xa6");
 	text_fit_path(buf, sizeof(buf), "a.b.c.d.e.f.g.h.i.j.k", 5); /* nothing to take away */
 	assert_string_equal(buf, "a.\xe2\x80\xa6.k");
-	for (unsigned cols = 0; cols < 40; cols++)
-		assert_true(text_fit_path(buf, sizeof(buf), "\xe5\xbc\xa0\xe9\x87\x8f\xe5\xbc\xa0.0.\xe9\x87\x8f...x", cols) <= cols);
+	for (unsigned cols = 0; cols < 20; cols++)
+		assert_true(text_fit_path(buf, sizeof(buf), "\xe5\xbc\xa0\xe9\x87\x8f.0.\xe9\x87\x8f...x", cols) <= cols);
 	/* Every byte pair: valid out, within the columns. */
 	for (unsigned i = 1; i < 65536; i++) {
 		char two[3] = { (char)(i >> 8 ? i >> 8 : 'x'), (char)(i & 0xff), '\0' };

@@ -115,7 +115,8 @@ static void fill_peak(struct tui_rows *rows, const struct report *r, const struc
 static const struct tui_col block_cols[] = {
 	{ "size", TUI_COL_BYTES, 9, 0 },	 { "of peak", TUI_COL_SHARE, 8, 0 },   { "age", TUI_COL_NS, 9, 0 },
 	{ "device", TUI_COL_TEXT, 7, 100 },	 { "category", TUI_COL_TEXT, 15, 110 }, { "thread", TUI_COL_NUMBER, 8, 90 },
-	{ "operator", TUI_COL_TEXT, 16, 0, 1, 1 }, { "region", TUI_COL_TEXT, 16, 0, 1 },  { "freed after", TUI_COL_NS, 11, 130 },
+	{ "operator", TUI_COL_TEXT, 16, 0, 1, 1 }, { "region", TUI_COL_TEXT, 16, 0, 1 },
+	{ "freed after", TUI_COL_NS, 11, 130 },
 	{ "made by", TUI_COL_TEXT, 16, UINT16_MAX }, /* where the name stands in the operator's place: in details */
 };
 
