@@ -292,6 +292,7 @@ def check_looks(done, truth, what):
     wrong, missed = [], 0
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     kinds = {"state": "optimizer_state"}
+    shapes = {n[4]: n[6] for r in rows for n in r.get("names", ()) if n[2] == "parameter"}  # a look may have missed one
     for r in rows:
         mt.check("error" not in r, str(r))
         names = {n[0]: n for n in r["names"] if n[2] != "gradient"}
@@ -300,7 +301,6 @@ def check_looks(done, truth, what):
             want = truth.get(ptr)
             if not want or (kinds.get(n[2], n[2]), n[5] or None, n[1]) != (want[0], want[2], want[3]) or n[4] not in want[1]:
                 wrong.append(n)
-        shapes = {n[4]: n[6] for n in r["names"] if n[2] == "parameter"}
         wrong += [n for n in r["names"] if n[2] == "gradient" and shapes[n[4]] != n[6]]
     mt.note(f"{what} {len(rows)} looks, {len(truth)} tensors: {len(wrong)} wrong, {missed} missed, "
             f"{sum(n[2] == 'gradient' for r in rows for n in r['names'])} gradients")

@@ -101,6 +101,7 @@ class Watch:
 
     def __init__(self, model):
         self.paths = {m: name for name, m in model.named_modules()}
+        self.parameters = set(model.parameters())
         self.told, self.marks = [], []
         self.stack, self.kept, self.known = [], [], set()
         self.phase = "other"
@@ -169,9 +170,13 @@ class Watch:
         todo, seen = [t.grad_fn for t in ([tensors] if isinstance(tensors, torch.Tensor) else tensors)], set()
         while todo:
             node = todo.pop()
-            if node is None or node in seen or "AccumulateGrad" in node.name():
+            if node is None or node in seen:
                 continue
             seen.add(node)
+            if "AccumulateGrad" in node.name():
+                if node.variable not in self.parameters:  # a reentrant checkpoint's input: its gradients are summed up for this node
+                    self.hooks.append(node.register_prehook(functools.partial(self.takes, node)))
+                continue
             todo.extend(n for n, _ in node.next_functions)
             self.hooks.append(node.register_prehook(functools.partial(self.takes, node)))
             self.hooks.append(node.register_hook(functools.partial(self.gives, node)))
