@@ -14,7 +14,7 @@ import test_fleet
 import test_page as pages
 
 SLOW = {"fsdp_no_reshard", "fsdp_freed_early", "fsdp_optimizer_in_backward", "fsdp_deleted", "fsdp_four_ranks", "fsdp_offload",
-        "attached_launcher", "attached_restart", "two_jobs_at_once", "dead_rank", "restarted_ranks", "recorded_apart", "page"}
+        "attached_launcher", "attached_restart", "two_jobs_at_once", "ddp", "fsdp1", "dead_rank", "restarted_ranks", "recorded_apart", "page"}
 
 TORCHRUN = os.path.join(os.path.dirname(mt.PYTHON), "torchrun")
 
@@ -231,6 +231,40 @@ def test_page():
             said = pages.text_of(page, ".imbalance .at")
             mt.check(said.startswith(f"step {steps[9]['number']}: lowest") and "(rank 4)" in said, said)
             pages.clean(page)
+
+
+# --- DDP, and FSDP as it was before fully_shard ------------------------------------------------------------------
+
+def record_wrapped(tmp, how):
+    said = {o["rank"]: o["parameters"] for o in record(tmp / "a.mtr", 2, "wrapped", how)}
+    rep, k = ranks_of(tmp / "a.mtr", extra=("--classes", "extended"))
+    check_sums(rep, k)
+    mt.check(not k["outliers"] and all(row["steps_total"] == 10 for row in k["list"]), f"{k['outliers']} {k['list']}")
+    for row in k["list"]:
+        state = row["categories"]["OPTIMIZER_STATE"]["at_peak"]
+        mt.check(0 <= state - 2 * said[row["rank"]] < 1024, f"state {state}, parameters of the rank {said[row['rank']]}")
+    return k, said
+
+
+def test_ddp():
+    """Buckets are COMMUNICATION from the second step on: as many bytes as the parameters."""
+    with mt.scratch() as tmp:
+        k, said = record_wrapped(tmp, "ddp")
+        made = [e for e in mt.export(tmp / "a.mtr", ("--classes", "extended")) if e["ev"] in ("create", "version")]
+    for row in k["list"]:
+        mt.check(row["categories"]["PARAMETER"]["at_peak"] == said[row["rank"]], f"{row}")
+        buckets = {e["id"] for e in made if e["pid"] == row["pid"] and e["cat"] == "COMMUNICATION"}
+        size = sum(e["size"] for e in made if e["ev"] == "create" and e["id"] in buckets)
+        mt.check(size == said[row["rank"]], f"buckets {size}, parameters {said[row['rank']]}")
+
+
+def test_fsdp1():
+    """FullyShardedDataParallel: a rank's state is twice its flat shards; what is gathered is a parameter while it is there."""
+    with mt.scratch() as tmp:
+        k, said = record_wrapped(tmp, "fsdp1")
+    for row in k["list"]:
+        parameters = row["categories"]["PARAMETER"]["at_peak"]
+        mt.check(said[row["rank"]] <= parameters <= 3 * said[row["rank"]], f"{parameters} of {said[row['rank']]}")
 
 
 # --- FSDP: the seed's test ------------------------------------------------------------------------------------
