@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Two recordings, whatever they say, merged, with their checksums right: what is written can be read to its end, its times ascend, and
- * its ranks make up the whole. The first byte says where the second file begins.
+ * Two recordings, whatever they say, merged, with their checksums right: what is written can be read to its end, its times
+ * ascend, and its ranks make up the whole. The first byte says where the second file begins.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -390,7 +390,8 @@ static void test_two_jobs_at_once(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
-		const char *labels[] = { i % 2 ? "RANK=1" : "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=localhost", ports[i / 2], NULL };
+		const char *labels[] = { i % 2 ? "RANK=1" : "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=localhost", ports[i / 2],
+					 NULL };
 
 		told_proc(11 + i, 1, labels);
 		alloc(11 + i, 0x1000, i < 2 ? 1000 : i == 2 ? 10 : 70);
@@ -477,7 +478,7 @@ static void test_ended_late(void **state)
 	report_ranks__free(r);
 }
 
-/* "torchrun --no-python run.sh": the shell is the rank's first process, its child makes the steps. Workers are told before it. */
+/* "torchrun --no-python run.sh": the shell is the rank's first process, its child makes the steps. Workers come first here. */
 static void test_shell_of_a_rank(void **state)
 {
 	name_id step = names__add(names, "Optimizer.step#SGD.step");
@@ -504,8 +505,9 @@ static void test_shell_of_a_rank(void **state)
 /* An operator of Kubernetes numbers the machines: torchrun there is "rank 0 of 2", and has ranks of its own. */
 static void test_numbered_launcher(void **state)
 {
-	static const char *const mine[] = { "RANK=0", "WORLD_SIZE=2", NULL }, *const zero[] = { "RANK=0", "WORLD_SIZE=4", NULL },
-				 *const one[] = { "RANK=1", "WORLD_SIZE=4", NULL };
+	static const char *const mine[] = { "RANK=0", "WORLD_SIZE=2", NULL };
+	static const char *const zero[] = { "RANK=0", "WORLD_SIZE=4", NULL };
+	static const char *const one[] = { "RANK=1", "WORLD_SIZE=4", NULL };
 	struct report_ranks *r;
 
 	(void)state;

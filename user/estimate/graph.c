@@ -233,7 +233,7 @@ static int sizes_finish(const struct est_doc *d, struct err *err)
 		outs += d->graphs[i].outs_cnt;
 	if (outs)
 		return 0;
-	err_set(err, -ENODATA, d->graphs_cnt ? "the graphs have no sizes: no node has outputs" : "it has no graph");
+	err_set(err, -ENODATA, d->graphs_cnt ? "the graphs have no sizes: no node has outputs" : "the document has no graph");
 	return err_hint(err, "python -m memtrace.graph writes them; a graph of torch.fx has sizes where it was traced with "
 			     "fake tensors (meta[\"val\"])");
 }

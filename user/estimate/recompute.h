@@ -5,8 +5,8 @@
  * those blocks live on and the others come and go as they did. Its inputs stay until then; what is used behind it (its
  * outputs) stays as it was.
  *
- * A module's forward lasts from its first birth to the next birth outside of it: that is what running it again costs. The median over
- * the last steps is told, for one step may have waited for something.
+ * A module's forward lasts from its first birth to the next birth outside of it: that is what running it again costs. The
+ * median of the last steps is told, for one step may have waited for something.
  */
 #ifndef MT_ESTIMATE_RECOMPUTE_H
 #define MT_ESTIMATE_RECOMPUTE_H

@@ -199,7 +199,8 @@ static int change(struct whatif *w, const struct whatif_opts *o, struct items *a
 {
 	struct shard_opts so = { .r = o->a, .ranks = o->ranks, .units = o->units, .no_reshard = o->no_reshard,
 				 .is_cpu = o->is_cpu };
-	struct recompute_opts ro = { .r = o->a, .kept = o->a_kept, .modules = o->checkpoint, .budget = o->batch_a ? 0 : o->budget,
+	struct recompute_opts ro = { .r = o->a, .kept = o->a_kept, .modules = o->checkpoint,
+				     .budget = o->batch_a ? 0 : o->budget,
 				     .more = o->batch ? (double)o->batch - (double)o->batch_a : 0, .is_cpu = o->is_cpu };
 	int r = 0;
 

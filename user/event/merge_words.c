@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* A line a file; of many files a line for each way in which their clocks were brought together, and for each thing that is wrong. */
+/* A line a file; of many a line for each way in which their clocks were brought together, and for each thing that is wrong. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ struct lines {
 
 static const char *const how_words[] = { [MERGE_FIRST] = "its clock is the one that is shown",
 					 [MERGE_SAME_BOOT] = "the same boot as an earlier file, the same clock",
-					 [MERGE_BY_CLOCK] = "by its wall clock: no steps that it and the first file made together were "
-							    "found" };
+					 [MERGE_BY_CLOCK] = "by its wall clock: no steps that it and the first file made "
+							    "together were found" };
 
 static const char *name_of(const struct merge_file_info *f)
 {
@@ -110,8 +110,8 @@ static int say_by_steps(const struct lines *l)
 	if (!cnt)
 		return 0;
 	n = (size_t)snprintf(text, sizeof(text),
-			     "%zu file%s by %zu steps or more: clocks up to %.6f s off (%.60s), steps at most %.3f ms apart (%.60s)", cnt,
-			     cnt == 1 ? "" : "s", least->steps_common, seconds(off->clock_ns), name_of(off),
+			     "%zu file%s by %zu steps or more: clocks up to %.6f s off (%.60s), steps at most %.3f ms apart "
+			     "(%.60s)", cnt, cnt == 1 ? "" : "s", least->steps_common, seconds(off->clock_ns), name_of(off),
 			     (double)wide->spread_ns / 1e6, name_of(wide));
 	if (fast->drift_ppt)
 		snprintf(text + n, sizeof(text) - n, ", up to %.1f ppm too %s (%.60s)", ppm(fast->drift_ppt),

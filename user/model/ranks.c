@@ -4,8 +4,8 @@
  * Until then what was told waits; in a merged recording several processes may be told at once. A second EV_PROC (exec: a
  * launcher's child becomes the training program; a pid that comes back) begins anew, and may be another rank.
  *
- * Two processes that name the same rank are one rank if one descends from the other, or if one has ended before the other came (a
- * restart). Else they are of two jobs, and each has a row.
+ * Two processes that name the same rank are one rank if one descends from the other, or if one has ended before the other
+ * came (a restart). Else they are of two jobs, and each has a row.
  *
  * Stacks are left out: nothing here shows them.
  */
@@ -183,7 +183,8 @@ static bool is_related(const struct ranks *r, uint32_t rank, const struct claim 
 
 	if (rank_label__num(&k->label, RANK_WORLD) != rank_label__num(&c->label, RANK_WORLD))
 		return false; /* of a launcher that is numbered itself */
-	return (own->pid && own->rank == rank) || (parent->pid && parent->rank == rank) || k->launcher == c->pid || is_next(k, c);
+	return (own->pid && own->rank == rank) || (parent->pid && parent->rank == rank) || k->launcher == c->pid ||
+	       is_next(k, c);
 }
 
 /* 0: none. Of several that have ended the last one. */

@@ -49,7 +49,8 @@ static void put_largest(struct page *p, const struct whatif_view *v)
 	if (!v->opts->budget || !v->opts->batch_a)
 		return;
 	if (w->largest_batch)
-		n = (size_t)snprintf(text, sizeof(text), "The largest batch that fits into %s is %" PRIu64 ", with a peak of %s.",
+		n = (size_t)snprintf(text, sizeof(text),
+				     "The largest batch that fits into %s is %" PRIu64 ", with a peak of %s.",
 				     fmt_bytes(a, v->opts->budget), w->largest_batch, fmt_bytes(b, w->at_largest));
 	else
 		n = (size_t)snprintf(text, sizeof(text), "No batch fits into %s.", fmt_bytes(a, v->opts->budget));
