@@ -194,9 +194,10 @@ def check_what_if(what, said, ran, share=0.05):
 
 def test_what_ifs_of_the_optimizer_come_true():
     with mt.scratch() as where:
-        adamw, sgd, momentum = (record_whatif(where, 8, o, "float32") for o in ("adamw", "sgd", "momentum"))
+        adamw, sgd, momentum, bits = (record_whatif(where, 8, o, "float32") for o in ("adamw", "sgd", "momentum", "8bit"))
         check_what_if("adamw to sgd", estimate(adamw, "--optimizer", "sgd"), sgd)
         check_what_if("adamw to momentum", estimate(adamw, "--optimizer", "momentum"), momentum)
+        check_what_if("adamw to 8 bit", estimate(adamw, "--optimizer", "8bit"), bits)
         check_what_if("sgd to adamw", estimate(sgd, "--optimizer", "adamw"), adamw)
 
 
