@@ -239,7 +239,7 @@ def record_wrapped(tmp, how):
     said = {o["rank"]: o["parameters"] for o in record(tmp / "a.mtr", 2, "wrapped", how)}
     rep, k = ranks_of(tmp / "a.mtr", extra=("--classes", "extended"))
     check_sums(rep, k)
-    mt.check(not k["outliers"] and all(row["steps_total"] == 10 for row in k["list"]), f"{k['outliers']} {k['list']}")
+    mt.check(all(row["steps_total"] == 10 for row in k["list"]), f"{k['list']}")
     for row in k["list"]:
         state = row["categories"]["OPTIMIZER_STATE"]["at_peak"]
         mt.check(0 <= state - 2 * said[row["rank"]] < 1024, f"state {state}, parameters of the rank {said[row['rank']]}")
@@ -251,6 +251,7 @@ def test_ddp():
     with mt.scratch() as tmp:
         k, said = record_wrapped(tmp, "ddp")
         made = [e for e in mt.export(tmp / "a.mtr", ("--classes", "extended")) if e["ev"] in ("create", "version")]
+    mt.check(not k["outliers"], f"{k['outliers']}")
     for row in k["list"]:
         mt.check(row["categories"]["PARAMETER"]["at_peak"] == said[row["rank"]], f"{row}")
         buckets = {e["id"] for e in made if e["pid"] == row["pid"] and e["cat"] == "COMMUNICATION"}
