@@ -322,11 +322,12 @@ class Measured:
 
 
 def check_peak(job, m, stage, bound, where, held):
-    """gloo has at most one block's all-gather for itself (or its like, the clone of what is reduced). Beside that the seed's
-    bound holds; `held`: FSDP holds on to the output of the block before while it copies this one's, and is over by no more."""
+    """gloo has at most one block's all-gather for itself (or its like, the clone of what is reduced), and the root's, which its
+    thread may let go of late. Beside that the seed's bound holds; `held`: FSDP holds on to the output of the block before while it copies this one's, and is over by no more."""
     seen, outputs = m.without[stage]
     seen -= m.current["base"]
-    mt.check(m.peak[stage] - m.without[stage][0] <= job["gathered"], f"{where}: gloo's {m.peak[stage] - m.without[stage][0]}")
+    gloos = m.peak[stage] - m.without[stage][0]
+    mt.check(gloos <= job["gathered"] + job["gathered_root"], f"{where}: gloo's {gloos}, {job}")
     if stage not in held:
         mt.check(seen <= bound, f"{where}: {seen} above the base, the seed expects at most {bound}")
         return

@@ -89,6 +89,7 @@ def build(dim, shard):
     world = dist.get_world_size()
     padded, number = shards(model), len(list(model.parameters()))
     facts["gathered"] = WORD * world * shards(model.layers[0])
+    facts["gathered_root"] = WORD * world * (padded - 3 * shards(model.layers[0]))
 
     def materialize(module):
         module.to_empty(device="cpu")
