@@ -480,6 +480,7 @@ static void test_counters_and_names(void **state)
 		put((struct event){ .kind = EV_STACK, .seq = 2, .size = 1, .name = name(n ? "f" : "g"), .addr = name("a.py").v,
 				    .aux = 4, .flags = 1 });
 		put((struct event){ .kind = EV_STACK_AT, .pid = 11, .addr = 0x10, .size = 2 });
+		put((struct event){ .kind = EV_TENSOR_OF, .pid = 11, .addr = 0x10, .name = name("Net") });
 		put((struct event){ .kind = EV_TENSOR, .pid = 11, .addr = 0x10, .tid = name("Net").v, .name = name("w"),
 				    .aux = name("exp_avg").v, .seq = name("float32[2]").v });
 		put((struct event){ .kind = EV_MODULE, .pid = 11, .addr = 0x30, .name = name("layers.0"),
@@ -503,6 +504,8 @@ static void test_counters_and_names(void **state)
 				assert_string_equal(names__get(nm, (name_id){ evs[i].aux }), "exp_avg");
 				assert_string_equal(names__get(nm, (name_id){ evs[i].seq }), "float32[2]");
 			}
+			if (evs[i].kind == EV_TENSOR_OF)
+				assert_string_equal(names__get(nm, evs[i].name), "Net");
 			if (evs[i].kind == EV_MODULE) {
 				assert_string_equal(names__get(nm, evs[i].name), "layers.0");
 				assert_string_equal(names__get(nm, (name_id){ evs[i].tid }), "model");

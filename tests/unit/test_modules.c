@@ -377,6 +377,42 @@ static void zero_grad_may_stand_between_forward_and_backward(void **state)
 	assert_int_equal(rep->phases[PHASE_BACKWARD].alloc_bytes, 80);
 }
 
+/* Waiting for the next batch is nobody's time, zero_grad() in between or not. */
+static void an_optimizer_s_time_ends_with_it(void **state)
+{
+	(void)state;
+	define_net();
+	(void)op(LINEAR, 0, 10);
+	region("Optimizer.step#SGD.step", 1);
+	now += 1000;
+	region("", 0);
+	now += 50000;
+	region("Optimizer.zero_grad#SGD.zero_grad", 1);
+	now += 100;
+	region("", 0);
+	now += 700000;
+	(void)op(LINEAR, 0, 10);
+	report();
+	assert_in_range(rep->phases[PHASE_OPTIMIZER].ns, 1100, 9000);
+	assert_in_range(rep->phases[PHASE_OTHER].ns, 750000, 759000);
+}
+
+/* Rows are made by the first birth: that is no order. */
+static void modules_are_in_the_order_of_named_modules(void **state)
+{
+	static const char *const want[] = { "", "block", "block.linear", "head" };
+
+	(void)state;
+	(void)op(HEAD, 0, 10);
+	(void)op(LINEAR, 0, 10);
+	(void)op(BLOCK, 0, 10);
+	define_net();
+	report();
+	assert_int_equal(rep->modules_cnt, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_string_equal(rep->modules[i].name, want[i]);
+}
+
 /* As long as no module is known what follows the optimizer is forward: but not the next batch. */
 static void a_batch_is_no_forward(void **state)
 {
@@ -539,6 +575,11 @@ static void inputs_and_outputs_of_a_call(void **state)
 	assert_int_equal(module("block")->calls, 1);
 }
 
+static void state_of(const char *root, uint64_t ptr)
+{
+	send((struct event){ .kind = EV_TENSOR_OF, .addr = ptr, .name = names__add(names, root) });
+}
+
 static void name_as(const char *root, uint64_t ptr, uint64_t size, uint8_t kind)
 {
 	send_as(names__add(names, root).v,
@@ -622,6 +663,7 @@ static void named_storages_are_their_module_s(void **state)
 	for (unsigned i = 0; i < 2; i++) { /* told again: counted once */
 		name_as("Net", w, 64, EV_TENSOR_PARAMETER);
 		name_as("Net", g, 64, EV_TENSOR_GRADIENT);
+		state_of("Net", s);
 		name_as("Adam", s, 128, EV_TENSOR_STATE);
 	}
 	assert_int_equal(module("block.linear")->kinds[EV_TENSOR_PARAMETER], 64);
@@ -631,6 +673,31 @@ static void named_storages_are_their_module_s(void **state)
 	dies(g);
 	assert_int_equal(module("")->kinds_live[EV_TENSOR_GRADIENT], 0);
 	assert_int_equal(module("")->kinds[EV_TENSOR_GRADIENT], 64);
+}
+
+/* Two models whose parameters have the same paths, each with an optimizer: paths alone would make all the first one's. */
+static void optimizer_state_is_of_the_model_that_is_trained(void **state)
+{
+	uint64_t one, other, whose;
+
+	(void)state;
+	define_net();
+	define_as(0x9000, 0, "", "Other", "Other");
+	define_as(0x9100, 0x9000, "block.linear", "Other", "Linear");
+	one = born(64);
+	other = born(32);
+	whose = born(16);
+	now += 1000000000;
+	state_of("Net", one);
+	name_as("Adam", one, 64, EV_TENSOR_STATE);
+	state_of("Other", other);
+	name_as("Adam", other, 32, EV_TENSOR_STATE);
+	name_as("Adam", whose, 16, EV_TENSOR_STATE);
+	assert_int_equal(module("block.linear")->kinds[EV_TENSOR_STATE], 64);
+	assert_int_equal(module("")->kinds[EV_TENSOR_STATE], 64);
+	for (size_t i = 0; i < rep->modules_cnt; i++)
+		if (!strcmp(rep->modules[i].root, "Other"))
+			assert_int_equal(rep->modules[i].kinds[EV_TENSOR_STATE], 32);
 }
 
 /* --- odd ones ------------------------------------------------------------------------------------------------- */
@@ -702,6 +769,9 @@ int main(void)
 		T(operators_by_bytes_and_module),
 		T(operators_and_modules_are_bounded),
 		T(named_storages_are_their_module_s),
+		T(an_optimizer_s_time_ends_with_it),
+		T(modules_are_in_the_order_of_named_modules),
+		T(optimizer_state_is_of_the_model_that_is_trained),
 		T(no_module_is_in_itself),
 		T(an_address_means_nothing_after_exec),
 		T(the_table_is_bounded),

@@ -39,7 +39,7 @@ struct known_module {
 /* The names of one storage as ids, so that they are not looked up at every look. */
 struct known {
 	uint64_t data, hash;
-	name_id path, root, type, key;
+	name_id path, root, type, key, of;
 };
 
 struct named_proc {
@@ -412,7 +412,8 @@ static void learn(struct naming *n, const struct py_reader *r, const struct py_t
 	*k = (struct known){ .data = t->name->at.data, .hash = t->hash,
 			     .path = names__add(n->env.names, py_reader__text(r, t->name->path)),
 			     .root = names__add(n->env.names, t->root), .type = names__add(n->env.names, type),
-			     .key = names__add(n->env.names, py_reader__text(r, t->name->key)) };
+			     .key = names__add(n->env.names, py_reader__text(r, t->name->key)),
+			     .of = t->of ? names__add(n->env.names, t->of) : NAME_NONE };
 }
 
 static int is_said(const struct naming *n, const struct named_proc *p, const struct py_told *t, const struct known *k)
@@ -421,7 +422,7 @@ static int is_said(const struct naming *n, const struct named_proc *p, const str
 	int r = model__tensor_at(n->env.model, (uint32_t)p->pid, k->data, t->name->at.bytes, &had);
 
 	return r < 0 || (r && had.path.v == k->path.v && had.root.v == k->root.v && had.type.v == k->type.v &&
-			 had.key.v == k->key.v && had.kind == t->name->kind);
+			 had.key.v == k->key.v && had.of.v == k->of.v && had.kind == t->name->kind);
 }
 
 /* The entry of a module. */
@@ -507,6 +508,9 @@ static void say(struct naming *n, struct named_proc *p, const struct py_reader *
 		learn(n, r, t, k);
 		if (!p->again && is_said(n, p, t, k))
 			continue;
+		if (k->of.v)
+			n->env.push(n->env.ctx, (struct event){ .ts_ns = now_ns, .kind = EV_TENSOR_OF, .pid = (uint32_t)p->pid,
+								.addr = k->data, .name = k->of });
 		n->env.push(n->env.ctx, (struct event){
 			.ts_ns = now_ns, .kind = EV_TENSOR, .pid = (uint32_t)p->pid, .dev = t->name->at.dev, .addr = k->data,
 			.size = t->name->at.bytes, .name = k->path, .tid = k->root.v, .seq = k->type.v, .aux = k->key.v,

@@ -66,6 +66,7 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_WAS_FLOW] = "was_flow",
 	[EV_STACK] = "stack",
 	[EV_STACK_AT] = "stack_at",
+	[EV_TENSOR_OF] = "tensor_of",
 	[EV_TENSOR] = "tensor",
 	[EV_MODULE] = "module",
 	[EV_MODULE_AT] = "module_at",

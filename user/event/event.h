@@ -54,6 +54,8 @@ enum ev_kind {
 			  size = its parent's, the frame that called this one (0: none); name = function, addr = name id
 			  of its file, aux = line (0: not known), flags = enum ev_frame_kind */
 	EV_STACK_AT = 84, /* where the thread was: of its next ALLOC or WAS, with the same addr; size = node */
+	EV_TENSOR_OF = 85, /* of the EV_TENSOR behind it, an optimizer's state: pid, addr; name = label of the root that the
+			      parameter's path begins at. Without it the parameter is no module's */
 	EV_TENSOR = 86, /* what Python calls a storage: pid, dev, addr = its data pointer, size = its bytes, name = path from
 			  its module ("layers.0.weight"), tid = name id of the root's class, aux = name id of the key in an
 			  optimizer's state ("exp_avg"), seq = name id of its type ("float32[512,512]"), flags = enum

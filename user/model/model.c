@@ -804,6 +804,9 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case EV_WAS_FLOW:
 		model__was(m, ev);
 		break;
+	case EV_TENSOR_OF:
+		model__tensor_of(m, ev);
+		break;
 	case EV_TENSOR:
 		model__tensor(m, ev);
 		break;

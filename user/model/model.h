@@ -23,12 +23,12 @@ struct report;
 struct model;
 
 /*
- * A block as the events that tell a replay of it: EV_WAS, EV_WAS_FLOW, EV_WAS_MODULE, EV_TENSOR. Their ts_ns is its birth, seq
- * not set yet, but for EV_TENSOR's, which is another thing.
+ * A block as the events that tell a replay of it: EV_WAS, EV_WAS_FLOW, EV_WAS_MODULE, EV_TENSOR_OF, EV_TENSOR. Their ts_ns is
+ * its birth, seq not set yet, but for EV_TENSOR's, which is another thing.
  */
 struct model_was {
 	uint64_t id;
-	struct event ev[4];
+	struct event ev[5];
 	unsigned cnt;
 	uint32_t stack; /* where it was born, an EV_STACK_AT before them; 0: not known */
 };

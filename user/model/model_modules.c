@@ -59,11 +59,12 @@ static void end_step(struct model *m, uint32_t pid, uint32_t tid, struct proc *p
 
 static void set_phase(struct model *m, struct thread *t, enum phase now)
 {
-	struct phase_sum *old = &m->modules.phases[t->phase];
+	struct phase_sum *old = &m->modules.phases[t->is_over ? PHASE_OTHER : t->phase];
 
 	if (t->phase_ts_ns)
 		old->ns += m->now_ns - t->phase_ts_ns;
 	t->phase_ts_ns = m->now_ns;
+	t->is_over = false;
 	if (t->phase == now)
 		return;
 	t->phase = (uint8_t)now;
@@ -193,6 +194,7 @@ static void enter_optimizer(struct model *m, struct thread *t, bool is_step)
 		leave_forward(t->proc);
 	t->is_step = is_step;
 	t->phase_around = t->phase;
+	t->is_over_around = t->is_over;
 	set_phase(m, t, PHASE_OPTIMIZER);
 }
 
@@ -200,10 +202,13 @@ static void leave_optimizer(struct model *m, struct thread *t)
 {
 	if (t->is_step && !t->proc->has_steps)
 		end_step(m, t->pid, t->tid, t->proc);
-	if (t->is_step)
-		return;
 	set_phase(m, t, PHASE_OPTIMIZER); /* its time */
-	t->phase = t->phase_around;	  /* which goes on: it is not entered again */
+	if (t->is_step) {
+		t->is_over = true;
+		return;
+	}
+	t->phase = t->phase_around; /* which goes on: it is not entered again */
+	t->is_over = t->is_over_around;
 }
 
 void model__phase_region(struct model *m, struct thread *t, const struct event *ev, bool begin)
@@ -331,7 +336,7 @@ void model__module_birth(struct model *m, struct thread *t, const struct event *
 	b->module = (t->module ? t->module : in_node ? t->node_module : 0) & UINT16_MAX;
 }
 
-/* "layers.0.weight" is the module's at "layers.0". Of an optimizer's state the path is the parameter's. */
+/* "layers.0.weight" is the module's at "layers.0". Of an optimizer's state path and root are the parameter's. */
 uint32_t model__module_of_name(const struct model *m, uint32_t pid, const struct tensor *t)
 {
 	const char *path = names__get(m->names, t->path), *dot = strrchr(path, '.');
@@ -347,7 +352,7 @@ uint32_t model__module_of_name(const struct model *m, uint32_t pid, const struct
 		if (!id.v)
 			return 0;
 	}
-	return modules__of_path(&m->modules, pid, id, t->kind == EV_TENSOR_STATE ? NAME_NONE : t->root);
+	return modules__of_path(&m->modules, pid, id, t->kind == EV_TENSOR_STATE ? t->of : t->root);
 }
 
 /* --- a recording that begins in the middle ------------------------------------------------------------------ */
@@ -435,20 +440,39 @@ static int fill(const struct model *m, uint32_t row, uint32_t parent, uint32_t d
 	return ret->root && ret->class && (ret->name || !r->told) ? 0 : -ENOMEM;
 }
 
-/* Children by parent, in order of their rows. */
+/* Children by parent, in the order in which they were told, as named_modules() has them; rows come with the first birth. */
 struct family {
 	uint32_t *first, *next; /* [row] */
+	struct place {
+		uint32_t turn, row;
+	} *order;
 };
+
+/* Row 0, which has no turn, comes last. */
+static int later(const void *pa, const void *pb)
+{
+	const struct place *a = pa, *b = pb;
+
+	if (a->turn != b->turn)
+		return a->turn > b->turn ? -1 : 1;
+	return a->row > b->row ? -1 : a->row < b->row;
+}
 
 static int family__init(struct family *f, const struct modules *s)
 {
 	f->first = calloc(s->cnt, sizeof(*f->first));
 	f->next = calloc(s->cnt, sizeof(*f->next));
-	if (!f->first || !f->next)
+	f->order = calloc(s->cnt, sizeof(*f->order));
+	if (!f->first || !f->next || !f->order)
 		return -ENOMEM;
-	for (uint32_t row = s->cnt - 1; row; row--) {
-		f->next[row] = f->first[s->rows[row].parent];
-		f->first[s->rows[row].parent] = row;
+	for (uint32_t row = 1; row < s->cnt; row++)
+		f->order[row] = (struct place){ s->rows[row].turn ? s->rows[row].turn : UINT32_MAX, row };
+	qsort(f->order, s->cnt, sizeof(*f->order), later);
+	for (uint32_t i = 0; f->order[i].row; i++) {
+		uint32_t row = f->order[i].row, parent = s->rows[row].parent;
+
+		f->next[row] = f->first[parent];
+		f->first[parent] = row;
 	}
 	return 0;
 }
@@ -580,6 +604,7 @@ int model__report_modules(const struct model *m, size_t top, struct report *r)
 	}
 	free(f.first);
 	free(f.next);
+	free(f.order);
 	err = err ? err : report_phases(m, r);
 	return err ? err : report_ops(m, top, r);
 }

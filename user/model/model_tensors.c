@@ -44,6 +44,7 @@ static void set(struct model *m, struct block *b, const struct tensor *name)
 	t->root = name->root;
 	t->type = name->type;
 	t->key = name->key;
+	t->of = name->of;
 	t->kind = name->kind;
 	b->named = 1;
 	t->module = (uint16_t)model__module_of_name(m, b->pid, t);
@@ -71,6 +72,11 @@ static struct tensor name_of(const struct event *ev)
 				.key = id_of(ev->aux), .kind = ev->flags, .size = ev->size };
 }
 
+void model__tensor_of(struct model *m, const struct event *ev)
+{
+	m->tensor_of = *ev;
+}
+
 void model__tensor(struct model *m, const struct event *ev)
 {
 	uint64_t age_ns = (uint64_t)ev->depth * EV_TENSOR_AGE_NS;
@@ -78,6 +84,9 @@ void model__tensor(struct model *m, const struct event *ev)
 	struct tensor name = name_of(ev), *t;
 	struct block *b;
 
+	if (m->tensor_of.pid == ev->pid && m->tensor_of.addr == ev->addr)
+		name.of = id_of(m->tensor_of.name.v);
+	m->tensor_of = (struct event){ 0 };
 	if (!ev->pid || !ev->addr || !ev->flags || ev->flags >= EV_TENSOR_MAX || !name.path.v || (p && p->gone == 1))
 		return;
 	b = model__block_at(m, ev);
@@ -122,16 +131,20 @@ int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_
 	return 1;
 }
 
-bool model__tensor_memory(const struct model *m, const struct block *b, struct event *ret)
+unsigned model__tensor_memory(const struct model *m, const struct block *b, struct event ret[2])
 {
 	const struct tensor *t = b->named ? tensors__find(&m->tensors, 0, b->id) : NULL;
+	unsigned n = 0;
 
 	if (!t)
-		return false;
-	*ret = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR, .pid = b->pid, .dev = (uint8_t)b->dev, .addr = b->ptr,
+		return 0;
+	if (t->of.v)
+		ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR_OF, .pid = b->pid, .addr = b->ptr,
+					   .name = t->of };
+	ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR, .pid = b->pid, .dev = (uint8_t)b->dev, .addr = b->ptr,
 			       .size = b->size, .name = t->path, .tid = t->root.v, .seq = t->type.v, .aux = t->key.v,
 			       .flags = t->kind };
-	return true;
+	return n;
 }
 
 char *model__name_of(const struct model *m, const struct block *b)

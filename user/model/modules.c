@@ -214,16 +214,13 @@ bool modules__define(struct modules *s, const struct event *ev)
 		return false;
 	parent = modules__at(s, ev->pid, ev->size, &full);
 	r = &s->rows[row];
+	r->turn = r->told ? r->turn : ++s->turns;
 	r->told = true;
 	r->path = ev->name;
 	r->root = (name_id){ ev->tid };
 	r->class = (name_id){ ev->seq };
 	set_parent(s, row, parent);
-	if (!put(&s->by_path, &s->path_slots, &s->path_cnt, path_key(ev->pid, r->root), r->path.v, row))
-		return false;
-	if (!modules__of_path(s, ev->pid, r->path, NAME_NONE))
-		return put(&s->by_path, &s->path_slots, &s->path_cnt, path_key(ev->pid, NAME_NONE), r->path.v, row);
-	return true;
+	return put(&s->by_path, &s->path_slots, &s->path_cnt, path_key(ev->pid, r->root), r->path.v, row);
 }
 
 void modules__mark(struct modules *s, const struct mark *mark)

@@ -46,6 +46,7 @@ struct module_row {
 	uint32_t pid;
 	uint32_t parent; /* row; 0: a root, or not known */
 	bool told;
+	uint32_t turn; /* told first as the how manieth, from 1 */
 	uint8_t deep; /* modules around it */
 	uint8_t inputs_at;
 	name_id path, root, class;
@@ -73,7 +74,7 @@ struct module_slot; /* (pid, address) or (pid, path, root) → row */
 
 struct modules {
 	struct module_row *rows; /* [0] is none */
-	uint32_t cnt, cap;
+	uint32_t cnt, cap, turns;
 	struct module_slot *by_addr, *by_path;
 	uint32_t addr_slots, path_slots; /* powers of two, or 0 */
 	uint32_t addr_cnt, path_cnt;

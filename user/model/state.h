@@ -54,6 +54,7 @@ struct model {
 	struct stackset stacks;
 	struct modules modules;
 	struct op_modules op_modules;
+	struct event tensor_of; /* an EV_TENSOR_OF whose EV_TENSOR comes next */
 	uint8_t dev_idx[256]; /* + 1; 0 = not met yet */
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
@@ -135,12 +136,14 @@ int model__report_lanes(const struct model *m, struct report *ret); /* -ENOMEM *
 int model__report_stacks(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
 /* A node's stack, innermost frame first. -ENOMEM: what is there is the caller's. */
 int model__frames(const struct model *m, uint32_t node, struct report_frame **ret, size_t *ret_cnt);
-/* model_tensors.c: EV_TENSOR */
+/* model_tensors.c: EV_TENSOR, EV_TENSOR_OF */
 void model__tensor(struct model *m, const struct event *ev);
+void model__tensor_of(struct model *m, const struct event *ev);
 void model__tensor_met(struct model *m, struct block *b); /* a block from before the attach is known now */
 void model__unname(struct model *m, const struct block *b); /* a named block is dead */
 char *model__name_of(const struct model *m, const struct block *b); /* malloc'ed; NULL: none */
-bool model__tensor_memory(const struct model *m, const struct block *b, struct event *ret); /* its EV_TENSOR; false: none */
+/* Its EV_TENSOR_OF and EV_TENSOR, as far as there are any: how many. */
+unsigned model__tensor_memory(const struct model *m, const struct block *b, struct event ret[2]);
 int model__report_tensors(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
 void model__tell_name(struct model *m, const struct block *b, const struct tensor *t);
 /* model_modules.c: EV_MODULE, EV_MODULE_AT, EV_WAS_MODULE; phases */

@@ -23,6 +23,7 @@ struct tensor {
 	uint64_t size;	      /* of a storage that is waited for */
 	const struct block *block; /* NULL: it is waited for */
 	name_id path, root, type, key;
+	name_id of;   /* of an optimizer's state: root of its parameter */
 	uint8_t kind; /* enum ev_tensor; 0: no entry */
 	uint16_t module; /* row that its bytes are counted for; 0: none */
 };

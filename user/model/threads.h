@@ -65,6 +65,7 @@ struct thread {
 	uint8_t module_regions; /* open ones of modules */
 	uint8_t loaders;	/* open ones of DataLoaders */
 	uint8_t phase_around;	/* of the outermost optimizer's region */
+	bool is_over, is_over_around; /* its step() has ended, and nothing was seen since: the time is no phase's */
 	bool no_grad;	      /* grad mode, as told last */
 	bool is_step;	      /* the outermost of them is its step() */
 	uint32_t used_seq;    /* frame of the operator that was given … */

@@ -410,11 +410,12 @@ static uint64_t hash_of(const struct py_reader *r, struct py_name *n)
 		return n->hash;
 	const char *path = py_reader__text(r, n->path), *key = py_reader__text(r, n->key);
 	uint64_t h = XXH3_64bits(path, strlen(path));
-	uint64_t words[10] = { n->kind == PY_GRADIENT ? 0 : n->at.impl, n->at.storage, n->at.data, n->at.bytes, n->obj,
+	uint64_t words[11] = { n->kind == PY_GRADIENT ? 0 : n->at.impl, n->at.storage, n->at.data, n->at.bytes, n->obj,
 			       n->root, n->kind, (uint64_t)n->at.dims << 16 | (uint64_t)n->at.dtype << 8 | n->at.dev };
 
 	words[8] = XXH3_64bits_withSeed(key, strlen(key), h);
 	words[9] = n->at.dims <= PY_DIMS_MAX ? XXH3_64bits(n->at.shape, n->at.dims * 8u) : 0;
+	words[10] = n->of_root;
 	n->hash = XXH3_64bits(words, sizeof(words));
 	return n->hash;
 }
@@ -494,9 +495,17 @@ static void see_root(const struct py_reader *r, struct root *root)
 	root->is_sure |= !r->walk.torn_modules || (root->was_seen && r->is_all_read);
 }
 
+/* `last`: the one that was asked for before. */
+static const char *label_of(struct py_reader *r, uint64_t obj, struct root **last)
+{
+	if (obj && (!*last || (*last)->obj != obj))
+		*last = find_root(r, obj);
+	return obj && *last ? (*last)->label : NULL;
+}
+
 static int choose(struct py_reader *r, struct py_look *look)
 {
-	struct root *root = NULL;
+	struct root *root = NULL, *of = NULL;
 
 	if (r->told_cap < r->walk.names_cnt) {
 		struct py_told *told = reallocarray(r->told, r->walk.names_cnt, sizeof(*told));
@@ -527,7 +536,7 @@ static int choose(struct py_reader *r, struct py_look *look)
 		if (!root || !root->is_sure || !is_same || (n->kind == PY_GRADIENT && !walk__is_gradient(&r->walk, n)))
 			look->held_back++;
 		else
-			r->told[look->told_cnt++] = (struct py_told){ n, root->label, hash };
+			r->told[look->told_cnt++] = (struct py_told){ n, root->label, label_of(r, n->of_root, &of), hash };
 	}
 	look->told = r->told;
 	return 0;

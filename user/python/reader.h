@@ -38,6 +38,7 @@ struct py_reader_opts {
 struct py_told {
 	const struct py_name *name; /* its texts: py_reader__text, py_storage__type_text */
 	const char *root;	    /* class of the root, "#2" behind the second one of that class */
+	const char *of;		    /* of an optimizer's state: its parameter's root; NULL: not known */
 	uint64_t hash;		    /* of all that was found */
 };
 

@@ -49,6 +49,7 @@ struct walk_state {
 	size_t members_cnt, members_cap;
 	struct index by_addr; /* modules */
 	struct index objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
+	struct index of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
 	struct index data;    /* data pointers → their names, gradients not among them */
 	struct index grads;   /* … of these */
 	struct parameter *parameters; /* whose gradients are looked for */
@@ -395,14 +396,14 @@ static int name_tensor(struct walk *w, struct py_name *n)
 }
 
 /* A parameter's path is kept even if its memory is elsewhere: its state is named after it. */
-static int name_members(struct walk *w, const struct module *m, uint64_t root, char *path, size_t len)
+static int name_members(struct walk *w, const struct module *m, uint32_t root, char *path, size_t len)
 {
 	const size_t room = len < WALK_PATH_MAX ? WALK_PATH_MAX - len : 0;
 	struct walk_state *s = w->state;
 	int r = 0;
 
 	for (uint32_t i = m->first[PARAMETERS]; i < m->first[MODULES] && !r; i++) {
-		struct py_name n = { .obj = s->members[i].obj, .root = root };
+		struct py_name n = { .obj = s->members[i].obj, .root = s->modules[root].obj };
 		uint32_t name = s->members[i].name;
 
 		n.kind = i < m->first[BUFFERS] ? PY_PARAMETER : PY_BUFFER;
@@ -415,6 +416,8 @@ static int name_members(struct walk *w, const struct module *m, uint64_t root, c
 		r = add_text(w, path, &n.path);
 		if (!r && n.kind == PY_PARAMETER)
 			r = index__put(&s->objects, n.obj, n.path + 1);
+		if (!r && n.kind == PY_PARAMETER)
+			r = index__put(&s->of, n.obj, root + 1);
 		r = r ? r : name_tensor(w, &n);
 	}
 	return r;
@@ -464,7 +467,7 @@ static int name_from(struct walk *w, uint32_t root)
 	s->modules[root].is_named = 1;
 	path[0] = 0;
 	r = add_path(w, root, root, root, path, 0);
-	r = r ? r : name_members(w, &s->modules[root], s->modules[root].obj, path, 0);
+	r = r ? r : name_members(w, &s->modules[root], root, path, 0);
 	while (depth && !r) {
 		struct level *l = &stack[depth - 1];
 		const struct member *m;
@@ -490,12 +493,12 @@ static int name_from(struct walk *w, uint32_t root)
 		tensors += members_of(&s->modules[m->module - 1]);
 		stack[depth++] = (struct level){ m->module - 1, s->modules[m->module - 1].first[MODULES], len, is_nameless };
 		if (is_nameless) {
-			r = name_members(w, &s->modules[m->module - 1], s->modules[root].obj, NULL, 0);
+			r = name_members(w, &s->modules[m->module - 1], root, NULL, 0);
 			continue;
 		}
 		sprintf(path + l->len, "%s.", walk__text(w, m->name));
 		r = add_path(w, m->module - 1, l->module, root, path, len);
-		r = r ? r : name_members(w, &s->modules[m->module - 1], s->modules[root].obj, path, len);
+		r = r ? r : name_members(w, &s->modules[m->module - 1], root, path, len);
 	}
 	if (first < w->paths_cnt)
 		w->paths[first].is_bare = !tensors;
@@ -522,7 +525,7 @@ static int name_modules(struct walk *w)
 
 struct of_optimizer {
 	struct walk *w;
-	uint64_t obj, state, groups;
+	uint64_t obj, state, groups, root; /* root: of the parameter at hand */
 	uint32_t path, group;
 	int err;
 };
@@ -580,7 +583,8 @@ static int name_groups(struct of_optimizer *o)
 
 static int name_value(struct of_optimizer *o, uint64_t value, const char *key)
 {
-	struct py_name n = { .obj = value, .root = o->obj, .kind = PY_STATE, .path = o->path };
+	struct py_name n = { .obj = value, .root = o->obj, .kind = PY_STATE, .path = o->path,
+			     .of_root = o->root };
 	int r = add_text(o->w, key, &n.key);
 
 	return r ? r : name_tensor(o->w, &n);
@@ -612,11 +616,14 @@ static int name_state_item(void *ctx, uint64_t key, uint64_t value)
 static int name_state(void *ctx, uint64_t key, uint64_t value)
 {
 	struct of_optimizer *o = ctx;
-	uint32_t path = index__get(&o->w->state->objects, key);
+	const struct walk_state *s = o->w->state;
+	uint32_t path = index__get(&s->objects, key), root;
 
 	if (!path || path == NAMELESS || !py__is(o->w->py, value, PY_IS_DICT))
 		return PY_ITEM_NEXT;
 	o->path = path - 1;
+	root = index__get(&s->of, key);
+	o->root = root ? s->modules[root - 1].obj : 0;
 	if (py__each_item(o->w->py, value, name_state_item, o) == -ENOMEM)
 		o->err = -ENOMEM;
 	return o->err ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
@@ -651,6 +658,7 @@ void walk__done(struct walk *w)
 	if (w->state) {
 		index__done(&w->state->by_addr);
 		index__done(&w->state->objects);
+		index__done(&w->state->of);
 		index__done(&w->state->data);
 		index__done(&w->state->grads);
 		free(w->state->parameters);
@@ -675,6 +683,7 @@ static int begin(struct walk *w)
 		return -ENOMEM;
 	index__clear(&w->state->by_addr);
 	index__clear(&w->state->objects);
+	index__clear(&w->state->of);
 	index__clear(&w->state->data);
 	index__clear(&w->state->grads);
 	w->state->modules_cnt = w->state->members_cnt = w->state->parameters_cnt = 0;

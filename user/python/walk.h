@@ -29,6 +29,7 @@ struct py_name {
 	uint64_t obj;  /* GRADIENT: the parameter's */
 	uint64_t root; /* module or optimizer that the path begins at */
 	uint32_t path; /* in struct walk's text */
+	uint64_t of_root; /* STATE: where its parameter's path begins; 0: in no module */
 	uint32_t key;  /* STATE: "exp_avg"; else "" */
 	uint32_t of;   /* GRADIENT: which parameter's, for walk__is_gradient */
 	uint8_t kind;  /* enum py_kind */

@@ -313,9 +313,13 @@ static void put_op_row(struct page *p, const struct report_op_module *o, unsigne
 	char n[24], text[600];
 
 	put_bytes(p, op_bytes(o, phase), -11);
-	page__cell(p, fmt_count(n, (double)o->alloc_count), -9);
-	put_bytes(p, o->by_phase[PHASE_FORWARD], -10);
-	put_bytes(p, o->by_phase[PHASE_BACKWARD], -10);
+	if (phase) {
+		put_bytes(p, o->alloc_bytes, -11);
+	} else {
+		page__cell(p, fmt_count(n, (double)o->alloc_count), -9);
+		put_bytes(p, o->by_phase[PHASE_FORWARD], -10);
+		put_bytes(p, o->by_phase[PHASE_BACKWARD], -10);
+	}
 	page__put(p, "  ");
 	page__cell(p, o->op[0] ? o->op : "(none)", op_cols);
 	page__put(p, "  ");
@@ -329,7 +333,7 @@ static void put_op_row(struct page *p, const struct report_op_module *o, unsigne
 static void put_op_modules(struct page *p, const struct report *r, const struct view_opts *opts)
 {
 	const struct report_op_module **rows = calloc(r->op_modules_cnt + 1, sizeof(*rows));
-	int room = (int)p->width - 44, op_cols = room * 2 / 5, cols = room - op_cols;
+	int room = (int)p->width - (opts->phase ? 26 : 44), op_cols = room * 2 / 5, cols = room - op_cols;
 	unsigned phase = opts->phase;
 	size_t cnt = 0;
 
@@ -338,8 +342,9 @@ static void put_op_modules(struct page *p, const struct report *r, const struct 
 			rows[cnt++] = &r->op_modules[i];
 	if (rows)
 		qsort_r(rows, cnt, sizeof(*rows), by_op_bytes, &phase);
-	page__heading(p, "Operators by allocated bytes, with their module");
-	page__put(p, "  allocated   blocks   forward  backward  ");
+	page__heading(p, phase ? "Operators by bytes allocated in that phase, with their module" :
+				 "Operators by allocated bytes, with their module");
+	page__put(p, phase ? "   in phase     in all  " : "  allocated   blocks   forward  backward  ");
 	page__cell(p, "operator", op_cols);
 	page__put(p, "  ");
 	page__cell(p, "module", cols);
@@ -377,6 +382,18 @@ static void put_phase_table(struct page *p, const struct report *r)
 	}
 }
 
+static void put_none(struct page *p, const struct report_module_sum *s, unsigned phase)
+{
+	uint64_t bytes = phase ? s->by_phase_bytes[phase - 1] : s->alloc_bytes;
+	uint64_t blocks = phase ? s->by_phase_count[phase - 1] : s->alloc_count;
+	char text[24], cnt[24];
+
+	if (!bytes)
+		return;
+	page__printf(p, "  born in no module: %s in %s blocks", fmt_bytes(text, bytes), fmt_count(cnt, (double)blocks));
+	page__end_line(p);
+}
+
 void modules_text(struct page *p, const struct report *r, const struct view_opts *opts)
 {
 	if (has_phases(r))
@@ -390,12 +407,6 @@ void modules_text(struct page *p, const struct report *r, const struct view_opts
 	}
 	page__heading(p, !opts->phase ? "Modules" : "Modules, what was born in them in that phase");
 	put_modules(p, r, opts);
-	if (r->no_module.alloc_bytes) {
-		char bytes[24], cnt[24];
-
-		page__printf(p, "  born in no module: %s in %s blocks", fmt_bytes(bytes, r->no_module.alloc_bytes),
-			     fmt_count(cnt, (double)r->no_module.alloc_count));
-		page__end_line(p);
-	}
+	put_none(p, &r->no_module, opts->phase);
 	put_op_modules(p, r, opts);
 }
