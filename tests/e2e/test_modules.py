@@ -105,9 +105,10 @@ def check_ops(path, rep):
     for o in rep["ops"]:
         mt.check(by_op[o["name"]] == o["alloc_bytes"], f"{o}: {by_op[o['name']]}")
     top = next(o for o in told["ops"] if o["module"])
-    for phase in ("", *(["--phase", "forward"],)):
-        text = mt.ok(mt.memtrace("report", path, "--by", "module", "--top", "400", *phase)).stdout.split("with their module")[1]
-        mt.check(re.search(rf"{re.escape(top['op'])} +{re.escape(top['module_root'] + '.' + top['module'])[:20]}", text), text[:2000])
+    in_recompute = max((o for o in told["ops"] if o["module"] and o["phases"].get("recompute")), key=lambda o: o["phases"]["recompute"])
+    for o, few in (top, ["400"]), (top, ["400", "--phase", "forward"]), (in_recompute, ["1", "--phase", "recompute"]):
+        text = mt.ok(mt.memtrace("report", path, "--by", "module", "--top", *few)).stdout.split("with their module")[1]
+        mt.check(re.search(rf"{re.escape(o['op'])} +{re.escape(o['module_root'] + '.' + o['module'])[:20]}", text), text[:2000])
     few = json.loads(mt.ok(mt.memtrace("report", path, "--json", "--top", "5")).stdout)["modules"]
     mt.check(len(few["list"]) == 5 and len(few["ops"]) == 5 and few["total"] == told["total"], "--top 5")
     mt.check(few["ops"] == told["ops"][:5] and all(m["parent"] is None or m["parent"] < i for i, m in enumerate(few["list"])), str(few["list"]))

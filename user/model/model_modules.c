@@ -561,15 +561,15 @@ static int fill_op(const struct model *m, const struct op_module *o, struct repo
 	return ret->op && (!row->told || (ret->module && ret->root)) ? 0 : -ENOMEM;
 }
 
-static int report_ops(const struct model *m, size_t top, struct report *r)
+/* All of them: which are the heaviest depends on the phase that a view is about. */
+static int report_ops(const struct model *m, struct report *r)
 {
 	const struct op_modules *s = &m->op_modules;
 	const struct op_module **all = calloc(s->cnt + 1, sizeof(*all));
-	size_t cnt = s->cnt < top ? s->cnt : top, n = 0;
+	size_t n = 0;
 	int err = 0;
 
-	r->op_modules = calloc(cnt + 1, sizeof(*r->op_modules));
-	r->op_modules_total = s->cnt;
+	r->op_modules = calloc(s->cnt + 1, sizeof(*r->op_modules));
 	r->op_modules_rest = s->rest.alloc_bytes;
 	if (!all || !r->op_modules) {
 		free(all);
@@ -579,7 +579,7 @@ static int report_ops(const struct model *m, size_t top, struct report *r)
 		if (s->slots[i].key)
 			all[n++] = &s->slots[i];
 	qsort(all, n, sizeof(*all), heavier);
-	while (!err && r->op_modules_cnt < cnt) {
+	while (!err && r->op_modules_cnt < n) {
 		err = fill_op(m, all[r->op_modules_cnt], &r->op_modules[r->op_modules_cnt]);
 		r->op_modules_cnt++;
 	}
@@ -587,7 +587,7 @@ static int report_ops(const struct model *m, size_t top, struct report *r)
 	return err;
 }
 
-int model__report_modules(const struct model *m, size_t top, struct report *r)
+int model__report_modules(const struct model *m, struct report *r)
 {
 	struct family f = { 0 };
 	int err = family__init(&f, &m->modules);
@@ -606,5 +606,5 @@ int model__report_modules(const struct model *m, size_t top, struct report *r)
 	free(f.next);
 	free(f.order);
 	err = err ? err : report_phases(m, r);
-	return err ? err : report_ops(m, top, r);
+	return err ? err : report_ops(m, r);
 }

@@ -447,7 +447,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__report_procs(m, r);
 	err = err ? err : model__report_lanes(m, r);
 	err = err ? err : model__report_tensors(m, top, r);
-	err = err ? err : model__report_modules(m, top, r);
+	err = err ? err : model__report_modules(m, r);
 	err = err ? err : model__report_peak_blocks(m, top, r);
 	err = err ? err : model__gpu_rows(m, 0, -1, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, &r->seg_rows,
 					    &r->seg_rows_cnt);

@@ -160,7 +160,7 @@ void model__phase_step(struct model *m, const struct event *ev, struct proc *p);
 /* An operator was given a block. */
 void model__module_used(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
 uint32_t model__module_of_name(const struct model *m, uint32_t pid, const struct tensor *t); /* row; 0: none */
-int model__report_modules(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
+int model__report_modules(const struct model *m, struct report *r); /* -ENOMEM */
 /* model_report.c */
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
 

@@ -418,8 +418,8 @@ struct report {
 	struct report_module *modules; /* all that are told or made a block; by process, in order of named_modules() */
 	size_t modules_cnt;
 	struct report_module_sum no_module; /* of none */
-	struct report_op_module *op_modules; /* by alloc_bytes; `top` at most */
-	size_t op_modules_cnt, op_modules_total;
+	struct report_op_module *op_modules; /* all of them, by alloc_bytes */
+	size_t op_modules_cnt;
 	uint64_t op_modules_rest; /* bytes of pairs that found no room */
 	struct report_phase phases[PHASE_MAX];
 	struct report_mark *marks; /* the last ones, oldest first */

@@ -174,7 +174,7 @@ static void put_ops(struct json *j, const struct report *r, size_t top)
 	for (size_t i = 0; i < r->op_modules_cnt && i < top; i++)
 		put_op(j, &r->op_modules[i]);
 	json__end(j, ']');
-	json__u64(j, "ops_total", r->op_modules_total);
+	json__u64(j, "ops_total", r->op_modules_cnt);
 	json__u64(j, "ops_rest_bytes", r->op_modules_rest);
 }
 
@@ -352,7 +352,6 @@ static void put_op_modules(struct page *p, const struct report *r, const struct 
 	for (size_t i = 0; i < cnt && i < opts->top; i++)
 		put_op_row(p, rows[i], phase, op_cols, cols);
 	free(rows);
-	cnt += r->op_modules_total - r->op_modules_cnt;
 	if (cnt > opts->top) {
 		page__printf(p, "  … and %zu more (--top, --json)", cnt - opts->top);
 		page__end_line(p);
