@@ -673,6 +673,27 @@ static void named_storages_are_their_module_s(void **state)
 	assert_int_equal(module("")->kinds[EV_TENSOR_GRADIENT], 64);
 }
 
+/* A name says whose it is; without one it is that of the module whose backward made it. Never both. */
+static void gradients_without_a_name_are_their_module_s(void **state)
+{
+	uint64_t g = 0x5000;
+
+	(void)state;
+	define_net();
+	send((struct event){ .kind = EV_WAS, .dev = MT_DEV_CPU, .addr = g, .size = 64 });
+	send((struct event){ .kind = EV_WAS_FLOW, .dev = MT_DEV_CPU, .addr = g, .aux = CAT_GRADIENT });
+	send((struct event){ .kind = EV_WAS_MODULE, .dev = MT_DEV_CPU, .addr = g, .size = HEAD, .flags = PHASE_BACKWARD });
+	assert_int_equal(module("head")->kinds_live[EV_TENSOR_GRADIENT], 64);
+	assert_int_equal(module("")->kinds[EV_TENSOR_GRADIENT], 64);
+	now += 1000000000;
+	name_as("Net", g, 64, EV_TENSOR_GRADIENT);
+	assert_int_equal(module("head")->kinds_live[EV_TENSOR_GRADIENT], 0);
+	assert_int_equal(module("block.linear")->kinds_live[EV_TENSOR_GRADIENT], 64);
+	assert_int_equal(module("")->kinds_live[EV_TENSOR_GRADIENT], 64);
+	dies(g);
+	assert_int_equal(module("")->kinds_live[EV_TENSOR_GRADIENT], 0);
+}
+
 /* Two models whose parameters have the same paths, each with an optimizer: paths alone would make all the first one's. */
 static void optimizer_state_is_of_the_model_that_is_trained(void **state)
 {
@@ -769,6 +790,7 @@ int main(void)
 		T(named_storages_are_their_module_s),
 		T(an_optimizer_s_time_ends_with_it),
 		T(modules_are_in_the_order_of_named_modules),
+		T(gradients_without_a_name_are_their_module_s),
 		T(optimizer_state_is_of_the_model_that_is_trained),
 		T(no_module_is_in_itself),
 		T(an_address_means_nothing_after_exec),

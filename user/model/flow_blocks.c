@@ -238,6 +238,7 @@ static void fblock__move(struct graph *g, struct fblock *f, struct span *s, cons
 		a->live -= f->size;
 		b->live += f->size;
 		f->blk->cat = to;
+		model__module_gradient(g->m, f->blk);
 	} else if (!next) {
 		peak__relabel(&d->peak_blocks, f->id, to);
 	}

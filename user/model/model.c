@@ -274,6 +274,8 @@ void model__bury(struct model *m, const struct block *b, struct proc *p)
 		model__tell_buried(m, b);
 	if (b->named)
 		model__unname(m, b);
+	if (b->gradient)
+		modules__unnamed(&m->modules, b->module, EV_TENSOR_GRADIENT, b->size);
 	if (!dev_is_host(d->dev))
 		modules__died(&m->modules, b);
 	tally__died(&m->modules.tally, d->idx, b->module, b->size, d->epoch);

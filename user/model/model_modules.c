@@ -336,6 +336,18 @@ void model__module_birth(struct model *m, struct thread *t, const struct event *
 	b->module = (t->module ? t->module : in_node ? t->node_module : 0) & UINT16_MAX;
 }
 
+/* A gradient that is gone before Python is looked at has no name: it is the module's whose backward made it. */
+void model__module_gradient(struct model *m, struct block *b)
+{
+	bool is_one = b->cat == CAT_GRADIENT && !b->named && b->module;
+
+	if (is_one && !b->gradient)
+		modules__named(&m->modules, b->module, EV_TENSOR_GRADIENT, b->size);
+	else if (!is_one && b->gradient)
+		modules__unnamed(&m->modules, b->module, EV_TENSOR_GRADIENT, b->size);
+	b->gradient = is_one;
+}
+
 /* "layers.0.weight" is the module's at "layers.0". Of an optimizer's state path and root are the parameter's. */
 uint32_t model__module_of_name(const struct model *m, uint32_t pid, const struct tensor *t)
 {
@@ -376,6 +388,7 @@ void model__module_was(struct model *m, const struct event *ev)
 	if (!d || b->module || b->phase || ev->flags >= PHASE_MAX)
 		return;
 	modules__move(&m->modules, b, modules__at(&m->modules, ev->pid, ev->size, &full), ev->flags, d->idx, d->epoch);
+	model__module_gradient(m, b);
 	m->lost[MT_LOSS_NAMES] += full;
 }
 

@@ -159,6 +159,8 @@ void model__phase_region(struct model *m, struct thread *t, const struct event *
 void model__phase_step(struct model *m, const struct event *ev, struct proc *p);
 /* An operator was given a block. */
 void model__module_used(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
+/* Its category is another one, or it has a name. */
+void model__module_gradient(struct model *m, struct block *b);
 uint32_t model__module_of_name(const struct model *m, uint32_t pid, const struct tensor *t); /* row; 0: none */
 int model__report_modules(const struct model *m, struct report *r); /* -ENOMEM */
 /* model_report.c */
