@@ -456,6 +456,12 @@ static void golden(const char *name, unsigned w, unsigned h, struct tui_ui *ui, 
 
 static void test_screens(void **state)
 {
+	static struct report_mark marks[] = { /* the second step ends, and the third begins, in one column */
+		{ { FIX_T0 + 800000000, 0, 0 }, 0, 4242, 4242, MARK_FW_START },
+		{ { FIX_T0 + 1400000000, 0, 0 }, 0, 4242, 4242, MARK_FW_BW_BOUNDARY },
+		{ { FIX_T0 + 2200000000, 0, 0 }, 2, 4242, 4242, MARK_STEP },
+		{ { FIX_T0 + 2200001000, 0, 0 }, 0, 4242, 4242, MARK_FW_START },
+	};
 	struct report r = fix_report();
 	struct tui_ui ui;
 
@@ -473,7 +479,9 @@ static void test_screens(void **state)
 	golden("tui_trace_80x50.txt", 80, 50, &ui, &r);
 	ui.tab = TUI_STEPS;
 	golden("tui_steps_80x24.txt", 80, 24, &ui, &r);
+	r.marks = marks;
 	golden("tui_steps_140x30.txt", 140, 30, &ui, &r);
+	r.marks = fix_marks;
 	ui.tab = TUI_PEAK;
 	ui.is_color = 0;
 	golden("tui_plain_80x24.txt", 80, 24, &ui, &r);

@@ -245,7 +245,7 @@ static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
 	}
 }
 
-/* Where steps end and backward begins; nothing where they are so close that no memory could be told apart. */
+/* Where steps end, forward and backward begin; nothing where they are so close that no memory could be told apart. */
 static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
 {
 	size_t first = r->marks_cnt, cnt = 0;
@@ -255,12 +255,16 @@ static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct wi
 	if (cnt > w->cols / 8)
 		return;
 	for (size_t i = first; i < r->marks_cnt; i++) {
-		uint64_t rel_ns = r->marks[i].at.ts_ns - r->start_ts_ns;
+		static const uint32_t chars[MARK_MAX] = {
+			[MARK_FW_START] = 0x251c, [MARK_FW_BW_BOUNDARY] = 0x252c, [MARK_STEP] = 0x2534, /* ├ ┬ ┴ */
+		};
+		const struct report_mark *k = &r->marks[i];
+		unsigned col = window_col(w, k->at.ts_ns - r->start_ts_ns);
+		bool is_taken = i > first && k[-1].kind == MARK_STEP &&
+				window_col(w, k[-1].at.ts_ns - r->start_ts_ns) == col;
 
-		if (r->marks[i].kind == MARK_STEP)
-			canvas__set(c, x + window_col(w, rel_ns), y, 0x2534, TUI_DIM, TUI_PLAIN); /* ┴ */
-		else if (r->marks[i].kind == MARK_FW_BW_BOUNDARY)
-			canvas__set(c, x + window_col(w, rel_ns), y, 0x252c, TUI_DIM, TUI_PLAIN); /* ┬ */
+		if (k->kind < MARK_MAX && (k->kind != MARK_FW_START || !is_taken)) /* the step's end says it, too */
+			canvas__set(c, x + col, y, chars[k->kind], TUI_DIM, TUI_PLAIN);
 	}
 }
 

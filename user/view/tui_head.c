@@ -274,7 +274,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 		{ "", "", 0 },
 		{ "chart", "colours: what was live, by category, at the fullest look of each column", 0 },
 		{ "", "grey above: up to the exact maximum of that time; \xe2\x96\xb2 the peak", 0 },
-		{ "", "\xe2\x94\xac backward begins, \xe2\x94\xb4 a step ends, where there are few", 0 },
+		{ "", "\xe2\x94\x9c forward begins, \xe2\x94\xac backward, \xe2\x94\xb4 a step ends; if few", 0 },
 		{ "at peak", "what was live at the moment of the device's highest total", 0 },
 	};
 	unsigned y = at.y;
