@@ -97,6 +97,11 @@ def test_tied_and_recurrent():
 def test_gan():
     rep = look_at("gan")
     mt.check({"Generator", "Critic", "RMSprop", "Adagrad"} <= {t["root"] for t in rep["names"]["list"]}, "roots")
+    # Of each net its own optimizer's, though their parameters have the same paths.
+    for root, optimizer in ("Generator", "RMSprop"), ("Critic", "Adagrad"):
+        state = sum(t["bytes"] for t in rep["names"]["list"] if (t["kind"], t["root"]) == ("optimizer_state", optimizer))
+        told = [m["optimizer_state"] for m in rep["modules"]["list"] if (m["root"], m["name"]) == (root, "")]
+        mt.check(told == [state], f"{root}: {told}, {optimizer} has {state}")
 
 
 def test_lazy_and_replaced():
