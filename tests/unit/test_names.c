@@ -130,7 +130,8 @@ static void test_event_words(void **state)
 	assert_string_equal(event_kind_name(40), "?");
 	assert_string_equal(event_kind_name(255), "?");
 	for (unsigned k = 1; k < EV_MAX; k++)
-		if (k < MT_EV_WIRE_MAX || (k >= EV_BEGIN && k <= EV_TENSOR) || k == EV_WAS || k == EV_WAS_FLOW || k >= EV_MACHINE)
+		if (k < MT_EV_WIRE_MAX || (k >= EV_BEGIN && k <= EV_TENSOR) || k == EV_WAS || k == EV_WAS_FLOW ||
+		    k >= EV_MACHINE)
 			assert_string_not_equal(event_kind_name((uint8_t)k), "?");
 	assert_string_equal(loss_name(MT_LOSS_RING), "ring");
 	assert_string_equal(loss_name(MT_LOSS_SITES), "sites");

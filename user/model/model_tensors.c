@@ -142,9 +142,9 @@ unsigned model__tensor_memory(const struct model *m, const struct block *b, stru
 	if (t->of.v)
 		ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR_OF, .pid = b->pid, .addr = b->ptr,
 					   .name = t->of };
-	ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR, .pid = b->pid, .dev = (uint8_t)b->dev, .addr = b->ptr,
-			       .size = b->size, .name = t->path, .tid = t->root.v, .seq = t->type.v, .aux = t->key.v,
-			       .flags = t->kind };
+	ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR, .pid = b->pid, .dev = (uint8_t)b->dev,
+			       .addr = b->ptr, .size = b->size, .name = t->path, .tid = t->root.v,
+			       .seq = t->type.v, .aux = t->key.v, .flags = t->kind };
 	return n;
 }
 
