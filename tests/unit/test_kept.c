@@ -440,6 +440,20 @@ static void test_what_if(void **state)
 	assert_int_equal(ask((struct whatif_opts){ .dtype = 0.5 }, &w), 177); /* 50 + 100 + 20 + 7 of scratch, which stays */
 }
 
+static void test_optimizer_of_nothing(void **state)
+{
+	struct whatif_opts o = { .a = &rec, .a_kept = &kept, .optimizer = WHATIF_ADAMW };
+	struct whatif w;
+
+	(void)state;
+	job(4, 0);
+	final(1, CAT_ACTIVATION);
+	finish();
+	assert_int_equal(recorded_kept__last_step(&kept, &rec), 0);
+	assert_int_equal(whatif__run(&w, &o), -ENODATA);
+	whatif__done(&w);
+}
+
 /* --- orders ------------------------------------------------------------------------------------------------------------ */
 
 struct random_graph {
@@ -547,6 +561,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_scratch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_node, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_if, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_optimizer_of_nothing, setup, teardown),
 		cmocka_unit_test(test_random_orders),
 	};
 

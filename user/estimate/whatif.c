@@ -149,6 +149,8 @@ static int set_optimizer(struct whatif *w, const struct whatif_opts *o, struct i
 	double wanted = state_wanted(o->optimizer) * (double)w->parameters;
 	int has_temps = o->optimizer == WHATIF_ADAMW || o->optimizer == WHATIF_8BIT;
 
+	if (!w->parameters)
+		return -ENODATA;
 	for (size_t k = 0; k < a->recorded; k++) {
 		struct item *t = &a->at[k];
 

@@ -48,7 +48,7 @@ struct whatif {
 
 /*
  * 0, -ENOMEM, or -EINVAL: nothing of the two steps is alike; -EDOM: a batch of the same size twice; what shard__apply says;
- * -ESRCH: no module to checkpoint. To be done with in any case.
+ * -ENODATA: another optimizer of no parameter; -ESRCH: no module to checkpoint. To be done with in any case.
  */
 int whatif__run(struct whatif *w, const struct whatif_opts *opts);
 void whatif__done(struct whatif *w);
