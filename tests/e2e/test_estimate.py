@@ -254,6 +254,7 @@ def test_what_ifs_of_sharding_come_true():
             said = estimate(one, "--shard", ranks, "--units", "layers.*", *args)
             mt.check(said["shard"]["units"] == 6 and said["shard"]["parameters"] == said["parameters"], f"{said}")
             check_what_if(f"sharded by {ranks} {' '.join(args)}", said, ran)
+            mt.expect_failure(mt.memtrace("estimate", ran, "--shard", "8"), 1, f"is one of {ranks} ranks already")
         guessed, asked = estimate(one, "--shard", 2), estimate(one, "--shard", 2, "--units", "layers.*")
         mt.check(guessed["estimated_peak"] == asked["estimated_peak"], f"{guessed}")
         mt.expect_failure(mt.memtrace("estimate", one, "--shard", "2", "--units", "tail.*"), 1, "no parameter is in a module like")
@@ -286,6 +287,7 @@ def test_what_if_says_what_it_needs():
                                   (("x.mtr", "--batches", "4"), 2, ("--batch or --budget is missing",)),
                                   (("x.mtr", "y.mtr", "--batches", "4,4", "--batch", "4"), 2, ("or two different ones",)),
                                   (("x.mtr", "--shard", "0"), 2, ("no rank at all",)),
+                                  (("x.mtr", "--batches", "4", "--budget", "0"), 2, ("holds nothing",)),
                                   (("x.mtr", "--units", "layers.*"), 2, ("--units is about --shard",)),
                                   (("x.mtr", "--optimizer", "lion"), 2, ("unknown optimizer", "adamw")),
                                   (("x.mtr", "--dtype", "int3"), 2, ("unknown dtype", "bf16")),

@@ -261,7 +261,9 @@ static int on_batches(struct options *o, const char *value, struct err *err)
 
 static int on_budget(struct options *o, const char *value, struct err *err)
 {
-	return parse_size(value, &o->budget, err);
+	int r = parse_size(value, &o->budget, err);
+
+	return !r && !o->budget ? err_set(err, -EINVAL, "a budget of no bytes holds nothing") : r;
 }
 
 static int on_optimizer(struct options *o, const char *value, struct err *err)

@@ -10,6 +10,7 @@
 #include "cmd/replay.h"
 #include "estimate/whatif.h"
 #include "event/event.h"
+#include "event/rank_label.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
 #include "view/whatif_view.h"
@@ -52,14 +53,29 @@ static int refused(const struct side *a, int r)
 		err_set(a->err, r, "%s: no parameter is known in its last step", o->file);
 		return err_hint(a->err, "record with names (--no-names is off) and for some steps");
 	case -ESRCH:
-		err_set(a->err, r, "no module like '%.100s' has a forward and a backward in the last step", o->checkpoint);
-		return err_hint(a->err, "memtrace report %s --by module has the paths; quote the pattern", o->file);
+		err_set(a->err, r, "no module like '%.100s' has a forward and a backward in the last step of process %u",
+			o->checkpoint, a->kept.pid);
+		return err_hint(a->err, "memtrace report %s --by module has the paths, quote the pattern; modules have names "
+				"some seconds after the attach: record for longer", o->file);
 	case -ENOENT:
 		err_set(a->err, r, "no parameter is in a module like '%.100s'", o->units);
 		return err_hint(a->err, "memtrace report %s --by module has the paths; quote the pattern", o->file);
 	default:
 		return err_set(a->err, r, "what if: %s", strerror(-r));
 	}
+}
+
+/* Of the process whose step it is; 1: none is told. */
+static int64_t world_size(const struct side *a, const struct report *rep)
+{
+	struct rank_label label = { 0 };
+	int64_t n;
+
+	for (size_t i = 0; i < rep->procs_cnt; i++)
+		for (size_t k = 0; rep->procs[i].pid == a->kept.pid && k < rep->procs[i].labels_cnt; k++)
+			rank_label__add(&label, rep->procs[i].labels[k]);
+	n = rank_label__num(&label, RANK_WORLD);
+	return n < 1 ? 1 : n;
 }
 
 static int answer(struct side *a, struct side *b, const struct report *rep)
@@ -73,9 +89,16 @@ static int answer(struct side *a, struct side *b, const struct report *rep)
 	struct whatif_view v = { .path = o->file, .opts = &wo, .optimizer = o->optimizer_name,
 				 .lost = report_lost_events(rep), .probe_share = rep->overhead };
 	struct view_opts vo = view_opts_of(o);
+	int64_t world = o->ranks ? world_size(a, rep) : 1;
 	struct whatif w;
-	int r = whatif__run(&w, &wo);
+	int r;
 
+	if (world > 1) {
+		err_set(a->err, -ENOTSUP, "%s: process %u is one of %lld ranks already: what it shares with them is not known",
+			o->file, a->kept.pid, (long long)world);
+		return err_hint(a->err, "--shard begins with the whole model: record it in one process, with a rank's batch");
+	}
+	r = whatif__run(&w, &wo);
 	v.w = &w;
 	if (!r) {
 		r = o->json ? whatif_view_json(stdout, &v) : whatif_view_text(stdout, &v, &vo);
