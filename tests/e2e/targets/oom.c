@@ -45,6 +45,7 @@ int main(int argc, char **argv)
 		void *volatile p = malloc(1 << 20);
 
 		memset(p, 1, 1 << 20);
+		usleep(5000); /* RSS is read ten times a second: of a death within a tenth nothing would have been read */
 	}
 	return 0;
 }
