@@ -3,7 +3,7 @@
  * The kernel's own view of the followed processes: mappings, the program break, RSS, death.
  *
  * Mappings come from the sys_exit tracepoint, which every system call of the machine passes once it
- * is on: docs/costs.md has the price. (fexit programs on the four calls alone would be cheaper, but
+ * is on: 0.1 us a call. (fexit programs on the four calls alone would be cheaper, but
  * kernels that forbid function tracing do not load them.)
  * RSS is read from /proc by user/cmd/usage.c: the tracepoint rss_stat is passed twice for every page that is faulted in
  * (0.35 us a page, 4,900 pages a step of a job with 1 MB temporaries). Only of what the OOM killer takes it is told here,

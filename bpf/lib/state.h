@@ -16,7 +16,6 @@
 
 #define MT_RINGS_MAX 16
 #define MT_TARGETS_MAX 4096
-#define MT_LIVE_MAX (1 << 20)
 #define MT_GIVEN_MAX 8 /* a power of two */
 #define MT_FRAME_EXPLICIT 1 /* frame with an end event: never over by its stack pointer */
 #define MT_FRAME_NODE 2	    /* a backward node's: Python may be called from it */

@@ -126,7 +126,7 @@ static int open_reader(struct job *j)
 	if (!r) {
 		struct py_reader_opts opts = { .pid = j->pid, .minor = rt.at->minor,
 					       .interp_head = rt.addr + rt.at->interp_head,
-						.interp_next = rt.at->interp_next, .layout = plan->flow_layout.at,
+					       .interp_next = rt.at->interp_next, .layout = plan->flow_layout.at,
 					       .vtables = (const struct py_vtable *)plan->flow_vtables,
 					       .vtables_cnt = plan->flow_vtables_cnt };
 

@@ -116,8 +116,6 @@
 #define NCCL_LIB "libnccl.so.2"
 #define HIP  "libamdhip64.so"
 
-#define R12	GPU_SEEN_CUDART_12
-#define R13	GPU_SEEN_CUDART_13
 #define RBOTH	(GPU_SEEN_CUDART_12 | GPU_SEEN_CUDART_13)
 #define D535	GPU_SEEN_CUDA_535
 #define N228	GPU_SEEN_NCCL_2_28

@@ -130,22 +130,6 @@ int py_runtime__find(struct py_runtime *ret, const struct target *t, const struc
 	return r;
 }
 
-int py_runtime__symbol(const struct py_runtime *rt, const struct target *t, const char *name, uint64_t *ret)
-{
-	int fd = target__open_lib(t, rt->lib, NULL);
-	struct elf *e;
-	uint64_t addr;
-
-	if (fd < 0 || elf__open(&e, fd, rt->lib->base, NULL))
-		return -ENOENT;
-	addr = address_of(e, rt->bias, name);
-	elf__free(e);
-	if (!addr)
-		return -ENOENT;
-	*ret = addr;
-	return 0;
-}
-
 /* --- a thread's state ---------------------------------------------------------------------------------- */
 
 int py_runtime__first_thread(const struct py_runtime *rt, const struct py_mem *mem, uint64_t interp, uint64_t *ret_tstate)

@@ -34,8 +34,6 @@ struct py_runtime {
  * with a message. Whether it has been started yet is another question: py_runtime__tsd.
  */
 int py_runtime__find(struct py_runtime *ret, const struct target *t, const struct py_mem *mem, struct err *err);
-/* Address of an exported symbol of the interpreter ("PyCell_Type"); -ENOENT. */
-int py_runtime__symbol(const struct py_runtime *rt, const struct target *t, const char *name, uint64_t *ret);
 
 /* Where in a thread's memory, from its %fs: the table of `table + 8 * (key / 32)`, of 32 {sequence, value}. */
 struct py_tsd {
