@@ -6,6 +6,8 @@ import pty
 import re
 import select
 import signal
+import subprocess
+import sys
 import time
 
 import mt
@@ -13,6 +15,8 @@ import mt
 # Far above what either takes (0.5 to 1 s, 50 ms: `make bench` tells), since other programs may run meanwhile.
 ATTACH_S_MAX = 4.0
 STEP_GAP_S_MAX = 2.0
+
+SLOW = {"what_is_lost_after_the_end_is_not_counted"}
 
 
 def test_attach_is_fast_and_steps_continue():
@@ -50,6 +54,25 @@ def test_live_report_equals_replay():
     mt.check(live == replay, "the live report and the replayed one differ:\n"
              + next((f"live   {a}\nreplay {b}" for a, b in zip(live.splitlines(), replay.splitlines())
                      if a != b), f"lengths {len(live)} and {len(replay)}")[:2000])
+    mt.check_goes_on(job)
+
+
+def test_what_is_lost_after_the_end_is_not_counted():
+    """Probes go one after the other, and here slowly: those that are left meet a process half forgotten."""
+    job = mt.shared_job("mlp")
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        with mt.scratch() as tmp:
+            for i in range(4):
+                mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-d", "500ms", "-o", tmp / f"{i}.mtr",
+                                  preexec_fn=lambda: os.nice(15)), (0, 3))
+                rep = mt.report(tmp / f"{i}.mtr", (0, 3))
+                mt.check(rep["devices"]["cpu"]["allocs"] > 100, f"too few allocations: {rep['devices']}")
+                mt.check(not rep["lost"]["args"], f"lost: {rep['lost']}")
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
     mt.check_goes_on(job)
 
 

@@ -270,13 +270,10 @@ static void session__turn_names(struct session *s)
 		naming__turn(s->naming, pids, follow__pids(s->follow, pids, FOLLOW_PROCS_MAX), now_ns());
 }
 
-/* Counters of all kinds, as events. */
-static void session__push_counters(struct session *s)
+/* The probes' counters as events: what they cost, what they lost, which fired. */
+static void session__push_probes(struct session *s)
 {
 	struct trace_counters c;
-	struct rusage ru;
-	FILE *f;
-	unsigned long pages = 0;
 
 	tracer__counters(s->tracer, &c);
 	for (unsigned i = 1; i < MT_PROG_MAX; i++)
@@ -286,6 +283,15 @@ static void session__push_counters(struct session *s)
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
 		session__push_loss(s, (enum mt_loss)i, c.loss[i]);
 	(void)tracer__each_fired(s->tracer, session__fired, s);
+}
+
+/* All others. */
+static void session__push_counters(struct session *s)
+{
+	struct rusage ru;
+	FILE *f;
+	unsigned long pages = 0;
+
 	session__push_loss(s, MT_LOSS_DECODE,
 			   decode__bad_cnt(s->decode) + (s->capture ? capture__bad_cnt(s->capture) : 0));
 	session__push_loss(s, MT_LOSS_STACKS, s->capture ? capture__lost_cnt(s->capture) : 0);
@@ -443,6 +449,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		return 0;
 	case WAKE_COUNT:
 		(void)!read(s->count_fd, &times, sizeof(times));
+		session__push_probes(s);
 		session__push_counters(s);
 		follow__push_uses(s->follow, 0);
 		if (s->capture)
@@ -687,6 +694,7 @@ static int session__finish(struct session *s, struct err *err)
 	follow__push_resident(s->follow, 1);
 	follow__push_uses(s->follow, 1);
 	s->detach_ns = now_ns();
+	session__push_probes(s); /* now: until the last probe is gone others meet a process half forgotten, and lose */
 	follow__detach_all(s->follow);
 	for (int turn = 0; more && turn < 64 && r >= 0; turn++)
 		r = tracer__drain(s->tracer, SIZE_MAX, session__record, s, &more);
