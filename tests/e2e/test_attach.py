@@ -76,6 +76,24 @@ def test_what_is_lost_after_the_end_is_not_counted():
     mt.check_goes_on(job)
 
 
+def test_max_overhead_detaches():
+    job = mt.shared_job("mlp")  # a third of its time goes to probes
+    with mt.scratch() as tmp:
+        begin = time.monotonic()
+        done = mt.memtrace("record", "-p", job.pid, "-d", 30, "--max-overhead", 5, "-o", tmp / "a.mtr")
+        took = time.monotonic() - begin
+        mt.check(done.returncode == 1 and took < 20, f"{done.returncode} after {took:.0f} s")
+        mt.check(re.search(r"probes took [0-9.]+ % of the job's CPU time, and --max-overhead allows 5 %", done.stderr)
+                 and "hint: " in done.stderr, f"the reason is not told: {done.stderr}")
+        mt.check(not mt.probed(job.pid, mt.NEW), "probes were left")
+        mt.check_goes_on(job)
+        text = mt.ok(mt.memtrace("report", tmp / "a.mtr")).stdout
+        mt.check("--max-overhead allows" in re.sub(r"\s+", " ", text), f"the report does not tell it:\n{text[-2000:]}")
+        mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-d", 5, "--max-overhead", "100%", "-o", tmp / "b.mtr"))
+        for value in ("0", "-1", "101", "x", "5x", "nan", ""):
+            mt.ok(mt.memtrace("record", "-p", job.pid, "--max-overhead", value), (2,))
+
+
 def test_sigkill_leaves_no_probe_and_a_readable_recording():
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:

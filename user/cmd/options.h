@@ -43,6 +43,7 @@ struct options {
 	const char *usdt[OPT_USDT_MAX];
 	size_t usdt_cnt;
 	uint64_t min_size, ring_size, duration_ns, max_loss;
+	double max_overhead; /* share of CPU time, 0: no limit */
 	uint64_t window_ns, window_size; /* 0: all of the trace is recorded; the default */
 	unsigned stacks; /* --stacks: bits of enum mt_stacks */
 	uint64_t stack_size;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -155,6 +156,17 @@ static int on_top(struct options *o, const char *value, struct err *err)
 static int on_max_loss(struct options *o, const char *value, struct err *err)
 {
 	return options__number(value, UINT64_MAX, &o->max_loss, err);
+}
+
+static int on_max_overhead(struct options *o, const char *value, struct err *err)
+{
+	char *end;
+	double v = strtod(value, &end);
+
+	if (end == value || strcmp(*end == '%' ? end + 1 : end, "") || !(v > 0 && v <= 100))
+		return err_set(err, -EINVAL, "'%.100s': a share of CPU time is above 0 and at most 100 percent", value);
+	o->max_overhead = v / 100;
+	return 0;
 }
 
 static int on_by(struct options *o, const char *value, struct err *err)
@@ -491,6 +503,8 @@ const struct option_def option_defs[] = {
 	  TRACING | PLAN, on_force_perf },
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",
 	  TRACING | REPORT | EXPORT | DIFF, on_max_loss },
+	{ "--max-overhead", 0, "PERCENT", "detach, and exit with 1, when the probes have taken more than that of the job's CPU "
+	  "time for three seconds on end (default: no limit; each report says what they take)", TRACING, on_max_overhead },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
 	  LIVE | REPORT | DIFF | ESTIMATE | PLAN | DOCTOR, on_no_color },
 	{ "--quiet", 'q', NULL, "no progress, no warnings; losses stay in the report", ALL, on_quiet },

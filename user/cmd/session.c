@@ -33,6 +33,7 @@
 #include "cmd/launch.h"
 #include "cmd/naming.h"
 #include "cmd/nvml.h"
+#include "cmd/overhead.h"
 #include "cmd/recorder.h"
 #include "event/decode.h"
 #include "event/order.h"
@@ -76,7 +77,8 @@ struct session {
 	int epoll_fd, timer_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
 	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
-	int stop;	     /* 1: a signal, 2: duration, 3: all targets gone, < 0: error */
+	int stop;	     /* 1: a signal, 2: duration, 3: all targets gone, 4: too much overhead, < 0: error */
+	struct overhead overhead;
 	unsigned marks_cnt;
 	pid_t launched;
 	int exit_status;
@@ -368,11 +370,34 @@ static uint64_t ms_or(unsigned ms, unsigned other, unsigned last)
 	return (ms ? ms : other ? other : last) * 1000000ull;
 }
 
+/* The one place where memtrace itself ends a trace: the job comes first. */
+static void session__check_overhead(struct session *s)
+{
+	uint64_t probe_ns, cpu_ns;
+
+	model__overhead(s->model, &probe_ns, &cpu_ns);
+	if (!s->stop && overhead__turn(&s->overhead, now_ns(), probe_ns, cpu_ns))
+		s->stop = 4;
+}
+
+/* The reason, in the recording too. */
+static int session__too_costly(struct session *s, struct err *err)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), "probes took %.3g %% of the job's CPU time, and --max-overhead allows %.3g %%: detached",
+		 100 * s->overhead.share, 100 * s->overhead.limit);
+	session__push(s, (struct event){ .kind = EV_NOTE, .name = names__add(s->names, text) });
+	err_set(err, -EDQUOT, "%s", text);
+	return err_hint(err, "--probes framework costs least; memtrace plan -p PID shows the price of each probe");
+}
+
 static int session__tick(struct session *s)
 {
 	struct report *rep = NULL;
 	int r;
 
+	session__check_overhead(s);
 	recorder__tick(&s->recorder, s->model, ms_or(s->opts->tick_ms, 0, 1000));
 	if (!s->opts->on_tick)
 		return 0;
@@ -514,6 +539,8 @@ static int session__loop(struct session *s, struct err *err)
 		if (now_ns() >= end_ns && !s->stop)
 			s->stop = 2;
 	}
+	if (s->stop == 4)
+		return session__too_costly(s, err);
 	return r < 0 ? err_set(err, r, "tracing stopped: %s", strerror(-r)) : 0;
 }
 
@@ -751,6 +778,7 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	int r, r2;
 
 	s.start_ns = now_ns();
+	s.overhead.limit = opts->max_overhead;
 	r = session__init(&s, err);
 	if (!r)
 		r = recorder__open(&s.recorder, err);

@@ -36,6 +36,7 @@ struct session_opts {
 	uint64_t duration_ns; /* 0 = until Ctrl-C or the target's end */
 	unsigned stacks;      /* bits of enum mt_stacks: births of stack_size bytes and more get a stack */
 	uint64_t stack_size;
+	double max_overhead;  /* share of the processes' CPU time that probes may take, or the session fails; 0: no limit */
 	int force_perf;	      /* one perf uprobe a site instead of uprobe_multi (old kernels' way) */
 	const char *record_path; /* NULL = no recording */
 	uint64_t window_ns;	 /* record_path gets the last while of the trace, when it ends or somebody asks; 0: all of it */

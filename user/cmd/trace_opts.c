@@ -35,6 +35,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.stack_size = o->stack_size,
 		.ring_bytes = o->ring_size,
 		.duration_ns = o->duration_ns,
+		.max_overhead = o->max_overhead,
 		.force_perf = o->force_perf,
 		.record_path = o->out,
 		.window_ns = o->window_ns,

@@ -72,6 +72,8 @@ struct model_live {
 	uint64_t cpu, gpu, host;
 };
 struct model_live model__live(const struct model *m);
+/* ns that the probes took so far by calibration, and that all followed processes used since each one's first EV_CPU. */
+void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *ret_cpu_ns);
 /*
  * What Python calls the block at an address, or a storage that is waited for there: 1. 0: nothing yet; -ENOENT: what is
  * there has not that size. EV_TENSORs that say what is known already need not be made.

@@ -381,15 +381,22 @@ static int model__report_told(const struct model *m, struct report *r)
 	return model__report_idle(m, r) ?: model__report_symbols(m, r);
 }
 
+void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *ret_cpu_ns)
+{
+	*ret_probe_ns = 0;
+	for (int i = 0; i < MT_PROG_MAX; i++)
+		*ret_probe_ns += m->told.costs[i].ns;
+	*ret_cpu_ns = procs__cpu_ns(&m->procs);
+}
+
 static void model__report_cost(const struct model *m, struct report *r)
 {
 	for (int i = 0; i < MT_PROG_MAX; i++) {
 		r->costs[i].hits = m->told.costs[i].hits;
 		r->costs[i].ns = m->told.costs[i].ns;
 		r->probe_hits += r->costs[i].hits;
-		r->probe_ns += r->costs[i].ns;
 	}
-	r->target_cpu_ns = procs__cpu_ns(&m->procs);
+	model__overhead(m, &r->probe_ns, &r->target_cpu_ns);
 	if (r->target_cpu_ns)
 		r->overhead = (double)r->probe_ns / (double)r->target_cpu_ns;
 	r->self_rss = m->told.self_rss;
