@@ -69,9 +69,9 @@ def check_all_there(path):
     mt.check(made == MANY, f"{made} of {MANY} blocks are in the recording")
 
 
-def check_leads(path, *words):
+def check_leads(path, *words, heading="Out of memory"):
     text = mt.ok(mt.memtrace("report", path)).stdout
-    at = text.index("Out of memory")
+    at = text.index(f"\n{heading}\n")
     mt.check(at < text.index("malloc family"), "the post-mortem does not lead")
     for word in words:
         mt.check(word in text[at:], f"'{word}' is not in: {text}")
@@ -125,7 +125,7 @@ def test_killed():
         mt.check(rep["processes"][0]["state"] == "signal 9", rep["processes"][0]["state"])
         mt.check(oom["rss"]["total"] > SMALL, f"{oom['rss']}")
         check_all_there(path)
-        check_leads(path, "signal 9 (KILL)")
+        check_leads(path, "signal 9 (KILL)", heading="Ended by a signal")
 
 
 def test_killed_by_the_kernels_oom_killer():

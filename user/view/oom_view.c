@@ -44,6 +44,12 @@ static const struct report_oom *refusal_before(const struct report *r, const str
 	return NULL;
 }
 
+/* A signal alone may be anybody's. */
+static int is_for_want_of_memory(const struct report *r, const struct report_oom *o)
+{
+	return o->kind != OOM_DEATH || o->marked || o->killed || refusal_before(r, o);
+}
+
 static void put_what(struct page *p, const struct report *r, const struct report_oom *o)
 {
 	char text[700], when[24], asked[24], name[16], comm[TEXT_BYTES_MAX], op[TEXT_BYTES_MAX];
@@ -165,13 +171,15 @@ static void put_largest(struct page *p, const struct report_oom *o)
 
 void oom_text(struct page *p, const struct report *r)
 {
-	size_t shown = 0, memory = 0;
+	size_t shown = 0, about = 0, want = 0;
 
-	for (size_t i = 0; i < r->ooms_cnt; i++)
-		memory += (size_t)is_about_memory(&r->ooms[i]);
-	if (!memory)
+	for (size_t i = 0; i < r->ooms_cnt; i++) {
+		about += (size_t)is_about_memory(&r->ooms[i]);
+		want += (size_t)(is_about_memory(&r->ooms[i]) && is_for_want_of_memory(r, &r->ooms[i]));
+	}
+	if (!about)
 		return;
-	page__heading(p, "Out of memory");
+	page__heading(p, want ? "Out of memory" : "Ended by a signal");
 	for (size_t i = r->ooms_cnt; i-- > 0;) {
 		const struct report_oom *o = &r->ooms[i];
 
