@@ -175,6 +175,7 @@ static void test_refused(void **state)
 		{ "diff a.mtr b.mtr --by name", "symbol or stack" },
 		{ "diff a.mtr b.mtr --by process", "symbol or stack" },
 		{ "-p 1 --by category --probes framework,ops", "--probes framework,flow" },
+		{ "-p 1 --by module --probes framework", "--probes framework,flow" },
 		{ "-p 1 --probes flow,regions", "framework" },
 		{ "record -p 1 --probes flow", "framework" },
 		{ "record -p 1 --stack-size 64K", "--stacks" },

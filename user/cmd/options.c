@@ -236,6 +236,8 @@ static int has_sources(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "categories would be wrong: flow without framework misses births and frees of blocks");
 	else if (o->by == BY_CATEGORY && !(o->sources & SRC_FLOW))
 		err_set(err, -EINVAL, "no categories without the source flow");
+	else if (o->by == BY_MODULE && !(o->sources & (SRC_OPS | SRC_FLOW)))
+		err_set(err, -EINVAL, "no modules without operators: the source flow, or ops");
 	else
 		return 0;
 	return err_hint(err, "--probes framework,flow,regions");

@@ -10,6 +10,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/window.h"
+#include "plan/plan.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
 #include "view/text.h"
@@ -25,7 +26,8 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.quiet = o->quiet,
 		.keep_idle = o->keep_idle,
 		.names = !o->no_names,
-		.modules = !o->no_modules,
+		/* Python is looked at once for each operator that it calls: where those are not seen it would be at each birth. */
+		.modules = !o->no_modules && o->sources & (SRC_OPS | SRC_FLOW),
 		.sources = o->sources,
 		.classes = o->classes,
 		.usdt = o->usdt,
