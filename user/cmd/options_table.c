@@ -495,8 +495,8 @@ const struct option_def option_defs[] = {
 	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },
 	{ "--no-names", 0, NULL, "do not read the names of parameters, buffers and optimizer state from the memory of Python "
 	  "(docs/names.md)", TRACING, on_no_names },
-	{ "--no-modules", 0, NULL, "do not find out which module's forward or backward made a block (docs/modules.md); nor does "
-	  "--probes without flow and ops", TRACING, on_no_modules },
+	{ "--no-modules", 0, NULL, "do not find out which module's forward or backward made a block (docs/modules.md); nor "
+	  "does --probes without flow and ops", TRACING, on_no_modules },
 	{ "--keep-idle", 0, NULL, "keep the probes of operators that the job never calls; else they go when nothing new was "
 	  "called for three steps, and come back with an operator's first call (docs/losses.md)", TRACING, on_keep_idle },
 	{ "--force-perf-uprobes", 0, NULL, "one perf event a probe, as kernels before 6.6 need it: slow to attach",

@@ -26,7 +26,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.quiet = o->quiet,
 		.keep_idle = o->keep_idle,
 		.names = !o->no_names,
-		/* Python is looked at once for each operator that it calls: where those are not seen it would be at each birth. */
+		/* Once for each operator that Python calls: where those are not seen, it would be at each birth. */
 		.modules = !o->no_modules && o->sources & (SRC_OPS | SRC_FLOW),
 		.sources = o->sources,
 		.classes = o->classes,
