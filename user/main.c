@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* main: reads the command line, calls the command, tells what went wrong. Nothing else. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -61,5 +62,5 @@ int main(int argc, char **argv)
 	}
 	log_set_level(o.quiet ? LOG_QUIET : o.verbose > 1 ? LOG_DEBUG : o.verbose ? LOG_INFO : LOG_WARN);
 	r = commands[o.cmd](&o, &err);
-	return r < 0 ? fail(&err, EXIT_FAILED) : r;
+	return r < 0 ? fail(&err, r == -ECANCELED ? EXIT_OVERHEAD : EXIT_FAILED) : r;
 }

@@ -3,7 +3,7 @@
  * cmd: the commands, one file each, and what they share. Only this room and main.c print messages.
  *
  * A command returns an exit code (EXIT_OK or EXIT_LOST), or -errno with *err filled: main prints it,
- * once, and exits with 1.
+ * once, and exits with 1; with 4 for -ECANCELED, which is --max-overhead's alone.
  */
 #ifndef MT_CMD_CMD_H
 #define MT_CMD_CMD_H
@@ -13,7 +13,7 @@
 struct err;
 struct report;
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3, EXIT_OVERHEAD = 4 };
 
 int cmd_live(const struct options *o, struct err *err);
 int cmd_record(const struct options *o, struct err *err);

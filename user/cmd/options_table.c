@@ -503,7 +503,7 @@ const struct option_def option_defs[] = {
 	  TRACING | PLAN, on_force_perf },
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",
 	  TRACING | REPORT | EXPORT | DIFF, on_max_loss },
-	{ "--max-overhead", 0, "PERCENT", "detach, and exit with 1, when the probes have taken more than that of the job's CPU "
+	{ "--max-overhead", 0, "PERCENT", "detach, and exit with 4, when the probes have taken more than that of the job's CPU "
 	  "time for three seconds on end (default: no limit; each report says what they take)", TRACING, on_max_overhead },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
 	  LIVE | REPORT | DIFF | ESTIMATE | PLAN | DOCTOR, on_no_color },
@@ -622,4 +622,5 @@ const struct command_def command_defs[CMD_CNT] = {
 const char exit_codes[] = "0\tall went well\n"
 			  "1\tit failed; a message says why and a hint what to do\n"
 			  "2\tmistake in usage\n"
-			  "3\tfinished, but more events were lost than --max-loss allows\n";
+			  "3\tfinished, but more events were lost than --max-loss allows\n"
+			  "4\tthe probes took more of the job's time than --max-overhead allows: detached\n";

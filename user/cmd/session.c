@@ -388,7 +388,7 @@ static int session__too_costly(struct session *s, struct err *err)
 	snprintf(text, sizeof(text), "probes took %.3g %% of the job's CPU time, and --max-overhead allows %.3g %%: detached",
 		 100 * s->overhead.share, 100 * s->overhead.limit);
 	session__push(s, (struct event){ .kind = EV_NOTE, .name = names__add(s->names, text) });
-	err_set(err, -EDQUOT, "%s", text);
+	err_set(err, -ECANCELED, "%s", text);
 	return err_hint(err, "--probes framework costs least; memtrace plan -p PID shows the price of each probe");
 }
 
