@@ -69,6 +69,15 @@ def test_loader_workers():
     exact("workers", ("DATALOADER", "BUFFER"))
 
 
+def test_numpy_batches():
+    seen = exact("numpy_batches", ("INPUT", "ACTIVATION", "PARAMETER"))
+    batches = [s for s in seen if s.birth == -test_categories.NEVER and s.final == "INPUT"]
+    stale = sum(s.size for s in batches if s.end == test_categories.NEVER)
+    mt.note(f"{len(batches)} batches met, {stale} B of them never ended")
+    mt.check(len(batches) > 350, f"{len(batches)} of 400 batches were met")
+    mt.check(stale < 30e6, f"{stale} B of {sum(s.size for s in batches)} never ended")
+
+
 def test_ddp_buckets():
     exact("ddp", ("COMMUNICATION", "GRADIENT", "PARAMETER"))
 

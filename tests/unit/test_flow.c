@@ -625,6 +625,28 @@ static void a_met_block_is_replaced(void **state)
 	assert_int_equal(m->devs[0]->live, 2 * SIZE);
 }
 
+/* NumPy's memory: no birth, no free. Where an allocator gives a block out nothing else lives, and nothing was lost. */
+static void met_blocks_end_under_a_birth(void **state)
+{
+	(void)state;
+	for (uint64_t x = 0x20000; x < 0x20000 + 5 * SIZE; x += SIZE)
+		op(0, "aten::relu", T(x, R));
+	born_of(0x20000 + SIZE + 8, 1, 2 * SIZE); /* the end of one, another, the beginning of a third */
+	assert_non_null(block(0x20000));
+	assert_null(block(0x20000 + SIZE));
+	assert_null(block(0x20000 + 2 * SIZE));
+	assert_null(block(0x20000 + 3 * SIZE));
+	assert_non_null(block(0x20000 + 4 * SIZE));
+	assert_int_equal(m->devs[0]->live, 4 * SIZE);
+	born(0x20000, 1);
+	assert_int_equal(m->devs[0]->live, 4 * SIZE);
+	freed(0x20000 + SIZE + 8, 1);
+	op(0, "aten::relu", T(0x20000 + SIZE + 16, R)); /* in none of them any more */
+	assert_non_null(block(0x20000 + SIZE + 16));
+	born_of(UINT64_MAX - 8, 1, 64);
+	assert_int_equal(m->lost[MT_LOSS_REUSE], 0);
+}
+
 /* A label that comes late moves the share at the peak, too. */
 static void the_peak_is_relabelled(void **state)
 {
@@ -1380,7 +1402,8 @@ int main(void)
 		TEST(inputs_have_sources), TEST(unused_data_is_unknown), TEST(sparse_tensors_make_an_op_transparent),
 		TEST(wrapped_scalars), TEST(frozen_weights_by_their_name), TEST(weights_of_backward_do_not_count),
 		TEST(python_functions_are_backward_nodes), TEST(what_backward_writes_and_an_optimizer_reads),
-		TEST(met_blocks_are_live), TEST(a_met_block_is_replaced), TEST(the_peak_is_relabelled),
+		TEST(met_blocks_are_live), TEST(a_met_block_is_replaced), TEST(met_blocks_end_under_a_birth),
+		TEST(the_peak_is_relabelled),
 		TEST(memory_is_bounded), TEST(memory_is_bounded_without_steps), TEST(processes_end),
 		TEST(threads_overlap), TEST(threads_write_the_same), TEST(a_thread_reads_what_another_one_writes),
 		TEST(a_step_ends_in_anothers_node), TEST(an_old_node_is_closed_late), TEST(replicas_in_two_threads),

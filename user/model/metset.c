@@ -67,6 +67,16 @@ bool metset__next(const struct metset *s, uint64_t from, uint64_t end, uint64_t 
 	return true;
 }
 
+bool metset__before(const struct metset *s, uint64_t ptr, uint64_t *ret)
+{
+	size_t i = metset__find(s, ptr);
+
+	if (!i)
+		return false;
+	*ret = s->ptrs[i - 1];
+	return true;
+}
+
 void metset__check(const struct metset *s)
 {
 	for (size_t i = 1; i < s->cnt; i++)

@@ -23,6 +23,7 @@ bool metset__add(struct metset *s, uint64_t ptr); /* false: full or no memory */
 void metset__remove(struct metset *s, uint64_t ptr);
 /* The first one in [from, end). */
 bool metset__next(const struct metset *s, uint64_t from, uint64_t end, uint64_t *ret);
+bool metset__before(const struct metset *s, uint64_t ptr, uint64_t *ret); /* the last one below ptr */
 void metset__check(const struct metset *s);
 
 #endif

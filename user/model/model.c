@@ -350,6 +350,30 @@ bool model__plausible(struct model *m, const struct device *d, const struct even
 	return false;
 }
 
+static void model__end_met(struct model *m, uint64_t ptr, struct proc *p, const struct event *ev)
+{
+	const struct block *b = blocks__find(m->blocks, ev->pid, MT_DEV_CPU, ptr);
+	struct block old;
+
+	if (!b || !b->met || (ptr < ev->addr && b->size <= ev->addr - ptr))
+		return;
+	blocks__take(m->blocks, ev->pid, MT_DEV_CPU, ptr, &old);
+	model__freed(m, &old, p, ev);
+}
+
+/* Where a block is born nothing else can lie: of a storage that others made (NumPy's, say) nobody tells the end. */
+static void model__end_overlapped(struct model *m, struct proc *p, const struct event *ev)
+{
+	uint64_t ptr;
+
+	if (!p->met.cnt || ev->dev != MT_DEV_CPU || ev->addr + ev->size < ev->addr)
+		return;
+	if (metset__before(&p->met, ev->addr, &ptr))
+		model__end_met(m, ptr, p, ev);
+	for (ptr = ev->addr; metset__next(&p->met, ptr, ev->addr + ev->size, &ptr); ptr++)
+		model__end_met(m, ptr, p, ev);
+}
+
 struct block *model__give(struct model *m, const struct event *ev, enum block_from from)
 {
 	struct attribution a;
@@ -369,6 +393,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	a = thread__attribute(t, ev);
 	m->lost[MT_LOSS_FRAME] += a.lost;
 	stack = thread__stack(t, ev->addr);
+	model__end_overlapped(m, t->proc, ev);
 	b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
 	if (live) {
 		m->lost[MT_LOSS_REUSE]++;

@@ -118,7 +118,7 @@ static void put_dev(struct page *p, const struct report *r, const struct report_
 		page__end_line(p);
 	}
 	if (d->preexisting_blocks) {
-		page__printf(p, "  met too: %s in %s blocks from before the attach, used since then",
+		page__printf(p, "  met too: %s in %s blocks from before the attach or of others",
 			     fmt_bytes(a, d->preexisting_bytes), fmt_count(b, (double)d->preexisting_blocks));
 		page__end_line(p);
 	}

@@ -125,6 +125,26 @@ def workers():
     return loader(1)
 
 
+def numpy_batches():
+    """Every batch a new array of another size: memory that nobody tells the end of."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    model = nn.Linear(64, 64)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step():
+        for _ in range(40):
+            x = torch.from_numpy(rng.standard_normal((int(rng.integers(100, 12000)), 64), dtype=np.float32))
+            opt.zero_grad()
+            y = model(x)
+            y.square().mean().backward()
+            opt.step()
+        moment(INPUT=[x], ACTIVATION=[y], PARAMETER=trained(model), GRADIENT=grads(trained(model)))
+
+    return step
+
+
 def one_rank():
     import torch.distributed as dist
 
@@ -358,7 +378,7 @@ def two_threads():
     return step
 
 
-JOBS = {f.__name__: f for f in (buffers, loader, workers, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, gan, accumulate,
+JOBS = {f.__name__: f for f in (buffers, loader, workers, numpy_batches, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, gan, accumulate,
                                 inference, steps_in_backward, decode, two_threads)}
 
 
