@@ -8,7 +8,8 @@ are those storages that the job named for it, not one more or less.
 import mt
 import test_categories
 
-SLOW = {"ddp_gradients_are_views", "fsdp_gathers", "lbfgs_history", "gan_states", "two_threads", "adam_by_hand"}
+SLOW = {"ddp_gradients_are_views", "fsdp_gathers", "lbfgs_history", "gan_states", "two_threads", "adam_by_hand",
+        "optimizer_by_hand_in_backward", "optimizer_by_hand_after_nodes"}
 
 PROBES = "framework,flow,regions,kernel"
 
@@ -112,6 +113,14 @@ def test_inference_only():
 
 def test_optimizer_in_backward():
     exact("steps_in_backward", ("OPTIMIZER_STATE", "PARAMETER", "INPUT", "ACTIVATION"))
+
+
+def test_optimizer_by_hand_in_backward():
+    exact("steps_by_hand_in_backward", ("OPTIMIZER_STATE", "PARAMETER", "INPUT", "ACTIVATION"))
+
+
+def test_optimizer_by_hand_after_nodes():
+    exact("steps_by_hand_after_nodes", ("OPTIMIZER_STATE", "PARAMETER", "INPUT", "ACTIVATION"))
 
 
 def test_decoder():

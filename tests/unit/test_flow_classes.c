@@ -453,6 +453,30 @@ static void state_of_an_optimizer_by_hand(void **state)
 	assert_string_equal(cat(W2), "PARAMETER");
 }
 
+/* The same in hooks, inside of AccumulateGrad or after it: a pass is a step, and the gradient is gone when backward ends. */
+static void an_optimizer_by_hand_in_hooks(void **state)
+{
+	(void)state;
+	for (unsigned depth = 1; depth <= 2; depth++) {
+		for (int i = 0; i < 5; i++) {
+			make(OUT, "aten::mm", T(X, R), T(W2, R));
+			apply(0, "MmBackward0", T(OUT));
+			op(2, "aten::mm", T(OUT, R), T(X, R));
+			born(G2, 3);
+			accumulate(W2, 0, G2);
+			op(depth, "aten::lerp_", T(M1, W | R), T(G2, R));
+			op(depth, "aten::add_", T(W2, W | R), T(M1, R));
+			freed(G2, depth);
+			freed(OUT, 0);
+		}
+		assert_string_equal(cat(M1), "OPTIMIZER_STATE");
+		assert_string_equal(cat(W2), "PARAMETER");
+		assert_string_equal(last_cat(G2), "GRADIENT");
+		assert_int_equal(m->graph->procs[0]->steps, 5 * depth - 1);
+		freed(M1, 0);
+	}
+}
+
 static void site(uint32_t prog)
 {
 	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python") });
@@ -524,7 +548,8 @@ int main(void)
 		TEST(hooks_alone_are_no_communication), TEST(gradients_that_are_views_of_a_bucket),
 		TEST(gathered_weights), TEST(unsharded_without_a_collective), TEST(reduced_gradients),
 		TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
-		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand), TEST(memory_is_bounded),
+		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand),
+		TEST(an_optimizer_by_hand_in_hooks), TEST(memory_is_bounded),
 		cmocka_unit_test_setup_teardown(compat_has_none_of_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(state_where_no_region_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(regions_tell_of_state_themselves, setup, teardown),

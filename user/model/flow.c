@@ -233,6 +233,7 @@ static void fthread__open(struct graph *g, struct fthread *t, int at, const stru
 	t->node = (struct fnode){
 		.serial = ++g->serial, .ts_ns = g->m->now_ns, .kind = ev->kind, .bwd = ev->kind != MT_EV_OP,
 		.under_eval = fthread__in_backward(t, at) || ev->kind != MT_EV_OP, .in_region = t->region >= 0,
+		.in_hook = ev->kind == MT_EV_ACC || (ev->kind == MT_EV_OP && fthread__in_hook(t)),
 	};
 	if (++t->proc->open_nodes > 1)
 		t->proc->overlap = t->node.serial;
@@ -266,9 +267,11 @@ static void fthread__bump(struct graph *g, struct fthread *t, struct edge *e, st
 	e->flags |= EDGE_BUMPED;
 	g->counts.versions++;
 	fblock__bump(g, f, t->node.ts_ns, t->node.bwd);
-	if ((f->flags & FB_ACC) && fthread__writes_forward(t)) {
+	if ((f->flags & FB_ACC) && (t->node.in_hook || fthread__writes_forward(t))) {
 		graph__set_param(g, t->proc, f); /* a leaf that only asks for its gradient is not written */
 		fproc__class_updated(t->proc, f);
+		if (t->node.in_hook && t->region < 0)
+			t->proc->steps_in_hooks = t->proc->hooks_update = true;
 	}
 	if (t->region >= 0 && fthread__writes_forward(t))
 		ids__push(&t->region_mut, f->id, REGION_BLOCKS);

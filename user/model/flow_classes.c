@@ -256,8 +256,7 @@ void fthread__class_born(struct fthread *t, struct fblock *f)
 		f->marks |= FM_IN_STEP;
 }
 
-/* An operator called after AccumulateGrad, by its hooks. */
-static bool fthread__in_hook(const struct fthread *t)
+bool fthread__in_hook(const struct fthread *t)
 {
 	bool hook = false;
 
@@ -364,7 +363,7 @@ void fproc__class_node(struct graph *g, struct fproc *p, const struct fnode *n, 
 {
 	bool grads = false, arith;
 
-	if (n->under_eval)
+	if (n->under_eval && !(n->in_hook && p->hooks_update))
 		return;
 	arith = is_arithmetic(g, n, e, &grads);
 	if (!n->in_region && grads)

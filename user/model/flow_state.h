@@ -121,6 +121,7 @@ struct fnode {
 	uint32_t step;
 	uint8_t kind; /* of its leaf frame */
 	bool bwd, under_eval, in_region;
+	bool in_hook; /* AccumulateGrad with the hooks inside of it, or called by one after it */
 };
 
 struct edges {
@@ -165,6 +166,7 @@ struct fproc {
 	bool forward; /* an operator ran outside of backward since the last AccumulateGrad … */
 	uint64_t acc_ts_ns; /* … which was then */
 	bool steps_in_hooks; /* optimizers step in hooks of backward nodes, for a parameter at a time */
+	bool hooks_update; /* … without a region: hooks write parameters */
 	struct fnode *nodes;
 	uint32_t nodes_cnt, nodes_cap;
 	struct edges edges;
@@ -290,6 +292,7 @@ uint8_t class_of_name(const char *name); /* enum op_class, OPC_OTHER if it is no
 void fthread__class_region(struct graph *g, struct fthread *t, const struct event *ev, uint8_t class);
 void fthread__class_born(struct fthread *t, struct fblock *f);
 void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f);
+bool fthread__in_hook(const struct fthread *t); /* of an operator: called after AccumulateGrad, by its hooks */
 void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad);
 void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f);
 void fproc__class_updated(struct fproc *p, struct fblock *f); /* a parameter was written, outside backward */

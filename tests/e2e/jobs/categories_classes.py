@@ -325,6 +325,38 @@ def steps_in_backward():
     return step
 
 
+def steps_by_hand_in_backward(after=False):
+    """The same without an Optimizer: momentum in hooks inside of AccumulateGrad, or in such that are called after it."""
+    model = nn.Sequential(nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 10))
+    momenta = {p: torch.zeros_like(p) for p in model.parameters()}
+
+    @torch.no_grad()
+    def hook(p):
+        momenta[p].mul_(0.9).add_(p.grad)
+        p.sub_(momenta[p], alpha=0.01)
+        p.grad = None
+
+    nodes = [p.expand_as(p).grad_fn.next_functions[0][0] for p in momenta]
+    for p, node in zip(momenta, nodes):
+        if after:
+            node.register_hook(lambda *_, p=p: hook(p))
+        else:
+            p.register_post_accumulate_grad_hook(hook)
+
+    def step():
+        x, y = torch.randn(32, 96), torch.randint(0, 10, (32,))
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        moment(OPTIMIZER_STATE=list(momenta.values()), PARAMETER=[v.variable for v in nodes], GRADIENT=[], INPUT=[x, y],
+               ACTIVATION=[loss], BUFFER=[], FROZEN=[])
+
+    return step
+
+
+def steps_by_hand_after_nodes():
+    return steps_by_hand_in_backward(True)
+
+
 def decode():
     """A service: a Transformer's fast path, a recurrent net, attention over a cache of keys and values."""
     layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
@@ -379,7 +411,8 @@ def two_threads():
 
 
 JOBS = {f.__name__: f for f in (buffers, loader, workers, numpy_batches, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, gan, accumulate,
-                                inference, steps_in_backward, decode, two_threads)}
+                                inference, steps_in_backward, steps_by_hand_in_backward,
+                                steps_by_hand_after_nodes, decode, two_threads)}
 
 
 def main():
