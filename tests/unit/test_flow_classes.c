@@ -453,6 +453,33 @@ static void state_of_an_optimizer_by_hand(void **state)
 	assert_string_equal(cat(W2), "PARAMETER");
 }
 
+/* An image is optimized, say: no data at all. torch.profiler has no word for what is made from parameters alone. */
+static void activations_of_parameters_alone(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		make(OUT, "aten::tanh", T(WT, R));
+		make(Y, "aten::neg", T(OUT, R)); /* not kept */
+		make(M2, "aten::ones_like", T(Y, R));
+		apply(0, "TanhBackward0", T(M2));
+		op(2, "aten::tanh_backward", T(M2, R), T(OUT, R));
+		born(GW, 3);
+		accumulate(WT, 0, GW);
+		if (i) /* the parameter is known */
+			assert_string_equal(cat(OUT), m->classes == CLASSES_EXTENDED ? "ACTIVATION" : "unknown");
+		make(Z, "aten::mul", T(GW, R)); /* a gradient's copy */
+		step_begin();
+		op(0, "aten::add_", T(WT, W | R), T(Z, R));
+		step_end();
+		for (size_t k = 0; k < 5; k++)
+			freed((uint64_t[]){ OUT, Y, M2, GW, Z }[k], 0);
+	}
+	assert_string_equal(last_cat(OUT), m->classes == CLASSES_EXTENDED ? "ACTIVATION" : "unknown");
+	assert_string_equal(last_cat(Y), "unknown");
+	assert_string_equal(last_cat(GW), "GRADIENT");
+	assert_string_not_equal(last_cat(Z), "ACTIVATION");
+}
+
 /* The same in hooks, inside of AccumulateGrad or after it: a pass is a step, and the gradient is gone when backward ends. */
 static void an_optimizer_by_hand_in_hooks(void **state)
 {
@@ -549,8 +576,9 @@ int main(void)
 		TEST(gathered_weights), TEST(unsharded_without_a_collective), TEST(reduced_gradients),
 		TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
 		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand),
-		TEST(an_optimizer_by_hand_in_hooks), TEST(memory_is_bounded),
+		TEST(an_optimizer_by_hand_in_hooks), TEST(activations_of_parameters_alone), TEST(memory_is_bounded),
 		cmocka_unit_test_setup_teardown(compat_has_none_of_them, setup, teardown),
+		cmocka_unit_test_setup_teardown(activations_of_parameters_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(state_where_no_region_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(regions_tell_of_state_themselves, setup, teardown),
 	};

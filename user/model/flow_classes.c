@@ -70,7 +70,9 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 		return CAT_TEMPORARY;
 	if (f->marks & FM_LOADER && cat == CAT_INPUT)
 		return CAT_DATALOADER;
-	return f->marks & FM_READ && !(f->flags & FB_FLOWS) && !(f->marks & FM_LOADER) ? CAT_BUFFER : cat;
+	if (f->marks & FM_READ && !(f->flags & FB_FLOWS) && !(f->marks & FM_LOADER))
+		return CAT_BUFFER;
+	return cat == CAT_UNKNOWN && f->flags & FB_FLOWS && f->flags & FB_SAVED ? CAT_ACTIVATION : cat;
 }
 
 uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat)
@@ -268,6 +270,15 @@ bool fthread__in_hook(const struct fthread *t)
 	return hook;
 }
 
+/* Forward keeps for backward what it made, also where it made it from parameters alone. */
+static void fblock__saved(struct graph *g, struct fblock *f)
+{
+	if (f->flags & (FB_SAVED | FB_MET) || f->spans[0].bwd)
+		return;
+	f->flags |= FB_SAVED;
+	fblock__refresh(g, f);
+}
+
 /* Storages in shared memory are mappings of their own; allocators' blocks begin behind a header. */
 static bool is_shared(const struct fproc *p, const struct fblock *f)
 {
@@ -290,6 +301,8 @@ void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *
 	if (t->region >= 0)
 		return;
 	if (fthread__in_backward(t, t->depth)) {
+		if (!written)
+			fblock__saved(g, f);
 		if (written && p->has_ddp && now != f->round_first && fthread__in_hook(t))
 			fblock__mark(g, f, FM_BUCKET);
 		return;

@@ -33,7 +33,8 @@ enum fb_flag {
 	FB_ACC = 1 << 10,    /* variable of an AccumulateGrad, a parameter perhaps */
 	FB_BWD_WRITTEN = 1 << 11,
 	FB_USED = 1 << 12,   /* an argument named weight or bias, outside backward and optimizer */
-	FB_ALL = (1 << 13) - 1,
+	FB_SAVED = 1 << 13,  /* backward read it, and did not make it (extended classes) */
+	FB_ALL = (1 << 14) - 1,
 	FB_STRONG = FB_PARAM | FB_GRAD | FB_STATE,
 };
 

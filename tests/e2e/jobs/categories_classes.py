@@ -325,6 +325,24 @@ def steps_in_backward():
     return step
 
 
+def image():
+    """What is optimized is an image before a frozen net: there is no data, all is made from parameters."""
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)).requires_grad_(False)
+    picture = torch.randn(1, 3, 32, 32, requires_grad=True)
+    opt = torch.optim.Adam([picture])
+
+    def step():
+        opt.zero_grad()
+        hidden = model[:2](picture)
+        out = model[2:](hidden)
+        out.square().mean().backward()
+        moment(PARAMETER=[picture], GRADIENT=[picture.grad], OPTIMIZER_STATE=states(opt), ACTIVATION=[hidden, out],
+               FROZEN=list(model.parameters()), BUFFER=[])
+        opt.step()
+
+    return step
+
+
 def steps_by_hand_in_backward(after=False):
     """The same without an Optimizer: momentum in hooks inside of AccumulateGrad, or in such that are called after it."""
     model = nn.Sequential(nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 10))
@@ -411,7 +429,7 @@ def two_threads():
 
 
 JOBS = {f.__name__: f for f in (buffers, loader, workers, numpy_batches, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, gan, accumulate,
-                                inference, steps_in_backward, steps_by_hand_in_backward,
+                                inference, image, steps_in_backward, steps_by_hand_in_backward,
                                 steps_by_hand_after_nodes, decode, two_threads)}
 
 
