@@ -116,6 +116,10 @@ def test_image():
     exact("image", ("ACTIVATION", "PARAMETER", "GRADIENT", "OPTIMIZER_STATE", "FROZEN"))
 
 
+def test_graph_net():
+    exact("graph_net", ("ACTIVATION", "PARAMETER", "GRADIENT", "OPTIMIZER_STATE"))
+
+
 def test_optimizer_in_backward():
     exact("steps_in_backward", ("OPTIMIZER_STATE", "PARAMETER", "INPUT", "ACTIVATION"))
 

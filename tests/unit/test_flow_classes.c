@@ -480,6 +480,39 @@ static void activations_of_parameters_alone(void **state)
 	assert_string_not_equal(last_cat(Z), "ACTIVATION");
 }
 
+/* A graph net: a product with a sparse matrix, and sums that are filled from zeros. */
+static void activations_of_a_graph_net(void **state)
+{
+	const bool extended = m->classes == CLASSES_EXTENDED;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		op(0, "aten::mm");
+		send((struct event){ .kind = EV_ARG, .seq = seqs[0], .depth = 1, .flags = MT_CLASS_SPARSE,
+				     .aux = (R | MT_FLOW_F_NO_STORAGE) << 8 });
+		arg_of(0, OUT, 1, R, SIZE);
+		op(1, "aten::zeros");
+		born(Y, 2);
+		op(1, "aten::addmm_", T(Y, W | R));
+		make(Z, "aten::zeros");
+		op(0, "aten::index_add_", T(Z, W | R), T(OUT, R));
+		make(M2, "aten::tanh", T(Z, R));
+		op(0, "aten::dot", T(Y, R), T(M2, R));
+		backward_of(WT, GW);
+		step_begin();
+		op(0, "aten::add_", T(WT, W | R), T(GW, R));
+		step_end();
+		for (size_t k = 0; k < 6; k++)
+			freed((uint64_t[]){ X, OUT, Y, Z, M2, GW }[k], 0);
+	}
+	assert_string_equal(last_cat(OUT), "ACTIVATION");
+	assert_string_equal(last_cat(Y), extended ? "ACTIVATION" : "INPUT");
+	assert_string_equal(last_cat(Z), extended ? "ACTIVATION" : "PARAMETER");
+	assert_string_equal(cat(WT), "PARAMETER");
+}
+
 /* The same in hooks, inside of AccumulateGrad or after it: a pass is a step, and the gradient is gone when backward ends. */
 static void an_optimizer_by_hand_in_hooks(void **state)
 {
@@ -576,9 +609,11 @@ int main(void)
 		TEST(gathered_weights), TEST(unsharded_without_a_collective), TEST(reduced_gradients),
 		TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
 		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand),
-		TEST(an_optimizer_by_hand_in_hooks), TEST(activations_of_parameters_alone), TEST(memory_is_bounded),
+		TEST(an_optimizer_by_hand_in_hooks), TEST(activations_of_parameters_alone),
+		TEST(activations_of_a_graph_net), TEST(memory_is_bounded),
 		cmocka_unit_test_setup_teardown(compat_has_none_of_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(activations_of_parameters_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(activations_of_a_graph_net, setup, teardown),
 		cmocka_unit_test_setup_teardown(state_where_no_region_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(regions_tell_of_state_themselves, setup, teardown),
 	};

@@ -557,7 +557,7 @@ void graph__arg(struct graph *g, const struct event *ev)
 	if (!ev->addr || !ev->size || (flags & MT_FLOW_F_NO_STORAGE)) {
 		g->counts.by_class[ev->flags < MT_CLASS_MAX ? ev->flags : MT_CLASS_UNKNOWN]++;
 		/* after its frame and before anything else: nothing of it was believed yet */
-		if ((flags & MT_FLOW_F_REQUIRED) && t->leaf >= 0 && t->leaf == t->depth - 1 &&
+		if ((flags & MT_FLOW_F_REQUIRED) && !graph__class_is_node(g, ev) && t->leaf >= 0 && t->leaf == t->depth - 1 &&
 		    t->frames[t->leaf].kind == MT_EV_OP && t->frames[t->leaf].seq == ev->seq)
 			fthread__abandon(t);
 		return;

@@ -44,6 +44,12 @@ static uint8_t class_of_fsdp(const struct fblock *f)
 	return f->marks & FM_GATHERED && !(f->flags & (FB_GRAD | FB_STATE)) ? CAT_COMMUNICATION : CAT_MAX;
 }
 
+/* An empty tensor that the forward pass fills: for torch.profiler a parameter, as nothing else names what it was. */
+static bool is_filled(const struct fblock *f, uint8_t cat)
+{
+	return cat == CAT_PARAMETER && f->ver && !(f->flags & (FB_PARAM | FB_ACC | FB_USED | FB_MET));
+}
+
 static bool is_updated_data(const struct fblock *f)
 {
 	return f->marks & (FM_RUNNING | FM_WRITTEN);
@@ -72,6 +78,8 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 		return CAT_DATALOADER;
 	if (f->marks & FM_READ && !(f->flags & FB_FLOWS) && !(f->marks & FM_LOADER))
 		return CAT_BUFFER;
+	if (is_filled(f, cat))
+		return CAT_ACTIVATION;
 	return cat == CAT_UNKNOWN && f->flags & FB_FLOWS && f->flags & FB_SAVED ? CAT_ACTIVATION : cat;
 }
 
@@ -268,6 +276,12 @@ bool fthread__in_hook(const struct fthread *t)
 		hook |= t->frames[i].kind == MT_EV_NODE && t->frames[i].op == OPC_ACC_NODE;
 	}
 	return hook;
+}
+
+/* A product with a sparse matrix is one: what comes of it depends on its other arguments. */
+bool graph__class_is_node(const struct graph *g, const struct event *ev)
+{
+	return g->m->classes == CLASSES_EXTENDED && ev->flags == MT_CLASS_SPARSE;
 }
 
 /* Forward keeps for backward what it made, also where it made it from parameters alone. */

@@ -293,6 +293,7 @@ uint8_t class_of_name(const char *name); /* enum op_class, OPC_OTHER if it is no
 void fthread__class_region(struct graph *g, struct fthread *t, const struct event *ev, uint8_t class);
 void fthread__class_born(struct fthread *t, struct fblock *f);
 void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f);
+bool graph__class_is_node(const struct graph *g, const struct event *ev); /* an operator with this tensor, all the same */
 bool fthread__in_hook(const struct fthread *t); /* of an operator: called after AccumulateGrad, by its hooks */
 void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad);
 void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f);

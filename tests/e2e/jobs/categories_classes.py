@@ -343,6 +343,29 @@ def image():
     return step
 
 
+def graph_net():
+    """Messages of a graph: products with a sparse matrix, and sums that are filled from zeros."""
+    matrix = (torch.rand(300, 300) < 0.02).float().to_sparse()
+    source, target = torch.randint(0, 300, (2, 1000))
+    features = torch.randn(300, 64)
+    layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(3))
+    opt = torch.optim.Adam(layers.parameters())
+
+    def step():
+        opt.zero_grad()
+        product = torch.sparse.mm(matrix, layers[0](features))
+        hidden = F.relu(product)
+        messages = layers[1](hidden)[source]
+        summed = torch.zeros(300, 64).index_add_(0, target, messages)
+        last = torch.sparse.mm(matrix, layers[2](F.relu(summed)))
+        last.square().mean().backward()
+        moment(PARAMETER=trained(layers), GRADIENT=grads(trained(layers)), OPTIMIZER_STATE=states(opt),
+               ACTIVATION=[product, hidden, messages, summed, last])
+        opt.step()
+
+    return step
+
+
 def steps_by_hand_in_backward(after=False):
     """The same without an Optimizer: momentum in hooks inside of AccumulateGrad, or in such that are called after it."""
     model = nn.Sequential(nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 10))
@@ -429,7 +452,7 @@ def two_threads():
 
 
 JOBS = {f.__name__: f for f in (buffers, loader, workers, numpy_batches, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, gan, accumulate,
-                                inference, image, steps_in_backward, steps_by_hand_in_backward,
+                                inference, image, graph_net, steps_in_backward, steps_by_hand_in_backward,
                                 steps_by_hand_after_nodes, decode, two_threads)}
 
 
