@@ -60,6 +60,9 @@
 enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH,
        WAKE_NAMES };
 
+/* Why a session ends; < 0: an error. */
+enum session_stop { STOP_ASKED = 1, STOP_TIME = 2, STOP_GONE = 3, STOP_OVERHEAD = 4 };
+
 struct session {
 	const struct session_opts *opts;
 	struct names *names;
@@ -77,7 +80,7 @@ struct session {
 	int epoll_fd, timer_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
 	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
-	int stop;	     /* 1: a signal, 2: duration, 3: all targets gone, 4: too much overhead, < 0: error */
+	int stop;	     /* enum session_stop; 0: goes on */
 	struct overhead overhead;
 	unsigned marks_cnt;
 	pid_t launched;
@@ -377,7 +380,7 @@ static void session__check_overhead(struct session *s)
 
 	model__overhead(s->model, &probe_ns, &cpu_ns);
 	if (!s->stop && overhead__turn(&s->overhead, now_ns(), probe_ns, cpu_ns))
-		s->stop = 4;
+		s->stop = STOP_OVERHEAD;
 }
 
 /* The reason, in the recording too. */
@@ -435,7 +438,7 @@ static int session__input(struct session *s)
 	if (wish & SESSION_RECORD && recorder__begin_late(&s->recorder) && s->naming)
 		naming__again(s->naming);
 	if (wish & SESSION_END)
-		s->stop = 1;
+		s->stop = STOP_ASKED;
 	return 0;
 }
 
@@ -488,11 +491,11 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		if (read(s->signal_fd, &si, sizeof(si)) == sizeof(si) && si.ssi_signo == SIGUSR1)
 			recorder__dump(&s->recorder, s->model, "asked by signal");
 		else
-			s->stop = 1;
+			s->stop = STOP_ASKED;
 		return 0;
 	case WAKE_INPUT:
 		if (ev->events & (EPOLLHUP | EPOLLERR)) /* the terminal is gone */
-			s->stop = 1;
+			s->stop = STOP_ASKED;
 		return session__input(s);
 	case WAKE_WATCH:
 		return s->opts->on_watch(s->opts->ctx, s);
@@ -512,7 +515,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		if (status)
 			s->exit_status = status;
 		if (!follow__live_cnt(s->follow) && !s->opts->all)
-			s->stop = 3;
+			s->stop = STOP_GONE;
 		return 0;
 	default:
 		return 0;
@@ -537,9 +540,9 @@ static int session__loop(struct session *s, struct err *err)
 		for (int i = 0; i < n && r >= 0; i++)
 			r = session__handle(s, &evs[i]);
 		if (now_ns() >= end_ns && !s->stop)
-			s->stop = 2;
+			s->stop = STOP_TIME;
 	}
-	if (s->stop == 4)
+	if (r >= 0 && s->stop == STOP_OVERHEAD)
 		return session__too_costly(s, err);
 	return r < 0 ? err_set(err, r, "tracing stopped: %s", strerror(-r)) : 0;
 }
@@ -728,7 +731,7 @@ static int session__finish(struct session *s, struct err *err)
 	follow__push_gone_all(s->follow);
 	session__push_counters(s);
 	session__push(s, (struct event){ .kind = EV_END,
-					       .aux = s->stop == 3 ? EV_END_TARGET_GONE :
+					       .aux = s->stop == STOP_GONE ? EV_END_TARGET_GONE :
 						      s->stop < 0  ? EV_END_FAILED :
 								     EV_END_DETACHED });
 	if (r >= 0)
@@ -766,7 +769,10 @@ static void session__done(struct session *s)
 
 static const char *end_words(const struct session *s)
 {
-	return s->stop == 3 ? "the target is gone" : s->stop == 2 ? "time is over" : s->stop < 0 ? "failed" : "stopped";
+	return s->stop == STOP_GONE ? "the target is gone" :
+	       s->stop == STOP_TIME ? "time is over" :
+	       s->stop < 0	    ? "failed" :
+				      "stopped";
 }
 
 int session_run(const struct session_opts *opts, struct report **ret_final, int *ret_exit_status,

@@ -350,15 +350,14 @@ bool model__plausible(struct model *m, const struct device *d, const struct even
 	return false;
 }
 
-static void model__end_met(struct model *m, uint64_t ptr, struct proc *p, const struct event *ev)
+/* The end of a block that was met at ptr, if it has so many bytes. */
+static void model__end_met(struct model *m, struct proc *p, const struct event *ev, uint64_t ptr, uint64_t min, uint64_t max)
 {
-	const struct block *b = blocks__find(m->blocks, ev->pid, MT_DEV_CPU, ptr);
-	struct block old;
+	const struct block *met = blocks__find(m->blocks, ev->pid, MT_DEV_CPU, ptr);
+	struct block b;
 
-	if (!b || !b->met || (ptr < ev->addr && b->size <= ev->addr - ptr))
-		return;
-	blocks__take(m->blocks, ev->pid, MT_DEV_CPU, ptr, &old);
-	model__freed(m, &old, p, ev);
+	if (met && met->met && met->size >= min && met->size <= max && blocks__take(m->blocks, ev->pid, MT_DEV_CPU, ptr, &b))
+		model__freed(m, &b, p, ev);
 }
 
 /* Where a block is born nothing else can lie: of a storage that others made (NumPy's, say) nobody tells the end. */
@@ -369,9 +368,9 @@ static void model__end_overlapped(struct model *m, struct proc *p, const struct 
 	if (!p->met.cnt || ev->dev != MT_DEV_CPU || ev->addr + ev->size < ev->addr)
 		return;
 	if (metset__before(&p->met, ev->addr, &ptr))
-		model__end_met(m, ptr, p, ev);
+		model__end_met(m, p, ev, ptr, ev->addr - ptr + 1, UINT64_MAX);
 	for (ptr = ev->addr; metset__next(&p->met, ptr, ev->addr + ev->size, &ptr); ptr++)
-		model__end_met(m, ptr, p, ev);
+		model__end_met(m, p, ev, ptr, 0, UINT64_MAX);
 }
 
 struct block *model__give(struct model *m, const struct event *ev, enum block_from from)
@@ -558,18 +557,12 @@ void model__tell_preexisting(struct model *m, const struct block *b)
 
 void model__unmapped(struct model *m, const struct event *ev, struct proc *p)
 {
-	uint64_t end = ev->addr + ev->size, ptr = ev->addr;
-	struct block b;
+	uint64_t end = ev->addr + ev->size, ptr;
 
 	if (end < ev->addr)
 		return;
-	while (metset__next(&p->met, ptr, end, &ptr)) {
-		const struct block *met = blocks__find(m->blocks, ev->pid, MT_DEV_CPU, ptr);
-
-		if (met && met->size <= end - ptr && blocks__take(m->blocks, ev->pid, MT_DEV_CPU, ptr, &b))
-			model__freed(m, &b, p, ev);
-		ptr++;
-	}
+	for (ptr = ev->addr; metset__next(&p->met, ptr, end, &ptr); ptr++)
+		model__end_met(m, p, ev, ptr, 0, end - ptr);
 }
 
 static void model__oom(struct model *m, const struct event *ev)

@@ -20,7 +20,7 @@
 
 static const char *const oom_kinds[] = { "?", "device", "host", "death" };
 
-static int is_about_memory(const struct report_oom *o)
+static int is_told(const struct report_oom *o)
 {
 	int sig = WTERMSIG((int)o->exit_status);
 
@@ -174,8 +174,8 @@ void oom_text(struct page *p, const struct report *r)
 	size_t shown = 0, about = 0, want = 0;
 
 	for (size_t i = 0; i < r->ooms_cnt; i++) {
-		about += (size_t)is_about_memory(&r->ooms[i]);
-		want += (size_t)(is_about_memory(&r->ooms[i]) && is_for_want_of_memory(r, &r->ooms[i]));
+		about += (size_t)is_told(&r->ooms[i]);
+		want += (size_t)(is_told(&r->ooms[i]) && is_for_want_of_memory(r, &r->ooms[i]));
 	}
 	if (!about)
 		return;
@@ -183,7 +183,7 @@ void oom_text(struct page *p, const struct report *r)
 	for (size_t i = r->ooms_cnt; i-- > 0;) {
 		const struct report_oom *o = &r->ooms[i];
 
-		if (!is_about_memory(o))
+		if (!is_told(o))
 			continue;
 		put_what(p, r, o);
 		if (shown++)
