@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "base/asker.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+/* A decimal number of a user or group; -1 is what system calls take for "leave it". */
+static int id_parse(const char *text, unsigned *ret)
+{
+	unsigned long v;
+	char *end;
+
+	if (!text || *text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	v = strtoul(text, &end, 10);
+	if (errno || *end || v >= UINT_MAX)
+		return -EINVAL;
+	*ret = (unsigned)v;
+	return 0;
+}
+
+static void asker__fill_groups(struct asker *a)
+{
+	int n = ASKER_GROUPS_MAX;
+
+	a->groups[0] = a->gid;
+	a->groups_cnt = 1;
+	if (a->name[0] && getgrouplist(a->name, a->gid, a->groups, &n) >= 0 && n > 0)
+		a->groups_cnt = (size_t)n;
+}
+
+static void asker__from_passwd(struct asker *a, const struct passwd *pw)
+{
+	if (pw)
+		snprintf(a->name, sizeof(a->name), "%s", pw->pw_name);
+	asker__fill_groups(a);
+}
+
+void asker__find(struct asker *ret)
+{
+	unsigned uid, gid;
+
+	*ret = (struct asker){ .uid = getuid(), .gid = getgid() };
+	if (!geteuid() && !id_parse(getenv("SUDO_UID"), &uid) && !id_parse(getenv("SUDO_GID"), &gid) && uid) {
+		ret->uid = uid;
+		ret->gid = gid;
+		ret->is_other = 1;
+	}
+	asker__from_passwd(ret, getpwuid(ret->uid));
+}
+
+int asker__of(struct asker *ret, const char *name, struct err *err)
+{
+	struct passwd *pw = getpwnam(name);
+	unsigned uid;
+
+	if (!pw && !id_parse(name, &uid))
+		pw = getpwuid(uid);
+	if (!pw) {
+		err_set(err, -ENOENT, "there is no user \"%.60s\"", name);
+		return err_hint(err, "--user takes a name or a number that getent passwd knows");
+	}
+	*ret = (struct asker){ .uid = pw->pw_uid, .gid = pw->pw_gid, .is_other = !geteuid() && pw->pw_uid };
+	asker__from_passwd(ret, pw);
+	return 0;
+}
+
+int asker__become(const struct asker *a, struct err *err)
+{
+	if (!a->is_other)
+		return 0;
+	if (setgroups(a->groups_cnt, a->groups) < 0 || setresgid(a->gid, a->gid, a->gid) < 0 ||
+	    setresuid(a->uid, a->uid, a->uid) < 0)
+		return err_set(err, -errno, "becoming user %u: %s", (unsigned)a->uid, strerror(errno));
+	if (!setresuid(0, 0, 0)) /* must not work any more */
+		return err_set(err, -EPERM, "becoming user %u: root can still be had", (unsigned)a->uid);
+	return 0;
+}
+
+int asker__own(const struct asker *a, int fd)
+{
+	return a->is_other && fchown(fd, a->uid, a->gid) < 0 ? -errno : 0;
+}
+
+int privs_drop(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	/* Without CAP_SETPCAP the bounding set stays: then no_new_privs alone keeps an exec from gaining anything. */
+	for (int cap = 0; !prctl(PR_CAPBSET_READ, cap, 0, 0, 0) || prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			break;
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return 0;
+}
