@@ -13,7 +13,7 @@ VERSION := $(shell cat VERSION)
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -I. -Iinclude -Iuser -I$(B) -D_GNU_SOURCE -DMT_VERSION='"$(VERSION)"'
-LIBS    := -lbpf -lelf -lZydis -lzstd -ljansson -lyajl -lxxhash -lz -lsqlite3 -lncursesw -ltinfo -lm -l:libsupc++.a
+LIBS    := -lbpf -lelf -lZydis -lzstd -ljansson -lyajl -lxxhash -lz -lsqlite3 -lncursesw -ltinfo -lseccomp -lm -l:libsupc++.a
 
 # --- BPF: one object a source, linked, then a skeleton header ----------------------------------
 # maps.bpf.c first: libbpf 1.1's linker forgets the offset of a map whose extern it met before it.

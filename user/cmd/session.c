@@ -707,10 +707,19 @@ static int session__launch(struct session *s, struct err *err)
 /* From here on this process may do no more than whoever called it; what takes more is asked of the keeper. */
 static int session__give_rights_away(struct session *s, struct err *err)
 {
+	const char *path = s->opts->record_path, *slash = path ? strrchr(path, '/') : NULL;
+	char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 	struct asker as;
+	int r;
 
+	if (!dir)
+		return err_set(err, -ENOMEM, "out of memory");
 	asker__find(&as);
-	return keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .lock = lock_take }, err);
+	r = keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .writes = (const char *const *)&dir, .writes_cnt = 1,
+							     .lock = lock_take },
+			  err);
+	free(dir);
+	return r;
 }
 
 static int session__start(struct session *s, struct err *err)

@@ -421,7 +421,7 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 	if (r < 0)
 		err_set(err, r, "starting the privileged half of memtrace: %s", strerror(-r));
 	else
-		r = confine_self(opts->as, err);
+		r = confine_self(opts->as, opts->writes, opts->writes_cnt, err);
 	if (r < 0) {
 		keeper__free(k);
 		return r;

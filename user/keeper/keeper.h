@@ -25,8 +25,10 @@ struct err;
 struct keeper;
 
 struct keeper_opts {
-	const struct asker *as;					   /* whom this process becomes */
-	int (*lock)(pid_t pid, int *ret_fd, struct err *err);	   /* done by the keeper; the descriptor is handed over */
+	const struct asker *as;				      /* whom this process becomes */
+	const char *const *writes;			      /* directories below which it may write files … */
+	size_t writes_cnt;
+	int (*lock)(pid_t pid, int *ret_fd, struct err *err); /* done by the keeper; the descriptor is handed over */
 };
 
 /*
