@@ -40,7 +40,7 @@ static int each_symbol(void *arg, const struct elf_sym *sym)
 	if (c->left > 900)
 		(void)elf__find_symbol(c->e, sym->name, &again);
 	if (sym->offset != UINT64_MAX) {
-		code = elf__bytes(c->e, sym->offset, &len);
+		code = elf__code(c->e, sym, &len);
 		require(code && len);
 		if (sym->size < 4096 &&
 		    prologue_pick(code, len, sym->size, sym->offset, &need, 1, &site) == 0) {
@@ -55,7 +55,7 @@ static int each_symbol(void *arg, const struct elf_sym *sym)
 
 		require(cnt <= EXITS_MAX);
 		for (int i = 0; i < cnt; i++)
-			require(elf__bytes(c->e, rets[i], &len) && len);
+			require(elf__bytes(c->e, rets[i], 15, &len) && len);
 		(void)elf__find_local(c->e, sym->name, &again);
 	}
 	return !--c->left;
@@ -69,7 +69,7 @@ static int each_note(void *arg, const struct sdt_note *note)
 
 	(void)(strlen(note->provider) + strlen(note->name));
 	require(sdt_args_parse(note->args, args) <= SDT_ARGS_MAX);
-	require(elf__bytes(c->e, note->pc_offset, &len) != NULL && len);
+	require(elf__bytes(c->e, note->pc_offset, 16, &len) != NULL && len);
 	return !--c->left;
 }
 

@@ -232,7 +232,7 @@ static void this_libc_has_a_cheap_free(void **state)
 	assert_int_equal(elf__open(&e, fd, "libc", NULL), 0);
 	assert_int_equal(elf__find_symbol(e, "free", &sym), 0);
 	assert_int_equal(
-		prologue_pick(elf__bytes(e, sym.offset, &len), 4096, sym.size, sym.offset, &need, 1, &s),
+		prologue_pick(elf__bytes(e, sym.offset, 4096, &len), 4096, sym.size, sym.offset, &need, 1, &s),
 		0);
 	assert_true(s.insn_class != INSN_STEPPED);
 	assert_true(s.skipped < sym.size);

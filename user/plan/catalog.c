@@ -229,7 +229,7 @@ static int add_row(struct builder *b, size_t i, const struct elf_sym *sym, const
 	size_t len;
 	int r;
 
-	code = elf__bytes(b->elf, sym->offset, &len);
+	code = elf__code(b->elf, sym, &len);
 	if (!code || prologue_pick(code, len, sym->size, sym->offset, &row->need, b->has_nop5, &at) < 0) {
 		builder__note(b, "%s: the code of %s cannot be read", b->lib->base, shown);
 		return 0;

@@ -20,6 +20,7 @@
 #include "target/elf.h"
 
 #define BLOCKS_MAX 1024
+#define INSN_BYTES_MAX 15
 #define SLOTS_MAX 64 /* each is looked for among all relocations */
 #define SEEN_MAX (1u << 14) /* instructions; a power of 2 */
 
@@ -116,7 +117,7 @@ static int walk__block(struct walk *w, uint64_t at)
 		const uint8_t *code;
 		size_t len;
 
-		code = offset == UINT64_MAX ? NULL : elf__bytes(w->elf, offset, &len);
+		code = offset == UINT64_MAX ? NULL : elf__bytes(w->elf, offset, INSN_BYTES_MAX, &len);
 		if (!code || !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&w->dec, code, len, &in, ops)))
 			return after_call ? 0 : -ENOTSUP;
 		r = walk__see(w, at);

@@ -157,7 +157,7 @@ static void find_fields(const struct elf *e, const char *symbol, ZydisRegister t
 	*ret = (struct fields){ .first = -1 };
 	if (elf__find_symbol(e, symbol, &sym) < 0 || sym.type != STT_FUNC || !sym.is_exec)
 		return;
-	code = elf__bytes(e, sym.offset, &len);
+	code = elf__code(e, &sym, &len);
 	if (!code || !ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
 		return;
 	if (sym.size && len > sym.size)

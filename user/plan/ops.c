@@ -102,7 +102,7 @@ static int place_site(const struct builder *b, const struct elf_sym *sym, const 
 {
 	struct prologue_site at;
 	size_t len;
-	const uint8_t *code = elf__bytes(b->elf, sym->offset, &len);
+	const uint8_t *code = elf__code(b->elf, sym, &len);
 
 	if (!code || prologue_pick(code, len, sym->size, sym->offset, need, b->has_nop5, &at) < 0)
 		return -EINVAL;
@@ -118,7 +118,7 @@ static int place_site(const struct builder *b, const struct elf_sym *sym, const 
 static uint64_t find_guard(struct ops *o, const struct elf_sym *sym)
 {
 	size_t len;
-	const uint8_t *code = elf__bytes(o->b->elf, sym->offset, &len);
+	const uint8_t *code = elf__code(o->b->elf, sym, &len);
 	uint64_t vaddr;
 
 	if (!o->b->has_guards || !o->has_bias || !code ||

@@ -24,6 +24,7 @@
 #include "plan/sdt_args.h"
 
 #define NO USDT_NO_ARG
+#define SITE_BYTES 32 /* the instruction of a site and the one behind it */
 
 /* provider, name, kind, ptr, size, device, name (REQUEST: stream) */
 static const struct usdt_pattern known[] = {
@@ -276,7 +277,7 @@ static int add_site(struct builder *b, struct usdt_pattern *p, const struct sdt_
 	size_t len;
 	int spec;
 
-	code = elf__bytes(b->elf, offset, &len);
+	code = elf__bytes(b->elf, offset, SITE_BYTES, &len);
 	if (!code || prologue_at(code, len, offset, b->has_nop5, &at) < 0)
 		return 0;
 	spec = make_spec(b, p, note);
