@@ -27,13 +27,14 @@
 #define L1D_DEFAULT (48u << 10)
 #define L1D_MAX (128u << 10)
 
-typedef uint64_t (*calib_fn)(void *a, const void *b, const void *c);
+/* A site begins with what is probed and not with endbr64: calls of it are not checked (-fcf-protection). */
+typedef __attribute__((nocf_check)) uint64_t (*calib_fn)(void *a, const void *b, const void *c);
 
 /* Two copies of nothing, told apart by their first instruction. */
 #define CALIB_SITE(name, insns)                                                                    \
 	__asm__(".text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name             \
 		", @function\n" #name ":\n" insns "\nret\n.size " #name ", . - " #name "\n");      \
-	uint64_t name(void *a, const void *b, const void *c)
+	__attribute__((nocf_check)) uint64_t name(void *a, const void *b, const void *c)
 
 #define PUSH "push %rbp\npop %rbp\nxor %eax, %eax"
 CALIB_SITE(mt_calib_op, PUSH);
