@@ -31,6 +31,7 @@ struct options {
 	pid_t pids[OPT_PIDS_MAX];
 	size_t pids_cnt;
 	char *const *launch; /* argv after "--", or NULL */
+	const char *user;    /* --user, or NULL */
 	const char *file;    /* the recording to read, or NULL */
 	const char *file_b;  /* diff: the other one */
 	const char *files[OPT_FILES_MAX]; /* merge */

@@ -331,6 +331,12 @@ static int on_no_reshard(struct options *o, const char *value, struct err *err)
 	return 0;
 }
 
+static int on_user(struct options *o, const char *value, struct err *err)
+{
+	o->user = value;
+	return *value ? 0 : err_set(err, -EINVAL, "no user");
+}
+
 static int on_count(struct options *o, const char *value, struct err *err)
 {
 	(void)err;
@@ -492,6 +498,8 @@ const struct option_def option_defs[] = {
 	  "target ends, when memory is refused, and on SIGUSR1 (to FILE-1.mtr, FILE-2.mtr …, and goes on)", RECORD, on_window },
 	{ "--window-size", 0, "SIZE", "memory that the window may take; then it gets shorter; K, M, G (default 256M)", RECORD,
 	  on_window_size },
+	{ "--user", 0, "NAME", "who runs COMMAND: a name or a number (default: whom sudo was for; root only when asked for or "
+	  "where there is no such user)", RECORD, on_user },
 	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },
 	{ "--no-names", 0, NULL, "do not read the names of parameters, buffers and optimizer state from the memory of Python "
 	  "(docs/names.md)", TRACING, on_no_names },

@@ -25,6 +25,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/asker.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -683,6 +684,15 @@ static int session__init(struct session *s, struct err *err)
 	return s->follow ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
+/* Before memtrace changes anything of its own that a command would inherit: limits, signals. */
+static int session__launch(struct session *s, struct err *err)
+{
+	struct asker as;
+	int r = launch_user(s->opts->user, &as, err);
+
+	return r < 0 ? r : launch_stopped(s->opts->launch, &as, &s->launched, err);
+}
+
 static int session__start(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
@@ -692,15 +702,10 @@ static int session__start(struct session *s, struct err *err)
 	if (o->sources & SRC_SEGMENTS)
 		s->nvml = nvml__open();
 	if (o->launch) {
-		r = launch_stopped(o->launch, &s->launched, err);
-		if (r < 0)
-			return r;
 		session__push_begin(s, s->launched);
 		session__push_oom_kills(s);
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
-		if (!r)
-			r = recorder__flush(&s->recorder, err); /* no room for it: nothing was started */
-		return launch_continue(s->launched, r, err);
+		return r ? r : recorder__flush(&s->recorder, err); /* no room for it: nothing is started */
 	}
 	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
 	session__push_oom_kills(s);
@@ -785,11 +790,15 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 
 	s.start_ns = now_ns();
 	s.overhead.limit = opts->max_overhead;
-	r = session__init(&s, err);
+	r = opts->launch ? session__launch(&s, err) : 0;
+	if (!r)
+		r = session__init(&s, err);
 	if (!r)
 		r = recorder__open(&s.recorder, err);
 	if (!r)
 		r = session__start(&s, err);
+	if (s.launched)
+		r = launch_continue(s.launched, r, err);
 	if (!r && opts->on_start)
 		opts->on_start(opts->ctx);
 	if (!r) {

@@ -20,7 +20,8 @@ struct session;
 struct session_opts {
 	const pid_t *pids; /* processes to attach to … */
 	size_t pids_cnt;
-	char *const *launch; /* … or a command to start and follow (NULL-terminated argv) */
+	char *const *launch; /* … or a command to start and follow (NULL-terminated argv) … */
+	const char *user;    /* … as this user; NULL: whom sudo was for */
 	int all;	     /* … or every job of the machine, now and later: goes on when none is left */
 	int follow;	     /* children too (default 1) */
 	int names;	     /* of modules and parameters, from Python */

@@ -21,6 +21,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.pids = o->pids,
 		.pids_cnt = o->pids_cnt,
 		.launch = o->launch,
+		.user = o->user,
 		.all = o->all_jobs,
 		.follow = !o->no_follow,
 		.quiet = o->quiet,
