@@ -30,6 +30,7 @@ static void require(int ok)
 static int each_symbol(void *arg, const struct elf_sym *sym)
 {
 	static const struct prologue_need need = { ARG_REGS_ALL, 0 };
+	struct insn_classes classes = insn_classes_assumed();
 	struct ctx *c = arg;
 	struct prologue_site site;
 	struct elf_sym again;
@@ -39,13 +40,14 @@ static int each_symbol(void *arg, const struct elf_sym *sym)
 	(void)strlen(sym->name);
 	if (c->left > 900)
 		(void)elf__find_symbol(c->e, sym->name, &again);
+	classes.of[INSN_NOP5].is_usable = c->left % 2; /* as on some kernels */
 	if (sym->offset != UINT64_MAX) {
 		code = elf__code(c->e, sym, &len);
 		require(code && len);
 		if (sym->size < 4096 &&
-		    prologue_pick(code, len, sym->size, sym->offset, &need, 1, &site) == 0) {
+		    prologue_pick(code, len, sym->size, sym->offset, &need, &classes, &site) == 0) {
 			require(site.skipped == 0 || site.skipped < sym->size);
-			require(site.insn_class >= INSN_NOP5 && site.insn_class <= INSN_STEPPED);
+			require(site.insn_class < INSN_CLASSES && classes.of[site.insn_class].is_usable);
 			require(memchr(site.insn, '\0', sizeof(site.insn)) != NULL);
 		}
 	}

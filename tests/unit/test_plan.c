@@ -844,7 +844,7 @@ static void plans_usdt(void **state)
 		s = find_site(&x, marks[i].sym, MT_PROG_USDT);
 		assert_non_null(s);
 		assert_true(s->cookie < x.p->specs_cnt && s->ref_ctr_offset && s->source == SRC_USDT);
-		assert_true(s->insn_class == INSN_NOP || s->insn_class == INSN_NOP5);
+		assert_true(s->insn_class == INSN_NOP && !s->skipped);
 		spec = &x.p->specs[s->cookie];
 		assert_int_equal(spec->kind, marks[i].kind);
 		assert_int_equal(spec->ptr.form == MT_ARG_NONE,

@@ -367,38 +367,27 @@ static int add_spec(struct builder *b, const struct gpu_row *row)
 static int add_row(struct builder *b, const struct gpu_row *row, const struct elf_sym *sym)
 {
 	struct prologue_need need = { regs_of(&row->spec), 1 };
-	struct prologue_site at;
-	const uint8_t *code;
-	struct site site;
+	struct site site = { .prog = MT_PROG_SEG_ENTER, .source = SRC_SEGMENTS };
 	int spec, r;
-	size_t len;
 
 	if (sym->type != STT_FUNC || !sym->is_exec)
 		return 0;
-	code = elf__code(b->elf, sym, &len);
-	if (!code || prologue_pick(code, len, sym->size, sym->offset, &need, b->has_nop5, &at) < 0) {
-		builder__note(b, "%s: the code of %s cannot be read", b->lib->base, row->symbol);
+	r = builder__place(b, sym, row->symbol, &need, &site);
+	if (r < 0) {
+		if (r == -EINVAL)
+			builder__note(b, "%s: the code of %s cannot be read", b->lib->base, row->symbol);
 		return 0;
 	}
 	spec = add_spec(b, row);
 	if (spec < 0)
 		return spec;
-	site = (struct site){
-		.prog = MT_PROG_SEG_ENTER,
-		.offset = sym->offset + at.skipped,
-		.cookie = (uint64_t)spec,
-		.source = SRC_SEGMENTS,
-		.insn_class = (uint8_t)at.insn_class,
-		.skipped = (uint8_t)at.skipped,
-		.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0),
-	};
-	memcpy(site.insn, at.insn, sizeof(site.insn));
+	site.cookie = (uint64_t)spec;
 	r = builder__add_site(b, &site, row->symbol);
 	if (r < 0)
 		return r;
 	site.prog = MT_PROG_SEG_RET;
 	site.is_ret = 1;
-	site.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 1);
+	site.cost_ns = b->classes.of[site.insn_class].pair_ns;
 	b->gpu_found++;
 	return builder__add_site(b, &site, row->symbol);
 }

@@ -254,7 +254,7 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 		else
 			ret->prog_ns[sites[i].prog] = ns;
 	}
-	ret->class_ns[INSN_EMULATED] = ret->prog_ns[MT_PROG_OP];
+	ret->class_ns[INSN_PUSH] = ret->prog_ns[MT_PROG_OP];
 	/* Both sat on one function: entry and return were timed together; share the sum evenly. */
 	ret->prog_ns[MT_PROG_HOST_ENTER] = ret->prog_ns[MT_PROG_HOST_RET] / 2;
 	ret->prog_ns[MT_PROG_HOST_RET] -= ret->prog_ns[MT_PROG_HOST_ENTER];
@@ -265,7 +265,7 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 
 unsigned calib__cost_ns(const struct calib *c, enum mt_prog prog, enum insn_class class)
 {
-	unsigned base = c->prog_ns[prog], push = c->class_ns[INSN_EMULATED], own = c->class_ns[class];
+	unsigned base = c->prog_ns[prog], push = c->class_ns[INSN_PUSH], own = c->class_ns[class];
 
 	if (!base || !own || !push)
 		return base;

@@ -562,7 +562,7 @@ unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 		return calib__cost_ns(&t->calib, MT_PROG_HOST_FREE, INSN_STEPPED); /* alike, at a ret */
 	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_EXIT)
 		return t->kernel_ns;
-	class = t->probes.prog_class[prog] ? t->probes.prog_class[prog] : INSN_EMULATED;
+	class = t->probes.prog_class[prog] ? t->probes.prog_class[prog] : INSN_PUSH;
 	/* A look-up does as little as a region's end, and is as rare. */
 	return calib__cost_ns(&t->calib, prog == MT_PROG_LOOKUP ? MT_PROG_REGION_END : prog, class);
 }
@@ -583,7 +583,7 @@ int trace_probe_features(struct trace_features *ret)
 	ret->has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
 	if (!tracer__new(&t, &opts, &err)) {
 		ret->has_uprobe_multi = !t->use_perf;
-		ret->ns_emulated = t->calib.class_ns[INSN_EMULATED];
+		ret->ns_emulated = t->calib.class_ns[INSN_PUSH];
 		ret->ns_stepped = t->calib.class_ns[INSN_STEPPED];
 		ret->ns_nop = t->calib.class_ns[INSN_NOP];
 		ret->has_perf_uprobe = t->use_perf;
