@@ -17,6 +17,7 @@
 
 #include <Zydis/Zydis.h>
 
+#include "base/seed.h"
 #include "target/elf.h"
 
 #define BLOCKS_MAX 1024
@@ -38,7 +39,7 @@ struct walk {
 /* 1 if it is new, 0 if it was there, -E2BIG. */
 static int walk__see(struct walk *w, uint64_t vaddr)
 {
-	size_t i = (vaddr * 0x9e3779b97f4a7c15ull) >> 50;
+	size_t i = hash_u64(vaddr) % SEEN_MAX;
 
 	for (; w->seen[i]; i = (i + 1) % SEEN_MAX)
 		if (w->seen[i] == vaddr)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/seed.h"
 #include "target/elf.h"
 #include "target/target.h"
 
@@ -177,7 +178,7 @@ int codemap__row(void *codemap, uint64_t pc, struct cfi_row *ret)
 	if (!at)
 		return -ENOENT;
 	vaddr = pc - at->bias;
-	k = &c->modules->rows[(vaddr * 0x9e3779b97f4a7c15ull >> 32 ^ at->module) & (ROWS - 1)];
+	k = &c->modules->rows[hash_two(at->module, vaddr) & (ROWS - 1)];
 	if (k->vaddr != vaddr || k->module != at->module + 1) {
 		*k = (struct kept_row){ .vaddr = vaddr, .module = at->module + 1 };
 		k->err = elf__cfi(c->modules->all[at->module].elf, vaddr, &k->row);
