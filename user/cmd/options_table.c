@@ -384,6 +384,7 @@ FLAG(on_keep_idle, keep_idle, 1)
 FLAG(on_version, version, 1)
 FLAG(on_man, man, 1)
 FLAG(on_json, json, 1)
+FLAG(on_force, force, 1)
 FLAG(on_flow, flow, 1)
 FLAG(on_leaks, leaks, 1)
 FLAG(on_tui, tui, 1)
@@ -418,6 +419,8 @@ const struct option_def option_defs[] = {
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
 	{ "--output", 'o', "OUT.mtr", "recording to write", MERGE, on_out },
+	{ "--force", 0, NULL, "replace what is at -o: by a new file, once it is whole (a recording: with its first second)",
+	  TRACING | EXPORT | MERGE, on_force },
 	{ "--align", 0, "WHICH", "clocks of several machines: steps, by the steps that both made, where they can be told, else "
 	  "by their wall clocks (default); clock, by their wall clocks alone", MERGE, on_align },
 	{ "--listen", 0, "ADDRESS:PORT", "where to answer (default " LISTEN_DEFAULT "); port 0: one that is free. Whoever "
