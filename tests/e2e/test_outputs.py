@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Files that memtrace writes: whose they are, what they replace, what is in them, what survives what."""
+import json
 import os
 import signal
 import stat
+import urllib.request
 
 import mt
 
@@ -86,3 +88,45 @@ def test_nothing_is_replaced_unasked():
         mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "--force", "-o", a))
         mt.check(a.read_bytes() != before and stat.S_IMODE(a.stat().st_mode) == 0o600, "the recording was not replaced")
         mt.check(sorted(p.name for p in tmp.iterdir()) == ["a.mtr", "out", "short.mtr"], f"{list(tmp.iterdir())}")
+
+
+SECRETS = ("--token", "hunter2", "jane")
+
+
+def none_of(what, text):
+    for secret in SECRETS:
+        mt.check(secret not in text, f"{what} tells of {secret}")
+
+
+def test_redact():
+    """Launched and attached, recorded and served: no argument of the job's, and no word of its environment."""
+    env = {**os.environ, "RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "of-jane"}
+    with mt.scratch() as tmp:
+        script = tmp / "job.py"
+        script.write_text("import time, sys\nprint('ready', flush=True)\ntime.sleep(float(sys.argv[1]))\n")
+        argv = [mt.PYTHON, str(script), "60", "--token", "hunter2"]
+        mt.ok(mt.memtrace("record", "--redact", "--probes", "host", "-d", 2, "-o", tmp / "launched.mtr", "--", "sh", "-c",
+                          f"{mt.PYTHON} {script} 1 --token hunter2; exit 0", env=env))
+        with mt.Proc(argv, env=env) as job:
+            job.line("ready")
+            mt.ok(mt.memtrace("record", "--redact", "--probes", "host", "-d", 1, "-p", job.pid, "-o", tmp / "attached.mtr"))
+            mt.ok(mt.memtrace("record", "--probes", "host", "-d", 1, "-p", job.pid, "-o", tmp / "plain.mtr"))
+            live = mt.ok(mt.memtrace("--redact", "--json", "--probes", "host", "-d", 1, "-p", job.pid)).stdout
+            with mt.start("serve", "--redact", "--probes", "host", "-p", str(job.pid), "--listen", "127.0.0.1:0") as serve:
+                mt.wait_until(lambda: any("http://" in line for line in serve.out + serve.err), "the address")
+                url = next(w for line in serve.out + serve.err for w in line.split() if w.startswith("http://"))
+                for page, lines in (("", None), ("metrics", None), ("events", 3)):
+                    with urllib.request.urlopen(url + page, timeout=10) as answer:
+                        got = b"".join(answer.readline() for _ in range(lines)) if lines else answer.read()
+                    mt.check(got, f"/{page} is empty")
+                    none_of(f"serve /{page}", got.decode(errors="replace"))
+        mt.check("hunter2" in json.dumps(mt.report(tmp / "plain.mtr")), "a command line is not in a report at all: nothing is tested")
+        none_of("--json", live)
+        for name in ("launched", "attached"):
+            path = tmp / f"{name}.mtr"
+            text = mt.ok(mt.memtrace("report", path, "--json"), (0, 3)).stdout
+            none_of(name, text)
+            python = os.path.basename(mt.PYTHON)
+            mt.check(any(p["cmdline"] == python for p in json.loads(text)["processes"]), f"{name}: its program is not told: {text[:2000]}")
+            none_of(name, mt.ok(mt.memtrace("export", path, "--to", "jsonl", "-o", "-"), (0, 3)).stdout)
+            mt.check("RANK=3" in text, f"{name}: its rank is not told")

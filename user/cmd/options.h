@@ -69,6 +69,7 @@ struct options {
 	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;
 	int all_jobs; /* -a */
+	int redact;   /* command lines are not told */
 	int force;    /* outputs replace what has their name */
 	int no_follow, no_names, no_modules, keep_idle, force_perf, json, tui, ops, all, no_color, quiet, verbose;
 };

@@ -385,6 +385,7 @@ FLAG(on_version, version, 1)
 FLAG(on_man, man, 1)
 FLAG(on_json, json, 1)
 FLAG(on_force, force, 1)
+FLAG(on_redact, redact, 1)
 FLAG(on_flow, flow, 1)
 FLAG(on_leaks, leaks, 1)
 FLAG(on_tui, tui, 1)
@@ -481,6 +482,9 @@ const struct option_def option_defs[] = {
 	  "ptr, size, device, name, step; event=KIND says what it is (alloc, free, op_begin, op_end, region_begin, "
 	  "region_end, step, tag) where that does not follow. Known without: memtrace:*, pytorch:*, python:function__*",
 	  TRACING | PLAN, on_usdt },
+	{ "--redact", 0, NULL, "of the command lines of processes keep the program's name alone, of RANK, MASTER_ADDR and "
+	  "the like from their environment what is a number: in reports, recordings and what serve answers",
+	  TRACING, on_redact },
 	{ "--min-size", 0, "SIZE", "host allocations below this many bytes are left out; K, M, G (default 0)", TRACING,
 	  on_min_size },
 	{ "--stacks", 0, "[=WHICH]", "where in the program each block of --stack-size and more was allocated: python "

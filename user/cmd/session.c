@@ -671,6 +671,7 @@ static int session__init(struct session *s, struct err *err)
 		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle },
 		.children = o->follow,
 		.all = o->all,
+		.redact = o->redact,
 		.quiet = o->quiet,
 		.names = s->names,
 		.decode = s->decode,

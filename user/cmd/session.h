@@ -26,6 +26,7 @@ struct session_opts {
 	int follow;	     /* children too (default 1) */
 	int names;	     /* of modules and parameters, from Python */
 	int modules;	     /* with names: which module's forward or backward made a block */
+	int redact;	     /* of command lines the program alone is told, of labels numbers */
 	int quiet;	     /* no "attached to" lines */
 	int keep_idle;	     /* operators that are never called keep their probes */
 	unsigned sources;    /* enum source */

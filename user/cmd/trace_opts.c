@@ -24,6 +24,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.launch = o->launch,
 		.all = o->all_jobs,
 		.follow = !o->no_follow,
+		.redact = o->redact,
 		.quiet = o->quiet,
 		.keep_idle = o->keep_idle,
 		.names = !o->no_names,
