@@ -4,12 +4,17 @@
 FAULTS := $(B)/faults
 FAULTS_SRC := tests/faults/targets
 
+FAULT_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARN) -Wno-missing-prototypes -O2 -g -Iinclude -pthread
+
 $(FAULTS)/%: $(FAULTS_SRC)/%.c include/memtrace/usdt.h
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -D_GNU_SOURCE $(WARN) -O2 -g -Iinclude -pthread $< -o $@ -ldl
+	$(CC) $(FAULT_CFLAGS) $< -o $@ -ldl
+$(FAULTS)/%.so: $(FAULTS_SRC)/%.c include/memtrace/usdt.h
+	@mkdir -p $(@D)
+	$(CC) $(FAULT_CFLAGS) -shared -fPIC $< -o $@ -ldl
 
 .PHONY: fault-targets check-faults check-faults-short
-fault-targets: $(patsubst $(FAULTS_SRC)/%.c,$(FAULTS)/%,$(wildcard $(FAULTS_SRC)/*.c))
+fault-targets: $(addprefix $(FAULTS)/,usdt_train storm steady plugin.so clock.so) $(TGT)/truth_fork
 
 check-faults: $(B)/memtrace fault-targets ## every fault, injected while a job trains: its result stays bit-equal (root)
 	@tools/make-venv
