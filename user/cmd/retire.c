@@ -251,7 +251,7 @@ static void retire__drop_idle(struct retire *rt, struct process *p)
 	for (size_t i = 0; i < p->plans_cnt; i++) {
 		struct proc_plan *pl = &p->plans[i];
 		const uint8_t *wanted = proc_plan__may_retire(pl) ? idle__wanted(rt->idle, pl->ref->plan) : NULL;
-		struct retire_stats st;
+		struct retire_stats st = { 0 };
 		int r = wanted ? tracer__retire(rt->env.tracer, p->pid, pl->ref->plan, wanted, &st) : 0;
 
 		if (!wanted)

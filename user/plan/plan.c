@@ -157,7 +157,7 @@ static int vtable_cmp(const void *pa, const void *pb)
  * a block whose free was not looks lost. Then returns and the ends of regions: a call whose return is not seen
  * looks lost, a region without its end stays open.
  * Then births, before the thousands of operators: an operator's argument whose birth was not seen is taken
- * for a block from before the attach, and in the time that setting takes a busy job makes hundreds.
+ * for a block from before the attach, and in the time that setting takes a busy job makes hundreds. Operators are last.
  */
 static int site_rank(const struct site *s)
 {
@@ -165,7 +165,9 @@ static int site_rank(const struct site *s)
 		return 0;
 	if (s->is_ret || s->prog == MT_PROG_HOST_EXIT || s->prog == MT_PROG_REGION_END)
 		return 1;
-	return s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE ? 2 : 3;
+	if (s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE)
+		return 2;
+	return s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP ? 4 : 3;
 }
 
 static int site_cmp(const void *pa, const void *pb)
