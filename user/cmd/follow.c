@@ -22,7 +22,6 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/followed.h"
-#include "cmd/lock.h"
 #include "cmd/redact.h"
 #include "cmd/retire.h"
 #include "cmd/usage.h"
@@ -30,7 +29,7 @@
 #include "target/jobs.h"
 #include "target/sideband.h"
 #include "target/target.h"
-#include "trace/trace.h"
+#include "keeper/keeper.h"
 #include "view/text.h"
 
 #define MET_MAX 64
@@ -131,7 +130,7 @@ static int follow__set(struct follow *f, struct process *p, struct plan_ref *ref
 		st.wanted = retire__wanted(f->retire, plan);
 	else if (plan->guards_cnt)
 		retire__news(f->retire);
-	r = tracer__attach(f->env.tracer, p->pid, plan, &st, err);
+	r = keeper__attach(f->env.keeper, p->pid, plan, &st, err);
 	if (!r && ref->users <= 2) /* the planner's and this process's: not the plan of a parent again */
 		follow__push_sites(f, p, plan, st.site_failed);
 	free(st.site_failed);
@@ -206,11 +205,11 @@ static int follow__add_proc(struct follow *f, pid_t pid, struct process **ret, s
 		return err_set(err, r, "out of memory");
 	r = target__open(&p->target, pid, err);
 	if (!r)
-		r = lock_take(pid, &p->lock_fd, err);
+		r = keeper__lock(f->env.keeper, pid, &p->lock_fd, err);
 	if (!r)
 		r = follow__watch(f, p, err);
 	if (!r)
-		r = tracer__follow(f->env.tracer, pid, err);
+		r = keeper__follow(f->env.keeper, pid, err);
 	if (r < 0) {
 		process__free(p);
 		return r;
@@ -429,7 +428,7 @@ int follow__gone(struct follow *f, uint32_t index)
 	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
 		status = 0; /* not our child */
 	(void)epoll_ctl(f->env.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
-	tracer__detach(f->env.tracer, p->pid);
+	keeper__detach(f->env.keeper, p->pid);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .pid = (uint32_t)p->pid,
 						.aux = (uint32_t)status });
@@ -499,7 +498,7 @@ struct follow *follow__new(const struct follow_env *env)
 		return NULL;
 	f->env = *env;
 	f->usage = (struct usage){ .followed = &f->followed, .names = env->names, .push = env->push, .ctx = env->ctx };
-	f->retire = retire__new(&(struct retire_env){ .followed = &f->followed, .names = env->names, .tracer = env->tracer,
+	f->retire = retire__new(&(struct retire_env){ .followed = &f->followed, .names = env->names, .keeper = env->keeper,
 						      .push = env->push, .steps = env->steps, .ctx = env->ctx });
 	if (!f->retire) {
 		free(f);
@@ -577,7 +576,7 @@ void follow__detach_all(struct follow *f)
 	const struct process *p;
 
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
-		tracer__detach(f->env.tracer, p->pid);
+		keeper__detach(f->env.keeper, p->pid);
 }
 
 void follow__push_gone_all(struct follow *f)

@@ -18,7 +18,7 @@
 struct decode;
 struct err;
 struct sb_record;
-struct tracer;
+struct keeper;
 struct follow;
 
 struct follow_env {
@@ -29,7 +29,7 @@ struct follow_env {
 	int quiet;	       /* no "attached to" lines */
 	struct names *names;
 	struct decode *decode;
-	struct tracer *tracer;
+	struct keeper *keeper;
 	int epoll_fd;		      /* a pidfd of every process is added … */
 	uint32_t epoll_tag;	      /* … with data.u64 = index << 32 | this */
 	void (*push)(void *ctx, struct event ev); /* ts_ns 0 = now */

@@ -36,7 +36,7 @@ struct naming_env {
 	void (*push)(void *ctx, struct event ev); /* ts_ns 0 = now */
 	/* Tells the kernel side how a process's modules are found; NULL: modules are not wanted. */
 	int (*modules)(void *ctx, pid_t pid, const struct mt_module_proc *how);
-	int (*module)(void *ctx, pid_t pid, uint64_t obj, int has_name); /* tracer__module */
+	int (*module)(void *ctx, pid_t pid, uint64_t obj, int has_name); /* keeper__module */
 	void *ctx;
 };
 

@@ -4,13 +4,13 @@
 #include "cmd/nvml.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "target/door.h"
 
 #define PROCS_MAX 256
 #define UUID_BYTES 96
@@ -136,13 +136,12 @@ int nvml_ordinal(const char *visible, unsigned index, const char *uuid)
 static const char *visible_devices(pid_t pid, char *buf, size_t size)
 {
 	static const char key[] = "CUDA_VISIBLE_DEVICES=";
-	char *text = malloc(1 << 16), path[40];
+	char *text = malloc(1 << 16);
 	const char *found = NULL;
 	ssize_t len = -1;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	fd = text ? door_file(pid, DOOR_ENVIRON) : -1;
 	if (fd >= 0) {
 		len = read(fd, text, (1 << 16) - 1);
 		close(fd);

@@ -18,7 +18,7 @@
 #include "cmd/followed.h"
 #include "cmd/idle.h"
 #include "event/event.h"
-#include "trace/trace.h"
+#include "keeper/keeper.h"
 
 #define QUIET_NS 1000000000ull
 #define QUIET_STEPS 4 /* boundaries */
@@ -82,7 +82,7 @@ static uint64_t retire__hits(const struct retire *rt)
 {
 	struct trace_counters c;
 
-	tracer__counters(rt->env.tracer, &c);
+	keeper__counters(rt->env.keeper, &c);
 	return c.hits[MT_PROG_OP] + c.hits[MT_PROG_FLOW_OP];
 }
 
@@ -178,7 +178,7 @@ static void retire__set_called(struct retire *rt, struct process *p)
 
 		if (p->plans[i].is_full || !st.wanted)
 			continue;
-		if (tracer__attach(rt->env.tracer, p->pid, plan, &st, &err) < 0)
+		if (keeper__attach(rt->env.keeper, p->pid, plan, &st, &err) < 0)
 			log_debug("late operators of process %d: %s", (int)p->pid, err.msg);
 	}
 }
@@ -211,7 +211,7 @@ static void retire__look_at_all(struct retire *rt)
 
 void retire__late_ops(struct retire *rt)
 {
-	rt->looked_up_ns = tracer__looked_up(rt->env.tracer);
+	rt->looked_up_ns = keeper__looked_up(rt->env.keeper);
 	if (rt->looked_up_ns && rt->has_retired) {
 		retire__look_at_all(rt);
 		retire__settle(rt);
@@ -252,7 +252,7 @@ static void retire__drop_idle(struct retire *rt, struct process *p)
 		struct proc_plan *pl = &p->plans[i];
 		const uint8_t *wanted = proc_plan__may_retire(pl) ? idle__wanted(rt->idle, pl->ref->plan) : NULL;
 		struct retire_stats st = { 0 };
-		int r = wanted ? tracer__retire(rt->env.tracer, p->pid, pl->ref->plan, wanted, &st) : 0;
+		int r = wanted ? keeper__retire(rt->env.keeper, p->pid, pl->ref->plan, wanted, &st) : 0;
 
 		if (!wanted)
 			continue;

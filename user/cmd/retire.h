@@ -14,12 +14,12 @@ struct followed;
 struct names;
 struct plan;
 struct retire;
-struct tracer;
+struct keeper;
 
 struct retire_env {
 	const struct followed *followed;
 	struct names *names;
-	struct tracer *tracer;
+	struct keeper *keeper;
 	void (*push)(void *ctx, struct event ev);
 	uint64_t (*steps)(void *ctx, pid_t pid); /* how many a process has begun or ended; 0: none yet */
 	void *ctx;

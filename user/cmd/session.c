@@ -32,6 +32,7 @@
 #include "bpf/lib/shared.h"
 #include "cmd/follow.h"
 #include "cmd/launch.h"
+#include "cmd/lock.h"
 #include "cmd/naming.h"
 #include "cmd/nvml.h"
 #include "cmd/overhead.h"
@@ -39,12 +40,12 @@
 #include "event/decode.h"
 #include "event/order.h"
 #include "event/pairing.h"
+#include "keeper/keeper.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "stack/capture.h"
 #include "target/sideband.h"
 #include "timeline/report.h"
-#include "trace/trace.h"
 
 #define DRAIN_MS 10
 #define DRAIN_MAX 65536		      /* records a ring and turn: other work gets its turn too */
@@ -59,7 +60,7 @@
 #define MARKS_MAX 99		      /* each is a name */
 
 enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH,
-       WAKE_NAMES };
+       WAKE_NAMES, WAKE_KEEPER };
 
 /* Why a session ends; < 0: an error. */
 enum session_stop { STOP_ASKED = 1, STOP_TIME = 2, STOP_GONE = 3, STOP_OVERHEAD = 4 };
@@ -73,7 +74,7 @@ struct session {
 	struct pairing *pairing;
 	struct model *model;
 	struct recorder recorder;
-	struct tracer *tracer;
+	struct keeper *keeper;
 	struct sideband *sideband;
 	struct follow *follow;
 	struct nvml *nvml; /* NULL: there is none */
@@ -160,21 +161,21 @@ static int session__python(void *ctx, pid_t pid, const struct mt_py_proc *how)
 {
 	const struct session *s = ctx;
 
-	return tracer__python(s->tracer, pid, how);
+	return keeper__python(s->keeper, pid, how);
 }
 
 static int session__modules(void *ctx, pid_t pid, const struct mt_module_proc *how)
 {
 	const struct session *s = ctx;
 
-	return tracer__modules(s->tracer, pid, how);
+	return keeper__modules(s->keeper, pid, how);
 }
 
 static int session__module(void *ctx, pid_t pid, uint64_t obj, int has_name)
 {
 	const struct session *s = ctx;
 
-	return tracer__module(s->tracer, pid, obj, has_name);
+	return keeper__module(s->keeper, pid, obj, has_name);
 }
 
 static uint64_t session__steps(void *ctx, pid_t pid)
@@ -249,7 +250,7 @@ static void session__push_oom_kills(struct session *s)
 			continue;
 		if (cnt != s->oom_kills)
 			session__push(s, (struct event){ .kind = EV_OOM_KILL, .size = cnt,
-							       .flags = tracer__tells_victims(s->tracer) });
+							       .flags = keeper__tells_victims(s->keeper) });
 		s->oom_kills = cnt;
 		break;
 	}
@@ -281,19 +282,20 @@ static void session__push_probes(struct session *s)
 {
 	struct trace_counters c;
 
-	tracer__counters(s->tracer, &c);
+	keeper__counters(s->keeper, &c);
 	for (unsigned i = 1; i < MT_PROG_MAX; i++)
 		if (c.hits[i])
 			session__push(s, (struct event){ .kind = EV_COST, .aux = i, .addr = c.hits[i],
 							       .size = c.cost_ns[i] });
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
 		session__push_loss(s, (enum mt_loss)i, c.loss[i]);
-	(void)tracer__each_fired(s->tracer, session__fired, s);
+	(void)keeper__each_fired(s->keeper, session__fired, s);
 }
 
 /* All others. */
 static void session__push_counters(struct session *s)
 {
+	uint64_t keeper_ns = 0, keeper_rss = 0;
 	struct rusage ru;
 	FILE *f;
 	unsigned long pages = 0;
@@ -315,10 +317,11 @@ static void session__push_counters(struct session *s)
 		fclose(f);
 	}
 	getrusage(RUSAGE_SELF, &ru);
+	(void)keeper__usage(s->keeper, &keeper_ns, &keeper_rss); /* gone: the loop is about to notice */
 	session__push(s, (struct event){
 		.kind = EV_SELF,
-		.addr = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE),
-		.size = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * NS_PER_S +
+		.addr = keeper_rss + (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE),
+		.size = keeper_ns + (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * NS_PER_S +
 			(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000 });
 	session__push(s, (struct event){ .kind = EV_TICK });
 }
@@ -363,7 +366,7 @@ static int session__drain(struct session *s)
 	uint64_t before = now_ns();
 	int r, more;
 
-	r = tracer__drain(s->tracer, DRAIN_MAX, session__record, s, &more);
+	r = keeper__drain(s->keeper, DRAIN_MAX, session__record, s, &more);
 	if (r >= 0 && !more && before > ORDER_SLACK_NS)
 		r = order__flush(s->order, before - ORDER_SLACK_NS);
 	return r;
@@ -504,6 +507,8 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
 		follow__settle(s->follow);
 		return 0;
+	case WAKE_KEEPER:
+		return -EPIPE;
 	case WAKE_NAMES:
 		naming__done(s->naming, now_ns());
 		return 0;
@@ -545,6 +550,10 @@ static int session__loop(struct session *s, struct err *err)
 	}
 	if (r >= 0 && s->stop == STOP_OVERHEAD)
 		return session__too_costly(s, err);
+	if (r == -EPIPE) {
+		err_set(err, r, "tracing stopped: the privileged half of memtrace has ended");
+		return err_hint(err, "it was killed, or ran out of memory: see dmesg; all probes are gone with it");
+	}
 	return r < 0 ? err_set(err, r, "tracing stopped: %s", strerror(-r)) : 0;
 }
 
@@ -604,7 +613,9 @@ static int session__watch_all(struct session *s, struct err *err)
 	if (!r)
 		r = session__watch(s, s->tick_fd, WAKE_TICK, err);
 	if (!r)
-		r = session__watch(s, tracer__fd(s->tracer), WAKE_RING, err);
+		r = session__watch(s, keeper__fd(s->keeper), WAKE_KEEPER, err);
+	if (!r)
+		r = session__watch(s, keeper__ring_fd(s->keeper), WAKE_RING, err);
 	if (!r)
 		r = session__watch(s, sideband__fd(s->sideband), WAKE_SIDEBAND, err);
 	if (!r && o->on_input)
@@ -654,7 +665,7 @@ static int session__init(struct session *s, struct err *err)
 	session__open_fds(s);
 	r = session__init_stacks(s, err);
 	if (!r)
-		r = tracer__new(&s->tracer, &to, err);
+		r = keeper__trace(s->keeper, &to, err);
 	if (!r)
 		r = sideband__open(&s->sideband, SIDEBAND_PAGES, err);
 	if (!r)
@@ -676,7 +687,7 @@ static int session__init(struct session *s, struct err *err)
 		.quiet = o->quiet,
 		.names = s->names,
 		.decode = s->decode,
-		.tracer = s->tracer,
+		.keeper = s->keeper,
 		.epoll_fd = s->epoll_fd,
 		.epoll_tag = WAKE_PROC,
 		.push = session__push,
@@ -692,6 +703,15 @@ static int session__launch(struct session *s, struct err *err)
 	int r = launch_user(s->opts->user, &as, err);
 
 	return r < 0 ? r : launch_stopped(s->opts->launch, &as, &s->launched, err);
+}
+
+/* From here on this process may do no more than whoever called it; what takes more is asked of the keeper. */
+static int session__give_rights_away(struct session *s, struct err *err)
+{
+	struct asker as;
+
+	asker__find(&as);
+	return keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .lock = lock_take }, err);
 }
 
 static int session__start(struct session *s, struct err *err)
@@ -733,7 +753,7 @@ static int session__finish(struct session *s, struct err *err)
 	session__push_probes(s); /* now: until the last probe is gone others meet a process half forgotten, and lose */
 	follow__detach_all(s->follow);
 	for (int turn = 0; more && turn < 64 && r >= 0; turn++)
-		r = tracer__drain(s->tracer, SIZE_MAX, session__record, s, &more);
+		r = keeper__drain(s->keeper, SIZE_MAX, session__record, s, &more);
 	follow__push_gone_all(s->follow);
 	session__push_counters(s);
 	session__push(s, (struct event){ .kind = EV_END,
@@ -749,11 +769,11 @@ static int session__finish(struct session *s, struct err *err)
 
 static void session__done(struct session *s)
 {
-	tracer__free(s->tracer);
 	sideband__free(s->sideband);
 	nvml__close(s->nvml);
 	naming__free(s->naming);
 	follow__free(s->follow);
+	keeper__free(s->keeper);
 	capture__free(s->capture);
 	order__free(s->order);
 	pairing__free(s->pairing);
@@ -792,6 +812,8 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	s.start_ns = now_ns();
 	s.overhead.limit = opts->max_overhead;
 	r = opts->launch ? session__launch(&s, err) : 0;
+	if (!r)
+		r = session__give_rights_away(&s, err);
 	if (!r)
 		r = session__init(&s, err);
 	if (!r)

@@ -17,7 +17,7 @@ struct py_mem {
 	int (*read_ranges)(void *ctx, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
 };
 
-/* process_vm_readv; `*pid` is borrowed. */
+/* Of a process, through target/door.h; `*pid` is borrowed. */
 struct py_mem py_mem_of(const pid_t *pid);
 
 static inline int py_mem__read(const struct py_mem *m, uint64_t addr, void *buf, size_t len)

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "base/err.h"
+#include "target/door.h"
 #include "target/elf.h"
 #include "target/target.h"
 
@@ -19,16 +19,14 @@
 
 static int read_process(void *ctx, uint64_t addr, void *buf, size_t len)
 {
-	struct iovec here = { buf, len }, there = { (void *)(uintptr_t)addr, len };
-
-	return process_vm_readv(*(const pid_t *)ctx, &here, 1, &there, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
+	return door_read_one(*(const pid_t *)ctx, addr, buf, len) ? -EFAULT : 0;
 }
 
 static int read_process_ranges(void *ctx, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
 {
-	struct iovec here = { buf, len };
+	_Static_assert(PY_RANGES_MAX <= DOOR_RANGES_MAX, "what goes through the door at once");
 
-	return process_vm_readv(*(const pid_t *)ctx, &here, 1, ranges, cnt, 0) == (ssize_t)len ? 0 : -EFAULT;
+	return door_read(*(const pid_t *)ctx, ranges, cnt, buf, len) ? -EFAULT : 0;
 }
 
 struct py_mem py_mem_of(const pid_t *pid)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target/door.h"
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
@@ -38,15 +39,18 @@ static int on_map(void *ctx, const struct maps_line *line)
 	return is_job_library(path);
 }
 
-static int is_job(int proc_fd, const char *pid)
+static int is_job(pid_t pid)
 {
-	char name[300], *text;
+	int fd = door_file(pid, DOOR_MAPS), found;
+	char *text;
 	size_t len;
-	int found;
 
-	snprintf(name, sizeof(name), "%s/maps", pid);
-	if (proc_read(proc_fd, name, MAPS_BYTES_MAX, &text, &len) < 0)
+	if (fd < 0)
 		return 0; /* ended since, or not ours to see */
+	found = proc_read_fd(fd, MAPS_BYTES_MAX, &text, &len);
+	close(fd);
+	if (found < 0)
+		return 0;
 	found = maps_each(text, len, on_map, NULL, NULL);
 	free(text);
 	return found;
@@ -65,7 +69,7 @@ int jobs_list(pid_t **ret)
 		char *end;
 		long pid = strtol(e->d_name, &end, 10);
 
-		if (pid <= 0 || pid > INT_MAX || *end || pid == getpid() || !is_job(dirfd(d), e->d_name))
+		if (pid <= 0 || pid > INT_MAX || *end || pid == getpid() || !is_job((pid_t)pid))
 			continue;
 		if (cnt == cap) {
 			pid_t *p = reallocarray(all, cap = cap ? cap * 2 : 64, sizeof(*p));

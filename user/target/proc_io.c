@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int read_all(int fd, size_t cap, char **ret, size_t *ret_len)
+int proc_read_fd(int fd, size_t cap, char **ret, size_t *ret_len)
 {
 	size_t size = 4096, len = 0;
 	char *buf = malloc(size + 1);
@@ -58,7 +58,7 @@ int proc_read(int dirfd, const char *name, size_t cap, char **ret, size_t *ret_l
 
 	if (fd < 0)
 		return -errno;
-	r = read_all(fd, cap, ret, ret_len);
+	r = proc_read_fd(fd, cap, ret, ret_len);
 	close(fd);
 	return r;
 }

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "target/door.h"
 
 #define RECORD_BYTES_MAX 65536 /* a record's size is 16 bits */
 #define ROUNDS_MAX 16
@@ -50,7 +51,7 @@ struct sideband {
 
 /* --- opening --------------------------------------------------------------------------------------- */
 
-static int event_open(int cpu)
+int sideband_event(int cpu)
 {
 	struct perf_event_attr a = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -82,7 +83,7 @@ static int sideband__add_cpu(struct sideband *s, int cpu, unsigned pages)
 	struct epoll_event ev = { .events = EPOLLIN };
 	void *map;
 
-	c.fd = event_open(cpu);
+	c.fd = door_sideband(cpu, c.map_len);
 	if (c.fd < 0)
 		return c.fd == -ENODEV ? 0 : c.fd; /* offline */
 	map = mmap(NULL, c.map_len, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, 0);

@@ -25,6 +25,8 @@ struct sb_record {
 	const char *text;  /* MMAP: path; COMM, EXEC: comm. Good during the callback only. */
 };
 
+/* The event of one CPU, without its ring: with our own rights. -errno; -ENODEV: the CPU is offline. */
+int sideband_event(int cpu);
 int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu /* power of 2 */, struct err *err);
 void sideband__free(struct sideband *s);
 int sideband__fd(const struct sideband *s); /* an epoll fd that is readable when records wait */

@@ -23,12 +23,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "memtrace/event.h"
+#include "target/door.h"
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
@@ -90,6 +89,21 @@ static int target__stat(const struct target *t, struct proc_stat *ret)
 	return r == -ENOENT ? -ESRCH : r;
 }
 
+/*
+ * A file that only a tracer may open, by the process's number: if the descriptor of /proc/PID still leads to a process
+ * afterwards, the number was its own all the while.
+ */
+static int target__read_file(const struct target *t, enum door_file which, size_t cap, char **ret, size_t *ret_len)
+{
+	int fd = door_file(t->pid, which), r;
+
+	if (fd < 0)
+		return fd;
+	r = faccessat(t->dirfd, "stat", F_OK, 0) < 0 ? -ESRCH : proc_read_fd(fd, cap, ret, ret_len);
+	close(fd);
+	return r;
+}
+
 /* /proc/TID exists for every thread, but is not a process of its own. */
 static int target__check_leader(const struct target *t, struct err *err)
 {
@@ -132,7 +146,7 @@ static int target__read_strings(struct target *t, struct err *err)
 		return target__fail(t, r, "cmdline", err);
 	cmdline_join(text, len, t->cmdline, sizeof(t->cmdline));
 	free(text);
-	r = proc_read(t->dirfd, "environ", ENVIRON_BYTES_MAX, &text, &len);
+	r = target__read_file(t, DOOR_ENVIRON, ENVIRON_BYTES_MAX, &text, &len);
 	if (r < 0)
 		return target__fail(t, r, "environ", err);
 	t->is_early = !len && !t->cmdline[0];
@@ -152,10 +166,7 @@ static uint64_t status_bytes(const char *text, const char *line)
 
 int target__read(const struct target *t, uint64_t addr, void *buf, size_t len)
 {
-	struct iovec here = { buf, len }, there = { (void *)(uintptr_t)addr, len };
-	ssize_t n = process_vm_readv(t->pid, &here, 1, &there, 1, 0);
-
-	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
+	return door_read_one(t->pid, addr, buf, len);
 }
 
 int target__rss(const struct target *t, struct target_rss *ret)
@@ -188,7 +199,7 @@ int target__use(const struct target *t, uint64_t *ret)
 {
 	char *text;
 	size_t len;
-	int r = proc_read(t->dirfd, "smaps_rollup", 64 << 10, &text, &len);
+	int r = target__read_file(t, DOOR_SMAPS_ROLLUP, 64 << 10, &text, &len);
 
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
@@ -513,16 +524,12 @@ static int target__mark_new(struct target *t, struct lib *libs, size_t cnt)
 /* The program among the libraries. By inode, and by path where stat tells another device than maps. */
 static void target__mark_exe(const struct target *t, struct lib *libs, size_t cnt)
 {
-	char path[PATH_MAX];
-	ssize_t n = readlinkat(t->dirfd, "exe", path, sizeof(path) - 1);
-	struct stat st;
+	struct door_exe exe;
 
-	if (n < 0 || fstatat(t->dirfd, "exe", &st, 0) < 0)
+	if (door_exe(t->pid, &exe) < 0)
 		return;
-	path[n] = '\0';
 	for (size_t i = 0; i < cnt; i++)
-		libs[i].is_exe = libs[i].ino == st.st_ino &&
-				 (libs[i].dev == st.st_dev || !strcmp(libs[i].path, path));
+		libs[i].is_exe = libs[i].ino == exe.ino && (libs[i].dev == exe.dev || !strcmp(libs[i].path, exe.path));
 }
 
 int target__refresh(struct target *t, struct err *err)
@@ -530,7 +537,7 @@ int target__refresh(struct target *t, struct err *err)
 	struct scan s = { 0 };
 	char *text;
 	size_t len;
-	int r = proc_read(t->dirfd, "maps", MAPS_BYTES_MAX, &text, &len);
+	int r = target__read_file(t, DOOR_MAPS, MAPS_BYTES_MAX, &text, &len);
 
 	if (r < 0)
 		return target__fail(t, r, "maps", err);
@@ -561,32 +568,6 @@ size_t target__libs(const struct target *t, const struct lib **ret)
 
 /* --- opening them ---------------------------------------------------------------------------------- */
 
-/*
- * Opens dirfd/name for reading if it is the regular file `l`. Looks before it opens: a mapped device
- * must not be opened at all. map_files leads to the mapped file itself, so there only the inode is
- * compared: on btrfs and overlayfs stat tells another device than maps does.
- */
-static int open_checked(int dirfd, const char *name, const struct lib *l, int same_dev)
-{
-	int at = openat(dirfd, name, O_PATH | O_CLOEXEC), fd;
-	char self[40];
-	struct stat st;
-
-	if (at < 0)
-		return -errno;
-	if (fstat(at, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != l->ino ||
-	    (same_dev && st.st_dev != l->dev)) {
-		close(at);
-		return -ESTALE;
-	}
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
-	fd = open(self, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		fd = -errno;
-	close(at);
-	return fd;
-}
-
 struct range {
 	const struct lib *lib;
 	uint64_t start, end;
@@ -608,7 +589,7 @@ static int target__range_now(const struct target *t, const struct lib *l, struct
 {
 	char *text;
 	size_t len;
-	int r = proc_read(t->dirfd, "maps", MAPS_BYTES_MAX, &text, &len);
+	int r = target__read_file(t, DOOR_MAPS, MAPS_BYTES_MAX, &text, &len);
 
 	if (r < 0)
 		return r;
@@ -618,41 +599,25 @@ static int target__range_now(const struct target *t, const struct lib *l, struct
 	return r ? 0 : -ENOENT;
 }
 
-/* Opens `l` and says under which name below /proc/PID. */
-static int target__open_named(const struct target *t, const struct lib *l, char *name, size_t len,
-			      struct err *err)
+int target__open_lib(const struct target *t, const struct lib *lib, struct err *err)
 {
-	struct range at = { l, l->exec_start, l->exec_end };
-	int r, why;
+	struct range at = { lib, lib->exec_start, lib->exec_end };
+	struct door_lib l = { lib->dev, lib->ino, at.start, at.end, lib->path };
+	int r = door_lib(t->pid, &l);
 
-	for (int again = 0;; again = 1) {
-		snprintf(name, len, "map_files/%llx-%llx", (unsigned long long)at.start,
-			 (unsigned long long)at.end);
-		why = open_checked(t->dirfd, name, l, 0);
-		if (why >= 0)
-			return why;
-		if (again || target__range_now(t, l, &at) < 0)
-			break;
+	if (r < 0 && !target__range_now(t, lib, &at)) {
+		l.start = at.start;
+		l.end = at.end;
+		r = door_lib(t->pid, &l);
 	}
-	if ((size_t)snprintf(name, len, "root%s", l->path) >= len)
-		r = -ENAMETOOLONG;
-	else
-		r = open_checked(t->dirfd, name, l, 1);
 	if (r >= 0)
 		return r;
 	if (!target__alive(t))
 		return no_such(t->pid, err);
-	err_set(err, r, "opening %s as process %d has it mapped: %s", l->path, (int)t->pid,
+	err_set(err, r, "opening %s as process %d has it mapped: %s", lib->path, (int)t->pid,
 		r == -ESTALE ? "another file has its name now" : strerror(-r));
-	if (why == -EPERM || why == -EACCES)
+	if (r == -EPERM || r == -EACCES)
 		err_hint(err, "run memtrace as root (sudo): replaced and deleted files can be reached only "
 			      "through map_files");
 	return r;
-}
-
-int target__open_lib(const struct target *t, const struct lib *lib, struct err *err)
-{
-	char name[PATH_MAX + 8];
-
-	return target__open_named(t, lib, name, sizeof(name), err);
 }

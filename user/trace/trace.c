@@ -26,14 +26,14 @@
 #include "trace/link.h"
 #include "trace/probes.h"
 #include "trace/ring.h"
+#include "trace/taps.h"
 
-#define RINGS_MAX 16
 #define LIVE_MAX (1u << 20)
 
 struct tracer {
 	struct tracer_opts opts;
 	struct mt_bpf *skel;
-	struct ring rings[RINGS_MAX];
+	struct ring rings[TAPS_RINGS_MAX];
 	unsigned rings_cnt;
 	size_t ring_size;
 	int epoll_fd;
@@ -72,7 +72,7 @@ static void tracer__size_rings(struct tracer *t)
 	unsigned page = (unsigned)sysconf(_SC_PAGESIZE), rings = 1;
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 
-	while (rings < RINGS_MAX && (long)rings < cpus)
+	while (rings < TAPS_RINGS_MAX && (long)rings < cpus)
 		rings *= 2;
 	while (rings > 1 && total / rings < page)
 		rings /= 2;
@@ -357,7 +357,7 @@ int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err 
 	raise_nofile();
 	t->opts = *opts;
 	t->use_perf = opts->force_perf;
-	for (unsigned i = 0; i < RINGS_MAX; i++)
+	for (unsigned i = 0; i < TAPS_RINGS_MAX; i++)
 		t->rings[i].fd = -1;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0) {
@@ -509,41 +509,29 @@ int tracer__fd(const struct tracer *t)
 int tracer__drain(struct tracer *t, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
 		  int *ret_more)
 {
-	long n = 0;
+	return rings_drain(t->rings, t->rings_cnt, max, fn, ctx, ret_more);
+}
 
-	*ret_more = 0;
-	for (unsigned i = 0; i < t->rings_cnt; i++) {
-		long r = ring__drain(&t->rings[i], max, fn, ctx);
+void tracer__progs(const struct tracer *t, struct taps_progs *ret)
+{
+	*ret = (struct taps_progs){ .failed_cnt = t->probes.failed_cnt };
+	for (unsigned i = 0; i < MT_PROG_MAX; i++)
+		ret->class[i] = (uint8_t)t->probes.prog_class[i];
+}
 
-		if (r < 0)
-			return (int)r;
-		n += r;
-		if ((size_t)r >= max)
-			*ret_more = 1;
-	}
-	return n > INT32_MAX ? INT32_MAX : (int)n;
+static struct costs tracer__costs(const struct tracer *t)
+{
+	struct costs c = { .calib = &t->calib, .kernel_ns = t->kernel_ns };
+
+	tracer__progs(t, &c.progs);
+	return c;
 }
 
 void tracer__counters(const struct tracer *t, struct trace_counters *ret)
 {
-	uint64_t stack_ns = 0, module_ns = 0;
+	struct costs c = tracer__costs(t);
 
-	memset(ret, 0, sizeof(*ret));
-	for (size_t cpu = 0; cpu < MT_CPUS_MAX; cpu++) {
-		const struct mt_counters *c = &t->skel->bss->mt_counters[cpu];
-
-		stack_ns += __atomic_load_n(&c->stack_ns, __ATOMIC_RELAXED);
-		module_ns += __atomic_load_n(&c->module_ns, __ATOMIC_RELAXED);
-		for (unsigned i = 0; i < MT_PROG_MAX; i++)
-			ret->hits[i] += __atomic_load_n(&c->hits[i], __ATOMIC_RELAXED);
-		for (unsigned i = 0; i < MT_LOSS_MAX; i++)
-			ret->loss[i] += __atomic_load_n(&c->loss[i], __ATOMIC_RELAXED);
-	}
-	ret->loss[MT_LOSS_SITES] += t->probes.failed_cnt;
-	for (unsigned i = 0; i < MT_PROG_MAX; i++)
-		ret->cost_ns[i] = i == MT_PROG_STACK  ? stack_ns :
-				  i == MT_PROG_MODULE ? module_ns :
-							ret->hits[i] * tracer__cost_ns(t, (enum mt_prog)i);
+	counters_sum(t->skel->bss->mt_counters, &c, ret);
 }
 
 int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx)
@@ -556,15 +544,23 @@ int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym
 
 unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 {
-	enum insn_class class;
+	struct costs c = tracer__costs(t);
 
-	if (prog == MT_PROG_HOST_EXIT)
-		return calib__cost_ns(&t->calib, MT_PROG_HOST_FREE, INSN_STEPPED); /* alike, at a ret */
-	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_EXIT)
-		return t->kernel_ns;
-	class = t->probes.prog_class[prog] ? t->probes.prog_class[prog] : INSN_PUSH;
-	/* A look-up does as little as a region's end, and is as rare. */
-	return calib__cost_ns(&t->calib, prog == MT_PROG_LOOKUP ? MT_PROG_REGION_END : prog, class);
+	return costs_of(&c, prog);
+}
+
+void tracer__taps(const struct tracer *t, struct taps_desc *ret, int *fds)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	*ret = (struct taps_desc){ .ring_bytes = t->ring_size,
+				   .bss_bytes = (bpf_map__value_size(t->skel->maps.bss) + page - 1) & ~(page - 1),
+				   .rings_cnt = t->rings_cnt, .use_perf = (uint32_t)t->use_perf,
+				   .tells_victims = t->skel->links.mt_oom_victim != NULL, .kernel_ns = t->kernel_ns,
+				   .calib = t->calib };
+	for (unsigned i = 0; i < t->rings_cnt; i++)
+		fds[i] = t->rings[i].fd;
+	fds[t->rings_cnt] = bpf_map__fd(t->skel->maps.bss);
 }
 
 const char *trace_libbpf_version(void)

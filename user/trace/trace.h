@@ -119,6 +119,14 @@ int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym
 /* Calibrated cost of one hit in ns, trap included, on the instruction class of the sites attached. */
 unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog);
 
+/*
+ * What it takes to read all of that from another process (trace/taps.h). The descriptors stay the tracer's.
+ */
+struct taps_desc;
+struct taps_progs;
+void tracer__taps(const struct tracer *t, struct taps_desc *ret, int *fds /* TAPS_FDS_MAX */);
+void tracer__progs(const struct tracer *t, struct taps_progs *ret);
+
 struct trace_features {
 	int is_root;
 	int has_btf;	      /* /sys/kernel/btf/vmlinux */

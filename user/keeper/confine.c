@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "keeper/confine.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/asker.h"
+#include "base/err.h"
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON 38
+#define CAP_BPF 39
+#endif
+#ifndef CAP_CHECKPOINT_RESTORE
+#define CAP_CHECKPOINT_RESTORE 40
+#endif
+
+int confine_self(const struct asker *as, struct err *err)
+{
+	int r = asker__become(as, err);
+
+	if (r < 0)
+		return r;
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return err_set(err, -errno, "hiding from debuggers: %s", strerror(errno));
+	r = privs_drop();
+	return r < 0 ? err_set(err, r, "giving rights away: %s", strerror(-r)) : 0;
+}
+
+/* SYS_ADMIN: uprobes, map_files on kernels before 5.9. SYS_RESOURCE: locked memory before 5.11. IPC_LOCK: perf's rings. */
+#define BIT(cap) (1ull << (cap))
+#define KEPT (BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_SYS_RESOURCE) | \
+	      BIT(CAP_IPC_LOCK) | BIT(CAP_PERFMON) | BIT(CAP_BPF) | BIT(CAP_CHECKPOINT_RESTORE))
+
+int confine_keeper(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!(KEPT & BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			break; /* without CAP_SETPCAP it stays; no_new_privs makes it worthless */
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (syscall(SYS_capget, &head, caps) < 0)
+		return -errno;
+	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		uint32_t kept = (uint32_t)(KEPT >> 32 * i);
+
+		caps[i].permitted &= kept;
+		caps[i].effective &= kept;
+		caps[i].inheritable = 0;
+	}
+	if (syscall(SYS_capset, &head, caps) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return 0;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "bpf/lib/shared.h"
+#include "keeper/channel.h"
+#include "keeper/confine.h"
+#include "keeper/serve.h"
+#include "keeper/wire_plan.h"
+#include "target/door.h"
+#include "trace/taps.h"
+
+#define GIVE_BACK_BYTES (1u << 20) /* pages of the area beyond this are not kept */
+
+struct keeper {
+	pid_t pid;
+	struct channel probes, looks;
+	struct taps *taps; /* NULL: nothing is traced */
+	struct door door;
+};
+
+/* --- asking ---------------------------------------------------------------------------------------- */
+
+/* Gone: said once, in words. */
+static int gone(struct err *err)
+{
+	err_set(err, -EPIPE, "the privileged half of memtrace has ended");
+	return err_hint(err, "it was killed, or ran out of memory: see dmesg; all probes are gone with it");
+}
+
+/* A request on the channel of probes. Returns the reply's r; *reply may be NULL. */
+static int keeper__ask(struct keeper *k, const struct keep_request *q, struct keep_reply *reply, int *fds, size_t fds_max,
+		       struct err *err)
+{
+	struct keep_reply own;
+	struct keep_reply *p = reply ? reply : &own;
+	int r = channel__ask(&k->probes, q, p, fds, fds_max);
+
+	if (r == -EPIPE)
+		return gone(err);
+	if (r < 0)
+		return err_set(err, r, "asking the privileged half of memtrace: %s", strerror(-r));
+	if (p->r < 0 && err) {
+		*err = p->err;
+		err->msg[sizeof(err->msg) - 1] = err->hint[sizeof(err->hint) - 1] = '\0';
+		if (!err->msg[0])
+			err_set(err, p->r, "%s", strerror(-p->r));
+	}
+	return p->r;
+}
+
+/* A struct, or nothing, goes along. */
+static int keeper__tell(struct keeper *k, uint32_t op, pid_t pid, const void *v, size_t bytes, struct err *err)
+{
+	if (v)
+		memcpy(k->probes.area, v, bytes);
+	return keeper__ask(k, &(struct keep_request){ .op = op, .pid = pid, .len = v ? bytes : 0 }, NULL, NULL, 0, err);
+}
+
+/* --- probes ---------------------------------------------------------------------------------------- */
+
+int keeper__trace(struct keeper *k, const struct tracer_opts *opts, struct err *err)
+{
+	struct keep_request q = { .op = KEEP_TRACE, .len = sizeof(*opts) };
+	struct keep_reply reply;
+	struct taps_desc desc;
+	int fds[TAPS_FDS_MAX], r;
+
+	memcpy(k->probes.area, opts, sizeof(*opts));
+	r = keeper__ask(k, &q, &reply, fds, TAPS_FDS_MAX, err);
+	if (r < 0)
+		return r;
+	memcpy(&desc, k->probes.area, sizeof(desc));
+	return taps__new(&k->taps, &desc, fds, reply.fds_cnt, err);
+}
+
+/* How far an earlier call came and a plan, into the area: their bytes, or -E2BIG. */
+static int64_t keeper__put_plan(struct keeper *k, const void *head, size_t head_bytes, const struct plan *plan,
+				const uint8_t *wanted, struct err *err)
+{
+	int64_t n = wire_plan_write(k->probes.area + head_bytes, k->probes.area_bytes - head_bytes, plan, wanted);
+
+	memcpy(k->probes.area, head, head_bytes);
+	return n < 0 ? err_set(err, (int)n, "a plan of %zu probes is too large", plan->sites_cnt) : n + (int64_t)head_bytes;
+}
+
+static void keeper__give_back(struct keeper *k, int64_t used)
+{
+	if (used > GIVE_BACK_BYTES)
+		(void)madvise(k->probes.area, ((size_t)used + 4095) & ~4095ul, MADV_REMOVE);
+}
+
+int keeper__attach(struct keeper *k, pid_t pid, const struct plan *plan, struct attach_stats *ret, struct err *err)
+{
+	int64_t n = keeper__put_plan(k, ret, sizeof(*ret), plan, ret->wanted, err);
+	struct keep_request q = { .op = KEEP_ATTACH, .pid = pid, .len = (uint64_t)n };
+	uint8_t *failed = ret->site_failed;
+	const uint8_t *wanted = ret->wanted;
+	struct keep_attached a;
+	struct keep_reply reply = { 0 };
+	int r;
+
+	if (n < 0)
+		return (int)n;
+	r = keeper__ask(k, &q, &reply, NULL, 0, err);
+	if (reply.len == sizeof(a) + plan->sites_cnt) {
+		memcpy(&a, k->probes.area, sizeof(a));
+		*ret = a.st;
+		for (size_t i = 0; failed && i < plan->sites_cnt; i++)
+			failed[i] |= k->probes.area[sizeof(a) + i] != 0; /* an earlier call may have told some */
+		taps__set_progs(k->taps, &a.progs);
+	}
+	ret->site_failed = failed;
+	ret->wanted = wanted;
+	keeper__give_back(k, n);
+	return r;
+}
+
+int keeper__retire(struct keeper *k, pid_t pid, const struct plan *plan, const uint8_t *wanted, struct retire_stats *ret)
+{
+	int64_t n = keeper__put_plan(k, ret, sizeof(*ret), plan, wanted, NULL);
+	struct keep_request q = { .op = KEEP_RETIRE, .pid = pid, .len = (uint64_t)n };
+	struct keep_retired a;
+	struct keep_reply reply = { 0 };
+	int r;
+
+	if (n < 0)
+		return (int)n;
+	r = keeper__ask(k, &q, &reply, NULL, 0, NULL);
+	if (r >= 0 && reply.len == sizeof(a)) {
+		memcpy(&a, k->probes.area, sizeof(a));
+		*ret = a.st;
+		taps__set_progs(k->taps, &a.progs);
+	}
+	keeper__give_back(k, n);
+	return r;
+}
+
+void keeper__detach(struct keeper *k, pid_t pid)
+{
+	(void)keeper__tell(k, KEEP_DETACH, pid, NULL, 0, NULL);
+}
+
+int keeper__follow(struct keeper *k, pid_t pid, struct err *err)
+{
+	return keeper__tell(k, KEEP_FOLLOW, pid, NULL, 0, err);
+}
+
+int keeper__python(struct keeper *k, pid_t pid, const struct mt_py_proc *how)
+{
+	return keeper__tell(k, KEEP_PYTHON, pid, how, sizeof(*how), NULL);
+}
+
+int keeper__modules(struct keeper *k, pid_t pid, const struct mt_module_proc *how)
+{
+	return keeper__tell(k, KEEP_MODULES, pid, how, sizeof(*how), NULL);
+}
+
+int keeper__module(struct keeper *k, pid_t pid, uint64_t obj, int has_name)
+{
+	struct keep_request q = { .op = KEEP_MODULE, .pid = pid, .arg = { obj, has_name != 0 } };
+
+	return keeper__ask(k, &q, NULL, NULL, 0, NULL);
+}
+
+uint64_t keeper__looked_up(const struct keeper *k)
+{
+	return taps__looked_up(k->taps);
+}
+
+int keeper__each_fired(struct keeper *k, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx)
+{
+	struct keep_request q = { .op = KEEP_FIRED };
+	const struct keep_fired *f = (const struct keep_fired *)(const void *)k->probes.area;
+	struct keep_reply reply;
+	int r = keeper__ask(k, &q, &reply, NULL, 0, NULL);
+
+	for (size_t i = 0; r >= 0 && i < reply.len / sizeof(*f) && i < KEEP_FIRED_MAX; i++)
+		fn(ctx, f[i].sym, f[i].cnt);
+	return r;
+}
+
+int keeper__tells_victims(const struct keeper *k)
+{
+	return taps__tells_victims(k->taps);
+}
+
+int keeper__ring_fd(const struct keeper *k)
+{
+	return taps__fd(k->taps);
+}
+
+int keeper__drain(struct keeper *k, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx, int *ret_more)
+{
+	return taps__drain(k->taps, max, fn, ctx, ret_more);
+}
+
+void keeper__counters(const struct keeper *k, struct trace_counters *ret)
+{
+	taps__counters(k->taps, ret);
+}
+
+/* --- looks: the door, from any thread --------------------------------------------------------------- */
+
+/* The lock is the caller's: what lies in the area belongs to the request. */
+static int keeper__look(struct keeper *k, const struct keep_request *q, struct keep_reply *reply, int *ret_fd)
+{
+	struct keep_reply own;
+	struct keep_reply *p = reply ? reply : &own;
+	int r = channel__ask(&k->looks, q, p, ret_fd, ret_fd ? 1 : 0);
+
+	if (!r)
+		r = p->r;
+	if (!r && ret_fd && p->fds_cnt != 1)
+		r = -EPROTO;
+	return r;
+}
+
+static int keeper__look_fd(struct keeper *k, const struct keep_request *q)
+{
+	int fd = -1, r;
+
+	pthread_mutex_lock(&k->looks.lock);
+	r = keeper__look(k, q, NULL, &fd);
+	pthread_mutex_unlock(&k->looks.lock);
+	return r < 0 ? r : fd;
+}
+
+static int at_door_file(void *ctx, pid_t pid, enum door_file which)
+{
+	return keeper__look_fd(ctx, &(struct keep_request){ .op = KEEP_FILE, .pid = pid, .arg = { which } });
+}
+
+static int at_door_sideband(void *ctx, int cpu, size_t map_len)
+{
+	return keeper__look_fd(ctx, &(struct keep_request){ .op = KEEP_SIDEBAND, .arg = { (uint64_t)cpu, map_len } });
+}
+
+static int at_door_exe(void *ctx, pid_t pid, struct door_exe *ret)
+{
+	struct keeper *k = ctx;
+	int r;
+
+	pthread_mutex_lock(&k->looks.lock);
+	r = keeper__look(k, &(struct keep_request){ .op = KEEP_EXE, .pid = pid }, NULL, NULL);
+	if (!r) {
+		memcpy(ret, k->looks.area, sizeof(*ret));
+		ret->path[sizeof(ret->path) - 1] = '\0';
+	}
+	pthread_mutex_unlock(&k->looks.lock);
+	return r;
+}
+
+static int at_door_lib(void *ctx, pid_t pid, const struct door_lib *l)
+{
+	struct keep_request q = { .op = KEEP_LIB, .pid = pid, .arg = { l->dev, l->ino, l->start, l->end },
+				  .len = strlen(l->path) + 1 };
+	struct keeper *k = ctx;
+	int fd = -1, r;
+
+	if (q.len > PATH_MAX)
+		return -ENAMETOOLONG;
+	pthread_mutex_lock(&k->looks.lock);
+	memcpy(k->looks.area, l->path, q.len);
+	r = keeper__look(k, &q, NULL, &fd);
+	pthread_mutex_unlock(&k->looks.lock);
+	return r < 0 ? r : fd;
+}
+
+/* As much as the area takes. */
+static int keeper__read_some(struct keeper *k, pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
+{
+	struct keep_request q = { .op = KEEP_READ, .pid = pid, .arg = { len }, .len = cnt * sizeof(*ranges) };
+	int r;
+
+	pthread_mutex_lock(&k->looks.lock);
+	memcpy(k->looks.area, ranges, q.len);
+	r = keeper__look(k, &q, NULL, NULL);
+	if (!r)
+		memcpy(buf, k->looks.area + KEEP_ANSWER, len);
+	pthread_mutex_unlock(&k->looks.lock);
+	return r;
+}
+
+static int at_door_read(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
+{
+	char *to = buf;
+
+	if (cnt > DOOR_RANGES_MAX)
+		return -EINVAL;
+	if (len <= KEEP_READ_MAX)
+		return keeper__read_some(ctx, pid, ranges, cnt, buf, len);
+	for (size_t i = 0; i < cnt; i++) {
+		for (size_t at = 0; at < ranges[i].iov_len;) {
+			size_t n = ranges[i].iov_len - at > KEEP_READ_MAX ? KEEP_READ_MAX : ranges[i].iov_len - at;
+			struct iovec part = { (char *)ranges[i].iov_base + at, n };
+			int r = keeper__read_some(ctx, pid, &part, 1, to, n);
+
+			if (r < 0)
+				return r;
+			at += n;
+			to += n;
+		}
+	}
+	return 0;
+}
+
+int keeper__usage(struct keeper *k, uint64_t *ret_cpu_ns, uint64_t *ret_rss)
+{
+	struct keep_reply reply;
+	int r;
+
+	pthread_mutex_lock(&k->looks.lock);
+	r = keeper__look(k, &(struct keep_request){ .op = KEEP_USAGE }, &reply, NULL);
+	pthread_mutex_unlock(&k->looks.lock);
+	if (r < 0)
+		return r;
+	*ret_cpu_ns = reply.val[0];
+	*ret_rss = reply.val[1];
+	return 0;
+}
+
+int keeper__lock(struct keeper *k, pid_t pid, int *ret_fd, struct err *err)
+{
+	struct keep_reply reply = { 0 };
+	int r;
+
+	pthread_mutex_lock(&k->looks.lock);
+	r = keeper__look(k, &(struct keep_request){ .op = KEEP_LOCK, .pid = pid }, &reply, ret_fd);
+	pthread_mutex_unlock(&k->looks.lock);
+	if (r == -EPIPE)
+		return gone(err);
+	if (r < 0 && err) {
+		*err = reply.err;
+		err->msg[sizeof(err->msg) - 1] = err->hint[sizeof(err->hint) - 1] = '\0';
+		if (!err->msg[0])
+			err_set(err, r, "process %d may not be traced by you: %s", (int)pid, strerror(-r));
+	}
+	return r;
+}
+
+/* --- life -------------------------------------------------------------------------------------------- */
+
+/* Both halves hold many descriptors: probes, files of plans. */
+static void raise_limit(int which)
+{
+	struct rlimit rl;
+
+	if (getrlimit(which, &rl))
+		return;
+	rl.rlim_cur = rl.rlim_max;
+	(void)setrlimit(which, &rl);
+}
+
+static void run_keeper(struct keep *keep, pid_t parent)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		(void)signal(ignored[i], SIG_IGN);
+	(void)prctl(PR_SET_NAME, "memtrace-keeper");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+	    dup2(null, STDOUT_FILENO) < 0 || confine_keeper() < 0)
+		_exit(1);
+	keep__serve(keep);
+}
+
+static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
+{
+	struct keep *keep = calloc(1, sizeof(*keep));
+	pid_t parent = getpid();
+	int r;
+
+	if (!keep)
+		return -ENOMEM;
+	keep->checks = getuid() != 0;
+	keep->lock = o->lock;
+	r = channel_pair(&k->probes, &keep->probes, KEEP_PROBES_AREA);
+	if (!r)
+		r = channel_pair(&k->looks, &keep->looks, KEEP_LOOKS_AREA);
+	if (!r) {
+		k->pid = fork();
+		r = k->pid < 0 ? -errno : 0;
+	}
+	if (!r && !k->pid) {
+		close(k->probes.fd);
+		close(k->looks.fd);
+		run_keeper(keep, parent);
+	}
+	if (keep->probes.fd >= 0)
+		close(keep->probes.fd);
+	if (keep->looks.fd >= 0)
+		close(keep->looks.fd);
+	free(keep);
+	return r;
+}
+
+int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct err *err)
+{
+	struct keeper *k = calloc(1, sizeof(*k));
+	int r;
+
+	if (!k)
+		return err_set(err, -ENOMEM, "out of memory");
+	k->probes.fd = k->looks.fd = -1;
+	raise_limit(RLIMIT_NOFILE);
+	raise_limit(RLIMIT_NPROC); /* threads count against the user's, whose limit was for other things */
+	r = keeper__fork(k, opts);
+	if (r < 0)
+		err_set(err, r, "starting the privileged half of memtrace: %s", strerror(-r));
+	else
+		r = confine_self(opts->as, err);
+	if (r < 0) {
+		keeper__free(k);
+		return r;
+	}
+	k->door = (struct door){ at_door_file, at_door_exe, at_door_lib, at_door_read, at_door_sideband, k };
+	door_use(&k->door);
+	*ret = k;
+	return 0;
+}
+
+void keeper__free(struct keeper *k)
+{
+	if (!k)
+		return;
+	if (k->taps)
+		(void)keeper__tell(k, KEEP_UNTRACE, 0, NULL, 0, NULL);
+	taps__free(k->taps);
+	door_use(&door_own);
+	channel__done(&k->probes);
+	channel__done(&k->looks);
+	if (k->pid > 0)
+		(void)waitpid(k->pid, NULL, 0);
+	free(k);
+}
+
+int keeper__fd(const struct keeper *k)
+{
+	return k->probes.fd;
+}
+
+pid_t keeper__pid(const struct keeper *k)
+{
+	return k->pid;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * keeper: memtrace in two processes. The one that was started gives all its rights away before it reads a byte of the target,
+ * a file or the network; a small one that it forks keeps them, and does on request what takes them: sets probes, opens what
+ * only a tracer may open, reads memory (door.h), takes the lock of a process.
+ *
+ * This is the asking half's view. Nothing else changes for it: rings and counters are mapped here (trace/taps.h), so no
+ * event takes a way round. If this process ends, however it ends, so does the keeper, and every probe with it. If the keeper
+ * ends, requests give -EPIPE and keeper__fd hangs up.
+ *
+ * Functions about probes: from one thread. Those of the door: from any.
+ */
+#ifndef MT_KEEPER_KEEPER_H
+#define MT_KEEPER_KEEPER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/names.h"
+#include "trace/trace.h"
+
+struct asker;
+struct err;
+struct keeper;
+
+struct keeper_opts {
+	const struct asker *as;					   /* whom this process becomes */
+	int (*lock)(pid_t pid, int *ret_fd, struct err *err);	   /* done by the keeper; the descriptor is handed over */
+};
+
+/*
+ * Forks the keeper, makes the door lead to it, gives all rights of this process away for good. Before there are threads;
+ * one in a process. What the process inherited (limits, signals) is changed by then: start commands before.
+ */
+int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct err *err);
+void keeper__free(struct keeper *k); /* waits until all probes are gone; NULL is fine */
+int keeper__fd(const struct keeper *k); /* hangs up (EPOLLHUP) when the keeper is gone; has nothing to read */
+pid_t keeper__pid(const struct keeper *k);
+/* CPU time in ns and resident bytes of the keeper. 0 or -errno. */
+int keeper__usage(struct keeper *k, uint64_t *ret_cpu_ns, uint64_t *ret_rss);
+int keeper__lock(struct keeper *k, pid_t pid, int *ret_fd, struct err *err);
+
+/* The tracer's functions of the same names (trace/trace.h). The rest only after keeper__trace. */
+int keeper__trace(struct keeper *k, const struct tracer_opts *opts, struct err *err);
+int keeper__attach(struct keeper *k, pid_t pid, const struct plan *plan, struct attach_stats *ret, struct err *err);
+int keeper__retire(struct keeper *k, pid_t pid, const struct plan *plan, const uint8_t *wanted, struct retire_stats *ret);
+void keeper__detach(struct keeper *k, pid_t pid);
+int keeper__follow(struct keeper *k, pid_t pid, struct err *err);
+int keeper__python(struct keeper *k, pid_t pid, const struct mt_py_proc *how);
+int keeper__modules(struct keeper *k, pid_t pid, const struct mt_module_proc *how);
+int keeper__module(struct keeper *k, pid_t pid, uint64_t obj, int has_name);
+uint64_t keeper__looked_up(const struct keeper *k);
+int keeper__each_fired(struct keeper *k, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx);
+int keeper__tells_victims(const struct keeper *k);
+int keeper__ring_fd(const struct keeper *k);
+int keeper__drain(struct keeper *k, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx, int *ret_more);
+void keeper__counters(const struct keeper *k, struct trace_counters *ret);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * serve: the privileged half, private to keeper/: answers the requests of protocol.h until the other half is gone. Reads
+ * nothing that the target, a file or the network wrote, but the bytes that it hands on.
+ */
+#ifndef MT_KEEPER_SERVE_H
+#define MT_KEEPER_SERVE_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "keeper/channel.h"
+
+struct err;
+
+/* Mapped files that the other half was given: those are the ones in which probes may be set. */
+#define KEEP_LIBS_MAX 4096
+
+struct kept_lib {
+	uint64_t dev, ino; /* as the other half names it */
+	int fd;
+};
+
+struct kept_libs {
+	struct kept_lib v[KEEP_LIBS_MAX]; /* the oldest is overwritten */
+	size_t cnt, next;
+	pthread_mutex_t lock;
+};
+
+struct keep {
+	struct channel probes, looks;
+	struct kept_libs libs;
+	struct tracer *tracer;
+	int checks; /* the caller is not root: only processes that it may trace itself */
+	int (*lock)(pid_t pid, int *ret_fd, struct err *err);
+};
+
+/* Until the other half is gone. In a process of its own; *k as calloc gave it, with channels. */
+void keep__serve(struct keep *k);
+
+/* One request each: what to reply; ret_fds has room for TAPS_FDS_MAX. *ret_close: they are closed once sent. */
+void keep__probes(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds, int *ret_close);
+void keep__looks(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds, int *ret_close);
+
+/* May the one who called memtrace look at this process? ptrace's own rule, asked of the kernel. 0 or -EPERM, -ESRCH. */
+int keep__may(const struct keep *k, pid_t pid);
+/* A copy of fd is kept; it stays the caller's. */
+void kept_libs__add(struct kept_libs *l, uint64_t dev, uint64_t ino, int fd);
+/* A copy, the caller's to close; -ESTALE: it was not handed out, or too many since. */
+int kept_libs__get(struct kept_libs *l, uint64_t dev, uint64_t ino);
+
+#endif

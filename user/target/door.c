@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "target/door.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target/sideband.h"
+
+static const struct door *door = &door_own;
+
+static int own_file(void *ctx, pid_t pid, enum door_file which)
+{
+	static const char *const names[DOOR_FILES] = { "maps", "environ", "smaps_rollup" };
+	char path[40];
+	int fd;
+
+	(void)ctx;
+	if (which >= DOOR_FILES)
+		return -EINVAL;
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, names[which]);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	return fd < 0 ? -errno : fd;
+}
+
+static int own_exe(void *ctx, pid_t pid, struct door_exe *ret)
+{
+	struct stat st;
+	char path[32];
+	ssize_t n;
+
+	(void)ctx;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	n = readlink(path, ret->path, sizeof(ret->path) - 1);
+	if (n < 0 || stat(path, &st) < 0)
+		return -errno;
+	ret->path[n] = '\0';
+	ret->dev = st.st_dev;
+	ret->ino = st.st_ino;
+	return 0;
+}
+
+/*
+ * Looks before it opens: a mapped device must not be opened at all. map_files leads to the mapped file itself, so there
+ * only the inode is compared: on btrfs and overlayfs stat tells another device than maps does. By name nothing is opened
+ * that is not for everybody: what the process has mapped is told by whoever asks.
+ */
+static int open_checked(const char *name, const struct door_lib *l, int by_name)
+{
+	int at = open(name, O_PATH | O_CLOEXEC), fd;
+	char self[40];
+	struct stat st;
+
+	if (at < 0)
+		return -errno;
+	if (fstat(at, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != l->ino || (by_name && st.st_dev != l->dev))
+		fd = -ESTALE;
+	else if (by_name && !(st.st_mode & S_IROTH))
+		fd = -EACCES;
+	else {
+		snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
+		fd = open(self, O_RDONLY | O_CLOEXEC);
+		fd = fd < 0 ? -errno : fd;
+	}
+	close(at);
+	return fd;
+}
+
+static int own_lib(void *ctx, pid_t pid, const struct door_lib *l)
+{
+	char name[PATH_MAX + 32];
+	int r, why;
+
+	(void)ctx;
+	snprintf(name, sizeof(name), "/proc/%d/map_files/%llx-%llx", (int)pid, (unsigned long long)l->start,
+		 (unsigned long long)l->end);
+	why = open_checked(name, l, 0);
+	if (why >= 0 || !l->path)
+		return why;
+	if ((size_t)snprintf(name, sizeof(name), "/proc/%d/root%s", (int)pid, l->path) >= sizeof(name))
+		return -ENAMETOOLONG;
+	r = open_checked(name, l, 1);
+	return r < 0 && (why == -EPERM || why == -EACCES) ? why : r;
+}
+
+static int own_read(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
+{
+	struct iovec here = { buf, len };
+	ssize_t n = process_vm_readv(pid, &here, 1, ranges, cnt, 0);
+
+	(void)ctx;
+	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
+}
+
+static int own_sideband(void *ctx, int cpu, size_t map_len)
+{
+	(void)ctx;
+	(void)map_len; /* who opens it maps it */
+	return sideband_event(cpu);
+}
+
+const struct door door_own = { own_file, own_exe, own_lib, own_read, own_sideband, NULL };
+
+void door_use(const struct door *d)
+{
+	door = d;
+}
+
+int door_file(pid_t pid, enum door_file which)
+{
+	return door->file(door->ctx, pid, which);
+}
+
+int door_exe(pid_t pid, struct door_exe *ret)
+{
+	return door->exe(door->ctx, pid, ret);
+}
+
+int door_lib(pid_t pid, const struct door_lib *lib)
+{
+	return door->lib(door->ctx, pid, lib);
+}
+
+int door_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
+{
+	return door->read(door->ctx, pid, ranges, cnt, buf, len);
+}
+
+int door_read_one(pid_t pid, uint64_t addr, void *buf, size_t len)
+{
+	struct iovec there = { (void *)(uintptr_t)addr, len };
+
+	return door->read(door->ctx, pid, &there, 1, buf, len);
+}
+
+int door_sideband(int cpu, size_t map_len)
+{
+	return door->sideband(door->ctx, cpu, map_len);
+}

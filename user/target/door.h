@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * door: what takes the right to trace a process: its maps, environment and sizes, the files it has mapped, its memory, and
+ * perf's events about all processes. One way in for the whole program: with our own rights, or, once those are given away,
+ * through whoever kept them (keeper/).
+ *
+ * A pid is a number: who holds a descriptor of /proc/PID asks afterwards whether it is still that process.
+ */
+#ifndef MT_TARGET_DOOR_H
+#define MT_TARGET_DOOR_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#define DOOR_RANGES_MAX 64
+
+enum door_file { DOOR_MAPS, DOOR_ENVIRON, DOOR_SMAPS_ROLLUP, DOOR_FILES };
+
+/* The program of a process. */
+struct door_exe {
+	uint64_t dev, ino;
+	char path[PATH_MAX];
+};
+
+/* A mapped file: (device, inode) as maps tells them, a mapping that it has, and its name in the process's root. */
+struct door_lib {
+	uint64_t dev, ino, start, end;
+	const char *path;
+};
+
+struct door {
+	int (*file)(void *ctx, pid_t pid, enum door_file which); /* to read; -errno */
+	int (*exe)(void *ctx, pid_t pid, struct door_exe *ret);
+	/*
+	 * To read: the very file, by the mapping, else by the name where anybody may read it. -ESTALE: another file is there
+	 * now. Only regular files.
+	 */
+	int (*lib)(void *ctx, pid_t pid, const struct door_lib *lib);
+	/* All ranges, DOOR_RANGES_MAX at most, one behind the other, `len` bytes together. -ESRCH, -EFAULT. */
+	int (*read)(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
+	/* perf's sideband event of a CPU, with a ring of map_len bytes that any process may map; -ENODEV: offline. */
+	int (*sideband)(void *ctx, int cpu, size_t map_len);
+	void *ctx;
+};
+
+extern const struct door door_own; /* with our own rights */
+/* Borrowed for good; before there are threads. */
+void door_use(const struct door *door);
+
+int door_file(pid_t pid, enum door_file which);
+int door_exe(pid_t pid, struct door_exe *ret);
+int door_lib(pid_t pid, const struct door_lib *lib);
+int door_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
+int door_read_one(pid_t pid, uint64_t addr, void *buf, size_t len);
+int door_sideband(int cpu, size_t map_len);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * taps: what is needed to take data out of a tracer, without any right: its rings, its counters and what a hit costs. The
+ * tracer itself may live in another process (keeper/), which hands them over as descriptors and plain numbers.
+ */
+#ifndef MT_TRACE_TAPS_H
+#define MT_TRACE_TAPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/calib.h"
+#include "trace/ring.h"
+#include "trace/trace.h"
+
+struct err;
+struct mt_counters; /* bpf/lib/shared.h */
+struct taps;
+
+#define TAPS_RINGS_MAX 16
+#define TAPS_FDS_MAX (TAPS_RINGS_MAX + 1)
+
+struct taps_desc {
+	uint64_t ring_bytes; /* each */
+	uint64_t bss_bytes;
+	uint32_t rings_cnt;
+	uint32_t use_perf, tells_victims;
+	uint32_t kernel_ns;
+	struct calib calib;
+};
+
+/* What changes with each attach. */
+struct taps_progs {
+	uint8_t class[MT_PROG_MAX]; /* enum insn_class: cheapest among the sites set; 0: none was */
+	uint64_t failed_cnt;	    /* sites that could not be set */
+};
+
+/* fds: rings_cnt rings, then the programs' memory; taken over in any case. 0 or -errno. */
+int taps__new(struct taps **ret, const struct taps_desc *desc, const int *fds, size_t fds_cnt, struct err *err);
+void taps__free(struct taps *t);
+void taps__set_progs(struct taps *t, const struct taps_progs *progs);
+int taps__tells_victims(const struct taps *t);
+
+/* These are the tracer's of the same names. */
+int taps__fd(const struct taps *t);
+int taps__drain(struct taps *t, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx, int *ret_more);
+void taps__counters(const struct taps *t, struct trace_counters *ret);
+uint64_t taps__looked_up(const struct taps *t);
+
+/* --- for the tracer, which has the same in other places ------------------------------------------ */
+
+int rings_drain(struct ring *rings, unsigned cnt, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		int *ret_more);
+struct costs {
+	const struct calib *calib;
+	unsigned kernel_ns;
+	struct taps_progs progs;
+};
+unsigned costs_of(const struct costs *c, enum mt_prog prog);
+void counters_sum(const struct mt_counters *per_cpu, const struct costs *c, struct trace_counters *ret);
+
+#endif
