@@ -60,6 +60,7 @@ int main(int argc, char **argv)
 			options_help(stdout, o.cmd);
 		return fflush(stdout) ? EXIT_FAILED : argc < 2 ? EXIT_USAGE : EXIT_OK;
 	}
+	asker__find(&o.asker);
 	log_set_level(o.quiet ? LOG_QUIET : o.verbose > 1 ? LOG_DEBUG : o.verbose ? LOG_INFO : LOG_WARN);
 	r = commands[o.cmd](&o, &err);
 	return r < 0 ? fail(&err, r == -ECANCELED ? EXIT_OVERHEAD : EXIT_FAILED) : r;

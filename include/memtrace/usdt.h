@@ -41,10 +41,10 @@
  * Where the probes come from. On x86-64 Linux this header writes the notes itself, in the format of
  * <sys/sdt.h>, rather than through its macros. Two reasons. First, sys/sdt.h has one switch for
  * all probes of a source file (_SDT_HAS_SEMAPHORES): a program with probes of its own would have
- * to agree with us on it. Second, the instruction: a probe on the one-byte nop of sys/sdt.h is
- * cheap on every kernel, one on a five-byte nop is about twice as cheap from Linux 6.18 on and ten times
- * dearer before. Here is one behind the other, and the note names the first, so that every tool gets
- * the safe one and a tool that knows this kernel can take the second (address + 1).
+ * to agree with us on it. Second, no dependency. A site is a one-byte nop, which every kernel emulates within the trap and
+ * which is safe in the middle of any function. Up to memtrace 0.1 a five-byte nop stood behind it, twice as cheap from Linux
+ * 6.18 on: that kernel replaces it by a call, whose return address overwrites what a leaf function keeps below its stack
+ * pointer. Programs built with such a header are traced at the first nop, which their notes name.
  * On other machines sys/sdt.h is used where there is one, else the macros do nothing.
  *
  *   -DMEMTRACE_DISABLE     every macro does nothing and leaves nothing in the program
@@ -133,9 +133,9 @@ MEMTRACE_USDT_SEMAPHORE_(tag);
 	".weak _.stapsdt.base\n.hidden _.stapsdt.base\n"                                               \
 	"_.stapsdt.base: .space 1\n.size _.stapsdt.base,1\n.popsection\n.endif\n"
 
-/* nop, nop5, and the note that says where the first is, who counts and where the arguments are. */
+/* A nop, and the note that says where it is, who counts and where the arguments are. */
 #define MEMTRACE_USDT_SITE_(probe, args)                                                               \
-	"990: nop\n.byte 0x0f,0x1f,0x44,0,0\n"                                                         \
+	"990: nop\n"                                                                                  \
 	".pushsection .note.stapsdt,\"?\",\"note\"\n"                                                  \
 	".balign 4\n.4byte 992f-991f,994f-993f,3\n"                                                    \
 	"991: .asciz \"stapsdt\"\n992: .balign 4\n"                                                    \

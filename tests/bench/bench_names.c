@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * bench_names PID [LOOKS [PAUSE_MS [all | short | fake [kept]]]]: reads the names of a running job's tensors again and again. One JSON
- * object a line and look: how long it took, and what was told. `all` searches for modules in each look, else only
- * the first does; `short` leaves the names out; `fake` is for tests/e2e/jobs/names_fake.py;
- * `kept` reads through a keeper, as memtrace does.
+ * bench_names PID [LOOKS [PAUSE_MS [all | short | fake [kept]]]]: reads the names of a running job's tensors again and again.
+ * One JSON object a line and look: how long it took, and what was told. `all` searches for modules in each look, else only
+ * the first does; `short` leaves the names out; `fake` is for tests/e2e/jobs/names_fake.py; `kept` reads through a keeper, as
+ * memtrace does.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -94,7 +94,7 @@ static void bench_write(const char *path, const struct event *evs, size_t cnt,
 	struct rec_writer *w;
 	double t = now_s();
 
-	if (rec_writer__open(&w, path, names, &err) < 0)
+	if (rec_writer__open(&w, path, &(struct rec_writer_opts){ .names = names, .how.force = 1 }, &err) < 0)
 		die("open", &err);
 	for (size_t i = 0; i < cnt; i++)
 		if (rec_writer__add(w, &evs[i], &err) < 0)

@@ -132,7 +132,7 @@ static int make(const char *from, const char *dir, unsigned number, unsigned cou
 		e = rec_reader__open(&r, from, err);
 	if (!e) {
 		k.from = rec_reader__names(r);
-		e = rec_writer__open(&k.out, path, k.names, err);
+		e = rec_writer__open(&k.out, path, &(struct rec_writer_opts){ .names = k.names, .how.force = 1 }, err);
 	}
 	if (!e)
 		e = copy(&k, r, err);

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	g = gen__new(1, (uint32_t)strtoul(argv[2], NULL, 10), names);
-	r = g ? rec_writer__open(&w, argv[3], names, &err) : -1;
+	r = g ? rec_writer__open(&w, argv[3], &(struct rec_writer_opts){ .names = names, .how.force = 1 }, &err) : -1;
 	if (!r)
 		r = write_all(w, g, strtoul(argv[1], NULL, 10), &err);
 	if (!r)

@@ -491,6 +491,53 @@ static void drain_ops(struct rig *r, uint64_t *told, unsigned ms)
 	}
 }
 
+/* Set slice by slice while one is called: each call sets some, and none of those is set twice. */
+static void test_sites_are_set_in_slices(void **state)
+{
+	struct attach_stats st = { .budget_ns = 200000 };
+	uint64_t told[OP_B + 1] = { 0 }, last;
+	struct err err = { 0 };
+	struct callers c;
+	struct site *sites;
+	unsigned calls = 0;
+	struct rig r;
+	int more = 1;
+
+	(void)state;
+	rig__init(&r, 0, 0);
+	rig__site(&r, op_a, MT_PROG_OP, OP_A);
+	rig__site(&r, op_b, MT_PROG_OP, OP_B);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__site(&r, fw_delete, MT_PROG_FW_DELETE, 0);
+	sites = many_sites(&r);
+	if (way > 0)
+		r.plan.sites_cnt = 64;
+	callers__begin(&c);
+	while (more) {
+		size_t at = st.at;
+
+		more = tracer__attach(r.t, getpid(), &r.plan, &st, &err);
+		assert_true(more >= 0);
+		assert_true(st.at > at);
+		assert_int_equal(st.attached, st.at);
+		assert_int_equal(more, st.at < r.plan.sites_cnt);
+		calls++;
+	}
+	assert_int_equal(st.failed, 0);
+	assert_int_equal(st.slices, calls);
+	assert_true(calls > 4);
+	assert_true(st.longest_ns >= st.took_ns / calls && st.longest_ns <= st.took_ns);
+	drain_ops(&r, told, 20);
+	memset(told, 0, sizeof(told));
+	op_a((void *)0x1000, 0);
+	drain_ops(&r, told, 20);
+	assert_int_equal(told[OP_A], 1);
+	last = callers__end(&c);
+	assert_true(last > 100);
+	rig__done(&r);
+	free(sites);
+}
+
 /* Those that nobody calls are taken away while others are called, and come back; not a call of those is lost or told twice. */
 static void test_idle_operators_go_and_come_back(void **state)
 {
@@ -528,6 +575,7 @@ static void test_idle_operators_go_and_come_back(void **state)
 	op_a((void *)0x1000, 0);
 	assert_int_equal(told[OP_A], 0);
 	/* There is nothing more to take. */
+	rs = (struct retire_stats){ 0 };
 	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, wanted, &rs), 0);
 	assert_int_equal(rs.taken, 0);
 	/* Called after all. */
@@ -545,6 +593,7 @@ static void test_idle_operators_go_and_come_back(void **state)
 	op_a((void *)0x1000, 0);
 	drain_ops(&r, told, 20);
 	memset(wanted, 0, sizeof(wanted));
+	rs = (struct retire_stats){ 0 };
 	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, wanted, &rs), 0);
 	assert_int_equal(rs.taken, r.plan.sites_cnt - 4);
 	drain_ops(&r, told, 300);
@@ -552,6 +601,55 @@ static void test_idle_operators_go_and_come_back(void **state)
 	drain_ops(&r, told, 1);
 	assert_int_equal(rig__loss(&r, MT_LOSS_RING), 0);
 	assert_int_equal(told[OP_A], 2);
+	assert_true(sum > 1000);
+	assert_int_equal(told[OP_B], sum);
+	rig__done(&r);
+	free(sites);
+}
+
+/* Of many that are used, a few a call: meanwhile and afterwards each call of them is told once. */
+static void test_idle_operators_go_in_slices(void **state)
+{
+	struct retire_stats rs = { .budget_ns = 1 };
+	uint64_t told[OP_B + 1] = { 0 }, sum;
+	uint8_t wanted[MANY + 4] = { [MANY + 1] = 1 };
+	struct callers c;
+	struct site *sites;
+	unsigned calls = 1;
+	struct rig r;
+	int more;
+
+	(void)state;
+	if (way > 0)
+		return; /* each place has a link of its own, nothing is set anew */
+	rig__init(&r, 0, 0);
+	rig__site(&r, op_a, MT_PROG_OP, OP_A);
+	rig__site(&r, op_b, MT_PROG_OP, OP_B);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__site(&r, fw_delete, MT_PROG_FW_DELETE, 0);
+	sites = many_sites(&r);
+	memset(wanted + 1, 1, 50);
+	rig__attach(&r);
+	callers__begin(&c);
+	drain_ops(&r, told, 20);
+	while ((more = tracer__retire(r.t, getpid(), &r.plan, wanted, &rs)) == 1) {
+		assert_int_equal(rs.taken, 0);
+		assert_true(is_probed(op_a) && is_probed(op_b));
+		drain_ops(&r, told, 5);
+		calls++;
+	}
+	assert_int_equal(more, 0);
+	assert_true(calls >= 51 / 8);
+	assert_int_equal(rs.taken, r.plan.sites_cnt - 2 - 51);
+	assert_int_equal(rs.kept, 51);
+	for (int i = 0; i < 20000 && is_probed(op_a); i++)
+		drain_ops(&r, told, 1);
+	assert_false(is_probed(op_a));
+	assert_true(is_probed(op_b) && is_probed(many_places));
+	drain_ops(&r, told, 300);
+	sum = callers__end(&c);
+	drain_ops(&r, told, 1);
+	assert_int_equal(rig__loss(&r, MT_LOSS_RING), 0);
 	assert_true(sum > 1000);
 	assert_int_equal(told[OP_B], sum);
 	rig__done(&r);
@@ -1801,7 +1899,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_nesting),
 		cmocka_unit_test(test_closed_op_is_not_open_in_deeper_code),
 		cmocka_unit_test(test_op_left_by_longjmp),
+		cmocka_unit_test(test_sites_are_set_in_slices),
 		cmocka_unit_test(test_idle_operators_go_and_come_back),
+		cmocka_unit_test(test_idle_operators_go_in_slices),
 		cmocka_unit_test(test_look_ups_are_told),
 		cmocka_unit_test(test_null_and_empty_are_no_events),
 		cmocka_unit_test(test_threads_lose_nothing),

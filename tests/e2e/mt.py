@@ -270,7 +270,7 @@ def report(path, codes=(0,)):
 def export(path, extra=()):
     """Every object of export --to jsonl."""
     with tempfile.NamedTemporaryFile("w+", suffix=".jsonl") as f:
-        ok(memtrace("export", path, "--to", "jsonl", "-o", f.name, *extra))
+        ok(memtrace("export", path, "--to", "jsonl", "--force", "-o", f.name, *extra))
         return [json.loads(line) for line in open(f.name)]
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import mt
+from test_hardening import check_program
 from test_truth import BIN, build, equal
 
 SLOW = {"*"}
@@ -88,3 +89,5 @@ def test_bundle_takes_nothing_from_the_machine():
                                capture_output=True, text=True, check=True).stdout
         mt.check("INTERP" not in needs, "the starter of the bundle needs a loader")
         mt.check(os.access(moved / "lib" / "memtrace.bin", os.X_OK), "no program in the bundle")
+        check_program(moved / "memtrace", is_static=True)
+        check_program(moved / "lib" / "memtrace.bin")

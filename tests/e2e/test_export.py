@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import signal
+import stat
 import subprocess
 
 import mt
@@ -23,7 +24,7 @@ MEAN_MAX = 0.02  # of all known bytes: how far the mean of one category may be f
 
 
 def export(mtr, form, out, *extra):
-    mt.ok(mt.memtrace("export", mtr, "--to", form, "-o", out, *extra, timeout=120))
+    mt.ok(mt.memtrace("export", mtr, "--to", form, "--force", "-o", out, *extra, timeout=120))
     data = out.read_bytes()
     return json.loads(gzip.decompress(data) if out.name.endswith(".gz") else data)
 
@@ -232,5 +233,5 @@ def test_streams_and_full_disks():
         mt.ok(done)
         for form in ("jsonl", "csv", "torch-raw", "torch-timeline"):
             mt.expect_failure(mt.memtrace("export", mtr, "--to", form, "-o", "/dev/full"), 1, "no space")
-        os.symlink("/dev/full", tmp / "full.gz")
+        os.mknod(tmp / "full.gz", stat.S_IFCHR | 0o600, os.stat("/dev/full").st_rdev)
         mt.expect_failure(mt.memtrace("export", mtr, "--to", "jsonl", "-o", tmp / "full.gz"), 1, "no space")

@@ -49,7 +49,7 @@ def recording(job="mlp", probes="framework,flow,regions,kernel"):
 def page_of(path):
     need_library()
     out = path.with_suffix(".html")
-    mt.ok(mt.memtrace("export", path, "--to", "html", "-o", out, timeout=120), (0, 3))
+    mt.ok(mt.memtrace("export", path, "--to", "html", "--force", "-o", out, timeout=120), (0, 3))
     return out
 
 

@@ -141,7 +141,7 @@ def test_config_check():
             mt.expect_failure(mt.memtrace("report", mtr, *asked), 1, "no data flow", "framework,flow,regions")
         mt.ok(mt.memtrace("report", mtr), (0, 3))
         mtr = tmp / "flow.mtr"
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", "0.3", "--probes", "framework,flow", "-o", mtr), (0, 3))
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", "0.3", "--probes", "framework,flow", "--force", "-o", mtr), (0, 3))
         for asked in (("--by", "category"), ("--flow",), ("--flow", "--json")):
             text = mt.ok(mt.memtrace("report", mtr, *asked), (0, 3)).stdout
             mt.check("PARAMETER" in text and "GRADIENT" in text, f"{asked}: {text[:2000]}")

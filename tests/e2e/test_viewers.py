@@ -93,7 +93,7 @@ def final_categories():
 @functools.cache
 def export(fmt, suffix, *options):
     path = folder() / f"out{len(options)}.{fmt}{suffix}"
-    mt.ok(mt.memtrace("export", recording(), "--to", fmt, "-o", path, *options), (0, 3))
+    mt.ok(mt.memtrace("export", recording(), "--to", fmt, "--force", "-o", path, *options), (0, 3))
     return path
 
 

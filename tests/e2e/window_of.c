@@ -52,7 +52,9 @@ int main(int argc, char **argv)
 			tick_ns = evs[i].ts_ns + NS_PER_S;
 			window__tick(w, m);
 		}
-	if (more < 0 || window__write(w, m, argv[3], 1, &err))
+	struct rec_writer_opts wo = { .names = rec_reader__names(r), .how.force = 1, .is_whole = 1 };
+
+	if (more < 0 || window__write(w, m, argv[3], &wo, 1, &err))
 		return fail(err.msg);
 	model__check(m);
 	model__free(m);

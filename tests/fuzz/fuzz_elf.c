@@ -30,6 +30,7 @@ static void require(int ok)
 static int each_symbol(void *arg, const struct elf_sym *sym)
 {
 	static const struct prologue_need need = { ARG_REGS_ALL, 0 };
+	struct insn_classes classes = insn_classes_assumed();
 	struct ctx *c = arg;
 	struct prologue_site site;
 	struct elf_sym again;
@@ -39,13 +40,14 @@ static int each_symbol(void *arg, const struct elf_sym *sym)
 	(void)strlen(sym->name);
 	if (c->left > 900)
 		(void)elf__find_symbol(c->e, sym->name, &again);
+	classes.of[INSN_NOP5].is_usable = c->left % 2; /* as on some kernels */
 	if (sym->offset != UINT64_MAX) {
-		code = elf__bytes(c->e, sym->offset, &len);
+		code = elf__code(c->e, sym, &len);
 		require(code && len);
 		if (sym->size < 4096 &&
-		    prologue_pick(code, len, sym->size, sym->offset, &need, 1, &site) == 0) {
+		    prologue_pick(code, len, sym->size, sym->offset, &need, &classes, &site) == 0) {
 			require(site.skipped == 0 || site.skipped < sym->size);
-			require(site.insn_class >= INSN_NOP5 && site.insn_class <= INSN_STEPPED);
+			require(site.insn_class < INSN_CLASSES && classes.of[site.insn_class].is_usable);
 			require(memchr(site.insn, '\0', sizeof(site.insn)) != NULL);
 		}
 	}
@@ -55,7 +57,7 @@ static int each_symbol(void *arg, const struct elf_sym *sym)
 
 		require(cnt <= EXITS_MAX);
 		for (int i = 0; i < cnt; i++)
-			require(elf__bytes(c->e, rets[i], &len) && len);
+			require(elf__bytes(c->e, rets[i], 15, &len) && len);
 		(void)elf__find_local(c->e, sym->name, &again);
 	}
 	return !--c->left;
@@ -69,7 +71,7 @@ static int each_note(void *arg, const struct sdt_note *note)
 
 	(void)(strlen(note->provider) + strlen(note->name));
 	require(sdt_args_parse(note->args, args) <= SDT_ARGS_MAX);
-	require(elf__bytes(c->e, note->pc_offset, &len) != NULL && len);
+	require(elf__bytes(c->e, note->pc_offset, 16, &len) != NULL && len);
 	return !--c->left;
 }
 

@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fds[0] = file_of(data + 1, split, a);
 	fds[1] = file_of(data + 1 + split, size - 1 - split, b);
 	snprintf(out, sizeof(out), "/dev/shm/mt-fuzz-merge-%d", (int)getpid());
-	if (!merge_files(paths, 2, out, MERGE_ALIGN_STEPS, 0, &info, NULL)) {
+	if (!merge_files(paths, 2, out, &(struct outfile_how){ .force = 1 }, MERGE_ALIGN_STEPS, 0, &info, NULL)) {
 		require(!merge_info__words(&info, 0, count_line, &lines) && lines == 2);
 		replay(out);
 	}

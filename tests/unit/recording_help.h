@@ -127,7 +127,7 @@ static inline struct rec_writer *open_writer(const struct names *names)
 	struct rec_writer *w = NULL;
 	struct err err = { 0 };
 
-	assert_int_equal(rec_writer__open(&w, path, names, &err), 0);
+	assert_int_equal(rec_writer__open(&w, path, &(struct rec_writer_opts){ .names = names, .how.force = 1 }, &err), 0);
 	assert_non_null(w);
 	return w;
 }

@@ -251,10 +251,10 @@ static int see_note(void *ctx, const struct sdt_note *note)
 
 	n->cnt++;
 	assert_string_equal(note->provider, "memtrace");
-	code = elf__bytes(n->elf, note->pc_offset, &len);
+	code = elf__bytes(n->elf, note->pc_offset, 16, &len);
 	assert_true(len > 1 && code[0] == 0x90);
 	assert_true(note->semaphore_offset != 0);
-	code = elf__bytes(n->elf, note->semaphore_offset, &len);
+	code = elf__bytes(n->elf, note->semaphore_offset, 2, &len);
 	assert_true(len > 1 && code[0] == 0 && code[1] == 0);
 	if (!strcmp(note->name, "alloc")) {
 		n->has_alloc = 1;

@@ -37,7 +37,7 @@ static size_t begin(struct late *l, struct names *names, struct event *ret, size
 	struct err err = { 0 };
 
 	close(mkstemp(path));
-	assert_int_equal(rec_writer__open(&w, path, names, &err), 0);
+	assert_int_equal(rec_writer__open(&w, path, &(struct rec_writer_opts){ .names = names, .how.force = 1 }, &err), 0);
 	assert_int_equal(late__begin(l, w, names, 9000000000ull, &err), 0);
 	assert_int_equal(rec_writer__close(w, &err), 0);
 	assert_int_equal(rec_reader__open(&r, path, &err), 0);

@@ -41,7 +41,7 @@ static void begin_file(int n)
 	snprintf(file[n], sizeof(file[n]), "%s/%d.mtr", dir, n);
 	unlink(file[n]);
 	names = names__new();
-	assert_int_equal(rec_writer__open(&out, file[n], names, &err), 0);
+	assert_int_equal(rec_writer__open(&out, file[n], &(struct rec_writer_opts){ .names = names, .how.force = 1 }, &err), 0);
 }
 
 static void put(struct event ev)
@@ -127,7 +127,7 @@ static int merge(int cnt, enum merge_align align)
 	for (int i = 0; i < cnt; i++)
 		paths[i] = file[i];
 	merge_info__done(&info);
-	r = merge_files(paths, (size_t)cnt, merged, align, 0, &info, &err);
+	r = merge_files(paths, (size_t)cnt, merged, &(struct outfile_how){ .force = 1 }, align, 0, &info, &err);
 	if (r < 0)
 		assert_true(err.msg[0]);
 	return r;

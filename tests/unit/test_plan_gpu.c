@@ -160,7 +160,7 @@ static void takes_the_drivers_je(void **state)
 	assert_int_equal(x.p->sites_cnt, 2);
 	check_pair(&x, "cuMemFree_v2");
 	assert_int_equal(x.p->sites[0].skipped, 10);
-	assert_int_equal(x.p->sites[0].insn_class, INSN_EMULATED);
+	assert_int_equal(x.p->sites[0].insn_class, INSN_JUMP);
 	drop_plan(&x);
 	dlclose(h);
 }

@@ -264,6 +264,7 @@ static void test_foreign_files_are_not_overwritten(void **state)
 {
 	static const char text[] = "import torch\n";
 	struct names *names = names__new();
+	const struct rec_writer_opts plain = { .names = names }, force = { .names = names, .how.force = 1 };
 	struct rec_writer *w = NULL, *w2 = NULL;
 	struct err err = { 0 };
 	uint8_t *data;
@@ -271,20 +272,24 @@ static void test_foreign_files_are_not_overwritten(void **state)
 
 	(void)state;
 	spill(text, sizeof(text));
-	assert_int_equal(rec_writer__open(&w, path, names, &err), -EEXIST);
+	assert_int_equal(rec_writer__open(&w, path, &plain, &err), -EEXIST);
 	assert_true(err.hint[0] != '\0');
 	data = slurp(&len);
 	assert_int_equal(len, sizeof(text));
 	assert_memory_equal(data, text, len);
 	free(data);
-	assert_int_equal(rec_writer__open(&w, dir, names, &err), -EISDIR);
-	assert_int_equal(rec_writer__open(&w, "/dev/full", names, &err), -EINVAL);
-	assert_int_equal(rec_writer__open(&w, "/nonexistent/x.mtr", names, &err), -ENOENT);
+	assert_int_equal(rec_writer__open(&w, dir, &force, &err), -EISDIR);
+	assert_int_equal(rec_writer__open(&w, "/dev/full", &force, &err), -EINVAL);
+	assert_int_equal(rec_writer__open(&w, "/nonexistent/x.mtr", &force, &err), -ENOENT);
 	assert_null(w);
-	/* Empty ones and recordings are, but not one that is being written. */
+	/* Nor are empty ones and recordings, unless that is asked for; and then not one that is being written. */
 	spill("", 0);
+	assert_int_equal(rec_writer__open(&w, path, &plain, &err), -EEXIST);
+	free(small_file(&len));
+	assert_int_equal(rec_writer__open(&w, path, &plain, &err), -EEXIST);
+	unlink(path);
 	w = open_writer(names);
-	assert_int_equal(rec_writer__open(&w2, path, names, &err), -EBUSY);
+	assert_int_equal(rec_writer__open(&w2, path, &force, &err), -EBUSY);
 	assert_null(w2);
 	assert_int_equal(rec_writer__close(w, &err), 0);
 	free(small_file(&len));
@@ -315,7 +320,7 @@ static int fill_up(const char *file, int code, int (*make_room)(void))
 	uint64_t ts_ns = 0, left;
 	int res;
 
-	if (!kept || rec_writer__open(&w, file, names, &err) < 0)
+	if (!kept || rec_writer__open(&w, file, &(struct rec_writer_opts){ .names = names }, &err) < 0)
 		return 10;
 	rng = 77;
 	for (int f = 0; f < FRAMES; f++) {

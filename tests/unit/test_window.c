@@ -33,7 +33,7 @@
 #define R MT_FLOW_F_REQUIRED
 #define WEIGHT MT_FLOW_F_WEIGHT
 
-static char dir[] = "/tmp/memtrace_window.XXXXXX", path[64], part[80];
+static char dir[] = "/tmp/memtrace_window.XXXXXX", path[64];
 static struct names *names;
 static struct model *full;
 static struct window *win;
@@ -53,12 +53,19 @@ static int tear_down(void **state)
 	return rmdir(dir);
 }
 
+static const struct rec_writer_opts *wo(void)
+{
+	static struct rec_writer_opts o;
+
+	o = (struct rec_writer_opts){ .names = names, .how.force = 1, .is_whole = 1 };
+	return &o;
+}
+
 static void begin(uint64_t window_ns, uint64_t bytes)
 {
 	struct model_opts mo = { 0 };
 
 	snprintf(path, sizeof(path), "%s/w.mtr", dir);
-	snprintf(part, sizeof(part), "%s.part", path);
 	names = names__new();
 	win = window__new(names, window_ns, bytes);
 	window__model_opts(win, &mo);
@@ -77,7 +84,6 @@ static void end(void)
 	model__free(full);
 	names__free(names);
 	(void)unlink(path);
-	assert_int_equal(access(part, F_OK), -1); /* nothing half-made stays */
 }
 
 /* --- a training job ------------------------------------------------------------------------------------------ */
@@ -405,7 +411,7 @@ static void write_window(int is_end)
 {
 	struct err err = { 0 };
 
-	if (window__write(win, full, path, is_end, &err))
+	if (window__write(win, full, path, wo(), is_end, &err))
 		fail_msg("%s", err.msg);
 }
 
@@ -744,17 +750,19 @@ static void test_no_room_on_disk(void **state)
 	begin(10 * S, WINDOW_BYTES_DEFAULT);
 	start();
 	train(0, 20);
-	assert_int_equal(window__write(win, full, "/dev/full/w.mtr", 1, &err), -ENOTDIR);
-	assert_int_equal(window__write(win, full, "/nowhere/w.mtr", 1, &err), -ENOENT);
-	/* a file that is no recording and has the other name stays as it is */
-	FILE *f = fopen(part, "w");
+	assert_int_equal(window__write(win, full, "/dev/full/w.mtr", wo(), 1, &err), -ENOTDIR);
+	assert_int_equal(window__write(win, full, "/nowhere/w.mtr", wo(), 1, &err), -ENOENT);
+	/* what has the name stays as it is */
+	struct rec_writer_opts plain = { .names = names, .is_whole = 1 };
+	FILE *f = fopen(path, "w");
+	struct stat st;
 
 	fputs("mine", f);
 	fclose(f);
-	assert_int_equal(window__write(win, full, path, 1, &err), -EEXIST);
-	assert_int_equal(access(part, F_OK), 0);
-	assert_int_equal(access(path, F_OK), -1);
-	unlink(part);
+	assert_int_equal(window__write(win, full, path, &plain, 1, &err), -EEXIST);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, 4);
+	unlink(path);
 	/* what did not fit is gone, and no hint says that it could be read */
 	struct rlimit before, low;
 
@@ -762,7 +770,7 @@ static void test_no_room_on_disk(void **state)
 	low = (struct rlimit){ .rlim_cur = 100, .rlim_max = before.rlim_max };
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &low);
-	assert_int_equal(window__write(win, full, path, 1, &err), -EFBIG);
+	assert_int_equal(window__write(win, full, path, wo(), 1, &err), -EFBIG);
 	setrlimit(RLIMIT_FSIZE, &before);
 	assert_non_null(strstr(err.hint, "nothing of it was kept"));
 	assert_int_equal(access(path, F_OK), -1);
@@ -782,14 +790,14 @@ static void test_little_room_on_disk(void **state)
 	begin(3600 * S, WINDOW_BYTES_DEFAULT);
 	start();
 	train(0, 3000);
-	assert_int_equal(window__write(win, full, path, 0, &err), 0);
+	assert_int_equal(window__write(win, full, path, wo(), 0, &err), 0);
 	assert_int_equal(stat(path, &st), 0);
 	unlink(path);
 	getrlimit(RLIMIT_FSIZE, &before);
 	low = (struct rlimit){ .rlim_cur = (rlim_t)st.st_size / 3, .rlim_max = before.rlim_max };
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &low);
-	assert_int_equal(window__write(win, full, path, 0, &err), -EFBIG);
+	assert_int_equal(window__write(win, full, path, wo(), 0, &err), -EFBIG);
 	assert_non_null(strstr(err.hint, "in memory still"));
 	assert_int_equal(access(path, F_OK), -1);
 	assert_int_equal(window__cut(win), 0);

@@ -4,4 +4,4 @@
 .PHONY: bundle
 bundle: $(B)/memtrace.tar.gz ## build/memtrace.tar.gz: runs where nothing is installed
 $(B)/memtrace.tar.gz: $(B)/memtrace tools/make-bundle tools/bundle/run.c
-	tools/make-bundle $< $@
+	HARDEN="$(HARDEN) $(HARDEN_LD) $(FORTIFY)" tools/make-bundle $< $@

@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
+
+#include "base/seed.h"
 
 #define CHUNK_BYTES (64u << 10)
 
@@ -68,7 +69,7 @@ void names__free(struct names *n)
 
 static uint32_t hash_of(const char *text, size_t len)
 {
-	return (uint32_t)XXH3_64bits(text, len);
+	return (uint32_t)hash_bytes(text, len);
 }
 
 /* Slot of the name, or the free slot where it belongs. */

@@ -11,6 +11,7 @@
 #include "cmd/options.h"
 
 struct err;
+struct outfile_how;
 struct report;
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3, EXIT_OVERHEAD = 4 };
@@ -44,6 +45,8 @@ int loss_exit_code(const struct options *o, const struct report *r);
 struct view_opts view_opts_of(const struct options *o);
 /* As --json and --by ask for, to stdout: 0 or -errno with *err. */
 int report_write(const struct options *o, const struct report *r, struct err *err);
+/* How files are written: for who asked, replacing others if --force says so. Good as long as *o. */
+struct outfile_how outputs_of(const struct options *o);
 /* Rows to ask a report for, so that what report_write shows is complete. */
 size_t report_top(const struct options *o);
 /* Text made safe for a terminal into a buffer of TEXT_BYTES_MAX; returns it. */

@@ -22,6 +22,7 @@
 static int counts_of(const struct options *o, const struct est_doc *d, uint64_t *ret, struct err *err)
 {
 	char all[160] = "";
+	size_t len = 0;
 
 	*ret = 0;
 	if (!o->count) {
@@ -34,8 +35,8 @@ static int counts_of(const struct options *o, const struct est_doc *d, uint64_t 
 		if (!strcmp(o->count, "all") || !strcmp(o->count, d->dev_names[i]))
 			*ret |= 1ull << i;
 		text_fit(safe, sizeof(safe), d->dev_names[i], 16);
-		strncat(all, ", ", sizeof(all) - strlen(all) - 1);
-		strncat(all, safe, sizeof(all) - strlen(all) - 1);
+		len += strlen(all + len);
+		snprintf(all + len, sizeof(all) - len, ", %s", safe); /* cut, where there are very many */
 	}
 	if (*ret || !d->devs_cnt)
 		return 0;

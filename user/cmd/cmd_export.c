@@ -4,16 +4,17 @@
  * bytes are autograd's own until something takes them), so a first pass collects the last word on
  * every block, and a second one writes. --labels live writes in one pass what was known at each moment.
  *
- * The output file is opened only once the recording has proved readable, so that a mistyped
- * name never empties a file that was there.
+ * The output has its name when it is whole (base/outfile.h); only what is there already as a pipe or a terminal sees it come.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/outfile.h"
 #include "cmd/cmd.h"
 #include "cmd/replay.h"
 #include "model/ranks.h"
@@ -31,22 +32,24 @@ struct export_run {
 	const struct export_format *format;
 	struct export_ctx *ctx;
 	struct export_to to;
+	struct outfile file; /* unless it is stdout */
 	FILE *out;
 	struct err *err;
 	unsigned pass, passes;
 	struct timespec start, said;
 	int has_said;
+	uint64_t bytes; /* in the end */
 	struct report **first; /* of the first pass */
 	struct names *names;   /* … all names, while the second one's are still being read; NULL: one pass */
 	struct ranks *ranks;   /* in it */
 };
 
-/* Bytes at the path so far: what a reader of it finds, compressed if it is; 0: a stream that has no length. */
+/* Bytes in the file so far: what a reader of it finds, compressed if it is; 0: a stream that has no length. */
 static uint64_t run_written(const struct export_run *x)
 {
 	struct stat st;
 
-	if (!x->out || x->out == stdout || stat(x->o->out, &st))
+	if (x->file.fd < 0 || fstat(x->file.fd, &st))
 		return 0;
 	return (uint64_t)st.st_size;
 }
@@ -68,6 +71,55 @@ static void run_progress(void *ctx, double share)
 	fprintf(stderr, "%sexporting: %.0f %%%s%s", x->has_said ? "\r\x1b[K" : "",
 		100 * (x->pass + share) / x->passes, written, x->has_said ? "" : "\n");
 	fflush(stderr);
+}
+
+/* --- the file --------------------------------------------------------------------------------------- */
+
+static int no_stream(const struct export_run *x)
+{
+	err_set(x->err, -EINVAL, "%s is not written to a stream", x->format->name);
+	return err_hint(x->err, "give -o a file's name that does not end in .gz");
+}
+
+/* First of all: nobody waits for an export that cannot be written. */
+static int run_open(struct export_run *x)
+{
+	enum outfile_kind kind = x->format->needs & EXPORT_FILE ? OUTFILE_NAMED : OUTFILE_WHOLE;
+	struct outfile_how how = outputs_of(x->o);
+	struct stat in, out;
+	int r, fd;
+
+	if (x->format->needs & EXPORT_FILE && (!strcmp(x->o->out, "-") || gzip_is_asked(x->o->out)))
+		return no_stream(x);
+	if (!strcmp(x->o->out, "-")) {
+		x->out = stdout;
+		return 0;
+	}
+	if (!stat(x->o->file, &in) && !stat(x->o->out, &out) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+		return err_set(x->err, -EINVAL, "%s is the recording itself", x->o->out);
+	r = outfile__open(&x->file, x->o->out, kind, &how, x->err);
+	if (r < 0)
+		return r;
+	if (x->format->needs & EXPORT_FILE && x->file.is_stream)
+		return no_stream(x);
+	fd = fcntl(x->file.fd, F_DUPFD_CLOEXEC, 0); /* a FILE closes its own, and the other is synced then */
+	if (fd >= 0)
+		x->out = gzip_is_asked(x->o->out) ? gzip_open(fd) : fdopen(fd, "w");
+	return x->out ? 0 : err_set(x->err, -errno, "cannot write %s: %s", x->o->out, strerror(errno));
+}
+
+/* All is written, or nothing is to be left. */
+static int run_close(struct export_run *x, int r)
+{
+	if (x->out && x->out != stdout && fclose(x->out) && !r)
+		r = err_set(x->err, -errno, "writing %s: %s", x->o->out, strerror(errno));
+	x->bytes = run_written(x);
+	if (x->file.fd < 0)
+		return r;
+	if (!r)
+		return outfile__finish(&x->file, x->err);
+	outfile__drop(&x->file);
+	return r;
 }
 
 /* --- the first pass -------------------------------------------------------------------------------- */
@@ -136,35 +188,16 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 
 /* --- the second one ----------------------------------------------------------------------------------- */
 
-static int run_format(struct export_run *x, const struct names *names)
-{
-	x->to.out = x->out;
-	x->to.names = x->names ? x->names : names;
-	x->to.path = x->out == stdout ? NULL : x->o->out;
-	x->to.dev = x->o->dev;
-	x->to.ops = x->o->ops;
-	return x->format->begin(&x->ctx, &x->to);
-}
-
 static int run_begin(void *ctx, const struct names *names)
 {
 	struct export_run *x = ctx;
-	struct stat in, out;
 
-	if (x->format->needs & EXPORT_FILE && (!strcmp(x->o->out, "-") || gzip_is_asked(x->o->out))) {
-		err_set(x->err, -EINVAL, "%s is not written to a stream", x->format->name);
-		return err_hint(x->err, "give -o a file's name that does not end in .gz");
-	}
-	if (!strcmp(x->o->out, "-")) {
-		x->out = stdout;
-		return run_format(x, names);
-	}
-	if (!stat(x->o->file, &in) && !stat(x->o->out, &out) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-		return err_set(x->err, -EINVAL, "%s is the recording itself", x->o->out);
-	x->out = gzip_is_asked(x->o->out) ? gzip_create(x->o->out) : fopen(x->o->out, "we");
-	if (!x->out)
-		return err_set(x->err, -errno, "cannot write %s: %s", x->o->out, strerror(errno));
-	return run_format(x, names);
+	x->to.out = x->out;
+	x->to.names = x->names ? x->names : names;
+	x->to.path = x->out == stdout ? NULL : x->file.part ? x->file.part : x->o->out;
+	x->to.dev = x->o->dev;
+	x->to.ops = x->o->ops;
+	return x->format->begin(&x->ctx, &x->to);
 }
 
 static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -185,8 +218,6 @@ static int run_end(void *ctx, const struct report *rep, int r)
 	struct export_run *x = ctx;
 	int e = x->ctx ? x->format->end(x->ctx, rep) : 0;
 
-	if (x->out && x->out != stdout && fclose(x->out) && !e)
-		e = -errno;
 	if (x->has_said)
 		fputs("\r\x1b[K", stderr);
 	if (!r && e < 0)
@@ -207,7 +238,8 @@ static int write_out(struct export_run *x, struct report **ret_report, uint64_t 
 int cmd_export(const struct options *o, struct err *err)
 {
 	struct err sink_err = { 0 };
-	struct export_run x = { .o = o, .format = export_format_find(o->format), .err = &sink_err, .passes = 1 };
+	struct export_run x = { .o = o, .format = export_format_find(o->format), .err = &sink_err, .passes = 1,
+				.file = { .fd = -1 } };
 	struct report *first = NULL, *rep = NULL;
 	struct labels *labels = NULL;
 	uint64_t cut = 0;
@@ -216,12 +248,14 @@ int cmd_export(const struct options *o, struct err *err)
 	if (x.format->missing && x.format->missing())
 		return err_set(err, -ENOTSUP, "%s: %s", x.format->name, x.format->missing());
 	clock_gettime(CLOCK_MONOTONIC, &x.start);
-	if (!o->labels_live || x.format->needs & EXPORT_LABELS) {
+	r = run_open(&x);
+	if (!r && (!o->labels_live || x.format->needs & EXPORT_LABELS)) {
 		x.passes = 2;
 		r = collect(&x, &labels, &first, err);
 	}
 	if (!r)
 		r = write_out(&x, &rep, &cut, err);
+	r = run_close(&x, r);
 	if (r < 0 && sink_err.code)
 		*err = sink_err;
 	if (!r) {
@@ -230,7 +264,7 @@ int cmd_export(const struct options *o, struct err *err)
 		if (!o->quiet)
 			replay_say(o->file, rep->lost[MT_LOSS_DAMAGED], cut);
 		if (x.out != stdout && !o->quiet)
-			fprintf(stderr, "%s: %s from %s events\n", safe_text(name, o->out), fmt_bytes(a, run_written(&x)),
+			fprintf(stderr, "%s: %s from %s events\n", safe_text(name, o->out), fmt_bytes(a, x.bytes),
 				fmt_count(b, (double)report_events_sum(rep)));
 		r = loss_exit_code(o, rep);
 	}

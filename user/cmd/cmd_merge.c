@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/outfile.h"
 #include "cmd/cmd.h"
 #include "event/merge.h"
 #include "view/text.h"
@@ -30,8 +31,9 @@ int cmd_merge(const struct options *o, struct err *err)
 {
 	enum merge_align align = o->align_clock ? MERGE_ALIGN_CLOCK : MERGE_ALIGN_STEPS;
 	char safe[TEXT_BYTES_MAX], events[24];
+	struct outfile_how how = outputs_of(o);
 	struct merge_info info;
-	int r = merge_files(o->files, o->files_cnt, o->out, align, o->verbose, &info, err);
+	int r = merge_files(o->files, o->files_cnt, o->out, &how, align, o->verbose, &info, err);
 
 	if (!r && !o->quiet) {
 		(void)merge_info__words(&info, o->verbose, say_line, NULL);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/outfile.h"
 #include "cmd/cmd.h"
 #include "timeline/report.h"
 #include "trace/trace.h"
@@ -103,6 +104,11 @@ struct view_opts view_opts_of(const struct options *o)
 	if (is_tty && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
 		v.width = ws.ws_col > 140 ? 140 : ws.ws_col;
 	return v;
+}
+
+struct outfile_how outputs_of(const struct options *o)
+{
+	return (struct outfile_how){ .asker = &o->asker, .force = o->force };
 }
 
 size_t report_top(const struct options *o)

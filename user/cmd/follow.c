@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/followed.h"
+#include "cmd/redact.h"
 #include "cmd/retire.h"
 #include "cmd/usage.h"
 #include "event/decode.h"
@@ -47,9 +48,12 @@ struct follow {
 
 static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_how how, pid_t ppid)
 {
-	const char *const *labels;
+	const char *const *labels, *cmdline = target__cmdline(p->target);
 	size_t cnt = target__labels(p->target, &labels);
+	char left[TEXT_BYTES_MAX];
 
+	if (f->env.redact)
+		cmdline = redact_cmdline(left, sizeof(left), cmdline);
 	f->env.push(f->env.ctx, (struct event){
 		.kind = EV_PROC,
 		.pid = (uint32_t)p->pid,
@@ -57,11 +61,12 @@ static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_
 		.aux = (uint32_t)ppid,
 		.flags = (uint8_t)how,
 		.size = target__start_ns(p->target),
-		.addr = names__add(f->env.names, target__cmdline(p->target)).v,
+		.addr = names__add(f->env.names, cmdline).v,
 		.name = names__add(f->env.names, target__comm(p->target)) });
 	for (size_t i = 0; i < cnt; i++)
-		f->env.push(f->env.ctx, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
-						       .name = names__add(f->env.names, labels[i]) });
+		if (!f->env.redact || redact_keeps_label(labels[i]))
+			f->env.push(f->env.ctx, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
+							       .name = names__add(f->env.names, labels[i]) });
 	if (f->env.plan.sources & SRC_KERNEL)
 		usage__push_rss(&f->usage, p, 1);
 	usage__push_cpu(&f->usage, p);

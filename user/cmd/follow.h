@@ -25,6 +25,7 @@ struct follow_env {
 	struct plan_opts plan; /* what to probe; only_new_libs is set by follow itself */
 	int children;	       /* follow them too */
 	int all;	       /* and every process that maps a job's library (target/jobs.h) */
+	int redact;	       /* of a command line its program alone is told */
 	int quiet;	       /* no "attached to" lines */
 	struct names *names;
 	struct decode *decode;

@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/err.h"
+#include "base/seed.h"
 #include "event/recording.h"
 
 #define THREADS_SLOTS (1u << 16) /* half a MiB; threads past three quarters of it are passed on as they are */
@@ -156,7 +157,7 @@ int late__begin(struct late *l, struct rec_writer *w, struct names *names, uint6
 
 static struct thread_slot *late__thread(struct late *l, uint32_t tid)
 {
-	uint32_t i = (uint32_t)(((uint64_t)tid * 0x9e3779b97f4a7c15u) >> 40) % THREADS_SLOTS;
+	uint32_t i = (uint32_t)hash_u64(tid) % THREADS_SLOTS;
 
 	if (!tid)
 		return NULL;

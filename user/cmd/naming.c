@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/seed.h"
 #include "bpf/lib/shared.h"
 #include "model/model.h"
 #include "model/tensors.h"
@@ -375,7 +376,7 @@ static void note(struct naming *n, struct named_proc *p, enum note which, const 
 /* The entry of a storage; the table is as large as a look's result asks for. */
 static struct known *find_known(struct named_proc *p, uint64_t data)
 {
-	size_t i = (size_t)(data * 0x9e3779b97f4a7c15ull >> 32) & (p->known_cap - 1);
+	size_t i = (size_t)hash_u64(data) & (p->known_cap - 1);
 
 	while (p->known[i].data && p->known[i].data != data)
 		i = (i + 1) & (p->known_cap - 1);
@@ -428,7 +429,7 @@ static int is_said(const struct naming *n, const struct named_proc *p, const str
 /* The entry of a module. */
 static struct known_module *find_module(struct named_proc *p, uint64_t obj)
 {
-	size_t i = (size_t)(obj * 0x9e3779b97f4a7c15ull >> 32) & (p->modules_cap - 1);
+	size_t i = (size_t)hash_u64(obj) & (p->modules_cap - 1);
 
 	while (p->modules_known[i].obj && p->modules_known[i].obj != obj)
 		i = (i + 1) & (p->modules_cap - 1);

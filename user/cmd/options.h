@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "base/asker.h"
 #include "serve/listen.h"
 #include "view/view.h"
 
@@ -27,6 +28,7 @@ enum command {
 
 struct options {
 	enum command cmd;
+	struct asker asker; /* on whose behalf: from main, the command line does not say */
 	int help, version, man;
 	pid_t pids[OPT_PIDS_MAX];
 	size_t pids_cnt;
@@ -68,6 +70,8 @@ struct options {
 	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;
 	int all_jobs; /* -a */
+	int redact;   /* command lines are not told */
+	int force;    /* outputs replace what has their name */
 	int no_follow, no_names, no_modules, keep_idle, force_perf, json, tui, ops, all, no_color, quiet, verbose;
 };
 

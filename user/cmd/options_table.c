@@ -390,6 +390,8 @@ FLAG(on_keep_idle, keep_idle, 1)
 FLAG(on_version, version, 1)
 FLAG(on_man, man, 1)
 FLAG(on_json, json, 1)
+FLAG(on_force, force, 1)
+FLAG(on_redact, redact, 1)
 FLAG(on_flow, flow, 1)
 FLAG(on_leaks, leaks, 1)
 FLAG(on_tui, tui, 1)
@@ -424,6 +426,8 @@ const struct option_def option_defs[] = {
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
 	{ "--output", 'o', "OUT.mtr", "recording to write", MERGE, on_out },
+	{ "--force", 0, NULL, "replace what is at -o: by a new file, once it is whole (a recording: with its first second)",
+	  TRACING | EXPORT | MERGE, on_force },
 	{ "--align", 0, "WHICH", "clocks of several machines: steps, by the steps that both made, where they can be told, else "
 	  "by their wall clocks (default); clock, by their wall clocks alone", MERGE, on_align },
 	{ "--listen", 0, "ADDRESS:PORT", "where to answer (default " LISTEN_DEFAULT "); port 0: one that is free. Whoever "
@@ -484,6 +488,9 @@ const struct option_def option_defs[] = {
 	  "ptr, size, device, name, step; event=KIND says what it is (alloc, free, op_begin, op_end, region_begin, "
 	  "region_end, step, tag) where that does not follow. Known without: memtrace:*, pytorch:*, python:function__*",
 	  TRACING | PLAN, on_usdt },
+	{ "--redact", 0, NULL, "of the command lines of processes keep the program's name alone, of RANK, MASTER_ADDR and "
+	  "the like from their environment what is a number: in reports, recordings and what serve answers",
+	  TRACING, on_redact },
 	{ "--min-size", 0, "SIZE", "host allocations below this many bytes are left out; K, M, G (default 0)", TRACING,
 	  on_min_size },
 	{ "--stacks", 0, "[=WHICH]", "where in the program each block of --stack-size and more was allocated: python "

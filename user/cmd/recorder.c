@@ -40,10 +40,16 @@ void recorder__done(struct recorder *r)
 	window__free(r->window);
 }
 
+static struct rec_writer_opts recorder__writer_opts(const struct recorder *r)
+{
+	return (struct rec_writer_opts){ .names = r->names, .how = r->opts.how, .is_whole = r->window != NULL };
+}
+
 static int recorder__try_name(const struct recorder *r, const char *path, struct err *err)
 {
+	struct rec_writer_opts o = recorder__writer_opts(r);
 	struct rec_writer *trial;
-	int ret = rec_writer__open(&trial, path, r->names, err);
+	int ret = rec_writer__open(&trial, path, &o, err);
 
 	if (!ret)
 		rec_writer__drop(trial);
@@ -58,16 +64,18 @@ static int recorder__try_window(const struct recorder *r, struct err *err)
 
 	if (ret < 0)
 		return ret;
-	if ((size_t)snprintf(longest, sizeof(longest), "%s-99999.part", r->path) >= sizeof(longest))
+	if ((size_t)snprintf(longest, sizeof(longest), "%s-99999", r->path) >= sizeof(longest))
 		return err_set(err, -ENAMETOOLONG, "%s is too long a name", r->path);
 	return recorder__try_name(r, longest, err);
 }
 
 int recorder__open(struct recorder *r, struct err *err)
 {
+	struct rec_writer_opts o = recorder__writer_opts(r);
+
 	if (r->window)
 		return recorder__try_window(r, err);
-	return r->path ? rec_writer__open(&r->writer, r->path, r->names, err) : 0;
+	return r->path ? rec_writer__open(&r->writer, r->path, &o, err) : 0;
 }
 
 /* --- events ------------------------------------------------------------------------------------ */
@@ -106,6 +114,7 @@ int recorder__flush(struct recorder *r, struct err *err)
 
 int recorder__begin_late(struct recorder *r)
 {
+	struct rec_writer_opts o = recorder__writer_opts(r);
 	struct err err = { 0 };
 	int ret;
 
@@ -114,7 +123,7 @@ int recorder__begin_late(struct recorder *r)
 		return 0;
 	}
 	r->path = r->opts.late_path(r->opts.ctx);
-	ret = rec_writer__open(&r->writer, r->path, r->names, &err);
+	ret = rec_writer__open(&r->writer, r->path, &o, &err);
 	if (!ret) {
 		ret = late__begin(r->late, r->writer, r->names, r->last_ns, &err);
 		if (ret < 0) {
@@ -154,8 +163,14 @@ static int numbered_path(char *buf, size_t size, const char *path)
 static int recorder__write_window(struct recorder *r, struct model *m, const char *path, int is_end, const char *why,
 				  struct err *err)
 {
-	int ret = window__write(r->window, m, path, is_end, err);
+	struct rec_writer_opts o = recorder__writer_opts(r);
+	char other[4096];
+	int ret = window__write(r->window, m, path, &o, is_end, err);
 
+	if (ret == -EEXIST && is_end && !numbered_path(other, sizeof(other), path)) { /* it was free when the trace began */
+		path = other;
+		ret = window__write(r->window, m, path, &o, is_end, err);
+	}
 	if (ret < 0)
 		return ret;
 	/* what was written: by then the oldest frames have gone */

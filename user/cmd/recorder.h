@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/outfile.h"
 #include "event/event.h"
 
 struct late;
@@ -22,6 +23,7 @@ struct window;
 
 struct recorder_opts {
 	const char *path;      /* NULL: none, or from late_path */
+	struct outfile_how how;
 	uint64_t window_ns;    /* path gets the last while; 0: all of it */
 	uint64_t window_bytes; /* of memory, for that */
 	const char *(*late_path)(void *ctx); /* for recorder__begin_late; good as long as the trace. NULL: that never comes */

@@ -644,7 +644,7 @@ static int session__init(struct session *s, struct err *err)
 	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
 				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL),
 				  .stacks = o->stacks, .stack_size = o->stack_size, .stack_rate = STACK_RATE };
-	struct recorder_opts ro = { .path = o->record_path, .window_ns = o->window_ns,
+	struct recorder_opts ro = { .path = o->record_path, .how = o->how, .window_ns = o->window_ns,
 				    .window_bytes = o->window_bytes, .late_path = o->late_path, .ctx = o->ctx };
 	struct model_opts mo = { .classes = o->classes };
 	int r;
@@ -683,6 +683,7 @@ static int session__init(struct session *s, struct err *err)
 		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle },
 		.children = o->follow,
 		.all = o->all,
+		.redact = o->redact,
 		.quiet = o->quiet,
 		.names = s->names,
 		.decode = s->decode,

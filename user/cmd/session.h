@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/outfile.h"
 #include "timeline/timeline.h"
 
 struct err;
@@ -26,6 +27,7 @@ struct session_opts {
 	int follow;	     /* children too (default 1) */
 	int names;	     /* of modules and parameters, from Python */
 	int modules;	     /* with names: which module's forward or backward made a block */
+	int redact;	     /* of command lines the program alone is told, of labels numbers */
 	int quiet;	     /* no "attached to" lines */
 	int keep_idle;	     /* operators that are never called keep their probes */
 	unsigned sources;    /* enum source */
@@ -40,6 +42,7 @@ struct session_opts {
 	double max_overhead;  /* share of the processes' CPU time that probes may take, or the session fails; 0: no limit */
 	int force_perf;	      /* one perf uprobe a site instead of uprobe_multi (old kernels' way) */
 	const char *record_path; /* NULL = no recording */
+	struct outfile_how how;  /* it and others are written */
 	uint64_t window_ns;	 /* record_path gets the last while of the trace, when it ends or somebody asks; 0: all of it */
 	uint64_t window_bytes;	 /* of memory, for that */
 	size_t top;		 /* rows in the reports handed to on_tick and ret_final */

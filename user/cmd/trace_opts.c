@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/window.h"
@@ -24,6 +25,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.user = o->user,
 		.all = o->all_jobs,
 		.follow = !o->no_follow,
+		.redact = o->redact,
 		.quiet = o->quiet,
 		.keep_idle = o->keep_idle,
 		.names = !o->no_names,
@@ -41,6 +43,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.max_overhead = o->max_overhead,
 		.force_perf = o->force_perf,
 		.record_path = o->out,
+		.how = outputs_of(o),
 		.window_ns = o->window_ns,
 		.window_bytes = o->window_size ? o->window_size : WINDOW_BYTES_DEFAULT,
 		.top = report_top(o),
@@ -67,7 +70,10 @@ void recording_default_path(const struct options *o, char *buf, size_t size)
 	}
 	if (!localtime_r(&now, &tm) || !strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm))
 		snprintf(when, sizeof(when), "0");
-	snprintf(buf, size, "memtrace-%s-%s.mtr", who, when);
+	if (o->pids_cnt)
+		snprintf(buf, size, "memtrace-%s-%s.mtr", who, when);
+	else /* many may start in one second, as of an MPI job; a process has one memtrace */
+		snprintf(buf, size, "memtrace-%s-%s-%d.mtr", who, when, (int)getpid());
 }
 
 uint64_t file_bytes(const char *path)

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/err.h"
@@ -446,39 +445,34 @@ static int writing__all(struct writing *x, const struct model *m, int is_end)
 	return r;
 }
 
-static int window__try(struct window *w, struct model *m, const char *part, const char *path, int is_end, struct err *err)
+static int window__try(struct window *w, struct model *m, const char *path, const struct rec_writer_opts *o, int is_end,
+		       struct err *err)
 {
 	struct writing x = { .w = w, .err = err };
-	int r, r2;
+	int r = rec_writer__open(&x.out, path, o, err);
 
-	r = rec_writer__open(&x.out, part, w->names, err);
 	if (r < 0)
 		return r;
 	r = writing__all(&x, m, is_end);
-	r2 = rec_writer__close(x.out, r < 0 ? NULL : err);
-	if (!r)
-		r = r2;
-	if (!r && rename(part, path) < 0)
-		r = err_set(err, -errno, "cannot rename %s to %s: %s", part, path, strerror(errno));
-	if (r < 0) {
-		(void)unlink(part);
-		err_hint(err, is_end ? "nothing of it was kept: -o names a file that has room, and can be renamed to" :
+	if (r < 0)
+		rec_writer__drop(x.out);
+	else
+		r = rec_writer__close(x.out, err);
+	if (r < 0 && r != -EEXIST)
+		err_hint(err, is_end ? "nothing of it was kept: -o names a file that has room, and can be written" :
 				       "it is in memory still: make room, and ask again with kill -USR1");
-	}
 	free(x.was);
 	return r;
 }
 
-int window__write(struct window *w, struct model *m, const char *path, int is_end, struct err *err)
+int window__write(struct window *w, struct model *m, const char *path, const struct rec_writer_opts *o, int is_end,
+		  struct err *err)
 {
-	char part[4096];
 	int r;
 
-	if ((size_t)snprintf(part, sizeof(part), "%s.part", path) >= sizeof(part))
-		return err_set(err, -ENAMETOOLONG, "%s is too long a name", path);
 	window__end_frame(w, m);
 	do /* at the end what does not fit is lost: then better the older part of it */
-		r = window__try(w, m, part, path, is_end, err);
+		r = window__try(w, m, path, o, is_end, err);
 	while (is_end && (r == -ENOSPC || r == -EDQUOT || r == -EFBIG) && !window__halve(w));
 	return r;
 }

@@ -14,6 +14,7 @@
 #define MT_CMD_WINDOW_H
 
 #include "event/event.h"
+#include "event/recording.h"
 #include "model/model.h"
 
 #define WINDOW_BYTES_DEFAULT (256ull << 20)
@@ -32,11 +33,12 @@ void window__add(struct window *w, struct model *m, const struct event *ev);
 /* Once a second: a frame ends, so that frames can leave by their age. */
 void window__tick(struct window *w, struct model *m);
 /*
- * Writes the window to path, by way of path.part. is_end: the trace is over, its last events are in the window;
- * else one is made. 0 or -errno. At the end, where the disk has no room, the older half is given up, again and again,
+ * Writes the window to path, which is there when it is whole. is_end: the trace is over, its last events are in the
+ * window; else one is made. 0 or -errno. At the end, where the disk has no room, the older half is given up, again and again,
  * until the rest fits.
  */
-int window__write(struct window *w, struct model *m, const char *path, int is_end, struct err *err);
+int window__write(struct window *w, struct model *m, const char *path, const struct rec_writer_opts *o, int is_end,
+		  struct err *err);
 /* Something happened that somebody will ask for: "out of memory"; NULL: nothing since the last call. */
 const char *window__reason(struct window *w);
 uint64_t window__cut(const struct window *w); /* events given up so */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
+
 #define STEP_PREFIX "Optimizer.step#"
 #define FRAME_PYTHON 1 /* EV_FRAME_PYTHON of event/event.h, which is not ours to include */
 #define STACK_DEPTH 64
@@ -413,9 +415,8 @@ struct row_map {
 
 static struct recorded_row *row_of(struct row_map *m, const struct recorded_block *b)
 {
-	uint64_t h = b->op.v * 0x9e3779b97f4a7c15ull ^ (b->region.v + 1ull) * 0xc2b2ae3d27d4eb4full ^
-		     (b->last_op.v + 7ull) * 0x165667b19e3779f9ull ^ (b->line + 3ull) * 0x27d4eb2f165667c5ull ^
-		     (b->module.v + 5ull) * 0x85ebca77c2b2ae63ull ^ (b->root.v + 9ull) * 0x9fb21c651e98df25ull;
+	uint64_t h = hash_two(hash_two((uint64_t)b->op.v << 32 | b->region.v, (uint64_t)b->last_op.v << 32 | b->line),
+			      (uint64_t)b->module.v << 32 | b->root.v);
 	size_t at;
 
 	if (m->cnt * 2 >= m->mask) {
@@ -438,7 +439,7 @@ static struct recorded_row *row_of(struct row_map *m, const struct recorded_bloc
 			}
 		free(old.rows);
 	}
-	for (at = (size_t)(h ^ h >> 32) & m->mask; m->rows[at].blocks; at = (at + 1) & m->mask)
+	for (at = (size_t)h & m->mask; m->rows[at].blocks; at = (at + 1) & m->mask)
 		if (m->rows[at].op.v == b->op.v && m->rows[at].region.v == b->region.v &&
 		    m->rows[at].last_op.v == b->last_op.v && m->rows[at].line == b->line &&
 		    m->rows[at].module.v == b->module.v && m->rows[at].root.v == b->root.v)
@@ -457,7 +458,17 @@ static int by_weight(const void *a, const void *b)
 		return x->at_peak < y->at_peak ? 1 : -1;
 	if (x->byte_ns < y->byte_ns || x->byte_ns > y->byte_ns)
 		return x->byte_ns < y->byte_ns ? 1 : -1;
-	return x->op.v < y->op.v ? -1 : x->op.v > y->op.v;
+	if (x->op.v != y->op.v)
+		return x->op.v < y->op.v ? -1 : 1;
+	if (x->region.v != y->region.v)
+		return x->region.v < y->region.v ? -1 : 1;
+	if (x->last_op.v != y->last_op.v)
+		return x->last_op.v < y->last_op.v ? -1 : 1;
+	if (x->line != y->line)
+		return x->line < y->line ? -1 : 1;
+	if (x->module.v != y->module.v)
+		return x->module.v < y->module.v ? -1 : 1;
+	return x->root.v < y->root.v ? -1 : x->root.v > y->root.v;
 }
 
 static int kept_rows(struct recorded_kept *k, const struct recorded *r)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
+
 #define HASHES_MIN 1024
 #define HASHES_MAX (4 * MT_NAMES_MAX) /* the BPF side stops at MT_NAMES_MAX */
 
@@ -60,7 +62,7 @@ void decode__free(struct decode *d)
 
 static struct hash_name *hash_slot(struct hash_name *table, size_t mask, uint64_t hash)
 {
-	size_t i = hash & mask;
+	size_t i = hash_u64(hash) & mask;
 
 	while (table[i].hash && table[i].hash != hash)
 		i = (i + 1) & mask;

@@ -290,7 +290,7 @@ static int scan_all(struct merge *m, const char *const *paths)
 	return r;
 }
 
-/* The writer begins a file anew with its first frame: an input would be gone before it is read. */
+/* An input would be gone when the output has its name. */
 static int refuse_inputs(const char *const *paths, size_t cnt, const char *out, struct err *err)
 {
 	struct stat a, b;
@@ -309,8 +309,10 @@ static int refuse_inputs(const char *const *paths, size_t cnt, const char *out, 
 	return 0;
 }
 
-static int merge_run(struct merge *m, const char *const *paths, const char *out, enum merge_align align)
+static int merge_run(struct merge *m, const char *const *paths, const char *out, const struct outfile_how *how,
+		     enum merge_align align)
 {
+	struct rec_writer_opts wo = { .names = m->names, .how = *how, .is_whole = 1 };
 	int64_t off = 0;
 	int r = scan_all(m, paths);
 
@@ -323,7 +325,7 @@ static int merge_run(struct merge *m, const char *const *paths, const char *out,
 	if (!r)
 		r = open_sources(m);
 	if (!r)
-		r = rec_writer__open(&m->out, out, m->names, m->err);
+		r = rec_writer__open(&m->out, out, &wo, m->err);
 	if (!r)
 		r = put_head(m, off);
 	if (!r)
@@ -352,8 +354,8 @@ static void merge_done(struct merge *m)
 	names__free(m->names);
 }
 
-int merge_files(const char *const *paths, size_t cnt, const char *out, enum merge_align align, int each,
-		struct merge_info *ret, struct err *err)
+int merge_files(const char *const *paths, size_t cnt, const char *out, const struct outfile_how *how,
+		enum merge_align align, int each, struct merge_info *ret, struct err *err)
 {
 	struct merge m = { .cnt = cnt, .each = each, .info = ret, .err = err };
 	int r;
@@ -372,7 +374,7 @@ int merge_files(const char *const *paths, size_t cnt, const char *out, enum merg
 	m.names = names__new();
 	r = m.src && m.heap && ret->files && m.names ? 0 : err_set(err, -ENOMEM, "out of memory");
 	if (!r)
-		r = merge_run(&m, paths, out, align);
+		r = merge_run(&m, paths, out, how, align);
 	if (r < 0)
 		rec_writer__drop(m.out);
 	else

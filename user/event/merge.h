@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 struct err;
+struct outfile_how;
 
 #define MERGE_FILES_MAX 256 /* merges of merges go further */
 #define MERGE_STEPS_MAX 4096 /* of a file, from its first to its last: for its clock */
@@ -59,8 +60,8 @@ struct merge_info {
  * 0 or -errno; then `out` is as it was. *ret is filled in either case, give it to merge_info__done. What merge_info__words says
  * becomes notes of what is written.
  */
-int merge_files(const char *const *paths, size_t cnt, const char *out, enum merge_align align, int each,
-		struct merge_info *ret, struct err *err);
+int merge_files(const char *const *paths, size_t cnt, const char *out, const struct outfile_how *how,
+		enum merge_align align, int each, struct merge_info *ret, struct err *err);
 /* Tells how each file was merged; of many files, unless each is asked for, a line for each way. 0, or what `say` returned. */
 int merge_info__words(const struct merge_info *info, int each, int (*say)(void *ctx, const char *line), void *ctx);
 void merge_info__done(struct merge_info *info);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "base/seed.h"
 #include "event/merge_state.h"
 #include "event/recording.h"
 
@@ -91,7 +92,7 @@ static int merge_stack(struct merge *m, struct source *s, struct event *ev)
 		if (!m->stacks)
 			return -ENOMEM;
 	}
-	at = (key.parent * 2654435761u ^ key.name * 40503u ^ key.file * 2246822519u ^ key.line * 3266489917u) % STACK_SLOTS;
+	at = (uint32_t)hash_two((uint64_t)key.parent << 32 | key.name, (uint64_t)key.file << 32 | key.line) % STACK_SLOTS;
 	for (; m->stacks[at].number; at = (at + 1) % STACK_SLOTS) {
 		const struct stack_slot *o = &m->stacks[at];
 

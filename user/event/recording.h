@@ -13,15 +13,21 @@
 
 #include <stdio.h>
 
+#include "base/outfile.h"
 #include "event/event.h"
 
 struct err;
 struct rec_writer;
 struct rec_reader;
 
-/* `names` is borrowed: new ids are written with the frame that first may use them. `path` is
- * created; an existing file is an error unless it is a .mtr or empty: then the first frame overwrites it. */
-int rec_writer__open(struct rec_writer **ret, const char *path, const struct names *names, struct err *err);
+struct rec_writer_opts {
+	const struct names *names; /* borrowed: new ids are written with the frame that first may use them */
+	struct outfile_how how;
+	int is_whole; /* the file has no name before it is closed, and none if that fails; else from the first frame on */
+};
+
+/* -EINVAL: not a file that can be sought in; else as outfile__open. */
+int rec_writer__open(struct rec_writer **ret, const char *path, const struct rec_writer_opts *o, struct err *err);
 /*
  * 0 or -errno (-ENOSPC …, message in err of the call that failed). After a failure the events of
  * that frame are dropped and counted, and the next frame is tried again. Events must come ordered:
@@ -37,7 +43,7 @@ int rec_writer__flush(struct rec_writer *w, struct err *err);
 int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, struct err *err);
 /* Flush, end mark, fsync, close, free. NULL is fine. */
 int rec_writer__close(struct rec_writer *w, struct err *err);
-/* Instead of close when it came to nothing: writes nothing; a file that open created is removed. */
+/* Instead of close when it came to nothing: writes nothing; a file that open created is removed, an old one stays. */
 void rec_writer__drop(struct rec_writer *w);
 uint64_t rec_writer__bytes(const struct rec_writer *w);	  /* in the file so far */
 uint64_t rec_writer__events(const struct rec_writer *w);  /* added so far */

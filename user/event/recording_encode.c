@@ -24,6 +24,8 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "base/seed.h"
+
 #define N MTR_FRAME_EVENTS_MAX
 #define LEVEL_DEFAULT 1
 #define COMPRESS_MIN 48 /* a zstd frame costs about 10 bytes by itself */
@@ -179,20 +181,11 @@ static inline void put_varint(struct col_buf *c, uint64_t v)
 	*c->at++ = (uint8_t)v;
 }
 
-static inline uint64_t mix(uint64_t a, uint64_t b)
-{
-	uint64_t h = (a ^ 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
-
-	h ^= h >> 32;
-	h = (h ^ b) * 0xc4ceb9fe1a85ec53u;
-	return h ^ h >> 29;
-}
-
 /* --- threads --------------------------------------------------------------------------------- */
 
 static uint32_t rec_enc__thread(struct rec_enc *e, uint32_t pid, uint32_t tid)
 {
-	uint32_t i = (uint32_t)mix(pid, tid) & e->mask;
+	uint32_t i = (uint32_t)hash_u64((uint64_t)pid << 32 | tid) & e->mask;
 
 	for (; e->thread_slots[i]; i = (i + 1) & e->mask) {
 		const struct enc_thread *t = &e->threads[e->thread_slots[i] - 1];
@@ -276,9 +269,7 @@ static unsigned mode_of(uint8_t kind, uint32_t shape_cnt)
 
 static inline uint32_t shape_key__hash(const struct shape_key *k)
 {
-	uint64_t h = mix(k->bits, k->name_aux);
-
-	return (uint32_t)mix(h ^ k->size, k->addr);
+	return (uint32_t)hash_two(hash_two(k->bits, k->name_aux) ^ k->size, k->addr);
 }
 
 static void put_shape(struct col_buf *c, const struct event *ev, unsigned mode)
@@ -321,7 +312,7 @@ static struct enc_shape *rec_enc__shape(struct rec_enc *e, const struct event *e
 
 static void rec_enc__addr(struct rec_enc *e, struct enc_shape *s, uint64_t addr)
 {
-	uint32_t i = (uint32_t)mix(addr, 0) & e->mask, back = 0;
+	uint32_t i = (uint32_t)hash_u64(addr) & e->mask, back = 0;
 
 	for (; e->addr_slots[i]; i = (i + 1) & e->mask) {
 		uint32_t at = e->addr_slots[i] - 1;

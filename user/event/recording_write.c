@@ -7,25 +7,23 @@
  * events are missing. Names are not lost with it: they go with the next frame that can be written.
  *
  * The place to write is kept here, not taken from the file's end, so a torn frame that could not
- * even be cut off is overwritten by the next one. A lock (flock) keeps two memtraces off one file.
+ * even be cut off is overwritten by the next one.
  */
 #include "event/recording.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "base/err.h"
+#include "base/outfile.h"
 #include "event/recording_frame.h"
 
 struct rec_writer {
-	int fd;
+	struct outfile file;
 	char *path;
 	const struct names *names;
 	uint32_t names_last;	 /* highest id in the file */
@@ -36,9 +34,9 @@ struct rec_writer {
 	uint32_t pending_cnt;
 	uint32_t frame_no;
 	uint64_t last_ns;
-	uint64_t bytes;		 /* whole frames; where the next one goes; 0: nothing touched yet */
-	int is_created;		 /* by us: nobody misses it */
+	uint64_t bytes;		 /* whole frames; where the next one goes */
 	uint64_t added, written, dropped;
+	int is_whole;
 };
 
 static int write_at(int fd, const void *data, size_t len, uint64_t off)
@@ -61,80 +59,31 @@ static int write_at(int fd, const void *data, size_t len, uint64_t off)
 
 /* --- open ------------------------------------------------------------------------------------ */
 
-/* Is it ours to overwrite? Empty, or begins like a recording. */
-static int check_existing(int fd, const char *path, struct err *err)
-{
-	uint8_t magic[8];
-	struct stat st;
-	ssize_t n;
-
-	if (fstat(fd, &st) < 0)
-		return err_set(err, -errno, "cannot stat %s: %s", path, strerror(errno));
-	if (!S_ISREG(st.st_mode)) {
-		err_set(err, -EINVAL, "%s is not a regular file", path);
-		err_hint(err, "a recording needs a file it can seek in; name one with -o");
-		return -EINVAL;
-	}
-	if (!st.st_size)
-		return 0;
-	n = pread(fd, magic, sizeof(magic), 0);
-	if (n == sizeof(magic) && !memcmp(magic, MTR_MAGIC, sizeof(magic)))
-		return 0;
-	err_set(err, -EEXIST, "%s exists and is not a memtrace recording", path);
-	err_hint(err, "it was left as it is; name another file with -o, or remove it first");
-	return -EEXIST;
-}
-
-static int open_file(const char *path, int *ret_created, struct err *err)
-{
-	const int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-	int fd, r;
-
-	fd = open(path, flags | O_CREAT | O_EXCL, 0644);
-	*ret_created = fd >= 0;
-	if (fd < 0 && errno == EEXIST)
-		fd = open(path, flags);
-	if (fd < 0) {
-		r = err_set(err, -errno, "cannot create recording %s: %s", path, strerror(errno));
-		if (r == -EROFS || r == -EACCES || r == -ENOENT)
-			err_hint(err, "name a file in a directory you can write to with -o");
-		return r;
-	}
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-		r = err_set(err, -EBUSY, "%s is being written by another memtrace", path);
-		err_hint(err, "name another file with -o");
-	} else {
-		r = *ret_created ? 0 : check_existing(fd, path, err);
-	}
-	if (r < 0) {
-		close(fd);
-		return r;
-	}
-	return fd;
-}
-
 static void rec_writer__free(struct rec_writer *w)
 {
 	if (!w)
 		return;
-	if (w->fd >= 0)
-		close(w->fd);
 	rec_enc__free(w->enc);
 	free(w->pending);
 	free(w->path);
 	free(w);
 }
 
-int rec_writer__open(struct rec_writer **ret, const char *path, const struct names *names,
-		     struct err *err)
+static int not_a_file(const char *path, struct err *err)
+{
+	err_set(err, -EINVAL, "%s is not a regular file", path);
+	return err_hint(err, "a recording needs a file it can seek in; name one with -o");
+}
+
+int rec_writer__open(struct rec_writer **ret, const char *path, const struct rec_writer_opts *o, struct err *err)
 {
 	struct rec_writer *w = calloc(1, sizeof(*w));
 	int r;
 
 	if (!w)
 		return err_set(err, -ENOMEM, "no memory for a recording");
-	w->fd = -1;
-	w->names = names;
+	w->names = o->names;
+	w->is_whole = o->is_whole;
 	w->path = strdup(path);
 	w->enc = rec_enc__new(0);
 	w->pending = malloc(MTR_FRAME_EVENTS_MAX * sizeof(*w->pending));
@@ -142,20 +91,23 @@ int rec_writer__open(struct rec_writer **ret, const char *path, const struct nam
 		rec_writer__free(w);
 		return err_set(err, -ENOMEM, "no memory for a recording");
 	}
-	r = open_file(path, &w->is_created, err);
+	r = outfile__open(&w->file, path, o->is_whole ? OUTFILE_WHOLE : OUTFILE_GROWING, &o->how, err);
+	if (!r && w->file.is_stream) {
+		outfile__drop(&w->file);
+		r = not_a_file(path, err);
+	}
 	if (r < 0) {
 		rec_writer__free(w);
 		return r;
 	}
-	w->fd = r;
 	*ret = w;
 	return 0;
 }
 
 void rec_writer__drop(struct rec_writer *w)
 {
-	if (w && w->is_created)
-		(void)unlink(w->path);
+	if (w)
+		outfile__drop(&w->file);
 	rec_writer__free(w);
 }
 
@@ -163,7 +115,7 @@ void rec_writer__drop(struct rec_writer *w)
 
 static int rec_writer__fail(struct rec_writer *w, int r, struct err *err)
 {
-	if (ftruncate(w->fd, (off_t)w->bytes) < 0)
+	if (ftruncate(w->file.fd, (off_t)w->bytes) < 0)
 		r = r ? r : -errno; /* the next frame overwrites what is torn */
 	err_set(err, r, "cannot write recording %s: %s", w->path, strerror(-r));
 	if (r == -ENOSPC || r == -EDQUOT)
@@ -173,22 +125,22 @@ static int rec_writer__fail(struct rec_writer *w, int r, struct err *err)
 	return r;
 }
 
-/* What the file held before goes only now, when there is something to put in its place. */
+/* An old file of that name goes only now, when there is something to put in its place. */
 static int rec_writer__begin(struct rec_writer *w, struct err *err)
 {
 	struct mtr_file h = { .version = MTR_VERSION, .header_bytes = sizeof(h) };
-	int r = 0;
+	int r;
 
 	memcpy(h.magic, MTR_MAGIC, sizeof(h.magic));
 	h.checksum = XXH3_64bits(&h, offsetof(struct mtr_file, checksum));
-	if (ftruncate(w->fd, 0) < 0)
-		r = -errno;
-	if (r == 0)
-		r = write_at(w->fd, &h, sizeof(h), 0);
+	r = write_at(w->file.fd, &h, sizeof(h), 0);
 	if (r < 0)
 		return rec_writer__fail(w, r, err);
-	w->bytes = sizeof(h);
-	return 0;
+	if (!w->is_whole)
+		r = outfile__show(&w->file, err);
+	if (!r)
+		w->bytes = sizeof(h);
+	return r;
 }
 
 static int rec_writer__frame(struct rec_writer *w, const struct event *events, uint32_t event_cnt,
@@ -206,7 +158,7 @@ static int rec_writer__frame(struct rec_writer *w, const struct event *events, u
 	if (r < 0)
 		return r;
 	rec_enc__frame(w->enc, &in, &data, &len);
-	r = write_at(w->fd, data, len, w->bytes);
+	r = write_at(w->file.fd, data, len, w->bytes);
 	if (r < 0)
 		return rec_writer__fail(w, r, err);
 	w->bytes += len;
@@ -299,9 +251,9 @@ int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, s
 	if (r < 0)
 		return r;
 	mtr_frame__move(&h, body, w->frame_no, w->names_last + 1, w->written, w->dropped);
-	r = write_at(w->fd, &h, sizeof(h), w->bytes);
+	r = write_at(w->file.fd, &h, sizeof(h), w->bytes);
 	if (!r)
-		r = write_at(w->fd, body, len - sizeof(h), w->bytes + sizeof(h));
+		r = write_at(w->file.fd, body, len - sizeof(h), w->bytes + sizeof(h));
 	if (r < 0) {
 		w->dropped += h.events;
 		return rec_writer__fail(w, r, err);
@@ -324,10 +276,12 @@ int rec_writer__close(struct rec_writer *w, struct err *err)
 	r2 = rec_writer__frame(w, NULL, 0, 0, MTR_FRAME_END, r < 0 ? NULL : err);
 	if (r == 0)
 		r = r2;
-	if (r == 0 && fsync(w->fd) < 0)
-		r = rec_writer__fail(w, -errno, err);
+	if (r < 0 && w->is_whole)
+		outfile__drop(&w->file);
+	else
+		r2 = outfile__finish(&w->file, r < 0 ? NULL : err);
 	rec_writer__free(w);
-	return r;
+	return r ? r : r2;
 }
 
 uint64_t rec_writer__bytes(const struct rec_writer *w)

@@ -9,8 +9,8 @@
  * Growing doubles the index and fills it from the records in order: amortised, with one pause that
  * is proportional to the live blocks (measured: 21 ms at a million, tests/bench/bench_model).
  *
- * The hash is seeded with an address of this process: a target that picks its pointers cannot aim
- * at long probe sequences. The seed decides only where a slot lies, never what anyone sees.
+ * The hash is seeded (base/seed.h): a target that picks its pointers cannot aim at long probe sequences. The seed decides
+ * only where a slot lies, never what anyone sees.
  */
 #include "model/blocks.h"
 
@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/seed.h"
 #include "model/check.h"
 
 #define CHUNK_BITS 12
@@ -29,7 +30,6 @@
 struct blocks {
 	uint32_t *slots; /* 0 = free, else tag << 26 | record + 1 */
 	uint64_t slots_mask;
-	uint64_t seed;
 	struct block **chunks;
 	size_t chunks_cnt, chunks_cap;
 	uint32_t used;	    /* records ever handed out */
@@ -45,7 +45,6 @@ struct blocks *blocks__new(size_t max)
 		return NULL;
 	b->max = max && max < BLOCKS_MAX ? max : BLOCKS_MAX;
 	b->slots_mask = SLOTS_MIN - 1;
-	b->seed = (uint64_t)(uintptr_t)b * 0x9e3779b97f4a7c15u;
 	b->slots = calloc(SLOTS_MIN, sizeof(*b->slots));
 	if (!b->slots) {
 		blocks__free(b);
@@ -65,15 +64,9 @@ void blocks__free(struct blocks *b)
 	free(b);
 }
 
-static inline uint64_t blocks__hash(const struct blocks *b, uint32_t pid, uint8_t dev, uint64_t ptr)
+static inline uint64_t blocks__hash(uint32_t pid, uint8_t dev, uint64_t ptr)
 {
-	uint64_t h = (ptr ^ b->seed) + (((uint64_t)pid << 8) | dev) * 0xd6e8feb86659fd93u;
-
-	h ^= h >> 32;
-	h *= 0xbf58476d1ce4e5b9u;
-	h ^= h >> 29;
-	h *= 0x94d049bb133111ebu;
-	return h ^ (h >> 32);
+	return hash_two((uint64_t)pid << 8 | dev, ptr);
 }
 
 static inline uint32_t tag_of(uint64_t hash)
@@ -125,7 +118,7 @@ static bool blocks__grow(struct blocks *b)
 
 		if (!blk->id)
 			continue;
-		hash = blocks__hash(b, blk->pid, (uint8_t)blk->dev, blk->ptr);
+		hash = blocks__hash(blk->pid, (uint8_t)blk->dev, blk->ptr);
 		for (i = hash & mask; slots[i]; i = (i + 1) & mask)
 			;
 		slots[i] = tag_of(hash) | (idx + 1);
@@ -163,7 +156,7 @@ static inline uint32_t blocks__record(struct blocks *b)
 
 struct block *blocks__put(struct blocks *b, uint32_t pid, uint8_t dev, uint64_t ptr, bool *ret_live)
 {
-	uint64_t hash = blocks__hash(b, pid, dev, ptr);
+	uint64_t hash = blocks__hash(pid, dev, ptr);
 	uint64_t i = blocks__probe(b, hash, pid, dev, ptr);
 	struct block *blk;
 	uint32_t num;
@@ -190,7 +183,7 @@ struct block *blocks__put(struct blocks *b, uint32_t pid, uint8_t dev, uint64_t 
 
 struct block *blocks__find(const struct blocks *b, uint32_t pid, uint8_t dev, uint64_t ptr)
 {
-	uint64_t i = blocks__probe(b, blocks__hash(b, pid, dev, ptr), pid, dev, ptr);
+	uint64_t i = blocks__probe(b, blocks__hash(pid, dev, ptr), pid, dev, ptr);
 
 	return b->slots[i] ? slot__block(b, b->slots[i]) : NULL;
 }
@@ -202,7 +195,7 @@ static inline void blocks__close_gap(struct blocks *b, uint64_t i)
 
 	for (uint64_t j = (i + 1) & mask; b->slots[j]; j = (j + 1) & mask) {
 		const struct block *blk = slot__block(b, b->slots[j]);
-		uint64_t home = blocks__hash(b, blk->pid, (uint8_t)blk->dev, blk->ptr) & mask;
+		uint64_t home = blocks__hash(blk->pid, (uint8_t)blk->dev, blk->ptr) & mask;
 
 		if (((j - home) & mask) >= ((j - i) & mask)) {
 			b->slots[i] = b->slots[j];
@@ -214,7 +207,7 @@ static inline void blocks__close_gap(struct blocks *b, uint64_t i)
 
 bool blocks__take(struct blocks *b, uint32_t pid, uint8_t dev, uint64_t ptr, struct block *ret)
 {
-	uint64_t i = blocks__probe(b, blocks__hash(b, pid, dev, ptr), pid, dev, ptr);
+	uint64_t i = blocks__probe(b, blocks__hash(pid, dev, ptr), pid, dev, ptr);
 	uint32_t slot = b->slots[i];
 	struct block *blk;
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/seed.h"
 #include "model/check.h"
 #include "model/flow_state.h"
 
@@ -30,7 +31,7 @@ static struct fblock *graph__at(const struct graph *g, uint32_t num)
 
 static uint64_t home_of(const struct graph *g, uint64_t id)
 {
-	return (id * 0x9e3779b97f4a7c15u >> 32) & g->mask;
+	return hash_u64(id) & g->mask;
 }
 
 static uint64_t graph__probe(const struct graph *g, uint64_t id)
@@ -287,6 +288,7 @@ void fblock__end(struct graph *g, struct fblock *f)
 	f->end_epoch = f->dev->epoch;
 }
 
+/* Without the process's seed: places share entries, and which ones do decides what is expected, in each replay alike. */
 void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal)
 {
 	uint64_t x = ((uint64_t)f->blk->op << 40 | (uint64_t)f->blk->region << 20 | ordinal) ^

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
 #include "event/event.h"
 #include "model/blocks.h"
 
@@ -138,12 +139,9 @@ static inline bool growth_key__is(const struct growth_key *a, const struct growt
 
 static inline uint32_t growth__home(const struct growth *g, const struct growth_key *k)
 {
-	uint64_t h = ((uint64_t)k->pid << 32 | (uint32_t)k->stack << 8 | k->dev) * 0xd6e8feb86659fd93u;
-
-	h ^= ((uint64_t)k->op << 32 | k->region) * 0x9e3779b97f4a7c15u;
-	h ^= h >> 32;
-	h *= 0xbf58476d1ce4e5b9u;
-	return (uint32_t)(h >> 32) & g->mask;
+	return (uint32_t)hash_two((uint64_t)k->pid << 32 | (uint32_t)k->stack << 8 | k->dev,
+				  (uint64_t)k->op << 32 | k->region) &
+	       g->mask;
 }
 
 static inline uint32_t growth__probe(const struct growth *g, const struct growth_key *k)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/seed.h"
 #include "model/state.h"
 #include "timeline/report.h"
 
@@ -21,7 +22,7 @@ struct lanes {
 /* Its row, made if need be; that of pid 0 once only so many are free as there are devices. */
 static struct report_lane *lanes__row(struct lanes *l, uint32_t pid, uint8_t dev)
 {
-	uint32_t at = (pid * 2654435761u ^ dev * 40503u) % SLOTS;
+	uint32_t at = (uint32_t)hash_u64((uint64_t)pid << 8 | dev) % SLOTS;
 
 	for (; l->slots[at]; at = (at + 1) % SLOTS) {
 		struct report_lane *row = &l->rows[l->slots[at] - 1];

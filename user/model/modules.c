@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
 #include "model/blocks.h"
 #include "model/check.h"
 
@@ -45,7 +46,7 @@ void modules__done(struct modules *s)
 
 static uint32_t slot_of(const struct module_slot *slots, uint32_t cap, uint64_t a, uint64_t b)
 {
-	uint32_t i = (uint32_t)((a * 0x9e3779b97f4a7c15ull ^ b) * 0xbf58476d1ce4e5b9ull >> 32) & (cap - 1);
+	uint32_t i = (uint32_t)hash_two(a, b) & (cap - 1);
 
 	while (slots[i].row && (slots[i].a != a || slots[i].b != b))
 		i = (i + 1) & (cap - 1);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/seed.h"
+
 #define SLOTS (2 * OP_MODULES_MAX)
 
 void op_modules__done(struct op_modules *s)
@@ -12,7 +14,7 @@ void op_modules__done(struct op_modules *s)
 
 static struct op_module *find(struct op_modules *s, uint64_t key)
 {
-	uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 40) & (SLOTS - 1);
+	uint32_t at = (uint32_t)hash_u64(key) & (SLOTS - 1);
 
 	while (s->slots[at].key && s->slots[at].key != key)
 		at = (at + 1) & (SLOTS - 1);

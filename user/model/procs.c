@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
+
 void procs__init(struct procs *ps, size_t max, size_t gone_max)
 {
 	memset(ps, 0, sizeof(*ps));
@@ -38,7 +40,7 @@ void procs__done(struct procs *ps)
 
 static size_t head_of(uint32_t pid)
 {
-	return (pid * 2654435761u) >> 20; /* 4096 heads */
+	return hash_u64(pid) & 4095; /* 4096 heads */
 }
 
 struct proc *procs__find(const struct procs *ps, uint32_t pid)

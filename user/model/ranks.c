@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
 #include "event/rank_label.h"
 #include "model/model.h"
 #include "model/state.h"
@@ -149,7 +150,7 @@ static struct rank *ranks__add(struct ranks *r)
 
 static struct pid_slot *ranks__slot(const struct ranks *r, uint32_t pid)
 {
-	uint32_t at = pid * 2654435761u >> 15; /* 2^17 of them */
+	uint32_t at = (uint32_t)hash_u64(pid) % PIDS_SLOTS;
 
 	while (r->slots[at].pid && r->slots[at].pid != pid)
 		at = (at + 1) % PIDS_SLOTS;

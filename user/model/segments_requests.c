@@ -10,13 +10,14 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/seed.h"
 #include "model/segments_state.h"
 
 /* --- requested sizes ------------------------------------------------------------------------------------- */
 
 static size_t asked_home(const struct seg_proc *p, uint64_t ptr)
 {
-	return (ptr * 0x9e3779b97f4a7c15u >> 32) & p->asked_mask;
+	return hash_u64(ptr) & p->asked_mask;
 }
 
 static struct asked *seg_proc__asked(const struct seg_proc *p, uint64_t ptr)

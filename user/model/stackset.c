@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/seed.h"
 #include "model/blocks.h"
 #include "model/check.h"
 
@@ -42,7 +43,7 @@ bool stackset__define(struct stackset *s, const struct event *ev)
 
 static size_t home_of(const struct stackset *s, uint64_t id)
 {
-	return (size_t)(id * 0x9e3779b97f4a7c15ull >> 20) & (s->born_slots - 1);
+	return (size_t)hash_u64(id) & (s->born_slots - 1);
 }
 
 static size_t slot_of(const struct stackset *s, uint64_t id)

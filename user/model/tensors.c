@@ -5,15 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
 #include "model/check.h"
 
 #define CAP_MIN 1024u
 
 static size_t home_of(const struct tensors *t, uint64_t a, uint64_t b)
 {
-	uint64_t h = (a ^ b * 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
-
-	return (size_t)(h >> 32) & (t->cap - 1);
+	return (size_t)hash_two(a, b) & (t->cap - 1);
 }
 
 /* The entry with this key, or the free one where it would be. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
 #include "model/check.h"
 
 #define CHUNK_THREADS 64u
@@ -65,7 +66,7 @@ static struct thread *threads__at(const struct threads *ths, uint32_t num)
 
 static uint32_t home_of(const struct threads *ths, uint32_t tid)
 {
-	return (uint32_t)(((uint64_t)tid * 0x9e3779b97f4a7c15u) >> 32) & ths->slots_mask;
+	return (uint32_t)hash_u64(tid) & ths->slots_mask;
 }
 
 static uint32_t threads__probe(const struct threads *ths, uint32_t tid)

@@ -19,7 +19,7 @@ struct builder {
 	struct target *target;
 	struct names *names;
 	unsigned sources;
-	int has_nop5;
+	struct insn_classes classes;
 	int has_guards; /* whether an operator was called is asked for */
 	size_t sites_cap, vtables_cap;
 	/* the library that is looked at */
@@ -40,6 +40,8 @@ struct builder {
 	int flow_optional;    /* enum callconv_optional */
 	int flow_waits, flow_late; /* torch's libraries without c10's: planned when that is there */
 	uint32_t exe_is_static, exe_is_stripped;
+	uint32_t unsafe_cnt; /* of this library: sites where this kernel cannot probe without harm */
+	char unsafe_first[128];
 };
 
 /*
@@ -47,6 +49,13 @@ struct builder {
  * plan is a note, not an error.
  */
 int builder__add_site(struct builder *b, const struct site *site, const char *sym);
+/* place.c */
+/* The cheapest safe instruction at which what is needed is in place. -ENOTSUP: none, counted; -EINVAL: unreadable code. */
+int builder__place(struct builder *b, const struct elf_sym *sym, const char *shown, const struct prologue_need *need,
+		   struct site *site);
+void builder__fill(const struct builder *b, const struct prologue_site *at, uint64_t offset, struct site *site);
+void builder__leave_out(struct builder *b, const char *shown);
+void builder__note_left_out(struct builder *b); /* at the end of a library */
 /* One sentence about what will not be visible. */
 void builder__note(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void builder__cover(struct builder *b, enum source source, uint32_t wanted, uint32_t found);

@@ -191,7 +191,7 @@ static int add_return(struct builder *b, struct site site, const char *shown)
 {
 	site.prog = MT_PROG_HOST_RET;
 	site.is_ret = 1;
-	site.cost_ns = (uint16_t)insn_class_cost_ns((enum insn_class)site.insn_class, 1);
+	site.cost_ns = b->classes.of[site.insn_class].pair_ns;
 	return builder__add_site(b, &site, shown);
 }
 
@@ -210,8 +210,8 @@ static int add_exits(struct builder *b, const struct elf_sym *sym, const char *s
 			.prog = MT_PROG_HOST_EXIT,
 			.offset = rets[i],
 			.source = SRC_HOST,
-			.insn_class = INSN_STEPPED,
-			.cost_ns = (uint16_t)insn_class_cost_ns(INSN_STEPPED, 0),
+			.insn_class = INSN_RET,
+			.cost_ns = b->classes.of[INSN_RET].hit_ns,
 			.insn = "ret",
 		};
 
@@ -223,15 +223,12 @@ static int add_exits(struct builder *b, const struct elf_sym *sym, const char *s
 static int add_row(struct builder *b, size_t i, const struct elf_sym *sym, const char *shown)
 {
 	const struct row *row = &rows[i];
-	struct prologue_site at;
-	const uint8_t *code;
-	struct site site;
-	size_t len;
-	int r;
+	struct site site = { .prog = row->prog, .cookie = row->cookie, .source = row->source };
+	int r = builder__place(b, sym, shown, &row->need, &site);
 
-	code = elf__bytes(b->elf, sym->offset, &len);
-	if (!code || prologue_pick(code, len, sym->size, sym->offset, &row->need, b->has_nop5, &at) < 0) {
-		builder__note(b, "%s: the code of %s cannot be read", b->lib->base, shown);
+	if (r < 0) {
+		if (r == -EINVAL)
+			builder__note(b, "%s: the code of %s cannot be read", b->lib->base, shown);
 		return 0;
 	}
 	if (row->prog == MT_PROG_HOST_ENTER && MT_HOST_MAY_THROW(row->cookie)) {
@@ -239,16 +236,6 @@ static int add_row(struct builder *b, size_t i, const struct elf_sym *sym, const
 		if (r < 0)
 			return r == -ENOTSUP ? 0 : r;
 	}
-	site = (struct site){
-		.prog = row->prog,
-		.offset = sym->offset + at.skipped,
-		.cookie = row->cookie,
-		.source = row->source,
-		.insn_class = (uint8_t)at.insn_class,
-		.skipped = (uint8_t)at.skipped,
-		.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0),
-	};
-	memcpy(site.insn, at.insn, sizeof(site.insn));
 	b->rows_found[i] = 1;
 	r = builder__add_site(b, &site, shown);
 	if (r == 0 && row->prog == MT_PROG_HOST_ENTER && !MT_HOST_MAY_THROW(row->cookie))

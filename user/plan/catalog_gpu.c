@@ -367,70 +367,59 @@ static int add_spec(struct builder *b, const struct gpu_row *row)
 static int add_row(struct builder *b, const struct gpu_row *row, const struct elf_sym *sym)
 {
 	struct prologue_need need = { regs_of(&row->spec), 1 };
-	struct prologue_site at;
-	const uint8_t *code;
-	struct site site;
+	struct site site = { .prog = MT_PROG_SEG_ENTER, .source = SRC_SEGMENTS };
 	int spec, r;
-	size_t len;
 
 	if (sym->type != STT_FUNC || !sym->is_exec)
 		return 0;
-	code = elf__bytes(b->elf, sym->offset, &len);
-	if (!code || prologue_pick(code, len, sym->size, sym->offset, &need, b->has_nop5, &at) < 0) {
-		builder__note(b, "%s: the code of %s cannot be read", b->lib->base, row->symbol);
+	r = builder__place(b, sym, row->symbol, &need, &site);
+	if (r < 0) {
+		if (r == -EINVAL)
+			builder__note(b, "%s: the code of %s cannot be read", b->lib->base, row->symbol);
 		return 0;
 	}
 	spec = add_spec(b, row);
 	if (spec < 0)
 		return spec;
-	site = (struct site){
-		.prog = MT_PROG_SEG_ENTER,
-		.offset = sym->offset + at.skipped,
-		.cookie = (uint64_t)spec,
-		.source = SRC_SEGMENTS,
-		.insn_class = (uint8_t)at.insn_class,
-		.skipped = (uint8_t)at.skipped,
-		.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0),
-	};
-	memcpy(site.insn, at.insn, sizeof(site.insn));
+	site.cookie = (uint64_t)spec;
 	r = builder__add_site(b, &site, row->symbol);
 	if (r < 0)
 		return r;
 	site.prog = MT_PROG_SEG_RET;
 	site.is_ret = 1;
-	site.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 1);
+	site.cost_ns = b->classes.of[site.insn_class].pair_ns;
 	b->gpu_found++;
 	return builder__add_site(b, &site, row->symbol);
 }
 
 /* A function that a library has for itself. */
-static int plan_local(void *ctx, const struct elf_sym *sym)
+static int plan_local(void *ctx, size_t row, const struct elf_sym *sym)
 {
 	struct builder *b = ctx;
 	struct elf_sym exported;
 
-	if (strncmp(sym->name, "cu", 2) && strncmp(sym->name, "nccl", 4) && strncmp(sym->name, "hip", 3))
-		return 0;
-	for (size_t i = 0; i < ROWS_CNT; i++)
-		if (!strcmp(rows[i].symbol, sym->name) && elf__find_symbol(b->elf, sym->name, &exported) < 0)
-			return add_row(b, &rows[i], sym);
-	return 0;
+	return elf__find_symbol(b->elf, sym->name, &exported) < 0 ? add_row(b, &rows[row], sym) : 0;
 }
 
 int gpu__plan_lib(struct builder *b)
 {
+	const char *names[ROWS_CNT];
+
 	if (!strncmp(b->lib->base, "libnccl.so", 10) || !strncmp(b->lib->base, "librccl.so", 10)) {
 		b->plan->comm_start = b->lib->exec_start;
 		b->plan->comm_end = b->lib->exec_end;
 	}
 	for (size_t i = 0; i < ROWS_CNT; i++) {
 		struct elf_sym sym;
-		int r = elf__find_symbol(b->elf, rows[i].symbol, &sym) < 0 ? 0 : add_row(b, &rows[i], &sym);
+		int r;
+
+		names[i] = rows[i].symbol;
+		r = elf__find_symbol(b->elf, rows[i].symbol, &sym) < 0 ? 0 : add_row(b, &rows[i], &sym);
 
 		if (r < 0)
 			return r;
 	}
-	return elf__each_local_symbol(b->elf, plan_local, b);
+	return elf__find_locals(b->elf, names, ROWS_CNT, plan_local, b);
 }
 
 void gpu__cover(struct builder *b)

@@ -17,9 +17,11 @@
 
 #include <Zydis/Zydis.h>
 
+#include "base/seed.h"
 #include "target/elf.h"
 
 #define BLOCKS_MAX 1024
+#define INSN_BYTES_MAX 15
 #define SLOTS_MAX 64 /* each is looked for among all relocations */
 #define SEEN_MAX (1u << 14) /* instructions; a power of 2 */
 
@@ -37,7 +39,7 @@ struct walk {
 /* 1 if it is new, 0 if it was there, -E2BIG. */
 static int walk__see(struct walk *w, uint64_t vaddr)
 {
-	size_t i = (vaddr * 0x9e3779b97f4a7c15ull) >> 50;
+	size_t i = hash_u64(vaddr) % SEEN_MAX;
 
 	for (; w->seen[i]; i = (i + 1) % SEEN_MAX)
 		if (w->seen[i] == vaddr)
@@ -116,7 +118,7 @@ static int walk__block(struct walk *w, uint64_t at)
 		const uint8_t *code;
 		size_t len;
 
-		code = offset == UINT64_MAX ? NULL : elf__bytes(w->elf, offset, &len);
+		code = offset == UINT64_MAX ? NULL : elf__bytes(w->elf, offset, INSN_BYTES_MAX, &len);
 		if (!code || !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&w->dec, code, len, &in, ops)))
 			return after_call ? 0 : -ENOTSUP;
 		r = walk__see(w, at);

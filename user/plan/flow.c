@@ -32,6 +32,7 @@
 #include <Zydis/Zydis.h>
 
 #include "base/err.h"
+#include "base/seed.h"
 #include "plan/builder.h"
 #include "plan/callconv.h"
 
@@ -157,7 +158,7 @@ static void find_fields(const struct elf *e, const char *symbol, ZydisRegister t
 	*ret = (struct fields){ .first = -1 };
 	if (elf__find_symbol(e, symbol, &sym) < 0 || sym.type != STT_FUNC || !sym.is_exec)
 		return;
-	code = elf__bytes(e, sym.offset, &len);
+	code = elf__code(e, &sym, &len);
 	if (!code || !ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
 		return;
 	if (sym.size && len > sym.size)
@@ -365,12 +366,7 @@ int plan__tensors(struct plan **ret, struct target *t, struct err *err)
 
 static uint32_t spec_hash(const struct mt_flow_spec *s)
 {
-	const uint8_t *bytes = (const uint8_t *)s;
-	uint32_t h = 2166136261u; /* FNV-1a */
-
-	for (size_t i = 0; i < sizeof(*s); i++)
-		h = (h ^ bytes[i]) * 16777619u;
-	return h;
+	return (uint32_t)hash_bytes(s, sizeof(*s));
 }
 
 static int add_spec(struct plan *p, const struct mt_flow_spec *s)

@@ -96,29 +96,11 @@ static const struct schema *name_op(const struct ops *o, const char *op, size_t 
 	return NULL;
 }
 
-/* The cheapest instruction at which the arguments are in place; 0, or -EINVAL: the code is unreadable. */
-static int place_site(const struct builder *b, const struct elf_sym *sym, const struct prologue_need *need,
-		      struct site *site)
-{
-	struct prologue_site at;
-	size_t len;
-	const uint8_t *code = elf__bytes(b->elf, sym->offset, &len);
-
-	if (!code || prologue_pick(code, len, sym->size, sym->offset, need, b->has_nop5, &at) < 0)
-		return -EINVAL;
-	site->offset = sym->offset + at.skipped;
-	site->insn_class = (uint8_t)at.insn_class;
-	site->skipped = (uint8_t)at.skipped;
-	site->cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0);
-	memcpy(site->insn, at.insn, sizeof(site->insn));
-	return 0;
-}
-
 /* Where the process keeps whether the operator was ever called; 0: not known, so that its probe stays. */
 static uint64_t find_guard(struct ops *o, const struct elf_sym *sym)
 {
 	size_t len;
-	const uint8_t *code = elf__bytes(o->b->elf, sym->offset, &len);
+	const uint8_t *code = elf__code(o->b->elf, sym, &len);
 	uint64_t vaddr;
 
 	if (!o->b->has_guards || !o->has_bias || !code ||
@@ -137,7 +119,7 @@ static int add_lookup(struct ops *o)
 	struct elf_sym sym;
 
 	if (elf__find_symbol(b->elf, "_ZN3c1010Dispatcher17findSchemaOrThrowEPKcS2_", &sym) < 0 || !sym.is_exec ||
-	    place_site(b, &sym, &need, &site) < 0)
+	    builder__place(b, &sym, "c10::Dispatcher::findSchemaOrThrow", &need, &site) < 0)
 		return 0; /* then a new operator is met by looking from time to time */
 	return builder__add_site(b, &site, "c10::Dispatcher::findSchemaOrThrow");
 }
@@ -223,7 +205,7 @@ static int add_op(struct ops *o, const struct elf_sym *sym, const char *op, size
 	if (!site.source)
 		return 0;
 	b->flow_wanted += site.source == SRC_FLOW;
-	if (place_site(b, sym, &need, &site) < 0)
+	if (builder__place(b, sym, name, &need, &site) < 0)
 		return 0;
 	site.guard = find_guard(o, sym);
 	site.cookie = names__add(b->names, name).v;
@@ -265,7 +247,7 @@ static int add_apply(struct ops *o, const struct elf_sym *sym)
 	if (!strcmp(name, "torch::autograd::AccumulateGrad"))
 		site.prog = MT_PROG_FLOW_ACC;
 	b->flow_wanted++;
-	if (place_site(b, sym, &need, &site) < 0)
+	if (builder__place(b, sym, name, &need, &site) < 0)
 		return 0;
 	b->flow_found++;
 	return builder__add_site(b, &site, name);

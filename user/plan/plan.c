@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/utsname.h>
 
 #define LOG_MODULE "plan"
 #include "base/err.h"
@@ -158,7 +157,7 @@ static int vtable_cmp(const void *pa, const void *pb)
  * a block whose free was not looks lost. Then returns and the ends of regions: a call whose return is not seen
  * looks lost, a region without its end stays open.
  * Then births, before the thousands of operators: an operator's argument whose birth was not seen is taken
- * for a block from before the attach, and in the time that setting takes a busy job makes hundreds.
+ * for a block from before the attach, and in the time that setting takes a busy job makes hundreds. Operators are last.
  */
 static int site_rank(const struct site *s)
 {
@@ -166,7 +165,9 @@ static int site_rank(const struct site *s)
 		return 0;
 	if (s->is_ret || s->prog == MT_PROG_HOST_EXIT || s->prog == MT_PROG_REGION_END)
 		return 1;
-	return s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE ? 2 : 3;
+	if (s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE)
+		return 2;
+	return s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP ? 4 : 3;
 }
 
 static int site_cmp(const void *pa, const void *pb)
@@ -330,6 +331,7 @@ static int builder__plan_elf(struct builder *b)
 		r = ops__plan_lib(b);
 	if (r == 0 && (b->sources & SRC_USDT))
 		r = usdt__plan_lib(b);
+	builder__note_left_out(b);
 	return r;
 }
 
@@ -391,15 +393,6 @@ static int builder__read_usdt(struct builder *b, const struct plan_opts *opts, s
 	return 0;
 }
 
-static int kernel_has_nop5(void)
-{
-	struct utsname u;
-	unsigned major_nr, minor_nr;
-
-	return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major_nr, &minor_nr) == 2 &&
-	       (major_nr > 6 || (major_nr == 6 && minor_nr >= 18));
-}
-
 /* --- nothing found ---------------------------------------------------------------------------------------
  */
 
@@ -436,6 +429,12 @@ static int nothing_found(const struct builder *b, struct err *err)
 		err_hint(err, "what its allocator does cannot be seen from outside; --probes kernel shows "
 			      "the memory "
 			      "that the kernel gives it");
+		return -ENOENT;
+	}
+	if (b->plan->unsafe_cnt) {
+		err_set(err, -ENOENT, "process %d: on this kernel a probe could change the program's data at each of its "
+			"%u known sites", pid, b->plan->unsafe_cnt);
+		err_hint(err, "memtrace doctor says which instructions can be probed here");
 		return -ENOENT;
 	}
 	err_set(err, -ENOENT, "process %d: no known allocator symbol in %.200s%s", pid, exe,
@@ -529,7 +528,7 @@ int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opt
 		.target = t,
 		.names = names,
 		.sources = opts->sources | (opts->usdt_cnt ? SRC_USDT : 0),
-		.has_nop5 = kernel_has_nop5(),
+		.classes = opts->classes ? *opts->classes : insn_classes_assumed(),
 		.has_guards = !opts->keep_idle,
 	};
 	int r;

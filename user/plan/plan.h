@@ -16,6 +16,7 @@
 
 #include "base/names.h"
 #include "memtrace/event.h"
+#include "plan/insn_class.h"
 
 struct err;
 struct target;
@@ -41,14 +42,6 @@ const char *prog_name(enum mt_prog prog);	      /* "framework new", "op" …; "?
 /* "framework,ops" → bits; names of DESIGN that are not built yet give -ENOTSUP with a message. */
 int sources_parse(const char *text, unsigned *ret_mask, struct err *err);
 
-/* How the kernel executes the probed instruction: decides the cost of a hit. */
-enum insn_class {
-	INSN_NOP5 = 1,	 /* 0f 1f 44 00 00: optimised by kernel >= 6.18 */
-	INSN_NOP = 2,	 /* one-byte nop: emulated */
-	INSN_EMULATED = 3, /* push reg, jmp, jcc, call rel */
-	INSN_STEPPED = 4, /* everything else: single-stepped out of line, ten times dearer */
-};
-
 #define SITE_INSN_LEN 48
 
 struct site {
@@ -63,7 +56,7 @@ struct site {
 	uint8_t is_ret;		 /* a return probe */
 	uint8_t insn_class;	 /* enum insn_class */
 	uint8_t skipped;	 /* bytes after the symbol's first one */
-	uint16_t cost_ns;	 /* expected for one hit, from the table in prologue.c (FACTS: measured) */
+	uint16_t cost_ns;	 /* expected for one hit, by its class */
 	char insn[SITE_INSN_LEN]; /* "push %rbp" */
 };
 
@@ -126,6 +119,7 @@ struct plan {
 	size_t covers_cnt;
 	char **notes; /* sentences about what will not be visible and why */
 	size_t notes_cnt;
+	uint32_t unsafe_cnt;	 /* sites left out because a probe there could change the program's data */
 	uint32_t ops_left_out;	 /* operators that can neither allocate, write nor view */
 	uint32_t views_left_out; /* operators that only make views, when SRC_VIEWS is not asked for */
 };
@@ -136,6 +130,7 @@ struct plan_opts {
 	size_t usdt_cnt;
 	int keep_idle;	   /* operators that are never called keep their probes: no guards */
 	int only_new_libs; /* plan just what target__refresh found newly mapped */
+	const struct insn_classes *classes; /* of this kernel; NULL: assumed ones */
 };
 
 /*
@@ -164,7 +159,5 @@ struct torch_tls {
 };
 void plan__torch_tls(struct torch_tls *ret, struct target *t);
 const struct vtable *plan__find_vtable(const struct plan *p, uint64_t addr);
-/* Σ over sites is meaningless; this is the cost of one hit of class `c` in ns (entry or return pair). */
-unsigned insn_class_cost_ns(enum insn_class c, int is_ret);
 
 #endif

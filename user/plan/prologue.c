@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Where to set a probe so that it costs least.
+ * Where to set a probe so that it costs least and changes nothing.
  *
  * The kernel runs the instruction that a breakpoint has replaced in one of three ways
- * (arch/x86/kernel/uprobes.c): a five-byte nop becomes a call without any trap (Linux 6.18 on); pushes
- * of a register, relative jumps and calls and the one-byte nop are emulated within the trap; all others
+ * (arch/x86/kernel/uprobes.c): pushes of a register, relative jumps and calls and the one-byte nop are
+ * emulated within the trap; a five-byte nop becomes a call without any trap (Linux 6.18 on); all others
  * are executed out of line under single-step, a second trap and twenty times dearer. glibc's free
  * begins with a test (10 µs a hit); three bytes on stands a je (0.5 µs), and every call passes it with
  * the argument still in its register.
  *
  * So: walk from the entry while nothing branches away and nothing writes what is needed, and take
- * the cheapest instruction seen, the earliest among equals. An instruction that a branch of the
- * function leads back to would be passed more than once a call and is refused. The entry itself
+ * the cheapest class of instruction seen, the earliest among those that cost about the same. An instruction
+ * that a branch of the function leads back to would be passed more than once a call and is refused. The entry itself
  * needs no such check: a jump there is a call (tail recursion).
+ *
+ * The call in a five-byte nop's place writes its return address to [rsp - 8], which belongs to the function as soon as
+ * it runs: a leaf keeps variables there. Only as the very first instruction (or behind the endbr64 that is) is it harmless:
+ * the caller has made a call and keeps nothing there any more, and the function nothing yet. That must be certain: the
+ * whole function is looked at, and a branch back to the nop, an indirect one, or bytes that are no code refuse it.
+ * Whether it is good even there, this kernel must have shown (user/trace/selftest.c).
  *
  * Decoding is Zydis's. Not seen: branches from outside the symbol's range (a .cold part that jumps back
  * into a prologue; compilers do not place loop heads there), and those of functions longer than
@@ -30,53 +36,7 @@
 #define SCAN_BYTES_MAX (64u << 10)
 #define PAGE	       4096ull
 
-/* Measured on Linux 6.18, x86-64, in a virtual machine (best of 5); calibration measures its own. */
-static const struct {
-	uint16_t entry, pair;
-} costs_ns[] = {
-	[INSN_NOP5] = { 320, 600 },
-	[INSN_NOP] = { 650, 980 },
-	[INSN_EMULATED] = { 550, 1050 },
-	[INSN_STEPPED] = { 12000, 14500 },
-};
-
-unsigned insn_class_cost_ns(enum insn_class c, int is_ret)
-{
-	if (c < INSN_NOP5 || c > INSN_STEPPED)
-		c = INSN_STEPPED;
-	return is_ret ? costs_ns[c].pair : costs_ns[c].entry;
-}
-
-/* --- classes --------------------------------------------------------------------------------------- */
-
-static int is_nop5(const uint8_t *code, size_t len)
-{
-	static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
-
-	return len == sizeof(nop5) && !memcmp(code, nop5, sizeof(nop5));
-}
-
-static enum insn_class classify(const uint8_t *code, size_t len, uint64_t offset, int has_nop5)
-{
-	uint8_t op = code[0];
-
-	if (is_nop5(code, len)) /* one that spans two pages is not optimised */
-		return has_nop5 && offset % PAGE <= PAGE - len ? INSN_NOP5 : INSN_STEPPED;
-	if (op == 0x90 && len == 1)
-		return INSN_NOP;
-	if (op >= 0x50 && op <= 0x57 && len == 1)
-		return INSN_EMULATED;
-	if (op == 0x41 && len == 2 && code[1] >= 0x50 && code[1] <= 0x57)
-		return INSN_EMULATED;
-	if (op == 0xeb || op == 0xe9 || op == 0xe8 || (op >= 0x70 && op <= 0x7f))
-		return INSN_EMULATED;
-	if (op == 0x0f && len > 1 && code[1] >= 0x80 && code[1] <= 0x8f)
-		return INSN_EMULATED;
-	return INSN_STEPPED;
-}
-
-/* --- what an instruction changes -----------------------------------------------------------------------
- */
+/* --- decoding --------------------------------------------------------------------------------------- */
 
 struct insn {
 	ZydisDecodedInstruction d;
@@ -92,6 +52,59 @@ static int decode(const uint8_t *code, size_t len, struct insn *ret)
 		return -EINVAL;
 	return 0;
 }
+
+/* --- classes --------------------------------------------------------------------------------------- */
+
+/* As kernels see it: nop proper, and moves and lea of a register to itself. Hints (endbr64, prefetch) are none. */
+static int is_nop(const struct insn *in)
+{
+	const ZydisDecodedOperandMem *m = &in->ops[1].mem;
+
+	switch (in->d.mnemonic) {
+	case ZYDIS_MNEMONIC_NOP: return 1;
+	case ZYDIS_MNEMONIC_MOV:
+		return in->ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER && in->ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		       in->ops[0].reg.value == in->ops[1].reg.value;
+	case ZYDIS_MNEMONIC_LEA: return m->base == in->ops[0].reg.value && !m->index && !m->disp.value;
+	default: return 0;
+	}
+}
+
+static enum insn_class nop_class(size_t len, uint64_t offset, int is_entry)
+{
+	if (len == 1)
+		return INSN_NOP;
+	if (len == 5 && offset % PAGE <= PAGE - len) /* one that spans two pages is not optimised */
+		return is_entry ? INSN_NOP5 : INSN_NOP5_INSIDE;
+	return len == 10 ? INSN_NOP10 : INSN_STEPPED;
+}
+
+static enum insn_class classify(const uint8_t *code, const struct insn *in, uint64_t offset, int is_entry)
+{
+	size_t len = in->d.length;
+	uint8_t op = code[0];
+
+	if (is_nop(in))
+		return nop_class(len, offset, is_entry);
+	if ((op >= 0x50 && op <= 0x57 && len == 1) ||
+	    (op == 0x41 && len == 2 && code[1] >= 0x50 && code[1] <= 0x57))
+		return INSN_PUSH;
+	if (op == 0xeb || op == 0xe9 || (op >= 0x70 && op <= 0x7f) ||
+	    (op == 0x0f && len > 1 && code[1] >= 0x80 && code[1] <= 0x8f))
+		return INSN_JUMP;
+	if (op == 0xc3)
+		return INSN_RET;
+	return op == 0xe8 ? INSN_CALL : INSN_STEPPED;
+}
+
+/* A quarter: what one machine measures differs by less from one time to the next. */
+static int is_cheaper(const struct insn_classes *c, enum insn_class a, enum insn_class b)
+{
+	return c->of[a].hit_ns * 4u < c->of[b].hit_ns * 3u;
+}
+
+/* --- what an instruction changes -----------------------------------------------------------------------
+ */
 
 /* Does control leave the straight line here, for good or perhaps? */
 static int ends_line(const struct insn *in)
@@ -167,6 +180,24 @@ static int is_branch_target(const uint8_t *code, size_t len, uint64_t wanted)
 	return 0;
 }
 
+/* Does nothing in the function lead back to its first instructions, up to that at `wanted`, for certain? len: all of it. */
+static int is_passed_once(const uint8_t *code, size_t len, uint64_t wanted)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		struct insn in;
+
+		if (decode(code + at, len - at, &in) < 0)
+			return 0;
+		if (in.d.meta.category == ZYDIS_CATEGORY_UNCOND_BR && in.ops[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+		    !(in.ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY && in.ops[0].mem.base == ZYDIS_REGISTER_RIP))
+			return 0; /* a switch; a tail call through the table of imports is none */
+		at += in.d.length;
+	}
+	return !is_branch_target(code, len, wanted) && !is_branch_target(code, len, 0);
+}
+
 /* --- picking ---------------------------------------------------------------------------------------------
  */
 
@@ -196,45 +227,73 @@ static void text_of(const struct insn *in, uint64_t offset, char *buf, size_t si
 		buf[2] = 'e';
 }
 
-int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, int has_nop5,
+int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, const struct insn_classes *classes,
 		struct prologue_site *ret)
 {
+	enum insn_class c;
 	struct insn in;
 
 	if (!code_len || decode(code, code_len, &in) < 0)
 		return -EINVAL;
+	c = classify(code, &in, offset, 0);
+	if (!classes->of[c].is_usable)
+		return -ENOTSUP;
 	ret->skipped = 0;
-	ret->insn_class = classify(code, in.d.length, offset, has_nop5);
+	ret->insn_class = c;
 	text_of(&in, offset, ret->insn, sizeof(ret->insn));
 	return 0;
 }
 
-int prologue_pick(const uint8_t *code, size_t code_len, uint64_t sym_size, uint64_t offset,
-		  const struct prologue_need *need, int has_nop5, struct prologue_site *ret)
-{
-	size_t len = sym_size < code_len ? sym_size : code_len, at = 0;
-	struct prologue_site best;
-	int r = prologue_at(code, code_len, offset, has_nop5, &best);
+struct function {
+	const uint8_t *code;
+	size_t len; /* at hand */
+	int is_whole;
+	uint64_t offset;
+};
 
-	if (r < 0)
-		return r;
-	while (at < len && at <= WALK_BYTES_MAX) {
+/* Where its code begins: behind an endbr64. */
+static size_t function__entry(const struct function *f)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+
+	return f->len > sizeof(endbr64) && !memcmp(f->code, endbr64, sizeof(endbr64)) ? sizeof(endbr64) : 0;
+}
+
+/* May there be a probe on the instruction at `at`, of class c? */
+static int function__allows(const struct function *f, size_t at, enum insn_class c, const struct insn_classes *classes)
+{
+	if (!classes->of[c].is_usable)
+		return 0;
+	if (c == INSN_NOP5)
+		return f->is_whole && f->len <= SCAN_BYTES_MAX && is_passed_once(f->code, f->len, at);
+	return !at || !is_branch_target(f->code, f->len, at);
+}
+
+int prologue_pick(const uint8_t *code, size_t code_len, uint64_t sym_size, uint64_t offset,
+		  const struct prologue_need *need, const struct insn_classes *classes, struct prologue_site *ret)
+{
+	struct function f = { code, sym_size < code_len ? sym_size : code_len, sym_size && sym_size <= code_len, offset };
+	struct prologue_site best = { 0 };
+	size_t at = 0, len = f.len;
+
+	for (;;) {
 		enum insn_class c;
 		struct insn in;
 
-		if (decode(code + at, len - at, &in) < 0)
+		if ((at && at >= len) || at > WALK_BYTES_MAX || decode(code + at, (at ? len : code_len) - at, &in) < 0)
 			break;
-		c = classify(code + at, in.d.length, offset + at, has_nop5);
-		if (insn_class_cost_ns(c, 0) < insn_class_cost_ns(best.insn_class, 0) &&
-		    !is_branch_target(code, len, at)) {
+		c = classify(code + at, &in, offset + at, at == function__entry(&f));
+		if ((!best.insn_class || is_cheaper(classes, c, best.insn_class)) && function__allows(&f, at, c, classes)) {
 			best.skipped = (uint32_t)at;
 			best.insn_class = c;
 			text_of(&in, offset + at, best.insn, sizeof(best.insn));
 		}
+		at += in.d.length;
 		if (!keeps(&in, need))
 			break;
-		at += in.d.length;
 	}
+	if (!best.insn_class)
+		return at ? -ENOTSUP : -EINVAL;
 	*ret = best;
 	return 0;
 }

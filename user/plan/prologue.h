@@ -3,7 +3,8 @@
  * prologue: the cheapest instruction of a function's beginning to probe instead of the first one.
  *
  * Pure over bytes. The instruction chosen is passed exactly once by every call, with the registers
- * asked for as they were at the entry. When in doubt it is the first one, which is always right.
+ * asked for as they were at the entry, and a probe on it changes nothing that the function can see. When in doubt it is the
+ * first one, unless that is a nop which the kernel would replace by a call.
  */
 #ifndef MT_PLAN_PROLOGUE_H
 #define MT_PLAN_PROLOGUE_H
@@ -33,13 +34,13 @@ struct prologue_site {
 /*
  * code: the function's bytes, code_len of them at hand, sym_size by its symbol (0 = unknown: only the
  * first instruction is considered). offset: file offset of code, congruent to its address modulo the
- * page size. has_nop5: this kernel optimises probes on a five-byte nop.
- * 0, or -EINVAL when the first instruction cannot be decoded.
+ * page size. classes: what can be probed on this kernel, and how dear that is.
+ * 0; -EINVAL: the first instruction cannot be decoded; -ENOTSUP: none can be probed without harm.
  */
 int prologue_pick(const uint8_t *code, size_t code_len, uint64_t sym_size, uint64_t offset,
-		  const struct prologue_need *need, int has_nop5, struct prologue_site *ret);
-/* The instruction at one place, without a choice: for USDT sites. */
-int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, int has_nop5,
+		  const struct prologue_need *need, const struct insn_classes *classes, struct prologue_site *ret);
+/* The instruction at one place inside a function, without a choice: for USDT sites. */
+int prologue_at(const uint8_t *code, size_t code_len, uint64_t offset, const struct insn_classes *classes,
 		struct prologue_site *ret);
 
 #endif

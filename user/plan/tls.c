@@ -89,7 +89,7 @@ static int read_accessor(const struct elf *e, const char *symbol, struct accesso
 
 	if (elf__find_symbol(e, symbol, &sym) < 0 || !sym.is_exec)
 		return -ENOENT;
-	code = elf__bytes(e, sym.offset, &len);
+	code = elf__code(e, &sym, &len);
 	if (!code || !ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
 		return -ENOENT;
 	for (int n = 0; n < INSNS_MAX && at < len; n++, at += in.length) {

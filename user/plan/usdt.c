@@ -6,8 +6,9 @@
  * A probe's SDT note says where its arguments are, this file what they mean; together they make a
  * struct mt_usdt_spec, which one BPF program interprets. Sites whose arguments lie equal share a spec.
  *
- * Sites of memtrace/usdt.h are a one-byte nop and a five-byte one behind it. The note names the first;
- * a kernel that optimises the second gets that.
+ * The probe goes where the note says and nowhere else. Up to 0.1 sites of memtrace/usdt.h had a five-byte nop behind the nop
+ * that the note names, and libbpf's usdt.h had the same for a while: that one is never taken. Linux 6.18 turns it into a call
+ * whose return address overwrites what the function around it keeps below its stack pointer.
  *
  * pytorch:malloc and free are requests of torch.cuda's allocator: size as asked for, before rounding. free
  * does not say the device. Both need the note's semaphore: without it the code jumps over the probe.
@@ -24,6 +25,7 @@
 #include "plan/sdt_args.h"
 
 #define NO USDT_NO_ARG
+#define SITE_BYTES 32 /* the instruction of a site and the one behind it */
 
 /* provider, name, kind, ptr, size, device, name (REQUEST: stream) */
 static const struct usdt_pattern known[] = {
@@ -269,15 +271,20 @@ static int add_site(struct builder *b, struct usdt_pattern *p, const struct sdt_
 	struct site site = { .prog = MT_PROG_USDT,
 			     .source = SRC_USDT,
 			     .ref_ctr_offset = note->semaphore_offset };
-	uint64_t offset = note->pc_offset;
-	struct prologue_site at, next;
+	struct prologue_site at;
 	char sym[2 * USDT_NAME_MAX];
 	const uint8_t *code;
 	size_t len;
-	int spec;
+	int spec, r;
 
-	code = elf__bytes(b->elf, offset, &len);
-	if (!code || prologue_at(code, len, offset, b->has_nop5, &at) < 0)
+	snprintf(sym, sizeof(sym), "%s:%s", p->provider, p->name);
+	code = elf__bytes(b->elf, note->pc_offset, SITE_BYTES, &len);
+	r = code ? prologue_at(code, len, note->pc_offset, &b->classes, &at) : -EINVAL;
+	if (r == -ENOTSUP) {
+		p->left_out++;
+		builder__leave_out(b, sym);
+	}
+	if (r < 0)
 		return 0;
 	spec = make_spec(b, p, note);
 	if (spec == -ENOENT)
@@ -287,19 +294,8 @@ static int add_site(struct builder *b, struct usdt_pattern *p, const struct sdt_
 			      b->lib->base, MT_USDT_SPECS_MAX);
 	if (spec < 0)
 		return spec == -ENOSPC ? 0 : spec;
-	if (!strcmp(p->provider, "memtrace") && at.insn_class == INSN_NOP && len > 1 &&
-	    prologue_at(code + 1, len - 1, offset + 1, b->has_nop5, &next) == 0 &&
-	    next.insn_class == INSN_NOP5) {
-		at = next;
-		offset++;
-		site.skipped = 1;
-	}
-	site.offset = offset;
+	builder__fill(b, &at, note->pc_offset, &site);
 	site.cookie = (uint64_t)spec;
-	site.insn_class = (uint8_t)at.insn_class;
-	site.cost_ns = (uint16_t)insn_class_cost_ns(at.insn_class, 0);
-	memcpy(site.insn, at.insn, sizeof(site.insn));
-	snprintf(sym, sizeof(sym), "%s:%s", p->provider, p->name);
 	p->sites++;
 	return builder__add_site(b, &site, sym);
 }
@@ -329,9 +325,9 @@ void usdt__cover(struct builder *b)
 	for (size_t i = 0; i < b->patterns_cnt; i++) {
 		const struct usdt_pattern *p = &b->patterns[i];
 
-		wanted += p->is_users || p->sites;
+		wanted += p->is_users || p->sites || p->left_out;
 		found += p->sites != 0;
-		if (p->is_users && !p->sites)
+		if (p->is_users && !p->sites && !p->left_out)
 			builder__note(b, "no library mapped now has the USDT probe %s:%s", p->provider,
 				      p->name);
 	}

@@ -19,7 +19,7 @@ struct usdt_pattern {
 	uint8_t kind;			/* enum mt_kind */
 	int8_t ptr, size, device, text; /* argument numbers or USDT_NO_ARG; STEP: ptr is the number */
 	uint8_t is_users;		/* asked for by --usdt */
-	uint32_t sites;
+	uint32_t sites, left_out;	/* planned; not, because a probe there could do harm */
 };
 
 /* "PROVIDER:NAME[:ARG=meaning,…]": 0, or -EINVAL with a message that teaches the syntax. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
+
 #define OB_TYPE 8
 #define OB_SIZE 16
 #define STR_LENGTH 16
@@ -115,7 +117,7 @@ static int is_type(struct py *p, uint64_t type, uint32_t *ret_flags)
 
 const struct py_type *py__type(struct py *p, uint64_t type)
 {
-	uint32_t i = (uint32_t)((type >> 4) * 0x9e3779b1u) % PY_TYPES_SLOTS, flags;
+	uint32_t i = (uint32_t)hash_u64(type) % PY_TYPES_SLOTS, flags;
 
 	if (!py_plausible(type))
 		return NULL;
@@ -127,7 +129,7 @@ const struct py_type *py__type(struct py *p, uint64_t type)
 		flags = 0; /* kept: it is asked for again */
 	if (p->types_cnt >= PY_TYPES_SLOTS / 4 * 3) {
 		py__forget_types(p);
-		i = (uint32_t)((type >> 4) * 0x9e3779b1u) % PY_TYPES_SLOTS;
+		i = (uint32_t)hash_u64(type) % PY_TYPES_SLOTS;
 	}
 	p->types_cnt++;
 	p->types[i] = (struct py_type){ type, flags, flags ? bases_of(p, type) : 0 };

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/err.h"
+#include "base/seed.h"
 #include "python/gc.h"
 #include "python/runtime.h"
 
@@ -433,7 +434,7 @@ static uint64_t hash_of_module(const struct py_reader *r, struct py_module *m)
 
 static struct before *find_before(struct before *b, size_t cap, uint64_t data)
 {
-	size_t i = (size_t)(data * 0x9e3779b97f4a7c15ull >> 32) & (cap - 1);
+	size_t i = (size_t)hash_u64(data) & (cap - 1);
 
 	while (b[i].data && b[i].data != data)
 		i = (i + 1) & (cap - 1);
@@ -545,7 +546,7 @@ static int choose(struct py_reader *r, struct py_look *look)
 /* Types live long, and one that is made where another was has another name rarely: all are forgotten with a search. */
 static const char *class_of(struct py_reader *r, uint64_t type)
 {
-	size_t i = (size_t)(type * 0x9e3779b97f4a7c15ull >> 32) & (READER_CLASSES_MAX - 1);
+	size_t i = (size_t)hash_u64(type) & (READER_CLASSES_MAX - 1);
 	char text[PY_TEXT_MAX];
 
 	while (r->classes[i].type && r->classes[i].type != type)

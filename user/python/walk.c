@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
+
 enum { PARAMETERS = 0, BUFFERS = 1, MODULES = 2, DICTS = 3 };
 static const char *const dict_names[DICTS] = { "_parameters", "_buffers", "_modules" };
 
@@ -62,7 +64,7 @@ struct walk_state {
 
 static size_t index__slot(const struct index *x, uint64_t key)
 {
-	size_t i = (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (x->cap - 1);
+	size_t i = (size_t)hash_u64(key) & (x->cap - 1);
 
 	while (x->keys[i] && x->keys[i] != key)
 		i = (i + 1) & (x->cap - 1);

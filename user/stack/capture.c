@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/seed.h"
 #include "bpf/lib/shared.h"
 #include "python/code.h"
 #include "stack/demangle.h"
@@ -291,7 +292,7 @@ void capture__retry(struct capture *c)
 
 static struct code_lines *code_slot(struct capture *c, pid_t pid, uint64_t addr, uint64_t check)
 {
-	size_t i = (addr >> 4 ^ check ^ (uint64_t)pid * 0x9e3779b97f4a7c15ull) & (CODES - 1);
+	size_t i = hash_two(hash_two(addr, check), (uint64_t)pid) & (CODES - 1);
 
 	while (c->codes[i].pid &&
 	       (c->codes[i].addr != addr || c->codes[i].check != check || c->codes[i].pid != pid))
@@ -353,7 +354,7 @@ static uint32_t capture__python_frame(struct capture *c, const struct cap_proc *
 
 static struct hash_entry *hash_slot(struct capture *c, uint64_t hash)
 {
-	size_t i = hash & (HASHES - 1);
+	size_t i = hash_u64(hash) & (HASHES - 1);
 
 	while (c->hashes[i].hash && c->hashes[i].hash != hash)
 		i = (i + 1) & (HASHES - 1);
@@ -391,7 +392,7 @@ static int capture__python(struct capture *c, const struct mt_rec_py *r, size_t 
 
 static struct place_entry *place_slot(struct capture *c, uint32_t map_no, uint64_t pc)
 {
-	size_t i = (pc ^ map_no * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull >> 32 & (PLACES - 1);
+	size_t i = hash_two(map_no, pc) & (PLACES - 1);
 
 	while (c->places[i].map_no && (c->places[i].pc != pc || c->places[i].map_no != map_no))
 		i = (i + 1) & (PLACES - 1);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
+
 #define PAIRS_MAX (1u << 18)
 
 /* Numbers by hash, open addressing, at most half full; nothing is removed. */
@@ -57,31 +59,21 @@ void intern__free(struct intern *n)
 	free(n);
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * 0xff51afd7ed558ccdull;
-	return h ^ h >> 32;
-}
-
 typedef uint64_t (*hash_fn)(const struct intern *n, uint32_t number);
 
 static uint64_t hash_frame(const struct frame *f)
 {
-	return mix(mix(mix(f->kind, f->function.v), f->file.v), f->line);
+	return hash_two(hash_two((uint64_t)f->function.v << 32 | f->file.v, f->line), f->kind);
 }
 
 static uint64_t hash_words(const uint32_t *words, size_t cnt, int is_cut)
 {
-	uint64_t h = (uint64_t)is_cut;
-
-	for (size_t i = 0; i < cnt; i++)
-		h = mix(h, words[i]);
-	return h;
+	return hash_bytes(words, cnt * sizeof(*words)) ^ (uint64_t)is_cut;
 }
 
-static uint64_t hash_two(uint32_t a, uint32_t b)
+static uint64_t hash_pair(uint32_t a, uint32_t b)
 {
-	return mix(mix(1, a), b);
+	return hash_u64((uint64_t)a << 32 | b);
 }
 
 static uint64_t frame_hash(const struct intern *n, uint32_t i)
@@ -98,12 +90,12 @@ static uint64_t list_hash(const struct intern *n, uint32_t i)
 
 static uint64_t node_hash(const struct intern *n, uint32_t i)
 {
-	return hash_two(n->nodes[i - 1].parent, n->nodes[i - 1].frame);
+	return hash_pair(n->nodes[i - 1].parent, n->nodes[i - 1].frame);
 }
 
 static uint64_t pair_hash(const struct intern *n, uint32_t i)
 {
-	return hash_two(n->pairs[i - 1].a, n->pairs[i - 1].b);
+	return hash_pair(n->pairs[i - 1].a, n->pairs[i - 1].b);
 }
 
 /* Room in both the table of things and its slots. 0, or -1: no more. */
@@ -237,7 +229,7 @@ const uint32_t *intern__list_at(const struct intern *n, uint32_t list, size_t *r
 
 static uint32_t *node_slot(const struct intern *n, uint32_t parent, uint32_t frame)
 {
-	uint64_t i = hash_two(parent, frame) & n->node_slots.mask;
+	uint64_t i = hash_pair(parent, frame) & n->node_slots.mask;
 
 	while (n->node_slots.at[i]) {
 		const struct node *o = &n->nodes[n->node_slots.at[i] - 1];
@@ -265,7 +257,7 @@ uint32_t intern__node(struct intern *n, uint32_t parent, uint32_t frame, int *re
 
 static uint32_t *pair_slot(const struct intern *n, uint32_t a, uint32_t b)
 {
-	uint64_t i = hash_two(a, b) & n->pair_slots.mask;
+	uint64_t i = hash_pair(a, b) & n->pair_slots.mask;
 
 	while (n->pair_slots.at[i]) {
 		const struct pair *o = &n->pairs[n->pair_slots.at[i] - 1];

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/seed.h"
 #include "target/elf.h"
 #include "target/target.h"
 
@@ -14,9 +15,8 @@
 #define SYMBOLS_BACK 16 /* symbols before an address that may contain it: aliases, nested ones */
 
 struct symbol {
-	uint64_t vaddr;
+	uint64_t vaddr, name_at;
 	uint32_t size;
-	const char *name;
 };
 
 struct module {
@@ -178,7 +178,7 @@ int codemap__row(void *codemap, uint64_t pc, struct cfi_row *ret)
 	if (!at)
 		return -ENOENT;
 	vaddr = pc - at->bias;
-	k = &c->modules->rows[(vaddr * 0x9e3779b97f4a7c15ull >> 32 ^ at->module) & (ROWS - 1)];
+	k = &c->modules->rows[hash_two(at->module, vaddr) & (ROWS - 1)];
 	if (k->vaddr != vaddr || k->module != at->module + 1) {
 		*k = (struct kept_row){ .vaddr = vaddr, .module = at->module + 1 };
 		k->err = elf__cfi(c->modules->all[at->module].elf, vaddr, &k->row);
@@ -190,16 +190,14 @@ int codemap__row(void *codemap, uint64_t pc, struct cfi_row *ret)
 
 /* --- symbols ------------------------------------------------------------------------------------------- */
 
-static int add_symbol(void *ctx, const struct elf_sym *s)
+static int add_symbol(void *ctx, const struct elf_code *code)
 {
 	struct module *m = ctx;
 
-	if (!s->is_exec || (s->type != STT_FUNC && s->type != STT_GNU_IFUNC))
-		return 0;
 	if (!array_has_room(m->symbols, m->symbols_cnt, m->symbols_cap, 1024))
 		return -ENOMEM;
-	m->symbols[m->symbols_cnt++] = (struct symbol){ s->vaddr, s->size < UINT32_MAX ? (uint32_t)s->size : UINT32_MAX,
-							s->name };
+	m->symbols[m->symbols_cnt++] = (struct symbol){ code->vaddr, code->name_at,
+							code->size < UINT32_MAX ? (uint32_t)code->size : UINT32_MAX };
 	return 0;
 }
 
@@ -217,8 +215,7 @@ static void module__load_symbols(struct module *m)
 	if (m->has_symbols)
 		return;
 	m->has_symbols = 1;
-	(void)elf__each_symbol(m->elf, add_symbol, m); /* what there was memory for */
-	(void)elf__each_local_symbol(m->elf, add_symbol, m);
+	(void)elf__each_code(m->elf, add_symbol, m); /* what there was memory for */
 	qsort(m->symbols, m->symbols_cnt, sizeof(*m->symbols), by_vaddr);
 }
 
@@ -261,7 +258,7 @@ int codemap__place(struct codemap *c, uint64_t pc, struct code_place *ret)
 		return -ENOENT;
 	m = &c->modules->all[at->module];
 	s = module__symbol(m, pc - at->bias);
-	*ret = (struct code_place){ .file = m->base, .symbol = s ? s->name : NULL,
+	*ret = (struct code_place){ .file = m->base, .symbol = s ? elf__name_at(m->elf, s->name_at) : NULL,
 				    .offset = pc - at->bias - (s ? s->vaddr : 0) };
 	return 0;
 }

@@ -2,8 +2,8 @@
 /*
  * modules: the files that processes run code from, each opened once; unwind rules and symbols by address.
  *
- * Files stay mapped here as long as memtrace runs, MODULES_MAX of them; beyond that their frames are
- * addresses. Rules are kept in a table of fixed size.
+ * Files stay open here as long as memtrace runs, MODULES_MAX of them, with what was read of them; beyond that their
+ * frames are addresses, as are those of a file that was replaced in place since. Rules are kept in a table of fixed size.
  */
 #ifndef MT_STACK_MODULES_H
 #define MT_STACK_MODULES_H

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * ELF files, mapped.
+ * ELF files, read piece by piece.
  *
  * libelf would do, but it converts whole sections into memory of its own before it gives out the
  * first symbol, and a hostile file is then its problem to survive, not ours to test. What is needed
  * here is little: headers (copied once, they may be unaligned), file offset ↔ vaddr through PT_LOAD,
  * sections by name. Symbols are in elf_sym.c, SDT notes in elf_note.c. Nothing of a 430 MB library
- * is read but the pages that a question touches.
+ * is read but the pieces that a question touches (elf_copy.c).
  *
- * Every offset goes through elf__has(). What that cannot catch: a file that is truncated while it is
- * mapped gives SIGBUS, as for every program that maps it, the target first of all.
+ * Every offset goes through elf__has() or elf__at().
  */
 #include "target/elf.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "target/elf_file.h"
 
 #define PAGE 4096ull
+#define CODE_BYTES_MIN 512u   /* of a function whose symbol says no size */
+#define CODE_BYTES_MAX 65536u /* the longest at::_ops::X::call of 2.13 has 5,000 */
+#define STRING_MAX 65536u /* with its NUL; torch's longest symbol has 9,000 bytes */
+#define STRING_STEP 256u  /* so much is asked for first: most are shorter */
 
 /* --- opening --------------------------------------------------------------------------------------- */
 
@@ -47,15 +47,18 @@ static const char *what_is_it(const uint8_t *d, size_t len)
 static int elf__copy_table(const struct elf *e, uint64_t off, size_t cnt, size_t entry, size_t want,
 			   void **ret)
 {
+	const void *from;
+
 	*ret = NULL;
 	if (!cnt)
 		return 0;
-	if (entry != want || !elf__has(e, off, (uint64_t)cnt * want))
+	from = entry == want ? elf__at(e, off, (uint64_t)cnt * want) : NULL;
+	if (!from)
 		return -ENOEXEC;
 	*ret = malloc(cnt * want);
 	if (!*ret)
 		return -ENOMEM;
-	memcpy(*ret, e->data + off, cnt * want);
+	memcpy(*ret, from, cnt * want);
 	return 0;
 }
 
@@ -63,21 +66,28 @@ static int elf__copy_table(const struct elf *e, uint64_t off, size_t cnt, size_t
 static size_t elf__sections_cnt(const struct elf *e)
 {
 	Elf64_Shdr first;
+	const void *at;
 
-	if (e->ehdr.e_shnum || !e->ehdr.e_shoff || !elf__has(e, e->ehdr.e_shoff, sizeof(first)))
+	if (e->ehdr.e_shnum || !e->ehdr.e_shoff)
 		return e->ehdr.e_shnum;
-	memcpy(&first, e->data + e->ehdr.e_shoff, sizeof(first));
+	at = elf__at(e, e->ehdr.e_shoff, sizeof(first));
+	if (!at)
+		return 0;
+	memcpy(&first, at, sizeof(first));
 	return first.sh_size <= e->len / sizeof(first) ? first.sh_size : 0;
 }
 
 static int elf__parse(struct elf *e, const char *label, struct err *err)
 {
-	const char *wrong = what_is_it(e->data, e->len);
-	size_t sections;
+	size_t head_len = e->len < sizeof(e->ehdr) ? e->len : sizeof(e->ehdr), sections;
+	const void *head = elf__at(e, 0, head_len);
+	const char *wrong = head || !head_len ? what_is_it(head, head_len) : NULL;
 	int r;
 
+	if (elf__failed(e, &wrong))
+		return err_set(err, -EIO, "cannot read %s: %s", label, wrong);
 	if (!wrong) {
-		memcpy(&e->ehdr, e->data, sizeof(e->ehdr));
+		memcpy(&e->ehdr, head, sizeof(e->ehdr));
 		if (e->ehdr.e_machine != EM_X86_64)
 			wrong = "it is for another processor than x86-64";
 		else if (e->ehdr.e_type != ET_EXEC && e->ehdr.e_type != ET_DYN)
@@ -101,14 +111,17 @@ static int elf__parse(struct elf *e, const char *label, struct err *err)
 	return 0;
 }
 
-int elf__open_mem(struct elf **ret, const void *data, size_t len, const char *label, struct err *err)
+static int elf__open_copy(struct elf **ret, struct elf_copy *copy, size_t len, const char *label, struct err *err)
 {
 	struct elf *e = calloc(1, sizeof(*e));
 	int r;
 
-	if (!e)
+	if (!e || !copy) {
+		elf_copy__free(copy);
+		free(e);
 		return err_set(err, -ENOMEM, "out of memory");
-	e->data = data;
+	}
+	e->copy = copy;
 	e->len = len;
 	r = elf__parse(e, label, err);
 	if (r < 0) {
@@ -119,40 +132,28 @@ int elf__open_mem(struct elf **ret, const void *data, size_t len, const char *la
 	return 0;
 }
 
+int elf__open_mem(struct elf **ret, const void *data, size_t len, const char *label, struct err *err)
+{
+	return elf__open_copy(ret, elf_copy__of_bytes(data, len), len, label, err);
+}
+
 int elf__open(struct elf **ret, int fd, const char *label, struct err *err)
 {
-	struct stat st;
-	void *map = NULL;
-	int r = 0;
+	struct elf_copy *copy;
+	size_t len;
+	int r = elf_copy__of_file(&copy, fd, &len);
 
-	if (fstat(fd, &st) < 0)
-		r = -errno;
-	else if (!S_ISREG(st.st_mode))
-		r = -ENOEXEC;
-	else if (st.st_size > 0)
-		map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (map == MAP_FAILED)
-		r = -errno;
-	close(fd);
 	if (r < 0)
 		return err_set(err, r, "cannot read %s: %s", label,
 			       r == -ENOEXEC ? "it is not a regular file" : strerror(-r));
-	r = elf__open_mem(ret, map, (size_t)st.st_size, label, err);
-	if (r < 0) {
-		if (map)
-			munmap(map, (size_t)st.st_size);
-		return r;
-	}
-	(*ret)->is_mapped = 1;
-	return 0;
+	return elf__open_copy(ret, copy, len, label, err);
 }
 
 void elf__free(struct elf *e)
 {
 	if (!e)
 		return;
-	if (e->is_mapped)
-		munmap((void *)e->data, e->len);
+	elf_copy__free(e->copy);
 	free(e->phdrs);
 	free(e->shdrs);
 	free(e);
@@ -171,12 +172,23 @@ struct span elf__section_span(const struct elf *e, size_t i)
 
 const char *elf__string(const struct elf *e, struct span table, uint64_t at)
 {
-	const char *s;
+	uint64_t most = at < table.len ? table.len - at : 0, len = 0;
 
-	if (at >= table.len)
-		return NULL;
-	s = (const char *)e->data + table.off + at;
-	return memchr(s, '\0', table.len - at) ? s : NULL;
+	if (most > STRING_MAX)
+		most = STRING_MAX;
+	while (len < most) {
+		uint64_t more = len ? most : STRING_STEP;
+		const char *s = elf__at(e, table.off + at, more < most ? more : most);
+
+		if (!s)
+			return NULL;
+		more = more < most ? more : most;
+		if (memchr(s + len, '\0', (size_t)(more - len)))
+			return s;
+		(void)elf__spend(e, (more - len) / 32);
+		len = more;
+	}
+	return NULL;
 }
 
 int elf__section_is(const struct elf *e, size_t i, const char *name)
@@ -196,12 +208,16 @@ int elf__section(const struct elf *e, const char *name, const uint8_t **ret, siz
 		 uint64_t *ret_vaddr)
 {
 	for (size_t i = 1; i < e->shdrs_cnt; i++) {
+		const void *at;
 		struct span s;
 
 		if (!elf__section_is(e, i, name))
 			continue;
 		s = elf__section_span(e, i);
-		*ret = e->data + s.off;
+		at = elf__at(e, s.off, s.len);
+		if (!at)
+			return -ENOENT;
+		*ret = at;
 		*ret_len = s.len;
 		*ret_vaddr = e->shdrs[i].sh_addr;
 		return 0;
@@ -209,14 +225,23 @@ int elf__section(const struct elf *e, const char *name, const uint8_t **ret, siz
 	return -ENOENT;
 }
 
-const uint8_t *elf__bytes(const struct elf *e, uint64_t offset, size_t *ret_len)
+const uint8_t *elf__bytes(const struct elf *e, uint64_t offset, uint64_t want, size_t *ret_len)
 {
-	if (offset >= e->len) {
-		*ret_len = 0;
-		return NULL;
-	}
-	*ret_len = e->len - offset;
-	return e->data + offset;
+	const uint8_t *at = NULL;
+
+	*ret_len = 0;
+	if (offset < e->len)
+		at = elf__at(e, offset, want < e->len - offset ? want : e->len - offset);
+	if (at)
+		*ret_len = (size_t)(want < e->len - offset ? want : e->len - offset);
+	return at;
+}
+
+const uint8_t *elf__code(const struct elf *e, const struct elf_sym *sym, size_t *ret_len)
+{
+	uint64_t want = sym->size < CODE_BYTES_MIN ? CODE_BYTES_MIN : sym->size;
+
+	return elf__bytes(e, sym->offset, want < CODE_BYTES_MAX ? want : CODE_BYTES_MAX, ret_len);
 }
 
 /* --- addresses --------------------------------------------------------------------------------------- */
@@ -266,12 +291,13 @@ static int elf__is_pie(const struct elf *e, const Elf64_Phdr *dynamic)
 {
 	uint64_t cnt = dynamic->p_filesz / sizeof(Elf64_Dyn);
 
-	if (!elf__has(e, dynamic->p_offset, dynamic->p_filesz))
-		return 0;
-	for (uint64_t i = 0; i < cnt; i++) {
+	for (uint64_t i = 0; i < cnt && !elf__spend(e, 1); i++) {
+		const void *at = elf__at(e, dynamic->p_offset + i * sizeof(Elf64_Dyn), sizeof(Elf64_Dyn));
 		Elf64_Dyn d;
 
-		memcpy(&d, e->data + dynamic->p_offset + i * sizeof(d), sizeof(d));
+		if (!at)
+			break;
+		memcpy(&d, at, sizeof(d));
 		if (d.d_tag == DT_NULL)
 			break;
 		if (d.d_tag == DT_FLAGS_1)

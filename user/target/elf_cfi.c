@@ -12,6 +12,8 @@
 #include "target/elf_file.h"
 
 #define STATES_MAX 8 /* DW_CFA_remember_state */
+#define RECORD_BYTES_MAX (1u << 20)
+#define HEAD_BYTES 32 /* of .eh_frame_hdr, before its table */
 
 /* --- bytes ------------------------------------------------------------------------------------------- */
 
@@ -95,26 +97,30 @@ static uint64_t cur__encoded(struct cur *c, uint8_t enc, uint64_t data)
 	return base + v;
 }
 
-/* From vaddr to the end of what the file has there. */
-static struct cur cur_at(const struct elf *e, uint64_t vaddr)
+/* So much from vaddr on, or what the file has of it. */
+static struct cur cur_at(const struct elf *e, uint64_t vaddr, uint64_t want)
 {
 	uint64_t off = elf__offset_of(e, vaddr);
+	size_t len;
+	const uint8_t *at = off == UINT64_MAX ? NULL : elf__bytes(e, off, want, &len);
 
-	if (off == UINT64_MAX || off > e->len)
+	if (!at)
 		return (struct cur){ .bad = 1 };
-	return (struct cur){ e->data + off, e->data + e->len, vaddr, 0 };
+	return (struct cur){ at, at + len, vaddr, 0 };
 }
 
 /* Length field, then a cursor over just that record; 64-bit lengths are not in use. */
 static struct cur record_at(const struct elf *e, uint64_t vaddr)
 {
-	struct cur c = cur_at(e, vaddr);
+	struct cur c = cur_at(e, vaddr, 4);
 	uint64_t len = cur__fixed(&c, 4);
 
-	if (!len || len >= 0xfffffff0 || len > (size_t)(c.end - c.p))
+	if (c.bad || !len || len > RECORD_BYTES_MAX)
+		return (struct cur){ .bad = 1 };
+	c = cur_at(e, vaddr, 4 + len);
+	(void)cur__fixed(&c, 4);
+	if (len > (size_t)(c.end - c.p))
 		c.bad = 1;
-	else
-		c.end = c.p + len;
 	return c;
 }
 
@@ -215,7 +221,7 @@ static int fde_at(const struct elf *e, uint64_t vaddr, struct fde *ret)
 static int fde_find(const struct elf *e, uint64_t vaddr, uint64_t *ret)
 {
 	const Elf64_Phdr *hdr = NULL;
-	uint64_t cnt, lo = 0, hi;
+	uint64_t cnt, table, lo = 0, hi;
 	struct cur c;
 	uint8_t head[4];
 
@@ -224,20 +230,24 @@ static int fde_find(const struct elf *e, uint64_t vaddr, uint64_t *ret)
 			hdr = &e->phdrs[i];
 	if (!hdr)
 		return -ENOENT;
-	c = cur_at(e, hdr->p_vaddr);
+	c = cur_at(e, hdr->p_vaddr, HEAD_BYTES);
 	for (unsigned i = 0; i < 4; i++)
 		head[i] = (uint8_t)cur__fixed(&c, 1);
 	if (c.bad || head[0] != 1 || head[3] != 0x3b) /* table: relative to the header, four bytes each */
 		return -ENOTSUP;
 	(void)cur__encoded(&c, head[1], hdr->p_vaddr);
 	cnt = cur__encoded(&c, head[2], hdr->p_vaddr);
-	if (c.bad || !cnt || cnt > (uint64_t)(c.end - c.p) / 8)
+	table = elf__offset_of(e, c.vaddr);
+	if (c.bad || !cnt || table == UINT64_MAX || cnt > (e->len - table) / 8)
 		return -EBADMSG;
 	for (hi = cnt; lo < hi;) {
 		uint64_t mid = lo + (hi - lo) / 2;
+		const void *at = elf__at(e, table + 8 * mid, 8);
 		int32_t pair[2];
 
-		memcpy(pair, c.p + 8 * mid, sizeof(pair));
+		if (!at)
+			return -EBADMSG;
+		memcpy(pair, at, sizeof(pair));
 		if (hdr->p_vaddr + (uint64_t)pair[0] <= vaddr) {
 			*ret = hdr->p_vaddr + (uint64_t)pair[1];
 			lo = mid + 1;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* elf_file: what elf.c, elf_sym.c and elf_note.c share; private to target/. */
+/*
+ * elf_file: what the files elf*.c share; private to target/.
+ *
+ * Bytes are reached through elf__at() alone: it gives what lies inside the file and could be read, and what it gave
+ * stays as it is for the life of the elf.
+ */
 #ifndef MT_TARGET_ELF_FILE_H
 #define MT_TARGET_ELF_FILE_H
 
@@ -7,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct elf_copy;
 struct elf_sym;
 
 /* A stretch of the file that is known to lie inside it. */
@@ -15,9 +21,8 @@ struct span {
 };
 
 struct elf {
-	const uint8_t *data;
 	size_t len;
-	int is_mapped;
+	struct elf_copy *copy;
 	Elf64_Ehdr ehdr;
 	Elf64_Phdr *phdrs; /* copies: the file's may be unaligned */
 	size_t phdrs_cnt;
@@ -33,6 +38,22 @@ static inline int elf__has(const struct elf *e, uint64_t off, uint64_t len)
 	return off <= e->len && len <= e->len - off;
 }
 
+/* elf_copy.c */
+/* A copy of the file in memory, read as it is asked for; takes the fd over in every case. */
+int elf_copy__of_file(struct elf_copy **ret, int fd, size_t *ret_len);
+/* The same interface over bytes that are there (borrowed). NULL: no memory. */
+struct elf_copy *elf_copy__of_bytes(const void *data, size_t len);
+void elf_copy__free(struct elf_copy *c);
+/* NULL: outside of the file, or it cannot be read (any more): elf__failed() says why. */
+const void *elf__at(const struct elf *e, uint64_t off, uint64_t len);
+/* The same copied out and not kept: for what is gone through once. 0 or -errno. */
+int elf__peek(const struct elf *e, uint64_t off, void *buf, size_t len);
+/* `steps` of work (some ns each) on this file. 0, or < 0 when it has had its share: whoever goes through it gives up. */
+int elf__spend(const struct elf *e, uint64_t steps);
+/* From here on nothing more of this file is given out. */
+void elf__refuse(const struct elf *e, int why);
+
+/* elf.c */
 /* Section i's bytes in the file; empty for NOBITS and for what lies outside. */
 struct span elf__section_span(const struct elf *e, size_t i);
 /* 1 if section i has this name. */
@@ -41,6 +62,12 @@ int elf__section_is(const struct elf *e, size_t i, const char *name);
 const char *elf__string(const struct elf *e, struct span table, uint64_t at);
 /* elf_sym.c */
 void elf__fill_symbol(const struct elf *e, const Elf64_Sym *s, const char *name, struct elf_sym *ret);
+/* vaddr lies in an executable PT_LOAD. */
+int elf__is_code(const struct elf *e, uint64_t vaddr);
+/* Symbol i of a table; all zeros (undefined) if it cannot be read. */
+Elf64_Sym elf__symbol_at(const struct elf *e, struct span syms, uint64_t i);
+/* The name's bytes stand at `at` of a string table, NUL included. */
+int elf__string_is(const struct elf *e, struct span table, uint64_t at, const char *name, size_t len);
 /* elf_sym.c: chooses the symbol table and its hash tables. */
 void elf__find_tables(struct elf *e);
 

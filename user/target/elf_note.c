@@ -66,22 +66,25 @@ static int note_parse(const struct elf *e, const uint8_t *desc, size_t len, uint
 static int each_in(const struct elf *e, struct span s, uint64_t base,
 		   int (*fn)(void *ctx, const struct sdt_note *note), void *ctx)
 {
-	uint64_t at = 0;
+	const uint8_t *data = elf__at(e, s.off, s.len);
+	uint64_t at = 0, cnt = 0;
 
-	while (s.len - at >= sizeof(Elf64_Nhdr)) {
+	while (data && s.len - at >= sizeof(Elf64_Nhdr) && !elf__spend(e, 16)) {
 		uint64_t name_at = at + sizeof(Elf64_Nhdr), desc_at, next;
 		struct sdt_note note;
 		Elf64_Nhdr h;
 		int r;
 
-		memcpy(&h, e->data + s.off + at, sizeof(h));
+		if (++cnt > ELF_NOTES_MAX)
+			elf__refuse(e, -EOVERFLOW);
+		memcpy(&h, data + at, sizeof(h));
 		desc_at = name_at + align4(h.n_namesz);
 		next = desc_at + align4(h.n_descsz);
 		if (desc_at > s.len || h.n_descsz > s.len - desc_at)
 			break;
 		if (h.n_type == NOTE_STAPSDT && h.n_namesz == sizeof("stapsdt") &&
-		    !memcmp(e->data + s.off + name_at, "stapsdt", sizeof("stapsdt")) &&
-		    note_parse(e, e->data + s.off + desc_at, h.n_descsz, base, &note) == 0) {
+		    !memcmp(data + name_at, "stapsdt", sizeof("stapsdt")) &&
+		    note_parse(e, data + desc_at, h.n_descsz, base, &note) == 0) {
 			r = fn(ctx, &note);
 			if (r)
 				return r;

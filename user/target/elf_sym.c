@@ -18,20 +18,35 @@
 
 /* --- reading ----------------------------------------------------------------------------------------- */
 
+/* 0 if it cannot be read: no bucket, no symbols, the end of no chain. */
 static uint32_t u32_at(const struct elf *e, struct span s, uint64_t index)
 {
-	uint32_t v;
+	const void *at = elf__at(e, s.off + index * sizeof(uint32_t), sizeof(uint32_t));
+	uint32_t v = 0;
 
-	memcpy(&v, e->data + s.off + index * sizeof(v), sizeof(v));
+	if (at)
+		memcpy(&v, at, sizeof(v));
 	return v;
 }
 
-static Elf64_Sym sym_at(const struct elf *e, size_t i)
+Elf64_Sym elf__symbol_at(const struct elf *e, struct span syms, uint64_t i)
 {
-	Elf64_Sym s;
+	const void *at = elf__at(e, syms.off + i * sizeof(Elf64_Sym), sizeof(Elf64_Sym));
+	Elf64_Sym s = { 0 };
 
-	memcpy(&s, e->data + e->syms.off + i * sizeof(s), sizeof(s));
+	if (at)
+		memcpy(&s, at, sizeof(s));
 	return s;
+}
+
+int elf__string_is(const struct elf *e, struct span table, uint64_t at, const char *name, size_t len)
+{
+	const char *s;
+
+	if (at >= table.len || table.len - at <= len)
+		return 0;
+	s = elf__at(e, table.off + at, len + 1);
+	return s && !memcmp(s, name, len + 1);
 }
 
 static int is_defined(const Elf64_Sym *s)
@@ -40,6 +55,17 @@ static int is_defined(const Elf64_Sym *s)
 
 	return s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS &&
 	       (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE || type == STT_GNU_IFUNC);
+}
+
+int elf__is_code(const struct elf *e, uint64_t vaddr)
+{
+	for (size_t i = 0; i < e->phdrs_cnt; i++) {
+		const Elf64_Phdr *p = &e->phdrs[i];
+
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_X) && vaddr >= p->p_vaddr && vaddr - p->p_vaddr < p->p_memsz)
+			return 1;
+	}
+	return 0;
 }
 
 void elf__fill_symbol(const struct elf *e, const Elf64_Sym *s, const char *name, struct elf_sym *ret)
@@ -51,13 +77,7 @@ void elf__fill_symbol(const struct elf *e, const Elf64_Sym *s, const char *name,
 		.size = s->st_size,
 		.type = ELF64_ST_TYPE(s->st_info),
 	};
-	for (size_t i = 0; i < e->phdrs_cnt; i++) {
-		const Elf64_Phdr *p = &e->phdrs[i];
-
-		if (p->p_type == PT_LOAD && (p->p_flags & PF_X) && s->st_value >= p->p_vaddr &&
-		    s->st_value - p->p_vaddr < p->p_memsz)
-			ret->is_exec = 1;
-	}
+	ret->is_exec = (uint8_t)elf__is_code(e, s->st_value);
 }
 
 /* --- choosing the tables -------------------------------------------------------------------------------
@@ -98,12 +118,13 @@ static size_t gnu_symbols_cnt(const struct elf *e)
 	chains = 4 + 2ull * u32_at(e, e->gnu_hash, 2) + buckets;
 	if (chains > words)
 		return 0;
-	for (uint64_t i = chains - buckets; i < chains; i++)
+	for (uint64_t i = chains - buckets; i < chains && !elf__spend(e, 1); i++)
 		if (u32_at(e, e->gnu_hash, i) > last)
 			last = u32_at(e, e->gnu_hash, i);
 	if (last < first)
 		return first;
-	while (chains + (last - first) < words && !(u32_at(e, e->gnu_hash, chains + (last - first)) & 1))
+	while (chains + (last - first) < words && !(u32_at(e, e->gnu_hash, chains + (last - first)) & 1) &&
+	       !elf__spend(e, 1))
 		last++;
 	return last + 1;
 }
@@ -114,10 +135,13 @@ static void elf__find_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
 
 	if (!elf__has(e, dynamic->p_offset, dynamic->p_filesz))
 		return;
-	for (uint64_t i = 0; i < cnt; i++) {
+	for (uint64_t i = 0; i < cnt && !elf__spend(e, 1); i++) {
+		const void *at = elf__at(e, dynamic->p_offset + i * sizeof(Elf64_Dyn), sizeof(Elf64_Dyn));
 		Elf64_Dyn d;
 
-		memcpy(&d, e->data + dynamic->p_offset + i * sizeof(d), sizeof(d));
+		if (!at)
+			break;
+		memcpy(&d, at, sizeof(d));
 		switch (d.d_tag) {
 		case DT_NULL: i = cnt - 1; break;
 		case DT_SYMTAB: e->syms = span_at(e, d.d_un.d_ptr); break;
@@ -157,9 +181,9 @@ void elf__find_tables(struct elf *e)
 		if (e->phdrs[i].p_type == PT_DYNAMIC)
 			elf__find_dynamic(e, &e->phdrs[i]);
 	for (size_t i = 1; i < e->syms_cnt; i++) {
-		Elf64_Sym s = sym_at(e, i);
+		Elf64_Sym s = elf__symbol_at(e, e->syms, i);
 
-		if (is_defined(&s))
+		if (is_defined(&s) || elf__spend(e, 1))
 			return;
 	}
 	if (!symtab)
@@ -176,11 +200,15 @@ void elf__find_tables(struct elf *e)
 
 static int is_hidden_version(const struct elf *e, uint64_t i)
 {
+	const void *at;
 	uint16_t v;
 
 	if (i >= e->versyms.len / sizeof(v))
 		return 0;
-	memcpy(&v, e->data + e->versyms.off + i * sizeof(v), sizeof(v));
+	at = elf__at(e, e->versyms.off + i * sizeof(v), sizeof(v));
+	if (!at)
+		return 0;
+	memcpy(&v, at, sizeof(v));
 	return v >> 15;
 }
 
@@ -198,9 +226,8 @@ static int lookup__try(struct lookup *l, const struct elf *e, uint64_t i)
 
 	if (i >= e->syms_cnt)
 		return 0;
-	s = sym_at(e, i);
-	if (!is_defined(&s) || s.st_name >= e->strs.len || e->strs.len - s.st_name <= l->len ||
-	    memcmp(e->data + e->strs.off + s.st_name, l->name, l->len + 1))
+	s = elf__symbol_at(e, e->syms, i);
+	if (!is_defined(&s) || !elf__string_is(e, e->strs, s.st_name, l->name, l->len))
 		return 0;
 	if (is_hidden_version(e, i)) {
 		if (!l->found)
@@ -217,6 +244,7 @@ static void lookup_gnu(const struct elf *e, struct lookup *l)
 {
 	uint64_t words = e->gnu_hash.len / 4, buckets, first, blooms, chains, at;
 	uint32_t h = 5381, shift;
+	const void *filter;
 	uint64_t bloom;
 
 	for (const char *p = l->name; *p; p++)
@@ -228,11 +256,14 @@ static void lookup_gnu(const struct elf *e, struct lookup *l)
 	chains = 4 + 2 * blooms + buckets;
 	if (!buckets || !blooms || chains > words)
 		return;
-	memcpy(&bloom, e->data + e->gnu_hash.off + 16 + 8 * ((h / 64) % blooms), sizeof(bloom));
+	filter = elf__at(e, e->gnu_hash.off + 16 + 8 * ((h / 64) % blooms), sizeof(bloom));
+	if (!filter)
+		return;
+	memcpy(&bloom, filter, sizeof(bloom));
 	if (!(bloom >> (h % 64) & 1) || !(bloom >> ((h >> shift) % 64) & 1))
 		return;
 	at = u32_at(e, e->gnu_hash, 4 + 2 * blooms + h % buckets);
-	for (; at >= first && chains + (at - first) < words; at++) {
+	for (; at >= first && chains + (at - first) < words && !elf__spend(e, 1); at++) {
 		uint32_t c = u32_at(e, e->gnu_hash, chains + (at - first));
 
 		if ((c | 1) == (h | 1) && lookup__try(l, e, at))
@@ -256,7 +287,7 @@ static void lookup_sysv(const struct elf *e, struct lookup *l)
 	if (!buckets || 2 + buckets + chains > words)
 		return;
 	at = u32_at(e, e->sysv_hash, 2 + h % buckets);
-	for (; at && at < chains && steps++ < chains; at = u32_at(e, e->sysv_hash, 2 + buckets + at))
+	for (; at && at < chains && steps++ < chains && !elf__spend(e, 1); at = u32_at(e, e->sysv_hash, 2 + buckets + at))
 		if (lookup__try(l, e, at))
 			return;
 }
@@ -270,19 +301,22 @@ int elf__find_symbol(const struct elf *e, const char *name, struct elf_sym *ret)
 	else if (e->sysv_hash.len >= 8)
 		lookup_sysv(e, &l);
 	else
-		for (size_t i = 1; i < e->syms_cnt; i++)
+		for (size_t i = 1; i < e->syms_cnt && !elf__spend(e, 1); i++)
 			if (lookup__try(&l, e, i))
 				break;
-	if (!l.found)
+	if (!l.found || elf__failed(e, NULL))
 		return -ENOENT;
-	elf__fill_symbol(e, &l.sym, (const char *)e->data + e->strs.off + l.sym.st_name, ret);
+	elf__fill_symbol(e, &l.sym, elf__at(e, e->strs.off + l.sym.st_name, l.len + 1), ret);
 	return 0;
 }
 
 int elf__each_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_sym *sym), void *ctx)
 {
-	for (size_t i = 1; i < e->syms_cnt; i++) {
-		Elf64_Sym s = sym_at(e, i);
+	if (e->syms_cnt > ELF_SYMBOLS_MAX)
+		elf__refuse(e, -EOVERFLOW);
+	(void)elf__at(e, e->syms.off, e->syms_cnt * sizeof(Elf64_Sym)); /* at one go */
+	for (size_t i = 1; i < e->syms_cnt && !elf__spend(e, 8); i++) {
+		Elf64_Sym s = elf__symbol_at(e, e->syms, i);
 		int type = ELF64_ST_TYPE(s.st_info), r;
 		struct elf_sym out;
 		const char *name;
@@ -296,20 +330,6 @@ int elf__each_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_
 		r = fn(ctx, &out);
 		if (r)
 			return r;
-	}
-	return 0;
-}
-
-int elf__each_local_symbol(const struct elf *e, int (*fn)(void *ctx, const struct elf_sym *sym), void *ctx)
-{
-	for (size_t i = 1; i < e->shdrs_cnt; i++) {
-		struct elf other = *e; /* the same file, looked at through its other table */
-
-		if (e->shdrs[i].sh_type != SHT_SYMTAB)
-			continue;
-		if (!elf__use_symbols(&other, i) || other.syms.off == e->syms.off)
-			return 0;
-		return elf__each_symbol(&other, fn, ctx);
 	}
 	return 0;
 }

@@ -27,13 +27,14 @@
 #define L1D_DEFAULT (48u << 10)
 #define L1D_MAX (128u << 10)
 
-typedef uint64_t (*calib_fn)(void *a, const void *b, const void *c);
+/* A site begins with what is probed and not with endbr64: calls of it are not checked (-fcf-protection). */
+typedef __attribute__((nocf_check)) uint64_t (*calib_fn)(void *a, const void *b, const void *c);
 
 /* Two copies of nothing, told apart by their first instruction. */
 #define CALIB_SITE(name, insns)                                                                    \
 	__asm__(".text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name             \
 		", @function\n" #name ":\n" insns "\nret\n.size " #name ", . - " #name "\n");      \
-	uint64_t name(void *a, const void *b, const void *c)
+	__attribute__((nocf_check)) uint64_t name(void *a, const void *b, const void *c)
 
 #define PUSH "push %rbp\npop %rbp\nxor %eax, %eax"
 CALIB_SITE(mt_calib_op, PUSH);
@@ -253,7 +254,7 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 		else
 			ret->prog_ns[sites[i].prog] = ns;
 	}
-	ret->class_ns[INSN_EMULATED] = ret->prog_ns[MT_PROG_OP];
+	ret->class_ns[INSN_PUSH] = ret->prog_ns[MT_PROG_OP];
 	/* Both sat on one function: entry and return were timed together; share the sum evenly. */
 	ret->prog_ns[MT_PROG_HOST_ENTER] = ret->prog_ns[MT_PROG_HOST_RET] / 2;
 	ret->prog_ns[MT_PROG_HOST_RET] -= ret->prog_ns[MT_PROG_HOST_ENTER];
@@ -264,7 +265,7 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 
 unsigned calib__cost_ns(const struct calib *c, enum mt_prog prog, enum insn_class class)
 {
-	unsigned base = c->prog_ns[prog], push = c->class_ns[INSN_EMULATED], own = c->class_ns[class];
+	unsigned base = c->prog_ns[prog], push = c->class_ns[INSN_PUSH], own = c->class_ns[class];
 
 	if (!base || !own || !push)
 		return base;

@@ -31,7 +31,7 @@ extern const struct flow_vtable calib_flow_vtables[3];
 
 struct calib {
 	unsigned prog_ns[MT_PROG_MAX];	 /* on an emulated instruction (push), trap included */
-	unsigned class_ns[INSN_STEPPED + 1]; /* an operator probe on each class of instruction */
+	unsigned class_ns[INSN_CLASSES]; /* an operator probe on each class of instruction */
 };
 
 /* -EOPNOTSUPP: attached but nothing fired in the thread. Other -errno: could not attach. */

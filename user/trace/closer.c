@@ -1,34 +1,72 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "trace/closer.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define THREADS_MAX 64
 #define STACK_BYTES (64u << 10) /* they call close() and nothing else */
+#define REST 2 /* times its work: the pause after each */
 
 struct batch {
 	struct batch *next;
-	size_t cnt, at; /* at: next one to close, taken atomically */
+	struct closer *closer;
+	size_t cnt, at; /* at: next one to close, under the closer's lock */
 	size_t threads_cnt, done_cnt; /* done: threads that found nothing left, counted atomically */
 	pthread_t threads[THREADS_MAX];
-	int fds[];
+	struct closing v[];
 };
 
 struct closer {
 	struct batch *batches;
+	pthread_mutex_t lock;
+	uint64_t next_ns; /* nothing is begun before */
 };
+
+/* Under the lock: a thread that waits for its time keeps the others waiting for theirs. */
+static void closer__wait(struct closer *c, uint64_t work_ns)
+{
+	uint64_t now = now_ns();
+
+	if (c->next_ns > now && work_ns) {
+		struct timespec at = { (time_t)(c->next_ns / 1000000000), (long)(c->next_ns % 1000000000) };
+
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+			;
+		now = now_ns();
+	}
+	if (work_ns)
+		c->next_ns = now + (1 + REST) * work_ns;
+}
+
+/* The one to close now; NULL: there is none left. */
+static const struct closing *batch__next(struct batch *b)
+{
+	const struct closing *next = NULL;
+
+	pthread_mutex_lock(&b->closer->lock);
+	if (b->at < b->cnt) {
+		next = &b->v[b->at++];
+		closer__wait(b->closer, next->work_ns);
+	}
+	pthread_mutex_unlock(&b->closer->lock);
+	return next;
+}
 
 static void *close_some(void *arg)
 {
 	struct batch *b = arg;
-	size_t i;
+	const struct closing *next;
 
-	while ((i = __atomic_fetch_add(&b->at, 1, __ATOMIC_RELAXED)) < b->cnt)
-		close(b->fds[i]);
+	while ((next = batch__next(b)))
+		close(next->fd);
 	__atomic_fetch_add(&b->done_cnt, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -57,7 +95,11 @@ static void closer__reap(struct closer *c)
 
 struct closer *closer__new(void)
 {
-	return calloc(1, sizeof(struct closer));
+	struct closer *c = calloc(1, sizeof(*c));
+
+	if (c)
+		pthread_mutex_init(&c->lock, NULL);
+	return c;
 }
 
 void closer__free(struct closer *c)
@@ -70,12 +112,13 @@ void closer__free(struct closer *c)
 		c->batches = b->next;
 		batch__free(b);
 	}
+	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
 
-void closer__add(struct closer *c, const int *fds, size_t cnt)
+void closer__add(struct closer *c, const struct closing *v, size_t cnt)
 {
-	struct batch *b = c && cnt ? calloc(1, sizeof(*b) + cnt * sizeof(int)) : NULL;
+	struct batch *b = c && cnt ? calloc(1, sizeof(*b) + cnt * sizeof(*v)) : NULL;
 	pthread_attr_t small;
 	sigset_t all, old;
 
@@ -83,11 +126,12 @@ void closer__add(struct closer *c, const int *fds, size_t cnt)
 		closer__reap(c);
 	if (!b) {
 		for (size_t i = 0; i < cnt; i++)
-			close(fds[i]);
+			close(v[i].fd);
 		return;
 	}
+	b->closer = c;
 	b->cnt = cnt;
-	memcpy(b->fds, fds, cnt * sizeof(int));
+	memcpy(b->v, v, cnt * sizeof(*v));
 	/* Signals are the main thread's: it reads them from a signalfd. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);

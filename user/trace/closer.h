@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * closer: closes probe links without holding up the event loop. Closing one waits for a grace period
- * of the kernel (measured: 35 to 90 ms each on 6.18), but many can wait for the same one: so a few
- * threads that do nothing else. The only second threads of memtrace; they touch descriptors alone.
+ * closer: closes probe links without holding up the event loop, nor the job. Closing one takes its sites away, for which
+ * threads of the job wait, and then waits itself for a grace period of the kernel (measured: 35 to 95 ms each on 6.18). So a
+ * few threads that do nothing else begin one after the other, with pauses in which the job goes on, and wait side by side.
+ * They touch descriptors alone.
  */
 #ifndef MT_TRACE_CLOSER_H
 #define MT_TRACE_CLOSER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct closer;
 
+struct closing {
+	int fd;
+	uint64_t work_ns; /* how long others may wait for it, about */
+};
+
 struct closer *closer__new(void); /* NULL: no memory; then closer__add closes at once */
 void closer__free(struct closer *c); /* waits until all are closed */
-/* Copies the descriptors and closes them in the background, each pair in the order given. */
-void closer__add(struct closer *c, const int *fds, size_t cnt);
+/* Closes them in the background; each pair is begun in the order given. */
+void closer__add(struct closer *c, const struct closing *v, size_t cnt);
 
 #endif

@@ -40,19 +40,25 @@ int link_key_same(const struct link_key *a, const struct link_key *b)
 	return a->pid == b->pid && a->file_fd == b->file_fd && a->prog == b->prog && a->is_ret == b->is_ret;
 }
 
-int links__offsets(const struct links *l, const struct link_key *key, uint64_t **ret, size_t *ret_cnt)
+static int link__is_of(const struct link *l, const struct link_key *key, enum which_links which)
+{
+	return (which == LINKS_ALL || (which == LINKS_FIRST) == l->is_first) && link_key_same(&l->key, key);
+}
+
+int links__offsets(const struct links *l, const struct link_key *key, enum which_links which, uint64_t **ret,
+		   size_t *ret_cnt)
 {
 	size_t cnt = 0, at = 0;
 	uint64_t *all;
 
 	for (size_t i = 0; i < l->cnt; i++)
-		if (link_key_same(&l->v[i].key, key))
+		if (link__is_of(&l->v[i], key, which))
 			cnt += l->v[i].offsets_cnt;
 	all = malloc((cnt + 1) * sizeof(*all));
 	if (!all)
 		return -ENOMEM;
 	for (size_t i = 0; i < l->cnt && at < cnt; i++) {
-		if (!link_key_same(&l->v[i].key, key))
+		if (!link__is_of(&l->v[i], key, which))
 			continue;
 		memcpy(all + at, l->v[i].offsets, l->v[i].offsets_cnt * sizeof(*all));
 		at += l->v[i].offsets_cnt;
@@ -67,9 +73,9 @@ int links__offsets(const struct links *l, const struct link_key *key, uint64_t *
  * Links before their perf events; the last set goes first, so that entries of the malloc family are gone before its
  * returns.
  */
-void links__close_marked(struct links *l, struct closer *closer)
+void links__close_marked(struct links *l, struct closer *closer, uint64_t site_ns)
 {
-	int *fds = malloc((2 * l->cnt + 1) * sizeof(*fds));
+	struct closing *fds = malloc((2 * l->cnt + 1) * sizeof(*fds));
 	size_t kept = 0, cnt = 0;
 
 	for (size_t i = l->cnt; i-- > 0;) {
@@ -78,8 +84,8 @@ void links__close_marked(struct links *l, struct closer *closer)
 		for (int k = 1; k >= 0; k--) {
 			if (l->v[i].fds[k] < 0)
 				continue;
-			if (fds)
-				fds[cnt++] = l->v[i].fds[k];
+			if (fds) /* sites go with the multi link, or with the perf event */
+				fds[cnt++] = (struct closing){ l->v[i].fds[k], k ? 0 : l->v[i].offsets_cnt * site_ns };
 			else
 				close(l->v[i].fds[k]);
 		}
@@ -93,12 +99,12 @@ void links__close_marked(struct links *l, struct closer *closer)
 	free(fds);
 }
 
-void links__close_pid(struct links *l, pid_t pid, struct closer *closer)
+void links__close_pid(struct links *l, pid_t pid, struct closer *closer, uint64_t site_ns)
 {
 	for (size_t i = 0; i < l->cnt; i++)
 		if (!pid || l->v[i].key.pid == pid)
 			l->v[i].key.pid = 0;
-	links__close_marked(l, closer);
+	links__close_marked(l, closer, site_ns);
 }
 
 void links__done(struct links *l)

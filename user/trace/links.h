@@ -25,7 +25,7 @@ struct link_key {
 struct link {
 	struct link_key key;
 	int fds[2]; /* link, or perf event and link; -1 = none */
-	int is_first; /* operators, all of a process at once: MT_COOKIE_FIRST */
+	int is_first; /* operators that are set without a choice: MT_COOKIE_FIRST */
 	uint64_t *offsets; /* ascending */
 	size_t offsets_cnt;
 };
@@ -38,13 +38,16 @@ struct links {
 /* Takes the descriptors over, also on failure. 0 or -ENOMEM. */
 int links__add(struct links *l, const struct link_key *key, int is_first, const int fds[2], const uint64_t *offsets,
 	       size_t offsets_cnt);
+/* In links__offsets. */
+enum which_links { LINKS_ALL, LINKS_FIRST, LINKS_LATER };
 /* The places where this is set already, ascending; the caller's. -ENOMEM. */
-int links__offsets(const struct links *l, const struct link_key *key, uint64_t **ret, size_t *ret_cnt);
+int links__offsets(const struct links *l, const struct link_key *key, enum which_links which, uint64_t **ret,
+		   size_t *ret_cnt);
 int link_key_same(const struct link_key *a, const struct link_key *b);
-/* Closes, in the background, those of one process, or all (pid 0). */
-void links__close_pid(struct links *l, pid_t pid, struct closer *closer);
+/* Closes, in the background, those of one process, or all (pid 0). site_ns: how long others wait for one site. */
+void links__close_pid(struct links *l, pid_t pid, struct closer *closer, uint64_t site_ns);
 /* … those whose pid is 0: that is how one is marked to be closed. */
-void links__close_marked(struct links *l, struct closer *closer);
+void links__close_marked(struct links *l, struct closer *closer, uint64_t site_ns);
 void links__done(struct links *l); /* all are closed */
 
 #endif

@@ -19,6 +19,10 @@
 #include "trace/link.h"
 #include "trace/trace.h"
 
+#define SITE_NS 50000ull      /* measured: 40 to 50 us each while a job runs; more where many processes share the file */
+#define SITE_NS_MIN 1000ull
+#define SLICE_SITES_MIN 8     /* however long they take: it goes on */
+
 static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
 {
 	switch (prog) {
@@ -65,6 +69,31 @@ static int probes__file(struct probes *p, const struct plan_lib *lib)
 	return fd;
 }
 
+/*
+ * How long one took. A first site of a file waits for a grace period of the kernel's, in which nobody else waits, and
+ * memtrace may be preempted: so what is much longer than the last ones is believed in steps.
+ */
+static void probes__took(struct probes *p, uint64_t ns, size_t cnt)
+{
+	uint64_t each = ns / cnt;
+
+	if (each > 2 * p->site_ns)
+		each = 2 * p->site_ns;
+	p->site_ns = (p->site_ns + each) / 2;
+	if (p->site_ns < SITE_NS_MIN)
+		p->site_ns = SITE_NS_MIN;
+}
+
+/* How many more sites a call that began then may set. */
+static size_t probes__room(const struct probes *p, uint64_t budget_ns, uint64_t begin)
+{
+	uint64_t spent = now_ns() - begin;
+
+	if (!budget_ns)
+		return SIZE_MAX;
+	return spent < budget_ns ? (size_t)((budget_ns - spent) / p->site_ns) : 0;
+}
+
 int probes__link(struct probes *p, const struct link_key *k, int is_first, const char *path, const uint64_t *offsets,
 		 const uint64_t *refs, const uint64_t *cookies, size_t cnt)
 {
@@ -89,6 +118,7 @@ int probes__link(struct probes *p, const struct link_key *k, int is_first, const
 struct group {
 	const struct site *sites;
 	size_t sites_cnt;
+	size_t max; /* how many may be set now: the group ends there */
 	const uint8_t *wanted; /* of the group's first site, or NULL */
 	uint8_t *failed; /* the same */
 	int is_first;
@@ -139,10 +169,12 @@ static void probes__attached(struct probes *p, const struct site *s, struct atta
 static void probes__attach_range(struct probes *p, const char *path, struct group *g, size_t from, size_t to,
 				 struct attach_stats *st, int *first_err)
 {
+	uint64_t begin = now_ns();
 	int r = probes__link(p, &g->key, g->is_first, path, g->offsets + from, g->has_refs ? g->refs + from : NULL,
 			     g->cookies + from, to - from);
 
 	if (r == 0) {
+		probes__took(p, now_ns() - begin, to - from);
 		for (size_t i = from; i < to; i++)
 			probes__attached(p, &g->sites[g->at[i]], st);
 		return;
@@ -195,11 +227,15 @@ static int probes__choose_all(struct probes *p, const struct plan *plan, struct 
 {
 	uint64_t *have;
 	size_t have_cnt;
-	int r = links__offsets(&p->links, &g->key, &have, &have_cnt);
+	int r = links__offsets(&p->links, &g->key, LINKS_ALL, &have, &have_cnt);
 
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < g->sites_cnt && !r; i++) {
+		if (g->cnt == g->max) {
+			g->sites_cnt = i;
+			break;
+		}
 		if (g->wanted && !g->wanted[i])
 			continue;
 		st->found_by_source[source_index(g->sites[i].source)]++;
@@ -238,7 +274,7 @@ static int group__init(struct group *g, size_t sites_cnt)
 {
 	size_t n = sites_cnt ? sites_cnt : 1;
 
-	*g = (struct group){ 0 };
+	*g = (struct group){ .max = SIZE_MAX };
 	g->offsets = malloc(n * (3 * sizeof(*g->offsets) + sizeof(*g->at)));
 	if (!g->offsets)
 		return -ENOMEM;
@@ -261,86 +297,138 @@ static size_t group__begin(struct group *g, const struct plan *plan, size_t i)
 	return n;
 }
 
+/* What became of it, when all of the plan had its turn. */
+static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *st, struct err *err)
+{
+	if (st->first_err != -ESRCH) /* of a process that is gone nothing is missing */
+		p->failed_cnt += st->failed;
+	if (st->attached || !st->failed)
+		return 0;
+	err_set(err, st->first_err, "none of %u probes could be set in process %d: %s", st->failed, (int)pid,
+		strerror(-st->first_err));
+	return err_hint(err, st->first_err == -ESRCH ? "the process has ended" :
+						       "try -vv for the reason of each, or memtrace doctor");
+}
+
 int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err)
 {
-	struct attach_stats st = { .way = p->use_perf, .site_failed = ret->site_failed, .wanted = ret->wanted };
-	uint64_t t0 = now_ns();
-	int first_err = cookies__begin(&p->cookies, pid, plan);
+	uint64_t begin = now_ns(), took;
+	struct attach_stats st = *ret;
+	int r = cookies__begin(&p->cookies, pid, plan);
+	size_t room, least = SLICE_SITES_MIN;
 	struct group g;
 
-	if (first_err < 0)
-		return err_set(err, first_err, "tensor arguments: %s", strerror(-first_err));
+	if (r < 0)
+		return err_set(err, r, "tensor arguments: %s", strerror(-r));
 	if (group__init(&g, plan->sites_cnt) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0, n; i < plan->sites_cnt; i += n) {
-		n = group__begin(&g, plan, i);
-		g.wanted = st.wanted ? st.wanted + i : NULL;
-		g.failed = st.site_failed ? st.site_failed + i : NULL;
-		probes__attach_group(p, pid, plan, &g, &st, &first_err);
+	st.way = p->use_perf;
+	while (st.at < plan->sites_cnt && ((room = probes__room(p, st.budget_ns, begin)) || least)) {
+		group__begin(&g, plan, st.at);
+		g.max = room > least ? room : least;
+		g.wanted = st.wanted ? st.wanted + st.at : NULL;
+		g.failed = st.site_failed ? st.site_failed + st.at : NULL;
+		probes__attach_group(p, pid, plan, &g, &st, &st.first_err);
+		st.at += g.sites_cnt;
+		least -= least < g.cnt ? least : g.cnt;
 	}
 	free(g.offsets);
-	st.took_ns = now_ns() - t0;
-	if (first_err != -ESRCH) /* of a process that is gone nothing is missing */
-		p->failed_cnt += st.failed;
+	took = now_ns() - begin;
+	st.took_ns += took;
+	st.longest_ns = took > st.longest_ns ? took : st.longest_ns;
+	st.slices++;
 	*ret = st;
-	if (!st.attached && st.failed) {
-		err_set(err, first_err, "none of %u probes could be set in process %d: %s", st.failed, (int)pid,
-			strerror(-first_err));
-		return err_hint(err, first_err == -ESRCH ? "the process has ended" :
-						     "try -vv for the reason of each, or memtrace doctor");
-	}
-	return 0;
+	return st.at < plan->sites_cnt ? 1 : probes__attach_end(p, pid, &st, err);
 }
 
-/* A link of the group that has other sites than those wanted makes room for one that has not. */
-static int probes__shrink(struct probes *p, const struct plan *plan, struct group *g, size_t link,
-			  struct retire_stats *st)
-{
-	struct link_key key = p->links.v[link].key;
-	char path[64];
-	int r = 0;
+/* --- what is wanted no more -------------------------------------------------------------------- */
 
+/* Sites of the group that are wanted, in a sorted list. */
+static size_t group__wanted_in(const struct group *g, const uint64_t *offsets, size_t cnt)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->sites_cnt; i++)
+		n += g->wanted[i] && is_in(offsets, cnt, g->sites[i].offset);
+	return n;
+}
+
+/* Links of which all sites are wanted stay as they are. */
+static void probes__keep_whole(struct probes *p, const struct group *g)
+{
+	for (size_t i = 0; i < p->links.cnt; i++) {
+		struct link *l = &p->links.v[i];
+
+		if (l->is_first && link_key_same(&l->key, &g->key) &&
+		    group__wanted_in(g, l->offsets, l->offsets_cnt) == l->offsets_cnt)
+			l->is_first = 0;
+	}
+}
+
+/* Those that are wanted are set in a link without the others. 1: some are left. */
+static int probes__set_anew(struct probes *p, const struct plan *plan, struct group *g, const uint64_t *first,
+			    size_t first_cnt)
+{
+	uint64_t *have, begin = now_ns();
+	size_t have_cnt;
+	char path[64];
+	int r = links__offsets(&p->links, &g->key, LINKS_LATER, &have, &have_cnt), more = 0;
+
+	if (r < 0)
+		return r;
 	g->cnt = 0;
 	g->has_refs = g->is_first = 0;
-	for (size_t i = 0; i < g->sites_cnt && !r; i++)
-		if (g->wanted[i] && is_in(p->links.v[link].offsets, p->links.v[link].offsets_cnt, g->sites[i].offset))
-			r = probes__choose(p, plan, g, i);
-	if (r < 0)
-		return r;
-	if (g->cnt == p->links.v[link].offsets_cnt) {
-		p->links.v[link].is_first = 0; /* as it is */
-		return 0;
+	for (size_t i = 0; i < g->sites_cnt && !r && !more; i++) {
+		uint64_t at = g->sites[i].offset;
+
+		if (!g->wanted[i] || !is_in(first, first_cnt, at) || is_in(have, have_cnt, at))
+			continue;
+		more = g->cnt == g->max;
+		r = more ? 0 : probes__choose(p, plan, g, i);
 	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", key.file_fd);
-	if (g->cnt)
-		r = probes__link(p, &key, 0, path, g->offsets, NULL, g->cookies, g->cnt);
-	if (r < 0)
-		return r;
-	st->taken += (uint32_t)(p->links.v[link].offsets_cnt - g->cnt);
-	st->kept += (uint32_t)g->cnt;
-	p->links.v[link].key.pid = 0;
-	return 0;
+	free(have);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", g->key.file_fd);
+	if (!r && g->cnt)
+		r = probes__link(p, &g->key, 0, path, g->offsets, NULL, g->cookies, g->cnt);
+	if (!r && g->cnt)
+		probes__took(p, now_ns() - begin, g->cnt);
+	return r < 0 ? r : more;
 }
 
+/* Only when all that is wanted has a link of its own do the first ones go. */
 static int probes__retire_group(struct probes *p, pid_t pid, const struct plan *plan, struct group *g,
 				struct retire_stats *st)
 {
-	int fd = probes__file(p, &plan->libs[g->sites->lib]), r = fd < 0 ? fd : 0;
-	struct link_key key = { pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret };
-	size_t cnt = p->links.cnt;
+	int fd = probes__file(p, &plan->libs[g->sites->lib]), r;
+	size_t first_cnt, kept;
+	uint64_t *first;
 
-	for (size_t i = 0; i < cnt && !r; i++)
-		if (p->links.v[i].is_first && link_key_same(&p->links.v[i].key, &key))
-			r = probes__shrink(p, plan, g, i, st);
-	return r;
+	if (fd < 0)
+		return fd;
+	g->key = (struct link_key){ pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret };
+	probes__keep_whole(p, g);
+	r = links__offsets(&p->links, &g->key, LINKS_FIRST, &first, &first_cnt);
+	if (r < 0)
+		return r;
+	r = probes__set_anew(p, plan, g, first, first_cnt);
+	kept = group__wanted_in(g, first, first_cnt);
+	free(first);
+	if (r)
+		return r;
+	st->kept += (uint32_t)kept;
+	st->taken += (uint32_t)(first_cnt - kept);
+	for (size_t i = 0; i < p->links.cnt; i++)
+		if (p->links.v[i].is_first && link_key_same(&p->links.v[i].key, &g->key))
+			p->links.v[i].key.pid = 0;
+	return 0;
 }
 
 int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const uint8_t *wanted,
 		   struct retire_stats *ret)
 {
-	struct retire_stats st = { 0 };
-	uint64_t t0 = now_ns();
+	struct retire_stats st = *ret;
+	uint64_t begin = now_ns();
 	struct group g;
 	int r = cookies__begin(&p->cookies, pid, plan);
 
@@ -351,31 +439,35 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 	for (size_t i = 0, n; i < plan->sites_cnt && !r; i += n) {
 		n = group__begin(&g, plan, i);
 		g.wanted = wanted + i;
+		g.max = probes__room(p, st.budget_ns, begin);
+		if (g.max < SLICE_SITES_MIN)
+			g.max = SLICE_SITES_MIN;
 		if (is_operator(g.sites->prog))
 			r = probes__retire_group(p, pid, plan, &g, &st);
 	}
 	free(g.offsets);
-	links__close_marked(&p->links, p->closer);
-	st.took_ns = now_ns() - t0;
+	links__close_marked(&p->links, p->closer, p->site_ns);
+	st.took_ns += now_ns() - begin;
 	*ret = st;
 	return r;
 }
 
 void probes__detach(struct probes *p, pid_t pid)
 {
-	links__close_pid(&p->links, pid, p->closer);
+	links__close_pid(&p->links, pid, p->closer, p->site_ns);
 	cookies__drop_pid(&p->cookies, pid);
 }
 
 void probes__init(struct probes *p, const struct mt_bpf *skel, int use_perf)
 {
-	*p = (struct probes){ .skel = skel, .use_perf = use_perf, .closer = closer__new() };
+	*p = (struct probes){ .skel = skel, .use_perf = use_perf, .site_ns = SITE_NS,
+			       .closer = closer__new() };
 	cookies__init(&p->cookies, skel);
 }
 
 void probes__done(struct probes *p)
 {
-	links__close_pid(&p->links, 0, p->closer);
+	links__close_pid(&p->links, 0, p->closer, p->site_ns);
 	closer__free(p->closer);
 	links__done(&p->links);
 	cookies__done(&p->cookies);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * probes: the sites of plans, set in processes and taken away again: one link (uprobe_multi) or one pair of descriptors a
- * site (perf) for each group of sites with the same file and program.
+ * site (perf) for each group of sites with the same file and program, and each slice of it.
  *
  * Files are kept open by (device, inode) and named to the kernel as /proc/self/fd/N: a forked child is attached with its
  * parent's plan even when the parent, and with it /proc/PID/map_files, is gone, and deleted files work.
@@ -35,6 +35,7 @@ struct probes {
 	size_t files_cnt, files_cap;
 	enum insn_class prog_class[MT_PROG_MAX]; /* cheapest class among the sites set; 0: none was */
 	uint64_t failed_cnt; /* sites that could not be set */
+	uint64_t site_ns; /* how long setting one takes, as the last ones did */
 };
 
 void probes__init(struct probes *p, const struct mt_bpf *skel, int use_perf);

@@ -49,7 +49,7 @@ unsigned costs_of(const struct costs *c, enum mt_prog prog)
 		return calib__cost_ns(c->calib, MT_PROG_HOST_FREE, INSN_STEPPED); /* alike, at a ret */
 	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_EXIT)
 		return c->kernel_ns;
-	class = c->progs.class[prog] ? (enum insn_class)c->progs.class[prog] : INSN_EMULATED;
+	class = c->progs.class[prog] ? (enum insn_class)c->progs.class[prog] : INSN_PUSH;
 	/* A look-up does as little as a region's end, and is as rare. */
 	return calib__cost_ns(c->calib, prog == MT_PROG_LOOKUP ? MT_PROG_REGION_END : prog, class);
 }

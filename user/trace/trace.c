@@ -579,7 +579,7 @@ int trace_probe_features(struct trace_features *ret)
 	ret->has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
 	if (!tracer__new(&t, &opts, &err)) {
 		ret->has_uprobe_multi = !t->use_perf;
-		ret->ns_emulated = t->calib.class_ns[INSN_EMULATED];
+		ret->ns_emulated = t->calib.class_ns[INSN_PUSH];
 		ret->ns_stepped = t->calib.class_ns[INSN_STEPPED];
 		ret->ns_nop = t->calib.class_ns[INSN_NOP];
 		ret->has_perf_uprobe = t->use_perf;

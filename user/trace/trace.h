@@ -45,8 +45,12 @@ struct attach_stats {
 	uint32_t attached, failed;
 	uint32_t clashed; /* of those: refused because another tool has a probe there without its semaphore */
 	uint32_t attached_by_source[SRC_CNT], found_by_source[SRC_CNT]; /* index: bit number of enum source */
-	uint64_t took_ns;
+	uint64_t took_ns, longest_ns; /* of all calls, of the longest of them */
+	uint32_t slices; /* calls that set something */
 	int way; /* 0 uprobe_multi, 1 perf uprobes */
+	int first_err; /* why the first site that failed did */
+	size_t at; /* sites of the plan before this one have had their turn */
+	uint64_t budget_ns; /* in: 0: all sites in one call; else a call ends after about so long */
 	const uint8_t *wanted; /* in: NULL: all sites; or one byte a site of the plan: 1 = is to be set */
 	uint8_t *site_failed; /* in: NULL, or one zeroed byte a site of the plan; out: 1 = could not be set */
 };
@@ -55,19 +59,25 @@ struct attach_stats {
  * Sets every site of `plan` in process `pid`. May be called again for the same pid (new libraries).
  * Sites that cannot be set are counted and logged; it is an error (with the first reason) only when
  * none could be set although there were some.
+ *
+ * While sites are set, whoever hits a probe in that process, or maps memory, waits: so a process that runs is given a budget,
+ * and a call that returns 1 has left sites for the next one, with the same *ret. Until the first operators of a process are
+ * all set, none is told: half of them would say less than nothing about what data flows where.
  */
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
-		   struct err *err); /* *ret: zeroed, or with site_failed and wanted set */
+		   struct err *err); /* *ret: zeroed, or with what goes in; then as the last call left it */
 /*
  * Takes those of the plan's operators away that are not wanted (a byte a site) and that were set with all others at once.
- * No hit of the others is lost or told twice meanwhile. 0 or -errno: then they stay.
+ * No hit of the others is lost or told twice meanwhile. 0 or -errno: then they stay. 1: the budget was spent, call it again,
+ * with what is wanted then and the same *ret.
  */
 struct retire_stats {
 	uint32_t taken, kept; /* in links that lost some */
 	uint64_t took_ns;     /* until the used ones were set anew; the others go in the background */
+	uint64_t budget_ns;   /* in: 0: all in one call; else a call ends after about so long */
 };
 int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const uint8_t *wanted,
-		   struct retire_stats *ret);
+		   struct retire_stats *ret); /* *ret: zeroed, or with a budget */
 /* When, since this was asked last, an operator's schema was first looked up; 0: none was. */
 uint64_t tracer__looked_up(struct tracer *t);
 void tracer__detach(struct tracer *t, pid_t pid);

@@ -48,13 +48,14 @@ static int has_cover(const struct report *r, const char *source)
 static void note_sources(struct notes *n, const struct report *with, const struct report *without, const char *names)
 {
 	char list[200] = "", safe[TEXT_BYTES_MAX];
+	size_t len = 0;
 
 	for (size_t i = 0; i < with->covers_cnt; i++) {
 		text_fit(safe, sizeof(safe), with->covers[i].source, 24);
 		if (!with->covers[i].attached || has_cover(without, with->covers[i].source) || strstr(list, safe))
 			continue;
-		strncat(list, list[0] ? ", " : "", sizeof(list) - strlen(list) - 1);
-		strncat(list, safe, sizeof(list) - strlen(list) - 1);
+		len += strlen(list + len);
+		snprintf(list + len, sizeof(list) - len, "%s%s", len ? ", " : "", safe);
 	}
 	if (list[0])
 		snprintf(notes__next(n), sizeof(n->text[0]), "Other sources: %c has %s, %c has not; rows that rest on it do "

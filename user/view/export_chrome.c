@@ -225,8 +225,18 @@ static void put_named(struct export_ctx *c, const struct tl_event *ev)
 	}
 }
 
+static int by_id(const void *pa, const void *pb)
+{
+	const struct id_row *a = pa, *b = pb;
+
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* The last look into the map: its rows are put in order, since that of a hash differs from run to run. */
 static void end_named(struct export_ctx *c)
 {
+	if (c->named.rows)
+		qsort(c->named.rows, c->named.mask + 1, sizeof(*c->named.rows), by_id);
 	for (size_t i = 0; c->named.rows && i <= c->named.mask; i++) {
 		const struct id_row *row = &c->named.rows[i];
 

@@ -489,7 +489,9 @@ static int by_place(const void *pa, const void *pb)
 		return a->pid < b->pid ? -1 : 1;
 	if (a->dev != b->dev)
 		return a->dev < b->dev ? -1 : 1;
-	return a->ptr < b->ptr ? -1 : a->ptr > b->ptr;
+	if (a->ptr != b->ptr)
+		return a->ptr < b->ptr ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
 }
 
 /* What is there at the end, in the order of segments: 0 or -ENOMEM. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
 #include "event/event.h"
 #include "view/clean.h"
 
@@ -42,8 +43,8 @@ const struct view_frame *frames__get(const struct frames *f, uint32_t frame)
 
 static uint32_t *slot_of(const struct frames *f, const struct view_frame *x)
 {
-	uint64_t h = ((uint64_t)x->function.v << 32 | x->file.v) * 0x9e3779b97f4a7c15ull;
-	uint32_t at = (uint32_t)((h + x->line * 0xff51afd7ed558ccdull + x->kind) >> 32) & f->mask;
+	uint64_t h = hash_two((uint64_t)x->function.v << 32 | x->file.v, (uint64_t)x->line << 8 | x->kind);
+	uint32_t at = (uint32_t)h & f->mask;
 
 	for (; f->slots[at]; at = (at + 1) & f->mask) {
 		const struct view_frame *o = &f->frames[f->slots[at] - 1];

@@ -2,7 +2,6 @@
 #include "view/gzip.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -42,17 +41,14 @@ static int on_close(void *cookie)
 	return -1;
 }
 
-FILE *gzip_create(const char *path)
+FILE *gzip_open(int fd)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	gzFile gz = fd >= 0 ? gzdopen(fd, "wb") : NULL;
+	gzFile gz = gzdopen(fd, "wb");
 	FILE *f;
 
 	if (!gz) {
-		if (fd >= 0) {
-			close(fd);
-			errno = ENOMEM;
-		}
+		close(fd);
+		errno = ENOMEM;
 		return NULL;
 	}
 	gzbuffer(gz, 256u << 10);

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* Created or emptied, for writing in order. NULL with errno. An error shows at fwrite, fflush or fclose. */
-FILE *gzip_create(const char *path);
+/* fd, which it closes, for writing in order. NULL with errno. An error shows at fwrite, fflush or fclose. */
+FILE *gzip_open(int fd);
 int gzip_is_asked(const char *path); /* ends in .gz */
 
 #endif

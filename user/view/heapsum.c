@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
 #include "view/clean.h"
 #include "view/export.h"
 
@@ -69,7 +70,7 @@ const struct heap_cell *heapsum__cells(const struct heapsum *h, size_t *ret_cnt)
 static uint32_t *heapsum__slot(const struct heapsum *h, uint32_t stack, uint8_t cat, uint8_t dev)
 {
 	uint64_t key = (uint64_t)stack << 16 | (uint64_t)cat << 8 | dev;
-	uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (h->slots_cnt - 1);
+	uint32_t at = (uint32_t)hash_u64(key) & (h->slots_cnt - 1);
 
 	while (h->slots[at]) {
 		const struct heap_cell *c = &h->cells[h->slots[at] - 1];

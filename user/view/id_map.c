@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/seed.h"
+
 #define ROWS_MIN 1024u
 
 int id_map__init(struct id_map *m)
@@ -21,7 +23,7 @@ void id_map__done(struct id_map *m)
 /* Its row, or the free one where it belongs. */
 static struct id_row *id_map__row(const struct id_map *m, uint64_t id)
 {
-	size_t i = (size_t)(id * 0x9e3779b97f4a7c15ull >> 20) & m->mask;
+	size_t i = (size_t)hash_u64(id) & m->mask;
 
 	while (m->rows[i].id && m->rows[i].id != id)
 		i = (i + 1) & m->mask;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* A hash table with open addressing by id (dense numbers, so multiplying spreads them), at most half full. */
+/* A hash table with open addressing by id, at most half full. */
 #include "view/live.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/seed.h"
 #include "timeline/labels.h"
 
 #define SLOTS_MIN 1024
@@ -117,7 +118,7 @@ static void lane__move(struct lane *lane, uint8_t from, uint8_t to, uint64_t siz
 
 static size_t live__home(const struct live *l, uint64_t id)
 {
-	return (size_t)((id * 0x9e3779b97f4a7c15ull) >> 20) & (l->slots_cnt - 1);
+	return (size_t)hash_u64(id) & (l->slots_cnt - 1);
 }
 
 static struct live_block *live__find(const struct live *l, uint64_t id)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/seed.h"
+
 void numbering__done(struct numbering *m)
 {
 	free(m->slots);
@@ -11,7 +13,7 @@ void numbering__done(struct numbering *m)
 
 static uint32_t numbering__at(const struct numbering *m, uint64_t key)
 {
-	uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (m->slots_cnt - 1);
+	uint32_t at = (uint32_t)hash_u64(key) & (m->slots_cnt - 1);
 
 	while (m->slots[at].idx && m->slots[at].key != key)
 		at = (at + 1) & (m->slots_cnt - 1);

@@ -18,10 +18,12 @@ static const char *site_way(const struct site *s, const struct plan_view_opts *o
 	return s->source == SRC_USDT ? "usdt" : o->has_multi ? "uprobe-multi" : "perf";
 }
 
-static const char *insn_class_name(unsigned c)
+static const char *way_name(unsigned c)
 {
 	static const char *const names[] = { [INSN_NOP5] = "5-byte nop", [INSN_NOP] = "nop",
-					     [INSN_EMULATED] = "emulated", [INSN_STEPPED] = "single-stepped" };
+					     [INSN_PUSH] = "emulated", [INSN_JUMP] = "emulated", [INSN_CALL] = "emulated",
+					     [INSN_STEPPED] = "single-stepped", [INSN_RET] = "single-stepped",
+					     [INSN_NOP5_INSIDE] = "5-byte nop", [INSN_NOP10] = "10-byte nop" };
 
 	return c && c < sizeof(names) / sizeof(names[0]) ? names[c] : "?";
 }
@@ -162,7 +164,7 @@ static void put_classes(struct page *g, const struct plan *p)
 	for (size_t k = 0; k < cnt; k++) {
 		const struct site *s = seen[k].first;
 
-		page__cell(g, s->is_ret ? "return" : insn_class_name(s->insn_class), 16);
+		page__cell(g, s->is_ret ? "return" : way_name(s->insn_class), 16);
 		page__printf(g, "%12zu %6u ns  ", seen[k].sites, s->cost_ns);
 		page__cell(g, s->insn, SITE_INSN_LEN);
 		page__end_line(g);
@@ -273,7 +275,7 @@ void view_plan_json(struct json *j, const struct plan *p, const struct names *na
 		json__u64(j, "skipped", s->skipped);
 		json__u64(j, "offset", s->offset);
 		json__str(j, "instruction", s->insn);
-		json__str(j, "class", insn_class_name(s->insn_class));
+		json__str(j, "class", way_name(s->insn_class));
 		json__bool(j, "return", s->is_ret);
 		json__str(j, "way", site_way(s, o));
 		json__u64(j, "ns", s->cost_ns);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/seed.h"
 #include "event/event.h"
 #include "view/clean.h"
 
@@ -81,14 +82,9 @@ uint64_t stacks__cut(const struct stacks *s)
 
 /* --- nodes ----------------------------------------------------------------------------------------- */
 
-static uint32_t mix(uint64_t a, uint64_t b)
-{
-	return (uint32_t)(((a ^ (b << 32 | b >> 32)) * 0x9e3779b97f4a7c15ull) >> 32);
-}
-
 static uint32_t *stacks__slot(const struct stacks *s, uint32_t parent, uint8_t kind, uint32_t value)
 {
-	uint32_t at = mix(parent * 8ull + kind, value) & (s->node_slots_cnt - 1);
+	uint32_t at = (uint32_t)hash_two(parent * 8ull + kind, value) & (s->node_slots_cnt - 1);
 
 	while (s->node_slots[at]) {
 		const struct stack_node *n = &s->nodes[s->node_slots[at]];
@@ -147,7 +143,7 @@ static uint32_t stacks__child(struct stacks *s, uint32_t parent, uint8_t kind, u
 
 static struct stack_thread **stacks__thread_slot(struct stacks *s, uint32_t pid, uint32_t tid)
 {
-	uint32_t at = mix(pid, tid) & (s->thread_slots - 1);
+	uint32_t at = (uint32_t)hash_u64((uint64_t)pid << 32 | tid) & (s->thread_slots - 1);
 
 	while (s->threads[at] && (s->threads[at]->tid != tid || s->threads[at]->pid != pid))
 		at = (at + 1) & (s->thread_slots - 1);

@@ -113,7 +113,7 @@ def write_events(memtrace, path, folder):
     import pyarrow.parquet
 
     with tempfile.NamedTemporaryFile(suffix=".csv") as f:
-        run(memtrace, "export", "-q", path, "--to", "csv", "-o", f.name)
+        run(memtrace, "export", "-q", path, "--to", "csv", "--force", "-o", f.name)
         with pyarrow.csv.open_csv(f.name) as reader:
             with pyarrow.parquet.ParquetWriter(folder / f"{pathlib.Path(path).stem}.parquet", reader.schema,
                                                compression="zstd") as out:

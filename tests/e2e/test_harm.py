@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""No probe changes a byte of the job: canaries in the red zones of leaf functions around the sites that memtrace sets."""
+import json
+
+import mt
+import test_truth
+
+
+def test_no_site_writes_into_a_red_zone():
+    target = mt.compile_c("redzone", "-O2", "-pthread")
+    with mt.scratch() as tmp, mt.Proc([target]) as job:
+        job.line("ready ")
+        path = tmp / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--probes", "usdt",
+                      "--usdt", "redzone:middle:0=ptr", "--usdt", "redzone:ten:0=ptr") as tracer:
+            test_truth.wait_attached(tracer)
+            job.tell("go")
+            truth = json.loads(job.line("{"))
+            tracer.signal(2)
+            mt.check(tracer.wait() in (0, 3), f"record: {tracer.err}")  # a flood of hits: records may be lost
+        job.tell("end")
+        mt.check(job.wait() == 0, f"the target failed: {job.err}")
+        report = json.loads(mt.ok(mt.memtrace("report", path, "--json"), (0, 3)).stdout)
+    mt.check(truth["watched"] and report["overhead"]["hits"] > 100000, f"hardly traced: {report['overhead']} {truth}")
+    notes = [n for n in report["coverage"]["notes"] if "left out" in n]
+    mt.check(any("redzone:middle" in n for n in notes), f"no note about redzone:middle: {report['coverage']['notes']}")
+    harmed = {k: v["harmed"] for k, v in truth["leaves"].items() if v["harmed"]}
+    mt.check(not harmed and not truth["child"], f"calls that came back with other values: {harmed} of {truth['leaves']}; "
+                                                f"the forked child ended with {truth['child']}")
+    mt.note(f"{report['overhead']['hits']} hits, {sum(v['calls'] for v in truth['leaves'].values())} calls, none harmed")

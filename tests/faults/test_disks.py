@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Disks without room, and disks that do not answer."""
+import contextlib
+import subprocess
+import time
+
+import faults
+import mt
+
+SLOW = {"stalled"}
+
+
+def run(*argv):
+    return subprocess.run([str(a) for a in argv], capture_output=True, text=True, check=False)
+
+
+@contextlib.contextmanager
+def mounted(where, *argv):
+    """mount ARGV… WHERE, and away with it at the end, however it ends."""
+    where.mkdir()
+    done = run("mount", *argv, where)
+    if done.returncode:
+        raise mt.Skip(f"cannot mount here: {done.stderr.strip()}")
+    try:
+        yield where
+    finally:
+        for _ in range(50):
+            if not run("umount", where).returncode:
+                break
+            time.sleep(0.2)
+
+
+def test_full():
+    """The recording's disk fills up: said on stderr, counted as lost, exit code 3; what was written can be read; job untouched."""
+    with mt.scratch() as tmp, mounted(tmp / "disk", "-t", "tmpfs", "-o", "size=512k", "tmpfs") as disk, faults.training() as job:
+        with faults.tracing(job.pid, tmp / "a", "-o", disk / "a.mtr") as tracer:
+            mt.wait_until(lambda: any("no space" in t.lower() for t in tracer.err), "a word about the disk", 30)
+            job.more_rounds()
+            mt.check(tracer.alive(), f"memtrace ended for it: {tracer.err}")
+            mt.check(faults.ended(tracer) == 3, f"exit {tracer.popen.returncode}")
+        rep = mt.report(disk / "a.mtr", (0, 3))
+        mt.check(rep["devices"]["cpu"]["allocs"] > 0, "nothing can be read")
+
+
+def test_full_while_exporting():
+    """An export that does not fit fails with a message, and leaves no half of a file under the name."""
+    with mt.scratch() as tmp, mounted(tmp / "disk", "-t", "tmpfs", "-o", "size=64k", "tmpfs") as disk, faults.training() as job:
+        with faults.tracing(job.pid, tmp / "a.mtr") as tracer:
+            job.more_rounds()
+            faults.ended(tracer)
+        done = mt.memtrace("export", tmp / "a.mtr", "--to", "jsonl", "-o", disk / "a.jsonl")
+        mt.expect_failure(done, 1, "no space")
+
+
+def test_stalled():
+    """A disk that does not answer for four seconds (a frozen file system): the drain goes on, numbers are served and grow, no event
+    is lost in the rings; what could not be written is counted as such, and the recording is whole before and after."""
+    import test_serve  # tests/e2e
+    with mt.scratch() as tmp:
+        image = tmp / "image"
+        with open(image, "wb") as f:
+            f.truncate(256 << 20)
+        if run("mkfs.ext4", "-q", image).returncode:
+            raise mt.Skip("needs mkfs.ext4")
+        with mounted(tmp / "disk", "-o", "loop", image) as disk, faults.training() as job:
+            with faults.tracing(job.pid, tmp / "a", "--listen", "127.0.0.1:0", "-o", disk / "a.mtr",
+                                command="serve") as tracer, frozen(disk) as freeze:
+                served = test_serve.Served(tracer)
+                job.more_rounds()
+                freeze("-f")
+                counts, slowest, end = [], 0.0, time.monotonic() + 4
+                while time.monotonic() < end:
+                    begin = time.monotonic()
+                    counts.append(served.metrics()["memtrace_allocations_total", ("device", "cpu")])
+                    slowest = max(slowest, time.monotonic() - begin)
+                    time.sleep(0.1)
+                freeze("-u")
+                job.more_rounds()
+                faults.ended(tracer)
+            rep = mt.report(disk / "a.mtr", (0, 3))
+            mt.note(f"allocations {counts[0]:.0f} … {counts[-1]:.0f} in {len(counts)} scrapes while the disk stood still; the slowest took "
+                    f"{1000 * slowest:.0f} ms; lost {mt.lost(rep)}")
+            mt.check(rep["lost"]["ring"] == 0, f"the drain stood still: {rep['lost']}")
+            mt.check(len(set(counts)) > 2, f"nothing was seen while the disk stood still: {counts}")
+
+
+@contextlib.contextmanager
+def frozen(disk):
+    """A function to freeze and thaw. Whatever waits for a frozen disk cannot even be killed: it is thawed however this ends, and
+    by a process of its own if the test is killed."""
+    def fsfreeze(how):
+        done = run("fsfreeze", how, disk)
+        if done.returncode:
+            raise mt.Skip(f"cannot freeze a file system here: {done.stderr.strip()}")
+    with mt.Proc(["sh", "-c", f"read end; fsfreeze -u {disk}"], start_new_session=True):  # its stdin ends with the test
+        try:
+            yield fsfreeze
+        finally:
+            run("fsfreeze", "-u", disk)

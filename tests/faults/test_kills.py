@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""memtrace and its targets end where nobody expected it."""
+import os
+import pathlib
+import signal
+import time
+
+import faults
+import mt
+
+SLOW = {"pid_that_comes_back"}
+
+
+def test_sigkill_at_ten_moments():
+    """SIGKILL amid attach, trace and detach: no probe, link, process or file is left after any of them, the job goes on to the
+    same result, what was written can be read, and the next memtrace can attach."""
+    rng = faults.chance("kills")
+    with mt.scratch() as tmp, faults.training() as job:
+        before = faults.Machine()
+        for i in range(10):
+            phase = ("attach", "trace", "detach")[i % 3]
+            after = rng.uniform(0, {"attach": 1.0, "trace": 1.5, "detach": 0.15}[phase])
+            path = tmp / f"{i}.mtr"
+            with faults.tracing(job.pid, path, attached=phase != "attach") as tracer:
+                if phase == "detach":
+                    tracer.signal(signal.SIGINT)
+                time.sleep(after)
+                tracer.signal(signal.SIGKILL)
+                tracer.wait()
+            try:
+                faults.check_nothing_left(before, [job.pid])
+            except AssertionError as e:
+                raise AssertionError(f"SIGKILL amid {phase}, after {after:.3f} s: {e}") from None
+            if path.exists() and path.stat().st_size:
+                done = mt.memtrace("report", path)
+                mt.check(done.returncode in (0, 3) or "memtrace: " in done.stderr, f"{phase} +{after:.3f} s: {done.stderr}")
+                mt.check(phase == "attach" or done.returncode in (0, 3), f"{phase} +{after:.3f} s: unreadable: {done.stderr}")
+        with faults.tracing(job.pid, tmp / "last.mtr") as tracer:
+            job.more_rounds()
+            faults.ended(tracer)
+        mt.check(mt.report(tmp / "last.mtr", (0, 3))["devices"]["cpu"]["allocs"] > 0, "the last one saw nothing")
+
+
+def test_sigkill_of_stopped():
+    """A memtrace that is stopped (SIGSTOP) amid tracing does not stop the job; killed then, it leaves nothing."""
+    with mt.scratch() as tmp, faults.training() as job:
+        with faults.tracing(job.pid, tmp / "a.mtr") as tracer:
+            tracer.signal(signal.SIGSTOP)
+            job.more_rounds(2)
+            tracer.signal(signal.SIGKILL)
+            tracer.wait()
+
+
+def test_target_killed_amid_an_event():
+    """SIGKILL of a target that tells allocations without a pause: memtrace ends by itself, says what was told, and the job beside
+    it is not touched."""
+    with mt.scratch() as tmp, faults.training() as job:
+        with faults.crowd("storm", "usdt", str(10**9)) as storm:
+            with faults.tracing(job.pid, tmp / "a.mtr", "-p", storm.pid) as tracer:
+                storm.tell("go")
+                time.sleep(1)
+                storm.signal(signal.SIGKILL)
+                storm.wait()
+                job.more_rounds()
+                mt.check(tracer.alive(), f"memtrace went with the target: {tracer.err[-5:]}")
+                faults.ended(tracer)
+        rep = mt.report(tmp / "a.mtr", (0, 3))
+        mt.check(rep["devices"]["cuda:7"]["allocs"] > 0 and rep["devices"]["cuda:7"]["live"] == 0, f"{rep['devices']['cuda:7']}")
+
+
+def test_pid_that_comes_back():
+    """The target dies and its number goes to another program at once: that one is not traced, and not touched."""
+    last = pathlib.Path("/proc/sys/kernel/ns_last_pid")
+    with mt.scratch() as tmp, faults.training() as job:
+        with faults.crowd("steady") as old, faults.tracing(job.pid, tmp / "a.mtr", "-p", old.pid) as tracer:
+            old.tell("go")
+            job.more_rounds()
+            old.signal(signal.SIGKILL)
+            old.wait()
+            with faults.crowd("steady") if born_as(last, old.pid) else mt.Proc(["true"]) as new:
+                if new.pid != old.pid:
+                    raise mt.Skip(f"this kernel gave {new.pid} in place of {old.pid}")
+                new.tell("go")
+                job.more_rounds(2)
+                mt.check(not faults.changed_text(new.pid), "a probe in the one that came after")
+                new.tell("stop")
+                said = new.line("told ").split()
+                faults.ended(tracer)
+        rep = mt.report(tmp / "a.mtr", (0, 3))
+        mt.check(rep["devices"]["cuda:1"]["live"] == 0, f"{rep['devices']['cuda:1']}; the second one told {said}")
+        mt.check(sum(p["pid"] == old.pid for p in rep["processes"]) == 1, f"{rep['processes']}")
+
+
+def born_as(last, pid):
+    """The next process of this machine gets this number, if nobody is quicker."""
+    try:
+        last.write_text(str(pid - 1))
+    except OSError:
+        return False
+    return not os.path.exists(f"/proc/{pid}")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Processes that fork, exec, load, name and tell without end, followed by the memtrace that follows the job.
+
+In each: the job comes to the same result, memtrace lives to the end, nothing is lost in silence: what the storm told is what
+the report has, or the report says how much is missing.
+"""
+import contextlib
+import time
+
+import faults
+import mt
+
+SLOW = {"forks", "execs", "threads", "maps", "names", "usdt", "regions", "many_libraries"}
+DEVICE = "cuda:7"  # where storms tell their allocations
+
+
+@contextlib.contextmanager
+def storm(mode, count, *args, options=(), timeout=50):
+    """A traced job and a traced storm, from its begin to its end; yields what is in the report, once memtrace has ended."""
+    result = {}
+    with mt.scratch() as tmp, faults.training() as job:
+        with faults.crowd("storm", mode, str(count), *map(str, args)) as proc:
+            with faults.tracing(job.pid, tmp / "a.mtr", "-p", proc.pid, *options) as tracer:
+                begin = time.monotonic()
+                proc.tell("go")
+                result["told"] = int(proc.line("done ", timeout).split()[1])
+                result["seconds"] = time.monotonic() - begin
+                job.more_rounds()
+                mt.check(tracer.alive(), f"memtrace ended amid it: {tracer.err[-5:]}")
+                result["code"] = faults.ended(tracer)
+        result["report"] = rep = mt.report(tmp / "a.mtr", (0, 3))
+        result["lost"] = {k: v for k, v in rep["lost"].items() if v}
+        result["allocs"] = rep["devices"].get(DEVICE, {"allocs": 0})["allocs"]
+        mt.note(f"{mode}: {count} in {result['seconds']:.1f} s, told {result['told']}, seen {result['allocs']}, lost {result['lost']}")
+        yield result
+
+
+def check_conserved(r):
+    """What was told is there, or counted as lost."""
+    missing = r["told"] - r["allocs"]
+    mt.check(missing >= 0, f"{r['allocs']} allocations of {r['told']} told")
+    mt.check(missing <= mt.lost(r["report"]), f"{missing} allocations are missing, lost: {r['lost']}")
+
+
+def test_forks():
+    """500 forks a second, of children that end at once."""
+    with storm("forks", 3000) as r:
+        check_conserved(r)
+
+
+def test_execs():
+    """A process that becomes itself anew, again and again."""
+    with storm("execs", 1000):
+        pass
+
+
+def test_threads():
+    """2,000 threads alive at once, each of which tells something."""
+    with storm("threads", 2000) as r:
+        check_conserved(r)
+        mt.check(r["allocs"] > 0, "nothing of 2,000 threads was seen")
+
+
+def test_dlopens():
+    """1,000 times a library with a probe comes and goes. What it told, it told because a tracer had come (its counter said so)."""
+    with storm("dlopens", 1000, faults.BIN / "plugin.so") as r:
+        check_conserved(r)
+
+
+def test_maps():
+    """Mappings of code without end: sideband records may be lost, then that is counted; a library that comes after is found."""
+    with storm("maps", 300_000, faults.BIN / "plugin.so"):
+        pass
+
+
+def test_names():
+    """Names that are all different, of everything that has a name: tables fill up, are counted, and the job has its names."""
+    with storm("names", 100_000) as r:
+        check_conserved(r)
+        check_job_is_named(r["report"])
+
+
+def test_pointers():
+    """Pointers that fall into one place of a table: read in the time that others take (twice it, for a busy machine)."""
+    with storm("pointers", 100_000) as r:
+        check_conserved(r)
+        check_job_is_named(r["report"])
+        mt.check(r["seconds"] < 20, f"the target was slowed: {r['seconds']:.1f} s")
+
+
+def test_usdt():
+    """A million allocations told flat out."""
+    with storm("usdt", 1_000_000) as r:
+        check_conserved(r)
+
+
+def check_job_is_named(rep):
+    """The job's operators and processes, beside a flood of names."""
+    named = sum(op["alloc_count"] for op in rep["ops"] if op["name"].startswith("aten::"))
+    mt.check(named > 1000, f"the job's operators have no names: {rep['ops'][:5]}")
+
+
+def test_regions():
+    """record_function with another name each time, in Python: its names may be lost and counted; the job's are there."""
+    program = ("import sys, torch\n"
+               "print('ready', flush=True); sys.stdin.readline()\n"
+               "for i in range(40000):\n"
+               "    with torch.profiler.record_function(f'iter{i}'):\n"
+               "        pass\n"
+               "x = torch.ones(1 << 20)\n"
+               "print('done', flush=True); sys.stdin.readline()\n")
+    with mt.scratch() as tmp, faults.training() as job:
+        with mt.Proc([mt.PYTHON, "-c", program], env=faults.environment()) as flood:
+            flood.line("ready", 60)
+            with faults.tracing(job.pid, tmp / "a.mtr", "-p", flood.pid) as tracer:
+                flood.tell("go")
+                flood.line("done", 60)
+                before = len(job.rounds())
+                job.more_rounds()
+                mt.check(tracer.alive(), f"memtrace ended amid it: {tracer.err[-5:]}")
+                faults.ended(tracer)
+        rep = mt.report(tmp / "a.mtr", (0, 3))
+        mt.note(f"{before} rounds beside 40,000 names; lost { {k: v for k, v in rep['lost'].items() if v} }")
+        check_job_is_named(rep)
+
+
+def test_many_libraries():
+    """More libraries than memtrace follows in one process (4,096): said, not kept silent; the job beside it is followed on."""
+    import shutil
+    with mt.scratch() as tmp, faults.training() as job:
+        folder = tmp / "libraries"
+        folder.mkdir()
+        for i in range(4200):
+            shutil.copy(faults.BIN / "plugin.so", folder / f"lib{i}.so")
+        program = (f"import ctypes, mmap, os, sys\nkept = []\n"
+                   f"for i in range(4200):\n"
+                   f"    with open('{folder}/lib%d.so' % i, 'rb') as f:\n"
+                   f"        kept.append(mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))\n"
+                   f"print('ready', flush=True); sys.stdin.readline()\n")
+        with mt.Proc([mt.PYTHON, "-c", program]) as many:
+            many.line("ready", 60)
+            with faults.tracing(job.pid, tmp / "a.mtr", "-p", many.pid, "--probes", "framework,kernel,usdt") as tracer:
+                job.more_rounds()
+                faults.ended(tracer)
+        rep = mt.report(tmp / "a.mtr", (0, 3))
+        mt.check(mt.lost(rep) or any("librar" in t for t in tracer.err), f"104 libraries were dropped in silence: {tracer.err}, {rep['lost']}")

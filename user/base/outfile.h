@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * outfile: a file that memtrace writes for who asked (base/asker.h).
+ *
+ * It belongs to the asker and is for the asker alone (0600). It is opened, named and removed with the asker's own rights,
+ * though we may be root or have capabilities: what the asker could not write we do not write. The name is never followed if
+ * it is a symbolic link, and what is there already is only replaced when that was asked for (force), by a new file: who has
+ * the old one open, or by another name, keeps it.
+ *
+ * A file that must be whole to be of use has no name until outfile__finish: what fails or is killed before leaves
+ * nothing, and the old file as it was.
+ */
+#ifndef MT_BASE_OUTFILE_H
+#define MT_BASE_OUTFILE_H
+
+struct asker;
+struct err;
+
+struct outfile_how {
+	const struct asker *asker; /* NULL: ourselves; borrowed */
+	int force;		   /* what has that name may be replaced */
+};
+
+enum outfile_kind {
+	OUTFILE_WHOLE,	 /* gets its name when it is finished */
+	OUTFILE_NAMED,	 /* the same, and has a name till then, for who opens by name: outfile.part */
+	OUTFILE_GROWING, /* has its name at once; where an old file has it, from outfile__show on */
+};
+
+struct outfile {
+	int fd;	       /* to read and write; -1: closed */
+	int is_stream; /* it was there and is written to as it is: a pipe, a terminal, /dev/null, /dev/stdout */
+	char *path;    /* as given */
+	char *part;    /* its name till then; NULL: it has none, or has its own */
+	int has_name;  /* path is this file */
+	int dir_fd, is_new;
+	struct outfile_how how;
+};
+
+/*
+ * 0; or -EEXIST: something has that name, the hint says what to do; -EBUSY: it is being written by another memtrace;
+ * -ELOOP: it is a symbolic link; or what open says. *ret is untouched then. /dev/stdout, /dev/stderr and /dev/fd/N are
+ * what we were given as these.
+ */
+int outfile__open(struct outfile *ret, const char *path, enum outfile_kind kind, const struct outfile_how *how,
+		  struct err *err);
+/* It gets its name now, before it is finished. 0, or -errno. Nothing if it has it. */
+int outfile__show(struct outfile *f, struct err *err);
+/* What was written is on the disk, by its name, when this returns 0; else nothing is left of it. Closes it. */
+int outfile__finish(struct outfile *f, struct err *err);
+/* Instead: nothing is left of it; what had the name before has it still, unless outfile__show came first. */
+void outfile__drop(struct outfile *f);
+
+#endif
