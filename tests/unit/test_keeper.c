@@ -46,7 +46,7 @@ static void sample__init(struct sample *s)
 	s->libs[1] = (struct plan_lib){ .dev = 9, .ino = 10, .path = (char *)"/b", .fd = 6 };
 	for (unsigned i = 0; i < SITES; i++)
 		s->sites[i] = (struct site){ .lib = i & 1, .prog = MT_PROG_OP, .offset = 100 + i, .cookie = i, .sym = { i + 1 },
-					     .source = SRC_OPS, .insn_class = INSN_EMULATED };
+					     .source = SRC_OPS, .insn_class = INSN_PUSH };
 	s->specs[0].kind = 3;
 	s->vtables[1].addr = 77;
 	s->plan = (struct plan){ .libs = s->libs, .libs_cnt = 2, .sites = s->sites, .sites_cnt = SITES, .specs = s->specs,

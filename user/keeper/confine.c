@@ -86,7 +86,8 @@ int confine_keeper(void)
 		caps[i].effective &= kept;
 		caps[i].inheritable = 0;
 	}
-	if (syscall(SYS_capset, &head, caps) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	if (syscall(SYS_capset, &head, caps) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 0) < 0)
 		return -errno;
 	return filter_keeper();
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -385,7 +386,8 @@ static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
 
 	if (!keep)
 		return -ENOMEM;
-	keep->checks = getuid() != 0;
+	/* Who was given CAP_SYS_PTRACE by whoever started us (ambient: systemd) has it; a file's capability is the file's. */
+	keep->checks = getuid() != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SYS_PTRACE, 0, 0) != 1;
 	keep->lock = o->lock;
 	r = channel_pair(&k->probes, &keep->probes, KEEP_PROBES_AREA);
 	if (!r)
@@ -414,6 +416,11 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 
 	if (!k)
 		return err_set(err, -ENOMEM, "out of memory");
+	if (getuid() != geteuid()) {
+		free(k);
+		err_set(err, -EPERM, "memtrace is no program for set-user-ID");
+		return err_hint(err, "chmod u-s it, and run it with sudo");
+	}
 	k->probes.fd = k->looks.fd = -1;
 	raise_limit(RLIMIT_NOFILE);
 	raise_limit(RLIMIT_NPROC); /* threads count against the user's, whose limit was for other things */
