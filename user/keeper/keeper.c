@@ -202,9 +202,10 @@ int keeper__ring_fd(const struct keeper *k)
 	return taps__fd(k->taps);
 }
 
-int keeper__drain(struct keeper *k, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx, int *ret_more)
+int keeper__drain(struct keeper *k, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		  struct drained *ret)
 {
-	return taps__drain(k->taps, max, fn, ctx, ret_more);
+	return taps__drain(k->taps, budget_ns, fn, ctx, ret);
 }
 
 void keeper__counters(const struct keeper *k, struct trace_counters *ret)

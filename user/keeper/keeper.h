@@ -56,7 +56,8 @@ uint64_t keeper__looked_up(const struct keeper *k);
 int keeper__each_fired(struct keeper *k, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx);
 int keeper__tells_victims(const struct keeper *k);
 int keeper__ring_fd(const struct keeper *k);
-int keeper__drain(struct keeper *k, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx, int *ret_more);
+int keeper__drain(struct keeper *k, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		  struct drained *ret);
 void keeper__counters(const struct keeper *k, struct trace_counters *ret);
 
 #endif
