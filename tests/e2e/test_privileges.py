@@ -179,3 +179,19 @@ def test_capabilities_of_the_file():
                 proc.kill()
                 proc.wait()
         mt.check(mt.report(tmp / "own.mtr", (0, 3))["events"]["alloc"] > 100, "nothing was seen of its own process")
+
+
+def test_hidden_processes():
+    """/proc mounted with hidepid: the half without rights sees no process of others, and traces them all the same."""
+    script = "import time\nwhile 1:\n x = [bytes(9000) for _ in range(50)]\n time.sleep(.02)"
+    other = subprocess.Popen(["/usr/bin/python3", "-c", script], preexec_fn=become(UID + 1))
+    try:
+        with mt.scratch() as tmp:
+            hide = f"mount -t proc -o hidepid=2 proc /proc && exec {mt.MEMTRACE} record -q -p {other.pid} -d 1 --probes host,kernel -o {tmp}/a.mtr"
+            done = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", hide], capture_output=True, text=True, timeout=60)
+            mt.check(done.returncode == 0, f"{done.returncode} {done.stderr}")
+            rep = mt.report(tmp / "a.mtr", (0, 3))
+            mt.check(rep["events"]["alloc"] > 100 and rep["kernel"]["rss"], f"{rep['events']}")
+    finally:
+        other.kill()
+        other.wait()

@@ -745,14 +745,15 @@ static int session__give_rights_away(struct session *s, struct err *err)
 {
 	const char *path = s->opts->record_path, *slash = path ? strrchr(path, '/') : NULL;
 	char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	const char *const writes[] = { dir, s->opts->writes };
 	struct asker as;
 	int r;
 
 	if (!dir)
 		return err_set(err, -ENOMEM, "out of memory");
 	asker__find(&as);
-	r = keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .writes = (const char *const *)&dir, .writes_cnt = 1,
-							     .lock = lock_take },
+	r = keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .writes = writes,
+							     .writes_cnt = s->opts->writes ? 2 : 1, .lock = lock_take },
 			  err);
 	free(dir);
 	return r;

@@ -365,11 +365,25 @@ static void raise_limit(int which)
 	(void)setrlimit(which, &rl);
 }
 
+/* Of what was open before, the keeper has the two channels and stderr. */
+static void close_others(const struct keep *keep)
+{
+	unsigned a = (unsigned)keep->probes.fd, b = (unsigned)keep->looks.fd, low = a < b ? a : b, high = a < b ? b : a;
+
+	if (low > 3)
+		(void)close_range(3, low - 1, 0);
+	if (high > low + 1)
+		(void)close_range(low + 1, high - 1, 0);
+	(void)close_range(high + 1, ~0u, 0);
+}
+
 static void run_keeper(struct keep *keep, pid_t parent)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null;
 
+	close_others(keep);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		(void)signal(ignored[i], SIG_IGN);
 	(void)prctl(PR_SET_NAME, "memtrace-keeper");
@@ -398,8 +412,6 @@ static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
 		r = k->pid < 0 ? -errno : 0;
 	}
 	if (!r && !k->pid) {
-		close(k->probes.fd);
-		close(k->looks.fd);
 		run_keeper(keep, parent);
 	}
 	if (keep->probes.fd >= 0)
