@@ -20,7 +20,7 @@ ALL_CFLAGS = -std=gnu11 $(WARN) $(HARDEN) $(CFLAGS) -I. -Iinclude -Iuser -I$(B) 
 HARDEN    := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection=full
 HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,shstk
 FORTIFY    = $(if $(filter-out -O0,$(filter -O%,$(CFLAGS))),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
-LIBS    := -lbpf -lelf -lZydis -lzstd -ljansson -lyajl -lxxhash -lz -lsqlite3 -lncursesw -ltinfo -lm -l:libsupc++.a
+LIBS    := -lbpf -lelf -lZydis -lzstd -ljansson -lyajl -lxxhash -lz -lsqlite3 -lncursesw -ltinfo -lseccomp -lm -l:libsupc++.a
 
 # --- BPF: one object a source, linked, then a skeleton header ----------------------------------
 # maps.bpf.c first: libbpf 1.1's linker forgets the offset of a map whose extern it met before it.

@@ -9,6 +9,8 @@
 #include "memtrace/event.h"
 #include "memtrace/loss.h"
 
+#define MT_RINGS_MAX 128 /* a power of two */
+
 /* One cache-line-aligned row a CPU; user space sums them through the mapping of .bss. */
 struct mt_counters {
 	__u64 hits[MT_PROG_MAX + 1]; /* the last one counts emitted records */

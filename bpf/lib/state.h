@@ -14,7 +14,6 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-#define MT_RINGS_MAX 16
 #define MT_TARGETS_MAX 4096
 #define MT_GIVEN_MAX 8 /* a power of two */
 #define MT_FRAME_EXPLICIT 1 /* frame with an end event: never over by its stack pointer */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * bench_names PID [LOOKS [PAUSE_MS [all | short | fake]]]: reads the names of a running job's tensors again and again. One JSON
- * object a line and look: how long it took, and what was told. `all` searches for modules in each look, else only
- * the first does; `short` leaves the names out; `fake` is for tests/e2e/jobs/names_fake.py.
+ * bench_names PID [LOOKS [PAUSE_MS [all | short | fake [kept]]]]: reads the names of a running job's tensors again and again.
+ * One JSON object a line and look: how long it took, and what was told. `all` searches for modules in each look, else only
+ * the first does; `short` leaves the names out; `fake` is for tests/e2e/jobs/names_fake.py; `kept` reads through a keeper, as
+ * memtrace does.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/asker.h"
 #include "base/err.h"
+#include "keeper/keeper.h"
 #include "plan/plan.h"
 #include "python/reader.h"
 #include "python/runtime.h"
@@ -106,8 +109,12 @@ int main(int argc, char **argv)
 	int is_all = argc > 4 && !strcmp(argv[4], "all"), is_short = argc > 4 && !strcmp(argv[4], "short");
 	struct py_reader *r = NULL;
 	struct err err = { 0 };
+	struct keeper *keeper = NULL;
 	struct target *t;
 
+	if (argc > 5 && !strcmp(argv[5], "kept") &&
+	    keeper__start(&keeper, &(struct keeper_opts){ .as = &(struct asker){ .uid = getuid() } }, &err) < 0)
+		return fail(&err);
 	if (target__open(&t, pid, &err) < 0 ||
 	    (argc > 4 && !strcmp(argv[4], "fake") ? make_fake(&r, t, pid, &err) : make_reader(&r, t, &pid, &err)) < 0)
 		return fail(&err);
@@ -124,5 +131,6 @@ int main(int argc, char **argv)
 	}
 	py_reader__free(r);
 	target__free(t);
+	keeper__free(keeper);
 	return 0;
 }

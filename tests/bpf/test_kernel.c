@@ -296,9 +296,9 @@ static int by_time(const void *a, const void *b)
 
 static void rig__collect(struct rig *r)
 {
-	int more;
+	struct drained d;
 
-	assert_true(tracer__drain(r->t, SIZE_MAX, rig__record, r, &more) >= 0);
+	assert_true(tracer__drain(r->t, UINT64_MAX, rig__record, r, &d) >= 0);
 	qsort(r->ev, r->cnt, sizeof(*r->ev), by_time);
 	for (size_t i = 0; i < r->cnt; i++)
 		decode__resolve(r->d, &r->ev[i]);
@@ -483,10 +483,10 @@ static int count_ops(void *ctx, const void *rec, size_t len)
 
 static void drain_ops(struct rig *r, uint64_t *told, unsigned ms)
 {
-	int more;
+	struct drained d;
 
 	for (unsigned i = 0; i < ms; i++) {
-		assert_true(tracer__drain(r->t, SIZE_MAX, count_ops, told, &more) >= 0);
+		assert_true(tracer__drain(r->t, UINT64_MAX, count_ops, told, &d) >= 0);
 		usleep(1000);
 	}
 }

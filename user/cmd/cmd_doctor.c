@@ -144,12 +144,12 @@ static void look_limits(struct doctor *d, uint64_t missing)
 			 lim.rlim_cur < 8192 ? "; perf uprobes need two a probe" : "");
 		say(d, FINE, "", text);
 	}
-	snprintf(text, sizeof(text), "%s for all CPUs together (--ring-size)", fmt_bytes(a, TRACE_RING_BYTES_DEFAULT));
+	snprintf(text, sizeof(text), "%s for all CPUs together (--ring-size)", fmt_bytes(a, trace_ring_bytes()));
 	say(d, FINE, "ring buffers", text);
 	snprintf(text, sizeof(text),
 		 "memtrace's RSS stays below %s (rings %s, order window %s, the rest) plus %u bytes a live block",
-		 fmt_bytes(a, TRACE_RING_BYTES_DEFAULT + ORDER_WINDOW_BYTES + FIXED_BYTES),
-		 fmt_bytes(b, TRACE_RING_BYTES_DEFAULT), fmt_bytes(c, ORDER_WINDOW_BYTES), (unsigned)BLOCK_BYTES);
+		 fmt_bytes(a, trace_ring_bytes() + ORDER_WINDOW_BYTES + FIXED_BYTES),
+		 fmt_bytes(b, trace_ring_bytes()), fmt_bytes(c, ORDER_WINDOW_BYTES), (unsigned)BLOCK_BYTES);
 	say(d, FINE, "memory", text);
 }
 

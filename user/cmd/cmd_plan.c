@@ -3,10 +3,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/asker.h"
 #include "base/err.h"
 #include "base/names.h"
 #include "cmd/cmd.h"
 #include "cmd/kernel_version.h"
+#include "keeper/keeper.h"
 #include "plan/plan.h"
 #include "target/target.h"
 #include "view/json.h"
@@ -56,7 +58,7 @@ static int plan_all(const struct options *o, struct json *j, struct err *err)
 	return r;
 }
 
-int cmd_plan(const struct options *o, struct err *err)
+static int plan_and_write(const struct options *o, struct err *err)
 {
 	struct outbuf out;
 	struct json j;
@@ -74,4 +76,19 @@ int cmd_plan(const struct options *o, struct err *err)
 	w = r ? 0 : outbuf__flush(&out);
 	outbuf__done(&out);
 	return w < 0 ? err_set(err, w, "writing the plan: %s", strerror(-w)) : r;
+}
+
+/* Planning reads the target's files: without any right of ours. */
+int cmd_plan(const struct options *o, struct err *err)
+{
+	struct keeper *k = NULL;
+	struct asker as;
+	int r;
+
+	asker__find(&as);
+	r = keeper__start(&k, &(struct keeper_opts){ .as = &as }, err);
+	if (!r)
+		r = plan_and_write(o, err);
+	keeper__free(k);
+	return r;
 }

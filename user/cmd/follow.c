@@ -417,6 +417,15 @@ static void follow__execed(struct follow *f, struct process *p)
 		log_warn("process %d after exec: %s", (int)p->pid, err.msg);
 }
 
+int follow__is_read(struct follow *f, uint32_t index, uint64_t read_ns)
+{
+	struct process *p = index < f->followed.procs_cnt ? f->followed.procs[index] : NULL;
+
+	if (p && !p->gone_ns)
+		p->gone_ns = now_ns();
+	return !p || read_ns >= p->gone_ns;
+}
+
 int follow__gone(struct follow *f, uint32_t index)
 {
 	struct process *p = followed__take(&f->followed, index);

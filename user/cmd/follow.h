@@ -53,7 +53,9 @@ void follow__attach_children(struct follow *f, pid_t pid);
 /* For sideband__drain; then follow__settle does what they called for. */
 int follow__sideband_record(void *follow, const struct sb_record *rec);
 void follow__settle(struct follow *f);
-/* The pidfd of process `index` became readable. Returns its wait status if it is our child, else 0. */
+/* The pidfd of process `index` is readable: have the rings, which were read until read_ns, been read to its end? */
+int follow__is_read(struct follow *f, uint32_t index, uint64_t read_ns);
+/* It has ended, and that is so. Returns its wait status if it is our child, else 0. */
 int follow__gone(struct follow *f, uint32_t index);
 int follow__is_followed(const struct follow *f, pid_t pid);
 size_t follow__pids(const struct follow *f, pid_t *ret, size_t max); /* living ones; how many */

@@ -52,6 +52,7 @@ struct process {
 	size_t index;	  /* its place */
 	int has_new_libs; /* sideband saw a mapping */
 	int has_execed;
+	uint64_t gone_ns;  /* its end was noticed then; 0: not yet */
 	uint64_t image_ns; /* execs up to this time are accounted for */
 	struct proc_usage usage;
 	uint64_t looked_ns, steps_base; /* cmd/retire.c: when its guards were read last; steps when one was news last */

@@ -499,7 +499,8 @@ const struct option_def option_defs[] = {
 	  "means (docs/stacks.md)", TRACING, on_stacks },
 	{ "--stack-size", 0, "SIZE", "with --stacks: smaller blocks get none; K, M, G (default 1M; 0: every block gets one)",
 	  TRACING, on_stack_size },
-	{ "--ring-size", 0, "SIZE", "buffer between kernel and memtrace, all CPUs together; K, M, G (default 32M)",
+	{ "--ring-size", 0, "SIZE", "buffer between kernel and memtrace, all CPUs together; K, M, G (default 8M a "
+	  "CPU, 32M to 1G, a 1/256 of the memory at most)",
 	  TRACING, on_ring_size },
 	{ "--window", 0, "TIME", "a flight recorder: only the last while is kept, in memory, and written when the trace or the "
 	  "target ends, when memory is refused, and on SIGUSR1 (to FILE-1.mtr, FILE-2.mtr …, and goes on)", RECORD, on_window },

@@ -4,6 +4,10 @@
  * and what is older than ORDER_SLACK_NS is passed on; once a second counters are read, made into
  * events, and the caller is shown a report. Rings wake the loop early only when a quarter full.
  *
+ * A turn at the rings ends after TURN_NS, whatever there is: signals, processes that end, HTTP and the clock come in between.
+ * What is passed on is what is complete: a ring that was not read to its end holds all others' later events back. Who is
+ * behind does not read on while half the window waits: then rings overflow, which is counted, and order stays right.
+ *
  * Everything that a report says goes through the stream of events, the session's own knowledge too
  * (who the target is, what could be attached, losses, costs): so a recording replays to the same
  * report.
@@ -48,7 +52,9 @@
 #include "timeline/report.h"
 
 #define DRAIN_MS 10
-#define DRAIN_MAX 65536		      /* records a ring and turn: other work gets its turn too */
+#define TURN_NS 10000000ull	      /* reading rings and passing on; other work gets its turn too */
+#define READ_NS 5000000ull	      /* of it: what was read must be passed on, too */
+#define PASS_PIECE 1024		      /* events between two looks at the clock */
 #define ORDER_SLACK_NS 50000000ull    /* a program can be preempted between clock and reserve */
 #define COUNT_AHEAD_NS 100000000ull   /* counters are read so long before they are shown: order holds them back */
 #define ORDER_WINDOW_MIN (1u << 19)
@@ -81,6 +87,10 @@ struct session {
 	struct naming *naming; /* NULL: not asked for */
 	int epoll_fd, timer_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
+	uint64_t read_ns;    /* the rings were read until then */
+	size_t window;	     /* of order */
+	int has_more;	     /* … and hold more: the time was over */
+	int has_backlog;     /* what was read was not all passed on */
 	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
 	int stop;	     /* enum session_stop; 0: goes on */
 	struct overhead overhead;
@@ -360,16 +370,50 @@ static void session__push_begin(struct session *s, pid_t main_pid)
 
 /* --- loop --------------------------------------------------------------------------------------------- */
 
-/* Empties the rings as of now and passes on what can no longer be overtaken. */
+/* What can no longer be overtaken: before it in its ring nothing is missing, nor in any other. */
+static int session__pass_on(struct session *s, uint64_t end_ns)
+{
+	uint64_t until = s->read_ns > ORDER_SLACK_NS ? s->read_ns - ORDER_SLACK_NS : 0;
+	int r;
+
+	do {
+		r = order__flush_some(s->order, until, PASS_PIECE);
+	} while (r == 1 && now_ns() < end_ns);
+	s->has_backlog = r == 1;
+	return r < 0 ? r : 0;
+}
+
+/* Reads the rings as of now and passes on what is complete, as far as the turn's time goes. */
 static int session__drain(struct session *s)
 {
-	uint64_t before = now_ns();
-	int r, more;
+	uint64_t end_ns = now_ns() + TURN_NS;
+	struct drained d;
+	int r;
 
-	r = keeper__drain(s->keeper, DRAIN_MAX, session__record, s, &more);
-	if (r >= 0 && !more && before > ORDER_SLACK_NS)
-		r = order__flush(s->order, before - ORDER_SLACK_NS);
-	return r;
+	if (!s->has_backlog || order__waiting(s->order) < s->window / 2) {
+		r = keeper__drain(s->keeper, READ_NS, session__record, s, &d);
+		if (r < 0)
+			return r;
+		s->read_ns = d.until_ns;
+		s->has_more = d.more;
+	}
+	return session__pass_on(s, end_ns);
+}
+
+/* Its last events come before its end; until they are read its descriptor stays readable. */
+static int session__gone(struct session *s, uint32_t index)
+{
+	int status;
+
+	if (!follow__is_read(s->follow, index, s->read_ns))
+		return 0;
+	status = follow__gone(s->follow, index);
+	session__push_oom_kills(s);
+	if (status)
+		s->exit_status = status;
+	if (!follow__live_cnt(s->follow) && !s->opts->all)
+		s->stop = STOP_GONE;
+	return 0;
 }
 
 static uint64_t ms_or(unsigned ms, unsigned other, unsigned last)
@@ -471,7 +515,6 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	uint32_t what = (uint32_t)ev->data.u64, arg = (uint32_t)(ev->data.u64 >> 32);
 	struct signalfd_siginfo si;
 	uint64_t times;
-	int status;
 
 	switch (what) {
 	case WAKE_TIMER:
@@ -513,16 +556,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		naming__done(s->naming, now_ns());
 		return 0;
 	case WAKE_PROC:
-		status = session__drain(s); /* its last events come before its end */
-		if (status < 0)
-			return status;
-		status = follow__gone(s->follow, arg);
-		session__push_oom_kills(s);
-		if (status)
-			s->exit_status = status;
-		if (!follow__live_cnt(s->follow) && !s->opts->all)
-			s->stop = STOP_GONE;
-		return 0;
+		return session__gone(s, arg);
 	default:
 		return 0;
 	}
@@ -535,7 +569,7 @@ static int session__loop(struct session *s, struct err *err)
 
 	while (!s->stop && r >= 0) {
 		struct epoll_event evs[16];
-		int n = epoll_wait(s->epoll_fd, evs, 16, -1);
+		int n = epoll_wait(s->epoll_fd, evs, 16, s->has_more || s->has_backlog ? 0 : -1);
 
 		if (n < 0 && errno != EINTR)
 			return err_set(err, -errno, "waiting for events: %s", strerror(errno));
@@ -562,7 +596,7 @@ static int session__loop(struct session *s, struct err *err)
 /* Rings are drained one after the other: what all of them hold must fit. Pages are taken when touched. */
 static size_t session__order_window(const struct session_opts *o)
 {
-	uint64_t events = o->ring_bytes / RECORD_BYTES_TYPICAL;
+	uint64_t events = (o->ring_bytes ? o->ring_bytes : trace_ring_bytes()) / RECORD_BYTES_TYPICAL;
 
 	if (events > ORDER_WINDOW_MAX)
 		return ORDER_WINDOW_MAX;
@@ -657,7 +691,8 @@ static int session__init(struct session *s, struct err *err)
 		return r;
 	s->decode = decode__new(s->names);
 	s->model = model__new(s->names, &mo);
-	s->order = order__new(session__order_window(o), session__ordered, s);
+	s->window = session__order_window(o);
+	s->order = order__new(s->window, session__ordered, s);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->pairing = pairing__new();
 	if (!s->decode || !s->model || !s->order || !s->pairing || s->epoll_fd < 0)
@@ -708,10 +743,20 @@ static int session__launch(struct session *s, struct err *err)
 /* From here on this process may do no more than whoever called it; what takes more is asked of the keeper. */
 static int session__give_rights_away(struct session *s, struct err *err)
 {
+	const char *path = s->opts->record_path, *slash = path ? strrchr(path, '/') : NULL;
+	char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	const char *const writes[] = { dir, s->opts->writes };
 	struct asker as;
+	int r;
 
+	if (!dir)
+		return err_set(err, -ENOMEM, "out of memory");
 	asker__find(&as);
-	return keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .lock = lock_take }, err);
+	r = keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .writes = writes,
+							     .writes_cnt = s->opts->writes ? 2 : 1, .lock = lock_take },
+			  err);
+	free(dir);
+	return r;
 }
 
 static int session__start(struct session *s, struct err *err)
@@ -745,15 +790,16 @@ static int session__start(struct session *s, struct err *err)
 /* Detach, take what is still in the rings, end the stream. */
 static int session__finish(struct session *s, struct err *err)
 {
-	int more = 1, r = 0;
+	struct drained d = { 0 };
+	int r = 0;
 
 	follow__push_resident(s->follow, 1);
 	follow__push_uses(s->follow, 1);
 	s->detach_ns = now_ns();
 	session__push_probes(s); /* now: until the last probe is gone others meet a process half forgotten, and lose */
 	follow__detach_all(s->follow);
-	for (int turn = 0; more && turn < 64 && r >= 0; turn++)
-		r = keeper__drain(s->keeper, SIZE_MAX, session__record, s, &more);
+	for (int turn = 0; d.until_ns < s->detach_ns && turn < 64 && r >= 0; turn++)
+		r = keeper__drain(s->keeper, UINT64_MAX, session__record, s, &d);
 	follow__push_gone_all(s->follow);
 	session__push_counters(s);
 	session__push(s, (struct event){ .kind = EV_END,

@@ -43,6 +43,7 @@ struct session_opts {
 	int force_perf;	      /* one perf uprobe a site instead of uprobe_multi (old kernels' way) */
 	const char *record_path; /* NULL = no recording */
 	struct outfile_how how;  /* it and others are written */
+	const char *writes;	 /* a directory beside record_path's below which files are made or removed; NULL: none */
 	uint64_t window_ns;	 /* record_path gets the last while of the trace, when it ends or somebody asks; 0: all of it */
 	uint64_t window_bytes;	 /* of memory, for that */
 	size_t top;		 /* rows in the reports handed to on_tick and ret_final */

@@ -229,12 +229,23 @@ int order__push(struct order *o, const struct event *ev)
 	return r;
 }
 
-int order__flush(struct order *o, uint64_t until_ns)
+int order__flush_some(struct order *o, uint64_t until_ns, size_t max)
 {
+	size_t end, part;
+	int r;
+
 	if (o->head == o->tail)
 		return 0;
 	order__sort(o);
-	return order__emit(o, bound(o->buf, o->head, o->tail, until_ns, 1));
+	end = bound(o->buf, o->head, o->tail, until_ns, 1);
+	part = end - o->head > max ? o->head + max : end;
+	r = order__emit(o, part);
+	return r < 0 ? r : part < end;
+}
+
+int order__flush(struct order *o, uint64_t until_ns)
+{
+	return order__flush_some(o, until_ns, SIZE_MAX);
 }
 
 uint64_t order__late_cnt(const struct order *o)

@@ -22,6 +22,8 @@ void order__free(struct order *o); /* what still waits is dropped: flush first *
 int order__push(struct order *o, const struct event *ev);
 /* Passes on everything with ts_ns <= until_ns (UINT64_MAX: all). 0 or the consumer's error. */
 int order__flush(struct order *o, uint64_t until_ns);
+/* The same for at most `max` events. 1: there are more. */
+int order__flush_some(struct order *o, uint64_t until_ns, size_t max);
 uint64_t order__late_cnt(const struct order *o);
 size_t order__waiting(const struct order *o);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#define LOG_MODULE "keeper"
 #include "keeper/confine.h"
 
 #include <errno.h>
@@ -6,11 +7,14 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/asker.h"
 #include "base/err.h"
+#include "base/log.h"
+#include "keeper/filter.h"
 
 #ifndef CAP_PERFMON
 #define CAP_PERFMON 38
@@ -20,20 +24,49 @@
 #define CAP_CHECKPOINT_RESTORE 40
 #endif
 
-int confine_self(const struct asker *as, struct err *err)
-{
-	int r = asker__become(as, err);
+#define BIT(cap) (1ull << (cap))
 
+/* What no exec could bring back. Without CAP_SETPCAP it stays; no_new_privs makes it worthless then. */
+static void drop_bounds(uint64_t kept)
+{
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!(kept & BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			break;
+}
+
+/* What follows holds for one thread alone, and those that it starts. */
+static int has_one_thread(void)
+{
+	struct stat st;
+
+	return !stat("/proc/self/task", &st) && st.st_nlink == 3; /* ".", "..", and one */
+}
+
+int confine_self(const struct asker *as, const char *const *writes, size_t writes_cnt, struct err *err)
+{
+	int r;
+
+	if (!has_one_thread())
+		return err_set(err, -EBUSY, "giving rights away: there are threads already");
+	drop_bounds(0); /* while we may */
+	r = asker__become(as, err);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		return err_set(err, -errno, "hiding from debuggers: %s", strerror(errno));
 	r = privs_drop();
+	if (!r)
+		r = filter_writes(writes, writes_cnt);
+	if (r == -EOPNOTSUPP) {
+		log_info("this kernel has no Landlock: files may be written wherever user %u may", (unsigned)geteuid());
+		r = 0;
+	}
+	if (!r)
+		r = filter_self();
 	return r < 0 ? err_set(err, r, "giving rights away: %s", strerror(-r)) : 0;
 }
 
 /* SYS_ADMIN: uprobes, map_files on kernels before 5.9. SYS_RESOURCE: locked memory before 5.11. IPC_LOCK: perf's rings. */
-#define BIT(cap) (1ull << (cap))
 #define KEPT (BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_SYS_RESOURCE) | \
 	      BIT(CAP_IPC_LOCK) | BIT(CAP_PERFMON) | BIT(CAP_BPF) | BIT(CAP_CHECKPOINT_RESTORE))
 
@@ -42,9 +75,7 @@ int confine_keeper(void)
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
 
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (!(KEPT & BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			break; /* without CAP_SETPCAP it stays; no_new_privs makes it worthless */
+	drop_bounds(KEPT);
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (syscall(SYS_capget, &head, caps) < 0)
 		return -errno;
@@ -55,7 +86,8 @@ int confine_keeper(void)
 		caps[i].effective &= kept;
 		caps[i].inheritable = 0;
 	}
-	if (syscall(SYS_capset, &head, caps) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	if (syscall(SYS_capset, &head, caps) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 0) < 0)
 		return -errno;
-	return 0;
+	return filter_keeper();
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,9 +202,10 @@ int keeper__ring_fd(const struct keeper *k)
 	return taps__fd(k->taps);
 }
 
-int keeper__drain(struct keeper *k, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx, int *ret_more)
+int keeper__drain(struct keeper *k, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		  struct drained *ret)
 {
-	return taps__drain(k->taps, max, fn, ctx, ret_more);
+	return taps__drain(k->taps, budget_ns, fn, ctx, ret);
 }
 
 void keeper__counters(const struct keeper *k, struct trace_counters *ret)
@@ -363,11 +365,25 @@ static void raise_limit(int which)
 	(void)setrlimit(which, &rl);
 }
 
+/* Of what was open before, the keeper has the two channels and stderr. */
+static void close_others(const struct keep *keep)
+{
+	unsigned a = (unsigned)keep->probes.fd, b = (unsigned)keep->looks.fd, low = a < b ? a : b, high = a < b ? b : a;
+
+	if (low > 3)
+		(void)close_range(3, low - 1, 0);
+	if (high > low + 1)
+		(void)close_range(low + 1, high - 1, 0);
+	(void)close_range(high + 1, ~0u, 0);
+}
+
 static void run_keeper(struct keep *keep, pid_t parent)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null;
 
+	close_others(keep);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		(void)signal(ignored[i], SIG_IGN);
 	(void)prctl(PR_SET_NAME, "memtrace-keeper");
@@ -385,7 +401,8 @@ static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
 
 	if (!keep)
 		return -ENOMEM;
-	keep->checks = getuid() != 0;
+	/* Who was given CAP_SYS_PTRACE by whoever started us (ambient: systemd) has it; a file's capability is the file's. */
+	keep->checks = getuid() != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SYS_PTRACE, 0, 0) != 1;
 	keep->lock = o->lock;
 	r = channel_pair(&k->probes, &keep->probes, KEEP_PROBES_AREA);
 	if (!r)
@@ -395,8 +412,6 @@ static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
 		r = k->pid < 0 ? -errno : 0;
 	}
 	if (!r && !k->pid) {
-		close(k->probes.fd);
-		close(k->looks.fd);
 		run_keeper(keep, parent);
 	}
 	if (keep->probes.fd >= 0)
@@ -414,6 +429,11 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 
 	if (!k)
 		return err_set(err, -ENOMEM, "out of memory");
+	if (getuid() != geteuid()) {
+		free(k);
+		err_set(err, -EPERM, "memtrace is no program for set-user-ID");
+		return err_hint(err, "chmod u-s it, and run it with sudo");
+	}
 	k->probes.fd = k->looks.fd = -1;
 	raise_limit(RLIMIT_NOFILE);
 	raise_limit(RLIMIT_NPROC); /* threads count against the user's, whose limit was for other things */
@@ -421,7 +441,7 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 	if (r < 0)
 		err_set(err, r, "starting the privileged half of memtrace: %s", strerror(-r));
 	else
-		r = confine_self(opts->as, err);
+		r = confine_self(opts->as, opts->writes, opts->writes_cnt, err);
 	if (r < 0) {
 		keeper__free(k);
 		return r;

@@ -11,16 +11,22 @@
 
 static const struct door *door = &door_own;
 
+const char *door_file_name(enum door_file which)
+{
+	static const char *const names[DOOR_FILES] = { "stat", "status", "cmdline", "maps", "environ", "smaps_rollup" };
+
+	return names[which];
+}
+
 static int own_file(void *ctx, pid_t pid, enum door_file which)
 {
-	static const char *const names[DOOR_FILES] = { "maps", "environ", "smaps_rollup" };
 	char path[40];
 	int fd;
 
 	(void)ctx;
 	if (which >= DOOR_FILES)
 		return -EINVAL;
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, names[which]);
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, door_file_name(which));
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	return fd < 0 ? -errno : fd;
 }

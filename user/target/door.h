@@ -17,7 +17,10 @@
 
 #define DOOR_RANGES_MAX 64
 
-enum door_file { DOOR_MAPS, DOOR_ENVIRON, DOOR_SMAPS_ROLLUP, DOOR_FILES };
+/* The first ones everybody may open, where /proc is not mounted to hide processes from others (hidepid). */
+enum door_file { DOOR_STAT, DOOR_STATUS, DOOR_CMDLINE, DOOR_MAPS, DOOR_ENVIRON, DOOR_SMAPS_ROLLUP, DOOR_FILES };
+#define DOOR_OPEN_TO_ALL(file) ((file) <= DOOR_CMDLINE)
+const char *door_file_name(enum door_file which); /* below /proc/PID */
 
 /* The program of a process. */
 struct door_exe {

@@ -2,7 +2,7 @@
 /*
  * A process through /proc.
  *
- * Everything is read through one descriptor of /proc/PID, which stays bound to that very process: when
+ * It is read through one descriptor of /proc/PID, or checked by it, which stays bound to that very process: when
  * it dies and its number is given to another, reads fail with ESRCH instead of telling about a
  * stranger. Only the paths handed to the kernel name the number.
  *
@@ -74,11 +74,33 @@ static int target__fail(const struct target *t, int r, const char *what, struct 
 	return r;
 }
 
+/*
+ * A file of the process, through our descriptor of /proc/PID where everybody may, else through the door, by its number: if the
+ * descriptor still leads to a process afterwards, the number was its own all the while. Where /proc hides the process from
+ * us there is no descriptor: target__alive tells by the time of its start.
+ */
+static int target__read_file(const struct target *t, enum door_file which, size_t cap, char **ret, size_t *ret_len)
+{
+	int fd, r;
+
+	if (t->dirfd >= 0 && DOOR_OPEN_TO_ALL(which))
+		return proc_read(t->dirfd, door_file_name(which), cap, ret, ret_len);
+	fd = door_file(t->pid, which);
+	if (fd < 0)
+		return fd;
+	if (t->dirfd >= 0 && faccessat(t->dirfd, "stat", F_OK, 0) < 0)
+		r = -ESRCH;
+	else
+		r = proc_read_fd(fd, cap, ret, ret_len);
+	close(fd);
+	return r;
+}
+
 static int target__stat(const struct target *t, struct proc_stat *ret)
 {
 	char *text;
 	size_t len;
-	int r = proc_read(t->dirfd, "stat", 4096, &text, &len);
+	int r = target__read_file(t, DOOR_STAT, 4096, &text, &len);
 
 	if (r == 0) {
 		r = proc_stat_parse(text, len, ret);
@@ -89,27 +111,12 @@ static int target__stat(const struct target *t, struct proc_stat *ret)
 	return r == -ENOENT ? -ESRCH : r;
 }
 
-/*
- * A file that only a tracer may open, by the process's number: if the descriptor of /proc/PID still leads to a process
- * afterwards, the number was its own all the while.
- */
-static int target__read_file(const struct target *t, enum door_file which, size_t cap, char **ret, size_t *ret_len)
-{
-	int fd = door_file(t->pid, which), r;
-
-	if (fd < 0)
-		return fd;
-	r = faccessat(t->dirfd, "stat", F_OK, 0) < 0 ? -ESRCH : proc_read_fd(fd, cap, ret, ret_len);
-	close(fd);
-	return r;
-}
-
 /* /proc/TID exists for every thread, but is not a process of its own. */
 static int target__check_leader(const struct target *t, struct err *err)
 {
 	char *text, *at;
 	size_t len;
-	int r = proc_read(t->dirfd, "status", 64 << 10, &text, &len);
+	int r = target__read_file(t, DOOR_STATUS, 64 << 10, &text, &len);
 	long tgid;
 
 	if (r < 0)
@@ -140,7 +147,7 @@ static int target__read_strings(struct target *t, struct err *err)
 {
 	char *text;
 	size_t len;
-	int r = proc_read(t->dirfd, "cmdline", CMDLINE_BYTES_MAX, &text, &len);
+	int r = target__read_file(t, DOOR_CMDLINE, CMDLINE_BYTES_MAX, &text, &len);
 
 	if (r < 0)
 		return target__fail(t, r, "cmdline", err);
@@ -173,7 +180,7 @@ int target__rss(const struct target *t, struct target_rss *ret)
 {
 	char *text;
 	size_t len;
-	int r = proc_read(t->dirfd, "status", 64 << 10, &text, &len);
+	int r = target__read_file(t, DOOR_STATUS, 64 << 10, &text, &len);
 
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
@@ -219,7 +226,7 @@ int target__use(const struct target *t, uint64_t *ret)
 	ret[MT_USE_HUGETLB] = use_sum(text, "\nShared_Hugetlb:", "\nPrivate_Hugetlb:");
 	ret[MT_USE_SWAP] = use_sum(text, "\nSwapPss:", NULL);
 	free(text);
-	r = proc_read(t->dirfd, "status", 64 << 10, &text, &len);
+	r = target__read_file(t, DOOR_STATUS, 64 << 10, &text, &len);
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
 	ret[MT_USE_LOCKED] = use_sum(text, "\nVmLck:", NULL);
@@ -242,7 +249,7 @@ int target__open(struct target **ret, pid_t pid, struct err *err)
 	t->pid = pid;
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	t->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	r = t->dirfd < 0 ? -errno : target__stat(t, &t->stat);
+	r = target__stat(t, &t->stat); /* no descriptor: it is not there, or hidden from us */
 	if (r < 0)
 		r = target__fail(t, r, "stat", err);
 	if (r == 0)

@@ -3,11 +3,15 @@
 
 #include <errno.h>
 #include <linux/bpf.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define CONSUMER_EVERY 64 /* records between two updates of the consumer position */
+#include "base/clock.h"
+#include "memtrace/event.h"
+
+#define NOW_AND_THEN 64 /* records between two looks at the clock and updates of the consumer position */
 
 int ring__init(struct ring *r, int fd, size_t size)
 {
@@ -49,30 +53,42 @@ void ring__done(struct ring *r)
 }
 
 /* A record that goes over the end of the ring is put together first. Headers never do: 8 of 8 bytes. */
-static int ring__pass(const struct ring *r, size_t at, size_t len,
-		      int (*fn)(void *ctx, const void *rec, size_t len), void *ctx)
+static int ring__pass(struct ring *r, size_t at, size_t len, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx)
 {
-	uint64_t whole[RING_RECORD_MAX / 8];
+	uint64_t whole[RING_RECORD_MAX / 8], ts_ns;
+	const uint8_t *rec;
 	size_t head;
 
 	at &= r->size - 1;
-	if (len <= r->size - at)
-		return fn(ctx, r->data + at, len);
-	if (len > sizeof(whole))
-		return 0;
+	rec = r->data + at;
 	head = r->size - at;
-	memcpy(whole, r->data + at, head);
-	memcpy((uint8_t *)whole + head, r->data, len - head);
-	return fn(ctx, whole, len);
+	if (len > head) {
+		if (len > sizeof(whole))
+			return 0;
+		memcpy(whole, rec, head);
+		memcpy((uint8_t *)whole + head, r->data, len - head);
+		rec = (const uint8_t *)whole;
+	}
+	if (len >= sizeof(struct mt_hdr)) {
+		memcpy(&ts_ns, rec + offsetof(struct mt_hdr, ts_ns), sizeof(ts_ns));
+		r->last_ns = ts_ns > r->last_ns ? ts_ns : r->last_ns;
+	}
+	return fn(ctx, rec, len);
 }
 
-long ring__drain(struct ring *r, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx)
+unsigned long ring__end(const struct ring *r)
 {
-	unsigned long cons = *r->consumer, prod = __atomic_load_n(r->producer, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(r->producer, __ATOMIC_ACQUIRE);
+}
+
+long ring__drain(struct ring *r, unsigned long end, uint64_t end_ns, int (*fn)(void *ctx, const void *rec, size_t len),
+		 void *ctx)
+{
+	unsigned long cons = *r->consumer;
 	long n = 0;
 	int err = 0;
 
-	while (cons != prod && (size_t)n < max) {
+	while (cons != end && err >= 0) {
 		size_t at = cons & (r->size - 1);
 		uint32_t len = __atomic_load_n((const uint32_t *)(r->data + at), __ATOMIC_ACQUIRE);
 
@@ -84,13 +100,12 @@ long ring__drain(struct ring *r, size_t max, int (*fn)(void *ctx, const void *re
 		}
 		len &= ~(BPF_RINGBUF_DISCARD_BIT | BPF_RINGBUF_BUSY_BIT);
 		cons += (len + BPF_RINGBUF_HDR_SZ + 7) & ~7u;
+		if (n & (NOW_AND_THEN - 1))
+			continue;
 		/* Now and then, so that the producer's line is not fought for at every record. */
-		if (!(n & (CONSUMER_EVERY - 1)))
-			__atomic_store_n(r->consumer, cons, __ATOMIC_RELEASE);
-		if (err < 0)
+		__atomic_store_n(r->consumer, cons, __ATOMIC_RELEASE);
+		if (now_ns() >= end_ns)
 			break;
-		if (cons == prod)
-			prod = __atomic_load_n(r->producer, __ATOMIC_ACQUIRE);
 	}
 	__atomic_store_n(r->consumer, cons, __ATOMIC_RELEASE);
 	return err < 0 ? err : n;

@@ -15,6 +15,8 @@ struct ring {
 	unsigned long *consumer; /* one page, ours to write */
 	const unsigned long *producer; /* one page, then the data */
 	const uint8_t *data;
+	uint64_t last_ns; /* highest time in a record that was passed */
+	uint64_t read_ns; /* rings__drain: all that was reserved until then was passed */
 };
 
 #define RING_RECORD_MAX (32 << 10) /* longest record of ours; a longer one is skipped */
@@ -22,7 +24,13 @@ struct ring {
 /* Takes over fd. 0 or -errno. */
 int ring__init(struct ring *r, int fd, size_t size);
 void ring__done(struct ring *r);
-/* Up to max records to fn. Returns how many, or fn's first negative result. */
-long ring__drain(struct ring *r, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx);
+/* Where the next record will be reserved. */
+unsigned long ring__end(const struct ring *r);
+/*
+ * Records before `end` to fn, until end_ns is over or one is not submitted yet. Returns how many, or fn's first negative
+ * result.
+ */
+long ring__drain(struct ring *r, unsigned long end, uint64_t end_ns, int (*fn)(void *ctx, const void *rec, size_t len),
+		 void *ctx);
 
 #endif

@@ -15,31 +15,12 @@
 struct taps {
 	struct taps_desc desc;
 	struct taps_progs progs;
-	struct ring rings[TAPS_RINGS_MAX];
-	unsigned rings_cnt;
+	struct rings rings;
 	struct mt_bpf__bss *bss;
 	int epoll_fd;
 };
 
 /* --- sums ------------------------------------------------------------------------------------ */
-
-int rings_drain(struct ring *rings, unsigned cnt, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
-		int *ret_more)
-{
-	long n = 0;
-
-	*ret_more = 0;
-	for (unsigned i = 0; i < cnt; i++) {
-		long r = ring__drain(&rings[i], max, fn, ctx);
-
-		if (r < 0)
-			return (int)r;
-		n += r;
-		if ((size_t)r >= max)
-			*ret_more = 1;
-	}
-	return n > INT32_MAX ? INT32_MAX : (int)n;
-}
 
 unsigned costs_of(const struct costs *c, enum mt_prog prog)
 {
@@ -78,14 +59,16 @@ void counters_sum(const struct mt_counters *per_cpu, const struct costs *costs, 
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static int taps__map(struct taps *t, const int *fds, struct err *err)
+/* fds[0, n) are ours afterwards, in any case: n is returned by way of *ret_taken. */
+static int taps__map(struct taps *t, const int *fds, unsigned *ret_taken, struct err *err)
 {
 	void *p;
 
-	for (unsigned i = 0; i < t->rings_cnt; i++) {
+	for (unsigned i = 0; i < t->desc.rings_cnt; i++) {
 		struct epoll_event ev = { .events = EPOLLIN, .data.u32 = i };
-		int r = ring__init(&t->rings[i], fds[i], t->desc.ring_bytes);
+		int r = rings__add(&t->rings, fds[i], t->desc.ring_bytes);
 
+		*ret_taken = i + 1;
 		if (r < 0)
 			return err_set(err, r, "mapping a ring buffer: %s", strerror(-r));
 		if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fds[i], &ev) < 0)
@@ -95,7 +78,7 @@ static int taps__map(struct taps *t, const int *fds, struct err *err)
 	 * Writable, as the kernel maps a map shared or not at all, and shared takes a descriptor that may write. What is in
 	 * there decides what is told, never where the programs read or write.
 	 */
-	p = mmap(NULL, t->desc.bss_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[t->rings_cnt], 0);
+	p = mmap(NULL, t->desc.bss_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[t->desc.rings_cnt], 0);
 	if (p == MAP_FAILED)
 		return err_set(err, -errno, "mapping the counters: %s", strerror(errno));
 	t->bss = p;
@@ -105,24 +88,23 @@ static int taps__map(struct taps *t, const int *fds, struct err *err)
 int taps__new(struct taps **ret, const struct taps_desc *desc, const int *fds, size_t fds_cnt, struct err *err)
 {
 	struct taps *t = calloc(1, sizeof(*t));
-	int r = 0, i = 0;
+	unsigned taken = 0;
+	int r = t ? 0 : err_set(err, -ENOMEM, "out of memory");
 
-	if (!t || desc->rings_cnt > TAPS_RINGS_MAX || fds_cnt != desc->rings_cnt + 1u ||
-	    desc->bss_bytes < sizeof(struct mt_bpf__bss)) {
-		r = t ? err_set(err, -EPROTO, "%zu descriptors for %u rings", fds_cnt, desc->rings_cnt) :
-			err_set(err, -ENOMEM, "out of memory");
-		while (fds_cnt)
-			close(fds[--fds_cnt]);
-		free(t);
-		return r;
+	if (!r && (desc->rings_cnt > MT_RINGS_MAX || fds_cnt != desc->rings_cnt + 1u ||
+		   desc->bss_bytes < sizeof(struct mt_bpf__bss)))
+		r = err_set(err, -EPROTO, "%zu descriptors for %u rings", fds_cnt, desc->rings_cnt);
+	if (t) {
+		t->desc = *desc;
+		t->epoll_fd = -1;
+		rings__init(&t->rings);
 	}
-	t->desc = *desc;
-	t->rings_cnt = desc->rings_cnt;
-	for (i = 0; i < (int)t->rings_cnt; i++)
-		t->rings[i].fd = fds[i];
-	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	r = t->epoll_fd < 0 ? err_set(err, -errno, "epoll: %s", strerror(errno)) : taps__map(t, fds, err);
-	close(fds[t->rings_cnt]);
+	if (!r) {
+		t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		r = t->epoll_fd < 0 ? err_set(err, -errno, "epoll: %s", strerror(errno)) : taps__map(t, fds, &taken, err);
+	}
+	for (size_t i = taken; i < fds_cnt; i++)
+		close(fds[i]);
 	if (r < 0) {
 		taps__free(t);
 		return r;
@@ -135,8 +117,7 @@ void taps__free(struct taps *t)
 {
 	if (!t)
 		return;
-	for (unsigned i = 0; i < t->rings_cnt; i++)
-		ring__done(&t->rings[i]);
+	rings__done(&t->rings);
 	if (t->bss)
 		munmap(t->bss, t->desc.bss_bytes);
 	if (t->epoll_fd >= 0)
@@ -164,9 +145,12 @@ int taps__fd(const struct taps *t)
 	return t->epoll_fd;
 }
 
-int taps__drain(struct taps *t, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx, int *ret_more)
+int taps__drain(struct taps *t, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		struct drained *ret)
 {
-	return rings_drain(t->rings, t->rings_cnt, max, fn, ctx, ret_more);
+	long n = rings__drain(&t->rings, budget_ns, fn, ctx, ret);
+
+	return n > INT32_MAX ? INT32_MAX : (int)n;
 }
 
 void taps__counters(const struct taps *t, struct trace_counters *ret)

@@ -10,15 +10,14 @@
 #include <stdint.h>
 
 #include "trace/calib.h"
-#include "trace/ring.h"
+#include "trace/rings.h"
 #include "trace/trace.h"
 
 struct err;
 struct mt_counters; /* bpf/lib/shared.h */
 struct taps;
 
-#define TAPS_RINGS_MAX 16
-#define TAPS_FDS_MAX (TAPS_RINGS_MAX + 1)
+#define TAPS_FDS_MAX (MT_RINGS_MAX + 1)
 
 struct taps_desc {
 	uint64_t ring_bytes; /* each */
@@ -43,14 +42,13 @@ int taps__tells_victims(const struct taps *t);
 
 /* These are the tracer's of the same names. */
 int taps__fd(const struct taps *t);
-int taps__drain(struct taps *t, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx, int *ret_more);
+int taps__drain(struct taps *t, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		struct drained *ret);
 void taps__counters(const struct taps *t, struct trace_counters *ret);
 uint64_t taps__looked_up(const struct taps *t);
 
-/* --- for the tracer, which has the same in other places ------------------------------------------ */
+/* --- for the tracer, which has the same numbers in other places ------------------------------------------ */
 
-int rings_drain(struct ring *rings, unsigned cnt, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
-		int *ret_more);
 struct costs {
 	const struct calib *calib;
 	unsigned kernel_ns;

@@ -25,7 +25,7 @@
 #include "trace/calib.h"
 #include "trace/link.h"
 #include "trace/probes.h"
-#include "trace/ring.h"
+#include "trace/rings.h"
 #include "trace/taps.h"
 
 #define LIVE_MAX (1u << 20)
@@ -33,9 +33,8 @@
 struct tracer {
 	struct tracer_opts opts;
 	struct mt_bpf *skel;
-	struct ring rings[TAPS_RINGS_MAX];
-	unsigned rings_cnt;
-	size_t ring_size;
+	struct rings rings;
+	struct rings_size size;
 	int epoll_fd;
 	int use_perf;
 	struct probes probes;
@@ -56,53 +55,32 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 
 /* --- programs ------------------------------------------------------------------------------- */
 
-static unsigned pow2_down(uint64_t v)
+static int tracer__make_ring(struct tracer *t, uint32_t i, struct err *err)
 {
-	unsigned p = 1;
+	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "mt_ring", 0, 0, (uint32_t)t->size.bytes, NULL);
+	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = i };
+	int r;
 
-	while ((uint64_t)p * 2 <= v && p < 1u << 30)
-		p *= 2;
-	return p;
-}
-
-/* How many rings and how large each: one for every group of CPUs, 16 at most. */
-static void tracer__size_rings(struct tracer *t)
-{
-	uint64_t total = t->opts.ring_bytes ? t->opts.ring_bytes : TRACE_RING_BYTES_DEFAULT;
-	unsigned page = (unsigned)sysconf(_SC_PAGESIZE), rings = 1;
-	long cpus = sysconf(_SC_NPROCESSORS_CONF);
-
-	while (rings < TAPS_RINGS_MAX && (long)rings < cpus)
-		rings *= 2;
-	while (rings > 1 && total / rings < page)
-		rings /= 2;
-	t->rings_cnt = rings;
-	t->ring_size = pow2_down(total / rings);
-	if (t->ring_size < page)
-		t->ring_size = page;
+	if (fd < 0) {
+		err_set(err, fd, "%u ring buffers of %zu bytes: %s", t->size.cnt, t->size.bytes, strerror(-fd));
+		return err_hint(err, "choose a smaller --ring-size");
+	}
+	r = rings__add(&t->rings, fd, t->size.bytes);
+	if (r < 0)
+		return err_set(err, r, "mapping a ring buffer: %s", strerror(-r));
+	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.rings), &i, &fd, BPF_ANY) < 0 ||
+	    epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		return err_set(err, -errno, "setting up ring %u: %s", i, strerror(errno));
+	return 0;
 }
 
 static int tracer__make_rings(struct tracer *t, struct err *err)
 {
-	int outer = bpf_map__fd(t->skel->maps.rings);
+	int r = 0;
 
-	for (uint32_t i = 0; i < t->rings_cnt; i++) {
-		struct epoll_event ev = { .events = EPOLLIN, .data.u32 = i };
-		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "mt_ring", 0, 0, (uint32_t)t->ring_size, NULL);
-		int r;
-
-		if (fd < 0) {
-			err_set(err, fd, "ring buffer of %zu bytes: %s", t->ring_size, strerror(-fd));
-			return err_hint(err, "choose a smaller --ring-size");
-		}
-		r = ring__init(&t->rings[i], fd, t->ring_size);
-		if (r < 0)
-			return err_set(err, r, "mapping a ring buffer: %s", strerror(-r));
-		if (bpf_map_update_elem(outer, &i, &fd, BPF_ANY) < 0 ||
-		    epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
-			return err_set(err, -errno, "setting up ring %u: %s", i, strerror(errno));
-	}
-	return 0;
+	for (uint32_t i = 0; i < t->size.cnt && !r; i++)
+		r = tracer__make_ring(t, i, err);
+	return r;
 }
 
 static int load_error(struct err *err, int r)
@@ -147,8 +125,8 @@ static int tracer__load(struct tracer *t, struct err *err)
 	if (!t->skel)
 		return load_error(err, -errno);
 	t->skel->rodata->mt_config.min_size = t->opts.min_size;
-	t->skel->rodata->mt_config.ring_mask = t->rings_cnt - 1;
-	t->skel->rodata->mt_config.wake_bytes = (uint32_t)(t->ring_size / 4);
+	t->skel->rodata->mt_config.ring_mask = t->size.cnt - 1;
+	t->skel->rodata->mt_config.wake_bytes = (uint32_t)(t->size.bytes / 4);
 	t->skel->rodata->mt_config.victim_at = victim_offset();
 	t->skel->rodata->mt_config.stacks = t->opts.stacks;
 	t->skel->rodata->mt_config.stack_size = t->opts.stack_size;
@@ -173,8 +151,7 @@ static int tracer__load(struct tracer *t, struct err *err)
 static void tracer__unload(struct tracer *t)
 {
 	probes__done(&t->probes);
-	for (unsigned i = 0; i < t->rings_cnt; i++)
-		ring__done(&t->rings[i]);
+	rings__done(&t->rings);
 	mt_bpf__destroy(t->skel);
 	t->skel = NULL;
 }
@@ -191,9 +168,9 @@ static int discard_record(void *ctx, const void *rec, size_t len)
 
 static void calib_discard(void *ctx)
 {
-	int more;
+	struct drained d;
 
-	(void)tracer__drain(ctx, SIZE_MAX, discard_record, NULL, &more);
+	(void)tracer__drain(ctx, UINT64_MAX, discard_record, NULL, &d);
 }
 
 static uint64_t calib_hits(void *ctx, enum mt_prog prog)
@@ -327,6 +304,24 @@ static int tracer__start(struct tracer *t, struct err *err)
 	return r;
 }
 
+/* The kernel takes the rings' memory at once: where it has less, smaller ones do, if nobody asked for a size. */
+static int tracer__start_sized(struct tracer *t, struct err *err)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	int r;
+
+	t->size = rings_size(t->opts.ring_bytes, cpus > 0 ? (unsigned)cpus : 1, rings_memory());
+	for (;;) {
+		uint64_t total = t->size.cnt * (uint64_t)t->size.bytes;
+
+		r = tracer__start(t, err);
+		if (r != -ENOMEM || t->opts.ring_bytes || total <= TRACE_RING_BYTES_LEAST)
+			return r;
+		log_warn("no memory for rings of %llu MiB together: half of it is tried", (unsigned long long)(total >> 20));
+		t->size.bytes /= 2;
+	}
+}
+
 static int tracer__attach_kernel(struct tracer *t, struct err *err)
 {
 	struct mt_bpf *s = t->skel;
@@ -357,15 +352,13 @@ int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err 
 	raise_nofile();
 	t->opts = *opts;
 	t->use_perf = opts->force_perf;
-	for (unsigned i = 0; i < TAPS_RINGS_MAX; i++)
-		t->rings[i].fd = -1;
+	rings__init(&t->rings);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0) {
 		r = err_set(err, -errno, "epoll: %s", strerror(errno));
 		goto out;
 	}
-	tracer__size_rings(t);
-	r = tracer__start(t, err);
+	r = tracer__start_sized(t, err);
 	if (r < 0 && r != -EPERM && !t->use_perf) {
 		log_info("no usable uprobe_multi on this kernel (%s): one perf uprobe a site instead",
 			 strerror(-r));
@@ -501,15 +494,30 @@ int tracer__tells_victims(const struct tracer *t)
 	return t->skel->links.mt_oom_victim != NULL;
 }
 
+uint64_t tracer__ring_bytes(const struct tracer *t)
+{
+	return t->size.cnt * (uint64_t)t->size.bytes;
+}
+
+uint64_t trace_ring_bytes(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct rings_size s = rings_size(0, cpus > 0 ? (unsigned)cpus : 1, rings_memory());
+
+	return s.cnt * (uint64_t)s.bytes;
+}
+
 int tracer__fd(const struct tracer *t)
 {
 	return t->epoll_fd;
 }
 
-int tracer__drain(struct tracer *t, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
-		  int *ret_more)
+int tracer__drain(struct tracer *t, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		  struct drained *ret)
 {
-	return rings_drain(t->rings, t->rings_cnt, max, fn, ctx, ret_more);
+	long n = rings__drain(&t->rings, budget_ns, fn, ctx, ret);
+
+	return n > INT32_MAX ? INT32_MAX : (int)n;
 }
 
 void tracer__progs(const struct tracer *t, struct taps_progs *ret)
@@ -553,14 +561,14 @@ void tracer__taps(const struct tracer *t, struct taps_desc *ret, int *fds)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
-	*ret = (struct taps_desc){ .ring_bytes = t->ring_size,
+	*ret = (struct taps_desc){ .ring_bytes = t->size.bytes,
 				   .bss_bytes = (bpf_map__value_size(t->skel->maps.bss) + page - 1) & ~(page - 1),
-				   .rings_cnt = t->rings_cnt, .use_perf = (uint32_t)t->use_perf,
+				   .rings_cnt = t->rings.cnt, .use_perf = (uint32_t)t->use_perf,
 				   .tells_victims = t->skel->links.mt_oom_victim != NULL, .kernel_ns = t->kernel_ns,
 				   .calib = t->calib };
-	for (unsigned i = 0; i < t->rings_cnt; i++)
-		fds[i] = t->rings[i].fd;
-	fds[t->rings_cnt] = bpf_map__fd(t->skel->maps.bss);
+	for (unsigned i = 0; i < t->rings.cnt; i++)
+		fds[i] = t->rings.v[i].fd;
+	fds[t->rings.cnt] = bpf_map__fd(t->skel->maps.bss);
 }
 
 const char *trace_libbpf_version(void)

@@ -23,10 +23,10 @@ struct mt_module_proc; /* bpf/lib/shared.h */
 struct mt_py_proc;
 struct tracer;
 
-#define TRACE_RING_BYTES_DEFAULT (32ull << 20)
+#define TRACE_RING_BYTES_LEAST (32ull << 20) /* by default: more CPUs have more, see rings.c */
 
 struct tracer_opts {
-	uint64_t ring_bytes; /* all rings together, rounded down to powers of two; 0 = default */
+	uint64_t ring_bytes; /* all rings together, rounded down to powers of two; 0 = as the machine needs */
 	uint64_t min_size;   /* host allocations below this are not reported */
 	int force_perf;	     /* one perf uprobe a site, as on kernels before 6.6 */
 	int kernel;	     /* load the kernel-side programs (sys_exit, exit, oom) */
@@ -100,13 +100,20 @@ int tracer__tells_victims(const struct tracer *t);
 
 /* An epoll fd: readable when a ring passed its wake-up mark. Poll by time as well. */
 int tracer__fd(const struct tracer *t);
+/* How far the rings were read. */
+struct drained {
+	uint64_t until_ns; /* all that was reserved until then was passed, of every ring */
+	int more;	   /* the time was over before that was now */
+};
 /*
- * Passes waiting records to fn, at most `max` a ring, ring by ring, in the order of reserve. fn gets
- * bytes that only BPF programs of ours wrote, yet checks length and kind. Returns the number of
- * records, or the first negative result of fn. *ret_more: 1 if a ring still holds records.
+ * Passes what waits in the rings now to fn, for budget_ns at most (UINT64_MAX: all): ring by ring, each in the order of
+ * reserve, each with its share of the time (trace/rings.h). fn gets bytes that only BPF programs of ours wrote, yet checks
+ * length and kind. Returns the number of records, or the first negative result of fn.
  */
-int tracer__drain(struct tracer *t, size_t max, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
-		  int *ret_more);
+int tracer__drain(struct tracer *t, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
+		  struct drained *ret);
+uint64_t tracer__ring_bytes(const struct tracer *t); /* all rings together */
+uint64_t trace_ring_bytes(void); /* what that would be by default */
 
 struct trace_counters {
 	uint64_t hits[MT_PROG_MAX];

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""What each of memtrace's processes may do while it traces and while it serves, and what happens when one of them dies."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+
+import mt
+
+UID, GID = 12345, 23456
+# SYS_ADMIN, SYS_PTRACE, DAC_READ_SEARCH, SYS_RESOURCE, IPC_LOCK, PERFMON, BPF, CHECKPOINT_RESTORE
+KEPT = sum(1 << bit for bit in (21, 19, 2, 24, 14, 38, 39, 40))
+SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+
+
+def status(path):
+    lines = (line.split(":", 1) for line in pathlib.Path(path, "status").read_text().splitlines())
+    return {k: v.split() for k, v in lines}
+
+
+def threads(pid):
+    return [status(f"/proc/{pid}/task/{tid}") for tid in os.listdir(f"/proc/{pid}/task")]
+
+
+def keeper_of(pid):
+    kids = [int(k) for task in os.listdir(f"/proc/{pid}/task")
+            for k in pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+    found = [k for k in kids if pathlib.Path(f"/proc/{k}/comm").read_text() == "memtrace-keeper\n"]
+    mt.check(len(found) == 1, f"keepers of {pid}: {found} among {kids}")
+    return found[0]
+
+
+def check_rights(pid, uid):
+    """Every thread of both halves, as the kernel tells it."""
+    for s in threads(pid):
+        caps = {k: int(s[k][0], 16) for k in SETS}
+        mt.check(not any(caps.values()), f"capabilities are left: {caps}")
+        mt.check(s["NoNewPrivs"] == ["1"] and s["Seccomp"] == ["2"], f"{s['NoNewPrivs']} {s['Seccomp']}")
+        mt.check(s["Uid"] == [str(uid)] * 4, f"uids {s['Uid']}")
+        mt.check(uid == 0 or "0" not in s["Groups"], f"groups {s['Groups']}")
+    keeper = keeper_of(pid)
+    for s in threads(keeper):
+        caps = {k: int(s[k][0], 16) for k in SETS}
+        mt.check(not any(v & ~KEPT for v in caps.values()), f"the keeper has more than it needs: {caps}")
+        mt.check(s["NoNewPrivs"] == ["1"] and s["Seccomp"] == ["2"], f"{s['NoNewPrivs']} {s['Seccomp']}")
+    held = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    probes = [h for h in held if "bpf_link" in h or "bpf-link" in h or "bpf-prog" in h]
+    mt.check(not probes, f"the unprivileged half has descriptors of probes: {probes}")
+    return keeper
+
+
+def as_asker():
+    return {**os.environ, "SUDO_UID": str(UID), "SUDO_GID": str(GID)}
+
+
+def test_rights_while_tracing():
+    """No capability, no_new_privs and a filter in every thread of what reads the target; a short list in the keeper."""
+    job = mt.shared_job("mlp")
+    for env, uid in ((None, 0), (as_asker(), UID)):
+        with mt.scratch() as tmp:
+            os.chmod(tmp, 0o777)
+            with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), **({"env": env} if env else {})) as tracer:
+                mt.wait_attached(tracer, job.pid, mt.OP)
+                time.sleep(2)  # names are read by now, in a thread
+                mt.check(len(threads(tracer.pid)) > 1, "no second thread: nothing is said about its rights")
+                check_rights(tracer.pid, uid)
+                mt.finish(tracer, tmp / "a.mtr")
+            owner = os.stat(tmp / "a.mtr")
+            mt.check(owner.st_uid == uid, f"the recording belongs to {owner.st_uid}")
+            rep = mt.report(tmp / "a.mtr", (0, 3))
+            mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"{rep['devices']}")
+    mt.check_goes_on(job)
+
+
+def test_rights_while_serving():
+    job = mt.shared_job("mlp")
+    with mt.start("serve", "-p", str(job.pid), "--listen", "127.0.0.1:0", env=as_asker()) as tracer:
+        mt.wait_attached(tracer, job.pid, mt.OP)
+        url = tracer_url(tracer)
+        text = urllib.request.urlopen(url, timeout=10).read().decode()
+        mt.check("memtrace_" in text, f"{text[:200]}")
+        check_rights(tracer.pid, UID)
+        mt.finish(tracer)
+    mt.check_goes_on(job)
+
+
+def tracer_url(tracer):
+    found = []
+
+    def look():
+        found[:] = [w for line in tracer.err for w in line.split() if w.endswith("/metrics")]
+        return found
+    mt.wait_until(look, "the address of serve")
+    return found[0]
+
+
+def test_the_keeper_is_killed():
+    """memtrace says so and fails; the recording can be read, no probe is left, the job goes on."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP)
+            time.sleep(1.5)
+            os.kill(keeper_of(tracer.pid), signal.SIGKILL)
+            code = tracer.wait(20)
+            mt.check(code == 1, f"exit code {code}: {tracer.err}")
+            mt.check(any("privileged half" in line for line in tracer.err), f"{tracer.err}")
+        mt.check_goes_on(job)
+        mt.ok(mt.memtrace("report", tmp / "a.mtr"), (0, 3))
+
+
+def test_memtrace_is_killed_with_its_keeper():
+    """SIGKILL of the half that was started, at moments from its first milliseconds on: nothing is left of the other."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        for wait_s in (0.01, 0.05, 0.15, 0.3, 0.5, 1.0):
+            with mt.start("record", "-q", "-p", str(job.pid), "-o", str(tmp / f"{wait_s}.mtr")) as tracer:
+                time.sleep(wait_s)
+                children = pathlib.Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()
+                tracer.signal(signal.SIGKILL)
+                tracer.wait()
+            mt.wait_until(lambda: not any(os.path.exists(f"/proc/{c}") for c in children), f"end of {children}", 5)
+        mt.check_goes_on(job)
+
+
+def test_signals_of_the_terminal():
+    """Ctrl-C goes to both halves; the keeper stays until the other is done."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), start_new_session=True) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP)
+            time.sleep(1)
+            os.killpg(tracer.pid, signal.SIGINT)
+            code = tracer.wait(20)
+        mt.check(code == 0, f"exit code {code}: {tracer.err}")
+        mt.check(mt.report(tmp / "a.mtr")["lost"]["ring"] == 0, "events are lost")
+        mt.check_goes_on(job)
+
+
+def become(uid):
+    def change():
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    return change
+
+
+def test_capabilities_of_the_file():
+    """setcap gives memtrace rights, not its caller: only what the caller may trace itself is traced."""
+    if not shutil.which("setcap"):
+        raise mt.Skip("no setcap")
+    with mt.scratch() as tmp:
+        os.chmod(tmp, 0o777)
+        binary = tmp / "memtrace"
+        shutil.copy(mt.MEMTRACE, binary)
+        caps = "cap_sys_admin,cap_sys_ptrace,cap_dac_read_search,cap_sys_resource,cap_bpf,cap_perfmon+ep"
+        subprocess.run(["setcap", caps, binary], check=True)
+        script = "import time\nwhile 1:\n x = [bytes(9000) for _ in range(50)]\n time.sleep(.02)"
+        own = subprocess.Popen(["/usr/bin/python3", "-c", script], preexec_fn=become(UID))
+        other = subprocess.Popen(["/usr/bin/python3", "-c", script], preexec_fn=become(UID + 1))
+        root = subprocess.Popen(["/usr/bin/python3", "-c", script])
+        try:
+            time.sleep(0.3)
+
+            def run(pid, name):
+                return subprocess.run([binary, "record", "-p", str(pid), "-d", "1", "--probes", "host", "-o", tmp / name],
+                                      preexec_fn=become(UID), capture_output=True, text=True, timeout=60, cwd=tmp)
+            mine = run(own.pid, "own.mtr")
+            mt.check(mine.returncode == 0, f"its own process: {mine.stderr}")
+            for who, proc in (("another user's", other), ("root's", root)):
+                done = run(proc.pid, "x.mtr")
+                mt.check(done.returncode == 1, f"{who}: {done.returncode} {done.stderr}")
+                mt.check("ermitted" in done.stderr or "denied" in done.stderr, f"{who}: {done.stderr}")
+        finally:
+            for proc in (own, other, root):
+                proc.kill()
+                proc.wait()
+        mt.check(mt.report(tmp / "own.mtr", (0, 3))["events"]["alloc"] > 100, "nothing was seen of its own process")
+
+
+def test_hidden_processes():
+    """/proc mounted with hidepid: the half without rights sees no process of others, and traces them all the same."""
+    script = "import time\nwhile 1:\n x = [bytes(9000) for _ in range(50)]\n time.sleep(.02)"
+    other = subprocess.Popen(["/usr/bin/python3", "-c", script], preexec_fn=become(UID + 1))
+    try:
+        with mt.scratch() as tmp:
+            hide = f"mount -t proc -o hidepid=2 proc /proc && exec {mt.MEMTRACE} record -q -p {other.pid} -d 1 --probes host,kernel -o {tmp}/a.mtr"
+            done = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", hide], capture_output=True, text=True, timeout=60)
+            mt.check(done.returncode == 0, f"{done.returncode} {done.stderr}")
+            rep = mt.report(tmp / "a.mtr", (0, 3))
+            mt.check(rep["events"]["alloc"] > 100 and rep["kernel"]["rss"], f"{rep['events']}")
+    finally:
+        other.kill()
+        other.wait()

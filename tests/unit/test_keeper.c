@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What the two halves say to each other survives the way, nonsense is refused, and what was given away is gone. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/asker.h"
+#include "base/err.h"
+#include "keeper/channel.h"
+#include "keeper/filter.h"
+#include "keeper/keeper.h"
+#include "keeper/serve.h"
+#include "keeper/wire_plan.h"
+#include "target/door.h"
+
+#define SITES 3
+
+struct sample {
+	struct plan_lib libs[2];
+	struct site sites[SITES];
+	struct mt_usdt_spec specs[1];
+	struct flow_vtable vtables[2];
+	struct plan plan;
+};
+
+static void sample__init(struct sample *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->libs[0] = (struct plan_lib){ .dev = 7, .ino = 8, .path = (char *)"/a", .fd = 5 };
+	s->libs[1] = (struct plan_lib){ .dev = 9, .ino = 10, .path = (char *)"/b", .fd = 6 };
+	for (unsigned i = 0; i < SITES; i++)
+		s->sites[i] = (struct site){ .lib = i & 1, .prog = MT_PROG_OP, .offset = 100 + i, .cookie = i, .sym = { i + 1 },
+					     .source = SRC_OPS, .insn_class = INSN_PUSH };
+	s->specs[0].kind = 3;
+	s->vtables[1].addr = 77;
+	s->plan = (struct plan){ .libs = s->libs, .libs_cnt = 2, .sites = s->sites, .sites_cnt = SITES, .specs = s->specs,
+				 .specs_cnt = 1, .flow_vtables = s->vtables, .flow_vtables_cnt = 2, .comm_start = 1,
+				 .comm_end = 2, .flow_layout = { .torch = "2.0" } };
+}
+
+static void plans_travel(void **state)
+{
+	static _Alignas(8) char bytes[4096];
+	const uint8_t wanted[SITES] = { 1, 0, 1 };
+	struct wire_plan w;
+	struct sample s;
+	int64_t n;
+
+	(void)state;
+	sample__init(&s);
+	n = wire_plan_write(bytes, sizeof(bytes), &s.plan, wanted);
+	assert_true(n > 0);
+	assert_int_equal(wire_plan__read(&w, bytes, (size_t)n), 0);
+	assert_int_equal(w.plan.libs_cnt, 2);
+	assert_int_equal(w.plan.libs[1].ino, 10);
+	assert_int_equal(w.plan.libs[1].fd, -1);
+	assert_int_equal(w.plan.sites_cnt, SITES);
+	assert_memory_equal(w.plan.sites, s.sites, sizeof(s.sites));
+	assert_int_equal(w.plan.specs[0].kind, 3);
+	assert_int_equal(w.plan.flow_vtables[1].addr, 77);
+	assert_int_equal(w.plan.comm_end, 2);
+	assert_non_null(w.plan.flow_layout.torch);
+	assert_memory_equal(w.wanted, wanted, SITES);
+	wire_plan__done(&w);
+	assert_int_equal(wire_plan_write(bytes, (size_t)n - 1, &s.plan, wanted), -E2BIG);
+	for (size_t len = 0; len < (size_t)n; len++)
+		assert_int_equal(wire_plan__read(&w, bytes, len), -EINVAL);
+}
+
+static int reads_as(struct sample *s)
+{
+	static _Alignas(8) char bytes[4096];
+	int64_t n = wire_plan_write(bytes, sizeof(bytes), &s->plan, NULL);
+	struct wire_plan w;
+	int r = wire_plan__read(&w, bytes, (size_t)n);
+
+	if (!r)
+		wire_plan__done(&w);
+	return r;
+}
+
+static void nonsense_is_refused(void **state)
+{
+	struct sample s;
+
+	(void)state;
+	sample__init(&s);
+	assert_int_equal(reads_as(&s), 0);
+	s.sites[1].lib = 2;
+	assert_int_equal(reads_as(&s), -EINVAL);
+	sample__init(&s);
+	s.sites[2].prog = MT_PROG_MAX;
+	assert_int_equal(reads_as(&s), -EINVAL);
+	sample__init(&s);
+	s.sites[0].source = SRC_OPS | SRC_HOST;
+	assert_int_equal(reads_as(&s), -EINVAL);
+	sample__init(&s);
+	s.sites[0].source = 1u << SRC_CNT;
+	assert_int_equal(reads_as(&s), -EINVAL);
+	sample__init(&s);
+	s.sites[0].insn_class = INSN_STEPPED + 1;
+	assert_int_equal(reads_as(&s), -EINVAL);
+	sample__init(&s);
+	s.sites[0].is_ret = 2;
+	assert_int_equal(reads_as(&s), -EINVAL);
+}
+
+/* Any bytes: an error, or a plan whose every index is in its array. */
+static void any_bytes_are_survived(void **state)
+{
+	static _Alignas(8) char good[4096], bad[4096];
+	struct sample s;
+	size_t n;
+
+	(void)state;
+	sample__init(&s);
+	n = (size_t)wire_plan_write(good, sizeof(good), &s.plan, NULL);
+	srand(4711);
+	for (int i = 0; i < 100000; i++) {
+		char *exact = malloc(n);
+		struct wire_plan w;
+
+		memcpy(bad, good, n);
+		for (int k = rand() % 4; k >= 0; k--)
+			bad[(size_t)rand() % (i & 1 ? 64 : n)] = (char)rand();
+		assert_non_null(exact);
+		memcpy(exact, bad, n); /* where a byte too many is seen */
+		if (!wire_plan__read(&w, exact, n)) {
+			for (size_t k = 0; k < w.plan.sites_cnt; k++)
+				assert_true(w.plan.sites[k].lib < w.plan.libs_cnt);
+			wire_plan__done(&w);
+		}
+		free(exact);
+	}
+}
+
+/* --- requests ----------------------------------------------------------------------------------------- */
+
+static void looks_are_checked(void **state)
+{
+	struct keep *k = calloc(1, sizeof(*k));
+	struct keep_reply reply = { 0 };
+	struct channel other;
+	int fds[TAPS_FDS_MAX], to_close = 1;
+	char here[64] = "what is to be read", *path;
+	struct iovec range = { here, sizeof(here) };
+
+	(void)state;
+	assert_non_null(k);
+	assert_int_equal(channel_pair(&k->looks, &other, KEEP_LOOKS_AREA), 0);
+	memcpy(k->looks.area, &range, sizeof(range));
+	keep__looks(k, &(struct keep_request){ KEEP_READ, getpid(), { sizeof(here) }, sizeof(range) }, &reply, fds, &to_close);
+	assert_int_equal(reply.r, 0);
+	assert_string_equal(k->looks.area + KEEP_ANSWER, here);
+	/* sums that do not fit, half a range, too much */
+	const struct keep_request wrong[] = {
+		{ KEEP_READ, getpid(), { sizeof(here) - 1 }, sizeof(range) },
+		{ KEEP_READ, getpid(), { KEEP_READ_MAX + 1 }, sizeof(range) },
+		{ KEEP_READ, getpid(), { sizeof(here) }, sizeof(range) - 1 },
+		{ KEEP_READ, getpid(), { sizeof(here) }, KEEP_ANSWER },
+		{ KEEP_READ, getpid(), { 0 }, 0 },
+		{ KEEP_FILE, getpid(), { DOOR_FILES }, 0 },
+		{ KEEP_SIDEBAND, 0, { 0, 1ull << 40 }, 0 },
+		{ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, PATH_MAX + 1 },
+		{ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, 8 },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		reply = (struct keep_reply){ 0 };
+		keep__looks(k, &wrong[i], &reply, fds, &to_close);
+		assert_int_equal(reply.r, -EINVAL);
+		assert_int_equal(reply.fds_cnt, 0);
+	}
+	path = k->looks.area;
+	strcpy(path, "/etc/passwd"); /* a file, but none that is mapped */
+	reply = (struct keep_reply){ 0 };
+	keep__looks(k, &(struct keep_request){ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, strlen(path) + 1 }, &reply, fds, &to_close);
+	assert_true(reply.r < 0);
+	reply = (struct keep_reply){ 0 };
+	keep__looks(k, &(struct keep_request){ 99, getpid(), { 0 }, 0 }, &reply, fds, &to_close);
+	assert_int_equal(reply.r, -ENOSYS);
+	close(other.fd);
+	channel__done(&k->looks);
+	free(k);
+}
+
+static void files_are_those_handed_out(void **state)
+{
+	struct kept_libs *l = calloc(1, sizeof(*l));
+	struct stat a, b;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), got;
+
+	(void)state;
+	assert_true(l && fd >= 0);
+	pthread_mutex_init(&l->lock, NULL);
+	assert_int_equal(kept_libs__get(l, 1, 2), -ESTALE);
+	kept_libs__add(l, 1, 2, fd);
+	got = kept_libs__get(l, 1, 2);
+	assert_true(got >= 0 && !fstat(fd, &a) && !fstat(got, &b) && a.st_ino == b.st_ino);
+	close(got);
+	for (uint64_t i = 0; i < 3; i++)
+		kept_libs__add(l, 5, i, fd);
+	assert_int_equal(l->cnt, 4);
+	kept_libs__add(l, 5, 1, fd);
+	assert_int_equal(l->cnt, 4);
+	for (size_t i = 0; i < l->cnt; i++)
+		close(l->v[i].fd);
+	close(fd);
+	free(l);
+}
+
+/* --- rights ------------------------------------------------------------------------------------------- */
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+/* In a child, after the filters: 0, or the number of what should not be. */
+static int after_filters(const char *dir)
+{
+	char path[128], *const argv[] = { (char *)"true", NULL };
+	pthread_t thread;
+	int fd, writes;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return 1;
+	writes = filter_writes(&dir, 1);
+	if ((writes && writes != -EOPNOTSUPP) || filter_self())
+		return 1;
+	if (fork() >= 0 || errno != EPERM)
+		return 2;
+	if (execv("/bin/true", argv) >= 0 || errno != EPERM)
+		return 3;
+	if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0 || errno != EPERM)
+		return 4;
+	if (syscall(SYS_bpf, 0, NULL, 0) >= 0 || errno != EPERM)
+		return 5;
+	if (kill(getppid(), 0) >= 0 || errno != EPERM)
+		return 6;
+	if (syscall(SYS_process_vm_readv, getpid(), NULL, 0, NULL, 0, 0) >= 0 || errno != EPERM)
+		return 7;
+	if (setuid(getuid()) >= 0 || errno != EPERM)
+		return 8;
+	if (pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL))
+		return 9;
+	if (!writes && (open("/tmp/memtrace-must-not-be", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0 || errno != EACCES))
+		return 10;
+	snprintf(path, sizeof(path), "%s/a", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || write(fd, "a", 1) != 1 || ftruncate(fd, 0) < 0 || unlink(path) < 0)
+		return 11;
+	fd = open(dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	if (fd >= 0) {
+		char self[40];
+
+		snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+		if (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 || unlink(path) < 0)
+			return 12;
+	}
+	return open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0 ? 0 : 13;
+}
+
+static int child_says(pid_t pid)
+{
+	int status;
+
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void what_was_given_away_is_gone(void **state)
+{
+	char dir[] = "/tmp/mt-keeper-XXXXXX";
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	pid = fork();
+	if (!pid)
+		_exit(after_filters(dir));
+	assert_int_equal(child_says(pid), 0);
+	rmdir(dir);
+}
+
+/* A whole keeper, without root: it may do what we may, and ends with us. */
+static int with_keeper(pid_t target, const char *text)
+{
+	const char *const dirs[] = { "/tmp" };
+	struct asker self = { .uid = getuid(), .gid = getgid() };
+	struct err err = { 0 };
+	struct door_exe exe;
+	struct keeper *k;
+	uint64_t cpu, rss;
+	char got[16] = "";
+	int fd;
+
+	if (keeper__start(&k, &(struct keeper_opts){ .as = &self, .writes = dirs, .writes_cnt = 1 }, &err) < 0)
+		return 1;
+	if (door_read_one(target, (uint64_t)(uintptr_t)text, got, strlen(text)) || strcmp(got, text))
+		return 2;
+	fd = door_file(target, DOOR_MAPS);
+	if (fd < 0 || read(fd, got, sizeof(got)) != sizeof(got))
+		return 3;
+	if (door_exe(target, &exe) || exe.path[0] != '/' || keeper__usage(k, &cpu, &rss) || !rss)
+		return 4;
+	if (door_read_one(target, 16, got, 8) != -EFAULT || door_file(target, DOOR_FILES) != -EINVAL)
+		return 5;
+	kill(keeper__pid(k), SIGTERM); /* not allowed: no signal can be sent */
+	if (keeper__usage(k, &cpu, &rss))
+		return 6;
+	keeper__free(k);
+	return 0;
+}
+
+static void a_keeper_looks_for_us(void **state)
+{
+	static const char text[] = "in the target";
+	int hold[2];
+	pid_t target, pid;
+
+	(void)state;
+	assert_int_equal(pipe(hold), 0);
+	target = fork();
+	if (!target) {
+		char byte;
+
+		close(hold[1]);
+		_exit(read(hold[0], &byte, 1) != 0);
+	}
+	pid = fork();
+	if (!pid)
+		_exit(with_keeper(target, text));
+	assert_int_equal(child_says(pid), 0);
+	close(hold[0]);
+	close(hold[1]);
+	assert_int_equal(child_says(target), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(plans_travel),
+		cmocka_unit_test(nonsense_is_refused),
+		cmocka_unit_test(any_bytes_are_survived),
+		cmocka_unit_test(looks_are_checked),
+		cmocka_unit_test(files_are_those_handed_out),
+		cmocka_unit_test(what_was_given_away_is_gone),
+		cmocka_unit_test(a_keeper_looks_for_us),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
