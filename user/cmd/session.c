@@ -672,25 +672,35 @@ static int session__init_stacks(struct session *s, struct err *err)
 	return s->capture ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-static int session__init(struct session *s, struct err *err)
+/*
+ * The recording's file, with the rights that we came with: root without sudo may write where nothing is root's. A window's
+ * file gets its name at the end, so whether it can is tried when the rights are gone.
+ */
+static int session__init_recorder(struct session *s, struct model_opts *ret_model, struct err *err)
+{
+	const struct session_opts *o = s->opts;
+	struct recorder_opts ro = { .path = o->record_path, .how = o->how, .window_ns = o->window_ns,
+				    .window_bytes = o->window_bytes, .late_path = o->late_path, .ctx = o->ctx };
+	int r;
+
+	*ret_model = (struct model_opts){ .classes = o->classes };
+	s->names = names__new();
+	if (!s->names)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = recorder__init(&s->recorder, &ro, s->names, ret_model, err);
+	return r < 0 || o->window_ns ? r : recorder__open(&s->recorder, err);
+}
+
+static int session__init(struct session *s, const struct model_opts *mo, struct err *err)
 {
 	const struct session_opts *o = s->opts;
 	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
 				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL),
 				  .stacks = o->stacks, .stack_size = o->stack_size, .stack_rate = STACK_RATE };
-	struct recorder_opts ro = { .path = o->record_path, .how = o->how, .window_ns = o->window_ns,
-				    .window_bytes = o->window_bytes, .late_path = o->late_path, .ctx = o->ctx };
-	struct model_opts mo = { .classes = o->classes };
 	int r;
 
-	s->names = names__new();
-	if (!s->names)
-		return err_set(err, -ENOMEM, "out of memory");
-	r = recorder__init(&s->recorder, &ro, s->names, &mo, err);
-	if (r < 0)
-		return r;
 	s->decode = decode__new(s->names);
-	s->model = model__new(s->names, &mo);
+	s->model = model__new(s->names, mo);
 	s->window = session__order_window(o);
 	s->order = order__new(s->window, session__ordered, s);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -852,6 +862,7 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 {
 	struct session s = { .opts = opts, .detach_ns = UINT64_MAX, .oom_kills = UINT64_MAX, .epoll_fd = -1, .timer_fd = -1,
 			     .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
+	struct model_opts mo;
 	uint64_t cut;
 	int r, r2;
 
@@ -859,10 +870,12 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	s.overhead.limit = opts->max_overhead;
 	r = opts->launch ? session__launch(&s, err) : 0;
 	if (!r)
+		r = session__init_recorder(&s, &mo, err);
+	if (!r)
 		r = session__give_rights_away(&s, err);
 	if (!r)
-		r = session__init(&s, err);
-	if (!r)
+		r = session__init(&s, &mo, err);
+	if (!r && opts->window_ns)
 		r = recorder__open(&s.recorder, err);
 	if (!r)
 		r = session__start(&s, err);
