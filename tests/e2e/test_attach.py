@@ -207,3 +207,44 @@ def test_two_memtraces_on_one_process():
             rep = mt.report(tmp / name)
             mt.check(rep["devices"]["cpu"]["allocs"] > 500 and mt.lost(rep) == 0, f"{name}: {rep['lost']}")
     mt.check_goes_on(job)
+
+
+def test_a_memtrace_right_after_another():
+    """Started while the one before still takes its probes away, or lies killed: it waits, and traces."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        for number, end in enumerate((signal.SIGINT, signal.SIGKILL)):
+            with mt.start("record", "-p", str(job.pid), "-o", str(tmp / f"{number}.mtr")) as first:
+                mt.wait_attached(first, job.pid, mt.OP)
+                first.signal(end)
+                done = mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", tmp / f"{number}-after.mtr"))
+                first.wait()
+            mt.check("attached to" in done.stderr, done.stderr)
+            mt.check(mt.report(tmp / f"{number}-after.mtr")["devices"]["cpu"]["allocs"] > 100, "nothing was traced")
+    mt.check_goes_on(job)
+
+
+SQUAT = """
+import glob, os, socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(chr(0) + "memtrace/" + sys.argv[1])
+for path in glob.glob("/run/memtrace/*") + ["/run/memtrace/x"]:
+    for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT):
+        try:
+            os.open(path, flags)
+            print("got", path)
+        except PermissionError:
+            pass
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_nobody_else_can_lock_a_process():
+    """An unprivileged user binds the name that the lock once had, and tries to get at those that there are now."""
+    job = mt.shared_job("mlp")
+    argv = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "/usr/bin/python3", "-c", SQUAT, str(job.pid)]
+    with mt.scratch() as tmp, mt.Proc(argv, cwd="/") as squatter:
+        squatter.line("ready")
+        mt.check(len(squatter.out) == 1, f"{squatter.out}")
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", tmp / "a.mtr"))

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/followed.h"
+#include "cmd/lock.h"
 #include "cmd/redact.h"
 #include "cmd/retire.h"
 #include "cmd/usage.h"
@@ -195,6 +196,7 @@ static int follow__watch(struct follow *f, struct process *p, struct err *err)
 /* A struct process that is known to the loop, not yet probed. */
 static int follow__add_proc(struct follow *f, pid_t pid, struct process **ret, struct err *err)
 {
+	uint64_t wait_ns = f->env.all || f->followed.live_cnt ? 0 : LOCK_WAIT_NS; /* nothing is drained meanwhile */
 	struct process *p;
 	int r;
 
@@ -205,7 +207,7 @@ static int follow__add_proc(struct follow *f, pid_t pid, struct process **ret, s
 		return err_set(err, r, "out of memory");
 	r = target__open(&p->target, pid, err);
 	if (!r)
-		r = keeper__lock(f->env.keeper, pid, &p->lock_fd, err);
+		r = keeper__lock(f->env.keeper, pid, target__start_ns(p->target), wait_ns, &p->lock_fd, err);
 	if (!r)
 		r = follow__watch(f, p, err);
 	if (!r)

@@ -333,14 +333,18 @@ int keeper__usage(struct keeper *k, uint64_t *ret_cpu_ns, uint64_t *ret_rss)
 	return 0;
 }
 
-int keeper__lock(struct keeper *k, pid_t pid, int *ret_fd, struct err *err)
+int keeper__lock(struct keeper *k, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err)
 {
+	struct keep_request q = { .op = KEEP_LOCK, .pid = pid, .arg = { start_ns, wait_ns } };
 	struct keep_reply reply = { 0 };
-	int r;
+	int fd = -1, r;
 
 	pthread_mutex_lock(&k->looks.lock);
-	r = keeper__look(k, &(struct keep_request){ .op = KEEP_LOCK, .pid = pid }, &reply, ret_fd);
+	r = channel__ask(&k->looks, &q, &reply, &fd, 1);
 	pthread_mutex_unlock(&k->looks.lock);
+	r = r ? r : reply.r;
+	if (!r)
+		*ret_fd = reply.fds_cnt ? fd : -1;
 	if (r == -EPIPE)
 		return gone(err);
 	if (r < 0 && err) {

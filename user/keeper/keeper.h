@@ -24,11 +24,14 @@ struct asker;
 struct err;
 struct keeper;
 
+/* A lock on a process, for which it may wait; *ret_fd may be -1: there is none to be had. */
+typedef int keep_lock(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err);
+
 struct keeper_opts {
-	const struct asker *as;				      /* whom this process becomes */
-	const char *const *writes;			      /* directories below which it may write files … */
+	const struct asker *as;		 /* whom this process becomes */
+	const char *const *writes;	 /* directories below which it may write files … */
 	size_t writes_cnt;
-	int (*lock)(pid_t pid, int *ret_fd, struct err *err); /* done by the keeper; the descriptor is handed over */
+	keep_lock *lock; /* done by the keeper; the descriptor is handed over */
 };
 
 /*
@@ -41,7 +44,7 @@ int keeper__fd(const struct keeper *k); /* hangs up (EPOLLHUP) when the keeper i
 pid_t keeper__pid(const struct keeper *k);
 /* CPU time in ns and resident bytes of the keeper. 0 or -errno. */
 int keeper__usage(struct keeper *k, uint64_t *ret_cpu_ns, uint64_t *ret_rss);
-int keeper__lock(struct keeper *k, pid_t pid, int *ret_fd, struct err *err);
+int keeper__lock(struct keeper *k, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err);
 
 /* The tracer's functions of the same names (trace/trace.h). The rest only after keeper__trace. */
 int keeper__trace(struct keeper *k, const struct tracer_opts *opts, struct err *err);

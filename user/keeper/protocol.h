@@ -38,7 +38,7 @@ enum keep_op {
 	KEEP_LIB,      /* pid; arg: dev, ino, start, end; area: path with its NUL. A descriptor */
 	KEEP_READ,     /* pid; arg: bytes; area: len bytes of struct iovec. Replies the bytes at KEEP_ANSWER */
 	KEEP_SIDEBAND, /* arg: cpu, bytes of the ring. A descriptor */
-	KEEP_LOCK,     /* pid. A descriptor */
+	KEEP_LOCK,     /* pid; arg: its start, how long to wait. A descriptor, or none where there is no place for locks */
 	KEEP_USAGE,    /* val: CPU time in ns, resident bytes, of the keeper itself */
 };
 

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "keeper/channel.h"
+#include "keeper/keeper.h"
 
 struct err;
 
@@ -33,7 +34,7 @@ struct keep {
 	struct kept_libs libs;
 	struct tracer *tracer;
 	int checks; /* the caller is not root: only processes that it may trace itself */
-	int (*lock)(pid_t pid, int *ret_fd, struct err *err);
+	keep_lock *lock;
 };
 
 /* Until the other half is gone. In a process of its own; *k as calloc gave it, with channels. */

@@ -11,6 +11,7 @@
 #include "target/door.h"
 
 #define SIDEBAND_BYTES_MAX (64u << 20)
+#define LOCK_WAIT_NS_MAX 10000000000ull
 
 /* A descriptor, or why there is none. */
 static int32_t one_fd(struct keep_reply *ret, int *ret_fds, int fd)
@@ -97,9 +98,10 @@ static int32_t look_sideband(const struct keep_request *q, struct keep_reply *re
 
 static int32_t look_lock(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds)
 {
-	int fd = -1, r = k->lock ? k->lock(q->pid, &fd, &ret->err) : -ENOSYS;
+	uint64_t wait_ns = q->arg[1] > LOCK_WAIT_NS_MAX ? LOCK_WAIT_NS_MAX : q->arg[1];
+	int fd = -1, r = k->lock ? k->lock(q->pid, q->arg[0], wait_ns, &fd, &ret->err) : -ENOSYS;
 
-	return r < 0 ? r : one_fd(ret, ret_fds, fd);
+	return r < 0 || fd < 0 ? r : one_fd(ret, ret_fds, fd);
 }
 
 static int32_t look_usage(struct keep_reply *ret)
