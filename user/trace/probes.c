@@ -124,6 +124,15 @@ static void group__fail(struct group *g, size_t from, size_t to, int code, struc
 		*first_err = code;
 }
 
+/* One whose spec finds no room among all processes' takes no others with it. 0. */
+static int group__fail_one(struct group *g, size_t i, struct attach_stats *st)
+{
+	st->failed++;
+	if (g->failed)
+		g->failed[i] = 1;
+	return 0;
+}
+
 /* A site is set. */
 static void probes__attached(struct probes *p, const struct site *s, struct attach_stats *st)
 {
@@ -207,6 +216,8 @@ static int probes__choose_all(struct probes *p, const struct plan *plan, struct 
 			probes__attached(p, &g->sites[i], st);
 		else
 			r = probes__choose(p, plan, g, i);
+		if (r == -ENOSPC) /* its spec has no room: the others may */
+			r = group__fail_one(g, i, st);
 	}
 	free(have);
 	return r;
@@ -266,7 +277,7 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 {
 	struct attach_stats st = { .way = p->use_perf, .site_failed = ret->site_failed, .wanted = ret->wanted };
 	uint64_t t0 = now_ns();
-	int first_err = cookies__begin(&p->cookies, pid, plan);
+	int first_err = cookies__begin(&p->cookies, pid, plan, &st.classes_left_out);
 	struct group g;
 
 	if (first_err < 0)
@@ -285,6 +296,7 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 		p->failed_cnt += st.failed;
 	*ret = st;
 	if (!st.attached && st.failed) {
+		first_err = first_err ? first_err : -ENOSPC;
 		err_set(err, first_err, "none of %u probes could be set in process %d: %s", st.failed, (int)pid,
 			strerror(-first_err));
 		return err_hint(err, first_err == -ESRCH ? "the process has ended" :
@@ -342,7 +354,7 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 	struct retire_stats st = { 0 };
 	uint64_t t0 = now_ns();
 	struct group g;
-	int r = cookies__begin(&p->cookies, pid, plan);
+	int r = cookies__begin(&p->cookies, pid, plan, NULL);
 
 	if (!r)
 		r = group__init(&g, plan->sites_cnt);
