@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 /*
- * storm MODE [COUNT [PLUGIN]]: a process that means no good, or has gone wrong. Says "ready PID", waits for a line, does COUNT of
- * what MODE says, says "done TOLD" (allocations that it told, on device 7), and lives until its stdin closes.
+ * storm MODE [COUNT [PLUGIN]]: a process that means no good, or has gone wrong. Says "ready PID", waits for a line, does
+ * COUNT of what MODE says, says "done TOLD" (allocations that it told, on device 7), and lives until its stdin closes.
  *
  *   forks     children that end at once, 500 a second; tells an allocation and a free for each
  *   execs     becomes itself anew, COUNT times, and tells one allocation in the end
@@ -50,8 +50,11 @@ static void pause_us(long us)
 /* pytorch:malloc(ptr, device, size, stream), as sys/sdt.h writes it, without a counter. */
 static __attribute__((noinline)) void pytorch_malloc(uint64_t ptr, uint64_t size)
 {
-	__asm__ __volatile__("990: nop\n.pushsection .note.stapsdt,\"?\",\"note\"\n.balign 4\n.4byte 992f-991f,994f-993f,3\n"
-			     "991: .asciz \"stapsdt\"\n992: .balign 4\n993: .8byte 990b,0,0\n.asciz \"pytorch\"\n.asciz \"malloc\"\n"
+	__asm__ __volatile__("990: nop\n"
+			     ".pushsection .note.stapsdt,\"?\",\"note\"\n"
+			     ".balign 4\n.4byte 992f-991f,994f-993f,3\n"
+			     "991: .asciz \"stapsdt\"\n992: .balign 4\n"
+			     "993: .8byte 990b,0,0\n.asciz \"pytorch\"\n.asciz \"malloc\"\n"
 			     ".asciz \"8@%0 -4@%1 8@%2 8@%3\"\n994: .balign 4\n.popsection\n" ::"nr"(ptr),
 			     "nr"(0), "nr"(size), "nr"(0ul));
 }
@@ -71,7 +74,7 @@ static void forks(unsigned long count)
 	}
 }
 
-/* The last of them tells something, once a tracer has come. The kernel counts just before it sets the probe, hence the pause. */
+/* The last of them tells something, once a tracer has come. The kernel counts just before it sets the probe: a pause. */
 static void execs(unsigned long count)
 {
 	char left[32];
@@ -254,8 +257,11 @@ static void all(unsigned long count)
 static const struct {
 	const char *mode;
 	void (*fn)(unsigned long count);
-} modes[] = { { "forks", forks }, { "execs", execs }, { "again", execs }, { "threads", threads }, { "dlopens", dlopens },
-	      { "maps", maps },	  { "names", names }, { "pointers", pointers }, { "scattered", scattered }, { "usdt", usdt }, { "eat", eat }, { "all", all } };
+} modes[] = {
+	{ "forks", forks }, { "execs", execs }, { "again", execs }, { "threads", threads }, { "dlopens", dlopens },
+	{ "maps", maps }, { "names", names }, { "pointers", pointers }, { "scattered", scattered }, { "usdt", usdt },
+	{ "eat", eat }, { "all", all },
+};
 
 static void wait_for_line(void)
 {
