@@ -85,6 +85,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MT_FLOW_CLASSES_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* user space alone adds */
 	__type(key, struct mt_class_key);
 	__type(value, u32);
 } flow_classes SEC(".maps");

@@ -93,7 +93,8 @@ struct mt_module_key {
 #define MT_COOKIE_FIRST (1ull << 63)
 
 /* Classes of tensors by the vtable pointer of their TensorImpl, in one process. */
-#define MT_FLOW_CLASSES_MAX 16384
+#define MT_FLOW_CLASSES_MAX 65536
+#define MT_FLOW_CLASSES_SHARE 4096 /* of one process at most */
 struct mt_class_key {
 	__u64 vtable;
 	__u64 pid;

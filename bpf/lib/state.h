@@ -143,9 +143,9 @@ struct mt_targets_def {
 	__type(value, u8);
 };
 
-/* Names that user space has been told: hash → 1. */
+/* Names that user space has been told: hash and process → 1. */
 struct mt_names_def {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MT_NAMES_MAX);
 	__type(key, u64);
 	__type(value, u8);

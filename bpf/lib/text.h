@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * text: run-time names. A name travels once, as its text, and from then on as its 64-bit hash: user
+ * text: run-time names. A name travels once from each process, as its text, and from then on as its 64-bit hash: user
  * space keeps the table. If the text could not be sent it is forgotten here too, so that the next
- * use sends it again.
+ * use sends it again. The table of what was told forgets what was used longest ago: a process that makes up names without
+ * end (a number in each region's) has others' told once more, and takes none of their places for good.
  *
  * Names are read into the thread's own state, for want of room on the stack. A buffer of the CPU
  * would not do: where the kernel preempts programs (preempt=full) another thread's would overwrite it.
@@ -27,19 +28,19 @@ static __always_inline u64 text_hash(const struct mt_text *b)
 
 static __always_inline u64 text_told(const struct mt_text *b)
 {
-	u64 h = text_hash(b);
+	u64 h = text_hash(b), told = h ^ (bpf_get_current_pid_tgid() >> 32) * 0x9e3779b97f4a7c15ull;
 	u8 one = 1;
 
-	if (bpf_map_lookup_elem(&names_told, &h))
+	if (bpf_map_lookup_elem(&names_told, &told))
 		return h;
-	if (bpf_map_update_elem(&names_told, &h, &one, BPF_NOEXIST)) {
-		/* Full, or another CPU was first: only the former loses the text. */
-		if (!bpf_map_lookup_elem(&names_told, &h))
-			loss_count(MT_LOSS_NAME_TABLE);
-		return h;
+	if (bpf_map_update_elem(&names_told, &told, &one, BPF_NOEXIST)) {
+		/* Another CPU was first, or no room: then the text is told, and told again at the next use. */
+		if (bpf_map_lookup_elem(&names_told, &told))
+			return h;
+		loss_count(MT_LOSS_NAME_TABLE);
 	}
 	if (emit_name(h, b))
-		bpf_map_delete_elem(&names_told, &h);
+		bpf_map_delete_elem(&names_told, &told);
 	return h;
 }
 

@@ -21,7 +21,7 @@
 #define MT_FRAMES_MAX 32    /* open frames a thread; 8 is the deepest seen in torch 2.13 */
 #define MT_REGIONS_MAX 32   /* open regions a thread */
 #define MT_NAME_LEN_MAX 128 /* bytes of a run-time name, terminating NUL included */
-#define MT_NAMES_MAX 8192   /* distinct run-time names */
+#define MT_NAMES_MAX 32768  /* distinct run-time names that are told once; the others are told again at times */
 #define MT_CPUS_MAX 512	    /* per-CPU counters in .bss */
 
 /* Numbers are in recordings: append only. 64 and up exist on the user side alone (event/event.h). */

@@ -14,7 +14,7 @@ enum mt_loss {
 	MT_LOSS_RING = 1,	  /* ring buffer full: the event is gone */
 	MT_LOSS_THREAD_STATE = 2, /* no memory for a thread's state: the event goes without an op */
 	MT_LOSS_STACK_DEEP = 3,	  /* more than MT_FRAMES_MAX open ops: the op is not on the stack */
-	MT_LOSS_NAME_TABLE = 4,	  /* more than MT_NAMES_MAX distinct run-time names */
+	MT_LOSS_NAME_TABLE = 4,	  /* a run-time name could not be remembered as told: it is told again */
 	MT_LOSS_READ_FAULT = 5,	  /* memory of the target could not be read (paged out, bad pointer) */
 	MT_LOSS_PENDING = 6,	  /* a return without its entry, or the reverse (host allocator, syscalls) */
 	MT_LOSS_LIVE_TABLE = 7,	  /* --min-size: table of live pointers full */
@@ -25,7 +25,7 @@ enum mt_loss {
 	MT_LOSS_ORDER = 17,	/* came later than the order window: kept, its time moved forward */
 	MT_LOSS_FRAME = 18,	/* the op an event points at was itself lost: attribution unknown */
 	MT_LOSS_BLOCKS = 19,	/* table of live blocks full: allocation not followed */
-	MT_LOSS_NAMES = 20,	/* table of names full: shown as "?" */
+	MT_LOSS_NAMES = 20,	/* table of names full, or a process's share of it: shown as "?" */
 	MT_LOSS_THREADS = 21,	/* table of threads or processes full */
 	MT_LOSS_REUSE = 22,	/* allocation at an address that is live: its free was lost */
 	MT_LOSS_SIDEBAND = 23,	/* perf sideband records lost: a library or child may be missed */

@@ -6,6 +6,7 @@
  * test_kernel [multi|perf|auto]: both ways; one of them; or the one that the tracer chooses on this
  * kernel, named in the last line ("way: multi").
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -26,10 +27,13 @@
 
 #include <cmocka.h>
 
+#include <bpf/bpf.h>
+
 #include "base/err.h"
 #include "bpf/lib/shared.h"
 #include "event/decode.h"
 #include "plan/plan.h"
+#include "trace/cookies.h"
 #include "trace/trace.h"
 
 #define NOINLINE __attribute__((noinline, noclone, used))
@@ -911,6 +915,126 @@ static void test_names(void **state)
 	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 1);
 	rig__done(&r);
 	free(late);
+}
+
+/* A number in each name, more than are remembered as told: all get through, and one that was forgotten is told again. */
+static void test_names_without_end(void **state)
+{
+	const unsigned many = MT_NAMES_MAX + MT_NAMES_MAX / 4;
+	struct rig r;
+
+	(void)state;
+	rig__usdts(&r);
+	begin("first");
+	end();
+	rig__collect(&r);
+	assert_string_equal(name_of(&r, 0), "first");
+	for (unsigned i = 0; i < many; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "iter%u", i);
+		begin(name);
+		end();
+		if (i % 1000 && i + 1 < many)
+			continue;
+		r.cnt = 0;
+		rig__collect(&r);
+		assert_string_equal(name_of(&r, r.cnt - 2), name);
+	}
+	r.cnt = 0;
+	begin("first");
+	end();
+	begin("last");
+	end();
+	rig__collect(&r);
+	assert_string_equal(name_of(&r, 0), "first");
+	assert_string_equal(name_of(&r, 2), "last");
+	assert_int_equal(rig__loss(&r, MT_LOSS_NAME_TABLE), 0);
+	assert_int_equal(names__overflow_cnt(r.names), 0);
+	rig__done(&r);
+}
+
+#define OWN_SPECS 300
+#define CLASSES 64
+
+static struct plan *plan_of(unsigned who)
+{
+	struct plan *p = calloc(1, sizeof(*p));
+
+	p->specs = calloc(OWN_SPECS, sizeof(*p->specs));
+	p->specs_cnt = OWN_SPECS;
+	for (unsigned i = 0; i < OWN_SPECS; i++)
+		p->specs[i].ptr.value = (int64_t)who << 32 | i;
+	p->flow_vtables = calloc(50, sizeof(*p->flow_vtables));
+	p->flow_vtables_cnt = 50;
+	for (unsigned i = 0; i < 50; i++)
+		p->flow_vtables[i].addr = i + 1;
+	return p;
+}
+
+/* How many of the plan's specs the process got; the first one's number. */
+static unsigned specs_got(struct cookies *c, pid_t pid, const struct plan *p, uint32_t *ret_first, uint32_t *ret_left_out)
+{
+	unsigned got = 0;
+
+	assert_int_equal(cookies__begin(c, pid, p, ret_left_out), 0);
+	for (unsigned i = 0; i < OWN_SPECS; i++) {
+		uint64_t cookie;
+		int r = cookies__of(c, p, &(struct site){ .prog = MT_PROG_USDT, .cookie = i }, &cookie);
+
+		assert_true(!r || r == -ENOSPC);
+		got += !r;
+		if (!i && !r)
+			*ret_first = (uint32_t)cookie;
+	}
+	return got;
+}
+
+static void plan_free(struct plan *p)
+{
+	free(p->specs);
+	free(p->flow_vtables);
+	free(p);
+}
+
+/* Processes that each have more specs than they may: none takes all, and what one had is free when it has ended. */
+static void test_shares_of_specs(void **state)
+{
+	struct cookies c = { .classes_fd = bpf_map_create(BPF_MAP_TYPE_HASH, "classes", sizeof(struct mt_class_key), 4, CLASSES,
+							  NULL) };
+	struct spec_table *t = &c.specs[SPEC_USDT];
+	uint32_t first = 0, same = 0, left_out;
+	struct plan *p;
+
+	(void)state;
+	*t = (struct spec_table){ .bytes = sizeof(struct mt_usdt_spec), .max = 1023, .share = 255 };
+	t->map_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "specs", 4, (uint32_t)t->bytes, t->max, NULL);
+	assert_true(t->map_fd >= 0 && c.classes_fd >= 0);
+	for (unsigned who = 1; who <= 40; who++) { /* one after the other */
+		p = plan_of(who);
+		assert_int_equal(specs_got(&c, (pid_t)who, p, &first, &left_out), 255);
+		assert_int_equal(left_out, 0);
+		assert_int_equal(specs_got(&c, (pid_t)who, p, &first, &left_out), 255); /* again: the same ones */
+		cookies__drop_pid(&c, (pid_t)who);
+		plan_free(p);
+	}
+	for (unsigned who = 101; who <= 105; who++) { /* at one time: the last one has what is left */
+		p = plan_of(who);
+		assert_int_equal(specs_got(&c, (pid_t)who, p, &first, &left_out), who < 105 ? 255 : 3);
+		assert_int_equal(left_out, who == 101 ? 0 : who == 102 ? 36 : 50);
+		plan_free(p);
+	}
+	p = plan_of(101); /* a process with the same as another takes no room */
+	assert_int_equal(specs_got(&c, 101, p, &first, &left_out), 255);
+	assert_int_equal(specs_got(&c, 201, p, &same, &left_out), 255);
+	assert_int_equal(first, same);
+	cookies__drop_pid(&c, 101); /* nor does it lose them with that one */
+	assert_int_equal(specs_got(&c, 202, p, &same, &left_out), 255);
+	assert_int_equal(first, same);
+	plan_free(p);
+	close(t->map_fd);
+	close(c.classes_fd);
+	cookies__done(&c);
 }
 
 #define NAMED 6
@@ -1911,6 +2035,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_missing_ends_do_not_pile_up),
 		cmocka_unit_test(test_deeper_than_the_stack),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_names_without_end),
+		cmocka_unit_test(test_shares_of_specs),
 		cmocka_unit_test(test_names_of_threads_on_one_cpu),
 		cmocka_unit_test(test_usdt_argument_forms),
 		cmocka_unit_test(test_regions),

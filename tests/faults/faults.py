@@ -257,3 +257,19 @@ def crowd(*args, **kw):
     with mt.Proc([BIN / args[0], *args[1:]], **kw) as proc:
         proc.line("ready ")
         yield proc
+
+
+def children_tell(target, tracer):
+    """tests/e2e/targets/truth_fork.c after its "go": its children tell what they allocate, once they are followed. The truth."""
+    children = list(map(int, target.line("forked ").split()[1:]))
+    for pid in children:
+        mt.wait_until(lambda p=pid: any(t.startswith(f"attached to {p} ") for t in list(tracer.err)), f"child {pid} to be followed", 20)
+    target.tell("go")
+    return json.loads(target.line("{", 20))
+
+
+def check_children(rep, truth):
+    wanted = {op["name"]: op["alloc_count"] for op in truth["ops"]}
+    seen = {op["name"]: op["alloc_count"] for op in rep["ops"]}
+    missing = sum(n - seen.get(name, 0) for name, n in wanted.items())
+    mt.check(0 <= missing <= rep["lost"]["ring"], f"told {wanted}, seen { {k: seen.get(k) for k in wanted} }, lost {rep['lost']}")

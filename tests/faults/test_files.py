@@ -13,7 +13,7 @@ import time
 import faults
 import mt
 
-SLOW = {"libraries_that_shrink", "libraries_replaced_in_place"}
+SLOW = {"libraries_that_shrink", "libraries_replaced_in_place", "recording_cut_and_replaced_while_read"}
 
 MAPPER = """
 import mmap, sys

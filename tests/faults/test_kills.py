@@ -8,7 +8,7 @@ import time
 import faults
 import mt
 
-SLOW = {"pid_that_comes_back"}
+SLOW = {"sigkill_of_stopped", "target_killed_amid_an_event", "pid_that_comes_back"}
 
 
 def test_sigkill_at_ten_moments():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """The machine itself: memory that is refused, CPUs that go and come back, clocks that jump."""
 import contextlib
-import json
 import os
 import pathlib
 import signal
@@ -11,7 +10,7 @@ import time
 import faults
 import mt
 
-SLOW = {"target_out_of_memory", "cpu_away_and_back", "own_time_namespace"}
+SLOW = {"target_out_of_memory", "memtrace_out_of_memory", "cpu_away_and_back", "own_time_namespace"}
 MIB = 1 << 20
 
 
@@ -100,17 +99,11 @@ def test_cpu_away_and_back():
                 job.more_rounds()
                 os.sched_setaffinity(target.pid, {os.cpu_count() - 1})
                 target.tell("go")
-                children = list(map(int, target.line("forked ").split()[1:]))
-                mt.wait_until(lambda: all(any(t.startswith(f"attached to {pid} ") for t in tracer.err) for pid in children),
-                              "children to be followed", 20)
-                target.tell("go")
-                truth = json.loads(target.line("{", 20))
+                truth = faults.children_tell(target, tracer)
                 job.more_rounds()
                 faults.ended(tracer)
         rep = mt.report(tmp / "a.mtr", (0, 3))
-        wanted = sum(d["allocs"] for d in truth["devices"])
-        seen = sum(op["alloc_count"] for op in rep["ops"] if op["name"] in ("parent_op", "child_op"))
-        mt.check(wanted - mt.lost(rep) <= seen <= wanted, f"{seen} allocations of {wanted}, lost {rep['lost']}")
+        faults.check_children(rep, truth)
 
 
 @contextlib.contextmanager

@@ -146,6 +146,73 @@ static void test_event_words(void **state)
 	assert_string_equal(dev_name(255, buf), "dev255");
 }
 
+static unsigned full_cnt;
+static uint32_t full_who;
+
+static void on_full(void *ctx, uint32_t owner)
+{
+	assert_ptr_equal(ctx, &full_cnt);
+	full_cnt++;
+	full_who = owner;
+}
+
+static name_id add_of(struct names *n, uint32_t owner, const char *format, unsigned i)
+{
+	char text[64];
+
+	return names__add_of(n, owner, text, (size_t)snprintf(text, sizeof(text), format, i));
+}
+
+/* One process makes up names without end; those of others get through, and the table is never full. */
+static void test_share(void **state)
+{
+	struct names *n = names__new();
+	uint64_t lost;
+
+	(void)state;
+	names__on_full(n, on_full, &full_cnt);
+	for (unsigned i = 0; i < NAMES_MAX + 10; i++)
+		(void)add_of(n, 7, "iter%u", i);
+	assert_int_equal(full_cnt, 1);
+	assert_int_equal(full_who, 7);
+	assert_true(names__last(n) >= NAMES_MAX / 9 && names__last(n) <= NAMES_MAX / 8);
+	lost = names__overflow_cnt(n);
+	assert_int_equal(lost, NAMES_MAX + 10 - (names__last(n) - 1)); /* "?" */
+	assert_string_equal(names__get(n, add_of(n, 7, "iter%u", NAMES_MAX)), "?");
+	assert_string_equal(names__get(n, add_of(n, 7, "iter%u", 3)), "iter3"); /* was there */
+	for (unsigned i = 0; i < 10000; i++)
+		assert_int_equal(names__len(n, add_of(n, 8, "layer%05u", i)), 10);
+	assert_string_equal(names__get(n, names__add(n, "aten::add")), "aten::add");
+	assert_int_equal(names__overflow_cnt(n), lost + 1);
+	names__free(n);
+}
+
+/* 65,536 processes with a command line of 4 KiB each, one after the other: a recording's limit is never reached. */
+static void test_share_bytes(void **state)
+{
+	struct names *n = names__new();
+	char text[NAME_BYTES_MAX];
+	size_t bytes = 0;
+
+	(void)state;
+	names__limit(n, 64u << 20);
+	memset(text, 'x', sizeof(text));
+	for (unsigned i = 0; i < 65536; i++) {
+		name_id id;
+
+		text[snprintf(text, sizeof(text), "%08x", i)] = 'x';
+		id = names__add_of(n, i % 32 + 1, text, sizeof(text));
+		bytes += names__len(n, id) == sizeof(text) ? sizeof(text) : 0;
+		if (i % 1024 == 1023)
+			names__drop_owner(n, i % 32 + 1);
+	}
+	assert_true(bytes < 64u << 20);
+	assert_true(bytes > 32u << 20);
+	assert_string_equal(names__get(n, names__add(n, "aten::add")), "aten::add");
+	assert_string_equal(names__get(n, add_of(n, 99, "layer%u", 1)), "layer1");
+	names__free(n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +221,8 @@ int main(void)
 		cmocka_unit_test(test_full_table),
 		cmocka_unit_test(test_full_table_with_question_mark),
 		cmocka_unit_test(test_event_words),
+		cmocka_unit_test(test_share),
+		cmocka_unit_test(test_share_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

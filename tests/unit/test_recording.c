@@ -176,6 +176,36 @@ static void test_many_names(void **state)
 	free(text);
 }
 
+/* Command lines of 4 KiB, more than a recording has room for: not an event of another process is lost. */
+static void test_names_of_one_process_without_end(void **state)
+{
+	struct names *names = names__new();
+	struct rec_writer *w = open_writer(names);
+	struct err err = { 0 };
+	char text[NAME_BYTES_MAX];
+
+	(void)state;
+	names__limit(names, MTR_NAMES_BYTES_MAX - (1u << 20));
+	memset(text, 'x', sizeof(text));
+	for (unsigned i = 0; i < 66000; i++) {
+		struct event ev = { .ts_ns = i + 1, .pid = 7, .kind = EV_COMM };
+
+		text[snprintf(text, sizeof(text), "%08x", i)] = 'x';
+		ev.name = names__add_of(names, 7, text, sizeof(text));
+		assert_int_equal(rec_writer__add(w, &ev, &err), 0);
+	}
+	for (unsigned i = 0; i < 100000; i++) {
+		struct event ev = { .ts_ns = 100000 + i, .pid = 8, .kind = MT_EV_REGION_BEGIN };
+
+		ev.name = names__add_of(names, 8, text, (size_t)snprintf(text, sizeof(text), "layer%u", i % 100));
+		assert_int_equal(rec_writer__add(w, &ev, &err), 0);
+	}
+	assert_int_equal(rec_writer__dropped(w), 0);
+	assert_int_equal(rec_writer__close(w, &err), 0);
+	assert_true(names__find(names, "layer99").v && names__overflow_cnt(names) > 0);
+	names__free(names);
+}
+
 static void test_nothing_recorded(void **state)
 {
 	struct names *names = names__new();
@@ -445,6 +475,7 @@ int main(void)
 		cmocka_unit_test(test_a_training_job),
 		cmocka_unit_test(test_tensor_arguments),
 		cmocka_unit_test(test_many_names),
+		cmocka_unit_test(test_names_of_one_process_without_end),
 		cmocka_unit_test(test_nothing_recorded),
 		cmocka_unit_test(test_promises_of_the_writer),
 		cmocka_unit_test(test_foreign_files_read),

@@ -8,9 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/seed.h"
 
 #define CHUNK_BYTES (64u << 10)
+#define BYTES_MAX ((size_t)NAMES_MAX * NAME_BYTES_MAX) /* where nobody set a limit */
+#define SHARE 8	      /* an owner has at most a so-many-th of what is left */
+#define OWNERS_MAX 4096 /* further ones have one share together */
 
 struct chunk {
 	struct chunk *next;
@@ -24,12 +28,25 @@ struct entry {
 	uint32_t hash;
 };
 
+/* Who may choose names, and what they added. */
+struct owner {
+	uint32_t id;
+	uint32_t cnt;
+	size_t bytes;
+	int is_told;
+};
+
 struct names {
 	struct entry *entries; /* [id]; [0] is the empty name */
 	uint32_t last, cap;
 	uint32_t *slots; /* ids, 0 = free */
 	uint32_t slots_mask;
 	struct chunk *chunks;
+	size_t bytes, bytes_max; /* of text, each with two more */
+	struct owner *owners;
+	size_t owners_cnt, owners_cap, owner_at; /* owner_at: that added last */
+	void (*on_full)(void *ctx, uint32_t owner);
+	void *ctx;
 	name_id overflow;
 	uint64_t overflow_cnt;
 };
@@ -42,6 +59,7 @@ struct names *names__new(void)
 		return NULL;
 	n->cap = 1024;
 	n->slots_mask = 4095;
+	n->bytes_max = BYTES_MAX;
 	n->entries = calloc(n->cap, sizeof(*n->entries));
 	n->slots = calloc(n->slots_mask + 1, sizeof(*n->slots));
 	if (!n->entries || !n->slots) {
@@ -62,6 +80,7 @@ void names__free(struct names *n)
 		free(n->chunks);
 		n->chunks = next;
 	}
+	free(n->owners);
 	free(n->entries);
 	free(n->slots);
 	free(n);
@@ -143,6 +162,7 @@ name_id names__add_len(struct names *n, const char *text, size_t len)
 {
 	uint32_t *slot, hash;
 	const char *stored;
+	int is_last = 0;
 
 	if (!len)
 		return NAME_NONE;
@@ -156,8 +176,9 @@ name_id names__add_len(struct names *n, const char *text, size_t len)
 		n->overflow_cnt++;
 		return n->overflow;
 	}
-	if (n->last == NAMES_MAX - 2 && !n->overflow.v) {
+	if (n->last == NAMES_MAX - 2 || n->bytes + len + 2 > n->bytes_max) {
 		/* The last free place becomes "?", for this name and all that follow. */
+		is_last = 1;
 		n->overflow_cnt++;
 		text = "?";
 		len = 1;
@@ -172,11 +193,77 @@ name_id names__add_len(struct names *n, const char *text, size_t len)
 	if (!stored)
 		return NAME_NONE;
 	n->last++;
+	n->bytes += len + 2;
 	n->entries[n->last] = (struct entry){ .text = stored, .len = (uint32_t)len, .hash = hash };
 	*names__slot(n, text, len, hash) = n->last;
-	if (n->last == NAMES_MAX - 1)
+	if (is_last)
 		n->overflow = (name_id){ n->last };
 	return (name_id){ n->last };
+}
+
+/* --- owners -------------------------------------------------------------------------------------------------- */
+
+void names__limit(struct names *n, size_t bytes_max)
+{
+	n->bytes_max = bytes_max;
+}
+
+void names__on_full(struct names *n, void (*fn)(void *ctx, uint32_t owner), void *ctx)
+{
+	n->on_full = fn;
+	n->ctx = ctx;
+}
+
+static struct owner *names__owner(struct names *n, uint32_t id)
+{
+	if (n->owner_at < n->owners_cnt && n->owners[n->owner_at].id == id)
+		return &n->owners[n->owner_at];
+	for (size_t i = 0; i < n->owners_cnt; i++) {
+		if (n->owners[i].id == id) {
+			n->owner_at = i;
+			return &n->owners[i];
+		}
+	}
+	if (n->owners_cnt == OWNERS_MAX)
+		return &n->owners[OWNERS_MAX - 1];
+	if (!array_has_room(n->owners, n->owners_cnt, n->owners_cap, 64))
+		return NULL;
+	n->owners[n->owners_cnt] = (struct owner){ .id = id };
+	n->owner_at = n->owners_cnt;
+	return &n->owners[n->owners_cnt++];
+}
+
+void names__drop_owner(struct names *n, uint32_t owner)
+{
+	for (size_t i = 0; i < n->owners_cnt; i++) {
+		if (n->owners[i].id == owner) {
+			n->owners[i] = n->owners[--n->owners_cnt];
+			return;
+		}
+	}
+}
+
+name_id names__add_of(struct names *n, uint32_t owner, const char *text, size_t len)
+{
+	size_t bytes = (len < NAME_BYTES_MAX ? len : NAME_BYTES_MAX) + 2;
+	struct owner *o;
+
+	if (!len || *names__slot(n, text, bytes - 2, hash_of(text, bytes - 2)))
+		return names__add_len(n, text, len);
+	o = names__owner(n, owner);
+	if (o && o->cnt + 1 <= (NAMES_MAX - 2 - n->last) / SHARE && n->bytes < n->bytes_max &&
+	    o->bytes + bytes <= (n->bytes_max - n->bytes) / SHARE) {
+		o->cnt++;
+		o->bytes += bytes;
+		return names__add_len(n, text, len);
+	}
+	n->overflow_cnt++;
+	if (o && !o->is_told) {
+		o->is_told = 1;
+		if (n->on_full)
+			n->on_full(n->ctx, owner);
+	}
+	return names__add(n, "?");
 }
 
 name_id names__add(struct names *n, const char *text)

@@ -7,6 +7,10 @@
  * with ids above the last one it wrote. Bytes are kept as they came; views escape them.
  * Not thread-safe. Holds at most NAMES_MAX names of NAME_BYTES_MAX bytes: longer ones are cut,
  * further ones get NAMES_OVERFLOW ("?") and are counted by names__overflow_cnt().
+ *
+ * Names are never given back, so who may choose them could take all places for good: what a process chose is added as its
+ * own. Nobody has more than an eighth of what is left; a name that is there already costs nobody anything. So one that makes
+ * up names without end gets "?" for them, and there is always room for those that come later.
  */
 #ifndef MT_BASE_NAMES_H
 #define MT_BASE_NAMES_H
@@ -29,6 +33,14 @@ void names__free(struct names *n);
 /* Ids are equal iff the bytes are. NAME_NONE for an empty string or when memory ran out. */
 name_id names__add(struct names *n, const char *text);
 name_id names__add_len(struct names *n, const char *text, size_t len);
+/* That process `owner` chose; its pid, or what else tells apart who may have a share. Over its share: "?", counted. */
+name_id names__add_of(struct names *n, uint32_t owner, const char *text, size_t len);
+/* It has ended: what it added stays, and another owner of that number begins anew. */
+void names__drop_owner(struct names *n, uint32_t owner);
+/* So many bytes of text and no more (a recording has such a limit). */
+void names__limit(struct names *n, size_t bytes_max);
+/* Called once for each owner that has no more room. */
+void names__on_full(struct names *n, void (*fn)(void *ctx, uint32_t owner), void *ctx);
 /* 0 if it was never added. */
 name_id names__find(const struct names *n, const char *text);
 /* NUL-terminated, good as long as the table; "" for 0, "?" for an id that was never given out. */

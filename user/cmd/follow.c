@@ -47,6 +47,12 @@ struct follow {
 	int has_missed; /* some found no room: all are looked at */
 };
 
+/* What the process chose. */
+static name_id follow__name(struct follow *f, pid_t pid, const char *text)
+{
+	return names__add_of(f->env.names, (uint32_t)pid, text, strlen(text));
+}
+
 static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_how how, pid_t ppid)
 {
 	const char *const *labels, *cmdline = target__cmdline(p->target);
@@ -62,12 +68,12 @@ static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_
 		.aux = (uint32_t)ppid,
 		.flags = (uint8_t)how,
 		.size = target__start_ns(p->target),
-		.addr = names__add(f->env.names, cmdline).v,
-		.name = names__add(f->env.names, target__comm(p->target)) });
+		.addr = follow__name(f, p->pid, cmdline).v,
+		.name = follow__name(f, p->pid, target__comm(p->target)) });
 	for (size_t i = 0; i < cnt; i++)
 		if (!f->env.redact || redact_keeps_label(labels[i]))
 			f->env.push(f->env.ctx, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
-							       .name = names__add(f->env.names, labels[i]) });
+							       .name = follow__name(f, p->pid, labels[i]) });
 	if (f->env.plan.sources & SRC_KERNEL)
 		usage__push_rss(&f->usage, p, 1);
 	usage__push_cpu(&f->usage, p);
@@ -144,6 +150,11 @@ static int follow__set(struct follow *f, struct process *p, struct plan_ref *ref
 			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
 			.name = names__add(f->env.names, "USDT probes with a semaphore could not be set: another tool has "
 							 "probes there without it; end that tool and attach again") });
+	if (st.classes_left_out)
+		f->env.push(f->env.ctx, (struct event){
+			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
+			.name = names__add(f->env.names, "some classes of this process's objects found no room among those "
+							 "of all processes: what is done with such objects is not read") });
 	ret->way = st.way;
 	for (unsigned i = 0; i < SRC_CNT; i++) {
 		p->found[i] += st.found_by_source[i];
@@ -441,6 +452,7 @@ int follow__gone(struct follow *f, uint32_t index)
 	(void)epoll_ctl(f->env.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
 	keeper__detach(f->env.keeper, p->pid);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
+	names__drop_owner(f->env.names, (uint32_t)p->pid);
 	f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .pid = (uint32_t)p->pid,
 						.aux = (uint32_t)status });
 	process__free(p);
@@ -481,7 +493,7 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 		p->has_execed = 1;
 	else if (rec->kind == SB_COMM && rec->tid == rec->pid)
 		f->env.push(f->env.ctx, (struct event){ .kind = EV_COMM, .pid = rec->pid, .tid = rec->tid,
-							.name = names__add(f->env.names, rec->text) });
+							.name = follow__name(f, p->pid, rec->text) });
 	return 0;
 }
 

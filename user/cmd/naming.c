@@ -403,7 +403,13 @@ static int make_known(struct named_proc *p, size_t cnt)
 	return p->known ? 0 : -ENOMEM;
 }
 
-static void learn(struct naming *n, const struct py_reader *r, const struct py_told *t, struct known *k)
+/* What the process chose. */
+static name_id add(const struct naming *n, pid_t pid, const char *text)
+{
+	return names__add_of(n->env.names, (uint32_t)pid, text, strlen(text));
+}
+
+static void learn(struct naming *n, pid_t pid, const struct py_reader *r, const struct py_told *t, struct known *k)
 {
 	char type[PY_TYPE_TEXT_MAX];
 
@@ -411,10 +417,10 @@ static void learn(struct naming *n, const struct py_reader *r, const struct py_t
 		return;
 	py_storage__type_text(&t->name->at, type);
 	*k = (struct known){ .data = t->name->at.data, .hash = t->hash,
-			     .path = names__add(n->env.names, py_reader__text(r, t->name->path)),
-			     .root = names__add(n->env.names, t->root), .type = names__add(n->env.names, type),
-			     .key = names__add(n->env.names, py_reader__text(r, t->name->key)),
-			     .of = t->of ? names__add(n->env.names, t->of) : NAME_NONE };
+			     .path = add(n, pid, py_reader__text(r, t->name->path)),
+			     .root = add(n, pid, t->root), .type = add(n, pid, type),
+			     .key = add(n, pid, py_reader__text(r, t->name->key)),
+			     .of = t->of ? add(n, pid, t->of) : NAME_NONE };
 }
 
 static int is_said(const struct naming *n, const struct named_proc *p, const struct py_told *t, const struct known *k)
@@ -481,9 +487,9 @@ static void say_modules(struct naming *n, struct named_proc *p, const struct py_
 
 		if (!is_same)
 			*k = (struct known_module){ .obj = t->at->obj, .hash = t->hash, .is_named = k->is_named,
-						    .path = names__add(n->env.names, py_reader__text(r, t->at->path)),
-						    .root = names__add(n->env.names, t->root),
-						    .class = names__add(n->env.names, t->class) };
+						    .path = add(n, p->pid, py_reader__text(r, t->at->path)),
+						    .root = add(n, p->pid, t->root),
+						    .class = add(n, p->pid, t->class) };
 		k->seen = 1;
 		set_named(&n->env, p->pid, k, !t->at->is_bare);
 		if (is_same && !p->again)
@@ -506,7 +512,7 @@ static void say(struct naming *n, struct named_proc *p, const struct py_reader *
 		const struct py_told *t = &look->told[i];
 		struct known *k = find_known(p, t->name->at.data);
 
-		learn(n, r, t, k);
+		learn(n, p->pid, r, t, k);
 		if (!p->again && is_said(n, p, t, k))
 			continue;
 		if (k->of.v)

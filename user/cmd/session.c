@@ -45,6 +45,7 @@
 #include "event/order.h"
 #include "event/pairing.h"
 #include "keeper/keeper.h"
+#include "memtrace/recording.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "stack/capture.h"
@@ -64,6 +65,7 @@
 #define STACK_RATE 2000		      /* native stacks a second: 33 MB/s through the rings, 2 to 4 % of a core to unwind */
 #define NS_PER_S 1000000000ull
 #define MARKS_MAX 99		      /* each is a name */
+#define NAMES_BYTES (MTR_NAMES_BYTES_MAX - (1u << 20)) /* what a recording takes */
 
 enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH,
        WAKE_NAMES, WAKE_KEEPER };
@@ -98,6 +100,8 @@ struct session {
 	pid_t launched;
 	int exit_status;
 	uint64_t oom_kills; /* as last told; UINT64_MAX: not yet */
+	uint32_t full[16];  /* pids without room for names, not told yet */
+	size_t full_cnt;
 };
 
 /* --- events ------------------------------------------------------------------------------------ */
@@ -200,6 +204,22 @@ static void session__note(void *ctx, pid_t pid, const char *text)
 	struct session *s = ctx;
 
 	session__push(s, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)pid, .name = names__add(s->names, text) });
+}
+
+/* A process that makes up names without end. Told later: names are added while order passes events on. */
+static void session__names_full(void *ctx, uint32_t pid)
+{
+	struct session *s = ctx;
+
+	if (s->full_cnt < sizeof(s->full) / sizeof(s->full[0]))
+		s->full[s->full_cnt++] = pid;
+}
+
+static void session__push_full(struct session *s)
+{
+	while (s->full_cnt)
+		session__note(s, (pid_t)s->full[--s->full_cnt],
+			      "this process has used up its share of names: its further new ones are shown as \"?\"");
 }
 
 /* --- records ------------------------------------------------------------------------------------ */
@@ -316,6 +336,7 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
 	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
+	session__push_full(s);
 	session__push_loss(s, MT_LOSS_RECORDING, recorder__dropped(&s->recorder));
 	follow__push_usage(s->follow);
 	session__push_oom_kills(s);
@@ -687,6 +708,8 @@ static int session__init_recorder(struct session *s, struct model_opts *ret_mode
 	s->names = names__new();
 	if (!s->names)
 		return err_set(err, -ENOMEM, "out of memory");
+	names__limit(s->names, NAMES_BYTES);
+	names__on_full(s->names, session__names_full, s);
 	r = recorder__init(&s->recorder, &ro, s->names, ret_model, err);
 	return r < 0 || o->window_ns ? r : recorder__open(&s->recorder, err);
 }

@@ -8,7 +8,7 @@
 #include "base/seed.h"
 
 #define HASHES_MIN 1024
-#define HASHES_MAX (4 * MT_NAMES_MAX) /* the BPF side stops at MT_NAMES_MAX */
+#define HASHES_MAX (2 * NAMES_MAX) /* one for each name at most */
 
 struct hash_name {
 	uint64_t hash; /* 0 = free */
@@ -94,15 +94,19 @@ static int decode__add_name(struct decode *d, const struct mt_rec_name *r)
 {
 	size_t len = strnlen(r->text, sizeof(r->text));
 	struct hash_name *s;
+	name_id name;
 
 	if (!r->hash || decode__grow(d) < 0)
 		return 0;
+	name = names__add_of(d->names, r->hdr.pid, r->text, len);
+	if (!strcmp(names__get(d->names, name), "?"))
+		return 0; /* its process has used up its share: a hash that is not known reads as the same */
 	s = hash_slot(d->hashes, d->hashes_mask, r->hash);
 	if (!s->hash) {
 		s->hash = r->hash;
 		d->hashes_cnt++;
 	}
-	s->name = names__add_len(d->names, r->text, len);
+	s->name = name;
 	return 0;
 }
 

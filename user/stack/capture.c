@@ -300,6 +300,12 @@ static struct code_lines *code_slot(struct capture *c, pid_t pid, uint64_t addr,
 	return &c->codes[i];
 }
 
+/* What a process chose. */
+static name_id capture__name(struct capture *c, const struct cap_proc *p, const char *text)
+{
+	return names__add_of(c->env.names, p ? (uint32_t)p->pid : 0, text, strlen(text));
+}
+
 /* What the code object is; NULL: it is not there any more. */
 static const struct code_lines *capture__code(struct capture *c, const struct cap_proc *p, uint64_t addr, uint64_t check)
 {
@@ -317,7 +323,7 @@ static const struct code_lines *capture__code(struct capture *c, const struct ca
 	*l = (struct code_lines){
 		.addr = addr, .check = check, .pid = p->pid, .table = code.table, .table_len = (uint32_t)code.table_len,
 		.first_instr = code.first_instr, .firstlineno = code.firstlineno,
-		.function = names__add(c->env.names, code.function), .file = names__add(c->env.names, code.file),
+		.function = capture__name(c, p, code.function), .file = capture__name(c, p, code.file),
 	};
 	c->codes_cnt++;
 	c->tables_bytes += code.table_len;
@@ -325,12 +331,12 @@ static const struct code_lines *capture__code(struct capture *c, const struct ca
 }
 
 /* <python 0x…>: a code object that went before it was read. Its address says nothing, but that there was one. */
-static struct frame frame_unknown(struct capture *c, uint64_t addr)
+static struct frame frame_unknown(struct capture *c, const struct cap_proc *p, uint64_t addr)
 {
 	char text[40];
 
 	snprintf(text, sizeof(text), "<python 0x%llx>", (unsigned long long)addr);
-	return (struct frame){ .kind = EV_FRAME_PYTHON, .function = names__add(c->env.names, text) };
+	return (struct frame){ .kind = EV_FRAME_PYTHON, .function = capture__name(c, p, text) };
 }
 
 static uint32_t capture__python_frame(struct capture *c, const struct cap_proc *p, const struct mt_py_frame *f)
@@ -346,7 +352,7 @@ static uint32_t capture__python_frame(struct capture *c, const struct cap_proc *
 		frame = (struct frame){ .kind = EV_FRAME_PYTHON, .function = l->function, .file = l->file,
 					.line = py_code__line(&code, p->rt.at->minor, f->instr) };
 	} else {
-		frame = frame_unknown(c, f->code & ~(uint64_t)MT_PY_ENTRY);
+		frame = frame_unknown(c, p, f->code & ~(uint64_t)MT_PY_ENTRY);
 	}
 	word = intern__frame(c->intern, &frame);
 	return word && (f->code & MT_PY_ENTRY) ? word | LIST_PYTHON : word;
@@ -408,13 +414,13 @@ static struct frame frame_of_pc(struct capture *c, struct cap_proc *p, uint64_t 
 	if (codemap__place(p->map, pc, &place)) {
 		snprintf(text, sizeof(text), "0x%llx", (unsigned long long)pc);
 	} else {
-		f.file = names__add(c->env.names, place.file);
+		f.file = capture__name(c, p, place.file);
 		if (place.symbol)
 			demangle(text, place.symbol);
 		else
 			snprintf(text, sizeof(text), "%.400s+0x%llx", place.file, (unsigned long long)place.offset);
 	}
-	f.function = names__add(c->env.names, text);
+	f.function = capture__name(c, p, text);
 	return f;
 }
 

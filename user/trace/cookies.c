@@ -11,33 +11,90 @@
 #include "memtrace.skel.h"
 #include "plan/plan.h"
 
-/* Number in the map of one equal to `spec`, added if need be; -ENOSPC. */
-static int spec_table__add(struct spec_table *t, const void *spec)
+/* Place of one equal to `spec`, or one that is free; -ENOSPC. */
+static int spec_table__place(const struct spec_table *t, const void *spec)
 {
-	uint32_t i;
+	int free_at = -ENOSPC;
 
-	for (i = 0; i < t->cnt; i++)
+	for (uint32_t i = 0; i < t->cnt; i++) {
 		if (!memcmp(t->v + i * t->bytes, spec, t->bytes))
 			return (int)i;
-	if (i >= t->max)
-		return -ENOSPC;
-	if (!t->v)
-		t->v = calloc(t->max, t->bytes);
-	if (!t->v)
-		return -ENOMEM;
-	if (bpf_map_update_elem(t->map_fd, &i, spec, BPF_ANY) < 0)
-		return -errno;
-	memcpy(t->v + i * t->bytes, spec, t->bytes);
-	t->cnt++;
-	return (int)i;
+		if (!t->users[i] && free_at < 0)
+			free_at = (int)i;
+	}
+	return free_at >= 0 || t->cnt == t->max ? free_at : (int)t->cnt;
 }
 
+/* Number in the map of one equal to `spec`, added if need be, for the process whose plan is being attached. */
+static int cookies__spec(struct cookies *c, int table, const void *spec)
+{
+	struct spec_table *t = &c->specs[table];
+	uint64_t *bits = c->user->of[table].bits;
+	int i;
+
+	if (!t->v)
+		t->v = calloc(t->max, t->bytes);
+	if (!t->users)
+		t->users = calloc(t->max, sizeof(*t->users));
+	if (!t->v || !t->users)
+		return -ENOMEM;
+	i = spec_table__place(t, spec);
+	if (i < 0 || bits[i / 64] & 1ull << i % 64)
+		return i;
+	if (c->user->of[table].cnt >= t->share)
+		return -ENOSPC;
+	if (!t->users[i]) {
+		if (bpf_map_update_elem(t->map_fd, &i, spec, BPF_ANY) < 0)
+			return -errno;
+		memcpy(t->v + (uint32_t)i * t->bytes, spec, t->bytes);
+		t->cnt += (uint32_t)i == t->cnt;
+	}
+	t->users[i]++;
+	bits[i / 64] |= 1ull << i % 64;
+	c->user->of[table].cnt++;
+	return i;
+}
+
+static int cookies__user(struct cookies *c, pid_t pid)
+{
+	for (size_t i = 0; i < c->users_cnt; i++) {
+		if (c->users[i]->pid == pid) {
+			c->user = c->users[i];
+			return 0;
+		}
+	}
+	if (!array_has_room(c->users, c->users_cnt, c->users_cap, 16))
+		return -ENOMEM;
+	c->user = calloc(1, sizeof(*c->user));
+	if (!c->user)
+		return -ENOMEM;
+	c->user->pid = pid;
+	c->users[c->users_cnt++] = c->user;
+	return 0;
+}
+
+static void cookies__drop_user(struct cookies *c, struct spec_user *u)
+{
+	for (int table = 0; table < SPEC_TABLES; table++)
+		for (uint32_t i = 0; i < c->specs[table].cnt; i++)
+			if (u->of[table].bits[i / 64] & 1ull << i % 64)
+				c->specs[table].users[i]--;
+	c->user = c->user == u ? NULL : c->user;
+	free(u);
+}
+
+static struct spec_table spec_table(const struct bpf_map *map, size_t bytes, uint32_t max, uint32_t parts)
+{
+	return (struct spec_table){ .map_fd = bpf_map__fd(map), .bytes = bytes, .max = max, .share = max / parts };
+}
+
+/* A process has a quarter of the USDT specs (a USDT probe each), and half of the others (torch's operators: hundreds). */
 void cookies__init(struct cookies *c, const struct mt_bpf *skel)
 {
 	*c = (struct cookies){
-		.usdt = { bpf_map__fd(skel->maps.specs), sizeof(struct mt_usdt_spec), .max = SPEC_CALIB },
-		.seg = { bpf_map__fd(skel->maps.seg_specs), sizeof(struct mt_seg_spec), .max = SEG_SPEC_CALIB },
-		.flow = { bpf_map__fd(skel->maps.flow_specs), sizeof(struct mt_flow_spec), .max = MT_FLOW_SPECS_MAX },
+		.specs = { [SPEC_USDT] = spec_table(skel->maps.specs, sizeof(struct mt_usdt_spec), SPEC_CALIB, 4),
+			   [SPEC_SEG] = spec_table(skel->maps.seg_specs, sizeof(struct mt_seg_spec), SEG_SPEC_CALIB, 2),
+			   [SPEC_FLOW] = spec_table(skel->maps.flow_specs, sizeof(struct mt_flow_spec), MT_FLOW_SPECS_MAX, 2) },
 		.layouts = skel->bss->mt_flow_layouts,
 		.classes_fd = bpf_map__fd(skel->maps.flow_classes),
 		.fired_fd = bpf_map__fd(skel->maps.fired),
@@ -46,9 +103,13 @@ void cookies__init(struct cookies *c, const struct mt_bpf *skel)
 
 void cookies__done(struct cookies *c)
 {
-	free(c->usdt.v);
-	free(c->seg.v);
-	free(c->flow.v);
+	while (c->users_cnt)
+		cookies__drop_user(c, c->users[--c->users_cnt]);
+	for (int table = 0; table < SPEC_TABLES; table++) {
+		free(c->specs[table].v);
+		free(c->specs[table].users);
+	}
+	free(c->users);
 	free(c->flow_index);
 	free(c->classes);
 	*c = (struct cookies){ 0 };
@@ -95,26 +156,48 @@ void cookies__drop_pid(struct cookies *c, pid_t pid)
 			c->classes[kept++] = c->classes[i];
 	}
 	c->classes_cnt = kept;
+	for (size_t i = 0; i < c->users_cnt; i++) {
+		if (c->users[i]->pid == pid) {
+			cookies__drop_user(c, c->users[i]);
+			c->users[i] = c->users[--c->users_cnt];
+			return;
+		}
+	}
 }
 
-int cookies__begin(struct cookies *c, pid_t pid, const struct plan *plan)
+/* How many found no room: the map is full, or the process has its share of it. */
+static uint32_t cookies__add_classes(struct cookies *c, pid_t pid, const struct plan *plan)
 {
-	int layout;
+	uint32_t left_out = 0;
+	size_t has = 0;
 
-	layout = plan->flow_layout.torch ? cookies__layout(c, &plan->flow_layout.at) : 0;
-	if (layout < 0)
-		return layout;
-	c->flow_layout = (uint32_t)layout;
+	for (size_t i = 0; i < c->classes_cnt; i++)
+		has += c->classes[i].pid == (uint64_t)pid;
+	for (size_t i = 0; i < plan->flow_vtables_cnt; i++) {
+		size_t before = c->classes_cnt;
+
+		if (has >= MT_FLOW_CLASSES_SHARE || cookies__add_class(c, pid, &plan->flow_vtables[i]) < 0)
+			left_out++;
+		has += c->classes_cnt - before;
+	}
+	return left_out;
+}
+
+int cookies__begin(struct cookies *c, pid_t pid, const struct plan *plan, uint32_t *ret_left_out)
+{
+	uint32_t left_out;
+	int r = cookies__user(c, pid);
+
+	if (r < 0)
+		return r;
+	c->flow_layout = plan->flow_layout.torch ? cookies__layout(c, &plan->flow_layout.at) : 0;
 	free(c->flow_index);
 	c->flow_index = calloc(plan->flow_specs_cnt + 1, sizeof(*c->flow_index));
 	if (!c->flow_index)
 		return -ENOMEM;
-	for (size_t i = 0; i < plan->flow_vtables_cnt; i++) {
-		int r = cookies__add_class(c, pid, &plan->flow_vtables[i]);
-
-		if (r < 0)
-			return r;
-	}
+	left_out = cookies__add_classes(c, pid, plan);
+	if (ret_left_out)
+		*ret_left_out = left_out;
 	return 0;
 }
 
@@ -140,7 +223,7 @@ static int cookies__flow_spec(struct cookies *c, const struct plan *plan, uint64
 		return -EINVAL;
 	if (c->flow_index[spec])
 		return (int)c->flow_index[spec] - 1;
-	r = spec_table__add(&c->flow, &plan->flow_specs[spec]);
+	r = cookies__spec(c, SPEC_FLOW, &plan->flow_specs[spec]);
 	if (r >= 0)
 		c->flow_index[spec] = (uint32_t)r + 1;
 	return r;
@@ -152,14 +235,14 @@ int cookies__of(struct cookies *c, const struct plan *plan, const struct site *s
 
 	switch (s->prog) {
 	case MT_PROG_USDT:
-		spec = s->cookie < plan->specs_cnt ? spec_table__add(&c->usdt, &plan->specs[s->cookie]) : -EINVAL;
+		spec = s->cookie < plan->specs_cnt ? cookies__spec(c, SPEC_USDT, &plan->specs[s->cookie]) : -EINVAL;
 		if (spec < 0)
 			return spec;
 		*ret = MT_COOKIE(spec, cookies__slot(c, MT_PROG_USDT, s->sym));
 		return 0;
 	case MT_PROG_SEG_ENTER:
 	case MT_PROG_SEG_RET:
-		spec = s->cookie < plan->seg_specs_cnt ? spec_table__add(&c->seg, &plan->seg_specs[s->cookie]) : -EINVAL;
+		spec = s->cookie < plan->seg_specs_cnt ? cookies__spec(c, SPEC_SEG, &plan->seg_specs[s->cookie]) : -EINVAL;
 		if (spec < 0)
 			return spec;
 		*ret = MT_COOKIE(spec, cookies__slot(c, MT_PROG_SEG_ENTER, s->sym));
@@ -169,14 +252,16 @@ int cookies__of(struct cookies *c, const struct plan *plan, const struct site *s
 		*ret = MT_COOKIE(s->cookie, cookies__slot(c, (enum mt_prog)s->prog, s->sym));
 		return 0;
 	case MT_PROG_FLOW_OP:
-		spec = cookies__flow_spec(c, plan, s->cookie >> 32);
+		spec = c->flow_layout < 0 ? c->flow_layout : cookies__flow_spec(c, plan, s->cookie >> 32);
 		if (spec < 0)
 			return spec;
-		*ret = MT_FLOW_COOKIE((uint64_t)spec << 32 | (uint32_t)s->cookie, c->flow_layout);
+		*ret = MT_FLOW_COOKIE((uint64_t)spec << 32 | (uint32_t)s->cookie, (uint32_t)c->flow_layout);
 		return 0;
 	case MT_PROG_FLOW_APPLY:
 	case MT_PROG_FLOW_ACC:
-		*ret = MT_FLOW_COOKIE(0, c->flow_layout);
+		if (c->flow_layout < 0)
+			return c->flow_layout;
+		*ret = MT_FLOW_COOKIE(0, (uint32_t)c->flow_layout);
 		c->prog_sym[s->prog] = s->sym;
 		return 0;
 	default:

@@ -4,7 +4,9 @@
  * however many sites and processes have an equal one), the number of a layout, a slot that counts how often a symbol fired.
  * Also the classes of objects by process, which flow's programs look up.
  *
- * The maps and the layouts belong to the skeleton, which must outlive this. Numbers are never given back.
+ * The tables are shared by all processes: nobody has more than a part of one, what does not fit is left out and counted, and
+ * a spec whose last process has ended makes room for another. Slots and layouts are never given back.
+ * The maps and the layouts belong to the skeleton, which must outlive this.
  */
 #ifndef MT_TRACE_COOKIES_H
 #define MT_TRACE_COOKIES_H
@@ -25,20 +27,36 @@ struct site;
 #define SPEC_CALIB (MT_USDT_SPECS_MAX - 1)
 #define SEG_SPEC_CALIB (MT_SEG_SPECS_MAX - 1)
 
-/* What one of the maps of specs holds: [0, cnt) of `bytes` each. */
+enum { SPEC_USDT, SPEC_SEG, SPEC_FLOW, SPEC_TABLES };
+
+/* What one of the maps of specs holds: `cnt` places were used so far, of `bytes` each. */
 struct spec_table {
 	int map_fd;
 	size_t bytes;
 	uint32_t cnt, max;
-	char *v; /* max of them; NULL until the first */
+	uint32_t share;	 /* most of one process */
+	char *v;	 /* max of them; NULL until the first */
+	uint32_t *users; /* processes of each; 0: free, though an equal one may have it again */
+};
+
+/* Which specs of the tables a process has. */
+struct spec_user {
+	pid_t pid;
+	struct {
+		uint64_t bits[MT_FLOW_SPECS_MAX / 64];
+		uint32_t cnt;
+	} of[SPEC_TABLES];
 };
 
 struct cookies {
-	struct spec_table usdt, seg, flow;
+	struct spec_table specs[SPEC_TABLES];
+	struct spec_user **users; /* one a process */
+	size_t users_cnt, users_cap;
+	struct spec_user *user; /* whose plan is being attached */
 	struct mt_flow_layout *layouts;
 	uint32_t layouts_cnt;
 	uint32_t *flow_index; /* of the plan being attached: its spec number → ours + 1, 0 = not asked yet */
-	uint32_t flow_layout; /* … and its layout's number */
+	int flow_layout;      /* … and its layout's number; < 0: no room for it */
 	struct mt_class_key *classes; /* in the map of classes */
 	size_t classes_cnt, classes_cap;
 	int classes_fd, fired_fd;
@@ -52,9 +70,12 @@ struct cookies {
 
 void cookies__init(struct cookies *c, const struct mt_bpf *skel); /* loaded */
 void cookies__done(struct cookies *c);
-/* Before the cookies of a plan's sites in a process: its layout and classes. 0 or -errno. */
-int cookies__begin(struct cookies *c, pid_t pid, const struct plan *plan);
-/* Of a site of the plan that was begun last. 0 or -errno. */
+/*
+ * Before the cookies of a plan's sites in a process: its layout and classes. 0 or -errno; *ret_left_out (NULL: not asked
+ * for): classes that found no room, whose objects are not known then.
+ */
+int cookies__begin(struct cookies *c, pid_t pid, const struct plan *plan, uint32_t *ret_left_out);
+/* Of a site of the plan that was begun last. 0 or -errno; -ENOSPC: this one has no room. */
 int cookies__of(struct cookies *c, const struct plan *plan, const struct site *s, uint64_t *ret);
 void cookies__drop_pid(struct cookies *c, pid_t pid);
 /* Symbols of programs that are not the operators', with how often each fired; hits: by program. 0 or -ENOMEM. */

@@ -154,6 +154,15 @@ static void group__fail(struct group *g, size_t from, size_t to, int code, struc
 		*first_err = code;
 }
 
+/* One whose spec finds no room among all processes' takes no others with it. 0. */
+static int group__fail_one(struct group *g, size_t i, struct attach_stats *st)
+{
+	st->failed++;
+	if (g->failed)
+		g->failed[i] = 1;
+	return 0;
+}
+
 /* A site is set. */
 static void probes__attached(struct probes *p, const struct site *s, struct attach_stats *st)
 {
@@ -243,6 +252,8 @@ static int probes__choose_all(struct probes *p, const struct plan *plan, struct 
 			probes__attached(p, &g->sites[i], st);
 		else
 			r = probes__choose(p, plan, g, i);
+		if (r == -ENOSPC) /* its spec has no room: the others may */
+			r = group__fail_one(g, i, st);
 	}
 	free(have);
 	return r;
@@ -304,6 +315,7 @@ static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *
 		p->failed_cnt += st->failed;
 	if (st->attached || !st->failed)
 		return 0;
+	st->first_err = st->first_err ? st->first_err : -ENOSPC;
 	err_set(err, st->first_err, "none of %u probes could be set in process %d: %s", st->failed, (int)pid,
 		strerror(-st->first_err));
 	return err_hint(err, st->first_err == -ESRCH ? "the process has ended" :
@@ -315,7 +327,7 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 {
 	uint64_t begin = now_ns(), took;
 	struct attach_stats st = *ret;
-	int r = cookies__begin(&p->cookies, pid, plan);
+	int r = cookies__begin(&p->cookies, pid, plan, st.at ? NULL : &st.classes_left_out);
 	size_t room, least = SLICE_SITES_MIN;
 	struct group g;
 
@@ -430,7 +442,7 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 	struct retire_stats st = *ret;
 	uint64_t begin = now_ns();
 	struct group g;
-	int r = cookies__begin(&p->cookies, pid, plan);
+	int r = cookies__begin(&p->cookies, pid, plan, NULL);
 
 	if (!r)
 		r = group__init(&g, plan->sites_cnt);

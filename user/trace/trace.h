@@ -43,6 +43,7 @@ void tracer__free(struct tracer *t); /* detaches everything; NULL is fine */
 /* What became of a plan in one process. */
 struct attach_stats {
 	uint32_t attached, failed;
+	uint32_t classes_left_out; /* classes of objects that found no room */
 	uint32_t clashed; /* of those: refused because another tool has a probe there without its semaphore */
 	uint32_t attached_by_source[SRC_CNT], found_by_source[SRC_CNT]; /* index: bit number of enum source */
 	uint64_t took_ns, longest_ns; /* of all calls, of the longest of them */

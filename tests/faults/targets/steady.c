@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 /*
- * steady: a process that behaves well and knows what it told. Says "ready PID"; after a line tells 5,000 allocations and frees a
- * second on device 1, until the next line; then says "told ALLOCS FREES" and lives until its stdin closes. A library that is
- * named is loaded first.
+ * steady: a process that behaves well and knows what it told. Says "ready PID"; after a line tells 5,000 allocations and
+ * frees a second on device 1, until the next line; then says "told ALLOCS FREES" and lives until its stdin closes. A
+ * library that is named is loaded first.
  */
 #include <dlfcn.h>
 #include <poll.h>

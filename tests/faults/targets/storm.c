@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 /*
- * storm MODE [COUNT [PLUGIN]]: a process that means no good, or has gone wrong. Says "ready PID", waits for a line, does COUNT of
- * what MODE says, says "done TOLD" (allocations that it told, on device 7), and lives until its stdin closes.
+ * storm MODE [COUNT [PLUGIN]]: a process that means no good, or has gone wrong. Says "ready PID", waits for a line, does
+ * COUNT of what MODE says, says "done TOLD" (allocations that it told, on device 7), and lives until its stdin closes.
  *
- *   forks     children that end at once, 500 a second
- *   execs     becomes itself anew, COUNT times
+ *   forks     children that end at once, 500 a second; tells an allocation and a free for each
+ *   execs     becomes itself anew, COUNT times, and tells one allocation in the end
  *   threads   COUNT threads that all live at once, and tell ten allocations each
  *   dlopens   PLUGIN is loaded, tells an allocation, is unloaded
- *   maps      mappings of PLUGIN as code, which come and go
+ *   maps      mappings of PLUGIN as code, which come and go without a pause
  *   names     operators, regions, tags and threads' names that are all different, and children with 100 KB of arguments
  *   pointers  pytorch:malloc of pointers that all fall into one place of a table whose hash is known, and memtrace's alloc
+ *   scattered the same of others
  *   usdt      allocations and frees, one after the other
  *   eat       allocates 4 MiB, tells it, touches it; goes on until something ends it; says "ate N" for each
  *   all       forks, names, pointers, usdt and maps at once, each in a thread, until stdin closes; PLUGIN is loaded
@@ -49,8 +50,11 @@ static void pause_us(long us)
 /* pytorch:malloc(ptr, device, size, stream), as sys/sdt.h writes it, without a counter. */
 static __attribute__((noinline)) void pytorch_malloc(uint64_t ptr, uint64_t size)
 {
-	__asm__ __volatile__("990: nop\n.pushsection .note.stapsdt,\"?\",\"note\"\n.balign 4\n.4byte 992f-991f,994f-993f,3\n"
-			     "991: .asciz \"stapsdt\"\n992: .balign 4\n993: .8byte 990b,0,0\n.asciz \"pytorch\"\n.asciz \"malloc\"\n"
+	__asm__ __volatile__("990: nop\n"
+			     ".pushsection .note.stapsdt,\"?\",\"note\"\n"
+			     ".balign 4\n.4byte 992f-991f,994f-993f,3\n"
+			     "991: .asciz \"stapsdt\"\n992: .balign 4\n"
+			     "993: .8byte 990b,0,0\n.asciz \"pytorch\"\n.asciz \"malloc\"\n"
 			     ".asciz \"8@%0 -4@%1 8@%2 8@%3\"\n994: .balign 4\n.popsection\n" ::"nr"(ptr),
 			     "nr"(0), "nr"(size), "nr"(0ul));
 }
@@ -64,10 +68,13 @@ static void forks(unsigned long count)
 			_exit(0);
 		if (pid > 0)
 			waitpid(pid, NULL, 0);
-		pause_us(2000);
+		tell(&told, 64);
+		MEMTRACE_FREE(&told, DEVICE);
+		pause_us(1000);
 	}
 }
 
+/* The last of them tells something, once a tracer has come. The kernel counts just before it sets the probe: a pause. */
 static void execs(unsigned long count)
 {
 	char left[32];
@@ -75,16 +82,19 @@ static void execs(unsigned long count)
 	snprintf(left, sizeof(left), "%lu", count);
 	if (count)
 		execl("/proc/self/exe", self, "again", left, (char *)NULL);
+	for (int i = 0; i < 20000 && !MEMTRACE_ALLOC_WATCHED(); i++)
+		pause_us(1000);
+	pause_us(50000);
+	tell(left, sizeof(left));
 }
 
 static pthread_barrier_t all_there;
 
 static void *one_thread(void *arg)
 {
-	(void)arg;
 	pthread_barrier_wait(&all_there);
-	for (int i = 0; i < 10; i++)
-		tell(&i + i, 64);
+	for (uintptr_t i = 0; i < 10; i++)
+		tell((void *)((uintptr_t)&arg + i), 1);
 	pthread_barrier_wait(&all_there);
 	return NULL;
 }
@@ -105,18 +115,25 @@ static void threads(unsigned long count)
 	free(all);
 }
 
+/* What it tells, it tells because a tracer has come: 1, else 0. */
+static int dlopen_once(uintptr_t ptr)
+{
+	void *lib = dlopen(plugin, RTLD_NOW);
+	int (*give)(void *, size_t), n;
+
+	if (!lib)
+		abort();
+	*(void **)&give = dlsym(lib, "plugin_give");
+	n = give((void *)ptr, 64);
+	__atomic_fetch_add(&told, (unsigned long)n, __ATOMIC_RELAXED);
+	dlclose(lib);
+	return n;
+}
+
 static void dlopens(unsigned long count)
 {
-	for (unsigned long i = 0; i < count; i++) {
-		void *lib = dlopen(plugin, RTLD_NOW);
-		int (*give)(void *, size_t);
-
-		if (!lib)
-			abort();
-		*(void **)&give = dlsym(lib, "plugin_give");
-		__atomic_fetch_add(&told, (unsigned long)give(&lib, 64), __ATOMIC_RELAXED);
-		dlclose(lib);
-	}
+	for (unsigned long i = 1; i <= count; i++)
+		dlopen_once(64 * i);
 }
 
 static void maps(unsigned long count)
@@ -128,8 +145,6 @@ static void maps(unsigned long count)
 
 		if (p != MAP_FAILED)
 			munmap(p, 4096);
-		if (i % 64 == 0)
-			pause_us(500);
 	}
 	close(fd);
 }
@@ -160,12 +175,23 @@ static void names(unsigned long count)
 		MEMTRACE_OP_BEGIN(text);
 		tell(text + i % 64, 64);
 		MEMTRACE_TAG(text + i % 64, text, DEVICE);
+		MEMTRACE_FREE(text + i % 64, DEVICE);
 		MEMTRACE_OP_END();
 		MEMTRACE_REGION_END();
 		if (i % 16 == 0)
 			prctl(PR_SET_NAME, text + 100);
 		if (i % 1024 == 0)
 			long_arguments();
+		if (i % 64 == 0)
+			pause_us(100);
+	}
+}
+
+static void multiples(uint64_t of, unsigned long count)
+{
+	for (unsigned long i = 1; i <= count; i++) {
+		pytorch_malloc(of * i, 1);
+		tell((void *)(of * i), 1);
 		if (i % 64 == 0)
 			pause_us(100);
 	}
@@ -178,12 +204,12 @@ static void pointers(unsigned long count)
 
 	for (int i = 0; i < 6; i++)
 		inverse *= 2 - 0x9e3779b97f4a7c15u * inverse;
-	for (unsigned long i = 1; i <= count; i++) {
-		pytorch_malloc(inverse * i, 1);
-		tell((void *)(inverse * i), 1);
-		if (i % 64 == 0)
-			pause_us(100);
-	}
+	multiples(inverse, count);
+}
+
+static void scattered(unsigned long count)
+{
+	multiples(0xd1b54a32d192ed03u, count);
 }
 
 static void usdt(unsigned long count)
@@ -231,8 +257,11 @@ static void all(unsigned long count)
 static const struct {
 	const char *mode;
 	void (*fn)(unsigned long count);
-} modes[] = { { "forks", forks }, { "execs", execs }, { "again", execs }, { "threads", threads }, { "dlopens", dlopens },
-	      { "maps", maps },	  { "names", names }, { "pointers", pointers }, { "usdt", usdt }, { "eat", eat }, { "all", all } };
+} modes[] = {
+	{ "forks", forks }, { "execs", execs }, { "again", execs }, { "threads", threads }, { "dlopens", dlopens },
+	{ "maps", maps }, { "names", names }, { "pointers", pointers }, { "scattered", scattered }, { "usdt", usdt },
+	{ "eat", eat }, { "all", all },
+};
 
 static void wait_for_line(void)
 {
