@@ -668,7 +668,8 @@ static int session__init(struct session *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->follow = follow__new(&(struct follow_env){
-		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle },
+		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle,
+			  .classes = tracer__insn_classes(s->tracer) },
 		.children = o->follow,
 		.all = o->all,
 		.quiet = o->quiet,
@@ -681,6 +682,17 @@ static int session__init(struct session *s, struct err *err)
 		.steps = session__steps,
 		.ctx = s });
 	return s->follow ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+/* What this kernel cannot probe without harm: memtrace has just tried. */
+static void session__push_harmful(struct session *s)
+{
+	char list[600], text[800];
+
+	if (!insn_classes_harmful(tracer__insn_classes(s->tracer), list, sizeof(list)))
+		return;
+	snprintf(text, sizeof(text), "this kernel harms programs by probes on some instructions, and none is set there: %s", list);
+	session__push(s, (struct event){ .kind = EV_NOTE, .name = names__add(s->names, text) });
 }
 
 static int session__start(struct session *s, struct err *err)
@@ -697,6 +709,7 @@ static int session__start(struct session *s, struct err *err)
 			return r;
 		session__push_begin(s, s->launched);
 		session__push_oom_kills(s);
+		session__push_harmful(s);
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
 		if (!r)
 			r = recorder__flush(&s->recorder, err); /* no room for it: nothing was started */
@@ -704,6 +717,7 @@ static int session__start(struct session *s, struct err *err)
 	}
 	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
 	session__push_oom_kills(s);
+	session__push_harmful(s);
 	for (size_t i = 0; i < o->pids_cnt && r >= 0; i++) {
 		if (follow__is_followed(s->follow, o->pids[i]))
 			continue;

@@ -26,6 +26,7 @@
 #include "trace/link.h"
 #include "trace/probes.h"
 #include "trace/ring.h"
+#include "trace/selftest.h"
 
 #define RINGS_MAX 16
 #define LIVE_MAX (1u << 20)
@@ -40,6 +41,7 @@ struct tracer {
 	int use_perf;
 	struct probes probes;
 	struct calib calib;
+	struct insn_classes classes;
 	unsigned kernel_ns; /* one hit of a kernel-side program */
 };
 
@@ -219,6 +221,38 @@ static int calib_attach(void *ctx, enum mt_prog prog, const char *path, uint64_t
 			    &cookie, 1);
 }
 
+static int try_attach(void *ctx, pid_t pid, const char *path, const uint64_t *offsets, size_t cnt, int is_ret)
+{
+	static const uint64_t no_cookies[32];
+	struct tracer *t = ctx;
+	struct link_key key = { pid, -1, is_ret ? MT_PROG_HOST_RET : MT_PROG_OP, is_ret };
+
+	return cnt > sizeof(no_cookies) / sizeof(*no_cookies) ?
+		       -E2BIG : probes__link(&t->probes, &key, 0, path, offsets, NULL, no_cookies, cnt);
+}
+
+static void try_detach(void *ctx, pid_t pid)
+{
+	tracer__detach(ctx, pid);
+}
+
+static int tracer__try_classes(struct tracer *t, struct err *err)
+{
+	struct selftest_ops ops = { try_attach, try_detach, calib_discard, t };
+	int r = selftest_run(&t->classes, &ops);
+
+	if (r < 0)
+		return err_set(err, r, "trying probes on ourselves: %s", strerror(-r));
+	for (int c = INSN_NOP5; c < INSN_CLASSES; c++)
+		log_debug("a probe on %s: %s, %u ns", insn_class_name(c), insn_verdict_text(t->classes.of[c].verdict),
+			  t->classes.of[c].hit_ns);
+	if (t->classes.of[INSN_PUSH].is_usable)
+		return 0;
+	/* What everything rests on. Our own functions are not probed to see how dear it is. */
+	err_set(err, -ENOTSUP, "a probe on a push, on this kernel: %s", insn_verdict_text(t->classes.of[INSN_PUSH].verdict));
+	return err_hint(err, "memtrace probes nothing here: it would harm the program");
+}
+
 static void tracer__calibrate_kernel(struct tracer *t)
 {
 	unsigned with, without;
@@ -316,10 +350,13 @@ static int tracer__start(struct tracer *t, struct err *err)
 	int r = tracer__load(t, err);
 
 	if (!r) {
-		r = tracer__calibrate(t);
-		if (r)
-			attach_error(err, r);
-		else
+		r = tracer__try_classes(t, err);
+		if (!r) {
+			r = tracer__calibrate(t);
+			if (r)
+				attach_error(err, r);
+		}
+		if (!r)
 			t->skel->bss->mt_stacks_on = 1; /* mt_modules_on: with the first process */
 	}
 	if (r)
@@ -384,7 +421,7 @@ out:
 		  t->calib.prog_ns[MT_PROG_OP], t->calib.prog_ns[MT_PROG_FLOW_OP], t->calib.prog_ns[MT_PROG_FW_NEW],
 		  t->calib.prog_ns[MT_PROG_FW_DELETE], t->calib.prog_ns[MT_PROG_USDT],
 		  t->calib.prog_ns[MT_PROG_HOST_ENTER] + t->calib.prog_ns[MT_PROG_HOST_RET],
-		  t->calib.class_ns[INSN_STEPPED], t->kernel_ns);
+		  t->classes.of[INSN_STEPPED].hit_ns, t->kernel_ns);
 	*ret = t;
 	return 0;
 }
@@ -433,6 +470,11 @@ int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const u
 		   struct retire_stats *ret)
 {
 	return probes__retire(&t->probes, pid, plan, wanted, ret);
+}
+
+const struct insn_classes *tracer__insn_classes(const struct tracer *t)
+{
+	return &t->classes;
 }
 
 size_t tracer__classes_cnt(const struct tracer *t)
@@ -559,12 +601,12 @@ unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 	enum insn_class class;
 
 	if (prog == MT_PROG_HOST_EXIT)
-		return calib__cost_ns(&t->calib, MT_PROG_HOST_FREE, INSN_STEPPED); /* alike, at a ret */
+		return calib__cost_ns(&t->calib, &t->classes, MT_PROG_HOST_FREE, INSN_RET); /* alike */
 	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_EXIT)
 		return t->kernel_ns;
 	class = t->probes.prog_class[prog] ? t->probes.prog_class[prog] : INSN_PUSH;
 	/* A look-up does as little as a region's end, and is as rare. */
-	return calib__cost_ns(&t->calib, prog == MT_PROG_LOOKUP ? MT_PROG_REGION_END : prog, class);
+	return calib__cost_ns(&t->calib, &t->classes, prog == MT_PROG_LOOKUP ? MT_PROG_REGION_END : prog, class);
 }
 
 const char *trace_libbpf_version(void)
@@ -583,9 +625,7 @@ int trace_probe_features(struct trace_features *ret)
 	ret->has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
 	if (!tracer__new(&t, &opts, &err)) {
 		ret->has_uprobe_multi = !t->use_perf;
-		ret->ns_emulated = t->calib.class_ns[INSN_PUSH];
-		ret->ns_stepped = t->calib.class_ns[INSN_STEPPED];
-		ret->ns_nop = t->calib.class_ns[INSN_NOP];
+		ret->classes = t->classes;
 		ret->has_perf_uprobe = t->use_perf;
 	} else {
 		snprintf(ret->error, sizeof(ret->error), "%.255s", err.msg);
