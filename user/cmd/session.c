@@ -748,7 +748,8 @@ static int session__init(struct session *s, const struct model_opts *mo, struct 
 	if (r < 0)
 		return r;
 	s->follow = follow__new(&(struct follow_env){
-		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle },
+		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle,
+			  .classes = keeper__insn_classes(s->keeper) },
 		.children = o->follow,
 		.all = o->all,
 		.redact = o->redact,
@@ -792,6 +793,18 @@ static int session__give_rights_away(struct session *s, struct err *err)
 	return r;
 }
 
+/* What this kernel cannot probe without harm: memtrace has just tried. */
+static void session__push_harmful(struct session *s)
+{
+	char list[600], text[800];
+
+	if (!insn_classes_harmful(keeper__insn_classes(s->keeper), list, sizeof(list)))
+		return;
+	snprintf(text, sizeof(text), "this kernel harms programs by probes on some instructions, and none is set there: %s",
+		 list);
+	session__push(s, (struct event){ .kind = EV_NOTE, .name = names__add(s->names, text) });
+}
+
 static int session__start(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
@@ -803,11 +816,13 @@ static int session__start(struct session *s, struct err *err)
 	if (o->launch) {
 		session__push_begin(s, s->launched);
 		session__push_oom_kills(s);
+		session__push_harmful(s);
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
 		return r ? r : recorder__flush(&s->recorder, err); /* no room for it: nothing is started */
 	}
 	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
 	session__push_oom_kills(s);
+	session__push_harmful(s);
 	for (size_t i = 0; i < o->pids_cnt && r >= 0; i++) {
 		if (follow__is_followed(s->follow, o->pids[i]))
 			continue;
