@@ -114,7 +114,7 @@ static void nonsense_is_refused(void **state)
 	s.sites[0].source = 1u << SRC_CNT;
 	assert_int_equal(reads_as(&s), -EINVAL);
 	sample__init(&s);
-	s.sites[0].insn_class = INSN_STEPPED + 1;
+	s.sites[0].insn_class = INSN_CLASSES;
 	assert_int_equal(reads_as(&s), -EINVAL);
 	sample__init(&s);
 	s.sites[0].is_ret = 2;

@@ -97,6 +97,26 @@ static void look_rights(struct doctor *d, uint64_t missing)
 		say_hint(d, "run memtrace with sudo, or give it these capabilities; report and export need none");
 }
 
+/* What a probe on each class of instruction costs and does, as just tried. */
+static void look_classes(struct doctor *d, const struct insn_classes *c)
+{
+	const char *what = "one uprobe hit";
+
+	for (int i = INSN_NOP5; i < INSN_CLASSES && c->is_tried; i++, what = "") {
+		const struct insn_class_fact *f = &c->of[i];
+		char text[200];
+
+		if (f->verdict == INSN_UNTRIED)
+			continue;
+		if (f->verdict == INSN_NOT_SET)
+			snprintf(text, sizeof(text), "%s: cannot be probed by this kernel", insn_class_name(i));
+		else
+			snprintf(text, sizeof(text), "%s: %u ns, %s%s", insn_class_name(i), f->hit_ns,
+				 insn_verdict_text(f->verdict), f->is_usable ? "" : ": memtrace sets none there");
+		say(d, f->is_usable ? FINE : HINT, what, text);
+	}
+}
+
 static void look_probes(struct doctor *d, uint64_t missing)
 {
 	struct trace_features f = { 0 };
@@ -119,10 +139,7 @@ static void look_probes(struct doctor *d, uint64_t missing)
 					     "attaching takes seconds");
 	else
 		say(d, BAD, "uprobes", "neither uprobe_multi nor perf uprobes work here");
-	snprintf(text, sizeof(text), "nop %u ns, emulated instruction %u ns, single-stepped %u ns (measured now)",
-		 f.ns_nop, f.ns_emulated, f.ns_stepped);
-	if (f.ns_emulated)
-		say(d, FINE, "one uprobe hit", text);
+	look_classes(d, &f.classes);
 }
 
 static void look_limits(struct doctor *d, uint64_t missing)

@@ -693,27 +693,37 @@ static int session__init_stacks(struct session *s, struct err *err)
 	return s->capture ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-static int session__init(struct session *s, struct err *err)
+/*
+ * The recording's file, with the rights that we came with: root without sudo may write where nothing is root's. A window's
+ * file gets its name at the end, so whether it can is tried when the rights are gone.
+ */
+static int session__init_recorder(struct session *s, struct model_opts *ret_model, struct err *err)
 {
 	const struct session_opts *o = s->opts;
-	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
-				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL),
-				  .stacks = o->stacks, .stack_size = o->stack_size, .stack_rate = STACK_RATE };
 	struct recorder_opts ro = { .path = o->record_path, .how = o->how, .window_ns = o->window_ns,
 				    .window_bytes = o->window_bytes, .late_path = o->late_path, .ctx = o->ctx };
-	struct model_opts mo = { .classes = o->classes };
 	int r;
 
+	*ret_model = (struct model_opts){ .classes = o->classes };
 	s->names = names__new();
 	if (!s->names)
 		return err_set(err, -ENOMEM, "out of memory");
 	names__limit(s->names, NAMES_BYTES);
 	names__on_full(s->names, session__names_full, s);
-	r = recorder__init(&s->recorder, &ro, s->names, &mo, err);
-	if (r < 0)
-		return r;
+	r = recorder__init(&s->recorder, &ro, s->names, ret_model, err);
+	return r < 0 || o->window_ns ? r : recorder__open(&s->recorder, err);
+}
+
+static int session__init(struct session *s, const struct model_opts *mo, struct err *err)
+{
+	const struct session_opts *o = s->opts;
+	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
+				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL),
+				  .stacks = o->stacks, .stack_size = o->stack_size, .stack_rate = STACK_RATE };
+	int r;
+
 	s->decode = decode__new(s->names);
-	s->model = model__new(s->names, &mo);
+	s->model = model__new(s->names, mo);
 	s->window = session__order_window(o);
 	s->order = order__new(s->window, session__ordered, s);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -738,7 +748,8 @@ static int session__init(struct session *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->follow = follow__new(&(struct follow_env){
-		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle },
+		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle,
+			  .classes = keeper__insn_classes(s->keeper) },
 		.children = o->follow,
 		.all = o->all,
 		.redact = o->redact,
@@ -782,6 +793,18 @@ static int session__give_rights_away(struct session *s, struct err *err)
 	return r;
 }
 
+/* What this kernel cannot probe without harm: memtrace has just tried. */
+static void session__push_harmful(struct session *s)
+{
+	char list[600], text[800];
+
+	if (!insn_classes_harmful(keeper__insn_classes(s->keeper), list, sizeof(list)))
+		return;
+	snprintf(text, sizeof(text), "this kernel harms programs by probes on some instructions, and none is set there: %s",
+		 list);
+	session__push(s, (struct event){ .kind = EV_NOTE, .name = names__add(s->names, text) });
+}
+
 static int session__start(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
@@ -793,11 +816,13 @@ static int session__start(struct session *s, struct err *err)
 	if (o->launch) {
 		session__push_begin(s, s->launched);
 		session__push_oom_kills(s);
+		session__push_harmful(s);
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
 		return r ? r : recorder__flush(&s->recorder, err); /* no room for it: nothing is started */
 	}
 	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
 	session__push_oom_kills(s);
+	session__push_harmful(s);
 	for (size_t i = 0; i < o->pids_cnt && r >= 0; i++) {
 		if (follow__is_followed(s->follow, o->pids[i]))
 			continue;
@@ -875,6 +900,7 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 {
 	struct session s = { .opts = opts, .detach_ns = UINT64_MAX, .oom_kills = UINT64_MAX, .epoll_fd = -1, .timer_fd = -1,
 			     .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
+	struct model_opts mo;
 	uint64_t cut;
 	int r, r2;
 
@@ -882,10 +908,12 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	s.overhead.limit = opts->max_overhead;
 	r = opts->launch ? session__launch(&s, err) : 0;
 	if (!r)
+		r = session__init_recorder(&s, &mo, err);
+	if (!r)
 		r = session__give_rights_away(&s, err);
 	if (!r)
-		r = session__init(&s, err);
-	if (!r)
+		r = session__init(&s, &mo, err);
+	if (!r && opts->window_ns)
 		r = recorder__open(&s.recorder, err);
 	if (!r)
 		r = session__start(&s, err);

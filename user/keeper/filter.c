@@ -127,8 +127,8 @@ int filter_self(void)
 
 /* Of the keeper, a list of what it must not: libbpf's needs change with kernels. */
 static const int refused[] = {
-	SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(ptrace), SCMP_SYS(process_vm_writev),
-	SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(pidfd_send_signal), SCMP_SYS(pidfd_getfd), SCMP_SYS(mount), SCMP_SYS(umount2),
+	SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(process_vm_writev),
+	SCMP_SYS(pidfd_send_signal), SCMP_SYS(pidfd_getfd), SCMP_SYS(mount), SCMP_SYS(umount2),
 	SCMP_SYS(move_mount), SCMP_SYS(fsopen), SCMP_SYS(open_tree), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(setns),
 	SCMP_SYS(unshare), SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(kexec_load),
 	SCMP_SYS(kexec_file_load), SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(sethostname),
@@ -140,18 +140,36 @@ static const int refused[] = {
 	SCMP_SYS(userfaultfd),
 };
 
+static int refuse(scmp_filter_ctx c, const int *calls, size_t cnt)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < cnt && !r; i++)
+		r = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), calls[i], 0);
+	if (!r)
+		r = load(c);
+	seccomp_release(c);
+	return r;
+}
+
 int filter_keeper(void)
 {
+	scmp_filter_ctx c = seccomp_init(SCMP_ACT_ALLOW);
+
+	return c ? refuse(c, refused, COUNT(refused)) : -ENOMEM;
+}
+
+int filter_keeper_more(void)
+{
+	static const int calls[] = { SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(kill), SCMP_SYS(tkill) };
 	scmp_filter_ctx c = seccomp_init(SCMP_ACT_ALLOW);
 	int r = c ? seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) : -ENOMEM;
 
 	if (!r)
 		r = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
 				     SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
-	for (size_t i = 0; i < COUNT(refused) && !r; i++)
-		r = seccomp_rule_add(c, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
 	if (!r)
-		r = load(c);
+		return refuse(c, calls, COUNT(calls));
 	seccomp_release(c);
 	return r;
 }

@@ -13,8 +13,12 @@
  * program is started, no process traced, no socket opened, no right taken. 0 or -errno.
  */
 int filter_self(void);
-/* The keeper: all but what would make it more than it is. 0 or -errno. */
+/*
+ * The keeper: all but what would make it more than it is. 0 or -errno. Trying instructions at the start (trace/selftest.h)
+ * takes children and signals, so those go later: when it is done, and before anything that the target wrote has been read.
+ */
 int filter_keeper(void);
+int filter_keeper_more(void);
 /*
  * Files are written, made and removed below these directories alone (Landlock). 0; -EOPNOTSUPP: the kernel cannot do that;
  * -errno.

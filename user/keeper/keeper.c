@@ -192,6 +192,11 @@ int keeper__each_fired(struct keeper *k, void (*fn)(void *ctx, name_id sym, uint
 	return r;
 }
 
+const struct insn_classes *keeper__insn_classes(const struct keeper *k)
+{
+	return taps__insn_classes(k->taps);
+}
+
 int keeper__tells_victims(const struct keeper *k)
 {
 	return taps__tells_victims(k->taps);

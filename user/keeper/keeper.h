@@ -57,6 +57,7 @@ int keeper__modules(struct keeper *k, pid_t pid, const struct mt_module_proc *ho
 int keeper__module(struct keeper *k, pid_t pid, uint64_t obj, int has_name);
 uint64_t keeper__looked_up(const struct keeper *k);
 int keeper__each_fired(struct keeper *k, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx);
+const struct insn_classes *keeper__insn_classes(const struct keeper *k);
 int keeper__tells_victims(const struct keeper *k);
 int keeper__ring_fd(const struct keeper *k);
 int keeper__drain(struct keeper *k, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,

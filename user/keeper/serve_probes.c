@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "bpf/lib/shared.h"
+#include "keeper/filter.h"
 #include "keeper/serve.h"
 #include "keeper/wire_plan.h"
 #include "trace/taps.h"
@@ -28,6 +29,9 @@ static int probes_trace(struct keep *k, const struct keep_request *q, struct kee
 	r = tracer__new(&k->tracer, &o, &ret->err);
 	if (r < 0)
 		return r;
+	r = filter_keeper_more();
+	if (r < 0)
+		return err_set(&ret->err, r, "giving rights away: %s", strerror(-r));
 	tracer__taps(k->tracer, &desc, ret_fds);
 	memcpy(k->probes.area, &desc, sizeof(desc));
 	ret->len = sizeof(desc);

@@ -97,7 +97,7 @@ static int site_is_sane(const struct site *s, const struct plan *p)
 	unsigned source = (unsigned)s->source;
 
 	return s->lib < p->libs_cnt && s->prog > 0 && s->prog < MT_PROG_MAX && source && source < 1u << SRC_CNT &&
-	       !(source & (source - 1)) && s->is_ret <= 1 && s->insn_class >= INSN_NOP5 && s->insn_class <= INSN_STEPPED;
+	       !(source & (source - 1)) && s->is_ret <= 1 && s->insn_class && s->insn_class < INSN_CLASSES;
 }
 
 static int sites_are_sane(const struct plan *p)

@@ -9,6 +9,7 @@
 #ifndef MT_PLAN_INSN_CLASS_H
 #define MT_PLAN_INSN_CLASS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* In the order of what they usually cost. */
@@ -19,23 +20,38 @@ enum insn_class {
 	INSN_JUMP = 4,	      /* relative, conditional or not */
 	INSN_CALL = 5,	      /* relative */
 	INSN_NOP5_INSIDE = 6, /* a five-byte nop anywhere else: Linux 6.18 puts a call there, which writes below rsp */
-	INSN_NOP10 = 7,	      /* a ten-byte nop: a call behind a step over the red zone in later kernels */
+	INSN_NOP10 = 7,	      /* of ten bytes: refused, or a call as well in kernels after 7.0. Never probed, nor tried */
 	INSN_STEPPED = 8,     /* everything else: single-stepped out of line, ten times dearer */
 	INSN_RET = 9,
 	INSN_RETURN = 10,     /* no instruction: a return probe, entry included */
 	INSN_CLASSES
 };
 
+/* What a probe does to a program; the worst is the greatest. */
+enum insn_verdict {
+	INSN_UNTRIED = 0,
+	INSN_FINE,
+	INSN_NOT_SET,	    /* the kernel refuses a probe there */
+	INSN_CHANGES_CHILD, /* of registers or stack, in a child forked later */
+	INSN_CHANGES_STACK, /* below rsp, where functions keep variables */
+	INSN_CHANGES_REGS,  /* or flags, or the way taken */
+	INSN_ENDS_CHILD,    /* forked later */
+	INSN_ENDS_PROCESS,
+};
+
 struct insn_classes {
 	uint8_t is_tried; /* found by running them; else assumed */
 	struct insn_class_fact {
-		uint8_t is_usable;
+		uint8_t is_usable, verdict;
 		uint16_t hit_ns, pair_ns; /* one hit; of an entry and a return probe together */
 	} of[INSN_CLASSES];
 };
 
 /* "nop", "five-byte nop", "push" …; "?" */
 const char *insn_class_name(enum insn_class c);
+const char *insn_verdict_text(enum insn_verdict v); /* "harmless", "ends children that are forked later" … */
+/* Those that do harm here, with how, as a list for people: how many. */
+int insn_classes_harmful(const struct insn_classes *c, char *buf, size_t size);
 /* What is safe on every kernel, with costs measured elsewhere. */
 struct insn_classes insn_classes_assumed(void);
 

@@ -51,35 +51,28 @@ CALIB_SITE(mt_calib_seg, PUSH);
 CALIB_SITE(mt_calib_flow_op, PUSH);
 CALIB_SITE(mt_calib_flow_apply, PUSH);
 CALIB_SITE(mt_calib_flow_acc, PUSH);
-CALIB_SITE(mt_calib_nop, "nop\nxor %eax, %eax");
-CALIB_SITE(mt_calib_nop5, ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00\nxor %eax, %eax");
-CALIB_SITE(mt_calib_step, "test %rdi, %rdi\nxor %eax, %eax");
 
 static const struct {
 	enum mt_prog prog;
 	calib_fn fn;
 	int is_ret;
-	enum insn_class class; /* 0: the program's own cost; else the class's */
 } sites[] = {
-	{ MT_PROG_OP, mt_calib_op, 0, 0 },
-	{ MT_PROG_NODE, mt_calib_node, 0, 0 },
-	{ MT_PROG_FW_NEW, mt_calib_fw_new, 0, 0 },
-	{ MT_PROG_FW_DELETE, mt_calib_fw_delete, 0, 0 },
-	{ MT_PROG_REGION_BEGIN, mt_calib_region_begin, 0, 0 },
-	{ MT_PROG_REGION_END, mt_calib_region_end, 0, 0 },
-	{ MT_PROG_HOST_FREE, mt_calib_host_free, 0, 0 },
-	{ MT_PROG_HOST_ENTER, mt_calib_host, 0, 0 },
-	{ MT_PROG_HOST_RET, mt_calib_host, 1, 0 },
-	{ MT_PROG_USDT, mt_calib_usdt, 0, 0 },
-	{ MT_PROG_FW_USAGE, mt_calib_fw_usage, 0, 0 },
-	{ MT_PROG_SEG_ENTER, mt_calib_seg, 0, 0 },
-	{ MT_PROG_SEG_RET, mt_calib_seg, 1, 0 },
-	{ MT_PROG_FLOW_OP, mt_calib_flow_op, 0, 0 },
-	{ MT_PROG_FLOW_APPLY, mt_calib_flow_apply, 0, 0 },
-	{ MT_PROG_FLOW_ACC, mt_calib_flow_acc, 0, 0 },
-	{ MT_PROG_OP, mt_calib_nop, 0, INSN_NOP },
-	{ MT_PROG_OP, mt_calib_nop5, 0, INSN_NOP5 },
-	{ MT_PROG_OP, mt_calib_step, 0, INSN_STEPPED },
+	{ MT_PROG_OP, mt_calib_op, 0 },
+	{ MT_PROG_NODE, mt_calib_node, 0 },
+	{ MT_PROG_FW_NEW, mt_calib_fw_new, 0 },
+	{ MT_PROG_FW_DELETE, mt_calib_fw_delete, 0 },
+	{ MT_PROG_REGION_BEGIN, mt_calib_region_begin, 0 },
+	{ MT_PROG_REGION_END, mt_calib_region_end, 0 },
+	{ MT_PROG_HOST_FREE, mt_calib_host_free, 0 },
+	{ MT_PROG_HOST_ENTER, mt_calib_host, 0 },
+	{ MT_PROG_HOST_RET, mt_calib_host, 1 },
+	{ MT_PROG_USDT, mt_calib_usdt, 0 },
+	{ MT_PROG_FW_USAGE, mt_calib_fw_usage, 0 },
+	{ MT_PROG_SEG_ENTER, mt_calib_seg, 0 },
+	{ MT_PROG_SEG_RET, mt_calib_seg, 1 },
+	{ MT_PROG_FLOW_OP, mt_calib_flow_op, 0 },
+	{ MT_PROG_FLOW_APPLY, mt_calib_flow_apply, 0 },
+	{ MT_PROG_FLOW_ACC, mt_calib_flow_acc, 0 },
 };
 #define SITES_CNT (sizeof(sites) / sizeof(*sites))
 
@@ -138,8 +131,12 @@ static size_t l1d_bytes(void)
 	return n <= 0 ? L1D_DEFAULT : (size_t)n < L1D_MAX ? (size_t)n : L1D_MAX;
 }
 
-static void pollute(size_t bytes)
+void calib_pollute(void)
 {
+	static size_t bytes;
+
+	if (!bytes)
+		bytes = l1d_bytes();
 	for (size_t i = 0; i < bytes; i += 64)
 		pollution[i]++;
 }
@@ -155,13 +152,12 @@ static void call(enum mt_prog prog, calib_fn fn, int i)
 static unsigned time_fn(enum mt_prog prog, calib_fn fn, void (*discard)(void *), void *ctx)
 {
 	uint64_t best = UINT64_MAX;
-	size_t l1d = l1d_bytes();
 
 	for (int r = 0; r < ROUNDS; r++) {
 		uint64_t t0 = now_ns(), took;
 
 		for (int i = 0; i < CALLS; i++) {
-			pollute(l1d);
+			calib_pollute();
 			call(prog, fn, i);
 		}
 		took = now_ns() - t0;
@@ -190,7 +186,7 @@ static void *timing_thread(void *arg)
  * Where a function of this program lies, and a name of that file, from our own maps. It need not be
  * /proc/self/exe: a program that was started through its loader is not that file.
  */
-static int offset_of(const void *fn, uint64_t *ret, char path[64])
+int calib_offset_of(const void *fn, uint64_t *ret, char path[64])
 {
 	uint64_t addr = (uint64_t)(uintptr_t)fn;
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -235,7 +231,7 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 		uint64_t off = 0;
 		char path[64];
 
-		r = offset_of((const void *)(uintptr_t)sites[i].fn, &off, path);
+		r = calib_offset_of((const void *)(uintptr_t)sites[i].fn, &off, path);
 		if (!r)
 			r = ops->attach(ops->ctx, sites[i].prog, path, off, sites[i].is_ret);
 	}
@@ -249,12 +245,8 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 	for (size_t i = 0; i < SITES_CNT; i++) {
 		unsigned ns = probed.ns[i] > bare.ns[i] ? probed.ns[i] - bare.ns[i] : 0;
 
-		if (sites[i].class)
-			ret->class_ns[sites[i].class] = ns;
-		else
-			ret->prog_ns[sites[i].prog] = ns;
+		ret->prog_ns[sites[i].prog] = ns;
 	}
-	ret->class_ns[INSN_PUSH] = ret->prog_ns[MT_PROG_OP];
 	/* Both sat on one function: entry and return were timed together; share the sum evenly. */
 	ret->prog_ns[MT_PROG_HOST_ENTER] = ret->prog_ns[MT_PROG_HOST_RET] / 2;
 	ret->prog_ns[MT_PROG_HOST_RET] -= ret->prog_ns[MT_PROG_HOST_ENTER];
@@ -263,9 +255,9 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 	return 0;
 }
 
-unsigned calib__cost_ns(const struct calib *c, enum mt_prog prog, enum insn_class class)
+unsigned calib__cost_ns(const struct calib *c, const struct insn_classes *classes, enum mt_prog prog, enum insn_class class)
 {
-	unsigned base = c->prog_ns[prog], push = c->class_ns[INSN_PUSH], own = c->class_ns[class];
+	unsigned base = c->prog_ns[prog], push = classes->of[INSN_PUSH].hit_ns, own = classes->of[class].hit_ns;
 
 	if (!base || !own || !push)
 		return base;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * calib: what one hit of each program costs on this machine, measured on memtrace's own process with
- * the very programs that will run in the target, on functions of its own
- * that begin with a push, a nop, a five-byte nop, and an instruction that must be single-stepped.
+ * the very programs that will run in the target, on functions of its own that begin with a push. What other instructions cost
+ * more or less than that is the self test's (selftest.h).
  *
  * The calls are made from a second thread: on kernels whose uprobe_multi pid filter only knew the
  * main thread (6.6 to 6.9, fixed by 46ba0e49b642) nothing fires there, and the caller falls back.
@@ -31,13 +31,16 @@ extern const struct flow_vtable calib_flow_vtables[3];
 
 struct calib {
 	unsigned prog_ns[MT_PROG_MAX];	 /* on an emulated instruction (push), trap included */
-	unsigned class_ns[INSN_CLASSES]; /* an operator probe on each class of instruction */
 };
 
 /* -EOPNOTSUPP: attached but nothing fired in the thread. Other -errno: could not attach. */
 int calib_run(struct calib *ret, const struct calib_ops *ops);
-/* Cost of one hit of `prog` on a site of class `c`. */
-unsigned calib__cost_ns(const struct calib *c, enum mt_prog prog, enum insn_class class);
+/* Cost of one hit of `prog` on a site of that class. */
+unsigned calib__cost_ns(const struct calib *c, const struct insn_classes *classes, enum mt_prog prog, enum insn_class class);
+/* Walks over as many bytes as the first data cache holds. */
+void calib_pollute(void);
+/* Where code of this program lies in its file, and a name of that file: 0 or -errno. */
+int calib_offset_of(const void *code, uint64_t *ret, char path[64]);
 /* Time of `calls` mmap + munmap pairs, per call, in ns: called with and without the tracepoints on. */
 unsigned calib_time_mmap(void);
 

@@ -27,12 +27,12 @@ unsigned costs_of(const struct costs *c, enum mt_prog prog)
 	enum insn_class class;
 
 	if (prog == MT_PROG_HOST_EXIT)
-		return calib__cost_ns(c->calib, MT_PROG_HOST_FREE, INSN_STEPPED); /* alike, at a ret */
+		return calib__cost_ns(c->calib, c->classes, MT_PROG_HOST_FREE, INSN_RET); /* alike */
 	if (prog == MT_PROG_SYSCALL || prog == MT_PROG_EXIT)
 		return c->kernel_ns;
 	class = c->progs.class[prog] ? (enum insn_class)c->progs.class[prog] : INSN_PUSH;
 	/* A look-up does as little as a region's end, and is as rare. */
-	return calib__cost_ns(c->calib, prog == MT_PROG_LOOKUP ? MT_PROG_REGION_END : prog, class);
+	return calib__cost_ns(c->calib, c->classes, prog == MT_PROG_LOOKUP ? MT_PROG_REGION_END : prog, class);
 }
 
 void counters_sum(const struct mt_counters *per_cpu, const struct costs *costs, struct trace_counters *ret)
@@ -129,7 +129,7 @@ void taps__set_progs(struct taps *t, const struct taps_progs *progs)
 {
 	t->progs = *progs;
 	for (unsigned i = 0; i < MT_PROG_MAX; i++)
-		if (t->progs.class[i] > INSN_STEPPED)
+		if (t->progs.class[i] >= INSN_CLASSES)
 			t->progs.class[i] = INSN_STEPPED;
 }
 
@@ -138,6 +138,11 @@ void taps__set_progs(struct taps *t, const struct taps_progs *progs)
 int taps__tells_victims(const struct taps *t)
 {
 	return t->desc.tells_victims != 0;
+}
+
+const struct insn_classes *taps__insn_classes(const struct taps *t)
+{
+	return &t->desc.classes;
 }
 
 int taps__fd(const struct taps *t)
@@ -155,7 +160,9 @@ int taps__drain(struct taps *t, uint64_t budget_ns, int (*fn)(void *ctx, const v
 
 void taps__counters(const struct taps *t, struct trace_counters *ret)
 {
-	counters_sum(t->bss->mt_counters, &(struct costs){ &t->desc.calib, t->desc.kernel_ns, t->progs }, ret);
+	struct costs c = { &t->desc.calib, &t->desc.classes, t->desc.kernel_ns, t->progs };
+
+	counters_sum(t->bss->mt_counters, &c, ret);
 }
 
 uint64_t taps__looked_up(const struct taps *t)

@@ -26,6 +26,7 @@ struct taps_desc {
 	uint32_t use_perf, tells_victims;
 	uint32_t kernel_ns;
 	struct calib calib;
+	struct insn_classes classes;
 };
 
 /* What changes with each attach. */
@@ -39,6 +40,7 @@ int taps__new(struct taps **ret, const struct taps_desc *desc, const int *fds, s
 void taps__free(struct taps *t);
 void taps__set_progs(struct taps *t, const struct taps_progs *progs);
 int taps__tells_victims(const struct taps *t);
+const struct insn_classes *taps__insn_classes(const struct taps *t);
 
 /* These are the tracer's of the same names. */
 int taps__fd(const struct taps *t);
@@ -51,6 +53,7 @@ uint64_t taps__looked_up(const struct taps *t);
 
 struct costs {
 	const struct calib *calib;
+	const struct insn_classes *classes;
 	unsigned kernel_ns;
 	struct taps_progs progs;
 };

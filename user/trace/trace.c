@@ -26,6 +26,7 @@
 #include "trace/link.h"
 #include "trace/probes.h"
 #include "trace/rings.h"
+#include "trace/selftest.h"
 #include "trace/taps.h"
 
 #define LIVE_MAX (1u << 20)
@@ -39,6 +40,7 @@ struct tracer {
 	int use_perf;
 	struct probes probes;
 	struct calib calib;
+	struct insn_classes classes;
 	unsigned kernel_ns; /* one hit of a kernel-side program */
 };
 
@@ -196,6 +198,38 @@ static int calib_attach(void *ctx, enum mt_prog prog, const char *path, uint64_t
 			    &cookie, 1);
 }
 
+static int try_attach(void *ctx, pid_t pid, const char *path, const uint64_t *offsets, size_t cnt, int is_ret)
+{
+	static const uint64_t no_cookies[32];
+	struct tracer *t = ctx;
+	struct link_key key = { pid, -1, is_ret ? MT_PROG_HOST_RET : MT_PROG_OP, is_ret };
+
+	return cnt > sizeof(no_cookies) / sizeof(*no_cookies) ?
+		       -E2BIG : probes__link(&t->probes, &key, 0, path, offsets, NULL, no_cookies, cnt);
+}
+
+static void try_detach(void *ctx, pid_t pid)
+{
+	tracer__detach(ctx, pid);
+}
+
+static int tracer__try_classes(struct tracer *t, struct err *err)
+{
+	struct selftest_ops ops = { try_attach, try_detach, calib_discard, t };
+	int r = selftest_run(&t->classes, &ops);
+
+	if (r < 0)
+		return err_set(err, r, "trying probes on ourselves: %s", strerror(-r));
+	for (int c = INSN_NOP5; c < INSN_CLASSES; c++)
+		log_debug("a probe on %s: %s, %u ns", insn_class_name(c), insn_verdict_text(t->classes.of[c].verdict),
+			  t->classes.of[c].hit_ns);
+	if (t->classes.of[INSN_PUSH].is_usable)
+		return 0;
+	/* What everything rests on. Our own functions are not probed to see how dear it is. */
+	err_set(err, -ENOTSUP, "a probe on a push, on this kernel: %s", insn_verdict_text(t->classes.of[INSN_PUSH].verdict));
+	return err_hint(err, "memtrace probes nothing here: it would harm the program");
+}
+
 static void tracer__calibrate_kernel(struct tracer *t)
 {
 	unsigned with, without;
@@ -293,10 +327,13 @@ static int tracer__start(struct tracer *t, struct err *err)
 	int r = tracer__load(t, err);
 
 	if (!r) {
-		r = tracer__calibrate(t);
-		if (r)
-			attach_error(err, r);
-		else
+		r = tracer__try_classes(t, err);
+		if (!r) {
+			r = tracer__calibrate(t);
+			if (r)
+				attach_error(err, r);
+		}
+		if (!r)
 			t->skel->bss->mt_stacks_on = 1; /* mt_modules_on: with the first process */
 	}
 	if (r)
@@ -377,7 +414,7 @@ out:
 		  t->calib.prog_ns[MT_PROG_OP], t->calib.prog_ns[MT_PROG_FLOW_OP], t->calib.prog_ns[MT_PROG_FW_NEW],
 		  t->calib.prog_ns[MT_PROG_FW_DELETE], t->calib.prog_ns[MT_PROG_USDT],
 		  t->calib.prog_ns[MT_PROG_HOST_ENTER] + t->calib.prog_ns[MT_PROG_HOST_RET],
-		  t->calib.class_ns[INSN_STEPPED], t->kernel_ns);
+		  t->classes.of[INSN_STEPPED].hit_ns, t->kernel_ns);
 	*ret = t;
 	return 0;
 }
@@ -426,6 +463,11 @@ int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const u
 		   struct retire_stats *ret)
 {
 	return probes__retire(&t->probes, pid, plan, wanted, ret);
+}
+
+const struct insn_classes *tracer__insn_classes(const struct tracer *t)
+{
+	return &t->classes;
 }
 
 size_t tracer__classes_cnt(const struct tracer *t)
@@ -529,7 +571,7 @@ void tracer__progs(const struct tracer *t, struct taps_progs *ret)
 
 static struct costs tracer__costs(const struct tracer *t)
 {
-	struct costs c = { .calib = &t->calib, .kernel_ns = t->kernel_ns };
+	struct costs c = { .calib = &t->calib, .classes = &t->classes, .kernel_ns = t->kernel_ns };
 
 	tracer__progs(t, &c.progs);
 	return c;
@@ -565,7 +607,7 @@ void tracer__taps(const struct tracer *t, struct taps_desc *ret, int *fds)
 				   .bss_bytes = (bpf_map__value_size(t->skel->maps.bss) + page - 1) & ~(page - 1),
 				   .rings_cnt = t->rings.cnt, .use_perf = (uint32_t)t->use_perf,
 				   .tells_victims = t->skel->links.mt_oom_victim != NULL, .kernel_ns = t->kernel_ns,
-				   .calib = t->calib };
+				   .calib = t->calib, .classes = t->classes };
 	for (unsigned i = 0; i < t->rings.cnt; i++)
 		fds[i] = t->rings.v[i].fd;
 	fds[t->rings.cnt] = bpf_map__fd(t->skel->maps.bss);
@@ -587,9 +629,7 @@ int trace_probe_features(struct trace_features *ret)
 	ret->has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
 	if (!tracer__new(&t, &opts, &err)) {
 		ret->has_uprobe_multi = !t->use_perf;
-		ret->ns_emulated = t->calib.class_ns[INSN_PUSH];
-		ret->ns_stepped = t->calib.class_ns[INSN_STEPPED];
-		ret->ns_nop = t->calib.class_ns[INSN_NOP];
+		ret->classes = t->classes;
 		ret->has_perf_uprobe = t->use_perf;
 	} else {
 		snprintf(ret->error, sizeof(ret->error), "%.255s", err.msg);

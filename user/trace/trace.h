@@ -124,6 +124,8 @@ struct trace_counters {
 void tracer__counters(const struct tracer *t, struct trace_counters *ret);
 /* Symbols of programs that are not the operators', with how often each fired so far. */
 int tracer__each_fired(const struct tracer *t, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx);
+/* Which instructions can be probed here, and at what cost; tried at the start. For plans. */
+const struct insn_classes *tracer__insn_classes(const struct tracer *t);
 /* Calibrated cost of one hit in ns, trap included, on the instruction class of the sites attached. */
 unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog);
 
@@ -141,7 +143,7 @@ struct trace_features {
 	int has_uprobe_multi; /* kernel >= 6.6, and its pid filter covers all threads */
 	int has_perf_uprobe;
 	char error[256];      /* why loading failed, "" if it did not */
-	unsigned ns_emulated, ns_stepped, ns_nop; /* measured on this machine: one empty hit */
+	struct insn_classes classes; /* tried on this machine; is_tried 0: not even that */
 };
 /* "v1.1" */
 const char *trace_libbpf_version(void);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * try: pieces of code with one instruction of each class that memtrace ever probes, and a way to run one and to see all that it
+ * can change: general registers, flags, vector registers, and the 128 bytes below the stack pointer that a function may use
+ * without moving it. A piece that runs as it did before its instruction was probed has not noticed the probe.
+ */
+#ifndef MT_TRACE_TRY_H
+#define MT_TRACE_TRY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/insn_class.h"
+
+#define TRY_ZONE 16 /* words of the red zone, the one at rsp - 8 first */
+
+struct try_state {
+	uint64_t regs[15]; /* in the order of the encoding, without rsp */
+	uint64_t flags;
+	uint64_t xmm[32];
+	uint64_t zone[TRY_ZONE];
+	uint64_t mark; /* out: 1 when a conditional jump was not taken */
+};
+
+struct try_site {
+	enum insn_class class;
+	const char *insn;   /* for people */
+	const void *at;	    /* the instruction to be probed; INSN_RETURN: of a function, to be given a return probe too */
+	const void *code;   /* where the piece begins */
+	size_t zone_kept;   /* words of the red zone, from the far end, that are the running function's */
+};
+
+extern const struct try_site try_sites[];
+extern const size_t try_sites_cnt;
+
+/* Random, but flags are only the arithmetic ones. */
+void try_state_fill(struct try_state *s, uint64_t seed);
+/* Reentrant: a signal handler may run another one. */
+void try_run(const struct try_state *in, struct try_state *out, const void *code);
+/* 0: alike; 1: the red zone differs; 2: registers, flags or the way taken. */
+int try_differs(const struct try_site *site, const struct try_state *a, const struct try_state *b);
+/* Is there anything but the instruction at the site? Only meaningful with `first`, its first byte without a probe. */
+static inline int try_is_probed(const struct try_site *site, uint8_t first)
+{
+	return *(const volatile uint8_t *)site->at != first;
+}
+
+#endif
