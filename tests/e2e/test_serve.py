@@ -3,6 +3,7 @@
 
 Without Prometheus (tools/install-deps test) or Chromium (… page), what needs them is skipped.
 """
+import base64
 import configparser
 import contextlib
 import gzip
@@ -40,9 +41,11 @@ class Served:
     def __init__(self, proc):
         self.proc, self.pid = proc, proc.pid
         line = mt.wait_until(self._line, "'serving'", 20)
-        self.host, port = re.search(r"http://([^/]+):(\d+)/ ", line).groups()
+        self.unix = match[1] if (match := re.search(r"serving unix:(\S+): curl ", line)) else None
+        self.host, port = ("localhost", 80) if self.unix else re.search(r"http://([^/]+):(\d+)/ ", line).groups()
         self.port = int(port)
         self.url = f"http://{self.host}:{self.port}"
+        self.headers = {}  # with each request
 
     def _line(self):
         if not self.proc.alive():
@@ -57,8 +60,12 @@ class Served:
     def fetch(self, path, headers=None, method="GET", timeout=10):
         """The same, with the bytes that came."""
         conn = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        if self.unix:
+            conn.sock = socket.socket(socket.AF_UNIX)
+            conn.sock.settimeout(timeout)
+            conn.sock.connect(self.unix)
         try:
-            conn.request(method, path, headers=headers or {})
+            conn.request(method, path, headers={**self.headers, **(headers or {})})
             answer = conn.getresponse()
             return answer.status, answer.headers, answer.read()
         finally:
@@ -100,11 +107,12 @@ def parse(text, content_type):
 
 
 @contextlib.contextmanager
-def serving(*pids, args=(), is_ready=True):
+def serving(*pids, args=(), is_ready=True, listen="127.0.0.1:0", headers=None):
     mt.need_root()
     which = [a for pid in pids for a in ("-p", str(pid))]
-    with mt.start("serve", *which, "--listen", "127.0.0.1:0", *map(str, args)) as proc:
+    with mt.start("serve", *which, "--listen", listen, *map(str, args)) as proc:
         served = Served(proc)
+        served.headers = headers or {}
         if is_ready:
             for pid in pids:
                 mt.wait_attached(proc, pid)
@@ -250,9 +258,9 @@ def free_port():
 
 class Prometheus:
     """A Prometheus of our own, with our rules, that scrapes some targets each second. site: its name in a fleet. write_to: the port
-    of another one. sites: it is the one above them."""
+    of another one. sites: it is the one above them. token: with what that file has as a comment on tokens."""
 
-    def __init__(self, folder, targets, site="", write_to=0, sites=False, port=0):
+    def __init__(self, folder, targets, site="", write_to=0, sites=False, port=0, token=False):
         need_prometheus()
         self.port = port or free_port()
         folder.mkdir(exist_ok=True)
@@ -260,6 +268,9 @@ class Prometheus:
         source = (TOOLS / ("prometheus-fleet.yml" if sites else "prometheus.yml")).read_text()
         text = re.sub(r'targets: \[.*\]', "targets: " + json.dumps(targets), source)
         mt.check(all(t in text for t in targets), "tools/serve has no target to replace")
+        if token:
+            text, cnt = re.subn(r"^( *)# (authorization: .*)credentials_file: \S+?}", fr"\1\2credentials_file: {folder}/token}}", text, flags=re.M)
+            mt.check(cnt == 1, "tools/serve has no token to replace")
         if write_to:  # what the file has as a comment
             at = text.index("# remote_write:")
             text = text[:at] + re.sub(r"^# ?", "", text[at:], flags=re.M).replace("central.example:9090", f"127.0.0.1:{write_to}")
@@ -482,6 +493,98 @@ def test_all_jobs():
         mt.check(s.proc.wait() in (0, 3), f"{s.proc.err}")
 
 
+# --- who may read it -----------------------------------------------------------------------------------------
+
+TOKEN = "a-token-of-36-letters_0123456789.~+/"
+
+
+def token_file(folder):
+    path = folder / "token"
+    path.touch(0o600)
+    path.write_text(TOKEN + "\n")
+    return path
+
+
+def test_token():
+    """Beyond loopback nothing is said without it; Prometheus and browsers know how to show it."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        basic = {"Authorization": "Basic " + base64.b64encode(f"me:{TOKEN}".encode()).decode()}
+        with serving(job.pid, listen="0.0.0.0:0", args=("--token-file", token_file(tmp)), headers=bearer) as s:
+            mt.check(s.metrics()["memtrace_up",] == 1, "not up")
+            for path in ("/", "/metrics", "/events", "/healthz", "/nothing"):
+                for wrong in ("", "Bearer", "Bearer x", f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x", f"Basic {TOKEN}"):
+                    status, headers, text = s.ask(path, headers={"Authorization": wrong})
+                    mt.check(status == 401 and "memtrace_" not in text and TOKEN not in text, f"{path} {wrong}: {status} {text}")
+                    kinds = " ".join(headers.get_all("WWW-Authenticate"))
+                    mt.check("Bearer" in kinds and "Basic" in kinds, kinds)
+            mt.check(s.ask("/healthz", headers=basic)[0] == 200, "not as a password")
+            mt.check(s.ask("/healthz", headers={"Host": "any.example"})[0] == 200, "the token is enough")
+            if shutil.which("prometheus"):
+                with Prometheus(tmp, [f"127.0.0.1:{s.port}"], token=True) as prom:
+                    mt.wait_until(prom.healthy, "a scrape with the token", 20, 0.2)
+            mt.check(not any(TOKEN in line for line in s.proc.err), "the token is told")
+            with open(f"/proc/{s.pid}/cmdline", "rb") as f:
+                mt.check(TOKEN.encode() not in f.read(), "the token can be seen")
+
+
+def test_allow_host():
+    job = mt.shared_job("mlp")
+    with serving(job.pid, args=("--allow-host", "node1.example.org")) as s:
+        for host, status in (("localhost", 200), ("node1.example.org", 200), ("NODE1.example.org:443", 200), ("evil.example", 421),
+                             ("node1.example.org.evil.example", 421), ("10.1.2.3", 421)):
+            mt.check(s.ask("/healthz", headers={"Host": host})[0] == status, f"Host: {host}")
+
+
+CONNECT = "import socket, sys\nsocket.socket(socket.AF_UNIX).connect(sys.argv[1])\nprint('in')\n"
+
+
+def may_connect(path, *who):
+    done = subprocess.run(["setpriv", "--clear-groups", *who, sys.executable, "-c", CONNECT, path], capture_output=True, text=True,
+                          check=False)
+    mt.check(done.returncode == 0 or "PermissionError" in done.stderr, done.stderr)
+    return done.returncode == 0
+
+
+def test_unix_socket():
+    """For who asked for it alone; a name that was left by one that was killed is taken again; the end takes it away."""
+    if not shutil.which("setpriv"):
+        raise mt.Skip("no setpriv")
+    mt.need_root()
+    job = mt.shared_job("mlp")
+    name = f"test-{os.getpid()}"
+    other, asker = ("--reuid=65534", "--regid=65534"), ("--reuid=1234", "--regid=1234")
+    with serving(job.pid, listen=f"unix:{name}") as s:
+        mt.check(s.unix == f"/run/memtrace/{name}" and os.lstat(s.unix).st_mode & 0o777 == 0o600, f"{s.unix}")
+        mt.check(s.metrics()["memtrace_up",] == 1 and s.ask("/healthz", headers={"Host": "any.example"})[0] == 200, "no answer")
+        mt.check(not may_connect(s.unix, *other), "for everybody")
+        done = mt.memtrace("serve", "-p", job.pid, "--listen", f"unix:{name}")
+        mt.expect_failure(done, 1, "something has that name", "hint: ")
+        s.proc.signal(signal.SIGKILL)
+        s.proc.wait()
+        mt.check(os.path.exists(s.unix), "a kill takes the name away?")
+    env = dict(os.environ, SUDO_UID="1234", SUDO_GID="1234")
+    with mt.Proc([mt.MEMTRACE, "serve", "-p", str(job.pid), "--listen", f"unix:{name}", "--socket-group", "nogroup"], env=env) as proc:
+        s = Served(proc)
+        at = os.lstat(s.unix)
+        mt.check((at.st_uid, at.st_mode & 0o777) == (1234, 0o660), f"{at}")
+        mt.check(may_connect(s.unix, *asker) and may_connect(s.unix, *other), "the asker, and the group")
+        mt.check(not may_connect(s.unix, "--reuid=1235", "--regid=1235"), "for everybody")
+        mt.wait_attached(proc, job.pid)
+        proc.signal(signal.SIGTERM)
+        mt.check(proc.wait() in (0, 3), f"{proc.err}")
+        mt.check(not os.path.exists(s.unix), "its name is left")
+    with mt.scratch() as tmp:
+        (tmp / "x").mkdir()
+        (tmp / "x").chmod(0o777)
+        done = mt.memtrace("serve", "-p", job.pid, "--listen", f"unix:{tmp}/x/job")
+        mt.expect_failure(done, 1, "others than us can change", "unix:NAME")
+        (tmp / "x").chmod(0o755)
+        with serving(job.pid, listen=f"unix:{tmp}/x/job", is_ready=False) as s:
+            mt.check(s.unix == f"{tmp}/x/job" and s.ask("/healthz")[0] in (200, 503), "a path")
+
+
 # --- bad input ---------------------------------------------------------------------------------------------
 
 def test_usage():
@@ -491,7 +594,15 @@ def test_usage():
         done = mt.memtrace("serve", "-p", job.pid, "--listen", f"127.0.0.1:{port}")
         mt.expect_failure(done, 1, f"127.0.0.1:{port}", "in use", "hint: ")
         mt.check("attached" not in done.stderr, "it attached all the same")
-    mt.expect_failure(mt.memtrace("serve", "-p", job.pid, "--listen", "192.0.2.1:9464"), 1, "192.0.2.1", "no interface")
+    mt.expect_failure(mt.memtrace("serve", "-p", job.pid, "--listen", "0.0.0.0:0"), 2, "without a token", "--token-file")
+    with mt.scratch() as tmp:
+        token = token_file(tmp)
+        done = mt.memtrace("serve", "-p", job.pid, "--listen", "192.0.2.1:9464", "--token-file", token)
+        mt.expect_failure(done, 1, "192.0.2.1", "no interface")
+        token.chmod(0o644)
+        done = mt.memtrace("serve", "-p", job.pid, "--listen", "127.0.0.1:0", "--token-file", token)
+        mt.expect_failure(done, 1, "others can read", "chmod 600")
+        mt.check(TOKEN not in done.stderr and "attached" not in done.stderr, f"{done.stderr}")
     for bad in ("9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "example.org:80", "::1:80", "[::1]", ":80", "127.0.0.1:8o"):
         mt.expect_failure(mt.memtrace("serve", "-p", job.pid, "--listen", bad), 2, "ADDRESS:PORT")
     mt.expect_failure(mt.memtrace("serve"), 2, "-p PID")
@@ -546,6 +657,61 @@ def test_many_connections():
         s.proc.signal(signal.SIGTERM)  # with all of them there
         mt.check(s.proc.wait(20) in (0, 3), f"{s.proc.err}")
     mt.check_goes_on(job)
+
+
+# Run by a Python of its own, so that it does not hold up whoever measures. Each kind again and again, as fast as it can.
+FLOOD = """
+import contextlib, socket, sys, time
+host, port, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+ask = b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n"
+kinds = {"deaf": ask * 100, "page": ask.replace(b"metrics", b"") * 40, "half": ask[:-4], "idle": b""}
+held, made, end = [], 0, time.monotonic() + seconds
+while time.monotonic() < end:
+    for data in kinds.values():
+        c = socket.socket()
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        c.settimeout(1)
+        with contextlib.suppress(OSError):
+            c.connect((host, port))
+            c.sendall(data)
+        held.append(c)
+        made += 1
+    for c in held[:-200]:
+        c.close()
+    held = held[-200:]
+print(made, flush=True)
+"""
+
+
+def test_metrics_through_a_flood():
+    """Whoever asks gets the metrics at once while others take all places: ask and do not read, say nothing, say half of it."""
+    job = mt.shared_job("mlp")
+    with serving(job.pid) as s:
+        settled(s)
+        times = []
+        with mt.Proc([sys.executable, "-c", FLOOD, s.host, str(s.port), "8"]) as flood:
+            mt.wait_until(lambda: established(s) > 40, "the flood", 10)
+            while flood.alive():
+                begin = time.monotonic()
+                status, _, text = s.ask(timeout=5)
+                times.append(time.monotonic() - begin)
+                mt.check(status == 200 and "memtrace_up 1" in text, f"{status} {text[:100]}")
+                time.sleep(0.05)
+            made = int(flood.line("", 5))
+        times.sort()
+        mt.note(f"{made} connections in 8 s; {len(times)} scrapes beside them: median {1e3 * times[len(times) // 2]:.1f} ms, "
+                f"{1e3 * times[len(times) * 9 // 10]:.1f} ms (90 %), worst {1e3 * times[-1]:.1f} ms")
+        mt.check(made > 500 and len(times) > 40, f"{made} connections, {len(times)} scrapes")
+        mt.check(times[len(times) * 9 // 10] < 0.1, f"a scrape takes {times[len(times) * 9 // 10]} s")
+        mt.wait_until(lambda: left_behind(s) == 0, "what nobody read to go", 20, 0.5)
+
+
+def left_behind(s):
+    """Connections that the kernel holds data of, which nobody reads and nobody has open."""
+    with open("/proc/net/tcp", encoding="utf-8") as f:
+        rows = [row.split() for row in f.readlines()[1:]]
+    return sum(row[1].endswith(f":{s.port:04X}") and row[3] in ("04", "05", "09", "0B") and row[9] == "0"
+               and int(row[4].split(":")[0], 16) > 0 for row in rows)
 
 
 def test_slow_clients_are_shown_out():

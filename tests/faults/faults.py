@@ -224,18 +224,20 @@ def tracing(pid, path, *args, command="record", attached=True, **kw):
     argv = [command, *(["-p", str(pid)] if pid else []), *(["-o", str(path)] if command == "record" else []), *map(str, args)]
     with mt.start(*argv, env=dict(os.environ, TMPDIR=str(temporary)), **kw) as tracer:
         if attached:
-            wait_attached(tracer)
+            wait_attached(tracer, [str(pid), *(b for a, b in zip(argv, argv[1:]) if a == "-p")])
         yield tracer
     mt.check(not list(temporary.iterdir()), f"temporary files are left: {list(temporary.iterdir())}")
 
 
-def wait_attached(tracer, timeout=30):
+def wait_attached(tracer, pids, timeout=30):
+    """Its word is enough here: what it must not do is looked for in the job's text."""
     def look():
         if not tracer.alive():
             tracer.wait()
             raise AssertionError(f"{tracer.argv} ended with {tracer.popen.returncode}: " + "\n".join(tracer.err))
-        return any(text.startswith("attached to ") for text in list(tracer.err))
-    mt.wait_until(look, "memtrace to attach", timeout)
+        said = list(tracer.err)
+        return all(any(text.startswith(f"attached to {pid} ") for text in said) for pid in pids)
+    mt.wait_until(look, f"memtrace to attach to {', '.join(map(str, pids))}", timeout)
 
 
 def explained(tracer, codes=(0, 3), timeout=30):
@@ -262,14 +264,13 @@ def crowd(*args, **kw):
 def children_tell(target, tracer):
     """tests/e2e/targets/truth_fork.c after its "go": its children tell what they allocate, once they are followed. The truth."""
     children = list(map(int, target.line("forked ").split()[1:]))
-    for pid in children:
-        mt.wait_until(lambda p=pid: any(t.startswith(f"attached to {p} ") for t in list(tracer.err)), f"child {pid} to be followed", 20)
+    wait_attached(tracer, children, 20)
     target.tell("go")
     return json.loads(target.line("{", 20))
 
 
 def check_children(rep, truth):
-    wanted = {op["name"]: op["alloc_count"] for op in truth["ops"]}
+    wanted = {name: op["alloc_count"] for name, op in truth["ops"].items()}
     seen = {op["name"]: op["alloc_count"] for op in rep["ops"]}
     missing = sum(n - seen.get(name, 0) for name, n in wanted.items())
     mt.check(0 <= missing <= rep["lost"]["ring"], f"told {wanted}, seen { {k: seen.get(k) for k in wanted} }, lost {rep['lost']}")

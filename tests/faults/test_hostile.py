@@ -34,8 +34,7 @@ def test_all_floods_at_once():
                                 attached=False) as tracer:
                 served = test_serve.Served(tracer)
                 hostile.tell("go")
-                for pid in (job.pid, steady.pid, hostile.pid):
-                    mt.wait_until(lambda p=pid: any(t.startswith(f"attached to {p} ") for t in list(tracer.err)), f"{pid} to be found", 30)
+                faults.wait_attached(tracer, [job.pid, steady.pid, hostile.pid])
                 steady.tell("go")
                 took, end = [], time.monotonic() + 10
                 while time.monotonic() < end:

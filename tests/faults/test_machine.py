@@ -127,7 +127,7 @@ def test_wall_clock_jumps():
         begin = time.time()
         env = dict(os.environ, LD_PRELOAD=str(faults.BIN / "clock.so"))
         with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), env=env) as tracer:
-            faults.wait_attached(tracer)
+            faults.wait_attached(tracer, [job.pid])
             job.more_rounds(4)
             faults.ended(tracer, (0,))
         took = time.time() - begin
@@ -146,7 +146,7 @@ def test_own_time_namespace():
     with mt.scratch() as tmp, faults.training() as job:
         begin = time.time()
         with mt.Proc([*wrapper, mt.MEMTRACE, "record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")]) as tracer:
-            faults.wait_attached(tracer)
+            faults.wait_attached(tracer, [job.pid])
             job.more_rounds(2)
             faults.ended(tracer, (0,))
         took = time.time() - begin

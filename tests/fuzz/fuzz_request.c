@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Any text as an Accept header, a Host header, an address to listen on, and as names of a process in metrics. */
+/* Any text as an Accept, Host or Authorization header, as an address to listen on, and as names of a process in metrics. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "serve/accept.h"
+#include "serve/door.h"
 #include "serve/listen.h"
 #include "view/outbuf.h"
 
@@ -30,6 +31,15 @@ static void check_address(const char *text)
 	require(a.len && listen_parse(a.text, &again, NULL) == 0);
 	require(!memcmp(&a.sa, &again.sa, sizeof(a.sa)) && a.is_loopback == again.is_loopback);
 	require(!a.is_loopback || host_is_loopback(a.text));
+}
+
+static void check_door(const char *text)
+{
+	static const struct door d = { .checks_host = 1, .has_token = 1, .token = "0123456789abcdef" };
+	int is_let_in = door__ask(&d, text, "Bearer 0123456789abcdef") == DOOR_OPEN;
+
+	require(is_let_in == (host_is_loopback(text) || door__ask(&d, text, NULL) == DOOR_NO_TOKEN));
+	require(door__ask(&d, NULL, text) != DOOR_OTHER_HOST);
 }
 
 /* Whatever the name, so many lines, and one end. */
@@ -63,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memcpy(text, data, size);
 	text[size] = '\0';
-	(void)host_is_loopback(text);
+	check_door(text);
 	check_address(text);
 	(void)accept_gzip(text);
 	check_metrics(text, accept_form(text));

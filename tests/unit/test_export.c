@@ -300,6 +300,35 @@ static void test_final_labels(void **state)
 	free(text);
 }
 
+/* A spreadsheet runs what looks like a formula: names do not look so, and can be had back. */
+static void test_csv_formulas(void **state)
+{
+	static const struct {
+		const char *name, *cell;
+	} rows[] = {
+		{ "=HYPERLINK(\"http://x\",\"y\")", ",\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\"," },
+		{ "+1", ",'+1," },
+		{ "-2+3", ",'-2+3," },
+		{ "@SUM(A1)", ",'@SUM(A1)," },
+		{ "'quoted", ",''quoted," },
+		{ "\xef\xbc\x9d""1", ",'\xef\xbc\x9d""1," },
+		{ "\t=1", ",\xef\xbf\xbd=1," },
+		{ "aten::add-=+@'", ",aten::add-=+@'," },
+	};
+	struct export_to to = { .dev = -1, .ops = 1 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct tl_event ev = { .kind = TL_CREATE, .ts_ns = 1, .ptr = 0x10, .size = 8, .id = 1, .pid = 1, .tid = 2,
+				       .op = names__add(names, rows[i].name) };
+		char *text = export_text("csv", &to, &ev, 1, 0);
+
+		if (!strstr(text, rows[i].cell))
+			fail_msg("%s: %s", rows[i].name, strchr(text, '\n'));
+		free(text);
+	}
+}
+
 /* --- the data-flow view ------------------------------------------------------------------------------------ */
 
 static struct tl_event node(uint64_t t, const char *op, const struct tl_edge *edges, uint32_t cnt)
@@ -652,6 +681,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_torch_needs_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sums_hold, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sums_hold_when_nodes_are_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_csv_formulas, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_final_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flow_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flow_steps, setup, teardown),

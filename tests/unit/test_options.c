@@ -110,7 +110,9 @@ static void test_commands(void **state)
 	assert_int_equal(parse(&o, "serve -p 1 -p 2 -o x.mtr -d 1m", &e), 0);
 	assert_int_equal(o.cmd, CMD_SERVE);
 	assert_string_equal(o.listen.text, LISTEN_DEFAULT);
-	assert_int_equal(parse(&o, "serve -p 1 --listen [::]:80", &e), 0);
+	assert_int_equal(parse(&o, "serve -p 1 --listen [::]:80 --token-file t --allow-host a --allow-host b.c", &e), 0);
+	assert_string_equal(o.token_file, "t");
+	assert_int_equal(o.allow_hosts_cnt, 2);
 	assert_string_equal(o.listen.text, "[::]:80");
 	assert_int_equal(parse(&o, "serve -a", &e), 0);
 	assert_true(o.all_jobs && !o.pids_cnt);
@@ -139,6 +141,11 @@ static void test_refused(void **state)
 		{ "--frobnicate", "--frobnicate" },
 		{ "serve", "-p PID" },
 		{ "serve -p 1 --listen 80", "127.0.0.1:9464" },
+		{ "serve -p 1 --listen [::]:80", "--token-file" },
+		{ "serve -p 1 --listen 10.0.0.1:80", "--token-file" },
+		{ "serve -p 1 --socket-group root", "unix:NAME" },
+		{ "serve -p 1 --listen unix:x --socket-group no-such-group", "getent" },
+		{ "serve -p 1 --allow-host a:80", "without a port" },
 		{ "-p 1 --listen 127.0.0.1:80", "--listen" },
 		{ "record --frobnicate", "--frobnicate" },
 		{ "frobnicate", "frobnicate" },

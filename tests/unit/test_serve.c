@@ -14,14 +14,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/asker.h"
 #include "base/err.h"
 #include "event/event.h"
 #include "serve/accept.h"
+#include "serve/door.h"
 #include "serve/listen.h"
 #include "serve/pack.h"
+#include "serve/place.h"
 #include "unit/view_fix.h"
 #include "view/metrics.h"
 #include "view/outbuf.h"
@@ -165,6 +170,8 @@ static void test_addresses(void **state)
 	}
 }
 
+static const struct asker me; /* not another */
+
 static void test_port_in_use(void **state)
 {
 	struct listen_addr a, b;
@@ -173,14 +180,243 @@ static void test_port_in_use(void **state)
 
 	(void)state;
 	assert_int_equal(listen_parse("127.0.0.1:0", &a, NULL), 0);
-	fd = listen_open(&a, &err);
+	fd = listen_open(&a, &me, (gid_t)-1, &err);
 	assert_true(fd >= 0);
 	assert_string_not_equal(a.text, "127.0.0.1:0");
 	assert_int_equal(listen_parse(a.text, &b, NULL), 0);
-	assert_int_equal(listen_open(&b, &err), -EADDRINUSE);
+	assert_int_equal(listen_open(&b, &me, (gid_t)-1, &err), -EADDRINUSE);
 	assert_non_null(strstr(err.msg, a.text));
 	assert_non_null(strstr(err.hint, "--listen"));
 	close(fd);
+}
+
+static void test_unix_addresses(void **state)
+{
+	static const struct {
+		const char *text, *is;
+	} good[] = {
+		{ "unix:job", "unix:/run/memtrace/job" },
+		{ "unix:a.b-c_1", "unix:/run/memtrace/a.b-c_1" },
+		{ "unix:/srv/x/job", "unix:/srv/x/job" },
+		{ "unix:/job", "unix:/job" },
+	};
+	static const char *const bad[] = { "unix:", "unix:a/b", "unix:../job", "unix:.job", "unix:/srv/", "unix:/", "unix:@job",
+					   "unix:a b", "UNIX:job",
+					   "unix:/0123456789012345678901234567890123456789012345678901234567890123456789"
+					   "01234567890123456789012345678901234567890" };
+	struct listen_addr a;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(listen_parse(good[i].text, &a, NULL), 0);
+		assert_string_equal(a.text, good[i].is);
+		assert_true(a.is_unix && !a.is_loopback);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct err err = { 0 };
+
+		if (listen_parse(bad[i], &a, &err) != -EINVAL || !err.msg[0] || !err.hint[0])
+			fail_msg("'%s' is taken", bad[i]);
+	}
+}
+
+static mode_t mode_of(const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(lstat(path, &st), 0);
+	return st.st_mode;
+}
+
+/* Ours alone from the first moment; the name of one that was killed is taken, no other; nothing where others have a hand. */
+static void test_unix_socket(void **state)
+{
+	char dir[] = "/tmp/mt-serve-XXXXXX", text[80];
+	struct listen_addr a, b;
+	struct err err = { 0 };
+	int fd, dead;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(text, sizeof(text), "unix:%s/job", dir);
+	const char *path = text + 5;
+
+	assert_int_equal(listen_parse(text, &a, NULL), 0);
+	umask(0);
+	dead = listen_open(&a, &me, (gid_t)-1, &err);
+	assert_true(dead >= 0);
+	assert_int_equal(mode_of(path), S_IFSOCK | 0600);
+	b = a;
+	b.ino = 0;
+	assert_int_equal(listen_open(&b, &me, (gid_t)-1, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.msg, path));
+	assert_int_equal(mode_of(path), S_IFSOCK | 0600); /* the other one's: left alone */
+	close(dead); /* as a kill does: the name stays */
+	umask(022);
+	fd = listen_open(&b, &me, getgid(), &err);
+	assert_true(fd >= 0);
+	assert_int_equal(mode_of(path), S_IFSOCK | 0660);
+	a = b;
+	a.ino++;
+	listen_unlink(&a); /* it is another's now */
+	assert_int_equal(mode_of(path), S_IFSOCK | 0660);
+	listen_unlink(&b);
+	assert_int_equal(access(path, F_OK), -1);
+	close(fd);
+
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fclose(f);
+	assert_int_equal(listen_open(&a, &me, (gid_t)-1, &err), -EADDRINUSE);
+	assert_int_equal(mode_of(path) & S_IFMT, S_IFREG);
+	unlink(path);
+	chmod(dir, 01777);
+	assert_int_equal(listen_open(&a, &me, (gid_t)-1, &err), -EPERM);
+	assert_non_null(strstr(err.hint, LISTEN_DIR));
+	chmod(dir, 0700);
+	assert_int_equal(listen_open(&a, &(struct asker){ .uid = 1000, .is_other = 1 }, (gid_t)-1, &err), -EPERM);
+	assert_int_equal(access(path, F_OK), -1);
+	rmdir(dir);
+	assert_int_equal(listen_open(&a, &me, (gid_t)-1, &err), -ENOENT);
+}
+
+/* --- who is let in --------------------------------------------------------------------------------------- */
+
+static void test_door_hosts(void **state)
+{
+	static const char *const names[] = { "node1.example.org", "10.1.2.3" };
+	struct listen_addr loopback, all, socket;
+	struct door d;
+
+	(void)state;
+	listen_parse("127.0.0.1:1", &loopback, NULL);
+	listen_parse("0.0.0.0:1", &all, NULL);
+	listen_parse("unix:x", &socket, NULL);
+	door__init(&d, &loopback, NULL, 0);
+	assert_int_equal(door__ask(&d, "localhost:9464", NULL), DOOR_OPEN);
+	assert_int_equal(door__ask(&d, "node1.example.org", NULL), DOOR_OTHER_HOST);
+	assert_int_equal(door__ask(&d, "10.1.2.3", NULL), DOOR_OTHER_HOST);
+	door__init(&d, &loopback, names, 2);
+	assert_int_equal(door__ask(&d, "localhost:9464", NULL), DOOR_OPEN);
+	assert_int_equal(door__ask(&d, "Node1.Example.org:443", NULL), DOOR_OPEN);
+	assert_int_equal(door__ask(&d, "10.1.2.3:80", NULL), DOOR_OPEN);
+	assert_int_equal(door__ask(&d, "node1.example.org.evil", NULL), DOOR_OTHER_HOST);
+	assert_int_equal(door__ask(&d, "[node1.example.org]", NULL), DOOR_OTHER_HOST);
+	assert_int_equal(door__ask(&d, "10.1.2.4", NULL), DOOR_OTHER_HOST);
+	assert_int_equal(door__ask(&d, "", NULL), DOOR_OTHER_HOST);
+	door__init(&d, &all, NULL, 0); /* the token decides */
+	assert_int_equal(door__ask(&d, "evil.example", NULL), DOOR_OPEN);
+	door__init(&d, &all, names, 1);
+	assert_int_equal(door__ask(&d, "evil.example", NULL), DOOR_OTHER_HOST);
+	assert_int_equal(door__ask(&d, "node1.example.org", NULL), DOOR_OPEN);
+	assert_int_equal(door__ask(&d, "192.0.2.7:9464", NULL), DOOR_OPEN); /* no name: nobody's to resolve */
+	assert_int_equal(door__ask(&d, "[2001:db8::1]:9464", NULL), DOOR_OPEN);
+	door__init(&d, &socket, NULL, 0);
+	assert_int_equal(door__ask(&d, "anything", NULL), DOOR_OPEN);
+	assert_true(host_is_name("a-b.c_9") && !host_is_name("a:1") && !host_is_name("") && !host_is_name("a/b"));
+}
+
+static void put_file(const char *path, const char *text, mode_t mode)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+static void test_token_file(void **state)
+{
+	static const char *const bad[] = { "", "\n", "short", "0123456789abcde\n", "0123456789abcdef 0123456789abcdef\n",
+					   "0123456789abcdef\n0123456789abcdef\n", "0123456789\xc3\xa4""bcdefgh" };
+	static const mode_t open_modes[] = { 0604, 0644, 0620, 0602, 0601, 0660 };
+	char path[] = "/tmp/mt-token-XXXXXX";
+	static char huge[2000];
+	struct listen_addr a;
+	struct err err = { 0 };
+	struct door d;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	listen_parse(LISTEN_DEFAULT, &a, NULL);
+	door__init(&d, &a, NULL, 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		put_file(path, bad[i], 0600);
+		if (door__take_token(&d, path, &err) != -EINVAL || !err.hint[0] || (bad[i][0] && strstr(err.msg, bad[i])))
+			fail_msg("'%s' is taken, or told", bad[i]);
+	}
+	memset(huge, 'x', sizeof(huge) - 1);
+	put_file(path, huge, 0600);
+	assert_int_equal(door__take_token(&d, path, &err), -EINVAL);
+	for (size_t i = 0; i < sizeof(open_modes) / sizeof(open_modes[0]); i++) {
+		put_file(path, "0123456789abcdef\n", open_modes[i]);
+		assert_int_equal(door__take_token(&d, path, &err), -EPERM);
+	}
+	assert_int_equal(door__take_token(&d, "/dev/zero", &err), -EINVAL);
+	assert_int_equal(door__take_token(&d, "/tmp", &err), -EINVAL);
+	assert_int_equal(door__take_token(&d, "/no/such", &err), -ENOENT);
+	assert_false(d.has_token);
+	put_file(path, "0123456789abcdef\r\n", 0400);
+	assert_int_equal(door__take_token(&d, path, &err), 0);
+	assert_string_equal(d.token, "0123456789abcdef");
+	door__done(&d);
+	assert_string_equal(d.token, "");
+	unlink(path);
+}
+
+static void test_token(void **state)
+{
+	static const char *const good[] = { "Bearer 0123456789abcdef", "bearer   0123456789abcdef",
+					    "Basic OjAxMjM0NTY3ODlhYmNkZWY=",		 /* :0123456789abcdef */
+					    "basic bWU6MDEyMzQ1Njc4OWFiY2RlZg==" };	 /* me: */
+	static const char *const bad[] = { "", "Bearer", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdeg",
+					   "Bearer 0123456789abcdef0", "Bearer 0123456789abcdef ", "Token 0123456789abcdef",
+					   "0123456789abcdef", "Basic", "Basic ", "Basic =", "Basic MDEyMzQ1Njc4OWFiY2RlZg==",
+					   "Basic bWU6MDEyMzQ1Njc4OWFiY2RlZg==x", "Basic bWU6MDEyMzQ1Njc4OWFiY2RlZ",
+					   "Basic bWU6MDEyMzQ1Njc4OWFiY2Rl", "Bearer\t0123456789abcdef" };
+	static char huge[20000];
+	struct door d = { .has_token = 1, .token = "0123456789abcdef" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		if (door__ask(&d, "localhost", good[i]) != DOOR_OPEN)
+			fail_msg("%s is refused", good[i]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (door__ask(&d, "localhost", bad[i]) != DOOR_NO_TOKEN)
+			fail_msg("%s is let in", bad[i]);
+	assert_int_equal(door__ask(&d, "localhost", NULL), DOOR_NO_TOKEN);
+	memset(huge, 'A', sizeof(huge) - 1);
+	memcpy(huge, "Bearer ", 7);
+	assert_int_equal(door__ask(&d, "localhost", huge), DOOR_NO_TOKEN);
+	memcpy(huge, "Basic  ", 7);
+	assert_int_equal(door__ask(&d, "localhost", huge), DOOR_NO_TOKEN);
+}
+
+static void test_places(void **state)
+{
+	static struct place p[8];
+	struct peer one = { { 1 } }, two = { { 2 } };
+
+	(void)state;
+	assert_int_equal(place_to_clear(p, 8), 8);
+	for (size_t i = 0; i < 6; i++)
+		p[i] = (struct place){ .state = i % 2 ? IS_ANSWERED : WAITS, .since_ns = 100 - i, .peer = i < 2 ? one : two };
+	assert_int_equal(place_to_clear(p, 8), 5); /* of the peer with four, who has been longest in what it does */
+	p[5].state = LISTENS;
+	assert_int_equal(place_to_clear(p, 8), 4);
+	p[4].state = LEAVES;
+	assert_int_equal(place_to_clear(p, 8), 3);
+	for (size_t i = 2; i < 6; i++)
+		p[i].is_known = 1;
+	assert_int_equal(place_to_clear(p, 8), 1); /* a flood without the token costs nobody who has it */
+	p[0].is_known = p[1].is_known = 1;
+	assert_int_equal(place_to_clear(p, 8), 3);
+	for (size_t i = 0; i < 8; i++)
+		p[i].state = i % 2 ? LISTENS : LEAVES;
+	assert_int_equal(place_to_clear(p, 8), 8);
 }
 
 /* --- metrics --------------------------------------------------------------------------------------------- */
@@ -556,7 +792,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_accept),     cmocka_unit_test(test_gzip),
 		cmocka_unit_test(test_hosts),	    cmocka_unit_test(test_addresses),
-		cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_forms),  cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_unix_addresses), cmocka_unit_test(test_unix_socket),
+		cmocka_unit_test(test_door_hosts), cmocka_unit_test(test_token_file), cmocka_unit_test(test_token),
+		cmocka_unit_test(test_places),	    cmocka_unit_test(test_forms),  cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_cardinality), cmocka_unit_test(test_series_stay), cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_weeks),	    cmocka_unit_test(test_documents),

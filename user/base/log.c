@@ -2,7 +2,11 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
 
 static enum log_level log_level = LOG_WARN;
 
@@ -14,6 +18,25 @@ void log_set_level(enum log_level level)
 enum log_level log_get_level(void)
 {
 	return log_level;
+}
+
+/* Names in it may come from the target: nothing of theirs may steer the terminal, C1 (0x9b is "ESC [") neither. */
+static void make_safe(char *line)
+{
+	size_t left = strlen(line), n;
+	char *out = line;
+	uint32_t cp;
+
+	for (const char *at = line; left; at += n, left -= n) {
+		n = utf8_decode(at, left, &cp);
+		if ((cp == UTF8_BAD && n == 1) || utf8_is_unsafe(cp)) {
+			*out++ = '?';
+			continue;
+		}
+		memmove(out, at, n);
+		out += n;
+	}
+	*out = '\0';
 }
 
 void log_write(enum log_level level, const char *module, const char *fmt, ...)
@@ -29,10 +52,7 @@ void log_write(enum log_level level, const char *module, const char *fmt, ...)
 	va_end(ap);
 	if (n > 0 && (size_t)n < sizeof(line) && line[n - 1] == '\n')
 		line[n - 1] = '\0';
-	/* Names in it may come from the target: nothing of theirs may steer the terminal. */
-	for (char *c = line; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
+	make_safe(line);
 	if (level >= LOG_DEBUG)
 		fprintf(stderr, "memtrace: %s: %s\n", module, line);
 	else

@@ -20,11 +20,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/asker.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/trace_opts.h"
 #include "event/event.h"
+#include "serve/door.h"
 #include "serve/server.h"
 #include "timeline/report.h"
 #include "view/outbuf.h"
@@ -40,11 +42,13 @@ struct serve_run {
 	const struct options *o;
 	const struct session *session; /* NULL: over, or not yet begun */
 	struct listen_addr addr; /* with the port it got */
+	struct door door;
 	struct server *server;
 	struct page_feed *feed;
 	struct metrics_seen seen;
 	int epoll_fd, timer_fd;
 	struct report *rep; /* the last one; the final one once the session is over */
+	uint64_t rep_number; /* of all that were */
 	size_t rep_top;
 	uint64_t rep_ns, rep_cost_ns; /* when it was made, and how long that took */
 	uint64_t sampled_ns, pushed_ns; /* rep_ns of the last one that was kept; when a document was pushed */
@@ -64,6 +68,7 @@ static const struct report *serve__report(struct serve_run *x, size_t top)
 		return x->rep;
 	report__free(x->rep);
 	x->rep = rep;
+	x->rep_number++;
 	x->rep_top = top;
 	x->rep_ns = now_ns();
 	x->rep_cost_ns = x->rep_ns - before;
@@ -87,6 +92,14 @@ static void machine_memory(uint64_t *ret_all, uint64_t *ret_available)
 	}
 	if (f)
 		fclose(f);
+}
+
+static uint64_t on_number(void *ctx)
+{
+	struct serve_run *x = ctx;
+
+	(void)serve__report(x, 0);
+	return x->rep_number;
 }
 
 static char *on_metrics(void *ctx, enum metrics_form form, size_t *ret_len)
@@ -187,10 +200,13 @@ static void on_start(void *ctx)
 
 	if (x->o->quiet)
 		return;
-	fprintf(stderr, "serving http://%s/ and http://%s/metrics\n", a->text, a->text);
-	if (!a->is_loopback)
-		fprintf(stderr, "memtrace: whoever reaches %s reads the job's command line and numbers: there is no password\n",
-			a->text);
+	if (a->is_unix)
+		fprintf(stderr, "serving %s: curl --unix-socket %s http://localhost/metrics\n", a->text,
+			a->text + strlen("unix:"));
+	else
+		fprintf(stderr, "serving http://%s/ and http://%s/metrics\n", a->text, a->text);
+	if (!a->is_loopback && !a->is_unix)
+		fprintf(stderr, "memtrace: there is no TLS: the token and the numbers cross the network as they are\n");
 }
 
 static int on_watch(void *ctx, const struct session *s)
@@ -209,14 +225,28 @@ static int serve__watch(const struct serve_run *x, int fd)
 	return fd < 0 || epoll_ctl(x->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -EIO : 0;
 }
 
+/* Before any probe is set, and before rights are given away: who may come in, and the socket. */
+static int serve__open(struct serve_run *x, struct err *err)
+{
+	const struct options *o = x->o;
+	struct asker who;
+	int r = 0;
+
+	asker__find(&who);
+	door__init(&x->door, &x->addr, o->allow_hosts, o->allow_hosts_cnt);
+	if (o->token_file)
+		r = door__take_token(&x->door, o->token_file, err);
+	return r < 0 ? r : listen_open(&x->addr, &who, o->has_socket_group ? o->socket_group : (gid_t)-1, err);
+}
+
 static int serve__begin(struct serve_run *x, struct err *err)
 {
 	struct itimerspec second = { { 1, 0 }, { 1, 0 } };
-	struct server_opts so = { .is_loopback = x->addr.is_loopback, .metrics = on_metrics, .health = on_health,
+	struct server_opts so = { .door = &x->door, .number = on_number, .metrics = on_metrics, .health = on_health,
 				  .listener = on_listener, .ctx = x };
 	int r;
 
-	so.fd = listen_open(&x->addr, err);
+	so.fd = serve__open(x, err);
 	if (so.fd < 0)
 		return so.fd;
 	r = server__start(&x->server, &so, err);
@@ -233,7 +263,9 @@ static int serve__begin(struct serve_run *x, struct err *err)
 
 static void serve__end(struct serve_run *x)
 {
+	listen_unlink(&x->addr);
 	server__stop(x->server);
+	door__done(&x->door);
 	page_feed__free(x->feed);
 	if (x->timer_fd >= 0)
 		close(x->timer_fd);
@@ -298,6 +330,7 @@ int cmd_serve(const struct options *o, struct err *err)
 		x->session = NULL;
 		report__free(x->rep);
 		x->rep = rep;
+		x->rep_number++;
 	}
 	if (rep && o->out && !o->quiet)
 		recording_say(o->out, rep);

@@ -351,6 +351,22 @@ static int has_all(const struct options *o, struct err *err)
 	return has_sources(o, err);
 }
 
+/* What serve shows is not for everybody whom a network reaches. */
+static int has_door(const struct options *o, struct err *err)
+{
+	if (!o->listen.is_loopback && !o->listen.is_unix && !o->token_file) {
+		err_set(err, -EINVAL, "%s is reached by other machines: without a token everybody would read the job's numbers",
+			o->listen.text);
+		return err_hint(err, "--token-file FILE (umask 077; openssl rand -hex 32 >FILE), or --listen unix:NAME and "
+				"ssh -L");
+	}
+	if (o->has_socket_group && !o->listen.is_unix) {
+		err_set(err, -EINVAL, "--socket-group is about a Unix socket");
+		return err_hint(err, "--listen unix:NAME --socket-group GROUP");
+	}
+	return 0;
+}
+
 int options__parse(struct options *o, int argc, char *const *argv, struct err *err)
 {
 	struct walk w = { .o = o, .argv = argv, .argc = argc, .at = 1 };
@@ -385,5 +401,7 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 	}
 	if (!r && !o->help && !o->version && !o->man)
 		r = o->cmd == CMD_ESTIMATE ? has_all_of_estimate(o, err) : has_all(o, err);
+	if (!r && o->cmd == CMD_SERVE && !o->help && !o->version && !o->man)
+		r = has_door(o, err);
 	return r;
 }

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/asker.h"
+#include "serve/door.h"
 #include "serve/listen.h"
 #include "view/view.h"
 
@@ -41,6 +42,11 @@ struct options {
 	int align_clock;     /* --align clock */
 	const char *out;     /* -o, or NULL */
 	struct listen_addr listen; /* --listen */
+	const char *token_file;
+	const char *allow_hosts[DOOR_HOSTS_MAX];
+	size_t allow_hosts_cnt;
+	gid_t socket_group;
+	int has_socket_group;
 	const char *format;  /* --to */
 	unsigned sources;    /* enum source */
 	const char *usdt[OPT_USDT_MAX];

@@ -2,6 +2,7 @@
 #include "cmd/options_table.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,39 @@ static int on_out(struct options *o, const char *value, struct err *err)
 static int on_listen(struct options *o, const char *value, struct err *err)
 {
 	return listen_parse(value, &o->listen, err);
+}
+
+static int on_token_file(struct options *o, const char *value, struct err *err)
+{
+	if (!value[0])
+		return err_set(err, -EINVAL, "an empty file name");
+	o->token_file = value;
+	return 0;
+}
+
+static int on_allow_host(struct options *o, const char *value, struct err *err)
+{
+	if (!host_is_name(value)) {
+		err_set(err, -EINVAL, "'%.100s' is not the name of a host", value);
+		return err_hint(err, "as it stands in the URL, without a port: --allow-host node1.example.org");
+	}
+	if (o->allow_hosts_cnt == DOOR_HOSTS_MAX)
+		return err_set(err, -EINVAL, "more than %d names of hosts", DOOR_HOSTS_MAX);
+	o->allow_hosts[o->allow_hosts_cnt++] = value;
+	return 0;
+}
+
+static int on_socket_group(struct options *o, const char *value, struct err *err)
+{
+	const struct group *g = getgrnam(value);
+
+	if (!g) {
+		err_set(err, -EINVAL, "there is no group '%.100s'", value);
+		return err_hint(err, "getent group lists them");
+	}
+	o->socket_group = g->gr_gid;
+	o->has_socket_group = 1;
+	return 0;
 }
 
 static int on_probes(struct options *o, const char *value, struct err *err)
@@ -430,8 +464,14 @@ const struct option_def option_defs[] = {
 	  TRACING | EXPORT | MERGE, on_force },
 	{ "--align", 0, "WHICH", "clocks of several machines: steps, by the steps that both made, where they can be told, else "
 	  "by their wall clocks (default); clock, by their wall clocks alone", MERGE, on_align },
-	{ "--listen", 0, "ADDRESS:PORT", "where to answer (default " LISTEN_DEFAULT "); port 0: one that is free. Whoever "
-	  "reaches it reads everything: there is no password", SERVE, on_listen },
+	{ "--listen", 0, "ADDRESS", "where to answer: ADDRESS:PORT (default " LISTEN_DEFAULT "; port 0: one that is free), or "
+	  "unix:NAME, a socket in " LISTEN_DIR " that only you can open, or unix:/PATH. Every user of the machine reads what "
+	  "a port of loopback shows, unless there is a token", SERVE, on_listen },
+	{ "--token-file", 0, "FILE", "ask for the token that is in FILE (a line of 16 letters or more, readable by its owner "
+	  "alone): as a Bearer token, or as a password. Beyond loopback there must be one", SERVE, on_token_file },
+	{ "--allow-host", 0, "NAME", "let in requests that mean NAME (Host header), such as those through a proxy; may be "
+	  "given several times", SERVE, on_allow_host },
+	{ "--socket-group", 0, "GROUP", "a Unix socket is for this group, too", SERVE, on_socket_group },
 	{ "--to", 0, "FORMAT", "jsonl, csv, torch-timeline, torch-raw, torch-snapshot, perfetto, chrome, pprof, folded, "
 	  "openmetrics, sqlite, html, op-trace or trace-svg", EXPORT, on_format },
 	{ "--labels", 0, "WHICH", "final: each record shows the category that its block's version has in the end (default); "
@@ -623,7 +663,7 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "measures what one hit costs here.",
 			 "memtrace doctor\tas yourself: what is missing\n"
 			 "sudo memtrace doctor\twith a trial of the probes\n" },
-	[CMD_SERVE] = { "serve", "-p PID|-a [--listen ADDRESS:PORT] [-o F.mtr] [OPTIONS]",
+	[CMD_SERVE] = { "serve", "-p PID|-a [--listen ADDRESS] [-o F.mtr] [OPTIONS]",
 			"metrics for Prometheus and a live page",
 			"Attaches as the live view does and answers HTTP: /metrics in OpenMetrics 1.0 or in Prometheus' text "
 			"format, / a page that shows the numbers as they come, /healthz 200 while a traced process is there "
@@ -632,7 +672,10 @@ const struct command_def command_defs[CMD_CNT] = {
 			"memtrace serve -p 4242\thttp://127.0.0.1:9464/\n"
 			"memtrace serve -a\tall jobs of the machine\n"
 			"memtrace serve -p 4242 -p 4243 --listen 127.0.0.1:0 -o job.mtr\ttwo processes, a free port, and a "
-			"recording\n" },
+			"recording\n"
+			"memtrace serve -p 4242 --listen unix:job\tfor you alone: curl --unix-socket " LISTEN_DIR "/job "
+			"http://localhost/metrics\n"
+			"memtrace serve -p 4242 --listen 0.0.0.0:9464 --token-file token\tfor other machines\n" },
 };
 
 const char exit_codes[] = "0\tall went well\n"

@@ -12,6 +12,8 @@
 #include "serve/server.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,13 +27,15 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "serve/accept.h"
-#include "serve/listen.h"
+#include "serve/door.h"
 #include "serve/mhd.h"
 #include "serve/pack.h"
+#include "serve/place.h"
 #include "view/html_page.h"
 
 #define RUNS_MAX 16
 #define NS_PER_S 1000000000ull
+#define DROPPED_MS 3000
 #define EVENT_BLOCK_BYTES (8u << 10)
 #define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"
 
@@ -41,18 +45,21 @@ struct message {
 	char text[];
 };
 
-enum client_state { WAITS = 1, IS_ANSWERED, LISTENS, LEAVES };
-
 struct client {
 	struct server *s;
-	struct MHD_Connection *conn; /* NULL: a free place */
+	struct place *place; /* of the same number */
+	struct MHD_Connection *conn;
 	int fd;
-	enum client_state state;
-	uint64_t since_ns; /* in this state; LISTENS: its message was begun */
 	struct message *msg; /* that it is being sent; NULL: it has all */
 	size_t at;
 	uint64_t number; /* of the last message that it was given */
 	int is_suspended;
+};
+
+/* Metrics as they were made for somebody. */
+struct kept {
+	struct MHD_Response *r; /* NULL: none */
+	uint64_t number, made_ns;
 };
 
 struct server {
@@ -60,11 +67,13 @@ struct server {
 	struct MHD_Daemon *daemon;
 	int epoll_fd, timer_fd;
 	struct client clients[SERVER_CLIENTS_MAX];
+	struct place places[SERVER_CLIENTS_MAX];
 	size_t clients_cnt, listeners_cnt, changes_cnt; /* of connections, made and closed */
 	struct message *latest;
 	uint64_t latest_number; /* from 1 */
 	uint64_t swept_ns;
 	struct MHD_Response *page, *page_packed;
+	struct kept metrics[2][2]; /* by form; as it is, and packed */
 	int is_stopping;
 };
 
@@ -90,7 +99,7 @@ static ssize_t client__read(void *ctx, uint64_t pos, char *buf, size_t max)
 		c->msg->refs++;
 		c->number = s->latest_number;
 		c->at = 0;
-		c->since_ns = now_ns();
+		c->place->since_ns = now_ns();
 	}
 	if (!c->msg) {
 		c->is_suspended = 1;
@@ -115,7 +124,7 @@ static void server__resume_all(struct server *s)
 		if (!c->conn || !c->is_suspended)
 			continue;
 		c->is_suspended = 0;
-		c->since_ns = now_ns();
+		c->place->since_ns = now_ns();
 		mhd.resume_connection(c->conn);
 	}
 }
@@ -142,24 +151,40 @@ int server__push(struct server *s, const char *text, size_t len)
 
 /* --- clients --------------------------------------------------------------------------------------------- */
 
+/* What it did not read is not kept for it: a flood of such would fill the kernel's memory for minutes. */
 static void client__drop(struct client *c)
 {
-	c->s->listeners_cnt -= c->state == LISTENS;
-	c->state = LEAVES;
+	unsigned ms = DROPPED_MS;
+
+	(void)setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+	c->s->listeners_cnt -= c->place->state == LISTENS;
+	c->place->state = LEAVES;
 	(void)shutdown(c->fd, SHUT_RDWR);
 }
 
-static struct client *oldest_waiting(struct server *s)
+static void client__done(struct client *c)
 {
-	struct client *found = NULL;
+	struct server *s = c->s;
 
-	for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++) {
-		struct client *c = &s->clients[i];
+	message__put(c->msg);
+	s->listeners_cnt -= c->place->state == LISTENS;
+	s->clients_cnt--;
+	*c->place = (struct place){ 0 };
+	*c = (struct client){ 0 };
+}
 
-		if (c->conn && c->state == WAITS && (!found || c->since_ns < found->since_ns))
-			found = c;
-	}
-	return found;
+/* There is room: fewer have a place than libmicrohttpd lets in. */
+static struct client *server__place(struct server *s, struct MHD_Connection *conn, int fd)
+{
+	for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++)
+		if (!s->clients[i].conn) {
+			s->places[i] = (struct place){ .state = WAITS, .since_ns = now_ns() };
+			peer__of(&s->places[i].peer, fd);
+			s->clients[i] = (struct client){ .s = s, .place = &s->places[i], .conn = conn, .fd = fd };
+			s->clients_cnt++;
+			return &s->clients[i];
+		}
+	return NULL;
 }
 
 /* A connection was made or is gone. */
@@ -167,29 +192,19 @@ static void on_connection(void *ctx, struct MHD_Connection *conn, void **slot, e
 {
 	const union MHD_ConnectionInfo *info;
 	struct server *s = ctx;
-	struct client *c = *slot, *old;
+	size_t worst;
 
 	s->changes_cnt++;
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-		if (!c)
-			return;
-		message__put(c->msg);
-		s->listeners_cnt -= c->state == LISTENS;
-		s->clients_cnt--;
-		*c = (struct client){ 0 };
+		if (*slot)
+			client__done(*slot);
 		return;
 	}
-	old = s->clients_cnt >= SERVER_CLIENTS_EASY ? oldest_waiting(s) : NULL;
-	if (old)
-		client__drop(old);
+	worst = s->clients_cnt < SERVER_CLIENTS_EASY ? SERVER_CLIENTS_MAX : place_to_clear(s->places, SERVER_CLIENTS_MAX);
+	if (worst < SERVER_CLIENTS_MAX)
+		client__drop(&s->clients[worst]);
 	info = mhd.get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-	for (size_t i = 0; i < SERVER_CLIENTS_MAX && info && !*slot; i++)
-		if (!s->clients[i].conn) {
-			s->clients[i] = (struct client){ .s = s, .conn = conn, .fd = info->connect_fd, .state = WAITS,
-							 .since_ns = now_ns() };
-			s->clients_cnt++;
-			*slot = &s->clients[i];
-		}
+	*slot = info ? server__place(s, conn, info->connect_fd) : NULL;
 }
 
 static struct client *client_of(struct MHD_Connection *conn)
@@ -208,11 +223,11 @@ static void on_completed(void *ctx, struct MHD_Connection *conn, void **unused, 
 	(void)code;
 	if (!c)
 		return;
-	s->listeners_cnt -= c->state == LISTENS;
+	s->listeners_cnt -= c->place->state == LISTENS;
 	message__put(c->msg);
 	c->msg = NULL;
-	c->state = c->state == LEAVES ? LEAVES : WAITS;
-	c->since_ns = now_ns();
+	c->place->state = c->place->state == LEAVES ? LEAVES : WAITS;
+	c->place->since_ns = now_ns();
 }
 
 /* Those that take too long, once a second. */
@@ -224,11 +239,12 @@ static void server__sweep(struct server *s)
 		return;
 	s->swept_ns = now;
 	for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++) {
-		struct client *c = &s->clients[i];
-		uint64_t limit = (c->state == WAITS ? SERVER_WAIT_S : SERVER_SEND_S) * NS_PER_S;
+		const struct place *p = &s->places[i];
+		uint64_t limit = (p->state == WAITS ? SERVER_WAIT_S : SERVER_SEND_S) * NS_PER_S;
+		int is_busy = p->state == WAITS || p->state == IS_ANSWERED || (p->state == LISTENS && s->clients[i].msg);
 
-		if (c->conn && c->state != LEAVES && (c->state != LISTENS || c->msg) && now - c->since_ns > limit)
-			client__drop(c);
+		if (is_busy && now - p->since_ns > limit)
+			client__drop(&s->clients[i]);
 	}
 }
 
@@ -271,6 +287,11 @@ static enum MHD_Result refuse(struct MHD_Connection *conn, unsigned code, const 
 
 	if (r && is_last)
 		mhd.add_response_header(r, "Connection", "close");
+	if (r && code == MHD_HTTP_UNAUTHORIZED) {
+		mhd.add_response_header(r, "WWW-Authenticate", "Bearer realm=\"memtrace\"");
+		/* browsers ask for this one */
+		mhd.add_response_header(r, "WWW-Authenticate", "Basic realm=\"memtrace\", charset=\"UTF-8\"");
+	}
 	if (r && code == MHD_HTTP_METHOD_NOT_ALLOWED)
 		mhd.add_response_header(r, "Allow", "GET, HEAD");
 	if (r && code == MHD_HTTP_SERVICE_UNAVAILABLE)
@@ -292,24 +313,40 @@ static int takes_gzip(struct MHD_Connection *conn)
 	return accept_gzip(mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Accept-Encoding"));
 }
 
-static enum MHD_Result answer_metrics(struct server *s, struct MHD_Connection *conn)
+/* Metrics as they are now; NULL: there are none. */
+static struct MHD_Response *metrics_response(struct server *s, enum metrics_form form, int is_packed)
 {
-	enum metrics_form form = accept_form(mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Accept"));
 	size_t len = 0;
 	char *text = s->opts.metrics(s->opts.ctx, form, &len), *packed = NULL;
 	struct MHD_Response *r;
 
-	if (text && takes_gzip(conn))
+	if (text && is_packed)
 		packed = pack_gzip(text, len, PACK_QUICKLY, &len);
 	if (packed)
 		free(text);
 	r = made(packed ? packed : text, len, form == METRICS_OPENMETRICS ? CONTENT_OPENMETRICS : CONTENT_TEXT);
-	if (!r)
-		return refuse(conn, MHD_HTTP_SERVICE_UNAVAILABLE, "no metrics now\n", 0);
-	mhd.add_response_header(r, "Vary", "Accept, Accept-Encoding");
-	if (packed)
+	if (r)
+		mhd.add_response_header(r, "Vary", "Accept, Accept-Encoding");
+	if (r && packed)
 		mhd.add_response_header(r, "Content-Encoding", "gzip");
-	return answer(conn, MHD_HTTP_OK, r);
+	return r;
+}
+
+static enum MHD_Result answer_metrics(struct server *s, struct MHD_Connection *conn)
+{
+	enum metrics_form form = accept_form(mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Accept"));
+	int is_packed = takes_gzip(conn);
+	struct kept *k = &s->metrics[form][is_packed];
+	uint64_t number = s->opts.number(s->opts.ctx), now = now_ns();
+
+	if (!k->r || k->number != number || now - k->made_ns > SERVER_SAME_S * NS_PER_S) {
+		if (k->r)
+			mhd.destroy_response(k->r); /* who is being sent it keeps it */
+		*k = (struct kept){ metrics_response(s, form, is_packed), number, now };
+	}
+	if (!k->r)
+		return refuse(conn, MHD_HTTP_SERVICE_UNAVAILABLE, "no metrics now\n", 0);
+	return mhd.queue_response(conn, MHD_HTTP_OK, k->r);
 }
 
 static enum MHD_Result answer_health(struct server *s, struct MHD_Connection *conn)
@@ -330,7 +367,7 @@ static enum MHD_Result answer_events(struct server *s, struct MHD_Connection *co
 	r = is_head ? mhd.create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT) :
 		      mhd.create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK_BYTES, client__read, c, NULL);
 	if (!is_head && r) {
-		c->state = LISTENS;
+		c->place->state = LISTENS;
 		c->number = 0;
 		s->listeners_cnt++;
 		s->opts.listener(s->opts.ctx);
@@ -352,36 +389,54 @@ static int has_body(struct MHD_Connection *conn)
 	return (len && strcmp(len, "0")) || mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Transfer-Encoding");
 }
 
+/* What is wrong with a request before its path counts. 0: nothing. */
+static unsigned server__objects(const struct server *s, struct MHD_Connection *conn, const char *method, const char **ret_why)
+{
+	enum door_says says = door__ask(s->opts.door, mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Host"),
+					mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Authorization"));
+
+	*ret_why = "GET and HEAD only\n";
+	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+		return MHD_HTTP_METHOD_NOT_ALLOWED;
+	*ret_why = "no body, please\n";
+	if (has_body(conn))
+		return MHD_HTTP_CONTENT_TOO_LARGE;
+	*ret_why = "ask for it by its address, as localhost, or by a name of --allow-host\n";
+	if (says == DOOR_OTHER_HOST)
+		return MHD_HTTP_MISDIRECTED_REQUEST;
+	*ret_why = "the token, please: Authorization: Bearer TOKEN, or as a password\n";
+	return says == DOOR_NO_TOKEN ? MHD_HTTP_UNAUTHORIZED : 0;
+}
+
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *conn, const char *url, const char *method,
 				  const char *version, const char *body, size_t *body_len, void **slot)
 {
 	struct server *s = ctx;
 	struct client *c = client_of(conn);
-	int is_head = !strcmp(method, "HEAD");
+	const char *why;
+	unsigned code;
 
 	(void)version;
 	(void)body;
 	(void)body_len;
-	if (!c)
+	if (!c || c->place->state == LEAVES)
 		return MHD_NO;
 	if (!*slot && !has_body(conn)) { /* an answer before the second call would be the connection's last */
 		*slot = c;
 		return MHD_YES;
 	}
-	c->state = IS_ANSWERED;
-	c->since_ns = now_ns();
-	if (!is_head && strcmp(method, "GET") != 0)
-		return refuse(conn, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n", 1);
-	if (has_body(conn))
-		return refuse(conn, MHD_HTTP_CONTENT_TOO_LARGE, "no body, please\n", 1);
-	if (s->opts.is_loopback && !host_is_loopback(mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Host")))
-		return refuse(conn, MHD_HTTP_MISDIRECTED_REQUEST, "ask for it by its address, or as localhost\n", 0);
+	c->place->state = IS_ANSWERED;
+	c->place->since_ns = now_ns();
+	code = server__objects(s, conn, method, &why);
+	if (code)
+		return refuse(conn, code, why, code != MHD_HTTP_MISDIRECTED_REQUEST);
+	c->place->is_known = s->opts.door->has_token;
 	if (!strcmp(url, "/metrics"))
 		return answer_metrics(s, conn);
 	if (!strcmp(url, "/healthz"))
 		return answer_health(s, conn);
 	if (!strcmp(url, "/events"))
-		return answer_events(s, conn, c, is_head);
+		return answer_events(s, conn, c, !strcmp(method, "HEAD"));
 	if (!strcmp(url, "/"))
 		return answer_page(s, conn);
 	return refuse(conn, MHD_HTTP_NOT_FOUND, "there are /, /metrics and /healthz\n", 0);
@@ -495,6 +550,9 @@ void server__stop(struct server *s)
 		mhd.destroy_response(s->page);
 	if (s->page_packed)
 		mhd.destroy_response(s->page_packed);
+	for (size_t i = 0; i < 4; i++)
+		if (s->metrics[i / 2][i % 2].r)
+			mhd.destroy_response(s->metrics[i / 2][i % 2].r);
 	message__put(s->latest);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);

@@ -9,15 +9,18 @@
  *
  * Runs on the caller's thread: server__run does what can be done without waiting. A client cannot hold it up: reads and
  * writes never block, headers have SERVER_HEADER_BYTES and SERVER_WAIT_S, an answer SERVER_SEND_S, and of
- * SERVER_CLIENTS_MAX connections, when all but a few are taken, the one that has been waiting longest makes room.
+ * SERVER_CLIENTS_MAX connections, when all but a few are taken, one makes room for each that comes (place.h). So whoever
+ * asks for /metrics is answered, whatever others do with their connections. Metrics are made once for all who ask.
  */
 #ifndef MT_SERVE_SERVER_H
 #define MT_SERVE_SERVER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "view/metrics.h"
 
+struct door;
 struct err;
 struct server;
 
@@ -27,10 +30,13 @@ struct server;
 #define SERVER_HEADER_BYTES (16u << 10)
 #define SERVER_WAIT_S 20 /* for a request, whole; above 15, Prometheus' usual interval, so that it keeps its connection */
 #define SERVER_SEND_S 30
+#define SERVER_SAME_S 1
 
 struct server_opts {
 	int fd; /* it listens; the server's from here on, also after a failure */
-	int is_loopback; /* names of other machines in Host are refused */
+	const struct door *door; /* who is let in; borrowed */
+	/* Of what metrics would make now. While it is the same, one answer serves all who ask, for SERVER_SAME_S at most. */
+	uint64_t (*number)(void *ctx);
 	/* Text for free(), or NULL: cannot be made now. */
 	char *(*metrics)(void *ctx, enum metrics_form form, size_t *ret_len);
 	char *(*health)(void *ctx, int *ret_is_well, size_t *ret_len);

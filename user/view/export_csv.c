@@ -2,11 +2,28 @@
 /*
  * CSV as RFC 4180 has it: a header line, CRLF, fields quoted where they must be. The columns are
  * those of the JSON Lines export; what a record does not have is empty.
+ *
+ * Names are the traced process's, and a spreadsheet runs a cell that begins with = + - or @ as a formula. Such a name has a
+ * ' before it, which spreadsheets do not show; so has one that begins with ', so that who takes one away has the name.
  */
 #include "timeline/labels.h"
 #include "view/export_rows.h"
 #include "view/report_words.h"
 #include "view/text.h"
+
+/* Those signs, and their full-width forms, which some spreadsheets take for them. */
+static int is_formula(const char *text, size_t len)
+{
+	static const uint32_t signs[] = { '=', '+', '-', '@', '\'', 0xff1d, 0xff0b, 0xff0d, 0xff20 };
+	uint32_t cp = 0;
+
+	if (len)
+		(void)utf8_decode(text, len, &cp);
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+		if (cp == signs[i])
+			return 1;
+	return 0;
+}
 
 static void quote(struct outbuf *o, const char *text, size_t len)
 {
@@ -16,6 +33,8 @@ static void quote(struct outbuf *o, const char *text, size_t len)
 		needed |= text[i] == ',' || text[i] == '"';
 	if (needed)
 		outbuf__char(o, '"');
+	if (is_formula(text, len))
+		outbuf__char(o, '\'');
 	while (len) {
 		uint32_t cp;
 		size_t n = utf8_decode(text, len, &cp);

@@ -12,13 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEXT_BYTES_MAX 1024 /* longest cell in bytes, NUL included */
-#define UTF8_BAD 0xfffdu
+#include "base/utf8.h"
 
-/* One code point: bytes used (at least 1 if len > 0); *ret_cp is UTF8_BAD for a byte that is no UTF-8. */
-size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp);
-/* Control characters, and those that turn the text's direction, break lines or are not seen. */
-int utf8_is_unsafe(uint32_t cp);
+#define TEXT_BYTES_MAX 1024 /* longest cell in bytes, NUL included */
+
 unsigned utf8_cols(uint32_t cp); /* 0, 1 or 2 */
 /* Columns of valid UTF-8 without control characters. */
 unsigned text_cols(const char *safe);

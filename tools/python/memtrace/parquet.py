@@ -108,6 +108,16 @@ class Writer:
             self.out[table].close()
 
 
+def with_names(batch):
+    """csv puts a ' before names that a spreadsheet would take for formulas (docs/export.md)."""
+    import pyarrow
+    import pyarrow.compute
+
+    columns = [pyarrow.compute.replace_substring_regex(c, pattern="^'", replacement="") if pyarrow.types.is_string(c.type) else c
+               for c in batch.columns]
+    return pyarrow.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
 def write_events(memtrace, path, folder):
     import pyarrow.csv
     import pyarrow.parquet
@@ -118,7 +128,7 @@ def write_events(memtrace, path, folder):
             with pyarrow.parquet.ParquetWriter(folder / f"{pathlib.Path(path).stem}.parquet", reader.schema,
                                                compression="zstd") as out:
                 for batch in reader:
-                    out.write_batch(batch)
+                    out.write_batch(with_names(batch))
 
 
 def convert(paths, folder, memtrace=MEMTRACE, jobs=None, events=False):

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* utf8: text of the target as code points, and which of them nobody should print. */
+#ifndef MT_BASE_UTF8_H
+#define MT_BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UTF8_BAD 0xfffdu
+
+/* One code point: bytes used (at least 1 if len > 0); *ret_cp is UTF8_BAD for a byte that is no UTF-8. */
+size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp);
+/* Control characters (C0, C1, DEL), and those that turn the text's direction, break lines or are not seen. */
+int utf8_is_unsafe(uint32_t cp);
+
+#endif
