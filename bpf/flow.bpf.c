@@ -493,7 +493,7 @@ int mt_flow_op(struct pt_regs *ctx)
 
 	hit_count(MT_PROG_FLOW_OP);
 	s = bpf_map_lookup_elem(&flow_specs, &i);
-	if (!t || !s || is_told(t, ctx, cookie))
+	if (!t || !s || is_partial() || is_told(t, ctx, cookie))
 		return 0;
 	b = flow_begin(ctx, t, cookie & ~MT_COOKIE_FIRST, &slot);
 	if (!b)
@@ -522,7 +522,7 @@ int mt_flow_apply(struct pt_regs *ctx)
 	u32 slot = 0;
 
 	hit_count(MT_PROG_FLOW_APPLY);
-	b = t ? flow_begin(ctx, t, bpf_get_attach_cookie(ctx), &slot) : NULL;
+	b = t && !is_partial() ? flow_begin(ctx, t, bpf_get_attach_cookie(ctx), &slot) : NULL;
 	if (!b)
 		return 0;
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->si))
@@ -558,7 +558,7 @@ int mt_flow_acc(struct pt_regs *ctx)
 	u32 slot = 0;
 
 	hit_count(MT_PROG_FLOW_ACC);
-	b = t ? flow_begin(ctx, t, bpf_get_attach_cookie(ctx), &slot) : NULL;
+	b = t && !is_partial() ? flow_begin(ctx, t, bpf_get_attach_cookie(ctx), &slot) : NULL;
 	if (!b)
 		return 0;
 	if (bpf_probe_read_user(&variable, sizeof(variable), (void *)(ctx->si + layout_of(b)->acc_variable)))

@@ -10,7 +10,7 @@ int mt_op(struct pt_regs *ctx)
 	u64 cookie = bpf_get_attach_cookie(ctx);
 
 	hit_count(MT_PROG_OP);
-	if (t && !is_told(t, ctx, cookie))
+	if (t && !is_partial() && !is_told(t, ctx, cookie))
 		frames_enter(t, MT_EV_OP, ctx, cookie & ~MT_COOKIE_FIRST);
 	return 0;
 }
@@ -71,7 +71,7 @@ int mt_node(struct pt_regs *ctx)
 	u64 vtable = 0;
 
 	hit_count(MT_PROG_NODE);
-	if (!t)
+	if (!t || is_partial())
 		return 0;
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->dx))
 		loss_count(MT_LOSS_READ_FAULT);

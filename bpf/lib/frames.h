@@ -41,6 +41,20 @@ static __always_inline int is_told(struct mt_thread *t, const struct pt_regs *re
 	return 1;
 }
 
+/*
+ * Operators and nodes are told when all have their probes. A graph of which half is seen gives categories that nobody would
+ * give who saw all of it, or nothing.
+ */
+static __always_inline int is_partial(void)
+{
+	u32 pid;
+
+	if (!mt_partial_cnt)
+		return 0;
+	pid = bpf_get_current_pid_tgid() >> 32;
+	return bpf_map_lookup_elem(&partial, &pid) != NULL;
+}
+
 /* Opens a frame on top (settled); returns its number. */
 static __always_inline u32 frames_open(struct mt_thread *t, u64 sp, u64 ret, u32 flags)
 {

@@ -108,12 +108,14 @@ struct mt_counters mt_counters[MT_CPUS_MAX] = {};
 __u32 mt_stacks_on = 0;
 __u32 mt_modules_on = 0;
 __u64 mt_looked_up_ns = 0;
+__u32 mt_partial_cnt = 0;
 #else
 extern const volatile struct mt_config mt_config;
 extern struct mt_counters mt_counters[MT_CPUS_MAX];
 extern __u32 mt_stacks_on; /* not while costs are measured: a stack's is measured each time */
 extern __u32 mt_modules_on; /* of some process it is known how */
 extern __u64 mt_looked_up_ns; /* first look-up of a schema that user space has not taken note of; 0: none */
+extern __u32 mt_partial_cnt; /* processes in `partial` */
 #endif
 
 struct mt_ring {
@@ -137,6 +139,14 @@ struct mt_threads_def {
 
 /* Processes that are followed: kernel-side programs see every process of the machine. */
 struct mt_targets_def {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MT_TARGETS_MAX);
+	__type(key, u32);
+	__type(value, u8);
+};
+
+/* Processes of whose operators some have their probes already, and others not yet. */
+struct mt_partial_def {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MT_TARGETS_MAX);
 	__type(key, u32);
@@ -183,6 +193,7 @@ struct mt_live_def {
 struct mt_rings_def rings SEC(".maps");
 struct mt_threads_def threads SEC(".maps");
 struct mt_targets_def targets SEC(".maps");
+struct mt_partial_def partial SEC(".maps");
 struct mt_names_def names_told SEC(".maps");
 struct mt_specs_def specs SEC(".maps");
 struct mt_live_def live SEC(".maps");
@@ -191,6 +202,7 @@ struct mt_fired_def fired SEC(".maps");
 extern struct mt_rings_def rings SEC(".maps");
 extern struct mt_threads_def threads SEC(".maps");
 extern struct mt_targets_def targets SEC(".maps");
+extern struct mt_partial_def partial SEC(".maps");
 extern struct mt_names_def names_told SEC(".maps");
 extern struct mt_specs_def specs SEC(".maps");
 extern struct mt_live_def live SEC(".maps");

@@ -502,7 +502,7 @@ static void test_sites_are_set_in_slices(void **state)
 	uint64_t told[OP_B + 1] = { 0 }, last;
 	struct err err = { 0 };
 	struct callers c;
-	struct site *sites;
+	struct site *sites, births;
 	unsigned calls = 0;
 	struct rig r;
 	int more = 1;
@@ -516,6 +516,9 @@ static void test_sites_are_set_in_slices(void **state)
 	sites = many_sites(&r);
 	if (way > 0)
 		r.plan.sites_cnt = 64;
+	births = sites[r.plan.sites_cnt - 2];
+	memmove(sites + 1, sites, (r.plan.sites_cnt - 1) * sizeof(*sites));
+	sites[0] = births;
 	callers__begin(&c);
 	while (more) {
 		size_t at = st.at;
@@ -525,6 +528,10 @@ static void test_sites_are_set_in_slices(void **state)
 		assert_true(st.at > at);
 		assert_int_equal(st.attached, st.at);
 		assert_int_equal(more, st.at < r.plan.sites_cnt);
+		assert_true(!more || is_probed(fw_new)); /* births come first */
+		drain_ops(&r, told, 2);
+		if (more) /* no half of the operators is told */
+			assert_int_equal(told[OP_A] + told[OP_B], 0);
 		calls++;
 	}
 	assert_int_equal(st.failed, 0);

@@ -25,6 +25,7 @@
 #include "cmd/lock.h"
 #include "cmd/redact.h"
 #include "cmd/retire.h"
+#include "cmd/setter.h"
 #include "cmd/usage.h"
 #include "event/decode.h"
 #include "target/jobs.h"
@@ -40,6 +41,9 @@ struct follow {
 	struct followed followed;
 	struct usage usage;
 	struct retire *retire;
+	struct setter *setter;
+	struct err failed; /* of a process that the user named; code 0: none did */
+	int has_started;   /* what is set from now on nobody waits for */
 	uint64_t sideband_lost;
 	/* env.all: jobs that were met since the last settling, and those that could not be attached to */
 	pid_t met[MET_MAX], refused[MET_MAX];
@@ -118,62 +122,121 @@ static void follow__push_sites(struct follow *f, const struct process *p, const 
 	}
 }
 
-/*
- * Sets a plan in a process, keeps a reference to it, and adds what became of it to the sums. is_full: with the operators
- * that nobody has called.
- */
-static int follow__set(struct follow *f, struct process *p, struct plan_ref *ref, int is_full, struct attach_stats *ret,
+static void follow__note(struct follow *f, const struct process *p, const char *text)
+{
+	f->env.push(f->env.ctx, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)p->pid,
+						.name = names__add(f->env.names, text) });
+}
+
+/* Once all that was under way in the process is set. */
+static void follow__say_attached(const struct follow *f, struct process *p)
+{
+	const struct proc_attach at = p->attach;
+	char comm[TEXT_BYTES_MAX];
+
+	if (p->settings_cnt || !at.since_ns)
+		return;
+	p->attach = (struct proc_attach){ 0 };
+	/* A shell around the job: not worth a word; what it starts is. */
+	if (f->env.quiet || (!at.attached && !at.failed && f->env.plan.sources != SRC_KERNEL))
+		return;
+	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
+		safe_text(comm, target__comm(p->target)), (unsigned long long)((now_ns() - at.since_ns) / 1000000),
+		at.attached, at.attached + at.failed);
+	for (unsigned i = 0; i < SRC_CNT; i++)
+		if (at.attached_by_source[i])
+			fprintf(stderr, ", %s %llu", source_name(1u << i), (unsigned long long)at.attached_by_source[i]);
+	fprintf(stderr, "%s%s\n", f->env.plan.sources & SRC_KERNEL ? ", kernel" : "", at.way ? " (perf uprobes)" : "");
+	fflush(stderr);
+}
+
+static void follow__add_stats(struct process *p, const struct attach_stats *st)
+{
+	p->attach.attached += st->attached;
+	p->attach.failed += st->failed;
+	p->attach.way |= st->way;
+	for (unsigned i = 0; i < SRC_CNT; i++) {
+		p->found[i] += st->found_by_source[i];
+		p->attached[i] += st->attached_by_source[i];
+		p->attach.attached_by_source[i] += st->attached_by_source[i];
+	}
+}
+
+static void follow__set_failed(struct follow *f, const struct setting *one, int r, const struct err *err)
+{
+	if (one->is_named && !f->failed.code) {
+		f->failed = *err;
+		f->failed.code = r;
+	} else if (r != -ESRCH && !one->is_named) {
+		log_warn("process %d: %s", (int)one->p->pid, err->msg);
+	}
+}
+
+/* Adds what became of a plan in a process to the sums, and tells it. */
+static void follow__set_done(void *ctx, struct setting *one, int r, struct err *err)
+{
+	const struct plan *plan = one->ref->plan;
+	struct process *p = one->p;
+	struct follow *f = ctx;
+
+	if (r < 0 && r != -ECANCELED) {
+		follow__set_failed(f, one, r, err);
+		return;
+	}
+	follow__add_stats(p, &one->st);
+	follow__push_covers(f, p);
+	if (r == -ECANCELED) {
+		if (one->is_named && !f->failed.code && !target__alive(p->target))
+			err_set(&f->failed, -ESRCH, "process %d ended while it was being attached", (int)p->pid);
+		return;
+	}
+	if (!one->is_inherited)
+		follow__push_sites(f, p, plan, one->st.site_failed);
+	if (one->st.clashed)
+		follow__note(f, p, "USDT probes with a semaphore could not be set: another tool has probes there without it; "
+				   "end that tool and attach again");
+	if (one->st.classes_left_out)
+		follow__note(f, p, "some classes of this process's objects found no room among those of all processes: what is "
+				   "done with such objects is not read");
+	if (plan->guards_cnt)
+		retire__news(f->retire);
+	follow__say_attached(f, p);
+}
+
+/* How a plan gets into a process, beside what it is. */
+struct set_how {
+	int is_full; /* with the operators that nobody has called */
+	int is_inherited, is_hasty, is_named; /* struct setting */
+	int is_still; /* nobody runs there: at once */
+};
+
+/* Begins to set a plan in a process, and keeps a reference to it. */
+static int follow__set(struct follow *f, struct process *p, struct plan_ref *ref, const struct set_how *how,
 			struct err *err)
 {
 	const struct plan *plan = ref->plan;
-	struct attach_stats st = { .site_failed = calloc(plan->sites_cnt + 1, 1) };
-	int r;
+	int is_full = how->is_full || !plan->guards_cnt;
+	struct setting *one = NULL;
 
-	if (!st.site_failed || !process__add_plan(p, ref, is_full || !plan->guards_cnt)) {
-		free(st.site_failed);
+	if (process__add_plan(p, ref, is_full))
+		one = setter__add(f->setter, p, ref, is_full ? NULL : retire__wanted(f->retire, plan));
+	if (!one || follow__add_vtables(f, p, plan) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	}
-	if (!is_full && plan->guards_cnt)
-		st.wanted = retire__wanted(f->retire, plan);
-	else if (plan->guards_cnt)
+	if (is_full && plan->guards_cnt)
 		retire__news(f->retire);
-	r = keeper__attach(f->env.keeper, p->pid, plan, &st, err);
-	if (!r && ref->users <= 2) /* the planner's and this process's: not the plan of a parent again */
-		follow__push_sites(f, p, plan, st.site_failed);
-	free(st.site_failed);
-	if (r < 0)
-		return r;
-	ret->attached += st.attached;
-	ret->failed += st.failed;
-	if (st.clashed)
-		f->env.push(f->env.ctx, (struct event){
-			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
-			.name = names__add(f->env.names, "USDT probes with a semaphore could not be set: another tool has "
-							 "probes there without it; end that tool and attach again") });
-	if (st.classes_left_out)
-		f->env.push(f->env.ctx, (struct event){
-			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
-			.name = names__add(f->env.names, "some classes of this process's objects found no room among those "
-							 "of all processes: what is done with such objects is not read") });
-	ret->way = st.way;
-	for (unsigned i = 0; i < SRC_CNT; i++) {
-		p->found[i] += st.found_by_source[i];
-		p->attached[i] += st.attached_by_source[i];
-		ret->attached_by_source[i] += st.attached_by_source[i];
-	}
 	for (size_t i = 0; i < plan->notes_cnt; i++)
-		f->env.push(f->env.ctx, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)p->pid,
-						       .name = names__add(f->env.names, plan->notes[i]) });
-	r = follow__add_vtables(f, p, plan);
-	if (r < 0)
-		return err_set(err, r, "out of memory");
-	follow__push_covers(f, p);
+		follow__note(f, p, plan->notes[i]);
+	one->is_inherited = how->is_inherited;
+	one->is_hasty = how->is_hasty;
+	one->is_named = how->is_named;
+	one->is_awaited = !f->has_started;
+	if (how->is_still || !plan->sites_cnt)
+		setter__run(f->setter, one);
 	return 0;
 }
 
-/* Plans what the process has mapped (or, only_new, has mapped since) and sets it. */
-static int follow__plan_and_set(struct follow *f, struct process *p, int only_new, struct attach_stats *ret,
-				 struct err *err)
+/* Plans what the process has mapped (or, only_new, has mapped since) and begins to set it. */
+static int follow__plan_and_set(struct follow *f, struct process *p, int only_new, const struct set_how *how, struct err *err)
 {
 	struct plan_opts po = f->env.plan;
 	struct plan_ref *ref;
@@ -188,7 +251,7 @@ static int follow__plan_and_set(struct follow *f, struct process *p, int only_ne
 	if (!ref)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (plan->sites_cnt || plan->notes_cnt)
-		r = follow__set(f, p, ref, 1, ret, err);
+		r = follow__set(f, p, ref, how, err);
 	plan_ref__put(ref);
 	return r;
 }
@@ -232,29 +295,10 @@ static int follow__add_proc(struct follow *f, pid_t pid, struct process **ret, s
 	return 0;
 }
 
-static void say_attached(const struct follow *f, const struct process *p, const struct attach_stats *st,
-			 uint64_t since_ns)
-{
-	char comm[TEXT_BYTES_MAX];
-
-	/* A shell around the job: not worth a word; what it starts is. */
-	if (f->env.quiet || (!st->attached && !st->failed && f->env.plan.sources != SRC_KERNEL))
-		return;
-	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
-		safe_text(comm, target__comm(p->target)),
-		(unsigned long long)((now_ns() - since_ns) / 1000000), st->attached, st->attached + st->failed);
-	for (unsigned i = 0; i < SRC_CNT; i++)
-		if (st->attached_by_source[i])
-			fprintf(stderr, ", %s %u", source_name(1u << i), st->attached_by_source[i]);
-	fprintf(stderr, "%s%s\n", f->env.plan.sources & SRC_KERNEL ? ", kernel" : "",
-		st->way ? " (perf uprobes)" : "");
-	fflush(stderr);
-}
-
 int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns,
 			   int may_be_empty, struct err *err)
 {
-	struct attach_stats st = { 0 };
+	struct set_how set = { .is_full = 1, .is_named = !may_be_empty, .is_still = how == EV_PROC_LAUNCHED };
 	uint64_t image_ns = now_ns();
 	struct process *p;
 	int r = follow__add_proc(f, pid, &p, err);
@@ -262,22 +306,23 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 	if (r < 0)
 		return r;
 	p->image_ns = image_ns;
+	p->attach.since_ns = since_ns;
 	follow__push_proc(f, p, how, target__ppid(p->target));
-	r = follow__plan_and_set(f, p, 0, &st, err);
+	r = follow__plan_and_set(f, p, 0, &set, err);
 	if (r == -ENOENT && may_be_empty)
 		r = 0;
 	if (!r && !target__alive(p->target))
 		r = err_set(err, -ESRCH, "process %d ended while it was being attached", (int)pid);
 	if (r < 0)
 		return r;
-	say_attached(f, p, &st, since_ns);
+	if (!set.is_still)
+		follow__say_attached(f, p);
 	return 0;
 }
 
 /* A forked child has its parent's files at its parent's addresses, so the parent's plans fit it. */
 static void follow__attach_child(struct follow *f, const struct process *parent, pid_t pid, uint64_t fork_ns)
 {
-	struct attach_stats st = { 0 };
 	struct err err = { 0 };
 	uint64_t t0 = now_ns();
 	struct process *p;
@@ -289,12 +334,16 @@ static void follow__attach_child(struct follow *f, const struct process *parent,
 		return;
 	}
 	p->image_ns = fork_ns;
+	p->attach.since_ns = t0;
 	follow__push_proc(f, p, EV_PROC_FORKED, parent->pid);
-	for (size_t i = 0; i < parent->plans_cnt && !r; i++)
-		r = follow__set(f, p, parent->plans[i].ref, parent->plans[i].is_full, &st, &err);
-	if (r < 0 && r != -ESRCH)
+	for (size_t i = 0; i < parent->plans_cnt && !r; i++) {
+		struct set_how how = { .is_full = parent->plans[i].is_full, .is_inherited = 1, .is_hasty = 1 };
+
+		r = follow__set(f, p, parent->plans[i].ref, &how, &err);
+	}
+	if (r < 0)
 		log_warn("child %d of %d: %s", (int)pid, (int)parent->pid, err.msg);
-	say_attached(f, p, &st, t0);
+	follow__say_attached(f, p);
 }
 
 /* They may have become other programs since they were forked, so each is planned. */
@@ -387,17 +436,15 @@ static void follow__settle_jobs(struct follow *f)
 
 static void follow__refresh(struct follow *f, struct process *p)
 {
-	struct attach_stats st = { 0 };
 	struct err err = { 0 };
-	uint64_t t0 = now_ns();
 	int r;
 
 	p->has_new_libs = 0;
 	r = target__refresh(p->target, &err);
+	if (!p->settings_cnt)
+		p->attach.since_ns = now_ns();
 	if (r > 0)
-		r = follow__plan_and_set(f, p, 1, &st, &err);
-	if (st.attached)
-		say_attached(f, p, &st, t0);
+		r = follow__plan_and_set(f, p, 1, &(struct set_how){ .is_full = 1, .is_hasty = 1 }, &err);
 	if (r < 0 && r != -ESRCH && r != -ENOENT)
 		log_warn("new libraries of process %d: %s", (int)p->pid, err.msg);
 }
@@ -408,7 +455,6 @@ static void follow__refresh(struct follow *f, struct process *p)
  */
 static void follow__execed(struct follow *f, struct process *p)
 {
-	struct attach_stats st = { 0 };
 	struct err err = { 0 };
 	uint64_t t0 = now_ns();
 	struct target *fresh;
@@ -417,15 +463,15 @@ static void follow__execed(struct follow *f, struct process *p)
 	p->has_execed = p->has_new_libs = 0;
 	if (target__open(&fresh, p->pid, &err) < 0)
 		return; /* gone: its pidfd says so */
+	setter__drop(f->setter, p);
 	target__free(p->target);
 	p->target = fresh;
 	p->image_ns = t0;
+	p->attach = (struct proc_attach){ .since_ns = t0 };
 	process__drop_plans(p);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	follow__push_proc(f, p, EV_PROC_EXECED, target__ppid(fresh));
-	r = follow__plan_and_set(f, p, 0, &st, &err);
-	if (st.attached)
-		say_attached(f, p, &st, t0);
+	r = follow__plan_and_set(f, p, 0, &(struct set_how){ .is_full = 1, .is_hasty = 1 }, &err);
 	if (r < 0 && r != -ENOENT && r != -ESRCH)
 		log_warn("process %d after exec: %s", (int)p->pid, err.msg);
 }
@@ -450,6 +496,7 @@ int follow__gone(struct follow *f, uint32_t index)
 	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
 		status = 0; /* not our child */
 	(void)epoll_ctl(f->env.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
+	setter__drop(f->setter, p);
 	keeper__detach(f->env.keeper, p->pid);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	names__drop_owner(f->env.names, (uint32_t)p->pid);
@@ -523,8 +570,9 @@ struct follow *follow__new(const struct follow_env *env)
 	f->usage = (struct usage){ .followed = &f->followed, .names = env->names, .push = env->push, .ctx = env->ctx };
 	f->retire = retire__new(&(struct retire_env){ .followed = &f->followed, .names = env->names, .keeper = env->keeper,
 						      .push = env->push, .steps = env->steps, .ctx = env->ctx });
-	if (!f->retire) {
-		free(f);
+	f->setter = setter__new(env->keeper, follow__set_done, f);
+	if (!f->retire || !f->setter) {
+		follow__free(f);
 		return NULL;
 	}
 	return f;
@@ -534,6 +582,7 @@ void follow__free(struct follow *f)
 {
 	if (!f)
 		return;
+	setter__free(f->setter);
 	followed__done(&f->followed);
 	retire__free(f->retire);
 	free(f);
@@ -589,6 +638,21 @@ void follow__turn_idle(struct follow *f)
 	retire__turn(f->retire);
 }
 
+void follow__turn_set(struct follow *f)
+{
+	setter__turn(f->setter);
+}
+
+int follow__awaits(struct follow *f, struct err *err)
+{
+	if (f->failed.code) {
+		*err = f->failed;
+		return err->code;
+	}
+	f->has_started = !setter__is_awaited(f->setter);
+	return !f->has_started;
+}
+
 void follow__late_ops(struct follow *f)
 {
 	retire__late_ops(f->retire);
@@ -598,6 +662,7 @@ void follow__detach_all(struct follow *f)
 {
 	const struct process *p;
 
+	setter__drop(f->setter, NULL);
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
 		keeper__detach(f->env.keeper, p->pid);
 }

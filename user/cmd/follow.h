@@ -40,12 +40,16 @@ struct follow_env {
 struct follow *follow__new(const struct follow_env *env); /* NULL: no memory */
 void follow__free(struct follow *f);
 /*
- * The first attach of a process: plan all of it and set that. may_be_empty: nothing to probe is no
- * error, because libraries are probed as they come (a command just started, a child). since_ns: when
+ * The first attach of a process: plan all of it and begin to set that; follow__turn_set goes on. may_be_empty: nothing to
+ * probe is no error, because libraries are probed as they come (a command just started, a child). since_ns: when
  * the user asked, for the "attached to" line on stderr.
  */
 int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns, int may_be_empty,
 		   struct err *err);
+/* Sets some of what is to be set: each turn of the loop. */
+void follow__turn_set(struct follow *f);
+/* 1: what was asked for until now is not all set; 0: it is; -errno: a process that was named could not be attached to. */
+int follow__awaits(struct follow *f, struct err *err);
 /* Every job that is there now and not followed. Failures are warnings. */
 void follow__attach_jobs(struct follow *f);
 /* Children that a process has already. Failures are warnings. */

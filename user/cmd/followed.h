@@ -35,6 +35,14 @@ struct proc_plan {
 	int is_unread; /* which those are cannot be read: they stay */
 };
 
+/* What became of the sites of a process since it was said last. */
+struct proc_attach {
+	uint64_t since_ns; /* 0: nothing is to be said */
+	uint64_t attached_by_source[SRC_CNT];
+	uint32_t attached, failed;
+	int way; /* 1: perf uprobes */
+};
+
 /* cmd/usage.c: what was read of a process last, and when it is read next. */
 struct proc_usage {
 	uint64_t rss_at_ns, rss_told[MT_RSS_KINDS], rss_high;
@@ -55,6 +63,8 @@ struct process {
 	uint64_t gone_ns;  /* its end was noticed then; 0: not yet */
 	uint64_t image_ns; /* execs up to this time are accounted for */
 	struct proc_usage usage;
+	struct proc_attach attach;
+	unsigned settings_cnt; /* plans that are on their way into it (cmd/setter.h) */
 	uint64_t looked_ns, steps_base; /* cmd/retire.c: when its guards were read last; steps when one was news last */
 };
 

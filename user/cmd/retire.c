@@ -27,6 +27,7 @@
 #define NO_STEPS_HITS 10000
 #define LOOK_EVERY_NS 100000000ull
 #define LOOK_TURN_NS 500000ull
+#define SLICE_NS 2500000ull /* of setting the used ones anew, a turn: a process waits while its sites are set (cmd/setter.h) */
 
 /* An operator that is called although its probe was taken away. */
 struct late_op {
@@ -46,6 +47,7 @@ struct retire {
 	uint64_t looked_up_ns; /* when a schema was looked up that this look is for; 0: none was */
 	uint64_t taken;	       /* probes */
 	int has_news, has_retired;
+	int is_dropping; /* not all that may go has gone */
 	size_t turn; /* who is looked at first in the next one */
 };
 
@@ -219,9 +221,9 @@ void retire__late_ops(struct retire *rt)
 	rt->looked_up_ns = 0;
 }
 
-static int proc_plan__may_retire(const struct proc_plan *pl)
+static int retire__may(const struct process *p, const struct proc_plan *pl)
 {
-	return pl->is_full && !pl->is_unread && pl->ref->plan->guards_cnt;
+	return !p->settings_cnt && pl->is_full && !pl->is_unread && pl->ref->plan->guards_cnt;
 }
 
 static int retire__is_quiet(const struct retire *rt)
@@ -234,7 +236,7 @@ static int retire__is_quiet(const struct retire *rt)
 		uint64_t steps = rt->env.steps(rt->env.ctx, p->pid);
 
 		for (size_t k = 0; k < p->plans_cnt; k++)
-			may |= proc_plan__may_retire(&p->plans[k]);
+			may |= retire__may(p, &p->plans[k]);
 		has_steps |= steps != 0;
 		/* a better kind of mark begins to count anew */
 		is_stepping |= steps && (steps >= p->steps_base ? steps - p->steps_base : steps) < QUIET_STEPS;
@@ -246,38 +248,49 @@ static int retire__is_quiet(const struct retire *rt)
 	return age >= (has_steps ? LONG_STEPS_NS : NO_STEPS_NS) && retire__hits(rt) - rt->news_hits >= NO_STEPS_HITS;
 }
 
-static void retire__drop_idle(struct retire *rt, struct process *p)
+/* A slice of it: what is called meanwhile is wanted in the next one. */
+static void retire__drop_idle(struct retire *rt, struct process *p, struct proc_plan *pl)
 {
-	for (size_t i = 0; i < p->plans_cnt; i++) {
-		struct proc_plan *pl = &p->plans[i];
-		const uint8_t *wanted = proc_plan__may_retire(pl) ? idle__wanted(rt->idle, pl->ref->plan) : NULL;
-		struct retire_stats st = { 0 };
-		int r = wanted ? keeper__retire(rt->env.keeper, p->pid, pl->ref->plan, wanted, &st) : 0;
+	struct retire_stats st = { .budget_ns = SLICE_NS };
+	const uint8_t *wanted;
+	int r;
 
-		if (!wanted)
-			continue;
-		pl->is_full = 0;
-		if (r < 0) {
-			pl->is_full = pl->is_unread = 1;
-			log_info("idle operators of process %d stay: %s", (int)p->pid, strerror(-r));
-			continue;
-		}
-		rt->taken += st.taken;
-		log_debug("process %d: %u probes of idle operators taken away, %u set anew in %llu us", (int)p->pid, st.taken,
-			  st.kept, (unsigned long long)(st.took_ns / 1000));
+	retire__look(rt, p);
+	wanted = retire__may(p, pl) ? idle__wanted(rt->idle, pl->ref->plan) : NULL;
+	r = wanted ? keeper__retire(rt->env.keeper, p->pid, pl->ref->plan, wanted, &st) : -ENODATA;
+	rt->taken += st.taken;
+	if (r == 1)
+		return;
+	pl->is_full = 0;
+	if (r < 0) {
+		pl->is_full = pl->is_unread = 1;
+		log_info("idle operators of process %d stay: %s", (int)p->pid, strerror(-r));
+		return;
 	}
+	log_debug("process %d: %u probes of idle operators taken away, %u set anew, the last in %llu us", (int)p->pid, st.taken,
+		  st.kept, (unsigned long long)(st.took_ns / 1000));
 }
 
-static void retire__drop_all(struct retire *rt)
+static void retire__begin_drop(struct retire *rt)
+{
+	retire__look_at_all(rt);
+	rt->is_dropping = !rt->has_news;
+	rt->has_retired |= rt->is_dropping;
+}
+
+static void retire__go_on_drop(struct retire *rt)
 {
 	struct process *p;
 
-	retire__look_at_all(rt);
-	if (rt->has_news)
-		return;
-	rt->has_retired = 1;
-	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));)
-		retire__drop_idle(rt, p);
+	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));) {
+		for (size_t i = 0; i < p->plans_cnt; i++) {
+			if (!retire__may(p, &p->plans[i]))
+				continue;
+			retire__drop_idle(rt, p, &p->plans[i]);
+			return;
+		}
+	}
+	rt->is_dropping = 0;
 	retire__push_idle(rt);
 }
 
@@ -293,7 +306,9 @@ void retire__turn(struct retire *rt)
 	}
 	rt->turn = rt->env.followed->procs_cnt ? (rt->turn + 1) % rt->env.followed->procs_cnt : 0;
 	retire__settle(rt);
-	if (retire__is_quiet(rt))
-		retire__drop_all(rt);
+	if (rt->is_dropping)
+		retire__go_on_drop(rt);
+	else if (retire__is_quiet(rt))
+		retire__begin_drop(rt);
 	retire__settle(rt);
 }

@@ -95,6 +95,7 @@ struct session {
 	int has_backlog;     /* what was read was not all passed on */
 	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
 	int stop;	     /* enum session_stop; 0: goes on */
+	int has_started;     /* all processes that were named are attached to */
 	struct overhead overhead;
 	unsigned marks_cnt;
 	pid_t launched;
@@ -471,7 +472,7 @@ static int session__tick(struct session *s)
 
 	session__check_overhead(s);
 	recorder__tick(&s->recorder, s->model, ms_or(s->opts->tick_ms, 0, 1000));
-	if (!s->opts->on_tick)
+	if (!s->opts->on_tick || !s->has_started)
 		return 0;
 	r = model__report(s->model, s->opts->top, &rep);
 	if (!r)
@@ -583,33 +584,38 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	}
 }
 
+static int session__turn(struct session *s, struct err *err)
+{
+	struct epoll_event evs[16];
+	int n = epoll_wait(s->epoll_fd, evs, 16, s->has_more || s->has_backlog ? 0 : -1), r;
+
+	if (n < 0 && errno != EINTR)
+		return err_set(err, -errno, "waiting for events: %s", strerror(errno));
+	follow__late_ops(s->follow); /* first: until then its calls are missed */
+	r = session__drain(s);
+	if (n < 0 && r >= 0 && s->opts->on_input) /* the window has another size */
+		r = session__input(s);
+	for (int i = 0; i < n && r >= 0; i++)
+		r = session__handle(s, &evs[i]);
+	follow__turn_set(s->follow);
+	if (r == -EPIPE) {
+		err_set(err, r, "tracing stopped: the privileged half of memtrace has ended");
+		return err_hint(err, "it was killed, or ran out of memory: see dmesg; all probes are gone with it");
+	}
+	return r < 0 ? err_set(err, r, "tracing stopped: %s", strerror(-r)) : 0;
+}
+
 static int session__loop(struct session *s, struct err *err)
 {
 	uint64_t end_ns = s->opts->duration_ns ? now_ns() + s->opts->duration_ns : UINT64_MAX;
 	int r = 0;
 
 	while (!s->stop && r >= 0) {
-		struct epoll_event evs[16];
-		int n = epoll_wait(s->epoll_fd, evs, 16, s->has_more || s->has_backlog ? 0 : -1);
-
-		if (n < 0 && errno != EINTR)
-			return err_set(err, -errno, "waiting for events: %s", strerror(errno));
-		follow__late_ops(s->follow); /* first: until then its calls are missed */
-		r = session__drain(s);
-		if (n < 0 && r >= 0 && s->opts->on_input) /* the window has another size */
-			r = session__input(s);
-		for (int i = 0; i < n && r >= 0; i++)
-			r = session__handle(s, &evs[i]);
+		r = session__turn(s, err);
 		if (now_ns() >= end_ns && !s->stop)
 			s->stop = STOP_TIME;
 	}
-	if (r >= 0 && s->stop == STOP_OVERHEAD)
-		return session__too_costly(s, err);
-	if (r == -EPIPE) {
-		err_set(err, r, "tracing stopped: the privileged half of memtrace has ended");
-		return err_hint(err, "it was killed, or ran out of memory: see dmesg; all probes are gone with it");
-	}
-	return r < 0 ? err_set(err, r, "tracing stopped: %s", strerror(-r)) : 0;
+	return r >= 0 && s->stop == STOP_OVERHEAD ? session__too_costly(s, err) : r;
 }
 
 /* --- life ------------------------------------------------------------------------------------------------ */
@@ -832,6 +838,8 @@ static int session__start(struct session *s, struct err *err)
 	}
 	if (o->all)
 		follow__attach_jobs(s->follow);
+	while (r >= 0 && (r = follow__awaits(s->follow, err)) > 0 && !s->stop)
+		r = session__turn(s, err);
 	return r < 0 ? r : recorder__flush(&s->recorder, err);
 }
 
@@ -919,6 +927,7 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		r = session__start(&s, err);
 	if (s.launched)
 		r = launch_continue(s.launched, r, err);
+	s.has_started = !r;
 	if (!r && opts->on_start)
 		opts->on_start(opts->ctx);
 	if (!r) {

@@ -35,6 +35,14 @@ int links__add(struct links *l, const struct link_key *key, int is_first, const 
 	return 0;
 }
 
+int links__has_operators(const struct links *l, pid_t pid)
+{
+	for (size_t i = 0; i < l->cnt; i++)
+		if (l->v[i].key.pid == pid && (l->v[i].key.prog == MT_PROG_OP || l->v[i].key.prog == MT_PROG_FLOW_OP))
+			return 1;
+	return 0;
+}
+
 int link_key_same(const struct link_key *a, const struct link_key *b)
 {
 	return a->pid == b->pid && a->file_fd == b->file_fd && a->prog == b->prog && a->is_ret == b->is_ret;

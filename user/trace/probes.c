@@ -2,12 +2,14 @@
 #define LOG_MODULE "trace"
 #include "trace/probes.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -70,9 +72,18 @@ static int probes__file(struct probes *p, const struct plan_lib *lib)
 }
 
 /*
- * How long one took. A first site of a file waits for a grace period of the kernel's, in which nobody else waits, and
- * memtrace may be preempted: so what is much longer than the last ones is believed in steps.
+ * By the CPU's time: a first site of a file waits for a grace period of the kernel's, in which nobody else waits, and whoever
+ * is preempted all the time would set a few sites a slice for a minute (seen at nice 15 beside two busy loops).
  */
+static uint64_t work_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* What one took; what is much more than of the last ones is believed in steps. */
 static void probes__took(struct probes *p, uint64_t ns, size_t cnt)
 {
 	uint64_t each = ns / cnt;
@@ -87,7 +98,7 @@ static void probes__took(struct probes *p, uint64_t ns, size_t cnt)
 /* How many more sites a call that began then may set. */
 static size_t probes__room(const struct probes *p, uint64_t budget_ns, uint64_t begin)
 {
-	uint64_t spent = now_ns() - begin;
+	uint64_t spent = work_ns() - begin;
 
 	if (!budget_ns)
 		return SIZE_MAX;
@@ -178,12 +189,12 @@ static void probes__attached(struct probes *p, const struct site *s, struct atta
 static void probes__attach_range(struct probes *p, const char *path, struct group *g, size_t from, size_t to,
 				 struct attach_stats *st, int *first_err)
 {
-	uint64_t begin = now_ns();
+	uint64_t begin = work_ns();
 	int r = probes__link(p, &g->key, g->is_first, path, g->offsets + from, g->has_refs ? g->refs + from : NULL,
 			     g->cookies + from, to - from);
 
 	if (r == 0) {
-		probes__took(p, now_ns() - begin, to - from);
+		probes__took(p, work_ns() - begin, to - from);
 		for (size_t i = from; i < to; i++)
 			probes__attached(p, &g->sites[g->at[i]], st);
 		return;
@@ -308,6 +319,20 @@ static size_t group__begin(struct group *g, const struct plan *plan, size_t i)
 	return n;
 }
 
+/* From now on, or until now, operators of a process are not told: see is_partial in bpf/lib/frames.h. */
+static void probes__set_partial(struct probes *p, pid_t pid, int on)
+{
+	int fd = bpf_map__fd(p->skel->maps.partial);
+	uint32_t key = (uint32_t)pid;
+	uint8_t one = 1;
+
+	/* Full: then they are told. */
+	if (on && !bpf_map_update_elem(fd, &key, &one, BPF_NOEXIST))
+		p->skel->bss->mt_partial_cnt++;
+	else if (!on && !bpf_map_delete_elem(fd, &key))
+		p->skel->bss->mt_partial_cnt--;
+}
+
 /* What became of it, when all of the plan had its turn. */
 static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *st, struct err *err)
 {
@@ -325,7 +350,7 @@ static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *
 int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err)
 {
-	uint64_t begin = now_ns(), took;
+	uint64_t begin = now_ns(), worked = work_ns(), took;
 	struct attach_stats st = *ret;
 	int r = cookies__begin(&p->cookies, pid, plan, st.at ? NULL : &st.classes_left_out);
 	size_t room, least = SLICE_SITES_MIN;
@@ -336,7 +361,11 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 	if (group__init(&g, plan->sites_cnt) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	st.way = p->use_perf;
-	while (st.at < plan->sites_cnt && ((room = probes__room(p, st.budget_ns, begin)) || least)) {
+	if (!st.at && st.budget_ns && !links__has_operators(&p->links, pid)) {
+		probes__set_partial(p, pid, 1);
+		st.is_partial = 1;
+	}
+	while (st.at < plan->sites_cnt && ((room = probes__room(p, st.budget_ns, worked)) || least)) {
 		group__begin(&g, plan, st.at);
 		g.max = room > least ? room : least;
 		g.wanted = st.wanted ? st.wanted + st.at : NULL;
@@ -351,7 +380,11 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 	st.longest_ns = took > st.longest_ns ? took : st.longest_ns;
 	st.slices++;
 	*ret = st;
-	return st.at < plan->sites_cnt ? 1 : probes__attach_end(p, pid, &st, err);
+	if (st.at < plan->sites_cnt)
+		return 1;
+	if (st.is_partial)
+		probes__set_partial(p, pid, 0);
+	return probes__attach_end(p, pid, &st, err);
 }
 
 /* --- what is wanted no more -------------------------------------------------------------------- */
@@ -382,7 +415,7 @@ static void probes__keep_whole(struct probes *p, const struct group *g)
 static int probes__set_anew(struct probes *p, const struct plan *plan, struct group *g, const uint64_t *first,
 			    size_t first_cnt)
 {
-	uint64_t *have, begin = now_ns();
+	uint64_t *have, begin = work_ns();
 	size_t have_cnt;
 	char path[64];
 	int r = links__offsets(&p->links, &g->key, LINKS_LATER, &have, &have_cnt), more = 0;
@@ -404,7 +437,7 @@ static int probes__set_anew(struct probes *p, const struct plan *plan, struct gr
 	if (!r && g->cnt)
 		r = probes__link(p, &g->key, 0, path, g->offsets, NULL, g->cookies, g->cnt);
 	if (!r && g->cnt)
-		probes__took(p, now_ns() - begin, g->cnt);
+		probes__took(p, work_ns() - begin, g->cnt);
 	return r < 0 ? r : more;
 }
 
@@ -440,7 +473,7 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 		   struct retire_stats *ret)
 {
 	struct retire_stats st = *ret;
-	uint64_t begin = now_ns();
+	uint64_t begin = now_ns(), worked = work_ns();
 	struct group g;
 	int r = cookies__begin(&p->cookies, pid, plan, NULL);
 
@@ -451,7 +484,7 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 	for (size_t i = 0, n; i < plan->sites_cnt && !r; i += n) {
 		n = group__begin(&g, plan, i);
 		g.wanted = wanted + i;
-		g.max = probes__room(p, st.budget_ns, begin);
+		g.max = probes__room(p, st.budget_ns, worked);
 		if (g.max < SLICE_SITES_MIN)
 			g.max = SLICE_SITES_MIN;
 		if (is_operator(g.sites->prog))
@@ -467,6 +500,7 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 void probes__detach(struct probes *p, pid_t pid)
 {
 	links__close_pid(&p->links, pid, p->closer, p->site_ns);
+	probes__set_partial(p, pid, 0);
 	cookies__drop_pid(&p->cookies, pid);
 }
 

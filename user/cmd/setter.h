@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * setter: plans on their way into processes. Whoever hits a probe waits while others are being set in its process, so they are
+ * set in slices, one a turn of the loop, and never one right after the other: between them the job goes on, and rings are
+ * emptied. What frees, what gives birth and what marks steps goes first, in all processes; the thousands of operators follow.
+ */
+#ifndef MT_CMD_SETTER_H
+#define MT_CMD_SETTER_H
+
+#include <stdint.h>
+
+#include "trace/trace.h"
+
+struct keeper;
+struct plan_ref; /* cmd/followed.h */
+struct process;
+struct setter;
+
+struct setting {
+	struct setting *next;
+	struct process *p;
+	struct plan_ref *ref;
+	struct attach_stats st; /* wanted and site_failed are its own */
+	int is_inherited; /* the plan of a parent: what became of its symbols was told */
+	int is_hasty;	  /* the process has just begun and is not at work yet: shorter pauses */
+	int is_named;	  /* the user asked for this one: its failure is the session's */
+	int is_awaited;	  /* the session begins when it is set */
+};
+
+/* One is over: 0, the error of setting it, or -ECANCELED: it was dropped with some of its sites set. */
+typedef void (*setting_done_fn)(void *ctx, struct setting *s, int r, struct err *err);
+
+struct setter *setter__new(struct keeper *keeper, setting_done_fn done, void *ctx); /* NULL: no memory */
+void setter__free(struct setter *s); /* those under way are forgotten */
+/* wanted: NULL, or a byte a site, copied. A user of ref. The setter's until it is done; NULL: no memory. */
+struct setting *setter__add(struct setter *s, struct process *p, struct plan_ref *ref, const uint8_t *wanted);
+/* All of it, at once: nobody runs in there. */
+void setter__run(struct setter *s, struct setting *one);
+/* A slice, if it is time for one. */
+void setter__turn(struct setter *s);
+void setter__drop(struct setter *s, const struct process *p); /* what is under way there; NULL: everywhere */
+int setter__is_awaited(const struct setter *s); /* 1: one of those is under way */
+
+#endif
