@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/asker.h"
@@ -303,8 +304,20 @@ static int serve__linger(struct serve_run *x, uint64_t until_ns, struct err *err
 	return n < 0 && errno != EINTR ? err_set(err, -errno, "waiting for clients: %s", strerror(errno)) : 0;
 }
 
+/* Where the socket's name is removed in the end; NULL: it is a port. */
+static const char *socket_folder(const struct listen_addr *a, char *buf, size_t size)
+{
+	const char *path = ((const struct sockaddr_un *)&a->sa)->sun_path;
+
+	if (!a->is_unix)
+		return NULL;
+	snprintf(buf, size, "%.*s", (int)(strrchr(path, '/') - path) + 1, path);
+	return buf;
+}
+
 int cmd_serve(const struct options *o, struct err *err)
 {
+	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	struct serve_run *x = calloc(1, sizeof(*x));
 	struct session_opts so;
 	struct report *rep = NULL;
@@ -326,6 +339,7 @@ int cmd_serve(const struct options *o, struct err *err)
 		so.on_watch = on_watch;
 		so.watch_fd = x->epoll_fd;
 		so.ctx = x;
+		so.writes = socket_folder(&x->addr, folder, sizeof(folder));
 		r = session_run(&so, &rep, &status, err);
 		x->session = NULL;
 		report__free(x->rep);

@@ -39,7 +39,7 @@ fail:
 	}
 }
 
-void ring__done(struct ring *r)
+void ring__unmap(struct ring *r)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -47,6 +47,13 @@ void ring__done(struct ring *r)
 		munmap(r->consumer, page);
 	if (r->producer)
 		munmap((void *)r->producer, page + r->size);
+	r->consumer = NULL;
+	r->producer = NULL;
+}
+
+void ring__done(struct ring *r)
+{
+	ring__unmap(r);
 	if (r->fd >= 0)
 		close(r->fd);
 	*r = (struct ring){ .fd = -1 };

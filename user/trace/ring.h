@@ -24,6 +24,7 @@ struct ring {
 /* Takes over fd. 0 or -errno. */
 int ring__init(struct ring *r, int fd, size_t size);
 void ring__done(struct ring *r);
+void ring__unmap(struct ring *r); /* somebody else reads it: only its descriptor stays */
 /* Where the next record will be reserved. */
 unsigned long ring__end(const struct ring *r);
 /*

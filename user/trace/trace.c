@@ -599,7 +599,7 @@ unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 	return costs_of(&c, prog);
 }
 
-void tracer__taps(const struct tracer *t, struct taps_desc *ret, int *fds)
+void tracer__taps(struct tracer *t, struct taps_desc *ret, int *fds)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -608,8 +608,10 @@ void tracer__taps(const struct tracer *t, struct taps_desc *ret, int *fds)
 				   .rings_cnt = t->rings.cnt, .use_perf = (uint32_t)t->use_perf,
 				   .tells_victims = t->skel->links.mt_oom_victim != NULL, .kernel_ns = t->kernel_ns,
 				   .calib = t->calib, .classes = t->classes };
-	for (unsigned i = 0; i < t->rings.cnt; i++)
+	for (unsigned i = 0; i < t->rings.cnt; i++) {
 		fds[i] = t->rings.v[i].fd;
+		ring__unmap(&t->rings.v[i]); /* 32 MiB and more, which would count for both */
+	}
 	fds[t->rings.cnt] = bpf_map__fd(t->skel->maps.bss);
 }
 

@@ -131,11 +131,12 @@ const struct insn_classes *tracer__insn_classes(const struct tracer *t);
 unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog);
 
 /*
- * What it takes to read all of that from another process (trace/taps.h). The descriptors stay the tracer's.
+ * What it takes to read all of that from another process (trace/taps.h). The descriptors stay the tracer's. Its rings are
+ * that process's from now on: no tracer__drain any more.
  */
 struct taps_desc;
 struct taps_progs;
-void tracer__taps(const struct tracer *t, struct taps_desc *ret, int *fds /* TAPS_FDS_MAX */);
+void tracer__taps(struct tracer *t, struct taps_desc *ret, int *fds /* TAPS_FDS_MAX */);
 void tracer__progs(const struct tracer *t, struct taps_progs *ret);
 
 struct trace_features {
