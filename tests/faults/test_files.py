@@ -13,7 +13,8 @@ import time
 import faults
 import mt
 
-SLOW = {"libraries_that_shrink", "libraries_replaced_in_place", "recording_cut_and_replaced_while_read"}
+SLOW = {"libraries_that_shrink", "libraries_replaced_in_place", "libraries_that_lie",
+        "recording_cut_and_replaced_while_read"}
 
 MAPPER = """
 import mmap, sys
