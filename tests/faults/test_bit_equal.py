@@ -9,7 +9,7 @@ import subprocess
 import faults
 import mt
 
-SLOW = {"eager", "compiled", "ddp", "loader", "mixed", "custom_op"}
+SLOW = {"eager", "compiled", "ddp", "loader", "mixed", "custom_op", "launched"}
 
 # (command, options, how it ends): every source, every way of stacks, both ways of attaching, and every kind of end.
 VISITS = (
