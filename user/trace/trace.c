@@ -609,6 +609,19 @@ unsigned tracer__cost_ns(const struct tracer *t, enum mt_prog prog)
 	return calib__cost_ns(&t->calib, &t->classes, prog == MT_PROG_LOOKUP ? MT_PROG_REGION_END : prog, class);
 }
 
+int trace_insn_classes(struct insn_classes *ret, struct err *err)
+{
+	struct tracer_opts opts = { .ring_bytes = 64 << 10 };
+	struct tracer *t;
+	int r = tracer__new(&t, &opts, err);
+
+	if (r < 0)
+		return r;
+	*ret = t->classes;
+	tracer__free(t);
+	return 0;
+}
+
 const char *trace_libbpf_version(void)
 {
 	return libbpf_version_string();
