@@ -24,12 +24,12 @@ check-unit: $(UNIT_BINS)
 	@set -e; for t in $(UNIT_BINS); do echo "== $$t"; $$t; done
 
 # BPF programs in the kernel (root).
-$(B)/tests/test_kernel: tests/bpf/test_kernel.c $(B)/libmemtrace.a
+$(B)/tests/test_kernel $(B)/tests/test_sites: $(B)/tests/%: tests/bpf/%.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -O1 -fno-optimize-sibling-calls -Wno-missing-prototypes $< $(B)/libmemtrace.a $(LIBS) -lcmocka -o $@
 .PHONY: check-bpf
-check-bpf: $(B)/tests/test_kernel
-	@if [ "$$(id -u)" = 0 ]; then $<; else sudo $<; fi
+check-bpf: $(B)/tests/test_kernel $(B)/tests/test_sites
+	@set -e; for t in $^; do if [ "$$(id -u)" = 0 ]; then $$t; else sudo $$t; fi; done
 
 # Programs that measure one room alone; numbers are in tests/bench/README.md.
 $(B)/tests/gen_recording $(B)/tests/gen_ranks: $(B)/tests/%: tests/bench/%.c $(B)/libmemtrace.a

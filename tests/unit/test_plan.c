@@ -262,10 +262,12 @@ struct planned {
 	int r;
 };
 
+static const struct insn_classes *classes; /* of the next plans; NULL: assumed */
+
 static struct planned make_plan(pid_t pid, unsigned sources, const char *usdt)
 {
 	struct planned x = { .names = names__new() };
-	struct plan_opts opts = { .sources = sources, .usdt = &usdt, .usdt_cnt = usdt != NULL };
+	struct plan_opts opts = { .sources = sources, .usdt = &usdt, .usdt_cnt = usdt != NULL, .classes = classes };
 
 	assert_int_equal(target__open(&x.t, pid, &x.err), 0);
 	x.r = plan__build(&x.p, x.t, &opts, x.names, &x.err);
@@ -804,6 +806,43 @@ static void notices_a_dead_target(void **state)
 	names__free(names);
 }
 
+/*
+ * What cannot be probed without harm is left out, counted and named: here return probes, as with a shadow stack, and then
+ * everything.
+ */
+static void leaves_out_what_does_harm(void **state)
+{
+	static struct insn_classes some; /* beyond a failure */
+	char *envp[] = { NULL };
+	pid_t pid = fixture_start(fixture_build("host", "", FIXTURE_WAITS("")), envp);
+	struct planned x;
+
+	(void)state;
+	some = insn_classes_assumed();
+	some.is_tried = 1;
+	some.of[INSN_RETURN].is_usable = 0;
+	classes = &some;
+	x = make_plan(pid, SRC_HOST, NULL);
+	assert_int_equal(x.r, 0);
+	assert_true(x.p->is_tried);
+	assert_null(find_site(&x, "malloc", MT_PROG_HOST_ENTER));
+	assert_null(find_site(&x, "malloc", MT_PROG_HOST_RET));
+	assert_non_null(find_site(&x, "free", MT_PROG_HOST_FREE));
+	assert_true(x.p->unsafe_cnt >= 5);
+	assert_int_equal(x.p->notes_cnt, 1);
+	assert_non_null(strstr(x.p->notes[0], "sites are left out"));
+	drop_plan(&x);
+
+	memset(&some, 0, sizeof(some));
+	x = make_plan(pid, SRC_HOST, NULL);
+	assert_int_equal(x.r, -ENOENT);
+	assert_non_null(strstr(x.err.msg, "at each of its"));
+	target__free(x.t);
+	names__free(x.names);
+	classes = NULL;
+	fixture_stop(pid);
+}
+
 /* --- USDT ----------------------------------------------------------------------------------------------
  */
 
@@ -900,6 +939,7 @@ int main(void)
 		cmocka_unit_test(plans_static_programs),
 		cmocka_unit_test(says_when_there_is_nothing),
 		cmocka_unit_test(notices_a_dead_target),
+		cmocka_unit_test(leaves_out_what_does_harm),
 		cmocka_unit_test(plans_usdt),
 	};
 

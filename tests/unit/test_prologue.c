@@ -140,6 +140,7 @@ static const struct {
 	  "syscall" },
 	{ "never behind a trap", CODE(0x0f, 0x0b, 0x55, 0xc3), { RDI, 0 }, 0, INSN_STEPPED, "ud2" },
 	{ "a call first", CODE(0xe8, 0, 0, 0, 0, 0xc3), { RDI, 1 }, 0, INSN_CALL, NULL },
+	{ "a call through memory first", CODE(0xff, 0x15, 0, 0, 0, 0, 0xc3), { RDI, 1 }, 0, INSN_CALL, NULL },
 	{ "16-bit branches are not emulated",
 	  CODE(0x66, 0xe9, 0, 0, 0, 0, 0xc3),
 	  { RDI, 1 },

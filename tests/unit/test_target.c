@@ -580,9 +580,38 @@ static void finds_jobs(void **state)
 	rmdir(dir);
 }
 
+static void finds_words_of_lines(void **state)
+{
+	static const char status[] = "Name:\tshstk\nTgid:\t7\nx86_Thread_features:\tshstk wrss \n"
+				     "x86_Thread_features_locked:\t\n";
+
+	(void)state;
+	assert_true(proc_line_has_word(status, "x86_Thread_features:", "shstk"));
+	assert_true(proc_line_has_word(status, "x86_Thread_features:", "wrss"));
+	assert_false(proc_line_has_word(status, "x86_Thread_features:", "wrs"));
+	assert_false(proc_line_has_word(status, "x86_Thread_features:", "wrsss"));
+	assert_false(proc_line_has_word(status, "x86_Thread_features_locked:", "shstk"));
+	assert_false(proc_line_has_word("x86_Thread_features:\t\nName: shstk\n", "x86_Thread_features:", "shstk"));
+	assert_true(proc_line_has_word("flags\t\t: fpu user_shstk", "flags", "user_shstk"));
+	assert_false(proc_line_has_word("flags", "flags", "user_shstk"));
+	assert_false(proc_line_has_word("", "flags", "user_shstk"));
+}
+
+static void has_no_shadow_stack(void **state)
+{
+	struct target *t;
+
+	(void)state;
+	assert_int_equal(target__open(&t, getpid(), NULL), 0);
+	assert_false(target__has_shadow_stack(t)); /* glibc 2.36 never asks for one */
+	target__free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(finds_words_of_lines),
+		cmocka_unit_test(has_no_shadow_stack),
 		cmocka_unit_test(reads_maps_lines),
 		cmocka_unit_test(walks_maps),
 		cmocka_unit_test(unescapes_paths),

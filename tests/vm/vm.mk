@@ -6,6 +6,6 @@ $(B)/vm/prog_insns: tests/vm/prog_insns.c
 	$(CC) $(ALL_CFLAGS) $< -lbpf -o $@
 
 .PHONY: check-vm
-check-vm: $(B)/memtrace $(B)/tests/test_kernel $(B)/vm/prog_insns targets ## Debian's kernels 6.1 and 6.12, in qemu
+check-vm: $(B)/memtrace $(B)/tests/test_kernel $(B)/tests/test_sites $(B)/vm/prog_insns targets ## Debian's kernels 6.1 and 6.12, in qemu
 	@tools/install-deps python vm
 	@tests/vm/run

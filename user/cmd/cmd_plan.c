@@ -11,12 +11,15 @@
 #include "keeper/keeper.h"
 #include "plan/plan.h"
 #include "target/target.h"
+#include "trace/trace.h"
 #include "view/json.h"
 #include "view/plan_view.h"
 
-static int plan_one(const struct options *o, struct target *t, struct json *j, struct err *err)
+/* classes: NULL: not known here. */
+static int plan_one(const struct options *o, const struct insn_classes *classes, struct target *t, struct json *j,
+		    struct err *err)
 {
-	struct plan_opts po = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt };
+	struct plan_opts po = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .classes = classes };
 	struct plan_view_opts vo = {
 		.pid = (uint32_t)target__pid(t),
 		.comm = target__comm(t),
@@ -45,14 +48,15 @@ static int plan_one(const struct options *o, struct target *t, struct json *j, s
 
 static int plan_all(const struct options *o, struct json *j, struct err *err)
 {
-	int r = 0;
+	struct insn_classes classes;
+	int is_tried = !rights_missing() && !trace_insn_classes(&classes, NULL), r = 0;
 
 	for (size_t i = 0; i < o->pids_cnt && !r; i++) {
 		struct target *t = NULL;
 
 		r = target__open(&t, o->pids[i], err);
 		if (!r)
-			r = plan_one(o, t, j, err);
+			r = plan_one(o, is_tried ? &classes : NULL, t, j, err);
 		target__free(t);
 	}
 	return r;

@@ -806,8 +806,7 @@ static void session__push_harmful(struct session *s)
 
 	if (!insn_classes_harmful(keeper__insn_classes(s->keeper), list, sizeof(list)))
 		return;
-	snprintf(text, sizeof(text), "this kernel harms programs by probes on some instructions, and none is set there: %s",
-		 list);
+	snprintf(text, sizeof(text), "on this kernel a probe on some instructions does harm, and none is set there: %s", list);
 	session__push(s, (struct event){ .kind = EV_NOTE, .name = names__add(s->names, text) });
 }
 

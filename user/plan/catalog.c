@@ -231,6 +231,11 @@ static int add_row(struct builder *b, size_t i, const struct elf_sym *sym, const
 			builder__note(b, "%s: the code of %s cannot be read", b->lib->base, shown);
 		return 0;
 	}
+	if (row->prog == MT_PROG_HOST_ENTER &&
+	    !b->classes.of[MT_HOST_MAY_THROW(row->cookie) ? INSN_RET : INSN_RETURN].is_usable) {
+		builder__leave_out(b, shown);
+		return 0;
+	}
 	if (row->prog == MT_PROG_HOST_ENTER && MT_HOST_MAY_THROW(row->cookie)) {
 		r = add_exits(b, sym, shown);
 		if (r < 0)

@@ -378,6 +378,10 @@ static int add_row(struct builder *b, const struct gpu_row *row, const struct el
 			builder__note(b, "%s: the code of %s cannot be read", b->lib->base, row->symbol);
 		return 0;
 	}
+	if (!b->classes.of[INSN_RETURN].is_usable) {
+		builder__leave_out(b, row->symbol);
+		return 0;
+	}
 	spec = add_spec(b, row);
 	if (spec < 0)
 		return spec;

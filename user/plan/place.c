@@ -40,8 +40,8 @@ int builder__place(struct builder *b, const struct elf_sym *sym, const char *sho
 void builder__note_left_out(struct builder *b)
 {
 	if (b->unsafe_cnt)
-		builder__note(b, "%s: %u site%s left out (%s%.100s): on this kernel a probe there could change the program's "
-			      "data", b->lib->base, b->unsafe_cnt, b->unsafe_cnt > 1 ? "s are" : " is",
+		builder__note(b, "%s: %u site%s left out (%s%.100s): here a probe there could do the program harm "
+			      "(memtrace doctor)", b->lib->base, b->unsafe_cnt, b->unsafe_cnt > 1 ? "s are" : " is",
 			      b->unsafe_cnt > 1 ? "the first: " : "", b->unsafe_first);
 	b->unsafe_cnt = 0;
 }

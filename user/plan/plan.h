@@ -119,6 +119,7 @@ struct plan {
 	size_t covers_cnt;
 	char **notes; /* sentences about what will not be visible and why */
 	size_t notes_cnt;
+	int is_tried;		 /* what can be probed without harm was tried on this kernel, else assumed */
 	uint32_t unsafe_cnt;	 /* sites left out because a probe there could change the program's data */
 	uint32_t ops_left_out;	 /* operators that can neither allocate, write nor view */
 	uint32_t views_left_out; /* operators that only make views, when SRC_VIEWS is not asked for */

@@ -94,7 +94,7 @@ static enum insn_class classify(const uint8_t *code, const struct insn *in, uint
 		return INSN_JUMP;
 	if (op == 0xc3)
 		return INSN_RET;
-	return op == 0xe8 ? INSN_CALL : INSN_STEPPED;
+	return in->d.meta.category == ZYDIS_CATEGORY_CALL ? INSN_CALL : INSN_STEPPED;
 }
 
 /* A quarter: what one machine measures differs by less from one time to the next. */

@@ -262,3 +262,21 @@ int environ_labels(const char *text, size_t len, int (*fn)(void *ctx, const char
 	}
 	return 0;
 }
+
+int proc_line_has_word(const char *text, const char *line, const char *word)
+{
+	size_t line_len = strlen(line), len = strlen(word), n;
+	const char *at = text;
+
+	while (strncmp(at, line, line_len)) {
+		at = strchr(at, '\n');
+		if (!at++)
+			return 0;
+	}
+	for (at += line_len; *at && *at != '\n'; at += n + (n == 0)) {
+		n = strcspn(at, " \t\n");
+		if (n == len && !memcmp(at, word, len))
+			return 1;
+	}
+	return 0;
+}

@@ -47,6 +47,9 @@ struct proc_stat {
 
 int proc_stat_parse(const char *text, size_t len, struct proc_stat *ret);
 
+/* Has the first line that begins with `line` that word? The text ends with a NUL. */
+int proc_line_has_word(const char *text, const char *line, const char *word);
+
 /* NUL-separated arguments → one line, blanks between, control characters as '?'. Returns its length. */
 size_t cmdline_join(const char *text, size_t len, char *buf, size_t size);
 

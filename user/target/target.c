@@ -163,6 +163,36 @@ static int target__read_strings(struct target *t, struct err *err)
 }
 
 /* "\nRssAnon:    1234 kB" → bytes; 0 if the line is not there (kernel threads). */
+int target__has_shadow_stack(const struct target *t)
+{
+	char *text;
+	size_t len;
+	int r = proc_read(t->dirfd, "status", 64 << 10, &text, &len);
+
+	if (r < 0)
+		return 0; /* it has ended */
+	r = proc_line_has_word(text, "x86_Thread_features:", "shstk");
+	free(text);
+	return r;
+}
+
+int machine_has_shadow_stacks(void)
+{
+	char *text;
+	size_t len;
+	int dir = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), r;
+
+	if (dir < 0)
+		return 0;
+	r = proc_read(dir, "cpuinfo", 64 << 10, &text, &len);
+	close(dir);
+	if (r < 0)
+		return 0;
+	r = proc_line_has_word(text, "flags", "user_shstk");
+	free(text);
+	return r;
+}
+
 static uint64_t status_bytes(const char *text, const char *line)
 {
 	const char *at = strstr(text, line);

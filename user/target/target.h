@@ -66,6 +66,13 @@ int target__rss(const struct target *t, struct target_rss *ret);
  * process for it (13 ms a GiB of small pages) and holds its mmap lock meanwhile. -ESRCH when gone, -EACCES.
  */
 int target__use(const struct target *t, uint64_t *ret);
+/*
+ * Its main thread runs with a shadow stack (CET): return addresses are kept twice, and only the CPU's own calls write both.
+ * Threads inherit it, and programs get it from their loader at their very start.
+ */
+int target__has_shadow_stack(const struct target *t);
+/* Some program on this machine may have one, or get one. */
+int machine_has_shadow_stacks(void);
 /* Children (all descendants if deep) as of now; -ENOMEM or count; *ret is malloc'ed, caller frees. */
 int target__children(const struct target *t, int deep, pid_t **ret);
 

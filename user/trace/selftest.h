@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * selftest: which instructions this kernel can probe without harm, and what a hit costs, found by running each (try.h): as they
- * are, probed, with signals coming in between whose handler runs them too, and in a child forked after they were hit.
+ * selftest: which instructions this kernel can probe without harm, and what a hit costs, found by running each (try.h): as
+ * they are, probed, with signals coming in between whose handler runs them too, and in a child forked after they were hit.
  *
- * All of it happens in forked children of memtrace: a kernel that breaks them breaks a child, and that is the verdict. Where the
- * kernel runs a class of instruction with harm, memtrace probes none of that class.
+ * All of it happens in forked children of memtrace: a kernel that breaks them breaks a child, and that is the verdict. Where
+ * the kernel runs a class of instruction with harm, memtrace probes none of that class.
  */
 #ifndef MT_TRACE_SELFTEST_H
 #define MT_TRACE_SELFTEST_H

@@ -615,6 +615,19 @@ void tracer__taps(struct tracer *t, struct taps_desc *ret, int *fds)
 	fds[t->rings.cnt] = bpf_map__fd(t->skel->maps.bss);
 }
 
+int trace_insn_classes(struct insn_classes *ret, struct err *err)
+{
+	struct tracer_opts opts = { .ring_bytes = 64 << 10 };
+	struct tracer *t;
+	int r = tracer__new(&t, &opts, err);
+
+	if (r < 0)
+		return r;
+	*ret = t->classes;
+	tracer__free(t);
+	return 0;
+}
+
 const char *trace_libbpf_version(void)
 {
 	return libbpf_version_string();

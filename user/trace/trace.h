@@ -147,6 +147,8 @@ struct trace_features {
 	char error[256];      /* why loading failed, "" if it did not */
 	struct insn_classes classes; /* tried on this machine; is_tried 0: not even that */
 };
+/* What tracer__insn_classes tells, without a tracer. 0 or -errno, and nothing in *ret. */
+int trace_insn_classes(struct insn_classes *ret, struct err *err);
 /* "v1.1" */
 const char *trace_libbpf_version(void);
 /* Loads a small program and tries. 0 even when nothing works: look at the fields. */

@@ -63,6 +63,9 @@ __asm__(".text\n.p2align 6\n.globl try_run\n.type try_run, @function\ntry_run:\n
 #define NOP5 ".byte 0x0f,0x1f,0x44,0,0"
 static volatile uint64_t word __asm__("mt_try_word") __attribute__((used)) = 1;
 
+extern const char mt_try_callee[];
+static const void *const slot __asm__("mt_try_slot") __attribute__((used)) = mt_try_callee;
+
 PIECE(nop, "", "nop", "");
 CALLED(nop5, NOP5, "ret");
 PIECE(nop5_inside, "", NOP5, "");
@@ -72,6 +75,8 @@ PIECE(jmp, "", "jmp 3f", "ud2\n3:");
 PIECE(je, "", "je 3f", "movq $1, 8(%rsp)\n3:");
 PIECE(jl_long, "", ".byte 0x0f,0x8c\n.long 3f - . - 4", "movq $1, 8(%rsp)\n3:");
 PIECE(call, "", "call 3f", "3: lea 8(%rsp), %rsp");
+PIECE(call_slot, "", "call *mt_try_slot(%rip)",
+      "jmp mt_try_back\n.globl mt_try_callee\n.hidden mt_try_callee\nmt_try_callee: ret");
 PIECE(test, "", "test %rdi, %rdi", "");
 PIECE(load, "", "mov mt_try_word(%rip), %rax", "");
 PIECE(compare, "", "cmpl $1, mt_try_word(%rip)", "");
@@ -91,6 +96,7 @@ const struct try_site try_sites[] = {
 	SITE(INSN_JUMP, "je", je, TRY_ZONE),
 	SITE(INSN_JUMP, "jl", jl_long, TRY_ZONE),
 	SITE(INSN_CALL, "call", call, TRY_ZONE),
+	SITE(INSN_CALL, "call *(%rip)", call_slot, TRY_ZONE),
 	SITE(INSN_STEPPED, "test %rdi, %rdi", test, TRY_ZONE),
 	SITE(INSN_STEPPED, "mov (%rip), %rax", load, TRY_ZONE),
 	SITE(INSN_STEPPED, "cmp $1, (%rip)", compare, TRY_ZONE),

@@ -160,7 +160,8 @@ static void put_classes(struct page *g, const struct plan *p)
 		}
 		seen[k].sites++;
 	}
-	page__heading(g, "instruction class      sites     a hit  such as");
+	page__heading(g, p->is_tried ? "instruction class      sites     a hit  such as (tried just now)" :
+				       "instruction class      sites     a hit  such as (assumed; root can try)");
 	for (size_t k = 0; k < cnt; k++) {
 		const struct site *s = seen[k].first;
 
@@ -257,6 +258,8 @@ void view_plan_json(struct json *j, const struct plan *p, const struct names *na
 		json__end(j, '}');
 	}
 	json__end(j, ']');
+	json__bool(j, "tried", p->is_tried);
+	json__u64(j, "sites_left_out", p->unsafe_cnt);
 	json__u64(j, "ops_left_out", p->ops_left_out);
 	json__u64(j, "views_left_out", p->views_left_out);
 	put_flow_json(j, p);
