@@ -221,6 +221,8 @@ static void session__push_full(struct session *s)
 	while (s->full_cnt)
 		session__note(s, (pid_t)s->full[--s->full_cnt],
 			      "this process has used up its share of names: its further new ones are shown as \"?\"");
+	for (pid_t pid; s->capture && (pid = capture__next_over(s->capture));)
+		session__note(s, pid, "this process has used up its share of stacks: its further new ones are not told");
 	for (uint32_t pid; (pid = share__next_cut(&s->share));)
 		session__note(s, (pid_t)pid, "rings overflowed, and this process told most: part of its events was left out, "
 					     "so that the others' are not lost");
