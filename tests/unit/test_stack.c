@@ -252,6 +252,37 @@ static void test_intern(void **state)
 	intern__free(n);
 }
 
+/* A process with stacks without end; others have room after it, and one of the same number after it has ended. */
+static void test_intern_shares(void **state)
+{
+	struct intern *n = intern__new();
+	uint32_t got[3] = { 0 }, nodes[3] = { 0 };
+	int is_new;
+
+	(void)state;
+	for (uint32_t who = 1; who <= 3; who++) {
+		intern__by(n, who < 3 ? who : 1);
+		for (uint32_t i = 1; i <= (who == 2 ? 10000 : EV_STACKS_MAX); i++) {
+			struct frame f = { .function = { i }, .line = who, .kind = EV_FRAME_PYTHON };
+
+			got[who - 1] += !!intern__frame(n, &f);
+			nodes[who - 1] += !!intern__node(n, who, i, &is_new);
+		}
+		if (who == 2)
+			intern__drop_owner(n, 1);
+		assert_int_equal(intern__next_over(n), who == 2 ? 0 : 1);
+		assert_int_equal(intern__next_over(n), 0);
+	}
+	assert_in_range(got[0], FRAMES_MAX / 9, FRAMES_MAX / 8);
+	assert_in_range(nodes[0], EV_STACKS_MAX / 9, EV_STACKS_MAX / 8);
+	assert_int_equal(got[1], 10000);
+	assert_int_equal(nodes[1], 10000);
+	assert_true(got[2] > FRAMES_MAX / 12 && got[2] < got[0]);
+	intern__by(n, 0);
+	assert_true(intern__frame(n, &(struct frame){ .function = { 7 }, .line = 99 }) > 0);
+	intern__free(n);
+}
+
 static void test_intern_is_full(void **state)
 {
 	struct intern *n = intern__new();
@@ -376,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_demangle),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_intern),
+		cmocka_unit_test(test_intern_shares),
 		cmocka_unit_test(test_intern_is_full),
 		cmocka_unit_test(test_capture),
 	};

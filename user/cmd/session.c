@@ -41,6 +41,7 @@
 #include "cmd/nvml.h"
 #include "cmd/overhead.h"
 #include "cmd/recorder.h"
+#include "cmd/share.h"
 #include "event/decode.h"
 #include "event/order.h"
 #include "event/pairing.h"
@@ -101,6 +102,8 @@ struct session {
 	pid_t launched;
 	int exit_status;
 	uint64_t oom_kills; /* as last told; UINT64_MAX: not yet */
+	struct share share;
+	int is_crowded;	    /* a ring was half full since the last window of that */
 	uint32_t full[16];  /* pids without room for names, not told yet */
 	size_t full_cnt;
 };
@@ -221,6 +224,11 @@ static void session__push_full(struct session *s)
 	while (s->full_cnt)
 		session__note(s, (pid_t)s->full[--s->full_cnt],
 			      "this process has used up its share of names: its further new ones are shown as \"?\"");
+	for (pid_t pid; s->capture && (pid = capture__next_over(s->capture));)
+		session__note(s, pid, "this process has used up its share of stacks: its further new ones are not told");
+	for (uint32_t pid; (pid = share__next_cut(&s->share));)
+		session__note(s, (pid_t)pid, "rings overflowed, and this process told most: part of its events was left out, "
+					     "so that the others' are not lost");
 }
 
 /* --- records ------------------------------------------------------------------------------------ */
@@ -234,12 +242,22 @@ static int session__stack(struct session *s, const void *rec, size_t len)
 	return order__push(s->order, &ev);
 }
 
+/* Texts are told once, so they are taken always: others' events may need them. */
+static int session__takes(struct session *s, const void *rec, size_t len)
+{
+	const struct mt_hdr *h = rec;
+
+	return len < sizeof(*h) || h->kind == MT_EV_NAME || h->kind == MT_EV_STACK_PY || share__takes(&s->share, h->pid);
+}
+
 static int session__record(void *ctx, const void *rec, size_t len)
 {
 	struct session *s = ctx;
 	struct event ev;
 	int r;
 
+	if (s->share.is_on && !session__takes(s, rec, len))
+		return 0;
 	if (capture__wants(rec, len))
 		return session__stack(s, rec, len);
 	r = decode__record(s->decode, rec, len, &ev);
@@ -338,6 +356,7 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
 	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
 	session__push_full(s);
+	session__push_loss(s, MT_LOSS_SHARE, s->share.left_out);
 	session__push_loss(s, MT_LOSS_RECORDING, recorder__dropped(&s->recorder));
 	follow__push_usage(s->follow);
 	session__push_oom_kills(s);
@@ -405,19 +424,32 @@ static int session__pass_on(struct session *s, uint64_t end_ns)
 	return r < 0 ? r : 0;
 }
 
+static void session__share_out(struct session *s, uint64_t now)
+{
+	struct trace_counters c;
+
+	if (now < s->share.next_ns)
+		return;
+	tracer__counters(s->tracer, &c);
+	share__turn(&s->share, now, c.loss[MT_LOSS_RING], s->is_crowded);
+	s->is_crowded = 0;
+}
+
 /* Reads the rings as of now and passes on what is complete, as far as the turn's time goes. */
 static int session__drain(struct session *s)
 {
-	uint64_t end_ns = now_ns() + TURN_NS;
+	uint64_t now = now_ns(), end_ns = now + TURN_NS;
 	struct drained d;
 	int r;
 
+	session__share_out(s, now);
 	if (!s->has_backlog || order__waiting(s->order) < s->window / 2) {
 		r = keeper__drain(s->keeper, READ_NS, session__record, s, &d);
 		if (r < 0)
 			return r;
 		s->read_ns = d.until_ns;
 		s->has_more = d.more;
+		s->is_crowded |= d.is_crowded;
 	}
 	return session__pass_on(s, end_ns);
 }

@@ -168,7 +168,7 @@ static int suspects__walk(struct suspects *all, const struct model *m)
 static uint64_t lost_events(const struct model *m)
 {
 	static const uint8_t reasons[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_ORDER, MT_LOSS_PENDING,
-					   MT_LOSS_LIVE_TABLE, MT_LOSS_DAMAGED };
+					   MT_LOSS_LIVE_TABLE, MT_LOSS_DAMAGED, MT_LOSS_SHARE };
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < sizeof(reasons); i++)

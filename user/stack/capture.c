@@ -34,6 +34,7 @@ struct cap_proc {
 	uint64_t py_start, py_end; /* code of the interpreter's file */
 	uint8_t has_rt, is_told, is_hopeless;
 	uint64_t refreshed_ns;
+	uint32_t hashes_cnt; /* of Python frames that it told */
 };
 
 struct place_entry {
@@ -136,6 +137,11 @@ void capture__free(struct capture *c)
 uint64_t capture__bad_cnt(const struct capture *c)
 {
 	return c->bad_cnt;
+}
+
+pid_t capture__next_over(struct capture *c)
+{
+	return (pid_t)intern__next_over(c->intern);
 }
 
 uint64_t capture__lost_cnt(const struct capture *c)
@@ -244,6 +250,7 @@ static struct cap_proc *capture__proc(struct capture *c, pid_t pid)
 
 void capture__end(struct capture *c, pid_t pid)
 {
+	intern__drop_owner(c->intern, (uint32_t)pid);
 	for (size_t i = 0; i < c->procs_cnt; i++) {
 		if (c->procs[i]->pid != pid)
 			continue;
@@ -379,8 +386,9 @@ static int capture__python(struct capture *c, const struct mt_rec_py *r, size_t 
 		return 0;
 	}
 	h = hash_slot(c, r->hash);
-	if (h->hash || c->hashes_cnt >= HASHES / 2)
-		return 0; /* known, or no room: counted when it is used */
+	if (h->hash || c->hashes_cnt >= HASHES / 2 || (p && p->hashes_cnt >= (HASHES / 2 - c->hashes_cnt) / 8))
+		return 0; /* known, or no room, for this process: counted when it is used */
+	intern__by(c->intern, r->hdr.pid);
 	for (n = 0; n < r->frames_cnt; n++) {
 		words[n] = capture__python_frame(c, p && p->has_rt ? p : NULL, &r->frames[n]);
 		if (!words[n])
@@ -391,6 +399,8 @@ static int capture__python(struct capture *c, const struct mt_rec_py *r, size_t 
 		return 0;
 	h->hash = r->hash;
 	c->hashes_cnt++;
+	if (p)
+		p->hashes_cnt++;
 	return 0;
 }
 
@@ -503,6 +513,7 @@ static int capture__raw(struct capture *c, const struct mt_rec_raw *r, size_t le
 		return 0;
 	}
 	p = capture__proc(c, (pid_t)r->hdr.pid);
+	intern__by(c->intern, r->hdr.pid);
 	native = p && p->map ? capture__unwind(c, p, r) : 0;
 	if (!native)
 		c->lost_cnt++;
@@ -585,6 +596,7 @@ int capture__resolve(struct capture *c, struct event *ev, event_fn fn, void *ctx
 
 	if (ev->kind != EV_STACK_AT)
 		return 1;
+	intern__by(c->intern, ev->pid);
 	h = ev->size ? hash_slot(c, ev->size) : NULL;
 	python = h ? h->list : 0;
 	native = ev->aux;

@@ -4,9 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/seed.h"
 
 #define PAIRS_MAX (1u << 18)
+#define SHARE 8
+
+enum { T_FRAMES, T_LISTS, T_NODES, T_PAIRS, TABLES };
+
+struct owner {
+	uint32_t id;
+	uint32_t cnt[TABLES]; /* that it added */
+	uint8_t is_over, is_told;
+};
 
 /* Numbers by hash, open addressing, at most half full; nothing is removed. */
 struct slots {
@@ -36,6 +46,9 @@ struct intern {
 	uint32_t frames_cap, lists_cap, nodes_cap, pairs_cap;
 	uint32_t *words;
 	uint32_t words_cnt, words_cap;
+	struct owner *owners;
+	size_t owners_cnt, owners_cap;
+	struct owner *by; /* NULL: nobody's */
 };
 
 struct intern *intern__new(void)
@@ -56,6 +69,7 @@ void intern__free(struct intern *n)
 	free(n->nodes);
 	free(n->pairs);
 	free(n->words);
+	free(n->owners);
 	free(n);
 }
 
@@ -96,6 +110,56 @@ static uint64_t node_hash(const struct intern *n, uint32_t i)
 static uint64_t pair_hash(const struct intern *n, uint32_t i)
 {
 	return hash_pair(n->pairs[i - 1].a, n->pairs[i - 1].b);
+}
+
+/* --- owners ---------------------------------------------------------------------------------------------- */
+
+void intern__by(struct intern *n, uint32_t owner)
+{
+	if (n->by && n->by->id == owner)
+		return;
+	n->by = NULL;
+	for (size_t i = 0; owner && i < n->owners_cnt && !n->by; i++)
+		n->by = n->owners[i].id == owner ? &n->owners[i] : NULL;
+	if (!owner || n->by || !array_has_room(n->owners, n->owners_cnt, n->owners_cap, 16))
+		return;
+	n->by = &n->owners[n->owners_cnt++];
+	*n->by = (struct owner){ .id = owner };
+}
+
+void intern__drop_owner(struct intern *n, uint32_t owner)
+{
+	for (size_t i = 0; i < n->owners_cnt; i++) {
+		if (n->owners[i].id != owner)
+			continue;
+		n->owners[i] = n->owners[--n->owners_cnt];
+		n->by = NULL;
+		return;
+	}
+}
+
+uint32_t intern__next_over(struct intern *n)
+{
+	for (size_t i = 0; i < n->owners_cnt; i++) {
+		if (!n->owners[i].is_over || n->owners[i].is_told)
+			continue;
+		n->owners[i].is_told = 1;
+		return n->owners[i].id;
+	}
+	return 0;
+}
+
+/* One more: is it within its share? */
+static int has_share(struct intern *n, unsigned table, const struct slots *s, uint32_t max)
+{
+	if (!n->by)
+		return 1;
+	if (n->by->cnt[table] >= (max - s->cnt) / SHARE) {
+		n->by->is_over = 1;
+		return 0;
+	}
+	n->by->cnt[table]++;
+	return 1;
 }
 
 /* Room in both the table of things and its slots. 0, or -1: no more. */
@@ -153,7 +217,8 @@ uint32_t intern__frame(struct intern *n, const struct frame *f)
 
 	if (slot && *slot)
 		return *slot;
-	if (grow(n, &n->frame_slots, frame_hash, &n->frames, sizeof(*n->frames), &n->frames_cap, FRAMES_MAX))
+	if (!has_share(n, T_FRAMES, &n->frame_slots, FRAMES_MAX) ||
+	    grow(n, &n->frame_slots, frame_hash, &n->frames, sizeof(*n->frames), &n->frames_cap, FRAMES_MAX))
 		return 0;
 	n->frames[n->frame_slots.cnt++] = *f;
 	return *frame_slot(n, f) = n->frame_slots.cnt;
@@ -206,7 +271,8 @@ uint32_t intern__list(struct intern *n, const uint32_t *words, size_t cnt, int i
 	slot = n->list_slots.at ? list_slot(n, words, cnt, is_cut) : NULL;
 	if (slot && *slot)
 		return *slot;
-	if (grow(n, &n->list_slots, list_hash, &n->lists, sizeof(*n->lists), &n->lists_cap, LISTS_MAX) ||
+	if (!has_share(n, T_LISTS, &n->list_slots, LISTS_MAX) ||
+	    grow(n, &n->list_slots, list_hash, &n->lists, sizeof(*n->lists), &n->lists_cap, LISTS_MAX) ||
 	    words_room(n, cnt))
 		return 0;
 	slot = list_slot(n, words, cnt, is_cut);
@@ -248,7 +314,8 @@ uint32_t intern__node(struct intern *n, uint32_t parent, uint32_t frame, int *re
 	*ret_is_new = 0;
 	if (slot && *slot)
 		return *slot;
-	if (grow(n, &n->node_slots, node_hash, &n->nodes, sizeof(*n->nodes), &n->nodes_cap, EV_STACKS_MAX))
+	if (!has_share(n, T_NODES, &n->node_slots, EV_STACKS_MAX) ||
+	    grow(n, &n->node_slots, node_hash, &n->nodes, sizeof(*n->nodes), &n->nodes_cap, EV_STACKS_MAX))
 		return 0;
 	*ret_is_new = 1;
 	n->nodes[n->node_slots.cnt++] = (struct node){ parent, frame };
@@ -278,7 +345,7 @@ uint32_t intern__pair(const struct intern *n, uint32_t a, uint32_t b)
 
 void intern__keep_pair(struct intern *n, uint32_t a, uint32_t b, uint32_t value)
 {
-	if (intern__pair(n, a, b) ||
+	if (intern__pair(n, a, b) || !has_share(n, T_PAIRS, &n->pair_slots, PAIRS_MAX) ||
 	    grow(n, &n->pair_slots, pair_hash, &n->pairs, sizeof(*n->pairs), &n->pairs_cap, PAIRS_MAX))
 		return;
 	n->pairs[n->pair_slots.cnt++] = (struct pair){ a, b, value };

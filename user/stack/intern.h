@@ -2,6 +2,8 @@
 /*
  * intern: things that are the same get the same number: frames, lists of frames, and the tree of stacks
  * that the recording has. Numbers start at 1; 0: there is no more room, and the caller counts that.
+ *
+ * All processes share the tables, and nothing is removed: so nobody has more than an eighth of what is left of one.
  */
 #ifndef MT_STACK_INTERN_H
 #define MT_STACK_INTERN_H
@@ -31,6 +33,10 @@ struct intern;
 
 struct intern *intern__new(void); /* NULL: no memory */
 void intern__free(struct intern *n);
+/* What is added from now on is that process's; 0, and at first: nobody's, without a share. */
+void intern__by(struct intern *n, uint32_t owner);
+void intern__drop_owner(struct intern *n, uint32_t owner); /* it has ended */
+uint32_t intern__next_over(struct intern *n); /* one that is over its share and was not told here yet; 0: none */
 uint32_t intern__frame(struct intern *n, const struct frame *f);
 const struct frame *intern__frame_at(const struct intern *n, uint32_t frame);
 /* Words, innermost first; `is_cut`: the outermost one is not the first of its thread. */

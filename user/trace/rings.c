@@ -81,12 +81,13 @@ long rings__drain(struct rings *rs, uint64_t budget_ns, int (*fn)(void *ctx, con
 	uint8_t waits[MT_RINGS_MAX];
 	long cnt = 0;
 
+	*ret = (struct drained){ .until_ns = begin_ns };
 	for (unsigned i = 0; i < rs->cnt; i++) {
 		ends[i] = ring__end(&rs->v[i]);
+		ret->is_crowded |= ends[i] - *rs->v[i].consumer > rs->v[i].size / 2;
 		waits[i] = 1;
 		left++;
 	}
-	*ret = (struct drained){ .until_ns = begin_ns };
 	while (left && !ret->more) {
 		unsigned i = rs->turn % rs->cnt;
 		int r = waits[i] ? rings__share(rs, i, ends[i], begin_ns, end_ns, fn, ctx, &cnt) : 1;
