@@ -430,7 +430,7 @@ static void session__share_out(struct session *s, uint64_t now)
 
 	if (now < s->share.next_ns)
 		return;
-	tracer__counters(s->tracer, &c);
+	keeper__counters(s->keeper, &c);
 	share__turn(&s->share, now, c.loss[MT_LOSS_RING], s->is_crowded);
 	s->is_crowded = 0;
 }
