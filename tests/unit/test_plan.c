@@ -302,7 +302,9 @@ static int rank(const struct site *s)
 		return 0;
 	if (s->is_ret || s->prog == MT_PROG_REGION_END)
 		return 1;
-	return s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE ? 2 : 3;
+	if (s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE)
+		return 2;
+	return s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP ? 4 : 3;
 }
 
 static void check_order(const struct plan *p)

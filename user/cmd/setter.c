@@ -19,18 +19,19 @@
 
 struct setter {
 	struct tracer *tracer;
+	setting_may_fn may_begin;
 	setting_done_fn done;
 	void *ctx;
 	struct setting *first;
 	uint64_t due_ns; /* no slice before */
 };
 
-struct setter *setter__new(struct tracer *tracer, setting_done_fn done, void *ctx)
+struct setter *setter__new(struct tracer *tracer, setting_may_fn may_begin, setting_done_fn done, void *ctx)
 {
 	struct setter *s = malloc(sizeof(*s));
 
 	if (s)
-		*s = (struct setter){ .tracer = tracer, .done = done, .ctx = ctx };
+		*s = (struct setter){ .tracer = tracer, .may_begin = may_begin, .done = done, .ctx = ctx };
 	return s;
 }
 
@@ -109,18 +110,31 @@ static int setting__is_at_operators(const struct setting *one)
 	return prog == MT_PROG_OP || prog == MT_PROG_FLOW_OP;
 }
 
+/* Whose turn it is; NULL: nobody's. */
+static struct setting *setter__next(struct setter *s)
+{
+	for (struct setting *one = s->first; one; one = one->next)
+		if (!setting__is_at_operators(one))
+			return one;
+	for (struct setting *one = s->first; one; one = one->next) {
+		if (one->begin_ns)
+			return one;
+		if (!s->may_begin(s->ctx, one))
+			continue;
+		one->begin_ns = now_ns();
+		return one;
+	}
+	return NULL;
+}
+
 void setter__turn(struct setter *s)
 {
-	struct setting *one = s->first;
+	struct setting *one = now_ns() < s->due_ns ? NULL : setter__next(s);
 	struct err err = { 0 };
 	int r;
 
-	if (!one || now_ns() < s->due_ns)
-		return;
-	while (one && setting__is_at_operators(one))
-		one = one->next;
 	if (!one)
-		one = s->first;
+		return;
 	one->st.budget_ns = SLICE_NS;
 	r = tracer__attach(s->tracer, one->p->pid, one->ref->plan, &one->st, &err);
 	s->due_ns = now_ns() + (one->is_hasty ? REST_HASTY_NS : REST_NS);

@@ -24,12 +24,18 @@ struct setting {
 	int is_hasty;	  /* the process has just begun and is not at work yet: shorter pauses */
 	int is_named;	  /* the user asked for this one: its failure is the session's */
 	int is_awaited;	  /* the session begins when it is set */
+	uint64_t look_ns, look_steps; /* cmd/follow.c: since when its steps are looked at, how many there were */
+	uint64_t begin_ns; /* of its operators; 0: not yet */
 };
 
 /* One is over: 0, the tracer's error, or -ECANCELED: it was dropped with some of its sites set. */
 typedef void (*setting_done_fn)(void *ctx, struct setting *s, int r, struct err *err);
 
-struct setter *setter__new(struct tracer *tracer, setting_done_fn done, void *ctx); /* NULL: no memory */
+/* All but the operators of one is set: may they begin? Else it is asked again in the next turn. */
+typedef int (*setting_may_fn)(void *ctx, struct setting *s);
+
+/* NULL: no memory */
+struct setter *setter__new(struct tracer *tracer, setting_may_fn may_begin, setting_done_fn done, void *ctx);
 void setter__free(struct setter *s); /* those under way are forgotten */
 /* wanted: NULL, or a byte a site, copied. A user of ref. The setter's until it is done; NULL: no memory. */
 struct setting *setter__add(struct setter *s, struct process *p, struct plan_ref *ref, const uint8_t *wanted);

@@ -62,8 +62,9 @@ struct attach_stats {
  * none could be set although there were some.
  *
  * While sites are set, whoever hits a probe in that process, or maps memory, waits: so a process that runs is given a budget,
- * and a call that returns 1 has left sites for the next one, with the same *ret. Until the first operators of a process are
- * all set, none is told: half of them would say less than nothing about what data flows where.
+ * and a call that returns 1 has left sites for the next one, with the same *ret; none goes on from others to operators. Until
+ * the first operators of a process are all set, none is told: half of them would say less than nothing about what data flows
+ * where.
  */
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err); /* *ret: zeroed, or with what goes in; then as the last call left it */
