@@ -662,6 +662,11 @@ void follow__turn_set(struct follow *f)
 	setter__turn(f->setter);
 }
 
+int follow__sleep_ms(const struct follow *f)
+{
+	return setter__sleep_ms(f->setter);
+}
+
 int follow__awaits(struct follow *f, struct err *err)
 {
 	if (f->failed.code) {

@@ -43,6 +43,8 @@ struct setting *setter__add(struct setter *s, struct process *p, struct plan_ref
 void setter__run(struct setter *s, struct setting *one);
 /* A slice, if it is time for one. */
 void setter__turn(struct setter *s);
+/* How long the loop may sleep at most, in ms; -1: for good. */
+int setter__sleep_ms(const struct setter *s);
 void setter__drop(struct setter *s, const struct process *p); /* what is under way there; NULL: everywhere */
 int setter__is_awaited(const struct setter *s); /* 1: one of those is under way */
 
