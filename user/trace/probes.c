@@ -6,10 +6,10 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -72,18 +72,23 @@ static int probes__file(struct probes *p, const struct plan_lib *lib)
 }
 
 /*
- * By the CPU's time: a first site of a file waits for a grace period of the kernel's, in which nobody else waits, and whoever
- * is preempted all the time would set a few sites a slice for a minute (seen at nice 15 beside two busy loops).
+ * Time, without that in which we waited for a CPU: whoever is preempted all the time would set a few sites a slice for a minute
+ * (seen at nice 15 beside two busy loops).
  */
 static uint64_t work_ns(void)
 {
-	struct timespec t;
+	FILE *f = fopen("/proc/thread-self/schedstat", "re");
+	uint64_t waited = 0;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	if (f) {
+		if (fscanf(f, "%*u %" SCNu64, &waited) != 1)
+			waited = 0; /* a kernel without it */
+		fclose(f);
+	}
+	return now_ns() - waited;
 }
 
-/* What one took; what is much more than of the last ones is believed in steps. */
+/* What one took. The first of a file waits for a grace period: what is much more than of the last ones is believed in steps. */
 static void probes__took(struct probes *p, uint64_t ns, size_t cnt)
 {
 	uint64_t each = ns / cnt;

@@ -26,6 +26,7 @@
 #include "trace/link.h"
 #include "trace/probes.h"
 #include "trace/ring.h"
+#include "trace/urgent.h"
 
 #define RINGS_MAX 16
 #define LIVE_MAX (1u << 20)
@@ -422,8 +423,9 @@ static void tracer__segments_since(struct tracer *t, pid_t pid, const struct pla
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err)
 {
-	int r = probes__attach(&t->probes, pid, plan, ret, err);
+	int nice = urgent_begin(), r = probes__attach(&t->probes, pid, plan, ret, err);
 
+	urgent_end(nice);
 	if (!r && plan->seg_specs_cnt)
 		tracer__segments_since(t, pid, plan);
 	return r;
@@ -432,7 +434,10 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const uint8_t *wanted,
 		   struct retire_stats *ret)
 {
-	return probes__retire(&t->probes, pid, plan, wanted, ret);
+	int nice = urgent_begin(), r = probes__retire(&t->probes, pid, plan, wanted, ret);
+
+	urgent_end(nice);
+	return r;
 }
 
 size_t tracer__classes_cnt(const struct tracer *t)
