@@ -279,12 +279,17 @@ def lost(rep):
 
 
 def wait_attached(proc, pid, where=NEW, timeout=15):
-    """Waits until memtrace `proc` has its probe in the process; fails early when memtrace ends."""
+    """Waits until memtrace `proc` has its probe in the process, and says that what comes with it is set, too (operators come
+    last, slice by slice); fails early when memtrace ends."""
+    source = {NEW: "framework ", OP: "flow |ops ", MALLOC: "host "}.get(where, "")
+    said = re.compile(rf"attached to {pid} .*(?:{source})")
+    is_quiet = "-q" in proc.argv or "--quiet" in proc.argv
+
     def look():
         if not proc.alive():
             proc.wait()
             raise AssertionError(f"{proc.argv} ended with {proc.popen.returncode}: " + "\n".join(proc.err))
-        return probed(pid, where)
+        return probed(pid, where) and (is_quiet or any(said.search(line) for line in list(proc.err)))
     wait_until(look, f"a probe at {where[1]}", timeout, 0.002)
 
 

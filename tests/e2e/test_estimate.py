@@ -121,7 +121,7 @@ def record_kept(where, kind, *args):
 
 def record_ready(path, job, *args):
     """A job that waits for a line when its model is made: its modules' names are there for the next search."""
-    with mt.start("record", "-q", "-o", path, "-p", job.pid, *args) as tracer:
+    with mt.start("record", "-o", path, "-p", job.pid, *args) as tracer:
         mt.wait_attached(tracer, job.pid)
         job.tell("go")
         code = job.wait(150)

@@ -35,6 +35,10 @@
 #include "view/text.h"
 
 #define MET_MAX 64
+/* Before a process's operators are set its steps are looked at, to have something to compare the later ones with. */
+#define LOOK_STEPS 6 /* boundaries */
+#define LOOK_NS 400000000ull
+#define LOOK_NO_STEPS_NS 250000000ull
 
 struct follow {
 	struct follow_env env;
@@ -172,6 +176,42 @@ static void follow__set_failed(struct follow *f, const struct setting *one, int 
 	}
 }
 
+/* A process that is at work has shown its steps, or that it has none. */
+static int follow__has_looked(struct follow *f, struct setting *one)
+{
+	uint64_t steps = f->env.steps(f->env.ctx, one->p->pid), age;
+
+	if (one->is_hasty || !(f->env.plan.sources & SRC_REGIONS))
+		return 1;
+	if (!one->look_ns) {
+		one->look_ns = now_ns();
+		one->look_steps = steps;
+	}
+	age = now_ns() - one->look_ns;
+	return age >= LOOK_NS || steps >= one->look_steps + LOOK_STEPS ||
+	       (steps == one->look_steps && age >= LOOK_NO_STEPS_NS);
+}
+
+static int follow__may_begin(void *ctx, struct setting *one)
+{
+	struct follow *f = ctx;
+
+	if (!follow__has_looked(f, one))
+		return 0;
+	f->env.push(f->env.ctx, (struct event){ .kind = EV_ATTACH, .pid = (uint32_t)one->p->pid, .flags = EV_ATTACH_BEGINS });
+	return 1;
+}
+
+static void follow__push_attach(struct follow *f, const struct setting *one)
+{
+	uint64_t now = now_ns();
+
+	if (one->begin_ns)
+		f->env.push(f->env.ctx, (struct event){
+			.ts_ns = now, .kind = EV_ATTACH, .pid = (uint32_t)one->p->pid, .addr = one->st.attached,
+			.size = now - one->begin_ns, .aux = one->st.slices, .seq = (uint32_t)(one->st.longest_ns / 1000) });
+}
+
 /* Adds what became of a plan in a process to the sums, and tells it. */
 static void follow__set_done(void *ctx, struct setting *one, int r, struct err *err)
 {
@@ -190,6 +230,7 @@ static void follow__set_done(void *ctx, struct setting *one, int r, struct err *
 			err_set(&f->failed, -ESRCH, "process %d ended while it was being attached", (int)p->pid);
 		return;
 	}
+	follow__push_attach(f, one);
 	if (!one->is_inherited)
 		follow__push_sites(f, p, plan, one->st.site_failed);
 	if (one->st.clashed)
@@ -298,7 +339,7 @@ static int follow__add_proc(struct follow *f, pid_t pid, struct process **ret, s
 int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns,
 			   int may_be_empty, struct err *err)
 {
-	struct set_how set = { .is_full = 1, .is_named = !may_be_empty, .is_still = how == EV_PROC_LAUNCHED };
+	struct set_how set = { .is_full = 1, .is_still = how == EV_PROC_LAUNCHED };
 	uint64_t image_ns = now_ns();
 	struct process *p;
 	int r = follow__add_proc(f, pid, &p, err);
@@ -307,10 +348,13 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 		return r;
 	p->image_ns = image_ns;
 	p->attach.since_ns = since_ns;
+	set.is_named = set.is_still || !may_be_empty;
 	follow__push_proc(f, p, how, target__ppid(p->target));
 	r = follow__plan_and_set(f, p, 0, &set, err);
 	if (r == -ENOENT && may_be_empty)
 		r = 0;
+	if (!r && f->failed.code)
+		return follow__awaits(f, err);
 	if (!r && !target__alive(p->target))
 		r = err_set(err, -ESRCH, "process %d ended while it was being attached", (int)pid);
 	if (r < 0)
@@ -570,7 +614,7 @@ struct follow *follow__new(const struct follow_env *env)
 	f->usage = (struct usage){ .followed = &f->followed, .names = env->names, .push = env->push, .ctx = env->ctx };
 	f->retire = retire__new(&(struct retire_env){ .followed = &f->followed, .names = env->names, .keeper = env->keeper,
 						      .push = env->push, .steps = env->steps, .ctx = env->ctx });
-	f->setter = setter__new(env->keeper, follow__set_done, f);
+	f->setter = setter__new(env->keeper, follow__may_begin, follow__set_done, f);
 	if (!f->retire || !f->setter) {
 		follow__free(f);
 		return NULL;
@@ -643,6 +687,11 @@ void follow__turn_set(struct follow *f)
 	setter__turn(f->setter);
 }
 
+int follow__sleep_ms(const struct follow *f)
+{
+	return setter__sleep_ms(f->setter);
+}
+
 int follow__awaits(struct follow *f, struct err *err)
 {
 	if (f->failed.code) {
@@ -662,6 +711,9 @@ void follow__detach_all(struct follow *f)
 {
 	const struct process *p;
 
+	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
+		if (p->settings_cnt)
+			follow__note(f, p, "the trace ended before all probes of a process were set");
 	setter__drop(f->setter, NULL);
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
 		keeper__detach(f->env.keeper, p->pid);

@@ -48,6 +48,7 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 		   struct err *err);
 /* Sets some of what is to be set: each turn of the loop. */
 void follow__turn_set(struct follow *f);
+int follow__sleep_ms(const struct follow *f); /* until then at most; -1: for good */
 /* 1: what was asked for until now is not all set; 0: it is; -errno: a process that was named could not be attached to. */
 int follow__awaits(struct follow *f, struct err *err);
 /* Every job that is there now and not followed. Failures are warnings. */

@@ -40,6 +40,7 @@ static enum keep keep_of(uint8_t kind)
 	case EV_SITE:
 	case EV_NOTE:
 	case EV_LATE_OP:
+	case EV_ATTACH:
 	case MT_EV_EXIT:
 	case MT_EV_SEG_ALLOC:
 	case MT_EV_SEG_FREE:

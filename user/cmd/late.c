@@ -98,6 +98,7 @@ void late__remember(struct late *l, const struct event *ev)
 	case EV_NOTE:
 	case EV_IDLE:
 	case EV_LATE_OP:
+	case EV_ATTACH:
 	case EV_STACK:
 		late__keep(l, ev);
 		break;

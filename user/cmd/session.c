@@ -619,7 +619,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 static int session__turn(struct session *s, struct err *err)
 {
 	struct epoll_event evs[16];
-	int n = epoll_wait(s->epoll_fd, evs, 16, s->has_more || s->has_backlog ? 0 : -1), r;
+	int n = epoll_wait(s->epoll_fd, evs, 16, s->has_more || s->has_backlog ? 0 : follow__sleep_ms(s->follow)), r;
 
 	if (n < 0 && errno != EINTR)
 		return err_set(err, -errno, "waiting for events: %s", strerror(errno));

@@ -25,12 +25,18 @@ struct setting {
 	int is_hasty;	  /* the process has just begun and is not at work yet: shorter pauses */
 	int is_named;	  /* the user asked for this one: its failure is the session's */
 	int is_awaited;	  /* the session begins when it is set */
+	uint64_t look_ns, look_steps; /* cmd/follow.c: since when its steps are looked at, how many there were */
+	uint64_t begin_ns; /* of its operators; 0: not yet */
 };
 
 /* One is over: 0, the error of setting it, or -ECANCELED: it was dropped with some of its sites set. */
 typedef void (*setting_done_fn)(void *ctx, struct setting *s, int r, struct err *err);
 
-struct setter *setter__new(struct keeper *keeper, setting_done_fn done, void *ctx); /* NULL: no memory */
+/* All but the operators of one is set: may they begin? Else it is asked again in the next turn. */
+typedef int (*setting_may_fn)(void *ctx, struct setting *s);
+
+/* NULL: no memory */
+struct setter *setter__new(struct keeper *keeper, setting_may_fn may_begin, setting_done_fn done, void *ctx);
 void setter__free(struct setter *s); /* those under way are forgotten */
 /* wanted: NULL, or a byte a site, copied. A user of ref. The setter's until it is done; NULL: no memory. */
 struct setting *setter__add(struct setter *s, struct process *p, struct plan_ref *ref, const uint8_t *wanted);
@@ -38,6 +44,8 @@ struct setting *setter__add(struct setter *s, struct process *p, struct plan_ref
 void setter__run(struct setter *s, struct setting *one);
 /* A slice, if it is time for one. */
 void setter__turn(struct setter *s);
+/* How long the loop may sleep at most, in ms; -1: for good. */
+int setter__sleep_ms(const struct setter *s);
 void setter__drop(struct setter *s, const struct process *p); /* what is under way there; NULL: everywhere */
 int setter__is_awaited(const struct setter *s); /* 1: one of those is under way */
 

@@ -74,6 +74,7 @@ static const char *const kind_names[EV_MAX] = {
 	[EV_MACHINE] = "machine",
 	[EV_IDLE] = "idle",
 	[EV_LATE_OP] = "late_op",
+	[EV_ATTACH] = "attach",
 };
 
 static const char *const loss_names[MT_LOSS_MAX] = MT_LOSS_NAMES_INIT;

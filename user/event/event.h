@@ -79,13 +79,17 @@ enum ev_kind {
 			 counts; addr = probes taken away so far, in all processes */
 	EV_LATE_OP = 98, /* pid, name = operator that was idle until now, ts_ns = when its probe was set again; size = ns before
 			    that in which its calls may have been missed */
-	EV_MAX = 99,
+	EV_ATTACH = 99, /* the operators of process pid get their probes, in slices, while it runs. flags = EV_ATTACH_BEGINS:
+			   from now on; else that is over: addr = sites set, size = ns since it began, aux = slices,
+			   seq = the longest of them in us */
+	EV_MAX = 100,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
 #define EV_MACHINE_SHIFT 22
 #define EV_MACHINES_MAX 1024
 
+#define EV_ATTACH_BEGINS 1
 #define EV_STACKS_MAX (1u << 18) /* nodes of the tree */
 
 enum ev_frame_kind { EV_FRAME_PYTHON = 1, EV_FRAME_NATIVE = 2, EV_FRAME_CUT = 3 /* what is further out is not known */ };

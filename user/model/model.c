@@ -714,6 +714,23 @@ static bool model__is_step(const struct model *m, name_id region)
 	return !strncmp(names__get(m->names, region), STEP_PREFIX, strlen(STEP_PREFIX));
 }
 
+static void model__boundary(struct model *m, struct proc *p, enum growth_kind kind)
+{
+	const struct growth_clock before = p->clock;
+
+	growth_clock__step(&p->clock, kind, m->last_id, m->now_ns);
+	if (p->clock.era == before.era && p->clock.kind == before.kind && p->clock.tick > before.tick && before.tick)
+		standstill__step(&p->standstill, &m->attach, m->now_ns - before.last_ns);
+}
+
+static void model__attach(struct model *m, const struct event *ev)
+{
+	struct proc *p = procs__find(&m->procs, ev->pid);
+
+	if (p)
+		standstill__attach(&p->standstill, &m->attach, ev);
+}
+
 static void model__step(struct model *m, const struct event *ev)
 {
 	struct tl_event tl = tl_of(m, ev, TL_STEP);
@@ -721,7 +738,7 @@ static void model__step(struct model *m, const struct event *ev)
 
 	m->steps++;
 	if (p) {
-		growth_clock__step(&p->clock, GROWTH_BY_MARK, m->last_id, m->now_ns);
+		model__boundary(m, p, GROWTH_BY_MARK);
 		model__phase_step(m, ev, p);
 	}
 	if (m->graph)
@@ -768,7 +785,7 @@ static void model__region(struct model *m, const struct event *ev)
 		thread__region_begin(t, ev, row);
 		model__step_region(m, ev, t->proc);
 		if (model__is_step(m, ev->name))
-			growth_clock__step(&t->proc->clock, GROWTH_BY_OPTIMIZER, m->last_id, m->now_ns);
+			model__boundary(m, t->proc, GROWTH_BY_OPTIMIZER);
 	} else {
 		row = thread__region_end(t, ev);
 	}
@@ -920,6 +937,9 @@ int model__handle(void *model, const struct event *ev)
 	case EV_IDLE:
 	case EV_LATE_OP:
 		told__handle(&m->told, ev);
+		break;
+	case EV_ATTACH:
+		model__attach(m, ev);
 		break;
 	case EV_SITE:
 		told__handle(&m->told, ev);

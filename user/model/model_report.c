@@ -338,6 +338,7 @@ static int model__report_idle(const struct model *m, struct report *r)
 	const struct told *t = &m->told;
 	size_t cnt = t->late_cnt < TOLD_LATE_MAX ? (size_t)t->late_cnt : TOLD_LATE_MAX;
 
+	r->attach = m->attach;
 	r->idle_ts_ns = t->idle_ts_ns;
 	r->idle_ops = t->idle_ops;
 	r->idle_probes = t->idle_probes;

@@ -59,6 +59,7 @@ struct model {
 	struct device *devs[TALLY_DEVS_MAX];
 	unsigned devs_cnt;
 	struct told told;
+	struct report_attach attach;
 	struct tensors tensors;
 	struct graph *graph; /* NULL until a tensor argument is told, or a block or frame where they are to come */
 	bool flow_covered;   /* tensor arguments are to come */

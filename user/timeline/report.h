@@ -337,6 +337,13 @@ struct report_symbol {
 };
 
 /* An operator that nobody had called, so that its probe was taken away, until it was called. */
+/* Probes of operators were set while processes ran: sums, and of the process that felt it most how it did. */
+struct report_attach {
+	uint64_t sites, slices, took_ns, longest_slice_ns; /* slices 0: none were */
+	uint64_t steps_before; /* that could be compared with, 0: none */
+	uint64_t median_before_ns, longest_before_ns, longest_step_ns, longest_gap_ns;
+};
+
 struct report_late_op {
 	char *name;
 	uint32_t pid;
@@ -379,6 +386,7 @@ struct report {
 	size_t symbols_cnt;
 	uint64_t idle_ts_ns;	   /* when probes of operators that nobody calls were first taken away; 0: never */
 	uint64_t idle_ops, idle_probes; /* those without a probe in the end; probes taken away, in all processes */
+	struct report_attach attach;
 	struct report_late_op *late_ops; /* the first ones */
 	size_t late_ops_cnt;
 	uint64_t late_ops_total;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "trace/urgent.h"
 
 #define THREADS_MAX 64
 #define STACK_BYTES (64u << 10) /* they call close() and nothing else */
@@ -65,8 +66,12 @@ static void *close_some(void *arg)
 	struct batch *b = arg;
 	const struct closing *next;
 
-	while ((next = batch__next(b)))
+	while ((next = batch__next(b))) {
+		int nice = urgent_begin();
+
 		close(next->fd);
+		urgent_end(nice);
+	}
 	__atomic_fetch_add(&b->done_cnt, 1, __ATOMIC_RELEASE);
 	return NULL;
 }

@@ -6,10 +6,10 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -72,18 +72,23 @@ static int probes__file(struct probes *p, const struct plan_lib *lib)
 }
 
 /*
- * By the CPU's time: a first site of a file waits for a grace period of the kernel's, in which nobody else waits, and whoever
- * is preempted all the time would set a few sites a slice for a minute (seen at nice 15 beside two busy loops).
+ * Time, without that in which we waited for a CPU: whoever is preempted all the time would set a few sites a slice for a minute
+ * (seen at nice 15 beside two busy loops).
  */
 static uint64_t work_ns(void)
 {
-	struct timespec t;
+	FILE *f = fopen("/proc/thread-self/schedstat", "re");
+	uint64_t waited = 0;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	if (f) {
+		if (fscanf(f, "%*u %" SCNu64, &waited) != 1)
+			waited = 0; /* a kernel without it */
+		fclose(f);
+	}
+	return now_ns() - waited;
 }
 
-/* What one took; what is much more than of the last ones is believed in steps. */
+/* What one took. The first of a file waits for a grace period: what is much more than of the last ones is believed in steps. */
 static void probes__took(struct probes *p, uint64_t ns, size_t cnt)
 {
 	uint64_t each = ns / cnt;
@@ -319,6 +324,14 @@ static size_t group__begin(struct group *g, const struct plan *plan, size_t i)
 	return n;
 }
 
+static int probes__is_partial(const struct probes *p, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+	uint8_t one;
+
+	return !bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.partial), &key, &one);
+}
+
 /* From now on, or until now, operators of a process are not told: see is_partial in bpf/lib/frames.h. */
 static void probes__set_partial(struct probes *p, pid_t pid, int on)
 {
@@ -347,6 +360,13 @@ static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *
 						       "try -vv for the reason of each, or memtrace doctor");
 }
 
+/* A call that has set others does not go on to the operators: whoever calls may wait with these. */
+static int attach_stats__may_rest(const struct attach_stats *st, size_t from, const struct plan *plan)
+{
+	return st->budget_ns && st->at > from && is_operator(plan->sites[st->at].prog) &&
+	       !is_operator(plan->sites[st->at - 1].prog);
+}
+
 int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err)
 {
@@ -356,16 +376,23 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 	size_t room, least = SLICE_SITES_MIN;
 	struct group g;
 
-	if (r < 0)
-		return err_set(err, r, "tensor arguments: %s", strerror(-r));
-	if (group__init(&g, plan->sites_cnt) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
+	if (!r)
+		r = group__init(&g, plan->sites_cnt);
+	if (r < 0) {
+		if (st.is_partial)
+			probes__set_partial(p, pid, 0);
+		return err_set(err, r, "places of operators and tensors: %s", strerror(-r));
+	}
 	st.way = p->use_perf;
-	if (!st.at && st.budget_ns && !links__has_operators(&p->links, pid)) {
+	/* One that was given up in the middle (exec) has left it so. */
+	if (!st.at && st.budget_ns && (probes__is_partial(p, pid) || !links__has_operators(&p->links, pid))) {
 		probes__set_partial(p, pid, 1);
 		st.is_partial = 1;
 	}
-	while (st.at < plan->sites_cnt && ((room = probes__room(p, st.budget_ns, worked)) || least)) {
+	while (st.at < plan->sites_cnt && !attach_stats__may_rest(&st, ret->at, plan)) {
+		room = probes__room(p, st.budget_ns, worked);
+		if (!room && !least)
+			break;
 		group__begin(&g, plan, st.at);
 		g.max = room > least ? room : least;
 		g.wanted = st.wanted ? st.wanted + st.at : NULL;

@@ -35,7 +35,7 @@ struct probes {
 	size_t files_cnt, files_cap;
 	enum insn_class prog_class[MT_PROG_MAX]; /* cheapest class among the sites set; 0: none was */
 	uint64_t failed_cnt; /* sites that could not be set */
-	uint64_t site_ns; /* CPU time of setting one, as of the last ones */
+	uint64_t site_ns; /* setting one takes so long, as the last ones did */
 };
 
 void probes__init(struct probes *p, const struct mt_bpf *skel, int use_perf);

@@ -28,6 +28,7 @@
 #include "trace/rings.h"
 #include "trace/selftest.h"
 #include "trace/taps.h"
+#include "trace/urgent.h"
 
 #define LIVE_MAX (1u << 20)
 
@@ -452,8 +453,9 @@ static void tracer__segments_since(struct tracer *t, pid_t pid, const struct pla
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err)
 {
-	int r = probes__attach(&t->probes, pid, plan, ret, err);
+	int nice = urgent_begin(), r = probes__attach(&t->probes, pid, plan, ret, err);
 
+	urgent_end(nice);
 	if (!r && plan->seg_specs_cnt)
 		tracer__segments_since(t, pid, plan);
 	return r;
@@ -462,7 +464,10 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const uint8_t *wanted,
 		   struct retire_stats *ret)
 {
-	return probes__retire(&t->probes, pid, plan, wanted, ret);
+	int nice = urgent_begin(), r = probes__retire(&t->probes, pid, plan, wanted, ret);
+
+	urgent_end(nice);
+	return r;
 }
 
 const struct insn_classes *tracer__insn_classes(const struct tracer *t)

@@ -46,13 +46,13 @@ struct attach_stats {
 	uint32_t classes_left_out; /* classes of objects that found no room */
 	uint32_t clashed; /* of those: refused because another tool has a probe there without its semaphore */
 	uint32_t attached_by_source[SRC_CNT], found_by_source[SRC_CNT]; /* index: bit number of enum source */
-	uint64_t took_ns, longest_ns; /* of all calls, of the longest of them */
+	uint64_t took_ns, longest_ns; /* of all calls, of the longest of them: grace periods, in which nobody waits, included */
 	uint32_t slices; /* calls that set something */
 	int way; /* 0 uprobe_multi, 1 perf uprobes */
 	int first_err; /* why the first site that failed did */
 	int is_partial; /* its operators are not told yet */
 	size_t at; /* sites of the plan before this one have had their turn */
-	uint64_t budget_ns; /* in: 0: all sites in one call; else a call ends after about so much CPU time */
+	uint64_t budget_ns; /* in: 0: all sites in one call; else one ends after about so long, waits for a CPU not counted */
 	const uint8_t *wanted; /* in: NULL: all sites; or one byte a site of the plan: 1 = is to be set */
 	uint8_t *site_failed; /* in: NULL, or one zeroed byte a site of the plan; out: 1 = could not be set */
 };
@@ -63,8 +63,9 @@ struct attach_stats {
  * none could be set although there were some.
  *
  * While sites are set, whoever hits a probe in that process, or maps memory, waits: so a process that runs is given a budget,
- * and a call that returns 1 has left sites for the next one, with the same *ret. Until the first operators of a process are
- * all set, none is told: half of them would say less than nothing about what data flows where.
+ * and a call that returns 1 has left sites for the next one, with the same *ret; none goes on from others to operators. Until
+ * the first operators of a process are all set, none is told: half of them would say less than nothing about what data flows
+ * where.
  */
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err); /* *ret: zeroed, or with what goes in; then as the last call left it */
@@ -76,7 +77,7 @@ int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct 
 struct retire_stats {
 	uint32_t taken, kept; /* in links that lost some */
 	uint64_t took_ns;     /* until the used ones were set anew; the others go in the background */
-	uint64_t budget_ns;   /* in: 0: all in one call; else a call ends after about so much CPU time */
+	uint64_t budget_ns;   /* in: as in attach_stats */
 };
 int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const uint8_t *wanted,
 		   struct retire_stats *ret); /* *ret: zeroed, or with a budget */

@@ -223,6 +223,23 @@ static size_t put_late(char *buf, size_t size, const struct report *r, const str
 	return n;
 }
 
+/* What the job felt of the probes being set. */
+static void put_attach(struct page *p, const struct report *r)
+{
+	const struct report_attach *a = &r->attach;
+	char took[24], slice[24], step[24], before[24], text[256];
+	size_t n;
+
+	if (!a->slices)
+		return;
+	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 " probes in %s, in %" PRIu64 " slices of %s at most", a->sites,
+			     fmt_ns(took, a->took_ns), a->slices, fmt_ns(slice, a->longest_slice_ns));
+	if (a->steps_before)
+		snprintf(text + n, sizeof(text) - n, "; longest step meanwhile %s, of the %" PRIu64 " before %s",
+			 fmt_ns(step, a->longest_step_ns), a->steps_before, fmt_ns(before, a->longest_before_ns));
+	page__para(p, "attach", text);
+}
+
 /* Operators without a probe, and what that has cost. */
 static void put_idle(struct page *p, const struct report *r)
 {
@@ -272,6 +289,7 @@ static void put_visible(struct page *p, const struct report *r)
 			 r->symbols_cnt);
 	}
 	page__para(p, "probes set", text);
+	put_attach(p, r);
 	put_idle(p, r);
 	for (size_t i = 0; i < r->notes_cnt && i < NOTES_SHOWN; i++)
 		page__para(p, i ? "" : "not visible", r->notes[i]);

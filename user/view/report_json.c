@@ -104,6 +104,27 @@ static void put_idle(struct json *j, const struct report *r)
 	json__end(j, '}');
 }
 
+static void put_attach(struct json *j, const struct report *r)
+{
+	const struct report_attach *a = &r->attach;
+
+	if (!a->slices)
+		return;
+	json__begin(j, "attach", '{');
+	json__u64(j, "sites", a->sites);
+	json__u64(j, "slices", a->slices);
+	json__u64(j, "took_ns", a->took_ns);
+	json__u64(j, "longest_slice_ns", a->longest_slice_ns);
+	json__u64(j, "steps_before", a->steps_before);
+	if (a->steps_before) {
+		json__u64(j, "median_step_before_ns", a->median_before_ns);
+		json__u64(j, "longest_step_before_ns", a->longest_before_ns);
+		json__u64(j, "longest_step_ns", a->longest_step_ns);
+		json__u64(j, "longest_gap_ns", a->longest_gap_ns);
+	}
+	json__end(j, '}');
+}
+
 static void put_coverage(struct json *j, const struct report *r, int is_brief)
 {
 	json__begin(j, "coverage", '{');
@@ -501,6 +522,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	put_target(&j, r);
 	put_events(&j, r);
 	put_coverage(&j, r, opts->is_brief);
+	put_attach(&j, r);
 	put_overhead(&j, r);
 	oom_json(&j, r);
 	put_devs(&j, r, opts->is_brief);

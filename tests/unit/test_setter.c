@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* In which order plans get into processes, and with which rests. The keeper is one of paper: two sites a call. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define keeper__attach paper_attach
+#include "../../user/cmd/setter.c"
+
+#define OTHERS 3
+#define SITES  7
+
+static struct {
+	pid_t pid;
+	size_t at;
+	uint64_t ns, budget_ns;
+} calls[64];
+static size_t calls_cnt;
+static int refused, done_cnt, canceled_cnt;
+
+int paper_attach(struct keeper *k, pid_t pid, const struct plan *plan, struct attach_stats *ret, struct err *err)
+{
+	size_t to = ret->budget_ns ? ret->at + 2 : plan->sites_cnt;
+
+	(void)k;
+	(void)err;
+	assert_true(calls_cnt < 64);
+	calls[calls_cnt].pid = pid;
+	calls[calls_cnt].at = ret->at;
+	calls[calls_cnt].budget_ns = ret->budget_ns;
+	calls[calls_cnt++].ns = now_ns();
+	if (ret->budget_ns && ret->at < OTHERS && to > OTHERS)
+		to = OTHERS;
+	ret->at = to < plan->sites_cnt ? to : plan->sites_cnt;
+	return ret->at < plan->sites_cnt;
+}
+
+static int may_begin(void *ctx, struct setting *s)
+{
+	(void)ctx;
+	return s->p->pid != refused;
+}
+
+static void done(void *ctx, struct setting *s, int r, struct err *err)
+{
+	(void)ctx;
+	(void)err;
+	assert_true(r == 0 || r == -ECANCELED);
+	if (r)
+		canceled_cnt++;
+	else
+		assert_int_equal(s->st.at, SITES);
+	done_cnt++;
+}
+
+struct rig {
+	struct setter *s;
+	struct process procs[2];
+	struct plan_ref *ref;
+};
+
+static void rig__init(struct rig *r)
+{
+	struct plan *plan = calloc(1, sizeof(*plan));
+
+	assert_non_null(plan);
+	plan->sites = calloc(SITES, sizeof(*plan->sites));
+	plan->sites_cnt = SITES;
+	for (size_t i = 0; i < SITES; i++)
+		plan->sites[i].prog = i < OTHERS ? MT_PROG_FW_NEW : MT_PROG_FLOW_OP;
+	calls_cnt = 0;
+	refused = done_cnt = canceled_cnt = 0;
+	*r = (struct rig){ .s = setter__new(NULL, may_begin, done, NULL), .procs = { { .pid = 10 }, { .pid = 20 } },
+			   .ref = plan_ref__new(plan) };
+	assert_true(r->s && r->ref);
+}
+
+static void rig__done(struct rig *r)
+{
+	setter__free(r->s);
+	plan_ref__put(r->ref);
+}
+
+/* Until the tracer has been called so often. */
+static void turn_until(struct rig *r, size_t cnt)
+{
+	for (int i = 0; i < 2000 && calls_cnt < cnt; i++) {
+		setter__turn(r->s);
+		assert_true(setter__sleep_ms(r->s) <= ASK_MS);
+		usleep(500);
+	}
+	assert_int_equal(calls_cnt, cnt);
+}
+
+static void what_frees_goes_first_in_all(void **state)
+{
+	static const struct {
+		pid_t pid;
+		size_t at;
+	} expected[] = { { 10, 0 }, { 10, 2 }, { 20, 0 }, { 20, 2 }, { 10, 3 }, { 10, 5 }, { 20, 3 }, { 20, 5 } };
+	struct rig r;
+
+	(void)state;
+	rig__init(&r);
+	assert_int_equal(setter__sleep_ms(r.s), -1);
+	for (int i = 0; i < 2; i++)
+		assert_non_null(setter__add(r.s, &r.procs[i], r.ref, NULL));
+	assert_int_equal(r.procs[0].settings_cnt, 1);
+	turn_until(&r, 8);
+	for (size_t i = 0; i < 8; i++) {
+		assert_int_equal(calls[i].pid, expected[i].pid);
+		assert_int_equal(calls[i].at, expected[i].at);
+		assert_int_equal(calls[i].budget_ns, SLICE_NS);
+		assert_true(!i || calls[i].ns - calls[i - 1].ns >= REST_NS);
+	}
+	assert_int_equal(done_cnt, 2);
+	assert_int_equal(r.procs[0].settings_cnt + r.procs[1].settings_cnt, 0);
+	assert_int_equal(r.ref->users, 1);
+	rig__done(&r);
+}
+
+static void operators_wait_until_they_may(void **state)
+{
+	struct setting *one;
+	struct rig r;
+
+	(void)state;
+	rig__init(&r);
+	refused = 10;
+	one = setter__add(r.s, &r.procs[0], r.ref, NULL);
+	assert_non_null(one);
+	assert_non_null(setter__add(r.s, &r.procs[1], r.ref, NULL));
+	one->is_awaited = 1;
+	turn_until(&r, 6); /* all of 20, and not the operators of 10 */
+	for (int i = 0; i < 30; i++) {
+		setter__turn(r.s);
+		usleep(1000);
+	}
+	assert_int_equal(calls_cnt, 6);
+	assert_int_equal(one->begin_ns, 0);
+	assert_int_equal(done_cnt, 1);
+	assert_true(setter__is_awaited(r.s));
+	refused = 0;
+	turn_until(&r, 8);
+	assert_false(setter__is_awaited(r.s));
+	rig__done(&r);
+}
+
+static void a_process_that_goes_takes_its_own_along(void **state)
+{
+	uint8_t wanted[SITES] = { 1 };
+	struct setting *one;
+	struct rig r;
+
+	(void)state;
+	rig__init(&r);
+	one = setter__add(r.s, &r.procs[0], r.ref, wanted);
+	assert_non_null(one);
+	wanted[0] = 0; /* it has a copy */
+	assert_int_equal(one->st.wanted[0], 1);
+	one = setter__add(r.s, &r.procs[1], r.ref, NULL);
+	assert_non_null(one);
+	turn_until(&r, 1);
+	setter__drop(r.s, &r.procs[0]);
+	assert_int_equal(canceled_cnt, 1);
+	assert_int_equal(r.procs[0].settings_cnt, 0);
+	setter__run(r.s, one); /* at once */
+	assert_int_equal(calls_cnt, 2);
+	assert_int_equal(calls[1].budget_ns, 0);
+	assert_int_equal(done_cnt, 2);
+	assert_non_null(setter__add(r.s, &r.procs[1], r.ref, NULL));
+	rig__done(&r); /* with one under way */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_frees_goes_first_in_all),
+		cmocka_unit_test(operators_wait_until_they_may),
+		cmocka_unit_test(a_process_that_goes_takes_its_own_along),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
