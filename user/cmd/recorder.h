@@ -18,6 +18,7 @@ struct late;
 struct model;
 struct model_opts;
 struct names;
+struct rec_disk;
 struct rec_writer;
 struct window;
 
@@ -26,6 +27,7 @@ struct recorder_opts {
 	struct outfile_how how;
 	uint64_t window_ns;    /* path gets the last while; 0: all of it */
 	uint64_t window_bytes; /* of memory, for that */
+	uint64_t disk_wait_ns; /* a disk that takes nothing is waited for, at the beginning and the end; 0: ten seconds */
 	const char *(*late_path)(void *ctx); /* for recorder__begin_late; good as long as the trace. NULL: that never comes */
 	void *ctx;
 };
@@ -34,6 +36,7 @@ struct recorder {
 	struct names *names;
 	struct rec_writer *writer; /* NULL: nothing is recorded yet, or only the window */
 	struct window *window;	   /* NULL: all is recorded, or nothing */
+	struct rec_disk *disk;	   /* who writes it */
 	struct late *late;	   /* NULL: recorded from the start, or never */
 	struct recorder_opts opts;
 	const char *path; /* of what is recorded, or will be */
