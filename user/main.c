@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/offline.h"
 #include "view/text.h"
 
 static int (*const commands[CMD_CNT])(const struct options *o, struct err *err) = {
@@ -62,6 +63,8 @@ int main(int argc, char **argv)
 	}
 	asker__find(&o.asker);
 	log_set_level(o.quiet ? LOG_QUIET : o.verbose > 1 ? LOG_DEBUG : o.verbose ? LOG_INFO : LOG_WARN);
-	r = commands[o.cmd](&o, &err);
+	r = offline_drop(&o, &err);
+	if (!r)
+		r = commands[o.cmd](&o, &err);
 	return r < 0 ? fail(&err, r == -ECANCELED ? EXIT_OVERHEAD : EXIT_FAILED) : r;
 }

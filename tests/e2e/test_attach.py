@@ -229,7 +229,7 @@ import glob, os, socket, sys, time
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind(chr(0) + "memtrace/" + sys.argv[1])
 for path in glob.glob("/run/memtrace/*") + ["/run/memtrace/x"]:
-    for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT):
+    for flags in (os.O_RDONLY, os.O_RDWR) if path[-1] != "x" else (os.O_RDWR | os.O_CREAT,):
         try:
             os.open(path, flags)
             print("got", path)

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Files that memtrace writes: whose they are, what they replace, what is in them, what survives what."""
+import contextlib
 import json
 import os
+import shutil
 import signal
 import stat
+import subprocess
+import time
 import urllib.request
 
 import mt
@@ -130,3 +134,170 @@ def test_redact():
             mt.check(any(p["cmdline"] == python for p in json.loads(text)["processes"]), f"{name}: its program is not told: {text[:2000]}")
             none_of(name, mt.ok(mt.memtrace("export", path, "--to", "jsonl", "-o", "-"), (0, 3)).stdout)
             mt.check("RANK=3" in text, f"{name}: its rank is not told")
+
+
+# --- commands that need no rights ------------------------------------------------------------------------------
+
+NOBODY = ["setpriv", "--reuid=54399", "--regid=54399", "--clear-groups"]
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def has_nothing(pid, uid):
+    st = status_of(pid)
+    for field in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+        mt.check(int(st[field], 16) == 0, f"{field} is {st[field]}")
+    mt.check(st["NoNewPrivs"] == "1", "a program that it started could gain rights")
+    mt.check(st["Uid"].split() == [str(uid)] * 4, f"it runs as {st['Uid']}")
+
+
+def test_offline_commands_have_no_rights():
+    """While each reads: no capability, nothing to be gained by exec, and behind sudo the asker's uid alone."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        home = askers(tmp)
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 2, "-o", home / "a.mtr", env=SUDO))
+        for env, uid in ((os.environ, 0), (SUDO, ASKER)):
+            # an output that nobody reads stops them in the middle
+            for args in (["export", home / "a.mtr", "--to", "jsonl", "--ops", "-o", "-"], ["report", home / "a.mtr", "--flow", "--json",
+                                                                                   "--steps", "all"]):
+                argv = [str(a) for a in (mt.MEMTRACE, *args)]
+                with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env) as proc:
+                    proc.stdout.read(1)
+                    has_nothing(proc.pid, uid)
+                    proc.kill()
+        out = home / "b.json"
+        mt.ok(mt.memtrace("export", home / "a.mtr", "--to", "jsonl", "-o", out))  # root in somebody else's directory
+        mt.ok(mt.memtrace("export", home / "a.mtr", "--to", "sqlite", "-o", home / "b.db"))
+        mt.check(json.loads(out.read_text().splitlines()[0]), "nothing was exported")
+        before = out.read_bytes()
+        mt.ok(mt.memtrace("export", home / "a.mtr", "--to", "jsonl", "--force", "-o", out))
+        mt.check(out.read_bytes() == before, "the same export is another one")
+        mt.ok(mt.memtrace("merge", home / "a.mtr", home / "a.mtr", "-o", home / "c.mtr"), (1,))
+        mt.check(sorted(p.name for p in home.iterdir()) == ["a.mtr", "b.db", "b.json"], f"{list(home.iterdir())}")
+
+
+def test_capabilities_of_the_file_open_no_files():
+    """A program with capabilities, run by nobody: what is root's alone stays so."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        os.chmod(tmp, 0o755)
+        secret, public, mine = tmp / "secret.mtr", tmp / "public.mtr", tmp / "mine"
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", secret))
+        shutil.copy(secret, public)
+        os.chmod(public, 0o644)
+        mine.mkdir()
+        os.chown(mine, 54399, 54399)
+        program = tmp / "memtrace"
+        shutil.copy(mt.MEMTRACE, program)
+        os.chmod(program, 0o755)
+        subprocess.run(["setcap", "cap_sys_admin,cap_sys_ptrace,cap_dac_read_search,cap_dac_override+ep", program], check=True)
+        run = lambda *args: subprocess.run([*NOBODY, program, *args], capture_output=True, text=True, check=False, cwd="/")
+        for args in (["report", secret], ["report", secret, "--json"], ["export", secret, "--to", "jsonl", "-o", "-"],
+                     ["diff", secret, public], ["merge", secret, public, "-o", mine / "m.mtr"], ["estimate", secret]):
+            done = run(*args)
+            mt.check(done.returncode == 1 and "Permission denied" in done.stderr and not done.stdout,
+                     f"{args}: {done.returncode} {done.stderr} {done.stdout[:200]}")
+        mt.ok(run("report", public))
+        mt.expect_failure(run("export", public, "--to", "jsonl", "-o", tmp / "x"), 1, "Permission denied")
+        mt.ok(run("export", public, "--to", "jsonl", "-o", mine / "x"))
+        mt.check(os.stat(mine / "x").st_uid == 54399, "whose is it?")
+
+
+# --- what recordings survive --------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def own_disk(tmp):
+    """A file system of its own, that can be frozen: every write to it waits, uninterruptibly, as on a disk that is gone."""
+    image, disk = tmp / "image", tmp / "disk"
+    disk.mkdir()
+    with open(image, "wb") as f:
+        f.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    if subprocess.run(["mount", "-o", "loop", image, disk], check=False, capture_output=True).returncode:
+        raise mt.Skip("cannot mount a loop device here")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["fsfreeze", "-u", disk], check=False, capture_output=True)
+        mt.wait_until(lambda: not subprocess.run(["umount", disk], check=False, capture_output=True).returncode, "the umount", 20)
+
+
+def freeze(disk, on=True):
+    subprocess.run(["fsfreeze", "-f" if on else "-u", disk], check=True)
+
+
+def test_disk_that_stalls_for_a_while():
+    """Nothing is lost, neither of the rings nor of the recording: frames wait in memory meanwhile."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp, own_disk(tmp) as disk:
+        path = disk / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path)) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP)
+            time.sleep(1.5)
+            before = path.stat().st_size
+            freeze(disk)
+            time.sleep(4)
+            mt.check(path.stat().st_size - before < 100000, "the disk is not frozen: nothing is tested")
+            freeze(disk, False)
+            time.sleep(1.5)
+            mt.finish(tracer, path)
+        rep = mt.report(path)
+        mt.check(mt.lost(rep) == 0 and rep["duration_ns"] > 6e9, f"{rep['lost']} {rep['duration_ns']}")
+    mt.check_goes_on(job)
+
+
+def test_ctrl_c_while_the_disk_stalls():
+    """memtrace ends in bounded time and says why; when the disk comes back the recording is completed without it."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp, own_disk(tmp) as disk:
+        path = disk / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path)) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP)
+            time.sleep(1.5)
+            freeze(disk)
+            time.sleep(1)
+            begin = time.monotonic()
+            tracer.signal(signal.SIGINT)
+            code = tracer.wait(30)
+            took = time.monotonic() - begin
+        mt.note(f"ended {took:.1f} s after Ctrl-C, on a disk that takes nothing")
+        mt.check(code == 1 and took < 20, f"exit {code} after {took:.1f} s")
+        said = "\n".join(tracer.err)
+        mt.check("waiting for it" in said and "takes nothing" in said and "hint: " in said, said)
+        mt.check(not mt.probed(job.pid, mt.OP), "probes were left behind")
+        freeze(disk, False)
+        mt.wait_until(lambda: "was cut" not in mt.memtrace("report", path).stderr, "the end of the recording", 10)
+        mt.check(mt.lost(mt.report(path)) == 0, "something was lost after all")
+    mt.check_goes_on(job)
+
+
+def test_killed_while_recording():
+    """SIGKILL: all but the last second and a bit is there."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        path = tmp / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path)) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP)
+            begin = time.monotonic()
+            time.sleep(4)
+            tracer.signal(signal.SIGKILL)
+            lasted = time.monotonic() - begin
+            tracer.wait()
+        rep = mt.report(path, (0, 3))
+        mt.note(f"killed after {lasted:.1f} s: {rep['duration_ns'] / 1e9:.1f} s are there")
+        mt.check(rep["duration_ns"] / 1e9 > lasted - 1.5, f"{rep['duration_ns']} of {lasted}")
+        left = [p for p in os.listdir("/proc") if p.isdigit() and comm_of(p) == "memtrace-disk"]
+        mt.check(not left, f"processes were left behind: {left}")
+    mt.check_goes_on(job)
+
+
+def comm_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+            return f.read().strip()
+    except OSError:
+        return ""

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/asker.h"
@@ -285,6 +286,41 @@ static void not_with_roots_rights(void **state)
 	holds(path, "new");
 }
 
+static int finish_without_rights(void)
+{
+	struct outfile f, g;
+
+	if (outfile__open(&f, path, OUTFILE_WHOLE, &plain, NULL) < 0 || outfile__lend(&f, NULL) < 0)
+		return 1;
+	if (outfile__open(&g, other, OUTFILE_NAMED, &plain, NULL) < 0 || outfile__lend(&g, NULL) < 0)
+		return 2;
+	if (setresgid(OTHERS, OTHERS, OTHERS) < 0 || setresuid(OTHERS, OTHERS, OTHERS) < 0 || !access(dir, W_OK))
+		return 3;
+	if (write(f.fd, "new", 3) != 3 || outfile__finish(&f, NULL) < 0)
+		return 4;
+	_exit(0); /* g: whoever is killed says nothing */
+}
+
+static void lent_files_are_named_by_who_has_the_rights(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	need_root();
+	assert_int_equal(chown(dir, THEIRS, THEIRS), 0);
+	assert_int_equal(chmod(dir, 0755), 0);
+	pid = fork();
+	if (!pid)
+		_exit(finish_without_rights());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	holds(path, "new");
+	for (int i = 0; i < 500 && files_cnt() != 1; i++)
+		usleep(10000);
+	assert_int_equal(files_cnt(), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +331,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_things, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(it_belongs_to_who_asked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(not_with_roots_rights, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(lent_files_are_named_by_who_has_the_rights, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

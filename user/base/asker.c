@@ -53,7 +53,7 @@ void asker__find(struct asker *ret)
 	unsigned uid, gid;
 
 	*ret = (struct asker){ .uid = getuid(), .gid = getgid() };
-	if (!geteuid() && !id_parse(getenv("SUDO_UID"), &uid) && !id_parse(getenv("SUDO_GID"), &gid) && uid) {
+	if (!getuid() && !geteuid() && !id_parse(getenv("SUDO_UID"), &uid) && !id_parse(getenv("SUDO_GID"), &gid) && uid) {
 		ret->uid = uid;
 		ret->gid = gid;
 		ret->is_other = 1;

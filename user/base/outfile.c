@@ -13,6 +13,7 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,10 @@
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/asker.h"
@@ -259,61 +262,6 @@ static int outfile__make(struct outfile *f, enum outfile_kind kind)
 	return outfile__make_part(f);
 }
 
-static void outfile__done(struct outfile *f)
-{
-	if (f->fd >= 0)
-		close(f->fd);
-	if (f->dir_fd >= 0)
-		close(f->dir_fd);
-	free(f->path);
-	free(f->part);
-	*f = (struct outfile){ .fd = -1, .dir_fd = -1 };
-}
-
-static int outfile__open_by_name(struct outfile *f, enum outfile_kind kind, struct err *err)
-{
-	int r;
-
-	f->dir_fd = open_dir(f->path);
-	if (f->dir_fd < 0)
-		return outfile__fail(f, f->dir_fd, err);
-	r = outfile__look(f, err);
-	if (r <= 0)
-		return r;
-	r = outfile__make(f, kind);
-	if (r < 0)
-		return r == -EEXIST ? outfile__taken(f, err) : outfile__fail(f, r, err);
-	(void)flock(f->fd, LOCK_EX | LOCK_NB); /* nobody else has it; where locks are not to be had it goes without */
-	return 0;
-}
-
-int outfile__open(struct outfile *ret, const char *path, enum outfile_kind kind, const struct outfile_how *how,
-		  struct err *err)
-{
-	struct outfile f = { .fd = -1, .dir_fd = -1, .is_new = 1, .path = strdup(path) };
-	int given = given_fd(path), r;
-	struct rights was;
-
-	if (!f.path)
-		return err_set(err, -ENOMEM, "out of memory");
-	if (how)
-		f.how = *how;
-	if (given >= 0) {
-		f.fd = fcntl(given, F_DUPFD_CLOEXEC, 0);
-		f.is_stream = f.has_name = 1;
-		r = f.fd < 0 ? outfile__fail(&f, -errno, err) : 0;
-	} else {
-		r = rights__enter(&was, f.how.asker);
-		r = r < 0 ? outfile__fail(&f, r, err) : outfile__open_by_name(&f, kind, err);
-		rights__leave(&was);
-	}
-	if (r < 0)
-		outfile__done(&f);
-	else
-		*ret = f;
-	return r;
-}
-
 /* --- giving it its name -------------------------------------------------------------------------------- */
 
 static int outfile__link(const struct outfile *f, const char *name)
@@ -370,15 +318,152 @@ static int outfile__name(struct outfile *f)
 	return r < 0 ? r : outfile__rename(f);
 }
 
+static int outfile__name_now(struct outfile *f)
+{
+	int r = f->has_name ? 0 : outfile__name(f);
+
+	f->has_name = !r;
+	return r;
+}
+
+static void outfile__done(struct outfile *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	if (f->dir_fd >= 0)
+		close(f->dir_fd);
+	free(f->path);
+	free(f->part);
+	if (f->lent_fd >= 0) {
+		close(f->lent_fd);
+		(void)waitpid(f->lent_pid, NULL, 0);
+	}
+	*f = (struct outfile){ .fd = -1, .dir_fd = -1, .lent_fd = -1 };
+}
+
+static int outfile__open_by_name(struct outfile *f, enum outfile_kind kind, struct err *err)
+{
+	int r;
+
+	f->dir_fd = open_dir(f->path);
+	if (f->dir_fd < 0)
+		return outfile__fail(f, f->dir_fd, err);
+	r = outfile__look(f, err);
+	if (r <= 0)
+		return r;
+	r = outfile__make(f, kind);
+	if (r < 0)
+		return r == -EEXIST ? outfile__taken(f, err) : outfile__fail(f, r, err);
+	(void)flock(f->fd, LOCK_EX | LOCK_NB); /* nobody else has it; where locks are not to be had it goes without */
+	return 0;
+}
+
+int outfile__open(struct outfile *ret, const char *path, enum outfile_kind kind, const struct outfile_how *how,
+		  struct err *err)
+{
+	struct outfile f = { .fd = -1, .dir_fd = -1, .lent_fd = -1, .is_new = 1, .path = strdup(path) };
+	int given = given_fd(path), r;
+	struct rights was;
+
+	if (how && how->held) {
+		free(f.path);
+		*ret = *how->held;
+		return 0;
+	}
+	if (!f.path)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (how)
+		f.how = *how;
+	if (given >= 0) {
+		f.fd = fcntl(given, F_DUPFD_CLOEXEC, 0);
+		f.is_stream = f.has_name = 1;
+		r = f.fd < 0 ? outfile__fail(&f, -errno, err) : 0;
+	} else {
+		r = rights__enter(&was, f.how.asker);
+		r = r < 0 ? outfile__fail(&f, r, err) : outfile__open_by_name(&f, kind, err);
+		rights__leave(&was);
+	}
+	if (r < 0)
+		outfile__done(&f);
+	else
+		*ret = f;
+	return r;
+}
+
+/* --- what becomes of it ---------------------------------------------------------------------------------- */
+
+int outfile__dir(const struct outfile *f)
+{
+	int fd = f->dir_fd < 0 ? -1 : openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -1 : fd;
+}
+
 /* A name is on the disk when its directory is. Directories that cannot be read, or synced, are as their system has them. */
 static void outfile__sync_dir(const struct outfile *f)
 {
-	int fd = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = outfile__dir(f);
 
 	if (fd < 0)
 		return;
 	(void)fsync(fd);
 	close(fd);
+}
+
+/* --- by another process ---------------------------------------------------------------------------------- */
+
+/* One byte asks for its name; that, or the other end's end, is all that is listened to. */
+static void outfile__serve(struct outfile *f, int sock)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
+	char ask;
+	int r;
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		(void)signal(ignored[i], SIG_IGN);
+	if (read(sock, &ask, 1) == 1) {
+		r = outfile__show(f, NULL);
+		(void)!write(sock, &r, sizeof(r));
+		if (!r)
+			_exit(0);
+	}
+	outfile__drop(f);
+	_exit(0);
+}
+
+int outfile__lend(struct outfile *f, struct err *err)
+{
+	int socks[2];
+	pid_t pid;
+
+	if (f->is_stream)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks) < 0)
+		return outfile__fail(f, -errno, err);
+	pid = fork();
+	if (pid < 0) {
+		close(socks[0]);
+		close(socks[1]);
+		return outfile__fail(f, -errno, err);
+	}
+	if (!pid) {
+		close(socks[0]);
+		outfile__serve(f, socks[1]);
+	}
+	close(socks[1]);
+	f->lent_fd = socks[0];
+	f->lent_pid = pid;
+	return 0;
+}
+
+static int outfile__show_lent(struct outfile *f, struct err *err)
+{
+	int r = -EPIPE;
+
+	if (send(f->lent_fd, "n", 1, MSG_NOSIGNAL) != 1 || read(f->lent_fd, &r, sizeof(r)) != sizeof(r))
+		return outfile__fail(f, -EPIPE, err);
+	f->has_name = !r;
+	return r == -EEXIST ? outfile__taken(f, err) : r < 0 ? outfile__fail(f, r, err) : 0;
 }
 
 int outfile__show(struct outfile *f, struct err *err)
@@ -388,15 +473,16 @@ int outfile__show(struct outfile *f, struct err *err)
 
 	if (f->has_name)
 		return 0;
+	if (f->lent_fd >= 0)
+		return outfile__show_lent(f, err);
 	r = rights__enter(&was, f->how.asker);
 	if (!r)
-		r = outfile__name(f);
+		r = outfile__name_now(f);
 	if (!r)
 		outfile__sync_dir(f);
 	rights__leave(&was);
 	if (r < 0)
 		return r == -EEXIST ? outfile__taken(f, err) : outfile__fail(f, r, err);
-	f->has_name = 1;
 	return 0;
 }
 
@@ -406,6 +492,8 @@ int outfile__finish(struct outfile *f, struct err *err)
 
 	if (!f->is_stream && fsync(f->fd) < 0)
 		r = outfile__fail(f, -errno, err);
+	if (!r && f->has_name && !f->is_stream)
+		outfile__sync_dir(f);
 	if (!r)
 		r = outfile__show(f, err);
 	if (r < 0)
@@ -413,6 +501,11 @@ int outfile__finish(struct outfile *f, struct err *err)
 	else
 		outfile__done(f);
 	return r;
+}
+
+void outfile__leave(struct outfile *f)
+{
+	outfile__done(f);
 }
 
 static int outfile__is_at(const struct outfile *f, const char *name)
@@ -428,7 +521,7 @@ void outfile__drop(struct outfile *f)
 	const char *name = f->part ? f->part : f->path;
 	struct rights was;
 
-	if (!f->is_stream && f->dir_fd >= 0 && (f->part || f->has_name)) {
+	if (!f->is_stream && f->dir_fd >= 0 && f->lent_fd < 0 && (f->part || f->has_name)) {
 		if (!rights__enter(&was, f->how.asker) && outfile__is_at(f, base_of(name)))
 			(void)unlinkat(f->dir_fd, base_of(name), 0);
 		rights__leave(&was);

@@ -19,6 +19,7 @@ struct err;
 struct outfile_how {
 	const struct asker *asker; /* NULL: ourselves; borrowed */
 	int force;		   /* what has that name may be replaced */
+	struct outfile *held;	   /* it was opened before, and is this one: taken */
 };
 
 enum outfile_kind {
@@ -34,6 +35,7 @@ struct outfile {
 	char *part;    /* its name till then; NULL: it has none, or has its own */
 	int has_name;  /* path is this file */
 	int dir_fd, is_new;
+	int lent_fd, lent_pid; /* who names or removes it for us, see outfile__lend; -1: we do */
 	struct outfile_how how;
 };
 
@@ -44,10 +46,19 @@ struct outfile {
  */
 int outfile__open(struct outfile *ret, const char *path, enum outfile_kind kind, const struct outfile_how *how,
 		  struct err *err);
+/*
+ * Before we give away rights that it takes to name or remove it: a process that keeps them does that when outfile__finish,
+ * outfile__drop or our end say so, and nothing else.
+ */
+int outfile__lend(struct outfile *f, struct err *err);
 /* It gets its name now, before it is finished. 0, or -errno. Nothing if it has it. */
 int outfile__show(struct outfile *f, struct err *err);
 /* What was written is on the disk, by its name, when this returns 0; else nothing is left of it. Closes it. */
 int outfile__finish(struct outfile *f, struct err *err);
+/* Instead: it is as it is, and is somebody else's to finish. */
+void outfile__leave(struct outfile *f);
+/* Its directory, to be synced by who syncs the file; -1: it cannot be read. The caller closes it. */
+int outfile__dir(const struct outfile *f);
 /* Instead: nothing is left of it; what had the name before has it still, unless outfile__show came first. */
 void outfile__drop(struct outfile *f);
 

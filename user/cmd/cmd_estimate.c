@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/infile.h"
 #include "cmd/cmd.h"
 #include "cmd/replay.h"
 #include "cmd/what_if.h"
@@ -229,8 +230,8 @@ static int no_recording(const struct options *o, struct err *err)
 int cmd_estimate(const struct options *o, struct err *err)
 {
 	const char *name = strrchr(o->file, '/');
-	FILE *in = fopen(o->file, "re");
-	int r;
+	int fd = infile_find(o->file), r;
+	FILE *in = fd >= 0 ? fdopen(fd, "r") : fopen(o->file, "re");
 
 	if (!in)
 		return err_set(err, -errno, "%s: %s", o->file, strerror(errno));

@@ -108,7 +108,7 @@ struct view_opts view_opts_of(const struct options *o)
 
 struct outfile_how outputs_of(const struct options *o)
 {
-	return (struct outfile_how){ .asker = &o->asker, .force = o->force };
+	return (struct outfile_how){ .asker = &o->asker, .force = o->force, .held = o->held };
 }
 
 size_t report_top(const struct options *o)

@@ -17,6 +17,7 @@
 #include "view/view.h"
 
 struct err;
+struct outfile;
 
 enum command {
 	CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_MERGE, CMD_ESTIMATE, CMD_PLAN, CMD_DOCTOR, CMD_SERVE,
@@ -77,6 +78,7 @@ struct options {
 	int flow, leaks;
 	int all_jobs; /* -a */
 	int redact;   /* command lines are not told */
+	struct outfile *held; /* out, opened while we had the rights to: cmd/offline.h; NULL: not yet */
 	int force;    /* outputs replace what has their name */
 	int no_follow, no_names, no_modules, keep_idle, force_perf, json, tui, ops, all, no_color, quiet, verbose;
 };

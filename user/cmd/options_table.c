@@ -582,8 +582,13 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace -p 4242 -d 30 -o job.mtr\twatch it for 30 seconds and keep a recording\n" },
 	[CMD_RECORD] = { "record", "-p PID|-a [-o F.mtr] [-d SECONDS] [OPTIONS]\n[-o F.mtr] [OPTIONS] -- COMMAND [ARGS…]",
 			 "record a process, or a command from its start, to a file",
-			 "Writes all events to a recording. It can be read up to the last whole second even when memtrace "
-			 "or the machine is killed. With -- COMMAND starts a command and follows it from its first "
+			 "Writes all events to a recording, a frame a second at least, synced to the disk a second later. When "
+			 "memtrace is killed the last second or so is missing; when the machine crashes or loses power, what "
+			 "came in the last two or three, and the time the disk took. On a full disk the recording is "
+			 "cut back to its last whole frame and goes on when there is room; a disk that takes nothing holds "
+			 "nobody up: 32 MiB wait for it, then events are lost (recording). Ctrl-C waits for it about ten "
+			 "seconds; what was put aside by then is written when the disk comes back (docs/losses.md). With "
+			 "-- COMMAND starts a command and follows it from its first "
 			 "instruction; otherwise attaches as the live view does.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -p 4242 --window 60s -o job.mtr\tthe minute before the end, or before kill -USR1\n"

@@ -12,9 +12,12 @@
 #include "cmd/late.h"
 #include "cmd/window.h"
 #include "event/recording.h"
+#include "event/recording_disk.h"
 #include "model/model.h"
 
 #define WINDOWS_MAX 64 /* files of one trace */
+#define DISK_QUIET_NS 1000000000ull  /* so long nothing is said of a disk that is waited for */
+#define DISK_WAIT_NS 10000000000ull  /* and so long it is waited for */
 
 int recorder__init(struct recorder *r, const struct recorder_opts *o, struct names *names, struct model_opts *ret_model,
 		   struct err *err)
@@ -26,6 +29,12 @@ int recorder__init(struct recorder *r, const struct recorder_opts *o, struct nam
 			return err_set(err, -ENOMEM, "out of memory");
 		window__model_opts(r->window, ret_model);
 	}
+	if ((o->path || o->late_path) && !o->window_ns) {
+		int ret = rec_disk__new(&r->disk, REC_DISK_RING_BYTES, o->how.asker, err);
+
+		if (ret < 0)
+			return ret;
+	}
 	if (!o->path && o->late_path) {
 		r->late = late__new();
 		if (!r->late)
@@ -36,13 +45,15 @@ int recorder__init(struct recorder *r, const struct recorder_opts *o, struct nam
 
 void recorder__done(struct recorder *r)
 {
+	rec_disk__free(r->disk);
 	late__free(r->late);
 	window__free(r->window);
 }
 
 static struct rec_writer_opts recorder__writer_opts(const struct recorder *r)
 {
-	return (struct rec_writer_opts){ .names = r->names, .how = r->opts.how, .is_whole = r->window != NULL };
+	return (struct rec_writer_opts){ .names = r->names, .how = r->opts.how, .is_whole = r->window != NULL,
+					 .disk = r->disk };
 }
 
 static int recorder__try_name(const struct recorder *r, const char *path, struct err *err)
@@ -94,12 +105,10 @@ void recorder__prepare(struct recorder *r, struct event *ev)
 		late__remember(r->late, ev);
 }
 
-void recorder__add(struct recorder *r, struct model *m, const struct event *ev)
+/* The first failure is said; those that follow are counted. */
+static void recorder__told(struct recorder *r, int ret)
 {
-	r->last_ns = ev->ts_ns;
-	if (r->window)
-		window__add(r->window, m, ev);
-	if (!r->writer || rec_writer__add(r->writer, ev, r->has_failed ? NULL : &r->err) >= 0 || r->has_failed)
+	if (ret >= 0 || r->has_failed)
 		return;
 	r->has_failed = 1;
 	log_warn("recording: %s; going on without it", r->err.msg);
@@ -107,9 +116,33 @@ void recorder__add(struct recorder *r, struct model *m, const struct event *ev)
 		fprintf(stderr, "hint: %s\n", r->err.hint);
 }
 
+void recorder__add(struct recorder *r, struct model *m, const struct event *ev)
+{
+	r->last_ns = ev->ts_ns;
+	if (r->window)
+		window__add(r->window, m, ev);
+	if (r->writer)
+		recorder__told(r, rec_writer__add(r->writer, ev, r->has_failed ? NULL : &r->err));
+}
+
+/* Longer than a moment it is said why. */
+static int recorder__wait(struct recorder *r, struct err *err)
+{
+	uint64_t wait_ns = r->opts.disk_wait_ns ? r->opts.disk_wait_ns : DISK_WAIT_NS;
+	int ret = rec_writer__wait(r->writer, DISK_QUIET_NS, err);
+
+	if (ret != -ETIMEDOUT)
+		return ret;
+	log_warn("the disk of %s takes nothing: waiting for it, %.0f s at most", r->path, (double)wait_ns / 1e9);
+	ret = rec_writer__wait(r->writer, wait_ns, err);
+	return ret == -ETIMEDOUT ? err_set(err, ret, "recording %s: the disk takes nothing", r->path) : ret;
+}
+
 int recorder__flush(struct recorder *r, struct err *err)
 {
-	return r->writer ? rec_writer__flush(r->writer, err) : 0;
+	int ret = r->writer ? rec_writer__flush(r->writer, err) : 0;
+
+	return ret < 0 || !r->writer ? ret : recorder__wait(r, err);
 }
 
 int recorder__begin_late(struct recorder *r)
@@ -129,6 +162,8 @@ int recorder__begin_late(struct recorder *r)
 		if (ret < 0) {
 			rec_writer__drop(r->writer);
 			r->writer = NULL;
+			rec_disk__free(r->disk); /* it has that file; another one is written without */
+			r->disk = NULL;
 		}
 	}
 	if (ret < 0) {
@@ -139,9 +174,10 @@ int recorder__begin_late(struct recorder *r)
 	return 1;
 }
 
-uint64_t recorder__dropped(const struct recorder *r)
+uint64_t recorder__dropped(struct recorder *r)
 {
-	return r->writer ? rec_writer__dropped(r->writer) : 0;
+	r->told_dropped = r->writer ? rec_writer__dropped(r->writer) : 0;
+	return r->told_dropped;
 }
 
 /* --- the flight recorder ----------------------------------------------------------------------- */
@@ -218,8 +254,8 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns)
 
 	if (r->window)
 		recorder__tick_window(r, m);
-	if (r->writer && !r->has_failed && now >= r->flushed_ns + every_ns * 9 / 10) { /* timers are not exact */
-		(void)rec_writer__flush(r->writer, &r->err);
+	if (r->writer && now >= r->flushed_ns + every_ns * 9 / 10) { /* timers are not exact */
+		recorder__told(r, rec_writer__flush(r->writer, r->has_failed ? NULL : &r->err));
 		r->flushed_ns = now;
 	}
 }
@@ -228,10 +264,19 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns)
 
 int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *ret_cut, struct err *err)
 {
-	int ret = r->window ? recorder__write_window(r, m, r->path, 1, why, &r->err) : rec_writer__close(r->writer, &r->err);
+	int ret = r->writer ? rec_writer__flush(r->writer, r->has_failed ? NULL : &r->err) : 0;
+	uint64_t late_dropped = 0;
 
-	*ret_cut = r->window ? window__cut(r->window) : 0;
-	if (ret >= 0 || r->has_failed)
+	recorder__told(r, ret);
+	if (r->writer) {
+		ret = recorder__wait(r, r->has_failed ? NULL : &r->err);
+		if (ret != -ETIMEDOUT)
+			recorder__told(r, ret);
+		late_dropped = rec_writer__dropped(r->writer) - r->told_dropped;
+	}
+	ret = r->window ? recorder__write_window(r, m, r->path, 1, why, &r->err) : rec_writer__close(r->writer, &r->err);
+	*ret_cut = r->window ? window__cut(r->window) : late_dropped;
+	if (ret >= 0 || (r->has_failed && ret != -ETIMEDOUT))
 		return 0;
 	if (err)
 		*err = r->err;

@@ -18,6 +18,7 @@ struct late;
 struct model;
 struct model_opts;
 struct names;
+struct rec_disk;
 struct rec_writer;
 struct window;
 
@@ -26,6 +27,7 @@ struct recorder_opts {
 	struct outfile_how how;
 	uint64_t window_ns;    /* path gets the last while; 0: all of it */
 	uint64_t window_bytes; /* of memory, for that */
+	uint64_t disk_wait_ns; /* a disk that takes nothing is waited for, at the beginning and the end; 0: ten seconds */
 	const char *(*late_path)(void *ctx); /* for recorder__begin_late; good as long as the trace. NULL: that never comes */
 	void *ctx;
 };
@@ -34,10 +36,12 @@ struct recorder {
 	struct names *names;
 	struct rec_writer *writer; /* NULL: nothing is recorded yet, or only the window */
 	struct window *window;	   /* NULL: all is recorded, or nothing */
+	struct rec_disk *disk;	   /* who writes it */
 	struct late *late;	   /* NULL: recorded from the start, or never */
 	struct recorder_opts opts;
 	const char *path; /* of what is recorded, or will be */
 	unsigned windows_cnt; /* files of the window that are not the last one */
+	uint64_t told_dropped; /* events not written, of which the session knows */
 	uint64_t flushed_ns;  /* when the recording last was */
 	uint64_t last_ns;     /* time of the last event */
 	int has_failed;
@@ -66,9 +70,9 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns);
 int recorder__begin_late(struct recorder *r);
 /* The window, to a file of its own; what becomes of it is told on stderr. */
 void recorder__dump(struct recorder *r, struct model *m, const char *why);
-uint64_t recorder__dropped(const struct recorder *r); /* events not written because of an error, so far */
+uint64_t recorder__dropped(struct recorder *r); /* events not written because of an error, so far; as told now */
 
-/* The trace has ended in order. *ret_cut: events for which the disk had no room. 0 or -errno, unless that was told already. */
+uint64_t recorder__dropped(struct recorder *r); /* events not written because of an error, so far: now the session knows */
 int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *ret_cut, struct err *err);
 /* Instead: it came to nothing. An older recording of that name stays. */
 void recorder__drop(struct recorder *r);

@@ -111,8 +111,9 @@ static int open_sources(struct merge *m)
 			r = source__next(&m->src[i], m->err);
 		if (r < 0)
 			return r;
-		if (r)
-			m->heap[m->heap_cnt++] = i;
+		if (!r) /* its beginning was there when it was looked at */
+			return err_set(m->err, -EINVAL, "%s became shorter while it was read", m->info->files[i].path);
+		m->heap[m->heap_cnt++] = i;
 	}
 	for (size_t i = m->heap_cnt; i-- > 0;)
 		heap_down(m, i);

@@ -19,11 +19,15 @@
 struct err;
 struct rec_writer;
 struct rec_reader;
+struct rec_disk;
+
+#define MTR_CLOSE_NS 2000000000ull
 
 struct rec_writer_opts {
 	const struct names *names; /* borrowed: new ids are written with the frame that first may use them */
 	struct outfile_how how;
 	int is_whole; /* the file has no name before it is closed, and none if that fails; else from the first frame on */
+	struct rec_disk *disk; /* borrowed: who writes it (recording_disk.h); NULL: we do, at once. Not for whole ones */
 };
 
 /* -EINVAL: not a file that can be sought in; else as outfile__open. */
@@ -31,7 +35,8 @@ int rec_writer__open(struct rec_writer **ret, const char *path, const struct rec
 /*
  * 0 or -errno (-ENOSPC …, message in err of the call that failed). After a failure the events of
  * that frame are dropped and counted, and the next frame is tried again. Events must come ordered:
- * a time before the last one's is recorded as the last one's.
+ * a time before the last one's is recorded as the last one's. With a disk an error is told by a later call, and more may be
+ * dropped: what was on its way by then. -EAGAIN: the disk takes nothing, and there is no room to wait in.
  */
 int rec_writer__add(struct rec_writer *w, const struct event *ev, struct err *err);
 /* Writes the pending frame now (once a second in live use). */
@@ -41,13 +46,20 @@ int rec_writer__flush(struct rec_writer *w, struct err *err);
  * what was added, and its names must be in the table. As rec_writer__add.
  */
 int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, struct err *err);
-/* Flush, end mark, fsync, close, free. NULL is fine. */
+/*
+ * With a disk: until all that was flushed is written and synced. 0, -ETIMEDOUT, or what a write came to. 0 without.
+ */
+int rec_writer__wait(struct rec_writer *w, uint64_t wait_ns, struct err *err);
+/*
+ * Flush, end mark, fsync, close, free. NULL is fine. -ETIMEDOUT: the disk has taken nothing for MTR_CLOSE_NS; what it has been
+ * given is written when it does.
+ */
 int rec_writer__close(struct rec_writer *w, struct err *err);
 /* Instead of close when it came to nothing: writes nothing; a file that open created is removed, an old one stays. */
 void rec_writer__drop(struct rec_writer *w);
 uint64_t rec_writer__bytes(const struct rec_writer *w);	  /* in the file so far */
 uint64_t rec_writer__events(const struct rec_writer *w);  /* added so far */
-uint64_t rec_writer__dropped(const struct rec_writer *w); /* not written because of an error */
+uint64_t rec_writer__dropped(const struct rec_writer *w); /* not written because of an error, or a disk that stalled */
 
 /* -EINVAL foreign file, -EISDIR, -ENOTSUP newer version, -ENODATA no whole frame; each with message and hint. */
 int rec_reader__open(struct rec_reader **ret, const char *path, struct err *err);

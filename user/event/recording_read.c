@@ -22,6 +22,7 @@
 #include <xxhash.h>
 
 #include "base/err.h"
+#include "base/infile.h"
 #include "event/recording_frame.h"
 
 #define SEARCH_FACTOR 4
@@ -355,7 +356,9 @@ int rec_reader__open(struct rec_reader **ret, const char *path, struct err *err)
 
 	if (!r)
 		return err_set(err, -ENOMEM, "no memory to read a recording");
-	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	r->fd = infile_find(path);
+	if (r->fd < 0)
+		r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (r->fd < 0 || fstat(r->fd, &st) < 0)
 		res = err_set(err, -errno, "cannot open: %s", strerror(errno));
 	else if (S_ISDIR(st.st_mode))

@@ -20,6 +20,7 @@
 
 #include "base/err.h"
 #include "base/outfile.h"
+#include "event/recording_disk.h"
 #include "event/recording_frame.h"
 
 struct rec_writer {
@@ -37,6 +38,8 @@ struct rec_writer {
 	uint64_t bytes;		 /* whole frames; where the next one goes */
 	uint64_t added, written, dropped;
 	int is_whole;
+	struct rec_disk *disk; /* NULL: written here */
+	int has_head;	       /* … it has been given the file's head */
 };
 
 static int write_at(int fd, const void *data, size_t len, uint64_t off)
@@ -75,6 +78,19 @@ static int not_a_file(const char *path, struct err *err)
 	return err_hint(err, "a recording needs a file it can seek in; name one with -o");
 }
 
+/* The file is the disk's to write. */
+static int rec_writer__give(struct rec_writer *w, struct err *err)
+{
+	int dir_fd = outfile__dir(&w->file);
+	int r = rec_disk__begin(w->disk, w->file.fd, dir_fd);
+
+	if (dir_fd >= 0)
+		close(dir_fd);
+	if (r < 0)
+		outfile__drop(&w->file);
+	return r < 0 ? err_set(err, r, "writing %s: %s", w->path, strerror(-r)) : 0;
+}
+
 int rec_writer__open(struct rec_writer **ret, const char *path, const struct rec_writer_opts *o, struct err *err)
 {
 	struct rec_writer *w = calloc(1, sizeof(*w));
@@ -84,6 +100,7 @@ int rec_writer__open(struct rec_writer **ret, const char *path, const struct rec
 		return err_set(err, -ENOMEM, "no memory for a recording");
 	w->names = o->names;
 	w->is_whole = o->is_whole;
+	w->disk = o->disk;
 	w->path = strdup(path);
 	w->enc = rec_enc__new(0);
 	w->pending = malloc(MTR_FRAME_EVENTS_MAX * sizeof(*w->pending));
@@ -96,6 +113,8 @@ int rec_writer__open(struct rec_writer **ret, const char *path, const struct rec
 		outfile__drop(&w->file);
 		r = not_a_file(path, err);
 	}
+	if (!r && w->disk)
+		r = rec_writer__give(w, err);
 	if (r < 0) {
 		rec_writer__free(w);
 		return r;
@@ -113,10 +132,8 @@ void rec_writer__drop(struct rec_writer *w)
 
 /* --- frames ---------------------------------------------------------------------------------- */
 
-static int rec_writer__fail(struct rec_writer *w, int r, struct err *err)
+static int rec_writer__say(const struct rec_writer *w, int r, struct err *err)
 {
-	if (ftruncate(w->file.fd, (off_t)w->bytes) < 0)
-		r = r ? r : -errno; /* the next frame overwrites what is torn */
 	err_set(err, r, "cannot write recording %s: %s", w->path, strerror(-r));
 	if (r == -ENOSPC || r == -EDQUOT)
 		err_hint(err, "the disk is full; what was written so far stays readable");
@@ -125,15 +142,77 @@ static int rec_writer__fail(struct rec_writer *w, int r, struct err *err)
 	return r;
 }
 
-/* An old file of that name goes only now, when there is something to put in its place. */
-static int rec_writer__begin(struct rec_writer *w, struct err *err)
+static int rec_writer__fail(struct rec_writer *w, int r, struct err *err)
+{
+	if (ftruncate(w->file.fd, (off_t)w->bytes) < 0)
+		r = r ? r : -errno; /* the next frame overwrites what is torn */
+	return rec_writer__say(w, r, err);
+}
+
+static struct mtr_file file_head(void)
 {
 	struct mtr_file h = { .version = MTR_VERSION, .header_bytes = sizeof(h) };
-	int r;
 
 	memcpy(h.magic, MTR_MAGIC, sizeof(h.magic));
 	h.checksum = XXH3_64bits(&h, offsetof(struct mtr_file, checksum));
-	r = write_at(w->file.fd, &h, sizeof(h), 0);
+	return h;
+}
+
+/* --- by way of the disk's process -------------------------------------------------------------- */
+
+/* It tells of failures late: then we are again where we were before that frame. */
+static int rec_writer__go_back(struct rec_writer *w, struct err *err)
+{
+	struct rec_mark m;
+	int r = rec_disk__failed(w->disk, &m);
+
+	if (!r)
+		return 0;
+	w->dropped += w->written - m.written;
+	w->written = m.written;
+	w->frame_no = m.frame_no;
+	w->names_last = m.names_last;
+	w->names_bytes = m.names_bytes;
+	w->has_head = m.has_head != 0;
+	return rec_writer__say(w, r, err);
+}
+
+static int rec_writer__put(struct rec_writer *w, const void *data, size_t len, struct err *err)
+{
+	struct rec_mark before = { .frame_no = w->frame_no, .names_last = w->names_last, .names_bytes = w->names_bytes,
+				   .written = w->written, .has_head = (uint64_t)w->has_head };
+	struct mtr_file h = file_head();
+	int r = w->has_head ? 0 : outfile__show(&w->file, err);
+
+	if (r < 0)
+		return r;
+	r = rec_disk__put(w->disk, &h, w->has_head ? 0 : sizeof(h), data, len, &before);
+	w->has_head |= !r;
+	if (r == -EAGAIN) {
+		err_set(err, r, "cannot write recording %s: the disk takes nothing", w->path);
+		return err_hint(err, "it goes on when the disk does; what is lost meanwhile is counted");
+	}
+	return r < 0 ? err_set(err, r, "the process that writes recording %s is gone", w->path) : 0;
+}
+
+int rec_writer__wait(struct rec_writer *w, uint64_t wait_ns, struct err *err)
+{
+	int r = w->disk ? rec_disk__wait(w->disk, wait_ns) : 0, r2;
+
+	if (!r || r == -ETIMEDOUT)
+		return r;
+	r2 = rec_writer__go_back(w, err);
+	return r2 ? r2 : err_set(err, r, "the process that writes recording %s is gone", w->path);
+}
+
+/* --- frames, and names before them --------------------------------------------------------------- */
+
+/* An old file of that name goes only now, when there is something to put in its place. */
+static int rec_writer__begin(struct rec_writer *w, struct err *err)
+{
+	struct mtr_file h = file_head();
+	int r = write_at(w->file.fd, &h, sizeof(h), 0);
+
 	if (r < 0)
 		return rec_writer__fail(w, r, err);
 	if (!w->is_whole)
@@ -141,6 +220,19 @@ static int rec_writer__begin(struct rec_writer *w, struct err *err)
 	if (!r)
 		w->bytes = sizeof(h);
 	return r;
+}
+
+static int rec_writer__write(struct rec_writer *w, const void *data, size_t len, struct err *err)
+{
+	int r = w->bytes ? 0 : rec_writer__begin(w, err);
+
+	if (r < 0)
+		return r;
+	r = write_at(w->file.fd, data, len, w->bytes);
+	if (r < 0)
+		return rec_writer__fail(w, r, err);
+	w->bytes += len;
+	return 0;
 }
 
 static int rec_writer__frame(struct rec_writer *w, const struct event *events, uint32_t event_cnt,
@@ -153,15 +245,12 @@ static int rec_writer__frame(struct rec_writer *w, const struct event *events, u
 	};
 	const void *data;
 	size_t len;
-	int r = w->bytes ? 0 : rec_writer__begin(w, err);
+	int r;
 
+	rec_enc__frame(w->enc, &in, &data, &len);
+	r = w->disk ? rec_writer__put(w, data, len, err) : rec_writer__write(w, data, len, err);
 	if (r < 0)
 		return r;
-	rec_enc__frame(w->enc, &in, &data, &len);
-	r = write_at(w->file.fd, data, len, w->bytes);
-	if (r < 0)
-		return rec_writer__fail(w, r, err);
-	w->bytes += len;
 	w->frame_no++;
 	w->names_last += name_cnt;
 	w->written += event_cnt;
@@ -198,21 +287,21 @@ static int rec_writer__names(struct rec_writer *w, uint32_t *ret_cnt, size_t *re
 
 int rec_writer__flush(struct rec_writer *w, struct err *err)
 {
+	int r, failed = w->disk ? rec_writer__go_back(w, err) : 0;
 	uint32_t name_cnt = 0, cnt = w->pending_cnt;
 	size_t name_bytes = 0;
-	int r;
 
 	if (!cnt && names__last(w->names) == w->names_last)
-		return 0;
-	r = rec_writer__names(w, &name_cnt, &name_bytes, err);
+		return failed;
+	r = rec_writer__names(w, &name_cnt, &name_bytes, failed ? NULL : err);
 	if (r == 0)
-		r = rec_writer__frame(w, w->pending, cnt, name_cnt, 0, err);
+		r = rec_writer__frame(w, w->pending, cnt, name_cnt, 0, failed ? NULL : err);
 	if (r < 0)
 		w->dropped += cnt;
 	else
 		w->names_bytes += name_bytes;
 	w->pending_cnt = 0;
-	return r;
+	return failed ? failed : r;
 }
 
 int rec_writer__add(struct rec_writer *w, const struct event *ev, struct err *err)
@@ -265,20 +354,44 @@ int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, s
 	return 0;
 }
 
+/* The end mark also after a failure: it is small, and tells how much is missing. 0 or the first error. */
+static int rec_writer__end(struct rec_writer *w, struct err *err)
+{
+	int r = rec_writer__flush(w, err);
+	int r2 = rec_writer__frame(w, NULL, 0, 0, MTR_FRAME_END, r < 0 ? NULL : err);
+
+	return r < 0 ? r : r2;
+}
+
+static int rec_writer__end_disk(struct rec_writer *w, struct err *err)
+{
+	int r = rec_writer__end(w, err);
+	int r2 = rec_writer__wait(w, MTR_CLOSE_NS, r < 0 ? NULL : err);
+
+	if (r2 < 0 && r2 != -ETIMEDOUT) { /* what failed took the end with it */
+		(void)rec_writer__end(w, NULL);
+		(void)rec_writer__wait(w, MTR_CLOSE_NS, NULL);
+	}
+	if (r2 == -ETIMEDOUT) {
+		outfile__leave(&w->file);
+		err_set(err, r2, "cannot write recording %s: the disk takes nothing", w->path);
+		err_hint(err, "what it was given is written when it does, by process %d", (int)rec_disk__pid(w->disk));
+	} else if (!r && !r2 && rec_disk__sync_error(w->disk)) {
+		r = rec_writer__say(w, rec_disk__sync_error(w->disk), err);
+	}
+	return r2 < 0 && r >= 0 ? r2 : r2 == -ETIMEDOUT ? r2 : r;
+}
+
 int rec_writer__close(struct rec_writer *w, struct err *err)
 {
-	int r, r2;
+	int r, r2 = 0;
 
 	if (!w)
 		return 0;
-	r = rec_writer__flush(w, err);
-	/* Also after a failure: it is small, and tells how much is missing. */
-	r2 = rec_writer__frame(w, NULL, 0, 0, MTR_FRAME_END, r < 0 ? NULL : err);
-	if (r == 0)
-		r = r2;
+	r = w->disk ? rec_writer__end_disk(w, err) : rec_writer__end(w, err);
 	if (r < 0 && w->is_whole)
 		outfile__drop(&w->file);
-	else
+	else if (r != -ETIMEDOUT)
 		r2 = outfile__finish(&w->file, r < 0 ? NULL : err);
 	rec_writer__free(w);
 	return r ? r : r2;
@@ -286,7 +399,7 @@ int rec_writer__close(struct rec_writer *w, struct err *err)
 
 uint64_t rec_writer__bytes(const struct rec_writer *w)
 {
-	return w->bytes;
+	return w->disk ? rec_disk__bytes(w->disk) : w->bytes;
 }
 
 uint64_t rec_writer__events(const struct rec_writer *w)

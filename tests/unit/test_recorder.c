@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What session.c does with a recording, without a session: begun at once or by a key, on disks that stall or are full. */
+#include "recording_help.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cmd/recorder.h"
+#include "event/recording_disk.h"
+#include "model/model.h"
+
+#define S 1000000000ull
+
+static struct names *names;
+static struct recorder rec;
+static uint64_t ts_ns;
+
+static const char *late_path(void *ctx)
+{
+	return ctx;
+}
+
+static void begin(struct recorder_opts o)
+{
+	struct model_opts mo = { 0 };
+	struct err err = { 0 };
+
+	unlink(path);
+	log_set_level(LOG_QUIET);
+	names = names__new();
+	o.disk_wait_ns = S;
+	if (recorder__init(&rec, &o, names, &mo, &err) < 0 || recorder__open(&rec, &err) < 0)
+		fail_msg("%s", err.msg);
+	ts_ns = 5000;
+}
+
+static void end(void)
+{
+	recorder__done(&rec);
+	names__free(names);
+}
+
+static void event(struct event ev)
+{
+	ev.ts_ns = ts_ns++;
+	recorder__prepare(&rec, &ev);
+	recorder__add(&rec, NULL, &ev);
+}
+
+static void events(unsigned cnt)
+{
+	for (unsigned i = 0; i < cnt; i++)
+		event((struct event){ .kind = MT_EV_ALLOC, .pid = 1, .addr = rnd(), .size = i });
+	rec.flushed_ns = 0;
+	recorder__tick(&rec, NULL, S);
+}
+
+static uint64_t blocks_of_file(int is_cut)
+{
+	struct rec_reader *r = NULL;
+	const struct event *evs;
+	uint64_t got = 0, cut;
+	struct err err = { 0 };
+	size_t cnt;
+
+	if (rec_reader__open(&r, path, &err) < 0)
+		fail_msg("%s", err.msg);
+	while (rec_reader__next(r, &evs, &cnt, &err) > 0)
+		for (size_t i = 0; i < cnt; i++)
+			got += evs[i].kind == MT_EV_ALLOC;
+	assert_int_equal(rec_reader__truncated(r, &cut), is_cut);
+	rec_reader__free(r);
+	return got;
+}
+
+static void from_the_start(void **state)
+{
+	struct err err = { 0 };
+	struct stat st;
+	uint64_t cut;
+
+	(void)state;
+	begin((struct recorder_opts){ .path = path });
+	event((struct event){ .kind = EV_BEGIN, .pid = 1 });
+	assert_int_equal(recorder__flush(&rec, &err), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size > 0); /* it is there when the trace begins */
+	assert_int_equal(st.st_mode & 07777, 0600);
+	for (int i = 0; i < 20; i++)
+		events(1000);
+	assert_int_equal(recorder__dropped(&rec), 0);
+	assert_int_equal(recorder__close(&rec, NULL, "", &cut, &err), 0);
+	assert_int_equal(blocks_of_file(0), 20000);
+	end();
+}
+
+static void from_a_key(void **state)
+{
+	struct err err = { 0 };
+	uint64_t cut;
+
+	(void)state;
+	begin((struct recorder_opts){ .late_path = late_path, .ctx = path });
+	event((struct event){ .kind = EV_BEGIN, .pid = 1 });
+	events(1000);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(recorder__begin_late(&rec), 1);
+	events(500);
+	assert_int_equal(recorder__begin_late(&rec), 0);
+	assert_int_equal(recorder__close(&rec, NULL, "", &cut, &err), 0);
+	assert_int_equal(blocks_of_file(0), 500);
+	end();
+}
+
+static void on_a_disk_that_stalls(void **state)
+{
+	struct err err = { 0 };
+	uint64_t cut, before;
+	pid_t pid;
+
+	(void)state;
+	begin((struct recorder_opts){ .path = path });
+	pid = rec_disk__pid(rec.disk);
+	events(1000);
+	assert_int_equal(recorder__flush(&rec, &err), 0);
+	kill(pid, SIGSTOP);
+	before = now_ns();
+	for (int i = 0; i < 50; i++)
+		events(1000);
+	assert_true(now_ns() - before < S);
+	before = now_ns();
+	assert_int_equal(recorder__close(&rec, NULL, "", &cut, &err), -ETIMEDOUT);
+	assert_in_range(now_ns() - before, S, 8 * S);
+	assert_non_null(strstr(err.msg, "takes nothing"));
+	assert_true(err.hint[0] != '\0');
+	assert_int_equal(blocks_of_file(1), 1000);
+	end();
+	kill(pid, SIGCONT);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(blocks_of_file(0), 51000);
+}
+
+/* What fails when all has been counted is counted all the same. */
+static void on_a_disk_that_is_full_at_the_end(void **state)
+{
+	struct rlimit lim = { .rlim_max = RLIM_INFINITY };
+	struct err err = { 0 };
+	uint64_t cut;
+
+	(void)state;
+	begin((struct recorder_opts){ .path = path });
+	events(1000);
+	assert_int_equal(recorder__flush(&rec, &err), 0);
+	assert_int_equal(recorder__dropped(&rec), 0);
+	lim.rlim_cur = rec_disk__bytes(rec.disk) + 10;
+	assert_int_equal(prlimit(rec_disk__pid(rec.disk), RLIMIT_FSIZE, &lim, NULL), 0);
+	for (int i = 0; i < 500; i++)
+		event((struct event){ .kind = MT_EV_ALLOC, .pid = 1, .addr = rnd() });
+	assert_int_equal(recorder__close(&rec, NULL, "", &cut, &err), 0);
+	assert_int_equal(cut, 500);
+	assert_int_equal(blocks_of_file(1), 1000); /* not even the end had room */
+	end();
+}
+
+/* Nothing may be started then. */
+static void on_a_full_disk(void **state)
+{
+	struct rlimit none = { .rlim_cur = 0, .rlim_max = RLIM_INFINITY };
+	struct err err = { 0 };
+
+	(void)state;
+	begin((struct recorder_opts){ .path = path });
+	assert_int_equal(prlimit(rec_disk__pid(rec.disk), RLIMIT_FSIZE, &none, NULL), 0);
+	event((struct event){ .kind = EV_BEGIN, .pid = 1 });
+	assert_int_equal(recorder__flush(&rec, &err), -EFBIG);
+	assert_true(err.msg[0] && err.hint[0]);
+	recorder__drop(&rec);
+	assert_int_equal(access(path, F_OK), -1);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(from_the_start),
+		cmocka_unit_test(from_a_key),
+		cmocka_unit_test(on_a_disk_that_stalls),
+		cmocka_unit_test(on_a_full_disk),
+		cmocka_unit_test(on_a_disk_that_is_full_at_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "cmd/offline.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/infile.h"
+#include "base/outfile.h"
+#include "cmd/cmd.h"
+
+static int is_same(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return a && !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* The command says so. */
+static int is_input(const struct options *o)
+{
+	for (size_t i = 0; i < o->files_cnt; i++)
+		if (is_same(o->files[i], o->out))
+			return 1;
+	return is_same(o->file, o->out);
+}
+
+static int hold_out(struct options *o, struct err *err)
+{
+	int is_named = o->cmd == CMD_EXPORT && export_format_find(o->format)->needs & EXPORT_FILE;
+	struct outfile_how how = outputs_of(o);
+	static struct outfile held;
+	int r;
+
+	if (!o->out || !strcmp(o->out, "-") || is_input(o))
+		return 0;
+	r = outfile__open(&held, o->out, is_named ? OUTFILE_NAMED : OUTFILE_WHOLE, &how, err);
+	if (!r)
+		r = outfile__lend(&held, err);
+	if (!r)
+		o->held = &held;
+	return r;
+}
+
+static int hold_files(struct options *o, struct err *err)
+{
+	if (o->file)
+		infile_hold(o->file);
+	if (o->file_b)
+		infile_hold(o->file_b);
+	for (size_t i = 0; i < o->files_cnt; i++)
+		infile_hold(o->files[i]);
+	return hold_out(o, err);
+}
+
+/* Who runs a program with the s bit. */
+static int be_who_we_are(struct err *err)
+{
+	if ((geteuid() != getuid() || getegid() != getgid()) &&
+	    (setresgid(getgid(), getgid(), getgid()) < 0 || setresuid(getuid(), getuid(), getuid()) < 0))
+		return err_set(err, -errno, "giving away rights: %s", strerror(errno));
+	return 0;
+}
+
+int offline_drop(struct options *o, struct err *err)
+{
+	int r = 0;
+
+	if (o->cmd != CMD_REPORT && o->cmd != CMD_EXPORT && o->cmd != CMD_DIFF && o->cmd != CMD_MERGE && o->cmd != CMD_ESTIMATE)
+		return 0;
+	if (!getuid() && !geteuid() && !o->asker.is_other)
+		r = hold_files(o, err);
+	else
+		r = asker__become(&o->asker, err);
+	if (!r)
+		r = be_who_we_are(err);
+	if (r < 0)
+		return r;
+	r = privs_drop();
+	return r < 0 ? err_set(err, r, "giving away rights: %s", strerror(-r)) : 0;
+}
