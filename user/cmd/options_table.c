@@ -665,7 +665,7 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace plan -p 4242 --probes host --json\tthe malloc family's sites, for a program\n" },
 	[CMD_DOCTOR] = { "doctor", "", "what this kernel and machine allow, with hints",
 			 "Looks at the kernel, its type information, rights, limits and the ways to set probes, and "
-			 "measures what one hit costs here.",
+			 "tries on itself which instructions can be probed without harm, and what a hit costs.",
 			 "memtrace doctor\tas yourself: what is missing\n"
 			 "sudo memtrace doctor\twith a trial of the probes\n" },
 	[CMD_SERVE] = { "serve", "-p PID|-a [--listen ADDRESS] [-o F.mtr] [OPTIONS]",
