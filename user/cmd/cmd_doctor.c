@@ -14,10 +14,11 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/kernel_version.h"
+#include "cmd/session.h"
+#include "event/event.h"
 #include "trace/trace.h"
 #include "view/page.h"
 
-#define ORDER_WINDOW_BYTES (24ull << 20) /* 2^19 events of 48 bytes */
 #define FIXED_BYTES (64ull << 20)	  /* code, BPF maps, names, series, threads, one frame of a recording */
 #define BLOCK_BYTES 64ull
 
@@ -146,6 +147,7 @@ static void look_limits(struct doctor *d, uint64_t missing)
 {
 	char text[300], line[64], a[24], b[24], c[24];
 	struct rlimit lim;
+	uint64_t window;
 
 	if (!read_line("/proc/sys/kernel/perf_event_paranoid", line, sizeof(line))) {
 		snprintf(text, sizeof(text), "%.20s%s", line, missing && atoi(line) > 0 ? ": only privileged users" : "");
@@ -163,10 +165,11 @@ static void look_limits(struct doctor *d, uint64_t missing)
 	}
 	snprintf(text, sizeof(text), "%s for all CPUs together (--ring-size)", fmt_bytes(a, trace_ring_bytes()));
 	say(d, FINE, "ring buffers", text);
+	window = session_order_window(0) * sizeof(struct event);
 	snprintf(text, sizeof(text),
 		 "memtrace's RSS stays below %s (rings %s, order window %s, the rest) plus %u bytes a live block",
-		 fmt_bytes(a, trace_ring_bytes() + ORDER_WINDOW_BYTES + FIXED_BYTES),
-		 fmt_bytes(b, trace_ring_bytes()), fmt_bytes(c, ORDER_WINDOW_BYTES), (unsigned)BLOCK_BYTES);
+		 fmt_bytes(a, trace_ring_bytes() + window + FIXED_BYTES),
+		 fmt_bytes(b, trace_ring_bytes()), fmt_bytes(c, window), (unsigned)BLOCK_BYTES);
 	say(d, FINE, "memory", text);
 }
 

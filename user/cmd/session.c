@@ -653,9 +653,9 @@ static int session__loop(struct session *s, struct err *err)
 /* --- life ------------------------------------------------------------------------------------------------ */
 
 /* Rings are drained one after the other: what all of them hold must fit. Pages are taken when touched. */
-static size_t session__order_window(const struct session_opts *o)
+size_t session_order_window(uint64_t ring_bytes)
 {
-	uint64_t events = (o->ring_bytes ? o->ring_bytes : trace_ring_bytes()) / RECORD_BYTES_TYPICAL;
+	uint64_t events = (ring_bytes ? ring_bytes : trace_ring_bytes()) / RECORD_BYTES_TYPICAL;
 
 	if (events > ORDER_WINDOW_MAX)
 		return ORDER_WINDOW_MAX;
@@ -762,7 +762,7 @@ static int session__init(struct session *s, const struct model_opts *mo, struct 
 
 	s->decode = decode__new(s->names);
 	s->model = model__new(s->names, mo);
-	s->window = session__order_window(o);
+	s->window = session_order_window(o->ring_bytes);
 	s->order = order__new(s->window, session__ordered, s);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->pairing = pairing__new();
