@@ -276,7 +276,7 @@ def test_without_numpy():
     tables("no")
 
 
-EXTRAS = ("pandas", "matplotlib")
+EXTRAS = mt.ROOT / "tools" / "requirements-extras.txt"  # pandas, matplotlib
 
 
 def extras():
@@ -284,9 +284,10 @@ def extras():
     folder = mt.BUILD / "python-extras"
     if not (folder / "done").exists():
         done = subprocess.run([mt.PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade", "--target", folder,
-                               *EXTRAS], capture_output=True, text=True, timeout=600, check=False)
+                               "--no-deps", "--require-hashes", "--only-binary=:all:", "-r", EXTRAS], capture_output=True, text=True,
+                              timeout=600, check=False)
         if done.returncode:
-            raise mt.Skip(f"pip cannot install {' and '.join(EXTRAS)} here: {done.stderr.strip().splitlines()[-1]}")
+            raise mt.Skip(f"pip cannot install {EXTRAS.name} here: {done.stderr.strip().splitlines()[-1]}")
         (folder / "done").touch()
     return folder
 

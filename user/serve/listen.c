@@ -17,7 +17,7 @@
 #include "base/asker.h"
 #include "base/err.h"
 
-#define BACKLOG 1024 /* a flood of connections must not fill it: who finds it full tries again after a second */
+#define BACKLOG 4096 /* a flood of connections must not fill it: who finds it full tries again after a second */
 #define SEND_BYTES (64 << 10) /* of a client that does not read, the kernel keeps so much, twice */
 
 static int refuse(const char *text, struct err *err)
@@ -249,8 +249,12 @@ int listen_open(struct listen_addr *a, const struct asker *who, gid_t group, str
 {
 	int fd = socket(a->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), room = SEND_BYTES, r;
 
-	if (fd < 0)
-		return err_set(err, -errno, "listening on %s: %s", a->text, strerror(errno));
+	if (fd < 0) {
+		r = err_set(err, -errno, "listening on %s: %s", a->text, strerror(errno));
+		if (r == -EAFNOSUPPORT)
+			err_hint(err, "in memtrace-serve@.service it is memtrace-port@.socket that has the port");
+		return r;
+	}
 	r = a->is_unix ? unix_open(a, fd, who, group, err) : port_open(a, fd, err);
 	/* accepted ones inherit the room */
 	if (!r && (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) < 0 || listen(fd, BACKLOG) < 0 ||
