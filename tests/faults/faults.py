@@ -125,7 +125,7 @@ class Machine:
 
 
 def check_nothing_left(before, pids):
-    """Closing takes the kernel a grace period, hence the wait."""
+    """Closing takes the kernel a grace period a link, hence the wait: 1 to 2 s as a rule, 13 were seen under a load of eleven."""
     seen = {}
 
     def gone():
@@ -136,7 +136,7 @@ def check_nothing_left(before, pids):
                 seen[f"probes in {pid}"] = text
         return not seen
     try:
-        mt.wait_until(gone, "everything to go", 15, 0.1)
+        mt.wait_until(gone, "everything to go", 30, 0.1)
     except AssertionError:
         raise AssertionError(f"left behind: {seen}") from None
 
