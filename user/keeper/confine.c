@@ -66,9 +66,12 @@ int confine_self(const struct asker *as, const char *const *writes, size_t write
 	return r < 0 ? err_set(err, r, "giving rights away: %s", strerror(-r)) : 0;
 }
 
-/* SYS_ADMIN: uprobes, map_files on kernels before 5.9. SYS_RESOURCE: locked memory before 5.11. IPC_LOCK: perf's rings. */
+/*
+ * SYS_ADMIN: uprobes, map_files on kernels before 5.9. SYS_RESOURCE: locked memory before 5.11. IPC_LOCK: perf's rings.
+ * SYS_NICE: the job waits while probes are set (trace/urgent.h).
+ */
 #define KEPT (BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_SYS_RESOURCE) | \
-	      BIT(CAP_IPC_LOCK) | BIT(CAP_PERFMON) | BIT(CAP_BPF) | BIT(CAP_CHECKPOINT_RESTORE))
+	      BIT(CAP_IPC_LOCK) | BIT(CAP_SYS_NICE) | BIT(CAP_PERFMON) | BIT(CAP_BPF) | BIT(CAP_CHECKPOINT_RESTORE))
 
 int confine_keeper(void)
 {

@@ -386,7 +386,7 @@ static void close_others(const struct keep *keep)
 	(void)close_range(high + 1, ~0u, 0);
 }
 
-static void run_keeper(struct keep *keep, pid_t parent)
+static void run_keeper(struct keep *keep)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ };
 	int null;
@@ -396,7 +396,7 @@ static void run_keeper(struct keep *keep, pid_t parent)
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		(void)signal(ignored[i], SIG_IGN);
 	(void)prctl(PR_SET_NAME, "memtrace-keeper");
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 ||
 	    dup2(null, STDOUT_FILENO) < 0 || confine_keeper() < 0)
 		_exit(1);
 	keep__serve(keep);
@@ -405,7 +405,6 @@ static void run_keeper(struct keep *keep, pid_t parent)
 static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
 {
 	struct keep *keep = calloc(1, sizeof(*keep));
-	pid_t parent = getpid();
 	int r;
 
 	if (!keep)
@@ -421,7 +420,7 @@ static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
 		r = k->pid < 0 ? -errno : 0;
 	}
 	if (!r && !k->pid) {
-		run_keeper(keep, parent);
+		run_keeper(keep);
 	}
 	if (keep->probes.fd >= 0)
 		close(keep->probes.fd);

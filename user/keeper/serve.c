@@ -4,7 +4,9 @@
  * files that were handed out, under a lock.
  *
  * Signals of the terminal go to both halves; here they are ignored, because the other half ends in order and this one with
- * it. When the other half is gone, its end of the socket is, too: nothing is tidied up then, the kernel does it.
+ * it. When the other half is gone, its end of the socket is, too: then the probes are taken away in order, with the rests that
+ * the job is owed. No signal tells it: a thread that is killed while it closes a link cannot put the job's instructions back
+ * (the kernel says "failed to unregister, leaking uprobe"), and the job would hit breakpoints of nobody for good.
  */
 #include "keeper/serve.h"
 
@@ -122,7 +124,7 @@ static void *looks_loop(void *arg)
 	struct keep *k = arg;
 
 	keep__loop(k, &k->looks, keep__looks);
-	_exit(0);
+	return NULL; /* the process ends when the probes are gone */
 }
 
 void keep__serve(struct keep *k)
@@ -133,5 +135,6 @@ void keep__serve(struct keep *k)
 	if (pthread_create(&thread, NULL, looks_loop, k))
 		_exit(1);
 	keep__loop(k, &k->probes, keep__probes);
-	_exit(0); /* probes that are still there go with their descriptors */
+	tracer__free(k->tracer); /* waits until all are gone */
+	_exit(0);
 }

@@ -111,12 +111,9 @@ void try_state_fill(struct try_state *s, uint64_t seed)
 {
 	uint64_t *words = (uint64_t *)s;
 
-	for (size_t i = 0; i < sizeof(*s) / sizeof(*words); i++) { /* splitmix64 */
-		uint64_t z = (seed += 0x9e3779b97f4a7c15ull);
-
-		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-		z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-		words[i] = z ^ (z >> 31);
+	for (size_t i = 0; i < sizeof(*s) / sizeof(*words); i++) {
+		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+		words[i] = seed ^ seed >> 29;
 	}
 	s->flags &= 0x8d5; /* overflow, sign, zero, auxiliary, parity, carry */
 	s->mark = 0;
