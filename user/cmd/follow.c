@@ -23,6 +23,7 @@
 #include "cmd/cmd.h"
 #include "cmd/followed.h"
 #include "cmd/lock.h"
+#include "cmd/planner.h"
 #include "cmd/retire.h"
 #include "cmd/usage.h"
 #include "event/decode.h"
@@ -39,7 +40,9 @@ struct follow {
 	struct followed followed;
 	struct usage usage;
 	struct retire *retire;
-	uint64_t sideband_lost;
+	struct planner *planner;
+	size_t users_waiting; /* processes that the user asked for, whose first plan is not there yet */
+	uint64_t sideband_lost, files_lost;
 	/* env.all: jobs that were met since the last settling, and those that could not be attached to */
 	pid_t met[MET_MAX], refused[MET_MAX];
 	size_t met_cnt, refused_cnt;
@@ -155,19 +158,72 @@ static int follow__set(struct follow *f, struct process *p, struct plan_ref *ref
 	return 0;
 }
 
-/* Plans what the process has mapped (or, only_new, has mapped since) and sets it. */
-static int follow__plan_and_set(struct follow *f, struct process *p, int only_new, struct attach_stats *ret,
-				 struct err *err)
+static void say_attached(const struct follow *f, const struct process *p, const struct attach_stats *st,
+			 uint64_t since_ns)
+{
+	char comm[TEXT_BYTES_MAX];
+
+	/* A shell around the job: not worth a word; what it starts is. */
+	if (f->env.quiet || (!st->attached && !st->failed && f->env.plan.sources != SRC_KERNEL))
+		return;
+	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
+		safe_text(comm, target__comm(p->target)),
+		(unsigned long long)((now_ns() - since_ns) / 1000000), st->attached, st->attached + st->failed);
+	for (unsigned i = 0; i < SRC_CNT; i++)
+		if (st->attached_by_source[i])
+			fprintf(stderr, ", %s %u", source_name(1u << i), st->attached_by_source[i]);
+	fprintf(stderr, "%s%s\n", f->env.plan.sources & SRC_KERNEL ? ", kernel" : "",
+		st->way ? " (perf uprobes)" : "");
+	fflush(stderr);
+}
+
+/* --- plans ------------------------------------------------------------------------------------------ */
+
+/*
+ * Asks for a plan of what the process has mapped (or, only_new, has mapped since); follow__plan_ready sets it. Until then
+ * the process's libraries are not read again: the planner looks at them.
+ */
+static int follow__ask(struct follow *f, struct process *p, int only_new, uint64_t since_ns, struct err *err)
 {
 	struct plan_opts po = f->env.plan;
-	struct plan_ref *ref;
-	struct plan *plan;
-	int r;
 
 	po.only_new_libs = only_new;
-	r = plan__build(&plan, p->target, &po, f->env.names, err);
-	if (r < 0)
-		return r;
+	p->asked.only_new = (uint8_t)only_new;
+	p->asked.since_ns = since_ns;
+	p->asked.ticket = planner__ask(f->planner, p->target, &po);
+	return p->asked.ticket ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+/* What is being made fits the process no more: it is another program, or gone. */
+static void follow__unask(struct follow *f, struct process *p)
+{
+	planner__forget(f->planner, p->asked.ticket);
+	f->users_waiting -= p->asked.ticket && p->asked.is_users;
+	p->asked.ticket = 0;
+	p->asked.is_users = 0;
+}
+
+static struct process *follow__find_asker(const struct follow *f, uint64_t ticket)
+{
+	struct process *p;
+
+	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
+		if (p->asked.ticket == ticket)
+			return p;
+	return NULL;
+}
+
+/* Sets a plan that is ready. */
+static int follow__set_planned(struct follow *f, struct process *p, struct plan *plan, struct attach_stats *ret,
+			       struct err *err)
+{
+	unsigned changed = plan__drop_changed(plan);
+	struct plan_ref *ref;
+	int r = 0;
+
+	if (changed)
+		log_info("%u files of process %d were changed while it was planned", changed, (int)p->pid);
+	f->files_lost += plan->files_left_out;
 	ref = plan_ref__new(plan);
 	if (!ref)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -176,6 +232,66 @@ static int follow__plan_and_set(struct follow *f, struct process *p, int only_ne
 	plan_ref__put(ref);
 	return r;
 }
+
+/* A first plan, one after an exec, or one of new libraries. The answer is an error of the command if a user asked. */
+static int follow__take_plan(struct follow *f, struct process *p, struct planned *pl, struct err *err)
+{
+	struct attach_stats st = { 0 };
+	int is_first = p->asked.is_first, is_users = p->asked.is_users, r = pl->r;
+	uint64_t since_ns = p->asked.since_ns;
+
+	follow__unask(f, p);
+	*err = pl->err;
+	log_debug("plan of process %d in %.1f ms", (int)p->pid, (double)pl->took_ns / 1e6);
+	if (!r)
+		r = follow__set_planned(f, p, pl->plan, &st, err);
+	if (r == -ENOENT && (p->asked.may_be_empty || !is_first))
+		r = 0;
+	if (!r && is_first && !target__alive(p->target))
+		r = err_set(err, -ESRCH, "process %d ended while it was being attached", (int)p->pid);
+	if (!r && (is_first || st.attached))
+		say_attached(f, p, &st, since_ns);
+	if (r < 0 && !is_users && r != -ESRCH)
+		log_warn("%s of process %d: %s", p->asked.only_new ? "new libraries" : "probes", (int)p->pid, err->msg);
+	return is_users ? r : 0;
+}
+
+int follow__plans_fd(const struct follow *f)
+{
+	return planner__fd(f->planner);
+}
+
+int follow__plan_ready(struct follow *f, struct err *err)
+{
+	struct err why = { 0 };
+	struct planned pl;
+	struct process *p;
+	int r;
+
+	if (!planner__next(f->planner, f->env.names, &pl))
+		return 0;
+	p = follow__find_asker(f, pl.ticket);
+	if (!p) {
+		plan__free(pl.plan);
+		return 0;
+	}
+	r = follow__take_plan(f, p, &pl, &why);
+	if (r < 0 && err)
+		*err = why;
+	return r;
+}
+
+size_t follow__users_waiting(const struct follow *f)
+{
+	return f->users_waiting;
+}
+
+uint64_t follow__files_lost(const struct follow *f)
+{
+	return f->files_lost;
+}
+
+/* --- processes -------------------------------------------------------------------------------------- */
 
 static int follow__watch(struct follow *f, struct process *p, struct err *err)
 {
@@ -215,29 +331,9 @@ static int follow__add_proc(struct follow *f, pid_t pid, struct process **ret, s
 	return 0;
 }
 
-static void say_attached(const struct follow *f, const struct process *p, const struct attach_stats *st,
-			 uint64_t since_ns)
+static int follow__attach_as(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns, int may_be_empty,
+			     int is_users, struct err *err)
 {
-	char comm[TEXT_BYTES_MAX];
-
-	/* A shell around the job: not worth a word; what it starts is. */
-	if (f->env.quiet || (!st->attached && !st->failed && f->env.plan.sources != SRC_KERNEL))
-		return;
-	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
-		safe_text(comm, target__comm(p->target)),
-		(unsigned long long)((now_ns() - since_ns) / 1000000), st->attached, st->attached + st->failed);
-	for (unsigned i = 0; i < SRC_CNT; i++)
-		if (st->attached_by_source[i])
-			fprintf(stderr, ", %s %u", source_name(1u << i), st->attached_by_source[i]);
-	fprintf(stderr, "%s%s\n", f->env.plan.sources & SRC_KERNEL ? ", kernel" : "",
-		st->way ? " (perf uprobes)" : "");
-	fflush(stderr);
-}
-
-int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns,
-			   int may_be_empty, struct err *err)
-{
-	struct attach_stats st = { 0 };
 	uint64_t image_ns = now_ns();
 	struct process *p;
 	int r = follow__add_proc(f, pid, &p, err);
@@ -245,16 +341,17 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 	if (r < 0)
 		return r;
 	p->image_ns = image_ns;
+	p->asked.is_first = 1;
+	p->asked.may_be_empty = (uint8_t)may_be_empty;
+	p->asked.is_users = (uint8_t)is_users;
+	f->users_waiting += (size_t)is_users;
 	follow__push_proc(f, p, how, target__ppid(p->target));
-	r = follow__plan_and_set(f, p, 0, &st, err);
-	if (r == -ENOENT && may_be_empty)
-		r = 0;
-	if (!r && !target__alive(p->target))
-		r = err_set(err, -ESRCH, "process %d ended while it was being attached", (int)pid);
-	if (r < 0)
-		return r;
-	say_attached(f, p, &st, since_ns);
-	return 0;
+	return follow__ask(f, p, 0, since_ns, err);
+}
+
+int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns, int may_be_empty, struct err *err)
+{
+	return follow__attach_as(f, pid, how, since_ns, may_be_empty, 1, err);
 }
 
 /* A forked child has its parent's files at its parent's addresses, so the parent's plans fit it. */
@@ -273,11 +370,16 @@ static void follow__attach_child(struct follow *f, const struct process *parent,
 	}
 	p->image_ns = fork_ns;
 	follow__push_proc(f, p, EV_PROC_FORKED, parent->pid);
-	for (size_t i = 0; i < parent->plans_cnt && !r; i++)
+	if (parent->asked.ticket) { /* whose own plan is still being made */
+		p->asked.is_first = p->asked.may_be_empty = 1;
+		r = follow__ask(f, p, 0, t0, &err);
+	}
+	for (size_t i = 0; i < parent->plans_cnt && !r && !p->asked.ticket; i++)
 		r = follow__set(f, p, parent->plans[i].ref, parent->plans[i].is_full, &st, &err);
 	if (r < 0 && r != -ESRCH)
 		log_warn("child %d of %d: %s", (int)pid, (int)parent->pid, err.msg);
-	say_attached(f, p, &st, t0);
+	if (!p->asked.ticket)
+		say_attached(f, p, &st, t0);
 }
 
 /* They may have become other programs since they were forked, so each is planned. */
@@ -292,7 +394,7 @@ void follow__attach_children(struct follow *f, pid_t pid)
 		int r = 0;
 
 		if (!followed__find(&f->followed, kids[i]))
-			r = follow__attach(f, kids[i], EV_PROC_ATTACHED, now_ns(), 1, &err);
+			r = follow__attach_as(f, kids[i], EV_PROC_ATTACHED, now_ns(), 1, 0, &err);
 		if (r < 0 && r != -ESRCH)
 			log_warn("child %d of %d is not followed: %s", (int)kids[i], (int)pid, err.msg);
 	}
@@ -326,7 +428,7 @@ static void follow__attach_job(struct follow *f, pid_t pid)
 	int r = 0;
 
 	if (!followed__find(&f->followed, pid) && !is_in(f->refused, f->refused_cnt, pid))
-		r = follow__attach(f, pid, EV_PROC_ATTACHED, now_ns(), 1, &err);
+		r = follow__attach_as(f, pid, EV_PROC_ATTACHED, now_ns(), 1, 0, &err);
 	if (r >= 0 || r == -ESRCH)
 		return;
 	log_warn("process %d is not followed: %s", (int)pid, err.msg);
@@ -370,17 +472,16 @@ static void follow__settle_jobs(struct follow *f)
 
 static void follow__refresh(struct follow *f, struct process *p)
 {
-	struct attach_stats st = { 0 };
 	struct err err = { 0 };
 	uint64_t t0 = now_ns();
 	int r;
 
 	p->has_new_libs = 0;
 	r = target__refresh(p->target, &err);
-	if (r > 0)
-		r = follow__plan_and_set(f, p, 1, &st, &err);
-	if (st.attached)
-		say_attached(f, p, &st, t0);
+	if (r > 0) {
+		p->asked.is_first = 0;
+		r = follow__ask(f, p, 1, t0, &err);
+	}
 	if (r < 0 && r != -ESRCH && r != -ENOENT)
 		log_warn("new libraries of process %d: %s", (int)p->pid, err.msg);
 }
@@ -391,25 +492,22 @@ static void follow__refresh(struct follow *f, struct process *p)
  */
 static void follow__execed(struct follow *f, struct process *p)
 {
-	struct attach_stats st = { 0 };
 	struct err err = { 0 };
 	uint64_t t0 = now_ns();
 	struct target *fresh;
-	int r;
 
 	p->has_execed = p->has_new_libs = 0;
 	if (target__open(&fresh, p->pid, &err) < 0)
 		return; /* gone: its pidfd says so */
+	follow__unask(f, p);
 	target__free(p->target);
 	p->target = fresh;
 	p->image_ns = t0;
 	process__drop_plans(p);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	follow__push_proc(f, p, EV_PROC_EXECED, target__ppid(fresh));
-	r = follow__plan_and_set(f, p, 0, &st, &err);
-	if (st.attached)
-		say_attached(f, p, &st, t0);
-	if (r < 0 && r != -ENOENT && r != -ESRCH)
+	p->asked.is_first = 0;
+	if (follow__ask(f, p, 0, t0, &err) < 0)
 		log_warn("process %d after exec: %s", (int)p->pid, err.msg);
 }
 
@@ -420,6 +518,7 @@ int follow__gone(struct follow *f, uint32_t index)
 
 	if (!p)
 		return 0;
+	follow__unask(f, p);
 	usage__push_cpu(&f->usage, p); /* while it is a corpse: short ones have no other reading */
 	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
 		status = 0; /* not our child */
@@ -477,7 +576,7 @@ void follow__settle(struct follow *f)
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));) {
 		if (p->has_execed || (p->has_new_libs && target__is_early(p->target)))
 			follow__execed(f, p);
-		if (p->has_new_libs)
+		if (p->has_new_libs && !p->asked.ticket) /* else when its plan is there */
 			follow__refresh(f, p);
 	}
 	if (f->env.all)
@@ -486,27 +585,31 @@ void follow__settle(struct follow *f)
 
 /* --- life -------------------------------------------------------------------------------------- */
 
-struct follow *follow__new(const struct follow_env *env)
+int follow__new(struct follow **ret, const struct follow_env *env, struct err *err)
 {
 	struct follow *f = calloc(1, sizeof(*f));
+	int r;
 
 	if (!f)
-		return NULL;
+		return err_set(err, -ENOMEM, "out of memory");
 	f->env = *env;
 	f->usage = (struct usage){ .followed = &f->followed, .names = env->names, .push = env->push, .ctx = env->ctx };
 	f->retire = retire__new(&(struct retire_env){ .followed = &f->followed, .names = env->names, .tracer = env->tracer,
 						      .push = env->push, .steps = env->steps, .ctx = env->ctx });
-	if (!f->retire) {
-		free(f);
-		return NULL;
+	r = f->retire ? planner__new(&f->planner, err) : err_set(err, -ENOMEM, "out of memory");
+	if (r < 0) {
+		follow__free(f);
+		return r;
 	}
-	return f;
+	*ret = f;
+	return 0;
 }
 
 void follow__free(struct follow *f)
 {
 	if (!f)
 		return;
+	planner__free(f->planner);
 	followed__done(&f->followed);
 	retire__free(f->retire);
 	free(f);

@@ -36,15 +36,22 @@ struct follow_env {
 	void *ctx;
 };
 
-struct follow *follow__new(const struct follow_env *env); /* NULL: no memory */
+int follow__new(struct follow **ret, const struct follow_env *env, struct err *err);
 void follow__free(struct follow *f);
 /*
- * The first attach of a process: plan all of it and set that. may_be_empty: nothing to probe is no
- * error, because libraries are probed as they come (a command just started, a child). since_ns: when
- * the user asked, for the "attached to" line on stderr.
+ * The first attach of a process that the user asked for: begins to plan all of it, which is set when the plan is ready.
+ * may_be_empty: nothing to probe is no error, because libraries are probed as they come (a command just started, a
+ * child). since_ns: when the user asked, for the "attached to" line on stderr.
  */
 int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns, int may_be_empty,
 		   struct err *err);
+/*
+ * Plans are made beside the loop (cmd/planner.h). The fd is readable as long as one is ready: sets it, and only one, since
+ * rings fill meanwhile. < 0: it went wrong with a process that the user asked for.
+ */
+int follow__plans_fd(const struct follow *f);
+int follow__plan_ready(struct follow *f, struct err *err);
+size_t follow__users_waiting(const struct follow *f); /* processes that the user asked for and that have no probes yet */
 /* Every job that is there now and not followed. Failures are warnings. */
 void follow__attach_jobs(struct follow *f);
 /* Children that a process has already. Failures are warnings. */
@@ -58,6 +65,7 @@ int follow__is_followed(const struct follow *f, pid_t pid);
 size_t follow__pids(const struct follow *f, pid_t *ret, size_t max); /* living ones; how many */
 size_t follow__live_cnt(const struct follow *f);
 uint64_t follow__sideband_lost(const struct follow *f);
+uint64_t follow__files_lost(const struct follow *f); /* files of processes that were not looked at */
 void follow__push_usage(struct follow *f); /* EV_CPU of each */
 /* MT_EV_RSS of those whose turn it is and whose memory moved; `all`: of each, to the page. */
 void follow__push_resident(struct follow *f, int all);

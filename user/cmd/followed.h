@@ -50,6 +50,11 @@ struct process {
 	pid_t pid;
 	int pidfd, lock_fd;
 	size_t index;	  /* its place */
+	struct {
+		uint64_t ticket;   /* of the plan that is being made of it; 0: none is */
+		uint64_t since_ns; /* when the user, or what happened, asked for it */
+		uint8_t only_new, may_be_empty, is_first, is_users; /* is_users: its failure is one of the command */
+	} asked;
 	int has_new_libs; /* sideband saw a mapping */
 	int has_execed;
 	uint64_t image_ns; /* execs up to this time are accounted for */

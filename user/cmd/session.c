@@ -12,6 +12,7 @@
 #include "cmd/session.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,12 +54,13 @@
 #define ORDER_WINDOW_MAX (1u << 24)   /* 1.2 GiB if ever full */
 #define RECORD_BYTES_TYPICAL 40	      /* in a ring, its header included */
 #define SIDEBAND_PAGES 64
+#define SLOW_PLAN_NS 2000000000ull    /* so long is waited without a word */
 #define STACK_RATE 2000		      /* native stacks a second: 33 MB/s through the rings, 2 to 4 % of a core to unwind */
 #define NS_PER_S 1000000000ull
 #define MARKS_MAX 99		      /* each is a name */
 
 enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH,
-       WAKE_NAMES };
+       WAKE_NAMES, WAKE_PLANS };
 
 /* Why a session ends; < 0: an error. */
 enum session_stop { STOP_ASKED = 1, STOP_TIME = 2, STOP_GONE = 3, STOP_OVERHEAD = 4 };
@@ -302,6 +304,7 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_STACKS, s->capture ? capture__lost_cnt(s->capture) : 0);
 	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
+	session__push_loss(s, MT_LOSS_FILES, follow__files_lost(s->follow));
 	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
 	session__push_loss(s, MT_LOSS_RECORDING, recorder__dropped(&s->recorder));
 	follow__push_usage(s->follow);
@@ -503,6 +506,10 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
 		follow__settle(s->follow);
 		return 0;
+	case WAKE_PLANS:
+		(void)follow__plan_ready(s->follow, NULL);
+		follow__settle(s->follow); /* what had to wait for a plan */
+		return 0;
 	case WAKE_NAMES:
 		naming__done(s->naming, now_ns());
 		return 0;
@@ -667,7 +674,7 @@ static int session__init(struct session *s, struct err *err)
 		r = session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);
 	if (r < 0)
 		return r;
-	s->follow = follow__new(&(struct follow_env){
+	r = follow__new(&s->follow, &(struct follow_env){
 		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle },
 		.children = o->follow,
 		.all = o->all,
@@ -679,8 +686,39 @@ static int session__init(struct session *s, struct err *err)
 		.epoll_tag = WAKE_PROC,
 		.push = session__push,
 		.steps = session__steps,
-		.ctx = s });
-	return s->follow ? 0 : err_set(err, -ENOMEM, "out of memory");
+		.ctx = s }, err);
+	return r < 0 ? r : session__watch(s, follow__plans_fd(s->follow), WAKE_PLANS, err);
+}
+
+/*
+ * Until each process that the user asked for has its probes. The rings are emptied meanwhile: those that have theirs
+ * already go on, and planning may take seconds where the files are on a slow disk.
+ */
+static int session__wait_plans(struct session *s, struct err *err)
+{
+	struct pollfd fds[] = { { .fd = follow__plans_fd(s->follow), .events = POLLIN },
+				{ .fd = s->signal_fd, .events = POLLIN } };
+	uint64_t t0 = now_ns();
+	int r = 0, is_said = s->opts->quiet;
+
+	while (follow__users_waiting(s->follow) && r >= 0) {
+		if (poll(fds, 2, DRAIN_MS) < 0 && errno != EINTR)
+			return err_set(err, -errno, "waiting for a plan: %s", strerror(errno));
+		if (fds[1].revents & POLLIN)
+			return 0; /* the loop reads it, and ends */
+		if (!is_said && now_ns() - t0 > SLOW_PLAN_NS) {
+			fprintf(stderr, "looking at the libraries of %zu process%s ...\n", follow__users_waiting(s->follow),
+				follow__users_waiting(s->follow) == 1 ? "" : "es");
+			is_said = 1;
+		}
+		r = session__drain(s);
+		if (r < 0)
+			return err_set(err, r, "attaching: %s", strerror(-r));
+		(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
+		r = follow__plan_ready(s->follow, err);
+		follow__settle(s->follow);
+	}
+	return r;
 }
 
 static int session__start(struct session *s, struct err *err)
@@ -699,6 +737,8 @@ static int session__start(struct session *s, struct err *err)
 		session__push_oom_kills(s);
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
 		if (!r)
+			r = session__wait_plans(s, err);
+		if (!r)
 			r = recorder__flush(&s->recorder, err); /* no room for it: nothing was started */
 		return launch_continue(s->launched, r, err);
 	}
@@ -711,7 +751,9 @@ static int session__start(struct session *s, struct err *err)
 		if (r >= 0 && o->follow)
 			follow__attach_children(s->follow, o->pids[i]);
 	}
-	if (o->all)
+	if (r >= 0)
+		r = session__wait_plans(s, err);
+	if (o->all && r >= 0)
 		follow__attach_jobs(s->follow);
 	return r < 0 ? r : recorder__flush(&s->recorder, err);
 }
