@@ -33,6 +33,7 @@ enum mt_loss {
 	MT_LOSS_SITES = 25,	/* probe sites that were found but could not be attached */
 	MT_LOSS_STACKS = 26,	/* --stacks: table of stacks full, or its Python frames were lost */
 	MT_LOSS_DAMAGED = 27,	/* in a damaged part of the recording */
+	MT_LOSS_FILES = 28,	/* files of a process that were not looked at: changed meanwhile, or too much to read */
 	MT_LOSS_SHARE = 30,	/* left out, so that others lose nothing: rings overflow, and its process told most */
 	MT_LOSS_MAX = 32,
 };
@@ -49,7 +50,8 @@ enum mt_loss {
 		[MT_LOSS_REUSE] = "reuse", [MT_LOSS_SIDEBAND] = "sideband",                        \
 		[MT_LOSS_RECORDING] = "recording", [MT_LOSS_SITES] = "sites",                      \
 		[MT_LOSS_STACK_RATE] = "stack_rate", [MT_LOSS_STACKS] = "stacks",                  \
-		[MT_LOSS_DAMAGED] = "damaged", [MT_LOSS_SHARE] = "share",                          \
+		[MT_LOSS_DAMAGED] = "damaged", [MT_LOSS_FILES] = "files",                          \
+		[MT_LOSS_SHARE] = "share",                                                         \
 	}
 
 #endif

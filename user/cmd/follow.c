@@ -23,6 +23,7 @@
 #include "cmd/cmd.h"
 #include "cmd/followed.h"
 #include "cmd/lock.h"
+#include "cmd/planner.h"
 #include "cmd/redact.h"
 #include "cmd/retire.h"
 #include "cmd/setter.h"
@@ -45,10 +46,12 @@ struct follow {
 	struct followed followed;
 	struct usage usage;
 	struct retire *retire;
+	struct planner *planner;
 	struct setter *setter;
 	struct err failed; /* of a process that the user named; code 0: none did */
 	int has_started;   /* what is set from now on nobody waits for */
-	uint64_t sideband_lost;
+	size_t awaited_plans;
+	uint64_t sideband_lost, files_lost;
 	/* env.all: jobs that were met since the last settling, and those that could not be attached to */
 	pid_t met[MET_MAX], refused[MET_MAX];
 	size_t met_cnt, refused_cnt;
@@ -276,26 +279,114 @@ static int follow__set(struct follow *f, struct process *p, struct plan_ref *ref
 	return 0;
 }
 
-/* Plans what the process has mapped (or, only_new, has mapped since) and begins to set it. */
-static int follow__plan_and_set(struct follow *f, struct process *p, int only_new, const struct set_how *how, struct err *err)
+/* --- plans ------------------------------------------------------------------------------------------ */
+
+/*
+ * Asks for a plan of what the process has mapped (or, only_new, has mapped since); follow__plan_ready begins to set it. Until
+ * then the process's libraries are not read again: the planner looks at them.
+ */
+static int follow__ask(struct follow *f, struct process *p, int only_new, const struct set_how *how, struct err *err)
 {
 	struct plan_opts po = f->env.plan;
-	struct plan_ref *ref;
-	struct plan *plan;
-	int r;
 
 	po.only_new_libs = only_new;
-	r = plan__build(&plan, p->target, &po, f->env.names, err);
-	if (r < 0)
-		return r;
+	p->asked = (struct proc_asked){ .only_new = only_new != 0, .is_named = how->is_named != 0,
+					.is_hasty = how->is_hasty != 0, .is_still = how->is_still != 0,
+					.is_awaited = !f->has_started,
+					.ticket = planner__ask(f->planner, p->target, &po) };
+	f->awaited_plans += p->asked.ticket && p->asked.is_awaited;
+	return p->asked.ticket ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+/* What is being made fits the process no more: it is another program, or gone; or it is there. */
+static void follow__unask(struct follow *f, struct process *p)
+{
+	planner__forget(f->planner, p->asked.ticket);
+	f->awaited_plans -= p->asked.ticket && p->asked.is_awaited;
+	p->asked.ticket = 0;
+}
+
+static struct process *follow__find_asker(const struct follow *f, uint64_t ticket)
+{
+	struct process *p;
+
+	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
+		if (p->asked.ticket == ticket)
+			return p;
+	return NULL;
+}
+
+/* Begins to set a plan that is ready. */
+static int follow__set_planned(struct follow *f, struct process *p, struct plan *plan, struct err *err)
+{
+	struct set_how how = { .is_full = 1, .is_hasty = p->asked.is_hasty, .is_named = p->asked.is_named,
+			       .is_still = p->asked.is_still };
+	unsigned changed = plan__drop_changed(plan);
+	struct plan_ref *ref;
+	int r = 0;
+
+	if (changed)
+		log_info("%u files of process %d were changed while it was planned", changed, (int)p->pid);
+	f->files_lost += plan->files_left_out;
 	ref = plan_ref__new(plan);
 	if (!ref)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (plan->sites_cnt || plan->notes_cnt)
-		r = follow__set(f, p, ref, how, err);
+		r = follow__set(f, p, ref, &how, err);
 	plan_ref__put(ref);
 	return r;
 }
+
+/* A first plan, one after an exec, or one of new libraries. */
+static void follow__take_plan(struct follow *f, struct process *p, struct planned *pl)
+{
+	struct proc_asked asked = p->asked;
+	struct err err = pl->err;
+	int r = pl->r;
+
+	follow__unask(f, p);
+	log_debug("plan of process %d in %.1f ms", (int)p->pid, (double)pl->took_ns / 1e6);
+	if (!r)
+		r = follow__set_planned(f, p, pl->plan, &err);
+	if (r == -ENOENT && (!asked.is_named || asked.is_still)) /* libraries are probed as they come */
+		r = 0;
+	if (!r && asked.is_named && !target__alive(p->target))
+		r = err_set(&err, -ESRCH, "process %d ended while it was being attached", (int)p->pid);
+	if (r < 0 && asked.is_named && !f->failed.code) {
+		f->failed = err;
+		f->failed.code = r;
+	} else if (r < 0 && r != -ESRCH) {
+		log_warn("%s of process %d: %s", asked.only_new ? "new libraries" : "probes", (int)p->pid, err.msg);
+	}
+	if (!r && !asked.is_still)
+		follow__say_attached(f, p);
+}
+
+int follow__plans_fd(const struct follow *f)
+{
+	return planner__fd(f->planner);
+}
+
+void follow__plan_ready(struct follow *f)
+{
+	struct planned pl;
+	struct process *p;
+
+	if (!planner__next(f->planner, f->env.names, &pl))
+		return;
+	p = follow__find_asker(f, pl.ticket);
+	if (p)
+		follow__take_plan(f, p, &pl);
+	else
+		plan__free(pl.plan);
+}
+
+uint64_t follow__files_lost(const struct follow *f)
+{
+	return f->files_lost;
+}
+
+/* --- processes -------------------------------------------------------------------------------------- */
 
 static int follow__watch(struct follow *f, struct process *p, struct err *err)
 {
@@ -350,18 +441,7 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 	p->attach.since_ns = since_ns;
 	set.is_named = set.is_still || !may_be_empty;
 	follow__push_proc(f, p, how, target__ppid(p->target));
-	r = follow__plan_and_set(f, p, 0, &set, err);
-	if (r == -ENOENT && may_be_empty)
-		r = 0;
-	if (!r && f->failed.code)
-		return follow__awaits(f, err);
-	if (!r && !target__alive(p->target))
-		r = err_set(err, -ESRCH, "process %d ended while it was being attached", (int)pid);
-	if (r < 0)
-		return r;
-	if (!set.is_still)
-		follow__say_attached(f, p);
-	return 0;
+	return follow__ask(f, p, 0, &set, err);
 }
 
 /* A forked child has its parent's files at its parent's addresses, so the parent's plans fit it. */
@@ -380,14 +460,17 @@ static void follow__attach_child(struct follow *f, const struct process *parent,
 	p->image_ns = fork_ns;
 	p->attach.since_ns = t0;
 	follow__push_proc(f, p, EV_PROC_FORKED, parent->pid);
-	for (size_t i = 0; i < parent->plans_cnt && !r; i++) {
+	if (parent->asked.ticket) /* whose own plan is still being made */
+		r = follow__ask(f, p, 0, &(struct set_how){ .is_hasty = 1 }, &err);
+	for (size_t i = 0; i < parent->plans_cnt && !r && !p->asked.ticket; i++) {
 		struct set_how how = { .is_full = parent->plans[i].is_full, .is_inherited = 1, .is_hasty = 1 };
 
 		r = follow__set(f, p, parent->plans[i].ref, &how, &err);
 	}
 	if (r < 0)
 		log_warn("child %d of %d: %s", (int)pid, (int)parent->pid, err.msg);
-	follow__say_attached(f, p);
+	if (!p->asked.ticket)
+		follow__say_attached(f, p);
 }
 
 /* They may have become other programs since they were forked, so each is planned. */
@@ -488,7 +571,7 @@ static void follow__refresh(struct follow *f, struct process *p)
 	if (!p->settings_cnt)
 		p->attach.since_ns = now_ns();
 	if (r > 0)
-		r = follow__plan_and_set(f, p, 1, &(struct set_how){ .is_full = 1, .is_hasty = 1 }, &err);
+		r = follow__ask(f, p, 1, &(struct set_how){ .is_hasty = 1 }, &err);
 	if (r < 0 && r != -ESRCH && r != -ENOENT)
 		log_warn("new libraries of process %d: %s", (int)p->pid, err.msg);
 }
@@ -502,11 +585,11 @@ static void follow__execed(struct follow *f, struct process *p)
 	struct err err = { 0 };
 	uint64_t t0 = now_ns();
 	struct target *fresh;
-	int r;
 
 	p->has_execed = p->has_new_libs = 0;
 	if (target__open(&fresh, p->pid, &err) < 0)
 		return; /* gone: its pidfd says so */
+	follow__unask(f, p);
 	setter__drop(f->setter, p);
 	target__free(p->target);
 	p->target = fresh;
@@ -515,8 +598,7 @@ static void follow__execed(struct follow *f, struct process *p)
 	process__drop_plans(p);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	follow__push_proc(f, p, EV_PROC_EXECED, target__ppid(fresh));
-	r = follow__plan_and_set(f, p, 0, &(struct set_how){ .is_full = 1, .is_hasty = 1 }, &err);
-	if (r < 0 && r != -ENOENT && r != -ESRCH)
+	if (follow__ask(f, p, 0, &(struct set_how){ .is_hasty = 1 }, &err) < 0)
 		log_warn("process %d after exec: %s", (int)p->pid, err.msg);
 }
 
@@ -536,6 +618,7 @@ int follow__gone(struct follow *f, uint32_t index)
 
 	if (!p)
 		return 0;
+	follow__unask(f, p);
 	usage__push_cpu(&f->usage, p); /* while it is a corpse: short ones have no other reading */
 	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
 		status = 0; /* not our child */
@@ -595,7 +678,7 @@ void follow__settle(struct follow *f)
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));) {
 		if (p->has_execed || (p->has_new_libs && target__is_early(p->target)))
 			follow__execed(f, p);
-		if (p->has_new_libs)
+		if (p->has_new_libs && !p->asked.ticket) /* else when its plan is there */
 			follow__refresh(f, p);
 	}
 	if (f->env.all)
@@ -604,28 +687,32 @@ void follow__settle(struct follow *f)
 
 /* --- life -------------------------------------------------------------------------------------- */
 
-struct follow *follow__new(const struct follow_env *env)
+int follow__new(struct follow **ret, const struct follow_env *env, struct err *err)
 {
 	struct follow *f = calloc(1, sizeof(*f));
+	int r;
 
 	if (!f)
-		return NULL;
+		return err_set(err, -ENOMEM, "out of memory");
 	f->env = *env;
 	f->usage = (struct usage){ .followed = &f->followed, .names = env->names, .push = env->push, .ctx = env->ctx };
 	f->retire = retire__new(&(struct retire_env){ .followed = &f->followed, .names = env->names, .keeper = env->keeper,
 						      .push = env->push, .steps = env->steps, .ctx = env->ctx });
 	f->setter = setter__new(env->keeper, follow__may_begin, follow__set_done, f);
-	if (!f->retire || !f->setter) {
+	r = f->retire && f->setter ? planner__new(&f->planner, err) : err_set(err, -ENOMEM, "out of memory");
+	if (r < 0) {
 		follow__free(f);
-		return NULL;
+		return r;
 	}
-	return f;
+	*ret = f;
+	return 0;
 }
 
 void follow__free(struct follow *f)
 {
 	if (!f)
 		return;
+	planner__free(f->planner);
 	setter__free(f->setter);
 	followed__done(&f->followed);
 	retire__free(f->retire);
@@ -698,7 +785,7 @@ int follow__awaits(struct follow *f, struct err *err)
 		*err = f->failed;
 		return err->code;
 	}
-	f->has_started = !setter__is_awaited(f->setter);
+	f->has_started = !f->awaited_plans && !setter__is_awaited(f->setter);
 	return !f->has_started;
 }
 

@@ -37,19 +37,22 @@ struct follow_env {
 	void *ctx;
 };
 
-struct follow *follow__new(const struct follow_env *env); /* NULL: no memory */
+int follow__new(struct follow **ret, const struct follow_env *env, struct err *err);
 void follow__free(struct follow *f);
 /*
- * The first attach of a process: plan all of it and begin to set that; follow__turn_set goes on. may_be_empty: nothing to
- * probe is no error, because libraries are probed as they come (a command just started, a child). since_ns: when
- * the user asked, for the "attached to" line on stderr.
+ * The first attach of a process: begins to plan all of it (beside the loop: cmd/planner.h); follow__plan_ready begins to set
+ * that, and follow__turn_set goes on. may_be_empty: nothing to probe is no error, because libraries are probed as they come
+ * (a command just started, a child). since_ns: when the user asked, for the "attached to" line on stderr.
  */
 int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns, int may_be_empty,
 		   struct err *err);
+/* Readable as long as a plan is ready; then only one is taken at a time, since rings fill meanwhile. */
+int follow__plans_fd(const struct follow *f);
+void follow__plan_ready(struct follow *f);
 /* Sets some of what is to be set: each turn of the loop. */
 void follow__turn_set(struct follow *f);
 int follow__sleep_ms(const struct follow *f); /* until then at most; -1: for good */
-/* 1: what was asked for until now is not all set; 0: it is; -errno: a process that was named could not be attached to. */
+/* 1: what was asked for until now is not all planned and set; 0: it is; -errno: a process that was named cannot be attached to. */
 int follow__awaits(struct follow *f, struct err *err);
 /* Every job that is there now and not followed. Failures are warnings. */
 void follow__attach_jobs(struct follow *f);
@@ -66,6 +69,7 @@ int follow__is_followed(const struct follow *f, pid_t pid);
 size_t follow__pids(const struct follow *f, pid_t *ret, size_t max); /* living ones; how many */
 size_t follow__live_cnt(const struct follow *f);
 uint64_t follow__sideband_lost(const struct follow *f);
+uint64_t follow__files_lost(const struct follow *f); /* files of processes that were not looked at */
 void follow__push_usage(struct follow *f); /* EV_CPU of each */
 /* MT_EV_RSS of those whose turn it is and whose memory moved; `all`: of each, to the page. */
 void follow__push_resident(struct follow *f, int all);

@@ -43,6 +43,12 @@ struct proc_attach {
 	int way; /* 1: perf uprobes */
 };
 
+/* The plan that is being made of a process, and how it is to be set: see cmd/setter.h. */
+struct proc_asked {
+	uint64_t ticket; /* 0: none is */
+	uint8_t only_new, is_named, is_hasty, is_still, is_awaited;
+};
+
 /* cmd/usage.c: what was read of a process last, and when it is read next. */
 struct proc_usage {
 	uint64_t rss_at_ns, rss_told[MT_RSS_KINDS], rss_high;
@@ -58,6 +64,7 @@ struct process {
 	pid_t pid;
 	int pidfd, lock_fd;
 	size_t index;	  /* its place */
+	struct proc_asked asked;
 	int has_new_libs; /* sideband saw a mapping */
 	int has_execed;
 	uint64_t gone_ns;  /* its end was noticed then; 0: not yet */

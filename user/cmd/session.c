@@ -63,13 +63,14 @@
 #define ORDER_WINDOW_MAX (1u << 24)   /* 1.2 GiB if ever full */
 #define RECORD_BYTES_TYPICAL 40	      /* in a ring, its header included */
 #define SIDEBAND_PAGES 64
+#define SLOW_ATTACH_NS 2000000000ull  /* so long is waited without a word */
 #define STACK_RATE 2000		      /* native stacks a second: 33 MB/s through the rings, 2 to 4 % of a core to unwind */
 #define NS_PER_S 1000000000ull
 #define MARKS_MAX 99		      /* each is a name */
 #define NAMES_BYTES (MTR_NAMES_BYTES_MAX - (1u << 20)) /* what a recording takes */
 
 enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH,
-       WAKE_NAMES, WAKE_KEEPER };
+       WAKE_NAMES, WAKE_KEEPER, WAKE_PLANS };
 
 /* Why a session ends; < 0: an error. */
 enum session_stop { STOP_ASKED = 1, STOP_TIME = 2, STOP_GONE = 3, STOP_OVERHEAD = 4 };
@@ -354,6 +355,7 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_STACKS, s->capture ? capture__lost_cnt(s->capture) : 0);
 	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
+	session__push_loss(s, MT_LOSS_FILES, follow__files_lost(s->follow));
 	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
 	session__push_full(s);
 	session__push_loss(s, MT_LOSS_SHARE, s->share.left_out);
@@ -606,6 +608,10 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		return 0;
 	case WAKE_KEEPER:
 		return -EPIPE;
+	case WAKE_PLANS:
+		follow__plan_ready(s->follow);
+		follow__settle(s->follow); /* what had to wait for a plan */
+		return 0;
 	case WAKE_NAMES:
 		naming__done(s->naming, now_ns());
 		return 0;
@@ -785,7 +791,7 @@ static int session__init(struct session *s, const struct model_opts *mo, struct 
 		r = session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);
 	if (r < 0)
 		return r;
-	s->follow = follow__new(&(struct follow_env){
+	r = follow__new(&s->follow, &(struct follow_env){
 		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle,
 			  .classes = keeper__insn_classes(s->keeper) },
 		.children = o->follow,
@@ -799,8 +805,8 @@ static int session__init(struct session *s, const struct model_opts *mo, struct 
 		.epoll_tag = WAKE_PROC,
 		.push = session__push,
 		.steps = session__steps,
-		.ctx = s });
-	return s->follow ? 0 : err_set(err, -ENOMEM, "out of memory");
+		.ctx = s }, err);
+	return r < 0 ? r : session__watch(s, follow__plans_fd(s->follow), WAKE_PLANS, err);
 }
 
 /* Before memtrace changes anything of its own that a command would inherit: limits, signals. */
@@ -842,6 +848,25 @@ static void session__push_harmful(struct session *s)
 	session__push(s, (struct event){ .kind = EV_NOTE, .name = names__add(s->names, text) });
 }
 
+/* Until all that was asked for has its probes. The loop goes on: those that have theirs already tell, and Ctrl-C ends it. */
+static int session__await(struct session *s, struct err *err)
+{
+	uint64_t t0 = now_ns();
+	int r, is_said = s->opts->quiet;
+
+	while ((r = follow__awaits(s->follow, err)) > 0 && !s->stop) {
+		r = session__turn(s, err);
+		if (r < 0)
+			return r;
+		if (!is_said && now_ns() - t0 > SLOW_ATTACH_NS) {
+			fprintf(stderr, "planning and setting probes in %zu process%s ...\n", follow__live_cnt(s->follow),
+				follow__live_cnt(s->follow) == 1 ? "" : "es");
+			is_said = 1;
+		}
+	}
+	return r < 0 ? r : 0;
+}
+
 static int session__start(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
@@ -855,6 +880,8 @@ static int session__start(struct session *s, struct err *err)
 		session__push_oom_kills(s);
 		session__push_harmful(s);
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
+		if (!r)
+			r = session__await(s, err);
 		return r ? r : recorder__flush(&s->recorder, err); /* no room for it: nothing is started */
 	}
 	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
@@ -869,8 +896,8 @@ static int session__start(struct session *s, struct err *err)
 	}
 	if (o->all)
 		follow__attach_jobs(s->follow);
-	while (r >= 0 && (r = follow__awaits(s->follow, err)) > 0 && !s->stop)
-		r = session__turn(s, err);
+	if (r >= 0)
+		r = session__await(s, err);
 	return r < 0 ? r : recorder__flush(&s->recorder, err);
 }
 

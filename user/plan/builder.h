@@ -14,19 +14,59 @@
 #define PLAN_NOTES_MAX 64
 #define CATALOG_ROWS_MAX 128
 
+struct plan_cache;
+
+/* --- what a file says, wherever it is mapped (addresses are its own) ---------------------------------- */
+
+#define FLOW_CLASSES_CNT 16
+#define FLOW_FIELDS_BYTES 512 /* places in an object that are looked at */
+
+/* Fields of `this` that a function uses. */
+struct flow_fields {
+	int64_t first; /* place of the first one; -1: none */
+	uint8_t bytes[FLOW_FIELDS_BYTES]; /* bit 0: a byte there, bit 3: a word of eight */
+};
+
+struct flow_facts {
+	uint32_t has_class; /* bits */
+	uint64_t classes[FLOW_CLASSES_CNT]; /* vtables */
+	int64_t storage, meta, variable;    /* fields of TensorImpl and AccumulateGrad; -1: none */
+	int optional;			    /* enum callconv_optional; -1: none is named */
+	struct flow_fields resized;	    /* fields of StorageImpl that are touched when it is resized */
+};
+
+struct host_facts {
+	uint8_t has_malloc, is_libc, has_reallocarray;
+};
+
+struct file_facts {
+	struct elf_layout code;
+	uint8_t is_static, is_stripped;
+	struct host_facts host;
+	struct flow_facts flow;
+};
+
+/* --- a plan in the making ------------------------------------------------------------------------------ */
+
+/* A mapped file, once it was asked for: plan.c. */
+struct open_lib;
+
 struct builder {
-	struct plan *plan; /* being filled */
+	struct plan *plan; /* being filled: a process's, or a file's alone, without libs and in the file's addresses */
 	struct target *target;
 	struct names *names;
 	unsigned sources;
 	struct insn_classes classes;
 	int has_guards; /* whether an operator was called is asked for */
 	size_t sites_cap, vtables_cap;
-	/* the library that is looked at */
+	struct plan_cache *cache;
+	const int *stop;
+	struct open_lib *opened; /* of the process's libraries */
+	size_t opened_cnt, fds_cnt;
+	uint64_t read_bytes, kept_bytes, cpu_from_ns; /* of files; kept: of those that are still open */
+	/* the library that is looked at, while a file's plan is made */
 	const struct lib *lib;
 	const struct elf *elf;
-	int lib_fd; /* borrowed by nobody yet: goes to plan->libs with the first site */
-	uint32_t lib_at; /* in plan->libs; UINT32_MAX: not there yet */
 	/* the malloc family's owner, chosen before; NULL: none */
 	const struct lib *host_lib;
 	/* The C library, where the owner has none: it calls the owner's realloc, or fails by itself. */
@@ -45,8 +85,7 @@ struct builder {
 };
 
 /*
- * Adds a site to the current library; lib and sym are filled in. 0 or -errno. One too many for the
- * plan is a note, not an error.
+ * Adds a site to the current library; sym is filled in. 0 or -errno. One too many for the plan is a note, not an error.
  */
 int builder__add_site(struct builder *b, const struct site *site, const char *sym);
 /* place.c */
@@ -56,13 +95,37 @@ int builder__place(struct builder *b, const struct elf_sym *sym, const char *sho
 void builder__fill(const struct builder *b, const struct prologue_site *at, uint64_t offset, struct site *site);
 void builder__leave_out(struct builder *b, const char *shown);
 void builder__note_left_out(struct builder *b); /* at the end of a library */
+int builder__add_vtable(struct builder *b, uint64_t addr, const char *name);
+/* The same of what has its names and its place already. */
+int builder__put_site(struct builder *b, const struct lib *lib, const struct site *site);
+int builder__put_vtable(struct builder *b, uint64_t addr, name_id name);
+/* What the file behind one of the target's libraries says; NULL: it cannot be had. Good while the plan is made. */
+const struct file_facts *builder__facts(struct builder *b, const struct lib *lib);
+/* plan.c: everything that the sources want of b->elf, into b->plan. */
+int builder__plan_elf(struct builder *b);
 /* One sentence about what will not be visible. */
 void builder__note(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void builder__cover(struct builder *b, enum source source, uint32_t wanted, uint32_t found);
 
+/* files.c */
+/* Everything of one mapped file into the plan; 0 also for a file that has to be left out. */
+int builder__plan_lib(struct builder *b, const struct lib *lib, struct err *err);
+void builder__close_all(struct builder *b);
+
+/* rename.c: ids of one table of names as those of another. */
+struct name_map {
+	uint32_t *ids;
+	uint32_t last;
+};
+int name_map__init(struct name_map *m, const struct names *from, struct names *to); /* 0 or -ENOMEM */
+void name_map__done(struct name_map *m);
+name_id name_map__to(const struct name_map *m, name_id id);
+void name_map__site(const struct name_map *m, struct site *s);
+
 /* catalog.c */
 int catalog__plan_lib(struct builder *b);
 void catalog__cover(struct builder *b);
+void catalog__facts(struct host_facts *ret, const struct elf *e);
 int catalog__choose_host(struct builder *b, struct err *err);
 /* flow.c */
 /* Tensor classes and their layout, over all libraries; takes SRC_FLOW back when there is none. */
@@ -72,10 +135,17 @@ int flow__begin(struct builder *b, struct err *err);
  * the tensors that an operator around it was given.
  */
 int flow__spec(struct builder *b, const char *mangled, const struct schema *s, int is_always_read);
+void flow__facts(struct flow_facts *ret, const struct elf *e, const struct lib *lib);
+/* Number of an equal spec in the plan, added if there is none; -ENOSPC, -ENOMEM. */
+int flow__intern_spec(struct builder *b, const struct mt_flow_spec *s);
 /* catalog_gpu.c */
+int gpu__add_spec(struct plan *plan, const struct mt_seg_spec *spec); /* index of an equal one, added if need be; -ENOMEM */
+void gpu__at(struct plan *plan, const struct lib *lib); /* where this process has a communication library */
 int gpu__plan_lib(struct builder *b);
 void gpu__cover(struct builder *b);
 /* ops.c */
 int ops__plan_lib(struct builder *b);
+/* usdt.c */
+int usdt__add_spec(struct plan *plan, const struct mt_usdt_spec *spec); /* index of an equal one, added if need be; -ENOSPC */
 
 #endif

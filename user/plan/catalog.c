@@ -358,32 +358,14 @@ void catalog__cover(struct builder *b)
 /* --- who provides malloc ---------------------------------------------------------------------------------
  */
 
-static int has_malloc(const struct target *t, const struct lib *lib, int *ret_is_libc)
+void catalog__facts(struct host_facts *ret, const struct elf *e)
 {
 	struct elf_sym sym;
-	struct elf *e;
-	int fd = target__open_lib(t, lib, NULL), has;
 
-	if (fd < 0 || elf__open(&e, fd, lib->base, NULL) < 0)
-		return 0;
-	has = elf__find_symbol(e, "malloc", &sym) == 0 && sym.type == STT_FUNC && sym.is_exec &&
-	      elf__find_symbol(e, "free", &sym) == 0 && sym.type == STT_FUNC;
-	*ret_is_libc = elf__find_symbol(e, "__libc_start_main", &sym) == 0;
-	elf__free(e);
-	return has;
-}
-
-static int has_function(const struct target *t, const struct lib *lib, const char *name)
-{
-	struct elf_sym sym;
-	struct elf *e;
-	int fd = target__open_lib(t, lib, NULL), has;
-
-	if (fd < 0 || elf__open(&e, fd, lib->base, NULL) < 0)
-		return 0;
-	has = elf__find_symbol(e, name, &sym) == 0;
-	elf__free(e);
-	return has;
+	ret->has_malloc = elf__find_symbol(e, "malloc", &sym) == 0 && sym.type == STT_FUNC && sym.is_exec &&
+			  elf__find_symbol(e, "free", &sym) == 0 && sym.type == STT_FUNC;
+	ret->is_libc = elf__find_symbol(e, "__libc_start_main", &sym) == 0;
+	ret->has_reallocarray = elf__find_symbol(e, "reallocarray", &sym) == 0;
 }
 
 static int is_known_allocator(const char *base)
@@ -409,15 +391,17 @@ int catalog__choose_host(struct builder *b, struct err *err)
 	size_t cnt = target__libs(b->target, &libs);
 
 	for (size_t i = 0; i < cnt; i++) {
-		int is_libc = 0;
+		const struct file_facts *file = NULL;
 
-		if (!strncmp(libs[i].base, "ld-", 3) || !has_malloc(b->target, &libs[i], &is_libc))
+		if (strncmp(libs[i].base, "ld-", 3))
+			file = builder__facts(b, &libs[i]);
+		if (!file || !file->host.has_malloc)
 			continue;
 		if (libs[i].is_exe)
 			exe = &libs[i];
 		else if (is_known_allocator(libs[i].base))
 			known = &libs[i];
-		else if (is_libc)
+		else if (file->host.is_libc)
 			libc = &libs[i];
 		else
 			other = &libs[i]; /* the highest one: the first loaded */
@@ -432,7 +416,7 @@ int catalog__choose_host(struct builder *b, struct err *err)
 		b->host_lib = other;
 	else
 		b->host_lib = libc;
-	if (b->host_lib && !has_function(b->target, b->host_lib, "reallocarray"))
+	if (b->host_lib && !builder__facts(b, b->host_lib)->host.has_reallocarray)
 		b->reallocarray_lib = libc;
 	return 0;
 }

@@ -345,22 +345,36 @@ static uint32_t regs_of(const struct mt_seg_spec *s)
 	return regs;
 }
 
-/* Index of the row's spec in the plan, added at its first use; -ENOMEM. */
-static int add_spec(struct builder *b, const struct gpu_row *row)
+int gpu__add_spec(struct plan *plan, const struct mt_seg_spec *spec)
 {
-	struct mt_seg_spec spec = row->spec, *p;
-	struct plan *plan = b->plan;
+	struct mt_seg_spec *p;
 
-	spec.api = names__add(b->names, row->symbol).v;
 	for (size_t i = 0; i < plan->seg_specs_cnt; i++)
-		if (!memcmp(&plan->seg_specs[i], &spec, sizeof(spec)))
+		if (!memcmp(&plan->seg_specs[i], spec, sizeof(*spec)))
 			return (int)i;
 	p = realloc(plan->seg_specs, (plan->seg_specs_cnt + 1) * sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	plan->seg_specs = p;
-	p[plan->seg_specs_cnt] = spec;
+	p[plan->seg_specs_cnt] = *spec;
 	return (int)plan->seg_specs_cnt++;
+}
+
+/* Index of the row's spec in the plan, added at its first use; -ENOMEM. */
+static int add_spec(struct builder *b, const struct gpu_row *row)
+{
+	struct mt_seg_spec spec = row->spec;
+
+	spec.api = names__add(b->names, row->symbol).v;
+	return gpu__add_spec(b->plan, &spec);
+}
+
+void gpu__at(struct plan *plan, const struct lib *lib)
+{
+	if (!strncmp(lib->base, "libnccl.so", 10) || !strncmp(lib->base, "librccl.so", 10)) {
+		plan->comm_start = lib->exec_start;
+		plan->comm_end = lib->exec_end;
+	}
 }
 
 /* Entry and return on one instruction, as for the malloc family: one trap serves both. */
@@ -409,10 +423,6 @@ int gpu__plan_lib(struct builder *b)
 {
 	const char *names[ROWS_CNT];
 
-	if (!strncmp(b->lib->base, "libnccl.so", 10) || !strncmp(b->lib->base, "librccl.so", 10)) {
-		b->plan->comm_start = b->lib->exec_start;
-		b->plan->comm_end = b->lib->exec_end;
-	}
 	for (size_t i = 0; i < ROWS_CNT; i++) {
 		struct elf_sym sym;
 		int r;

@@ -42,7 +42,6 @@
 #define ACC_INSNS      48
 #define ACC_APPLY      "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE"
 #define RESIZE_INSNS   128
-#define FIELDS_BYTES   512 /* places in an object that are looked at */
 
 _Static_assert(SLOTS >= 2 * MT_FLOW_SPECS_MAX && !(SLOTS & (SLOTS - 1)), "an open hash table");
 
@@ -99,11 +98,7 @@ static const struct {
 
 /* --- layout ---------------------------------------------------------------------------------------- */
 
-/* Fields of `this` that a function uses. */
-struct fields {
-	int64_t first; /* place of the first one; -1: none */
-	uint8_t bytes[FIELDS_BYTES]; /* bit 0: a byte there, bit 3: a word of eight */
-};
+_Static_assert(sizeof(classes) / sizeof(*classes) <= FLOW_CLASSES_CNT, "facts have a place for each");
 
 static uint32_t reg_bit(ZydisRegister reg)
 {
@@ -116,7 +111,7 @@ static uint32_t reg_bit(ZydisRegister reg)
 #define KEPT_BY_CALLS 0xf038u
 
 /* One instruction; `holds` are the registers that hold `this`, those after it are returned. */
-static uint32_t fields__insn(struct fields *f, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops,
+static uint32_t fields__insn(struct flow_fields *f, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops,
 			     uint32_t holds)
 {
 	uint32_t after = in->meta.category == ZYDIS_CATEGORY_CALL ? holds & KEPT_BY_CALLS : holds;
@@ -138,14 +133,14 @@ static uint32_t fields__insn(struct fields *f, const ZydisDecodedInstruction *in
 		at = o->mem.disp.value;
 		if (f->first < 0)
 			f->first = at;
-		if (at >= 0 && at < FIELDS_BYTES)
+		if (at >= 0 && at < FLOW_FIELDS_BYTES)
 			f->bytes[at] |= (uint8_t)(o->size / 8);
 	}
 	return after;
 }
 
 /* Along the code as it lies, branches not taken, at most `max` instructions. */
-static void find_fields(const struct elf *e, const char *symbol, ZydisRegister this, int max, struct fields *ret)
+static void find_fields(const struct elf *e, const char *symbol, ZydisRegister this, int max, struct flow_fields *ret)
 {
 	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction in;
@@ -155,7 +150,7 @@ static void find_fields(const struct elf *e, const char *symbol, ZydisRegister t
 	ZydisDecoder dec;
 	size_t len, at = 0;
 
-	*ret = (struct fields){ .first = -1 };
+	*ret = (struct flow_fields){ .first = -1 };
 	if (elf__find_symbol(e, symbol, &sym) < 0 || sym.type != STT_FUNC || !sym.is_exec)
 		return;
 	code = elf__code(e, &sym, &len);
@@ -173,7 +168,7 @@ static void find_fields(const struct elf *e, const char *symbol, ZydisRegister t
 /* Displacement of the first memory operand relative to `this`; -1: none. */
 static int64_t first_field(const struct elf *e, const char *symbol, ZydisRegister this, int max)
 {
-	struct fields f;
+	struct flow_fields f;
 
 	find_fields(e, symbol, this, max, &f);
 	return f.first;
@@ -213,7 +208,7 @@ struct begin {
 	struct builder *b;
 	int has_base, has_storage; /* vtables of c10::TensorImpl, c10::StorageImpl */
 	int64_t storage, meta, variable; /* fields of TensorImpl and AccumulateGrad */
-	struct fields resized; /* fields of StorageImpl that are touched when it is resized */
+	struct flow_fields resized; /* fields of StorageImpl that are touched when it is resized */
 };
 
 static const struct flow_layout *find_layout(const struct begin *g)
@@ -252,39 +247,57 @@ static const char *choose_layout(const struct begin *g, struct flow_layout *ret)
 	return NULL;
 }
 
-static int begin_elf(struct begin *g, const struct lib *lib, const struct elf *e)
+void flow__facts(struct flow_facts *ret, const struct elf *e, const struct lib *lib)
 {
-	struct plan *p = g->b->plan;
-	struct elf_sym sym;
+	*ret = (struct flow_facts){ .storage = -1, .meta = -1, .variable = -1, .optional = -1, .resized = { .first = -1 } };
+	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++) {
+		struct elf_sym sym;
+
+		if (elf__find_symbol(e, classes[i].symbol, &sym) < 0 || sym.type != STT_OBJECT)
+			continue;
+		ret->has_class |= 1u << i;
+		ret->classes[i] = sym.vaddr;
+		if (classes[i].class != MT_CLASS_PLAIN)
+			continue;
+		ret->storage = first_field(e, "_ZNK3c1010TensorImpl11has_storageEv", ZYDIS_REGISTER_RDI, ACCESSOR_INSNS);
+		ret->meta = first_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv", ZYDIS_REGISTER_RDI, ACCESSOR_INSNS);
+	}
+	if (!strstr(lib->base, "torch_cpu") && !lib->is_exe)
+		return;
+	elf__each_symbol(e, find_optional, &ret->optional);
+	find_fields(e, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm", ZYDIS_REGISTER_RDI, RESIZE_INSNS,
+		    &ret->resized);
+	ret->variable = first_field(e, ACC_APPLY, ZYDIS_REGISTER_RSI, ACC_INSNS);
+}
+
+/* What a file says, at its place in this process. */
+static int begin_lib(struct begin *g, const struct lib *lib, const struct file_facts *file)
+{
+	const struct flow_facts *f = &file->flow;
 	uint64_t bias;
 
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++) {
 		int r;
 
-		if (elf__find_symbol(e, classes[i].symbol, &sym) < 0 || sym.type != STT_OBJECT ||
-		    elf__load_bias(e, lib->exec_start, lib->exec_off, &bias) < 0)
+		if (!(f->has_class >> i & 1) || elf_layout__bias(&file->code, lib->exec_start, lib->exec_off, &bias) < 0)
 			continue;
 		/* objects point behind the two words that open a vtable */
-		r = add_class(p, bias + sym.vaddr + 16, classes[i].class);
+		r = add_class(g->b->plan, bias + f->classes[i] + 16, classes[i].class);
 		if (r < 0)
 			return r;
 		if (classes[i].class == MT_CLASS_PLAIN) {
 			g->has_base = 1;
-			g->storage = first_field(e, "_ZNK3c1010TensorImpl11has_storageEv", ZYDIS_REGISTER_RDI,
-						 ACCESSOR_INSNS);
-			g->meta = first_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv", ZYDIS_REGISTER_RDI,
-					      ACCESSOR_INSNS);
+			g->storage = f->storage;
+			g->meta = f->meta;
 		}
 		g->has_storage |= classes[i].class == MT_CLASS_STORAGE;
 	}
-	if (!strstr(lib->base, "torch_cpu") && !lib->is_exe)
-		return 0;
-	elf__each_symbol(e, find_optional, &g->b->flow_optional);
+	if (f->optional >= 0)
+		g->b->flow_optional = f->optional;
 	if (g->resized.first < 0)
-		find_fields(e, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm", ZYDIS_REGISTER_RDI,
-			    RESIZE_INSNS, &g->resized);
+		g->resized = f->resized;
 	if (g->variable < 0)
-		g->variable = first_field(e, ACC_APPLY, ZYDIS_REGISTER_RSI, ACC_INSNS);
+		g->variable = f->variable;
 	return 0;
 }
 
@@ -316,20 +329,12 @@ int flow__begin(struct builder *b, struct err *err)
 	struct begin g = { .b = b, .storage = -1, .meta = -1, .variable = -1, .resized = { .first = -1 } };
 	const char *why;
 
-	b->flow_slots = calloc(SLOTS, sizeof(*b->flow_slots));
-	if (!b->flow_slots)
-		return err_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < cnt; i++) {
-		int fd = target__open_lib(b->target, &libs[i], NULL), r;
-		struct elf *e;
+		const struct file_facts *file = builder__facts(b, &libs[i]);
 
-		/* why it cannot be opened is said when its sites are planned */
-		if (fd < 0 || elf__open(&e, fd, libs[i].path, NULL) < 0)
-			continue;
-		r = begin_elf(&g, &libs[i], e);
-		elf__free(e);
-		if (r < 0)
-			return err_set(err, r, "out of memory");
+		/* why there is none is said when its sites are planned */
+		if (file && begin_lib(&g, &libs[i], file) < 0)
+			return err_set(err, -ENOMEM, "out of memory");
 	}
 	/* the loader maps libtorch_cpu before the libc10 that it needs: no code of either has run yet */
 	b->flow_waits = !g.has_base && !is_there(b, "libc10", 0);
@@ -341,23 +346,6 @@ int flow__begin(struct builder *b, struct err *err)
 	why = choose_layout(&g, &b->plan->flow_layout);
 	if (why)
 		refuse(b, why);
-	return 0;
-}
-
-int plan__tensors(struct plan **ret, struct target *t, struct err *err)
-{
-	struct builder b = { .target = t, .sources = SRC_FLOW, .plan = calloc(1, sizeof(*b.plan)) };
-	int r = b.plan ? flow__begin(&b, err) : err_set(err, -ENOMEM, "out of memory");
-
-	free(b.flow_slots);
-	if (!r && !b.plan->flow_layout.torch)
-		r = b.plan->notes_cnt ? err_set(err, -ENOTSUP, "%s", b.plan->notes[0]) :
-					err_set(err, -ENOENT, "no torch is mapped");
-	if (r) {
-		plan__free(b.plan);
-		return r;
-	}
-	*ret = b.plan;
 	return 0;
 }
 
@@ -382,12 +370,15 @@ static int add_spec(struct plan *p, const struct mt_flow_spec *s)
 	return 0;
 }
 
-/* Number of an equal spec, added if there is none. */
-static int intern_spec(struct builder *b, const struct mt_flow_spec *s)
+int flow__intern_spec(struct builder *b, const struct mt_flow_spec *s)
 {
 	struct plan *p = b->plan;
 	uint32_t at = spec_hash(s) & (SLOTS - 1);
 
+	if (!b->flow_slots)
+		b->flow_slots = calloc(SLOTS, sizeof(*b->flow_slots));
+	if (!b->flow_slots)
+		return -ENOMEM;
 	for (; b->flow_slots[at]; at = (at + 1) & (SLOTS - 1))
 		if (!memcmp(&p->flow_specs[b->flow_slots[at] - 1], s, sizeof(*s)))
 			return b->flow_slots[at] - 1;
@@ -413,7 +404,7 @@ int flow__spec(struct builder *b, const char *mangled, const struct schema *s, i
 	int r;
 
 	if (!b->plan->flow_specs_cnt) { /* number 0 is the empty one: what is not understood */
-		r = intern_spec(b, &spec);
+		r = flow__intern_spec(b, &spec);
 		if (r < 0)
 			return r;
 	}
@@ -421,7 +412,7 @@ int flow__spec(struct builder *b, const char *mangled, const struct schema *s, i
 	if (r == 0 && !is_always_read)
 		mark_once(&spec);
 	if (r == 0)
-		r = intern_spec(b, &spec);
+		r = flow__intern_spec(b, &spec);
 	if (r >= 0 || r == -ENOMEM)
 		return r;
 	b->plan->flow_args_unread++;

@@ -59,6 +59,15 @@ int insn_classes_harmful(const struct insn_classes *c, char *buf, size_t size)
 	return n;
 }
 
+uint32_t insn_classes_usable(const struct insn_classes *c)
+{
+	uint32_t bits = 0;
+
+	for (int i = INSN_NOP5; i < INSN_CLASSES; i++)
+		bits |= c->of[i].is_usable ? 1u << i : 0;
+	return bits;
+}
+
 struct insn_classes insn_classes_assumed(void)
 {
 	struct insn_classes ret = { 0 };

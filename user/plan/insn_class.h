@@ -52,6 +52,8 @@ const char *insn_class_name(enum insn_class c);
 const char *insn_verdict_text(enum insn_verdict v); /* "harmless", "ends children that are forked later" … */
 /* Those that do harm here, with how, as a list for people: how many. */
 int insn_classes_harmful(const struct insn_classes *c, char *buf, size_t size);
+/* A bit for each class that may be probed. */
+uint32_t insn_classes_usable(const struct insn_classes *c);
 /* What is safe on every kernel, with costs measured elsewhere. */
 struct insn_classes insn_classes_assumed(void);
 

@@ -31,8 +31,6 @@
 struct ops {
 	struct builder *b;
 	struct schema_index *schemas;
-	uint64_t bias;
-	int has_bias;
 	uint32_t seen; /* operators, left out or not */
 	uint32_t guards; /* … of which it is known whether they were called */
 };
@@ -96,18 +94,18 @@ static const struct schema *name_op(const struct ops *o, const char *op, size_t 
 	return NULL;
 }
 
-/* Where the process keeps whether the operator was ever called; 0: not known, so that its probe stays. */
+/* Where (in the file's addresses) it is kept whether the operator was ever called; 0: not known, so that its probe stays. */
 static uint64_t find_guard(struct ops *o, const struct elf_sym *sym)
 {
 	size_t len;
 	const uint8_t *code = elf__code(o->b->elf, sym, &len);
 	uint64_t vaddr;
 
-	if (!o->b->has_guards || !o->has_bias || !code ||
+	if (!o->b->has_guards || !code ||
 	    guard_find(code, sym->size < len ? (size_t)sym->size : len, sym->vaddr, &vaddr) < 0)
 		return 0;
 	o->guards++;
-	return o->bias + vaddr;
+	return vaddr;
 }
 
 /* The first call of an operator looks its schema up: who has taken probes away is told by this one. */
@@ -259,27 +257,15 @@ static int add_apply(struct ops *o, const struct elf_sym *sym)
 static int add_vtable(struct ops *o, const struct elf_sym *sym)
 {
 	struct builder *b = o->b;
-	struct plan *plan = b->plan;
 	char buf[256];
 	const char *name = buf;
 
-	if (!o->has_bias || demangle_nested(sym->name + 4, buf, sizeof(buf)) < 0)
+	if (demangle_nested(sym->name + 4, buf, sizeof(buf)) < 0)
 		return 0;
 	if (!strncmp(buf, GENERATED, strlen(GENERATED)))
 		name = buf + strlen(GENERATED);
-	if (plan->vtables_cnt == b->vtables_cap) {
-		size_t cap = b->vtables_cap ? b->vtables_cap * 2 : 256;
-		struct vtable *p = cap <= PLAN_SITES_MAX ? realloc(plan->vtables, cap * sizeof(*p)) : NULL;
-
-		if (!p)
-			return -ENOMEM;
-		plan->vtables = p;
-		b->vtables_cap = cap;
-	}
 	/* objects point behind the two words that open a vtable: offset to top, type information */
-	plan->vtables[plan->vtables_cnt++] =
-		(struct vtable){ o->bias + sym->vaddr + 16, names__add(b->names, name) };
-	return 0;
+	return builder__add_vtable(b, sym->vaddr + 16, name);
 }
 
 /* --- both ------------------------------------------------------------------------------------------------
@@ -330,7 +316,6 @@ int ops__plan_lib(struct builder *b)
 		if (!o.schemas)
 			return -ENOMEM;
 	}
-	o.has_bias = elf__load_bias(b->elf, b->lib->exec_start, b->lib->exec_off, &o.bias) == 0;
 	r = elf__each_symbol(b->elf, each_symbol, &o);
 	if (r == 0 && o.guards)
 		r = add_lookup(&o);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Putting a plan together: each mapped file is opened once, asked for everything that the sources
- * want of it, and closed again. A file that cannot be opened or is no ELF file costs a note at most;
- * the plan fails only when the process is gone, memory is short, or nothing at all was found.
+ * A plan as a whole. Each mapped file is asked for everything that the sources want of it (files.c). One that cannot be
+ * opened or is no ELF file costs a note at most; the plan fails only when the process is gone, memory is short, or
+ * nothing at all was found.
  */
 #include "plan/plan.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@
 #define LOG_MODULE "plan"
 #include "base/err.h"
 #include "base/log.h"
-#include "plan/builder.h"
+#include "plan/cache.h"
 
 /* --- names of things --------------------------------------------------------------------------------- */
 
@@ -232,6 +231,41 @@ static int plan__list_guards(struct plan *p)
 	return 0;
 }
 
+/* A probe in the middle of an instruction would harm the job: so no file may have changed since. */
+unsigned plan__drop_changed(struct plan *p)
+{
+	uint8_t *changed = calloc(p->libs_cnt + 1, 1);
+	struct builder b = { .plan = p };
+	unsigned cnt = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->libs_cnt && changed; i++) {
+		struct elf_stamp now;
+
+		if (!elf_stamp__of(p->libs[i].fd, &now) && now.size == p->libs[i].size &&
+		    now.mtime_ns == p->libs[i].mtime_ns)
+			continue;
+		changed[i] = 1;
+		cnt++;
+		builder__note(&b, "%s is left out: it was changed after it was looked at", p->libs[i].path);
+	}
+	for (size_t i = 0; i < p->sites_cnt && cnt; i++)
+		if (!changed[p->sites[i].lib])
+			p->sites[n++] = p->sites[i];
+	if (cnt) {
+		p->sites_cnt = n;
+		free(p->guards);
+		p->guards_cnt = 0;
+		p->guards = NULL;
+		(void)plan__list_guards(p); /* without them all operators stay */
+	}
+	p->files_left_out += cnt;
+	if (!changed)
+		p->sites_cnt = 0;
+	free(changed);
+	return cnt;
+}
+
 /* --- builder ---------------------------------------------------------------------------------------------
  */
 
@@ -266,42 +300,16 @@ void builder__cover(struct builder *b, enum source source, uint32_t wanted, uint
 		p->covers[p->covers_cnt++] = (struct plan_cover){ source, wanted, found };
 }
 
-/* The current library's entry in plan->libs, made at its first site. */
-static int builder__use_lib(struct builder *b)
+int builder__put_site(struct builder *b, const struct lib *lib, const struct site *site)
 {
 	struct plan *p = b->plan;
-	struct plan_lib *libs, l = { .dev = b->lib->dev, .ino = b->lib->ino };
 
-	if (b->lib_at != UINT32_MAX)
-		return 0;
-	libs = realloc(p->libs, (p->libs_cnt + 1) * sizeof(*libs));
-	if (!libs)
-		return -ENOMEM;
-	p->libs = libs;
-	l.path = strdup(b->lib->path);
-	if (!l.path)
-		return -ENOMEM;
-	l.fd = b->lib_fd;
-	b->lib_fd = -1;
-	b->lib_at = (uint32_t)p->libs_cnt;
-	libs[p->libs_cnt++] = l;
-	return 0;
-}
-
-int builder__add_site(struct builder *b, const struct site *site, const char *sym)
-{
-	struct plan *p = b->plan;
-	int r = builder__use_lib(b);
-
-	if (r < 0)
-		return r;
 	if (p->sites_cnt == b->sites_cap) {
 		size_t cap = b->sites_cap ? b->sites_cap * 2 : 512;
 		struct site *sites;
 
 		if (cap > PLAN_SITES_MAX) {
-			builder__note(b, "%s: more than %u probe sites; the rest is not watched",
-				      b->lib->base, PLAN_SITES_MAX);
+			builder__note(b, "%s: more than %u probe sites; the rest is not watched", lib->base, PLAN_SITES_MAX);
 			return 0;
 		}
 		sites = realloc(p->sites, cap * sizeof(*sites));
@@ -310,68 +318,58 @@ int builder__add_site(struct builder *b, const struct site *site, const char *sy
 		p->sites = sites;
 		b->sites_cap = cap;
 	}
-	p->sites[p->sites_cnt] = *site;
-	p->sites[p->sites_cnt].lib = b->lib_at;
-	p->sites[p->sites_cnt].sym = names__add(b->names, sym);
-	p->sites_cnt++;
+	p->sites[p->sites_cnt++] = *site;
 	return 0;
 }
 
-static int builder__plan_elf(struct builder *b)
+int builder__add_site(struct builder *b, const struct site *site, const char *sym)
+{
+	struct site s = *site;
+
+	s.lib = 0;
+	s.sym = names__add(b->names, sym);
+	return builder__put_site(b, b->lib, &s);
+}
+
+int builder__put_vtable(struct builder *b, uint64_t addr, name_id name)
+{
+	struct plan *p = b->plan;
+
+	if (p->vtables_cnt == b->vtables_cap) {
+		size_t cap = b->vtables_cap ? b->vtables_cap * 2 : 256;
+		struct vtable *v;
+
+		if (cap > PLAN_SITES_MAX) {
+			builder__note(b, "more than %u classes of backward nodes; the rest has no names", PLAN_SITES_MAX);
+			return 0;
+		}
+		v = realloc(p->vtables, cap * sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		p->vtables = v;
+		b->vtables_cap = cap;
+	}
+	p->vtables[p->vtables_cnt++] = (struct vtable){ addr, name };
+	return 0;
+}
+
+int builder__add_vtable(struct builder *b, uint64_t addr, const char *name)
+{
+	return builder__put_vtable(b, addr, names__add(b->names, name));
+}
+
+int builder__plan_elf(struct builder *b)
 {
 	int r = catalog__plan_lib(b);
 
 	if (r == 0 && (b->sources & SRC_SEGMENTS))
 		r = gpu__plan_lib(b);
-	if (b->lib->is_exe) {
-		b->exe_is_static = (uint32_t)elf__is_static(b->elf);
-		b->exe_is_stripped = (uint32_t)elf__is_stripped(b->elf);
-	}
 	if (r == 0 && (b->sources & (SRC_OPS | SRC_VIEWS | SRC_FLOW | SRC_REGIONS)))
 		r = ops__plan_lib(b);
 	if (r == 0 && (b->sources & SRC_USDT))
 		r = usdt__plan_lib(b);
 	builder__note_left_out(b);
 	return r;
-}
-
-/* 0 also for a file that has to be left out. */
-static int builder__plan_lib(struct builder *b, const struct lib *lib, struct err *err)
-{
-	struct err why = { 0 };
-	struct elf *e;
-	int fd = target__open_lib(b->target, lib, &why), r;
-
-	if (fd == -ESRCH) {
-		if (err)
-			*err = why;
-		return fd;
-	}
-	if (fd < 0) {
-		builder__note(b, "%s", why.msg);
-		return 0;
-	}
-	b->lib_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	r = b->lib_fd < 0 ? -errno : elf__open(&e, fd, lib->path, &why);
-	if (b->lib_fd < 0)
-		close(fd);
-	if (r < 0) {
-		if (b->lib_fd >= 0)
-			close(b->lib_fd);
-		log_debug("%s", why.msg);
-		return r == -ENOMEM ? err_set(err, r, "out of memory") : 0;
-	}
-	b->lib = lib;
-	b->elf = e;
-	b->lib_at = UINT32_MAX;
-	r = builder__plan_elf(b);
-	elf__free(e);
-	b->elf = NULL;
-	if (b->lib_fd >= 0)
-		close(b->lib_fd);
-	if (r < 0)
-		return err_set(err, r, "planning %s: %s", lib->path, strerror(-r));
-	return 0;
 }
 
 static int builder__read_usdt(struct builder *b, const struct plan_opts *opts, struct err *err)
@@ -439,7 +437,9 @@ static int nothing_found(const struct builder *b, struct err *err)
 	}
 	err_set(err, -ENOENT, "process %d: no known allocator symbol in %.200s%s", pid, exe,
 		b->exe_is_static ? ", a static program" : " and its libraries");
-	if (users_pattern(b))
+	if (b->plan->files_left_out)
+		err_hint(err, "%s", b->plan->notes_cnt ? b->plan->notes[0] : "files were left out");
+	else if (users_pattern(b))
 		err_hint(err,
 			 "the USDT probe %s:%s is not there either; readelf -n FILE lists what a file has",
 			 users_pattern(b)->provider, users_pattern(b)->name);
@@ -535,32 +535,66 @@ static void builder__mind_shadow_stacks(struct builder *b)
 		b->classes.of[INSN_RETURN].is_usable = 0;
 }
 
+/* Makes a plan by `run`, with a cache for itself if none is given. */
+static int builder__make(struct builder *b, int (*run)(struct builder *b, const struct plan_opts *opts, struct err *err),
+			 const struct plan_opts *opts, struct plan **ret, struct err *err)
+{
+	struct plan_cache *own = opts->cache ? NULL : plan_cache__new();
+	int r;
+
+	b->plan = calloc(1, sizeof(*b->plan));
+	b->cache = opts->cache ? opts->cache : own;
+	b->stop = opts->stop;
+	if (b->plan && b->cache) {
+		b->plan->is_tried = b->classes.is_tried;
+		plan_cache__begin(b->cache);
+		r = run(b, opts, err);
+	} else {
+		r = err_set(err, -ENOMEM, "out of memory");
+	}
+	builder__close_all(b);
+	plan_cache__free(own);
+	free(b->patterns);
+	free(b->flow_slots);
+	if (r < 0) {
+		plan__free(b->plan);
+		return r;
+	}
+	*ret = b->plan;
+	return 0;
+}
+
 int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opts, struct names *names,
 		struct err *err)
 {
 	struct builder b = {
-		.plan = calloc(1, sizeof(*b.plan)),
 		.target = t,
 		.names = names,
 		.sources = opts->sources | (opts->usdt_cnt ? SRC_USDT : 0),
 		.classes = opts->classes ? *opts->classes : insn_classes_assumed(),
 		.has_guards = !opts->keep_idle,
 	};
-	int r;
 
-	if (!b.plan)
-		return err_set(err, -ENOMEM, "out of memory");
 	if (b.sources & SRC_FLOW) /* which needs the regions, and says all that ops says */
 		b.sources = (b.sources | SRC_REGIONS) & ~(unsigned)SRC_OPS;
-	b.plan->is_tried = b.classes.is_tried;
 	builder__mind_shadow_stacks(&b);
-	r = builder__run(&b, opts, err);
-	free(b.patterns);
-	free(b.flow_slots);
-	if (r < 0) {
-		plan__free(b.plan);
+	return builder__make(&b, builder__run, opts, ret, err);
+}
+
+static int builder__run_tensors(struct builder *b, const struct plan_opts *opts, struct err *err)
+{
+	int r = flow__begin(b, err);
+
+	(void)opts;
+	if (r < 0 || b->plan->flow_layout.torch)
 		return r;
-	}
-	*ret = b.plan;
-	return 0;
+	return b->plan->notes_cnt ? err_set(err, -ENOTSUP, "%s", b->plan->notes[0]) :
+				    err_set(err, -ENOENT, "no torch is mapped");
+}
+
+int plan__tensors(struct plan **ret, struct target *t, struct err *err)
+{
+	struct builder b = { .target = t, .sources = SRC_FLOW };
+
+	return builder__make(&b, builder__run_tensors, &(struct plan_opts){ 0 }, ret, err);
 }

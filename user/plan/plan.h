@@ -64,6 +64,7 @@ struct plan_lib {
 	uint64_t dev, ino;
 	char *path;	 /* for people */
 	int fd;		 /* on the very file, as it was planned: mappings come and go while a program starts */
+	uint64_t size, mtime_ns; /* as it was planned */
 };
 
 /* A site whose guard is known (plan/guard.h). */
@@ -121,6 +122,7 @@ struct plan {
 	size_t notes_cnt;
 	int is_tried;		 /* what can be probed without harm was tried on this kernel, else assumed */
 	uint32_t unsafe_cnt;	 /* sites left out because a probe there could change the program's data */
+	uint32_t files_left_out; /* that could not be read to the end, or were too much: what they have is not seen */
 	uint32_t ops_left_out;	 /* operators that can neither allocate, write nor view */
 	uint32_t views_left_out; /* operators that only make views, when SRC_VIEWS is not asked for */
 };
@@ -132,7 +134,13 @@ struct plan_opts {
 	int keep_idle;	   /* operators that are never called keep their probes: no guards */
 	int only_new_libs; /* plan just what target__refresh found newly mapped */
 	const struct insn_classes *classes; /* of this kernel; NULL: assumed ones */
+	struct plan_cache *cache; /* what earlier plans found in files, with the same usdt and keep_idle; may be NULL */
+	const int *stop; /* NULL, or: when it is not 0 no further file is looked at */
 };
+
+/* plan/cache.h. One thread at a time. */
+struct plan_cache *plan_cache__new(void); /* NULL: no memory */
+void plan_cache__free(struct plan_cache *c);
 
 /*
  * Names of operators, nodes and symbols are added to `names`. -ENOENT with a hint when the process
@@ -141,6 +149,13 @@ struct plan_opts {
 int plan__build(struct plan **ret, struct target *t, const struct plan_opts *opts, struct names *names,
 		struct err *err);
 void plan__free(struct plan *p);
+/* Its names were added to `from`; now they are those of `to`. 0 or -ENOMEM. */
+int plan__rename(struct plan *p, const struct names *from, struct names *to);
+/*
+ * Just before it is set: takes away the sites in files that are not as they were when they were planned. Returns how many
+ * files; a note names each.
+ */
+unsigned plan__drop_changed(struct plan *p);
 /*
  * Only where tensors keep what is read of them: flow_layout and flow_vtables of the plan, nothing else. -ENOENT: no
  * torch is mapped; -ENOTSUP: its layout is not known.

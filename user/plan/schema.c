@@ -238,9 +238,14 @@ struct entry {
 	uint32_t has_ns;
 };
 
+/* A file may have any number of texts and of operators that none of them is for. */
+#define SCHEMAS_MAX 65536 /* torch 2.13 has 4,900 */
+#define MERGED_MAX 1024	  /* Debian's torch 1.13 asks 70 times */
+
 struct schema_index {
 	struct entry *entries; /* sorted by key, the best of equals first */
 	size_t cnt, cap;
+	unsigned merged_cnt; /* times that all of them were gone through */
 };
 
 static int key_cmp(struct text a, struct text b)
@@ -271,12 +276,12 @@ static int entry_cmp(const void *pa, const void *pb)
 	return a->text.at < b->text.at ? -1 : a->text.at > b->text.at;
 }
 
-/* 0 also when the string is no schema of torch's own operators. */
+/* 0 also when the string is no schema of torch's own operators, or one too many. */
 static int schema_index__add(struct schema_index *x, struct text t)
 {
 	struct schema s;
 	struct entry e = { .text = t };
-	size_t open = parse_head(t, &s);
+	size_t open = x->cnt < SCHEMAS_MAX ? parse_head(t, &s) : 0;
 
 	if (!open || (s.ns.len && (s.ns.len != 4 || memcmp(s.ns.at, "aten", 4))))
 		return 0;
@@ -347,10 +352,12 @@ void schema_index__free(struct schema_index *x)
  * A linker that merges strings keeps "dropout(Tensor x) -> …" only as the end of "feature_dropout(Tensor
  * x) -> …". Looked for when there is no string of its own; two ends that differ are no answer.
  */
-static int schema_index__find_merged(const struct schema_index *x, struct text key, struct text *ret)
+static int schema_index__find_merged(struct schema_index *x, struct text key, struct text *ret)
 {
 	struct text found = { NULL, 0 };
 
+	if (x->merged_cnt++ >= MERGED_MAX)
+		return -ENOENT;
 	for (size_t i = 0; i < x->cnt; i++) {
 		const struct entry *e = &x->entries[i];
 		struct text end;
@@ -373,7 +380,7 @@ static int schema_index__find_merged(const struct schema_index *x, struct text k
 	return 0;
 }
 
-int schema_index__find(const struct schema_index *x, const char *op, size_t op_len, struct text *ret)
+int schema_index__find(struct schema_index *x, const char *op, size_t op_len, struct text *ret)
 {
 	struct text key = { op, op_len };
 	size_t lo = 0, hi = x->cnt;

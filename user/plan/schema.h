@@ -59,7 +59,7 @@ struct schema_index;
 struct schema_index *schema_index__new(const uint8_t *data, size_t len);
 void schema_index__free(struct schema_index *x);
 /* The schema text of at::_ops::<op>: 0 or -ENOENT. */
-int schema_index__find(const struct schema_index *x, const char *op, size_t op_len, struct text *ret);
+int schema_index__find(struct schema_index *x, const char *op, size_t op_len, struct text *ret);
 size_t schema_index__cnt(const struct schema_index *x);
 
 #endif

@@ -228,8 +228,7 @@ static int take_arg(int nr, const struct mt_usdt_arg *args, int cnt, struct mt_u
 	return 1;
 }
 
-/* Index of an equal spec, added if need be; -ENOSPC. */
-static int add_spec(struct plan *plan, const struct mt_usdt_spec *spec)
+int usdt__add_spec(struct plan *plan, const struct mt_usdt_spec *spec)
 {
 	struct mt_usdt_spec *p;
 
@@ -263,7 +262,7 @@ static int make_spec(struct builder *b, const struct usdt_pattern *p, const stru
 			b->lib->base, p->provider, p->name, note->args);
 		return -ENOENT;
 	}
-	return add_spec(b->plan, &spec);
+	return usdt__add_spec(b->plan, &spec);
 }
 
 static int add_site(struct builder *b, struct usdt_pattern *p, const struct sdt_note *note)

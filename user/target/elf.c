@@ -270,19 +270,39 @@ uint64_t elf__vaddr_of(const struct elf *e, uint64_t offset)
 	return UINT64_MAX;
 }
 
-int elf__load_bias(const struct elf *e, uint64_t map_start, uint64_t map_off, uint64_t *ret)
+void elf__layout(const struct elf *e, struct elf_layout *ret)
 {
-	for (size_t i = 0; i < e->phdrs_cnt; i++) {
+	*ret = (struct elf_layout){ 0 };
+	for (size_t i = 0; i < e->phdrs_cnt && ret->code_cnt < ELF_CODE_MAX; i++) {
 		const Elf64_Phdr *p = &e->phdrs[i];
-		uint64_t head = p->p_offset % PAGE; /* mappings begin at a page */
 
-		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || map_off < p->p_offset - head ||
-		    map_off - (p->p_offset - head) >= p->p_filesz + head)
+		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
 			continue;
-		*ret = map_start - (p->p_vaddr - head + (map_off - (p->p_offset - head)));
+		ret->code[ret->code_cnt].vaddr = p->p_vaddr;
+		ret->code[ret->code_cnt].offset = p->p_offset;
+		ret->code[ret->code_cnt++].filesz = p->p_filesz;
+	}
+}
+
+int elf_layout__bias(const struct elf_layout *l, uint64_t map_start, uint64_t map_off, uint64_t *ret)
+{
+	for (size_t i = 0; i < l->code_cnt; i++) {
+		uint64_t offset = l->code[i].offset, head = offset % PAGE; /* mappings begin at a page */
+
+		if (map_off < offset - head || map_off - (offset - head) >= l->code[i].filesz + head)
+			continue;
+		*ret = map_start - (l->code[i].vaddr - head + (map_off - (offset - head)));
 		return 0;
 	}
 	return -ENOENT;
+}
+
+int elf__load_bias(const struct elf *e, uint64_t map_start, uint64_t map_off, uint64_t *ret)
+{
+	struct elf_layout l;
+
+	elf__layout(e, &l);
+	return elf_layout__bias(&l, map_start, map_off, ret);
 }
 
 /* --- what kind of file ------------------------------------------------------------------------------- */

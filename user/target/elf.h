@@ -94,6 +94,16 @@ uint64_t elf__vaddr_of(const struct elf *e, uint64_t offset);
  * map_start (a mapping of code). 0, or -ENOENT if the file has no such code.
  */
 int elf__load_bias(const struct elf *e, uint64_t map_start, uint64_t map_off, uint64_t *ret);
+/* The same of a file that is closed again. */
+#define ELF_CODE_MAX 16
+struct elf_layout {
+	struct {
+		uint64_t vaddr, offset, filesz;
+	} code[ELF_CODE_MAX]; /* executable PT_LOADs; more are left out */
+	size_t code_cnt;
+};
+void elf__layout(const struct elf *e, struct elf_layout *ret);
+int elf_layout__bias(const struct elf_layout *l, uint64_t map_start, uint64_t map_off, uint64_t *ret);
 int elf__is_static(const struct elf *e);  /* no PT_INTERP, and no PT_DYNAMIC or a static PIE */
 int elf__is_stripped(const struct elf *e); /* no .symtab */
 

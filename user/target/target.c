@@ -48,6 +48,7 @@ struct target {
 	char *labels[TARGET_LABELS_MAX];
 	size_t labels_cnt;
 	int is_early;
+	unsigned holders; /* besides the one who opened it */
 	struct lib *libs; /* in order of address */
 	size_t libs_cnt;
 	struct file_id *seen; /* sorted */
@@ -303,10 +304,18 @@ static void libs_free(struct lib *libs, size_t cnt)
 	free(libs);
 }
 
+void target__hold(struct target *t)
+{
+	t->holders++;
+}
+
 void target__free(struct target *t)
 {
-	if (!t)
+	if (!t || t->holders) {
+		if (t)
+			t->holders--;
 		return;
+	}
 	if (t->dirfd >= 0)
 		close(t->dirfd);
 	for (size_t i = 0; i < t->labels_cnt; i++)

@@ -39,6 +39,8 @@ struct target;
 /* -ESRCH no such process (hint set), -EACCES not allowed (hint: root). *ret untouched on failure. */
 int target__open(struct target **ret, pid_t pid, struct err *err);
 void target__free(struct target *t);
+/* One more holder, each of whom calls target__free. Not atomic: on one thread; others may ask what does not change it. */
+void target__hold(struct target *t);
 
 pid_t target__pid(const struct target *t);
 pid_t target__ppid(const struct target *t);

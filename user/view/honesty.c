@@ -34,6 +34,7 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_SITES] = "probes that could not be set",
 	[MT_LOSS_SHARE] = "left out of a process that told most while rings overflowed",
 	[MT_LOSS_DAMAGED] = "in a damaged part of the recording",
+	[MT_LOSS_FILES] = "files of the job that were not looked at",
 	[MT_LOSS_STACKS] = "stacks that could not be kept or read",
 };
 
