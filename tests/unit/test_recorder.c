@@ -145,6 +145,28 @@ static void on_a_disk_that_stalls(void **state)
 	assert_int_equal(blocks_of_file(0), 51000);
 }
 
+/* What fails when all has been counted is counted all the same. */
+static void on_a_disk_that_is_full_at_the_end(void **state)
+{
+	struct rlimit lim = { .rlim_max = RLIM_INFINITY };
+	struct err err = { 0 };
+	uint64_t cut;
+
+	(void)state;
+	begin((struct recorder_opts){ .path = path });
+	events(1000);
+	assert_int_equal(recorder__flush(&rec, &err), 0);
+	assert_int_equal(recorder__dropped(&rec), 0);
+	lim.rlim_cur = rec_disk__bytes(rec.disk) + 10;
+	assert_int_equal(prlimit(rec_disk__pid(rec.disk), RLIMIT_FSIZE, &lim, NULL), 0);
+	for (int i = 0; i < 500; i++)
+		event((struct event){ .kind = MT_EV_ALLOC, .pid = 1, .addr = rnd() });
+	assert_int_equal(recorder__close(&rec, NULL, "", &cut, &err), 0);
+	assert_int_equal(cut, 500);
+	assert_int_equal(blocks_of_file(1), 1000); /* not even the end had room */
+	end();
+}
+
 /* Nothing may be started then. */
 static void on_a_full_disk(void **state)
 {
@@ -169,6 +191,7 @@ int main(void)
 		cmocka_unit_test(from_a_key),
 		cmocka_unit_test(on_a_disk_that_stalls),
 		cmocka_unit_test(on_a_full_disk),
+		cmocka_unit_test(on_a_disk_that_is_full_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

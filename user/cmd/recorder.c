@@ -174,9 +174,10 @@ int recorder__begin_late(struct recorder *r)
 	return 1;
 }
 
-uint64_t recorder__dropped(const struct recorder *r)
+uint64_t recorder__dropped(struct recorder *r)
 {
-	return r->writer ? rec_writer__dropped(r->writer) : 0;
+	r->told_dropped = r->writer ? rec_writer__dropped(r->writer) : 0;
+	return r->told_dropped;
 }
 
 /* --- the flight recorder ----------------------------------------------------------------------- */
@@ -264,15 +265,17 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns)
 int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *ret_cut, struct err *err)
 {
 	int ret = r->writer ? rec_writer__flush(r->writer, r->has_failed ? NULL : &r->err) : 0;
+	uint64_t late_dropped = 0;
 
 	recorder__told(r, ret);
 	if (r->writer) {
 		ret = recorder__wait(r, r->has_failed ? NULL : &r->err);
 		if (ret != -ETIMEDOUT)
 			recorder__told(r, ret);
+		late_dropped = rec_writer__dropped(r->writer) - r->told_dropped;
 	}
 	ret = r->window ? recorder__write_window(r, m, r->path, 1, why, &r->err) : rec_writer__close(r->writer, &r->err);
-	*ret_cut = r->window ? window__cut(r->window) : 0;
+	*ret_cut = r->window ? window__cut(r->window) : late_dropped;
 	if (ret >= 0 || (r->has_failed && ret != -ETIMEDOUT))
 		return 0;
 	if (err)

@@ -41,6 +41,7 @@ struct recorder {
 	struct recorder_opts opts;
 	const char *path; /* of what is recorded, or will be */
 	unsigned windows_cnt; /* files of the window that are not the last one */
+	uint64_t told_dropped; /* events not written, of which the session knows */
 	uint64_t flushed_ns;  /* when the recording last was */
 	uint64_t last_ns;     /* time of the last event */
 	int has_failed;
@@ -69,9 +70,9 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns);
 int recorder__begin_late(struct recorder *r);
 /* The window, to a file of its own; what becomes of it is told on stderr. */
 void recorder__dump(struct recorder *r, struct model *m, const char *why);
-uint64_t recorder__dropped(const struct recorder *r); /* events not written because of an error, so far */
+uint64_t recorder__dropped(struct recorder *r); /* events not written because of an error, so far; as told now */
 
-/* The trace has ended in order. *ret_cut: events for which the disk had no room. 0 or -errno, unless that was told already. */
+uint64_t recorder__dropped(struct recorder *r); /* events not written because of an error, so far: now the session knows */
 int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *ret_cut, struct err *err);
 /* Instead: it came to nothing. An older recording of that name stays. */
 void recorder__drop(struct recorder *r);
