@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -213,7 +214,7 @@ static void worker__main(struct shared *sh, int sock, const struct asker *asker)
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		(void)signal(ignored[i], SIG_IGN); /* its parent says when it is over */
 	(void)prctl(PR_SET_NAME, "memtrace-disk");
-	if (dup2(sock, 0) < 0 || close_range(1, ~0u, 0) < 0 || chdir("/") < 0)
+	if (dup2(sock, 0) < 0 || syscall(SYS_close_range, 1, ~0u, 0) < 0 || chdir("/") < 0)
 		_exit(1);
 	if ((asker && asker__become(asker, NULL) < 0) || privs_drop() < 0)
 		_exit(1);
