@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "serve/accept.h"
-#include "serve/door.h"
+#include "serve/gate.h"
 #include "serve/listen.h"
 #include "view/outbuf.h"
 
@@ -35,11 +35,11 @@ static void check_address(const char *text)
 
 static void check_door(const char *text)
 {
-	static const struct door d = { .checks_host = 1, .has_token = 1, .token = "0123456789abcdef" };
-	int is_let_in = door__ask(&d, text, "Bearer 0123456789abcdef") == DOOR_OPEN;
+	static const struct gate d = { .checks_host = 1, .has_token = 1, .token = "0123456789abcdef" };
+	int is_let_in = gate__ask(&d, text, "Bearer 0123456789abcdef") == GATE_OPEN;
 
-	require(is_let_in == (host_is_loopback(text) || door__ask(&d, text, NULL) == DOOR_NO_TOKEN));
-	require(door__ask(&d, NULL, text) != DOOR_OTHER_HOST);
+	require(is_let_in == (host_is_loopback(text) || gate__ask(&d, text, NULL) == GATE_NO_TOKEN));
+	require(gate__ask(&d, NULL, text) != GATE_OTHER_HOST);
 }
 
 /* Whatever the name, so many lines, and one end. */

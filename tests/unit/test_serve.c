@@ -23,7 +23,7 @@
 #include "base/err.h"
 #include "event/event.h"
 #include "serve/accept.h"
-#include "serve/door.h"
+#include "serve/gate.h"
 #include "serve/listen.h"
 #include "serve/pack.h"
 #include "serve/place.h"
@@ -286,33 +286,33 @@ static void test_door_hosts(void **state)
 {
 	static const char *const names[] = { "node1.example.org", "10.1.2.3" };
 	struct listen_addr loopback, all, socket;
-	struct door d;
+	struct gate d;
 
 	(void)state;
 	listen_parse("127.0.0.1:1", &loopback, NULL);
 	listen_parse("0.0.0.0:1", &all, NULL);
 	listen_parse("unix:x", &socket, NULL);
-	door__init(&d, &loopback, NULL, 0);
-	assert_int_equal(door__ask(&d, "localhost:9464", NULL), DOOR_OPEN);
-	assert_int_equal(door__ask(&d, "node1.example.org", NULL), DOOR_OTHER_HOST);
-	assert_int_equal(door__ask(&d, "10.1.2.3", NULL), DOOR_OTHER_HOST);
-	door__init(&d, &loopback, names, 2);
-	assert_int_equal(door__ask(&d, "localhost:9464", NULL), DOOR_OPEN);
-	assert_int_equal(door__ask(&d, "Node1.Example.org:443", NULL), DOOR_OPEN);
-	assert_int_equal(door__ask(&d, "10.1.2.3:80", NULL), DOOR_OPEN);
-	assert_int_equal(door__ask(&d, "node1.example.org.evil", NULL), DOOR_OTHER_HOST);
-	assert_int_equal(door__ask(&d, "[node1.example.org]", NULL), DOOR_OTHER_HOST);
-	assert_int_equal(door__ask(&d, "10.1.2.4", NULL), DOOR_OTHER_HOST);
-	assert_int_equal(door__ask(&d, "", NULL), DOOR_OTHER_HOST);
-	door__init(&d, &all, NULL, 0); /* the token decides */
-	assert_int_equal(door__ask(&d, "evil.example", NULL), DOOR_OPEN);
-	door__init(&d, &all, names, 1);
-	assert_int_equal(door__ask(&d, "evil.example", NULL), DOOR_OTHER_HOST);
-	assert_int_equal(door__ask(&d, "node1.example.org", NULL), DOOR_OPEN);
-	assert_int_equal(door__ask(&d, "192.0.2.7:9464", NULL), DOOR_OPEN); /* no name: nobody's to resolve */
-	assert_int_equal(door__ask(&d, "[2001:db8::1]:9464", NULL), DOOR_OPEN);
-	door__init(&d, &socket, NULL, 0);
-	assert_int_equal(door__ask(&d, "anything", NULL), DOOR_OPEN);
+	gate__init(&d, &loopback, NULL, 0);
+	assert_int_equal(gate__ask(&d, "localhost:9464", NULL), GATE_OPEN);
+	assert_int_equal(gate__ask(&d, "node1.example.org", NULL), GATE_OTHER_HOST);
+	assert_int_equal(gate__ask(&d, "10.1.2.3", NULL), GATE_OTHER_HOST);
+	gate__init(&d, &loopback, names, 2);
+	assert_int_equal(gate__ask(&d, "localhost:9464", NULL), GATE_OPEN);
+	assert_int_equal(gate__ask(&d, "Node1.Example.org:443", NULL), GATE_OPEN);
+	assert_int_equal(gate__ask(&d, "10.1.2.3:80", NULL), GATE_OPEN);
+	assert_int_equal(gate__ask(&d, "node1.example.org.evil", NULL), GATE_OTHER_HOST);
+	assert_int_equal(gate__ask(&d, "[node1.example.org]", NULL), GATE_OTHER_HOST);
+	assert_int_equal(gate__ask(&d, "10.1.2.4", NULL), GATE_OTHER_HOST);
+	assert_int_equal(gate__ask(&d, "", NULL), GATE_OTHER_HOST);
+	gate__init(&d, &all, NULL, 0); /* the token decides */
+	assert_int_equal(gate__ask(&d, "evil.example", NULL), GATE_OPEN);
+	gate__init(&d, &all, names, 1);
+	assert_int_equal(gate__ask(&d, "evil.example", NULL), GATE_OTHER_HOST);
+	assert_int_equal(gate__ask(&d, "node1.example.org", NULL), GATE_OPEN);
+	assert_int_equal(gate__ask(&d, "192.0.2.7:9464", NULL), GATE_OPEN); /* no name: nobody's to resolve */
+	assert_int_equal(gate__ask(&d, "[2001:db8::1]:9464", NULL), GATE_OPEN);
+	gate__init(&d, &socket, NULL, 0);
+	assert_int_equal(gate__ask(&d, "anything", NULL), GATE_OPEN);
 	assert_true(host_is_name("a-b.c_9") && !host_is_name("a:1") && !host_is_name("") && !host_is_name("a/b"));
 }
 
@@ -335,34 +335,34 @@ static void test_token_file(void **state)
 	static char huge[2000];
 	struct listen_addr a;
 	struct err err = { 0 };
-	struct door d;
+	struct gate d;
 	int fd = mkstemp(path);
 
 	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
 	listen_parse(LISTEN_DEFAULT, &a, NULL);
-	door__init(&d, &a, NULL, 0);
+	gate__init(&d, &a, NULL, 0);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put_file(path, bad[i], 0600);
-		if (door__take_token(&d, path, &err) != -EINVAL || !err.hint[0] || (bad[i][0] && strstr(err.msg, bad[i])))
+		if (gate__take_token(&d, path, &err) != -EINVAL || !err.hint[0] || (bad[i][0] && strstr(err.msg, bad[i])))
 			fail_msg("'%s' is taken, or told", bad[i]);
 	}
 	memset(huge, 'x', sizeof(huge) - 1);
 	put_file(path, huge, 0600);
-	assert_int_equal(door__take_token(&d, path, &err), -EINVAL);
+	assert_int_equal(gate__take_token(&d, path, &err), -EINVAL);
 	for (size_t i = 0; i < sizeof(open_modes) / sizeof(open_modes[0]); i++) {
 		put_file(path, "0123456789abcdef\n", open_modes[i]);
-		assert_int_equal(door__take_token(&d, path, &err), -EPERM);
+		assert_int_equal(gate__take_token(&d, path, &err), -EPERM);
 	}
-	assert_int_equal(door__take_token(&d, "/dev/zero", &err), -EINVAL);
-	assert_int_equal(door__take_token(&d, "/tmp", &err), -EINVAL);
-	assert_int_equal(door__take_token(&d, "/no/such", &err), -ENOENT);
+	assert_int_equal(gate__take_token(&d, "/dev/zero", &err), -EINVAL);
+	assert_int_equal(gate__take_token(&d, "/tmp", &err), -EINVAL);
+	assert_int_equal(gate__take_token(&d, "/no/such", &err), -ENOENT);
 	assert_false(d.has_token);
 	put_file(path, "0123456789abcdef\r\n", 0400);
-	assert_int_equal(door__take_token(&d, path, &err), 0);
+	assert_int_equal(gate__take_token(&d, path, &err), 0);
 	assert_string_equal(d.token, "0123456789abcdef");
-	door__done(&d);
+	gate__done(&d);
 	assert_string_equal(d.token, "");
 	unlink(path);
 }
@@ -378,21 +378,21 @@ static void test_token(void **state)
 					   "Basic bWU6MDEyMzQ1Njc4OWFiY2RlZg==x", "Basic bWU6MDEyMzQ1Njc4OWFiY2RlZ",
 					   "Basic bWU6MDEyMzQ1Njc4OWFiY2Rl", "Bearer\t0123456789abcdef" };
 	static char huge[20000];
-	struct door d = { .has_token = 1, .token = "0123456789abcdef" };
+	struct gate d = { .has_token = 1, .token = "0123456789abcdef" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		if (door__ask(&d, "localhost", good[i]) != DOOR_OPEN)
+		if (gate__ask(&d, "localhost", good[i]) != GATE_OPEN)
 			fail_msg("%s is refused", good[i]);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		if (door__ask(&d, "localhost", bad[i]) != DOOR_NO_TOKEN)
+		if (gate__ask(&d, "localhost", bad[i]) != GATE_NO_TOKEN)
 			fail_msg("%s is let in", bad[i]);
-	assert_int_equal(door__ask(&d, "localhost", NULL), DOOR_NO_TOKEN);
+	assert_int_equal(gate__ask(&d, "localhost", NULL), GATE_NO_TOKEN);
 	memset(huge, 'A', sizeof(huge) - 1);
 	memcpy(huge, "Bearer ", 7);
-	assert_int_equal(door__ask(&d, "localhost", huge), DOOR_NO_TOKEN);
+	assert_int_equal(gate__ask(&d, "localhost", huge), GATE_NO_TOKEN);
 	memcpy(huge, "Basic  ", 7);
-	assert_int_equal(door__ask(&d, "localhost", huge), DOOR_NO_TOKEN);
+	assert_int_equal(gate__ask(&d, "localhost", huge), GATE_NO_TOKEN);
 }
 
 static void test_places(void **state)

@@ -27,7 +27,7 @@
 #include "cmd/cmd.h"
 #include "cmd/trace_opts.h"
 #include "event/event.h"
-#include "serve/door.h"
+#include "serve/gate.h"
 #include "serve/server.h"
 #include "timeline/report.h"
 #include "view/outbuf.h"
@@ -43,7 +43,7 @@ struct serve_run {
 	const struct options *o;
 	const struct session *session; /* NULL: over, or not yet begun */
 	struct listen_addr addr; /* with the port it got */
-	struct door door;
+	struct gate gate;
 	struct server *server;
 	struct page_feed *feed;
 	struct metrics_seen seen;
@@ -234,16 +234,16 @@ static int serve__open(struct serve_run *x, struct err *err)
 	int r = 0;
 
 	asker__find(&who);
-	door__init(&x->door, &x->addr, o->allow_hosts, o->allow_hosts_cnt);
+	gate__init(&x->gate, &x->addr, o->allow_hosts, o->allow_hosts_cnt);
 	if (o->token_file)
-		r = door__take_token(&x->door, o->token_file, err);
+		r = gate__take_token(&x->gate, o->token_file, err);
 	return r < 0 ? r : listen_open(&x->addr, &who, o->has_socket_group ? o->socket_group : (gid_t)-1, err);
 }
 
 static int serve__begin(struct serve_run *x, struct err *err)
 {
 	struct itimerspec second = { { 1, 0 }, { 1, 0 } };
-	struct server_opts so = { .door = &x->door, .number = on_number, .metrics = on_metrics, .health = on_health,
+	struct server_opts so = { .gate = &x->gate, .number = on_number, .metrics = on_metrics, .health = on_health,
 				  .listener = on_listener, .ctx = x };
 	int r;
 
@@ -266,7 +266,7 @@ static void serve__end(struct serve_run *x)
 {
 	listen_unlink(&x->addr);
 	server__stop(x->server);
-	door__done(&x->door);
+	gate__done(&x->gate);
 	page_feed__free(x->feed);
 	if (x->timer_fd >= 0)
 		close(x->timer_fd);

@@ -52,7 +52,7 @@ void follow__plan_ready(struct follow *f);
 /* Sets some of what is to be set: each turn of the loop. */
 void follow__turn_set(struct follow *f);
 int follow__sleep_ms(const struct follow *f); /* until then at most; -1: for good */
-/* 1: what was asked for until now is not all planned and set; 0: it is; -errno: a process that was named cannot be attached to. */
+/* 1: what was asked for until now is not all planned and set; 0: it is; -errno: one that was named could not be. */
 int follow__awaits(struct follow *f, struct err *err);
 /* Every job that is there now and not followed. Failures are warnings. */
 void follow__attach_jobs(struct follow *f);

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "base/asker.h"
-#include "serve/door.h"
+#include "serve/gate.h"
 #include "serve/listen.h"
 #include "view/view.h"
 
@@ -44,7 +44,7 @@ struct options {
 	const char *out;     /* -o, or NULL */
 	struct listen_addr listen; /* --listen */
 	const char *token_file;
-	const char *allow_hosts[DOOR_HOSTS_MAX];
+	const char *allow_hosts[GATE_HOSTS_MAX];
 	size_t allow_hosts_cnt;
 	gid_t socket_group;
 	int has_socket_group;

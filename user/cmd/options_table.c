@@ -72,8 +72,8 @@ static int on_allow_host(struct options *o, const char *value, struct err *err)
 		err_set(err, -EINVAL, "'%.100s' is not the name of a host", value);
 		return err_hint(err, "as it stands in the URL, without a port: --allow-host node1.example.org");
 	}
-	if (o->allow_hosts_cnt == DOOR_HOSTS_MAX)
-		return err_set(err, -EINVAL, "more than %d names of hosts", DOOR_HOSTS_MAX);
+	if (o->allow_hosts_cnt == GATE_HOSTS_MAX)
+		return err_set(err, -EINVAL, "more than %d names of hosts", GATE_HOSTS_MAX);
 	o->allow_hosts[o->allow_hosts_cnt++] = value;
 	return 0;
 }

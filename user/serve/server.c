@@ -27,7 +27,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "serve/accept.h"
-#include "serve/door.h"
+#include "serve/gate.h"
 #include "serve/mhd.h"
 #include "serve/pack.h"
 #include "serve/place.h"
@@ -392,7 +392,7 @@ static int has_body(struct MHD_Connection *conn)
 /* What is wrong with a request before its path counts. 0: nothing. */
 static unsigned server__objects(const struct server *s, struct MHD_Connection *conn, const char *method, const char **ret_why)
 {
-	enum door_says says = door__ask(s->opts.door, mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Host"),
+	enum gate_says says = gate__ask(s->opts.gate, mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Host"),
 					mhd.lookup_connection_value(conn, MHD_HEADER_KIND, "Authorization"));
 
 	*ret_why = "GET and HEAD only\n";
@@ -402,10 +402,10 @@ static unsigned server__objects(const struct server *s, struct MHD_Connection *c
 	if (has_body(conn))
 		return MHD_HTTP_CONTENT_TOO_LARGE;
 	*ret_why = "ask for it by its address, as localhost, or by a name of --allow-host\n";
-	if (says == DOOR_OTHER_HOST)
+	if (says == GATE_OTHER_HOST)
 		return MHD_HTTP_MISDIRECTED_REQUEST;
 	*ret_why = "the token, please: Authorization: Bearer TOKEN, or as a password\n";
-	return says == DOOR_NO_TOKEN ? MHD_HTTP_UNAUTHORIZED : 0;
+	return says == GATE_NO_TOKEN ? MHD_HTTP_UNAUTHORIZED : 0;
 }
 
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *conn, const char *url, const char *method,
@@ -430,7 +430,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *conn, const 
 	code = server__objects(s, conn, method, &why);
 	if (code)
 		return refuse(conn, code, why, code != MHD_HTTP_MISDIRECTED_REQUEST);
-	c->place->is_known = s->opts.door->has_token;
+	c->place->is_known = s->opts.gate->has_token;
 	if (!strcmp(url, "/metrics"))
 		return answer_metrics(s, conn);
 	if (!strcmp(url, "/healthz"))

@@ -20,7 +20,7 @@
 
 #include "view/metrics.h"
 
-struct door;
+struct gate;
 struct err;
 struct server;
 
@@ -34,7 +34,7 @@ struct server;
 
 struct server_opts {
 	int fd; /* it listens; the server's from here on, also after a failure */
-	const struct door *door; /* who is let in; borrowed */
+	const struct gate *gate; /* who is let in; borrowed */
 	/* Of what metrics would make now. While it is the same, one answer serves all who ask, for SERVER_SAME_S at most. */
 	uint64_t (*number)(void *ctx);
 	/* Text for free(), or NULL: cannot be made now. */

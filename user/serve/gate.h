@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * door: who is let in, by what a request says of itself.
+ * gate: who is let in, by what a request says of itself.
  *
  * Host: a page of another site that got its own name to resolve to this address (DNS rebinding) sends that name. So on
  * loopback only names of loopback are let in, and those of --allow-host. Beyond, the token keeps such a page out; the header
@@ -9,34 +9,34 @@
  * Token: "Authorization: Bearer TOKEN" (Prometheus: credentials_file), or Basic with any name and the token as password,
  * which browsers ask for. Compared in a time that does not depend on where it differs.
  */
-#ifndef MT_SERVE_DOOR_H
-#define MT_SERVE_DOOR_H
+#ifndef MT_SERVE_GATE_H
+#define MT_SERVE_GATE_H
 
 #include <stddef.h>
 
 struct err;
 struct listen_addr;
 
-#define DOOR_HOSTS_MAX 16
+#define GATE_HOSTS_MAX 16
 #define TOKEN_LEN_MIN 16
 #define TOKEN_LEN_MAX 512
 
-struct door {
+struct gate {
 	int checks_host, is_loopback, has_token;
 	const char *const *hosts; /* --allow-host; borrowed */
 	size_t hosts_cnt;
 	char token[TOKEN_LEN_MAX + 1]; /* zeroes behind it */
 };
 
-enum door_says { DOOR_OPEN = 0, DOOR_OTHER_HOST, DOOR_NO_TOKEN };
+enum gate_says { GATE_OPEN = 0, GATE_OTHER_HOST, GATE_NO_TOKEN };
 
-void door__init(struct door *ret, const struct listen_addr *a, const char *const *hosts, size_t hosts_cnt);
+void gate__init(struct gate *ret, const struct listen_addr *a, const char *const *hosts, size_t hosts_cnt);
 /* From here on the file's one line is asked for. -EINVAL, -EPERM (others can read it) or what open says, with a hint. */
-int door__take_token(struct door *d, const char *path, struct err *err);
-void door__done(struct door *d); /* nothing of the token is left in memory */
+int gate__take_token(struct gate *d, const char *path, struct err *err);
+void gate__done(struct gate *d); /* nothing of the token is left in memory */
 
 /* Headers as they came, NULL: none was sent. */
-enum door_says door__ask(const struct door *d, const char *host, const char *authorization);
+enum gate_says gate__ask(const struct gate *d, const char *host, const char *authorization);
 
 /* NAME or an address, without a port, as --allow-host takes it. */
 int host_is_name(const char *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "serve/door.h"
+#include "serve/gate.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ int host_is_name(const char *text)
 	return text[0] && strlen(text) < HOST_BYTES && strspn(text, plain) == strlen(text);
 }
 
-static int host_is_let_in(const struct door *d, const char *host)
+static int host_is_let_in(const struct gate *d, const char *host)
 {
 	char name[HOST_BYTES];
 	int is_v6;
@@ -82,7 +82,7 @@ static int host_is_let_in(const struct door *d, const char *host)
 
 /* --- token ----------------------------------------------------------------------------------------------- */
 
-static int is_token(const char *given, size_t len, const struct door *d)
+static int is_token(const char *given, size_t len, const struct gate *d)
 {
 	char padded[TOKEN_LEN_MAX + 1] = { 0 };
 	volatile unsigned char differs = len > TOKEN_LEN_MAX;
@@ -129,7 +129,7 @@ static const char *after_scheme(const char *header, const char *scheme)
 	return header + len + strspn(header + len, " ");
 }
 
-static int has_shown_token(const struct door *d, const char *header)
+static int has_shown_token(const struct gate *d, const char *header)
 {
 	unsigned char pair[BASIC_BYTES], *colon;
 	const char *given = header ? after_scheme(header, "Bearer") : NULL;
@@ -153,7 +153,7 @@ static int is_private(const struct stat *st)
 	       (!st->st_gid || !(st->st_mode & S_IRGRP));
 }
 
-static int token_parse(struct door *d, char *text, size_t len, const char *path, struct err *err)
+static int token_parse(struct gate *d, char *text, size_t len, const char *path, struct err *err)
 {
 	while (len && strchr(" \t\r\n", text[len - 1]))
 		text[--len] = '\0';
@@ -170,7 +170,7 @@ static int token_parse(struct door *d, char *text, size_t len, const char *path,
 	return 0;
 }
 
-int door__take_token(struct door *d, const char *path, struct err *err)
+int gate__take_token(struct gate *d, const char *path, struct err *err)
 {
 	char text[TOKEN_LEN_MAX + 64];
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), r;
@@ -201,20 +201,20 @@ int door__take_token(struct door *d, const char *path, struct err *err)
 
 /* --- both ------------------------------------------------------------------------------------------------ */
 
-void door__init(struct door *ret, const struct listen_addr *a, const char *const *hosts, size_t hosts_cnt)
+void gate__init(struct gate *ret, const struct listen_addr *a, const char *const *hosts, size_t hosts_cnt)
 {
-	*ret = (struct door){ .checks_host = a->is_loopback || hosts_cnt, .is_loopback = a->is_loopback, .hosts = hosts,
+	*ret = (struct gate){ .checks_host = a->is_loopback || hosts_cnt, .is_loopback = a->is_loopback, .hosts = hosts,
 			      .hosts_cnt = hosts_cnt };
 }
 
-void door__done(struct door *d)
+void gate__done(struct gate *d)
 {
 	explicit_bzero(d->token, sizeof(d->token));
 }
 
-enum door_says door__ask(const struct door *d, const char *host, const char *authorization)
+enum gate_says gate__ask(const struct gate *d, const char *host, const char *authorization)
 {
 	if (!host_is_let_in(d, host))
-		return DOOR_OTHER_HOST;
-	return d->has_token && !has_shown_token(d, authorization) ? DOOR_NO_TOKEN : DOOR_OPEN;
+		return GATE_OTHER_HOST;
+	return d->has_token && !has_shown_token(d, authorization) ? GATE_NO_TOKEN : GATE_OPEN;
 }
