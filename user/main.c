@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
@@ -49,6 +50,7 @@ int main(int argc, char **argv)
 	int r;
 
 	fill_std_fds();
+	clock_init();
 	r = options__parse(&o, argc, argv, &err);
 	if (r < 0)
 		return fail(&err, EXIT_USAGE);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * clock: the one that events are in: CLOCK_MONOTONIC, in ns, as the BPF programs read it.
+ * clock: the one that events are in: CLOCK_MONOTONIC, in ns, as the BPF programs and perf's records have it. In a time
+ * namespace (some containers) our own reading of it is shifted, theirs is not: clock_init finds by how much.
  */
 #ifndef MT_BASE_CLOCK_H
 #define MT_BASE_CLOCK_H
@@ -8,12 +9,24 @@
 #include <stdint.h>
 #include <time.h>
 
+extern int64_t clock_shift_ns; /* what a reading of ours is ahead by; 0 outside of time namespaces */
+
+void clock_init(void); /* at the start, before rights and /proc are given away */
+
 static inline uint64_t now_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec - (uint64_t)clock_shift_ns;
+}
+
+/* As our own system calls take it: for sleeping until then. */
+static inline struct timespec clock_timespec(uint64_t at_ns)
+{
+	uint64_t own = at_ns + (uint64_t)clock_shift_ns;
+
+	return (struct timespec){ (time_t)(own / 1000000000), (long)(own % 1000000000) };
 }
 
 #endif

@@ -37,7 +37,7 @@ static void closer__wait(struct closer *c, uint64_t work_ns)
 	uint64_t now = now_ns();
 
 	if (c->next_ns > now && work_ns) {
-		struct timespec at = { (time_t)(c->next_ns / 1000000000), (long)(c->next_ns % 1000000000) };
+		struct timespec at = clock_timespec(c->next_ns);
 
 		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
 			;
