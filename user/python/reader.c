@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "python/gc.h"
 #include "python/runtime.h"
+#include "target/target.h"
 
 /* A root that has had names. Its label stays as long as it is there. */
 struct root {
@@ -28,7 +29,7 @@ struct before {
 };
 
 struct py_reader {
-	pid_t pid;
+	struct target *target; /* held; NULL: none */
 	struct py py;
 	struct py_torch torch;
 	struct py_vtable *vtables;
@@ -100,9 +101,10 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 	struct py_mem mem = opts->mem;
 	int e = -ENOMEM;
 
-	if (r && opts->pid) {
-		r->pid = opts->pid;
-		mem = py_mem_of(&r->pid);
+	if (r && opts->target) {
+		target__hold(opts->target);
+		r->target = opts->target;
+		mem = py_mem_of(r->target);
 	}
 	if (r)
 		e = py__init(&r->py, &mem, opts->minor);
@@ -142,6 +144,7 @@ void py_reader__free(struct py_reader *r)
 		return;
 	walk__done(&r->walk);
 	py__done(&r->py);
+	target__free(r->target);
 	free(r->vtables);
 	free(r->modules);
 	free(r->optimizers);

@@ -19,21 +19,17 @@
 
 static int read_process(void *ctx, uint64_t addr, void *buf, size_t len)
 {
-	struct iovec here = { buf, len }, there = { (void *)(uintptr_t)addr, len };
-
-	return process_vm_readv(*(const pid_t *)ctx, &here, 1, &there, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
+	return target__read(ctx, addr, buf, len) ? -EFAULT : 0;
 }
 
 static int read_process_ranges(void *ctx, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
 {
-	struct iovec here = { buf, len };
-
-	return process_vm_readv(*(const pid_t *)ctx, &here, 1, ranges, cnt, 0) == (ssize_t)len ? 0 : -EFAULT;
+	return target__read_ranges(ctx, ranges, cnt, buf, len) ? -EFAULT : 0;
 }
 
-struct py_mem py_mem_of(const pid_t *pid)
+struct py_mem py_mem_of(const struct target *t)
 {
-	return (struct py_mem){ read_process, (void *)(uintptr_t)pid, read_process_ranges };
+	return (struct py_mem){ read_process, (void *)(uintptr_t)t, read_process_ranges };
 }
 
 /* --- which interpreter ------------------------------------------------------------------------------- */
