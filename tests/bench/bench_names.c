@@ -67,23 +67,23 @@ static const struct mt_flow_layout fake_layout = {
 static const struct py_vtable fake_vtables[] = {
 	{ 0x100001000, MT_CLASS_PLAIN }, { 0x100002000, MT_CLASS_STORAGE }, { 0x100003000, MT_CLASS_META } };
 
-static int make_fake(struct py_reader **ret, struct target *t, pid_t pid, struct err *err)
+static int make_fake(struct py_reader **ret, struct target *t, struct err *err)
 {
-	struct py_mem mem = py_mem_of(&pid);
+	struct py_mem mem = py_mem_of(t);
 	struct py_runtime rt;
 	int r = py_runtime__find(&rt, t, &mem, err);
 
 	if (r)
 		return r;
-	return py_reader__new(ret, &(struct py_reader_opts){ .pid = pid, .minor = rt.at->minor,
+	return py_reader__new(ret, &(struct py_reader_opts){ .target = t, .minor = rt.at->minor,
 							     .interp_head = rt.addr + rt.at->interp_head,
 						.interp_next = rt.at->interp_next, .layout = fake_layout,
 							     .vtables = fake_vtables, .vtables_cnt = 3 }, err);
 }
 
-static int make_reader(struct py_reader **ret, struct target *t, const pid_t *pid, struct err *err)
+static int make_reader(struct py_reader **ret, struct target *t, struct err *err)
 {
-	struct py_mem mem = py_mem_of(pid);
+	struct py_mem mem = py_mem_of(t);
 	struct py_reader_opts opts;
 	struct py_runtime rt;
 	struct plan *plan;
@@ -93,7 +93,7 @@ static int make_reader(struct py_reader **ret, struct target *t, const pid_t *pi
 	if (r)
 		return r;
 	_Static_assert(sizeof(struct flow_vtable) == sizeof(struct py_vtable), "the same two fields");
-	opts = (struct py_reader_opts){ .pid = *pid, .minor = rt.at->minor, .interp_head = rt.addr + rt.at->interp_head,
+	opts = (struct py_reader_opts){ .target = t, .minor = rt.at->minor, .interp_head = rt.addr + rt.at->interp_head,
 					.interp_next = rt.at->interp_next, .layout = plan->flow_layout.at,
 					.vtables = (const struct py_vtable *)plan->flow_vtables,
 					.vtables_cnt = plan->flow_vtables_cnt };
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 	    keeper__start(&keeper, &(struct keeper_opts){ .as = &(struct asker){ .uid = getuid() } }, &err) < 0)
 		return fail(&err);
 	if (target__open(&t, pid, &err) < 0 ||
-	    (argc > 4 && !strcmp(argv[4], "fake") ? make_fake(&r, t, pid, &err) : make_reader(&r, t, &pid, &err)) < 0)
+	    (argc > 4 && !strcmp(argv[4], "fake") ? make_fake(&r, t, &err) : make_reader(&r, t, &err)) < 0)
 		return fail(&err);
 	for (int i = 0; i < looks; i++) {
 		double cpu = cpu_ms();

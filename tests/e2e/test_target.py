@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """What targets do while they are watched: load libraries, fork, exec, die; and targets with nothing to see."""
+import json
+import pathlib
 import re
 import signal
+import subprocess
 import time
 
 import mt
@@ -41,6 +44,58 @@ def test_forked_workers_are_followed():
     mt.check(job.pid in pids and len(pids) > 1, f"processes: {pids}")
     mt.check(births, "no allocation of a worker was seen")
     mt.check({b["pid"] for b in births} <= pids, "allocations of processes that the report does not list")
+
+
+FORKS_UNSEEN = """
+import os, sys, threading, time, torch
+print("ready", flush=True)
+sys.stdin.readline()
+# more news than the kernel has room for while nobody listens: two records each
+for _ in range(12000):
+    t = threading.Thread(target=int)
+    t.start()
+    t.join()
+pid = os.fork()
+if not pid:
+    time.sleep(2)
+    for _ in range(2000):
+        torch.ones(100)
+    print("child", os.getpid(), flush=True)
+    time.sleep(60)
+sys.stdin.readline()
+os.kill(pid, 9)
+"""
+
+
+def test_children_are_found_after_lost_news():
+    """memtrace stands still while thousands of threads come and go, and a child: it is followed all the same."""
+    with mt.scratch() as tmp, subprocess.Popen([mt.PYTHON, "-c", FORKS_UNSEEN], stdin=subprocess.PIPE,
+                                               stdout=subprocess.PIPE, text=True) as job:
+        try:
+            job.stdout.readline()
+            with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "--probes", "framework") as tracer:
+                mt.wait_attached(tracer, job.pid)
+                tracer.signal(signal.SIGSTOP)
+                job.stdin.write("go\n")
+                job.stdin.flush()
+                children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children")
+                seen = []
+                mt.wait_until(lambda: (seen.append(children.read_text().split()) or len(seen) > 3) and seen[-1]
+                              and seen[-1] == seen[-2] == seen[-3], "the last child", timeout=60, pause=0.2)
+                tracer.signal(signal.SIGCONT)
+                child = int(job.stdout.readline().split()[1])
+                time.sleep(1)
+                tracer.signal(signal.SIGINT)
+                mt.check(tracer.wait(30) == 3, f"lost news are a loss: {tracer.err}")
+            rep = mt.report(tmp / "a.mtr", codes=(3,))
+            mt.check(rep["lost"]["sideband"] > 0, f"nothing was lost, so nothing is tested: {rep['lost']}")
+            mt.check(child in {p["pid"] for p in rep["processes"]}, f"{child} is not followed: {rep['processes']}")
+            mt.ok(mt.memtrace("export", tmp / "a.mtr", "--to", "jsonl", "-o", tmp / "a.jsonl"), codes=(3,))
+            evs = [json.loads(line) for line in open(tmp / "a.jsonl")]
+            births = sum(e["ev"] == "create" and e["pid"] == child for e in evs)
+            mt.check(births >= 1000, f"{births} births of the child")
+        finally:
+            job.kill()
 
 
 def test_launch_and_exec():

@@ -527,10 +527,167 @@ static void forks_come_in_order(void **state)
 	assert_int_equal(f.forks, DEPTH);
 }
 
+struct on_cpu {
+	uint32_t ppid;
+	int forks;
+	uint64_t lost;
+};
+
+static int see_on_cpu(void *ctx, const struct sb_record *r)
+{
+	struct on_cpu *c = ctx;
+
+	c->forks += r->kind == SB_FORK && r->ppid == c->ppid && r->pid != r->ppid;
+	c->lost += r->kind == SB_LOST ? r->lost : 0;
+	return 0;
+}
+
+static void fork_on(int cpu)
+{
+	pid_t pid;
+
+	assert_int_equal(run_on(cpu), 0);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+}
+
+/* The kernel's word for which CPUs are online is injected: the machine's own stay as they are. */
+static void follows_cpus_as_they_come_and_go(void **state)
+{
+	struct on_cpu c = { .ppid = (uint32_t)getpid() };
+	struct err err = { 0 };
+	struct sideband *sb;
+	cpu_set_t mine;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || sideband__open(&sb, 64, &err) < 0)
+		skip();
+	assert_int_equal(sideband__look_at_cpus(sb), 0); /* all are there */
+	assert_int_equal(sideband__set_cpus(sb, "0\n"), 0);
+	fork_on(1);
+	assert_true(sideband__drain(sb, see_on_cpu, &c) >= 0);
+	assert_int_equal(c.forks, 0); /* nobody listens there */
+	assert_int_equal(sideband__set_cpus(sb, "0-1\n"), 1);
+	assert_int_equal(sideband__set_cpus(sb, "0,1"), 0);
+	fork_on(1);
+	fork_on(0);
+	assert_true(sideband__drain(sb, see_on_cpu, &c) >= 0);
+	assert_int_equal(c.forks, 2);
+	assert_int_equal(sideband__set_cpus(sb, "no list"), 0);
+	assert_int_equal(sideband__set_cpus(sb, ""), 0);
+	assert_int_equal(sideband__drain(sb, see_on_cpu, &c), 0);
+	assert_int_equal(sideband__look_at_cpus(sb), sysconf(_SC_NPROCESSORS_ONLN));
+	assert_int_equal(sched_setaffinity(0, sizeof(mine), &mine), 0);
+	sideband__free(sb);
+}
+
+static void says_when_records_are_lost(void **state)
+{
+	struct on_cpu c = { .ppid = (uint32_t)getpid() };
+	struct err err = { 0 };
+	struct sideband *sb;
+	cpu_set_t mine;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
+	if (sideband__open(&sb, 1, &err) < 0)
+		skip();
+	for (int i = 0; i < 200; i++) /* 4 KiB have room for 60 */
+		fork_on(0);
+	assert_true(sideband__drain(sb, see_on_cpu, &c) >= 0);
+	fork_on(0); /* the kernel tells of them with the next one that it has room for */
+	assert_true(sideband__drain(sb, see_on_cpu, &c) >= 0);
+	assert_true(c.forks < 200 && c.lost > 100);
+	assert_int_equal(sched_setaffinity(0, sizeof(mine), &mine), 0);
+	sideband__free(sb);
+}
+
+/* --- what a process has that is too much, or other than it was ---------------------------------------- */
+
+static void counts_libraries_that_are_too_many(void **state)
+{
+	const size_t more = 100;
+	const struct lib *libs;
+	struct target *t;
+	void **maps = calloc(TARGET_LIBS_MAX + more, sizeof(*maps));
+	size_t cnt;
+
+	(void)state;
+	for (size_t i = 0; i < TARGET_LIBS_MAX + more; i++) {
+		const char *path = fixture_path("many.so");
+		int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0700);
+
+		assert_true(fd >= 0 && unlink(path) == 0 && ftruncate(fd, 4096) == 0);
+		maps[i] = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		assert_true(maps[i] != MAP_FAILED);
+		close(fd);
+	}
+	assert_int_equal(target__open(&t, getpid(), NULL), 0);
+	cnt = target__libs(t, &libs);
+	assert_int_equal(cnt, TARGET_LIBS_MAX);
+	assert_true(target__unseen(t) >= more);
+	for (size_t i = 0; i < TARGET_LIBS_MAX + more; i++)
+		munmap(maps[i], 4096);
+	assert_true(target__refresh(t, NULL) >= 0);
+	assert_int_equal(target__unseen(t), 0);
+	target__free(t);
+	free(maps);
+}
+
+static void notices_an_exec_by_itself(void **state)
+{
+	static const char source[] = "#include <signal.h>\n#include <unistd.h>\n#include <stdlib.h>\nstatic char *me;\n"
+				     "static void on(int s) { (void)s; execl(me, me, \"again\", (char *)0); }\n"
+				     "int main(int c, char **v)\n{\n\tme = v[0];\n"
+				     "\tsigset_t s;\n\tsigemptyset(&s);\n\tsigprocmask(SIG_SETMASK, &s, 0);\n"
+				     "\tsignal(SIGUSR1, on);\n\tif (c != 2) write(1, \"x\", 1);\n\tfor (;;)\n\t\tpause();\n}\n";
+	char *const env[] = { NULL };
+	pid_t pid = fixture_start(fixture_build("execs", "", source), env);
+	struct target *t;
+	int noticed = 0;
+
+	(void)state;
+	assert_int_equal(target__open(&t, pid, NULL), 0);
+	assert_int_equal(target__has_execed(t), 0);
+	kill(pid, SIGUSR1);
+	for (int i = 0; i < 500 && !noticed; i++) {
+		usleep(10000);
+		noticed = target__has_execed(t);
+	}
+	assert_int_equal(noticed, 1);
+	target__free(t);
+	fixture_stop(pid);
+}
+
+static void reads_of_this_process_alone(void **state)
+{
+	char *const env[] = { NULL };
+	pid_t pid = fixture_start(fixture_build("read", "", FIXTURE_WAITS("")), env);
+	const struct lib *libs;
+	struct target *t;
+	uint64_t word = 0;
+
+	(void)state;
+	assert_int_equal(target__open(&t, pid, NULL), 0);
+	assert_true(target__libs(t, &libs) > 0);
+	assert_int_equal(target__read(t, libs[0].load_start, &word, sizeof(word)), 0);
+	assert_memory_equal(&word, "\177ELF", 4);
+	assert_int_equal(target__read(t, 8, &word, sizeof(word)), -EFAULT);
+	fixture_stop(pid);
+	word = 1;
+	assert_int_equal(target__read(t, libs[0].load_start, &word, sizeof(word)), -ESRCH);
+	assert_int_equal(word, 0);
+	target__free(t);
+}
+
 static int is_listed(pid_t pid)
 {
 	pid_t *pids = NULL;
-	int n = jobs_list(&pids), found = 0;
+	size_t cut;
+	int n = jobs_list(&pids, &cut), found = 0;
 
 	assert_true(n >= 0);
 	for (int k = 0; k < n; k++)
@@ -626,6 +783,11 @@ int main(void)
 		cmocka_unit_test(sees_what_is_loaded_later),
 		cmocka_unit_test(follows_a_child),
 		cmocka_unit_test(forks_come_in_order),
+		cmocka_unit_test(follows_cpus_as_they_come_and_go),
+		cmocka_unit_test(says_when_records_are_lost),
+		cmocka_unit_test(counts_libraries_that_are_too_many),
+		cmocka_unit_test(notices_an_exec_by_itself),
+		cmocka_unit_test(reads_of_this_process_alone),
 		cmocka_unit_test(finds_jobs),
 	};
 

@@ -56,6 +56,8 @@ struct follow {
 	pid_t met[MET_MAX], refused[MET_MAX];
 	size_t met_cnt, refused_cnt;
 	int has_missed; /* some found no room: all are looked at */
+	int is_cut_told;
+	int has_lost;	/* sideband records: everything is looked at again */
 };
 
 /* What the process chose. */
@@ -538,11 +540,15 @@ static void follow__forgive(struct follow *f, pid_t pid)
 void follow__attach_jobs(struct follow *f)
 {
 	pid_t *pids = NULL;
-	int n = jobs_list(&pids);
+	size_t cut;
+	int n = jobs_list(&pids, &cut);
 
 	f->has_missed = 0;
 	if (n < 0)
 		log_warn("looking for jobs: %s", strerror(-n));
+	if (cut && !f->is_cut_told)
+		log_warn("%zu processes have more mappings than are read: if they are jobs, they are not followed", cut);
+	f->is_cut_told |= cut != 0;
 	for (int i = 0; i < n; i++)
 		follow__attach_job(f, pids[i]);
 	free(pids);
@@ -633,6 +639,11 @@ int follow__gone(struct follow *f, uint32_t index)
 	return status;
 }
 
+void follow__look_again(struct follow *f)
+{
+	f->has_lost = 1;
+}
+
 /* --- sideband --------------------------------------------------------------------------------------- */
 
 int follow__sideband_record(void *follow, const struct sb_record *rec)
@@ -642,10 +653,7 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 
 	if (rec->kind == SB_LOST) {
 		f->sideband_lost += rec->lost;
-		/* Anything may have been missed: look at everything again. */
-		for (size_t at = 0; (p = followed__next(&f->followed, &at));)
-			p->has_new_libs = 1;
-		f->has_missed = f->env.all;
+		follow__look_again(f);
 		return 0;
 	}
 	if (rec->kind == SB_FORK) {
@@ -671,10 +679,33 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 	return 0;
 }
 
+/*
+ * Records were lost, and anything may have been in them: libraries, another program, children, jobs. Each process is looked
+ * at again through /proc. (What is not found again: a child that has ended meanwhile, or whose parent has.)
+ */
+static void follow__recover(struct follow *f)
+{
+	pid_t pids[FOLLOW_PROCS_MAX];
+	size_t cnt = follow__pids(f, pids, FOLLOW_PROCS_MAX);
+
+	f->has_lost = 0;
+	f->has_missed = f->env.all;
+	for (size_t i = 0; i < cnt; i++) {
+		struct process *p = followed__find(&f->followed, pids[i]);
+
+		p->has_new_libs = 1;
+		p->has_execed |= target__has_execed(p->target);
+		if (f->env.children)
+			follow__attach_children(f, pids[i]);
+	}
+}
+
 void follow__settle(struct follow *f)
 {
 	struct process *p;
 
+	if (f->has_lost)
+		follow__recover(f);
 	for (size_t at = 0; (p = followed__next(&f->followed, &at));) {
 		if (p->has_execed || (p->has_new_libs && target__is_early(p->target)))
 			follow__execed(f, p);

@@ -61,6 +61,8 @@ void follow__attach_children(struct follow *f, pid_t pid);
 /* For sideband__drain; then follow__settle does what they called for. */
 int follow__sideband_record(void *follow, const struct sb_record *rec);
 void follow__settle(struct follow *f);
+/* Something may have happened that no record tells of: the next settling looks at everything again. */
+void follow__look_again(struct follow *f);
 /* The pidfd of process `index` is readable: have the rings, which were read until read_ns, been read to its end? */
 int follow__is_read(struct follow *f, uint32_t index, uint64_t read_ns);
 /* It has ended, and that is so. Returns its wait status if it is our child, else 0. */

@@ -108,8 +108,8 @@ struct naming {
 
 static int open_reader(struct job *j)
 {
-	struct py_mem mem = py_mem_of(&j->pid);
 	struct py_runtime rt;
+	struct py_mem mem;
 	struct target *t;
 	struct plan *plan;
 	int r = target__open(&t, j->pid, &j->err);
@@ -121,11 +121,12 @@ static int open_reader(struct job *j)
 		target__free(t);
 		return r;
 	}
+	mem = py_mem_of(t);
 	r = py_runtime__find(&rt, t, &mem, &j->err);
 	if (r == -ENOENT)
 		r = err_set(&j->err, -ENOTSUP, "no Python with symbols is mapped");
 	if (!r) {
-		struct py_reader_opts opts = { .pid = j->pid, .minor = rt.at->minor,
+		struct py_reader_opts opts = { .target = t, .minor = rt.at->minor,
 					       .interp_head = rt.addr + rt.at->interp_head,
 					       .interp_next = rt.at->interp_next, .layout = plan->flow_layout.at,
 					       .vtables = (const struct py_vtable *)plan->flow_vtables,
@@ -156,8 +157,8 @@ static struct mt_tls_var tls_var(const struct py_mem *mem, const struct tls_plac
 /* How the kernel side finds modules. It need not wait for names: they are told when they are known. */
 static void find_how(struct job *j)
 {
-	struct py_mem mem = py_mem_of(&j->pid);
 	struct target *t = NULL;
+	struct py_mem mem;
 	struct py_tsd tsd;
 	uint64_t call;
 	int r = py_reader__call(j->reader, j->rt.code_type, &call);
@@ -165,6 +166,7 @@ static void find_how(struct job *j)
 	j->no_call = r == -ENOTSUP;
 	if (r || target__open(&t, j->pid, NULL))
 		return;
+	mem = py_mem_of(t);
 	r = py_runtime__tsd(&j->rt, t, &mem, &tsd);
 	if (!r) {
 		j->how = (struct mt_module_proc){ .py = capture_how(j->rt.at, &tsd), .call = call,

@@ -86,6 +86,7 @@ struct session {
 	struct recorder recorder;
 	struct keeper *keeper;
 	struct sideband *sideband;
+	int is_sideband_armed;
 	struct follow *follow;
 	struct nvml *nvml; /* NULL: there is none */
 	struct naming *naming; /* NULL: not asked for */
@@ -566,6 +567,24 @@ static int timer_new(uint64_t first_ns, uint64_t every_ns)
 	return fd;
 }
 
+static void session__sideband(struct session *s)
+{
+	(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
+	follow__settle(s->follow);
+}
+
+/*
+ * The first record wakes the loop at once, the next ones with the timer: whoever starts programs all day long wakes it a
+ * hundred times a second, not ten thousand times.
+ */
+static void session__arm_sideband(struct session *s, int is_armed)
+{
+	struct epoll_event ev = { .events = is_armed ? EPOLLIN : 0, .data.u64 = WAKE_SIDEBAND };
+
+	if (!epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, sideband__fd(s->sideband), &ev))
+		s->is_sideband_armed = is_armed;
+}
+
 static int session__handle(struct session *s, const struct epoll_event *ev)
 {
 	uint32_t what = (uint32_t)ev->data.u64, arg = (uint32_t)(ev->data.u64 >> 32);
@@ -575,11 +594,17 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	switch (what) {
 	case WAKE_TIMER:
 		(void)!read(s->timer_fd, &times, sizeof(times));
+		if (!s->is_sideband_armed) {
+			session__sideband(s);
+			session__arm_sideband(s, 1);
+		}
 		follow__push_resident(s->follow, 0);
 		follow__turn_idle(s->follow);
 		return 0;
 	case WAKE_COUNT:
 		(void)!read(s->count_fd, &times, sizeof(times));
+		if (sideband__look_at_cpus(s->sideband) > 0)
+			follow__look_again(s->follow);
 		session__push_probes(s);
 		session__push_counters(s);
 		follow__push_uses(s->follow, 0);
@@ -603,8 +628,8 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	case WAKE_WATCH:
 		return s->opts->on_watch(s->opts->ctx, s);
 	case WAKE_SIDEBAND:
-		(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
-		follow__settle(s->follow);
+		session__sideband(s);
+		session__arm_sideband(s, 0);
 		return 0;
 	case WAKE_KEEPER:
 		return -EPIPE;
@@ -717,6 +742,7 @@ static int session__watch_all(struct session *s, struct err *err)
 		r = session__watch(s, keeper__ring_fd(s->keeper), WAKE_RING, err);
 	if (!r)
 		r = session__watch(s, sideband__fd(s->sideband), WAKE_SIDEBAND, err);
+	s->is_sideband_armed = !r;
 	if (!r && o->on_input)
 		r = session__watch(s, STDIN_FILENO, WAKE_INPUT, err);
 	if (!r && o->on_watch)

@@ -506,6 +506,11 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 			r = builder__plan_lib(b, &libs[i], err);
 	if (r < 0)
 		return r;
+	if (target__unseen(b->target)) {
+		b->plan->files_left_out += (uint32_t)target__unseen(b->target);
+		builder__note(b, "more than %u libraries: %zu further mappings of code are not looked at", TARGET_LIBS_MAX,
+			      target__unseen(b->target));
+	}
 	if (!target__alive(b->target)) {
 		err_set(err, -ESRCH, "process %d ended while it was looked at",
 			(int)target__pid(b->target));

@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 #include <sys/uio.h>
 
 #define PY_RANGES_MAX 64
@@ -17,8 +16,10 @@ struct py_mem {
 	int (*read_ranges)(void *ctx, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
 };
 
-/* Of a process, through target/door.h; `*pid` is borrowed. */
-struct py_mem py_mem_of(const pid_t *pid);
+struct target;
+
+/* A process's own, through target__read; borrowed. */
+struct py_mem py_mem_of(const struct target *t);
 
 static inline int py_mem__read(const struct py_mem *m, uint64_t addr, void *buf, size_t len)
 {

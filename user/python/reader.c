@@ -8,10 +8,12 @@
 #include <time.h>
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/seed.h"
 #include "python/gc.h"
 #include "python/runtime.h"
+#include "target/target.h"
 
 /* A root that has had names. Its label stays as long as it is there. */
 struct root {
@@ -29,7 +31,7 @@ struct before {
 };
 
 struct py_reader {
-	pid_t pid;
+	struct target *target; /* held; NULL: none */
 	struct py py;
 	struct py_torch torch;
 	struct py_vtable *vtables;
@@ -68,22 +70,12 @@ struct class_name {
 	char *text;
 };
 
-static uint64_t clock_ns(clockid_t clock)
+static uint64_t cpu_ns(void)
 {
 	struct timespec ts;
 
-	clock_gettime(clock, &ts);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
-static uint64_t now_ns(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
-
-static uint64_t cpu_ns(void)
-{
-	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* --- life ------------------------------------------------------------------------------------------------- */
@@ -101,9 +93,10 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 	struct py_mem mem = opts->mem;
 	int e = -ENOMEM;
 
-	if (r && opts->pid) {
-		r->pid = opts->pid;
-		mem = py_mem_of(&r->pid);
+	if (r && opts->target) {
+		target__hold(opts->target);
+		r->target = opts->target;
+		mem = py_mem_of(r->target);
 	}
 	if (r)
 		e = py__init(&r->py, &mem, opts->minor);
@@ -143,6 +136,7 @@ void py_reader__free(struct py_reader *r)
 		return;
 	walk__done(&r->walk);
 	py__done(&r->py);
+	target__free(r->target);
 	free(r->vtables);
 	free(r->modules);
 	free(r->optimizers);

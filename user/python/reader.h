@@ -20,9 +20,10 @@
 
 struct err;
 struct py_reader;
+struct target;
 
 struct py_reader_opts {
-	pid_t pid;	   /* or 0, and … */
+	struct target *target; /* held while the reader lives; or NULL, and … */
 	struct py_mem mem; /* … its memory */
 	unsigned minor;	      /* CPython 3.minor */
 	uint64_t interp_head; /* address of the pointer to the newest interpreter */

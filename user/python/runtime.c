@@ -19,19 +19,17 @@
 
 static int read_process(void *ctx, uint64_t addr, void *buf, size_t len)
 {
-	return door_read_one(*(const pid_t *)ctx, addr, buf, len) ? -EFAULT : 0;
+	return target__read(ctx, addr, buf, len) ? -EFAULT : 0;
 }
 
 static int read_process_ranges(void *ctx, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
 {
-	_Static_assert(PY_RANGES_MAX <= DOOR_RANGES_MAX, "what goes through the door at once");
-
-	return door_read(*(const pid_t *)ctx, ranges, cnt, buf, len) ? -EFAULT : 0;
+	return target__read_ranges(ctx, ranges, cnt, buf, len) ? -EFAULT : 0;
 }
 
-struct py_mem py_mem_of(const pid_t *pid)
+struct py_mem py_mem_of(const struct target *t)
 {
-	return (struct py_mem){ read_process, (void *)(uintptr_t)pid, read_process_ranges };
+	return (struct py_mem){ read_process, (void *)(uintptr_t)t, read_process_ranges };
 }
 
 /* --- which interpreter ------------------------------------------------------------------------------- */

@@ -228,7 +228,7 @@ static struct cap_proc *capture__open(struct capture *c, pid_t pid)
 		return NULL;
 	}
 	p->pid = pid;
-	p->mem = py_mem_of(&p->pid);
+	p->mem = py_mem_of(p->target);
 	capture__map(c, p);
 	if (!p->map) {
 		cap_proc__free(p);

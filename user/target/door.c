@@ -13,7 +13,7 @@ static const struct door *door = &door_own;
 
 const char *door_file_name(enum door_file which)
 {
-	static const char *const names[DOOR_FILES] = { "stat", "status", "cmdline", "maps", "environ", "smaps_rollup" };
+	static const char *const names[DOOR_FILES] = { "stat", "status", "cmdline", "maps", "environ", "smaps_rollup", "auxv" };
 
 	return names[which];
 }
@@ -132,13 +132,6 @@ int door_lib(pid_t pid, const struct door_lib *lib)
 int door_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
 {
 	return door->read(door->ctx, pid, ranges, cnt, buf, len);
-}
-
-int door_read_one(pid_t pid, uint64_t addr, void *buf, size_t len)
-{
-	struct iovec there = { (void *)(uintptr_t)addr, len };
-
-	return door->read(door->ctx, pid, &there, 1, buf, len);
 }
 
 int door_sideband(int cpu, size_t map_len)

@@ -18,7 +18,7 @@
 #define DOOR_RANGES_MAX 64
 
 /* The first ones everybody may open, where /proc is not mounted to hide processes from others (hidepid). */
-enum door_file { DOOR_STAT, DOOR_STATUS, DOOR_CMDLINE, DOOR_MAPS, DOOR_ENVIRON, DOOR_SMAPS_ROLLUP, DOOR_FILES };
+enum door_file { DOOR_STAT, DOOR_STATUS, DOOR_CMDLINE, DOOR_MAPS, DOOR_ENVIRON, DOOR_SMAPS_ROLLUP, DOOR_AUXV, DOOR_FILES };
 #define DOOR_OPEN_TO_ALL(file) ((file) <= DOOR_CMDLINE)
 const char *door_file_name(enum door_file which); /* below /proc/PID */
 
@@ -57,7 +57,6 @@ int door_file(pid_t pid, enum door_file which);
 int door_exe(pid_t pid, struct door_exe *ret);
 int door_lib(pid_t pid, const struct door_lib *lib);
 int door_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
-int door_read_one(pid_t pid, uint64_t addr, void *buf, size_t len);
 int door_sideband(int cpu, size_t map_len);
 
 #endif

@@ -13,7 +13,7 @@
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
-#define MAPS_BYTES_MAX (16u << 20)
+#define MAPS_BYTES_MAX (64u << 20) /* as target.c reads of a process */
 
 int is_job_library(const char *path)
 {
@@ -39,7 +39,8 @@ static int on_map(void *ctx, const struct maps_line *line)
 	return is_job_library(path);
 }
 
-static int is_job(pid_t pid)
+/* *ret_cut counts those that said no within the first 64 MiB of their maps, and went on. */
+static int is_job(pid_t pid, size_t *ret_cut)
 {
 	int fd = door_file(pid, DOOR_MAPS), found;
 	char *text;
@@ -52,24 +53,26 @@ static int is_job(pid_t pid)
 	if (found < 0)
 		return 0;
 	found = maps_each(text, len, on_map, NULL, NULL);
+	*ret_cut += !found && len >= MAPS_BYTES_MAX;
 	free(text);
 	return found;
 }
 
-int jobs_list(pid_t **ret)
+int jobs_list(pid_t **ret, size_t *ret_cut)
 {
 	DIR *d = opendir("/proc");
 	pid_t *all = NULL;
 	size_t cnt = 0, cap = 0;
 	struct dirent *e;
 
+	*ret_cut = 0;
 	if (!d)
 		return -errno;
 	while ((e = readdir(d))) {
 		char *end;
 		long pid = strtol(e->d_name, &end, 10);
 
-		if (pid <= 0 || pid > INT_MAX || *end || pid == getpid() || !is_job((pid_t)pid))
+		if (pid <= 0 || pid > INT_MAX || *end || pid == getpid() || !is_job((pid_t)pid, ret_cut))
 			continue;
 		if (cnt == cap) {
 			pid_t *p = reallocarray(all, cap = cap ? cap * 2 : 64, sizeof(*p));

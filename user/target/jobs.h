@@ -9,8 +9,8 @@
 int is_job_library(const char *path);
 /*
  * Processes that have one mapped, as of now, ours not; those that may not be looked at are left out. Count or -errno; *ret
- * for free().
+ * for free(). *ret_cut: how many may be one, but have more mappings than are read.
  */
-int jobs_list(pid_t **ret);
+int jobs_list(pid_t **ret, size_t *ret_cut);
 
 #endif

@@ -11,11 +11,13 @@
  * data_head must come before the loads of data (acquire), the store of data_tail after them (release). A
  * record may wrap around the end, so each is copied out first.
  *
- * Not seen: CPUs that come online later.
+ * An event dies with its CPU and does not come back with it, so rings are closed and opened as CPUs go and come, when
+ * whoever has this looks at them. Not noticed: one that goes and comes back between two looks.
  */
 #include "target/sideband.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "target/door.h"
 
@@ -34,7 +38,7 @@
 #define ROUNDS_MAX 16
 
 struct cpu_ring {
-	int fd;
+	int fd, cpu;
 	struct perf_event_mmap_page *page;
 	const uint8_t *data;
 	uint64_t mask;
@@ -45,7 +49,8 @@ struct cpu_ring {
 struct sideband {
 	int epoll_fd;
 	struct cpu_ring *cpus;
-	size_t cpus_cnt;
+	size_t cpus_cnt, cpus_cap;
+	unsigned pages;
 	uint8_t record[RECORD_BYTES_MAX] __attribute__((aligned(8)));
 };
 
@@ -76,16 +81,19 @@ int sideband_event(int cpu)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-static int sideband__add_cpu(struct sideband *s, int cpu, unsigned pages)
+/* 1, 0: it is offline, or -errno. */
+static int sideband__add_cpu(struct sideband *s, int cpu)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	struct cpu_ring c = { .map_len = (1 + pages) * page, .mask = pages * page - 1 };
+	struct cpu_ring c = { .cpu = cpu, .map_len = (1 + s->pages) * page, .mask = s->pages * page - 1 };
 	struct epoll_event ev = { .events = EPOLLIN };
 	void *map;
 
+	if (!array_has_room(s->cpus, s->cpus_cnt, s->cpus_cap, 64))
+		return -ENOMEM;
 	c.fd = door_sideband(cpu, c.map_len);
 	if (c.fd < 0)
-		return c.fd == -ENODEV ? 0 : c.fd; /* offline */
+		return c.fd == -ENODEV ? 0 : c.fd;
 	map = mmap(NULL, c.map_len, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, 0);
 	if (map == MAP_FAILED || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, c.fd, &ev) < 0) {
 		int r = -errno;
@@ -98,7 +106,71 @@ static int sideband__add_cpu(struct sideband *s, int cpu, unsigned pages)
 	c.page = map;
 	c.data = (const uint8_t *)map + page;
 	s->cpus[s->cpus_cnt++] = c;
+	return 1;
+}
+
+static void cpu_ring__close(struct cpu_ring *c)
+{
+	munmap(c->page, c->map_len);
+	close(c->fd);
+}
+
+/* "0-3,8" → is it in there? Nothing that the kernel would not write is. */
+static int is_online(const char *list, int cpu)
+{
+	while (*list >= '0' && *list <= '9') {
+		char *end;
+		long first = strtol(list, &end, 10), last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+
+		if (cpu >= first && cpu <= last)
+			return 1;
+		list = *end == ',' ? end + 1 : "";
+	}
 	return 0;
+}
+
+static int has_ring(const struct sideband *s, int cpu)
+{
+	for (size_t i = 0; i < s->cpus_cnt; i++)
+		if (s->cpus[i].cpu == cpu)
+			return 1;
+	return 0;
+}
+
+int sideband__set_cpus(struct sideband *s, const char *online)
+{
+	int cpus = get_nprocs_conf(), came = 0;
+
+	for (size_t i = 0; i < s->cpus_cnt;) {
+		if (is_online(online, s->cpus[i].cpu)) {
+			i++;
+			continue;
+		}
+		cpu_ring__close(&s->cpus[i]);
+		s->cpus[i] = s->cpus[--s->cpus_cnt];
+	}
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		int r = is_online(online, cpu) && !has_ring(s, cpu) ? sideband__add_cpu(s, cpu) : 0;
+
+		if (r < 0)
+			return r;
+		came += r;
+	}
+	return came;
+}
+
+int sideband__look_at_cpus(struct sideband *s)
+{
+	char list[4096];
+	int fd = open("/sys/devices/system/cpu/online", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, list, sizeof(list) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return -ENOENT;
+	list[n] = '\0';
+	return sideband__set_cpus(s, list);
 }
 
 int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu, struct err *err)
@@ -113,13 +185,13 @@ int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu, struct er
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(err, -ENOMEM, "out of memory");
+	s->pages = ring_pages_per_cpu;
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	s->cpus = calloc((size_t)cpus, sizeof(*s->cpus));
-	if (s->epoll_fd < 0 || !s->cpus)
-		r = s->cpus ? -errno : -ENOMEM;
-	for (int cpu = 0; r == 0 && cpu < cpus; cpu++)
-		r = sideband__add_cpu(s, cpu, ring_pages_per_cpu);
-	if (r == 0 && !s->cpus_cnt)
+	if (s->epoll_fd < 0)
+		r = -errno;
+	for (int cpu = 0; r >= 0 && cpu < cpus; cpu++)
+		r = sideband__add_cpu(s, cpu);
+	if (r >= 0 && !s->cpus_cnt)
 		r = -ENODEV;
 	if (r < 0) {
 		sideband__free(s);
@@ -136,10 +208,8 @@ void sideband__free(struct sideband *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->cpus_cnt; i++) {
-		munmap(s->cpus[i].page, s->cpus[i].map_len);
-		close(s->cpus[i].fd);
-	}
+	for (size_t i = 0; i < s->cpus_cnt; i++)
+		cpu_ring__close(&s->cpus[i]);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	free(s->cpus);
@@ -290,11 +360,9 @@ static int sideband__take(struct sideband *s, struct cpu_ring *c, int (*fn)(void
 static int sideband__drain_round(struct sideband *s, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx, int *cnt)
 {
 	uint64_t until, ns, first_ns;
-	struct timespec now;
 	int r = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	until = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+	until = now_ns();
 	for (size_t i = 0; i < s->cpus_cnt; i++) {
 		s->cpus[i].head = __atomic_load_n(&s->cpus[i].page->data_head, __ATOMIC_ACQUIRE);
 		s->cpus[i].tail = s->cpus[i].page->data_tail; /* ours alone */

@@ -29,6 +29,12 @@ struct sb_record {
 int sideband_event(int cpu);
 int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu /* power of 2 */, struct err *err);
 void sideband__free(struct sideband *s);
+/*
+ * CPUs that are online now: rings for those that came, none for those that went. How many came (what happened on them before is
+ * not known), or -errno. The second takes the kernel's words for them, "0-3,8".
+ */
+int sideband__look_at_cpus(struct sideband *s);
+int sideband__set_cpus(struct sideband *s, const char *online);
 int sideband__fd(const struct sideband *s); /* an epoll fd that is readable when records wait */
 /* All waiting records of all CPUs, by time. fn < 0 stops. Returns the number of records or -errno. */
 int sideband__drain(struct sideband *s, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx);

@@ -20,9 +20,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -34,6 +37,7 @@
 #define MAPS_BYTES_MAX	  (64u << 20) /* 65,530 mappings of 1,000 bytes each */
 #define ENVIRON_BYTES_MAX (1u << 20)
 #define CMDLINE_BYTES_MAX 4096
+#define AUXV_BYTES_MAX	  1024
 #define SEEN_MAX	  (4u * TARGET_LIBS_MAX)
 
 struct file_id {
@@ -42,7 +46,9 @@ struct file_id {
 
 struct target {
 	pid_t pid;
-	int dirfd;
+	int dirfd, pidfd;
+	uint8_t auxv[AUXV_BYTES_MAX]; /* as of open */
+	size_t auxv_len;
 	struct proc_stat stat; /* as of open */
 	char cmdline[CMDLINE_BYTES_MAX];
 	char *labels[TARGET_LABELS_MAX];
@@ -51,6 +57,7 @@ struct target {
 	unsigned holders; /* besides the one who opened it */
 	struct lib *libs; /* in order of address */
 	size_t libs_cnt;
+	size_t unseen;
 	struct file_id *seen; /* sorted */
 	size_t seen_cnt;
 };
@@ -202,9 +209,53 @@ static uint64_t status_bytes(const char *text, const char *line)
 	return kb > UINT64_MAX >> 10 ? UINT64_MAX : (uint64_t)kb << 10;
 }
 
+/* The process of the pidfd has not ended: its number is no other's. */
+static int target__has_pid(const struct target *t)
+{
+	struct pollfd p = { .fd = t->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 0;
+}
+
+int target__read_ranges(const struct target *t, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
+{
+	int r = door_read(t->pid, ranges, cnt, buf, len);
+
+	if (target__has_pid(t)) /* then it had it while we read, too */
+		return r;
+	memset(buf, 0, len);
+	return -ESRCH;
+}
+
 int target__read(const struct target *t, uint64_t addr, void *buf, size_t len)
 {
-	return door_read_one(t->pid, addr, buf, len);
+	struct iovec there = { (void *)(uintptr_t)addr, len };
+
+	return target__read_ranges(t, &there, 1, buf, len);
+}
+
+/* Where the kernel has put things for this program: other places after each exec. */
+static int target__read_auxv(const struct target *t, uint8_t *ret, size_t *ret_len)
+{
+	char *text;
+	size_t len;
+	int r = target__read_file(t, DOOR_AUXV, AUXV_BYTES_MAX, &text, &len);
+
+	if (r < 0)
+		return r;
+	memcpy(ret, text, len);
+	*ret_len = len;
+	free(text);
+	return 0;
+}
+
+int target__has_execed(const struct target *t)
+{
+	uint8_t now[AUXV_BYTES_MAX];
+	size_t len;
+
+	return t->auxv_len && target__read_auxv(t, now, &len) == 0 && len &&
+	       (len != t->auxv_len || memcmp(now, t->auxv, len));
 }
 
 int target__rss(const struct target *t, struct target_rss *ret)
@@ -280,15 +331,21 @@ int target__open(struct target **ret, pid_t pid, struct err *err)
 	t->pid = pid;
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	t->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	r = target__stat(t, &t->stat); /* no descriptor: it is not there, or hidden from us */
-	if (r < 0)
-		r = target__fail(t, r, "stat", err);
+	t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	/* Read after both are open: then they are of one process. No directory: it is not there, or hidden from us. */
+	r = target__stat(t, &t->stat);
 	if (r == 0)
 		r = target__check_leader(t, err);
+	else
+		r = target__fail(t, r, "stat", err);
+	if (r == 0 && t->pidfd < 0)
+		r = err_set(err, -ESRCH, "process %d has just ended", (int)pid);
 	if (r == 0)
 		r = target__read_strings(t, err);
 	if (r == 0)
 		r = target__refresh(t, err);
+	if (r >= 0)
+		(void)target__read_auxv(t, t->auxv, &t->auxv_len); /* else an exec that nobody told of is not noticed */
 	if (r < 0) {
 		target__free(t);
 		return r;
@@ -318,6 +375,8 @@ void target__free(struct target *t)
 	}
 	if (t->dirfd >= 0)
 		close(t->dirfd);
+	if (t->pidfd >= 0)
+		close(t->pidfd);
 	for (size_t i = 0; i < t->labels_cnt; i++)
 		free(t->labels[i]);
 	libs_free(t->libs, t->libs_cnt);
@@ -484,7 +543,7 @@ static int file_id_cmp(const void *a, const void *b)
 struct scan {
 	struct lib *libs;
 	size_t cnt, cap;
-	int full;
+	size_t unseen; /* mappings of files that there was no room for */
 };
 
 static struct lib *scan__find(struct scan *s, uint64_t dev, uint64_t ino)
@@ -506,8 +565,8 @@ static int scan_exec(void *ctx, const struct maps_line *m)
 	if (!m->exec || !m->ino || !m->path_len || m->path[0] != '/' || scan__find(s, m->dev, m->ino))
 		return 0;
 	if (s->cnt == TARGET_LIBS_MAX) {
-		s->full = 1;
-		return 1;
+		s->unseen++;
+		return 0;
 	}
 	if (s->cnt == s->cap) {
 		size_t cap = s->cap ? s->cap * 2 : 64;
@@ -603,7 +662,13 @@ int target__refresh(struct target *t, struct err *err)
 	libs_free(t->libs, t->libs_cnt);
 	t->libs = s.libs;
 	t->libs_cnt = s.cnt;
+	t->unseen = s.unseen + (len >= MAPS_BYTES_MAX);
 	return r;
+}
+
+size_t target__unseen(const struct target *t)
+{
+	return t->unseen;
 }
 
 size_t target__libs(const struct target *t, const struct lib **ret)

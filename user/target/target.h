@@ -53,8 +53,13 @@ size_t target__labels(const struct target *t, const char *const **ret);
 int target__is_early(const struct target *t);
 /* Is this still the same process (pid alive and start time unchanged)? 1 or 0. */
 int target__alive(const struct target *t);
-/* Copies memory of the process. 0, -ESRCH when it is gone, -EFAULT if not all of it is mapped. */
+/*
+ * Copies memory of the process, and of no other: its number may have been given to a stranger. 0, -ESRCH when it is gone,
+ * -EFAULT if not all of it is mapped. The second: ranges one behind the other, `len` bytes together.
+ */
 int target__read(const struct target *t, uint64_t addr, void *buf, size_t len);
+struct iovec;
+int target__read_ranges(const struct target *t, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
 /* CPU time (user + system) in ns, RSS in bytes, thread count; -ESRCH when gone. */
 int target__usage(const struct target *t, uint64_t *ret_cpu_ns, uint64_t *ret_rss, unsigned *ret_threads);
 /* Resident bytes by kind, as /proc/PID/status has them (exact, unlike the kernel's running counters). */
@@ -78,6 +83,11 @@ int machine_has_shadow_stacks(void);
 /* Children (all descendants if deep) as of now; -ENOMEM or count; *ret is malloc'ed, caller frees. */
 int target__children(const struct target *t, int deep, pid_t **ret);
 
+/* The process runs another program than when it was opened. */
+int target__has_execed(const struct target *t);
+
+/* Executable mappings of files beyond TARGET_LIBS_MAX of these, 1 more if maps itself was too long to be read. */
+size_t target__unseen(const struct target *t);
 /* Reads maps again; returns the number of libraries not seen before, or -errno. */
 int target__refresh(struct target *t, struct err *err);
 size_t target__libs(const struct target *t, const struct lib **ret);
