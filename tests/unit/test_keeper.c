@@ -300,6 +300,13 @@ static void what_was_given_away_is_gone(void **state)
 	rmdir(dir);
 }
 
+static int read_one(pid_t pid, uint64_t addr, void *buf, size_t len)
+{
+	struct iovec there = { (void *)(uintptr_t)addr, len };
+
+	return door_read(pid, &there, 1, buf, len);
+}
+
 /* A whole keeper, without root: it may do what we may, and ends with us. */
 static int with_keeper(pid_t target, const char *text)
 {
@@ -314,14 +321,14 @@ static int with_keeper(pid_t target, const char *text)
 
 	if (keeper__start(&k, &(struct keeper_opts){ .as = &self, .writes = dirs, .writes_cnt = 1 }, &err) < 0)
 		return 1;
-	if (door_read_one(target, (uint64_t)(uintptr_t)text, got, strlen(text)) || strcmp(got, text))
+	if (read_one(target, (uint64_t)(uintptr_t)text, got, strlen(text)) || strcmp(got, text))
 		return 2;
 	fd = door_file(target, DOOR_MAPS);
 	if (fd < 0 || read(fd, got, sizeof(got)) != sizeof(got))
 		return 3;
 	if (door_exe(target, &exe) || exe.path[0] != '/' || keeper__usage(k, &cpu, &rss) || !rss)
 		return 4;
-	if (door_read_one(target, 16, got, 8) != -EFAULT || door_file(target, DOOR_FILES) != -EINVAL)
+	if (read_one(target, 16, got, 8) != -EFAULT || door_file(target, DOOR_FILES) != -EINVAL)
 		return 5;
 	kill(keeper__pid(k), SIGTERM); /* not allowed: no signal can be sent */
 	if (keeper__usage(k, &cpu, &rss))
