@@ -514,9 +514,10 @@ static void test_sites_are_set_in_slices(void **state)
 	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
 	rig__site(&r, fw_delete, MT_PROG_FW_DELETE, 0);
 	sites = many_sites(&r);
+	births = sites[MANY + 2];
+	assert_int_equal(births.prog, MT_PROG_FW_NEW);
 	if (way > 0)
 		r.plan.sites_cnt = 64;
-	births = sites[r.plan.sites_cnt - 2];
 	memmove(sites + 1, sites, (r.plan.sites_cnt - 1) * sizeof(*sites));
 	sites[0] = births;
 	callers__begin(&c);
