@@ -11,6 +11,7 @@ import collections
 import csv
 import functools
 import gzip
+import itertools
 import json
 import os
 import pathlib
@@ -503,7 +504,9 @@ def test_memory_at_marks():
                     steps_told.append((row["step"], max(step.get(k, {}).get("peak", 0) for k in ("fw_bw_boundary", "step")), step))
                     step = {}
     equal(told, [(m["t"], m["name"], m["live"], m["peak"]) for m in rep()["phases"]["markers"]], "marks")
-    mt.check(len(steps_told) >= 5 and {len(s[2]) for s in steps_told[1:]} == {3}, f"steps: {steps_told}")
+    # Steps are seen some tenths of a second before operators are, from which the other two marks follow.
+    whole = list(itertools.dropwhile(lambda s: len(s[2]) < 3, steps_told[1:]))
+    mt.check(len(whole) >= 5 and {len(s[2]) for s in whole} == {3}, f"steps: {steps_told}")
     rows = rep()["phases"]["steps"]
     equal(steps_told, [(s["number"], s["peak"], s["marks"]) for s in rows], "steps")
     equal([s["marks"]["step"]["t"] for s in rows[:-1]], [s["begin"] for s in rows[1:]], "begins of steps")
