@@ -579,7 +579,7 @@ def token_file(folder):
 
 def test_token():
     """Beyond loopback nothing is said without it; Prometheus and browsers know how to show it."""
-    job = mt.shared_job("mlp")
+    job = mt.shared_job("mlp", "--width", "96")
     with mt.scratch() as tmp:
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         basic = {"Authorization": "Basic " + base64.b64encode(f"me:{TOKEN}".encode()).decode()}
@@ -602,7 +602,7 @@ def test_token():
 
 
 def test_allow_host():
-    job = mt.shared_job("mlp")
+    job = mt.shared_job("mlp", "--width", "96")
     with serving(job.pid, args=("--allow-host", "node1.example.org")) as s:
         for host, status in (("localhost", 200), ("node1.example.org", 200), ("NODE1.example.org:443", 200), ("evil.example", 421),
                              ("node1.example.org.evil.example", 421), ("10.1.2.3", 421)):
@@ -625,7 +625,7 @@ def test_unix_socket():
     if not shutil.which("setpriv"):
         raise mt.Skip("no setpriv")
     mt.need_root()
-    job = mt.shared_job("mlp")
+    job = mt.shared_job("mlp", "--width", "96")
     name = f"test-{os.getpid()}"
     other, asker = ("--reuid=65534", "--regid=65534"), ("--reuid=1234", "--regid=1234")
     with serving(job.pid, listen=f"unix:{name}") as s:
