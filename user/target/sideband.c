@@ -35,6 +35,7 @@
 #include "target/door.h"
 
 #define RECORD_BYTES_MAX 65536 /* a record's size is 16 bits */
+#define RECORD_BYTES_USUAL 8192 /* what they are: a path of PATH_MAX and some fields */
 #define ROUNDS_MAX 16
 
 struct cpu_ring {
@@ -44,6 +45,8 @@ struct cpu_ring {
 	uint64_t mask;
 	size_t map_len;
 	uint64_t head, tail; /* of the round that is being drained */
+	uint64_t lost;	/* records, told so far */
+	uint64_t lost_in_records; /* by PERF_RECORD_LOST alone */
 };
 
 struct sideband {
@@ -56,6 +59,10 @@ struct sideband {
 
 /* --- opening --------------------------------------------------------------------------------------- */
 
+#ifndef PERF_FORMAT_LOST
+#define PERF_FORMAT_LOST (1U << 4)
+#endif
+
 int sideband_event(int cpu)
 {
 	struct perf_event_attr a = {
@@ -64,6 +71,7 @@ int sideband_event(int cpu)
 		.config = PERF_COUNT_SW_DUMMY,
 		.sample_period = 1,
 		.sample_type = PERF_SAMPLE_TIME,
+		.read_format = PERF_FORMAT_LOST,
 		.mmap = 1,
 		.mmap2 = 1,
 		.comm = 1,
@@ -78,6 +86,10 @@ int sideband_event(int cpu)
 	};
 	long fd = syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
+	if (fd < 0 && errno == EINVAL) { /* before 6.0 */
+		a.read_format = 0;
+		fd = syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	}
 	return fd < 0 ? -errno : (int)fd;
 }
 
@@ -352,6 +364,32 @@ static int sideband__take(struct sideband *s, struct cpu_ring *c, int (*fn)(void
 	c->tail += hdr.size;
 	if (!record_parse(s->record, hdr.size, &rec))
 		return 0;
+	if (rec.kind == SB_LOST) {
+		c->lost_in_records += rec.lost;
+		if (c->lost_in_records <= c->lost)
+			return 0;
+		rec.lost = c->lost_in_records - c->lost;
+		c->lost = c->lost_in_records;
+	}
+	(*cnt)++;
+	return fn(ctx, &rec);
+}
+
+/*
+ * PERF_RECORD_LOST comes in front of the next record, and on a quiet machine that may be never: of a ring that was found full
+ * the kernel's own count is asked (since 6.0).
+ */
+static int cpu_ring__tell_lost(struct cpu_ring *c, uint64_t now, int (*fn)(void *ctx, const struct sb_record *rec), void *ctx,
+			       int *cnt)
+{
+	struct sb_record rec = { .kind = SB_LOST, .ts_ns = now, .text = "" };
+	struct { uint64_t value, lost; } is;
+
+	if (c->head - c->page->data_tail + RECORD_BYTES_USUAL <= c->mask + 1 ||
+	    read(c->fd, &is, sizeof(is)) != sizeof(is) || is.lost <= c->lost)
+		return 0;
+	rec.lost = is.lost - c->lost;
+	c->lost = is.lost;
 	(*cnt)++;
 	return fn(ctx, &rec);
 }
@@ -379,6 +417,8 @@ static int sideband__drain_round(struct sideband *s, int (*fn)(void *ctx, const 
 			break;
 		r = sideband__take(s, first, fn, ctx, cnt);
 	}
+	for (size_t i = 0; i < s->cpus_cnt && r >= 0; i++)
+		r = cpu_ring__tell_lost(&s->cpus[i], until, fn, ctx, cnt);
 	for (size_t i = 0; i < s->cpus_cnt; i++)
 		__atomic_store_n(&s->cpus[i].page->data_tail, s->cpus[i].tail, __ATOMIC_RELEASE);
 	return r;
