@@ -27,6 +27,7 @@ from test_truth import BIN, build
 
 SLOW = {"slow_clients_are_shown_out", "what_it_costs", "page_in_chromium", "rules_of_the_unit", "unit_and_umask_077", "ranks_and_workers",
         "health_and_the_end", "hostile_names", "all_jobs"}
+ALONE = {"all_jobs", "metrics_through_a_flood", "what_it_costs", "slow_clients_are_shown_out"}
 
 TOOLS = mt.ROOT / "tools" / "serve"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
