@@ -69,7 +69,7 @@ include tests/tests.mk
 
 # A recursive make: packages must be there before make looks for compilers and libraries.
 .PHONY: check check-build check-all check-tidy
-check: ## everything that must hold: installs what is missing, builds, runs all tests
+check: ## everything that must hold: installs what is missing, builds, runs the tests but the slow ones
 	@tools/install-deps build test python
 	@$(MAKE) --no-print-directory -j3 venv check-build
 	@$(MAKE) --no-print-directory check-all
