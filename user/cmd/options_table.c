@@ -587,7 +587,7 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "memtrace is killed the last second or so is missing; when the machine crashes or loses power, what "
 			 "came in the last two or three, and the time the disk took. On a full disk the recording is "
 			 "cut back to its last whole frame and goes on when there is room; a disk that takes nothing holds "
-			 "nobody up: 32 MiB wait for it, then events are lost (recording). Ctrl-C waits for it about ten "
+			 "nobody up: 32 MiB wait for it, then events are lost (stalled). Ctrl-C waits for it about ten "
 			 "seconds; what was put aside by then is written when the disk comes back (docs/losses.md). With "
 			 "-- COMMAND starts a command and follows it from its first "
 			 "instruction; otherwise attaches as the live view does.",

@@ -360,7 +360,8 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
 	session__push_full(s);
 	session__push_loss(s, MT_LOSS_SHARE, s->share.left_out);
-	session__push_loss(s, MT_LOSS_RECORDING, recorder__dropped(&s->recorder));
+	session__push_loss(s, MT_LOSS_RECORDING, recorder__lost(&s->recorder, MT_LOSS_RECORDING));
+	session__push_loss(s, MT_LOSS_STALLED, recorder__lost(&s->recorder, MT_LOSS_STALLED));
 	follow__push_usage(s->follow);
 	session__push_oom_kills(s);
 	session__push_nvml(s);
@@ -993,7 +994,6 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	struct session s = { .opts = opts, .detach_ns = UINT64_MAX, .oom_kills = UINT64_MAX, .epoll_fd = -1, .timer_fd = -1,
 			     .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
 	struct model_opts mo;
-	uint64_t cut;
 	int r, r2;
 
 	s.start_ns = now_ns();
@@ -1022,11 +1022,10 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		if (!r)
 			r = r2;
 		(void)model__report(s.model, opts->top, ret_final);
-		r2 = recorder__close(&s.recorder, s.model, end_words(&s), &cut, r < 0 ? NULL : err);
+		r2 = recorder__close(&s.recorder, s.model, end_words(&s), *ret_final ? (*ret_final)->lost : NULL,
+				     r < 0 ? NULL : err);
 		if (!r)
 			r = r2;
-		if (*ret_final)
-			(*ret_final)->lost[MT_LOSS_RECORDING] += cut;
 	} else {
 		recorder__drop(&s.recorder);
 	}
