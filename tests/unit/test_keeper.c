@@ -2,6 +2,7 @@
 /* What the two halves say to each other survives the way, nonsense is refused, and what was given away is gone. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@
 #include "base/asker.h"
 #include "base/err.h"
 #include "keeper/channel.h"
+#include "keeper/confine.h"
 #include "keeper/filter.h"
 #include "keeper/keeper.h"
 #include "keeper/serve.h"
@@ -300,6 +302,42 @@ static void what_was_given_away_is_gone(void **state)
 	rmdir(dir);
 }
 
+/* A command that reads files, in a child: 0, or the number of what should not be. */
+static int after_confine(const char *dir)
+{
+	const char *const writes[] = { "/nonexistent/folder", "/dev/full", dir };
+	char path[128];
+	int fd;
+
+	if (confine_reader(writes, 3, NULL))
+		return 1;
+	if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0 || errno != EPERM || fork() >= 0)
+		return 2;
+	snprintf(path, sizeof(path), "%s/a", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || unlink(path) < 0) /* one that is missing hides no other */
+		return 3;
+	if (open("/dev/full", O_WRONLY | O_CLOEXEC) < 0) /* a name may be a file's */
+		return 4;
+	if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 1)
+		return 0;
+	return open("/tmp/memtrace-must-not-be", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0 && errno == EACCES ? 0 : 5;
+}
+
+static void readers_are_confined(void **state)
+{
+	char dir[] = "/tmp/mt-keeper-XXXXXX";
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	pid = fork();
+	if (!pid)
+		_exit(after_confine(dir));
+	assert_int_equal(child_says(pid), 0);
+	rmdir(dir);
+}
+
 static int read_one(pid_t pid, uint64_t addr, void *buf, size_t len)
 {
 	struct iovec there = { (void *)(uintptr_t)addr, len };
@@ -370,6 +408,7 @@ int main(void)
 		cmocka_unit_test(looks_are_checked),
 		cmocka_unit_test(files_are_those_handed_out),
 		cmocka_unit_test(what_was_given_away_is_gone),
+		cmocka_unit_test(readers_are_confined),
 		cmocka_unit_test(a_keeper_looks_for_us),
 	};
 

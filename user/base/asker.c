@@ -94,15 +94,19 @@ int asker__own(const struct asker *a, int fd)
 	return a->is_other && fchown(fd, a->uid, a->gid) < 0 ? -errno : 0;
 }
 
+void privs_drop_bounds(uint64_t kept)
+{
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!(kept & 1ull << cap) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			break;
+}
+
 int privs_drop(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	/* Without CAP_SETPCAP the bounding set stays: then no_new_privs alone keeps an exec from gaining anything. */
-	for (int cap = 0; !prctl(PR_CAPBSET_READ, cap, 0, 0, 0) || prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			break;
+	privs_drop_bounds(0);
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
