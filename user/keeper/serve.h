@@ -42,7 +42,8 @@ void keep__serve(struct keep *k);
 
 /* One request each: what to reply; ret_fds has room for TAPS_FDS_MAX. *ret_close: they are closed once sent. */
 void keep__probes(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds, int *ret_close);
-void keep__looks(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds, int *ret_close);
+/* answer: KEEP_READ_MAX bytes, of which ret->len belong behind KEEP_ANSWER. ret_fds: one, to be closed once it is sent. */
+void keep__looks(struct keep *k, const struct keep_request *q, char *answer, struct keep_reply *ret, int *ret_fds);
 
 /* May the one who called memtrace look at this process? ptrace's own rule, asked of the kernel. 0 or -EPERM, -ESRCH. */
 int keep__may(const struct keep *k, pid_t pid);
