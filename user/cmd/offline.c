@@ -2,6 +2,7 @@
 #include "cmd/offline.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -102,6 +103,7 @@ int offline_drop(struct options *o, struct err *err)
 
 	if (o->cmd != CMD_REPORT && o->cmd != CMD_EXPORT && o->cmd != CMD_DIFF && o->cmd != CMD_MERGE && o->cmd != CMD_ESTIMATE)
 		return 0;
+	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error that is told, not our death */
 	if (!getuid() && !geteuid() && !o->asker.is_other) {
 		r = hold_files(o, err);
 	} else {

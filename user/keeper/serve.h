@@ -29,9 +29,17 @@ struct kept_libs {
 	pthread_mutex_t lock;
 };
 
+#define KEEP_CPUS_MAX 8192 /* more than a kernel can have */
+
+struct kept_ring {
+	void *at; /* NULL: none */
+	size_t len;
+};
+
 struct keep {
 	struct channel probes, looks;
 	struct kept_libs libs;
+	struct kept_ring rings[KEEP_CPUS_MAX]; /* of sideband records, by CPU */
 	struct tracer *tracer;
 	int checks; /* the caller is not root: only processes that it may trace itself */
 	keep_lock *lock;

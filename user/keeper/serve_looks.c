@@ -81,21 +81,27 @@ static int32_t look_read(struct keep *k, const struct keep_request *q, char *ans
 
 /*
  * The ring is mapped here and stays so: its pages are counted against whoever maps it first, and the other half's user may
- * lock but few.
+ * lock but few. One a CPU: that of a CPU which comes again, or is asked for again and again, takes the place of the one before.
  */
-static int32_t look_sideband(const struct keep_request *q, struct keep_reply *ret, int *ret_fds)
+static int32_t look_sideband(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds)
 {
-	int fd;
+	struct kept_ring ring = { .len = q->arg[1] };
+	int fd, r;
 
-	if (q->arg[0] > INT32_MAX || !q->arg[1] || q->arg[1] > SIDEBAND_BYTES_MAX)
+	if (q->arg[0] >= KEEP_CPUS_MAX || !ring.len || ring.len > SIDEBAND_BYTES_MAX)
 		return -EINVAL;
-	fd = door_own.sideband(NULL, (int)q->arg[0], q->arg[1]);
-	if (fd >= 0 && mmap(NULL, q->arg[1], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED) {
-		int r = -errno;
-
+	fd = door_own.sideband(NULL, (int)q->arg[0], ring.len);
+	if (fd < 0)
+		return fd;
+	ring.at = mmap(NULL, ring.len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (ring.at == MAP_FAILED) {
+		r = -errno;
 		close(fd);
 		return r;
 	}
+	if (k->rings[q->arg[0]].at)
+		munmap(k->rings[q->arg[0]].at, k->rings[q->arg[0]].len);
+	k->rings[q->arg[0]] = ring;
 	return one_fd(ret, ret_fds, fd);
 }
 
@@ -129,7 +135,7 @@ static int32_t look_usage(struct keep_reply *ret)
 void keep__looks(struct keep *k, const struct keep_request *q, char *answer, struct keep_reply *ret, int *ret_fds)
 {
 	if (q->op == KEEP_SIDEBAND || q->op == KEEP_USAGE) {
-		ret->r = q->op == KEEP_USAGE ? look_usage(ret) : look_sideband(q, ret, ret_fds);
+		ret->r = q->op == KEEP_USAGE ? look_usage(ret) : look_sideband(k, q, ret, ret_fds);
 		return;
 	}
 	ret->r = keep__may(k, q->pid);
