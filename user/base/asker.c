@@ -15,6 +15,8 @@
 
 #include "base/err.h"
 
+#define GID_NOBODY 65534
+
 /* A decimal number of a user or group; -1 is what system calls take for "leave it". */
 static int id_parse(const char *text, unsigned *ret)
 {
@@ -50,15 +52,18 @@ static void asker__from_passwd(struct asker *a, const struct passwd *pw)
 
 void asker__find(struct asker *ret)
 {
+	const struct passwd *pw;
 	unsigned uid, gid;
 
 	*ret = (struct asker){ .uid = getuid(), .gid = getgid() };
-	if (!getuid() && !geteuid() && !id_parse(getenv("SUDO_UID"), &uid) && !id_parse(getenv("SUDO_GID"), &gid) && uid) {
+	if (!getuid() && !geteuid() && !id_parse(getenv("SUDO_UID"), &uid) && uid) {
 		ret->uid = uid;
-		ret->gid = gid;
 		ret->is_other = 1;
 	}
-	asker__from_passwd(ret, getpwuid(ret->uid));
+	pw = getpwuid(ret->uid);
+	if (ret->is_other) /* a user whose group is not told is a user all the same, and not root */
+		ret->gid = !id_parse(getenv("SUDO_GID"), &gid) ? gid : pw ? pw->pw_gid : GID_NOBODY;
+	asker__from_passwd(ret, pw);
 }
 
 int asker__of(struct asker *ret, const char *name, struct err *err)

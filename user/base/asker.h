@@ -26,7 +26,7 @@ struct asker {
 	char name[ASKER_NAME_MAX]; /* "" if the uid has none */
 };
 
-/* SUDO_UID and SUDO_GID (sudo, doas with keepenv) where we are root and they are numbers of users; else ourselves. */
+/* SUDO_UID and SUDO_GID (sudo, doas with keepenv) where we are root and the first is the number of a user; else ourselves. */
 void asker__find(struct asker *ret);
 /* A user by name or number, for --user. -ENOENT with a hint. */
 int asker__of(struct asker *ret, const char *name, struct err *err);
