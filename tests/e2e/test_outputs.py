@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -92,6 +93,18 @@ def test_nothing_is_replaced_unasked():
         mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "--force", "-o", a))
         mt.check(a.read_bytes() != before and stat.S_IMODE(a.stat().st_mode) == 0o600, "the recording was not replaced")
         mt.check(sorted(p.name for p in tmp.iterdir()) == ["a.mtr", "out", "short.mtr"], f"{list(tmp.iterdir())}")
+
+
+def test_a_limit_of_file_sizes_is_told():
+    """ulimit -f: an error and nothing left, not a death by SIGXFSZ."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", tmp / "a.mtr"))
+        for form in ("jsonl", "sqlite"):
+            done = mt.memtrace("export", tmp / "a.mtr", "--to", form, "-o", tmp / "out",
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10)))
+            mt.expect_failure(done, 1, "out")
+            mt.check([p.name for p in tmp.iterdir()] == ["a.mtr"], f"{form}: {list(tmp.iterdir())}")
 
 
 SECRETS = ("--token", "hunter2", "jane")

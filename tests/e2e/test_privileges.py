@@ -87,6 +87,25 @@ def test_rights_while_serving():
     mt.check_goes_on(job)
 
 
+def test_rights_while_files_are_read():
+    """report and export of a file from anybody: no capability, no_new_privs, a filter; root's uid is still root's files'."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        os.chmod(tmp, 0o755)
+        path = tmp / "a.mtr"
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", path))
+        os.chmod(path, 0o644)
+        for env, uid in ((dict(os.environ), 0), (as_asker(), UID)):
+            with subprocess.Popen([mt.MEMTRACE, "export", path, "--to", "jsonl", "-o", "-"], env=env,
+                                  stdout=subprocess.PIPE) as reader:
+                reader.stdout.read(100)  # and no more: it waits in the middle of its work
+                s = threads(reader.pid)[0]
+                reader.stdout.close()
+            mt.check(not any(int(s[k][0], 16) for k in SETS), f"capabilities are left: {s}")
+            mt.check(s["NoNewPrivs"] == ["1"] and s["Seccomp"] == ["2"], f"no filter: {s['NoNewPrivs']} {s['Seccomp']}")
+            mt.check(s["Uid"] == [str(uid)] * 4, f"uids {s['Uid']}")
+
+
 def tracer_url(tracer):
     found = []
 

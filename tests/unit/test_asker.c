@@ -55,6 +55,30 @@ static void without_sudo_it_is_ourselves(void **state)
 	}
 }
 
+/* Not root, because a group is not told. */
+static void a_user_needs_no_group(void **state)
+{
+	static const char *const odd[] = { NULL, "", "-1", "x" };
+	struct asker a;
+
+	(void)state;
+	need_root();
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		if (odd[i])
+			setenv("SUDO_GID", odd[i], 1);
+		else
+			unsetenv("SUDO_GID");
+		setenv("SUDO_UID", "1", 1); /* daemon */
+		asker__find(&a);
+		assert_true(a.is_other && a.uid == 1);
+		assert_int_equal(a.gid, 1);
+		setenv("SUDO_UID", "54321", 1); /* nobody's */
+		asker__find(&a);
+		assert_true(a.is_other && a.uid == 54321);
+		assert_int_equal(a.gid, 65534);
+	}
+}
+
 static int become_sudo_user(void)
 {
 	struct asker a;
@@ -150,7 +174,8 @@ static void a_file_becomes_the_askers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_sudo_it_is_ourselves), cmocka_unit_test(sudo_user_is_become_for_good),
+		cmocka_unit_test(without_sudo_it_is_ourselves),
+		cmocka_unit_test(a_user_needs_no_group), cmocka_unit_test(sudo_user_is_become_for_good),
 		cmocka_unit_test(user_by_name_or_number),	cmocka_unit_test(nothing_is_left_after_a_drop),
 		cmocka_unit_test(a_file_becomes_the_askers),
 	};

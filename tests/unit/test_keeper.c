@@ -2,14 +2,19 @@
 /* What the two halves say to each other survives the way, nonsense is refused, and what was given away is gone. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,10 +26,13 @@
 #include <cmocka.h>
 
 #include "base/asker.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "keeper/channel.h"
+#include "keeper/confine.h"
 #include "keeper/filter.h"
 #include "keeper/keeper.h"
+#include "keeper/lookers.h"
 #include "keeper/serve.h"
 #include "keeper/wire_plan.h"
 #include "target/door.h"
@@ -157,17 +165,18 @@ static void looks_are_checked(void **state)
 	struct keep *k = calloc(1, sizeof(*k));
 	struct keep_reply reply = { 0 };
 	struct channel other;
-	int fds[TAPS_FDS_MAX], to_close = 1;
-	char here[64] = "what is to be read", *path;
+	char here[64] = "what is to be read", *path, *answer = malloc(KEEP_READ_MAX);
+	int fds[TAPS_FDS_MAX];
 	struct iovec range = { here, sizeof(here) };
 
 	(void)state;
-	assert_non_null(k);
+	assert_true(k && answer);
 	assert_int_equal(channel_pair(&k->looks, &other, KEEP_LOOKS_AREA), 0);
 	memcpy(k->looks.area, &range, sizeof(range));
-	keep__looks(k, &(struct keep_request){ KEEP_READ, getpid(), { sizeof(here) }, sizeof(range) }, &reply, fds, &to_close);
+	keep__looks(k, &(struct keep_request){ KEEP_READ, getpid(), { sizeof(here) }, sizeof(range) }, answer, &reply, fds);
 	assert_int_equal(reply.r, 0);
-	assert_string_equal(k->looks.area + KEEP_ANSWER, here);
+	assert_int_equal(reply.len, sizeof(here));
+	assert_string_equal(answer, here);
 	/* sums that do not fit, half a range, too much */
 	const struct keep_request wrong[] = {
 		{ KEEP_READ, getpid(), { sizeof(here) - 1 }, sizeof(range) },
@@ -183,20 +192,60 @@ static void looks_are_checked(void **state)
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		reply = (struct keep_reply){ 0 };
-		keep__looks(k, &wrong[i], &reply, fds, &to_close);
+		keep__looks(k, &wrong[i], answer, &reply, fds);
 		assert_int_equal(reply.r, -EINVAL);
 		assert_int_equal(reply.fds_cnt, 0);
 	}
 	path = k->looks.area;
 	strcpy(path, "/etc/passwd"); /* a file, but none that is mapped */
 	reply = (struct keep_reply){ 0 };
-	keep__looks(k, &(struct keep_request){ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, strlen(path) + 1 }, &reply, fds, &to_close);
+	keep__looks(k, &(struct keep_request){ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, strlen(path) + 1 }, answer, &reply, fds);
 	assert_true(reply.r < 0);
 	reply = (struct keep_reply){ 0 };
-	keep__looks(k, &(struct keep_request){ 99, getpid(), { 0 }, 0 }, &reply, fds, &to_close);
+	keep__looks(k, &(struct keep_request){ 99, getpid(), { 0 }, 0 }, answer, &reply, fds);
 	assert_int_equal(reply.r, -ENOSYS);
 	close(other.fd);
 	channel__done(&k->looks);
+	free(answer);
+	free(k);
+}
+
+static int maps_of_events(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	int n = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		n += strstr(line, "[perf_event]") != NULL;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* However often it is asked for, a CPU has one ring: they are locked memory. */
+static void a_cpu_has_one_ring(void **state)
+{
+	struct keep_request q = { KEEP_SIDEBAND, 0, { 0, 3 * 4096 }, 0 };
+	struct keep *k = calloc(1, sizeof(*k));
+	struct keep_reply reply;
+	int fds[TAPS_FDS_MAX];
+
+	(void)state;
+	assert_non_null(k);
+	for (int i = 0; i < 5; i++) {
+		reply = (struct keep_reply){ 0 };
+		keep__looks(k, &q, NULL, &reply, fds);
+		if (reply.r == -EACCES || reply.r == -EPERM)
+			skip(); /* needs root */
+		assert_int_equal(reply.r, 0);
+		assert_int_equal(maps_of_events(), 1);
+		close(fds[0]);
+	}
+	munmap(k->rings[0].at, k->rings[0].len);
+	q.arg[0] = KEEP_CPUS_MAX;
+	keep__looks(k, &q, NULL, &reply, fds);
+	assert_int_equal(reply.r, -EINVAL);
 	free(k);
 }
 
@@ -300,6 +349,42 @@ static void what_was_given_away_is_gone(void **state)
 	rmdir(dir);
 }
 
+/* A command that reads files, in a child: 0, or the number of what should not be. */
+static int after_confine(const char *dir)
+{
+	const char *const writes[] = { "/nonexistent/folder", "/dev/full", dir };
+	char path[128];
+	int fd;
+
+	if (confine_reader(writes, 3, NULL))
+		return 1;
+	if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0 || errno != EPERM || fork() >= 0)
+		return 2;
+	snprintf(path, sizeof(path), "%s/a", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || unlink(path) < 0) /* one that is missing hides no other */
+		return 3;
+	if (open("/dev/full", O_WRONLY | O_CLOEXEC) < 0) /* a name may be a file's */
+		return 4;
+	if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 1)
+		return 0;
+	return open("/tmp/memtrace-must-not-be", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0 && errno == EACCES ? 0 : 5;
+}
+
+static void readers_are_confined(void **state)
+{
+	char dir[] = "/tmp/mt-keeper-XXXXXX";
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	pid = fork();
+	if (!pid)
+		_exit(after_confine(dir));
+	assert_int_equal(child_says(pid), 0);
+	rmdir(dir);
+}
+
 static int read_one(pid_t pid, uint64_t addr, void *buf, size_t len)
 {
 	struct iovec there = { (void *)(uintptr_t)addr, len };
@@ -361,6 +446,61 @@ static void a_keeper_looks_for_us(void **state)
 	assert_int_equal(child_says(target), 0);
 }
 
+/* A page of which nobody ever says what is in it; NULL: we may not have one that holds up the kernel. */
+static char *page_that_never_comes(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .range = { (uint64_t)(uintptr_t)page, 4096 }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+
+	if (fd < 0 || page == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &reg) < 0)
+		return NULL;
+	return page;
+}
+
+/* 0, or the number of what should not be. */
+static int with_held_up_keeper(pid_t target, const char *page, pid_t other, const char *text)
+{
+	struct asker self = { .uid = getuid(), .gid = getgid() };
+	struct keeper *k;
+	uint64_t t0 = now_ns();
+	char got[32];
+
+	if (keeper__start(&k, &(struct keeper_opts){ .as = &self }, NULL) < 0)
+		return 1;
+	if (read_one(target, (uint64_t)(uintptr_t)page, got, 8) != -ETIMEDOUT || now_ns() - t0 > 5000000000ull)
+		return 2;
+	if (read_one(other, (uint64_t)(uintptr_t)text, got, strlen(text)) || memcmp(got, text, strlen(text)) != 0)
+		return 3;
+	t0 = now_ns();
+	if (read_one(target, (uint64_t)(uintptr_t)text, got, 8) != -ETIMEDOUT || now_ns() - t0 > LOOK_READ_NS)
+		return 4; /* it is not tried again and again */
+	keeper__free(k);
+	return now_ns() - t0 < 3000000000ull ? 0 : 5;
+}
+
+static void nobody_holds_up_the_keeper(void **state)
+{
+	static const char text[] = "of another";
+	char *page = page_that_never_comes();
+	pid_t other, pid;
+
+	(void)state;
+	if (!page)
+		skip(); /* needs root: vm.unprivileged_userfaultfd is 0 */
+	other = fork();
+	if (!other)
+		for (;;)
+			pause();
+	pid = fork();
+	if (!pid)
+		_exit(with_held_up_keeper(getppid(), page, other, text));
+	assert_int_equal(child_says(pid), 0);
+	kill(other, SIGKILL);
+	assert_int_equal(child_says(other), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,9 +508,12 @@ int main(void)
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(any_bytes_are_survived),
 		cmocka_unit_test(looks_are_checked),
+		cmocka_unit_test(a_cpu_has_one_ring),
 		cmocka_unit_test(files_are_those_handed_out),
 		cmocka_unit_test(what_was_given_away_is_gone),
+		cmocka_unit_test(readers_are_confined),
 		cmocka_unit_test(a_keeper_looks_for_us),
+		cmocka_unit_test(nobody_holds_up_the_keeper),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,6 +174,25 @@ static void nobody_else_can_hold_one(void **state)
 	close(fd);
 }
 
+/* Root's umask is 077 on many a machine; in /run/memtrace are sockets of others, too. */
+static void everybody_may_pass(void **state)
+{
+	char path[64];
+	mode_t was;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/new", dir);
+	was = umask(077);
+	fd = lock_dir_open(path);
+	umask(was);
+	assert_true(fd >= 0 && !fstat(fd, &st));
+	assert_int_equal(st.st_mode & 0777, 0755);
+	close(fd);
+	rmdir(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +201,7 @@ int main(void)
 		cmocka_unit_test(waits_so_long_and_no_longer),
 		cmocka_unit_test(directories_of_others_are_not_used),
 		cmocka_unit_test(nobody_else_can_hold_one),
+		cmocka_unit_test(everybody_may_pass),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -321,6 +321,34 @@ static void lent_files_are_named_by_who_has_the_rights(void **state)
 	assert_int_equal(files_cnt(), 1);
 }
 
+static void room_is(const char *name, const char *want)
+{
+	char *room = outfile_room(name);
+
+	if (want)
+		assert_string_equal(room, want);
+	else
+		assert_null(room);
+	free(room);
+}
+
+/* Not all of /dev, because something goes to /dev/null. */
+static void no_more_room_than_it_takes(void **state)
+{
+	char folder[140];
+
+	(void)state;
+	snprintf(folder, sizeof(folder), "%s/", dir);
+	room_is(path, folder);
+	room_is("out", ".");
+	room_is("/out", "/");
+	room_is("/dev/null", "/dev/null");
+	room_is("/dev/stdout", NULL);
+	room_is(dir, NULL);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	room_is(path, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +359,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_things, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(it_belongs_to_who_asked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(not_with_roots_rights, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_more_room_than_it_takes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(lent_files_are_named_by_who_has_the_rights, set_up, tear_down),
 	};
 

@@ -767,6 +767,45 @@ static void has_no_shadow_stack(void **state)
 	target__free(t);
 }
 
+/* A file whose owner has a lease on it: who opens it would wait for him, 45 s as kernels are set. */
+static void waits_for_no_lease(void **state)
+{
+	char path[] = "/tmp/mt-leased-XXXXXX";
+	int fd = mkstemp(path), r;
+	struct timespec t0, t1;
+	struct err err = { 0 };
+	struct target *t;
+	struct stat st;
+	struct lib lib;
+	void *at;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	assert_int_equal(fchmod(fd, 0644), 0);
+	at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_true(at != MAP_FAILED && !fstat(fd, &st));
+	lib = (struct lib){ .dev = st.st_dev, .ino = st.st_ino, .path = path, .base = path,
+			    .exec_start = (uint64_t)(uintptr_t)at, .exec_end = (uint64_t)(uintptr_t)at + 4096 };
+	signal(SIGIO, SIG_IGN);
+	assert_int_equal(fcntl(fd, F_SETLEASE, F_WRLCK), 0);
+	assert_int_equal(target__open(&t, getpid(), NULL), 0);
+	clock_gettime(CLOCK_MONOTONIC, &t0);
+	r = target__open_lib(t, &lib, &err);
+	clock_gettime(CLOCK_MONOTONIC, &t1);
+	assert_int_equal(r, -EWOULDBLOCK);
+	assert_non_null(strstr(err.msg, "lease"));
+	assert_true(t1.tv_sec - t0.tv_sec < 5);
+	assert_int_equal(fcntl(fd, F_SETLEASE, F_UNLCK), 0);
+	r = target__open_lib(t, &lib, &err);
+	assert_true(r >= 0);
+	close(r);
+	target__free(t);
+	munmap(at, 4096);
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -783,6 +822,7 @@ int main(void)
 		cmocka_unit_test(refuses_threads),
 		cmocka_unit_test(knows_its_libraries),
 		cmocka_unit_test(never_opens_an_impostor),
+		cmocka_unit_test(waits_for_no_lease),
 		cmocka_unit_test(sees_what_is_loaded_later),
 		cmocka_unit_test(follows_a_child),
 		cmocka_unit_test(forks_come_in_order),

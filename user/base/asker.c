@@ -15,6 +15,8 @@
 
 #include "base/err.h"
 
+#define GID_NOBODY 65534
+
 /* A decimal number of a user or group; -1 is what system calls take for "leave it". */
 static int id_parse(const char *text, unsigned *ret)
 {
@@ -50,15 +52,18 @@ static void asker__from_passwd(struct asker *a, const struct passwd *pw)
 
 void asker__find(struct asker *ret)
 {
+	const struct passwd *pw;
 	unsigned uid, gid;
 
 	*ret = (struct asker){ .uid = getuid(), .gid = getgid() };
-	if (!getuid() && !geteuid() && !id_parse(getenv("SUDO_UID"), &uid) && !id_parse(getenv("SUDO_GID"), &gid) && uid) {
+	if (!getuid() && !geteuid() && !id_parse(getenv("SUDO_UID"), &uid) && uid) {
 		ret->uid = uid;
-		ret->gid = gid;
 		ret->is_other = 1;
 	}
-	asker__from_passwd(ret, getpwuid(ret->uid));
+	pw = getpwuid(ret->uid);
+	if (ret->is_other) /* a user whose group is not told is a user all the same, and not root */
+		ret->gid = !id_parse(getenv("SUDO_GID"), &gid) ? gid : pw ? pw->pw_gid : GID_NOBODY;
+	asker__from_passwd(ret, pw);
 }
 
 int asker__of(struct asker *ret, const char *name, struct err *err)
@@ -94,15 +99,19 @@ int asker__own(const struct asker *a, int fd)
 	return a->is_other && fchown(fd, a->uid, a->gid) < 0 ? -errno : 0;
 }
 
+void privs_drop_bounds(uint64_t kept)
+{
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!(kept & 1ull << cap) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			break;
+}
+
 int privs_drop(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	/* Without CAP_SETPCAP the bounding set stays: then no_new_privs alone keeps an exec from gaining anything. */
-	for (int cap = 0; !prctl(PR_CAPBSET_READ, cap, 0, 0, 0) || prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			break;
+	privs_drop_bounds(0);
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (syscall(SYS_capset, &head, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;

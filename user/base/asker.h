@@ -9,6 +9,7 @@
 #define MT_BASE_ASKER_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -25,7 +26,7 @@ struct asker {
 	char name[ASKER_NAME_MAX]; /* "" if the uid has none */
 };
 
-/* SUDO_UID and SUDO_GID (sudo, doas with keepenv) where we are root and they are numbers of users; else ourselves. */
+/* SUDO_UID and SUDO_GID (sudo, doas with keepenv) where we are root and the first is the number of a user; else ourselves. */
 void asker__find(struct asker *ret);
 /* A user by name or number, for --user. -ENOENT with a hint. */
 int asker__of(struct asker *ret, const char *name, struct err *err);
@@ -39,5 +40,10 @@ int asker__own(const struct asker *a, int fd);
  * 0 or -errno.
  */
 int privs_drop(void);
+/*
+ * What no exec can bring back from now on, but for these (a bit a capability). Before another user is become: without
+ * CAP_SETPCAP all stay, and only no_new_privs makes them worthless.
+ */
+void privs_drop_bounds(uint64_t kept);
 
 #endif

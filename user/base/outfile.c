@@ -125,6 +125,16 @@ static int open_dir(const char *path)
 	return fd;
 }
 
+char *outfile_room(const char *path)
+{
+	size_t len = (size_t)(base_of(path) - path);
+	struct stat st;
+
+	if (!lstat(path, &st) && !S_ISREG(st.st_mode))
+		return S_ISLNK(st.st_mode) || S_ISDIR(st.st_mode) ? NULL : strdup(path);
+	return len ? strndup(path, len) : strdup(".");
+}
+
 /* What the shell or our caller has opened for us; -1: it is no such name. */
 static int given_fd(const char *path)
 {

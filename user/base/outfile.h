@@ -40,6 +40,11 @@ struct outfile {
 };
 
 /*
+ * Where the rights to write it end: the directory that it is made in, or what is there already and is no file (a pipe, a
+ * device). NULL: nowhere, it was opened for us or is a link. On the heap.
+ */
+char *outfile_room(const char *path);
+/*
  * 0; or -EEXIST: something has that name, the hint says what to do; -EBUSY: it is being written by another memtrace;
  * -ELOOP: it is a symbolic link; or what open says. *ret is untouched then. /dev/stdout, /dev/stderr and /dev/fd/N are
  * what we were given as these.

@@ -191,13 +191,15 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 static int run_begin(void *ctx, const struct names *names)
 {
 	struct export_run *x = ctx;
+	int r;
 
 	x->to.out = x->out;
 	x->to.names = x->names ? x->names : names;
 	x->to.path = x->out == stdout ? NULL : x->file.part ? x->file.part : x->o->out;
 	x->to.dev = x->o->dev;
 	x->to.ops = x->o->ops;
-	return x->format->begin(&x->ctx, &x->to);
+	r = x->format->begin(&x->ctx, &x->to);
+	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : r;
 }
 
 static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)

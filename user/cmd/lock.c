@@ -40,14 +40,16 @@
 
 int lock_dir_open(const char *path)
 {
+	int fd, is_new = !mkdir(path, 0755);
 	struct stat st;
-	int fd;
 
-	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+	if (!is_new && errno != EEXIST)
 		return -errno;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
+	if (is_new) /* whatever root's umask is: sockets of others are in /run/memtrace, too */
+		(void)fchmod(fd, 0755);
 	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH)) {
 		close(fd);
 		return -EPERM;

@@ -2,14 +2,18 @@
 #include "cmd/offline.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/asker.h"
 #include "base/err.h"
 #include "base/infile.h"
 #include "base/outfile.h"
 #include "cmd/cmd.h"
+#include "keeper/confine.h"
 
 static int is_same(const char *a, const char *b)
 {
@@ -64,20 +68,49 @@ static int be_who_we_are(struct err *err)
 	return 0;
 }
 
+/*
+ * Beside its output alone, or, where root has opened that, to the file that SQLite opens again. Exports spool what does not fit
+ * into memory, and look for a place as tmpfile() and SQLite do.
+ */
+static int confine(const struct options *o, struct err *err)
+{
+	const char *writes[5];
+	char *room = NULL;
+	size_t cnt = 0;
+	int r;
+
+	if (o->held && o->held->part)
+		room = strdup(o->held->part);
+	else if (!o->held && o->out && strcmp(o->out, "-"))
+		room = outfile_room(o->out);
+	if (room)
+		writes[cnt++] = room;
+	if (o->cmd == CMD_EXPORT) {
+		const char *const places[] = { getenv("SQLITE_TMPDIR"), getenv("TMPDIR"), "/var/tmp", "/tmp" };
+
+		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+			if (places[i])
+				writes[cnt++] = places[i];
+	}
+	r = confine_reader(writes, cnt, err);
+	free(room);
+	return r;
+}
+
 int offline_drop(struct options *o, struct err *err)
 {
 	int r = 0;
 
 	if (o->cmd != CMD_REPORT && o->cmd != CMD_EXPORT && o->cmd != CMD_DIFF && o->cmd != CMD_MERGE && o->cmd != CMD_ESTIMATE)
 		return 0;
-	if (!getuid() && !geteuid() && !o->asker.is_other)
+	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error that is told, not our death */
+	if (!getuid() && !geteuid() && !o->asker.is_other) {
 		r = hold_files(o, err);
-	else
+	} else {
+		privs_drop_bounds(0);
 		r = asker__become(&o->asker, err);
+	}
 	if (!r)
 		r = be_who_we_are(err);
-	if (r < 0)
-		return r;
-	r = privs_drop();
-	return r < 0 ? err_set(err, r, "giving away rights: %s", strerror(-r)) : 0;
+	return r < 0 ? r : confine(o, err);
 }

@@ -5,7 +5,9 @@
  *
  * Behind sudo they become the asker for good; who has capabilities of the program's file loses them: then files are opened
  * with the asker's own rights. Root himself keeps his uid without a capability; files are opened before, and the output
- * is given its name by a process that does nothing else (outfile__lend).
+ * is given its name by a process that does nothing else (outfile__lend). Then, whoever it is: a filter of system calls, and
+ * files are written beside the output alone, and exports' spools where those belong. A root without capabilities is still
+ * the owner of /etc/passwd.
  */
 #ifndef MT_CMD_OFFLINE_H
 #define MT_CMD_OFFLINE_H

@@ -33,6 +33,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/outfile.h"
 #include "bpf/lib/shared.h"
 #include "cmd/follow.h"
 #include "cmd/launch.h"
@@ -848,19 +849,20 @@ static int session__launch(struct session *s, struct err *err)
 /* From here on this process may do no more than whoever called it; what takes more is asked of the keeper. */
 static int session__give_rights_away(struct session *s, struct err *err)
 {
-	const char *path = s->opts->record_path, *slash = path ? strrchr(path, '/') : NULL;
-	char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	const char *const writes[] = { dir, s->opts->writes };
+	const char *writes[2];
+	char *room = s->opts->record_path ? outfile_room(s->opts->record_path) : strdup(".");
 	struct asker as;
+	size_t cnt = 0;
 	int r;
 
-	if (!dir)
-		return err_set(err, -ENOMEM, "out of memory");
+	if (room)
+		writes[cnt++] = room;
+	if (s->opts->writes)
+		writes[cnt++] = s->opts->writes;
 	asker__find(&as);
-	r = keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .writes = writes,
-							     .writes_cnt = s->opts->writes ? 2 : 1, .lock = lock_take },
-			  err);
-	free(dir);
+	r = keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .writes = writes, .writes_cnt = cnt,
+							     .lock = lock_take }, err);
+	free(room);
 	return r;
 }
 

@@ -26,14 +26,6 @@
 
 #define BIT(cap) (1ull << (cap))
 
-/* What no exec could bring back. Without CAP_SETPCAP it stays; no_new_privs makes it worthless then. */
-static void drop_bounds(uint64_t kept)
-{
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (!(kept & BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			break;
-}
-
 /* What follows holds for one thread alone, and those that it starts. */
 static int has_one_thread(void)
 {
@@ -42,27 +34,46 @@ static int has_one_thread(void)
 	return !stat("/proc/self/task", &st) && st.st_nlink == 3; /* ".", "..", and one */
 }
 
+static int drop_and_confine(const char *const *writes, size_t writes_cnt)
+{
+	int r = privs_drop();
+
+	if (!r)
+		r = filter_writes(writes, writes_cnt);
+	if (r != -EOPNOTSUPP)
+		return r;
+	log_info("this kernel has no Landlock: files may be written wherever user %u may", (unsigned)geteuid());
+	return 0;
+}
+
 int confine_self(const struct asker *as, const char *const *writes, size_t writes_cnt, struct err *err)
 {
 	int r;
 
 	if (!has_one_thread())
 		return err_set(err, -EBUSY, "giving rights away: there are threads already");
-	drop_bounds(0); /* while we may */
+	privs_drop_bounds(0); /* while we may */
 	r = asker__become(as, err);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		return err_set(err, -errno, "hiding from debuggers: %s", strerror(errno));
-	r = privs_drop();
-	if (!r)
-		r = filter_writes(writes, writes_cnt);
-	if (r == -EOPNOTSUPP) {
-		log_info("this kernel has no Landlock: files may be written wherever user %u may", (unsigned)geteuid());
-		r = 0;
-	}
+	r = drop_and_confine(writes, writes_cnt);
 	if (!r)
 		r = filter_self();
+	return r < 0 ? err_set(err, r, "giving rights away: %s", strerror(-r)) : 0;
+}
+
+int confine_reader(const char *const *writes, size_t writes_cnt, struct err *err)
+{
+	int r = drop_and_confine(writes, writes_cnt);
+
+	if (!r)
+		r = filter_self();
+	if (r == -EINVAL || r == -ENOSYS || r == -EOPNOTSUPP) {
+		log_info("this kernel has no filter of system calls: %s", strerror(-r));
+		r = 0;
+	}
 	return r < 0 ? err_set(err, r, "giving rights away: %s", strerror(-r)) : 0;
 }
 
@@ -78,7 +89,7 @@ int confine_keeper(void)
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
 
-	drop_bounds(KEPT);
+	privs_drop_bounds(KEPT);
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (syscall(SYS_capget, &head, caps) < 0)
 		return -errno;

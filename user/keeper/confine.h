@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* confine: what each half of memtrace gives away, for good. Private to keeper/; before there are threads. */
+/*
+ * confine: what each half of memtrace gives away, for good, and what a command does that only reads files. Before there are
+ * threads.
+ */
 #ifndef MT_KEEPER_CONFINE_H
 #define MT_KEEPER_CONFINE_H
 
@@ -15,5 +18,11 @@ struct err;
 int confine_self(const struct asker *as, const char *const *writes, size_t writes_cnt, struct err *err);
 /* The keeper: no_new_privs, a filter, and of the capabilities only those that its requests take. 0 or -errno. */
 int confine_keeper(void);
+
+/*
+ * A command that has no keeper: no capability, no_new_privs, the filter of the asking half; files are written below these
+ * directories alone. Who it runs as is the caller's matter. A kernel that has no such filter is told with -v. 0 or -errno.
+ */
+int confine_reader(const char *const *writes, size_t writes_cnt, struct err *err);
 
 #endif

@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -194,11 +195,14 @@ static uint64_t known_rights(long abi)
 static int allow_below(int rules, const char *path, uint64_t rights)
 {
 	struct landlock_path_beneath_attr a = { .allowed_access = rights };
+	struct stat st;
 	long r;
 
 	a.parent_fd = open(path, O_PATH | O_CLOEXEC);
 	if (a.parent_fd < 0)
 		return -errno;
+	if (!fstat(a.parent_fd, &st) && !S_ISDIR(st.st_mode))
+		a.allowed_access &= FILE_RIGHTS;
 	r = syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &a, 0);
 	r = r < 0 ? -errno : 0;
 	close(a.parent_fd);
@@ -219,7 +223,7 @@ static void allow_devices(int rules, uint64_t rights)
 	globfree(&g);
 }
 
-int filter_writes(const char *const *dirs, size_t cnt)
+int filter_writes(const char *const *names, size_t cnt)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct landlock_ruleset_attr a = { .handled_access_fs = known_rights(abi) };
@@ -231,10 +235,11 @@ int filter_writes(const char *const *dirs, size_t cnt)
 	if (rules < 0)
 		return -errno;
 	allow_devices(rules, FILE_RIGHTS & a.handled_access_fs);
-	for (size_t i = 0; i < cnt && !r; i++)
-		r = allow_below(rules, dirs[i], DIR_RIGHTS & a.handled_access_fs);
-	if (r == -ENOENT || r == -EACCES)
-		r = 0; /* no file can be made there: said when it is tried */
+	for (size_t i = 0; i < cnt && !r; i++) {
+		r = allow_below(rules, names[i], DIR_RIGHTS & a.handled_access_fs);
+		if (r == -ENOENT || r == -EACCES || r == -ENOTDIR)
+			r = 0; /* no file can be made there: said when it is tried */
+	}
 	if (!r && syscall(SYS_landlock_restrict_self, rules, 0) < 0)
 		r = -errno;
 	close(rules);

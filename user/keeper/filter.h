@@ -20,9 +20,9 @@ int filter_self(void);
 int filter_keeper(void);
 int filter_keeper_more(void);
 /*
- * Files are written, made and removed below these directories alone (Landlock). 0; -EOPNOTSUPP: the kernel cannot do that;
- * -errno.
+ * Files are written, made and removed below these directories alone (Landlock); a name that is no directory is a file to write
+ * to. 0; -EOPNOTSUPP: the kernel cannot do that; -errno.
  */
-int filter_writes(const char *const *dirs, size_t cnt);
+int filter_writes(const char *const *names, size_t cnt);
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -22,6 +23,7 @@
 #include "target/door.h"
 #include "trace/taps.h"
 
+#define END_WAIT_MS 5000
 #define GIVE_BACK_BYTES (1u << 20) /* pages of the area beyond this are not kept */
 
 struct keeper {
@@ -262,7 +264,7 @@ static int at_door_exe(void *ctx, pid_t pid, struct door_exe *ret)
 	pthread_mutex_lock(&k->looks.lock);
 	r = keeper__look(k, &(struct keep_request){ .op = KEEP_EXE, .pid = pid }, NULL, NULL);
 	if (!r) {
-		memcpy(ret, k->looks.area, sizeof(*ret));
+		memcpy(ret, k->looks.area + KEEP_ANSWER, sizeof(*ret));
 		ret->path[sizeof(ret->path) - 1] = '\0';
 	}
 	pthread_mutex_unlock(&k->looks.lock);
@@ -460,6 +462,15 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 	return 0;
 }
 
+/* Its probes are gone; a thread of it that looks at a process which does not let it go may keep it from ending. */
+static void await_end(pid_t pid)
+{
+	struct timespec pause = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < END_WAIT_MS && !waitpid(pid, NULL, WNOHANG); i++)
+		nanosleep(&pause, NULL);
+}
+
 void keeper__free(struct keeper *k)
 {
 	if (!k)
@@ -471,7 +482,7 @@ void keeper__free(struct keeper *k)
 	channel__done(&k->probes);
 	channel__done(&k->looks);
 	if (k->pid > 0)
-		(void)waitpid(k->pid, NULL, 0);
+		await_end(k->pid);
 	free(k);
 }
 

@@ -34,7 +34,7 @@ enum keep_op {
 	KEEP_FIRED,	/* replies len bytes of struct keep_fired */
 	/* of looks at processes */
 	KEEP_FILE,     /* pid; arg: enum door_file. A descriptor */
-	KEEP_EXE,      /* pid. Replies struct door_exe in the area */
+	KEEP_EXE,      /* pid. Replies struct door_exe at KEEP_ANSWER */
 	KEEP_LIB,      /* pid; arg: dev, ino, start, end; area: path with its NUL. A descriptor */
 	KEEP_READ,     /* pid; arg: bytes; area: len bytes of struct iovec. Replies the bytes at KEEP_ANSWER */
 	KEEP_SIDEBAND, /* arg: cpu, bytes of the ring. A descriptor */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Two loops, one a channel: a look at a process must not wait for an attach that takes a second. What both touch are the
- * files that were handed out, under a lock.
+ * Two loops, one a channel (lookers.h has the other): a look at a process must not wait for an attach that takes a second. What
+ * both touch are the files that were handed out, under a lock.
  *
  * Signals of the terminal go to both halves; here they are ignored, because the other half ends in order and this one with
  * it. When the other half is gone, its end of the socket is, too: then the probes are taken away in order, with the rests that
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "keeper/lookers.h"
 #include "target/door.h"
 
 #define ORPHAN_S 3 /* taking 3,650 probes away in order takes one or two */
@@ -100,43 +101,31 @@ int kept_libs__get(struct kept_libs *l, uint64_t dev, uint64_t ino)
 	return r;
 }
 
-/* --- the loops ------------------------------------------------------------------------------------ */
+/* --- the loop ------------------------------------------------------------------------------------- */
 
-static void keep__loop(struct keep *k, struct channel *c,
-		       void (*answer)(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds,
-				      int *ret_close))
+static void probes_loop(struct keep *k)
 {
 	struct keep_request q;
 	struct keep_reply reply;
 	int fds[TAPS_FDS_MAX], to_close;
 
-	while (channel__get_request(c, &q) == 1) {
+	while (channel__get_request(&k->probes, &q) == 1) {
 		memset(&reply, 0, sizeof(reply));
 		to_close = 1;
-		answer(k, &q, &reply, fds, &to_close);
-		if (channel__put_reply(c, &reply, fds) < 0)
+		keep__probes(k, &q, &reply, fds, &to_close);
+		if (channel__put_reply(&k->probes, &reply, fds) < 0)
 			break;
 		for (uint32_t i = 0; to_close && i < reply.fds_cnt; i++)
 			close(fds[i]);
 	}
 }
 
-static void *looks_loop(void *arg)
-{
-	struct keep *k = arg;
-
-	keep__loop(k, &k->looks, keep__looks);
-	return NULL; /* the process ends when the probes are gone */
-}
-
 void keep__serve(struct keep *k)
 {
-	pthread_t thread;
-
 	pthread_mutex_init(&k->libs.lock, NULL);
-	if (pthread_create(&thread, NULL, looks_loop, k))
+	if (lookers_start(k) < 0)
 		_exit(1);
-	keep__loop(k, &k->probes, keep__probes);
+	probes_loop(k);
 	alarm(ORPHAN_S); /* whatever holds it up: no probe outlives memtrace for long */
 	tracer__free(k->tracer); /* waits until all are gone */
 	_exit(0);

@@ -29,9 +29,17 @@ struct kept_libs {
 	pthread_mutex_t lock;
 };
 
+#define KEEP_CPUS_MAX 8192 /* more than a kernel can have */
+
+struct kept_ring {
+	void *at; /* NULL: none */
+	size_t len;
+};
+
 struct keep {
 	struct channel probes, looks;
 	struct kept_libs libs;
+	struct kept_ring rings[KEEP_CPUS_MAX]; /* of sideband records, by CPU */
 	struct tracer *tracer;
 	int checks; /* the caller is not root: only processes that it may trace itself */
 	keep_lock *lock;
@@ -42,7 +50,8 @@ void keep__serve(struct keep *k);
 
 /* One request each: what to reply; ret_fds has room for TAPS_FDS_MAX. *ret_close: they are closed once sent. */
 void keep__probes(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds, int *ret_close);
-void keep__looks(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds, int *ret_close);
+/* answer: KEEP_READ_MAX bytes, of which ret->len belong behind KEEP_ANSWER. ret_fds: one, to be closed once it is sent. */
+void keep__looks(struct keep *k, const struct keep_request *q, char *answer, struct keep_reply *ret, int *ret_fds);
 
 /* May the one who called memtrace look at this process? ptrace's own rule, asked of the kernel. 0 or -EPERM, -ESRCH. */
 int keep__may(const struct keep *k, pid_t pid);

@@ -30,13 +30,13 @@ static int32_t look_file(const struct keep_request *q, struct keep_reply *ret, i
 	return one_fd(ret, ret_fds, door_own.file(NULL, q->pid, (enum door_file)q->arg[0]));
 }
 
-static int32_t look_exe(struct keep *k, const struct keep_request *q, struct keep_reply *ret)
+static int32_t look_exe(const struct keep_request *q, char *answer, struct keep_reply *ret)
 {
 	struct door_exe exe = { 0 };
 	int r = door_own.exe(NULL, q->pid, &exe);
 
 	if (!r)
-		memcpy(k->looks.area, &exe, sizeof(exe));
+		memcpy(answer, &exe, sizeof(exe));
 	ret->len = r ? 0 : sizeof(exe);
 	return r;
 }
@@ -58,10 +58,11 @@ static int32_t look_lib(struct keep *k, const struct keep_request *q, struct kee
 	return one_fd(ret, ret_fds, fd);
 }
 
-static int32_t look_read(struct keep *k, const struct keep_request *q)
+static int32_t look_read(struct keep *k, const struct keep_request *q, char *answer, struct keep_reply *ret)
 {
 	struct iovec ranges[DOOR_RANGES_MAX];
 	uint64_t sum = 0;
+	int r;
 
 	if (!q->len || q->len > sizeof(ranges) || q->len % sizeof(ranges[0]) || q->arg[0] > KEEP_READ_MAX)
 		return -EINVAL;
@@ -73,26 +74,34 @@ static int32_t look_read(struct keep *k, const struct keep_request *q)
 	}
 	if (sum != q->arg[0])
 		return -EINVAL;
-	return door_own.read(NULL, q->pid, ranges, q->len / sizeof(ranges[0]), k->looks.area + KEEP_ANSWER, q->arg[0]);
+	r = door_own.read(NULL, q->pid, ranges, q->len / sizeof(ranges[0]), answer, q->arg[0]);
+	ret->len = r ? 0 : q->arg[0];
+	return r;
 }
 
 /*
  * The ring is mapped here and stays so: its pages are counted against whoever maps it first, and the other half's user may
- * lock but few.
+ * lock but few. One a CPU: that of a CPU which comes again, or is asked for again and again, takes the place of the one before.
  */
-static int32_t look_sideband(const struct keep_request *q, struct keep_reply *ret, int *ret_fds)
+static int32_t look_sideband(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds)
 {
-	int fd;
+	struct kept_ring ring = { .len = q->arg[1] };
+	int fd, r;
 
-	if (q->arg[0] > INT32_MAX || !q->arg[1] || q->arg[1] > SIDEBAND_BYTES_MAX)
+	if (q->arg[0] >= KEEP_CPUS_MAX || !ring.len || ring.len > SIDEBAND_BYTES_MAX)
 		return -EINVAL;
-	fd = door_own.sideband(NULL, (int)q->arg[0], q->arg[1]);
-	if (fd >= 0 && mmap(NULL, q->arg[1], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED) {
-		int r = -errno;
-
+	fd = door_own.sideband(NULL, (int)q->arg[0], ring.len);
+	if (fd < 0)
+		return fd;
+	ring.at = mmap(NULL, ring.len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (ring.at == MAP_FAILED) {
+		r = -errno;
 		close(fd);
 		return r;
 	}
+	if (k->rings[q->arg[0]].at)
+		munmap(k->rings[q->arg[0]].at, k->rings[q->arg[0]].len);
+	k->rings[q->arg[0]] = ring;
 	return one_fd(ret, ret_fds, fd);
 }
 
@@ -123,11 +132,10 @@ static int32_t look_usage(struct keep_reply *ret)
 	return 0;
 }
 
-void keep__looks(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds, int *ret_close)
+void keep__looks(struct keep *k, const struct keep_request *q, char *answer, struct keep_reply *ret, int *ret_fds)
 {
-	(void)ret_close; /* all are */
 	if (q->op == KEEP_SIDEBAND || q->op == KEEP_USAGE) {
-		ret->r = q->op == KEEP_USAGE ? look_usage(ret) : look_sideband(q, ret, ret_fds);
+		ret->r = q->op == KEEP_USAGE ? look_usage(ret) : look_sideband(k, q, ret, ret_fds);
 		return;
 	}
 	ret->r = keep__may(k, q->pid);
@@ -135,9 +143,9 @@ void keep__looks(struct keep *k, const struct keep_request *q, struct keep_reply
 		return;
 	switch (q->op) {
 	case KEEP_FILE: ret->r = look_file(q, ret, ret_fds); break;
-	case KEEP_EXE: ret->r = look_exe(k, q, ret); break;
+	case KEEP_EXE: ret->r = look_exe(q, answer, ret); break;
 	case KEEP_LIB: ret->r = look_lib(k, q, ret, ret_fds); break;
-	case KEEP_READ: ret->r = look_read(k, q); break;
+	case KEEP_READ: ret->r = look_read(k, q, answer, ret); break;
 	case KEEP_LOCK: ret->r = look_lock(k, q, ret, ret_fds); break;
 	default: ret->r = -ENOSYS;
 	}

@@ -51,7 +51,8 @@ static int own_exe(void *ctx, pid_t pid, struct door_exe *ret)
 /*
  * Looks before it opens: a mapped device must not be opened at all. map_files leads to the mapped file itself, so there
  * only the inode is compared: on btrfs and overlayfs stat tells another device than maps does. By name nothing is opened
- * that is not for everybody: what the process has mapped is told by whoever asks.
+ * that is not for everybody: what the process has mapped is told by whoever asks. Nor is anybody waited for: its owner may
+ * have a lease on the file (fcntl(2)), which holds up whoever opens it for 45 s.
  */
 static int open_checked(const char *name, const struct door_lib *l, int by_name)
 {
@@ -67,7 +68,7 @@ static int open_checked(const char *name, const struct door_lib *l, int by_name)
 		fd = -EACCES;
 	else {
 		snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
-		fd = open(self, O_RDONLY | O_CLOEXEC);
+		fd = open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 		fd = fd < 0 ? -errno : fd;
 	}
 	close(at);

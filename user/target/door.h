@@ -39,7 +39,7 @@ struct door {
 	int (*exe)(void *ctx, pid_t pid, struct door_exe *ret);
 	/*
 	 * To read: the very file, by the mapping, else by the name where anybody may read it. -ESTALE: another file is there
-	 * now. Only regular files.
+	 * now. -EWOULDBLOCK: its owner has a lease on it. Only regular files.
 	 */
 	int (*lib)(void *ctx, pid_t pid, const struct door_lib *lib);
 	/* All ranges, DOOR_RANGES_MAX at most, one behind the other, `len` bytes together. -ESRCH, -EFAULT. */

@@ -726,7 +726,9 @@ int target__open_lib(const struct target *t, const struct lib *lib, struct err *
 	if (!target__alive(t))
 		return no_such(t->pid, err);
 	err_set(err, r, "opening %s as process %d has it mapped: %s", lib->path, (int)t->pid,
-		r == -ESTALE ? "another file has its name now" : strerror(-r));
+		r == -ESTALE	  ? "another file has its name now" :
+		r == -EWOULDBLOCK ? "its owner has a lease on it, and would have to be waited for" :
+				    strerror(-r));
 	if (r == -EPERM || r == -EACCES)
 		err_hint(err, "run memtrace as root (sudo): replaced and deleted files can be reached only "
 			      "through map_files");

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#define LOG_MODULE "keeper"
+#include "keeper/lookers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "keeper/serve.h"
+
+#define WATCH_NS 100000000
+
+struct looker {
+	struct lookers *all;
+	char *answer;	   /* KEEP_READ_MAX bytes of its own: what comes too late must not fall into the answer of another */
+	uint64_t since_ns; /* 0: it waits for a request */
+	uint32_t op;
+	pid_t pid;
+};
+
+static struct lookers {
+	struct keep *k;
+	pthread_mutex_t lock;
+	struct looker *now;
+	struct looker *left[LOOK_LEFT_MAX];
+	size_t left_cnt;
+} lookers = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int looker_start(struct lookers *all);
+
+/* --- one of them --------------------------------------------------------------------------------------- */
+
+/* The lock is held. */
+static int lookers__refuse(const struct lookers *all, const struct keep_request *q)
+{
+	if (q->op != KEEP_READ)
+		return 0;
+	for (size_t i = 0; i < all->left_cnt; i++)
+		if (all->left[i]->pid == q->pid)
+			return 1;
+	return all->left_cnt == LOOK_LEFT_MAX;
+}
+
+static int looker__begin(struct looker *l, const struct keep_request *q)
+{
+	int refuse;
+
+	pthread_mutex_lock(&l->all->lock);
+	l->since_ns = now_ns();
+	l->op = q->op;
+	l->pid = q->pid;
+	refuse = lookers__refuse(l->all, q);
+	pthread_mutex_unlock(&l->all->lock);
+	return refuse ? -ETIMEDOUT : 0;
+}
+
+/* 0: it was left behind. Else the answer is in the area, and the reply may go. */
+static int looker__end(struct looker *l, const struct keep_reply *reply)
+{
+	struct lookers *all = l->all;
+	size_t i = 0;
+	int is_left;
+
+	pthread_mutex_lock(&all->lock);
+	while (i < all->left_cnt && all->left[i] != l)
+		i++;
+	is_left = i < all->left_cnt;
+	if (is_left)
+		all->left[i] = all->left[--all->left_cnt];
+	else
+		memcpy(all->k->looks.area + KEEP_ANSWER, l->answer, reply->len);
+	l->since_ns = 0;
+	pthread_mutex_unlock(&all->lock);
+	return !is_left;
+}
+
+static void looker__free(struct looker *l)
+{
+	free(l->answer);
+	free(l);
+}
+
+static void *look(void *arg)
+{
+	struct looker *l = arg;
+	struct keep *k = l->all->k;
+	struct keep_request q;
+	int fds[TAPS_FDS_MAX], goes_on = 1;
+
+	while (goes_on && channel__get_request(&k->looks, &q) == 1) {
+		struct keep_reply reply = { .r = looker__begin(l, &q) };
+
+		if (!reply.r)
+			keep__looks(k, &q, l->answer, &reply, fds);
+		goes_on = looker__end(l, &reply) && channel__put_reply(&k->looks, &reply, fds) >= 0;
+		for (uint32_t i = 0; i < reply.fds_cnt; i++)
+			close(fds[i]);
+	}
+	looker__free(l);
+	return NULL; /* the process ends when the probes are gone */
+}
+
+/* --- all ------------------------------------------------------------------------------------------------ */
+
+/* The lock is held. Where no other can be had it is waited for. */
+static void lookers__leave(struct lookers *all)
+{
+	struct keep_reply late = { .r = -ETIMEDOUT };
+	struct looker *l = all->now;
+
+	if (all->left_cnt == LOOK_LEFT_MAX || looker_start(all) < 0)
+		return;
+	all->left[all->left_cnt++] = l;
+	log_warn("process %d holds up who looks at it: its memory is not read for now", (int)l->pid);
+	(void)channel__put_reply(&all->k->looks, &late, NULL);
+}
+
+static uint64_t looker__limit(const struct looker *l)
+{
+	return l->op == KEEP_READ ? LOOK_READ_NS : l->op == KEEP_LOCK ? UINT64_MAX /* has one of its own */ : LOOK_NS;
+}
+
+static void *watch(void *arg)
+{
+	struct timespec pause = { .tv_nsec = WATCH_NS };
+	struct lookers *all = arg;
+
+	for (;;) {
+		nanosleep(&pause, NULL);
+		pthread_mutex_lock(&all->lock);
+		if (all->now->since_ns && now_ns() - all->now->since_ns > looker__limit(all->now))
+			lookers__leave(all);
+		pthread_mutex_unlock(&all->lock);
+	}
+	return NULL;
+}
+
+static int start_detached(void *(*main)(void *arg), void *arg)
+{
+	pthread_t thread;
+	int e = pthread_create(&thread, NULL, main, arg);
+
+	if (!e)
+		pthread_detach(thread);
+	return -e;
+}
+
+static int looker_start(struct lookers *all)
+{
+	struct looker *l = calloc(1, sizeof(*l)), *before = all->now;
+	int r;
+
+	if (!l)
+		return -ENOMEM;
+	l->all = all;
+	l->answer = malloc(KEEP_READ_MAX);
+	all->now = l;
+	r = l->answer ? start_detached(look, l) : -ENOMEM;
+	if (r < 0) {
+		all->now = before;
+		looker__free(l);
+	}
+	return r;
+}
+
+int lookers_start(struct keep *k)
+{
+	int r;
+
+	lookers.k = k;
+	r = looker_start(&lookers);
+	return r < 0 ? r : start_detached(watch, &lookers);
+}

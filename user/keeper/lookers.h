@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * lookers: who answers requests of looks, one thread at a time. Private to keeper/.
+ *
+ * A process may hold up who looks at it for as long as it likes: its memory may be a file of a file system of its own
+ * (FUSE), or wait for its own hand (userfaultfd), and a thread that waits for such a page cannot be called back. So one that
+ * takes too long is left behind, its request gets -ETIMEDOUT, and another thread takes its place. The memory of that process
+ * is not read again as long as the one that was left waits; what that has to say at last is nobody's.
+ */
+#ifndef MT_KEEPER_LOOKERS_H
+#define MT_KEEPER_LOOKERS_H
+
+#include <stdint.h>
+
+struct keep;
+
+#define LOOK_READ_NS 300000000ull /* a read of at most 1 MiB takes 0.2 ms */
+#define LOOK_NS 5000000000ull	  /* a file of a library may be on a network's disk */
+#define LOOK_LEFT_MAX 32	  /* then no memory is read any more */
+
+/* In threads of its own, until the other half is gone. Once in a process. 0 or -errno. */
+int lookers_start(struct keep *k);
+
+#endif
