@@ -51,6 +51,8 @@ struct named_proc {
 	uint64_t next_ns, search_ns; /* when to look, and when to search for modules */
 	uint64_t gap_ns, search_gap_ns;
 	uint32_t modules, optimizers; /* at the last look */
+	size_t kept_bytes;	      /* by the reader */
+	uint32_t full;		      /* the most that a look left out */
 	unsigned fails;
 	uint32_t noted; /* enum note, bits */
 	struct known *known; /* by data pointer; a power of two */
@@ -92,6 +94,7 @@ struct naming {
 	uint64_t last_ns;
 	int fd, is_busy, has_thread;
 	uint32_t generation; /* of what the kernel side is told */
+	uint64_t left_out;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -285,6 +288,11 @@ void naming__free(struct naming *n)
 	free(n);
 }
 
+uint64_t naming__left_out_cnt(const struct naming *n)
+{
+	return n->left_out;
+}
+
 int naming__fd(const struct naming *n)
 {
 	return n->fd;
@@ -322,6 +330,29 @@ static void follow_pids(struct naming *n, const pid_t *pids, size_t cnt)
 		}
 		named_proc__done(&n->env, &n->procs[i]);
 		n->procs[i] = n->procs[--n->procs_cnt];
+	}
+}
+
+/*
+ * What readers keep so that a look need not walk again has a bound, too: the largest goes, and its process is looked at as if
+ * for the first time when it has its turn.
+ */
+static void free_readers(struct naming *n)
+{
+	for (;;) {
+		struct named_proc *most = &n->procs[0];
+		uint64_t sum = 0;
+
+		for (size_t i = 0; i < n->procs_cnt; i++) {
+			sum += n->procs[i].kept_bytes;
+			if (n->procs[i].kept_bytes > most->kept_bytes)
+				most = &n->procs[i];
+		}
+		if (sum <= NAMING_BYTES_MAX)
+			return;
+		py_reader__free(most->reader);
+		most->reader = NULL;
+		most->kept_bytes = 0;
 	}
 }
 
@@ -533,8 +564,13 @@ static void note_gaps(struct naming *n, struct named_proc *p, const struct py_lo
 	if (look->circles)
 		note(n, p, NOTE_CIRCLES, "modules that hold each other in a circle have no names of their own: which of them "
 					 "is the root cannot be told");
+	if (look->full > p->full) {
+		n->left_out += look->full - p->full;
+		p->full = look->full;
+	}
 	if (look->full)
-		note(n, p, NOTE_FULL, "there are more modules or tensors than names are read of (docs/names.md)");
+		note(n, p, NOTE_FULL, "this process has more modules and tensors than names are read of (docs/names.md): the "
+				     "rest have none");
 	if (look->nameless)
 		note(n, p, NOTE_NAMELESS, "some modules or parameters are called what cannot be told: control characters, "
 					  "or more than 255 bytes");
@@ -598,6 +634,7 @@ static void failed(struct naming *n, struct named_proc *p, const struct job *j, 
 					    "memory is not as expected");
 	py_reader__free(p->reader);
 	p->reader = NULL;
+	p->kept_bytes = 0;
 	p->has_how = 0; /* of another program, perhaps */
 }
 
@@ -655,4 +692,6 @@ void naming__done(struct naming *n, uint64_t now_ns)
 	say(n, p, p->reader, &j->look, now_ns);
 	note_gaps(n, p, &j->look);
 	schedule(p, j, now_ns);
+	p->kept_bytes = j->look.kept_bytes;
+	free_readers(n);
 }

@@ -18,6 +18,7 @@
 #include "event/event.h"
 
 #define NAMING_PROCS_MAX 64
+#define NAMING_BYTES_MAX (512ull << 20) /* that readers keep between looks; one alone has 256 MiB (python/walk.h) */
 #define NAMING_EVERY_NS 1000000000ull
 #define NAMING_REST 50 /* 2 % of a core at most */
 #define NAMING_GAP_MAX_NS 8000000000ull
@@ -42,6 +43,7 @@ struct naming_env {
 
 int naming__new(struct naming **ret, const struct naming_env *env, struct err *err);
 void naming__free(struct naming *n); /* waits for a look that is under way */
+uint64_t naming__left_out_cnt(const struct naming *n); /* modules and tensors over the limits of a look (python/walk.h) */
 int naming__fd(const struct naming *n); /* can be read when naming__done has something to do */
 /* Begins a look at the process whose turn it is, if one is due. pids: those that are followed now. */
 void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns);

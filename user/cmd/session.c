@@ -357,7 +357,8 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
 	session__push_loss(s, MT_LOSS_FILES, follow__files_lost(s->follow));
-	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
+	session__push_loss(s, MT_LOSS_NAMES,
+			   names__overflow_cnt(s->names) + (s->naming ? naming__left_out_cnt(s->naming) : 0));
 	session__push_full(s);
 	session__push_loss(s, MT_LOSS_SHARE, s->share.left_out);
 	session__push_loss(s, MT_LOSS_RECORDING, recorder__dropped(&s->recorder));
