@@ -17,7 +17,7 @@
 
 #include "event/event.h"
 
-#define NAMING_PROCS_MAX 64
+#define NAMING_PROCS_MAX 64 /* shared evenly by trees of processes where there are more */
 #define NAMING_BYTES_MAX (512ull << 20) /* that readers keep between looks; one alone has 256 MiB (python/walk.h) */
 #define NAMING_EVERY_NS 1000000000ull
 #define NAMING_REST 50 /* 2 % of a core at most */
@@ -38,6 +38,7 @@ struct naming_env {
 	/* Tells the kernel side how a process's modules are found; NULL: modules are not wanted. */
 	int (*modules)(void *ctx, pid_t pid, const struct mt_module_proc *how);
 	int (*module)(void *ctx, pid_t pid, uint64_t obj, int has_name); /* keeper__module */
+	pid_t (*tree)(void *ctx, pid_t pid); /* follow__tree */
 	void *ctx;
 };
 
