@@ -199,6 +199,13 @@ static int session__module(void *ctx, pid_t pid, uint64_t obj, int has_name)
 	return keeper__module(s->keeper, pid, obj, has_name);
 }
 
+static pid_t session__tree(void *ctx, pid_t pid)
+{
+	const struct session *s = ctx;
+
+	return follow__tree(s->follow, pid);
+}
+
 static uint64_t session__steps(void *ctx, pid_t pid)
 {
 	const struct session *s = ctx;
@@ -358,7 +365,9 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
 	session__push_loss(s, MT_LOSS_FILES, follow__files_lost(s->follow));
-	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
+	session__push_loss(s, MT_LOSS_THREADS, follow__procs_left_out(s->follow));
+	session__push_loss(s, MT_LOSS_NAMES,
+			   names__overflow_cnt(s->names) + (s->naming ? naming__left_out_cnt(s->naming) : 0));
 	session__push_full(s);
 	session__push_loss(s, MT_LOSS_SHARE, s->share.left_out);
 	session__push_loss(s, MT_LOSS_RECORDING, recorder__lost(&s->recorder, MT_LOSS_RECORDING));
@@ -813,7 +822,7 @@ static int session__init(struct session *s, const struct model_opts *mo, struct 
 	if (!r && o->names && (o->sources & SRC_FRAMEWORK))
 		r = naming__new(&s->naming, &(struct naming_env){ .names = s->names, .model = s->model, .push = session__push,
 								  .modules = o->modules ? session__modules : NULL,
-								  .module = session__module, .ctx = s },
+								  .module = session__module, .tree = session__tree, .ctx = s },
 				err);
 	if (!r && s->naming)
 		r = session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);
