@@ -24,7 +24,7 @@ check-unit: $(UNIT_BINS)
 	@printf '%s\n' $(UNIT_BINS) | tests/abreast
 
 # BPF programs in the kernel (root).
-$(B)/tests/test_kernel $(B)/tests/test_sites: $(B)/tests/%: tests/bpf/%.c $(B)/libmemtrace.a
+$(B)/tests/test_kernel $(B)/tests/test_sites: $(B)/tests/%: tests/bpf/%.c tests/bpf/self.h $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -O1 -fno-optimize-sibling-calls -Wno-missing-prototypes $< $(B)/libmemtrace.a $(LIBS) -lcmocka -o $@
 .PHONY: check-bpf

@@ -16,8 +16,9 @@
  * the names of the earlier ones, and nothing else of them. The last frame of a recording that was
  * closed has MTR_FRAME_END set; without it the recording was cut.
  *
- * Each column is compressed alone (a zstd frame) when that makes it smaller, else stored as it is:
- * stored_bytes == raw_bytes means as it is. An empty column has both 0.
+ * Each column is compressed alone (a zstd frame) when that makes it smaller (but see
+ * MTR_NAMES_RATIO_MAX), else stored as it is: stored_bytes == raw_bytes means as it is. An empty
+ * column has both 0.
  *
  * Events. An event has 13 fields (struct event of user/event/event.h; kinds in memtrace/event.h):
  *   ts_ns u64, addr u64, size u64, pid u32, tid u32, seq u32, name u32, aux u32, and kind, dev,
@@ -68,6 +69,16 @@
 #define MTR_FRAME_RAW_MAX (8u << 20)	     /* raw bytes of all columns together */
 #define MTR_NAME_BYTES_MAX 4096u
 #define MTR_NAMES_BYTES_MAX (256u << 20) /* of all names of a recording, 1 byte each added */
+/*
+ * So that reading takes no more memory than the file's size stands for: a column of names is MTR_NAMES_RATIO_MAX times as
+ * long as what is stored of it at most, and a frame has MTR_EVENTS_RATIO_MAX times as many events as bytes of TIME_LO are
+ * stored. What compresses better than that is stored as it is. Writers before this did not do so: of what is over it a
+ * reader takes this much in all.
+ */
+#define MTR_NAMES_RATIO_MAX 64u
+#define MTR_EVENTS_RATIO_MAX 4u
+#define MTR_DENSE_NAMES_MAX (16u << 20) /* bytes */
+#define MTR_DENSE_EVENTS_MAX (512u << 10)
 
 enum mtr_frame_flag {
 	MTR_FRAME_END = 1, /* the last frame; no events, no names */

@@ -35,6 +35,7 @@
 #include "plan/plan.h"
 #include "trace/cookies.h"
 #include "trace/trace.h"
+#include "self.h"
 
 #define NOINLINE __attribute__((noinline, noclone, used))
 #define EVENTS_MAX 400000
@@ -161,7 +162,6 @@ struct rig {
 
 static unsigned stacks; /* enum mt_stacks, of the next rig; it is the rig's then */
 static uint64_t stack_size, stack_rate;
-static int force_perf, way; /* enum of attach_stats.way; -1: the tracer chooses, and sticks to it */
 
 static uint64_t file_offset(const void *fn)
 {
@@ -183,22 +183,14 @@ static uint64_t file_offset(const void *fn)
 
 static void rig__init(struct rig *r, uint64_t ring_bytes, int kernel)
 {
-	struct tracer_opts o = { .ring_bytes = ring_bytes, .force_perf = force_perf, .kernel = kernel,
-				 .stacks = stacks, .stack_size = stack_size, .stack_rate = stack_rate };
-	struct stat st;
-	struct err err = { 0 };
-
 	memset(r, 0, sizeof(*r));
-	assert_int_equal(stat("/proc/self/exe", &st), 0);
-	r->lib = (struct plan_lib){ .dev = st.st_dev, .ino = st.st_ino, .path = (char *)"self",
-				    .fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC) };
-	assert_true(r->lib.fd >= 0);
+	r->lib = self_lib();
 	r->names = names__new();
 	r->d = decode__new(r->names);
 	r->ev = calloc(EVENTS_MAX, sizeof(*r->ev));
 	assert_non_null(r->ev);
-	if (tracer__new(&r->t, &o, &err) < 0)
-		fail_msg("tracer: %s (%s)", err.msg, err.hint);
+	r->t = self_tracer((struct tracer_opts){ .ring_bytes = ring_bytes, .kernel = kernel, .stacks = stacks,
+						 .stack_size = stack_size, .stack_rate = stack_rate });
 	r->plan = (struct plan){ .libs = &r->lib, .libs_cnt = 1, .sites = r->sites, .specs = r->specs,
 				 .seg_specs = r->seg_specs };
 	assert_int_equal(names__add(r->names, "op_a").v, OP_A);
@@ -228,19 +220,6 @@ static void rig__segs(struct rig *r, const void *const *fns, const struct mt_seg
 	for (size_t i = 0; i < cnt; i++)
 		rig__site(r, fns[i], MT_PROG_SEG_ENTER, i);
 	r->plan.seg_specs_cnt = cnt;
-}
-
-static void rig__attach(struct rig *r)
-{
-	struct attach_stats st = { 0 };
-	struct err err = { 0 };
-
-	if (tracer__attach(r->t, getpid(), &r->plan, &st, &err) < 0)
-		fail_msg("attach: %s", err.msg);
-	assert_int_equal(st.attached, r->plan.sites_cnt);
-	if (way < 0)
-		way = (int)st.way; /* the tracer's choice, the same for every test */
-	assert_int_equal(st.way, way);
 }
 
 /* Stacks, kept as they come; that one was told is an event. */
@@ -365,7 +344,7 @@ static void rig__ops(struct rig *r)
 	rig__site(r, op_b, MT_PROG_OP, OP_B);
 	rig__site(r, fw_new, MT_PROG_FW_NEW, 0);
 	rig__site(r, fw_delete, MT_PROG_FW_DELETE, 0);
-	rig__attach(r);
+	self_attach(r->t, &r->plan);
 }
 
 static void test_nesting(void **state)
@@ -574,7 +553,7 @@ static void test_idle_operators_go_and_come_back(void **state)
 		r.plan.sites_cnt = 4;
 		wanted[1] = 1;
 	}
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	callers__begin(&c);
 	drain_ops(&r, told, 20);
 	assert_int_equal(tracer__retire(r.t, getpid(), &r.plan, wanted, &rs), 0);
@@ -641,7 +620,7 @@ static void test_idle_operators_go_in_slices(void **state)
 	rig__site(&r, fw_delete, MT_PROG_FW_DELETE, 0);
 	sites = many_sites(&r);
 	memset(wanted + 1, 1, 50);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	callers__begin(&c);
 	drain_ops(&r, told, 20);
 	while ((more = tracer__retire(r.t, getpid(), &r.plan, wanted, &rs)) == 1) {
@@ -675,7 +654,7 @@ static void test_look_ups_are_told(void **state)
 	(void)state;
 	rig__init(&r, 0, 0);
 	rig__site(&r, end, MT_PROG_LOOKUP, 0);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	assert_int_equal(tracer__looked_up(r.t), 0);
 	end();
 	end();
@@ -695,7 +674,7 @@ static void test_op_left_by_longjmp(void **state)
 	rig__site(&r, op_jumps, MT_PROG_OP, OP_B);
 	rig__site(&r, op_a, MT_PROG_OP, OP_A);
 	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	for (int i = 0; i < 100; i++)
 		if (!setjmp(out))
 			op_jumps();
@@ -768,7 +747,7 @@ static void test_full_ring_is_counted(void **state)
 	(void)state;
 	rig__init(&r, 4096, 0);
 	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	for (uintptr_t i = 1; i <= 1000; i++)
 		fw_new(NULL, (void *)(i * 64), 1);
 	rig__collect(&r);
@@ -787,7 +766,7 @@ static void test_ring_goes_round(void **state)
 	rig__init(&r, 4096, 0);
 	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
 	rig__site(&r, fw_delete, MT_PROG_FW_DELETE, 0);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	for (uintptr_t i = 1; i <= 2000; i++) {
 		fw_new(NULL, (void *)(i * 64), i);
 		if (i % 3)
@@ -817,7 +796,7 @@ static void rig__usdts(struct rig *r)
 	rig__usdt(r, tag, (struct mt_usdt_spec){ .kind = MT_EV_TAG, .ptr = arg_rdi, .name = arg_rsi });
 	rig__site(r, op_a, MT_PROG_OP, OP_A);
 	rig__site(r, fw_new, MT_PROG_FW_NEW, 0);
-	rig__attach(r);
+	self_attach(r->t, &r->plan);
 }
 
 static void test_named_ops_nest_with_probed_ones(void **state)
@@ -1213,7 +1192,7 @@ static void test_usdt_argument_forms(void **state)
 			words[2] = (uint64_t)303 << 32 | 303; /* index 2 * 4 + 8 = the low word of [2] */
 		rig__init(&r, 0, 0);
 		rig__usdt(&r, probe_args, (struct mt_usdt_spec){ .kind = MT_EV_STEP, .ptr = forms[i].arg });
-		rig__attach(&r);
+		self_attach(r.t, &r.plan);
 		probe_args(0x1122334455667788, 2, words, 2);
 		rig__collect(&r);
 		expect_kinds(&r, MT_EV_STEP, 0);
@@ -1236,7 +1215,7 @@ static void test_regions(void **state)
 	rig__init(&r, 0, 0);
 	rig__site(&r, region_begin, MT_PROG_REGION_BEGIN, 0);
 	rig__site(&r, region_end, MT_PROG_REGION_END, MT_REGION_TWICE);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	region_end(record); /* began before the attach: nothing */
 	region_end(record);
 	region_begin(NULL, &name);
@@ -1271,7 +1250,7 @@ static void test_regions_that_end_once(void **state)
 	rig__init(&r, 0, 0);
 	rig__site(&r, region_begin, MT_PROG_REGION_BEGIN, 0);
 	rig__site(&r, region_end, MT_PROG_REGION_END, MT_REGION_ONCE);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	region_end(&on_stack); /* began before the attach: nothing */
 	region_begin(NULL, &name);
 	region_begin(NULL, &name);
@@ -1293,7 +1272,7 @@ static void test_framework_usage(void **state)
 	rig__init(&r, 0, 0);
 	rig__site(&r, fw_usage, MT_PROG_FW_USAGE, 0);
 	rig__site(&r, fw_usage_oom, MT_PROG_FW_USAGE_OOM, 0);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	fw_usage((void *)0x1000, 512, 512, 2 << 20, 0x0001);
 	fw_usage((void *)0x2000, 1024, 1024, 4 << 20, 0xabcd0301); /* what is above 16 bits may be anything */
 	fw_usage((void *)0x1000, -512, 0, 2 << 20, 0x0001);
@@ -1337,7 +1316,7 @@ static void test_segments(void **state)
 		assert_int_not_equal(specs[i].api, 0);
 	}
 	rig__segs(&r, fns, specs, 4);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	runtime_alloc(&p, 100); /* the driver's call in it is the same memory */
 	runtime_device(2);
 	driver_alloc(&p, 200);
@@ -1479,7 +1458,7 @@ static void test_calls_in_calls_at_random(void **state)
 	tree.rng = seed;
 	rig__init(&r, 0, 0);
 	rig__segs(&r, fns, specs, 3);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	for (n = 0; n < TREES; n++) {
 		tree.depth = 0;
 		if (!setjmp(tree.catches[0]))
@@ -1512,7 +1491,7 @@ static void test_semaphores(void **state)
 	rig__usdt(&r, end, spec);
 	r.sites[0].ref_ctr_offset = file_offset(&semaphore);
 	assert_int_equal(semaphore_now(), 0);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	assert_int_equal(semaphore_now(), 1);
 	end();
 	rig__collect(&r);
@@ -1522,7 +1501,7 @@ static void test_semaphores(void **state)
 
 	rig__init(&other, 0, 0);
 	rig__usdt(&other, end, spec);
-	rig__attach(&other);
+	self_attach(other.t, &other.plan);
 	rig__init(&r, 0, 0);
 	rig__usdt(&r, end, spec);
 	r.sites[0].ref_ctr_offset = file_offset(&semaphore);
@@ -1748,7 +1727,7 @@ static void rig__flow(struct rig *r, const struct mt_flow_layout *l)
 {
 	rig__flow_sites(r, l);
 	rig__site(r, flow_acc, MT_PROG_FLOW_ACC, 0);
-	rig__attach(r);
+	self_attach(r->t, &r->plan);
 }
 
 static void expect_arg(const struct rig *r, size_t i, uint64_t ptr, uint32_t aux, uint8_t dev, uint8_t class)
@@ -1828,7 +1807,7 @@ static void test_tensors_given_already(void **state)
 	spec->args[2].flags |= MT_FLOW_F_ONCE;
 	rig__flow_sites(&r, &flow_layouts[0]);
 	rig__site(&r, flow_outer, MT_PROG_FLOW_OP, OP_B | 1ull << 32);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	objects__lay(&o, &flow_layouts[0], 0);
 	flow_outer(&o.items[0], o.optional, o.items, 1);
 	flow_op(&o.items[0], o.optional, o.items, 1);
@@ -1934,7 +1913,7 @@ static void test_classes_go_with_their_process(void **state)
 	assert_int_equal(tracer__classes_cnt(r.t), 4);
 	tracer__detach(r.t, getpid());
 	assert_int_equal(tracer__classes_cnt(r.t), 0);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	flow_op(&o.items[0], o.optional, o.items, 0);
 	rig__collect(&r);
 	expect_arg(&r, 1, 0x1000, AUX(0, 3, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
@@ -1950,7 +1929,7 @@ static void rig__stacks(struct rig *r, unsigned which, uint64_t size, uint64_t r
 	stack_rate = rate;
 	rig__init(r, 0, 0);
 	rig__site(r, fw_new, MT_PROG_FW_NEW, 0);
-	rig__attach(r);
+	self_attach(r->t, &r->plan);
 }
 
 static void test_native_stacks(void **state)
@@ -1996,7 +1975,7 @@ static void test_native_stacks_have_a_rate(void **state)
 	stack_size = 0;
 	rig__init(&r, 4096, 0);
 	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	fw_new(NULL, (void *)64, 1);
 	rig__collect(&r);
 	expect_kinds(&r, MT_EV_ALLOC, 0);

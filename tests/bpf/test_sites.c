@@ -29,12 +29,11 @@
 #include "trace/calib.h"
 #include "trace/trace.h"
 #include "trace/try.h"
+#include "self.h"
 
 #define SITES_MAX 64
 #define INPUTS 8
 #define THREADS 3
-
-static int force_perf, way; /* as in test_kernel */
 
 struct rig {
 	struct tracer *t;
@@ -74,16 +73,9 @@ static uint64_t count_harmed(size_t site, unsigned calls)
 
 static void rig__init(struct rig *r)
 {
-	struct tracer_opts o = { .ring_bytes = 1 << 20, .force_perf = force_perf };
-	struct err err = { 0 };
-	struct stat st;
-
 	memset(r, 0, sizeof(*r));
-	assert_int_equal(stat("/proc/self/exe", &st), 0);
-	r->lib = (struct plan_lib){ .dev = st.st_dev, .ino = st.st_ino, .path = (char *)"self",
-				    .fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC) };
-	if (tracer__new(&r->t, &o, &err) < 0)
-		fail_msg("tracer: %s (%s)", err.msg, err.hint);
+	r->lib = self_lib();
+	r->t = self_tracer((struct tracer_opts){ .ring_bytes = 1 << 20 });
 	r->plan = (struct plan){ .libs = &r->lib, .libs_cnt = 1, .sites = r->sites };
 	for (size_t i = 0; i < try_sites_cnt; i++)
 		for (size_t k = 0; k < INPUTS; k++)
@@ -98,19 +90,6 @@ static void rig__site(struct rig *r, size_t i, int is_ret)
 	*s = (struct site){ .prog = is_ret ? MT_PROG_HOST_RET : MT_PROG_OP, .source = SRC_OPS, .is_ret = (uint8_t)is_ret,
 			    .insn_class = (uint8_t)try_sites[i].class };
 	assert_int_equal(calib_offset_of(try_sites[i].at, &s->offset, path), 0);
-}
-
-static void rig__attach(struct rig *r)
-{
-	struct attach_stats st = { 0 };
-	struct err err = { 0 };
-
-	if (tracer__attach(r->t, getpid(), &r->plan, &st, &err) < 0)
-		fail_msg("attach: %s", err.msg);
-	assert_int_equal(st.attached, r->plan.sites_cnt);
-	if (way < 0)
-		way = st.way;
-	assert_int_equal(st.way, way);
 }
 
 static const struct insn_class_fact *fact(const struct rig *r, size_t site)
@@ -131,7 +110,7 @@ static size_t rig__attach_usable(struct rig *r)
 			rig__site(r, i, 0);
 			cnt++;
 		}
-	rig__attach(r);
+	self_attach(r->t, &r->plan);
 	return cnt;
 }
 
@@ -294,7 +273,7 @@ static void test_what_is_refused_does_harm(void **state)
 			cnt++;
 		}
 	if (cnt)
-		rig__attach(&r);
+		self_attach(r.t, &r.plan);
 	for (size_t i = 0; cnt && i < try_sites_cnt; i++) {
 		uint64_t harmed = fact(&r, i)->is_usable ? 0 : count_harmed(i, 1000);
 		int status;

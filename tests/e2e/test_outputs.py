@@ -32,12 +32,17 @@ def is_askers(path):
              f"{path}: {st.st_uid}:{st.st_gid} {st.st_mode:o}")
 
 
+def recorded(job, path, *args, seconds=1, env=None):
+    """The job for a second, in a file."""
+    mt.ok(mt.memtrace("record", "-p", job.pid, "-d", seconds, *args, "-o", path, env=env))
+    return path
+
+
 def test_files_belong_to_who_asked():
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
         home = askers(tmp)
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", home / "a.mtr", env=SUDO))
-        is_askers(home / "a.mtr")
+        is_askers(recorded(job, home / "a.mtr", env=SUDO))
         tracer = mt.start("record", "-p", str(job.pid), "--window", "1s", "-o", str(home / "w.mtr"), env=SUDO)
         with tracer:
             mt.wait_until(lambda: any("attached" in line for line in tracer.err), "the attach")
@@ -72,8 +77,7 @@ def test_what_the_asker_could_not_write_is_not_written():
 def test_nothing_is_replaced_unasked():
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        a, out = tmp / "a.mtr", tmp / "out"
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", a))
+        a, out = recorded(job, tmp / "a.mtr"), tmp / "out"
         before = a.read_bytes()
         for args in (["record", "-p", job.pid, "-d", 1], ["-p", job.pid, "-d", 1, "--json"],
                      ["record", "-p", job.pid, "-d", 1, "--window", "1s"], ["merge", a, a]):
@@ -90,7 +94,7 @@ def test_nothing_is_replaced_unasked():
         mt.check(out.read_text() == "years of work\n", "an export that failed replaced it")
         mt.ok(mt.memtrace("export", a, "--to", "jsonl", "--force", "-o", out))
         mt.check(out.read_text().startswith("{"), "it was not replaced")
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "--force", "-o", a))
+        recorded(job, a, "--force")
         mt.check(a.read_bytes() != before and stat.S_IMODE(a.stat().st_mode) == 0o600, "the recording was not replaced")
         mt.check(sorted(p.name for p in tmp.iterdir()) == ["a.mtr", "out", "short.mtr"], f"{list(tmp.iterdir())}")
 
@@ -126,8 +130,8 @@ def test_redact():
                           f"{mt.PYTHON} {script} 1 --token hunter2; exit 0", env=env))
         with mt.Proc(argv, env=env) as job:
             job.line("ready")
-            mt.ok(mt.memtrace("record", "--redact", "--probes", "host", "-d", 1, "-p", job.pid, "-o", tmp / "attached.mtr"))
-            mt.ok(mt.memtrace("record", "--probes", "host", "-d", 1, "-p", job.pid, "-o", tmp / "plain.mtr"))
+            recorded(job, tmp / "attached.mtr", "--redact", "--probes", "host")
+            recorded(job, tmp / "plain.mtr", "--probes", "host")
             live = mt.ok(mt.memtrace("--redact", "--json", "--probes", "host", "-d", 1, "-p", job.pid)).stdout
             with mt.start("serve", "--redact", "--probes", "host", "-p", str(job.pid), "--listen", "127.0.0.1:0") as serve:
                 mt.wait_until(lambda: any("http://" in line for line in serve.out + serve.err), "the address")
@@ -172,7 +176,7 @@ def test_offline_commands_have_no_rights():
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
         home = askers(tmp)
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 2, "-o", home / "a.mtr", env=SUDO))
+        recorded(job, home / "a.mtr", seconds=2, env=SUDO)
         for env, uid in ((os.environ, 0), (SUDO, ASKER)):
             # an output that nobody reads stops them in the middle
             for args in (["export", home / "a.mtr", "--to", "jsonl", "--ops", "-o", "-"], ["report", home / "a.mtr", "--flow", "--json",
@@ -199,7 +203,7 @@ def test_capabilities_of_the_file_open_no_files():
     with mt.scratch() as tmp:
         os.chmod(tmp, 0o755)
         secret, public, mine = tmp / "secret.mtr", tmp / "public.mtr", tmp / "mine"
-        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", secret))
+        recorded(job, secret)
         shutil.copy(secret, public)
         os.chmod(public, 0o644)
         mine.mkdir()

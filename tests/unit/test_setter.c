@@ -37,6 +37,7 @@ int paper_attach(struct keeper *k, pid_t pid, const struct plan *plan, struct at
 	if (ret->budget_ns && ret->at < OTHERS && to > OTHERS)
 		to = OTHERS;
 	ret->at = to < plan->sites_cnt ? to : plan->sites_cnt;
+	ret->slices++;
 	return ret->at < plan->sites_cnt;
 }
 
@@ -151,6 +152,33 @@ static void operators_wait_until_they_may(void **state)
 	rig__done(&r);
 }
 
+/* Operators that run already do not wait for their turn to begin, and are set in slices like all others. */
+static void late_ones_are_set_in_slices(void **state)
+{
+	uint8_t wanted[SITES] = { 0 };
+	struct rig r;
+
+	(void)state;
+	rig__init(&r);
+	refused = 10;
+	wanted[OTHERS] = 1;
+	assert_int_equal(setter__add_late(r.s, &r.procs[0], r.ref, wanted), 1);
+	wanted[OTHERS + 1] = 1;
+	assert_int_equal(setter__add_late(r.s, &r.procs[0], r.ref, wanted), 0); /* not begun: the same one */
+	assert_int_equal(setter__add_late(r.s, &r.procs[1], r.ref, wanted), 1);
+	assert_true(r.s->first->is_late && r.s->first->st.wanted[OTHERS + 1]);
+	turn_until(&r, 1);
+	assert_int_equal(setter__add_late(r.s, &r.procs[0], r.ref, wanted), 1); /* what was begun may have passed it */
+	turn_until(&r, 12);
+	assert_int_equal(done_cnt, 3);
+	for (size_t i = 0; i < calls_cnt; i++) {
+		assert_int_equal(calls[i].budget_ns, SLICE_NS);
+		assert_true(!i || calls[i].ns - calls[i - 1].ns >= REST_HASTY_NS);
+	}
+	assert_int_equal(r.procs[0].settings_cnt, 0);
+	rig__done(&r);
+}
+
 static void a_process_that_goes_takes_its_own_along(void **state)
 {
 	uint8_t wanted[SITES] = { 1 };
@@ -182,6 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_frees_goes_first_in_all),
 		cmocka_unit_test(operators_wait_until_they_may),
+		cmocka_unit_test(late_ones_are_set_in_slices),
 		cmocka_unit_test(a_process_that_goes_takes_its_own_along),
 	};
 

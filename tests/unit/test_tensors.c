@@ -274,11 +274,37 @@ static void the_table_is_bounded(void **state)
 
 	(void)state;
 	for (uint64_t i = 1; i <= TENSORS_MAX; i++)
-		tensors__put(&t, 5, i)->kind = 1;
-	assert_null(tensors__put(&t, 5, TENSORS_MAX + 1));
-	assert_non_null(tensors__put(&t, 5, 7));
-	tensors__drop_pid(&t, 5);
-	assert_int_equal(t.cnt, 0);
+		tensors__put(&t, 0, i)->kind = 1;
+	assert_null(tensors__put(&t, 0, TENSORS_MAX + 1));
+	assert_non_null(tensors__put(&t, 0, 7));
+	tensors__done(&t);
+}
+
+/* Names that no block came for: a process that makes them up leaves room, and has all of it again later. */
+static void names_that_wait_are_shared(void **state)
+{
+	struct tensors t = { 0 };
+	struct tensor *one;
+	uint64_t cnt = 0;
+
+	(void)state;
+	for (; (one = tensors__put(&t, 5, cnt + 1)); cnt++)
+		one->kind = 1;
+	assert_int_equal(cnt, TENSORS_MAX / 2);
+	assert_non_null(tensors__put(&t, 5, 7)); /* is there */
+	for (uint64_t i = 1; i <= 50000; i++) {
+		tensors__put(&t, 6, i)->kind = 1;
+		tensors__put(&t, 0, i)->kind = 1;
+	}
+	assert_null(tensors__put(&t, 5, cnt + 1));
+	tensors__drop_pid(&t, 6);
+	assert_int_equal(t.cnt, cnt + 50000);
+	for (uint64_t i = 1; i <= cnt; i++)
+		tensors__remove(&t, 5, i);
+	tensors__check(&t);
+	assert_int_equal(t.cnt, 50000);
+	for (uint32_t i = 0; i < TENSORS_WAITERS; i++)
+		assert_int_equal(t.waits[i], 0);
 	tensors__done(&t);
 }
 
@@ -295,7 +321,7 @@ int main(void)
 		TEST(nonsense_is_no_name),
 		TEST(a_model_that_begins_later_has_the_names),
 		TEST(the_table_under_load),
-		TEST(the_table_is_bounded),
+		TEST(the_table_is_bounded), TEST(names_that_wait_are_shared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

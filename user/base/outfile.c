@@ -538,3 +538,21 @@ void outfile__drop(struct outfile *f)
 	}
 	outfile__done(f);
 }
+
+int outfile_write_at(int fd, const void *data, size_t len, uint64_t off)
+{
+	const char *p = data;
+
+	while (len) {
+		ssize_t n = pwrite(fd, p, len, (off_t)off);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		p += n;
+		len -= (size_t)n;
+		off += (uint64_t)n;
+	}
+	return 0;
+}

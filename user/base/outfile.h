@@ -13,6 +13,9 @@
 #ifndef MT_BASE_OUTFILE_H
 #define MT_BASE_OUTFILE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 struct asker;
 struct err;
 
@@ -66,5 +69,7 @@ void outfile__leave(struct outfile *f);
 int outfile__dir(const struct outfile *f);
 /* Instead: nothing is left of it; what had the name before has it still, unless outfile__show came first. */
 void outfile__drop(struct outfile *f);
+/* All of it, at that place. 0 or -errno; some may be written then. */
+int outfile_write_at(int fd, const void *data, size_t len, uint64_t off);
 
 #endif

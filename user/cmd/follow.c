@@ -224,6 +224,12 @@ static void follow__set_done(void *ctx, struct setting *one, int r, struct err *
 	struct process *p = one->p;
 	struct follow *f = ctx;
 
+	if (one->is_late) {
+		if (r < 0)
+			log_debug("late operators of process %d: %s", (int)p->pid, r == -ECANCELED ? "it is over" : err->msg);
+		retire__set_done(f->retire);
+		return;
+	}
 	if (r < 0 && r != -ECANCELED) {
 		follow__set_failed(f, one, r, err);
 		return;
@@ -758,9 +764,10 @@ int follow__new(struct follow **ret, const struct follow_env *env, struct err *e
 		return err_set(err, -ENOMEM, "out of memory");
 	f->env = *env;
 	f->usage = (struct usage){ .followed = &f->followed, .names = env->names, .push = env->push, .ctx = env->ctx };
-	f->retire = retire__new(&(struct retire_env){ .followed = &f->followed, .names = env->names, .keeper = env->keeper,
-						      .push = env->push, .steps = env->steps, .ctx = env->ctx });
 	f->setter = setter__new(env->keeper, follow__may_begin, follow__set_done, f);
+	f->retire = retire__new(&(struct retire_env){ .followed = &f->followed, .names = env->names, .keeper = env->keeper,
+						      .setter = f->setter, .push = env->push, .steps = env->steps,
+						      .ctx = env->ctx });
 	r = f->retire && f->setter ? planner__new(&f->planner, err) : err_set(err, -ENOMEM, "out of memory");
 	if (r < 0) {
 		follow__free(f);

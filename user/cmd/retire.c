@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "cmd/followed.h"
 #include "cmd/idle.h"
+#include "cmd/setter.h"
 #include "event/event.h"
 #include "keeper/keeper.h"
 
@@ -42,6 +43,7 @@ struct retire {
 	struct idle *idle;
 	struct late_op late[LATE_MAX];
 	size_t late_cnt;
+	size_t settings;       /* that are setting such ones */
 	uint64_t news_ns;      /* when there was news last … */
 	uint64_t news_hits;    /* … and how many calls of operators had been told by then */
 	uint64_t looked_up_ns; /* when a schema was looked up that this look is for; 0: none was */
@@ -189,19 +191,33 @@ static void retire__look(struct retire *rt, struct process *p)
 	p->looked_ns = begin;
 }
 
-/* What was called anywhere gets its probe everywhere. */
+/* What was called anywhere gets its probe everywhere, slice by slice: a new phase of a job begins with hundreds. */
 static void retire__set_called(struct retire *rt, struct process *p)
 {
 	for (size_t i = 0; i < p->plans_cnt; i++) {
-		const struct plan *plan = p->plans[i].ref->plan;
-		struct attach_stats st = { .wanted = idle__wanted(rt->idle, plan) };
-		struct err err = { 0 };
+		struct plan_ref *ref = p->plans[i].ref;
+		const uint8_t *wanted = p->plans[i].is_full ? NULL : idle__wanted(rt->idle, ref->plan);
+		int r = wanted ? setter__add_late(rt->env.setter, p, ref, wanted) : 0;
 
-		if (p->plans[i].is_full || !st.wanted)
-			continue;
-		if (keeper__attach(rt->env.keeper, p->pid, plan, &st, &err) < 0)
-			log_debug("late operators of process %d: %s", (int)p->pid, err.msg);
+		rt->settings += r > 0;
+		if (r < 0)
+			log_debug("late operators of process %d: %s", (int)p->pid, strerror(-r));
 	}
+}
+
+/* Until now their calls may be missing. */
+static void retire__tell_late(struct retire *rt)
+{
+	for (size_t i = 0; i < rt->late_cnt; i++)
+		retire__push_late(rt, &rt->late[i]);
+	rt->late_cnt = 0;
+	retire__push_idle(rt);
+}
+
+void retire__set_done(struct retire *rt)
+{
+	if (!--rt->settings)
+		retire__tell_late(rt);
 }
 
 static void retire__settle(struct retire *rt)
@@ -216,10 +232,10 @@ static void retire__settle(struct retire *rt)
 		return;
 	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));)
 		retire__set_called(rt, p);
-	for (size_t i = 0; i < rt->late_cnt; i++)
-		retire__push_late(rt, &rt->late[i]);
-	rt->late_cnt = 0;
-	retire__push_idle(rt);
+	if (rt->settings)
+		setter__turn(rt->env.setter); /* the first at once */
+	else
+		retire__tell_late(rt);
 }
 
 static void retire__look_at_all(struct retire *rt)

@@ -84,6 +84,24 @@ struct setting *setter__add(struct setter *s, struct process *p, struct plan_ref
 	return one;
 }
 
+int setter__add_late(struct setter *s, struct process *p, struct plan_ref *ref, const uint8_t *wanted)
+{
+	struct setting *one;
+
+	for (one = s->first; one; one = one->next) {
+		if (!one->is_late || one->st.slices || one->p != p || one->ref != ref)
+			continue;
+		memcpy((void *)one->st.wanted, wanted, ref->plan->sites_cnt);
+		return 0;
+	}
+	one = setter__add(s, p, ref, wanted);
+	if (!one)
+		return -ENOMEM;
+	one->is_late = one->is_hasty = 1;
+	one->begin_ns = now_ns();
+	return 1;
+}
+
 static void setter__end(struct setter *s, struct setting *one, int r, struct err *err)
 {
 	struct setting **at = &s->first;

@@ -25,6 +25,7 @@ struct setting {
 	int is_hasty;	  /* the process has just begun and is not at work yet: shorter pauses */
 	int is_named;	  /* the user asked for this one: its failure is the session's */
 	int is_awaited;	  /* the session begins when it is set */
+	int is_late;	  /* operators that are called although their probes were taken away (cmd/retire.h) */
 	uint64_t look_ns, look_steps; /* cmd/follow.c: since when its steps are looked at, how many there were */
 	uint64_t begin_ns; /* of its operators; 0: not yet */
 };
@@ -40,6 +41,11 @@ struct setter *setter__new(struct keeper *keeper, setting_may_fn may_begin, sett
 void setter__free(struct setter *s); /* those under way are forgotten */
 /* wanted: NULL, or a byte a site, copied. A user of ref. The setter's until it is done; NULL: no memory. */
 struct setting *setter__add(struct setter *s, struct process *p, struct plan_ref *ref, const uint8_t *wanted);
+/*
+ * Operators that are called already, so they need not wait until they may. One such that was not begun yet has the new `wanted`
+ * instead. 1: another one is over later; 0: that one; or -ENOMEM.
+ */
+int setter__add_late(struct setter *s, struct process *p, struct plan_ref *ref, const uint8_t *wanted);
 /* All of it, at once: nobody runs in there. */
 void setter__run(struct setter *s, struct setting *one);
 /* A slice, if it is time for one. */

@@ -21,6 +21,7 @@
 #include "base/asker.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/outfile.h"
 
 struct item {
 	uint64_t len;
@@ -67,22 +68,6 @@ static void ring_out(const struct shared *sh, uint64_t at, void *to, size_t len)
 	memcpy((uint8_t *)to + first, sh->ring, len - first);
 }
 
-static int write_at(int fd, const uint8_t *p, size_t len, uint64_t off)
-{
-	while (len) {
-		ssize_t n = pwrite(fd, p, len, (off_t)off);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		p += n;
-		len -= (size_t)n;
-		off += (uint64_t)n;
-	}
-	return 0;
-}
-
 static void worker__wake(const struct worker *w)
 {
 	(void)send(w->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -119,9 +104,9 @@ static void worker__write(struct worker *w)
 	ring_out(sh, tail, &it, sizeof(it));
 	at = (tail + sizeof(it)) % sh->ring_bytes;
 	first = sh->ring_bytes - at < it.len ? sh->ring_bytes - at : it.len;
-	r = write_at(w->fd, sh->ring + at, first, w->bytes);
+	r = outfile_write_at(w->fd, sh->ring + at, first, w->bytes);
 	if (!r)
-		r = write_at(w->fd, sh->ring, it.len - first, w->bytes + first);
+		r = outfile_write_at(w->fd, sh->ring, it.len - first, w->bytes + first);
 	if (r < 0) {
 		worker__fail(w, r, &it.before);
 		return;

@@ -406,7 +406,13 @@ static void rec_enc__reset(struct rec_enc *e, uint32_t event_cnt)
 		e->cols[c].at = e->cols[c].start;
 }
 
-/* Compressed if that is smaller (zstd refuses when it does not fit). Returns the stored bytes. */
+/* How many times smaller a column may be stored: what one is read to must be in proportion to the file. */
+static size_t ratio_max(int col)
+{
+	return col == MTR_COL_NAMES ? MTR_NAMES_RATIO_MAX : col == MTR_COL_TIME_LO ? MTR_EVENTS_RATIO_MAX : SIZE_MAX;
+}
+
+/* Compressed if that is smaller (zstd refuses when it does not fit), and not too much so. Returns the stored bytes. */
 static size_t rec_enc__store(struct rec_enc *e, int col, uint8_t *dst)
 {
 	const struct col_buf *c = &e->cols[col];
@@ -414,7 +420,7 @@ static size_t rec_enc__store(struct rec_enc *e, int col, uint8_t *dst)
 
 	if (raw >= COMPRESS_MIN) {
 		n = ZSTD_compress2(e->zstd, dst, raw - 1, c->start, raw);
-		if (!ZSTD_isError(n))
+		if (!ZSTD_isError(n) && raw / n <= ratio_max(col) - (raw % n != 0))
 			return n;
 	}
 	memcpy(dst, c->start, raw);

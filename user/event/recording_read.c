@@ -42,6 +42,7 @@ struct rec_reader {
 	struct rec_damage damage;
 	uint64_t searched;    /* bytes of frames that were tried in the search for a whole one */
 	uint64_t events, dropped, last_ns, names_bytes;
+	uint64_t dense_names, dense_events; /* more than the file's bytes stand for */
 	struct rec_dec *dec;
 	struct names *names;
 };
@@ -164,11 +165,20 @@ static int rec_reader__find_magic(struct rec_reader *r, uint64_t off, uint64_t *
 	return -ENODATA;
 }
 
-/* Ids of names are counted: those that are missing get a name that says so. */
-static int rec_reader__fill_names(struct rec_reader *r)
+static uint64_t over(uint64_t raw, uint64_t stored, uint64_t ratio)
 {
+	return raw > stored * ratio ? raw - stored * ratio : 0;
+}
+
+/* Ids of names are counted: those that are missing, in so many bytes, get a name that says so. */
+static int rec_reader__fill_names(struct rec_reader *r, uint64_t bytes)
+{
+	uint64_t cnt = r->head.name_first - names__last(r->names) - 1;
 	char text[32];
 
+	r->dense_names += over(cnt * sizeof(text), bytes, MTR_NAMES_RATIO_MAX);
+	if (r->dense_names > MTR_DENSE_NAMES_MAX)
+		return -EINVAL;
 	while (names__last(r->names) + 1 < r->head.name_first) {
 		snprintf(text, sizeof(text), "(lost name %u)", names__last(r->names) + 1);
 		if (!names__add(r->names, text).v)
@@ -198,23 +208,37 @@ static int rec_reader__resync(struct rec_reader *r)
 	r->damage.places++;
 	r->damage.bytes += at - r->off;
 	r->damage.events += r->head.events_before - r->events;
+	res = rec_reader__fill_names(r, at - r->off);
 	r->off = at;
 	r->frame_no = r->head.frame_no;
 	r->events = r->head.events_before;
-	return rec_reader__fill_names(r);
+	return res;
+}
+
+/* A few bytes can stand for megabytes of names, and for millions of events: as many as an older writer may have made. */
+static int rec_reader__check_size(struct rec_reader *r)
+{
+	struct mtr_column names, times;
+
+	memcpy(&names, r->body + MTR_COL_NAMES * sizeof(names), sizeof(names));
+	memcpy(&times, r->body + MTR_COL_TIME_LO * sizeof(times), sizeof(times));
+	r->names_bytes += names.raw_bytes;
+	r->dense_names += over(names.raw_bytes, names.stored_bytes, MTR_NAMES_RATIO_MAX);
+	r->dense_events += over(r->head.events, times.stored_bytes, MTR_EVENTS_RATIO_MAX);
+	return r->names_bytes > MTR_NAMES_BYTES_MAX || r->dense_names > MTR_DENSE_NAMES_MAX ||
+			       r->dense_events > MTR_DENSE_EVENTS_MAX ?
+		       -EINVAL :
+		       0;
 }
 
 /* Decodes the loaded frame and steps over it. */
 static int rec_reader__decode(struct rec_reader *r, const struct event **ret)
 {
 	const struct mtr_frame *h = &r->head;
-	struct mtr_column names_col;
-	int res;
+	int res = rec_reader__check_size(r);
 
-	memcpy(&names_col, r->body + MTR_COL_NAMES * sizeof(names_col), sizeof(names_col));
-	r->names_bytes += names_col.raw_bytes;
-	if (r->names_bytes > MTR_NAMES_BYTES_MAX)
-		return -EINVAL;
+	if (res < 0)
+		return res;
 	res = rec_dec__frame(r->dec, h, r->body, r->names, ret);
 	if (res < 0)
 		return res;

@@ -42,24 +42,6 @@ struct rec_writer {
 	int has_head;	       /* … it has been given the file's head */
 };
 
-static int write_at(int fd, const void *data, size_t len, uint64_t off)
-{
-	const char *p = data;
-
-	while (len) {
-		ssize_t n = pwrite(fd, p, len, (off_t)off);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		p += n;
-		len -= (size_t)n;
-		off += (uint64_t)n;
-	}
-	return 0;
-}
-
 /* --- open ------------------------------------------------------------------------------------ */
 
 static void rec_writer__free(struct rec_writer *w)
@@ -212,7 +194,7 @@ int rec_writer__wait(struct rec_writer *w, uint64_t wait_ns, struct err *err)
 static int rec_writer__begin(struct rec_writer *w, struct err *err)
 {
 	struct mtr_file h = file_head();
-	int r = write_at(w->file.fd, &h, sizeof(h), 0);
+	int r = outfile_write_at(w->file.fd, &h, sizeof(h), 0);
 
 	if (r < 0)
 		return rec_writer__fail(w, r, err);
@@ -229,7 +211,7 @@ static int rec_writer__write(struct rec_writer *w, const void *data, size_t len,
 
 	if (r < 0)
 		return r;
-	r = write_at(w->file.fd, data, len, w->bytes);
+	r = outfile_write_at(w->file.fd, data, len, w->bytes);
 	if (r < 0)
 		return rec_writer__fail(w, r, err);
 	w->bytes += len;
@@ -343,9 +325,9 @@ int rec_writer__add_frame(struct rec_writer *w, const void *frame, size_t len, s
 	if (r < 0)
 		return r;
 	mtr_frame__move(&h, body, w->frame_no, w->names_last + 1, w->written, w->dropped);
-	r = write_at(w->file.fd, &h, sizeof(h), w->bytes);
+	r = outfile_write_at(w->file.fd, &h, sizeof(h), w->bytes);
 	if (!r)
-		r = write_at(w->file.fd, body, len - sizeof(h), w->bytes + sizeof(h));
+		r = outfile_write_at(w->file.fd, body, len - sizeof(h), w->bytes + sizeof(h));
 	if (r < 0) {
 		w->dropped += h.events;
 		return rec_writer__fail(w, r, err);

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/quota.h"
 #include "base/seed.h"
 #include "model/check.h"
 
 #define CAP_MIN 1024u
+#define WAITS_PART 2
 
 static size_t home_of(const struct tensors *t, uint64_t a, uint64_t b)
 {
@@ -49,8 +51,29 @@ static bool grow(struct tensors *t)
 		if (t->slots[i].kind)
 			*slot_of(&big, t->slots[i].a, t->slots[i].b) = t->slots[i];
 	free(t->slots);
-	*t = big;
+	t->slots = big.slots;
+	t->cap = big.cap;
 	return true;
+}
+
+static uint32_t *waits_of(struct tensors *t, uint64_t pid)
+{
+	return &t->waits[hash_u64(pid) & (TENSORS_WAITERS - 1)];
+}
+
+/* One that is not there. */
+static struct tensor *add(struct tensors *t, uint64_t a, uint64_t b)
+{
+	struct tensor *slot;
+
+	if (t->cnt >= TENSORS_MAX || (t->cnt >= t->cap / 2 && !grow(t)))
+		return NULL;
+	slot = slot_of(t, a, b);
+	*slot = (struct tensor){ .a = a, .b = b, .kind = UINT8_MAX };
+	t->cnt++;
+	if (a)
+		++*waits_of(t, a);
+	return slot;
 }
 
 struct tensor *tensors__put(struct tensors *t, uint64_t a, uint64_t b)
@@ -59,12 +82,7 @@ struct tensor *tensors__put(struct tensors *t, uint64_t a, uint64_t b)
 
 	if (found)
 		return found;
-	if (t->cnt >= TENSORS_MAX || (t->cnt >= t->cap / 2 && !grow(t)))
-		return NULL;
-	found = slot_of(t, a, b);
-	*found = (struct tensor){ .a = a, .b = b, .kind = UINT8_MAX };
-	t->cnt++;
-	return found;
+	return a && !quota_allows(*waits_of(t, a), t->cnt, TENSORS_MAX, WAITS_PART) ? NULL : add(t, a, b);
 }
 
 void tensors__remove(struct tensors *t, uint64_t a, uint64_t b)
@@ -75,6 +93,8 @@ void tensors__remove(struct tensors *t, uint64_t a, uint64_t b)
 	if (!found)
 		return;
 	t->cnt--;
+	if (a)
+		--*waits_of(t, a);
 	hole = (size_t)(found - t->slots);
 	for (i = (hole + 1) & (t->cap - 1); t->slots[i].kind; i = (i + 1) & (t->cap - 1)) {
 		size_t home = home_of(t, t->slots[i].a, t->slots[i].b);
@@ -100,7 +120,7 @@ void tensors__drop_pid(struct tensors *t, uint32_t pid)
 
 		if (!old.slots[i].kind || (!old.slots[i].block && old.slots[i].a == pid))
 			continue;
-		to = tensors__put(t, old.slots[i].a, old.slots[i].b);
+		to = add(t, old.slots[i].a, old.slots[i].b);
 		if (to) /* else a name less */
 			*to = old.slots[i];
 	}

@@ -3,7 +3,8 @@
  * tensors: what Python calls the blocks that are alive (EV_TENSOR), and names that wait for theirs: of storages
  * from before the attach that no operator has been given yet.
  *
- * Holds TENSORS_MAX of both together, 64 bytes each; further ones are refused and counted by whoever asks.
+ * Holds TENSORS_MAX of both together, 64 bytes each; of the names that wait a process may have half of what the others
+ * leave (a made-up heap has as many as it likes). Further ones are refused and counted by whoever asks.
  */
 #ifndef MT_MODEL_TENSORS_H
 #define MT_MODEL_TENSORS_H
@@ -15,6 +16,7 @@
 #include "base/names.h"
 
 #define TENSORS_MAX (1u << 19)
+#define TENSORS_WAITERS 1024 /* processes are told apart by so much of a hash: a power of two */
 
 struct block;
 
@@ -31,6 +33,7 @@ struct tensor {
 struct tensors {
 	struct tensor *slots;
 	size_t cnt, cap; /* cap: a power of two, or 0 */
+	uint32_t waits[TENSORS_WAITERS]; /* names that wait, by their process */
 };
 
 void tensors__done(struct tensors *t);

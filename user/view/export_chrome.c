@@ -26,6 +26,7 @@ struct export_ctx {
 	uint32_t *has_counter; /* by lane: bits of enum category: a band that was there once is told always */
 	struct id_map named;   /* blocks with a name that are open: name, process */
 	uint64_t base_ns, base_epoch_ns, last_ns;
+	int has_head;
 	uint64_t cnt;
 	char keys[CAT_MAX][40]; /* ,"PARAMETER": */
 	size_t keys_len[CAT_MAX];
@@ -251,6 +252,7 @@ static void end_named(struct export_ctx *c)
 
 static void put_file_head(struct export_ctx *c)
 {
+	c->has_head = 1;
 	outbuf__lit(&c->o, "{\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
 	outbuf__u64(&c->o, c->base_epoch_ns);
 	outbuf__lit(&c->o, ",\"otherData\":{\"recorder\":\"memtrace " MT_VERSION "\"},\"traceEvents\":[");
@@ -260,7 +262,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 {
 	int r;
 
-	if (!c->base_ns) {
+	if (!c->has_head) {
 		c->base_ns = ev->ts_ns;
 		c->base_epoch_ns = ev->ts_ns + (uint64_t)epoch_off_ns;
 		put_file_head(c);
@@ -315,7 +317,7 @@ static int end(struct export_ctx *c, const struct report *r)
 	if (!c)
 		return 0;
 	if (r) {
-		if (!c->base_ns)
+		if (!c->has_head)
 			put_file_head(c);
 		feed__end(c->feed);
 		end_named(c);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Any bytes as the code of a function of the target: where its guard is, and as a library that says where threads keep torch's
+ * variables.
+ */
+#include "../../user/plan/tls.c"
+
+#include <stdlib.h>
+
+#include "plan/guard.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct tls_place seq = { 0 }, grad = { 0 };
+	uint64_t at = 0, vaddr = size ? (uint64_t)data[0] << 56 | data[size - 1] : 0;
+	uint8_t *code = malloc(size ? size : 1); /* of its own: reading past it is seen */
+	struct elf *e;
+
+	if (size)
+		memcpy(code, data, size);
+	(void)guard_find(code, size, vaddr, &at);
+	(void)guard_find(code, size / 2, 0x1000, &at);
+	if (!elf__open_mem(&e, code, size, "fuzz", NULL)) {
+		find_seq(e, 0x10000, &seq);
+		find_grad(e, 0x10000, &grad);
+		elf__free(e);
+	}
+	free(code);
+	return 0;
+}
