@@ -68,11 +68,12 @@ include tests/tests.mk
 -include $(sort $(wildcard tools/*.mk tools/*/*.mk tests/*/*.mk tests/*/*/*.mk))
 
 # A recursive make: packages must be there before make looks for compilers and libraries.
-.PHONY: check check-all check-tidy
-check: ## everything that must hold: installs what is missing, builds, runs all tests
+.PHONY: check check-build check-all check-tidy
+check: ## everything that must hold: installs what is missing, builds, runs the tests but the slow ones
 	@tools/install-deps build test python
-	@tools/make-venv
+	@$(MAKE) --no-print-directory -j3 venv check-build
 	@$(MAKE) --no-print-directory check-all
+check-build: $(B)/memtrace $(UNIT_BINS) fuzz sims $(B)/tests/test_kernel $(B)/tests/test_sites $(B)/tests/window_of fault-targets
 check-all: check-tidy check-unit check-sim check-fuzz check-bpf check-e2e
 check-tidy:
 	@tools/tidy

@@ -21,7 +21,7 @@ $(B)/tests/test_%: tests/unit/test_%.c $(B)/libmemtrace-san.a
 
 .PHONY: check-unit
 check-unit: $(UNIT_BINS)
-	@set -e; for t in $(UNIT_BINS); do echo "== $$t"; $$t; done
+	@printf '%s\n' $(UNIT_BINS) | tests/abreast
 
 # BPF programs in the kernel (root).
 $(B)/tests/test_kernel $(B)/tests/test_sites: $(B)/tests/%: tests/bpf/%.c $(B)/libmemtrace.a

@@ -497,7 +497,7 @@ struct mt_flow_spec {
  * Where c10's objects keep what is read of them, in bytes. Differs between versions of torch, so a
  * site's cookie says which one holds in its process: (layout << 48 | spec << 32 | name).
  */
-#define MT_FLOW_LAYOUTS_MAX 8
+#define MT_FLOW_LAYOUTS_MAX 64 /* a power of two */
 #define MT_FLOW_COOKIE(low, layout) ((__u64)(layout) << 48 | ((low) & 0xffffffffffffull))
 #define MT_FLOW_HEAD_WORDS 5    /* of a TensorImpl: its storage and autograd_meta lie in them */
 #define MT_FLOW_STORAGE_WORDS 8 /* of a StorageImpl: data, device and size */

@@ -29,11 +29,12 @@ enum mt_loss {
 	MT_LOSS_THREADS = 21,	/* table of threads or processes full */
 	MT_LOSS_REUSE = 22,	/* allocation at an address that is live: its free was lost */
 	MT_LOSS_SIDEBAND = 23,	/* perf sideband records lost: a library or child may be missed */
-	MT_LOSS_RECORDING = 24, /* could not be written to the recording (disk full) */
+	MT_LOSS_RECORDING = 24, /* could not be written to the recording: an error (disk full) */
 	MT_LOSS_SITES = 25,	/* probe sites that were found but could not be attached */
 	MT_LOSS_STACKS = 26,	/* --stacks: table of stacks full, or its Python frames were lost */
 	MT_LOSS_DAMAGED = 27,	/* in a damaged part of the recording */
 	MT_LOSS_FILES = 28,	/* files of a process that were not looked at: changed meanwhile, or too much to read */
+	MT_LOSS_STALLED = 29,	/* not in the recording: the disk took nothing, and what waits for it had filled its room */
 	MT_LOSS_SHARE = 30,	/* left out, so that others lose nothing: rings overflow, and its process told most */
 	MT_LOSS_MAX = 32,
 };
@@ -51,7 +52,7 @@ enum mt_loss {
 		[MT_LOSS_RECORDING] = "recording", [MT_LOSS_SITES] = "sites",                      \
 		[MT_LOSS_STACK_RATE] = "stack_rate", [MT_LOSS_STACKS] = "stacks",                  \
 		[MT_LOSS_DAMAGED] = "damaged", [MT_LOSS_FILES] = "files",                          \
-		[MT_LOSS_SHARE] = "share",                                                         \
+		[MT_LOSS_STALLED] = "stalled", [MT_LOSS_SHARE] = "share",                          \
 	}
 
 #endif

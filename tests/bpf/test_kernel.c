@@ -1045,6 +1045,75 @@ static void test_shares_of_specs(void **state)
 	cookies__done(&c);
 }
 
+/* How many of 600 symbols of its own the process's plan got a slot for. */
+static unsigned slots_got(struct cookies *c, pid_t pid, uint32_t first_sym)
+{
+	struct plan p = { 0 };
+	unsigned got = 0;
+
+	assert_int_equal(cookies__begin(c, pid, &p, NULL), 0);
+	for (uint32_t i = 0; i < 600; i++) {
+		uint64_t cookie;
+		struct site site = { .prog = MT_PROG_HOST_ENTER, .sym = { first_sym + i } };
+
+		assert_int_equal(cookies__of(c, &p, &site, &cookie), 0);
+		got += cookie >> 32 != 0;
+	}
+	assert_int_equal(c->slots_left_out, 600 - got);
+	return got;
+}
+
+/* Whether a layout of its own has room. */
+static int has_layout(struct cookies *c, pid_t pid, uint16_t number)
+{
+	struct plan p = { .flow_layout = { .torch = "torch", .at = { .impl_storage = number } } };
+
+	assert_int_equal(cookies__begin(c, pid, &p, NULL), 0);
+	return c->flow_layout >= 0 && c->layouts[c->flow_layout].impl_storage == number;
+}
+
+/* The same of slots that count and of layouts: nobody takes all, not even one process after the other. */
+static void test_shares_of_slots_and_layouts(void **state)
+{
+	struct mt_flow_layout layouts[MT_FLOW_LAYOUTS_MAX];
+	int fired_fd = bpf_map_create(BPF_MAP_TYPE_PERCPU_ARRAY, "fired", 4, 8, MT_FIRED_MAX, NULL);
+	struct cookies c = { .layouts = layouts, .fired_fd = fired_fd };
+	uint64_t counts[MT_CPUS_MAX];
+	unsigned got = 0;
+
+	(void)state;
+	assert_true(c.fired_fd >= 0);
+	for (uint32_t who = 1; who <= 20; who++) {
+		assert_int_equal(slots_got(&c, (pid_t)who, who * 1000), 511);
+		assert_int_equal(slots_got(&c, (pid_t)who, who * 1000), 511); /* again: the same ones */
+		for (uint32_t slot = 1; slot < MT_FIRED_MAX; slot++) {
+			for (unsigned i = 0; i < MT_CPUS_MAX; i++)
+				counts[i] = who;
+			assert_int_equal(bpf_map_update_elem(c.fired_fd, &slot, counts, BPF_ANY), 0);
+		}
+		cookies__drop_pid(&c, (pid_t)who);
+	}
+	assert_int_equal(slots_got(&c, 30, 30000), 511); /* at one time, half of what is left */
+	assert_int_equal(slots_got(&c, 31, 31000), 256);
+	assert_int_equal(slots_got(&c, 32, 30000), 511); /* what another has costs nobody anything */
+	assert_int_equal(bpf_map_lookup_elem(c.fired_fd, &(uint32_t){ 1 }, counts), 0);
+	assert_int_equal(counts[0], 0); /* another symbol's count is not this one's */
+	for (uint16_t n = 1; n <= 20; n++)
+		got += (unsigned)has_layout(&c, 40, n);
+	assert_int_equal(got, MT_FLOW_LAYOUTS_MAX / 8);
+	assert_true(has_layout(&c, 41, 21));
+	assert_true(has_layout(&c, 42, 21)); /* shared with it */
+	for (uint32_t who = 100; who < 200; who++) { /* processes that come and go */
+		assert_true(has_layout(&c, (pid_t)who, (uint16_t)who));
+		cookies__drop_pid(&c, (pid_t)who);
+	}
+	cookies__drop_pid(&c, 41);
+	assert_true(has_layout(&c, 42, 21)); /* not gone with the first of them */
+	assert_int_equal(c.layout_users[c.flow_layout], 1);
+	close(c.fired_fd);
+	cookies__done(&c);
+}
+
 #define NAMED 6
 #define NAMED_CALLS 3000
 
@@ -2081,6 +2150,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_names_without_end),
 		cmocka_unit_test(test_shares_of_specs),
+		cmocka_unit_test(test_shares_of_slots_and_layouts),
 		cmocka_unit_test(test_names_of_threads_on_one_cpu),
 		cmocka_unit_test(test_usdt_argument_forms),
 		cmocka_unit_test(test_regions),

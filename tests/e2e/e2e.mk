@@ -4,7 +4,7 @@
 .PHONY: check-e2e
 check-e2e: build/memtrace ## end-to-end tests, without the slow ones (root; sudo is used if needed)
 	@tools/make-venv
-	@tests/e2e/run --quick
+	@tests/e2e/run --quick --lanes 2
 
 .PHONY: check-e2e-all
 check-e2e-all: build/memtrace ## every end-to-end test, half an hour on a busy machine

@@ -17,6 +17,7 @@ ATTACH_S_MAX = 4.0
 STEP_GAP_S_MAX = 2.0
 
 SLOW = {"what_is_lost_after_the_end_is_not_counted"}
+ALONE = {"attach_is_fast_and_steps_continue", "max_overhead_detaches", "ring_too_small_shows_losses"}
 
 
 def test_attach_is_fast_and_steps_continue():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Bad input on the command line and in files, and a disk without room."""
+import os
 import pathlib
 import shutil
 import subprocess
@@ -36,6 +37,26 @@ def test_not_root():
                               capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False)
     mt.expect_failure(done, 1, "root", "hint: ")
     mt.check(not mt.probed(job.pid, mt.NEW), "a probe without root")
+
+
+def test_no_btf():
+    """A kernel that does not describe itself, as memtrace sees it: its file is covered, in a mount namespace of its own."""
+    job = mt.shared_job("mlp")
+    covered = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && exec "$@"', "sh"]
+    if subprocess.run([*covered, "true"], capture_output=True, check=False).returncode:
+        raise mt.Skip("cannot cover /sys/kernel/btf here")
+    if pathlib.Path(f"/boot/vmlinux-{os.uname().release}").exists():
+        raise mt.Skip("libbpf finds the description elsewhere")
+
+    def run(*args):
+        return subprocess.run([*covered, mt.MEMTRACE, *map(str, args)], capture_output=True, text=True, timeout=30,
+                              stdin=subprocess.DEVNULL, check=False)
+    with mt.scratch() as tmp:
+        mt.expect_failure(run("record", "-p", job.pid, "-o", tmp / "a.mtr"), 1, "no BTF", "hint: ", "CONFIG_DEBUG_INFO_BTF")
+        mt.check(not (tmp / "a.mtr").exists(), "a recording of nothing")
+    doctor = run("doctor")
+    mt.check(doctor.returncode == 1 and "/sys/kernel/btf/vmlinux is missing" in doctor.stdout, f"{doctor.returncode} {doctor.stdout}")
+    mt.check(not mt.probed(job.pid, mt.NEW), "a probe is there all the same")
 
 
 def test_recording_needs_no_root():

@@ -97,12 +97,18 @@ def sites_of(shown):
     return p, [s for s in p["sites"] if s["source"] == "flow"]
 
 
+# What native_functions.yaml calls the weights of a layer, fused layers and recurrent ones among them.
+WEIGHTS = {"weight", "bias", "params", "w_ih", "w_hh", "b_ih", "b_hh", *(f"weight{i}" for i in range(5)), "qkv_weight", "qkv_bias",
+           "proj_weight", "proj_bias", *(f"{part}_{kind}_{i}" for part in ("norm", "ffn") for kind in ("weight", "bias")
+                                         for i in (1, 2))}
+
+
 def wanted_flags(arg):
     name, kind, is_alias, is_written = arg
     flags = {"written"} if is_written else {"alias"} if is_alias else set()
     if "Optional" not in kind:
         flags.add("required")
-    if name in ("weight", "bias"):
+    if name in WEIGHTS:
         flags.add("weight")
     if name in ("running_mean", "running_var"):
         flags.add("running")

@@ -63,7 +63,7 @@ def test_arguments():
 def test_says_what_it_skips():
     done = subprocess.run([RUN, "--python", mt.PYTHON, "--memtrace", mt.MEMTRACE], capture_output=True, text=True, check=False)
     if "0 skipped" in done.stdout:
-        raise mt.Skip("there is a GPU here: make check-gpu")
+        raise mt.Skip("there is a GPU here: tests/gpu/run")
     equal("exit", done.returncode, 77)
     mt.check(done.stdout.count("skipped ") == 6 and "CUDA" in done.stdout, done.stdout)
 

@@ -5,6 +5,8 @@ import time
 
 import mt
 
+ALONE = {"resident_memory_is_followed"}
+
 FIELDS = {"rss": ("Rss",), "pss": ("Pss",), "private": ("Private_Clean", "Private_Dirty"),
           "shared": ("Shared_Clean", "Shared_Dirty"), "anon": ("Anonymous",), "pss_anon": ("Pss_Anon",),
           "pss_file": ("Pss_File",), "pss_shmem": ("Pss_Shmem",), "huge": ("AnonHugePages",),

@@ -9,6 +9,7 @@ import time
 import mt
 
 SLOW = {"window_of_five_seconds", "window_of_a_recording", "diff_of_batches", "cache", "malloc", "diff_says_what_does_not_compare"}
+ALONE = {"diff_of_stacks_left_out"}
 BATCH, WIDTH = 32, 64
 
 

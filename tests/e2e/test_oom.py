@@ -6,6 +6,8 @@ import pathlib
 
 import mt
 
+ALONE = {"killed_by_the_kernels_oom_killer", "killed_while_another_is_taken_by_the_oom_killer"}
+
 SMALL, MANY = 12345, 1000  # targets/oom.c
 VICTIMS = "/sys/kernel/tracing/events/oom/mark_victim/format"
 

@@ -27,6 +27,7 @@ from test_truth import BIN, build
 
 SLOW = {"slow_clients_are_shown_out", "what_it_costs", "page_in_chromium", "rules_of_the_unit", "unit_and_umask_077", "ranks_and_workers",
         "health_and_the_end", "hostile_names", "all_jobs"}
+ALONE = {"all_jobs", "metrics_through_a_flood", "what_it_costs", "slow_clients_are_shown_out"}
 
 TOOLS = mt.ROOT / "tools" / "serve"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -863,11 +864,14 @@ def test_events_and_page():
     with socket.create_connection((s.host, s.port), 10) as c:
         c.sendall(b"GET /events HTTP/1.0\r\n\r\n")
         f = c.makefile("rb")
+        end = time.monotonic() + 20
         while len(docs) < 3:
             line = f.readline()
-            mt.check(line, "the events end")
+            mt.check(line and time.monotonic() < end, f"the events end after {len(docs)}")
             if line.startswith(b"data: "):
                 docs.append(json.loads(line[6:]))
+                if len(docs[0]["report"]["ops"]) <= 5:
+                    docs.clear()  # operators come last at the attach, slice by slice
     for d in docs[1:]:
         mt.check(d["schema"] == 1 and d["report"]["target"]["pid"] == job.pid, "the document")
         lane = next(l for l in d["lanes"] if l["dev"] == "cpu")

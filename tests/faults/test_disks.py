@@ -7,7 +7,8 @@ import time
 import faults
 import mt
 
-SLOW = {"full_while_exporting", "stalled"}
+STORM = "cuda:7"  # where targets/storm.c tells
+SLOW = {"full_while_exporting", "stalled", "stalled_for_long"}
 
 
 def run(*argv):
@@ -55,33 +56,80 @@ def test_full_while_exporting():
 def test_stalled():
     """A disk that does not answer for four seconds (a frozen file system): the drain goes on, numbers are served and grow, no event
     is lost in the rings; what could not be written is counted as such, and the recording is whole before and after."""
+    with mt.scratch() as tmp, disk_to_freeze(tmp) as disk, faults.training() as job:
+        with serving(job, tmp, disk / "a.mtr") as (tracer, served), frozen(disk) as freeze:
+            job.more_rounds()
+            freeze("-f")
+            counts, slowest, end = [], 0.0, time.monotonic() + 4
+            while time.monotonic() < end:
+                begin = time.monotonic()
+                counts.append(served.metrics()["memtrace_allocations_total", ("device", "cpu")])
+                slowest = max(slowest, time.monotonic() - begin)
+                time.sleep(0.1)
+            freeze("-u")
+            job.more_rounds()
+            faults.ended(tracer)
+        rep = mt.report(disk / "a.mtr", (0, 3))
+        mt.note(f"allocations {counts[0]:.0f} … {counts[-1]:.0f} in {len(counts)} scrapes while the disk stood still; the slowest took "
+                f"{1000 * slowest:.0f} ms; lost {mt.lost(rep)}")
+        mt.check(rep["lost"]["ring"] == 0, f"the drain stood still: {rep['lost']}")
+        mt.check(rep["lost"]["stalled"] == 0, f"there was room for four seconds: {rep['lost']}")
+        mt.check(len(set(counts)) > 2, f"nothing was seen while the disk stood still: {counts}")
+
+
+def test_stalled_for_long():
+    """A disk that does not answer until what waits for it has no more room: events are left out of the recording, and every view
+    says so under a reason of its own. The live numbers go on and have them all; the recording has what came before and behind."""
+    with mt.scratch() as tmp, disk_to_freeze(tmp) as disk, faults.training() as job, \
+            faults.crowd("storm", "random", "4000000") as storm:
+        with serving(job, tmp, disk / "a.mtr", "-p", storm.pid) as (tracer, served), frozen(disk) as freeze:
+            def now():
+                """(allocations of the storm, events lost, those of them that the disk did not take)"""
+                m = served.metrics()
+                lost = {reason: m["memtrace_lost_total", ("reason", reason)] for reason in ("ring", "share", "stalled")}
+                return m.get(("memtrace_allocations_total", ("device", STORM)), 0), lost["ring"] + lost["share"], lost["stalled"]
+            job.more_rounds()
+            freeze("-f")
+            begin = time.monotonic()
+            storm.tell("go")
+            mt.wait_until(lambda: now()[2] > 0, "the room to be full", 80, 0.2)
+            took, before = time.monotonic() - begin, now()[0]
+            mt.wait_until(lambda: now()[0] > before, "more to be seen", 10)
+            freeze("-u")
+            told = int(storm.line("done ", 60).split()[1])
+            job.more_rounds()
+            mt.wait_until(lambda: sum(now()[:2]) >= told, "all to be seen or counted", 20)
+            live, _, stalled = now()
+            mt.check(faults.ended(tracer) == 3, f"exit {tracer.popen.returncode}")
+        mt.check(any("takes nothing" in t for t in tracer.err), f"no word: {tracer.err}")
+        rep = mt.report(disk / "a.mtr", (3,))
+        seen = rep["devices"][STORM]["allocs"]
+        mt.note(f"no room after {took:.1f} s; told {told}, seen live {live:.0f}, recorded {seen}, lost "
+                f"{ {k: v for k, v in rep['lost'].items() if v} }")
+        mt.check(rep["lost"]["stalled"] == stalled and not rep["lost"]["recording"], f"{stalled} in /metrics, {rep['lost']} recorded")
+        mt.check(0 < live - seen <= stalled, f"{told} told, {live} seen live, {seen} recorded, {stalled} lost")
+        text = mt.ok(mt.memtrace("report", disk / "a.mtr"), (3,)).stdout
+        mt.check("stalled: not in the recording" in text, text[-2000:])
+
+
+@contextlib.contextmanager
+def disk_to_freeze(tmp):
+    """A file system of its own, of 256 MiB."""
+    image = tmp / "image"
+    with open(image, "wb") as f:
+        f.truncate(256 << 20)
+    if run("mkfs.ext4", "-q", image).returncode:
+        raise mt.Skip("needs mkfs.ext4")
+    with mounted(tmp / "disk", "-o", "loop", image) as disk:
+        yield disk
+
+
+@contextlib.contextmanager
+def serving(job, tmp, path, *args):
+    """serve, which records to this path: (the process, where it answers)."""
     import test_serve  # tests/e2e
-    with mt.scratch() as tmp:
-        image = tmp / "image"
-        with open(image, "wb") as f:
-            f.truncate(256 << 20)
-        if run("mkfs.ext4", "-q", image).returncode:
-            raise mt.Skip("needs mkfs.ext4")
-        with mounted(tmp / "disk", "-o", "loop", image) as disk, faults.training() as job:
-            with faults.tracing(job.pid, tmp / "a", "--listen", "127.0.0.1:0", "-o", disk / "a.mtr",
-                                command="serve") as tracer, frozen(disk) as freeze:
-                served = test_serve.Served(tracer)
-                job.more_rounds()
-                freeze("-f")
-                counts, slowest, end = [], 0.0, time.monotonic() + 4
-                while time.monotonic() < end:
-                    begin = time.monotonic()
-                    counts.append(served.metrics()["memtrace_allocations_total", ("device", "cpu")])
-                    slowest = max(slowest, time.monotonic() - begin)
-                    time.sleep(0.1)
-                freeze("-u")
-                job.more_rounds()
-                faults.ended(tracer)
-            rep = mt.report(disk / "a.mtr", (0, 3))
-            mt.note(f"allocations {counts[0]:.0f} … {counts[-1]:.0f} in {len(counts)} scrapes while the disk stood still; the slowest took "
-                    f"{1000 * slowest:.0f} ms; lost {mt.lost(rep)}")
-            mt.check(rep["lost"]["ring"] == 0, f"the drain stood still: {rep['lost']}")
-            mt.check(len(set(counts)) > 2, f"nothing was seen while the disk stood still: {counts}")
+    with faults.tracing(job.pid, tmp / "a", "--listen", "127.0.0.1:0", "-o", path, *args, command="serve") as tracer:
+        yield tracer, test_serve.Served(tracer)
 
 
 @contextlib.contextmanager

@@ -62,26 +62,28 @@ def test_target_out_of_memory():
 
 def test_memtrace_out_of_memory():
     """memtrace in a group with too little memory, from far too little to nearly enough: whether it ends by a message or by the
-    kernel's killer, nothing is left and the job is as it was."""
+    kernel's killer (which takes either half of it, before the attach or behind), nothing is left and the job is as it was."""
     with mt.scratch() as tmp, faults.training() as job:
         before, ends = faults.Machine(), []
-        for mib in (4, 16, 32, 64):
+        for ring, mib in (("64M", 4), ("64M", 48), ("4M", 32), ("4M", 48), ("4M", 64), ("64M", 128), ("64M", 160)):
             with memory_group(mib * MIB) as group:
-                with faults.tracing(job.pid, tmp / f"{mib}.mtr", "--ring-size", "64M", attached=False, preexec_fn=group.add) as tracer:
+                with faults.tracing(job.pid, tmp / f"{ring}-{mib}.mtr", "--ring-size", ring, attached=False,
+                                    preexec_fn=group.add) as tracer:
                     with contextlib.suppress(AssertionError):
                         mt.wait_until(lambda t=tracer: not t.alive(), "its end", 3)
                     if tracer.alive():
                         tracer.signal(signal.SIGINT)
                     code = tracer.wait(30)
-                ends.append(f"{mib} MiB: {code}")
+                ends.append((f"{mib} MiB, rings of {ring}", code, any(t.startswith("attached to ") for t in tracer.err)))
                 if code == -signal.SIGKILL:
                     mt.check(group.kills(), f"killed with {mib} MiB, and not for its memory")
                 else:
                     mt.check(code in (0, 1, 3), f"ended with {code} in {mib} MiB: {tracer.err[-5:]}")
                     mt.check(code != 1 or any(t.startswith("memtrace: ") for t in tracer.err), f"no word in {mib} MiB: {tracer.err}")
             faults.check_nothing_left(before, [job.pid])
-    mt.note(", ".join(ends))
-    mt.check(any(not e.endswith(" 0") for e in ends), "there was memory enough each time: nothing was tested")
+    mt.note("; ".join(f"{what}: {code}{', attached' if was_attached else ''}" for what, code, was_attached in ends))
+    mt.check(any(code == -signal.SIGKILL for _, code, _ in ends), f"never killed for its memory: {ends}")
+    mt.check(any(code == 1 for _, code, _ in ends), f"never ended by itself: {ends}")
 
 
 def test_cpu_away_and_back():

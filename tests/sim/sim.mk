@@ -17,8 +17,8 @@ $(B)/tests/sim_flow: tests/sim/sim_flow.c tests/sim/oracle.c $(wildcard tests/si
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests $(filter %.c,$^) $(B)/libmemtrace-san.a $(LIBS) -o $@
 
-.PHONY: check-sim
-check-sim: $(B)/tests/sim_model $(B)/tests/sim_flow $(B)/tests/sim_segments ## the model against the oracle for SIM_SECONDS
-	@$(B)/tests/sim_model $(or $(SIM_SEED),$$(date +%s)000) $(SIM_SECONDS)
-	@$(B)/tests/sim_flow $(or $(SIM_SEED),$$(date +%s)000) $(SIM_SECONDS)
-	@$(B)/tests/sim_segments $(or $(SIM_SEED),$$(date +%s)000) $(SIM_SECONDS)
+.PHONY: check-sim sims
+sims: $(B)/tests/sim_model $(B)/tests/sim_flow $(B)/tests/sim_segments
+check-sim: sims ## the model against the oracle for SIM_SECONDS
+	@for x in sim_model sim_flow sim_segments; do \
+		echo "$(B)/tests/$$x $(or $(SIM_SEED),$$(date +%s)000) $(SIM_SECONDS)"; done | tests/abreast

@@ -449,14 +449,20 @@ static void test_layers_and_met(void **state)
 /* A free that was lost looks like a leak: then nothing is sure. */
 static void test_losses(void **state)
 {
+	static const uint8_t reasons[] = { MT_LOSS_RING, MT_LOSS_SHARE, MT_LOSS_RECORDING, MT_LOSS_STALLED };
+
 	(void)state;
 	for (unsigned step = 0; step < 200; step++) {
 		(void)born("aten::tanh", 1000);
 		step_ends();
 	}
 	assert_int_equal(leaks()->rows[0].sure, SURE_HIGH);
-	send((struct event){ .kind = EV_LOSS, .aux = MT_LOSS_RING, .size = 1000 });
-	assert_int_equal(leaks()->rows[0].sure, SURE_LOW);
+	for (size_t i = 0; i < sizeof(reasons); i++) {
+		send((struct event){ .kind = EV_LOSS, .aux = reasons[i], .size = 1000 });
+		assert_int_equal(leaks()->rows[0].sure, SURE_LOW);
+		send((struct event){ .kind = EV_LOSS, .aux = reasons[i], .size = 0 });
+		assert_int_equal(leaks()->rows[0].sure, SURE_HIGH);
+	}
 }
 
 static void test_processes(void **state)

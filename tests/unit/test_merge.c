@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -17,6 +18,7 @@
 #include "base/err.h"
 #include "event/merge.h"
 #include "event/recording.h"
+#include "memtrace/recording.h"
 #include "model/model.h"
 #include "model/ranks.h"
 #include "timeline/ranks.h"
@@ -116,20 +118,21 @@ static void rank_file(int n, uint64_t boot, uint64_t mono_ns, int64_t skew_ns, c
 
 static struct merge_info info;
 static char merged[80];
+static struct err failed; /* why it did, the last time */
 
 static int merge(int cnt, enum merge_align align)
 {
 	const char *paths[FILES];
-	struct err err = { 0 };
 	int r;
 
+	failed = (struct err){ 0 };
 	snprintf(merged, sizeof(merged), "%s/merged.mtr", dir);
 	for (int i = 0; i < cnt; i++)
 		paths[i] = file[i];
 	merge_info__done(&info);
-	r = merge_files(paths, (size_t)cnt, merged, &(struct outfile_how){ .force = 1 }, align, 0, &info, &err);
+	r = merge_files(paths, (size_t)cnt, merged, &(struct outfile_how){ .force = 1 }, align, 0, &info, &failed);
 	if (r < 0)
-		assert_true(err.msg[0]);
+		assert_true(failed.msg[0]);
 	return r;
 }
 
@@ -582,6 +585,77 @@ static void test_refused(void **state)
 	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), -EINVAL); /* no beginning */
 }
 
+/* --- a file that shrinks between one read and the next ---------------------------------------------------------- */
+
+static const char *shrinks; /* this one */
+static off_t shrinks_to;
+static int shrinks_in; /* so many reads from now on */
+
+/* The C library's, for all that is linked here. */
+ssize_t pread(int fd, void *buf, size_t len, off_t off)
+{
+	if (shrinks && !shrinks_in--)
+		assert_int_equal(truncate(shrinks, shrinks_to), 0);
+	return syscall(SYS_pread64, fd, buf, len, off);
+}
+
+/* Its first frame has names alone: more than one frame has room for. The second one has its beginning. */
+static void file_of_names_first(int n)
+{
+	char text[MTR_NAME_BYTES_MAX];
+
+	begin_file(n);
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	for (int i = 0; i < 300; i++) {
+		memcpy(text, (char[]){ (char)('a' + i / 26), (char)('a' + i % 26) }, 2);
+		(void)name(text);
+	}
+	machine(2, "node2", 100 * S, 0);
+	process(11, EV_PROC_EXECED, "RANK=1", "WORLD_SIZE=4");
+	steps(11, 10, 1000, 0);
+	end_file(1);
+}
+
+static off_t first_frame_end(const char *from)
+{
+	struct mtr_frame h;
+	FILE *f = fopen(from, "r");
+
+	assert_non_null(f);
+	assert_int_equal(fseek(f, sizeof(struct mtr_file), SEEK_SET), 0);
+	assert_int_equal(fread(&h, sizeof(h), 1, f), 1);
+	fclose(f);
+	assert_int_equal(h.events, 0);
+	return (off_t)(sizeof(struct mtr_file) + sizeof(h) + h.body_bytes);
+}
+
+/* Each file is read twice, and may shrink at any read: to nothing, amid a frame, or to whole ones without an event. */
+static void test_shrinks_while_read(void **state)
+{
+	int cnt = 0, no_event = 0, r;
+
+	(void)state;
+	for (int k = 0; k < 6; k++) {
+		int n = k % 2; /* the first one's beginning becomes that of the whole */
+
+		for (int at = 0, is_over = 0; !is_over; at++, cnt++) {
+			rank_file(1 - n, 1, 100 * S, 0, "RANK=0", 1000);
+			file_of_names_first(n);
+			shrinks = file[n];
+			shrinks_to = (off_t[]){ 0, first_frame_end(file[n]) - 1, first_frame_end(file[n]) }[k / 2];
+			shrinks_in = at;
+			r = merge(2, MERGE_ALIGN_CLOCK);
+			is_over = shrinks_in >= 0; /* it has no such read */
+			shrinks = NULL;
+			no_event += r < 0 && strstr(failed.msg, "became shorter") != NULL;
+			assert_true(r < 0 || access(merged, R_OK) == 0);
+			assert_true(!is_over || r == 0);
+		}
+	}
+	assert_true(no_event > 0 && cnt > 50);
+}
+
 /* Whatever is in the files, what comes out can be replayed. */
 static void test_anything(void **state)
 {
@@ -634,7 +708,7 @@ static int done(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_skewed_clocks), cmocka_unit_test(test_drift),
+		cmocka_unit_test(test_shrinks_while_read), cmocka_unit_test(test_skewed_clocks), cmocka_unit_test(test_drift),
 		cmocka_unit_test(test_no_drift), cmocka_unit_test(test_same_process),
 		cmocka_unit_test(test_other_versions), cmocka_unit_test(test_other_jobs),
 		cmocka_unit_test(test_attached), cmocka_unit_test(test_same_boot),

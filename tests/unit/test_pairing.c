@@ -109,14 +109,44 @@ static void the_oldest_changes_go(void **state)
 	assert_int_equal(node(1, (PAIRING_CHANGES_MAX + 100) * 2), PAIRING_CHANGES_MAX + 100);
 }
 
+static void forward_of(uint32_t pid, uint32_t tid, uint64_t from)
+{
+	struct event ev = { .kind = MT_EV_MODULE, .pid = pid, .tid = tid, .addr = tid, .size = from }, before;
+
+	assert_int_equal(pairing__event(p, &ev, &before), 0);
+}
+
 static void threads_are_bounded(void **state)
 {
+	const uint32_t most = PAIRING_THREADS_MAX / 2;
+
 	(void)state;
-	for (uint32_t tid = 1; tid <= PAIRING_THREADS_MAX + 1; tid++)
+	for (uint32_t tid = 1; tid <= most + 1; tid++)
 		forward(tid, tid, 10);
-	assert_int_equal(node(PAIRING_THREADS_MAX + 1, 11), PAIRING_THREADS_MAX + 1);
+	assert_int_equal(node(most + 1, 11), most + 1);
 	assert_int_equal(node(2, 11), 2);
-	assert_int_equal(node(1, 11), PAIRING_THREADS_MAX + 1); /* it had to go: whoever ran last */
+	assert_int_equal(node(1, 11), most + 1); /* it had to go: whoever ran last */
+}
+
+/* Processes with more threads and changes than there is room for cost another one nothing, whenever it came. */
+static void a_flood_costs_nobody_else(void **state)
+{
+	(void)state;
+	forward(1, 0xa, 10);
+	for (uint32_t pid = 2; pid < 8; pid++)
+		for (uint32_t tid = 1; tid <= 2 * PAIRING_THREADS_MAX; tid++)
+			forward_of(pid, tid, 10);
+	assert_int_equal(node(1, 11), 0xa);
+	forward(2, 0xb, 10); /* one that comes later finds room */
+	forward_of(2, 3000, 11);
+	assert_int_equal(node(2, 11), 0xb);
+	for (uint32_t tid = 1; tid <= 100; tid++) /* 6.5 M changes, of which 4 M are kept */
+		for (uint64_t i = 1; i <= PAIRING_CHANGES_MAX; i++)
+			forward_of(2, tid, i);
+	for (uint64_t i = 1; i <= PAIRING_CHANGES_MAX; i++)
+		forward(1, i, 100 + i * 2);
+	assert_int_equal(node(1, 103), 1); /* and has as many as ever */
+	assert_int_equal(node(1, 100 + PAIRING_CHANGES_MAX * 2), PAIRING_CHANGES_MAX);
 }
 
 static void other_events_stay(void **state)
@@ -133,7 +163,8 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	static const struct CMUnitTest tests[] = {
 		T(nodes_find_their_module), T(no_node_between_two_changes), T(a_thread_without_forward_asks_another),
-		T(another_counter_begins_anew), T(the_oldest_changes_go), T(threads_are_bounded), T(other_events_stay),
+		T(another_counter_begins_anew), T(the_oldest_changes_go), T(threads_are_bounded), T(a_flood_costs_nobody_else),
+		T(other_events_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

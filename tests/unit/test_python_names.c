@@ -508,6 +508,139 @@ static void test_what_is_walked_for(void **state)
 	}
 }
 
+/* --- a heap without end ------------------------------------------------------------------------------------- */
+
+/* Beside the image: a dict of `cnt` parameters with names of `text` bytes, made up as it is read. */
+#define CROWD_KEYS 0x1000000000ull
+#define CROWD_STRS 0x2000000000ull
+#define CROWD_TENSORS 0x3000000000ull
+#define CROWD_EACH 512ull
+#define CROWD_IMPL 64
+#define CROWD_STORAGE 256
+#define CROWD_LOG2 20
+
+static struct {
+	uint64_t cnt, text;
+	int are_one; /* all are the weight */
+} crowd;
+
+static uint64_t crowd_keys(uint64_t off)
+{
+	const uint64_t entries = 32 + (4ull << CROWD_LOG2), i = (off - entries) / 16;
+
+	if (off < entries)
+		return off == 8 ? CROWD_LOG2 | (CROWD_LOG2 + 2) << 8 | 1 << 16 : off == 24 ? crowd.cnt : 0;
+	if (i >= crowd.cnt)
+		return 0;
+	if ((off - entries) % 16 == 0)
+		return CROWD_STRS + i * CROWD_EACH;
+	return crowd.are_one ? im.weight : CROWD_TENSORS + i * CROWD_EACH;
+}
+
+static uint64_t crowd_str(uint64_t i, uint64_t off)
+{
+	uint64_t digits = 0;
+
+	if (off < 40 || off < im.at->str_ascii)
+		return off == 0 ? 1 : off == 8 ? im.str : off == 16 ? crowd.text : off == 32 ? 1u << 2 | 1u << 5 | 1u << 6 : 0;
+	if (off >= im.at->str_ascii + crowd.text)
+		return 0;
+	for (unsigned k = 0; k < 8; k++)
+		digits |= (uint64_t)('a' + (off == im.at->str_ascii ? i >> 4 * k & 15 : 0)) << 8 * k;
+	return digits;
+}
+
+static uint64_t crowd_tensor(uint64_t i, uint64_t off)
+{
+	const uint64_t at = CROWD_TENSORS + i * CROWD_EACH;
+
+	switch (off) {
+	case 0: return 1;
+	case 8: return im.parameter;
+	case 16: return at + CROWD_IMPL;
+	case CROWD_IMPL: return IMAGE_IMPL;
+	case CROWD_IMPL + 16: return at + CROWD_STORAGE;
+	case CROWD_IMPL + 56: return 2; /* dimensions: 4 × 4 floats */
+	case CROWD_IMPL + 64: return 4;
+	case CROWD_IMPL + 72: return 4;
+	case CROWD_IMPL + 152: return 16;
+	case CROWD_IMPL + 160: return 6;
+	case CROWD_STORAGE: return IMAGE_STORAGE;
+	case CROWD_STORAGE + 16: return 0x5000000000 + i * 64;
+	case CROWD_STORAGE + 48: return 64;
+	default: return 0;
+	}
+}
+
+static uint64_t crowd_word(uint64_t addr)
+{
+	if (addr < CROWD_STRS)
+		return crowd_keys(addr - CROWD_KEYS);
+	if (addr < CROWD_TENSORS)
+		return crowd_str((addr - CROWD_STRS) / CROWD_EACH, addr % CROWD_EACH);
+	return crowd_tensor((addr - CROWD_TENSORS) / CROWD_EACH, addr % CROWD_EACH);
+}
+
+static int crowd_read(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	char *to = buf;
+
+	if (addr < CROWD_KEYS)
+		return image_read(ctx, addr, buf, len);
+	for (uint64_t end = addr + len; addr < end; addr += 8, to += 8) {
+		uint64_t v = crowd_word(addr);
+
+		memcpy(to, &v, 8);
+	}
+	return 0;
+}
+
+static void begin_crowd(uint64_t cnt, uint64_t text, int are_one)
+{
+	struct py_reader_opts opts;
+
+	crowd.cnt = cnt;
+	crowd.text = text;
+	crowd.are_one = are_one;
+	image__init(&im, 12, 0);
+	poke(&im, im.params + 16, cnt);
+	poke(&im, im.params + 32, CROWD_KEYS);
+	opts = image_opts(&im);
+	opts.mem.read = crowd_read;
+	assert_int_equal(py_reader__new(&reader, &opts, NULL), 0);
+}
+
+/* 200 MB of names in a heap that need not be larger than a tensor: what is kept has an end, what is left out is counted. */
+static void test_more_than_is_kept(void **state)
+{
+	(void)state;
+	begin_crowd(400000, 248, 1);
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_true(look.full > 0);
+	assert_in_range(look.kept_bytes, WALK_BYTES_MAX / 2, WALK_BYTES_MAX + (64u << 20));
+	for (size_t i = 0; i < look.told_cnt; i++) /* what is told is true */
+		assert_string_equal(look.told[i].root, "Net");
+	crowd.cnt = 2; /* it is an honest one from now on */
+	poke(&im, im.params + 16, 2);
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look.full, 0);
+	assert_non_null(told_at(0xc000));
+	assert_non_null(told_at(0xd000));
+	assert_in_range(look.kept_bytes, 1, 1u << 20);
+}
+
+/* All parameters of the largest honest job. */
+static void test_many_are_not_cut(void **state)
+{
+	(void)state;
+	begin_crowd(100000, 64, 0);
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look.full, 0);
+	assert_int_equal(look.told_cnt, 100000 + 4); /* and what the module and the optimizer had before */
+	assert_in_range(look.kept_bytes, 100000 * 300, WALK_BYTES_MAX);
+}
+
 /* `test_python_names seed FILE MINOR`: what fuzzing begins with. */
 static int write_seed(const char *path, unsigned minor)
 {
@@ -543,6 +676,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_every_word_torn, teardown),
 		cmocka_unit_test_teardown(test_same_as_walking, teardown),
 		cmocka_unit_test_teardown(test_what_is_walked_for, teardown),
+		cmocka_unit_test_teardown(test_more_than_is_kept, teardown),
+		cmocka_unit_test_teardown(test_many_are_not_cut, teardown),
 	};
 
 	if (argc == 4 && !strcmp(argv[1], "seed"))

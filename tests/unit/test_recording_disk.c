@@ -131,6 +131,7 @@ static void test_stalled_disk(void **state)
 	assert_true(longest < S / 2); /* nobody waits */
 	assert_non_null(strstr(err.msg, "takes nothing"));
 	assert_int_equal(rec_writer__dropped(w), (uint64_t)full * EVENTS);
+	assert_int_equal(rec_writer__stalled(w), rec_writer__dropped(w));
 	begin = now_ns();
 	assert_int_equal(rec_writer__wait(w, S / 5, &err), -ETIMEDOUT);
 	assert_true(now_ns() - begin < S);
@@ -208,6 +209,7 @@ static void test_full_disk(void **state)
 	assert_int_equal(rec_writer__wait(w, 5 * S, &err), 0);
 	dropped = rec_writer__dropped(w);
 	assert_true(dropped >= (uint64_t)failed * EVENTS);
+	assert_int_equal(rec_writer__stalled(w), 0); /* it answered */
 	assert_int_equal(rec_writer__close(w, &err), 0);
 	assert_true(check_file_whole(dropped) >= 10 * EVENTS);
 	end();

@@ -152,6 +152,7 @@ static void test_report_text(void **state)
 	report_golden("report_empty.txt", &empty, &(struct view_opts){ .top = 20, .width = 80 });
 	r.lost[MT_LOSS_RING] = 12345;
 	r.lost[MT_LOSS_RECORDING] = 7;
+	r.lost[MT_LOSS_STALLED] = 9;
 	r.ended = 0;
 	leaks_golden("report_leaks.txt", &r);
 	leaks_golden("report_leaks_empty.txt", &empty);

@@ -51,7 +51,7 @@ struct follow {
 	struct err failed; /* of a process that the user named; code 0: none did */
 	int has_started;   /* what is set from now on nobody waits for */
 	size_t awaited_plans;
-	uint64_t sideband_lost, files_lost;
+	uint64_t sideband_lost, files_lost, procs_left_out;
 	/* env.all: jobs that were met since the last settling, and those that could not be attached to */
 	pid_t met[MET_MAX], refused[MET_MAX];
 	size_t met_cnt, refused_cnt;
@@ -244,6 +244,9 @@ static void follow__set_done(void *ctx, struct setting *one, int r, struct err *
 	if (one->st.classes_left_out)
 		follow__note(f, p, "some classes of this process's objects found no room among those of all processes: what is "
 				   "done with such objects is not read");
+	if (one->st.slots_left_out)
+		follow__note(f, p, "this process has more probed functions than are counted each: some of them are shown as "
+				   "never called, though what they told is there");
 	if (plan->guards_cnt)
 		retire__news(f->retire);
 	follow__say_attached(f, p);
@@ -383,6 +386,11 @@ void follow__plan_ready(struct follow *f)
 		plan__free(pl.plan);
 }
 
+uint64_t follow__procs_left_out(const struct follow *f)
+{
+	return f->procs_left_out;
+}
+
 uint64_t follow__files_lost(const struct follow *f)
 {
 	return f->files_lost;
@@ -402,15 +410,17 @@ static int follow__watch(struct follow *f, struct process *p, struct err *err)
 }
 
 /* A struct process that is known to the loop, not yet probed. */
-static int follow__add_proc(struct follow *f, pid_t pid, struct process **ret, struct err *err)
+static int follow__add_proc(struct follow *f, pid_t pid, const struct process *parent, struct process **ret, struct err *err)
 {
 	uint64_t wait_ns = f->env.all || f->followed.live_cnt ? 0 : LOCK_WAIT_NS; /* nothing is drained meanwhile */
 	struct process *p;
 	int r;
 
-	r = process__new(&p, &f->followed, pid);
-	if (r == -ENOSPC)
+	r = process__new(&p, &f->followed, pid, parent, f->env.all);
+	if (r == -ENOSPC) {
+		f->procs_left_out++;
 		return err_set(err, r, "more than %u processes", FOLLOW_PROCS_MAX);
+	}
 	if (r < 0)
 		return err_set(err, r, "out of memory");
 	r = target__open(&p->target, pid, err);
@@ -435,8 +445,8 @@ static int is_memtrace(const struct follow *f, pid_t pid)
 	return pid == getpid() || pid == keeper__pid(f->env.keeper);
 }
 
-int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns,
-			   int may_be_empty, struct err *err)
+static int follow__attach_below(struct follow *f, pid_t pid, const struct process *parent, enum ev_proc_how how,
+				uint64_t since_ns, int may_be_empty, struct err *err)
 {
 	struct set_how set = { .is_full = 1, .is_still = how == EV_PROC_LAUNCHED };
 	uint64_t image_ns = now_ns();
@@ -447,7 +457,7 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 		err_set(err, -EINVAL, "process %d is this memtrace itself", (int)pid);
 		return err_hint(err, "in a container, let it see the pids of the host, or of the job's container (--pid)");
 	}
-	r = follow__add_proc(f, pid, &p, err);
+	r = follow__add_proc(f, pid, parent, &p, err);
 	if (r < 0)
 		return r;
 	p->image_ns = image_ns;
@@ -457,17 +467,38 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 	return follow__ask(f, p, 0, &set, err);
 }
 
+int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns,
+			   int may_be_empty, struct err *err)
+{
+	return follow__attach_below(f, pid, NULL, how, since_ns, may_be_empty, err);
+}
+
+/* A child that is not followed. Of those that find no room one is told of, the others are counted. */
+static void follow__left_out(struct follow *f, struct process *parent, pid_t pid, int r, const struct err *err)
+{
+	struct process *root = followed__find(&f->followed, parent->tree);
+
+	root = root ? root : parent;
+	if (r == -ESRCH || (r == -ENOSPC && root->is_tree_over)) /* gone again: not worth a word */
+		return;
+	log_warn("child %d of %d is not followed: %s", (int)pid, (int)parent->pid, err->msg);
+	if (r != -ENOSPC)
+		return;
+	root->is_tree_over = 1;
+	follow__note(f, root, "this process has more children than are followed, so that others find room: what further ones "
+			      "do is not seen");
+}
+
 /* A forked child has its parent's files at its parent's addresses, so the parent's plans fit it. */
-static void follow__attach_child(struct follow *f, const struct process *parent, pid_t pid, uint64_t fork_ns)
+static void follow__attach_child(struct follow *f, struct process *parent, pid_t pid, uint64_t fork_ns)
 {
 	struct err err = { 0 };
 	uint64_t t0 = now_ns();
 	struct process *p;
-	int r = follow__add_proc(f, pid, &p, &err);
+	int r = follow__add_proc(f, pid, parent, &p, &err);
 
 	if (r < 0) {
-		if (r != -ESRCH) /* gone again: not worth a word */
-			log_warn("child %d of %d is not followed: %s", (int)pid, (int)parent->pid, err.msg);
+		follow__left_out(f, parent, pid, r, &err);
 		return;
 	}
 	p->image_ns = fork_ns;
@@ -489,7 +520,7 @@ static void follow__attach_child(struct follow *f, const struct process *parent,
 /* They may have become other programs since they were forked, so each is planned. */
 void follow__attach_children(struct follow *f, pid_t pid)
 {
-	const struct process *p = followed__find(&f->followed, pid);
+	struct process *p = followed__find(&f->followed, pid);
 	pid_t *kids = NULL;
 	int n = p ? target__children(p->target, 1, &kids) : 0;
 
@@ -498,9 +529,9 @@ void follow__attach_children(struct follow *f, pid_t pid)
 		int r = 0;
 
 		if (!followed__find(&f->followed, kids[i]) && !is_memtrace(f, kids[i]))
-			r = follow__attach(f, kids[i], EV_PROC_ATTACHED, now_ns(), 1, &err);
-		if (r < 0 && r != -ESRCH)
-			log_warn("child %d of %d is not followed: %s", (int)kids[i], (int)pid, err.msg);
+			r = follow__attach_below(f, kids[i], p, EV_PROC_ATTACHED, now_ns(), 1, &err);
+		if (r < 0)
+			follow__left_out(f, p, kids[i], r, &err);
 	}
 	free(kids);
 }
@@ -759,6 +790,13 @@ void follow__free(struct follow *f)
 	followed__done(&f->followed);
 	retire__free(f->retire);
 	free(f);
+}
+
+pid_t follow__tree(const struct follow *f, pid_t pid)
+{
+	const struct process *p = followed__find(&f->followed, pid);
+
+	return p ? p->tree : pid;
 }
 
 int follow__is_followed(const struct follow *f, pid_t pid)

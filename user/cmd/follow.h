@@ -67,10 +67,12 @@ void follow__look_again(struct follow *f);
 int follow__is_read(struct follow *f, uint32_t index, uint64_t read_ns);
 /* It has ended, and that is so. Returns its wait status if it is our child, else 0. */
 int follow__gone(struct follow *f, uint32_t index);
+pid_t follow__tree(const struct follow *f, pid_t pid); /* of processes that hang together (cmd/followed.h) */
 int follow__is_followed(const struct follow *f, pid_t pid);
 size_t follow__pids(const struct follow *f, pid_t *ret, size_t max); /* living ones; how many */
 size_t follow__live_cnt(const struct follow *f);
 uint64_t follow__sideband_lost(const struct follow *f);
+uint64_t follow__procs_left_out(const struct follow *f); /* that found no room among those that are followed */
 uint64_t follow__files_lost(const struct follow *f); /* files of processes that were not looked at */
 void follow__push_usage(struct follow *f); /* EV_CPU of each */
 /* MT_EV_RSS of those whose turn it is and whose memory moved; `all`: of each, to the page. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/quota.h"
 #include "target/target.h"
 
 /* --- plans ------------------------------------------------------------------------------------- */
@@ -79,11 +80,22 @@ static int followed__place(struct followed *f, size_t *ret)
 	return 0;
 }
 
-int process__new(struct process **ret, struct followed *f, pid_t pid)
+static size_t followed__tree_cnt(const struct followed *f, pid_t tree)
 {
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < f->procs_cnt; i++)
+		cnt += f->procs[i] && f->procs[i]->tree == tree;
+	return cnt;
+}
+
+int process__new(struct process **ret, struct followed *f, pid_t pid, const struct process *parent, int may_have_others)
+{
+	pid_t group = parent ? parent->tree : getpgid(pid), tree = group > 0 ? group : pid;
+	size_t cnt = followed__tree_cnt(f, tree);
 	struct process *p;
 
-	if (f->live_cnt >= FOLLOW_PROCS_MAX)
+	if (!quota_allows(cnt, f->live_cnt, FOLLOW_PROCS_MAX, may_have_others || cnt < f->live_cnt ? 2 : 1))
 		return -ENOSPC;
 	p = calloc(1, sizeof(*p));
 	if (!p || followed__place(f, &p->index) < 0) {
@@ -91,6 +103,7 @@ int process__new(struct process **ret, struct followed *f, pid_t pid)
 		return -ENOMEM;
 	}
 	p->pid = pid;
+	p->tree = tree;
 	p->pidfd = p->lock_fd = -1;
 	*ret = p;
 	return 0;

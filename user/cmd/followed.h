@@ -16,7 +16,8 @@
 
 struct target;
 
-#define FOLLOW_PROCS_MAX 1024 /* at one time */
+/* At one time; of one tree of processes half of what the others leave, where there are others or may be. */
+#define FOLLOW_PROCS_MAX 1024
 
 /* A plan that a process and its forked children share: the same files at the same addresses. */
 struct plan_ref {
@@ -62,6 +63,8 @@ struct process {
 	size_t plans_cnt;
 	uint64_t found[SRC_CNT], attached[SRC_CNT]; /* sites of them, by source */
 	pid_t pid;
+	pid_t tree; /* process group of the first that was followed of its tree: what a shell calls a job */
+	int is_tree_over; /* it was said that children of its tree found no room */
 	int pidfd, lock_fd;
 	size_t index;	  /* its place */
 	struct proc_asked asked;
@@ -77,8 +80,11 @@ struct process {
 
 struct followed;
 
-/* With a free place, not followed yet. 0, -ENOSPC or -ENOMEM. */
-int process__new(struct process **ret, struct followed *f, pid_t pid);
+/*
+ * With a free place, not followed yet; of the tree of `parent` if that is not NULL. 0, -ENOMEM; -ENOSPC: there is no room, or,
+ * where there are other trees or `may_have_others`, not for its tree.
+ */
+int process__new(struct process **ret, struct followed *f, pid_t pid, const struct process *parent, int may_have_others);
 void process__free(struct process *p); /* not followed, or not any more; NULL is fine */
 void process__drop_plans(struct process *p);
 /* A user of ref. NULL: no memory. */

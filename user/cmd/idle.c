@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/quota.h"
 #include "target/target.h"
 
 #define READ_BYTES (256u << 10)
@@ -20,9 +21,16 @@ struct place {
 	uint64_t dev, ino, offset;
 };
 
+struct idle_lib {
+	uint64_t dev, ino;
+	size_t cnt; /* of its places among the called */
+};
+
 struct idle {
 	struct place *called; /* ascending */
 	size_t called_cnt, called_cap;
+	struct idle_lib *libs;
+	size_t libs_cnt, libs_cap;
 	uint8_t *wanted;
 	size_t wanted_cap;
 	uint8_t bytes[READ_BYTES];
@@ -38,6 +46,7 @@ void idle__free(struct idle *i)
 	if (!i)
 		return;
 	free(i->called);
+	free(i->libs);
 	free(i->wanted);
 	free(i);
 }
@@ -79,15 +88,48 @@ static int idle__is_called(const struct idle *i, const struct place *p)
 	return at < i->called_cnt && !place_cmp(&i->called[at], p);
 }
 
+static struct idle_lib *idle__lib(struct idle *i, const struct place *p)
+{
+	for (size_t k = 0; k < i->libs_cnt; k++)
+		if (i->libs[k].dev == p->dev && i->libs[k].ino == p->ino)
+			return &i->libs[k];
+	if (!array_has_room(i->libs, i->libs_cnt, i->libs_cap, 8))
+		return NULL;
+	i->libs[i->libs_cnt] = (struct idle_lib){ p->dev, p->ino, 0 };
+	return &i->libs[i->libs_cnt++];
+}
+
+void idle__prune(struct idle *i, int (*is_used)(void *ctx, uint64_t dev, uint64_t ino), void *ctx)
+{
+	size_t kept = 0, libs = 0;
+
+	for (size_t k = 0; k < i->libs_cnt; k++) {
+		if (!is_used(ctx, i->libs[k].dev, i->libs[k].ino))
+			i->libs[k].cnt = 0;
+	}
+	for (size_t k = 0; k < i->called_cnt; k++)
+		if (idle__lib(i, &i->called[k])->cnt) /* it is there: each place has its library */
+			i->called[kept++] = i->called[k];
+	i->called_cnt = kept;
+	for (size_t k = 0; k < i->libs_cnt; k++)
+		if (i->libs[k].cnt)
+			i->libs[libs++] = i->libs[k];
+	i->libs_cnt = libs;
+}
+
 /* 1: it was not known. */
 static int idle__add(struct idle *i, const struct place *p)
 {
 	size_t at = idle__at(i, p);
+	struct idle_lib *lib;
 
 	if (at < i->called_cnt && !place_cmp(&i->called[at], p))
 		return 0;
-	if (i->called_cnt >= IDLE_CALLED_MAX || !array_has_room(i->called, i->called_cnt, i->called_cap, 256))
+	lib = idle__lib(i, p);
+	if (!lib || !quota_allows(lib->cnt, i->called_cnt, IDLE_CALLED_MAX, 2) ||
+	    !array_has_room(i->called, i->called_cnt, i->called_cap, 256))
 		return -ENOSPC;
+	lib->cnt++;
 	memmove(&i->called[at + 1], &i->called[at], (i->called_cnt - at) * sizeof(*p));
 	i->called[at] = *p;
 	i->called_cnt++;

@@ -14,14 +14,16 @@
 struct idle;
 struct target;
 
-#define IDLE_CALLED_MAX 16384 /* torch 2.13 has 3,101 operators; several versions may run at once */
+/* torch 2.13 has 3,101 operators; several versions may run at once. Of one library half of what others leave. */
+#define IDLE_CALLED_MAX 16384
 
 struct idle *idle__new(void); /* NULL: no memory */
 void idle__free(struct idle *i);
 
 /*
  * Reads the guards of a plan in a process; fn gets each site of an operator that nobody was known to have called. seen: a
- * byte a guard, zeroed at first, kept by the caller with the plan. 0, or -errno: it cannot be known, all its probes stay.
+ * byte a guard, zeroed at first, kept by the caller with the plan. 0, or -errno: it cannot be known, all its probes stay;
+ * -ENOSPC: for want of room.
  */
 int idle__look(struct idle *i, const struct target *t, const struct plan *plan, uint8_t *seen,
 	       void (*fn)(void *ctx, const struct site *s), void *ctx);
@@ -30,6 +32,8 @@ int idle__look(struct idle *i, const struct target *t, const struct plan *plan, 
  * memory, or no sites.
  */
 const uint8_t *idle__wanted(struct idle *i, const struct plan *plan);
+/* Forgets those of libraries that is_used denies: no process has them any more. */
+void idle__prune(struct idle *i, int (*is_used)(void *ctx, uint64_t dev, uint64_t ino), void *ctx);
 /* Operators of the plan that nobody has called. */
 uint32_t idle__cnt(const struct idle *i, const struct plan *plan);
 

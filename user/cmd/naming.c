@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/quota.h"
 #include "base/seed.h"
 #include "bpf/lib/shared.h"
 #include "model/model.h"
@@ -22,6 +23,7 @@
 #include "stack/capture.h"
 #include "target/target.h"
 
+#define NAMED_PART 4 /* of the modules that the kernel side knows: a process alone has 65,536 */
 #define FAILS_MAX 3 /* then the interpreter is looked for again: the process may have become another program */
 
 _Static_assert(sizeof(struct flow_vtable) == sizeof(struct py_vtable), "the same two fields");
@@ -51,6 +53,10 @@ struct named_proc {
 	uint64_t next_ns, search_ns; /* when to look, and when to search for modules */
 	uint64_t gap_ns, search_gap_ns;
 	uint32_t modules, optimizers; /* at the last look */
+	size_t kept_bytes;	      /* by the reader */
+	uint32_t full;		      /* the most that a look left out */
+	uint32_t named_cnt, unnamed;  /* modules that the kernel side knows to have names; that had no room there this time */
+	pid_t tree;
 	unsigned fails;
 	uint32_t noted; /* enum note, bits */
 	struct known *known; /* by data pointer; a power of two */
@@ -92,6 +98,9 @@ struct naming {
 	uint64_t last_ns;
 	int fd, is_busy, has_thread;
 	uint32_t generation; /* of what the kernel side is told */
+	uint64_t left_out;
+	uint32_t named_cnt; /* of all */
+	size_t procs_left_out; /* the most that had no place at one time */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -234,29 +243,38 @@ int naming__new(struct naming **ret, const struct naming_env *env, struct err *e
 	return 0;
 }
 
-static void set_named(const struct naming_env *env, pid_t pid, struct known_module *k, int is_named)
+/* What finds no room is of a module around it until there is some, which the next look tries. */
+static void set_named(struct naming *n, struct named_proc *p, struct known_module *k, int is_named)
 {
+	const struct naming_env *env = &n->env;
+
 	if (!env->modules || k->is_named == is_named)
 		return;
-	if (env->module(env->ctx, pid, k->obj, is_named) < 0 && is_named)
-		return; /* full: of one around it until there is room, which the next look tries */
+	if (is_named && !quota_allows(p->named_cnt, n->named_cnt, MT_MODULES_NAMED_MAX, NAMED_PART)) {
+		p->unnamed++;
+		return;
+	}
+	if (env->module(env->ctx, p->pid, k->obj, is_named) < 0 && is_named)
+		return;
 	k->is_named = (uint8_t)is_named;
+	p->named_cnt = is_named ? p->named_cnt + 1 : p->named_cnt - 1;
+	n->named_cnt = is_named ? n->named_cnt + 1 : n->named_cnt - 1;
 }
 
-static void forget_modules(const struct naming_env *env, struct named_proc *p)
+static void forget_modules(struct naming *n, struct named_proc *p)
 {
 	for (size_t i = 0; i < p->modules_cap; i++)
-		set_named(env, p->pid, &p->modules_known[i], 0);
+		set_named(n, p, &p->modules_known[i], 0);
 	if (p->modules_cap)
-		(void)(env->modules && env->module(env->ctx, p->pid, 0, 0));
+		(void)(n->env.modules && n->env.module(n->env.ctx, p->pid, 0, 0));
 	free(p->modules_known);
 	p->modules_known = NULL;
 	p->modules_cap = 0;
 }
 
-static void named_proc__done(const struct naming_env *env, struct named_proc *p)
+static void named_proc__done(struct naming *n, struct named_proc *p)
 {
-	forget_modules(env, p);
+	forget_modules(n, p);
 	py_reader__free(p->reader);
 	free(p->known);
 	*p = (struct named_proc){ 0 };
@@ -277,12 +295,17 @@ void naming__free(struct naming *n)
 		py_reader__free(n->job.reader);
 	n->env.modules = NULL; /* the kernel side may be gone, and forgets by itself */
 	for (size_t i = 0; i < n->procs_cnt; i++)
-		named_proc__done(&n->env, &n->procs[i]);
+		named_proc__done(n, &n->procs[i]);
 	if (n->fd >= 0)
 		close(n->fd);
 	pthread_cond_destroy(&n->wake);
 	pthread_mutex_destroy(&n->lock);
 	free(n);
+}
+
+uint64_t naming__left_out_cnt(const struct naming *n)
+{
+	return n->left_out;
 }
 
 int naming__fd(const struct naming *n)
@@ -300,28 +323,101 @@ static struct named_proc *find_proc(struct naming *n, pid_t pid)
 	return NULL;
 }
 
+static size_t tree_cnt(const struct naming *n, pid_t tree)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < n->procs_cnt; i++)
+		cnt += n->procs[i].tree == tree;
+	return cnt;
+}
+
+/* A place for a process; where there is none, that of one whose tree has most and would not have less. NULL: none. */
+static struct named_proc *find_place(struct naming *n, pid_t tree)
+{
+	struct named_proc *p = &n->procs[n->procs_cnt];
+	size_t own = tree_cnt(n, tree), most = own + 1;
+
+	if (n->procs_cnt < NAMING_PROCS_MAX) {
+		n->procs_cnt++;
+		return p;
+	}
+	p = NULL;
+	for (size_t i = n->procs_cnt; i-- > 0;) {
+		size_t cnt = tree_cnt(n, n->procs[i].tree);
+
+		p = cnt > most ? &n->procs[i] : p;
+		most = cnt > most ? cnt : most;
+	}
+	if (p)
+		named_proc__done(n, p);
+	return p;
+}
+
+static void note_left_out(struct naming *n, size_t cnt)
+{
+	if (cnt <= n->procs_left_out)
+		return;
+	if (!n->procs_left_out)
+		n->env.push(n->env.ctx, (struct event){
+			.kind = EV_NOTE, .name = names__add(n->env.names, "names of modules and parameters are read of 64 "
+									  "processes at one time: there are more") });
+	n->left_out += cnt - n->procs_left_out;
+	n->procs_left_out = cnt;
+}
+
 static void follow_pids(struct naming *n, const pid_t *pids, size_t cnt)
 {
+	size_t left_out = 0;
+
 	for (size_t i = 0; i < n->procs_cnt; i++)
 		n->procs[i].is_there = 0;
 	for (size_t i = 0; i < cnt; i++) {
 		struct named_proc *p = find_proc(n, pids[i]);
 
-		if (!p && n->procs_cnt < NAMING_PROCS_MAX) {
-			p = &n->procs[n->procs_cnt++];
-			*p = (struct named_proc){ .pid = pids[i], .gap_ns = NAMING_EVERY_NS,
-						  .search_gap_ns = NAMING_SEARCH_MIN_NS };
+		if (!p) {
+			pid_t tree = n->env.tree(n->env.ctx, pids[i]);
+
+			p = find_place(n, tree);
+			if (p)
+				*p = (struct named_proc){ .pid = pids[i], .tree = tree, .gap_ns = NAMING_EVERY_NS,
+							  .search_gap_ns = NAMING_SEARCH_MIN_NS };
 		}
+		left_out += !p;
 		if (p)
 			p->is_there = 1;
 	}
+	note_left_out(n, left_out);
 	for (size_t i = 0; i < n->procs_cnt;) {
 		if (n->procs[i].is_there) {
 			i++;
 			continue;
 		}
-		named_proc__done(&n->env, &n->procs[i]);
+		named_proc__done(n, &n->procs[i]);
 		n->procs[i] = n->procs[--n->procs_cnt];
+	}
+}
+
+/*
+ * What readers keep so that a look need not walk again has a bound, too: the largest goes, and its process is looked at as if
+ * for the first time when it has its turn.
+ */
+static void free_readers(struct naming *n)
+{
+	for (;;) {
+		struct named_proc *most = &n->procs[0];
+		uint64_t sum = 0;
+
+		for (size_t i = 0; i < n->procs_cnt; i++) {
+			sum += n->procs[i].kept_bytes;
+			if (n->procs[i].kept_bytes > most->kept_bytes)
+				most = &n->procs[i];
+		}
+		if (sum <= NAMING_BYTES_MAX)
+			return;
+		py_reader__free(most->reader);
+		most->reader = NULL;
+		most->kept_bytes = 0;
 	}
 }
 
@@ -445,7 +541,7 @@ static struct known_module *find_module(struct named_proc *p, uint64_t obj)
 }
 
 /* Begun anew when half full: modules that come and go leave their entries, and then all are said again. */
-static int make_modules(const struct naming_env *env, struct named_proc *p, size_t cnt)
+static int make_modules(struct naming *n, struct named_proc *p, size_t cnt)
 {
 	size_t cap = 256, used = 0;
 
@@ -455,7 +551,7 @@ static int make_modules(const struct naming_env *env, struct named_proc *p, size
 		return 0;
 	while (cap < cnt * 4)
 		cap *= 2;
-	forget_modules(env, p);
+	forget_modules(n, p);
 	p->modules_known = calloc(cap, sizeof(*p->modules_known));
 	p->modules_cap = p->modules_known ? cap : 0;
 	return p->modules_known ? 0 : -ENOMEM;
@@ -470,7 +566,7 @@ static void forget_gone(struct naming *n, struct named_proc *p, const struct py_
 		struct known_module *k = &p->modules_known[i];
 
 		if (!k->seen && !look->torn)
-			set_named(&n->env, p->pid, k, 0);
+			set_named(n, p, k, 0);
 		k->seen = 0;
 	}
 	if (n->env.modules && has_names)
@@ -480,7 +576,7 @@ static void forget_gone(struct naming *n, struct named_proc *p, const struct py_
 static void say_modules(struct naming *n, struct named_proc *p, const struct py_reader *r, const struct py_look *look,
 			uint64_t now_ns)
 {
-	if (make_modules(&n->env, p, look->told_modules_cnt))
+	if (make_modules(n, p, look->told_modules_cnt))
 		return;
 	for (size_t i = 0; i < look->told_modules_cnt; i++) {
 		const struct py_told_module *t = &look->told_modules[i];
@@ -493,7 +589,7 @@ static void say_modules(struct naming *n, struct named_proc *p, const struct py_
 						    .root = add(n, p->pid, t->root),
 						    .class = add(n, p->pid, t->class) };
 		k->seen = 1;
-		set_named(&n->env, p->pid, k, !t->at->is_bare);
+		set_named(n, p, k, !t->at->is_bare);
 		if (is_same && !p->again)
 			continue;
 		n->env.push(n->env.ctx, (struct event){
@@ -507,6 +603,7 @@ static void say(struct naming *n, struct named_proc *p, const struct py_reader *
 {
 	uint64_t age = (now_ns - look->begin_ns) / EV_TENSOR_AGE_NS + 1;
 
+	p->unnamed = 0;
 	say_modules(n, p, r, look, now_ns);
 	if (age > UINT8_MAX || make_known(p, look->told_cnt)) /* too long ago: the next look says it */
 		return;
@@ -533,8 +630,15 @@ static void note_gaps(struct naming *n, struct named_proc *p, const struct py_lo
 	if (look->circles)
 		note(n, p, NOTE_CIRCLES, "modules that hold each other in a circle have no names of their own: which of them "
 					 "is the root cannot be told");
-	if (look->full)
-		note(n, p, NOTE_FULL, "there are more modules or tensors than names are read of (docs/names.md)");
+	uint32_t full = look->full + p->unnamed;
+
+	if (full > p->full) {
+		n->left_out += full - p->full;
+		p->full = full;
+	}
+	if (full)
+		note(n, p, NOTE_FULL, "this process has more modules and tensors than names are read of (docs/names.md): the "
+				     "rest have none");
 	if (look->nameless)
 		note(n, p, NOTE_NAMELESS, "some modules or parameters are called what cannot be told: control characters, "
 					  "or more than 255 bytes");
@@ -598,6 +702,7 @@ static void failed(struct naming *n, struct named_proc *p, const struct job *j, 
 					    "memory is not as expected");
 	py_reader__free(p->reader);
 	p->reader = NULL;
+	p->kept_bytes = 0;
 	p->has_how = 0; /* of another program, perhaps */
 }
 
@@ -655,4 +760,6 @@ void naming__done(struct naming *n, uint64_t now_ns)
 	say(n, p, p->reader, &j->look, now_ns);
 	note_gaps(n, p, &j->look);
 	schedule(p, j, now_ns);
+	p->kept_bytes = j->look.kept_bytes;
+	free_readers(n);
 }

@@ -17,7 +17,8 @@
 
 #include "event/event.h"
 
-#define NAMING_PROCS_MAX 64
+#define NAMING_PROCS_MAX 64 /* shared evenly by trees of processes where there are more */
+#define NAMING_BYTES_MAX (512ull << 20) /* that readers keep between looks; one alone has 256 MiB (python/walk.h) */
 #define NAMING_EVERY_NS 1000000000ull
 #define NAMING_REST 50 /* 2 % of a core at most */
 #define NAMING_GAP_MAX_NS 8000000000ull
@@ -37,11 +38,13 @@ struct naming_env {
 	/* Tells the kernel side how a process's modules are found; NULL: modules are not wanted. */
 	int (*modules)(void *ctx, pid_t pid, const struct mt_module_proc *how);
 	int (*module)(void *ctx, pid_t pid, uint64_t obj, int has_name); /* keeper__module */
+	pid_t (*tree)(void *ctx, pid_t pid); /* follow__tree */
 	void *ctx;
 };
 
 int naming__new(struct naming **ret, const struct naming_env *env, struct err *err);
 void naming__free(struct naming *n); /* waits for a look that is under way */
+uint64_t naming__left_out_cnt(const struct naming *n); /* modules and tensors over the limits of a look (python/walk.h) */
 int naming__fd(const struct naming *n); /* can be read when naming__done has something to do */
 /* Begins a look at the process whose turn it is, if one is due. pids: those that are followed now. */
 void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns);

@@ -457,7 +457,8 @@ const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },
 	{ "--all-jobs", 'a', NULL, "every process that has loaded PyTorch or a GPU's libraries, those that start later too; "
 	  "goes on when none is left", RECORD | SERVE, on_all_jobs },
-	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-PID-DATE-TIME.mtr)", TRACING, on_out },
+	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-WHAT-DATE-TIME.mtr, "
+	  "WHAT being the pid, the command's name or \"all\")", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout", EXPORT, on_out },
 	{ "--output", 'o', "OUT.mtr", "recording to write", MERGE, on_out },
 	{ "--force", 0, NULL, "replace what is at -o: by a new file, once it is whole (a recording: with its first second)",
@@ -586,7 +587,7 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "memtrace is killed the last second or so is missing; when the machine crashes or loses power, what "
 			 "came in the last two or three, and the time the disk took. On a full disk the recording is "
 			 "cut back to its last whole frame and goes on when there is room; a disk that takes nothing holds "
-			 "nobody up: 32 MiB wait for it, then events are lost (recording). Ctrl-C waits for it about ten "
+			 "nobody up: 32 MiB wait for it, then events are lost (stalled). Ctrl-C waits for it about ten "
 			 "seconds; what was put aside by then is written when the disk comes back (docs/losses.md). With "
 			 "-- COMMAND starts a command and follows it from its first "
 			 "instruction; otherwise attaches as the live view does.",

@@ -174,10 +174,13 @@ int recorder__begin_late(struct recorder *r)
 	return 1;
 }
 
-uint64_t recorder__dropped(struct recorder *r)
+uint64_t recorder__lost(const struct recorder *r, enum mt_loss reason)
 {
-	r->told_dropped = r->writer ? rec_writer__dropped(r->writer) : 0;
-	return r->told_dropped;
+	uint64_t stalled = r->writer ? rec_writer__stalled(r->writer) : 0;
+
+	if (reason == MT_LOSS_STALLED || !r->writer)
+		return stalled;
+	return rec_writer__dropped(r->writer) - stalled;
 }
 
 /* --- the flight recorder ----------------------------------------------------------------------- */
@@ -262,20 +265,36 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns)
 
 /* --- the end ----------------------------------------------------------------------------------- */
 
-int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *ret_cut, struct err *err)
+/*
+ * What was lost after the session's last word on it. Into the file goes what a disk lost that is back by now; a full one's
+ * losses the file's end tells.
+ */
+static void recorder__tell_lost(struct recorder *r, uint64_t *lost)
+{
+	uint64_t stalled = recorder__lost(r, MT_LOSS_STALLED);
+
+	if (stalled != lost[MT_LOSS_STALLED])
+		(void)rec_writer__add(r->writer, &(struct event){ .ts_ns = r->last_ns, .kind = EV_LOSS, .aux = MT_LOSS_STALLED,
+								  .size = stalled }, NULL);
+	lost[MT_LOSS_STALLED] = stalled;
+	lost[MT_LOSS_RECORDING] = recorder__lost(r, MT_LOSS_RECORDING);
+}
+
+int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *lost, struct err *err)
 {
 	int ret = r->writer ? rec_writer__flush(r->writer, r->has_failed ? NULL : &r->err) : 0;
-	uint64_t late_dropped = 0;
+	uint64_t nobody_asks[MT_LOSS_MAX] = { 0 };
 
+	lost = lost ? lost : nobody_asks;
 	recorder__told(r, ret);
 	if (r->writer) {
 		ret = recorder__wait(r, r->has_failed ? NULL : &r->err);
 		if (ret != -ETIMEDOUT)
 			recorder__told(r, ret);
-		late_dropped = rec_writer__dropped(r->writer) - r->told_dropped;
+		recorder__tell_lost(r, lost);
 	}
 	ret = r->window ? recorder__write_window(r, m, r->path, 1, why, &r->err) : rec_writer__close(r->writer, &r->err);
-	*ret_cut = r->window ? window__cut(r->window) : late_dropped;
+	lost[MT_LOSS_RECORDING] += r->window ? window__cut(r->window) : 0;
 	if (ret >= 0 || (r->has_failed && ret != -ETIMEDOUT))
 		return 0;
 	if (err)

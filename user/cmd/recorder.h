@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/outfile.h"
 #include "event/event.h"
+#include "memtrace/loss.h"
 
 struct late;
 struct model;
@@ -41,7 +42,6 @@ struct recorder {
 	struct recorder_opts opts;
 	const char *path; /* of what is recorded, or will be */
 	unsigned windows_cnt; /* files of the window that are not the last one */
-	uint64_t told_dropped; /* events not written, of which the session knows */
 	uint64_t flushed_ns;  /* when the recording last was */
 	uint64_t last_ns;     /* time of the last event */
 	int has_failed;
@@ -70,10 +70,11 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns);
 int recorder__begin_late(struct recorder *r);
 /* The window, to a file of its own; what becomes of it is told on stderr. */
 void recorder__dump(struct recorder *r, struct model *m, const char *why);
-uint64_t recorder__dropped(struct recorder *r); /* events not written because of an error, so far; as told now */
+/* Events that are not in the file, so far: MT_LOSS_RECORDING, for an error; MT_LOSS_STALLED, for a disk that took nothing. */
+uint64_t recorder__lost(const struct recorder *r, enum mt_loss reason);
 
-uint64_t recorder__dropped(struct recorder *r); /* events not written because of an error, so far: now the session knows */
-int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *ret_cut, struct err *err);
+/* lost: the last report's, by reason; gets what was lost since the session asked. NULL: there is no report. */
+int recorder__close(struct recorder *r, struct model *m, const char *why, uint64_t *lost, struct err *err);
 /* Instead: it came to nothing. An older recording of that name stays. */
 void recorder__drop(struct recorder *r);
 

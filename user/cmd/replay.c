@@ -160,7 +160,7 @@ static int report_add_note(struct report *r, const char *text)
 
 static int replay__report(struct replay *p, struct report **ret, uint64_t *ret_cut, struct err *err)
 {
-	uint64_t cut = 0, dropped = rec_reader__dropped(p->reader);
+	uint64_t cut = 0, told, dropped = rec_reader__dropped(p->reader);
 	int is_cut = rec_reader__truncated(p->reader, &cut);
 	struct report *rep = NULL;
 	int r = model__report(p->model, p->opts->top, &rep);
@@ -173,8 +173,9 @@ static int replay__report(struct replay *p, struct report **ret, uint64_t *ret_c
 		report__free(rep);
 		return err_set(err, r, "making the report: %s", strerror(-r));
 	}
-	if (dropped > rep->lost[MT_LOSS_RECORDING]) /* the last count did not get into the full disk */
-		rep->lost[MT_LOSS_RECORDING] = dropped;
+	told = rep->lost[MT_LOSS_RECORDING] + rep->lost[MT_LOSS_STALLED];
+	if (dropped > told) /* the last count did not get into the full disk */
+		rep->lost[MT_LOSS_RECORDING] += dropped - told;
 	*ret = rep;
 	*ret_cut = is_cut ? (cut ? cut : 1) : 0;
 	return 0;

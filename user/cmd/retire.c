@@ -145,6 +145,20 @@ static void look__called(void *ctx, const struct site *s)
 		retire__push_late(rt, &late);
 }
 
+/* Libraries of processes that are there. */
+static int retire__is_used(void *ctx, uint64_t dev, uint64_t ino)
+{
+	const struct retire *rt = ctx;
+	const struct process *p;
+
+	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));)
+		for (size_t i = 0; i < p->plans_cnt; i++)
+			for (size_t k = 0; k < p->plans[i].ref->plan->libs_cnt; k++)
+				if (p->plans[i].ref->plan->libs[k].dev == dev && p->plans[i].ref->plan->libs[k].ino == ino)
+					return 1;
+	return 0;
+}
+
 /* Which operators a process has called since. */
 static void retire__look(struct retire *rt, struct process *p)
 {
@@ -158,6 +172,11 @@ static void retire__look(struct retire *rt, struct process *p)
 			continue;
 		r = idle__look(rt->idle, p->target, pl->ref->plan, pl->ref->seen, look__called,
 			       &(struct look){ rt, p, pl });
+		if (r == -ENOSPC) {
+			idle__prune(rt->idle, retire__is_used, rt);
+			r = idle__look(rt->idle, p->target, pl->ref->plan, pl->ref->seen, look__called,
+				       &(struct look){ rt, p, pl });
+		}
 		if (!r || r == -ESRCH)
 			continue;
 		pl->is_unread = 1;

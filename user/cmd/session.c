@@ -199,6 +199,13 @@ static int session__module(void *ctx, pid_t pid, uint64_t obj, int has_name)
 	return keeper__module(s->keeper, pid, obj, has_name);
 }
 
+static pid_t session__tree(void *ctx, pid_t pid)
+{
+	const struct session *s = ctx;
+
+	return follow__tree(s->follow, pid);
+}
+
 static uint64_t session__steps(void *ctx, pid_t pid)
 {
 	const struct session *s = ctx;
@@ -358,10 +365,13 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
 	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
 	session__push_loss(s, MT_LOSS_FILES, follow__files_lost(s->follow));
-	session__push_loss(s, MT_LOSS_NAMES, names__overflow_cnt(s->names));
+	session__push_loss(s, MT_LOSS_THREADS, follow__procs_left_out(s->follow));
+	session__push_loss(s, MT_LOSS_NAMES,
+			   names__overflow_cnt(s->names) + (s->naming ? naming__left_out_cnt(s->naming) : 0));
 	session__push_full(s);
 	session__push_loss(s, MT_LOSS_SHARE, s->share.left_out);
-	session__push_loss(s, MT_LOSS_RECORDING, recorder__dropped(&s->recorder));
+	session__push_loss(s, MT_LOSS_RECORDING, recorder__lost(&s->recorder, MT_LOSS_RECORDING));
+	session__push_loss(s, MT_LOSS_STALLED, recorder__lost(&s->recorder, MT_LOSS_STALLED));
 	follow__push_usage(s->follow);
 	session__push_oom_kills(s);
 	session__push_nvml(s);
@@ -812,7 +822,7 @@ static int session__init(struct session *s, const struct model_opts *mo, struct 
 	if (!r && o->names && (o->sources & SRC_FRAMEWORK))
 		r = naming__new(&s->naming, &(struct naming_env){ .names = s->names, .model = s->model, .push = session__push,
 								  .modules = o->modules ? session__modules : NULL,
-								  .module = session__module, .ctx = s },
+								  .module = session__module, .tree = session__tree, .ctx = s },
 				err);
 	if (!r && s->naming)
 		r = session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);
@@ -995,7 +1005,6 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	struct session s = { .opts = opts, .detach_ns = UINT64_MAX, .oom_kills = UINT64_MAX, .epoll_fd = -1, .timer_fd = -1,
 			     .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
 	struct model_opts mo;
-	uint64_t cut;
 	int r, r2;
 
 	s.start_ns = now_ns();
@@ -1024,11 +1033,10 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		if (!r)
 			r = r2;
 		(void)model__report(s.model, opts->top, ret_final);
-		r2 = recorder__close(&s.recorder, s.model, end_words(&s), &cut, r < 0 ? NULL : err);
+		r2 = recorder__close(&s.recorder, s.model, end_words(&s), *ret_final ? (*ret_final)->lost : NULL,
+				     r < 0 ? NULL : err);
 		if (!r)
 			r = r2;
-		if (*ret_final)
-			(*ret_final)->lost[MT_LOSS_RECORDING] += cut;
 	} else {
 		recorder__drop(&s.recorder);
 	}

@@ -90,7 +90,7 @@ void recording_say(const char *path, const struct report *r)
 
 	fprintf(stderr, "recorded %s: %s events in %s, %s", safe_text(safe, path), fmt_count(a, (double)events),
 		fmt_ns(b, r->end_ts_ns - r->start_ts_ns), fmt_bytes(c, bytes));
-	if (events && !r->lost[MT_LOSS_RECORDING])
+	if (events && !r->lost[MT_LOSS_RECORDING] && !r->lost[MT_LOSS_STALLED])
 		fprintf(stderr, " (%.1f bytes an event)", (double)bytes / (double)events);
 	if (lost)
 		fprintf(stderr, ", LOST %s (the report says why)\n", fmt_count(a, (double)lost));

@@ -185,7 +185,7 @@ static int put_end(struct merge *m)
 
 	for (size_t i = 0; i < m->cnt; i++) {
 		const struct source *s = &m->src[i];
-		uint64_t said = s->said.lost[MT_LOSS_RECORDING];
+		uint64_t said = s->said.lost[MT_LOSS_RECORDING] + s->said.lost[MT_LOSS_STALLED];
 
 		dropped += rec_reader__dropped(s->reader) > said ? rec_reader__dropped(s->reader) - said : 0;
 		if (s->scan.end_reason == EV_END_FAILED)

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/quota.h"
+
 #define CHANGES_MIN 256u
+#define PART 2 /* a process has half of what the others leave at most */
 #define NO_NUMBER UINT64_MAX
 
 struct change {
@@ -25,6 +28,7 @@ struct pairing {
 	struct pair_thread threads[PAIRING_THREADS_MAX];
 	size_t cnt;
 	size_t last;
+	size_t changes; /* that there is room for */
 	uint64_t clock;
 };
 
@@ -40,15 +44,20 @@ void pairing__free(struct pairing *p)
 	free(p);
 }
 
+static void forget(struct pairing *p, size_t at)
+{
+	p->changes -= p->threads[at].cap;
+	free(p->threads[at].changes);
+	p->threads[at] = p->threads[--p->cnt];
+}
+
 void pairing__end(struct pairing *p, uint32_t pid)
 {
 	for (size_t i = 0; i < p->cnt;) {
-		if (p->threads[i].pid != pid) {
+		if (p->threads[i].pid == pid)
+			forget(p, i);
+		else
 			i++;
-			continue;
-		}
-		free(p->threads[i].changes);
-		p->threads[i] = p->threads[--p->cnt];
 	}
 	p->last = 0;
 }
@@ -66,21 +75,25 @@ static struct pair_thread *find(struct pairing *p, const struct event *ev)
 static struct pair_thread *find_or_add(struct pairing *p, const struct event *ev)
 {
 	struct pair_thread *t = find(p, ev);
-	size_t at = 0;
+	size_t own = 0, oldest = 0;
 
 	if (t)
 		return t;
-	if (p->cnt < PAIRING_THREADS_MAX) {
-		at = p->cnt++;
-	} else {
-		for (size_t i = 1; i < p->cnt; i++)
-			if (p->threads[i].used < p->threads[at].used)
-				at = i;
-		free(p->threads[at].changes);
+	for (size_t i = 0; i < p->cnt; i++) {
+		if (p->threads[i].pid != ev->pid)
+			continue;
+		if (!own++ || p->threads[i].used < p->threads[oldest].used)
+			oldest = i;
 	}
-	p->last = at;
-	p->threads[at] = (struct pair_thread){ .pid = ev->pid, .tid = ev->tid };
-	return &p->threads[at];
+	if (!quota_allows(own, p->cnt, PAIRING_THREADS_MAX, PART)) { /* one of its own goes; of others if it has none */
+		for (size_t i = 1; i < p->cnt && !own; i++)
+			if (p->threads[i].used < p->threads[oldest].used)
+				oldest = i;
+		forget(p, oldest);
+	}
+	p->last = p->cnt++;
+	p->threads[p->last] = (struct pair_thread){ .pid = ev->pid, .tid = ev->tid };
+	return &p->threads[p->last];
 }
 
 /* --- forward -------------------------------------------------------------------------------------------------- */
@@ -90,16 +103,22 @@ static struct change *change_at(const struct pair_thread *t, uint32_t i)
 	return &t->changes[(t->at + i) & (t->cap - 1)];
 }
 
-static int make_room(struct pair_thread *t)
+static int make_room(struct pairing *p, struct pair_thread *t)
 {
 	uint32_t cap = t->cap ? t->cap * 2 : CHANGES_MIN;
 	struct change *changes;
+	size_t own = 0;
 
 	if (t->cnt < t->cap)
 		return 0;
-	changes = cap <= PAIRING_CHANGES_MAX ? calloc(cap, sizeof(*changes)) : NULL;
+	for (size_t i = 0; i < p->cnt; i++)
+		own += p->threads[i].pid == t->pid ? p->threads[i].cap : 0;
+	if (cap > PAIRING_CHANGES_MAX || !quota_allows(own + cap - t->cap, p->changes + cap - t->cap, PAIRING_ALL_MAX, PART))
+		return -1;
+	changes = calloc(cap, sizeof(*changes));
 	if (!changes)
 		return -1;
+	p->changes += cap - t->cap;
 	for (uint32_t i = 0; i < t->cnt; i++)
 		changes[i] = *change_at(t, i);
 	free(t->changes);
@@ -109,7 +128,7 @@ static int make_room(struct pair_thread *t)
 	return 0;
 }
 
-static void add_change(struct pair_thread *t, uint64_t from, uint64_t module)
+static void add_change(struct pairing *p, struct pair_thread *t, uint64_t from, uint64_t module)
 {
 	struct change *last = t->cnt ? change_at(t, t->cnt - 1) : NULL;
 
@@ -121,7 +140,7 @@ static void add_change(struct pair_thread *t, uint64_t from, uint64_t module)
 		last->module = module;
 		return;
 	}
-	if (make_room(t)) {
+	if (make_room(p, t)) {
 		if (!t->cap)
 			return;
 		t->at = (t->at + 1) & (t->cap - 1);
@@ -136,7 +155,7 @@ static void on_module(struct pairing *p, struct event *ev)
 
 	t->used = t->forward_used = ++p->clock;
 	if (ev->size)
-		add_change(t, ev->size, ev->addr);
+		add_change(p, t, ev->size, ev->addr);
 	ev->kind = EV_MODULE_AT;
 	ev->flags &= MT_MODULE_NO_GRAD;
 	ev->size = 0;

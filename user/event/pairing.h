@@ -12,8 +12,9 @@
  * MT_EV_MODULE becomes EV_MODULE_AT; before a MT_EV_NODE of another module than the one before it an EV_MODULE_AT with
  * EV_MODULE_BACKWARD is made. Numbers go no further: recordings do not have them.
  *
- * Holds PAIRING_THREADS_MAX threads, PAIRING_CHANGES_MAX changes of each: 16 bytes each, taken as they are needed; older ones
- * go, and their nodes are nobody's.
+ * Holds PAIRING_THREADS_MAX threads, PAIRING_CHANGES_MAX changes of each and PAIRING_ALL_MAX of all: 16 bytes each, taken as
+ * they are needed; older ones go, and their nodes are nobody's. A process has half of what the others leave at most, and
+ * what it has too much are its own older ones.
  */
 #ifndef MT_EVENT_PAIRING_H
 #define MT_EVENT_PAIRING_H
@@ -24,6 +25,7 @@
 
 #define PAIRING_THREADS_MAX 1024
 #define PAIRING_CHANGES_MAX 65536u
+#define PAIRING_ALL_MAX (8u << 20) /* 128 MiB */
 
 struct pairing;
 

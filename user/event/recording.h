@@ -36,7 +36,7 @@ int rec_writer__open(struct rec_writer **ret, const char *path, const struct rec
  * 0 or -errno (-ENOSPC …, message in err of the call that failed). After a failure the events of
  * that frame are dropped and counted, and the next frame is tried again. Events must come ordered:
  * a time before the last one's is recorded as the last one's. With a disk an error is told by a later call, and more may be
- * dropped: what was on its way by then. -EAGAIN: the disk takes nothing, and there is no room to wait in.
+ * dropped: what was on its way by then. -EAGAIN: the disk takes nothing, and there is no room to wait in: counted apart.
  */
 int rec_writer__add(struct rec_writer *w, const struct event *ev, struct err *err);
 /* Writes the pending frame now (once a second in live use). */
@@ -60,6 +60,7 @@ void rec_writer__drop(struct rec_writer *w);
 uint64_t rec_writer__bytes(const struct rec_writer *w);	  /* in the file so far */
 uint64_t rec_writer__events(const struct rec_writer *w);  /* added so far */
 uint64_t rec_writer__dropped(const struct rec_writer *w); /* not written because of an error, or a disk that stalled */
+uint64_t rec_writer__stalled(const struct rec_writer *w); /* … of these, the latter */
 
 /* -EINVAL foreign file, -EISDIR, -ENOTSUP newer version, -ENODATA no whole frame; each with message and hint. */
 int rec_reader__open(struct rec_reader **ret, const char *path, struct err *err);

@@ -36,7 +36,7 @@ struct rec_writer {
 	uint32_t frame_no;
 	uint64_t last_ns;
 	uint64_t bytes;		 /* whole frames; where the next one goes */
-	uint64_t added, written, dropped;
+	uint64_t added, written, dropped, stalled; /* stalled: of those dropped */
 	int is_whole;
 	struct rec_disk *disk; /* NULL: written here */
 	int has_head;	       /* … it has been given the file's head */
@@ -190,7 +190,8 @@ static int rec_writer__put(struct rec_writer *w, const void *data, size_t len, s
 	w->has_head |= !r;
 	if (r == -EAGAIN) {
 		err_set(err, r, "cannot write recording %s: the disk takes nothing", w->path);
-		return err_hint(err, "it goes on when the disk does; what is lost meanwhile is counted");
+		err_hint(err, "it goes on when the disk does; what is lost meanwhile is counted");
+		return r; /* also without an err: it is counted apart */
 	}
 	return r < 0 ? err_set(err, r, "the process that writes recording %s is gone", w->path) : 0;
 }
@@ -300,6 +301,8 @@ int rec_writer__flush(struct rec_writer *w, struct err *err)
 		w->dropped += cnt;
 	else
 		w->names_bytes += name_bytes;
+	if (r == -EAGAIN)
+		w->stalled += cnt;
 	w->pending_cnt = 0;
 	return failed ? failed : r;
 }
@@ -410,4 +413,9 @@ uint64_t rec_writer__events(const struct rec_writer *w)
 uint64_t rec_writer__dropped(const struct rec_writer *w)
 {
 	return w->dropped;
+}
+
+uint64_t rec_writer__stalled(const struct rec_writer *w)
+{
+	return w->stalled;
 }

@@ -165,10 +165,12 @@ static int suspects__walk(struct suspects *all, const struct model *m)
 	return 0;
 }
 
+/* What a recording lacks a live view has seen: but the two must say the same. */
 static uint64_t lost_events(const struct model *m)
 {
 	static const uint8_t reasons[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_ORDER, MT_LOSS_PENDING,
-					   MT_LOSS_LIVE_TABLE, MT_LOSS_DAMAGED, MT_LOSS_SHARE };
+					   MT_LOSS_LIVE_TABLE, MT_LOSS_DAMAGED, MT_LOSS_SHARE, MT_LOSS_RECORDING,
+					   MT_LOSS_STALLED };
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < sizeof(reasons); i++)

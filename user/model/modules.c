@@ -9,12 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/quota.h"
 #include "base/seed.h"
 #include "model/blocks.h"
 #include "model/check.h"
 
 #define ROWS_MIN 64
 #define SLOTS_MIN 256
+#define ROWS_PART 2
 #define OUT_LEVELS_MAX 7 /* struct block.out */
 
 struct module_slot {
@@ -38,6 +41,7 @@ void modules__done(struct modules *s)
 	free(s->rows);
 	free(s->by_addr);
 	free(s->by_path);
+	free(s->owners);
 	free(s->marks);
 	free(s->steps);
 }
@@ -113,11 +117,29 @@ void modules__drop_pid(struct modules *s, uint32_t pid)
 	drop(&s->by_path, &s->path_slots, &s->path_cnt, pid);
 }
 
+/* Rows of a process; the last one asked for is the next one, too. NULL: no memory. */
+static struct modules_of *rows_of(struct modules *s, uint32_t pid)
+{
+	if (s->owner_at < s->owners_cnt && s->owners[s->owner_at].pid == pid)
+		return &s->owners[s->owner_at];
+	for (s->owner_at = 0; s->owner_at < s->owners_cnt; s->owner_at++)
+		if (s->owners[s->owner_at].pid == pid)
+			return &s->owners[s->owner_at];
+	if (!array_has_room(s->owners, s->owners_cnt, s->owners_cap, 16))
+		return NULL;
+	s->owners[s->owners_cnt] = (struct modules_of){ .pid = pid };
+	return &s->owners[s->owners_cnt++];
+}
+
 static uint32_t add_row(struct modules *s, uint32_t pid, uint64_t addr)
 {
-	uint32_t row = s->cnt;
+	uint32_t row = s->cnt, used = row - 1;
+	struct modules_of *own;
 
-	if (row > MODULES_MAX)
+	if (!quota_allows(0, used, MODULES_MAX, ROWS_PART)) /* full for whoever comes */
+		return 0;
+	own = rows_of(s, pid);
+	if (!own || !quota_allows(own->cnt, used, MODULES_MAX, ROWS_PART))
 		return 0;
 	if (row == s->cap) {
 		struct module_row *rows = reallocarray(s->rows, 2 * (size_t)s->cap, sizeof(*rows));
@@ -132,6 +154,7 @@ static uint32_t add_row(struct modules *s, uint32_t pid, uint64_t addr)
 		return 0;
 	s->rows[row] = (struct module_row){ .pid = pid, .addr = addr };
 	s->cnt++;
+	own->cnt++;
 	return row;
 }
 

@@ -6,7 +6,8 @@
  * of (EV_MODULE_AT), then they have no name and no parent yet. What adds up (bytes born, live, at the peak) is kept
  * of the module itself, the innermost one; what has a peak of its own of the module with all that is in it.
  *
- * MODULES_MAX rows; what finds no room belongs to no module and is counted. Rows of processes that are gone stay.
+ * MODULES_MAX rows, of one process half of what the others leave; what finds no room belongs to no module and is counted.
+ * Rows of processes that are gone stay.
  */
 #ifndef MT_MODEL_MODULES_H
 #define MT_MODEL_MODULES_H
@@ -70,11 +71,18 @@ struct phase_sum {
 	uint64_t entries, ns, alloc_count, alloc_bytes, live, peak; /* peak: of all live bytes of a process in it */
 };
 
+/* How many rows are a process's. */
+struct modules_of {
+	uint32_t pid, cnt;
+};
+
 struct module_slot; /* (pid, address) or (pid, path, root) → row */
 
 struct modules {
 	struct module_row *rows; /* [0] is none */
 	uint32_t cnt, cap, turns;
+	struct modules_of *owners;
+	size_t owners_cnt, owners_cap, owner_at;
 	struct module_slot *by_addr, *by_path;
 	uint32_t addr_slots, path_slots; /* powers of two, or 0 */
 	uint32_t addr_cnt, path_cnt;

@@ -508,13 +508,16 @@ static int agrees(uint8_t form, const struct schema_value *v)
 	}
 }
 
-/* What modules of torch.nn pass their parameters as: most, recurrent ones, their cells, a Transformer's layer at inference. */
+/*
+ * What modules of torch.nn pass their parameters as: most, recurrent ones (mkldnn_rnn_layer_backward counts from one), their
+ * cells, a Transformer's layer at inference.
+ */
 static int is_weight(struct text name)
 {
 	static const char *const names[] = {
 		"weight", "bias", "params", "w_ih", "w_hh", "b_ih", "b_hh", "weight0", "weight1", "weight2", "weight3",
-		"qkv_weight", "qkv_bias", "proj_weight", "proj_bias", "norm_weight_1", "norm_bias_1", "norm_weight_2",
-		"norm_bias_2", "ffn_weight_1", "ffn_bias_1", "ffn_weight_2", "ffn_bias_2",
+		"weight4", "qkv_weight", "qkv_bias", "proj_weight", "proj_bias", "norm_weight_1", "norm_bias_1",
+		"norm_weight_2", "norm_bias_2", "ffn_weight_1", "ffn_bias_1", "ffn_weight_2", "ffn_bias_2",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -65,6 +65,11 @@ struct py_reader {
 #define UNLIKE_MAX 8
 #define READER_CLASSES_MAX 4096u /* a power of two; half of it is used */
 
+/* `before` has two places to four for each name and module. */
+_Static_assert(sizeof(struct py_told) + 4 * sizeof(struct before) <= WALK_TOLD_BYTES &&
+		       sizeof(struct py_told_module) + 4 * sizeof(struct before) <= WALK_TOLD_BYTES,
+	       "what is kept of a name outside the walk");
+
 struct class_name {
 	uint64_t type; /* 0: free */
 	char *text;
@@ -650,6 +655,7 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 	look.torn = r->walk.torn;
 	look.full = r->walk.full;
 	look.nameless = r->walk.nameless;
+	look.kept_bytes = r->walk.kept + py_snap__kept_bytes(r->py.snap);
 	look.is_same = r->is_same;
 	look.others = r->others;
 	look.bytes_read = py_snap__bytes_read(r->py.snap) - read_before;

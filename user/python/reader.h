@@ -64,6 +64,7 @@ struct py_look {
 	int is_same;	    /* but for gradients all is as the last look had it; nothing was walked */
 	uint64_t objects;   /* seen by the garbage collector's lists */
 	uint64_t bytes_read;
+	size_t kept_bytes; /* until the next look */
 	uint64_t begin_ns;	      /* CLOCK_MONOTONIC: nothing that is told was read before */
 	uint64_t took_ns, search_ns; /* all of it; of it, for modules */
 	uint64_t cpu_ns, search_cpu_ns; /* the same of this thread's CPU time */

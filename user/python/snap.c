@@ -17,7 +17,7 @@
 #define ALL_PAGES ((1u << PIECE / PAGE) - 1)
 #define WORDS (PIECE / 8)
 #define PAGE_WORDS (PAGE / 8)
-#define TRACE_WORDS_MAX 4000000u /* 64 MB; a tensor has 28, with its part of modules and state */
+#define TRACE_MAX 4000000u /* words and pages: 64 MB; a tensor has 28, with its part of modules and state */
 #define BATCH_PAGES PY_RANGES_MAX /* that a trace reads at once: what is compared is in the cache still */
 
 struct slot {
@@ -156,7 +156,7 @@ static int keep_page(struct trace *t, uint64_t addr, const uint8_t *needs, const
 		if (!needs[i])
 			continue;
 		words = NULL;
-		if (t->words_cnt < TRACE_WORDS_MAX)
+		if (t->words_cnt + t->pages_cnt < TRACE_MAX)
 			words = make_room(t->words, t->words_cnt, &t->words_cap, sizeof(*words));
 		if (!words)
 			return -ENOMEM;
@@ -340,6 +340,11 @@ uint64_t py_snap__ptr(struct py_snap *s, uint64_t addr)
 uint64_t py_snap__bytes_read(const struct py_snap *s)
 {
 	return s->bytes_read;
+}
+
+size_t py_snap__kept_bytes(const struct py_snap *s)
+{
+	return s->trace.pages_cnt * sizeof(*s->trace.pages) + s->trace.words_cnt * sizeof(*s->trace.words);
 }
 
 /* --- what a look rested on ---------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ uint32_t py_snap__int(struct py_snap *s, uint64_t addr);
 /* A plausible pointer, or 0. */
 uint64_t py_snap__ptr(struct py_snap *s, uint64_t addr);
 uint64_t py_snap__bytes_read(const struct py_snap *s); /* ever */
+size_t py_snap__kept_bytes(const struct py_snap *s);   /* the trace: 64 MB at most */
 
 /* What has to be true of a word's value still. */
 enum py_word {

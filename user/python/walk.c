@@ -2,6 +2,9 @@
 /*
  * Three turns: every module's three dicts, which also tells who is whose child; down from the roots, in the
  * order of named_modules(); the optimizers, whose parameters are known by the object's address by then.
+ *
+ * All that it keeps is counted as it is kept (keep). Where there is no room for more it ends: names that it has are true,
+ * and without all modules nobody can tell which are roots, so then it has none.
  */
 #include "python/walk.h"
 
@@ -57,6 +60,7 @@ struct walk_state {
 	struct parameter *parameters; /* whose gradients are looked for */
 	size_t parameters_cnt, parameters_cap;
 	uint32_t full; /* without gradients */
+	size_t names_bytes; /* of `kept`, without gradients and their index */
 	uint64_t interned[DICTS]; /* the strings that name the three dicts are one object each, nearly always */
 };
 
@@ -85,10 +89,29 @@ static void index__done(struct index *x)
 	*x = (struct index){ 0 };
 }
 
-static int index__grow(struct index *x)
+/* Of what may be kept; -ENOSPC: that is all, and the walk ends there. */
+static int keep(struct walk *w, size_t bytes)
+{
+	if (bytes > WALK_BYTES_MAX - w->kept) {
+		w->full++;
+		return -ENOSPC;
+	}
+	w->kept += bytes;
+	return 0;
+}
+
+static size_t index__bytes(size_t cap)
+{
+	return cap * (sizeof(uint64_t) + sizeof(uint32_t));
+}
+
+static int index__grow(struct walk *w, struct index *x)
 {
 	struct index big = { .cap = x->cap ? x->cap * 2 : 1024, .cnt = x->cnt };
+	int r = keep(w, index__bytes(big.cap - x->cap));
 
+	if (r)
+		return r;
 	big.keys = calloc(big.cap, sizeof(*big.keys));
 	big.values = calloc(big.cap, sizeof(*big.values));
 	if (!big.keys || !big.values) {
@@ -110,12 +133,13 @@ static int index__grow(struct index *x)
 }
 
 /* The first value stays. */
-static int index__put(struct index *x, uint64_t key, uint32_t value)
+static int index__put(struct walk *w, struct index *x, uint64_t key, uint32_t value)
 {
+	int r = x->cnt >= x->cap / 2 ? index__grow(w, x) : 0;
 	size_t i;
 
-	if (x->cnt >= x->cap / 2 && index__grow(x))
-		return -ENOMEM;
+	if (r)
+		return r;
 	i = index__slot(x, key);
 	if (x->keys[i])
 		return 0;
@@ -133,13 +157,14 @@ static void index__clear(struct index *x)
 }
 
 /* Room for one more; *cap grows. */
-static int make_room(void *array, size_t cnt, size_t *cap, size_t size)
+static int make_room(struct walk *w, void *array, size_t cnt, size_t *cap, size_t size)
 {
 	size_t more = *cap ? *cap * 2 : 256;
+	int r = keep(w, size);
 	void *p;
 
-	if (cnt < *cap)
-		return 0;
+	if (r || cnt < *cap)
+		return r;
 	p = reallocarray(*(void **)array, more, size);
 	if (!p)
 		return -ENOMEM;
@@ -151,10 +176,13 @@ static int make_room(void *array, size_t cnt, size_t *cap, size_t size)
 static int add_text(struct walk *w, const char *text, uint32_t *ret)
 {
 	size_t len = strlen(text) + 1;
+	int r = keep(w, len);
 
+	if (r)
+		return r;
 	while (w->text_cap < w->text_len + len) {
 		size_t cap = w->text_cap ? w->text_cap * 2 : 65536;
-		char *p = cap <= UINT32_MAX ? realloc(w->text, cap) : NULL;
+		char *p = realloc(w->text, cap);
 
 		if (!p)
 			return -ENOMEM;
@@ -277,11 +305,11 @@ static int add_member(void *ctx, uint64_t key, uint64_t value)
 		a->w->nameless++;
 		m.name = NAMELESS;
 	}
-	if (make_room(&s->members, s->members_cnt, &s->members_cap, sizeof(m)) ||
-	    (m.name != NAMELESS && add_text(a->w, text, &m.name))) {
-		a->err = -ENOMEM;
+	a->err = make_room(a->w, &s->members, s->members_cnt, &s->members_cap, sizeof(m));
+	if (!a->err && m.name != NAMELESS)
+		a->err = add_text(a->w, text, &m.name);
+	if (a->err)
 		return PY_ITEM_ENOUGH;
-	}
 	s->members[s->members_cnt++] = m;
 	return PY_ITEM_NEXT;
 }
@@ -289,6 +317,7 @@ static int add_member(void *ctx, uint64_t key, uint64_t value)
 static int add_module(struct walk *w, uint64_t obj)
 {
 	struct walk_state *s = w->state;
+	int r;
 
 	if (index__get(&s->by_addr, obj))
 		return 0;
@@ -296,10 +325,11 @@ static int add_module(struct walk *w, uint64_t obj)
 		w->full++;
 		return 0;
 	}
-	if (make_room(&s->modules, s->modules_cnt, &s->modules_cap, sizeof(*s->modules)))
-		return -ENOMEM;
+	r = make_room(w, &s->modules, s->modules_cnt, &s->modules_cap, sizeof(*s->modules));
+	if (r)
+		return r;
 	s->modules[s->modules_cnt] = (struct module){ .obj = obj };
-	return index__put(&s->by_addr, obj, (uint32_t)++s->modules_cnt);
+	return index__put(w, &s->by_addr, obj, (uint32_t)++s->modules_cnt);
 }
 
 /* What it holds. A module that cannot be read has no members, and is counted. */
@@ -367,6 +397,7 @@ static int read_modules(struct walk *w, const uint64_t *modules, size_t cnt)
 static int add_name(struct walk *w, const struct py_name *n)
 {
 	struct index *data = n->kind == PY_GRADIENT ? &w->state->grads : &w->state->data;
+	int r;
 
 	if (w->names_cnt >= WALK_NAMES_MAX) {
 		w->full++;
@@ -374,10 +405,12 @@ static int add_name(struct walk *w, const struct py_name *n)
 	}
 	if (index__get(&w->state->data, n->at.data) || index__get(&w->state->grads, n->at.data))
 		return 0;
-	if (make_room(&w->names, w->names_cnt, &w->names_cap, sizeof(*n)))
-		return -ENOMEM;
+	r = keep(w, WALK_TOLD_BYTES);
+	r = r ? r : make_room(w, &w->names, w->names_cnt, &w->names_cap, sizeof(*n));
+	if (r)
+		return r;
 	w->names[w->names_cnt] = *n;
-	return index__put(data, n->at.data, (uint32_t)++w->names_cnt);
+	return index__put(w, data, n->at.data, (uint32_t)++w->names_cnt);
 }
 
 static int name_tensor(struct walk *w, struct py_name *n)
@@ -391,8 +424,9 @@ static int name_tensor(struct walk *w, struct py_name *n)
 	r = add_name(w, n);
 	if (r || n->kind != PY_PARAMETER)
 		return r;
-	if (make_room(&s->parameters, s->parameters_cnt, &s->parameters_cap, sizeof(*s->parameters)))
-		return -ENOMEM;
+	r = make_room(w, &s->parameters, s->parameters_cnt, &s->parameters_cap, sizeof(*s->parameters));
+	if (r)
+		return r;
 	s->parameters[s->parameters_cnt++] = (struct parameter){ n->at, n->obj, n->root, n->path };
 	return 0;
 }
@@ -411,15 +445,15 @@ static int name_members(struct walk *w, const struct module *m, uint32_t root, c
 		n.kind = i < m->first[BUFFERS] ? PY_PARAMETER : PY_BUFFER;
 		if (!path || name == NAMELESS || strlen(walk__text(w, name)) >= room) {
 			w->full += path && name != NAMELESS;
-			r = n.kind == PY_PARAMETER ? index__put(&s->objects, n.obj, NAMELESS) : 0;
+			r = n.kind == PY_PARAMETER ? index__put(w, &s->objects, n.obj, NAMELESS) : 0;
 			continue;
 		}
 		strcpy(path + len, walk__text(w, name));
 		r = add_text(w, path, &n.path);
 		if (!r && n.kind == PY_PARAMETER)
-			r = index__put(&s->objects, n.obj, n.path + 1);
+			r = index__put(w, &s->objects, n.obj, n.path + 1);
 		if (!r && n.kind == PY_PARAMETER)
-			r = index__put(&s->of, n.obj, root + 1);
+			r = index__put(w, &s->of, n.obj, root + 1);
 		r = r ? r : name_tensor(w, &n);
 	}
 	return r;
@@ -444,8 +478,10 @@ static int add_path(struct walk *w, uint32_t module, uint32_t parent, uint32_t r
 	path[len ? len - 1 : 0] = 0;
 	r = add_text(w, path, &m.path);
 	path[len ? len - 1 : 0] = end;
-	if (r || make_room(&w->paths, w->paths_cnt, &w->paths_cap, sizeof(m)))
-		return -ENOMEM;
+	r = r ? r : keep(w, WALK_TOLD_BYTES);
+	r = r ? r : make_room(w, &w->paths, w->paths_cnt, &w->paths_cap, sizeof(m));
+	if (r)
+		return r;
 	w->paths[w->paths_cnt++] = m;
 	return 0;
 }
@@ -561,7 +597,7 @@ static int name_group(struct of_optimizer *o, uint64_t params)
 			continue;
 		snprintf(path, sizeof(path), "param_groups.%u.%zu", o->group, i);
 		r = add_text(w, path, &n.path);
-		r = r ? r : index__put(&w->state->objects, n.obj, n.path + 1);
+		r = r ? r : index__put(w, &w->state->objects, n.obj, n.path + 1);
 		r = r ? r : name_tensor(w, &n);
 	}
 	free(items);
@@ -655,7 +691,8 @@ void walk__init(struct walk *w, struct py *py, struct py_torch *torch)
 	*w = (struct walk){ .py = py, .torch = torch };
 }
 
-void walk__done(struct walk *w)
+/* All tables; nothing is known then. */
+static void forget(struct walk *w)
 {
 	if (w->state) {
 		index__done(&w->state->by_addr);
@@ -672,13 +709,43 @@ void walk__done(struct walk *w)
 	free(w->names);
 	free(w->paths);
 	free(w->text);
+	w->state = NULL;
+	w->names = NULL;
+	w->paths = NULL;
+	w->text = NULL;
+	w->names_cap = w->paths_cap = w->text_cap = 0;
+	w->names_cnt = w->gradients_at = w->paths_cnt = w->text_len = 0;
+}
+
+void walk__done(struct walk *w)
+{
+	forget(w);
 	*w = (struct walk){ 0 };
+}
+
+static size_t indexes_bytes(const struct walk_state *s)
+{
+	return index__bytes(s->by_addr.cap + s->objects.cap + s->of.cap + s->data.cap + s->grads.cap);
+}
+
+/* What the tables of walks before have room for: each may have had its own that was large. */
+static size_t has_room_for(const struct walk *w)
+{
+	const struct walk_state *s = w->state;
+
+	if (!s)
+		return 0;
+	return indexes_bytes(s) + s->modules_cap * sizeof(*s->modules) + s->members_cap * sizeof(*s->members) +
+	       s->parameters_cap * sizeof(*s->parameters) + w->names_cap * (sizeof(*w->names) + WALK_TOLD_BYTES) +
+	       w->paths_cap * (sizeof(*w->paths) + WALK_TOLD_BYTES) + w->text_cap;
 }
 
 static int begin(struct walk *w)
 {
 	uint32_t empty;
 
+	if (has_room_for(w) > WALK_BYTES_MAX / 2)
+		forget(w);
 	if (!w->state)
 		w->state = calloc(1, sizeof(*w->state));
 	if (!w->state)
@@ -690,6 +757,7 @@ static int begin(struct walk *w)
 	index__clear(&w->state->grads);
 	w->state->modules_cnt = w->state->members_cnt = w->state->parameters_cnt = 0;
 	w->names_cnt = w->paths_cnt = w->text_len = 0;
+	w->kept = indexes_bytes(w->state);
 	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = w->nameless = w->torn_modules = 0;
 	return add_text(w, "", &empty); /* at 0 */
 }
@@ -724,9 +792,11 @@ int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, con
 		r = name_optimizer(w, optimizers[i]);
 	py_snap__trace_end(w->py->snap);
 	w->gradients_at = w->names_cnt;
-	if (w->state)
+	if (w->state) {
 		w->state->full = w->full;
-	return r;
+		w->state->names_bytes = w->kept - index__bytes(w->state->grads.cap);
+	}
+	return r == -ENOSPC ? 0 : r;
 }
 
 int walk__gradients(struct walk *w)
@@ -736,6 +806,7 @@ int walk__gradients(struct walk *w)
 
 	w->names_cnt = w->gradients_at;
 	w->full = s->full;
+	w->kept = s->names_bytes + index__bytes(s->grads.cap);
 	index__clear(&s->grads);
 	for (size_t i = 0; i < s->parameters_cnt && !r; i++) {
 		const struct parameter *p = &s->parameters[i];
@@ -745,7 +816,7 @@ int walk__gradients(struct walk *w)
 		if (grad && !py_torch__of_impl(w->torch, w->py, grad, &n.at))
 			r = add_name(w, &n);
 	}
-	return r;
+	return r == -ENOSPC ? 0 : r;
 }
 
 int walk__is_gradient(struct walk *w, const struct py_name *n)

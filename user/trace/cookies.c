@@ -8,8 +8,12 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/quota.h"
 #include "memtrace.skel.h"
 #include "plan/plan.h"
+
+#define LAYOUTS_PART 8 /* an eighth of what the others leave: libraries of one process have one, or two */
+#define SLOTS_PART 2   /* half of it: everything that can be probed has 400 */
 
 /* Place of one equal to `spec`, or one that is free; -ENOSPC. */
 static int spec_table__place(const struct spec_table *t, const void *spec)
@@ -79,6 +83,13 @@ static void cookies__drop_user(struct cookies *c, struct spec_user *u)
 		for (uint32_t i = 0; i < c->specs[table].cnt; i++)
 			if (u->of[table].bits[i / 64] & 1ull << i % 64)
 				c->specs[table].users[i]--;
+	for (uint32_t i = 0; i < c->layouts_cnt; i++)
+		c->layout_users[i] -= u->layouts >> i & 1;
+	for (uint32_t i = 1; i <= c->fired_cnt; i++) {
+		if (!(u->slots[i / 64] >> i % 64 & 1))
+			continue;
+		c->fired_used -= !--c->fired[i].users;
+	}
 	c->user = c->user == u ? NULL : c->user;
 	free(u);
 }
@@ -115,19 +126,30 @@ void cookies__done(struct cookies *c)
 	*c = (struct cookies){ 0 };
 }
 
-/* Number of a layout equal to `l`, added if need be; -ENOSPC. */
+_Static_assert(MT_FLOW_LAYOUTS_MAX <= 64, "a bit each in struct spec_user");
+
+/* Number of a layout equal to `l`, added if need be for the process whose plan is being attached; -ENOSPC. */
 static int cookies__layout(struct cookies *c, const struct mt_flow_layout *l)
 {
-	uint32_t i;
+	uint32_t at = c->layouts_cnt, used = 0, i;
+	struct spec_user *u = c->user;
 
-	for (i = 0; i < c->layouts_cnt; i++)
-		if (!memcmp(&c->layouts[i], l, sizeof(*l)))
-			return (int)i;
-	if (i >= MT_FLOW_LAYOUTS_MAX)
-		return -ENOSPC;
-	c->layouts[i] = *l;
-	c->layouts_cnt++;
-	return (int)i;
+	for (i = 0; i < c->layouts_cnt && memcmp(&c->layouts[i], l, sizeof(*l)); i++) {
+		used += c->layout_users[i] != 0;
+		at = !c->layout_users[i] && at == c->layouts_cnt ? i : at;
+	}
+	at = i < c->layouts_cnt ? i : at;
+	if (at < MT_FLOW_LAYOUTS_MAX && u->layouts >> at & 1)
+		return (int)at;
+	if (i == c->layouts_cnt) {
+		if (!quota_allows((size_t)__builtin_popcountll(u->layouts), used, MT_FLOW_LAYOUTS_MAX, LAYOUTS_PART))
+			return -ENOSPC;
+		c->layouts[at] = *l;
+		c->layouts_cnt += at == c->layouts_cnt;
+	}
+	c->layout_users[at]++;
+	u->layouts |= 1ull << at;
+	return (int)at;
 }
 
 /* A class of the process's objects; kept once more here, to be taken out of the map when it goes. */
@@ -196,22 +218,49 @@ int cookies__begin(struct cookies *c, pid_t pid, const struct plan *plan, uint32
 	if (!c->flow_index)
 		return -ENOMEM;
 	left_out = cookies__add_classes(c, pid, plan);
+	c->slots_left_out = 0;
 	if (ret_left_out)
 		*ret_left_out = left_out;
 	return 0;
 }
 
-/* Slot of a symbol in the map of fired counts; 0 (nobody's) when there are too many. */
+/* A slot counts another symbol from now on: what it has counted is forgotten. */
+static void cookies__clear_slot(const struct cookies *c, uint32_t slot)
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *zeros = cpus > 0 ? calloc((size_t)cpus, sizeof(*zeros)) : NULL;
+
+	if (zeros)
+		(void)bpf_map_update_elem(c->fired_fd, &slot, zeros, BPF_ANY);
+	free(zeros);
+}
+
+/* Slot of a symbol in the map of fired counts, for the process whose plan is being attached; 0 (nobody's): no room. */
 static uint32_t cookies__slot(struct cookies *c, enum mt_prog prog, name_id sym)
 {
-	for (uint32_t i = 1; i <= c->fired_cnt; i++)
-		if (c->fired[i].sym.v == sym.v && c->fired[i].prog == prog)
-			return i;
-	if (c->fired_cnt + 1 >= MT_FIRED_MAX)
+	struct spec_user *u = c->user;
+	uint32_t at = 0, i;
+
+	for (i = 1; i <= c->fired_cnt && (c->fired[i].sym.v != sym.v || c->fired[i].prog != prog); i++)
+		at = !at && !c->fired[i].users ? i : at;
+	if (i <= c->fired_cnt && u->slots[i / 64] >> i % 64 & 1)
+		return i;
+	if ((i > c->fired_cnt || !c->fired[i].users) &&
+	    !quota_allows(u->slots_cnt, c->fired_used, MT_FIRED_MAX - 1, SLOTS_PART)) {
+		c->slots_left_out++;
 		return 0;
-	c->fired[++c->fired_cnt].sym = sym;
-	c->fired[c->fired_cnt].prog = prog;
-	return c->fired_cnt;
+	}
+	if (i > c->fired_cnt) { /* one that was nobody's yet first: who has ended keeps its count */
+		if (c->fired_cnt + 1 == MT_FIRED_MAX)
+			cookies__clear_slot(c, at);
+		i = c->fired_cnt + 1 < MT_FIRED_MAX ? ++c->fired_cnt : at;
+		c->fired[i].sym = sym;
+		c->fired[i].prog = prog;
+	}
+	c->fired_used += !c->fired[i].users++;
+	u->slots[i / 64] |= 1ull << i % 64;
+	u->slots_cnt++;
+	return i;
 }
 
 /* Number in the map of flow specs of the plan's; -errno. */

@@ -5,7 +5,7 @@
  * Also the classes of objects by process, which flow's programs look up.
  *
  * The tables are shared by all processes: nobody has more than a part of one, what does not fit is left out and counted, and
- * a spec whose last process has ended makes room for another. Slots and layouts are never given back.
+ * what was of a process that has ended makes room for another's when nobody else has it.
  * The maps and the layouts belong to the skeleton, which must outlive this.
  */
 #ifndef MT_TRACE_COOKIES_H
@@ -39,13 +39,16 @@ struct spec_table {
 	uint32_t *users; /* processes of each; 0: free, though an equal one may have it again */
 };
 
-/* Which specs of the tables a process has. */
+/* Which places of the tables a process has. */
 struct spec_user {
 	pid_t pid;
 	struct {
 		uint64_t bits[MT_FLOW_SPECS_MAX / 64];
 		uint32_t cnt;
 	} of[SPEC_TABLES];
+	uint64_t layouts;
+	uint64_t slots[MT_FIRED_MAX / 64];
+	uint32_t slots_cnt;
 };
 
 struct cookies {
@@ -54,7 +57,7 @@ struct cookies {
 	size_t users_cnt, users_cap;
 	struct spec_user *user; /* whose plan is being attached */
 	struct mt_flow_layout *layouts;
-	uint32_t layouts_cnt;
+	uint32_t layouts_cnt, layout_users[MT_FLOW_LAYOUTS_MAX];
 	uint32_t *flow_index; /* of the plan being attached: its spec number → ours + 1, 0 = not asked yet */
 	int flow_layout;      /* … and its layout's number; < 0: no room for it */
 	struct mt_class_key *classes; /* in the map of classes */
@@ -63,8 +66,10 @@ struct cookies {
 	struct {
 		name_id sym;
 		enum mt_prog prog;
+		uint32_t users; /* processes; 0: free, though the symbol may have it again */
 	} fired[MT_FIRED_MAX]; /* [slot]; slot 0 is nobody's */
-	uint32_t fired_cnt;
+	uint32_t fired_cnt, fired_used; /* that were ever; that have users */
+	uint32_t slots_left_out; /* symbols of the plan at hand that found no slot: they fire, but are not counted */
 	name_id prog_sym[MT_PROG_MAX]; /* of programs that serve one symbol */
 };
 

@@ -406,6 +406,7 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 	st.took_ns += took;
 	st.longest_ns = took > st.longest_ns ? took : st.longest_ns;
 	st.slices++;
+	st.slots_left_out += p->cookies.slots_left_out;
 	*ret = st;
 	if (st.at < plan->sites_cnt)
 		return 1;

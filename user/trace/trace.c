@@ -106,6 +106,8 @@ static int load_error(struct err *err, int r)
 		return err_hint(err, "a kernel with CONFIG_DEBUG_INFO_BTF=y is needed; see memtrace doctor");
 	}
 	err_set(err, r, "loading the BPF programs: %s", strerror(-r));
+	if (r == -ENOMEM)
+		return err_hint(err, "a memory limit (of a cgroup) is too low for them: a smaller --ring-size needs less");
 	return err_hint(err, "try again with -vv to see the kernel's words; kernel 5.15 or newer is needed");
 }
 

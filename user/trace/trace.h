@@ -44,6 +44,7 @@ void tracer__free(struct tracer *t); /* detaches everything; NULL is fine */
 struct attach_stats {
 	uint32_t attached, failed;
 	uint32_t classes_left_out; /* classes of objects that found no room */
+	uint32_t slots_left_out; /* symbols that are probed, but of which nobody counts how often they fire */
 	uint32_t clashed; /* of those: refused because another tool has a probe there without its semaphore */
 	uint32_t attached_by_source[SRC_CNT], found_by_source[SRC_CNT]; /* index: bit number of enum source */
 	uint64_t took_ns, longest_ns; /* of all calls, of the longest of them: grace periods, in which nobody waits, included */

@@ -31,6 +31,7 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_REUSE] = "a free was missed: its address came again",
 	[MT_LOSS_SIDEBAND] = "news of libraries and children missed",
 	[MT_LOSS_RECORDING] = "could not be written to the recording",
+	[MT_LOSS_STALLED] = "not in the recording: the disk took nothing",
 	[MT_LOSS_SITES] = "probes that could not be set",
 	[MT_LOSS_SHARE] = "left out of a process that told most while rings overflowed",
 	[MT_LOSS_DAMAGED] = "in a damaged part of the recording",

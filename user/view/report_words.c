@@ -65,7 +65,7 @@ uint64_t report_lost_events(const struct report *r)
 {
 	static const uint8_t events[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_DECODE, MT_LOSS_BLOCKS,
 					  MT_LOSS_RECORDING, MT_LOSS_SIDEBAND, MT_LOSS_PENDING, MT_LOSS_LIVE_TABLE,
-					  MT_LOSS_ORDER, MT_LOSS_DAMAGED, MT_LOSS_SHARE };
+					  MT_LOSS_ORDER, MT_LOSS_DAMAGED, MT_LOSS_SHARE, MT_LOSS_STALLED };
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < sizeof(events); i++)

@@ -11,6 +11,7 @@
  *   names     operators, regions, tags and threads' names that are all different, and children with 100 KB of arguments
  *   pointers  pytorch:malloc of pointers that all fall into one place of a table whose hash is known, and memtrace's alloc
  *   scattered the same of others
+ *   random    allocations of sizes and at places of chance, of which no recording is small
  *   usdt      allocations and frees, one after the other
  *   eat       allocates 4 MiB, tells it, touches it; goes on until something ends it; says "ate N" for each
  *   all       forks, names, pointers, usdt and maps at once, each in a thread, until stdin closes; PLUGIN is loaded
@@ -212,6 +213,20 @@ static void scattered(unsigned long count)
 	multiples(0xd1b54a32d192ed03u, count);
 }
 
+static void at_random(unsigned long count)
+{
+	uint64_t x = 88172645463325252u;
+
+	for (unsigned long i = 1; i <= count; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		tell((void *)x, 1 + x % (1 << 24)); /* none of 0 bytes: that is no allocation */
+		if (i % 64 == 0)
+			pause_us(100);
+	}
+}
+
 static void usdt(unsigned long count)
 {
 	static char memory[4096];
@@ -259,7 +274,8 @@ static const struct {
 	void (*fn)(unsigned long count);
 } modes[] = {
 	{ "forks", forks }, { "execs", execs }, { "again", execs }, { "threads", threads }, { "dlopens", dlopens },
-	{ "maps", maps }, { "names", names }, { "pointers", pointers }, { "scattered", scattered }, { "usdt", usdt },
+	{ "maps", maps }, { "names", names }, { "pointers", pointers }, { "scattered", scattered }, { "random", at_random },
+	{ "usdt", usdt },
 	{ "eat", eat }, { "all", all },
 };
 
