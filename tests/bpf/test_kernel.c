@@ -1920,6 +1920,42 @@ static void test_classes_go_with_their_process(void **state)
 	rig__done(&r);
 }
 
+static int descriptors_of_ourselves(void)
+{
+	char path[64];
+	struct stat self, st;
+	int n = 0;
+
+	assert_int_equal(stat("/proc/self/exe", &self), 0);
+	for (int fd = 0; fd < 1024; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n += !stat(path, &st) && st.st_ino == self.st_ino && st.st_dev == self.st_dev;
+	}
+	return n;
+}
+
+/* Over weeks a trace meets files without end; deleted ones take room on the disk as long as they are open. */
+static void test_files_go_with_their_process(void **state)
+{
+	struct rig r;
+	int before;
+
+	(void)state;
+	rig__init(&r, 64 << 10, 0);
+	before = descriptors_of_ourselves();
+	rig__site(&r, op_a, MT_PROG_OP, OP_A);
+	for (int i = 0; i < 3; i++) {
+		rig__attach(&r);
+		assert_int_equal(descriptors_of_ourselves(), before + 1);
+		op_a((void *)0x1000, 0);
+		tracer__detach(r.t, getpid());
+		assert_int_equal(descriptors_of_ourselves(), before);
+	}
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP, MT_EV_OP, MT_EV_OP, 0);
+	rig__done(&r);
+}
+
 /* --- stacks ---------------------------------------------------------------------------------------- */
 
 static void rig__stacks(struct rig *r, unsigned which, uint64_t size, uint64_t rate)
@@ -2112,7 +2148,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_native_stacks),
 		cmocka_unit_test(test_native_stacks_have_a_rate),
 		cmocka_unit_test(test_python_stacks),
-		cmocka_unit_test(test_nothing_is_left_behind),
+		cmocka_unit_test(test_nothing_is_left_behind), cmocka_unit_test(test_files_go_with_their_process),
 		cmocka_unit_test(test_calibration_is_plausible),
 	};
 	const char *mode = argc > 1 ? argv[1] : "";

@@ -2,6 +2,7 @@
 """What each of memtrace's processes may do while it traces and while it serves, and what happens when one of them dies."""
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -157,6 +158,23 @@ def test_signals_of_the_terminal():
         mt.check(code == 0, f"exit code {code}: {tracer.err}")
         mt.check(mt.report(tmp / "a.mtr")["lost"]["ring"] == 0, "events are lost")
         mt.check_goes_on(job)
+
+
+def test_few_descriptors():
+    """ulimit -n is for what the caller runs: the keeper takes more where it may (CAP_SYS_RESOURCE), else it says what is missing."""
+    job = mt.shared_job("mlp")
+    may = int(status("/proc/self")["CapEff"][0], 16) >> 24 & 1
+    with mt.scratch() as tmp:
+        for args in ((), ("--force-perf-uprobes", "--probes", "framework")):
+            for limit in (28, 56, 72):
+                done = mt.memtrace("record", "-p", job.pid, "-d", 1, "--force", "-o", tmp / "a.mtr", *args,
+                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+                if done.returncode and not may:
+                    mt.expect_failure(done, 1, "open files", "ulimit -n")
+                    continue
+                mt.ok(done)
+                mt.check(mt.report(tmp / "a.mtr")["devices"]["cpu"]["allocs"] > 100, f"{args}: nothing was seen")
+    mt.check_goes_on(job)
 
 
 def become(uid):

@@ -146,6 +146,18 @@ def test_no_such_process():
     mt.expect_failure(mt.memtrace("-p", 4194304 - 7, "-d", 1), 1, "4194297", "hint: ")
 
 
+def test_memtrace_itself():
+    """In a container whose first process it is (-p 1), and as a child of the shell that is traced."""
+    alone = ["unshare", "-p", "-f", "--mount-proc", mt.MEMTRACE, "-p", "1", "-d", "1", "--probes", "host"]
+    mt.expect_failure(subprocess.run(alone, capture_output=True, text=True, timeout=60), 1, "memtrace itself", "hint: ")
+    with mt.scratch() as tmp:
+        shell = f"{mt.MEMTRACE} record -q -p $$ -d 1 --probes host -o {tmp}/a.mtr; exit $?"
+        done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60)
+        mt.check(done.returncode == 0, f"{done.returncode} {done.stderr}")
+        comms = [p["comm"] for p in mt.report(tmp / "a.mtr", (0, 3))["processes"]]
+        mt.check("sh" in comms and not {"memtrace", "memtrace-keeper"} & set(comms), f"{comms}")
+
+
 def check_nothing_to_see(binary):
     with mt.Proc([binary]) as proc:
         proc.line("ready ")

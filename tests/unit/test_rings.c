@@ -7,8 +7,12 @@
 #include <cmocka.h>
 
 #include <linux/bpf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "memtrace/event.h"
@@ -296,6 +300,48 @@ static void test_sizes_bounded(void **state)
 	assert_true(rings_memory() > 0);
 }
 
+static int write_text(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "we");
+	int r = !f || fputs(text, f) < 0;
+
+	return (f && fclose(f)) || r;
+}
+
+/* Rings count for the group that we are in; that of the old hierarchy is in another place. */
+static void test_limits_of_groups(void **state)
+{
+	static const struct {
+		const char *root, *limit;
+	} kinds[] = { { "/sys/fs/cgroup", "memory.max" }, { "/sys/fs/cgroup/memory", "memory.limit_in_bytes" } };
+	int tried = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		char group[80], inner[96], path[160];
+		int status = 0;
+		pid_t pid;
+
+		snprintf(group, sizeof(group), "%s/mt-rings-%d", kinds[i].root, (int)getpid());
+		snprintf(inner, sizeof(inner), "%s/inner", group);
+		snprintf(path, sizeof(path), "%s/%s", group, kinds[i].limit);
+		if (!mkdir(group, 0700) && !access(path, W_OK) && !write_text(path, "268435456") && !mkdir(inner, 0700)) {
+			tried++;
+			pid = fork();
+			if (!pid) {
+				snprintf(path, sizeof(path), "%s/cgroup.procs", inner);
+				_exit(write_text(path, "0") ? 1 : rings_memory() == 268435456 ? 0 : 2);
+			}
+			assert_int_equal(waitpid(pid, &status, 0), pid);
+		}
+		rmdir(inner);
+		rmdir(group);
+		assert_int_equal(status, 0);
+	}
+	if (!tried)
+		skip(); /* needs root, and groups of memory */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_unsubmitted_holds_back),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_sizes_bounded),
+		cmocka_unit_test(test_limits_of_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

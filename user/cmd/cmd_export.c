@@ -127,9 +127,10 @@ static int run_close(struct export_run *x, int r)
 static int collect_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct export_run *x = ctx;
+	int r = labels__event((struct labels *)x->to.labels, ev);
 
 	(void)epoch_off_ns;
-	return labels__event((struct labels *)x->to.labels, ev);
+	return r < 0 ? err_set(x->err, r, "writing a temporary file for labels: %s", strerror(-r)) : r;
 }
 
 static int collect_begin(void *ctx, const struct names *names)

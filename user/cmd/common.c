@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include <errno.h>
-#include <inttypes.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -27,16 +27,12 @@
 
 static uint64_t rights_effective(void)
 {
-	FILE *f = fopen("/proc/self/status", "re");
-	uint64_t have = 0;
-	char line[256];
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "CapEff: %" SCNx64, &have) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return have;
+	if (syscall(SYS_capget, &head, caps) < 0)
+		return 0;
+	return caps[0].effective | (uint64_t)caps[1].effective << 32;
 }
 
 /*

@@ -445,14 +445,25 @@ static int follow__add_proc(struct follow *f, pid_t pid, const struct process *p
 	return 0;
 }
 
+/* What it does to others would be told, and be done for that again. */
+static int is_memtrace(const struct follow *f, pid_t pid)
+{
+	return pid == getpid() || pid == keeper__pid(f->env.keeper);
+}
+
 static int follow__attach_below(struct follow *f, pid_t pid, const struct process *parent, enum ev_proc_how how,
 				uint64_t since_ns, int may_be_empty, struct err *err)
 {
 	struct set_how set = { .is_full = 1, .is_still = how == EV_PROC_LAUNCHED };
 	uint64_t image_ns = now_ns();
 	struct process *p;
-	int r = follow__add_proc(f, pid, parent, &p, err);
+	int r;
 
+	if (is_memtrace(f, pid)) {
+		err_set(err, -EINVAL, "process %d is this memtrace itself", (int)pid);
+		return err_hint(err, "in a container, let it see the pids of the host, or of the job's container (--pid)");
+	}
+	r = follow__add_proc(f, pid, parent, &p, err);
 	if (r < 0)
 		return r;
 	p->image_ns = image_ns;
@@ -523,7 +534,7 @@ void follow__attach_children(struct follow *f, pid_t pid)
 		struct err err = { 0 };
 		int r = 0;
 
-		if (!followed__find(&f->followed, kids[i]))
+		if (!followed__find(&f->followed, kids[i]) && !is_memtrace(f, kids[i]))
 			r = follow__attach_below(f, kids[i], p, EV_PROC_ATTACHED, now_ns(), 1, &err);
 		if (r < 0)
 			follow__left_out(f, p, kids[i], r, &err);

@@ -27,11 +27,16 @@
 #define BIT(cap) (1ull << (cap))
 
 /* What follows holds for one thread alone, and those that it starts. */
-static int has_one_thread(void)
+static int check_one_thread(struct err *err)
 {
 	struct stat st;
 
-	return !stat("/proc/self/task", &st) && st.st_nlink == 3; /* ".", "..", and one */
+	if (stat("/proc/self/task", &st) < 0) {
+		err_set(err, -errno, "looking at ourselves in /proc: %s", strerror(errno));
+		return err_hint(err, "mount -t proc proc /proc");
+	}
+	return st.st_nlink == 3 ? 0 : /* ".", "..", and one */
+				  err_set(err, -EBUSY, "giving rights away: there are threads already");
 }
 
 static int drop_and_confine(const char *const *writes, size_t writes_cnt)
@@ -48,10 +53,10 @@ static int drop_and_confine(const char *const *writes, size_t writes_cnt)
 
 int confine_self(const struct asker *as, const char *const *writes, size_t writes_cnt, struct err *err)
 {
-	int r;
+	int r = check_one_thread(err);
 
-	if (!has_one_thread())
-		return err_set(err, -EBUSY, "giving rights away: there are threads already");
+	if (r < 0)
+		return r;
 	privs_drop_bounds(0); /* while we may */
 	r = asker__become(as, err);
 	if (r < 0)

@@ -24,6 +24,7 @@
 #include "trace/taps.h"
 
 #define END_WAIT_MS 5000
+#define KEEPER_FILES (1u << 20) /* as many as fs.nr_open has by default */
 #define GIVE_BACK_BYTES (1u << 20) /* pages of the area beyond this are not kept */
 
 struct keeper {
@@ -388,12 +389,23 @@ static void close_others(const struct keep *keep)
 	(void)close_range(high + 1, ~0u, 0);
 }
 
+/* Each file with probes is one, and before kernel 6.6 each probe is two: the caller's limit was for other things. */
+static void have_many_files(void)
+{
+	const struct rlimit many = { KEEPER_FILES, KEEPER_FILES };
+	struct rlimit rl;
+
+	if (!getrlimit(RLIMIT_NOFILE, &rl) && rl.rlim_max < KEEPER_FILES)
+		(void)setrlimit(RLIMIT_NOFILE, &many);
+}
+
 static void run_keeper(struct keep *keep)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ };
 	int null;
 
 	close_others(keep);
+	have_many_files(); /* while we may */
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		(void)signal(ignored[i], SIG_IGN);

@@ -43,6 +43,14 @@ int links__has_operators(const struct links *l, pid_t pid)
 	return 0;
 }
 
+int links__has_file(const struct links *l, int file_fd)
+{
+	for (size_t i = 0; i < l->cnt; i++)
+		if (l->v[i].key.file_fd == file_fd)
+			return 1;
+	return 0;
+}
+
 int link_key_same(const struct link_key *a, const struct link_key *b)
 {
 	return a->pid == b->pid && a->file_fd == b->file_fd && a->prog == b->prog && a->is_ret == b->is_ret;

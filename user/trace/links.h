@@ -44,6 +44,7 @@ enum which_links { LINKS_ALL, LINKS_FIRST, LINKS_LATER };
 int links__offsets(const struct links *l, const struct link_key *key, enum which_links which, uint64_t **ret,
 		   size_t *ret_cnt);
 int links__has_operators(const struct links *l, pid_t pid); /* some are set in the process */
+int links__has_file(const struct links *l, int file_fd);
 int link_key_same(const struct link_key *a, const struct link_key *b);
 /* Closes, in the background, those of one process, or all (pid 0). site_ns: how long others wait for one site. */
 void links__close_pid(struct links *l, pid_t pid, struct closer *closer, uint64_t site_ns);

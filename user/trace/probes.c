@@ -525,9 +525,24 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 	return r;
 }
 
+/* Those that nobody has a probe in any more: a trace that lasts for weeks meets no end of them, and deleted ones take room. */
+static void probes__close_files(struct probes *p)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->files_cnt; i++) {
+		if (links__has_file(&p->links, p->files[i].fd))
+			p->files[kept++] = p->files[i];
+		else
+			close(p->files[i].fd);
+	}
+	p->files_cnt = kept;
+}
+
 void probes__detach(struct probes *p, pid_t pid)
 {
 	links__close_pid(&p->links, pid, p->closer, p->site_ns);
+	probes__close_files(p);
 	probes__set_partial(p, pid, 0);
 	cookies__drop_pid(&p->cookies, pid);
 }

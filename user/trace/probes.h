@@ -3,8 +3,9 @@
  * probes: the sites of plans, set in processes and taken away again: one link (uprobe_multi) or one pair of descriptors a
  * site (perf) for each group of sites with the same file and program, and each slice of it.
  *
- * Files are kept open by (device, inode) and named to the kernel as /proc/self/fd/N: a forked child is attached with its
- * parent's plan even when the parent, and with it /proc/PID/map_files, is gone, and deleted files work.
+ * Files are kept open by (device, inode), as long as anybody has a probe in them, and named to the kernel as /proc/self/fd/N: a
+ * forked child is attached with its parent's plan even when the parent, and with it /proc/PID/map_files, is gone, and deleted
+ * files work.
  */
 #ifndef MT_TRACE_PROBES_H
 #define MT_TRACE_PROBES_H

@@ -135,15 +135,15 @@ struct rings_size rings_size(uint64_t asked, unsigned cpus, uint64_t memory)
 	return s;
 }
 
-/* memory.max of a group of ours; UINT64_MAX: none there, or no limit. */
-static uint64_t limit_of(const char *group)
+/* Of a group of ours, where it is mounted; UINT64_MAX: none there, or no limit. */
+static uint64_t limit_of(const char *root, const char *group, const char *file)
 {
 	unsigned long long bytes;
 	char path[4200];
 	FILE *f;
 	int n;
 
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", group);
+	snprintf(path, sizeof(path), "%s%s/%s", root, group, file);
 	f = fopen(path, "re");
 	if (!f)
 		return UINT64_MAX;
@@ -152,22 +152,13 @@ static uint64_t limit_of(const char *group)
 	return n == 1 ? bytes : UINT64_MAX;
 }
 
-uint64_t rings_memory(void)
+/* The least of a group, which is cut, and of all that it is in. A container may see its own as the root of all. */
+static uint64_t limit_above(const char *root, char *group, const char *file)
 {
-	uint64_t least = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	FILE *f = fopen("/proc/self/cgroup", "re");
-	char line[4096], *group = NULL;
+	uint64_t least = UINT64_MAX;
 
-	while (f && fgets(line, sizeof(line), f) && !group)
-		if (!strncmp(line, "0::/", 4))
-			group = line + 3;
-	if (f)
-		fclose(f);
-	if (!group)
-		return least;
-	group[strcspn(group, "\n")] = '\0';
-	for (;;) { /* it, and all that it is in */
-		uint64_t limit = limit_of(group);
+	for (;;) {
+		uint64_t limit = limit_of(root, group, file);
 		char *slash = strrchr(group, '/');
 
 		least = limit < least ? limit : least;
@@ -175,4 +166,37 @@ uint64_t rings_memory(void)
 			return least;
 		*slash = '\0';
 	}
+}
+
+/* A line of /proc/self/cgroup: "0::/group", or "4:memory:/group" of the old hierarchy, which has a mount a controller. */
+static uint64_t limit_by(char *line)
+{
+	char *group = strrchr(line, ':');
+
+	if (!group)
+		return UINT64_MAX;
+	*group++ = '\0';
+	group[strcspn(group, "\n")] = '\0';
+	if (!strcmp(line, "0:"))
+		return limit_above("/sys/fs/cgroup", group, "memory.max");
+	line = strchr(line, ':');
+	if (!line || strcmp(line, ":memory") != 0)
+		return UINT64_MAX;
+	return limit_above("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes");
+}
+
+uint64_t rings_memory(void)
+{
+	uint64_t least = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[4096];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		uint64_t limit = limit_by(line);
+
+		least = limit < least ? limit : least;
+	}
+	if (f)
+		fclose(f);
+	return least;
 }

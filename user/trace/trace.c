@@ -31,6 +31,7 @@
 #include "trace/urgent.h"
 
 #define LIVE_MAX (1u << 20)
+#define FILES_LEAST (128 + MT_RINGS_MAX) /* programs, maps, and what trying and calibrating takes: 100 on two CPUs */
 
 struct tracer {
 	struct tracer_opts opts;
@@ -86,8 +87,16 @@ static int tracer__make_rings(struct tracer *t, struct err *err)
 	return r;
 }
 
+static int few_descriptors(struct err *err)
+{
+	err_set(err, -EMFILE, "memtrace may not have as many open files as it needs");
+	return err_hint(err, "raise the limit: ulimit -n 1024; more where there are many CPUs, or kernels before 6.6");
+}
+
 static int load_error(struct err *err, int r)
 {
+	if (r == -EMFILE)
+		return few_descriptors(err);
 	if (r == -EPERM || r == -EACCES) {
 		err_set(err, r, "the kernel does not let us load BPF programs: %s", strerror(-r));
 		return err_hint(err, "run as root (sudo), or with " RIGHTS_NEEDED);
@@ -207,8 +216,9 @@ static int try_attach(void *ctx, pid_t pid, const char *path, const uint64_t *of
 	struct tracer *t = ctx;
 	struct link_key key = { pid, -1, is_ret ? MT_PROG_HOST_RET : MT_PROG_OP, is_ret };
 
-	return cnt > sizeof(no_cookies) / sizeof(*no_cookies) ?
-		       -E2BIG : probes__link(&t->probes, &key, 0, path, offsets, NULL, no_cookies, cnt);
+	if (cnt > sizeof(no_cookies) / sizeof(*no_cookies))
+		return -E2BIG;
+	return probes__link(&t->probes, &key, 0, path, offsets, NULL, no_cookies, cnt);
 }
 
 static void try_detach(void *ctx, pid_t pid)
@@ -308,14 +318,16 @@ static int tracer__calibrate(struct tracer *t)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-static void raise_nofile(void)
+/* 0: there are enough for a start. What runs out of them in the middle fails in odd ways. */
+static int raise_nofile(void)
 {
 	struct rlimit rl;
 
-	if (!getrlimit(RLIMIT_NOFILE, &rl)) {
-		rl.rlim_cur = rl.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &rl);
-	}
+	if (getrlimit(RLIMIT_NOFILE, &rl))
+		return 0;
+	rl.rlim_cur = rl.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &rl);
+	return rl.rlim_max < FILES_LEAST ? -EMFILE : 0;
 }
 
 static void attach_error(struct err *err, int r)
@@ -389,7 +401,10 @@ int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err 
 	if (!t)
 		return err_set(err, -ENOMEM, "out of memory");
 	libbpf_set_print(libbpf_print);
-	raise_nofile();
+	if (raise_nofile() < 0) {
+		free(t);
+		return few_descriptors(err);
+	}
 	t->opts = *opts;
 	t->use_perf = opts->force_perf;
 	rings__init(&t->rings);
@@ -399,7 +414,9 @@ int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err 
 		goto out;
 	}
 	r = tracer__start_sized(t, err);
-	if (r < 0 && r != -EPERM && !t->use_perf) {
+	if (r == -EMFILE)
+		few_descriptors(err);
+	if (r < 0 && r != -EPERM && r != -EMFILE && !t->use_perf) {
 		log_info("no usable uprobe_multi on this kernel (%s): one perf uprobe a site instead",
 			 strerror(-r));
 		t->use_perf = 1;
