@@ -1945,7 +1945,7 @@ static void test_files_go_with_their_process(void **state)
 	before = descriptors_of_ourselves();
 	rig__site(&r, op_a, MT_PROG_OP, OP_A);
 	for (int i = 0; i < 3; i++) {
-		rig__attach(&r);
+		self_attach(r.t, &r.plan);
 		assert_int_equal(descriptors_of_ourselves(), before + 1);
 		op_a((void *)0x1000, 0);
 		tracer__detach(r.t, getpid());
