@@ -58,7 +58,7 @@ def test_stalled():
     is lost in the rings; what could not be written is counted as such, and the recording is whole before and after."""
     with mt.scratch() as tmp, disk_to_freeze(tmp) as disk, faults.training() as job:
         with serving(job, tmp, disk / "a.mtr") as (tracer, served), frozen(disk) as freeze:
-            seen(served, "cpu")
+            wait_seen(served, "cpu")
             freeze("-f")
             counts, slowest, end = [], 0.0, time.monotonic() + 4
             while time.monotonic() < end:
@@ -88,7 +88,7 @@ def test_stalled_for_long():
                 m = served.metrics()
                 lost = {reason: m["memtrace_lost_total", ("reason", reason)] for reason in ("ring", "share", "stalled")}
                 return m.get(("memtrace_allocations_total", ("device", STORM)), 0), lost["ring"] + lost["share"], lost["stalled"]
-            seen(served, "cpu")
+            wait_seen(served, "cpu")
             freeze("-f")
             begin = time.monotonic()
             storm.tell("go")
@@ -113,7 +113,7 @@ def test_stalled_for_long():
         mt.check("stalled: not in the recording" in text, text[-2000:])
 
 
-def seen(served, device):
+def wait_seen(served, device):
     """Until /metrics has something of it: what it tells may be a second old."""
     mt.wait_until(lambda: ("memtrace_allocations_total", ("device", device)) in served.metrics(), f"allocations of {device}", 10)
 
