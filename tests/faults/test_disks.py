@@ -58,7 +58,7 @@ def test_stalled():
     is lost in the rings; what could not be written is counted as such, and the recording is whole before and after."""
     with mt.scratch() as tmp, disk_to_freeze(tmp) as disk, faults.training() as job:
         with serving(job, tmp, disk / "a.mtr") as (tracer, served), frozen(disk) as freeze:
-            job.more_rounds()
+            wait_seen(served, "cpu")
             freeze("-f")
             counts, slowest, end = [], 0.0, time.monotonic() + 4
             while time.monotonic() < end:
@@ -88,7 +88,7 @@ def test_stalled_for_long():
                 m = served.metrics()
                 lost = {reason: m["memtrace_lost_total", ("reason", reason)] for reason in ("ring", "share", "stalled")}
                 return m.get(("memtrace_allocations_total", ("device", STORM)), 0), lost["ring"] + lost["share"], lost["stalled"]
-            job.more_rounds()
+            wait_seen(served, "cpu")
             freeze("-f")
             begin = time.monotonic()
             storm.tell("go")
@@ -99,6 +99,7 @@ def test_stalled_for_long():
             told = int(storm.line("done ", 60).split()[1])
             job.more_rounds()
             mt.wait_until(lambda: sum(now()[:2]) >= told, "all to be seen or counted", 20)
+            mt.wait_until(lambda: is_settled(lambda: now()[2]), "the disk to keep up again", 30)
             live, _, stalled = now()
             mt.check(faults.ended(tracer) == 3, f"exit {tracer.popen.returncode}")
         mt.check(any("takes nothing" in t for t in tracer.err), f"no word: {tracer.err}")
@@ -110,6 +111,18 @@ def test_stalled_for_long():
         mt.check(0 < live - seen <= stalled, f"{told} told, {live} seen live, {seen} recorded, {stalled} lost")
         text = mt.ok(mt.memtrace("report", disk / "a.mtr"), (3,)).stdout
         mt.check("stalled: not in the recording" in text, text[-2000:])
+
+
+def wait_seen(served, device):
+    """Until /metrics has something of it: what it tells may be a second old."""
+    mt.wait_until(lambda: ("memtrace_allocations_total", ("device", device)) in served.metrics(), f"allocations of {device}", 10)
+
+
+def is_settled(number):
+    """It is the same in three seconds: losses are told each second, /metrics may be another one old."""
+    first = number()
+    time.sleep(3)
+    return number() == first
 
 
 @contextlib.contextmanager

@@ -8,7 +8,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -141,6 +143,55 @@ static void test_stalled_disk(void **state)
 	assert_int_equal(rec_writer__close(w, &err), 0);
 	check_file_whole((uint64_t)full * EVENTS);
 	end();
+}
+
+/* The C library's, for the process that writes too: as slow as the disk of the test is. */
+static volatile int *sync_s;
+
+int fdatasync(int fd)
+{
+	if (sync_s && *sync_s)
+		sleep((unsigned)*sync_s);
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* Room first, where there is none: a sync that takes long must not keep a disk that is back from taking what waits. */
+static void test_slow_sync_behind_a_stall(void **state)
+{
+	struct rec_writer *w;
+	struct err err = { 0 };
+	uint64_t begin, before;
+	int r;
+
+	(void)state;
+	sync_s = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(sync_s != MAP_FAILED);
+	w = start(64u << 10);
+	assert_int_equal(add_frame(w, &err), 0);
+	assert_int_equal(rec_writer__wait(w, 5 * S, &err), 0);
+	*sync_s = 4;
+	before = rec_writer__bytes(w);
+	assert_int_equal(add_frame(w, &err), 0);
+	while (rec_writer__bytes(w) == before) /* written, not synced: it comes to that in a second */
+		usleep(1000);
+	kill(rec_disk__pid(disk), SIGSTOP);
+	while ((r = add_frame(w, &err)) == 0)
+		;
+	assert_int_equal(r, -EAGAIN);
+	usleep(1100000);
+	before = rec_writer__bytes(w);
+	begin = now_ns();
+	kill(rec_disk__pid(disk), SIGCONT);
+	while (rec_writer__bytes(w) < before + (32u << 10))
+		usleep(1000);
+	assert_true(now_ns() - begin < 2 * S);
+	*sync_s = 0;
+	assert_int_equal(rec_writer__wait(w, 10 * S, &err), 0);
+	assert_int_equal(rec_writer__close(w, &err), 0);
+	check_file_whole(EVENTS);
+	end();
+	munmap((void *)(uintptr_t)sync_s, sizeof(int));
+	sync_s = NULL;
 }
 
 /* We give up; what it was given is written all the same when the disk comes back. */
@@ -295,6 +346,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_arrives),  cmocka_unit_test(test_stalled_disk),
+		cmocka_unit_test(test_slow_sync_behind_a_stall),
 		cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_disk_that_comes_back_late),
 		cmocka_unit_test(test_killed),	     cmocka_unit_test(test_it_has_nothing),
 	};

@@ -57,6 +57,7 @@ struct worker {
 	int sock, fd, dir_fd;
 	int is_over;	 /* its parent is gone, or has closed */
 	uint64_t bytes;	 /* whole frames */
+	uint64_t synced; /* … of them, when it was last begun */
 	uint64_t dirty_ns; /* since when something is not synced; 0: all is */
 };
 
@@ -117,8 +118,23 @@ static void worker__write(struct worker *w)
 	atomic_store(&sh->tail, tail + sizeof(it) + it.len);
 }
 
+/*
+ * A sync takes as long as the disk likes, and no frame is taken meanwhile: where much waits, as behind a disk that has stalled,
+ * that goes first. But no more of it than once the ring.
+ */
+static int worker__is_sync_due(const struct worker *w)
+{
+	const struct shared *sh = w->sh;
+	uint64_t waits = atomic_load(&sh->head) - atomic_load(&sh->tail);
+
+	if (!w->dirty_ns || now_ns() - w->dirty_ns < REC_DISK_SYNC_NS)
+		return 0;
+	return waits <= sh->ring_bytes / 8 || w->bytes - w->synced >= sh->ring_bytes || worker__has_failed(w);
+}
+
 static void worker__sync(struct worker *w)
 {
+	w->synced = w->bytes;
 	if (w->fd >= 0 && fdatasync(w->fd) < 0)
 		atomic_store(&w->sh->sync_error, -errno);
 	if (w->dir_fd >= 0) { /* once: it has its name from the beginning */
@@ -183,7 +199,7 @@ static void worker__run(struct worker *w)
 			worker__write(w);
 		else if (!has_any && asked != atomic_load(&sh->sync_done))
 			worker__answer(w, asked);
-		if (w->dirty_ns && now_ns() - w->dirty_ns >= REC_DISK_SYNC_NS)
+		if (worker__is_sync_due(w))
 			worker__sync(w);
 		worker__listen(w, has_more ? 0 : w->dirty_ns ? (int)(REC_DISK_SYNC_NS / 1000000) : -1);
 	}
