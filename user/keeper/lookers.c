@@ -108,17 +108,17 @@ static void *look(void *arg)
 
 /* --- all ------------------------------------------------------------------------------------------------ */
 
-/* The lock is held. Where no other can be had it is waited for. */
-static void lookers__leave(struct lookers *all)
+/* The lock is held. The process that holds it up; 0: where no other can be had it is waited for. */
+static pid_t lookers__leave(struct lookers *all)
 {
 	struct keep_reply late = { .r = -ETIMEDOUT };
 	struct looker *l = all->now;
 
 	if (all->left_cnt == LOOK_LEFT_MAX || looker_start(all) < 0)
-		return;
+		return 0;
 	all->left[all->left_cnt++] = l;
-	log_warn("process %d holds up who looks at it: its memory is not read for now", (int)l->pid);
 	(void)channel__put_reply(&all->k->looks, &late, NULL);
+	return l->pid;
 }
 
 static uint64_t looker__limit(const struct looker *l)
@@ -132,11 +132,15 @@ static void *watch(void *arg)
 	struct lookers *all = arg;
 
 	for (;;) {
+		pid_t pid = 0;
+
 		nanosleep(&pause, NULL);
 		pthread_mutex_lock(&all->lock);
 		if (all->now->since_ns && now_ns() - all->now->since_ns > looker__limit(all->now))
-			lookers__leave(all);
+			pid = lookers__leave(all);
 		pthread_mutex_unlock(&all->lock);
+		if (pid) /* without the lock: nobody may read what we say */
+			log_warn("process %d holds up who looks at it: its memory is not read for now", (int)pid);
 	}
 	return NULL;
 }
