@@ -453,7 +453,6 @@ static __always_inline void given_end(const struct flow_buf *b, struct mt_thread
 static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u8 kind, u64 addr)
 {
 	u64 ret = 0, size;
-	void *ring;
 	u32 n;
 
 	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)b->sp)) {
@@ -470,9 +469,7 @@ static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u
 	if (n > MT_FLOW_ARGS_MAX)
 		n = MT_FLOW_ARGS_MAX;
 	size = sizeof(b->rec) + n * sizeof(b->args[0]);
-	ring = ring_get();
-	if (!ring || bpf_ringbuf_output(ring, &b->rec, size, ring_wake_flags(ring)))
-		loss_count(MT_LOSS_RING);
+	(void)ring_output(&b->rec, size);
 }
 
 static __always_inline void flow_end(struct flow_buf *b, struct mt_thread *t)

@@ -50,11 +50,9 @@ static __always_inline void node_enter(struct mt_thread *t, struct pt_regs *ctx,
 	depth = t->depth;
 	num = frames_open(t, ctx->sp, ret, MT_FRAME_NODE);
 	ring = ring_get();
-	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
-	if (!r) {
-		loss_count(MT_LOSS_RING);
+	r = ring_reserve(ring, sizeof(*r));
+	if (!r)
 		return;
-	}
 	hdr_fill(&r->hdr, MT_EV_NODE, MT_DEV_NONE, bpf_ktime_get_ns());
 	r->hdr.depth = depth;
 	r->hdr.seq = num;

@@ -9,9 +9,14 @@
 
 #include "lib/state.h"
 
+static __always_inline u32 ring_number(void)
+{
+	return bpf_get_smp_processor_id() & mt_config.ring_mask;
+}
+
 static __always_inline void *ring_get(void)
 {
-	u32 i = bpf_get_smp_processor_id() & mt_config.ring_mask;
+	u32 i = ring_number();
 
 	return bpf_map_lookup_elem(&rings, &i);
 }
@@ -19,11 +24,64 @@ static __always_inline void *ring_get(void)
 static __always_inline u64 ring_wake_flags(void *ring)
 {
 	struct mt_counters *c = counters_get();
+	u64 waiting;
 
 	if (c->hits[MT_PROG_MAX]++ & 63)
 		return BPF_RB_NO_WAKEUP;
-	return bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > mt_config.wake_bytes ? BPF_RB_FORCE_WAKEUP :
-										   BPF_RB_NO_WAKEUP;
+	waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+	c->is_crowded = waiting > mt_config.ring_bytes / 4;
+	return waiting > mt_config.wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+/*
+ * May this process put `size` bytes into its CPU's ring, of which `waiting` are taken? If not that is counted. In share.bpf.c:
+ * a global function is looked at by the verifier once.
+ */
+extern int share_takes(u64 waiting, u64 size);
+
+/* A look at each 64th record tells when it begins; a look at each (20 to 40 ns) while it lasts. */
+static __always_inline int share_has_room(void *ring, u64 size)
+{
+	struct mt_counters *c = counters_get();
+	u64 waiting;
+
+	if (!c->is_crowded)
+		return 1;
+	waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+	c->is_crowded = waiting > mt_config.ring_bytes / 4;
+	return !c->is_crowded || share_takes(waiting, size);
+}
+
+static __always_inline void ring_is_full(void)
+{
+	counters_get()->is_crowded = 1;
+	loss_count(MT_LOSS_RING);
+}
+
+/* Room for a record of this process, or NULL: that was counted. */
+static __always_inline void *ring_reserve(void *ring, const u64 size)
+{
+	void *r;
+
+	if (ring && !share_has_room(ring, size))
+		return NULL;
+	r = ring ? bpf_ringbuf_reserve(ring, size, 0) : NULL;
+	if (!r)
+		ring_is_full();
+	return r;
+}
+
+/* A record that is whole already. 0: it went out; else that was counted. */
+static __always_inline int ring_output(void *rec, u64 size)
+{
+	void *ring = ring_get();
+
+	if (ring && !share_has_room(ring, size))
+		return -1;
+	if (ring && !bpf_ringbuf_output(ring, rec, size, ring_wake_flags(ring)))
+		return 0;
+	ring_is_full();
+	return -1;
 }
 
 static __always_inline void hdr_fill(struct mt_hdr *h, u8 kind, u8 dev, u64 ts_ns)
@@ -58,11 +116,9 @@ static __always_inline int emit_addr_at(const struct mt_thread *t, u8 kind, u8 d
 	void *ring = ring_get();
 	struct mt_rec_addr *r;
 
-	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
-	if (!r) {
-		loss_count(MT_LOSS_RING);
+	r = ring_reserve(ring, sizeof(*r));
+	if (!r)
 		return -1;
-	}
 	hdr_fill(&r->hdr, kind, dev, ts_ns);
 	r->hdr.flags = flags;
 	if (t)
@@ -83,11 +139,9 @@ static __always_inline int emit_mem(const struct mt_thread *t, u8 kind, u8 dev, 
 	void *ring = ring_get();
 	struct mt_rec_mem *r;
 
-	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
-	if (!r) {
-		loss_count(MT_LOSS_RING);
+	r = ring_reserve(ring, sizeof(*r));
+	if (!r)
 		return -1;
-	}
 	hdr_fill(&r->hdr, kind, dev, bpf_ktime_get_ns());
 	r->hdr.flags = flags;
 	if (t)
@@ -104,11 +158,9 @@ static __always_inline void emit_seg(const struct mt_thread *t, u8 kind, u8 dev,
 	void *ring = ring_get();
 	struct mt_rec_seg *r;
 
-	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
-	if (!r) {
-		loss_count(MT_LOSS_RING);
+	r = ring_reserve(ring, sizeof(*r));
+	if (!r)
 		return;
-	}
 	hdr_fill(&r->hdr, kind, dev, ts_ns);
 	r->hdr.flags = flags;
 	hdr_place(&r->hdr, t);
@@ -126,11 +178,9 @@ static __always_inline void emit_frame(u8 kind, u8 depth, u32 seq, u64 addr)
 	void *ring = ring_get();
 	struct mt_rec_addr *r;
 
-	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
-	if (!r) {
-		loss_count(MT_LOSS_RING);
+	r = ring_reserve(ring, sizeof(*r));
+	if (!r)
 		return;
-	}
 	hdr_fill(&r->hdr, kind, MT_DEV_NONE, bpf_ktime_get_ns());
 	r->hdr.depth = depth;
 	r->hdr.seq = seq;
@@ -143,11 +193,9 @@ static __always_inline int emit_name(u64 hash, const struct mt_text *text)
 	void *ring = ring_get();
 	struct mt_rec_name *r;
 
-	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
-	if (!r) {
-		loss_count(MT_LOSS_RING);
+	r = ring_reserve(ring, sizeof(*r));
+	if (!r)
 		return -1;
-	}
 	hdr_fill(&r->hdr, MT_EV_NAME, MT_DEV_NONE, bpf_ktime_get_ns());
 	r->hash = hash;
 	__builtin_memcpy(r->text, text->text, sizeof(r->text));

@@ -8,6 +8,7 @@
 
 #include "memtrace/event.h"
 #include "memtrace/loss.h"
+#include "shares.h"
 
 #define MT_RINGS_MAX 128 /* a power of two */
 
@@ -17,10 +18,12 @@ struct mt_counters {
 	__u64 loss[MT_LOSS_MAX];
 	__u64 stack_ns; /* spent on taking stacks: measured, not calibrated */
 	__u64 module_ns; /* the same of modules */
+	__u64 is_crowded; /* the CPU's ring was more than a quarter full when last looked at */
 } __attribute__((aligned(64)));
 
 struct mt_config {
 	__u64 min_size;	  /* host allocations below it are not reported */
+	__u64 ring_bytes; /* of one ring */
 	__u32 ring_mask;  /* ring of a CPU = cpu & ring_mask */
 	__u32 wake_bytes; /* wake user space when a ring holds more than this */
 	__u32 victim_at;  /* offset of the pid in a record of the tracepoint oom:mark_victim */

@@ -758,6 +758,72 @@ static void test_full_ring_is_counted(void **state)
 	rig__done(&r);
 }
 
+/* Tells `cnt` for each byte that comes, and says when it has. */
+static void flood(int from, int to, uintptr_t cnt)
+{
+	char c;
+
+	while (read(from, &c, 1) == 1) {
+		for (uintptr_t i = 1; i <= cnt; i++)
+			fw_new(NULL, (void *)(i * 64), 2);
+		if (write(to, &c, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+/* A ring that one process floods, and another one that tells little into the same: its events are all there. */
+static void test_full_ring_has_room_for_others(void **state)
+{
+	enum { ROUNDS = 20, FLOOD = 200, LITTLE = 5 };
+	struct attach_stats st = { 0 };
+	size_t mine = 0, others = 0;
+	int to[2], from[2];
+	cpu_set_t one, all;
+	struct rig r;
+	pid_t pid;
+	char c = 0;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	assert_int_equal(pipe(to) | pipe(from), 0);
+	rig__init(&r, 32768 * (uint64_t)sysconf(_SC_NPROCESSORS_CONF), 0);
+	pid = fork();
+	if (!pid) {
+		close(to[1]);
+		flood(to[0], from[1], FLOOD);
+	}
+	close(to[0]);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__attach(&r);
+	assert_int_equal(tracer__attach(r.t, pid, &r.plan, &st, NULL), 0);
+	usleep(2 * SHARES_AGAIN_NS / 1000); /* what calibration told counts no longer */
+	for (uintptr_t i = 0; i < ROUNDS; i++) {
+		assert_int_equal(write(to[1], &c, 1), 1);
+		assert_int_equal(read(from[0], &c, 1), 1);
+		for (uintptr_t n = 1; n <= LITTLE; n++)
+			fw_new(NULL, (void *)(n * 64), 1);
+	}
+	rig__collect(&r);
+	for (size_t i = 0; i < r.cnt; i++) {
+		mine += r.ev[i].pid == (uint32_t)getpid();
+		others += r.ev[i].pid == (uint32_t)pid;
+	}
+	assert_int_equal(mine, ROUNDS * LITTLE);
+	assert_true(others > FLOOD && others < ROUNDS * FLOOD);
+	assert_int_equal(rig__loss(&r, MT_LOSS_SHARE), ROUNDS * FLOOD - others);
+	assert_int_equal(rig__loss(&r, MT_LOSS_RING), 0);
+	rig__done(&r);
+	close(to[1]);
+	close(from[0]);
+	close(from[1]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
 static void test_ring_goes_round(void **state)
 {
 	struct rig r;
@@ -2122,6 +2188,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_null_and_empty_are_no_events),
 		cmocka_unit_test(test_threads_lose_nothing),
 		cmocka_unit_test(test_full_ring_is_counted),
+		cmocka_unit_test(test_full_ring_has_room_for_others),
 		cmocka_unit_test(test_ring_goes_round),
 		cmocka_unit_test(test_named_ops_nest_with_probed_ones),
 		cmocka_unit_test(test_missing_ends_do_not_pile_up),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Whose records are left out: a loop that can take CAPACITY records a window, and processes that tell more. */
+/* Who is left out: a buffer that is filled faster than it is read, by processes that tell more or less. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,157 +11,216 @@
 
 #include "cmd/share.h"
 
-#define CAPACITY 100000u
-#define DISCARD 10u /* records that are left out in the time of one that is taken */
-#define RING 100000u
-#define PROCS 5
-#define RINGS_MAX 12
+#define CAPACITY 65536u
+#define PROCS 200
+#define STEP_NS 1000000ull
 
+/* First in, first out, as rings are. */
 struct world {
-	struct share s;
-	uint64_t now, ring_lost;
-	uint32_t tells[PROCS]; /* a window */
-	uint64_t waits[RINGS_MAX]; /* each has a CPU and so a ring of its own, the first one several */
-	unsigned rings0;
-	uint64_t got[PROCS], lost[PROCS], cut[PROCS]; /* in the last window */
+	struct mt_shares s;
+	uint8_t queue[CAPACITY]; /* whose */
+	uint64_t in, out, now_ns;
+	uint32_t tells[PROCS], procs; /* a step of a ms */
+	uint32_t reads;
+	uint64_t got[PROCS], over[PROCS], full[PROCS];
 };
 
-static uint32_t owner(const struct world *w, unsigned ring)
+static uint64_t waiting(const struct world *w)
 {
-	return ring < w->rings0 ? 0 : ring - w->rings0 + 1;
+	return w->in - w->out;
 }
 
-/* All have their turns at the rings for a tenth of the window. */
-static void read_part(struct world *w)
+static void tell(struct world *w, uint32_t who)
 {
-	uint64_t time = (uint64_t)CAPACITY / 10 * DISCARD;
-	unsigned going;
+	enum mt_share_says says = SHARE_TAKES;
 
-	do {
-		going = 0;
-		for (unsigned i = 0; i < w->rings0 + PROCS - 1; i++) {
-			uint32_t who = owner(w, i);
-
-			for (unsigned n = 0; n < 64 && w->waits[i] && time >= DISCARD; n++, w->waits[i]--) {
-				int takes = !w->s.is_on || share__takes(&w->s, who + 1);
-
-				time -= takes ? DISCARD : 1;
-				w->got[who] += (uint64_t)takes;
-				w->cut[who] += (uint64_t)!takes;
-			}
-			going += w->waits[i] && time >= DISCARD;
-		}
-	} while (going);
-}
-
-static void window(struct world *w)
-{
-	int is_crowded = 0;
-
-	memset(w->got, 0, sizeof(w->got));
-	memset(w->cut, 0, sizeof(w->cut));
-	memset(w->lost, 0, sizeof(w->lost));
-	for (unsigned part = 0; part < 10; part++) { /* rings fill while they are read */
-		for (unsigned i = 0; i < w->rings0 + PROCS - 1; i++) {
-			uint32_t who = owner(w, i);
-
-			w->waits[i] += w->tells[who] / 10 / (who ? 1 : w->rings0);
-			w->lost[who] += w->waits[i] > RING ? w->waits[i] - RING : 0;
-			w->waits[i] = w->waits[i] > RING ? RING : w->waits[i];
-			is_crowded |= w->waits[i] > RING / 2;
-		}
-		read_part(w);
+	if (waiting(w) > CAPACITY / 4)
+		says = shares_ask(&w->s, who + 1, 1, waiting(w), CAPACITY, w->now_ns);
+	if (says == SHARE_TAKES && waiting(w) < CAPACITY) {
+		w->queue[w->in++ % CAPACITY] = (uint8_t)who;
+		return;
 	}
-	for (unsigned i = 0; i < PROCS; i++)
-		w->ring_lost += w->lost[i];
-	w->now += SHARE_WINDOW_NS;
-	share__turn(&w->s, w->now, w->ring_lost, is_crowded);
+	w->over[who] += says == SHARE_OVER;
+	w->full[who] += says != SHARE_OVER;
 }
 
-static void windows(struct world *w, unsigned cnt)
+/* All tell at once: in turns, each as often as it is due. */
+static void step(struct world *w)
 {
-	while (cnt--)
-		window(w);
+	uint32_t left[PROCS], most = 1;
+
+	memcpy(left, w->tells, sizeof(left));
+	while (most) {
+		most = 0;
+		for (uint32_t i = 0; i < w->procs; i++) {
+			for (uint32_t n = 0; n < 1 + w->tells[i] / 16 && left[i]; n++, left[i]--)
+				tell(w, i);
+			most |= left[i];
+		}
+	}
+	for (uint32_t n = 0; n < w->reads && waiting(w); n++)
+		w->got[w->queue[w->out++ % CAPACITY]]++;
+	w->now_ns += STEP_NS;
 }
 
-/* One tells three times what can be taken, another more than is its part of the time, and others little. */
+/* Of each second the reader is away for so many ms. */
+static void seconds(struct world *w, unsigned cnt, unsigned away_ms)
+{
+	uint32_t reads = w->reads;
+
+	for (unsigned ms = 0; ms < cnt * 1000; ms++) {
+		w->reads = ms % 1000 < away_ms ? 0 : reads;
+		step(w);
+	}
+	w->reads = reads;
+}
+
+/* One tells ten times what is read; beside it one that is busy, and some that tell little. The reader stalls now and then. */
 static void test_flood(void **state)
 {
-	struct world w = { .tells = { 300000, 60000, 1000, 1000, 1000 }, .rings0 = 8 };
-	uint64_t lost = 0, taken = 0;
+	struct world *w = calloc(1, sizeof(*w));
 
 	(void)state;
-	windows(&w, 20);
-	assert_true(w.s.is_on);
-	for (unsigned n = 0; n < 200; n++) {
-		window(&w);
-		for (unsigned i = 1; i < PROCS; i++) {
-			lost += w.lost[i];
-			assert_int_equal(w.cut[i], 0);
-		}
-		taken += w.got[0];
-	}
-	assert_int_equal(lost, 0);
-	print_message("of 300,000 a window of the flood %u were taken, of the others all\n", (unsigned)(taken / 200));
-	assert_true(taken / 200 > 1000); /* nor is all of it left out */
-	assert_true(w.s.left_out > 0);
-	assert_int_equal(share__next_cut(&w.s), 1);
-	assert_int_equal(share__next_cut(&w.s), 0);
-	w.tells[0] = 10000;
-	windows(&w, 100);
-	assert_false(w.s.is_on);
-	assert_int_equal(w.cut[0], 0);
+	*w = (struct world){ .tells = { 3000, 20, 10, 1, 1 }, .procs = 5, .reads = 300 };
+	seconds(w, 20, 200);
+	for (unsigned i = 1; i < w->procs; i++)
+		assert_int_equal(w->over[i] + w->full[i], 0);
+	assert_int_equal(w->full[0], 0);
+	print_message("of %u that the flood told %u were taken, of the others all\n", 20 * 3000000, (unsigned)w->got[0]);
+	assert_true(w->got[0] > 20 * 800 * (300 - 32) / 10 * 9); /* what the others leave is its own */
+	free(w);
 }
 
-/* So it is without: the one that tells 60,000 loses. */
+/* So it is without: they all lose. */
 static void test_flood_without(void **state)
 {
-	struct world w = { .tells = { 300000, 60000, 1000, 1000, 1000 }, .rings0 = 8 };
-	uint64_t lost = 0;
+	struct world *w = calloc(1, sizeof(*w));
 
 	(void)state;
-	for (unsigned n = 0; n < 50; n++) {
-		window(&w);
-		memset(&w.s, 0, sizeof(w.s));
-		lost += w.lost[1];
+	*w = (struct world){ .tells = { 3000, 20, 10, 1, 1 }, .procs = 5, .reads = 300 };
+	for (unsigned ms = 0; ms < 2000; ms++) {
+		memset(&w->s, 0, sizeof(w->s));
+		w->s.lap = (uint32_t)ms; /* nobody's numbers last */
+		for (unsigned i = 0; i < SHARES_ROWS; i++)
+			w->s.rows[i].pid = UINT32_MAX;
+		for (unsigned n = 0; n < w->tells[0] && waiting(w) < CAPACITY; n++)
+			w->queue[w->in++ % CAPACITY] = 0;
+		step(w);
 	}
-	assert_true(lost > 100000);
+	assert_true(w->full[1] + w->over[1] + w->full[2] + w->over[2] > 10000);
+	free(w);
 }
 
-/* Alone, or among such as tell the same: what does not fit is lost in the rings as ever. */
-static void test_nobody_to_protect(void **state)
+/* Alone nobody is cut but at the last sixteenth, which is there when somebody else comes. */
+static void test_alone(void **state)
 {
-	struct world alone = { .tells = { 400000 }, .rings0 = 4 };
-	struct world equal = { .tells = { 50000, 50000, 50000, 50000, 50000 }, .rings0 = 1 };
+	struct world *w = calloc(1, sizeof(*w));
+	uint64_t most = 0;
 
 	(void)state;
-	windows(&alone, 50);
-	windows(&equal, 50);
-	assert_true(alone.s.is_on && equal.s.is_on);
-	assert_int_equal(alone.s.left_out + equal.s.left_out, 0);
-	assert_int_equal(alone.got[0], CAPACITY);
+	*w = (struct world){ .tells = { 3000 }, .procs = 2, .reads = 300 };
+	for (unsigned ms = 0; ms < 1000; ms++) {
+		step(w);
+		most = waiting(w) > most ? waiting(w) : most;
+	}
+	assert_int_equal(w->over[0], 0);
+	assert_true(w->full[0] > 0);
+	assert_in_range(most, CAPACITY / 16 * 15 - 300, CAPACITY / 16 * 15 + 1);
+	w->tells[1] = 20;
+	seconds(w, 10, 50);
+	assert_int_equal(w->over[1] + w->full[1], 0);
+	assert_true(w->over[0] > 0);
+	free(w);
 }
 
-static void test_many_processes(void **state)
+/* A burst that fits is nobody's concern, whoever else is there. */
+static void test_burst(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	(void)state;
+	*w = (struct world){ .tells = { 380, 10 }, .procs = 2, .reads = 1000 };
+	seconds(w, 10, 110);
+	assert_int_equal(w->over[0] + w->full[0] + w->over[1] + w->full[1], 0);
+	free(w);
+}
+
+/* Equals are cut alike, and whoever tells little beside them is not. */
+static void test_equals(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	(void)state;
+	*w = (struct world){ .tells = { 500, 500, 500, 500, 2 }, .procs = 5, .reads = 300 };
+	seconds(w, 10, 0);
+	for (unsigned i = 0; i < 4; i++)
+		assert_in_range(w->got[i], 300 * 10000 / 4 / 10 * 8, 300 * 10000 / 4 / 10 * 12);
+	assert_int_equal(w->over[4] + w->full[4], 0);
+	free(w);
+}
+
+/* More processes than rows: the flood keeps its own. */
+static void test_many(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	(void)state;
+	w->procs = PROCS;
+	w->reads = 500;
+	for (unsigned i = 0; i < PROCS; i++)
+		w->tells[i] = i ? 1 : 3000;
+	seconds(w, 10, 20);
+	for (unsigned i = 1; i < PROCS; i++)
+		assert_int_equal(w->over[i] + w->full[i], 0);
+	assert_true(w->over[0] > 0);
+	free(w);
+}
+
+/* Sizes that overflow nothing: the largest ring there is. */
+static void test_large(void **state)
+{
+	struct mt_shares s = { 0 };
+	uint64_t capacity = 1ull << 30, waits = capacity / 4, n = 0;
+
+	(void)state;
+	while (n++ < 1u << 20 && shares_ask(&s, 1, 1 << 15, waits, capacity, n) == SHARE_TAKES) {
+		waits += 1 << 15;
+		if (shares_ask(&s, 2, 1 << 12, waits, capacity, n) == SHARE_TAKES)
+			waits += 1 << 12;
+	}
+	assert_in_range(waits, capacity / 4 * 3, capacity / 100 * 80);
+}
+
+/* Each is named once, whether it was cut as its events were read or by the programs. */
+static void test_names(void **state)
 {
 	struct share *s = calloc(1, sizeof(*s));
+	struct mt_shares rings[2] = { 0 };
 
 	(void)state;
-	share__turn(s, 1, 5, 1);
-	for (uint32_t pid = 1; pid < 4000; pid++)
-		assert_true(share__takes(s, pid));
-	share__turn(s, 2, 10, 1);
-	assert_int_equal(s->left_out, 0);
+	rings[1].rows[3] = (struct mt_share){ .pid = 7, .left_out = 1 };
+	rings[0].rows[5] = (struct mt_share){ .pid = 8 };
+	for (unsigned i = 0; i < 40000; i++) {
+		assert_true(share__takes(s, 9, 24000, 100000, i));
+		(void)share__takes(s, 9 + i % 2, 90000, 100000, i);
+	}
+	assert_true(s->left_out > 0);
+	assert_int_equal(share__next_cut(s, rings, 2), 9);
+	assert_int_equal(share__next_cut(s, rings, 2), 10);
+	assert_int_equal(share__next_cut(s, rings, 2), 7);
+	assert_int_equal(share__next_cut(s, rings, 2), 0);
+	rings[0].rows[4] = (struct mt_share){ .pid = 7, .left_out = 2 };
+	assert_int_equal(share__left_out(s, rings, 2, 7), 3);
+	assert_int_equal(share__left_out(s, rings, 2, 9) + share__left_out(s, rings, 2, 10), s->left_out);
 	free(s);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flood),
-		cmocka_unit_test(test_flood_without),
-		cmocka_unit_test(test_nobody_to_protect),
-		cmocka_unit_test(test_many_processes),
+		cmocka_unit_test(test_flood), cmocka_unit_test(test_flood_without), cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_burst), cmocka_unit_test(test_equals), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_large), cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,6 @@ struct session {
 	int exit_status;
 	uint64_t oom_kills; /* as last told; UINT64_MAX: not yet */
 	struct share share;
-	int is_crowded;	    /* a ring was half full since the last window of that */
 	uint32_t full[16];  /* pids without room for names, not told yet */
 	size_t full_cnt;
 };
@@ -229,6 +228,31 @@ static void session__names_full(void *ctx, uint32_t pid)
 		s->full[s->full_cnt++] = pid;
 }
 
+static void session__note_cut(struct session *s, uint32_t pid, uint64_t cnt)
+{
+	char text[200];
+
+	if (cnt)
+		snprintf(text, sizeof(text), "%llu events of process %u were left out for its share", (unsigned long long)cnt,
+			 pid);
+	else
+		snprintf(text, sizeof(text), "process %u told more than its share of what can be followed: part of its events "
+			 "was left out, so that the others' are not lost", pid);
+	session__note(s, (pid_t)pid, text);
+}
+
+/* Who told more than its share: when that is first seen, and at the end how much it was. */
+static void session__push_cut(struct session *s, int is_end)
+{
+	size_t rings_cnt;
+	const struct mt_shares *rings = keeper__shares(s->keeper, &rings_cnt);
+
+	for (uint32_t pid; (pid = share__next_cut(&s->share, rings, rings_cnt));)
+		session__note_cut(s, pid, 0);
+	for (size_t i = 0; is_end && i < s->share.named_cnt; i++)
+		session__note_cut(s, s->share.named[i], share__left_out(&s->share, rings, rings_cnt, s->share.named[i]));
+}
+
 static void session__push_full(struct session *s)
 {
 	while (s->full_cnt)
@@ -236,9 +260,6 @@ static void session__push_full(struct session *s)
 			      "this process has used up its share of names: its further new ones are shown as \"?\"");
 	for (pid_t pid; s->capture && (pid = capture__next_over(s->capture));)
 		session__note(s, pid, "this process has used up its share of stacks: its further new ones are not told");
-	for (uint32_t pid; (pid = share__next_cut(&s->share));)
-		session__note(s, (pid_t)pid, "rings overflowed, and this process told most: part of its events was left out, "
-					     "so that the others' are not lost");
 }
 
 /* --- records ------------------------------------------------------------------------------------ */
@@ -252,12 +273,19 @@ static int session__stack(struct session *s, const void *rec, size_t len)
 	return order__push(s->order, &ev);
 }
 
-/* Texts are told once, so they are taken always: others' events may need them. */
+/* Of order's window, for what was read and not yet passed on: the other half is what rings hold that are read later. */
+static size_t session__room(const struct session *s)
+{
+	return s->window / 2;
+}
+
+/* Texts are told once, so they are taken always: others' events may need them. At the end nothing comes any more. */
 static int session__takes(struct session *s, const void *rec, size_t len)
 {
 	const struct mt_hdr *h = rec;
 
-	return len < sizeof(*h) || h->kind == MT_EV_NAME || h->kind == MT_EV_STACK_PY || share__takes(&s->share, h->pid);
+	return len < sizeof(*h) || s->detach_ns != UINT64_MAX || h->kind == MT_EV_NAME || h->kind == MT_EV_STACK_PY ||
+	       share__takes(&s->share, h->pid, order__waiting(s->order), session__room(s), s->read_ns);
 }
 
 static int session__record(void *ctx, const void *rec, size_t len)
@@ -266,7 +294,7 @@ static int session__record(void *ctx, const void *rec, size_t len)
 	struct event ev;
 	int r;
 
-	if (s->share.is_on && !session__takes(s, rec, len))
+	if (!session__takes(s, rec, len))
 		return 0;
 	if (capture__wants(rec, len))
 		return session__stack(s, rec, len);
@@ -346,6 +374,7 @@ static void session__push_probes(struct session *s)
 		if (c.hits[i])
 			session__push(s, (struct event){ .kind = EV_COST, .aux = i, .addr = c.hits[i],
 							       .size = c.cost_ns[i] });
+	c.loss[MT_LOSS_SHARE] += s->share.left_out;
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
 		session__push_loss(s, (enum mt_loss)i, c.loss[i]);
 	(void)keeper__each_fired(s->keeper, session__fired, s);
@@ -369,7 +398,7 @@ static void session__push_counters(struct session *s)
 	session__push_loss(s, MT_LOSS_NAMES,
 			   names__overflow_cnt(s->names) + (s->naming ? naming__left_out_cnt(s->naming) : 0));
 	session__push_full(s);
-	session__push_loss(s, MT_LOSS_SHARE, s->share.left_out);
+	session__push_cut(s, s->detach_ns != UINT64_MAX);
 	session__push_loss(s, MT_LOSS_RECORDING, recorder__lost(&s->recorder, MT_LOSS_RECORDING));
 	session__push_loss(s, MT_LOSS_STALLED, recorder__lost(&s->recorder, MT_LOSS_STALLED));
 	follow__push_usage(s->follow);
@@ -438,32 +467,19 @@ static int session__pass_on(struct session *s, uint64_t end_ns)
 	return r < 0 ? r : 0;
 }
 
-static void session__share_out(struct session *s, uint64_t now)
-{
-	struct trace_counters c;
-
-	if (now < s->share.next_ns)
-		return;
-	keeper__counters(s->keeper, &c);
-	share__turn(&s->share, now, c.loss[MT_LOSS_RING], s->is_crowded);
-	s->is_crowded = 0;
-}
-
 /* Reads the rings as of now and passes on what is complete, as far as the turn's time goes. */
 static int session__drain(struct session *s)
 {
-	uint64_t now = now_ns(), end_ns = now + TURN_NS;
+	uint64_t end_ns = now_ns() + TURN_NS;
 	struct drained d;
 	int r;
 
-	session__share_out(s, now);
-	if (!s->has_backlog || order__waiting(s->order) < s->window / 2) {
+	if (!s->has_backlog || order__waiting(s->order) < session__room(s)) {
 		r = keeper__drain(s->keeper, READ_NS, session__record, s, &d);
 		if (r < 0)
 			return r;
 		s->read_ns = d.until_ns;
 		s->has_more = d.more;
-		s->is_crowded |= d.is_crowded;
 	}
 	return session__pass_on(s, end_ns);
 }

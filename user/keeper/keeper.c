@@ -221,6 +221,11 @@ void keeper__counters(const struct keeper *k, struct trace_counters *ret)
 	taps__counters(k->taps, ret);
 }
 
+const struct mt_shares *keeper__shares(const struct keeper *k, size_t *ret_cnt)
+{
+	return taps__shares(k->taps, ret_cnt);
+}
+
 /* --- looks: the door, from any thread --------------------------------------------------------------- */
 
 /* The lock is the caller's: what lies in the area belongs to the request. */

@@ -63,5 +63,6 @@ int keeper__ring_fd(const struct keeper *k);
 int keeper__drain(struct keeper *k, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
 		  struct drained *ret);
 void keeper__counters(const struct keeper *k, struct trace_counters *ret);
+const struct mt_shares *keeper__shares(const struct keeper *k, size_t *ret_cnt);
 
 #endif

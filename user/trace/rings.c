@@ -84,7 +84,6 @@ long rings__drain(struct rings *rs, uint64_t budget_ns, int (*fn)(void *ctx, con
 	*ret = (struct drained){ .until_ns = begin_ns };
 	for (unsigned i = 0; i < rs->cnt; i++) {
 		ends[i] = ring__end(&rs->v[i]);
-		ret->is_crowded |= ends[i] - *rs->v[i].consumer > rs->v[i].size / 2;
 		waits[i] = 1;
 		left++;
 	}

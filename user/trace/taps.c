@@ -165,6 +165,12 @@ void taps__counters(const struct taps *t, struct trace_counters *ret)
 	counters_sum(t->bss->mt_counters, &c, ret);
 }
 
+const struct mt_shares *taps__shares(const struct taps *t, size_t *ret_cnt)
+{
+	*ret_cnt = t->desc.rings_cnt;
+	return t->bss->mt_shares;
+}
+
 uint64_t taps__looked_up(const struct taps *t)
 {
 	return __atomic_exchange_n(&t->bss->mt_looked_up_ns, 0, __ATOMIC_ACQ_REL);

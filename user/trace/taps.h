@@ -15,6 +15,7 @@
 
 struct err;
 struct mt_counters; /* bpf/lib/shared.h */
+struct mt_shares;
 struct taps;
 
 #define TAPS_FDS_MAX (MT_RINGS_MAX + 1)
@@ -47,6 +48,8 @@ int taps__fd(const struct taps *t);
 int taps__drain(struct taps *t, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
 		struct drained *ret);
 void taps__counters(const struct taps *t, struct trace_counters *ret);
+/* Who has how much in each ring, and had events left out for it: as many as there are rings. */
+const struct mt_shares *taps__shares(const struct taps *t, size_t *ret_cnt);
 uint64_t taps__looked_up(const struct taps *t);
 
 /* --- for the tracer, which has the same numbers in other places ------------------------------------------ */

@@ -139,6 +139,7 @@ static int tracer__load(struct tracer *t, struct err *err)
 	if (!t->skel)
 		return load_error(err, -errno);
 	t->skel->rodata->mt_config.min_size = t->opts.min_size;
+	t->skel->rodata->mt_config.ring_bytes = t->size.bytes;
 	t->skel->rodata->mt_config.ring_mask = t->size.cnt - 1;
 	t->skel->rodata->mt_config.wake_bytes = (uint32_t)(t->size.bytes / 4);
 	t->skel->rodata->mt_config.victim_at = victim_offset();

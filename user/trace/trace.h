@@ -108,7 +108,6 @@ int tracer__fd(const struct tracer *t);
 struct drained {
 	uint64_t until_ns; /* all that was reserved until then was passed, of every ring */
 	int more;	   /* the time was over before that was now */
-	int is_crowded;	   /* a ring was more than half full */
 };
 /*
  * Passes what waits in the rings now to fn, for budget_ns at most (UINT64_MAX: all): ring by ring, each in the order of
