@@ -849,16 +849,17 @@ static int session__give_rights_away(struct session *s, struct err *err)
 {
 	const char *path = s->opts->record_path, *slash = path ? strrchr(path, '/') : NULL;
 	char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	const char *const writes[] = { dir, s->opts->writes };
 	struct asker as;
 	int r;
 
 	if (!dir)
 		return err_set(err, -ENOMEM, "out of memory");
 	asker__find(&as);
-	r = keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .writes = writes,
-							     .writes_cnt = s->opts->writes ? 2 : 1, .lock = lock_take },
+	r = keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .writes = dir, .lock = lock_take,
+							     .at_end = s->opts->at_end, .end_ctx = s->opts->end_ctx },
 			  err);
+	if (!r && s->opts->ret_keeper)
+		*s->opts->ret_keeper = s->keeper;
 	free(dir);
 	return r;
 }
@@ -959,7 +960,10 @@ static void session__done(struct session *s)
 	nvml__close(s->nvml);
 	naming__free(s->naming);
 	follow__free(s->follow);
-	keeper__free(s->keeper);
+	if (s->opts->ret_keeper)
+		keeper__untrace(s->keeper);
+	else
+		keeper__free(s->keeper);
 	capture__free(s->capture);
 	order__free(s->order);
 	pairing__free(s->pairing);

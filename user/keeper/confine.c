@@ -42,7 +42,7 @@ static int has_one_thread(void)
 	return !stat("/proc/self/task", &st) && st.st_nlink == 3; /* ".", "..", and one */
 }
 
-int confine_self(const struct asker *as, const char *const *writes, size_t writes_cnt, struct err *err)
+int confine_self(const struct asker *as, const char *writes, struct err *err)
 {
 	int r;
 
@@ -56,7 +56,7 @@ int confine_self(const struct asker *as, const char *const *writes, size_t write
 		return err_set(err, -errno, "hiding from debuggers: %s", strerror(errno));
 	r = privs_drop();
 	if (!r)
-		r = filter_writes(writes, writes_cnt);
+		r = filter_writes(writes);
 	if (r == -EOPNOTSUPP) {
 		log_info("this kernel has no Landlock: files may be written wherever user %u may", (unsigned)geteuid());
 		r = 0;

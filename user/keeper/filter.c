@@ -219,11 +219,11 @@ static void allow_devices(int rules, uint64_t rights)
 	globfree(&g);
 }
 
-int filter_writes(const char *const *dirs, size_t cnt)
+int filter_writes(const char *dir)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct landlock_ruleset_attr a = { .handled_access_fs = known_rights(abi) };
-	int rules, r = 0;
+	int rules, r;
 
 	if (abi < 1)
 		return -EOPNOTSUPP;
@@ -231,8 +231,7 @@ int filter_writes(const char *const *dirs, size_t cnt)
 	if (rules < 0)
 		return -errno;
 	allow_devices(rules, FILE_RIGHTS & a.handled_access_fs);
-	for (size_t i = 0; i < cnt && !r; i++)
-		r = allow_below(rules, dirs[i], DIR_RIGHTS & a.handled_access_fs);
+	r = allow_below(rules, dir, DIR_RIGHTS & a.handled_access_fs);
 	if (r == -ENOENT || r == -EACCES)
 		r = 0; /* no file can be made there: said when it is tried */
 	if (!r && syscall(SYS_landlock_restrict_self, rules, 0) < 0)

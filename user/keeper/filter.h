@@ -6,8 +6,6 @@
 #ifndef MT_KEEPER_FILTER_H
 #define MT_KEEPER_FILTER_H
 
-#include <stddef.h>
-
 /*
  * The asking half: what a program does that reads files, talks to a terminal and answers on sockets that are open already. No
  * program is started, no process traced, no socket opened, no right taken. 0 or -errno.
@@ -20,9 +18,9 @@ int filter_self(void);
 int filter_keeper(void);
 int filter_keeper_more(void);
 /*
- * Files are written, made and removed below these directories alone (Landlock). 0; -EOPNOTSUPP: the kernel cannot do that;
+ * Files are written, made and removed below this directory alone (Landlock). 0; -EOPNOTSUPP: the kernel cannot do that;
  * -errno.
  */
-int filter_writes(const char *const *dirs, size_t cnt);
+int filter_writes(const char *dir);
 
 #endif
