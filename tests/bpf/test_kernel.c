@@ -798,7 +798,7 @@ static void test_full_ring_has_room_for_others(void **state)
 	}
 	close(to[0]);
 	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
-	rig__attach(&r);
+	self_attach(r.t, &r.plan);
 	assert_int_equal(tracer__attach(r.t, pid, &r.plan, &st, NULL), 0);
 	usleep(2 * SHARES_AGAIN_NS / 1000); /* what calibration told counts no longer */
 	for (uintptr_t i = 0; i < ROUNDS; i++) {

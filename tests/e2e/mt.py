@@ -251,6 +251,16 @@ def start(*args, **kw):
     return Proc([MEMTRACE, *args], **kw)
 
 
+def child_of(pid, name):
+    """The child of a memtrace with this name: memtrace-keeper, memtrace-disk. None: it has none (yet)."""
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            for kid in pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split():
+                if pathlib.Path(f"/proc/{kid}/comm").read_text() == f"{name}\n":
+                    return int(kid)
+    return None
+
+
 def memtrace(*args, timeout=60, **kw):
     """Runs to the end: CompletedProcess with returncode, stdout, stderr."""
     return subprocess.run([MEMTRACE, *map(str, args)], capture_output=True, text=True, errors="replace",

@@ -27,11 +27,9 @@ def threads(pid):
 
 
 def keeper_of(pid):
-    kids = [int(k) for task in os.listdir(f"/proc/{pid}/task")
-            for k in pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
-    found = [k for k in kids if pathlib.Path(f"/proc/{k}/comm").read_text() == "memtrace-keeper\n"]
-    mt.check(len(found) == 1, f"keepers of {pid}: {found} among {kids}")
-    return found[0]
+    keeper = mt.child_of(pid, "memtrace-keeper")
+    mt.check(keeper, f"{pid} has no keeper")
+    return keeper
 
 
 def check_rights(pid, uid):

@@ -621,7 +621,7 @@ def may_connect(path, *who):
 
 
 def test_unix_socket():
-    """For who asked for it alone; a name that is left (by one that was killed, or ran for somebody without rights in /run/memtrace)
+    """For who asked for it alone. Its name goes with it, whoever asked and however it ends; one that is left (both halves were killed)
     is taken again."""
     if not shutil.which("setpriv"):
         raise mt.Skip("no setpriv")
@@ -638,7 +638,13 @@ def test_unix_socket():
         mt.expect_failure(done, 1, "something has that name", "hint: ")
         s.proc.signal(signal.SIGKILL)
         s.proc.wait()
-        mt.check(os.path.exists(s.unix), "a kill takes the name away?")
+        mt.wait_until(lambda: not os.path.lexists(s.unix), "the keeper to take the name away", 5)
+    with serving(job.pid, listen=f"unix:{name}") as s:
+        os.kill(mt.child_of(s.proc.pid, "memtrace-keeper"), signal.SIGSTOP)
+        for pid in (s.proc.pid, mt.child_of(s.proc.pid, "memtrace-keeper")):
+            os.kill(pid, signal.SIGKILL)
+        s.proc.wait()
+        mt.check(os.path.lexists(s.unix), "who took the name away?")
     env = dict(os.environ, SUDO_UID="1234", SUDO_GID="1234")
     with mt.Proc([mt.MEMTRACE, "serve", "-p", str(job.pid), "--listen", f"unix:{name}", "--socket-group", "nogroup"], env=env) as proc:
         s = Served(proc)
@@ -649,8 +655,8 @@ def test_unix_socket():
         mt.wait_attached(proc, job.pid)
         proc.signal(signal.SIGTERM)
         mt.check(proc.wait() in (0, 3), f"{proc.err}")
-    with serving(job.pid, listen=f"unix:{name}") as s:  # root, who may take such a name away
-        mt.check(os.lstat(s.unix).st_uid == 0, "the name that was left is not taken")
+        mt.check(not os.path.lexists(s.unix), "the name is left")
+    check_name_stays_with_the_numbers(env)
     with mt.scratch() as tmp:
         (tmp / "x").mkdir()
         (tmp / "x").chmod(0o777)
@@ -659,6 +665,21 @@ def test_unix_socket():
         (tmp / "x").chmod(0o755)
         with serving(job.pid, listen=f"unix:{tmp}/x/job", is_ready=False) as s:
             mt.check(s.unix == f"{tmp}/x/job" and s.ask("/healthz")[0] in (200, 503), "a path")
+
+
+def check_name_stays_with_the_numbers(env):
+    """The job has ended, its last numbers are served on: the socket has its name until Ctrl-C, and then no more."""
+    listen = f"unix:test-last-{os.getpid()}"
+    with mt.job("mlp") as job, mt.Proc([mt.MEMTRACE, "serve", "-p", str(job.pid), "--listen", listen], env=env) as proc:
+        s = Served(proc)
+        mt.wait_attached(proc, job.pid)
+        job.signal(signal.SIGTERM)
+        job.wait()
+        mt.wait_until(lambda: s.ask("/healthz")[0] == 503, "503", 10, 0.1)
+        time.sleep(0.5)  # the probes have gone meanwhile
+        mt.check(s.ask("/metrics")[0] == 200, "no last numbers")
+        proc.signal(signal.SIGINT)
+        mt.check(proc.wait() in (0, 3) and not os.path.lexists(s.unix), f"the name is left: {proc.err}")
 
 
 # --- bad input ---------------------------------------------------------------------------------------------

@@ -103,6 +103,12 @@ def uprobe_events():
     return ""
 
 
+def refused_by_kernel(since):
+    """How often the kernel's log says, since then (CLOCK_MONOTONIC), that a probe could not be taken away."""
+    lines = subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout.splitlines()
+    return sum("leaking uprobe" in line and float(line[1:line.index("]")]) > since for line in lines)
+
+
 class Machine:
     """What of memtrace is on the machine, to compare with later."""
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """memtrace and its targets end where nobody expected it."""
+import contextlib
 import os
 import pathlib
 import signal
@@ -8,7 +9,7 @@ import time
 import faults
 import mt
 
-SLOW = {"sigkill_of_stopped", "target_killed_amid_an_event", "pid_that_comes_back"}
+SLOW = {"sigkill_of_the_keeper", "sigkill_of_stopped", "target_killed_amid_an_event", "pid_that_comes_back"}
 
 
 def test_sigkill_at_ten_moments():
@@ -50,6 +51,54 @@ def a_whole_visit(job, path):
         end = time.monotonic()
         faults.ended(tracer)
         return {"attach": attached - begin, "detach": time.monotonic() - end}
+
+
+def test_sigkill_of_the_keeper():
+    """SIGKILL of the half that holds the probes, and of both at once, at the moments when it matters: while the kernel sets or
+    takes away sites for it. It does neither for a thread that is killed ("leaking uprobe" in its log), and yet no probe is left."""
+    if not os.path.exists("/proc/self/stack"):
+        raise mt.Skip("this kernel does not tell what a thread is at")
+    rng = faults.chance("keeper")
+    refused = 0
+    with mt.scratch() as tmp, faults.training() as job:
+        before = faults.Machine()
+        for i, phase in enumerate(("attach", "detach") * 5):
+            both, begin = rng.random() < 0.5, time.monotonic()
+            what = f"SIGKILL of {'both halves' if both else 'the keeper'} amid {phase}, number {i}"
+            with faults.tracing(job.pid, tmp / f"{i}.mtr", attached=phase != "attach") as tracer:
+                mt.wait_until(lambda t=tracer: mt.child_of(t.pid, "memtrace-keeper") or not t.alive(), "the keeper", 5, 0.001)
+                keeper = mt.child_of(tracer.pid, "memtrace-keeper")
+                if phase == "detach":
+                    tracer.signal(signal.SIGINT)
+                else:  # it tries probes on itself before
+                    mt.wait_until(lambda t=tracer, k=keeper: holds(k, "libtorch_cpu.so") or not t.alive(), "the plan", 15, 0.001)
+                amid(keeper, rng)
+                for pid in (tracer.pid, keeper) if both else (keeper,):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                code = tracer.wait(20)
+                mt.check(code in (0, 1, 3, -signal.SIGKILL), f"{what}: ended with {code}: {tracer.err}")
+            try:
+                faults.check_nothing_left(before, [job.pid])
+            except AssertionError as e:
+                raise AssertionError(f"{what}: {e}") from None
+            refused += faults.refused_by_kernel(begin) > 0
+        mt.note(f"the kernel refused to put instructions back after {refused} of {i + 1} kills")
+
+
+def holds(pid, name):
+    with contextlib.suppress(OSError):
+        return any(os.readlink(f"/proc/{pid}/fd/{fd}").endswith(name) for fd in os.listdir(f"/proc/{pid}/fd"))
+    return False
+
+
+def amid(keeper, rng):
+    """Waits for a moment of chance among those at which the kernel sets or takes away sites for one of its threads."""
+    wanted, end = rng.randint(1, 40), time.monotonic() + 4
+    while wanted and time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{keeper}/task"):
+                wanted -= wanted and "register_for_each_vma" in pathlib.Path(f"/proc/{keeper}/task/{task}/stack").read_text()
 
 
 def test_sigkill_of_stopped():

@@ -18,7 +18,6 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/asker.h"
@@ -27,6 +26,7 @@
 #include "cmd/cmd.h"
 #include "cmd/trace_opts.h"
 #include "event/event.h"
+#include "keeper/keeper.h"
 #include "serve/gate.h"
 #include "serve/server.h"
 #include "timeline/report.h"
@@ -45,6 +45,7 @@ struct serve_run {
 	struct listen_addr addr; /* with the port it got */
 	struct gate gate;
 	struct server *server;
+	struct keeper *keeper; /* it takes the name of a Unix socket away; NULL: a port, or not yet begun */
 	struct page_feed *feed;
 	struct metrics_seen seen;
 	int epoll_fd, timer_fd;
@@ -264,8 +265,9 @@ static int serve__begin(struct serve_run *x, struct err *err)
 
 static void serve__end(struct serve_run *x)
 {
-	listen_unlink(&x->addr);
+	listen_unlink(&x->addr); /* nothing was given away yet; else the keeper does it */
 	server__stop(x->server);
+	keeper__free(x->keeper);
 	gate__done(&x->gate);
 	page_feed__free(x->feed);
 	if (x->timer_fd >= 0)
@@ -304,20 +306,14 @@ static int serve__linger(struct serve_run *x, uint64_t until_ns, struct err *err
 	return n < 0 && errno != EINTR ? err_set(err, -errno, "waiting for clients: %s", strerror(errno)) : 0;
 }
 
-/* Where the socket's name is removed in the end; NULL: it is a port. */
-static const char *socket_folder(const struct listen_addr *a, char *buf, size_t size)
+/* In the keeper: the folder of the socket is not ours any more. */
+static void at_end(const void *ctx)
 {
-	const char *path = ((const struct sockaddr_un *)&a->sa)->sun_path;
-
-	if (!a->is_unix)
-		return NULL;
-	snprintf(buf, size, "%.*s", (int)(strrchr(path, '/') - path) + 1, path);
-	return buf;
+	listen_unlink(ctx);
 }
 
 int cmd_serve(const struct options *o, struct err *err)
 {
-	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	struct serve_run *x = calloc(1, sizeof(*x));
 	struct session_opts so;
 	struct report *rep = NULL;
@@ -339,7 +335,11 @@ int cmd_serve(const struct options *o, struct err *err)
 		so.on_watch = on_watch;
 		so.watch_fd = x->epoll_fd;
 		so.ctx = x;
-		so.writes = socket_folder(&x->addr, folder, sizeof(folder));
+		if (x->addr.is_unix) {
+			so.at_end = at_end;
+			so.end_ctx = &x->addr;
+			so.ret_keeper = &x->keeper;
+		}
 		r = session_run(&so, &rep, &status, err);
 		x->session = NULL;
 		report__free(x->rep);

@@ -874,19 +874,17 @@ static int session__launch(struct session *s, struct err *err)
 /* From here on this process may do no more than whoever called it; what takes more is asked of the keeper. */
 static int session__give_rights_away(struct session *s, struct err *err)
 {
-	const char *writes[2];
 	char *room = s->opts->record_path ? outfile_room(s->opts->record_path) : strdup(".");
 	struct asker as;
-	size_t cnt = 0;
 	int r;
 
-	if (room)
-		writes[cnt++] = room;
-	if (s->opts->writes)
-		writes[cnt++] = s->opts->writes;
 	asker__find(&as);
-	r = keeper__start(&s->keeper, &(struct keeper_opts){ .as = &as, .writes = writes, .writes_cnt = cnt,
-							     .lock = lock_take }, err);
+	r = keeper__start(&s->keeper,
+			  &(struct keeper_opts){ .as = &as, .writes = room, .lock = lock_take,
+						 .at_end = s->opts->at_end, .end_ctx = s->opts->end_ctx },
+			  err);
+	if (!r && s->opts->ret_keeper)
+		*s->opts->ret_keeper = s->keeper;
 	free(room);
 	return r;
 }
@@ -987,7 +985,10 @@ static void session__done(struct session *s)
 	nvml__close(s->nvml);
 	naming__free(s->naming);
 	follow__free(s->follow);
-	keeper__free(s->keeper);
+	if (s->opts->ret_keeper)
+		keeper__untrace(s->keeper);
+	else
+		keeper__free(s->keeper);
 	capture__free(s->capture);
 	order__free(s->order);
 	pairing__free(s->pairing);

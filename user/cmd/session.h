@@ -15,6 +15,7 @@
 #include "timeline/timeline.h"
 
 struct err;
+struct keeper;
 struct report;
 struct session;
 
@@ -43,7 +44,6 @@ struct session_opts {
 	int force_perf;	      /* one perf uprobe a site instead of uprobe_multi (old kernels' way) */
 	const char *record_path; /* NULL = no recording */
 	struct outfile_how how;  /* it and others are written */
-	const char *writes;	 /* a directory beside record_path's below which files are made or removed; NULL: none */
 	uint64_t window_ns;	 /* record_path gets the last while of the trace, when it ends or somebody asks; 0: all of it */
 	uint64_t window_bytes;	 /* of memory, for that */
 	size_t top;		 /* rows in the reports handed to on_tick and ret_final */
@@ -61,6 +61,13 @@ struct session_opts {
 	int (*on_watch)(void *ctx, const struct session *s);
 	int watch_fd;
 	void *ctx;
+	/*
+	 * NULL, or what the keeper does when this process is gone, however it ended, with the rights that this one gave away.
+	 * The keeper stays until then, and is the caller's: in *ret_keeper, once it was started.
+	 */
+	void (*at_end)(const void *end_ctx);
+	const void *end_ctx;
+	struct keeper **ret_keeper;
 };
 
 /* From on_watch: how it stands now. The caller's. 0 or -ENOMEM. */

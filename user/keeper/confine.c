@@ -51,7 +51,7 @@ static int drop_and_confine(const char *const *writes, size_t writes_cnt)
 	return 0;
 }
 
-int confine_self(const struct asker *as, const char *const *writes, size_t writes_cnt, struct err *err)
+int confine_self(const struct asker *as, const char *writes, struct err *err)
 {
 	int r = check_one_thread(err);
 
@@ -63,7 +63,7 @@ int confine_self(const struct asker *as, const char *const *writes, size_t write
 		return r;
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		return err_set(err, -errno, "hiding from debuggers: %s", strerror(errno));
-	r = drop_and_confine(writes, writes_cnt);
+	r = drop_and_confine(&writes, writes != NULL);
 	if (!r)
 		r = filter_self();
 	return r < 0 ? err_set(err, r, "giving rights away: %s", strerror(-r)) : 0;

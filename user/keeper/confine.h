@@ -12,10 +12,10 @@ struct asker;
 struct err;
 
 /*
- * The asking half: another user's uid, no capability, no_new_privs, a filter of system calls; files are written below these
- * directories alone, where the kernel can see to that. 0 or -errno.
+ * The asking half: another user's uid, no capability, no_new_privs, a filter of system calls; files are written below this
+ * directory alone, where the kernel can see to that. 0 or -errno.
  */
-int confine_self(const struct asker *as, const char *const *writes, size_t writes_cnt, struct err *err);
+int confine_self(const struct asker *as, const char *writes, struct err *err);
 /* The keeper: no_new_privs, a filter, and of the capabilities only those that its requests take. 0 or -errno. */
 int confine_keeper(void);
 

@@ -431,6 +431,8 @@ static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
 	/* Who was given CAP_SYS_PTRACE by whoever started us (ambient: systemd) has it; a file's capability is the file's. */
 	keep->checks = getuid() != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SYS_PTRACE, 0, 0) != 1;
 	keep->lock = o->lock;
+	keep->at_end = o->at_end;
+	keep->end_ctx = o->end_ctx;
 	r = channel_pair(&k->probes, &keep->probes, KEEP_PROBES_AREA);
 	if (!r)
 		r = channel_pair(&k->looks, &keep->looks, KEEP_LOOKS_AREA);
@@ -468,7 +470,7 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 	if (r < 0)
 		err_set(err, r, "starting the privileged half of memtrace: %s", strerror(-r));
 	else
-		r = confine_self(opts->as, opts->writes, opts->writes_cnt, err);
+		r = confine_self(opts->as, opts->writes, err);
 	if (r < 0) {
 		keeper__free(k);
 		return r;
@@ -488,14 +490,22 @@ static void await_end(pid_t pid)
 		nanosleep(&pause, NULL);
 }
 
-void keeper__free(struct keeper *k)
+void keeper__untrace(struct keeper *k)
 {
 	if (!k)
 		return;
 	if (k->taps)
 		(void)keeper__tell(k, KEEP_UNTRACE, 0, NULL, 0, NULL);
 	taps__free(k->taps);
+	k->taps = NULL;
 	door_use(&door_own);
+}
+
+void keeper__free(struct keeper *k)
+{
+	if (!k)
+		return;
+	keeper__untrace(k);
 	channel__done(&k->probes);
 	channel__done(&k->looks);
 	if (k->pid > 0)

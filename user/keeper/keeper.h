@@ -28,10 +28,11 @@ struct keeper;
 typedef int keep_lock(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err);
 
 struct keeper_opts {
-	const struct asker *as;		 /* whom this process becomes */
-	const char *const *writes;	 /* directories below which it may write files … */
-	size_t writes_cnt;
+	const struct asker *as;	 /* whom this process becomes */
+	const char *writes;	 /* the directory below which it may write files; NULL: none */
 	keep_lock *lock; /* done by the keeper; the descriptor is handed over */
+	void (*at_end)(const void *ctx); /* NULL, or done by the keeper when this process is gone, however it ended */
+	const void *end_ctx;		 /* as it is at the start */
 };
 
 /*
@@ -39,7 +40,9 @@ struct keeper_opts {
  * one in a process. What the process inherited (limits, signals) is changed by then: start commands before.
  */
 int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct err *err);
-void keeper__free(struct keeper *k); /* waits until all probes are gone; NULL is fine */
+/* Waits until all probes are gone; nothing is asked of the keeper after it. NULL is fine. */
+void keeper__untrace(struct keeper *k);
+void keeper__free(struct keeper *k); /* … and until its process is; NULL is fine */
 int keeper__fd(const struct keeper *k); /* hangs up (EPOLLHUP) when the keeper is gone; has nothing to read */
 pid_t keeper__pid(const struct keeper *k);
 /* CPU time in ns and resident bytes of the keeper. 0 or -errno. */

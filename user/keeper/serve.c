@@ -5,8 +5,7 @@
  *
  * Signals of the terminal go to both halves; here they are ignored, because the other half ends in order and this one with
  * it. When the other half is gone, its end of the socket is, too: then the probes are taken away in order, with the rests that
- * the job is owed. No signal tells it: a thread that is killed while it closes a link cannot put the job's instructions back
- * (the kernel says "failed to unregister, leaking uprobe"), and the job would hit breakpoints of nobody for good.
+ * the job is owed. No signal tells it: that is for those who kill it (trace/covers.h).
  */
 #include "keeper/serve.h"
 
@@ -126,6 +125,8 @@ void keep__serve(struct keep *k)
 	if (lookers_start(k) < 0)
 		_exit(1);
 	probes_loop(k);
+	if (k->at_end)
+		k->at_end(k->end_ctx);
 	alarm(ORPHAN_S); /* whatever holds it up: no probe outlives memtrace for long */
 	tracer__free(k->tracer); /* waits until all are gone */
 	_exit(0);

@@ -43,6 +43,8 @@ struct keep {
 	struct tracer *tracer;
 	int checks; /* the caller is not root: only processes that it may trace itself */
 	keep_lock *lock;
+	void (*at_end)(const void *ctx);
+	const void *end_ctx;
 };
 
 /* Until the other half is gone. In a process of its own; *k as calloc gave it, with channels. */

@@ -110,12 +110,20 @@ static size_t probes__room(const struct probes *p, uint64_t budget_ns, uint64_t 
 	return spent < budget_ns ? (size_t)((budget_ns - spent) / p->site_ns) : 0;
 }
 
+static int cover_prog(const struct probes *p)
+{
+	return bpf_program__fd(p->skel->progs.mt_cover);
+}
+
 int probes__link(struct probes *p, const struct link_key *k, int is_first, const char *path, const uint64_t *offsets,
 		 const uint64_t *refs, const uint64_t *cookies, size_t cnt)
 {
 	int prog_fd = bpf_program__fd(prog_of(p->skel, k->prog)), fds[2], r;
 
 	if (!p->use_perf) {
+		r = k->file_fd < 0 ? 0 : covers__add(&p->covers, cover_prog(p), k->file_fd, path, offsets, refs, cnt);
+		if (r < 0)
+			return r;
 		r = link_uprobe_multi(prog_fd, path, offsets, refs, cookies, cnt, k->is_ret, k->pid);
 		return r < 0 ? r : links__add(&p->links, k, is_first, (int[]){ r, -1 }, offsets, cnt);
 	}
@@ -360,6 +368,31 @@ static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *
 						       "try -vv for the reason of each, or memtrace doctor");
 }
 
+/*
+ * All places of a file at once, before the first is set: one more grace period for the file, and not one for each slice. A
+ * file whose places are not taken together gets its covers where they are set, and it is told there.
+ */
+static void probes__cover(struct probes *p, const struct plan *plan, const uint8_t *wanted, struct group *g)
+{
+	char path[64];
+
+	for (size_t i = 0, n; i < plan->sites_cnt && !p->use_perf; i += n) {
+		const struct site *s = &plan->sites[i];
+		int fd = probes__file(p, &plan->libs[s->lib]);
+
+		g->cnt = 0;
+		for (n = 0; i + n < plan->sites_cnt && s[n].lib == s->lib; n++) {
+			if (wanted && !wanted[i + n])
+				continue;
+			g->offsets[g->cnt] = s[n].offset;
+			g->refs[g->cnt++] = s[n].ref_ctr_offset;
+		}
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (fd >= 0)
+			(void)covers__add(&p->covers, cover_prog(p), fd, path, g->offsets, g->refs, g->cnt);
+	}
+}
+
 /* A call that has set others does not go on to the operators: whoever calls may wait with these. */
 static int attach_stats__may_rest(const struct attach_stats *st, size_t from, const struct plan *plan)
 {
@@ -370,7 +403,7 @@ static int attach_stats__may_rest(const struct attach_stats *st, size_t from, co
 int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err)
 {
-	uint64_t begin = now_ns(), worked = work_ns(), took;
+	uint64_t begin, worked, took;
 	struct attach_stats st = *ret;
 	int r = cookies__begin(&p->cookies, pid, plan, st.at ? NULL : &st.classes_left_out);
 	size_t room, least = SLICE_SITES_MIN;
@@ -383,6 +416,10 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 			probes__set_partial(p, pid, 0);
 		return err_set(err, r, "places of operators and tensors: %s", strerror(-r));
 	}
+	if (!st.at)
+		probes__cover(p, plan, st.wanted, &g);
+	begin = now_ns();
+	worked = work_ns();
 	st.way = p->use_perf;
 	/* One that was given up in the middle (exec) has left it so. */
 	if (!st.at && st.budget_ns && (probes__is_partial(p, pid) || !links__has_operators(&p->links, pid))) {
@@ -558,6 +595,7 @@ void probes__done(struct probes *p)
 {
 	links__close_pid(&p->links, 0, p->closer, p->site_ns);
 	closer__free(p->closer);
+	covers__done(&p->covers);
 	links__done(&p->links);
 	cookies__done(&p->cookies);
 	for (size_t i = 0; i < p->files_cnt; i++)

@@ -16,6 +16,7 @@
 
 #include "plan/plan.h"
 #include "trace/cookies.h"
+#include "trace/covers.h"
 #include "trace/links.h"
 
 struct attach_stats; /* trace/trace.h */
@@ -28,6 +29,7 @@ struct probes {
 	int use_perf;
 	struct cookies cookies;
 	struct links links;
+	struct covers covers;
 	struct closer *closer;
 	struct file {
 		uint64_t dev, ino;

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "trace/covers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "trace/closer.h"
+#include "trace/link.h"
+
+#define SITE_NS 3000 /* closing one, of a place that has no breakpoint: measured */
+
+struct place {
+	uint64_t offset, ref;
+	size_t at; /* in the order of the plan */
+};
+
+static int place_cmp(const void *pa, const void *pb)
+{
+	const struct place *a = pa, *b = pb;
+
+	if (a->offset != b->offset)
+		return a->offset < b->offset ? -1 : 1;
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static int u64_cmp(const void *pa, const void *pb)
+{
+	const uint64_t *a = pa, *b = pb;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+static int covers__has(const struct covers *c, int file_fd, uint64_t offset)
+{
+	for (size_t i = 0; i < c->cnt; i++)
+		if (c->v[i].file_fd == file_fd &&
+		    bsearch(&offset, c->v[i].offsets, c->v[i].cnt, sizeof(offset), u64_cmp))
+			return 1;
+	return 0;
+}
+
+/* Ascending, each once: of two that differ in their counter the kernel takes the first. */
+static size_t places_sort(struct place *v, size_t cnt)
+{
+	size_t kept = 0;
+
+	qsort(v, cnt, sizeof(*v), place_cmp);
+	for (size_t i = 0; i < cnt; i++)
+		if (!kept || v[i].offset != v[kept - 1].offset)
+			v[kept++] = v[i];
+	return kept;
+}
+
+static int covers__link(struct covers *c, int prog_fd, int file_fd, const char *path, const struct place *v, size_t cnt)
+{
+	uint64_t *offsets = malloc(2 * cnt * sizeof(*offsets));
+	int fd;
+
+	if (!offsets || !array_has_room(c->v, c->cnt, c->cap, 16)) {
+		free(offsets);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < cnt; i++) {
+		offsets[i] = v[i].offset;
+		offsets[cnt + i] = v[i].ref;
+	}
+	fd = link_uprobe_multi(prog_fd, path, offsets, offsets + cnt, NULL, cnt, 0, getpid());
+	if (fd < 0)
+		free(offsets);
+	else
+		c->v[c->cnt++] = (struct cover){ file_fd, fd, offsets, cnt };
+	return fd < 0 ? fd : 0;
+}
+
+int covers__add(struct covers *c, int prog_fd, int file_fd, const char *path, const uint64_t *offsets, const uint64_t *refs,
+		size_t cnt)
+{
+	struct place *v = malloc((cnt + 1) * sizeof(*v));
+	size_t n = 0;
+	int r = 0;
+
+	if (!v)
+		return -ENOMEM;
+	for (size_t i = 0; i < cnt; i++)
+		if (!covers__has(c, file_fd, offsets[i]))
+			v[n++] = (struct place){ offsets[i], refs ? refs[i] : 0, i };
+	n = places_sort(v, n);
+	if (n)
+		r = covers__link(c, prog_fd, file_fd, path, v, n);
+	free(v);
+	return r;
+}
+
+void covers__done(struct covers *c)
+{
+	struct closing *fds = malloc((c->cnt + 1) * sizeof(*fds));
+	struct closer *closer = closer__new();
+
+	for (size_t i = 0; i < c->cnt; i++) {
+		if (fds)
+			fds[i] = (struct closing){ c->v[i].link_fd, c->v[i].cnt * SITE_NS };
+		else
+			close(c->v[i].link_fd);
+		free(c->v[i].offsets);
+	}
+	if (fds)
+		closer__add(closer, fds, c->cnt);
+	closer__free(closer);
+	free(fds);
+	free(c->v);
+	*c = (struct covers){ 0 };
+}
