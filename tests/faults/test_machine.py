@@ -10,7 +10,7 @@ import time
 import faults
 import mt
 
-SLOW = {"target_out_of_memory", "memtrace_out_of_memory", "cpu_away_and_back", "own_time_namespace"}
+SLOW = {"target_out_of_memory", "memtrace_out_of_memory", "cpu_away_and_back", "cpu_away_for_an_instant", "own_time_namespace"}
 MIB = 1 << 20
 
 
@@ -88,6 +88,15 @@ def test_memtrace_out_of_memory():
 
 def test_cpu_away_and_back():
     """A CPU goes and comes back while a job is traced. Children that are born on it after that are followed like others."""
+    cpu_away(lambda job: job.more_rounds())
+
+
+def test_cpu_away_for_an_instant():
+    """The same of one that is back before anybody looked: its events are gone all the same."""
+    cpu_away(lambda job: None)
+
+
+def cpu_away(meanwhile):
     online = pathlib.Path(f"/sys/devices/system/cpu/cpu{os.cpu_count() - 1}/online")
     if not online.exists() or online.read_text().strip() != "1":
         raise mt.Skip("there is no second CPU that could go")
@@ -96,7 +105,7 @@ def test_cpu_away_and_back():
             target.line("ready ")
             with cpu_to_take(online) as take, faults.tracing(job.pid, tmp / "a.mtr", "-p", target.pid) as tracer:
                 take("0")
-                job.more_rounds()
+                meanwhile(job)
                 take("1")
                 job.more_rounds()
                 os.sched_setaffinity(target.pid, {os.cpu_count() - 1})

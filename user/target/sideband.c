@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -47,6 +48,12 @@ struct cpu_ring {
 	uint64_t head, tail; /* of the round that is being drained */
 	uint64_t lost;	/* records, told so far */
 	uint64_t lost_in_records; /* by PERF_RECORD_LOST alone */
+	uint64_t running_ns;	  /* of its event, when it was last looked at */
+};
+
+/* What is read of an event; lost since 6.0. */
+struct event_told {
+	uint64_t value, running_ns, lost;
 };
 
 struct sideband {
@@ -71,7 +78,7 @@ int sideband_event(int cpu)
 		.config = PERF_COUNT_SW_DUMMY,
 		.sample_period = 1,
 		.sample_type = PERF_SAMPLE_TIME,
-		.read_format = PERF_FORMAT_LOST,
+		.read_format = PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_LOST,
 		.mmap = 1,
 		.mmap2 = 1,
 		.comm = 1,
@@ -87,7 +94,7 @@ int sideband_event(int cpu)
 	long fd = syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd < 0 && errno == EINVAL) { /* before 6.0 */
-		a.read_format = 0;
+		a.read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
 		fd = syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	}
 	return fd < 0 ? -errno : (int)fd;
@@ -141,6 +148,18 @@ static int is_online(const char *list, int cpu)
 	return 0;
 }
 
+/* A CPU that goes loses the event for good, also where it is back before anybody looked: then the event runs no more. */
+static int cpu_ring__is_dead(struct cpu_ring *c)
+{
+	struct event_told is;
+	uint64_t before = c->running_ns;
+
+	if (read(c->fd, &is, sizeof(is)) < (ssize_t)offsetof(struct event_told, lost))
+		return 0;
+	c->running_ns = is.running_ns;
+	return is.running_ns == before;
+}
+
 static int has_ring(const struct sideband *s, int cpu)
 {
 	for (size_t i = 0; i < s->cpus_cnt; i++)
@@ -154,7 +173,7 @@ int sideband__set_cpus(struct sideband *s, const char *online)
 	int cpus = get_nprocs_conf(), came = 0;
 
 	for (size_t i = 0; i < s->cpus_cnt;) {
-		if (is_online(online, s->cpus[i].cpu)) {
+		if (is_online(online, s->cpus[i].cpu) && !cpu_ring__is_dead(&s->cpus[i])) {
 			i++;
 			continue;
 		}
@@ -383,7 +402,7 @@ static int cpu_ring__tell_lost(struct cpu_ring *c, uint64_t now, int (*fn)(void 
 			       int *cnt)
 {
 	struct sb_record rec = { .kind = SB_LOST, .ts_ns = now, .text = "" };
-	struct { uint64_t value, lost; } is;
+	struct event_told is;
 
 	if (c->head - c->page->data_tail + RECORD_BYTES_USUAL <= c->mask + 1 ||
 	    read(c->fd, &is, sizeof(is)) != sizeof(is) || is.lost <= c->lost)
