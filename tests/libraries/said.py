@@ -4,8 +4,8 @@
     recall      of the bytes that the job lists for a class, those that memtrace calls so
     precision   of the bytes that memtrace calls so, those that the job lists
 
-A storage is the same when pointer and size are. Final labels are the last word on a block; live ones what had been told at that
-moment, without hindsight. Of several moments the worst counts.
+A storage is the same when pointer and size are. Final labels are the last word on a block (export --labels final: also what was
+found when it was gone); live ones what had been told at that moment, without hindsight. Of several moments the worst counts.
 """
 import collections
 
@@ -36,6 +36,15 @@ def told(block, word):
     return f"{block.size} B of {block.op}, {block.region}, {word}"
 
 
+def by_key(res, listed, ours, way):
+    """Optimizer state key by key: a whole key's state may be small."""
+    keys = collections.defaultdict(list)
+    for ptr, size, what in listed:
+        keys[what.split(" of ")[0]].append((size, ptr in ours and ours[ptr].size == size))
+    for key, states in keys.items():
+        res.add((f"OPTIMIZER_STATE.{key}", way, "recall"), sum(size for size, right in states if right), sum(s for s, _ in states))
+
+
 def both_ways(res, name, listed, blocks, way, word, where):
     """One class at one moment; word: block → its label."""
     ours = {ptr: s for ptr, s in blocks.items() if word(s) == name}
@@ -44,6 +53,8 @@ def both_ways(res, name, listed, blocks, way, word, where):
     res.add((name, way, "recall"), right, sum(size_of.values()))
     res.add((name, way, "precision"), right, sum(s.size for s in ours.values()))
     res.bytes[name] = max(res.bytes[name], sum(size_of.values()))
+    if name == "OPTIMIZER_STATE":
+        by_key(res, listed, ours, way)
     for ptr, size, what in listed:
         if ptr not in ours or ours[ptr].size != size:
             s = blocks.get(ptr)
@@ -65,22 +76,20 @@ def kept_for_backward(res, said, blocks, word, where):
             res.odd.append((row[1], f"{where}: saved {row[2]}, {row[1]} B, is " + (told(s, word(s)) if s else "not there")))
 
 
-def compare(moments, seen, first_live, classes=CLASSES):
-    """moments: [(epoch ns, number of the step, kind, {class: [[pointer, bytes, name], …]})]; live labels count from step
-    first_live on."""
+def compare(moments, finals, lives, first_live, classes=CLASSES):
+    """moments: [(epoch ns, number of the step, kind, {class: [[pointer, bytes, name], …]})]; blocks of an export with final
+    labels, and of one with live ones: these count from step first_live on."""
     res = Result()
-    seen = [s for s in seen if s.size]
     for t, number, kind, said in moments:
-        blocks = cats.alive_at(seen, t)
-        where = f"step {number}, {kind}"
         final, live = (lambda s, t=t: cats.word_at(s, t)), (lambda s, t=t: cats.live_word_at(s, t))
+        blocks, where = cats.alive_at(finals, t), f"step {number}, {kind}"
         res.moments += 1
         for name in classes:
             if name == "GRADIENT" and kind != "step":
                 continue  # between two backward passes the job may hold some: told of at the step
             both_ways(res, name, said[name], blocks, "final", final, where)
             if number >= first_live:
-                both_ways(res, name, said[name], blocks, "live", live, where)
+                both_ways(res, name, said[name], cats.alive_at(lives, t), "live", live, where)
         if "SAVED" in said:
             kept_for_backward(res, said, blocks, final, where)
     return res

@@ -22,7 +22,7 @@ import weakref
 import torch
 
 PAUSE_S = 0.001  # on both sides of a moment: two clocks look at its borders
-MOMENTS = 200  # the last ones are kept
+MOMENTS = 400  # the last ones are kept
 
 
 def tensors_of(state):
@@ -158,6 +158,9 @@ class Word:
             self.moments.append([time.monotonic_ns(), time.monotonic_ns(), self.steps, "begin", {}])
         return not self.stop.is_set()
 
+    def document(self):
+        return {"pid": os.getpid(), "moments": list(self.moments)}
+
     def write(self, path):
         with open(path, "w") as f:
-            json.dump({"pid": os.getpid(), "moments": list(self.moments)}, f)
+            json.dump(self.document(), f)

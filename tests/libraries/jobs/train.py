@@ -3,7 +3,10 @@
 """Trains with a library as its users do, on random weights and random data, and says at moments what its memory is (word.py of
 tests/e2e/jobs: "ready PID", "step N", until a line comes on stdin).
 
-    train.py --job causal_lm --out said.json
+    train.py --job causal_lm --out said.json [--profiled]
+
+--profiled: three steps under torch.profiler's memory profiler, then it ends; blocks: what that says, as categories.py of those
+jobs has it, and offset: the epoch minus CLOCK_MONOTONIC.
 
 Each function is one job. Nothing is downloaded: models are made from their configurations.
 """
@@ -12,6 +15,7 @@ import gc
 import os
 import pathlib
 import sys
+import time
 import warnings
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARALLELISM="false", DISABLE_TELEMETRY="1")
@@ -19,7 +23,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e" / "jo
 warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
+from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
+import categories  # noqa: E402
 from word import Word  # noqa: E402
 
 
@@ -37,6 +43,26 @@ def torchvision_for_the_cpu():
         names.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         return names
     return None
+
+
+class Profiled(Word):
+    """Says what the profiler says, too."""
+
+    def goes_on(self):
+        goes_on = super().goes_on()
+        if self.steps == 5:
+            self.moments.clear()
+            self.offset = time.time_ns() - time.monotonic_ns()
+            self.profiler = profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True, with_stack=True)
+            self.profiler.__enter__()
+        if self.steps < 8:
+            return goes_on
+        self.profiler.__exit__(None, None, None)
+        return False
+
+    def document(self):
+        return super().document() | {"offset": self.offset,
+                                     "blocks": categories.keyed_blocks(self.profiler._memory_profile(), "cpu")}
 
 
 def by_hand(word, model, batch, optimizer=None):
@@ -260,7 +286,7 @@ def graph_net(word):
     class Net(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.second, self.last = GCNConv(128, 256), GATConv(256, 64, heads=4), GCNConv(256, 16)
+            self.first, self.second, self.last = GCNConv(128, 512), GATConv(512, 128, heads=4), GCNConv(512, 16)
 
         def forward(self, x, edges):
             x = self.first(x, edges).relu()
@@ -348,11 +374,14 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--job", required=True, choices=list(JOBS))
     p.add_argument("--out", required=True)
+    p.add_argument("--profiled", action="store_true")
     args = p.parse_args()
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    word = Word()
+    if args.profiled:
+        categories.note_births_always()
+    word = Profiled() if args.profiled else Word()
     kept = torchvision_for_the_cpu()  # other libraries import it where it is there
     JOBS[args.job](word)
     word.write(args.out)
