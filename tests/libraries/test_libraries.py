@@ -164,8 +164,8 @@ def test_mixture_of_experts():
 
 
 def test_state_space():
-    """-exp(A_log) is made of a parameter alone and used with activations: PARAMETER, as torch.profiler's rule of data flow has it
-    (it says so in one step of three, and nothing in the others)."""
+    """-exp(A_log) is made of a parameter alone and used with activations: PARAMETER by torch.profiler's rule of data flow, which
+    torch's words follow; ACTIVATION in the extended view."""
     compare("state_space", known={("PARAMETER", "precision"): 0.985})
 
 
