@@ -29,8 +29,7 @@ def exact(model, classes, moments_min=3, probes=PROBES):
     told = {}
     wrong = []
     for number, (t, truth) in enumerate(doc["moments"]):
-        # a storage from elsewhere has no birth: it may be met later at the place of one that was born
-        alive = {s.ptr: s for s in sorted(seen, key=lambda s: s.birth) if s.birth <= t < s.end}
+        alive = test_categories.alive_at(seen, t)
         for name, pointers in truth.items():
             ours = {ptr for ptr, s in alive.items() if test_categories.word_at(s, t) == name}
             told[name] = told.get(name, 0) + len(pointers)

@@ -480,6 +480,32 @@ static void activations_of_parameters_alone(void **state)
 	assert_string_not_equal(last_cat(Z), "ACTIVATION");
 }
 
+/* -exp(A_log) of a state-space model: made of a parameter alone, met by data, needed by backward. */
+static void a_factor_made_of_a_parameter(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::exp", T(WT, R));
+		make(Y, "aten::neg", T(OUT, R));
+		make(Z, "aten::mul", T(X, R), T(Y, R));
+		make(M2, "aten::ones_like", T(Z, R));
+		apply(0, "MulBackward0", T(M2));
+		op(2, "aten::mul", T(M2, R), T(Y, R));
+		op(2, "aten::mul", T(M2, R), T(X, R));
+		born(GW, 3);
+		accumulate(WT, 0, GW);
+		step_begin();
+		op(0, "aten::add_", T(WT, W | R), T(GW, R));
+		step_end();
+		for (size_t k = 0; k < 6; k++)
+			freed((uint64_t[]){ X, OUT, Y, Z, M2, GW }[k], 0);
+	}
+	assert_string_equal(last_cat(Y), m->classes == CLASSES_EXTENDED ? "ACTIVATION" : "PARAMETER");
+	assert_string_equal(last_cat(Z), "ACTIVATION");
+	assert_string_equal(cat(WT), "PARAMETER");
+}
+
 /* A graph net: a product with a sparse matrix, and sums that are filled from zeros. */
 static void activations_of_a_graph_net(void **state)
 {
@@ -610,10 +636,11 @@ int main(void)
 		TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
 		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand),
 		TEST(an_optimizer_by_hand_in_hooks), TEST(activations_of_parameters_alone),
-		TEST(activations_of_a_graph_net), TEST(memory_is_bounded),
+		TEST(activations_of_a_graph_net), TEST(a_factor_made_of_a_parameter), TEST(memory_is_bounded),
 		cmocka_unit_test_setup_teardown(compat_has_none_of_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(activations_of_parameters_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(activations_of_a_graph_net, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_factor_made_of_a_parameter, setup, teardown),
 		cmocka_unit_test_setup_teardown(state_where_no_region_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(regions_tell_of_state_themselves, setup, teardown),
 	};

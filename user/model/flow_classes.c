@@ -44,10 +44,13 @@ static uint8_t class_of_fsdp(const struct fblock *f)
 	return f->marks & FM_GATHERED && !(f->flags & (FB_GRAD | FB_STATE)) ? CAT_COMMUNICATION : CAT_MAX;
 }
 
-/* An empty tensor that the forward pass fills: for torch.profiler a parameter, as nothing else names what it was. */
-static bool is_filled(const struct fblock *f, uint8_t cat)
+/*
+ * An empty tensor that the forward pass fills, or what it makes of parameters alone and backward needs (the -exp(A_log) of
+ * a state-space model): for torch.profiler a parameter, as nothing else names what it was.
+ */
+static bool is_made(const struct fblock *f, uint8_t cat)
 {
-	return cat == CAT_PARAMETER && f->ver && !(f->flags & (FB_PARAM | FB_ACC | FB_USED | FB_MET));
+	return cat == CAT_PARAMETER && (f->ver || f->flags & FB_SAVED) && !(f->flags & (FB_PARAM | FB_ACC | FB_USED | FB_MET));
 }
 
 static bool is_updated_data(const struct fblock *f)
@@ -78,7 +81,7 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 		return CAT_DATALOADER;
 	if (f->marks & FM_READ && !(f->flags & FB_FLOWS) && !(f->marks & FM_LOADER))
 		return CAT_BUFFER;
-	if (is_filled(f, cat))
+	if (is_made(f, cat))
 		return CAT_ACTIVATION;
 	return cat == CAT_UNKNOWN && f->flags & FB_FLOWS && f->flags & FB_SAVED ? CAT_ACTIVATION : cat;
 }

@@ -3,7 +3,7 @@
 """Runs steps of one job of categories_models.py under torch.profiler's memory profiler and writes
 what it decided: every block of the window with its versions and their categories.
 
-    categories.py --model conv --warm 4 --measured 3 --out truth.json [--plain] [--running]
+    categories.py --model conv --warm 4 --measured 3 --out truth.json [--plain] [--running] [--as-it-is]
 
 Says "ready PID" after two steps, goes on at a line on stdin (with --running it makes steps until that line
 comes, so that who attaches does so somewhere in one): --warm steps, then --measured ones under
@@ -14,11 +14,12 @@ an outside observer has told its last word on them. Says "done", waits for stdin
 The CPU allocator only tells the profiler of the free of a block whose birth it noted, and it notes births
 while the profiler is on. A debugging flag of c10 makes it note them always; set here, the profiler
 sees the frees of blocks older than its window, else it takes them to live on (and their successors
-at the same address to be them).
+at the same address to be them). --as-it-is leaves it alone.
 
 Output: pid, begin_ns, end_ns (epoch), blocks: [pointer, bytes, birth or null, end or null,
 [[since, category or null], …]], one pair a version. Birth null: older than the profiler. scratch: [pointer,
-birth] of those that no operator was given and that are born and freed inside one.
+birth] of those that no operator was given and that are born and freed inside one. said: [epoch ns, {class: [pointer, …]}] after each
+measured step of a job that has a word of its own.
 """
 import argparse
 import ctypes
@@ -121,10 +122,14 @@ def go(step, running):
 
 
 def measure(step, steps):
+    """(begin, end, what the job said after each step)"""
+    said = []
     begin = time.time_ns()
     for _ in range(steps):
         step()
-    return begin, time.time_ns()
+        if hasattr(step, "said"):
+            said.append([time.time_ns(), step.said()])
+    return begin, time.time_ns(), said
 
 
 def main():
@@ -134,11 +139,13 @@ def main():
     p.add_argument("--measured", type=int, default=3, help="steps in the window (default 3)")
     p.add_argument("--plain", action="store_true", help="no profiler")
     p.add_argument("--running", action="store_true", help="make steps while waiting for the line")
+    p.add_argument("--as-it-is", action="store_true", help="do not let the allocator note births before the window")
     p.add_argument("--cuda", action="store_true", help="on device cuda (tests/gpu_stub/cuda_on_host.py)")
     p.add_argument("--out", required=True)
     args = p.parse_args()
 
-    note_births_always()
+    if not args.as_it_is:
+        note_births_always()
     if args.cuda:
         torch.set_default_device("cuda")
     torch.set_num_threads(1)
@@ -152,11 +159,11 @@ def main():
         step()
     memory = None
     if args.plain:
-        begin, end = measure(step, args.measured)
+        begin, end, said = measure(step, args.measured)
     else:
         with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True,
                      with_stack=True) as prof:
-            begin, end = measure(step, args.measured)
+            begin, end, said = measure(step, args.measured)
         memory = prof._memory_profile()
     for _ in range(2):
         step()
@@ -164,7 +171,7 @@ def main():
     gc.collect()
     device = "cuda" if args.cuda else "cpu"
     with open(args.out, "w") as f:
-        json.dump({"pid": os.getpid(), "begin_ns": begin, "end_ns": end,
+        json.dump({"pid": os.getpid(), "begin_ns": begin, "end_ns": end, "said": said,
                    "blocks": keyed_blocks(memory, device) + other_blocks(memory, device) if memory else [],
                    "scratch": scratch_blocks(memory) if memory else []}, f)
     print("done", flush=True)

@@ -19,40 +19,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from word import grads, pointers, states, tensors_of, trained
+
 moments = None  # a list while the measured steps run
-
-
-def pointers(tensors):
-    return sorted({t.untyped_storage().data_ptr() for t in tensors if t is not None and t.numel()})
 
 
 def moment(**classes):
     if moments is not None:
         told = {name: pointers(tensors) for name, tensors in classes.items()}
         moments.append([time.time_ns(), told])
-
-
-def tensors_of(state):
-    """All tensors in nested containers."""
-    if isinstance(state, torch.Tensor):
-        return [state]
-    if isinstance(state, dict):
-        state = state.values()
-    elif not isinstance(state, (list, tuple)):
-        return []
-    return [t for value in state for t in tensors_of(value)]
-
-
-def trained(*models):
-    return [p for m in models for p in m.parameters() if p.requires_grad]
-
-
-def grads(params):
-    return [p.grad for p in params]
-
-
-def states(*opts):
-    return [t for o in opts for t in tensors_of(dict(o.state))]
 
 
 class WithBuffers(nn.Module):

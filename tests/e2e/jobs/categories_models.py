@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from word import grads, pointers
+
 VOCAB, LENGTH, BATCH = 128, 32, 8
 
 
@@ -471,6 +473,43 @@ def lbfgs():
     return step
 
 
-JOBS = {f.__name__: f for f in (transformer, conv, mlp, lstm, by_hand, accumulate, checkpoint, lora, amp,
+def channels_last():
+    """Images in channels_last before convolutions that are not: AccumulateGrad makes a copy of the gradient in the weight's layout."""
+    model = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(),
+                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+    opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+    def step():
+        opt.zero_grad()
+        x = torch.randn(4, 3, 32, 32).to(memory_format=torch.channels_last)
+        loss = F.cross_entropy(model(x), torch.randint(0, 10, (4,)))
+        loss.backward()
+        opt.step()
+        return loss
+
+    step.said = lambda: {"GRADIENT": pointers(grads(model.parameters())), "PARAMETER": pointers(model.parameters())}
+    return step
+
+
+def older_blocks():
+    """A tensor from before the window goes in each step; what is gone is told of, until its place is taken by another."""
+    model = nn.Linear(256, 256)
+    kept = [torch.randn(100 + i, 300) for i in range(40)]
+    gone = []
+
+    def step():
+        x = torch.randn(32, 256)
+        model.zero_grad()
+        loss = (model(x) * kept[-1].sum()).mean()
+        loss.backward()
+        gone.extend(pointers([kept.pop()]))
+        return loss
+
+    step.said = lambda: {"GONE": gone[-1:], "ALIVE": pointers(kept)}
+    return step
+
+
+ALONE = {f.__name__: f for f in (channels_last, older_blocks)}  # not in the tables of docs/categories.md
+JOBS = ALONE | {f.__name__: f for f in (transformer, conv, mlp, lstm, by_hand, accumulate, checkpoint, lora, amp,
                                 gan, sparse, vae, loader, fused, foreach, lengths, compiled, custom_ops, inference,
                                 ddp, ema, evaluate, tied, double_backward, lbfgs)}
