@@ -290,7 +290,7 @@ static int after_filters(const char *dir)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return 1;
-	writes = filter_writes(dir);
+	writes = filter_writes(&dir, 1);
 	if ((writes && writes != -EOPNOTSUPP) || filter_self())
 		return 1;
 	if (fork() >= 0 || errno != EPERM)
