@@ -121,7 +121,9 @@ int probes__link(struct probes *p, const struct link_key *k, int is_first, const
 	int prog_fd = bpf_program__fd(prog_of(p->skel, k->prog)), fds[2], r;
 
 	if (!p->use_perf) {
-		r = k->file_fd < 0 ? 0 : covers__add(&p->covers, cover_prog(p), k->file_fd, path, offsets, refs, cnt);
+		r = 0;
+		if (k->file_fd >= 0 && k->pid != getpid())
+			r = covers__add(&p->covers, cover_prog(p), k->file_fd, path, offsets, refs, cnt);
 		if (r < 0)
 			return r;
 		r = link_uprobe_multi(prog_fd, path, offsets, refs, cookies, cnt, k->is_ret, k->pid);
@@ -370,13 +372,14 @@ static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *
 
 /*
  * All places of a file at once, before the first is set: one more grace period for the file, and not one for each slice. A
- * file whose places are not taken together gets its covers where they are set, and it is told there.
+ * file whose places are not taken together gets its covers where they are set, and it is told there. Who probes itself (tests)
+ * takes its probes along.
  */
-static void probes__cover(struct probes *p, const struct plan *plan, const uint8_t *wanted, struct group *g)
+static void probes__cover(struct probes *p, pid_t pid, const struct plan *plan, const uint8_t *wanted, struct group *g)
 {
 	char path[64];
 
-	for (size_t i = 0, n; i < plan->sites_cnt && !p->use_perf; i += n) {
+	for (size_t i = 0, n; i < plan->sites_cnt && !p->use_perf && pid != getpid(); i += n) {
 		const struct site *s = &plan->sites[i];
 		int fd = probes__file(p, &plan->libs[s->lib]);
 
@@ -417,7 +420,7 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 		return err_set(err, r, "places of operators and tensors: %s", strerror(-r));
 	}
 	if (!st.at)
-		probes__cover(p, plan, st.wanted, &g);
+		probes__cover(p, pid, plan, st.wanted, &g);
 	begin = now_ns();
 	worked = work_ns();
 	st.way = p->use_perf;
