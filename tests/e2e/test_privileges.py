@@ -32,9 +32,11 @@ def keeper_of(pid):
     return keeper
 
 
-def check_rights(pid, uid):
-    """Every thread of both halves, as the kernel tells it."""
-    for s in threads(pid):
+def check_rights(pid, uid, disk=False):
+    """Every thread of both halves, and of what writes the recording, as the kernel tells it."""
+    writer = mt.child_of(pid, "memtrace-disk")
+    mt.check(bool(writer) == disk, f"memtrace-disk: {writer}")
+    for s in threads(pid) + (threads(writer) if writer else []):
         caps = {k: int(s[k][0], 16) for k in SETS}
         mt.check(not any(caps.values()), f"capabilities are left: {caps}")
         mt.check(s["NoNewPrivs"] == ["1"] and s["Seccomp"] == ["2"], f"{s['NoNewPrivs']} {s['Seccomp']}")
@@ -65,7 +67,7 @@ def test_rights_while_tracing():
                 mt.wait_attached(tracer, job.pid, mt.OP)
                 time.sleep(2)  # names are read by now, in a thread
                 mt.check(len(threads(tracer.pid)) > 1, "no second thread: nothing is said about its rights")
-                check_rights(tracer.pid, uid)
+                check_rights(tracer.pid, uid, disk=True)
                 mt.finish(tracer, tmp / "a.mtr")
             owner = os.stat(tmp / "a.mtr")
             mt.check(owner.st_uid == uid, f"the recording belongs to {owner.st_uid}")

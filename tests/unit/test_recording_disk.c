@@ -32,7 +32,7 @@ static struct rec_writer *start(size_t ring_bytes)
 	added = 0;
 	ts_ns = 5000;
 	unlink(path);
-	if (rec_disk__new(&disk, ring_bytes, NULL, &err) < 0)
+	if (rec_disk__new(&disk, ring_bytes, NULL, NULL, &err) < 0)
 		fail_msg("%s", err.msg);
 	if (rec_writer__open(&w, path, &(struct rec_writer_opts){ .names = names, .disk = disk }, &err) < 0)
 		fail_msg("%s", err.msg);

@@ -13,11 +13,18 @@
 #include "cmd/window.h"
 #include "event/recording.h"
 #include "event/recording_disk.h"
+#include "keeper/confine.h"
 #include "model/model.h"
 
 #define WINDOWS_MAX 64 /* files of one trace */
 #define DISK_QUIET_NS 1000000000ull  /* so long nothing is said of a disk that is waited for */
 #define DISK_WAIT_NS 10000000000ull  /* and so long it is waited for */
+
+/* The process of the disk opens nothing: it is given the file. */
+static int confine_disk(void)
+{
+	return confine_reader(NULL, 0, NULL);
+}
 
 int recorder__init(struct recorder *r, const struct recorder_opts *o, struct names *names, struct model_opts *ret_model,
 		   struct err *err)
@@ -30,7 +37,7 @@ int recorder__init(struct recorder *r, const struct recorder_opts *o, struct nam
 		window__model_opts(r->window, ret_model);
 	}
 	if ((o->path || o->late_path) && !o->window_ns) {
-		int ret = rec_disk__new(&r->disk, REC_DISK_RING_BYTES, o->how.asker, err);
+		int ret = rec_disk__new(&r->disk, REC_DISK_RING_BYTES, o->how.asker, confine_disk, err);
 
 		if (ret < 0)
 			return ret;

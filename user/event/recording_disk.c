@@ -207,7 +207,7 @@ static void worker__run(struct worker *w)
 }
 
 /* Nothing that its parent has open, above all no probes, which would outlive it; and no rights. */
-static void worker__main(struct shared *sh, int sock, const struct asker *asker)
+static void worker__main(struct shared *sh, int sock, const struct asker *asker, int (*confine)(void))
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE, SIGXFSZ, SIGTSTP };
 	struct worker w = { .sh = sh, .sock = 0, .fd = -1, .dir_fd = -1 };
@@ -217,7 +217,8 @@ static void worker__main(struct shared *sh, int sock, const struct asker *asker)
 	(void)prctl(PR_SET_NAME, "memtrace-disk");
 	if (dup2(sock, 0) < 0 || syscall(SYS_close_range, 1, ~0u, 0) < 0 || chdir("/") < 0)
 		_exit(1);
-	if ((asker && asker__become(asker, NULL) < 0) || privs_drop() < 0)
+	privs_drop_bounds(0); /* while we may */
+	if ((asker && asker__become(asker, NULL) < 0) || (confine ? confine() : privs_drop()) < 0)
 		_exit(1);
 	worker__run(&w);
 	_exit(0);
@@ -225,7 +226,7 @@ static void worker__main(struct shared *sh, int sock, const struct asker *asker)
 
 /* --- its parent ---------------------------------------------------------------------------------------- */
 
-int rec_disk__new(struct rec_disk **ret, size_t ring_bytes, const struct asker *asker, struct err *err)
+int rec_disk__new(struct rec_disk **ret, size_t ring_bytes, const struct asker *asker, int (*confine)(void), struct err *err)
 {
 	struct rec_disk *d = calloc(1, sizeof(*d));
 	int socks[2] = { -1, -1 };
@@ -249,7 +250,7 @@ int rec_disk__new(struct rec_disk **ret, size_t ring_bytes, const struct asker *
 		return err_set(err, -e, "starting the process that writes the recording: %s", strerror(e));
 	}
 	if (!d->pid)
-		worker__main(d->sh, socks[1], asker);
+		worker__main(d->sh, socks[1], asker, confine);
 	close(socks[1]);
 	d->sock = socks[0];
 	*ret = d;

@@ -30,8 +30,11 @@ struct rec_mark {
 	uint64_t has_head;
 };
 
-/* Early, before there are threads and probes: it is forked. asker: whom it becomes; NULL: nobody else. */
-int rec_disk__new(struct rec_disk **ret, size_t ring_bytes, const struct asker *asker, struct err *err);
+/*
+ * Early, before there are threads and probes: it is forked. asker: whom it becomes; NULL: nobody else. confine: gives away what
+ * rights there are, in the new process, 0 or -errno; NULL: its capabilities alone.
+ */
+int rec_disk__new(struct rec_disk **ret, size_t ring_bytes, const struct asker *asker, int (*confine)(void), struct err *err);
 /* The file, and its directory (-1: none), are written and synced by it from now on; both stay the caller's. 0 or -errno. */
 int rec_disk__begin(struct rec_disk *d, int fd, int dir_fd);
 /* 0; -EAGAIN: there is no room, the disk takes nothing; -EPIPE: the process is gone. */
