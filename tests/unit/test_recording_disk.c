@@ -106,6 +106,7 @@ static void test_all_arrives(void **state)
 	}
 	assert_int_equal(rec_writer__close(w, &err), 0);
 	check_file_whole(0);
+	assert_true(rec_disk__cpu_ns(disk) > 0 && rec_disk__cpu_ns(NULL) == 0);
 	end();
 }
 

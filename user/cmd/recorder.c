@@ -181,6 +181,11 @@ int recorder__begin_late(struct recorder *r)
 	return 1;
 }
 
+uint64_t recorder__cpu_ns(const struct recorder *r)
+{
+	return rec_disk__cpu_ns(r->disk);
+}
+
 uint64_t recorder__lost(const struct recorder *r, enum mt_loss reason)
 {
 	uint64_t stalled = r->writer ? rec_writer__stalled(r->writer) : 0;

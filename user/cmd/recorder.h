@@ -70,6 +70,7 @@ void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns);
 int recorder__begin_late(struct recorder *r);
 /* The window, to a file of its own; what becomes of it is told on stderr. */
 void recorder__dump(struct recorder *r, struct model *m, const char *why);
+uint64_t recorder__cpu_ns(const struct recorder *r); /* of the process of the disk */
 /* Events that are not in the file, so far: MT_LOSS_RECORDING, for an error; MT_LOSS_STALLED, for a disk that took nothing. */
 uint64_t recorder__lost(const struct recorder *r, enum mt_loss reason);
 

@@ -415,7 +415,8 @@ static void session__push_counters(struct session *s)
 	session__push(s, (struct event){
 		.kind = EV_SELF,
 		.addr = keeper_rss + (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE),
-		.size = keeper_ns + (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * NS_PER_S +
+		.size = keeper_ns + recorder__cpu_ns(&s->recorder) +
+			(uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * NS_PER_S +
 			(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000 });
 	session__push(s, (struct event){ .kind = EV_TICK });
 }

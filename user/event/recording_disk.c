@@ -354,6 +354,16 @@ int rec_disk__sync_error(const struct rec_disk *d)
 	return atomic_load(&d->sh->sync_error);
 }
 
+uint64_t rec_disk__cpu_ns(const struct rec_disk *d)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	if (!d || clock_getcpuclockid(d->pid, &clock) || clock_gettime(clock, &ts) < 0)
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
 pid_t rec_disk__pid(const struct rec_disk *d)
 {
 	return d->pid;

@@ -47,6 +47,7 @@ int rec_disk__wait(struct rec_disk *d, uint64_t wait_ns);
 uint64_t rec_disk__bytes(const struct rec_disk *d); /* whole frames in the file */
 int rec_disk__sync_error(const struct rec_disk *d); /* of a sync, so far: 0 or -errno */
 pid_t rec_disk__pid(const struct rec_disk *d);
+uint64_t rec_disk__cpu_ns(const struct rec_disk *d); /* that it has used; NULL is fine */
 void rec_disk__free(struct rec_disk *d); /* it ends when it has written what it has; NULL is fine */
 
 #endif
