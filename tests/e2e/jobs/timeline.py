@@ -45,7 +45,7 @@ def main():
         step()
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True,
                  with_stack=True) as prof:
-        begin, end = categories.measure(step, args.measured)
+        begin, end, _ = categories.measure(step, args.measured)
     prof.export_memory_timeline(str(args.out / "torch.json"), device="cpu")
     prof.export_memory_timeline(str(args.out / "torch.raw.json.gz"), device="cpu")
     for _ in range(2):
