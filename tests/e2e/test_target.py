@@ -62,6 +62,7 @@ if not pid:
         torch.ones(100)
     print("child", os.getpid(), flush=True)
     time.sleep(60)
+    os._exit(0)
 sys.stdin.readline()
 os.kill(pid, 9)
 """
@@ -95,7 +96,9 @@ def test_children_are_found_after_lost_news():
             births = sum(e["ev"] == "create" and e["pid"] == child for e in evs)
             mt.check(births >= 1000, f"{births} births of the child")
         finally:
-            job.kill()
+            if job.stdin and not job.stdin.closed:
+                job.stdin.close()  # it takes the child along
+            job.wait(10)
 
 
 def test_launch_and_exec():
