@@ -142,11 +142,9 @@ static long py_step(u32 i, struct py_walk *w)
 	return 0;
 }
 
-/* Its share is not asked for here (the birth was): a call more is too deep for the stack that 6.1 allows. */
 static __always_inline void py_tell(struct stack_buf *b, u64 hash, u32 cnt)
 {
 	u64 size = sizeof(b->rec) - sizeof(b->rec.frames);
-	void *ring = ring_get();
 	u8 one = 1;
 
 	if (bpf_map_lookup_elem(&py_told, &hash))
@@ -154,9 +152,7 @@ static __always_inline void py_tell(struct stack_buf *b, u64 hash, u32 cnt)
 	if (cnt > MT_PY_FRAMES_MAX)
 		cnt = MT_PY_FRAMES_MAX;
 	size += cnt * sizeof(b->rec.frames[0]);
-	if (!ring || bpf_ringbuf_output(ring, &b->rec, size, ring_wake_flags(ring)))
-		loss_count(MT_LOSS_RING);
-	else
+	if (!ring_output(&b->rec, size))
 		bpf_map_update_elem(&py_told, &hash, &one, BPF_ANY); /* if it fails it is told again */
 }
 
@@ -240,11 +236,9 @@ static __always_inline int native_take(const struct stack_ask *ask, u64 python)
 	waiting = ring ? bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) : 0;
 	if (!native_may(now, waiting))
 		return -1;
-	r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
-	if (!r) {
-		loss_count(MT_LOSS_RING);
+	r = ring_reserve(ring, sizeof(*r));
+	if (!r)
 		return 0;
-	}
 	hdr_fill(&r->hdr, MT_EV_STACK_RAW, ask->dev, now);
 	r->hdr.flags = ask->flags;
 	r->addr = ask->addr;
