@@ -30,13 +30,13 @@ BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -I/usr/include/$(s
 
 # --- user side ------------------------------------------------------------------------------------
 # The rooms from target to view make one library; main.c and cmd/ sit on top of it.
-SRCS := $(sort $(wildcard user/*/*.c))
+SRCS := $(sort $(wildcard user/*/*.c user/*/*/*.c))
 OBJS := $(SRCS:user/%.c=$(B)/obj/%.o)
 
 .PHONY: all
 all: $(B)/memtrace ## build/memtrace (the default)
 
-$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/lib/*.h) include/memtrace/event.h include/memtrace/loss.h
+$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/lib/*.h) $(wildcard include/memtrace/*.h)
 	@mkdir -p $(@D)
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
@@ -70,13 +70,39 @@ include tests/tests.mk
 # A recursive make: packages must be there before make looks for compilers and libraries.
 .PHONY: check check-build check-all check-tidy
 check: ## everything that must hold: installs what is missing, builds, runs the tests but the slow ones
-	@tools/install-deps build test python
-	@$(MAKE) --no-print-directory -j3 venv check-build
+	@tools/install-deps build test python page alloc viewers
+	@$(MAKE) --no-print-directory -j3 venv-tests check-build
 	@$(MAKE) --no-print-directory check-all
 check-build: $(B)/memtrace $(UNIT_BINS) fuzz sims $(B)/tests/test_kernel $(B)/tests/test_sites $(B)/tests/window_of fault-targets
 check-all: check-tidy check-unit check-sim check-fuzz check-bpf check-e2e
-check-tidy:
+check-tidy: $(B)/memtrace
 	@tools/tidy
+	@tools/graph check
+	@tools/numbers
+	@tools/tables check
+
+# Every other test there is. What waits for an emulated machine or for a library's import runs two abreast; then, alone, what
+# others would disturb.
+.PHONY: check-promises promises-build
+check-promises: ## ... and what the documents promise beyond that: slow tests, GPU stubs, kernels 6.1 and 6.12, libraries, faults, soak
+	@tools/install-deps build test python page alloc viewers vm
+	@tools/make-venv parquet
+	@tools/make-venv libraries
+	@tests/gpu_stub/fetch $(B)/gpu_wheels
+	@$(MAKE) --no-print-directory -j3 check-build promises-build
+	@printf '%s\n' tests/vm/run 'tests/e2e/run --slow --part beside' tests/libraries/run '$(B)/tests/soak_model $(SOAK_STEPS) rss' | tests/abreast
+	@tests/e2e/run --slow --part alone
+	@tests/versions/run check.
+	@tests/faults/run --slow
+promises-build: gpu-stub targets $(B)/tests/soak_model $(B)/vm/prog_insns
+
+# One after the other: each is alone with the machine.
+.PHONY: docs-tables
+docs-tables: ## all tables in docs/ that tests make, anew; but docs-versions, which fetches every torch
+	@$(MAKE) --no-print-directory docs-categories
+	@$(MAKE) --no-print-directory docs-names
+	@$(MAKE) --no-print-directory docs-libraries
+	@echo "docs-tables: not run here: make docs-versions"
 
 .PHONY: install
 PREFIX ?= /usr/local

@@ -22,26 +22,72 @@
 
 #define ENOMEM 12
 
-static __always_inline int live_add(u64 ptr, u64 size)
+/* Of this process; it has one from its first block on. NULL: of too many processes. */
+static __always_inline struct mt_live_count *live_count(u32 pid)
 {
-	struct mt_live_key k = { .ptr = ptr, .pid = bpf_get_current_pid_tgid() >> 32 };
+	struct mt_live_count *c = bpf_map_lookup_elem(&live_counts, &pid), none = {};
 
-	if (!mt_config.min_size)
-		return 1;
-	if (size < mt_config.min_size)
-		return 0;
-	if (bpf_map_update_elem(&live, &k, &size, BPF_ANY)) {
-		loss_count(MT_LOSS_LIVE_TABLE);
+	if (c || bpf_map_update_elem(&live_counts, &pid, &none, BPF_NOEXIST))
+		return c;
+	return bpf_map_lookup_elem(&live_counts, &pid);
+}
+
+/* As user/base/quota.h has it. Those that count at once may be over it by a few. */
+static __always_inline int live_has_room(const struct mt_live_count *c)
+{
+	u64 all = mt_live_cnt, others = all > c->cnt ? all - c->cnt : 0;
+
+	return others < MT_LIVE_MAX && c->cnt < (MT_LIVE_MAX - others) / 2;
+}
+
+static __always_inline void live_is_over(struct mt_live_count *c, u32 pid)
+{
+	loss_count(MT_LOSS_LIVE_TABLE);
+	if (c && !__sync_fetch_and_add(&c->left_out, 1))
+		mt_live_over[__sync_fetch_and_add(&mt_live_over_cnt, 1) & (MT_LIVE_OVER_MAX - 1)] = pid;
+}
+
+/* Functions of their own: what they put on the stack is not below what a birth's stack takes. */
+static __noinline int live_put(u64 ptr, u64 size)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	struct mt_live_key k = { .ptr = ptr, .pid = pid };
+	struct mt_live_count *c = live_count(pid);
+
+	if (c && !bpf_map_update_elem(&live, &k, &size, BPF_EXIST))
+		return 1; /* its free was not seen */
+	if (!c || !live_has_room(c) || bpf_map_update_elem(&live, &k, &size, BPF_NOEXIST)) {
+		live_is_over(c, pid);
 		return 0;
 	}
+	__sync_fetch_and_add(&c->cnt, 1);
+	__sync_fetch_and_add(&mt_live_cnt, 1);
 	return 1;
+}
+
+static __noinline int live_take(u64 ptr)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	struct mt_live_key k = { .ptr = ptr, .pid = pid };
+	struct mt_live_count *c;
+
+	if (bpf_map_delete_elem(&live, &k))
+		return 0;
+	c = bpf_map_lookup_elem(&live_counts, &pid);
+	if (c)
+		__sync_fetch_and_add(&c->cnt, -1);
+	__sync_fetch_and_add(&mt_live_cnt, -1);
+	return 1;
+}
+
+static __always_inline int live_add(u64 ptr, u64 size)
+{
+	return !mt_config.min_size || (size >= mt_config.min_size && live_put(ptr, size));
 }
 
 static __always_inline int live_remove(u64 ptr)
 {
-	struct mt_live_key k = { .ptr = ptr, .pid = bpf_get_current_pid_tgid() >> 32 };
-
-	return !mt_config.min_size || !bpf_map_delete_elem(&live, &k);
+	return !mt_config.min_size || live_take(ptr);
 }
 
 /* n * size, saturating; BPF has no 128-bit product for the compiler's own overflow check. */

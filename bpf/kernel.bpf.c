@@ -5,7 +5,7 @@
  * Mappings come from the sys_exit tracepoint, which every system call of the machine passes once it
  * is on: 0.1 us a call. (fexit programs on the four calls alone would be cheaper, but
  * kernels that forbid function tracing do not load them.)
- * RSS is read from /proc by user/cmd/usage.c: the tracepoint rss_stat is passed twice for every page that is faulted in
+ * RSS is read from /proc by user/live/usage.c: the tracepoint rss_stat is passed twice for every page that is faulted in
  * (0.35 us a page, 4,900 pages a step of a job with 1 MB temporaries). Only of what the OOM killer takes it is told here,
  * since nobody can read it afterwards: the kernel's counter without its per-CPU rests, off by at most 32 pages a CPU.
  */

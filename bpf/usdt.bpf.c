@@ -45,7 +45,7 @@ static __always_inline u64 arg_extend(u64 v, u8 bytes, u8 is_signed)
 
 /*
  * pt_regs may only be read at constant offsets, and the compiler would merge the switch above into
- * one access at a computed one: so the registers are copied to the stack first, through a barrier.
+ * one access at a computed one: so `regs` is a copy of them.
  */
 static __noinline u64 arg_read(struct pt_regs *regs, const struct mt_usdt_arg *a, u64 none)
 {
@@ -99,7 +99,7 @@ int mt_usdt(struct pt_regs *ctx)
 	u32 i = (u32)cookie;
 	const struct mt_usdt_spec *s = bpf_map_lookup_elem(&specs, &i);
 	struct mt_thread *t;
-	struct pt_regs regs;
+	struct pt_regs *regs;
 	u64 ptr;
 
 	hit_count(MT_PROG_USDT);
@@ -109,61 +109,62 @@ int mt_usdt(struct pt_regs *ctx)
 	t = thread_get();
 	if (!t)
 		return 0;
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), ctx))
+	regs = &t->regs;
+	if (bpf_probe_read_kernel(regs, sizeof(*regs), ctx))
 		return 0;
 	switch (s->kind) {
 	case MT_EV_ALLOC:
-		ptr = arg_read(&regs, &s->ptr, 0);
-		frames_settle(t, regs.sp);
+		ptr = arg_read(regs, &s->ptr, 0);
+		frames_settle(t, regs->sp);
 		if (ptr) {
-			u64 size = arg_read(&regs, &s->size, 0);
-			u8 dev = device_of(&regs, s) ?: MT_DEV_CPU;
+			u64 size = arg_read(regs, &s->size, 0);
+			u8 dev = device_of(regs, s) ?: MT_DEV_CPU;
 
-			stack_at(&regs, dev, 0, ptr, size);
+			stack_at(regs, dev, 0, ptr, size);
 			emit_mem(t, MT_EV_ALLOC, dev, 0, ptr, size);
 		}
 		break;
 	case MT_EV_FREE:
-		ptr = arg_read(&regs, &s->ptr, 0);
-		frames_settle(t, regs.sp);
+		ptr = arg_read(regs, &s->ptr, 0);
+		frames_settle(t, regs->sp);
 		if (ptr)
-			emit_addr(t, MT_EV_FREE, device_of(&regs, s), ptr);
+			emit_addr(t, MT_EV_FREE, device_of(regs, s), ptr);
 		break;
 	case MT_EV_REQUEST:
-		ptr = arg_read(&regs, &s->ptr, 0);
-		frames_settle(t, regs.sp);
+		ptr = arg_read(regs, &s->ptr, 0);
+		frames_settle(t, regs->sp);
 		if (ptr)
-			emit_seg(t, MT_EV_REQUEST, device_of(&regs, s), 0, 0, ptr, arg_read(&regs, &s->size, 0),
-				 arg_read(&regs, &s->name, 0), bpf_ktime_get_ns());
+			emit_seg(t, MT_EV_REQUEST, device_of(regs, s), 0, 0, ptr, arg_read(regs, &s->size, 0),
+				 arg_read(regs, &s->name, 0), bpf_ktime_get_ns());
 		break;
 	case MT_EV_REQUEST_FREE:
-		ptr = arg_read(&regs, &s->ptr, 0);
-		frames_settle(t, regs.sp);
+		ptr = arg_read(regs, &s->ptr, 0);
+		frames_settle(t, regs->sp);
 		t->freeing = ptr;
 		if (ptr)
 			emit_addr(t, MT_EV_REQUEST_FREE, MT_DEV_NONE, ptr);
 		break;
 	case MT_EV_TAG:
-		frames_settle(t, regs.sp);
-		emit_mem(t, MT_EV_TAG, device_of(&regs, s), 0, arg_read(&regs, &s->ptr, 0),
-			 text_cstring(t, arg_read(&regs, &s->name, 0)));
+		frames_settle(t, regs->sp);
+		emit_mem(t, MT_EV_TAG, device_of(regs, s), 0, arg_read(regs, &s->ptr, 0),
+			 text_cstring(t, arg_read(regs, &s->name, 0)));
 		break;
 	case MT_EV_OP_BEGIN:
-		frames_begin(t, &regs, text_cstring(t, arg_read(&regs, &s->name, 0)));
+		frames_begin(t, regs, text_cstring(t, arg_read(regs, &s->name, 0)));
 		break;
 	case MT_EV_OP_END:
-		frames_settle(t, regs.sp);
+		frames_settle(t, regs->sp);
 		frames_end(t);
 		break;
 	case MT_EV_REGION_BEGIN:
-		regions_begin(t, &regs, text_cstring(t, arg_read(&regs, &s->name, 0)));
+		regions_begin(t, regs, text_cstring(t, arg_read(regs, &s->name, 0)));
 		break;
 	case MT_EV_REGION_END:
-		regions_end(t, &regs);
+		regions_end(t, regs);
 		break;
 	case MT_EV_STEP:
-		frames_settle(t, regs.sp);
-		emit_addr(t, MT_EV_STEP, MT_DEV_NONE, arg_read(&regs, &s->ptr, 0));
+		frames_settle(t, regs->sp);
+		emit_addr(t, MT_EV_STEP, MT_DEV_NONE, arg_read(regs, &s->ptr, 0));
 		break;
 	}
 	return 0;

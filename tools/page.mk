@@ -2,7 +2,7 @@
 # The HTML page inside the binary. Its chart library is fetched once; where it cannot be, the build goes on without
 # the page, says so, and does not try again by itself: `make page-library` does.
 
-PAGE_FILES := $(wildcard user/view/html/*)
+PAGE_FILES := $(wildcard user/view/page/page.*)
 
 $(B)/uplot/tried: tools/fetch-uplot
 	@mkdir -p $(@D)
@@ -10,7 +10,7 @@ $(B)/uplot/tried: tools/fetch-uplot
 	@touch $@
 $(B)/page_html.h: $(B)/uplot/tried tools/embed-page $(PAGE_FILES)
 	@tools/embed-page $(B)/uplot $@
-$(B)/obj/view/html_page.o $(B)/san/view/html_page.o $(B)/fuzz/obj/view/html_page.o: $(B)/page_html.h
+$(B)/obj/view/page/html_page.o $(B)/san/view/page/html_page.o $(B)/fuzz/obj/view/page/html_page.o: $(B)/page_html.h
 
 .PHONY: page-library check-page
 page-library: ## fetch the HTML page's chart library (npm or curl)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 # What a machine needs beyond this tree: packages, the Python environment; and the demo.
 
-.PHONY: deps deps-test deps-bench venv venv-bench demo
+.PHONY: deps deps-test deps-bench venv venv-tests venv-bench demo
 deps: ## install the packages that building needs
 	@tools/install-deps build
 deps-test: ## … and those of the tests
@@ -10,6 +10,8 @@ deps-bench: ## … and the peers of the benchmark
 	@tools/install-deps build python bench
 venv: ## Python with torch under build/venv
 	@tools/make-venv
+venv-tests: # ... and what reads Parquet
+	@tools/make-venv parquet
 venv-bench:
 	@tools/make-venv bench
 

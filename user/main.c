@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/offline.h"
-#include "view/text.h"
 
 static int (*const commands[CMD_CNT])(const struct options *o, struct err *err) = {
 	[CMD_LIVE] = cmd_live,	   [CMD_RECORD] = cmd_record, [CMD_REPORT] = cmd_report,

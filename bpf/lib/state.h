@@ -9,12 +9,11 @@
 #include "memtrace/event.h"
 #include "memtrace/loss.h"
 #include "lib/kernel.h"
-#include "lib/shared.h"
+#include "memtrace/shared.h"
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-#define MT_TARGETS_MAX 4096
 #define MT_GIVEN_MAX 8 /* a power of two */
 #define MT_FRAME_EXPLICIT 1 /* frame with an end event: never over by its stack pointer */
 #define MT_FRAME_NODE 2	    /* a backward node's: Python may be called from it */
@@ -100,6 +99,7 @@ struct mt_thread {
 	u64 freed_fn;
 	struct mt_frame frames[MT_FRAMES_MAX];
 	struct mt_text text; /* lib/text.h */
+	struct pt_regs regs; /* usdt.bpf.c: a copy; on its stack it would not leave room for --stacks (512 bytes in all, 6.1) */
 };
 
 #ifdef MT_DEFINE
@@ -109,6 +109,9 @@ __u32 mt_stacks_on = 0;
 __u32 mt_modules_on = 0;
 __u64 mt_looked_up_ns = 0;
 __u32 mt_partial_cnt = 0;
+__u64 mt_live_cnt = 0;
+__u32 mt_live_over_cnt = 0;
+__u32 mt_live_over[MT_LIVE_OVER_MAX] = {};
 #else
 extern const volatile struct mt_config mt_config;
 extern struct mt_counters mt_counters[MT_CPUS_MAX];
@@ -116,6 +119,8 @@ extern __u32 mt_stacks_on; /* not while costs are measured: a stack's is measure
 extern __u32 mt_modules_on; /* of some process it is known how */
 extern __u64 mt_looked_up_ns; /* first look-up of a schema that user space has not taken note of; 0: none */
 extern __u32 mt_partial_cnt; /* processes in `partial` */
+extern __u64 mt_live_cnt; /* blocks in `live` */
+extern __u32 mt_live_over_cnt, mt_live_over[MT_LIVE_OVER_MAX]; /* processes that were over their share: ever, the last ones */
 #endif
 
 struct mt_ring {
@@ -176,10 +181,13 @@ struct mt_fired_def {
 	__type(value, u64);
 };
 
-/* Live host pointers that passed --min-size; made full size only when that is used. */
-struct mt_live_key {
-	u64 ptr;
-	u64 pid;
+/* Live host pointers that passed --min-size, and how many each process has; made full size only when that is used. */
+struct mt_live_counts_def {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, struct mt_live_count);
 };
 struct mt_live_def {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -197,6 +205,7 @@ struct mt_partial_def partial SEC(".maps");
 struct mt_names_def names_told SEC(".maps");
 struct mt_specs_def specs SEC(".maps");
 struct mt_live_def live SEC(".maps");
+struct mt_live_counts_def live_counts SEC(".maps");
 struct mt_fired_def fired SEC(".maps");
 #else
 extern struct mt_rings_def rings SEC(".maps");
@@ -206,6 +215,7 @@ extern struct mt_partial_def partial SEC(".maps");
 extern struct mt_names_def names_told SEC(".maps");
 extern struct mt_specs_def specs SEC(".maps");
 extern struct mt_live_def live SEC(".maps");
+extern struct mt_live_counts_def live_counts SEC(".maps");
 extern struct mt_fired_def fired SEC(".maps");
 #endif
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "cmd/idle.h"
+#include "live/idle.h"
 #include "plan/plan.h"
 #include "target/target.h"
 #include "trace/link.h"

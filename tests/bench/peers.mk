@@ -14,3 +14,9 @@ bench: ## memtrace and its peers on the same job, a table
 bench-views: build/memtrace ## how fast exports are (docs/export.md), what serve costs at 100 k events/s (docs/serve.md); root
 	@tests/bench/exports $(if $(QUICK),"" 1) | tee build/bench/exports.md
 	@tests/bench/served 100000 $(if $(QUICK),8 1,20 3) | tee build/bench/served.md
+
+.PHONY: check-cost
+check-cost: build/memtrace ## what memtrace says that it costs a job, beside what the job lost: within 15 % or 0.3 points; root
+	@tools/install-deps build python
+	@tools/make-venv
+	@tests/bench/cost

@@ -3,8 +3,8 @@
  * BPF programs in the kernel: probes on functions of this very program, through the real tracer, rings
  * and decoder, in both ways of attaching. Needs root. Every test says exactly which events must come.
  *
- * test_kernel [multi|perf|auto]: both ways; one of them; or the one that the tracer chooses on this
- * kernel, named in the last line ("way: multi").
+ * test_kernel [multi|perf|auto [PATTERN]]: both ways; one of them; or the one that the tracer chooses on this
+ * kernel, named in the last line ("way: multi"). PATTERN: those tests alone ("test_*ring*").
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,10 +30,12 @@
 #include <bpf/bpf.h>
 
 #include "base/err.h"
-#include "bpf/lib/shared.h"
+#include "memtrace/shared.h"
 #include "event/decode.h"
+#include "memtrace.skel.h"
 #include "plan/plan.h"
 #include "trace/cookies.h"
+#include "trace/taps.h"
 #include "trace/trace.h"
 #include "self.h"
 
@@ -139,6 +141,26 @@ NOINLINE void flow_outer(void *a, void *b, void *items, uint64_t cnt)
 	sink += (uint64_t)frame[0];
 }
 
+/* An operator with more arguments than registers: its tensors lie on the stack. */
+NOINLINE void flow_many(int a, int b, int c, int d, int e, int f, void *g, void *h)
+{
+	sink += (uint64_t)(a + b + c + d + e + f) + (uintptr_t)g + (uintptr_t)h;
+}
+
+/* A realloc that takes its time, in the middle of which is inside_ns; sizes over 1000 cannot be had. */
+static uint64_t inside_ns;
+NOINLINE void *host_realloc(void *ptr, size_t size)
+{
+	struct timespec ts, pause = { .tv_nsec = 1000000 };
+
+	sink += (uintptr_t)ptr;
+	nanosleep(&pause, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	inside_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	nanosleep(&pause, NULL);
+	return size && size <= 1000 ? (void *)(0x9000 + size) : NULL;
+}
+
 static jmp_buf out;
 NOINLINE void op_jumps(void) { longjmp(out, 1); }
 
@@ -161,7 +183,7 @@ struct rig {
 };
 
 static unsigned stacks; /* enum mt_stacks, of the next rig; it is the rig's then */
-static uint64_t stack_size, stack_rate;
+static uint64_t stack_size, stack_rate, min_size; /* the same */
 
 static uint64_t file_offset(const void *fn)
 {
@@ -190,7 +212,7 @@ static void rig__init(struct rig *r, uint64_t ring_bytes, int kernel)
 	r->ev = calloc(EVENTS_MAX, sizeof(*r->ev));
 	assert_non_null(r->ev);
 	r->t = self_tracer((struct tracer_opts){ .ring_bytes = ring_bytes, .kernel = kernel, .stacks = stacks,
-						 .stack_size = stack_size, .stack_rate = stack_rate });
+						 .stack_size = stack_size, .stack_rate = stack_rate, .min_size = min_size });
 	r->plan = (struct plan){ .libs = &r->lib, .libs_cnt = 1, .sites = r->sites, .specs = r->specs,
 				 .seg_specs = r->seg_specs };
 	assert_int_equal(names__add(r->names, "op_a").v, OP_A);
@@ -277,14 +299,19 @@ static int by_time(const void *a, const void *b)
 	return (int)(x->aux & 0xff) - (int)(y->aux & 0xff) ?: (int)(x->aux >> 16) - (int)(y->aux >> 16);
 }
 
+static void rig__collected(struct rig *r)
+{
+	qsort(r->ev, r->cnt, sizeof(*r->ev), by_time);
+	for (size_t i = 0; i < r->cnt; i++)
+		decode__resolve(r->d, &r->ev[i]);
+}
+
 static void rig__collect(struct rig *r)
 {
 	struct drained d;
 
 	assert_true(tracer__drain(r->t, UINT64_MAX, rig__record, r, &d) >= 0);
-	qsort(r->ev, r->cnt, sizeof(*r->ev), by_time);
-	for (size_t i = 0; i < r->cnt; i++)
-		decode__resolve(r->d, &r->ev[i]);
+	rig__collected(r);
 }
 
 static uint64_t rig__loss(const struct rig *r, enum mt_loss l)
@@ -293,6 +320,14 @@ static uint64_t rig__loss(const struct rig *r, enum mt_loss l)
 
 	tracer__counters(r->t, &c);
 	return c.loss[l];
+}
+
+/* Each event that was not told is a failure, and says why it was not. */
+static void rig__lost_nothing(const struct rig *r)
+{
+	for (unsigned l = 0; l < MT_LOSS_MAX; l++)
+		if (rig__loss(r, l))
+			fail_msg("%u events were lost: %s", (unsigned)rig__loss(r, l), loss_name(l));
 }
 
 static void rig__done(struct rig *r)
@@ -304,6 +339,7 @@ static void rig__done(struct rig *r)
 	free(r->raw);
 	free(r->ev);
 	stacks = 0;
+	min_size = 0;
 }
 
 static const char *name_of(const struct rig *r, size_t i)
@@ -590,7 +626,7 @@ static void test_idle_operators_go_and_come_back(void **state)
 	drain_ops(&r, told, 300);
 	sum = callers__end(&c);
 	drain_ops(&r, told, 1);
-	assert_int_equal(rig__loss(&r, MT_LOSS_RING), 0);
+	rig__lost_nothing(&r);
 	assert_int_equal(told[OP_A], 2);
 	assert_true(sum > 1000);
 	assert_int_equal(told[OP_B], sum);
@@ -854,15 +890,47 @@ static void test_ring_goes_round(void **state)
 static const struct mt_usdt_arg arg_rdi = { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 8 };
 static const struct mt_usdt_arg arg_rsi = { .form = MT_ARG_REG, .reg = MT_REG_RSI, .bytes = 8 };
 
-static void rig__usdts(struct rig *r)
+static void rig__usdts_in(struct rig *r, uint64_t ring_bytes)
 {
-	rig__init(r, 0, 0);
+	rig__init(r, ring_bytes, 0);
 	rig__usdt(r, begin, (struct mt_usdt_spec){ .kind = MT_EV_OP_BEGIN, .name = arg_rdi });
 	rig__usdt(r, end, (struct mt_usdt_spec){ .kind = MT_EV_OP_END });
 	rig__usdt(r, tag, (struct mt_usdt_spec){ .kind = MT_EV_TAG, .ptr = arg_rdi, .name = arg_rsi });
 	rig__site(r, op_a, MT_PROG_OP, OP_A);
 	rig__site(r, fw_new, MT_PROG_FW_NEW, 0);
 	self_attach(r->t, &r->plan);
+}
+
+static void rig__usdts(struct rig *r)
+{
+	rig__usdts_in(r, 0);
+}
+
+/*
+ * A ring is looked at each 64th record. Of large ones so many do not fit: they are refused by the ring itself, before a share
+ * was asked for. What came and what was counted is everything.
+ */
+static void test_full_ring_of_names_is_counted(void **state)
+{
+	const unsigned each = 3; /* name, begin, end */
+	unsigned told = 300, came;
+	char name[32];
+	struct rig r;
+
+	(void)state;
+	rig__usdts_in(&r, 4096);
+	(void)names__add(r.names, "?"); /* of a begin whose name was lost */
+	came = names__last(r.names);
+	for (unsigned i = 0; i < told; i++) {
+		snprintf(name, sizeof(name), "iter%u", i);
+		begin(name);
+		end();
+	}
+	rig__collect(&r);
+	came = names__last(r.names) - came + (unsigned)r.cnt;
+	assert_in_range(came, 40, each * told - 1);
+	assert_int_equal(rig__loss(&r, MT_LOSS_RING), each * told - came);
+	rig__done(&r);
 }
 
 static void test_named_ops_nest_with_probed_ones(void **state)
@@ -1361,6 +1429,33 @@ static void test_framework_usage(void **state)
 
 #define SEG_VALUE(how, at) { .form = MT_SEG_##how, .where = (at), .bytes = 8 }
 
+/* What realloc frees another thread may be given from its entry on, so that is when it was freed; nothing is if it fails. */
+static void test_realloc_frees_when_it_begins(void **state)
+{
+	uint64_t first_inside_ns;
+	struct rig r;
+
+	(void)state;
+	rig__init(&r, 0, 0);
+	rig__site(&r, host_realloc, MT_PROG_HOST_RET, MT_HOST_REALLOC);
+	r.sites[0].is_ret = 1;
+	rig__site(&r, host_realloc, MT_PROG_HOST_ENTER, MT_HOST_REALLOC);
+	self_attach(r.t, &r.plan);
+	host_realloc((void *)0x1000, 8);
+	first_inside_ns = inside_ns;
+	host_realloc((void *)0x2000, 2000);
+	host_realloc((void *)0x3000, 0);
+	host_realloc(NULL, 16);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_FREE, MT_EV_ALLOC, MT_EV_OOM, MT_EV_FREE, MT_EV_ALLOC, 0);
+	assert_true(r.ev[0].addr == 0x1000 && r.ev[0].flags == MT_F_BLOCK_MOVED && r.ev[0].ts_ns < first_inside_ns);
+	assert_true(r.ev[1].addr == 0x9008 && r.ev[1].size == 8 && r.ev[1].ts_ns > first_inside_ns);
+	assert_int_equal(r.ev[2].size, 2000);
+	assert_true(r.ev[3].addr == 0x3000 && !r.ev[3].flags);
+	assert_true(r.ev[4].addr == 0x9010 && !r.ev[4].flags);
+	rig__done(&r);
+}
+
 static void test_segments(void **state)
 {
 	static const void *const fns[] = { driver_alloc, runtime_alloc, runtime_free, runtime_device };
@@ -1771,6 +1866,7 @@ static struct mt_flow_spec flow_specs[] = {
 	  { { MT_FLOW_TENSOR, 0, MT_FLOW_F_REQUIRED | MT_FLOW_F_WRITTEN, 0 },
 	    { MT_FLOW_OPTIONAL, 1, 0, 1 },
 	    { MT_FLOW_LIST, 2, MT_FLOW_F_REQUIRED, 2 } } },
+	{ 2, { { MT_FLOW_TENSOR, 16, MT_FLOW_F_REQUIRED, 6 }, { MT_FLOW_OPTIONAL, 17, 0, 7 } } },
 };
 
 /* Not attached yet: sites of one program stand together in a plan. */
@@ -1783,7 +1879,7 @@ static void rig__flow_sites(struct rig *r, const struct mt_flow_layout *l)
 	rig__init(r, 0, 0);
 	r->plan.flow_layout = (struct flow_layout){ "a test's", *l };
 	r->plan.flow_specs = flow_specs;
-	r->plan.flow_specs_cnt = 2;
+	r->plan.flow_specs_cnt = 3;
 	r->plan.flow_vtables = flow_classes;
 	r->plan.flow_vtables_cnt = 4;
 	rig__site(r, flow_op, MT_PROG_FLOW_OP, OP_A | 1ull << 32);
@@ -1858,6 +1954,25 @@ static void test_tensors_of_both_layouts(void **state)
 		assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 0);
 		rig__done(&r);
 	}
+}
+
+/* The first word on the stack is behind the return address. */
+static void test_tensors_on_the_stack(void **state)
+{
+	struct objects o;
+	struct rig r;
+
+	(void)state;
+	rig__flow_sites(&r, &flow_layouts[0]);
+	rig__site(&r, flow_many, MT_PROG_FLOW_OP, OP_B | 2ull << 32);
+	self_attach(r.t, &r.plan);
+	objects__lay(&o, &flow_layouts[0], 0);
+	flow_many(1, 2, 3, 4, 5, 6, &o.items[0], o.optional);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP, EV_ARG, EV_ARG, 0);
+	expect_arg(&r, 1, 0x1000, AUX(6, 2, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 2, 0x2000, AUX(7, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	rig__done(&r);
 }
 
 /* Inside an operator its own tensors are not read again, but what is written is; the next one knows nothing. */
@@ -2020,6 +2135,123 @@ static void test_files_go_with_their_process(void **state)
 	rig__collect(&r);
 	expect_kinds(&r, MT_EV_OP, MT_EV_OP, MT_EV_OP, 0);
 	rig__done(&r);
+}
+
+/* --- blocks above --min-size ------------------------------------------------------------------------ */
+
+NOINLINE void *host_give(size_t size)
+{
+	static uintptr_t at = 0x100000;
+
+	sink += size;
+	return (void *)(at += 64);
+}
+NOINLINE void host_take(void *ptr) { sink += (uintptr_t)ptr; }
+
+/* The last map of that name that was made: our tracer's. */
+static int map_named(const char *name)
+{
+	uint32_t id = 0, len;
+	int found = -1;
+
+	while (!bpf_map_get_next_id(id, &id)) {
+		int fd = bpf_map_get_fd_by_id(id);
+		struct bpf_map_info info = { 0 };
+
+		len = sizeof(info);
+		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) && !strcmp(info.name, name)) {
+			close(found);
+			found = fd;
+		} else {
+			close(fd);
+		}
+	}
+	assert_true(found >= 0);
+	return found;
+}
+
+struct live {
+	struct rig r;
+	struct taps *taps; /* the rings are theirs */
+	struct mt_bpf__bss *bss;
+	int counts, blocks;
+	uint32_t pid;
+};
+
+static void live__init(struct live *l)
+{
+	struct taps_desc desc;
+	int fds[TAPS_FDS_MAX];
+
+	min_size = 16;
+	rig__init(&l->r, 64 << 10, 0);
+	rig__site(&l->r, host_give, MT_PROG_HOST_RET, MT_HOST_MALLOC);
+	l->r.sites[0].is_ret = 1;
+	rig__site(&l->r, host_give, MT_PROG_HOST_ENTER, MT_HOST_MALLOC);
+	rig__site(&l->r, host_take, MT_PROG_HOST_FREE, 0);
+	l->counts = map_named("live_counts");
+	l->blocks = map_named("live");
+	l->pid = (uint32_t)getpid();
+	tracer__taps(l->r.t, &desc, fds);
+	l->bss = mmap(NULL, desc.bss_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[desc.rings_cnt], 0);
+	assert_ptr_not_equal(l->bss, MAP_FAILED);
+	for (unsigned i = 0; i <= desc.rings_cnt; i++)
+		fds[i] = dup(fds[i]); /* the tracer's are its own */
+	assert_int_equal(taps__new(&l->taps, &desc, fds, desc.rings_cnt + 1u, NULL), 0);
+	self_attach(l->r.t, &l->r.plan);
+}
+
+static void live__done(struct live *l)
+{
+	taps__free(l->taps);
+	close(l->counts);
+	close(l->blocks);
+	rig__done(&l->r);
+}
+
+/* As if the process had so many, and all others together so many. */
+static void live__pretend(struct live *l, uint64_t own, uint64_t others)
+{
+	struct mt_live_count c = { .cnt = own };
+
+	assert_int_equal(bpf_map_update_elem(l->counts, &l->pid, &c, BPF_ANY), 0);
+	l->bss->mt_live_cnt = own + others;
+}
+
+static void test_live_blocks_have_shares(void **state)
+{
+	struct drained d;
+	uint64_t key[2];
+	struct live l;
+	void *first;
+
+	(void)state;
+	live__init(&l);
+	live__pretend(&l, MT_LIVE_MAX / 2 - 3, 0);
+	first = host_give(16);
+	assert_int_equal(host_give(15) != NULL, 1); /* too small to be told */
+	for (int i = 0; i < 4; i++)
+		(void)host_give(16);
+	assert_int_equal(rig__loss(&l.r, MT_LOSS_LIVE_TABLE), 2);
+	assert_int_equal(taps__next_live_over(l.taps), getpid());
+	assert_int_equal(taps__next_live_over(l.taps), 0);
+	host_take(first);
+	(void)host_give(1000); /* there is room again */
+	assert_int_equal(rig__loss(&l.r, MT_LOSS_LIVE_TABLE), 2);
+	live__pretend(&l, MT_LIVE_MAX / 2 - 3, MT_LIVE_MAX / 4); /* others came: the share is smaller */
+	(void)host_give(1000);
+	assert_int_equal(rig__loss(&l.r, MT_LOSS_LIVE_TABLE), 3);
+	live__pretend(&l, 100, 3 * (MT_LIVE_MAX / 4)); /* who has little finds room beside one that has most */
+	(void)host_give(1000);
+	assert_int_equal(rig__loss(&l.r, MT_LOSS_LIVE_TABLE), 3);
+	tracer__detach(l.r.t, getpid()); /* its four blocks are gone, and what is known of it */
+	assert_int_equal(bpf_map_get_next_key(l.blocks, NULL, key), -ENOENT);
+	assert_int_equal(bpf_map_get_next_key(l.counts, NULL, key), -ENOENT);
+	assert_int_equal(l.bss->mt_live_cnt, 100 + 3 * (MT_LIVE_MAX / 4) + 1 - 4);
+	assert_true(taps__drain(l.taps, UINT64_MAX, rig__record, &l.r, &d) > 0);
+	rig__collected(&l.r);
+	expect_kinds(&l.r, MT_EV_ALLOC, MT_EV_ALLOC, MT_EV_ALLOC, MT_EV_FREE, MT_EV_ALLOC, MT_EV_ALLOC, 0);
+	live__done(&l);
 }
 
 /* --- stacks ---------------------------------------------------------------------------------------- */
@@ -2188,6 +2420,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_null_and_empty_are_no_events),
 		cmocka_unit_test(test_threads_lose_nothing),
 		cmocka_unit_test(test_full_ring_is_counted),
+		cmocka_unit_test(test_full_ring_of_names_is_counted),
 		cmocka_unit_test(test_full_ring_has_room_for_others),
 		cmocka_unit_test(test_ring_goes_round),
 		cmocka_unit_test(test_named_ops_nest_with_probed_ones),
@@ -2202,16 +2435,19 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_regions_that_end_once),
 		cmocka_unit_test(test_tensors_of_both_layouts),
+		cmocka_unit_test(test_tensors_on_the_stack),
 		cmocka_unit_test(test_tensors_given_already),
 		cmocka_unit_test(test_strangers_are_not_read),
 		cmocka_unit_test(test_long_and_torn_lists), cmocka_unit_test(test_classes_go_with_their_process),
 		cmocka_unit_test(test_framework_usage),
+		cmocka_unit_test(test_realloc_frees_when_it_begins),
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_calls_in_calls_at_random),
 		cmocka_unit_test(test_semaphores),
 		cmocka_unit_test(test_kernel_side),
 		cmocka_unit_test(test_remap),
 		cmocka_unit_test(test_calls_of_the_32_bit_interface),
+		cmocka_unit_test(test_live_blocks_have_shares),
 		cmocka_unit_test(test_native_stacks),
 		cmocka_unit_test(test_native_stacks_have_a_rate),
 		cmocka_unit_test(test_python_stacks),
@@ -2225,6 +2461,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: needs root\n", argv[0]);
 		return 1;
 	}
+	if (argc > 2)
+		cmocka_set_test_filter(argv[2]);
 	if (!strcmp(mode, "auto")) {
 		way = -1;
 		failed = cmocka_run_group_tests_name("the tracer's choice", tests, NULL, NULL);

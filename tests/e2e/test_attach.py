@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Attaching to a job that runs, and leaving it, in every way in which that can go."""
-import array
+import contextlib
 import os
+import pathlib
 import pty
 import re
 import select
@@ -12,36 +13,40 @@ import time
 
 import mt
 
-# Far above what either takes (0.5 to 1 s, 50 ms: `make bench` tells), since other programs may run meanwhile.
-ATTACH_S_MAX = 4.0
-STEP_GAP_S_MAX = 2.0
+ATTACH_S_MAX = 2.0  # the promise; without the time for which memtrace waited for a CPU that others had
 
 SLOW = {"what_is_lost_after_the_end_is_not_counted"}
-ALONE = {"attach_is_fast_and_steps_continue", "max_overhead_detaches", "ring_too_small_shows_losses"}
+ALONE = {"attach_is_fast_and_steps_continue", "max_overhead_detaches", "ring_too_small_shows_losses", "max_loss_is_the_line"}
+
+
+def waited_for_a_cpu(pid):
+    """The most that one thread of this process or its children stood in a run queue, in seconds."""
+    pids = [pid, *subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()]
+    waits = [0.0]
+    for task in (t for p in pids for t in pathlib.Path(f"/proc/{p}/task").glob("*/schedstat")):
+        with contextlib.suppress(OSError):
+            waits.append(int(task.read_text().split()[1]) / 1e9)
+    return max(waits)
 
 
 def test_attach_is_fast_and_steps_continue():
-    """All operator probes are set soon after the command's start, and no step of the job waits for them."""
-    with mt.scratch() as tmp:
-        stamps = tmp / "stamps"
-        took = []
-        with mt.job("mlp", "--stamps", stamps) as job:
-            for i in range(3):
-                begin = time.monotonic()
-                with mt.start("record", "-p", str(job.pid), "-o", str(tmp / f"{i}.mtr")) as tracer:
-                    mt.wait_attached(tracer, job.pid, mt.OP)
-                    took.append(time.monotonic() - begin)
-                    time.sleep(0.5)
-                    mt.finish(tracer, tmp / f"{i}.mtr")
-            mt.check_goes_on(job)
-            job.signal(signal.SIGTERM)
-            mt.check(job.wait() == 0, f"the job failed: {job.err}")
-        times = array.array("Q", stamps.read_bytes())
-        gap = max(b - a for a, b in zip(times, times[1:])) / 1e9
-    mt.note(f"attach {min(took):.2f} s (of {', '.join(f'{t:.2f}' for t in took)}), "
-            f"longest step {1000 * gap:.0f} ms of {len(times)}")
-    mt.check(min(took) <= ATTACH_S_MAX, f"attached only after {min(took):.2f} s")
-    mt.check(gap <= STEP_GAP_S_MAX, f"a step took {gap:.2f} s")
+    """All operator probes are set soon after the command's start, each time, and the job goes on (how evenly: test_gaps.py)."""
+    took, waits = [], []
+    with mt.scratch() as tmp, mt.job("mlp") as job:
+        for i in range(3):
+            begin = time.monotonic()
+            with mt.start("record", "-p", str(job.pid), "-o", str(tmp / f"{i}.mtr")) as tracer:
+                mt.wait_attached(tracer, job.pid, mt.OP)
+                took.append(time.monotonic() - begin)
+                waits.append(waited_for_a_cpu(tracer.pid))
+                time.sleep(0.5)
+                mt.finish(tracer, tmp / f"{i}.mtr")
+        mt.check_goes_on(job)
+        job.signal(signal.SIGTERM)
+        mt.check(job.wait() == 0, f"the job failed: {job.err}")
+    said = ", ".join(f"{t:.2f} s ({w:.2f} of it in a run queue)" for t, w in zip(took, waits))
+    mt.note(f"attached in {said}")
+    mt.check(all(t - w <= ATTACH_S_MAX for t, w in zip(took, waits)), f"attached only after {said}")
 
 
 def test_live_report_equals_replay():
@@ -176,6 +181,35 @@ def test_ring_too_small_shows_losses():
         mt.check(re.search(r"\blost\b|losses", done.stdout, re.I), f"no losses in: {done.stdout[-2000:]}")
         rep = mt.report(tmp / "a.mtr", (3,))
         mt.check(rep["lost"]["ring"] > 0, f"lost: {rep['lost']}")
+    mt.check_goes_on(job)
+
+
+def counted_losses():
+    """Reasons that make the exit code 3, as docs/losses.md marks them."""
+    table = (mt.ROOT / "docs" / "losses.md").read_text()
+    return set(re.findall(r"^\| `(\w+)` \| • \|", table, re.M))
+
+
+def test_max_loss_is_the_line():
+    """As many lost events as --max-loss says are well, one more is exit 3: of a trace, and of what reads its recording."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        small = ("-p", job.pid, "-d", 2, "--ring-size", "4K")
+        path = tmp / "a.mtr"
+        mt.ok(mt.memtrace("record", *small, "-o", path), (3,))
+        told = mt.report(path, (3,))["lost"]
+        lost = sum(n for reason, n in told.items() if reason in counted_losses())
+        mt.check(lost > 100, f"nothing was lost, so nothing is tested: {told}")
+        mt.ok(mt.memtrace("export", path, "--to", "csv", "-o", tmp / "b.csv"), (3,))
+        for what in (("report", path), ("report", path, "--json"), ("diff", path, path),
+                     ("export", path, "--to", "csv", "--force", "-o", tmp / "b.csv")):
+            mt.ok(mt.memtrace(*what, "--max-loss", lost - 1), (3,))
+            done = mt.ok(mt.memtrace(*what, "--max-loss", lost))
+            mt.check(what[0] != "report" or "lost" in done.stdout, "an allowed loss is not shown")
+        mt.ok(mt.memtrace("record", *small, "-o", tmp / "c.mtr", "--max-loss", 10**12))
+        mt.ok(mt.memtrace(*small, "--max-loss", 10**12))
+        mt.check(mt.report(tmp / "c.mtr", (3,))["lost"]["ring"] > 0, "nothing was lost the second time")
+    mt.expect_failure(mt.memtrace("report", "x.mtr", "--max-loss", "-1"), 2, "-1")
     mt.check_goes_on(job)
 
 

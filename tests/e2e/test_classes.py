@@ -8,7 +8,7 @@ are those storages that the job named for it, not one more or less.
 import mt
 import test_categories
 
-SLOW = {"ddp_gradients_are_views", "fsdp_gathers", "lbfgs_history", "gan_states", "two_threads", "adam_by_hand",
+SLOW = {"ddp_gradients_are_views", "fsdp_gathers", "lbfgs_history", "gan_states", "two_threads", "adam_by_hand", "decay_by_hand",
         "optimizer_by_hand_in_backward", "optimizer_by_hand_after_nodes", "image"}
 
 PROBES = "framework,flow,regions,kernel"
@@ -99,6 +99,10 @@ def test_adam_by_hand():
     exact("adam_by_hand", ("OPTIMIZER_STATE", "PARAMETER"))
 
 
+def test_decay_by_hand():
+    exact("decay_by_hand", ("OPTIMIZER_STATE", "PARAMETER", "GRADIENT", "BUFFER"))
+
+
 def test_gan_states():
     exact("gan", ("OPTIMIZER_STATE", "BUFFER"))
 
@@ -108,7 +112,7 @@ def test_gradient_accumulation():
 
 
 def test_inference_only():
-    exact("inference", ("PARAMETER",))
+    exact("inference", ("PARAMETER", "BUFFER"))
 
 
 def test_image():

@@ -52,8 +52,12 @@ def test_no_btf():
         return subprocess.run([*covered, mt.MEMTRACE, *map(str, args)], capture_output=True, text=True, timeout=30,
                               stdin=subprocess.DEVNULL, check=False)
     with mt.scratch() as tmp:
-        mt.expect_failure(run("record", "-p", job.pid, "-o", tmp / "a.mtr"), 1, "no BTF", "hint: ", "CONFIG_DEBUG_INFO_BTF")
+        for args in (("record", "-p", job.pid, "-o", tmp / "a.mtr"), ("-p", job.pid, "-d", 1),
+                     ("serve", "-p", job.pid, "--listen", "127.0.0.1:0"), ("record", "-o", tmp / "a.mtr", "--", "true")):
+            mt.expect_failure(run(*args), 1, "no BTF", "hint: ", "CONFIG_DEBUG_INFO_BTF")
         mt.check(not (tmp / "a.mtr").exists(), "a recording of nothing")
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "--probes", "framework", "-o", tmp / "b.mtr"))
+        mt.check("What this rests on" in mt.ok(run("report", tmp / "b.mtr")).stdout, "looking at a recording needs no kernel")
     doctor = run("doctor")
     mt.check(doctor.returncode == 1 and "/sys/kernel/btf/vmlinux is missing" in doctor.stdout, f"{doctor.returncode} {doctor.stdout}")
     mt.check(not mt.probed(job.pid, mt.NEW), "a probe is there all the same")

@@ -268,7 +268,7 @@ def test_what_ifs_of_checkpoints_come_true():
             said = estimate(one, "--checkpoint", ",".join(f"layers.{b}" for b in blocks.split(",")))
             curve = said["checkpoint"]["modules"]
             mt.check(len(curve) == len(blocks.split(",")) and all(m["time_ns"] > 0 and m["bytes"] > 1 << 20 for m in curve), said)
-            check_what_if(f"blocks {blocks} checkpointed", said, record_blocks(where, "ran", *size, "--checkpoint", blocks))
+            check_what_if(f"blocks {blocks} checkpointed", said, record_blocks(where, f"ran{blocks}", *size, "--checkpoint", blocks))
         all_of_them = estimate(one, "--checkpoint", "layers.*")
         budget = all_of_them["checkpoint"]["modules"][1]["peak_so_far"] + 1000
         said = estimate(one, "--checkpoint", "layers.*", "--budget", budget)

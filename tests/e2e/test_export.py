@@ -2,9 +2,9 @@
 """Exports that other programs read: torch.profiler's memory timelines, final labels, the data-flow graph.
 
 The timelines are read as torch's own tools read them, and compared with what torch.profiler's
-export_memory_timeline writes for the same steps of the same process.
+export_memory_timeline writes for the same steps of the same process: record by record they cannot be (two clocks), so births,
+frees and versions are counted, and the bytes of each category compared as their mean over the births.
 """
-import bisect
 import gzip
 import json
 import os
@@ -20,7 +20,7 @@ SLOW = {"as_torch_transformer", "as_torch_conv"}
 INDEX = ["PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "unknown"]
 PREEXISTING, CREATE, INCREMENT, DESTROY = 1, 2, 3, 4
 FLOW = ("--probes", "framework,flow,regions")
-MEAN_MAX = 0.02  # of all known bytes: how far the mean of one category may be from torch's
+MEAN_MAX = 0.001  # of all bytes: how far the mean of one category may be from torch's, beside what torch has no category for
 
 
 def export(mtr, form, out, *extra):
@@ -116,18 +116,32 @@ def test_timeline_is_the_report():
 
 # --- torch's own export ---------------------------------------------------------------------------------
 
-def mean(times, sizes, begin_us, end_us):
-    """Mean bytes of each category in this time."""
-    total = [0.0] * 8
-    for i in range(max(0, bisect.bisect_right(times, begin_us) - 1), len(times)):
-        until = times[i + 1] if i + 1 < len(times) else end_us
-        length = min(until, end_us) - max(times[i], begin_us)
-        if length > 0:
-            total = [a + length * b for a, b in zip(total, sizes[i][1:])]
-    return [a / (end_us - begin_us) for a in total]
+def mean(records, begin, end):
+    """Mean bytes of each category at the births of this time: a thread that waits for a CPU between two of them changes nothing."""
+    now, total, births = [0] * 8, [0] * 8, 0
+    for t, action, size, category in records:
+        now[category] += size
+        if action == CREATE and begin <= t < end:
+            births += 1
+            total = [x + y for x, y in zip(total, now)]
+    return [x / max(births, 1) for x in total]
 
 
-def compare(model):
+def as_timeline(raw):
+    """The other timeline, by the rule of torch's _coalesce_timeline."""
+    times, sizes, first = [], [], -1
+    for t, _, size, category in raw:
+        t = t if t == -1 else int(t / 1000)  # as torch does it: through a double
+        first = t if first == -1 else first
+        if not times or t != times[-1]:
+            times.append(t)
+            sizes.append(list(sizes[-1]) if sizes else [0] * 9)
+        sizes[-1][category + 1] += size
+    return [[first if t < 0 else t for t in times], sizes]
+
+
+def both(model):
+    """(window, torch's raw timeline, ours); of both, the other timeline says the same."""
     with mt.scratch() as tmp:
         mtr = tmp / "a.mtr"
         with mt.job("timeline", "--model", model, "--out", tmp) as job:
@@ -138,27 +152,35 @@ def compare(model):
                 job.line("done", 90)
                 mt.finish(tracer, mtr)
         window = json.loads((tmp / "window.json").read_text())
-        ours = check_timeline(export(mtr, "torch-timeline", tmp / "ours.json"))
-        sums(export(mtr, "torch-raw", tmp / "ours.raw.json"))
-        theirs = json.loads((tmp / "torch.json").read_text())
         raw = json.loads(gzip.decompress((tmp / "torch.raw.json.gz").read_bytes()))
         mine = export(mtr, "torch-raw", tmp / "ours.raw.json")
+        timeline = export(mtr, "torch-timeline", tmp / "ours.json")
+        mt.check(as_timeline(raw) == json.loads((tmp / "torch.json").read_text()), "torch makes its timeline by another rule")
+    check_timeline(timeline)
+    sums(mine)
+    mt.check(as_timeline(mine) == timeline, "torch-timeline is not what torch would make of torch-raw")
+    return window, raw, mine
+
+
+def compare(model):
+    window, raw, mine = both(model)
     begin, end = window["begin_ns"], window["end_ns"]
-    want, got = (mean(*doc, begin // 1000, end // 1000) for doc in (theirs, ours))
-    known = sum(want[:7])
-    mt.note(f"{model}: " + ", ".join(f"{n} {g / 1024:.0f}/{w / 1024:.0f}" for n, g, w in zip(INDEX, got, want))
-            + " KiB (ours/torch's mean)")
+    want, got = (mean(records, begin, end) for records in (raw, mine))
+    slack = MEAN_MAX * sum(want)
+    mt.note(f"{model}: " + ", ".join(f"{n} {g / 1024:.1f}/{w / 1024:.1f}" for n, g, w in zip(INDEX, got, want))
+            + f" KiB (ours/torch's mean), {slack / 1024:.1f} are allowed")
+    # what torch has no category for has one here: each may have more by that, all together not more than that
     for name, g, w in list(zip(INDEX, got, want))[:7]:
-        mt.check(abs(g - w) <= MEAN_MAX * known, f"{name}: mean {g:.0f}, torch says {w:.0f}")
+        mt.check(g >= w - slack, f"{name}: mean {g:.0f}, torch says {w:.0f}")
+    more = sum(max(g - w, 0) for g, w in list(zip(got, want))[:7])
+    mt.check(more <= want[7] + slack, f"{more:.0f} bytes more than torch's have a category, {want[7]:.0f} have none there")
+    mt.check(abs(sum(got) - sum(want)) <= slack, f"mean of all {sum(got):.0f}, torch says {sum(want):.0f}")
 
     def in_window(records, action):
         return sum(begin <= t < end and a == action for t, a, _, _ in records)
-    for action in (CREATE, DESTROY):
+    for action in (CREATE, DESTROY, INCREMENT):
         mt.check(in_window(mine, action) == in_window(raw, action),
                  f"action {action}: {in_window(mine, action)} times, torch says {in_window(raw, action)}")
-    versions, theirs_too = in_window(mine, INCREMENT), in_window(raw, INCREMENT)
-    mt.note(f"  {versions / 2:.0f} versions, torch says {theirs_too / 2:.0f}")
-    mt.check(abs(versions - theirs_too) <= 0.02 * theirs_too, "versions differ")
 
 
 def test_as_torch_mlp():

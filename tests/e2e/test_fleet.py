@@ -13,6 +13,7 @@ import mt
 import test_serve
 
 SLOW = {"thousand_ranks", "sites"}
+TIMEOUT_S = {"thousand_ranks": 600}  # a thousand recordings made and replayed: 90 s of CPU, of which others take their part
 
 
 def env():
@@ -116,6 +117,23 @@ def fleet(tmp, count, heavy):
     (tmp / "fleet").mkdir()
     subprocess.run([mt.BUILD / "tests" / "gen_ranks", tmp / "one.mtr", str(count), tmp / "fleet", str(heavy)], check=True)
     return sorted((tmp / "fleet").iterdir())
+
+
+def test_align():
+    """A rank and one of another machine, which made the same steps by a clock that is 7.919 s ahead: brought together by those steps,
+    and left as the clocks say with --align clock."""
+    with mt.scratch() as tmp:
+        files = fleet(tmp, 9, 4)
+        for how, apart_ns in (((), 0), (("--align", "steps"), 0), (("--align", "clock"), 7_919_000_000)):
+            out = tmp / f"all{len(how)}{apart_ns}.mtr"
+            text = mt.ok(mt.memtrace("merge", files[0], files[8], "-o", out, *how)).stderr
+            ranks = json.loads(mt.ok(mt.memtrace("report", out, "--by", "rank", "--json")).stdout)["ranks"]
+            first, second = ranks["list"]
+            got = second["peak_ns"] - first["peak_ns"]
+            mt.check(abs(got - apart_ns) < 1_000_000, f"{how}: the same peak {got} ns apart, wanted {apart_ns}: {text}")
+            mt.check(apart_ns or len(ranks["steps"]) >= 20, f"{how}: {len(ranks['steps'])} steps of both")
+            mt.check("wall clock" in text if apart_ns else "rank-0008.mtr" in text and "7.919" in text, text)
+    mt.expect_failure(mt.memtrace("merge", "a.mtr", "b.mtr", "-o", "c.mtr", "--align", "stars"), 2, "stars", "hint: ")
 
 
 def parquet(python, *args):

@@ -12,6 +12,9 @@ import test_gpu_torch as torch
 DEVICES = torch.DEVICES
 MB = 1 << 20
 NOTHING = {"live": 0, "peak": 0, "segments": {}}
+# They need test_gpu_torch.py's wheels.
+ALLOCATORS = ("caching", "expandable_segments", "cuda_malloc_async", "no_caching")
+SLOW = {*ALLOCATORS, *(f"attached_amid_churn_{name}" for name in ALLOCATORS), "page_has_the_same_numbers"}
 
 
 def at_marks(name):
@@ -55,7 +58,10 @@ def check_caching(name, backend):
             s = d["segments"]
             mt.check(s.get("allocated_before", 0) == 0, f"{mark['mark']}: attached from the start: {s}")
     ooms = m.run.reports[-1]["ooms"]
-    mt.check(len(ooms) == 1 and ooms[0]["kind"] == "device" and ooms[0]["code"] == 2, f"{ooms}")
+    # from torch 2.15 on expandable segments refuse what is larger than what they reserve, without asking the driver
+    code = max(c["ret"] for c in m.run.log)
+    mt.check(len(ooms) == 1 and ooms[0]["kind"] == "device" and ooms[0]["code"] == code, f"the driver said {code}: {ooms}")
+    mt.check(code == 2 or (name == "expandable" and torch.OVER != "torch"), f"the driver said {code}")
     cached = [s for s in ooms[0]["segments"] if s["cached"]]
     mt.check(cached and all(s["pid"] == m.run.reports[-1]["processes"][0]["pid"] for s in cached), f"{ooms[0]['segments']}")
     mt.check(sum(s["size"] for s in cached) <= ooms[0]["reserved"] and sum(s["used"] for s in cached) <= ooms[0]["live"],

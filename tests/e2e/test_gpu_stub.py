@@ -77,6 +77,11 @@ def build():
     mt.check(make.returncode == 0, f"make gpu-stub: {make.stderr}")
 
 
+def as_runtime(fn):
+    """HIP's functions are named as the runtime's, and take the same arguments."""
+    return "cuda" + fn[3:] if fn.startswith("hip") else fn
+
+
 def fold(number):
     return (number ^ number >> 32) & 0xffffffff
 
@@ -93,7 +98,7 @@ class Thread:
 
     def expected(self, c):
         """The event that an outermost call has to become; None for none."""
-        fn, ok = c["fn"], c["ret"] == 0 or (c["ret"] == NCCL_IN_PROGRESS and c["fn"].startswith("ncclComm"))
+        fn, ok = as_runtime(c["fn"]), c["ret"] == 0 or (c["ret"] == NCCL_IN_PROGRESS and c["fn"].startswith("ncclComm"))
         if fn in SETS_DEVICE and ok:
             self.dev, self.ctx = c["dev"], 0
         if fn in SETS_CONTEXT and ok:
@@ -121,13 +126,13 @@ class Thread:
             dev = self.dev
         if not ok:
             if fn.endswith("StreamEndCapture"):
-                return {"ev": kind, "flags": seg, "name": fn, "dev": "none", "addr": 0, "size": 0, "aux": aux}
+                return {"ev": kind, "flags": seg, "name": c["fn"], "dev": "none", "addr": 0, "size": 0, "aux": aux}
             if kind != GIVES or fn in SIZE_NOT_ASKED:
                 return None
             kind, addr, aux = "seg_fail", 0, c["ret"]
         elif not addr and kind in (GIVES, TAKES):
             return None
-        return {"ev": kind, "flags": seg, "name": fn, "dev": dev_name(dev), "addr": addr, "size": size,
+        return {"ev": kind, "flags": seg, "name": c["fn"], "dev": dev_name(dev), "addr": addr, "size": size,
                 "aux": fold(aux)}
 
 
@@ -228,6 +233,18 @@ def test_api_runtime_in_the_program():
     mt.check(not run.lost, f"lost: {run.lost}")
     compare(run.log, run.events, run.pid)
     mt.check(any(e["name"] == "cudaMalloc" for e in run.events), "no event of the program's own cudaMalloc")
+
+
+def test_hip():
+    """libamdhip64's rows: the same calls under HIP's names, over a library that has no CUDA name of the runtime's."""
+    run = Run("api", target="hip_target")
+    mt.check(not run.lost, f"lost: {run.lost}")
+    n = compare(run.log, run.events, run.pid)
+    used = {e["name"] for e in run.events}
+    mt.check(not any(fn.startswith("cuda") for fn in used), f"{used}")
+    called = {c["fn"] for c in run.log if c["fn"].startswith("hip") and as_runtime(c["fn"]) in API}
+    mt.check(len(called) >= 25 and called <= used, f"called without an event: {called - used}, {len(called)} called")
+    mt.note(f"{n} events, {len(called)} functions of HIP")
 
 
 def test_api_perf_uprobes():

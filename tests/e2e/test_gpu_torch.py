@@ -2,18 +2,22 @@
 """PyTorch's real CUDA allocator (libc10_cuda.so of the wheel) over the stub runtime, without a GPU.
 
 The truth is the allocator's own: getDeviceStats() at each mark, and the stub's log of what it was asked for. In four
-modes: caching, expandable segments, cudaMallocAsync, no caching. `make check-gpu-stub` fetches the wheels first.
+modes: caching, expandable segments, cudaMallocAsync, no caching. `make check-gpu-stub` fetches the wheels first. MT_GPU_WHEELS
+names another folder with what tests/gpu_stub/fetch gets: another version's allocator (make check-versions).
 """
 import collections
 import json
 import os
+import pathlib
 import subprocess
 
 import mt
 import test_gpu_stub as stub
 
-WHEELS = mt.BUILD / "gpu_wheels"
-TARGET = "torch/torch_target"
+WHEELS = pathlib.Path(os.environ.get("MT_GPU_WHEELS", mt.BUILD / "gpu_wheels"))
+OVER = "torch" if "MT_GPU_WHEELS" not in os.environ else f"torch-{(WHEELS / 'ready').read_text().strip()}"  # where it is built
+TARGET = f"{OVER}/torch_target"
+SLOW = {"*"}  # 740 MB of wheels
 MODES = {
     "plain": {},
     "expandable": {"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
@@ -29,8 +33,9 @@ DEVICES = ("cuda:0", "cuda:1")
 def need_wheels():
     if not (WHEELS / "ready").exists():
         raise mt.Skip("no CUDA wheels here: make check-gpu-stub fetches them")
-    make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), str(stub.BIN.relative_to(mt.ROOT) / TARGET),
-                           str(stub.BIN.relative_to(mt.ROOT) / "gpu_rows")], capture_output=True, text=True, check=False)
+    built = stub.BIN.relative_to(mt.ROOT)
+    make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), f"GS_WHEELS={WHEELS}", f"GST={built / OVER}", str(built / TARGET),
+                           str(built / "gpu_rows")], capture_output=True, text=True, check=False)
     mt.check(make.returncode == 0, f"make {TARGET}: {make.stderr}")
 
 
@@ -132,6 +137,13 @@ def orders(m):
     return before
 
 
+def check_addresses(m):
+    """Where the allocator has allocateWithAddress, whose probe is the second one of its name, it was called."""
+    header = WHEELS / "include" / "c10" / "cuda" / "CUDACachingAllocator.h"
+    has = "allocateWithAddress" in header.read_text()
+    mt.check(has == any(mark["mark"] == "at_addresses" for mark in m.marks), f"allocateWithAddress: {has}, {m.marks}")
+
+
 def tell(m):
     words = ("alloc", "free", "totals", "oom", "request", "request_free", *stub.SEGMENTS)
     mt.note(", ".join(f"{w} {m.count[w]}" for w in words if m.count[w]) + f"; {len(m.marks)} marks equal")
@@ -140,6 +152,7 @@ def tell(m):
 def test_plain():
     m = Mode("plain")
     check_blocks(m)
+    check_addresses(m)
     m.equal("Σ cudaMalloc", live("seg_alloc", "seg_free"), "reserved")
     before = orders(m)
     mt.check(before["alloc", "totals"] + before["free", "totals"] == m.count["totals"] == m.count["alloc"] + m.count["free"],

@@ -72,6 +72,18 @@ def test_clean():
 
 # --- diff ----------------------------------------------------------------------------------------------------
 
+def activations_peak(path):
+    """The most bytes that were ACTIVATION at once, from the events."""
+    now, peak, sizes = 0, 0, {}
+    for e in mt.export(path, ("--ops",)):
+        if e["ev"] in ("create", "preexisting", "version", "destroy"):
+            now -= sizes.pop(e["id"], 0)
+            if e["ev"] != "destroy" and e.get("cat") == "ACTIVATION" and e["size"] is not None:
+                now += sizes.setdefault(e["id"], e["size"])
+                peak = max(peak, now)
+    return peak
+
+
 def test_diff_of_batches():
     """Twice the batch: activations double, parameters and the optimizer's state stay."""
     with mt.scratch() as d:
@@ -81,7 +93,10 @@ def test_diff_of_batches():
         diff = lambda *args: mt.json.loads(mt.ok(mt.memtrace("diff", d / "64.mtr", d / "128.mtr", "--json", *args)).stdout)
         cats = {r["name"]: r for r in diff("--by", "category")["rows"]}
         ratio = lambda r, key: r["b"][key] / r["a"][key]
-        mt.check(1.7 < ratio(cats["cpu ACTIVATION"], "mean") < 2.3, f"{cats['cpu ACTIVATION']}")
+        # How much of a step the forward pass takes is another matter: so the mean only grows.
+        mt.check(ratio(cats["cpu ACTIVATION"], "mean") > 1, f"{cats['cpu ACTIVATION']}")
+        peaks = [activations_peak(d / f"{batch}.mtr") for batch in (64, 128)]
+        mt.check(1.98 < peaks[1] / peaks[0] < 2.02, f"activations' own peaks: {peaks}")
         for cat in ("PARAMETER", "OPTIMIZER_STATE"):
             mt.check(0.9 < ratio(cats[f"cpu {cat}"], "mean") < 1.1, f"{cats[f'cpu {cat}']}")
         ops = diff()
@@ -218,7 +233,9 @@ def test_window_of_five_seconds():
         a, b = mt.report(full), mt.report(d / "w.mtr")
         mt.check((d / "w.mtr").stat().st_size < 0.6 * full.stat().st_size, f"{(d / 'w.mtr').stat().st_size} {full.stat().st_size}")
         mt.check(5e9 <= b["duration_ns"] < 8e9, f"{b['duration_ns']}")
-        for cat in ("PARAMETER", "OPTIMIZER_STATE"):
-            mean = lambda r: r["devices"]["cpu"]["categories"][cat]["byte_ns"] / r["duration_ns"]
-            mt.check(0.9 < mean(a) / mean(b) < 1.1, f"{cat}: {mean(a)} {mean(b)}")
         mt.check(b["leaks"] == [], f"{b['leaks']}")
+        # by time against each other, and not by the clock: how long the job takes to end, with nothing alive, is the machine's affair
+        a, b = (r["devices"]["cpu"]["categories"] for r in (a, b))
+        for cat in ("PARAMETER", "OPTIMIZER_STATE"):
+            share = lambda r: r[cat]["byte_ns"] / (r["PARAMETER"]["byte_ns"] + r["OPTIMIZER_STATE"]["byte_ns"])
+            mt.check(0.95 < share(a) / share(b) < 1.05, f"{cat}: {share(a)} {share(b)}")

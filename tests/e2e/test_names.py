@@ -15,6 +15,7 @@ import subprocess
 import time
 
 import mt
+import tables
 
 SLOW = {"never_wrong", "never_wrong_long_steady", "never_wrong_long_gc", "never_wrong_long_churn",
         "never_wrong_long_churn_all", "versions_long", "lazy_and_replaced", "buffers", "tied_and_recurrent", "gan", "bare",
@@ -29,17 +30,25 @@ def bench():
     return mt.BUILD / "tests" / "bench_names"
 
 
-def record(model, tmp, looks=2.2, options=()):
+LOOKED = " names of "  # memtrace -vv says that of each look
+
+
+def record(model, tmp, seconds=2.2, options=()):
     """(the report, what the job said)."""
     out, mtr = tmp / "truth.json", tmp / "names.mtr"
     with mt.job(*(["odd"] if model == "odd" else ["names", "--model", model]), "--out", out) as job:
-        with mt.start("record", "-p", str(job.pid), "-o", str(mtr), *options) as tracer:
+        with mt.start("record", "-p", str(job.pid), "-o", str(mtr), "-vv", *options) as tracer:
             mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(), "memtrace to record", 30)
             mt.check(tracer.alive(), "; ".join(tracer.err))
-            time.sleep(looks)  # the job trains, and is looked at
+            time.sleep(seconds)  # the job trains, and is looked at
             job.tell("stop")
             job.line("stopped", 30)
-            time.sleep(6 if model == "odd" else 2.2)  # a look at what does not change any more
+            looks = 5 if model == "odd" else 2  # at what does not change any more; the first may have begun before
+            wanted = looks + sum(LOOKED in t for t in tracer.err)
+            if "--no-names" in options:
+                wanted = 0
+                time.sleep(2.2)
+            mt.wait_until(lambda: sum(LOOKED in t for t in tracer.err) >= wanted, f"{looks} looks at names", 60)
             mt.finish(tracer, mtr)
     done = mt.memtrace("report", mtr, "--json", "--top", "100000")
     return json.loads(mt.ok(done).stdout), {int(k): v for k, v in json.loads(out.read_text()).items()}
@@ -47,7 +56,7 @@ def record(model, tmp, looks=2.2, options=()):
 
 def compare(rep, truth):
     """(share of the truth's bytes that have their name, names that are wrong)."""
-    said = {int(t["ptr"], 16): t for t in rep.get("names", {"list": []})["list"] if t["kind"] != "gradient"}
+    said = {int(t["ptr"], 16): t for t in rep.get("names", {"list": []})["list"]}
     wrong, right = [], 0
     for ptr, t in said.items():
         want = truth.get(ptr)
@@ -61,18 +70,29 @@ def compare(rep, truth):
     return right / total, wrong
 
 
-def look_at(model, options=(), share_min=SHARE_MIN):
+def percent(share):
+    """Rounded down: 100 is all of it."""
+    return "100 %" if share == 1 else f"{int(share * 1e4) / 100:.2f} %"
+
+
+def named(model, options=(), share_min=SHARE_MIN):
+    """(the report, share of the bytes that have their name)"""
     with mt.scratch() as tmp:
         rep, truth = record(model, tmp, options=options)
     share, wrong = compare(rep, truth)
     kinds = {k: v["count"] for k, v in rep["names"]["kinds"].items()}
     other = sum(v["other_category_bytes"] for v in rep["names"]["kinds"].values())
-    mt.note(f"{model}: {100 * share:.2f} % of {sum(t[3] for t in truth.values())} bytes named, {kinds}, "
+    mt.note(f"{model}: {percent(share)} of {sum(t[3] for t in truth.values())} bytes named, {kinds}, "
             f"{other} bytes in another category")
     mt.check(not wrong, f"{len(wrong)} wrong names: {wrong[:5]}")
     mt.check(share >= share_min, f"{model}: {share}")
     mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
-    return rep
+    tables.keep("names", model, f"{len(truth)} | {sum(t[3] for t in truth.values())} | {percent(share)} | {len(wrong)} | {other}")
+    return rep, share
+
+
+def look_at(model, options=(), share_min=SHARE_MIN):
+    return named(model, options, share_min)[0]
 
 
 def test_transformer():
@@ -282,6 +302,8 @@ def churn(looks, how):
         mt.check(not wrong, f"{wrong[:5]}")
         mt.check(len(good) >= looks * 0.9, f"{len(rows) - len(good)} looks failed")
         mt.check(sum(permanent) >= 0.9 * 30 * len(good), "the permanent model has too few names")
+    if looks >= LOOKS_IN_DOCS:
+        tables.keep("looks", " ".join(("churn", *how)), f"{len(good)} of {len(rows)} | {len(wrong)} | –")
 
 
 def steady(looks, *job_args):
@@ -290,11 +312,14 @@ def steady(looks, *job_args):
         job.tell("stop")
         job.line("stopped", 30)
         truth = {int(k): v for k, v in json.loads((tmp / "t.json").read_text()).items()}
-    check_looks(done, truth, " ".join(job_args))
+    missed = check_looks(done, truth, " ".join(job_args))
+    if looks >= LOOKS_IN_DOCS:
+        tables.keep("looks", " ".join(("steady", *job_args)), f"{looks} of {looks} | 0 | {missed}")
 
 
 def check_looks(done, truth, what):
     wrong, missed = [], 0
+    truth = {ptr: want for ptr, want in truth.items() if want[0] != "gradient"}  # of the last step, those are
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     kinds = {"state": "optimizer_state"}
     shapes = {n[4]: n[6] for r in rows for n in r.get("names", ()) if n[2] == "parameter"}  # a look may have missed one
@@ -311,6 +336,7 @@ def check_looks(done, truth, what):
             f"{sum(n[2] == 'gradient' for r in rows for n in r['names'])} gradients")
     mt.check(not wrong, f"{len(wrong)} wrong: {wrong[:3]}")
     mt.check(missed <= 0.01 * len(rows) * len(truth), f"{missed} missed")
+    return missed
 
 
 def test_never_wrong():
@@ -333,3 +359,28 @@ def test_never_wrong_long_churn():
 
 def test_never_wrong_long_churn_all():
     churn(150, ("all",))  # each searches all objects, too
+
+
+# --- the tables of docs/names.md (make docs-names) ---------------------------------------------------------
+
+MODELS = {"transformer": "transformer, AdamW", "conv": "convolutions with batch norm, SGD", "tied": "LSTM with tied weights, AMSGrad",
+          "gan": "GAN, RMSprop and Adagrad", "grower": "lazy and replaced parts, NAdam", "bare": "bare parameters in a generator, ASGD",
+          "ddp": "DistributedDataParallel, two ranks over gloo",
+          "interpreters": "beside a newer interpreter, inference",
+          "odd": "odd ones, at once"}
+LOOKS_IN_DOCS = 150
+LOOKS = {"steady": "trains (transformer)", "steady --gc": "the same, gc.collect() in every step",
+         "churn": "makes and drops modules all the time", "churn all": "the same, each look searches all objects"}
+
+
+def text():
+    found = zip(MODELS.values(), tables.kept("names", MODELS))
+    looks = zip(LOOKS.values(), tables.kept("looks", LOOKS))
+    return ("| job | tensors | bytes | named | wrong | bytes in another category |\n|---|---|---|---|---|---|\n"
+            + "".join(f"| {what} | {row} |\n" for what, row in found)
+            + "\n| looks at a job that | looks that could be made | names that were wrong | tensors missed, in all looks |\n|---|---|---|---|\n"
+            + "".join(f"| {what} | {row} |\n" for what, row in looks))
+
+
+if __name__ == "__main__":
+    tables.write("names", text())

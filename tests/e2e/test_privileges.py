@@ -218,6 +218,36 @@ def test_capabilities_of_the_file():
         mt.check(mt.report(tmp / "own.mtr", (0, 3))["events"]["alloc"] > 100, "nothing was seen of its own process")
 
 
+def test_two_users_on_one_process():
+    """root's locks and a user's lie in two places, but the kernel's list of probes is one: the later memtrace is told."""
+    if not shutil.which("setcap"):
+        raise mt.Skip("no setcap")
+    if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 8):
+        raise mt.Skip("the kernel does not tell whose a probe is")
+    with mt.scratch() as tmp:
+        os.chmod(tmp, 0o777)
+        binary = tmp / "memtrace"
+        shutil.copy(mt.MEMTRACE, binary)
+        subprocess.run(["setcap", "cap_sys_admin,cap_sys_ptrace,cap_dac_read_search+ep", binary], check=True)
+        script = "import time\nwhile 1:\n x = [bytes(9000) for _ in range(50)]\n time.sleep(.02)"
+        job = subprocess.Popen(["/usr/bin/python3", "-c", script], preexec_fn=become(UID))
+
+        def run_as_user():
+            return subprocess.run([binary, "record", "-p", str(job.pid), "-d", "1", "--probes", "host", "-o", tmp / "b.mtr"],
+                                  preexec_fn=become(UID), capture_output=True, text=True, timeout=60, cwd=tmp)
+        try:
+            with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "--probes", "host") as tracer:
+                mt.wait_attached(tracer, job.pid, mt.MALLOC)
+                done = run_as_user()
+                mt.check(done.returncode == 1 and "another memtrace" in done.stderr, f"{done.returncode} {done.stderr}")
+                mt.finish(tracer, tmp / "a.mtr")
+            done = run_as_user()
+            mt.check(done.returncode == 0, f"when root's has ended: {done.stderr}")
+        finally:
+            job.kill()
+            job.wait()
+
+
 def test_hidden_processes():
     """/proc mounted with hidepid: the half without rights sees no process of others, and traces them all the same."""
     script = "import time\nwhile 1:\n x = [bytes(9000) for _ in range(50)]\n time.sleep(.02)"

@@ -414,18 +414,28 @@ def test_manual_optimizer_step():
     parameters("test_manual_optimizer_step")
 
 
+def snapshot(case, theirs, ours):
+    """Whether any block at all is INPUT: the look at the whole snapshot that the text ends with."""
+    for name, window in seen(case).windows.items():
+        same(oracle()[case][name]["inputs"], theirs, f"torch.profiler's {case}, {name}: INPUT in its snapshot")
+        same(any(r.get("cat") == "INPUT" for r in window.rows), ours, f"{case}, {name}: a block that is INPUT")
+
+
 def test_inputs_fwd():
     facts("test_inputs_fwd")
+    snapshot("test_inputs_fwd", True, True)  # the text expects False
 
 
 def test_inputs_fwd_lazy():
     """torch.profiler looked at the modules before they had weights, and knows nothing then. An operator's `weight`
     that is used again and again is a parameter to memtrace, so what meets it is an input."""
     facts("test_inputs_fwd_lazy", {f"x{i}": {"INPUT"} for i in range(4)})
+    snapshot("test_inputs_fwd_lazy", False, True)
 
 
 def test_inputs_fwd_bwd():
     facts("test_inputs_fwd_bwd")
+    snapshot("test_inputs_fwd_bwd", True, True)
     for cats in oracle()["test_inputs_fwd_bwd"]["steps"]["facts"].values():
         same(set(cats), {"INPUT"}, "torch.profiler's inputs")
 

@@ -27,7 +27,7 @@ from test_truth import BIN, build
 
 SLOW = {"slow_clients_are_shown_out", "what_it_costs", "page_in_chromium", "rules_of_the_unit", "unit_and_umask_077", "ranks_and_workers",
         "health_and_the_end", "hostile_names", "all_jobs"}
-ALONE = {"all_jobs", "metrics_through_a_flood", "what_it_costs", "slow_clients_are_shown_out"}
+ALONE = {"all_jobs", "metrics_through_a_flood", "metrics_while_the_loop_stands_still", "what_it_costs", "slow_clients_are_shown_out"}
 
 TOOLS = mt.ROOT / "tools" / "serve"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -418,7 +418,7 @@ def test_rules():
         done = subprocess.run(["promtool", *args], cwd=TOOLS, capture_output=True, text=True, check=False)
         mt.check(done.returncode == 0 and "SUCCESS" in done.stdout, done.stdout + done.stderr)
     # Each name that rules and dashboard speak of is one that is served.
-    source = (mt.ROOT / "user/view/metrics.c").read_text()
+    source = (mt.ROOT / "user/view/metrics/metrics.c").read_text()
     told = set(re.findall(r'"([a-z_]+)", "(?:gauge|counter|info)"', source))
     told = {f"memtrace_{n}" for n in told} | {f"memtrace_{n}_total" for n in told} | {f"memtrace_{n}_info" for n in told}
     for name in ("memtrace.rules.yml", "grafana-dashboard.json"):
@@ -803,6 +803,31 @@ def test_metrics_through_a_flood():
         mt.check(made > 500 and len(times) > 40, f"{made} connections, {len(times)} scrapes")
         mt.check(times[len(times) * 9 // 10] < 0.1, f"a scrape takes {times[len(times) * 9 // 10]} s")
         mt.wait_until(lambda: left_behind(s) == 0, "what nobody read to go", 20, 0.5)
+
+
+def test_metrics_while_the_loop_stands_still():
+    """What memtrace's loop waits for keeps nobody who asks waiting: here its keeper, which is stopped. The answers say how old they
+    are, and are new again when it goes on."""
+    with mt.job("mlp") as job, serving(job.pid) as s:
+        settled(s)
+        keeper = mt.child_of(s.pid, "memtrace-keeper")
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            mt.wait_until(lambda: s.metrics()["memtrace_report_age_seconds",] > 3, "the loop to stand still", 15, 0.2)
+            times, texts = [], []
+            for _ in range(20):
+                begin = time.monotonic()
+                status, _, text = s.ask(timeout=5)
+                times.append(time.monotonic() - begin)
+                mt.check(status == 200 and "memtrace_up 1" in text, f"{status} {text[:100]}")
+                texts.append(re.search(r"(?m)^memtrace_steps_total .*", text)[0])
+            mt.check(s.ask("/healthz")[0] == 200, "a few seconds are no illness")
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        mt.note(f"slowest of 20 answers: {1e3 * max(times):.1f} ms")
+        mt.check(len(set(texts)) == 1, f"the loop did not stand still: {set(texts)}")
+        mt.check(max(times) < 0.1, f"an answer took {max(times)} s")
+        mt.wait_until(lambda: s.metrics()["memtrace_report_age_seconds",] < 2, "new numbers", 15, 0.2)
 
 
 def left_behind(s):

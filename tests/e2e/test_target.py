@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """What targets do while they are watched: load libraries, fork, exec, die; and targets with nothing to see."""
+import contextlib
 import json
 import pathlib
 import re
@@ -8,6 +9,8 @@ import subprocess
 import time
 
 import mt
+
+ALONE = {"record_of_all_jobs", "record_of_all_jobs_has_a_name_of_its_own"}
 
 
 def test_torch_loaded_after_the_attach():
@@ -43,6 +46,11 @@ def test_forked_workers_are_followed():
     pids = {p["pid"] for p in rep["processes"]}
     mt.check(job.pid in pids and len(pids) > 1, f"processes: {pids}")
     mt.check(births, "no allocation of a worker was seen")
+    workers = [p for p in rep["processes"] if p["pid"] in {b["pid"] for b in births}]
+    told = [(p["how"], p["ppid"]) for p in workers]
+    mt.check(told.count(("forked", job.pid)) >= 2, f"whose children they are: {told}")
+    # One may be there when memtrace comes.
+    mt.check(set(told) <= {("forked", job.pid), ("attached", job.pid)} and told.count(("attached", job.pid)) <= 1, f"{told}")
     mt.check({b["pid"] for b in births} <= pids, "allocations of processes that the report does not list")
 
 
@@ -101,6 +109,45 @@ def test_children_are_found_after_lost_news():
             job.wait(10)
 
 
+BECOMES_A_DAEMON = """
+import os, sys, time
+print("ready", flush=True)
+sys.stdin.readline()
+pid = os.fork()
+if not pid:
+    if os.fork():
+        os._exit(0)  # before anybody has heard of the one that it made
+    print("daemon", os.getpid(), flush=True)
+    for _ in range(200):
+        x = [bytes(9000) for _ in range(50)]
+        time.sleep(.02)
+    os._exit(0)
+os.waitpid(pid, 0)
+sys.stdin.readline()
+"""
+
+
+def test_daemons_are_followed():
+    """A grandchild whose parent has ended at once is the job's own still, though /proc says that it is another's child."""
+    with mt.scratch() as tmp, subprocess.Popen(["/usr/bin/python3", "-c", BECOMES_A_DAEMON], stdin=subprocess.PIPE,
+                                               stdout=subprocess.PIPE, text=True) as job:
+        try:
+            job.stdout.readline()
+            with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "--probes", "host") as tracer:
+                mt.wait_attached(tracer, job.pid, mt.MALLOC)
+                job.stdin.write("go\n")
+                job.stdin.flush()
+                daemon = int(job.stdout.readline().split()[1])
+                mt.wait_attached(tracer, daemon, mt.MALLOC)
+                time.sleep(1)
+                mt.finish(tracer, tmp / "a.mtr")
+            births = sum(e["ev"] == "create" and e["pid"] == daemon for e in mt.export(tmp / "a.mtr"))
+            mt.check(births >= 500, f"{births} births of the daemon")
+        finally:
+            job.stdin.close()
+            job.wait(10)
+
+
 def test_launch_and_exec():
     """record -- CMD: the shell it starts becomes Python, and the exit status is shown as it was."""
     with mt.scratch() as tmp:
@@ -143,6 +190,49 @@ def test_target_dies_while_attaching():
             mt.check(code in (0, 1), f"exit {code}: {tracer.err}")
             mt.check(code == 0 or any(line.startswith("memtrace: ") for line in tracer.err),
                      f"no message: {tracer.err}")
+
+
+def test_record_of_all_jobs():
+    """record -a: jobs that are there, one that comes later, no shell; it goes on when all are gone, and leaves nothing in them. Other
+    jobs of the machine may be there, too."""
+    with mt.scratch() as tmp, contextlib.ExitStack() as stack:
+        slow = ("mlp", "--width", 512, "--batch", 128)
+        jobs = [stack.enter_context(mt.job(*slow)) for _ in range(2)]
+        other = stack.enter_context(mt.Proc(["sleep", "60"]))
+        tracer = stack.enter_context(mt.start("record", "-a", "-o", str(tmp / "a.mtr")))
+        for job in jobs:
+            mt.wait_attached(tracer, job.pid, mt.OP)
+        jobs.append(stack.enter_context(mt.job(*slow)))
+        mt.wait_attached(tracer, jobs[-1].pid, mt.OP, 20)
+        for job in jobs:
+            before = mt.steps_of(job)
+            mt.wait_until(lambda j=job, n=before: mt.steps_of(j) > n, "steps", 10)
+        for job in jobs[1:]:
+            job.signal(signal.SIGTERM)
+            mt.check(job.wait() == 0, f"{job.err}")
+        mt.check(tracer.alive(), f"it went with the jobs: {tracer.err}")
+        jobs[0].signal(signal.SIGKILL)
+        jobs[0].wait()
+        late = stack.enter_context(mt.job(*slow))
+        mt.wait_attached(tracer, late.pid, mt.OP, 20)
+        tracer.signal(signal.SIGINT)
+        mt.check(tracer.wait() in (0, 3), f"{tracer.err}")
+        mt.check_goes_on(late)
+        mt.check(other.alive(), "a process that is no job")
+        rep = mt.report(tmp / "a.mtr", (0, 3))
+    births = {p["pid"]: p["allocs"] for p in rep["processes"]}
+    for job in (*jobs, late):
+        mt.check(births.get(job.pid, 0) > 100, f"{job.pid}: {births}")
+    mt.check(other.pid not in births, "sleep is no job")
+
+
+def test_record_of_all_jobs_has_a_name_of_its_own():
+    """Without -o: memtrace-all-…, and -a beside -p or a command is refused."""
+    mt.expect_failure(mt.memtrace("record", "-a", "-p", 1), 2, "-a is all jobs")
+    mt.expect_failure(mt.memtrace("record", "-a", "--", "true"), 2, "-a is all jobs")
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("record", "-a", "-d", 1, cwd=tmp), (0, 3))
+        mt.check([p.name.startswith("memtrace-all-") for p in tmp.glob("*.mtr")] == [True], f"{list(tmp.iterdir())}")
 
 
 def test_no_such_process():

@@ -145,7 +145,7 @@ def test_pause_holds_and_marks_are_kept():
 
 
 def test_recording_begun_by_a_key():
-    """Reads as if the attach had been then: its blocks, its costs, and nothing lost."""
+    """It has what lived then, the costs from then on, and nothing lost."""
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
         with Tmux(f"cd {tmp}; {mt.MEMTRACE} -p {job.pid}") as tui:
@@ -165,6 +165,7 @@ def test_recording_begun_by_a_key():
     mt.check(rep["target"]["pid"] == job.pid and "mlp" in rep["target"]["cmdline"], f"{rep['target']}")
     mt.check(2e9 < rep["duration_ns"] < 20e9, f"{rep['duration_ns']}")
     mt.check(rep["devices"]["cpu"]["allocs"] > 1000 and rep["ops"], f"{rep['devices']}")
+    mt.check(rep["devices"]["cpu"].get("carried_blocks", 0) > 0, f"{rep['devices']}")
     mt.check(0 < rep["overhead"]["fraction"] < 2, f"{rep['overhead']}")
     mt.check(re.search(r"Recorded from \d+\.\d s after the attach on", " ".join(text.split())), text[-1500:])
     mt.check(re.search(r"probes set +framework \d+ of \d+,[^;]*flow \d+ of", " ".join(text.split())), text[-1500:])

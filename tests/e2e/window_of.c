@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "cmd/window.h"
+#include "record/window.h"
 #include "event/recording.h"
 #include "model/model.h"
 

@@ -41,7 +41,7 @@ def descendants(pid):
 
 
 def changed_text(pid):
-    """["library+0x…", …]: where code in memory is not what its file has. The kernel makes a page of code the process's own
+    """["library+0x…", …]: each byte of code in memory that is not what its file has. The kernel makes a page of code the process's own
     when it sets a probe, so that only mappings with pages of their own are read."""
     found, row = [], None
     with open(f"/proc/{pid}/smaps") as f:
@@ -65,8 +65,8 @@ def differences(pid, row):
             mem.seek(at)
             there, wanted = mem.read(n), file.read(n)
             if there[:len(wanted)] != wanted:
-                first = next(i for i, (a, b) in enumerate(zip(there, wanted)) if a != b)
-                found.append(f"{os.path.basename(path)}+{offset + at - begin + first:#x}")
+                found += (f"{os.path.basename(path)}+{offset + at - begin + i:#x}"
+                          for i, (a, b) in enumerate(zip(there, wanted)) if a != b)
     return found
 
 

@@ -7,6 +7,8 @@ their operators are in the report by name and to the allocation.
 """
 import contextlib
 import os
+import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -15,7 +17,7 @@ import time
 import faults
 import mt
 
-SLOW = {"forks", "execs", "threads", "sideband_overflow", "names", "pointers", "usdt", "regions", "many_libraries"}
+SLOW = {"forks", "mappings", "execs", "threads", "sideband_overflow", "names", "pointers", "usdt", "regions", "many_libraries"}
 TRUTH_FORK = mt.BUILD / "tests" / "targets" / "truth_fork"
 DEVICE = "cuda:7"  # where storms tell their allocations
 
@@ -166,6 +168,47 @@ def test_regions():
         rep = mt.report(tmp / "a.mtr", (0, 3))
         mt.note(f"{before} rounds beside 40,000 names; lost { {k: v for k, v in rep['lost'].items() if v} }")
         check_job_is_named(rep)
+
+
+def bytes_read(pid, tid="*"):
+    """By the threads of a process that match, since their beginning."""
+    return sum(int(re.search(r"rchar: (\d+)", io.read_text())[1]) for io in pathlib.Path(f"/proc/{pid}/task").glob(f"{tid}/io"))
+
+
+def length_and_time(path):
+    """Bytes of a file, and seconds to read it, the shortest of three."""
+    took = []
+    for _ in range(3):
+        begin = time.monotonic()
+        size = len(path.read_bytes())
+        took.append(time.monotonic() - begin)
+    return size, min(took)
+
+
+def test_mappings():
+    """A process with 60,000 mappings that change all the time. What it has mapped is read beside memtrace's loop and not without
+    a pause; a steady process loses nothing."""
+    with mt.scratch() as tmp, faults.training() as job, faults.crowd("steady") as steady:
+        with faults.crowd("storm", "mappings", "60000", faults.BIN / "plugin.so") as storm:
+            storm.tell("go")
+            storm.line("mapped", 30)
+            size, read_s = length_and_time(pathlib.Path(f"/proc/{storm.pid}/maps"))
+            with faults.tracing(job.pid, tmp / "a.mtr", "-p", steady.pid, "-p", storm.pid) as tracer:
+                steady.tell("go")
+                pid = tracer.popen.pid
+                begin, before = time.monotonic(), bytes_read(pid)  # by now plans are made: that takes reading, too
+                storm.line("done ", 30)
+                took = time.monotonic() - begin
+                steady.tell("stop")
+                told = int(steady.line("told ").split()[1])
+                loop, all_of_it = bytes_read(pid, pid) / size, (bytes_read(pid) - before) / size
+                job.more_rounds()
+                faults.ended(tracer)
+        seen = mt.report(tmp / "a.mtr", (0, 3))["devices"]["cuda:1"]
+        mt.note(f"maps of {size >> 20} MiB: read {all_of_it:.0f} times at {1000 * read_s:.0f} ms in {took:.1f} s, the loop has read as much as {loop:.1f}; told {told}, seen {seen['allocs']}")
+        mt.check(loop < 2, f"the loop itself has read {loop:.1f} times the size of the mappings")
+        mt.check(1 <= all_of_it < 2 + 0.4 * took / read_s, f"{all_of_it:.0f} times as much was read as the mappings are")
+        mt.check(seen["allocs"] == seen["frees"] == told, f"{seen['allocs']} allocations of {told} of a well-behaved process")
 
 
 def test_many_libraries():

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "estimate/estimate.h"
 #include "estimate/graph_json.h"
-#include "view/estimate_view.h"
+#include "view/tables/estimate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -21,6 +21,20 @@ $(GS)/gpu_target: $(GS_SRC)/gpu_target.c $(GS)/libcudart.so.13 $(GS)/libnccl.so.
 $(GS)/gpu_target_static: $(GS_SRC)/gpu_target.c $(GS_SRC)/cudart_stub.c $(GS)/libnccl.so.2
 	$(CC) $(GS_CFLAGS) '-DAPI=__attribute__((visibility("hidden")))' -c $(GS_SRC)/cudart_stub.c -o $(GS)/cudart_static.o
 	$(CC) $(GS_CFLAGS) $< $(GS)/cudart_static.o -L$(GS) -l:libnccl.so.2 -l:libcuda.so.1 -Wl,-rpath,'$$ORIGIN' -o $@
+# HIP's functions have the arguments of the runtime's: the same library and the same target under their names, without CUDA's variants.
+GS_HIP = sed -e 's/cuda\([A-Z*]\)/hip\1/g' -e 's/libcudart.so.13/libamdhip64.so.6/'
+$(GS)/hip/hip_stub.c: $(GS_SRC)/cudart_stub.c $(GS_SRC)/gpu_stub.mk
+	@mkdir -p $(@D)
+	$(GS_HIP) -e '/hip[A-Za-z]*_ptsz/d' $< >$@
+$(GS)/hip/hip_target.c: $(GS_SRC)/gpu_target.c $(GS_SRC)/gpu_stub.mk
+	@mkdir -p $(@D)
+	$(GS_HIP) -e 's/\(hip[A-Za-z]*\)_ptsz/\1/g' $< >$@
+$(GS)/libamdhip64.so.6: $(GS)/hip/hip_stub.c $(GS_SRC)/stub.h $(GS_SRC)/cudart.map $(GS)/libcuda.so.1
+	$(GS_HIP) $(GS_SRC)/cudart.map >$(GS)/hip/hip.map
+	$(CC) $(GS_LIB) -I$(GS_SRC) -Wl,-soname,libamdhip64.so.6 -Wl,--version-script,$(GS)/hip/hip.map $< -L$(GS) -l:libcuda.so.1 \
+		-Wl,-rpath,'$$ORIGIN' -o $@
+$(GS)/hip_target: $(GS)/hip/hip_target.c $(GS)/libamdhip64.so.6 $(GS)/libnccl.so.2
+	$(CC) $(GS_CFLAGS) -I$(GS_SRC) $< -L$(GS) -l:libamdhip64.so.6 -l:libnccl.so.2 -l:libcuda.so.1 -Wl,-rpath,'$$ORIGIN' -o $@
 $(GS)/events_json: $(GS_SRC)/events_json.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
@@ -30,7 +44,7 @@ $(GS)/report_at: $(GS_SRC)/report_at.c $(B)/libmemtrace.a
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
 
 .PHONY: gpu-stub
-gpu-stub: $(GS)/gpu_target $(GS)/gpu_target_static $(GS)/events_json $(GS)/report_at
+gpu-stub: $(GS)/gpu_target $(GS)/gpu_target_static $(GS)/hip_target $(GS)/events_json $(GS)/report_at
 
 # The real libc10_cuda.so over the stub; tests/gpu_stub/fetch gets it and CUDA's headers.
 GST := $(GS)/torch

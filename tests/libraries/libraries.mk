@@ -9,3 +9,4 @@ check-libraries: $(B)/memtrace ## real training libraries, attached in mid-run, 
 .PHONY: docs-libraries
 docs-libraries: check-libraries ## … and its table into docs/libraries.md
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=tests/e2e python3 tests/libraries/test_libraries.py
+	@tools/tables put libraries

@@ -12,6 +12,11 @@ import collections
 import test_categories as cats
 
 CLASSES = ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE")
+# Class: the job's words for it, and memtrace's. The extended view tells frozen parameters apart where their argument has a name, and
+# calls the others BUFFER (docs/categories.md): together they are what the job keeps and does not train.
+COMPAT = {name: ((name,), {name}) for name in CLASSES}
+EXTENDED = {**COMPAT, "PARAMETER": (("TRAINED",), {"PARAMETER"}), "BUFFER": (("BUFFER",), {"BUFFER"}),
+            "KEPT": (("BUFFER", "FROZEN"), {"BUFFER", "FROZEN"})}
 SAVED = {"ACTIVATION", "INPUT", "DATALOADER"}  # what autograd saves beside parameters and buffers
 
 
@@ -45,9 +50,9 @@ def by_key(res, listed, ours, way):
         res.add((f"OPTIMIZER_STATE.{key}", way, "recall"), sum(size for size, right in states if right), sum(s for s, _ in states))
 
 
-def both_ways(res, name, listed, blocks, way, word, where):
+def both_ways(res, name, listed, labels, blocks, way, word, where):
     """One class at one moment; word: block → its label."""
-    ours = {ptr: s for ptr, s in blocks.items() if word(s) == name}
+    ours = {ptr: s for ptr, s in blocks.items() if word(s) in labels}
     size_of = {ptr: size for ptr, size, _ in listed}
     right = sum(s.size for ptr, s in ours.items() if size_of.get(ptr) == s.size)
     res.add((name, way, "recall"), right, sum(size_of.values()))
@@ -76,7 +81,13 @@ def kept_for_backward(res, said, blocks, word, where):
             res.odd.append((row[1], f"{where}: saved {row[2]}, {row[1]} B, is " + (told(s, word(s)) if s else "not there")))
 
 
-def compare(moments, finals, lives, first_live, classes=CLASSES):
+def listed_as(said, names):
+    frozen = {ptr for ptr, _, _ in said["FROZEN"]}
+    said = {**said, "TRAINED": [row for row in said["PARAMETER"] if row[0] not in frozen]}
+    return list({row[0]: row for name in names for row in said[name]}.values())
+
+
+def compare(moments, finals, lives, first_live, view=COMPAT):
     """moments: [(epoch ns, number of the step, kind, {class: [[pointer, bytes, name], …]})]; blocks of an export with final
     labels, and of one with live ones: these count from step first_live on."""
     res = Result()
@@ -84,12 +95,13 @@ def compare(moments, finals, lives, first_live, classes=CLASSES):
         final, live = (lambda s, t=t: cats.word_at(s, t)), (lambda s, t=t: cats.live_word_at(s, t))
         blocks, where = cats.alive_at(finals, t), f"step {number}, {kind}"
         res.moments += 1
-        for name in classes:
+        for name, (words, labels) in view.items():
+            listed = listed_as(said, words)
             if name == "GRADIENT" and kind != "step":
                 continue  # between two backward passes the job may hold some: told of at the step
-            both_ways(res, name, said[name], blocks, "final", final, where)
+            both_ways(res, name, listed, labels, blocks, "final", final, where)
             if number >= first_live:
-                both_ways(res, name, said[name], cats.alive_at(lives, t), "live", live, where)
+                both_ways(res, name, listed, labels, cats.alive_at(lives, t), "live", live, where)
         if "SAVED" in said:
             kept_for_backward(res, said, blocks, final, where)
     return res

@@ -18,7 +18,7 @@
 #include "estimate/estimate.h"
 #include "estimate/graph_json.h"
 #include "estimate/tracker.h"
-#include "view/estimate_view.h"
+#include "view/tables/estimate.h"
 
 #define HEAD "{\"format\":\"memtrace-graph\",\"version\":1,\"devices\":[\"cuda:0\",\"cpu\"],"
 #define ONE(nodes, storages) HEAD "\"graphs\":[{\"name\":\"g\",\"nodes\":[" nodes "]}],\"storages\":[" storages "]}"

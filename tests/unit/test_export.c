@@ -18,10 +18,10 @@
 #include "timeline/labels.h"
 #include "timeline/report.h"
 #include "view/export.h"
-#include "view/flow_view.h"
-#include "view/gzip.h"
-#include "view/id_map.h"
-#include "view/torch_actions.h"
+#include "view/export/gzip.h"
+#include "view/fold/id_map.h"
+#include "view/fold/torch_actions.h"
+#include "view/tables/flow.h"
 
 #define CPU MT_DEV_CPU
 #define CUDA MT_DEV_CUDA0

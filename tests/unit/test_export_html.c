@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "timeline/labels.h"
 #include "unit/view_fix.h"
-#include "view/bands.h"
 #include "view/export.h"
-#include "view/heaviest.h"
-#include "view/html_doc.h"
-#include "view/html_page.h"
-#include "view/moments.h"
-#include "view/text.h"
+#include "view/fold/bands.h"
+#include "view/fold/heaviest.h"
+#include "view/fold/moments.h"
+#include "view/page/html_doc.h"
+#include "view/page/html_page.h"
 
 static uint64_t seed;
 

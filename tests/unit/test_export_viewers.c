@@ -20,16 +20,16 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/text.h"
 #include "timeline/labels.h"
 #include "unit/view_fix.h"
 #include "view/clean.h"
 #include "view/export.h"
-#include "view/heapsum.h"
-#include "view/numbering.h"
-#include "view/live.h"
-#include "view/ranges.h"
-#include "view/stacks.h"
-#include "view/text.h"
+#include "view/fold/heapsum.h"
+#include "view/fold/live.h"
+#include "view/fold/numbering.h"
+#include "view/fold/ranges.h"
+#include "view/fold/stacks.h"
 
 static const struct export_format *const viewers[] = { &export_torch_snapshot, &export_perfetto, &export_chrome,
 						      &export_pprof, &export_folded, &export_openmetrics,
@@ -274,6 +274,29 @@ static void test_well_formed(void **state)
 	}
 }
 
+/* Microseconds: what ends 4,999 of them after the first event says so. */
+static void test_chrome_times(void **state)
+{
+	struct feed_fix f;
+	double last = 0;
+	size_t len;
+	char *text;
+
+	(void)state;
+	fix_init(&f, 0);
+	text = run_text(&export_chrome, &f, NULL, 5000, &len);
+	for (const char *at = text; (at = strstr(at, ",\"ts\":")); at++) {
+		double end = strtod(at + 6, NULL);
+
+		if (!strncmp(at + 6 + strcspn(at + 6, ","), ",\"dur\":", 7))
+			end += strtod(strchr(at + 6, ',') + 7, NULL);
+		last = end > last ? end : last;
+	}
+	assert_true(last == 4999);
+	free(text);
+	fix_done(&f);
+}
+
 static void test_sqlite(void **state)
 {
 	char path[] = "/tmp/memtrace-test-XXXXXX";
@@ -504,6 +527,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_well_formed), cmocka_unit_test(test_sqlite),
+		cmocka_unit_test(test_chrome_times),
 		cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_given_up),
 		cmocka_unit_test(test_live),	    cmocka_unit_test(test_lanes_are_bounded),
 		cmocka_unit_test(test_ranges),	    cmocka_unit_test(test_stacks),

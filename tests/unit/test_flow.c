@@ -543,6 +543,48 @@ static void wrapped_scalars(void **state)
 	assert_int_equal(block(Z)->size, 8);
 }
 
+/* M2 = 0.99 M2 + 0.01 WT, as averages of weights are kept. */
+static void average(void)
+{
+	born_of(Z, 0, 8);
+	op(0, "aten::mul", T(M2, R));
+	arg_of(0, Z, 1, R, 8);
+	born(TMP, 1);
+	born_of(Z + SIZE, 0, 8);
+	op(0, "aten::mul", T(WT, R));
+	arg_of(0, Z + SIZE, 1, R, 8);
+	born(M1, 1);
+	make(Y, "aten::add", T(TMP, R), T(M1, R));
+	op(0, "aten::copy_", T(M2, W | R), T(Y, R));
+	freed(Z, 0);
+	freed(Z + SIZE, 0);
+	freed(TMP, 0);
+	freed(M1, 0);
+	freed(Y, 0);
+}
+
+/*
+ * Attached amid an optimizer's step: the weight, which it is seen to write, looks like state until the next backward pass. What
+ * the average was before it was written depends on nothing, also when the step is told again, and so it is no parameter.
+ */
+static void an_average_met_amid_a_step(void **state)
+{
+	(void)state;
+	step_begin();
+	op(0, "aten::_fused_adam_", T(WT, W), T(GW, W));
+	step_end();
+	average();
+	for (int i = 0; i < 3; i++) {
+		forward(0);
+		backward();
+		sgd();
+		average();
+		assert_string_equal(cat(WT), "PARAMETER");
+		assert_string_equal(cat(M2), "ACTIVATION"); /* torch.profiler's word for it */
+		forget();
+	}
+}
+
 static void frozen_weights_by_their_name(void **state)
 {
 	(void)state;
@@ -1400,7 +1442,8 @@ int main(void)
 		TEST(what_lives_in_one_node_is_temporary), TEST(blocks_no_op_touched_stay_unknown),
 		TEST(in_place_operators_make_versions), TEST(pass_through_nodes_make_versions), TEST(view_nodes_make_none),
 		TEST(inputs_have_sources), TEST(unused_data_is_unknown), TEST(sparse_tensors_make_an_op_transparent),
-		TEST(wrapped_scalars), TEST(frozen_weights_by_their_name), TEST(weights_of_backward_do_not_count),
+		TEST(wrapped_scalars), TEST(an_average_met_amid_a_step), TEST(frozen_weights_by_their_name),
+		TEST(weights_of_backward_do_not_count),
 		TEST(python_functions_are_backward_nodes), TEST(what_backward_writes_and_an_optimizer_reads),
 		TEST(met_blocks_are_live), TEST(a_met_block_is_replaced), TEST(met_blocks_end_under_a_birth),
 		TEST(the_peak_is_relabelled),

@@ -453,6 +453,44 @@ static void state_of_an_optimizer_by_hand(void **state)
 	assert_string_equal(cat(W2), "PARAMETER");
 }
 
+/* SGD as torch writes it: decay adds the weights to a copy of the gradient, which the momentum gets. And a mean of norms. */
+static void decay_by_hand(void)
+{
+	make(Z, "aten::add", T(GW, R), T(WT, R));
+	op(0, "aten::mul_", T(M1, W | R));
+	op(0, "aten::add_", T(M1, W | R), T(Z, R));
+	op(0, "aten::add_", T(WT, W | R), T(M1, R));
+	op(0, "aten::norm", T(GW, R));
+	born_of(Y, 1, 4);
+	op(0, "aten::lerp_", T(EMA, W | R), T(Y, R));
+	freed(Z, 0);
+	freed(Y, 0);
+}
+
+static void train_with_decay(void)
+{
+	for (int i = 0; i < 5; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		backward_of(WT, GW);
+		decay_by_hand();
+		send((struct event){ .kind = MT_EV_STEP });
+		for (size_t k = 0; k < 3; k++)
+			freed((uint64_t[]){ X, OUT, GW }[k], 0);
+	}
+	assert_string_equal(cat(M1), "OPTIMIZER_STATE");
+	assert_string_equal(cat(WT), "PARAMETER");
+	assert_string_equal(last_cat(GW), "GRADIENT");
+	assert_string_not_equal(last_cat(Z), "OPTIMIZER_STATE");
+	assert_string_not_equal(cat(EMA), "OPTIMIZER_STATE");
+}
+
+static void state_of_an_optimizer_by_hand_with_decay(void **state)
+{
+	(void)state;
+	train_with_decay();
+}
+
 /* An image is optimized, say: no data at all. torch.profiler has no word for what is made from parameters alone. */
 static void activations_of_parameters_alone(void **state)
 {
@@ -579,6 +617,13 @@ static void state_where_no_region_is_told(void **state)
 	assert_string_equal(cat(W2), "PARAMETER");
 }
 
+static void state_with_decay_where_no_region_is_told(void **state)
+{
+	(void)state;
+	site(MT_PROG_FLOW_ACC);
+	train_with_decay();
+}
+
 static void regions_tell_of_state_themselves(void **state)
 {
 	(void)state;
@@ -635,6 +680,7 @@ int main(void)
 		TEST(gathered_weights), TEST(unsharded_without_a_collective), TEST(reduced_gradients),
 		TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),
 		TEST(a_closure_in_the_step), TEST(state_of_an_optimizer_by_hand),
+		TEST(state_of_an_optimizer_by_hand_with_decay),
 		TEST(an_optimizer_by_hand_in_hooks), TEST(activations_of_parameters_alone),
 		TEST(activations_of_a_graph_net), TEST(a_factor_made_of_a_parameter), TEST(memory_is_bounded),
 		cmocka_unit_test_setup_teardown(compat_has_none_of_them, setup, teardown),
@@ -642,6 +688,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(activations_of_a_graph_net, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_factor_made_of_a_parameter, setup, teardown),
 		cmocka_unit_test_setup_teardown(state_where_no_region_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(state_with_decay_where_no_region_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(regions_tell_of_state_themselves, setup, teardown),
 	};
 

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Who finds room among the processes that are followed. */
+/* Who finds room among the processes that are followed, and what is read of them. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+#include "base/names.h"
 #include "base/quota.h"
-#include "cmd/followed.h"
+#include "event/event.h"
+#include "live/followed.h"
+#include "live/usage.h"
+#include "target/target.h"
 
 #define PID 5000000 /* above what the kernel gives: nobody's, so each is the first of its tree */
 
@@ -87,6 +96,54 @@ static void named_trees_share(void **state)
 		assert_non_null(add(b, 0));
 }
 
+#define HALF (FOLLOW_PLACES_MAX / 2)
+
+static int may(const struct process *p, uint64_t places)
+{
+	return followed__may_probe(&f, p, places, FOLLOW_PLACES_MAX, 1);
+}
+
+/* One that loads library after library, and its children, who have them all, too. */
+static void probed_places_are_shared(void **state)
+{
+	struct process *root, *child, *second, *job;
+
+	(void)state;
+	root = add(NULL, 1);
+	assert_true(followed__may_probe(&f, root, FOLLOW_PLACES_MAX, FOLLOW_PLACES_MAX, 0)); /* nobody else can come */
+	assert_true(may(root, HALF));
+	assert_false(may(root, HALF + 1));
+	assert_false(may(root, UINT64_MAX));
+	root->places = HALF - 4000;
+	child = add(root, 1);
+	assert_true(may(child, 4000));
+	child->places = 4000;
+	assert_false(may(root, 1));
+	assert_false(may(child, 1));
+	second = add(NULL, 1);
+	assert_true(may(second, HALF / 2)); /* that does the same */
+	second->places = HALF / 2;
+	assert_false(may(second, 1));
+	job = add(NULL, 1);
+	assert_true(may(job, 70 * 3650));
+	process__free(followed__take(&f, root->index));
+	assert_true(may(child, HALF / 2));
+}
+
+static void places_of_a_plan(void **state)
+{
+	struct site sites[] = { { .lib = 0 }, { .lib = 0 }, { .lib = 3 }, { .lib = 3 } };
+	const struct plan plan = { .sites = sites, .sites_cnt = 4 };
+	const uint8_t wanted[] = { 0, 0, 1, 0 };
+	uint64_t cnt;
+
+	(void)state;
+	assert_int_equal(plan_places(&plan, NULL, &cnt), 2 * FOLLOW_PLACES_FILE);
+	assert_int_equal(cnt, 4);
+	assert_int_equal(plan_places(&plan, wanted, &cnt), FOLLOW_PLACES_FILE);
+	assert_int_equal(cnt, 1);
+}
+
 static void parts_of_what_others_leave(void **state)
 {
 	(void)state;
@@ -100,11 +157,81 @@ static void parts_of_what_others_leave(void **state)
 	assert_true(quota_allows(5, 3, 100, 2)); /* shared with others: counted once */
 }
 
+/* --- what they use -------------------------------------------------------------------------------------- */
+
+static unsigned uses, notes;
+
+static void count(void *ctx, struct event ev)
+{
+	(void)ctx;
+	uses += ev.kind == EV_USE;
+	notes += ev.kind == EV_NOTE;
+}
+
+/* With so much memory of small pages. */
+static pid_t start_with(size_t bytes)
+{
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED || madvise(p, bytes, MADV_NOHUGEPAGE))
+			_exit(1);
+		memset(p, 1, bytes);
+		(void)!write(ready[1], "r", 1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void read_twice(size_t bytes, struct usage *u)
+{
+	pid_t pid = start_with(bytes);
+	struct process *p;
+
+	next_pid = pid;
+	p = add(NULL, 0);
+	assert_non_null(p);
+	assert_int_equal(target__open_bare(&p->target, pid, NULL, NULL), 0);
+	uses = notes = 0;
+	for (int i = 0; i < 2; i++) {
+		p->usage.use_at_ns = 0;
+		usage__push_uses(u, 0);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	process__free(followed__take(&f, p->index));
+}
+
+/* A walk over its page tables would hold up its mmap for longer than memtrace may. */
+static void large_processes_are_not_walked(void **state)
+{
+	struct usage u = { .followed = &f, .names = names__new(), .push = count };
+
+	(void)state;
+	read_twice(8u << 20, &u);
+	assert_true(uses == 2 * MT_USES && !notes);
+	read_twice(520u << 20, &u);
+	assert_true(!uses && notes == 1);
+	names__free(u.names);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	static const struct CMUnitTest tests[] = {
-		T(a_tree_alone_has_all), T(a_tree_leaves_room_for_others), T(named_trees_share), T(parts_of_what_others_leave),
+		T(a_tree_alone_has_all), T(a_tree_leaves_room_for_others), T(named_trees_share), T(probed_places_are_shared),
+		T(places_of_a_plan), T(parts_of_what_others_leave),
+		T(large_processes_are_not_walked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

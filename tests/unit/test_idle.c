@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cmd/idle.h"
+#include "live/idle.h"
 #include "target/target.h"
 
 #define OPS 10000

@@ -160,18 +160,48 @@ static void any_bytes_are_survived(void **state)
 
 /* --- requests ----------------------------------------------------------------------------------------- */
 
-static void looks_are_checked(void **state)
+static int child_says(pid_t pid)
+{
+	int status;
+
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A keeper without a process of its own, for that one. */
+static struct keep *keep_for(pid_t pid, struct channel *other)
 {
 	struct keep *k = calloc(1, sizeof(*k));
+
+	assert_non_null(k);
+	assert_int_equal(channel_pair(&k->looks, other, KEEP_LOOKS_AREA), 0);
+	assert_int_equal(wards__new(&k->wards, &(struct wards_opts){ .pids = &pid, .pids_cnt = 1 }), 0);
+	pthread_mutex_init(&k->libs.lock, NULL);
+	return k;
+}
+
+static void keep__free(struct keep *k, struct channel *other)
+{
+	for (size_t i = 0; i < k->libs.cnt; i++)
+		close(k->libs.v[i].fd);
+	wards__free(k->wards);
+	close(other->fd);
+	channel__done(&k->looks);
+	free(k);
+}
+
+static void looks_are_checked(void **state)
+{
 	struct keep_reply reply = { 0 };
 	struct channel other;
+	struct keep *k = keep_for(getpid(), &other);
 	char here[64] = "what is to be read", *path, *answer = malloc(KEEP_READ_MAX);
 	int fds[TAPS_FDS_MAX];
 	struct iovec range = { here, sizeof(here) };
 
 	(void)state;
-	assert_true(k && answer);
-	assert_int_equal(channel_pair(&k->looks, &other, KEEP_LOOKS_AREA), 0);
+	assert_non_null(answer);
 	memcpy(k->looks.area, &range, sizeof(range));
 	keep__looks(k, &(struct keep_request){ KEEP_READ, getpid(), { sizeof(here) }, sizeof(range) }, answer, &reply, fds);
 	assert_int_equal(reply.r, 0);
@@ -185,6 +215,9 @@ static void looks_are_checked(void **state)
 		{ KEEP_READ, getpid(), { sizeof(here) }, KEEP_ANSWER },
 		{ KEEP_READ, getpid(), { 0 }, 0 },
 		{ KEEP_FILE, getpid(), { DOOR_FILES }, 0 },
+		{ KEEP_TEXT, getpid(), { DOOR_FILES, 8 }, 0 },
+		{ KEEP_TEXT, getpid(), { DOOR_MAPS, 8 }, 0 },
+		{ KEEP_TEXT, getpid(), { DOOR_CMDLINE, KEEP_READ_MAX + 1 }, 0 },
 		{ KEEP_SIDEBAND, 0, { 0, 1ull << 40 }, 0 },
 		{ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, PATH_MAX + 1 },
 		{ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, 8 },
@@ -204,10 +237,188 @@ static void looks_are_checked(void **state)
 	reply = (struct keep_reply){ 0 };
 	keep__looks(k, &(struct keep_request){ 99, getpid(), { 0 }, 0 }, answer, &reply, fds);
 	assert_int_equal(reply.r, -ENOSYS);
-	close(other.fd);
-	channel__done(&k->looks);
 	free(answer);
-	free(k);
+	keep__free(k, &other);
+}
+
+/* Until its end of the pipe is closed. */
+static pid_t start_waiting(int *ret_hold)
+{
+	int hold[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(hold), 0);
+	pid = fork();
+	if (!pid) {
+		char byte;
+
+		alarm(20); /* whatever fails, not for good */
+		close(hold[1]);
+		_exit(read(hold[0], &byte, 1) != 0);
+	}
+	assert_true(pid > 0);
+	close(hold[0]);
+	*ret_hold = hold[1];
+	return pid;
+}
+
+/* Whatever is asked about a process that nobody named: of it nothing is told, and nothing is set in it. */
+static void strangers_are_not_served(void **state)
+{
+	int hold, fds[TAPS_FDS_MAX], to_close;
+	pid_t stranger = start_waiting(&hold);
+	struct channel other;
+	struct keep *k = keep_for(getpid(), &other);
+	char here[16] = "", *answer = calloc(1, KEEP_READ_MAX);
+	const struct iovec range = { here, sizeof(here) };
+
+	(void)state;
+	assert_non_null(answer);
+	k->probes = k->looks;
+	k->tracer = (struct tracer *)(void *)answer; /* there is one, which is not come to */
+	for (uint32_t op = KEEP_ATTACH; op <= KEEP_LOCK; op++) {
+		struct keep_request q = { op, stranger, { sizeof(here), 1 }, sizeof(range) };
+		struct keep_reply reply = { 0 };
+
+		if (op == KEEP_DETACH || op == KEEP_FIRED || op == KEEP_SIDEBAND)
+			continue;
+		q.arg[0] = op == KEEP_FILE ? DOOR_MAPS : q.arg[0];
+		memcpy(k->looks.area, &range, sizeof(range));
+		if (op < KEEP_FIRED)
+			keep__probes(k, &q, &reply, fds, &to_close);
+		else
+			keep__looks(k, &q, answer, &reply, fds);
+		assert_int_equal(reply.r, -EPERM);
+		assert_int_equal(reply.fds_cnt, 0);
+		assert_int_equal(reply.len, 0);
+	}
+	free(answer);
+	keep__free(k, &other);
+	close(hold);
+	assert_int_equal(child_says(stranger), 0);
+}
+
+static int32_t ask_for_lib(struct keep *k, const char *path, const struct door_lib *l)
+{
+	struct keep_request q = { KEEP_LIB, getpid(), { l->dev, l->ino, l->start, l->end }, strlen(path) + 1 };
+	struct keep_reply reply = { 0 };
+	int fds[TAPS_FDS_MAX];
+
+	strcpy(k->looks.area, path);
+	keep__looks(k, &q, NULL, &reply, fds);
+	if (!reply.r)
+		close(fds[0]);
+	return reply.r;
+}
+
+/* A file that everybody may read is opened as one that the process has mapped, or not at all. */
+static void files_are_mapped_ones(void **state)
+{
+	char path[] = "/tmp/mt-keeper-file-XXXXXX";
+	int file = mkstemp(path);
+	struct channel other;
+	struct keep *k = keep_for(getpid(), &other);
+	struct door_lib l = { 0 };
+	struct stat st;
+	void *at;
+
+	(void)state;
+	assert_true(file >= 0 && !fchmod(file, 0644) && write(file, "some", 4) == 4 && !fstat(file, &st));
+	l = (struct door_lib){ st.st_dev, st.st_ino, 0x1000, 0x2000, NULL };
+	assert_int_equal(ask_for_lib(k, path, &l), -ESTALE);
+	assert_int_equal(k->libs.cnt, 0);
+	at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(ask_for_lib(k, path, &l), 0); /* by its name: the range is nobody's */
+	assert_int_equal(k->libs.cnt, 1);
+	munmap(at, 4096);
+	assert_int_equal(ask_for_lib(k, path, &l), -ESTALE);
+	assert_int_equal(stat("/proc/self/maps", &st), 0);
+	l = (struct door_lib){ st.st_dev, st.st_ino, 0x1000, 0x2000, NULL };
+	assert_int_equal(ask_for_lib(k, "/proc/self/maps", &l), -ESTALE);
+	close(file);
+	unlink(path);
+	keep__free(k, &other);
+}
+
+/* A file of the kernel's that can be mapped: no look at it, though it is. */
+static void files_are_on_disks(void **state)
+{
+	static const char path[] = "/sys/kernel/btf/vmlinux";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct channel other;
+	struct keep *k = keep_for(getpid(), &other);
+	struct door_lib l = { 0 };
+	struct stat st;
+	void *at;
+	int r;
+
+	(void)state;
+	at = fd < 0 || fstat(fd, &st) ? MAP_FAILED : mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (at == MAP_FAILED) {
+		keep__free(k, &other);
+		skip(); /* mapped since 6.16 */
+	}
+	l = (struct door_lib){ st.st_dev, st.st_ino, (uint64_t)(uintptr_t)at, (uint64_t)(uintptr_t)at + 4096, NULL };
+	r = ask_for_lib(k, path, &l);
+	assert_true(r == -EACCES || (r == -EPERM && getuid())); /* who is not root has no map_files */
+	munmap(at, 4096);
+	close(fd);
+	keep__free(k, &other);
+}
+
+/* Who called may look at it when he asks; by the time of the answer it is protected from him, as a setuid program is. */
+static void what_it_became_meanwhile_counts(void **state)
+{
+	struct keep_request q = { .op = KEEP_FILE };
+	int was, go[2], said[2];
+	struct keep_hold h;
+	struct channel other;
+	struct keep *k;
+	char byte = 'x';
+	pid_t pid;
+
+	(void)state;
+	assert_true(!pipe(go) && !pipe(said));
+	pid = fork();
+	if (!pid) {
+		alarm(20);
+		if (!privs_drop() && write(said[1], &byte, 1) == 1 && read(go[0], &byte, 1) == 1 &&
+		    !prctl(PR_SET_DUMPABLE, 0) && write(said[1], &byte, 1) == 1)
+			for (;;)
+				pause();
+		_exit(1);
+	}
+	k = keep_for(pid, &other);
+	k->checks = 1;
+	q.pid = pid;
+	assert_int_equal(read(said[0], &byte, 1), 1);
+	assert_int_equal(keep__hold(k, &q, &h), 0);
+	assert_int_equal(keep__release(k, &h, 0), 0);
+	assert_int_equal(keep__hold(k, &q, &h), 0);
+	assert_int_equal(write(go[1], &byte, 1), 1);
+	assert_int_equal(read(said[0], &byte, 1), 1);
+	was = h.fd;
+	assert_int_equal(keep__release(k, &h, 0), -EPERM);
+	assert_true(h.fd == -1 && fcntl(was, F_GETFD) < 0);
+	assert_int_equal(keep__hold(k, &q, &h), -EPERM);
+	q.op = KEEP_READ;
+	assert_int_equal(keep__hold(k, &q, &h), -EPERM);
+	k->checks = 0;
+	assert_int_equal(keep__hold(k, &q, &h), 0);
+	k->checks = 1;
+	assert_int_equal(keep__release(k, &h, 0), -EPERM);
+	k->checks = 0;
+	q.op = KEEP_FILE;
+	assert_int_equal(keep__hold(k, &q, &h), 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(child_says(pid), -1);
+	assert_int_equal(keep__release(k, &h, 0), -ESRCH);
+	keep__free(k, &other);
+	for (int i = 0; i < 2; i++) {
+		close(go[i]);
+		close(said[i]);
+	}
 }
 
 static int maps_of_events(void)
@@ -326,15 +537,6 @@ static int after_filters(const char *dir)
 	return open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0 ? 0 : 13;
 }
 
-static int child_says(pid_t pid)
-{
-	int status;
-
-	assert_true(pid > 0);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 static void what_was_given_away_is_gone(void **state)
 {
 	char dir[] = "/tmp/mt-keeper-XXXXXX";
@@ -403,7 +605,7 @@ static int with_keeper(pid_t target, const char *text)
 	char got[16] = "";
 	int fd;
 
-	if (keeper__start(&k, &(struct keeper_opts){ .as = &self, .writes = "/tmp" }, &err) < 0)
+	if (keeper__start(&k, &(struct keeper_opts){ .as = &self, .writes = "/tmp", .wards = { &target, 1, 0, 0 } }, &err) < 0)
 		return 1;
 	if (read_one(target, (uint64_t)(uintptr_t)text, got, strlen(text)) || strcmp(got, text))
 		return 2;
@@ -414,6 +616,8 @@ static int with_keeper(pid_t target, const char *text)
 		return 4;
 	if (read_one(target, 16, got, 8) != -EFAULT || door_file(target, DOOR_FILES) != -EINVAL)
 		return 5;
+	if (read_one(getpid(), (uint64_t)(uintptr_t)text, got, 8) != -EPERM || door_file(1, DOOR_STAT) != -EPERM)
+		return 7; /* nobody has named these */
 	kill(keeper__pid(k), SIGTERM); /* not allowed: no signal can be sent */
 	if (keeper__usage(k, &cpu, &rss))
 		return 6;
@@ -424,29 +628,21 @@ static int with_keeper(pid_t target, const char *text)
 static void a_keeper_looks_for_us(void **state)
 {
 	static const char text[] = "in the target";
-	int hold[2];
+	int hold;
 	pid_t target, pid;
 
 	(void)state;
-	assert_int_equal(pipe(hold), 0);
-	target = fork();
-	if (!target) {
-		char byte;
-
-		close(hold[1]);
-		_exit(read(hold[0], &byte, 1) != 0);
-	}
+	target = start_waiting(&hold);
 	pid = fork();
 	if (!pid)
 		_exit(with_keeper(target, text));
 	assert_int_equal(child_says(pid), 0);
-	close(hold[0]);
-	close(hold[1]);
+	close(hold);
 	assert_int_equal(child_says(target), 0);
 }
 
-/* A page of which nobody ever says what is in it; NULL: we may not have one that holds up the kernel. */
-static char *page_that_never_comes(void)
+/* A page of which somebody has to say what is in it; NULL: we may not have one that holds up the kernel. */
+static char *page_on_demand(int *ret_fd)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -455,7 +651,71 @@ static char *page_that_never_comes(void)
 
 	if (fd < 0 || page == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &reg) < 0)
 		return NULL;
+	*ret_fd = fd;
 	return page;
+}
+
+/* Nobody ever does. */
+static char *page_that_never_comes(void)
+{
+	int fd;
+
+	return page_on_demand(&fd);
+}
+
+/* In the target: it protects itself while somebody reads it, and lets him go on. */
+static void protect_while_read(int say_fd)
+{
+	static _Alignas(4096) char secret[4096] = "a secret";
+	struct uffd_msg msg;
+	int fd;
+	char *page = page_on_demand(&fd);
+	struct uffdio_copy copy = { .dst = (uint64_t)(uintptr_t)page, .src = (uint64_t)(uintptr_t)secret, .len = 4096 };
+
+	alarm(20);
+	if (privs_drop() || write(say_fd, &page, sizeof(page)) != sizeof(page) || !page)
+		_exit(1);
+	if (read(fd, &msg, sizeof(msg)) != sizeof(msg) || prctl(PR_SET_DUMPABLE, 0) || ioctl(fd, UFFDIO_COPY, &copy))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* What was read of a process that is protected by now is thrown away. */
+static void bytes_are_thrown_away(void **state)
+{
+	char *page = NULL, *answer = calloc(1, KEEP_READ_MAX);
+	struct keep_reply reply = { 0 };
+	struct channel other;
+	struct keep *k;
+	struct iovec range;
+	int say[2], fds[TAPS_FDS_MAX];
+	pid_t pid;
+
+	(void)state;
+	assert_true(answer && !pipe(say));
+	pid = fork();
+	if (!pid)
+		protect_while_read(say[1]);
+	assert_int_equal(read(say[0], &page, sizeof(page)), sizeof(page));
+	k = keep_for(pid, &other);
+	k->checks = 1;
+	range = (struct iovec){ page, 64 };
+	memcpy(k->looks.area, &range, sizeof(range));
+	if (page) {
+		keep__looks(k, &(struct keep_request){ KEEP_READ, pid, { 64 }, sizeof(range) }, answer, &reply, fds);
+		assert_string_equal(answer, "a secret"); /* it was read … */
+		assert_int_equal(reply.r, -EPERM);
+		assert_int_equal(reply.len, 0); /* … and goes nowhere */
+	}
+	kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	keep__free(k, &other);
+	free(answer);
+	close(say[0]);
+	close(say[1]);
+	if (!page)
+		skip(); /* needs root: vm.unprivileged_userfaultfd is 0 */
 }
 
 /* 0, or the number of what should not be. */
@@ -466,7 +726,7 @@ static int with_held_up_keeper(pid_t target, const char *page, pid_t other, cons
 	uint64_t t0 = now_ns();
 	char got[32];
 
-	if (keeper__start(&k, &(struct keeper_opts){ .as = &self }, NULL) < 0)
+	if (keeper__start(&k, &(struct keeper_opts){ .as = &self, .wards = { (pid_t[]){ target, other }, 2, 0, 0 } }, NULL) < 0)
 		return 1;
 	if (read_one(target, (uint64_t)(uintptr_t)page, got, 8) != -ETIMEDOUT || now_ns() - t0 > 5000000000ull)
 		return 2;
@@ -500,6 +760,162 @@ static void nobody_holds_up_the_keeper(void **state)
 	assert_int_equal(child_says(other), -1);
 }
 
+static int wait_pipe[2];
+static _Atomic pid_t waiting_tid;
+
+static void *wait_for_line(void *arg)
+{
+	char byte;
+
+	(void)arg;
+	if (!pipe(wait_pipe))
+		waiting_tid = gettid();
+	return read(wait_pipe[0], &byte, 1) == 1 ? wait_pipe : NULL;
+}
+
+static _Atomic pid_t busy_tid;
+static _Atomic int busy_end;
+
+static void *be_busy(void *arg)
+{
+	(void)arg;
+	busy_tid = gettid();
+	while (!busy_end)
+		;
+	return NULL;
+}
+
+/* Who has no CPU on a busy machine is not held up by the process that he looks at. */
+static void who_wants_a_cpu_is_not_held_up(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, be_busy, NULL), 0);
+	while (!busy_tid)
+		usleep(1000);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(thread_is_runnable(busy_tid), 1);
+	busy_end = 1;
+	pthread_join(thread, NULL);
+	assert_int_equal(thread_is_runnable(busy_tid), 0); /* gone */
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_line, NULL), 0);
+	while (!waiting_tid || thread_is_runnable(waiting_tid))
+		usleep(1000);
+	assert_int_equal(write(wait_pipe[1], "\n", 1), 1);
+	pthread_join(thread, NULL);
+}
+
+/* A process with a page that never comes; its address. 0: we may not have such. */
+static pid_t start_holder(uint64_t *ret_page)
+{
+	int ready[2], r = pipe(ready);
+	pid_t pid = r ? -1 : fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		uint64_t page = (uint64_t)(uintptr_t)page_that_never_comes();
+
+		if (write(ready[1], &page, sizeof(page)) != sizeof(page))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ready[0], ret_page, sizeof(*ret_page)), sizeof(*ret_page));
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+struct holder {
+	pid_t pid;
+	uint64_t page;
+};
+
+#define OF_A_TREE (LOOK_LEFT_MAX / LOOK_LEFT_PART)
+
+/* Is the read refused at once, 0, or held up, 1? */
+static int holds_up(const struct holder *h)
+{
+	uint64_t t0 = now_ns();
+	char got[8];
+
+	if (read_one(h->pid, h->page, got, sizeof(got)) != -ETIMEDOUT)
+		return -1;
+	return now_ns() - t0 > LOOK_READ_NS;
+}
+
+/* 0, or the number of what should not be. The last holder is of another tree. */
+static int with_many_holders(const struct holder *h, pid_t other, const char *text)
+{
+	struct asker self = { .uid = getuid(), .gid = getgid() };
+	pid_t wards[OF_A_TREE + 3];
+	struct keeper *k;
+	size_t len = 1;
+	char got[64];
+
+	for (int i = 0; i < OF_A_TREE + 2; i++)
+		wards[i] = h[i].pid;
+	wards[OF_A_TREE + 2] = other;
+	if (keeper__start(&k, &(struct keeper_opts){ .as = &self, .wards = { wards, OF_A_TREE + 3, 0, 0 } }, NULL) < 0)
+		return 1;
+	for (int i = 0; i <= OF_A_TREE; i++)
+		if (keeper__tree(k, h[i].pid, h[0].pid))
+			return 2;
+	if (holds_up(&h[0]) != 1 || holds_up(&h[0]) != 0)
+		return 3;
+	if (door_text(h[0].pid, DOOR_CMDLINE, got, sizeof(got), &len) != -ETIMEDOUT || len)
+		return 4;
+	if (door_text(other, DOOR_CMDLINE, got, sizeof(got), &len) || !len)
+		return 5;
+	for (int i = 1; i < OF_A_TREE; i++)
+		if (holds_up(&h[i]) != 1)
+			return 6;
+	if (holds_up(&h[OF_A_TREE]) != 0 || holds_up(&h[OF_A_TREE + 1]) != 1)
+		return 7; /* its tree has had its share; others have theirs */
+	if (read_one(other, (uint64_t)(uintptr_t)text, got, strlen(text)) || memcmp(got, text, strlen(text)) != 0)
+		return 8;
+	if (keeper__held_up_cnt(k) != OF_A_TREE + 4)
+		return 9;
+	for (int i = 0; i <= OF_A_TREE + 1; i++)
+		if (keeper__next_held_up(k) != h[i].pid)
+			return 10;
+	return keeper__next_held_up(k) ? 11 : (keeper__free(k), 0);
+}
+
+/* Nor do many together; those of one tree have a share of the places that are lost to such. */
+static void many_do_not_hold_up_the_keeper(void **state)
+{
+	static const char text[] = "of another";
+	struct holder h[OF_A_TREE + 2];
+	int may = 1, said = -1;
+	pid_t other, pid;
+
+	(void)state;
+	for (int i = 0; i < OF_A_TREE + 2; i++) {
+		h[i].pid = start_holder(&h[i].page);
+		may &= h[i].page != 0;
+	}
+	other = fork();
+	if (!other)
+		for (;;)
+			pause();
+	pid = may ? fork() : -1;
+	if (!pid)
+		_exit(with_many_holders(h, other, text));
+	if (may)
+		said = child_says(pid);
+	kill(other, SIGKILL);
+	assert_int_equal(child_says(other), -1);
+	for (int i = 0; i < OF_A_TREE + 2; i++) {
+		kill(h[i].pid, SIGKILL);
+		assert_int_equal(child_says(h[i].pid), -1);
+	}
+	if (!may)
+		skip(); /* needs root */
+	assert_int_equal(said, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -507,12 +923,19 @@ int main(void)
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(any_bytes_are_survived),
 		cmocka_unit_test(looks_are_checked),
+		cmocka_unit_test(strangers_are_not_served),
+		cmocka_unit_test(files_are_mapped_ones),
+		cmocka_unit_test(files_are_on_disks),
+		cmocka_unit_test(what_it_became_meanwhile_counts),
 		cmocka_unit_test(a_cpu_has_one_ring),
 		cmocka_unit_test(files_are_those_handed_out),
 		cmocka_unit_test(what_was_given_away_is_gone),
 		cmocka_unit_test(readers_are_confined),
 		cmocka_unit_test(a_keeper_looks_for_us),
+		cmocka_unit_test(bytes_are_thrown_away),
 		cmocka_unit_test(nobody_holds_up_the_keeper),
+		cmocka_unit_test(who_wants_a_cpu_is_not_held_up),
+		cmocka_unit_test(many_do_not_hold_up_the_keeper),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

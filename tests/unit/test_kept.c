@@ -427,7 +427,7 @@ static void test_what_if(void **state)
 	assert_int_equal(w.parameters, 100);
 	assert_int_equal(w.state, 200);
 	assert_int_equal(ask((struct whatif_opts){ .batch_a = 4, .batch_b = 8, .batch = 16, .budget = 1000 }, &w), 467);
-	assert_int_equal(w.unpaired, 0);
+	assert_int_equal(w.mates.alone, 0);
 	assert_int_equal(w.largest_batch, 69);
 	assert_int_equal(w.at_largest, 997);
 	assert_int_equal(ask((struct whatif_opts){ .batch_a = 4, .batch_b = 8, .batch = 1, .budget = 300 }, &w), 350);
@@ -438,6 +438,23 @@ static void test_what_if(void **state)
 	assert_int_equal(ask((struct whatif_opts){ .optimizer = WHATIF_ADAMW }, &w), 350);
 	assert_int_equal(ask((struct whatif_opts){ .optimizer = WHATIF_8BIT }, &w), 201); /* 100 + 50.8 + 50 */
 	assert_int_equal(ask((struct whatif_opts){ .dtype = 0.5 }, &w), 177); /* 50 + 100 + 20 + 7 of scratch, which stays */
+}
+
+/* What an operator makes in float whatever its inputs are (user/estimate/recorded.h) does so in another dtype, too. */
+static void test_what_stays_wide(void **state)
+{
+	struct whatif_opts o = { .a = &rec, .a_kept = &kept, .dtype = 0.5 };
+	struct whatif w;
+
+	(void)state;
+	job(4, 0);
+	for (uint64_t id = 1; id <= rec.last_id; id++)
+		rec.blocks[id].is_wide = rec.blocks[id].size == 40;
+	finish();
+	assert_int_equal(recorded_kept__last_step(&kept, &rec), 0);
+	assert_int_equal(whatif__run(&w, &o), 0);
+	assert_int_equal(w.peak, 197); /* 50 + 100 + 40 + 7, and not 20 for the activation */
+	whatif__done(&w);
 }
 
 static void test_optimizer_of_nothing(void **state)
@@ -561,6 +578,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_scratch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_node, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_if, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_stays_wide, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_optimizer_of_nothing, setup, teardown),
 		cmocka_unit_test(test_random_orders),
 	};

@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "cmd/lock.h"
+#include "live/lock.h"
 
 static char dir[] = "/tmp/memtrace-lock-XXXXXX";
 static int dir_fd = -1;

@@ -457,8 +457,9 @@ static void counters(uint64_t cost, uint64_t fired, uint64_t lost, const char *f
 	(void)name(first_name); /* ids differ between the files */
 	put((struct event){ .kind = EV_COST, .aux = 3, .addr = 1000, .size = 5000, .flags = EV_F_BASE });
 	put((struct event){ .kind = EV_COST, .aux = 3, .addr = 1000 + cost, .size = 5000 + cost });
-	put((struct event){ .kind = EV_FIRED, .name = name("malloc"), .size = fired });
-	put((struct event){ .kind = EV_FIRED, .name = name("malloc"), .size = fired + 1 });
+	put((struct event){ .kind = EV_FIRED, .name = name("malloc"), .size = 50, .flags = EV_F_BASE });
+	put((struct event){ .kind = EV_FIRED, .name = name("malloc"), .size = 50 + fired });
+	put((struct event){ .kind = EV_FIRED, .name = name("malloc"), .size = 51 + fired });
 	put((struct event){ .kind = EV_LOSS, .aux = MT_LOSS_RING, .size = lost });
 	put((struct event){ .kind = EV_SELF, .addr = 10 * cost, .size = cost });
 	put((struct event){ .kind = EV_OOM_KILL, .size = 40 });
@@ -500,6 +501,7 @@ static void test_counters_and_names(void **state)
 			const struct names *nm = rec_reader__names(r);
 
 			last[evs[i].kind] = evs[i];
+			assert_true(evs[i].kind != EV_FIRED || !evs[i].flags); /* what it has is a sum of several */
 			if (evs[i].kind == EV_STACK)
 				assert_int_equal(evs[i].seq, ++stack_no);
 			if (evs[i].kind == EV_TENSOR) {

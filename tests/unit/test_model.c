@@ -499,6 +499,8 @@ static void a_mapping_that_stays_where_it_was_moved_from(void **state)
 
 static void what_memtrace_says_of_itself(void **state)
 {
+	uint64_t took;
+
 	(void)state;
 	SEND(.kind = EV_COVER, NAME("ops"), .addr = 10, .size = 9);
 	SEND(.kind = EV_COVER, NAME("ops"), .addr = 12, .size = 12);
@@ -518,6 +520,7 @@ static void what_memtrace_says_of_itself(void **state)
 	SEND(.kind = EV_LABEL, NAME("RANK=3"));
 	SEND(.kind = EV_LABEL, NAME("WORLD_SIZE=8"));
 	SEND(.kind = EV_LABEL, NAME("RANK=4"));
+	ts += 2000;
 	SEND(.kind = EV_END, .aux = EV_END_TARGET_GONE);
 	report();
 	assert_int_equal(rep->covers_cnt, 1);
@@ -527,6 +530,9 @@ static void what_memtrace_says_of_itself(void **state)
 	assert_int_equal(rep->probe_ns, 250);
 	assert_int_equal(rep->target_cpu_ns, 2500);
 	assert_true(rep->overhead == 0.1);
+	took = rep->end_ts_ns - rep->start_ts_ns;
+	assert_in_range(took, 1000, 2499); /* more than one thread was running */
+	assert_true(rep->overhead_most == 272.0 / (double)(took + 22)); /* 250 of probes, 22 of its own */
 	assert_int_equal(rep->lost[MT_LOSS_RING], 3);
 	assert_int_equal(rep->lost[MT_LOSS_FRAME], 3);
 	assert_int_equal(rep->self_rss, 11);

@@ -8,7 +8,7 @@
 
 #include <dlfcn.h>
 
-#include "cmd/nvml.h"
+#include "live/nvml.h"
 #include "unit/fixture.h"
 
 /* Two devices; the caller and pid 1 are on the second, nobody is on the first. */

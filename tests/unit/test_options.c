@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "cmd/options.h"
 #include "cmd/options_table.h"
+#include "cmd/values.h"
 #include "cmd/words.h"
 #include "plan/plan.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/overhead.h"
+#include "live/overhead.h"
 
 #define MS 1000000ull
 #define S  (1000 * MS)

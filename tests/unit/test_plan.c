@@ -251,6 +251,80 @@ static void indexes_schemas(void **state)
 	schema_index__free(x);
 }
 
+/* Texts inside others, and code at 0x1000 that names two of them; the data is at 0x100. */
+static const char texts_inside[] =
+	"a_drop(Tensor a) -> Tensor\0b_drop(Tensor[] a) -> int\0"
+	"_unsafe_put(Tensor?[] a) -> Tensor\0aten::put(Tensor[] a) -> Tensor\0"
+	"view_as_real(Tensor(a) a) -> Tensor(a)\0isreal(Tensor a) -> Tensor\0"
+	"own(Tensor a) -> Tensor\0their_own(Tensor[] a) -> Tensor\0cut(Tensor a) -> Ten";
+
+struct registering {
+	uint8_t code[64];
+	size_t len;
+	unsigned asked;
+};
+
+static void lea(struct registering *g, const char *text, uint8_t rex, uint8_t modrm)
+{
+	const char *at = memmem(texts_inside, sizeof(texts_inside), text, strlen(text));
+	int32_t disp = (int32_t)(0x100 + (at - texts_inside) - (0x1000 + (long)g->len + 7));
+
+	memcpy(g->code + g->len, (uint8_t[]){ rex, 0x8d, modrm }, 3);
+	memcpy(g->code + g->len + 3, &disp, sizeof(disp));
+	g->len += 7;
+	g->code[g->len++] = 0x90;
+}
+
+static int registering(void *ctx, struct schema_code *ret)
+{
+	struct registering *g = ctx;
+
+	g->asked++;
+	*ret = (struct schema_code){ g->code, g->len, 0x1000, 0x100 };
+	return g->len ? 0 : -ENOENT;
+}
+
+static void check_found(struct schema_index *x, const char *op, const char *want)
+{
+	struct text t = { NULL, 0 };
+
+	assert_int_equal(schema_index__find(x, op, strlen(op), &t), want ? 0 : -ENOENT);
+	if (want)
+		assert_true(text_is(t, want));
+}
+
+/* Which of several texts that end alike an operator has says the code that registers it. */
+static void asks_the_code(void **state)
+{
+	struct registering g = { .len = 0 };
+	struct schema_index *x = schema_index__new((const uint8_t *)texts_inside, sizeof(texts_inside) - 1);
+
+	(void)state;
+	lea(&g, "drop(Tensor[]", 0x48, 0x35);
+	lea(&g, "put(Tensor?[]", 0x4c, 0x05);
+	lea(&g, "own(Tensor[]", 0x48, 0x35);
+	lea(&g, "real(Tensor(a)", 0x48, 0x75); /* of another form: 8 bits behind a register */
+	lea(&g, "cut(", 0x48, 0x35);	       /* a text without an end */
+	schema_index__when_in_doubt(x, registering, &g);
+	check_found(x, "own", "own(Tensor a) -> Tensor"); /* stands alone: no doubt */
+	assert_int_equal(g.asked, 0);
+	check_found(x, "drop", "drop(Tensor[] a) -> int");
+	check_found(x, "put", "put(Tensor?[] a) -> Tensor"); /* the older copy is another one's */
+	check_found(x, "real", NULL);
+	check_found(x, "cut", NULL);
+	assert_int_equal(g.asked, 1);
+	schema_index__free(x);
+
+	/* nobody who knows: an older copy, and no end that two differ in */
+	g.len = 0;
+	x = schema_index__new((const uint8_t *)texts_inside, sizeof(texts_inside) - 1);
+	schema_index__when_in_doubt(x, registering, &g);
+	check_found(x, "put", "aten::put(Tensor[] a) -> Tensor");
+	check_found(x, "drop", NULL);
+	assert_int_equal(g.asked, 2);
+	schema_index__free(x);
+}
+
 /* --- plans
  * ------------------------------------------------------------------------------------------------ */
 
@@ -427,6 +501,7 @@ static const char c10_source[] =
 	"G(g1, \"_ZNK3c1010TensorImpl11has_storageEv\", STORAGE)\n"
 	"G(g2, \"_ZNK3c1010TensorImpl13autograd_metaEv\", STORAGE + 8)\n"
 	"#define F(n, sym) int n(int x) __asm__(sym); int n(int x) { return x * 3; }\n"
+	"#ifndef NAME\n#define NAME \"B5cxx11\"\n#endif\nF(n1, \"_ZNK5torch8autograd4Node4name\" NAME \"Ev\")\n"
 	"F(o1, \"_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_\")\n"
 	"F(o2, \"_ZN2at4_ops11mul__Tensor4callERNS_6TensorERKS2_RK\" OPTIONAL)\n"
 	"F(o3, \"_ZN2at4_ops10sub_Tensor4callERKNS_6TensorES4_\")\n"
@@ -533,9 +608,12 @@ static void knows_layouts(void **state)
 		const char *flags, *torch;
 		struct mt_flow_layout at;
 	} rows[] = {
-		{ "-O1 -shared -fPIC -DSTORAGE=16", "2.4 to 2.13", { 16, 24, 40, 16, 40, 48, 16, 0, 8, 464 } },
-		{ "-O2 -shared -fPIC -DSTORAGE=16 -DVARIABLE=472", "2.4 to 2.13",
+		{ "-O1 -shared -fPIC -DSTORAGE=16", "2.4 to 2.15", { 16, 24, 40, 16, 40, 48, 16, 0, 8, 464 } },
+		{ "-O2 -shared -fPIC -DSTORAGE=16 -DVARIABLE=472", "2.4 to 2.15",
 		  { 16, 24, 40, 16, 40, 48, 16, 0, 8, 472 } },
+		/* PyPI's wheels up to 2.6: the old ABI's strings */
+		{ "-O2 -shared -fPIC -DSTORAGE=16 -DVARIABLE=472 -DNAME='\"\"'", "2.4 to 2.15",
+		  { 16, 24, 16, 16, 40, 48, 16, 0, 8, 472 } },
 		{ "-O1 -shared -fPIC -DSTORAGE=24 -DVARIABLE=392 -DOPTIONAL='\"N3c108optionalIS2_EE\"'", "1.13",
 		  { 24, 32, 40, 24, 48, 56, 24, 8, 0, 392 } },
 	};
@@ -926,7 +1004,7 @@ int main(void)
 		cmocka_unit_test(parses_schemas),
 		cmocka_unit_test(tells_effects),
 		cmocka_unit_test(refuses_what_is_no_schema),
-		cmocka_unit_test(indexes_schemas),
+		cmocka_unit_test(indexes_schemas), cmocka_unit_test(asks_the_code),
 		cmocka_unit_test(plans_the_framework),
 		cmocka_unit_test(plans_flow),
 		cmocka_unit_test(knows_layouts),

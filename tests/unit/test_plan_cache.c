@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "cmd/planner.h"
+#include "live/planner.h"
 #include "plan/cache.h"
 #include "plan/plan.h"
 #include "target/target.h"
@@ -316,17 +316,19 @@ static void plans_are_made_beside_the_loop(void **state)
 	struct names *names = names__new();
 	struct made direct;
 	struct planner *p;
+	struct target *t;
 	uint64_t tickets[5];
 	struct planned got;
 
 	(void)state;
 	build();
 	direct = make(NULL);
+	assert_int_equal(target__open_bare(&t, direct.pid, NULL, NULL), 0); /* it is looked at there, too */
 	/* ids of the two tables differ */
 	names__add(names, "something else");
 	assert_int_equal(planner__new(&p, NULL), 0);
 	for (int i = 0; i < 5; i++)
-		tickets[i] = planner__ask(p, direct.t, &opts);
+		tickets[i] = planner__ask(p, t, &opts);
 	assert_int_equal(planner__waiting(p), 5);
 	planner__forget(p, tickets[3]); /* not begun, most likely; if it was, its plan is thrown away */
 	planner__forget(p, 0);
@@ -345,20 +347,23 @@ static void plans_are_made_beside_the_loop(void **state)
 	}
 	assert_int_equal(planner__waiting(p), 0);
 	assert_int_equal(planner__next(p, names, &got), 0);
-	/* one that is gone */
-	tickets[0] = planner__ask(p, direct.t, &opts);
+	/* nothing is new */
+	opts.only_new_libs = 1;
+	(void)planner__ask(p, t, &opts);
 	got = wait_for(p, names);
-	plan__free(got.plan);
+	assert_true(!got.r && !got.plan && got.look_ns && got.took_ns >= got.look_ns);
+	/* one that is gone */
 	fixture_stop(direct.pid);
-	tickets[0] = planner__ask(p, direct.t, &opts);
+	(void)planner__ask(p, t, &opts);
 	got = wait_for(p, names);
 	assert_int_equal(got.r, -ESRCH);
 	assert_null(got.plan);
 	assert_non_null(strstr(got.err.msg, "process"));
 	/* ended in the middle */
 	for (int i = 0; i < 20; i++)
-		assert_true(planner__ask(p, direct.t, &opts) > 0);
+		assert_true(planner__ask(p, t, &opts) > 0);
 	planner__free(p);
+	target__free(t);
 	direct.pid = fixture_start(program, env);
 	drop(&direct);
 	names__free(names);

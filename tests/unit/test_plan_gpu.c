@@ -71,6 +71,105 @@ static void hip_has_what_the_runtime_has(void **state)
 			fail_msg("%s has no counterpart", rows[i].symbol);
 }
 
+/* Structures that functions are given, as CUDA's headers have them (cuda.h, driver_types.h of 12.9). */
+struct location {
+	int type, id;
+};
+struct alloc_prop { /* CUmemAllocationProp */
+	int type, handle_types;
+	struct location location;
+};
+struct pool_props { /* CUmemPoolProps */
+	int type, handle_types;
+	struct location location;
+	void *security;
+	size_t max_size;
+	unsigned char reserved[56];
+};
+struct alloc_node { /* CUDA_MEM_ALLOC_NODE_PARAMS */
+	struct pool_props pool;
+	const void *descs;
+	size_t descs_cnt, bytes;
+	void *ptr;
+};
+struct handle_desc { /* cudaExternalMemoryHandleDesc */
+	int type;
+	union {
+		int fd;
+		struct {
+			void *handle;
+			const void *name;
+		} win32;
+	} handle;
+	unsigned long long size;
+	unsigned flags;
+};
+struct buffer_desc { /* cudaExternalMemoryBufferDesc */
+	unsigned long long offset, size;
+	unsigned flags;
+};
+struct array_desc { /* CUDA_ARRAY_DESCRIPTOR */
+	size_t width, height;
+	unsigned format, channels;
+};
+struct array3d_desc { /* CUDA_ARRAY3D_DESCRIPTOR */
+	size_t width, height, depth;
+	unsigned format, channels, flags;
+};
+struct pitched_ptr { /* cudaPitchedPtr */
+	void *ptr;
+	size_t pitch, xsize, ysize;
+};
+
+#define FIELD(fn, spec_field, where_at, type, field)                                                        \
+	{ fn, offsetof(struct mt_seg_spec, spec_field), where_at, offsetof(struct type, field),             \
+	  sizeof(((struct type *)0)->field) }
+
+static void reads_structures_where_they_have_it(void **state)
+{
+	static const struct {
+		const char *fn;
+		size_t spec_at;
+		unsigned where;
+		size_t off, bytes;
+	} want[] = {
+		FIELD("cudaExternalMemoryGetMappedBuffer", size[0], 2, buffer_desc, size),
+		FIELD("cuExternalMemoryGetMappedBuffer", size[0], 2, buffer_desc, size),
+		FIELD("cudaImportExternalMemory", size[0], 1, handle_desc, size),
+		FIELD("cuImportExternalMemory", size[0], 1, handle_desc, size),
+		FIELD("cuMemCreate", dev, 2, alloc_prop, location),
+		FIELD("cuMemPoolCreate", dev, 1, pool_props, location),
+		FIELD("cudaGraphAddMemAllocNode", addr, 4, alloc_node, ptr),
+		FIELD("cudaGraphAddMemAllocNode", dev, 4, alloc_node, pool.location),
+		FIELD("cudaGraphAddMemAllocNode", size[0], 4, alloc_node, bytes),
+		FIELD("cuArrayCreate_v2", size[0], 1, array_desc, width),
+		FIELD("cuArrayCreate_v2", size[1], 1, array_desc, height),
+		FIELD("cuArrayCreate_v2", size[2], 1, array_desc, format),
+		FIELD("cuArrayCreate_v2", size[3], 1, array_desc, channels),
+		FIELD("cuArray3DCreate_v2", size[2], 1, array3d_desc, depth),
+		FIELD("cuArray3DCreate_v2", size[3], 1, array3d_desc, format),
+		FIELD("cuArray3DCreate_v2", size[4], 1, array3d_desc, channels),
+		FIELD("cuMipmappedArrayCreate", size[6], 1, array3d_desc, flags),
+		FIELD("cudaMalloc3D", addr, 0, pitched_ptr, ptr),
+		FIELD("cudaMalloc3D", size[0], 0, pitched_ptr, pitch),
+	};
+	const struct gpu_row *rows;
+	size_t cnt = gpu_rows(&rows);
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(want) / sizeof(*want); k++) {
+		struct mt_seg_arg a = { 0 };
+
+		for (size_t i = 0; i < cnt; i++)
+			if (!strcmp(rows[i].symbol, want[k].fn))
+				memcpy(&a, (const char *)&rows[i].spec + want[k].spec_at, sizeof(a));
+		if ((a.form != MT_SEG_IN && a.form != MT_SEG_OUT) || a.where != want[k].where || a.off != want[k].off ||
+		    a.bytes != want[k].bytes)
+			fail_msg("%s: %u bytes at argument %u + %u, and not %zu at %u + %zu", want[k].fn, a.bytes, a.where,
+				 a.off, want[k].bytes, want[k].where, want[k].off);
+	}
+}
+
 #define BODY "{ static volatile long n; n += a + b + c; asm volatile(\"\" ::: \"rbx\", \"r12\"); return n; }\n"
 
 struct planned {
@@ -203,6 +302,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_make_sense),
 		cmocka_unit_test(hip_has_what_the_runtime_has),
+		cmocka_unit_test(reads_structures_where_they_have_it),
 		cmocka_unit_test(plans_a_library),
 		cmocka_unit_test(takes_the_drivers_je),
 		cmocka_unit_test(finds_a_static_runtime),

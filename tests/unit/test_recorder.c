@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cmd/recorder.h"
+#include "record/recorder.h"
 #include "event/recording_disk.h"
 #include "model/model.h"
 
@@ -18,6 +18,8 @@
 
 static struct names *names;
 static struct recorder rec;
+static struct model_opts model_opts;
+static struct model *model; /* where one is asked */
 static uint64_t ts_ns, lost[MT_LOSS_MAX];
 
 static const char *late_path(void *ctx)
@@ -27,14 +29,14 @@ static const char *late_path(void *ctx)
 
 static void begin(struct recorder_opts o)
 {
-	struct model_opts mo = { 0 };
 	struct err err = { 0 };
 
 	unlink(path);
 	log_set_level(LOG_QUIET);
 	names = names__new();
 	o.disk_wait_ns = S;
-	if (recorder__init(&rec, &o, names, &mo, &err) < 0 || recorder__open(&rec, &err) < 0)
+	model_opts = (struct model_opts){ 0 };
+	if (recorder__init(&rec, &o, names, &model_opts, &err) < 0 || recorder__open(&rec, &err) < 0)
 		fail_msg("%s", err.msg);
 	ts_ns = 5000;
 	memset(lost, 0, sizeof(lost));
@@ -49,8 +51,9 @@ static void end(void)
 static void event(struct event ev)
 {
 	ev.ts_ns = ts_ns++;
-	recorder__prepare(&rec, &ev);
-	recorder__add(&rec, NULL, &ev);
+	if (model)
+		assert_int_equal(model__handle(model, &ev), 0);
+	recorder__add(&rec, model, &ev);
 }
 
 static void events(unsigned cnt)
@@ -61,7 +64,7 @@ static void events(unsigned cnt)
 	recorder__tick(&rec, NULL, S);
 }
 
-static uint64_t blocks_of_file(int is_cut)
+static uint64_t blocks_of(const char *name, int is_cut)
 {
 	struct rec_reader *r = NULL;
 	const struct event *evs;
@@ -69,7 +72,7 @@ static uint64_t blocks_of_file(int is_cut)
 	struct err err = { 0 };
 	size_t cnt;
 
-	if (rec_reader__open(&r, path, &err) < 0)
+	if (rec_reader__open(&r, name, &err) < 0)
 		fail_msg("%s", err.msg);
 	while (rec_reader__next(r, &evs, &cnt, &err) > 0)
 		for (size_t i = 0; i < cnt; i++)
@@ -77,6 +80,11 @@ static uint64_t blocks_of_file(int is_cut)
 	assert_int_equal(rec_reader__truncated(r, &cut), is_cut);
 	rec_reader__free(r);
 	return got;
+}
+
+static uint64_t blocks_of_file(int is_cut)
+{
+	return blocks_of(path, is_cut);
 }
 
 static void from_the_start(void **state)
@@ -87,7 +95,7 @@ static void from_the_start(void **state)
 	(void)state;
 	begin((struct recorder_opts){ .path = path });
 	event((struct event){ .kind = EV_BEGIN, .pid = 1 });
-	assert_int_equal(recorder__flush(&rec, &err), 0);
+	assert_int_equal(recorder__begin(&rec, &err), 0);
 	assert_int_equal(stat(path, &st), 0);
 	assert_true(st.st_size > 0); /* it is there when the trace begins */
 	assert_int_equal(st.st_mode & 07777, 0600);
@@ -105,15 +113,20 @@ static void from_a_key(void **state)
 
 	(void)state;
 	begin((struct recorder_opts){ .late_path = late_path, .ctx = path });
+	model = model__new(names, NULL);
+	assert_non_null(model);
 	event((struct event){ .kind = EV_BEGIN, .pid = 1 });
 	events(1000);
 	assert_int_equal(access(path, F_OK), -1);
-	assert_int_equal(recorder__begin_late(&rec), 1);
+	recorder__begin_late(&rec, model);
+	assert_non_null(rec.writer);
 	events(500);
-	assert_int_equal(recorder__begin_late(&rec), 0);
+	recorder__begin_late(&rec, model);
 	assert_int_equal(recorder__close(&rec, NULL, "", NULL, &err), 0);
 	assert_int_equal(blocks_of_file(0), 500);
 	end();
+	model__free(model);
+	model = NULL;
 }
 
 static void on_a_disk_that_stalls(void **state)
@@ -126,7 +139,7 @@ static void on_a_disk_that_stalls(void **state)
 	begin((struct recorder_opts){ .path = path });
 	pid = rec_disk__pid(rec.disk);
 	events(1000);
-	assert_int_equal(recorder__flush(&rec, &err), 0);
+	assert_int_equal(recorder__begin(&rec, &err), 0);
 	kill(pid, SIGSTOP);
 	before = now_ns();
 	for (int i = 0; i < 50; i++)
@@ -186,7 +199,7 @@ static void on_a_disk_that_is_full_at_the_end(void **state)
 	(void)state;
 	begin((struct recorder_opts){ .path = path });
 	events(1000);
-	assert_int_equal(recorder__flush(&rec, &err), 0);
+	assert_int_equal(recorder__begin(&rec, &err), 0);
 	assert_int_equal(recorder__lost(&rec, MT_LOSS_RECORDING), 0);
 	lim.rlim_cur = rec_disk__bytes(rec.disk) + 10;
 	assert_int_equal(prlimit(rec_disk__pid(rec.disk), RLIMIT_FSIZE, &lim, NULL), 0);
@@ -209,11 +222,69 @@ static void on_a_full_disk(void **state)
 	begin((struct recorder_opts){ .path = path });
 	assert_int_equal(prlimit(rec_disk__pid(rec.disk), RLIMIT_FSIZE, &none, NULL), 0);
 	event((struct event){ .kind = EV_BEGIN, .pid = 1 });
-	assert_int_equal(recorder__flush(&rec, &err), -EFBIG);
+	assert_int_equal(recorder__begin(&rec, &err), -EFBIG);
 	assert_true(err.msg[0] && err.hint[0]);
 	recorder__drop(&rec);
 	assert_int_equal(access(path, F_OK), -1);
 	end();
+}
+
+static void births(struct model *m, unsigned cnt)
+{
+	for (unsigned i = 0; i < cnt; i++) {
+		struct event ev = { .ts_ns = ts_ns++, .kind = MT_EV_ALLOC, .pid = 1, .addr = rnd(), .size = i };
+
+		assert_int_equal(model__handle(m, &ev), 0);
+		recorder__add(&rec, m, &ev);
+	}
+}
+
+static void tick_until_written(struct model *m, unsigned files)
+{
+	uint64_t end_ns = now_ns() + 20 * S;
+
+	while (rec.windows_cnt < files && now_ns() < end_ns) {
+		recorder__tick(&rec, m, S);
+		usleep(1000);
+	}
+	assert_int_equal(rec.windows_cnt, files);
+}
+
+/* What is asked for while one is on its way is written behind it, with what came meanwhile. A name that is taken is left. */
+static void windows_beside_the_loop(void **state)
+{
+	const char *const names_of[] = { "r-1.mtr", "r-2.mtr", "r-3.mtr" };
+	char paths[3][128];
+	struct err err = { 0 };
+	struct model *m;
+	FILE *f;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		snprintf(paths[i], sizeof(paths[i]), "%.*s/%s", (int)(strrchr(path, '/') - path), path, names_of[i]);
+	f = fopen(paths[1], "w");
+	assert_true(f && !fclose(f));
+	begin((struct recorder_opts){ .path = path, .window_ns = 60 * S, .window_bytes = 8u << 20 });
+	m = model__new(names, &model_opts);
+	births(m, 100);
+	recorder__dump(&rec, m, "asked");
+	assert_non_null(rec.dump);
+	births(m, 50);
+	recorder__dump(&rec, m, "asked again");
+	tick_until_written(m, 2);
+	births(m, 7);
+	recorder__dump(&rec, m, "and once more"); /* is waited for */
+	assert_int_equal(recorder__close(&rec, m, "the end", lost, &err), 0);
+	assert_int_equal(rec.windows_cnt, 3);
+	assert_int_equal(blocks_of(paths[0], 0), 100);
+	assert_int_equal(blocks_of(paths[2], 0), 150);
+	assert_int_equal(blocks_of_file(0), 157);
+	model__free(m);
+	end();
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(unlink(paths[i]), 0);
+	snprintf(paths[0], sizeof(paths[0]), "%.*s/r-4.mtr", (int)(strrchr(path, '/') - path), path);
+	assert_int_equal(unlink(paths[0]), 0);
 }
 
 int main(void)
@@ -225,6 +296,7 @@ int main(void)
 		cmocka_unit_test(on_a_disk_that_stalls_for_long),
 		cmocka_unit_test(on_a_full_disk),
 		cmocka_unit_test(on_a_disk_that_is_full_at_the_end),
+		cmocka_unit_test(windows_beside_the_loop),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

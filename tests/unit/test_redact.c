@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/redact.h"
+#include "live/redact.h"
 
 static void test_cmdline(void **state)
 {

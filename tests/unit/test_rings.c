@@ -194,7 +194,7 @@ static void test_unsubmitted_holds_back(void **state)
 #define RATE 380000ull	/* records a second of a busy thread: the worst job that was measured */
 #define BYTES 48ull	/* of one, with its header */
 #define TICK_MS 1
-#define STALL_MS 200	/* the loop is away: smaps_rollup of 16 GiB */
+#define STALL_MS 200	/* the loop is away: it waits for a core, or for the kernel */
 #define MOVE_MS 50	/* the scheduler moves a busy thread this often on average */
 #define RUNS 400
 

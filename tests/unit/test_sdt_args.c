@@ -109,6 +109,9 @@ static void counts(void **state)
 	assert_int_equal(sdt_args_parse("   ", args), 0);
 	assert_int_equal(sdt_args_parse("8@%rdi -4@%esi  8@%rdx ", args), 3);
 	assert_int_equal(args[2].reg, MT_REG_RDX);
+	/* pytorch:malloc of 2.15, the second */
+	assert_int_equal(sdt_args_parse("-8@%rbp -1@%al -8@%r12 -8@56(%rsp)", args), 4);
+	assert_true(args[1].bytes == 1 && args[1].is_signed && args[3].form == MT_ARG_MEM && args[3].value == 56);
 	assert_int_equal(
 		sdt_args_parse("1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al 1@%al",
 			       args),

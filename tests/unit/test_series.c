@@ -58,6 +58,7 @@ static void width_doubles_and_the_maximum_stays(void **state)
 	assert_int_equal(s.cnt, 9999 / 16 + 1);
 	for (size_t i = 0; i < s.cnt; i++) {
 		assert_int_equal(s.points[i].ts_ns, i * 16 * MS);
+		assert_int_equal(s.points[i].live_end, i + 1 < s.cnt ? i * 16 + 15 : 9999);
 		max = s.points[i].live_max > max ? s.points[i].live_max : max;
 	}
 	assert_int_equal(max, 1000000);

@@ -20,17 +20,19 @@
 #include <zlib.h>
 
 #include "base/asker.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "event/event.h"
 #include "serve/accept.h"
 #include "serve/gate.h"
 #include "serve/listen.h"
+#include "serve/pace.h"
 #include "serve/pack.h"
 #include "serve/place.h"
 #include "unit/view_fix.h"
-#include "view/metrics.h"
+#include "view/metrics/metrics.h"
 #include "view/outbuf.h"
-#include "view/page_feed.h"
+#include "view/page/page_feed.h"
 #include "view/view.h"
 
 static void test_accept(void **state)
@@ -478,7 +480,7 @@ static void test_forms(void **state)
 {
 	struct report r = fix_report();
 	struct metrics_seen seen = { .cnt = 0 };
-	char *om = metrics_of(&r, &(struct metrics_opts){ .form = METRICS_OPENMETRICS, .seen = &seen });
+	char *om = metrics_of(&r, &(struct metrics_opts){ .form = METRICS_OPENMETRICS, .seen = &seen, .age_ns = 1500000000 });
 	char *text = metrics_of(&r, &(struct metrics_opts){ .form = METRICS_TEXT, .seen = &seen, .memory_bytes = 5 });
 	char *dated = metrics_of(&r, &(struct metrics_opts){ .form = METRICS_OPENMETRICS, .at_ms = 1700000000123 });
 
@@ -495,6 +497,8 @@ static void test_forms(void **state)
 	assert_non_null(strstr(dated, " 1700000000.123\n"));
 	assert_int_equal(count(dated, "memtrace_up "), 0);
 	assert_int_equal(count(om, "\nmemtrace_up "), 1);
+	assert_non_null(strstr(om, "\nmemtrace_report_age_seconds 1.5\n"));
+	assert_int_equal(count(dated, "memtrace_report_age"), 0);
 	free(om);
 	free(text);
 	free(dated);
@@ -787,6 +791,30 @@ static void test_documents(void **state)
 	page_feed__free(f);
 }
 
+#define MS 1000000ull
+
+/* A report that others kept the CPU from is no dear one; one that used it is. */
+static void test_pace(void **state)
+{
+	struct pace p = { 0 };
+	uint64_t until;
+
+	(void)state;
+	assert_true(pace__may(&p, 0));
+	pace__begin(&p);
+	usleep(100000); /* by the clock alone it would be 20 s */
+	pace__made(&p);
+	assert_true(now_ns() - p.made_ns < 1000 * MS);
+	assert_false(pace__may(&p, 0));
+	assert_true(pace__may(&p, 2000 * MS));
+	pace__begin(&p);
+	for (until = cpu_ns() + 10 * MS; cpu_ns() < until;)
+		;
+	pace__made(&p);
+	assert_false(pace__may(&p, 10 * MS * PACE_FACTOR - 1));
+	assert_true(pace__may(&p, p.cost_ns * PACE_FACTOR));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -797,7 +825,7 @@ int main(void)
 		cmocka_unit_test(test_places),	    cmocka_unit_test(test_forms),  cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_cardinality), cmocka_unit_test(test_series_stay), cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_ranks),
-		cmocka_unit_test(test_weeks),	    cmocka_unit_test(test_documents),
+		cmocka_unit_test(test_weeks),	    cmocka_unit_test(test_documents), cmocka_unit_test(test_pace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #define keeper__attach paper_attach
-#include "../../user/cmd/setter.c"
+#include "../../user/live/setter.c"
 
 #define OTHERS 3
 #define SITES  7
@@ -19,6 +19,7 @@ static struct {
 	pid_t pid;
 	size_t at;
 	uint64_t ns, budget_ns;
+	uint32_t more;
 } calls[64];
 static size_t calls_cnt;
 static int refused, done_cnt, canceled_cnt;
@@ -33,6 +34,7 @@ int paper_attach(struct keeper *k, pid_t pid, const struct plan *plan, struct at
 	calls[calls_cnt].pid = pid;
 	calls[calls_cnt].at = ret->at;
 	calls[calls_cnt].budget_ns = ret->budget_ns;
+	calls[calls_cnt].more = ret->more;
 	calls[calls_cnt++].ns = now_ns();
 	if (ret->budget_ns && ret->at < OTHERS && to > OTHERS)
 		to = OTHERS;
@@ -173,9 +175,60 @@ static void late_ones_are_set_in_slices(void **state)
 	assert_int_equal(done_cnt, 3);
 	for (size_t i = 0; i < calls_cnt; i++) {
 		assert_int_equal(calls[i].budget_ns, SLICE_NS);
-		assert_true(!i || calls[i].ns - calls[i - 1].ns >= REST_HASTY_NS);
+		assert_true(!i || calls[i].ns - calls[i - 1].ns >= REST_NS);
 	}
 	assert_int_equal(r.procs[0].settings_cnt, 0);
+	rig__done(&r);
+}
+
+/* Who has just begun has shorter rests; who loads a library amid its steps has not. Of a step of 57 ms slices take 10 ms. */
+static void who_is_at_work_rests(void **state)
+{
+	struct setting *one;
+	struct rig r;
+
+	(void)state;
+	assert_true(57000000ull * SLICE_NS / (SLICE_NS + REST_NS) < 10000000 && REST_HASTY_NS < REST_NS);
+	for (int at_work = 0; at_work < 2; at_work++) {
+		int shorter = 0;
+
+		rig__init(&r);
+		one = setter__add(r.s, &r.procs[0], r.ref, NULL);
+		assert_non_null(one);
+		one->is_hasty = 1;
+		one->is_at_work = at_work;
+		turn_until(&r, 4);
+		for (size_t i = 1; i < calls_cnt; i++)
+			shorter += calls[i].ns - calls[i - 1].ns < REST_NS;
+		assert_true(at_work ? !shorter : shorter);
+		rig__done(&r);
+	}
+}
+
+/* Who gets a turn too seldom has what was missed set along; but nothing was missed while nothing was due. */
+static void who_comes_late_makes_up_for_it(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	_Static_assert(SLICES_MISSED_MAX <= ATTACH_MORE_MAX && REST_NS <= ATTACH_REST_NS_MAX, "what the keeper allows");
+	rig__init(&r);
+	refused = 10;
+	for (int i = 0; i < 2; i++) {
+		assert_non_null(setter__add(r.s, &r.procs[0], r.ref, NULL));
+		turn_until(&r, 1);
+		usleep((REST_NS + 3 * (SLICE_NS + REST_NS)) / 1000);
+		setter__turn(r.s); /* all but the operators */
+		assert_int_equal(calls_cnt, 2);
+		assert_int_equal(calls[0].more, 0);
+		assert_in_range(calls[1].more, 3, SLICES_MISSED_MAX);
+		usleep(200000);
+		setter__turn(r.s);
+		assert_int_equal(calls_cnt, 2); /* they may not begin */
+		setter__drop(r.s, NULL);
+		calls_cnt = 0;
+		usleep(200000);
+	}
 	rig__done(&r);
 }
 
@@ -211,6 +264,8 @@ int main(void)
 		cmocka_unit_test(what_frees_goes_first_in_all),
 		cmocka_unit_test(operators_wait_until_they_may),
 		cmocka_unit_test(late_ones_are_set_in_slices),
+		cmocka_unit_test(who_is_at_work_rests),
+		cmocka_unit_test(who_comes_late_makes_up_for_it),
 		cmocka_unit_test(a_process_that_goes_takes_its_own_along),
 	};
 

@@ -74,7 +74,7 @@ static void parameter(uint64_t id, uint64_t size, const char *path, const char *
 {
 	born(id, id, size, PHASE_OTHER, "", CAT_PARAMETER);
 	tell((struct tl_event){ .kind = TL_NAME, .ts_ns = id, .id = id, .op = names__add(names, path),
-				.type = names__add(names, type), .depth = RECORDED_PARAMETER });
+				.type = names__add(names, type), .depth = EV_TENSOR_PARAMETER });
 }
 
 /* Three rows of 40 bytes in a unit, ten of 4 in the root, and a copy that nothing uses. */

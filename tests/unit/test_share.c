@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/share.h"
+#include "live/share.h"
 
 #define CAPACITY 65536u
 #define PROCS 200

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <execinfo.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,51 @@ static void test_unwind(void **state)
 	u.bytes_cnt = t->bytes_cnt;
 	assert_int_equal(unwind(&u, pcs, 4, &cut), 4);
 	assert_true(cut);
+	codemap__free(map);
+	target__free(self);
+	modules__free(m);
+	free(t);
+}
+
+static struct took *in_handler;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	take(in_handler);
+}
+
+/* What a signal interrupted has made no call there: its address is that of the instruction, not one before it. */
+static void test_unwind_out_of_a_handler(void **state)
+{
+	struct took *t = calloc(1, sizeof(*t));
+	struct modules *m = modules__new();
+	struct sigaction sa = { .sa_handler = on_signal }, old;
+	size_t n, skip, interrupted = 0;
+	uint64_t pcs[UNWIND_MAX];
+	struct target *self;
+	struct codemap *map;
+	struct unwind u;
+	int cut;
+
+	(void)state;
+	in_handler = t;
+	assert_int_equal(sigaction(SIGUSR1, &sa, &old), 0);
+	raise(SIGUSR1);
+	sigaction(SIGUSR1, &old, NULL);
+	assert_int_equal(target__open(&self, getpid(), NULL), 0);
+	map = codemap__new(m, self);
+	u = (struct unwind){ .bytes = t->bytes, .bytes_cnt = t->bytes_cnt, .row = codemap__row, .ctx = map };
+	memcpy(u.regs, t->regs, sizeof(u.regs));
+	n = unwind(&u, pcs, UNWIND_MAX, &cut);
+	assert_false(cut);
+	skip = (size_t)t->truth_cnt - n;
+	assert_true(n > 5 && skip <= 1);
+	for (size_t i = 1; i < n; i++) {
+		assert_true(pcs[i] == (uintptr_t)t->truth[i + skip] || pcs[i] + 1 == (uintptr_t)t->truth[i + skip]);
+		interrupted = pcs[i] == (uintptr_t)t->truth[i + skip] ? 10 * interrupted + i : interrupted;
+	}
+	assert_int_equal(interrupted, 3); /* take, the handler, what the kernel has it return to, then that one alone */
 	codemap__free(map);
 	target__free(self);
 	modules__free(m);
@@ -403,6 +449,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unwind),
+		cmocka_unit_test(test_unwind_out_of_a_handler),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_demangle),
 		cmocka_unit_test(test_merge),

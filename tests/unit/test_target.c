@@ -203,11 +203,12 @@ static void tells_who_it_is(void **state)
 	char *envp[] = { "RANK=3", "HOME=/", "LOCAL_RANK=1", NULL };
 	pid_t pid = start_waiting(envp), *kids;
 	const char *const *labels;
-	struct target *t, *self;
+	struct proc_kin *all;
+	struct target *t;
 	struct timespec now;
 	uint64_t cpu, rss, now_ns;
 	unsigned threads;
-	int n, found = 0;
+	int n, n_all, found = 0;
 
 	(void)state;
 	assert_int_equal(target__open(&t, pid, NULL), 0);
@@ -226,15 +227,18 @@ static void tells_who_it_is(void **state)
 	assert_int_equal(threads, 1);
 	assert_true(rss > 4096 && cpu < 10000000000ull);
 	/* seen from its parent */
-	assert_int_equal(target__open(&self, getpid(), NULL), 0);
-	n = target__children(self, 0, &kids);
+	n_all = processes_read(&all);
+	assert_true(n_all > 0);
+	n = processes_below(all, (size_t)n_all, getpid(), 0, &kids);
 	for (int i = 0; i < n; i++)
 		found += kids[i] == pid;
 	assert_int_equal(found, 1);
 	free(kids);
-	assert_int_equal(target__children(t, 1, &kids), 0);
+	assert_int_equal(processes_below(all, (size_t)n_all, pid, 1, &kids), 0);
 	free(kids);
-	target__free(self);
+	assert_int_equal(processes_below(all, (size_t)n_all, getpid(), 0, &kids), 0); /* each is found once */
+	free(kids);
+	free(all);
 	target__free(t);
 	fixture_stop(pid);
 }
@@ -331,6 +335,29 @@ static void knows_its_libraries(void **state)
 	target__libs(t, &libs);
 	assert_false(libs[0].is_new);
 	target__free(t);
+	fixture_stop(pid);
+}
+
+/* What a forked child has of its parent is not new; whoever is met without a parent is looked at when there is time. */
+static void is_opened_without_its_libraries(void **state)
+{
+	char *envp[] = { NULL };
+	pid_t pid = start_waiting(envp);
+	struct target *parent, *t;
+	const struct lib *libs;
+	int cnt;
+
+	(void)state;
+	assert_int_equal(target__open_bare(&parent, pid, NULL, NULL), 0);
+	assert_int_equal(target__libs(parent, &libs), 0);
+	cnt = target__refresh(parent, NULL);
+	assert_true(cnt >= 3 && (size_t)cnt == target__libs(parent, &libs));
+	assert_int_equal(target__open_bare(&t, pid, parent, NULL), 0);
+	assert_int_equal(target__libs(t, &libs), 0);
+	assert_int_equal(target__refresh(t, NULL), 0);
+	assert_int_equal(target__libs(t, &libs), cnt);
+	target__free(t);
+	target__free(parent);
 	fixture_stop(pid);
 }
 
@@ -821,6 +848,7 @@ int main(void)
 		cmocka_unit_test(notices_its_end),
 		cmocka_unit_test(refuses_threads),
 		cmocka_unit_test(knows_its_libraries),
+		cmocka_unit_test(is_opened_without_its_libraries),
 		cmocka_unit_test(never_opens_an_impostor),
 		cmocka_unit_test(waits_for_no_lease),
 		cmocka_unit_test(sees_what_is_loaded_later),

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "unit/view_fix.h"
-#include "view/text.h"
-#include "view/tui_chart.h"
-#include "view/tui_screen.h"
-#include "view/tui_table.h"
+#include "view/tui/chart.h"
+#include "view/tui/screen.h"
+#include "view/tui/table.h"
 
 #define S 1000000000ull
 

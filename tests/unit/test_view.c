@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "timeline/labels.h"
 #include "unit/view_fix.h"
 #include "view/export.h"
-#include "view/text.h"
 #include "view/view.h"
 
 static char *slurp(const char *path, size_t *ret_len)

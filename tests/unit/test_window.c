@@ -17,11 +17,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/names.h"
-#include "cmd/window.h"
 #include "event/recording.h"
 #include "model/state.h"
+#include "record/past.h"
+#include "record/recorder.h"
+#include "record/window.h"
 #include "timeline/report.h"
 
 #define PID 100u
@@ -37,6 +40,7 @@ static char dir[] = "/tmp/memtrace_window.XXXXXX", path[64];
 static struct names *names;
 static struct model *full;
 static struct window *win;
+static struct recorder *begun; /* by a key, or waits for it; NULL: there is none */
 static uint64_t ts, next_ptr;
 static uint32_t seq, seqs[8];
 static uint64_t weights[LAYERS], states[LAYERS], grads[LAYERS], acts[LAYERS];
@@ -94,6 +98,8 @@ static void send_as(uint32_t pid, struct event ev)
 	ev.ts_ns = ts;
 	assert_int_equal(model__handle(full, &ev), 0);
 	window__add(win, full, &ev);
+	if (begun)
+		recorder__add(begun, full, &ev);
 }
 
 static void send(struct event ev)
@@ -440,6 +446,65 @@ static void test_same_at_the_end(void **state)
 	}
 }
 
+static const char *same_path(void *ctx)
+{
+	(void)ctx;
+	return path;
+}
+
+/* The same as a window without frames: what lives is told as of then, and everything goes on. Here in the middle of steps. */
+static void test_begun_by_a_key(void **state)
+{
+	struct recorder rec;
+	struct report *r;
+
+	(void)state;
+	for (int amid = 0; amid < 2; amid++) {
+		struct model_opts mo = { 0 };
+		struct err err = { 0 };
+		uint64_t x;
+
+		begin(1000 * S, WINDOW_BYTES_DEFAULT);
+		assert_int_equal(recorder__init(&rec, &(struct recorder_opts){ .late_path = same_path, .how.force = 1 }, names,
+						&mo, &err), 0);
+		begun = &rec;
+		start();
+		train(0, 20);
+		x = alloc(0, 4096, MT_DEV_CPU);
+		forward(x);
+		if (amid) { /* frames, regions and a module are open */
+			region("step", 0);
+			frame(MT_EV_OP, "aten::linear", 0);
+			module_at(1, 0x100, 0);
+			frame(MT_EV_OP, "aten::addmm", 1);
+		}
+		assert_int_equal(access(path, F_OK), -1);
+		recorder__begin_late(&rec, full);
+		recorder__begin_late(&rec, full); /* once is enough */
+		if (amid) {
+			release(alloc(2, 4096, MT_DEV_CPU), MT_DEV_CPU);
+			module_at(0, 0, 0);
+			region_end(0);
+		}
+		backward();
+		release(x, MT_DEV_CPU);
+		optimizer(20);
+		train(20, 20);
+		send((struct event){ .kind = EV_END });
+		assert_int_equal(recorder__close(&rec, full, "", NULL, &err), 0);
+		recorder__done(&rec);
+		begun = NULL;
+		compare(&r);
+		assert_int_equal(r->devs[0].carried_blocks > 4 * LAYERS, 1);
+		assert_in_range(r->steps, 19, 21);
+		assert_in_range(r->probe_hits, 100 * (r->steps - 1), 100 * (r->steps + 1));
+		assert_in_range(r->target_cpu_ns, 50000 * (r->steps - 1), 50000 * (r->steps + 1));
+		assert_int_equal(r->notes_cnt, 2);
+		report__free(r);
+		end();
+	}
+}
+
 /* Labels inside of the window: what an operator makes of what was there before gets what it would have got. */
 static void test_labels_go_on(void **state)
 {
@@ -707,6 +772,8 @@ static void fail_of(uint32_t tid, uint32_t code)
 
 	assert_int_equal(model__handle(full, &ev), 0);
 	window__add(win, full, &ev);
+	if (begun)
+		recorder__add(begun, full, &ev);
 }
 
 /* A driver's refusal is one when nobody made it good; an allocator that empties its cache and asks again was not refused. */
@@ -816,10 +883,48 @@ static void test_little_room_on_disk(void **state)
 	end();
 }
 
+/* A process that takes segments without end and gives back what it never had. In a row it took minutes. */
+static void a_flood_of_segments_holds_up_nobody(void **state)
+{
+	struct kept head = { 0 };
+	uint64_t begin = now_ns();
+	size_t segments = 0;
+
+	(void)state;
+	for (uint32_t f = 0; f < 6; f++) {
+		struct kept k = { 0 };
+
+		for (uint32_t i = 0; i < 65536; i++) {
+			struct event ev = { .kind = MT_EV_SEG_ALLOC, .pid = PID, .addr = f << 16 | i, .ts_ns = 1 };
+
+			if (i & 1) {
+				ev.kind = MT_EV_SEG_FREE;
+				ev.addr |= 1ull << 40;
+			}
+			assert_int_equal(kept__add(&k, &ev, PAST_EVENTS_MAX), 0);
+		}
+		assert_int_equal(kept__append(&head, &k, PAST_EVENTS_MAX), f < 4 ? 0 : 65536);
+		kept__done(&k);
+	}
+	for (uint32_t i = 0; i < 65536; i += 2) /* those of the second frame */
+		assert_int_equal(kept__add(&head, &(struct event){ .kind = MT_EV_SEG_FREE, .pid = PID, .addr = 1 << 16 | i },
+					   PAST_EVENTS_MAX), 0);
+	for (size_t i = 0; i < head.all.cnt; i++)
+		segments += head.all.v[i].kind == MT_EV_SEG_ALLOC;
+	assert_int_equal(segments, PAST_EVENTS_MAX / 2 - 32768);
+	kept__append(&head, &(struct kept){ .all = { &(struct event){ .kind = EV_GONE, .pid = PID, .ts_ns = 2 }, 1, 1 } },
+		     PAST_EVENTS_MAX);
+	assert_int_equal(head.all.cnt, 0);
+	assert_true(now_ns() - begin < 20 * S); /* 0.5 s with sanitizers */
+	kept__done(&head);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_flood_of_segments_holds_up_nobody),
 		cmocka_unit_test(test_same_at_the_end),
+		cmocka_unit_test(test_begun_by_a_key),
 		cmocka_unit_test(test_labels_go_on),
 		cmocka_unit_test(test_younger_than_the_window),
 		cmocka_unit_test(test_goes_on),

@@ -33,14 +33,22 @@ static int id_parse(const char *text, unsigned *ret)
 	return 0;
 }
 
+/*
+ * Another user's are asked of the name service, which loads the machine's libraries for that: also into a bundle, which has
+ * its own C library. One's own the kernel knows.
+ */
 static void asker__fill_groups(struct asker *a)
 {
 	int n = ASKER_GROUPS_MAX;
 
 	a->groups[0] = a->gid;
 	a->groups_cnt = 1;
-	if (a->name[0] && getgrouplist(a->name, a->gid, a->groups, &n) >= 0 && n > 0)
+	if (!a->is_other) {
+		n = getgroups(n - 1, a->groups + 1);
+		a->groups_cnt += n > 0 ? (size_t)n : 0;
+	} else if (a->name[0] && getgrouplist(a->name, a->gid, a->groups, &n) >= 0 && n > 0) {
 		a->groups_cnt = (size_t)n;
+	}
 }
 
 static void asker__from_passwd(struct asker *a, const struct passwd *pw)

@@ -6,6 +6,7 @@
 #ifndef MT_BASE_CLOCK_H
 #define MT_BASE_CLOCK_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -21,12 +22,29 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec - (uint64_t)clock_shift_ns;
 }
 
+/* CPU time of this thread: what something cost, whoever else wanted the CPU meanwhile. */
+static inline uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
 /* As our own system calls take it: for sleeping until then. */
 static inline struct timespec clock_timespec(uint64_t at_ns)
 {
 	uint64_t own = at_ns + (uint64_t)clock_shift_ns;
 
 	return (struct timespec){ (time_t)(own / 1000000000), (long)(own % 1000000000) };
+}
+
+static inline void sleep_until(uint64_t at_ns)
+{
+	struct timespec at = clock_timespec(at_ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+		;
 }
 
 #endif

@@ -17,4 +17,12 @@ static inline bool quota_allows(size_t has, size_t used, size_t max, size_t part
 	return used < max && has < (max - others) / part;
 }
 
+/* The same for `more` at once. */
+static inline bool quota_allows_more(size_t has, size_t more, size_t used, size_t max, size_t part)
+{
+	size_t others = used > has ? used - has : 0;
+
+	return others < max && more <= max && has + more <= (max - others) / part;
+}
+
 #endif

@@ -9,9 +9,9 @@
 
 #include "base/err.h"
 #include "cmd/cmd.h"
-#include "cmd/replay.h"
+#include "record/replay.h"
 #include "timeline/report.h"
-#include "view/tui.h"
+#include "view/tui/tui.h"
 
 #define TOP_BROWSE 1000
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * cmd: the commands, one file each, and what they share. Only this room and main.c print messages.
+ * cmd: the commands, one file each, and what they share. Only this room and main.c print errors.
  *
  * A command returns an exit code (EXIT_OK or EXIT_LOST), or -errno with *err filled: main prints it,
  * once, and exits with 1; with 4 for -ECANCELED, which is --max-overhead's alone.
@@ -45,12 +45,12 @@ int loss_exit_code(const struct options *o, const struct report *r);
 struct view_opts view_opts_of(const struct options *o);
 /* As --json and --by ask for, to stdout: 0 or -errno with *err. */
 int report_write(const struct options *o, const struct report *r, struct err *err);
+/* Tells on stderr that a recording was cut, or damaged (the report's MT_LOSS_DAMAGED); both 0: nothing. */
+void replay_say(const char *path, uint64_t damaged_events, uint64_t cut_bytes);
 /* How files are written: for who asked, replacing others if --force says so. Good as long as *o. */
 struct outfile_how outputs_of(const struct options *o);
 /* Rows to ask a report for, so that what report_write shows is complete. */
 size_t report_top(const struct options *o);
-/* Text made safe for a terminal into a buffer of TEXT_BYTES_MAX; returns it. */
-const char *safe_text(char *buf, const char *text);
 /* path as a shell takes it, quoted where needed; buf of TEXT_BYTES_MAX. */
 const char *shell_word(char *buf, const char *path);
 

@@ -9,14 +9,14 @@
 
 #include "base/err.h"
 #include "base/names.h"
+#include "base/regions.h"
 #include "cmd/cmd.h"
-#include "cmd/replay.h"
 #include "event/event.h"
+#include "record/replay.h"
 #include "timeline/means.h"
 #include "timeline/report.h"
-#include "view/diff_view.h"
+#include "view/tables/diff.h"
 
-#define STEP_PREFIX "Optimizer.step#"
 #define SKIPPED 2
 #define SKIP_ABOVE 8
 
@@ -30,6 +30,7 @@ struct side {
 	struct boundaries marks, optimizer;
 	uint64_t first_ns, last_ns; /* decisions */
 	int host; /* malloc is the only layer */
+	int has_ops;
 	struct means *means;
 	struct report *at[2]; /* as of the stretch's ends */
 	size_t at_cnt;
@@ -61,9 +62,13 @@ static int scan_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	(void)epoch_off_ns;
 	s->first_ns = s->first_ns ? s->first_ns : ev->ts_ns;
 	s->last_ns = ev->ts_ns;
+	if (ev->kind == TL_OP && !s->has_ops) { /* before, their probes were being set: such a step is not whole */
+		s->has_ops = 1;
+		s->marks = s->optimizer = (struct boundaries){ .cnt = 0 };
+	}
 	if (ev->kind == TL_STEP)
 		boundaries__add(&s->marks, ev->ts_ns);
-	else if (ev->kind == TL_REGION && !strncmp(names__get(s->names, ev->region), STEP_PREFIX, strlen(STEP_PREFIX)))
+	else if (ev->kind == TL_REGION && region_is_step(names__get(s->names, ev->region)))
 		boundaries__add(&s->optimizer, ev->ts_ns);
 	return 0;
 }

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/kernel_version.h"
-#include "cmd/session.h"
+#include "live/session.h"
 #include "event/event.h"
 #include "trace/trace.h"
 #include "view/page.h"

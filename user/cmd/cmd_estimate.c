@@ -6,18 +6,18 @@
 
 #include "base/err.h"
 #include "base/infile.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
-#include "cmd/replay.h"
 #include "cmd/what_if.h"
-#include "event/event.h"
 #include "estimate/estimate.h"
 #include "estimate/graph_json.h"
 #include "estimate/step.h"
+#include "event/event.h"
 #include "memtrace/recording.h"
+#include "record/replay.h"
 #include "timeline/report.h"
-#include "view/estimate_view.h"
-#include "view/kept_view.h"
-#include "view/text.h"
+#include "view/tables/estimate.h"
+#include "view/tables/kept.h"
 
 /* Bits of the devices that count: 0 or -EINVAL. */
 static int counts_of(const struct options *o, const struct est_doc *d, uint64_t *ret, struct err *err)
@@ -102,22 +102,6 @@ static int step_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 {
 	(void)epoch_off_ns;
 	return step__event(&((struct passes *)ctx)->step, ev);
-}
-
-int estimate_dev(const struct options *o, const struct recorded *r, uint8_t *ret, struct err *err)
-{
-	char name[16];
-
-	*ret = recorded__dev(r);
-	for (unsigned dev = 1; o->count && dev < RECORDED_DEVS; dev++)
-		if (r->devs[dev].peak && !strcmp(o->count, dev_name((uint8_t)dev, name))) {
-			*ret = (uint8_t)dev;
-			return 0;
-		}
-	if (!o->count && *ret)
-		return 0;
-	err_set(err, -ENODATA, o->count ? "no tensor was on '%.60s'" : "no tensor was recorded", o->count);
-	return err_hint(err, *ret ? "there were on %s" : "record while the job works on tensors", dev_name(*ret, name));
 }
 
 static int first_pass(const struct options *o, struct passes *p, struct err *err)

@@ -15,15 +15,15 @@
 
 #include "base/err.h"
 #include "base/outfile.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
-#include "cmd/replay.h"
 #include "model/ranks.h"
+#include "record/replay.h"
 #include "timeline/labels.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
-#include "view/gzip.h"
+#include "view/export/gzip.h"
 #include "view/report_words.h"
-#include "view/text.h"
 
 #define PROGRESS_AFTER_S 2
 

@@ -16,7 +16,7 @@
 #include "cmd/cmd.h"
 #include "cmd/trace_opts.h"
 #include "timeline/report.h"
-#include "view/tui.h"
+#include "view/tui/tui.h"
 
 #define TOP_LIVE 256 /* tables sort by any column, a report by what counts at the peak */
 #define VIEW_MS 250  /* a screen that is drawn more often is not read better */

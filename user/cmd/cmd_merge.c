@@ -4,9 +4,9 @@
 
 #include "base/err.h"
 #include "base/outfile.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
 #include "event/merge.h"
-#include "view/text.h"
 
 static int say_line(void *ctx, const char *line)
 {

@@ -13,7 +13,7 @@
 #include "target/target.h"
 #include "trace/trace.h"
 #include "view/json.h"
-#include "view/plan_view.h"
+#include "view/tables/plan.h"
 
 /* classes: NULL: not known here. */
 static int plan_one(const struct options *o, const struct insn_classes *classes, struct target *t, struct json *j,
@@ -90,7 +90,7 @@ int cmd_plan(const struct options *o, struct err *err)
 	int r;
 
 	asker__find(&as);
-	r = keeper__start(&k, &(struct keeper_opts){ .as = &as }, err);
+	r = keeper__start(&k, &(struct keeper_opts){ .as = &as, .wards = { .pids = o->pids, .pids_cnt = o->pids_cnt } }, err);
 	if (!r)
 		r = plan_and_write(o, err);
 	keeper__free(k);

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/trace_opts.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
-#include "view/text.h"
 
 struct record_run {
 	const struct session_opts *so;

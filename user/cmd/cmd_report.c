@@ -5,11 +5,11 @@
 
 #include "base/err.h"
 #include "cmd/cmd.h"
-#include "cmd/replay.h"
 #include "model/ranks.h"
+#include "record/replay.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
-#include "view/flow_view.h"
+#include "view/tables/flow.h"
 
 #define STEPS_DEFAULT 2
 

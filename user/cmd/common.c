@@ -9,11 +9,11 @@
 
 #include "base/err.h"
 #include "base/outfile.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
 #include "timeline/report.h"
 #include "trace/trace.h"
 #include "view/report_words.h"
-#include "view/text.h"
 
 /* <linux/capability.h> of Debian 11 and older has neither. */
 #ifndef CAP_PERFMON
@@ -125,12 +125,6 @@ int report_write(const struct options *o, const struct report *r, struct err *er
 	return e < 0 ? err_set(err, e, "writing the report: %s", strerror(-e)) : 0;
 }
 
-const char *safe_text(char *buf, const char *text)
-{
-	text_fit(buf, TEXT_BYTES_MAX, text, TEXT_BYTES_MAX);
-	return buf;
-}
-
 const char *shell_word(char *buf, const char *path)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=@:,%";
@@ -142,4 +136,16 @@ const char *shell_word(char *buf, const char *path)
 	else
 		snprintf(buf, TEXT_BYTES_MAX, "'%.*s'", TEXT_BYTES_MAX - 3, safe);
 	return buf;
+}
+
+void replay_say(const char *path, uint64_t damaged_events, uint64_t cut_bytes)
+{
+	char safe[TEXT_BYTES_MAX], bytes[24];
+
+	if (damaged_events)
+		fprintf(stderr, "memtrace: %s is damaged: %s events in its middle could not be read, the numbers are without "
+			"them\n", safe_text(safe, path), fmt_count(bytes, (double)damaged_events));
+	if (cut_bytes)
+		fprintf(stderr, "memtrace: %s was cut or damaged: its last %s could not be read; the numbers cover what is "
+			"whole\n", safe_text(safe, path), fmt_bytes(bytes, cut_bytes));
 }

@@ -7,11 +7,6 @@
 #define HELP_COLS 80
 #define OPTION_COLS 24
 
-const char *command_name(enum command cmd)
-{
-	return command_defs[cmd].name;
-}
-
 /* Words of text from column `at` on, wrapped, further lines indented. */
 static void put_wrapped(FILE *out, const char *text, unsigned at, unsigned indent)
 {

@@ -90,9 +90,4 @@ const char *command_name(enum command cmd); /* "" for the live view */
 void options_help(FILE *out, enum command cmd); /* CMD_LIVE: the overview */
 void options_man(FILE *out, const char *version); /* roff; docs/memtrace.1 is this */
 
-/* "64M", "1.5G", "4096": bytes, K M G T are powers of 1024. */
-int parse_size(const char *text, uint64_t *ret, struct err *err);
-/* "10", "0.5", "500ms", "2m", "1h": ns; without a unit seconds. */
-int parse_duration(const char *text, uint64_t *ret, struct err *err);
-
 #endif

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "bpf/lib/shared.h"
-#include "cmd/window.h"
+#include "memtrace/shared.h"
+#include "record/window.h"
+#include "cmd/values.h"
 #include "cmd/words.h"
 #include "estimate/whatif.h"
 #include "event/event.h"
@@ -24,7 +25,7 @@ static int on_pid(struct options *o, const char *value, struct err *err)
 {
 	uint64_t pid;
 
-	if (options__number(value, INT32_MAX, &pid, NULL) || !pid) {
+	if (parse_number(value, INT32_MAX, &pid, NULL) || !pid) {
 		err_set(err, -EINVAL, "'%.100s' is not a process id", value);
 		return err_hint(err, "a number such as pgrep prints: memtrace -p $(pgrep -n python)");
 	}
@@ -178,7 +179,7 @@ static int on_window_size(struct options *o, const char *value, struct err *err)
 static int on_top(struct options *o, const char *value, struct err *err)
 {
 	uint64_t v;
-	int r = options__number(value, 1000000, &v, err);
+	int r = parse_number(value, 1000000, &v, err);
 
 	if (!r && !v)
 		r = err_set(err, -EINVAL, "a table has at least one row");
@@ -189,7 +190,7 @@ static int on_top(struct options *o, const char *value, struct err *err)
 
 static int on_max_loss(struct options *o, const char *value, struct err *err)
 {
-	return options__number(value, UINT64_MAX, &o->max_loss, err);
+	return parse_number(value, UINT64_MAX, &o->max_loss, err);
 }
 
 static int on_max_overhead(struct options *o, const char *value, struct err *err)
@@ -223,7 +224,7 @@ static int on_by(struct options *o, const char *value, struct err *err)
 static int on_depth(struct options *o, const char *value, struct err *err)
 {
 	uint64_t v;
-	int r = options__number(value, 1000, &v, err);
+	int r = parse_number(value, 1000, &v, err);
 
 	if (!r && !v)
 		r = err_set(err, -EINVAL, "a tree has at least one level");
@@ -285,7 +286,7 @@ static int on_device(struct options *o, const char *value, struct err *err)
 
 static int on_batch(struct options *o, const char *value, struct err *err)
 {
-	int r = options__number(value, UINT32_MAX, &o->batch, err);
+	int r = parse_number(value, UINT32_MAX, &o->batch, err);
 
 	return !r && !o->batch ? err_set(err, -EINVAL, "no batch at all") : r;
 }
@@ -297,8 +298,8 @@ static int on_batches(struct options *o, const char *value, struct err *err)
 	char first[24];
 
 	snprintf(first, sizeof(first), "%.*s", (int)(comma ? comma - value : 23), value);
-	if (!options__number(first, UINT32_MAX, &o->batches[0], NULL) && o->batches[0] &&
-	    (!comma || (!options__number(comma + 1, UINT32_MAX, &o->batches[1], NULL) && o->batches[1] &&
+	if (!parse_number(first, UINT32_MAX, &o->batches[0], NULL) && o->batches[0] &&
+	    (!comma || (!parse_number(comma + 1, UINT32_MAX, &o->batches[1], NULL) && o->batches[1] &&
 			o->batches[0] != o->batches[1])))
 		return 0;
 	err_set(err, -EINVAL, "'%.60s' is not one batch or two different ones", value);
@@ -338,7 +339,7 @@ static int on_dtype(struct options *o, const char *value, struct err *err)
 
 static int on_shard(struct options *o, const char *value, struct err *err)
 {
-	int r = options__number(value, SHARD_RANKS_MAX, &o->ranks, err);
+	int r = parse_number(value, SHARD_RANKS_MAX, &o->ranks, err);
 
 	return !r && !o->ranks ? err_set(err, -EINVAL, "no rank at all") : r;
 }
@@ -384,7 +385,7 @@ static int on_steps(struct options *o, const char *value, struct err *err)
 
 	o->steps = UINT64_MAX;
 	if (strcmp(value, "all"))
-		r = options__number(value, STEPS_MAX, &o->steps, err);
+		r = parse_number(value, STEPS_MAX, &o->steps, err);
 	return !r && !o->steps ? err_set(err, -EINVAL, "no step at all") : r;
 }
 
@@ -689,3 +690,8 @@ const char exit_codes[] = "0\tall went well\n"
 			  "2\tmistake in usage\n"
 			  "3\tfinished, but more events were lost than --max-loss allows\n"
 			  "4\tthe probes took more of the job's time than --max-overhead allows: detached\n";
+
+const char *command_name(enum command cmd)
+{
+	return command_defs[cmd].name;
+}

@@ -36,6 +36,4 @@ extern const struct command_def command_defs[CMD_CNT];
 /* Exit codes, lines "code, tab, meaning". */
 extern const char exit_codes[];
 
-int options__number(const char *text, uint64_t max, uint64_t *ret, struct err *err);
-
 #endif

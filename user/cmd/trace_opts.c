@@ -9,12 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cmd/cmd.h"
-#include "cmd/window.h"
 #include "plan/plan.h"
+#include "record/window.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
-#include "view/text.h"
 
 void session_opts_from(struct session_opts *so, const struct options *o)
 {

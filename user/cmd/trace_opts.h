@@ -4,7 +4,7 @@
 #define MT_CMD_TRACE_OPTS_H
 
 #include "cmd/options.h"
-#include "cmd/session.h"
+#include "live/session.h"
 
 struct report;
 

@@ -7,13 +7,13 @@
 
 #include "base/err.h"
 #include "cmd/cmd.h"
-#include "cmd/replay.h"
 #include "estimate/whatif.h"
 #include "event/event.h"
 #include "event/rank_label.h"
+#include "record/replay.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
-#include "view/whatif_view.h"
+#include "view/tables/whatif.h"
 
 struct side {
 	const struct options *o;
@@ -23,6 +23,22 @@ struct side {
 	struct recorded_kept kept;
 	struct side *other; /* the first one; NULL: this is it */
 };
+
+int estimate_dev(const struct options *o, const struct recorded *r, uint8_t *ret, struct err *err)
+{
+	char name[16];
+
+	*ret = recorded__dev(r);
+	for (unsigned dev = 1; o->count && dev < RECORDED_DEVS; dev++)
+		if (r->devs[dev].peak && !strcmp(o->count, dev_name((uint8_t)dev, name))) {
+			*ret = (uint8_t)dev;
+			return 0;
+		}
+	if (!o->count && *ret)
+		return 0;
+	err_set(err, -ENODATA, o->count ? "no tensor was on '%.60s'" : "no tensor was recorded", o->count);
+	return err_hint(err, *ret ? "there were on %s" : "record while the job works on tensors", dev_name(*ret, name));
+}
 
 int is_what_if(const struct options *o)
 {

@@ -2,6 +2,7 @@
 #include "estimate/items.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +57,7 @@ int items__init(struct items *i, const struct recorded *r, const struct recorded
 {
 	int e;
 
-	*i = (struct items){ .from = ticks(kept->step_from), .to = ticks(kept->step_to) };
+	*i = (struct items){ .from = ticks(kept->step_from), .to = ticks(kept->step_to), .names = r->names };
 	e = collect(i, r, kept, 1);
 	i->given = i->cnt;
 	if (!e)
@@ -133,8 +134,11 @@ int items__sort(struct items *i)
 
 double item__size(const struct item *t, double more)
 {
-	double size = (t->size + t->slope * more) * t->factor;
+	double size;
 
+	if (t->doubt == ITEM_SHRINKS) /* as far as was recorded, and no further: below zero there is nothing */
+		more = t->span > 0 ? fmin(fmax(more, 0), t->span) : fmax(fmin(more, 0), t->span);
+	size = (t->size + (t->slope + t->curve * more) * more) * t->factor;
 	return size > 0 ? size : 0;
 }
 

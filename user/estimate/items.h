@@ -13,12 +13,17 @@
 #define ITEM_TICKS 32
 #define ITEM_NEVER UINT64_MAX
 
+/* Whether its size with another batch is known (estimate/mates.h). */
+enum item_doubt { ITEM_SURE = 0, ITEM_ALONE, ITEM_SHRINKS, ITEM_STEEP, ITEM_BY_KIND };
+
 struct item {
 	const struct recorded_block *k; /* NULL: added */
 	uint64_t birth, death;		/* ticks; ITEM_NEVER: it outlives the step */
-	double size, slope;		/* as recorded; more for each one more of the batch */
+	double size, slope, curve;	/* as recorded; more for each one more of the batch, and for its square */
+	double other, span;		/* its mate's size, and how much more its batch was */
 	double factor;
-	int is_given; /* there when the step begins */
+	int is_given, is_paired; /* there when the step begins; found in the other recording */
+	enum item_doubt doubt;
 };
 
 struct items {
@@ -26,6 +31,7 @@ struct items {
 	size_t cnt, cap, given, recorded;
 	uint32_t *by_birth, *by_death;
 	uint64_t from, to; /* the step, ticks */
+	const struct names *names;
 };
 
 int items__init(struct items *i, const struct recorded *r, const struct recorded_kept *kept); /* 0 or -ENOMEM */

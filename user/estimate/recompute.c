@@ -290,7 +290,11 @@ static int split(const struct recompute *c, struct items *to, size_t item, const
 
 		copy->size = t->size;
 		copy->slope = t->slope;
+		copy->curve = t->curve;
+		copy->other = t->other;
+		copy->span = t->span;
 		copy->factor = t->factor;
+		copy->doubt = t->doubt == ITEM_BY_KIND ? ITEM_SURE : t->doubt;
 	}
 	return e;
 }

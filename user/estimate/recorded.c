@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/regions.h"
 #include "base/seed.h"
 
-#define STEP_PREFIX "Optimizer.step#"
-#define FRAME_PYTHON 1 /* EV_FRAME_PYTHON of event/event.h, which is not ours to include */
 #define STACK_DEPTH 64
 
 /* Attention in plain operators: float16 and bfloat16 go to float32 first (aten/src/ATen/native/transformers/attention.cpp). */
@@ -129,9 +128,9 @@ static uint32_t python_line(const struct recorded *r, uint32_t stack)
 	for (unsigned i = 0; stack && stack < r->frames_cap && i < STACK_DEPTH; i++) {
 		const struct recorded_frame *f = &r->frames[stack];
 
-		if (f->kind == FRAME_PYTHON && !strstr(names__get(r->names, f->file), "-packages/"))
+		if (f->kind == EV_FRAME_PYTHON && !strstr(names__get(r->names, f->file), "-packages/"))
 			return stack;
-		if (f->kind == FRAME_PYTHON && !innermost)
+		if (f->kind == EV_FRAME_PYTHON && !innermost)
 			innermost = stack;
 		stack = f->parent;
 	}
@@ -315,7 +314,7 @@ int recorded__event(struct recorded *r, const struct tl_event *ev)
 	case TL_STEP:
 		return on_step(r, ev, 1);
 	case TL_REGION:
-		return strncmp(names__get(r->names, ev->region), STEP_PREFIX, strlen(STEP_PREFIX)) ? 0 : on_step(r, ev, 0);
+		return region_is_step(names__get(r->names, ev->region)) ? on_step(r, ev, 0) : 0;
 	default:
 		return 0;
 	}
@@ -569,6 +568,20 @@ int recorded_kept__last_step(struct recorded_kept *k, const struct recorded *r)
 	k->step_from = from;
 	k->step_to = to;
 	k->has_step = 1;
+	return 0;
+}
+
+int recorded_kept__step_before(struct recorded_kept *k, const struct recorded *r)
+{
+	uint64_t from = 0;
+
+	for (size_t i = 0; k->has_step && i < r->steps_cnt; i++)
+		if (r->steps[2 * i] == k->pid && r->steps[2 * i + 1] < k->step_from)
+			from = r->steps[2 * i + 1];
+	if (!from)
+		return -ENOENT;
+	k->step_to = k->step_from;
+	k->step_from = from;
 	return 0;
 }
 

@@ -18,13 +18,13 @@
 #include <stdint.h>
 
 #include "base/names.h"
+#include "event/event.h"
 #include "timeline/timeline.h"
 
 #define RECORDED_BLOCKS_MAX (1u << 23)
 #define RECORDED_THREADS_MAX 4096
 #define RECORDED_STEPS_MAX (1u << 20)
 #define RECORDED_DEVS 256
-#define RECORDED_PARAMETER 1 /* EV_TENSOR_PARAMETER of event/event.h, which is not ours to include */
 
 struct recorded_block {
 	uint64_t size, birth_ns, death_ns; /* death 0: lives; birth 0: no such block */
@@ -97,6 +97,8 @@ struct recorded_kept {
 int recorded_kept__init(struct recorded_kept *k, const struct recorded *r, uint8_t dev); /* 0 or -ENOMEM */
 /* The last whole step of the process instead of that of the peak: how it goes on. 0, or -ENOENT: there is none. */
 int recorded_kept__last_step(struct recorded_kept *k, const struct recorded *r);
+/* The step before it, of the same process: bounds alone. 0, or -ENOENT: there is none. */
+int recorded_kept__step_before(struct recorded_kept *k, const struct recorded *r);
 void recorded_kept__done(struct recorded_kept *k);
 
 /* When a block could have been freed: its last use's end, or its death if it must be left alone; 0: it lives. */

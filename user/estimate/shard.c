@@ -141,7 +141,7 @@ static double share_like_a_parameter(const struct shard *s, double bytes)
 static int is_parameter(const struct shard *s, const struct item *t)
 {
 	return t->is_given && item__is_used(s->i, t) &&
-	       (t->k->cat == CAT_PARAMETER || t->k->kind == RECORDED_PARAMETER);
+	       (t->k->cat == CAT_PARAMETER || t->k->kind == EV_TENSOR_PARAMETER);
 }
 
 static void add_part(struct shard *s, double bytes, double share)

@@ -6,102 +6,93 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/regions.h"
 #include "estimate/items.h"
 
-#define STEP_PREFIX "Optimizer.step#"
-#define LOOK_AHEAD 16 /* blocks of one side alone, in a row */
+#define STEPS_COMPARED 4
 #define BATCH_MAX (1ull << 32)
+
+#define BYTES_MAX 9e18 /* what a recording says may be anything */
+
+static uint64_t whole(double bytes)
+{
+	return bytes > 0 ? (uint64_t)llround(fmin(bytes, BYTES_MAX)) : 0;
+}
 
 /* --- batch ------------------------------------------------------------------------------------------------------ */
 
-struct pairing {
-	const struct whatif_opts *o;
-	const struct items *a, *b;
-	struct whatif *w;
-};
-
-static int is_alike(const struct pairing *p, size_t a, size_t b)
-{
-	return !strcmp(names__get(p->o->a->names, p->a->at[a].k->op), names__get(p->o->b->names, p->b->at[b].k->op));
-}
-
-static void pair(struct pairing *p, size_t a, size_t b)
-{
-	struct item *t = &p->a->at[a];
-
-	t->slope = (p->b->at[b].size - t->size) / ((double)p->o->batch_b - (double)p->o->batch_a);
-	p->w->paired += t->k->size;
-}
-
-/* Two runs of blocks, one after the other; where they differ, the nearest two that are alike go on. */
-static void pair_runs(struct pairing *p, size_t a, size_t a_end, size_t b, size_t b_end)
-{
-	while (a < a_end && b < b_end) {
-		size_t d, skip = 0;
-
-		for (d = 0; d <= LOOK_AHEAD; d++) {
-			for (skip = 0; skip <= d; skip++)
-				if (a + skip < a_end && b + d - skip < b_end && is_alike(p, a + skip, b + d - skip))
-					break;
-			if (skip <= d)
-				break;
-		}
-		if (d > LOOK_AHEAD) {
-			p->w->unpaired += p->a->at[a++].k->size;
-			b++;
-			continue;
-		}
-		for (; skip; skip--, d--)
-			p->w->unpaired += p->a->at[a++].k->size;
-		b += d;
-		pair(p, a++, b++);
-	}
-	for (; a < a_end; a++)
-		p->w->unpaired += p->a->at[a].k->size;
-}
-
 static int fit(struct whatif *w, const struct whatif_opts *o, struct items *a)
 {
-	struct pairing p = { .o = o, .a = a, .w = w };
 	struct items b;
 	int r;
 
 	if (o->batch_a == o->batch_b)
 		return -EDOM;
 	r = items__init(&b, o->b, o->b_kept);
-	p.b = &b;
 	if (!r) {
-		pair_runs(&p, 0, a->given, 0, b.given);
-		pair_runs(&p, a->given, a->recorded, b.given, b.recorded);
-		r = w->paired ? 0 : -EINVAL;
-		w->second = (uint64_t)llround(items__peak(&b, 0, NULL));
-		w->second_fitted = (uint64_t)llround(items__peak(a, (double)o->batch_b - (double)o->batch_a, NULL));
+		w->second = whole(items__peak(&b, 0, NULL));
+		r = mates__fit(&w->mates, a, &b);
+	}
+	if (!r) {
+		r = w->mates.paired ? 0 : -EINVAL;
+		w->second_fitted = whole(items__peak(a, (double)o->batch_b - (double)o->batch_a, NULL));
 	}
 	items__done(&b);
 	return r;
 }
 
-/* Whether a block goes with the batch is not seen in one recording, only of what kind it is. */
-static int goes_with_batch(const struct items *i, const struct item *t)
+/* How far the peaks of steps before the last one were from its own: what a batch of one size makes of it. 0 or -ENOMEM. */
+static int variation(const struct recorded *rec, const struct recorded_kept *kept, double peak, double *ret)
 {
-	if (t->is_given)
-		return t->k->cat == CAT_INPUT && !t->k->kind && item__is_used(i, t);
-	return t->k->phase != PHASE_OPTIMIZER && t->k->cat && t->k->cat != CAT_PARAMETER && t->k->cat != CAT_GRADIENT &&
-	       t->k->cat != CAT_OPTIMIZER_STATE;
+	struct recorded_kept k = *kept;
+	int r = 0;
+
+	*ret = 0;
+	for (int n = 0; n < STEPS_COMPARED && !r && !recorded_kept__step_before(&k, rec); n++) {
+		struct items i;
+
+		r = items__init(&i, rec, &k);
+		if (!r)
+			*ret = fmax(*ret, fabs(items__peak(&i, 0, NULL) - peak));
+		items__done(&i);
+	}
+	return r;
 }
 
-static void scale(struct whatif *w, const struct whatif_opts *o, struct items *a)
+/* A line through two points that may each be off: what it is off where the batch is another. */
+static double off_by(const struct whatif *w, const struct whatif_opts *o, double batch)
 {
-	for (size_t k = 0; k < a->recorded; k++) {
-		struct item *t = &a->at[k];
+	double a = (double)o->batch_a, b = (double)o->batch_b, part = o->batch_b ? (batch - a) / (b - a) : 0;
 
-		if (goes_with_batch(a, t)) {
-			t->slope = t->size / (double)o->batch_a;
-			w->paired += t->k->size;
-		} else {
-			w->unpaired += t->k->size;
-		}
+	if (!o->batch_b)
+		return w->variation_a * fmax(1, batch / a);
+	return fabs(1 - part) * w->variation_a + fabs(part) * w->variation_b;
+}
+
+static int bounds(const struct whatif *w, const struct whatif_opts *o, const struct items *a, double batch, uint64_t *ret)
+{
+	double low, high, off = off_by(w, o, batch);
+	int r = mates__bounds(&w->mates, a, batch, &low, &high);
+
+	if (!r) {
+		ret[0] = whole(low - off);
+		ret[1] = whole(high + off);
 	}
+	return r;
+}
+
+/* How sure: after all that was changed. */
+static int say_bounds(struct whatif *w, const struct whatif_opts *o, const struct items *a)
+{
+	int r = variation(o->a, o->a_kept, (double)w->recorded, &w->variation_a);
+
+	if (!r && o->batch_b)
+		r = variation(o->b, o->b_kept, (double)w->second, &w->variation_b);
+	if (!r)
+		r = bounds(w, o, a, (double)(o->batch ? o->batch : o->batch_a), w->between);
+	if (!r && w->largest_batch)
+		r = bounds(w, o, a, (double)w->largest_batch, w->largest_between);
+	return r;
 }
 
 static void largest(struct whatif *w, const struct whatif_opts *o, const struct items *a)
@@ -121,7 +112,7 @@ static void largest(struct whatif *w, const struct whatif_opts *o, const struct 
 			hi = mid;
 	}
 	w->largest_batch = lo;
-	w->at_largest = lo ? (uint64_t)llround(items__peak(a, (double)lo - (double)o->batch_a, NULL)) : 0;
+	w->at_largest = lo ? whole(items__peak(a, (double)lo - (double)o->batch_a, NULL)) : 0;
 }
 
 /* --- optimizer --------------------------------------------------------------------------------------------------- */
@@ -137,7 +128,7 @@ static double state_wanted(enum whatif_optimizer o)
 
 static int is_in_optimizer(const struct whatif_opts *o, const struct item *t)
 {
-	return !t->is_given && !strncmp(names__get(o->a->names, t->k->region), STEP_PREFIX, strlen(STEP_PREFIX));
+	return !t->is_given && region_is_step(names__get(o->a->names, t->k->region));
 }
 
 /*
@@ -209,7 +200,7 @@ static int change(struct whatif *w, const struct whatif_opts *o, struct items *a
 	if (o->batch_a && o->batch_b)
 		r = fit(w, o, a);
 	else if (o->batch_a)
-		scale(w, o, a);
+		mates__guess(&w->mates, a);
 	if (!r && o->optimizer)
 		r = set_optimizer(w, o, a);
 	if (!r && o->dtype > 0)
@@ -229,17 +220,19 @@ int whatif__run(struct whatif *w, const struct whatif_opts *o)
 	struct items a;
 	int r;
 
-	*w = (struct whatif){ 0 };
+	*w = (struct whatif){ .mates = { .batch_a = (double)o->batch_a, .batch_b = (double)o->batch_b } };
 	r = items__init(&a, o->a, o->a_kept);
 	if (!r) {
 		shares(w, &a);
-		w->recorded = (uint64_t)llround(items__peak(&a, 0, NULL));
+		w->recorded = whole(items__peak(&a, 0, NULL));
 		r = change(w, o, &a);
 	}
 	if (!r) {
-		w->peak = (uint64_t)llround(items__peak(&a, more, NULL));
+		w->peak = whole(items__peak(&a, more, NULL));
 		if (o->batch_a && o->budget)
 			largest(w, o, &a);
+		if (o->batch_a)
+			r = say_bounds(w, o, &a);
 	}
 	items__done(&a);
 	return r;

@@ -3,11 +3,11 @@
  * whatif: the peak of the last whole step of a recording, had something been otherwise: each block of the step keeps its
  * life and gets another size, and the step is summed again.
  *
- * Batch: from two recordings of the same job with two sizes of batch. Their steps make the same blocks in the same order, so
- * blocks are paired by order and operator, and each one's size is a line through its two sizes. What finds no partner
- * keeps its size, and how much that is is told. From one recording: activations, inputs and temporaries outside of the
- * optimizer go with the batch, all else stays.
- * Optimizer: bytes of state for each byte of a parameter.
+ * Batch: from two recordings of the same job with two sizes of batch, block by block (estimate/mates.h). What finds no
+ * partner keeps its size, and how much that is is told. From one recording: activations, inputs and temporaries outside of
+ * the optimizer go with the batch, all else stays. How sure the answer is is said by the least and the most that it can be:
+ * what each block's doubt allows, and how much the peaks of the last steps differ, drawn out as far as the batch lies beyond
+ * the two. Optimizer: bytes of state for each byte of a parameter.
  * Dtype: the model and its inputs were made in another precision (`.to(torch.bfloat16)`). Every block takes so much of its
  * bytes but: scratch memory of libraries; what no operator of the step was given (a copy that is no part of it); results
  * that are no floats (comparisons, indices); attention in plain operators, which computes in float32.
@@ -16,6 +16,7 @@
 #ifndef MT_ESTIMATE_WHATIF_H
 #define MT_ESTIMATE_WHATIF_H
 
+#include "estimate/mates.h"
 #include "estimate/recompute.h"
 #include "estimate/recorded.h"
 #include "estimate/shard.h"
@@ -37,9 +38,12 @@ struct whatif_opts {
 
 struct whatif {
 	uint64_t recorded, peak; /* of the process in its step */
-	uint64_t paired, unpaired; /* bytes of blocks, with a batch */
+	struct mates mates;	   /* with a batch */
+	uint64_t between[2];	   /* … the least and the most that the peak can be */
 	uint64_t largest_batch;	   /* that fits into the budget; 0: none does */
 	uint64_t at_largest;	   /* its peak */
+	uint64_t largest_between[2];
+	double variation_a, variation_b; /* bytes by which the peaks of the steps before the last one differ from it */
 	uint64_t second, second_fitted; /* with two recordings: the second one's peak, and what the fit says of it */
 	uint64_t parameters, state; /* bytes at the step's beginning */
 	struct shard_result shard;

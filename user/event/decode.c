@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/seed.h"
+#include "event/kinds.h"
 
 #define HASHES_MIN 1024
 #define HASHES_MAX (2 * NAMES_MAX) /* one for each name at most */
@@ -200,51 +201,6 @@ static int is_flow(uint8_t kind, size_t len)
 	       (len - head) % each == 0 && (len - head) / each <= MT_FLOW_ARGS_MAX;
 }
 
-static size_t length_of(uint8_t kind)
-{
-	switch (kind) {
-	case MT_EV_OOM_VICTIM:
-	case MT_EV_FREE:
-	case MT_EV_OP:
-	case MT_EV_OP_BEGIN:
-	case MT_EV_OP_END:
-	case MT_EV_STEP:
-	case MT_EV_BRK:
-	case MT_EV_REQUEST_FREE:
-		return sizeof(struct mt_rec_addr);
-	case MT_EV_ALLOC:
-	case MT_EV_OOM:
-	case MT_EV_REGION_BEGIN:
-	case MT_EV_REGION_END:
-	case MT_EV_TAG:
-	case MT_EV_MMAP:
-	case MT_EV_MUNMAP:
-	case MT_EV_RSS:
-	case MT_EV_EXIT:
-	case MT_EV_TOTALS:
-	case MT_EV_NODE:
-	case MT_EV_MODULE:
-	case MT_EV_STREAM:
-		return sizeof(struct mt_rec_mem);
-	case MT_EV_SEG_ALLOC:
-	case MT_EV_SEG_FREE:
-	case MT_EV_SEG_MAP:
-	case MT_EV_SEG_UNMAP:
-	case MT_EV_SEG_FAIL:
-	case MT_EV_SEG_RESET:
-	case MT_EV_SEG_TRIM:
-	case MT_EV_SEG_COMM:
-	case MT_EV_SEG_GRAPH:
-	case MT_EV_SEG_POOL:
-	case MT_EV_REQUEST:
-		return sizeof(struct mt_rec_seg);
-	case MT_EV_NAME:
-		return sizeof(struct mt_rec_name);
-	default:
-		return 0;
-	}
-}
-
 /* The part of an event that depends on what the record's two words mean. */
 static void decode__words(struct decode *d, struct event *ev, uint64_t addr, uint64_t size)
 {
@@ -298,7 +254,7 @@ int decode__record(struct decode *d, const void *rec, size_t len, struct event *
 		d->bad_cnt++;
 		return -EBADMSG;
 	}
-	want = is_flow(h->kind, len) ? len : length_of(h->kind);
+	want = is_flow(h->kind, len) ? len : event_wire_bytes(h->kind);
 	if (!want || len != want || (is_flow(h->kind, len) &&
 				     len != sizeof(struct mt_rec_flow) + ((const struct mt_rec_flow *)rec)->args_cnt *
 									 sizeof(struct mt_flow_arg))) {

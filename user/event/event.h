@@ -57,18 +57,17 @@ enum ev_kind {
 	EV_TENSOR_OF = 85, /* of the EV_TENSOR behind it, an optimizer's state: pid, addr; name = label of the root that the
 			      parameter's path begins at. Without it the parameter is no module's */
 	EV_TENSOR = 86, /* what Python calls a storage: pid, dev, addr = its data pointer, size = its bytes, name = path from
-			  its module ("layers.0.weight"), tid = name id of the root's class, aux = name id of the key in an
-			  optimizer's state ("exp_avg"), seq = name id of its type ("float32[512,512]"), flags = enum
-			  ev_tensor. depth = how long before now it was looked at, in units of EV_TENSOR_AGE_NS: a block that
-			  was born since is another one */
-	/* what lived when a recording begins in the middle of a trace (cmd/window.h), after all else that is told then: */
+			  its module ("layers.0.weight"), root = the root's class, key = that in an optimizer's state
+			  ("exp_avg"), type = its type ("float32[512,512]"), flags = enum ev_tensor. depth = how long
+			  before now it was looked at, in units of EV_TENSOR_AGE_NS: a block that was born since is
+			  another one */
+	/* what lived when a recording begins in the middle of a trace (record/window.h), after all else that is told then: */
 	EV_WAS = 90,   /* a block: pid, tid, dev, addr = pointer, size, name = operator, seq = its age in ms, aux = id of
 			  the region's name | enum block_from << 20, flags = enum ev_was */
 	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev, size = flags and marks of the data flow (model/flow_state.h)
 			     | 32 bits each, aux = category | one that is shown meanwhile << 4 | made by backward << 8 */
 	EV_MODULE = 92, /* an nn.Module: pid, addr = its Python object, size = that of the module it is in (0: none),
-			   name = path from its root ("" = it is one), tid = name id of the root's label, seq = that of its
-			   class */
+			   name = path from its root ("" = it is one), root = the root's label, type = its class */
 	EV_MODULE_AT = 93, /* pid, tid, addr = the module whose forward runs here from now on (0: none), flags = enum
 			      mt_module_flag; with EV_MODULE_BACKWARD: whose backward the nodes are that are entered next */
 	EV_WAS_MODULE = 94, /* of the EV_WAS before it: addr, dev, size = the module that it was born in, flags = enum phase */
@@ -117,14 +116,23 @@ struct event {
 	uint64_t addr;	/* as in enum mt_kind / ev_kind, hashes and cookies replaced by `name` */
 	uint64_t size;
 	uint32_t pid;
-	uint32_t tid;
-	uint32_t seq;  /* frame number, see memtrace/event.h */
+	union {
+		uint32_t tid;
+		name_id root; /* EV_TENSOR, EV_MODULE */
+	};
+	union {
+		uint32_t seq; /* frame number, see memtrace/event.h */
+		name_id type; /* EV_TENSOR, EV_MODULE */
+	};
 	name_id name;  /* operator, node, region, tag, comm …; 0 = none */
 	uint8_t kind;  /* enum mt_kind or ev_kind */
 	uint8_t dev;   /* enum mt_dev */
 	uint8_t depth; /* frames open; for REGION_BEGIN / END: also frames, regions are in `aux` */
 	uint8_t flags;
-	uint32_t aux;
+	union {
+		uint32_t aux;
+		name_id key; /* EV_TENSOR */
+	};
 };
 
 /* 64-bit handles, streams and pools in a field of 32: compared, never used. Numbers below 2^32 stay. */

@@ -180,21 +180,26 @@ static int put_head(struct merge *m, int64_t off)
 static int put_end(struct merge *m)
 {
 	uint32_t reason = m->src[0].scan.end_reason;
+	struct counter *lost;
 	uint64_t dropped = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < m->cnt; i++) {
 		const struct source *s = &m->src[i];
-		uint64_t said = s->said.lost[MT_LOSS_RECORDING] + s->said.lost[MT_LOSS_STALLED];
+		uint64_t said = counters__lost(&s->said, MT_LOSS_RECORDING) + counters__lost(&s->said, MT_LOSS_STALLED);
 
 		dropped += rec_reader__dropped(s->reader) > said ? rec_reader__dropped(s->reader) - said : 0;
 		if (s->scan.end_reason == EV_END_FAILED)
 			reason = EV_END_FAILED;
 	}
-	m->sum.lost[MT_LOSS_RECORDING] += dropped;
+	lost = counters__of(&m->sum, EV_LOSS, MT_LOSS_RECORDING);
+	if (!lost)
+		return err_set(m->err, -ENOMEM, "out of memory");
+	lost->size += dropped;
 	for (unsigned i = 1; i < MERGE_AUX_MAX && !r; i++)
-		if (m->sum.lost[i])
-			r = put(m, &(struct event){ .kind = EV_LOSS, .ts_ns = m->now_ns, .aux = i, .size = m->sum.lost[i] });
+		if (counters__lost(&m->sum, i))
+			r = put(m, &(struct event){ .kind = EV_LOSS, .ts_ns = m->now_ns, .aux = i,
+						    .size = counters__lost(&m->sum, i) });
 	for (size_t i = 0; i < m->cnt; i++)
 		if (!m->info->files[i].ended)
 			return r; /* what is cut in part is cut */
@@ -345,12 +350,12 @@ static void merge_done(struct merge *m)
 		rec_reader__free(m->src[i].reader);
 		free(m->src[i].names);
 		free(m->src[i].stacks);
-		free(m->src[i].fired);
+		counters__done(&m->src[i].said);
 	}
 	free(m->src);
 	free(m->heap);
 	free(m->machines);
-	free(m->fired);
+	counters__done(&m->sum);
 	free(m->stacks);
 	names__free(m->names);
 }

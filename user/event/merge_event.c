@@ -9,11 +9,11 @@
 
 #include "base/names.h"
 #include "base/seed.h"
+#include "event/kinds.h"
 #include "event/merge_state.h"
 #include "event/recording.h"
 
 #define PID_BITS ((1u << EV_MACHINE_SHIFT) - 1)
-#define REGION_BITS 0xfffffu /* of EV_WAS's aux */
 #define STACK_SLOTS (2 * EV_STACKS_MAX)
 
 struct stack_slot {
@@ -31,6 +31,61 @@ uint32_t source__pid(const struct source *s, uint32_t pid)
 		if (s->scan.machines[i].local == pid >> EV_MACHINE_SHIFT)
 			mine = &s->scan.machines[i];
 	return (pid & PID_BITS) | mine->global << EV_MACHINE_SHIFT;
+}
+
+/* --- counters of several files ---------------------------------------------------------------------------------- */
+
+static uint64_t counter_key(uint8_t kind, uint32_t thing)
+{
+	return (uint64_t)kind << 32 | thing;
+}
+
+/* Where it is, or would be. */
+static struct counter *counters__find(const struct counters *c, uint64_t key)
+{
+	size_t i = hash_u64(key) & (c->cap - 1);
+
+	while (c->slots[i].key && c->slots[i].key != key)
+		i = (i + 1) & (c->cap - 1);
+	return &c->slots[i];
+}
+
+static int counters__make(struct counters *c)
+{
+	struct counters bigger = { .cap = c->cap ? 2 * c->cap : 256, .cnt = c->cnt };
+
+	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
+	if (!bigger.slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->cap; i++)
+		if (c->slots[i].key)
+			*counters__find(&bigger, c->slots[i].key) = c->slots[i];
+	free(c->slots);
+	*c = bigger;
+	return 0;
+}
+
+struct counter *counters__of(struct counters *c, uint8_t kind, uint32_t thing)
+{
+	struct counter *found;
+
+	if (2 * (c->cnt + 1) > c->cap && counters__make(c) < 0)
+		return NULL;
+	found = counters__find(c, counter_key(kind, thing));
+	c->cnt += !found->key;
+	found->key = counter_key(kind, thing);
+	return found;
+}
+
+uint64_t counters__lost(const struct counters *c, uint32_t reason)
+{
+	return c->cap ? counters__find(c, counter_key(EV_LOSS, reason))->size : 0;
+}
+
+void counters__done(struct counters *c)
+{
+	free(c->slots);
+	*c = (struct counters){ 0 };
 }
 
 /* --- names and stacks ---------------------------------------------------------------------------------------- */
@@ -83,6 +138,7 @@ static int merge_stack(struct merge *m, struct source *s, struct event *ev)
 {
 	struct stack_slot key = { .parent = stack_of(s, ev->size), .name = ev->name.v, .file = (uint32_t)ev->addr,
 				  .line = ev->aux, .kind = ev->flags };
+	struct counter *lost;
 	uint32_t at;
 
 	if (ev->seq != s->stacks_cnt + 1)
@@ -101,7 +157,10 @@ static int merge_stack(struct merge *m, struct source *s, struct event *ev)
 			return stacks_add(s, o->number);
 	}
 	if (m->stacks_cnt == EV_STACKS_MAX) {
-		m->sum.lost[MT_LOSS_STACKS]++;
+		lost = counters__of(&m->sum, EV_LOSS, MT_LOSS_STACKS);
+		if (!lost)
+			return -ENOMEM;
+		lost->size++;
 		return stacks_add(s, 0);
 	}
 	key.number = ++m->stacks_cnt;
@@ -111,7 +170,7 @@ static int merge_stack(struct merge *m, struct source *s, struct event *ev)
 	return stacks_add(s, key.number) < 0 ? -ENOMEM : 1;
 }
 
-/* --- counters ------------------------------------------------------------------------------------------------ */
+/* --- counting ------------------------------------------------------------------------------------------------ */
 
 /* From what it said before to what it says now; a counter that fell began anew. */
 static uint64_t more(uint64_t *said, uint64_t now, bool is_base)
@@ -122,99 +181,83 @@ static uint64_t more(uint64_t *said, uint64_t now, bool is_base)
 	return d;
 }
 
-static int count_fired(struct merge *m, struct source *s, struct event *ev)
+static void count_field(uint8_t rule, uint64_t *field, uint64_t *sum, uint64_t *said, bool is_base)
 {
-	size_t need = (size_t)ev->name.v + 1, cnt = need + 1024;
-	uint64_t **lists[] = { &m->fired, &s->fired };
-	size_t *lens[] = { &m->fired_cnt, &s->fired_cnt };
-
-	for (size_t l = 0; l < 2; l++) {
-		uint64_t *v;
-
-		if (*lens[l] >= need)
-			continue;
-		v = reallocarray(*lists[l], cnt, sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		memset(v + *lens[l], 0, (cnt - *lens[l]) * sizeof(*v));
-		*lists[l] = v;
-		*lens[l] = cnt;
+	switch (rule) {
+	case EV_SUM_COUNTER:
+		*sum += more(said, *field, is_base);
+		break;
+	case EV_SUM_LEVEL:
+		*sum += *field - *said;
+		*said = *field;
+		break;
+	case EV_SUM_MAX:
+		*sum = *field > *sum ? *field : *sum;
+		break;
+	default:
+		return;
 	}
-	m->fired[ev->name.v] += more(&s->fired[ev->name.v], ev->size, ev->flags == EV_F_BASE);
-	ev->size = m->fired[ev->name.v];
-	return 1;
+	*field = *sum;
 }
 
 /* 1: *ev is what all files together say; 0: nothing to say. */
 static int count(struct merge *m, struct source *s, struct event *ev)
 {
-	bool is_base = ev->flags == EV_F_BASE;
-	struct counters *sum = &m->sum, *said = &s->said;
+	const struct ev_kind_row *row = event_row(ev->kind);
+	struct counter *sum, *said;
+	bool is_base;
 
-	switch (ev->kind) {
-	case EV_COST:
-		if (ev->aux >= MERGE_AUX_MAX)
-			return 0;
-		ev->addr = sum->cost_hits[ev->aux] += more(&said->cost_hits[ev->aux], ev->addr, is_base);
-		ev->size = sum->cost_ns[ev->aux] += more(&said->cost_ns[ev->aux], ev->size, is_base);
-		break;
-	case EV_LOSS:
-		if (ev->aux >= MERGE_AUX_MAX)
-			return 0;
-		ev->size = sum->lost[ev->aux] += more(&said->lost[ev->aux], ev->size, false);
-		return 1;
-	case EV_SELF:
-		sum->self_rss += ev->addr - said->self_rss;
-		said->self_rss = ev->addr;
-		ev->addr = sum->self_rss;
-		ev->size = sum->self_cpu_ns += more(&said->self_cpu_ns, ev->size, is_base);
-		break;
-	case EV_IDLE: /* the operators are the same on each machine, or nearly */
-		ev->size = sum->idle_ops = ev->size > sum->idle_ops ? ev->size : sum->idle_ops;
-		ev->addr = sum->idle_probes += more(&said->idle_probes, ev->addr, false);
-		return 1;
-	case EV_OOM_KILL:
-		ev->size = sum->oom_kills += more(&said->oom_kills, ev->size, !said->has_oom_kills);
-		said->has_oom_kills = true;
-		return 1;
-	default:
-		return count_fired(m, s, ev);
-	}
-	ev->flags = 0;
+	if (row->thing == EV_IN_AUX && ev->aux >= MERGE_AUX_MAX)
+		return 0;
+	sum = counters__of(&m->sum, ev->kind, (uint32_t)event_thing(ev));
+	said = counters__of(&s->said, ev->kind, (uint32_t)event_thing(ev));
+	if (!sum || !said)
+		return -ENOMEM;
+	is_base = row->base == EV_BASE_FLAG ? ev->flags == EV_F_BASE : row->base == EV_BASE_FIRST && !said->is_known;
+	said->is_known = true;
+	count_field(row->sum_addr, &ev->addr, &sum->addr, &said->addr, is_base);
+	count_field(row->sum_size, &ev->size, &sum->size, &said->size, is_base);
+	if (row->base == EV_BASE_FLAG)
+		ev->flags = 0;
 	return 1;
 }
 
 /* --- one event ---------------------------------------------------------------------------------------------------- */
 
-/* Fields that hold ids of names beside `name`. */
 int merge__names(struct merge *m, struct source *s, struct event *ev)
 {
+	uint8_t in = event_row(ev->kind)->names;
 	uint32_t id;
 	int r = name_of(m, s, ev->name.v, &ev->name.v);
 
-	switch (ev->kind) {
-	case EV_PROC:
-	case EV_STACK:
+	if (in & EV_IN_ADDR) {
 		r = r ? r : name_of(m, s, (uint32_t)ev->addr, &id);
 		ev->addr = r ? 0 : id;
-		break;
-	case EV_TENSOR:
+	}
+	if (in & EV_IN_TID)
 		r = r ? r : name_of(m, s, ev->tid, &ev->tid);
+	if (in & EV_IN_AUX)
 		r = r ? r : name_of(m, s, ev->aux, &ev->aux);
+	if (in & EV_IN_SEQ)
 		r = r ? r : name_of(m, s, ev->seq, &ev->seq);
-		break;
-	case EV_MODULE:
-		r = r ? r : name_of(m, s, ev->tid, &ev->tid);
-		r = r ? r : name_of(m, s, ev->seq, &ev->seq);
-		break;
-	case EV_WAS:
-		r = r ? r : name_of(m, s, ev->aux & REGION_BITS, &id);
-		ev->aux = r ? 0 : (ev->aux & ~REGION_BITS) | (id & REGION_BITS);
-		break;
-	default:
-		break;
+	if (in & EV_IN_REGION) {
+		r = r ? r : name_of(m, s, event_region(ev), &id);
+		ev->aux = r ? 0 : event_was_aux(id, event_from(ev));
 	}
 	return r;
+}
+
+static void source__pids(const struct source *s, struct event *ev)
+{
+	const struct ev_kind_row *row = event_row(ev->kind);
+
+	ev->pid = source__pid(s, ev->pid);
+	if (!(row->names & EV_IN_TID))
+		ev->tid = source__pid(s, ev->tid);
+	if (row->pids & EV_IN_AUX)
+		ev->aux = source__pid(s, ev->aux);
+	if (row->pids & EV_IN_ADDR)
+		ev->addr = source__pid(s, (uint32_t)ev->addr);
 }
 
 int merge__translate(struct merge *m, struct source *s, struct event *ev)
@@ -222,9 +265,7 @@ int merge__translate(struct merge *m, struct source *s, struct event *ev)
 	int r;
 
 	ev->ts_ns = s->next_ns;
-	ev->pid = source__pid(s, ev->pid);
-	if (ev->kind != EV_TENSOR && ev->kind != EV_MODULE) /* theirs is a name */
-		ev->tid = source__pid(s, ev->tid);
+	source__pids(s, ev);
 	r = merge__names(m, s, ev);
 	if (r < 0)
 		return r;
@@ -233,12 +274,6 @@ int merge__translate(struct merge *m, struct source *s, struct event *ev)
 	case EV_END:
 	case EV_MACHINE:
 		return 0;
-	case EV_PROC:
-		ev->aux = source__pid(s, ev->aux);
-		return 1;
-	case MT_EV_OOM_VICTIM:
-		ev->addr = source__pid(s, (uint32_t)ev->addr);
-		return 1;
 	case EV_NVML: /* a device's own numbers: those of several machines would take turns */
 		return ev->pid || m->machines_cnt == 1;
 	case EV_STACK:
@@ -246,14 +281,7 @@ int merge__translate(struct merge *m, struct source *s, struct event *ev)
 	case EV_STACK_AT:
 		ev->size = stack_of(s, ev->size);
 		return ev->size != 0;
-	case EV_COST:
-	case EV_LOSS:
-	case EV_SELF:
-	case EV_IDLE:
-	case EV_OOM_KILL:
-	case EV_FIRED:
-		return count(m, s, ev);
 	default:
-		return 1;
+		return event_is_counter(ev->kind) ? count(m, s, ev) : 1;
 	}
 }

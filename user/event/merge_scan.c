@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/regions.h"
 #include "event/rank_label.h"
 #include "event/recording.h"
 
-#define STEP_PREFIX "Optimizer.step#"
 #define PIDS_MAX 4096
 
 void merge_scan__done(struct merge_scan *s)
@@ -148,7 +148,7 @@ static int see(struct merge_scan *s, const struct event *ev, const struct names 
 	case MT_EV_STEP:
 		return see_step(s, ev, 1);
 	case MT_EV_REGION_BEGIN:
-		return strncmp(name, STEP_PREFIX, strlen(STEP_PREFIX)) ? 0 : see_step(s, ev, 0);
+		return region_is_step(name) ? see_step(s, ev, 0) : 0;
 	default:
 		return 0;
 	}

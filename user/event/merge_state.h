@@ -13,11 +13,16 @@ struct rec_writer;
 
 #define MERGE_AUX_MAX 256 /* of COST and LOSS */
 
-/* What a file last said of a counter that goes on. */
+/* The two values of a counter: as a file last said them, or as all together have. */
+struct counter {
+	uint64_t key; /* kind << 32 | thing (event/kinds.h); 0: free */
+	uint64_t addr, size;
+	bool is_known;
+};
+
 struct counters {
-	uint64_t cost_hits[MERGE_AUX_MAX], cost_ns[MERGE_AUX_MAX], lost[MERGE_AUX_MAX];
-	uint64_t self_rss, self_cpu_ns, oom_kills, idle_ops, idle_probes;
-	bool has_oom_kills;
+	struct counter *slots;
+	size_t cnt, cap;
 };
 
 struct source {
@@ -32,8 +37,6 @@ struct source {
 	uint64_t next_ns; /* of evs[at], in the time of what is written */
 	uint32_t *names, *stacks; /* this file's ids → those of what is written */
 	size_t names_cnt, stacks_cnt, stacks_cap;
-	uint64_t *fired; /* by id of what is written */
-	size_t fired_cnt;
 	struct counters said;
 };
 
@@ -48,8 +51,6 @@ struct merge {
 	struct merge_machine *machines; /* .global only of use */
 	uint32_t machines_cnt;
 	struct counters sum;
-	uint64_t *fired;
-	size_t fired_cnt;
 	struct stack_slot *stacks; /* made with the first stack */
 	uint32_t stacks_cnt;
 	uint64_t begin_ns, now_ns; /* of what is written */
@@ -64,6 +65,10 @@ int merge__align(struct merge *m, enum merge_align align, int64_t *ret_off);
 uint64_t source__time(const struct source *s, uint64_t ts_ns);
 
 /* merge_event.c */
+/* Zeroed if it was not there; NULL: no memory. */
+struct counter *counters__of(struct counters *c, uint8_t kind, uint32_t thing);
+void counters__done(struct counters *c);
+uint64_t counters__lost(const struct counters *c, uint32_t reason);
 uint32_t source__pid(const struct source *s, uint32_t pid);
 int merge__names(struct merge *m, struct source *s, struct event *ev); /* ids become those of what is written */
 /* The next event of s becomes one of what is written. 1: write it; 0: do not; -ENOMEM. */

@@ -25,6 +25,7 @@
 #include <zstd.h>
 
 #include "base/seed.h"
+#include "event/kinds.h"
 
 #define N MTR_FRAME_EVENTS_MAX
 #define LEVEL_DEFAULT 1
@@ -233,38 +234,15 @@ static void rec_enc__split(struct rec_enc *e, const struct event *ev, uint32_t c
 
 /* --- shapes and addresses -------------------------------------------------------------------- */
 
-/* Which of address and size are not part of the shape: they would differ in each event. */
+/* Which of address and size are not part of the shape: they would differ in each event, or there are too many shapes. */
 static unsigned mode_of(uint8_t kind, uint32_t shape_cnt)
 {
-	switch (kind) {
-	case MT_EV_ALLOC:
-	case MT_EV_FREE:
-	case MT_EV_TAG:
-	case MT_EV_STEP:
-	case MT_EV_BRK:
-	case MT_EV_SEG_ALLOC:
-	case MT_EV_SEG_FREE:
-	case MT_EV_SEG_MAP:
-	case MT_EV_SEG_UNMAP:
-	case MT_EV_REQUEST:
-	case MT_EV_REQUEST_FREE:
-		return MTR_MODE_ADDR | (shape_cnt > SHAPES_SOFT_MAX ? MTR_MODE_SIZE : 0);
-	case MT_EV_MMAP:
-	case MT_EV_MUNMAP:
-	case MT_EV_TOTALS:
-	case MT_EV_STREAM:
-	case EV_COST:
-	case EV_SELF:
-		return MTR_MODE_ADDR | MTR_MODE_SIZE;
-	case MT_EV_RSS:
-	case EV_CPU:
-	case EV_NVML:
-	case EV_USE:
-	case EV_LOSS:
-		return MTR_MODE_SIZE;
-	default:
-		return shape_cnt > SHAPES_SOFT_MAX ? MTR_MODE_ADDR | MTR_MODE_SIZE : 0;
-	}
+	const struct ev_kind_row *row = event_row(kind);
+	unsigned apart = row->varies;
+
+	if (shape_cnt > SHAPES_SOFT_MAX)
+		apart |= (EV_IN_ADDR | EV_IN_SIZE) & ~row->steady;
+	return (apart & EV_IN_ADDR ? MTR_MODE_ADDR : 0) | (apart & EV_IN_SIZE ? MTR_MODE_SIZE : 0);
 }
 
 static inline uint32_t shape_key__hash(const struct shape_key *k)

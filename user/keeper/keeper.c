@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "bpf/lib/shared.h"
+#include "memtrace/shared.h"
 #include "keeper/channel.h"
 #include "keeper/confine.h"
 #include "keeper/serve.h"
@@ -25,11 +25,26 @@
 
 #define END_WAIT_MS 5000
 #define KEEPER_FILES (1u << 20) /* as many as fs.nr_open has by default */
+#define HELD_UP_MAX 64
 #define GIVE_BACK_BYTES (1u << 20) /* pages of the area beyond this are not kept */
+
+struct kin {
+	pid_t pid, tree;
+};
+
+/* Whom a process holds up; with the lock of the channel of looks. */
+struct held_up {
+	uint64_t cnt;		 /* looks that had no answer */
+	pid_t pids[HELD_UP_MAX]; /* the last ones, in a circle */
+	uint64_t pids_cnt, told; /* ever */
+};
 
 struct keeper {
 	pid_t pid;
 	struct channel probes, looks;
+	struct kin *trees; /* … as keeper__tree said */
+	size_t trees_cnt;
+	struct held_up held_up;
 	struct taps *taps; /* NULL: nothing is traced */
 	struct door door;
 };
@@ -178,9 +193,26 @@ int keeper__module(struct keeper *k, pid_t pid, uint64_t obj, int has_name)
 	return keeper__ask(k, &q, NULL, NULL, 0, NULL);
 }
 
+pid_t keeper__next_live_over(struct keeper *k)
+{
+	return taps__next_live_over(k->taps);
+}
+
 uint64_t keeper__looked_up(const struct keeper *k)
 {
 	return taps__looked_up(k->taps);
+}
+
+int keeper__usage(struct keeper *k, uint64_t *ret_cpu_ns, uint64_t *ret_rss)
+{
+	struct keep_reply reply;
+	int r = keeper__ask(k, &(struct keep_request){ .op = KEEP_USAGE }, &reply, NULL, 0, NULL);
+
+	if (r < 0)
+		return r;
+	*ret_cpu_ns = reply.val[0];
+	*ret_rss = reply.val[1];
+	return 0;
 }
 
 int keeper__each_fired(struct keeper *k, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx)
@@ -228,21 +260,45 @@ const struct mt_shares *keeper__shares(const struct keeper *k, size_t *ret_cnt)
 
 /* --- looks: the door, from any thread --------------------------------------------------------------- */
 
-/* The lock is the caller's: what lies in the area belongs to the request. */
-static int keeper__look(struct keeper *k, const struct keep_request *q, struct keep_reply *reply, int *ret_fd)
+static struct kin *keeper__kin(const struct keeper *k, pid_t pid)
 {
+	for (size_t i = 0; i < k->trees_cnt; i++)
+		if (k->trees[i].pid == pid)
+			return &k->trees[i];
+	return NULL;
+}
+
+static void keeper__is_held_up(struct keeper *k, pid_t pid)
+{
+	struct held_up *h = &k->held_up;
+
+	h->cnt++;
+	for (uint64_t i = 0; i < h->pids_cnt && i < HELD_UP_MAX; i++)
+		if (h->pids[i] == pid)
+			return;
+	h->pids[h->pids_cnt++ % HELD_UP_MAX] = pid;
+}
+
+/* The lock is the caller's: what lies in the area belongs to the request. */
+static int keeper__look(struct keeper *k, struct keep_request q, struct keep_reply *reply, int *ret_fd)
+{
+	const struct kin *kin = keeper__kin(k, q.pid);
 	struct keep_reply own;
 	struct keep_reply *p = reply ? reply : &own;
-	int r = channel__ask(&k->looks, q, p, ret_fd, ret_fd ? 1 : 0);
+	int r;
 
+	q.tree = kin ? kin->tree : q.pid;
+	r = channel__ask(&k->looks, &q, p, ret_fd, ret_fd ? 1 : 0);
 	if (!r)
 		r = p->r;
+	if (r == -ETIMEDOUT)
+		keeper__is_held_up(k, q.pid);
 	if (!r && ret_fd && p->fds_cnt != 1)
 		r = -EPROTO;
 	return r;
 }
 
-static int keeper__look_fd(struct keeper *k, const struct keep_request *q)
+static int keeper__look_fd(struct keeper *k, struct keep_request q)
 {
 	int fd = -1, r;
 
@@ -254,12 +310,29 @@ static int keeper__look_fd(struct keeper *k, const struct keep_request *q)
 
 static int at_door_file(void *ctx, pid_t pid, enum door_file which)
 {
-	return keeper__look_fd(ctx, &(struct keep_request){ .op = KEEP_FILE, .pid = pid, .arg = { which } });
+	return keeper__look_fd(ctx, (struct keep_request){ .op = KEEP_FILE, .pid = pid, .arg = { which } });
 }
 
 static int at_door_sideband(void *ctx, int cpu, size_t map_len)
 {
-	return keeper__look_fd(ctx, &(struct keep_request){ .op = KEEP_SIDEBAND, .arg = { (uint64_t)cpu, map_len } });
+	return keeper__look_fd(ctx, (struct keep_request){ .op = KEEP_SIDEBAND, .arg = { (uint64_t)cpu, map_len } });
+}
+
+static int at_door_text(void *ctx, pid_t pid, enum door_file which, char *buf, size_t cap, size_t *ret_len)
+{
+	struct keeper *k = ctx;
+	struct keep_reply reply;
+	int r;
+
+	pthread_mutex_lock(&k->looks.lock);
+	r = keeper__look(k, (struct keep_request){ .op = KEEP_TEXT, .pid = pid, .arg = { which, cap } }, &reply, NULL);
+	if (!r && reply.len > cap)
+		r = -EPROTO;
+	if (!r)
+		memcpy(buf, k->looks.area + KEEP_ANSWER, reply.len);
+	pthread_mutex_unlock(&k->looks.lock);
+	*ret_len = r ? 0 : reply.len;
+	return r;
 }
 
 static int at_door_exe(void *ctx, pid_t pid, struct door_exe *ret)
@@ -268,7 +341,7 @@ static int at_door_exe(void *ctx, pid_t pid, struct door_exe *ret)
 	int r;
 
 	pthread_mutex_lock(&k->looks.lock);
-	r = keeper__look(k, &(struct keep_request){ .op = KEEP_EXE, .pid = pid }, NULL, NULL);
+	r = keeper__look(k, (struct keep_request){ .op = KEEP_EXE, .pid = pid }, NULL, NULL);
 	if (!r) {
 		memcpy(ret, k->looks.area + KEEP_ANSWER, sizeof(*ret));
 		ret->path[sizeof(ret->path) - 1] = '\0';
@@ -288,7 +361,7 @@ static int at_door_lib(void *ctx, pid_t pid, const struct door_lib *l)
 		return -ENAMETOOLONG;
 	pthread_mutex_lock(&k->looks.lock);
 	memcpy(k->looks.area, l->path, q.len);
-	r = keeper__look(k, &q, NULL, &fd);
+	r = keeper__look(k, q, NULL, &fd);
 	pthread_mutex_unlock(&k->looks.lock);
 	return r < 0 ? r : fd;
 }
@@ -301,7 +374,7 @@ static int keeper__read_some(struct keeper *k, pid_t pid, const struct iovec *ra
 
 	pthread_mutex_lock(&k->looks.lock);
 	memcpy(k->looks.area, ranges, q.len);
-	r = keeper__look(k, &q, NULL, NULL);
+	r = keeper__look(k, q, NULL, NULL);
 	if (!r)
 		memcpy(buf, k->looks.area + KEEP_ANSWER, len);
 	pthread_mutex_unlock(&k->looks.lock);
@@ -331,19 +404,51 @@ static int at_door_read(void *ctx, pid_t pid, const struct iovec *ranges, size_t
 	return 0;
 }
 
-int keeper__usage(struct keeper *k, uint64_t *ret_cpu_ns, uint64_t *ret_rss)
+int keeper__tree(struct keeper *k, pid_t pid, pid_t tree)
 {
-	struct keep_reply reply;
-	int r;
+	struct kin *at, *more;
+	int r = 0;
 
 	pthread_mutex_lock(&k->looks.lock);
-	r = keeper__look(k, &(struct keep_request){ .op = KEEP_USAGE }, &reply, NULL);
+	at = keeper__kin(k, pid);
+	if (at && !tree) {
+		*at = k->trees[--k->trees_cnt];
+	} else if (at) {
+		at->tree = tree;
+	} else if (tree) {
+		more = reallocarray(k->trees, k->trees_cnt + 1, sizeof(*more));
+		r = more ? 0 : -ENOMEM;
+		if (more) {
+			k->trees = more;
+			k->trees[k->trees_cnt++] = (struct kin){ pid, tree };
+		}
+	}
 	pthread_mutex_unlock(&k->looks.lock);
-	if (r < 0)
-		return r;
-	*ret_cpu_ns = reply.val[0];
-	*ret_rss = reply.val[1];
-	return 0;
+	return r;
+}
+
+uint64_t keeper__held_up_cnt(struct keeper *k)
+{
+	uint64_t cnt;
+
+	pthread_mutex_lock(&k->looks.lock);
+	cnt = k->held_up.cnt;
+	pthread_mutex_unlock(&k->looks.lock);
+	return cnt;
+}
+
+pid_t keeper__next_held_up(struct keeper *k)
+{
+	struct held_up *h = &k->held_up;
+	pid_t pid = 0;
+
+	pthread_mutex_lock(&k->looks.lock);
+	if (h->pids_cnt - h->told > HELD_UP_MAX)
+		h->told = h->pids_cnt - HELD_UP_MAX;
+	if (h->told < h->pids_cnt)
+		pid = h->pids[h->told++ % HELD_UP_MAX];
+	pthread_mutex_unlock(&k->looks.lock);
+	return pid;
 }
 
 int keeper__lock(struct keeper *k, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err)
@@ -364,7 +469,7 @@ int keeper__lock(struct keeper *k, pid_t pid, uint64_t start_ns, uint64_t wait_n
 		*err = reply.err;
 		err->msg[sizeof(err->msg) - 1] = err->hint[sizeof(err->hint) - 1] = '\0';
 		if (!err->msg[0])
-			err_set(err, r, "process %d may not be traced by you: %s", (int)pid, strerror(-r));
+			keep_refused(err, pid, r);
 	}
 	return r;
 }
@@ -430,6 +535,7 @@ static int keeper__fork(struct keeper *k, const struct keeper_opts *o)
 		return -ENOMEM;
 	/* Who was given CAP_SYS_PTRACE by whoever started us (ambient: systemd) has it; a file's capability is the file's. */
 	keep->checks = getuid() != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SYS_PTRACE, 0, 0) != 1;
+	keep->who = o->wards;
 	keep->lock = o->lock;
 	keep->at_end = o->at_end;
 	keep->end_ctx = o->end_ctx;
@@ -475,7 +581,7 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 		keeper__free(k);
 		return r;
 	}
-	k->door = (struct door){ at_door_file, at_door_exe, at_door_lib, at_door_read, at_door_sideband, k };
+	k->door = (struct door){ at_door_file, at_door_text, at_door_exe, at_door_lib, at_door_read, at_door_sideband, k };
 	door_use(&k->door);
 	*ret = k;
 	return 0;
@@ -510,6 +616,7 @@ void keeper__free(struct keeper *k)
 	channel__done(&k->looks);
 	if (k->pid > 0)
 		await_end(k->pid);
+	free(k->trees);
 	free(k);
 }
 

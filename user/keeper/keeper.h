@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "base/names.h"
+#include "keeper/wards.h"
 #include "trace/trace.h"
 
 struct asker;
@@ -29,6 +30,7 @@ typedef int keep_lock(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_f
 
 struct keeper_opts {
 	const struct asker *as;	 /* whom this process becomes */
+	struct wards_opts wards; /* whom requests may be about */
 	const char *writes;	 /* the directory below which it may write files; NULL: none */
 	keep_lock *lock; /* done by the keeper; the descriptor is handed over */
 	void (*at_end)(const void *ctx); /* NULL, or done by the keeper when this process is gone, however it ended */
@@ -47,6 +49,13 @@ int keeper__fd(const struct keeper *k); /* hangs up (EPOLLHUP) when the keeper i
 pid_t keeper__pid(const struct keeper *k);
 /* CPU time in ns and resident bytes of the keeper. 0 or -errno. */
 int keeper__usage(struct keeper *k, uint64_t *ret_cpu_ns, uint64_t *ret_rss);
+/*
+ * From here on looks at the process that are held up take places of that tree's share (lookers.h); 0: it is gone. Others are
+ * trees of their own. 0 or -ENOMEM.
+ */
+int keeper__tree(struct keeper *k, pid_t pid, pid_t tree);
+uint64_t keeper__held_up_cnt(struct keeper *k); /* looks that a process held up, or that were not tried for that reason */
+pid_t keeper__next_held_up(struct keeper *k);	/* each of those processes once (the last ones); 0: all were told */
 int keeper__lock(struct keeper *k, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err);
 
 /* The tracer's functions of the same names (trace/trace.h). The rest only after keeper__trace. */
@@ -58,6 +67,7 @@ int keeper__follow(struct keeper *k, pid_t pid, struct err *err);
 int keeper__python(struct keeper *k, pid_t pid, const struct mt_py_proc *how);
 int keeper__modules(struct keeper *k, pid_t pid, const struct mt_module_proc *how);
 int keeper__module(struct keeper *k, pid_t pid, uint64_t obj, int has_name);
+pid_t keeper__next_live_over(struct keeper *k); /* taps.h */
 uint64_t keeper__looked_up(const struct keeper *k);
 int keeper__each_fired(struct keeper *k, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx);
 const struct insn_classes *keeper__insn_classes(const struct keeper *k);

@@ -3,7 +3,9 @@
 #include "keeper/lookers.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/quota.h"
 #include "keeper/serve.h"
 
 #define WATCH_NS 100000000
@@ -21,7 +24,7 @@ struct looker {
 	char *answer;	   /* KEEP_READ_MAX bytes of its own: what comes too late must not fall into the answer of another */
 	uint64_t since_ns; /* 0: it waits for a request */
 	uint32_t op;
-	pid_t pid;
+	pid_t pid, tree, tid;
 };
 
 static struct lookers {
@@ -36,15 +39,25 @@ static int looker_start(struct lookers *all);
 
 /* --- one of them --------------------------------------------------------------------------------------- */
 
+/* In the process's memory, or in files that it mapped: it may hold that up. */
+static int may_be_held_up(uint32_t op)
+{
+	return op == KEEP_READ || op == KEEP_TEXT || op == KEEP_LIB || op == KEEP_EXE;
+}
+
 /* The lock is held. */
 static int lookers__refuse(const struct lookers *all, const struct keep_request *q)
 {
-	if (q->op != KEEP_READ)
+	size_t of_tree = 0;
+
+	if (!may_be_held_up(q->op))
 		return 0;
-	for (size_t i = 0; i < all->left_cnt; i++)
+	for (size_t i = 0; i < all->left_cnt; i++) {
 		if (all->left[i]->pid == q->pid)
 			return 1;
-	return all->left_cnt == LOOK_LEFT_MAX;
+		of_tree += all->left[i]->tree == q->tree;
+	}
+	return !quota_allows(of_tree, all->left_cnt, LOOK_LEFT_MAX, LOOK_LEFT_PART);
 }
 
 static int looker__begin(struct looker *l, const struct keep_request *q)
@@ -55,6 +68,8 @@ static int looker__begin(struct looker *l, const struct keep_request *q)
 	l->since_ns = now_ns();
 	l->op = q->op;
 	l->pid = q->pid;
+	l->tree = q->tree;
+	l->tid = gettid();
 	refuse = lookers__refuse(l->all, q);
 	pthread_mutex_unlock(&l->all->lock);
 	return refuse ? -ETIMEDOUT : 0;
@@ -123,7 +138,37 @@ static pid_t lookers__leave(struct lookers *all)
 
 static uint64_t looker__limit(const struct looker *l)
 {
-	return l->op == KEEP_READ ? LOOK_READ_NS : l->op == KEEP_LOCK ? UINT64_MAX /* has one of its own */ : LOOK_NS;
+	switch (l->op) {
+	case KEEP_READ:
+	case KEEP_TEXT: return LOOK_READ_NS;
+	case KEEP_LOCK: return UINT64_MAX; /* has one of its own */
+	default: return LOOK_NS;
+	}
+}
+
+/* The letter behind the name. */
+int thread_is_runnable(pid_t tid)
+{
+	char path[64], text[512];
+	const char *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	at = strrchr(text, ')');
+	return at && at[1] && at[2] == 'R';
+}
+
+static int looker__is_late(const struct looker *l)
+{
+	uint64_t took = now_ns() - l->since_ns, limit = looker__limit(l);
+
+	return l->since_ns && took > limit && (took / LOOK_BUSY_TIMES > limit || !thread_is_runnable(l->tid));
 }
 
 static void *watch(void *arg)
@@ -135,8 +180,9 @@ static void *watch(void *arg)
 		pid_t pid = 0;
 
 		nanosleep(&pause, NULL);
+		wards__turn(all->k->wards);
 		pthread_mutex_lock(&all->lock);
-		if (all->now->since_ns && now_ns() - all->now->since_ns > looker__limit(all->now))
+		if (looker__is_late(all->now))
 			pid = lookers__leave(all);
 		pthread_mutex_unlock(&all->lock);
 		if (pid) /* without the lock: nobody may read what we say */

@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "plan/plan.h"
+#include "target/door.h"
 #include "trace/taps.h"
 #include "trace/trace.h"
 
@@ -32,14 +33,15 @@ enum keep_op {
 	KEEP_MODULES,	/* pid; area: struct mt_module_proc, or nothing */
 	KEEP_MODULE,	/* pid; arg: object, has_name */
 	KEEP_FIRED,	/* replies len bytes of struct keep_fired */
+	KEEP_USAGE,	/* val: CPU time in ns, resident bytes, of the keeper itself */
 	/* of looks at processes */
 	KEEP_FILE,     /* pid; arg: enum door_file. A descriptor */
+	KEEP_TEXT,     /* pid; arg: enum door_file, bytes at most. Replies its text at KEEP_ANSWER */
 	KEEP_EXE,      /* pid. Replies struct door_exe at KEEP_ANSWER */
 	KEEP_LIB,      /* pid; arg: dev, ino, start, end; area: path with its NUL. A descriptor */
 	KEEP_READ,     /* pid; arg: bytes; area: len bytes of struct iovec. Replies the bytes at KEEP_ANSWER */
 	KEEP_SIDEBAND, /* arg: cpu, bytes of the ring. A descriptor */
 	KEEP_LOCK,     /* pid; arg: its start, how long to wait. A descriptor, or none where there is no place for locks */
-	KEEP_USAGE,    /* val: CPU time in ns, resident bytes, of the keeper itself */
 };
 
 #define KEEP_ARGS 4
@@ -49,6 +51,8 @@ struct keep_request {
 	int32_t pid;
 	uint64_t arg[KEEP_ARGS];
 	uint64_t len; /* bytes of the area that belong to it */
+	int32_t tree; /* looks: whose share of places it takes if they are held up (lookers.h) */
+	uint32_t pad;
 };
 
 struct keep_reply {
@@ -75,7 +79,7 @@ struct keep_fired {
 };
 
 #define KEEP_PROBES_AREA (512ull << 20) /* the largest plan and its answer; pages are taken when touched */
-#define KEEP_READ_MAX (1ull << 20)
+#define KEEP_READ_MAX DOOR_TEXT_MAX
 #define KEEP_ANSWER 8192 /* in the area of looks: behind the ranges, or a path */
 #define KEEP_LOOKS_AREA (KEEP_ANSWER + KEEP_READ_MAX)
 #define KEEP_FIRED_MAX 4096

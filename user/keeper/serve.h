@@ -41,6 +41,8 @@ struct keep {
 	struct kept_libs libs;
 	struct kept_ring rings[KEEP_CPUS_MAX]; /* of sideband records, by CPU */
 	struct tracer *tracer;
+	struct wards_opts who;
+	struct wards *wards;
 	int checks; /* the caller is not root: only processes that it may trace itself */
 	keep_lock *lock;
 	void (*at_end)(const void *ctx);
@@ -55,8 +57,22 @@ void keep__probes(struct keep *k, const struct keep_request *q, struct keep_repl
 /* answer: KEEP_READ_MAX bytes, of which ret->len belong behind KEEP_ANSWER. ret_fds: one, to be closed once it is sent. */
 void keep__looks(struct keep *k, const struct keep_request *q, char *answer, struct keep_reply *ret, int *ret_fds);
 
-/* May the one who called memtrace look at this process? ptrace's own rule, asked of the kernel. 0 or -EPERM, -ESRCH. */
-int keep__may(const struct keep *k, pid_t pid);
+/*
+ * What is done about a process lies between these two: it may be served (wards.h), and where the caller is not root he may look
+ * at it himself: ptrace's own rule, asked of the kernel. Both must still be true afterwards, of the same process, or what was
+ * read is nobody's: it may have become another program meanwhile, or its number another's.
+ */
+struct keep_hold {
+	pid_t pid;
+	int fd; /* -1: a read of a known one, which takes no 0.3 s: a number does not go round twice meanwhile */
+};
+
+/* 0 or -EPERM, -ESRCH, -E2BIG. */
+int keep__hold(const struct keep *k, const struct keep_request *q, struct keep_hold *ret);
+/* 0, or why what was done must not be. may_be_dead: it may have ended, as long as its number is no other's. */
+int keep__release(const struct keep *k, struct keep_hold *h, int may_be_dead);
+/* Why it was not served, in words. Returns r. */
+int keep_refused(struct err *err, pid_t pid, int r);
 /* A copy of fd is kept; it stays the caller's. */
 void kept_libs__add(struct kept_libs *l, uint64_t dev, uint64_t ino, int fd);
 /* A copy, the caller's to close; -ESTALE: it was not handed out, or too many since. */

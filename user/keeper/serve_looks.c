@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -30,6 +28,18 @@ static int32_t look_file(const struct keep_request *q, struct keep_reply *ret, i
 	return one_fd(ret, ret_fds, door_own.file(NULL, q->pid, (enum door_file)q->arg[0]));
 }
 
+static int32_t look_text(const struct keep_request *q, char *answer, struct keep_reply *ret)
+{
+	size_t len = 0;
+	int r;
+
+	if (q->arg[0] >= DOOR_FILES || !DOOR_IS_TEXT(q->arg[0]) || q->arg[1] > KEEP_READ_MAX)
+		return -EINVAL;
+	r = door_own.text(NULL, q->pid, (enum door_file)q->arg[0], answer, q->arg[1], &len);
+	ret->len = r ? 0 : len;
+	return r;
+}
+
 static int32_t look_exe(const struct keep_request *q, char *answer, struct keep_reply *ret)
 {
 	struct door_exe exe = { 0 };
@@ -53,8 +63,6 @@ static int32_t look_lib(struct keep *k, const struct keep_request *q, struct kee
 	if (path[q->len - 1] || path[0] != '/' || strlen(path) != q->len - 1)
 		return -EINVAL;
 	fd = door_own.lib(NULL, q->pid, &l);
-	if (fd >= 0)
-		kept_libs__add(&k->libs, l.dev, l.ino, fd);
 	return one_fd(ret, ret_fds, fd);
 }
 
@@ -113,40 +121,49 @@ static int32_t look_lock(struct keep *k, const struct keep_request *q, struct ke
 	return r < 0 || fd < 0 ? r : one_fd(ret, ret_fds, fd);
 }
 
-static int32_t look_usage(struct keep_reply *ret)
+static int32_t look_at_process(struct keep *k, const struct keep_request *q, char *answer, struct keep_reply *ret,
+			       int *ret_fds)
 {
-	unsigned long pages = 0;
-	struct rusage ru;
-	FILE *f = fopen("/proc/self/statm", "re");
-
-	if (f) {
-		if (fscanf(f, "%*u %lu", &pages) != 1)
-			pages = 0;
-		fclose(f);
+	switch (q->op) {
+	case KEEP_FILE: return look_file(q, ret, ret_fds);
+	case KEEP_TEXT: return look_text(q, answer, ret);
+	case KEEP_EXE: return look_exe(q, answer, ret);
+	case KEEP_LIB: return look_lib(k, q, ret, ret_fds);
+	case KEEP_READ: return look_read(k, q, answer, ret);
+	case KEEP_LOCK: return look_lock(k, q, ret, ret_fds);
+	default: return -ENOSYS;
 	}
-	if (getrusage(RUSAGE_SELF, &ru) < 0)
-		return -errno;
-	ret->val[0] = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000000ull +
-		      (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000;
-	ret->val[1] = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-	return 0;
+}
+
+/* What everybody may read (but where /proc hides processes) is told of one that has ended, too. */
+static int is_open_to_all(const struct keep_request *q)
+{
+	return q->op == KEEP_FILE && DOOR_OPEN_TO_ALL(q->arg[0]);
+}
+
+static void take_back(struct keep_reply *ret, const int *fds, int why)
+{
+	for (uint32_t i = 0; i < ret->fds_cnt; i++)
+		close(fds[i]);
+	*ret = (struct keep_reply){ .r = why };
 }
 
 void keep__looks(struct keep *k, const struct keep_request *q, char *answer, struct keep_reply *ret, int *ret_fds)
 {
-	if (q->op == KEEP_SIDEBAND || q->op == KEEP_USAGE) {
-		ret->r = q->op == KEEP_USAGE ? look_usage(ret) : look_sideband(k, q, ret, ret_fds);
+	struct keep_hold hold;
+	int r;
+
+	if (q->op == KEEP_SIDEBAND) {
+		ret->r = look_sideband(k, q, ret, ret_fds);
 		return;
 	}
-	ret->r = keep__may(k, q->pid);
+	ret->r = keep__hold(k, q, &hold);
 	if (ret->r < 0)
 		return;
-	switch (q->op) {
-	case KEEP_FILE: ret->r = look_file(q, ret, ret_fds); break;
-	case KEEP_EXE: ret->r = look_exe(q, answer, ret); break;
-	case KEEP_LIB: ret->r = look_lib(k, q, ret, ret_fds); break;
-	case KEEP_READ: ret->r = look_read(k, q, answer, ret); break;
-	case KEEP_LOCK: ret->r = look_lock(k, q, ret, ret_fds); break;
-	default: ret->r = -ENOSYS;
-	}
+	ret->r = look_at_process(k, q, answer, ret, ret_fds);
+	r = keep__release(k, &hold, is_open_to_all(q));
+	if (r < 0)
+		take_back(ret, ret_fds, r);
+	else if (q->op == KEEP_LIB && ret->fds_cnt)
+		kept_libs__add(&k->libs, q->arg[0], q->arg[1], ret_fds[0]);
 }

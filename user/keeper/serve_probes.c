@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "bpf/lib/shared.h"
+#include "memtrace/shared.h"
 #include "keeper/filter.h"
 #include "keeper/serve.h"
 #include "keeper/wire_plan.h"
@@ -92,6 +94,8 @@ static int probes_attach(struct keep *k, const struct keep_request *q, struct ke
 	}
 	if (!r && sizeof(a) + g.wire.plan.sites_cnt > k->probes.area_bytes)
 		r = -E2BIG;
+	if (!r && (a.st.more > ATTACH_MORE_MAX || a.st.rest_ns > ATTACH_REST_NS_MAX)) /* a sleeper would not see us go */
+		r = -EINVAL;
 	if (!r) {
 		a.st.wanted = g.wire.wanted;
 		a.st.site_failed = failed;
@@ -173,6 +177,25 @@ static int probes_fired(struct keep *k, struct keep_reply *ret)
 	return r;
 }
 
+static int probes_usage(struct keep_reply *ret)
+{
+	unsigned long pages = 0;
+	struct rusage ru;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (f) {
+		if (fscanf(f, "%*u %lu", &pages) != 1)
+			pages = 0;
+		fclose(f);
+	}
+	if (getrusage(RUSAGE_SELF, &ru) < 0)
+		return -errno;
+	ret->val[0] = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000000ull +
+		      (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000;
+	ret->val[1] = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return 0;
+}
+
 /* Requests about one process. */
 static int probes_of_process(struct keep *k, const struct keep_request *q, struct keep_reply *ret)
 {
@@ -193,6 +216,22 @@ static int is_undo(const struct keep_request *q)
 	return ((q->op == KEEP_PYTHON || q->op == KEEP_MODULES) && !q->len) || (q->op == KEEP_MODULE && !q->arg[1]);
 }
 
+/* One that is another's by now, or has ended, keeps no probes. */
+static void probes_of_ward(struct keep *k, const struct keep_request *q, struct keep_reply *ret)
+{
+	struct keep_hold hold;
+	int r = keep__hold(k, q, &hold);
+
+	if (!r) {
+		ret->r = probes_of_process(k, q, ret);
+		r = keep__release(k, &hold, 1);
+		if (r < 0)
+			tracer__detach(k->tracer, q->pid);
+	}
+	if (r < 0)
+		ret->r = keep_refused(&ret->err, q->pid, r);
+}
+
 void keep__probes(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds, int *ret_close)
 {
 	switch (q->op) {
@@ -204,6 +243,9 @@ void keep__probes(struct keep *k, const struct keep_request *q, struct keep_repl
 		tracer__free(k->tracer);
 		k->tracer = NULL;
 		return;
+	case KEEP_USAGE:
+		ret->r = probes_usage(ret);
+		return;
 	}
 	if (!k->tracer) {
 		ret->r = -EINVAL;
@@ -213,9 +255,8 @@ void keep__probes(struct keep *k, const struct keep_request *q, struct keep_repl
 	case KEEP_FIRED: ret->r = probes_fired(k, ret); return;
 	case KEEP_DETACH: tracer__detach(k->tracer, q->pid); return; /* of one that is gone, too */
 	}
-	ret->r = is_undo(q) ? 0 : keep__may(k, q->pid);
-	if (ret->r < 0)
-		err_set(&ret->err, ret->r, "process %d may not be traced by you: %s", (int)q->pid, strerror(-ret->r));
-	else
+	if (is_undo(q))
 		ret->r = probes_of_process(k, q, ret);
+	else
+		probes_of_ward(k, q, ret);
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/regions.h"
 #include "model/flow_state.h"
 
 #define ACC_GAP_NS 2000000u /* between two backward passes of a job without optimizer regions */
@@ -87,7 +88,7 @@ void graph__free(struct graph *g)
 	free(g);
 }
 
-static struct fproc *graph__proc(struct graph *g, uint32_t pid)
+struct fproc *graph__proc(struct graph *g, uint32_t pid)
 {
 	struct fproc *p = g->last_proc;
 
@@ -182,7 +183,7 @@ static uint8_t classify(const char *name)
 	};
 	size_t len = strcspn(name, ".");
 
-	if (!strncmp(name, STEP_PREFIX, strlen(STEP_PREFIX)))
+	if (region_is_step(name))
 		return OPC_STEP_REGION;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strlen(known[i].name) == len && !memcmp(known[i].name, name, len))

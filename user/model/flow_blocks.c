@@ -206,6 +206,7 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 {
 	uint8_t cat = ev->aux & 15, guess = ev->aux >> 4 & 15;
 	struct fblock *f = b->tracked ? NULL : graph__add(g, b);
+	struct fproc *p = f ? graph__proc(g, b->pid) : NULL;
 
 	if (!f)
 		return;
@@ -215,6 +216,8 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 	f->one.cat = cat < CAT_COMPAT_MAX ? cat : CAT_UNKNOWN;
 	f->one.guess = guess < CAT_COMPAT_MAX ? guess : CAT_UNKNOWN;
 	f->one.bwd = ev->aux >> 8 & 1;
+	if (p && !(f->flags & (FB_STALE | FB_MET)) && (f->one.guess || !(f->flags & FB_TOUCHED)))
+		ids__push(&p->born, f->id, WINDOW_EDGES); /* of the step under way: what is guessed of it ends with that */
 	fblock__refresh(g, f);
 }
 

@@ -342,26 +342,51 @@ void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad
 
 /* --- nodes, steps ------------------------------------------------------------------------------------- */
 
+/* The smallest gradient that it is given, or what was made from one; 0: none. */
+static uint64_t node__gradient_size(struct graph *g, const struct fnode *n, const struct edge *e)
+{
+	uint64_t least = 0;
+
+	for (uint32_t i = 0; i < n->edges_cnt; i++) {
+		const struct fblock *f = e[i].flags & EDGE_ALLOC ? NULL : graph__find(g, e[i].id);
+
+		if (f && (f->flags & FB_OF_GRAD || (f->flags & (FB_GRAD | FB_PARAM)) == FB_GRAD) && (!least || f->size < least))
+			least = f->size;
+	}
+	return least;
+}
+
+static void fblock__stepped_by_hand(struct graph *g, struct fproc *p, struct fblock *f)
+{
+	if (f->marks)
+		fproc__see(p, f);
+	if (!rounds__count(&f->stepped_by_hand, fproc__round(p)))
+		return;
+	fblock__mark(g, f, FM_BY_HAND);
+	if (p->blind && !(f->flags & FB_STATE)) {
+		f->flags |= FB_STATE | FB_STATE_MUT | FB_FLOWS;
+		fblock__refresh(g, f);
+	}
+}
+
 /*
  * Adam without an Optimizer: gradients go in, and something that stays is written. Where no probe tells of
- * regions every optimizer is like that, for compat, too.
+ * regions every optimizer is like that, for compat, too. What is made from them counts as gradients, as L2 decay
+ * goes first: buf.add_(grad + decay * weight). Not if it is smaller than they are: a norm is kept for other reasons.
  */
 void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e)
 {
-	for (uint32_t i = 0; i < n->edges_cnt; i++) {
-		struct fblock *f = e[i].flags & EDGE_BUMPED ? graph__find(g, e[i].id) : NULL;
+	uint64_t size = node__gradient_size(g, n, e);
+
+	for (uint32_t i = 0; size && i < n->edges_cnt; i++) {
+		struct fblock *f = graph__find(g, e[i].id);
 
 		if (!f || (f->flags & (FB_ACC | FB_GRAD)))
 			continue;
-		if (f->marks)
-			fproc__see(p, f);
-		if (!rounds__count(&f->stepped_by_hand, fproc__round(p)))
-			continue;
-		fblock__mark(g, f, FM_BY_HAND);
-		if (p->blind && !(f->flags & FB_STATE)) {
-			f->flags |= FB_STATE | FB_STATE_MUT | FB_FLOWS;
-			fblock__refresh(g, f);
-		}
+		if ((e[i].flags & (EDGE_ALLOC | EDGE_DEL)) == EDGE_ALLOC && f->size >= size)
+			f->flags |= FB_OF_GRAD;
+		if (e[i].flags & EDGE_BUMPED)
+			fblock__stepped_by_hand(g, p, f);
 	}
 }
 
@@ -373,7 +398,7 @@ static bool is_state(const struct fblock *f)
 
 /* An optimizer's arithmetic has a gradient, state or other arithmetic in it, or writes a parameter; a
  * closure's forward pass has not. */
-static bool is_arithmetic(struct graph *g, const struct fnode *n, const struct edge *e, bool *ret_grads)
+static bool is_arithmetic(struct graph *g, const struct fnode *n, const struct edge *e)
 {
 	bool arith = false;
 
@@ -382,7 +407,6 @@ static bool is_arithmetic(struct graph *g, const struct fnode *n, const struct e
 
 		if (!f)
 			continue;
-		*ret_grads |= (f->flags & (FB_GRAD | FB_PARAM)) == FB_GRAD;
 		arith |= (f->flags & FB_GRAD) || is_state(f) || (f->marks & FM_ARITH) ||
 			 ((f->flags & FB_PARAM) && (e[i].flags & EDGE_BUMPED));
 	}
@@ -391,14 +415,16 @@ static bool is_arithmetic(struct graph *g, const struct fnode *n, const struct e
 
 void fproc__class_node(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e)
 {
-	bool grads = false, arith;
+	bool arith;
 
 	if (n->under_eval && !(n->in_hook && p->hooks_update))
 		return;
-	arith = is_arithmetic(g, n, e, &grads);
-	if (!n->in_region && grads)
+	if (!n->in_region) {
 		fproc__state_by_hand(g, p, n, e);
-	for (uint32_t i = 0; n->in_region && arith && i < n->edges_cnt; i++) {
+		return;
+	}
+	arith = is_arithmetic(g, n, e);
+	for (uint32_t i = 0; arith && i < n->edges_cnt; i++) {
 		struct fblock *f = graph__find(g, e[i].id);
 
 		if (f && !(f->flags & FB_PARAM) && (f->marks & FM_IN_STEP || e[i].flags & EDGE_BUMPED))

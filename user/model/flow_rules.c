@@ -275,7 +275,7 @@ void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const
 		node__forward(g, p, n, e, s);
 	if (g->m->classes == CLASSES_EXTENDED)
 		fproc__class_node(g, p, n, e);
-	else if (p->blind && s.grads && !n->under_eval)
+	else if (p->blind && !n->under_eval)
 		fproc__state_by_hand(g, p, n, e);
 	node__outs(g, n, e);
 }
@@ -439,6 +439,15 @@ static void fproc__trim(struct fproc *p)
 		p->nodes[i].edges_at -= edges;
 }
 
+/*
+ * What it was when it was met: later versions may depend on a parameter (an average of weights is written from them), and with
+ * them the block does, but that one is what it was called when nothing of it did.
+ */
+static bool is_first_input(const struct fblock *f, const struct span *s)
+{
+	return s->ver == 0 && s->cat == CAT_INPUT && (f->flags & (FB_MET | FB_FLOWS)) == (FB_MET | FB_FLOWS);
+}
+
 /* Forgets what versions made in the window were called. */
 static void graph__unlabel(struct graph *g, const struct edge *e, uint64_t since_ns)
 {
@@ -450,7 +459,7 @@ static void graph__unlabel(struct graph *g, const struct edge *e, uint64_t since
 	f->flags &= ~(uint32_t)FB_WEAK;
 	fblock__drop_sources(f);
 	for (unsigned i = 0; i < f->spans_cnt; i++)
-		if (f->spans[i].ts_ns >= since_ns)
+		if (f->spans[i].ts_ns >= since_ns && !is_first_input(f, &f->spans[i]))
 			f->spans[i].cat = CAT_UNKNOWN;
 }
 

@@ -34,7 +34,8 @@ enum fb_flag {
 	FB_BWD_WRITTEN = 1 << 11,
 	FB_USED = 1 << 12,   /* an argument named weight or bias, outside backward and optimizer */
 	FB_SAVED = 1 << 13,  /* backward read it, and did not make it (extended classes) */
-	FB_ALL = (1 << 14) - 1,
+	FB_OF_GRAD = 1 << 14, /* made outside backward from a gradient, of its size: L2 decay adds the weights to a copy */
+	FB_ALL = (1 << 15) - 1,
 	FB_STRONG = FB_PARAM | FB_GRAD | FB_STATE,
 };
 
@@ -282,6 +283,7 @@ void fblock__end(struct graph *g, struct fblock *f);	 /* its block dies now */
 struct span *fblock__span(struct fblock *f, uint32_t ver);
 /* A new version that began at ts_ns. */
 void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd);
+struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too many */
 bool ids__push(struct ids *ids, uint64_t id, uint32_t max);
 /* By what became of blocks born at the same place (operator, node, size, number in its node). */
 void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal);
@@ -300,6 +302,7 @@ void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f);
 void fproc__class_updated(struct fproc *p, struct fblock *f); /* a parameter was written, outside backward */
 void fproc__class_weight(struct fproc *p, struct fblock *f);  /* a parameter for its argument's name */
 void fproc__class_node(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
+/* Of a node outside of backward and of all regions. */
 void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
 void fproc__class_region_end(struct graph *g, struct fproc *p);
 void fproc__class_step(struct graph *g, struct fproc *p);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/regions.h"
 #include "model/flow.h"
 #include "model/state.h"
 
@@ -711,7 +712,7 @@ static void model__arg(struct model *m, const struct event *ev)
 
 static bool model__is_step(const struct model *m, name_id region)
 {
-	return !strncmp(names__get(m->names, region), STEP_PREFIX, strlen(STEP_PREFIX));
+	return region_is_step(names__get(m->names, region));
 }
 
 static void model__boundary(struct model *m, struct proc *p, enum growth_kind kind)

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/regions.h"
 #include "event/event.h"
 #include "model/state.h"
 #include "timeline/report.h"
@@ -225,7 +226,7 @@ void model__phase_region(struct model *m, struct thread *t, const struct event *
 		r->is_loader = true;
 	count_regions(t);
 	if (t->optimizers && !before)
-		enter_optimizer(m, t, begins_with(m, ev->name, STEP_PREFIX));
+		enter_optimizer(m, t, region_is_step(names__get(m->names, ev->name)));
 	else if (before && !t->optimizers)
 		leave_optimizer(m, t);
 }
@@ -250,8 +251,8 @@ void model__module(struct model *m, const struct event *ev)
 	if (!ev->pid || !ev->addr || (p && p->gone == 1))
 		return;
 	told.name.v = ev->name.v < NAMES_MAX ? ev->name.v : 0;
-	told.tid = ev->tid < NAMES_MAX ? ev->tid : 0;
-	told.seq = ev->seq < NAMES_MAX ? ev->seq : 0;
+	told.root.v = ev->root.v < NAMES_MAX ? ev->root.v : 0;
+	told.type.v = ev->type.v < NAMES_MAX ? ev->type.v : 0;
 	if (!modules__define(&m->modules, &told))
 		m->lost[MT_LOSS_NAMES]++;
 }

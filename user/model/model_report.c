@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/regions.h"
 #include "model/flow.h"
 #include "model/state.h"
 #include "timeline/report.h"
@@ -162,8 +163,7 @@ static uint64_t model__steps(const struct model *m)
 	for (uint32_t row = 1; row < m->regions.cnt; row++) {
 		const struct tally_row *t = &m->regions.rows[row];
 
-		if (!t->is_node && !strncmp(names__get(m->names, t->name), STEP_PREFIX,
-					    strlen(STEP_PREFIX)))
+		if (!t->is_node && region_is_step(names__get(m->names, t->name)))
 			steps += t->count;
 	}
 	return steps;
@@ -387,7 +387,22 @@ void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *re
 	*ret_probe_ns = 0;
 	for (int i = 0; i < MT_PROG_MAX; i++)
 		*ret_probe_ns += m->told.costs[i].ns;
-	*ret_cpu_ns = procs__cpu_ns(&m->procs);
+	*ret_cpu_ns = procs__cpu_ns(&m->procs, UINT64_MAX);
+}
+
+/*
+ * The most that the job can have lost. Of a process's CPU time no more counts than has passed by the clock: threads that wait
+ * for the one that is probed lose what it loses. And without us the job would have had our CPU time as well.
+ */
+static double model__overhead_most(const struct model *m)
+{
+	uint64_t probe_ns, cpu_ns, self_ns = m->told.self_cpu_ns, took = m->now_ns - m->start_ts_ns, serial_ns;
+	double most;
+
+	model__overhead(m, &probe_ns, &cpu_ns);
+	serial_ns = took ? procs__cpu_ns(&m->procs, took) : cpu_ns;
+	most = (double)(probe_ns + self_ns) / (double)(serial_ns + self_ns);
+	return most < 1 ? most : 1;
 }
 
 static void model__report_cost(const struct model *m, struct report *r)
@@ -398,10 +413,12 @@ static void model__report_cost(const struct model *m, struct report *r)
 		r->probe_hits += r->costs[i].hits;
 	}
 	model__overhead(m, &r->probe_ns, &r->target_cpu_ns);
-	if (r->target_cpu_ns)
-		r->overhead = (double)r->probe_ns / (double)r->target_cpu_ns;
 	r->self_rss = m->told.self_rss;
 	r->self_cpu_ns = m->told.self_cpu_ns;
+	if (!r->target_cpu_ns)
+		return;
+	r->overhead = (double)r->probe_ns / (double)r->target_cpu_ns;
+	r->overhead_most = model__overhead_most(m);
 }
 
 static int model__report_head(const struct model *m, struct report *r)

@@ -69,8 +69,8 @@ static name_id id_of(uint32_t v)
 
 static struct tensor name_of(const struct event *ev)
 {
-	return (struct tensor){ .path = id_of(ev->name.v), .root = id_of(ev->tid), .type = id_of(ev->seq),
-				.key = id_of(ev->aux), .kind = ev->flags, .size = ev->size };
+	return (struct tensor){ .path = id_of(ev->name.v), .root = id_of(ev->root.v), .type = id_of(ev->type.v),
+				.key = id_of(ev->key.v), .kind = ev->flags, .size = ev->size };
 }
 
 void model__tensor_of(struct model *m, const struct event *ev)
@@ -143,8 +143,8 @@ unsigned model__tensor_memory(const struct model *m, const struct block *b, stru
 		ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR_OF, .pid = b->pid, .addr = b->ptr,
 					   .name = t->of };
 	ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR, .pid = b->pid, .dev = (uint8_t)b->dev,
-			       .addr = b->ptr, .size = b->size, .name = t->path, .tid = t->root.v,
-			       .seq = t->type.v, .aux = t->key.v, .flags = t->kind };
+			       .addr = b->ptr, .size = b->size, .name = t->path, .root = t->root,
+			       .type = t->type, .key = t->key, .flags = t->kind };
 	return n;
 }
 

@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event/kinds.h"
 #include "model/flow.h"
 #include "model/state.h"
 
-#define REGION_BITS 20
-
-_Static_assert(NAMES_MAX <= 1u << REGION_BITS, "aux of EV_WAS");
+_Static_assert(NAMES_MAX <= EV_REGION_BITS + 1, "aux of EV_WAS");
 
 /* --- telling ---------------------------------------------------------------------------------------------- */
 
@@ -22,7 +21,7 @@ static void model_was__fill(struct model_was *w, const struct model *m, const st
 	*w = (struct model_was){ .id = b->id, .cnt = 1, .stack = stackset__of(&m->stacks, b->id) };
 	w->ev[0] = (struct event){
 		.ts_ns = b->born_ts_ns, .kind = EV_WAS, .pid = b->pid, .tid = b->tid, .dev = (uint8_t)b->dev, .addr = b->ptr,
-		.size = b->size, .name = m->ops.rows[b->op].name, .aux = region->name.v | (uint32_t)b->from << REGION_BITS,
+		.size = b->size, .name = m->ops.rows[b->op].name, .aux = event_was_aux(region->name.v, b->from),
 		.flags = (uint8_t)((b->met ? EV_WAS_MET : 0) | (region->is_node ? EV_WAS_NODE : 0)),
 	};
 	if (b->tracked) {
@@ -202,7 +201,7 @@ static void model__was_block(struct model *m, const struct event *ev)
 {
 	struct device *d = ev->addr ? model__device_row(m, ev->dev) : NULL;
 	struct proc *p = d ? model__proc_of(m, ev) : NULL;
-	name_id region = { ev->aux & ((1u << REGION_BITS) - 1) };
+	name_id region = { event_region(ev) };
 	/* told at the begin: nothing that is told later can be older than that */
 	uint64_t age_ns = m->now_ns == m->start_ts_ns ? (uint64_t)ev->seq * 1000000 : 0;
 	uint32_t stack = p ? model__stack_of_was(m, ev) : 0;
@@ -223,7 +222,7 @@ static void model__was_block(struct model *m, const struct event *ev)
 	b->op = tally__ready(&m->ops, d->idx, tally__row(&m->ops, ev->name, false));
 	b->region = tally__ready(&m->regions, d->idx, tally__row(&m->regions, region, ev->flags & EV_WAS_NODE));
 	b->met = !!(ev->flags & EV_WAS_MET) && !dev_is_host(ev->dev);
-	b->from = ev->dev >= MT_DEV_CUDA0 ? ev->aux >> REGION_BITS & 3 : FROM_ALLOCATOR;
+	b->from = ev->dev >= MT_DEV_CUDA0 ? event_from(ev) : FROM_ALLOCATOR;
 	b->unlisted = !p->listed;
 	m->stack = stack;
 	model__carried(m, b, d, p);

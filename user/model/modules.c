@@ -223,7 +223,7 @@ static void set_parent(struct modules *s, uint32_t row, uint32_t parent)
 
 static bool is_same(const struct module_row *r, const struct event *ev)
 {
-	return r->path.v == ev->name.v && r->root.v == ev->tid && r->class.v == ev->seq;
+	return r->path.v == ev->name.v && r->root.v == ev->root.v && r->class.v == ev->type.v;
 }
 
 bool modules__define(struct modules *s, const struct event *ev)
@@ -241,8 +241,8 @@ bool modules__define(struct modules *s, const struct event *ev)
 	r->turn = r->told ? r->turn : ++s->turns;
 	r->told = true;
 	r->path = ev->name;
-	r->root = (name_id){ ev->tid };
-	r->class = (name_id){ ev->seq };
+	r->root = ev->root;
+	r->class = ev->type;
 	set_parent(s, row, parent);
 	return put(&s->by_path, &s->path_slots, &s->path_cnt, path_key(ev->pid, r->root), r->path.v, row);
 }

@@ -148,13 +148,13 @@ void procs__exited(struct procs *ps, struct proc *p)
 		procs__fold(ps);
 }
 
-uint64_t procs__cpu_ns(const struct procs *ps)
+uint64_t procs__cpu_ns(const struct procs *ps, uint64_t most_ns)
 {
 	uint64_t sum = ps->cpu_folded_ns;
 	const struct proc *p;
 
 	TAILQ_FOREACH(p, &ps->all, all)
-		sum += p->cpu_ns;
+		sum += p->cpu_ns < most_ns ? p->cpu_ns : most_ns;
 	return sum;
 }
 

@@ -96,7 +96,8 @@ struct proc *procs__get(struct procs *ps, uint32_t pid, bool *ret_full);
 struct proc *procs__new_life(struct procs *ps, uint32_t pid, bool *ret_full);
 /* It exited: from now on it only waits to be folded. Its live numbers must be 0 by now. */
 void procs__exited(struct procs *ps, struct proc *p);
-uint64_t procs__cpu_ns(const struct procs *ps); /* all of them, since each one's first EV_CPU */
+/* All of them, since each one's first EV_CPU; of one most_ns at most, but for those folded into others. */
+uint64_t procs__cpu_ns(const struct procs *ps, uint64_t most_ns);
 
 uint64_t proc__rss(const struct proc *p); /* file, anonymous and shared pages together */
 void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/regions.h"
 #include "base/seed.h"
 #include "event/rank_label.h"
 #include "model/model.h"
@@ -343,7 +344,7 @@ static void rank__steps(struct rank *k, const struct ranks *r, const struct even
 		s->marked = true;
 		rank__step(k, ev->addr, ev->ts_ns);
 	} else if (ev->kind == MT_EV_REGION_BEGIN && !s->marked &&
-		   !strncmp(names__get(r->names, ev->name), STEP_PREFIX, strlen(STEP_PREFIX)) && counts_steps_of(k, ev->pid)) {
+		   region_is_step(names__get(r->names, ev->name)) && counts_steps_of(k, ev->pid)) {
 		rank__step(k, s->total, ev->ts_ns);
 	}
 }

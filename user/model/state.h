@@ -21,7 +21,6 @@ struct report_block;
 struct report_dev;
 
 /* Regions of this beginning are steps where nothing else marks them. */
-#define STEP_PREFIX "Optimizer.step#"
 #define PROFILER_STEP "ProfilerStep#" /* torch.profiler's: marks */
 
 /* Live bytes of one device: 128 PiB, so that all devices together stay below 2^64. */

@@ -33,6 +33,7 @@ struct flow_facts {
 	int64_t storage, meta, variable;    /* fields of TensorImpl and AccumulateGrad; -1: none */
 	int optional;			    /* enum callconv_optional; -1: none is named */
 	struct flow_fields resized;	    /* fields of StorageImpl that are touched when it is resized */
+	int has_old_strings;		    /* std::string has 8 bytes in torch's objects */
 };
 
 struct host_facts {
@@ -101,8 +102,9 @@ int builder__put_site(struct builder *b, const struct lib *lib, const struct sit
 int builder__put_vtable(struct builder *b, uint64_t addr, name_id name);
 /* What the file behind one of the target's libraries says; NULL: it cannot be had. Good while the plan is made. */
 const struct file_facts *builder__facts(struct builder *b, const struct lib *lib);
-/* plan.c: everything that the sources want of b->elf, into b->plan. */
-int builder__plan_elf(struct builder *b);
+/* In the order in which they are set; once all are there. */
+void plan__sort(struct plan *p);
+int plan__list_guards(struct plan *p); /* after that: 0 or -ENOMEM */
 /* One sentence about what will not be visible. */
 void builder__note(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void builder__cover(struct builder *b, enum source source, uint32_t wanted, uint32_t found);

@@ -10,10 +10,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LOG_MODULE "plan"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "plan/cache.h"
@@ -34,14 +34,6 @@ struct open_lib {
 	uint64_t kept_bytes; /* of it */
 	struct err why;	     /* it cannot be opened */
 };
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 /* --- opening --------------------------------------------------------------------------------------- */
 
@@ -215,6 +207,21 @@ static int find__take_counts(struct find *f, const struct builder *own)
 	}
 	f->bytes = find__size(f);
 	return 0;
+}
+
+/* Everything that the sources want of b->elf, into b->plan. */
+static int builder__plan_elf(struct builder *b)
+{
+	int r = catalog__plan_lib(b);
+
+	if (r == 0 && (b->sources & SRC_SEGMENTS))
+		r = gpu__plan_lib(b);
+	if (r == 0 && (b->sources & (SRC_OPS | SRC_VIEWS | SRC_FLOW | SRC_REGIONS)))
+		r = ops__plan_lib(b);
+	if (r == 0 && (b->sources & SRC_USDT))
+		r = usdt__plan_lib(b);
+	builder__note_left_out(b);
+	return r;
 }
 
 /* The plan of one file: a builder of its own, which knows nothing of the process. */

@@ -11,10 +11,12 @@
  * flag in front. StorageImpl's fields must be among those that at::native::resize_bytes_cpu touches in its
  * argument: data and size as words, device type and index as bytes. AccumulateGrad's variable follows
  * Node, whose size changes from version to version (392 in 1.13, 472 in 2.4 and 2.8, 464 in 2.13), so it is taken
- * from the code: the first field of the node that AccumulateGrad::apply uses.
+ * from the code: the first field of the node that AccumulateGrad::apply uses. AutogradMeta's grad stands behind a
+ * std::string, which has 32 bytes, or 8 with the old ABI of PyPI's wheels up to 2.6: the name of Node::name(), which gives one,
+ * says which.
  *
  * What no row fits is refused rather than guessed; `ops` then takes the place of `flow`. Not told by
- * code are AutogradMeta's grad (40 since 1.13) and a list's items. A wrong place would give no
+ * code are what else is before AutogradMeta's grad (nothing since 1.13) and a list's items. A wrong place would give no
  * wrong tensor: nothing is read but through objects of known classes (bpf/flow.bpf.c), the rest is counted.
  *
  * That an object is a tensor at all is told by its vtable pointer: the exported vtables of TensorImpl
@@ -42,6 +44,8 @@
 #define ACC_INSNS      48
 #define ACC_APPLY      "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE"
 #define RESIZE_INSNS   128
+#define NAME_OLD       "_ZNK5torch8autograd4Node4nameEv" /* otherwise …4nameB5cxx11Ev */
+#define NAME_SHORTER   24 /* std::string of the old ABI */
 
 _Static_assert(SLOTS >= 2 * MT_FLOW_SPECS_MAX && !(SLOTS & (SLOTS - 1)), "an open hash table");
 
@@ -51,7 +55,7 @@ static const struct {
 	struct flow_layout layout;
 } layouts[] = {
 	{ CALLCONV_STD,
-	  { "2.4 to 2.13",
+	  { "2.4 to 2.15",
 	    { .impl_storage = 16,
 	      .impl_autograd_meta = 24,
 	      .meta_grad = 40,
@@ -209,6 +213,7 @@ struct begin {
 	int has_base, has_storage; /* vtables of c10::TensorImpl, c10::StorageImpl */
 	int64_t storage, meta, variable; /* fields of TensorImpl and AccumulateGrad */
 	struct flow_fields resized; /* fields of StorageImpl that are touched when it is resized */
+	int has_old_strings;
 };
 
 static const struct flow_layout *find_layout(const struct begin *g)
@@ -244,11 +249,15 @@ static const char *choose_layout(const struct begin *g, struct flow_layout *ret)
 		return "where AccumulateGrad keeps its variable is not to be seen";
 	*ret = *l;
 	ret->at.acc_variable = (uint16_t)g->variable;
+	if (g->has_old_strings)
+		ret->at.meta_grad -= NAME_SHORTER;
 	return NULL;
 }
 
 void flow__facts(struct flow_facts *ret, const struct elf *e, const struct lib *lib)
 {
+	struct elf_sym name;
+
 	*ret = (struct flow_facts){ .storage = -1, .meta = -1, .variable = -1, .optional = -1, .resized = { .first = -1 } };
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++) {
 		struct elf_sym sym;
@@ -268,6 +277,7 @@ void flow__facts(struct flow_facts *ret, const struct elf *e, const struct lib *
 	find_fields(e, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm", ZYDIS_REGISTER_RDI, RESIZE_INSNS,
 		    &ret->resized);
 	ret->variable = first_field(e, ACC_APPLY, ZYDIS_REGISTER_RSI, ACC_INSNS);
+	ret->has_old_strings = elf__find_symbol(e, NAME_OLD, &name) == 0;
 }
 
 /* What a file says, at its place in this process. */
@@ -298,6 +308,7 @@ static int begin_lib(struct begin *g, const struct lib *lib, const struct file_f
 		g->resized = f->resized;
 	if (g->variable < 0)
 		g->variable = f->variable;
+	g->has_old_strings |= f->has_old_strings;
 	return 0;
 }
 

@@ -303,19 +303,12 @@ static int is_torch(const struct builder *b)
 int ops__plan_lib(struct builder *b)
 {
 	struct ops o = { .b = b };
-	const uint8_t *rodata;
-	uint64_t vaddr;
-	size_t len;
 	int r;
 
 	if (!is_torch(b))
 		return 0;
-	if ((b->sources & SRC_ANY_OPS) &&
-	    elf__section(b->elf, ".rodata", &rodata, &len, &vaddr) == 0) {
-		o.schemas = schema_index__new(rodata, len);
-		if (!o.schemas)
-			return -ENOMEM;
-	}
+	if ((b->sources & SRC_ANY_OPS) && schema_index__of(b->elf, &o.schemas) == -ENOMEM)
+		return -ENOMEM;
 	r = elf__each_symbol(b->elf, each_symbol, &o);
 	if (r == 0 && o.guards)
 		r = add_lookup(&o);

@@ -86,7 +86,7 @@ struct flow_vtable {
 };
 
 struct flow_layout {
-	const char *torch; /* versions: "2.4 to 2.13"; NULL: no tensor can be read */
+	const char *torch; /* versions: "2.4 to 2.15"; NULL: no tensor can be read */
 	struct mt_flow_layout at;
 };
 

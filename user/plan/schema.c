@@ -11,7 +11,10 @@
  * Some texts stand there twice: once with "aten::" (older copies that the JIT keeps; taken only for
  * want of another), and one pair differs in what is said to be written: the one that says more wins.
  *
- * A linker may have merged one text into the end of another (Debian's torch 1.13: 21 operators).
+ * A linker may have merged one text into the end of another (Debian's torch 1.13: 21 operators; PyPI's 2.15: 39): then
+ * several texts end like it, or an older copy stands alone. The code that registers the schemas has the address of each in
+ * an instruction (`lea text(%rip), %rsi`), inside a longer text or not: it is asked then, and where it is not known (a
+ * stripped library) the end that all agree on is taken.
  *
  * Parsing must survive default values: str a="\"'\\", int[2] x=[0,1], so it knows quotes, escapes and
  * brackets.
@@ -21,6 +24,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/array.h"
+
+#define ARROW ") -> "
 
 /* --- characters ------------------------------------------------------------------------------------ */
 
@@ -242,9 +249,17 @@ struct entry {
 #define SCHEMAS_MAX 65536 /* torch 2.13 has 4,900 */
 #define MERGED_MAX 1024	  /* Debian's torch 1.13 asks 70 times */
 
-struct schema_index {
-	struct entry *entries; /* sorted by key, the best of equals first */
+struct entries {
+	struct entry *at; /* sorted by key, the best of equals first */
 	size_t cnt, cap;
+};
+
+struct schema_index {
+	struct text data;
+	struct entries alone;	   /* behind a NUL */
+	struct entries registered; /* what code names, wherever it begins */
+	schema_code_fn *ask;	   /* for that code; NULL: it was, or there is nobody to ask */
+	void *ask_ctx;
 	unsigned merged_cnt; /* times that all of them were gone through */
 };
 
@@ -277,7 +292,7 @@ static int entry_cmp(const void *pa, const void *pb)
 }
 
 /* 0 also when the string is no schema of torch's own operators, or one too many. */
-static int schema_index__add(struct schema_index *x, struct text t)
+static int entries__add(struct entries *x, struct text t)
 {
 	struct schema s;
 	struct entry e = { .text = t };
@@ -289,25 +304,17 @@ static int schema_index__add(struct schema_index *x, struct text t)
 	e.key = (struct text){ s.name.at, open - (size_t)(s.name.at - t.at) };
 	for (size_t i = open; i < t.len; i++)
 		e.writes += t.at[i] == '!';
-	if (x->cnt == x->cap) {
-		size_t cap = x->cap ? x->cap * 2 : 1024;
-		struct entry *p = realloc(x->entries, cap * sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		x->entries = p;
-		x->cap = cap;
-	}
-	x->entries[x->cnt++] = e;
+	if (!array_has_room(x->at, x->cnt, x->cap, 1024))
+		return -ENOMEM;
+	x->at[x->cnt++] = e;
 	return 0;
 }
 
-static int schema_index__scan(struct schema_index *x, const char *data, size_t len)
+static int schema_index__scan(struct schema_index *x)
 {
-	static const char arrow[] = ") -> ";
-	const char *at = data, *end = data + len, *hit;
+	const char *at = x->data.at, *end = at + x->data.len, *hit;
 
-	while (at < end && (hit = memmem(at, (size_t)(end - at), arrow, sizeof(arrow) - 1))) {
+	while (at < end && (hit = memmem(at, (size_t)(end - at), ARROW, strlen(ARROW)))) {
 		size_t back = (size_t)(hit - at) < SCHEMA_BYTES_MAX ? (size_t)(hit - at) : SCHEMA_BYTES_MAX;
 		const char *nul = memchr(hit, '\0', (size_t)(end - hit));
 		const char *from = back ? memrchr(hit - back, '\0', back) : NULL;
@@ -318,7 +325,7 @@ static int schema_index__scan(struct schema_index *x, const char *data, size_t l
 		/* a string that begins where the search did begins behind a NUL, too */
 		from = from ? from + 1 : hit - back;
 		r = (size_t)(nul - from) <= SCHEMA_BYTES_MAX
-			    ? schema_index__add(x, (struct text){ from, (size_t)(nul - from) })
+			    ? entries__add(&x->alone, (struct text){ from, (size_t)(nul - from) })
 			    : 0;
 		if (r < 0)
 			return r;
@@ -327,16 +334,40 @@ static int schema_index__scan(struct schema_index *x, const char *data, size_t l
 	return 0;
 }
 
+static void entries__sort(struct entries *x)
+{
+	if (x->cnt)
+		qsort(x->at, x->cnt, sizeof(*x->at), entry_cmp);
+}
+
+/* The best one with that key, or NULL. */
+static const struct entry *entries__find(const struct entries *x, struct text key)
+{
+	size_t lo = 0, hi = x->cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (key_cmp(x->at[mid].key, key) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < x->cnt && !key_cmp(x->at[lo].key, key) ? &x->at[lo] : NULL;
+}
+
 struct schema_index *schema_index__new(const uint8_t *data, size_t len)
 {
 	struct schema_index *x = calloc(1, sizeof(*x));
 
-	if (x && schema_index__scan(x, (const char *)data, len) < 0) {
+	if (!x)
+		return NULL;
+	x->data = (struct text){ (const char *)data, len };
+	if (schema_index__scan(x) < 0) {
 		schema_index__free(x);
 		return NULL;
 	}
-	if (x && x->cnt)
-		qsort(x->entries, x->cnt, sizeof(*x->entries), entry_cmp);
+	entries__sort(&x->alone);
 	return x;
 }
 
@@ -344,8 +375,71 @@ void schema_index__free(struct schema_index *x)
 {
 	if (!x)
 		return;
-	free(x->entries);
+	free(x->alone.at);
+	free(x->registered.at);
 	free(x);
+}
+
+/* --- what the code says ---------------------------------------------------------------------------------
+ */
+
+void schema_index__when_in_doubt(struct schema_index *x, schema_code_fn *ask, void *ctx)
+{
+	x->ask = ask;
+	x->ask_ctx = ctx;
+}
+
+/* The text that begins there, up to its NUL; empty: nothing that could be a schema. */
+static struct text text_at(const struct schema_index *x, uint64_t offset)
+{
+	struct text t = { x->data.at, 0 };
+	const char *nul;
+	size_t most;
+
+	if (offset >= x->data.len)
+		return t;
+	t.at += offset;
+	most = x->data.len - (size_t)offset;
+	nul = memchr(t.at, '\0', most < SCHEMA_BYTES_MAX ? most : SCHEMA_BYTES_MAX);
+	if (nul && memmem(t.at, (size_t)(nul - t.at), ARROW, strlen(ARROW)))
+		t.len = (size_t)(nul - t.at);
+	return t;
+}
+
+/*
+ * Every byte that could begin `lea disp32(%rip), %r64` is taken for one: what is none would have to point to the very
+ * beginning of a schema of the name that is looked for.
+ */
+static int schema_index__scan_code(struct schema_index *x, const struct schema_code *c)
+{
+	enum { LEA_BYTES = 7 };
+
+	for (size_t i = 0; i + LEA_BYTES <= c->len; i++) {
+		const uint8_t *at = c->code + i;
+		struct text t;
+		int32_t disp;
+
+		if ((at[0] & 0xfb) != 0x48 || at[1] != 0x8d || (at[2] & 0xc7) != 0x05)
+			continue;
+		memcpy(&disp, at + 3, sizeof(disp));
+		t = text_at(x, c->vaddr + i + LEA_BYTES + (uint64_t)(int64_t)disp - c->data_vaddr);
+		if (t.len && entries__add(&x->registered, t) < 0)
+			return -ENOMEM;
+	}
+	entries__sort(&x->registered);
+	return 0;
+}
+
+/* Its code is asked for once. */
+static const struct entry *schema_index__find_registered(struct schema_index *x, struct text key)
+{
+	schema_code_fn *ask = x->ask;
+	struct schema_code c = { 0 };
+
+	x->ask = NULL;
+	if (ask && ask(x->ask_ctx, &c) == 0 && schema_index__scan_code(x, &c) < 0)
+		x->registered.cnt = 0; /* out of memory: as if nobody had been asked */
+	return entries__find(&x->registered, key);
 }
 
 /*
@@ -358,8 +452,8 @@ static int schema_index__find_merged(struct schema_index *x, struct text key, st
 
 	if (x->merged_cnt++ >= MERGED_MAX)
 		return -ENOENT;
-	for (size_t i = 0; i < x->cnt; i++) {
-		const struct entry *e = &x->entries[i];
+	for (size_t i = 0; i < x->alone.cnt; i++) {
+		const struct entry *e = &x->alone.at[i];
 		struct text end;
 		size_t skip;
 
@@ -383,23 +477,19 @@ static int schema_index__find_merged(struct schema_index *x, struct text key, st
 int schema_index__find(struct schema_index *x, const char *op, size_t op_len, struct text *ret)
 {
 	struct text key = { op, op_len };
-	size_t lo = 0, hi = x->cnt;
+	const struct entry *alone = entries__find(&x->alone, key), *e = alone;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (key_cmp(x->entries[mid].key, key) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo == x->cnt || key_cmp(x->entries[lo].key, key))
+	if (!e || e->has_ns)
+		e = schema_index__find_registered(x, key);
+	if (!e)
+		e = alone;
+	if (!e)
 		return schema_index__find_merged(x, key, ret);
-	*ret = x->entries[lo].text;
+	*ret = e->text;
 	return 0;
 }
 
 size_t schema_index__cnt(const struct schema_index *x)
 {
-	return x->cnt;
+	return x->alone.cnt;
 }

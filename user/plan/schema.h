@@ -60,6 +60,22 @@ struct schema_index *schema_index__new(const uint8_t *data, size_t len);
 void schema_index__free(struct schema_index *x);
 /* The schema text of at::_ops::<op>: 0 or -ENOENT. */
 int schema_index__find(struct schema_index *x, const char *op, size_t op_len, struct text *ret);
+/* Texts that stand alone. */
 size_t schema_index__cnt(const struct schema_index *x);
+
+/* The code that registers the schemas, and where the index's data is: which text an operator has when several could be it. */
+struct schema_code {
+	const uint8_t *code; /* borrowed until the next question */
+	size_t len;
+	uint64_t vaddr, data_vaddr;
+};
+/* 0, or -ENOENT: it is not known. */
+typedef int schema_code_fn(void *ctx, struct schema_code *ret);
+/* Is asked once, when an operator's text does not stand alone: to find that code is dear. */
+void schema_index__when_in_doubt(struct schema_index *x, schema_code_fn *ask, void *ctx);
+
+/* The index of a library, with the code that it may ask for. -ENOENT: it has no read-only data; -ENOMEM. */
+struct elf;
+int schema_index__of(const struct elf *e, struct schema_index **ret);
 
 #endif

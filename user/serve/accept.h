@@ -7,7 +7,7 @@
 #ifndef MT_SERVE_ACCEPT_H
 #define MT_SERVE_ACCEPT_H
 
-#include "view/metrics.h"
+#include "view/metrics/metrics.h"
 
 #define CONTENT_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define CONTENT_TEXT "text/plain; version=0.0.4; charset=utf-8"

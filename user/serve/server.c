@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * libmicrohttpd in its external mode: it has an epoll of its own, which stands with a timer in ours, so the caller's loop
- * watches one descriptor. No second thread: what is served is made from the model, which belongs to the loop's thread, and
- * work per wake-up is bounded (RUNS_MAX), so that rings are emptied in time whatever clients do.
+ * watches one descriptor; work per wake-up is bounded (RUNS_MAX).
  *
  * libmicrohttpd's own timeout counts from the last byte, so a client that sends one now and then is never too late. Here
  * the time of a whole request counts: once a second whoever is late has its socket shut down, which
@@ -31,7 +30,7 @@
 #include "serve/mhd.h"
 #include "serve/pack.h"
 #include "serve/place.h"
-#include "view/html_page.h"
+#include "view/page/html_page.h"
 
 #define RUNS_MAX 16
 #define NS_PER_S 1000000000ull

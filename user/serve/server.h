@@ -7,7 +7,7 @@
  *	/          the page, which listens to
  *	/events    server-sent events: each message that is pushed, whole, or the latest one if the client is slow
  *
- * Runs on the caller's thread: server__run does what can be done without waiting. A client cannot hold it up: reads and
+ * Runs on the thread that calls server__run, which does what can be done without waiting. A client cannot hold it up: reads and
  * writes never block, headers have SERVER_HEADER_BYTES and SERVER_WAIT_S, an answer SERVER_SEND_S, and of
  * SERVER_CLIENTS_MAX connections, when all but a few are taken, one makes room for each that comes (place.h). So whoever
  * asks for /metrics is answered, whatever others do with their connections. Metrics are made once for all who ask.
@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "view/metrics.h"
+#include "view/metrics/metrics.h"
 
 struct gate;
 struct err;

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/seed.h"
-#include "bpf/lib/shared.h"
+#include "memtrace/shared.h"
 #include "python/code.h"
 #include "stack/demangle.h"
 #include "stack/intern.h"
@@ -22,7 +22,8 @@
 #define TABLES_BYTES_MAX (32u << 20)
 #define PLACES 32768	       /* the same, of code addresses */
 #define HASHES 131072	       /* of Python frames, half of it at most */
-#define REFRESH_NS 200000000ull /* a process's maps are read again so often, if an address is not known */
+#define REFRESH_NS 200000000ull /* a process's maps are read again so often at most, if an address is not known … */
+#define REFRESH_REST 9		/* … and with a pause of so many times what that took: they may be long */
 
 struct cap_proc {
 	pid_t pid;
@@ -33,7 +34,7 @@ struct cap_proc {
 	struct py_runtime rt;
 	uint64_t py_start, py_end; /* code of the interpreter's file */
 	uint8_t has_rt, is_told, is_hopeless;
-	uint64_t refreshed_ns;
+	uint64_t refresh_ns; /* not before this time */
 	uint32_t hashes_cnt; /* of Python frames that it told */
 };
 
@@ -156,7 +157,7 @@ static void capture__map(struct capture *c, struct cap_proc *p)
 	codemap__free(p->map);
 	p->map = codemap__new(c->modules, p->target);
 	p->map_no = ++c->maps_cnt;
-	p->refreshed_ns = now_ns();
+	p->refresh_ns = now_ns() + REFRESH_NS;
 }
 
 static uint16_t or_none(uint16_t off)
@@ -276,16 +277,19 @@ void capture__begin(struct capture *c, pid_t pid)
 	capture__find_python(c, p);
 }
 
-/* An address that no file has: perhaps a library came since. At most REFRESH_NS apart. */
+/* An address that no file has: perhaps a library came since. */
 static void capture__refresh(struct capture *c, struct cap_proc *p)
 {
-	if (now_ns() - p->refreshed_ns < REFRESH_NS)
+	uint64_t begin_ns = now_ns(), took_ns;
+
+	if (begin_ns < p->refresh_ns)
 		return;
-	p->refreshed_ns = now_ns();
 	if (target__refresh(p->target, NULL) > 0)
 		capture__map(c, p);
 	if (p->map)
 		capture__find_python(c, p);
+	took_ns = now_ns() - begin_ns;
+	p->refresh_ns = begin_ns + took_ns + (took_ns * REFRESH_REST > REFRESH_NS ? took_ns * REFRESH_REST : REFRESH_NS);
 }
 
 void capture__retry(struct capture *c)

@@ -3,17 +3,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "target/proc_io.h"
+#include "target/proc_text.h"
 #include "target/sideband.h"
+
+#ifndef CONFIGFS_MAGIC
+#define CONFIGFS_MAGIC 0x62656570
+#endif
 
 static const struct door *door = &door_own;
 
 const char *door_file_name(enum door_file which)
 {
-	static const char *const names[DOOR_FILES] = { "stat", "status", "cmdline", "maps", "environ", "smaps_rollup", "auxv" };
+	static const char *const names[DOOR_FILES] = { "stat", "status", "maps", "auxv", "cmdline", "environ", "smaps_rollup" };
 
 	return names[which];
 }
@@ -29,6 +38,24 @@ static int own_file(void *ctx, pid_t pid, enum door_file which)
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, door_file_name(which));
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	return fd < 0 ? -errno : fd;
+}
+
+static int own_text(void *ctx, pid_t pid, enum door_file which, char *buf, size_t cap, size_t *ret_len)
+{
+	int fd = own_file(ctx, pid, which);
+	size_t len = 0;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return fd;
+	while (n > 0 && len < cap) {
+		n = read(fd, buf + len, cap - len);
+		n = n < 0 && errno != EINTR ? -errno : n;
+		len += n > 0 ? (size_t)n : 0;
+	}
+	close(fd);
+	*ret_len = len;
+	return n < 0 ? (int)n : 0;
 }
 
 static int own_exe(void *ctx, pid_t pid, struct door_exe *ret)
@@ -48,10 +75,51 @@ static int own_exe(void *ctx, pid_t pid, struct door_exe *ret)
 	return 0;
 }
 
+/* Files of the kernel: to open them can do things, and some of a device's memory can be mapped (sysfs). */
+static int is_made_up(int fd)
+{
+	static const uint64_t kinds[] = { PROC_SUPER_MAGIC, SYSFS_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC, SECURITYFS_MAGIC,
+					  CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, BPF_FS_MAGIC, PSTOREFS_MAGIC,
+					  EFIVARFS_MAGIC, SELINUX_MAGIC, SMACK_MAGIC, DEVPTS_SUPER_MAGIC, CONFIGFS_MAGIC };
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return 1;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if ((uint64_t)fs.f_type == kinds[i])
+			return 1;
+	return 0;
+}
+
+static int is_same_file(void *ctx, const struct maps_line *m)
+{
+	const struct door_lib *l = ctx;
+
+	return m->dev == l->dev && m->ino == l->ino;
+}
+
+/* -ESTALE: not now. */
+static int has_mapped(pid_t pid, struct door_lib l)
+{
+	int fd = own_file(NULL, pid, DOOR_MAPS), r;
+	char *text;
+	size_t len;
+
+	if (fd < 0)
+		return fd;
+	r = proc_read_fd(fd, DOOR_MAPS_BYTES_MAX, &text, &len);
+	close(fd);
+	if (r < 0)
+		return r;
+	r = maps_each(text, len, is_same_file, &l, NULL) ? 0 : -ESTALE;
+	free(text);
+	return r;
+}
+
 /*
  * Looks before it opens: a mapped device must not be opened at all. map_files leads to the mapped file itself, so there
  * only the inode is compared: on btrfs and overlayfs stat tells another device than maps does. By name nothing is opened
- * that is not for everybody: what the process has mapped is told by whoever asks. Nor is anybody waited for: its owner may
+ * that is not for everybody, or not mapped now, whatever whoever asks says. Nor is anybody waited for: its owner may
  * have a lease on the file (fcntl(2)), which holds up whoever opens it for 45 s.
  */
 static int open_checked(const char *name, const struct door_lib *l, int by_name)
@@ -64,6 +132,8 @@ static int open_checked(const char *name, const struct door_lib *l, int by_name)
 		return -errno;
 	if (fstat(at, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != l->ino || (by_name && st.st_dev != l->dev))
 		fd = -ESTALE;
+	else if (is_made_up(at))
+		fd = -EACCES;
 	else if (by_name && !(st.st_mode & S_IROTH))
 		fd = -EACCES;
 	else {
@@ -88,7 +158,9 @@ static int own_lib(void *ctx, pid_t pid, const struct door_lib *l)
 		return why;
 	if ((size_t)snprintf(name, sizeof(name), "/proc/%d/root%s", (int)pid, l->path) >= sizeof(name))
 		return -ENAMETOOLONG;
-	r = open_checked(name, l, 1);
+	r = has_mapped(pid, *l);
+	if (!r)
+		r = open_checked(name, l, 1);
 	return r < 0 && (why == -EPERM || why == -EACCES) ? why : r;
 }
 
@@ -105,10 +177,10 @@ static int own_sideband(void *ctx, int cpu, size_t map_len)
 {
 	(void)ctx;
 	(void)map_len; /* who opens it maps it */
-	return sideband_event(cpu);
+	return sideband_event(cpu, 0);
 }
 
-const struct door door_own = { own_file, own_exe, own_lib, own_read, own_sideband, NULL };
+const struct door door_own = { own_file, own_text, own_exe, own_lib, own_read, own_sideband, NULL };
 
 void door_use(const struct door *d)
 {
@@ -118,6 +190,11 @@ void door_use(const struct door *d)
 int door_file(pid_t pid, enum door_file which)
 {
 	return door->file(door->ctx, pid, which);
+}
+
+int door_text(pid_t pid, enum door_file which, char *buf, size_t cap, size_t *ret_len)
+{
+	return door->text(door->ctx, pid, which, buf, cap, ret_len);
 }
 
 int door_exe(pid_t pid, struct door_exe *ret)

@@ -16,10 +16,13 @@
 #include <sys/uio.h>
 
 #define DOOR_RANGES_MAX 64
+#define DOOR_MAPS_BYTES_MAX (64u << 20) /* of maps: 65,530 mappings of 1,000 bytes each */
 
 /* The first ones everybody may open, where /proc is not mounted to hide processes from others (hidepid). */
-enum door_file { DOOR_STAT, DOOR_STATUS, DOOR_CMDLINE, DOOR_MAPS, DOOR_ENVIRON, DOOR_SMAPS_ROLLUP, DOOR_AUXV, DOOR_FILES };
-#define DOOR_OPEN_TO_ALL(file) ((file) <= DOOR_CMDLINE)
+enum door_file { DOOR_STAT, DOOR_STATUS, DOOR_MAPS, DOOR_AUXV, DOOR_CMDLINE, DOOR_ENVIRON, DOOR_SMAPS_ROLLUP, DOOR_FILES };
+#define DOOR_OPEN_TO_ALL(file) ((file) <= DOOR_STATUS)
+#define DOOR_IS_TEXT(file) ((file) >= DOOR_CMDLINE) /* of its memory: struct door's text */
+#define DOOR_TEXT_MAX (1ull << 20)
 const char *door_file_name(enum door_file which); /* below /proc/PID */
 
 /* The program of a process. */
@@ -36,13 +39,19 @@ struct door_lib {
 
 struct door {
 	int (*file)(void *ctx, pid_t pid, enum door_file which); /* to read; -errno */
+	/*
+	 * What such a file says, `cap` bytes (DOOR_TEXT_MAX) at most: for those whose reading the process can hold up for
+	 * as long as it likes, since they are in its memory, or wait for a lock of it. -ETIMEDOUT: it does.
+	 */
+	int (*text)(void *ctx, pid_t pid, enum door_file which, char *buf, size_t cap, size_t *ret_len);
 	int (*exe)(void *ctx, pid_t pid, struct door_exe *ret);
 	/*
-	 * To read: the very file, by the mapping, else by the name where anybody may read it. -ESTALE: another file is there
-	 * now. -EWOULDBLOCK: its owner has a lease on it. Only regular files.
+	 * To read: the very file, by the mapping, else by the name where anybody may read it and the process has it mapped.
+	 * -ESTALE: another file is there now, or it is not mapped. -EWOULDBLOCK: its owner has a lease on it. Only regular
+	 * files, and none that the kernel makes up (/proc, /sys).
 	 */
 	int (*lib)(void *ctx, pid_t pid, const struct door_lib *lib);
-	/* All ranges, DOOR_RANGES_MAX at most, one behind the other, `len` bytes together. -ESRCH, -EFAULT. */
+	/* All ranges, DOOR_RANGES_MAX at most, one behind the other, `len` bytes together. -ESRCH, -EFAULT, -ETIMEDOUT. */
 	int (*read)(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
 	/* perf's sideband event of a CPU, with a ring of map_len bytes that any process may map; -ENODEV: offline. */
 	int (*sideband)(void *ctx, int cpu, size_t map_len);
@@ -54,6 +63,7 @@ extern const struct door door_own; /* with our own rights */
 void door_use(const struct door *door);
 
 int door_file(pid_t pid, enum door_file which);
+int door_text(pid_t pid, enum door_file which, char *buf, size_t cap, size_t *ret_len);
 int door_exe(pid_t pid, struct door_exe *ret);
 int door_lib(pid_t pid, const struct door_lib *lib);
 int door_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len);

@@ -19,9 +19,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "target/elf.h"
 #include "target/elf_file.h"
@@ -219,14 +219,6 @@ int elf__peek(const struct elf *e, uint64_t off, void *buf, size_t len)
 }
 
 /* --- its share --------------------------------------------------------------------------------------- */
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
 
 void elf__refuse(const struct elf *e, int why)
 {

@@ -13,8 +13,6 @@
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
-#define MAPS_BYTES_MAX (64u << 20) /* as target.c reads of a process */
-
 int is_job_library(const char *path)
 {
 	static const char *const begins[] = { "libc10.so",  "libtorch_cpu.so", "libtorch_cuda.so", "libtorch_hip.so",
@@ -39,23 +37,21 @@ static int on_map(void *ctx, const struct maps_line *line)
 	return is_job_library(path);
 }
 
-/* *ret_cut counts those that said no within the first 64 MiB of their maps, and went on. */
-static int is_job(pid_t pid, size_t *ret_cut)
+int job_check(pid_t pid)
 {
 	int fd = door_file(pid, DOOR_MAPS), found;
 	char *text;
 	size_t len;
 
 	if (fd < 0)
-		return 0; /* ended since, or not ours to see */
-	found = proc_read_fd(fd, MAPS_BYTES_MAX, &text, &len);
+		return fd == -E2BIG ? fd : 0; /* ended since, not ours to see, or the keeper has said that it is none */
+	found = proc_read_fd(fd, DOOR_MAPS_BYTES_MAX, &text, &len);
 	close(fd);
 	if (found < 0)
 		return 0;
 	found = maps_each(text, len, on_map, NULL, NULL);
-	*ret_cut += !found && len >= MAPS_BYTES_MAX;
 	free(text);
-	return found;
+	return !found && len >= DOOR_MAPS_BYTES_MAX ? -E2BIG : found;
 }
 
 int jobs_list(pid_t **ret, size_t *ret_cut)
@@ -71,8 +67,10 @@ int jobs_list(pid_t **ret, size_t *ret_cut)
 	while ((e = readdir(d))) {
 		char *end;
 		long pid = strtol(e->d_name, &end, 10);
+		int found = pid <= 0 || pid > INT_MAX || *end || pid == getpid() ? 0 : job_check((pid_t)pid);
 
-		if (pid <= 0 || pid > INT_MAX || *end || pid == getpid() || !is_job((pid_t)pid, ret_cut))
+		*ret_cut += found == -E2BIG;
+		if (found <= 0)
 			continue;
 		if (cnt == cap) {
 			pid_t *p = reallocarray(all, cap = cap ? cap * 2 : 64, sizeof(*p));

@@ -7,6 +7,8 @@
 
 /* Is the file of that path one that makes a process a job: PyTorch's, or a GPU's runtime, driver or collectives? */
 int is_job_library(const char *path);
+/* Has the process one mapped? 1, 0: it has not, or may not be looked at; -E2BIG: it has more mappings than are read. */
+int job_check(pid_t pid);
 /*
  * Processes that have one mapped, as of now, ours not; those that may not be looked at are left out. Count or -errno; *ret
  * for free(). *ret_cut: how many may be one, but have more mappings than are read.

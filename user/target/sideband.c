@@ -61,44 +61,11 @@ struct sideband {
 	struct cpu_ring *cpus;
 	size_t cpus_cnt, cpus_cap;
 	unsigned pages;
+	int is_forks; /* of no other kind, and ours alone */
 	uint8_t record[RECORD_BYTES_MAX] __attribute__((aligned(8)));
 };
 
 /* --- opening --------------------------------------------------------------------------------------- */
-
-#ifndef PERF_FORMAT_LOST
-#define PERF_FORMAT_LOST (1U << 4)
-#endif
-
-int sideband_event(int cpu)
-{
-	struct perf_event_attr a = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(a),
-		.config = PERF_COUNT_SW_DUMMY,
-		.sample_period = 1,
-		.sample_type = PERF_SAMPLE_TIME,
-		.read_format = PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_LOST,
-		.mmap = 1,
-		.mmap2 = 1,
-		.comm = 1,
-		.comm_exec = 1,
-		.task = 1,
-		.sample_id_all = 1,
-		.exclude_kernel = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-		.watermark = 1,
-		.wakeup_watermark = 1,
-	};
-	long fd = syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-
-	if (fd < 0 && errno == EINVAL) { /* before 6.0 */
-		a.read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
-		fd = syscall(SYS_perf_event_open, &a, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	}
-	return fd < 0 ? -errno : (int)fd;
-}
 
 /* 1, 0: it is offline, or -errno. */
 static int sideband__add_cpu(struct sideband *s, int cpu)
@@ -110,7 +77,7 @@ static int sideband__add_cpu(struct sideband *s, int cpu)
 
 	if (!array_has_room(s->cpus, s->cpus_cnt, s->cpus_cap, 64))
 		return -ENOMEM;
-	c.fd = door_sideband(cpu, c.map_len);
+	c.fd = s->is_forks ? sideband_event(cpu, 1) : door_sideband(cpu, c.map_len);
 	if (c.fd < 0)
 		return c.fd == -ENODEV ? 0 : c.fd;
 	map = mmap(NULL, c.map_len, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, 0);
@@ -204,7 +171,7 @@ int sideband__look_at_cpus(struct sideband *s)
 	return sideband__set_cpus(s, list);
 }
 
-int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu, struct err *err)
+static int open_rings(struct sideband **ret, unsigned ring_pages_per_cpu, int is_forks, struct err *err)
 {
 	struct sideband *s;
 	int cpus = get_nprocs_conf(), r = 0;
@@ -217,6 +184,7 @@ int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu, struct er
 	if (!s)
 		return err_set(err, -ENOMEM, "out of memory");
 	s->pages = ring_pages_per_cpu;
+	s->is_forks = is_forks;
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epoll_fd < 0)
 		r = -errno;
@@ -233,6 +201,16 @@ int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu, struct er
 	}
 	*ret = s;
 	return 0;
+}
+
+int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu, struct err *err)
+{
+	return open_rings(ret, ring_pages_per_cpu, 0, err);
+}
+
+int sideband__open_forks(struct sideband **ret, unsigned ring_pages_per_cpu, struct err *err)
+{
+	return open_rings(ret, ring_pages_per_cpu, 1, err);
 }
 
 void sideband__free(struct sideband *s)

@@ -25,9 +25,14 @@ struct sb_record {
 	const char *text;  /* MMAP: path; COMM, EXEC: comm. Good during the callback only. */
 };
 
-/* The event of one CPU, without its ring: with our own rights. -errno; -ENODEV: the CPU is offline. */
-int sideband_event(int cpu);
+/*
+ * The event of one CPU, without its ring: with our own rights. is_forks: FORK and EXIT alone. -errno; -ENODEV: the CPU is
+ * offline.
+ */
+int sideband_event(int cpu, int is_forks);
 int sideband__open(struct sideband **ret, unsigned ring_pages_per_cpu /* power of 2 */, struct err *err);
+/* FORK and EXIT alone, in rings that nobody else can write to: with our own rights, not through the door. */
+int sideband__open_forks(struct sideband **ret, unsigned ring_pages_per_cpu, struct err *err);
 void sideband__free(struct sideband *s);
 /*
  * CPUs that are online now: rings for those that came, none for those that went. How many came (what happened on them before is

@@ -34,8 +34,7 @@
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
-#define MAPS_BYTES_MAX	  (64u << 20) /* 65,530 mappings of 1,000 bytes each */
-#define ENVIRON_BYTES_MAX (1u << 20)
+#define ENVIRON_BYTES_MAX DOOR_TEXT_MAX
 #define CMDLINE_BYTES_MAX 4096
 #define AUXV_BYTES_MAX	  1024
 #define SEEN_MAX	  (4u * TARGET_LIBS_MAX)
@@ -82,6 +81,30 @@ static int target__fail(const struct target *t, int r, const char *what, struct 
 	return r;
 }
 
+/* Is it not the descriptor's any more, its number may be another's. */
+static int target__is_other(const struct target *t)
+{
+	return t->dirfd >= 0 && faccessat(t->dirfd, "stat", F_OK, 0) < 0;
+}
+
+static int target__read_text(const struct target *t, enum door_file which, size_t cap, char **ret, size_t *ret_len)
+{
+	char *text = malloc(cap + 1);
+	size_t len;
+	int r = text ? door_text(t->pid, which, text, cap, &len) : -ENOMEM;
+
+	if (!r && target__is_other(t))
+		r = -ESRCH;
+	if (r < 0) {
+		free(text);
+		return r;
+	}
+	text[len] = '\0';
+	*ret = text;
+	*ret_len = len;
+	return 0;
+}
+
 /*
  * A file of the process, through our descriptor of /proc/PID where everybody may, else through the door, by its number: if the
  * descriptor still leads to a process afterwards, the number was its own all the while. Where /proc hides the process from
@@ -91,12 +114,14 @@ static int target__read_file(const struct target *t, enum door_file which, size_
 {
 	int fd, r;
 
+	if (DOOR_IS_TEXT(which))
+		return target__read_text(t, which, cap, ret, ret_len);
 	if (t->dirfd >= 0 && DOOR_OPEN_TO_ALL(which))
 		return proc_read(t->dirfd, door_file_name(which), cap, ret, ret_len);
 	fd = door_file(t->pid, which);
 	if (fd < 0)
 		return fd;
-	if (t->dirfd >= 0 && faccessat(t->dirfd, "stat", F_OK, 0) < 0)
+	if (target__is_other(t))
 		r = -ESRCH;
 	else
 		r = proc_read_fd(fd, cap, ret, ret_len);
@@ -151,17 +176,23 @@ static int label_add(void *ctx, const char *label)
 	return 0;
 }
 
+/* What a process holds back of itself ("?", no labels) is no reason not to follow it. */
 static int target__read_strings(struct target *t, struct err *err)
 {
 	char *text;
 	size_t len;
 	int r = target__read_file(t, DOOR_CMDLINE, CMDLINE_BYTES_MAX, &text, &len);
 
-	if (r < 0)
+	if (r < 0 && r != -ETIMEDOUT)
 		return target__fail(t, r, "cmdline", err);
-	cmdline_join(text, len, t->cmdline, sizeof(t->cmdline));
-	free(text);
+	snprintf(t->cmdline, sizeof(t->cmdline), "?");
+	if (!r) {
+		cmdline_join(text, len, t->cmdline, sizeof(t->cmdline));
+		free(text);
+	}
 	r = target__read_file(t, DOOR_ENVIRON, ENVIRON_BYTES_MAX, &text, &len);
+	if (r == -ETIMEDOUT)
+		return 0;
 	if (r < 0)
 		return target__fail(t, r, "environ", err);
 	t->is_early = !len && !t->cmdline[0];
@@ -317,7 +348,20 @@ int target__use(const struct target *t, uint64_t *ret)
 	return 0;
 }
 
-int target__open(struct target **ret, pid_t pid, struct err *err)
+/* No library that the parent has is new to its child. */
+static int target__see(struct target *t, const struct target *parent)
+{
+	size_t bytes = parent->seen_cnt * sizeof(*t->seen);
+
+	t->seen = malloc(bytes + 1);
+	if (!t->seen)
+		return -ENOMEM;
+	memcpy(t->seen, parent->seen, bytes);
+	t->seen_cnt = parent->seen_cnt;
+	return 0;
+}
+
+int target__open_bare(struct target **ret, pid_t pid, const struct target *parent, struct err *err)
 {
 	struct target *t;
 	char path[32];
@@ -342,10 +386,26 @@ int target__open(struct target **ret, pid_t pid, struct err *err)
 		r = err_set(err, -ESRCH, "process %d has just ended", (int)pid);
 	if (r == 0)
 		r = target__read_strings(t, err);
+	if (r == 0 && parent && target__see(t, parent) < 0)
+		r = err_set(err, -ENOMEM, "out of memory");
 	if (r == 0)
-		r = target__refresh(t, err);
-	if (r >= 0)
 		(void)target__read_auxv(t, t->auxv, &t->auxv_len); /* else an exec that nobody told of is not noticed */
+	if (r < 0) {
+		target__free(t);
+		return r;
+	}
+	*ret = t;
+	return 0;
+}
+
+int target__open(struct target **ret, pid_t pid, struct err *err)
+{
+	struct target *t;
+	int r = target__open_bare(&t, pid, NULL, err);
+
+	if (r < 0)
+		return r;
+	r = target__refresh(t, err);
 	if (r < 0) {
 		target__free(t);
 		return r;
@@ -455,36 +515,45 @@ int target__usage(const struct target *t, uint64_t *ret_cpu_ns, uint64_t *ret_rs
 
 /* --- children ------------------------------------------------------------------------------------ */
 
-struct kin {
-	pid_t pid, ppid;
-};
+int process_origin(pid_t pid, pid_t *ret_ppid, uint64_t *ret_start_ns)
+{
+	char path[32], *text;
+	struct proc_stat st;
+	size_t len;
+	int r;
 
-/* Every process and its parent, as of now. */
-static int kin_read(struct kin **ret, size_t *ret_cnt)
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	r = proc_read(AT_FDCWD, path, 4096, &text, &len);
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	r = proc_stat_parse(text, len, &st);
+	free(text);
+	if (r < 0)
+		return r;
+	*ret_ppid = st.ppid;
+	*ret_start_ns = ticks_ns(st.start_ticks);
+	return 0;
+}
+
+int processes_read(struct proc_kin **ret)
 {
 	DIR *d = opendir("/proc");
-	struct kin *all = NULL;
+	struct proc_kin *all = NULL;
 	size_t cnt = 0, cap = 0;
 	struct dirent *e;
 
 	if (!d)
 		return -errno;
 	while ((e = readdir(d))) {
-		char name[300], *end, *text;
+		char *end;
 		long pid = strtol(e->d_name, &end, 10);
-		struct proc_stat st;
-		size_t len;
+		uint64_t start_ns;
+		pid_t ppid;
 
-		if (pid <= 0 || pid > INT_MAX || *end)
-			continue;
-		snprintf(name, sizeof(name), "%s/stat", e->d_name);
-		if (proc_read(dirfd(d), name, 4096, &text, &len) < 0)
+		if (pid <= 0 || pid > INT_MAX || *end || process_origin((pid_t)pid, &ppid, &start_ns) < 0)
 			continue; /* ended since */
-		if (proc_stat_parse(text, len, &st) < 0)
-			st.ppid = 0;
-		free(text);
 		if (cnt == cap) {
-			struct kin *p = realloc(all, (cap = cap ? cap * 2 : 256) * sizeof(*p));
+			struct proc_kin *p = realloc(all, (cap = cap ? cap * 2 : 256) * sizeof(*p));
 
 			if (!p) {
 				free(all);
@@ -493,38 +562,29 @@ static int kin_read(struct kin **ret, size_t *ret_cnt)
 			}
 			all = p;
 		}
-		all[cnt++] = (struct kin){ (pid_t)pid, st.ppid };
+		all[cnt++] = (struct proc_kin){ (pid_t)pid, ppid };
 	}
 	closedir(d);
 	*ret = all;
-	*ret_cnt = cnt;
-	return 0;
+	return (int)cnt;
 }
 
-int target__children(const struct target *t, int deep, pid_t **ret)
+int processes_below(struct proc_kin *all, size_t all_cnt, pid_t pid, int deep, pid_t **ret)
 {
-	struct kin *all = NULL;
-	size_t all_cnt = 0, cnt = 0, at = 0;
-	pid_t parent = t->pid, *found;
-	int r = kin_read(&all, &all_cnt);
+	pid_t parent = pid, *found = malloc((all_cnt + 1) * sizeof(*found));
+	size_t cnt = 0, at = 0;
 
-	if (r < 0)
-		return r;
-	found = malloc((all_cnt + 1) * sizeof(*found));
-	if (!found) {
-		free(all);
+	if (!found)
 		return -ENOMEM;
-	}
 	do {
 		for (size_t i = 0; i < all_cnt; i++) {
-			if (all[i].ppid != parent || all[i].pid == t->pid)
+			if (all[i].ppid != parent || all[i].pid == pid)
 				continue;
 			found[cnt++] = all[i].pid;
 			all[i].ppid = 0; /* once, whatever the table says */
 		}
 		parent = at < cnt ? found[at] : 0;
 	} while (deep && at++ < cnt);
-	free(all);
 	*ret = found;
 	return (int)cnt;
 }
@@ -642,7 +702,7 @@ int target__refresh(struct target *t, struct err *err)
 	struct scan s = { 0 };
 	char *text;
 	size_t len;
-	int r = target__read_file(t, DOOR_MAPS, MAPS_BYTES_MAX, &text, &len);
+	int r = target__read_file(t, DOOR_MAPS, DOOR_MAPS_BYTES_MAX, &text, &len);
 
 	if (r < 0)
 		return target__fail(t, r, "maps", err);
@@ -662,7 +722,7 @@ int target__refresh(struct target *t, struct err *err)
 	libs_free(t->libs, t->libs_cnt);
 	t->libs = s.libs;
 	t->libs_cnt = s.cnt;
-	t->unseen = s.unseen + (len >= MAPS_BYTES_MAX);
+	t->unseen = s.unseen + (len >= DOOR_MAPS_BYTES_MAX);
 	return r;
 }
 
@@ -700,7 +760,7 @@ static int target__range_now(const struct target *t, const struct lib *l, struct
 {
 	char *text;
 	size_t len;
-	int r = target__read_file(t, DOOR_MAPS, MAPS_BYTES_MAX, &text, &len);
+	int r = target__read_file(t, DOOR_MAPS, DOOR_MAPS_BYTES_MAX, &text, &len);
 
 	if (r < 0)
 		return r;

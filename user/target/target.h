@@ -38,6 +38,11 @@ struct target;
 
 /* -ESRCH no such process (hint set), -EACCES not allowed (hint: root). *ret untouched on failure. */
 int target__open(struct target **ret, pid_t pid, struct err *err);
+/*
+ * The same without its libraries, which target__refresh looks up: maps may be 64 MiB, and take half a second. parent: not
+ * NULL where it was just forked, by that one; what was seen there is not new.
+ */
+int target__open_bare(struct target **ret, pid_t pid, const struct target *parent, struct err *err);
 void target__free(struct target *t);
 /* One more holder, each of whom calls target__free. Not atomic: on one thread; others may ask what does not change it. */
 void target__hold(struct target *t);
@@ -80,8 +85,19 @@ int target__use(const struct target *t, uint64_t *ret);
 int target__has_shadow_stack(const struct target *t);
 /* Some program on this machine may have one, or get one. */
 int machine_has_shadow_stacks(void);
-/* Children (all descendants if deep) as of now; -ENOMEM or count; *ret is malloc'ed, caller frees. */
-int target__children(const struct target *t, int deep, pid_t **ret);
+/* Every process and its parent, as of now: how many, or -errno; *ret is malloc'ed, caller frees. */
+struct proc_kin {
+	pid_t pid, ppid;
+};
+int processes_read(struct proc_kin **ret);
+/*
+ * Its children (all descendants if deep) among them, but for those that an earlier call with this table has found; -ENOMEM or
+ * count; *ret is malloc'ed, caller frees.
+ */
+int processes_below(struct proc_kin *all, size_t cnt, pid_t pid, int deep, pid_t **ret);
+
+/* Who made a process, or has it since that one's end, and when it began: with our own rights. 0, -ESRCH or another -errno. */
+int process_origin(pid_t pid, pid_t *ret_ppid, uint64_t *ret_start_ns);
 
 /* The process runs another program than when it was opened. */
 int target__has_execed(const struct target *t);

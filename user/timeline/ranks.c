@@ -16,21 +16,6 @@
 #define SCALE_LEAST 0.01 /* of the median */
 #define TO_DEVIATION 1.4826
 
-void report_ranks__free(struct report_ranks *r)
-{
-	if (!r)
-		return;
-	for (size_t i = 0; r->rows && i < r->cnt; i++) {
-		free(r->rows[i].host);
-		free(r->rows[i].steps);
-		free(r->rows[i].series.points);
-	}
-	free(r->rows);
-	free(r->steps);
-	report__free(r->worst);
-	free(r);
-}
-
 static int by_job_and_number(const void *pa, const void *pb)
 {
 	const struct report_rank *a = pa, *b = pb;

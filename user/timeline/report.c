@@ -46,6 +46,21 @@ static void report_frames__free(struct report_frame *frames, size_t cnt)
 	free(frames);
 }
 
+void report_ranks__free(struct report_ranks *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; r->rows && i < r->cnt; i++) {
+		free(r->rows[i].host);
+		free(r->rows[i].steps);
+		free(r->rows[i].series.points);
+	}
+	free(r->rows);
+	free(r->steps);
+	report__free(r->worst);
+	free(r);
+}
+
 void report__free(struct report *r)
 {
 	if (!r)

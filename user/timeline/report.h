@@ -401,6 +401,7 @@ struct report {
 	uint64_t probe_hits, probe_ns; /* their sums */
 	uint64_t target_cpu_ns;	   /* CPU time all followed processes used since their first EV_CPU */
 	double overhead;	   /* probe_ns / target_cpu_ns; 0 if unknown */
+	double overhead_most;	   /* ... where threads wait for the probed one and memtrace's time is the job's; no bound */
 	uint64_t self_rss, self_cpu_ns;
 	struct report_dev *devs;   /* framework devices and MT_DEV_HOST, those seen, by number */
 	size_t devs_cnt;

@@ -37,7 +37,7 @@ struct calib {
 int calib_run(struct calib *ret, const struct calib_ops *ops);
 /* Cost of one hit of `prog` on a site of that class. */
 unsigned calib__cost_ns(const struct calib *c, const struct insn_classes *classes, enum mt_prog prog, enum insn_class class);
-/* Walks over as many bytes as the first data cache holds. */
+/* Walks over as many bytes of data and of code as the first-level caches hold. */
 void calib_pollute(void);
 /* Where code of this program lies in its file, and a name of that file: 0 or -errno. */
 int calib_offset_of(const void *code, uint64_t *ret, char path[64]);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "trace/closer.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,16 +11,15 @@
 #include "base/clock.h"
 #include "trace/urgent.h"
 
-#define THREADS_MAX 64
 #define STACK_BYTES (64u << 10) /* they call close() and nothing else */
-#define REST 2 /* times its work: the pause after each */
+#define REST 4 /* times its work: the pause after each */
 
 struct batch {
 	struct batch *next;
 	struct closer *closer;
 	size_t cnt, at; /* at: next one to close, under the closer's lock */
 	size_t threads_cnt, done_cnt; /* done: threads that found nothing left, counted atomically */
-	pthread_t threads[THREADS_MAX];
+	pthread_t threads[CLOSER_THREADS];
 	struct closing v[];
 };
 
@@ -37,10 +35,7 @@ static void closer__wait(struct closer *c, uint64_t work_ns)
 	uint64_t now = now_ns();
 
 	if (c->next_ns > now && work_ns) {
-		struct timespec at = clock_timespec(c->next_ns);
-
-		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
-			;
+		sleep_until(c->next_ns);
 		now = now_ns();
 	}
 	if (work_ns)
@@ -121,7 +116,14 @@ void closer__free(struct closer *c)
 	free(c);
 }
 
-void closer__add(struct closer *c, const struct closing *v, size_t cnt)
+int closer__is_idle(struct closer *c)
+{
+	if (c)
+		closer__reap(c);
+	return !c || !c->batches;
+}
+
+void closer__add(struct closer *c, const struct closing *v, size_t cnt, size_t threads)
 {
 	struct batch *b = c && cnt ? calloc(1, sizeof(*b) + cnt * sizeof(*v)) : NULL;
 	pthread_attr_t small;
@@ -142,7 +144,7 @@ void closer__add(struct closer *c, const struct closing *v, size_t cnt)
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	pthread_attr_init(&small);
 	(void)pthread_attr_setstacksize(&small, STACK_BYTES);
-	while (b->threads_cnt < cnt && b->threads_cnt < THREADS_MAX &&
+	while (b->threads_cnt < cnt && b->threads_cnt < threads &&
 	       !pthread_create(&b->threads[b->threads_cnt], &small, close_some, b))
 		b->threads_cnt++;
 	pthread_attr_destroy(&small);

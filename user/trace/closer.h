@@ -20,7 +20,9 @@ struct closing {
 
 struct closer *closer__new(void); /* NULL: no memory; then closer__add closes at once */
 void closer__free(struct closer *c); /* waits until all are closed */
-/* Closes them in the background; each pair is begun in the order given. */
-void closer__add(struct closer *c, const struct closing *v, size_t cnt);
+int closer__is_idle(struct closer *c); /* all that were added are closed */
+#define CLOSER_THREADS 64
+/* Closes them in the background, so many at one time at most; each pair is begun in the order given. */
+void closer__add(struct closer *c, const struct closing *v, size_t cnt, size_t threads);
 
 #endif

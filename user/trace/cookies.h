@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #include "base/names.h"
-#include "bpf/lib/shared.h"
+#include "memtrace/shared.h"
 #include "memtrace/event.h"
 
 struct mt_bpf; /* the skeleton */

@@ -33,7 +33,7 @@ static int u64_cmp(const void *pa, const void *pb)
 	return *a < *b ? -1 : *a > *b;
 }
 
-static int covers__has(const struct covers *c, int file_fd, uint64_t offset)
+int covers__has(const struct covers *c, int file_fd, uint64_t offset)
 {
 	for (size_t i = 0; i < c->cnt; i++)
 		if (c->v[i].file_fd == file_fd &&
@@ -94,22 +94,43 @@ int covers__add(struct covers *c, int prog_fd, int file_fd, const char *path, co
 	return r;
 }
 
-void covers__done(struct covers *c)
+void covers__forget(struct covers *c, int file_fd)
+{
+	for (size_t i = 0; i < c->cnt; i++)
+		if (c->v[i].file_fd == file_fd)
+			c->v[i].file_fd = -1;
+}
+
+void covers__drop_forgotten(struct covers *c, struct closer *closer)
 {
 	struct closing *fds = malloc((c->cnt + 1) * sizeof(*fds));
-	struct closer *closer = closer__new();
+	size_t kept = 0, cnt = 0;
 
 	for (size_t i = 0; i < c->cnt; i++) {
+		if (c->v[i].file_fd >= 0) {
+			c->v[kept++] = c->v[i];
+			continue;
+		}
 		if (fds)
-			fds[i] = (struct closing){ c->v[i].link_fd, c->v[i].cnt * SITE_NS };
+			fds[cnt++] = (struct closing){ c->v[i].link_fd, c->v[i].cnt * SITE_NS };
 		else
 			close(c->v[i].link_fd);
 		free(c->v[i].offsets);
 	}
-	if (fds)
-		closer__add(closer, fds, c->cnt);
-	closer__free(closer);
+	c->cnt = kept;
+	if (cnt)
+		closer__add(closer, fds, cnt, CLOSER_THREADS);
 	free(fds);
+}
+
+void covers__done(struct covers *c)
+{
+	struct closer *closer = closer__new();
+
+	for (size_t i = 0; i < c->cnt; i++)
+		c->v[i].file_fd = -1;
+	covers__drop_forgotten(c, closer);
+	closer__free(closer);
 	free(c->v);
 	*c = (struct covers){ 0 };
 }

@@ -10,8 +10,9 @@
  * closes it. Measured on 6.18: of 24 keepers killed at such moments 5 left 1 to 12 pages of the job changed; of 53 with covers,
  * to 26 of which the kernel had refused it, none.
  *
- * For uprobe_multi. One link for all places of a file that a plan knows; they stay until the end. A perf uprobe is one place,
- * and is not covered: a kill amid closing leaves at most those that are being closed, one a thread.
+ * For uprobe_multi. Links of many places, made while sites are set, in the same slices; they stay as long as anybody has a
+ * probe in the file. A perf uprobe is one place, and is not covered: they are closed one after the other, and a kill leaves the
+ * one that is being closed, at most (links.c).
  */
 #ifndef MT_TRACE_COVERS_H
 #define MT_TRACE_COVERS_H
@@ -19,8 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct closer;
+
 struct cover {
-	int file_fd; /* of the tracer's files */
+	int file_fd; /* of the tracer's files; -1: that is closed */
 	int link_fd;
 	uint64_t *offsets; /* ascending, each once */
 	size_t cnt;
@@ -31,9 +34,14 @@ struct covers {
 	size_t cnt, cap;
 };
 
+int covers__has(const struct covers *c, int file_fd, uint64_t offset);
 /* Places of a file, path to the kernel: those that have no cover get one. refs: NULL, or cnt of them. 0 or -errno. */
 int covers__add(struct covers *c, int prog_fd, int file_fd, const char *path, const uint64_t *offsets, const uint64_t *refs,
 		size_t cnt);
+/* The tracer closes a file; its number may come back for another one. */
+void covers__forget(struct covers *c, int file_fd);
+/* Those of files that are closed go, in the background: not while links are on their way. */
+void covers__drop_forgotten(struct covers *c, struct closer *closer);
 /* When no link is left: closes them all, and waits until they are gone. */
 void covers__done(struct covers *c);
 

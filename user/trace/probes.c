@@ -24,6 +24,13 @@
 #define SITE_NS 50000ull      /* measured: 40 to 50 us each while a job runs; more where many processes share the file */
 #define SITE_NS_MIN 15000ull  /* where a cover was there before: the first few are cheaper than the rest */
 #define SLICE_SITES_MIN 8     /* however long they take: it goes on */
+#define SLICE_SITES_PERF 1    /* while others are closed one takes 40 ms and more: the drain waits for that */
+/*
+ * One link cannot be set or closed in part, and a site may suddenly cost five times as much as those before (7 to 40 us where a
+ * thread of the job maps memory all the time).
+ */
+#define LINK_SITES_MAX 64
+#define COVERS_AHEAD 512      /* 0.5 to 3 us each, less than a slice; a link is a grace period where memtrace is killed */
 
 static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
 {
@@ -100,14 +107,22 @@ static void probes__took(struct probes *p, uint64_t ns, size_t cnt)
 		p->site_ns = SITE_NS_MIN;
 }
 
-/* How many more sites a call that began then may set. */
+/* How many more sites a call that began then may set. For the last few of them a link, with its grace period, is too dear. */
 static size_t probes__room(const struct probes *p, uint64_t budget_ns, uint64_t begin)
 {
 	uint64_t spent = work_ns() - begin;
 
 	if (!budget_ns)
 		return SIZE_MAX;
-	return spent < budget_ns ? (size_t)((budget_ns - spent) / p->site_ns) : 0;
+	return spent < budget_ns - budget_ns / 4 ? (size_t)((budget_ns - spent) / p->site_ns) : 0;
+}
+
+/* How many sites the next link may have: at least so many. Where nobody runs (no budget) it is all of them. */
+static size_t link_max(uint64_t budget_ns, size_t room, size_t least)
+{
+	if (budget_ns && room > LINK_SITES_MAX)
+		room = LINK_SITES_MAX;
+	return room > least ? room : least;
 }
 
 static int cover_prog(const struct probes *p)
@@ -210,6 +225,7 @@ static void probes__attach_range(struct probes *p, const char *path, struct grou
 
 	if (r == 0) {
 		probes__took(p, work_ns() - begin, to - from);
+		st->set += (uint32_t)(to - from);
 		for (size_t i = from; i < to; i++)
 			probes__attached(p, &g->sites[g->at[i]], st);
 		return;
@@ -371,29 +387,31 @@ static int probes__attach_end(struct probes *p, pid_t pid, struct attach_stats *
 }
 
 /*
- * All places of a file at once, before the first is set: one more grace period for the file, and not one for each slice. A
- * file whose places are not taken together gets its covers where they are set, and it is told there. Who probes itself (tests)
- * takes its probes along.
+ * Places from st->at on, before their sites are set, of which so many may be: while many are covered the job waits, too, and a
+ * link for each slice of sites would be many. Who probes itself (tests) takes its probes along. What fails here is told where
+ * it is set.
  */
-static void probes__cover(struct probes *p, pid_t pid, const struct plan *plan, const uint8_t *wanted, struct group *g)
+static void probes__cover(struct probes *p, pid_t pid, const struct plan *plan, const struct attach_stats *st, size_t room,
+			  struct group *g)
 {
+	const struct site *first = &plan->sites[st->at], *end = &plan->sites[plan->sites_cnt];
+	int fd = p->use_perf || pid == getpid() ? -1 : probes__file(p, &plan->libs[first->lib]), is_covered = 1;
 	char path[64];
 
-	for (size_t i = 0, n; i < plan->sites_cnt && !p->use_perf && pid != getpid(); i += n) {
-		const struct site *s = &plan->sites[i];
-		int fd = probes__file(p, &plan->libs[s->lib]);
-
-		g->cnt = 0;
-		for (n = 0; i + n < plan->sites_cnt && s[n].lib == s->lib; n++) {
-			if (wanted && !wanted[i + n])
-				continue;
-			g->offsets[g->cnt] = s[n].offset;
-			g->refs[g->cnt++] = s[n].ref_ctr_offset;
-		}
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		if (fd >= 0)
-			(void)covers__add(&p->covers, cover_prog(p), fd, path, g->offsets, g->refs, g->cnt);
+	if (fd < 0)
+		return;
+	g->cnt = 0;
+	for (const struct site *s = first; s < end && s->lib == first->lib && g->cnt < COVERS_AHEAD; s++) {
+		if (st->wanted && !st->wanted[s - plan->sites])
+			continue;
+		is_covered &= g->cnt >= room || covers__has(&p->covers, fd, s->offset);
+		g->offsets[g->cnt] = s->offset;
+		g->refs[g->cnt++] = s->ref_ctr_offset;
 	}
+	if (is_covered)
+		return;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	(void)covers__add(&p->covers, cover_prog(p), fd, path, g->offsets, g->refs, g->cnt);
 }
 
 /* A call that has set others does not go on to the operators: whoever calls may wait with these. */
@@ -403,13 +421,13 @@ static int attach_stats__may_rest(const struct attach_stats *st, size_t from, co
 	       !is_operator(plan->sites[st->at - 1].prog);
 }
 
-int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret,
-		   struct err *err)
+static int probes__attach_slice(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret,
+				struct err *err)
 {
 	uint64_t begin, worked, took;
 	struct attach_stats st = *ret;
 	int r = cookies__begin(&p->cookies, pid, plan, st.at ? NULL : &st.classes_left_out);
-	size_t room, least = SLICE_SITES_MIN;
+	size_t room, least = p->use_perf ? SLICE_SITES_PERF : SLICE_SITES_MIN;
 	struct group g;
 
 	if (!r)
@@ -419,8 +437,6 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 			probes__set_partial(p, pid, 0);
 		return err_set(err, r, "places of operators and tensors: %s", strerror(-r));
 	}
-	if (!st.at)
-		probes__cover(p, pid, plan, st.wanted, &g);
 	begin = now_ns();
 	worked = work_ns();
 	st.way = p->use_perf;
@@ -433,8 +449,10 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 		room = probes__room(p, st.budget_ns, worked);
 		if (!room && !least)
 			break;
+		probes__cover(p, pid, plan, &st, room > least ? room : least, &g);
+		room = probes__room(p, st.budget_ns, worked);
 		group__begin(&g, plan, st.at);
-		g.max = room > least ? room : least;
+		g.max = p->use_perf ? SLICE_SITES_PERF : link_max(st.budget_ns, room, least);
 		g.wanted = st.wanted ? st.wanted + st.at : NULL;
 		g.failed = st.site_failed ? st.site_failed + st.at : NULL;
 		probes__attach_group(p, pid, plan, &g, &st, &st.first_err);
@@ -453,6 +471,19 @@ int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct 
 	if (st.is_partial)
 		probes__set_partial(p, pid, 0);
 	return probes__attach_end(p, pid, &st, err);
+}
+
+int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret, struct err *err)
+{
+	for (;;) {
+		size_t from = ret->at;
+		int r = probes__attach_slice(p, pid, plan, ret, err);
+
+		if (r != 1 || !ret->more || attach_stats__may_rest(ret, from, plan))
+			return r;
+		ret->more--;
+		sleep_until(now_ns() + ret->rest_ns);
+	}
 }
 
 /* --- what is wanted no more -------------------------------------------------------------------- */
@@ -552,9 +583,7 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 	for (size_t i = 0, n; i < plan->sites_cnt && !r; i += n) {
 		n = group__begin(&g, plan, i);
 		g.wanted = wanted + i;
-		g.max = probes__room(p, st.budget_ns, worked);
-		if (g.max < SLICE_SITES_MIN)
-			g.max = SLICE_SITES_MIN;
+		g.max = link_max(st.budget_ns, probes__room(p, st.budget_ns, worked), SLICE_SITES_MIN);
 		if (is_operator(g.sites->prog))
 			r = probes__retire_group(p, pid, plan, &g, &st);
 	}
@@ -571,16 +600,20 @@ static void probes__close_files(struct probes *p)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < p->files_cnt; i++) {
-		if (links__has_file(&p->links, p->files[i].fd))
+		if (links__has_file(&p->links, p->files[i].fd)) {
 			p->files[kept++] = p->files[i];
-		else
-			close(p->files[i].fd);
+			continue;
+		}
+		covers__forget(&p->covers, p->files[i].fd);
+		close(p->files[i].fd);
 	}
 	p->files_cnt = kept;
 }
 
 void probes__detach(struct probes *p, pid_t pid)
 {
+	if (closer__is_idle(p->closer))
+		covers__drop_forgotten(&p->covers, p->closer);
 	links__close_pid(&p->links, pid, p->closer, p->site_ns);
 	probes__close_files(p);
 	probes__set_partial(p, pid, 0);

@@ -9,7 +9,7 @@
 #ifndef MT_TRACE_RINGS_H
 #define MT_TRACE_RINGS_H
 
-#include "bpf/lib/shared.h"
+#include "memtrace/shared.h"
 #include "trace/ring.h"
 
 struct drained; /* trace/trace.h */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "bpf/lib/shared.h"
+#include "memtrace/shared.h"
 #include "memtrace.skel.h"
 
 struct taps {
@@ -17,6 +17,7 @@ struct taps {
 	struct taps_progs progs;
 	struct rings rings;
 	struct mt_bpf__bss *bss;
+	uint32_t live_over_told;
 	int epoll_fd;
 };
 
@@ -169,6 +170,15 @@ const struct mt_shares *taps__shares(const struct taps *t, size_t *ret_cnt)
 {
 	*ret_cnt = t->desc.rings_cnt;
 	return t->bss->mt_shares;
+}
+
+pid_t taps__next_live_over(struct taps *t)
+{
+	uint32_t cnt = __atomic_load_n(&t->bss->mt_live_over_cnt, __ATOMIC_ACQUIRE);
+
+	if (cnt - t->live_over_told > MT_LIVE_OVER_MAX)
+		t->live_over_told = cnt - MT_LIVE_OVER_MAX;
+	return t->live_over_told == cnt ? 0 : (pid_t)t->bss->mt_live_over[t->live_over_told++ % MT_LIVE_OVER_MAX];
 }
 
 uint64_t taps__looked_up(const struct taps *t)

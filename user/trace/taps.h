@@ -14,7 +14,7 @@
 #include "trace/trace.h"
 
 struct err;
-struct mt_counters; /* bpf/lib/shared.h */
+struct mt_counters; /* include/memtrace/shared.h */
 struct mt_shares;
 struct taps;
 
@@ -50,6 +50,8 @@ int taps__drain(struct taps *t, uint64_t budget_ns, int (*fn)(void *ctx, const v
 void taps__counters(const struct taps *t, struct trace_counters *ret);
 /* Who has how much in each ring, and had events left out for it: as many as there are rings. */
 const struct mt_shares *taps__shares(const struct taps *t, size_t *ret_cnt);
+/* A process that had more live blocks than its share of --min-size's table; each once (of many the last ones). 0: no more. */
+pid_t taps__next_live_over(struct taps *t);
 uint64_t taps__looked_up(const struct taps *t);
 
 /* --- for the tracer, which has the same numbers in other places ------------------------------------------ */

@@ -19,18 +19,18 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "bpf/lib/shared.h"
+#include "memtrace/shared.h"
 #include "memtrace.skel.h"
 #include "plan/plan.h"
 #include "trace/calib.h"
 #include "trace/link.h"
+#include "trace/live.h"
 #include "trace/probes.h"
 #include "trace/rings.h"
 #include "trace/selftest.h"
 #include "trace/taps.h"
 #include "trace/urgent.h"
 
-#define LIVE_MAX (1u << 20)
 #define FILES_LEAST (128 + MT_RINGS_MAX) /* programs, maps, and what trying and calibrating takes: 100 on two CPUs */
 
 struct tracer {
@@ -46,14 +46,23 @@ struct tracer {
 	unsigned kernel_ns; /* one hit of a kernel-side program */
 };
 
+#define LIBBPF_WORDS_MAX 800
+
 static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
-	char line[512];
+	char *text;
+	int len;
 
 	if (level == LIBBPF_DEBUG || log_get_level() < LOG_DEBUG)
 		return 0;
-	vsnprintf(line, sizeof(line), fmt, ap);
-	log_debug("libbpf: %s", line);
+	len = vasprintf(&text, fmt, ap);
+	if (len < 0)
+		return 0;
+	if (len > LIBBPF_WORDS_MAX) /* a verifier's log, which gives its reason at the end */
+		log_debug("libbpf: %.80s\n[…]%s", text, text + len - LIBBPF_WORDS_MAX);
+	else
+		log_debug("libbpf: %s", text);
+	free(text);
 	return 0;
 }
 
@@ -93,11 +102,26 @@ static int few_descriptors(struct err *err)
 	return err_hint(err, "raise the limit: ulimit -n 1024; more where there are many CPUs, or kernels before 6.6");
 }
 
+/* May this process load any program of our kind? EACCES is also what a verifier says that does not like the program. */
+static int may_load(void)
+{
+	static const struct bpf_insn nothing[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "mt_nothing", "Dual BSD/GPL", nothing, 2, NULL);
+
+	if (fd < 0)
+		return 0;
+	close(fd);
+	return 1;
+}
+
 static int load_error(struct err *err, int r)
 {
 	if (r == -EMFILE)
 		return few_descriptors(err);
-	if (r == -EPERM || r == -EACCES) {
+	if ((r == -EPERM || r == -EACCES) && !may_load()) {
 		err_set(err, r, "the kernel does not let us load BPF programs: %s", strerror(-r));
 		return err_hint(err, "run as root (sudo), or with " RIGHTS_NEEDED);
 	}
@@ -147,7 +171,7 @@ static int tracer__load(struct tracer *t, struct err *err)
 	t->skel->rodata->mt_config.stack_size = t->opts.stack_size;
 	t->skel->rodata->mt_config.stack_gap_ns = t->opts.stack_rate ? 1000000000ull / t->opts.stack_rate : 0;
 	if (t->opts.min_size)
-		bpf_map__set_max_entries(t->skel->maps.live, LIVE_MAX);
+		live_init(t->skel);
 	bpf_object__for_each_program(prog, t->skel->obj) {
 		int is_uprobe = bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE;
 
@@ -510,6 +534,7 @@ void tracer__detach(struct tracer *t, pid_t pid)
 	uint32_t key = (uint32_t)pid;
 
 	probes__detach(&t->probes, pid);
+	live_forget(t->skel, pid);
 	(void)tracer__python(t, pid, NULL);
 	(void)tracer__modules(t, pid, NULL);
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &key);

@@ -19,7 +19,7 @@
 #include "plan/plan.h"
 
 struct err;
-struct mt_module_proc; /* bpf/lib/shared.h */
+struct mt_module_proc; /* include/memtrace/shared.h */
 struct mt_py_proc;
 struct tracer;
 
@@ -40,9 +40,13 @@ struct tracer_opts {
 int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err *err);
 void tracer__free(struct tracer *t); /* detaches everything; NULL is fine */
 
+#define ATTACH_MORE_MAX	   16
+#define ATTACH_REST_NS_MAX 10000000ull
+
 /* What became of a plan in one process. */
 struct attach_stats {
 	uint32_t attached, failed;
+	uint32_t set; /* of those attached; the others were there, of another plan */
 	uint32_t classes_left_out; /* classes of objects that found no room */
 	uint32_t slots_left_out; /* symbols that are probed, but of which nobody counts how often they fire */
 	uint32_t clashed; /* of those: refused because another tool has a probe there without its semaphore */
@@ -54,6 +58,8 @@ struct attach_stats {
 	int is_partial; /* its operators are not told yet */
 	size_t at; /* sites of the plan before this one have had their turn */
 	uint64_t budget_ns; /* in: 0: all sites in one call; else one ends after about so long, waits for a CPU not counted */
+	uint64_t rest_ns; /* in: between slices of one call */
+	uint32_t more; /* in: so many slices more, each after rest_ns: a caller that came late makes up for it */
 	const uint8_t *wanted; /* in: NULL: all sites; or one byte a site of the plan: 1 = is to be set */
 	uint8_t *site_failed; /* in: NULL, or one zeroed byte a site of the plan; out: 1 = could not be set */
 };

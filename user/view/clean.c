@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "view/text.h"
+#include "base/text.h"
 
 size_t clean_text(char *buf, size_t size, const char *text, size_t len)
 {

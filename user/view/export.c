@@ -3,24 +3,34 @@
 
 #include <string.h>
 
-static const struct export_format *const formats[] = { &export_jsonl, &export_csv, &export_torch_timeline,
-						      &export_torch_raw,
-						       &export_torch_snapshot, &export_perfetto,
-						       &export_chrome, &export_pprof, &export_folded,
-						       &export_openmetrics, &export_sqlite, &export_html,
-						       &export_op_trace, &export_trace_svg, NULL };
-
-const struct export_format *const *export_formats(void)
+int export_is_gzip(const char *path)
 {
-	return formats;
+	size_t len = path ? strlen(path) : 0;
+
+	return len > 3 && !strcmp(path + len - 3, ".gz");
 }
 
-const struct export_format *export_format_find(const char *name)
+int export_has_suffix(const char *path, const char *suffix)
 {
-	for (size_t i = 0; formats[i]; i++)
-		if (!strcmp(formats[i]->name, name))
-			return formats[i];
-	return NULL;
+	size_t len = path ? strlen(path) : 0, n = strlen(suffix);
+
+	if (export_is_gzip(path))
+		len -= 3;
+	return len >= n && !memcmp(path + len - n, suffix, n);
+}
+
+int export_wants_dev(const struct export_to *to, uint8_t dev)
+{
+	const struct report *r = to->report;
+
+	if (to->dev >= 0)
+		return dev == to->dev;
+	if (dev != MT_DEV_HOST)
+		return 1;
+	for (size_t i = 0; r && i < r->devs_cnt; i++)
+		if (r->devs[i].dev != MT_DEV_HOST)
+			return 0;
+	return r != NULL;
 }
 
 const char *tl_kind_name(uint8_t kind)

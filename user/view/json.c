@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "view/text.h"
+#include "base/text.h"
 
 void json__init(struct json *j, struct outbuf *o)
 {

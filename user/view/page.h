@@ -6,8 +6,8 @@
 #ifndef MT_VIEW_PAGE_H
 #define MT_VIEW_PAGE_H
 
+#include "base/text.h"
 #include "view/outbuf.h"
-#include "view/text.h"
 
 #define HARD_SPACE '\x1f'
 #define LABEL_COLS 18 /* of page__para, with the two before the label */

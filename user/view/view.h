@@ -35,7 +35,7 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *opts); /* report --leaks */
 int view_report_json(FILE *out, const struct report *r, const struct view_opts *opts);
 
-/* The live view without a terminal: a plain line per call. With one: view/tui.h. */
+/* The live view without a terminal: a plain line per call. With one: view/tui/tui.h. */
 struct live_view;
 struct live_view *live_view__new(FILE *out); /* NULL: no memory */
 void live_view__free(struct live_view *v);

@@ -227,6 +227,27 @@ def adam_by_hand():
     return step
 
 
+def decay_by_hand():
+    """SGD as torch writes it: decay adds the weights to a copy of the gradient, which the momentum gets. A mean of norms is no state."""
+    model = nn.Sequential(nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 96))
+    momenta = [torch.zeros_like(p) for p in model.parameters()]
+    mean = torch.zeros(())
+
+    def step():
+        x = torch.randn(64, 96)
+        F.mse_loss(model(x), x).backward()
+        moment(GRADIENT=grads(trained(model)))
+        with torch.no_grad():
+            for p, m in zip(model.parameters(), momenta):
+                mean.lerp_(p.grad.norm(), 0.1)
+                m.mul_(0.9).add_(p.grad.add(p, alpha=1e-4))
+                p.sub_(m, alpha=1e-3)
+                p.grad = None
+        moment(OPTIMIZER_STATE=momenta, PARAMETER=trained(model), BUFFER=[mean], FROZEN=[])
+
+    return step
+
+
 def gan():
     maker = nn.Sequential(nn.Linear(32, 96), nn.ReLU(), nn.Linear(96, 64))
     judge = nn.Sequential(nn.Linear(64, 96), nn.LeakyReLU(0.2), nn.Linear(96, 1))
@@ -266,13 +287,14 @@ def accumulate():
 
 
 def inference():
-    """Nothing is trained: weights are parameters, not frozen ones."""
+    """Nothing is trained: weights are parameters, not frozen ones; buffers those that have a name as an argument."""
     model = WithBuffers().eval()
+    running = [b for name, b in model.named_buffers() if "running_" in name]
 
     def step():
         with torch.inference_mode():
             out = model(torch.randn(8, 3, 16, 16))
-            moment(PARAMETER=list(model.parameters()), FROZEN=[], GRADIENT=[], OPTIMIZER_STATE=[])
+            moment(PARAMETER=list(model.parameters()), BUFFER=running, FROZEN=[], GRADIENT=[], OPTIMIZER_STATE=[])
         return out
 
     return step
@@ -426,8 +448,8 @@ def two_threads():
     return step
 
 
-JOBS = {f.__name__: f for f in (buffers, loader, workers, numpy_batches, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, gan, accumulate,
-                                inference, image, graph_net, steps_in_backward, steps_by_hand_in_backward,
+JOBS = {f.__name__: f for f in (buffers, loader, workers, numpy_batches, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, decay_by_hand,
+                                gan, accumulate, inference, image, graph_net, steps_in_backward, steps_by_hand_in_backward,
                                 steps_by_hand_after_nodes, decode, two_threads)}
 
 

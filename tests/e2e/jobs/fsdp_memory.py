@@ -10,10 +10,12 @@ memory right before fully_shard takes it: the same order of births and frees.
 
 Marks are regions "mark NAME", with nothing in them. Each rank says one line of JSON: its pid, what its arithmetic expects
 after each stage (bytes above the mark "base"; `peak`: the highest since "base" or the last "reset"), of some marks the bytes of
-all storages that its own garbage collector can reach, and what the model's shapes say of each class then; and the bytes of
-one block's all-gather.
+all storages that its own garbage collector can reach, and what the model's shapes say of each class then; the bytes of
+one block's all-gather; and, with --counted LIBRARY (counted.cpp), what an allocator around torch's own counted: at each mark
+the bytes, their highest, and that of what is not gloo's own.
 """
 import argparse
+import ctypes
 import functools
 import gc
 import inspect
@@ -35,13 +37,36 @@ from torch.testing._internal.distributed._tensor.common_dtensor import ModelArgs
 
 MB = 1_000_000
 WORD = 4  # float32
-expected, reachable, classes = {}, {}, {}
-facts = {"expected": expected, "reachable": reachable, "classes": classes}
+expected, reachable, classes, counted = {}, {}, {}, {}
+facts = {"expected": expected, "reachable": reachable, "classes": classes, "counted": counted}
+counter = None
 
 
 def mark(name):
     with torch.profiler.record_function(f"mark {name}"):
         pass
+    if counter:
+        said = (ctypes.c_int64 * 3)()
+        counter.counted_take(said, name in ("base", "reset"))
+        counted[name] = list(said)
+
+
+def count(library):
+    """From here on; what a collective asks for is gloo's."""
+    global counter
+    counter = ctypes.CDLL(library)
+    counter.counted_begin()
+
+    def inside(collective):
+        def call(*args, **kw):
+            counter.counted_inside(1)
+            try:
+                return collective(*args, **kw)
+            finally:
+                counter.counted_inside(0)
+        return call
+    for name in ("all_gather_single", "reduce_scatter_single", "all_reduce"):
+        setattr(dist, name, inside(getattr(dist, name)))
 
 
 def storages():
@@ -197,8 +222,11 @@ def main():
     p.add_argument("--case", choices=("reshard", "no_reshard", "optim_in_backward", "offload", "delete"), required=True)
     p.add_argument("--dim", type=int, default=768)
     p.add_argument("--free-early", action="store_true")
+    p.add_argument("--counted", metavar="LIBRARY")
     args = p.parse_args()
 
+    if args.counted:
+        count(args.counted)
     if args.free_early:
         free_early()
     torch.set_num_threads(1)

@@ -7,6 +7,7 @@ tensor. The jobs are ordinary PyTorch programs: nothing here knows that somebody
 What a job says on stdout, a line each:
     ready PID                                  after the warm-up, before the measured part
     step 1234  345.1 steps/s  loss 0.123       once a second
+    rests                                      after SIGUSR1, between two steps: until the next signal
     result steps=N seconds=S rate=R            at the end: the measured part alone
 --stamps FILE also writes CLOCK_MONOTONIC in ns at the end of each measured step, 8 bytes each.
 """
@@ -38,8 +39,9 @@ def say(text):
 
 def run(step, args):
     """Steps until --steps, --seconds or SIGTERM, whichever comes first."""
-    stopped = []
+    stopped, resting = [], []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+    signal.signal(signal.SIGUSR1, lambda *_: resting.append(1))
 
     end = time.monotonic() + args.warmup
     while time.monotonic() < end:
@@ -50,6 +52,11 @@ def run(step, args):
     begin = last = now = time.monotonic()
     done = last_done = 0
     while not stopped:
+        if resting:
+            say("rests")
+            signal.pause()
+            resting.clear()
+            continue
         loss = step()
         done += 1
         now = time.monotonic()

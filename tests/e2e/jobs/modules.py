@@ -17,6 +17,7 @@ the step is over, so that an address means one storage.
 import argparse
 import bisect
 import functools
+import inspect
 import json
 import os
 import sys
@@ -25,6 +26,8 @@ import time
 
 import torch
 from torch.utils.checkpoint import checkpoint
+
+from word import storage_of
 
 WIDTH = 64
 TOKENS = 32
@@ -109,13 +112,13 @@ class Watch:
 
     def begin(self, tensors):
         self.kept = list(tensors)
-        self.known = {t.untyped_storage().data_ptr() for t in self.kept}
+        self.known = {storage_of(t).data_ptr() for t in self.kept}
 
     def mark(self, name):
         self.marks.append([time.time_ns(), name])
 
     def note(self, tensor, path, phase):
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         ptr = storage.data_ptr()
         if not ptr or ptr in self.known:
             return
@@ -184,7 +187,7 @@ class Watch:
 
 
 def train_step(model, optimizer, tokens, watch=None):
-    optimizer.zero_grad()
+    optimizer.zero_grad(set_to_none=True)  # torch 1.13 would keep them
     if watch:
         watch.begin([tokens, *model.parameters()])
         watch.phase = "forward"
@@ -217,10 +220,52 @@ def evaluate(model, tokens, watch=None):
         watch.phase = "other"
 
 
+class WatchUnnumbered(Watch):
+    """torch 1.13 says no numbers: a node is the module's that ran when it was first reached, from what modules are given and make."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        self.nodes = {}
+
+    def begin(self, tensors):
+        super().begin(tensors)
+        self.nodes.clear()
+
+    def claim(self, tensors):
+        todo = [t.grad_fn for t in tensors if isinstance(t, torch.Tensor)]
+        while todo:
+            node = todo.pop()
+            if node is not None and node not in self.nodes:
+                self.nodes[node] = self.here()[0]
+                todo.extend(n for n, _ in node.next_functions)
+
+    def number(self):
+        pass
+
+    def enter(self, module, args):
+        if module in self.paths:
+            self.claim(args)
+        super().enter(module, args)
+
+    def leave(self, module, args, output):
+        if module in self.paths:
+            self.claim([output])
+        super().leave(module, args, output)
+
+    def path_of(self, node):
+        return self.nodes.get(node)
+
+
+def hooks_of(watch):
+    """A checkpoint's recomputation is left by an exception; torch 1.13's runs to its end, and its hooks have no always_call."""
+    module = torch.nn.modules.module
+    always = {"always_call": True} if "always_call" in inspect.signature(module.register_module_forward_hook).parameters else {}
+    return [module.register_module_forward_pre_hook(watch.enter), module.register_module_forward_hook(watch.leave, **always)]
+
+
 def watched(model, optimizer, tokens, steps):
-    watch = Watch(model)
-    hooks = [torch.nn.modules.module.register_module_forward_pre_hook(watch.enter),
-             torch.nn.modules.module.register_module_forward_hook(watch.leave, always_call=True)]
+    watch = (Watch if hasattr(torch.autograd, "_get_sequence_nr") else WatchUnnumbered)(model)
+    hooks = hooks_of(watch)
     plain, torch.autograd.backward = torch.autograd.backward, functools.partial(watch.backward, torch.autograd.backward)
     with torch.autograd.graph.saved_tensors_hooks(watch.pack, lambda t: t):
         for _ in range(steps):

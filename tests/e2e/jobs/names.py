@@ -201,6 +201,9 @@ def truth(models, opts):
                 for k, item in enumerate(value if isinstance(value, (list, tuple)) else ()):
                     if torch.is_tensor(item):
                         add("optimizer_state", by_object[p], f"{key}.{k}", item)
+    for p, name in by_object.items():
+        if p.grad is not None:
+            add("gradient", name, None, p.grad)
     return said
 
 

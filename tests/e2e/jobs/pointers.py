@@ -13,13 +13,13 @@ import json
 import time
 
 import job
+import word
 
 PAUSE_S = 0.05
 
 
 def storage(t):
-    s = t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage().untyped() \
-        if hasattr(t.storage(), "untyped") else t.storage()._untyped()
+    s = word.storage_of(t)
     return [s.data_ptr(), s.nbytes()]
 
 

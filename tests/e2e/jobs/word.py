@@ -8,7 +8,7 @@ what autograd has saved. The job has the tensors in its hands, so nobody knows b
         …
     word.write(path)               # pid, moments: [[begin, end, steps begun, kind, {class: [[pointer, bytes, name], …]}], …]
 
-A moment's begin and end are CLOCK_MONOTONIC in ns: nothing was born, freed or written between them. SAVED is what autograd
+FROZEN are those of the parameters that are not trained, where others are. A moment's begin and end are CLOCK_MONOTONIC in ns: nothing was born, freed or written between them. SAVED is what autograd
 saved in that forward pass and has still. Optimizer state has its key before the name: "exp_avg of layers.0.weight".
 """
 import collections
@@ -23,6 +23,28 @@ import torch
 
 PAUSE_S = 0.001  # on both sides of a moment: two clocks look at its borders
 MOMENTS = 400  # the last ones are kept
+
+
+def storage_of(t):
+    """Of torch 1.13, too."""
+    if hasattr(t, "untyped_storage"):
+        return t.untyped_storage()
+    typed = t.storage()
+    return typed.untyped() if hasattr(typed, "untyped") else typed._untyped()
+
+
+def after_each_step(optimizer, told):
+    """Of torch 1.13, too."""
+    if hasattr(optimizer, "register_step_post_hook"):
+        optimizer.register_step_post_hook(lambda *_: told())
+        return
+    step = optimizer.step
+
+    def and_told(*args, **kwargs):
+        result = step(*args, **kwargs)
+        told()
+        return result
+    optimizer.step = and_told
 
 
 def tensors_of(state):
@@ -49,15 +71,15 @@ def states(*opts):
 
 
 def pointers(tensors):
-    return sorted({t.untyped_storage().data_ptr() for t in tensors if t is not None and t.numel()})
+    return sorted({storage_of(t).data_ptr() for t in tensors if t is not None and t.numel()})
 
 
 def storages(named):
     """[[pointer, bytes, name]] of (name, tensor) pairs, each storage once."""
     found = {}
     for name, t in named:
-        if t is not None and t.device.type == "cpu" and t.untyped_storage().nbytes():
-            found.setdefault(t.untyped_storage().data_ptr(), [t.untyped_storage().nbytes(), name])
+        if t is not None and t.device.type == "cpu" and storage_of(t).nbytes():
+            found.setdefault(storage_of(t).data_ptr(), [storage_of(t).nbytes(), name])
     return [[ptr, *rest] for ptr, rest in sorted(found.items())]
 
 
@@ -99,20 +121,21 @@ class Saved:
 class Word:
     def __init__(self):
         self.moments = collections.deque(maxlen=MOMENTS)
-        self.models, self.optimizers, self.averages = [], [], []
+        self.models, self.optimizers, self.averages, self.keeps = [], [], [], list
         self.steps = 0
         self.stop = threading.Event()
         self.is_ready = False
 
-    def of(self, models, optimizers=(), saves=True, averages=()):
-        """These are the job's. averages: modules whose weights are averages of others, BUFFER as a whole."""
+    def of(self, models, optimizers=(), saves=True, averages=(), keeps=list):
+        """These are the job's. averages: modules whose weights are averages of others, BUFFER as a whole; keeps: () → [(name,
+        tensor)] of what else it keeps and reads or adds to in each step, BUFFER, too."""
         self.models = models if isinstance(models, list) else [models]
         self.optimizers = list(optimizers) if isinstance(optimizers, (list, tuple)) else [optimizers]
-        self.averages = list(averages)
+        self.averages, self.keeps = list(averages), keeps
         for model in self.models:
             self.listen(model, Saved() if saves else None)
         for o in self.optimizers:
-            o.register_step_post_hook(lambda *_: self.at("step"))
+            after_each_step(o, lambda: self.at("step"))
 
     def listen(self, model, saved):
         def enter(*_):
@@ -129,10 +152,12 @@ class Word:
     def classes(self):
         parameters = [(n, p) for m in self.models for n, p in m.named_parameters()]
         names = {id(p): n for n, p in parameters}
+        trains = any(p.requires_grad for _, p in parameters)
         return {"PARAMETER": parameters, "GRADIENT": [(n, p.grad) for n, p in parameters],
                 "OPTIMIZER_STATE": named_states(self.optimizers, names),
+                "FROZEN": [(n, p) for n, p in parameters if trains and not p.requires_grad],
                 "BUFFER": [(n, b) for m in self.models for n, b in m.named_buffers()]
-                + [(f"average of {n}", t) for m in self.averages for n, t in m.state_dict().items()]}
+                + [(f"average of {n}", t) for m in self.averages for n, t in m.state_dict().items()] + self.keeps()}
 
     def at(self, kind, saved=None):
         if not self.is_ready:

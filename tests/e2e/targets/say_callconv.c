@@ -46,18 +46,11 @@ static int each(void *ctx, const struct elf_sym *sym)
 int main(int argc, char **argv)
 {
 	struct err err = { 0 };
-	const uint8_t *rodata;
-	uint64_t vaddr;
 	struct elf *e;
-	size_t len;
 
-	if (argc != 3 || elf__open(&e, open(argv[1], O_RDONLY), argv[1], &err) < 0 ||
-	    elf__section(e, ".rodata", &rodata, &len, &vaddr) < 0)
+	if (argc != 3 || elf__open(&e, open(argv[1], O_RDONLY), argv[1], &err) < 0 || schema_index__of(e, &schemas) < 0)
 		return 1;
 	optional = strcmp(argv[2], "own") ? CALLCONV_STD : CALLCONV_OWN_OPTIONAL;
-	schemas = schema_index__new(rodata, len);
-	if (!schemas)
-		return 1;
 	elf__each_symbol(e, each, NULL);
 	schema_index__free(schemas);
 	elf__free(e);

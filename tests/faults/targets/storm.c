@@ -8,6 +8,7 @@
  *   threads   COUNT threads that all live at once, and tell ten allocations each
  *   dlopens   PLUGIN is loaded, tells an allocation, is unloaded
  *   maps      mappings of PLUGIN as code, which come and go without a pause
+ *   mappings  COUNT mappings of PLUGIN as code that stay, and then one that comes and goes, for six seconds
  *   names     operators, regions, tags and threads' names that are all different, and children with 100 KB of arguments
  *   pointers  pytorch:malloc of pointers that all fall into one place of a table whose hash is known, and memtrace's alloc
  *   scattered the same of others
@@ -135,6 +136,25 @@ static void dlopens(unsigned long count)
 {
 	for (unsigned long i = 1; i <= count; i++)
 		dlopen_once(64 * i);
+}
+
+/* Each has its own line in /proc/PID/maps: the next one's place in the file does not follow on it. */
+static void mappings(unsigned long count)
+{
+	int fd = open(plugin ? plugin : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	for (unsigned long i = 0; i < count; i++)
+		if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+			exit(1);
+	printf("mapped\n");
+	for (int i = 0; i < 3000; i++) {
+		void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+		if (p != MAP_FAILED)
+			munmap(p, 4096);
+		pause_us(2000);
+	}
+	close(fd);
 }
 
 static void maps(unsigned long count)
@@ -274,9 +294,8 @@ static const struct {
 	void (*fn)(unsigned long count);
 } modes[] = {
 	{ "forks", forks }, { "execs", execs }, { "again", execs }, { "threads", threads }, { "dlopens", dlopens },
-	{ "maps", maps }, { "names", names }, { "pointers", pointers }, { "scattered", scattered }, { "random", at_random },
-	{ "usdt", usdt },
-	{ "eat", eat }, { "all", all },
+	{ "maps", maps }, { "mappings", mappings }, { "names", names }, { "pointers", pointers }, { "scattered", scattered },
+	{ "random", at_random }, { "usdt", usdt }, { "eat", eat }, { "all", all },
 };
 
 static void wait_for_line(void)

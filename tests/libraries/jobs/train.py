@@ -97,36 +97,36 @@ def llama():
                                         num_attention_heads=4, num_key_value_heads=2, use_cache=False))
 
 
-def causal_lm(word):
-    by_hand(word, llama(), text)
+def causal_lm(word, batch=4):
+    by_hand(word, llama(), lambda: text(batch))
 
 
-def encoder_decoder(word):
+def encoder_decoder(word, batch=4):
     from transformers import T5Config, T5ForConditionalGeneration
 
     model = T5ForConditionalGeneration(T5Config(vocab_size=VOCABULARY, d_model=128, d_kv=32, d_ff=256, num_layers=2, num_heads=4,
                                                 decoder_start_token_id=0, use_cache=False))
-    by_hand(word, model, lambda: {"input_ids": tokens(4, 48), "labels": tokens(4, 24)})
+    by_hand(word, model, lambda: {"input_ids": tokens(batch, 48), "labels": tokens(batch, 24)})
 
 
-def mixture_of_experts(word):
+def mixture_of_experts(word, batch=4):
     from transformers import MixtralConfig, MixtralForCausalLM
 
     model = MixtralForCausalLM(MixtralConfig(vocab_size=VOCABULARY, hidden_size=96, intermediate_size=192, num_hidden_layers=3,
                                              num_attention_heads=4, num_key_value_heads=2, num_local_experts=4, use_cache=False,
                                              output_router_logits=True))
-    by_hand(word, model, text)
+    by_hand(word, model, lambda: text(batch))
 
 
-def state_space(word):
+def state_space(word, batch=4):
     from transformers import MambaConfig, MambaForCausalLM
 
     model = MambaForCausalLM(MambaConfig(vocab_size=VOCABULARY, hidden_size=96, num_hidden_layers=3, state_size=8,
                                          use_cache=False))
-    by_hand(word, model, lambda: {"input_ids": (ids := tokens(4, 24)), "labels": ids})
+    by_hand(word, model, lambda: {"input_ids": (ids := tokens(batch, 24)), "labels": ids})
 
 
-def speech(word):
+def speech(word, batch=4):
     """Whisper: convolutions over a spectrum, then an encoder and a decoder."""
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
@@ -134,7 +134,7 @@ def speech(word):
         vocab_size=VOCABULARY, d_model=96, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=192, decoder_ffn_dim=192, max_source_positions=150, num_mel_bins=40,
         pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, use_cache=False))
-    by_hand(word, model, lambda: {"input_features": torch.randn(4, 40, 300), "labels": tokens(4, 16)})
+    by_hand(word, model, lambda: {"input_features": torch.randn(batch, 40, 300), "labels": tokens(batch, 16)})
 
 
 class Texts(torch.utils.data.Dataset):
@@ -153,7 +153,7 @@ def trainer(word, **how):
 
     class Ends(TrainerCallback):
         def on_train_begin(self, args, state, control, model=None, optimizer=None, **_):
-            word.of(model, getattr(optimizer, "optimizer", optimizer))
+            word.of(model, getattr(optimizer, "optimizer", optimizer), keeps=lambda: [("sum of losses", made._tr_loss)])
 
         def on_step_begin(self, args, state, control, **_):
             control.should_training_stop = not word.goes_on()
@@ -161,7 +161,8 @@ def trainer(word, **how):
     with tempfile.TemporaryDirectory() as out:
         args = TrainingArguments(out, per_device_train_batch_size=4, max_steps=10**6, logging_strategy="no", report_to="none",
                                  save_strategy="no", use_cpu=True, disable_tqdm=True, dataloader_pin_memory=False, **how)
-        Trainer(llama(), args, train_dataset=Texts(), callbacks=[Ends()]).train()
+        made = Trainer(llama(), args, train_dataset=Texts(), callbacks=[Ends()])
+        made.train()
 
 
 def trainer_accumulates(word):
@@ -198,7 +199,7 @@ def peft_lora(word):
     by_hand(word, model, text, torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=1e-3))
 
 
-def timm_vit(word):
+def timm_vit(word, batch=8):
     """With an average of the weights and mixed images."""
     import timm
     from timm.data import Mixup
@@ -211,14 +212,14 @@ def timm_vit(word):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     word.of(model, optimizer, averages=[average.module])
     while word.goes_on():
-        images, targets = mix(torch.randn(8, 3, 64, 64), torch.randint(0, 10, (8,)))
+        images, targets = mix(torch.randn(batch, 3, 64, 64), torch.randint(0, 10, (batch,)))
         optimizer.zero_grad()
         loss_of(model(images), targets).backward()
         optimizer.step()
         average.update(model)
 
 
-def timm_resnet(word):
+def timm_resnet(word, batch=4):
     """channels_last, SGD with momentum."""
     import timm
 
@@ -226,9 +227,9 @@ def timm_resnet(word):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     word.of(model, optimizer)
     while word.goes_on():
-        images = torch.randn(4, 3, 64, 64).to(memory_format=torch.channels_last)
+        images = torch.randn(batch, 3, 64, 64).to(memory_format=torch.channels_last)
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(images), torch.randint(0, 10, (4,))).backward()
+        torch.nn.functional.cross_entropy(model(images), torch.randint(0, 10, (batch,))).backward()
         optimizer.step()
 
 
@@ -262,7 +263,7 @@ def lightning_module(word):
         Module(), torch.utils.data.DataLoader(data, batch_size=64, shuffle=True))
 
 
-def diffusers_unet(word):
+def diffusers_unet(word, batch=4):
     """Noise is what it learns to tell."""
     from diffusers import DDPMScheduler, UNet2DModel
 
@@ -270,9 +271,10 @@ def diffusers_unet(word):
                         down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D")).train()
     scheduler = DDPMScheduler(num_train_timesteps=1000)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    word.of(model, optimizer)
+    word.of(model, optimizer, keeps=lambda: [("noise", scheduler.alphas_cumprod)])
     while word.goes_on():
-        images, noise, when = torch.randn(4, 3, 32, 32), torch.randn(4, 3, 32, 32), torch.randint(0, 1000, (4,))
+        images, noise = torch.randn(batch, 3, 32, 32), torch.randn(batch, 3, 32, 32)
+        when = torch.randint(0, 1000, (batch,))
         optimizer.zero_grad()
         said = model(scheduler.add_noise(images, noise, when), when).sample
         torch.nn.functional.mse_loss(said, noise).backward()
@@ -296,7 +298,7 @@ def graph_net(word):
     x, edges, y = torch.randn(2000, 128), torch.randint(0, 2000, (2, 10000)), torch.randint(0, 16, (2000,))
     model = Net().train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
-    word.of(model, optimizer)
+    word.of(model, optimizer, keeps=lambda: [("nodes", x), ("edges", edges), ("targets", y)])
     while word.goes_on():
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(x, edges), y).backward()

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * shares: room in a buffer that one process cannot take from the others. The rule of the rings (bpf/share.bpf.c), and of the
+ * events that wait to be put in order (user/live/share.h).
+ *
+ * A process gets no more when what it has in the buffer is more than SHARES_FACTOR times the room that is left. So one fills
+ * three quarters, two six sevenths together; what is left over is for those that tell little, until the other side has read on.
+ * One that floods, which is who asks for more than all others together and for twice what it gets, has to leave as much room
+ * as it has: one that is busy beside it gets three times as much where both cannot be followed. Where nobody else tells
+ * anything, one may fill all but a sixteenth, which waits for whoever comes.
+ *
+ * What a process has there is not known, but what it told lately is: that counts until a buffer's worth came after it (half of
+ * it for as much again, and so on). Two who count at once may count over one another: then a number is a little too small,
+ * which is no harm.
+ */
+#ifndef MT_SHARES_H
+#define MT_SHARES_H
+
+#include <linux/types.h>
+
+#define SHARES_ROWS 64	  /* a power of two; with more processes those that tell least take turns */
+#define SHARES_TRIES 8
+#define SHARES_FACTOR 3
+#define SHARES_RESERVE 16 /* a part of the buffer */
+#define SHARES_NOBODY 1024 /* … of what was told lately: others who together told less are nobody */
+#define SHARES_EVIDENCE 8 /* … of the buffer: before so much was told nobody can say whose it is */
+#define SHARES_AGAIN_NS 100000000 /* so long there was room for all, and not much is in it yet: a new beginning */
+#define SHARES_LAPS 32	  /* after so many nothing is left of a number */
+
+/* What one process told lately. */
+struct mt_share {
+	__u32 pid;  /* 0: nobody's */
+	__u32 lap;
+	__u32 told;  /* as of that lap */
+	__u32 asked; /* … and with what was refused */
+	__u32 left_out; /* how often it was over, since it has this row */
+};
+
+struct mt_shares {
+	__u64 told, asked; /* of all, as of this lap */
+	__u64 last_ns; /* when it was last asked */
+	__u32 lap;     /* what was told before counts half as much in each */
+	__u32 pad;
+	struct mt_share rows[SHARES_ROWS];
+} __attribute__((aligned(64)));
+
+enum mt_share_says {
+	SHARE_TAKES,
+	SHARE_FULL, /* the buffer is as good as full, and all in it is this process's: there is nobody else */
+	SHARE_OVER, /* the process has more than its share */
+};
+
+/* What is left of a number of that row in this lap. */
+static inline __attribute__((always_inline)) __u64 share_now(const struct mt_shares *s, const struct mt_share *row, __u32 then)
+{
+	__u32 laps = s->lap - row->lap;
+
+	return laps < SHARES_LAPS ? (__u64)then >> laps : 0;
+}
+
+/* The process's, or that of the one that told least of those that it could be among. */
+static inline __attribute__((always_inline)) struct mt_share *share_row(struct mt_shares *s, __u32 pid)
+{
+	struct mt_share *row, *least = &s->rows[pid & (SHARES_ROWS - 1)];
+
+	for (__u32 i = 0; i < SHARES_TRIES; i++) {
+		row = &s->rows[(pid + i) & (SHARES_ROWS - 1)];
+		if (row->pid == pid)
+			return row;
+		if (share_now(s, row, row->told) < share_now(s, least, least->told))
+			least = row;
+	}
+	least->pid = pid;
+	least->told = least->asked = least->left_out = 0;
+	return least;
+}
+
+static inline __attribute__((always_inline)) void share_begin(struct mt_shares *s, __u64 size, __u64 waiting, __u64 capacity,
+							      __u64 now_ns)
+{
+	__s64 quiet_ns = (__s64)(now_ns - s->last_ns);
+
+	s->last_ns = now_ns;
+	if (quiet_ns > SHARES_AGAIN_NS && waiting < capacity / 8 * 3) {
+		s->lap += SHARES_LAPS;
+		s->told = s->asked = 0;
+	}
+	if (s->told + size > capacity) {
+		s->lap++;
+		s->told /= 2;
+		s->asked /= 2;
+	}
+}
+
+/* Own of all: told lately. */
+static inline __attribute__((always_inline)) enum mt_share_says share_judge(__u64 own, __u64 all, int floods, __u64 waiting,
+									    __u64 capacity)
+{
+	__u64 room = capacity - waiting;
+
+	if (waiting >= capacity || all <= capacity / SHARES_EVIDENCE)
+		return SHARE_TAKES; /* that there is no room at all the buffer says itself */
+	if ((all - own) * SHARES_NOBODY <= all)
+		return room < capacity / SHARES_RESERVE ? SHARE_FULL : SHARE_TAKES;
+	return own * (waiting >> 8) > (floods ? 1 : SHARES_FACTOR) * (room >> 8) * all ? SHARE_OVER : SHARE_TAKES;
+}
+
+/*
+ * May the process put `size` more into a buffer of which `waiting` of `capacity` (2^30 at most) is taken? Ask only when it is
+ * a quarter full: before that there is room for all, and nothing need be kept.
+ */
+static inline __attribute__((always_inline)) enum mt_share_says
+shares_ask(struct mt_shares *s, __u32 pid, __u64 size, __u64 waiting, __u64 capacity, __u64 now_ns)
+{
+	enum mt_share_says says;
+	struct mt_share *row;
+	__u64 own, all, asked;
+
+	share_begin(s, size, waiting, capacity, now_ns);
+	row = share_row(s, pid);
+	own = share_now(s, row, row->told);
+	all = s->told > own ? s->told : own;
+	asked = share_now(s, row, row->asked) + size;
+	s->asked += size;
+	says = share_judge(own + size, all + size, asked * 2 > s->asked && asked > own * 2, waiting, capacity);
+	row->lap = s->lap;
+	row->asked = asked < (__u32)-1 ? (__u32)asked : (__u32)-1;
+	row->told = (__u32)(own + (says == SHARE_TAKES ? size : 0));
+	row->left_out += says == SHARE_OVER;
+	s->told = all + (says == SHARE_TAKES ? size : 0);
+	return says;
+}
+
+#endif

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Jobs in containers, watched from the host: their own pids, their own mounts, a root that is an overlay, and libraries at paths
+which are other files out here."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+import mt
+import test_truth
+
+SLOW = {"worker_in_a_container"}
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def container(scratch, source, at):
+    """The words before a command that put it into one (container.sh)."""
+    words = ["unshare", "-m", "-p", "-f", "--kill-child", "--propagation", "private", HERE / "container.sh"]
+    probe = scratch / "probe"
+    probe.mkdir()
+    if subprocess.run([*words, probe, source, probe / "x", "true"], capture_output=True, check=False).returncode:
+        raise mt.Skip("no overlay of / can be mounted here")
+    (scratch / "mounts").mkdir()
+    return [*words, scratch / "mounts", source, at]
+
+
+def inner(job):
+    """The pid out here of the container's first process, which is `job` itself in its own eyes."""
+    with open(f"/proc/{job.pid}/task/{job.pid}/children") as f:
+        pid, = map(int, f.read().split())
+    with open(f"/proc/{pid}/status") as f:
+        mt.check(next(line for line in f if line.startswith("NSpid")).split()[2:] == ["1"], f"{pid} is not alone")
+    mt.check(not os.path.samefile(f"/proc/{pid}/root", "/"), "it has our root")
+    return pid
+
+
+def decoys(at, names, real):
+    """Other libraries of these names at those paths out here: whoever looks there finds symbols, in other places."""
+    at.mkdir(parents=True)
+    for name in names:
+        shutil.copy(real[name], at / name)
+
+
+def mapped(pid, name):
+    with open(f"/proc/{pid}/maps") as f:
+        return {line.split()[-1] for line in f if line.endswith(f"/{name}\n")}
+
+
+def test_truth_in_a_container():
+    """Counts and bytes of the target that knows them, to the byte, where its libraries' paths are other files out here."""
+    test_truth.build()
+    with mt.scratch() as tmp:
+        at = tmp / "t"
+        decoys(at / "fake", ("libc10.so", "libtorch_cpu.so"), {name: test_truth.BIN / "truth_plugin.so" for name in
+                                                               ("libc10.so", "libtorch_cpu.so")})
+        words = container(tmp, test_truth.BIN, at)
+        with mt.Proc([*words, at / "truth_torch", "plain"]) as job:
+            mt.check(job.line("ready ").split()[1] == "1", f"{job.out}")
+            pid = inner(job)
+            mt.check(mapped(pid, "libc10.so") == {str(at / "fake" / "libc10.so")}, f"{mapped(pid, 'libc10.so')}")
+            with mt.start("record", "-p", str(pid), "-o", str(tmp / "a.mtr"), "--probes", "framework,ops,regions") as tracer:
+                test_truth.wait_attached(tracer)
+                job.tell("go")
+                truth = json.loads(job.line("{"))
+                mt.finish(tracer, tmp / "a.mtr")
+            job.tell("end")
+            mt.check(job.wait() == 0, f"the target failed: {job.err}")
+        run = Told(truth, mt.report(tmp / "a.mtr"), mt.export(tmp / "a.mtr"))
+    mt.check(not mt.lost(run.report), f"lost: {run.report['lost']}")
+    test_truth.check_devices(run)
+    test_truth.check_births(run, "op", "ops", "no_op")
+    mt.check({p["pid"] for p in run.report["processes"]} == {pid}, f"{run.report['processes']}")
+
+
+class Told:
+    def __init__(self, truth, report, events):
+        self.truth, self.report, self.events = truth, report, events
+
+
+def torch_job(stack, tmp, *args):
+    """(the job, its pid out here) with torch at a path where out here the fake torch of the truth targets lies."""
+    test_truth.build()
+    where = subprocess.run([mt.PYTHON, "-c", "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"],
+                           capture_output=True, text=True, check=True).stdout.strip()
+    at = tmp / "site" / "torch"
+    names = ("libc10.so", "libtorch_cpu.so")
+    decoys(at / "lib", names, {name: test_truth.BIN / "fake" / name for name in names})
+    words = container(tmp, where, at)
+    job = stack.enter_context(mt.job(*args, wrapper=(*words, "env", f"PYTHONPATH={at.parent}")))
+    pid = inner(job)
+    for name in names:
+        mt.check(mapped(pid, name) == {str(at / "lib" / name)}, f"{mapped(pid, name)}")
+    return job, pid
+
+
+def probed(pid):
+    return mt.probed(pid, mt.NEW) or mt.probed(pid, mt.OP)
+
+
+def test_torch_in_a_container():
+    """Attached in mid-run: categories and names as out here; nothing is left behind, and the job goes on."""
+    with mt.scratch() as tmp, contextlib.ExitStack() as stack:
+        job, pid = torch_job(stack, tmp, "mlp")
+        with mt.start("record", "-p", str(pid), "-o", str(tmp / "a.mtr"), "-vv") as tracer:
+            mt.wait_until(lambda: any("names of" in t for t in tracer.err) or not tracer.alive(), "names", 60)
+            before = mt.steps_of(job)
+            mt.wait_until(lambda: mt.probed(pid, mt.OP), "a probe where the library is", 30)
+            mt.wait_until(lambda: mt.steps_of(job) > before + 1, "steps")
+            mt.finish(tracer, tmp / "a.mtr")
+        rep = mt.report(tmp / "a.mtr")
+        names = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "name", "--top", 100)).stdout
+        mt.wait_until(lambda: not probed(pid), "the probes to go", 5)
+        before = mt.steps_of(job)
+        mt.wait_until(lambda: mt.steps_of(job) > before, "the job's next steps", 5)
+    mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
+    live = {name: c["live"] for name, c in rep["devices"]["cpu"]["categories"].items()}
+    parameters = 4 * 6 * (64 * 64 + 64)
+    mt.check(live["PARAMETER"] == parameters, f"{live}, parameters have {parameters}")
+    mt.check(2 * parameters <= live["OPTIMIZER_STATE"] <= 2 * parameters + 12 * 64, f"{live}")
+    for i in range(6):
+        for name in (f"parameter        Sequential: {2 * i}.weight", f"parameter        Sequential: {2 * i}.bias"):
+            mt.check(name in names, names)
+
+
+def test_worker_in_a_container():
+    """Workers of a DataLoader, which know themselves by the container's pids, are followed by those out here."""
+    with mt.scratch() as tmp, contextlib.ExitStack() as stack:
+        _, pid = torch_job(stack, tmp, "transformer", "--workers", 1, "--batch", 8)
+        with mt.start("record", "-p", str(pid), "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_until(lambda: sum(t.startswith("attached to ") for t in tracer.err) > 1 or not tracer.alive(), "a worker", 30)
+            worker = next(int(t.split()[2]) for t in tracer.err if t.startswith("attached to ") and f" {pid} " not in t)
+            mt.wait_until(lambda: not os.path.exists(f"/proc/{worker}"), "the worker's end", 30)
+            mt.finish(tracer, tmp / "a.mtr")
+        rep, events = mt.report(tmp / "a.mtr"), mt.export(tmp / "a.mtr")
+    mt.check({pid, worker} <= {p["pid"] for p in rep["processes"]}, f"{rep['processes']}")
+    mt.check(any(e["ev"] == "create" and e["pid"] == worker for e in events), "nothing of the worker")
+
+
+def test_death_of_a_container():
+    """Its first process is killed, and all others with it: memtrace ends by itself, and what was seen is there."""
+    with mt.scratch() as tmp, contextlib.ExitStack() as stack:
+        _, pid = torch_job(stack, tmp, "mlp")
+        with mt.start("record", "-p", str(pid), "-o", str(tmp / "a.mtr")) as tracer:
+            mt.wait_until(lambda: any(t.startswith("attached to") for t in tracer.err) or not tracer.alive(), "attached", 30)
+            os.kill(pid, signal.SIGKILL)
+            mt.finish(tracer, tmp / "a.mtr", None, 10)
+        rep = mt.report(tmp / "a.mtr")
+    mt.check(rep["devices"]["cpu"]["live"] == 0, "blocks of a dead process count as live")

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * What a process is called: pids are those of the namespace that we are in, and two memtraces may be in two that share the
+ * directory. From 6.9 on a pidfd has an inode of its own, one a process and boot; before, our namespace's number, the pid
+ * and the time when it was started.
+ *
+ * Files are not removed when a lock is given back: who holds the descriptor may have no right to by then. The next memtrace
+ * removes those that nobody holds. So a lock counts only when its file still has its name.
+ */
+#define LOG_MODULE "lock"
+#include "live/lock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "trace/others.h"
+
+#ifndef PID_FS_MAGIC
+#define PID_FS_MAGIC 0x50494446
+#endif
+
+#define TRY_EVERY_NS 10000000
+#define LOOK_EVERY_NS 100000000
+#define TRIES_MIN 3 /* who removes old files holds each for a moment */
+#define SAY_AFTER_NS 1000000000ull
+
+/* --- the directory ------------------------------------------------------------------------------------- */
+
+int lock_dir_open(const char *path)
+{
+	int fd, is_new = !mkdir(path, 0755);
+	struct stat st;
+
+	if (!is_new && errno != EEXIST)
+		return -errno;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (is_new) /* whatever root's umask is: sockets of others are in /run/memtrace, too */
+		(void)fchmod(fd, 0755);
+	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH)) {
+		close(fd);
+		return -EPERM;
+	}
+	return fd;
+}
+
+/* 1: it has the lock, and the file its name. */
+static int has_lock(int dir_fd, int fd, const char *name)
+{
+	struct stat a, b;
+
+	return !flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &a) && !fstatat(dir_fd, name, &b, AT_SYMLINK_NOFOLLOW) &&
+	       a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+/* Files of memtraces that are gone. */
+static void tidy(int dir_fd)
+{
+	int list_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = list_fd < 0 ? NULL : fdopendir(list_fd);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		int fd = openat(dir_fd, e->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+		if (fd >= 0 && has_lock(dir_fd, fd, e->d_name))
+			(void)unlinkat(dir_fd, e->d_name, 0);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (d)
+		closedir(d);
+}
+
+/* The first that can be had, and is tidy; opened once. */
+static int lock_dir(void)
+{
+	static int dir_fd = -1;
+	const char *run = secure_getenv("XDG_RUNTIME_DIR");
+	unsigned uid = geteuid();
+	char paths[3][256] = { "/run/memtrace" };
+
+	if (uid) {
+		paths[0][0] = '\0';
+		if (run)
+			snprintf(paths[0], sizeof(paths[0]), "%s/memtrace", run);
+		snprintf(paths[1], sizeof(paths[1]), "/run/user/%u/memtrace", uid);
+	}
+	snprintf(paths[2], sizeof(paths[2]), "/tmp/memtrace-locks-%u", uid);
+	for (int i = 0; i < 3 && dir_fd < 0; i++) {
+		if (!paths[i][0])
+			continue;
+		dir_fd = lock_dir_open(paths[i]);
+		if (dir_fd < 0)
+			log_info("no locks in %s: %s", paths[i], strerror(-dir_fd));
+		else
+			tidy(dir_fd);
+	}
+	return dir_fd;
+}
+
+/* --- a lock -------------------------------------------------------------------------------------------- */
+
+static void name_of(pid_t pid, uint64_t start_ns, char *buf, size_t size)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct statfs fs;
+	struct stat st;
+
+	if (fd >= 0 && !fstatfs(fd, &fs) && fs.f_type == PID_FS_MAGIC && !fstat(fd, &st))
+		snprintf(buf, size, "process-%" PRIu64, (uint64_t)st.st_ino);
+	else if (!stat("/proc/self/ns/pid", &st))
+		snprintf(buf, size, "process-%" PRIu64 "-%d-%" PRIu64, (uint64_t)st.st_ino, (int)pid, start_ns);
+	else
+		snprintf(buf, size, "process-%d-%" PRIu64, (int)pid, start_ns);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A descriptor; -EWOULDBLOCK: somebody has it. */
+static int try_take(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return -errno;
+	if (has_lock(dir_fd, fd, name))
+		return fd;
+	close(fd);
+	return -EWOULDBLOCK;
+}
+
+static int busy(pid_t pid, struct err *err)
+{
+	err_set(err, -EBUSY, "process %d is already being traced by another memtrace", (int)pid);
+	return err_hint(err, "stop that one first: two would slow the job twice");
+}
+
+int lock_take_in(int dir_fd, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err)
+{
+	struct timespec pause = { .tv_nsec = TRY_EVERY_NS };
+	uint64_t begin = now_ns();
+	int fd, has_said = 0;
+	char name[80];
+
+	name_of(pid, start_ns, name, sizeof(name));
+	for (int tries = 1; (fd = try_take(dir_fd, name)) == -EWOULDBLOCK; tries++) {
+		uint64_t waited = now_ns() - begin;
+
+		if (waited >= wait_ns && tries >= TRIES_MIN)
+			return busy(pid, err);
+		if (waited >= SAY_AFTER_NS && !has_said++)
+			log_warn("another memtrace traces process %d: waiting for its end", (int)pid);
+		nanosleep(&pause, NULL);
+	}
+	if (fd < 0)
+		return err_set(err, fd, "locking process %d: %s", (int)pid, strerror(-fd));
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Another user's, which has its lock elsewhere, or one that has ended and whose probes are just going. */
+static int await_others(pid_t pid, uint64_t wait_ns, struct err *err)
+{
+	struct timespec pause = { .tv_nsec = LOOK_EVERY_NS };
+	uint64_t begin = now_ns();
+
+	while (others_trace(pid)) {
+		if (now_ns() - begin >= wait_ns)
+			return busy(pid, err);
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+int lock_take(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err)
+{
+	static int has_said;
+	int dir_fd = lock_dir(), fd = -1, r = 0;
+
+	if (dir_fd >= 0)
+		r = lock_take_in(dir_fd, pid, start_ns, wait_ns, &fd, err);
+	else if (!has_said++)
+		log_warn("no directory for locks (/run/memtrace): a second memtrace on the same process may not be noticed");
+	if (!r && wait_ns)
+		r = await_others(pid, wait_ns, err);
+	if (!r)
+		*ret_fd = fd;
+	else if (fd >= 0)
+		close(fd);
+	return r;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * naming: asks the Python of followed processes what their tensors are called, and says it as events
+ * (EV_MODULE, EV_TENSOR, and EV_NOTE where it cannot be known); and how the kernel side finds whose forward runs.
+ *
+ * A look takes from 20 ms to half a second, rings are emptied every 10 ms: so looks are the work of a second
+ * thread, one look at a time and one a second at most; it touches nothing but its own reader, and everything
+ * that it found is said by the session's thread. A process is looked at the more seldom the longer a look at it
+ * takes (NAMING_REST times that is the least pause) and the longer nothing has changed (up to NAMING_GAP_MAX_NS).
+ */
+#ifndef MT_LIVE_NAMING_H
+#define MT_LIVE_NAMING_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "event/event.h"
+
+#define NAMING_PROCS_MAX 64 /* shared evenly by trees of processes where there are more */
+#define NAMING_BYTES_MAX (512ull << 20) /* that readers keep between looks; one alone has 256 MiB (python/walk.h) */
+#define NAMING_EVERY_NS 1000000000ull
+#define NAMING_REST 50 /* 2 % of a core at most */
+#define NAMING_GAP_MAX_NS 8000000000ull
+#define NAMING_SEARCH_MIN_NS 2000000000ull  /* between two searches for modules, at first … */
+#define NAMING_SEARCH_MAX_NS 16000000000ull /* … and when they find nothing new */
+
+struct err;
+struct model;
+struct mt_module_proc; /* include/memtrace/shared.h */
+struct names;
+struct naming;
+
+struct naming_env {
+	struct names *names;
+	const struct model *model;
+	void (*push)(void *ctx, struct event ev); /* ts_ns 0 = now */
+	/* Tells the kernel side how a process's modules are found; NULL: modules are not wanted. */
+	int (*modules)(void *ctx, pid_t pid, const struct mt_module_proc *how);
+	int (*module)(void *ctx, pid_t pid, uint64_t obj, int has_name); /* keeper__module */
+	pid_t (*tree)(void *ctx, pid_t pid); /* follow__tree */
+	void *ctx;
+};
+
+int naming__new(struct naming **ret, const struct naming_env *env, struct err *err);
+void naming__free(struct naming *n); /* waits for a look that is under way */
+uint64_t naming__left_out_cnt(const struct naming *n); /* modules and tensors over the limits of a look (python/walk.h) */
+int naming__fd(const struct naming *n); /* can be read when naming__done has something to do */
+/* Begins a look at the process whose turn it is, if one is due. pids: those that are followed now. */
+void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns);
+/* Says what the look found. */
+void naming__done(struct naming *n, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * retire: which operators keep their probes. Looks from time to time which are called (live/idle.h), takes the probes of those
+ * away that are not, when nothing new has come for a while, and sets them again when they are called after all.
+ */
+#ifndef MT_LIVE_RETIRE_H
+#define MT_LIVE_RETIRE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct event;
+struct followed;
+struct names;
+struct plan;
+struct retire;
+struct keeper;
+struct setter;
+
+struct retire_env {
+	const struct followed *followed;
+	struct names *names;
+	struct keeper *keeper;
+	struct setter *setter; /* says retire__set_done for what it is asked for here */
+	void (*push)(void *ctx, struct event ev);
+	uint64_t (*steps)(void *ctx, pid_t pid); /* how many a process has begun or ended; 0: none yet */
+	void *ctx;
+};
+
+struct retire *retire__new(const struct retire_env *env); /* NULL: no memory */
+void retire__free(struct retire *rt);
+/* A byte a site of the plan: idle__wanted. */
+const uint8_t *retire__wanted(struct retire *rt, const struct plan *plan);
+/* An operator was called for the first time, or all probes of a plan are being set: what comes next is waited for anew. */
+void retire__news(struct retire *rt);
+void retire__turn(struct retire *rt);
+void retire__set_done(struct retire *rt); /* one that the setter was asked for is over */
+/* At once, if an operator was called for the first time since: for each wake of the tracer. */
+void retire__late_ops(struct retire *rt);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "live/usage.h"
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "live/followed.h"
+#include "event/event.h"
+#include "target/target.h"
+
+/*
+ * RSS is read, not told by the kernel: its tracepoint is passed twice for every page (bpf/kernel.bpf.c). A reading takes
+ * 20 us, so a turn (every 10 ms) that took RSS_TURN_NS ends, and many processes are each read less often. What rose and
+ * fell between two readings is known by the kernel's high-water mark; it is told as anonymous, as such memory mostly is.
+ */
+#define RSS_EVERY_NS 100000000ull
+#define RSS_TURN_NS 500000ull
+#define RSS_STEP (1u << 20) /* a smaller change is not told, but at the end */
+
+static void usage__push_rss_kind(const struct usage *u, const struct process *p, unsigned kind, uint64_t bytes)
+{
+	u->push(u->ctx, (struct event){ .kind = MT_EV_RSS, .pid = (uint32_t)p->pid, .tid = (uint32_t)p->pid,
+					.addr = kind, .size = bytes });
+}
+
+static bool is_step(uint64_t a, uint64_t b)
+{
+	return (a > b ? a - b : b - a) >= RSS_STEP;
+}
+
+void usage__push_rss(const struct usage *u, struct process *p, int all)
+{
+	struct target_rss now;
+	uint64_t bytes[MT_RSS_KINDS], total;
+	bool is_peak;
+
+	p->usage.rss_at_ns = now_ns() + RSS_EVERY_NS;
+	if (target__rss(p->target, &now) < 0)
+		return;
+	bytes[MT_RSS_FILE] = now.file;
+	bytes[MT_RSS_ANON] = now.anon;
+	bytes[MT_RSS_SWAP] = now.swap;
+	bytes[MT_RSS_SHMEM] = now.shmem;
+	total = now.anon + now.file + now.shmem;
+	is_peak = p->usage.rss_high && now.high > p->usage.rss_high && now.high > total && is_step(now.high, total);
+	p->usage.rss_high = now.high;
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++) {
+		if (!all && !is_peak && !is_step(bytes[i], p->usage.rss_told[i]))
+			continue;
+		usage__push_rss_kind(u, p, i, bytes[i]);
+		p->usage.rss_told[i] = bytes[i];
+	}
+	if (!is_peak)
+		return;
+	usage__push_rss_kind(u, p, MT_RSS_ANON, now.anon + (now.high - total));
+	usage__push_rss_kind(u, p, MT_RSS_ANON, now.anon);
+}
+
+void usage__push_resident(struct usage *u, int all)
+{
+	uint64_t begin = now_ns();
+
+	for (size_t i = 0; i < u->followed->procs_cnt && (all || now_ns() - begin < RSS_TURN_NS); i++) {
+		struct process *p = u->followed->procs[(u->rss_turn + i) % u->followed->procs_cnt];
+
+		if (p && (all || begin >= p->usage.rss_at_ns))
+			usage__push_rss(u, p, all);
+	}
+	u->rss_turn = u->followed->procs_cnt ? (u->rss_turn + 1) % u->followed->procs_cnt : 0;
+}
+
+/*
+ * smaps_rollup walks the page tables of a process under its mmap lock: 12 to 17 ms for a GiB of small pages
+ * (0.15 ms of huge ones). The kernel lets go of the lock between two mappings if somebody waits for it, and not within one: a
+ * mmap waited 35 ms while 3 GiB that were one mapping were read, which is what the heap of a job soon is. So a process
+ * is left out that has more of one kind of pages than a mapping may have for a wait of less than 10 ms. The time between two
+ * readings is USE_REST times what the last one took, which keeps it at half a percent of a lock; a turn
+ * ends after USE_TURN_NS, because rings are not drained meanwhile.
+ */
+#define USE_EVERY_NS 2000000000ull
+#define USE_REST 200
+#define USE_TURN_NS 20000000ull
+#define USE_END_NS 300000000ull /* at the end there is nothing to drain for */
+#define USE_MAPPING_MAX (512ull << 20) /* 6 to 9 ms */
+
+static int usage__may_read_use(const struct usage *u, struct process *p)
+{
+	struct target_rss now;
+
+	if (target__rss(p->target, &now) < 0)
+		return 0;
+	if (now.anon <= USE_MAPPING_MAX && now.file <= USE_MAPPING_MAX && now.shmem <= USE_MAPPING_MAX)
+		return 1;
+	if (!p->usage.is_use_noted)
+		u->push(u->ctx, (struct event){
+			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
+			.name = names__add(u->names, "private and shared bytes are not read of processes with more than "
+						     "512 MiB of a kind: that could hold up their mmap for 10 ms and more") });
+	p->usage.is_use_noted = 1;
+	return 0;
+}
+
+static void usage__push_use(const struct usage *u, struct process *p)
+{
+	uint64_t use[MT_USES] = { 0 }, begin = now_ns(), took;
+
+	p->usage.use_at_ns = begin + USE_EVERY_NS;
+	if (!usage__may_read_use(u, p) || target__use(p->target, use) < 0)
+		return;
+	took = now_ns() - begin;
+	p->usage.use_took_ns = took;
+	if (took > USE_EVERY_NS / USE_REST)
+		p->usage.use_at_ns = begin + took * USE_REST;
+	for (unsigned i = 0; i < MT_USES; i++)
+		u->push(u->ctx, (struct event){ .ts_ns = begin + took, .kind = EV_USE, .pid = (uint32_t)p->pid,
+						.aux = i, .size = use[i] });
+}
+
+void usage__push_uses(struct usage *u, int all)
+{
+	uint64_t begin = now_ns(), turn_ns = all ? USE_END_NS : USE_TURN_NS;
+
+	for (size_t i = 0; i < u->followed->procs_cnt && now_ns() - begin < turn_ns; i++) {
+		struct process *p = u->followed->procs[(u->use_turn + i) % u->followed->procs_cnt];
+
+		if (!p || (!all && begin < p->usage.use_at_ns) || (all && p->usage.use_took_ns > turn_ns))
+			continue;
+		usage__push_use(u, p);
+	}
+	u->use_turn = u->followed->procs_cnt ? (u->use_turn + 1) % u->followed->procs_cnt : 0;
+}
+
+/* The first reading is where its share of costs is counted from, so it is taken at the attach. */
+void usage__push_cpu(const struct usage *u, const struct process *p)
+{
+	uint64_t cpu_ns, rss;
+	unsigned threads;
+
+	if (!target__usage(p->target, &cpu_ns, &rss, &threads))
+		u->push(u->ctx, (struct event){ .kind = EV_CPU, .pid = (uint32_t)p->pid, .size = cpu_ns });
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * usage: what the kernel says of followed processes when asked: resident memory, private and shared bytes, CPU time. Read in
+ * turns, each as often as its price allows, and told as events.
+ */
+#ifndef MT_LIVE_USAGE_H
+#define MT_LIVE_USAGE_H
+
+#include <stddef.h>
+
+struct event;
+struct followed;
+struct names;
+struct process;
+
+struct usage {
+	const struct followed *followed;
+	struct names *names;
+	void (*push)(void *ctx, struct event ev);
+	void *ctx;
+	size_t rss_turn, use_turn; /* whose is read first in the next turn */
+};
+
+/* MT_EV_RSS of those whose turn it is and whose memory moved; `all`: of each, to the page. */
+void usage__push_resident(struct usage *u, int all);
+/* EV_USE of those whose turn it is; `all`: of each, where that is quick. */
+void usage__push_uses(struct usage *u, int all);
+/* Of one process, now. */
+void usage__push_rss(const struct usage *u, struct process *p, int all);
+void usage__push_cpu(const struct usage *u, const struct process *p);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* A plan that is made: in order, looked up in, checked against files that may have changed, freed. */
+#define LOG_MODULE "plan"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "plan/builder.h"
+
+void plan__free(struct plan *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->libs_cnt; i++) {
+		free(p->libs[i].path);
+		if (p->libs[i].fd >= 0)
+			close(p->libs[i].fd);
+	}
+	for (size_t i = 0; i < p->notes_cnt; i++)
+		free(p->notes[i]);
+	free(p->libs);
+	free(p->sites);
+	free(p->guards);
+	free(p->vtables);
+	free(p->specs);
+	free(p->seg_specs);
+	free(p->flow_specs);
+	free(p->flow_vtables);
+	free(p->notes);
+	free(p);
+}
+
+const struct vtable *plan__find_vtable(const struct plan *p, uint64_t addr)
+{
+	size_t lo = 0, hi = p->vtables_cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (p->vtables[mid].addr < addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < p->vtables_cnt && p->vtables[lo].addr == addr ? &p->vtables[lo] : NULL;
+}
+
+static int vtable_cmp(const void *pa, const void *pb)
+{
+	const struct vtable *a = pa, *b = pb;
+
+	return a->addr < b->addr ? -1 : a->addr > b->addr;
+}
+
+/*
+ * The order in which sites are set, across libraries; it matters while a busy job goes on, most of all with
+ * perf uprobes, which take long. What frees comes first: a free whose block was not seen is harmless,
+ * a block whose free was not looks lost. Then returns and the ends of regions: a call whose return is not seen
+ * looks lost, a region without its end stays open.
+ * Then births, before the thousands of operators: an operator's argument whose birth was not seen is taken
+ * for a block from before the attach, and in the time that setting takes a busy job makes hundreds. Operators are last.
+ */
+static int site_rank(const struct site *s)
+{
+	if (s->prog == MT_PROG_FW_DELETE || s->prog == MT_PROG_HOST_FREE)
+		return 0;
+	if (s->is_ret || s->prog == MT_PROG_HOST_EXIT || s->prog == MT_PROG_REGION_END)
+		return 1;
+	if (s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE)
+		return 2;
+	return s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP ? 4 : 3;
+}
+
+static int site_cmp(const void *pa, const void *pb)
+{
+	const struct site *a = pa, *b = pb;
+
+	if (site_rank(a) != site_rank(b))
+		return site_rank(a) - site_rank(b);
+	if (a->lib != b->lib)
+		return a->lib < b->lib ? -1 : 1;
+	if (a->prog != b->prog)
+		return a->prog < b->prog ? -1 : 1;
+	if (a->offset != b->offset)
+		return a->offset < b->offset ? -1 : 1;
+	return a->cookie < b->cookie ? -1 : a->cookie > b->cookie;
+}
+
+/*
+ * Sorts, and drops a second site of one program at one place: aliases (memalign and aligned_alloc of
+ * glibc are one function), functions that the linker has folded.
+ */
+void plan__sort(struct plan *p)
+{
+	size_t n = 0;
+
+	if (p->vtables_cnt)
+		qsort(p->vtables, p->vtables_cnt, sizeof(*p->vtables), vtable_cmp);
+	if (p->sites_cnt)
+		qsort(p->sites, p->sites_cnt, sizeof(*p->sites), site_cmp);
+	for (size_t i = 0; i < p->sites_cnt; i++) {
+		const struct site *s = &p->sites[i], *last = n ? &p->sites[n - 1] : NULL;
+
+		if (last && last->lib == s->lib && last->prog == s->prog && last->offset == s->offset)
+			continue;
+		p->sites[n++] = *s;
+	}
+	p->sites_cnt = n;
+}
+
+static int guard_cmp(const void *pa, const void *pb)
+{
+	const struct plan_guard *a = pa, *b = pb;
+
+	return a->addr < b->addr ? -1 : a->addr > b->addr;
+}
+
+/* After the sorting of sites. 0 or -ENOMEM. */
+int plan__list_guards(struct plan *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->sites_cnt; i++)
+		n += p->sites[i].guard != 0;
+	p->guards = n ? malloc(n * sizeof(*p->guards)) : NULL;
+	if (n && !p->guards)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->sites_cnt; i++)
+		if (p->sites[i].guard)
+			p->guards[p->guards_cnt++] = (struct plan_guard){ p->sites[i].guard, (uint32_t)i };
+	if (n)
+		qsort(p->guards, n, sizeof(*p->guards), guard_cmp);
+	return 0;
+}
+
+/* A probe in the middle of an instruction would harm the job: so no file may have changed since. */
+unsigned plan__drop_changed(struct plan *p)
+{
+	uint8_t *changed = calloc(p->libs_cnt + 1, 1);
+	struct builder b = { .plan = p };
+	unsigned cnt = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->libs_cnt && changed; i++) {
+		struct elf_stamp now;
+
+		if (!elf_stamp__of(p->libs[i].fd, &now) && now.size == p->libs[i].size &&
+		    now.mtime_ns == p->libs[i].mtime_ns)
+			continue;
+		changed[i] = 1;
+		cnt++;
+		builder__note(&b, "%s is left out: it was changed after it was looked at", p->libs[i].path);
+	}
+	for (size_t i = 0; i < p->sites_cnt && cnt; i++)
+		if (!changed[p->sites[i].lib])
+			p->sites[n++] = p->sites[i];
+	if (cnt) {
+		p->sites_cnt = n;
+		free(p->guards);
+		p->guards_cnt = 0;
+		p->guards = NULL;
+		(void)plan__list_guards(p); /* without them all operators stay */
+	}
+	p->files_left_out += cnt;
+	if (!changed)
+		p->sites_cnt = 0;
+	free(changed);
+	return cnt;
+}

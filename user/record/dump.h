@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * dump: a file of the window that is put on the disk beside the loop, while the trace goes on: 256 MiB and their sync take
+ * seconds, and a disk that stalls takes nothing for as long as it likes. What is to be in the file lies in memory by then.
+ *
+ * By a thread and not a process, since by now no process can be made. One that waits for a dead disk keeps memtrace from
+ * ending, but not from taking its probes away.
+ */
+#ifndef MT_RECORD_DUMP_H
+#define MT_RECORD_DUMP_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/outfile.h"
+
+struct dump;
+
+/* A file in memory, to be read and written; -errno. */
+int dump_memory(void);
+/*
+ * Puts memory (theirs from here on, also after a failure) into a file that is called like path with the first number that is
+ * free: job.mtr → job-1.mtr. how is borrowed. 0 or -errno.
+ */
+int dump__start(struct dump **ret, int memory, const char *path, const struct outfile_how *how, struct err *err);
+int dump__is_done(const struct dump *d);
+/* Waits for it: 0 and its name, good until dump__free; its failure; or -ETIMEDOUT: it is still at it. */
+int dump__await(struct dump *d, uint64_t wait_ns, const char **ret_path, struct err *err);
+void dump__free(struct dump *d); /* NULL is fine; one that is still at it keeps what it has */
+
+/* job.mtr → job-3.mtr, the first that is not there yet. 0, -ENAMETOOLONG or -EEXIST: all are. */
+int numbered_path(char *buf, size_t size, const char *path);
+
+#endif

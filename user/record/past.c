@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Labels are those of the moment of writing: what has died by then has the last one that it was told, what lives has learned
+ * since. Counters go along as they stood: what is told counts from there. Losses are those of all the time, because what was
+ * lost earlier may be missing now.
+ */
+#include "record/past.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/err.h"
+#include "base/names.h"
+#include "event/kinds.h"
+#include "event/recording.h"
+#include "model/blocks.h"
+
+void past__add(struct past *p, const struct event *ev)
+{
+	p->start_ns = p->start_ns ? p->start_ns : ev->ts_ns;
+	if (kept_wants(ev->kind))
+		p->dropped += kept__add(&p->kept, ev, PAST_EVENTS_MAX) < 0;
+}
+
+void past__done(struct past *p)
+{
+	kept__done(&p->kept);
+}
+
+/* --- the moment ---------------------------------------------------------------------------------------------- */
+
+static int add_open(void *ctx, const struct event *ev)
+{
+	return events__add(ctx, ev, PAST_EVENTS_MAX);
+}
+
+int moment__now(struct moment *at, struct model *m, uint64_t at_ns)
+{
+	*at = (struct moment){ .at_ns = at_ns, .newest_id = model__mark(m) };
+	return model__each_open(m, add_open, &at->open);
+}
+
+/* Blocks of stream-ordered allocators are made again by their segments. */
+int moment__lived(struct moment *at, const struct model_was *was)
+{
+	if (was->id > at->newest_id || event_from(&was->ev[0]) == FROM_ASYNC)
+		return 0;
+	if (!array_has_room(at->was, at->was_cnt, at->was_cap, 1024))
+		return -ENOMEM;
+	at->was[at->was_cnt++] = *was;
+	return 0;
+}
+
+void moment__done(struct moment *at, int with_open)
+{
+	free(at->was);
+	if (with_open)
+		events__done(&at->open);
+}
+
+/* --- writing -------------------------------------------------------------------------------------------------- */
+
+struct writing {
+	const struct past *past;
+	struct moment *at;
+	struct rec_writer *out;
+	struct err *err;
+};
+
+static int writing__event(struct writing *x, struct event ev)
+{
+	ev.ts_ns = x->at->at_ns;
+	if (event_row(ev.kind)->base == EV_BASE_FLAG)
+		ev.flags = EV_F_BASE;
+	return rec_writer__add(x->out, &ev, x->err);
+}
+
+static int writing__events(struct writing *x, const struct events *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < e->cnt && !r; i++)
+		r = e->v[i].kind ? writing__event(x, e->v[i]) : 0;
+	return r;
+}
+
+static int add_event(void *ctx, const struct event *ev)
+{
+	return writing__event(ctx, *ev);
+}
+
+static int add_was(void *ctx, const struct model_was *was)
+{
+	return moment__lived(ctx, was);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	uint64_t x = ((const struct model_was *)a)->id, y = ((const struct model_was *)b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+static int writing__block(struct writing *x, const struct model_was *was)
+{
+	const struct event *b = &was->ev[0];
+	int r = 0;
+
+	if (was->stack)
+		r = writing__event(x, (struct event){ .kind = EV_STACK_AT, .pid = b->pid, .tid = b->tid, .dev = b->dev,
+				.addr = b->addr, .size = was->stack });
+	for (unsigned k = 0; k < was->cnt && !r; k++) {
+		struct event ev = was->ev[k];
+		uint64_t age_ms = ev.ts_ns < x->at->at_ns ? (x->at->at_ns - ev.ts_ns) / 1000000 : 0;
+
+		if (ev.kind != EV_TENSOR)
+			ev.seq = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+		r = writing__event(x, ev);
+	}
+	return r;
+}
+
+static int writing__was(struct writing *x, const struct model *m)
+{
+	struct moment *at = x->at;
+	int r = model__each_was(m, at->newest_id, add_was, at);
+
+	if (r < 0)
+		return err_set(x->err, r, "out of memory");
+	if (at->was_cnt)
+		qsort(at->was, at->was_cnt, sizeof(*at->was), by_id);
+	for (size_t i = 0; i < at->was_cnt && !r; i++)
+		r = writing__block(x, &at->was[i]);
+	return r;
+}
+
+static int writing__notes(struct writing *x, struct names *names, const char *const *notes, size_t cnt)
+{
+	char text[160];
+	int r = 0;
+
+	for (size_t i = 0; i < cnt && !r; i++)
+		r = writing__event(x, (struct event){ .kind = EV_NOTE, .name = names__add(names, notes[i]) });
+	if (r || !x->past->dropped)
+		return r;
+	snprintf(text, sizeof(text), "%llu events about processes, segments and probes from before the recording are missing.",
+		 (unsigned long long)x->past->dropped);
+	return writing__event(x, (struct event){ .kind = EV_NOTE, .name = names__add(names, text) });
+}
+
+int past__write(const struct past *p, struct moment *at, const struct model *m, struct names *names, const char *const *notes,
+		size_t notes_cnt, struct rec_writer *out, struct err *err)
+{
+	struct writing x = { .past = p, .at = at, .out = out, .err = err };
+	int r = writing__events(&x, &p->kept.all);
+
+	if (!r)
+		r = writing__events(&x, &p->kept.last);
+	if (!r)
+		r = writing__notes(&x, names, notes, notes_cnt);
+	if (!r) /* of all the time: their numbers have no gaps; those that are told again later are known then */
+		r = model__each_stack(m, add_event, &x);
+	if (!r)
+		r = model__each_module(m, add_event, &x);
+	if (!r)
+		r = writing__was(&x, m);
+	return r ? r : writing__events(&x, &at->open);
+}

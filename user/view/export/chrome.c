@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * chrome: JSON of the Trace Event Format, for chrome://tracing, ui.perfetto.dev and what reads
+ * torch.profiler's traces. Times are µs (with three decimals) since baseTimeNanoseconds, as in those: a
+ * double does not hold ns since the epoch.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "event/event.h"
+#include "timeline/labels.h"
+#include "view/export.h"
+#include "view/fold/feed.h"
+#include "view/fold/id_map.h"
+#include "view/fold/name_cache.h"
+#include "view/json.h"
+#include "view/report_words.h"
+
+#define NAMED_MAX 65536u /* blocks with a name at a time; further ones are not shown as such */
+
+struct export_ctx {
+	struct outbuf o;
+	struct name_cache names;
+	struct feed *feed;
+	const struct export_to *to;
+	uint32_t *has_counter; /* by lane: bits of enum category: a band that was there once is told always */
+	struct id_map named;   /* blocks with a name that are open: name, process */
+	uint64_t base_ns, base_epoch_ns, last_ns;
+	int has_head;
+	uint64_t cnt;
+	char keys[CAT_MAX][40]; /* ,"PARAMETER": */
+	size_t keys_len[CAT_MAX];
+};
+
+static inline void put_us(struct export_ctx *c, const char *key, uint64_t ns)
+{
+	outbuf__str(&c->o, key);
+	outbuf__u64(&c->o, ns / 1000);
+	outbuf__char(&c->o, '.');
+	outbuf__char(&c->o, (char)('0' + ns / 100 % 10));
+	outbuf__char(&c->o, (char)('0' + ns / 10 % 10));
+	outbuf__char(&c->o, (char)('0' + ns % 10));
+}
+
+/* Up to its name. */
+static void put_head(struct export_ctx *c, char phase, uint32_t pid, uint32_t tid)
+{
+	outbuf__str(&c->o, c->cnt++ ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+	outbuf__char(&c->o, phase);
+	outbuf__lit(&c->o, "\",\"pid\":");
+	outbuf__u64(&c->o, pid);
+	outbuf__lit(&c->o, ",\"tid\":");
+	outbuf__u64(&c->o, tid);
+}
+
+static uint64_t rel(const struct export_ctx *c, uint64_t ts_ns)
+{
+	return ts_ns > c->base_ns ? ts_ns - c->base_ns : 0;
+}
+
+static void on_process(struct export_ctx *c, uint32_t pid)
+{
+	const struct report *r = c->to->report;
+
+	for (size_t i = 0; r && i < r->procs_cnt; i++) {
+		const char *comm = r->procs[i].comm;
+
+		if (r->procs[i].pid != pid || !comm)
+			continue;
+		put_head(c, 'M', pid, 0);
+		outbuf__lit(&c->o, ",\"name\":\"process_name\",\"args\":{\"name\":");
+		json_quote(&c->o, comm, strlen(comm));
+		outbuf__lit(&c->o, "}}");
+		return;
+	}
+}
+
+static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
+{
+	size_t is_first = 1;
+
+	if (ch->to < CAT_MAX)
+		c->has_counter[l->idx] |= 1u << ch->to;
+	put_head(c, 'C', l->pid, 0);
+	put_us(c, ",\"ts\":", rel(c, ts_ns));
+	outbuf__lit(&c->o, ",\"name\":\"");
+	outbuf__str(&c->o, c->names.dev_names[l->dev]);
+	outbuf__lit(&c->o, " memory\",\"args\":{");
+	for (unsigned cat = 0; cat < CAT_MAX; cat++) {
+		if (!(c->has_counter[l->idx] & 1u << cat))
+			continue;
+		outbuf__put(&c->o, c->keys[cat] + is_first, c->keys_len[cat] - is_first);
+		outbuf__u64(&c->o, l->cats[cat]);
+		is_first = 0;
+	}
+	outbuf__lit(&c->o, "}}");
+}
+
+/* What was born in it: in an operator and in backward also whose, and in which phase. */
+static void put_made(struct export_ctx *c, const struct stack_made *m, int is_region)
+{
+	if (!m->bytes)
+		return;
+	outbuf__lit(&c->o, ",\"args\":{\"bytes\":");
+	outbuf__u64(&c->o, m->bytes);
+	if (!is_region && m->root.v) {
+		outbuf__lit(&c->o, ",\"module\":");
+		name_cache__put(&c->names, &c->o, m->module);
+		outbuf__lit(&c->o, ",\"module_root\":");
+		name_cache__put(&c->names, &c->o, m->root);
+	}
+	if (!is_region && m->phase != PHASE_OTHER) {
+		outbuf__lit(&c->o, ",\"phase\":\"");
+		outbuf__str(&c->o, phase_name((enum phase)m->phase));
+		outbuf__char(&c->o, '"');
+	}
+	outbuf__char(&c->o, '}');
+}
+
+static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
+		   const struct stack_entry *e, uint64_t ts_ns)
+{
+	(void)number;
+	put_head(c, 'X', pid, tid);
+	put_us(c, ",\"ts\":", rel(c, e->ts_ns));
+	put_us(c, ",\"dur\":", ts_ns - e->ts_ns);
+	outbuf__str(&c->o, n->kind == STACK_OP	 ? ",\"cat\":\"operator\",\"name\":" :
+			   n->kind == STACK_NODE ? ",\"cat\":\"backward\",\"name\":" :
+						   ",\"cat\":\"region\",\"name\":");
+	name_cache__put(&c->names, &c->o, (name_id){ n->value });
+	put_made(c, &e->made, n->kind == STACK_REGION);
+	outbuf__char(&c->o, '}');
+}
+
+/* Thread 0 of the process, which no thread is. */
+static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
+{
+	put_head(c, 'X', pid, 0);
+	put_us(c, ",\"ts\":", rel(c, begin_ts_ns));
+	put_us(c, ",\"dur\":", ts_ns - begin_ts_ns);
+	outbuf__lit(&c->o, ",\"cat\":\"step\",\"name\":\"step ");
+	outbuf__u64(&c->o, number);
+	outbuf__lit(&c->o, "\"}");
+}
+
+static void on_oom(struct export_ctx *c, const struct tl_event *ev)
+{
+	put_head(c, 'i', ev->pid, ev->tid);
+	put_us(c, ",\"ts\":", rel(c, ev->ts_ns));
+	outbuf__lit(&c->o, ",\"s\":\"p\",\"name\":\"out of memory\",\"args\":{\"device\":\"");
+	outbuf__str(&c->o, c->names.dev_names[ev->dev]);
+	outbuf__lit(&c->o, "\",\"bytes\":");
+	outbuf__u64(&c->o, ev->size);
+	outbuf__lit(&c->o, "}}");
+}
+
+static void on_mark(struct export_ctx *c, const struct tl_event *ev)
+{
+	put_head(c, 'i', ev->pid, ev->tid);
+	put_us(c, ",\"ts\":", rel(c, ev->ts_ns));
+	outbuf__lit(&c->o, ",\"s\":\"p\",\"cat\":\"mark\",\"name\":\"");
+	outbuf__str(&c->o, mark_name((enum tl_mark)ev->version));
+	outbuf__char(&c->o, '"');
+	if (ev->version == MARK_STEP) {
+		outbuf__lit(&c->o, ",\"args\":{\"step\":");
+		outbuf__u64(&c->o, ev->ptr);
+		outbuf__char(&c->o, '}');
+	}
+	outbuf__char(&c->o, '}');
+}
+
+/* --- what Python calls blocks: nestable asynchronous events, by the block's id --------------------------------- */
+
+static void put_async(struct export_ctx *c, char phase, uint32_t pid, uint64_t id, name_id name, uint64_t ts_ns)
+{
+	put_head(c, phase, pid, 0);
+	put_us(c, ",\"ts\":", rel(c, ts_ns));
+	outbuf__lit(&c->o, ",\"cat\":\"tensor\",\"id\":\"");
+	outbuf__hex(&c->o, id);
+	outbuf__lit(&c->o, "\",\"name\":");
+	name_cache__put(&c->names, &c->o, name);
+}
+
+static void named_begin(struct export_ctx *c, const struct tl_event *ev, const struct labels_name *n)
+{
+	struct id_row *row = c->named.cnt < NAMED_MAX ? id_map__put(&c->named, ev->id) : NULL;
+
+	if (!row)
+		return;
+	row->value = n->path.v;
+	row->tag = ev->pid;
+	put_async(c, 'b', ev->pid, ev->id, n->path, ev->ts_ns);
+	outbuf__lit(&c->o, ",\"args\":{\"kind\":\"");
+	outbuf__str(&c->o, tensor_kind_key(n->kind));
+	outbuf__lit(&c->o, "\",\"root\":");
+	name_cache__put(&c->names, &c->o, n->root);
+	if (n->key.v) {
+		outbuf__lit(&c->o, ",\"state\":");
+		name_cache__put(&c->names, &c->o, n->key);
+	}
+	outbuf__lit(&c->o, ",\"type\":");
+	name_cache__put(&c->names, &c->o, n->type);
+	outbuf__lit(&c->o, ",\"bytes\":");
+	outbuf__u64(&c->o, ev->size);
+	outbuf__lit(&c->o, ",\"device\":\"");
+	outbuf__str(&c->o, c->names.dev_names[ev->dev]);
+	outbuf__lit(&c->o, "\"}}");
+}
+
+static void put_named(struct export_ctx *c, const struct tl_event *ev)
+{
+	int is_birth = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
+	struct labels_name n;
+	struct id_row *row;
+
+	if ((!is_birth && ev->kind != TL_DESTROY) || (c->to->dev >= 0 && ev->dev != c->to->dev) || !ev->id || !c->to->labels ||
+	    ev->size == TL_SIZE_UNKNOWN || !labels__name(c->to->labels, ev->id, &n))
+		return;
+	row = id_map__find(&c->named, ev->id);
+	if (is_birth && !row) {
+		named_begin(c, ev, &n);
+	} else if (!is_birth && row) {
+		put_async(c, 'e', row->tag, ev->id, (name_id){ (uint32_t)row->value }, ev->ts_ns);
+		outbuf__char(&c->o, '}');
+		id_map__remove(&c->named, row);
+	}
+}
+
+static int by_id(const void *pa, const void *pb)
+{
+	const struct id_row *a = pa, *b = pb;
+
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* The last look into the map: its rows are put in order, since that of a hash differs from run to run. */
+static void end_named(struct export_ctx *c)
+{
+	if (c->named.rows)
+		qsort(c->named.rows, c->named.mask + 1, sizeof(*c->named.rows), by_id);
+	for (size_t i = 0; c->named.rows && i <= c->named.mask; i++) {
+		const struct id_row *row = &c->named.rows[i];
+
+		if (!row->id)
+			continue;
+		put_async(c, 'e', row->tag, row->id, (name_id){ (uint32_t)row->value }, c->last_ns);
+		outbuf__char(&c->o, '}');
+	}
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------- */
+
+static void put_file_head(struct export_ctx *c)
+{
+	c->has_head = 1;
+	outbuf__lit(&c->o, "{\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
+	outbuf__u64(&c->o, c->base_epoch_ns);
+	outbuf__lit(&c->o, ",\"otherData\":{\"recorder\":\"memtrace " MT_VERSION "\"},\"traceEvents\":[");
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	int r;
+
+	if (!c->has_head) {
+		c->base_ns = ev->ts_ns;
+		c->base_epoch_ns = ev->ts_ns + (uint64_t)epoch_off_ns;
+		put_file_head(c);
+	}
+	r = feed__event(c->feed, ev);
+	if (ev->kind <= TL_DESTROY) {
+		c->last_ns = ev->ts_ns > c->last_ns ? ev->ts_ns : c->last_ns;
+		put_named(c, ev);
+	}
+	return r ? r : c->o.err;
+}
+
+/* A slice is written as a whole when it ends; a thread is named by its number already. */
+static const struct feed_ops ops = {
+	.process = on_process, .counter = on_counter, .end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
+};
+
+static void ctx_free(struct export_ctx *c)
+{
+	feed__free(c->feed);
+	name_cache__done(&c->names);
+	outbuf__done(&c->o);
+	id_map__done(&c->named);
+	free(c->has_counter);
+	free(c);
+}
+
+static int begin(struct export_ctx **ret, const struct export_to *to)
+{
+	struct export_ctx *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->to = to;
+	name_cache__init(&c->names, to->names, json_quote);
+	for (unsigned cat = 0; cat < CAT_MAX; cat++)
+		c->keys_len[cat] = (size_t)snprintf(c->keys[cat], sizeof(c->keys[cat]), ",\"%s\":",
+						    category_name((enum category)cat));
+	c->has_counter = calloc(LANES_MAX + 256, sizeof(*c->has_counter));
+	if (!c->has_counter || id_map__init(&c->named) || outbuf__init(&c->o, to->out) || feed__new(&c->feed, to, &ops, c)) {
+		ctx_free(c);
+		return -ENOMEM;
+	}
+	*ret = c;
+	return 0;
+}
+
+static int end(struct export_ctx *c, const struct report *r)
+{
+	int err;
+
+	if (!c)
+		return 0;
+	if (r) {
+		if (!c->has_head)
+			put_file_head(c);
+		feed__end(c->feed);
+		end_named(c);
+		outbuf__lit(&c->o, "\n]}\n");
+	}
+	err = outbuf__flush(&c->o);
+	ctx_free(c);
+	return err;
+}
+
+const struct export_format export_chrome = {
+	.name = "chrome",
+	.help = "JSON trace events, for chrome://tracing and Perfetto: counters by category, steps, regions, operators (--ops)",
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
+	.begin = begin,
+	.event = event,
+	.end = end,
+};

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * CSV as RFC 4180 has it: a header line, CRLF, fields quoted where they must be. The columns are
+ * those of the JSON Lines export; what a record does not have is empty.
+ *
+ * Names are the traced process's, and a spreadsheet runs a cell that begins with = + - or @ as a formula. Such a name has a
+ * ' before it, which spreadsheets do not show; so has one that begins with ', so that who takes one away has the name.
+ */
+#include "base/text.h"
+#include "timeline/labels.h"
+#include "view/export/rows.h"
+#include "view/report_words.h"
+
+/* Those signs, and their full-width forms, which some spreadsheets take for them. */
+static int is_formula(const char *text, size_t len)
+{
+	static const uint32_t signs[] = { '=', '+', '-', '@', '\'', 0xff1d, 0xff0b, 0xff0d, 0xff20 };
+	uint32_t cp = 0;
+
+	if (len)
+		(void)utf8_decode(text, len, &cp);
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+		if (cp == signs[i])
+			return 1;
+	return 0;
+}
+
+static void quote(struct outbuf *o, const char *text, size_t len)
+{
+	int needed = 0;
+
+	for (size_t i = 0; i < len; i++)
+		needed |= text[i] == ',' || text[i] == '"';
+	if (needed)
+		outbuf__char(o, '"');
+	if (is_formula(text, len))
+		outbuf__char(o, '\'');
+	while (len) {
+		uint32_t cp;
+		size_t n = utf8_decode(text, len, &cp);
+
+		if (cp == '"')
+			outbuf__lit(o, "\"\"");
+		else if ((cp == UTF8_BAD && n == 1) || utf8_is_unsafe(cp))
+			outbuf__lit(o, "\xef\xbf\xbd");
+		else
+			outbuf__put(o, text, n);
+		text += n;
+		len -= n;
+	}
+	if (needed)
+		outbuf__char(o, '"');
+}
+
+static int begin(struct export_ctx **ret, const struct export_to *to)
+{
+	int r = export_rows__begin(ret, to, quote);
+
+	if (!r)
+		outbuf__lit(&(*ret)->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag,mark,"
+				    "module,module_root,phase,name,root,kind,state,type\r\n");
+	return r;
+}
+
+/* ,dev,ptr,size,id,version,cat */
+static void put_block(struct export_ctx *c, const struct tl_event *ev)
+{
+	struct outbuf *o = &c->o;
+
+	outbuf__char(o, ',');
+	outbuf__str(o, c->names.dev_names[ev->dev]);
+	outbuf__char(o, ',');
+	if (ev->kind != TL_OOM)
+		outbuf__hex(o, ev->ptr);
+	outbuf__char(o, ',');
+	if (ev->size != TL_SIZE_UNKNOWN)
+		outbuf__u64(o, ev->size);
+	if (ev->kind == TL_OOM) {
+		outbuf__lit(o, ",,,");
+		return;
+	}
+	outbuf__char(o, ',');
+	outbuf__u64(o, ev->id);
+	outbuf__char(o, ',');
+	outbuf__u64(o, ev->version);
+	outbuf__char(o, ',');
+	outbuf__str(o, export_rows__cat(c, ev));
+}
+
+static void put_name(struct export_ctx *c, name_id name)
+{
+	outbuf__char(&c->o, ',');
+	if (name.v)
+		name_cache__put(&c->names, &c->o, name);
+}
+
+/* ,module,module_root,phase: whose forward or backward made it; ,name,root,kind,state,type: what Python calls it */
+static void put_python(struct export_ctx *c, const struct tl_event *ev, int is_block)
+{
+	int is_life = ev->kind == TL_CREATE || ev->kind == TL_DESTROY;
+	struct outbuf *o = &c->o;
+	struct labels_name n;
+
+	put_name(c, is_life && ev->root.v ? ev->module : NAME_NONE);
+	put_name(c, is_life ? ev->root : NAME_NONE);
+	outbuf__char(o, ',');
+	if (is_life && ev->phase != PHASE_OTHER)
+		outbuf__str(o, phase_name((enum phase)ev->phase));
+	if (!is_block || !ev->id || !c->to->labels || !labels__name(c->to->labels, ev->id, &n)) {
+		outbuf__lit(o, ",,,,,");
+		return;
+	}
+	put_name(c, n.path);
+	put_name(c, n.root);
+	outbuf__char(o, ',');
+	outbuf__str(o, tensor_kind_key(n.kind));
+	put_name(c, n.key);
+	put_name(c, n.type);
+}
+
+static int is_told(const struct export_ctx *c, const struct tl_event *ev)
+{
+	if (ev->kind == TL_MARK)
+		return c->to->ops;
+	return export_rows__has(c, ev) && ev->kind != TL_NODE; /* a node's blocks are no columns */
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct outbuf *o = &c->o;
+	int is_block = export_rows__is_block(ev);
+
+	if (!is_told(c, ev))
+		return 0;
+	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
+	outbuf__char(o, ',');
+	outbuf__str(o, ev->kind == TL_MARK ? "mark" : tl_kind_name(ev->kind));
+	if (is_block)
+		put_block(c, ev);
+	else
+		outbuf__lit(o, ",,,,,,");
+	outbuf__char(o, ',');
+	if (ev->op.v)
+		name_cache__put(&c->names, o, ev->op);
+	outbuf__char(o, ',');
+	if (ev->region.v && ev->kind != TL_TAG)
+		name_cache__put(&c->names, o, ev->region);
+	outbuf__char(o, ',');
+	outbuf__u64(o, ev->tid);
+	outbuf__char(o, ',');
+	outbuf__u64(o, ev->pid);
+	outbuf__char(o, ',');
+	if (ev->kind == TL_STEP || (ev->kind == TL_MARK && ev->version == MARK_STEP))
+		outbuf__u64(o, ev->ptr);
+	outbuf__char(o, ',');
+	if (!is_block && ev->kind != TL_STEP && ev->kind != TL_MARK)
+		outbuf__u64(o, ev->depth);
+	outbuf__char(o, ',');
+	if (ev->region.v && ev->kind == TL_TAG)
+		name_cache__put(&c->names, o, ev->region);
+	outbuf__char(o, ',');
+	if (ev->kind == TL_MARK)
+		outbuf__str(o, mark_name((enum tl_mark)ev->version));
+	put_python(c, ev, is_block);
+	outbuf__lit(o, "\r\n");
+	return o->err;
+}
+
+const struct export_format export_csv = {
+	.name = "csv",
+	.help = "the same as a table with a header line (RFC 4180)",
+	.needs = EXPORT_MARKS,
+	.begin = begin,
+	.event = event,
+	.end = export_rows__end,
+};

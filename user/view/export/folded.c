@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * folded: a line a stack, "process;region;…;operator BYTES", for flamegraph.pl, speedscope and inferno.
+ * Bytes are those at the peak of the stack's device. Where there are several devices the first frame is
+ * the device: their peaks are at different moments and do not add up.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "view/clean.h"
+#include "view/export.h"
+#include "view/fold/heapsum.h"
+#include "view/outbuf.h"
+
+struct export_ctx {
+	struct outbuf o;
+	struct heapsum *sum;
+	const struct export_to *to;
+};
+
+static int begin(struct export_ctx **ret, const struct export_to *to)
+{
+	struct export_ctx *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->to = to;
+	c->sum = heapsum__new(to);
+	if (!c->sum || outbuf__init(&c->o, to->out)) {
+		heapsum__free(c->sum);
+		free(c);
+		return -ENOMEM;
+	}
+	*ret = c;
+	return 0;
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	(void)epoch_off_ns;
+	return heapsum__event(c->sum, ev);
+}
+
+/* A semicolon ends a frame, the last blank of a line its stack. */
+static void put_frame(struct export_ctx *c, const struct stack_node *n)
+{
+	char text[CLEAN_BYTES_MAX];
+	size_t len = n->kind == STACK_PROCESS ? heapsum_process(c->to, n->value, text, sizeof(text)) :
+						stacks__text(heapsum__stacks(c->sum), n, c->to->names, text, sizeof(text));
+
+	for (size_t i = 0; i < len; i++)
+		if (text[i] == ';')
+			text[i] = ':';
+	outbuf__put(&c->o, text, len);
+}
+
+static void put_stack(struct export_ctx *c, uint32_t idx)
+{
+	const struct stack_node *n = stacks__node(heapsum__stacks(c->sum), idx);
+
+	if (n->parent) {
+		put_stack(c, n->parent);
+		outbuf__char(&c->o, ';');
+	}
+	if (idx)
+		put_frame(c, n);
+	else
+		outbuf__lit(&c->o, "stack not kept");
+}
+
+static int by_stack(const void *pa, const void *pb)
+{
+	const struct heap_cell *a = pa, *b = pb;
+
+	if (a->dev != b->dev)
+		return a->dev < b->dev ? -1 : 1;
+	return a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+static int put_all(struct export_ctx *c)
+{
+	const struct heap_cell *cells;
+	struct heap_cell *all;
+	char dev[16];
+	size_t cnt;
+	int several;
+
+	heapsum__end(c->sum);
+	cells = heapsum__cells(c->sum, &cnt);
+	all = malloc((cnt + 1) * sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	memcpy(all, cells, cnt * sizeof(*all));
+	qsort(all, cnt, sizeof(*all), by_stack);
+	several = cnt && all[0].dev != all[cnt - 1].dev;
+	for (size_t i = 0; i < cnt;) { /* categories of one stack together */
+		const struct heap_cell *first = &all[i];
+		uint64_t bytes = 0;
+
+		for (; i < cnt && !by_stack(first, &all[i]); i++)
+			bytes += all[i].at_peak;
+		if (!bytes)
+			continue;
+		if (several) {
+			outbuf__str(&c->o, dev_name(first->dev, dev));
+			outbuf__char(&c->o, ';');
+		}
+		put_stack(c, first->stack);
+		outbuf__char(&c->o, ' ');
+		outbuf__u64(&c->o, bytes);
+		outbuf__char(&c->o, '\n');
+	}
+	free(all);
+	return 0;
+}
+
+static int end(struct export_ctx *c, const struct report *r)
+{
+	int err = 0, e;
+
+	if (!c)
+		return 0;
+	if (r)
+		err = put_all(c);
+	e = outbuf__flush(&c->o);
+	heapsum__free(c->sum);
+	outbuf__done(&c->o);
+	free(c);
+	return err ? err : e;
+}
+
+const struct export_format export_folded = {
+	.name = "folded",
+	.help = "a line a stack with its bytes at the peak, for flamegraph.pl and speedscope",
+	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.begin = begin,
+	.event = event,
+	.end = end,
+};

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * html: one file that a browser opens without a network: the page (user/view/page and its chart library, put
+ * into the binary when it was built) around one JSON document (html_doc.h; its schema is docs/page.md).
+ *
+ * What a page can hold is bounded, so everything is gathered into bounded shapes while decisions pass, and written at
+ * the end. Three walks over stacks and live blocks run side by side: feed's, for time, heapsum's, for places, and optrace's,
+ * for operators one after the other.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "view/export.h"
+#include "view/fold/feed.h"
+#include "view/page/html_doc.h"
+#include "view/page/html_page.h"
+
+#define BUCKETS_ALL 16384u /* of all lanes together; 4 moments each, some 50 bytes a moment */
+#define BUCKETS_MAX 2048u
+#define BUCKETS_MIN 128u
+#define NEAR_ALL 16384u /* changes before and after each peak, of all devices together */
+#define BANDS_ALL 8192u
+
+struct export_ctx {
+	struct outbuf o;
+	struct export_to to; /* ours: it asks feed for operators */
+	struct feed *feed;
+	struct html_doc doc;
+	const struct tl_event *ev; /* the one that feed is at */
+	uint32_t buckets, near;
+	int err;
+};
+
+static void fail(struct export_ctx *c, int err)
+{
+	if (err && !c->err)
+		c->err = err;
+}
+
+/* --- lanes ----------------------------------------------------------------------------------------------- */
+
+static const struct report_dev *dev_of_report(const struct report *r, uint8_t dev)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev == dev)
+			return &r->devs[i];
+	return NULL;
+}
+
+static struct moments *lane_of(struct export_ctx *c, uint32_t pid, uint8_t dev)
+{
+	const struct report *r = c->to.report;
+	const struct report_dev *d = dev_of_report(r, dev);
+	struct html_lane *l;
+
+	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
+		if (c->doc.lanes[i].pid == pid && c->doc.lanes[i].dev == dev)
+			return c->doc.lanes[i].moments;
+	if (c->doc.lanes_cnt == LANES_SHOWN) {
+		c->doc.lanes_left_out++;
+		return NULL;
+	}
+	l = &c->doc.lanes[c->doc.lanes_cnt];
+	l->pid = pid;
+	l->dev = dev;
+	l->moments = moments__new(&(struct moments_opts){ .from_ns = c->doc.first_ts_ns, .to_ns = r->end_ts_ns,
+							  .buckets = c->buckets, .around_ns = d ? d->peak_ts_ns : 0,
+							  .near = pid ? 0 : c->near });
+	if (!l->moments) {
+		fail(c, -ENOMEM);
+		return NULL;
+	}
+	c->doc.lanes_cnt++;
+	return l->moments;
+}
+
+static void move(struct export_ctx *c, uint32_t pid, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
+{
+	struct moments *m = lane_of(c, pid, l->dev);
+
+	if (m)
+		moments__move(m, ts_ns, ch->from, ch->to, ch->b->size);
+}
+
+/* --- blocks ---------------------------------------------------------------------------------------------- */
+
+static void on_born(struct export_ctx *c, struct live_block *b, uint64_t ts_ns)
+{
+	const struct tl_event *ev = c->ev;
+	struct block_life life = { .id = b->id, .ptr = b->ptr, .size = b->size, .born_ns = ts_ns, .pid = b->pid,
+				   .dev = b->dev, .cat = b->cat, .met = b->met };
+
+	if (!b->met) { /* else these are of whoever met it */
+		life.op = ev->op;
+		life.region = ev->region;
+	}
+	b->tag = heaviest__born(c->doc.blocks, &life);
+	if (!b->tag) {
+		fail(c, -ENOMEM);
+		return;
+	}
+}
+
+static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
+{
+	move(c, 0, l, ch, ts_ns);
+	if (c->to.report->procs_cnt > 1)
+		move(c, l->pid, l, ch, ts_ns);
+	if (ch->from == CAT_MAX) {
+		on_born(c, ch->b, ts_ns);
+	} else if (ch->b->tag) {
+		heaviest__life(c->doc.blocks, ch->b->tag)->cat = ch->to < CAT_MAX ? ch->to : ch->from;
+		if (ch->to < CAT_MAX)
+			return;
+		heaviest__freed(c->doc.blocks, ch->b->tag, ts_ns);
+	}
+}
+
+/* --- bands ----------------------------------------------------------------------------------------------- */
+
+static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
+		   const struct stack_entry *e, uint64_t ts_ns)
+{
+	(void)tid;
+	(void)number;
+	if (n->kind == STACK_NODE)
+		fail(c, bands__phase(&c->doc.bands, pid, PHASE_BACKWARD, e->ts_ns, ts_ns));
+}
+
+static int on_line(void *ctx, const struct optrace_line *l)
+{
+	opcolumns__add(&((struct export_ctx *)ctx)->doc.ops, l);
+	return 0;
+}
+
+static void put_phase(struct export_ctx *c, const struct tl_event *ev)
+{
+	if (ev->kind == TL_OP || ev->kind == TL_REGION || ev->kind == TL_REGION_END || ev->kind == TL_CREATE)
+		fail(c, bands__phase(&c->doc.bands, ev->pid, (enum phase)ev->phase, ev->ts_ns, ev->ts_ns));
+}
+
+static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
+{
+	fail(c, bands__step(&c->doc.bands, pid, number, begin_ts_ns, ts_ns));
+}
+
+static void on_oom(struct export_ctx *c, const struct tl_event *ev)
+{
+	if (c->doc.ooms_cnt < OOMS_SHOWN)
+		c->doc.ooms[c->doc.ooms_cnt++] = (struct html_oom){ ev->ts_ns, ev->size, ev->pid, ev->dev };
+	c->doc.ooms_all++;
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------- */
+
+/* Marks: bands have these from the model's phases. */
+static const struct feed_ops ops = {
+	.counter = on_counter, .end = on_end, .step = on_step, .oom = on_oom,
+};
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	int r;
+
+	(void)epoch_off_ns;
+	if (!c->doc.events) /* attaching may have taken its time before */
+		c->doc.first_ts_ns = ev->ts_ns;
+	c->ev = ev;
+	c->doc.events++;
+	r = feed__event(c->feed, ev);
+	put_phase(c, ev);
+	if (!r)
+		r = optrace__event(c->doc.optrace, ev);
+	if (!r)
+		r = heapsum__event(c->doc.heap, ev);
+	return r ? r : c->err;
+}
+
+static void ctx_free(struct export_ctx *c)
+{
+	feed__free(c->feed);
+	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
+		moments__free(c->doc.lanes[i].moments);
+	bands__done(&c->doc.bands);
+	optrace__free(c->doc.optrace);
+	opcolumns__done(&c->doc.ops);
+	heaviest__free(c->doc.blocks);
+	heapsum__free(c->doc.heap);
+	outbuf__done(&c->o);
+	free(c);
+}
+
+static uint32_t clamp(uint64_t v, uint32_t least, uint32_t most)
+{
+	return v < least ? least : v > most ? most : (uint32_t)v;
+}
+
+/* How much each may hold, so that all together stay within a page. */
+static void share_out(struct export_ctx *c)
+{
+	const struct report *r = c->to.report;
+	uint64_t devs = r->devs_cnt ? r->devs_cnt : 1, procs = r->procs_cnt > 1 ? r->procs_cnt : 0;
+	uint64_t lanes = devs + (2 * procs < devs * procs ? 2 * procs : devs * procs), at = 0, peak = 0;
+
+	lanes = lanes < LANES_SHOWN ? lanes : LANES_SHOWN;
+	c->buckets = clamp(BUCKETS_ALL / lanes, BUCKETS_MIN, BUCKETS_MAX);
+	c->near = clamp(NEAR_ALL / devs, 64, NEAR_ALL);
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].peak >= peak) {
+			peak = r->devs[i].peak;
+			at = r->devs[i].peak_ts_ns;
+		}
+	bands__init(&c->doc.bands, clamp(BANDS_ALL / (procs ? procs : 1), 128, BANDS_ALL), at);
+}
+
+static int begin_parts(struct export_ctx *c)
+{
+	const struct report *r = c->to.report;
+	int err = 0;
+
+	c->doc.blocks = heaviest__new(BLOCKS_SHOWN);
+	c->doc.heap = heapsum__new(&c->to);
+	if (!c->doc.blocks || !c->doc.heap || outbuf__init(&c->o, c->to.out) || feed__new(&c->feed, &c->to, &ops, c) ||
+	    opcolumns__init(&c->doc.ops, 1) || optrace__new(&c->doc.optrace, &c->to, on_line, c))
+		return -ENOMEM;
+	for (size_t i = 0; i < r->peak_blocks_cnt && !err; i++)
+		err = heaviest__want(c->doc.blocks, r->peak_blocks[i].id);
+	return err;
+}
+
+static int begin(struct export_ctx **ret, const struct export_to *to)
+{
+	struct export_ctx *c;
+
+	if (!to->labels || !to->report)
+		return -EINVAL;
+	if (html_page__missing())
+		return -ENOTSUP;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->to = *to;
+	c->to.ops = 1;
+	c->doc.report = to->report;
+	c->doc.names = to->names;
+	c->doc.labels = to->labels;
+	share_out(c);
+	if (begin_parts(c)) {
+		ctx_free(c);
+		return -ENOMEM;
+	}
+	*ret = c;
+	return 0;
+}
+
+static int end(struct export_ctx *c, const struct report *r)
+{
+	struct html_part head = html_page__head(), tail = html_page__tail();
+	int err;
+
+	if (!c)
+		return 0;
+	if (r) {
+		feed__end(c->feed);
+		heapsum__end(c->doc.heap);
+		fail(c, optrace__end(c->doc.optrace));
+		opcolumns__end(&c->doc.ops);
+		outbuf__put(&c->o, head.text, head.len);
+		fail(c, html_doc__write(&c->doc, &c->o));
+		outbuf__put(&c->o, tail.text, tail.len);
+	}
+	err = outbuf__flush(&c->o);
+	err = err ? err : c->err;
+	ctx_free(c);
+	return err;
+}
+
+const struct export_format export_html = {
+	.name = "html",
+	.help = "one page for a browser, offline: timeline, blocks, operators, suspects (docs/page.md)",
+	.needs = EXPORT_OPS | EXPORT_MARKS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS,
+	.missing = html_page__missing,
+	.begin = begin,
+	.event = event,
+	.end = end,
+};

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * openmetrics: how it all ended, as OpenMetrics 1.0 text (view/metrics/metrics.h). Each sample carries the time of the
+ * recording's end, so that `promtool tsdb create-blocks-from openmetrics` takes the file as well. Categories are final ones.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "view/export.h"
+#include "view/fold/live.h"
+#include "view/metrics/metrics.h"
+#include "view/outbuf.h"
+
+struct export_ctx {
+	struct outbuf o;
+	struct live *live;
+};
+
+static int put_all(struct export_ctx *c, const struct report *r)
+{
+	size_t cnt = live__lanes(c->live);
+	struct report_lane *lanes = calloc(cnt + 1, sizeof(*lanes));
+	struct metrics_opts opts = { .form = METRICS_OPENMETRICS, .lanes = lanes, .lanes_cnt = cnt,
+				     .at_ms = (r->end_ts_ns + (uint64_t)r->epoch_off_ns) / 1000000 };
+
+	if (!lanes)
+		return -ENOMEM;
+	for (size_t i = 0; i < cnt; i++) {
+		const struct lane *l = live__lane(c->live, i);
+
+		lanes[i].pid = l->pid;
+		lanes[i].dev = l->dev;
+		memcpy(lanes[i].cats, l->cats, sizeof(lanes[i].cats));
+	}
+	metrics__write(&c->o, r, &opts);
+	free(lanes);
+	return 0;
+}
+
+static int begin(struct export_ctx **ret, const struct export_to *to)
+{
+	struct export_ctx *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->live = live__new(to->labels);
+	if (!c->live || outbuf__init(&c->o, to->out)) {
+		live__free(c->live);
+		free(c);
+		return -ENOMEM;
+	}
+	*ret = c;
+	return 0;
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct live_change ch;
+	int r = live__event(c->live, ev, &ch);
+
+	(void)epoch_off_ns;
+	return r < 0 ? r : 0;
+}
+
+static int end(struct export_ctx *c, const struct report *r)
+{
+	int err = 0, flushed;
+
+	if (!c)
+		return 0;
+	if (r)
+		err = put_all(c, r);
+	flushed = outbuf__flush(&c->o);
+	live__free(c->live);
+	outbuf__done(&c->o);
+	free(c);
+	return err ? err : flushed;
+}
+
+const struct export_format export_openmetrics = {
+	.name = "openmetrics",
+	.help = "the final state as OpenMetrics 1.0 text, for Prometheus",
+	.needs = EXPORT_LABELS,
+	.begin = begin,
+	.event = event,
+	.end = end,
+};

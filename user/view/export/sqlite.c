@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * sqlite: a database to ask questions of. One transaction without a journal: a file that was not
+ * finished is of no use anyway, and is reported. SQLite's cache is bounded, so memory grows with what is
+ * live at one time alone.
+ *
+ * A block's row is written at its birth and completed at its death. at_peak in the views goes by the
+ * numbers of events, not by times, which two events may share. `usage` has USAGE_POINTS points in time at most.
+ */
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "timeline/labels.h"
+#include "view/clean.h"
+#include "view/export.h"
+#include "view/export/sqlite_schema.h"
+#include "view/fold/feed.h"
+#include "view/report_words.h"
+
+#define USAGE_POINTS 2000
+#define BATCH_ROWS 1000000 /* of one transaction */
+
+enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP, Q_USAGE, Q_META, Q_DEVICE, Q_PROC, Q_LOSS,
+	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_MAX };
+
+static const char *const stmts[Q_MAX] = {
+	[Q_NAME] = "INSERT INTO names VALUES(?,?)",
+	[Q_BLOCK] = "INSERT OR IGNORE INTO blocks VALUES(?,?,?,?,?,?,?,?,?,?,?,?,NULL,?,NULL,?,?,?)",
+	[Q_DEATH] = "UPDATE blocks SET freed_ns=?2, freed_event=?3, version=?4, category=?5, module=coalesce(module,?6),"
+		   " module_root=coalesce(module_root,?7) WHERE id=?1",
+	[Q_RELABEL] = "UPDATE blocks SET version=?2, category=?3 WHERE id=?1",
+	[Q_EVENT] = "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+	[Q_OP] = "INSERT INTO ops VALUES(?,?)",
+	[Q_REGION] = "INSERT INTO regions VALUES(?,?,?,?,?,?)",
+	[Q_STEP] = "INSERT INTO steps VALUES(?,?,?,?)",
+	[Q_USAGE] = "INSERT INTO usage VALUES(?,?,?,?,?)",
+	[Q_META] = "INSERT OR REPLACE INTO meta VALUES(?,?)",
+	[Q_DEVICE] = "INSERT INTO devices VALUES(?,?,?,?,?,?,?,?,?)",
+	[Q_PROC] = "INSERT INTO processes VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+	[Q_LOSS] = "INSERT INTO losses VALUES(?,?)",
+	[Q_NOTE] = "INSERT INTO notes VALUES(?)",
+	[Q_TENSOR] = "INSERT OR IGNORE INTO tensors VALUES(?,?,?,?,?,?)",
+	[Q_MARK] = "INSERT INTO marks VALUES(?,?,?,?,?)",
+	[Q_CATEGORY] = "INSERT INTO categories VALUES(?,?)",
+};
+
+struct export_ctx {
+	const struct export_to *to;
+	sqlite3 *db;
+	sqlite3_stmt *q[Q_MAX];
+	struct feed *feed;
+	uint64_t *told;		   /* bytes by lane and category, and whether it is in dirty */
+	const struct lane **dirty; /* lanes that changed since the last point of usage */
+	uint32_t dirty_cnt;
+	uint64_t *op_counts; /* by name */
+	uint32_t op_counts_cnt;
+	int64_t epoch_off_ns;
+	uint64_t next_point_ns, point_ns;
+	uint64_t event_id, rows;
+	struct {
+		uint64_t live, peak, event, ts_ns;
+	} devs[256];
+	int err;
+};
+
+/* --- statements -------------------------------------------------------------------------------------- */
+
+static int errno_of(int code)
+{
+	switch (code & 0xff) {
+	case SQLITE_OK:
+	case SQLITE_DONE:
+	case SQLITE_ROW:
+		return 0;
+	case SQLITE_FULL:
+		return -ENOSPC;
+	case SQLITE_NOMEM:
+		return -ENOMEM;
+	case SQLITE_CANTOPEN:
+	case SQLITE_PERM:
+	case SQLITE_READONLY:
+		return -EACCES;
+	default:
+		return -EIO;
+	}
+}
+
+static void check(struct export_ctx *c, int code)
+{
+	if (!c->err)
+		c->err = errno_of(code);
+}
+
+static void exec(struct export_ctx *c, const char *sql)
+{
+	if (!c->err)
+		check(c, sqlite3_exec(c->db, sql, NULL, NULL, NULL));
+}
+
+/* Binds numbers from the first parameter on. */
+static void bind(struct export_ctx *c, enum stmt q, int first, int cnt, const uint64_t *v)
+{
+	for (int i = 0; i < cnt; i++)
+		sqlite3_bind_int64(c->q[q], first + i, (sqlite3_int64)v[i]);
+}
+
+static void bind_text(struct export_ctx *c, enum stmt q, int at, const char *text)
+{
+	char clean[CLEAN_BYTES_MAX];
+	size_t len;
+
+	if (!text) {
+		sqlite3_bind_null(c->q[q], at);
+		return;
+	}
+	len = clean_text(clean, sizeof(clean), text, strlen(text));
+	sqlite3_bind_text(c->q[q], at, clean, (int)len, SQLITE_TRANSIENT);
+}
+
+static void step(struct export_ctx *c, enum stmt q)
+{
+	if (c->err)
+		return;
+	check(c, sqlite3_step(c->q[q]));
+	sqlite3_reset(c->q[q]);
+	if (++c->rows % BATCH_ROWS == 0)
+		exec(c, "COMMIT;BEGIN");
+}
+
+#define NUMS(...) (const uint64_t[]){ __VA_ARGS__ }
+#define INSERT(c, q, ...)                                                                                  \
+	do {                                                                                               \
+		bind(c, q, 1, (int)(sizeof(NUMS(__VA_ARGS__)) / sizeof(uint64_t)), NUMS(__VA_ARGS__));    \
+		step(c, q);                                                                                \
+	} while (0)
+
+static uint64_t epoch(const struct export_ctx *c, uint64_t ts_ns)
+{
+	return ts_ns + (uint64_t)c->epoch_off_ns;
+}
+
+/* --- what the feed tells -------------------------------------------------------------------------------- */
+
+static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
+		   const struct stack_entry *e, uint64_t ts_ns)
+{
+	(void)number;
+	sqlite3_bind_text(c->q[Q_REGION], 3, n->kind == STACK_OP ? "operator" : n->kind == STACK_NODE ? "backward" : "region",
+			  -1, SQLITE_STATIC);
+	bind(c, Q_REGION, 1, 2, NUMS(pid, tid));
+	bind(c, Q_REGION, 4, 3, NUMS(n->value, epoch(c, e->ts_ns), epoch(c, ts_ns)));
+	step(c, Q_REGION);
+}
+
+static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
+{
+	INSERT(c, Q_STEP, pid, number, epoch(c, begin_ts_ns), epoch(c, ts_ns));
+}
+
+static void on_mark(struct export_ctx *c, const struct tl_event *ev)
+{
+	bind(c, Q_MARK, 1, 3, NUMS(epoch(c, ev->ts_ns), ev->pid, ev->tid));
+	sqlite3_bind_text(c->q[Q_MARK], 4, mark_name((enum tl_mark)ev->version), -1, SQLITE_STATIC);
+	bind(c, Q_MARK, 5, 1, NUMS(ev->ptr));
+	if (ev->version != MARK_STEP)
+		sqlite3_bind_null(c->q[Q_MARK], 5);
+	step(c, Q_MARK);
+}
+
+/* A size or a category that is not known is NULL. */
+static void put_event(struct export_ctx *c, const struct tl_event *ev, uint8_t cat)
+{
+	bind(c, Q_EVENT, 1, 2, NUMS(++c->event_id, epoch(c, ev->ts_ns)));
+	sqlite3_bind_text(c->q[Q_EVENT], 3, tl_kind_name(ev->kind), -1, SQLITE_STATIC);
+	bind(c, Q_EVENT, 4, 8, NUMS(ev->id, ev->size, ev->version, cat, ev->dev, ev->pid, ev->tid,
+				    ev->kind == TL_TAG ? ev->region.v : ev->op.v));
+	if (!ev->id)
+		sqlite3_bind_null(c->q[Q_EVENT], 4);
+	if (ev->size == TL_SIZE_UNKNOWN)
+		sqlite3_bind_null(c->q[Q_EVENT], 5);
+	step(c, Q_EVENT);
+}
+
+static void on_oom(struct export_ctx *c, const struct tl_event *ev)
+{
+	put_event(c, ev, CAT_UNKNOWN);
+}
+
+static void put_usage(struct export_ctx *c, uint64_t ts_ns)
+{
+	for (uint32_t i = 0; i < c->dirty_cnt; i++) {
+		const struct lane *l = c->dirty[i];
+		uint64_t *told = &c->told[(size_t)l->idx * (CAT_MAX + 1)];
+
+		told[CAT_MAX] = 0;
+		for (unsigned cat = 0; cat < CAT_MAX; cat++) {
+			if (told[cat] == l->cats[cat])
+				continue;
+			told[cat] = l->cats[cat];
+			INSERT(c, Q_USAGE, epoch(c, ts_ns), l->pid, l->dev, cat, l->cats[cat]);
+		}
+	}
+	c->dirty_cnt = 0;
+}
+
+static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
+{
+	uint64_t *told = &c->told[(size_t)l->idx * (CAT_MAX + 1)];
+	uint64_t grown = ch->to < CAT_MAX ? ch->b->size : 0, shrunk = ch->from < CAT_MAX ? ch->b->size : 0;
+
+	if (!told[CAT_MAX]) {
+		told[CAT_MAX] = 1;
+		c->dirty[c->dirty_cnt++] = l;
+	}
+	c->devs[l->dev].live += grown - shrunk;
+	if (c->devs[l->dev].live > c->devs[l->dev].peak) {
+		c->devs[l->dev].peak = c->devs[l->dev].live;
+		c->devs[l->dev].event = c->event_id;
+		c->devs[l->dev].ts_ns = ts_ns;
+	}
+}
+
+static const struct feed_ops ops = {
+	.counter = on_counter, .end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
+};
+
+/* --- decisions --------------------------------------------------------------------------------------- */
+
+static void count_op(struct export_ctx *c, uint32_t name)
+{
+	uint32_t cnt = name + name / 2 + 256;
+	uint64_t *more;
+
+	if (name >= c->op_counts_cnt) {
+		more = realloc(c->op_counts, cnt * sizeof(*more));
+		if (!more) {
+			c->err = -ENOMEM;
+			return;
+		}
+		memset(more + c->op_counts_cnt, 0, (cnt - c->op_counts_cnt) * sizeof(*more));
+		c->op_counts = more;
+		c->op_counts_cnt = cnt;
+	}
+	c->op_counts[name]++;
+}
+
+static uint8_t cat_of(const struct export_ctx *c, const struct tl_event *ev)
+{
+	return c->to->labels ? (uint8_t)labels__get(c->to->labels, ev->id, ev->version) : ev->cat;
+}
+
+/* The module whose forward or backward made it, from parameter `at` on: NULL where it is not known; a root has no path. */
+static void bind_module(struct export_ctx *c, enum stmt q, int at, const struct tl_event *ev)
+{
+	bind(c, q, at, 2, NUMS(ev->module.v, ev->root.v));
+	if (!ev->root.v || !ev->module.v || !names__len(c->to->names, ev->module))
+		sqlite3_bind_null(c->q[q], at);
+	if (!ev->root.v)
+		sqlite3_bind_null(c->q[q], at + 1);
+}
+
+static void put_birth(struct export_ctx *c, const struct tl_event *ev, uint8_t cat)
+{
+	bind(c, Q_BLOCK, 1, 13, NUMS(ev->id, ev->pid, ev->tid, ev->dev, ev->ptr, ev->size, cat, ev->version, ev->op.v,
+				     ev->region.v, ev->kind == TL_PREEXISTING, epoch(c, ev->ts_ns), c->event_id));
+	if (ev->size == TL_SIZE_UNKNOWN)
+		sqlite3_bind_null(c->q[Q_BLOCK], 6);
+	if (!ev->op.v)
+		sqlite3_bind_null(c->q[Q_BLOCK], 9);
+	if (!ev->region.v)
+		sqlite3_bind_null(c->q[Q_BLOCK], 10);
+	bind_module(c, Q_BLOCK, 14, ev);
+	if (ev->phase != PHASE_OTHER)
+		sqlite3_bind_text(c->q[Q_BLOCK], 16, phase_name((enum phase)ev->phase), -1, SQLITE_STATIC);
+	else
+		sqlite3_bind_null(c->q[Q_BLOCK], 16);
+	step(c, Q_BLOCK);
+}
+
+/* What Python calls the block, if it has a name. */
+static void put_tensor(struct export_ctx *c, uint64_t id)
+{
+	struct labels_name n;
+
+	if (!c->to->labels || !labels__name(c->to->labels, id, &n))
+		return;
+	sqlite3_bind_text(c->q[Q_TENSOR], 2, tensor_kind_key(n.kind), -1, SQLITE_STATIC);
+	bind(c, Q_TENSOR, 1, 1, NUMS(id));
+	bind(c, Q_TENSOR, 3, 4, NUMS(n.path.v, n.root.v, n.key.v, n.type.v));
+	if (!n.key.v)
+		sqlite3_bind_null(c->q[Q_TENSOR], 5);
+	step(c, Q_TENSOR);
+}
+
+static void put_decision(struct export_ctx *c, const struct tl_event *ev)
+{
+	uint8_t cat = cat_of(c, ev);
+
+	switch (ev->kind) {
+	case TL_CREATE:
+	case TL_PREEXISTING:
+		put_event(c, ev, cat);
+		put_birth(c, ev, cat);
+		put_tensor(c, ev->id);
+		break;
+	case TL_VERSION:
+		put_event(c, ev, cat);
+		INSERT(c, Q_RELABEL, ev->id, ev->version, cat);
+		break;
+	case TL_DESTROY:
+		put_event(c, ev, cat);
+		bind_module(c, Q_DEATH, 6, ev);
+		INSERT(c, Q_DEATH, ev->id, epoch(c, ev->ts_ns), c->event_id, ev->version, cat);
+		break;
+	case TL_TAG:
+		put_event(c, ev, cat);
+		break;
+	case TL_OP:
+		count_op(c, ev->op.v);
+		break;
+	default:
+		break;
+	}
+}
+
+static void start(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	const struct report *r = c->to->report;
+
+	c->epoch_off_ns = epoch_off_ns;
+	c->point_ns = r ? (r->end_ts_ns - r->start_ts_ns) / USAGE_POINTS + 1 : 1000000;
+	c->next_point_ns = ev->ts_ns + c->point_ns;
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	int r;
+
+	if (!c->point_ns)
+		start(c, ev, epoch_off_ns);
+	if (ev->kind == TL_NODE || ev->kind == TL_FINAL)
+		return 0;
+	if (ev->ts_ns >= c->next_point_ns) {
+		put_usage(c, c->next_point_ns);
+		c->next_point_ns += (ev->ts_ns - c->next_point_ns) / c->point_ns * c->point_ns + c->point_ns;
+	}
+	if (c->to->dev < 0 || ev->dev == c->to->dev || ev->kind == TL_OP)
+		put_decision(c, ev);
+	r = feed__event(c->feed, ev);
+	return r ? r : c->err;
+}
+
+/* --- the rest, at the end -------------------------------------------------------------------------------- */
+
+static void put_meta(struct export_ctx *c, const char *key, const char *text, uint64_t v)
+{
+	bind_text(c, Q_META, 1, key);
+	if (text)
+		bind_text(c, Q_META, 2, text);
+	else
+		sqlite3_bind_int64(c->q[Q_META], 2, (sqlite3_int64)v);
+	step(c, Q_META);
+}
+
+static void put_names(struct export_ctx *c)
+{
+	char text[CLEAN_BYTES_MAX];
+	uint32_t last = names__last(c->to->names);
+
+	for (uint32_t i = 1; i <= last && !c->err; i++) {
+		size_t len = clean_name(text, c->to->names, (name_id){ i });
+
+		sqlite3_bind_int64(c->q[Q_NAME], 1, i);
+		sqlite3_bind_text(c->q[Q_NAME], 2, text, (int)len, SQLITE_TRANSIENT);
+		step(c, Q_NAME);
+	}
+	for (uint32_t i = 1; i < c->op_counts_cnt; i++)
+		if (c->op_counts[i])
+			INSERT(c, Q_OP, i, c->op_counts[i]);
+}
+
+static void put_devices(struct export_ctx *c, const struct report *r)
+{
+	char name[16];
+
+	for (unsigned i = 0; i < CAT_MAX; i++) {
+		sqlite3_bind_int64(c->q[Q_CATEGORY], 1, i);
+		bind_text(c, Q_CATEGORY, 2, category_name((enum category)i));
+		step(c, Q_CATEGORY);
+	}
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		const struct report_dev *d = &r->devs[i];
+
+		sqlite3_bind_int64(c->q[Q_DEVICE], 1, d->dev);
+		bind_text(c, Q_DEVICE, 2, dev_name(d->dev, name));
+		bind(c, Q_DEVICE, 3, 7, NUMS(d->live, d->peak, epoch(c, d->peak_ts_ns), c->devs[d->dev].event, d->allocs,
+					     d->frees, d->ooms));
+		step(c, Q_DEVICE);
+	}
+}
+
+static void put_processes(struct export_ctx *c, const struct report *r)
+{
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+		char labels[1024] = "";
+
+		for (size_t k = 0; k < p->labels_cnt; k++) {
+			size_t at = strlen(labels);
+
+			snprintf(labels + at, sizeof(labels) - at, "%s%s", at ? " " : "", p->labels[k]);
+		}
+		bind(c, Q_PROC, 1, 2, NUMS(p->pid, p->ppid));
+		bind_text(c, Q_PROC, 3, p->comm);
+		bind_text(c, Q_PROC, 4, p->cmdline);
+		bind_text(c, Q_PROC, 5, labels);
+		bind(c, Q_PROC, 6, 6, NUMS(p->live, p->peak, p->rss_total, p->rss_peak, p->gone, p->exit_status));
+		step(c, Q_PROC);
+	}
+}
+
+static void put_rest(struct export_ctx *c, const struct report *r)
+{
+	feed__end(c->feed);
+	put_usage(c, r->end_ts_ns);
+	put_names(c);
+	put_devices(c, r);
+	put_processes(c, r);
+	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
+		if (loss_name(i)) {
+			bind_text(c, Q_LOSS, 1, loss_name(i));
+			sqlite3_bind_int64(c->q[Q_LOSS], 2, (sqlite3_int64)r->lost[i]);
+			step(c, Q_LOSS);
+		}
+	for (size_t i = 0; i < r->notes_cnt; i++) {
+		bind_text(c, Q_NOTE, 1, r->notes[i]);
+		step(c, Q_NOTE);
+	}
+	put_meta(c, "schema", NULL, SQLITE_SCHEMA_VERSION);
+	put_meta(c, "recorder", "memtrace " MT_VERSION, 0);
+	put_meta(c, "host", r->host ? r->host : "", 0);
+	put_meta(c, "pid", NULL, r->pid);
+	put_meta(c, "start_ns", NULL, r->start_ts_ns + (uint64_t)r->epoch_off_ns);
+	put_meta(c, "end_ns", NULL, r->end_ts_ns + (uint64_t)r->epoch_off_ns);
+	put_meta(c, "steps", NULL, r->steps);
+	exec(c, sqlite_views);
+	exec(c, "COMMIT");
+}
+
+static int ctx_free(struct export_ctx *c)
+{
+	int r;
+
+	for (int i = 0; i < Q_MAX; i++)
+		sqlite3_finalize(c->q[i]);
+	r = errno_of(sqlite3_close(c->db));
+	feed__free(c->feed);
+	free(c->told);
+	free(c->dirty);
+	free(c->op_counts);
+	free(c);
+	return r;
+}
+
+static int open_db(struct export_ctx *c)
+{
+	check(c, sqlite3_open_v2(c->to->path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL));
+	exec(c, "PRAGMA page_size=16384;PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;PRAGMA locking_mode=EXCLUSIVE;"
+		"PRAGMA cache_size=-65536;PRAGMA temp_store=FILE");
+	exec(c, sqlite_tables);
+	exec(c, "BEGIN");
+	for (int i = 0; i < Q_MAX && !c->err; i++)
+		check(c, sqlite3_prepare_v3(c->db, stmts[i], -1, SQLITE_PREPARE_PERSISTENT, &c->q[i], NULL));
+	return c->err;
+}
+
+static int begin(struct export_ctx **ret, const struct export_to *to)
+{
+	struct export_ctx *c;
+	int r;
+
+	if (!to->path)
+		return -EINVAL;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->to = to;
+	c->told = calloc((LANES_MAX + 256) * (size_t)(CAT_MAX + 1), sizeof(*c->told));
+	c->dirty = calloc(LANES_MAX + 256, sizeof(*c->dirty));
+	r = c->told && c->dirty ? feed__new(&c->feed, to, &ops, c) : -ENOMEM;
+	r = r ? r : open_db(c);
+	if (r < 0) {
+		ctx_free(c);
+		return r;
+	}
+	*ret = c;
+	return 0;
+}
+
+static int end(struct export_ctx *c, const struct report *r)
+{
+	int err, closed;
+
+	if (!c)
+		return 0;
+	if (r && !c->err)
+		put_rest(c, r);
+	err = c->err;
+	closed = ctx_free(c);
+	return err ? err : closed;
+}
+
+const struct export_format export_sqlite = {
+	.name = "sqlite",
+	.help = "a database: blocks, events, regions, steps, usage over time, with views to ask (operators' slices: --ops)",
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_FILE,
+	.begin = begin,
+	.event = event,
+	.end = end,
+};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * What torch.profiler's export_memory_timeline writes as .raw.json.gz: one list of [time in ns since the
+ * epoch, action 1..4, signed bytes, category 0..7].
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "view/export.h"
+#include "view/fold/torch_actions.h"
+#include "view/outbuf.h"
+
+struct export_ctx {
+	struct outbuf o;
+	struct torch_actions *actions;
+	int has_one;
+};
+
+static int put_record(void *ctx, const struct torch_record *r)
+{
+	struct export_ctx *c = ctx;
+	struct outbuf *o = &c->o;
+
+	outbuf__str(o, c->has_one ? ",\n[" : "[");
+	c->has_one = 1;
+	outbuf__i64(o, r->t_ns);
+	outbuf__lit(o, ", ");
+	outbuf__u64(o, r->action);
+	outbuf__lit(o, ", ");
+	outbuf__i64(o, r->bytes);
+	outbuf__lit(o, ", ");
+	outbuf__u64(o, r->index);
+	outbuf__char(o, ']');
+	return o->err;
+}
+
+static int begin(struct export_ctx **ret, const struct export_to *to)
+{
+	struct export_ctx *c = calloc(1, sizeof(*c));
+	int r = c ? outbuf__init(&c->o, to->out) : -ENOMEM;
+
+	if (!r) {
+		outbuf__char(&c->o, '[');
+		r = torch_actions__new(&c->actions, to, 0, put_record, c);
+		if (r < 0)
+			outbuf__done(&c->o);
+	}
+	if (r < 0)
+		free(c);
+	else
+		*ret = c;
+	return r;
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	return torch_actions__event(c->actions, ev, epoch_off_ns);
+}
+
+static int end(struct export_ctx *c, const struct report *r)
+{
+	int err, e;
+
+	(void)r;
+	if (!c)
+		return 0;
+	err = torch_actions__flush(c->actions);
+	outbuf__lit(&c->o, "]\n");
+	e = outbuf__flush(&c->o);
+	outbuf__done(&c->o);
+	torch_actions__free(c->actions);
+	free(c);
+	return err ? err : e;
+}
+
+const struct export_format export_torch_raw = {
+	.name = "torch-raw",
+	.help = "torch.profiler's raw memory timeline: [ns, action, bytes, category] of each block (JSON)",
+	.needs = EXPORT_NODES | EXPORT_LABELS | EXPORT_COMPAT,
+	.begin = begin,
+	.event = event,
+	.end = end,
+};

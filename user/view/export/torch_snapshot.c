@@ -1,0 +1,797 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * torch-snapshot: the structure of torch.cuda.memory._dump_snapshot (torch 2.13), which
+ * pytorch.org/memory_viz and `python -m torch.cuda._memory_viz` read: a pickle, or JSON where the file's
+ * name ends in .json or .json.gz.
+ *
+ * What the viewer asks for, and this therefore does (read in MemoryViz.js, process_alloc_data.js and _memory_viz.py):
+ * - one list of a device's trace entries after the other; decisions come mixed, so each device's entries
+ *   go to a file without a name first. Memory does not grow with the recording.
+ * - a device is a number; here it is a device of a process, the first process's cuda:N being N.
+ * - only trace entries have a category, and if any has, one must be "unknown": each trace ends with a
+ *   "snapshot" entry that is.
+ * - what was met (lived before the attach) begins each trace, so that it has a category as well. Its
+ *   size is known with hindsight only, from the first pass.
+ * - a version of another category is a free and an alloc, as torch's own _profile_to_snapshot writes it.
+ * - each address in a trace lies in a segment, blocks tile segments: the segments are the parts of
+ *   the address space that were ever used, gaps below 32 MiB included. They are not what a driver gave.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "timeline/labels.h"
+#include "view/export.h"
+#include "view/export/snapwrite.h"
+#include "view/fold/live.h"
+#include "view/fold/name_cache.h"
+#include "view/fold/numbering.h"
+#include "view/fold/ranges.h"
+#include "view/fold/stacks.h"
+#include "view/report_words.h"
+
+#define DEVICES_MAX 256 /* each has a file and a buffer while the export runs */
+
+enum word {
+	W_ACTION, W_ADDR, W_SIZE, W_STREAM, W_TIME_US, W_CATEGORY, W_FRAMES, W_FILENAME, W_LINE, W_NAME, W_ALLOC,
+	W_FREE_REQUESTED, W_FREE_COMPLETED, W_OOM, W_SNAPSHOT, W_DEVICE_FREE, W_OPERATOR, W_REGION, W_PROCESS,
+	W_SEGMENTS, W_DEVICE_TRACES, W_ALLOCATOR_SETTINGS, W_ANNOTATIONS, W_DEVICE, W_ADDRESS, W_TOTAL_SIZE,
+	W_ALLOCATED_SIZE, W_ACTIVE_SIZE, W_REQUESTED_SIZE, W_SEGMENT_TYPE, W_LARGE, W_POOL_ID, W_EXPANDABLE, W_BLOCKS,
+	W_STATE, W_ACTIVE, W_INACTIVE, W_RECORDER, W_MEMTRACE, W_DEVICES, W_LEFT_OUT, W_MODULE,
+	W_STAGE, W_MARK, W_NUMBER, W_MARKS, W_CATS = W_MARKS + MARK_MAX - 1, W_MAX = W_CATS + CAT_MAX,
+};
+static const char *const words[] = {
+	"action", "addr", "size", "stream", "time_us", "category", "frames", "filename", "line", "name", "alloc",
+	"free_requested", "free_completed", "oom", "snapshot", "device_free", "operator", "region", "process", "segments",
+	"device_traces", "allocator_settings", "external_annotations", "device", "address", "total_size",
+	"allocated_size", "active_size", "requested_size", "segment_type", "large", "segment_pool_id", "is_expandable",
+	"blocks", "state", "active_allocated", "inactive", "recorder", "memtrace " MT_VERSION, "devices", "left_out", "module",
+	"stage", "MARK", "number", "fw_start", "fw_bw_boundary", "step",
+};
+_Static_assert(sizeof(words) / sizeof(words[0]) == W_CATS, "a word for each");
+
+static const char *const cat_words[] = {
+	"unknown", "parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail",
+	"frozen", "buffer", "dataloader", "communication", "workspace", "unsharded",
+};
+_Static_assert(sizeof(cat_words) / sizeof(cat_words[0]) == CAT_MAX, "a word for each");
+
+struct snap_device {
+	uint32_t pid;
+	uint8_t dev;
+	FILE *spool;
+	struct snapwrite w;
+	struct ranges used;
+};
+
+/* What a block's frames are made of, innermost first: its name in Python, the stack of its birth, its module. */
+struct where {
+	uint32_t stack;
+	name_id module, root; /* root none: of no module */
+	name_id path, key;    /* path none: it has no name */
+	uint8_t kind;	      /* enum ev_tensor */
+};
+
+/* Lived before the attach; there until the block is met or another one lies there. */
+struct before {
+	struct labels_met met;
+	int there;
+};
+
+struct export_ctx {
+	const struct export_to *to;
+	int is_pickle;
+	uint32_t next_ref;
+	struct live *live;
+	struct stacks *stacks;
+	struct name_cache dev_names;
+	struct snap_device *devices[DEVICES_MAX];
+	unsigned devices_cnt;
+	struct numbering places, wheres; /* (stack, module) and (place, name); each place a `where` */
+	struct where *where;		 /* by number - 1 */
+	uint32_t where_room;
+	struct before *before; /* by pid, dev, ptr */
+	size_t before_cnt;
+	uint64_t left_out; /* decisions of devices beyond the last, and final blocks that lie over others */
+	uint64_t start_us, last_us;
+	int has_start;
+};
+
+/* --- words ----------------------------------------------------------------------------------------- */
+
+static void key(struct snapwrite *w, enum word k)
+{
+	snapwrite__key(w, words[k], k);
+}
+
+static void key_word(struct snapwrite *w, enum word k, enum word v)
+{
+	key(w, k);
+	snapwrite__word(w, words[v], v);
+}
+
+static void key_u64(struct snapwrite *w, enum word k, uint64_t v)
+{
+	key(w, k);
+	snapwrite__u64(w, v);
+}
+
+static void key_cat(struct snapwrite *w, uint8_t cat)
+{
+	key(w, W_CATEGORY);
+	snapwrite__word(w, cat_words[cat], W_CATS + cat);
+}
+
+static void put_recorded_frame(struct export_ctx *c, struct snapwrite *w, const struct view_frame *f)
+{
+	snapwrite__open(w, '{');
+	key(w, W_FILENAME);
+	snapwrite__text(w, names__get(c->to->names, f->file), names__len(c->to->names, f->file));
+	key_u64(w, W_LINE, f->line);
+	key(w, W_NAME);
+	if (f->kind == EV_FRAME_CUT)
+		snapwrite__text(w, "(not known)", strlen("(not known)"));
+	else
+		snapwrite__text(w, names__get(c->to->names, f->function), names__len(c->to->names, f->function));
+	snapwrite__close(w, '}');
+}
+
+static void put_frame(struct export_ctx *c, struct snapwrite *w, const struct stack_node *n)
+{
+	char pid[24];
+	name_id name = { n->value };
+
+	if (n->kind >= STACK_PYTHON) {
+		put_recorded_frame(c, w, stacks__frame(c->stacks, n));
+		return;
+	}
+	snapwrite__open(w, '{');
+	key_word(w, W_FILENAME, n->kind == STACK_OP ? W_OPERATOR : n->kind == STACK_PROCESS ? W_PROCESS : W_REGION);
+	key_u64(w, W_LINE, 0);
+	key(w, W_NAME);
+	if (n->kind == STACK_PROCESS)
+		snapwrite__text(w, pid, (size_t)snprintf(pid, sizeof(pid), "%u", n->value));
+	else
+		snapwrite__text(w, names__get(c->to->names, name), names__len(c->to->names, name));
+	snapwrite__close(w, '}');
+}
+
+/* A frame that is no place in a program: what is called `a b` (either may be none) as a function of the file `file`. */
+static void put_named_frame(struct export_ctx *c, struct snapwrite *w, const char *file, name_id a, char between, name_id b)
+{
+	char text[2 * NAME_BYTES_MAX + 2];
+	const char *first = a.v ? names__get(c->to->names, a) : "", *second = b.v ? names__get(c->to->names, b) : "";
+	int n = snprintf(text, sizeof(text), "%s%.*s%s", first, first[0] && second[0], &between, second);
+
+	snapwrite__open(w, '{');
+	key(w, W_FILENAME);
+	snapwrite__text(w, file, strlen(file));
+	key_u64(w, W_LINE, 0);
+	key(w, W_NAME);
+	snapwrite__text(w, text, (size_t)n);
+	snapwrite__close(w, '}');
+}
+
+/* Innermost first; the module stands outside of all but the process. `number`: where_of's. */
+static void key_frames(struct export_ctx *c, struct snapwrite *w, uint32_t number)
+{
+	static const struct where none;
+	const struct where *from = number ? &c->where[number - 1] : &none;
+	uint32_t thing = W_MAX + number;
+	int has_module = !from->root.v;
+
+	key(w, W_FRAMES);
+	if (snapwrite__again(w, thing))
+		return;
+	snapwrite__open(w, '[');
+	if (from->path.v)
+		put_named_frame(c, w, tensor_kind_key(from->kind), from->key, ' ', from->path);
+	for (uint32_t at = from->stack; at; at = stacks__node(c->stacks, at)->parent) {
+		if (!has_module && !stacks__node(c->stacks, stacks__node(c->stacks, at)->parent)->depth) {
+			put_named_frame(c, w, words[W_MODULE], from->root, '.', from->module);
+			has_module = 1;
+		}
+		put_frame(c, w, stacks__node(c->stacks, at));
+	}
+	if (!has_module)
+		put_named_frame(c, w, words[W_MODULE], from->root, '.', from->module);
+	snapwrite__close(w, ']');
+	snapwrite__remember(w, thing);
+}
+
+/* The number of these frames, from 1; 0: none are known. What finds no room has none. */
+static uint32_t where_number(struct export_ctx *c, const struct where *from)
+{
+	uint64_t place = (uint64_t)from->stack << 40 | (uint64_t)from->module.v << 20 | from->root.v, name;
+	uint32_t number;
+	int is_new;
+
+	if (!from->stack && !from->root.v && !from->path.v)
+		return 0;
+	place = numbering__get(&c->places, place, &is_new);
+	name = (uint64_t)from->kind << 40 | (uint64_t)from->key.v << 20 | from->path.v;
+	number = numbering__get(&c->wheres, place << 43 | name, &is_new);
+	if (number >= c->where_room) {
+		uint32_t room = 2 * number + 256;
+		struct where *more = realloc(c->where, room * sizeof(*more));
+
+		if (!more)
+			return 0;
+		c->where = more;
+		c->where_room = room;
+	}
+	if (is_new)
+		c->where[number] = number < NUMBERING_MAX - 1 && place < NUMBERING_MAX - 1 ? *from : (struct where){ 0 };
+	return number + 1;
+}
+
+/* Of a block, born at this event (NULL: it was met). */
+static uint32_t where_of(struct export_ctx *c, uint64_t id, const struct tl_event *ev)
+{
+	struct where from = { 0 };
+	struct labels_name n;
+
+	if (ev) {
+		from.stack = stacks__at(c->stacks, ev);
+		from.module = ev->root.v ? ev->module : NAME_NONE;
+		from.root = ev->root;
+	}
+	if (c->to->labels && labels__name(c->to->labels, id, &n)) {
+		from.path = n.path;
+		from.key = n.key;
+		from.kind = (uint8_t)n.kind;
+	}
+	return where_number(c, &from);
+}
+
+/* --- devices --------------------------------------------------------------------------------------- */
+
+static struct snap_device *device_new(struct export_ctx *c, uint32_t pid, uint8_t dev)
+{
+	struct snap_device *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->pid = pid;
+	d->dev = dev;
+	ranges__init(&d->used);
+	d->spool = tmpfile();
+	if (!d->spool || snapwrite__init(&d->w, d->spool, c->is_pickle, &c->next_ref)) {
+		if (d->spool)
+			fclose(d->spool);
+		free(d);
+		return NULL;
+	}
+	return c->devices[c->devices_cnt++] = d;
+}
+
+static void device_free(struct snap_device *d)
+{
+	if (!d)
+		return;
+	snapwrite__done(&d->w);
+	fclose(d->spool);
+	free(d);
+}
+
+/* 0 and *ret NULL: not wanted, or no room. */
+static int device_get(struct export_ctx *c, uint32_t pid, uint8_t dev, struct snap_device **ret)
+{
+	*ret = NULL;
+	if (!export_wants_dev(c->to, dev))
+		return 0;
+	for (unsigned i = 0; i < c->devices_cnt; i++)
+		if (c->devices[i]->pid == pid && c->devices[i]->dev == dev) {
+			*ret = c->devices[i];
+			return 0;
+		}
+	if (c->devices_cnt == DEVICES_MAX) {
+		c->left_out++;
+		return 0;
+	}
+	errno = ENOMEM;
+	*ret = device_new(c, pid, dev);
+	return *ret ? 0 : -errno;
+}
+
+/* --- trace entries ---------------------------------------------------------------------------------- */
+
+struct entry {
+	enum word action;
+	uint64_t ptr, size, us;
+	uint32_t where; /* where_of's number */
+	uint8_t cat;
+};
+
+static void put_entry(struct export_ctx *c, struct snap_device *d, const struct entry *e)
+{
+	struct snapwrite *w = &d->w;
+	int is_free = e->action == W_FREE_REQUESTED || e->action == W_FREE_COMPLETED;
+
+	snapwrite__item(w);
+	snapwrite__open(w, '{');
+	key_word(w, W_ACTION, e->action);
+	if (e->action == W_OOM)
+		key_u64(w, W_DEVICE_FREE, 0);
+	else
+		key_u64(w, W_ADDR, e->ptr);
+	key_u64(w, W_SIZE, e->size);
+	key_u64(w, W_STREAM, 0);
+	key_u64(w, W_TIME_US, e->us);
+	if (!is_free)
+		key_cat(w, e->cat);
+	if (e->where && (c->is_pickle || !is_free)) /* a reference costs nothing */
+		key_frames(c, w, e->where);
+	snapwrite__close(w, '}');
+	if (!c->is_pickle)
+		outbuf__lit(&w->o, "\n");
+}
+
+static void put_alloc(struct export_ctx *c, struct snap_device *d, const struct live_block *b, uint64_t us)
+{
+	put_entry(c, d, &(struct entry){ W_ALLOC, b->ptr, b->size, us, b->tag, b->cat });
+	ranges__add(&d->used, b->ptr, b->size);
+}
+
+static void put_free(struct export_ctx *c, struct snap_device *d, const struct live_block *b, uint64_t us)
+{
+	put_entry(c, d, &(struct entry){ W_FREE_REQUESTED, b->ptr, b->size, us, b->tag, b->cat });
+	put_entry(c, d, &(struct entry){ W_FREE_COMPLETED, b->ptr, b->size, us, b->tag, b->cat });
+}
+
+/* --- what was there before --------------------------------------------------------------------------- */
+
+static int before_cmp(const void *pa, const void *pb)
+{
+	const struct labels_met *a = &((const struct before *)pa)->met, *b = &((const struct before *)pb)->met;
+
+	if (a->pid != b->pid)
+		return a->pid < b->pid ? -1 : 1;
+	if (a->dev != b->dev)
+		return a->dev < b->dev ? -1 : 1;
+	return a->ptr < b->ptr ? -1 : a->ptr > b->ptr;
+}
+
+static int before_and_id(const void *pa, const void *pb)
+{
+	const struct before *a = pa, *b = pb;
+	int r = before_cmp(a, b);
+
+	return r ? r : a->met.id < b->met.id ? -1 : a->met.id > b->met.id;
+}
+
+static struct before *before_find(struct export_ctx *c, uint32_t pid, uint8_t dev, uint64_t ptr)
+{
+	struct before wanted = { .met = { .pid = pid, .dev = dev, .ptr = ptr } };
+	struct before *f = c->before_cnt ? bsearch(&wanted, c->before, c->before_cnt, sizeof(wanted), before_cmp) : NULL;
+
+	return f && f->there ? f : NULL;
+}
+
+static int before_load(struct export_ctx *c)
+{
+	struct labels_met met;
+	size_t pos = 0, room = 0, out = 0;
+
+	while (!labels__next_met(c->to->labels, &pos, &met)) {
+		if (met.size == TL_SIZE_UNKNOWN || !met.size)
+			continue;
+		if (c->before_cnt == room) {
+			struct before *more = realloc(c->before, (room = 2 * room + 256) * sizeof(*more));
+
+			if (!more)
+				return -ENOMEM;
+			c->before = more;
+		}
+		c->before[c->before_cnt++] = (struct before){ met, 1 };
+	}
+	if (!c->before_cnt)
+		return 0;
+	qsort(c->before, c->before_cnt, sizeof(*c->before), before_and_id);
+	for (size_t i = 1; i < c->before_cnt; i++) /* of two at one address, one after the other, the first */
+		if (before_cmp(&c->before[out], &c->before[i]))
+			c->before[++out] = c->before[i];
+	c->before_cnt = out + 1;
+	return 0;
+}
+
+static struct live_block before_block(struct export_ctx *c, const struct before *f)
+{
+	return (struct live_block){ .ptr = f->met.ptr, .size = f->met.size, .met = 1, .tag = where_of(c, f->met.id, NULL),
+				    .cat = (uint8_t)labels__get(c->to->labels, f->met.id, 0) };
+}
+
+static int before_tell(struct export_ctx *c)
+{
+	for (size_t i = 0; i < c->before_cnt; i++) {
+		const struct before *f = &c->before[i];
+		struct live_block b = before_block(c, f);
+		struct snap_device *d;
+		int r = device_get(c, f->met.pid, f->met.dev, &d);
+
+		if (r < 0)
+			return r;
+		if (d)
+			put_alloc(c, d, &b, c->start_us);
+	}
+	return 0;
+}
+
+/* --- decisions --------------------------------------------------------------------------------------- */
+
+static void on_change(struct export_ctx *c, struct snap_device *d, const struct tl_event *ev,
+		      const struct live_change *ch, uint64_t us)
+{
+	struct before *f = ch->from == CAT_MAX ? before_find(c, ev->pid, ev->dev, ev->ptr) : NULL;
+
+	if (ch->from == CAT_MAX) {
+		int is_told = f && f->met.id == ev->id;
+		struct live_block old;
+
+		if (f && !is_told) {
+			old = before_block(c, f);
+			put_free(c, d, &old, us);
+		}
+		if (f)
+			f->there = 0;
+		ch->b->tag = where_of(c, ev->id, ev->kind == TL_CREATE ? ev : NULL);
+		if (!is_told)
+			put_alloc(c, d, ch->b, us);
+	} else if (ch->to == CAT_MAX) {
+		put_free(c, d, ch->b, us);
+	} else if (ch->from != ch->to) {
+		put_free(c, d, ch->b, us);
+		put_alloc(c, d, ch->b, us);
+	}
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	uint64_t us = (ev->ts_ns + (uint64_t)epoch_off_ns) / 1000;
+	struct snap_device *d = NULL;
+	struct where where = { 0 };
+	struct live_change ch;
+	int r;
+
+	if (!c->has_start) {
+		c->has_start = 1;
+		c->start_us = us;
+		if ((r = before_tell(c)) < 0)
+			return r;
+	}
+	if (us > c->last_us)
+		c->last_us = us;
+	stacks__event(c->stacks, ev);
+	if (ev->kind == TL_OOM) {
+		r = device_get(c, ev->pid, ev->dev, &d);
+		where.stack = d ? stacks__at(c->stacks, ev) : 0;
+		if (d)
+			put_entry(c, d, &(struct entry){ W_OOM, 0, ev->size, us, where_number(c, &where), CAT_UNKNOWN });
+		return r < 0 ? r : d ? d->w.o.err : 0;
+	}
+	r = live__event(c->live, ev, &ch);
+	if (r <= 0 || !ch.b->size)
+		return r < 0 ? r : 0;
+	r = device_get(c, ch.b->pid, ch.b->dev, &d);
+	if (d)
+		on_change(c, d, ev, &ch, us);
+	return r < 0 ? r : d ? d->w.o.err : 0;
+}
+
+/* --- segments ---------------------------------------------------------------------------------------- */
+
+static int by_place(const void *pa, const void *pb)
+{
+	const struct live_block *a = pa, *b = pb;
+
+	if (a->pid != b->pid)
+		return a->pid < b->pid ? -1 : 1;
+	if (a->dev != b->dev)
+		return a->dev < b->dev ? -1 : 1;
+	if (a->ptr != b->ptr)
+		return a->ptr < b->ptr ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* What is there at the end, in the order of segments: 0 or -ENOMEM. */
+static int collect_live(struct export_ctx *c, struct live_block **ret, size_t *ret_cnt)
+{
+	const struct live_block *b;
+	size_t cnt = 0, pos = 0, room = c->before_cnt;
+	struct live_block *all;
+
+	while (live__next(c->live, &pos))
+		room++;
+	all = calloc(room + 1, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	for (pos = 0; (b = live__next(c->live, &pos));)
+		if (b->size)
+			all[cnt++] = *b;
+	qsort(all, cnt, sizeof(*all), by_place);
+	*ret = all;
+	*ret_cnt = cnt;
+	return 0;
+}
+
+static void put_block(struct export_ctx *c, struct snapwrite *w, uint64_t at, uint64_t size, const struct live_block *b)
+{
+	snapwrite__item(w);
+	snapwrite__open(w, '{');
+	key_u64(w, W_ADDRESS, at);
+	key_u64(w, W_SIZE, size);
+	key_u64(w, W_REQUESTED_SIZE, b ? size : 0);
+	key_word(w, W_STATE, b ? W_ACTIVE : W_INACTIVE);
+	key_frames(c, w, b ? b->tag : 0);
+	snapwrite__close(w, '}');
+}
+
+/* The blocks from `b` on that lie in the range; returns the first that does not. Tiles: what is between is inactive. */
+static size_t put_blocks(struct export_ctx *c, struct snapwrite *w, const struct range_used *u, const struct live_block *b,
+			 size_t cnt)
+{
+	uint64_t at = u->from;
+	size_t i = 0;
+
+	w->items = 0;
+	key(w, W_BLOCKS);
+	snapwrite__open(w, '[');
+	for (; i < cnt && b[i].ptr < u->to; i++) {
+		if (b[i].ptr < at) {
+			c->left_out++;
+			continue;
+		}
+		if (b[i].ptr > at)
+			put_block(c, w, at, b[i].ptr - at, NULL);
+		put_block(c, w, b[i].ptr, b[i].size, &b[i]);
+		at = b[i].ptr + b[i].size;
+	}
+	if (at < u->to)
+		put_block(c, w, at, u->to - at, NULL);
+	snapwrite__close(w, ']');
+	return i;
+}
+
+static uint64_t bytes_in(const struct range_used *u, const struct live_block *b, size_t cnt)
+{
+	uint64_t sum = 0, at = u->from;
+
+	for (size_t i = 0; i < cnt && b[i].ptr < u->to; i++)
+		if (b[i].ptr >= at) {
+			sum += b[i].size;
+			at = b[i].ptr + b[i].size;
+		}
+	return sum;
+}
+
+static size_t put_segment(struct export_ctx *c, struct snapwrite *w, unsigned device, const struct range_used *u,
+			  const struct live_block *b, size_t cnt)
+{
+	uint64_t bytes = bytes_in(u, b, cnt);
+
+	snapwrite__open(w, '{');
+	key_u64(w, W_DEVICE, device);
+	key_u64(w, W_ADDRESS, u->from);
+	key_u64(w, W_TOTAL_SIZE, u->to - u->from);
+	key_u64(w, W_ALLOCATED_SIZE, bytes);
+	key_u64(w, W_ACTIVE_SIZE, bytes);
+	key_u64(w, W_REQUESTED_SIZE, bytes);
+	key_u64(w, W_STREAM, 0);
+	key_word(w, W_SEGMENT_TYPE, W_LARGE);
+	key(w, W_POOL_ID);
+	snapwrite__pair(w, 0, 0);
+	key(w, W_EXPANDABLE);
+	snapwrite__false(w);
+	key_frames(c, w, 0);
+	cnt = put_blocks(c, w, u, b, cnt);
+	snapwrite__close(w, '}');
+	return cnt;
+}
+
+static int put_segments(struct export_ctx *c, struct snapwrite *w)
+{
+	struct live_block *all = NULL;
+	size_t cnt = 0;
+	int r = collect_live(c, &all, &cnt);
+
+	if (r < 0)
+		return r;
+	key(w, W_SEGMENTS);
+	snapwrite__open(w, '[');
+	for (unsigned i = 0; i < c->devices_cnt; i++) {
+		const struct snap_device *d = c->devices[i];
+		size_t at = 0, n = 0;
+
+		while (at < cnt && (all[at].pid != d->pid || all[at].dev != d->dev))
+			at++;
+		while (at + n < cnt && all[at + n].pid == d->pid && all[at + n].dev == d->dev)
+			n++;
+		for (size_t k = 0; k < d->used.cnt; k++) {
+			size_t used = put_segment(c, w, i, &d->used.r[k], all + at, n);
+
+			at += used;
+			n -= used;
+		}
+	}
+	snapwrite__close(w, ']');
+	free(all);
+	return 0;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------- */
+
+static int copy_spool(struct snapwrite *w, FILE *f)
+{
+	char buf[65536];
+	size_t n;
+
+	rewind(f);
+	while ((n = fread(buf, 1, sizeof(buf), f)))
+		outbuf__put(&w->o, buf, n);
+	return ferror(f) ? -EIO : 0;
+}
+
+static int put_traces(struct export_ctx *c, struct snapwrite *w)
+{
+	int r = 0;
+
+	key(w, W_DEVICE_TRACES);
+	snapwrite__open(w, '[');
+	for (unsigned i = 0; i < c->devices_cnt && !r; i++) {
+		struct snap_device *d = c->devices[i];
+
+		put_entry(c, d, &(struct entry){ W_SNAPSHOT, 0, 0, c->last_us, 0, CAT_UNKNOWN });
+		snapwrite__open(w, '[');
+		r = outbuf__flush(&d->w.o);
+		r = r ? r : copy_spool(w, d->spool);
+		snapwrite__close(w, ']');
+	}
+	snapwrite__close(w, ']');
+	return r;
+}
+
+static void put_settings(struct export_ctx *c, struct snapwrite *w)
+{
+	char text[64];
+
+	key(w, W_ALLOCATOR_SETTINGS);
+	snapwrite__open(w, '{');
+	key_word(w, W_RECORDER, W_MEMTRACE);
+	key(w, W_DEVICES);
+	snapwrite__open(w, '[');
+	for (unsigned i = 0; i < c->devices_cnt; i++) {
+		int n = snprintf(text, sizeof(text), "%u: %s of process %u", i, c->dev_names.dev_names[c->devices[i]->dev],
+				 c->devices[i]->pid);
+
+		snapwrite__text(w, text, (size_t)n);
+	}
+	snapwrite__close(w, ']');
+	key_u64(w, W_LEFT_OUT, c->left_out);
+	snapwrite__close(w, '}');
+}
+
+/* As torch writes what record_function tells of; on the first device of the process. */
+static void put_marks(struct export_ctx *c, struct snapwrite *w, const struct report *r)
+{
+	key(w, W_ANNOTATIONS);
+	snapwrite__open(w, '[');
+	for (size_t i = 0; i < r->marks_cnt; i++) {
+		const struct report_mark *k = &r->marks[i];
+		unsigned dev = 0;
+
+		while (dev < c->devices_cnt && c->devices[dev]->pid != k->pid)
+			dev++;
+		if (dev == c->devices_cnt)
+			continue;
+		snapwrite__item(w);
+		snapwrite__open(w, '{');
+		key_word(w, W_NAME, (enum word)(W_MARKS + k->kind - 1));
+		key_word(w, W_STAGE, W_MARK);
+		if (k->kind == MARK_STEP)
+			key_u64(w, W_NUMBER, k->number);
+		key_u64(w, W_DEVICE, dev);
+		key_u64(w, W_TIME_US, (k->at.ts_ns + (uint64_t)r->epoch_off_ns) / 1000);
+		snapwrite__close(w, '}');
+	}
+	snapwrite__close(w, ']');
+}
+
+static int put_all(struct export_ctx *c, const struct report *report)
+{
+	struct snapwrite w;
+	int r = snapwrite__init(&w, c->to->out, c->is_pickle, &c->next_ref);
+
+	if (r < 0)
+		return r;
+	if (c->is_pickle)
+		outbuf__lit(&w.o, "\x80\x02");
+	snapwrite__open(&w, '{');
+	r = put_traces(c, &w);
+	if (!r)
+		r = put_segments(c, &w);
+	put_settings(c, &w);
+	put_marks(c, &w, report);
+	snapwrite__close(&w, '}');
+	outbuf__char(&w.o, c->is_pickle ? '.' : '\n');
+	if (outbuf__flush(&w.o) && !r)
+		r = w.o.err;
+	snapwrite__done(&w);
+	return r;
+}
+
+/* The main process's cuda:N is device N, its CPU the next one, as torch counts. */
+static int add_main_devices(struct export_ctx *c)
+{
+	const struct report *r = c->to->report;
+	struct snap_device *d;
+	unsigned cuda = 0;
+	int err = 0;
+
+	if (!r)
+		return 0;
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev >= MT_DEV_CUDA0 && r->devs[i].dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX)
+			cuda = r->devs[i].dev - MT_DEV_CUDA0 + 1u;
+	for (unsigned i = 0; i < cuda && !err; i++)
+		err = device_get(c, r->pid, (uint8_t)(MT_DEV_CUDA0 + i), &d);
+	return err ? err : device_get(c, r->pid, MT_DEV_CPU, &d);
+}
+
+static void ctx_free(struct export_ctx *c)
+{
+	for (unsigned i = 0; i < c->devices_cnt; i++)
+		device_free(c->devices[i]);
+	free(c->before);
+	live__free(c->live);
+	stacks__free(c->stacks);
+	name_cache__done(&c->dev_names);
+	numbering__done(&c->places);
+	numbering__done(&c->wheres);
+	free(c->where);
+	free(c);
+}
+
+static int begin(struct export_ctx **ret, const struct export_to *to)
+{
+	struct export_ctx *c = calloc(1, sizeof(*c));
+	int r = -ENOMEM;
+
+	if (!c)
+		return r;
+	c->to = to;
+	c->is_pickle = !export_has_suffix(to->path, ".json");
+	name_cache__init(&c->dev_names, to->names, NULL);
+	c->live = live__new(to->labels);
+	c->stacks = stacks__new(NULL);
+	if (c->live && c->stacks)
+		r = add_main_devices(c);
+	if (!r && to->labels)
+		r = before_load(c);
+	if (r < 0) {
+		ctx_free(c);
+		return r;
+	}
+	*ret = c;
+	return 0;
+}
+
+static int end(struct export_ctx *c, const struct report *r)
+{
+	int err;
+
+	if (!c)
+		return 0;
+	err = r ? put_all(c, r) : 0; /* no report: it failed on the way */
+	ctx_free(c);
+	return err;
+}
+
+const struct export_format export_torch_snapshot = {
+	.name = "torch-snapshot",
+	.help = "torch.cuda.memory._dump_snapshot's, for pytorch.org/memory_viz: a pickle, JSON if OUT ends in .json",
+	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.begin = begin,
+	.event = event,
+	.end = end,
+};

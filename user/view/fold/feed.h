@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * feed: the decisions as viewers of time want them: counters, slices that nest on their thread, steps,
+ * moments. What the formats for such viewers share; each of them writes what it is told.
+ *
+ * Times are of CLOCK_MONOTONIC and never go back. An operator's slice ends at the next thing that its thread did
+ * outside of it (or it ends with what holds it): ends of operators are not probed.
+ * Steps end where the model says so (MARK_STEP), and begin where the one before them ended, or where a step mark is; the
+ * first one with the first thing seen of the process, and the last one, if a mark began it, ends with the recording.
+ */
+#ifndef MT_VIEW_FOLD_FEED_H
+#define MT_VIEW_FOLD_FEED_H
+
+#include "view/fold/live.h"
+#include "view/fold/stacks.h"
+
+struct export_ctx;
+struct export_to;
+
+struct feed_ops {
+	/* NULL: not asked for */
+	void (*process)(struct export_ctx *c, uint32_t pid); /* before anything else of it */
+	void (*lane)(struct export_ctx *c, const struct lane *l);
+	void (*thread)(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number);
+	void (*begin)(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns);
+	void (*mark)(struct export_ctx *c, const struct tl_event *ev); /* TL_MARK that is known */
+	/* always there */
+	void (*counter)(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns);
+	void (*end)(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
+		    const struct stack_entry *e, uint64_t ts_ns);
+	void (*step)(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns);
+	void (*oom)(struct export_ctx *c, const struct tl_event *ev);
+};
+
+struct feed;
+
+int feed__new(struct feed **ret, const struct export_to *to, const struct feed_ops *ops, struct export_ctx *c);
+void feed__free(struct feed *f);
+int feed__event(struct feed *f, const struct tl_event *ev); /* 0 or -errno */
+void feed__end(struct feed *f);				    /* ends what is open */
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * frames: the tree of stacks that --stacks recorded, as TL_STACK tells it: nodes in their order, and each
+ * distinct frame (function, file, line) once. Bounded by the recording: EV_STACKS_MAX nodes.
+ */
+#ifndef MT_VIEW_FOLD_FRAMES_H
+#define MT_VIEW_FOLD_FRAMES_H
+
+#include <stddef.h>
+
+#include "timeline/timeline.h"
+
+struct view_frame {
+	name_id function, file;
+	uint32_t line; /* 0: not known */
+	uint8_t kind;  /* enum ev_frame_kind */
+};
+
+struct frames;
+
+struct frames *frames__new(void); /* NULL: no memory */
+void frames__free(struct frames *f);
+/* A TL_STACK. What does not follow the ones before it, and what there is no memory for, is left out. */
+void frames__add(struct frames *f, const struct tl_event *ev);
+/* Frame numbers of a node's stack, outermost first, at most `max` of the outermost; how many. */
+size_t frames__path(const struct frames *f, uint32_t node, uint32_t *ret, size_t max);
+const struct view_frame *frames__get(const struct frames *f, uint32_t frame);
+/* "function (file.py:12)", "function", or "(not known)"; valid UTF-8, as clean_text; its length. */
+size_t frame_text(char *buf, size_t size, const struct names *names, const struct view_frame *f);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* A cell remembers the peak as the model's devices do: at its first change after a new peak, never at the peak itself. */
+#include "view/fold/heapsum.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/seed.h"
+#include "view/clean.h"
+#include "view/export.h"
+
+struct heap_dev {
+	uint64_t live, peak, epoch;
+};
+
+struct heapsum {
+	const struct export_to *to;
+	struct live *live;
+	struct stacks *stacks;
+	struct heap_cell *cells;
+	uint32_t *slots, slots_cnt; /* cell + 1 */
+	uint32_t cells_cnt, cells_room;
+	struct heap_dev devs[256];
+};
+
+struct heapsum *heapsum__new(const struct export_to *to)
+{
+	struct heapsum *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->to = to;
+	h->live = live__new(to->labels);
+	h->stacks = stacks__new(NULL);
+	h->slots_cnt = 2048;
+	h->cells_room = 1024;
+	h->slots = calloc(h->slots_cnt, sizeof(*h->slots));
+	h->cells = calloc(h->cells_room, sizeof(*h->cells));
+	if (!h->live || !h->stacks || !h->slots || !h->cells) {
+		heapsum__free(h);
+		return NULL;
+	}
+	return h;
+}
+
+void heapsum__free(struct heapsum *h)
+{
+	if (!h)
+		return;
+	live__free(h->live);
+	stacks__free(h->stacks);
+	free(h->slots);
+	free(h->cells);
+	free(h);
+}
+
+const struct stacks *heapsum__stacks(const struct heapsum *h)
+{
+	return h->stacks;
+}
+
+const struct heap_cell *heapsum__cells(const struct heapsum *h, size_t *ret_cnt)
+{
+	*ret_cnt = h->cells_cnt;
+	return h->cells;
+}
+
+static uint32_t *heapsum__slot(const struct heapsum *h, uint32_t stack, uint8_t cat, uint8_t dev)
+{
+	uint64_t key = (uint64_t)stack << 16 | (uint64_t)cat << 8 | dev;
+	uint32_t at = (uint32_t)hash_u64(key) & (h->slots_cnt - 1);
+
+	while (h->slots[at]) {
+		const struct heap_cell *c = &h->cells[h->slots[at] - 1];
+
+		if (c->stack == stack && c->cat == cat && c->dev == dev)
+			break;
+		at = (at + 1) & (h->slots_cnt - 1);
+	}
+	return &h->slots[at];
+}
+
+static int heapsum__grow(struct heapsum *h)
+{
+	struct heap_cell *cells = realloc(h->cells, 2 * (size_t)h->cells_room * sizeof(*cells));
+	uint32_t *slots;
+
+	if (!cells)
+		return -ENOMEM;
+	h->cells = cells;
+	slots = calloc(2 * (size_t)h->slots_cnt, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	h->cells_room *= 2;
+	free(h->slots);
+	h->slots = slots;
+	h->slots_cnt *= 2;
+	for (uint32_t i = 0; i < h->cells_cnt; i++)
+		*heapsum__slot(h, cells[i].stack, cells[i].cat, cells[i].dev) = i + 1;
+	return 0;
+}
+
+/* NULL: no memory. Beyond the last cell, one without a stack. */
+static struct heap_cell *heapsum__cell(struct heapsum *h, uint32_t stack, uint8_t cat, uint8_t dev)
+{
+	uint32_t *slot = heapsum__slot(h, stack, cat, dev);
+
+	if (*slot)
+		return &h->cells[*slot - 1];
+	if (h->cells_cnt >= HEAPSUM_MAX && stack)
+		return heapsum__cell(h, 0, cat, dev);
+	if (h->cells_cnt == h->cells_room && heapsum__grow(h))
+		return NULL;
+	slot = heapsum__slot(h, stack, cat, dev);
+	h->cells[h->cells_cnt] = (struct heap_cell){ .stack = stack, .cat = cat, .dev = dev, .epoch = h->devs[dev].epoch };
+	*slot = ++h->cells_cnt;
+	return &h->cells[h->cells_cnt - 1];
+}
+
+static int heapsum__move(struct heapsum *h, const struct live_block *b, uint8_t cat, int sign)
+{
+	struct heap_cell *c = heapsum__cell(h, b->tag, cat, b->dev);
+
+	if (!c)
+		return -ENOMEM;
+	if (c->epoch != h->devs[b->dev].epoch) {
+		c->at_peak = c->live;
+		c->epoch = h->devs[b->dev].epoch;
+	}
+	c->live += sign > 0 ? b->size : 0 - b->size;
+	return 0;
+}
+
+static int heapsum__born(struct heapsum *h, const struct tl_event *ev, struct live_block *b)
+{
+	struct heap_cell *c;
+
+	/* What was met has no stack but its process, unless a recording that begins later tells where it was born. */
+	b->tag = stacks__at(h->stacks, ev);
+	c = heapsum__cell(h, b->tag, b->cat, b->dev);
+	if (!c)
+		return -ENOMEM;
+	if (!b->met) {
+		c->alloc_bytes += b->size;
+		c->alloc_count++;
+	}
+	return 0;
+}
+
+int heapsum__event(struct heapsum *h, const struct tl_event *ev)
+{
+	struct heap_dev *d = &h->devs[ev->dev];
+	struct live_change ch;
+	int r;
+
+	if (ev->kind == TL_NODE || ev->kind == TL_FINAL)
+		return 0;
+	stacks__event(h->stacks, ev);
+	if (!export_wants_dev(h->to, ev->dev))
+		return 0;
+	r = live__event(h->live, ev, &ch);
+	if (r <= 0)
+		return r;
+	if (ch.from == CAT_MAX)
+		r = heapsum__born(h, ev, ch.b);
+	if (r >= 0 && ch.from < CAT_MAX)
+		r = heapsum__move(h, ch.b, ch.from, -1);
+	if (r >= 0 && ch.to < CAT_MAX)
+		r = heapsum__move(h, ch.b, ch.to, 1);
+	d->live += (ch.to < CAT_MAX ? ch.b->size : 0) - (ch.from < CAT_MAX ? ch.b->size : 0);
+	if (d->live > d->peak) {
+		d->peak = d->live;
+		d->epoch++;
+	}
+	return r < 0 ? r : 0;
+}
+
+void heapsum__end(struct heapsum *h)
+{
+	for (uint32_t i = 0; i < h->cells_cnt; i++)
+		if (h->cells[i].epoch != h->devs[h->cells[i].dev].epoch)
+			h->cells[i].at_peak = h->cells[i].live;
+}
+
+size_t heapsum_process(const struct export_to *to, uint32_t pid, char *buf, size_t size)
+{
+	const struct report *r = to->report;
+	size_t len = (size_t)snprintf(buf, size, "process %u", pid);
+
+	for (size_t i = 0; r && i < r->procs_cnt; i++)
+		if (r->procs[i].pid == pid && r->procs[i].comm && r->procs[i].comm[0]) {
+			buf[len++] = ' ';
+			return len + clean_text(buf + len, size - len, r->procs[i].comm, strlen(r->procs[i].comm));
+		}
+	return len;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* A hash table with open addressing by id, at most half full. */
+#include "view/fold/live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/seed.h"
+#include "timeline/labels.h"
+
+#define SLOTS_MIN 1024
+
+struct live {
+	const struct labels *labels;
+	struct live_block *slots;
+	size_t slots_cnt, cnt; /* a power of two */
+	struct lane **lanes;   /* each its own, so that pointers stay */
+	size_t lanes_cnt;
+	struct lane *last;
+	struct live_block dead;
+};
+
+struct live *live__new(const struct labels *labels)
+{
+	struct live *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->labels = labels;
+	l->slots = calloc(SLOTS_MIN, sizeof(*l->slots));
+	l->slots_cnt = SLOTS_MIN;
+	l->lanes = calloc(LANES_MAX + 256, sizeof(*l->lanes));
+	if (!l->slots || !l->lanes) {
+		live__free(l);
+		return NULL;
+	}
+	return l;
+}
+
+void live__free(struct live *l)
+{
+	if (!l)
+		return;
+	for (size_t i = 0; i < l->lanes_cnt; i++)
+		free(l->lanes[i]);
+	free(l->lanes);
+	free(l->slots);
+	free(l);
+}
+
+size_t live__lanes(const struct live *l)
+{
+	return l->lanes_cnt;
+}
+
+struct lane *live__lane(const struct live *l, size_t idx)
+{
+	return l->lanes[idx];
+}
+
+const struct live_block *live__next(const struct live *l, size_t *pos)
+{
+	while (*pos < l->slots_cnt)
+		if (l->slots[(*pos)++].id)
+			return &l->slots[*pos - 1];
+	return NULL;
+}
+
+/* --- lanes ----------------------------------------------------------------------------------------- */
+
+static struct lane *live__find_lane(struct live *l, uint32_t pid, uint8_t dev)
+{
+	if (l->last && l->last->pid == pid && l->last->dev == dev)
+		return l->last;
+	for (size_t i = 0; i < l->lanes_cnt; i++)
+		if (l->lanes[i]->pid == pid && l->lanes[i]->dev == dev)
+			return l->last = l->lanes[i];
+	return NULL;
+}
+
+static struct lane *live__get_lane(struct live *l, uint32_t pid, uint8_t dev, uint8_t *ret_new)
+{
+	struct lane *lane = live__find_lane(l, pid, dev);
+
+	*ret_new = 0;
+	if (lane)
+		return lane;
+	if (l->lanes_cnt >= LANES_MAX && pid) /* pid 0: one lane a device, 256 at most */
+		return live__get_lane(l, 0, dev, ret_new);
+	lane = calloc(1, sizeof(*lane));
+	if (!lane)
+		return NULL;
+	lane->idx = (uint32_t)l->lanes_cnt;
+	lane->pid = pid;
+	lane->dev = dev;
+	l->lanes[l->lanes_cnt++] = lane;
+	*ret_new = 1;
+	return l->last = lane;
+}
+
+static void lane__move(struct lane *lane, uint8_t from, uint8_t to, uint64_t size, uint64_t ts_ns)
+{
+	if (from < CAT_MAX) {
+		lane->cats[from] -= size;
+		lane->live -= size;
+	}
+	if (to < CAT_MAX) {
+		lane->cats[to] += size;
+		lane->live += size;
+	}
+	if (lane->live > lane->peak) {
+		lane->peak = lane->live;
+		lane->peak_ts_ns = ts_ns;
+	}
+}
+
+/* --- blocks ---------------------------------------------------------------------------------------- */
+
+static size_t live__home(const struct live *l, uint64_t id)
+{
+	return (size_t)hash_u64(id) & (l->slots_cnt - 1);
+}
+
+static struct live_block *live__find(const struct live *l, uint64_t id)
+{
+	size_t at = live__home(l, id);
+
+	while (l->slots[at].id && l->slots[at].id != id)
+		at = (at + 1) & (l->slots_cnt - 1);
+	return &l->slots[at];
+}
+
+static int live__grow(struct live *l)
+{
+	struct live_block *old = l->slots;
+	size_t cnt = l->slots_cnt;
+
+	l->slots = calloc(2 * cnt, sizeof(*old));
+	if (!l->slots) {
+		l->slots = old;
+		return -ENOMEM;
+	}
+	l->slots_cnt = 2 * cnt;
+	for (size_t i = 0; i < cnt; i++)
+		if (old[i].id)
+			*live__find(l, old[i].id) = old[i];
+	free(old);
+	return 0;
+}
+
+/* Those behind it move up, so that no search ends early. */
+static void live__remove(struct live *l, struct live_block *b)
+{
+	size_t hole = (size_t)(b - l->slots), mask = l->slots_cnt - 1;
+
+	for (size_t at = (hole + 1) & mask; l->slots[at].id; at = (at + 1) & mask) {
+		size_t home = live__home(l, l->slots[at].id);
+
+		if (((at - home) & mask) >= ((at - hole) & mask)) {
+			l->slots[hole] = l->slots[at];
+			hole = at;
+		}
+	}
+	l->slots[hole].id = 0;
+	l->cnt--;
+}
+
+static uint8_t live__cat(const struct live *l, const struct tl_event *ev)
+{
+	enum category c = l->labels ? labels__get(l->labels, ev->id, ev->version) : (enum category)ev->cat;
+
+	return c < CAT_MAX ? (uint8_t)c : CAT_UNKNOWN;
+}
+
+static int live__born(struct live *l, const struct tl_event *ev, struct live_change *ret)
+{
+	struct live_block *b;
+
+	if (ev->size == TL_SIZE_UNKNOWN || !ev->id)
+		return 0;
+	if (2 * (l->cnt + 1) > l->slots_cnt && live__grow(l))
+		return -ENOMEM;
+	b = live__find(l, ev->id);
+	if (b->id)
+		return 0;
+	ret->lane = live__get_lane(l, ev->pid, ev->dev, &ret->is_new_lane);
+	if (!ret->lane)
+		return -ENOMEM;
+	*b = (struct live_block){ .id = ev->id, .ptr = ev->ptr, .size = ev->size, .pid = ev->pid,
+				  .lane = ret->lane->idx, .version = ev->version, .dev = ev->dev,
+				  .cat = live__cat(l, ev), .met = ev->kind == TL_PREEXISTING };
+	l->cnt++;
+	ret->b = b;
+	ret->from = CAT_MAX;
+	ret->to = b->cat;
+	return 1;
+}
+
+static int live__died(struct live *l, struct live_block *b, struct live_change *ret)
+{
+	l->dead = *b;
+	live__remove(l, b);
+	ret->b = &l->dead;
+	ret->from = l->dead.cat;
+	ret->to = CAT_MAX;
+	return 1;
+}
+
+int live__event(struct live *l, const struct tl_event *ev, struct live_change *ret)
+{
+	struct live_block *b;
+	int r = 1;
+
+	*ret = (struct live_change){ 0 };
+	if (ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING) {
+		r = live__born(l, ev, ret);
+	} else if (ev->kind == TL_DESTROY || ev->kind == TL_VERSION || ev->kind == TL_LABEL) {
+		b = live__find(l, ev->id);
+		if (!b->id || (ev->kind == TL_LABEL && (l->labels || ev->version < b->version)))
+			return 0;
+		ret->lane = l->lanes[b->lane];
+		if (ev->kind == TL_DESTROY) {
+			live__died(l, b, ret);
+		} else {
+			ret->b = b;
+			ret->from = b->cat;
+			ret->to = b->cat = live__cat(l, ev);
+			b->version = ev->version;
+		}
+	} else {
+		return 0;
+	}
+	if (r > 0)
+		lane__move(ret->lane, ret->from, ret->to, ret->b->size, ev->ts_ns);
+	return r;
+}

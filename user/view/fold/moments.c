@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/fold/moments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST, LOW, HIGH, LAST, KEPT };
+
+struct moments {
+	struct moments_opts opts;
+	struct moment now, peak;
+	struct moment kept[KEPT]; /* of the bucket that is open */
+	uint64_t bucket;
+	int has_bucket;
+	struct moment *list; /* of those that are closed */
+	size_t list_cnt;
+	struct moment *near; /* a ring until `around`, then filled up */
+	size_t near_cnt, near_at, near_after;
+	struct moment *merged;
+};
+
+struct moments *moments__new(const struct moments_opts *opts)
+{
+	struct moments *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->opts = *opts;
+	/* Pages that are never written cost nothing: most are short. */
+	m->list = calloc((size_t)KEPT * (opts->buckets + 1), sizeof(*m->list));
+	m->near = calloc(2 * (size_t)opts->near + 1, sizeof(*m->near));
+	if (!m->list || !m->near) {
+		moments__free(m);
+		return NULL;
+	}
+	return m;
+}
+
+void moments__free(struct moments *m)
+{
+	if (!m)
+		return;
+	free(m->list);
+	free(m->near);
+	free(m->merged);
+	free(m);
+}
+
+static uint64_t moments__bucket(const struct moments *m, uint64_t ts_ns)
+{
+	const struct moments_opts *o = &m->opts;
+
+	if (ts_ns <= o->from_ns || o->to_ns <= o->from_ns)
+		return 0;
+	if (ts_ns >= o->to_ns)
+		return o->buckets - 1;
+	return (uint64_t)((unsigned __int128)(ts_ns - o->from_ns) * o->buckets / (o->to_ns - o->from_ns));
+}
+
+/* The four in the order in which they were, none twice. */
+static void moments__close(struct moments *m)
+{
+	struct moment *k = m->kept, *out = m->list + m->list_cnt;
+	int low_first = k[LOW].ts_ns <= k[HIGH].ts_ns;
+
+	if (!m->has_bucket)
+		return;
+	k[LAST] = m->now;
+	*out++ = k[FIRST];
+	for (int i = 0; i < 2; i++) {
+		const struct moment *next = &k[(i == 0) == low_first ? LOW : HIGH];
+
+		if (memcmp(next, out - 1, sizeof(*next)))
+			*out++ = *next;
+	}
+	if (memcmp(&k[LAST], out - 1, sizeof(*out)))
+		*out++ = k[LAST];
+	m->list_cnt = (size_t)(out - m->list);
+	m->has_bucket = 0;
+}
+
+static void moments__keep(struct moments *m)
+{
+	uint32_t near = m->opts.near;
+
+	if (m->now.ts_ns <= m->opts.around_ns) {
+		m->near[m->near_at] = m->now;
+		m->near_at = (m->near_at + 1) % near;
+		m->near_cnt += m->near_cnt < near;
+	} else if (m->near_after < near) {
+		m->near[near + m->near_after++] = m->now;
+	}
+}
+
+void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size)
+{
+	uint64_t bucket;
+
+	if (ts_ns < m->now.ts_ns)
+		ts_ns = m->now.ts_ns;
+	bucket = moments__bucket(m, ts_ns);
+	if (m->has_bucket && bucket != m->bucket)
+		moments__close(m);
+	if (from < CAT_MAX) {
+		m->now.cats[from] -= size;
+		m->now.live -= size;
+	}
+	if (to < CAT_MAX) {
+		m->now.cats[to] += size;
+		m->now.live += size;
+	}
+	m->now.ts_ns = ts_ns;
+	if (m->now.live > m->peak.live)
+		m->peak = m->now;
+	if (!m->has_bucket) {
+		m->kept[FIRST] = m->kept[LOW] = m->kept[HIGH] = m->now;
+		m->has_bucket = 1;
+		m->bucket = bucket;
+	}
+	if (m->now.live < m->kept[LOW].live)
+		m->kept[LOW] = m->now;
+	if (m->now.live > m->kept[HIGH].live)
+		m->kept[HIGH] = m->now;
+	if (m->opts.near)
+		moments__keep(m);
+}
+
+const struct moment *moments__now(const struct moments *m)
+{
+	return &m->now;
+}
+
+const struct moment *moments__peak(const struct moments *m)
+{
+	return &m->peak;
+}
+
+/* Of the ring's, the i-th by age; then those after. */
+static const struct moment *moments__near_at(const struct moments *m, size_t i)
+{
+	size_t oldest = m->near_cnt < m->opts.near ? 0 : m->near_at;
+
+	if (i >= m->near_cnt)
+		return &m->near[m->opts.near + i - m->near_cnt];
+	return &m->near[(oldest + i) % m->opts.near];
+}
+
+int moments__near(const struct moments *m, uint64_t *ret_from_ns, uint64_t *ret_to_ns)
+{
+	size_t cnt = m->near_cnt + m->near_after;
+
+	if (!cnt)
+		return 0;
+	*ret_from_ns = moments__near_at(m, 0)->ts_ns;
+	*ret_to_ns = moments__near_at(m, cnt - 1)->ts_ns;
+	return 1;
+}
+
+const struct moment *moments__end(struct moments *m, size_t *ret_cnt)
+{
+	size_t near_cnt = m->near_cnt + m->near_after, at = 0;
+	uint64_t from, to;
+
+	moments__close(m);
+	if (!moments__near(m, &from, &to)) {
+		*ret_cnt = m->list_cnt;
+		return m->list;
+	}
+	if (!m->merged)
+		m->merged = calloc(m->list_cnt + near_cnt, sizeof(*m->merged));
+	if (!m->merged)
+		return NULL;
+	for (size_t i = 0; i < m->list_cnt && m->list[i].ts_ns < from; i++)
+		m->merged[at++] = m->list[i];
+	for (size_t i = 0; i < near_cnt; i++)
+		m->merged[at++] = *moments__near_at(m, i);
+	for (size_t i = 0; i < m->list_cnt; i++)
+		if (m->list[i].ts_ns > to)
+			m->merged[at++] = m->list[i];
+	*ret_cnt = at;
+	return m->merged;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/fold/optrace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "event/event.h"
+#include "timeline/labels.h"
+#include "view/fold/live.h"
+#include "view/fold/numbering.h"
+
+#define DEPTH_MAX 64
+
+struct open_op {
+	uint64_t at;	/* its line: place in the order of lines */
+	uint8_t depth;	/* frames under it */
+	uint8_t is_node;
+};
+
+/* A line, what is around it, and a mark that is told before it. */
+struct waiting {
+	struct optrace_line line;
+	uint64_t around; /* place of the operator around it + 1; 0: none */
+	struct {
+		uint64_t ts_ns, allocated, reserved;
+		uint8_t kind; /* 0: none */
+	} mark;
+	uint8_t has_phase; /* told by a birth in it */
+};
+
+struct optrace_thread {
+	struct open_op open[DEPTH_MAX];
+	uint32_t cnt;
+};
+
+struct optrace {
+	optrace_fn line;
+	void *ctx;
+	const struct export_to *to;
+	struct live *live;
+	struct numbering tids;
+	struct optrace_thread *threads[OPTRACE_THREADS];
+	struct waiting *lines;	    /* a ring; places are never used twice */
+	uint64_t first, next;	    /* places of those that wait */
+	uint64_t ops, left_out;
+	uint64_t now;		      /* bytes in blocks; in those that are met later, too */
+	uint64_t allocated, reserved; /* as told */
+	uint32_t pid;
+	uint8_t dev, has_totals;
+};
+
+/* --- whose trace ------------------------------------------------------------------------------------- */
+
+static uint8_t choose_dev(const struct export_to *to)
+{
+	if (to->dev >= 0)
+		return (uint8_t)to->dev;
+	for (size_t i = 0; to->report && i < to->report->devs_cnt; i++)
+		if (to->report->devs[i].dev == MT_DEV_CUDA0)
+			return MT_DEV_CUDA0;
+	return MT_DEV_CPU;
+}
+
+static uint32_t choose_pid(const struct report *r)
+{
+	const struct report_proc *most = NULL;
+
+	if (!r)
+		return 0;
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].pid && (!most || r->procs[i].peak > most->peak))
+			most = &r->procs[i];
+	return most && most->peak ? most->pid : r->pid;
+}
+
+static uint64_t bytes_before(const struct optrace *t)
+{
+	struct labels_met met;
+	uint64_t sum = 0;
+	size_t pos = 0;
+
+	while (t->to->labels && !labels__next_met(t->to->labels, &pos, &met))
+		if (met.pid == t->pid && met.dev == t->dev && met.size != TL_SIZE_UNKNOWN)
+			sum += met.size;
+	return sum;
+}
+
+int optrace__new(struct optrace **ret, const struct export_to *to, optrace_fn line, void *ctx)
+{
+	struct optrace *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	t->line = line;
+	t->ctx = ctx;
+	t->to = to;
+	t->dev = choose_dev(to);
+	t->pid = choose_pid(to->report);
+	t->live = live__new(to->labels);
+	t->lines = malloc(OPTRACE_WAIT * sizeof(*t->lines));
+	if (!t->live || !t->lines) {
+		optrace__free(t);
+		return -ENOMEM;
+	}
+	t->now = bytes_before(t);
+	*ret = t;
+	return 0;
+}
+
+void optrace__free(struct optrace *t)
+{
+	if (!t)
+		return;
+	for (uint32_t i = 0; i < OPTRACE_THREADS; i++)
+		free(t->threads[i]);
+	numbering__done(&t->tids);
+	live__free(t->live);
+	free(t->lines);
+	free(t);
+}
+
+uint32_t optrace__pid(const struct optrace *t)
+{
+	return t->pid;
+}
+
+uint8_t optrace__dev(const struct optrace *t)
+{
+	return t->dev;
+}
+
+int optrace__has_totals(const struct optrace *t)
+{
+	return t->has_totals;
+}
+
+uint64_t optrace__left_out(const struct optrace *t)
+{
+	return t->left_out;
+}
+
+/* --- lines -------------------------------------------------------------------------------------------- */
+
+static struct waiting *slot(const struct optrace *t, uint64_t place)
+{
+	return &t->lines[place % OPTRACE_WAIT];
+}
+
+static struct waiting *line_at(const struct optrace *t, uint64_t place)
+{
+	return place >= t->first ? slot(t, place) : NULL;
+}
+
+static void put_values(const struct optrace *t, struct optrace_line *l)
+{
+	l->is_open = 0;
+	l->allocated = t->has_totals ? t->allocated : t->now;
+	l->reserved = t->has_totals ? t->reserved : l->allocated;
+}
+
+/* Without a birth of its own, an operator is in the phase of the one around it: that is told by now, and may still be there. */
+static void settle_phase(const struct optrace *t, struct waiting *w)
+{
+	const struct waiting *around = w->around ? slot(t, w->around - 1) : NULL;
+
+	if (!around || w->has_phase || w->around - 1 + OPTRACE_WAIT < t->next)
+		return;
+	w->line.phase = around->line.phase;
+	w->has_phase = around->has_phase;
+}
+
+static int tell_mark(struct optrace *t, const struct waiting *w)
+{
+	struct optrace_line l = { .ts_ns = w->mark.ts_ns, .index = w->line.index, .allocated = w->mark.allocated,
+				  .reserved = w->mark.reserved, .tid = w->line.tid, .kind = w->mark.kind };
+
+	return t->line(t->ctx, &l);
+}
+
+static int tell_first(struct optrace *t)
+{
+	struct waiting *w = slot(t, t->first++);
+	int r = w->mark.kind ? tell_mark(t, w) : 0;
+
+	settle_phase(t, w);
+	return r ? r : t->line(t->ctx, &w->line);
+}
+
+static int tell_ready(struct optrace *t)
+{
+	int r = 0;
+
+	while (!r && t->first < t->next && !slot(t, t->first)->line.is_open)
+		r = tell_first(t);
+	return r;
+}
+
+static int add_line(struct optrace *t, const struct tl_event *ev, uint8_t kind, struct waiting **ret)
+{
+	struct waiting *w;
+	int r = 0;
+
+	if (t->next - t->first == OPTRACE_WAIT) {
+		put_values(t, &slot(t, t->first)->line);
+		t->left_out++;
+		r = tell_first(t);
+	}
+	w = slot(t, t->next++);
+	*w = (struct waiting){ .line = { .ts_ns = ev->ts_ns, .index = t->ops, .tid = ev->tid, .kind = kind } };
+	put_values(t, &w->line);
+	*ret = w;
+	return r;
+}
+
+/* --- threads ------------------------------------------------------------------------------------------ */
+
+static struct optrace_thread *get_thread(struct optrace *t, uint32_t tid, int *ret_err)
+{
+	int is_new;
+	uint32_t idx = numbering__get(&t->tids, tid, &is_new);
+
+	*ret_err = 0;
+	if (idx >= OPTRACE_THREADS)
+		return NULL;
+	if (!t->threads[idx])
+		t->threads[idx] = calloc(1, sizeof(*t->threads[idx]));
+	if (!t->threads[idx])
+		*ret_err = -ENOMEM;
+	return t->threads[idx];
+}
+
+/* Operators with `depth` and more frames under them are over. What they made, the one around them made as well. */
+static void settle(struct optrace *t, struct optrace_thread *th, unsigned depth)
+{
+	while (th->cnt && th->open[th->cnt - 1].depth >= depth) {
+		const struct open_op *o = &th->open[--th->cnt];
+		struct waiting *w = line_at(t, o->at);
+		struct waiting *around = th->cnt ? line_at(t, th->open[th->cnt - 1].at) : NULL;
+
+		if (!w)
+			continue;
+		if (w->line.is_open)
+			put_values(t, &w->line);
+		if (around)
+			around->line.created += w->line.created;
+	}
+}
+
+/* --- decisions ------------------------------------------------------------------------------------------- */
+
+static int on_op(struct optrace *t, struct optrace_thread *th, const struct tl_event *ev)
+{
+	int is_node = ev->op.v == ev->region.v, r;
+	struct waiting *w;
+
+	if (th->cnt == DEPTH_MAX) {
+		t->left_out++;
+		return 0;
+	}
+	r = add_line(t, ev, is_node ? OPTRACE_NODE : OPTRACE_OP, &w);
+	w->line.name = ev->op;
+	w->line.phase = ev->phase;
+	w->line.is_open = 1;
+	w->around = th->cnt && !is_node ? th->open[th->cnt - 1].at + 1 : 0;
+	for (uint32_t i = 0; i < th->cnt; i++)
+		w->line.depth += !th->open[i].is_node;
+	th->open[th->cnt++] = (struct open_op){ .at = t->next - 1, .depth = ev->depth, .is_node = (uint8_t)is_node };
+	t->ops += !is_node;
+	return r;
+}
+
+static int on_region(struct optrace *t, const struct tl_event *ev)
+{
+	struct waiting *w;
+	int r = add_line(t, ev, ev->kind == TL_REGION_END ? OPTRACE_REGION_END : OPTRACE_REGION, &w);
+
+	w->line.name = ev->region;
+	return r;
+}
+
+/*
+ * Forward begins with the first birth in it, backward with its first node, which is told next. The operator of that birth
+ * is of the forward: the mark goes before it, or before the one that Python called.
+ */
+static int on_mark(struct optrace *t, struct optrace_thread *th, const struct tl_event *ev)
+{
+	static const uint8_t kinds[MARK_MAX] = { [MARK_FW_START] = OPTRACE_FW_START, [MARK_STEP] = OPTRACE_STEP,
+						 [MARK_FW_BW_BOUNDARY] = OPTRACE_FW_BW_BOUNDARY };
+	struct waiting *w = ev->version == MARK_FW_START && th && th->cnt ? line_at(t, th->open[0].at) : NULL;
+	struct optrace_line now = { 0 };
+	int r;
+
+	if (ev->version >= MARK_MAX || !kinds[ev->version])
+		return 0;
+	if (w && !w->mark.kind) {
+		put_values(t, &now);
+		w->mark.kind = kinds[ev->version];
+		w->mark.ts_ns = ev->ts_ns;
+		w->mark.allocated = now.allocated;
+		w->mark.reserved = now.reserved;
+		return 0;
+	}
+	r = add_line(t, ev, kinds[ev->version], &w);
+	w->line.number = ev->ptr;
+	return r;
+}
+
+/* What is born in an operator says in which phase that is; a node is backward by itself. */
+static void told_phase(struct optrace *t, const struct optrace_thread *th, uint8_t phase)
+{
+	for (uint32_t i = th->cnt; i-- > 0 && !th->open[i].is_node;) {
+		struct waiting *w = line_at(t, th->open[i].at);
+
+		if (!w || w->has_phase)
+			return;
+		w->line.phase = phase;
+		w->has_phase = 1;
+	}
+}
+
+static int on_memory(struct optrace *t, const struct optrace_thread *th, const struct tl_event *ev)
+{
+	struct waiting *w = th && th->cnt ? line_at(t, th->open[th->cnt - 1].at) : NULL;
+	struct live_change ch;
+	int r = live__event(t->live, ev, &ch);
+
+	if (th && ev->kind == TL_CREATE)
+		told_phase(t, th, ev->phase);
+	if (r <= 0)
+		return r;
+	if (ch.to == CAT_MAX) {
+		t->now -= ch.b->size < t->now ? ch.b->size : t->now;
+	} else if (ch.from == CAT_MAX && ev->kind == TL_CREATE) { /* what was met is counted already */
+		t->now += ch.b->size;
+		if (w)
+			w->line.created += ch.b->size;
+	}
+	return 0;
+}
+
+/* Which of a thread's operators are over is told by what tells how deep it is now. */
+static int tells_depth(const struct tl_event *ev)
+{
+	return ev->kind == TL_OP || ev->kind == TL_REGION || ev->kind == TL_REGION_END || ev->kind == TL_CREATE ||
+	       ev->kind == TL_DESTROY || ev->kind == TL_OOM;
+}
+
+static int apply(struct optrace *t, struct optrace_thread *th, const struct tl_event *ev)
+{
+	int is_ours = ev->dev == t->dev;
+
+	switch (ev->kind) {
+	case TL_OP:
+		return th ? on_op(t, th, ev) : 0;
+	case TL_REGION:
+	case TL_REGION_END:
+		return on_region(t, ev);
+	case TL_MARK:
+		return on_mark(t, th, ev);
+	case TL_TOTALS:
+		if (!is_ours)
+			return 0;
+		t->has_totals = 1;
+		t->allocated = ev->ptr;
+		t->reserved = ev->size;
+		return 0;
+	default:
+		return is_ours ? on_memory(t, th, ev) : 0;
+	}
+}
+
+int optrace__event(struct optrace *t, const struct tl_event *ev)
+{
+	struct optrace_thread *th;
+	int r;
+
+	if (ev->pid != t->pid || ev->kind == TL_NODE)
+		return 0;
+	th = get_thread(t, ev->tid, &r);
+	if (r)
+		return r;
+	t->left_out += !th && ev->kind == TL_OP;
+	if (th && tells_depth(ev))
+		settle(t, th, ev->depth);
+	r = apply(t, th, ev);
+	return r ? r : tell_ready(t);
+}
+
+int optrace__end(struct optrace *t)
+{
+	for (uint32_t i = 0; i < OPTRACE_THREADS; i++)
+		if (t->threads[i])
+			settle(t, t->threads[i], 0);
+	return tell_ready(t);
+}

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * A metric's name, type, unit and help stand in one place each. The two forms differ in the lines before the samples: the
+ * older one names a counter by its whole name, has no unit and calls an info a gauge.
+ */
+#include "view/metrics/metrics.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "view/clean.h"
+#include "view/outbuf.h"
+#include "view/tables/segments.h"
+
+#define OTHER UINT32_MAX /* row of the processes that have none of their own */
+
+struct out {
+	struct outbuf *o;
+	const struct report *r;
+	const struct metrics_opts *opts;
+	char name[80]; /* of the family's samples */
+	char sep;      /* before the next label */
+	uint8_t *is_shown; /* by row of r->procs */
+	char dev[16];
+};
+
+/* --- lines ----------------------------------------------------------------------------------------------- */
+
+static void family(struct out *x, const char *name, const char *type, const char *unit, const char *help)
+{
+	const char *suffix = !strcmp(type, "counter") ? "_total" : !strcmp(type, "info") ? "_info" : "";
+	int is_text = x->opts->form == METRICS_TEXT;
+
+	snprintf(x->name, sizeof(x->name), "memtrace_%s%s", name, suffix);
+	outbuf__printf(x->o, "# TYPE memtrace_%s%s %s\n", name, is_text ? suffix : "",
+		       is_text && !strcmp(type, "info") ? "gauge" : type);
+	if (unit && !is_text)
+		outbuf__printf(x->o, "# UNIT memtrace_%s %s\n", name, unit);
+	outbuf__printf(x->o, "# HELP memtrace_%s%s %s\n", name, is_text ? suffix : "", help);
+}
+
+static void sample(struct out *x)
+{
+	outbuf__str(x->o, x->name);
+	x->sep = '{';
+}
+
+static void label(struct out *x, const char *name, const char *text)
+{
+	char clean[METRICS_LABEL_BYTES];
+	size_t len = clean_text(clean, sizeof(clean), text, strlen(text));
+
+	outbuf__char(x->o, x->sep);
+	x->sep = ',';
+	outbuf__str(x->o, name);
+	outbuf__lit(x->o, "=\"");
+	for (size_t i = 0; i < len; i++) {
+		if (clean[i] == '"' || clean[i] == '\\')
+			outbuf__char(x->o, '\\');
+		outbuf__char(x->o, clean[i]);
+	}
+	outbuf__char(x->o, '"');
+}
+
+static void put_end(struct out *x)
+{
+	uint64_t ms = x->opts->at_ms;
+
+	if (ms && x->opts->form == METRICS_TEXT)
+		outbuf__printf(x->o, " %llu", (unsigned long long)ms);
+	else if (ms)
+		outbuf__printf(x->o, " %llu.%03u", (unsigned long long)(ms / 1000), (unsigned)(ms % 1000));
+	outbuf__char(x->o, '\n');
+}
+
+static void put_labels_end(struct out *x)
+{
+	if (x->sep == ',')
+		outbuf__char(x->o, '}');
+	outbuf__char(x->o, ' ');
+}
+
+static void value(struct out *x, uint64_t v)
+{
+	put_labels_end(x);
+	outbuf__u64(x->o, v);
+	put_end(x);
+}
+
+static void value_f64(struct out *x, double v)
+{
+	put_labels_end(x);
+	outbuf__printf(x->o, "%.17g", v);
+	put_end(x);
+}
+
+static void single(struct out *x, const char *name, const char *type, const char *unit, const char *help, uint64_t v)
+{
+	family(x, name, type, unit, help);
+	sample(x);
+	value(x, v);
+}
+
+static void single_f64(struct out *x, const char *name, const char *type, const char *unit, const char *help, double v)
+{
+	family(x, name, type, unit, help);
+	sample(x);
+	value_f64(x, v);
+}
+
+/* --- processes ------------------------------------------------------------------------------------------- */
+
+/* A pid may come twice: of one process that left and another that took its number, the last. */
+static int is_last_of_pid(const struct report *r, size_t i)
+{
+	for (size_t k = i + 1; k < r->procs_cnt; k++)
+		if (r->procs[k].pid == r->procs[i].pid)
+			return 0;
+	return 1;
+}
+
+/* Those that are there in order of appearance, and the last that ended. */
+static void choose_processes(struct out *x)
+{
+	const struct report *r = x->r;
+	size_t up = 0, gone = 0;
+
+	for (size_t i = 0; i < r->procs_cnt && up < METRICS_PROCS_MAX; i++)
+		if (r->procs[i].gone != 1 && r->procs[i].pid) {
+			x->is_shown[i] = 1;
+			up++;
+		}
+	for (size_t i = r->procs_cnt; i-- > 0 && gone < METRICS_GONE_MAX;)
+		if (r->procs[i].gone == 1 && r->procs[i].pid && is_last_of_pid(r, i)) {
+			x->is_shown[i] = 1;
+			gone++;
+		}
+}
+
+size_t metrics_up(const struct report *r)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		cnt += r->procs[i].pid && !r->procs[i].gone;
+	return cnt;
+}
+
+/* Its number among all ranks of the job, by whoever launched it; else among those of its machine. */
+static const char *rank_of(const struct report_proc *p)
+{
+	static const char *const names[] = { "RANK=", "OMPI_COMM_WORLD_RANK=", "SLURM_PROCID=", "PMI_RANK=", "HOROVOD_RANK=",
+					     "LOCAL_RANK=", "OMPI_COMM_WORLD_LOCAL_RANK=", "SLURM_LOCALID=" };
+
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+		for (size_t i = 0; i < p->labels_cnt; i++)
+			if (!strncmp(p->labels[i], names[n], strlen(names[n])))
+				return p->labels[i] + strlen(names[n]);
+	return "";
+}
+
+/* Row of a pid that has series of its own, or OTHER. */
+static uint32_t row_of(const struct out *x, uint32_t pid)
+{
+	for (size_t i = x->r->procs_cnt; i-- > 0;)
+		if (x->r->procs[i].pid == pid)
+			return x->is_shown[i] ? (uint32_t)i : OTHER;
+	return OTHER;
+}
+
+static void label_process(struct out *x, uint32_t row)
+{
+	const struct report_proc *p = row == OTHER ? NULL : &x->r->procs[row];
+	char text[24];
+
+	snprintf(text, sizeof(text), "%u", p ? p->pid : 0);
+	label(x, "pid", p ? text : "other");
+	label(x, "rank", p ? rank_of(p) : "");
+}
+
+#define OF_PROC(field) offsetof(struct report_proc, field)
+
+static const struct {
+	const char *name, *type, *help;
+	size_t at;
+	int is_peak; /* of several, the highest is told and not the sum */
+} proc_families[] = {
+	{ "process_live_bytes", "gauge", "Framework memory of the process, all devices.", OF_PROC(live), 0 },
+	{ "process_peak_bytes", "gauge", "Its highest value.", OF_PROC(peak), 1 },
+	{ "process_rss_bytes", "gauge", "Resident memory as the kernel told it last.", OF_PROC(rss_total), 0 },
+	{ "process_rss_peak_bytes", "gauge", "Highest resident memory.", OF_PROC(rss_peak), 1 },
+};
+
+static void put_process_family(struct out *x, size_t at, int is_peak)
+{
+	uint64_t other = 0;
+	int has_other = 0;
+
+	for (size_t i = 0; i < x->r->procs_cnt; i++) {
+		uint64_t v = *(const uint64_t *)((const char *)&x->r->procs[i] + at);
+
+		if (x->is_shown[i]) {
+			sample(x);
+			label_process(x, (uint32_t)i);
+			value(x, v);
+			continue;
+		}
+		has_other = 1;
+		other = !is_peak ? other + v : v > other ? v : other;
+	}
+	if (has_other) {
+		sample(x);
+		label_process(x, OTHER);
+		value(x, other);
+	}
+}
+
+static void put_processes(struct out *x)
+{
+	family(x, "process", "info", NULL, "Processes that are or were traced.");
+	for (size_t i = 0; i < x->r->procs_cnt; i++)
+		if (x->is_shown[i]) {
+			sample(x);
+			label_process(x, (uint32_t)i);
+			label(x, "comm", x->r->procs[i].comm ? x->r->procs[i].comm : "");
+			value(x, 1);
+		}
+	if (x->opts->seen) {
+		family(x, "process_up", "gauge", NULL, "1 while the process is traced, 0 when it has ended.");
+		for (size_t i = 0; i < x->r->procs_cnt; i++)
+			if (x->is_shown[i]) {
+				sample(x);
+				label_process(x, (uint32_t)i);
+				value(x, !x->r->procs[i].gone);
+			}
+	}
+	for (size_t f = 0; f < sizeof(proc_families) / sizeof(proc_families[0]); f++) {
+		family(x, proc_families[f].name, proc_families[f].type, "bytes", proc_families[f].help);
+		put_process_family(x, proc_families[f].at, proc_families[f].is_peak);
+	}
+}
+
+static const struct {
+	const char *name, *type, *unit, *help;
+	size_t at; /* of the first kind's in struct report_proc */
+	size_t size; /* from one kind to the next */
+	int is_sum; /* of the processes that have no series of their own; else the highest */
+} mark_families[] = {
+	{ "marks", "counter", NULL, "Marks of phases: fw_start, fw_bw_boundary, step.", OF_PROC(marks_cnt), sizeof(uint64_t),
+	  1 },
+	{ "mark_live_bytes", "gauge", "bytes", "Framework memory of the process at its last mark of that kind.",
+	  OF_PROC(marks[0].live), sizeof(struct mark_at), 0 },
+	{ "mark_peak_bytes", "gauge", "bytes", "Its highest value between that mark and the one before it.",
+	  OF_PROC(marks[0].peak), sizeof(struct mark_at), 0 },
+};
+
+static void put_mark(struct out *x, uint32_t row, unsigned kind, uint64_t v)
+{
+	sample(x);
+	label_process(x, row);
+	label(x, "mark", mark_name((enum tl_mark)kind));
+	value(x, v);
+}
+
+static void put_mark_family(struct out *x, size_t f, unsigned kind)
+{
+	uint64_t other = 0;
+	int has_other = 0;
+
+	for (size_t i = 0; i < x->r->procs_cnt; i++) {
+		const struct report_proc *p = &x->r->procs[i];
+		uint64_t v = *(const uint64_t *)((const char *)p + mark_families[f].at + kind * mark_families[f].size);
+
+		if (!p->marks_cnt[kind])
+			continue;
+		if (x->is_shown[i]) {
+			put_mark(x, (uint32_t)i, kind, v);
+			continue;
+		}
+		has_other = 1;
+		other = mark_families[f].is_sum ? other + v : v > other ? v : other;
+	}
+	if (has_other)
+		put_mark(x, OTHER, kind, other);
+}
+
+static void put_marks(struct out *x)
+{
+	for (size_t f = 0; f < sizeof(mark_families) / sizeof(mark_families[0]) && x->r->marks_total; f++) {
+		family(x, mark_families[f].name, mark_families[f].type, mark_families[f].unit, mark_families[f].help);
+		for (unsigned kind = 1; kind < MARK_MAX; kind++)
+			put_mark_family(x, f, kind);
+	}
+}
+
+/* --- live bytes by process, device and category ------------------------------------------------------------ */
+
+struct row {
+	uint32_t proc; /* row of r->procs, or OTHER */
+	uint8_t dev;
+	uint16_t seen;
+	uint64_t cats[CAT_MAX];
+};
+
+struct rows {
+	struct row *list;
+	size_t cnt;
+};
+
+#define ROWS_MAX (METRICS_LANES_MAX + 256) /* OTHER of each device always finds room */
+
+static struct row *rows__get(struct rows *rows, uint32_t proc, uint8_t dev)
+{
+	for (size_t i = 0; i < rows->cnt; i++)
+		if (rows->list[i].proc == proc && rows->list[i].dev == dev)
+			return &rows->list[i];
+	if (proc != OTHER && rows->cnt >= METRICS_LANES_MAX)
+		return rows__get(rows, OTHER, dev);
+	rows->list[rows->cnt] = (struct row){ .proc = proc, .dev = dev };
+	return &rows->list[rows->cnt++];
+}
+
+/* Lanes of before come first, so that they keep their place when there are too many. */
+static void rows__recall(struct rows *rows, const struct out *x)
+{
+	const struct metrics_seen *s = x->opts->seen;
+
+	for (size_t i = 0; s && i < s->cnt; i++) {
+		uint32_t proc = s->lanes[i].pid ? row_of(x, s->lanes[i].pid) : OTHER;
+
+		if (proc != OTHER || !s->lanes[i].pid)
+			rows__get(rows, proc, s->lanes[i].dev)->seen |= s->lanes[i].cats;
+	}
+}
+
+static void rows__remember(const struct rows *rows, const struct out *x)
+{
+	struct metrics_seen *s = x->opts->seen;
+
+	if (!s)
+		return;
+	s->cnt = 0;
+	for (size_t i = 0; i < rows->cnt && s->cnt < METRICS_LANES_MAX; i++) {
+		s->lanes[s->cnt].pid = rows->list[i].proc == OTHER ? 0 : x->r->procs[rows->list[i].proc].pid;
+		s->lanes[s->cnt].dev = rows->list[i].dev;
+		s->lanes[s->cnt++].cats = rows->list[i].seen;
+	}
+}
+
+static void rows__fill(struct rows *rows, const struct out *x)
+{
+	const struct report_lane *lanes = x->opts->lanes ? x->opts->lanes : x->r->lanes;
+	size_t cnt = x->opts->lanes ? x->opts->lanes_cnt : x->r->lanes_cnt;
+
+	for (size_t i = 0; i < cnt; i++) {
+		struct row *row = rows__get(rows, row_of(x, lanes[i].pid), lanes[i].dev);
+
+		for (unsigned cat = 0; cat < CAT_MAX; cat++) {
+			row->cats[cat] += lanes[i].cats[cat];
+			row->seen |= (uint16_t)(!!lanes[i].cats[cat] << cat);
+		}
+	}
+}
+
+static void put_lanes(struct out *x)
+{
+	struct rows rows = { .list = calloc(ROWS_MAX, sizeof(*rows.list)) };
+
+	family(x, "live_bytes", "gauge", "bytes", "Memory in use, by process, device and category.");
+	if (!rows.list) {
+		x->o->err = x->o->err ? x->o->err : -ENOMEM;
+		return;
+	}
+	rows__recall(&rows, x);
+	rows__fill(&rows, x);
+	for (size_t i = 0; i < rows.cnt; i++)
+		for (unsigned cat = 0; cat < CAT_MAX; cat++) {
+			if (!(rows.list[i].seen & 1u << cat))
+				continue;
+			sample(x);
+			label_process(x, rows.list[i].proc);
+			label(x, "device", dev_name(rows.list[i].dev, x->dev));
+			label(x, "category", category_name((enum category)cat));
+			value(x, rows.list[i].cats[cat]);
+		}
+	rows__remember(&rows, x);
+	free(rows.list);
+}
+
+/* --- devices --------------------------------------------------------------------------------------------- */
+
+#define OF_DEV(field) offsetof(struct report_dev, field)
+
+enum dev_need { ALWAYS = 0, SEGMENTS, TOTALS, NVML };
+
+static const struct {
+	const char *name, *type, *unit, *help;
+	size_t at;
+	enum dev_need need;
+} dev_families[] = {
+	{ "device_live_bytes", "gauge", "bytes", "Framework memory in use on the device.", OF_DEV(live), ALWAYS },
+	{ "device_peak_bytes", "gauge", "bytes", "Its highest value.", OF_DEV(peak), ALWAYS },
+	{ "allocations", "counter", NULL, "Blocks seen born.", OF_DEV(allocs), ALWAYS },
+	{ "frees", "counter", NULL, "Frees of blocks seen born or met.", OF_DEV(frees), ALWAYS },
+	{ "allocated_bytes", "counter", "bytes", "Bytes of blocks seen born.", OF_DEV(alloc_bytes), ALWAYS },
+	{ "freed_bytes", "counter", "bytes", "Bytes of blocks seen freed.", OF_DEV(free_bytes), ALWAYS },
+	{ "out_of_memory", "counter", NULL, "Allocations that failed.", OF_DEV(ooms), ALWAYS },
+	{ "device_driver_bytes", "gauge", "bytes", "What the driver gave and did not get back.", OF_DEV(segs.driver),
+	  SEGMENTS },
+	{ "device_others_bytes", "gauge", "bytes", "Of it, not the framework's.", OF_DEV(segs.others), SEGMENTS },
+	{ "device_reserved_bytes", "gauge", "bytes", "What the caching allocator holds.", OF_DEV(segs.reserved), TOTALS },
+	{ "device_allocated_bytes", "gauge", "bytes", "Of it, in blocks, as the allocator counts.", OF_DEV(segs.allocated),
+	  TOTALS },
+	{ "device_late_bytes", "gauge", "bytes", "Freed, but another stream may use it yet.", OF_DEV(segs.late), TOTALS },
+	{ "device_unused_bytes", "gauge", "bytes", "Of what it holds, free.", OF_DEV(segs.unused), TOTALS },
+	{ "device_largest_free_bytes", "gauge", "bytes", "Longest free range of what it holds.", OF_DEV(segs.largest_free),
+	  TOTALS },
+	{ "device_used_bytes", "gauge", "bytes", "In use by all processes of the machine, as NVML says.",
+	  OF_DEV(segs.nvml_used), NVML },
+	{ "device_memory_bytes", "gauge", "bytes", "Memory that the device has.", OF_DEV(segs.nvml_total), NVML },
+};
+
+static int dev_has(const struct report_dev *d, enum dev_need need)
+{
+	switch (need) {
+	case SEGMENTS:
+		return d->segs.seen || d->segs.totals;
+	case TOTALS:
+		return d->segs.totals;
+	case NVML:
+		return d->segs.nvml && d->segs.nvml_total;
+	default:
+		return 1;
+	}
+}
+
+static void put_dev_family(struct out *x, size_t f)
+{
+	int has_head = 0;
+
+	for (size_t i = 0; i < x->r->devs_cnt; i++) {
+		const struct report_dev *d = &x->r->devs[i];
+
+		if (!dev_has(d, dev_families[f].need))
+			continue;
+		if (!has_head)
+			family(x, dev_families[f].name, dev_families[f].type, dev_families[f].unit, dev_families[f].help);
+		has_head = 1;
+		sample(x);
+		label(x, "device", dev_name(d->dev, x->dev));
+		value(x, *(const uint64_t *)((const char *)d + dev_families[f].at));
+	}
+}
+
+static void put_fragmentation(struct out *x)
+{
+	int has_head = 0;
+
+	for (size_t i = 0; i < x->r->devs_cnt; i++) {
+		if (!dev_has(&x->r->devs[i], TOTALS))
+			continue;
+		if (!has_head)
+			family(x, "device_fragmentation_ratio", "gauge", "ratio",
+			       "1 less the longest free range's share of what the caching allocator holds free.");
+		has_head = 1;
+		sample(x);
+		label(x, "device", dev_name(x->r->devs[i].dev, x->dev));
+		value_f64(x, segments_fragmentation(&x->r->devs[i].segs));
+	}
+}
+
+static void put_at_peak(struct out *x)
+{
+	family(x, "device_at_peak_bytes", "gauge", "bytes", "What the device's peak was made of.");
+	for (size_t i = 0; i < x->r->devs_cnt; i++)
+		for (unsigned cat = 0; cat < CAT_MAX; cat++) {
+			const struct report_cat *c = &x->r->devs[i].cats[cat];
+
+			if (!c->at_peak && !(x->opts->seen && c->byte_ns))
+				continue;
+			sample(x);
+			label(x, "device", dev_name(x->r->devs[i].dev, x->dev));
+			label(x, "category", category_name((enum category)cat));
+			value(x, c->at_peak);
+		}
+}
+
+static void put_devices(struct out *x)
+{
+	for (size_t f = 0; f < sizeof(dev_families) / sizeof(dev_families[0]); f++)
+		put_dev_family(x, f);
+	put_fragmentation(x);
+	put_at_peak(x);
+}
+
+/* --- the rest -------------------------------------------------------------------------------------------- */
+
+static void put_events(struct out *x)
+{
+	family(x, "events", "counter", NULL, "Events, by kind.");
+	for (unsigned i = 0; i < EV_MAX; i++)
+		if (x->r->events[i]) {
+			sample(x);
+			label(x, "kind", event_kind_name((uint8_t)i));
+			value(x, x->r->events[i]);
+		}
+	family(x, "lost", "counter", NULL, "Losses by reason: all 0 means that the numbers are complete.");
+	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
+		if (loss_name(i)) {
+			sample(x);
+			label(x, "reason", loss_name(i));
+			value(x, x->r->lost[i]);
+		}
+	single(x, "steps", "counter", NULL, "Training steps seen.", x->r->steps);
+}
+
+static void put_costs(struct out *x)
+{
+	const struct report *r = x->r;
+
+	single(x, "probe_hits", "counter", NULL, "Times that a probe fired.", r->probe_hits);
+	single_f64(x, "probe_seconds", "counter", "seconds", "Calibrated cost of these.", (double)r->probe_ns / 1e9);
+	single_f64(x, "target_cpu_seconds", "counter", "seconds", "CPU time that the traced processes used meanwhile.",
+		   (double)r->target_cpu_ns / 1e9);
+	single_f64(x, "overhead_ratio", "gauge", "ratio", "The first as a part of the second, since the start.", r->overhead);
+	single_f64(x, "self_cpu_seconds", "counter", "seconds", "CPU time that memtrace used.", (double)r->self_cpu_ns / 1e9);
+	single(x, "self_rss_bytes", "gauge", "bytes", "Resident memory of memtrace.", r->self_rss);
+	single_f64(x, "duration_seconds", "gauge", "seconds", "Time covered.", (double)(r->end_ts_ns - r->start_ts_ns) / 1e9);
+}
+
+static void put_head(struct out *x)
+{
+	const struct report *r = x->r;
+	char pid[24];
+
+	snprintf(pid, sizeof(pid), "%u", r->pid);
+	family(x, "target", "info", NULL, "What was traced, and by what.");
+	sample(x);
+	label(x, "version", MT_VERSION);
+	label(x, "pid", pid);
+	label(x, "comm", r->comm ? r->comm : "");
+	value(x, 1);
+	if (x->opts->seen) {
+		single(x, "up", "gauge", NULL, "1 while a traced process is there, 0 when all have ended.", metrics_up(r) > 0);
+		single_f64(x, "report_age_seconds", "gauge", "seconds", "How old these numbers are; 0 once all have ended.",
+			   (double)x->opts->age_ns / 1e9);
+	}
+	if (!x->opts->memory_bytes)
+		return;
+	single(x, "host_memory_bytes", "gauge", "bytes", "Memory of the machine.", x->opts->memory_bytes);
+	single(x, "host_memory_available_bytes", "gauge", "bytes", "Of it, what programs can still get without swapping.",
+	       x->opts->memory_available_bytes);
+}
+
+void metrics__write(struct outbuf *o, const struct report *r, const struct metrics_opts *opts)
+{
+	struct out x = { .o = o, .r = r, .opts = opts, .is_shown = calloc(r->procs_cnt + 1, 1) };
+
+	if (!x.is_shown) {
+		o->err = o->err ? o->err : -ENOMEM;
+		return;
+	}
+	choose_processes(&x);
+	put_head(&x);
+	put_lanes(&x);
+	put_devices(&x);
+	put_processes(&x);
+	put_marks(&x);
+	put_events(&x);
+	put_costs(&x);
+	if (opts->form == METRICS_OPENMETRICS)
+		outbuf__lit(o, "# EOF\n");
+	free(x.is_shown);
+}

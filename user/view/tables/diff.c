@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tables/diff.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "timeline/report.h"
+#include "view/json.h"
+#include "view/page.h"
+#include "view/report_words.h"
+#include "view/tables/stacks.h"
+
+#define WIDTH_LEAST 112
+#define CELL 10
+#define NOTES_MAX 8
+#define FRAMES_SHOWN 12
+
+static const char *const by_words[] = { [DIFF_BY_OP] = "operator", [DIFF_BY_CATEGORY] = "category", [DIFF_BY_DEVICE] = "device",
+					[DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol", [DIFF_BY_STACK] = "stack" };
+static const char *const by_keys[] = { [DIFF_BY_OP] = "op", [DIFF_BY_CATEGORY] = "category", [DIFF_BY_DEVICE] = "device",
+				       [DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol", [DIFF_BY_STACK] = "stack" };
+static const char *const value_keys[DIFF_VALUES] = {
+	[DIFF_PEAK] = "at_peak", [DIFF_END] = "live", [DIFF_MEAN] = "mean", [DIFF_ALLOCS] = "allocs",
+	[DIFF_BYTES] = "alloc_bytes", [DIFF_FIRED] = "count",
+};
+
+/* --- what the two do not have in common ----------------------------------------------------------------------- */
+
+struct notes {
+	char text[NOTES_MAX][320];
+	size_t cnt;
+};
+
+static char *notes__next(struct notes *n)
+{
+	return n->text[n->cnt < NOTES_MAX ? n->cnt++ : NOTES_MAX - 1];
+}
+
+static int has_cover(const struct report *r, const char *source)
+{
+	for (size_t i = 0; i < r->covers_cnt; i++)
+		if (r->covers[i].attached && !strcmp(r->covers[i].source, source))
+			return 1;
+	return 0;
+}
+
+static void note_sources(struct notes *n, const struct report *with, const struct report *without, const char *names)
+{
+	char list[200] = "", safe[TEXT_BYTES_MAX];
+	size_t len = 0;
+
+	for (size_t i = 0; i < with->covers_cnt; i++) {
+		text_fit(safe, sizeof(safe), with->covers[i].source, 24);
+		if (!with->covers[i].attached || has_cover(without, with->covers[i].source) || strstr(list, safe))
+			continue;
+		len += strlen(list + len);
+		snprintf(list + len, sizeof(list) - len, "%s%s", len ? ", " : "", safe);
+	}
+	if (list[0])
+		snprintf(notes__next(n), sizeof(n->text[0]), "Other sources: %c has %s, %c has not; rows that rest on it do "
+				"not compare.",
+			 names[0], list, names[1]);
+}
+
+static void note_side(struct notes *n, const struct diff_side *s, char name)
+{
+	uint64_t lost = report_lost_events(s->end);
+	char a[24];
+
+	if (lost)
+		snprintf(notes__next(n), sizeof(n->text[0]), "%c lost %s events: what is not freed in it may be just "
+				"that.", name,
+			 fmt_count(a, (double)lost));
+	if (s->steps && s->steps < 5)
+		snprintf(notes__next(n), sizeof(n->text[0]), "%c has %u whole steps only.", name, (unsigned)s->steps);
+	if (!s->steps)
+		snprintf(notes__next(n), sizeof(n->text[0]), "%c has no whole step: what is allocated is that of a second, "
+				"in both.", name);
+}
+
+static void notes__fill(struct notes *n, const struct diff_side *s)
+{
+	note_sources(n, s[0].end, s[1].end, "AB");
+	note_sources(n, s[1].end, s[0].end, "BA");
+	note_side(n, &s[0], 'A');
+	note_side(n, &s[1], 'B');
+}
+
+/* --- text ------------------------------------------------------------------------------------------------------ */
+
+static void put_value(struct page *p, double v, int is_bytes, int is_change)
+{
+	char num[24], text[32];
+	double abs = fabs(v);
+
+	if (isnan(v)) {
+		page__cell(p, "-", -CELL);
+		return;
+	}
+	if (is_bytes)
+		fmt_bytes(num, abs < 1.8e19 ? (uint64_t)(abs + 0.5) : UINT64_MAX);
+	else
+		fmt_count(num, abs);
+	snprintf(text, sizeof(text), "%s%s", !is_change || !strcmp(num, "0 B") || !strcmp(num, "0") ? "" :
+		 v < 0 ? "-" : "+", num);
+	page__cell(p, text, -CELL);
+}
+
+struct column {
+	enum diff_value value;
+	const char *head;
+	int is_bytes;
+};
+
+static size_t columns_of(enum diff_by by, int per_step, struct column *ret)
+{
+	const char *allocated = per_step ? "allocated a step" : "allocated a second";
+	size_t n = 0;
+
+	if (by == DIFF_BY_SYMBOL) {
+		ret[n++] = (struct column){ DIFF_FIRED, per_step ? "times a step" : "times a second", 0 };
+		return n;
+	}
+	ret[n++] = (struct column){ DIFF_MEAN, "live, on average", 1 };
+	ret[n++] = (struct column){ DIFF_PEAK, "at the peak", 1 };
+	ret[n++] = by == DIFF_BY_CATEGORY ? (struct column){ DIFF_END, "at the end", 1 } :
+					    (struct column){ DIFF_BYTES, allocated, 1 };
+	return n;
+}
+
+/* A stack goes by its innermost Python function, else by its innermost one. */
+static const char *row_name(const struct diff_row *r)
+{
+	const struct report_stack *s = r->stack;
+
+	for (size_t i = 0; s && i < s->frames_cnt; i++)
+		if (s->frames[i].kind == EV_FRAME_PYTHON)
+			return s->frames[i].function;
+	return s ? s->frames[0].function : r->name;
+}
+
+static void put_table(struct page *p, const struct diff_view *v, size_t top)
+{
+	struct column cols[3];
+	size_t n = columns_of(v->by, v->diff->per_step, cols), shown = v->diff->cnt < top ? v->diff->cnt : top;
+	int name_cols = (int)p->width - 2 - (int)n * 3 * CELL;
+
+	page__end_line(p);
+	page__cell(p, "", name_cols + 2);
+	for (size_t i = 0; i < n; i++)
+		page__cell(p, cols[i].head, -3 * CELL);
+	page__end_line(p);
+	page__put(p, "  ");
+	page__cell(p, by_words[v->by], name_cols);
+	for (size_t i = 0; i < n; i++) {
+		page__cell(p, "A", -CELL);
+		page__cell(p, "B", -CELL);
+		page__cell(p, "change", -CELL);
+	}
+	page__end_line(p);
+	for (size_t i = 0; i < shown; i++) {
+		const struct diff_row *r = &v->diff->rows[i];
+
+		page__put(p, "  ");
+		page__cell(p, row_name(r), name_cols);
+		for (size_t k = 0; k < n; k++) {
+			put_value(p, r->a[cols[k].value], cols[k].is_bytes, 0);
+			put_value(p, r->b[cols[k].value], cols[k].is_bytes, 0);
+			put_value(p, diff_row__change(r, cols[k].value), cols[k].is_bytes, 1);
+		}
+		page__end_line(p);
+		if (r->stack)
+			stack_text(p, r->stack->frames, r->stack->frames_cnt, FRAMES_SHOWN);
+	}
+	if (shown < v->diff->cnt) {
+		page__printf(p, "  … and %zu more (--top, --json)", v->diff->cnt - shown);
+		page__end_line(p);
+	}
+	if (!v->diff->cnt) {
+		page__put(p, "  nothing in either");
+		page__end_line(p);
+	}
+}
+
+static void put_side(struct page *p, const struct diff_side *s, const char *path, char name)
+{
+	const struct report *r = s->end;
+	char safe[TEXT_BYTES_MAX], text[2 * TEXT_BYTES_MAX], a[24], b[24];
+	size_t n;
+
+	text_fit(safe, sizeof(safe), path, 40);
+	n = (size_t)snprintf(text, sizeof(text), "%.400s: ", safe);
+	text_fit(safe, sizeof(safe), r->cmdline && r->cmdline[0] ? r->cmdline : r->comm, 40);
+	n += (size_t)snprintf(text + n, sizeof(text) - n, "process %u %.400s, %s traced", r->pid, safe,
+			      fmt_ns(a, r->end_ts_ns - r->start_ts_ns));
+	if (s->steps)
+		snprintf(text + n, sizeof(text) - n, ", %s whole steps of %s compared", fmt_count(a, (double)s->steps),
+			 fmt_ns(b, (s->to_ns - s->from_ns) / s->steps));
+	page__style(p, STYLE_BOLD);
+	page__printf(p, "%c", name);
+	page__style(p, STYLE_PLAIN);
+	page__put(p, "  ");
+	page__flow(p, 3, text);
+}
+
+int diff_view_text(FILE *out, const struct diff_view *v, const struct view_opts *opts)
+{
+	struct notes notes = { .cnt = 0 };
+	struct page p;
+	int err = page__init(&p, out, opts->width < WIDTH_LEAST ? WIDTH_LEAST : opts->width, opts->color);
+
+	if (err)
+		return err;
+	put_side(&p, &v->sides[0], v->paths[0], 'A');
+	put_side(&p, &v->sides[1], v->paths[1], 'B');
+	put_table(&p, v, opts->top);
+	notes__fill(&notes, v->sides);
+	if (notes.cnt)
+		page__end_line(&p);
+	for (size_t i = 0; i < notes.cnt; i++)
+		page__flow(&p, 0, notes.text[i]);
+	return page__done(&p);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------------------------ */
+
+static void json_side(struct json *j, const char *key, const struct diff_side *s, const char *path)
+{
+	const struct report *r = s->end;
+
+	json__begin_flat(j, key, '{');
+	json__str(j, "file", path);
+	json__u64(j, "pid", r->pid);
+	json__str(j, "comm", r->comm);
+	json__str(j, "cmdline", r->cmdline);
+	json__u64(j, "duration_ns", r->end_ts_ns - r->start_ts_ns);
+	json__u64(j, "steps", r->steps);
+	json__u64(j, "whole_steps", s->steps);
+	json__u64(j, "compared_ns", s->to_ns > s->from_ns ? s->to_ns - s->from_ns : 0);
+	json__u64(j, "lost", report_lost_events(r));
+	json__end(j, '}');
+}
+
+static void json_values(struct json *j, const char *key, const struct diff_row *r, const double *values)
+{
+	json__begin(j, key, '{');
+	for (unsigned i = 0; i < DIFF_VALUES; i++)
+		if (!isnan(r->a[i]) || !isnan(r->b[i]))
+			json__average(j, value_keys[i], values ? values[i] : diff_row__change(r, (enum diff_value)i));
+	json__end(j, '}');
+}
+
+int diff_view_json(FILE *out, const struct diff_view *v, const struct view_opts *opts)
+{
+	size_t shown = v->diff->cnt < opts->top ? v->diff->cnt : opts->top;
+	struct notes notes = { .cnt = 0 };
+	struct outbuf o;
+	struct json j;
+	int err = json__begin_doc(&j, &o, out);
+
+	if (err)
+		return err;
+	notes__fill(&notes, v->sides);
+	json__str(&j, "by", by_keys[v->by]);
+	json__str(&j, "per", v->diff->per_step ? "step" : "second");
+	json_side(&j, "a", &v->sides[0], v->paths[0]);
+	json_side(&j, "b", &v->sides[1], v->paths[1]);
+	json__begin(&j, "notes", '[');
+	for (size_t i = 0; i < notes.cnt; i++)
+		json__str(&j, NULL, notes.text[i]);
+	json__end(&j, ']');
+	json__u64(&j, "total", v->diff->cnt);
+	json__begin(&j, "rows", '[');
+	for (size_t i = 0; i < shown; i++) {
+		const struct diff_row *r = &v->diff->rows[i];
+
+		json__begin_flat(&j, NULL, '{');
+		json__str(&j, "name", row_name(r));
+		if (r->stack)
+			stack_json(&j, "stack", r->stack->frames, r->stack->frames_cnt);
+		json_values(&j, "a", r, r->a);
+		json_values(&j, "b", r, r->b);
+		json_values(&j, "change", r, NULL);
+		json__end(&j, '}');
+	}
+	json__end(&j, ']');
+	return json__end_doc(&j);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tables/honesty.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "plan/plan.h"
+#include "timeline/report.h"
+#include "view/page.h"
+#include "view/report_words.h"
+
+#define NOTES_SHOWN 12
+#define SOURCES_MAX 16
+#define LATE_SHOWN 8
+#define SILENT_SHOWN 8
+
+static const char *const loss_words[MT_LOSS_MAX] = {
+	[MT_LOSS_RING] = "ring buffer full, events gone (--ring-size)",
+	[MT_LOSS_THREAD_STATE] = "no room for a thread's state",
+	[MT_LOSS_STACK_DEEP] = "operators nested too deep",
+	[MT_LOSS_NAME_TABLE] = "too many distinct run-time names",
+	[MT_LOSS_READ_FAULT] = "memory of the job could not be read",
+	[MT_LOSS_PENDING] = "a return without its call, or the reverse",
+	[MT_LOSS_LIVE_TABLE] = "table of live pointers full (--min-size)",
+	[MT_LOSS_ARGS] = "tensors of a call not read, categories blurred",
+	[MT_LOSS_DECODE] = "unreadable records",
+	[MT_LOSS_ORDER] = "came too late, their time was moved",
+	[MT_LOSS_FRAME] = "operator of an event unknown",
+	[MT_LOSS_BLOCKS] = "table of live blocks full",
+	[MT_LOSS_NAMES] = "table of names full, shown as ?",
+	[MT_LOSS_THREADS] = "table of threads or processes full",
+	[MT_LOSS_REUSE] = "a free was missed: its address came again",
+	[MT_LOSS_SIDEBAND] = "news of libraries and children missed",
+	[MT_LOSS_RECORDING] = "could not be written to the recording",
+	[MT_LOSS_STALLED] = "not in the recording: the disk took nothing",
+	[MT_LOSS_SITES] = "probes that could not be set",
+	[MT_LOSS_SHARE] = "left out of a process that told more than its share",
+	[MT_LOSS_DAMAGED] = "in a damaged part of the recording",
+	[MT_LOSS_FILES] = "files of the job that were not looked at",
+	[MT_LOSS_STACKS] = "stacks that could not be kept or read",
+};
+
+static void put_time(struct page *p, const struct report *r)
+{
+	const char *end = report_end_word(r);
+	char a[24], text[128];
+
+	fmt_ns(a, r->end_ts_ns - r->start_ts_ns);
+	if (r->ended)
+		snprintf(text, sizeof(text), "%s, to the end (%s)", a,
+			 !strcmp(end, "target gone") ? "the process ended" : end);
+	else
+		snprintf(text, sizeof(text), "%s; the end is missing", a);
+	page__para(p, "time covered", text);
+}
+
+static void put_events(struct page *p, const struct report *r)
+{
+	static const uint8_t shown[] = { MT_EV_ALLOC, MT_EV_FREE, MT_EV_OP, MT_EV_NODE };
+	uint64_t rest = report_events_sum(r);
+	char text[200];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 ":", rest);
+	for (size_t i = 0; i < sizeof(shown); i++) {
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " %s %" PRIu64 ",", event_kind_name(shown[i]),
+				      r->events[shown[i]]);
+		rest -= r->events[shown[i]];
+	}
+	snprintf(text + n, sizeof(text) - n, " other %" PRIu64, rest);
+	page__para(p, "events", text);
+}
+
+static void put_lost_rows(struct page *p, const struct report *r)
+{
+	int first = 1;
+
+	page__style(p, STYLE_RED);
+	for (unsigned i = 1; i < MT_LOSS_MAX; i++) {
+		char text[160];
+
+		if (!r->lost[i] || i == MT_LOSS_STACK_RATE)
+			continue;
+		snprintf(text, sizeof(text), "%" PRIu64 " %s: %s", r->lost[i], loss_name(i) ? loss_name(i) : "?",
+			 loss_words[i] ? loss_words[i] : "?");
+		page__para(p, first ? "lost" : "", text);
+		first = 0;
+	}
+	page__style(p, STYLE_PLAIN);
+}
+
+static void put_losses(struct page *p, const struct report *r)
+{
+	char text[160];
+
+	if (report_lost_sum(r))
+		put_lost_rows(p, r);
+	else
+		page__para(p, "lost", "nothing");
+	if (!report_sampled(r))
+		return;
+	snprintf(text, sizeof(text), "%" PRIu64 " births without a native stack: 2000 a second have one at most (--stack-size)",
+		 report_sampled(r));
+	page__para(p, "sampled", text);
+}
+
+/* ", 12 of a kind": what is zero is left out. */
+static size_t put_some(char *buf, size_t size, size_t at, uint64_t cnt, const char *what)
+{
+	char a[24];
+	int n;
+
+	if (!cnt || at >= size)
+		return at;
+	n = snprintf(buf + at, size - at, "%s%s %s", at ? "; " : "", fmt_count(a, (double)cnt), what);
+	return n < 0 ? at : at + (size_t)n;
+}
+
+/* Tensors that an operator was given and that have no storage for us, by their C++ class. */
+static const char *const class_words[MT_CLASS_MAX] = {
+	[MT_CLASS_UNKNOWN] = "tensors of a class that no library exports, not read",
+	[MT_CLASS_PLAIN] = "tensors without a storage (meta, wrappers)",
+	[MT_CLASS_OTHER] = "functorch's or lazy tensors without a storage",
+	[MT_CLASS_SPARSE] = "sparse tensors, seen by their parts only",
+	[MT_CLASS_NESTED] = "nested tensors without a storage",
+	[MT_CLASS_QUANTIZED] = "quantized tensors without a storage",
+};
+
+/* What the categories rest on, and where they are weak. */
+static void put_flow(struct page *p, const struct report *r)
+{
+	const struct report_flow *f = &r->flow;
+	char text[1024] = "", a[24], b[24], c[24];
+	size_t n = 0;
+
+	if (!r->has_flow)
+		return;
+	snprintf(text, sizeof(text), "%s nodes, %s edges, %s in-place writes", fmt_count(a, (double)f->nodes),
+		 fmt_count(b, (double)f->edges), fmt_count(c, (double)f->versions));
+	page__para(p, "data flow", text);
+	for (unsigned i = 0; i < MT_CLASS_MAX; i++)
+		if (class_words[i])
+			n = put_some(text, sizeof(text), n, f->by_class[i], class_words[i]);
+	n = put_some(text, sizeof(text), n, f->output_twice, "versions made by two nodes (threads that overlap)");
+	n = put_some(text, sizeof(text), n, f->input_stale, "nodes given a version that another one replaced meanwhile");
+	n = put_some(text, sizeof(text), n, f->moved, "tensors that took over another block");
+	n = put_some(text, sizeof(text), n, f->unmapped, "met blocks that ended with their mapping");
+	n = put_some(text, sizeof(text), n, f->output_twice + f->input_stale, "times torch.profiler would have failed");
+	if (n)
+		page__para(p, "", text);
+}
+
+/* "operator 12 k × 1.2 µs", in one piece. */
+static size_t put_prog(char *buf, size_t size, unsigned prog, const struct report_cost *cost)
+{
+	char a[24], b[24];
+	size_t n = (size_t)snprintf(buf, size, "; %s %s × %s", prog_words(prog), fmt_count(a, (double)cost->hits),
+				    fmt_ns(b, cost->ns / cost->hits));
+
+	for (char *blank = buf + 2; (blank = strchr(blank, ' '));)
+		*blank = HARD_SPACE;
+	return n;
+}
+
+static void put_cost(struct page *p, const struct report *r)
+{
+	char a[24], b[24], c[24], text[1024];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "%s hits, %s", fmt_count(a, (double)r->probe_hits),
+			     fmt_ns(b, r->probe_ns));
+	if (r->target_cpu_ns)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, ": %s of the job's CPU time",
+				      fmt_share(a, r->overhead, 1));
+	for (unsigned i = 1; i < MT_PROG_MAX && n < sizeof(text) - 80; i++) {
+		const struct report_cost *cost = &r->costs[i];
+
+		if (cost->hits)
+			n += put_prog(text + n, sizeof(text) - n, i, cost);
+	}
+	page__para(p, "probe cost", text);
+	n = (size_t)snprintf(text, sizeof(text), "%s CPU (%s of one core), %s RSS", fmt_ns(a, r->self_cpu_ns),
+			     fmt_share(b, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns)),
+			     fmt_bytes(c, r->self_rss));
+	if (r->overhead_most > 0)
+		snprintf(text + n, sizeof(text) - n, "; the job loses some %s if no CPU is free for that",
+			 fmt_share(a, r->overhead_most, 1));
+	page__para(p, "memtrace itself", text);
+}
+
+struct source_sum {
+	const char *name;
+	uint64_t found, attached, pids;
+};
+
+/* Sums over processes, by source. */
+static size_t sum_sources(const struct report *r, struct source_sum *sums)
+{
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < r->covers_cnt; i++) {
+		const struct report_cover *c = &r->covers[i];
+		size_t k = 0;
+
+		while (k < cnt && strcmp(sums[k].name, c->source ? c->source : ""))
+			k++;
+		if (k == SOURCES_MAX)
+			continue;
+		if (k == cnt)
+			sums[cnt++] = (struct source_sum){ .name = c->source ? c->source : "" };
+		sums[k].found += c->found;
+		sums[k].attached += c->attached;
+		sums[k].pids++;
+	}
+	return cnt;
+}
+
+/* "aten::erfinv at 6.2 s (1.3 ms)", in one piece. */
+static size_t put_late(char *buf, size_t size, const struct report *r, const struct report_late_op *l)
+{
+	char a[24], b[24], name[TEXT_BYTES_MAX];
+	size_t n;
+
+	text_fit(name, sizeof(name), l->name, 60);
+	n = (size_t)snprintf(buf, size, "%s at %s (%s)", name,
+			     fmt_ns(a, l->ts_ns > r->start_ts_ns ? l->ts_ns - r->start_ts_ns : 0), fmt_ns(b, l->missed_ns));
+	for (char *blank = buf; (blank = strchr(blank, ' '));)
+		*blank = HARD_SPACE;
+	return n;
+}
+
+/* What the job felt of the probes being set. */
+static void put_attach(struct page *p, const struct report *r)
+{
+	const struct report_attach *a = &r->attach;
+	char took[24], slice[24], step[24], before[24], text[256];
+	size_t n;
+
+	if (!a->slices)
+		return;
+	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 " probes in %s, in %" PRIu64 " slices of %s at most", a->sites,
+			     fmt_ns(took, a->took_ns), a->slices, fmt_ns(slice, a->longest_slice_ns));
+	if (a->steps_before)
+		snprintf(text + n, sizeof(text) - n, "; longest step meanwhile %s, of the %" PRIu64 " before %s",
+			 fmt_ns(step, a->longest_step_ns), a->steps_before, fmt_ns(before, a->longest_before_ns));
+	page__para(p, "attach", text);
+}
+
+/* Operators without a probe, and what that has cost. */
+static void put_idle(struct page *p, const struct report *r)
+{
+	char text[4096];
+	size_t n;
+
+	if (!r->idle_ts_ns && !r->late_ops_total)
+		return;
+	snprintf(text, sizeof(text), "%" PRIu64 " operators that were never called have no probe any more (--keep-idle)",
+		 r->idle_ops);
+	page__para(p, "idle", text);
+	if (!r->late_ops_total)
+		return;
+	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 " called later, and not told until the probe was set again: ",
+			     r->late_ops_total);
+	for (size_t i = 0; i < r->late_ops_cnt && i < LATE_SHOWN && n < sizeof(text) - TEXT_BYTES_MAX - 64; i++) {
+		if (i)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, ", ");
+		n += put_late(text + n, sizeof(text) - n, r, &r->late_ops[i]);
+	}
+	if (r->late_ops_total > LATE_SHOWN)
+		snprintf(text + n, sizeof(text) - n, ", …");
+	page__para(p, "", text);
+}
+
+/* Probes that the user asked for by name, of programs that may have built them in and not pass them. */
+static int is_silent(const struct report_symbol *s)
+{
+	return 1u << (s->source & 31) == SRC_USDT && s->attached && !s->fired && strncmp(s->name, "memtrace:", 9) &&
+	       strncmp(s->name, "pytorch:", 8);
+}
+
+static void put_silent(struct page *p, const struct report *r)
+{
+	char text[4096];
+	size_t n = 0, cnt = 0;
+
+	for (size_t i = 0; i < r->symbols_cnt; i++) {
+		char name[TEXT_BYTES_MAX];
+
+		if (!is_silent(&r->symbols[i]) || cnt++ >= SILENT_SHOWN || n >= sizeof(text) - TEXT_BYTES_MAX - 128)
+			continue;
+		text_fit(name, sizeof(name), r->symbols[i].name, 60);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", n ? ", " : "", name);
+	}
+	if (!cnt)
+		return;
+	snprintf(text + n, sizeof(text) - n, "%s: set, and the program never came there (docs/usdt.md)",
+		 cnt > SILENT_SHOWN ? ", …" : "");
+	page__para(p, "never hit", text);
+}
+
+static void put_visible(struct page *p, const struct report *r)
+{
+	struct source_sum sums[SOURCES_MAX];
+	size_t cnt = sum_sources(r, sums), n = 0;
+	char text[1024] = "nothing: no probe was set";
+
+	for (size_t i = 0; i < cnt && n < sizeof(text) - 128; i++) {
+		char name[TEXT_BYTES_MAX];
+
+		text_fit(name, sizeof(name), sums[i].name, 30);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %" PRIu64 " of %" PRIu64, n ? ", " : "", name,
+				      sums[i].attached, sums[i].found);
+		if (sums[i].pids > 1)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, " (in %" PRIu64 " processes)", sums[i].pids);
+	}
+	if (r->symbols_cnt) {
+		size_t fired = 0;
+
+		for (size_t i = 0; i < r->symbols_cnt; i++)
+			fired += r->symbols[i].fired > 0;
+		snprintf(text + n, sizeof(text) - n, "; %zu of %zu symbols fired (--by symbol)", fired,
+			 r->symbols_cnt);
+	}
+	page__para(p, "probes set", text);
+	put_silent(p, r);
+	put_attach(p, r);
+	put_idle(p, r);
+	for (size_t i = 0; i < r->notes_cnt && i < NOTES_SHOWN; i++)
+		page__para(p, i ? "" : "not visible", r->notes[i]);
+	if (r->notes_cnt > NOTES_SHOWN) {
+		snprintf(text, sizeof(text), "… and %zu more notes (--json)", r->notes_cnt - NOTES_SHOWN);
+		page__para(p, "", text);
+	}
+}
+
+void view_honesty(struct page *p, const struct report *r)
+{
+	page__heading(p, "What this rests on");
+	put_time(p, r);
+	put_events(p, r);
+	put_losses(p, r);
+	put_flow(p, r);
+	put_cost(p, r);
+	put_visible(p, r);
+	if (r->host && r->host[0]) {
+		char safe[TEXT_BYTES_MAX];
+
+		text_fit(safe, sizeof(safe), r->host, 200);
+		page__para(p, "made by", safe);
+	}
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* The latest first: it is what one looks for. The last one is told at length, older ones in a line each. */
+#include "view/tables/oom.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "event/event.h"
+#include "view/json.h"
+#include "view/page.h"
+#include "view/report_words.h"
+#include "view/tables/segments.h"
+#include "view/view.h"
+
+#define BLOCKS_SHOWN 5
+#define OPS_SHOWN 5
+#define SEGS_SHOWN 5
+
+static const char *const oom_kinds[] = { "?", "device", "host", "death" };
+
+static int is_told(const struct report_oom *o)
+{
+	int sig = WTERMSIG((int)o->exit_status);
+
+	return o->kind != OOM_DEATH || o->killed || !signal_sends_away(sig);
+}
+
+/* --- text --------------------------------------------------------------------------------------------- */
+
+#define BEFORE_DEATH_NS 5000000000ull
+
+/* What the process was refused shortly before it died, as an exception that nobody catches ends it; NULL. */
+static const struct report_oom *refusal_before(const struct report *r, const struct report_oom *death)
+{
+	for (size_t i = r->ooms_cnt; i-- > 0;) {
+		const struct report_oom *o = &r->ooms[i];
+
+		if (o->kind != OOM_DEATH && o->pid == death->pid && o->ts_ns <= death->ts_ns &&
+		    death->ts_ns - o->ts_ns < BEFORE_DEATH_NS)
+			return o;
+	}
+	return NULL;
+}
+
+/* A signal alone may be anybody's. */
+static int is_for_want_of_memory(const struct report *r, const struct report_oom *o)
+{
+	return o->kind != OOM_DEATH || o->marked || o->killed || refusal_before(r, o);
+}
+
+static void put_what(struct page *p, const struct report *r, const struct report_oom *o)
+{
+	char text[700], when[24], asked[24], name[16], comm[TEXT_BYTES_MAX], op[TEXT_BYTES_MAX];
+	int n;
+
+	text_fit(comm, sizeof(comm), o->comm, 30);
+	fmt_ns(when, o->ts_ns >= r->start_ts_ns ? o->ts_ns - r->start_ts_ns : 0);
+	if (o->kind == OOM_DEATH) {
+		const struct report_oom *refused = refusal_before(r, o);
+		int sig = WTERMSIG((int)o->exit_status);
+		const char *abbrev = sigabbrev_np(sig);
+
+		n = snprintf(text, sizeof(text), "after %s process %u (%s) was ended by signal %d (%s)", when, o->pid, comm,
+			     sig, abbrev ? abbrev : "?");
+		snprintf(text + n, sizeof(text) - (size_t)n, "%s",
+			 o->marked ? ": the kernel's OOM killer took it" :
+			 o->killed ? ": the kernel's OOM killer took a process then" :
+				     "");
+		n = (int)strlen(text);
+		if (refused)
+			snprintf(text + n, sizeof(text) - (size_t)n, ": %s before it was refused %s on %s",
+				 fmt_ns(when, o->ts_ns - refused->ts_ns), fmt_bytes(asked, refused->asked),
+				 dev_name(refused->dev, name));
+	} else {
+		fmt_bytes(asked, o->asked);
+		n = snprintf(text, sizeof(text), "after %s process %u (%s) was refused %s on %s", when, o->pid, comm, asked,
+			     dev_name(o->dev, name));
+		if (o->api[0]) {
+			text_fit(op, sizeof(op), o->api, 40);
+			n += snprintf(text + n, sizeof(text) - (size_t)n, " by %s (code %u)", op, o->code);
+		}
+		if (o->op[0]) {
+			text_fit(op, sizeof(op), o->op, 60);
+			n += snprintf(text + n, sizeof(text) - (size_t)n, " in %s", op);
+		}
+		if (o->times > 1)
+			snprintf(text + n, sizeof(text) - (size_t)n, ", %llu times", (unsigned long long)o->times);
+	}
+	page__put(p, "  ");
+	page__style(p, STYLE_RED);
+	page__flow(p, 2, text);
+	page__style(p, STYLE_PLAIN);
+}
+
+static void put_had(struct page *p, const struct report_oom *o)
+{
+	char text[400], a[24], b[24], c[24];
+	int n = snprintf(text, sizeof(text), "live then: %s", fmt_bytes(a, o->live));
+
+	if (o->reserved)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "; reserved %s, of that free %s, largest free piece %s",
+			      fmt_bytes(a, o->reserved), fmt_bytes(b, o->unused), fmt_bytes(c, o->largest_free));
+	if (o->driver)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "; the driver had given %s", fmt_bytes(a, o->driver));
+	if (o->rss_total)
+		snprintf(text + n, sizeof(text) - (size_t)n, "; RSS %s (anonymous %s, shared %s)", fmt_bytes(a, o->rss_total),
+			 fmt_bytes(b, o->rss[MT_RSS_ANON]), fmt_bytes(c, o->rss[MT_RSS_SHMEM]));
+	page__put(p, "  ");
+	page__flow(p, 2, text);
+}
+
+static void put_composition(struct page *p, const struct report_oom *o)
+{
+	char text[500], a[24], name[TEXT_BYTES_MAX];
+	size_t n = 0;
+
+	for (unsigned c = 1; c <= CAT_MAX; c++)
+		if (o->cats[c % CAT_MAX])
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "by category: ",
+					      category_name((enum category)(c % CAT_MAX)), fmt_bytes(a, o->cats[c % CAT_MAX]));
+	if (n) {
+		page__put(p, "  ");
+		page__flow(p, 2, text);
+	}
+	n = 0;
+	for (size_t i = 0; i < o->ops_cnt && i < OPS_SHOWN; i++) {
+		text_fit(name, sizeof(name), o->ops[i].name[0] ? o->ops[i].name : "(no operator)", 40);
+		if (strlen(name) < sizeof(text) - n - 60)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "by operator: ", name,
+					      fmt_bytes(a, o->ops[i].live));
+	}
+	if (n) {
+		page__put(p, "  ");
+		page__flow(p, 2, text);
+	}
+}
+
+static void put_segments(struct page *p, const struct report_oom *o)
+{
+	for (size_t i = 0; i < o->segs_cnt && i < SEGS_SHOWN; i++) {
+		const struct report_seg_row *s = &o->segs[i];
+		char text[200], a[24], b[24];
+
+		snprintf(text, sizeof(text), "used %s by %u block%s, largest free %s, %s", fmt_bytes(a, s->used), s->blocks,
+			 s->blocks == 1 ? "" : "s", fmt_bytes(b, s->largest_free), seg_kind_words(s->kind));
+		page__put(p, i ? "           " : "  segments:");
+		page__put(p, " ");
+		page__cell(p, fmt_bytes(a, s->size), 10);
+		page__cell(p, s->is_cached ? text : s->is_comm ? "communication" : seg_kind_words(s->kind), (int)p->width - 24);
+		page__end_line(p);
+	}
+}
+
+static void put_largest(struct page *p, const struct report_oom *o)
+{
+	for (size_t i = 0; i < o->blocks_cnt && i < BLOCKS_SHOWN; i++) {
+		const struct report_block *b = &o->blocks[i];
+		char a[24], age[24];
+
+		page__put(p, i ? "           " : "  largest: ");
+		page__cell(p, fmt_bytes(a, b->size), 10);
+		page__cell(p, category_name((enum category)(b->cat < CAT_MAX ? b->cat : CAT_UNKNOWN)), 17);
+		page__cell(p, b->op && b->op[0] ? b->op : "-", (int)p->width - 55);
+		page__put(p, " age ");
+		page__cell(p, o->ts_ns >= b->born_ts_ns ? fmt_ns(age, o->ts_ns - b->born_ts_ns) : "?", 11);
+		page__end_line(p);
+	}
+}
+
+void oom_text(struct page *p, const struct report *r)
+{
+	size_t shown = 0, about = 0, want = 0;
+
+	for (size_t i = 0; i < r->ooms_cnt; i++) {
+		about += (size_t)is_told(&r->ooms[i]);
+		want += (size_t)(is_told(&r->ooms[i]) && is_for_want_of_memory(r, &r->ooms[i]));
+	}
+	if (!about)
+		return;
+	page__heading(p, want ? "Out of memory" : "Ended by a signal");
+	for (size_t i = r->ooms_cnt; i-- > 0;) {
+		const struct report_oom *o = &r->ooms[i];
+
+		if (!is_told(o))
+			continue;
+		put_what(p, r, o);
+		if (shown++)
+			continue;
+		put_had(p, o);
+		put_composition(p, o);
+		put_segments(p, o);
+		put_largest(p, o);
+	}
+	if (r->ooms_total > r->ooms_cnt) {
+		page__printf(p, "  … and %llu more before", (unsigned long long)(r->ooms_total - r->ooms_cnt));
+		page__end_line(p);
+	}
+}
+
+/* --- JSON --------------------------------------------------------------------------------------------- */
+
+static void put_json_live(struct json *j, const struct report *r, const struct report_oom *o)
+{
+	json__begin_flat(j, "categories", '{');
+	for (unsigned c = 0; c < CAT_MAX; c++)
+		if (o->cats[c] || c == CAT_UNKNOWN)
+			json__u64(j, category_name((enum category)c), o->cats[c]);
+	json__end(j, '}');
+	json__begin(j, "ops", '[');
+	for (size_t i = 0; i < o->ops_cnt; i++) {
+		json__begin_flat(j, NULL, '{');
+		json__str_or_null(j, "name", o->ops[i].name);
+		json__u64(j, "live", o->ops[i].live);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__begin(j, "blocks", '[');
+	for (size_t i = 0; i < o->blocks_cnt; i++) {
+		const struct report_block *b = &o->blocks[i];
+
+		json__begin_flat(j, NULL, '{');
+		json__u64(j, "id", b->id);
+		json__hex(j, "ptr", b->ptr);
+		json__u64(j, "size", b->size);
+		json__str(j, "cat", category_name((enum category)(b->cat < CAT_MAX ? b->cat : CAT_UNKNOWN)));
+		json__str_or_null(j, "op", b->op);
+		json__str_or_null(j, "region", b->region);
+		json__u64(j, "born_ns", b->born_ts_ns + (uint64_t)r->epoch_off_ns);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__begin(j, "segments", '[');
+	for (size_t i = 0; i < o->segs_cnt; i++)
+		segment_json(j, &o->segs[i]);
+	json__end(j, ']');
+}
+
+static void put_json(struct json *j, const struct report *r, const struct report_oom *o)
+{
+	static const char *const rss[MT_RSS_KINDS] = { "file", "anon", "swap", "shmem" };
+	char name[16];
+
+	json__begin(j, NULL, '{');
+	json__str(j, "kind", oom_kinds[o->kind <= OOM_DEATH ? o->kind : 0]);
+	json__u64(j, "t", o->ts_ns + (uint64_t)r->epoch_off_ns);
+	json__u64(j, "pid", o->pid);
+	json__u64(j, "tid", o->tid);
+	json__str(j, "comm", o->comm);
+	if (o->kind == OOM_DEATH) {
+		json__u64(j, "signal", (uint64_t)WTERMSIG((int)o->exit_status));
+		json__bool(j, "oom_killer", o->killed);
+		json__bool(j, "oom_marked", o->marked);
+		json__u64(j, "refused_before", refusal_before(r, o) ? refusal_before(r, o)->asked : 0);
+	} else {
+		json__str(j, "dev", dev_name(o->dev, name));
+		json__u64(j, "asked", o->asked);
+		json__u64(j, "times", o->times);
+		json__str_or_null(j, "op", o->op);
+		json__str_or_null(j, "region", o->region);
+		json__str_or_null(j, "api", o->api);
+		json__u64(j, "code", o->code);
+		json__u64(j, "allocated", o->allocated);
+		json__u64(j, "reserved", o->reserved);
+		json__u64(j, "free", o->unused);
+		json__u64(j, "largest_free", o->largest_free);
+		json__u64(j, "driver", o->driver);
+	}
+	json__u64(j, "live", o->live);
+	json__begin_flat(j, "rss", '{');
+	json__u64(j, "total", o->rss_total);
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		json__u64(j, rss[i], o->rss[i]);
+	json__end(j, '}');
+	put_json_live(j, r, o);
+	json__end(j, '}');
+}
+
+void oom_json(struct json *j, const struct report *r)
+{
+	json__begin(j, "ooms", '[');
+	for (size_t i = 0; i < r->ooms_cnt; i++)
+		put_json(j, r, &r->ooms[i]);
+	json__end(j, ']');
+	json__u64(j, "ooms_total", r->ooms_total);
+}

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tables/ranks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "timeline/ranks.h"
+#include "timeline/report.h"
+#include "view/report_words.h"
+
+#define STEPS_SHOWN 10
+#define BUCKETS_SHOWN 10
+#define OPS_SHOWN 5
+#define CATS_WORDS 2 /* categories named in a row */
+
+static const char *memory_word(const struct report_ranks *k)
+{
+	static const char *const words[RANK_MEMS] = { [RANK_MEM_CPU] = "cpu", [RANK_MEM_CUDA] = "cuda",
+						      [RANK_MEM_HOST] = "host" };
+
+	return words[k->memory < RANK_MEMS ? k->memory : RANK_MEM_CPU];
+}
+
+static const char *cat_word(unsigned cat)
+{
+	return category_name((enum category)(cat < CAT_MAX ? cat : CAT_UNKNOWN));
+}
+
+static const char *rank_state(char *buf, const struct report_rank *row)
+{
+	return proc_state(buf, &(struct report_proc){ .gone = row->gone, .exit_status = row->exit_status });
+}
+
+static struct rank_label label_of(const struct report_proc *p)
+{
+	struct rank_label label = { 0 };
+
+	for (size_t i = 0; i < p->labels_cnt; i++)
+		rank_label__add(&label, p->labels[i]);
+	return label;
+}
+
+/* --- text: the table ---------------------------------------------------------------------------------- */
+
+static int has_machines(const struct report_ranks *k)
+{
+	for (size_t i = 1; i < k->cnt; i++)
+		if (k->rows[i].machine != k->rows[0].machine)
+			return 1;
+	return 0;
+}
+
+static const char *number_words(char *buf, size_t size, const struct report_ranks *k, const struct report_rank *row)
+{
+	const char *job = k->jobs_cnt > 1 ? row->label.job : "", *host = has_machines(k) && row->host ? row->host : "";
+
+	snprintf(buf, size, "%u%s%.40s%s%.20s", row->rank, job[0] ? " " : "", job, host[0] ? " " : "", host);
+	return buf;
+}
+
+/* "ACTIVATION 61 %, PARAMETER 20 %": of its peak; what is not the first is left out rather than cut. */
+static void cats_words(char *buf, size_t size, const struct report_rank *row, int cols)
+{
+	unsigned used = 0;
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (int shown = 0; shown < CATS_WORDS && n < size; shown++) {
+		unsigned best = CAT_MAX;
+		char share[24], part[64];
+
+		for (unsigned c = 0; c < CAT_MAX; c++)
+			if (!(used & 1u << c) && row->cats[c].at_peak &&
+			    (best == CAT_MAX || row->cats[c].at_peak > row->cats[best].at_peak))
+				best = c;
+		if (best == CAT_MAX)
+			return;
+		used |= 1u << best;
+		snprintf(part, sizeof(part), "%s%s %s", n ? ", " : "", cat_word(best),
+			 fmt_share(share, (double)row->cats[best].at_peak, (double)row->peak));
+		if (n && n + strlen(part) > (size_t)cols)
+			return;
+		n += (size_t)snprintf(buf + n, size - n, "%s", part);
+	}
+}
+
+static void put_row(struct page *p, const struct report_ranks *k, const struct report_rank *row, int rank_cols, int cat_cols)
+{
+	uint64_t median = row->median_peak;
+	char text[TEXT_BYTES_MAX], a[24], state[32];
+
+	page__put(p, "  ");
+	page__cell(p, number_words(text, sizeof(text), k, row), rank_cols);
+	page__printf(p, "%8u%6zu", row->pid & ((1u << EV_MACHINE_SHIFT) - 1), row->procs_cnt);
+	page__cell(p, fmt_bytes(a, row->live), -10);
+	page__cell(p, fmt_bytes(a, row->peak), -10);
+	snprintf(a, sizeof(a), "%+.1f %%", median ? 100.0 * ((double)row->peak - (double)median) / (double)median : 0.0);
+	page__cell(p, a, -10);
+	page__cell(p, fmt_count(a, (double)row->steps_total), -7);
+	page__put(p, "  ");
+	cats_words(text, sizeof(text), row, cat_cols);
+	page__cell(p, text, cat_cols);
+	page__put(p, "  ");
+	page__cell(p, rank_state(state, row), 11);
+	page__end_line(p);
+}
+
+static void choose_row(uint8_t *chosen, size_t *cnt, size_t top, size_t row)
+{
+	if (*cnt == top || chosen[row])
+		return;
+	chosen[row] = 1;
+	(*cnt)++;
+}
+
+/* Where there is no room for all: those that somebody would look for, then from the first one on. */
+static size_t choose_rows(uint8_t chosen[RANKS_MAX], const struct report_ranks *k, size_t top)
+{
+	size_t cnt = 0;
+
+	choose_row(chosen, &cnt, top, k->max_row);
+	for (size_t i = 0; i < k->outliers_cnt; i++)
+		choose_row(chosen, &cnt, top, k->outliers[i].row);
+	for (size_t i = 0; i < k->cnt; i++)
+		if (k->rows[i].gone == 1 && k->rows[i].exit_status)
+			choose_row(chosen, &cnt, top, i);
+	choose_row(chosen, &cnt, top, k->median_row);
+	choose_row(chosen, &cnt, top, k->min_row);
+	for (size_t i = 0; i < k->cnt; i++)
+		choose_row(chosen, &cnt, top, i);
+	return cnt;
+}
+
+static void put_table(struct page *p, const struct report_ranks *k, size_t top)
+{
+	int rank_cols = k->jobs_cnt > 1 ? 24 : has_machines(k) ? 16 : 6, cat_cols = (int)p->width - rank_cols - 68;
+	uint8_t chosen[RANKS_MAX] = { 0 };
+	size_t cnt = choose_rows(chosen, k, top);
+
+	cat_cols = cat_cols < 12 ? 12 : cat_cols;
+	page__put(p, "  ");
+	page__cell(p, "rank", rank_cols);
+	page__put(p, "     pid procs      live      peak to median  steps  ");
+	page__cell(p, "its peak was", cat_cols);
+	page__put(p, "  state");
+	page__end_line(p);
+	for (size_t i = 0; i < k->cnt; i++)
+		if (chosen[i])
+			put_row(p, k, &k->rows[i], rank_cols, cat_cols);
+	if (cnt < k->cnt) {
+		page__printf(p, "  … and %zu more ranks (--top, --json)", k->cnt - cnt);
+		page__end_line(p);
+	}
+}
+
+/* --- text: who differs ---------------------------------------------------------------------------------- */
+
+static const char *signed_bytes(char *buf, int64_t v)
+{
+	char a[24];
+
+	snprintf(buf, 32, "%s %s", fmt_bytes(a, v < 0 ? 0 - (uint64_t)v : (uint64_t)v), v < 0 ? "below" : "above");
+	return buf;
+}
+
+static void put_outlier(struct page *p, const struct report_ranks *k, const struct report_outlier *o)
+{
+	const struct report_rank *row = &k->rows[o->row];
+	char text[400], name[80], a[24], b[32], c[24];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "rank %s: %s %s, %s the median rank", number_words(name, sizeof(name), k, row),
+			     o->by_live ? "now" : "peak", fmt_bytes(a, o->by_live ? row->live : row->peak),
+			     signed_bytes(b, o->more));
+	if (o->cat_more)
+		snprintf(text + n, sizeof(text) - n, "; of that %s in %s",
+			 fmt_bytes(c, o->cat_more < 0 ? 0 - (uint64_t)o->cat_more : (uint64_t)o->cat_more), cat_word(o->cat));
+	page__style(p, STYLE_RED);
+	page__put(p, "  stands out: ");
+	page__style(p, STYLE_PLAIN);
+	page__flow(p, 4, text);
+}
+
+static void put_jobs(struct page *p, const struct report_ranks *k)
+{
+	char text[300];
+
+	if (k->jobs_cnt > 1)
+		snprintf(text, sizeof(text), "%zu jobs%s: the ranks of each are compared with each other", k->jobs_cnt,
+			 k->claimed ? ", told apart by where their ranks meet or who launched them, for they have ranks of the "
+				      "same number at the same time" : "");
+	else if (k->claimed)
+		snprintf(text, sizeof(text), "processes that name the same rank at the same time, neither of them the other's "
+			 "child, have a row each (%zu such pairs)", k->claimed);
+	else
+		return;
+	page__put(p, "  ");
+	page__flow(p, 4, text);
+}
+
+static void put_missing(struct page *p, const struct report_ranks *k)
+{
+	char text[600];
+	size_t n;
+
+	if (!k->missing_total)
+		return;
+	n = (size_t)snprintf(text, sizeof(text), "not in this recording: %zu of %u ranks:", k->missing_total, k->world);
+	for (size_t i = 0; i < k->missing_cnt && n < sizeof(text) - 24; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " %u", k->missing[i]);
+	if (k->missing_total > k->missing_cnt)
+		snprintf(text + n, sizeof(text) - n, " …");
+	page__put(p, "  ");
+	page__flow(p, 4, text);
+}
+
+static void put_verdict(struct page *p, const struct report_ranks *k)
+{
+	const struct report_rank *max = &k->rows[k->max_row], *min = &k->rows[k->min_row], *mid = &k->rows[k->median_row];
+	char text[300], name[80], a[24];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "peaks: highest %s of rank %s", fmt_bytes(a, max->peak),
+			     number_words(name, sizeof(name), k, max));
+	n += (size_t)snprintf(text + n, sizeof(text) - n, ", median %s", fmt_bytes(a, mid->peak));
+	snprintf(text + n, sizeof(text) - n, ", lowest %s of rank %s", fmt_bytes(a, min->peak),
+		 number_words(name, sizeof(name), k, min));
+	page__put(p, "  ");
+	page__flow(p, 4, text);
+	put_jobs(p, k);
+	for (size_t i = 0; i < k->outliers_cnt; i++)
+		put_outlier(p, k, &k->outliers[i]);
+	if (!k->outliers_cnt && k->cnt > 1) {
+		page__put(p, "  no rank stands out");
+		page__end_line(p);
+	}
+	put_missing(p, k);
+	if (k->died) {
+		page__style(p, STYLE_RED);
+		page__printf(p, "  %zu rank%s ended by a signal or failed", k->died, k->died == 1 ? "" : "s");
+		page__style(p, STYLE_PLAIN);
+		page__end_line(p);
+	}
+	if (k->not_listed) {
+		page__printf(p, "  %zu processes found no room (at most %u ranks): they count as others", k->not_listed,
+			     RANKS_MAX);
+		page__end_line(p);
+	}
+	if (k->others_peak) {
+		page__printf(p, "  processes that are no rank: live %s", fmt_bytes(a, k->others_live));
+		page__printf(p, ", peak %s", fmt_bytes(a, k->others_peak));
+		page__end_line(p);
+	}
+}
+
+/* --- text: over time -------------------------------------------------------------------------------------- */
+
+static void put_spread(struct page *p, uint64_t min, uint64_t median, uint64_t max)
+{
+	char a[24];
+
+	page__cell(p, fmt_bytes(a, min), -10);
+	page__cell(p, fmt_bytes(a, median), -10);
+	page__cell(p, fmt_bytes(a, max), -10);
+	snprintf(a, sizeof(a), "%+.1f %%", median ? 100.0 * ((double)max - (double)median) / (double)median : 0.0);
+	page__cell(p, a, -12);
+}
+
+static void put_steps(struct page *p, const struct report_ranks *k)
+{
+	size_t shown = k->steps_cnt < STEPS_SHOWN ? k->steps_cnt : STEPS_SHOWN;
+	char name[80], a[24];
+
+	page__heading(p, "Imbalance by step: the highest of each rank from its mark to the next");
+	page__put(p, "      step    lowest    median   highest  to median  begun apart  highest is");
+	page__end_line(p);
+	for (size_t i = 0; i < shown; i++) {
+		const struct report_step_row *s = &k->steps[shown == 1 ? 0 : i * (k->steps_cnt - 1) / (shown - 1)];
+
+		page__printf(p, "  %8llu", (unsigned long long)s->number);
+		put_spread(p, s->min, s->median, s->max);
+		page__cell(p, fmt_ns(a, s->late_ns), -13);
+		page__printf(p, "  rank ");
+		page__put(p, number_words(name, sizeof(name), k, &k->rows[s->max_row]));
+		page__end_line(p);
+	}
+}
+
+static void put_buckets(struct page *p, const struct report_ranks *k)
+{
+	const struct series *s = &k->rows[0].series;
+	size_t shown = s->cnt < BUCKETS_SHOWN ? s->cnt : BUCKETS_SHOWN;
+	uint64_t max, median, min;
+	char a[24];
+
+	page__heading(p, "Imbalance over time (no steps that all ranks made were seen)");
+	page__put(p, "     after    lowest    median   highest  to median");
+	page__end_line(p);
+	for (size_t i = 0; i < shown; i++) {
+		size_t at = shown == 1 ? 0 : i * (s->cnt - 1) / (shown - 1);
+
+		if (!report_ranks__bucket(k, at, &max, &median, &min))
+			continue;
+		page__cell(p, fmt_ns(a, s->points[at].ts_ns - k->start_ts_ns), -10);
+		put_spread(p, min, median, max);
+		page__end_line(p);
+	}
+}
+
+/* --- text: the worst --------------------------------------------------------------------------------------- */
+
+static void put_worst(struct page *p, const struct report_ranks *k)
+{
+	const struct report_rank *row = &k->rows[k->max_row];
+	const struct report *w = k->worst;
+	char title[120], name[80], a[24];
+
+	snprintf(title, sizeof(title), "The highest peak: rank %s, %s", number_words(name, sizeof(name), k, row),
+		 fmt_bytes(a, row->peak));
+	page__heading(p, title);
+	for (unsigned c = 0; c < CAT_MAX; c++) {
+		if (!row->cats[c].at_peak)
+			continue;
+		page__put(p, "  ");
+		page__cell(p, cat_word(c), 18);
+		page__cell(p, fmt_bytes(a, row->cats[c].at_peak), -10);
+		page__cell(p, fmt_share(a, (double)row->cats[c].at_peak, (double)row->peak), -9);
+		snprintf(title, sizeof(title), "%+.1f %%", row->peak ? 100.0 * ((double)row->cats[c].at_peak -
+			 (double)k->rows[k->median_row].cats[c].at_peak) / (double)row->peak : 0.0);
+		page__cell(p, title, -10);
+		page__put(p, " against the median rank");
+		page__end_line(p);
+	}
+	for (size_t i = 0; i < w->ops_cnt && i < OPS_SHOWN && w->ops[i].at_peak; i++) {
+		page__put(p, "  ");
+		page__cell(p, w->ops[i].name, 40);
+		page__cell(p, fmt_bytes(a, w->ops[i].at_peak), -10);
+		page__cell(p, fmt_share(a, (double)w->ops[i].at_peak, (double)row->peak), -9);
+		page__end_line(p);
+	}
+}
+
+void ranks_text(struct page *p, const struct report *r, size_t top)
+{
+	const struct report_ranks *k = r->ranks;
+	const char *job = k->jobs_cnt == 1 ? k->rows[0].label.job : "";
+	char title[120];
+
+	snprintf(title, sizeof(title), "Ranks (%s)%s%.40s", memory_word(k), job[0] ? ", job " : "", job);
+	page__heading(p, title);
+	put_table(p, k, top);
+	put_verdict(p, k);
+	if (k->steps_cnt)
+		put_steps(p, k);
+	else
+		put_buckets(p, k);
+	put_worst(p, k);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------------------- */
+
+static uint64_t epoch(const struct report_ranks *k, uint64_t ts_ns)
+{
+	return ts_ns ? (uint64_t)((int64_t)ts_ns + k->epoch_off_ns) : 0;
+}
+
+static void put_num(struct json *j, const struct rank_label *label, const char *key, enum rank_num which)
+{
+	if (rank_label__num(label, which) >= 0)
+		json__i64(j, key, rank_label__num(label, which));
+}
+
+static void put_label(struct json *j, const struct rank_label *label)
+{
+	put_num(j, label, "local_rank", RANK_OF_NODE);
+	put_num(j, label, "world_size", RANK_WORLD);
+	put_num(j, label, "local_world_size", RANK_WORLD_OF_NODE);
+	put_num(j, label, "node_rank", RANK_NODE);
+	put_num(j, label, "nodes", RANK_NODES);
+	if (label->node[0])
+		json__str(j, "node", label->node);
+	if (label->job[0])
+		json__str(j, "job", label->job);
+}
+
+void proc_rank_json(struct json *j, const struct report_proc *p)
+{
+	struct rank_label label = label_of(p);
+	uint32_t rank;
+
+	if (rank_label__rank(&label, &rank) == RANK_NONE)
+		return;
+	json__begin_flat(j, "rank", '{');
+	json__u64(j, "rank", rank);
+	put_label(j, &label);
+	json__end(j, '}');
+}
+
+static void put_series(struct json *j, const struct series *s)
+{
+	json__begin_flat(j, "series", '[');
+	for (size_t i = 0; i < s->cnt; i++)
+		json__u64(j, NULL, s->points[i].live_max);
+	json__end(j, ']');
+}
+
+static void put_rank_json(struct json *j, const struct report_ranks *k, const struct report_rank *row)
+{
+	char state[32];
+
+	json__begin(j, NULL, '{');
+	json__u64(j, "rank", row->rank);
+	put_label(j, &row->label);
+	json__u64(j, "machine", row->machine);
+	json__str_or_null(j, "host", row->host);
+	json__u64(j, "pid", row->pid);
+	json__u64(j, "processes", row->procs_cnt);
+	json__str(j, "state", rank_state(state, row));
+	json__u64(j, "live", row->live);
+	json__u64(j, "peak", row->peak);
+	json__u64(j, "peak_ns", epoch(k, row->peak_ts_ns));
+	json__u64(j, "rss_peak", row->rss_peak);
+	json__begin(j, "categories", '{');
+	for (unsigned c = 0; c < CAT_MAX; c++) {
+		if (c >= CAT_COMPAT_MAX && !row->cats[c].byte_ns)
+			continue;
+		json__begin_flat(j, cat_word(c), '{');
+		json__u64(j, "live", row->cats[c].live);
+		json__u64(j, "at_peak", row->cats[c].at_peak);
+		json__u64(j, "byte_ns", row->cats[c].byte_ns);
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+	json__u64(j, "steps_total", row->steps_total);
+	json__begin(j, "steps", '[');
+	for (size_t i = 0; i < row->steps_cnt; i++) {
+		json__begin_flat(j, NULL, '{');
+		json__u64(j, "number", row->steps[i].number);
+		json__u64(j, "ns", epoch(k, row->steps[i].ts_ns));
+		json__u64(j, "peak", row->steps[i].peak);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	put_series(j, &row->series);
+	json__end(j, '}');
+}
+
+static void put_outliers_json(struct json *j, const struct report_ranks *k)
+{
+	json__begin(j, "outliers", '[');
+	for (size_t i = 0; i < k->outliers_cnt; i++) {
+		const struct report_outlier *o = &k->outliers[i];
+
+		json__begin_flat(j, NULL, '{');
+		json__u64(j, "rank", k->rows[o->row].rank);
+		json__u64(j, "machine", k->rows[o->row].machine);
+		json__u64(j, "index", o->row);
+		json__str(j, "by", o->by_live ? "live" : "peak");
+		json__f64(j, "score", o->score);
+		json__i64(j, "more", o->more);
+		json__str(j, "category", cat_word(o->cat));
+		json__i64(j, "category_more", o->cat_more);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}
+
+static void put_steps_json(struct json *j, const struct report_ranks *k)
+{
+	json__begin(j, "steps", '[');
+	for (size_t i = 0; i < k->steps_cnt; i++) {
+		const struct report_step_row *s = &k->steps[i];
+
+		json__begin_flat(j, NULL, '{');
+		json__u64(j, "number", s->number);
+		json__u64(j, "ns", epoch(k, s->ts_ns));
+		json__u64(j, "begun_apart_ns", s->late_ns);
+		json__u64(j, "min", s->min);
+		json__u64(j, "median", s->median);
+		json__u64(j, "max", s->max);
+		json__u64(j, "max_rank", k->rows[s->max_row].rank);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}
+
+static void put_over_time_json(struct json *j, const struct report_ranks *k)
+{
+	uint64_t max, median, min;
+
+	json__begin(j, "over_time", '{');
+	json__u64(j, "from_ns", epoch(k, k->start_ts_ns));
+	json__u64(j, "bucket_ns", k->cnt ? k->rows[0].series.bucket_ns : 0);
+	json__begin(j, "max_median_min", '[');
+	for (size_t i = 0; report_ranks__bucket(k, i, &max, &median, &min); i++) {
+		json__begin_flat(j, NULL, '[');
+		json__u64(j, NULL, max);
+		json__u64(j, NULL, median);
+		json__u64(j, NULL, min);
+		json__end(j, ']');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
+void ranks_json(struct json *j, const struct report *r)
+{
+	const struct report_ranks *k = r->ranks;
+	uint64_t sum;
+
+	if (!k)
+		return;
+	sum = k->others_live;
+	for (size_t i = 0; i < k->cnt; i++)
+		sum += k->rows[i].live;
+	json__begin(j, "ranks", '{');
+	json__str(j, "memory", memory_word(k));
+	json__u64(j, "count", k->cnt);
+	json__u64(j, "world_size", k->world);
+	json__u64(j, "missing_total", k->missing_total);
+	json__begin_flat(j, "missing", '[');
+	for (size_t i = 0; i < k->missing_cnt; i++)
+		json__u64(j, NULL, k->missing[i]);
+	json__end(j, ']');
+	json__u64(j, "died", k->died);
+	json__u64(j, "not_listed", k->not_listed);
+	json__u64(j, "jobs", k->jobs_cnt);
+	json__u64(j, "highest_index", k->max_row);
+	json__u64(j, "median_index", k->median_row);
+	json__u64(j, "highest", k->rows[k->max_row].rank);
+	json__u64(j, "median", k->rows[k->median_row].rank);
+	json__u64(j, "lowest", k->rows[k->min_row].rank);
+	put_outliers_json(j, k);
+	json__u64(j, "live_sum", sum);
+	json__u64(j, "others_live", k->others_live);
+	json__u64(j, "others_peak", k->others_peak);
+	json__begin(j, "list", '[');
+	for (size_t i = 0; i < k->cnt; i++)
+		put_rank_json(j, k, &k->rows[i]);
+	json__end(j, ']');
+	put_steps_json(j, k);
+	put_over_time_json(j, k);
+	json__end(j, '}');
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Terms are explained where they stand; docs/gpu.md has them at length. */
+#include "view/tables/segments.h"
+
+#include <stdio.h>
+
+#include "event/event.h"
+#include "view/json.h"
+#include "view/page.h"
+#include "view/report_words.h"
+#include "view/view.h"
+
+static const struct {
+	const char *key, *words;
+} kinds[MT_SEG_MAX] = {
+	[MT_SEG_DEVICE] = { "device", "cudaMalloc" },
+	[MT_SEG_MANAGED] = { "managed", "managed" },
+	[MT_SEG_PINNED] = { "pinned", "pinned host memory" },
+	[MT_SEG_REGISTERED] = { "registered", "registered host pages" },
+	[MT_SEG_ASYNC] = { "async", "stream-ordered" },
+	[MT_SEG_ARRAY] = { "array", "arrays" },
+	[MT_SEG_PHYSICAL] = { "physical", "virtual memory API" },
+	[MT_SEG_IMPORTED] = { "imported", "imported from others" },
+	[MT_SEG_NCCL] = { "nccl", "ncclMemAlloc" },
+	[MT_SEG_GRAPH] = { "graph", "graph nodes" },
+	[MT_SEG_RESERVED] = { "reserved", "reserved addresses" },
+};
+
+const char *seg_kind_name(unsigned kind)
+{
+	return kind < MT_SEG_MAX && kinds[kind].key ? kinds[kind].key : "?";
+}
+
+const char *seg_kind_words(unsigned kind)
+{
+	return kind < MT_SEG_MAX && kinds[kind].words ? kinds[kind].words : "?";
+}
+
+const char *backend_name(unsigned backend)
+{
+	static const char *const names[BACKEND_MAX] = { "unknown", "caching", "expandable segments", "cudaMallocAsync",
+							"no caching" };
+
+	return backend < BACKEND_MAX ? names[backend] : "?";
+}
+
+int segments_are_seen(const struct report_segments *s)
+{
+	return s->seen || s->totals || s->requests || s->nvml;
+}
+
+double segments_fragmentation(const struct report_segments *s)
+{
+	uint64_t unused = s->inactive + s->free_cached;
+
+	return unused && s->largest_free < unused ? 1 - (double)s->largest_free / (double)unused : 0;
+}
+
+/* --- text --------------------------------------------------------------------------------------------- */
+
+static size_t add(char *buf, size_t size, size_t at, const char *text, const char *value)
+{
+	int n = at < size ? snprintf(buf + at, size - at, "%s%s", text, value) : 0;
+
+	return at + (n > 0 ? (size_t)n : 0);
+}
+
+size_t segments_layers_text(char *buf, size_t size, const struct report_segments *s)
+{
+	char b[24];
+	size_t n = add(buf, size, 0, "driver ", fmt_bytes(b, s->driver));
+
+	n = add(buf, size, n, s->totals ? " = allocator " : " = framework ", fmt_bytes(b, s->allocator));
+	n = add(buf, size, n, " (tensors ", fmt_bytes(b, s->tensors));
+	if (s->rounding)
+		n = add(buf, size, n, " + rounding ", fmt_bytes(b, s->rounding));
+	if (s->late)
+		n = add(buf, size, n, " + used by a stream ", fmt_bytes(b, s->late));
+	n = add(buf, size, n, s->totals ? " + free " : " + unused ", fmt_bytes(b, s->unused));
+	n = add(buf, size, n, ") + others ", fmt_bytes(b, s->others));
+	if (s->communication)
+		n = add(buf, size, add(buf, size, n, " (communication ", fmt_bytes(b, s->communication)), ")", "");
+	return n;
+}
+
+static void put_flow(struct page *p, const char *text)
+{
+	page__put(p, "  ");
+	page__flow(p, 2, text);
+}
+
+static void put_free(struct page *p, const struct report_segments *s)
+{
+	char text[300], a[24], b[24], c[24], d[24];
+
+	if (!s->totals || !(s->inactive + s->free_cached))
+		return;
+	snprintf(text, sizeof(text),
+		 "free in segments seen: %s beside live blocks, %s in whole segments; largest piece %s, "
+		 "fragmentation %s (1 - largest / free)",
+		 fmt_bytes(a, s->inactive), fmt_bytes(b, s->free_cached), fmt_bytes(c, s->largest_free),
+		 fmt_share(d, segments_fragmentation(s), 1));
+	put_flow(p, text);
+}
+
+/* record_stream */
+static void put_late(struct page *p, const struct report_segments *s)
+{
+	char text[200], a[24], b[24], c[24], d[24];
+
+	if (!s->late_blocks)
+		return;
+	snprintf(text, sizeof(text),
+		 "freed while another stream used it (record_stream): %s blocks, %s now (peak %s); active %s",
+		 fmt_count(a, (double)s->late_blocks), fmt_bytes(b, s->late), fmt_bytes(c, s->late_peak),
+		 fmt_bytes(d, s->allocated + s->late));
+	put_flow(p, text);
+}
+
+static void put_before(struct page *p, const struct report_segments *s)
+{
+	char text[200], a[24], b[24];
+
+	if (!s->allocated_before && !s->reserved_before)
+		return;
+	snprintf(text, sizeof(text), "from before the attach: %s in blocks that nothing has used since, %s in segments",
+		 fmt_bytes(a, s->allocated_before), fmt_bytes(b, s->reserved_before));
+	put_flow(p, text);
+}
+
+static void put_kinds(struct page *p, const char *title, const struct report_seg *segs)
+{
+	char text[600], a[24], b[24];
+	size_t n = 0;
+
+	for (unsigned i = 1; i < MT_SEG_MAX && n < sizeof(text) - 120; i++)
+		if (segs[i].allocs)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s %s %s (peak %s)", n ? "," : title,
+					      kinds[i].words, fmt_bytes(a, segs[i].live), fmt_bytes(b, segs[i].peak));
+	if (n)
+		put_flow(p, text);
+}
+
+static void put_comm(struct page *p, const struct report_segments *s)
+{
+	char text[200], a[24], b[24], c[24], d[24];
+
+	if (!s->comm_peak && !s->comms_made && !s->comms_ended)
+		return;
+	snprintf(text, sizeof(text), "communication: %s (peak %s); communicators made %s, ended %s", fmt_bytes(a, s->comm),
+		 fmt_bytes(b, s->comm_peak), fmt_count(c, (double)s->comms_made), fmt_count(d, (double)s->comms_ended));
+	put_flow(p, text);
+}
+
+static void put_graphs(struct page *p, const struct report_segments *s)
+{
+	char text[200], a[24], b[24], c[24];
+
+	if (!s->graphs)
+		return;
+	snprintf(text, sizeof(text),
+		 "graphs with memory of their own: %s, launched %s times; the largest needs %s while it runs, which the "
+		 "driver keeps until a trim",
+		 fmt_count(a, (double)s->graphs), fmt_count(b, (double)s->launches), fmt_bytes(c, s->graph_peak));
+	put_flow(p, text);
+}
+
+static void put_fails(struct page *p, const struct report_seg *segs)
+{
+	char a[24], b[24];
+
+	for (unsigned i = 1; i < MT_SEG_MAX; i++) {
+		if (!segs[i].fails)
+			continue;
+		page__style(p, STYLE_RED);
+		page__printf(p, "  %s refused %s times, last %s (code %u)", kinds[i].words,
+			     fmt_count(a, (double)segs[i].fails), fmt_bytes(b, segs[i].fail_bytes_last),
+			     segs[i].fail_code_last);
+		page__style(p, STYLE_PLAIN);
+		page__end_line(p);
+	}
+}
+
+static void put_nvml(struct page *p, const struct report_segments *s)
+{
+	char text[300], a[24], b[24], c[24];
+	int n;
+
+	if (!s->nvml)
+		return;
+	n = snprintf(text, sizeof(text), "NVML: %s of the device in use", fmt_bytes(a, s->nvml_used));
+	if (s->nvml_procs)
+		snprintf(text + n, sizeof(text) - (size_t)n,
+			 ", %s by these processes: %s more than the driver was seen to give (contexts, code, from before "
+			 "the attach)",
+			 fmt_bytes(b, s->nvml_own), fmt_bytes(c, s->residual));
+	put_flow(p, text);
+}
+
+void segments_text(struct page *p, const struct report *r, const struct report_dev *d)
+{
+	const struct report_segments *s = &d->segs;
+	char text[400], a[24], b[24], c[24];
+	size_t n;
+
+	if (!segments_are_seen(s))
+		return;
+	n = segments_layers_text(text, sizeof(text), s);
+	if (s->backend && n < sizeof(text))
+		snprintf(text + n, sizeof(text) - n, "   [%s]", backend_name(s->backend));
+	put_flow(p, text);
+	if (s->peak) {
+		n = (size_t)snprintf(text, sizeof(text), "segments since the attach: %s   peak %s", fmt_bytes(a, s->live),
+				     fmt_bytes(b, s->peak));
+		if (s->peak_ts_ns >= r->start_ts_ns)
+			snprintf(text + n, sizeof(text) - n, " after %s", fmt_ns(c, s->peak_ts_ns - r->start_ts_ns));
+		put_flow(p, text);
+	}
+	put_free(p, s);
+	put_late(p, s);
+	put_before(p, s);
+	put_kinds(p, "by kind:", s->kinds);
+	put_comm(p, s);
+	put_graphs(p, s);
+	if (s->resets || s->trims) {
+		snprintf(text, sizeof(text), "resets %s, trims %s", fmt_count(a, (double)s->resets),
+			 fmt_count(b, (double)s->trims));
+		put_flow(p, text);
+	}
+	put_fails(p, s->kinds);
+	put_nvml(p, s);
+}
+
+void segments_text_host(struct page *p, const struct report *r)
+{
+	unsigned any = 0;
+	char a[24], b[24];
+
+	for (unsigned i = 1; i < MT_SEG_MAX; i++)
+		any |= r->unknown[i].allocs || r->unknown[i].fails;
+	if (!any)
+		return;
+	page__heading(p, "Driver calls of no known device");
+	put_kinds(p, "given:", r->unknown);
+	if (r->unknown_comm_peak) {
+		page__printf(p, "  of it for communication: %s (peak %s)", fmt_bytes(a, r->unknown_comm),
+			     fmt_bytes(b, r->unknown_comm_peak));
+		page__end_line(p);
+	}
+	put_fails(p, r->unknown);
+}
+
+/* --- JSON --------------------------------------------------------------------------------------------- */
+
+static void put_json_kinds(struct json *j, const struct report_seg *segs)
+{
+	json__begin(j, "kinds", '{');
+	for (unsigned i = 1; i < MT_SEG_MAX; i++) {
+		const struct report_seg *k = &segs[i];
+
+		if (!k->allocs && !k->fails && !k->live)
+			continue;
+		json__begin_flat(j, seg_kind_name(i), '{');
+		json__u64(j, "live", k->live);
+		json__u64(j, "peak", k->peak);
+		json__u64(j, "allocs", k->allocs);
+		json__u64(j, "frees", k->frees);
+		json__u64(j, "dropped", k->dropped);
+		json__u64(j, "fails", k->fails);
+		json__u64(j, "fail_bytes_last", k->fail_bytes_last);
+		json__u64(j, "fail_code_last", k->fail_code_last);
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+}
+
+static void put_json_layers(struct json *j, const struct report_segments *s)
+{
+	json__begin_flat(j, "layers", '{');
+	json__u64(j, "driver", s->driver);
+	json__u64(j, "allocator", s->allocator);
+	json__u64(j, "tensors", s->tensors);
+	json__u64(j, "rounding", s->rounding);
+	json__u64(j, "late", s->late);
+	json__u64(j, "free", s->unused);
+	json__u64(j, "others", s->others);
+	json__u64(j, "communication", s->communication);
+	json__end(j, '}');
+}
+
+void segment_json(struct json *j, const struct report_seg_row *s)
+{
+	char addr[24];
+
+	snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)s->addr);
+	json__begin_flat(j, NULL, '{');
+	json__str(j, "kind", seg_kind_name(s->kind));
+	json__u64(j, "pid", s->pid);
+	json__str(j, "addr", addr);
+	json__u64(j, "size", s->size);
+	json__bool(j, "communication", s->is_comm);
+	json__bool(j, "cached", s->is_cached);
+	json__u64(j, "used", s->used);
+	json__u64(j, "largest_free", s->largest_free);
+	json__u64(j, "blocks", s->blocks);
+	json__end(j, '}');
+}
+
+static void put_json_rows(struct json *j, const struct report *r, uint8_t dev)
+{
+	json__begin(j, "largest", '[');
+	for (size_t i = 0; i < r->seg_rows_cnt; i++)
+		if (r->seg_rows[i].dev == dev)
+			segment_json(j, &r->seg_rows[i]);
+	json__end(j, ']');
+}
+
+static void put_json_allocator(struct json *j, const struct report_segments *s)
+{
+	if (s->totals) {
+		json__u64(j, "allocated", s->allocated);
+		json__u64(j, "allocated_peak", s->allocated_peak);
+		json__u64(j, "allocated_before", s->allocated_before);
+		json__u64(j, "reserved", s->reserved);
+		json__u64(j, "reserved_peak", s->reserved_peak);
+		json__u64(j, "reserved_before", s->reserved_before);
+		json__u64(j, "inactive", s->inactive);
+		json__u64(j, "free_cached", s->free_cached);
+		json__u64(j, "largest_free", s->largest_free);
+		json__f64(j, "fragmentation", segments_fragmentation(s));
+	}
+	if (s->requests) {
+		json__u64(j, "requested", s->requested);
+		json__u64(j, "requested_peak", s->requested_peak);
+		json__u64(j, "rounding", s->rounding);
+	}
+	if (s->totals && s->requests) {
+		json__u64(j, "active", s->allocated + s->late);
+		json__u64(j, "late", s->late);
+		json__u64(j, "late_peak", s->late_peak);
+		json__u64(j, "late_blocks", s->late_blocks);
+	}
+}
+
+void segments_json(struct json *j, const struct report *r, const struct report_dev *d)
+{
+	const struct report_segments *s = &d->segs;
+
+	if (!segments_are_seen(s))
+		return;
+	json__begin(j, "segments", '{');
+	json__u64(j, "live", s->live);
+	json__u64(j, "peak", s->peak);
+	json__u64(j, "peak_ns", s->peak_ts_ns ? s->peak_ts_ns + (uint64_t)r->epoch_off_ns : 0);
+	json__str(j, "backend", backend_name(s->backend));
+	json__u64(j, "cached", s->cached);
+	json__u64(j, "other", s->other);
+	put_json_allocator(j, s);
+	json__u64(j, "resets", s->resets);
+	json__u64(j, "trims", s->trims);
+	json__begin_flat(j, "communication", '{');
+	json__u64(j, "live", s->comm);
+	json__u64(j, "peak", s->comm_peak);
+	json__u64(j, "communicators_made", s->comms_made);
+	json__u64(j, "communicators_ended", s->comms_ended);
+	json__end(j, '}');
+	json__begin_flat(j, "graphs", '{');
+	json__u64(j, "with_memory", s->graphs);
+	json__u64(j, "launches", s->launches);
+	json__u64(j, "largest", s->graph_peak);
+	json__end(j, '}');
+	put_json_layers(j, s);
+	put_json_kinds(j, s->kinds);
+	put_json_rows(j, r, d->dev);
+	json__end(j, '}');
+	if (!s->nvml)
+		return;
+	json__begin_flat(j, "nvml", '{');
+	json__u64(j, "used", s->nvml_used);
+	json__u64(j, "used_peak", s->nvml_used_peak);
+	if (s->nvml_procs) {
+		json__u64(j, "processes", s->nvml_own);
+		json__u64(j, "processes_peak", s->nvml_own_peak);
+		json__u64(j, "residual", s->residual);
+	}
+	json__end(j, '}');
+}
+
+void segments_json_host(struct json *j, const struct report *r)
+{
+	unsigned any = 0;
+
+	for (unsigned i = 1; i < MT_SEG_MAX; i++)
+		any |= r->unknown[i].allocs || r->unknown[i].fails;
+	if (!any)
+		return;
+	json__begin(j, "no_device", '{');
+	put_json_kinds(j, r->unknown);
+	json__begin_flat(j, "communication", '{');
+	json__u64(j, "live", r->unknown_comm);
+	json__u64(j, "peak", r->unknown_comm_peak);
+	json__end(j, '}');
+	json__end(j, '}');
+}

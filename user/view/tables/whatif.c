@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tables/whatif.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "view/json.h"
+#include "view/page.h"
+
+#define WIDTH 100
+
+static double share(const struct whatif *w, uint64_t bytes)
+{
+	uint64_t all = w->mates.paired + w->mates.alone;
+
+	return all ? (double)bytes / (double)all : 0;
+}
+
+static double paired_share(const struct whatif *w)
+{
+	return share(w, w->mates.paired);
+}
+
+static double fit_error(const struct whatif *w)
+{
+	return (double)w->second_fitted / (double)w->second - 1;
+}
+
+static void put_batch(struct page *p, const struct whatif_view *v)
+{
+	const struct whatif *w = v->w;
+	char text[400];
+
+	if (!v->opts->batch_a)
+		return;
+	if (v->opts->batch)
+		snprintf(text, sizeof(text), "%" PRIu64 " instead of %" PRIu64, v->opts->batch, v->opts->batch_a);
+	else
+		snprintf(text, sizeof(text), "%" PRIu64 " as recorded", v->opts->batch_a);
+	snprintf(text + strlen(text), sizeof(text) - strlen(text), "; %.1f %% of the step's bytes %s", 100 * paired_share(w),
+		 v->opts->batch_b ? "were found in both recordings" : "go with it, by their kind");
+	page__para(p, "batch", text);
+}
+
+/* The least and the most that it can be, and what makes it so. */
+static void put_sure(struct page *p, const struct whatif_view *v)
+{
+	const struct whatif *w = v->w;
+	const uint64_t *between = v->opts->batch ? w->between : w->largest_between;
+	double off = w->variation_a > w->variation_b ? w->variation_a : w->variation_b;
+	char text[400], a[24], b[24];
+	size_t n;
+
+	if (!v->opts->batch_a || !between[1])
+		return;
+	n = (size_t)snprintf(text, sizeof(text), "between %s and %s: ", fmt_bytes(a, between[0]), fmt_bytes(b, between[1]));
+	if (v->opts->batch_b)
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "%.1f %% of the bytes are in one recording alone, %.1f %% go with no line of the batch",
+				      100 * share(w, w->mates.alone), 100 * share(w, w->mates.unsure));
+	else
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "of one recording, kinds of blocks alone say what goes with the batch");
+	if (off > 0)
+		snprintf(text + n, sizeof(text) - n, "; the steps before the last one were up to %s off it",
+			 fmt_bytes(a, (uint64_t)off));
+	page__para(p, "how sure", text);
+}
+
+/* The answer, and how far what it rests on is from what was measured. */
+static void put_largest(struct page *p, const struct whatif_view *v)
+{
+	const uint64_t most = v->opts->batch_b > v->opts->batch_a ? v->opts->batch_b : v->opts->batch_a;
+	const struct whatif *w = v->w;
+	char text[400], a[24], b[24];
+	size_t n;
+
+	if (!v->opts->budget || !v->opts->batch_a)
+		return;
+	if (w->largest_batch)
+		n = (size_t)snprintf(text, sizeof(text),
+				     "The largest batch that fits into %s is %" PRIu64 ", with a peak of %s.",
+				     fmt_bytes(a, v->opts->budget), w->largest_batch, fmt_bytes(b, w->at_largest));
+	else
+		n = (size_t)snprintf(text, sizeof(text), "No batch fits into %s.", fmt_bytes(a, v->opts->budget));
+	if (w->second)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " The fit is %+.2f %% off the measured peak with %" PRIu64,
+				      100 * fit_error(w), v->opts->batch_b);
+	else
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " From one recording, nothing to hold it against");
+	if (w->largest_batch > most)
+		snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " is %s times what was recorded.", w->largest_batch,
+			 fmt_count(a, (double)w->largest_batch / (double)most));
+	else
+		snprintf(text + n, sizeof(text) - n, ".");
+	page__flow(p, 0, text);
+}
+
+static void put_shard(struct page *p, const struct whatif_view *v)
+{
+	const struct shard_result *s = &v->w->shard;
+	char text[400], a[24], b[24], c[24], d[24];
+
+	if (!v->opts->ranks)
+		return;
+	snprintf(text, sizeof(text),
+		 "of %" PRIu32 " ranks each has %s of %s of parameters; gathered at a time: %s of the root and units of at "
+		 "most %s (%zu%s), parameters %s",
+		 v->opts->ranks, fmt_bytes(a, s->sharded), fmt_bytes(b, s->parameters), fmt_bytes(c, s->root),
+		 fmt_bytes(d, s->largest), s->units,
+		 s->is_guess ? ", the members of numbered lists" : "",
+		 v->opts->no_reshard ? "kept from forward to backward" : "dropped after forward");
+	page__para(p, "shard", text);
+}
+
+static void put_modules(struct page *p, const struct whatif_view *v)
+{
+	const struct recompute_result *s = &v->w->recompute;
+	size_t least = RECOMPUTE_STEPS_MAX;
+	char text[240], a[24];
+
+	page__heading(p, "Checkpointed, one after the other");
+	page__put(p, "  ");
+	page__cell(p, "not kept", -11);
+	page__cell(p, "runs again", -12);
+	page__cell(p, "peak then", -11);
+	page__cell(p, "time in all", -12);
+	page__put(p, "  module");
+	page__end_line(p);
+	for (size_t k = 0; k < s->cnt; k++) {
+		const struct recompute_module *m = &s->modules[k];
+		char safe[TEXT_BYTES_MAX];
+
+		page__put(p, "  ");
+		page__cell(p, fmt_bytes(a, (uint64_t)m->bytes), -11);
+		page__cell(p, fmt_ns(a, m->time_ns), -12);
+		page__cell(p, fmt_bytes(a, m->peak), -11);
+		page__cell(p, fmt_ns(a, m->time_all_ns), -12);
+		text_fit(safe, sizeof(safe), m->path, 50);
+		page__printf(p, "  %s%s", safe, m->is_chosen ? "" : " (not chosen)");
+		page__end_line(p);
+		least = m->steps < least ? m->steps : least;
+	}
+	snprintf(text, sizeof(text), "Times: the median of %zu recorded step%s, with Python and the tracing in them", least,
+		 least == 1 ? "" : "s");
+	if (v->probe_share > 0)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), " (its probes took %s of the job's CPU time)",
+			 fmt_share(a, v->probe_share, 1));
+	page__end_line(p);
+	page__flow(p, 0, strcat(text, "."));
+}
+
+static void put_checkpoint(struct page *p, const struct whatif_view *v)
+{
+	const struct recompute_result *s = &v->w->recompute;
+	char text[400], a[24], b[24];
+
+	if (!v->opts->checkpoint)
+		return;
+	if (v->opts->budget && !v->opts->batch_a)
+		snprintf(text, sizeof(text), "%zu of %zu modules, %s of running again a step; %s %s (%s)", s->chosen, s->cnt,
+			 fmt_ns(a, s->time_ns), s->fits ? "the least that fits into" : "no set fits into",
+			 fmt_bytes(b, v->opts->budget), s->is_exact ? "of all sets" : "in the order below");
+	else
+		snprintf(text, sizeof(text), "%zu modules, %s of running again a step", s->chosen, fmt_ns(a, s->time_ns));
+	page__para(p, "checkpoint", text);
+	put_modules(p, v);
+}
+
+int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_opts *opts)
+{
+	const struct whatif *w = v->w;
+	char safe[TEXT_BYTES_MAX], text[400], dev[16], a[24], b[24];
+	struct page p;
+	int err = page__init(&p, out, opts->width ? opts->width : WIDTH, opts->color);
+
+	if (err)
+		return err;
+	text_fit(safe, sizeof(safe), v->path, 60);
+	page__style(&p, STYLE_BOLD);
+	page__put(&p, safe);
+	page__style(&p, STYLE_PLAIN);
+	page__printf(&p, ": %s, process %" PRIu32 ", %s", dev_name(v->opts->a_kept->dev, dev), v->opts->a_kept->pid,
+		     v->opts->a_kept->has_step ? "the last whole step" : "all of it: no step was seen");
+	page__end_line(&p);
+	put_largest(&p, v);
+	page__para(&p, "recorded", fmt_bytes(a, w->recorded));
+	snprintf(text, sizeof(text), "%s (%+.1f %%)", fmt_bytes(a, w->peak),
+		 w->recorded ? 100 * ((double)w->peak / (double)w->recorded - 1) : 0);
+	page__para(&p, "estimated", text);
+	put_batch(&p, v);
+	put_sure(&p, v);
+	put_shard(&p, v);
+	put_checkpoint(&p, v);
+	if (v->optimizer) {
+		snprintf(text, sizeof(text), "%s; parameters have %s, the recorded optimizer's state %s", v->optimizer,
+			 fmt_bytes(a, w->parameters), fmt_bytes(b, w->state));
+		page__para(&p, "optimizer", text);
+	}
+	if (v->lost)
+		page__para(&p, "not seen", "events were lost: what they say is missing here");
+	page__end_line(&p);
+	page__flow(&p, 0, "Every block of the recorded step keeps its life and gets another size. Bytes of tensors: what an "
+			  "allocator keeps in reserve and what libraries take for themselves is not in it.");
+	return page__done(&p);
+}
+
+static void json_checkpoint(struct json *j, const struct whatif_view *v)
+{
+	const struct recompute_result *s = &v->w->recompute;
+
+	json__begin(j, "checkpoint", '{');
+	json__u64(j, "chosen", s->chosen);
+	json__u64(j, "time_ns", s->time_ns);
+	json__f64(j, "probe_share", v->probe_share);
+	if (v->opts->budget && !v->opts->batch_a) {
+		json__u64(j, "budget", v->opts->budget);
+		json__bool(j, "fits", s->fits);
+		json__bool(j, "is_exact", s->is_exact);
+	}
+	json__begin(j, "modules", '[');
+	for (size_t k = 0; k < s->cnt; k++) {
+		const struct recompute_module *m = &s->modules[k];
+
+		json__begin_flat(j, NULL, '{');
+		json__str(j, "module", m->path);
+		json__u64(j, "bytes", (uint64_t)m->bytes);
+		json__u64(j, "time_ns", m->time_ns);
+		json__u64(j, "steps", m->steps);
+		json__u64(j, "peak_so_far", m->peak);
+		json__u64(j, "time_so_far_ns", m->time_all_ns);
+		json__bool(j, "is_chosen", m->is_chosen);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
+int whatif_view_json(FILE *out, const struct whatif_view *v)
+{
+	const struct whatif *w = v->w;
+	struct outbuf o;
+	struct json j;
+	char dev[16];
+	int err = json__begin_doc(&j, &o, out);
+
+	if (err)
+		return err;
+	json__str(&j, "kind", "what-if");
+	json__str(&j, "file", v->path);
+	json__str(&j, "device", dev_name(v->opts->a_kept->dev, dev));
+	json__u64(&j, "pid", v->opts->a_kept->pid);
+	json__bool(&j, "is_whole_step", v->opts->a_kept->has_step);
+	json__u64(&j, "lost", v->lost);
+	json__u64(&j, "recorded_peak", w->recorded);
+	json__u64(&j, "peak_of_all", v->opts->a_kept->peak);
+	json__u64(&j, "estimated_peak", w->peak);
+	json__u64(&j, "parameters", w->parameters);
+	json__u64(&j, "optimizer_state", w->state);
+	if (v->opts->batch_a) {
+		json__u64(&j, "batch", v->opts->batch ? v->opts->batch : v->opts->batch_a);
+		json__f64(&j, "paired_share", paired_share(w));
+		json__u64(&j, "estimated_low", w->between[0]);
+		json__u64(&j, "estimated_high", w->between[1]);
+		json__u64(&j, "step_variation", (uint64_t)w->variation_a);
+	}
+	if (w->second) {
+		json__u64(&j, "second_peak", w->second);
+		json__u64(&j, "second_peak_fitted", w->second_fitted);
+		json__f64(&j, "fit_error", fit_error(w));
+		json__f64(&j, "unsure_share", share(w, w->mates.unsure));
+		json__u64(&j, "only_in_second", (uint64_t)w->mates.only_b);
+		json__u64(&j, "second_step_variation", (uint64_t)w->variation_b);
+	}
+	if (v->opts->batch_a && v->opts->budget) {
+		json__u64(&j, "budget", v->opts->budget);
+		json__u64(&j, "largest_batch", w->largest_batch);
+		json__u64(&j, "at_largest_batch", w->at_largest);
+		json__u64(&j, "at_largest_batch_low", w->largest_between[0]);
+		json__u64(&j, "at_largest_batch_high", w->largest_between[1]);
+	}
+	if (v->opts->ranks) {
+		json__begin(&j, "shard", '{');
+		json__u64(&j, "ranks", v->opts->ranks);
+		json__u64(&j, "units", v->w->shard.units);
+		json__u64(&j, "parameters", v->w->shard.parameters);
+		json__u64(&j, "parameters_of_rank", v->w->shard.sharded);
+		json__u64(&j, "largest_unit", v->w->shard.largest);
+		json__u64(&j, "root", v->w->shard.root);
+		json__end(&j, '}');
+	}
+	if (v->opts->checkpoint)
+		json_checkpoint(&j, v);
+	return json__end_doc(&j);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Two sources: the report's series is exact (the highest value of each column's time, to the byte) but
+ * has the sum alone; the history has the parts, of the moments at which somebody looked. The stack
+ * shows the fullest of those moments; a thin line above it is the exact height.
+ *
+ * A cell holds two colours: eighths of a block in front, another layer behind. Where three layers meet
+ * in one cell the thinnest is not seen.
+ */
+#include "view/tui/chart.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "view/report_words.h"
+
+#define AXIS_COLS 9
+#define SPAN_NS_MIN 10000000000ull /* a trace that has just begun fills the chart from the left */
+#define LAYER_NONE 0xff
+#define LAYER_ENVELOPE 0xfe
+
+const uint8_t tui_stack[CAT_MAX] = {
+	CAT_PARAMETER, CAT_FROZEN, CAT_BUFFER, CAT_OPTIMIZER_STATE, CAT_GRADIENT, CAT_UNSHARDED, CAT_ACTIVATION,
+	CAT_AUTOGRAD_DETAIL, CAT_INPUT, CAT_DATALOADER, CAT_COMMUNICATION, CAT_WORKSPACE, CAT_TEMPORARY, CAT_UNKNOWN,
+};
+
+char tui_letter(unsigned cat)
+{
+	static const char letters[CAT_MAX] = {
+		[CAT_UNKNOWN] = '?', [CAT_PARAMETER] = 'P', [CAT_OPTIMIZER_STATE] = 'O', [CAT_INPUT] = 'I',
+		[CAT_TEMPORARY] = 't', [CAT_ACTIVATION] = 'A', [CAT_GRADIENT] = 'G', [CAT_AUTOGRAD_DETAIL] = 'd',
+		[CAT_FROZEN] = 'F', [CAT_BUFFER] = 'B', [CAT_DATALOADER] = 'L', [CAT_COMMUNICATION] = 'C',
+		[CAT_WORKSPACE] = 'W', [CAT_UNSHARDED] = 'U',
+	};
+
+	return cat < CAT_MAX ? letters[cat] : '?';
+}
+
+uint64_t tui_scale(uint64_t bytes)
+{
+	static const unsigned steps[] = { 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 60, 80, 100, 120, 160,
+					  200, 240, 320, 400, 480, 600, 800 };
+
+	for (uint64_t unit = 1024; unit <= 1ull << 50; unit <<= 10)
+		for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+			if (unit * steps[i] >= bytes)
+				return unit * steps[i];
+	return UINT64_MAX;
+}
+
+/* --- a column ----------------------------------------------------------------------------------------- */
+
+static unsigned eighths(uint64_t bytes, uint64_t scale, unsigned lines)
+{
+	double v = scale ? (double)bytes / (double)scale * lines * 8 : 0;
+
+	return v >= lines * 8 ? lines * 8 : (unsigned)(v + 0.5);
+}
+
+/* The layer of each eighth of a line, from the bottom. */
+static void column_layers(uint8_t *layers, unsigned lines, const struct tui_column *col, uint64_t scale)
+{
+	unsigned at = 0, end = 0;
+	uint64_t sum = 0;
+
+	memset(layers, LAYER_NONE, lines * 8);
+	for (unsigned i = 0; i < CAT_MAX; i++) {
+		if (__builtin_add_overflow(sum, col->cats[tui_stack[i]], &sum))
+			sum = UINT64_MAX;
+		for (end = eighths(sum, scale, lines); at < end; at++)
+			layers[at] = tui_stack[i];
+	}
+	for (end = eighths(col->top, scale, lines); at < end; at++)
+		layers[at] = LAYER_ENVELOPE;
+	if (!at && (col->top || sum))
+		layers[0] = sum ? CAT_UNKNOWN : LAYER_ENVELOPE; /* little is not nothing */
+}
+
+static enum tui_style layer_style(uint8_t layer, int has_cats)
+{
+	return layer == LAYER_NONE     ? TUI_PLAIN :
+	       layer == LAYER_ENVELOPE ? TUI_ENVELOPE :
+	       !has_cats	       ? TUI_LIVE :
+					 (enum tui_style)(TUI_CAT0 + layer);
+}
+
+/* Without colours a cell shows the layer that has most of it, by its letter. */
+static void column_cell_plain(struct canvas *c, unsigned x, unsigned y, const uint8_t *eight, int is_top, int has_cats)
+{
+	unsigned best = 0, n = 0;
+
+	for (unsigned i = 0; i < 8; i++) {
+		unsigned cnt = 0;
+
+		for (unsigned k = 0; k < 8; k++)
+			cnt += eight[k] == eight[i];
+		if (cnt > n) {
+			best = eight[i];
+			n = cnt;
+		}
+	}
+	if (best == LAYER_NONE)
+		return;
+	if (best == LAYER_ENVELOPE && eight[7] == LAYER_ENVELOPE && !is_top)
+		return;
+	canvas__set(c, x, y, best == LAYER_ENVELOPE ? '-' : has_cats ? (uint32_t)tui_letter(best) : '#',
+		    layer_style((uint8_t)best, has_cats), TUI_PLAIN);
+}
+
+/* The exact height: a line at the top of what is between it and the stack. */
+static void column_line(struct canvas *c, unsigned x, unsigned y, unsigned height)
+{
+	canvas__set(c, x, y, height < 3 ? 0x2581 : height < 7 ? 0x2500 : 0x2594, TUI_ENVELOPE, TUI_PLAIN); /* ▁ ─ ▔ */
+}
+
+static void column_cell(struct canvas *c, unsigned x, unsigned y, const uint8_t *eight, const struct tui_ui *ui, int is_top,
+			int has_cats)
+{
+	unsigned same = 1, best = 7;
+
+	while (same < 8 && eight[same] == eight[0])
+		same++;
+	if (eight[0] == LAYER_NONE)
+		return;
+	if (eight[0] == LAYER_ENVELOPE) {
+		if (same < 8 || is_top)
+			column_line(c, x, y, ui->is_fine ? same : 4);
+		return;
+	}
+	for (unsigned i = same, most = 0; i < 8; i++) { /* behind: what has most of the rest */
+		unsigned cnt = 0;
+
+		for (unsigned k = same; k < 8; k++)
+			cnt += eight[k] == eight[i];
+		if (cnt > most) {
+			most = cnt;
+			best = i;
+		}
+	}
+	if (!ui->is_fine)
+		same = same < 7 ? 4 : 8;
+	canvas__set(c, x, y, 0x2580 + same, layer_style(eight[0], has_cats), /* ▁ ▂ … █ */
+		    same < 8 && eight[best] != LAYER_ENVELOPE ? layer_style(eight[best], has_cats) : TUI_PLAIN);
+}
+
+void tui_chart__column(struct canvas *c, unsigned x, unsigned y, unsigned lines, const struct tui_column *col,
+		       uint64_t scale, const struct tui_ui *ui, int has_cats)
+{
+	uint8_t layers[CANVAS_LINES_MAX * 8];
+
+	if (lines > CANVAS_LINES_MAX)
+		return;
+	column_layers(layers, lines, col, scale);
+	for (unsigned i = 0; i < lines; i++) {
+		const uint8_t *eight = &layers[8 * (lines - 1 - i)];
+		int is_top = !i || eight[8] == LAYER_NONE; /* of all that is drawn */
+
+		if (ui->is_color)
+			column_cell(c, x, y + i, eight, ui, is_top, has_cats);
+		else
+			column_cell_plain(c, x, y + i, eight, is_top, has_cats);
+	}
+}
+
+/* --- the chart ------------------------------------------------------------------------------------------ */
+
+struct window {
+	uint64_t from_ns, to_ns; /* since the start */
+	uint64_t now_ns;
+	unsigned cols;
+};
+
+static struct window window_of(const struct tui_ui *ui, const struct report *r, unsigned cols)
+{
+	uint64_t now = r->end_ts_ns - r->start_ts_ns, span = tui_span_ns(ui->span);
+	struct window w = { .now_ns = now, .cols = cols };
+
+	if (span && now > span) {
+		w.from_ns = now - span;
+		w.to_ns = now;
+	} else {
+		w.to_ns = span ? span : ui->is_live && now < SPAN_NS_MIN ? SPAN_NS_MIN : now ? now : 1;
+	}
+	return w;
+}
+
+static uint64_t window_at(const struct window *w, unsigned col)
+{
+	return w->from_ns + (uint64_t)((double)(w->to_ns - w->from_ns) * col / w->cols);
+}
+
+static unsigned window_col(const struct window *w, uint64_t rel_ns)
+{
+	double at = (double)(rel_ns - w->from_ns) / (double)(w->to_ns - w->from_ns) * w->cols;
+
+	return at < w->cols ? (unsigned)at : w->cols - 1;
+}
+
+/* The series' highest value of [from, to), and, where no moment is known, its last one. */
+static void column_exact(struct tui_column *col, const struct series *s, uint64_t t0_ns, uint64_t from_ns, uint64_t to_ns)
+{
+	size_t i = 0, end;
+	uint64_t last = 0;
+
+	if (!s->cnt || !s->bucket_ns)
+		return;
+	i = from_ns / s->bucket_ns;
+	end = to_ns > from_ns ? (to_ns - 1) / s->bucket_ns : i;
+	for (; i <= end && i < s->cnt && s->points[i].ts_ns >= t0_ns; i++) {
+		if (s->points[i].live_max > col->top)
+			col->top = s->points[i].live_max;
+		last = s->points[i].live_end;
+	}
+	if (!col->is_known)
+		col->cats[CAT_UNKNOWN] = last;
+}
+
+static void column_of(struct tui_column *col, const struct tui_data *d, const struct report *r, const struct report_dev *dev,
+		      uint64_t from_ns, uint64_t to_ns)
+{
+	const struct tui_dev_data *data = tui_data__dev(d, dev->dev);
+	struct tui_comp comp;
+
+	memset(col, 0, sizeof(*col));
+	if (data && tui_hist__get(data->hist, from_ns, to_ns, &comp)) {
+		memcpy(col->cats, comp.cats, sizeof(col->cats));
+		col->top = comp.sum;
+		col->is_known = 1;
+	}
+	column_exact(col, &dev->series, r->start_ts_ns, from_ns, to_ns);
+}
+
+static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
+{
+	unsigned lines = at.h - 1;
+	char text[24];
+
+	for (unsigned i = 0; i < lines; i++) { /* a label stands for the upper edge of its line */
+		int is_tick = lines % 4 ? !(i % (lines / 2 ? (lines + 1) / 2 : 1)) : !(i % (lines / 4));
+
+		canvas__set(c, at.x + AXIS_COLS, at.y + i, is_tick ? 0x2524 : 0x2502, TUI_DIM, TUI_PLAIN); /* ┤ │ */
+		if (is_tick)
+			canvas__right(c, at.x, at.y + i, AXIS_COLS - 1, TUI_DIM,
+				      fmt_bytes(text, (uint64_t)((double)scale * (lines - i) / lines)));
+	}
+}
+
+/* Where steps end, forward and backward begin; nothing where they are so close that no memory could be told apart. */
+static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
+{
+	size_t first = r->marks_cnt, cnt = 0;
+
+	while (first && r->marks[first - 1].at.ts_ns >= r->start_ts_ns + w->from_ns && cnt <= w->cols)
+		cnt += r->marks[--first].kind == MARK_STEP;
+	if (cnt > w->cols / 8)
+		return;
+	for (size_t i = first; i < r->marks_cnt; i++) {
+		static const uint32_t chars[MARK_MAX] = {
+			[MARK_FW_START] = 0x251c, [MARK_FW_BW_BOUNDARY] = 0x252c, [MARK_STEP] = 0x2534, /* ├ ┬ ┴ */
+		};
+		const struct report_mark *k = &r->marks[i];
+		unsigned col = window_col(w, k->at.ts_ns - r->start_ts_ns);
+		bool is_taken = i > first && k[-1].kind == MARK_STEP &&
+				window_col(w, k[-1].at.ts_ns - r->start_ts_ns) == col;
+
+		if (k->kind < MARK_MAX && (k->kind != MARK_FW_START || !is_taken)) /* the step's end says it, too */
+			canvas__set(c, x + col, y, chars[k->kind], TUI_DIM, TUI_PLAIN);
+	}
+}
+
+static void draw_time(struct canvas *c, struct rect at, const struct window *w, const struct tui_ui *ui, const struct report *r)
+{
+	unsigned y = at.y + at.h - 1, x = at.x + AXIS_COLS + 1;
+	char text[40], a[24];
+
+	canvas__set(c, x - 1, y, 0x2514, TUI_DIM, TUI_PLAIN); /* └ */
+	for (unsigned i = 0; i < w->cols; i++)
+		canvas__set(c, x + i, y, 0x2500, TUI_DIM, TUI_PLAIN);
+	draw_marks(c, x, y, w, r);
+	if (w->from_ns)
+		snprintf(text, sizeof(text), "-%s ", fmt_ns(a, w->to_ns - w->from_ns));
+	else
+		snprintf(text, sizeof(text), "0 ");
+	canvas__text(c, x, y, w->cols, TUI_DIM, text);
+	if (w->to_ns > w->now_ns)
+		return;
+	snprintf(text, sizeof(text), " %s", w->from_ns ? ui->is_live ? "now" : "end" : fmt_ns(a, w->now_ns));
+	if (w->cols > 24)
+		canvas__right(c, x, y, w->cols, TUI_DIM, text);
+}
+
+static void draw_flags(struct canvas *c, struct rect at, const struct window *w, const struct tui_data *d,
+		       const struct report *r, const struct report_dev *dev)
+{
+	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1;
+	uint64_t peak = dev->peak_ts_ns > r->start_ts_ns ? dev->peak_ts_ns - r->start_ts_ns : 0;
+
+	if (dev->peak && peak >= w->from_ns && peak <= w->to_ns)
+		canvas__set(c, x + window_col(w, peak), y, 0x25b2, TUI_BOLD, TUI_PLAIN); /* ▲ */
+	for (size_t i = 0; i < d->marks_cnt; i++)
+		if (d->marks[i] >= w->from_ns && d->marks[i] <= w->to_ns)
+			canvas__set(c, x + window_col(w, d->marks[i]), y, 0x25c6, TUI_MARK, TUI_PLAIN); /* ◆ */
+}
+
+void tui_chart__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
+		     const struct report *r, const struct report_dev *dev)
+{
+	struct tui_column cols[CANVAS_COLS_MAX];
+	unsigned x = at.x + AXIS_COLS + 1;
+	int has_cats = report_has_cats(r);
+	struct window w;
+	uint64_t top = 0;
+
+	if (at.h < 3 || at.w < AXIS_COLS + 8)
+		return;
+	w = window_of(ui, r, at.w - AXIS_COLS - 1);
+	for (unsigned i = 0; dev && i < w.cols; i++) {
+		if (window_at(&w, i) > w.now_ns) {
+			memset(&cols[i], 0, sizeof(cols[i]));
+			continue;
+		}
+		column_of(&cols[i], d, r, dev, window_at(&w, i), window_at(&w, i + 1));
+		top = cols[i].top > top ? cols[i].top : top;
+	}
+	top = tui_scale(top);
+	draw_axis(c, at, top);
+	draw_time(c, at, &w, ui, r);
+	if (!dev) {
+		canvas__text(c, x + 2, at.y + at.h / 2 - 1, at.w - 12, TUI_DIM, "no block allocated or freed yet");
+		return;
+	}
+	for (unsigned i = 0; i < w.cols; i++)
+		tui_chart__column(c, x + i, at.y, at.h - 1, &cols[i], top, ui, has_cats);
+	draw_flags(c, at, &w, d, r, dev);
+}

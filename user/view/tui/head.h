@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* tui_head: the lines around chart and table: title, devices, tabs, honesty, keys, and the help. */
+#ifndef MT_VIEW_TUI_HEAD_H
+#define MT_VIEW_TUI_HEAD_H
+
+#include "view/tui/canvas.h"
+#include "view/tui/data.h"
+#include "view/tui/ui.h"
+
+struct tui_words {
+	const char *message;   /* instead of the keys; "" = none */
+	int is_recording;
+};
+
+void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
+		     const struct report *r, const struct tui_words *words);
+void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
+		    const struct report *r);
+void tui_tabs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui);
+void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *d, const struct report *r);
+void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_words *words);
+void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui);
+
+#endif

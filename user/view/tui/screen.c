@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tui/screen.h"
+
+#include "view/tui/chart.h"
+#include "view/tui/table.h"
+
+static int draw_table(struct canvas *c, const struct tui_layout *l, struct tui_ui *ui, const struct report *r,
+		      const struct report_dev *dev)
+{
+	const struct tui_table *t = &tui_tables[ui->tab];
+	struct tui_rows rows = { 0 };
+	int err;
+
+	t->fill(&rows, r, dev);
+	tui_rows__arrange(&rows, t, ui);
+	tui_table__draw(c, l->table, t, &rows, ui);
+	tui_tabs__draw(c, l->tabs, ui);
+	err = rows.err;
+	tui_rows__done(&rows);
+	return err;
+}
+
+int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
+		     const struct tui_words *words)
+{
+	const struct report_dev *dev;
+	struct tui_layout l;
+	int err;
+
+	tui_layout(&l, c->w, c->h, ui->chart);
+	if (!r) {
+		canvas__text(c, 1, c->h / 2, c->w ? c->w - 1 : 0, TUI_DIM, "waiting for the first events");
+		tui_keys__draw(c, l.keys, ui, words);
+		return 0;
+	}
+	ui->devs = r->devs_cnt;
+	if (ui->dev >= r->devs_cnt)
+		ui->dev = r->devs_cnt ? r->devs_cnt - 1 : 0;
+	dev = r->devs_cnt ? &r->devs[ui->dev] : NULL;
+	tui_title__draw(c, l.title, ui, d, r, words);
+	tui_devs__draw(c, l.devs, ui, d, r);
+	tui_honesty__draw(c, l.honesty, d, r);
+	if (ui->is_help) {
+		unsigned top = l.devs.y + 2;
+
+		tui_keys__draw(c, l.keys, ui, words);
+		tui_help__draw(c, (struct rect){ 0, top, c->w, l.honesty.y > top ? l.honesty.y - top : 0 }, ui);
+		return 0;
+	}
+	tui_chart__draw(c, l.chart, ui, d, r, dev);
+	tui_cats__draw(c, l.cats, ui, r, dev);
+	err = l.table.h ? draw_table(c, &l, ui, r, dev) : 0;
+	tui_keys__draw(c, l.keys, ui, words); /* after the table: it tells how many rows match */
+	return err;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tui/table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static int row_matches(const struct tui_row *r, const struct tui_table *t, const char *filter)
+{
+	for (unsigned i = 0; i < t->cols_cnt; i++)
+		if (r->v[i].text && strcasestr(r->v[i].text, filter))
+			return 1;
+	return !filter[0];
+}
+
+struct order {
+	unsigned col;
+	int is_text, is_up;
+};
+
+/* The largest number, the first letter on top; equal rows stay as they were added, so they do not dance. */
+static int row_cmp(const void *pa, const void *pb, void *ctx)
+{
+	const struct tui_row *ra = pa, *rb = pb;
+	const struct order *o = ctx;
+	const struct tui_value *a = &ra->v[o->col], *b = &rb->v[o->col];
+	int r = (a->num < b->num) - (a->num > b->num);
+
+	if (o->is_text)
+		r = r ? -r : strcmp(a->text ? a->text : "", b->text ? b->text : "");
+	if (!r)
+		return (ra->number > rb->number) - (ra->number < rb->number);
+	return o->is_up ? -r : r;
+}
+
+void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, const struct tui_ui *ui)
+{
+	const struct tui_tab_state *s = &ui->tabs[t - tui_tables];
+	struct order o = { .col = s->sort < t->cols_cnt ? s->sort : 0, .is_up = s->is_up };
+	size_t kept = 0;
+
+	o.is_text = t->cols[o.col].kind == TUI_COL_TEXT;
+	for (size_t i = 0; i < rows->cnt; i++)
+		if (row_matches(&rows->rows[i], t, ui->filter))
+			rows->rows[kept++] = rows->rows[i];
+	rows->cnt = kept;
+	if (kept)
+		qsort_r(rows->rows, kept, sizeof(*rows->rows), row_cmp, &o);
+}
+
+/* --- drawing -------------------------------------------------------------------------------------- */
+
+/* Widths of the columns; 0: not shown. */
+static void col_widths(const struct tui_table *t, unsigned screen, unsigned sort, unsigned *widths)
+{
+	unsigned used = 0, wide = 0;
+
+	for (unsigned i = 0; i < t->cols_cnt; i++) {
+		widths[i] = screen >= t->cols[i].from ? t->cols[i].cols : 0;
+		used += widths[i] ? widths[i] + 1 : 0;
+		wide += widths[i] && t->cols[i].is_wide;
+	}
+	for (unsigned i = t->cols_cnt; i-- && used > screen + 1;) /* too narrow: the last ones go */
+		if (i && i != sort && widths[i]) {
+			used -= widths[i] + 1;
+			wide -= t->cols[i].is_wide;
+			widths[i] = 0;
+		}
+	for (unsigned i = 0; i < t->cols_cnt && used < screen + 1; i++)
+		if (widths[i] && t->cols[i].is_wide) {
+			unsigned more = (screen + 1 - used) / wide--;
+
+			widths[i] += more;
+			used += more;
+		}
+}
+
+static void draw_head(struct canvas *c, struct rect at, const struct tui_table *t, const unsigned *widths,
+		      const struct tui_tab_state *s)
+{
+	unsigned x = at.x;
+
+	for (unsigned i = 0; i < t->cols_cnt; i++) {
+		enum tui_style style = i == s->sort ? TUI_HEAD_ON : TUI_HEAD;
+		int is_left = t->cols[i].kind == TUI_COL_TEXT || t->cols[i].kind == TUI_COL_BAR;
+		char head[40];
+
+		if (!widths[i])
+			continue;
+		snprintf(head, sizeof(head), "%s%s", t->cols[i].head,
+			 i != s->sort ? "" : s->is_up ? "\xe2\x96\xb4" : "\xe2\x96\xbe"); /* ▴ ▾ */
+		if (is_left)
+			canvas__text(c, x, at.y, widths[i], style, head);
+		else
+			canvas__right(c, x, at.y, widths[i], style, head);
+		x += widths[i] + 1;
+	}
+}
+
+static void draw_number(struct canvas *c, unsigned x, unsigned y, unsigned w, enum tui_style style,
+			enum tui_col_kind kind, uint64_t num, uint64_t whole)
+{
+	char text[32];
+
+	switch (kind) {
+	case TUI_COL_BYTES:
+		fmt_bytes(text, num);
+		break;
+	case TUI_COL_COUNT:
+		fmt_count(text, (double)num);
+		break;
+	case TUI_COL_NS:
+		fmt_ns(text, num);
+		break;
+	case TUI_COL_SHARE:
+		fmt_share(text, (double)num, (double)whole);
+		break;
+	default:
+		snprintf(text, sizeof(text), "%" PRIu64, num);
+		break;
+	}
+	canvas__right(c, x, y, w, num ? style : TUI_DIM, text);
+}
+
+static void draw_value(struct canvas *c, unsigned x, unsigned y, unsigned w, const struct tui_row *row, unsigned i,
+		       const struct tui_col *col, uint64_t whole)
+{
+	const struct tui_value *v = &row->v[i];
+
+	if (col->kind == TUI_COL_TEXT)
+		(col->is_path ? canvas__fit_path : canvas__fit)(c, x, y, w, (enum tui_style)row->style, v->text ? v->text : "");
+	else if (v->text)
+		canvas__right(c, x, y, w, v->text[0] == '-' ? TUI_DIM : (enum tui_style)row->style, v->text);
+	else if (col->kind == TUI_COL_BAR)
+		canvas__bar(c, x, y, w, whole ? (double)v->num / (double)whole : 0,
+			    row->style >= TUI_CAT0 ? (enum tui_style)row->style : TUI_BAR);
+	else
+		draw_number(c, x, y, w, TUI_PLAIN, (enum tui_col_kind)col->kind, v->num, whole);
+}
+
+static void clear_line(struct canvas *c, struct rect at, unsigned y)
+{
+	for (unsigned x = at.x; x < at.x + at.w; x++)
+		canvas__set(c, x, y, ' ', TUI_PLAIN, TUI_PLAIN);
+}
+
+/* One text in up to two lines from y on, none at or below end; returns the next line. */
+static unsigned draw_detail_text(struct canvas *c, struct rect at, unsigned y, unsigned end, const char *head, const char *text)
+{
+	unsigned room = at.w > 12 ? at.w - 12 : 1, cols = 0;
+	char safe[TEXT_BYTES_MAX];
+	size_t n = 0, len;
+
+	text_fit(safe, sizeof(safe), text, y + 1 < end ? 2 * room : room);
+	len = strlen(safe);
+	while (n < len) {
+		uint32_t cp;
+		size_t bytes = utf8_decode(safe + n, len - n, &cp);
+
+		if ((cols += utf8_cols(cp)) > room)
+			break;
+		n += bytes;
+	}
+	clear_line(c, at, y);
+	canvas__text(c, at.x, y, 11, TUI_HEAD, head);
+	if (n < len && y + 1 < end) {
+		clear_line(c, at, y + 1);
+		canvas__text(c, at.x + 12, y + 1, room, TUI_PLAIN, safe + n);
+		safe[n] = '\0';
+		canvas__text(c, at.x + 12, y, room, TUI_PLAIN, safe);
+		return y + 2;
+	}
+	canvas__text(c, at.x + 12, y, room, TUI_PLAIN, safe);
+	return y + 1;
+}
+
+/* All of the chosen row's texts, over the table's last lines. */
+static void draw_detail(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_row *row)
+{
+	unsigned lines = 0, y, end = at.y + at.h, room = at.w > 12 ? at.w - 12 : 1;
+	char safe[TEXT_BYTES_MAX];
+
+	for (unsigned i = 0; i < t->cols_cnt; i++)
+		if (t->cols[i].kind == TUI_COL_TEXT && row->v[i].text && row->v[i].text[0])
+			lines += 1 + (text_fit(safe, sizeof(safe), row->v[i].text, 2 * room) > room);
+	if (lines + 2 > at.h)
+		lines = at.h - 2;
+	y = end - lines - 1;
+	clear_line(c, at, y);
+	for (unsigned x = at.x; x < at.x + at.w; x++)
+		canvas__set(c, x, y, 0x2500, TUI_DIM, TUI_PLAIN);
+	y++;
+	for (unsigned i = 0; i < t->cols_cnt && y < end; i++)
+		if (t->cols[i].kind == TUI_COL_TEXT && row->v[i].text && row->v[i].text[0])
+			y = draw_detail_text(c, at, y, end, t->cols[i].head, row->v[i].text);
+	for (; y < end; y++)
+		clear_line(c, at, y);
+}
+
+void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_rows *rows,
+		     struct tui_ui *ui)
+{
+	struct tui_tab_state *s = &ui->tabs[t - tui_tables];
+	unsigned widths[TUI_COLS_MAX], page = at.h ? at.h - 1 : 0;
+
+	tui_tab_state__settle(s, rows->cnt, page, t->cols_cnt);
+	if (!at.h)
+		return;
+	col_widths(t, at.w, s->sort, widths);
+	draw_head(c, at, t, widths, s);
+	for (unsigned line = 0; line < page && s->top + line < rows->cnt; line++) {
+		const struct tui_row *row = &rows->rows[s->top + line];
+		unsigned x = at.x, y = at.y + 1 + line;
+
+		for (unsigned i = 0; i < t->cols_cnt; i++) {
+			if (!widths[i])
+				continue;
+			draw_value(c, x, y, widths[i], row, i, &t->cols[i], rows->whole);
+			x += widths[i] + 1;
+		}
+		if (s->top + line == s->row)
+			canvas__select(c, at.x, y, at.w);
+	}
+	if (!rows->cnt && page)
+		canvas__text(c, at.x, at.y + 1, at.w, TUI_DIM,
+			     ui->filter[0] ? "nothing matches the filter (Esc clears it)" : t->empty);
+	if (ui->is_detail && rows->cnt && at.h > 3)
+		draw_detail(c, at, t, &rows->rows[s->row]);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * tui: the terminal interface: reports and keys in, the screen and the user's wishes out. Reads no clock
+ * but the reports'. One at a time: there is one terminal.
+ */
+#ifndef MT_VIEW_TUI_TUI_H
+#define MT_VIEW_TUI_TUI_H
+
+#include "view/tui/ui.h" /* enum tui_action */
+
+struct report;
+struct tui;
+
+struct tui_opts {
+	int is_live; /* reports keep coming; else a recording's last */
+	int color;   /* 0 or 1: the caller looked at NO_COLOR */
+};
+
+/* Can this terminal show it? Else there are plain lines. */
+int tui_fits(void);
+struct tui *tui__new(const struct tui_opts *opts); /* takes nothing over yet; NULL: no memory */
+void tui__free(struct tui *t);			    /* the terminal is as it was; NULL is fine */
+int tui__open(struct tui *t);			    /* takes the terminal: 0 or -errno; again is fine */
+/* A new report, which is ours from now on, also after a failure; drawn at once. 0 or -ENOMEM. */
+int tui__show(struct tui *t, struct report *r);
+/* A report on the way to the one that will be shown: its numbers go into the chart. 0 or -ENOMEM. */
+int tui__sample(struct tui *t, const struct report *r);
+/* stdin has something to read, or the window another size: bits of enum tui_action, or -ENOMEM. */
+int tui__input(struct tui *t);
+void tui__mark(struct tui *t); /* at the last report's time */
+/* For the last line, from the next draw on; copied. NULL: none. */
+void tui__message(struct tui *t, const char *text);
+void tui__recording(struct tui *t, int is_recording);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Keys follow htop and less where these have a key for it. */
+#include "view/tui/ui.h"
+
+#include <string.h>
+
+static const uint64_t spans_s[] = { 0, 4 * 3600, 3600, 15 * 60, 5 * 60, 60, 15 };
+#define SPANS (sizeof(spans_s) / sizeof(spans_s[0]))
+
+uint64_t tui_span_ns(unsigned span)
+{
+	return span < SPANS ? spans_s[span] * 1000000000ull : 0;
+}
+
+/* The columns that sort at first: what was most at the peak: live bytes change too fast to be read sorted. */
+static const uint8_t sort_first[TUI_TABS] = {
+	[TUI_OPS] = 2, [TUI_REGIONS] = 3, [TUI_PEAK] = 2, [TUI_BLOCKS] = 0, [TUI_THREADS] = 3, [TUI_PROCS] = 5,
+	[TUI_SEGMENTS] = 2, [TUI_NAMES] = 2, [TUI_MODULES] = 2, [TUI_STEPS] = 0,
+};
+
+void tui_ui__init(struct tui_ui *ui, int is_live)
+{
+	memset(ui, 0, sizeof(*ui));
+	ui->is_live = is_live;
+	ui->is_color = ui->is_fine = 1;
+	for (unsigned i = 0; i < TUI_TABS; i++)
+		ui->tabs[i].sort = sort_first[i];
+	ui->tab = is_live ? TUI_OPS : TUI_PEAK;
+}
+
+void tui_tab_state__settle(struct tui_tab_state *t, size_t rows, unsigned page, unsigned cols)
+{
+	t->rows = rows;
+	t->page = page;
+	t->cols = cols;
+	if (t->row >= rows)
+		t->row = rows ? rows - 1 : 0;
+	if (t->top > t->row)
+		t->top = t->row;
+	if (page && t->row >= t->top + page)
+		t->top = t->row - page + 1;
+	if (t->top + page > rows)
+		t->top = rows > page ? rows - page : 0;
+}
+
+/* --- keys --------------------------------------------------------------------------------------- */
+
+static void ui__type(struct tui_ui *ui, uint32_t key)
+{
+	unsigned char utf8[4];
+	size_t n = 0;
+
+	if (key == TUI_KEY_BACKSPACE) {
+		while (ui->filter_len && ((unsigned char)ui->filter[--ui->filter_len] & 0xc0) == 0x80)
+			;
+		if (!ui->filter_len)
+			ui->filter[0] = '\0';
+	} else if (key == TUI_KEY_ESC) {
+		ui->filter_len = 0;
+		ui->is_typing = 0;
+	} else if (key == TUI_KEY_ENTER || key == '\r') {
+		ui->is_typing = 0;
+	} else if (key >= ' ' && key < 0x110000 && key != 0x7f) {
+		if (key < 0x80) {
+			utf8[n++] = (unsigned char)key;
+		} else if (key < 0x800) {
+			utf8[n++] = (unsigned char)(0xc0 | key >> 6);
+		} else if (key < 0x10000) {
+			utf8[n++] = (unsigned char)(0xe0 | key >> 12);
+			utf8[n++] = (unsigned char)(0x80 | (key >> 6 & 0x3f));
+		} else {
+			utf8[n++] = (unsigned char)(0xf0 | key >> 18);
+			utf8[n++] = (unsigned char)(0x80 | (key >> 12 & 0x3f));
+			utf8[n++] = (unsigned char)(0x80 | (key >> 6 & 0x3f));
+		}
+		if (key >= 0x80)
+			utf8[n++] = (unsigned char)(0x80 | (key & 0x3f));
+		if (ui->filter_len + n < TUI_FILTER_MAX) {
+			memcpy(ui->filter + ui->filter_len, utf8, n);
+			ui->filter_len += n;
+		}
+	}
+	ui->filter[ui->filter_len] = '\0';
+}
+
+static void ui__go(struct tui_ui *ui, int by)
+{
+	ui->tab = (enum tui_tab)(((int)ui->tab + by + TUI_TABS) % TUI_TABS);
+	ui->is_detail = 0;
+}
+
+static void tab__move(struct tui_tab_state *t, int64_t by)
+{
+	if (by < 0 && (size_t)-by > t->row)
+		t->row = 0;
+	else
+		t->row = (size_t)((int64_t)t->row + by);
+	if (t->row >= t->rows)
+		t->row = t->rows ? t->rows - 1 : 0;
+}
+
+static void tab__sort(struct tui_tab_state *t, int by)
+{
+	if (!t->cols)
+		return;
+	t->sort = (unsigned)((int)t->sort + by + (int)t->cols) % t->cols;
+	t->is_up = 0;
+	t->row = t->top = 0;
+}
+
+/* Movement inside the table. 0: not such a key. */
+static int ui__move_key(struct tui_ui *ui, uint32_t key)
+{
+	struct tui_tab_state *t = &ui->tabs[ui->tab];
+	int64_t page = t->page > 1 ? t->page - 1 : 1;
+
+	switch (key) {
+	case TUI_KEY_UP:
+	case 'k':
+		tab__move(t, -1);
+		return 1;
+	case TUI_KEY_DOWN:
+	case 'j':
+		tab__move(t, 1);
+		return 1;
+	case TUI_KEY_PAGE_UP:
+		tab__move(t, -page);
+		return 1;
+	case TUI_KEY_PAGE_DOWN:
+		tab__move(t, page);
+		return 1;
+	case TUI_KEY_HOME:
+		t->row = 0;
+		return 1;
+	case TUI_KEY_END:
+		t->row = t->rows ? t->rows - 1 : 0;
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/* What is shown and how. 0: not such a key. */
+static int ui__view_key(struct tui_ui *ui, uint32_t key)
+{
+	struct tui_tab_state *t = &ui->tabs[ui->tab];
+
+	if (key >= '0' && key <= '9') {
+		ui__go(ui, (int)(key == '0' ? 9 : key - '1') - (int)ui->tab);
+		return 1;
+	}
+	switch (key) {
+	case '\t':
+	case TUI_KEY_RIGHT:
+		ui__go(ui, 1);
+		break;
+	case TUI_KEY_BACK_TAB:
+	case TUI_KEY_LEFT:
+		ui__go(ui, -1);
+		break;
+	case 'd':
+	case 'D':
+		if (ui->devs)
+			ui->dev = (ui->dev + (key == 'd' ? 1 : ui->devs - 1)) % ui->devs;
+		break;
+	case 's':
+	case '>':
+		tab__sort(t, 1);
+		break;
+	case 'S':
+	case '<':
+		tab__sort(t, -1);
+		break;
+	case 'r':
+		t->is_up = !t->is_up;
+		break;
+	case '+':
+	case '=':
+		ui->span = ui->span + 1 < SPANS ? ui->span + 1 : ui->span;
+		break;
+	case '-':
+		ui->span = ui->span ? ui->span - 1 : 0;
+		break;
+	case 'g':
+		ui->chart = (enum tui_chart_size)((ui->chart + 1) % TUI_CHART_SIZES);
+		break;
+	case '/':
+		ui->is_typing = 1;
+		break;
+	case TUI_KEY_ENTER:
+	case '\r':
+		ui->is_detail = !ui->is_detail;
+		break;
+	default:
+		return 0;
+	}
+	return 1;
+}
+
+unsigned tui_ui__key(struct tui_ui *ui, uint32_t key)
+{
+	if (key == TUI_KEY_RESIZE)
+		return 0;
+	if (ui->is_typing) {
+		ui__type(ui, key);
+		return 0;
+	}
+	if (ui->is_help) { /* any key goes back, q as in less */
+		ui->is_help = 0;
+		return 0;
+	}
+	if (ui__move_key(ui, key) || ui__view_key(ui, key))
+		return 0;
+	switch (key) {
+	case 'q':
+	case 'Q':
+	case TUI_KEY_F10:
+		return TUI_QUIT;
+	case '?':
+	case 'h':
+	case TUI_KEY_F1:
+		ui->is_help = 1;
+		return 0;
+	case TUI_KEY_ESC: /* one thing after the other */
+		if (ui->is_detail)
+			ui->is_detail = 0;
+		else
+			ui->filter[ui->filter_len = 0] = '\0';
+		return 0;
+	case ' ':
+		ui->is_paused = ui->is_live && !ui->is_paused;
+		return 0;
+	case 'm':
+		return ui->is_live ? TUI_DO_MARK : 0;
+	case 'w':
+		return ui->is_live ? TUI_DO_RECORD : 0;
+	default:
+		return 0;
+	}
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * tui_ui: what the user has chosen, and what a key changes. No terminal and no report in it: keys in,
+ * state out. What the drawing finds out (how many rows there are) it writes back, so that the cursor
+ * stays inside.
+ */
+#ifndef MT_VIEW_TUI_UI_H
+#define MT_VIEW_TUI_UI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "view/tui/layout.h"
+
+enum tui_tab {
+	TUI_OPS = 0, TUI_REGIONS, TUI_PEAK, TUI_BLOCKS, TUI_THREADS, TUI_PROCS, TUI_TRACE, TUI_SEGMENTS, TUI_NAMES,
+	TUI_MODULES, TUI_STEPS,
+	TUI_TABS,
+};
+
+/* Keys are code points; these are beyond them. */
+enum tui_key {
+	TUI_KEY_UP = 0x110000, TUI_KEY_DOWN, TUI_KEY_LEFT, TUI_KEY_RIGHT, TUI_KEY_PAGE_UP, TUI_KEY_PAGE_DOWN,
+	TUI_KEY_HOME, TUI_KEY_END, TUI_KEY_BACK_TAB, TUI_KEY_BACKSPACE, TUI_KEY_F1, TUI_KEY_F10, TUI_KEY_RESIZE,
+};
+#define TUI_KEY_ESC 0x1b
+#define TUI_KEY_ENTER '\n'
+
+/* What the caller is to do. */
+enum tui_action { TUI_QUIT = 1, TUI_DO_MARK = 2, TUI_DO_RECORD = 4 };
+
+#define TUI_FILTER_MAX 64
+
+struct tui_tab_state {
+	unsigned sort; /* column */
+	int is_up;     /* smallest first */
+	size_t row;    /* the cursor */
+	size_t top;    /* first row shown */
+	size_t rows;   /* told by the drawing: rows there are … */
+	unsigned page; /* … and rows that fit */
+	unsigned cols; /* columns that can sort */
+};
+
+struct tui_ui {
+	struct tui_tab_state tabs[TUI_TABS];
+	enum tui_tab tab;
+	size_t dev;	/* index into the report's devices; the drawing keeps it inside */
+	size_t devs;	/* told by the drawing */
+	unsigned span;	/* of the chart, see tui_span_ns */
+	enum tui_chart_size chart;
+	int is_live;	/* else a recording: nothing to pause, mark or record */
+	int is_paused, is_help, is_detail, is_typing;
+	char filter[TUI_FILTER_MAX]; /* bytes as typed, UTF-8 */
+	size_t filter_len;
+	int is_color;
+	int is_fine;	/* the terminal's font has eighths of blocks */
+};
+
+void tui_ui__init(struct tui_ui *ui, int is_live);
+/* Returns bits of enum tui_action. */
+unsigned tui_ui__key(struct tui_ui *ui, uint32_t key);
+/* Time that the chart shows, 0: all of it. */
+uint64_t tui_span_ns(unsigned span);
+/* Keeps the cursor inside rows and page. */
+void tui_tab_state__settle(struct tui_tab_state *t, size_t rows, unsigned page, unsigned cols);
+
+#endif
