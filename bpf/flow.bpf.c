@@ -203,7 +203,8 @@ __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 	a->ptr = ptr;
 	a->size = ptr ? word_of(st, l->storage_size) : 0;
 	a->index = (u8)meta;
-	a->flags = (u8)(meta >> 8 & ~MT_FLOW_F_ONCE) | (ptr ? 0 : MT_FLOW_F_NO_STORAGE);
+	a->flags = (u8)(meta >> 8 & ~MT_FLOW_F_ONCE) | (!ptr ? MT_FLOW_F_NO_STORAGE :
+		   word_of(st, l->storage_data + 16) != ptr ? MT_FLOW_F_FOREIGN : 0);
 	a->item = (u16)(meta >> 16);
 	a->dev = ptr ? device_of((u16)word_of(st, l->storage_dev)) : MT_DEV_NONE;
 	a->class = (u8)class;

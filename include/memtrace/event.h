@@ -479,6 +479,11 @@ enum mt_flow_flag {
 	MT_FLOW_F_ONCE = 32,	/* to BPF alone: not read if the operator is inside one that was given the same tensor */
 	/* set by BPF in what it sends */
 	MT_FLOW_F_NO_STORAGE = 64, /* there is a tensor, but it has no storage or is of a class unknown to us */
+	/*
+	 * What frees its memory is not given the memory itself (c10::DataPtr's context is another, c10/core/Allocator.h of
+	 * torch 2.13): shared memory, from_blob, NumPy's, DLPack's, pinned memory.
+	 */
+	MT_FLOW_F_FOREIGN = 128,
 };
 
 struct mt_flow_spec_arg {
@@ -507,7 +512,7 @@ struct mt_flow_layout {
 	__u16 impl_storage;	  /* TensorImpl → StorageImpl * */
 	__u16 impl_autograd_meta; /* TensorImpl → AutogradMeta * */
 	__u16 meta_grad;	  /* AutogradMeta → Tensor grad */
-	__u16 storage_data;	  /* StorageImpl → void *data */
+	__u16 storage_data;	  /* StorageImpl → c10::DataPtr: void *data, its deleter, the deleter's context */
 	__u16 storage_dev;	  /* StorageImpl → c10::Device: type and index, a signed byte each */
 	__u16 storage_size;	  /* StorageImpl → bytes */
 	__u16 list_begin;	  /* ListImpl → begin and end of its IValues */

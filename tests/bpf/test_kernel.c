@@ -1833,7 +1833,7 @@ static void objects__lay(struct objects *o, const struct mt_flow_layout *l, unsi
 	memset(o, 0, sizeof(*o));
 	for (int i = 0; i < 2; i++) {
 		o->storage[i][0] = at(vt_storage);
-		o->storage[i][l->storage_data / 8] = 0x1000 * (i + 1);
+		o->storage[i][l->storage_data / 8] = o->storage[i][l->storage_data / 8 + 2] = 0x1000 * (i + 1);
 		o->storage[i][l->storage_size / 8] = 100 + i;
 		o->storage[i][l->storage_dev / 8] = device;
 	}
@@ -2004,6 +2004,24 @@ static void test_tensors_given_already(void **state)
 	expect_arg(&r, 5, 0x1000, AUX(0, 3, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
 	expect_arg(&r, 8, 0x2000, AUX(1, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
 	expect_arg(&r, 15, 0x2000, AUX(1, 0, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	rig__done(&r);
+}
+
+/* Memory that goes by way of an object of its owner's, as NumPy's and shared memory do. */
+static void test_memory_of_others(void **state)
+{
+	struct objects o;
+	struct rig r;
+
+	(void)state;
+	rig__flow(&r, &flow_layouts[1]);
+	objects__lay(&o, &flow_layouts[1], 0);
+	o.storage[1][flow_layouts[1].storage_data / 8 + 2] = 0x7000;
+	flow_op(&o.items[0], o.optional, o.items, 0);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP, EV_ARG, EV_ARG, 0);
+	expect_arg(&r, 1, 0x1000, AUX(0, 3, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 2, 0x2000, AUX(1, MT_FLOW_F_FOREIGN, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
 	rig__done(&r);
 }
 
@@ -2437,6 +2455,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_tensors_of_both_layouts),
 		cmocka_unit_test(test_tensors_on_the_stack),
 		cmocka_unit_test(test_tensors_given_already),
+		cmocka_unit_test(test_memory_of_others),
 		cmocka_unit_test(test_strangers_are_not_read),
 		cmocka_unit_test(test_long_and_torn_lists), cmocka_unit_test(test_classes_go_with_their_process),
 		cmocka_unit_test(test_framework_usage),

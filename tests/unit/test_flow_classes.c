@@ -189,7 +189,7 @@ static void use_shared(void)
 {
 	loader_region("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", true);
 	loader_region(NULL, false);
-	make(Y, "aten::mm", T(SHARED, R), T(WT, R));
+	make(Y, "aten::mm", T(SHARED, R | MT_FLOW_F_FOREIGN), T(WT, R));
 	freed(Y, 0);
 	make(Z, "aten::mul", T(OUT, R), T(CONST, R));
 	freed(Z, 0);
@@ -204,9 +204,25 @@ static void batches_of_workers(void **state)
 	assert_string_equal(cat(CONST), "BUFFER");
 }
 
+/* An allocator's block may begin a page: one in 64 of the heap's. */
+static void use_page_of_the_heap(void)
+{
+	loader_region("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", true);
+	loader_region(NULL, false);
+	make(Y, "aten::mm", T(SHARED, R), T(WT, R));
+	freed(Y, 0);
+}
+
+static void a_page_of_the_heap_is_no_batch(void **state)
+{
+	(void)state;
+	rounds(4, use_page_of_the_heap);
+	assert_string_equal(cat(SHARED), "BUFFER");
+}
+
 static void use_shared_without_workers(void)
 {
-	make(Y, "aten::mm", T(SHARED, R), T(WT, R));
+	make(Y, "aten::mm", T(SHARED, R | MT_FLOW_F_FOREIGN), T(WT, R));
 	freed(Y, 0);
 }
 
@@ -675,7 +691,7 @@ int main(void)
 		TEST(frozen_is_what_gets_no_gradient), TEST(nothing_is_frozen_where_nothing_is_trained),
 		TEST(steps_are_not_rounds), TEST(buffers_last), TEST(what_is_carried_over_is_no_buffer),
 		TEST(averaged_weights_are_buffers), TEST(batches_of_a_loader), TEST(batches_of_workers),
-		TEST(a_page_of_ones_own_is_no_batch), TEST(buckets_are_communication),
+		TEST(a_page_of_ones_own_is_no_batch), TEST(a_page_of_the_heap_is_no_batch), TEST(buckets_are_communication),
 		TEST(hooks_alone_are_no_communication), TEST(gradients_that_are_views_of_a_bucket),
 		TEST(gathered_weights), TEST(unsharded_without_a_collective), TEST(reduced_gradients),
 		TEST(scratch_is_workspace), TEST(optimizer_arithmetic_is_temporary),

@@ -296,10 +296,10 @@ static void fblock__saved(struct graph *g, struct fblock *f)
 	fblock__refresh(g, f);
 }
 
-/* Storages in shared memory are mappings of their own; allocators' blocks begin behind a header. */
-static bool is_shared(const struct fproc *p, const struct fblock *f)
+/* Storages in shared memory are mappings of their own, and no allocator's. */
+static bool is_shared(const struct fproc *p, const struct fblock *f, uint8_t flags)
 {
-	return p->has_workers && (f->flags & FB_MET) && f->blk && !(f->blk->ptr % PAGE);
+	return p->has_workers && (flags & MT_FLOW_F_FOREIGN) && (f->flags & FB_MET) && f->blk && !(f->blk->ptr % PAGE);
 }
 
 void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f)
@@ -313,7 +313,7 @@ void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *
 	fthread__fsdp_arg(g, t, ev, f, written);
 	if (flags & MT_FLOW_F_RUNNING)
 		fblock__mark(g, f, FM_RUNNING);
-	if (is_shared(p, f))
+	if (is_shared(p, f, flags))
 		fblock__mark(g, f, FM_LOADER);
 	if (t->region >= 0)
 		return;

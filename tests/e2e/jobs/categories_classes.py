@@ -76,7 +76,10 @@ def loader(workers=0):
     batches = iter(())
     model = nn.Sequential(nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 10))
     opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    weight = torch.rand(96)  # kept for all steps, as a buffer is
+    tried = [torch.rand(96)]
+    while tried[-1].data_ptr() % 4096:  # begins a page, as shared memory does
+        tried.append(torch.rand(96))
+    weight = tried.pop()  # kept for all steps, as a buffer is
 
     def step():
         nonlocal batches
