@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-
 int page__init(struct page *p, FILE *out, unsigned width, int color)
 {
 	*p = (struct page){ .color = color, .width = width };
@@ -83,6 +82,16 @@ void page__heading(struct page *p, const char *text)
 	page__end_line(p);
 	page__style(p, STYLE_BOLD);
 	page__put(p, text);
+	page__style(p, STYLE_PLAIN);
+	page__end_line(p);
+}
+
+void page__more(struct page *p, size_t shown, size_t total, const char *what)
+{
+	if (total <= shown)
+		return;
+	page__style(p, STYLE_DIM);
+	page__printf(p, "  … and %zu more %s", total - shown, what);
 	page__style(p, STYLE_PLAIN);
 	page__end_line(p);
 }

@@ -31,6 +31,8 @@ void page__cell(struct page *p, const char *text, int cols);
 void page__path(struct page *p, const char *text, int cols); /* the same of a module's or tensor's path */
 void page__end_line(struct page *p);
 void page__heading(struct page *p, const char *text); /* an empty line, then a bold one */
+/* "  … and 12 more operators (--top)", where a table shows fewer than there are. */
+void page__more(struct page *p, size_t shown, size_t total, const char *what);
 /*
  * The rest of a line, made safe, from column `indent` on, wrapped at the width: further lines are
  * indented. HARD_SPACE shows as a blank and never breaks.
