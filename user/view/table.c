@@ -52,15 +52,16 @@ static uint64_t number_at(const char *at, size_t size)
 
 void cell__get(struct cell *c, const struct column *col, const struct drawn *d, const void *row)
 {
-	const char *at = (const char *)row + col->at;
+	const char *at = (const char *)row + col->at + (col->is_element ? d->index * col->size : 0);
 
+	c->d = d;
 	c->text = NULL;
 	c->num = 0;
 	c->real = 0;
 	c->whole = d->whole;
-	c->none = 0;
+	c->none = col->if_none && !number_at((const char *)row + col->if_at, col->if_size) ? col->if_none : 0;
 	if (col->via) {
-		col->via(c, d, row);
+		col->via(c, row);
 		return;
 	}
 	switch (col->kind) {
@@ -83,31 +84,30 @@ void cell__get(struct cell *c, const struct column *col, const struct drawn *d, 
 	}
 }
 
+const char *column__words(const struct column *col, uint64_t num, uint64_t whole, char *buf)
+{
+	switch (col->kind) {
+	case COL_BYTES:
+		return fmt_bytes(buf, num);
+	case COL_COUNT:
+		return fmt_count(buf, (double)num);
+	case COL_NS:
+		return fmt_ns(buf, num);
+	case COL_SHARE:
+		return fmt_share(buf, (double)num, (double)whole);
+	default:
+		snprintf(buf, 24, col->kind == COL_HEX ? "%" PRIx64 : "%" PRIu64, num);
+		return buf;
+	}
+}
+
 const char *cell__words(const struct cell *c, const struct column *col, char *buf)
 {
 	if (c->text)
 		return c->text;
 	if (c->none)
 		return "-";
-	switch (col->kind) {
-	case COL_TEXT:
-	case COL_OR_NULL:
-		return "";
-	case COL_BYTES:
-		return fmt_bytes(buf, c->num);
-	case COL_COUNT:
-		return fmt_count(buf, (double)c->num);
-	case COL_NS:
-		return fmt_ns(buf, c->num);
-	case COL_SHARE:
-		return fmt_share(buf, (double)c->num, (double)c->whole);
-	case COL_HEX:
-		snprintf(buf, 24, "%" PRIx64, c->num);
-		return buf;
-	default:
-		snprintf(buf, 24, "%" PRIu64, c->num);
-		return buf;
-	}
+	return col->kind <= COL_OR_NULL ? "" : column__words(col, c->num, c->whole, buf);
 }
 
 int column__is_left(const struct column *col)
@@ -124,7 +124,7 @@ unsigned table__shown(const struct table *t, const struct drawn *d, const struct
 		const struct column_place *place = d->as == AS_TUI ? &c->tui : &c->text;
 		unsigned at = cnt;
 
-		if (!place->place || cnt == TABLE_SHOWN_MAX || (c->has && !c->has(d)))
+		if (!place->place || cnt == TABLE_SHOWN_MAX || (c->only && !(c->only & t->variant)))
 			continue;
 		if (d->as == AS_TEXT && (d->width < place->from || (c->in_text && !c->in_text(d))))
 			continue;
@@ -180,7 +180,7 @@ static void put_cell(struct table_lines *l, unsigned i, const char *text)
 void table_lines__begin(struct table_lines *l, struct page *p, const struct table *t, struct drawn *d)
 {
 	d->width = p->width;
-	*l = (struct table_lines){ .p = p, .d = d };
+	*l = (struct table_lines){ .p = p, .d = d, .is_sparse = t->is_sparse };
 	l->cnt = table__shown(t, d, l->cols);
 	lay_out(l, p->width, t->spare);
 	for (unsigned i = 0; i < l->cnt; i++)
@@ -195,6 +195,8 @@ void table_lines__cells(struct table_lines *l, const void *row)
 
 	for (unsigned i = 0; i < l->cnt; i++) {
 		cell__get(&c, l->cols[i], l->d, row);
+		if (l->is_sparse && l->cols[i]->kind == COL_BYTES && !c.num)
+			c.none = NONE_LEFT_OUT;
 		put_cell(l, i, cell__words(&c, l->cols[i], buf));
 	}
 }
@@ -257,14 +259,14 @@ void table__fields(struct json *j, const struct table *t, const struct drawn *d,
 	for (unsigned i = 0; i < t->cnt; i++) {
 		const struct column *col = &t->cols[i];
 
-		if (!col->key || (col->has && !col->has(d)))
+		if (!col->key || (col->only && !(col->only & t->variant)))
 			continue;
 		if (col->json) {
 			col->json(j, col->key, d, row);
 			continue;
 		}
 		cell__get(&c, col, d, row);
-		if (!c.none)
+		if (!c.none || c.none == NONE_TOLD)
 			put_json(j, col, d, &c);
 		else if (c.none == NONE_NULL)
 			json__null(j, col->key);

@@ -49,17 +49,20 @@ struct drawn {
 	int64_t epoch_off_ns;
 	uint64_t whole; /* what shares and bars are of */
 	const void *of; /* what the table's own functions ask for */
+	unsigned index; /* of ELEMENT */
 	unsigned width; /* AS_TEXT: of the page */
 };
 
-enum cell_none { NONE_LEFT_OUT = 1, NONE_NULL };
+/* There is no such value: "-" for people, and in JSON the key is not there, null, or the number is there all the same. */
+enum cell_none { NONE_LEFT_OUT = 1, NONE_NULL, NONE_TOLD };
 
 struct cell {
+	const struct drawn *d;
 	const char *text; /* or what stands for people instead of a number */
 	uint64_t num;
 	double real;	/* REAL and AVERAGE */
 	uint64_t whole; /* of SHARE and BAR: the table's */
-	uint8_t none;	/* enum cell_none: there is no such value. "-" for people */
+	uint8_t none;	/* enum cell_none */
 	char buf[2 * TEXT_BYTES_MAX]; /* text may be here */
 };
 
@@ -78,17 +81,25 @@ struct column {
 	uint8_t kind;	  /* enum column_kind */
 	uint8_t size;	  /* of the field, and where in the row it is … */
 	uint16_t at;
-	void (*via)(struct cell *c, const struct drawn *d, const void *row); /* … or what makes the cell */
+	uint8_t is_element;				/* … plus that times the index; … */
+	void (*via)(struct cell *c, const void *row);	/* … or what makes the cell */
+	uint16_t if_at;					/* where this field is 0 or NULL, … */
+	uint8_t if_size, if_none;			/* … the cell is none of this kind; 0: never */
 	void (*json)(struct json *j, const char *key, const struct drawn *d, const void *row); /* of more than one value */
-	int (*has)(const struct drawn *d);	 /* NULL: all tables of these columns have it … */
-	int (*in_text)(const struct drawn *d);	 /* … and in text, too */
+	int (*in_text)(const struct drawn *d);	 /* NULL: always */
 	unsigned (*cols)(const struct drawn *d); /* text: its width, where it is not always the same */
-	uint8_t is_path;			  /* what is too long is cut as a path (base/text.h) */
+	uint8_t is_path;			 /* what is too long is cut as a path (base/text.h) */
+	uint8_t only;				 /* in tables with one of these bits in `variant`; 0: in all of these columns */
 	struct column_place text, tui;
 };
 
 #define OF(type, field) .at = offsetof(struct type, field), .size = sizeof(((struct type *)0)->field)
+#define ELEMENT(type, array) .is_element = 1, .at = offsetof(struct type, array), .size = sizeof(((struct type *)0)->array[0])
 #define VIA(function) .via = function
+#define IF_AT(type, field) .if_at = offsetof(struct type, field), .if_size = sizeof(((struct type *)0)->field)
+#define IF(type, field) IF_AT(type, field), .if_none = NONE_LEFT_OUT
+#define OR_NULL_IF_NOT(type, field) IF_AT(type, field), .if_none = NONE_NULL
+#define TOLD_IF(type, field) IF_AT(type, field), .if_none = NONE_TOLD
 #define TEXT(...) .text = { __VA_ARGS__ } /* place, cols, from, wide, gap, head */
 #define TUI(...) .tui = { __VA_ARGS__ }
 
@@ -97,10 +108,13 @@ struct column {
 struct table {
 	const struct column *cols;
 	unsigned cnt;
-	int8_t spare; /* text: columns at the end of a line that stay empty */
+	int8_t spare;	   /* text: columns at the end of a line that stay empty */
+	uint8_t is_sparse; /* text: no bytes are "-" */
+	uint8_t variant;   /* bits of its own: several tables may share columns */
 };
 
-#define TABLE(columns) { columns, sizeof(columns) / sizeof((columns)[0]), 0 }
+/* And after the columns' name what is not 0. */
+#define TABLE(columns, ...) { .cols = columns, .cnt = sizeof(columns) / sizeof((columns)[0]), ##__VA_ARGS__ }
 
 struct drawn drawn_as(enum drawn_as as, const struct report *r);
 /* A text of its own for a cell. */
@@ -108,6 +122,7 @@ void cell__say(struct cell *c, const char *fmt, ...) __attribute__((format(print
 void cell__get(struct cell *c, const struct column *col, const struct drawn *d, const void *row);
 /* For people; buf at least 24 bytes. */
 const char *cell__words(const struct cell *c, const struct column *col, char *buf);
+const char *column__words(const struct column *col, uint64_t num, uint64_t whole, char *buf); /* of a number */
 int column__is_left(const struct column *col);
 /* The columns that are shown, in order of their places; returns how many. */
 unsigned table__shown(const struct table *t, const struct drawn *d, const struct column *shown[TABLE_SHOWN_MAX]);
@@ -119,6 +134,7 @@ struct table_lines {
 	const struct drawn *d;
 	const struct column *cols[TABLE_SHOWN_MAX];
 	unsigned widths[TABLE_SHOWN_MAX], cnt;
+	uint8_t is_sparse;
 };
 
 /* Writes the line of heads. All is borrowed until the last row; d is told the page's width. */

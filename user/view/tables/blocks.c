@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "view/tables/blocks.h"
+#include "view/tables/tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,7 @@
 #include "view/page.h"
 #include "view/report_words.h"
 
-const char refused_of[] = "refused";
-
-static int is_peak(const struct drawn *d)
-{
-	return d->of != refused_of;
-}
+enum { PEAK = 1, REFUSED = 2 };
 
 static int has_procs(const struct drawn *d)
 {
@@ -31,98 +26,93 @@ static int has_gpu_blocks(const struct drawn *d)
 	return 0;
 }
 
-static void category_or_none(struct cell *c, const struct drawn *d, uint8_t cat)
+static void category_or_none(struct cell *c, uint8_t cat)
 {
-	c->text = d->as == AS_TUI && !report_has_cats(d->r) ? "-" : category_name((enum category)(cat < CAT_MAX ? cat : CAT_UNKNOWN));
+	if (c->d->as == AS_TUI && !report_has_cats(c->d->r))
+		c->text = "-";
+	else
+		c->text = category_name((enum category)(cat < CAT_MAX ? cat : CAT_UNKNOWN));
 }
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
 
-static void category(struct cell *c, const struct drawn *d, const void *row)
+static void category(struct cell *c, const void *row)
 {
-	category_or_none(c, d, ((const struct report_block *)row)->cat);
+	category_or_none(c, ((const struct report_block *)row)->cat);
 }
 
 /* Of its device's peak. */
-static void share(struct cell *c, const struct drawn *d, const void *row)
+static void share(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
-	const struct report_dev *of = report_dev_find(d->r, b->dev);
+	const struct report_dev *of = report_dev_find(c->d->r, b->dev);
 
 	c->num = b->size;
-	if (d->as == AS_TEXT)
+	if (c->d->as == AS_TEXT)
 		c->whole = of ? of->peak : 0;
 }
 
 /* At the peak. */
-static void age(struct cell *c, const struct drawn *d, const void *row)
+static void age(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
-	const struct report_dev *of = report_dev_find(d->r, b->dev);
+	const struct report_dev *of = report_dev_find(c->d->r, b->dev);
 
 	if (of && of->peak_ts_ns >= b->born_ts_ns)
 		c->num = of->peak_ts_ns - b->born_ts_ns;
-	else if (d->as == AS_TEXT)
+	else if (c->d->as == AS_TEXT)
 		c->text = "?";
 }
 
-static void lived(struct cell *c, const struct drawn *d, const void *row)
+static void lived(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
 
-	(void)d;
 	c->num = b->freed_ts_ns > b->born_ts_ns ? b->freed_ts_ns - b->born_ts_ns : 0;
 	c->text = b->freed_ts_ns ? NULL : "live";
 }
 
 /* What Python calls it, or what made it. */
-static void title(struct cell *c, const struct drawn *d, const void *row)
+static void title(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
 
-	(void)d;
 	c->text = b->name ? b->name : b->op && b->op[0] ? b->op : "-";
 }
 
-static void region(struct cell *c, const struct drawn *d, const void *row)
+static void region(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
 
-	c->text = b->region && b->region[0] ? b->region : d->as == AS_JSON ? NULL : "-";
-}
-
-static void name(struct cell *c, const struct drawn *d, const void *row)
-{
-	(void)d;
-	c->text = ((const struct report_block *)row)->name;
-	c->none = c->text ? 0 : NONE_LEFT_OUT;
+	c->text = b->region && b->region[0] ? b->region : c->d->as == AS_JSON ? NULL : "-";
 }
 
 /* Where the name stands in its place: in details. */
-static void made_by(struct cell *c, const struct drawn *d, const void *row)
+static void made_by(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
 
-	(void)d;
 	c->text = b->name ? b->op : NULL;
 }
 
-static void stream(struct cell *c, const struct drawn *d, const void *row)
+static void stream(struct cell *c, const void *row)
 {
 	const struct report_block *b = row;
 
 	c->num = b->stream;
 	if (!b->has_stream)
-		c->none = NONE_LEFT_OUT;
-	else if (d->as == AS_TEXT && !b->stream)
+		return;
+	if (c->d->as == AS_TEXT && !b->stream)
 		c->text = "default";
-	else if (d->as == AS_TEXT)
+	else if (c->d->as == AS_TEXT)
 		cell__say(c, "%08x", b->stream);
 }
 
+#define HAS_STREAM IF(report_block, has_stream)
+
 static const struct column block_columns[] = {
 	{ "id", NULL, COL_NUMBER, OF(report_block, id) },
-	{ "dev", "device", COL_DEV, OF(report_block, dev), .has = is_peak, .in_text = has_gpu_blocks, TEXT(7, 7, .gap = 2),
+	{ "dev", "device", COL_DEV, OF(report_block, dev), .only = PEAK, .in_text = has_gpu_blocks, TEXT(7, 7, .gap = 2),
 	  TUI(4, 7, 100) },
 	{ "ptr", NULL, COL_HEX, OF(report_block, ptr) },
 	{ "size", "size", COL_BYTES, OF(report_block, size), TEXT(1, 9), TUI(1, 9) },
@@ -132,18 +122,19 @@ static const struct column block_columns[] = {
 	{ NULL, "operator", COL_TEXT, VIA(title), .is_path = 1, TEXT(4, 0, .wide = 2, .gap = 2), TUI(7, 16, .wide = 1) },
 	{ "op", NULL, COL_OR_NULL, OF(report_block, op) },
 	{ "region", "region", COL_OR_NULL, VIA(region), TEXT(5, 0, .wide = 1, .gap = 1), TUI(8, 16, .wide = 1) },
-	{ "pid", "process", COL_NUMBER, OF(report_block, pid), .has = is_peak, .in_text = has_procs, TEXT(6, 9) },
-	{ "tid", "thread", COL_NUMBER, OF(report_block, tid), .has = is_peak, TUI(6, 8, 90) },
-	{ "name", NULL, COL_TEXT, VIA(name), .has = is_peak },
-	{ "stream", NULL, COL_NUMBER, VIA(stream), .has = is_peak },
-	{ NULL, "stream", COL_TEXT, VIA(stream), .in_text = has_gpu_blocks, TEXT(8, 8, .gap = 1) },
+	{ "pid", "process", COL_NUMBER, OF(report_block, pid), .only = PEAK, .in_text = has_procs, TEXT(6, 9) },
+	{ "tid", "thread", COL_NUMBER, OF(report_block, tid), .only = PEAK, TUI(6, 8, 90) },
+	{ "name", NULL, COL_TEXT, OF(report_block, name), IF(report_block, name), .only = PEAK },
+	{ "stream", NULL, COL_NUMBER, VIA(stream), HAS_STREAM, .only = PEAK },
+	{ NULL, "stream", COL_TEXT, VIA(stream), HAS_STREAM, .in_text = has_gpu_blocks, TEXT(8, 8, .gap = 1) },
 	{ "born_ns", NULL, COL_TIME, OF(report_block, born_ts_ns) },
-	{ "freed_ns", NULL, COL_TIME, OF(report_block, freed_ts_ns), .has = is_peak },
+	{ "freed_ns", NULL, COL_TIME, OF(report_block, freed_ts_ns), .only = PEAK },
 	{ NULL, "freed after", COL_NS, VIA(lived), TUI(9, 11, 130) },
 	{ NULL, "made by", COL_TEXT, VIA(made_by), TUI(10, 16, UINT16_MAX) },
 };
 
-const struct table block_table = TABLE(block_columns);
+const struct table block_table = TABLE(block_columns, .variant = PEAK);
+const struct table refused_table = TABLE(block_columns, .variant = REFUSED);
 
 void blocks_text(struct page *p, const struct report *r, size_t top)
 {
@@ -166,11 +157,11 @@ void blocks_json(struct json *j, const struct report *r, size_t top)
 
 /* --- names ----------------------------------------------------------------------------------------------- */
 
-static void full_name(struct cell *c, const struct drawn *d, const void *row)
+static void full_name(struct cell *c, const void *row)
 {
 	const struct report_tensor *t = row;
 
-	if (d->as == AS_TEXT)
+	if (c->d->as == AS_TEXT)
 		cell__say(c, "%s%s%s: %s", t->root, t->key[0] ? " " : "", t->key, t->path);
 	else if (t->key[0])
 		cell__say(c, "%s %s", t->key, t->path);
@@ -178,16 +169,16 @@ static void full_name(struct cell *c, const struct drawn *d, const void *row)
 		c->text = t->path;
 }
 
-static void kind(struct cell *c, const struct drawn *d, const void *row)
+static void kind(struct cell *c, const void *row)
 {
 	unsigned of = ((const struct report_tensor *)row)->kind;
 
-	c->text = d->as == AS_JSON ? tensor_kind_key(of) : tensor_kind_words(of);
+	c->text = c->d->as == AS_JSON ? tensor_kind_key(of) : tensor_kind_words(of);
 }
 
-static void tensor_category(struct cell *c, const struct drawn *d, const void *row)
+static void tensor_category(struct cell *c, const void *row)
 {
-	category_or_none(c, d, ((const struct report_tensor *)row)->cat);
+	category_or_none(c, ((const struct report_tensor *)row)->cat);
 }
 
 /* "float32[512,512]" as two fields; the text came through a recording, so it may be anything. */
@@ -227,7 +218,8 @@ static const struct column tensor_columns[] = {
 	{ "dev", "device", COL_DEV, OF(report_tensor, dev), TUI(7, 7, 130) },
 	{ "ptr", "address", COL_HEX, OF(report_tensor, ptr), TUI(9, 14, 140) },
 	{ "id", NULL, COL_NUMBER, OF(report_tensor, id) },
-	{ "pid", "pid", COL_NUMBER, OF(report_tensor, pid), .in_text = has_procs, TEXT(5, 9, .head = "process"), TUI(8, 8, 130) },
+	{ "pid", "pid", COL_NUMBER, OF(report_tensor, pid), .in_text = has_procs, TEXT(5, 9, .head = "process"),
+	  TUI(8, 8, 130) },
 };
 
 const struct table tensor_table = TABLE(tensor_columns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "view/tables/devices.h"
+#include "view/tables/tables.h"
 
 #include "timeline/report.h"
 #include "view/json.h"
@@ -10,39 +10,14 @@
 
 /* --- a row a device -------------------------------------------------------------------------------------- */
 
-static void blocks_a_second(struct cell *c, const struct drawn *d, const void *row)
+static void blocks_a_second(struct cell *c, const void *row)
 {
-	uint64_t ns = d->r->end_ts_ns - d->r->start_ts_ns;
+	uint64_t ns = c->d->r->end_ts_ns - c->d->r->start_ts_ns;
 
 	c->text = fmt_count(c->buf, ns ? (double)((const struct report_dev *)row)->allocs * 1e9 / (double)ns : 0);
 }
 
-static int is_full(const struct drawn *d)
-{
-	return !d->of;
-}
-
-static void carried(struct cell *c, const struct report_dev *dev, uint64_t n)
-{
-	c->num = n;
-	c->none = dev->carried_blocks ? 0 : NONE_LEFT_OUT;
-}
-
-static void carried_blocks(struct cell *c, const struct drawn *d, const void *row)
-{
-	const struct report_dev *dev = row;
-
-	(void)d;
-	carried(c, dev, dev->carried_blocks);
-}
-
-static void carried_bytes(struct cell *c, const struct drawn *d, const void *row)
-{
-	const struct report_dev *dev = row;
-
-	(void)d;
-	carried(c, dev, dev->carried_bytes);
-}
+enum { BRIEF = 1, FULL = 2 };
 
 static void put_segments(struct json *j, const char *key, const struct drawn *d, const void *row)
 {
@@ -87,8 +62,8 @@ static const struct column dev_columns[] = {
 	{ "alloc_bytes", "allocated", COL_BYTES, OF(report_dev, alloc_bytes), TEXT(4, 10) },
 	{ "free_bytes", "freed", COL_BYTES, OF(report_dev, free_bytes), TEXT(5, 10) },
 	{ "preexisting_frees", NULL, COL_COUNT, OF(report_dev, preexisting_frees) },
-	{ "carried_blocks", NULL, COL_COUNT, VIA(carried_blocks) },
-	{ "carried_bytes", NULL, COL_BYTES, VIA(carried_bytes) },
+	{ "carried_blocks", NULL, COL_COUNT, OF(report_dev, carried_blocks), IF(report_dev, carried_blocks) },
+	{ "carried_bytes", NULL, COL_BYTES, OF(report_dev, carried_bytes), IF(report_dev, carried_blocks) },
 	{ "preexisting_blocks", NULL, COL_COUNT, OF(report_dev, preexisting_blocks) },
 	{ "preexisting_bytes", NULL, COL_BYTES, OF(report_dev, preexisting_bytes) },
 	{ "dropped", NULL, COL_COUNT, OF(report_dev, dropped) },
@@ -98,15 +73,14 @@ static const struct column dev_columns[] = {
 	{ "byte_ns", NULL, COL_NUMBER, OF(report_dev, byte_ns) },
 	{ "segments", NULL, .json = put_segments },
 	{ "categories", NULL, .json = put_cats },
-	{ "series", NULL, .json = put_series, .has = is_full },
+	{ "series", NULL, .json = put_series, .only = FULL },
 };
 
-static const struct table dev_table = TABLE(dev_columns);
+static const struct table dev_table = TABLE(dev_columns, .variant = FULL), brief_table = TABLE(dev_columns, .variant = BRIEF);
 
 /* What the driver gave, of devices whose driver's layer was seen. */
-static void backend(struct cell *c, const struct drawn *d, const void *row)
+static void backend(struct cell *c, const void *row)
 {
-	(void)d;
 	c->text = backend_name(((const struct report_dev *)row)->segs.backend);
 }
 
@@ -164,9 +138,8 @@ static void put_json(struct json *j, const struct report *r, const struct report
 {
 	struct drawn d = drawn_as(AS_JSON, r);
 
-	d.of = is_brief ? &d : NULL;
 	json__begin(j, key, '{');
-	table__fields(j, &dev_table, &d, dev);
+	table__fields(j, is_brief ? &brief_table : &dev_table, &d, dev);
 	json__end(j, '}');
 }
 

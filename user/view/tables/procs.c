@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "view/tables/procs.h"
+#include "view/tables/tables.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,12 +19,12 @@ static int has_use(const struct drawn *d)
 	return 0;
 }
 
-static void name(struct cell *c, const struct drawn *d, const void *row)
+static void name(struct cell *c, const void *row)
 {
 	const struct report_proc *p = row;
 	size_t n;
 
-	if (d->as == AS_TUI) {
+	if (c->d->as == AS_TUI) {
 		c->text = p->cmdline && p->cmdline[0] ? p->cmdline : p->comm;
 		return;
 	}
@@ -34,12 +34,11 @@ static void name(struct cell *c, const struct drawn *d, const void *row)
 		n += (size_t)snprintf(c->buf + n, TEXT_BYTES_MAX - n, " %.64s", p->labels[i]);
 }
 
-static void labels(struct cell *c, const struct drawn *d, const void *row)
+static void labels(struct cell *c, const void *row)
 {
 	const struct report_proc *p = row;
 	size_t n = 0;
 
-	(void)d;
 	c->text = c->buf;
 	c->buf[0] = '\0';
 	for (size_t i = 0; i < p->labels_cnt && n < sizeof(c->buf); i++)
@@ -64,27 +63,25 @@ static void put_rank(struct json *j, const char *key, const struct drawn *d, con
 	proc_rank_json(j, row);
 }
 
-static void how(struct cell *c, const struct drawn *d, const void *row)
+static void how(struct cell *c, const void *row)
 {
 	static const char *const words[] = { "attached", "launched", "forked", "execed" };
 	const struct report_proc *p = row;
 
-	(void)d;
 	c->text = p->how < 4 ? words[p->how] : "?";
 }
 
-static void state(struct cell *c, const struct drawn *d, const void *row)
+static void state(struct cell *c, const void *row)
 {
-	(void)d;
 	c->text = proc_state(c->buf, row);
 }
 
 /* Of what is gone, the highest that it was. */
-static void resident(struct cell *c, const struct drawn *d, const void *row)
+static void resident(struct cell *c, const void *row)
 {
 	const struct report_proc *p = row;
 
-	c->num = d->as == AS_TUI ? (p->gone ? 0 : p->rss_total) : p->gone == 1 ? p->rss_peak : p->rss_total;
+	c->num = c->d->as == AS_TUI ? (p->gone ? 0 : p->rss_total) : p->gone == 1 ? p->rss_peak : p->rss_total;
 }
 
 static void put_rss(struct json *j, const char *key, const struct drawn *d, const void *row)
@@ -98,24 +95,6 @@ static void put_rss(struct json *j, const char *key, const struct drawn *d, cons
 	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
 		json__u64(j, rss_word(i), p->rss[i]);
 	json__end(j, '}');
-}
-
-static void use(struct cell *c, const struct report_proc *p, unsigned kind)
-{
-	c->num = p->use[kind];
-	c->none = p->use_ts_ns ? 0 : NONE_LEFT_OUT;
-}
-
-static void private(struct cell *c, const struct drawn *d, const void *row)
-{
-	(void)d;
-	use(c, row, MT_USE_PRIVATE);
-}
-
-static void shared(struct cell *c, const struct drawn *d, const void *row)
-{
-	(void)d;
-	use(c, row, MT_USE_SHARED);
 }
 
 /* Where it was read, there is this object. */
@@ -137,6 +116,8 @@ static void put_step(struct json *j, const char *key, const struct drawn *d, con
 	step_json(j, key, d->r, &((const struct report_proc *)row)->highest_step);
 }
 
+#define OF_USE(kind) OF(report_proc, use[kind]), IF(report_proc, use_ts_ns), .in_text = has_use
+
 static const struct column columns[] = {
 	{ "pid", "pid", COL_NUMBER, OF(report_proc, pid), TEXT(1, 8), TUI(1, 8) },
 	{ "ppid", NULL, COL_NUMBER, OF(report_proc, ppid) },
@@ -157,8 +138,8 @@ static const struct column columns[] = {
 	{ "rss", "RSS", COL_BYTES, VIA(resident), .json = put_rss, TEXT(6, 10), TUI(7, 9) },
 	{ NULL, "RSS peak", COL_BYTES, OF(report_proc, rss_peak), TUI(8, 9, 90) },
 	{ "use", NULL, .json = put_use },
-	{ NULL, "private", COL_BYTES, VIA(private), .in_text = has_use, TEXT(7, 10) },
-	{ NULL, "shared", COL_BYTES, VIA(shared), .in_text = has_use, TEXT(8, 10) },
+	{ NULL, "private", COL_BYTES, OF_USE(MT_USE_PRIVATE), TEXT(7, 10) },
+	{ NULL, "shared", COL_BYTES, OF_USE(MT_USE_SHARED), TEXT(8, 10) },
 	{ "mapped", NULL, COL_BYTES, OF(report_proc, mapped) },
 	{ "mapped_peak", NULL, COL_BYTES, OF(report_proc, mapped_peak) },
 	{ "brk_growth", NULL, COL_BYTES, OF(report_proc, brk_growth) },

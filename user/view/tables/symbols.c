@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-#include "view/tables/symbols.h"
+#include "view/tables/tables.h"
 
 #include "plan/plan.h"
 #include "timeline/report.h"
@@ -7,9 +7,8 @@
 #include "view/page.h"
 #include "view/table.h"
 
-static void source(struct cell *c, const struct drawn *d, const void *row)
+static void source(struct cell *c, const void *row)
 {
-	(void)d;
 	c->text = source_name((enum source)(1u << (((const struct report_symbol *)row)->source & 31)));
 }
 
@@ -21,7 +20,7 @@ static const struct column symbol_columns[] = {
 	{ "fired", "fired", COL_COUNT, OF(report_symbol, fired), TEXT(5, 11) },
 };
 
-static const struct table symbol_table = { symbol_columns, sizeof(symbol_columns) / sizeof(symbol_columns[0]), .spare = 3 };
+static const struct table symbol_table = TABLE(symbol_columns, .spare = 3);
 
 void symbols_text(struct page *p, const struct report *r, size_t top)
 {

@@ -10,17 +10,13 @@
 #include "event/event.h"
 #include "view/json.h"
 #include "view/report_words.h"
-#include "view/tables/blocks.h"
-#include "view/tables/devices.h"
 #include "view/tables/leaks.h"
 #include "view/tables/modules.h"
 #include "view/tables/oom.h"
-#include "view/tables/ops.h"
-#include "view/tables/procs.h"
 #include "view/tables/ranks.h"
 #include "view/tables/segments.h"
 #include "view/tables/stacks.h"
-#include "view/tables/symbols.h"
+#include "view/tables/tables.h"
 #include "view/view.h"
 
 static uint64_t epoch(const struct report *r, uint64_t ts_ns)
