@@ -197,7 +197,11 @@ void table_lines__cells(struct table_lines *l, const void *row)
 		cell__get(&c, l->cols[i], l->d, row);
 		if (l->is_sparse && l->cols[i]->kind == COL_BYTES && !c.num)
 			c.none = NONE_LEFT_OUT;
+		if (l->cols[i]->is_bold)
+			page__style(l->p, STYLE_BOLD);
 		put_cell(l, i, cell__words(&c, l->cols[i], buf));
+		if (l->cols[i]->is_bold)
+			page__style(l->p, STYLE_PLAIN);
 	}
 }
 
