@@ -24,15 +24,31 @@ void page__put(struct page *p, const char *text)
 	outbuf__str(&p->o, text);
 }
 
-void page__printf(struct page *p, const char *fmt, ...)
+static void put_va(struct page *p, const char *fmt, va_list ap)
 {
 	char text[512];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	page__put(p, text);
+}
+
+void page__printf(struct page *p, const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	put_va(p, fmt, ap);
 	va_end(ap);
-	page__put(p, text);
+}
+
+void page__line(struct page *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put_va(p, fmt, ap);
+	va_end(ap);
+	page__end_line(p);
 }
 
 void page__style(struct page *p, enum page_style style)
@@ -141,6 +157,12 @@ void page__flow(struct page *p, unsigned indent, const char *text)
 		at += cols;
 	}
 	page__end_line(p);
+}
+
+void page__item(struct page *p, unsigned indent, const char *text)
+{
+	page__put(p, "  ");
+	page__flow(p, indent, text);
 }
 
 void page__para(struct page *p, const char *label, const char *text)

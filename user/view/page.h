@@ -25,6 +25,8 @@ int page__done(struct page *p); /* flushes; 0 or -errno */
 /* Text of ours, no newline inside. */
 void page__put(struct page *p, const char *text);
 void page__printf(struct page *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A line, or the rest of one. */
+void page__line(struct page *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void page__style(struct page *p, enum page_style style);
 /* One cell, filled up with blanks: cols > 0 left-aligned, cols < 0 right-aligned. Cut if too long. */
 void page__cell(struct page *p, const char *text, int cols);
@@ -38,6 +40,8 @@ void page__more(struct page *p, size_t shown, size_t total, const char *what);
  * indented. HARD_SPACE shows as a blank and never breaks.
  */
 void page__flow(struct page *p, unsigned indent, const char *text);
+/* page__flow as a line of its own, two blanks before it. */
+void page__item(struct page *p, unsigned indent, const char *text);
 /* "  label          text", as page__flow. */
 void page__para(struct page *p, const char *label, const char *text);
 

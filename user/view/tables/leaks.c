@@ -156,8 +156,7 @@ static void put_place(struct page *p, const struct report_leak *l)
 		text_fit(safe, sizeof(safe), l->region, p->width - NUMBERS_COLS);
 		page__printf(p, "in %s, ", safe);
 	}
-	page__printf(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
-	page__end_line(p);
+	page__line(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
 	stack_text(p, l->frames, l->frames_cnt, FRAMES_SHOWN);
 }
 
@@ -202,10 +201,8 @@ static void put_verdict(struct page *p, const struct report *r)
 			     fmt_count(a, (double)k->ticks),
 			     k->per_step ? "steps" : "half seconds (no step was seen)");
 	page__end_line(p);
-	if (k->not_watched) {
-		page__printf(p, "Not watched: %s blocks, there was no room.", fmt_count(a, (double)k->not_watched));
-		page__end_line(p);
-	}
+	if (k->not_watched)
+		page__line(p, "Not watched: %s blocks, there was no room.", fmt_count(a, (double)k->not_watched));
 }
 
 int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *opts)

@@ -387,8 +387,7 @@ static void put_none(struct page *p, const struct report_module_sum *s, unsigned
 
 	if (!bytes)
 		return;
-	page__printf(p, "  born in no module: %s in %s blocks", fmt_bytes(text, bytes), fmt_count(cnt, (double)blocks));
-	page__end_line(p);
+	page__line(p, "  born in no module: %s in %s blocks", fmt_bytes(text, bytes), fmt_count(cnt, (double)blocks));
 }
 
 void modules_text(struct page *p, const struct report *r, const struct view_opts *opts)
@@ -398,8 +397,7 @@ void modules_text(struct page *p, const struct report *r, const struct view_opts
 	marks_text(p, r, opts->top);
 	if (!r->modules_cnt) {
 		page__end_line(p);
-		page__put(p, "No module is known: no Python that can be read, or none that was called (docs/modules.md).");
-		page__end_line(p);
+		page__line(p, "No module is known: no Python that can be read, or none that was called (docs/modules.md).");
 		return;
 	}
 	page__heading(p, !opts->phase ? "Modules" : "Modules, what was born in them in that phase");

@@ -108,8 +108,7 @@ static void put_had(struct page *p, const struct report_oom *o)
 	if (o->rss_total)
 		snprintf(text + n, sizeof(text) - (size_t)n, "; RSS %s (anonymous %s, shared %s)", fmt_bytes(a, o->rss_total),
 			 fmt_bytes(b, o->rss[MT_RSS_ANON]), fmt_bytes(c, o->rss[MT_RSS_SHMEM]));
-	page__put(p, "  ");
-	page__flow(p, 2, text);
+	page__item(p, 2, text);
 }
 
 static void put_composition(struct page *p, const struct report_oom *o)
@@ -121,10 +120,8 @@ static void put_composition(struct page *p, const struct report_oom *o)
 		if (o->cats[c % CAT_MAX])
 			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "by category: ",
 					      category_name((enum category)(c % CAT_MAX)), fmt_bytes(a, o->cats[c % CAT_MAX]));
-	if (n) {
-		page__put(p, "  ");
-		page__flow(p, 2, text);
-	}
+	if (n)
+		page__item(p, 2, text);
 	n = 0;
 	for (size_t i = 0; i < o->ops_cnt && i < OPS_SHOWN; i++) {
 		text_fit(name, sizeof(name), o->ops[i].name[0] ? o->ops[i].name : "(no operator)", 40);
@@ -132,10 +129,8 @@ static void put_composition(struct page *p, const struct report_oom *o)
 			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "by operator: ", name,
 					      fmt_bytes(a, o->ops[i].live));
 	}
-	if (n) {
-		page__put(p, "  ");
-		page__flow(p, 2, text);
-	}
+	if (n)
+		page__item(p, 2, text);
 }
 
 static void put_segments(struct page *p, const struct report_oom *o)
@@ -194,10 +189,8 @@ void oom_text(struct page *p, const struct report *r)
 		put_segments(p, o);
 		put_largest(p, o);
 	}
-	if (r->ooms_total > r->ooms_cnt) {
-		page__printf(p, "  … and %llu more before", (unsigned long long)(r->ooms_total - r->ooms_cnt));
-		page__end_line(p);
-	}
+	if (r->ooms_total > r->ooms_cnt)
+		page__line(p, "  … and %llu more before", (unsigned long long)(r->ooms_total - r->ooms_cnt));
 }
 
 /* --- JSON --------------------------------------------------------------------------------------------- */

@@ -313,8 +313,7 @@ static void put_jobs(struct page *p, const struct report_ranks *k)
 			 "child, have a row each (%zu such pairs)", k->claimed);
 	else
 		return;
-	page__put(p, "  ");
-	page__flow(p, 4, text);
+	page__item(p, 4, text);
 }
 
 static void put_missing(struct page *p, const struct report_ranks *k)
@@ -329,8 +328,7 @@ static void put_missing(struct page *p, const struct report_ranks *k)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, " %u", k->missing[i]);
 	if (k->missing_total > k->missing_cnt)
 		snprintf(text + n, sizeof(text) - n, " …");
-	page__put(p, "  ");
-	page__flow(p, 4, text);
+	page__item(p, 4, text);
 }
 
 static void put_verdict(struct page *p, const struct report_ranks *k)
@@ -344,15 +342,12 @@ static void put_verdict(struct page *p, const struct report_ranks *k)
 	n += (size_t)snprintf(text + n, sizeof(text) - n, ", median %s", fmt_bytes(a, mid->peak));
 	snprintf(text + n, sizeof(text) - n, ", lowest %s of rank %s", fmt_bytes(a, min->peak),
 		 number_words(name, sizeof(name), k, min));
-	page__put(p, "  ");
-	page__flow(p, 4, text);
+	page__item(p, 4, text);
 	put_jobs(p, k);
 	for (size_t i = 0; i < k->outliers_cnt; i++)
 		put_outlier(p, k, &k->outliers[i]);
-	if (!k->outliers_cnt && k->cnt > 1) {
-		page__put(p, "  no rank stands out");
-		page__end_line(p);
-	}
+	if (!k->outliers_cnt && k->cnt > 1)
+		page__line(p, "  no rank stands out");
 	put_missing(p, k);
 	if (k->died) {
 		page__style(p, STYLE_RED);
@@ -360,15 +355,12 @@ static void put_verdict(struct page *p, const struct report_ranks *k)
 		page__style(p, STYLE_PLAIN);
 		page__end_line(p);
 	}
-	if (k->not_listed) {
-		page__printf(p, "  %zu processes found no room (at most %u ranks): they count as others", k->not_listed,
-			     RANKS_MAX);
-		page__end_line(p);
-	}
+	if (k->not_listed)
+		page__line(p, "  %zu processes found no room (at most %u ranks): they count as others", k->not_listed,
+			   RANKS_MAX);
 	if (k->others_peak) {
 		page__printf(p, "  processes that are no rank: live %s", fmt_bytes(a, k->others_live));
-		page__printf(p, ", peak %s", fmt_bytes(a, k->others_peak));
-		page__end_line(p);
+		page__line(p, ", peak %s", fmt_bytes(a, k->others_peak));
 	}
 }
 
@@ -473,8 +465,7 @@ static void put_worst(struct page *p, const struct report_ranks *k)
 		snprintf(title, sizeof(title), "%+.1f %%", row->peak ? 100.0 * ((double)row->cats[c].at_peak -
 			 (double)k->rows[k->median_row].cats[c].at_peak) / (double)row->peak : 0.0);
 		page__cell(p, title, -10);
-		page__put(p, " against the median rank");
-		page__end_line(p);
+		page__line(p, " against the median rank");
 	}
 	for (size_t i = 0; i < w->ops_cnt && i < OPS_SHOWN && w->ops[i].at_peak; i++) {
 		page__put(p, "  ");

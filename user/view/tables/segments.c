@@ -85,8 +85,7 @@ size_t segments_layers_text(char *buf, size_t size, const struct report_segments
 
 static void put_flow(struct page *p, const char *text)
 {
-	page__put(p, "  ");
-	page__flow(p, 2, text);
+	page__item(p, 2, text);
 }
 
 static void put_free(struct page *p, const struct report_segments *s)
@@ -242,11 +241,9 @@ void segments_text_host(struct page *p, const struct report *r)
 		return;
 	page__heading(p, "Driver calls of no known device");
 	put_kinds(p, "given:", r->unknown);
-	if (r->unknown_comm_peak) {
-		page__printf(p, "  of it for communication: %s (peak %s)", fmt_bytes(a, r->unknown_comm),
-			     fmt_bytes(b, r->unknown_comm_peak));
-		page__end_line(p);
-	}
+	if (r->unknown_comm_peak)
+		page__line(p, "  of it for communication: %s (peak %s)", fmt_bytes(a, r->unknown_comm),
+			   fmt_bytes(b, r->unknown_comm_peak));
 	put_fails(p, r->unknown);
 }
 

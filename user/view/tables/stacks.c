@@ -49,8 +49,7 @@ static void put_frame(struct page *p, const struct report_frame *f)
 
 static void put_more(struct page *p, size_t cnt)
 {
-	page__printf(p, "      … and %zu more frames (--json)", cnt);
-	page__end_line(p);
+	page__line(p, "      … and %zu more frames (--json)", cnt);
 }
 
 void stack_text(struct page *p, const struct report_frame *frames, size_t cnt, size_t max)
@@ -77,8 +76,7 @@ void stacks_text(struct page *p, const struct report *r, size_t top)
 
 	page__heading(p, "Stacks, by their part of the peak, innermost frame first");
 	if (!r->stacks_total) {
-		page__put(p, "  none were recorded (--stacks, --stack-size)");
-		page__end_line(p);
+		page__line(p, "  none were recorded (--stacks, --stack-size)");
 		return;
 	}
 	d.whole = report_peak_sum(r);
@@ -93,8 +91,7 @@ void stacks_text(struct page *p, const struct report *r, size_t top)
 			put_more(p, s->frames_cnt - FRAMES_SHOWN);
 	}
 	table_lines__cells(&l, &r->no_stack);
-	page__put(p, "  without a stack: smaller than --stack-size, or from before");
-	page__end_line(p);
+	page__line(p, "  without a stack: smaller than --stack-size, or from before");
 	page__more(p, shown, r->stacks_total, "stacks (--top, --json)");
 }
 

@@ -73,14 +73,12 @@ static void put_dev_lines(struct page *p, const struct report *r, const struct r
 	if (ns)
 		snprintf(text + n, sizeof(text) - n, "   mean %s",
 			 fmt_bytes(a, (uint64_t)((double)d->byte_ns / (double)ns)));
-	page__put(p, "  ");
-	page__flow(p, 2, text);
+	page__item(p, 2, text);
 	n = (size_t)snprintf(text, sizeof(text), "allocated %s in %s blocks (%s/s)", fmt_bytes(a, d->alloc_bytes),
 			     fmt_count(b, (double)d->allocs), fmt_count(c, per_second(r, (double)d->allocs)));
 	snprintf(text + n, sizeof(text) - n, "   freed %s in %s", fmt_bytes(a, d->free_bytes),
 		 fmt_count(b, (double)d->frees));
-	page__put(p, "  ");
-	page__flow(p, 2, text);
+	page__item(p, 2, text);
 }
 
 static void put_dev(struct page *p, const struct report *r, const struct report_dev *d)
@@ -91,26 +89,18 @@ static void put_dev(struct page *p, const struct report *r, const struct report_
 	page__heading(p, title);
 	put_dev_lines(p, r, d);
 	segments_text(p, r, d);
-	if (d->carried_blocks) {
-		page__printf(p, "  from before the window: %s in %s blocks", fmt_bytes(a, d->carried_bytes),
-			     fmt_count(b, (double)d->carried_blocks));
-		page__end_line(p);
-	}
-	if (d->preexisting_blocks) {
-		page__printf(p, "  met too: %s in %s blocks from before the attach or of others",
-			     fmt_bytes(a, d->preexisting_bytes), fmt_count(b, (double)d->preexisting_blocks));
-		page__end_line(p);
-	}
-	if (d->preexisting_frees) {
-		page__printf(p, "  freed too: %s blocks from before the attach, of unknown size",
-			     fmt_count(a, (double)d->preexisting_frees));
-		page__end_line(p);
-	}
-	if (d->dropped) {
-		page__printf(p, "  gone with their process: %s in %s blocks", fmt_bytes(a, d->dropped_bytes),
-			     fmt_count(b, (double)d->dropped));
-		page__end_line(p);
-	}
+	if (d->carried_blocks)
+		page__line(p, "  from before the window: %s in %s blocks", fmt_bytes(a, d->carried_bytes),
+			   fmt_count(b, (double)d->carried_blocks));
+	if (d->preexisting_blocks)
+		page__line(p, "  met too: %s in %s blocks from before the attach or of others",
+			   fmt_bytes(a, d->preexisting_bytes), fmt_count(b, (double)d->preexisting_blocks));
+	if (d->preexisting_frees)
+		page__line(p, "  freed too: %s blocks from before the attach, of unknown size",
+			   fmt_count(a, (double)d->preexisting_frees));
+	if (d->dropped)
+		page__line(p, "  gone with their process: %s in %s blocks", fmt_bytes(a, d->dropped_bytes),
+			   fmt_count(b, (double)d->dropped));
 	if (d->ooms) {
 		page__style(p, STYLE_RED);
 		page__printf(p, "  out of memory %s times, last when asked for %s", fmt_count(a, (double)d->ooms),
@@ -132,8 +122,7 @@ static void put_unseen(struct page *p, const struct report *r, uint64_t rss)
 		return;
 	snprintf(text, sizeof(text), "tensors seen: %s; other memory, and tensors that nothing has used since the attach: %s",
 		 fmt_bytes(a, seen), seen < rss ? fmt_bytes(b, rss - seen) : "none");
-	page__put(p, "  ");
-	page__flow(p, 2, text);
+	page__item(p, 2, text);
 }
 
 static void put_kernel(struct page *p, const struct report *r)
@@ -155,20 +144,16 @@ static void put_kernel(struct page *p, const struct report *r)
 		snprintf(text + n, sizeof(text) - n, "   (anonymous %s, file %s, shared %s)",
 			 fmt_bytes(a, kinds[MT_RSS_ANON]), fmt_bytes(b, kinds[MT_RSS_FILE]),
 			 fmt_bytes(c, kinds[MT_RSS_SHMEM]));
-	page__put(p, "  ");
-	page__flow(p, 2, text);
+	page__item(p, 2, text);
 	if (r->use[MT_USE_RSS]) {
 		snprintf(text, sizeof(text), "PSS %s, huge pages %s, pinned %s, when last read",
 			 fmt_bytes(a, r->use[MT_USE_PSS]), fmt_bytes(b, r->use[MT_USE_HUGE]),
 			 fmt_bytes(c, r->use[MT_USE_LOCKED] + r->use[MT_USE_PINNED]));
-		page__put(p, "  ");
-		page__flow(p, 2, text);
+		page__item(p, 2, text);
 	}
 	put_unseen(p, r, rss);
-	if (mapped) {
-		page__printf(p, "  mapped since the attach and not unmapped: %s", fmt_bytes(a, mapped));
-		page__end_line(p);
-	}
+	if (mapped)
+		page__line(p, "  mapped since the attach and not unmapped: %s", fmt_bytes(a, mapped));
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------ */
@@ -227,8 +212,7 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 		put_dev(&p, r, &r->devs[i]);
 	if (!r->devs_cnt) {
 		page__end_line(&p);
-		page__put(&p, "No block was allocated or freed while memtrace looked.");
-		page__end_line(&p);
+		page__line(&p, "No block was allocated or freed while memtrace looked.");
 	}
 	segments_text_host(&p, r);
 	leaks_line(&p, r);
