@@ -178,7 +178,7 @@ static char *chrome_open(void)
 	assert_int_equal(labels__new(&labels, NULL), 0);
 	to.labels = labels;
 	to.out = open_memstream(&text, &len);
-	assert_int_equal(f->begin(&c, &to), 0);
+	assert_int_equal(export_begin(f, &c, &to), 0);
 	for (uint64_t id = 1; id <= 300; id++) {
 		struct tl_event born = { .kind = TL_CREATE, .ts_ns = 1000 * id, .id = id, .size = 64, .dev = MT_DEV_CPU,
 					 .pid = 1, .tid = 2, .ptr = id << 12 };
@@ -190,7 +190,7 @@ static char *chrome_open(void)
 		assert_int_equal(labels__event(labels, &named), 0);
 		assert_int_equal(f->event(c, &born, 0), 0);
 	}
-	assert_int_equal(f->end(c, NULL), 0);
+	assert_int_equal(export_end(f, c, NULL), 0);
 	fclose(to.out);
 	names__free(names);
 	labels__free(labels);

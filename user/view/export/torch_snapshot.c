@@ -738,7 +738,7 @@ static int add_main_devices(struct export_ctx *c)
 	return err ? err : device_get(c, r->pid, MT_DEV_CPU, &d);
 }
 
-static void ctx_free(struct export_ctx *c)
+static void done(struct export_ctx *c)
 {
 	for (unsigned i = 0; i < c->devices_cnt; i++)
 		device_free(c->devices[i]);
@@ -749,16 +749,12 @@ static void ctx_free(struct export_ctx *c)
 	numbering__done(&c->places);
 	numbering__done(&c->wheres);
 	free(c->where);
-	free(c);
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
 	int r = -ENOMEM;
 
-	if (!c)
-		return r;
 	c->to = to;
 	c->is_pickle = !export_has_suffix(to->path, ".json");
 	name_cache__init(&c->dev_names, to->names, NULL);
@@ -766,32 +762,22 @@ static int begin(struct export_ctx **ret, const struct export_to *to)
 	c->stacks = stacks__new(NULL);
 	if (c->live && c->stacks)
 		r = add_main_devices(c);
-	if (!r && to->labels)
-		r = before_load(c);
-	if (r < 0) {
-		ctx_free(c);
-		return r;
-	}
-	*ret = c;
-	return 0;
+	return r || !to->labels ? r : before_load(c);
 }
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	int err;
-
-	if (!c)
-		return 0;
-	err = r ? put_all(c, r) : 0; /* no report: it failed on the way */
-	ctx_free(c);
-	return err;
+	return r ? put_all(c, r) : 0; /* no report: it failed on the way */
 }
 
 const struct export_format export_torch_snapshot = {
 	.name = "torch-snapshot",
 	.help = "torch.cuda.memory._dump_snapshot's, for pytorch.org/memory_viz: a pickle, JSON if OUT ends in .json",
 	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.size = sizeof(struct export_ctx),
+	.writes_itself = 1,
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };
