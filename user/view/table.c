@@ -101,7 +101,7 @@ const char *column__words(const struct column *col, uint64_t num, uint64_t whole
 	}
 }
 
-const char *cell__words(const struct cell *c, const struct column *col, char *buf)
+static const char *cell__words(const struct cell *c, const struct column *col, char *buf)
 {
 	if (c->text)
 		return c->text;

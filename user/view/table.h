@@ -121,9 +121,8 @@ struct drawn drawn_as(enum drawn_as as, const struct report *r);
 /* A text of its own for a cell. */
 void cell__say(struct cell *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cell__get(struct cell *c, const struct column *col, const struct drawn *d, const void *row);
-/* For people; buf at least 24 bytes. */
-const char *cell__words(const struct cell *c, const struct column *col, char *buf);
-const char *column__words(const struct column *col, uint64_t num, uint64_t whole, char *buf); /* of a number */
+/* A number for people; buf at least 24 bytes. */
+const char *column__words(const struct column *col, uint64_t num, uint64_t whole, char *buf);
 int column__is_left(const struct column *col);
 /* The columns that are shown, in order of their places; returns how many. */
 unsigned table__shown(const struct table *t, const struct drawn *d, const struct column *shown[TABLE_SHOWN_MAX]);

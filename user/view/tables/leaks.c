@@ -12,7 +12,7 @@
 #define WIDTH_LEAST 100
 #define FRAMES_SHOWN 12
 
-const char *sure_word(unsigned sure)
+static const char *sure_word(unsigned sure)
 {
 	return sure == SURE_HIGH ? "high" : sure == SURE_MEDIUM ? "medium" : "low";
 }
@@ -174,7 +174,7 @@ static void put_rows(struct page *p, const struct report *r)
 	page__more(p, r->leaks.cnt, r->leaks.total, "(--top)");
 }
 
-int leaks_are_blind(const struct report *r)
+static int leaks_are_blind(const struct report *r)
 {
 	return !report_has_source(r, "framework") && !report_has_source(r, "host") && !report_has_source(r, "usdt") &&
 	       !report_has_source(r, "segments");

@@ -26,7 +26,7 @@ static const struct {
 	[MT_SEG_RESERVED] = { "reserved", "reserved addresses" },
 };
 
-const char *seg_kind_name(unsigned kind)
+static const char *seg_kind_name(unsigned kind)
 {
 	return kind < MT_SEG_MAX && kinds[kind].key ? kinds[kind].key : "?";
 }
@@ -65,7 +65,8 @@ static size_t add(char *buf, size_t size, size_t at, const char *text, const cha
 	return at + (n > 0 ? (size_t)n : 0);
 }
 
-size_t segments_layers_text(char *buf, size_t size, const struct report_segments *s)
+/* "driver 24 MiB = cached 20 MiB (tensors …) + others …" into buf; returns its length. */
+static size_t segments_layers_text(char *buf, size_t size, const struct report_segments *s)
 {
 	char b[24];
 	size_t n = add(buf, size, 0, "driver ", fmt_bytes(b, s->driver));
