@@ -29,11 +29,9 @@ BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(B)/bpf/%.bpf.o)
 BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -I/usr/include/$(shell $(CC) -print-multiarch) -Iinclude -Ibpf -Wall -Wextra -Wno-unused-parameter -Wno-missing-declarations
 
 # --- user side ------------------------------------------------------------------------------------
-# The street makes one library, the estimate another, which no program links that only traces (sims, benchmarks, BPF tests).
+# The rooms from target to view make one library; main.c and cmd/ sit on top of it.
 SRCS := $(sort $(wildcard user/*/*.c user/*/*/*.c))
 OBJS := $(SRCS:user/%.c=$(B)/obj/%.o)
-ESTIMATE_SRCS := $(filter user/estimate/%,$(SRCS))
-ESTIMATE_OBJS := $(ESTIMATE_SRCS:user/%.c=$(B)/obj/%.o)
 
 .PHONY: all
 all: $(B)/memtrace ## build/memtrace (the default)
@@ -53,16 +51,23 @@ $(B)/obj/%.o: user/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(FORTIFY) -MMD -MP -c $< -o $@
 
+# The estimate is a library of its own, which no program links that only traces (sims, benchmarks, BPF tests). cmd calls it, and
+# it calls base: the program searches both as one.
+ESTIMATE_SRCS := $(filter user/estimate/%,$(SRCS))
+ESTIMATE_OBJS := $(ESTIMATE_SRCS:user/%.c=$(B)/obj/%.o)
 $(B)/libmemtrace.a: $(filter-out $(ESTIMATE_OBJS),$(OBJS))
 $(B)/libmemtrace-estimate.a: $(ESTIMATE_OBJS)
 $(B)/libmemtrace.a $(B)/libmemtrace-estimate.a:
 	@rm -f $@
 	ar rcs $@ $^
 
-# cmd calls the estimate, which calls base: the two are searched as one.
-GROUP = -Wl,--start-group $(1) -Wl,--end-group
 $(B)/memtrace: $(B)/obj/main.o $(B)/libmemtrace.a $(B)/libmemtrace-estimate.a
-	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) $(call GROUP,$^) $(LIBS) -o $@
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -Wl,--start-group $^ -Wl,--end-group $(LIBS) -o $@
+
+.PHONY: clean-estimate
+clean: clean-estimate
+clean-estimate:
+	rm -f $(B)/libmemtrace-estimate.a
 
 -include $(OBJS:.o=.d) $(B)/obj/main.d
 
@@ -123,4 +128,4 @@ help:
 
 .PHONY: clean
 clean:
-	rm -rf $(B)/bpf $(B)/obj $(B)/tests $(B)/memtrace $(B)/memtrace.bpf.o $(B)/memtrace.skel.h $(B)/libmemtrace.a $(B)/libmemtrace-estimate.a
+	rm -rf $(B)/bpf $(B)/obj $(B)/tests $(B)/memtrace $(B)/memtrace.bpf.o $(B)/memtrace.skel.h $(B)/libmemtrace.a
