@@ -230,7 +230,7 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 	int r = builder__read_usdt(b, opts, err);
 
 	if (r == 0 && (b->sources & SRC_HOST))
-		r = catalog__choose_host(b, err);
+		r = host__choose(b, err);
 	if (r == 0 && (b->sources & SRC_FLOW))
 		r = flow__begin(b, err);
 	for (size_t i = 0; r == 0 && i < cnt; i++)
