@@ -3,6 +3,10 @@
 #
 # Packages are named in one place, tools/packages.txt, and installed by tools/install-deps.
 
+# Which processor it is for: user/arch, bpf/arch and include/memtrace/arch have a room for each.
+ARCH    ?= $(patsubst aarch64,arm64,$(shell uname -m))
+# … as libbpf's headers name it.
+ARCH_MACRO := -D__TARGET_ARCH_$(patsubst x86_64,x86,$(ARCH))
 B       := build
 CC      ?= gcc
 CLANG   ?= $(firstword $(shell command -v clang-19 clang-18 clang-17 clang-16 clang-15 clang clang-14 2>/dev/null) clang)
@@ -12,7 +16,7 @@ VERSION := $(shell cat VERSION)
 
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
-ALL_CFLAGS = -std=gnu11 $(WARN) $(HARDEN) $(CFLAGS) -I. -Iinclude -Iuser -I$(B) -D_GNU_SOURCE -DMT_VERSION='"$(VERSION)"'
+ALL_CFLAGS = -std=gnu11 $(WARN) $(HARDEN) $(CFLAGS) $(ARCH_MACRO) -I. -Iinclude -Iuser -I$(B) -D_GNU_SOURCE -DMT_VERSION='"$(VERSION)"'
 # What a mistake of ours meets before it is somebody's way in (SECURITY.md). Apart from CFLAGS, which others set;
 # tests/e2e/test_hardening.py reads the program for each of them. Replay of 12 M events: 0.80 s of CPU with and without.
 # FORTIFY needs an optimizer and is no friend of sanitizers: build/obj alone has it. -z shstk: Debian's crt1.o calls and
@@ -26,7 +30,7 @@ LIBS    := -lbpf -lelf -lZydis -lzstd -ljansson -lyajl -lxxhash -lz -lsqlite3 -l
 # maps.bpf.c first: libbpf 1.1's linker forgets the offset of a map whose extern it met before it.
 BPF_SRCS := bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c))
 BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(B)/bpf/%.bpf.o)
-BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -I/usr/include/$(shell $(CC) -print-multiarch) -Iinclude -Ibpf -Wall -Wextra -Wno-unused-parameter -Wno-missing-declarations
+BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 $(ARCH_MACRO) -I/usr/include/$(shell $(CC) -print-multiarch) -Iinclude -Ibpf -Wall -Wextra -Wno-unused-parameter -Wno-missing-declarations
 
 # --- user side ------------------------------------------------------------------------------------
 # The rooms from target to view make one library; main.c and cmd/ sit on top of it.
@@ -36,7 +40,7 @@ OBJS := $(SRCS:user/%.c=$(B)/obj/%.o)
 .PHONY: all
 all: $(B)/memtrace ## build/memtrace (the default)
 
-$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/lib/*.h) $(wildcard include/memtrace/*.h)
+$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/lib/*.h bpf/arch/*.h include/memtrace/*.h include/memtrace/arch/*.h)
 	@mkdir -p $(@D)
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-_Static_assert((int)MT_STACK_RIP == CFI_RIP && (int)MT_STACK_RSP == CFI_RSP && (int)MT_STACK_RBP == CFI_RBP &&
+_Static_assert((int)MT_STACK_PC == CFI_RIP && (int)MT_STACK_SP == CFI_RSP && (int)MT_STACK_RBP == CFI_RBP &&
 		       (int)MT_STACK_RBX == CFI_RBX && (int)MT_STACK_R12 == CFI_R12 && (int)MT_STACK_R15 == CFI_R15 &&
 		       (int)MT_STACK_REGS == CFI_REGS,
 	       "the wire's registers are the unwinder's");
@@ -15,7 +15,7 @@ struct frame {
 
 static int word_at(const struct unwind *u, uint64_t addr, uint64_t *ret)
 {
-	uint64_t off = addr - u->regs[MT_STACK_RSP];
+	uint64_t off = addr - u->regs[MT_STACK_SP];
 
 	if (u->bytes_cnt < sizeof(*ret) || off > u->bytes_cnt - sizeof(*ret))
 		return -1;
