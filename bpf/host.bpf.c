@@ -9,7 +9,7 @@
  * address, before that nobody can. Nothing is freed if it fails.
  *
  * operator new may throw, and a return probe would end the process then: unwinding does not get past the
- * kernel's trampoline. So its `ret` instructions are probed (user/plan/exits.c). A call that never
+ * kernel's trampoline. So its `ret` instructions are probed (user/arch/exits.h). A call that never
  * arrives there has thrown: out of memory. What it allocates inside (the exception) is the process's, too,
  * unless it is for the same size: that is the block itself.
  *

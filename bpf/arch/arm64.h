@@ -89,6 +89,7 @@ static __always_inline u64 reg_read(const struct pt_regs *r, u8 reg)
 
 /* --- a thread's variables: glibc's sysdeps/aarch64/nptl/tls.h ----------------------------------------------- */
 
+/* Not yet: struct pthread lies before it, by its size, which differs from glibc to glibc. */
 #define thread_pointer(task) ((task)->thread.uw.tp_value)
 
 static __always_inline u64 dtv_of(u64 thread_pointer)

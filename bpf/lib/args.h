@@ -15,7 +15,7 @@
  *   sp_after(sp)               the stack pointer when it is over
  *   stack_regs(regs, ctx)      what a stack is unwound from (enum mt_stack_reg)
  *   reg_read(ctx, reg)         a register that a USDT probe's note names (enum mt_reg)
- *   thread_pointer(task)       where a thread's variables are reached from
+ *   thread_pointer(task)       of a thread its struct pthread (what pthread_self() returns)
  *   dtv_of(thread_pointer)     where the address of its table of modules' blocks is
  *   syscall_nr, syscall_args   of the registers at sys_exit
  *   syscall_is_compat()        was it made by the interface of an older machine, with other numbers

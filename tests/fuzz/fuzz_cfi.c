@@ -17,7 +17,7 @@ static int row_of(void *ctx, uint64_t pc, struct cfi_row *ret)
 {
 	int r = elf__cfi(ctx, pc, ret);
 
-	if (!r && ret->cfa_reg >= CFI_REGS)
+	if (!r && ret->cfa_reg >= MT_STACK_REGS)
 		abort();
 	return r;
 }

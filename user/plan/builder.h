@@ -4,7 +4,6 @@
 #define MT_PLAN_BUILDER_H
 
 #include "plan/plan.h"
-#include "plan/prologue.h"
 #include "plan/schema.h"
 #include "plan/usdt.h"
 #include "target/elf.h"
@@ -19,20 +18,13 @@ struct plan_cache;
 /* --- what a file says, wherever it is mapped (addresses are its own) ---------------------------------- */
 
 #define FLOW_CLASSES_CNT 16
-#define FLOW_FIELDS_BYTES 512 /* places in an object that are looked at */
-
-/* Fields of `this` that a function uses. */
-struct flow_fields {
-	int64_t first; /* place of the first one; -1: none */
-	uint8_t bytes[FLOW_FIELDS_BYTES]; /* bit 0: a byte there, bit 3: a word of eight */
-};
 
 struct flow_facts {
 	uint32_t has_class; /* bits */
 	uint64_t classes[FLOW_CLASSES_CNT]; /* vtables */
 	int64_t storage, meta, variable;    /* fields of TensorImpl and AccumulateGrad; -1: none */
 	int optional;			    /* enum callconv_optional; -1: none is named */
-	struct flow_fields resized;	    /* fields of StorageImpl that are touched when it is resized */
+	struct code_fields resized;	    /* fields of StorageImpl that are touched when it is resized */
 	int has_old_strings;		    /* std::string has 8 bytes in torch's objects */
 };
 

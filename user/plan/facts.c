@@ -3,8 +3,6 @@
 #include <elf.h>
 #include <string.h>
 
-#include <Zydis/Zydis.h>
-
 #include "plan/builder.h"
 #include "plan/callconv.h"
 
@@ -28,77 +26,26 @@ static void learn_host(struct host_facts *ret, const struct elf *e)
 
 /* --- fields ---------------------------------------------------------------------------------------------- */
 
-static uint32_t reg_bit(ZydisRegister reg)
+static void find_fields(const struct elf *e, const char *symbol, unsigned arg, int max, struct code_fields *ret)
 {
-	ZydisRegister r = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
-
-	return r >= ZYDIS_REGISTER_RAX && r <= ZYDIS_REGISTER_R15 ? 1u << (r - ZYDIS_REGISTER_RAX) : 0;
-}
-
-/* What is lost to a callee: all but rbx, rsp, rbp, r12 to r15. */
-#define KEPT_BY_CALLS 0xf038u
-
-/* One instruction; `holds` are the registers that hold `this`, those after it are returned. */
-static uint32_t fields__insn(struct flow_fields *f, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops,
-			     uint32_t holds)
-{
-	uint32_t after = in->meta.category == ZYDIS_CATEGORY_CALL ? holds & KEPT_BY_CALLS : holds;
-	int is_copy = in->mnemonic == ZYDIS_MNEMONIC_MOV && ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-		      ops[1].size == 64 && (reg_bit(ops[1].reg.value) & holds);
-
-	for (int i = 0; i < in->operand_count; i++) {
-		const ZydisDecodedOperand *o = &ops[i];
-		int64_t at;
-
-		if (o->type == ZYDIS_OPERAND_TYPE_REGISTER && (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) {
-			after &= ~reg_bit(o->reg.value);
-			if (is_copy && i == 0)
-				after |= reg_bit(o->reg.value);
-		}
-		if (o->type != ZYDIS_OPERAND_TYPE_MEMORY || o->mem.index != ZYDIS_REGISTER_NONE ||
-		    !(reg_bit(o->mem.base) & holds))
-			continue;
-		at = o->mem.disp.value;
-		if (f->first < 0)
-			f->first = at;
-		if (at >= 0 && at < FLOW_FIELDS_BYTES)
-			f->bytes[at] |= (uint8_t)(o->size / 8);
-	}
-	return after;
-}
-
-/* Along the code as it lies, branches not taken, at most `max` instructions. */
-static void find_fields(const struct elf *e, const char *symbol, ZydisRegister this, int max, struct flow_fields *ret)
-{
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction in;
-	uint32_t holds = reg_bit(this);
 	const uint8_t *code;
 	struct elf_sym sym;
-	ZydisDecoder dec;
-	size_t len, at = 0;
+	size_t len;
 
-	*ret = (struct flow_fields){ .first = -1 };
+	*ret = (struct code_fields){ .first = -1 };
 	if (elf__find_symbol(e, symbol, &sym) < 0 || sym.type != STT_FUNC || !sym.is_exec)
 		return;
 	code = elf__code(e, &sym, &len);
-	if (!code || !ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
-		return;
-	if (sym.size && len > sym.size)
-		len = sym.size;
-	for (int n = 0; n < max && at < len && holds; n++, at += in.length) {
-		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&dec, code + at, len - at, &in, ops)))
-			return;
-		holds = fields__insn(ret, &in, ops, holds);
-	}
+	if (code)
+		code_fields(code, sym.size && len > sym.size ? (size_t)sym.size : len, arg, max, ret);
 }
 
-/* Displacement of the first memory operand relative to `this`; -1: none. */
-static int64_t first_field(const struct elf *e, const char *symbol, ZydisRegister this, int max)
+/* The first field of what argument `arg` points to that is used; -1: none. */
+static int64_t first_field(const struct elf *e, const char *symbol, unsigned arg, int max)
 {
-	struct flow_fields f;
+	struct code_fields f;
 
-	find_fields(e, symbol, this, max, &f);
+	find_fields(e, symbol, arg, max, &f);
 	return f.first;
 }
 
@@ -153,15 +100,15 @@ static void learn_flow(struct flow_facts *ret, const struct elf *e, const struct
 		ret->classes[i] = sym.vaddr;
 		if (flow_classes[i].class != MT_CLASS_PLAIN)
 			continue;
-		ret->storage = first_field(e, "_ZNK3c1010TensorImpl11has_storageEv", ZYDIS_REGISTER_RDI, ACCESSOR_INSNS);
-		ret->meta = first_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv", ZYDIS_REGISTER_RDI, ACCESSOR_INSNS);
+		ret->storage = first_field(e, "_ZNK3c1010TensorImpl11has_storageEv", 0, ACCESSOR_INSNS);
+		ret->meta = first_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv", 0, ACCESSOR_INSNS);
 	}
 	if (!strstr(lib->base, "torch_cpu") && !lib->is_exe)
 		return;
 	elf__each_symbol(e, find_optional, &ret->optional);
-	find_fields(e, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm", ZYDIS_REGISTER_RDI, RESIZE_INSNS,
+	find_fields(e, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm", 0, RESIZE_INSNS,
 		    &ret->resized);
-	ret->variable = first_field(e, ACC_APPLY, ZYDIS_REGISTER_RSI, ACC_INSNS);
+	ret->variable = first_field(e, ACC_APPLY, MT_ARGS_HIDDEN, ACC_INSNS);
 	ret->has_old_strings = elf__find_symbol(e, NAME_OLD, &name) == 0;
 }
 

@@ -91,7 +91,7 @@ struct begin {
 	struct builder *b;
 	int has_base, has_storage; /* vtables of c10::TensorImpl, c10::StorageImpl */
 	int64_t storage, meta, variable; /* fields of TensorImpl and AccumulateGrad */
-	struct flow_fields resized; /* fields of StorageImpl that are touched when it is resized */
+	struct code_fields resized; /* fields of StorageImpl that are touched when it is resized */
 	int has_old_strings;
 };
 

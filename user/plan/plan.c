@@ -277,8 +277,12 @@ static int builder__make(struct builder *b, int (*run)(struct builder *b, const 
 			 const struct plan_opts *opts, struct plan **ret, struct err *err)
 {
 	struct plan_cache *own = opts->cache ? NULL : plan_cache__new();
-	int r;
+	int r = arch__ready(err);
 
+	if (r < 0) {
+		plan_cache__free(own);
+		return r;
+	}
 	b->plan = calloc(1, sizeof(*b->plan));
 	b->cache = opts->cache ? opts->cache : own;
 	b->stop = opts->stop;

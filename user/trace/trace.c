@@ -184,10 +184,11 @@ static int tracer__try_classes(struct tracer *t, struct err *err)
 	for (int c = INSN_NOP5; c < INSN_CLASSES; c++)
 		log_debug("a probe on %s: %s, %u ns", insn_class_name(c), insn_verdict_text(t->classes.of[c].verdict),
 			  t->classes.of[c].hit_ns);
-	if (t->classes.of[INSN_PUSH].is_usable)
+	if (t->classes.of[INSN_OWN].is_usable)
 		return 0;
 	/* What everything rests on. Our own functions are not probed to see how dear it is. */
-	err_set(err, -ENOTSUP, "a probe on a push, on this kernel: %s", insn_verdict_text(t->classes.of[INSN_PUSH].verdict));
+	err_set(err, -ENOTSUP, "a probe on a %s, on this kernel: %s", insn_class_name(INSN_OWN),
+		insn_verdict_text(t->classes.of[INSN_OWN].verdict));
 	return err_hint(err, "memtrace probes nothing here: it would harm the program");
 }
 
@@ -233,8 +234,8 @@ static int tracer__calibrate(struct tracer *t)
 	struct calib_ops ops = { calib_attach, calib_discard, calib_hits, t };
 	struct mt_usdt_spec spec = {
 		.kind = MT_EV_ALLOC,
-		.ptr = { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 8 },
-		.size = { .form = MT_ARG_REG, .reg = MT_REG_RSI, .bytes = 8 },
+		.ptr = { .form = MT_ARG_REG, .reg = MT_REG_ARG0, .bytes = 8 },
+		.size = { .form = MT_ARG_REG, .reg = MT_REG_ARG1, .bytes = 8 },
 		.device = { .form = MT_ARG_CONST, .value = -1, .bytes = 4, .is_signed = 1 },
 	};
 	struct mt_seg_spec seg = {
@@ -343,9 +344,12 @@ static int tracer__attach_kernel(struct tracer *t, struct err *err)
 
 int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err *err)
 {
-	struct tracer *t = calloc(1, sizeof(*t));
-	int r;
+	struct tracer *t;
+	int r = arch__ready(err);
 
+	if (r < 0)
+		return r;
+	t = calloc(1, sizeof(*t));
 	if (!t)
 		return err_set(err, -ENOMEM, "out of memory");
 	libbpf_set_print(kernel__words);
