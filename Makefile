@@ -85,11 +85,11 @@ include tests/tests.mk
 # A recursive make: packages must be there before make looks for compilers and libraries.
 .PHONY: check check-build check-all check-tidy
 check: ## everything that must hold: installs what is missing, builds, runs the tests but the slow ones
-	@tools/install-deps build test python page alloc viewers
+	@tools/install-deps build test python page alloc viewers arch
 	@$(MAKE) --no-print-directory -j3 venv-tests check-build
 	@$(MAKE) --no-print-directory check-all
 check-build: $(B)/memtrace $(UNIT_BINS) fuzz sims $(B)/tests/test_kernel $(B)/tests/test_sites $(B)/tests/window_of fault-targets
-check-all: check-tidy check-unit check-sim check-fuzz check-bpf check-e2e
+check-all: check-tidy check-arch check-unit check-sim check-fuzz check-bpf check-e2e
 check-tidy: $(B)/memtrace
 	@tools/tidy
 	@tools/graph check
@@ -132,4 +132,4 @@ help:
 
 .PHONY: clean
 clean:
-	rm -rf $(B)/bpf $(B)/obj $(B)/tests $(B)/memtrace $(B)/memtrace.bpf.o $(B)/memtrace.skel.h $(B)/libmemtrace.a
+	rm -rf $(B)/bpf $(B)/obj $(B)/tests $(B)/memtrace $(B)/memtrace.bpf.o $(B)/memtrace.skel.h $(B)/libmemtrace.a build/arm64
