@@ -65,7 +65,7 @@ struct plan_lib {
 	uint64_t size, mtime_ns; /* as it was planned */
 };
 
-/* A site whose guard is known (plan/guard.h). */
+/* A site whose guard is known (arch/guard.h). */
 struct plan_guard {
 	uint64_t addr;
 	uint32_t site; /* index into plan->sites */
