@@ -44,8 +44,7 @@ static const struct column columns[] = {
 	{ NULL, "of peak", COL_SHARE, OF(report_op, at_peak), TEXT(5, 8), TUI(5, 8) },
 	{ NULL, "", COL_BAR, OF(report_op, at_peak), TUI(6, 12, 110, 1) },
 	{ "live", "live", COL_BYTES, OF(report_op, live), TEXT(3, 10), TUI(3, 9) },
-	{ "live_count", "blocks", COL_COUNT, OF(report_op, live_count), .only = OPS, TUI(7, 8, 100) },
-	{ "live_count", NULL, COL_COUNT, OF(report_op, live_count), .only = REGIONS },
+	{ "live_count", "blocks", COL_COUNT, OF(report_op, live_count), TUI(7, 8, 100) },
 	{ "is_node", NULL, COL_BOOL, OF(report_op, is_node), .only = REGIONS },
 };
 
