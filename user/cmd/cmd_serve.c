@@ -31,7 +31,6 @@
 #include "timeline/report.h"
 #include "view/page/page_feed.h"
 
-#define NS_PER_S 1000000000ull
 #define FRESH_NS (NS_PER_S / 2) /* a second, but ticks that a busy machine holds up come close together */
 
 struct serve_run {

@@ -28,9 +28,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "target/jobs.h"
+#include "target/kin.h"
 #include "target/sideband.h"
 #include "target/target.h"
 
@@ -89,13 +91,13 @@ static uint64_t boot_ns(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
 /* The time when a process began is told in ticks, cut off. Numbers go round before they come again, and that takes longer. */
 static uint64_t in_ticks(uint64_t ns)
 {
-	return ns - ns % (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	return ns - ns % (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 /*

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "target/kin.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "target/proc_io.h"
+#include "target/proc_text.h"
+
+int process_origin(pid_t pid, pid_t *ret_ppid, uint64_t *ret_start_ns)
+{
+	char path[32], *text;
+	struct proc_stat st;
+	size_t len;
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	r = proc_read(AT_FDCWD, path, 4096, &text, &len);
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	r = proc_stat_parse(text, len, &st);
+	free(text);
+	if (r < 0)
+		return r;
+	*ret_ppid = st.ppid;
+	*ret_start_ns = proc_ticks_ns(st.start_ticks);
+	return 0;
+}
+
+int processes_read(struct proc_kin **ret)
+{
+	DIR *d = opendir("/proc");
+	struct proc_kin *all = NULL;
+	size_t cnt = 0, cap = 0;
+	struct dirent *e;
+
+	if (!d)
+		return -errno;
+	while ((e = readdir(d))) {
+		char *end;
+		long pid = strtol(e->d_name, &end, 10);
+		uint64_t start_ns;
+		pid_t ppid;
+
+		if (pid <= 0 || pid > INT_MAX || *end || process_origin((pid_t)pid, &ppid, &start_ns) < 0)
+			continue; /* ended since */
+		if (cnt == cap) {
+			struct proc_kin *p = realloc(all, (cap = cap ? cap * 2 : 256) * sizeof(*p));
+
+			if (!p) {
+				free(all);
+				closedir(d);
+				return -ENOMEM;
+			}
+			all = p;
+		}
+		all[cnt++] = (struct proc_kin){ (pid_t)pid, ppid };
+	}
+	closedir(d);
+	*ret = all;
+	return (int)cnt;
+}
+
+int processes_below(struct proc_kin *all, size_t all_cnt, pid_t pid, int deep, pid_t **ret)
+{
+	pid_t parent = pid, *found = malloc((all_cnt + 1) * sizeof(*found));
+	size_t cnt = 0, at = 0;
+
+	if (!found)
+		return -ENOMEM;
+	do {
+		for (size_t i = 0; i < all_cnt; i++) {
+			if (all[i].ppid != parent || all[i].pid == pid)
+				continue;
+			found[cnt++] = all[i].pid;
+			all[i].ppid = 0; /* once, whatever the table says */
+		}
+		parent = at < cnt ? found[at] : 0;
+	} while (deep && at++ < cnt);
+	*ret = found;
+	return (int)cnt;
+}
