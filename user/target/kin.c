@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
@@ -31,38 +32,55 @@ int process_origin(pid_t pid, pid_t *ret_ppid, uint64_t *ret_start_ns)
 	return 0;
 }
 
-int processes_read(struct proc_kin **ret)
+int processes_each(int (*fn)(void *ctx, pid_t pid), void *ctx)
 {
 	DIR *d = opendir("/proc");
-	struct proc_kin *all = NULL;
-	size_t cnt = 0, cap = 0;
 	struct dirent *e;
+	int r = 0;
 
 	if (!d)
 		return -errno;
-	while ((e = readdir(d))) {
+	while (!r && (e = readdir(d))) {
 		char *end;
 		long pid = strtol(e->d_name, &end, 10);
-		uint64_t start_ns;
-		pid_t ppid;
 
-		if (pid <= 0 || pid > INT_MAX || *end || process_origin((pid_t)pid, &ppid, &start_ns) < 0)
-			continue; /* ended since */
-		if (cnt == cap) {
-			struct proc_kin *p = realloc(all, (cap = cap ? cap * 2 : 256) * sizeof(*p));
-
-			if (!p) {
-				free(all);
-				closedir(d);
-				return -ENOMEM;
-			}
-			all = p;
-		}
-		all[cnt++] = (struct proc_kin){ (pid_t)pid, ppid };
+		if (pid > 0 && pid <= INT_MAX && !*end)
+			r = fn(ctx, (pid_t)pid);
 	}
 	closedir(d);
-	*ret = all;
-	return (int)cnt;
+	return r;
+}
+
+struct kin_list {
+	struct proc_kin *all;
+	size_t cnt, cap;
+};
+
+static int add_kin(void *ctx, pid_t pid)
+{
+	struct kin_list *l = ctx;
+	uint64_t start_ns;
+	pid_t ppid;
+
+	if (process_origin(pid, &ppid, &start_ns) < 0)
+		return 0; /* ended since */
+	if (!array_has_room(l->all, l->cnt, l->cap, 256))
+		return -ENOMEM;
+	l->all[l->cnt++] = (struct proc_kin){ pid, ppid };
+	return 0;
+}
+
+int processes_read(struct proc_kin **ret)
+{
+	struct kin_list l = { 0 };
+	int r = processes_each(add_kin, &l);
+
+	if (r < 0) {
+		free(l.all);
+		return r;
+	}
+	*ret = l.all;
+	return (int)l.cnt;
 }
 
 int processes_below(struct proc_kin *all, size_t all_cnt, pid_t pid, int deep, pid_t **ret)

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Each process that /proc shows, as of now, until fn does not return 0: that, or -errno. */
+int processes_each(int (*fn)(void *ctx, pid_t pid), void *ctx);
 /* Every process and its parent, as of now: how many, or -errno; *ret is malloc'ed, caller frees. */
 struct proc_kin {
 	pid_t pid, ppid;

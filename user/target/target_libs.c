@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "target/target_state.h"
 
@@ -86,15 +87,8 @@ static int scan_exec(void *ctx, const struct maps_line *m)
 		s->unseen++;
 		return 0;
 	}
-	if (s->cnt == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 64;
-
-		l = realloc(s->libs, cap * sizeof(*l));
-		if (!l)
-			return -ENOMEM;
-		s->libs = l;
-		s->cap = cap;
-	}
+	if (!array_has_room(s->libs, s->cnt, s->cap, 64))
+		return -ENOMEM;
 	maps_path_unescape(m->path, m->path_len, path, sizeof(path));
 	l = &s->libs[s->cnt];
 	*l = (struct lib){ .dev = m->dev, .ino = m->ino, .deleted = m->deleted };
