@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/arch.h"
 #include "memtrace/event.h"
 #include "target/proc_io.h"
 #include "target/target_state.h"
@@ -105,7 +106,7 @@ int target__has_shadow_stack(const struct target *t)
 
 	if (r < 0)
 		return 0; /* it has ended */
-	r = proc_line_has_word(text, "x86_Thread_features:", "shstk");
+	r = arch.shadow_status[0] && proc_line_has_word(text, arch.shadow_status[0], arch.shadow_status[1]);
 	free(text);
 	return r;
 }
@@ -122,7 +123,7 @@ int machine_has_shadow_stacks(void)
 	close(dir);
 	if (r < 0)
 		return 0;
-	r = proc_line_has_word(text, "flags", "user_shstk");
+	r = arch.shadow_cpuinfo[0] && proc_line_has_word(text, arch.shadow_cpuinfo[0], arch.shadow_cpuinfo[1]);
 	free(text);
 	return r;
 }
