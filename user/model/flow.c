@@ -14,9 +14,6 @@
 #include "model/flow.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#include "base/regions.h"
 #include "model/flow_state.h"
 
 #define ACC_GAP_NS 2000000u /* between two backward passes of a job without optimizer regions */
@@ -38,26 +35,6 @@ struct graph *graph__new(struct model *m)
 		return NULL;
 	}
 	return g;
-}
-
-static void fthread__free(struct fthread *t)
-{
-	free(t->edges.e);
-	free(t->region_born.v);
-	free(t->reduced.v);
-	free(t->region_mut.v);
-	free(t);
-}
-
-static void fproc__free(struct fproc *p)
-{
-	free(p->nodes);
-	free(p->edges.e);
-	free(p->born.v);
-	free(p->dead.v);
-	outbox__done(&p->out);
-	free(p->weights.v);
-	free(p);
 }
 
 void graph__free(struct graph *g)
@@ -88,142 +65,7 @@ void graph__free(struct graph *g)
 	free(g);
 }
 
-struct fproc *graph__proc(struct graph *g, uint32_t pid)
-{
-	struct fproc *p = g->last_proc;
-
-	if (p && p->pid == pid)
-		return p;
-	for (size_t i = 0; i < g->procs_cnt; i++)
-		if (g->procs[i]->pid == pid)
-			return g->last_proc = g->procs[i];
-	p = g->procs_cnt < FLOW_PROCS_MAX ? calloc(1, sizeof(*p)) : NULL;
-	if (!p) {
-		g->m->lost[MT_LOSS_THREADS]++;
-		return NULL;
-	}
-	p->pid = pid;
-	g->procs[g->procs_cnt++] = p;
-	return g->last_proc = p;
-}
-
-/* Threads come and go unseen: one that has nothing open gives its place up, oldest first. */
-static void graph__drop_idle(struct graph *g)
-{
-	size_t i = 0;
-
-	while (i < g->threads_cnt && (g->threads[i]->leaf >= 0 || g->threads[i]->region >= 0))
-		i++;
-	if (i == g->threads_cnt)
-		return;
-	if (g->last == g->threads[i])
-		g->last = NULL;
-	fthread__free(g->threads[i]);
-	g->threads_cnt--;
-	memmove(&g->threads[i], &g->threads[i + 1], (g->threads_cnt - i) * sizeof(g->threads[0]));
-}
-
-static struct fthread *graph__thread(struct graph *g, const struct event *ev)
-{
-	struct fthread *t = g->last;
-	struct fproc *p;
-
-	if (t && t->tid == ev->tid && t->pid == ev->pid)
-		return t;
-	for (size_t i = 0; i < g->threads_cnt; i++)
-		if (g->threads[i]->tid == ev->tid && g->threads[i]->pid == ev->pid)
-			return g->last = g->threads[i];
-	p = graph__proc(g, ev->pid);
-	if (p && g->threads_cnt == FLOW_THREADS_MAX)
-		graph__drop_idle(g);
-	t = p && g->threads_cnt < FLOW_THREADS_MAX ? calloc(1, sizeof(*t)) : NULL;
-	if (!t) {
-		g->m->lost[MT_LOSS_THREADS] += p != NULL;
-		return NULL;
-	}
-	t->pid = ev->pid;
-	t->tid = ev->tid;
-	t->proc = p;
-	t->leaf = t->acc = t->region = t->guess = t->loader = -1;
-	g->threads[g->threads_cnt++] = t;
-	return g->last = t;
-}
-
-/* --- names ------------------------------------------------------------------------------------------- */
-
-/*
- * Nodes whose formula (derivatives.yaml, PyTorch 2.13) makes views of the incoming gradient and does no more. Operators
- * that only make views have no probe by default, and without one such a node would count as writing what it is given.
- */
-static bool is_view_node(const char *name)
-{
-	static const char *const nodes[] = { "T", "Transpose", "View", "UnsafeView", "ReshapeAlias", "Permute", "Squeeze",
-					     "Unsqueeze", "ViewAsReal", "ViewAsComplex", "Conj", "NegView", "Cat",
-					     "Stack", "Sum" };
-	const char *end = strstr(name, "Backward");
-
-	for (size_t i = 0; end && i < sizeof(nodes) / sizeof(nodes[0]); i++)
-		if (strlen(nodes[i]) == (size_t)(end - name) && !strncmp(nodes[i], name, (size_t)(end - name)))
-			return true;
-	return false;
-}
-
-static uint8_t classify(const char *name)
-{
-	static const struct {
-		const char *name;
-		uint8_t class;
-	} known[] = {
-		{ "aten::detach", OPC_DETACH_ADD }, { "aten::add_", OPC_DETACH_ADD },
-		{ "aten::zeros_like", OPC_FACTORY }, { "aten::full_like", OPC_FACTORY },
-		{ "aten::empty_like", OPC_FACTORY }, { "aten::empty", OPC_FACTORY },
-		{ "aten::zeros", OPC_FACTORY },	     { "aten::clone", OPC_FACTORY },
-		{ "autograd node", OPC_PY_NODE },   { "aten::set_", OPC_TAKEOVER },
-		{ "aten::_has_compatible_shallow_copy_type", OPC_TAKEOVER },
-	};
-	size_t len = strcspn(name, ".");
-
-	if (region_is_step(name))
-		return OPC_STEP_REGION;
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (strlen(known[i].name) == len && !memcmp(known[i].name, name, len))
-			return known[i].class;
-	return is_view_node(name) ? OPC_VIEW_NODE : class_of_name(name);
-}
-
-static uint8_t graph__class(struct graph *g, name_id name)
-{
-	if (name.v >= NAMES_MAX)
-		return OPC_OTHER;
-	if (name.v >= g->classes_cnt) {
-		size_t cnt = g->classes_cnt ? g->classes_cnt : 1024;
-		uint8_t *c;
-
-		while (cnt <= name.v)
-			cnt *= 2;
-		c = realloc(g->classes, cnt);
-		if (!c)
-			return OPC_OTHER;
-		memset(c + g->classes_cnt, OPC_UNKNOWN, cnt - g->classes_cnt);
-		g->classes = c;
-		g->classes_cnt = cnt;
-	}
-	if (g->classes[name.v] == OPC_UNKNOWN)
-		g->classes[name.v] = classify(names__get(g->m->names, name));
-	return g->classes[name.v];
-}
-
 /* --- the open node ------------------------------------------------------------------------------------ */
-
-/* An optimizer that steps in a hook of a backward node is no backward pass: in its region only what it calls is. */
-bool fthread__in_backward(const struct fthread *t, int depth)
-{
-	for (int i = t->region >= 0 ? t->region_depth : 0; i < depth; i++)
-		if (t->frames[i].kind == MT_EV_NODE || t->frames[i].kind == MT_EV_APPLY ||
-		    t->frames[i].kind == MT_EV_ACC)
-			return true;
-	return false;
-}
 
 static void fthread__open(struct graph *g, struct fthread *t, int at, const struct event *ev)
 {

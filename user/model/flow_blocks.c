@@ -152,44 +152,6 @@ struct fblock *graph__each(const struct graph *g, uint32_t *num)
 
 /* --- labels ------------------------------------------------------------------------------------------ */
 
-/* torch.profiler's word. */
-static uint8_t fblock__compat(const struct fblock *f, const struct span *s)
-{
-	uint32_t fl = f->flags;
-
-	if (!(fl & FB_TOUCHED) && (!f->blk || (fl & FB_STALE)))
-		return CAT_UNKNOWN;
-	if (fl & FB_STATE)
-		return CAT_OPTIMIZER_STATE;
-	if (fl & (FB_PARAM | FB_WEAK))
-		return CAT_PARAMETER;
-	if (fl & FB_GRAD)
-		return CAT_GRADIENT;
-	if (fl & FB_TEMP)
-		return CAT_TEMPORARY;
-	if (f->expected && f->blk)
-		return (uint8_t)(f->expected - 1);
-	return s->cat ? s->cat : s->guess;
-}
-
-static uint8_t fblock__cat(const struct fblock *f, const struct span *s)
-{
-	uint8_t cat = fblock__compat(f, s);
-
-	return f->marks ? fblock__class(f, s, cat) : cat;
-}
-
-uint8_t fblock__settled(const struct fblock *f, const struct span *s)
-{
-	struct fblock sure = *f;
-	struct span label = *s;
-
-	sure.flags |= FB_STALE;
-	sure.expected = 0;
-	label.guess = CAT_UNKNOWN;
-	return fblock__cat(&sure, &label);
-}
-
 bool graph__memory(const struct graph *g, uint64_t id, struct event *ret)
 {
 	const struct fblock *f = graph__find(g, id);

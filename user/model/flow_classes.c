@@ -29,73 +29,6 @@
 #define ROUNDS_SURE 2
 #define WEIGHTS_MAX (1u << 20)
 #define PAGE 4096u
-#define KNOWN_BY_ROLE (FB_PARAM | FB_GRAD | FB_STATE)
-#define FM_FSDP (FM_GATHERED | FM_UNSHARDED | FM_SHARD | FM_REDUCED)
-
-/* Of what FSDP moves; CAT_MAX: it is none of that. */
-static uint8_t class_of_fsdp(const struct fblock *f)
-{
-	if (f->marks & FM_SHARD)
-		return CAT_PARAMETER;
-	if (f->marks & FM_UNSHARDED)
-		return CAT_UNSHARDED;
-	if (f->marks & FM_REDUCED)
-		return CAT_GRADIENT;
-	return f->marks & FM_GATHERED && !(f->flags & (FB_GRAD | FB_STATE)) ? CAT_COMMUNICATION : CAT_MAX;
-}
-
-/*
- * An empty tensor that the forward pass fills, or what it makes of parameters alone and backward needs (the -exp(A_log) of
- * a state-space model): for torch.profiler a parameter, as nothing else names what it was.
- */
-static bool is_made(const struct fblock *f, uint8_t cat)
-{
-	return cat == CAT_PARAMETER && (f->ver || f->flags & FB_SAVED) && !(f->flags & (FB_PARAM | FB_ACC | FB_USED | FB_MET));
-}
-
-static bool is_updated_data(const struct fblock *f)
-{
-	return f->marks & (FM_RUNNING | FM_WRITTEN);
-}
-
-/* Of blocks that an operator was given. In order: who has a role, who is named, who lasts. */
-static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t cat)
-{
-	bool trained = f->flags & FB_ACC, role = f->flags & KNOWN_BY_ROLE;
-
-	if (f->marks & FM_BUCKET && !(f->flags & (FB_PARAM | FB_STATE)))
-		return CAT_COMMUNICATION;
-	if (cat == CAT_OPTIMIZER_STATE) /* a closure's loss lives on after the step */
-		return f->marks & FM_IN_STEP && !(f->marks & FM_ARITH) && s->cat == CAT_ACTIVATION ? CAT_ACTIVATION : cat;
-	if (f->marks & FM_BY_HAND && !trained && !(f->flags & FB_GRAD))
-		return CAT_OPTIMIZER_STATE;
-	if (is_updated_data(f) && !trained && !(f->flags & FB_GRAD))
-		return CAT_BUFFER;
-	if (f->marks & FM_FROZEN && !trained)
-		return CAT_FROZEN;
-	if (role)
-		return cat;
-	if (f->marks & FM_ARITH && f->marks & FM_IN_STEP)
-		return CAT_TEMPORARY;
-	if (f->marks & FM_LOADER && cat == CAT_INPUT)
-		return CAT_DATALOADER;
-	if (f->marks & FM_READ && !(f->flags & FB_FLOWS) && !(f->marks & FM_LOADER))
-		return CAT_BUFFER;
-	if (is_made(f, cat))
-		return CAT_ACTIVATION;
-	return cat == CAT_UNKNOWN && f->flags & FB_FLOWS && f->flags & FB_SAVED ? CAT_ACTIVATION : cat;
-}
-
-uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat)
-{
-	uint8_t moved = f->marks & FM_FSDP ? class_of_fsdp(f) : CAT_MAX;
-
-	if (moved != CAT_MAX)
-		return moved;
-	if (f->flags & FB_TOUCHED)
-		return class_of(f, s, cat);
-	return f->flags & FB_TEMP ? CAT_WORKSPACE : cat; /* born and freed in one node */
-}
 
 static void fblock__mark(struct graph *g, struct fblock *f, unsigned mark)
 {
@@ -103,33 +36,6 @@ static void fblock__mark(struct graph *g, struct fblock *f, unsigned mark)
 		return;
 	f->marks |= (uint16_t)mark;
 	fblock__refresh(g, f);
-}
-
-/* --- names -------------------------------------------------------------------------------------------- */
-
-uint8_t class_of_name(const char *name)
-{
-	static const struct {
-		const char *prefix;
-		uint8_t class;
-	} known[] = {
-		{ "torch::autograd::AccumulateGrad", OPC_ACC_NODE },
-		{ "enumerate(DataLoader)#_MultiProcessing", OPC_WORKERS_REGION },
-		{ "enumerate(DataLoader)", OPC_LOADER_REGION },
-		{ "DistributedDataParallel.forward", OPC_DDP_REGION },
-		{ "aten::_chunk_cat", OPC_CHUNK_CAT },
-		{ "FSDP::pre_forward", OPC_UNSHARD_REGION },
-		{ "FSDP::pre_backward", OPC_UNSHARD_REGION },
-		{ "FSDP::backward_prefetch", OPC_UNSHARD_REGION },
-		{ "FSDP::all_gather_copy_out", OPC_UNSHARD_REGION },
-		{ "FSDP::all_gather", OPC_GATHER_REGION },
-		{ "FSDP::post_backward_reduce", OPC_REDUCE_REGION },
-	};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strncmp(name, known[i].prefix, strlen(known[i].prefix)))
-			return known[i].class;
-	return OPC_OTHER;
 }
 
 /* --- FSDP --------------------------------------------------------------------------------------------- */
@@ -267,18 +173,6 @@ void fthread__class_born(struct fthread *t, struct fblock *f)
 	fthread__fsdp_born(t, f);
 	if (t->region >= 0 && !fthread__in_backward(t, t->depth))
 		f->marks |= FM_IN_STEP;
-}
-
-bool fthread__in_hook(const struct fthread *t)
-{
-	bool hook = false;
-
-	for (int i = 0; i < t->depth - 1; i++) {
-		if (t->frames[i].kind == MT_EV_ACC)
-			return false;
-		hook |= t->frames[i].kind == MT_EV_NODE && t->frames[i].op == OPC_ACC_NODE;
-	}
-	return hook;
 }
 
 /* A product with a sparse matrix is one: what comes of it depends on its other arguments. */

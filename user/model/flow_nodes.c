@@ -19,13 +19,6 @@
 #include "base/array.h"
 #include "model/flow_state.h"
 
-void outbox__done(struct outbox *o)
-{
-	free(o->nodes);
-	free(o->edges.e);
-	*o = (struct outbox){ 0 };
-}
-
 /* --- telling --------------------------------------------------------------------------------------------- */
 
 static struct tl_edge tl_edge_of(const struct edge *e, const struct fblock *f)

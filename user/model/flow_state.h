@@ -60,6 +60,9 @@ enum fb_mark {
 	FM_ALL = (1 << 16) - 1,
 };
 
+#define KNOWN_BY_ROLE (FB_PARAM | FB_GRAD | FB_STATE)
+#define FM_FSDP (FM_GATHERED | FM_UNSHARDED | FM_SHARD | FM_REDUCED)
+
 /* How often something happened to a block, in different rounds after its first. */
 struct rounds {
 	uint32_t last;
@@ -269,34 +272,41 @@ struct graph {
 	size_t classes_cnt;
 };
 
-/* flow.c */
+/* flow_threads.c */
+void fthread__free(struct fthread *t);
+void fproc__free(struct fproc *p);
+struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too many */
+struct fthread *graph__thread(struct graph *g, const struct event *ev); /* NULL: too many, or no memory (counted) */
 bool fthread__in_backward(const struct fthread *t, int depth); /* one of its first `depth` frames is a backward node's */
+bool fthread__in_hook(const struct fthread *t); /* of an operator: called after AccumulateGrad, by its hooks */
+
+/* flow_names.c */
+uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER if it is none of them */
+
+/* flow_label.c */
+uint8_t fblock__cat(const struct fblock *f, const struct span *s);
+uint8_t fblock__settled(const struct fblock *f, const struct span *s); /* its label without guesses */
 
 /* flow_blocks.c */
 struct fblock *graph__find(const struct graph *g, uint64_t id); /* NULL: none, or its label is settled */
 struct fblock *graph__add(struct graph *g, struct block *b);	/* NULL: no memory (counted) */
 void graph__remove(struct graph *g, struct fblock *f);
-uint8_t fblock__settled(const struct fblock *f, const struct span *s); /* its label without guesses */
 struct fblock *graph__each(const struct graph *g, uint32_t *num); /* *num starts at 0; NULL ends it */
 void fblock__refresh(struct graph *g, struct fblock *f); /* after any change of label: bytes move */
 void fblock__end(struct graph *g, struct fblock *f);	 /* its block dies now */
 struct span *fblock__span(struct fblock *f, uint32_t ver);
 /* A new version that began at ts_ns. */
 void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd);
-struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too many */
 bool ids__push(struct ids *ids, uint64_t id, uint32_t max);
 /* By what became of blocks born at the same place (operator, node, size, number in its node). */
 void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal);
 struct edge *edges__push(struct edges *es, uint32_t max);
 
 /* flow_classes.c */
-uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat); /* cat: torch.profiler's */
-uint8_t class_of_name(const char *name); /* enum op_class, OPC_OTHER if it is none of its */
 void fthread__class_region(struct graph *g, struct fthread *t, const struct event *ev, uint8_t class);
 void fthread__class_born(struct fthread *t, struct fblock *f);
 void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f);
 bool graph__class_is_node(const struct graph *g, const struct event *ev); /* an operator with this tensor, all the same */
-bool fthread__in_hook(const struct fthread *t); /* of an operator: called after AccumulateGrad, by its hooks */
 void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad);
 void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f);
 void fproc__class_updated(struct fproc *p, struct fblock *f); /* a parameter was written, outside backward */
@@ -332,6 +342,5 @@ void graph__tell_old(struct graph *g, struct fproc *p);		      /* labels are set
 void graph__tell_until(struct graph *g, struct fproc *p, uint64_t serial); /* … or a block of theirs goes */
 void graph__tell_all(struct graph *g, struct fproc *p);
 void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid);
-void outbox__done(struct outbox *o);
 
 #endif

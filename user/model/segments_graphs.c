@@ -9,25 +9,8 @@
 #include "base/array.h"
 #include "model/segments_state.h"
 
-struct graph *seg_proc__graph(const struct seg_proc *p, uint32_t id)
-{
-	for (size_t i = p->graphs_cnt; id && i-- > 0;)
-		if (p->graphs[i].id == id)
-			return &p->graphs[i];
-	return NULL;
-}
-
-/* What was launched is freed by the program, not by the graph. */
-void graph__freed(struct graph *g, const struct seg *seg)
-{
-	if (!g || !seg->waits)
-		return;
-	g->live -= seg->size;
-	g->waiting--;
-}
-
 /* The graph, or the one that is captured from a stream. NULL: not known. */
-struct graph *seg_proc__graph_of(const struct seg_proc *p, uint32_t handle, bool captures)
+struct cuda_graph *seg_proc__graph_of(const struct seg_proc *p, uint32_t handle, bool captures)
 {
 	for (size_t i = p->graphs_cnt; i-- > 0;)
 		if (p->graphs[i].handle == handle && p->graphs[i].captures == captures)
@@ -35,17 +18,17 @@ struct graph *seg_proc__graph_of(const struct seg_proc *p, uint32_t handle, bool
 	return NULL;
 }
 
-struct graph *seg_proc__add_graph(struct seg_proc *p, uint32_t handle, bool captures)
+struct cuda_graph *seg_proc__add_graph(struct seg_proc *p, uint32_t handle, bool captures)
 {
 	if (p->graphs_cnt == GRAPHS_MAX)
 		memmove(p->graphs, p->graphs + 1, --p->graphs_cnt * sizeof(*p->graphs));
 	if (!array_has_room(p->graphs, p->graphs_cnt, p->graphs_cap, 16))
 		return NULL;
-	p->graphs[p->graphs_cnt] = (struct graph){ .id = ++p->last_graph, .handle = handle, .captures = captures };
+	p->graphs[p->graphs_cnt] = (struct cuda_graph){ .id = ++p->last_graph, .handle = handle, .captures = captures };
 	return &p->graphs[p->graphs_cnt++];
 }
 
-static void graph__given(struct graph *g, struct sums *u, uint64_t size)
+static void cuda_graph__given(struct cuda_graph *g, struct sums *u, uint64_t size)
 {
 	u->graphs += !g->peak;
 	g->dev = u->dev;
@@ -57,7 +40,7 @@ static void graph__given(struct graph *g, struct sums *u, uint64_t size)
 
 /* false: lost. */
 bool segments__alloc_node(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev,
-				 struct graph *g)
+				 struct cuda_graph *g)
 {
 	if (!g || g->live > SIZE_BELIEVED)
 		return false;
@@ -67,11 +50,11 @@ bool segments__alloc_node(struct segments *s, struct seg_proc *p, struct sums *u
 		return false;
 	u->seen = true;
 	u->kinds[MT_SEG_GRAPH].allocs++;
-	graph__given(g, u, ev->size);
+	cuda_graph__given(g, u, ev->size);
 	return true;
 }
 
-static void segments__launch(struct segments *s, struct seg_proc *p, struct graph *g, uint64_t ts_ns)
+static void segments__launch(struct segments *s, struct seg_proc *p, struct cuda_graph *g, uint64_t ts_ns)
 {
 	struct sums *u = segments__sums(s, g->dev);
 
@@ -107,7 +90,7 @@ static bool seg_proc__set_exec(struct seg_proc *p, uint32_t handle, uint32_t gra
 /* A graph without memory is not kept: most are. */
 static void segments__captured(struct segments *s, struct seg_proc *p, uint32_t stream, uint32_t handle)
 {
-	struct graph *g = seg_proc__graph_of(p, stream, true), *old = seg_proc__graph_of(p, handle, false);
+	struct cuda_graph *g = seg_proc__graph_of(p, stream, true), *old = seg_proc__graph_of(p, handle, false);
 
 	if (!g)
 		return;
@@ -125,7 +108,7 @@ static void segments__captured(struct segments *s, struct seg_proc *p, uint32_t 
 bool segments__graph(struct segments *s, struct seg_proc *p, const struct event *ev)
 {
 	uint32_t handle = event_fold(ev->addr);
-	struct graph *g;
+	struct cuda_graph *g;
 
 	switch (ev->flags) {
 	case MT_GRAPH_CAPTURES:

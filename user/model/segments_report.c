@@ -338,7 +338,7 @@ int segments__next_dev(const struct segments *s, int dev)
 static void seg_proc__check_graphs(const struct seg_proc *p)
 {
 	for (size_t i = 0; i < p->graphs_cnt; i++) {
-		const struct graph *g = &p->graphs[i];
+		const struct cuda_graph *g = &p->graphs[i];
 		uint32_t waiting = 0;
 		uint64_t live = 0;
 

@@ -22,7 +22,7 @@ struct seg {
 	bool piece, cached;
 	bool comm;    /* for communication */
 	bool waits;   /* a node of a graph that was not launched yet: no memory */
-	uint32_t graph; /* id of its struct graph; 0: not known */
+	uint32_t graph; /* id of its struct cuda_graph; 0: not known */
 };
 
 /* What has a handle instead of an address: PHYSICAL, ARRAY, RESERVED, IMPORTED. */
@@ -48,7 +48,7 @@ struct late {
 };
 
 /* A graph, or the stream that one is captured from, with what its nodes hold as it runs. */
-struct graph {
+struct cuda_graph {
 	uint32_t id, handle; /* folded */
 	uint8_t dev;	     /* of its nodes */
 	bool captures;
@@ -97,7 +97,7 @@ struct seg_proc {
 	size_t asked_cnt, asked_mask;
 	struct told_totals totals[DEVS_MAX];
 	unsigned totals_cnt;
-	struct graph *graphs;
+	struct cuda_graph *graphs;
 	size_t graphs_cnt, graphs_cap;
 	uint32_t last_graph;
 	struct exec *execs;
@@ -128,24 +128,16 @@ static inline bool has_handle(uint8_t kind)
 /* How a piece of memory ended. */
 enum end { END_FREED, END_DROPPED };
 
-/* segments.c */
+/* segments_sums.c */
 struct sums *segments__find_sums(const struct segments *s, uint8_t dev); /* NULL: none */
 struct sums *segments__sums(struct segments *s, uint8_t dev); /* no device's are MT_DEV_NONE's; NULL: no memory */
 struct seg_proc *segments__proc(const struct segments *s, uint32_t pid); /* NULL: none */
 struct seg_proc *segments__add_proc(struct segments *s, uint32_t pid); /* NULL: full, no memory */
+void seg_proc__free(struct seg_proc *p);
 void sums__add(struct sums *u, uint8_t kind, bool comm, uint64_t size, uint64_t ts_ns);
-bool seg_proc__insert(struct seg_proc *p, const struct seg *seg); /* false: full, no memory */
-void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, enum end how);
-void segments__clear(struct segments *s, struct seg_proc *p, uint64_t addr, uint64_t size); /* it was freed unseen */
-
-/* segments_graphs.c; false: lost */
-struct graph *seg_proc__graph(const struct seg_proc *p, uint32_t id);
-struct graph *seg_proc__graph_of(const struct seg_proc *p, uint32_t handle, bool captures); /* NULL: not known */
-struct graph *seg_proc__add_graph(struct seg_proc *p, uint32_t handle, bool captures);
-void graph__freed(struct graph *g, const struct seg *seg); /* NULL is fine */
-bool segments__alloc_node(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev, struct graph *g);
-bool segments__graph(struct segments *s, struct seg_proc *p, const struct event *ev);
-bool seg_proc__set_pool(struct seg_proc *p, uint32_t handle, uint8_t dev);
+void segments__count_out(struct segments *s, uint8_t dev, uint8_t kind, bool comm, uint64_t size, enum end how);
+/* The device is known now: what was counted for none moves there. */
+void segments__move_dev(struct segments *s, uint8_t kind, bool comm, uint64_t size, uint8_t dev, uint64_t ts_ns);
 
 /* segments_requests.c */
 bool segments__request(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev); /* false: lost */
@@ -154,5 +146,23 @@ void segments__over(struct segments *s, struct seg_proc *p, uint64_t event);
 void segments__clear_late(struct segments *s, struct seg_proc *p, uint64_t addr, uint64_t size); /* blocks that begin there */
 void segments__size_late(struct segments *s, struct seg_proc *p, const struct event *totals, uint64_t fell);
 const struct asked *seg_proc__find_asked(const struct seg_proc *p, uint64_t ptr); /* NULL: none */
+
+/* segments_table.c */
+size_t seg_proc__at(const struct seg_proc *p, uint64_t addr); /* first segment that ends after addr */
+bool seg_proc__insert(struct seg_proc *p, const struct seg *seg); /* false: full, no memory */
+/* Of a handle that was not given back yet. `folded`: as a MAP names it. NULL: none. */
+struct object *seg_proc__object(const struct seg_proc *p, uint8_t kind, uint64_t handle, bool folded);
+struct object *seg_proc__object_by_id(const struct seg_proc *p, uint32_t id);
+void segments__end_object(struct segments *s, struct seg_proc *p, struct object *o, enum end how);
+void segments__end_at(struct segments *s, struct seg_proc *p, size_t i, enum end how);
+void segments__clear(struct segments *s, struct seg_proc *p, uint64_t addr, uint64_t size); /* it was freed unseen */
+struct cuda_graph *seg_proc__graph(const struct seg_proc *p, uint32_t id);
+
+/* segments_graphs.c; false: lost */
+struct cuda_graph *seg_proc__graph_of(const struct seg_proc *p, uint32_t handle, bool captures); /* NULL: not known */
+struct cuda_graph *seg_proc__add_graph(struct seg_proc *p, uint32_t handle, bool captures);
+bool segments__alloc_node(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev, struct cuda_graph *g);
+bool segments__graph(struct segments *s, struct seg_proc *p, const struct event *ev);
+bool seg_proc__set_pool(struct seg_proc *p, uint32_t handle, uint8_t dev);
 
 #endif
