@@ -17,7 +17,6 @@
 #include "model/flow_state.h"
 
 #define ACC_GAP_NS 2000000u /* between two backward passes of a job without optimizer regions */
-#define SCANS_START (1ull << 26)
 #define NODE_EDGES_MAX 65536
 
 struct graph *graph__new(struct model *m)
@@ -27,7 +26,6 @@ struct graph *graph__new(struct model *m)
 	if (!g)
 		return NULL;
 	g->m = m;
-	g->scans = SCANS_START;
 	g->threads = calloc(FLOW_THREADS_MAX, sizeof(*g->threads));
 	g->procs = calloc(FLOW_PROCS_MAX, sizeof(*g->procs));
 	if (!g->threads || !g->procs) {
@@ -394,7 +392,7 @@ void graph__arg(struct graph *g, const struct event *ev)
 	uint8_t flags = (uint8_t)(ev->aux >> 8);
 	struct fblock *f;
 
-	g->scans += 16;
+	g->m->scans += SCANS_ARG;
 	if (!t)
 		return;
 	if (!ev->addr || !ev->size || (flags & MT_FLOW_F_NO_STORAGE)) {
@@ -437,7 +435,7 @@ void graph__born(struct graph *g, struct block *b, const struct event *ev)
 	ids__push(&t->proc->born, f->id, WINDOW_EDGES);
 	if (t->region >= 0)
 		ids__push(&t->region_born, f->id, REGION_BLOCKS);
-	g->m->quiet_id = b->id;
+	f->quiet = true;
 	f->one.guess = CAT_INPUT;
 	if (t->leaf >= 0) {
 		t->node.edges_cnt = t->edges.cnt;
@@ -459,7 +457,7 @@ void graph__born(struct graph *g, struct block *b, const struct event *ev)
 	if (t->region >= 0 && t->depth && t->frames[t->depth - 1].op == OPC_FACTORY)
 		f->one.guess = CAT_OPTIMIZER_STATE;
 	fblock__refresh(g, f);
-	g->m->quiet_id = 0;
+	f->quiet = false;
 }
 
 /* `_fused_` operators write gradients: one that was taken for state for it. What was used without a gradient is none. */
@@ -472,7 +470,6 @@ static bool was_gradient(const struct fblock *f, const struct fproc *p)
 static void graph__ended(struct graph *g, const struct fthread *t, struct fblock *f, uint32_t pid)
 {
 	fblock__end(g, f);
-	g->m->quiet_id = 0;
 	if (t)
 		graph__bury(g, t->proc, f);
 	else
@@ -487,7 +484,7 @@ void graph__died(struct graph *g, struct block *b, const struct event *ev)
 
 	if (!f)
 		return;
-	g->m->quiet_id = b->id;
+	f->quiet = true;
 	f->blk = b;
 	if (t) {
 		fthread__settle(g, t, ev->depth, ev->seq);
@@ -519,7 +516,7 @@ void graph__unmapped(struct graph *g, struct block *b, const struct event *ev)
 	g->counts.unmapped++;
 	if (!f)
 		return;
-	g->m->quiet_id = b->id;
+	f->quiet = true;
 	f->blk = b;
 	if (t)
 		graph__queue_memory(g, t, ev, f, EDGE_DEL);

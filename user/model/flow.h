@@ -50,7 +50,6 @@ bool graph__memory(const struct graph *g, uint64_t id, struct event *ret);
 void graph__was(struct graph *g, struct block *b, const struct event *ev);
 
 uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */
-bool graph__inside_other(struct graph *g, const struct event *ev); /* the pointer lies in a block */
 
 void graph__report(const struct graph *g, struct report_flow *ret);
 size_t graph__bytes(const struct graph *g); /* memory in use */

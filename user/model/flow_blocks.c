@@ -204,7 +204,7 @@ static void fblock__move(struct graph *g, struct fblock *f, struct span *s, cons
 		a->live -= f->size;
 		b->live += f->size;
 		f->blk->cat = to;
-		model__module_gradient(g->m, f->blk);
+		modules__gradient(&g->m->modules, f->blk);
 	} else if (!next) {
 		peak__relabel(&d->peak_blocks, f->id, to);
 	}
@@ -219,7 +219,7 @@ void fblock__refresh(struct graph *g, struct fblock *f)
 
 		if (to != s->shown) {
 			fblock__move(g, f, s, next, to);
-			if (!next && f->blk)
+			if (!next && f->blk && !f->quiet)
 				model__tell_label(g->m, f->blk, f->ver);
 		}
 	}
@@ -337,7 +337,7 @@ void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd)
 		};
 	}
 	fblock__refresh(g, f);
-	if (f->blk)
+	if (f->blk && !f->quiet)
 		model__tell_version(g->m, f->blk, f->ver);
 }
 
@@ -356,25 +356,6 @@ struct edge *edges__push(struct edges *es, uint32_t max)
 	if (es->cnt >= max || !array_has_room(es->e, es->cnt, es->cap, 64))
 		return NULL;
 	return &es->e[es->cnt++];
-}
-
-/*
- * A pointer that is nobody's birth may lie in the middle of a block. Looked for once a pointer, in all
- * blocks; with very many of them the search is left out rather than slow the trace down.
- */
-bool graph__inside_other(struct graph *g, const struct event *ev)
-{
-	const struct block *b;
-	size_t pos = 0;
-
-	if (blocks__count(g->m->blocks) > g->scans)
-		return false;
-	g->scans -= blocks__count(g->m->blocks);
-	while ((b = blocks__next(g->m->blocks, &pos)))
-		if (b->pid == ev->pid && !dev_is_host((uint8_t)b->dev) && ev->addr > b->ptr &&
-		    ev->addr - b->ptr < b->size)
-			return true;
-	return false;
 }
 
 static void fblock__check(const struct graph *g, const struct fblock *f)

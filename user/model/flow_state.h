@@ -102,6 +102,7 @@ struct fblock {
 	uint32_t habit;	 /* where it was born, as a hash; 0 = no place of its own */
 	uint8_t expected; /* category + 1 that its like had in the end: shown until its own is certain */
 	uint8_t spans_cnt, sources_cnt, state_cnt;
+	bool quiet;	/* its birth was not told yet, or its death will be: that record has its label */
 	uint16_t marks; /* enum fb_mark */
 	uint32_t round_first, round_stepped; /* first met; a parameter was last written, + 1 */
 	struct rounds used, written, stepped_by_hand;
@@ -257,7 +258,6 @@ struct graph {
 	uint32_t live;
 	uint64_t serial; /* of nodes */
 	uint32_t replays;
-	uint64_t scans;	 /* blocks looked at for containment that may still be */
 	struct fproc **procs;
 	size_t procs_cnt;
 	struct fthread **threads;

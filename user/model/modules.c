@@ -385,6 +385,18 @@ void modules__unnamed(struct modules *s, uint32_t row, uint8_t kind, uint64_t by
 		s->rows[i].kinds[kind].live -= bytes;
 }
 
+/* A gradient that is gone before Python is looked at has no name: it is the module's whose backward made it. */
+void modules__gradient(struct modules *s, struct block *b)
+{
+	bool is_one = b->cat == CAT_GRADIENT && !b->named && b->module;
+
+	if (is_one && !b->gradient)
+		modules__named(s, b->module, EV_TENSOR_GRADIENT, b->size);
+	else if (!is_one && b->gradient)
+		modules__unnamed(s, b->module, EV_TENSOR_GRADIENT, b->size);
+	b->gradient = is_one;
+}
+
 void modules__check(const struct modules *s)
 {
 	mt_check(s->cnt >= 1 && s->cnt <= s->tally.cnt);

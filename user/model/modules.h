@@ -120,6 +120,8 @@ void modules__enter(struct modules *s, uint32_t row, uint32_t old);
 void modules__used(struct modules *s, struct block *b, uint32_t row);
 void modules__named(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes);
 void modules__unnamed(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes);
+/* Its category is another one, or it has a name. */
+void modules__gradient(struct modules *s, struct block *b);
 void modules__check(const struct modules *s);
 
 #endif
