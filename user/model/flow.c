@@ -19,13 +19,13 @@
 #define ACC_GAP_NS 2000000u /* between two backward passes of a job without optimizer regions */
 #define NODE_EDGES_MAX 65536
 
-struct graph *graph__new(struct model *m)
+struct graph *graph__new(const struct flow_env *env)
 {
 	struct graph *g = calloc(1, sizeof(*g));
 
 	if (!g)
 		return NULL;
-	g->m = m;
+	g->env = *env;
 	g->threads = calloc(FLOW_THREADS_MAX, sizeof(*g->threads));
 	g->procs = calloc(FLOW_PROCS_MAX, sizeof(*g->procs));
 	if (!g->threads || !g->procs) {
@@ -65,23 +65,23 @@ void graph__free(struct graph *g)
 
 /* --- the open node ------------------------------------------------------------------------------------ */
 
-static void fthread__open(struct graph *g, struct fthread *t, int at, const struct event *ev)
+static void fthread__open(struct graph *g, struct fthread *t, const struct thread *th, int at, const struct event *ev)
 {
 	t->leaf = at;
 	t->dirty = false;
 	t->guess = -1;
 	t->edges.cnt = 0;
 	t->node = (struct fnode){
-		.serial = ++g->serial, .ts_ns = g->m->now_ns, .kind = ev->kind, .bwd = ev->kind != MT_EV_OP,
+		.serial = ++g->serial, .ts_ns = *g->env.now_ns, .kind = ev->kind, .bwd = ev->kind != MT_EV_OP,
 		.under_eval = fthread__in_backward(t, at) || ev->kind != MT_EV_OP, .in_region = t->region >= 0,
 		.in_hook = ev->kind == MT_EV_ACC || (ev->kind == MT_EV_OP && fthread__in_hook(t)),
 	};
 	if (++t->proc->open_nodes > 1)
 		t->proc->overlap = t->node.serial;
-	if (g->m->timeline_nodes)
+	if (g->env.nodes)
 		t->told = (struct out_node){
 			.serial = t->node.serial, .ts_ns = t->node.ts_ns, .op = ev->name, .tid = ev->tid,
-			.region = model__region_of(g->m, ev), .depth = (uint8_t)at,
+			.region = graph__region_of(g, th, ev), .depth = (uint8_t)at,
 		};
 }
 
@@ -223,7 +223,7 @@ static struct edge *fthread__edge(struct graph *g, struct fthread *t, struct fbl
 			return &t->edges.e[i];
 	e = edges__push(&t->edges, NODE_EDGES_MAX);
 	if (!e) {
-		g->m->lost[MT_LOSS_ARGS]++;
+		g->env.lost[MT_LOSS_ARGS]++;
 		return NULL;
 	}
 	*e = (struct edge){ .id = f->id, .ver = f->ver };
@@ -236,15 +236,15 @@ static struct edge *fthread__edge(struct graph *g, struct fthread *t, struct fbl
 /* Of a process without an optimizer's regions between its backward passes: is this another one than the last? */
 static void fproc__next_backward(struct graph *g, struct fproc *p)
 {
-	bool gap = p->acc_ts_ns && g->m->now_ns - p->acc_ts_ns > ACC_GAP_NS;
+	bool gap = p->acc_ts_ns && *g->env.now_ns - p->acc_ts_ns > ACC_GAP_NS;
 
 	if (!p->regions_ended && p->forward && (gap || p->steps_in_hooks))
 		graph__end_step(g, p);
-	p->acc_ts_ns = g->m->now_ns;
+	p->acc_ts_ns = *g->env.now_ns;
 	p->forward = false;
 }
 
-void graph__frame(struct graph *g, const struct event *ev)
+void graph__frame(struct graph *g, const struct thread *th, const struct event *ev)
 {
 	struct fthread *t = graph__thread(g, ev);
 	uint8_t op = graph__class(g, ev->name);
@@ -272,7 +272,7 @@ void graph__frame(struct graph *g, const struct event *ev)
 	p->forward |= ev->kind == MT_EV_OP && t->region < 0 && !fthread__in_backward(t, at);
 	if (ev->kind == MT_EV_OP || ev->kind == MT_EV_APPLY || ev->kind == MT_EV_ACC ||
 	    (ev->kind == MT_EV_NODE && op == OPC_PY_NODE))
-		fthread__open(g, t, at, ev);
+		fthread__open(g, t, th, at, ev);
 }
 
 /* --- arguments ---------------------------------------------------------------------------------------- */
@@ -356,7 +356,7 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 		fthread__class_grad(g, t, f);
 		return;
 	}
-	if (fr->kind == MT_EV_OP && g->m->classes == CLASSES_EXTENDED)
+	if (fr->kind == MT_EV_OP && g->env.classes == CLASSES_EXTENDED)
 		fthread__class_arg(g, t, ev, f);
 	if (fr->kind == MT_EV_OP && (flags & MT_FLOW_F_WEIGHT))
 		graph__weight(g, t, f);
@@ -377,34 +377,29 @@ static void fthread__arg(struct graph *g, struct fthread *t, const struct event 
 	}
 }
 
-static struct fblock *graph__block(struct graph *g, const struct event *ev)
-{
-	struct block *b = model__met(g->m, ev);
-
-	if (!b)
-		return NULL;
-	return b->tracked ? graph__find(g, b->id) : graph__add(g, b);
-}
-
-void graph__arg(struct graph *g, const struct event *ev)
+bool graph__takes(struct graph *g, const struct event *ev)
 {
 	struct fthread *t = graph__thread(g, ev);
 	uint8_t flags = (uint8_t)(ev->aux >> 8);
-	struct fblock *f;
 
-	g->m->scans += SCANS_ARG;
 	if (!t)
-		return;
-	if (!ev->addr || !ev->size || (flags & MT_FLOW_F_NO_STORAGE)) {
-		g->counts.by_class[ev->flags < MT_CLASS_MAX ? ev->flags : MT_CLASS_UNKNOWN]++;
-		/* after its frame and before anything else: nothing of it was believed yet */
-		if ((flags & MT_FLOW_F_REQUIRED) && !graph__class_is_node(g, ev) && t->leaf >= 0 && t->leaf == t->depth - 1 &&
-		    t->frames[t->leaf].kind == MT_EV_OP && t->frames[t->leaf].seq == ev->seq)
-			fthread__abandon(t);
-		return;
-	}
-	f = graph__block(g, ev);
-	if (!f)
+		return false;
+	if (ev->addr && ev->size && !(flags & MT_FLOW_F_NO_STORAGE))
+		return true;
+	g->counts.by_class[ev->flags < MT_CLASS_MAX ? ev->flags : MT_CLASS_UNKNOWN]++;
+	/* after its frame and before anything else: nothing of it was believed yet */
+	if ((flags & MT_FLOW_F_REQUIRED) && !graph__class_is_node(g, ev) && t->leaf >= 0 && t->leaf == t->depth - 1 &&
+	    t->frames[t->leaf].kind == MT_EV_OP && t->frames[t->leaf].seq == ev->seq)
+		fthread__abandon(t);
+	return false;
+}
+
+void graph__arg(struct graph *g, const struct event *ev, struct block *b)
+{
+	struct fblock *f = !b ? NULL : b->tracked ? graph__find(g, b->id) : graph__add(g, b);
+	struct fthread *t = f ? graph__thread(g, ev) : NULL;
+
+	if (!t)
 		return;
 	if (!(f->flags & FB_TOUCHED)) {
 		f->flags |= FB_TOUCHED;
@@ -418,7 +413,7 @@ void graph__arg(struct graph *g, const struct event *ev)
 
 /* --- blocks and regions -------------------------------------------------------------------------------- */
 
-void graph__born(struct graph *g, struct block *b, const struct event *ev)
+void graph__born(struct graph *g, struct block *b, const struct thread *th, const struct event *ev)
 {
 	struct fthread *t = graph__thread(g, ev);
 	struct fblock *f;
@@ -452,7 +447,7 @@ void graph__born(struct graph *g, struct block *b, const struct event *ev)
 			t->guess = f->one.guess;
 		fthread__own_born(g, t, ev, f->id);
 	} else {
-		graph__queue_memory(g, t, ev, f, EDGE_ALLOC);
+		graph__queue_memory(g, t, th, ev, f, EDGE_ALLOC);
 	}
 	if (t->region >= 0 && t->depth && t->frames[t->depth - 1].op == OPC_FACTORY)
 		f->one.guess = CAT_OPTIMIZER_STATE;
@@ -476,7 +471,7 @@ static void graph__ended(struct graph *g, const struct fthread *t, struct fblock
 		graph__settle(g, f, pid);
 }
 
-void graph__died(struct graph *g, struct block *b, const struct event *ev)
+void graph__died(struct graph *g, struct block *b, const struct thread *th, const struct event *ev)
 {
 	struct fblock *f = graph__find(g, b->id);
 	struct fthread *t = ev ? graph__thread(g, ev) : NULL;
@@ -491,7 +486,7 @@ void graph__died(struct graph *g, struct block *b, const struct event *ev)
 		if (t->leaf >= 0)
 			e = fthread__edge(g, t, f);
 		else
-			graph__queue_memory(g, t, ev, f, EDGE_DEL);
+			graph__queue_memory(g, t, th, ev, f, EDGE_DEL);
 		fthread__own_died(g, t, ev, f->id);
 		if (e) {
 			e->flags |= EDGE_DEL;
@@ -508,7 +503,7 @@ void graph__died(struct graph *g, struct block *b, const struct event *ev)
 	graph__ended(g, t, f, b->pid);
 }
 
-void graph__unmapped(struct graph *g, struct block *b, const struct event *ev)
+void graph__unmapped(struct graph *g, struct block *b, const struct thread *th, const struct event *ev)
 {
 	struct fblock *f = graph__find(g, b->id);
 	struct fthread *t = graph__thread(g, ev);
@@ -519,7 +514,7 @@ void graph__unmapped(struct graph *g, struct block *b, const struct event *ev)
 	f->quiet = true;
 	f->blk = b;
 	if (t)
-		graph__queue_memory(g, t, ev, f, EDGE_DEL);
+		graph__queue_memory(g, t, th, ev, f, EDGE_DEL);
 	graph__ended(g, t, f, b->pid);
 }
 

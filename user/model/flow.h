@@ -11,35 +11,60 @@
  * share at the peak of a version move with it as a whole.
  *
  * Made by the first block or frame once `flow` is covered, or by the first EV_ARG, APPLY or ACC: without
- * that source nothing of this exists. Borrows the model it was made for. Single-threaded, like the model.
+ * that source nothing of this exists. Knows nothing of the model but what struct flow_env names.
  */
 #ifndef MT_MODEL_FLOW_H
 #define MT_MODEL_FLOW_H
 
 #include "event/event.h"
 #include "model/blocks.h"
+#include "timeline/timeline.h"
 
-struct model;
+struct device;
 struct graph;
+struct modules;
+struct procs;
 struct report_flow;
+struct tally;
+struct thread;
 
-struct graph *graph__new(struct model *m); /* NULL: no memory */
-void graph__free(struct graph *g);	   /* NULL is fine */
+/* All that the graph may ask, and whom it tells. Borrowed: it goes before them. */
+struct flow_env {
+	const struct names *names;
+	const struct blocks *blocks; /* to check itself */
+	struct device *const *devs; /* their sums by category are the graph's to keep */
+	const uint8_t *dev_idx;	    /* + 1, by device */
+	struct modules *modules;    /* gradients without a name are theirs */
+	struct procs *procs;	    /* which probes there are in a process */
+	const struct tally *regions;
+	const uint64_t *start_ts_ns, *now_ns;
+	uint64_t *lost; /* by enum mt_loss */
+	enum classes classes;
+	bool nodes; /* TL_NODE and TL_FINAL are asked for */
+	void *ctx;
+	void (*tell)(void *ctx, const struct tl_event *tl);
+	void (*tell_block)(void *ctx, uint8_t kind, const struct block *b, uint32_t ver); /* TL_LABEL, TL_VERSION */
+};
 
-/* OP, OP_BEGIN, NODE, APPLY, ACC. */
-void graph__frame(struct graph *g, const struct event *ev);
-void graph__arg(struct graph *g, const struct event *ev); /* EV_ARG */
+struct graph *graph__new(const struct flow_env *env); /* NULL: no memory */
+void graph__free(struct graph *g);		      /* NULL is fine */
+
+/* `th`: the event's thread, which knows of the event. OP, OP_BEGIN, NODE, APPLY, ACC. */
+void graph__frame(struct graph *g, const struct thread *th, const struct event *ev);
+/* EV_ARG: whether it is a tensor with a storage, and then: of this block; NULL: of none. */
+bool graph__takes(struct graph *g, const struct event *ev);
+void graph__arg(struct graph *g, const struct event *ev, struct block *b);
 void graph__region(struct graph *g, const struct event *ev);
 void graph__step(struct graph *g, uint32_t pid); /* a STEP mark */
 /* A framework block was born: before the timeline is told. Inside it is counted already. */
-void graph__born(struct graph *g, struct block *b, const struct event *ev);
+void graph__born(struct graph *g, struct block *b, const struct thread *th, const struct event *ev);
 /*
  * A block with `tracked` dies: before it is buried. b is the copy that is told and buried, its label
- * becomes the last one. ev: its free, NULL if its process went away.
+ * becomes the last one. th, ev: its free, NULL if its process went away.
  */
-void graph__died(struct graph *g, struct block *b, const struct event *ev);
+void graph__died(struct graph *g, struct block *b, const struct thread *th, const struct event *ev);
 /* A met block's mapping is gone; b as in graph__died. */
-void graph__unmapped(struct graph *g, struct block *b, const struct event *ev);
+void graph__unmapped(struct graph *g, struct block *b, const struct thread *th, const struct event *ev);
 void graph__close_pid(struct graph *g, uint32_t pid); /* its address space goes: what is open is over */
 void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks are dead */
 void graph__finish(struct graph *g); /* the last event: what was found out in an unfinished step counts, too */

@@ -90,13 +90,13 @@ static uint32_t graph__number(struct graph *g)
 
 struct fblock *graph__add(struct graph *g, struct block *b)
 {
-	struct device *d = g->m->devs[g->m->dev_idx[b->dev] - 1];
+	struct device *d = g->env.devs[g->env.dev_idx[b->dev] - 1];
 	struct fblock *f;
 	uint32_t num;
 
 	if (((g->live + 1) * 2ull > (g->slots ? g->mask + 1 : 0) && !graph__grow(g)) ||
 	    !(num = graph__number(g))) {
-		g->m->lost[MT_LOSS_BLOCKS]++;
+		g->env.lost[MT_LOSS_BLOCKS]++;
 		return NULL;
 	}
 	f = graph__at(g, num);
@@ -104,12 +104,12 @@ struct fblock *graph__add(struct graph *g, struct block *b)
 	f->spans = &f->one;
 	f->one = (struct span){
 		/* a block from before a window is counted from its begin on */
-		.ts_ns = b->born_ts_ns > g->m->start_ts_ns ? b->born_ts_ns : g->m->start_ts_ns,
+		.ts_ns = b->born_ts_ns > *g->env.start_ts_ns ? b->born_ts_ns : *g->env.start_ts_ns,
 		.epoch = b->id <= d->peak_blocks.last_id && d->epoch ? d->epoch - 1 : d->epoch,
 		.shown = (uint8_t)b->cat,
 	};
 	f->flags = b->met ? FB_MET : 0;
-	f->marks = g->m->classes == CLASSES_EXTENDED ? FM_ON : 0;
+	f->marks = g->env.classes == CLASSES_EXTENDED ? FM_ON : 0;
 	g->slots[graph__probe(g, b->id)] = num;
 	g->live++;
 	b->tracked = 1;
@@ -186,7 +186,7 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 /* Moves what a span weighs. `until`: its end; last: it is the block's present label. */
 static void fblock__move(struct graph *g, struct fblock *f, struct span *s, const struct span *next, uint8_t to)
 {
-	uint64_t now = g->m->now_ns, end = next ? next->ts_ns : f->blk ? now : f->end_ns;
+	uint64_t now = *g->env.now_ns, end = next ? next->ts_ns : f->blk ? now : f->end_ns;
 	uint64_t end_epoch = next ? next->epoch : f->blk ? UINT64_MAX : f->end_epoch;
 	struct device *d = f->dev;
 	struct device_cat *a = &d->cats[s->shown], *b = &d->cats[to];
@@ -204,7 +204,7 @@ static void fblock__move(struct graph *g, struct fblock *f, struct span *s, cons
 		a->live -= f->size;
 		b->live += f->size;
 		f->blk->cat = to;
-		modules__gradient(&g->m->modules, f->blk);
+		modules__gradient(g->env.modules, f->blk);
 	} else if (!next) {
 		peak__relabel(&d->peak_blocks, f->id, to);
 	}
@@ -220,7 +220,7 @@ void fblock__refresh(struct graph *g, struct fblock *f)
 		if (to != s->shown) {
 			fblock__move(g, f, s, next, to);
 			if (!next && f->blk && !f->quiet)
-				model__tell_label(g->m, f->blk, f->ver);
+				g->env.tell_block(g->env.ctx, TL_LABEL, f->blk, f->ver);
 		}
 	}
 }
@@ -249,7 +249,7 @@ void fblock__end(struct graph *g, struct fblock *f)
 	fblock__refresh(g, f);
 	graph__learn(g, f);
 	f->blk = NULL;
-	f->end_ns = g->m->now_ns;
+	f->end_ns = *g->env.now_ns;
 	f->end_epoch = f->dev->epoch;
 }
 
@@ -311,7 +311,7 @@ static bool fblock__room(struct graph *g, struct fblock *f)
 	}
 	spans = malloc(SPANS_MAX * sizeof(*spans));
 	if (!spans) {
-		g->m->lost[MT_LOSS_BLOCKS]++;
+		g->env.lost[MT_LOSS_BLOCKS]++;
 		return false;
 	}
 	spans[0] = f->one;
@@ -322,7 +322,7 @@ static bool fblock__room(struct graph *g, struct fblock *f)
 void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd)
 {
 	struct span *last = &f->spans[f->spans_cnt - 1];
-	uint64_t end = f->blk ? g->m->now_ns : f->end_ns;
+	uint64_t end = f->blk ? *g->env.now_ns : f->end_ns;
 
 	if (f->ver == UINT32_MAX)
 		return;
@@ -338,7 +338,7 @@ void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd)
 	}
 	fblock__refresh(g, f);
 	if (f->blk && !f->quiet)
-		model__tell_version(g->m, f->blk, f->ver);
+		g->env.tell_block(g->env.ctx, TL_VERSION, f->blk, f->ver);
 }
 
 /* --- small lists ------------------------------------------------------------------------------------- */
@@ -370,7 +370,7 @@ static void fblock__check(const struct graph *g, const struct fblock *f)
 
 		mt_check(s->ver <= f->ver && s->shown < CAT_MAX && s->shown == fblock__cat(f, s));
 		mt_check(!i || (s[-1].ver < s->ver && s[-1].ts_ns <= s->ts_ns && s[-1].epoch <= s->epoch));
-		mt_check(s->ts_ns <= (f->blk ? g->m->now_ns : f->end_ns));
+		mt_check(s->ts_ns <= (f->blk ? *g->env.now_ns : f->end_ns));
 	}
 }
 
@@ -405,7 +405,7 @@ static void fproc__check(const struct graph *g, const struct fproc *p)
 	}
 	mt_check(edges == p->edges.cnt);
 	mt_check(o->at <= o->cnt && o->cnt <= OUTBOX_NODES && o->edges.cnt <= OUTBOX_EDGES);
-	mt_check(g->m->timeline_nodes || !o->cnt);
+	mt_check(g->env.nodes || !o->cnt);
 	edges = o->edges_at;
 	for (uint32_t i = o->at; i < o->cnt; i++)
 		edges += o->nodes[i].edges_cnt;
@@ -442,6 +442,6 @@ void graph__check(const struct graph *g)
 		}
 	}
 	mt_check(!dead); /* each dead block waits in one window */
-	while ((b = blocks__next(g->m->blocks, &pos)))
+	while ((b = blocks__next(g->env.blocks, &pos)))
 		mt_check(b->tracked == (graph__find(g, b->id) != NULL) && (b->tracked || !b->cat));
 }

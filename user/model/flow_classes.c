@@ -178,7 +178,7 @@ void fthread__class_born(struct fthread *t, struct fblock *f)
 /* A product with a sparse matrix is one: what comes of it depends on its other arguments. */
 bool graph__class_is_node(const struct graph *g, const struct event *ev)
 {
-	return g->m->classes == CLASSES_EXTENDED && ev->flags == MT_CLASS_SPARSE;
+	return g->env.classes == CLASSES_EXTENDED && ev->flags == MT_CLASS_SPARSE;
 }
 
 /* Forward keeps for backward what it made, also where it made it from parameters alone. */

@@ -89,6 +89,6 @@ uint8_t graph__class(struct graph *g, name_id name)
 		g->classes_cnt = cnt;
 	}
 	if (g->classes[name.v] == OPC_UNKNOWN)
-		g->classes[name.v] = classify(names__get(g->m->names, name));
+		g->classes[name.v] = classify(names__get(g->env.names, name));
 	return g->classes[name.v];
 }

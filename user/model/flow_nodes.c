@@ -48,7 +48,7 @@ static bool graph__edge_room(struct graph *g, uint32_t cnt)
 		return true;
 	edges = realloc(g->tl_edges, cnt * sizeof(*edges));
 	if (!edges) {
-		g->m->lost[MT_LOSS_BLOCKS]++;
+		g->env.lost[MT_LOSS_BLOCKS]++;
 		return false;
 	}
 	g->tl_edges = edges;
@@ -73,7 +73,7 @@ static void graph__tell_node(struct graph *g, const struct fproc *p, const struc
 	}
 	tl.edges = g->tl_edges;
 	if (tl.edges_cnt)
-		model__tell(g->m, &tl);
+		g->env.tell(g->env.ctx, &tl);
 }
 
 /* The oldest one. */
@@ -119,7 +119,7 @@ void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid)
 	uint8_t shown = f->blk ? f->spans[f->spans_cnt - 1].shown : CAT_UNKNOWN;
 	int last = -1;
 
-	if (!g->m->timeline_nodes || (!(f->flags & FB_TOUCHED) && !shown && !fblock__settled(f, f->spans)))
+	if (!g->env.nodes || (!(f->flags & FB_TOUCHED) && !shown && !fblock__settled(f, f->spans)))
 		return;
 	for (unsigned i = 0; i < f->spans_cnt; i++) {
 		uint8_t cat = shown && i + 1u == f->spans_cnt ? shown : fblock__settled(f, &f->spans[i]);
@@ -127,8 +127,8 @@ void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid)
 		if (cat == last)
 			continue;
 		last = cat;
-		model__tell(g->m, &(struct tl_event){
-			.kind = TL_FINAL, .ts_ns = g->m->now_ns, .id = f->id, .size = f->size, .pid = pid,
+		g->env.tell(g->env.ctx, &(struct tl_event){
+			.kind = TL_FINAL, .ts_ns = *g->env.now_ns, .id = f->id, .size = f->size, .pid = pid,
 			.version = f->spans[i].ver, .cat = cat, .dev = f->dev->dev });
 	}
 }
@@ -139,12 +139,12 @@ void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, co
 {
 	struct outbox *o = &p->out;
 
-	if (!g->m->timeline_nodes || !cnt)
+	if (!g->env.nodes || !cnt)
 		return;
 	while (o->at < o->cnt && (o->cnt == OUTBOX_NODES || o->edges.cnt + cnt > OUTBOX_EDGES))
 		graph__tell_next(g, p);
 	if (!array_has_room(o->nodes, o->cnt, o->cap, 256)) {
-		g->m->lost[MT_LOSS_BLOCKS]++;
+		g->env.lost[MT_LOSS_BLOCKS]++;
 		return;
 	}
 	o->nodes[o->cnt] = *n;
@@ -154,7 +154,7 @@ void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, co
 		struct edge *to = edges__push(&o->edges, OUTBOX_EDGES);
 
 		if (!to) {
-			g->m->lost[MT_LOSS_BLOCKS]++;
+			g->env.lost[MT_LOSS_BLOCKS]++;
 			break;
 		}
 		*to = e[i];
@@ -163,17 +163,17 @@ void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, co
 	o->cnt++;
 }
 
-void graph__queue_memory(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
-			 uint32_t flags)
+void graph__queue_memory(struct graph *g, struct fthread *t, const struct thread *th, const struct event *ev,
+			 const struct fblock *f, uint32_t flags)
 {
 	struct edge e = { .id = f->id, .ver = f->ver, .flags = flags };
 	struct out_node n;
 
-	if (!g->m->timeline_nodes)
+	if (!g->env.nodes)
 		return;
 	n = (struct out_node){
-		.serial = g->serial, .ts_ns = g->m->now_ns, .tid = ev->tid, .depth = ev->depth,
-		.region = model__region_of(g->m, ev),
+		.serial = g->serial, .ts_ns = *g->env.now_ns, .tid = ev->tid, .depth = ev->depth,
+		.region = graph__region_of(g, th, ev),
 	};
 	graph__queue(g, t->proc, &n, &e, 1);
 }

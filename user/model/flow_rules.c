@@ -273,7 +273,7 @@ void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const
 		node__backward(g, n, e);
 	else
 		node__forward(g, p, n, e, s);
-	if (g->m->classes == CLASSES_EXTENDED)
+	if (g->env.classes == CLASSES_EXTENDED)
 		fproc__class_node(g, p, n, e);
 	else if (p->blind && !n->under_eval)
 		fproc__state_by_hand(g, p, n, e);
@@ -379,7 +379,7 @@ void graph__end_region(struct graph *g, struct fthread *t)
 		if ((f = graph__find(g, t->region_mut.v[i])))
 			graph__set_state(g, t, f, true);
 	t->region_born.cnt = t->region_mut.cnt = 0;
-	if (g->m->classes == CLASSES_EXTENDED)
+	if (g->env.classes == CLASSES_EXTENDED)
 		fproc__class_region_end(g, t->proc);
 	if (t->region_in_backward)
 		t->proc->steps_in_hooks = true; /* the step is over when the backward pass is */
@@ -395,7 +395,7 @@ void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges)
 		graph__end_step(g, p); /* a job without steps, or with very long ones */
 	if (p->nodes_cnt == WINDOW_NODES || p->edges.cnt + edges > WINDOW_EDGES) {
 		p->nodes_cnt = p->edges.cnt = 0;
-		p->cut_ns = g->m->now_ns;
+		p->cut_ns = *g->env.now_ns;
 	}
 }
 
@@ -574,17 +574,17 @@ static void graph__end_guesses(struct graph *g, struct fproc *p)
 
 void graph__end_step(struct graph *g, struct fproc *p)
 {
-	struct proc *of = procs__find(&g->m->procs, p->pid);
+	struct proc *of = procs__find(g->env.procs, p->pid);
 
 	p->blind = of && of->has_flow && !of->has_regions;
 	p->steps++;
 	graph__apply_news(g, p);
 	graph__end_guesses(g, p);
-	if (g->m->classes == CLASSES_EXTENDED)
+	if (g->env.classes == CLASSES_EXTENDED)
 		fproc__class_step(g, p);
 	fproc__trim(p);
 	p->cut_ns = p->step_end_ns;
-	p->step_end_ns = g->m->now_ns;
+	p->step_end_ns = *g->env.now_ns;
 	graph__tell_old(g, p);
 	while (p->dead.cnt > p->dead_at) {
 		const struct fblock *f = graph__find(g, p->dead.v[p->dead_at]);

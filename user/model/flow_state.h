@@ -3,8 +3,12 @@
 #ifndef MT_MODEL_FLOW_STATE_H
 #define MT_MODEL_FLOW_STATE_H
 
+#include "model/device.h"
 #include "model/flow.h"
-#include "model/state.h"
+#include "model/modules.h"
+#include "model/procs.h"
+#include "model/tally.h"
+#include "model/threads.h"
 #include "timeline/report.h"
 
 #define SPANS_MAX 8	  /* versions of a block whose labels may still differ */
@@ -250,7 +254,7 @@ struct habit {
 #define HABIT_SURE 2 /* times in a row */
 
 struct graph {
-	struct model *m;
+	struct flow_env env;
 	struct fblock **chunks;
 	uint32_t chunks_cnt, used, free_head; /* numbers + 1 */
 	uint32_t *slots; /* number + 1 */
@@ -279,6 +283,8 @@ struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too
 struct fthread *graph__thread(struct graph *g, const struct event *ev); /* NULL: too many, or no memory (counted) */
 bool fthread__in_backward(const struct fthread *t, int depth); /* one of its first `depth` frames is a backward node's */
 bool fthread__in_hook(const struct fthread *t); /* of an operator: called after AccumulateGrad, by its hooks */
+
+name_id graph__region_of(const struct graph *g, const struct thread *th, const struct event *ev); /* th may be NULL */
 
 /* flow_names.c */
 uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER if it is none of them */
@@ -336,8 +342,8 @@ void graph__take_over(struct graph *g, uint64_t from, uint64_t to);
 /* flow_nodes.c: nothing of it does anything without timeline_nodes */
 void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, const struct edge *e, uint32_t cnt);
 /* Memory that came or went outside of all nodes. */
-void graph__queue_memory(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
-			 uint32_t flags);
+void graph__queue_memory(struct graph *g, struct fthread *t, const struct thread *th, const struct event *ev,
+			 const struct fblock *f, uint32_t flags);
 void graph__tell_old(struct graph *g, struct fproc *p);		      /* labels are settled now */
 void graph__tell_until(struct graph *g, struct fproc *p, uint64_t serial); /* … or a block of theirs goes */
 void graph__tell_all(struct graph *g, struct fproc *p);

@@ -42,7 +42,7 @@ struct fproc *graph__proc(struct graph *g, uint32_t pid)
 			return g->last_proc = g->procs[i];
 	p = g->procs_cnt < FLOW_PROCS_MAX ? calloc(1, sizeof(*p)) : NULL;
 	if (!p) {
-		g->m->lost[MT_LOSS_THREADS]++;
+		g->env.lost[MT_LOSS_THREADS]++;
 		return NULL;
 	}
 	p->pid = pid;
@@ -81,7 +81,7 @@ struct fthread *graph__thread(struct graph *g, const struct event *ev)
 		graph__drop_idle(g);
 	t = p && g->threads_cnt < FLOW_THREADS_MAX ? calloc(1, sizeof(*t)) : NULL;
 	if (!t) {
-		g->m->lost[MT_LOSS_THREADS] += p != NULL;
+		g->env.lost[MT_LOSS_THREADS] += p != NULL;
 		return NULL;
 	}
 	t->pid = ev->pid;
@@ -112,4 +112,12 @@ bool fthread__in_hook(const struct fthread *t)
 		hook |= t->frames[i].kind == MT_EV_NODE && t->frames[i].op == OPC_ACC_NODE;
 	}
 	return hook;
+}
+
+/* Innermost region or node of a frame that was just entered, or of another event. */
+name_id graph__region_of(const struct graph *g, const struct thread *th, const struct event *ev)
+{
+	bool is_frame = ev->kind != MT_EV_ALLOC && ev->kind != MT_EV_FREE && ev->kind != MT_EV_MUNMAP;
+
+	return th ? g->env.regions->rows[thread__region(th, ev->depth + is_frame, ev->seq)].name : NAME_NONE;
 }

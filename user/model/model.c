@@ -174,7 +174,7 @@ static void model__apply(struct model *m, const struct event *ev)
 	node.kind = MT_EV_NODE;
 	thread__enter(t, &node, row);
 	if (m->graph)
-		graph__frame(m->graph, ev);
+		graph__frame(m->graph, t, ev);
 }
 
 static inline void model__frame(struct model *m, const struct event *ev)
@@ -192,7 +192,7 @@ static inline void model__frame(struct model *m, const struct event *ev)
 	if (is_node)
 		model__phase_node(m, t);
 	if (m->graph || (m->flow_covered && model__has_graph(m, t, ev)))
-		graph__frame(m->graph, ev);
+		graph__frame(m->graph, t, ev);
 	if (m->timeline && m->timeline_ops)
 		model__tell_frame(m, t, ev);
 }
@@ -201,8 +201,11 @@ static void model__arg(struct model *m, const struct event *ev)
 {
 	struct thread *t = model__thread(m, ev);
 
-	if (t && model__has_graph(m, t, ev))
-		graph__arg(m->graph, ev);
+	if (!t || !model__has_graph(m, t, ev))
+		return;
+	m->scans += SCANS_ARG;
+	if (graph__takes(m->graph, ev))
+		graph__arg(m->graph, ev, model__met(m, ev));
 }
 
 static bool model__is_step(const struct model *m, name_id region)

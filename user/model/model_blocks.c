@@ -54,9 +54,9 @@ static void model__freed(struct model *m, struct block *b, struct proc *p, const
 	uint32_t stack;
 
 	if (b->tracked && ev->kind == MT_EV_MUNMAP)
-		graph__unmapped(m->graph, b, ev);
+		graph__unmapped(m->graph, b, model__thread(m, ev), ev);
 	else if (b->tracked)
-		graph__died(m->graph, b, ev);
+		graph__died(m->graph, b, model__thread(m, ev), ev);
 	stack = model__bury(m, b, p);
 	d->frees++;
 	d->free_bytes += b->size;
@@ -78,7 +78,7 @@ void model__drop(struct model *m, const struct block *b, struct proc *p)
 	d->dropped++;
 	d->dropped_bytes += copy.size;
 	if (copy.tracked)
-		graph__died(m->graph, &copy, NULL);
+		graph__died(m->graph, &copy, NULL, NULL);
 	stack = model__bury(m, &copy, p);
 	model__tell_destroy(m, &copy, stack, copy.tid, 0);
 }
@@ -195,7 +195,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 		tensors__remove(&m->tensors, ev->pid, ev->addr);
 	stack = model__born(m, b, d, t->proc, stack);
 	if (!dev_is_host(ev->dev) && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
-		graph__born(m->graph, b, ev);
+		graph__born(m->graph, b, t, ev);
 	if (m->gpu && !dev_is_host(ev->dev))
 		segments__born(m->gpu->segs, b);
 	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth, stack);

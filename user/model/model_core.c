@@ -107,14 +107,6 @@ struct proc *model__proc_of(struct model *m, const struct event *ev)
 	return p->gone == 1 ? NULL : p;
 }
 
-name_id model__region_of(struct model *m, const struct event *ev)
-{
-	bool is_frame = ev->kind != MT_EV_ALLOC && ev->kind != MT_EV_FREE && ev->kind != MT_EV_MUNMAP;
-	const struct thread *t = model__thread(m, ev);
-
-	return t ? m->regions.rows[thread__region(t, ev->depth + is_frame, ev->seq)].name : NAME_NONE;
-}
-
 /* A framework block at an address, whatever its device. */
 struct block *model__block_at(const struct model *m, const struct event *ev)
 {

@@ -3,14 +3,14 @@
 #include "model/flow.h"
 #include "model/state.h"
 
-void model__tell_label(struct model *m, const struct block *b, uint32_t ver)
+static void tell(void *ctx, const struct tl_event *tl)
 {
-	model__tell_block(m, TL_LABEL, b, ver, b->tid, 0, 0);
+	model__tell(ctx, tl);
 }
 
-void model__tell_version(struct model *m, const struct block *b, uint32_t ver)
+static void tell_block(void *ctx, uint8_t kind, const struct block *b, uint32_t ver)
 {
-	model__tell_block(m, TL_VERSION, b, ver, b->tid, 0, 0);
+	model__tell_block(ctx, kind, b, ver, b->tid, 0, 0);
 }
 
 /* What the event's thread had open when the first tensor was told. */
@@ -24,7 +24,7 @@ static void model__catch_up(struct model *m, const struct thread *t, const struc
 		const struct frame *f = &t->frames[i];
 		const struct tally *tally = f->kind == MT_EV_NODE ? &m->regions : &m->ops;
 
-		graph__frame(m->graph, &(struct event){
+		graph__frame(m->graph, t, &(struct event){
 			.kind = f->kind, .pid = ev->pid, .tid = ev->tid, .depth = i, .seq = f->seq,
 			.name = tally->rows[f->row].name });
 	}
@@ -32,9 +32,16 @@ static void model__catch_up(struct model *m, const struct thread *t, const struc
 
 bool model__has_graph(struct model *m, const struct thread *t, const struct event *ev)
 {
+	const struct flow_env env = {
+		.names = m->names, .blocks = m->blocks, .devs = m->devs, .dev_idx = m->dev_idx, .modules = &m->modules,
+		.procs = &m->procs, .regions = &m->regions, .start_ts_ns = &m->start_ts_ns, .now_ns = &m->now_ns,
+		.lost = m->lost, .classes = m->classes, .nodes = m->timeline_nodes, .ctx = m, .tell = tell,
+		.tell_block = tell_block,
+	};
+
 	if (m->graph)
 		return true;
-	m->graph = graph__new(m);
+	m->graph = graph__new(&env);
 	if (m->graph)
 		model__catch_up(m, t, ev);
 	return m->graph != NULL;

@@ -86,8 +86,6 @@ void model__tell_totals(struct model *m, const struct event *ev);
 struct device *model__add_device(struct model *m, uint8_t dev);
 struct thread *model__find_thread(struct model *m, const struct event *ev);
 struct proc *model__proc_of(struct model *m, const struct event *ev); /* NULL: it has exited */
-/* Innermost region or node of a frame that was just entered, or of another event. */
-name_id model__region_of(struct model *m, const struct event *ev);
 struct block *model__block_at(const struct model *m, const struct event *ev); /* a framework's, on whatever device */
 /* Sums of what is live must not wrap, whatever sizes a target makes up. */
 bool model__plausible(struct model *m, const struct device *d, const struct event *ev);
@@ -95,8 +93,6 @@ bool model__plausible(struct model *m, const struct device *d, const struct even
 /* The graph is there, made for this event if need be; false: no memory. */
 bool model__has_graph(struct model *m, const struct thread *t, const struct event *ev);
 struct graph *model__graph_for(struct model *m, const struct event *ev); /* NULL: no memory, or it has exited */
-void model__tell_label(struct model *m, const struct block *b, uint32_t ver);
-void model__tell_version(struct model *m, const struct block *b, uint32_t ver);
 /* model_blocks.c: ALLOC and FREE, also those that model_gpu.c makes of other events. */
 struct block *model__give(struct model *m, const struct event *ev, enum block_from from); /* NULL: none was made */
 void model__take(struct model *m, const struct event *ev);
