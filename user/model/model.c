@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/regions.h"
-#include "model/flow.h"
-#include "model/gpu.h"
+#include "model/flow/flow.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 
 struct model *model__new(const struct names *names, const struct model_opts *opts)

@@ -3,9 +3,9 @@
  * The ledger: every way in which a block begins and ends, and who else has to know. A block is told of to the graph and
  * to the segments before the timeline hears of it; it dies for the graph before it is buried.
  */
-#include "model/flow.h"
-#include "model/gpu.h"
-#include "model/segments.h"
+#include "model/flow/flow.h"
+#include "model/segments/gpu.h"
+#include "model/segments/segments.h"
 #include "model/state.h"
 
 /* --- ends ----------------------------------------------------------------------------------------- */

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "model/check.h"
-#include "model/flow.h"
+#include "model/core/check.h"
+#include "model/flow/flow.h"
 #include "model/state.h"
 
 struct sums {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* What all files of the model stand on: telling the timeline, and finding what an event is about. */
-#include "model/gpu.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 
 /* --- telling the timeline ------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* The graph of tensors, as the model has it: when it begins, what it is told then, and what it tells. */
-#include "model/flow.h"
+#include "model/flow/flow.h"
 #include "model/state.h"
 
 static void tell(void *ctx, const struct tl_event *tl)

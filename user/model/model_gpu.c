@@ -13,7 +13,7 @@
  * An ASYNC segment whose device nobody told is of the process's only device, else of cuda:0: a thread
  * that chose none has that one.
  */
-#include "model/gpu.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */

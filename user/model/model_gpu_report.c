@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* What a report says of devices beside their blocks. */
-#include "model/check.h"
-#include "model/gpu.h"
+#include "model/core/check.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

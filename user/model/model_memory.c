@@ -4,7 +4,7 @@
  * the graph knows of a block goes along, so that what is made of it later gets the label that it would have had.
  */
 #include "event/kinds.h"
-#include "model/flow.h"
+#include "model/flow/flow.h"
 #include "model/state.h"
 
 static void model_was__fill(struct model_was *w, const struct model *m, const struct block *b)

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "model/gpu.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/gpu.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

@@ -4,8 +4,8 @@
  * another start time) all its blocks end with it, at that moment; when memtrace merely detaches, they
  * stay: the job still holds them.
  */
-#include "model/flow.h"
-#include "model/gpu.h"
+#include "model/flow/flow.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 
 /* All blocks of an address space that is no more. Walks the whole table, but only if there are any. */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/regions.h"
-#include "model/flow.h"
+#include "model/flow/flow.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

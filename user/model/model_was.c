@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* A model that is told what another one knew (model_memory.c): blocks that live from now on, and are nobody's births. */
 #include "event/kinds.h"
-#include "model/flow.h"
-#include "model/gpu.h"
-#include "model/segments.h"
+#include "model/flow/flow.h"
+#include "model/segments/gpu.h"
+#include "model/segments/segments.h"
 #include "model/state.h"
 
 _Static_assert(NAMES_MAX <= EV_REGION_BITS + 1, "aux of EV_WAS");

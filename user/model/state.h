@@ -3,18 +3,18 @@
 #ifndef MT_MODEL_STATE_H
 #define MT_MODEL_STATE_H
 
-#include "model/blocks.h"
-#include "model/device.h"
-#include "model/growth.h"
+#include "model/core/blocks.h"
+#include "model/core/device.h"
+#include "model/core/growth.h"
 #include "model/model.h"
-#include "model/modules.h"
-#include "model/op_modules.h"
-#include "model/procs.h"
-#include "model/stackset.h"
-#include "model/tally.h"
-#include "model/tensors.h"
-#include "model/threads.h"
-#include "model/told.h"
+#include "model/core/modules.h"
+#include "model/core/op_modules.h"
+#include "model/core/procs.h"
+#include "model/core/stackset.h"
+#include "model/core/tally.h"
+#include "model/core/tensors.h"
+#include "model/core/threads.h"
+#include "model/core/told.h"
 
 struct report;
 struct report_block;
