@@ -163,7 +163,6 @@ static void model__told_cover(struct model *m, const struct event *ev)
 static void model__apply(struct model *m, const struct event *ev)
 {
 	struct thread *t = model__thread(m, ev);
-	struct event node = *ev;
 	uint32_t row;
 
 	if (!t)
@@ -171,8 +170,7 @@ static void model__apply(struct model *m, const struct event *ev)
 	row = tally__row(&m->regions, ev->name, true);
 	m->regions.rows[row].count += !model__counted(t, ev, row);
 	model__has_graph(m, t, ev);
-	node.kind = MT_EV_NODE;
-	thread__enter(t, &node, row);
+	thread__enter(t, ev, row);
 	if (m->graph)
 		graph__frame(m->graph, t, ev);
 }
@@ -204,8 +202,8 @@ static void model__arg(struct model *m, const struct event *ev)
 	if (!t || !model__has_graph(m, t, ev))
 		return;
 	m->scans += SCANS_ARG;
-	if (graph__takes(m->graph, ev))
-		graph__arg(m->graph, ev, model__met(m, ev));
+	if (graph__takes(m->graph, t, ev))
+		graph__arg(m->graph, t, ev, model__met(m, ev));
 }
 
 static bool model__is_step(const struct model *m, name_id region)
@@ -290,8 +288,10 @@ static void model__region(struct model *m, const struct event *ev)
 	}
 	before = model__phase_of_op(t, thread__in_node(t, ev));
 	model__phase_region(m, t, ev, begin);
-	if (m->graph)
-		graph__region(m->graph, ev);
+	if (m->graph) {
+		thread__settle(t, ev->depth, 0);
+		graph__region(m->graph, t, ev);
+	}
 	if (!m->timeline || !m->timeline_ops)
 		return;
 	tl = model__tl_of(m, ev, begin ? TL_REGION : TL_REGION_END);

@@ -46,6 +46,19 @@ static uint32_t model__bury(struct model *m, const struct block *b, struct proc 
 	return stack;
 }
 
+static void model__untrack(struct model *m, struct block *b, const struct event *ev)
+{
+	struct thread *t = model__thread(m, ev);
+
+	if (ev->kind == MT_EV_MUNMAP) { /* told without its depth */
+		graph__unmapped(m->graph, b, t, ev);
+		return;
+	}
+	if (t)
+		thread__settle(t, ev->depth, ev->seq);
+	graph__died(m->graph, b, t, ev);
+}
+
 /* Its free was seen, or must have happened unseen. */
 static void model__freed(struct model *m, struct block *b, struct proc *p, const struct event *ev)
 {
@@ -53,10 +66,8 @@ static void model__freed(struct model *m, struct block *b, struct proc *p, const
 	struct proc *owner = b->unlisted ? &m->procs.other : p;
 	uint32_t stack;
 
-	if (b->tracked && ev->kind == MT_EV_MUNMAP)
-		graph__unmapped(m->graph, b, model__thread(m, ev), ev);
-	else if (b->tracked)
-		graph__died(m->graph, b, model__thread(m, ev), ev);
+	if (b->tracked)
+		model__untrack(m, b, ev);
 	stack = model__bury(m, b, p);
 	d->frees++;
 	d->free_bytes += b->size;

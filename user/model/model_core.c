@@ -90,7 +90,7 @@ struct thread *model__find_thread(struct model *m, const struct event *ev)
 	t = threads__get(m->threads, ev->pid, ev->tid, &lost);
 	if (!t) {
 		lost = true;
-		m->spare = (struct thread){ .pid = ev->pid, .tid = ev->tid };
+		m->spare = (struct thread){ .pid = ev->pid, .tid = ev->tid, .num = THREADS_MAX };
 		t = &m->spare;
 	}
 	m->lost[MT_LOSS_THREADS] += lost + full;

@@ -14,10 +14,10 @@ static void tell_block(void *ctx, uint8_t kind, const struct block *b, uint32_t 
 }
 
 /* What the event's thread had open when the first tensor was told. */
-static void model__catch_up(struct model *m, const struct thread *t, const struct event *ev)
+static void model__catch_up(struct model *m, struct thread *t, const struct event *ev)
 {
 	for (uint8_t i = 0; i < t->regions_cnt; i++)
-		graph__region(m->graph, &(struct event){
+		graph__region(m->graph, t, &(struct event){
 			.kind = MT_EV_REGION_BEGIN, .pid = ev->pid, .tid = ev->tid, .aux = i,
 			.name = m->regions.rows[t->regions[i].row].name });
 	for (uint8_t i = 0; i < t->depth && i < ev->depth; i++) {
@@ -30,7 +30,7 @@ static void model__catch_up(struct model *m, const struct thread *t, const struc
 	}
 }
 
-bool model__has_graph(struct model *m, const struct thread *t, const struct event *ev)
+static struct graph *model__new_graph(struct model *m)
 {
 	const struct flow_env env = {
 		.names = m->names, .blocks = m->blocks, .devs = m->devs, .dev_idx = m->dev_idx, .modules = &m->modules,
@@ -39,9 +39,14 @@ bool model__has_graph(struct model *m, const struct thread *t, const struct even
 		.tell_block = tell_block,
 	};
 
+	return graph__new(&env);
+}
+
+bool model__has_graph(struct model *m, struct thread *t, const struct event *ev)
+{
 	if (m->graph)
 		return true;
-	m->graph = graph__new(&env);
+	m->graph = model__new_graph(m);
 	if (m->graph)
 		model__catch_up(m, t, ev);
 	return m->graph != NULL;
@@ -49,7 +54,7 @@ bool model__has_graph(struct model *m, const struct thread *t, const struct even
 
 struct graph *model__graph_for(struct model *m, const struct event *ev)
 {
-	const struct thread *t = model__thread(m, ev);
+	struct thread *t = model__thread(m, ev);
 
 	return t && model__has_graph(m, t, ev) ? m->graph : NULL;
 }

@@ -91,7 +91,7 @@ struct block *model__block_at(const struct model *m, const struct event *ev); /*
 bool model__plausible(struct model *m, const struct device *d, const struct event *ev);
 /* model_flow.c */
 /* The graph is there, made for this event if need be; false: no memory. */
-bool model__has_graph(struct model *m, const struct thread *t, const struct event *ev);
+bool model__has_graph(struct model *m, struct thread *t, const struct event *ev);
 struct graph *model__graph_for(struct model *m, const struct event *ev); /* NULL: no memory, or it has exited */
 /* model_blocks.c: ALLOC and FREE, also those that model_gpu.c makes of other events. */
 struct block *model__give(struct model *m, const struct event *ev, enum block_from from); /* NULL: none was made */

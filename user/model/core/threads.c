@@ -153,23 +153,15 @@ struct thread *threads__get(struct threads *ths, uint32_t pid, uint32_t tid, boo
 
 	if (ths->slots[i]) {
 		t = threads__at(ths, ths->slots[i] - 1);
-		if (t->pid != pid) {
-			memset(t, 0, sizeof(*t));
-			t->in_use = true;
-			t->pid = pid;
-			t->tid = tid;
-		}
+		if (t->pid != pid)
+			*t = (struct thread){ .in_use = true, .pid = pid, .tid = tid, .num = ths->slots[i] - 1 };
 		t->recent = true;
 		return t;
 	}
 	t = threads__place(ths, ret_lost, &num);
 	if (!t)
 		return NULL;
-	memset(t, 0, sizeof(*t));
-	t->in_use = true;
-	t->recent = true;
-	t->pid = pid;
-	t->tid = tid;
+	*t = (struct thread){ .in_use = true, .recent = true, .pid = pid, .tid = tid, .num = num };
 	ths->slots[threads__probe(ths, tid)] = num + 1;
 	return t;
 }
@@ -199,7 +191,7 @@ void threads__check(const struct threads *ths)
 		if (!t->in_use)
 			continue;
 		in_use++;
-		mt_check(ths->slots[threads__probe(ths, t->tid)] == num + 1);
+		mt_check(ths->slots[threads__probe(ths, t->tid)] == num + 1 && t->num == num);
 		mt_check(t->regions_cnt <= MT_REGIONS_MAX && t->depth <= MT_FRAMES_MAX);
 	}
 	for (uint32_t i = 0; i <= ths->slots_mask; i++)
@@ -236,17 +228,19 @@ void thread__enter(struct thread *t, const struct event *ev, uint32_t row)
 	if (ev->seq != t->last_seq + 1)
 		thread__doubt(t, ev, depth);
 	t->last_seq = ev->seq;
-	t->depth = depth;
+	thread__settle(t, depth, 0);
 	if (depth == MT_FRAMES_MAX)
 		return; /* too deep to be kept, here as in the probe */
 	t->depth++;
 	f = &t->frames[depth];
 	f->row = row;
 	f->seq = ev->seq;
-	f->kind = ev->kind;
+	f->kind = ev->kind == MT_EV_APPLY || ev->kind == MT_EV_ACC ? MT_EV_NODE : ev->kind;
+	f->told = ev->kind;
+	f->class = 0;
 	f->unsure = false;
 	f->node_row = 0;
-	if (ev->kind == MT_EV_NODE) {
+	if (f->kind == MT_EV_NODE) {
 		f->node_row = row;
 		f->node_entry = ++t->entries;
 	} else if (depth) {
@@ -293,12 +287,10 @@ static struct frame *thread__leaf(struct thread *t, const struct event *ev)
 	if (ev->depth > MT_FRAMES_MAX)
 		return NULL;
 	f = &t->frames[ev->depth - 1];
-	if (f->kind && f->seq == ev->seq) {
-		f->unsure = false;
-		return f;
-	}
-	f->kind = 0;
-	return NULL;
+	if (!f->kind)
+		return NULL;
+	f->unsure = false;
+	return f;
 }
 
 uint32_t thread__region(const struct thread *t, unsigned depth, uint32_t seq)
@@ -323,7 +315,7 @@ struct attribution thread__attribute(struct thread *t, const struct event *ev)
 	struct attribution a = { 0 };
 	const struct frame *leaf = NULL;
 
-	t->depth = clamp(ev->depth, MT_FRAMES_MAX);
+	thread__settle(t, ev->depth, ev->seq);
 	if (ev->depth && ev->seq) {
 		leaf = thread__leaf(t, ev);
 		if (!leaf)

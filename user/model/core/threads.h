@@ -30,6 +30,8 @@ struct frame {
 	uint32_t node_row; /* innermost node at or under this frame, 0 = none known */
 	uint8_t kind;	   /* MT_EV_OP, _OP_BEGIN, _NODE; 0 = it was lost */
 	bool unsure;	   /* a later frame was lost, maybe in this one's place */
+	uint8_t told;	   /* kind of its record: _APPLY and _ACC are nodes, too; 0 = nobody said what is there */
+	uint8_t class;	   /* the graph's own: enum op_class */
 	uint64_t node_entry; /* that node's place in the thread's order of entries */
 };
 
@@ -50,6 +52,7 @@ struct used_block {
 
 struct thread {
 	uint32_t tid, pid;
+	uint32_t num; /* its place: another thread has it once this one gave it up */
 	struct proc *proc; /* borrowed; the owner drops a process's threads before the process */
 	uint32_t last_seq; /* of the last frame heard of */
 	uint8_t depth;	   /* after the last event that told it */
@@ -96,11 +99,25 @@ void threads__drop_pid(struct threads *ths, uint32_t pid);
 size_t threads__count(const struct threads *ths);
 void threads__check(const struct threads *ths);
 
-/* OP, OP_BEGIN, NODE. `row` as in struct frame. */
+/* OP, OP_BEGIN, NODE, APPLY, ACC. `row` as in struct frame. */
 void thread__enter(struct thread *t, const struct event *ev, uint32_t row);
 /* REGION_BEGIN; REGION_END returns the row of the region that ended (0 = not known). */
 void thread__region_begin(struct thread *t, const struct event *ev, uint32_t row);
 uint32_t thread__region_end(struct thread *t, const struct event *ev);
+/* It has `depth` frames open, the innermost being `seq` (0: not told): what else was open is over. */
+static inline void thread__settle(struct thread *t, unsigned depth, uint32_t seq)
+{
+	struct frame *leaf = depth && seq && depth <= MT_FRAMES_MAX ? &t->frames[depth - 1] : NULL;
+
+	if (depth > MT_FRAMES_MAX)
+		depth = MT_FRAMES_MAX;
+	for (; t->depth < depth; t->depth++)
+		t->frames[t->depth].told = t->frames[t->depth].class = 0; /* what was there is over */
+	t->depth = (uint8_t)depth;
+	if (leaf && leaf->seq != seq)
+		*leaf = (struct frame){ .seq = seq }; /* its record was lost */
+}
+
 /* Where the block that is born here was: what was told just before, if it was told of it. Told once. */
 static inline uint32_t thread__stack(struct thread *t, uint64_t ptr)
 {

@@ -26,9 +26,8 @@ struct graph *graph__new(const struct flow_env *env)
 	if (!g)
 		return NULL;
 	g->env = *env;
-	g->threads = calloc(FLOW_THREADS_MAX, sizeof(*g->threads));
 	g->procs = calloc(FLOW_PROCS_MAX, sizeof(*g->procs));
-	if (!g->threads || !g->procs) {
+	if (!g->procs) {
 		graph__free(g);
 		return NULL;
 	}
@@ -65,9 +64,10 @@ void graph__free(struct graph *g)
 
 /* --- the open node ------------------------------------------------------------------------------------ */
 
-static void fthread__open(struct graph *g, struct fthread *t, const struct thread *th, int at, const struct event *ev)
+static void fthread__open(struct graph *g, struct fthread *t, int at, const struct event *ev)
 {
 	t->leaf = at;
+	t->leaf_seq = ev->seq;
 	t->dirty = false;
 	t->guess = -1;
 	t->edges.cnt = 0;
@@ -81,7 +81,7 @@ static void fthread__open(struct graph *g, struct fthread *t, const struct threa
 	if (g->env.nodes)
 		t->told = (struct out_node){
 			.serial = t->node.serial, .ts_ns = t->node.ts_ns, .op = ev->name, .tid = ev->tid,
-			.region = graph__region_of(g, th, ev), .depth = (uint8_t)at,
+			.region = graph__region_of(g, t, ev), .depth = (uint8_t)at,
 		};
 }
 
@@ -188,27 +188,38 @@ static void fthread__close(struct graph *g, struct fthread *t)
 	t->edges.cnt = 0;
 }
 
-/* The thread has `depth` frames open, the innermost being `seq`: what else was open is over. */
-static void fthread__settle(struct graph *g, struct fthread *t, int depth, uint32_t seq)
+static bool fthread__is_open(const struct fthread *t, int frame, uint32_t seq, int depth)
 {
-	if (depth > MT_FRAMES_MAX)
-		depth = MT_FRAMES_MAX;
-	while (t->depth < depth)
-		t->frames[t->depth++] = (struct fframe){ 0 }; /* its record was lost */
-	if (depth && seq && t->frames[depth - 1].seq != seq) {
-		if (t->leaf >= depth - 1)
-			fthread__close(g, t);
-		if (t->acc >= depth - 1)
-			t->acc = -1;
-		t->frames[depth - 1] = (struct fframe){ .seq = seq };
-	}
-	t->depth = (uint8_t)depth;
-	if (t->leaf >= depth)
+	return frame >= 0 && frame < depth && t->th->frames[frame].seq == seq;
+}
+
+/* The thread's first `depth` frames are still open, as far as they are those that they were. */
+static void fthread__leave(struct graph *g, struct fthread *t, int depth)
+{
+	if (t->leaf >= 0 && !fthread__is_open(t, t->leaf, t->leaf_seq, depth))
 		fthread__close(g, t);
-	if (t->acc >= depth)
+	if (!fthread__is_open(t, t->acc, t->acc_seq, depth))
 		t->acc = -1;
 	if (t->dirty)
 		fthread__write(g, t);
+}
+
+/* The thread that was at this place before, and was given up, has nothing open any more. */
+static struct fthread *graph__take_place(struct graph *g, struct thread *th, struct fthread *before)
+{
+	if (before && before->leaf >= 0)
+		fthread__close(g, before);
+	if (before)
+		graph__drop_thread(g, before);
+	return graph__add_thread(g, th);
+}
+
+/* The graph's part of a thread. NULL: no memory. */
+static inline struct fthread *graph__thread(struct graph *g, struct thread *th)
+{
+	struct fthread *t = graph__thread_at(g, th);
+
+	return t && t->tid == th->tid && t->pid == th->pid ? t : graph__take_place(g, th, t);
 }
 
 /* The edge of a block in the open node, added if need be. NULL: too many, or no memory (counted). */
@@ -244,24 +255,24 @@ static void fproc__next_backward(struct graph *g, struct fproc *p)
 	p->forward = false;
 }
 
-void graph__frame(struct graph *g, const struct thread *th, const struct event *ev)
+void graph__frame(struct graph *g, struct thread *th, const struct event *ev)
 {
-	struct fthread *t = graph__thread(g, ev);
+	struct fthread *t = graph__thread(g, th);
 	uint8_t op = graph__class(g, ev->name);
 	int at = ev->depth;
 	struct fproc *p;
 
 	if (!t)
 		return;
-	fthread__settle(g, t, at, 0);
+	fthread__leave(g, t, at);
 	if (at >= MT_FRAMES_MAX)
 		return;
 	p = t->proc;
-	t->frames[at] = (struct fframe){ .seq = ev->seq, .kind = ev->kind, .op = op };
-	t->depth = (uint8_t)(at + 1);
+	th->frames[at].class = op;
 	if (ev->kind == MT_EV_ACC) {
 		fproc__next_backward(g, p);
 		t->acc = at;
+		t->acc_seq = ev->seq;
 		t->acc_first = t->acc_taken = false;
 	} else if (ev->kind == MT_EV_OP && t->acc >= 0 && at > t->acc && !t->acc_first) {
 		t->acc_first = true;
@@ -272,7 +283,7 @@ void graph__frame(struct graph *g, const struct thread *th, const struct event *
 	p->forward |= ev->kind == MT_EV_OP && t->region < 0 && !fthread__in_backward(t, at);
 	if (ev->kind == MT_EV_OP || ev->kind == MT_EV_APPLY || ev->kind == MT_EV_ACC ||
 	    (ev->kind == MT_EV_NODE && op == OPC_PY_NODE))
-		fthread__open(g, t, th, at, ev);
+		fthread__open(g, t, at, ev);
 }
 
 /* --- arguments ---------------------------------------------------------------------------------------- */
@@ -284,7 +295,7 @@ static void graph__weight(struct graph *g, struct fthread *t, struct fblock *f)
 	uint64_t node = t->leaf >= 0 ? t->node.serial : g->serial;
 	bool again;
 
-	if (t->region >= 0 || (f->flags & FB_STRONG) || fthread__in_backward(t, t->depth))
+	if (t->region >= 0 || (f->flags & FB_STRONG) || fthread__in_backward(t, t->th->depth))
 		return;
 	again = (f->flags & FB_USED) && (p->steps ? f->used_step != p->steps : f->used_node != node);
 	f->flags |= FB_USED;
@@ -342,44 +353,44 @@ static void fthread__own_died(struct graph *g, struct fthread *t, const struct e
 
 static void fthread__arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f)
 {
-	const struct fframe *fr = &t->frames[t->depth - 1];
+	const struct frame *fr = &t->th->frames[t->th->depth - 1];
 	uint8_t index = (uint8_t)ev->aux, flags = (uint8_t)(ev->aux >> 8);
 	bool written = flags & MT_FLOW_F_WRITTEN;
 	struct edge *e;
 
-	if (fr->kind == MT_EV_ACC && index == 0) {
+	if (fr->told == MT_EV_ACC && index == 0) {
 		graph__variable(g, t, f);
 		return;
 	}
-	if (fr->kind == MT_EV_ACC && index == 1) {
+	if (fr->told == MT_EV_ACC && index == 1) {
 		graph__set_grad(g, f);
 		fthread__class_grad(g, t, f);
 		return;
 	}
-	if (fr->kind == MT_EV_OP && g->env.classes == CLASSES_EXTENDED)
+	if (fr->told == MT_EV_OP && g->env.classes == CLASSES_EXTENDED)
 		fthread__class_arg(g, t, ev, f);
-	if (fr->kind == MT_EV_OP && (flags & MT_FLOW_F_WEIGHT))
+	if (fr->told == MT_EV_OP && (flags & MT_FLOW_F_WEIGHT))
 		graph__weight(g, t, f);
 	if (t->leaf < 0)
 		return;
 	e = fthread__edge(g, t, f);
 	if (!e)
 		return;
-	e->flags |= written ? EDGE_TRUE : fr->kind == MT_EV_OP || fr->op == OPC_VIEW_NODE ? EDGE_FALSE : EDGE_NONE;
-	if (fr->kind == MT_EV_OP && index < 2)
-		fthread__identity(g, t, ev, f, index, fr->op);
+	e->flags |= written ? EDGE_TRUE : fr->told == MT_EV_OP || fr->class == OPC_VIEW_NODE ? EDGE_FALSE : EDGE_NONE;
+	if (fr->told == MT_EV_OP && index < 2)
+		fthread__identity(g, t, ev, f, index, fr->class);
 	t->dirty |= written;
 	/* the gradient is what AccumulateGrad's first operator takes */
-	if (fr->kind == MT_EV_OP && t->acc >= 0 && t->acc_taken && !index && t->frames[t->acc].kind == MT_EV_ACC &&
-	    t->acc_first && t->acc + 1 == t->depth - 1 && fr->op == OPC_DETACH_ADD) {
+	if (fr->told == MT_EV_OP && t->acc >= 0 && t->acc_taken && !index && t->th->frames[t->acc].told == MT_EV_ACC &&
+	    t->acc_first && t->acc + 1 == t->th->depth - 1 && fr->class == OPC_DETACH_ADD) {
 		graph__set_grad(g, f);
 		t->acc = -1;
 	}
 }
 
-bool graph__takes(struct graph *g, const struct event *ev)
+bool graph__takes(struct graph *g, struct thread *th, const struct event *ev)
 {
-	struct fthread *t = graph__thread(g, ev);
+	struct fthread *t = graph__thread(g, th);
 	uint8_t flags = (uint8_t)(ev->aux >> 8);
 
 	if (!t)
@@ -388,16 +399,16 @@ bool graph__takes(struct graph *g, const struct event *ev)
 		return true;
 	g->counts.by_class[ev->flags < MT_CLASS_MAX ? ev->flags : MT_CLASS_UNKNOWN]++;
 	/* after its frame and before anything else: nothing of it was believed yet */
-	if ((flags & MT_FLOW_F_REQUIRED) && !graph__class_is_node(g, ev) && t->leaf >= 0 && t->leaf == t->depth - 1 &&
-	    t->frames[t->leaf].kind == MT_EV_OP && t->frames[t->leaf].seq == ev->seq)
+	if ((flags & MT_FLOW_F_REQUIRED) && !graph__class_is_node(g, ev) && t->leaf >= 0 && t->leaf == th->depth - 1 &&
+	    th->frames[t->leaf].told == MT_EV_OP && th->frames[t->leaf].seq == ev->seq)
 		fthread__abandon(t);
 	return false;
 }
 
-void graph__arg(struct graph *g, const struct event *ev, struct block *b)
+void graph__arg(struct graph *g, struct thread *th, const struct event *ev, struct block *b)
 {
 	struct fblock *f = !b ? NULL : b->tracked ? graph__find(g, b->id) : graph__add(g, b);
-	struct fthread *t = f ? graph__thread(g, ev) : NULL;
+	struct fthread *t = f ? graph__thread(g, th) : NULL;
 
 	if (!t)
 		return;
@@ -407,21 +418,21 @@ void graph__arg(struct graph *g, const struct event *ev, struct block *b)
 			f->expected = 0; /* not this time */
 		fblock__refresh(g, f);
 	}
-	if (t->depth && t->frames[t->depth - 1].seq == ev->seq && ev->depth == t->depth)
+	if (th->depth && th->frames[th->depth - 1].seq == ev->seq && ev->depth == th->depth)
 		fthread__arg(g, t, ev, f);
 }
 
 /* --- blocks and regions -------------------------------------------------------------------------------- */
 
-void graph__born(struct graph *g, struct block *b, const struct thread *th, const struct event *ev)
+void graph__born(struct graph *g, struct block *b, struct thread *th, const struct event *ev)
 {
-	struct fthread *t = graph__thread(g, ev);
+	struct fthread *t = graph__thread(g, th);
 	struct fblock *f;
 	struct edge *e;
 
 	if (!t)
 		return;
-	fthread__settle(g, t, ev->depth, ev->seq);
+	fthread__leave(g, t, ev->depth);
 	f = graph__add(g, b);
 	if (!f)
 		return;
@@ -447,9 +458,9 @@ void graph__born(struct graph *g, struct block *b, const struct thread *th, cons
 			t->guess = f->one.guess;
 		fthread__own_born(g, t, ev, f->id);
 	} else {
-		graph__queue_memory(g, t, th, ev, f, EDGE_ALLOC);
+		graph__queue_memory(g, t, ev, f, EDGE_ALLOC);
 	}
-	if (t->region >= 0 && t->depth && t->frames[t->depth - 1].op == OPC_FACTORY)
+	if (t->region >= 0 && th->depth && th->frames[th->depth - 1].class == OPC_FACTORY)
 		f->one.guess = CAT_OPTIMIZER_STATE;
 	fblock__refresh(g, f);
 	f->quiet = false;
@@ -471,10 +482,10 @@ static void graph__ended(struct graph *g, const struct fthread *t, struct fblock
 		graph__settle(g, f, pid);
 }
 
-void graph__died(struct graph *g, struct block *b, const struct thread *th, const struct event *ev)
+void graph__died(struct graph *g, struct block *b, struct thread *th, const struct event *ev)
 {
 	struct fblock *f = graph__find(g, b->id);
-	struct fthread *t = ev ? graph__thread(g, ev) : NULL;
+	struct fthread *t = th ? graph__thread(g, th) : NULL;
 	struct edge *e = NULL;
 
 	if (!f)
@@ -482,11 +493,11 @@ void graph__died(struct graph *g, struct block *b, const struct thread *th, cons
 	f->quiet = true;
 	f->blk = b;
 	if (t) {
-		fthread__settle(g, t, ev->depth, ev->seq);
+		fthread__leave(g, t, ev->depth);
 		if (t->leaf >= 0)
 			e = fthread__edge(g, t, f);
 		else
-			graph__queue_memory(g, t, th, ev, f, EDGE_DEL);
+			graph__queue_memory(g, t, ev, f, EDGE_DEL);
 		fthread__own_died(g, t, ev, f->id);
 		if (e) {
 			e->flags |= EDGE_DEL;
@@ -503,10 +514,10 @@ void graph__died(struct graph *g, struct block *b, const struct thread *th, cons
 	graph__ended(g, t, f, b->pid);
 }
 
-void graph__unmapped(struct graph *g, struct block *b, const struct thread *th, const struct event *ev)
+void graph__unmapped(struct graph *g, struct block *b, struct thread *th, const struct event *ev)
 {
 	struct fblock *f = graph__find(g, b->id);
-	struct fthread *t = graph__thread(g, ev);
+	struct fthread *t = th ? graph__thread(g, th) : NULL;
 
 	g->counts.unmapped++;
 	if (!f)
@@ -514,26 +525,26 @@ void graph__unmapped(struct graph *g, struct block *b, const struct thread *th, 
 	f->quiet = true;
 	f->blk = b;
 	if (t)
-		graph__queue_memory(g, t, th, ev, f, EDGE_DEL);
+		graph__queue_memory(g, t, ev, f, EDGE_DEL);
 	graph__ended(g, t, f, b->pid);
 }
 
-void graph__region(struct graph *g, const struct event *ev)
+void graph__region(struct graph *g, struct thread *th, const struct event *ev)
 {
-	struct fthread *t = graph__thread(g, ev);
+	struct fthread *t = graph__thread(g, th);
 	int idx = ev->aux < MT_REGIONS_MAX ? (int)ev->aux : MT_REGIONS_MAX;
 
 	if (!t)
 		return;
-	fthread__settle(g, t, ev->depth, 0);
+	fthread__leave(g, t, ev->depth);
 	fthread__class_region(g, t, ev, ev->kind == MT_EV_REGION_BEGIN ? graph__class(g, ev->name) : OPC_OTHER);
 	if (t->region >= idx) {
 		t->region = -1;
 		graph__end_region(g, t);
 	}
 	if (ev->kind == MT_EV_REGION_BEGIN && t->region < 0 && graph__class(g, ev->name) == OPC_STEP_REGION) {
-		t->region_in_backward = fthread__in_backward(t, t->depth);
-		t->region_depth = t->depth;
+		t->region_depth = ev->depth < MT_FRAMES_MAX ? ev->depth : MT_FRAMES_MAX;
+		t->region_in_backward = fthread__in_backward(t, t->region_depth);
 		t->region = idx;
 	}
 }
@@ -566,16 +577,9 @@ void graph__finish(struct graph *g)
 
 void graph__drop_pid(struct graph *g, uint32_t pid)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < g->threads_cnt; i++) {
+	for (size_t i = g->threads_cnt; i-- > 0;)
 		if (g->threads[i]->pid == pid)
-			fthread__free(g->threads[i]);
-		else
-			g->threads[kept++] = g->threads[i];
-	}
-	g->threads_cnt = kept;
-	g->last = NULL;
+			graph__drop_thread(g, g->threads[i]);
 	g->last_proc = NULL;
 	for (size_t i = 0; i < g->procs_cnt; i++) {
 		struct fproc *p = g->procs[i];

@@ -50,21 +50,21 @@ struct graph *graph__new(const struct flow_env *env); /* NULL: no memory */
 void graph__free(struct graph *g);		      /* NULL is fine */
 
 /* `th`: the event's thread, which knows of the event. OP, OP_BEGIN, NODE, APPLY, ACC. */
-void graph__frame(struct graph *g, const struct thread *th, const struct event *ev);
+void graph__frame(struct graph *g, struct thread *th, const struct event *ev);
 /* EV_ARG: whether it is a tensor with a storage, and then: of this block; NULL: of none. */
-bool graph__takes(struct graph *g, const struct event *ev);
-void graph__arg(struct graph *g, const struct event *ev, struct block *b);
-void graph__region(struct graph *g, const struct event *ev);
+bool graph__takes(struct graph *g, struct thread *th, const struct event *ev);
+void graph__arg(struct graph *g, struct thread *th, const struct event *ev, struct block *b);
+void graph__region(struct graph *g, struct thread *th, const struct event *ev);
 void graph__step(struct graph *g, uint32_t pid); /* a STEP mark */
 /* A framework block was born: before the timeline is told. Inside it is counted already. */
-void graph__born(struct graph *g, struct block *b, const struct thread *th, const struct event *ev);
+void graph__born(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
 /*
  * A block with `tracked` dies: before it is buried. b is the copy that is told and buried, its label
  * becomes the last one. th, ev: its free, NULL if its process went away.
  */
-void graph__died(struct graph *g, struct block *b, const struct thread *th, const struct event *ev);
+void graph__died(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
 /* A met block's mapping is gone; b as in graph__died. */
-void graph__unmapped(struct graph *g, struct block *b, const struct thread *th, const struct event *ev);
+void graph__unmapped(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
 void graph__close_pid(struct graph *g, uint32_t pid); /* its address space goes: what is open is over */
 void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks are dead */
 void graph__finish(struct graph *g); /* the last event: what was found out in an unfinished step counts, too */

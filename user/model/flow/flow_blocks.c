@@ -377,7 +377,7 @@ static void fblock__check(const struct graph *g, const struct fblock *f)
 /* A block is in a node once, whatever other threads do to its mark meanwhile. */
 static void fthread__check(const struct graph *g, const struct fthread *t)
 {
-	mt_check(t->leaf < t->depth || t->leaf < 0);
+	mt_check(t->leaf < MT_FRAMES_MAX && t->acc < MT_FRAMES_MAX);
 	mt_check(t->leaf >= 0 || !t->edges.cnt);
 	for (uint32_t i = 0; i < t->edges.cnt; i++) {
 		const struct edge *e = &t->edges.e[i];

@@ -103,7 +103,7 @@ static void fthread__fsdp_arg(struct graph *g, struct fthread *t, const struct e
 	}
 	if (class == OPC_GATHER_REGION && !written && !(f->marks & FM_FSDP))
 		fblock__mark(g, f, FM_SHARD);
-	if (class == OPC_REDUCE_REGION && (!written || t->frames[t->depth - 1].op == OPC_CHUNK_CAT))
+	if (class == OPC_REDUCE_REGION && (!written || t->th->frames[t->th->depth - 1].class == OPC_CHUNK_CAT))
 		fblock__mark(g, f, FM_SENT);
 }
 
@@ -171,7 +171,7 @@ void fthread__class_born(struct fthread *t, struct fblock *f)
 	if (t->loader >= 0)
 		f->marks |= FM_LOADER;
 	fthread__fsdp_born(t, f);
-	if (t->region >= 0 && !fthread__in_backward(t, t->depth))
+	if (t->region >= 0 && !fthread__in_backward(t, t->th->depth))
 		f->marks |= FM_IN_STEP;
 }
 
@@ -211,7 +211,7 @@ void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *
 		fblock__mark(g, f, FM_LOADER);
 	if (t->region >= 0)
 		return;
-	if (fthread__in_backward(t, t->depth)) {
+	if (fthread__in_backward(t, t->th->depth)) {
 		if (!written)
 			fblock__saved(g, f);
 		if (written && p->has_ddp && now != f->round_first && fthread__in_hook(t))

@@ -163,8 +163,8 @@ void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, co
 	o->cnt++;
 }
 
-void graph__queue_memory(struct graph *g, struct fthread *t, const struct thread *th, const struct event *ev,
-			 const struct fblock *f, uint32_t flags)
+void graph__queue_memory(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
+			 uint32_t flags)
 {
 	struct edge e = { .id = f->id, .ver = f->ver, .flags = flags };
 	struct out_node n;
@@ -173,7 +173,7 @@ void graph__queue_memory(struct graph *g, struct fthread *t, const struct thread
 		return;
 	n = (struct out_node){
 		.serial = g->serial, .ts_ns = *g->env.now_ns, .tid = ev->tid, .depth = ev->depth,
-		.region = graph__region_of(g, th, ev),
+		.region = graph__region_of(g, t, ev),
 	};
 	graph__queue(g, t->proc, &n, &e, 1);
 }

@@ -21,7 +21,6 @@
 #define OUTBOX_EDGES 524288
 #define REGION_BLOCKS 65536
 #define FLOW_PROCS_MAX 1024
-#define FLOW_THREADS_MAX 4096
 
 enum fb_flag {
 	FB_FLOWS = 1 << 0,  /* depends on a parameter or gradient ("G" in the rules) */
@@ -185,12 +184,6 @@ struct fproc {
 	uint32_t dead_at;
 };
 
-struct fframe {
-	uint32_t seq;
-	uint8_t kind;
-	uint8_t op; /* enum op_class */
-};
-
 enum op_class {
 	OPC_UNKNOWN, OPC_OTHER, OPC_DETACH_ADD, OPC_FACTORY, OPC_PY_NODE, OPC_STEP_REGION,
 	OPC_ACC_NODE, OPC_LOADER_REGION, OPC_WORKERS_REGION, OPC_DDP_REGION,
@@ -217,11 +210,11 @@ struct fsdp_region {
 
 struct fthread {
 	uint32_t pid, tid;
+	struct thread *th; /* its frames; of this thread as long as pid and tid are */
 	struct fproc *proc;
-	struct fframe frames[MT_FRAMES_MAX];
-	uint8_t depth;
 	int leaf;      /* frame of the open node, -1 = none */
 	int acc;       /* innermost AccumulateGrad frame whose first operator is awaited or seen, -1 */
+	uint32_t leaf_seq, acc_seq; /* which frames these are */
 	bool acc_first; /* that operator was seen */
 	bool acc_taken; /* and its first argument is the gradient */
 	bool dirty;    /* writes that made no version yet */
@@ -264,9 +257,9 @@ struct graph {
 	uint32_t replays;
 	struct fproc **procs;
 	size_t procs_cnt;
-	struct fthread **threads;
-	size_t threads_cnt;
-	struct fthread *last;
+	struct fthread **threads; /* in the order in which they came */
+	size_t threads_cnt, threads_cap;
+	struct fthread *by_num[THREADS_MAX]; /* struct thread.num */
 	struct fproc *last_proc;
 	struct habit habits[HABITS];
 	struct report_flow counts;
@@ -280,11 +273,16 @@ struct graph {
 void fthread__free(struct fthread *t);
 void fproc__free(struct fproc *p);
 struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too many */
-struct fthread *graph__thread(struct graph *g, const struct event *ev); /* NULL: too many, or no memory (counted) */
+static inline struct fthread *graph__thread_at(const struct graph *g, const struct thread *th) /* whose ever; NULL: none */
+{
+	return th->num < THREADS_MAX ? g->by_num[th->num] : NULL;
+}
+struct fthread *graph__add_thread(struct graph *g, struct thread *th); /* NULL: no memory (counted) */
+void graph__drop_thread(struct graph *g, struct fthread *t);
 bool fthread__in_backward(const struct fthread *t, int depth); /* one of its first `depth` frames is a backward node's */
 bool fthread__in_hook(const struct fthread *t); /* of an operator: called after AccumulateGrad, by its hooks */
 
-name_id graph__region_of(const struct graph *g, const struct thread *th, const struct event *ev); /* th may be NULL */
+name_id graph__region_of(const struct graph *g, const struct fthread *t, const struct event *ev);
 
 /* flow_names.c */
 uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER if it is none of them */
@@ -342,8 +340,8 @@ void graph__take_over(struct graph *g, uint64_t from, uint64_t to);
 /* flow_nodes.c: nothing of it does anything without timeline_nodes */
 void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, const struct edge *e, uint32_t cnt);
 /* Memory that came or went outside of all nodes. */
-void graph__queue_memory(struct graph *g, struct fthread *t, const struct thread *th, const struct event *ev,
-			 const struct fblock *f, uint32_t flags);
+void graph__queue_memory(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
+			 uint32_t flags);
 void graph__tell_old(struct graph *g, struct fproc *p);		      /* labels are settled now */
 void graph__tell_until(struct graph *g, struct fproc *p, uint64_t serial); /* … or a block of theirs goes */
 void graph__tell_all(struct graph *g, struct fproc *p);

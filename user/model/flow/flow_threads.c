@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/flow/flow_state.h"
 
 void fthread__free(struct fthread *t)
@@ -50,54 +51,47 @@ struct fproc *graph__proc(struct graph *g, uint32_t pid)
 	return g->last_proc = p;
 }
 
-/* Threads come and go unseen: one that has nothing open gives its place up, oldest first. */
-static void graph__drop_idle(struct graph *g)
+struct fthread *graph__add_thread(struct graph *g, struct thread *th)
 {
-	size_t i = 0;
+	struct fproc *p = graph__proc(g, th->pid);
+	struct fthread *t = p && th->num < THREADS_MAX ? calloc(1, sizeof(*t)) : NULL;
 
-	while (i < g->threads_cnt && (g->threads[i]->leaf >= 0 || g->threads[i]->region >= 0))
-		i++;
-	if (i == g->threads_cnt)
-		return;
-	if (g->last == g->threads[i])
-		g->last = NULL;
-	fthread__free(g->threads[i]);
-	g->threads_cnt--;
-	memmove(&g->threads[i], &g->threads[i + 1], (g->threads_cnt - i) * sizeof(g->threads[0]));
-}
-
-struct fthread *graph__thread(struct graph *g, const struct event *ev)
-{
-	struct fthread *t = g->last;
-	struct fproc *p;
-
-	if (t && t->tid == ev->tid && t->pid == ev->pid)
-		return t;
-	for (size_t i = 0; i < g->threads_cnt; i++)
-		if (g->threads[i]->tid == ev->tid && g->threads[i]->pid == ev->pid)
-			return g->last = g->threads[i];
-	p = graph__proc(g, ev->pid);
-	if (p && g->threads_cnt == FLOW_THREADS_MAX)
-		graph__drop_idle(g);
-	t = p && g->threads_cnt < FLOW_THREADS_MAX ? calloc(1, sizeof(*t)) : NULL;
-	if (!t) {
+	if (!t || !array_has_room(g->threads, g->threads_cnt, g->threads_cap, 64)) {
 		g->env.lost[MT_LOSS_THREADS] += p != NULL;
+		free(t);
 		return NULL;
 	}
-	t->pid = ev->pid;
-	t->tid = ev->tid;
+	t->pid = th->pid;
+	t->tid = th->tid;
+	t->th = th;
 	t->proc = p;
 	t->leaf = t->acc = t->region = t->guess = t->loader = -1;
 	g->threads[g->threads_cnt++] = t;
-	return g->last = t;
+	return g->by_num[th->num] = t;
+}
+
+void graph__drop_thread(struct graph *g, struct fthread *t)
+{
+	size_t i = 0;
+
+	while (g->threads[i] != t)
+		i++;
+	g->threads_cnt--;
+	memmove(&g->threads[i], &g->threads[i + 1], (g->threads_cnt - i) * sizeof(g->threads[0]));
+	g->by_num[t->th->num] = NULL;
+	fthread__free(t);
+}
+
+static bool frame__is_backward(const struct frame *f)
+{
+	return f->told == MT_EV_NODE || f->told == MT_EV_APPLY || f->told == MT_EV_ACC;
 }
 
 /* An optimizer that steps in a hook of a backward node is no backward pass: in its region only what it calls is. */
 bool fthread__in_backward(const struct fthread *t, int depth)
 {
 	for (int i = t->region >= 0 ? t->region_depth : 0; i < depth; i++)
-		if (t->frames[i].kind == MT_EV_NODE || t->frames[i].kind == MT_EV_APPLY ||
-		    t->frames[i].kind == MT_EV_ACC)
+		if (frame__is_backward(&t->th->frames[i]))
 			return true;
 	return false;
 }
@@ -106,18 +100,18 @@ bool fthread__in_hook(const struct fthread *t)
 {
 	bool hook = false;
 
-	for (int i = 0; i < t->depth - 1; i++) {
-		if (t->frames[i].kind == MT_EV_ACC)
+	for (int i = 0; i < t->th->depth - 1; i++) {
+		if (t->th->frames[i].told == MT_EV_ACC)
 			return false;
-		hook |= t->frames[i].kind == MT_EV_NODE && t->frames[i].op == OPC_ACC_NODE;
+		hook |= t->th->frames[i].told == MT_EV_NODE && t->th->frames[i].class == OPC_ACC_NODE;
 	}
 	return hook;
 }
 
 /* Innermost region or node of a frame that was just entered, or of another event. */
-name_id graph__region_of(const struct graph *g, const struct thread *th, const struct event *ev)
+name_id graph__region_of(const struct graph *g, const struct fthread *t, const struct event *ev)
 {
 	bool is_frame = ev->kind != MT_EV_ALLOC && ev->kind != MT_EV_FREE && ev->kind != MT_EV_MUNMAP;
 
-	return th ? g->env.regions->rows[thread__region(th, ev->depth + is_frame, ev->seq)].name : NAME_NONE;
+	return g->env.regions->rows[thread__region(t->th, ev->depth + is_frame, ev->seq)].name;
 }
