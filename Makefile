@@ -3,8 +3,22 @@
 #
 # Packages are named in one place, tools/packages.txt, and installed by tools/install-deps.
 
+# Which processor it is for: user/arch, bpf/arch and include/memtrace/arch have a file or a room for each. One that is not
+# this machine's is built beside it, with Debian's cross compiler (make ARCH=arm64 check-arch).
+HERE    := $(patsubst aarch64,arm64,$(shell uname -m))
+ARCH    ?= $(HERE)
+include user/arch/$(ARCH)/arch.mk
+ifeq ($(ARCH),$(HERE))
 B       := build
 CC      ?= gcc
+else
+B       := build/$(ARCH)
+CROSS_CC ?= $(CROSS)-gcc
+override CC := $(CROSS_CC)
+# Headers of libraries are those of this machine; what differs between processors is the C library's and the kernel's.
+CROSS_CFLAGS     := -idirafter /usr/include
+CROSS_BPF_CFLAGS := -I/usr/$(CROSS)/include
+endif
 CLANG   ?= $(firstword $(shell command -v clang-19 clang-18 clang-17 clang-16 clang-15 clang clang-14 2>/dev/null) clang)
 # Ubuntu's /usr/sbin/bpftool is a wrapper that wants the running kernel's own package.
 BPFTOOL ?= $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool /usr/sbin/bpftool) bpftool)
@@ -12,31 +26,32 @@ VERSION := $(shell cat VERSION)
 
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
-ALL_CFLAGS = -std=gnu11 $(WARN) $(HARDEN) $(CFLAGS) -I. -Iinclude -Iuser -I$(B) -D_GNU_SOURCE -DMT_VERSION='"$(VERSION)"'
+ALL_CFLAGS = -std=gnu11 $(WARN) $(HARDEN) $(CFLAGS) $(ARCH_MACRO) $(CROSS_CFLAGS) -I. -Iinclude -Iuser -I$(B) -D_GNU_SOURCE -DMT_VERSION='"$(VERSION)"'
 # What a mistake of ours meets before it is somebody's way in (SECURITY.md). Apart from CFLAGS, which others set;
 # tests/e2e/test_hardening.py reads the program for each of them. Replay of 12 M events: 0.80 s of CPU with and without.
 # FORTIFY needs an optimizer and is no friend of sanitizers: build/obj alone has it. -z shstk: Debian's crt1.o calls and
 # returns in pairs without saying so. IBT is not claimed for it: there the mark comes from a crt1.o that begins with endbr64.
-HARDEN    := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection=full
-HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,shstk
+HARDEN    := -fPIE -fstack-protector-strong -fstack-clash-protection $(ARCH_HARDEN)
+HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack $(ARCH_HARDEN_LD)
 FORTIFY    = $(if $(filter-out -O0,$(filter -O%,$(CFLAGS))),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
-LIBS    := -lbpf -lelf -lZydis -lzstd -ljansson -lyajl -lxxhash -lz -lsqlite3 -lncursesw -ltinfo -lseccomp -lm -l:libsupc++.a
+LIBS    := -lbpf -lelf $(ARCH_LIBS) -lzstd -ljansson -lyajl -lxxhash -lz -lsqlite3 -lncursesw -ltinfo -lseccomp -lm -l:libsupc++.a
 
 # --- BPF: one object a source, linked, then a skeleton header ----------------------------------
 # maps.bpf.c first: libbpf 1.1's linker forgets the offset of a map whose extern it met before it.
 BPF_SRCS := bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c))
 BPF_OBJS := $(BPF_SRCS:bpf/%.bpf.c=$(B)/bpf/%.bpf.o)
-BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -I/usr/include/$(shell $(CC) -print-multiarch) -Iinclude -Ibpf -Wall -Wextra -Wno-unused-parameter -Wno-missing-declarations
+BPF_CFLAGS := -O2 -g -target bpf -mcpu=v3 $(ARCH_MACRO) $(CROSS_BPF_CFLAGS) -I/usr/include/$(shell $(CC) -print-multiarch) -Iinclude -Ibpf -Wall -Wextra -Wno-unused-parameter -Wno-missing-declarations
 
 # --- user side ------------------------------------------------------------------------------------
 # The rooms from target to view make one library; main.c and cmd/ sit on top of it.
-SRCS := $(sort $(wildcard user/*/*.c user/*/*/*.c))
+# Of the processors one.
+SRCS := $(sort $(filter-out user/arch/%,$(wildcard user/*/*.c user/*/*/*.c)) $(wildcard user/arch/*.c user/arch/$(ARCH)/*.c))
 OBJS := $(SRCS:user/%.c=$(B)/obj/%.o)
 
 .PHONY: all
 all: $(B)/memtrace ## build/memtrace (the default)
 
-$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/lib/*.h) $(wildcard include/memtrace/*.h)
+$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/lib/*.h bpf/arch/*.h include/memtrace/*.h include/memtrace/arch/*.h)
 	@mkdir -p $(@D)
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
@@ -51,12 +66,23 @@ $(B)/obj/%.o: user/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(FORTIFY) -MMD -MP -c $< -o $@
 
-$(B)/libmemtrace.a: $(OBJS)
+# The estimate is a library of its own, which no program links that only traces (sims, benchmarks, BPF tests). cmd calls it, and
+# it calls base: the program searches both as one.
+ESTIMATE_SRCS := $(filter user/estimate/%,$(SRCS))
+ESTIMATE_OBJS := $(ESTIMATE_SRCS:user/%.c=$(B)/obj/%.o)
+$(B)/libmemtrace.a: $(filter-out $(ESTIMATE_OBJS),$(OBJS))
+$(B)/libmemtrace-estimate.a: $(ESTIMATE_OBJS)
+$(B)/libmemtrace.a $(B)/libmemtrace-estimate.a:
 	@rm -f $@
 	ar rcs $@ $^
 
-$(B)/memtrace: $(B)/obj/main.o $(B)/libmemtrace.a
-	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) $^ $(LIBS) -o $@
+$(B)/memtrace: $(B)/obj/main.o $(B)/libmemtrace.a $(B)/libmemtrace-estimate.a
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -Wl,--start-group $^ -Wl,--end-group $(LIBS) -o $@
+
+.PHONY: clean-estimate
+clean: clean-estimate
+clean-estimate:
+	rm -f $(B)/libmemtrace-estimate.a
 
 -include $(OBJS:.o=.d) $(B)/obj/main.d
 
@@ -70,11 +96,11 @@ include tests/tests.mk
 # A recursive make: packages must be there before make looks for compilers and libraries.
 .PHONY: check check-build check-all check-tidy
 check: ## everything that must hold: installs what is missing, builds, runs the tests but the slow ones
-	@tools/install-deps build test python page alloc viewers
+	@tools/install-deps build test python page alloc viewers arch
 	@$(MAKE) --no-print-directory -j3 venv-tests check-build
 	@$(MAKE) --no-print-directory check-all
 check-build: $(B)/memtrace $(UNIT_BINS) fuzz sims $(B)/tests/test_kernel $(B)/tests/test_sites $(B)/tests/window_of fault-targets
-check-all: check-tidy check-unit check-sim check-fuzz check-bpf check-e2e
+check-all: check-tidy check-arch check-unit check-sim check-fuzz check-bpf check-e2e
 check-tidy: $(B)/memtrace
 	@tools/tidy
 	@tools/graph check
@@ -117,4 +143,4 @@ help:
 
 .PHONY: clean
 clean:
-	rm -rf $(B)/bpf $(B)/obj $(B)/tests $(B)/memtrace $(B)/memtrace.bpf.o $(B)/memtrace.skel.h $(B)/libmemtrace.a
+	rm -rf $(B)/bpf $(B)/obj $(B)/tests $(B)/memtrace $(B)/memtrace.bpf.o $(B)/memtrace.skel.h $(B)/libmemtrace.a build/arm64

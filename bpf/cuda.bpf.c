@@ -103,7 +103,7 @@ static __always_inline int seg_nested(struct mt_seg_call *p, u64 sp)
 
 	if (!p->sp || sp > p->sp)
 		return 0;
-	if (!bpf_probe_read_user(&word, sizeof(word), (void *)p->sp) && word) {
+	if (!return_word(p->sp, &word) && word) {
 		if (!(word & (PAGE_SIZE - 1)))
 			return 1;
 		if (sp < p->sp && word == p->ret)
@@ -131,9 +131,9 @@ static __always_inline u64 seg_argument(const struct mt_seg_call *p, u8 where)
 {
 	u64 v = 0;
 
-	if (where < 16)
+	if (where < MT_ARG_STACK)
 		return p->regs[where & 7];
-	if (bpf_probe_read_user(&v, sizeof(v), (void *)(p->sp + 8 + 8 * (u64)(where - 16)))) {
+	if (bpf_probe_read_user(&v, sizeof(v), (void *)stack_arg(p->sp, where - MT_ARG_STACK))) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
@@ -228,28 +228,23 @@ int mt_seg_enter(struct pt_regs *ctx)
 	t = thread_get();
 	if (!t)
 		return 0;
-	if (s->kind == MT_EV_STREAM && !stream_matters(t, s->seg, ctx->di))
+	if (s->kind == MT_EV_STREAM && !stream_matters(t, s->seg, arg(ctx, 0)))
 		return 0;
 	if (s->kind == MT_EV_SEG_FREE)
 		t->freeing = 0; /* without caching: no report comes */
 	p = s->sets == MT_SEG_SETS_COMM ? &t->comm : &t->seg;
 	seg_meet(t);
-	if (seg_nested(p, ctx->sp))
+	if (seg_nested(p, sp_of(ctx)))
 		return 0;
 	if (p->sp)
 		loss_count(MT_LOSS_PENDING); /* left by longjmp or an exception: nothing is known of it */
-	p->sp = ctx->sp;
+	p->sp = sp_of(ctx);
 	p->ret = 0;
-	if (bpf_probe_read_user(&p->ret, sizeof(p->ret), (void *)ctx->sp))
+	if (return_word(sp_of(ctx), &p->ret))
 		loss_count(MT_LOSS_READ_FAULT);
 	p->ts_ns = bpf_ktime_get_ns();
 	p->spec = i;
-	p->regs[0] = ctx->di;
-	p->regs[1] = ctx->si;
-	p->regs[2] = ctx->dx;
-	p->regs[3] = ctx->cx;
-	p->regs[4] = ctx->r8;
-	p->regs[5] = ctx->r9;
+	args_take(p->regs, ctx);
 	p->addr = seg_entry_value(p, &s->addr);
 	p->aux = seg_entry_value(p, &s->aux);
 	p->dev = seg_entry_value(p, &s->dev);
@@ -441,15 +436,15 @@ int mt_seg_ret(struct pt_regs *ctx)
 	hit_count(MT_PROG_SEG_RET);
 	if (!t)
 		return 0;
-	p = t->comm.sp && ctx->sp == t->comm.sp + 8 ? &t->comm : &t->seg;
-	if (!p->sp || ctx->sp != p->sp + 8)
+	p = t->comm.sp && sp_of(ctx) == sp_after(t->comm.sp) ? &t->comm : &t->seg;
+	if (!p->sp || sp_of(ctx) != sp_after(p->sp))
 		return 0;
 	i = p->spec;
 	s = bpf_map_lookup_elem(&seg_specs, &i);
 	if (s) {
-		frames_settle(t, ctx->sp);
-		if (seg_has_failed(s, (u32)ctx->ax))
-			seg_failed(t, s, p, (u32)ctx->ax);
+		frames_settle(t, sp_of(ctx));
+		if (seg_has_failed(s, (u32)result_of(ctx)))
+			seg_failed(t, s, p, (u32)result_of(ctx));
 		else
 			seg_done(ctx, t, s, p);
 	}

@@ -346,9 +346,9 @@ static __always_inline u64 word_at(const struct flow_buf *b, u32 where)
 {
 	u64 v = 0;
 
-	if (where < 6)
+	if (where < MT_ARG_REGS)
 		return b->regs[where];
-	if (where >= 16 && bpf_probe_read_user(&v, sizeof(v), (void *)(b->sp + 8 + 8 * (u64)(where - 16))))
+	if (where >= MT_ARG_STACK && bpf_probe_read_user(&v, sizeof(v), (void *)stack_arg(b->sp, where - MT_ARG_STACK)))
 		loss_count(MT_LOSS_READ_FAULT);
 	return v;
 }
@@ -396,7 +396,7 @@ __noinline int flow_arg(u32 slot, u32 form, u32 where, u32 meta)
 /* Takes a buffer; its number in *ret. NULL: none is free. */
 static __always_inline struct flow_buf *flow_begin(struct pt_regs *ctx, struct mt_thread *t, u64 cookie, u32 *ret)
 {
-	frames_settle(t, ctx->sp);
+	frames_settle(t, sp_of(ctx));
 	for (u32 slot = 0; slot < FLOW_SLOTS; slot++) {
 		struct flow_buf *b = flow_buf(slot);
 
@@ -408,13 +408,8 @@ static __always_inline struct flow_buf *flow_begin(struct pt_regs *ctx, struct m
 		b->layout = cookie >> 48;
 		b->plain = t->plain;
 		b->storage = t->storage;
-		b->sp = ctx->sp;
-		b->regs[0] = ctx->di;
-		b->regs[1] = ctx->si;
-		b->regs[2] = ctx->dx;
-		b->regs[3] = ctx->cx;
-		b->regs[4] = ctx->r8;
-		b->regs[5] = ctx->r9;
+		b->sp = sp_of(ctx);
+		args_take(b->regs, ctx);
 		*ret = slot;
 		return b;
 	}
@@ -456,7 +451,7 @@ static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u
 	u64 ret = 0, size;
 	u32 n;
 
-	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)b->sp)) {
+	if (return_word(b->sp, &ret)) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return;
 	}
@@ -510,7 +505,7 @@ int mt_flow_op(struct pt_regs *ctx)
 	return 0;
 }
 
-/* variable_list apply(variable_list &&): hidden result in rdi, this in rsi, inputs in rdx. */
+/* variable_list apply(variable_list &&): a hidden result, this, inputs. */
 SEC("uprobe")
 int mt_flow_apply(struct pt_regs *ctx)
 {
@@ -523,9 +518,9 @@ int mt_flow_apply(struct pt_regs *ctx)
 	b = t && !is_partial() ? flow_begin(ctx, t, bpf_get_attach_cookie(ctx), &slot) : NULL;
 	if (!b)
 		return 0;
-	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->si))
+	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)arg_behind_result(ctx, 0)))
 		loss_count(MT_LOSS_READ_FAULT);
-	flow_vector(slot, ctx->dx, 0);
+	flow_vector(slot, arg_behind_result(ctx, 1), 0);
 	flow_send(b, t, MT_EV_APPLY, vtable);
 	flow_end(b, t);
 	return 0;
@@ -559,13 +554,13 @@ int mt_flow_acc(struct pt_regs *ctx)
 	b = t && !is_partial() ? flow_begin(ctx, t, bpf_get_attach_cookie(ctx), &slot) : NULL;
 	if (!b)
 		return 0;
-	if (bpf_probe_read_user(&variable, sizeof(variable), (void *)(ctx->si + layout_of(b)->acc_variable)))
+	if (bpf_probe_read_user(&variable, sizeof(variable), (void *)(arg_behind_result(ctx, 0) + layout_of(b)->acc_variable)))
 		loss_count(MT_LOSS_READ_FAULT);
 	else if (variable && flow_tensor(slot, variable, 0) != MT_CLASS_UNKNOWN)
 		flow_grad(b, slot, 1);
 	else
 		loss_count(MT_LOSS_ARGS);
-	flow_vector(slot, ctx->dx, 2);
+	flow_vector(slot, arg_behind_result(ctx, 1), 2);
 	flow_send(b, t, MT_EV_ACC, 0);
 	flow_end(b, t);
 	return 0;

@@ -18,7 +18,7 @@ __noinline int frames_settle(struct mt_thread *t, u64 sp)
 		f = &t->frames[(d - 1) & (MT_FRAMES_MAX - 1)];
 		if (f->flags & MT_FRAME_EXPLICIT)
 			break;
-		if (sp < f->sp && !bpf_probe_read_user(&word, sizeof(word), (void *)f->sp) && word == f->ret)
+		if (sp < f->sp && !return_word(f->sp, &word) && word == f->ret)
 			break;
 		d--;
 	}

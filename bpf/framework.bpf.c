@@ -13,7 +13,7 @@
 SEC("uprobe")
 int mt_fw_new(struct pt_regs *ctx)
 {
-	u64 ptr = ctx->si, size = ctx->dx;
+	u64 ptr = arg(ctx, 1), size = arg(ctx, 2);
 	struct mt_thread *t;
 
 	hit_count(MT_PROG_FW_NEW);
@@ -21,7 +21,7 @@ int mt_fw_new(struct pt_regs *ctx)
 		return 0; /* the framework does not count them either */
 	t = thread_get();
 	if (t)
-		frames_settle(t, ctx->sp);
+		frames_settle(t, sp_of(ctx));
 	module_at(t);
 	stack_at(ctx, MT_DEV_CPU, 0, ptr, size);
 	emit_mem(t, MT_EV_ALLOC, MT_DEV_CPU, 0, ptr, size);
@@ -31,7 +31,7 @@ int mt_fw_new(struct pt_regs *ctx)
 SEC("uprobe")
 int mt_fw_delete(struct pt_regs *ctx)
 {
-	u64 ptr = ctx->si;
+	u64 ptr = arg(ctx, 1);
 	struct mt_thread *t;
 
 	hit_count(MT_PROG_FW_DELETE);
@@ -39,7 +39,7 @@ int mt_fw_delete(struct pt_regs *ctx)
 		return 0;
 	t = thread_get();
 	if (t)
-		frames_settle(t, ctx->sp);
+		frames_settle(t, sp_of(ctx));
 	emit_addr(t, MT_EV_FREE, MT_DEV_CPU, ptr);
 	return 0;
 }
@@ -62,33 +62,33 @@ static __always_inline u8 device_of(u64 device)
 SEC("uprobe")
 int mt_fw_usage(struct pt_regs *ctx)
 {
-	u8 dev = device_of(ctx->r8);
-	s64 size = ctx->si;
+	u8 dev = device_of(arg(ctx, 4));
+	s64 size = arg(ctx, 1);
 	struct mt_thread *t;
 
 	hit_count(MT_PROG_FW_USAGE);
-	if (!dev || !ctx->di || !size)
+	if (!dev || !arg(ctx, 0) || !size)
 		return 0;
 	t = thread_get();
 	if (t) {
-		frames_settle(t, ctx->sp);
+		frames_settle(t, sp_of(ctx));
 		t->freeing = 0;
 	}
 	if (size > 0) {
 		module_at(t);
-		stack_at(ctx, dev, 0, ctx->di, size);
-		emit_mem(t, MT_EV_ALLOC, dev, 0, ctx->di, size);
+		stack_at(ctx, dev, 0, arg(ctx, 0), size);
+		emit_mem(t, MT_EV_ALLOC, dev, 0, arg(ctx, 0), size);
 	} else {
-		emit_addr(t, MT_EV_FREE, dev, ctx->di);
+		emit_addr(t, MT_EV_FREE, dev, arg(ctx, 0));
 	}
-	emit_mem(t, MT_EV_TOTALS, dev, 0, ctx->dx, ctx->cx);
+	emit_mem(t, MT_EV_TOTALS, dev, 0, arg(ctx, 2), arg(ctx, 3));
 	return 0;
 }
 
 SEC("uprobe")
 int mt_fw_usage_oom(struct pt_regs *ctx)
 {
-	u8 dev = device_of(ctx->cx);
+	u8 dev = device_of(arg(ctx, 3));
 	struct mt_thread *t;
 
 	hit_count(MT_PROG_FW_USAGE_OOM);
@@ -96,8 +96,8 @@ int mt_fw_usage_oom(struct pt_regs *ctx)
 		return 0;
 	t = thread_get();
 	if (t)
-		frames_settle(t, ctx->sp);
-	emit_mem(t, MT_EV_OOM, dev, 0, 0, ctx->di);
+		frames_settle(t, sp_of(ctx));
+	emit_mem(t, MT_EV_OOM, dev, 0, 0, arg(ctx, 0));
 	return 0;
 }
 
@@ -109,7 +109,7 @@ int mt_fw_oom(struct pt_regs *ctx)
 	hit_count(MT_PROG_FW_OOM);
 	t = thread_get();
 	if (t)
-		frames_settle(t, ctx->sp);
-	emit_mem(t, MT_EV_OOM, MT_DEV_CPU, 0, 0, ctx->si);
+		frames_settle(t, sp_of(ctx));
+	emit_mem(t, MT_EV_OOM, MT_DEV_CPU, 0, 0, arg(ctx, 1));
 	return 0;
 }

@@ -9,7 +9,7 @@
  * address, before that nobody can. Nothing is freed if it fails.
  *
  * operator new may throw, and a return probe would end the process then: unwinding does not get past the
- * kernel's trampoline. So its `ret` instructions are probed (user/plan/exits.c). A call that never
+ * kernel's trampoline. So its `ret` instructions are probed (user/arch/exits.h). A call that never
  * arrives there has thrown: out of memory. What it allocates inside (the exception) is the process's, too,
  * unless it is for the same size: that is the block itself.
  *
@@ -113,7 +113,7 @@ static __always_inline int free_nested(const struct mt_thread *t, u64 sp)
 SEC("uprobe")
 int mt_host_free(struct pt_regs *ctx)
 {
-	u64 cookie = bpf_get_attach_cookie(ctx), ptr = ctx->di;
+	u64 cookie = bpf_get_attach_cookie(ctx), ptr = arg(ctx, 0);
 	struct mt_thread *t;
 	u8 flags = 0;
 
@@ -123,14 +123,14 @@ int mt_host_free(struct pt_regs *ctx)
 		return 0;
 	t = thread_get();
 	if (t) {
-		if (free_nested(t, ctx->sp))
+		if (free_nested(t, sp_of(ctx)))
 			return 0;
-		if (t->freed_ptr == ptr && ctx->sp <= t->freed_sp && (u32)cookie != t->freed_fn)
+		if (t->freed_ptr == ptr && sp_of(ctx) <= t->freed_sp && (u32)cookie != t->freed_fn)
 			flags = MT_F_FREE_AGAIN;
 		t->freed_ptr = ptr;
-		t->freed_sp = ctx->sp;
+		t->freed_sp = sp_of(ctx);
 		t->freed_fn = (u32)cookie;
-		frames_settle(t, ctx->sp);
+		frames_settle(t, sp_of(ctx));
 	}
 	if (live_remove(ptr))
 		emit_addr_at(t, MT_EV_FREE, MT_DEV_HOST, flags, ptr, bpf_ktime_get_ns());
@@ -165,7 +165,7 @@ SEC("uprobe")
 int mt_host_enter(struct pt_regs *ctx)
 {
 	u64 cookie = bpf_get_attach_cookie(ctx);
-	u64 a = ctx->di, b = ctx->si, c = ctx->dx, ptr = 0, size = 0;
+	u64 a = arg(ctx, 0), b = arg(ctx, 1), c = arg(ctx, 2), ptr = 0, size = 0;
 	struct mt_thread *t = thread_get();
 	struct mt_pending *p;
 
@@ -201,7 +201,7 @@ int mt_host_enter(struct pt_regs *ctx)
 			return 0;
 		size = a;
 	}
-	p = host_place(t, ctx->sp, (u32)cookie, size);
+	p = host_place(t, sp_of(ctx), (u32)cookie, size);
 	if (!p)
 		return 0;
 	t->freed_ptr = 0;
@@ -210,7 +210,7 @@ int mt_host_enter(struct pt_regs *ctx)
 	p->size = size;
 	p->fn = (u32)cookie;
 	p->has_given = 0;
-	p->sp = ctx->sp;
+	p->sp = sp_of(ctx);
 	return 0;
 }
 
@@ -219,7 +219,7 @@ static __always_inline void host_done(const struct pt_regs *regs, u8 how, const 
 				      const struct mt_pending *p)
 {
 	int moves = p->fn == MT_HOST_REALLOC || p->fn == MT_HOST_REALLOCARRAY;
-	u64 ret = regs->ax;
+	u64 ret = result_of(regs);
 	u8 flags = 0;
 
 	if (p->fn == MT_HOST_POSIX_MEMALIGN) {
@@ -255,19 +255,19 @@ int mt_host_ret(struct pt_regs *ctx)
 	hit_count(MT_PROG_HOST_RET);
 	if (!t || !t->host.sp)
 		return 0;
-	if (t->inner.sp && ctx->sp == t->inner.sp + 8) {
+	if (t->inner.sp && sp_of(ctx) == sp_after(t->inner.sp)) {
 		p = t->inner;
 		t->inner.sp = 0;
 		if (p.size == t->host.size)
 			return 0; /* operator new's own: told at its end */
 		t->host.has_given = 1;
-	} else if (ctx->sp == t->host.sp + 8) {
+	} else if (sp_of(ctx) == sp_after(t->host.sp)) {
 		p = t->host;
 		t->host.sp = 0;
 	} else {
 		return 0;
 	}
-	frames_settle(t, ctx->sp);
+	frames_settle(t, sp_of(ctx));
 	host_done(ctx, MT_STACK_F_RETURN, t, &p);
 	return 0;
 }
@@ -280,11 +280,11 @@ int mt_host_exit(struct pt_regs *ctx)
 	struct mt_pending p;
 
 	hit_count(MT_PROG_HOST_EXIT);
-	if (!t || !t->host.sp || ctx->sp != t->host.sp || !MT_HOST_MAY_THROW(t->host.fn))
+	if (!t || !t->host.sp || sp_of(ctx) != t->host.sp || !MT_HOST_MAY_THROW(t->host.fn))
 		return 0;
 	p = t->host;
 	t->host.sp = 0;
-	frames_settle(t, ctx->sp + 8);
+	frames_settle(t, sp_after(sp_of(ctx)));
 	host_done(ctx, 0, t, &p);
 	return 0;
 }

@@ -19,48 +19,11 @@
 #define MREMAP_DONTUNMAP 4
 #define ERRNO_MAX 4095ul
 
-/* x86-64 (arch/x86/entry/syscalls/syscall_64.tbl) */
-#define NR_MMAP 9
-#define NR_MUNMAP 11
-#define NR_BRK 12
-#define NR_MREMAP 25
-
-/*
- * A 64-bit program may call by the 32-bit interface (int 0x80), whose numbers are other calls: those are passed over.
- * arch/x86/include/asm/thread_info.h
- */
-#define TS_COMPAT 2
-struct thread_info {
-	u32 status;
-} CORE;
-struct task_struct___compat {
-	struct thread_info thread_info;
-} CORE;
-
-static __always_inline int is_compat(void)
-{
-	struct task_struct___compat *task = (void *)bpf_get_current_task_btf();
-
-	return task->thread_info.status & TS_COMPAT;
-}
-
 static __always_inline int is_followed(void)
 {
 	u32 pid = bpf_get_current_pid_tgid() >> 32;
 
 	return bpf_map_lookup_elem(&targets, &pid) != NULL;
-}
-
-struct sys_regs {
-	unsigned long di, si, dx, r10;
-};
-
-static __always_inline void sys_args(const struct pt_regs *regs, struct sys_regs *a)
-{
-	bpf_probe_read_kernel(&a->di, 8, &regs->di);
-	bpf_probe_read_kernel(&a->si, 8, &regs->si);
-	bpf_probe_read_kernel(&a->dx, 8, &regs->dx);
-	bpf_probe_read_kernel(&a->r10, 8, &regs->r10);
 }
 
 static __always_inline u64 page_align(u64 len)
@@ -76,45 +39,44 @@ __noinline int emit_map(u32 kind, u32 flags, u64 addr, u64 size)
 }
 
 /*
- * At sys_exit the registers still hold the arguments (only rax has changed), so one program sees
- * call and result together and no state is kept between them.
+ * At sys_exit the registers still hold the arguments, so one program sees call and result together and no state is kept
+ * between them. Calls of an older machine's interface have other numbers: those are passed over.
  */
 SEC("tp_btf/sys_exit")
 int BPF_PROG(mt_sys_exit, const struct pt_regs *regs, long ret)
 {
-	struct sys_regs a = {};
-	u64 nr = 0;
+	u64 a[4] = {}, nr = 0;
 	u8 flags = 0;
 
-	bpf_probe_read_kernel(&nr, sizeof(nr), &regs->orig_ax);
+	syscall_nr(&nr, regs);
 	if (nr != NR_MMAP && nr != NR_MUNMAP && nr != NR_BRK && nr != NR_MREMAP)
 		return 0;
-	if (!is_followed() || is_compat())
+	if (!is_followed() || syscall_is_compat())
 		return 0;
 	hit_count(MT_PROG_SYSCALL);
 	if ((unsigned long)ret >= -ERRNO_MAX)
 		return 0;
-	sys_args(regs, &a);
+	syscall_args(a, regs);
 	switch (nr) {
 	case NR_MMAP:
-		if (a.r10 & MAP_ANONYMOUS)
+		if (a[3] & MAP_ANONYMOUS)
 			flags |= MT_MAP_ANON;
-		if (a.r10 & MAP_SHARED)
+		if (a[3] & MAP_SHARED)
 			flags |= MT_MAP_SHARED;
-		if (a.r10 & MAP_HUGETLB)
+		if (a[3] & MAP_HUGETLB)
 			flags |= MT_MAP_HUGETLB;
-		emit_map(MT_EV_MMAP, flags, ret, page_align(a.si));
+		emit_map(MT_EV_MMAP, flags, ret, page_align(a[1]));
 		break;
 	case NR_MREMAP:
-		if (a.r10 & MREMAP_DONTUNMAP)
+		if (a[3] & MREMAP_DONTUNMAP)
 			flags = MT_MAP_STAYS;
-		emit_map(MT_EV_MUNMAP, MT_MAP_REMAP, a.di, page_align(a.si));
-		emit_map(MT_EV_MMAP, MT_MAP_REMAP | flags, ret, page_align(a.dx));
+		emit_map(MT_EV_MUNMAP, MT_MAP_REMAP, a[0], page_align(a[1]));
+		emit_map(MT_EV_MMAP, MT_MAP_REMAP | flags, ret, page_align(a[2]));
 		if (flags)
-			emit_map(MT_EV_MMAP, MT_MAP_REMAP, a.di, page_align(a.si));
+			emit_map(MT_EV_MMAP, MT_MAP_REMAP, a[0], page_align(a[1]));
 		break;
 	case NR_MUNMAP:
-		emit_map(MT_EV_MUNMAP, 0, a.di, page_align(a.si));
+		emit_map(MT_EV_MUNMAP, 0, a[0], page_align(a[1]));
 		break;
 	case NR_BRK:
 		emit_addr(NULL, MT_EV_BRK, MT_DEV_NONE, ret);

@@ -52,22 +52,22 @@ static __always_inline u64 word_at(const struct mt_module_state *s, u32 off)
 
 /* --- this thread's variables -------------------------------------------------------------------------------- */
 
-static __always_inline u64 tls_addr(u64 fs, const struct mt_tls_var *v)
+static __always_inline u64 tls_addr(u64 self, const struct mt_tls_var *v)
 {
 	u64 dtv, block;
 
 	if (!v->module || v->module >= DTV_MODULES_MAX)
 		return 0;
-	dtv = user_word(fs + 8);
+	dtv = user_word(dtv_of(self));
 	block = dtv ? user_word(dtv + v->module * DTV_ENTRY) : 0;
 	return block && block != ~0ull ? block + v->offset : 0; /* -1: this thread has not used it yet */
 }
 
-static __always_inline u64 fs_of_this(void)
+static __always_inline u64 this_thread(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 
-	return task->thread.fsbase;
+	return thread_pointer(task);
 }
 
 static __always_inline void settle_generation(struct mt_module_state *s, const struct mt_module_proc *p)
@@ -79,22 +79,22 @@ static __always_inline void settle_generation(struct mt_module_state *s, const s
 	s->flags_told = 0;
 }
 
-static __always_inline u64 seq_now(struct mt_module_state *s, const struct mt_module_proc *p, u64 fs)
+static __always_inline u64 seq_now(struct mt_module_state *s, const struct mt_module_proc *p, u64 self)
 {
 	if (!s->seq_at)
-		s->seq_at = tls_addr(fs, &p->seq);
+		s->seq_at = tls_addr(self, &p->seq);
 	return s->seq_at ? user_word(s->seq_at) : 0;
 }
 
 /* Outside of all modules it matters only whether it is off no more. */
-static __always_inline u32 grad_flags(struct mt_module_state *s, const struct mt_module_proc *p, u64 fs)
+static __always_inline u32 grad_flags(struct mt_module_state *s, const struct mt_module_proc *p, u64 self)
 {
 	u8 byte = 1;
 
 	if (!s->self && !(s->flags_told & MT_MODULE_NO_GRAD))
 		return 0;
 	if (!s->grad_at)
-		s->grad_at = tls_addr(fs, &p->grad);
+		s->grad_at = tls_addr(self, &p->grad);
 	if (!s->grad_at || bpf_probe_read_user(&byte, sizeof(byte), (void *)s->grad_at))
 		return 0;
 	return byte & 1 ? 0 : MT_MODULE_NO_GRAD;
@@ -103,41 +103,41 @@ static __always_inline u32 grad_flags(struct mt_module_state *s, const struct mt
 /* --- Python's frames ------------------------------------------------------------------------------------------ */
 
 /* This thread's PyThreadState; the one of before is good as long as it says that it is this thread's. */
-static __always_inline u64 thread_state(struct mt_module_state *s, const struct mt_py_proc *p, u64 fs)
+static __always_inline u64 thread_state(struct mt_module_state *s, const struct mt_py_proc *p, u64 self)
 {
 	u64 block, tstate = s->tstate;
 
-	if (tstate && user_word(tstate + p->tstate_thread_id) == fs)
+	if (tstate && user_word(tstate + p->tstate_thread_id) == self)
 		return tstate;
-	block = user_word(fs + p->tsd_table + 8 * (p->tsd_key / TSD_KEYS));
+	block = user_word(self + p->tsd_table + 8 * (p->tsd_key / TSD_KEYS));
 	tstate = block ? user_word(block + 16 * (p->tsd_key & (TSD_KEYS - 1)) + 8) : 0;
-	if (tstate && user_word(tstate + p->tstate_thread_id) != fs)
+	if (tstate && user_word(tstate + p->tstate_thread_id) != self)
 		tstate = 0;
 	s->tstate = tstate;
 	return tstate;
 }
 
 /* Both words of the one of before at once; 0: it is not this thread's. Its frame may be 0. */
-static __always_inline int known_frame(struct mt_module_state *s, const struct mt_py_proc *p, u64 fs, u64 *ret)
+static __always_inline int known_frame(struct mt_module_state *s, const struct mt_py_proc *p, u64 self, u64 *ret)
 {
 	u32 first = p->tstate_thread_id < p->tstate_frame ? p->tstate_thread_id : p->tstate_frame;
 	u32 bytes = p->tstate_thread_id + p->tstate_frame - 2 * first + 8;
 
 	if (!s->tstate || bytes > sizeof(s->words) - 8 ||
 	    bpf_probe_read_user(s->words, bytes & (sizeof(s->words) - 1), (void *)(s->tstate + first)) ||
-	    word_at(s, p->tstate_thread_id - first) != fs)
+	    word_at(s, p->tstate_thread_id - first) != self)
 		return 0;
 	*ret = word_at(s, p->tstate_frame - first);
 	return 1;
 }
 
 /* The innermost frame of this thread, 0: it runs no Python, or is not what we think. */
-static __always_inline u64 innermost(struct mt_module_state *s, const struct mt_py_proc *p, u64 fs)
+static __always_inline u64 innermost(struct mt_module_state *s, const struct mt_py_proc *p, u64 self)
 {
 	u64 tstate, frame;
 
-	if (!known_frame(s, p, fs, &frame)) {
-		tstate = thread_state(s, p, fs);
+	if (!known_frame(s, p, self, &frame)) {
+		tstate = thread_state(s, p, self);
 		frame = tstate ? user_word(tstate + p->tstate_frame) : 0;
 	}
 	if (frame && p->cframe_frame != MT_PY_NO_OFFSET)
@@ -222,19 +222,19 @@ static __always_inline u64 module_find(struct mt_module_state *s, const struct m
 static __always_inline void module_look(struct mt_thread *t, const struct mt_module_proc *p, u32 in_node)
 {
 	struct mt_module_state *s = &t->module;
-	u64 fs = fs_of_this(), before, frame;
+	u64 self = this_thread(), before, frame;
 	u32 flags;
 
 	settle_generation(s, p);
 	before = s->seq;
-	frame = innermost(s, &p->py, fs);
+	frame = innermost(s, &p->py, self);
 	/* whoever asked for backward waits for it in that frame, so what it is in has not changed */
 	if (in_node && !s->told && frame == s->node_frame)
 		return;
 	s->self = module_find(s, p, frame);
 	s->node_frame = in_node && !s->self ? frame : 0;
-	s->seq = seq_now(s, p, fs);
-	flags = grad_flags(s, p, fs);
+	s->seq = seq_now(s, p, self);
+	flags = grad_flags(s, p, self);
 	if (s->self == s->told && s->flags_told == (flags | MODULE_TOLD))
 		return;
 	/*

@@ -37,18 +37,18 @@ int mt_lookup(struct pt_regs *ctx)
 /* … with the number that it was given when it was made, in the forward pass. */
 static __always_inline void node_enter(struct mt_thread *t, struct pt_regs *ctx, u64 vtable)
 {
-	u64 ret = 0, seq = mt_modules_on ? module_node_seq(ctx->dx) : 0;
+	u64 ret = 0, seq = mt_modules_on ? module_node_seq(arg(ctx, 2)) : 0;
 	void *ring;
 	struct mt_rec_mem *r;
 	u32 depth, num;
 
-	frames_settle(t, ctx->sp);
-	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)ctx->sp)) {
+	frames_settle(t, sp_of(ctx));
+	if (return_word(sp_of(ctx), &ret)) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return;
 	}
 	depth = t->depth;
-	num = frames_open(t, ctx->sp, ret, MT_FRAME_NODE);
+	num = frames_open(t, sp_of(ctx), ret, MT_FRAME_NODE);
 	ring = ring_get();
 	r = ring_reserve(ring, sizeof(*r));
 	if (!r)
@@ -71,7 +71,7 @@ int mt_node(struct pt_regs *ctx)
 	hit_count(MT_PROG_NODE);
 	if (!t || is_partial())
 		return 0;
-	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)ctx->dx))
+	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)arg(ctx, 2)))
 		loss_count(MT_LOSS_READ_FAULT);
 	node_enter(t, ctx, vtable);
 	return 0;

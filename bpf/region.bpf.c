@@ -27,11 +27,11 @@ int mt_region_begin(struct pt_regs *ctx)
 		return 0;
 	t->last_end = 0;
 	if ((u32)bpf_get_attach_cookie(ctx) == MT_REGION_OLD_STRING) {
-		err = bpf_probe_read_user(&str.ptr, sizeof(str.ptr), (void *)ctx->si);
+		err = bpf_probe_read_user(&str.ptr, sizeof(str.ptr), (void *)arg_behind_result(ctx, 0));
 		if (!err)
 			err = bpf_probe_read_user(&str.len, sizeof(str.len), (void *)(str.ptr - OLD_STRING_HEAD));
 	} else {
-		err = bpf_probe_read_user(&str, sizeof(str), (void *)ctx->si);
+		err = bpf_probe_read_user(&str, sizeof(str), (void *)arg_behind_result(ctx, 0));
 	}
 	if (err) {
 		loss_count(MT_LOSS_READ_FAULT);
@@ -46,7 +46,7 @@ int mt_region_begin(struct pt_regs *ctx)
 SEC("uprobe")
 int mt_region_end(struct pt_regs *ctx)
 {
-	u64 record = ctx->di;
+	u64 record = arg(ctx, 0);
 	struct mt_thread *t;
 
 	hit_count(MT_PROG_REGION_END);
@@ -56,7 +56,7 @@ int mt_region_end(struct pt_regs *ctx)
 			regions_end(t, ctx);
 		return 0;
 	}
-	if (record - ctx->sp < STACK_RECORD_REACH)
+	if (record - sp_of(ctx) < STACK_RECORD_REACH)
 		return 0;
 	t = thread_get();
 	if (!t)

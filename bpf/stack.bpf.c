@@ -83,11 +83,11 @@ static __always_inline u8 byte_at(const struct stack_buf *b, u16 off)
 static __always_inline u64 py_innermost(const struct mt_py_proc *p)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	u64 fs = task->thread.fsbase, block, tstate, frame;
+	u64 self = thread_pointer(task), block, tstate, frame;
 
-	block = user_word(fs + p->tsd_table + 8 * (p->tsd_key / TSD_KEYS));
+	block = user_word(self + p->tsd_table + 8 * (p->tsd_key / TSD_KEYS));
 	tstate = block ? user_word(block + 16 * (p->tsd_key & (TSD_KEYS - 1)) + 8) : 0;
-	if (!tstate || user_word(tstate + p->tstate_thread_id) != fs)
+	if (!tstate || user_word(tstate + p->tstate_thread_id) != self)
 		return 0;
 	frame = user_word(tstate + p->tstate_frame);
 	if (frame && p->cframe_frame != MT_PY_NO_OFFSET)
@@ -244,7 +244,7 @@ static __always_inline int native_take(const struct stack_ask *ask, u64 python)
 	r->addr = ask->addr;
 	r->python = python;
 	__builtin_memcpy(r->regs, ask->regs, sizeof(r->regs));
-	r->bytes_cnt = native_copy(r, ask->regs[MT_STACK_RSP]);
+	r->bytes_cnt = native_copy(r, ask->regs[MT_STACK_SP]);
 	bpf_ringbuf_submit(r, waiting > mt_config.wake_bytes ? BPF_RB_FORCE_WAKEUP : ring_wake_flags(ring));
 	return 0;
 }

@@ -8,30 +8,6 @@
 #include "lib/stack.h"
 #include "lib/text.h"
 
-static __always_inline u64 reg_read(const struct pt_regs *r, u8 reg)
-{
-	switch (reg) {
-	case MT_REG_RAX: return r->ax;
-	case MT_REG_RCX: return r->cx;
-	case MT_REG_RDX: return r->dx;
-	case MT_REG_RBX: return r->bx;
-	case MT_REG_RSP: return r->sp;
-	case MT_REG_RBP: return r->bp;
-	case MT_REG_RSI: return r->si;
-	case MT_REG_RDI: return r->di;
-	case MT_REG_R8: return r->r8;
-	case MT_REG_R9: return r->r9;
-	case MT_REG_R10: return r->r10;
-	case MT_REG_R11: return r->r11;
-	case MT_REG_R12: return r->r12;
-	case MT_REG_R13: return r->r13;
-	case MT_REG_R14: return r->r14;
-	case MT_REG_R15: return r->r15;
-	case MT_REG_RIP: return r->ip;
-	default: return 0;
-	}
-}
-
 /* Sign- or zero-extends the low `bytes` of v. */
 static __always_inline u64 arg_extend(u64 v, u8 bytes, u8 is_signed)
 {
@@ -44,7 +20,7 @@ static __always_inline u64 arg_extend(u64 v, u8 bytes, u8 is_signed)
 }
 
 /*
- * pt_regs may only be read at constant offsets, and the compiler would merge the switch above into
+ * pt_regs may only be read at constant offsets, and the compiler would merge the switch of reg_read into
  * one access at a computed one: so `regs` is a copy of them.
  */
 static __noinline u64 arg_read(struct pt_regs *regs, const struct mt_usdt_arg *a, u64 none)
@@ -115,7 +91,7 @@ int mt_usdt(struct pt_regs *ctx)
 	switch (s->kind) {
 	case MT_EV_ALLOC:
 		ptr = arg_read(regs, &s->ptr, 0);
-		frames_settle(t, regs->sp);
+		frames_settle(t, sp_of(regs));
 		if (ptr) {
 			u64 size = arg_read(regs, &s->size, 0);
 			u8 dev = device_of(regs, s) ?: MT_DEV_CPU;
@@ -126,26 +102,26 @@ int mt_usdt(struct pt_regs *ctx)
 		break;
 	case MT_EV_FREE:
 		ptr = arg_read(regs, &s->ptr, 0);
-		frames_settle(t, regs->sp);
+		frames_settle(t, sp_of(regs));
 		if (ptr)
 			emit_addr(t, MT_EV_FREE, device_of(regs, s), ptr);
 		break;
 	case MT_EV_REQUEST:
 		ptr = arg_read(regs, &s->ptr, 0);
-		frames_settle(t, regs->sp);
+		frames_settle(t, sp_of(regs));
 		if (ptr)
 			emit_seg(t, MT_EV_REQUEST, device_of(regs, s), 0, 0, ptr, arg_read(regs, &s->size, 0),
 				 arg_read(regs, &s->name, 0), bpf_ktime_get_ns());
 		break;
 	case MT_EV_REQUEST_FREE:
 		ptr = arg_read(regs, &s->ptr, 0);
-		frames_settle(t, regs->sp);
+		frames_settle(t, sp_of(regs));
 		t->freeing = ptr;
 		if (ptr)
 			emit_addr(t, MT_EV_REQUEST_FREE, MT_DEV_NONE, ptr);
 		break;
 	case MT_EV_TAG:
-		frames_settle(t, regs->sp);
+		frames_settle(t, sp_of(regs));
 		emit_mem(t, MT_EV_TAG, device_of(regs, s), 0, arg_read(regs, &s->ptr, 0),
 			 text_cstring(t, arg_read(regs, &s->name, 0)));
 		break;
@@ -153,7 +129,7 @@ int mt_usdt(struct pt_regs *ctx)
 		frames_begin(t, regs, text_cstring(t, arg_read(regs, &s->name, 0)));
 		break;
 	case MT_EV_OP_END:
-		frames_settle(t, regs->sp);
+		frames_settle(t, sp_of(regs));
 		frames_end(t);
 		break;
 	case MT_EV_REGION_BEGIN:
@@ -163,7 +139,7 @@ int mt_usdt(struct pt_regs *ctx)
 		regions_end(t, regs);
 		break;
 	case MT_EV_STEP:
-		frames_settle(t, regs->sp);
+		frames_settle(t, sp_of(regs));
 		emit_addr(t, MT_EV_STEP, MT_DEV_NONE, arg_read(regs, &s->ptr, 0));
 		break;
 	}

@@ -4,17 +4,17 @@
 
 PAGE_FILES := $(wildcard user/view/page/page.*)
 
-$(B)/uplot/tried: tools/fetch-uplot
+build/uplot/tried: tools/fetch-uplot
 	@mkdir -p $(@D)
 	@tools/fetch-uplot $(@D) || true
 	@touch $@
-$(B)/page_html.h: $(B)/uplot/tried tools/embed-page $(PAGE_FILES)
-	@tools/embed-page $(B)/uplot $@
+$(B)/page_html.h: build/uplot/tried tools/embed-page $(PAGE_FILES)
+	@tools/embed-page build/uplot $@
 $(B)/obj/view/page/html_page.o $(B)/san/view/page/html_page.o $(B)/fuzz/obj/view/page/html_page.o: $(B)/page_html.h
 
 .PHONY: page-library check-page
 page-library: ## fetch the HTML page's chart library (npm or curl)
-	@tools/fetch-uplot $(B)/uplot && touch $(B)/uplot/tried
+	@tools/fetch-uplot build/uplot && touch build/uplot/tried
 
 check-page: build/memtrace ## the HTML page in headless Chromium (tools/install-deps page)
 	@tools/make-venv

@@ -32,10 +32,10 @@ extern int frames_close_same(struct mt_thread *t, u64 sp, u64 hash);
 static __always_inline int is_told(struct mt_thread *t, const struct pt_regs *regs, u64 cookie)
 {
 	if (!(cookie & MT_COOKIE_FIRST)) {
-		t->told_ip = regs->ip;
+		t->told_ip = pc_of(regs);
 		return 0;
 	}
-	if (t->told_ip != regs->ip)
+	if (t->told_ip != pc_of(regs))
 		return 0;
 	t->told_ip = 0;
 	return 1;
@@ -89,13 +89,13 @@ static __always_inline void frames_push(struct mt_thread *t, u8 kind, u64 sp, u6
 	emit_frame(kind, d, frames_open(t, sp, ret, flags), addr);
 }
 
-/* A function entry: regs->sp points at its return address. */
+/* A function entry. */
 static __always_inline void frames_enter(struct mt_thread *t, u8 kind, const struct pt_regs *regs, u64 addr)
 {
-	u64 sp = regs->sp, ret = 0;
+	u64 sp = sp_of(regs), ret = 0;
 
 	frames_settle(t, sp);
-	if (bpf_probe_read_user(&ret, sizeof(ret), (void *)sp)) {
+	if (return_word(sp, &ret)) {
 		loss_count(MT_LOSS_READ_FAULT);
 		return;
 	}
@@ -104,7 +104,7 @@ static __always_inline void frames_enter(struct mt_thread *t, u8 kind, const str
 
 static __always_inline void frames_begin(struct mt_thread *t, const struct pt_regs *regs, u64 hash)
 {
-	u64 sp = regs->sp;
+	u64 sp = sp_of(regs);
 
 	frames_settle(t, sp);
 	frames_close_same(t, sp, hash);
@@ -134,7 +134,7 @@ static __always_inline void regions_begin(struct mt_thread *t, const struct pt_r
 {
 	u32 at = t->regions;
 
-	frames_settle(t, regs->sp);
+	frames_settle(t, sp_of(regs));
 	if (at < MT_REGIONS_MAX) {
 		t->regions = at + 1;
 	} else {
@@ -152,7 +152,7 @@ static __always_inline void regions_end(struct mt_thread *t, const struct pt_reg
 	}
 	if (!t->regions)
 		return; /* began before the attach */
-	frames_settle(t, regs->sp);
+	frames_settle(t, sp_of(regs));
 	if (t->module.optimizer >= t->regions)
 		t->module.optimizer = 0;
 	t->regions--;

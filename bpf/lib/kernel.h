@@ -18,13 +18,12 @@ typedef __s32 s32;
 typedef __u16 u16;
 typedef __u8 u8;
 
-/* What a uprobe program gets: arch/x86/include/uapi/asm/ptrace.h, a fixed user ABI. */
-struct pt_regs {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip,
-		cs, flags, sp, ss;
-};
-
 #define CORE __attribute__((preserve_access_index))
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#include "lib/args.h"
 
 struct percpu_counter {
 	s64 count;
@@ -57,10 +56,6 @@ struct signal_struct {
 	unsigned long maxrss; /* pages */
 } CORE;
 
-struct thread_struct {
-	unsigned long fsbase;
-} CORE;
-
 struct task_struct {
 	int pid;
 	int tgid;
@@ -70,7 +65,5 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct thread_struct thread;
 } CORE;
-
-#define PAGE_SIZE 4096ull
 
 #endif

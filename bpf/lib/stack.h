@@ -19,14 +19,7 @@ static __always_inline void stack_at(const struct pt_regs *regs, u8 dev, u8 flag
 
 	if (!mt_config.stacks || size < mt_config.stack_size || !mt_stacks_on)
 		return;
-	ask.regs[MT_STACK_RIP] = regs->ip;
-	ask.regs[MT_STACK_RSP] = regs->sp;
-	ask.regs[MT_STACK_RBP] = regs->bp;
-	ask.regs[MT_STACK_RBX] = regs->bx;
-	ask.regs[MT_STACK_R12] = regs->r12;
-	ask.regs[MT_STACK_R13] = regs->r13;
-	ask.regs[MT_STACK_R14] = regs->r14;
-	ask.regs[MT_STACK_R15] = regs->r15;
+	stack_regs(ask.regs, regs);
 	stack_take(&ask);
 }
 

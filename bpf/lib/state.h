@@ -11,9 +11,6 @@
 #include "lib/kernel.h"
 #include "memtrace/shared.h"
 
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-
 #define MT_GIVEN_MAX 8 /* a power of two */
 #define MT_FRAME_EXPLICIT 1 /* frame with an end event: never over by its stack pointer */
 #define MT_FRAME_NODE 2	    /* a backward node's: Python may be called from it */
@@ -21,7 +18,7 @@
 #define MT_PY_FRAME_WORDS 16
 
 struct mt_frame {
-	u64 sp;	 /* user stack pointer at entry: the return address lies there */
+	u64 sp;	 /* user stack pointer at entry */
 	u64 ret; /* that return address; explicit frames: hash of the name */
 	u32 seq;
 	u32 flags;
@@ -40,9 +37,9 @@ struct mt_pending {
 /* Outermost call of a GPU's memory API in progress: arguments, then what they say. */
 struct mt_seg_call {
 	u64 sp; /* 0 = none */
-	u64 ret; /* the word at sp */
+	u64 ret; /* return address */
 	u64 ts_ns;
-	u64 regs[8]; /* rdi rsi rdx rcx r8 r9 */
+	u64 regs[8]; /* arguments, MT_ARG_REGS */
 	u64 addr, aux, dev, asked;
 	u64 size[MT_SEG_FACTORS];
 	u32 spec;

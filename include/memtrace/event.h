@@ -18,6 +18,8 @@
 
 #include <linux/types.h>
 
+#include "memtrace/arch.h"
+
 #define MT_FRAMES_MAX 32    /* open frames a thread; 8 is the deepest seen in torch 2.13 */
 #define MT_REGIONS_MAX 32   /* open regions a thread */
 #define MT_NAME_LEN_MAX 128 /* bytes of a run-time name, terminating NUL included */
@@ -239,12 +241,7 @@ static inline __attribute__((always_inline)) __u64 mt_py_check(const __u64 *w)
 }
 
 #define MT_STACK_RAW_MAX 16384 /* bytes of a thread's stack */
-#define MT_STACK_F_RETURN 1    /* in hdr.flags: rip is where a call returned to */
-
-enum mt_stack_reg {
-	MT_STACK_RIP, MT_STACK_RSP, MT_STACK_RBP, MT_STACK_RBX, MT_STACK_R12, MT_STACK_R13, MT_STACK_R14, MT_STACK_R15,
-	MT_STACK_REGS,
-};
+#define MT_STACK_F_RETURN 1    /* in hdr.flags: the program counter is where a call returned to */
 
 struct mt_rec_raw {
 	struct mt_hdr hdr;
@@ -252,12 +249,12 @@ struct mt_rec_raw {
 	__u64 python; /* hash */
 	__u64 regs[MT_STACK_REGS];
 	__u64 bytes_cnt; /* of `bytes` that mean something */
-	__u8 bytes[MT_STACK_RAW_MAX]; /* from rsp upwards */
+	__u8 bytes[MT_STACK_RAW_MAX]; /* from the stack pointer upwards */
 };
 
 _Static_assert(sizeof(struct mt_py_frame) == 24, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_py) == 40 + 24 * MT_PY_FRAMES_MAX, "wire ABI");
-_Static_assert(sizeof(struct mt_rec_raw) == 112 + MT_STACK_RAW_MAX, "wire ABI");
+_Static_assert(sizeof(struct mt_rec_raw) == 48 + 8 * MT_STACK_REGS + MT_STACK_RAW_MAX, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_seg) == 56, "wire ABI");
 _Static_assert(sizeof(struct mt_hdr) == 24, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_addr) == 32, "wire ABI");
@@ -274,15 +271,15 @@ enum mt_prog {
 	MT_PROG_FW_DELETE,    /* c10::ProfiledCPUMemoryReporter::Delete(this, ptr) */
 	MT_PROG_FW_OOM,	      /* c10::ProfiledCPUMemoryReporter::OutOfMemory(this, bytes) */
 	MT_PROG_OP,	      /* operator entry; cookie = operator */
-	MT_PROG_NODE,	      /* torch::autograd::Engine::evaluate_function: rdx = node */
-	MT_PROG_REGION_BEGIN, /* torch::autograd::profiler::record_function_enter_new: rsi = std::string */
+	MT_PROG_NODE,	      /* torch::autograd::Engine::evaluate_function(this, graph, node, …) */
+	MT_PROG_REGION_BEGIN, /* torch::autograd::profiler::record_function_enter_new(result, std::string) */
 	MT_PROG_REGION_END,   /* end of such a region; cookie = enum mt_region_end */
 	MT_PROG_HOST_FREE,    /* free(ptr): entry only */
 	MT_PROG_HOST_ENTER,   /* malloc family entry; cookie = enum mt_host_fn */
 	MT_PROG_HOST_RET,     /* malloc family return */
 	MT_PROG_USDT,	      /* any USDT site; cookie = index of its struct mt_usdt_spec */
 	MT_PROG_FLOW_OP,      /* operator entry that reads its tensors; cookie = name | spec index << 32 | layout << 48 */
-	MT_PROG_FLOW_APPLY,   /* Node::apply(sret rdi, this rsi, vector<Tensor> && rdx) of a class; cookie = layout << 48 */
+	MT_PROG_FLOW_APPLY,   /* Node::apply(result, this, vector<Tensor> &&) of a class; cookie = layout << 48 */
 	MT_PROG_FLOW_ACC,     /* torch::autograd::AccumulateGrad::apply, same arguments */
 	MT_PROG_SYSCALL,      /* sys_exit tracepoint: mmap, munmap, mremap, brk */
 	MT_PROG_RSS,	      /* rss_stat tracepoint: in older recordings alone */
@@ -342,7 +339,7 @@ enum mt_host_fn {
 };
 #define MT_HOST_MAY_THROW(fn) ((fn) >= MT_HOST_NEW && (fn) < MT_HOST_FREE)
 
-/* One argument of a USDT probe, as its SDT note describes it (x86-64). */
+/* One argument of a USDT probe, as its SDT note describes it. */
 enum mt_arg_form {
 	MT_ARG_NONE = 0,
 	MT_ARG_CONST = 1, /* $value */
@@ -360,15 +357,8 @@ struct mt_usdt_arg {
 	__u8 scale;   /* 1, 2, 4, 8 */
 	__u8 bytes;   /* 1, 2, 4, 8 */
 	__u8 is_signed;
-	__u8 shift; /* bit offset inside the register: 8 for %ah, %bh, %ch, %dh */
+	__u8 shift; /* bit offset inside the register */
 	__u8 pad;
-};
-
-/* x86-64 registers in the order of the instruction encoding; 16 = rip. */
-enum mt_reg {
-	MT_REG_RAX = 0, MT_REG_RCX, MT_REG_RDX, MT_REG_RBX, MT_REG_RSP, MT_REG_RBP, MT_REG_RSI,
-	MT_REG_RDI, MT_REG_R8, MT_REG_R9, MT_REG_R10, MT_REG_R11, MT_REG_R12, MT_REG_R13,
-	MT_REG_R14, MT_REG_R15, MT_REG_RIP,
 };
 
 /* What a USDT probe means: which event, and which argument is which of its fields. */
@@ -406,7 +396,7 @@ enum mt_seg_as {
 
 struct mt_seg_arg {
 	__u8 form;  /* enum mt_seg_form */
-	__u8 where; /* 0..5: rdi rsi rdx rcx r8 r9; 16 + k: stack word [rsp + 8 + 8k] */
+	__u8 where; /* number of an argument register; MT_ARG_STACK + k: word k of the stack's */
 	__u8 bytes; /* 4 or 8 */
 	__u8 off;   /* IN, OUT: bytes behind the pointer */
 	__u8 as;    /* enum mt_seg_as */
@@ -459,7 +449,7 @@ _Static_assert(sizeof(struct mt_seg_spec) == 96, "wire ABI");
 #define MT_FLOW_SPEC_ARGS_MAX 24 /* tensor-like parameters of one operator; 21 is the most in torch 2.13 */
 #define MT_FLOW_SPECS_MAX 4096
 
-/* How a tensor-like parameter reaches the callee (System V x86-64, libstdc++, torch 2.x). */
+/* How a tensor-like parameter reaches the callee (libstdc++, torch 2.x). */
 enum mt_flow_form {
 	MT_FLOW_NONE = 0,
 	MT_FLOW_TENSOR = 1,	/* Tensor const & or Tensor &: pointer to {TensorImpl *} */
@@ -488,7 +478,7 @@ enum mt_flow_flag {
 
 struct mt_flow_spec_arg {
 	__u8 form;  /* enum mt_flow_form */
-	__u8 where; /* 0..5: integer register rdi rsi rdx rcx r8 r9; 16 + k: stack word [rsp + 8 + 8k] */
+	__u8 where; /* number of an integer argument register; MT_ARG_STACK + k: word k of the stack's */
 	__u8 flags; /* enum mt_flow_flag */
 	__u8 index; /* parameter number in the schema */
 };

@@ -2298,13 +2298,13 @@ static void test_native_stacks(void **state)
 	expect_kinds(&r, MT_EV_ALLOC, MT_EV_STACK_RAW, MT_EV_ALLOC, 0);
 	assert_int_equal(r.ev[1].addr, 0x2000);
 	assert_true(r.ev[1].ts_ns <= r.ev[2].ts_ns);
-	assert_int_equal(r.raw->regs[MT_STACK_RIP], (uintptr_t)fw_new);
+	assert_int_equal(r.raw->regs[MT_STACK_PC], (uintptr_t)fw_new);
 	assert_in_range(r.raw->bytes_cnt, 4096, MT_STACK_RAW_MAX);
 	/* The first word is the return address, into this function; its own variables lie above. */
 	memcpy(&word, r.raw->bytes, sizeof(word));
 	assert_in_range(word, (uintptr_t)test_native_stacks, (uintptr_t)test_native_stacks + 4096);
 	assert_non_null(memmem(r.raw->bytes, r.raw->bytes_cnt, (const void *)mark, sizeof(mark[0])));
-	assert_int_equal(r.raw->regs[MT_STACK_RSP] & 15, 8);
+	assert_int_equal(r.raw->regs[MT_STACK_SP] & 15, 8);
 	assert_int_equal(rig__loss(&r, MT_LOSS_STACK_RATE), 0);
 	rig__done(&r);
 }

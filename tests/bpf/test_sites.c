@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * No probe changes what a program computes: every class of instruction that memtrace probes, in pieces of code that show all
- * that can change (user/trace/try.h), probed by the real tracer: by threads at once, with signals, in forked children, millions
+ * that can change (user/arch/try.h), probed by the real tracer: by threads at once, with signals, in forked children, millions
  * of times. And the other way round: what the tracer's own trial has found harmful is seen to be so here. Needs root.
  *
  * test_sites [multi|perf|auto]: as test_kernel.
@@ -28,7 +28,7 @@
 #include "plan/plan.h"
 #include "trace/calib.h"
 #include "trace/trace.h"
-#include "trace/try.h"
+#include "arch/arch.h"
 #include "self.h"
 
 #define SITES_MAX 64

@@ -17,7 +17,7 @@ static int row_of(void *ctx, uint64_t pc, struct cfi_row *ret)
 {
 	int r = elf__cfi(ctx, pc, ret);
 
-	if (!r && ret->cfa_reg >= CFI_REGS)
+	if (!r && ret->cfa_reg >= MT_STACK_REGS)
 		abort();
 	return r;
 }
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < 16; i++) {
 		for (unsigned k = 0; k < MT_STACK_REGS; k++)
 			u.regs[k] = size >= 8 ? data[(i * 8 + k) % size] * 16u : 0;
-		u.regs[MT_STACK_RSP] = i * 64;
+		u.regs[MT_STACK_SP] = i * 64;
 		if (unwind(&u, pcs, UNWIND_MAX, &cut) > UNWIND_MAX)
 			abort();
 	}

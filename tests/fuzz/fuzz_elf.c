@@ -9,9 +9,8 @@
 #include <string.h>
 
 #include "plan/exits.h"
-#include "plan/prologue.h"
+#include "arch/arch.h"
 #include "plan/schema.h"
-#include "plan/sdt_args.h"
 #include "target/elf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -29,7 +28,7 @@ static void require(int ok)
 
 static int each_symbol(void *arg, const struct elf_sym *sym)
 {
-	static const struct prologue_need need = { ARG_REGS_ALL, 0 };
+	static const struct prologue_need need = { ARGS_ALL, 0 };
 	struct insn_classes classes = insn_classes_assumed();
 	struct ctx *c = arg;
 	struct prologue_site site;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/sdt_args.h"
+#include "arch/arch.h"
 #include "plan/usdt.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

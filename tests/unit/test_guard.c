@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "plan/guard.h"
+#include "arch/arch.h"
 
 #define VADDR	  0x1000ull
 #define CODE(...) (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ })

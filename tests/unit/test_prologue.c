@@ -13,11 +13,11 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include "plan/prologue.h"
+#include "arch/arch.h"
 #include "target/elf.h"
 
-#define RDI	  REG_BIT(MT_REG_RDI)
-#define RSI	  REG_BIT(MT_REG_RSI)
+#define RDI	  ARG_BIT(0)
+#define RSI	  ARG_BIT(1)
 #define NOP5	  0x0f, 0x1f, 0x44, 0, 0
 #define CODE(...) (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ })
 
@@ -38,13 +38,13 @@ static const struct {
 	  "je 0x10c8" },
 	{ "a push first",
 	  CODE(0x41, 0x57, 0x41, 0x56, 0xc3),
-	  { ARG_REGS_ALL, 1 },
+	  { ARGS_ALL, 1 },
 	  0,
 	  INSN_PUSH,
 	  "push %r15" },
 	{ "endbr64, then a push",
 	  CODE(0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0xc3),
-	  { ARG_REGS_ALL, 1 },
+	  { ARGS_ALL, 1 },
 	  4,
 	  INSN_PUSH,
 	  "push %rbp" },
@@ -57,7 +57,7 @@ static const struct {
 	  NULL },
 	{ "torch 2.15's report of the CUDA allocator: a mov relative to rip first",
 	  CODE(0x48, 0x8b, 0x05, 0x91, 0x51, 0x0f, 0x00, 0x41, 0x56, 0x45, 0x89, 0xc6, 0x41, 0x55, 0x49, 0x89, 0xcd),
-	  { ARG_REGS_ALL, 0 },
+	  { ARGS_ALL, 0 },
 	  7,
 	  INSN_PUSH,
 	  "push %r14" },
@@ -75,7 +75,7 @@ static const struct {
 	  NULL },
 	{ "hidden operand: mul writes rdx",
 	  CODE(0x48, 0xf7, 0xe6, 0x70, 0x01, 0xc3),
-	  { REG_BIT(MT_REG_RDX), 0 },
+	  { ARG_BIT(2), 0 },
 	  0,
 	  INSN_STEPPED,
 	  NULL },

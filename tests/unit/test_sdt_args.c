@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "plan/sdt_args.h"
+#include "arch/arch.h"
 
 #define NONE MT_REG_NONE
 

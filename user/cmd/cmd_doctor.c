@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "arch/arch.h"
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/kernel_version.h"
@@ -64,13 +65,17 @@ static void look_kernel(struct doctor *d)
 {
 	char text[300];
 	struct utsname u;
+	struct err err = { 0 };
+	int is_known;
 
 	if (uname(&u))
 		return;
 	snprintf(text, sizeof(text), "%s %s, %s", u.sysname, u.release, u.machine);
-	say(d, kernel_at_least(5, 15) && !strcmp(u.machine, "x86_64") ? FINE : BAD, "kernel", text);
-	if (strcmp(u.machine, "x86_64"))
-		say_hint(d, "memtrace knows x86_64 only");
+	is_known = !strcmp(u.machine, arch.machine) && !arch__ready(&err);
+	say(d, kernel_at_least(5, 15) && is_known ? FINE : BAD, "kernel", text);
+	snprintf(text, sizeof(text), "this memtrace was built for %s", arch.name);
+	if (!is_known)
+		say_hint(d, err.msg[0] ? err.msg : text);
 	if (!kernel_at_least(5, 15))
 		say_hint(d, "5.15 is the oldest that gives a uprobe a cookie; 6.6 or newer attaches thousands at once");
 	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0) {

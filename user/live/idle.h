@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * idle: which operators the followed processes have called, as their guards say (plan/guard.h). Those that none of them
+ * idle: which operators the followed processes have called, as their guards say (arch/guard.h). Those that none of them
  * has called need no probe. What is called somewhere is called for all: a place in a file is one place to the kernel.
  */
 #ifndef MT_LIVE_IDLE_H

@@ -4,7 +4,6 @@
 #define MT_PLAN_BUILDER_H
 
 #include "plan/plan.h"
-#include "plan/prologue.h"
 #include "plan/schema.h"
 #include "plan/usdt.h"
 #include "target/elf.h"
@@ -19,26 +18,27 @@ struct plan_cache;
 /* --- what a file says, wherever it is mapped (addresses are its own) ---------------------------------- */
 
 #define FLOW_CLASSES_CNT 16
-#define FLOW_FIELDS_BYTES 512 /* places in an object that are looked at */
-
-/* Fields of `this` that a function uses. */
-struct flow_fields {
-	int64_t first; /* place of the first one; -1: none */
-	uint8_t bytes[FLOW_FIELDS_BYTES]; /* bit 0: a byte there, bit 3: a word of eight */
-};
 
 struct flow_facts {
 	uint32_t has_class; /* bits */
 	uint64_t classes[FLOW_CLASSES_CNT]; /* vtables */
 	int64_t storage, meta, variable;    /* fields of TensorImpl and AccumulateGrad; -1: none */
 	int optional;			    /* enum callconv_optional; -1: none is named */
-	struct flow_fields resized;	    /* fields of StorageImpl that are touched when it is resized */
+	struct code_fields resized;	    /* fields of StorageImpl that are touched when it is resized */
 	int has_old_strings;		    /* std::string has 8 bytes in torch's objects */
 };
 
 struct host_facts {
 	uint8_t has_malloc, is_libc, has_reallocarray;
 };
+
+/* A class whose objects are read, or are tensors at least: facts have one bit and one address for each. */
+struct flow_class {
+	const char *symbol; /* of its vtable */
+	enum mt_class class;
+};
+extern const struct flow_class flow_classes[];
+extern const size_t flow_classes_cnt;
 
 struct file_facts {
 	struct elf_layout code;
@@ -49,7 +49,7 @@ struct file_facts {
 
 /* --- a plan in the making ------------------------------------------------------------------------------ */
 
-/* A mapped file, once it was asked for: plan.c. */
+/* A mapped file, once it was asked for: plan/files.h. */
 struct open_lib;
 
 struct builder {
@@ -109,10 +109,15 @@ int plan__list_guards(struct plan *p); /* after that: 0 or -ENOMEM */
 void builder__note(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void builder__cover(struct builder *b, enum source source, uint32_t wanted, uint32_t found);
 
+/* facts.c */
+void file_facts__learn(struct file_facts *ret, unsigned sources, const struct lib *lib, const struct elf *e);
+
 /* files.c */
+void builder__close_all(struct builder *b);
+
+/* finds.c */
 /* Everything of one mapped file into the plan; 0 also for a file that has to be left out. */
 int builder__plan_lib(struct builder *b, const struct lib *lib, struct err *err);
-void builder__close_all(struct builder *b);
 
 /* rename.c: ids of one table of names as those of another. */
 struct name_map {
@@ -127,8 +132,8 @@ void name_map__site(const struct name_map *m, struct site *s);
 /* catalog.c */
 int catalog__plan_lib(struct builder *b);
 void catalog__cover(struct builder *b);
-void catalog__facts(struct host_facts *ret, const struct elf *e);
-int catalog__choose_host(struct builder *b, struct err *err);
+/* host.c */
+int host__choose(struct builder *b, struct err *err); /* b->host_lib, b->reallocarray_lib */
 /* flow.c */
 /* Tensor classes and their layout, over all libraries; takes SRC_FLOW back when there is none. */
 int flow__begin(struct builder *b, struct err *err);
@@ -137,7 +142,6 @@ int flow__begin(struct builder *b, struct err *err);
  * the tensors that an operator around it was given.
  */
 int flow__spec(struct builder *b, const char *mangled, const struct schema *s, int is_always_read);
-void flow__facts(struct flow_facts *ret, const struct elf *e, const struct lib *lib);
 /* Number of an equal spec in the plan, added if there is none; -ENOSPC, -ENOMEM. */
 int flow__intern_spec(struct builder *b, const struct mt_flow_spec *s);
 /* catalog_gpu.c */

@@ -9,8 +9,7 @@
  * reference; c10::Device has none and goes in a register). A type that is not in the table refuses
  * the whole operator: a guess about one parameter misplaces all behind it.
  *
- * Then registers are dealt out as the System V ABI has it: a parameter gets all its registers or goes
- * to the stack whole, and a later, smaller one may still get those that are left.
+ * Then registers are dealt out as the processor's ABI has it (arch/calls.h).
  *
  * The type of the result is not in a function's mangled name; the schema has it. Not understood, as no
  * operator has it: function types, arrays, member pointers, operators, constructors, lambdas, packs.
@@ -20,13 +19,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "arch/arch.h"
+
 #define SUBS_MAX    96
 #define ARENA_BYTES 8192
 #define TYPE_BYTES  512 /* of one type's text: substitutions double cheaply */
 #define DEPTH_MAX   24
-#define INT_REGS    6
-#define SSE_REGS    8
-#define STACK_WORDS_MAX 200 /* where is 8 bits, 16 + word */
+#define STACK_WORDS_MAX 200 /* where is 8 bits, MT_ARG_STACK + word */
 
 /* --- types as text --------------------------------------------------------------------------------- */
 
@@ -280,12 +279,12 @@ static const char *parse_function_name(struct parser *p, const char *mangled)
  */
 
 struct way {
-	uint8_t ints, sses, words; /* registers of either sort, else stack words; all 0 = not known */
-	uint8_t form;		   /* enum mt_flow_form */
+	struct arg_way arg; /* all 0 = not known */
+	uint8_t form;	    /* enum mt_flow_form */
 };
 
-#define WAY_REFERENCE ((struct way){ 1, 0, 1, MT_FLOW_NONE })
-#define WAY_MEMORY(n) ((struct way){ 0, 0, n, MT_FLOW_NONE })
+#define WAY_REFERENCE ((struct way){ { 1, 0, 1 }, MT_FLOW_NONE })
+#define WAY_MEMORY(n) ((struct way){ { 0, 0, n }, MT_FLOW_NONE })
 
 static int starts_with(const char *text, const char *prefix)
 {
@@ -337,37 +336,36 @@ static int is_string_view(const char *type, size_t len)
 
 static const struct {
 	const char *type;
-	uint8_t ints, sses, words;
-	uint8_t opt_ints, opt_sses, opt_words; /* the same of an optional of it */
+	struct arg_way way, optional; /* of an optional of it */
 } plain[] = {
-	{ "bool", 1, 0, 1, 1, 0, 1 },
-	{ "char", 1, 0, 1, 1, 0, 1 },
-	{ "signed char", 1, 0, 1, 1, 0, 1 },
-	{ "unsigned char", 1, 0, 1, 1, 0, 1 },
-	{ "short", 1, 0, 1, 1, 0, 1 },
-	{ "unsigned short", 1, 0, 1, 1, 0, 1 },
-	{ "int", 1, 0, 1, 1, 0, 1 },
-	{ "unsigned", 1, 0, 1, 1, 0, 1 },
-	{ "long", 1, 0, 1, 2, 0, 2 },
-	{ "unsigned long", 1, 0, 1, 2, 0, 2 },
-	{ "long long", 1, 0, 1, 2, 0, 2 },
-	{ "unsigned long long", 1, 0, 1, 2, 0, 2 },
-	{ "double", 0, 1, 1, 1, 1, 2 },
-	{ "c10::ScalarType", 1, 0, 1, 1, 0, 1 },
-	{ "c10::MemoryFormat", 1, 0, 1, 1, 0, 1 },
-	{ "c10::Layout", 1, 0, 1, 1, 0, 1 },
-	{ "c10::Device", 1, 0, 1, 1, 0, 1 },
-	{ "c10::QScheme", 1, 0, 1, 1, 0, 1 },
-	{ "c10::Stream", 2, 0, 2, 0, 0, 3 },
-	{ "at::Dimname", 1, 0, 1, 2, 0, 2 },
+	{ "bool", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "char", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "signed char", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "unsigned char", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "short", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "unsigned short", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "int", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "unsigned", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "long", { 1, 0, 1 }, { 2, 0, 2 } },
+	{ "unsigned long", { 1, 0, 1 }, { 2, 0, 2 } },
+	{ "long long", { 1, 0, 1 }, { 2, 0, 2 } },
+	{ "unsigned long long", { 1, 0, 1 }, { 2, 0, 2 } },
+	{ "double", { 0, 1, 1 }, { 1, 1, 2 } },
+	{ "c10::ScalarType", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "c10::MemoryFormat", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "c10::Layout", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "c10::Device", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "c10::QScheme", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "c10::Stream", { 2, 0, 2 }, { 0, 0, 3 } },
+	{ "at::Dimname", { 1, 0, 1 }, { 2, 0, 2 } },
 	/* with a copy constructor or destructor of their own: a hidden reference, and so is their optional */
-	{ "c10::SymInt", 1, 0, 1, 1, 0, 1 },
-	{ "c10::SymFloat", 1, 0, 1, 1, 0, 1 },
-	{ "c10::SymBool", 1, 0, 1, 1, 0, 1 },
-	{ "c10::Scalar", 1, 0, 1, 1, 0, 1 },
-	{ "c10::Storage", 1, 0, 1, 1, 0, 1 },
-	{ "at::Generator", 1, 0, 1, 1, 0, 1 },
-	{ "at::Tensor", 1, 0, 1, 1, 0, 1 },
+	{ "c10::SymInt", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "c10::SymFloat", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "c10::SymBool", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "c10::Scalar", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "c10::Storage", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "at::Generator", { 1, 0, 1 }, { 1, 0, 1 } },
+	{ "at::Tensor", { 1, 0, 1 }, { 1, 0, 1 } },
 };
 
 static struct way way_of_plain(const char *type, size_t len, int is_optional)
@@ -375,11 +373,9 @@ static struct way way_of_plain(const char *type, size_t len, int is_optional)
 	for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++) {
 		if (strlen(plain[i].type) != len || memcmp(plain[i].type, type, len))
 			continue;
-		if (is_optional)
-			return (struct way){ plain[i].opt_ints, plain[i].opt_sses, plain[i].opt_words, 0 };
-		return (struct way){ plain[i].ints, plain[i].sses, plain[i].words, 0 };
+		return (struct way){ is_optional ? plain[i].optional : plain[i].way, MT_FLOW_NONE };
 	}
-	return (struct way){ 0 };
+	return (struct way){ { 0 }, MT_FLOW_NONE };
 }
 
 /*
@@ -391,11 +387,11 @@ static struct way way_of_optional(const char *inner, enum callconv_optional opt)
 	size_t len = strlen(inner) - 1; /* without the '>' */
 
 	if (starts_with(inner, "c10::ArrayRef<"))
-		return opt == CALLCONV_STD ? WAY_MEMORY(3) : (struct way){ 2, 0, 2, 0 };
+		return opt == CALLCONV_STD ? WAY_MEMORY(3) : (struct way){ { 2, 0, 2 }, MT_FLOW_NONE };
 	if (is_string_view(inner, len))
 		return opt == CALLCONV_STD ? WAY_MEMORY(3) : WAY_REFERENCE;
 	if (opt == CALLCONV_OWN_OPTIONAL && !strcmp(inner, "double>"))
-		return (struct way){ 2, 0, 2, 0 };
+		return (struct way){ { 2, 0, 2 }, MT_FLOW_NONE };
 	if (starts_with(inner, "std::vector<") || starts_with(inner, "c10::List<"))
 		return WAY_REFERENCE;
 	return way_of_plain(inner, len, 1);
@@ -408,12 +404,12 @@ static struct way way_of_array(const char *type)
 	unsigned n = 0;
 
 	if (!starts_with(type, prefix))
-		return (struct way){ 0 };
+		return (struct way){ { 0 }, MT_FLOW_NONE };
 	for (type += sizeof(prefix) - 1; *type >= '0' && *type <= '9' && n <= 16; type++)
 		n = n * 10 + (unsigned)(*type - '0');
 	if (strcmp(type, ">") || !n || n > 16)
-		return (struct way){ 0 };
-	return n > 8 ? (struct way){ 2, 0, 2, 0 } : (struct way){ 1, 0, 1, 0 };
+		return (struct way){ { 0 }, MT_FLOW_NONE };
+	return n > 8 ? (struct way){ { 2, 0, 2 }, MT_FLOW_NONE } : (struct way){ { 1, 0, 1 }, MT_FLOW_NONE };
 }
 
 static struct way way_of(const char *type, enum callconv_optional opt)
@@ -422,16 +418,16 @@ static struct way way_of(const char *type, enum callconv_optional opt)
 	const char *inner = in_optional(type);
 
 	if (type[len - 1] == '&' || type[len - 1] == '*')
-		return (struct way){ 1, 0, 1, form_of(type) };
+		return (struct way){ { 1, 0, 1 }, form_of(type) };
 	if (type[len - 1] == '>') {
 		if (starts_with(type, "c10::ArrayRef<"))
-			return (struct way){ 2, 0, 2, form_of(type) };
+			return (struct way){ { 2, 0, 2 }, form_of(type) };
 		if (starts_with(type, "c10::OptionalArrayRef<"))
-			return opt == CALLCONV_STD ? WAY_MEMORY(3) : (struct way){ 2, 0, 2, 0 };
+			return opt == CALLCONV_STD ? WAY_MEMORY(3) : (struct way){ { 2, 0, 2 }, MT_FLOW_NONE };
 		if (inner)
 			return way_of_optional(inner, opt);
 		if (is_string_view(type, len))
-			return (struct way){ 2, 0, 2, 0 };
+			return (struct way){ { 2, 0, 2 }, MT_FLOW_NONE };
 		if (starts_with(type, "std::vector<") || starts_with(type, "c10::List<"))
 			return WAY_REFERENCE;
 		return way_of_array(type);
@@ -473,26 +469,6 @@ static int has_hidden_result(const struct schema *s)
 
 /* --- dealing out ------------------------------------------------------------------------------------------
  */
-
-struct dealer {
-	unsigned ints, sses, words; /* given out so far */
-};
-
-/* Where the first word of the parameter is, as mt_flow_spec_arg has it. */
-static unsigned deal(struct dealer *d, struct way w)
-{
-	unsigned where;
-
-	if ((w.ints || w.sses) && d->ints + w.ints <= INT_REGS && d->sses + w.sses <= SSE_REGS) {
-		where = d->ints;
-		d->ints += w.ints;
-		d->sses += w.sses;
-		return where;
-	}
-	where = 16 + d->words;
-	d->words += w.words;
-	return where;
-}
 
 /* Does the C++ type fit what the schema says of the parameter? */
 static int agrees(uint8_t form, const struct schema_value *v)
@@ -544,7 +520,7 @@ static uint8_t flags_of(const struct schema_value *v)
 }
 
 /* One parameter: its type is parsed, placed and, if a tensor's, noted. */
-static int take_param(struct parser *p, struct dealer *d, const struct schema_value *v, size_t index,
+static int take_param(struct parser *p, struct arg_dealer *d, const struct schema_value *v, size_t index,
 		      enum callconv_optional opt, struct mt_flow_spec *ret)
 {
 	const char *type = parse_type(p);
@@ -554,11 +530,11 @@ static int take_param(struct parser *p, struct dealer *d, const struct schema_va
 	if (!type)
 		return -EINVAL;
 	w = way_of(type, opt);
-	if (!w.words)
+	if (!w.arg.words)
 		return -ENOTSUP;
 	if (!agrees(w.form, v))
 		return -EPROTO;
-	where = deal(d, w);
+	where = args_deal(d, w.arg);
 	if (d->words > STACK_WORDS_MAX)
 		return -E2BIG;
 	if (w.form == MT_FLOW_NONE)
@@ -573,7 +549,7 @@ static int take_param(struct parser *p, struct dealer *d, const struct schema_va
 int callconv__spec(const char *mangled, const struct schema *s, enum callconv_optional opt,
 		   struct mt_flow_spec *ret)
 {
-	struct dealer d = { 0 };
+	struct arg_dealer d;
 	struct parser p;
 	size_t cnt = 0;
 	int r;
@@ -586,8 +562,7 @@ int callconv__spec(const char *mangled, const struct schema *s, enum callconv_op
 	else if (!*p.at)
 		return -EINVAL; /* an object, not a function */
 	r = has_hidden_result(s);
-	if (r > 0)
-		d.ints = 1;
+	args_begin(&d, r > 0);
 	while (r >= 0 && *p.at) {
 		r = cnt < s->args_cnt ? take_param(&p, &d, &s->args[cnt], cnt, opt, ret) : -EPROTO;
 		cnt++;

@@ -4,7 +4,7 @@
  *
  * Pure over two texts: the mangled name of at::_ops::X::call says the C++ type of each parameter, the
  * schema says what it returns (the hidden result pointer), what is written, optional, and the names.
- * System V x86-64, Itanium C++ ABI, libstdc++. Both texts are hostile.
+ * Itanium C++ ABI, libstdc++. Both texts are hostile.
  */
 #ifndef MT_PLAN_CALLCONV_H
 #define MT_PLAN_CALLCONV_H

@@ -8,22 +8,16 @@
  * look-up through the hash table costs microseconds, a wrong guess about names costs all data.
  *
  * The malloc family is different: every process has several libraries that define malloc, and calls
- * go to the one that the dynamic linker found first. See catalog__choose_host.
+ * go to the one that the dynamic linker found first. See host.c.
  */
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "plan/builder.h"
 #include "plan/exits.h"
 
-#define RDI REG_BIT(MT_REG_RDI)
-#define RSI REG_BIT(MT_REG_RSI)
-#define RDX REG_BIT(MT_REG_RDX)
-#define RCX REG_BIT(MT_REG_RCX)
-#define R8  REG_BIT(MT_REG_R8)
 
 struct row {
 	const char *lib; /* where it lives as a rule */
@@ -41,35 +35,35 @@ static const struct row rows[] = {
 	  "c10::ProfiledCPUMemoryReporter::New",
 	  SRC_FRAMEWORK,
 	  MT_PROG_FW_NEW,
-	  { RSI | RDX, 0 },
+	  { ARG_BIT(1) | ARG_BIT(2), 0 },
 	  0 },
 	{ "libc10.so",
 	  "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
 	  "c10::ProfiledCPUMemoryReporter::Delete",
 	  SRC_FRAMEWORK,
 	  MT_PROG_FW_DELETE,
-	  { RSI, 0 },
+	  { ARG_BIT(1), 0 },
 	  0 },
 	{ "libc10.so",
 	  "_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm",
 	  "c10::ProfiledCPUMemoryReporter::OutOfMemory",
 	  SRC_FRAMEWORK,
 	  MT_PROG_FW_OOM,
-	  { RSI, 0 },
+	  { ARG_BIT(1), 0 },
 	  0 },
 	{ "libc10.so",
 	  "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
 	  "c10::reportMemoryUsageToProfiler",
 	  SRC_FRAMEWORK,
 	  MT_PROG_FW_USAGE,
-	  { RDI | RSI | RDX | RCX | R8, 0 },
+	  { ARG_BIT(0) | ARG_BIT(1) | ARG_BIT(2) | ARG_BIT(3) | ARG_BIT(4), 0 },
 	  0 },
 	{ "libc10.so",
 	  "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
 	  "c10::reportOutOfMemoryToProfiler",
 	  SRC_FRAMEWORK,
 	  MT_PROG_FW_USAGE_OOM,
-	  { RDI | RCX, 0 },
+	  { ARG_BIT(0) | ARG_BIT(3), 0 },
 	  0 },
 	{ "libtorch_cpu.so",
 	  "_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_"
@@ -77,14 +71,14 @@ static const struct row rows[] = {
 	  "torch::autograd::profiler::record_function_enter_new",
 	  SRC_REGIONS,
 	  MT_PROG_REGION_BEGIN,
-	  { RSI, 0 },
+	  { ARG_BEHIND_RESULT(0), 0 },
 	  0 },
 	{ "libtorch_cpu.so",
 	  "_ZN5torch8autograd8profiler25record_function_enter_newERKSsRKSt8optionalISsE",
 	  "torch::autograd::profiler::record_function_enter_new",
 	  SRC_REGIONS,
 	  MT_PROG_REGION_BEGIN,
-	  { RSI, 0 },
+	  { ARG_BEHIND_RESULT(0), 0 },
 	  MT_REGION_OLD_STRING },
 	/*
 	 * The operator _record_function_exit has no exported function of its own, but what takes its argument from the
@@ -105,7 +99,7 @@ static const struct row rows[] = {
 	  "torch::autograd::profiler::record_function_exit",
 	  SRC_REGIONS,
 	  MT_PROG_REGION_END,
-	  { RDI, 0 },
+	  { ARG_BIT(0), 0 },
 	  MT_REGION_TWICE },
 	{ "libtorch_cpu.so",
 	  "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
@@ -113,54 +107,54 @@ static const struct row rows[] = {
 	  "torch::autograd::Engine::evaluate_function",
 	  SRC_REGIONS,
 	  MT_PROG_NODE,
-	  { RDX, 1 },
+	  { ARG_BIT(2), 1 },
 	  0 },
 	/* HOST_ENTER notes the stack pointer, its return probe replaces the return address: both need it */
 #define HOST_GIVES(sym, name, fn, regs) { NULL, sym, name, SRC_HOST, MT_PROG_HOST_ENTER, { regs, 1 }, fn }
-#define HOST_TAKES(sym, name, fn) { NULL, sym, name, SRC_HOST, MT_PROG_HOST_FREE, { RDI, 0 }, fn }
+#define HOST_TAKES(sym, name, fn) { NULL, sym, name, SRC_HOST, MT_PROG_HOST_FREE, { ARG_BIT(0), 0 }, fn }
 	HOST_TAKES("free", "free", MT_HOST_FREE),
-	HOST_GIVES("malloc", "malloc", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("calloc", "calloc", MT_HOST_CALLOC, RDI | RSI),
-	HOST_GIVES("realloc", "realloc", MT_HOST_REALLOC, RDI | RSI),
-	HOST_GIVES("reallocarray", "reallocarray", MT_HOST_REALLOCARRAY, RDI | RSI | RDX),
-	HOST_GIVES("posix_memalign", "posix_memalign", MT_HOST_POSIX_MEMALIGN, RDI | RDX),
-	HOST_GIVES("aligned_alloc", "aligned_alloc", MT_HOST_MEMALIGN, RSI),
-	HOST_GIVES("memalign", "memalign", MT_HOST_MEMALIGN, RSI),
-	HOST_GIVES("valloc", "valloc", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("pvalloc", "pvalloc", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("malloc", "malloc", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("calloc", "calloc", MT_HOST_CALLOC, ARG_BIT(0) | ARG_BIT(1)),
+	HOST_GIVES("realloc", "realloc", MT_HOST_REALLOC, ARG_BIT(0) | ARG_BIT(1)),
+	HOST_GIVES("reallocarray", "reallocarray", MT_HOST_REALLOCARRAY, ARG_BIT(0) | ARG_BIT(1) | ARG_BIT(2)),
+	HOST_GIVES("posix_memalign", "posix_memalign", MT_HOST_POSIX_MEMALIGN, ARG_BIT(0) | ARG_BIT(2)),
+	HOST_GIVES("aligned_alloc", "aligned_alloc", MT_HOST_MEMALIGN, ARG_BIT(1)),
+	HOST_GIVES("memalign", "memalign", MT_HOST_MEMALIGN, ARG_BIT(1)),
+	HOST_GIVES("valloc", "valloc", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("pvalloc", "pvalloc", MT_HOST_MALLOC, ARG_BIT(0)),
 	HOST_TAKES("cfree", "cfree", MT_HOST_CFREE),
 	HOST_TAKES("free_sized", "free_sized", MT_HOST_FREE_SIZED),
 	HOST_TAKES("free_aligned_sized", "free_aligned_sized", MT_HOST_FREE_SIZED_ALIGNED),
 	/* jemalloc's own */
-	HOST_GIVES("mallocx", "mallocx", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("rallocx", "rallocx", MT_HOST_REALLOC, RDI | RSI),
+	HOST_GIVES("mallocx", "mallocx", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("rallocx", "rallocx", MT_HOST_REALLOC, ARG_BIT(0) | ARG_BIT(1)),
 	HOST_TAKES("dallocx", "dallocx", MT_HOST_DALLOCX),
 	HOST_TAKES("sdallocx", "sdallocx", MT_HOST_SDALLOCX),
 	/* mimalloc's own; the others are aliases of the C library's names or go through them */
-	HOST_GIVES("mi_malloc", "mi_malloc", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("mi_malloc_small", "mi_malloc_small", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("mi_zalloc", "mi_zalloc", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("mi_zalloc_small", "mi_zalloc_small", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("mi_calloc", "mi_calloc", MT_HOST_CALLOC, RDI | RSI),
-	HOST_GIVES("mi_mallocn", "mi_mallocn", MT_HOST_CALLOC, RDI | RSI),
-	HOST_GIVES("mi_realloc", "mi_realloc", MT_HOST_REALLOC, RDI | RSI),
-	HOST_GIVES("mi_reallocn", "mi_reallocn", MT_HOST_REALLOCARRAY, RDI | RSI | RDX),
-	HOST_GIVES("mi_malloc_aligned", "mi_malloc_aligned", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("mi_zalloc_aligned", "mi_zalloc_aligned", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("mi_calloc_aligned", "mi_calloc_aligned", MT_HOST_CALLOC, RDI | RSI),
-	HOST_GIVES("mi_realloc_aligned", "mi_realloc_aligned", MT_HOST_REALLOC, RDI | RSI),
-	HOST_GIVES("mi_new", "mi_new", MT_HOST_MI_NEW, RDI),
-	HOST_GIVES("mi_new_nothrow", "mi_new_nothrow", MT_HOST_MALLOC, RDI),
-	HOST_GIVES("mi_new_aligned", "mi_new_aligned", MT_HOST_MI_NEW_ALIGNED, RDI),
-	HOST_GIVES("mi_new_aligned_nothrow", "mi_new_aligned_nothrow", MT_HOST_MALLOC, RDI),
+	HOST_GIVES("mi_malloc", "mi_malloc", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("mi_malloc_small", "mi_malloc_small", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("mi_zalloc", "mi_zalloc", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("mi_zalloc_small", "mi_zalloc_small", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("mi_calloc", "mi_calloc", MT_HOST_CALLOC, ARG_BIT(0) | ARG_BIT(1)),
+	HOST_GIVES("mi_mallocn", "mi_mallocn", MT_HOST_CALLOC, ARG_BIT(0) | ARG_BIT(1)),
+	HOST_GIVES("mi_realloc", "mi_realloc", MT_HOST_REALLOC, ARG_BIT(0) | ARG_BIT(1)),
+	HOST_GIVES("mi_reallocn", "mi_reallocn", MT_HOST_REALLOCARRAY, ARG_BIT(0) | ARG_BIT(1) | ARG_BIT(2)),
+	HOST_GIVES("mi_malloc_aligned", "mi_malloc_aligned", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("mi_zalloc_aligned", "mi_zalloc_aligned", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("mi_calloc_aligned", "mi_calloc_aligned", MT_HOST_CALLOC, ARG_BIT(0) | ARG_BIT(1)),
+	HOST_GIVES("mi_realloc_aligned", "mi_realloc_aligned", MT_HOST_REALLOC, ARG_BIT(0) | ARG_BIT(1)),
+	HOST_GIVES("mi_new", "mi_new", MT_HOST_MI_NEW, ARG_BIT(0)),
+	HOST_GIVES("mi_new_nothrow", "mi_new_nothrow", MT_HOST_MALLOC, ARG_BIT(0)),
+	HOST_GIVES("mi_new_aligned", "mi_new_aligned", MT_HOST_MI_NEW_ALIGNED, ARG_BIT(0)),
+	HOST_GIVES("mi_new_aligned_nothrow", "mi_new_aligned_nothrow", MT_HOST_MALLOC, ARG_BIT(0)),
 	HOST_TAKES("mi_free", "mi_free", MT_HOST_FREE),
 	HOST_TAKES("mi_free_size", "mi_free_size", MT_HOST_FREE_SIZED),
 	HOST_TAKES("mi_free_aligned", "mi_free_aligned", MT_HOST_FREE_SIZED_ALIGNED),
 	HOST_TAKES("mi_free_size_aligned", "mi_free_size_aligned", MT_HOST_FREE_SIZED_ALIGNED),
 	/* operator new and delete, where the allocator brings its own */
 #define HOST_NEW(tail, how, fn, array)                                                                              \
-	HOST_GIVES("_Znwm" tail, "operator new" how, fn, RDI),                                                      \
-		HOST_GIVES("_Znam" tail, "operator new[]" how, array, RDI)
+	HOST_GIVES("_Znwm" tail, "operator new" how, fn, ARG_BIT(0)),                                                      \
+		HOST_GIVES("_Znam" tail, "operator new[]" how, array, ARG_BIT(0))
 	HOST_NEW("", "", MT_HOST_NEW, MT_HOST_NEW_ARRAY),
 	HOST_NEW("RKSt9nothrow_t", " (nothrow)", MT_HOST_MALLOC, MT_HOST_MALLOC),
 	HOST_NEW("St11align_val_t", " (aligned)", MT_HOST_NEW_ALIGNED, MT_HOST_NEW_ARRAY_ALIGNED),
@@ -184,7 +178,7 @@ _Static_assert(ROWS_CNT <= CATALOG_ROWS_MAX, "rows_found has a byte for each");
 
 /*
  * The return probe of a malloc-like function sits on the same instruction as its entry probe: the
- * kernel takes the return address from where rsp points, which `needs_ret_addr` has kept valid, and
+ * kernel takes the return address from where it was at the entry, which `needs_ret_addr` has kept valid, and
  * one trap then serves both.
  */
 static int add_return(struct builder *b, struct site site, const char *shown)
@@ -353,70 +347,4 @@ void catalog__cover(struct builder *b)
 	cover_source(b, SRC_FRAMEWORK);
 	cover_source(b, SRC_REGIONS);
 	cover_source(b, SRC_HOST);
-}
-
-/* --- who provides malloc ---------------------------------------------------------------------------------
- */
-
-void catalog__facts(struct host_facts *ret, const struct elf *e)
-{
-	struct elf_sym sym;
-
-	ret->has_malloc = elf__find_symbol(e, "malloc", &sym) == 0 && sym.type == STT_FUNC && sym.is_exec &&
-			  elf__find_symbol(e, "free", &sym) == 0 && sym.type == STT_FUNC;
-	ret->is_libc = elf__find_symbol(e, "__libc_start_main", &sym) == 0;
-	ret->has_reallocarray = elf__find_symbol(e, "reallocarray", &sym) == 0;
-}
-
-static int is_known_allocator(const char *base)
-{
-	static const char *const known[] = { "jemalloc", "tcmalloc", "mimalloc",
-					     "snmalloc", "scudo",    "hoard" };
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-		if (strstr(base, known[i]))
-			return 1;
-	return 0;
-}
-
-/*
- * The first definition in the linker's order wins: the program, preloaded libraries, needed ones. That
- * order is not in maps, but libraries are mapped from the top down: one that was there before the C
- * library lies above it. One that lies below was loaded later and serves only itself, unless it is
- * an allocator by name (address space layouts differ).
- */
-int catalog__choose_host(struct builder *b, struct err *err)
-{
-	const struct lib *libs, *libc = NULL, *other = NULL, *exe = NULL, *known = NULL;
-	size_t cnt = target__libs(b->target, &libs);
-
-	for (size_t i = 0; i < cnt; i++) {
-		const struct file_facts *file = NULL;
-
-		if (strncmp(libs[i].base, "ld-", 3))
-			file = builder__facts(b, &libs[i]);
-		if (!file || !file->host.has_malloc)
-			continue;
-		if (libs[i].is_exe)
-			exe = &libs[i];
-		else if (is_known_allocator(libs[i].base))
-			known = &libs[i];
-		else if (file->host.is_libc)
-			libc = &libs[i];
-		else
-			other = &libs[i]; /* the highest one: the first loaded */
-	}
-	if (!target__alive(b->target))
-		return err_set(err, -ESRCH, "process %d has ended", (int)target__pid(b->target));
-	if (exe)
-		b->host_lib = exe;
-	else if (known)
-		b->host_lib = known;
-	else if (other && (!libc || other->exec_start > libc->exec_start))
-		b->host_lib = other;
-	else
-		b->host_lib = libc;
-	if (b->host_lib && !builder__facts(b, b->host_lib)->host.has_reallocarray)
-		b->reallocarray_lib = libc;
-	return 0;
 }

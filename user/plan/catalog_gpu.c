@@ -328,21 +328,18 @@ size_t gpu_rows(const struct gpu_row **ret)
 
 /* --- sites ---------------------------------------------------------------------------------------------- */
 
-static uint32_t reg_of(const struct mt_seg_arg *a)
+static uint32_t arg_of(const struct mt_seg_arg *a)
 {
-	static const uint32_t regs[6] = { REG_BIT(MT_REG_RDI), REG_BIT(MT_REG_RSI), REG_BIT(MT_REG_RDX),
-					  REG_BIT(MT_REG_RCX), REG_BIT(MT_REG_R8),  REG_BIT(MT_REG_R9) };
-
-	return a->form != MT_SEG_NO && a->where < 6 ? regs[a->where] : 0;
+	return a->form != MT_SEG_NO && a->where < MT_ARG_REGS ? ARG_BIT(a->where) : 0;
 }
 
-static uint32_t regs_of(const struct mt_seg_spec *s)
+static uint32_t args_of(const struct mt_seg_spec *s)
 {
-	uint32_t regs = reg_of(&s->addr) | reg_of(&s->aux) | reg_of(&s->dev) | reg_of(&s->asked);
+	uint32_t args = arg_of(&s->addr) | arg_of(&s->aux) | arg_of(&s->dev) | arg_of(&s->asked);
 
 	for (int i = 0; i < MT_SEG_FACTORS; i++)
-		regs |= reg_of(&s->size[i]);
-	return regs;
+		args |= arg_of(&s->size[i]);
+	return args;
 }
 
 int gpu__add_spec(struct plan *plan, const struct mt_seg_spec *spec)
@@ -380,7 +377,7 @@ void gpu__at(struct plan *plan, const struct lib *lib)
 /* Entry and return on one instruction, as for the malloc family: one trap serves both. */
 static int add_row(struct builder *b, const struct gpu_row *row, const struct elf_sym *sym)
 {
-	struct prologue_need need = { regs_of(&row->spec), 1 };
+	struct prologue_need need = { args_of(&row->spec), 1 };
 	struct site site = { .prog = MT_PROG_SEG_ENTER, .source = SRC_SEGMENTS };
 	int spec, r;
 

@@ -1,152 +1,34 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/*
- * A return probe replaces the return address on the stack by the kernel's trampoline, and an exception
- * that unwinds past it finds no way on: std::terminate. So functions that may throw get no return probe.
- * Their `ret` instructions are probed instead: nothing is changed on the stack.
- *
- * From the entry all direct branches are followed, tail calls too, through the PLT into functions of the
- * same file. Calls are taken to come back; one that does not (it throws) is followed by padding or by
- * another function, whose rets are then found as well. That costs a trap there and no truth: the program
- * compares the stack pointer with that of the entry.
- */
 #include "plan/exits.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <stdlib.h>
 
-#include <Zydis/Zydis.h>
-
-#include "base/seed.h"
 #include "target/elf.h"
 
-#define BLOCKS_MAX 1024
-#define INSN_BYTES_MAX 15
-#define SLOTS_MAX 64 /* each is looked for among all relocations */
-#define SEEN_MAX (1u << 14) /* instructions; a power of 2 */
-
-struct walk {
-	const struct elf *elf;
-	ZydisDecoder dec;
-	uint64_t blocks[BLOCKS_MAX]; /* still to be walked */
-	size_t blocks_cnt;
-	uint64_t seen[SEEN_MAX]; /* addresses of instructions, a hash table; 0 = free */
-	size_t seen_cnt, slots_cnt;
-	uint64_t *rets;
-	int rets_cnt;
-};
-
-/* 1 if it is new, 0 if it was there, -E2BIG. */
-static int walk__see(struct walk *w, uint64_t vaddr)
+static const uint8_t *bytes_at(void *ctx, uint64_t vaddr, size_t most, size_t *ret_len)
 {
-	size_t i = hash_u64(vaddr) % SEEN_MAX;
+	uint64_t offset = elf__offset_of(ctx, vaddr);
 
-	for (; w->seen[i]; i = (i + 1) % SEEN_MAX)
-		if (w->seen[i] == vaddr)
-			return 0;
-	if (w->seen_cnt >= SEEN_MAX / 2)
-		return -E2BIG;
-	w->seen[i] = vaddr;
-	w->seen_cnt++;
-	return 1;
+	return offset == UINT64_MAX ? NULL : elf__bytes(ctx, offset, most, ret_len);
 }
 
-static int walk__later(struct walk *w, uint64_t vaddr)
+static int function_of(void *ctx, uint64_t slot, uint64_t *ret_vaddr)
 {
-	if (w->blocks_cnt == BLOCKS_MAX)
-		return -E2BIG;
-	w->blocks[w->blocks_cnt++] = vaddr;
-	return 0;
-}
-
-/* jmp *slot(%rip), as in a PLT: on in the function of that name, if this file has it. */
-static int walk__through_slot(struct walk *w, uint64_t slot)
-{
-	const char *name = w->slots_cnt++ < SLOTS_MAX ? elf__slot_symbol(w->elf, slot) : NULL;
+	const char *name = elf__slot_symbol(ctx, slot);
 	struct elf_sym sym;
 
-	if (!name || elf__find_symbol(w->elf, name, &sym) < 0 || !sym.is_exec)
-		return -ENOTSUP;
-	return walk__later(w, sym.vaddr);
-}
-
-static int walk__jump(struct walk *w, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *op, uint64_t at)
-{
-	if (op->type == ZYDIS_OPERAND_TYPE_IMMEDIATE && op->imm.is_relative)
-		return walk__later(w, at + in->length + (uint64_t)op->imm.value.s);
-	if (op->type == ZYDIS_OPERAND_TYPE_MEMORY && op->mem.base == ZYDIS_REGISTER_RIP)
-		return walk__through_slot(w, at + in->length + (uint64_t)op->mem.disp.value);
-	return -ENOTSUP;
-}
-
-static int is_padding(const ZydisDecodedInstruction *in)
-{
-	return in->mnemonic == ZYDIS_MNEMONIC_INT3 || in->mnemonic == ZYDIS_MNEMONIC_NOP;
-}
-
-/* One instruction. 1: the line goes on behind it, 0: it ends, or -errno. */
-static int walk__step(struct walk *w, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops, uint64_t at,
-		      int after_call)
-{
-	int r;
-
-	switch (in->meta.category) {
-	case ZYDIS_CATEGORY_RET:
-		if (w->rets_cnt == EXITS_MAX)
-			return -E2BIG;
-		w->rets[w->rets_cnt++] = elf__offset_of(w->elf, at);
-		return 0;
-	case ZYDIS_CATEGORY_UNCOND_BR: return walk__jump(w, in, &ops[0], at);
-	case ZYDIS_CATEGORY_COND_BR:
-		r = walk__jump(w, in, &ops[0], at);
-		return r < 0 ? r : 1;
-	default: break;
-	}
-	if (in->mnemonic == ZYDIS_MNEMONIC_UD2 || in->mnemonic == ZYDIS_MNEMONIC_HLT || (after_call && is_padding(in)))
-		return 0;
-	return 1;
-}
-
-static int walk__block(struct walk *w, uint64_t at)
-{
-	int after_call = 0, r = 1;
-
-	while (r == 1) {
-		ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-		ZydisDecodedInstruction in;
-		uint64_t offset = elf__offset_of(w->elf, at);
-		const uint8_t *code;
-		size_t len;
-
-		code = offset == UINT64_MAX ? NULL : elf__bytes(w->elf, offset, INSN_BYTES_MAX, &len);
-		if (!code || !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&w->dec, code, len, &in, ops)))
-			return after_call ? 0 : -ENOTSUP;
-		r = walk__see(w, at);
-		if (r != 1)
-			return r;
-		r = walk__step(w, &in, ops, at, after_call);
-		after_call = in.meta.category == ZYDIS_CATEGORY_CALL;
-		at += in.length;
-	}
-	return r;
+	if (!name || elf__find_symbol(ctx, name, &sym) < 0 || !sym.is_exec)
+		return -ENOENT;
+	*ret_vaddr = sym.vaddr;
+	return 0;
 }
 
 int exits_find(const struct elf *e, uint64_t vaddr, uint64_t *ret)
 {
-	struct walk *w = calloc(1, sizeof(*w));
-	int r = 0;
+	struct exits_code code = { (void *)(uintptr_t)e, bytes_at, function_of };
+	int cnt = exits_walk(&code, vaddr, ret);
 
-	if (!w)
-		return -ENOMEM;
-	w->elf = e;
-	w->rets = ret;
-	if (!ZYAN_SUCCESS(ZydisDecoderInit(&w->dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
-		r = -ENOTSUP;
-	if (!r)
-		r = walk__later(w, vaddr);
-	while (r >= 0 && w->blocks_cnt)
-		r = walk__block(w, w->blocks[--w->blocks_cnt]);
-	r = r < 0 ? r : w->rets_cnt;
-	free(w);
-	return r;
+	for (int i = 0; i < cnt; i++)
+		ret[i] = elf__offset_of(e, ret[i]);
+	return cnt;
 }

@@ -26,12 +26,9 @@
  * Libraries are looked at before the sites are planned, since c10's classes and the operators are in
  * different ones; static programs have them in one.
  */
-#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <Zydis/Zydis.h>
 
 #include "base/err.h"
 #include "base/seed.h"
@@ -40,11 +37,6 @@
 
 #define SLOTS	  8192 /* twice MT_FLOW_SPECS_MAX */
 #define CLASSES_MAX 256
-#define ACCESSOR_INSNS 8
-#define ACC_INSNS      48
-#define ACC_APPLY      "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE"
-#define RESIZE_INSNS   128
-#define NAME_OLD       "_ZNK5torch8autograd4Node4nameEv" /* otherwise …4nameB5cxx11Ev */
 #define NAME_SHORTER   24 /* std::string of the old ABI */
 
 _Static_assert(SLOTS >= 2 * MT_FLOW_SPECS_MAX && !(SLOTS & (SLOTS - 1)), "an open hash table");
@@ -78,106 +70,6 @@ static const struct {
 	      .optional_engaged = 0 } } },
 };
 
-static const struct {
-	const char *symbol;
-	enum mt_class class;
-} classes[] = {
-	{ "_ZTVN3c1010TensorImplE", MT_CLASS_PLAIN },
-	{ "_ZTVN3c1019UndefinedTensorImplE", MT_CLASS_UNDEFINED },
-	{ "_ZTVN2at16SparseTensorImplE", MT_CLASS_SPARSE },
-	{ "_ZTVN2at19SparseCsrTensorImplE", MT_CLASS_SPARSE },
-	{ "_ZTVN2at11QTensorImplE", MT_CLASS_QUANTIZED },
-	{ "_ZTVN2at17BatchedTensorImplE", MT_CLASS_OTHER },
-	{ "_ZTVN2at23FunctionalTensorWrapperE", MT_CLASS_OTHER },
-	{ "_ZTVN2at6native16NestedTensorImplE", MT_CLASS_NESTED },
-	{ "_ZTVN2at9functorch13TensorWrapperE", MT_CLASS_OTHER },
-	{ "_ZTVN2at9functorch17BatchedTensorImplE", MT_CLASS_OTHER },
-	{ "_ZTVN5torch4lazy13LTCTensorImplE", MT_CLASS_OTHER },
-	{ "_ZTVN5torch3jit5fuser6onednn14LlgaTensorImplE", MT_CLASS_OTHER },
-	{ "_ZTVN3c1011StorageImplE", MT_CLASS_STORAGE },
-	{ "_ZTVN2at17functionalization21FunctionalStorageImplE", MT_CLASS_STORAGE },
-	{ "_ZTVN5torch8autograd12AutogradMetaE", MT_CLASS_META },
-	{ "_ZTVN5torch8autograd22DifferentiableViewMetaE", MT_CLASS_META },
-};
-
-/* --- layout ---------------------------------------------------------------------------------------- */
-
-_Static_assert(sizeof(classes) / sizeof(*classes) <= FLOW_CLASSES_CNT, "facts have a place for each");
-
-static uint32_t reg_bit(ZydisRegister reg)
-{
-	ZydisRegister r = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
-
-	return r >= ZYDIS_REGISTER_RAX && r <= ZYDIS_REGISTER_R15 ? 1u << (r - ZYDIS_REGISTER_RAX) : 0;
-}
-
-/* What is lost to a callee: all but rbx, rsp, rbp, r12 to r15. */
-#define KEPT_BY_CALLS 0xf038u
-
-/* One instruction; `holds` are the registers that hold `this`, those after it are returned. */
-static uint32_t fields__insn(struct flow_fields *f, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops,
-			     uint32_t holds)
-{
-	uint32_t after = in->meta.category == ZYDIS_CATEGORY_CALL ? holds & KEPT_BY_CALLS : holds;
-	int is_copy = in->mnemonic == ZYDIS_MNEMONIC_MOV && ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-		      ops[1].size == 64 && (reg_bit(ops[1].reg.value) & holds);
-
-	for (int i = 0; i < in->operand_count; i++) {
-		const ZydisDecodedOperand *o = &ops[i];
-		int64_t at;
-
-		if (o->type == ZYDIS_OPERAND_TYPE_REGISTER && (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) {
-			after &= ~reg_bit(o->reg.value);
-			if (is_copy && i == 0)
-				after |= reg_bit(o->reg.value);
-		}
-		if (o->type != ZYDIS_OPERAND_TYPE_MEMORY || o->mem.index != ZYDIS_REGISTER_NONE ||
-		    !(reg_bit(o->mem.base) & holds))
-			continue;
-		at = o->mem.disp.value;
-		if (f->first < 0)
-			f->first = at;
-		if (at >= 0 && at < FLOW_FIELDS_BYTES)
-			f->bytes[at] |= (uint8_t)(o->size / 8);
-	}
-	return after;
-}
-
-/* Along the code as it lies, branches not taken, at most `max` instructions. */
-static void find_fields(const struct elf *e, const char *symbol, ZydisRegister this, int max, struct flow_fields *ret)
-{
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction in;
-	uint32_t holds = reg_bit(this);
-	const uint8_t *code;
-	struct elf_sym sym;
-	ZydisDecoder dec;
-	size_t len, at = 0;
-
-	*ret = (struct flow_fields){ .first = -1 };
-	if (elf__find_symbol(e, symbol, &sym) < 0 || sym.type != STT_FUNC || !sym.is_exec)
-		return;
-	code = elf__code(e, &sym, &len);
-	if (!code || !ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
-		return;
-	if (sym.size && len > sym.size)
-		len = sym.size;
-	for (int n = 0; n < max && at < len && holds; n++, at += in.length) {
-		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&dec, code + at, len - at, &in, ops)))
-			return;
-		holds = fields__insn(ret, &in, ops, holds);
-	}
-}
-
-/* Displacement of the first memory operand relative to `this`; -1: none. */
-static int64_t first_field(const struct elf *e, const char *symbol, ZydisRegister this, int max)
-{
-	struct flow_fields f;
-
-	find_fields(e, symbol, this, max, &f);
-	return f.first;
-}
-
 /* --- classes -------------------------------------------------------------------------------------------
  */
 
@@ -195,24 +87,11 @@ static int add_class(struct plan *p, uint64_t addr, enum mt_class class)
 	return 0;
 }
 
-/* Which optional the operators' signatures name. */
-static int find_optional(void *ctx, const struct elf_sym *sym)
-{
-	int *optional = ctx;
-
-	if (strncmp(sym->name, "_ZN2at4_ops", 11))
-		return 0;
-	if (!strstr(sym->name, "8optionalI"))
-		return 0;
-	*optional = strstr(sym->name, "St8optionalI") ? CALLCONV_STD : CALLCONV_OWN_OPTIONAL;
-	return 1;
-}
-
 struct begin {
 	struct builder *b;
 	int has_base, has_storage; /* vtables of c10::TensorImpl, c10::StorageImpl */
 	int64_t storage, meta, variable; /* fields of TensorImpl and AccumulateGrad */
-	struct flow_fields resized; /* fields of StorageImpl that are touched when it is resized */
+	struct code_fields resized; /* fields of StorageImpl that are touched when it is resized */
 	int has_old_strings;
 };
 
@@ -254,53 +133,27 @@ static const char *choose_layout(const struct begin *g, struct flow_layout *ret)
 	return NULL;
 }
 
-void flow__facts(struct flow_facts *ret, const struct elf *e, const struct lib *lib)
-{
-	struct elf_sym name;
-
-	*ret = (struct flow_facts){ .storage = -1, .meta = -1, .variable = -1, .optional = -1, .resized = { .first = -1 } };
-	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++) {
-		struct elf_sym sym;
-
-		if (elf__find_symbol(e, classes[i].symbol, &sym) < 0 || sym.type != STT_OBJECT)
-			continue;
-		ret->has_class |= 1u << i;
-		ret->classes[i] = sym.vaddr;
-		if (classes[i].class != MT_CLASS_PLAIN)
-			continue;
-		ret->storage = first_field(e, "_ZNK3c1010TensorImpl11has_storageEv", ZYDIS_REGISTER_RDI, ACCESSOR_INSNS);
-		ret->meta = first_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv", ZYDIS_REGISTER_RDI, ACCESSOR_INSNS);
-	}
-	if (!strstr(lib->base, "torch_cpu") && !lib->is_exe)
-		return;
-	elf__each_symbol(e, find_optional, &ret->optional);
-	find_fields(e, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm", ZYDIS_REGISTER_RDI, RESIZE_INSNS,
-		    &ret->resized);
-	ret->variable = first_field(e, ACC_APPLY, ZYDIS_REGISTER_RSI, ACC_INSNS);
-	ret->has_old_strings = elf__find_symbol(e, NAME_OLD, &name) == 0;
-}
-
 /* What a file says, at its place in this process. */
 static int begin_lib(struct begin *g, const struct lib *lib, const struct file_facts *file)
 {
 	const struct flow_facts *f = &file->flow;
 	uint64_t bias;
 
-	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++) {
+	for (size_t i = 0; i < flow_classes_cnt; i++) {
 		int r;
 
 		if (!(f->has_class >> i & 1) || elf_layout__bias(&file->code, lib->exec_start, lib->exec_off, &bias) < 0)
 			continue;
 		/* objects point behind the two words that open a vtable */
-		r = add_class(g->b->plan, bias + f->classes[i] + 16, classes[i].class);
+		r = add_class(g->b->plan, bias + f->classes[i] + 16, flow_classes[i].class);
 		if (r < 0)
 			return r;
-		if (classes[i].class == MT_CLASS_PLAIN) {
+		if (flow_classes[i].class == MT_CLASS_PLAIN) {
 			g->has_base = 1;
 			g->storage = f->storage;
 			g->meta = f->meta;
 		}
-		g->has_storage |= classes[i].class == MT_CLASS_STORAGE;
+		g->has_storage |= flow_classes[i].class == MT_CLASS_STORAGE;
 	}
 	if (f->optional >= 0)
 		g->b->flow_optional = f->optional;

@@ -20,7 +20,6 @@
 
 #include "plan/builder.h"
 #include "plan/callconv.h"
-#include "plan/guard.h"
 #include "plan/schema.h"
 
 #define OP_PREFIX     "_ZN2at4_ops"
@@ -190,7 +189,7 @@ static enum schema_effect effect_of(const struct builder *b, const struct schema
 
 static int add_op(struct ops *o, const struct elf_sym *sym, const char *op, size_t op_len)
 {
-	static const struct prologue_need need = { ARG_REGS_ALL, 1 };
+	static const struct prologue_need need = { ARGS_ALL, 1 };
 	struct builder *b = o->b;
 	struct site site = { .prog = MT_PROG_OP };
 	const struct schema *schema;
@@ -223,7 +222,7 @@ static int add_op(struct ops *o, const struct elf_sym *sym, const char *op, size
 static int add_apply(struct ops *o, const struct elf_sym *sym)
 {
 	static const struct prologue_need need = {
-		REG_BIT(MT_REG_RDI) | REG_BIT(MT_REG_RSI) | REG_BIT(MT_REG_RDX), 1
+		ARG_BIT(0) | ARG_BEHIND_RESULT(0) | ARG_BEHIND_RESULT(1), 1
 	};
 	static const char scope[] = "_ZN5torch8autograd";
 	struct builder *b = o->b;

@@ -230,7 +230,7 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 	int r = builder__read_usdt(b, opts, err);
 
 	if (r == 0 && (b->sources & SRC_HOST))
-		r = catalog__choose_host(b, err);
+		r = host__choose(b, err);
 	if (r == 0 && (b->sources & SRC_FLOW))
 		r = flow__begin(b, err);
 	for (size_t i = 0; r == 0 && i < cnt; i++)
@@ -277,8 +277,12 @@ static int builder__make(struct builder *b, int (*run)(struct builder *b, const 
 			 const struct plan_opts *opts, struct plan **ret, struct err *err)
 {
 	struct plan_cache *own = opts->cache ? NULL : plan_cache__new();
-	int r;
+	int r = arch__ready(err);
 
+	if (r < 0) {
+		plan_cache__free(own);
+		return r;
+	}
 	b->plan = calloc(1, sizeof(*b->plan));
 	b->cache = opts->cache ? opts->cache : own;
 	b->stop = opts->stop;

@@ -16,7 +16,7 @@
 
 #include "base/names.h"
 #include "memtrace/event.h"
-#include "plan/insn_class.h"
+#include "arch/arch.h"
 
 struct err;
 struct target;
@@ -42,8 +42,6 @@ const char *prog_name(enum mt_prog prog);	      /* "framework new", "op" …; "?
 /* "framework,ops" → bits; names of DESIGN that are not built yet give -ENOTSUP with a message. */
 int sources_parse(const char *text, unsigned *ret_mask, struct err *err);
 
-#define SITE_INSN_LEN 48
-
 struct site {
 	uint32_t lib;		 /* index into plan->libs */
 	uint32_t prog;		 /* enum mt_prog */
@@ -57,7 +55,7 @@ struct site {
 	uint8_t insn_class;	 /* enum insn_class */
 	uint8_t skipped;	 /* bytes after the symbol's first one */
 	uint16_t cost_ns;	 /* expected for one hit, by its class */
-	char insn[SITE_INSN_LEN]; /* "push %rbp" */
+	char insn[SITE_INSN_LEN]; /* as objdump has it */
 };
 
 struct plan_lib {
@@ -67,7 +65,7 @@ struct plan_lib {
 	uint64_t size, mtime_ns; /* as it was planned */
 };
 
-/* A site whose guard is known (plan/guard.h). */
+/* A site whose guard is known (arch/guard.h). */
 struct plan_guard {
 	uint64_t addr;
 	uint32_t site; /* index into plan->sites */

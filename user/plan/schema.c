@@ -13,7 +13,7 @@
  *
  * A linker may have merged one text into the end of another (Debian's torch 1.13: 21 operators; PyPI's 2.15: 39): then
  * several texts end like it, or an older copy stands alone. The code that registers the schemas has the address of each in
- * an instruction (`lea text(%rip), %rsi`), inside a longer text or not: it is asked then, and where it is not known (a
+ * an instruction, inside a longer text or not: it is asked then, and where it is not known (a
  * stripped library) the end that all agree on is taken.
  *
  * Parsing must survive default values: str a="\"'\\", int[2] x=[0,1], so it knows quotes, escapes and
@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base/array.h"
 
 #define ARROW ") -> "
@@ -406,26 +407,26 @@ static struct text text_at(const struct schema_index *x, uint64_t offset)
 	return t;
 }
 
-/*
- * Every byte that could begin `lea disp32(%rip), %r64` is taken for one: what is none would have to point to the very
- * beginning of a schema of the name that is looked for.
- */
+struct taking {
+	struct schema_index *index;
+	uint64_t data_vaddr;
+};
+
+/* What is no address would have to point to the very beginning of a schema of the name that is looked for. */
+static int take_address(void *ctx, uint64_t addr)
+{
+	struct taking *k = ctx;
+	struct text t = text_at(k->index, addr - k->data_vaddr);
+
+	return t.len ? entries__add(&k->index->registered, t) : 0;
+}
+
 static int schema_index__scan_code(struct schema_index *x, const struct schema_code *c)
 {
-	enum { LEA_BYTES = 7 };
+	struct taking k = { x, c->data_vaddr };
 
-	for (size_t i = 0; i + LEA_BYTES <= c->len; i++) {
-		const uint8_t *at = c->code + i;
-		struct text t;
-		int32_t disp;
-
-		if ((at[0] & 0xfb) != 0x48 || at[1] != 0x8d || (at[2] & 0xc7) != 0x05)
-			continue;
-		memcpy(&disp, at + 3, sizeof(disp));
-		t = text_at(x, c->vaddr + i + LEA_BYTES + (uint64_t)(int64_t)disp - c->data_vaddr);
-		if (t.len && entries__add(&x->registered, t) < 0)
-			return -ENOMEM;
-	}
+	if (code_addresses(c->code, c->len, c->vaddr, take_address, &k) < 0)
+		return -ENOMEM;
 	entries__sort(&x->registered);
 	return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * Where threads keep two variables of torch's. No symbol says it: thread-local variables of a library are reached through
  * __tls_get_addr, whose argument is a slot that the loader fills in. So exported functions that do nothing but return them
- * are read: lea slot(%rip),%rdi; call __tls_get_addr; mov disp(%rax),%rax.
+ * are read.
  *
  * at::sequence_number::peek(), and c10::GradMode::is_enabled(), which in 2.13 asks AutogradState::get_tls_state()
  * first. Code of another form (a static build, TLS descriptors) gives nothing, and what rests on it is not known.
@@ -10,102 +10,25 @@
 #include <errno.h>
 #include <string.h>
 
-#include <Zydis/Zydis.h>
-
 #include "plan/plan.h"
 #include "target/elf.h"
 #include "target/target.h"
 
-#define INSNS_MAX 24
-#define DISP_MAX 65536
-
-/* What a function that returns a thread's variable does, as far as it matters. */
-struct accessor {
-	uint64_t slot;	  /* vaddr; 0: none */
-	uint64_t add;	  /* to what __tls_get_addr returns */
-	int64_t field;	  /* displacement of the first read through %rax behind a call; -1: none */
-};
-
-struct reader {
-	struct accessor a;
-	int calls;
-	uint64_t lea; /* of the %rdi before the next call */
-};
-
-static int is_rax(ZydisRegister reg)
+static int read_accessor(const struct elf *e, const char *symbol, struct code_accessor *ret)
 {
-	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg) == ZYDIS_REGISTER_RAX;
-}
-
-static void on_lea(struct reader *r, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops, uint64_t at)
-{
-	if (ops[0].reg.value == ZYDIS_REGISTER_RDI && ops[1].mem.base == ZYDIS_REGISTER_RIP)
-		r->lea = at + in->length + (uint64_t)ops[1].mem.disp.value;
-	else if (r->calls && is_rax(ops[0].reg.value) && is_rax(ops[1].mem.base))
-		r->a.add += (uint64_t)ops[1].mem.disp.value;
-}
-
-/* 1: it returns. */
-static int reader__insn(struct reader *r, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops, uint64_t at)
-{
-	switch (in->mnemonic) {
-	case ZYDIS_MNEMONIC_LEA:
-		on_lea(r, in, ops, at);
-		break;
-	case ZYDIS_MNEMONIC_CALL:
-		r->calls++;
-		if (r->lea)
-			r->a.slot = r->lea;
-		r->lea = 0;
-		break;
-	case ZYDIS_MNEMONIC_ADD:
-		if (ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER && is_rax(ops[0].reg.value) &&
-		    ops[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
-			r->a.add += ops[1].imm.value.u;
-		break;
-	case ZYDIS_MNEMONIC_MOV:
-	case ZYDIS_MNEMONIC_MOVZX:
-		if (r->calls && r->a.field < 0 && ops[1].type == ZYDIS_OPERAND_TYPE_MEMORY && is_rax(ops[1].mem.base) &&
-		    ops[1].mem.index == ZYDIS_REGISTER_NONE)
-			r->a.field = ops[1].mem.disp.value;
-		break;
-	case ZYDIS_MNEMONIC_RET:
-		return 1;
-	default:
-		break;
-	}
-	return 0;
-}
-
-static int read_accessor(const struct elf *e, const char *symbol, struct accessor *ret)
-{
-	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-	struct reader r = { .a = { .field = -1 } };
-	ZydisDecodedInstruction in;
 	const uint8_t *code;
 	struct elf_sym sym;
-	ZydisDecoder dec;
-	size_t len, at = 0;
+	size_t len;
 
 	if (elf__find_symbol(e, symbol, &sym) < 0 || !sym.is_exec)
 		return -ENOENT;
 	code = elf__code(e, &sym, &len);
-	if (!code || !ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
-		return -ENOENT;
-	for (int n = 0; n < INSNS_MAX && at < len; n++, at += in.length) {
-		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&dec, code + at, len - at, &in, ops)))
-			break;
-		if (reader__insn(&r, &in, ops, sym.vaddr + at)) {
-			*ret = r.a;
-			return r.calls && r.a.add < DISP_MAX && r.a.field < DISP_MAX ? 0 : -ENOENT;
-		}
-	}
-	return -ENOENT;
+	return code ? code_accessor(code, len, sym.vaddr, ret) : -ENOENT;
 }
 
 static void find_seq(const struct elf *e, uint64_t bias, struct tls_place *ret)
 {
-	struct accessor a;
+	struct code_accessor a;
 
 	if (!read_accessor(e, "_ZN2at15sequence_number4peekEv", &a) && a.slot && a.field >= 0 && !a.add)
 		*ret = (struct tls_place){ a.slot + bias, (uint64_t)a.field };
@@ -113,7 +36,7 @@ static void find_seq(const struct elf *e, uint64_t bias, struct tls_place *ret)
 
 static void find_grad(const struct elf *e, uint64_t bias, struct tls_place *ret)
 {
-	struct accessor is, state = { .field = -1 };
+	struct code_accessor is, state = { .field = -1 };
 
 	if (read_accessor(e, "_ZN3c108GradMode10is_enabledEv", &is) || is.field < 0 || is.add)
 		return;

@@ -22,7 +22,7 @@
 
 #include "base/err.h"
 #include "plan/builder.h"
-#include "plan/sdt_args.h"
+#include "arch/arch.h"
 
 #define NO USDT_NO_ARG
 #define SITE_BYTES 32 /* the instruction of a site and the one behind it */

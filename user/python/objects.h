@@ -27,7 +27,7 @@ enum py_dict_place {
 	PY_DICT_INLINE = 3,    /* 3.13: dict at -24, values behind the object */
 };
 
-/* x86-64, builds with a GIL, by offsetof() in each version's headers. */
+/* Builds with a GIL and pointers of eight bytes, by offsetof() in each version's headers. */
 struct py_object_offsets {
 	uint8_t minor;
 	uint8_t dict_place;    /* enum py_dict_place */

@@ -2,7 +2,7 @@
 /*
  * offsets: where CPython keeps what is read of threads, frames and code objects, by version, in bytes.
  *
- * x86-64, builds with a GIL. Taken by offsetof() from each version's own headers; a minor version never
+ * Builds with a GIL and pointers of eight bytes. Taken by offsetof() from each version's own headers; a minor version never
  * changes them. A version that is not here is refused, never guessed.
  */
 #ifndef MT_PYTHON_OFFSETS_H

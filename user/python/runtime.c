@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base/err.h"
 #include "target/door.h"
 #include "target/elf.h"
 #include "target/target.h"
 
 #define THREADS_TRIED 64
-#define TSD_TABLE_GLIBC 0x510 /* struct pthread, specific[]: glibc 2.34 to 2.40 at least */
 #define TSD_TABLE_MAX 8192
 #define TSD_BLOCKS 32	      /* tables of … */
 #define TSD_SLOTS 32	      /* keys each */
@@ -138,11 +138,11 @@ int py_runtime__first_thread(const struct py_runtime *rt, const struct py_mem *m
 	return 0;
 }
 
-static int find_key(const struct py_mem *mem, uint64_t fs, uint32_t table, uint64_t tstate, uint32_t *ret_key)
+static int find_key(const struct py_mem *mem, uint64_t thread, uint32_t table, uint64_t tstate, uint32_t *ret_key)
 {
 	uint64_t blocks[TSD_BLOCKS], slots[TSD_SLOTS][2];
 
-	if (py_mem__read(mem, fs + table, blocks, sizeof(blocks)))
+	if (py_mem__read(mem, thread + table, blocks, sizeof(blocks)))
 		return -EAGAIN;
 	for (uint32_t b = 0; b < TSD_BLOCKS; b++) {
 		if (!py_plausible(blocks[b]) || py_mem__read(mem, blocks[b], slots, sizeof(slots)))
@@ -180,18 +180,18 @@ static uint32_t table_of_libc(const struct target *t, const struct py_mem *mem)
 		if (addr && !py_mem__read(mem, addr, desc, sizeof(desc)) && desc[2] < TSD_TABLE_MAX && !(desc[2] & 7))
 			return desc[2];
 	}
-	return TSD_TABLE_GLIBC;
+	return arch.pthread_specific;
 }
 
 static int find_key_of(const struct py_runtime *rt, const struct py_mem *mem, uint64_t interp, uint32_t table,
 		       uint32_t *ret_key)
 {
-	uint64_t tstate, fs;
+	uint64_t tstate, thread;
 	int r = py_runtime__first_thread(rt, mem, interp, &tstate);
 
 	for (unsigned i = 0; !r && tstate && i < THREADS_TRIED; i++) {
-		fs = py_mem__ptr(mem, tstate + rt->at->tstate_thread_id);
-		if (fs && !find_key(mem, fs, table, tstate, ret_key))
+		thread = py_mem__ptr(mem, tstate + rt->at->tstate_thread_id);
+		if (thread && !find_key(mem, thread, table, tstate, ret_key))
 			return 0;
 		tstate = py_mem__ptr(mem, tstate + rt->at->tstate_next);
 	}

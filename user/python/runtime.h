@@ -35,7 +35,7 @@ struct py_runtime {
  */
 int py_runtime__find(struct py_runtime *ret, const struct target *t, const struct py_mem *mem, struct err *err);
 
-/* Where in a thread's memory, from its %fs: the table of `table + 8 * (key / 32)`, of 32 {sequence, value}. */
+/* Where in a thread's memory, from its struct pthread: the table of `table + 8 * (key / 32)`, of 32 {sequence, value}. */
 struct py_tsd {
 	uint32_t table, key;
 };

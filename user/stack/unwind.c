@@ -3,19 +3,16 @@
 
 #include <string.h>
 
-_Static_assert((int)MT_STACK_RIP == CFI_RIP && (int)MT_STACK_RSP == CFI_RSP && (int)MT_STACK_RBP == CFI_RBP &&
-		       (int)MT_STACK_RBX == CFI_RBX && (int)MT_STACK_R12 == CFI_R12 && (int)MT_STACK_R15 == CFI_R15 &&
-		       (int)MT_STACK_REGS == CFI_REGS,
-	       "the wire's registers are the unwinder's");
+#include "arch/arch.h"
 
 struct frame {
-	uint64_t regs[CFI_REGS];
+	uint64_t regs[MT_STACK_REGS];
 	unsigned known; /* bits */
 };
 
 static int word_at(const struct unwind *u, uint64_t addr, uint64_t *ret)
 {
-	uint64_t off = addr - u->regs[MT_STACK_RSP];
+	uint64_t off = addr - u->regs[MT_STACK_SP];
 
 	if (u->bytes_cnt < sizeof(*ret) || off > u->bytes_cnt - sizeof(*ret))
 		return -1;
@@ -25,13 +22,13 @@ static int word_at(const struct unwind *u, uint64_t addr, uint64_t *ret)
 
 static int cfa_of(const struct unwind *u, const struct frame *f, const struct cfi_row *row, uint64_t *ret)
 {
-	if (row->cfa_reg >= CFI_REGS || !(f->known >> row->cfa_reg & 1))
+	if (row->cfa_reg >= MT_STACK_REGS || !(f->known >> row->cfa_reg & 1))
 		return -1;
 	*ret = f->regs[row->cfa_reg] + (uint64_t)row->cfa_off;
 	if (row->cfa == CFI_CFA_DEREF)
 		return word_at(u, *ret, ret);
-	if (row->cfa == CFI_CFA_PLT && (f->regs[CFI_RIP] & 15) >= 11)
-		*ret += 8;
+	if (row->cfa == CFI_CFA_PLT)
+		*ret += arch__plt_shift(f->regs[MT_STACK_PC]);
 	return 0;
 }
 
@@ -46,7 +43,7 @@ static void restore(const struct unwind *u, struct frame *next, const struct fra
 		is_known = f->known >> reg & 1;
 	} else {
 		if (rule->how == CFI_AT_REG) {
-			is_known = rule->reg < CFI_REGS && (f->known >> rule->reg & 1);
+			is_known = rule->reg < MT_STACK_REGS && (f->known >> rule->reg & 1);
 			base = is_known ? f->regs[rule->reg] : 0;
 		}
 		is_known = is_known && rule->how != CFI_UNDEFINED &&
@@ -58,34 +55,34 @@ static void restore(const struct unwind *u, struct frame *next, const struct fra
 /* 1: *f is the caller now; 0: there is none; -1: it cannot be told. */
 static int step(const struct unwind *u, struct frame *f, const struct cfi_row *row)
 {
-	struct frame next = { .known = 1u << CFI_RSP };
+	struct frame next = { .known = 1u << MT_STACK_SP };
 	uint64_t cfa;
 
-	if (row->regs[CFI_RIP].how == CFI_UNDEFINED)
+	if (row->regs[MT_STACK_PC].how == CFI_UNDEFINED)
 		return 0;
 	/* A caller's frame lies above: also what ends every loop. */
-	if (cfa_of(u, f, row, &cfa) || cfa <= f->regs[CFI_RSP])
+	if (cfa_of(u, f, row, &cfa) || cfa <= f->regs[MT_STACK_SP])
 		return -1;
-	next.regs[CFI_RSP] = cfa;
-	for (unsigned reg = 0; reg < CFI_REGS; reg++)
-		if (reg != CFI_RSP)
+	next.regs[MT_STACK_SP] = cfa;
+	for (unsigned reg = 0; reg < MT_STACK_REGS; reg++)
+		if (reg != MT_STACK_SP)
 			restore(u, &next, f, reg, &row->regs[reg], cfa);
-	if (!(next.known >> CFI_RIP & 1) || row->regs[CFI_RIP].how == CFI_SAME)
+	if (!(next.known >> MT_STACK_PC & 1) || row->regs[MT_STACK_PC].how == CFI_SAME)
 		return -1;
 	*f = next;
-	return f->regs[CFI_RIP] != 0;
+	return f->regs[MT_STACK_PC] != 0;
 }
 
 size_t unwind(const struct unwind *u, uint64_t *pcs, size_t max, int *ret_cut)
 {
-	struct frame f = { .known = (1u << CFI_REGS) - 1 };
+	struct frame f = { .known = (1u << MT_STACK_REGS) - 1 };
 	int is_return = u->is_return, r = 1;
 	struct cfi_row row;
 	size_t n = 0;
 
 	memcpy(f.regs, u->regs, sizeof(f.regs));
 	while (r > 0 && n < max) {
-		uint64_t pc = f.regs[CFI_RIP] - (uint64_t)is_return;
+		uint64_t pc = f.regs[MT_STACK_PC] - (uint64_t)is_return;
 
 		pcs[n++] = pc;
 		if (u->row(u->ctx, pc, &row) < 0) {

@@ -16,8 +16,8 @@
 
 struct unwind {
 	uint64_t regs[MT_STACK_REGS];
-	int is_return;	      /* rip is where a call returned to, not where something is executed */
-	const uint8_t *bytes; /* from regs[RSP] upwards */
+	int is_return;	      /* the program counter is where a call returned to, not where something is executed */
+	const uint8_t *bytes; /* from the stack pointer upwards */
 	size_t bytes_cnt;
 	/* The rule at a code address; < 0: not known. */
 	int (*row)(void *ctx, uint64_t pc, struct cfi_row *ret);

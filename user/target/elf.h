@@ -2,7 +2,7 @@
 /*
  * elf: symbols, SDT notes and read-only data of one ELF file, never read whole.
  *
- * x86-64 little-endian ELF64 only (-ENOEXEC otherwise, with a message that says what it is). Looks
+ * Little-endian ELF64 of this processor only (-ENOEXEC otherwise, with a message that says what it is). Looks
  * names up through the GNU hash table (SysV hash or a scan where there is none), so that one symbol
  * of a 430 MB library costs microseconds; .symtab is used only where .dynsym has nothing (static
  * programs). Every offset, count and string from the file is bounds-checked: files are hostile.
@@ -35,7 +35,7 @@ struct elf_sym {
 };
 
 struct sdt_note {
-	const char *provider, *name, *args; /* args in the syntax of sys/sdt.h, "8@%rdi -4@$3" */
+	const char *provider, *name, *args; /* args in the syntax of sys/sdt.h (arch/sdt_args.h) */
 	uint64_t pc_offset;	  /* file offset of the probe's nop */
 	uint64_t semaphore_offset; /* file offset of its semaphore (16 bit counter), 0 = none */
 };

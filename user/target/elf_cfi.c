@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "target/elf.h"
 #include "target/elf_file.h"
 
@@ -151,7 +152,7 @@ static int cie_at(const struct elf *e, uint64_t vaddr, struct cie *ret)
 			return -EBADMSG;
 	ret->code_align = cur__uleb(&c);
 	ret->data_align = cur__sleb(&c);
-	if (cur__uleb(&c) != 16)
+	if (cur__uleb(&c) != arch.dwarf_return)
 		return -ENOTSUP;
 	if (text[0] == 'z') {
 		ret->has_aug = 1;
@@ -262,17 +263,7 @@ static int fde_find(const struct elf *e, uint64_t vaddr, uint64_t *ret)
 
 static unsigned reg_of(uint64_t dwarf)
 {
-	switch (dwarf) {
-	case 3: return CFI_RBX;
-	case 6: return CFI_RBP;
-	case 7: return CFI_RSP;
-	case 12: return CFI_R12;
-	case 13: return CFI_R13;
-	case 14: return CFI_R14;
-	case 15: return CFI_R15;
-	case 16: return CFI_RIP;
-	default: return CFI_OTHER;
-	}
+	return dwarf < sizeof(arch.dwarf_regs) && arch.dwarf_regs[dwarf] ? arch.dwarf_regs[dwarf] - 1u : CFI_OTHER;
 }
 
 struct run {
@@ -323,17 +314,14 @@ static struct cur cur__block(struct cur *c)
 
 enum { OP_DEREF = 0x06, OP_BREG0 = 0x70 };
 
-/* The linkage table's: rsp + 8, and 8 more from the 11th byte of an entry of 16 on. */
-static const uint8_t plt_expression[] = { 0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22 };
-
 static void run__cfa_expression(struct run *r, struct cur b)
 {
 	size_t len = (size_t)(b.end - b.p);
 	unsigned reg;
 	int64_t off;
 
-	if (len == sizeof(plt_expression) && !memcmp(b.p, plt_expression, len)) {
-		run__cfa(r, CFI_CFA_PLT, CFI_RSP, 8);
+	if (len && len == arch.plt_cfa_len && !memcmp(b.p, arch.plt_cfa, len)) {
+		run__cfa(r, CFI_CFA_PLT, MT_STACK_SP, 8);
 		return;
 	}
 	reg = len ? reg_of(b.p[0] - (unsigned)OP_BREG0) : CFI_OTHER;

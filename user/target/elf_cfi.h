@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * elf_cfi: how to get from a frame to the one that called it, from a file's .eh_frame (DWARF call frame
- * information, x86-64). Not libdw: one row costs some 100 ns here and none of the file is copied; and
+ * information). Not libdw: one row costs some 100 ns here and none of the file is copied; and
  * every bound is ours to check and to fuzz.
  *
  * Known are the rules that compilers and linkers write: CFA = register + offset, one memory word at
@@ -13,16 +13,17 @@
 
 #include <stdint.h>
 
+#include "memtrace/arch.h"
+
 struct elf;
 
-/* Those that functions keep for their callers, and the two that are the frame itself. */
-enum cfi_reg { CFI_RIP, CFI_RSP, CFI_RBP, CFI_RBX, CFI_R12, CFI_R13, CFI_R14, CFI_R15, CFI_REGS, CFI_OTHER = CFI_REGS };
+#define CFI_OTHER MT_STACK_REGS /* none of those that a stack is unwound from (enum mt_stack_reg) */
 
 enum cfi_how {
 	CFI_SAME = 0,	/* as it is */
 	CFI_AT_CFA,	/* in memory at CFA + off */
 	CFI_AT_REG,	/* in memory at reg + off */
-	CFI_UNDEFINED,	/* gone; of RIP: this frame is the outermost */
+	CFI_UNDEFINED,	/* gone; of the program counter: this frame is the outermost */
 };
 
 enum cfi_cfa { CFI_CFA_REG = 0, CFI_CFA_DEREF, CFI_CFA_PLT };
@@ -30,15 +31,15 @@ enum cfi_cfa { CFI_CFA_REG = 0, CFI_CFA_DEREF, CFI_CFA_PLT };
 struct cfi_rule {
 	int32_t off;
 	uint8_t how; /* enum cfi_how */
-	uint8_t reg; /* enum cfi_reg */
+	uint8_t reg; /* enum mt_stack_reg */
 };
 
 struct cfi_row {
-	struct cfi_rule regs[CFI_REGS]; /* RSP's is not used: it becomes the CFA */
+	struct cfi_rule regs[MT_STACK_REGS]; /* the stack pointer's is not used: it becomes the CFA */
 	int32_t cfa_off;
 	uint8_t cfa;	 /* enum cfi_cfa */
-	uint8_t cfa_reg; /* enum cfi_reg */
-	uint8_t is_signal; /* frame of a signal handler's caller: its rip was not a call's */
+	uint8_t cfa_reg; /* enum mt_stack_reg */
+	uint8_t is_signal; /* frame of a signal handler's caller: its place is no call's */
 };
 
 /* The row that holds at vaddr. 0, -ENOENT: nothing is said of it, -ENOTSUP, -EBADMSG: damaged. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base/err.h"
 #include "target/elf.h"
 #include "target/elf_file.h"
@@ -69,8 +70,8 @@ static int elf__parse(struct elf *e, const char *label, struct err *err)
 		return err_set(err, -EIO, "cannot read %s: %s", label, wrong);
 	if (!wrong) {
 		memcpy(&e->ehdr, head, sizeof(e->ehdr));
-		if (e->ehdr.e_machine != EM_X86_64)
-			wrong = "it is for another processor than x86-64";
+		if (e->ehdr.e_machine != arch.elf_machine)
+			wrong = arch.elf_other;
 		else if (e->ehdr.e_type != ET_EXEC && e->ehdr.e_type != ET_DYN)
 			wrong = "it is neither a program nor a shared library";
 	}

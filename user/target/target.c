@@ -28,6 +28,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "arch/arch.h"
 #include "base/err.h"
 #include "memtrace/event.h"
 #include "target/door.h"
@@ -210,7 +211,7 @@ int target__has_shadow_stack(const struct target *t)
 
 	if (r < 0)
 		return 0; /* it has ended */
-	r = proc_line_has_word(text, "x86_Thread_features:", "shstk");
+	r = arch.shadow_status[0] && proc_line_has_word(text, arch.shadow_status[0], arch.shadow_status[1]);
 	free(text);
 	return r;
 }
@@ -227,7 +228,7 @@ int machine_has_shadow_stacks(void)
 	close(dir);
 	if (r < 0)
 		return 0;
-	r = proc_line_has_word(text, "flags", "user_shstk");
+	r = arch.shadow_cpuinfo[0] && proc_line_has_word(text, arch.shadow_cpuinfo[0], arch.shadow_cpuinfo[1]);
 	free(text);
 	return r;
 }

@@ -9,7 +9,7 @@
  * Who calls malloc in a loop has the entry code at hand: there data alone is walked over. (`tests/bench/cost churn`: 0.60 us a
  * hit were lost, 0.62 said.)
  *
- * Each program gets a function of its own that starts with push, so that all of them can be set,
+ * Each program gets a function of its own that starts with what is probed best, so that all of them can be set,
  * timed in one thread and removed together (removing a probe waits for a grace period; one after the
  * other would take a second). The best of several short rounds counts: the machine may be busy, and
  * what disturbs only ever adds. What a hit costs inside a real job is more when its caches are full.
@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "arch/arch.h"
 #include "base/clock.h"
 
 #define ROUNDS 7
@@ -30,55 +31,28 @@
 #define L1D_DEFAULT (48u << 10)
 #define L1D_MAX (128u << 10)
 #define L1I_DEFAULT (32u << 10)
-#define CODE_LINES 1024 /* 64 KiB: no first-level instruction cache is larger */
-#define LINE 64
-
-/* A site begins with what is probed and not with endbr64: calls of it are not checked (-fcf-protection). */
-typedef __attribute__((nocf_check)) uint64_t (*calib_fn)(void *a, const void *b, const void *c);
-
-/* Two copies of nothing, told apart by their first instruction. */
-#define CALIB_SITE(name, insns)                                                                    \
-	__asm__(".text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name             \
-		", @function\n" #name ":\n" insns "\nret\n.size " #name ", . - " #name "\n");      \
-	__attribute__((nocf_check)) uint64_t name(void *a, const void *b, const void *c)
-
-#define PUSH "push %rbp\npop %rbp\nxor %eax, %eax"
-CALIB_SITE(mt_calib_op, PUSH);
-CALIB_SITE(mt_calib_node, PUSH);
-CALIB_SITE(mt_calib_fw_new, PUSH);
-CALIB_SITE(mt_calib_fw_delete, PUSH);
-CALIB_SITE(mt_calib_region_begin, PUSH);
-CALIB_SITE(mt_calib_region_end, PUSH);
-CALIB_SITE(mt_calib_host_free, PUSH);
-CALIB_SITE(mt_calib_host, PUSH);
-CALIB_SITE(mt_calib_usdt, PUSH);
-CALIB_SITE(mt_calib_fw_usage, PUSH);
-CALIB_SITE(mt_calib_seg, PUSH);
-CALIB_SITE(mt_calib_flow_op, PUSH);
-CALIB_SITE(mt_calib_flow_apply, PUSH);
-CALIB_SITE(mt_calib_flow_acc, PUSH);
 
 static const struct {
 	enum mt_prog prog;
-	calib_fn fn;
+	unsigned own; /* number of the function that is probed */
 	int is_ret;
 } sites[] = {
-	{ MT_PROG_OP, mt_calib_op, 0 },
-	{ MT_PROG_NODE, mt_calib_node, 0 },
-	{ MT_PROG_FW_NEW, mt_calib_fw_new, 0 },
-	{ MT_PROG_FW_DELETE, mt_calib_fw_delete, 0 },
-	{ MT_PROG_REGION_BEGIN, mt_calib_region_begin, 0 },
-	{ MT_PROG_REGION_END, mt_calib_region_end, 0 },
-	{ MT_PROG_HOST_FREE, mt_calib_host_free, 0 },
-	{ MT_PROG_HOST_ENTER, mt_calib_host, 0 },
-	{ MT_PROG_HOST_RET, mt_calib_host, 1 },
-	{ MT_PROG_USDT, mt_calib_usdt, 0 },
-	{ MT_PROG_FW_USAGE, mt_calib_fw_usage, 0 },
-	{ MT_PROG_SEG_ENTER, mt_calib_seg, 0 },
-	{ MT_PROG_SEG_RET, mt_calib_seg, 1 },
-	{ MT_PROG_FLOW_OP, mt_calib_flow_op, 0 },
-	{ MT_PROG_FLOW_APPLY, mt_calib_flow_apply, 0 },
-	{ MT_PROG_FLOW_ACC, mt_calib_flow_acc, 0 },
+	{ MT_PROG_OP, 0, 0 },
+	{ MT_PROG_NODE, 1, 0 },
+	{ MT_PROG_FW_NEW, 2, 0 },
+	{ MT_PROG_FW_DELETE, 3, 0 },
+	{ MT_PROG_REGION_BEGIN, 4, 0 },
+	{ MT_PROG_REGION_END, 5, 0 },
+	{ MT_PROG_HOST_FREE, 6, 0 },
+	{ MT_PROG_HOST_ENTER, 7, 0 },
+	{ MT_PROG_HOST_RET, 7, 1 },
+	{ MT_PROG_USDT, 8, 0 },
+	{ MT_PROG_FW_USAGE, 9, 0 },
+	{ MT_PROG_SEG_ENTER, 10, 0 },
+	{ MT_PROG_SEG_RET, 10, 1 },
+	{ MT_PROG_FLOW_OP, 11, 0 },
+	{ MT_PROG_FLOW_APPLY, 12, 0 },
+	{ MT_PROG_FLOW_ACC, 13, 0 },
 };
 #define SITES_CNT (sizeof(sites) / sizeof(*sites))
 
@@ -128,15 +102,6 @@ const struct flow_vtable calib_flow_vtables[3] = {
 	{ VTABLE_TENSOR, MT_CLASS_PLAIN }, { VTABLE_STORAGE, MT_CLASS_STORAGE }, { VTABLE_META, MT_CLASS_META },
 };
 
-/* Code on so many lines of the cache, one jump to the next on each, and back. */
-#define STRING_(x) #x
-#define STRING(x) STRING_(x)
-__asm__(".text\n.p2align 6\n.globl mt_calib_code\n.hidden mt_calib_code\n.type mt_calib_code, @function\nmt_calib_code:\n"
-	".rept " STRING(CODE_LINES) "\n"
-	"dec %rdi\njs 1f\njmp 2f\n1: ret\n.p2align 6\n2:\n"
-	".endr\nret\n.size mt_calib_code, . - mt_calib_code\n");
-void mt_calib_code(size_t lines);
-
 static volatile uint8_t pollution[L1D_MAX];
 
 static size_t cache_bytes(int name, size_t otherwise, size_t most)
@@ -152,7 +117,7 @@ static void pollute_data(void)
 
 	if (!bytes)
 		bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, L1D_DEFAULT, L1D_MAX);
-	for (size_t i = 0; i < bytes; i += LINE)
+	for (size_t i = 0; i < bytes; i += OWN_LINE)
 		pollution[i]++;
 }
 
@@ -161,20 +126,28 @@ void calib_pollute(void)
 	static size_t bytes;
 
 	if (!bytes)
-		bytes = cache_bytes(_SC_LEVEL1_ICACHE_SIZE, L1I_DEFAULT, (size_t)CODE_LINES * LINE);
+		bytes = cache_bytes(_SC_LEVEL1_ICACHE_SIZE, L1I_DEFAULT, (size_t)OWN_LINES * OWN_LINE);
 	pollute_data();
-	mt_calib_code(bytes / LINE);
+	own_code_run(bytes / OWN_LINE);
 }
 
-static void call(enum mt_prog prog, calib_fn fn, int i)
+/* Programs of functions whose caller says where the result shall be: in a register of arguments, or in another one. */
+static int is_behind_result(enum mt_prog prog)
 {
-	if (prog == MT_PROG_FLOW_OP || prog == MT_PROG_FLOW_APPLY || prog == MT_PROG_FLOW_ACC)
-		fn((void *)&calib_tensor, &calib_node, &calib_tensors);
-	else
-		fn(&calib_word + (i & 1), &calib_name, &calib_word);
+	return prog == MT_PROG_REGION_BEGIN || prog == MT_PROG_FLOW_APPLY || prog == MT_PROG_FLOW_ACC;
 }
 
-static unsigned time_fn(enum mt_prog prog, calib_fn fn, void (*discard)(void *), void *ctx)
+static void call(enum mt_prog prog, unsigned own, int i)
+{
+	static const void *const flow[] = { &calib_tensor, &calib_node, &calib_tensors, NULL };
+	const void *const others[] = { &calib_word + (i & 1), &calib_name, &calib_word, NULL };
+	int is_flow = prog == MT_PROG_FLOW_OP || prog == MT_PROG_FLOW_APPLY || prog == MT_PROG_FLOW_ACC;
+	const void *const *args = (is_flow ? flow : others) + (is_behind_result(prog) ? 1 - MT_ARGS_HIDDEN : 0);
+
+	own_site_call(own, args[0], args[1], args[2]);
+}
+
+static unsigned time_own(enum mt_prog prog, unsigned own, void (*discard)(void *), void *ctx)
 {
 	int is_host = prog == MT_PROG_HOST_FREE || prog == MT_PROG_HOST_ENTER || prog == MT_PROG_HOST_RET;
 	uint64_t best = UINT64_MAX;
@@ -184,7 +157,7 @@ static unsigned time_fn(enum mt_prog prog, calib_fn fn, void (*discard)(void *),
 
 		for (int i = 0; i < CALLS; i++) {
 			is_host ? pollute_data() : calib_pollute();
-			call(prog, fn, i);
+			call(prog, own, i);
 		}
 		took = now_ns() - t0;
 		if (took < best)
@@ -204,7 +177,7 @@ static void *timing_thread(void *arg)
 	struct job *j = arg;
 
 	for (size_t i = 0; i < SITES_CNT; i++)
-		j->ns[i] = time_fn(sites[i].prog, sites[i].fn, j->ops->discard, j->ops->ctx);
+		j->ns[i] = time_own(sites[i].prog, sites[i].own, j->ops->discard, j->ops->ctx);
 	return NULL;
 }
 
@@ -257,7 +230,7 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 		uint64_t off = 0;
 		char path[64];
 
-		r = calib_offset_of((const void *)(uintptr_t)sites[i].fn, &off, path);
+		r = calib_offset_of(own_site(sites[i].own), &off, path);
 		if (!r)
 			r = ops->attach(ops->ctx, sites[i].prog, path, off, sites[i].is_ret);
 	}
@@ -283,13 +256,13 @@ int calib_run(struct calib *ret, const struct calib_ops *ops)
 
 unsigned calib__cost_ns(const struct calib *c, const struct insn_classes *classes, enum mt_prog prog, enum insn_class class)
 {
-	unsigned base = c->prog_ns[prog], push = classes->of[INSN_PUSH].hit_ns, own = classes->of[class].hit_ns;
+	unsigned base = c->prog_ns[prog], ours = classes->of[INSN_OWN].hit_ns, own = classes->of[class].hit_ns;
 
-	if (!base || !own || !push)
+	if (!base || !own || !ours)
 		return base;
-	if (own >= push)
-		return base + (own - push);
-	return base > push - own ? base - (push - own) : base;
+	if (own >= ours)
+		return base + (own - ours);
+	return base > ours - own ? base - (ours - own) : base;
 }
 
 unsigned calib_time_mmap(void)

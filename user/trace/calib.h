@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * calib: what one hit of each program costs on this machine, measured on memtrace's own process with
- * the very programs that will run in the target, on functions of its own that begin with a push. What other instructions cost
+ * the very programs that will run in the target, on functions of its own (arch/own.h). What other instructions cost
  * more or less than that is the self test's (selftest.h).
  *
  * The calls are made from a second thread: on kernels whose uprobe_multi pid filter only knew the
@@ -30,7 +30,7 @@ extern const struct mt_flow_layout calib_flow_layout;
 extern const struct flow_vtable calib_flow_vtables[3];
 
 struct calib {
-	unsigned prog_ns[MT_PROG_MAX];	 /* on an emulated instruction (push), trap included */
+	unsigned prog_ns[MT_PROG_MAX];	 /* on an instruction of class INSN_OWN, trap included */
 };
 
 /* -EOPNOTSUPP: attached but nothing fired in the thread. Other -errno: could not attach. */

@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "trace/calib.h"
-#include "trace/try.h"
+#include "arch/arch.h"
 
 #define SITES_MAX 32
 #define INPUTS 4
@@ -32,7 +32,6 @@
 #define SIGNALS 3	/* during those */
 #define CALLS_MAX 20000 /* where no signal comes */
 #define SIGNAL_US 25
-#define BREAKPOINT 0xcc
 #define TIME_ROUNDS 5
 #define TIME_CALLS 12
 #define CHILD_NS 10000000000ull /* the slowest emulator needs one */
@@ -171,7 +170,8 @@ static void trial__probed(void)
 			continue;
 		b->at = (uint32_t)i;
 		run_with_signals(i);
-		if (trial.harm == INSN_FINE && !try_is_probed(&try_sites[i], trial.first[i]) && trial.first[i] != BREAKPOINT)
+		if (trial.harm == INSN_FINE && !try_is_probed(&try_sites[i], trial.first[i]) &&
+		    trial.first[i] != try_breakpoint)
 			trial.harm = INSN_NOT_SET; /* it has proved nothing; were it there before, somebody probes us */
 		if (is_first_of_class(i))
 			ns = time_site(i);
@@ -348,8 +348,8 @@ static void classes_from(struct insn_classes *ret, const struct board *b)
 			f->verdict = b->site[i].verdict;
 		f->is_usable = f->verdict == INSN_FINE;
 	}
-	if (ret->of[INSN_RETURN].hit_ns > ret->of[INSN_PUSH].hit_ns)
-		pair = ret->of[INSN_RETURN].hit_ns - ret->of[INSN_PUSH].hit_ns;
+	if (ret->of[INSN_RETURN].hit_ns > ret->of[INSN_OWN].hit_ns)
+		pair = ret->of[INSN_RETURN].hit_ns - ret->of[INSN_OWN].hit_ns;
 	for (int c = INSN_NOP5; c < INSN_CLASSES; c++)
 		ret->of[c].pair_ns = c == INSN_RETURN ? ret->of[c].hit_ns : fits(ret->of[c].hit_ns + pair);
 }

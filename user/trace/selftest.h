@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "plan/insn_class.h"
+#include "arch/arch.h"
 
 struct selftest_ops {
 	/* An operator's entry, or a return probe, in process `pid` at file offsets of our own program: 0 or -errno. */

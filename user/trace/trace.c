@@ -23,6 +23,7 @@
 #include "memtrace.skel.h"
 #include "plan/plan.h"
 #include "trace/calib.h"
+#include "trace/kernel.h"
 #include "trace/link.h"
 #include "trace/live.h"
 #include "trace/probes.h"
@@ -45,26 +46,6 @@ struct tracer {
 	struct insn_classes classes;
 	unsigned kernel_ns; /* one hit of a kernel-side program */
 };
-
-#define LIBBPF_WORDS_MAX 800
-
-static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
-{
-	char *text;
-	int len;
-
-	if (level == LIBBPF_DEBUG || log_get_level() < LOG_DEBUG)
-		return 0;
-	len = vasprintf(&text, fmt, ap);
-	if (len < 0)
-		return 0;
-	if (len > LIBBPF_WORDS_MAX) /* a verifier's log, which gives its reason at the end */
-		log_debug("libbpf: %.80s\n[…]%s", text, text + len - LIBBPF_WORDS_MAX);
-	else
-		log_debug("libbpf: %s", text);
-	free(text);
-	return 0;
-}
 
 /* --- programs ------------------------------------------------------------------------------- */
 
@@ -96,64 +77,6 @@ static int tracer__make_rings(struct tracer *t, struct err *err)
 	return r;
 }
 
-static int few_descriptors(struct err *err)
-{
-	err_set(err, -EMFILE, "memtrace may not have as many open files as it needs");
-	return err_hint(err, "raise the limit: ulimit -n 1024; more where there are many CPUs, or kernels before 6.6");
-}
-
-/* May this process load any program of our kind? EACCES is also what a verifier says that does not like the program. */
-static int may_load(void)
-{
-	static const struct bpf_insn nothing[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
-	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "mt_nothing", "Dual BSD/GPL", nothing, 2, NULL);
-
-	if (fd < 0)
-		return 0;
-	close(fd);
-	return 1;
-}
-
-static int load_error(struct err *err, int r)
-{
-	if (r == -EMFILE)
-		return few_descriptors(err);
-	if ((r == -EPERM || r == -EACCES) && !may_load()) {
-		err_set(err, r, "the kernel does not let us load BPF programs: %s", strerror(-r));
-		return err_hint(err, "run as root (sudo), or with " RIGHTS_NEEDED);
-	}
-	if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
-		err_set(err, -ENOTSUP, "this kernel has no BTF (/sys/kernel/btf/vmlinux is missing)");
-		return err_hint(err, "a kernel with CONFIG_DEBUG_INFO_BTF=y is needed; see memtrace doctor");
-	}
-	err_set(err, r, "loading the BPF programs: %s", strerror(-r));
-	if (r == -ENOMEM)
-		return err_hint(err, "a memory limit (of a cgroup) is too low for them: a smaller --ring-size needs less");
-	return err_hint(err, "try again with -vv to see the kernel's words; kernel 5.15 or newer is needed");
-}
-
-/* Offset of the pid in records of oom:mark_victim; 0: this kernel has none, or tracefs is not there. */
-static uint32_t victim_offset(void)
-{
-	static const char *const paths[] = { "/sys/kernel/tracing/events/oom/mark_victim/format",
-					     "/sys/kernel/debug/tracing/events/oom/mark_victim/format" };
-	unsigned offset = 0, size = 0;
-	char line[256];
-	FILE *f = NULL;
-
-	for (size_t i = 0; !f && i < sizeof(paths) / sizeof(paths[0]); i++)
-		f = fopen(paths[i], "re");
-	while (f && size != sizeof(uint32_t) && fgets(line, sizeof(line), f))
-		if (sscanf(line, " field:int pid; offset:%u; size:%u;", &offset, &size) != 2)
-			size = 0;
-	if (f)
-		fclose(f);
-	return size == sizeof(uint32_t) && offset < 256 ? offset : 0;
-}
-
 static int tracer__load(struct tracer *t, struct err *err)
 {
 	struct bpf_program *prog;
@@ -161,12 +84,12 @@ static int tracer__load(struct tracer *t, struct err *err)
 
 	t->skel = mt_bpf__open();
 	if (!t->skel)
-		return load_error(err, -errno);
+		return kernel__refused(err, -errno);
 	t->skel->rodata->mt_config.min_size = t->opts.min_size;
 	t->skel->rodata->mt_config.ring_bytes = t->size.bytes;
 	t->skel->rodata->mt_config.ring_mask = t->size.cnt - 1;
 	t->skel->rodata->mt_config.wake_bytes = (uint32_t)(t->size.bytes / 4);
-	t->skel->rodata->mt_config.victim_at = victim_offset();
+	t->skel->rodata->mt_config.victim_at = kernel__victim_at();
 	t->skel->rodata->mt_config.stacks = t->opts.stacks;
 	t->skel->rodata->mt_config.stack_size = t->opts.stack_size;
 	t->skel->rodata->mt_config.stack_gap_ns = t->opts.stack_rate ? 1000000000ull / t->opts.stack_rate : 0;
@@ -182,7 +105,7 @@ static int tracer__load(struct tracer *t, struct err *err)
 	}
 	r = mt_bpf__load(t->skel);
 	if (r < 0)
-		return load_error(err, r);
+		return kernel__refused(err, r);
 	probes__init(&t->probes, t->skel, t->use_perf);
 	return tracer__make_rings(t, err);
 }
@@ -261,10 +184,11 @@ static int tracer__try_classes(struct tracer *t, struct err *err)
 	for (int c = INSN_NOP5; c < INSN_CLASSES; c++)
 		log_debug("a probe on %s: %s, %u ns", insn_class_name(c), insn_verdict_text(t->classes.of[c].verdict),
 			  t->classes.of[c].hit_ns);
-	if (t->classes.of[INSN_PUSH].is_usable)
+	if (t->classes.of[INSN_OWN].is_usable)
 		return 0;
 	/* What everything rests on. Our own functions are not probed to see how dear it is. */
-	err_set(err, -ENOTSUP, "a probe on a push, on this kernel: %s", insn_verdict_text(t->classes.of[INSN_PUSH].verdict));
+	err_set(err, -ENOTSUP, "a probe on a %s, on this kernel: %s", insn_class_name(INSN_OWN),
+		insn_verdict_text(t->classes.of[INSN_OWN].verdict));
 	return err_hint(err, "memtrace probes nothing here: it would harm the program");
 }
 
@@ -310,8 +234,8 @@ static int tracer__calibrate(struct tracer *t)
 	struct calib_ops ops = { calib_attach, calib_discard, calib_hits, t };
 	struct mt_usdt_spec spec = {
 		.kind = MT_EV_ALLOC,
-		.ptr = { .form = MT_ARG_REG, .reg = MT_REG_RDI, .bytes = 8 },
-		.size = { .form = MT_ARG_REG, .reg = MT_REG_RSI, .bytes = 8 },
+		.ptr = { .form = MT_ARG_REG, .reg = MT_REG_ARG0, .bytes = 8 },
+		.size = { .form = MT_ARG_REG, .reg = MT_REG_ARG1, .bytes = 8 },
 		.device = { .form = MT_ARG_CONST, .value = -1, .bytes = 4, .is_signed = 1 },
 	};
 	struct mt_seg_spec seg = {
@@ -420,15 +344,18 @@ static int tracer__attach_kernel(struct tracer *t, struct err *err)
 
 int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err *err)
 {
-	struct tracer *t = calloc(1, sizeof(*t));
-	int r;
+	struct tracer *t;
+	int r = arch__ready(err);
 
+	if (r < 0)
+		return r;
+	t = calloc(1, sizeof(*t));
 	if (!t)
 		return err_set(err, -ENOMEM, "out of memory");
-	libbpf_set_print(libbpf_print);
+	libbpf_set_print(kernel__words);
 	if (raise_nofile() < 0) {
 		free(t);
-		return few_descriptors(err);
+		return kernel__few_descriptors(err);
 	}
 	t->opts = *opts;
 	t->use_perf = opts->force_perf;
@@ -440,7 +367,7 @@ int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err 
 	}
 	r = tracer__start_sized(t, err);
 	if (r == -EMFILE)
-		few_descriptors(err);
+		kernel__few_descriptors(err);
 	if (r < 0 && r != -EPERM && r != -EMFILE && !t->use_perf) {
 		log_info("no usable uprobe_multi on this kernel (%s): one perf uprobe a site instead",
 			 strerror(-r));

@@ -207,7 +207,6 @@ static void put_flow_args(struct json *j, const struct plan *p, const struct sit
 		{ MT_FLOW_F_WEIGHT, "weight" },	  { MT_FLOW_F_RUNNING, "running" },
 		{ MT_FLOW_F_ALIAS, "alias" },
 	};
-	static const char *const regs[] = { "rdi", "rsi", "rdx", "rcx", "r8", "r9" };
 	const struct mt_flow_spec *spec;
 
 	if (s->prog != MT_PROG_FLOW_OP || s->cookie >> 32 >= p->flow_specs_cnt)
@@ -220,10 +219,10 @@ static void put_flow_args(struct json *j, const struct plan *p, const struct sit
 		json__begin(j, NULL, '{');
 		json__u64(j, "index", a->index);
 		json__str(j, "form", a->form < sizeof(forms) / sizeof(*forms) ? forms[a->form] : "?");
-		if (a->where < 6)
-			json__str(j, "register", regs[a->where]);
+		if (arg_name(a->where))
+			json__str(j, "register", arg_name(a->where));
 		else
-			json__u64(j, "stack_word", a->where - 16u);
+			json__u64(j, "stack_word", a->where - (unsigned)MT_ARG_STACK);
 		json__begin(j, "flags", '[');
 		for (size_t k = 0; k < sizeof(flags) / sizeof(*flags); k++)
 			if (a->flags & flags[k].flag)

@@ -5,8 +5,8 @@
  * It is what the compiler's assembler operand looked like, x86-64 AT&T syntax. Operands relative to a
  * symbol or to rip ("8@counter(%rip)") are refused, because the note does not say where the symbol is.
  */
-#ifndef MT_PLAN_SDT_ARGS_H
-#define MT_PLAN_SDT_ARGS_H
+#ifndef MT_ARCH_SDT_ARGS_H
+#define MT_ARCH_SDT_ARGS_H
 
 #include <stddef.h>
 

@@ -6,7 +6,7 @@
  * Separated by blanks. Compilers also write constants as sums ("8@16+4(%rax)"); sums and differences
  * of numbers are added up. Anything with a symbol in it is recognised, skipped and left out.
  */
-#include "plan/sdt_args.h"
+#include "arch/arch.h"
 
 #include <ctype.h>
 #include <errno.h>

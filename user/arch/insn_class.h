@@ -6,13 +6,13 @@
  * Costs and verdicts are properties of the running kernel. user/trace/selftest.c finds them by running each class; who plans
  * without that gets the assumed ones.
  */
-#ifndef MT_PLAN_INSN_CLASS_H
-#define MT_PLAN_INSN_CLASS_H
+#ifndef MT_ARCH_INSN_CLASS_H
+#define MT_ARCH_INSN_CLASS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order of what they usually cost. */
+/* In the order of what they usually cost. A processor need not have all of them. */
 enum insn_class {
 	INSN_NOP5 = 1,	      /* a five-byte nop as a function's first instruction */
 	INSN_NOP = 2,	      /* of one byte */
@@ -24,7 +24,8 @@ enum insn_class {
 	INSN_STEPPED = 8,     /* everything else: single-stepped out of line, ten times dearer */
 	INSN_RET = 9,
 	INSN_RETURN = 10,     /* no instruction: a return probe, entry included */
-	INSN_CLASSES
+	INSN_CLASSES,
+	INSN_OWN = INSN_PUSH, /* what functions of our own begin with: what everything rests on */
 };
 
 /* What a probe does to a program; the worst is the greatest. */
@@ -56,5 +57,13 @@ int insn_classes_harmful(const struct insn_classes *c, char *buf, size_t size);
 uint32_t insn_classes_usable(const struct insn_classes *c);
 /* What is safe on every kernel, with costs measured elsewhere. */
 struct insn_classes insn_classes_assumed(void);
+
+/* X/insn_class.c: of each class its name, what was measured elsewhere, and whether it is safe whatever the kernel. */
+struct insn_known {
+	const char *name;
+	uint16_t hit_ns, pair_ns;
+	uint8_t is_safe;
+};
+extern const struct insn_known insn_known[INSN_CLASSES];
 
 #endif

@@ -24,7 +24,7 @@
  * into a prologue; compilers do not place loop heads there), and those of functions longer than
  * SCAN_BYTES_MAX.
  */
-#include "plan/prologue.h"
+#include "arch/arch.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -35,6 +35,11 @@
 #define WALK_BYTES_MAX 255 /* struct site keeps the distance in 8 bits */
 #define SCAN_BYTES_MAX (64u << 10)
 #define PAGE	       4096ull
+#define REG_BIT(reg)   (1u << (reg))
+
+static const uint8_t arg_regs[MT_ARG_REGS] = {
+	MT_REG_RDI, MT_REG_RSI, MT_REG_RDX, MT_REG_RCX, MT_REG_R8, MT_REG_R9,
+};
 
 /* --- decoding --------------------------------------------------------------------------------------- */
 
@@ -142,12 +147,22 @@ static uint32_t written_regs(const struct insn *in)
 	return regs;
 }
 
+/* The registers of arguments. */
+static uint32_t regs_of(uint32_t args)
+{
+	uint32_t regs = 0;
+
+	for (unsigned n = 0; n < MT_ARG_REGS; n++)
+		regs |= args & ARG_BIT(n) ? REG_BIT(arg_regs[n]) : 0;
+	return regs;
+}
+
 /* May the walk go past this instruction? */
 static int keeps(const struct insn *in, const struct prologue_need *need)
 {
 	uint32_t regs = written_regs(in);
 
-	if (ends_line(in) || (regs & need->regs))
+	if (ends_line(in) || (regs & regs_of(need->args)))
 		return 0;
 	if (!(regs & REG_BIT(MT_REG_RSP)))
 		return 1;

@@ -4,21 +4,33 @@
  * storing there are only moves, which touch no flags, and the piece itself. What it needs to find its way lies above the stack
  * pointer; all below belongs to the piece.
  */
-#include "trace/try.h"
+#include "arch/arch.h"
 
 #include <string.h>
 
 #define STR_(x) #x
 #define STR(x) STR_(x)
 
-/* regs, flags, xmm, zone, mark of struct try_state */
+#define TRY_ZONE 16 /* words of the red zone, the one at rsp - 8 first */
+
+struct state {
+	uint64_t regs[15]; /* in the order of the encoding, without rsp */
+	uint64_t flags;
+	uint64_t xmm[32];
+	uint64_t zone[TRY_ZONE];
+	uint64_t mark; /* out: 1 when a conditional jump was not taken */
+} __attribute__((may_alias)); /* the words of struct try_state */
+
 #define AT_FLAGS 120
 #define AT_XMM 128
 #define AT_ZONE 384
 #define AT_MARK 512
-_Static_assert(offsetof(struct try_state, flags) == AT_FLAGS && offsetof(struct try_state, xmm) == AT_XMM &&
-		       offsetof(struct try_state, zone) == AT_ZONE && offsetof(struct try_state, mark) == AT_MARK,
+_Static_assert(offsetof(struct state, flags) == AT_FLAGS && offsetof(struct state, xmm) == AT_XMM &&
+		       offsetof(struct state, zone) == AT_ZONE && offsetof(struct state, mark) == AT_MARK &&
+		       sizeof(struct state) <= sizeof(struct try_state),
 	       "the code below knows where things are");
+
+const uint8_t try_breakpoint = 0xcc;
 
 #define XMM(op) \
 	".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n" op "\n.endr\n"
@@ -107,23 +119,24 @@ const struct try_site try_sites[] = {
 };
 const size_t try_sites_cnt = sizeof(try_sites) / sizeof(*try_sites);
 
-void try_state_fill(struct try_state *s, uint64_t seed)
+void try_state_fill(struct try_state *ret, uint64_t seed)
 {
-	uint64_t *words = (uint64_t *)s;
+	struct state *s = (struct state *)ret;
 
-	for (size_t i = 0; i < sizeof(*s) / sizeof(*words); i++) {
+	for (size_t i = 0; i < TRY_WORDS; i++) {
 		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-		words[i] = seed ^ seed >> 29;
+		ret->words[i] = seed ^ seed >> 29;
 	}
 	s->flags &= 0x8d5; /* overflow, sign, zero, auxiliary, parity, carry */
 	s->mark = 0;
 }
 
-int try_differs(const struct try_site *site, const struct try_state *a, const struct try_state *b)
+int try_differs(const struct try_site *site, const struct try_state *one, const struct try_state *other)
 {
+	const struct state *a = (const struct state *)one, *b = (const struct state *)other;
 	size_t from = TRY_ZONE - site->zone_kept;
 
-	if (memcmp(a, b, offsetof(struct try_state, zone)) || a->mark != b->mark)
+	if (memcmp(a, b, offsetof(struct state, zone)) || a->mark != b->mark)
 		return 2;
 	return memcmp(a->zone + from, b->zone + from, site->zone_kept * sizeof(a->zone[0])) != 0;
 }

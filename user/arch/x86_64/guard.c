@@ -9,7 +9,7 @@
  * entry, each byte at a fixed address that decides a branch; it is a guard if the code for zero takes its address and then
  * calls. Any other static flag that is tested first would have to be handed to a function at once to be taken for one.
  */
-#include "plan/guard.h"
+#include "arch/arch.h"
 
 #include <errno.h>
 #include <string.h>

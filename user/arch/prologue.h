@@ -6,29 +6,31 @@
  * asked for as they were at the entry, and a probe on it changes nothing that the function can see. When in doubt it is the
  * first one, unless that is a nop which the kernel would replace by a call.
  */
-#ifndef MT_PLAN_PROLOGUE_H
-#define MT_PLAN_PROLOGUE_H
+#ifndef MT_ARCH_PROLOGUE_H
+#define MT_ARCH_PROLOGUE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan/plan.h"
+#include "arch/insn_class.h"
+#include "memtrace/arch.h"
 
-#define REG_BIT(reg) (1u << (reg))
-#define ARG_REGS_ALL                                                                                       \
-	(REG_BIT(MT_REG_RDI) | REG_BIT(MT_REG_RSI) | REG_BIT(MT_REG_RDX) | REG_BIT(MT_REG_RCX) |           \
-	 REG_BIT(MT_REG_R8) | REG_BIT(MT_REG_R9))
+/* Integer arguments by number. */
+#define ARG_BIT(n) (1u << (n))
+#define ARG_BEHIND_RESULT(n) ARG_BIT((n) + MT_ARGS_HIDDEN) /* of a function whose caller says where the result shall be */
+#define ARGS_ALL (ARG_BIT(MT_ARG_REGS) - 1)
+#define SITE_INSN_LEN 48
 
 /* What a program reads at its site. */
 struct prologue_need {
-	uint32_t regs;	    /* REG_BIT()s that must be as at the entry */
-	int needs_ret_addr; /* rsp must still point at the return address; else pushes may have moved it */
+	uint32_t args;	    /* ARG_BIT()s that must be as at the entry */
+	int needs_ret_addr; /* the stack pointer must be as at the entry, too; else pushes may have moved it */
 };
 
 struct prologue_site {
 	uint32_t skipped; /* bytes after the entry */
 	enum insn_class insn_class;
-	char insn[SITE_INSN_LEN]; /* AT&T text */
+	char insn[SITE_INSN_LEN]; /* as objdump has it */
 };
 
 /*

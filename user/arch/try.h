@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * try: pieces of code with one instruction of each class that memtrace ever probes, and a way to run one and to see all that it
- * can change: general registers, flags, vector registers, and the 128 bytes below the stack pointer that a function may use
- * without moving it. A piece that runs as it did before its instruction was probed has not noticed the probe.
+ * can change: general registers, flags, vector registers, and what lies below the stack pointer that a function may use without
+ * moving it. A piece that runs as it did before its instruction was probed has not noticed the probe.
  */
-#ifndef MT_TRACE_TRY_H
-#define MT_TRACE_TRY_H
+#ifndef MT_ARCH_TRY_H
+#define MT_ARCH_TRY_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan/insn_class.h"
+#include "arch/insn_class.h"
 
-#define TRY_ZONE 16 /* words of the red zone, the one at rsp - 8 first */
+#define TRY_WORDS 72
 
 struct try_state {
-	uint64_t regs[15]; /* in the order of the encoding, without rsp */
-	uint64_t flags;
-	uint64_t xmm[32];
-	uint64_t zone[TRY_ZONE];
-	uint64_t mark; /* out: 1 when a conditional jump was not taken */
+	uint64_t words[TRY_WORDS]; /* registers, flags, the red zone, which way was taken: as this processor has them */
 };
 
 struct try_site {
@@ -27,7 +23,7 @@ struct try_site {
 	const char *insn;   /* for people */
 	const void *at;	    /* the instruction to be probed; INSN_RETURN: of a function, to be given a return probe too */
 	const void *code;   /* where the piece begins */
-	size_t zone_kept;   /* words of the red zone, from the far end, that are the running function's */
+	size_t zone_kept;   /* words below the stack pointer, from the far end, that are the running function's */
 };
 
 extern const struct try_site try_sites[];
@@ -39,6 +35,7 @@ void try_state_fill(struct try_state *s, uint64_t seed);
 void try_run(const struct try_state *in, struct try_state *out, const void *code);
 /* 0: alike; 1: the red zone differs; 2: registers, flags or the way taken. */
 int try_differs(const struct try_site *site, const struct try_state *a, const struct try_state *b);
+extern const uint8_t try_breakpoint; /* first byte of what the kernel sets */
 /* Is there anything but the instruction at the site? Only meaningful with `first`, its first byte without a probe. */
 static inline int try_is_probed(const struct try_site *site, uint8_t first)
 {

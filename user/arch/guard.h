@@ -7,8 +7,8 @@
  *
  * Pure over bytes; a guard is known by the code that takes it (__cxa_guard_acquire), not by symbols.
  */
-#ifndef MT_PLAN_GUARD_H
-#define MT_PLAN_GUARD_H
+#ifndef MT_ARCH_GUARD_H
+#define MT_ARCH_GUARD_H
 
 #include <stddef.h>
 #include <stdint.h>
