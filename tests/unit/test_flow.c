@@ -345,6 +345,37 @@ static void a_slow_backward_is_one_step(void **state)
 	assert_int_equal(byte_ns(CAT_ACTIVATION) > SIZE * stride, 1); /* OUT's, known when it was gone */
 }
 
+/* And at the next pass however fast it comes: a variable gets its gradient again. */
+static void a_fast_pass_is_a_step(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		forward(0);
+		tl_cnt = 0;
+		backward();
+		for (size_t k = 0; k < tl_cnt; k++) /* what is guessed of this pass's blocks is not over with the step before */
+			assert_false(tl[k].kind == TL_LABEL && tl[k].ptr == GW && tl[k].cat == CAT_UNKNOWN);
+		freed(OUT, 0);
+		freed(LOSS, 0);
+		assert_int_equal(m->graph->procs[0]->steps, i);
+	}
+}
+
+/* What one pass comes to twice, with its own nodes alone between, is of one step; nor do other threads' operators end it. */
+static void a_variable_twice_in_a_pass(void **state)
+{
+	(void)state;
+	forward(0);
+	backward();
+	accumulate(WT, GW, GB);
+	tid = 7;
+	make(Y, "aten::pin_memory", T(X, R));
+	tid = PID;
+	stride = 3000000;
+	accumulate(M1, 0, GB);
+	assert_int_equal(m->graph->procs[0]->steps, 0);
+}
+
 /* Attached between backward and step: the gradient looks like state, until it is freed. */
 static void a_written_gradient_is_no_state(void **state)
 {
@@ -952,12 +983,12 @@ static void replicas_in_two_threads(void **state)
 	report__free(r);
 }
 
-/* Threads whose end nobody tells: more than there is room for, one after the other. */
+/* Threads whose end nobody tells, one after the other. */
 static void threads_come_and_go(void **state)
 {
 	(void)state;
 	forward(WEIGHT);
-	for (uint32_t i = 0; i < FLOW_THREADS_MAX + 500; i++) {
+	for (uint32_t i = 0; i < 5000; i++) {
 		tid = 1000 + i;
 		tl_cnt = 0;
 		make(Y, "aten::linear", T(X, R), T(WT, R | WEIGHT));
@@ -971,6 +1002,28 @@ static void threads_come_and_go(void **state)
 	assert_int_equal(m->lost[MT_LOSS_THREADS], 0);
 	assert_string_equal(last_cat(Y), "ACTIVATION");
 	tid = 1000;
+	assert_string_equal(cat(Z), "ACTIVATION");
+	tl_cnt = 0;
+}
+
+/* Past the most that are kept the one that was silent for the longest time goes, and what it had open is over. */
+static void a_thread_gives_its_place_up(void **state)
+{
+	(void)state;
+	forward(WEIGHT);
+	tid = 1000;
+	op(0, "aten::mul", T(X, R), T(WT, R));
+	born(Z, 1);
+	assert_int_equal(m->graph->procs[0]->open_nodes, 2);
+	for (uint32_t i = 0; i < THREADS_MAX + 100; i++) {
+		tid = 2000 + i;
+		tl_cnt = 0;
+		make(Y, "aten::relu", T(X, R), T(WT, R));
+		freed(Y, 0);
+	}
+	assert_int_equal(m->graph->procs[0]->open_nodes, 0);
+	assert_int_equal(m->graph->threads_cnt, THREADS_MAX);
+	assert_int_equal(m->lost[MT_LOSS_THREADS], 2);
 	assert_string_equal(cat(Z), "ACTIVATION");
 	tl_cnt = 0;
 }
@@ -1436,6 +1489,7 @@ int main(void)
 		TEST(leaf_inputs_are_no_parameters), TEST(adam_makes_state),
 		TEST(state_is_what_an_optimizer_writes), TEST(state_is_no_activation_for_ever),
 		TEST(an_optimizer_in_backward), TEST(a_slow_backward_is_one_step),
+		TEST(a_fast_pass_is_a_step), TEST(a_variable_twice_in_a_pass),
 		TEST(state_of_one_step), TEST(a_cache_at_inference),
 		TEST(a_written_gradient_is_no_state),
 		TEST(gradients_are_accumulated), TEST(zeroed_gradients_stay_gradients), TEST(a_cloned_gradient),
@@ -1450,7 +1504,7 @@ int main(void)
 		TEST(memory_is_bounded), TEST(memory_is_bounded_without_steps), TEST(processes_end),
 		TEST(threads_overlap), TEST(threads_write_the_same), TEST(a_thread_reads_what_another_one_writes),
 		TEST(a_step_ends_in_anothers_node), TEST(an_old_node_is_closed_late), TEST(replicas_in_two_threads),
-		TEST(threads_come_and_go),
+		TEST(threads_come_and_go), TEST(a_thread_gives_its_place_up),
 		TEST(a_tensor_gets_anothers_storage), TEST(a_tensor_is_resized), TEST(met_blocks_end_with_their_mapping),
 		TEST(many_met_blocks), TEST(met_blocks_have_a_device), TEST(tensors_without_storage_are_counted),
 		NODES(nodes_as_in_torchs_tests), NODES(nodes_have_settled_labels), NODES(the_last_word_by_version),

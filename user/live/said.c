@@ -9,7 +9,7 @@
 #include "keeper/keeper.h"
 #include "memtrace/shared.h"
 #include "model/model.h"
-#include "model/tensors.h"
+#include "model/core/tensors.h"
 #include "python/reader.h"
 
 #define NAMED_PART 4 /* of the modules that the kernel side knows: a process alone has 65,536 */

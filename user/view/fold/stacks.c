@@ -10,22 +10,13 @@
 
 #define FRAMES_SHOWN 250 /* of one recorded stack: a node knows its depth in 8 bits */
 
-struct stack_thread {
-	uint32_t pid, tid;
-	uint32_t root; /* node of its process */
-	uint32_t cnt;
-	struct stack_entry open[STACK_DEPTH_MAX];
-};
-
-/* Both tables hash with open addressing, at most half full; nothing is ever removed. */
+/* Nodes are found by open addressing, at most half full; nothing is ever removed. */
 struct stacks {
 	struct stacks_opts opts;
 	struct stack_node *nodes;
 	uint32_t nodes_cnt, nodes_room;
 	uint32_t *node_slots, node_slots_cnt; /* node numbers, 0 = empty */
-	struct stack_thread **threads;	      /* slots */
-	uint32_t threads_cnt, thread_slots;
-	struct stack_thread *last;
+	struct open_frames *open;
 	struct frames *frames; /* NULL: none were recorded */
 	uint64_t cut;
 };
@@ -41,11 +32,10 @@ struct stacks *stacks__new(const struct stacks_opts *opts)
 	s->nodes_room = 1024;
 	s->nodes_cnt = 1;
 	s->node_slots_cnt = 2048;
-	s->thread_slots = 64;
 	s->nodes = calloc(s->nodes_room, sizeof(*s->nodes));
 	s->node_slots = calloc(s->node_slots_cnt, sizeof(*s->node_slots));
-	s->threads = calloc(s->thread_slots, sizeof(*s->threads));
-	if (!s->nodes || !s->node_slots || !s->threads) {
+	s->open = open_frames__new();
+	if (!s->nodes || !s->node_slots || !s->open) {
 		stacks__free(s);
 		return NULL;
 	}
@@ -56,9 +46,7 @@ void stacks__free(struct stacks *s)
 {
 	if (!s)
 		return;
-	for (uint32_t i = 0; s->threads && i < s->thread_slots; i++)
-		free(s->threads[i]);
-	free(s->threads);
+	open_frames__free(s->open);
 	free(s->node_slots);
 	free(s->nodes);
 	frames__free(s->frames);
@@ -141,131 +129,52 @@ static uint32_t stacks__child(struct stacks *s, uint32_t parent, uint8_t kind, u
 
 /* --- threads --------------------------------------------------------------------------------------- */
 
-static struct stack_thread **stacks__thread_slot(struct stacks *s, uint32_t pid, uint32_t tid)
+static struct open_thread *stacks__thread(struct stacks *s, uint32_t pid, uint32_t tid)
 {
-	uint32_t at = (uint32_t)hash_u64((uint64_t)pid << 32 | tid) & (s->thread_slots - 1);
+	int is_new;
+	struct open_thread *t = open_frames__thread(s->open, pid, tid, &is_new);
 
-	while (s->threads[at] && (s->threads[at]->tid != tid || s->threads[at]->pid != pid))
-		at = (at + 1) & (s->thread_slots - 1);
-	return &s->threads[at];
+	s->cut += !t;
+	if (t && is_new)
+		t->value = stacks__child(s, 0, STACK_PROCESS, pid);
+	return t;
 }
 
-static int stacks__grow_threads(struct stacks *s)
+static uint32_t stack_thread__top(const struct open_thread *t)
 {
-	struct stack_thread **old = s->threads;
-	uint32_t cnt = s->thread_slots;
-
-	if (2 * (s->threads_cnt + 1) <= cnt)
-		return 0;
-	s->threads = calloc(2 * (size_t)cnt, sizeof(*old));
-	if (!s->threads) {
-		s->threads = old;
-		return -1;
-	}
-	s->thread_slots = 2 * cnt;
-	for (uint32_t i = 0; i < cnt; i++)
-		if (old[i])
-			*stacks__thread_slot(s, old[i]->pid, old[i]->tid) = old[i];
-	free(old);
-	return 0;
+	return t->cnt ? (uint32_t)t->open[t->cnt - 1].value : t->value;
 }
 
-static struct stack_thread *stacks__thread(struct stacks *s, uint32_t pid, uint32_t tid)
-{
-	struct stack_thread **slot, *t = s->last;
-
-	if (t && t->tid == tid && t->pid == pid)
-		return t;
-	slot = stacks__thread_slot(s, pid, tid);
-	if (*slot)
-		return s->last = *slot;
-	if (s->threads_cnt >= STACK_THREADS_MAX || stacks__grow_threads(s) || !(t = calloc(1, sizeof(*t)))) {
-		s->cut++;
-		return NULL;
-	}
-	t->pid = pid;
-	t->tid = tid;
-	t->root = stacks__child(s, 0, STACK_PROCESS, pid);
-	*stacks__thread_slot(s, pid, tid) = t;
-	s->threads_cnt++;
-	return s->last = t;
-}
-
-static uint32_t stack_thread__top(const struct stack_thread *t)
-{
-	return t->cnt ? t->open[t->cnt - 1].node : t->root;
-}
-
-static void stack_made__add(struct stack_made *to, const struct stack_made *m)
-{
-	to->bytes += m->bytes;
-	if (!to->has_phase) {
-		to->phase = m->phase;
-		to->has_phase = m->has_phase;
-	}
-	if (to->root.v)
-		return;
-	to->module = m->module;
-	to->root = m->root;
-}
-
-static void stack_thread__born(struct stack_thread *t, const struct tl_event *ev)
-{
-	const struct stack_made made = { .bytes = ev->size, .module = ev->module, .root = ev->root, .phase = ev->phase,
-					 .has_phase = 1 };
-
-	if (t->cnt && ev->dev != MT_DEV_HOST) /* malloc's hold those of tensors */
-		stack_made__add(&t->open[t->cnt - 1].made, &made);
-}
-
-static int stacks__pop(struct stacks *s, struct stack_thread *t, uint32_t keep, uint64_t ts_ns)
+static int stacks__pop(struct stacks *s, struct open_thread *t, uint32_t keep, uint64_t ts_ns)
 {
 	int r = 0;
 
-	for (; t->cnt > keep && !r; t->cnt--) {
-		const struct stack_entry *e = &t->open[t->cnt - 1];
+	while (t->cnt > keep && !r) {
+		const struct open_frame *over = open_thread__pop(t);
 
 		if (s->opts.end)
-			r = s->opts.end(s->opts.ctx, t->pid, t->tid, &s->nodes[e->node], e, ts_ns);
-		if (t->cnt > 1)
-			stack_made__add(&t->open[t->cnt - 2].made, &e->made);
+			r = s->opts.end(s->opts.ctx, t->pid, t->tid, &s->nodes[over->value], over, ts_ns);
 	}
 	return r;
 }
 
-/* `depth` frames stay; a region that was opened in a frame that is over is over, too. */
-static int stacks__settle(struct stacks *s, struct stack_thread *t, const struct tl_event *ev)
-{
-	uint32_t keep = t->cnt;
-
-	while (keep) {
-		const struct stack_entry *e = &t->open[keep - 1];
-		int is_region = s->nodes[e->node].kind == STACK_REGION;
-
-		if (is_region ? e->depth <= ev->depth : e->depth < ev->depth)
-			break;
-		keep--;
-	}
-	return stacks__pop(s, t, keep, ev->ts_ns);
-}
-
-static int stacks__push(struct stacks *s, struct stack_thread *t, const struct tl_event *ev, uint8_t kind, name_id name)
+static int stacks__push(struct stacks *s, struct open_thread *t, const struct tl_event *ev, uint8_t kind, name_id name)
 {
 	uint32_t node;
 
-	if (t->cnt == STACK_DEPTH_MAX) {
+	if (t->cnt == OPEN_DEPTH_MAX) {
 		s->cut++;
 		return 0;
 	}
 	node = stacks__child(s, stack_thread__top(t), kind, name.v);
-	t->open[t->cnt++] = (struct stack_entry){ .ts_ns = ev->ts_ns, .node = node, .depth = ev->depth };
+	(void)open_thread__push(t, ev, kind == STACK_REGION ? OPEN_REGION : kind == STACK_NODE ? OPEN_NODE : OPEN_OP, node);
 	return s->opts.begin ? s->opts.begin(s->opts.ctx, ev, &s->nodes[node]) : 0;
 }
 
-static int stacks__region_end(struct stacks *s, struct stack_thread *t, const struct tl_event *ev)
+static int stacks__region_end(struct stacks *s, struct open_thread *t, const struct tl_event *ev)
 {
 	for (uint32_t i = t->cnt; i; i--) {
-		const struct stack_node *n = &s->nodes[t->open[i - 1].node];
+		const struct stack_node *n = &s->nodes[t->open[i - 1].value];
 
 		if (n->kind == STACK_REGION && n->value == ev->region.v)
 			return stacks__pop(s, t, i - 1, ev->ts_ns);
@@ -275,7 +184,7 @@ static int stacks__region_end(struct stacks *s, struct stack_thread *t, const st
 
 int stacks__event(struct stacks *s, const struct tl_event *ev)
 {
-	struct stack_thread *t;
+	struct open_thread *t;
 	int is_node = ev->op.v == ev->region.v, r;
 
 	if (ev->kind == TL_STACK && !s->frames)
@@ -289,9 +198,9 @@ int stacks__event(struct stacks *s, const struct tl_event *ev)
 		return 0;
 	if (ev->kind == TL_REGION_END)
 		return stacks__region_end(s, t, ev);
-	r = stacks__settle(s, t, ev);
+	r = stacks__pop(s, t, open_thread__staying(t, ev->depth), ev->ts_ns);
 	if (ev->kind == TL_CREATE)
-		stack_thread__born(t, ev);
+		open_thread__born(t, ev);
 	if (r || ev->kind == TL_CREATE)
 		return r;
 	if (ev->kind == TL_REGION)
@@ -301,11 +210,12 @@ int stacks__event(struct stacks *s, const struct tl_event *ev)
 
 int stacks__end(struct stacks *s, uint64_t ts_ns)
 {
+	struct open_thread *t;
+	uint32_t pos = 0;
 	int r = 0;
 
-	for (uint32_t i = 0; i < s->thread_slots && !r; i++)
-		if (s->threads[i])
-			r = stacks__pop(s, s->threads[i], 0, ts_ns);
+	while (!r && (t = open_frames__next(s->open, &pos)))
+		r = stacks__pop(s, t, 0, ts_ns);
 	return r;
 }
 
@@ -352,7 +262,7 @@ static uint32_t stacks__recorded(struct stacks *s, const struct tl_event *ev)
 
 uint32_t stacks__at(struct stacks *s, const struct tl_event *ev)
 {
-	struct stack_thread *t = ev->kind == TL_CREATE || ev->kind == TL_OOM ? stacks__thread(s, ev->pid, ev->tid) : NULL;
+	struct open_thread *t = ev->kind == TL_CREATE || ev->kind == TL_OOM ? stacks__thread(s, ev->pid, ev->tid) : NULL;
 	uint32_t node = t ? stack_thread__top(t) : 0;
 
 	if (ev->stack && s->frames)
