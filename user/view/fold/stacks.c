@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/index.h"
 #include "base/seed.h"
 #include "event/event.h"
 #include "view/clean.h"
@@ -17,14 +19,13 @@ struct stack_thread {
 	struct stack_entry open[STACK_DEPTH_MAX];
 };
 
-/* Both tables hash with open addressing, at most half full; nothing is ever removed. */
 struct stacks {
 	struct stacks_opts opts;
-	struct stack_node *nodes;
-	uint32_t nodes_cnt, nodes_room;
-	uint32_t *node_slots, node_slots_cnt; /* node numbers, 0 = empty */
-	struct stack_thread **threads;	      /* slots */
-	uint32_t threads_cnt, thread_slots;
+	struct stack_node *nodes; /* the root first; nothing is ever removed */
+	uint32_t nodes_cnt, nodes_cap;
+	struct stack_thread **threads;
+	uint32_t threads_cnt, threads_cap;
+	struct index by_node, by_thread;
 	struct stack_thread *last;
 	struct frames *frames; /* NULL: none were recorded */
 	uint64_t cut;
@@ -38,17 +39,11 @@ struct stacks *stacks__new(const struct stacks_opts *opts)
 		return NULL;
 	if (opts)
 		s->opts = *opts;
-	s->nodes_room = 1024;
-	s->nodes_cnt = 1;
-	s->node_slots_cnt = 2048;
-	s->thread_slots = 64;
-	s->nodes = calloc(s->nodes_room, sizeof(*s->nodes));
-	s->node_slots = calloc(s->node_slots_cnt, sizeof(*s->node_slots));
-	s->threads = calloc(s->thread_slots, sizeof(*s->threads));
-	if (!s->nodes || !s->node_slots || !s->threads) {
+	if (!array_has_room(s->nodes, s->nodes_cnt, s->nodes_cap, 1024)) {
 		stacks__free(s);
 		return NULL;
 	}
+	s->nodes[s->nodes_cnt++] = (struct stack_node){ 0 };
 	return s;
 }
 
@@ -56,10 +51,11 @@ void stacks__free(struct stacks *s)
 {
 	if (!s)
 		return;
-	for (uint32_t i = 0; s->threads && i < s->thread_slots; i++)
+	for (uint32_t i = 0; i < s->threads_cnt; i++)
 		free(s->threads[i]);
+	index__done(&s->by_thread);
+	index__done(&s->by_node);
 	free(s->threads);
-	free(s->node_slots);
 	free(s->nodes);
 	frames__free(s->frames);
 	free(s);
@@ -82,112 +78,49 @@ uint64_t stacks__cut(const struct stacks *s)
 
 /* --- nodes ----------------------------------------------------------------------------------------- */
 
-static uint32_t *stacks__slot(const struct stacks *s, uint32_t parent, uint8_t kind, uint32_t value)
-{
-	uint32_t at = (uint32_t)hash_two(parent * 8ull + kind, value) & (s->node_slots_cnt - 1);
-
-	while (s->node_slots[at]) {
-		const struct stack_node *n = &s->nodes[s->node_slots[at]];
-
-		if (n->parent == parent && n->value == value && n->kind == kind)
-			break;
-		at = (at + 1) & (s->node_slots_cnt - 1);
-	}
-	return &s->node_slots[at];
-}
-
-static int stacks__grow(struct stacks *s)
-{
-	struct stack_node *nodes;
-	uint32_t *slots, cnt = s->node_slots_cnt;
-
-	if (s->nodes_cnt < s->nodes_room)
-		return 0;
-	if (s->nodes_cnt >= STACKS_MAX)
-		return -1;
-	slots = calloc(2 * (size_t)cnt, sizeof(*slots));
-	nodes = realloc(s->nodes, 2 * (size_t)s->nodes_room * sizeof(*nodes));
-	if (nodes)
-		s->nodes = nodes;
-	if (!nodes || !slots) {
-		free(slots);
-		return -1;
-	}
-	s->nodes_room *= 2;
-	free(s->node_slots);
-	s->node_slots = slots;
-	s->node_slots_cnt = 2 * cnt;
-	for (uint32_t i = 1; i < s->nodes_cnt; i++)
-		*stacks__slot(s, nodes[i].parent, nodes[i].kind, nodes[i].value) = i;
-	return 0;
-}
-
 /* The parent itself where there is no room. */
 static uint32_t stacks__child(struct stacks *s, uint32_t parent, uint8_t kind, uint32_t value)
 {
-	uint32_t *slot = stacks__slot(s, parent, kind, value);
+	uint64_t hash = hash_two(parent * 8ull + kind, value);
+	uint32_t at = index_find(&s->by_node, hash, i,
+				 s->nodes[i].parent == parent && s->nodes[i].value == value && s->nodes[i].kind == kind);
 
-	if (*slot)
-		return *slot;
-	if (s->nodes[parent].depth == UINT8_MAX || stacks__grow(s)) {
+	if (at != INDEX_NONE)
+		return at;
+	if (s->nodes[parent].depth == UINT8_MAX || s->nodes_cnt >= STACKS_MAX ||
+	    !array_has_room(s->nodes, s->nodes_cnt, s->nodes_cap, 1024) || index__add(&s->by_node, hash, s->nodes_cnt) < 0) {
 		s->cut++;
 		return parent;
 	}
-	slot = stacks__slot(s, parent, kind, value);
 	s->nodes[s->nodes_cnt] = (struct stack_node){ .parent = parent, .value = value, .kind = kind,
 						      .depth = (uint8_t)(s->nodes[parent].depth + 1) };
-	return *slot = s->nodes_cnt++;
+	return s->nodes_cnt++;
 }
 
 /* --- threads --------------------------------------------------------------------------------------- */
 
-static struct stack_thread **stacks__thread_slot(struct stacks *s, uint32_t pid, uint32_t tid)
-{
-	uint32_t at = (uint32_t)hash_u64((uint64_t)pid << 32 | tid) & (s->thread_slots - 1);
-
-	while (s->threads[at] && (s->threads[at]->tid != tid || s->threads[at]->pid != pid))
-		at = (at + 1) & (s->thread_slots - 1);
-	return &s->threads[at];
-}
-
-static int stacks__grow_threads(struct stacks *s)
-{
-	struct stack_thread **old = s->threads;
-	uint32_t cnt = s->thread_slots;
-
-	if (2 * (s->threads_cnt + 1) <= cnt)
-		return 0;
-	s->threads = calloc(2 * (size_t)cnt, sizeof(*old));
-	if (!s->threads) {
-		s->threads = old;
-		return -1;
-	}
-	s->thread_slots = 2 * cnt;
-	for (uint32_t i = 0; i < cnt; i++)
-		if (old[i])
-			*stacks__thread_slot(s, old[i]->pid, old[i]->tid) = old[i];
-	free(old);
-	return 0;
-}
-
 static struct stack_thread *stacks__thread(struct stacks *s, uint32_t pid, uint32_t tid)
 {
-	struct stack_thread **slot, *t = s->last;
+	uint64_t hash = hash_u64((uint64_t)pid << 32 | tid);
+	struct stack_thread *t = s->last;
+	uint32_t at;
 
 	if (t && t->tid == tid && t->pid == pid)
 		return t;
-	slot = stacks__thread_slot(s, pid, tid);
-	if (*slot)
-		return s->last = *slot;
-	if (s->threads_cnt >= STACK_THREADS_MAX || stacks__grow_threads(s) || !(t = calloc(1, sizeof(*t)))) {
+	at = index_find(&s->by_thread, hash, i, s->threads[i]->tid == tid && s->threads[i]->pid == pid);
+	if (at != INDEX_NONE)
+		return s->last = s->threads[at];
+	t = calloc(1, sizeof(*t));
+	if (!t || s->threads_cnt >= STACK_THREADS_MAX || !array_has_room(s->threads, s->threads_cnt, s->threads_cap, 64) ||
+	    index__add(&s->by_thread, hash, s->threads_cnt) < 0) {
+		free(t);
 		s->cut++;
 		return NULL;
 	}
 	t->pid = pid;
 	t->tid = tid;
 	t->root = stacks__child(s, 0, STACK_PROCESS, pid);
-	*stacks__thread_slot(s, pid, tid) = t;
-	s->threads_cnt++;
+	s->threads[s->threads_cnt++] = t;
 	return s->last = t;
 }
 
@@ -303,9 +236,8 @@ int stacks__end(struct stacks *s, uint64_t ts_ns)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; i < s->thread_slots && !r; i++)
-		if (s->threads[i])
-			r = stacks__pop(s, s->threads[i], 0, ts_ns);
+	for (uint32_t i = 0; i < s->threads_cnt && !r; i++)
+		r = stacks__pop(s, s->threads[i], 0, ts_ns);
 	return r;
 }
 
