@@ -16,11 +16,6 @@
 #define SLOTS_MIN 16u
 #define SLOTS_MAX (1u << 31)
 
-static uint32_t index__slots(const struct index *x)
-{
-	return x->slots ? x->mask + 1 : 0;
-}
-
 static void put(struct index_slot *slots, uint32_t mask, struct index_slot slot)
 {
 	uint32_t at = slot.hash & mask;
@@ -86,7 +81,7 @@ void index__renumber(struct index *x, uint64_t hash, uint32_t number, uint32_t n
 void index__clear(struct index *x)
 {
 	if (x->slots)
-		memset(x->slots, 0, index__slots(x) * sizeof(*x->slots));
+		memset(x->slots, 0, index__bytes(x));
 	x->cnt = 0;
 }
 

@@ -14,6 +14,7 @@
 #ifndef MT_BASE_INDEX_H
 #define MT_BASE_INDEX_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define INDEX_NONE UINT32_MAX /* no number */
@@ -50,5 +51,15 @@ void index__remove(struct index *x, uint64_t hash, uint32_t number);
 void index__renumber(struct index *x, uint64_t hash, uint32_t number, uint32_t now);
 void index__clear(struct index *x); /* empty; keeps its memory */
 void index__done(struct index *x);
+
+static inline uint32_t index__slots(const struct index *x)
+{
+	return x->slots ? x->mask + 1 : 0;
+}
+
+static inline size_t index__bytes(const struct index *x)
+{
+	return index__slots(x) * sizeof(*x->slots);
+}
 
 #endif
