@@ -283,8 +283,8 @@ static void test_map_full(void **state)
 		uint64_t cnt = 0;
 
 		allocs_left = left;
-		while (map__put(&m, cnt))
-			cnt++;
+		for (size_t bytes = 0; bytes += map__growth(&m), map__put(&m, cnt); cnt++)
+			assert_int_equal(map__bytes(&m), bytes); /* as it was foretold */
 		assert_true(!allocs_left);
 		assert_int_equal(m.cnt, cnt);
 		assert_int_equal(m.index.cnt, cnt);
@@ -294,7 +294,10 @@ static void test_map_full(void **state)
 		check(&m.index);
 		allocs_left = UINT32_MAX;
 		assert_non_null(map__put(&m, cnt));
+		map__clear(&m);
+		assert_null(map__find(&m, cnt));
 		map__done(&m);
+		assert_int_equal(map__bytes(&m), 0);
 	}
 }
 

@@ -25,9 +25,24 @@ static void put(struct index_slot *slots, uint32_t mask, struct index_slot slot)
 	slots[at] = slot;
 }
 
+static int index__is_full(const struct index *x)
+{
+	return 4 * ((uint64_t)x->cnt + 1) > 3 * (uint64_t)index__slots(x);
+}
+
+static uint32_t index__slots_next(const struct index *x)
+{
+	return x->slots ? 2 * index__slots(x) : SLOTS_MIN;
+}
+
+size_t index__growth(const struct index *x)
+{
+	return index__is_full(x) ? (index__slots_next(x) - index__slots(x)) * sizeof(*x->slots) : 0;
+}
+
 static int index__grow(struct index *x)
 {
-	uint32_t cnt = index__slots(x), more = cnt ? 2 * cnt : SLOTS_MIN;
+	uint32_t cnt = index__slots(x), more = index__slots_next(x);
 	struct index_slot *slots = cnt < SLOTS_MAX ? calloc(more, sizeof(*slots)) : NULL;
 
 	if (!slots)
@@ -43,7 +58,7 @@ static int index__grow(struct index *x)
 
 int index__add(struct index *x, uint64_t hash, uint32_t number)
 {
-	if (4 * ((uint64_t)x->cnt + 1) > 3 * (uint64_t)index__slots(x) && index__grow(x) < 0)
+	if (index__is_full(x) && index__grow(x) < 0)
 		return -ENOMEM;
 	put(x->slots, x->mask, (struct index_slot){ (uint32_t)hash, number + 1 });
 	x->cnt++;

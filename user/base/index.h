@@ -57,6 +57,9 @@ static inline uint32_t index__slots(const struct index *x)
 	return x->slots ? x->mask + 1 : 0;
 }
 
+/* So many more, when one is added. */
+size_t index__growth(const struct index *x);
+
 static inline size_t index__bytes(const struct index *x)
 {
 	return index__slots(x) * sizeof(*x->slots);

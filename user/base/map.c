@@ -6,9 +6,14 @@
 
 #define ROWS_MIN 16u
 
+static uint32_t map__cap_next(const struct map *m)
+{
+	return m->cap ? 2 * m->cap : ROWS_MIN;
+}
+
 static int map__has_room(struct map *m)
 {
-	uint32_t cap = m->cap ? 2 * m->cap : ROWS_MIN;
+	uint32_t cap = map__cap_next(m);
 	void *rows;
 
 	if (m->cnt < m->cap)
@@ -43,6 +48,22 @@ void map__remove(struct map *m, void *row)
 		return;
 	index__renumber(&m->index, hash_u64(map__key(m, last)), last, number);
 	memcpy(row, map__at(m, last), m->size);
+}
+
+void map__clear(struct map *m)
+{
+	index__clear(&m->index);
+	m->cnt = 0;
+}
+
+size_t map__bytes(const struct map *m)
+{
+	return m->cap * m->size + index__bytes(&m->index);
+}
+
+size_t map__growth(const struct map *m)
+{
+	return (m->cnt == m->cap ? (map__cap_next(m) - m->cap) * m->size : 0) + index__growth(&m->index);
 }
 
 void map__done(struct map *m)

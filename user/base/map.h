@@ -49,6 +49,10 @@ static inline void *map__find(const struct map *m, uint64_t key)
 
 void *map__put(struct map *m, uint64_t key); /* the row there is, or a new one of zeros; NULL: no memory */
 void map__remove(struct map *m, void *row);
+void map__clear(struct map *m); /* empty; keeps its memory */
 void map__done(struct map *m);
+size_t map__bytes(const struct map *m);
+/* So many more, when one comes whose key is not there. */
+size_t map__growth(const struct map *m);
 
 #endif

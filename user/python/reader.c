@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/seed.h"
+#include "base/map.h"
 #include "python/gc.h"
 #include "python/runtime.h"
 #include "target/target.h"
@@ -57,12 +57,11 @@ struct py_reader {
 	size_t told_cap;
 	struct py_told_module *modules_told;
 	size_t modules_told_cap;
-	struct class_name *classes; /* of types, by address */
-	size_t classes_cnt;
+	struct map classes; /* struct class_name */
 };
 
 #define UNLIKE_MAX 8
-#define READER_CLASSES_MAX 4096u /* a power of two; half of it is used */
+#define READER_CLASSES_MAX 2048u
 
 /* `before` has two places to four for each name and module. */
 _Static_assert(sizeof(struct py_told) + 4 * sizeof(struct before) <= WALK_TOLD_BYTES &&
@@ -99,8 +98,8 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 	if (!e) {
 		r->vtables = calloc(opts->vtables_cnt + 1, sizeof(*r->vtables));
 		r->roots = calloc(READER_ROOTS_MAX, sizeof(*r->roots));
-		r->classes = calloc(READER_CLASSES_MAX, sizeof(*r->classes));
-		e = r->vtables && r->roots && r->classes ? 0 : -ENOMEM;
+		r->classes = MAP_OF(struct class_name);
+		e = r->vtables && r->roots ? 0 : -ENOMEM;
 	}
 	if (e) {
 		py_reader__free(r);
@@ -119,11 +118,9 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 
 static void forget_classes(struct py_reader *r)
 {
-	for (size_t i = 0; r->classes && i < READER_CLASSES_MAX; i++) {
-		free(r->classes[i].text);
-		r->classes[i] = (struct class_name){ 0 };
-	}
-	r->classes_cnt = 0;
+	for (uint32_t i = 0; i < r->classes.cnt; i++)
+		free(((struct class_name *)map__at(&r->classes, i))->text);
+	map__clear(&r->classes);
 }
 
 void py_reader__free(struct py_reader *r)
@@ -141,7 +138,7 @@ void py_reader__free(struct py_reader *r)
 	free(r->told);
 	free(r->modules_told);
 	forget_classes(r);
-	free(r->classes);
+	map__done(&r->classes);
 	free(r);
 }
 
@@ -536,21 +533,17 @@ static int choose(struct py_reader *r, struct py_look *look)
 /* Types live long, and one that is made where another was has another name rarely: all are forgotten with a search. */
 static const char *class_of(struct py_reader *r, uint64_t type)
 {
-	size_t i = (size_t)hash_u64(type) & (READER_CLASSES_MAX - 1);
+	struct class_name *class = map__find(&r->classes, type);
 	char text[PY_TEXT_MAX];
 
-	while (r->classes[i].type && r->classes[i].type != type)
-		i = (i + 1) & (READER_CLASSES_MAX - 1);
-	if (r->classes[i].type)
-		return r->classes[i].text;
-	if (r->classes_cnt >= READER_CLASSES_MAX / 2 || py__type_name(&r->py, type, text))
+	if (class)
+		return class->text;
+	if (r->classes.cnt >= READER_CLASSES_MAX || py__type_name(&r->py, type, text))
 		return NULL;
-	r->classes[i].text = strdup(text);
-	if (!r->classes[i].text)
-		return NULL;
-	r->classes[i].type = type;
-	r->classes_cnt++;
-	return r->classes[i].text;
+	class = map__put(&r->classes, type);
+	if (class)
+		class->text = strdup(text); /* NULL: it stays without */
+	return class ? class->text : NULL;
 }
 
 /* Modules that are as they were in the look before. Roots without tensors get a label here. */

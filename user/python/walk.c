@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/seed.h"
+#include "base/map.h"
 
 enum { PARAMETERS = 0, BUFFERS = 1, MODULES = 2, DICTS = 3 };
 static const char *const dict_names[DICTS] = { "_parameters", "_buffers", "_modules" };
@@ -39,11 +39,10 @@ struct parameter {
 	uint32_t path;
 };
 
-/* Address → number + 1. */
-struct index {
-	uint64_t *keys;
-	uint32_t *values;
-	size_t cnt, cap; /* cap: a power of two */
+/* Of an address. */
+struct about {
+	uint64_t addr;
+	uint32_t value;
 };
 
 struct walk_state {
@@ -52,11 +51,11 @@ struct walk_state {
 	uint64_t *addrs; /* of the modules, for walk__modules */
 	struct member *members;
 	size_t members_cnt, members_cap;
-	struct index by_addr; /* modules */
-	struct index objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
-	struct index of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
-	struct index data;    /* data pointers → their names, gradients not among them */
-	struct index grads;   /* … of these */
+	struct map by_addr; /* all five: struct about. Modules → number + 1 */
+	struct map objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
+	struct map of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
+	struct map data;    /* data pointers → their names, gradients not among them */
+	struct map grads;   /* … of these */
 	struct parameter *parameters; /* whose gradients are looked for */
 	size_t parameters_cnt, parameters_cap;
 	uint32_t full; /* without gradients */
@@ -66,27 +65,11 @@ struct walk_state {
 
 /* --- tables ----------------------------------------------------------------------------------------------- */
 
-static size_t index__slot(const struct index *x, uint64_t key)
+static uint32_t get(const struct map *m, uint64_t key)
 {
-	size_t i = (size_t)hash_u64(key) & (x->cap - 1);
+	const struct about *row = map__find(m, key);
 
-	while (x->keys[i] && x->keys[i] != key)
-		i = (i + 1) & (x->cap - 1);
-	return i;
-}
-
-static uint32_t index__get(const struct index *x, uint64_t key)
-{
-	size_t i = x->cap ? index__slot(x, key) : 0;
-
-	return x->cap && x->keys[i] ? x->values[i] : 0;
-}
-
-static void index__done(struct index *x)
-{
-	free(x->keys);
-	free(x->values);
-	*x = (struct index){ 0 };
+	return row ? row->value : 0;
 }
 
 /* Of what may be kept; -ENOSPC: that is all, and the walk ends there. */
@@ -100,60 +83,20 @@ static int keep(struct walk *w, size_t bytes)
 	return 0;
 }
 
-static size_t index__bytes(size_t cap)
-{
-	return cap * (sizeof(uint64_t) + sizeof(uint32_t));
-}
-
-static int index__grow(struct walk *w, struct index *x)
-{
-	struct index big = { .cap = x->cap ? x->cap * 2 : 1024, .cnt = x->cnt };
-	int r = keep(w, index__bytes(big.cap - x->cap));
-
-	if (r)
-		return r;
-	big.keys = calloc(big.cap, sizeof(*big.keys));
-	big.values = calloc(big.cap, sizeof(*big.values));
-	if (!big.keys || !big.values) {
-		index__done(&big);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < x->cap; i++) {
-		size_t to;
-
-		if (!x->keys[i])
-			continue;
-		to = index__slot(&big, x->keys[i]);
-		big.keys[to] = x->keys[i];
-		big.values[to] = x->values[i];
-	}
-	index__done(x);
-	*x = big;
-	return 0;
-}
-
 /* The first value stays. */
-static int index__put(struct walk *w, struct index *x, uint64_t key, uint32_t value)
+static int put(struct walk *w, struct map *m, uint64_t key, uint32_t value)
 {
-	int r = x->cnt >= x->cap / 2 ? index__grow(w, x) : 0;
-	size_t i;
+	struct about *row;
+	int r;
 
-	if (r)
-		return r;
-	i = index__slot(x, key);
-	if (x->keys[i])
+	if (!key || map__find(m, key))
 		return 0;
-	x->keys[i] = key;
-	x->values[i] = value;
-	x->cnt++;
+	r = keep(w, map__growth(m));
+	row = r ? NULL : map__put(m, key);
+	if (!row)
+		return r ? r : -ENOMEM;
+	row->value = value;
 	return 0;
-}
-
-static void index__clear(struct index *x)
-{
-	if (x->cap)
-		memset(x->keys, 0, x->cap * sizeof(*x->keys));
-	x->cnt = 0;
 }
 
 /* Room for one more; *cap grows. */
@@ -319,7 +262,7 @@ static int add_module(struct walk *w, uint64_t obj)
 	struct walk_state *s = w->state;
 	int r;
 
-	if (index__get(&s->by_addr, obj))
+	if (get(&s->by_addr, obj))
 		return 0;
 	if (s->modules_cnt >= WALK_MODULES_MAX) {
 		w->full++;
@@ -329,7 +272,7 @@ static int add_module(struct walk *w, uint64_t obj)
 	if (r)
 		return r;
 	s->modules[s->modules_cnt] = (struct module){ .obj = obj };
-	return index__put(w, &s->by_addr, obj, (uint32_t)++s->modules_cnt);
+	return put(w, &s->by_addr, obj, (uint32_t)++s->modules_cnt);
 }
 
 /* What it holds. A module that cannot be read has no members, and is counted. */
@@ -369,7 +312,7 @@ static int add_children(struct walk *w, size_t at)
 
 	for (uint32_t i = s->modules[at].first[MODULES]; i < end && !r; i++) {
 		r = add_module(w, s->members[i].obj);
-		s->members[i].module = index__get(&s->by_addr, s->members[i].obj);
+		s->members[i].module = get(&s->by_addr, s->members[i].obj);
 		if (!r && s->members[i].module)
 			s->modules[s->members[i].module - 1].is_child = 1;
 	}
@@ -396,21 +339,21 @@ static int read_modules(struct walk *w, const uint64_t *modules, size_t cnt)
 
 static int add_name(struct walk *w, const struct py_name *n)
 {
-	struct index *data = n->kind == PY_GRADIENT ? &w->state->grads : &w->state->data;
+	struct map *data = n->kind == PY_GRADIENT ? &w->state->grads : &w->state->data;
 	int r;
 
 	if (w->names_cnt >= WALK_NAMES_MAX) {
 		w->full++;
 		return 0;
 	}
-	if (index__get(&w->state->data, n->at.data) || index__get(&w->state->grads, n->at.data))
+	if (get(&w->state->data, n->at.data) || get(&w->state->grads, n->at.data))
 		return 0;
 	r = keep(w, WALK_TOLD_BYTES);
 	r = r ? r : make_room(w, &w->names, w->names_cnt, &w->names_cap, sizeof(*n));
 	if (r)
 		return r;
 	w->names[w->names_cnt] = *n;
-	return index__put(w, data, n->at.data, (uint32_t)++w->names_cnt);
+	return put(w, data, n->at.data, (uint32_t)++w->names_cnt);
 }
 
 static int name_tensor(struct walk *w, struct py_name *n)
@@ -445,15 +388,15 @@ static int name_members(struct walk *w, const struct module *m, uint32_t root, c
 		n.kind = i < m->first[BUFFERS] ? PY_PARAMETER : PY_BUFFER;
 		if (!path || name == NAMELESS || strlen(walk__text(w, name)) >= room) {
 			w->full += path && name != NAMELESS;
-			r = n.kind == PY_PARAMETER ? index__put(w, &s->objects, n.obj, NAMELESS) : 0;
+			r = n.kind == PY_PARAMETER ? put(w, &s->objects, n.obj, NAMELESS) : 0;
 			continue;
 		}
 		strcpy(path + len, walk__text(w, name));
 		r = add_text(w, path, &n.path);
 		if (!r && n.kind == PY_PARAMETER)
-			r = index__put(w, &s->objects, n.obj, n.path + 1);
+			r = put(w, &s->objects, n.obj, n.path + 1);
 		if (!r && n.kind == PY_PARAMETER)
-			r = index__put(w, &s->of, n.obj, root + 1);
+			r = put(w, &s->of, n.obj, root + 1);
 		r = r ? r : name_tensor(w, &n);
 	}
 	return r;
@@ -593,11 +536,11 @@ static int name_group(struct of_optimizer *o, uint64_t params)
 		struct py_name n = { .obj = items[i], .root = o->obj, .kind = PY_PARAMETER };
 		char path[64];
 
-		if (!is_a(w, n.obj, WALK_TENSOR) || index__get(&w->state->objects, n.obj))
+		if (!is_a(w, n.obj, WALK_TENSOR) || get(&w->state->objects, n.obj))
 			continue;
 		snprintf(path, sizeof(path), "param_groups.%u.%zu", o->group, i);
 		r = add_text(w, path, &n.path);
-		r = r ? r : index__put(w, &w->state->objects, n.obj, n.path + 1);
+		r = r ? r : put(w, &w->state->objects, n.obj, n.path + 1);
 		r = r ? r : name_tensor(w, &n);
 	}
 	free(items);
@@ -655,12 +598,12 @@ static int name_state(void *ctx, uint64_t key, uint64_t value)
 {
 	struct of_optimizer *o = ctx;
 	const struct walk_state *s = o->w->state;
-	uint32_t path = index__get(&s->objects, key), root;
+	uint32_t path = get(&s->objects, key), root;
 
 	if (!path || path == NAMELESS || !py__is(o->w->py, value, PY_IS_DICT))
 		return PY_ITEM_NEXT;
 	o->path = path - 1;
-	root = index__get(&s->of, key);
+	root = get(&s->of, key);
 	o->root = root ? s->modules[root - 1].obj : 0;
 	if (py__each_item(o->w->py, value, name_state_item, o) == -ENOMEM)
 		o->err = -ENOMEM;
@@ -695,11 +638,11 @@ void walk__init(struct walk *w, struct py *py, struct py_torch *torch)
 static void forget(struct walk *w)
 {
 	if (w->state) {
-		index__done(&w->state->by_addr);
-		index__done(&w->state->objects);
-		index__done(&w->state->of);
-		index__done(&w->state->data);
-		index__done(&w->state->grads);
+		map__done(&w->state->by_addr);
+		map__done(&w->state->objects);
+		map__done(&w->state->of);
+		map__done(&w->state->data);
+		map__done(&w->state->grads);
 		free(w->state->parameters);
 		free(w->state->modules);
 		free(w->state->members);
@@ -723,9 +666,10 @@ void walk__done(struct walk *w)
 	*w = (struct walk){ 0 };
 }
 
-static size_t indexes_bytes(const struct walk_state *s)
+static size_t maps_bytes(const struct walk_state *s)
 {
-	return index__bytes(s->by_addr.cap + s->objects.cap + s->of.cap + s->data.cap + s->grads.cap);
+	return map__bytes(&s->by_addr) + map__bytes(&s->objects) + map__bytes(&s->of) + map__bytes(&s->data) +
+	       map__bytes(&s->grads);
 }
 
 /* What the tables of walks before have room for: each may have had its own that was large. */
@@ -735,9 +679,18 @@ static size_t has_room_for(const struct walk *w)
 
 	if (!s)
 		return 0;
-	return indexes_bytes(s) + s->modules_cap * sizeof(*s->modules) + s->members_cap * sizeof(*s->members) +
+	return maps_bytes(s) + s->modules_cap * sizeof(*s->modules) + s->members_cap * sizeof(*s->members) +
 	       s->parameters_cap * sizeof(*s->parameters) + w->names_cap * (sizeof(*w->names) + WALK_TOLD_BYTES) +
 	       w->paths_cap * (sizeof(*w->paths) + WALK_TOLD_BYTES) + w->text_cap;
+}
+
+static struct walk_state *state__new(void)
+{
+	struct walk_state *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->by_addr = s->objects = s->of = s->data = s->grads = MAP_OF(struct about);
+	return s;
 }
 
 static int begin(struct walk *w)
@@ -747,17 +700,17 @@ static int begin(struct walk *w)
 	if (has_room_for(w) > WALK_BYTES_MAX / 2)
 		forget(w);
 	if (!w->state)
-		w->state = calloc(1, sizeof(*w->state));
+		w->state = state__new();
 	if (!w->state)
 		return -ENOMEM;
-	index__clear(&w->state->by_addr);
-	index__clear(&w->state->objects);
-	index__clear(&w->state->of);
-	index__clear(&w->state->data);
-	index__clear(&w->state->grads);
+	map__clear(&w->state->by_addr);
+	map__clear(&w->state->objects);
+	map__clear(&w->state->of);
+	map__clear(&w->state->data);
+	map__clear(&w->state->grads);
 	w->state->modules_cnt = w->state->members_cnt = w->state->parameters_cnt = 0;
 	w->names_cnt = w->paths_cnt = w->text_len = 0;
-	w->kept = indexes_bytes(w->state);
+	w->kept = maps_bytes(w->state);
 	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = w->nameless = w->torn_modules = 0;
 	return add_text(w, "", &empty); /* at 0 */
 }
@@ -794,7 +747,7 @@ int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, con
 	w->gradients_at = w->names_cnt;
 	if (w->state) {
 		w->state->full = w->full;
-		w->state->names_bytes = w->kept - index__bytes(w->state->grads.cap);
+		w->state->names_bytes = w->kept - map__bytes(&w->state->grads);
 	}
 	return r == -ENOSPC ? 0 : r;
 }
@@ -806,8 +759,8 @@ int walk__gradients(struct walk *w)
 
 	w->names_cnt = w->gradients_at;
 	w->full = s->full;
-	w->kept = s->names_bytes + index__bytes(s->grads.cap);
-	index__clear(&s->grads);
+	w->kept = s->names_bytes + map__bytes(&s->grads);
+	map__clear(&s->grads);
 	for (size_t i = 0; i < s->parameters_cnt && !r; i++) {
 		const struct parameter *p = &s->parameters[i];
 		struct py_name n = { .obj = p->obj, .root = p->root, .path = p->path, .of = (uint32_t)i, .kind = PY_GRADIENT };
