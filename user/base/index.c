@@ -65,11 +65,12 @@ int index__add(struct index *x, uint64_t hash, uint32_t number)
 	return 0;
 }
 
+/* Its slot, or a free one: it is not there, which is the fault of who asks. */
 static uint32_t index__at(const struct index *x, uint64_t hash, uint32_t number)
 {
 	uint32_t at = (uint32_t)hash & x->mask;
 
-	while (x->slots[at].number != number + 1)
+	while (x->slots[at].number && x->slots[at].number != number + 1)
 		at = (at + 1) & x->mask;
 	return at;
 }
@@ -78,6 +79,8 @@ void index__remove(struct index *x, uint64_t hash, uint32_t number)
 {
 	uint32_t hole = index__at(x, hash, number), mask = x->mask;
 
+	if (!x->slots[hole].number)
+		return;
 	for (uint32_t at = (hole + 1) & mask; x->slots[at].number; at = (at + 1) & mask) {
 		if (((at - x->slots[at].hash) & mask) < ((at - hole) & mask))
 			continue; /* its home is behind the hole: it is found as it lies */
@@ -90,7 +93,10 @@ void index__remove(struct index *x, uint64_t hash, uint32_t number)
 
 void index__renumber(struct index *x, uint64_t hash, uint32_t number, uint32_t now)
 {
-	x->slots[index__at(x, hash, number)].number = now + 1;
+	uint32_t at = index__at(x, hash, number);
+
+	if (x->slots[at].number)
+		x->slots[at].number = now + 1;
 }
 
 void index__clear(struct index *x)
