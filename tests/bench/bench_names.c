@@ -64,7 +64,7 @@ static int fail(const struct err *err)
 static const struct mt_flow_layout fake_layout = {
 	.impl_storage = 16, .impl_autograd_meta = 24, .meta_grad = 40, .storage_data = 16, .storage_dev = 40,
 	.storage_size = 48 };
-static const struct py_vtable fake_vtables[] = {
+static const struct flow_vtable fake_vtables[] = {
 	{ 0x100001000, MT_CLASS_PLAIN }, { 0x100002000, MT_CLASS_STORAGE }, { 0x100003000, MT_CLASS_META } };
 
 static int make_fake(struct py_reader **ret, struct target *t, struct err *err)
@@ -92,11 +92,9 @@ static int make_reader(struct py_reader **ret, struct target *t, struct err *err
 	r = r ? r : plan__tensors(&plan, t, err);
 	if (r)
 		return r;
-	_Static_assert(sizeof(struct flow_vtable) == sizeof(struct py_vtable), "the same two fields");
 	opts = (struct py_reader_opts){ .target = t, .minor = rt.at->minor, .interp_head = rt.addr + rt.at->interp_head,
 					.interp_next = rt.at->interp_next, .layout = plan->flow_layout.at,
-					.vtables = (const struct py_vtable *)plan->flow_vtables,
-					.vtables_cnt = plan->flow_vtables_cnt };
+					.vtables = plan->flow_vtables, .vtables_cnt = plan->flow_vtables_cnt };
 	r = py_reader__new(ret, &opts, err);
 	plan__free(plan);
 	return r;

@@ -28,7 +28,7 @@ static int ordered(void *ctx, const struct event *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct decode_vtable vtables[] = { { 0x2000, { 1 } }, { 0x1000, { 2 } } };
+	static const struct vtable vtables[] = { { 0x2000, { 1 } }, { 0x1000, { 2 } } };
 	struct model_opts mo = { 0 };
 	struct names *names = names__new();
 	struct street s = { decode__new(names), model__new(names, &mo) };

@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			(void)read_bytes(&b, at + rt.at->code_check, words, sizeof(words));
 			if (py_code__read(&c, &rt, &mem, at, mt_py_check(words)))
 				continue;
-			if (strlen(c.file) >= PY_TEXT_MAX || strlen(c.function) >= PY_TEXT_MAX)
+			if (strlen(c.file) >= PY_CODE_TEXT_MAX || strlen(c.function) >= PY_CODE_TEXT_MAX)
 				abort();
 			for (uint64_t i = 0; i < 64; i++)
 				(void)py_code__line(&c, minor, c.first_instr + i);

@@ -31,7 +31,7 @@ static void check_look(const struct py_reader *r, const struct py_look *look)
 		require(strlen(type) < sizeof(type) && t->root[0]);
 		require(strlen(py_reader__text(r, t->name->path)) < WALK_PATH_MAX + PY_TEXT_MAX);
 		require(strlen(py_reader__text(r, t->name->key)) < PY_TEXT_MAX + 24);
-		require(t->name->kind >= PY_PARAMETER && t->name->kind <= PY_STATE);
+		require(t->name->kind >= EV_TENSOR_PARAMETER && t->name->kind <= EV_TENSOR_STATE);
 		require(t->name->at.data && t->name->at.bytes && t->name->at.dev != MT_DEV_NONE);
 	}
 }

@@ -21,7 +21,7 @@
 #define IMAGE_STORAGE 0x7002000ull
 #define IMAGE_META 0x7003000ull
 
-static const struct py_vtable image_vtables[] = { { IMAGE_IMPL, MT_CLASS_PLAIN }, { IMAGE_STORAGE, MT_CLASS_STORAGE },
+static const struct flow_vtable image_vtables[] = { { IMAGE_IMPL, MT_CLASS_PLAIN }, { IMAGE_STORAGE, MT_CLASS_STORAGE },
 						   { IMAGE_META, MT_CLASS_META } };
 static const struct mt_flow_layout image_layout = { .impl_storage = 16, .impl_autograd_meta = 24, .meta_grad = 40,
 						     .storage_data = 16, .storage_dev = 40, .storage_size = 48 };

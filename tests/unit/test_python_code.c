@@ -212,7 +212,7 @@ static void test_texts(void **state)
 	put(f, BASE + FUNCTION + rt.at->str_other, 0x1f600, 4);
 	put(f, BASE + FUNCTION + rt.at->str_other + 4, 0xe9, 4);
 	assert_int_equal(py_code__read(&c, &rt, &mem, BASE + CODE, check), 0);
-	assert_int_equal(strlen(c.file), PY_TEXT_MAX - 4);
+	assert_int_equal(strlen(c.file), PY_CODE_TEXT_MAX - 4);
 	assert_string_equal(c.file + strlen(c.file) - 8, "/last.py");
 	assert_string_equal(c.function, "\xf0\x9f\x98\x80\xc3\xa9");
 	py_code__done(&c);
@@ -234,7 +234,7 @@ static void test_texts_that_lie(void **state)
 		uint64_t check = make_code(f, rt.at);
 		struct py_code c;
 
-		put(f, BASE + FUNCTION + 16, PY_TEXT_MAX - 4, 8);
+		put(f, BASE + FUNCTION + 16, PY_CODE_TEXT_MAX - 4, 8);
 		put(f, BASE + FUNCTION + 32, states[i], 4);
 		memset(f->bytes + FUNCTION + rt.at->str_ascii, 0xff, TABLE - FUNCTION - rt.at->str_ascii);
 		assert_int_equal(py_code__read(&c, &rt, &mem, BASE + CODE, check), -ESTALE);

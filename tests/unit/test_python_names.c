@@ -42,7 +42,7 @@ static const struct py_told *told_at(uint64_t data)
 	return NULL;
 }
 
-static void expect(uint64_t data, enum py_kind kind, const char *root, const char *path, const char *key, const char *type)
+static void expect(uint64_t data, enum ev_tensor kind, const char *root, const char *path, const char *key, const char *type)
 {
 	const struct py_told *t = told_at(data);
 	char text[PY_TYPE_TEXT_MAX];
@@ -59,10 +59,10 @@ static void expect(uint64_t data, enum py_kind kind, const char *root, const cha
 static void expect_all(void)
 {
 	assert_int_equal(look.told_cnt, 4);
-	expect(0xa000, PY_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
-	expect(0xb000, PY_GRADIENT, "Net", "inner.weight", "", "float32[8,4]");
-	expect(0xc000, PY_BUFFER, "Net", "inner.scale", "", "float32[1,4]");
-	expect(0xd000, PY_STATE, "SGD", "inner.weight", "momentum_buffer", "float32[8,4]");
+	expect(0xa000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+	expect(0xb000, EV_TENSOR_GRADIENT, "Net", "inner.weight", "", "float32[8,4]");
+	expect(0xc000, EV_TENSOR_BUFFER, "Net", "inner.scale", "", "float32[1,4]");
+	expect(0xd000, EV_TENSOR_STATE, "SGD", "inner.weight", "momentum_buffer", "float32[8,4]");
 	assert_int_equal(look.torn, 0);
 	assert_int_equal(look.modules, 2);
 	assert_int_equal(look.roots, 1);
@@ -149,7 +149,7 @@ static void test_new_storage_waits_for_a_second_look(void **state)
 	assert_int_equal(look.changed, 1);
 	assert_int_equal(look.held_back, 1);
 	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
-	expect(0xe000, PY_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+	expect(0xe000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
 }
 
 static void test_torn_dict_gives_no_names(void **state)
@@ -286,10 +286,10 @@ static void test_names_in_other_scripts(void **state)
 			assert_int_equal(look.torn, 0);
 			assert_int_equal(look.nameless, cases[i].path ? 0 : 1);
 			if (cases[i].path)
-				expect(0xc000, PY_BUFFER, "Net", cases[i].path, "", "float32[1,4]");
+				expect(0xc000, EV_TENSOR_BUFFER, "Net", cases[i].path, "", "float32[1,4]");
 			else
 				assert_null(told_at(0xc000));
-			expect(0xa000, PY_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+			expect(0xa000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
 			teardown(NULL);
 		}
 }
@@ -313,7 +313,7 @@ static void test_circle_of_modules_has_no_names(void **state)
 	poke(&im, peek(&im, im.modules + 32) + 40 + 16, im.model); /* the model's child is the model */
 	assert_int_equal(look_again(PY_LOOK_ALL), 0);
 	assert_int_equal(look.circles, 1);
-	expect(0xa000, PY_PARAMETER, "Linear", "weight", "", "float32[8,4]"); /* nobody's child now */
+	expect(0xa000, EV_TENSOR_PARAMETER, "Linear", "weight", "", "float32[8,4]"); /* nobody's child now */
 }
 
 static void test_gc_lists_that_lead_nowhere(void **state)
@@ -498,7 +498,7 @@ static void test_what_is_walked_for(void **state)
 		assert_null(told_at(0xe000));
 		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
 		assert_true(look.is_same);
-		expect(0xe000, PY_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+		expect(0xe000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
 		keys = peek(&im, im.params + 32);
 		poke(&im, keys + (im.at->keys_are_old ? 32 : 24), 0); /* entries */
 		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);

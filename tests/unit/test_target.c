@@ -21,6 +21,7 @@
 #include "target/jobs.h"
 #include "target/proc_text.h"
 #include "target/sideband.h"
+#include "target/kin.h"
 #include "target/target.h"
 #include "unit/fixture.h"
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "timeline/labels.h"
 #include "unit/view_fix.h"
 #include "view/export.h"
@@ -323,6 +324,22 @@ static void test_units(void **state)
 	assert_string_equal(fmt_time(buf, 1795251162000000000ll), "2026-11-21 08:52:42 UTC");
 }
 
+static void test_utf8_there_and_back(void **state)
+{
+	(void)state;
+	for (uint32_t cp = 0; cp <= 0x10ffff; cp++) {
+		char text[4];
+		unsigned bytes = utf8_encode(cp, text);
+		uint32_t back;
+
+		assert_in_range(bytes, 1, 4);
+		if (cp >= 0xd800 && cp < 0xe000) /* half of a pair is no character */
+			continue;
+		if (utf8_decode(text, bytes, &back) != bytes || back != cp)
+			fail_msg("U+%04x became U+%04x", cp, back);
+	}
+}
+
 static void test_text_fit(void **state)
 {
 	char buf[TEXT_BYTES_MAX], longer[6000];
@@ -372,7 +389,7 @@ int main(void)
 		cmocka_unit_test(test_report_text),	cmocka_unit_test(test_hostile_names_stay_tame),
 		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_exports),
 		cmocka_unit_test(test_export_to_a_full_disk), cmocka_unit_test(test_units),
-		cmocka_unit_test(test_text_fit),
+		cmocka_unit_test(test_text_fit),	cmocka_unit_test(test_utf8_there_and_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#define NS_PER_S 1000000000ull
+
 extern int64_t clock_shift_ns; /* what a reading of ours is ahead by; 0 outside of time namespaces */
 
 void clock_init(void); /* at the start, before rights and /proc are given away */
@@ -19,7 +21,7 @@ static inline uint64_t now_ns(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec - (uint64_t)clock_shift_ns;
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec - (uint64_t)clock_shift_ns;
 }
 
 /* CPU time of this thread: what something cost, whoever else wanted the CPU meanwhile. */
@@ -28,7 +30,7 @@ static inline uint64_t cpu_ns(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
 /* As our own system calls take it: for sleeping until then. */
@@ -36,7 +38,7 @@ static inline struct timespec clock_timespec(uint64_t at_ns)
 {
 	uint64_t own = at_ns + (uint64_t)clock_shift_ns;
 
-	return (struct timespec){ (time_t)(own / 1000000000), (long)(own % 1000000000) };
+	return (struct timespec){ (time_t)(own / NS_PER_S), (long)(own % NS_PER_S) };
 }
 
 static inline void sleep_until(uint64_t at_ns)

@@ -28,6 +28,16 @@ size_t utf8_decode(const char *s, size_t len, uint32_t *ret_cp)
 	return n;
 }
 
+unsigned utf8_encode(uint32_t cp, char out[4])
+{
+	unsigned len = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+
+	for (unsigned i = len; --i; cp >>= 6)
+		out[i] = (char)(0x80 | (cp & 63));
+	out[0] = (char)(len == 1 ? cp : (0xf00u >> len & 0xff) | (cp & (0x7fu >> len)));
+	return len;
+}
+
 int utf8_is_unsafe(uint32_t cp)
 {
 	static const struct {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/signals.h"
 #include "cmd/cmd.h"
 #include "record/replay.h"
 #include "timeline/report.h"
@@ -24,13 +25,9 @@ static int on_sample(void *ctx, const struct report *now)
 static int browse(struct tui *t)
 {
 	struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .events = POLLIN } };
-	sigset_t mask;
+	sigset_t mask = signals_that_end();
 	int r = 0;
 
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGINT);
-	sigaddset(&mask, SIGTERM);
-	sigaddset(&mask, SIGHUP);
 	sigprocmask(SIG_BLOCK, &mask, NULL);
 	fds[1].fd = signalfd(-1, &mask, SFD_CLOEXEC);
 	if (fds[1].fd < 0)

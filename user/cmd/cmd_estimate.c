@@ -110,23 +110,12 @@ static int first_pass(const struct options *o, struct passes *p, struct err *err
 				  .ctx = p };
 	struct report *rep = NULL;
 	uint64_t cut = 0;
-	uint8_t dev = 0;
 	int r = replay_run(o->file, &ro, &rep, &cut, err);
 
 	if (!r && !o->quiet)
 		replay_say(o->file, rep->lost[MT_LOSS_DAMAGED], cut);
 	report__free(rep);
-	if (r < 0)
-		return r;
-	recorded__end(&p->recorded);
-	r = estimate_dev(o, &p->recorded, &dev, err);
-	if (!r && !p->recorded.nodes) {
-		err_set(err, -ENODATA, "%s has no data flow: last uses are not known", o->file);
-		r = err_hint(err, "record with the source flow, which is a default");
-	}
-	if (!r && recorded_kept__init(&p->kept, &p->recorded, dev) < 0)
-		r = err_set(err, -ENOMEM, "out of memory");
-	return r;
+	return r < 0 ? r : estimate_kept(o, o->file, &p->recorded, "last uses", &p->kept, err);
 }
 
 static int write_kept(const struct passes *p, const struct report *rep)

@@ -20,6 +20,7 @@
 #include "base/asker.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/signals.h"
 #include "cmd/cmd.h"
 #include "cmd/trace_opts.h"
 #include "event/event.h"
@@ -31,7 +32,6 @@
 #include "timeline/report.h"
 #include "view/page/page_feed.h"
 
-#define NS_PER_S 1000000000ull
 #define FRESH_NS (NS_PER_S / 2) /* a second, but ticks that a busy machine holds up come close together */
 
 struct serve_run {
@@ -156,14 +156,10 @@ static void serve__end(struct serve_run *x)
 static int serve__linger(const struct serve_run *x, uint64_t until_ns, struct err *err)
 {
 	int sig = 0, e = 0, r = answers__begin(x->answers);
-	sigset_t mask;
+	sigset_t mask = signals_that_end(); /* blocked since the session began: none is lost in between */
 
 	if (r < 0)
 		return err_set(err, r, "a thread that answers: %s", strerror(-r));
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGINT);
-	sigaddset(&mask, SIGTERM);
-	sigaddset(&mask, SIGHUP); /* blocked since the session began: none is lost in between */
 	if (!x->o->quiet)
 		fprintf(stderr, "all traced processes have ended; their last numbers stay until Ctrl-C\n");
 	while (sig <= 0 && (sig == 0 || e == EINTR)) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include <errno.h>
-#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/capabilities.h"
 #include "base/err.h"
 #include "base/outfile.h"
 #include "base/text.h"
@@ -14,14 +14,6 @@
 #include "timeline/report.h"
 #include "trace/trace.h"
 #include "view/report_words.h"
-
-/* <linux/capability.h> of Debian 11 and older has neither. */
-#ifndef CAP_PERFMON
-#define CAP_PERFMON 38
-#endif
-#ifndef CAP_BPF
-#define CAP_BPF 39
-#endif
 
 #define NEWER_TWO (1ull << CAP_BPF | 1ull << CAP_PERFMON)
 

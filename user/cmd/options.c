@@ -196,7 +196,8 @@ static int has_all_of_estimate(const struct options *o, struct err *err)
 	return 0;
 }
 
-static int has_all(const struct options *o, struct err *err)
+/* What the command is about is there, and is something that it knows. */
+static int has_subject(const struct options *o, struct err *err)
 {
 	if (o->all_jobs && (o->pids_cnt || o->launch)) {
 		err_set(err, -EINVAL, "-a is all jobs: %s is one", o->launch ? "a command" : "-p PID");
@@ -241,6 +242,12 @@ static int has_all(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "%s has torch.profiler's categories only, not --classes extended", o->format);
 		return err_hint(err, "--to jsonl and csv have both");
 	}
+	return 0;
+}
+
+/* What options are about is asked for, too. */
+static int has_sense(const struct options *o, struct err *err)
+{
 	if ((o->depth || o->phase) && o->by != BY_MODULE) {
 		err_set(err, -EINVAL, "%s is about the table of modules", o->depth ? "--depth" : "--phase");
 		return err_hint(err, "memtrace report F.mtr --by module");
@@ -270,7 +277,7 @@ static int has_all(const struct options *o, struct err *err)
 			o->has_by ? "--by" : o->tui ? "--tui" : "--flow");
 		return err_hint(err, "leave one of the two out");
 	}
-	return has_sources(o, err);
+	return 0;
 }
 
 /* What serve shows is not for everybody whom a network reaches. */
@@ -287,6 +294,20 @@ static int has_door(const struct options *o, struct err *err)
 		return err_hint(err, "--listen unix:NAME --socket-group GROUP");
 	}
 	return 0;
+}
+
+static int has_all(const struct options *o, struct err *err)
+{
+	int r;
+
+	if (o->cmd == CMD_ESTIMATE)
+		return has_all_of_estimate(o, err);
+	r = has_subject(o, err);
+	if (!r)
+		r = has_sense(o, err);
+	if (!r)
+		r = has_sources(o, err);
+	return !r && o->cmd == CMD_SERVE ? has_door(o, err) : r;
 }
 
 int options__parse(struct options *o, int argc, char *const *argv, struct err *err)
@@ -322,8 +343,6 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 						parse_letters(&w, arg, err);
 	}
 	if (!r && !o->help && !o->version && !o->man)
-		r = o->cmd == CMD_ESTIMATE ? has_all_of_estimate(o, err) : has_all(o, err);
-	if (!r && o->cmd == CMD_SERVE && !o->help && !o->version && !o->man)
-		r = has_door(o, err);
+		r = has_all(o, err);
 	return r;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "memtrace/shared.h"
 #include "record/window.h"
@@ -158,7 +159,7 @@ static int on_window(struct options *o, const char *value, struct err *err)
 {
 	int r = parse_duration(value, &o->window_ns, err);
 
-	if (!r && (o->window_ns < 1000000000ull || o->window_ns > 86400000000000ull)) {
+	if (!r && (o->window_ns < NS_PER_S || o->window_ns > 86400000000000ull)) {
 		err_set(err, -EINVAL, "'%.100s': a window has from 1s to 24h", value);
 		return err_hint(err, "a minute or so: --window 60s");
 	}

@@ -24,7 +24,8 @@ struct side {
 	struct side *other; /* the first one; NULL: this is it */
 };
 
-int estimate_dev(const struct options *o, const struct recorded *r, uint8_t *ret, struct err *err)
+/* The device that --device asks for, or the recording's own: 0 or -ENODATA with a message. */
+static int estimate_dev(const struct options *o, const struct recorded *r, uint8_t *ret, struct err *err)
 {
 	char name[16];
 
@@ -38,6 +39,23 @@ int estimate_dev(const struct options *o, const struct recorded *r, uint8_t *ret
 		return 0;
 	err_set(err, -ENODATA, o->count ? "no tensor was on '%.60s'" : "no tensor was recorded", o->count);
 	return err_hint(err, *ret ? "there were on %s" : "record while the job works on tensors", dev_name(*ret, name));
+}
+
+int estimate_kept(const struct options *o, const char *path, struct recorded *r, const char *unknown, struct recorded_kept *ret,
+		  struct err *err)
+{
+	uint8_t dev = 0;
+	int res;
+
+	recorded__end(r);
+	res = estimate_dev(o, r, &dev, err);
+	if (res < 0)
+		return res;
+	if (!r->nodes) {
+		err_set(err, -ENODATA, "%s has no data flow: %s are not known", path, unknown);
+		return err_hint(err, "record with the source flow, which is a default");
+	}
+	return recorded_kept__init(ret, r, dev) < 0 ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
 int is_what_if(const struct options *o)
@@ -131,18 +149,10 @@ static int side__read(struct side *s);
 static int side_end(void *ctx, const struct report *rep, int r)
 {
 	struct side *s = ctx, second;
-	uint8_t dev = 0;
 
 	if (r < 0)
 		return r;
-	recorded__end(&s->recorded);
-	r = estimate_dev(s->o, &s->recorded, &dev, s->err);
-	if (!r && !s->recorded.nodes) {
-		err_set(s->err, -ENODATA, "%s has no data flow: categories are not known", s->path);
-		r = err_hint(s->err, "record with the source flow, which is a default");
-	}
-	if (!r && recorded_kept__init(&s->kept, &s->recorded, dev) < 0)
-		r = err_set(s->err, -ENOMEM, "out of memory");
+	r = estimate_kept(s->o, s->path, &s->recorded, "categories", &s->kept, s->err);
 	if (!r)
 		(void)recorded_kept__last_step(&s->kept, &s->recorded); /* without one: the step of the peak */
 	if (r < 0)

@@ -6,10 +6,15 @@
 struct options;
 struct err;
 struct recorded;
+struct recorded_kept;
 
 int is_what_if(const struct options *o);
 int estimate_what_if(const struct options *o, struct err *err);
-/* The device that --device asks for, or the recording's own: 0 or -ENODATA with a message. */
-int estimate_dev(const struct options *o, const struct recorded *r, unsigned char *ret, struct err *err);
+/*
+ * What a recording that was read to its end kept at the peak of the device that is asked for, or of its own. `unknown`: what is
+ * not known of it without data flow.
+ */
+int estimate_kept(const struct options *o, const char *path, struct recorded *r, const char *unknown, struct recorded_kept *ret,
+		  struct err *err);
 
 #endif

@@ -18,7 +18,7 @@ struct hash_name {
 struct vtables {
 	uint32_t pid;
 	size_t cnt;
-	struct decode_vtable *v; /* sorted by addr */
+	struct vtable *v; /* sorted by addr */
 };
 
 struct decode {
@@ -102,15 +102,15 @@ static struct vtables *decode__proc(struct decode *d, uint32_t pid)
 
 static int by_addr(const void *a, const void *b)
 {
-	uint64_t x = ((const struct decode_vtable *)a)->addr, y = ((const struct decode_vtable *)b)->addr;
+	uint64_t x = ((const struct vtable *)a)->addr, y = ((const struct vtable *)b)->addr;
 
 	return x < y ? -1 : x > y;
 }
 
-int decode__add_vtables(struct decode *d, uint32_t pid, const struct decode_vtable *v, size_t cnt)
+int decode__add_vtables(struct decode *d, uint32_t pid, const struct vtable *v, size_t cnt)
 {
 	struct vtables *p = decode__proc(d, pid);
-	struct decode_vtable *all;
+	struct vtable *all;
 
 	if (!p) {
 		p = realloc(d->procs, (d->procs_cnt + 1) * sizeof(*p));
@@ -146,7 +146,7 @@ void decode__drop_pid(struct decode *d, uint32_t pid)
 static name_id node_name(struct decode *d, uint32_t pid, uint64_t vtable)
 {
 	const struct vtables *p = decode__proc(d, pid);
-	struct decode_vtable key = { .addr = vtable }, *hit = NULL;
+	struct vtable key = { .addr = vtable }, *hit = NULL;
 
 	if (p && p->cnt)
 		hit = bsearch(&key, p->v, p->cnt, sizeof(key), by_addr);

@@ -11,19 +11,15 @@
 
 #include <stddef.h>
 
+#include "base/vtables.h"
 #include "event/event.h"
 
 struct decode;
 
-struct decode_vtable {
-	uint64_t addr;
-	name_id name;
-};
-
 struct decode *decode__new(struct names *names); /* borrows the names; NULL: no memory */
 void decode__free(struct decode *d);
 /* Backward nodes of a process, copied, beside those it has already. 0 or -ENOMEM. */
-int decode__add_vtables(struct decode *d, uint32_t pid, const struct decode_vtable *v, size_t cnt);
+int decode__add_vtables(struct decode *d, uint32_t pid, const struct vtable *v, size_t cnt);
 void decode__drop_pid(struct decode *d, uint32_t pid);
 /*
  * 1: *ret is an event; 0: the record was a name and is in the table now; -EBADMSG: not a record of

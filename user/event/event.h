@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/names.h"
+#include "base/tensor_kinds.h"
 #include "memtrace/event.h"
 #include "memtrace/loss.h"
 
@@ -102,13 +103,6 @@ enum ev_end_reason { EV_END_DETACHED = 0, EV_END_TARGET_GONE = 1, EV_END_FAILED 
 /* MET: first seen as a tensor. NODE: the region is a backward node. */
 enum ev_was { EV_WAS_MET = 1, EV_WAS_NODE = 2 };
 #define EV_TENSOR_AGE_NS 8000000ull
-enum ev_tensor {
-	EV_TENSOR_PARAMETER = 1,
-	EV_TENSOR_BUFFER = 2,
-	EV_TENSOR_GRADIENT = 3,
-	EV_TENSOR_STATE = 4, /* an optimizer's */
-	EV_TENSOR_MAX = 5,
-};
 enum ev_proc_how { EV_PROC_ATTACHED = 0, EV_PROC_LAUNCHED = 1, EV_PROC_FORKED = 2, EV_PROC_EXECED = 3 };
 
 struct event {

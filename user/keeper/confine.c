@@ -3,7 +3,6 @@
 #include "keeper/confine.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -12,17 +11,11 @@
 #include <unistd.h>
 
 #include "base/asker.h"
+#include "base/capabilities.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "keeper/filter.h"
 
-#ifndef CAP_PERFMON
-#define CAP_PERFMON 38
-#define CAP_BPF 39
-#endif
-#ifndef CAP_CHECKPOINT_RESTORE
-#define CAP_CHECKPOINT_RESTORE 40
-#endif
 
 #define BIT(cap) (1ull << (cap))
 

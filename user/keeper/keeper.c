@@ -51,8 +51,7 @@ struct keeper {
 
 /* --- asking ---------------------------------------------------------------------------------------- */
 
-/* Gone: said once, in words. */
-static int gone(struct err *err)
+int keeper_gone(struct err *err)
 {
 	err_set(err, -EPIPE, "the privileged half of memtrace has ended");
 	return err_hint(err, "it was killed, or ran out of memory: see dmesg; all probes are gone with it");
@@ -67,7 +66,7 @@ static int keeper__ask(struct keeper *k, const struct keep_request *q, struct ke
 	int r = channel__ask(&k->probes, q, p, fds, fds_max);
 
 	if (r == -EPIPE)
-		return gone(err);
+		return keeper_gone(err);
 	if (r < 0)
 		return err_set(err, r, "asking the privileged half of memtrace: %s", strerror(-r));
 	if (p->r < 0 && err) {
@@ -464,7 +463,7 @@ int keeper__lock(struct keeper *k, pid_t pid, uint64_t start_ns, uint64_t wait_n
 	if (!r)
 		*ret_fd = reply.fds_cnt ? fd : -1;
 	if (r == -EPIPE)
-		return gone(err);
+		return keeper_gone(err);
 	if (r < 0 && err) {
 		*err = reply.err;
 		err->msg[sizeof(err->msg) - 1] = err->hint[sizeof(err->hint) - 1] = '\0';

@@ -45,6 +45,7 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 /* Waits until all probes are gone; nothing is asked of the keeper after it. NULL is fine. */
 void keeper__untrace(struct keeper *k);
 void keeper__free(struct keeper *k); /* … and until its process is; NULL is fine */
+int keeper_gone(struct err *err); /* its process: -EPIPE, in words */
 int keeper__fd(const struct keeper *k); /* hangs up (EPOLLHUP) when the keeper is gone; has nothing to read */
 pid_t keeper__pid(const struct keeper *k);
 /* CPU time in ns and resident bytes of the keeper. 0 or -errno. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/self.h"
 #include "memtrace/shared.h"
 #include "keeper/filter.h"
 #include "keeper/serve.h"
@@ -179,20 +178,7 @@ static int probes_fired(struct keep *k, struct keep_reply *ret)
 
 static int probes_usage(struct keep_reply *ret)
 {
-	unsigned long pages = 0;
-	struct rusage ru;
-	FILE *f = fopen("/proc/self/statm", "re");
-
-	if (f) {
-		if (fscanf(f, "%*u %lu", &pages) != 1)
-			pages = 0;
-		fclose(f);
-	}
-	if (getrusage(RUSAGE_SELF, &ru) < 0)
-		return -errno;
-	ret->val[0] = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000000ull +
-		      (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000;
-	ret->val[1] = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	self_usage(&ret->val[0], &ret->val[1]);
 	return 0;
 }
 

@@ -18,7 +18,6 @@
 #define LOG_MODULE "wards"
 #include "keeper/wards.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -28,9 +27,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "target/jobs.h"
+#include "target/kin.h"
 #include "target/sideband.h"
 #include "target/target.h"
 
@@ -89,13 +90,24 @@ static uint64_t boot_ns(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
 /* The time when a process began is told in ticks, cut off. Numbers go round before they come again, and that takes longer. */
 static uint64_t in_ticks(uint64_t ns)
 {
-	return ns - ns % (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	return ns - ns % (NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+static int keep_sure(void *ctx, pid_t pid)
+{
+	struct wards *w = ctx;
+	uint64_t start_ns;
+	pid_t ppid;
+
+	if (wards__has(w, (uint32_t)pid) && !process_origin(pid, &ppid, &start_ns) && start_ns <= in_ticks(w->sure_ns))
+		w->kept[(uint32_t)pid / WORD_BITS] |= 1ull << (uint32_t)pid % WORD_BITS;
+	return 0;
 }
 
 /*
@@ -104,21 +116,9 @@ static uint64_t in_ticks(uint64_t ns)
  */
 static void wards__doubt(struct wards *w)
 {
-	uint64_t start_ns, sure_ns = in_ticks(w->sure_ns);
-	DIR *d = opendir("/proc");
-	struct dirent *e;
-	pid_t ppid;
-
 	memset(w->kept, 0, sizeof(w->kept));
-	while (d && (e = readdir(d))) {
-		uint32_t pid = (uint32_t)strtoul(e->d_name, NULL, 10); /* 0 is nobody's */
-
-		if (wards__has(w, pid) && !process_origin((pid_t)pid, &ppid, &start_ns) && start_ns <= sure_ns)
-			w->kept[pid / WORD_BITS] |= 1ull << pid % WORD_BITS;
-	}
+	(void)processes_each(keep_sure, w);
 	memcpy(w->bits, w->kept, sizeof(w->bits));
-	if (d)
-		closedir(d);
 }
 
 /* The lock is held. */

@@ -31,6 +31,7 @@
 #include "live/setter.h"
 #include "live/usage.h"
 #include "target/jobs.h"
+#include "target/kin.h"
 #include "target/sideband.h"
 #include "target/target.h"
 
@@ -115,16 +116,6 @@ static void follow__push_covers(struct follow *f, const struct process *p)
 						       .name = names__add(f->env.names, source_name(1u << i)),
 						       .addr = found, .size = attached });
 	}
-}
-
-static int follow__add_vtables(struct follow *f, const struct process *p, const struct plan *plan)
-{
-	_Static_assert(sizeof(struct vtable) == sizeof(struct decode_vtable), "the same two fields");
-
-	if (!plan->vtables_cnt)
-		return 0;
-	return decode__add_vtables(f->env.decode, (uint32_t)p->pid, (const struct decode_vtable *)plan->vtables,
-				   plan->vtables_cnt);
 }
 
 /* What became of each symbol. Return sites belong to the symbol's entry. */
@@ -317,7 +308,7 @@ static int follow__set(struct follow *f, struct process *p, struct plan_ref *ref
 	}
 	if (process__add_plan(p, ref, is_full))
 		one = setter__add(f->setter, p, ref, wanted);
-	if (!one || follow__add_vtables(f, p, plan) < 0)
+	if (!one || decode__add_vtables(f->env.decode, (uint32_t)p->pid, plan->vtables, plan->vtables_cnt) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (is_full && plan->guards_cnt)
 		retire__news(f->retire);

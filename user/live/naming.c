@@ -26,11 +26,6 @@
 #define NAMED_PART 4 /* of the modules that the kernel side knows: a process alone has 65,536 */
 #define FAILS_MAX 3 /* then the interpreter is looked for again: the process may have become another program */
 
-_Static_assert(sizeof(struct flow_vtable) == sizeof(struct py_vtable), "the same two fields");
-_Static_assert(PY_PARAMETER == (int)EV_TENSOR_PARAMETER && PY_BUFFER == (int)EV_TENSOR_BUFFER &&
-		       PY_GRADIENT == (int)EV_TENSOR_GRADIENT && PY_STATE == (int)EV_TENSOR_STATE,
-	       "the same kinds");
-
 /* A module as ids, and as it was said last. */
 struct known_module {
 	uint64_t obj, hash; /* 0: free */
@@ -109,11 +104,6 @@ struct naming {
 
 /* --- the second thread ----------------------------------------------------------------------------------- */
 
-/* AccumulateGrad's variable lies behind Node, which began with a weak pointer to itself (two words) up to 2.8. */
-#define NODE_BYTES_ONE_COUNT 464
-#define NODE_SEQ_ONE_COUNT 16
-#define NODE_SEQ_TWO_COUNTS 24
-
 static int open_reader(struct job *j)
 {
 	struct py_runtime rt;
@@ -137,14 +127,12 @@ static int open_reader(struct job *j)
 		struct py_reader_opts opts = { .target = t, .minor = rt.at->minor,
 					       .interp_head = rt.addr + rt.at->interp_head,
 					       .interp_next = rt.at->interp_next, .layout = plan->flow_layout.at,
-					       .vtables = (const struct py_vtable *)plan->flow_vtables,
+					       .vtables = plan->flow_vtables,
 					       .vtables_cnt = plan->flow_vtables_cnt };
 
 		r = py_reader__new(&j->reader, &opts, &j->err);
 		j->rt = rt;
-		j->node_seq = NODE_SEQ_TWO_COUNTS;
-		if (plan->flow_layout.at.acc_variable == NODE_BYTES_ONE_COUNT)
-			j->node_seq = NODE_SEQ_ONE_COUNT;
+		j->node_seq = plan->flow_layout.node_seq;
 		plan__torch_tls(&j->tls, t);
 	}
 	plan__free(plan);

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <sys/utsname.h>
@@ -34,6 +33,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/outfile.h"
+#include "base/self.h"
 #include "memtrace/shared.h"
 #include "live/follow.h"
 #include "live/launch.h"
@@ -66,7 +66,6 @@
 #define SIDEBAND_PAGES 64
 #define SLOW_ATTACH_NS 2000000000ull  /* so long is waited without a word */
 #define STACK_RATE 2000		      /* native stacks a second: 33 MB/s through the rings, 2 to 4 % of a core to unwind */
-#define NS_PER_S 1000000000ull
 #define MARKS_MAX 99		      /* each is a name */
 #define NAMES_BYTES (MTR_NAMES_BYTES_MAX - (1u << 20)) /* what a recording takes */
 
@@ -380,10 +379,7 @@ static void session__push_probes(struct session *s)
 /* All others. */
 static void session__push_counters(struct session *s)
 {
-	uint64_t keeper_ns = 0, keeper_rss = 0;
-	struct rusage ru;
-	FILE *f;
-	unsigned long pages = 0;
+	uint64_t own_ns, own_rss, keeper_ns = 0, keeper_rss = 0;
 
 	session__push_loss(s, MT_LOSS_DECODE,
 			   decode__bad_cnt(s->decode) + (s->capture ? capture__bad_cnt(s->capture) : 0));
@@ -401,20 +397,12 @@ static void session__push_counters(struct session *s)
 	follow__push_usage(s->follow);
 	session__push_oom_kills(s);
 	session__push_nvml(s);
-	f = fopen("/proc/self/statm", "re");
-	if (f) {
-		if (fscanf(f, "%*u %lu", &pages) != 1)
-			pages = 0;
-		fclose(f);
-	}
-	getrusage(RUSAGE_SELF, &ru);
+	self_usage(&own_ns, &own_rss);
 	(void)keeper__usage(s->keeper, &keeper_ns, &keeper_rss); /* gone: the loop is about to notice */
 	session__push(s, (struct event){
 		.kind = EV_SELF,
-		.addr = keeper_rss + (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE),
-		.size = keeper_ns + recorder__cpu_ns(&s->recorder) +
-			(uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * NS_PER_S +
-			(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000 });
+		.addr = keeper_rss + own_rss,
+		.size = keeper_ns + recorder__cpu_ns(&s->recorder) + own_ns });
 	session__push(s, (struct event){ .kind = EV_TICK });
 }
 

@@ -100,6 +100,11 @@ static const struct {
 	{ "_ZTVN5torch8autograd22DifferentiableViewMetaE", MT_CLASS_META },
 };
 
+/* How a Node begins, by its size: what AccumulateGrad adds, its variable, lies right behind it. */
+#define NODE_BYTES_ONE_COUNT 464 /* from 2.9 on: a count of its own */
+#define NODE_SEQ_ONE_COUNT   16
+#define NODE_SEQ_TWO_COUNTS  24 /* before: a weak pointer to itself, two words */
+
 /* --- layout ---------------------------------------------------------------------------------------- */
 
 _Static_assert(sizeof(classes) / sizeof(*classes) <= FLOW_CLASSES_CNT, "facts have a place for each");
@@ -249,6 +254,7 @@ static const char *choose_layout(const struct begin *g, struct flow_layout *ret)
 		return "where AccumulateGrad keeps its variable is not to be seen";
 	*ret = *l;
 	ret->at.acc_variable = (uint16_t)g->variable;
+	ret->node_seq = g->variable == NODE_BYTES_ONE_COUNT ? NODE_SEQ_ONE_COUNT : NODE_SEQ_TWO_COUNTS;
 	if (g->has_old_strings)
 		ret->at.meta_grad -= NAME_SHORTER;
 	return NULL;

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/names.h"
+#include "base/vtables.h"
 #include "memtrace/event.h"
 #include "plan/insn_class.h"
 
@@ -73,21 +74,10 @@ struct plan_guard {
 	uint32_t site; /* index into plan->sites */
 };
 
-/* Backward nodes: value of an object's vtable pointer in this process → node name ("AddmmBackward0"). */
-struct vtable {
-	uint64_t addr;
-	name_id name;
-};
-
-/* A class of this process whose objects are read: TensorImpl's, StorageImpl's, AutogradMeta's. */
-struct flow_vtable {
-	uint64_t addr;
-	uint32_t class; /* enum mt_class */
-};
-
 struct flow_layout {
 	const char *torch; /* versions: "2.4 to 2.15"; NULL: no tensor can be read */
 	struct mt_flow_layout at;
+	uint16_t node_seq; /* Node → sequence_nr; of plan__tensors alone: probes do not need it */
 };
 
 /* Per source: what the catalog wanted, what the libraries had. */

@@ -5,42 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "memtrace/event.h"
 #include "python/linetable.h"
+#include "python/object_head.h"
 
 /* The same in 3.10 to 3.13. */
-#define OB_TYPE 8
-#define STR_LENGTH 16
-#define STR_STATE 32
-#define BYTES_SIZE 16
+#define BYTES_SIZE OB_SIZE
 #define BYTES_DATA 32
-#define STR_KIND(state) ((state) >> 2 & 7) /* bytes a character */
-#define STR_COMPACT(state) ((state) >> 5 & 1)
-#define STR_ASCII(state) ((state) >> 6 & 1)
-
-static size_t put_utf8(char *out, uint32_t c)
-{
-	if (c < 0x80) {
-		out[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		out[0] = (char)(0xc0 | c >> 6);
-		out[1] = (char)(0x80 | (c & 63));
-		return 2;
-	}
-	if (c < 0x10000) {
-		out[0] = (char)(0xe0 | c >> 12);
-		out[1] = (char)(0x80 | (c >> 6 & 63));
-		out[2] = (char)(0x80 | (c & 63));
-		return 3;
-	}
-	out[0] = (char)(0xf0 | (c >> 18 & 7));
-	out[1] = (char)(0x80 | (c >> 12 & 63));
-	out[2] = (char)(0x80 | (c >> 6 & 63));
-	out[3] = (char)(0x80 | (c & 63));
-	return 4;
-}
 
 static uint32_t char_at(const uint8_t *raw, unsigned kind, size_t i)
 {
@@ -60,7 +32,7 @@ static uint32_t char_at(const uint8_t *raw, unsigned kind, size_t i)
 /* The end of a compact str, as UTF-8: of a path that is what tells it from others. */
 static int read_str(const struct py_runtime *rt, const struct py_mem *mem, uint64_t addr, char *out)
 {
-	uint8_t raw[4 * PY_TEXT_MAX];
+	uint8_t raw[4 * PY_CODE_TEXT_MAX];
 	uint64_t length, skip = 0, room;
 	uint32_t state;
 	unsigned kind;
@@ -73,7 +45,7 @@ static int read_str(const struct py_runtime *rt, const struct py_mem *mem, uint6
 	if (!STR_COMPACT(state) || (kind != 1 && (STR_ASCII(state) || (kind != 2 && kind != 4))) || !length ||
 	    length > 1u << 20)
 		return -ESTALE;
-	room = (PY_TEXT_MAX - 4) / (STR_ASCII(state) ? 1 : kind == 4 ? 4 : kind + 1); /* in UTF-8 */
+	room = (PY_CODE_TEXT_MAX - 4) / (STR_ASCII(state) ? 1 : kind == 4 ? 4 : kind + 1); /* in UTF-8 */
 	if (length > room)
 		skip = length - room;
 	addr += (STR_ASCII(state) ? rt->at->str_ascii : rt->at->str_other) + skip * kind;
@@ -85,7 +57,7 @@ static int read_str(const struct py_runtime *rt, const struct py_mem *mem, uint6
 
 		if (STR_ASCII(state) && c > 127)
 			return -ESTALE; /* freed since, or never a str: it would need more room than there is */
-		n += put_utf8(out + n, c);
+		n += utf8_encode(c, out + n);
 	}
 	out[n] = '\0';
 	return 0;

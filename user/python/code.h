@@ -15,12 +15,12 @@
 #include "python/mem.h"
 #include "python/runtime.h"
 
-#define PY_TEXT_MAX 512 /* bytes of a name or path, its NUL included; longer ones lose their beginning */
+#define PY_CODE_TEXT_MAX 512 /* bytes of a name or path, its NUL included; longer ones lose their beginning */
 #define PY_LINETABLE_MAX (64 << 10)
 
 struct py_code {
-	char function[PY_TEXT_MAX]; /* qualified where Python has that: 3.11 and later */
-	char file[PY_TEXT_MAX];
+	char function[PY_CODE_TEXT_MAX]; /* qualified where Python has that: 3.11 and later */
+	char file[PY_CODE_TEXT_MAX];
 	uint32_t firstlineno;
 	uint64_t first_instr;
 	uint8_t *table; /* malloc'ed; may be NULL: no lines */

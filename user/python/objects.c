@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "base/seed.h"
+#include "base/utf8.h"
+#include "python/object_head.h"
 
-#define OB_TYPE 8
-#define OB_SIZE 16
-#define STR_LENGTH 16
-#define STR_STATE 32
 #define LIST_ITEMS 24  /* a pointer to them */
 #define TUPLE_ITEMS 24 /* themselves */
 #define MODULE_DICT 16
@@ -184,38 +182,17 @@ int py__type_name(struct py *p, uint64_t type, char buf[PY_TEXT_MAX])
 
 /* --- strings ------------------------------------------------------------------------------------------- */
 
-/* One character as UTF-8; 0: what no name has (control characters, halves of a pair). */
-static unsigned put_utf8(uint32_t c, char *to)
+/* Control characters, halves of a pair: what no name has. */
+static int is_of_no_name(uint32_t c)
 {
-	if (c < ' ' || (c >= 0x7f && c < 0xa0) || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
-		return 0;
-	if (c < 0x80) {
-		to[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		to[0] = (char)(0xc0 | c >> 6);
-		to[1] = (char)(0x80 | (c & 63));
-		return 2;
-	}
-	if (c < 0x10000) {
-		to[0] = (char)(0xe0 | c >> 12);
-		to[1] = (char)(0x80 | (c >> 6 & 63));
-		to[2] = (char)(0x80 | (c & 63));
-		return 3;
-	}
-	to[0] = (char)(0xf0 | c >> 18);
-	to[1] = (char)(0x80 | (c >> 12 & 63));
-	to[2] = (char)(0x80 | (c >> 6 & 63));
-	to[3] = (char)(0x80 | (c & 63));
-	return 4;
+	return c < ' ' || (c >= 0x7f && c < 0xa0) || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;
 }
 
 int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX])
 {
 	uint64_t len = py_snap__word(p->snap, str + STR_LENGTH);
 	uint32_t state = py_snap__int(p->snap, str + STR_STATE);
-	unsigned kind = state >> 2 & 7, is_compact = state >> 5 & 1, is_ascii = state >> 6 & 1, n = 0;
+	unsigned kind = STR_KIND(state), is_compact = STR_COMPACT(state), is_ascii = STR_ASCII(state), n = 0;
 	uint8_t raw[PY_TEXT_MAX * 4];
 
 	if (!py__is(p, str, PY_IS_STR) || (kind != 1 && kind != 2 && kind != 4) || (is_ascii && kind != 1) || !is_compact ||
@@ -229,8 +206,8 @@ int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX])
 		unsigned bytes;
 
 		memcpy(&c, raw + i * kind, kind);
-		bytes = is_ascii && c >= 0x80 ? 0 : put_utf8(c, utf8);
-		if (!bytes || n + bytes >= PY_TEXT_MAX)
+		bytes = utf8_encode(c, utf8);
+		if ((is_ascii && c >= 0x80) || is_of_no_name(c) || n + bytes >= PY_TEXT_MAX)
 			return -EAGAIN;
 		memcpy(buf + n, utf8, bytes);
 		n += bytes;

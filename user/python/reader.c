@@ -33,7 +33,7 @@ struct py_reader {
 	struct target *target; /* held; NULL: none */
 	struct py py;
 	struct py_torch torch;
-	struct py_vtable *vtables;
+	struct flow_vtable *vtables;
 	struct walk walk;
 	uint64_t interp_head, interp_next;
 	uint32_t others; /* interpreters with torch that are not looked at */
@@ -76,7 +76,7 @@ struct class_name {
 
 static int by_vtable(const void *a, const void *b)
 {
-	const struct py_vtable *x = a, *y = b;
+	const struct flow_vtable *x = a, *y = b;
 
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
@@ -398,7 +398,7 @@ static uint64_t hash_of(const struct py_reader *r, struct py_name *n)
 		return n->hash;
 	const char *path = py_reader__text(r, n->path), *key = py_reader__text(r, n->key);
 	uint64_t h = XXH3_64bits(path, strlen(path));
-	uint64_t words[11] = { n->kind == PY_GRADIENT ? 0 : n->at.impl, n->at.storage, n->at.data, n->at.bytes, n->obj,
+	uint64_t words[11] = { n->kind == EV_TENSOR_GRADIENT ? 0 : n->at.impl, n->at.storage, n->at.data, n->at.bytes, n->obj,
 			       n->root, n->kind, (uint64_t)n->at.dims << 16 | (uint64_t)n->at.dtype << 8 | n->at.dev };
 
 	words[8] = XXH3_64bits_withSeed(key, strlen(key), h);
@@ -500,7 +500,7 @@ static int choose(struct py_reader *r, struct py_look *look)
 	for (size_t i = 0; i < r->walk.names_cnt; i++) {
 		struct py_name *n = &r->walk.names[i];
 		uint64_t hash = hash_of(r, n);
-		int is_same = r->is_same || n->kind == PY_GRADIENT || was_before(r, n->at.data, hash);
+		int is_same = r->is_same || n->kind == EV_TENSOR_GRADIENT || was_before(r, n->at.data, hash);
 
 		look->changed += !is_same;
 		if (!root || root->obj != n->root)
@@ -509,7 +509,7 @@ static int choose(struct py_reader *r, struct py_look *look)
 			root = add_root(r, n->root);
 		if (root && !root->seen)
 			see_root(r, root);
-		if (!root || !root->is_sure || !is_same || (n->kind == PY_GRADIENT && !walk__is_gradient(&r->walk, n)))
+		if (!root || !root->is_sure || !is_same || (n->kind == EV_TENSOR_GRADIENT && !walk__is_gradient(&r->walk, n)))
 			look->held_back++;
 		else
 			r->told[look->told_cnt++] = (struct py_told){ n, root->label, label_of(r, n->of_root, &of), hash };

@@ -29,7 +29,7 @@ struct py_reader_opts {
 	uint64_t interp_head; /* address of the pointer to the newest interpreter */
 	uint64_t interp_next; /* of an interpreter: the one before it */
 	struct mt_flow_layout layout;
-	const struct py_vtable *vtables; /* copied */
+	const struct flow_vtable *vtables; /* copied */
 	size_t vtables_cnt;
 	int walks_always; /* for tests: no look rests on what the one before read */
 };

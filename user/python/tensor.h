@@ -9,19 +9,15 @@
 #ifndef MT_PYTHON_TENSOR_H
 #define MT_PYTHON_TENSOR_H
 
+#include "base/vtables.h"
 #include "memtrace/event.h"
 #include "python/objects.h"
 
 #define PY_DIMS_MAX 16 /* of a shape that is told */
 
-struct py_vtable {
-	uint64_t addr;
-	uint32_t class; /* enum mt_class */
-};
-
 struct py_torch {
 	struct mt_flow_layout at;
-	const struct py_vtable *vtables; /* sorted by address; borrowed */
+	const struct flow_vtable *vtables; /* sorted by address; borrowed */
 	size_t vtables_cnt;
 	uint16_t sizes; /* of TensorImpl: number of dimensions, then sizes; 0: not known yet */
 };

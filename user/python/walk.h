@@ -10,6 +10,7 @@
 #ifndef MT_PYTHON_WALK_H
 #define MT_PYTHON_WALK_H
 
+#include "base/tensor_kinds.h"
 #include "python/tensor.h"
 
 /* Bits of py_type.bases, and where struct py keeps those types. */
@@ -29,8 +30,6 @@ enum { WALK_MODULE = 0, WALK_OPTIMIZER = 1, WALK_TENSOR = 2 };
 #define WALK_BYTES_MAX (192u << 20)
 #define WALK_TOLD_BYTES 96
 
-enum py_kind { PY_PARAMETER = 1, PY_BUFFER = 2, PY_GRADIENT = 3, PY_STATE = 4 };
-
 struct py_name {
 	struct py_storage at;
 	uint64_t obj;  /* GRADIENT: the parameter's */
@@ -39,7 +38,7 @@ struct py_name {
 	uint64_t of_root; /* STATE: where its parameter's path begins; 0: in no module */
 	uint32_t key;  /* STATE: "exp_avg"; else "" */
 	uint32_t of;   /* GRADIENT: which parameter's, for walk__is_gradient */
-	uint8_t kind;  /* enum py_kind */
+	uint8_t kind;  /* enum ev_tensor */
 	uint64_t hash; /* the reader's, of all this; 0: not yet */
 };
 

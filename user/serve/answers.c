@@ -29,7 +29,6 @@
 #include "view/page/page_feed.h"
 #include "view/report_words.h"
 
-#define NS_PER_S 1000000000ull
 #define KEEP_ALIVE_S 15 /* nothing new: listeners are told all the same, which finds those that left */
 
 /* What the loop hands over. */

@@ -33,7 +33,6 @@
 #include "view/page/html_page.h"
 
 #define RUNS_MAX 16
-#define NS_PER_S 1000000000ull
 #define DROPPED_MS 3000
 #define EVENT_BLOCK_BYTES (8u << 10)
 #define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"

@@ -51,8 +51,8 @@ static struct elf_stamp stamp_of(const struct stat *st)
 		.dev = st->st_dev,
 		.ino = st->st_ino,
 		.size = (uint64_t)st->st_size,
-		.mtime_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000ull + (uint64_t)st->st_mtim.tv_nsec,
-		.ctime_ns = (uint64_t)st->st_ctim.tv_sec * 1000000000ull + (uint64_t)st->st_ctim.tv_nsec,
+		.mtime_ns = (uint64_t)st->st_mtim.tv_sec * NS_PER_S + (uint64_t)st->st_mtim.tv_nsec,
+		.ctime_ns = (uint64_t)st->st_ctim.tv_sec * NS_PER_S + (uint64_t)st->st_ctim.tv_nsec,
 	};
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "target/jobs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "target/door.h"
+#include "target/kin.h"
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 
@@ -54,37 +54,35 @@ int job_check(pid_t pid)
 	return !found && len >= DOOR_MAPS_BYTES_MAX ? -E2BIG : found;
 }
 
+struct job_list {
+	pid_t *all;
+	size_t cnt, cap, cut;
+};
+
+static int add_job(void *ctx, pid_t pid)
+{
+	struct job_list *l = ctx;
+	int found = pid == getpid() ? 0 : job_check(pid);
+
+	l->cut += found == -E2BIG;
+	if (found <= 0)
+		return 0;
+	if (!array_has_room(l->all, l->cnt, l->cap, 64))
+		return -ENOMEM;
+	l->all[l->cnt++] = pid;
+	return 0;
+}
+
 int jobs_list(pid_t **ret, size_t *ret_cut)
 {
-	DIR *d = opendir("/proc");
-	pid_t *all = NULL;
-	size_t cnt = 0, cap = 0;
-	struct dirent *e;
+	struct job_list l = { 0 };
+	int r = processes_each(add_job, &l);
 
-	*ret_cut = 0;
-	if (!d)
-		return -errno;
-	while ((e = readdir(d))) {
-		char *end;
-		long pid = strtol(e->d_name, &end, 10);
-		int found = pid <= 0 || pid > INT_MAX || *end || pid == getpid() ? 0 : job_check((pid_t)pid);
-
-		*ret_cut += found == -E2BIG;
-		if (found <= 0)
-			continue;
-		if (cnt == cap) {
-			pid_t *p = reallocarray(all, cap = cap ? cap * 2 : 64, sizeof(*p));
-
-			if (!p) {
-				free(all);
-				closedir(d);
-				return -ENOMEM;
-			}
-			all = p;
-		}
-		all[cnt++] = (pid_t)pid;
+	*ret_cut = l.cut;
+	if (r < 0) {
+		free(l.all);
+		return r;
 	}
-	closedir(d);
-	*ret = all;
-	return (int)cnt;
+	*ret = l.all;
+	return (int)l.cnt;
 }

@@ -9,6 +9,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/clock.h"
 
 #define DELETED " (deleted)"
 
@@ -177,6 +180,14 @@ static int stat_field(struct cursor *c, int nr, struct proc_stat *st)
 	case 24: st->rss_pages = v; break;
 	}
 	return 0;
+}
+
+uint64_t proc_ticks_ns(uint64_t ticks)
+{
+	long hz = sysconf(_SC_CLK_TCK);
+	uint64_t per = NS_PER_S / (uint64_t)(hz > 0 ? hz : 100);
+
+	return ticks > UINT64_MAX / per ? UINT64_MAX : ticks * per;
 }
 
 int proc_stat_parse(const char *text, size_t len, struct proc_stat *ret)

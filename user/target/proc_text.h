@@ -45,6 +45,7 @@ struct proc_stat {
 	uint64_t rss_pages;
 };
 
+uint64_t proc_ticks_ns(uint64_t ticks); /* what /proc counts time in */
 int proc_stat_parse(const char *text, size_t len, struct proc_stat *ret);
 
 /* Has the first line that begins with `line` that word? The text ends with a NUL. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * target: what a process is: identity, threads, children, rank variables, mapped libraries.
+ * target: what a process is: identity, usage, rank variables, mapped libraries. (Whose child it is: target/kin.h.)
  *
  * Reads /proc only; never stops, writes to or attaches to the process. Everything read is hostile:
  * lengths are capped, strings are cut, numbers are range-checked. A process that dies under our
@@ -85,20 +85,6 @@ int target__use(const struct target *t, uint64_t *ret);
 int target__has_shadow_stack(const struct target *t);
 /* Some program on this machine may have one, or get one. */
 int machine_has_shadow_stacks(void);
-/* Every process and its parent, as of now: how many, or -errno; *ret is malloc'ed, caller frees. */
-struct proc_kin {
-	pid_t pid, ppid;
-};
-int processes_read(struct proc_kin **ret);
-/*
- * Its children (all descendants if deep) among them, but for those that an earlier call with this table has found; -ENOMEM or
- * count; *ret is malloc'ed, caller frees.
- */
-int processes_below(struct proc_kin *all, size_t cnt, pid_t pid, int deep, pid_t **ret);
-
-/* Who made a process, or has it since that one's end, and when it began: with our own rights. 0, -ESRCH or another -errno. */
-int process_origin(pid_t pid, pid_t *ret_ppid, uint64_t *ret_start_ns);
-
 /* The process runs another program than when it was opened. */
 int target__has_execed(const struct target *t);
 

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The third turn of a walk: optimizers, whose parameters are known by the object's address by then; parameters of no module get
+ * their names here. Called by walk.c.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "python/walk_state.h"
+
+struct of_optimizer {
+	struct walk *w;
+	uint64_t obj, state, groups, root; /* root: of the parameter at hand */
+	uint32_t path, group;
+	int err;
+};
+
+static int find_parts(void *ctx, uint64_t key, uint64_t value)
+{
+	struct of_optimizer *o = ctx;
+
+	if (!o->state && py__is_text(o->w->py, key, "state"))
+		o->state = value;
+	else if (!o->groups && py__is_text(o->w->py, key, "param_groups"))
+		o->groups = value;
+	else
+		return PY_ITEM_PASSED;
+	return o->state && o->groups ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
+}
+
+/* Parameters of no module. */
+static int name_group(struct of_optimizer *o, uint64_t params)
+{
+	struct walk *w = o->w;
+	uint64_t *items = NULL;
+	size_t cnt = 0;
+	int r = py__items(w->py, params, &items, &cnt);
+
+	for (size_t i = 0; i < cnt && !r; i++) {
+		struct py_name n = { .obj = items[i], .root = o->obj, .kind = EV_TENSOR_PARAMETER };
+		char path[64];
+
+		if (!walk__is_a(w, n.obj, WALK_TENSOR) || walk__get(&w->state->objects, n.obj))
+			continue;
+		snprintf(path, sizeof(path), "param_groups.%u.%zu", o->group, i);
+		r = walk__add_text(w, path, &n.path);
+		r = r ? r : walk__put(w, &w->state->objects, n.obj, n.path + 1);
+		r = r ? r : walk__name_tensor(w, &n);
+	}
+	free(items);
+	return r;
+}
+
+static int name_groups(struct of_optimizer *o)
+{
+	struct walk *w = o->w;
+	uint64_t *groups = NULL, params = 0;
+	size_t cnt = 0;
+	int r = py__items(w->py, o->groups, &groups, &cnt);
+
+	for (o->group = 0; o->group < cnt && !r; o->group++) {
+		r = py__get(w->py, groups[o->group], "params", &params);
+		r = r ? r : params ? name_group(o, params) : -EAGAIN;
+	}
+	free(groups);
+	return r;
+}
+
+static int name_value(struct of_optimizer *o, uint64_t value, const char *key)
+{
+	struct py_name n = { .obj = value, .root = o->obj, .kind = EV_TENSOR_STATE, .path = o->path,
+			     .of_root = o->root };
+	int r = walk__add_text(o->w, key, &n.key);
+
+	return r ? r : walk__name_tensor(o->w, &n);
+}
+
+/* {"step": tensor, "exp_avg": tensor, "old_dirs": [tensor, …]} */
+static int name_state_item(void *ctx, uint64_t key, uint64_t value)
+{
+	struct of_optimizer *o = ctx;
+	char text[PY_TEXT_MAX], numbered[PY_TEXT_MAX + 24];
+	uint64_t *items = NULL;
+	size_t cnt = 0;
+
+	if (py__text(o->w->py, key, text))
+		return PY_ITEM_PASSED;
+	if (walk__is_a(o->w, value, WALK_TENSOR))
+		o->err = name_value(o, value, text);
+	else if (py__is(o->w->py, value, PY_IS_LIST | PY_IS_TUPLE) && !py__items(o->w->py, value, &items, &cnt))
+		for (size_t i = 0; i < cnt && !o->err; i++) {
+			if (!walk__is_a(o->w, items[i], WALK_TENSOR))
+				continue;
+			snprintf(numbered, sizeof(numbered), "%s.%zu", text, i);
+			o->err = name_value(o, items[i], numbered);
+		}
+	free(items);
+	return o->err ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
+}
+
+static int name_state(void *ctx, uint64_t key, uint64_t value)
+{
+	struct of_optimizer *o = ctx;
+	const struct walk_state *s = o->w->state;
+	uint32_t path = walk__get(&s->objects, key), root;
+
+	if (!path || path == NAMELESS || !py__is(o->w->py, value, PY_IS_DICT))
+		return PY_ITEM_NEXT;
+	o->path = path - 1;
+	root = walk__get(&s->of, key);
+	o->root = root ? s->modules[root - 1].obj : 0;
+	if (py__each_item(o->w->py, value, name_state_item, o) == -ENOMEM)
+		o->err = -ENOMEM;
+	return o->err ? PY_ITEM_ENOUGH : PY_ITEM_NEXT;
+}
+
+int walk__name_optimizer(struct walk *w, uint64_t obj)
+{
+	struct of_optimizer o = { .w = w, .obj = obj };
+	int r;
+
+	if (!walk__is_a(w, obj, WALK_OPTIMIZER))
+		return 0;
+	w->optimizers++;
+	r = py__each_attr(w->py, obj, find_parts, &o);
+	if (!r && o.groups)
+		r = name_groups(&o);
+	if (!r && o.state)
+		r = py__each_item(w->py, o.state, name_state, &o);
+	w->torn += r == -EAGAIN;
+	return o.err ? o.err : r == -EAGAIN ? 0 : r;
+}

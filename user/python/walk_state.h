@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * walk_state: what the files of a walk share: walk.c, which owns it, calls walk_modules.c, walk_names.c and walk_optimizers.c
+ * in this order, and all of them keep what they find in the tables of walk_tables.c. Nobody else includes this.
+ */
+#ifndef MT_PYTHON_WALK_STATE_H
+#define MT_PYTHON_WALK_STATE_H
+
+#include "base/map.h"
+#include "python/walk.h"
+
+enum { PARAMETERS = 0, BUFFERS = 1, MODULES = 2, DICTS = 3 };
+
+#define NAMELESS UINT32_MAX
+
+struct member {
+	uint32_t name; /* in the text; NAMELESS: it cannot be told */
+	uint32_t module; /* MODULES: index + 1 */
+	uint64_t obj;
+};
+
+struct module {
+	uint64_t obj;
+	uint32_t first[DICTS + 1]; /* members[first[i]] up to first[i + 1] */
+	uint8_t is_child, is_named;
+};
+
+struct parameter {
+	struct py_storage at;
+	uint64_t obj, root;
+	uint32_t path;
+};
+
+/* Of an address: a number + 1. */
+struct about {
+	uint64_t addr;
+	uint32_t value;
+};
+
+struct walk_state {
+	struct module *modules;
+	size_t modules_cnt, modules_cap;
+	uint64_t *addrs; /* of the modules, for walk__modules */
+	struct member *members;
+	size_t members_cnt, members_cap;
+	struct map by_addr; /* all five: struct about. Modules */
+	struct map objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
+	struct map of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
+	struct map data;    /* data pointers → their names, gradients not among them */
+	struct map grads;   /* … of these */
+	struct parameter *parameters; /* whose gradients are looked for */
+	size_t parameters_cnt, parameters_cap;
+	uint32_t full; /* without gradients */
+	size_t names_bytes; /* of `kept`, without gradients and their index */
+	uint64_t interned[DICTS]; /* the strings that name the three dicts are one object each, nearly always */
+};
+
+/* --- walk_tables.c: what is kept is counted as it is kept; -ENOSPC: that is all, and the walk ends there ---- */
+
+int walk__keep(struct walk *w, size_t bytes);
+/* Room for one more; *cap grows. */
+int walk__has_room(struct walk *w, void *array, size_t cnt, size_t *cap, size_t size);
+int walk__add_text(struct walk *w, const char *text, uint32_t *ret);
+uint32_t walk__get(const struct map *m, uint64_t addr); /* 0: it is not there */
+int walk__put(struct walk *w, struct map *m, uint64_t addr, uint32_t value); /* the first value stays */
+
+/* --- walk_modules.c: every module's three dicts ---------------------------------------------------------- */
+
+int walk__is_a(struct walk *w, uint64_t obj, unsigned base); /* WALK_MODULE … */
+int walk__read_modules(struct walk *w, const uint64_t *modules, size_t cnt);
+
+/* --- walk_names.c: down from the roots ---------------------------------------------------------------------- */
+
+int walk__name_modules(struct walk *w);
+int walk__name_tensor(struct walk *w, struct py_name *n); /* whose path is known; and what it is, if it is one */
+int walk__add_name(struct walk *w, const struct py_name *n); /* of memory that has none yet */
+
+/* --- walk_optimizers.c ---------------------------------------------------------------------------------------- */
+
+int walk__name_optimizer(struct walk *w, uint64_t obj);
+
+#endif
