@@ -36,7 +36,7 @@ struct heapsum *heapsum__new(const struct export_to *to)
 	h->to = to;
 	h->live = live__new(to->labels);
 	h->stacks = stacks__new(NULL);
-	if (!h->live || !h->stacks) {
+	if (!h->live || !h->stacks || !array_has_room(h->cells, 0, h->cells_cap, 1024)) {
 		heapsum__free(h);
 		return NULL;
 	}
