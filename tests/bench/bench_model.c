@@ -16,8 +16,8 @@
 #include <time.h>
 
 #include "bench/gen_events.h"
-#include "model/blocks.h"
-#include "model/flow.h"
+#include "model/core/blocks.h"
+#include "model/flow/flow.h"
 #include "model/model.h"
 #include "model/state.h"
 #include "timeline/report.h"

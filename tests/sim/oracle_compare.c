@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* A report against what was written down: everything is counted again from the blocks. */
 #include "sim/oracle.h"
-#include "model/peak.h"
+#include "model/core/peak.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

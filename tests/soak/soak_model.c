@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "model/flow.h"
+#include "model/flow/flow.h"
 #include "model/model.h"
 #include "model/state.h"
 #include "timeline/report.h"

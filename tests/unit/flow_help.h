@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "model/flow_state.h"
+#include "model/flow/flow_state.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

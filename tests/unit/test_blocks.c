@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "model/blocks.h"
-#include "model/mapset.h"
-#include "model/threads.h"
+#include "model/core/blocks.h"
+#include "model/core/mapset.h"
+#include "model/core/threads.h"
 
 static struct block *add(struct blocks *b, uint32_t pid, uint8_t dev, uint64_t ptr, uint64_t id)
 {

@@ -952,12 +952,12 @@ static void replicas_in_two_threads(void **state)
 	report__free(r);
 }
 
-/* Threads whose end nobody tells: more than there is room for, one after the other. */
+/* Threads whose end nobody tells, one after the other. */
 static void threads_come_and_go(void **state)
 {
 	(void)state;
 	forward(WEIGHT);
-	for (uint32_t i = 0; i < FLOW_THREADS_MAX + 500; i++) {
+	for (uint32_t i = 0; i < 5000; i++) {
 		tid = 1000 + i;
 		tl_cnt = 0;
 		make(Y, "aten::linear", T(X, R), T(WT, R | WEIGHT));
@@ -971,6 +971,28 @@ static void threads_come_and_go(void **state)
 	assert_int_equal(m->lost[MT_LOSS_THREADS], 0);
 	assert_string_equal(last_cat(Y), "ACTIVATION");
 	tid = 1000;
+	assert_string_equal(cat(Z), "ACTIVATION");
+	tl_cnt = 0;
+}
+
+/* Past the most that are kept the one that was silent for the longest time goes, and what it had open is over. */
+static void a_thread_gives_its_place_up(void **state)
+{
+	(void)state;
+	forward(WEIGHT);
+	tid = 1000;
+	op(0, "aten::mul", T(X, R), T(WT, R));
+	born(Z, 1);
+	assert_int_equal(m->graph->procs[0]->open_nodes, 2);
+	for (uint32_t i = 0; i < THREADS_MAX + 100; i++) {
+		tid = 2000 + i;
+		tl_cnt = 0;
+		make(Y, "aten::relu", T(X, R), T(WT, R));
+		freed(Y, 0);
+	}
+	assert_int_equal(m->graph->procs[0]->open_nodes, 0);
+	assert_int_equal(m->graph->threads_cnt, THREADS_MAX);
+	assert_int_equal(m->lost[MT_LOSS_THREADS], 2);
 	assert_string_equal(cat(Z), "ACTIVATION");
 	tl_cnt = 0;
 }
@@ -1450,7 +1472,7 @@ int main(void)
 		TEST(memory_is_bounded), TEST(memory_is_bounded_without_steps), TEST(processes_end),
 		TEST(threads_overlap), TEST(threads_write_the_same), TEST(a_thread_reads_what_another_one_writes),
 		TEST(a_step_ends_in_anothers_node), TEST(an_old_node_is_closed_late), TEST(replicas_in_two_threads),
-		TEST(threads_come_and_go),
+		TEST(threads_come_and_go), TEST(a_thread_gives_its_place_up),
 		TEST(a_tensor_gets_anothers_storage), TEST(a_tensor_is_resized), TEST(met_blocks_end_with_their_mapping),
 		TEST(many_met_blocks), TEST(met_blocks_have_a_device), TEST(tensors_without_storage_are_counted),
 		NODES(nodes_as_in_torchs_tests), NODES(nodes_have_settled_labels), NODES(the_last_word_by_version),

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "model/model.h"
-#include "model/procs.h"
+#include "model/core/procs.h"
 #include "sim/dump.h"
 
 #define PID 100u

@@ -10,8 +10,8 @@
 
 #include "base/names.h"
 #include "model/model.h"
-#include "model/modules.h"
-#include "model/op_modules.h"
+#include "model/core/modules.h"
+#include "model/core/op_modules.h"
 #include "timeline/report.h"
 
 #define PID 100u

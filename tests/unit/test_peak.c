@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "model/device.h"
-#include "model/tally.h"
+#include "model/core/device.h"
+#include "model/core/tally.h"
 
 static struct device *dev;
 static struct tally ops;

@@ -13,7 +13,7 @@
 #include "base/names.h"
 #include "base/seed.h"
 #include "estimate/recorded.h"
-#include "model/segments_state.h"
+#include "model/segments/segments_state.h"
 #include "timeline/labels.h"
 #include "timeline/report.h"
 #include "view/export.h"

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "model/blocks.h"
-#include "model/segments.h"
+#include "model/core/blocks.h"
+#include "model/segments/segments.h"
 
 #define MB (1ull << 20)
 #define C0 MT_DEV_CUDA0

@@ -13,7 +13,7 @@
 #include <zlib.h>
 
 #include "model/model.h"
-#include "model/stackset.h"
+#include "model/core/stackset.h"
 #include "timeline/report.h"
 #include "view/export.h"
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "event/event.h"
-#include "model/standstill.h"
+#include "model/core/standstill.h"
 
 #define MS 1000000ull
 

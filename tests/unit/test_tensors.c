@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "model/model.h"
-#include "model/tensors.h"
+#include "model/core/tensors.h"
 #include "timeline/report.h"
 
 #define PID 100u

@@ -16,7 +16,7 @@
 #include "base/seed.h"
 #include "memtrace/shared.h"
 #include "model/model.h"
-#include "model/tensors.h"
+#include "model/core/tensors.h"
 #include "plan/plan.h"
 #include "python/reader.h"
 #include "python/runtime.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/check.h"
+#include "model/core/check.h"
 #include "model/state.h"
 #include "timeline/report.h"
 #include "timeline/trend.h"

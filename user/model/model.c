@@ -13,7 +13,8 @@
 #include <string.h>
 
 #include "base/regions.h"
-#include "model/flow.h"
+#include "model/flow/flow.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 
 struct model *model__new(const struct names *names, const struct model_opts *opts)
@@ -27,6 +28,7 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	m->timeline_ctx = opts ? opts->timeline_ctx : NULL;
 	m->timeline_ops = opts ? opts->timeline_ops : 0;
 	m->timeline_nodes = opts && opts->timeline && opts->timeline_nodes;
+	m->scans = SCANS_START;
 	m->classes = opts ? opts->classes : CLASSES_COMPAT;
 	m->buried = opts ? opts->buried : NULL;
 	m->buried_ctx = opts ? opts->buried_ctx : NULL;
@@ -48,7 +50,7 @@ void model__free(struct model *m)
 	for (unsigned i = 0; i < m->devs_cnt; i++)
 		device__free(m->devs[i]);
 	graph__free(m->graph);
-	model__gpu_free(m);
+	gpu__free(m->gpu);
 	free(m->ooms);
 	told__done(&m->told);
 	growth__done(&m->growth);
@@ -64,507 +66,7 @@ void model__free(struct model *m)
 	free(m);
 }
 
-/* --- telling the timeline ------------------------------------------------------------------------ */
-
-void model__tell(struct model *m, const struct tl_event *tl)
-{
-	if (m->timeline && !m->timeline_err)
-		m->timeline_err = m->timeline(m->timeline_ctx, tl);
-}
-
-static void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver,
-			      uint32_t tid, uint8_t depth)
-{
-	struct tl_event tl;
-
-	if (!m->timeline)
-		return;
-	tl = (struct tl_event){
-		.ts_ns = m->now_ns, .kind = kind, .ptr = b->ptr, .size = b->size, .id = b->id,
-		.pid = b->pid, .tid = tid, .op = m->ops.rows[b->op].name,
-		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
-		.version = ver, .cat = (uint8_t)b->cat, .depth = depth,
-		.stack = kind == TL_LABEL || kind == TL_VERSION ? 0 : m->stack,
-		.module = m->modules.rows[b->module].path, .root = m->modules.rows[b->module].root, .phase = b->phase,
-	};
-	tl.has_stream = model__gpu_stream(m, b, &tl.stream);
-	model__tell(m, &tl);
-}
-
-void model__tell_destroy(struct model *m, const struct block *b, uint32_t tid, uint8_t depth)
-{
-	model__tell_block(m, TL_DESTROY, b, b->tracked ? graph__version(m->graph, b->id) : 0, tid, depth);
-	m->stack = 0;
-}
-
-void model__tell_label(struct model *m, const struct block *b, uint32_t ver)
-{
-	if (b->id != m->quiet_id)
-		model__tell_block(m, TL_LABEL, b, ver, b->tid, 0);
-}
-
-void model__tell_version(struct model *m, const struct block *b, uint32_t ver)
-{
-	if (b->id != m->quiet_id)
-		model__tell_block(m, TL_VERSION, b, ver, b->tid, 0);
-}
-
-void model__tell_name(struct model *m, const struct block *b, const struct tensor *t)
-{
-	struct tl_event tl = { .ts_ns = m->now_ns, .kind = TL_NAME, .ptr = b->ptr, .size = b->size, .id = b->id, .pid = b->pid,
-			       .tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat, .op = t->path, .region = t->root,
-			       .type = t->type, .key = t->key, .depth = t->kind };
-
-	if (m->timeline_nodes)
-		model__tell(m, &tl);
-}
-
-static struct tl_event tl_of(const struct model *m, const struct event *ev, uint8_t kind)
-{
-	return (struct tl_event){
-		.ts_ns = m->now_ns, .kind = kind, .pid = ev->pid, .tid = ev->tid, .dev = ev->dev,
-		.depth = ev->depth,
-	};
-}
-
-void model__tell_totals(struct model *m, const struct event *ev)
-{
-	struct tl_event tl = tl_of(m, ev, TL_TOTALS);
-
-	tl.ptr = ev->addr;
-	tl.size = ev->size;
-	if (m->timeline_ops)
-		model__tell(m, &tl);
-}
-
-/* --- finding what an event is about --------------------------------------------------------------- */
-
-static bool dev_valid(uint8_t dev)
-{
-	return dev == MT_DEV_CPU || dev == MT_DEV_HOST ||
-	       (dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX);
-}
-
-static struct device *model__add_device(struct model *m, uint8_t dev)
-{
-	struct device *d;
-
-	if (!dev_valid(dev)) {
-		m->lost[MT_LOSS_DECODE]++;
-		return NULL;
-	}
-	d = device__new(dev, m->devs_cnt, m->start_ts_ns);
-	if (!d || tally__add_dev(&m->ops, m->devs_cnt) < 0 ||
-	    tally__add_dev(&m->regions, m->devs_cnt) < 0 || tally__add_dev(&m->stacks.tally, m->devs_cnt) < 0 ||
-	    tally__add_dev(&m->modules.tally, m->devs_cnt) < 0) {
-		device__free(d);
-		m->lost[MT_LOSS_BLOCKS]++;
-		return NULL;
-	}
-	m->devs[m->devs_cnt++] = d;
-	m->dev_idx[dev] = (uint8_t)m->devs_cnt;
-	return d;
-}
-
-static inline struct device *model__device(struct model *m, uint8_t dev)
-{
-	uint8_t idx = m->dev_idx[dev];
-
-	return idx ? m->devs[idx - 1] : model__add_device(m, dev);
-}
-
-struct device *model__device_row(struct model *m, uint8_t dev)
-{
-	return model__device(m, dev);
-}
-
-static struct thread *model__find_thread(struct model *m, const struct event *ev)
-{
-	bool lost = false, full = false;
-	struct proc *p = procs__get(&m->procs, ev->pid, &full);
-	struct thread *t;
-
-	if (p->gone == 1)
-		return NULL;
-	t = threads__get(m->threads, ev->pid, ev->tid, &lost);
-	if (!t) {
-		lost = true;
-		m->spare = (struct thread){ .pid = ev->pid, .tid = ev->tid };
-		t = &m->spare;
-	}
-	m->lost[MT_LOSS_THREADS] += lost + full;
-	t->proc = p;
-	/* Without a row of its own the process may get one later: look again each time. */
-	m->last = p->listed && t != &m->spare ? t : NULL;
-	return t;
-}
-
-/* The event's thread, with its process; NULL if that has exited. */
-static inline struct thread *model__thread(struct model *m, const struct event *ev)
-{
-	struct thread *t = m->last;
-
-	if (__builtin_expect(t && t->tid == ev->tid && t->pid == ev->pid, 1)) {
-		t->recent = true;
-		return t;
-	}
-	return model__find_thread(m, ev);
-}
-
-struct thread *model__thread_of(struct model *m, const struct event *ev)
-{
-	return model__thread(m, ev);
-}
-
-name_id model__region_of(struct model *m, const struct event *ev)
-{
-	bool is_frame = ev->kind != MT_EV_ALLOC && ev->kind != MT_EV_FREE && ev->kind != MT_EV_MUNMAP;
-	const struct thread *t = model__thread(m, ev);
-
-	return t ? m->regions.rows[thread__region(t, ev->depth + is_frame, ev->seq)].name : NAME_NONE;
-}
-
-/* What the event's thread had open when the first tensor was told. */
-struct proc *model__proc_of(struct model *m, const struct event *ev)
-{
-	struct proc *p = procs__get(&m->procs, ev->pid, NULL);
-
-	return p->gone == 1 ? NULL : p;
-}
-
-static void model__catch_up(struct model *m, const struct thread *t, const struct event *ev)
-{
-	for (uint8_t i = 0; i < t->regions_cnt; i++)
-		graph__region(m->graph, &(struct event){
-			.kind = MT_EV_REGION_BEGIN, .pid = ev->pid, .tid = ev->tid, .aux = i,
-			.name = m->regions.rows[t->regions[i].row].name });
-	for (uint8_t i = 0; i < t->depth && i < ev->depth; i++) {
-		const struct frame *f = &t->frames[i];
-		const struct tally *tally = f->kind == MT_EV_NODE ? &m->regions : &m->ops;
-
-		graph__frame(m->graph, &(struct event){
-			.kind = f->kind, .pid = ev->pid, .tid = ev->tid, .depth = i, .seq = f->seq,
-			.name = tally->rows[f->row].name });
-	}
-}
-
-static bool model__has_graph(struct model *m, const struct thread *t, const struct event *ev)
-{
-	if (m->graph)
-		return true;
-	m->graph = graph__new(m);
-	if (m->graph)
-		model__catch_up(m, t, ev);
-	return m->graph != NULL;
-}
-
-struct graph *model__graph_for(struct model *m, const struct event *ev)
-{
-	const struct thread *t = model__thread(m, ev);
-
-	return t && model__has_graph(m, t, ev) ? m->graph : NULL;
-}
-
-/* --- blocks --------------------------------------------------------------------------------------- */
-
-void model__bury(struct model *m, const struct block *b, struct proc *p)
-{
-	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
-
-	if (b->id <= m->marked_id)
-		model__tell_buried(m, b);
-	if (b->named)
-		model__unname(m, b);
-	if (b->gradient)
-		modules__unnamed(&m->modules, b->module, EV_TENSOR_GRADIENT, b->size);
-	if (!dev_is_host(d->dev))
-		modules__died(&m->modules, b);
-	tally__died(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
-	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
-	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
-	m->stack = stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
-	device__died(d, b, m->now_ns);
-	if (b->unlisted)
-		p = &m->procs.other;
-	else if (b->met && b->dev == MT_DEV_CPU)
-		metset__remove(&p->met, b->ptr);
-	if (!b->met && !b->unlisted)
-		growth__died(&m->growth, b, m->stack, &p->clock, m->last_id, m->now_ns);
-	(dev_is_host((uint8_t)b->dev) ? &p->host : &p->fw)->live -= b->size;
-	p->live_cnt--;
-}
-
-/* Its free was seen, or must have happened unseen. */
-static void model__freed(struct model *m, struct block *b, struct proc *p, const struct event *ev)
-{
-	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
-	struct proc *owner = b->unlisted ? &m->procs.other : p;
-
-	if (b->tracked && ev->kind == MT_EV_MUNMAP)
-		graph__unmapped(m->graph, b, ev);
-	else if (b->tracked)
-		graph__died(m->graph, b, ev);
-	model__bury(m, b, p);
-	d->frees++;
-	d->free_bytes += b->size;
-	if (dev_is_host(d->dev))
-		owner->host_frees++;
-	else
-		owner->frees++;
-	model__tell_destroy(m, b, ev->tid, ev->depth);
-}
-
-static void model__born(struct model *m, struct block *b, struct device *d, struct proc *p)
-{
-	if (m->stack && !stackset__born(&m->stacks, b->id, m->stack, d->idx, b->size, d->epoch)) {
-		m->lost[MT_LOSS_STACKS]++;
-		m->stack = 0;
-	}
-	tally__born(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
-	tally__born(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
-	tally__born(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
-	device__born(d, b, m->now_ns);
-	if (dev_is_host(d->dev)) {
-		proc_side__born(&p->host, b->size, m->now_ns);
-		p->host_allocs++;
-	} else {
-		proc_side__born(&p->fw, b->size, m->now_ns);
-		p->allocs++;
-	}
-	p->live_cnt++;
-	if (!dev_is_host(d->dev)) {
-		modules__born(&m->modules, b, p->fw.live);
-		op_modules__born(&m->op_modules, (uint32_t)b->op, (uint32_t)b->module, b->phase, b->size);
-	}
-	if (b->unlisted)
-		m->growth.not_watched++;
-	else
-		growth__born(&m->growth, b, m->stack, &p->clock, m->now_ns);
-}
-
-/* Sums of what is live must not wrap, whatever sizes a target makes up. */
-bool model__plausible(struct model *m, const struct device *d, const struct event *ev)
-{
-	if (__builtin_expect(ev->size <= LIVE_MAX - d->live, 1))
-		return true;
-	m->lost[MT_LOSS_DECODE]++;
-	return false;
-}
-
-/* The end of a block that was met at ptr, if it has so many bytes. */
-static void model__end_met(struct model *m, struct proc *p, const struct event *ev, uint64_t ptr, uint64_t min, uint64_t max)
-{
-	const struct block *met = blocks__find(m->blocks, ev->pid, MT_DEV_CPU, ptr);
-	struct block b;
-
-	if (met && met->met && met->size >= min && met->size <= max && blocks__take(m->blocks, ev->pid, MT_DEV_CPU, ptr, &b))
-		model__freed(m, &b, p, ev);
-}
-
-/* Where a block is born nothing else can lie: of a storage that others made (NumPy's, say) nobody tells the end. */
-static void model__end_overlapped(struct model *m, struct proc *p, const struct event *ev)
-{
-	uint64_t ptr;
-
-	if (!p->met.cnt || ev->dev != MT_DEV_CPU || ev->addr + ev->size < ev->addr)
-		return;
-	if (metset__before(&p->met, ev->addr, &ptr))
-		model__end_met(m, p, ev, ptr, ev->addr - ptr + 1, UINT64_MAX);
-	for (ptr = ev->addr; metset__next(&p->met, ptr, ev->addr + ev->size, &ptr); ptr++)
-		model__end_met(m, p, ev, ptr, 0, UINT64_MAX);
-}
-
-struct block *model__give(struct model *m, const struct event *ev, enum block_from from)
-{
-	struct attribution a;
-	struct device *d;
-	struct thread *t;
-	struct block *b, old;
-	uint32_t stack;
-	bool live;
-
-	/* torch reports its empty tensors with no address and drops them itself; malloc(0) is a block */
-	if (!ev->addr || (!ev->size && !dev_is_host(ev->dev)))
-		return NULL;
-	d = model__device(m, ev->dev);
-	t = d ? model__thread(m, ev) : NULL;
-	if (!t || !model__plausible(m, d, ev))
-		return NULL;
-	a = thread__attribute(t, ev);
-	m->lost[MT_LOSS_FRAME] += a.lost;
-	stack = thread__stack(t, ev->addr);
-	model__end_overlapped(m, t->proc, ev);
-	b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
-	if (live) {
-		m->lost[MT_LOSS_REUSE]++;
-		blocks__take(m->blocks, ev->pid, ev->dev, ev->addr, &old);
-		model__freed(m, &old, t->proc, ev);
-		b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
-	}
-	if (!b) {
-		m->lost[MT_LOSS_BLOCKS]++;
-		return NULL;
-	}
-	b->size = ev->size;
-	b->born_ts_ns = m->now_ns;
-	b->id = ++m->last_id;
-	b->tid = ev->tid;
-	b->op = tally__ready(&m->ops, d->idx, a.op);
-	b->region = tally__ready(&m->regions, d->idx, a.region);
-	b->cat = CAT_UNKNOWN;
-	b->from = from;
-	b->unlisted = !t->proc->listed;
-	if (!dev_is_host(d->dev))
-		model__module_birth(m, t, ev, b);
-	b->module = tally__ready(&m->modules.tally, d->idx, b->module) & UINT16_MAX;
-	if (m->tensors.cnt)
-		tensors__remove(&m->tensors, ev->pid, ev->addr);
-	m->stack = stack;
-	model__born(m, b, d, t->proc);
-	if (!dev_is_host(ev->dev) && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
-		graph__born(m->graph, b, ev);
-	if (m->gpu && !dev_is_host(ev->dev))
-		model__gpu_born(m, b);
-	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth);
-	m->stack = 0;
-	return b;
-}
-
-/* Lived before the attach, or its birth was lost: never part of live, so nothing goes below zero. */
-static void model__preexisting(struct model *m, struct device *d, const struct event *ev)
-{
-	struct block b = {
-		.ptr = ev->addr, .size = TL_SIZE_UNKNOWN, .id = ++m->last_id, .pid = ev->pid,
-		.tid = ev->tid, .dev = ev->dev,
-	};
-
-	d->preexisting_frees++;
-	if (m->tensors.cnt)
-		tensors__remove(&m->tensors, ev->pid, ev->addr);
-	model__tell_block(m, TL_PREEXISTING, &b, 0, ev->tid, ev->depth);
-	model__tell_block(m, TL_DESTROY, &b, 0, ev->tid, ev->depth);
-}
-
-/*
- * Device of the block at an address when the event does not say it (pytorch:free has no such
- * argument): the one device that has a live block there; addresses are unique across devices.
- */
-static uint8_t model__whose(const struct model *m, const struct event *ev)
-{
-	for (size_t i = 0; i < m->devs_cnt; i++) {
-		uint8_t dev = m->devs[i]->dev;
-
-		if (dev != MT_DEV_HOST && blocks__find(m->blocks, ev->pid, dev, ev->addr))
-			return dev;
-	}
-	return MT_DEV_CUDA0;
-}
-
-void model__take(struct model *m, const struct event *in)
-{
-	struct event told = *in;
-	const struct event *ev = &told;
-	struct device *d;
-	struct thread *t;
-	struct block b;
-
-	if (!ev->addr)
-		return;
-	if (ev->dev == MT_DEV_NONE)
-		told.dev = model__whose(m, ev);
-	d = model__device(m, ev->dev);
-	t = d ? model__thread(m, ev) : NULL;
-	if (!t)
-		return;
-	if (blocks__take(m->blocks, ev->pid, ev->dev, ev->addr, &b))
-		model__freed(m, &b, t->proc, ev);
-	else if (!(ev->flags & MT_F_FREE_AGAIN))
-		model__preexisting(m, d, ev);
-}
-
-/* A framework block at an address, whatever its device. */
-struct block *model__block_at(const struct model *m, const struct event *ev)
-{
-	for (size_t i = 0; i < m->devs_cnt; i++) {
-		uint8_t dev = m->devs[i]->dev;
-		struct block *b = dev_is_host(dev) ? NULL : blocks__find(m->blocks, ev->pid, dev, ev->addr);
-
-		if (b)
-			return b;
-	}
-	return NULL;
-}
-
-/* Another storage lies where a preexisting one did, whose end nobody tells (shared memory). */
-static bool model__replaced(struct model *m, struct block *b, struct proc *p, const struct event *ev)
-{
-	struct block old;
-
-	if (!b->met || b->size == ev->size)
-		return false;
-	blocks__take(m->blocks, b->pid, (uint8_t)b->dev, b->ptr, &old);
-	model__freed(m, &old, p, ev);
-	return true;
-}
-
-struct block *model__met(struct model *m, const struct event *ev)
-{
-	struct block *b = model__block_at(m, ev);
-	struct thread *t = model__thread(m, ev);
-	struct device *d;
-	bool live;
-
-	if (b && t && m->modules.cnt > 1)
-		model__module_used(m, t, ev, b);
-	if (!t)
-		return NULL;
-	for (; b; b = model__block_at(m, ev)) /* of another device, too */
-		if (!model__replaced(m, b, t->proc, ev))
-			return b;
-	d = dev_is_host(ev->dev) ? NULL : model__device(m, ev->dev ? ev->dev : MT_DEV_CPU);
-	if (!d || !model__plausible(m, d, ev) || graph__inside_other(m->graph, ev))
-		return NULL;
-	b = blocks__put(m->blocks, ev->pid, d->dev, ev->addr, &live);
-	if (!b) {
-		m->lost[MT_LOSS_BLOCKS]++;
-		return NULL;
-	}
-	b->size = ev->size;
-	b->born_ts_ns = m->now_ns;
-	b->id = ++m->last_id;
-	b->tid = ev->tid;
-	b->met = 1;
-	b->unlisted = !t->proc->listed;
-	tally__met(&m->modules.tally, d->idx, 0, b->size, d->epoch);
-	modules__met(&m->modules, b->size);
-	tally__met(&m->ops, d->idx, 0, b->size, d->epoch);
-	tally__met(&m->regions, d->idx, 0, b->size, d->epoch);
-	device__add(d, b, m->now_ns);
-	d->met++;
-	d->met_bytes += b->size;
-	proc_side__born(&t->proc->fw, b->size, m->now_ns);
-	t->proc->live_cnt++;
-	if (b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&t->proc->met, b->ptr))
-		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
-	model__tell_block(m, TL_PREEXISTING, b, 0, ev->tid, ev->depth);
-	model__tensor_met(m, b);
-	return b;
-}
-
-void model__tell_preexisting(struct model *m, const struct block *b)
-{
-	model__tell_block(m, TL_PREEXISTING, b, 0, b->tid, 0);
-}
-
-void model__unmapped(struct model *m, const struct event *ev, struct proc *p)
-{
-	uint64_t end = ev->addr + ev->size, ptr;
-
-	if (end < ev->addr)
-		return;
-	for (ptr = ev->addr; metset__next(&p->met, ptr, end, &ptr); ptr++)
-		model__end_met(m, p, ev, ptr, 0, end - ptr);
-}
+/* --- refusals -------------------------------------------------------------------------------------- */
 
 static void model__oom(struct model *m, const struct event *ev)
 {
@@ -580,7 +82,7 @@ static void model__oom(struct model *m, const struct event *ev)
 	d->ooms++;
 	d->oom_bytes_last = ev->size;
 	model__oom_refused(m, ev, m->ops.rows[a.op].name, m->regions.rows[a.region].name);
-	tl = tl_of(m, ev, TL_OOM);
+	tl = model__tl_of(m, ev, TL_OOM);
 	tl.size = ev->size;
 	tl.op = m->ops.rows[a.op].name;
 	tl.region = m->regions.rows[a.region].name;
@@ -613,17 +115,10 @@ static void model__stack_at(struct model *m, const struct event *ev)
 	m->lost[MT_LOSS_STACKS] += !t->stack;
 }
 
-uint32_t model__stack_of_was(struct model *m, const struct event *ev)
-{
-	struct thread *t = m->stacks.defs_cnt ? model__thread(m, ev) : NULL;
-
-	return t ? thread__stack(t, ev->addr) : 0;
-}
-
 static void model__tag(struct model *m, const struct event *ev)
 {
 	const struct block *b = blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
-	struct tl_event tl = tl_of(m, ev, TL_TAG);
+	struct tl_event tl = model__tl_of(m, ev, TL_TAG);
 
 	tl.ptr = ev->addr;
 	tl.size = b ? b->size : TL_SIZE_UNKNOWN;
@@ -639,7 +134,7 @@ static void model__tag(struct model *m, const struct event *ev)
 static void model__tell_frame(struct model *m, struct thread *t, const struct event *ev)
 {
 	struct event inside = *ev;
-	struct tl_event tl = tl_of(m, ev, TL_OP);
+	struct tl_event tl = model__tl_of(m, ev, TL_OP);
 	struct attribution a;
 
 	inside.depth = ev->depth < UINT8_MAX ? (uint8_t)(ev->depth + 1) : UINT8_MAX;
@@ -668,7 +163,6 @@ static void model__told_cover(struct model *m, const struct event *ev)
 static void model__apply(struct model *m, const struct event *ev)
 {
 	struct thread *t = model__thread(m, ev);
-	struct event node = *ev;
 	uint32_t row;
 
 	if (!t)
@@ -676,10 +170,9 @@ static void model__apply(struct model *m, const struct event *ev)
 	row = tally__row(&m->regions, ev->name, true);
 	m->regions.rows[row].count += !model__counted(t, ev, row);
 	model__has_graph(m, t, ev);
-	node.kind = MT_EV_NODE;
-	thread__enter(t, &node, row);
+	thread__enter(t, ev, row);
 	if (m->graph)
-		graph__frame(m->graph, ev);
+		graph__frame(m->graph, t, ev);
 }
 
 static inline void model__frame(struct model *m, const struct event *ev)
@@ -697,7 +190,7 @@ static inline void model__frame(struct model *m, const struct event *ev)
 	if (is_node)
 		model__phase_node(m, t);
 	if (m->graph || (m->flow_covered && model__has_graph(m, t, ev)))
-		graph__frame(m->graph, ev);
+		graph__frame(m->graph, t, ev);
 	if (m->timeline && m->timeline_ops)
 		model__tell_frame(m, t, ev);
 }
@@ -706,8 +199,11 @@ static void model__arg(struct model *m, const struct event *ev)
 {
 	struct thread *t = model__thread(m, ev);
 
-	if (t && model__has_graph(m, t, ev))
-		graph__arg(m->graph, ev);
+	if (!t || !model__has_graph(m, t, ev))
+		return;
+	m->scans += SCANS_ARG;
+	if (graph__takes(m->graph, t, ev))
+		graph__arg(m->graph, t, ev, model__met(m, ev));
 }
 
 static bool model__is_step(const struct model *m, name_id region)
@@ -734,7 +230,7 @@ static void model__attach(struct model *m, const struct event *ev)
 
 static void model__step(struct model *m, const struct event *ev)
 {
-	struct tl_event tl = tl_of(m, ev, TL_STEP);
+	struct tl_event tl = model__tl_of(m, ev, TL_STEP);
 	struct proc *p = procs__find(&m->procs, ev->pid);
 
 	m->steps++;
@@ -792,11 +288,13 @@ static void model__region(struct model *m, const struct event *ev)
 	}
 	before = model__phase_of_op(t, thread__in_node(t, ev));
 	model__phase_region(m, t, ev, begin);
-	if (m->graph)
-		graph__region(m->graph, ev);
+	if (m->graph) {
+		thread__settle(t, ev->depth, 0);
+		graph__region(m->graph, t, ev);
+	}
 	if (!m->timeline || !m->timeline_ops)
 		return;
-	tl = tl_of(m, ev, begin ? TL_REGION : TL_REGION_END);
+	tl = model__tl_of(m, ev, begin ? TL_REGION : TL_REGION_END);
 	tl.region = begin ? ev->name : m->regions.rows[row].name;
 	tl.phase = (uint8_t)(begin ? model__phase_of_op(t, thread__in_node(t, ev)) : before);
 	model__tell(m, &tl);

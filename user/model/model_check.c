@@ -4,19 +4,11 @@
  * must add up to it, and while nothing was left out so must the blocks that were live then.
  * All sums are modulo 2^64, as the model's are: hostile sizes wrap, and wrap alike.
  */
-#include "model/check.h"
-#include "model/flow.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "model/core/check.h"
+#include "model/flow/flow.h"
 #include "model/state.h"
-
-_Noreturn void check_failed(const char *cond, const char *file, int line)
-{
-	fprintf(stderr, "%s:%d: broken invariant: %s\n", file, line, cond);
-	abort();
-}
 
 struct sums {
 	uint64_t live[TALLY_DEVS_MAX], cnt[TALLY_DEVS_MAX], at_peak[TALLY_DEVS_MAX];

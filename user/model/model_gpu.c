@@ -13,96 +13,10 @@
  * An ASYNC segment whose device nobody told is of the process's only device, else of cuda:0: a thread
  * that chose none has that one.
  */
-#include <errno.h>
-#include <stdlib.h>
-
-#include "model/check.h"
-#include "model/segments.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
-#include "timeline/report.h"
-
-#define STREAMS_MAX 62 /* of one model; numbered from 1 */
-#define STREAM_OTHER 63
-#define NVML_PROCS_MAX 1024
-
-struct nvml_dev {
-	bool seen, procs;
-	uint64_t used, used_peak, own, own_peak, total;
-};
-
-struct nvml_proc {
-	uint32_t pid;
-	uint8_t dev;
-	uint64_t bytes;
-};
-
-struct gpu {
-	struct segments *segs;
-	uint32_t streams[STREAMS_MAX];
-	unsigned streams_cnt;
-	bool is_async[256], is_request[256]; /* devices that had blocks from there */
-	struct nvml_dev nvml[256];
-	struct nvml_proc *nvml_procs;
-	size_t nvml_procs_cnt;
-};
-
-static bool dev_is_gpu(uint8_t dev)
-{
-	return dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX;
-}
-
-static struct gpu *gpu__new(void)
-{
-	struct gpu *g = calloc(1, sizeof(*g));
-
-	if (!g)
-		return NULL;
-	g->segs = segments__new();
-	g->nvml_procs = calloc(NVML_PROCS_MAX, sizeof(*g->nvml_procs));
-	if (g->segs && g->nvml_procs)
-		return g;
-	segments__free(g->segs);
-	free(g->nvml_procs);
-	free(g);
-	return NULL;
-}
-
-void model__gpu_free(struct model *m)
-{
-	if (!m->gpu)
-		return;
-	segments__free(m->gpu->segs);
-	free(m->gpu->nvml_procs);
-	free(m->gpu);
-}
-
-/* --- streams ------------------------------------------------------------------------------------------- */
-
-static unsigned gpu__stream(struct gpu *g, uint32_t stream)
-{
-	for (unsigned i = 0; i < g->streams_cnt; i++)
-		if (g->streams[i] == stream)
-			return i + 1;
-	if (g->streams_cnt == STREAMS_MAX)
-		return STREAM_OTHER;
-	g->streams[g->streams_cnt] = stream;
-	return ++g->streams_cnt;
-}
-
-bool model__gpu_stream(const struct model *m, const struct block *b, uint32_t *ret)
-{
-	if (!m->gpu || !b->stream || b->stream > m->gpu->streams_cnt)
-		return false;
-	*ret = m->gpu->streams[b->stream - 1];
-	return true;
-}
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
-
-void model__gpu_born(struct model *m, const struct block *b)
-{
-	segments__born(m->gpu->segs, b);
-}
 
 /* The other two ways of making blocks, from an event that is neither ALLOC nor FREE. */
 static void model__gpu_give(struct model *m, const struct event *ev, uint8_t dev, enum block_from from)
@@ -193,62 +107,21 @@ static void model__gpu_drop_async(struct model *m, uint32_t pid, uint8_t dev)
 	}
 }
 
-uint8_t model__gpu_only_dev(const struct model *m, uint32_t pid)
-{
-	return m->gpu ? segments__only_dev(m->gpu->segs, pid) : MT_DEV_NONE;
-}
-
-/* --- NVML ------------------------------------------------------------------------------------------------- */
-
-static struct nvml_proc *gpu__nvml_proc(struct gpu *g, uint32_t pid, uint8_t dev)
-{
-	struct nvml_proc *p = g->nvml_procs;
-
-	for (size_t i = 0; i < g->nvml_procs_cnt; i++, p++)
-		if (p->pid == pid && p->dev == dev)
-			return p;
-	if (g->nvml_procs_cnt == NVML_PROCS_MAX)
-		return NULL;
-	*p = (struct nvml_proc){ .pid = pid, .dev = dev };
-	g->nvml_procs_cnt++;
-	return p;
-}
-
-static void gpu__nvml_set(struct gpu *g, struct nvml_proc *p, uint64_t bytes)
-{
-	struct nvml_dev *d = &g->nvml[p->dev];
-
-	d->own += bytes - p->bytes;
-	p->bytes = bytes;
-	if (d->own > d->own_peak)
-		d->own_peak = d->own;
-}
+/* --- events ------------------------------------------------------------------------------------------------- */
 
 static void model__gpu_nvml(struct model *m, const struct event *ev)
 {
-	struct nvml_dev *d = &m->gpu->nvml[ev->dev];
-	struct nvml_proc *p;
-
-	if (!dev_is_gpu(ev->dev) || ev->size > LIVE_MAX || !model__device_row(m, ev->dev))
+	if (!dev_is_gpu(ev->dev) || ev->size > LIVE_MAX || !model__device(m, ev->dev))
 		return;
-	d->seen = true;
-	if (!ev->pid) {
-		d->used = ev->size;
-		d->total = ev->addr;
-		if (d->used > d->used_peak)
-			d->used_peak = d->used;
-		return;
-	}
-	p = gpu__nvml_proc(m->gpu, ev->pid, ev->dev);
-	if (!p) {
-		m->lost[MT_LOSS_THREADS]++;
-		return;
-	}
-	d->procs = true;
-	gpu__nvml_set(m->gpu, p, ev->size);
+	m->lost[MT_LOSS_THREADS] += !gpu__nvml(m->gpu, ev);
 }
 
-/* --- events ------------------------------------------------------------------------------------------------- */
+/* Memory from a pool is where the pool is, whatever device the thread has chosen. */
+static void gpu__pool_dev(const struct gpu *g, struct event *ev)
+{
+	if (ev->kind == MT_EV_SEG_ALLOC && MT_SEG_KIND(ev->flags) == MT_SEG_ASYNC && !dev_is_gpu(ev->dev))
+		ev->dev = segments__pool_dev(g->segs, ev->pid, ev->aux);
+}
 
 static void model__gpu_apply(struct model *m, const struct event *ev, bool had_totals)
 {
@@ -291,13 +164,6 @@ static void model__gpu_apply(struct model *m, const struct event *ev, bool had_t
 	}
 }
 
-/* Memory from a pool is where the pool is, whatever device the thread has chosen. */
-static void gpu__pool_dev(const struct gpu *g, struct event *ev)
-{
-	if (ev->kind == MT_EV_SEG_ALLOC && MT_SEG_KIND(ev->flags) == MT_SEG_ASYNC && !dev_is_gpu(ev->dev))
-		ev->dev = segments__pool_dev(g->segs, ev->pid, ev->aux);
-}
-
 void model__handle_gpu(struct model *m, const struct event *told)
 {
 	const struct proc *p = procs__find(&m->procs, told->pid);
@@ -320,7 +186,7 @@ void model__handle_gpu(struct model *m, const struct event *told)
 	m->lost[MT_LOSS_THREADS] += full;
 	gpu__pool_dev(m->gpu, ev);
 	if (dev_is_gpu(ev->dev) && ev->kind != MT_EV_SEG_POOL)
-		(void)model__device_row(m, ev->dev);
+		(void)model__device(m, ev->dev);
 	had_totals = segments__has_totals(m->gpu->segs, ev->pid, ev->dev);
 	if (ev->kind == MT_EV_TOTALS)
 		model__tell_totals(m, ev);
@@ -328,86 +194,4 @@ void model__handle_gpu(struct model *m, const struct event *told)
 		m->lost[MT_LOSS_BLOCKS]++;
 	else
 		model__gpu_apply(m, ev, had_totals);
-}
-
-void model__gpu_drop_pid(struct model *m, uint32_t pid)
-{
-	struct gpu *g = m->gpu;
-
-	if (!g)
-		return;
-	segments__drop_pid(g->segs, pid);
-	for (size_t i = g->nvml_procs_cnt; i-- > 0;) {
-		if (g->nvml_procs[i].pid != pid)
-			continue;
-		gpu__nvml_set(g, &g->nvml_procs[i], 0);
-		g->nvml_procs[i] = g->nvml_procs[--g->nvml_procs_cnt];
-	}
-}
-
-/* --- reports ------------------------------------------------------------------------------------------------- */
-
-int model__gpu_report(const struct model *m, uint8_t dev, struct report_dev *ret)
-{
-	struct report_segments *s = &ret->segs;
-	const struct nvml_dev *n;
-	int r;
-
-	if (!m->gpu || !dev_is_gpu(dev))
-		return 0;
-	r = segments__report(m->gpu->segs, dev, m->blocks, s);
-	n = &m->gpu->nvml[dev];
-	s->nvml = n->seen;
-	s->nvml_procs = n->procs;
-	s->nvml_used = n->used;
-	s->nvml_total = n->total;
-	s->nvml_used_peak = n->used_peak;
-	s->nvml_own = n->own;
-	s->nvml_own_peak = n->own_peak;
-	if (!s->totals)
-		s->backend = m->gpu->is_async[dev]   ? BACKEND_ASYNC :
-			     m->gpu->is_request[dev] ? BACKEND_NO_CACHING :
-						       BACKEND_UNKNOWN;
-	segments__layers(s, ret->live);
-	return r;
-}
-
-int model__gpu_rows(const struct model *m, uint32_t pid, int dev, size_t top, struct report_seg_row **ret, size_t *ret_cnt)
-{
-	return m->gpu ? segments__rows(m->gpu->segs, m->blocks, pid, dev, top, ret, ret_cnt) : 0;
-}
-
-int model__gpu_report_unknown(const struct model *m, struct report *ret)
-{
-	struct report_segments s;
-	int r;
-
-	if (!m->gpu)
-		return 0;
-	r = segments__report(m->gpu->segs, MT_DEV_NONE, m->blocks, &s);
-	for (int i = 0; i < MT_SEG_MAX; i++)
-		ret->unknown[i] = s.kinds[i];
-	ret->unknown_comm = s.comm;
-	ret->unknown_comm_peak = s.comm_peak;
-	return r;
-}
-
-void model__gpu_check(const struct model *m)
-{
-	uint64_t own[256] = { 0 };
-	const struct block *b;
-	size_t pos = 0;
-
-	if (!m->gpu)
-		return;
-	segments__check(m->gpu->segs);
-	for (size_t i = 0; i < m->gpu->nvml_procs_cnt; i++)
-		own[m->gpu->nvml_procs[i].dev] += m->gpu->nvml_procs[i].bytes;
-	for (int i = 0; i < 256; i++)
-		mt_check(own[i] == m->gpu->nvml[i].own && own[i] <= m->gpu->nvml[i].own_peak);
-	while ((b = blocks__next(m->blocks, &pos))) {
-		mt_check(b->from == FROM_ALLOCATOR || dev_is_gpu((uint8_t)b->dev));
-		mt_check(b->from != FROM_ASYNC || !segments__has_totals(m->gpu->segs, b->pid, (uint8_t)b->dev));
-		mt_check(b->stream <= m->gpu->streams_cnt || b->stream == STREAM_OTHER);
-	}
 }

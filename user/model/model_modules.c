@@ -285,7 +285,7 @@ static void settle_used(struct model *m, struct thread *t)
 
 void model__module_at(struct model *m, const struct event *ev)
 {
-	struct thread *t = model__thread_of(m, ev);
+	struct thread *t = model__thread(m, ev);
 	bool full = false;
 	uint32_t row;
 
@@ -337,18 +337,6 @@ void model__module_birth(struct model *m, struct thread *t, const struct event *
 	b->module = (t->module ? t->module : in_node ? t->node_module : 0) & UINT16_MAX;
 }
 
-/* A gradient that is gone before Python is looked at has no name: it is the module's whose backward made it. */
-void model__module_gradient(struct model *m, struct block *b)
-{
-	bool is_one = b->cat == CAT_GRADIENT && !b->named && b->module;
-
-	if (is_one && !b->gradient)
-		modules__named(&m->modules, b->module, EV_TENSOR_GRADIENT, b->size);
-	else if (!is_one && b->gradient)
-		modules__unnamed(&m->modules, b->module, EV_TENSOR_GRADIENT, b->size);
-	b->gradient = is_one;
-}
-
 /* "layers.0.weight" is the module's at "layers.0". Of an optimizer's state path and root are the parameter's. */
 uint32_t model__module_of_name(const struct model *m, uint32_t pid, const struct tensor *t)
 {
@@ -383,13 +371,13 @@ bool model__module_memory(const struct model *m, const struct block *b, struct e
 void model__module_was(struct model *m, const struct event *ev)
 {
 	struct block *b = dev_is_host(ev->dev) ? NULL : blocks__find(m->blocks, ev->pid, ev->dev, ev->addr);
-	struct device *d = b ? model__device_row(m, ev->dev) : NULL;
+	struct device *d = b ? model__device(m, ev->dev) : NULL;
 	bool full = false;
 
 	if (!d || b->module || b->phase || ev->flags >= PHASE_MAX)
 		return;
 	modules__move(&m->modules, b, modules__at(&m->modules, ev->pid, ev->size, &full), ev->flags, d->idx, d->epoch);
-	model__module_gradient(m, b);
+	modules__gradient(&m->modules, b);
 	m->lost[MT_LOSS_NAMES] += full;
 }
 

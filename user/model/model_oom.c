@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "model/segments.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
 #include "timeline/report.h"
 
@@ -264,7 +264,7 @@ void model__oom_failed(struct model *m, const struct event *ev)
 	if (is_host)
 		o->dev = model__counts_host(m) ? MT_DEV_HOST : MT_DEV_CPU;
 	else
-		o->dev = is_gpu(ev->dev) || !m->gpu ? ev->dev : model__gpu_only_dev(m, ev->pid);
+		o->dev = is_gpu(ev->dev) || !m->gpu ? ev->dev : gpu__only_dev(m->gpu, ev->pid);
 	oom__take(o, m);
 }
 

@@ -4,23 +4,9 @@
  * another start time) all its blocks end with it, at that moment; when memtrace merely detaches, they
  * stay: the job still holds them.
  */
-#include "model/flow.h"
+#include "model/flow/flow.h"
+#include "model/segments/gpu.h"
 #include "model/state.h"
-
-void model__drop(struct model *m, const struct block *b, struct proc *p)
-{
-	struct block copy;
-	struct device *d;
-
-	blocks__take(m->blocks, b->pid, (uint8_t)b->dev, b->ptr, &copy);
-	d = m->devs[m->dev_idx[copy.dev] - 1];
-	d->dropped++;
-	d->dropped_bytes += copy.size;
-	if (copy.tracked)
-		graph__died(m->graph, &copy, NULL);
-	model__bury(m, &copy, p);
-	model__tell_destroy(m, &copy, copy.tid, 0);
-}
 
 /* All blocks of an address space that is no more. Walks the whole table, but only if there are any. */
 static void model__drop_blocks(struct model *m, uint32_t pid, struct proc *p)
@@ -72,7 +58,8 @@ static void model__drop_image(struct model *m, uint32_t pid, struct proc *p)
 		graph__close_pid(m->graph, pid);
 	model__drop_blocks(m, pid, p);
 	growth__drop_pid(&m->growth, pid);
-	model__gpu_drop_pid(m, pid);
+	if (m->gpu)
+		gpu__drop_pid(m->gpu, pid);
 	model__drop_threads(m, pid);
 	if (m->graph)
 		graph__drop_pid(m->graph, pid);

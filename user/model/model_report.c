@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/regions.h"
-#include "model/flow.h"
+#include "model/flow/flow.h"
 #include "model/state.h"
 #include "timeline/report.h"
 
@@ -167,75 +167,6 @@ static uint64_t model__steps(const struct model *m)
 			steps += t->count;
 	}
 	return steps;
-}
-
-/* --- blocks at the peak --------------------------------------------------------------------------- */
-
-static int freed__cmp(const void *pa, const void *pb)
-{
-	const struct peak_freed *a = pa, *b = pb;
-
-	return block__cmp(&a->block, &b->block);
-}
-
-/* The largest `max` blocks that were live at their device's peak. */
-static size_t model__select(const struct model *m, struct peak_freed *heap, size_t max)
-{
-	bool host = model__counts_host(m);
-	const struct block *b;
-	size_t pos = 0, cnt = 0;
-
-	if (!max)
-		return 0;
-	while ((b = blocks__next(m->blocks, &pos))) {
-		if (dev_is_host((uint8_t)b->dev) == host &&
-		    b->id <= m->devs[m->dev_idx[b->dev] - 1]->peak_blocks.last_id)
-			freed_heap__push(heap, &cnt, max, b, 0);
-	}
-	for (unsigned i = 0; i < m->devs_cnt; i++) {
-		const struct peak *p = &m->devs[i]->peak_blocks;
-
-		if (dev_is_host(m->devs[i]->dev) != host)
-			continue;
-		for (size_t k = 0; k < p->cnt; k++)
-			freed_heap__push(heap, &cnt, max, &p->heap[k].block, p->heap[k].freed_ts_ns);
-	}
-	qsort(heap, cnt, sizeof(*heap), freed__cmp);
-	return cnt;
-}
-
-int model__report_block(const struct model *m, const struct block *b, struct report_block *ret)
-{
-	*ret = (struct report_block){
-		.id = b->id, .ptr = b->ptr, .size = b->size, .born_ts_ns = b->born_ts_ns, .pid = b->pid,
-		.tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat,
-		.op = copy_name(m, m->ops.rows[b->op].name), .region = copy_name(m, m->regions.rows[b->region].name),
-	};
-	ret->name = model__name_of(m, b);
-	ret->has_stream = model__gpu_stream(m, b, &ret->stream);
-	return ret->op && ret->region ? 0 : -ENOMEM;
-}
-
-static int model__report_peak_blocks(const struct model *m, size_t top, struct report *r)
-{
-	size_t max = top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, cnt;
-	struct peak_freed *heap = array_of(max, sizeof(*heap));
-	int err = 0;
-
-	if (!heap)
-		return -ENOMEM;
-	cnt = model__select(m, heap, max);
-	r->peak_blocks = array_of(cnt, sizeof(*r->peak_blocks));
-	if (!r->peak_blocks)
-		err = -ENOMEM;
-	for (; !err && r->peak_blocks_cnt < cnt; r->peak_blocks_cnt++) {
-		struct report_block *b = &r->peak_blocks[r->peak_blocks_cnt];
-
-		err = model__report_block(m, &heap[r->peak_blocks_cnt].block, b);
-		b->freed_ts_ns = heap[r->peak_blocks_cnt].freed_ts_ns;
-	}
-	free(heap);
-	return err;
 }
 
 /* --- processes ------------------------------------------------------------------------------------ */

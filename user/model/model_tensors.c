@@ -47,7 +47,7 @@ static void set(struct model *m, struct block *b, const struct tensor *name)
 	t->of = name->of;
 	t->kind = name->kind;
 	b->named = 1;
-	model__module_gradient(m, b);
+	modules__gradient(&m->modules, b);
 	t->module = (uint16_t)model__module_of_name(m, b->pid, t);
 	modules__named(&m->modules, t->module, t->kind, b->size);
 	model__tell_name(m, b, t);

@@ -3,18 +3,18 @@
 #ifndef MT_MODEL_STATE_H
 #define MT_MODEL_STATE_H
 
-#include "model/blocks.h"
-#include "model/device.h"
-#include "model/growth.h"
+#include "model/core/blocks.h"
+#include "model/core/device.h"
+#include "model/core/growth.h"
 #include "model/model.h"
-#include "model/modules.h"
-#include "model/op_modules.h"
-#include "model/procs.h"
-#include "model/stackset.h"
-#include "model/tally.h"
-#include "model/tensors.h"
-#include "model/threads.h"
-#include "model/told.h"
+#include "model/core/modules.h"
+#include "model/core/op_modules.h"
+#include "model/core/procs.h"
+#include "model/core/stackset.h"
+#include "model/core/tally.h"
+#include "model/core/tensors.h"
+#include "model/core/threads.h"
+#include "model/core/told.h"
 
 struct report;
 struct report_block;
@@ -23,6 +23,9 @@ struct report_dev;
 /* Regions of this beginning are steps where nothing else marks them. */
 #define PROFILER_STEP "ProfilerStep#" /* torch.profiler's: marks */
 
+/* Blocks that are looked at for containment before that is left out. */
+#define SCANS_START (1ull << 26)
+#define SCANS_ARG 16 /* more with every tensor argument */
 /* Live bytes of one device: 128 PiB, so that all devices together stay below 2^64. */
 #define LIVE_MAX (1ull << 57)
 
@@ -67,53 +70,46 @@ struct model {
 	void (*buried)(void *ctx, const struct model_was *was);
 	void *buried_ctx;
 	uint64_t marked_id; /* the newest block at the last mark; 0: nobody listens */
-	uint32_t stack;	     /* of the block that is being born, or is dead and not told yet; 0: none */
-	uint64_t quiet_id;   /* this block's labels change without a word: another record carries them */
+	uint64_t scans;	    /* blocks looked at for containment that may still be */
 	name_id main_comm, main_cmdline;
 	struct series_acc rss; /* of all followed processes */
 	struct series_acc rss_kinds[MT_RSS_KINDS], pss, huge; /* the same by kind, and of their readings */
 };
 
-/* model.c */
-/* The device's row, made if need be. NULL: there is no such device, or no memory; counted. */
-struct device *model__device_row(struct model *m, uint8_t dev);
-/* ALLOC and FREE, also those that model_gpu.c makes of other events. */
+/* model_core.c */
+void model__tell(struct model *m, const struct tl_event *tl);
+/* `stack`: where it was born; 0: not known, or not told with this kind. */
+void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver, uint32_t tid, uint8_t depth,
+		       uint32_t stack);
+void model__tell_name(struct model *m, const struct block *b, const struct tensor *t);
+void model__tell_totals(struct model *m, const struct event *ev);
+struct device *model__add_device(struct model *m, uint8_t dev);
+struct thread *model__find_thread(struct model *m, const struct event *ev);
+struct proc *model__proc_of(struct model *m, const struct event *ev); /* NULL: it has exited */
+struct block *model__block_at(const struct model *m, const struct event *ev); /* a framework's, on whatever device */
+/* Sums of what is live must not wrap, whatever sizes a target makes up. */
+bool model__plausible(struct model *m, const struct device *d, const struct event *ev);
+/* model_flow.c */
+/* The graph is there, made for this event if need be; false: no memory. */
+bool model__has_graph(struct model *m, struct thread *t, const struct event *ev);
+struct graph *model__graph_for(struct model *m, const struct event *ev); /* NULL: no memory, or it has exited */
+/* model_blocks.c: ALLOC and FREE, also those that model_gpu.c makes of other events. */
 struct block *model__give(struct model *m, const struct event *ev, enum block_from from); /* NULL: none was made */
 void model__take(struct model *m, const struct event *ev);
-struct block *model__block_at(const struct model *m, const struct event *ev);
 /* A block goes without a free: its process or what it lay in is gone. */
 void model__drop(struct model *m, const struct block *b, struct proc *p);
-/* A block dies; b is a copy, already out of the table. `p`: its process, if listed. */
-void model__tell(struct model *m, const struct tl_event *tl);
-void model__tell_totals(struct model *m, const struct event *ev);
-void model__bury(struct model *m, const struct block *b, struct proc *p);
-/* The graph, made for this event if need be; NULL: no memory. */
-struct graph *model__graph_for(struct model *m, const struct event *ev);
-bool model__plausible(struct model *m, const struct device *d, const struct event *ev);
-void model__tell_preexisting(struct model *m, const struct block *b);
-void model__tell_label(struct model *m, const struct block *b, uint32_t ver);
-void model__tell_version(struct model *m, const struct block *b, uint32_t ver);
 /* The block of a tensor argument, met now if need be; NULL: none, or not one of its own. */
 struct block *model__met(struct model *m, const struct event *ev);
-/* The event's thread, with its process; NULL if that has exited. */
-struct thread *model__thread_of(struct model *m, const struct event *ev);
-/* Innermost region or node of a frame that was just entered, or of another event. */
-name_id model__region_of(struct model *m, const struct event *ev);
 /* MUNMAP: met blocks in it are gone. */
 void model__unmapped(struct model *m, const struct event *ev, struct proc *p);
-void model__tell_destroy(struct model *m, const struct block *b, uint32_t tid, uint8_t depth);
 /* model_gpu.c: SEG_*, TOTALS, REQUEST*, NVML. See there who makes a block. */
 void model__handle_gpu(struct model *m, const struct event *ev);
-void model__gpu_born(struct model *m, const struct block *b);
-void model__gpu_drop_pid(struct model *m, uint32_t pid);
+/* model_gpu_report.c */
 int model__gpu_report(const struct model *m, uint8_t dev, struct report_dev *ret); /* -ENOMEM */
 /* As segments__rows. */
 int model__gpu_rows(const struct model *m, uint32_t pid, int dev, size_t top, struct report_seg_row **ret, size_t *ret_cnt);
 int model__gpu_report_unknown(const struct model *m, struct report *ret);
-uint8_t model__gpu_only_dev(const struct model *m, uint32_t pid);
-bool model__gpu_stream(const struct model *m, const struct block *b, uint32_t *ret); /* false: not known */
 void model__gpu_check(const struct model *m);
-void model__gpu_free(struct model *m);
 /* model_oom.c */
 void model__oom_refused(struct model *m, const struct event *ev, name_id op, name_id region); /* MT_EV_OOM */
 void model__oom_failed(struct model *m, const struct event *ev);  /* SEG_FAIL */
@@ -122,14 +118,13 @@ void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t st
 void model__oom_victim(struct model *m, const struct event *ev); /* MT_EV_OOM_VICTIM */
 void model__oom_kills(struct model *m, const struct event *ev); /* EV_OOM_KILL */
 int model__oom_report(const struct model *m, struct report *ret); /* -ENOMEM */
-uint32_t model__stack_of_was(struct model *m, const struct event *ev); /* told just before of an EV_WAS; 0: none */
 /* growth_report.c */
 int growth__report(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
 void growth__check(const struct model *m);
 /* model_was.c */
 void model__was(struct model *m, const struct event *ev); /* EV_WAS, EV_WAS_FLOW */
+/* model_memory.c */
 void model__tell_buried(struct model *m, const struct block *b);
-struct proc *model__proc_of(struct model *m, const struct event *ev); /* NULL: it has exited */
 /* model_lanes.c */
 int model__report_lanes(const struct model *m, struct report *ret); /* -ENOMEM */
 /* model_stacks.c */
@@ -145,7 +140,6 @@ char *model__name_of(const struct model *m, const struct block *b); /* malloc'ed
 /* Its EV_TENSOR_OF and EV_TENSOR, as far as there are any: how many. */
 unsigned model__tensor_memory(const struct model *m, const struct block *b, struct event ret[2]);
 int model__report_tensors(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
-void model__tell_name(struct model *m, const struct block *b, const struct tensor *t);
 /* model_modules.c: EV_MODULE, EV_MODULE_AT, EV_WAS_MODULE; phases */
 void model__module(struct model *m, const struct event *ev);
 void model__module_at(struct model *m, const struct event *ev);
@@ -159,15 +153,41 @@ void model__phase_region(struct model *m, struct thread *t, const struct event *
 void model__phase_step(struct model *m, const struct event *ev, struct proc *p);
 /* An operator was given a block. */
 void model__module_used(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
-/* Its category is another one, or it has a name. */
-void model__module_gradient(struct model *m, struct block *b);
 uint32_t model__module_of_name(const struct model *m, uint32_t pid, const struct tensor *t); /* row; 0: none */
 int model__report_modules(const struct model *m, struct report *r); /* -ENOMEM */
-/* model_report.c */
+/* model_peak.c */
+int model__report_peak_blocks(const struct model *m, size_t top, struct report *r); /* -ENOMEM */
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret); /* -ENOMEM */
 
 /* model_proc.c: PROC, COMM, GONE, LABEL, CPU, EXIT, RSS, MMAP, MUNMAP, BRK */
 void model__handle_proc(struct model *m, const struct event *ev);
+
+static inline struct device *model__device(struct model *m, uint8_t dev) /* NULL: no such device, or no memory; counted */
+{
+	uint8_t idx = m->dev_idx[dev];
+
+	return idx ? m->devs[idx - 1] : model__add_device(m, dev);
+}
+
+/* The event's thread, with its process; NULL if that has exited. */
+static inline struct thread *model__thread(struct model *m, const struct event *ev)
+{
+	struct thread *t = m->last;
+
+	if (__builtin_expect(t && t->tid == ev->tid && t->pid == ev->pid, 1)) {
+		t->recent = true;
+		return t;
+	}
+	return model__find_thread(m, ev);
+}
+
+static inline struct tl_event model__tl_of(const struct model *m, const struct event *ev, uint8_t kind)
+{
+	return (struct tl_event){
+		.ts_ns = m->now_ns, .kind = kind, .pid = ev->pid, .tid = ev->tid, .dev = ev->dev,
+		.depth = ev->depth,
+	};
+}
 
 static inline bool dev_is_host(uint8_t dev)
 {

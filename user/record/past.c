@@ -15,7 +15,7 @@
 #include "base/names.h"
 #include "event/kinds.h"
 #include "event/recording.h"
-#include "model/blocks.h"
+#include "model/core/blocks.h"
 
 void past__add(struct past *p, const struct event *ev)
 {

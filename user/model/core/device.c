@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What is not on the way of every event. See device.h for how a peak remembers what it was made of. */
+#include "model/core/device.h"
+
+#include <stdlib.h>
+
+struct device *device__new(uint8_t dev, unsigned idx, uint64_t start_ts_ns)
+{
+	struct device *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->dev = dev;
+	d->idx = idx;
+	for (int c = 0; c < CAT_MAX; c++)
+		d->cats[c].since_ts_ns = start_ts_ns;
+	series_acc__init(&d->series, start_ts_ns);
+	if (peak__init(&d->peak_blocks) < 0) {
+		device__free(d);
+		return NULL;
+	}
+	return d;
+}
+
+void device__free(struct device *d)
+{
+	if (!d)
+		return;
+	peak__done(&d->peak_blocks);
+	free(d);
+}
+
+uint64_t device_cat__at_peak(const struct device_cat *c, uint64_t epoch)
+{
+	return c->epoch == epoch ? c->at_peak : c->live;
+}
+
+static unsigned __int128 device_cat__integral(const struct device_cat *c, uint64_t ts_ns)
+{
+	return c->byte_ns + (unsigned __int128)c->live * (ts_ns - c->since_ts_ns);
+}
+
+static uint64_t saturate(unsigned __int128 v)
+{
+	return v > UINT64_MAX ? UINT64_MAX : (uint64_t)v;
+}
+
+uint64_t device_cat__byte_ns(const struct device_cat *c, uint64_t ts_ns)
+{
+	return saturate(device_cat__integral(c, ts_ns));
+}
+
+/* The categories share out the device, so its integral is their sum. */
+uint64_t device__byte_ns(const struct device *d, uint64_t ts_ns)
+{
+	unsigned __int128 sum = 0;
+
+	for (int c = 0; c < CAT_MAX; c++) {
+		unsigned __int128 v = device_cat__integral(&d->cats[c], ts_ns);
+
+		if (__builtin_add_overflow(sum, v, &sum))
+			return UINT64_MAX;
+	}
+	return saturate(sum);
+}

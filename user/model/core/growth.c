@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Whether a block is older than a boundary follows from its id: ids rise with births, and a clock keeps the first one
+ * after its last boundary. So a block needs no room for it, and a row needs two sums: of all its blocks, and of those since
+ * the last boundary.
+ */
+#include "model/core/growth.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/seed.h"
+#include "event/event.h"
+#include "model/core/blocks.h"
+
+#define SLOTS_MIN 1024u
+
+_Static_assert(EV_STACKS_MAX < 1u << 24, "struct growth_key");
+
+void growth__done(struct growth *g)
+{
+	free(g->rows);
+	free(g->slots);
+	*g = (struct growth){ 0 };
+}
+
+/* --- boundaries ------------------------------------------------------------------------------------------ */
+
+static void growth_clock__pass(struct growth_clock *c, uint64_t cnt, uint64_t last_id, uint64_t ts_ns)
+{
+	c->tick += cnt;
+	while ((c->tick - 1) >> c->shift >= GROWTH_SLOTS)
+		c->shift++;
+	c->young_id = last_id + 1;
+	c->last_ns = ts_ns;
+}
+
+static void growth_clock__begin(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns)
+{
+	*c = (struct growth_clock){ .kind = (uint8_t)kind, .era = c->era + 1, .young_id = last_id + 1,
+				    .from_ns = now_ns, .last_ns = now_ns };
+}
+
+void growth_clock__step(struct growth_clock *c, enum growth_kind kind, uint64_t last_id, uint64_t now_ns)
+{
+	if (kind > c->kind)
+		growth_clock__begin(c, kind, last_id, now_ns);
+	else if (kind == c->kind)
+		growth_clock__pass(c, 1, last_id, now_ns);
+}
+
+void growth_clock__time(struct growth_clock *c, uint64_t last_id, uint64_t now_ns)
+{
+	uint64_t cnt;
+
+	if (c->kind != GROWTH_BY_TIME || now_ns - c->last_ns < GROWTH_TICK_NS)
+		return;
+	if (!c->from_ns) {
+		growth_clock__begin(c, GROWTH_BY_TIME, last_id, now_ns);
+		return;
+	}
+	cnt = (now_ns - c->last_ns) / GROWTH_TICK_NS;
+	growth_clock__pass(c, cnt, last_id, c->last_ns + cnt * GROWTH_TICK_NS);
+}
+
+/* --- a row ------------------------------------------------------------------------------------------------ */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint32_t growth_row__used(const struct growth_row *r)
+{
+	return (uint32_t)((r->tick + (1ull << r->shift) - 1) >> r->shift);
+}
+
+static void growth_row__widen(struct growth_row *r, uint8_t shift)
+{
+	for (; r->shift < shift; r->shift++) {
+		uint32_t used = growth_row__used(r);
+
+		for (uint32_t i = 0; 2 * i < used; i++) {
+			uint32_t a = 2 * i, b = a + 1 < used ? a + 1 : a;
+
+			r->low[i] = least(r->low[a], r->low[b]);
+			r->low_cnt[i] = (uint32_t)least(r->low_cnt[a], r->low_cnt[b]);
+		}
+	}
+}
+
+/* The same at the boundaries from `r->tick` up to `tick`. */
+static void growth_row__put(struct growth_row *r, uint64_t tick, uint64_t bytes, uint32_t cnt)
+{
+	while (r->tick < tick) {
+		uint64_t slot = r->tick >> r->shift;
+
+		if (!(r->tick & ((1ull << r->shift) - 1))) {
+			r->low[slot] = bytes;
+			r->low_cnt[slot] = cnt;
+		} else {
+			r->low[slot] = least(r->low[slot], bytes);
+			r->low_cnt[slot] = (uint32_t)least(r->low_cnt[slot], cnt);
+		}
+		r->tick = least((slot + 1) << r->shift, tick);
+	}
+}
+
+void growth_row__settle(struct growth_row *r, const struct growth_clock *c)
+{
+	if (r->era != c->era) {
+		r->era = c->era;
+		r->tick = r->young = 0;
+		r->young_cnt = 0;
+		r->shift = 0;
+	}
+	if (r->tick == c->tick)
+		return;
+	growth_row__widen(r, c->shift);
+	growth_row__put(r, r->tick + 1, r->live - r->young, r->cnt - r->young_cnt);
+	r->young = 0;
+	r->young_cnt = 0;
+	growth_row__put(r, c->tick, r->live, r->cnt);
+}
+
+/* --- finding rows ----------------------------------------------------------------------------------------- */
+
+static struct growth_key growth_key_of(const struct block *b, uint32_t stack)
+{
+	return (struct growth_key){ .pid = b->pid, .op = (uint32_t)b->op, .region = (uint32_t)b->region,
+				    .dev = (uint32_t)b->dev & 0xff, .stack = stack & 0xffffff };
+}
+
+static inline bool growth_key__is(const struct growth_key *a, const struct growth_key *b)
+{
+	return a->pid == b->pid && a->op == b->op && a->region == b->region && a->dev == b->dev &&
+	       a->stack == b->stack;
+}
+
+static inline uint32_t growth__home(const struct growth *g, const struct growth_key *k)
+{
+	return (uint32_t)hash_two((uint64_t)k->pid << 32 | (uint32_t)k->stack << 8 | k->dev,
+				  (uint64_t)k->op << 32 | k->region) &
+	       g->mask;
+}
+
+static inline uint32_t growth__probe(const struct growth *g, const struct growth_key *k)
+{
+	uint32_t i = growth__home(g, k);
+
+	while (g->slots[i] && !growth_key__is(&g->rows[g->slots[i] - 1].key, k))
+		i = (i + 1) & g->mask;
+	return i;
+}
+
+static inline struct growth_row *growth__find(const struct growth *g, const struct growth_key *k)
+{
+	uint32_t row = g->slots ? g->slots[growth__probe(g, k)] : 0;
+
+	return row ? &g->rows[row - 1] : NULL;
+}
+
+struct growth_row *growth__row_of(const struct growth *g, const struct block *b, uint32_t stack)
+{
+	struct growth_key k = growth_key_of(b, stack);
+	struct growth_row *r = growth__find(g, &k);
+
+	return r && !b->met && !b->unlisted && b->id >= r->first_id ? r : NULL;
+}
+
+static bool growth__index(struct growth *g, uint32_t mask)
+{
+	uint32_t *slots = calloc((size_t)mask + 1, sizeof(*slots));
+
+	if (!slots)
+		return false;
+	free(g->slots);
+	g->slots = slots;
+	g->mask = mask;
+	for (uint32_t i = 0; i < g->cnt; i++)
+		slots[growth__probe(g, &g->rows[i].key)] = i + 1;
+	return true;
+}
+
+/* Room for one more row, and its place in the index. */
+static bool growth__grow(struct growth *g)
+{
+	uint32_t room = g->room ? 2 * g->room : SLOTS_MIN / 2;
+	struct growth_row *rows;
+
+	if (g->cnt < g->room)
+		return true;
+	if (g->room >= GROWTH_ROWS_MAX || !growth__index(g, g->slots ? 2 * g->mask + 1 : SLOTS_MIN - 1))
+		return false;
+	rows = realloc(g->rows, room * sizeof(*rows));
+	if (!rows)
+		return false;
+	g->rows = rows;
+	g->room = room;
+	return true;
+}
+
+static void growth__unlist(struct growth *g, uint32_t row)
+{
+	uint32_t i = growth__probe(g, &g->rows[row].key);
+
+	for (uint32_t j = (i + 1) & g->mask; g->slots[j]; j = (j + 1) & g->mask) {
+		uint32_t home = growth__home(g, &g->rows[g->slots[j] - 1].key);
+
+		if (((j - home) & g->mask) >= ((j - i) & g->mask)) {
+			g->slots[i] = g->slots[j];
+			i = j;
+		}
+	}
+	g->slots[i] = 0;
+}
+
+/* A row that has no blocks now; looks at some only, so that a full table does not cost a walk a birth. */
+static struct growth_row *growth__recycle(struct growth *g)
+{
+	for (int i = 0; i < 16 && g->cnt; i++) {
+		uint32_t row = g->hand++ % g->cnt;
+
+		if (!g->rows[row].cnt) {
+			growth__unlist(g, row);
+			return &g->rows[row];
+		}
+	}
+	return NULL;
+}
+
+static struct growth_row *growth__add(struct growth *g, const struct growth_key *k, const struct growth_clock *c)
+{
+	struct growth_row *r = growth__grow(g) ? &g->rows[g->cnt++] : growth__recycle(g);
+
+	if (!r) {
+		g->not_watched++;
+		return NULL;
+	}
+	*r = (struct growth_row){ .key = *k, .era = c->era };
+	g->slots[growth__probe(g, k)] = (uint32_t)(r - g->rows) + 1;
+	return r;
+}
+
+void growth__drop_pid(struct growth *g, uint32_t pid)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < g->cnt; i++) {
+		if (g->rows[i].key.pid == pid)
+			continue;
+		if (kept != i)
+			g->rows[kept] = g->rows[i];
+		kept++;
+	}
+	if (kept == g->cnt)
+		return;
+	g->cnt = kept;
+	memset(g->slots, 0, ((size_t)g->mask + 1) * sizeof(*g->slots));
+	for (uint32_t i = 0; i < kept; i++)
+		g->slots[growth__probe(g, &g->rows[i].key)] = i + 1;
+}
+
+/* --- blocks ----------------------------------------------------------------------------------------------- */
+
+void growth__born(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t now_ns)
+{
+	struct growth_key k = growth_key_of(b, stack);
+	struct growth_row *r = growth__find(g, &k);
+
+	growth_clock__time(c, b->id - 1, now_ns);
+	if (!r) {
+		r = growth__add(g, &k, c);
+		if (!r)
+			return;
+		r->first_id = b->id;
+	}
+	growth_row__settle(r, c);
+	r->live += b->size;
+	r->young += b->size;
+	r->cnt++;
+	r->young_cnt++;
+}
+
+void growth__died(struct growth *g, const struct block *b, uint32_t stack, struct growth_clock *c, uint64_t last_id,
+		  uint64_t now_ns)
+{
+	struct growth_row *r = growth__row_of(g, b, stack);
+
+	if (!r)
+		return;
+	growth_clock__time(c, last_id, now_ns);
+	growth_row__settle(r, c);
+	r->live -= b->size;
+	r->cnt--;
+	if (b->id < c->young_id)
+		return;
+	r->young -= b->size;
+	r->young_cnt--;
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Two open hash tables lead to the rows. Sums that have a peak of their own are kept along the way up to the root: a
+ * birth in a module of a transformer touches five rows.
+ */
+#include "model/core/modules.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/quota.h"
+#include "base/seed.h"
+#include "model/core/blocks.h"
+#include "model/core/check.h"
+
+#define ROWS_MIN 64
+#define SLOTS_MIN 256
+#define ROWS_PART 2
+#define OUT_LEVELS_MAX 7 /* struct block.out */
+
+struct module_slot {
+	uint64_t a, b; /* pid and address; or pid | root << 32 and path */
+	uint32_t row;  /* 0: free */
+};
+
+int modules__init(struct modules *s)
+{
+	s->rows = calloc(ROWS_MIN, sizeof(*s->rows));
+	if (!s->rows)
+		return -ENOMEM;
+	s->cap = ROWS_MIN;
+	s->cnt = 1;
+	return tally__init(&s->tally);
+}
+
+void modules__done(struct modules *s)
+{
+	tally__done(&s->tally);
+	free(s->rows);
+	free(s->by_addr);
+	free(s->by_path);
+	free(s->owners);
+	free(s->marks);
+	free(s->steps);
+}
+
+/* --- finding -------------------------------------------------------------------------------------------------- */
+
+static uint32_t slot_of(const struct module_slot *slots, uint32_t cap, uint64_t a, uint64_t b)
+{
+	uint32_t i = (uint32_t)hash_two(a, b) & (cap - 1);
+
+	while (slots[i].row && (slots[i].a != a || slots[i].b != b))
+		i = (i + 1) & (cap - 1);
+	return i;
+}
+
+static uint32_t get(const struct module_slot *slots, uint32_t cap, uint64_t a, uint64_t b)
+{
+	return cap ? slots[slot_of(slots, cap, a, b)].row : 0;
+}
+
+/* False: no memory. */
+static bool put(struct module_slot **slots, uint32_t *cap, uint32_t *cnt, uint64_t a, uint64_t b, uint32_t row)
+{
+	uint32_t i;
+
+	if (2 * (*cnt + 1) > *cap) {
+		uint32_t more = *cap ? 2 * *cap : SLOTS_MIN;
+		struct module_slot *big = calloc(more, sizeof(*big));
+
+		if (!big)
+			return false;
+		for (i = 0; i < *cap; i++)
+			if ((*slots)[i].row)
+				big[slot_of(big, more, (*slots)[i].a, (*slots)[i].b)] = (*slots)[i];
+		free(*slots);
+		*slots = big;
+		*cap = more;
+	}
+	i = slot_of(*slots, *cap, a, b);
+	*cnt += !(*slots)[i].row;
+	(*slots)[i] = (struct module_slot){ a, b, row };
+	return true;
+}
+
+static uint64_t path_key(uint32_t pid, name_id root)
+{
+	return pid | (uint64_t)root.v << 32;
+}
+
+uint32_t modules__of_path(const struct modules *s, uint32_t pid, name_id path, name_id root)
+{
+	return get(s->by_path, s->path_slots, path_key(pid, root), path.v);
+}
+
+static void drop(struct module_slot **slots, uint32_t *cap, uint32_t *cnt, uint32_t pid)
+{
+	struct module_slot *old = *slots;
+	uint32_t old_cap = *cap;
+
+	if (!*cnt)
+		return;
+	*slots = NULL;
+	*cap = *cnt = 0;
+	for (uint32_t i = 0; i < old_cap; i++)
+		if (old[i].row && (uint32_t)old[i].a != pid)
+			(void)put(slots, cap, cnt, old[i].a, old[i].b, old[i].row);
+	free(old);
+}
+
+void modules__drop_pid(struct modules *s, uint32_t pid)
+{
+	drop(&s->by_addr, &s->addr_slots, &s->addr_cnt, pid);
+	drop(&s->by_path, &s->path_slots, &s->path_cnt, pid);
+}
+
+/* Rows of a process; the last one asked for is the next one, too. NULL: no memory. */
+static struct modules_of *rows_of(struct modules *s, uint32_t pid)
+{
+	if (s->owner_at < s->owners_cnt && s->owners[s->owner_at].pid == pid)
+		return &s->owners[s->owner_at];
+	for (s->owner_at = 0; s->owner_at < s->owners_cnt; s->owner_at++)
+		if (s->owners[s->owner_at].pid == pid)
+			return &s->owners[s->owner_at];
+	if (!array_has_room(s->owners, s->owners_cnt, s->owners_cap, 16))
+		return NULL;
+	s->owners[s->owners_cnt] = (struct modules_of){ .pid = pid };
+	return &s->owners[s->owners_cnt++];
+}
+
+static uint32_t add_row(struct modules *s, uint32_t pid, uint64_t addr)
+{
+	uint32_t row = s->cnt, used = row - 1;
+	struct modules_of *own;
+
+	if (!quota_allows(0, used, MODULES_MAX, ROWS_PART)) /* full for whoever comes */
+		return 0;
+	own = rows_of(s, pid);
+	if (!own || !quota_allows(own->cnt, used, MODULES_MAX, ROWS_PART))
+		return 0;
+	if (row == s->cap) {
+		struct module_row *rows = reallocarray(s->rows, 2 * (size_t)s->cap, sizeof(*rows));
+
+		if (!rows)
+			return 0;
+		s->rows = rows;
+		s->cap *= 2;
+	}
+	if (tally__add_row(&s->tally, (name_id){ row }, false) != row ||
+	    !put(&s->by_addr, &s->addr_slots, &s->addr_cnt, pid, addr, row))
+		return 0;
+	s->rows[row] = (struct module_row){ .pid = pid, .addr = addr };
+	s->cnt++;
+	own->cnt++;
+	return row;
+}
+
+uint32_t modules__at(struct modules *s, uint32_t pid, uint64_t addr, bool *ret_full)
+{
+	uint32_t row = addr ? get(s->by_addr, s->addr_slots, pid, addr) : 0;
+
+	if (row || !addr)
+		return row;
+	row = add_row(s, pid, addr);
+	*ret_full |= !row;
+	return row;
+}
+
+bool modules__holds(const struct modules *s, uint32_t row, uint32_t inner)
+{
+	for (uint32_t i = inner; i; i = s->rows[i].parent)
+		if (i == row)
+			return true;
+	return false;
+}
+
+/* --- what they are -------------------------------------------------------------------------------------------- */
+
+static void high__add(struct high *h, uint64_t bytes)
+{
+	h->live += bytes;
+	if (h->live > h->peak)
+		h->peak = h->live;
+}
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What lives in it lives in those around it from now on; what was at its highest was theirs, too. */
+static void lift(struct modules *s, uint32_t row)
+{
+	const struct module_row *r = &s->rows[row];
+
+	for (uint32_t i = r->parent; i; i = s->rows[i].parent) {
+		struct module_row *up = &s->rows[i];
+
+		high__add(&up->made, r->made.live);
+		up->made.peak = max_u64(up->made.peak, r->made.peak);
+		for (unsigned k = 0; k < EV_TENSOR_MAX; k++) {
+			high__add(&up->kinds[k], r->kinds[k].live);
+			up->kinds[k].peak = max_u64(up->kinds[k].peak, r->kinds[k].peak);
+		}
+		up->peak_forward = max_u64(up->peak_forward, r->peak_forward);
+		up->peak_backward = max_u64(up->peak_backward, r->peak_backward);
+	}
+}
+
+/* A parent around it; not if it would then be in itself, or too deep. Those in it are as deep as they were told to be. */
+static void set_parent(struct modules *s, uint32_t row, uint32_t parent)
+{
+	if (s->rows[row].parent || !parent || modules__holds(s, row, parent) ||
+	    s->rows[parent].deep + 1 >= MODULES_DEEP_MAX)
+		return;
+	s->rows[row].parent = parent;
+	s->rows[row].deep = (uint8_t)(s->rows[parent].deep + 1);
+	lift(s, row);
+}
+
+static bool is_same(const struct module_row *r, const struct event *ev)
+{
+	return r->path.v == ev->name.v && r->root.v == ev->root.v && r->class.v == ev->type.v;
+}
+
+bool modules__define(struct modules *s, const struct event *ev)
+{
+	bool full = false;
+	uint32_t row = modules__at(s, ev->pid, ev->addr, &full), parent;
+	struct module_row *r;
+
+	if (row && s->rows[row].told && !is_same(&s->rows[row], ev))
+		row = add_row(s, ev->pid, ev->addr); /* another one lies there now */
+	if (!row)
+		return false;
+	parent = modules__at(s, ev->pid, ev->size, &full);
+	r = &s->rows[row];
+	r->turn = r->told ? r->turn : ++s->turns;
+	r->told = true;
+	r->path = ev->name;
+	r->root = ev->root;
+	r->class = ev->type;
+	set_parent(s, row, parent);
+	return put(&s->by_path, &s->path_slots, &s->path_cnt, path_key(ev->pid, r->root), r->path.v, row);
+}
+
+void modules__mark(struct modules *s, const struct mark *mark)
+{
+	if (!s->marks)
+		s->marks = calloc(MARKS_MAX, sizeof(*s->marks));
+	if (s->marks)
+		s->marks[s->marks_cnt % MARKS_MAX] = *mark;
+	s->marks_cnt++;
+	s->marks_by_kind[mark->kind]++;
+}
+
+void modules__step(struct modules *s, const struct step_marks *step)
+{
+	if (!s->steps)
+		s->steps = calloc(STEPS_MAX, sizeof(*s->steps));
+	if (s->steps)
+		s->steps[s->steps_cnt % STEPS_MAX] = *step;
+	s->steps_cnt++;
+}
+
+/* --- blocks --------------------------------------------------------------------------------------------------- */
+
+static bool is_made(unsigned phase)
+{
+	return phase == PHASE_FORWARD || phase == PHASE_RECOMPUTE || phase == PHASE_EVALUATION;
+}
+
+void modules__born(struct modules *s, const struct block *b, uint64_t process_live)
+{
+	struct phase_sum *sum = &s->phases[b->phase];
+	struct module_phase *own = &s->rows[b->module].phases[b->phase];
+
+	sum->alloc_count++;
+	sum->alloc_bytes += b->size;
+	sum->live += b->size;
+	sum->peak = max_u64(sum->peak, process_live);
+	own->alloc_count++;
+	own->alloc_bytes += b->size;
+	own->live += b->size;
+	for (uint32_t i = b->module; i; i = s->rows[i].parent) {
+		struct module_row *r = &s->rows[i];
+
+		if (is_made(b->phase))
+			high__add(&r->made, b->size);
+		if (b->phase == PHASE_FORWARD || b->phase == PHASE_EVALUATION)
+			r->peak_forward = max_u64(r->peak_forward, process_live);
+		else if (b->phase == PHASE_BACKWARD || b->phase == PHASE_RECOMPUTE)
+			r->peak_backward = max_u64(r->peak_backward, process_live);
+	}
+}
+
+void modules__died(struct modules *s, const struct block *b)
+{
+	s->phases[b->phase].live -= b->size;
+	s->rows[b->module].phases[b->phase].live -= b->size;
+	if (!is_made(b->phase))
+		return;
+	for (uint32_t i = b->module; i; i = s->rows[i].parent)
+		s->rows[i].made.live -= b->size;
+}
+
+void modules__met(struct modules *s, uint64_t bytes)
+{
+	s->phases[PHASE_OTHER].live += bytes;
+	s->rows[0].phases[PHASE_OTHER].live += bytes;
+}
+
+void modules__move(struct modules *s, struct block *b, uint32_t row, uint8_t phase, unsigned dev_idx, uint64_t epoch)
+{
+	modules__died(s, b);
+	tally__died(&s->tally, dev_idx, (uint32_t)b->module, b->size, epoch);
+	b->module = tally__ready(&s->tally, dev_idx, row) & UINT16_MAX;
+	b->phase = phase & 7;
+	tally__met(&s->tally, dev_idx, (uint32_t)b->module, b->size, epoch);
+	s->phases[b->phase].live += b->size;
+	s->rows[b->module].phases[b->phase].live += b->size;
+	for (uint32_t i = is_made(phase) ? (uint32_t)b->module : 0; i; i = s->rows[i].parent)
+		high__add(&s->rows[i].made, b->size);
+}
+
+/* --- calls ---------------------------------------------------------------------------------------------------- */
+
+void modules__enter(struct modules *s, uint32_t row, uint32_t old)
+{
+	for (uint32_t i = row; i && !modules__holds(s, i, old); i = s->rows[i].parent) {
+		struct module_row *r = &s->rows[i];
+
+		r->calls++;
+		r->in.call = r->out.call = 0;
+		r->inputs_at = 0;
+		memset(r->inputs, 0, sizeof(r->inputs));
+	}
+}
+
+static void module_flow__add(struct module_flow *f, uint64_t bytes)
+{
+	f->call += bytes;
+	f->most = max_u64(f->most, f->call);
+}
+
+/* Of another module's making, or of none's: an input, the first time in this call. */
+static void take_input(struct module_row *r, const struct block *b)
+{
+	for (unsigned i = 0; i < MODULE_INPUTS_MAX; i++)
+		if (r->inputs[i] == b->id)
+			return;
+	r->inputs[r->inputs_at++ % MODULE_INPUTS_MAX] = b->id;
+	module_flow__add(&r->in, b->size);
+}
+
+void modules__used(struct modules *s, struct block *b, uint32_t row)
+{
+	uint32_t i = (uint32_t)b->module;
+	unsigned level = 0;
+
+	if (b->module == row || (row && !s->rows[row].told) || (b->module && !s->rows[b->module].told))
+		return; /* what is in what is not known yet */
+	for (uint32_t in = row; in && !modules__holds(s, in, (uint32_t)b->module); in = s->rows[in].parent)
+		take_input(&s->rows[in], b);
+	for (; i && level < OUT_LEVELS_MAX && !modules__holds(s, i, row); i = s->rows[i].parent) {
+		if (level++ < b->out)
+			continue; /* was used outside of this one before */
+		module_flow__add(&s->rows[i].out, b->size);
+		b->out = level & OUT_LEVELS_MAX;
+	}
+}
+
+void modules__named(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes)
+{
+	for (uint32_t i = row; i; i = s->rows[i].parent)
+		high__add(&s->rows[i].kinds[kind], bytes);
+}
+
+void modules__unnamed(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes)
+{
+	for (uint32_t i = row; i; i = s->rows[i].parent)
+		s->rows[i].kinds[kind].live -= bytes;
+}
+
+/* A gradient that is gone before Python is looked at has no name: it is the module's whose backward made it. */
+void modules__gradient(struct modules *s, struct block *b)
+{
+	bool is_one = b->cat == CAT_GRADIENT && !b->named && b->module;
+
+	if (is_one && !b->gradient)
+		modules__named(s, b->module, EV_TENSOR_GRADIENT, b->size);
+	else if (!is_one && b->gradient)
+		modules__unnamed(s, b->module, EV_TENSOR_GRADIENT, b->size);
+	b->gradient = is_one;
+}
+
+void modules__check(const struct modules *s)
+{
+	mt_check(s->cnt >= 1 && s->cnt <= s->tally.cnt);
+	for (uint32_t i = 1; i < s->cnt; i++) {
+		unsigned deep = 0;
+
+		for (uint32_t up = s->rows[i].parent; up; up = s->rows[up].parent)
+			mt_check(up < s->cnt && ++deep < s->cnt);
+		mt_check(s->rows[i].made.live <= s->rows[i].made.peak);
+	}
+}

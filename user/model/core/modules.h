@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * modules: the nn.Modules of all processes (EV_MODULE), what was born in whose forward and backward, and phases.
+ *
+ * A row is a module: one Python object as long as it has one name. Row 0 is no module. Rows may be met before they are told
+ * of (EV_MODULE_AT), then they have no name and no parent yet. What adds up (bytes born, live, at the peak) is kept
+ * of the module itself, the innermost one; what has a peak of its own of the module with all that is in it.
+ *
+ * MODULES_MAX rows, of one process half of what the others leave; what finds no room belongs to no module and is counted.
+ * Rows of processes that are gone stay.
+ */
+#ifndef MT_MODEL_MODULES_H
+#define MT_MODEL_MODULES_H
+
+#include <stdbool.h>
+
+#include "event/event.h"
+#include "model/core/tally.h"
+#include "timeline/timeline.h"
+
+#define MODULES_MAX (TALLY_ROWS_MAX - 1)
+#define MODULES_DEEP_MAX 64 /* modules in modules */
+#define MODULE_INPUTS_MAX 8 /* blocks that are known to be the inputs of one call */
+#define MARKS_MAX 4096	    /* the last ones */
+#define STEPS_MAX 1024	    /* the last ones */
+
+struct block;
+struct thread;
+
+/* Blocks born in one phase with this module innermost. */
+struct module_phase {
+	uint64_t alloc_count, alloc_bytes, live;
+};
+
+/* Of a module with all that is in it: now, and at its own highest. */
+struct high {
+	uint64_t live, peak;
+};
+
+/* Bytes given to, or got from, a call: of the one that runs, and the most. */
+struct module_flow {
+	uint64_t call, most;
+};
+
+struct module_row {
+	uint64_t addr;
+	uint32_t pid;
+	uint32_t parent; /* row; 0: a root, or not known */
+	bool told;
+	uint32_t turn; /* told first as the how manieth, from 1 */
+	uint8_t deep; /* modules around it */
+	uint8_t inputs_at;
+	name_id path, root, class;
+	uint64_t calls; /* as far as seen: two without a birth elsewhere between them are one */
+	struct module_phase phases[PHASE_MAX];
+	struct high made;		  /* born in its forward: activations and temporaries */
+	struct high kinds[EV_TENSOR_MAX]; /* named storages of it: parameters … */
+	uint64_t peak_forward, peak_backward; /* of all live bytes of the process, while it ran */
+	struct module_flow in, out;
+	uint64_t inputs[MODULE_INPUTS_MAX]; /* ids */
+};
+
+struct mark {
+	struct mark_at at;
+	uint64_t number;
+	uint32_t pid, tid;
+	uint8_t kind; /* enum tl_mark */
+};
+
+struct phase_sum {
+	uint64_t entries, ns, alloc_count, alloc_bytes, live, peak; /* peak: of all live bytes of a process in it */
+};
+
+/* How many rows are a process's. */
+struct modules_of {
+	uint32_t pid, cnt;
+};
+
+struct module_slot; /* (pid, address) or (pid, path, root) → row */
+
+struct modules {
+	struct module_row *rows; /* [0] is none */
+	uint32_t cnt, cap, turns;
+	struct modules_of *owners;
+	size_t owners_cnt, owners_cap, owner_at;
+	struct module_slot *by_addr, *by_path;
+	uint32_t addr_slots, path_slots; /* powers of two, or 0 */
+	uint32_t addr_cnt, path_cnt;
+	struct tally tally; /* by row */
+	struct phase_sum phases[PHASE_MAX];
+	struct mark *marks; /* a ring of MARKS_MAX, or NULL */
+	uint64_t marks_cnt; /* all that were */
+	uint64_t marks_by_kind[MARK_MAX];
+	struct step_marks *steps; /* a ring of STEPS_MAX, or NULL */
+	uint64_t steps_cnt;	  /* all that were */
+};
+
+int modules__init(struct modules *s); /* 0 or -ENOMEM; zeroed by the caller */
+void modules__done(struct modules *s);
+/* EV_MODULE. False: no room. */
+bool modules__define(struct modules *s, const struct event *ev);
+/* The module at an address, made if need be. 0: none, or no room (*ret_full). */
+uint32_t modules__at(struct modules *s, uint32_t pid, uint64_t addr, bool *ret_full);
+/* A module by its path; root none: whichever was told first. 0: none. */
+uint32_t modules__of_path(const struct modules *s, uint32_t pid, name_id path, name_id root);
+void modules__drop_pid(struct modules *s, uint32_t pid); /* its addresses mean nothing any more */
+/* `row` is `inner`, or `inner` is in it. */
+bool modules__holds(const struct modules *s, uint32_t row, uint32_t inner);
+void modules__mark(struct modules *s, const struct mark *mark);
+void modules__step(struct modules *s, const struct step_marks *step);
+
+void modules__born(struct modules *s, const struct block *b, uint64_t process_live);
+void modules__died(struct modules *s, const struct block *b);
+void modules__met(struct modules *s, uint64_t bytes); /* a block of no module's, live from now on */
+/* A block that was met is of this module and phase. */
+void modules__move(struct modules *s, struct block *b, uint32_t row, uint8_t phase, unsigned dev_idx, uint64_t epoch);
+/* From `old` to `row`: calls begin. */
+void modules__enter(struct modules *s, uint32_t row, uint32_t old);
+/* An operator of module `row` (0: of none) was given a block in a forward pass. */
+void modules__used(struct modules *s, struct block *b, uint32_t row);
+void modules__named(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes);
+void modules__unnamed(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes);
+/* Its category is another one, or it has a name. */
+void modules__gradient(struct modules *s, struct block *b);
+void modules__check(const struct modules *s);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * A binary heap with its worst member on top, so that "is it larger than the smallest kept" is one
+ * comparison and a replacement log n. What it cannot do: name every block freed since a peak made
+ * of more than PEAK_FREED_MAX of them; it names the largest, and says how many it left out.
+ */
+#include "model/core/peak.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int peak__init(struct peak *p)
+{
+	*p = (struct peak){ 0 };
+	p->heap = malloc(PEAK_FREED_MAX * sizeof(*p->heap));
+	return p->heap ? 0 : -ENOMEM;
+}
+
+void peak__done(struct peak *p)
+{
+	free(p->heap);
+	*p = (struct peak){ 0 };
+}
+
+void peak__push(struct peak *p, const struct block *b, uint64_t ts_ns)
+{
+	if (!freed_heap__push(p->heap, &p->cnt, PEAK_FREED_MAX, b, ts_ns))
+		p->missed++;
+}
+
+void peak__relabel(struct peak *p, uint64_t id, uint8_t cat)
+{
+	if (id > p->last_id)
+		return;
+	for (size_t i = 0; i < p->cnt; i++) {
+		if (p->heap[i].block.id == id) {
+			p->heap[i].block.cat = cat;
+			return;
+		}
+	}
+}
+
+static int worse(const struct peak_freed *a, const struct peak_freed *b)
+{
+	return block__cmp(&a->block, &b->block) > 0;
+}
+
+static void sift_up(struct peak_freed *heap, size_t i)
+{
+	struct peak_freed x = heap[i];
+
+	while (i && worse(&x, &heap[(i - 1) / 2])) {
+		heap[i] = heap[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	heap[i] = x;
+}
+
+static void sift_down(struct peak_freed *heap, size_t cnt)
+{
+	struct peak_freed x = heap[0];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < cnt) {
+		if (child + 1 < cnt && worse(&heap[child + 1], &heap[child]))
+			child++;
+		if (!worse(&heap[child], &x))
+			break;
+		heap[i] = heap[child];
+		i = child;
+	}
+	heap[i] = x;
+}
+
+bool freed_heap__push(struct peak_freed *heap, size_t *cnt, size_t max, const struct block *b,
+		      uint64_t ts_ns)
+{
+	struct peak_freed f = { .block = *b, .freed_ts_ns = ts_ns };
+
+	if (*cnt < max) {
+		heap[*cnt] = f;
+		sift_up(heap, (*cnt)++);
+		return true;
+	}
+	if (max && worse(&heap[0], &f)) {
+		heap[0] = f;
+		sift_down(heap, max);
+	}
+	return false;
+}

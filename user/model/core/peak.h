@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * peak: which blocks a device's highest moment was made of.
+ *
+ * Ids grow with birth, so a live block was there at the peak iff its id is at most the last one
+ * given out by then. Of those that died since, the PEAK_FREED_MAX largest are kept (ties: the
+ * older). A new peak forgets them at once, which is right: they did not live to see it.
+ */
+#ifndef MT_MODEL_PEAK_H
+#define MT_MODEL_PEAK_H
+
+#include "model/core/blocks.h"
+
+#define PEAK_FREED_MAX 1024
+
+struct peak_freed {
+	struct block block;
+	uint64_t freed_ts_ns;
+};
+
+struct peak {
+	uint64_t last_id;	 /* last id given out when the peak was reached */
+	uint64_t missed;	 /* freed since the peak, live at it, and not kept */
+	struct peak_freed *heap; /* PEAK_FREED_MAX of room; the least worth keeping is on top */
+	size_t cnt;
+};
+
+int peak__init(struct peak *p); /* 0 or -ENOMEM */
+void peak__done(struct peak *p);
+void peak__push(struct peak *p, const struct block *b, uint64_t ts_ns);
+void peak__relabel(struct peak *p, uint64_t id, uint8_t cat); /* of one that was freed, if it is kept */
+
+static inline void peak__reached(struct peak *p, uint64_t last_id)
+{
+	p->last_id = last_id;
+	p->missed = 0;
+	p->cnt = 0;
+}
+
+static inline void peak__freed(struct peak *p, const struct block *b, uint64_t ts_ns)
+{
+	if (b->id <= p->last_id)
+		peak__push(p, b, ts_ns);
+}
+
+/* Blocks in the order of a report: larger first, then older. < 0, 0, > 0. */
+static inline int block__cmp(const struct block *a, const struct block *b)
+{
+	if (a->size != b->size)
+		return a->size > b->size ? -1 : 1;
+	return a->id == b->id ? 0 : a->id < b->id ? -1 : 1;
+}
+
+/* A bounded heap of blocks, the last one in that order on top: keeps the `max` first ones. */
+bool freed_heap__push(struct peak_freed *heap, size_t *cnt, size_t max, const struct block *b,
+		      uint64_t ts_ns); /* false: one was left out */
+
+#endif

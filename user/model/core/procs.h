@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * procs: the processes of a trace, those that are gone included.
+ *
+ * A pid finds its last process. One that exited stays findable (late events of it are recognised)
+ * until its pid comes back. Of exited processes the last PROCS_GONE_MAX keep their own row, older
+ * ones are added up in `other`, which also counts for processes beyond PROCS_MAX. Owns its rows; a
+ * row is good until procs__exited() or procs__new_life() is called.
+ */
+#ifndef MT_MODEL_PROCS_H
+#define MT_MODEL_PROCS_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "event/event.h"
+#include "model/core/growth.h"
+#include "model/core/mapset.h"
+#include "model/core/metset.h"
+#include "model/core/standstill.h"
+#include "timeline/timeline.h"
+
+#define PROCS_MAX 4096	    /* not gone */
+#define PROCS_GONE_MAX 1024 /* exited, each with its own row */
+#define PROC_LABELS_MAX 32
+#define PROCS_HEADS 4096
+
+struct proc_side {
+	uint64_t live, peak, peak_ts_ns;
+	uint64_t high; /* since the last mark (model_modules.c) */
+};
+
+struct proc {
+	uint32_t pid, ppid;
+	bool told;   /* by EV_PROC; else only by an event of it */
+	bool listed; /* false: this is `other` */
+	bool oom_victim; /* the kernel's OOM killer has marked it */
+	bool death_kept; /* in the log of model_oom.c */
+	bool has_flow, has_regions; /* probes are set that tell of gradients, of regions' begins */
+	uint8_t how, gone;
+	uint32_t exit_status;
+	uint64_t start_ns;
+	name_id comm, cmdline, labels[PROC_LABELS_MAX];
+	size_t labels_cnt;
+	struct proc_side fw, host; /* framework devices together, malloc layer */
+	uint64_t allocs, frees;	   /* of framework devices; of malloc if there is no other */
+	uint64_t host_allocs, host_frees;
+	uint64_t live_cnt; /* blocks, both sides */
+	uint64_t live_at_exit;
+	uint64_t rss[MT_RSS_KINDS], rss_peak;
+	uint64_t use[MT_USES], use_ts_ns; /* the last reading; use_ts_ns 0: none */
+	uint64_t mapped_peak, brk_base, brk_growth;
+	bool brk_seen;
+	struct mapset mapped;
+	struct metset met; /* listed ones only */
+	struct growth_clock clock;
+	struct standstill standstill;
+	uint32_t forward_no;   /* forwards that have ended: a thread's own is stale if it has another number */
+	bool in_forward;
+	bool has_module, has_node, has_steps; /* were seen: a module's forward, a node, marks of steps */
+	uint64_t module_ts_ns; /* when a module was told of first */
+	uint64_t steps;	       /* that have ended */
+	uint64_t step_number;  /* of the one that is under way, as its mark said */
+	struct step_marks step, highest_step; /* as far as it is; that with the highest peak, pid 0: none */
+	uint64_t marks_cnt[MARK_MAX];
+	struct mark_at marks[MARK_MAX]; /* the last of each kind */
+	uint64_t step_regions; /* regions "memtrace.step" (tools/python) */
+	uint32_t remap_tid; /* thread in the middle of an mremap of bytes we know, 0 = none */
+	uint64_t cpu_first_ns, cpu_ns; /* cpu_ns: used since the first EV_CPU */
+	bool cpu_seen;
+	TAILQ_ENTRY(proc) all;	 /* in order of appearance */
+	TAILQ_ENTRY(proc) dead;	 /* exited, oldest first */
+	LIST_ENTRY(proc) by_pid;
+	bool in_pid;
+};
+
+struct procs {
+	TAILQ_HEAD(, proc) all;
+	TAILQ_HEAD(, proc) dead;
+	LIST_HEAD(, proc) heads[PROCS_HEADS];
+	size_t cnt, dead_cnt; /* rows, `other` not counted; exited ones of them */
+	size_t max, gone_max;
+	struct proc other;
+	size_t folded; /* exited processes in `other` */
+	uint64_t rss_total;
+	uint64_t rss_by_kind[MT_RSS_KINDS], use_total[MT_USES]; /* of those that are there */
+	uint64_t cpu_folded_ns;
+};
+
+void procs__init(struct procs *ps, size_t max, size_t gone_max); /* 0: the defaults */
+void procs__done(struct procs *ps);
+struct proc *procs__find(const struct procs *ps, uint32_t pid); /* NULL: none */
+/* Found or made; `other` when the table is full (*ret_full, optional, is set then). */
+struct proc *procs__get(struct procs *ps, uint32_t pid, bool *ret_full);
+/* A new row for a pid whose last process is gone. The old row stays. */
+struct proc *procs__new_life(struct procs *ps, uint32_t pid, bool *ret_full);
+/* It exited: from now on it only waits to be folded. Its live numbers must be 0 by now. */
+void procs__exited(struct procs *ps, struct proc *p);
+/* All of them, since each one's first EV_CPU; of one most_ns at most, but for those folded into others. */
+uint64_t procs__cpu_ns(const struct procs *ps, uint64_t most_ns);
+
+uint64_t proc__rss(const struct proc *p); /* file, anonymous and shared pages together */
+void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes);
+void proc__set_use(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes, uint64_t ts_ns);
+/* It has no memory any more; its last reading stays for the report. */
+void proc__clear_rss(struct procs *ps, struct proc *p);
+void proc__set_cpu(struct proc *p, uint64_t cpu_ns);
+/* MMAP, MUNMAP, BRK. false: the table of mappings is full. */
+bool proc__map(struct proc *p, const struct event *ev);
+/* A label replaces the one with the same text before its '='. */
+void proc__add_label(struct proc *p, const struct names *names, name_id label);
+/* The address space is gone (exec, exit). */
+void proc__clear_maps(struct proc *p);
+
+static inline void proc_side__born(struct proc_side *s, uint64_t size, uint64_t ts_ns)
+{
+	s->live += size;
+	if (s->live > s->high)
+		s->high = s->live;
+	if (s->live > s->peak) {
+		s->peak = s->live;
+		s->peak_ts_ns = ts_ns;
+	}
+}
+
+#endif

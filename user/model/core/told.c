@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Some tens of events a second at most: linear searches will do. */
+#include "model/core/told.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+void told__done(struct told *t)
+{
+	free(t->covers);
+	t->covers = NULL;
+	t->covers_cnt = t->covers_cap = 0;
+	free(t->symbols);
+	free(t->symbol_of);
+	t->symbols = NULL;
+	t->symbol_of = NULL;
+	t->symbols_cnt = t->symbols_cap = t->symbol_of_cnt = 0;
+}
+
+/* The entry of a symbol, made if need be; NULL: no room. */
+static struct told_symbol *told__symbol(struct told *t, name_id name)
+{
+	if (!name.v || name.v >= NAMES_MAX)
+		return NULL;
+	if (name.v >= t->symbol_of_cnt) {
+		size_t cnt = (size_t)name.v * 2;
+		uint32_t *of = realloc(t->symbol_of, cnt * sizeof(*of));
+
+		if (!of)
+			return NULL;
+		memset(of + t->symbol_of_cnt, 0, (cnt - t->symbol_of_cnt) * sizeof(*of));
+		t->symbol_of = of;
+		t->symbol_of_cnt = cnt;
+	}
+	if (t->symbol_of[name.v])
+		return &t->symbols[t->symbol_of[name.v] - 1];
+	if (t->symbols_cnt >= TOLD_SYMBOLS_MAX || !array_has_room(t->symbols, t->symbols_cnt, t->symbols_cap, 256))
+		return NULL;
+	t->symbols[t->symbols_cnt] = (struct told_symbol){ .name = name };
+	t->symbol_of[name.v] = (uint32_t)++t->symbols_cnt;
+	return &t->symbols[t->symbols_cnt - 1];
+}
+
+static uint64_t add_saturating(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t since(uint64_t base, uint64_t now)
+{
+	return now > base ? now - base : 0;
+}
+
+static void told__site(struct told *t, const struct event *ev)
+{
+	struct told_symbol *s = told__symbol(t, ev->name);
+
+	if (!s)
+		return;
+	s->prog = ev->aux;
+	s->source = ev->flags;
+	s->found = add_saturating(s->found, ev->addr);
+	s->attached = add_saturating(s->attached, ev->size);
+}
+
+/* Makes room for one more, or says that there is none. */
+static bool told__make_room(struct told *t)
+{
+	size_t i = 0;
+
+	if (t->covers_cnt < TOLD_COVERS_MAX)
+		return array_has_room(t->covers, t->covers_cnt, t->covers_cap, 16);
+	while (i < t->covers_cnt && t->covers[i].pid == t->main_pid)
+		i++;
+	if (i == t->covers_cnt)
+		return false;
+	memmove(&t->covers[i], &t->covers[i + 1], (t->covers_cnt - i - 1) * sizeof(*t->covers));
+	t->covers_cnt--;
+	return true;
+}
+
+static void told__cover(struct told *t, const struct event *ev)
+{
+	struct told_cover c = { ev->pid, ev->name, ev->addr, ev->size };
+
+	for (size_t i = 0; i < t->covers_cnt; i++) {
+		if (t->covers[i].pid == c.pid && t->covers[i].source.v == c.source.v) {
+			t->covers[i] = c;
+			return;
+		}
+	}
+	if (told__make_room(t))
+		t->covers[t->covers_cnt++] = c;
+}
+
+static void told__note(struct told *t, name_id note)
+{
+	for (size_t i = 0; i < t->notes_cnt; i++)
+		if (t->notes[i].v == note.v)
+			return;
+	if (t->notes_cnt < TOLD_NOTES_MAX)
+		t->notes[t->notes_cnt++] = note;
+}
+
+static void told__idle(struct told *t, const struct event *ev)
+{
+	if (!t->idle_ts_ns)
+		t->idle_ts_ns = ev->ts_ns;
+	t->idle_ops = ev->size;
+	t->idle_probes = ev->addr;
+}
+
+static void told__late(struct told *t, const struct event *ev)
+{
+	if (t->late_cnt < TOLD_LATE_MAX)
+		t->late[t->late_cnt] = (struct told_late){ ev->name, ev->pid, ev->ts_ns, ev->size };
+	t->late_cnt++;
+}
+
+void told__handle(struct told *t, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_BEGIN:
+		t->main_pid = ev->pid;
+		t->epoch_off_ns = (int64_t)ev->addr;
+		t->host = ev->name;
+		break;
+	case EV_END:
+		t->ended = true;
+		t->end_reason = ev->aux;
+		break;
+	case EV_COVER:
+		told__cover(t, ev);
+		break;
+	case EV_NOTE:
+		told__note(t, ev->name);
+		break;
+	case EV_COST:
+		if (ev->aux < MT_PROG_MAX) {
+			struct told_cost *c = &t->costs[ev->aux];
+
+			if (ev->flags == EV_F_BASE) {
+				c->base_hits = ev->addr;
+				c->base_ns = ev->size;
+			}
+			c->hits = since(c->base_hits, ev->addr);
+			c->ns = since(c->base_ns, ev->size);
+		}
+		break;
+	case EV_LOSS:
+		if (ev->aux < MT_LOSS_MAX)
+			t->lost[ev->aux] = ev->size;
+		break;
+	case EV_SITE:
+		told__site(t, ev);
+		break;
+	case EV_IDLE:
+		told__idle(t, ev);
+		break;
+	case EV_LATE_OP:
+		told__late(t, ev);
+		break;
+	case EV_FIRED: {
+		struct told_symbol *s = told__symbol(t, ev->name);
+
+		if (s && ev->flags == EV_F_BASE)
+			s->fired_base = ev->size;
+		if (s)
+			s->fired = since(s->fired_base, ev->size);
+		break;
+	}
+	case EV_SELF:
+		t->self_rss = ev->addr;
+		if (ev->flags == EV_F_BASE)
+			t->self_base_ns = ev->size;
+		t->self_cpu_ns = since(t->self_base_ns, ev->size);
+		break;
+	}
+}

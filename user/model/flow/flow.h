@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * flow: what every block is for (enum category), from the tensors that operators were given.
+ *
+ * The data-flow graph of torch.profiler's memory profiler, made online: a leaf node is the topmost
+ * open frame that is an operator with storages, a backward node's apply or a Python node; it has an
+ * edge to each block that was read, written, born or freed in it, and each write makes a version.
+ * Nodes are closed when the next event of their thread is not inside them, are labelled then, and
+ * stay in a window of the last steps, so that what is found out later (a parameter, at the first
+ * backward pass) can relabel what was seen before. Labels are back-dated: bytes, byte·time and the
+ * share at the peak of a version move with it as a whole.
+ *
+ * Made by the first block or frame once `flow` is covered, or by the first EV_ARG, APPLY or ACC: without
+ * that source nothing of this exists. Knows nothing of the model but what struct flow_env names.
+ */
+#ifndef MT_MODEL_FLOW_H
+#define MT_MODEL_FLOW_H
+
+#include "event/event.h"
+#include "model/core/blocks.h"
+#include "timeline/timeline.h"
+
+struct device;
+struct graph;
+struct modules;
+struct procs;
+struct report_flow;
+struct tally;
+struct thread;
+
+/* All that the graph may ask, and whom it tells. Borrowed: it goes before them. */
+struct flow_env {
+	const struct names *names;
+	const struct blocks *blocks; /* to check itself */
+	struct device *const *devs; /* their sums by category are the graph's to keep */
+	const uint8_t *dev_idx;	    /* + 1, by device */
+	struct modules *modules;    /* gradients without a name are theirs */
+	struct procs *procs;	    /* which probes there are in a process */
+	const struct tally *regions;
+	const uint64_t *start_ts_ns, *now_ns;
+	uint64_t *lost; /* by enum mt_loss */
+	enum classes classes;
+	bool nodes; /* TL_NODE and TL_FINAL are asked for */
+	void *ctx;
+	void (*tell)(void *ctx, const struct tl_event *tl);
+	void (*tell_block)(void *ctx, uint8_t kind, const struct block *b, uint32_t ver); /* TL_LABEL, TL_VERSION */
+};
+
+struct graph *graph__new(const struct flow_env *env); /* NULL: no memory */
+void graph__free(struct graph *g);		      /* NULL is fine */
+
+/* `th`: the event's thread, which knows of the event. OP, OP_BEGIN, NODE, APPLY, ACC. */
+void graph__frame(struct graph *g, struct thread *th, const struct event *ev);
+/* EV_ARG: whether it is a tensor with a storage, and then: of this block; NULL: of none. */
+bool graph__takes(struct graph *g, struct thread *th, const struct event *ev);
+void graph__arg(struct graph *g, struct thread *th, const struct event *ev, struct block *b);
+void graph__region(struct graph *g, struct thread *th, const struct event *ev);
+void graph__step(struct graph *g, uint32_t pid); /* a STEP mark */
+/* A framework block was born: before the timeline is told. Inside it is counted already. */
+void graph__born(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
+/*
+ * A block with `tracked` dies: before it is buried. b is the copy that is told and buried, its label
+ * becomes the last one. th, ev: its free, NULL if its process went away.
+ */
+void graph__died(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
+/* A met block's mapping is gone; b as in graph__died. */
+void graph__unmapped(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
+void graph__close_pid(struct graph *g, uint32_t pid); /* its address space goes: what is open is over */
+void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks are dead */
+void graph__finish(struct graph *g); /* the last event: what was found out in an unfinished step counts, too */
+void graph__end(struct graph *g); /* no more events: tells what was held back, changes no label */
+
+/* What is known of a block, for EV_WAS_FLOW; false: nothing any more. And a block of which that was told. */
+bool graph__memory(const struct graph *g, uint64_t id, struct event *ret);
+void graph__was(struct graph *g, struct block *b, const struct event *ev);
+
+uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */
+
+void graph__report(const struct graph *g, struct report_flow *ret);
+size_t graph__bytes(const struct graph *g); /* memory in use */
+void graph__check(const struct graph *g);   /* aborts when broken */
+
+#endif

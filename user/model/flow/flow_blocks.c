@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Labels and where their bytes are counted. A block is a list of spans, each a run of versions with a
+ * time and a label; whatever changes a label ends in fblock__refresh, which moves a span's bytes,
+ * byte·time and share at the peak from the category where they were counted to the one where they
+ * belong now. So every sum over categories stays that of the device, exactly, whenever a label comes.
+ *
+ * A span was live at the device's highest moment iff it began in an earlier epoch (device.h: the count
+ * of peaks) and did not end before it. Blocks are found by id, never by pointer: nodes and blocks that
+ * name one another by id need no reference counts, and what was forgotten is simply not found.
+ *
+ * Bounds: of more than SPANS_MAX versions with labels of their own neighbours with the same label become
+ * one, or else the oldest two; the window of dead blocks is flow_rules.c's.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/seed.h"
+#include "model/core/check.h"
+#include "model/flow/flow_state.h"
+
+#define CHUNK_BITS 10
+#define CHUNK (1u << CHUNK_BITS)
+#define SLOTS_MIN 4096u
+
+static struct fblock *graph__at(const struct graph *g, uint32_t num)
+{
+	return &g->chunks[(num - 1) >> CHUNK_BITS][(num - 1) & (CHUNK - 1)];
+}
+
+static uint64_t home_of(const struct graph *g, uint64_t id)
+{
+	return hash_u64(id) & g->mask;
+}
+
+static uint64_t graph__probe(const struct graph *g, uint64_t id)
+{
+	uint64_t i = home_of(g, id);
+
+	while (g->slots[i] && graph__at(g, g->slots[i])->id != id)
+		i = (i + 1) & g->mask;
+	return i;
+}
+
+struct fblock *graph__find(const struct graph *g, uint64_t id)
+{
+	uint32_t num = g->slots ? g->slots[graph__probe(g, id)] : 0;
+
+	return num ? graph__at(g, num) : NULL;
+}
+
+static bool graph__grow(struct graph *g)
+{
+	uint64_t mask = g->slots ? 2 * g->mask + 1 : SLOTS_MIN - 1;
+	uint32_t *slots = calloc(mask + 1, sizeof(*slots)), *old = g->slots;
+
+	if (!slots)
+		return false;
+	g->slots = slots;
+	g->mask = mask;
+	for (uint32_t num = 1; num <= g->used; num++)
+		if (graph__at(g, num)->id)
+			slots[graph__probe(g, graph__at(g, num)->id)] = num;
+	free(old);
+	return true;
+}
+
+static uint32_t graph__number(struct graph *g)
+{
+	uint32_t num = g->free_head;
+
+	if (num) {
+		g->free_head = (uint32_t)graph__at(g, num)->size;
+		return num;
+	}
+	if (g->used >> CHUNK_BITS == g->chunks_cnt) {
+		struct fblock **chunks = realloc(g->chunks, (g->chunks_cnt + 1) * sizeof(*chunks));
+
+		if (!chunks)
+			return 0;
+		g->chunks = chunks;
+		chunks[g->chunks_cnt] = calloc(CHUNK, sizeof(**chunks));
+		if (!chunks[g->chunks_cnt])
+			return 0;
+		g->chunks_cnt++;
+	}
+	return ++g->used;
+}
+
+struct fblock *graph__add(struct graph *g, struct block *b)
+{
+	struct device *d = g->env.devs[g->env.dev_idx[b->dev] - 1];
+	struct fblock *f;
+	uint32_t num;
+
+	if (((g->live + 1) * 2ull > (g->slots ? g->mask + 1 : 0) && !graph__grow(g)) ||
+	    !(num = graph__number(g))) {
+		g->env.lost[MT_LOSS_BLOCKS]++;
+		return NULL;
+	}
+	f = graph__at(g, num);
+	*f = (struct fblock){ .id = b->id, .size = b->size, .blk = b, .dev = d, .spans_cnt = 1 };
+	f->spans = &f->one;
+	f->one = (struct span){
+		/* a block from before a window is counted from its begin on */
+		.ts_ns = b->born_ts_ns > *g->env.start_ts_ns ? b->born_ts_ns : *g->env.start_ts_ns,
+		.epoch = b->id <= d->peak_blocks.last_id && d->epoch ? d->epoch - 1 : d->epoch,
+		.shown = (uint8_t)b->cat,
+	};
+	f->flags = b->met ? FB_MET : 0;
+	f->marks = g->env.classes == CLASSES_EXTENDED ? FM_ON : 0;
+	g->slots[graph__probe(g, b->id)] = num;
+	g->live++;
+	b->tracked = 1;
+	return f;
+}
+
+void graph__remove(struct graph *g, struct fblock *f)
+{
+	uint64_t i = graph__probe(g, f->id), mask = g->mask;
+	uint32_t num = g->slots[i];
+
+	for (uint64_t j = (i + 1) & mask; g->slots[j]; j = (j + 1) & mask) {
+		uint64_t home = home_of(g, graph__at(g, g->slots[j])->id);
+
+		if (((j - home) & mask) >= ((j - i) & mask)) {
+			g->slots[i] = g->slots[j];
+			i = j;
+		}
+	}
+	g->slots[i] = 0;
+	if (f->spans != &f->one)
+		free(f->spans);
+	free(f->sources);
+	memset(f, 0, sizeof(*f));
+	f->size = g->free_head;
+	g->free_head = num;
+	g->live--;
+}
+
+struct fblock *graph__each(const struct graph *g, uint32_t *num)
+{
+	while (*num < g->used) {
+		struct fblock *f = graph__at(g, ++*num);
+
+		if (f->id)
+			return f;
+	}
+	return NULL;
+}
+
+/* --- labels ------------------------------------------------------------------------------------------ */
+
+bool graph__memory(const struct graph *g, uint64_t id, struct event *ret)
+{
+	const struct fblock *f = graph__find(g, id);
+	const struct span *s = f ? &f->spans[f->spans_cnt - 1] : NULL;
+
+	if (!f)
+		return false;
+	ret->size = f->flags | (uint64_t)f->marks << 32;
+	ret->aux = s->cat | (uint32_t)(f->expected && !s->cat ? f->expected - 1 : s->guess) << 4 | (uint32_t)s->bwd << 8;
+	return true;
+}
+
+void graph__was(struct graph *g, struct block *b, const struct event *ev)
+{
+	uint8_t cat = ev->aux & 15, guess = ev->aux >> 4 & 15;
+	struct fblock *f = b->tracked ? NULL : graph__add(g, b);
+	struct fproc *p = f ? graph__proc(g, b->pid) : NULL;
+
+	if (!f)
+		return;
+	f->flags = (uint32_t)ev->size & FB_ALL;
+	if (f->marks)
+		f->marks |= (ev->size >> 32) & FM_ALL;
+	f->one.cat = cat < CAT_COMPAT_MAX ? cat : CAT_UNKNOWN;
+	f->one.guess = guess < CAT_COMPAT_MAX ? guess : CAT_UNKNOWN;
+	f->one.bwd = ev->aux >> 8 & 1;
+	if (p && !(f->flags & (FB_STALE | FB_MET)) && (f->one.guess || !(f->flags & FB_TOUCHED)))
+		ids__push(&p->born, f->id, WINDOW_EDGES); /* of the step under way: what is guessed of it ends with that */
+	fblock__refresh(g, f);
+}
+
+/* Moves what a span weighs. `until`: its end; last: it is the block's present label. */
+static void fblock__move(struct graph *g, struct fblock *f, struct span *s, const struct span *next, uint8_t to)
+{
+	uint64_t now = *g->env.now_ns, end = next ? next->ts_ns : f->blk ? now : f->end_ns;
+	uint64_t end_epoch = next ? next->epoch : f->blk ? UINT64_MAX : f->end_epoch;
+	struct device *d = f->dev;
+	struct device_cat *a = &d->cats[s->shown], *b = &d->cats[to];
+	unsigned __int128 w = (unsigned __int128)f->size * (end - s->ts_ns);
+
+	device_cat__settle(a, d->epoch, now);
+	device_cat__settle(b, d->epoch, now);
+	a->byte_ns -= w;
+	b->byte_ns += w;
+	if (s->epoch < d->epoch && d->epoch <= end_epoch) {
+		a->at_peak -= f->size;
+		b->at_peak += f->size;
+	}
+	if (!next && f->blk) {
+		a->live -= f->size;
+		b->live += f->size;
+		f->blk->cat = to;
+		modules__gradient(g->env.modules, f->blk);
+	} else if (!next) {
+		peak__relabel(&d->peak_blocks, f->id, to);
+	}
+	s->shown = to;
+}
+
+void fblock__refresh(struct graph *g, struct fblock *f)
+{
+	for (unsigned i = 0; i < f->spans_cnt; i++) {
+		struct span *s = &f->spans[i], *next = i + 1u < f->spans_cnt ? s + 1 : NULL;
+		uint8_t to = fblock__cat(f, s);
+
+		if (to != s->shown) {
+			fblock__move(g, f, s, next, to);
+			if (!next && f->blk && !f->quiet)
+				g->env.tell_block(g->env.ctx, TL_LABEL, f->blk, f->ver);
+		}
+	}
+}
+
+/* Labels of versions are not expected of a whole block; and of them most are known at birth anyway. */
+static void graph__learn(struct graph *g, const struct fblock *f)
+{
+	struct habit *h = &g->habits[f->habit % HABITS];
+	uint8_t cat = f->spans[f->spans_cnt - 1].shown;
+
+	if (!f->habit)
+		return;
+	if ((f->flags & FB_TOUCHED) && !(f->flags & (FB_STRONG | FB_TEMP | FB_WEAK)))
+		cat = CAT_MAX;
+	if (h->place != f->habit || h->cat != cat)
+		*h = (struct habit){ .place = f->habit, .cat = cat };
+	h->times += h->times < HABIT_SURE;
+}
+
+void fblock__end(struct graph *g, struct fblock *f)
+{
+	/* what was only expected of it, or guessed of something that was no tensor, is over */
+	if (!(f->flags & FB_TOUCHED))
+		f->flags |= FB_STALE;
+	f->expected = 0;
+	fblock__refresh(g, f);
+	graph__learn(g, f);
+	f->blk = NULL;
+	f->end_ns = *g->env.now_ns;
+	f->end_epoch = f->dev->epoch;
+}
+
+/* Without the process's seed: places share entries, and which ones do decides what is expected, in each replay alike. */
+void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal)
+{
+	uint64_t x = ((uint64_t)f->blk->op << 40 | (uint64_t)f->blk->region << 20 | ordinal) ^
+		     f->size * 0x9e3779b97f4a7c15u;
+	const struct habit *h;
+
+	x *= 0xbf58476d1ce4e5b9u;
+	f->habit = (uint32_t)(x >> 32) | 1u << 31;
+	h = &g->habits[f->habit % HABITS];
+	if (h->place == f->habit && h->times == HABIT_SURE && h->cat < CAT_MAX)
+		f->expected = (uint8_t)(h->cat + 1);
+}
+
+struct span *fblock__span(struct fblock *f, uint32_t ver)
+{
+	unsigned i = f->spans_cnt;
+
+	while (i > 1 && f->spans[i - 1].ver > ver)
+		i--;
+	return &f->spans[i - 1];
+}
+
+static void span__drop(struct fblock *f, unsigned i)
+{
+	memmove(&f->spans[i], &f->spans[i + 1], (f->spans_cnt - i - 1u) * sizeof(*f->spans));
+	f->spans_cnt--;
+}
+
+/* Room for one more: two neighbours with the same label become one, else the two oldest. */
+static void fblock__squeeze(struct graph *g, struct fblock *f)
+{
+	struct span *s = f->spans;
+
+	for (unsigned i = 1; i < f->spans_cnt; i++) {
+		if (s[i].cat == s[i - 1].cat && s[i].shown == s[i - 1].shown && s[i].guess == s[i - 1].guess) {
+			span__drop(f, i);
+			return;
+		}
+	}
+	if (s[0].shown != s[1].shown)
+		fblock__move(g, f, &s[0], &s[1], s[1].shown);
+	s[0].cat = s[1].cat;
+	s[0].guess = s[1].guess;
+	span__drop(f, 1);
+}
+
+static bool fblock__room(struct graph *g, struct fblock *f)
+{
+	struct span *spans;
+
+	if (f->spans != &f->one) {
+		if (f->spans_cnt == SPANS_MAX)
+			fblock__squeeze(g, f);
+		return true;
+	}
+	spans = malloc(SPANS_MAX * sizeof(*spans));
+	if (!spans) {
+		g->env.lost[MT_LOSS_BLOCKS]++;
+		return false;
+	}
+	spans[0] = f->one;
+	f->spans = spans;
+	return true;
+}
+
+void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd)
+{
+	struct span *last = &f->spans[f->spans_cnt - 1];
+	uint64_t end = f->blk ? *g->env.now_ns : f->end_ns;
+
+	if (f->ver == UINT32_MAX)
+		return;
+	f->ver++;
+	if (!(f->flags & (FB_STRONG | FB_TEMP | FB_WEAK)) && fblock__room(g, f)) {
+		last = &f->spans[f->spans_cnt - 1];
+		ts_ns = ts_ns < last->ts_ns ? last->ts_ns : ts_ns > end ? end : ts_ns;
+		f->spans[f->spans_cnt++] = (struct span){
+			.ts_ns = ts_ns, .ver = f->ver, .guess = last->cat ? last->cat : last->guess,
+			.shown = last->shown, .bwd = bwd,
+			.epoch = f->blk ? f->dev->epoch : f->end_epoch,
+		};
+	}
+	fblock__refresh(g, f);
+	if (f->blk && !f->quiet)
+		g->env.tell_block(g->env.ctx, TL_VERSION, f->blk, f->ver);
+}
+
+/* --- small lists ------------------------------------------------------------------------------------- */
+
+bool ids__push(struct ids *ids, uint64_t id, uint32_t max)
+{
+	if (ids->cnt >= max || !array_has_room(ids->v, ids->cnt, ids->cap, 64))
+		return false;
+	ids->v[ids->cnt++] = id;
+	return true;
+}
+
+struct edge *edges__push(struct edges *es, uint32_t max)
+{
+	if (es->cnt >= max || !array_has_room(es->e, es->cnt, es->cap, 64))
+		return NULL;
+	return &es->e[es->cnt++];
+}
+
+static void fblock__check(const struct graph *g, const struct fblock *f)
+{
+	mt_check(graph__find(g, f->id) == f);
+	mt_check(f->spans_cnt >= 1 && f->spans_cnt <= SPANS_MAX && f->sources_cnt <= SOURCES_MAX);
+	mt_check(!f->blk || (f->blk->id == f->id && f->blk->tracked && f->blk->size == f->size));
+	mt_check(!f->blk || f->blk->cat == f->spans[f->spans_cnt - 1].shown);
+	mt_check(f->spans[0].ver == 0);
+	for (unsigned i = 0; i < f->spans_cnt; i++) {
+		const struct span *s = &f->spans[i];
+
+		mt_check(s->ver <= f->ver && s->shown < CAT_MAX && s->shown == fblock__cat(f, s));
+		mt_check(!i || (s[-1].ver < s->ver && s[-1].ts_ns <= s->ts_ns && s[-1].epoch <= s->epoch));
+		mt_check(s->ts_ns <= (f->blk ? *g->env.now_ns : f->end_ns));
+	}
+}
+
+/* A block is in a node once, whatever other threads do to its mark meanwhile. */
+static void fthread__check(const struct graph *g, const struct fthread *t)
+{
+	mt_check(t->leaf < MT_FRAMES_MAX && t->acc < MT_FRAMES_MAX);
+	mt_check(t->leaf >= 0 || !t->edges.cnt);
+	for (uint32_t i = 0; i < t->edges.cnt; i++) {
+		const struct edge *e = &t->edges.e[i];
+		const struct fblock *f = graph__find(g, e->id);
+
+		mt_check(!f || e->ver + !!(e->flags & EDGE_BUMPED) <= f->ver);
+		for (uint32_t k = 0; k < i && k < 64; k++)
+			mt_check(t->edges.e[k].id != e->id);
+	}
+}
+
+static void fproc__check(const struct graph *g, const struct fproc *p)
+{
+	const struct outbox *o = &p->out;
+	uint32_t open = 0, edges = 0;
+
+	for (size_t i = 0; i < g->threads_cnt; i++)
+		open += g->threads[i]->proc == p && g->threads[i]->leaf >= 0;
+	mt_check(open == p->open_nodes);
+	mt_check(p->nodes_cnt <= WINDOW_NODES && p->edges.cnt <= WINDOW_EDGES);
+	for (uint32_t i = 0; i < p->nodes_cnt; i++) {
+		mt_check(p->nodes[i].edges_at == edges && p->nodes[i].step <= p->steps);
+		mt_check(!i || p->nodes[i - 1].step <= p->nodes[i].step);
+		edges += p->nodes[i].edges_cnt;
+	}
+	mt_check(edges == p->edges.cnt);
+	mt_check(o->at <= o->cnt && o->cnt <= OUTBOX_NODES && o->edges.cnt <= OUTBOX_EDGES);
+	mt_check(g->env.nodes || !o->cnt);
+	edges = o->edges_at;
+	for (uint32_t i = o->at; i < o->cnt; i++)
+		edges += o->nodes[i].edges_cnt;
+	mt_check(edges == o->edges.cnt);
+}
+
+void graph__check(const struct graph *g)
+{
+	uint32_t in_use = 0, dead = 0;
+	const struct block *b;
+	size_t pos = 0;
+
+	for (uint32_t num = 1; num <= g->used; num++) {
+		const struct fblock *f = graph__at(g, num);
+
+		if (!f->id)
+			continue;
+		in_use++;
+		dead += !f->blk;
+		fblock__check(g, f);
+	}
+	mt_check(in_use == g->live);
+	for (size_t i = 0; i < g->threads_cnt; i++)
+		fthread__check(g, g->threads[i]);
+	for (size_t i = 0; i < g->procs_cnt; i++) {
+		const struct fproc *p = g->procs[i];
+
+		fproc__check(g, p);
+		for (uint32_t k = p->dead_at; k < p->dead.cnt; k++) {
+			const struct fblock *f = graph__find(g, p->dead.v[k]);
+
+			mt_check(!f || !f->blk);
+			dead -= f != NULL;
+		}
+	}
+	mt_check(!dead); /* each dead block waits in one window */
+	while ((b = blocks__next(g->env.blocks, &pos)))
+		mt_check(b->tracked == (graph__find(g, b->id) != NULL) && (b->tracked || !b->cat));
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* flow_state: what a graph holds; for flow*.c alone. */
+#ifndef MT_MODEL_FLOW_STATE_H
+#define MT_MODEL_FLOW_STATE_H
+
+#include "model/core/device.h"
+#include "model/flow/flow.h"
+#include "model/core/modules.h"
+#include "model/core/procs.h"
+#include "model/core/tally.h"
+#include "model/core/threads.h"
+#include "timeline/report.h"
+
+#define SPANS_MAX 8	  /* versions of a block whose labels may still differ */
+#define SOURCES_MAX 8	  /* blocks that one not yet labelled was made from */
+#define WINDOW_NODES 32768
+#define WINDOW_EDGES 262144
+#define WINDOW_DEAD 32768 /* dead blocks a process whose label may still change */
+#define STEPS_KEPT 2
+#define OUTBOX_NODES 65536 /* nodes a process that are not told yet */
+#define OUTBOX_EDGES 524288
+#define REGION_BLOCKS 65536
+#define FLOW_PROCS_MAX 1024
+
+enum fb_flag {
+	FB_FLOWS = 1 << 0,  /* depends on a parameter or gradient ("G" in the rules) */
+	FB_PARAM = 1 << 1,
+	FB_WEAK = 1 << 2,   /* parameter by data flow alone */
+	FB_GRAD = 1 << 3,
+	FB_STATE = 1 << 4,
+	FB_TEMP = 1 << 5,
+	FB_TOUCHED = 1 << 6, /* an operator or node was given it: it is a tensor */
+	FB_MET = 1 << 7,     /* preexisting */
+	FB_STALE = 1 << 8,   /* a step passed and it was not touched */
+	FB_STATE_MUT = 1 << 9, /* state because an optimizer wrote it, not because it was born there */
+	FB_ACC = 1 << 10,    /* variable of an AccumulateGrad, a parameter perhaps */
+	FB_BWD_WRITTEN = 1 << 11,
+	FB_USED = 1 << 12,   /* an argument named weight or bias, outside backward and optimizer */
+	FB_SAVED = 1 << 13,  /* backward read it, and did not make it (extended classes) */
+	FB_OF_GRAD = 1 << 14, /* made outside backward from a gradient, of its size: L2 decay adds the weights to a copy */
+	FB_ALL = (1 << 15) - 1,
+	FB_STRONG = FB_PARAM | FB_GRAD | FB_STATE,
+};
+
+/* What the extended classes go by; all zero with CLASSES_COMPAT (flow_classes.c). */
+enum fb_mark {
+	FM_ON = 1 << 0,
+	FM_SEEN = 1 << 1,    /* round_first is set */
+	FM_LOADER = 1 << 2,  /* a DataLoader's: born in its region, or shared memory of its workers */
+	FM_RUNNING = 1 << 3, /* an argument named running_mean or running_var */
+	FM_READ = 1 << 4,    /* used in several rounds, outside backward and optimizer */
+	FM_WRITTEN = 1 << 5, /* written so */
+	FM_GATHERED = 1 << 6, /* a buffer of a collective that gathers or reduces */
+	FM_BUCKET = 1 << 7,  /* gradients of several parameters on their way to a collective */
+	FM_FROZEN = 1 << 8,
+	FM_IN_STEP = 1 << 9, /* born in an optimizer's region, outside backward */
+	FM_ARITH = 1 << 10,  /* part of its arithmetic */
+	FM_BY_HAND = 1 << 11, /* state of an optimizer that has no region */
+	FM_UNSHARDED = 1 << 12, /* born where FSDP puts what it gathered */
+	FM_SHARD = 1 << 13,  /* read where FSDP gathers: a parameter's shard */
+	FM_REDUCED = 1 << 14, /* what a reduce-scatter left: gradients of shards */
+	FM_SENT = 1 << 15,   /* read where FSDP reduces, or put together there: not that */
+	FM_ALL = (1 << 16) - 1,
+};
+
+#define KNOWN_BY_ROLE (FB_PARAM | FB_GRAD | FB_STATE)
+#define FM_FSDP (FM_GATHERED | FM_UNSHARDED | FM_SHARD | FM_REDUCED)
+
+/* How often something happened to a block, in different rounds after its first. */
+struct rounds {
+	uint32_t last;
+	uint8_t cnt;
+};
+
+/* A run of versions with one label. Bytes move between categories by span. */
+struct span {
+	uint64_t ts_ns, epoch; /* when it began; peaks of the device until then */
+	uint32_t ver;	       /* its first version */
+	uint8_t cat;	       /* as decided by version, 0 = not */
+	uint8_t guess;	       /* shown until then */
+	uint8_t shown;	       /* where its bytes are counted */
+	uint8_t bwd;	       /* made by a backward node */
+};
+
+struct source {
+	uint64_t id;
+	uint32_t ver;
+};
+
+struct fblock {
+	uint64_t id; /* 0: not in use; the next free one is in size */
+	uint64_t size;
+	struct block *blk; /* NULL: dead */
+	struct device *dev;
+	uint64_t end_ns, end_epoch; /* of a dead one */
+	uint64_t born_node, mark_node;
+	uint64_t used_node; /* a node that used it as a weight; of a dead one: the last node when it died */
+	struct span *spans; /* &one, or SPANS_MAX of room */
+	struct span one;
+	struct source *sources; /* SOURCES_MAX of room, or NULL */
+	uint32_t ver, flags;
+	uint32_t mark_edge;
+	uint32_t acc_step, used_step, end_step;
+	uint32_t region, replay; /* optimizer regions ended when it became state by a write; last replay */
+	uint32_t habit;	 /* where it was born, as a hash; 0 = no place of its own */
+	uint8_t expected; /* category + 1 that its like had in the end: shown until its own is certain */
+	uint8_t spans_cnt, sources_cnt, state_cnt;
+	bool quiet;	/* its birth was not told yet, or its death will be: that record has its label */
+	uint16_t marks; /* enum fb_mark */
+	uint32_t round_first, round_stepped; /* first met; a parameter was last written, + 1 */
+	struct rounds used, written, stepped_by_hand;
+	uint64_t variable; /* whose gradient it is */
+};
+
+enum edge_flag {
+	EDGE_TRUE = 1, EDGE_FALSE = 2, EDGE_NONE = 4, /* what operators said of writing it */
+	EDGE_ALLOC = 8, EDGE_DEL = 16,
+	EDGE_BUMPED = 32, /* its version was counted up: outputs ver + 1 */
+};
+
+struct edge {
+	uint64_t id;
+	uint32_t ver; /* that the node was given */
+	uint32_t flags;
+};
+
+struct fnode {
+	uint64_t serial, ts_ns;
+	uint32_t edges_at, edges_cnt; /* in the window */
+	uint32_t step;
+	uint8_t kind; /* of its leaf frame */
+	bool bwd, under_eval, in_region;
+	bool in_hook; /* AccumulateGrad with the hooks inside of it, or called by one after it */
+};
+
+struct edges {
+	struct edge *e;
+	uint32_t cnt, cap;
+};
+
+struct ids {
+	uint64_t *v;
+	uint32_t cnt, cap;
+};
+
+/* A node as it will be told (flow_nodes.c). */
+struct out_node {
+	uint64_t serial, ts_ns;
+	name_id op, region;
+	uint32_t tid, step, edges_cnt;
+	uint8_t depth;
+};
+
+/* Closed nodes whose labels may still change, and those that are memory alone; oldest first. */
+struct outbox {
+	struct out_node *nodes;
+	uint32_t at, cnt, cap; /* nodes before at are told */
+	struct edges edges;
+	uint32_t edges_at;
+};
+
+struct fproc {
+	uint32_t pid;
+	uint32_t steps, regions_ended;
+	uint32_t open_nodes;
+	uint64_t overlap; /* nodes up to this serial may have been open together with others */
+	uint64_t step_end_ns, cut_ns; /* end of the last step; the window's nodes that are gone had ended by then */
+	struct outbox out; /* empty without timeline_nodes */
+	uint32_t rounds;   /* passes over the data so far: a parameter that was updated got a gradient again */
+	bool trains;	   /* an AccumulateGrad was seen */
+	bool blind;	   /* no region of an optimizer will ever be told */
+	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */
+	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
+	bool news; /* parameters were found since the last replay */
+	bool forward; /* an operator ran outside of backward since the last AccumulateGrad … */
+	uint64_t acc_ts_ns; /* … which was then */
+	bool steps_in_hooks; /* optimizers step in hooks of backward nodes, for a parameter at a time */
+	bool hooks_update; /* … without a region: hooks write parameters */
+	struct fnode *nodes;
+	uint32_t nodes_cnt, nodes_cap;
+	struct edges edges;
+	struct ids born; /* in this step */
+	struct ids dead; /* oldest first, from dead_at on */
+	uint32_t dead_at;
+};
+
+enum op_class {
+	OPC_UNKNOWN, OPC_OTHER, OPC_DETACH_ADD, OPC_FACTORY, OPC_PY_NODE, OPC_STEP_REGION,
+	OPC_ACC_NODE, OPC_LOADER_REGION, OPC_WORKERS_REGION, OPC_DDP_REGION,
+	OPC_UNSHARD_REGION, OPC_GATHER_REGION, OPC_REDUCE_REGION, /* of FSDP */
+	OPC_VIEW_NODE, /* a backward node that only makes views of what it is given */
+	OPC_CHUNK_CAT, /* puts gradients together for a reduce-scatter */
+	OPC_TAKEOVER, /* tensor 0 gets the storage of tensor 1 */
+};
+
+/* An in-place operator whose tensor may get another block in it (resize_). */
+struct own {
+	uint32_t seq;	      /* its frame; 0 = none */
+	uint64_t self;	      /* block of its first argument */
+	uint64_t born; /* first block of that frame */
+	bool died;
+};
+
+/* A region of FSDP that is open; the innermost one is the last. */
+struct fsdp_region {
+	uint8_t idx, class; /* class: enum op_class */
+};
+#define FSDP_DEPTH 4
+#define FSDP_REDUCED_MAX 4096
+
+struct fthread {
+	uint32_t pid, tid;
+	struct thread *th; /* its frames; of this thread as long as pid and tid are */
+	struct fproc *proc;
+	int leaf;      /* frame of the open node, -1 = none */
+	int acc;       /* innermost AccumulateGrad frame whose first operator is awaited or seen, -1 */
+	uint32_t leaf_seq, acc_seq; /* which frames these are */
+	bool acc_first; /* that operator was seen */
+	bool acc_taken; /* and its first argument is the gradient */
+	bool dirty;    /* writes that made no version yet */
+	int guess;     /* label of what the open node makes, -1 = to be found */
+	int region;    /* index of the outermost optimizer region, -1 = none */
+	uint8_t region_depth; /* frames that were open when it began */
+	bool region_in_backward; /* it began in a hook of a backward node */
+	int loader; /* likewise, of a DataLoader's */
+	struct fsdp_region fsdp[FSDP_DEPTH];
+	uint8_t fsdp_cnt;
+	struct ids reduced; /* born since its outermost region that reduces began */
+	uint32_t into_seq; /* frame of an operator that writes a block of FSDP's … */
+	uint16_t into;	   /* … what its other arguments are for that, enum fb_mark */
+	uint64_t variable;  /* of the last AccumulateGrad */
+	struct fnode node;
+	struct out_node told; /* what else is told of it */
+	struct own own;
+	uint64_t taken_from; /* block of tensor 0 of an OPC_TAKEOVER */
+	uint32_t taken_seq;
+	struct edges edges;
+	struct ids region_born, region_mut;
+};
+
+/* What became of the blocks that one place of the program made: jobs repeat themselves. */
+struct habit {
+	uint32_t place;
+	uint8_t cat, times;
+};
+#define HABITS 8192u
+#define HABIT_SURE 2 /* times in a row */
+
+struct graph {
+	struct flow_env env;
+	struct fblock **chunks;
+	uint32_t chunks_cnt, used, free_head; /* numbers + 1 */
+	uint32_t *slots; /* number + 1 */
+	uint64_t mask;
+	uint32_t live;
+	uint64_t serial; /* of nodes */
+	uint32_t replays;
+	struct fproc **procs;
+	size_t procs_cnt;
+	struct fthread **threads; /* in the order in which they came */
+	size_t threads_cnt, threads_cap;
+	struct fthread *by_num[THREADS_MAX]; /* struct thread.num */
+	struct fproc *last_proc;
+	struct habit habits[HABITS];
+	struct report_flow counts;
+	struct tl_edge *tl_edges; /* room for one node's */
+	uint32_t tl_edges_cap;
+	uint8_t *classes; /* [name id], enum op_class */
+	size_t classes_cnt;
+};
+
+/* flow_threads.c */
+void fthread__free(struct fthread *t);
+void fproc__free(struct fproc *p);
+struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too many */
+static inline struct fthread *graph__thread_at(const struct graph *g, const struct thread *th) /* whose ever; NULL: none */
+{
+	return th->num < THREADS_MAX ? g->by_num[th->num] : NULL;
+}
+struct fthread *graph__add_thread(struct graph *g, struct thread *th); /* NULL: no memory (counted) */
+void graph__drop_thread(struct graph *g, struct fthread *t);
+bool fthread__in_backward(const struct fthread *t, int depth); /* one of its first `depth` frames is a backward node's */
+bool fthread__in_hook(const struct fthread *t); /* of an operator: called after AccumulateGrad, by its hooks */
+
+name_id graph__region_of(const struct graph *g, const struct fthread *t, const struct event *ev);
+
+/* flow_names.c */
+uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER if it is none of them */
+
+/* flow_label.c */
+uint8_t fblock__cat(const struct fblock *f, const struct span *s);
+uint8_t fblock__settled(const struct fblock *f, const struct span *s); /* its label without guesses */
+
+/* flow_blocks.c */
+struct fblock *graph__find(const struct graph *g, uint64_t id); /* NULL: none, or its label is settled */
+struct fblock *graph__add(struct graph *g, struct block *b);	/* NULL: no memory (counted) */
+void graph__remove(struct graph *g, struct fblock *f);
+struct fblock *graph__each(const struct graph *g, uint32_t *num); /* *num starts at 0; NULL ends it */
+void fblock__refresh(struct graph *g, struct fblock *f); /* after any change of label: bytes move */
+void fblock__end(struct graph *g, struct fblock *f);	 /* its block dies now */
+struct span *fblock__span(struct fblock *f, uint32_t ver);
+/* A new version that began at ts_ns. */
+void fblock__bump(struct graph *g, struct fblock *f, uint64_t ts_ns, bool bwd);
+bool ids__push(struct ids *ids, uint64_t id, uint32_t max);
+/* By what became of blocks born at the same place (operator, node, size, number in its node). */
+void graph__expect(struct graph *g, struct fblock *f, uint32_t ordinal);
+struct edge *edges__push(struct edges *es, uint32_t max);
+
+/* flow_classes.c */
+void fthread__class_region(struct graph *g, struct fthread *t, const struct event *ev, uint8_t class);
+void fthread__class_born(struct fthread *t, struct fblock *f);
+void fthread__class_arg(struct graph *g, struct fthread *t, const struct event *ev, struct fblock *f);
+bool graph__class_is_node(const struct graph *g, const struct event *ev); /* an operator with this tensor, all the same */
+void fthread__class_grad(struct graph *g, struct fthread *t, struct fblock *grad);
+void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f);
+void fproc__class_updated(struct fproc *p, struct fblock *f); /* a parameter was written, outside backward */
+void fproc__class_weight(struct fproc *p, struct fblock *f);  /* a parameter for its argument's name */
+void fproc__class_node(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
+/* Of a node outside of backward and of all regions. */
+void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
+void fproc__class_region_end(struct graph *g, struct fproc *p);
+void fproc__class_step(struct graph *g, struct fproc *p);
+
+/* flow_rules.c */
+void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
+uint8_t graph__guess(struct graph *g, const struct fnode *n, const struct edge *e);
+void graph__set_param(struct graph *g, struct fproc *p, struct fblock *f);
+void graph__set_grad(struct graph *g, struct fblock *f);
+/* In the window, before a node is labelled: a replay would take labels away from one that is not in it yet. */
+void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges);
+void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e);
+void graph__end_step(struct graph *g, struct fproc *p);
+void graph__end_region(struct graph *g, struct fthread *t);
+void graph__bury(struct graph *g, struct fproc *p, struct fblock *f); /* dead: waits in the window */
+void graph__apply_news(struct graph *g, struct fproc *p); /* labels the window again if parameters were found */
+/* Nothing will be learned of it any more: guesses are over, the last word is told, it is forgotten. */
+void graph__settle(struct graph *g, struct fblock *f, uint32_t pid);
+void graph__take_over(struct graph *g, uint64_t from, uint64_t to);
+
+/* flow_nodes.c: nothing of it does anything without timeline_nodes */
+void graph__queue(struct graph *g, struct fproc *p, const struct out_node *n, const struct edge *e, uint32_t cnt);
+/* Memory that came or went outside of all nodes. */
+void graph__queue_memory(struct graph *g, struct fthread *t, const struct event *ev, const struct fblock *f,
+			 uint32_t flags);
+void graph__tell_old(struct graph *g, struct fproc *p);		      /* labels are settled now */
+void graph__tell_until(struct graph *g, struct fproc *p, uint64_t serial); /* … or a block of theirs goes */
+void graph__tell_all(struct graph *g, struct fproc *p);
+void graph__tell_final(struct graph *g, const struct fblock *f, uint32_t pid);
+
+#endif

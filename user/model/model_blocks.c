@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The ledger: every way in which a block begins and ends, and who else has to know. A block is told of to the graph and
+ * to the segments before the timeline hears of it; it dies for the graph before it is buried.
+ */
+#include "model/flow/flow.h"
+#include "model/segments/gpu.h"
+#include "model/segments/segments.h"
+#include "model/state.h"
+
+/* --- ends ----------------------------------------------------------------------------------------- */
+
+/* `stack`: where it was born. */
+static void model__tell_destroy(struct model *m, const struct block *b, uint32_t stack, uint32_t tid, uint8_t depth)
+{
+	model__tell_block(m, TL_DESTROY, b, b->tracked ? graph__version(m->graph, b->id) : 0, tid, depth, stack);
+}
+
+/* A block dies; b is a copy, already out of the table. `p`: its process, if listed. Where it was born; 0: not known. */
+static uint32_t model__bury(struct model *m, const struct block *b, struct proc *p)
+{
+	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
+	uint32_t stack;
+
+	if (b->id <= m->marked_id)
+		model__tell_buried(m, b);
+	if (b->named)
+		model__unname(m, b);
+	if (b->gradient)
+		modules__unnamed(&m->modules, b->module, EV_TENSOR_GRADIENT, b->size);
+	if (!dev_is_host(d->dev))
+		modules__died(&m->modules, b);
+	tally__died(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
+	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
+	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+	stack = stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
+	device__died(d, b, m->now_ns);
+	if (b->unlisted)
+		p = &m->procs.other;
+	else if (b->met && b->dev == MT_DEV_CPU)
+		metset__remove(&p->met, b->ptr);
+	if (!b->met && !b->unlisted)
+		growth__died(&m->growth, b, stack, &p->clock, m->last_id, m->now_ns);
+	(dev_is_host((uint8_t)b->dev) ? &p->host : &p->fw)->live -= b->size;
+	p->live_cnt--;
+	return stack;
+}
+
+static void model__untrack(struct model *m, struct block *b, const struct event *ev)
+{
+	struct thread *t = model__thread(m, ev);
+
+	if (ev->kind == MT_EV_MUNMAP) { /* told without its depth */
+		graph__unmapped(m->graph, b, t, ev);
+		return;
+	}
+	if (t)
+		thread__settle(t, ev->depth, ev->seq);
+	graph__died(m->graph, b, t, ev);
+}
+
+/* Its free was seen, or must have happened unseen. */
+static void model__freed(struct model *m, struct block *b, struct proc *p, const struct event *ev)
+{
+	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
+	struct proc *owner = b->unlisted ? &m->procs.other : p;
+	uint32_t stack;
+
+	if (b->tracked)
+		model__untrack(m, b, ev);
+	stack = model__bury(m, b, p);
+	d->frees++;
+	d->free_bytes += b->size;
+	if (dev_is_host(d->dev))
+		owner->host_frees++;
+	else
+		owner->frees++;
+	model__tell_destroy(m, b, stack, ev->tid, ev->depth);
+}
+
+void model__drop(struct model *m, const struct block *b, struct proc *p)
+{
+	struct block copy;
+	struct device *d;
+	uint32_t stack;
+
+	blocks__take(m->blocks, b->pid, (uint8_t)b->dev, b->ptr, &copy);
+	d = m->devs[m->dev_idx[copy.dev] - 1];
+	d->dropped++;
+	d->dropped_bytes += copy.size;
+	if (copy.tracked)
+		graph__died(m->graph, &copy, NULL, NULL);
+	stack = model__bury(m, &copy, p);
+	model__tell_destroy(m, &copy, stack, copy.tid, 0);
+}
+
+/* The end of a block that was met at ptr, if it has so many bytes. */
+static void model__end_met(struct model *m, struct proc *p, const struct event *ev, uint64_t ptr, uint64_t min, uint64_t max)
+{
+	const struct block *met = blocks__find(m->blocks, ev->pid, MT_DEV_CPU, ptr);
+	struct block b;
+
+	if (met && met->met && met->size >= min && met->size <= max && blocks__take(m->blocks, ev->pid, MT_DEV_CPU, ptr, &b))
+		model__freed(m, &b, p, ev);
+}
+
+/* Where a block is born nothing else can lie: of a storage that others made (NumPy's, say) nobody tells the end. */
+static void model__end_overlapped(struct model *m, struct proc *p, const struct event *ev)
+{
+	uint64_t ptr;
+
+	if (!p->met.cnt || ev->dev != MT_DEV_CPU || ev->addr + ev->size < ev->addr)
+		return;
+	if (metset__before(&p->met, ev->addr, &ptr))
+		model__end_met(m, p, ev, ptr, ev->addr - ptr + 1, UINT64_MAX);
+	for (ptr = ev->addr; metset__next(&p->met, ptr, ev->addr + ev->size, &ptr); ptr++)
+		model__end_met(m, p, ev, ptr, 0, UINT64_MAX);
+}
+
+void model__unmapped(struct model *m, const struct event *ev, struct proc *p)
+{
+	uint64_t end = ev->addr + ev->size, ptr;
+
+	if (end < ev->addr)
+		return;
+	for (ptr = ev->addr; metset__next(&p->met, ptr, end, &ptr); ptr++)
+		model__end_met(m, p, ev, ptr, 0, end - ptr);
+}
+
+/* --- births --------------------------------------------------------------------------------------- */
+
+/* Counted at all that it is of. Its stack; 0: there is no room for it. */
+static uint32_t model__born(struct model *m, struct block *b, struct device *d, struct proc *p, uint32_t stack)
+{
+	if (stack && !stackset__born(&m->stacks, b->id, stack, d->idx, b->size, d->epoch)) {
+		m->lost[MT_LOSS_STACKS]++;
+		stack = 0;
+	}
+	tally__born(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
+	tally__born(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
+	tally__born(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
+	device__born(d, b, m->now_ns);
+	if (dev_is_host(d->dev)) {
+		proc_side__born(&p->host, b->size, m->now_ns);
+		p->host_allocs++;
+	} else {
+		proc_side__born(&p->fw, b->size, m->now_ns);
+		p->allocs++;
+	}
+	p->live_cnt++;
+	if (!dev_is_host(d->dev)) {
+		modules__born(&m->modules, b, p->fw.live);
+		op_modules__born(&m->op_modules, (uint32_t)b->op, (uint32_t)b->module, b->phase, b->size);
+	}
+	if (b->unlisted)
+		m->growth.not_watched++;
+	else
+		growth__born(&m->growth, b, stack, &p->clock, m->now_ns);
+	return stack;
+}
+
+struct block *model__give(struct model *m, const struct event *ev, enum block_from from)
+{
+	struct attribution a;
+	struct device *d;
+	struct thread *t;
+	struct block *b, old;
+	uint32_t stack;
+	bool live;
+
+	/* torch reports its empty tensors with no address and drops them itself; malloc(0) is a block */
+	if (!ev->addr || (!ev->size && !dev_is_host(ev->dev)))
+		return NULL;
+	d = model__device(m, ev->dev);
+	t = d ? model__thread(m, ev) : NULL;
+	if (!t || !model__plausible(m, d, ev))
+		return NULL;
+	a = thread__attribute(t, ev);
+	m->lost[MT_LOSS_FRAME] += a.lost;
+	stack = thread__stack(t, ev->addr);
+	model__end_overlapped(m, t->proc, ev);
+	b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
+	if (live) {
+		m->lost[MT_LOSS_REUSE]++;
+		blocks__take(m->blocks, ev->pid, ev->dev, ev->addr, &old);
+		model__freed(m, &old, t->proc, ev);
+		b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
+	}
+	if (!b) {
+		m->lost[MT_LOSS_BLOCKS]++;
+		return NULL;
+	}
+	b->size = ev->size;
+	b->born_ts_ns = m->now_ns;
+	b->id = ++m->last_id;
+	b->tid = ev->tid;
+	b->op = tally__ready(&m->ops, d->idx, a.op);
+	b->region = tally__ready(&m->regions, d->idx, a.region);
+	b->cat = CAT_UNKNOWN;
+	b->from = from;
+	b->unlisted = !t->proc->listed;
+	if (!dev_is_host(d->dev))
+		model__module_birth(m, t, ev, b);
+	b->module = tally__ready(&m->modules.tally, d->idx, b->module) & UINT16_MAX;
+	if (m->tensors.cnt)
+		tensors__remove(&m->tensors, ev->pid, ev->addr);
+	stack = model__born(m, b, d, t->proc, stack);
+	if (!dev_is_host(ev->dev) && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
+		graph__born(m->graph, b, t, ev);
+	if (m->gpu && !dev_is_host(ev->dev))
+		segments__born(m->gpu->segs, b);
+	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth, stack);
+	return b;
+}
+
+/* --- frees ---------------------------------------------------------------------------------------- */
+
+/* Lived before the attach, or its birth was lost: never part of live, so nothing goes below zero. */
+static void model__preexisting(struct model *m, struct device *d, const struct event *ev)
+{
+	struct block b = {
+		.ptr = ev->addr, .size = TL_SIZE_UNKNOWN, .id = ++m->last_id, .pid = ev->pid,
+		.tid = ev->tid, .dev = ev->dev,
+	};
+
+	d->preexisting_frees++;
+	if (m->tensors.cnt)
+		tensors__remove(&m->tensors, ev->pid, ev->addr);
+	model__tell_block(m, TL_PREEXISTING, &b, 0, ev->tid, ev->depth, 0);
+	model__tell_block(m, TL_DESTROY, &b, 0, ev->tid, ev->depth, 0);
+}
+
+/*
+ * Device of the block at an address when the event does not say it (pytorch:free has no such
+ * argument): the one device that has a live block there; addresses are unique across devices.
+ */
+static uint8_t model__whose(const struct model *m, const struct event *ev)
+{
+	for (size_t i = 0; i < m->devs_cnt; i++) {
+		uint8_t dev = m->devs[i]->dev;
+
+		if (dev != MT_DEV_HOST && blocks__find(m->blocks, ev->pid, dev, ev->addr))
+			return dev;
+	}
+	return MT_DEV_CUDA0;
+}
+
+void model__take(struct model *m, const struct event *in)
+{
+	struct event told = *in;
+	const struct event *ev = &told;
+	struct device *d;
+	struct thread *t;
+	struct block b;
+
+	if (!ev->addr)
+		return;
+	if (ev->dev == MT_DEV_NONE)
+		told.dev = model__whose(m, ev);
+	d = model__device(m, ev->dev);
+	t = d ? model__thread(m, ev) : NULL;
+	if (!t)
+		return;
+	if (blocks__take(m->blocks, ev->pid, ev->dev, ev->addr, &b))
+		model__freed(m, &b, t->proc, ev);
+	else if (!(ev->flags & MT_F_FREE_AGAIN))
+		model__preexisting(m, d, ev);
+}
+
+/* --- tensors of unknown birth --------------------------------------------------------------------- */
+
+/* Another storage lies where a preexisting one did, whose end nobody tells (shared memory). */
+static bool model__replaced(struct model *m, struct block *b, struct proc *p, const struct event *ev)
+{
+	struct block old;
+
+	if (!b->met || b->size == ev->size)
+		return false;
+	blocks__take(m->blocks, b->pid, (uint8_t)b->dev, b->ptr, &old);
+	model__freed(m, &old, p, ev);
+	return true;
+}
+
+/*
+ * A pointer that is nobody's birth may lie in the middle of a block. Looked for once a pointer, in all
+ * blocks; with very many of them the search is left out rather than slow the trace down.
+ */
+static bool model__inside_other(struct model *m, const struct event *ev)
+{
+	const struct block *b;
+	size_t pos = 0;
+
+	if (blocks__count(m->blocks) > m->scans)
+		return false;
+	m->scans -= blocks__count(m->blocks);
+	while ((b = blocks__next(m->blocks, &pos)))
+		if (b->pid == ev->pid && !dev_is_host((uint8_t)b->dev) && ev->addr > b->ptr &&
+		    ev->addr - b->ptr < b->size)
+			return true;
+	return false;
+}
+
+struct block *model__met(struct model *m, const struct event *ev)
+{
+	struct block *b = model__block_at(m, ev);
+	struct thread *t = model__thread(m, ev);
+	struct device *d;
+	bool live;
+
+	if (b && t && m->modules.cnt > 1)
+		model__module_used(m, t, ev, b);
+	if (!t)
+		return NULL;
+	for (; b; b = model__block_at(m, ev)) /* of another device, too */
+		if (!model__replaced(m, b, t->proc, ev))
+			return b;
+	d = dev_is_host(ev->dev) ? NULL : model__device(m, ev->dev ? ev->dev : MT_DEV_CPU);
+	if (!d || !model__plausible(m, d, ev) || model__inside_other(m, ev))
+		return NULL;
+	b = blocks__put(m->blocks, ev->pid, d->dev, ev->addr, &live);
+	if (!b) {
+		m->lost[MT_LOSS_BLOCKS]++;
+		return NULL;
+	}
+	b->size = ev->size;
+	b->born_ts_ns = m->now_ns;
+	b->id = ++m->last_id;
+	b->tid = ev->tid;
+	b->met = 1;
+	b->unlisted = !t->proc->listed;
+	tally__met(&m->modules.tally, d->idx, 0, b->size, d->epoch);
+	modules__met(&m->modules, b->size);
+	tally__met(&m->ops, d->idx, 0, b->size, d->epoch);
+	tally__met(&m->regions, d->idx, 0, b->size, d->epoch);
+	device__add(d, b, m->now_ns);
+	d->met++;
+	d->met_bytes += b->size;
+	proc_side__born(&t->proc->fw, b->size, m->now_ns);
+	t->proc->live_cnt++;
+	if (b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&t->proc->met, b->ptr))
+		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
+	model__tell_block(m, TL_PREEXISTING, b, 0, ev->tid, ev->depth, 0);
+	model__tensor_met(m, b);
+	return b;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What all files of the model stand on: telling the timeline, and finding what an event is about. */
+#include "model/segments/gpu.h"
+#include "model/state.h"
+
+/* --- telling the timeline ------------------------------------------------------------------------ */
+
+void model__tell(struct model *m, const struct tl_event *tl)
+{
+	if (m->timeline && !m->timeline_err)
+		m->timeline_err = m->timeline(m->timeline_ctx, tl);
+}
+
+void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver,
+			      uint32_t tid, uint8_t depth, uint32_t stack)
+{
+	struct tl_event tl;
+
+	if (!m->timeline)
+		return;
+	tl = (struct tl_event){
+		.ts_ns = m->now_ns, .kind = kind, .ptr = b->ptr, .size = b->size, .id = b->id,
+		.pid = b->pid, .tid = tid, .op = m->ops.rows[b->op].name,
+		.region = m->regions.rows[b->region].name, .dev = (uint8_t)b->dev,
+		.version = ver, .cat = (uint8_t)b->cat, .depth = depth,
+		.stack = stack,
+		.module = m->modules.rows[b->module].path, .root = m->modules.rows[b->module].root, .phase = b->phase,
+	};
+	tl.has_stream = gpu__stream_of(m->gpu, b, &tl.stream);
+	model__tell(m, &tl);
+}
+
+void model__tell_name(struct model *m, const struct block *b, const struct tensor *t)
+{
+	struct tl_event tl = { .ts_ns = m->now_ns, .kind = TL_NAME, .ptr = b->ptr, .size = b->size, .id = b->id, .pid = b->pid,
+			       .tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat, .op = t->path, .region = t->root,
+			       .type = t->type, .key = t->key, .depth = t->kind };
+
+	if (m->timeline_nodes)
+		model__tell(m, &tl);
+}
+
+void model__tell_totals(struct model *m, const struct event *ev)
+{
+	struct tl_event tl = model__tl_of(m, ev, TL_TOTALS);
+
+	tl.ptr = ev->addr;
+	tl.size = ev->size;
+	if (m->timeline_ops)
+		model__tell(m, &tl);
+}
+
+/* --- finding what an event is about --------------------------------------------------------------- */
+
+static bool dev_valid(uint8_t dev)
+{
+	return dev == MT_DEV_CPU || dev == MT_DEV_HOST ||
+	       (dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX);
+}
+
+struct device *model__add_device(struct model *m, uint8_t dev)
+{
+	struct device *d;
+
+	if (!dev_valid(dev)) {
+		m->lost[MT_LOSS_DECODE]++;
+		return NULL;
+	}
+	d = device__new(dev, m->devs_cnt, m->start_ts_ns);
+	if (!d || tally__add_dev(&m->ops, m->devs_cnt) < 0 ||
+	    tally__add_dev(&m->regions, m->devs_cnt) < 0 || tally__add_dev(&m->stacks.tally, m->devs_cnt) < 0 ||
+	    tally__add_dev(&m->modules.tally, m->devs_cnt) < 0) {
+		device__free(d);
+		m->lost[MT_LOSS_BLOCKS]++;
+		return NULL;
+	}
+	m->devs[m->devs_cnt++] = d;
+	m->dev_idx[dev] = (uint8_t)m->devs_cnt;
+	return d;
+}
+
+struct thread *model__find_thread(struct model *m, const struct event *ev)
+{
+	bool lost = false, full = false;
+	struct proc *p = procs__get(&m->procs, ev->pid, &full);
+	struct thread *t;
+
+	if (p->gone == 1)
+		return NULL;
+	t = threads__get(m->threads, ev->pid, ev->tid, &lost);
+	if (!t) {
+		lost = true;
+		m->spare = (struct thread){ .pid = ev->pid, .tid = ev->tid, .num = THREADS_MAX };
+		t = &m->spare;
+	}
+	m->lost[MT_LOSS_THREADS] += lost + full;
+	t->proc = p;
+	/* Without a row of its own the process may get one later: look again each time. */
+	m->last = p->listed && t != &m->spare ? t : NULL;
+	return t;
+}
+
+struct proc *model__proc_of(struct model *m, const struct event *ev)
+{
+	struct proc *p = procs__get(&m->procs, ev->pid, NULL);
+
+	return p->gone == 1 ? NULL : p;
+}
+
+/* A framework block at an address, whatever its device. */
+struct block *model__block_at(const struct model *m, const struct event *ev)
+{
+	for (size_t i = 0; i < m->devs_cnt; i++) {
+		uint8_t dev = m->devs[i]->dev;
+		struct block *b = dev_is_host(dev) ? NULL : blocks__find(m->blocks, ev->pid, dev, ev->addr);
+
+		if (b)
+			return b;
+	}
+	return NULL;
+}
+
+/* Sums of what is live must not wrap, whatever sizes a target makes up. */
+bool model__plausible(struct model *m, const struct device *d, const struct event *ev)
+{
+	if (__builtin_expect(ev->size <= LIVE_MAX - d->live, 1))
+		return true;
+	m->lost[MT_LOSS_DECODE]++;
+	return false;
+}

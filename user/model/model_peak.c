@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Blocks as rows of a report: those that were live at the peaks. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/segments/gpu.h"
+#include "model/state.h"
+#include "timeline/report.h"
+
+static int freed__cmp(const void *pa, const void *pb)
+{
+	const struct peak_freed *a = pa, *b = pb;
+
+	return block__cmp(&a->block, &b->block);
+}
+
+/* The largest `max` blocks that were live at their device's peak. */
+static size_t model__select(const struct model *m, struct peak_freed *heap, size_t max)
+{
+	bool host = model__counts_host(m);
+	const struct block *b;
+	size_t pos = 0, cnt = 0;
+
+	if (!max)
+		return 0;
+	while ((b = blocks__next(m->blocks, &pos))) {
+		if (dev_is_host((uint8_t)b->dev) == host &&
+		    b->id <= m->devs[m->dev_idx[b->dev] - 1]->peak_blocks.last_id)
+			freed_heap__push(heap, &cnt, max, b, 0);
+	}
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		const struct peak *p = &m->devs[i]->peak_blocks;
+
+		if (dev_is_host(m->devs[i]->dev) != host)
+			continue;
+		for (size_t k = 0; k < p->cnt; k++)
+			freed_heap__push(heap, &cnt, max, &p->heap[k].block, p->heap[k].freed_ts_ns);
+	}
+	qsort(heap, cnt, sizeof(*heap), freed__cmp);
+	return cnt;
+}
+
+int model__report_block(const struct model *m, const struct block *b, struct report_block *ret)
+{
+	*ret = (struct report_block){
+		.id = b->id, .ptr = b->ptr, .size = b->size, .born_ts_ns = b->born_ts_ns, .pid = b->pid,
+		.tid = b->tid, .dev = (uint8_t)b->dev, .cat = (uint8_t)b->cat,
+		.op = strdup(names__get(m->names, m->ops.rows[b->op].name)),
+		.region = strdup(names__get(m->names, m->regions.rows[b->region].name)),
+	};
+	ret->name = model__name_of(m, b);
+	ret->has_stream = gpu__stream_of(m->gpu, b, &ret->stream);
+	return ret->op && ret->region ? 0 : -ENOMEM;
+}
+
+int model__report_peak_blocks(const struct model *m, size_t top, struct report *r)
+{
+	size_t max = top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, cnt;
+	struct peak_freed *heap = calloc(max ? max : 1, sizeof(*heap));
+	int err = 0;
+
+	if (!heap)
+		return -ENOMEM;
+	cnt = model__select(m, heap, max);
+	r->peak_blocks = calloc(cnt ? cnt : 1, sizeof(*r->peak_blocks));
+	if (!r->peak_blocks)
+		err = -ENOMEM;
+	for (; !err && r->peak_blocks_cnt < cnt; r->peak_blocks_cnt++) {
+		struct report_block *b = &r->peak_blocks[r->peak_blocks_cnt];
+
+		err = model__report_block(m, &heap[r->peak_blocks_cnt].block, b);
+		b->freed_ts_ns = heap[r->peak_blocks_cnt].freed_ts_ns;
+	}
+	free(heap);
+	return err;
+}

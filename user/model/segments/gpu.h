@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * gpu: what is known of devices beside their blocks: the driver's layer (segments.h), the streams that blocks are of, and
+ * what NVML says. NULL everywhere until something of it is told.
+ */
+#ifndef MT_MODEL_GPU_H
+#define MT_MODEL_GPU_H
+
+#include "model/core/blocks.h"
+#include "model/segments/segments.h"
+
+#define STREAMS_MAX 62 /* of one model; numbered from 1 */
+#define STREAM_OTHER 63
+#define NVML_PROCS_MAX 1024
+
+struct nvml_dev {
+	bool seen, procs;
+	uint64_t used, used_peak, own, own_peak, total;
+};
+
+struct nvml_proc {
+	uint32_t pid;
+	uint8_t dev;
+	uint64_t bytes;
+};
+
+struct gpu {
+	struct segments *segs;
+	uint32_t streams[STREAMS_MAX];
+	unsigned streams_cnt;
+	bool is_async[256], is_request[256]; /* devices that had blocks from there */
+	struct nvml_dev nvml[256];
+	struct nvml_proc *nvml_procs;
+	size_t nvml_procs_cnt;
+};
+
+static inline bool dev_is_gpu(uint8_t dev)
+{
+	return dev >= MT_DEV_CUDA0 && dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX;
+}
+
+struct gpu *gpu__new(void); /* NULL: no memory */
+void gpu__free(struct gpu *g); /* NULL is fine */
+unsigned gpu__stream(struct gpu *g, uint32_t stream); /* its number, for struct block */
+bool gpu__stream_of(const struct gpu *g, const struct block *b, uint32_t *ret); /* false: not known */
+uint8_t gpu__only_dev(const struct gpu *g, uint32_t pid); /* as segments__only_dev */
+bool gpu__nvml(struct gpu *g, const struct event *ev); /* EV_NVML of a device; false: too many processes */
+void gpu__drop_pid(struct gpu *g, uint32_t pid);
+
+#endif
