@@ -114,13 +114,13 @@ static struct segments *requests(uint64_t (*key)(uint64_t j, unsigned arg))
 /* How far requests lie from where they belong, summed. */
 static uint64_t displaced(const struct segments *s)
 {
-	const struct seg_proc *p = s->procs[0];
+	const struct index *x = &s->procs[0]->asked.index;
 	uint64_t sum = 0;
 
-	assert_int_equal(p->asked_cnt, KEYS);
-	for (size_t i = 0; i <= p->asked_mask; i++)
-		if (p->asked[i].ptr)
-			sum += (i - hash_u64(p->asked[i].ptr)) & p->asked_mask;
+	assert_int_equal(x->cnt, KEYS);
+	for (uint32_t i = 0; i <= x->mask; i++)
+		if (x->slots[i].number)
+			sum += (i - x->slots[i].hash) & x->mask;
 	return sum;
 }
 
