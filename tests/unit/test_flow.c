@@ -345,6 +345,34 @@ static void a_slow_backward_is_one_step(void **state)
 	assert_int_equal(byte_ns(CAT_ACTIVATION) > SIZE * stride, 1); /* OUT's, known when it was gone */
 }
 
+/* And at the next pass however fast it comes: a variable gets its gradient again. */
+static void a_fast_pass_is_a_step(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		forward(0);
+		backward();
+		freed(OUT, 0);
+		freed(LOSS, 0);
+		assert_int_equal(m->graph->procs[0]->steps, i);
+	}
+}
+
+/* What one pass comes to twice, with its own nodes alone between, is of one step; nor do other threads' operators end it. */
+static void a_variable_twice_in_a_pass(void **state)
+{
+	(void)state;
+	forward(0);
+	backward();
+	accumulate(WT, GW, GB);
+	tid = 7;
+	make(Y, "aten::pin_memory", T(X, R));
+	tid = PID;
+	stride = 3000000;
+	accumulate(M1, 0, GB);
+	assert_int_equal(m->graph->procs[0]->steps, 0);
+}
+
 /* Attached between backward and step: the gradient looks like state, until it is freed. */
 static void a_written_gradient_is_no_state(void **state)
 {
@@ -1458,6 +1486,7 @@ int main(void)
 		TEST(leaf_inputs_are_no_parameters), TEST(adam_makes_state),
 		TEST(state_is_what_an_optimizer_writes), TEST(state_is_no_activation_for_ever),
 		TEST(an_optimizer_in_backward), TEST(a_slow_backward_is_one_step),
+		TEST(a_fast_pass_is_a_step), TEST(a_variable_twice_in_a_pass),
 		TEST(state_of_one_step), TEST(a_cache_at_inference),
 		TEST(a_written_gradient_is_no_state),
 		TEST(gradients_are_accumulated), TEST(zeroed_gradients_stay_gradients), TEST(a_cloned_gradient),

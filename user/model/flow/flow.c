@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include "model/flow/flow_state.h"
 
-#define ACC_GAP_NS 2000000u /* between two backward passes of a job without optimizer regions */
 #define NODE_EDGES_MAX 65536
 
 struct graph *graph__new(const struct flow_env *env)
@@ -244,17 +243,6 @@ static struct edge *fthread__edge(struct graph *g, struct fthread *t, struct fbl
 	return e;
 }
 
-/* Of a process without an optimizer's regions between its backward passes: is this another one than the last? */
-static void fproc__next_backward(struct graph *g, struct fproc *p)
-{
-	bool gap = p->acc_ts_ns && *g->env.now_ns - p->acc_ts_ns > ACC_GAP_NS;
-
-	if (!p->regions_ended && p->forward && (gap || p->steps_in_hooks))
-		graph__end_step(g, p);
-	p->acc_ts_ns = *g->env.now_ns;
-	p->forward = false;
-}
-
 void graph__frame(struct graph *g, struct thread *th, const struct event *ev)
 {
 	struct fthread *t = graph__thread(g, th);
@@ -270,7 +258,6 @@ void graph__frame(struct graph *g, struct thread *th, const struct event *ev)
 	p = t->proc;
 	th->frames[at].class = op;
 	if (ev->kind == MT_EV_ACC) {
-		fproc__next_backward(g, p);
 		t->acc = at;
 		t->acc_seq = ev->seq;
 		t->acc_first = t->acc_taken = false;
@@ -280,7 +267,10 @@ void graph__frame(struct graph *g, struct thread *th, const struct event *ev)
 	}
 	if (t->leaf >= 0)
 		return;
-	p->forward |= ev->kind == MT_EV_OP && t->region < 0 && !fthread__in_backward(t, at);
+	if (!p->forward && ev->kind == MT_EV_OP && t->region < 0 && !fthread__in_backward(t, at)) {
+		p->forward = true;
+		p->forwards++;
+	}
 	if (ev->kind == MT_EV_OP || ev->kind == MT_EV_APPLY || ev->kind == MT_EV_ACC ||
 	    (ev->kind == MT_EV_NODE && op == OPC_PY_NODE))
 		fthread__open(g, t, at, ev);
@@ -307,14 +297,29 @@ static void graph__weight(struct graph *g, struct fthread *t, struct fblock *f)
 	}
 }
 
+/*
+ * Of a process without an optimizer's regions between its backward passes: is this another one than the last? A pass comes to
+ * a variable once, or again for what one of its own nodes ran: so it is, if operators outside of all nodes ran meanwhile.
+ */
+static void fproc__next_backward(struct graph *g, struct fproc *p, const struct fblock *variable)
+{
+	bool again = (variable->flags & FB_ACC) && variable->acc_step == p->steps && variable->acc_forward != p->forwards;
+
+	if (!p->regions_ended && (again || (p->forward && p->steps_in_hooks)))
+		graph__end_step(g, p);
+	p->forward = false;
+}
+
 static void graph__variable(struct graph *g, struct fthread *t, struct fblock *f)
 {
+	fproc__next_backward(g, t->proc, f);
 	if ((f->flags & FB_MET) || ((f->flags & FB_ACC) && f->acc_step != t->proc->steps))
 		graph__set_param(g, t->proc, f);
 	f->flags |= FB_ACC;
 	t->variable = f->id;
 	fproc__class_variable(g, t->proc, f);
 	f->acc_step = t->proc->steps;
+	f->acc_forward = t->proc->forwards;
 }
 
 /* Tensors that get another block: what the old one was, the new one is. */

@@ -363,6 +363,7 @@ void graph__take_over(struct graph *g, uint64_t from, uint64_t to)
 	}
 	if (a->flags & FB_ACC) {
 		b->acc_step = a->acc_step;
+		b->acc_forward = a->acc_forward;
 		b->flags |= FB_ACC;
 	}
 }

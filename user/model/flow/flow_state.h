@@ -101,6 +101,7 @@ struct fblock {
 	uint32_t ver, flags;
 	uint32_t mark_edge;
 	uint32_t acc_step, used_step, end_step;
+	uint32_t acc_forward; /* forwards of its process at its last AccumulateGrad */
 	uint32_t region, replay; /* optimizer regions ended when it became state by a write; last replay */
 	uint32_t habit;	 /* where it was born, as a hash; 0 = no place of its own */
 	uint8_t expected; /* category + 1 that its like had in the end: shown until its own is certain */
@@ -172,8 +173,8 @@ struct fproc {
 	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */
 	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
 	bool news; /* parameters were found since the last replay */
-	bool forward; /* an operator ran outside of backward since the last AccumulateGrad … */
-	uint64_t acc_ts_ns; /* … which was then */
+	bool forward;	   /* an operator ran outside of backward since the last AccumulateGrad … */
+	uint32_t forwards; /* … and how often that came to be */
 	bool steps_in_hooks; /* optimizers step in hooks of backward nodes, for a parameter at a time */
 	bool hooks_update; /* … without a region: hooks write parameters */
 	struct fnode *nodes;

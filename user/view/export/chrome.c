@@ -104,7 +104,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 }
 
 /* What was born in it: in an operator and in backward also whose, and in which phase. */
-static void put_made(struct export_ctx *c, const struct stack_made *m, int is_region)
+static void put_made(struct export_ctx *c, const struct open_made *m, int is_region)
 {
 	if (!m->bytes)
 		return;
@@ -125,7 +125,7 @@ static void put_made(struct export_ctx *c, const struct stack_made *m, int is_re
 }
 
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		   const struct stack_entry *e, uint64_t ts_ns)
+		   const struct open_frame *e, uint64_t ts_ns)
 {
 	(void)number;
 	put_head(c, 'X', pid, tid);

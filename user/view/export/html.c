@@ -119,7 +119,7 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 /* --- bands ----------------------------------------------------------------------------------------------- */
 
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		   const struct stack_entry *e, uint64_t ts_ns)
+		   const struct open_frame *e, uint64_t ts_ns)
 {
 	(void)tid;
 	(void)number;

@@ -257,7 +257,7 @@ static void put_event(struct export_ctx *c, unsigned type, uint64_t track, uint6
 }
 
 /* What was born in it, at its end: in an operator and in backward also whose, and in which phase. */
-static void put_made(struct export_ctx *c, const struct stack_made *m, int is_region)
+static void put_made(struct export_ctx *c, const struct open_made *m, int is_region)
 {
 	char path[CLEAN_BYTES_MAX], root[CLEAN_BYTES_MAX], text[2 * CLEAN_BYTES_MAX];
 
@@ -275,7 +275,7 @@ static void put_made(struct export_ctx *c, const struct stack_made *m, int is_re
 }
 
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		   const struct stack_entry *e, uint64_t ts_ns)
+		   const struct open_frame *e, uint64_t ts_ns)
 {
 	size_t event;
 

@@ -145,7 +145,7 @@ static uint64_t epoch(const struct export_ctx *c, uint64_t ts_ns)
 /* --- what the feed tells -------------------------------------------------------------------------------- */
 
 static void on_end(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		   const struct stack_entry *e, uint64_t ts_ns)
+		   const struct open_frame *e, uint64_t ts_ns)
 {
 	(void)number;
 	sqlite3_bind_text(c->q[Q_REGION], 3, n->kind == STACK_OP ? "operator" : n->kind == STACK_NODE ? "backward" : "region",

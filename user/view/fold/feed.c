@@ -93,7 +93,7 @@ static int on_begin(void *ctx, const struct tl_event *ev, const struct stack_nod
 	return 0;
 }
 
-static int on_end(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, const struct stack_entry *e,
+static int on_end(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, const struct open_frame *e,
 		  uint64_t ts_ns)
 {
 	struct feed *f = ctx;

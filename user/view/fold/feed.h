@@ -27,7 +27,7 @@ struct feed_ops {
 	/* always there */
 	void (*counter)(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns);
 	void (*end)(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,
-		    const struct stack_entry *e, uint64_t ts_ns);
+		    const struct open_frame *e, uint64_t ts_ns);
 	void (*step)(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns);
 	void (*oom)(struct export_ctx *c, const struct tl_event *ev);
 };

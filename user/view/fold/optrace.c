@@ -7,15 +7,7 @@
 #include "event/event.h"
 #include "timeline/labels.h"
 #include "view/fold/live.h"
-#include "view/fold/numbering.h"
-
-#define DEPTH_MAX 64
-
-struct open_op {
-	uint64_t at;	/* its line: place in the order of lines */
-	uint8_t depth;	/* frames under it */
-	uint8_t is_node;
-};
+#include "view/fold/open_frames.h"
 
 /* A line, what is around it, and a mark that is told before it. */
 struct waiting {
@@ -28,18 +20,12 @@ struct waiting {
 	uint8_t has_phase; /* told by a birth in it */
 };
 
-struct optrace_thread {
-	struct open_op open[DEPTH_MAX];
-	uint32_t cnt;
-};
-
 struct optrace {
 	optrace_fn line;
 	void *ctx;
 	const struct export_to *to;
 	struct live *live;
-	struct numbering tids;
-	struct optrace_thread *threads[OPTRACE_THREADS];
+	struct open_frames *open; /* operators alone: each is the place of its line in the order of lines */
 	struct waiting *lines;	    /* a ring; places are never used twice */
 	uint64_t first, next;	    /* places of those that wait */
 	uint64_t ops, left_out;
@@ -97,8 +83,9 @@ int optrace__new(struct optrace **ret, const struct export_to *to, optrace_fn li
 	t->dev = choose_dev(to);
 	t->pid = choose_pid(to->report);
 	t->live = live__new(to->labels);
+	t->open = open_frames__new();
 	t->lines = malloc(OPTRACE_WAIT * sizeof(*t->lines));
-	if (!t->live || !t->lines) {
+	if (!t->live || !t->open || !t->lines) {
 		optrace__free(t);
 		return -ENOMEM;
 	}
@@ -111,9 +98,7 @@ void optrace__free(struct optrace *t)
 {
 	if (!t)
 		return;
-	for (uint32_t i = 0; i < OPTRACE_THREADS; i++)
-		free(t->threads[i]);
-	numbering__done(&t->tids);
+	open_frames__free(t->open);
 	live__free(t->live);
 	free(t->lines);
 	free(t);
@@ -214,28 +199,12 @@ static int add_line(struct optrace *t, const struct tl_event *ev, uint8_t kind, 
 
 /* --- threads ------------------------------------------------------------------------------------------ */
 
-static struct optrace_thread *get_thread(struct optrace *t, uint32_t tid, int *ret_err)
-{
-	int is_new;
-	uint32_t idx = numbering__get(&t->tids, tid, &is_new);
-
-	*ret_err = 0;
-	if (idx >= OPTRACE_THREADS)
-		return NULL;
-	if (!t->threads[idx])
-		t->threads[idx] = calloc(1, sizeof(*t->threads[idx]));
-	if (!t->threads[idx])
-		*ret_err = -ENOMEM;
-	return t->threads[idx];
-}
-
 /* Operators with `depth` and more frames under them are over. What they made, the one around them made as well. */
-static void settle(struct optrace *t, struct optrace_thread *th, unsigned depth)
+static void settle(struct optrace *t, struct open_thread *th, unsigned depth)
 {
-	while (th->cnt && th->open[th->cnt - 1].depth >= depth) {
-		const struct open_op *o = &th->open[--th->cnt];
-		struct waiting *w = line_at(t, o->at);
-		struct waiting *around = th->cnt ? line_at(t, th->open[th->cnt - 1].at) : NULL;
+	for (uint32_t keep = open_thread__staying(th, depth); th->cnt > keep;) {
+		struct waiting *w = line_at(t, open_thread__pop(th)->value);
+		struct waiting *around = th->cnt ? line_at(t, th->open[th->cnt - 1].value) : NULL;
 
 		if (!w)
 			continue;
@@ -248,12 +217,12 @@ static void settle(struct optrace *t, struct optrace_thread *th, unsigned depth)
 
 /* --- decisions ------------------------------------------------------------------------------------------- */
 
-static int on_op(struct optrace *t, struct optrace_thread *th, const struct tl_event *ev)
+static int on_op(struct optrace *t, struct open_thread *th, const struct tl_event *ev)
 {
 	int is_node = ev->op.v == ev->region.v, r;
 	struct waiting *w;
 
-	if (th->cnt == DEPTH_MAX) {
+	if (th->cnt == OPEN_DEPTH_MAX) {
 		t->left_out++;
 		return 0;
 	}
@@ -261,10 +230,10 @@ static int on_op(struct optrace *t, struct optrace_thread *th, const struct tl_e
 	w->line.name = ev->op;
 	w->line.phase = ev->phase;
 	w->line.is_open = 1;
-	w->around = th->cnt && !is_node ? th->open[th->cnt - 1].at + 1 : 0;
+	w->around = th->cnt && !is_node ? th->open[th->cnt - 1].value + 1 : 0;
 	for (uint32_t i = 0; i < th->cnt; i++)
-		w->line.depth += !th->open[i].is_node;
-	th->open[th->cnt++] = (struct open_op){ .at = t->next - 1, .depth = ev->depth, .is_node = (uint8_t)is_node };
+		w->line.depth += th->open[i].kind == OPEN_OP;
+	(void)open_thread__push(th, ev, is_node ? OPEN_NODE : OPEN_OP, t->next - 1);
 	t->ops += !is_node;
 	return r;
 }
@@ -282,11 +251,11 @@ static int on_region(struct optrace *t, const struct tl_event *ev)
  * Forward begins with the first birth in it, backward with its first node, which is told next. The operator of that birth
  * is of the forward: the mark goes before it, or before the one that Python called.
  */
-static int on_mark(struct optrace *t, struct optrace_thread *th, const struct tl_event *ev)
+static int on_mark(struct optrace *t, struct open_thread *th, const struct tl_event *ev)
 {
 	static const uint8_t kinds[MARK_MAX] = { [MARK_FW_START] = OPTRACE_FW_START, [MARK_STEP] = OPTRACE_STEP,
 						 [MARK_FW_BW_BOUNDARY] = OPTRACE_FW_BW_BOUNDARY };
-	struct waiting *w = ev->version == MARK_FW_START && th && th->cnt ? line_at(t, th->open[0].at) : NULL;
+	struct waiting *w = ev->version == MARK_FW_START && th && th->cnt ? line_at(t, th->open[0].value) : NULL;
 	struct optrace_line now = { 0 };
 	int r;
 
@@ -306,10 +275,10 @@ static int on_mark(struct optrace *t, struct optrace_thread *th, const struct tl
 }
 
 /* What is born in an operator says in which phase that is; a node is backward by itself. */
-static void told_phase(struct optrace *t, const struct optrace_thread *th, uint8_t phase)
+static void told_phase(struct optrace *t, const struct open_thread *th, uint8_t phase)
 {
-	for (uint32_t i = th->cnt; i-- > 0 && !th->open[i].is_node;) {
-		struct waiting *w = line_at(t, th->open[i].at);
+	for (uint32_t i = th->cnt; i-- > 0 && th->open[i].kind == OPEN_OP;) {
+		struct waiting *w = line_at(t, th->open[i].value);
 
 		if (!w || w->has_phase)
 			return;
@@ -318,9 +287,9 @@ static void told_phase(struct optrace *t, const struct optrace_thread *th, uint8
 	}
 }
 
-static int on_memory(struct optrace *t, const struct optrace_thread *th, const struct tl_event *ev)
+static int on_memory(struct optrace *t, const struct open_thread *th, const struct tl_event *ev)
 {
-	struct waiting *w = th && th->cnt ? line_at(t, th->open[th->cnt - 1].at) : NULL;
+	struct waiting *w = th && th->cnt ? line_at(t, th->open[th->cnt - 1].value) : NULL;
 	struct live_change ch;
 	int r = live__event(t->live, ev, &ch);
 
@@ -345,7 +314,7 @@ static int tells_depth(const struct tl_event *ev)
 	       ev->kind == TL_DESTROY || ev->kind == TL_OOM;
 }
 
-static int apply(struct optrace *t, struct optrace_thread *th, const struct tl_event *ev)
+static int apply(struct optrace *t, struct open_thread *th, const struct tl_event *ev)
 {
 	int is_ours = ev->dev == t->dev;
 
@@ -371,14 +340,12 @@ static int apply(struct optrace *t, struct optrace_thread *th, const struct tl_e
 
 int optrace__event(struct optrace *t, const struct tl_event *ev)
 {
-	struct optrace_thread *th;
-	int r;
+	struct open_thread *th;
+	int r, is_new;
 
 	if (ev->pid != t->pid || ev->kind == TL_NODE)
 		return 0;
-	th = get_thread(t, ev->tid, &r);
-	if (r)
-		return r;
+	th = open_frames__thread(t->open, ev->pid, ev->tid, &is_new);
 	t->left_out += !th && ev->kind == TL_OP;
 	if (th && tells_depth(ev))
 		settle(t, th, ev->depth);
@@ -388,8 +355,10 @@ int optrace__event(struct optrace *t, const struct tl_event *ev)
 
 int optrace__end(struct optrace *t)
 {
-	for (uint32_t i = 0; i < OPTRACE_THREADS; i++)
-		if (t->threads[i])
-			settle(t, t->threads[i], 0);
+	struct open_thread *th;
+	uint32_t pos = 0;
+
+	while ((th = open_frames__next(t->open, &pos)))
+		settle(t, th, 0);
 	return tell_ready(t);
 }

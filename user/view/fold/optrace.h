@@ -9,7 +9,7 @@
  * told them; the CPU's has none: reserved is what is allocated. Phases and marks are the model's.
  *
  * Lines wait until the operators before them are over: OPTRACE_WAIT at most, then the oldest gets the value of now.
- * OPTRACE_THREADS threads; operators of further ones are left out, and counted.
+ * Operators of more threads than open_frames holds are left out, and counted.
  */
 #ifndef MT_VIEW_FOLD_OPTRACE_H
 #define MT_VIEW_FOLD_OPTRACE_H
@@ -17,7 +17,6 @@
 #include "view/view.h"
 
 #define OPTRACE_WAIT (1u << 16)
-#define OPTRACE_THREADS 4096
 
 enum optrace_kind {
 	OPTRACE_OP = 1, OPTRACE_NODE /* backward */, OPTRACE_REGION, OPTRACE_REGION_END,

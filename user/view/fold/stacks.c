@@ -2,7 +2,6 @@
 #include "view/fold/stacks.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/index.h"
@@ -12,21 +11,12 @@
 
 #define FRAMES_SHOWN 250 /* of one recorded stack: a node knows its depth in 8 bits */
 
-struct stack_thread {
-	uint32_t pid, tid;
-	uint32_t root; /* node of its process */
-	uint32_t cnt;
-	struct stack_entry open[STACK_DEPTH_MAX];
-};
-
 struct stacks {
 	struct stacks_opts opts;
 	struct stack_node *nodes; /* the root first; nothing is ever removed */
 	uint32_t nodes_cnt, nodes_cap;
-	struct stack_thread **threads;
-	uint32_t threads_cnt, threads_cap;
-	struct index by_node, by_thread;
-	struct stack_thread *last;
+	struct index by_node;
+	struct open_frames *open;
 	struct frames *frames; /* NULL: none were recorded */
 	uint64_t cut;
 };
@@ -39,7 +29,8 @@ struct stacks *stacks__new(const struct stacks_opts *opts)
 		return NULL;
 	if (opts)
 		s->opts = *opts;
-	if (!array_has_room(s->nodes, s->nodes_cnt, s->nodes_cap, 1024)) {
+	s->open = open_frames__new();
+	if (!s->open || !array_has_room(s->nodes, s->nodes_cnt, s->nodes_cap, 1024)) {
 		stacks__free(s);
 		return NULL;
 	}
@@ -51,11 +42,8 @@ void stacks__free(struct stacks *s)
 {
 	if (!s)
 		return;
-	for (uint32_t i = 0; i < s->threads_cnt; i++)
-		free(s->threads[i]);
-	index__done(&s->by_thread);
+	open_frames__free(s->open);
 	index__done(&s->by_node);
-	free(s->threads);
 	free(s->nodes);
 	frames__free(s->frames);
 	free(s);
@@ -99,106 +87,52 @@ static uint32_t stacks__child(struct stacks *s, uint32_t parent, uint8_t kind, u
 
 /* --- threads --------------------------------------------------------------------------------------- */
 
-static struct stack_thread *stacks__thread(struct stacks *s, uint32_t pid, uint32_t tid)
+static struct open_thread *stacks__thread(struct stacks *s, uint32_t pid, uint32_t tid)
 {
-	uint64_t hash = hash_u64((uint64_t)pid << 32 | tid);
-	struct stack_thread *t = s->last;
-	uint32_t at;
+	int is_new;
+	struct open_thread *t = open_frames__thread(s->open, pid, tid, &is_new);
 
-	if (t && t->tid == tid && t->pid == pid)
-		return t;
-	at = index_find(&s->by_thread, hash, i, s->threads[i]->tid == tid && s->threads[i]->pid == pid);
-	if (at != INDEX_NONE)
-		return s->last = s->threads[at];
-	t = calloc(1, sizeof(*t));
-	if (!t || s->threads_cnt >= STACK_THREADS_MAX || !array_has_room(s->threads, s->threads_cnt, s->threads_cap, 64) ||
-	    index__add(&s->by_thread, hash, s->threads_cnt) < 0) {
-		free(t);
-		s->cut++;
-		return NULL;
-	}
-	t->pid = pid;
-	t->tid = tid;
-	t->root = stacks__child(s, 0, STACK_PROCESS, pid);
-	s->threads[s->threads_cnt++] = t;
-	return s->last = t;
+	s->cut += !t;
+	if (t && is_new)
+		t->value = stacks__child(s, 0, STACK_PROCESS, pid);
+	return t;
 }
 
-static uint32_t stack_thread__top(const struct stack_thread *t)
+static uint32_t stack_thread__top(const struct open_thread *t)
 {
-	return t->cnt ? t->open[t->cnt - 1].node : t->root;
+	return t->cnt ? (uint32_t)t->open[t->cnt - 1].value : t->value;
 }
 
-static void stack_made__add(struct stack_made *to, const struct stack_made *m)
-{
-	to->bytes += m->bytes;
-	if (!to->has_phase) {
-		to->phase = m->phase;
-		to->has_phase = m->has_phase;
-	}
-	if (to->root.v)
-		return;
-	to->module = m->module;
-	to->root = m->root;
-}
-
-static void stack_thread__born(struct stack_thread *t, const struct tl_event *ev)
-{
-	const struct stack_made made = { .bytes = ev->size, .module = ev->module, .root = ev->root, .phase = ev->phase,
-					 .has_phase = 1 };
-
-	if (t->cnt && ev->dev != MT_DEV_HOST) /* malloc's hold those of tensors */
-		stack_made__add(&t->open[t->cnt - 1].made, &made);
-}
-
-static int stacks__pop(struct stacks *s, struct stack_thread *t, uint32_t keep, uint64_t ts_ns)
+static int stacks__pop(struct stacks *s, struct open_thread *t, uint32_t keep, uint64_t ts_ns)
 {
 	int r = 0;
 
-	for (; t->cnt > keep && !r; t->cnt--) {
-		const struct stack_entry *e = &t->open[t->cnt - 1];
+	while (t->cnt > keep && !r) {
+		const struct open_frame *over = open_thread__pop(t);
 
 		if (s->opts.end)
-			r = s->opts.end(s->opts.ctx, t->pid, t->tid, &s->nodes[e->node], e, ts_ns);
-		if (t->cnt > 1)
-			stack_made__add(&t->open[t->cnt - 2].made, &e->made);
+			r = s->opts.end(s->opts.ctx, t->pid, t->tid, &s->nodes[over->value], over, ts_ns);
 	}
 	return r;
 }
 
-/* `depth` frames stay; a region that was opened in a frame that is over is over, too. */
-static int stacks__settle(struct stacks *s, struct stack_thread *t, const struct tl_event *ev)
-{
-	uint32_t keep = t->cnt;
-
-	while (keep) {
-		const struct stack_entry *e = &t->open[keep - 1];
-		int is_region = s->nodes[e->node].kind == STACK_REGION;
-
-		if (is_region ? e->depth <= ev->depth : e->depth < ev->depth)
-			break;
-		keep--;
-	}
-	return stacks__pop(s, t, keep, ev->ts_ns);
-}
-
-static int stacks__push(struct stacks *s, struct stack_thread *t, const struct tl_event *ev, uint8_t kind, name_id name)
+static int stacks__push(struct stacks *s, struct open_thread *t, const struct tl_event *ev, uint8_t kind, name_id name)
 {
 	uint32_t node;
 
-	if (t->cnt == STACK_DEPTH_MAX) {
+	if (t->cnt == OPEN_DEPTH_MAX) {
 		s->cut++;
 		return 0;
 	}
 	node = stacks__child(s, stack_thread__top(t), kind, name.v);
-	t->open[t->cnt++] = (struct stack_entry){ .ts_ns = ev->ts_ns, .node = node, .depth = ev->depth };
+	(void)open_thread__push(t, ev, kind == STACK_REGION ? OPEN_REGION : kind == STACK_NODE ? OPEN_NODE : OPEN_OP, node);
 	return s->opts.begin ? s->opts.begin(s->opts.ctx, ev, &s->nodes[node]) : 0;
 }
 
-static int stacks__region_end(struct stacks *s, struct stack_thread *t, const struct tl_event *ev)
+static int stacks__region_end(struct stacks *s, struct open_thread *t, const struct tl_event *ev)
 {
 	for (uint32_t i = t->cnt; i; i--) {
-		const struct stack_node *n = &s->nodes[t->open[i - 1].node];
+		const struct stack_node *n = &s->nodes[t->open[i - 1].value];
 
 		if (n->kind == STACK_REGION && n->value == ev->region.v)
 			return stacks__pop(s, t, i - 1, ev->ts_ns);
@@ -208,7 +142,7 @@ static int stacks__region_end(struct stacks *s, struct stack_thread *t, const st
 
 int stacks__event(struct stacks *s, const struct tl_event *ev)
 {
-	struct stack_thread *t;
+	struct open_thread *t;
 	int is_node = ev->op.v == ev->region.v, r;
 
 	if (ev->kind == TL_STACK && !s->frames)
@@ -222,9 +156,9 @@ int stacks__event(struct stacks *s, const struct tl_event *ev)
 		return 0;
 	if (ev->kind == TL_REGION_END)
 		return stacks__region_end(s, t, ev);
-	r = stacks__settle(s, t, ev);
+	r = stacks__pop(s, t, open_thread__staying(t, ev->depth), ev->ts_ns);
 	if (ev->kind == TL_CREATE)
-		stack_thread__born(t, ev);
+		open_thread__born(t, ev);
 	if (r || ev->kind == TL_CREATE)
 		return r;
 	if (ev->kind == TL_REGION)
@@ -234,10 +168,12 @@ int stacks__event(struct stacks *s, const struct tl_event *ev)
 
 int stacks__end(struct stacks *s, uint64_t ts_ns)
 {
+	struct open_thread *t;
+	uint32_t pos = 0;
 	int r = 0;
 
-	for (uint32_t i = 0; i < s->threads_cnt && !r; i++)
-		r = stacks__pop(s, s->threads[i], 0, ts_ns);
+	while (!r && (t = open_frames__next(s->open, &pos)))
+		r = stacks__pop(s, t, 0, ts_ns);
 	return r;
 }
 
@@ -284,7 +220,7 @@ static uint32_t stacks__recorded(struct stacks *s, const struct tl_event *ev)
 
 uint32_t stacks__at(struct stacks *s, const struct tl_event *ev)
 {
-	struct stack_thread *t = ev->kind == TL_CREATE || ev->kind == TL_OOM ? stacks__thread(s, ev->pid, ev->tid) : NULL;
+	struct open_thread *t = ev->kind == TL_CREATE || ev->kind == TL_OOM ? stacks__thread(s, ev->pid, ev->tid) : NULL;
 	uint32_t node = t ? stack_thread__top(t) : 0;
 
 	if (ev->stack && s->frames)

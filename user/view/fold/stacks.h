@@ -3,12 +3,11 @@
  * stacks: what was open when a block was born: process, regions, backward nodes, operators, outermost
  * first; each distinct stack once, as a tree. Rebuilt from TL_OP and TL_REGION*.
  *
- * An operator has no end event: it is over at the thread's next event that lies outside of it. What
- * the model says is innermost wins where both differ (a frame was lost).
+ * What the model says is innermost wins where both differ (a frame was lost).
  *
  * A block that has a recorded stack (--stacks) is put there instead: process, its frames, the operator.
  *
- * Holds at most STACKS_MAX nodes and STACK_THREADS_MAX threads; past that, a stack is cut at what is
+ * Holds at most STACKS_MAX nodes, and threads as open_frames does; past that, a stack is cut at what is
  * there, and stacks__cut counts it.
  */
 #ifndef MT_VIEW_FOLD_STACKS_H
@@ -18,10 +17,9 @@
 
 #include "timeline/timeline.h"
 #include "view/fold/frames.h"
+#include "view/fold/open_frames.h"
 
 #define STACKS_MAX (1u << 18)
-#define STACK_THREADS_MAX (1u << 16)
-#define STACK_DEPTH_MAX 64
 
 enum stack_kind {
 	STACK_ROOT = 0, STACK_PROCESS, STACK_REGION, STACK_NODE, STACK_OP,
@@ -35,26 +33,10 @@ struct stack_node {
 	uint8_t depth;	 /* nodes above */
 };
 
-/* What was born in a frame or region and in what it called. */
-struct stack_made {
-	uint64_t bytes;
-	name_id module, root; /* whose (timeline.h): of its first birth that is of one; root none: of none */
-	uint8_t phase;	      /* enum phase, of its first birth */
-	uint8_t has_phase;
-};
-
-/* An open frame or region. */
-struct stack_entry {
-	uint64_t ts_ns;
-	uint32_t node;
-	uint8_t depth; /* frames under it */
-	struct stack_made made;
-};
-
 struct stacks_opts {
 	/* May be NULL. Outer ones begin first and end last. */
 	int (*begin)(void *ctx, const struct tl_event *ev, const struct stack_node *n);
-	int (*end)(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, const struct stack_entry *e,
+	int (*end)(void *ctx, uint32_t pid, uint32_t tid, const struct stack_node *n, const struct open_frame *e,
 		   uint64_t ts_ns);
 	void *ctx;
 };
