@@ -117,9 +117,9 @@ static void write_out(struct run *x, const struct event *evs, size_t cnt, const 
 	x->to.out = open_memstream(&text, &len);
 	x->to.path = fd >= 0 ? path : NULL;
 	require(!!x->to.out);
-	require(x->format->begin(&x->ctx, &x->to) == 0);
+	require(export_begin(x->format, &x->ctx, &x->to) == 0);
 	r = replay(x, evs, cnt, names, x->to.ops || x->format->needs & (EXPORT_OPS | EXPORT_NODES));
-	require(x->format->end(x->ctx, r) == 0);
+	require(export_end(x->format, x->ctx, r) == 0);
 	fclose(x->to.out);
 	check_json(x->format->name, text, len);
 	free(text);

@@ -73,10 +73,10 @@ static char *export_text(const char *format, const struct export_to *like, const
 	assert_non_null(f);
 	to.out = open_memstream(&text, &len);
 	to.names = names;
-	assert_int_equal(f->begin(&c, &to), 0);
+	assert_int_equal(export_begin(f, &c, &to), 0);
 	for (size_t i = 0; i < cnt; i++)
 		assert_int_equal(f->event(c, &evs[i], epoch), 0);
-	assert_int_equal(f->end(c, NULL), 0);
+	assert_int_equal(export_end(f, c, NULL), 0);
 	fclose(to.out);
 	return text;
 }
@@ -180,8 +180,8 @@ static void test_torch_needs_labels(void **state)
 	struct export_ctx *c = NULL;
 
 	(void)state;
-	assert_int_equal(export_torch_raw.begin(&c, &to), -EINVAL);
-	assert_int_equal(export_torch_timeline.begin(&c, &to), -EINVAL);
+	assert_int_equal(export_begin(&export_torch_raw, &c, &to), -EINVAL);
+	assert_int_equal(export_begin(&export_torch_timeline, &c, &to), -EINVAL);
 	assert_null(c);
 }
 
@@ -628,14 +628,14 @@ static void test_trace_of_totals(void **state)
 	free(text);
 	to.names = names;
 	to.out = open_memstream(&text, &len);
-	assert_int_equal(svg->begin(&c, &to), 0);
+	assert_int_equal(export_begin(svg, &c, &to), 0);
 	for (int i = 0; i < 5000; i++) /* more than there are columns, and than there are marks */
 		for (int k = 0; k < 4; k++)
 			assert_int_equal(svg->event(c, &evs[k], 0), 0);
 	for (uint64_t i = 0; i < 3000; i++)
 		assert_int_equal(svg->event(c, &(struct tl_event){ .kind = TL_MARK, .version = MARK_STEP, .ts_ns = 9, .pid = 1,
 								   .ptr = i }, 0), 0);
-	assert_int_equal(svg->end(c, &rep), 0);
+	assert_int_equal(export_end(svg, c, &rep), 0);
 	fclose(to.out);
 	assert_non_null(strstr(text, "<title>&lt;script&gt;&amp;</title>"));
 	assert_null(strstr(text, "<script"));

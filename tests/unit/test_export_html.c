@@ -291,14 +291,14 @@ static int page_run(struct page_fix *f, FILE *out, uint32_t cnt, int is_wild)
 {
 	struct export_to to = { .out = out, .names = f->names, .dev = -1, .labels = f->labels, .report = &f->report };
 	struct export_ctx *c = NULL;
-	int r = export_html.begin(&c, &to), e;
+	int r = export_begin(&export_html, &c, &to), e;
 
 	for (uint32_t i = 0; i < cnt && !r; i++) {
 		struct tl_event ev = page_event(f, i, cnt, is_wild);
 
 		r = export_html.event(c, &ev, FIX_EPOCH_OFF);
 	}
-	e = c ? export_html.end(c, r ? NULL : &f->report) : 0;
+	e = c ? export_end(&export_html, c, r ? NULL : &f->report) : 0;
 	return r ? r : e;
 }
 
@@ -438,13 +438,14 @@ static void test_what_cannot_be(void **state)
 	assert_non_null(export_html.missing);
 	need_page();
 	page_init(&f, 0);
-	assert_int_equal(export_html.begin(&c, &(struct export_to){ .out = full, .names = f.names, .dev = -1 }), -EINVAL);
+	assert_int_equal(export_begin(&export_html, &c, &(struct export_to){ .out = full, .names = f.names, .dev = -1 }),
+			 -EINVAL);
 	assert_null(c);
 	assert_int_equal(page_run(&f, full, 1000, 0), -ENOSPC);
-	assert_int_equal(export_html.begin(&c, &(struct export_to){ .out = full, .names = f.names, .dev = -1,
+	assert_int_equal(export_begin(&export_html, &c, &(struct export_to){ .out = full, .names = f.names, .dev = -1,
 								    .labels = f.labels, .report = &f.report }), 0);
-	assert_int_equal(export_html.end(c, NULL), 0); /* given up: nothing is written, nothing left */
-	assert_int_equal(export_html.end(NULL, NULL), 0);
+	assert_int_equal(export_end(&export_html, c, NULL), 0); /* given up: nothing is written, nothing left */
+	assert_int_equal(export_end(&export_html, NULL, NULL), 0);
 	fclose(full);
 	page_done(&f);
 }

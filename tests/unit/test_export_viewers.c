@@ -107,14 +107,14 @@ static int run_to(const struct export_format *fmt, struct feed_fix *f, FILE *out
 	struct export_to to = { .out = out, .names = f->names, .path = path, .dev = -1, .ops = 1, .labels = f->labels,
 				.report = &f->report };
 	struct export_ctx *c = NULL;
-	int r = fmt->begin(&c, &to), e;
+	int r = export_begin(fmt, &c, &to), e;
 
 	for (uint32_t i = 0; i < cnt && !r; i++) {
 		struct tl_event ev = fix_event(f, i);
 
 		r = fmt->event(c, &ev, FIX_EPOCH_OFF);
 	}
-	e = c ? fmt->end(c, r ? NULL : &f->report) : 0;
+	e = c ? export_end(fmt, c, r ? NULL : &f->report) : 0;
 	return r ? r : e;
 }
 
@@ -358,10 +358,10 @@ static void test_given_up(void **state)
 		struct tl_event ev = fix_event(&f, 0);
 		struct export_ctx *c = NULL;
 
-		assert_int_equal(viewers[i]->begin(&c, &to), 0);
+		assert_int_equal(export_begin(viewers[i], &c, &to), 0);
 		assert_int_equal(viewers[i]->event(c, &ev, 0), 0);
-		viewers[i]->end(c, NULL);
-		assert_int_equal(viewers[i]->end(NULL, NULL), 0);
+		export_end(viewers[i], c, NULL);
+		assert_int_equal(export_end(viewers[i], NULL, NULL), 0);
 		fclose(to.out);
 	}
 	fix_done(&f);

@@ -252,14 +252,14 @@ static void test_jsonl_lines(void **state)
 	FILE *f = open_memstream(&text, &len);
 
 	(void)state;
-	assert_int_equal(export_jsonl.begin(&c, &(struct export_to){ .out = f, .names = names, .dev = -1 }), 0);
+	assert_int_equal(export_begin(&export_jsonl, &c, &(struct export_to){ .out = f, .names = names, .dev = -1 }), 0);
 	for (unsigned kind = 0; kind < 256; kind++) {
 		struct tl_event ev = { .ts_ns = kind, .kind = (uint8_t)kind, .op = bad, .region = bad, .dev = (uint8_t)kind,
 				       .cat = (uint8_t)kind, .size = kind & 1 ? TL_SIZE_UNKNOWN : 1, .ptr = UINT64_MAX };
 
 		assert_int_equal(export_jsonl.event(c, &ev, FIX_EPOCH_OFF), 0);
 	}
-	assert_int_equal(export_jsonl.end(c, NULL), 0);
+	assert_int_equal(export_end(&export_jsonl, c, NULL), 0);
 	fclose(f);
 	for (char *line = strtok(text, "\n"), *ev; line; line = strtok(NULL, "\n")) {
 		json_t *v = parse(line, strlen(line), JSON_DECODE_INT_AS_REAL);

@@ -179,7 +179,7 @@ static char *chrome_open(void)
 	assert_int_equal(labels__new(&labels, NULL), 0);
 	to.labels = labels;
 	to.out = open_memstream(&text, &len);
-	assert_int_equal(f->begin(&c, &to), 0);
+	assert_int_equal(export_begin(f, &c, &to), 0);
 	for (uint64_t id = 1; id <= 300; id++) {
 		struct tl_event born = { .kind = TL_CREATE, .ts_ns = 1000 * id, .id = id, .size = 64, .dev = MT_DEV_CPU,
 					 .pid = 1, .tid = 2, .ptr = id << 12 };
@@ -191,7 +191,7 @@ static char *chrome_open(void)
 		assert_int_equal(labels__event(labels, &named), 0);
 		assert_int_equal(f->event(c, &born, 0), 0);
 	}
-	assert_int_equal(f->end(c, &(struct report){ 0 }), 0);
+	assert_int_equal(export_end(f, c, &(struct report){ 0 }), 0);
 	fclose(to.out);
 	names__free(names);
 	labels__free(labels);
@@ -218,6 +218,7 @@ static void test_chrome_seeds(void **state)
 /* A trace of 50 threads that are in an operator when it ends. */
 static char *chrome_threads(void)
 {
+	const struct export_format *f = export_format_find("chrome");
 	struct names *names = names__new();
 	struct labels *labels = NULL;
 	struct export_ctx *c = NULL;
@@ -228,14 +229,14 @@ static char *chrome_threads(void)
 	assert_int_equal(labels__new(&labels, NULL), 0);
 	to.labels = labels;
 	to.out = open_memstream(&text, &len);
-	assert_int_equal(export_format_find("chrome")->begin(&c, &to), 0);
+	assert_int_equal(export_begin(f, &c, &to), 0);
 	for (uint32_t tid = 1; tid <= 50; tid++) {
 		struct tl_event op = { .kind = TL_OP, .ts_ns = 1000 * tid, .pid = 1, .tid = tid,
 				       .op = names__add(names, "aten::mm") };
 
-		assert_int_equal(export_format_find("chrome")->event(c, &op, 0), 0);
+		assert_int_equal(f->event(c, &op, 0), 0);
 	}
-	assert_int_equal(export_format_find("chrome")->end(c, &(struct report){ 0 }), 0);
+	assert_int_equal(export_end(f, c, &(struct report){ 0 }), 0);
 	fclose(to.out);
 	names__free(names);
 	labels__free(labels);

@@ -230,10 +230,10 @@ static char *export_to_text(const char *format, const char *path, size_t *ret_le
 	assert_int_equal(model__report(m, 100, &r), 0);
 	to.report = r;
 	to.out = open_memstream(&text, ret_len);
-	assert_int_equal(fmt->begin(&c, &to), 0);
+	assert_int_equal(export_begin(fmt, &c, &to), 0);
 	for (size_t i = 0; i < kept_cnt; i++)
 		assert_int_equal(fmt->event(c, &kept[i], 0), 0);
-	assert_int_equal(fmt->end(c, r), 0);
+	assert_int_equal(export_end(fmt, c, r), 0);
 	fclose(to.out);
 	report__free(r);
 	return text;

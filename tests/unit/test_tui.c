@@ -290,7 +290,7 @@ static void test_rows_sort_and_filter(void **state)
 
 	(void)state;
 	tui_ui__init(&ui, 1);
-	tui_tables[TUI_OPS].fill(&rows, &r, &r.devs[0]);
+	tui_rows__fill(&rows, &tui_tables[TUI_OPS], &r, &r.devs[0]);
 	tui_rows__arrange(&rows, &tui_tables[TUI_OPS], &ui);
 	assert_int_equal(rows.cnt, 6); /* the five and "no operator" */
 	assert_string_equal(rows.rows[0].v[0].text, "aten::addmm");
@@ -314,7 +314,7 @@ static void test_trace_tells_losses_and_costs(void **state)
 
 	(void)state;
 	r.lost[MT_LOSS_RING] = 17;
-	tui_tables[TUI_TRACE].fill(&rows, &r, NULL);
+	tui_rows__fill(&rows, &tui_tables[TUI_TRACE], &r, NULL);
 	assert_string_equal(rows.rows[0].v[1].text, "ring");
 	assert_int_equal(rows.rows[0].v[2].num, 17);
 	assert_int_equal(rows.rows[0].style, TUI_BAD);
@@ -334,7 +334,7 @@ static void test_segments_tell_their_use(void **state)
 	struct tui_rows rows = { 0 };
 
 	(void)state;
-	tui_tables[TUI_SEGMENTS].fill(&rows, &r, NULL);
+	tui_rows__fill(&rows, &tui_tables[TUI_SEGMENTS], &r, NULL);
 	assert_int_equal(rows.cnt, 2);
 	assert_string_equal(rows.rows[0].v[0].text, "cuda:1");
 	assert_string_equal(rows.rows[0].v[1].text, "virtual memory API");
@@ -359,14 +359,14 @@ static void test_names(void **state)
 	struct tui_rows rows = { 0 };
 
 	(void)state;
-	tui_tables[TUI_NAMES].fill(&rows, &r, NULL);
+	tui_rows__fill(&rows, &tui_tables[TUI_NAMES], &r, NULL);
 	assert_int_equal(rows.cnt, 2);
 	assert_string_equal(rows.rows[0].v[0].text, "layers.0.weight");
 	assert_string_equal(rows.rows[0].v[1].text, "parameter");
 	assert_string_equal(rows.rows[0].v[3].text, "float32[32,32]");
 	assert_string_equal(rows.rows[1].v[0].text, "exp_avg " HOSTILE);
 	tui_rows__done(&rows);
-	tui_tables[TUI_BLOCKS].fill(&rows, &r, NULL);
+	tui_rows__fill(&rows, &tui_tables[TUI_BLOCKS], &r, NULL);
 	assert_string_equal(rows.rows[0].v[6].text, "layers.0.weight");
 	assert_string_equal(rows.rows[0].v[9].text, "aten::empty");
 	tui_rows__done(&rows);
@@ -385,7 +385,7 @@ static void test_modules(void **state)
 	struct tui_rows rows = { 0 };
 
 	(void)state;
-	tui_tables[TUI_MODULES].fill(&rows, &r, NULL);
+	tui_rows__fill(&rows, &tui_tables[TUI_MODULES], &r, NULL);
 	assert_int_equal(rows.cnt, 3);
 	assert_string_equal(rows.rows[0].v[0].text, "Net");
 	assert_int_equal(rows.rows[0].v[2].num, 500);

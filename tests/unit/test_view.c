@@ -235,10 +235,10 @@ static void export_golden(const char *format, const char *file)
 
 	assert_non_null(f);
 	mem_open(&m);
-	assert_int_equal(f->begin(&c, &(struct export_to){ .out = m.f, .names = names, .dev = -1 }), 0);
+	assert_int_equal(export_begin(f, &c, &(struct export_to){ .out = m.f, .names = names, .dev = -1 }), 0);
 	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)
 		assert_int_equal(f->event(c, &evs[i], FIX_EPOCH_OFF), 0);
-	assert_int_equal(f->end(c, &r), 0);
+	assert_int_equal(export_end(f, c, &r), 0);
 	names__free(names);
 	mem_golden(&m, file);
 }
@@ -271,14 +271,14 @@ static void test_export_to_a_full_disk(void **state)
 			names__free(names);
 			continue;
 		}
-		assert_int_equal((*f)->begin(&c, &(struct export_to){ .out = full, .names = names, .labels = labels,
+		assert_int_equal(export_begin(*f, &c, &(struct export_to){ .out = full, .names = names, .labels = labels,
 								      .report = &rep, .dev = -1 }), 0);
 		for (uint64_t i = 1; i <= 100000 && !r; i++)
 			r = (*f)->event(c, &(struct tl_event){ .kind = TL_CREATE, .ts_ns = i, .size = 1, .id = i,
 							       .dev = MT_DEV_CPU }, 0);
 		if (!((*f)->needs & EXPORT_LABELS))
 			assert_int_equal(r, -ENOSPC); /* the others may hold back as much as that */
-		assert_int_equal((*f)->end(c, &rep), -ENOSPC);
+		assert_int_equal(export_end(*f, c, &rep), -ENOSPC);
 		fclose(full);
 		names__free(names);
 	}

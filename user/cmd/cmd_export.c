@@ -199,7 +199,7 @@ static int run_begin(void *ctx, const struct names *names)
 	x->to.path = x->out == stdout ? NULL : x->file.part ? x->file.part : x->o->out;
 	x->to.dev = x->o->dev;
 	x->to.ops = x->o->ops;
-	r = x->format->begin(&x->ctx, &x->to);
+	r = export_begin(x->format, &x->ctx, &x->to);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : r;
 }
 
@@ -219,7 +219,7 @@ static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
 static int run_end(void *ctx, const struct report *rep, int r)
 {
 	struct export_run *x = ctx;
-	int e = x->ctx ? x->format->end(x->ctx, rep) : 0;
+	int e = x->ctx ? export_end(x->format, x->ctx, rep) : 0;
 
 	if (x->has_said)
 		fputs("\r\x1b[K", stderr);

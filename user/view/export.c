@@ -1,7 +1,49 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/export.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "view/outbuf.h"
+
+static void free_ctx(const struct export_format *f, struct export_ctx *c)
+{
+	if (f->done)
+		f->done(c);
+	if (!f->writes_itself)
+		outbuf__done((struct outbuf *)c);
+	free(c);
+}
+
+int export_begin(const struct export_format *f, struct export_ctx **ret, const struct export_to *to)
+{
+	struct export_ctx *c = calloc(1, f->size);
+	int r = 0;
+
+	if (!c)
+		return -ENOMEM;
+	if (!f->writes_itself)
+		r = outbuf__init((struct outbuf *)c, to->out);
+	r = r ? r : f->begin(c, to);
+	if (r)
+		free_ctx(f, c);
+	else
+		*ret = c;
+	return r;
+}
+
+int export_end(const struct export_format *f, struct export_ctx *c, const struct report *r)
+{
+	int err, flushed;
+
+	if (!c)
+		return 0;
+	err = f->end ? f->end(c, r) : 0;
+	flushed = f->writes_itself ? 0 : outbuf__flush((struct outbuf *)c);
+	free_ctx(f, c);
+	return err ? err : flushed;
+}
 
 int export_is_gzip(const char *path)
 {

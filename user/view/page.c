@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-
 int page__init(struct page *p, FILE *out, unsigned width, int color)
 {
 	*p = (struct page){ .color = color, .width = width };
@@ -25,15 +24,31 @@ void page__put(struct page *p, const char *text)
 	outbuf__str(&p->o, text);
 }
 
-void page__printf(struct page *p, const char *fmt, ...)
+static void put_va(struct page *p, const char *fmt, va_list ap)
 {
 	char text[512];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	page__put(p, text);
+}
+
+void page__printf(struct page *p, const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	put_va(p, fmt, ap);
 	va_end(ap);
-	page__put(p, text);
+}
+
+void page__line(struct page *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put_va(p, fmt, ap);
+	va_end(ap);
+	page__end_line(p);
 }
 
 void page__style(struct page *p, enum page_style style)
@@ -87,6 +102,16 @@ void page__heading(struct page *p, const char *text)
 	page__end_line(p);
 }
 
+void page__more(struct page *p, size_t shown, size_t total, const char *what)
+{
+	if (total <= shown)
+		return;
+	page__style(p, STYLE_DIM);
+	page__printf(p, "  … and %zu more %s", total - shown, what);
+	page__style(p, STYLE_PLAIN);
+	page__end_line(p);
+}
+
 /* One word, in columns; HARD_SPACE becomes a blank. */
 static unsigned word_of(char *word, const char *text, size_t len, unsigned room)
 {
@@ -132,6 +157,12 @@ void page__flow(struct page *p, unsigned indent, const char *text)
 		at += cols;
 	}
 	page__end_line(p);
+}
+
+void page__item(struct page *p, unsigned indent, const char *text)
+{
+	page__put(p, "  ");
+	page__flow(p, indent, text);
 }
 
 void page__para(struct page *p, const char *label, const char *text)

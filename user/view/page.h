@@ -25,17 +25,23 @@ int page__done(struct page *p); /* flushes; 0 or -errno */
 /* Text of ours, no newline inside. */
 void page__put(struct page *p, const char *text);
 void page__printf(struct page *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A line, or the rest of one. */
+void page__line(struct page *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void page__style(struct page *p, enum page_style style);
 /* One cell, filled up with blanks: cols > 0 left-aligned, cols < 0 right-aligned. Cut if too long. */
 void page__cell(struct page *p, const char *text, int cols);
 void page__path(struct page *p, const char *text, int cols); /* the same of a module's or tensor's path */
 void page__end_line(struct page *p);
 void page__heading(struct page *p, const char *text); /* an empty line, then a bold one */
+/* "  … and 12 more operators (--top)", where a table shows fewer than there are. */
+void page__more(struct page *p, size_t shown, size_t total, const char *what);
 /*
  * The rest of a line, made safe, from column `indent` on, wrapped at the width: further lines are
  * indented. HARD_SPACE shows as a blank and never breaks.
  */
 void page__flow(struct page *p, unsigned indent, const char *text);
+/* page__flow as a line of its own, two blanks before it. */
+void page__item(struct page *p, unsigned indent, const char *text);
 /* "  label          text", as page__flow. */
 void page__para(struct page *p, const char *label, const char *text);
 

@@ -70,11 +70,16 @@ struct export_format {
 	const char *help; /* one line */
 	unsigned needs;	  /* enum export_need */
 	const char *(*missing)(void); /* NULL, or NULL: nothing; else why this build cannot write the format */
-	/* Called in this order: begin, event × n, end. Each 0 or -errno. `to` lives as long. */
-	int (*begin)(struct export_ctx **ret, const struct export_to *to);
+	size_t size;	  /* of its struct export_ctx, which begins with the struct outbuf that it writes to … */
+	int writes_itself; /* … or it is no such format */
+	/* Called in this order: begin (of zeros), event × n, end. Each 0 or -errno. `to` lives as long. */
+	int (*begin)(struct export_ctx *c, const struct export_to *to);
 	int (*event)(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns);
-	int (*end)(struct export_ctx *c, const struct report *r); /* frees c, also after failures */
+	int (*end)(struct export_ctx *c, const struct report *r); /* NULL: nothing is left to write; r NULL: after a failure */
+	void (*done)(struct export_ctx *c); /* what is in it, also half-begun; NULL: nothing */
 };
+int export_begin(const struct export_format *f, struct export_ctx **ret, const struct export_to *to);
+int export_end(const struct export_format *f, struct export_ctx *c, const struct report *r); /* frees c, which may be NULL */
 const struct export_format *export_format_find(const char *name); /* NULL: unknown */
 const struct export_format *const *export_formats(void);	   /* NULL-terminated */
 

@@ -285,22 +285,16 @@ static const struct feed_ops ops = {
 	.process = on_process, .counter = on_counter, .end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
 };
 
-static void ctx_free(struct export_ctx *c)
+static void done(struct export_ctx *c)
 {
 	feed__free(c->feed);
 	name_cache__done(&c->names);
-	outbuf__done(&c->o);
 	map__done(&c->named);
 	free(c->has_counter);
-	free(c);
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return -ENOMEM;
 	c->to = to;
 	name_cache__init(&c->names, to->names, json_quote);
 	for (unsigned cat = 0; cat < CAT_MAX; cat++)
@@ -308,37 +302,28 @@ static int begin(struct export_ctx **ret, const struct export_to *to)
 						    category_name((enum category)cat));
 	c->named = MAP_OF(struct named);
 	c->has_counter = calloc(LANES_MAX + 256, sizeof(*c->has_counter));
-	if (!c->has_counter || outbuf__init(&c->o, to->out) || feed__new(&c->feed, to, &ops, c)) {
-		ctx_free(c);
-		return -ENOMEM;
-	}
-	*ret = c;
-	return 0;
+	return !c->has_counter || feed__new(&c->feed, to, &ops, c) ? -ENOMEM : 0;
 }
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	int err;
-
-	if (!c)
+	if (!r)
 		return 0;
-	if (r) {
-		if (!c->has_head)
-			put_file_head(c);
-		feed__end(c->feed);
-		end_named(c);
-		outbuf__lit(&c->o, "\n]}\n");
-	}
-	err = outbuf__flush(&c->o);
-	ctx_free(c);
-	return err;
+	if (!c->has_head)
+		put_file_head(c);
+	feed__end(c->feed);
+	end_named(c);
+	outbuf__lit(&c->o, "\n]}\n");
+	return 0;
 }
 
 const struct export_format export_chrome = {
 	.name = "chrome",
 	.help = "JSON trace events, for chrome://tracing and Perfetto: counters by category, steps, regions, operators (--ops)",
 	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

@@ -52,14 +52,13 @@ static void quote(struct outbuf *o, const char *text, size_t len)
 		outbuf__char(o, '"');
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	int r = export_rows__begin(ret, to, quote);
-
-	if (!r)
-		outbuf__lit(&(*ret)->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag,mark,"
-				    "module,module_root,phase,name,root,kind,state,type\r\n");
-	return r;
+	name_cache__init(&c->names, to->names, quote);
+	c->to = to;
+	outbuf__lit(&c->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag,mark,"
+			   "module,module_root,phase,name,root,kind,state,type\r\n");
+	return 0;
 }
 
 /* ,dev,ptr,size,id,version,cat */
@@ -170,7 +169,8 @@ const struct export_format export_csv = {
 	.name = "csv",
 	.help = "the same as a table with a header line (RFC 4180)",
 	.needs = EXPORT_MARKS,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
-	.end = export_rows__end,
+	.done = export_rows__done,
 };

@@ -20,21 +20,11 @@ struct export_ctx {
 	const struct export_to *to;
 };
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return -ENOMEM;
 	c->to = to;
 	c->sum = heapsum__new(to);
-	if (!c->sum || outbuf__init(&c->o, to->out)) {
-		heapsum__free(c->sum);
-		free(c);
-		return -ENOMEM;
-	}
-	*ret = c;
-	return 0;
+	return c->sum ? 0 : -ENOMEM;
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -118,24 +108,21 @@ static int put_all(struct export_ctx *c)
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	int err = 0, e;
+	return r ? put_all(c) : 0;
+}
 
-	if (!c)
-		return 0;
-	if (r)
-		err = put_all(c);
-	e = outbuf__flush(&c->o);
+static void done(struct export_ctx *c)
+{
 	heapsum__free(c->sum);
-	outbuf__done(&c->o);
-	free(c);
-	return err ? err : e;
 }
 
 const struct export_format export_folded = {
 	.name = "folded",
 	.help = "a line a stack with its bytes at the peak, for flamegraph.pl and speedscope",
 	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

@@ -176,7 +176,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	return r ? r : c->err;
 }
 
-static void ctx_free(struct export_ctx *c)
+static void done(struct export_ctx *c)
 {
 	feed__free(c->feed);
 	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
@@ -186,8 +186,6 @@ static void ctx_free(struct export_ctx *c)
 	opcolumns__done(&c->doc.ops);
 	heaviest__free(c->doc.blocks);
 	heapsum__free(c->doc.heap);
-	outbuf__done(&c->o);
-	free(c);
 }
 
 static uint32_t clamp(uint64_t v, uint32_t least, uint32_t most)
@@ -220,7 +218,7 @@ static int begin_parts(struct export_ctx *c)
 
 	c->doc.blocks = heaviest__new(BLOCKS_SHOWN);
 	c->doc.heap = heapsum__new(&c->to);
-	if (!c->doc.blocks || !c->doc.heap || outbuf__init(&c->o, c->to.out) || feed__new(&c->feed, &c->to, &ops, c) ||
+	if (!c->doc.blocks || !c->doc.heap || feed__new(&c->feed, &c->to, &ops, c) ||
 	    opcolumns__init(&c->doc.ops, 1) || optrace__new(&c->doc.optrace, &c->to, on_line, c))
 		return -ENOMEM;
 	for (size_t i = 0; i < r->peak_blocks_cnt && !err; i++)
@@ -228,51 +226,35 @@ static int begin_parts(struct export_ctx *c)
 	return err;
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c;
-
 	if (!to->labels || !to->report)
 		return -EINVAL;
 	if (html_page__missing())
 		return -ENOTSUP;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return -ENOMEM;
 	c->to = *to;
 	c->to.ops = 1;
 	c->doc.report = to->report;
 	c->doc.names = to->names;
 	c->doc.labels = to->labels;
 	share_out(c);
-	if (begin_parts(c)) {
-		ctx_free(c);
-		return -ENOMEM;
-	}
-	*ret = c;
-	return 0;
+	return begin_parts(c) ? -ENOMEM : 0;
 }
 
 static int end(struct export_ctx *c, const struct report *r)
 {
 	struct html_part head = html_page__head(), tail = html_page__tail();
-	int err;
 
-	if (!c)
-		return 0;
-	if (r) {
-		feed__end(c->feed);
-		heapsum__end(c->doc.heap);
-		fail(c, optrace__end(c->doc.optrace));
-		opcolumns__end(&c->doc.ops);
-		outbuf__put(&c->o, head.text, head.len);
-		fail(c, html_doc__write(&c->doc, &c->o));
-		outbuf__put(&c->o, tail.text, tail.len);
-	}
-	err = outbuf__flush(&c->o);
-	err = err ? err : c->err;
-	ctx_free(c);
-	return err;
+	if (!r)
+		return c->err;
+	feed__end(c->feed);
+	heapsum__end(c->doc.heap);
+	fail(c, optrace__end(c->doc.optrace));
+	opcolumns__end(&c->doc.ops);
+	outbuf__put(&c->o, head.text, head.len);
+	fail(c, html_doc__write(&c->doc, &c->o));
+	outbuf__put(&c->o, tail.text, tail.len);
+	return c->err;
 }
 
 const struct export_format export_html = {
@@ -280,7 +262,9 @@ const struct export_format export_html = {
 	.help = "one page for a browser, offline: timeline, blocks, operators, suspects (docs/page.md)",
 	.needs = EXPORT_OPS | EXPORT_MARKS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS,
 	.missing = html_page__missing,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

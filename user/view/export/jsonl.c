@@ -18,9 +18,11 @@
 #include "view/json.h"
 #include "view/report_words.h"
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	return export_rows__begin(ret, to, json_quote);
+	name_cache__init(&c->names, to->names, json_quote);
+	c->to = to;
+	return 0;
 }
 
 static void put_name(struct export_ctx *c, name_id id)
@@ -221,7 +223,8 @@ const struct export_format export_jsonl = {
 	.name = "jsonl",
 	.help = "one JSON object a line: every block's birth, free and tag, with its operator and region",
 	.needs = EXPORT_MARKS,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
-	.end = export_rows__end,
+	.done = export_rows__done,
 };

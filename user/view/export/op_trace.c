@@ -82,30 +82,16 @@ static int line(void *ctx, const struct optrace_line *l)
 	return o->err;
 }
 
-static void ctx_free(struct export_ctx *c)
+static void done(struct export_ctx *c)
 {
 	optrace__free(c->trace);
 	name_cache__done(&c->names);
-	outbuf__done(&c->o);
-	free(c);
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
-	int r;
-
-	if (!c)
-		return -ENOMEM;
 	name_cache__init(&c->names, to->names, json_quote);
-	r = outbuf__init(&c->o, to->out);
-	r = r ? r : optrace__new(&c->trace, to, line, c);
-	if (r) {
-		ctx_free(c);
-		return r;
-	}
-	*ret = c;
-	return 0;
+	return optrace__new(&c->trace, to, line, c);
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -114,11 +100,14 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	return optrace__event(c->trace, ev);
 }
 
-static int put_end(struct export_ctx *c)
+static int end(struct export_ctx *c, const struct report *report)
 {
-	int r = optrace__end(c->trace);
 	char dev[16];
+	int r;
 
+	if (!report)
+		return 0;
+	r = optrace__end(c->trace);
 	outbuf__lit(&c->o, "{\"ev\":\"end\"");
 	put_u64(&c->o, "pid", optrace__pid(c->trace));
 	outbuf__lit(&c->o, ",\"dev\":\"");
@@ -130,24 +119,13 @@ static int put_end(struct export_ctx *c)
 	return r;
 }
 
-static int end(struct export_ctx *c, const struct report *r)
-{
-	int err = 0, e;
-
-	if (!c)
-		return 0;
-	if (r)
-		err = put_end(c);
-	e = outbuf__flush(&c->o);
-	ctx_free(c);
-	return err ? err : e;
-}
-
 const struct export_format export_op_trace = {
 	.name = "op-trace",
 	.help = "one JSON object an operator: memory after it; where forward, backward and steps begin",
 	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

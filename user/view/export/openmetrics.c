@@ -38,20 +38,10 @@ static int put_all(struct export_ctx *c, const struct report *r)
 	return 0;
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return -ENOMEM;
 	c->live = live__new(to->labels);
-	if (!c->live || outbuf__init(&c->o, to->out)) {
-		live__free(c->live);
-		free(c);
-		return -ENOMEM;
-	}
-	*ret = c;
-	return 0;
+	return c->live ? 0 : -ENOMEM;
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -65,24 +55,21 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	int err = 0, flushed;
+	return r ? put_all(c, r) : 0;
+}
 
-	if (!c)
-		return 0;
-	if (r)
-		err = put_all(c, r);
-	flushed = outbuf__flush(&c->o);
+static void done(struct export_ctx *c)
+{
 	live__free(c->live);
-	outbuf__done(&c->o);
-	free(c);
-	return err ? err : flushed;
 }
 
 const struct export_format export_openmetrics = {
 	.name = "openmetrics",
 	.help = "the final state as OpenMetrics 1.0 text, for Prometheus",
 	.needs = EXPORT_LABELS,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

@@ -462,55 +462,39 @@ static const struct feed_ops ops = {
 	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
 };
 
-static void ctx_free(struct export_ctx *c)
+static void done(struct export_ctx *c)
 {
 	feed__free(c->feed);
 	proto__done(&c->p);
-	outbuf__done(&c->o);
 	numbering__done(&c->named);
 	numbering__done(&c->named_pids);
 	free(c->is_interned);
 	free(c->has_counter);
-	free(c);
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return -ENOMEM;
 	c->to = to;
 	c->has_counter = calloc(LANES_MAX + 256, sizeof(*c->has_counter));
-	if (!c->has_counter || outbuf__init(&c->o, to->out) || feed__new(&c->feed, to, &ops, c)) {
-		ctx_free(c);
-		return -ENOMEM;
-	}
-	*ret = c;
-	return 0;
+	return !c->has_counter || feed__new(&c->feed, to, &ops, c) ? -ENOMEM : 0;
 }
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	int err;
-
-	if (!c)
-		return 0;
 	if (r) {
 		feed__end(c->feed);
 		end_named(c);
 	}
-	err = outbuf__flush(&c->o);
-	err = err ? err : c->err;
-	ctx_free(c);
-	return err;
+	return c->err;
 }
 
 const struct export_format export_perfetto = {
 	.name = "perfetto",
 	.help = "a trace for ui.perfetto.dev: counters by category, steps, regions, operators (--ops)",
 	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

@@ -294,33 +294,24 @@ static void put_all(struct export_ctx *c, const struct report *r)
 		c->err = c->p.err;
 }
 
-static void ctx_free(struct export_ctx *c)
+static void done(struct export_ctx *c)
 {
 	gzip_end(c);
 	heapsum__free(c->sum);
 	numbering__done(&c->frames);
 	proto__done(&c->p);
 	outbuf__done(&c->o);
-	free(c);
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
 	int r = 0;
 
-	if (!c)
-		return -ENOMEM;
 	c->to = to;
 	if (!export_is_gzip(to->path))
 		r = gzip_begin(c);
 	c->sum = heapsum__new(to);
-	if (r || !c->sum || outbuf__init(&c->o, c->pipe ? c->pipe : to->out)) {
-		ctx_free(c);
-		return -ENOMEM;
-	}
-	*ret = c;
-	return 0;
+	return r || !c->sum || outbuf__init(&c->o, c->pipe ? c->pipe : to->out) ? -ENOMEM : 0;
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -333,22 +324,21 @@ static int end(struct export_ctx *c, const struct report *r)
 {
 	int err, e;
 
-	if (!c)
-		return 0;
 	if (r)
 		put_all(c, r);
 	err = outbuf__flush(&c->o);
 	e = gzip_end(c);
-	err = err ? err : c->err ? c->err : e;
-	ctx_free(c);
-	return err;
+	return err ? err : c->err ? c->err : e;
 }
 
 const struct export_format export_pprof = {
 	.name = "pprof",
 	.help = "a heap profile for `go tool pprof`: live, at_peak, alloc_bytes, alloc_count by stack, category, device",
 	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.size = sizeof(struct export_ctx),
+	.writes_itself = 1,
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

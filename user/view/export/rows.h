@@ -15,9 +15,6 @@ struct export_ctx {
 	const struct export_to *to; /* borrowed */
 };
 
-/* 0 or -ENOMEM. `quote` writes one name in this format. */
-int export_rows__begin(struct export_ctx **ret, const struct export_to *to,
-		       void (*quote)(struct outbuf *o, const char *text, size_t len));
 /* Is it a line? Not, if it has no word, is of another device than the one asked for, or is a
  * new label where all labels are final. */
 int export_rows__has(const struct export_ctx *c, const struct tl_event *ev);
@@ -25,6 +22,6 @@ int export_rows__has(const struct export_ctx *c, const struct tl_event *ev);
 int export_rows__is_block(const struct tl_event *ev);
 /* The category of its block's version: the last word on it, or as it was told without a first pass. */
 const char *export_rows__cat(const struct export_ctx *c, const struct tl_event *ev);
-int export_rows__end(struct export_ctx *c, const struct report *r);
+void export_rows__done(struct export_ctx *c);
 
 #endif

@@ -450,19 +450,26 @@ static void put_rest(struct export_ctx *c, const struct report *r)
 	exec(c, "COMMIT");
 }
 
-static int ctx_free(struct export_ctx *c)
+static int close_db(struct export_ctx *c)
 {
 	int r;
 
-	for (int i = 0; i < Q_MAX; i++)
+	for (int i = 0; i < Q_MAX; i++) {
 		sqlite3_finalize(c->q[i]);
+		c->q[i] = NULL;
+	}
 	r = errno_of(sqlite3_close(c->db));
+	c->db = NULL;
+	return r;
+}
+
+static void done(struct export_ctx *c)
+{
+	(void)close_db(c);
 	feed__free(c->feed);
 	free(c->told);
 	free(c->dirty);
 	free(c->op_counts);
-	free(c);
-	return r;
 }
 
 static int open_db(struct export_ctx *c)
@@ -477,39 +484,27 @@ static int open_db(struct export_ctx *c)
 	return c->err;
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c;
 	int r;
 
 	if (!to->path)
 		return -EINVAL;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return -ENOMEM;
 	c->to = to;
 	c->told = calloc((LANES_MAX + 256) * (size_t)(CAT_MAX + 1), sizeof(*c->told));
 	c->dirty = calloc(LANES_MAX + 256, sizeof(*c->dirty));
 	r = c->told && c->dirty ? feed__new(&c->feed, to, &ops, c) : -ENOMEM;
-	r = r ? r : open_db(c);
-	if (r < 0) {
-		ctx_free(c);
-		return r;
-	}
-	*ret = c;
-	return 0;
+	return r ? r : open_db(c);
 }
 
 static int end(struct export_ctx *c, const struct report *r)
 {
 	int err, closed;
 
-	if (!c)
-		return 0;
 	if (r && !c->err)
 		put_rest(c, r);
 	err = c->err;
-	closed = ctx_free(c);
+	closed = close_db(c);
 	return err ? err : closed;
 }
 
@@ -517,7 +512,10 @@ const struct export_format export_sqlite = {
 	.name = "sqlite",
 	.help = "a database: blocks, events, regions, steps, usage over time, with views to ask (operators' slices: --ops)",
 	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_FILE,
+	.size = sizeof(struct export_ctx),
+	.writes_itself = 1,
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

@@ -34,22 +34,10 @@ static int put_record(void *ctx, const struct torch_record *r)
 	return o->err;
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
-	int r = c ? outbuf__init(&c->o, to->out) : -ENOMEM;
-
-	if (!r) {
-		outbuf__char(&c->o, '[');
-		r = torch_actions__new(&c->actions, to, 0, put_record, c);
-		if (r < 0)
-			outbuf__done(&c->o);
-	}
-	if (r < 0)
-		free(c);
-	else
-		*ret = c;
-	return r;
+	outbuf__char(&c->o, '[');
+	return torch_actions__new(&c->actions, to, 0, put_record, c);
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -59,25 +47,25 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	int err, e;
+	int err = torch_actions__flush(c->actions);
 
 	(void)r;
-	if (!c)
-		return 0;
-	err = torch_actions__flush(c->actions);
 	outbuf__lit(&c->o, "]\n");
-	e = outbuf__flush(&c->o);
-	outbuf__done(&c->o);
+	return err;
+}
+
+static void done(struct export_ctx *c)
+{
 	torch_actions__free(c->actions);
-	free(c);
-	return err ? err : e;
 }
 
 const struct export_format export_torch_raw = {
 	.name = "torch-raw",
 	.help = "torch.profiler's raw memory timeline: [ns, action, bytes, category] of each block (JSON)",
 	.needs = EXPORT_NODES | EXPORT_LABELS | EXPORT_COMPAT,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

@@ -23,39 +23,12 @@
 #include "event/event.h"
 #include "timeline/labels.h"
 #include "view/export.h"
-#include "view/export/snapwrite.h"
+#include "view/export/snapframes.h"
 #include "view/fold/live.h"
 #include "view/fold/name_cache.h"
-#include "view/fold/numbering.h"
 #include "view/fold/ranges.h"
-#include "view/fold/stacks.h"
-#include "view/report_words.h"
 
 #define DEVICES_MAX 256 /* each has a file and a buffer while the export runs */
-
-enum word {
-	W_ACTION, W_ADDR, W_SIZE, W_STREAM, W_TIME_US, W_CATEGORY, W_FRAMES, W_FILENAME, W_LINE, W_NAME, W_ALLOC,
-	W_FREE_REQUESTED, W_FREE_COMPLETED, W_OOM, W_SNAPSHOT, W_DEVICE_FREE, W_OPERATOR, W_REGION, W_PROCESS,
-	W_SEGMENTS, W_DEVICE_TRACES, W_ALLOCATOR_SETTINGS, W_ANNOTATIONS, W_DEVICE, W_ADDRESS, W_TOTAL_SIZE,
-	W_ALLOCATED_SIZE, W_ACTIVE_SIZE, W_REQUESTED_SIZE, W_SEGMENT_TYPE, W_LARGE, W_POOL_ID, W_EXPANDABLE, W_BLOCKS,
-	W_STATE, W_ACTIVE, W_INACTIVE, W_RECORDER, W_MEMTRACE, W_DEVICES, W_LEFT_OUT, W_MODULE,
-	W_STAGE, W_MARK, W_NUMBER, W_MARKS, W_CATS = W_MARKS + MARK_MAX - 1, W_MAX = W_CATS + CAT_MAX,
-};
-static const char *const words[] = {
-	"action", "addr", "size", "stream", "time_us", "category", "frames", "filename", "line", "name", "alloc",
-	"free_requested", "free_completed", "oom", "snapshot", "device_free", "operator", "region", "process", "segments",
-	"device_traces", "allocator_settings", "external_annotations", "device", "address", "total_size",
-	"allocated_size", "active_size", "requested_size", "segment_type", "large", "segment_pool_id", "is_expandable",
-	"blocks", "state", "active_allocated", "inactive", "recorder", "memtrace " MT_VERSION, "devices", "left_out", "module",
-	"stage", "MARK", "number", "fw_start", "fw_bw_boundary", "step",
-};
-_Static_assert(sizeof(words) / sizeof(words[0]) == W_CATS, "a word for each");
-
-static const char *const cat_words[] = {
-	"unknown", "parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail",
-	"frozen", "buffer", "dataloader", "communication", "workspace", "unsharded",
-};
-_Static_assert(sizeof(cat_words) / sizeof(cat_words[0]) == CAT_MAX, "a word for each");
 
 struct snap_device {
 	uint32_t pid;
@@ -63,14 +36,6 @@ struct snap_device {
 	FILE *spool;
 	struct snapwrite w;
 	struct ranges used;
-};
-
-/* What a block's frames are made of, innermost first: its name in Python, the stack of its birth, its module. */
-struct where {
-	uint32_t stack;
-	name_id module, root; /* root none: of no module */
-	name_id path, key;    /* path none: it has no name */
-	uint8_t kind;	      /* enum ev_tensor */
 };
 
 /* Lived before the attach; there until the block is met or another one lies there. */
@@ -84,166 +49,16 @@ struct export_ctx {
 	int is_pickle;
 	uint32_t next_ref;
 	struct live *live;
-	struct stacks *stacks;
+	struct snapframes frames;
 	struct name_cache dev_names;
 	struct snap_device *devices[DEVICES_MAX];
 	unsigned devices_cnt;
-	struct numbering places, wheres; /* (stack, module) and (place, name); each place a `where` */
-	struct where *where;		 /* by number - 1 */
-	uint32_t where_room;
 	struct before *before; /* by pid, dev, ptr */
 	size_t before_cnt;
 	uint64_t left_out; /* decisions of devices beyond the last, and final blocks that lie over others */
 	uint64_t start_us, last_us;
 	int has_start;
 };
-
-/* --- words ----------------------------------------------------------------------------------------- */
-
-static void key(struct snapwrite *w, enum word k)
-{
-	snapwrite__key(w, words[k], k);
-}
-
-static void key_word(struct snapwrite *w, enum word k, enum word v)
-{
-	key(w, k);
-	snapwrite__word(w, words[v], v);
-}
-
-static void key_u64(struct snapwrite *w, enum word k, uint64_t v)
-{
-	key(w, k);
-	snapwrite__u64(w, v);
-}
-
-static void key_cat(struct snapwrite *w, uint8_t cat)
-{
-	key(w, W_CATEGORY);
-	snapwrite__word(w, cat_words[cat], W_CATS + cat);
-}
-
-static void put_recorded_frame(struct export_ctx *c, struct snapwrite *w, const struct view_frame *f)
-{
-	snapwrite__open(w, '{');
-	key(w, W_FILENAME);
-	snapwrite__text(w, names__get(c->to->names, f->file), names__len(c->to->names, f->file));
-	key_u64(w, W_LINE, f->line);
-	key(w, W_NAME);
-	if (f->kind == EV_FRAME_CUT)
-		snapwrite__text(w, "(not known)", strlen("(not known)"));
-	else
-		snapwrite__text(w, names__get(c->to->names, f->function), names__len(c->to->names, f->function));
-	snapwrite__close(w, '}');
-}
-
-static void put_frame(struct export_ctx *c, struct snapwrite *w, const struct stack_node *n)
-{
-	char pid[24];
-	name_id name = { n->value };
-
-	if (n->kind >= STACK_PYTHON) {
-		put_recorded_frame(c, w, stacks__frame(c->stacks, n));
-		return;
-	}
-	snapwrite__open(w, '{');
-	key_word(w, W_FILENAME, n->kind == STACK_OP ? W_OPERATOR : n->kind == STACK_PROCESS ? W_PROCESS : W_REGION);
-	key_u64(w, W_LINE, 0);
-	key(w, W_NAME);
-	if (n->kind == STACK_PROCESS)
-		snapwrite__text(w, pid, (size_t)snprintf(pid, sizeof(pid), "%u", n->value));
-	else
-		snapwrite__text(w, names__get(c->to->names, name), names__len(c->to->names, name));
-	snapwrite__close(w, '}');
-}
-
-/* A frame that is no place in a program: what is called `a b` (either may be none) as a function of the file `file`. */
-static void put_named_frame(struct export_ctx *c, struct snapwrite *w, const char *file, name_id a, char between, name_id b)
-{
-	char text[2 * NAME_BYTES_MAX + 2];
-	const char *first = a.v ? names__get(c->to->names, a) : "", *second = b.v ? names__get(c->to->names, b) : "";
-	int n = snprintf(text, sizeof(text), "%s%.*s%s", first, first[0] && second[0], &between, second);
-
-	snapwrite__open(w, '{');
-	key(w, W_FILENAME);
-	snapwrite__text(w, file, strlen(file));
-	key_u64(w, W_LINE, 0);
-	key(w, W_NAME);
-	snapwrite__text(w, text, (size_t)n);
-	snapwrite__close(w, '}');
-}
-
-/* Innermost first; the module stands outside of all but the process. `number`: where_of's. */
-static void key_frames(struct export_ctx *c, struct snapwrite *w, uint32_t number)
-{
-	static const struct where none;
-	const struct where *from = number ? &c->where[number - 1] : &none;
-	uint32_t thing = W_MAX + number;
-	int has_module = !from->root.v;
-
-	key(w, W_FRAMES);
-	if (snapwrite__again(w, thing))
-		return;
-	snapwrite__open(w, '[');
-	if (from->path.v)
-		put_named_frame(c, w, tensor_kind_key(from->kind), from->key, ' ', from->path);
-	for (uint32_t at = from->stack; at; at = stacks__node(c->stacks, at)->parent) {
-		if (!has_module && !stacks__node(c->stacks, stacks__node(c->stacks, at)->parent)->depth) {
-			put_named_frame(c, w, words[W_MODULE], from->root, '.', from->module);
-			has_module = 1;
-		}
-		put_frame(c, w, stacks__node(c->stacks, at));
-	}
-	if (!has_module)
-		put_named_frame(c, w, words[W_MODULE], from->root, '.', from->module);
-	snapwrite__close(w, ']');
-	snapwrite__remember(w, thing);
-}
-
-/* The number of these frames, from 1; 0: none are known. What finds no room has none. */
-static uint32_t where_number(struct export_ctx *c, const struct where *from)
-{
-	uint64_t place = (uint64_t)from->stack << 40 | (uint64_t)from->module.v << 20 | from->root.v, name;
-	uint32_t number;
-	int is_new;
-
-	if (!from->stack && !from->root.v && !from->path.v)
-		return 0;
-	place = numbering__get(&c->places, place, &is_new);
-	name = (uint64_t)from->kind << 40 | (uint64_t)from->key.v << 20 | from->path.v;
-	number = numbering__get(&c->wheres, place << 43 | name, &is_new);
-	if (number >= c->where_room) {
-		uint32_t room = 2 * number + 256;
-		struct where *more = realloc(c->where, room * sizeof(*more));
-
-		if (!more)
-			return 0;
-		c->where = more;
-		c->where_room = room;
-	}
-	if (is_new)
-		c->where[number] = number < NUMBERING_MAX - 1 && place < NUMBERING_MAX - 1 ? *from : (struct where){ 0 };
-	return number + 1;
-}
-
-/* Of a block, born at this event (NULL: it was met). */
-static uint32_t where_of(struct export_ctx *c, uint64_t id, const struct tl_event *ev)
-{
-	struct where from = { 0 };
-	struct labels_name n;
-
-	if (ev) {
-		from.stack = stacks__at(c->stacks, ev);
-		from.module = ev->root.v ? ev->module : NAME_NONE;
-		from.root = ev->root;
-	}
-	if (c->to->labels && labels__name(c->to->labels, id, &n)) {
-		from.path = n.path;
-		from.key = n.key;
-		from.kind = (uint8_t)n.kind;
-	}
-	return where_number(c, &from);
-}
 
 /* --- devices --------------------------------------------------------------------------------------- */
 
@@ -300,7 +115,7 @@ static int device_get(struct export_ctx *c, uint32_t pid, uint8_t dev, struct sn
 struct entry {
 	enum word action;
 	uint64_t ptr, size, us;
-	uint32_t where; /* where_of's number */
+	uint32_t where; /* snapframes__of's number */
 	uint8_t cat;
 };
 
@@ -311,18 +126,18 @@ static void put_entry(struct export_ctx *c, struct snap_device *d, const struct 
 
 	snapwrite__item(w);
 	snapwrite__open(w, '{');
-	key_word(w, W_ACTION, e->action);
+	snap_word(w, W_ACTION, e->action);
 	if (e->action == W_OOM)
-		key_u64(w, W_DEVICE_FREE, 0);
+		snap_u64(w, W_DEVICE_FREE, 0);
 	else
-		key_u64(w, W_ADDR, e->ptr);
-	key_u64(w, W_SIZE, e->size);
-	key_u64(w, W_STREAM, 0);
-	key_u64(w, W_TIME_US, e->us);
+		snap_u64(w, W_ADDR, e->ptr);
+	snap_u64(w, W_SIZE, e->size);
+	snap_u64(w, W_STREAM, 0);
+	snap_u64(w, W_TIME_US, e->us);
 	if (!is_free)
-		key_cat(w, e->cat);
+		snap_cat(w, e->cat);
 	if (e->where && (c->is_pickle || !is_free)) /* a reference costs nothing */
-		key_frames(c, w, e->where);
+		snapframes__put(&c->frames, w, e->where);
 	snapwrite__close(w, '}');
 	if (!c->is_pickle)
 		outbuf__lit(&w->o, "\n");
@@ -398,7 +213,8 @@ static int before_load(struct export_ctx *c)
 
 static struct live_block before_block(struct export_ctx *c, const struct before *f)
 {
-	return (struct live_block){ .ptr = f->met.ptr, .size = f->met.size, .met = 1, .tag = where_of(c, f->met.id, NULL),
+	return (struct live_block){ .ptr = f->met.ptr, .size = f->met.size, .met = 1,
+				    .tag = snapframes__of(&c->frames, f->met.id, NULL),
 				    .cat = (uint8_t)labels__get(c->to->labels, f->met.id, 0) };
 }
 
@@ -435,7 +251,7 @@ static void on_change(struct export_ctx *c, struct snap_device *d, const struct 
 		}
 		if (f)
 			f->there = 0;
-		ch->b->tag = where_of(c, ev->id, ev->kind == TL_CREATE ? ev : NULL);
+		ch->b->tag = snapframes__of(&c->frames, ev->id, ev->kind == TL_CREATE ? ev : NULL);
 		if (!is_told)
 			put_alloc(c, d, ch->b, us);
 	} else if (ch->to == CAT_MAX) {
@@ -462,12 +278,13 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	}
 	if (us > c->last_us)
 		c->last_us = us;
-	stacks__event(c->stacks, ev);
+	stacks__event(c->frames.stacks, ev);
 	if (ev->kind == TL_OOM) {
 		r = device_get(c, ev->pid, ev->dev, &d);
-		where.stack = d ? stacks__at(c->stacks, ev) : 0;
+		where.stack = d ? stacks__at(c->frames.stacks, ev) : 0;
 		if (d)
-			put_entry(c, d, &(struct entry){ W_OOM, 0, ev->size, us, where_number(c, &where), CAT_UNKNOWN });
+			put_entry(c, d, &(struct entry){ W_OOM, 0, ev->size, us, snapframes__number(&c->frames, &where),
+							 CAT_UNKNOWN });
 		return r < 0 ? r : d ? d->w.o.err : 0;
 	}
 	r = live__event(c->live, ev, &ch);
@@ -519,11 +336,11 @@ static void put_block(struct export_ctx *c, struct snapwrite *w, uint64_t at, ui
 {
 	snapwrite__item(w);
 	snapwrite__open(w, '{');
-	key_u64(w, W_ADDRESS, at);
-	key_u64(w, W_SIZE, size);
-	key_u64(w, W_REQUESTED_SIZE, b ? size : 0);
-	key_word(w, W_STATE, b ? W_ACTIVE : W_INACTIVE);
-	key_frames(c, w, b ? b->tag : 0);
+	snap_u64(w, W_ADDRESS, at);
+	snap_u64(w, W_SIZE, size);
+	snap_u64(w, W_REQUESTED_SIZE, b ? size : 0);
+	snap_word(w, W_STATE, b ? W_ACTIVE : W_INACTIVE);
+	snapframes__put(&c->frames, w, b ? b->tag : 0);
 	snapwrite__close(w, '}');
 }
 
@@ -535,7 +352,7 @@ static size_t put_blocks(struct export_ctx *c, struct snapwrite *w, const struct
 	size_t i = 0;
 
 	w->items = 0;
-	key(w, W_BLOCKS);
+	snap_key(w, W_BLOCKS);
 	snapwrite__open(w, '[');
 	for (; i < cnt && b[i].ptr < u->to; i++) {
 		if (b[i].ptr < at) {
@@ -571,19 +388,19 @@ static size_t put_segment(struct export_ctx *c, struct snapwrite *w, unsigned de
 	uint64_t bytes = bytes_in(u, b, cnt);
 
 	snapwrite__open(w, '{');
-	key_u64(w, W_DEVICE, device);
-	key_u64(w, W_ADDRESS, u->from);
-	key_u64(w, W_TOTAL_SIZE, u->to - u->from);
-	key_u64(w, W_ALLOCATED_SIZE, bytes);
-	key_u64(w, W_ACTIVE_SIZE, bytes);
-	key_u64(w, W_REQUESTED_SIZE, bytes);
-	key_u64(w, W_STREAM, 0);
-	key_word(w, W_SEGMENT_TYPE, W_LARGE);
-	key(w, W_POOL_ID);
+	snap_u64(w, W_DEVICE, device);
+	snap_u64(w, W_ADDRESS, u->from);
+	snap_u64(w, W_TOTAL_SIZE, u->to - u->from);
+	snap_u64(w, W_ALLOCATED_SIZE, bytes);
+	snap_u64(w, W_ACTIVE_SIZE, bytes);
+	snap_u64(w, W_REQUESTED_SIZE, bytes);
+	snap_u64(w, W_STREAM, 0);
+	snap_word(w, W_SEGMENT_TYPE, W_LARGE);
+	snap_key(w, W_POOL_ID);
 	snapwrite__pair(w, 0, 0);
-	key(w, W_EXPANDABLE);
+	snap_key(w, W_EXPANDABLE);
 	snapwrite__false(w);
-	key_frames(c, w, 0);
+	snapframes__put(&c->frames, w, 0);
 	cnt = put_blocks(c, w, u, b, cnt);
 	snapwrite__close(w, '}');
 	return cnt;
@@ -597,7 +414,7 @@ static int put_segments(struct export_ctx *c, struct snapwrite *w)
 
 	if (r < 0)
 		return r;
-	key(w, W_SEGMENTS);
+	snap_key(w, W_SEGMENTS);
 	snapwrite__open(w, '[');
 	for (unsigned i = 0; i < c->devices_cnt; i++) {
 		const struct snap_device *d = c->devices[i];
@@ -636,7 +453,7 @@ static int put_traces(struct export_ctx *c, struct snapwrite *w)
 {
 	int r = 0;
 
-	key(w, W_DEVICE_TRACES);
+	snap_key(w, W_DEVICE_TRACES);
 	snapwrite__open(w, '[');
 	for (unsigned i = 0; i < c->devices_cnt && !r; i++) {
 		struct snap_device *d = c->devices[i];
@@ -655,10 +472,10 @@ static void put_settings(struct export_ctx *c, struct snapwrite *w)
 {
 	char text[64];
 
-	key(w, W_ALLOCATOR_SETTINGS);
+	snap_key(w, W_ALLOCATOR_SETTINGS);
 	snapwrite__open(w, '{');
-	key_word(w, W_RECORDER, W_MEMTRACE);
-	key(w, W_DEVICES);
+	snap_word(w, W_RECORDER, W_MEMTRACE);
+	snap_key(w, W_DEVICES);
 	snapwrite__open(w, '[');
 	for (unsigned i = 0; i < c->devices_cnt; i++) {
 		int n = snprintf(text, sizeof(text), "%u: %s of process %u", i, c->dev_names.dev_names[c->devices[i]->dev],
@@ -667,14 +484,14 @@ static void put_settings(struct export_ctx *c, struct snapwrite *w)
 		snapwrite__text(w, text, (size_t)n);
 	}
 	snapwrite__close(w, ']');
-	key_u64(w, W_LEFT_OUT, c->left_out);
+	snap_u64(w, W_LEFT_OUT, c->left_out);
 	snapwrite__close(w, '}');
 }
 
 /* As torch writes what record_function tells of; on the first device of the process. */
 static void put_marks(struct export_ctx *c, struct snapwrite *w, const struct report *r)
 {
-	key(w, W_ANNOTATIONS);
+	snap_key(w, W_ANNOTATIONS);
 	snapwrite__open(w, '[');
 	for (size_t i = 0; i < r->marks_cnt; i++) {
 		const struct report_mark *k = &r->marks[i];
@@ -686,12 +503,12 @@ static void put_marks(struct export_ctx *c, struct snapwrite *w, const struct re
 			continue;
 		snapwrite__item(w);
 		snapwrite__open(w, '{');
-		key_word(w, W_NAME, (enum word)(W_MARKS + k->kind - 1));
-		key_word(w, W_STAGE, W_MARK);
+		snap_word(w, W_NAME, (enum word)(W_MARKS + k->kind - 1));
+		snap_word(w, W_STAGE, W_MARK);
 		if (k->kind == MARK_STEP)
-			key_u64(w, W_NUMBER, k->number);
-		key_u64(w, W_DEVICE, dev);
-		key_u64(w, W_TIME_US, (k->at.ts_ns + (uint64_t)r->epoch_off_ns) / 1000);
+			snap_u64(w, W_NUMBER, k->number);
+		snap_u64(w, W_DEVICE, dev);
+		snap_u64(w, W_TIME_US, (k->at.ts_ns + (uint64_t)r->epoch_off_ns) / 1000);
 		snapwrite__close(w, '}');
 	}
 	snapwrite__close(w, ']');
@@ -738,60 +555,45 @@ static int add_main_devices(struct export_ctx *c)
 	return err ? err : device_get(c, r->pid, MT_DEV_CPU, &d);
 }
 
-static void ctx_free(struct export_ctx *c)
+static void done(struct export_ctx *c)
 {
 	for (unsigned i = 0; i < c->devices_cnt; i++)
 		device_free(c->devices[i]);
 	free(c->before);
 	live__free(c->live);
-	stacks__free(c->stacks);
+	snapframes__done(&c->frames);
 	name_cache__done(&c->dev_names);
-	numbering__done(&c->places);
-	numbering__done(&c->wheres);
-	free(c->where);
-	free(c);
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
 	int r = -ENOMEM;
 
-	if (!c)
-		return r;
 	c->to = to;
 	c->is_pickle = !export_has_suffix(to->path, ".json");
 	name_cache__init(&c->dev_names, to->names, NULL);
 	c->live = live__new(to->labels);
-	c->stacks = stacks__new(NULL);
-	if (c->live && c->stacks)
+	c->frames.stacks = stacks__new(NULL);
+	c->frames.names = to->names;
+	c->frames.labels = to->labels;
+	if (c->live && c->frames.stacks)
 		r = add_main_devices(c);
-	if (!r && to->labels)
-		r = before_load(c);
-	if (r < 0) {
-		ctx_free(c);
-		return r;
-	}
-	*ret = c;
-	return 0;
+	return r || !to->labels ? r : before_load(c);
 }
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	int err;
-
-	if (!c)
-		return 0;
-	err = r ? put_all(c, r) : 0; /* no report: it failed on the way */
-	ctx_free(c);
-	return err;
+	return r ? put_all(c, r) : 0; /* no report: it failed on the way */
 }
 
 const struct export_format export_torch_snapshot = {
 	.name = "torch-snapshot",
 	.help = "torch.cuda.memory._dump_snapshot's, for pytorch.org/memory_viz: a pickle, JSON if OUT ends in .json",
 	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.size = sizeof(struct export_ctx),
+	.writes_itself = 1,
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

@@ -63,37 +63,24 @@ static int add_record(void *ctx, const struct torch_record *r)
 	return err;
 }
 
-static void ctx_free(struct export_ctx *c)
+static void done(struct export_ctx *c)
 {
-	outbuf__done(&c->times);
 	outbuf__done(&c->sizes);
 	torch_actions__free(c->actions);
 	if (c->rows)
 		fclose(c->rows);
-	free(c);
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
 	int r;
 
-	if (!c)
-		return -ENOMEM;
 	c->rows = tmpfile();
-	r = c->rows ? outbuf__init(&c->times, to->out) : -errno;
-	if (!r)
-		r = outbuf__init(&c->sizes, c->rows);
-	if (!r) {
-		outbuf__lit(&c->times, "[[");
-		r = torch_actions__new(&c->actions, to, 0, add_record, c);
-	}
-	if (r < 0) {
-		ctx_free(c);
+	r = c->rows ? outbuf__init(&c->sizes, c->rows) : -errno;
+	if (r)
 		return r;
-	}
-	*ret = c;
-	return 0;
+	outbuf__lit(&c->times, "[[");
+	return torch_actions__new(&c->actions, to, 0, add_record, c);
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -117,28 +104,25 @@ static int copy_rows(struct export_ctx *c)
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	int err, e;
+	int err = torch_actions__flush(c->actions);
 
 	(void)r;
-	if (!c)
-		return 0;
-	err = torch_actions__flush(c->actions);
 	if (!err && c->has_row)
 		err = put_row(c, c->t_us);
 	outbuf__lit(&c->times, "],\n[");
 	if (!err)
 		err = copy_rows(c);
 	outbuf__lit(&c->times, "]]\n");
-	e = outbuf__flush(&c->times);
-	ctx_free(c);
-	return err ? err : e;
+	return err;
 }
 
 const struct export_format export_torch_timeline = {
 	.name = "torch-timeline",
 	.help = "torch.profiler's memory timeline: live bytes by category over time (JSON)",
 	.needs = EXPORT_NODES | EXPORT_LABELS | EXPORT_COMPAT,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

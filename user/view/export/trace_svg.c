@@ -192,30 +192,16 @@ static int put_all(struct export_ctx *c)
 
 /* --- the format ---------------------------------------------------------------------------------------- */
 
-static void ctx_free(struct export_ctx *c)
+static void done(struct export_ctx *c)
 {
 	optrace__free(c->trace);
-	outbuf__done(&c->o);
-	free(c);
 }
 
-static int begin(struct export_ctx **ret, const struct export_to *to)
+static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	struct export_ctx *c = calloc(1, sizeof(*c));
-	int r;
-
-	if (!c)
-		return -ENOMEM;
 	c->to = to;
 	(void)opcolumns__init(&c->all, 0); /* without a step there is nothing to fail */
-	r = outbuf__init(&c->o, to->out);
-	r = r ? r : optrace__new(&c->trace, to, line, c);
-	if (r) {
-		ctx_free(c);
-		return r;
-	}
-	*ret = c;
-	return 0;
+	return optrace__new(&c->trace, to, line, c);
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -226,22 +212,16 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 
 static int end(struct export_ctx *c, const struct report *r)
 {
-	int err = 0, e;
-
-	if (!c)
-		return 0;
-	if (r)
-		err = put_all(c);
-	e = outbuf__flush(&c->o);
-	ctx_free(c);
-	return err ? err : e;
+	return r ? put_all(c) : 0;
 }
 
 const struct export_format export_trace_svg = {
 	.name = "trace-svg",
 	.help = "a picture: memory after each operator, where forward, backward and steps begin",
 	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
+	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,
 	.end = end,
+	.done = done,
 };

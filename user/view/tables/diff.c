@@ -173,14 +173,9 @@ static void put_table(struct page *p, const struct diff_view *v, size_t top)
 		if (r->stack)
 			stack_text(p, r->stack->frames, r->stack->frames_cnt, FRAMES_SHOWN);
 	}
-	if (shown < v->diff->cnt) {
-		page__printf(p, "  … and %zu more (--top, --json)", v->diff->cnt - shown);
-		page__end_line(p);
-	}
-	if (!v->diff->cnt) {
-		page__put(p, "  nothing in either");
-		page__end_line(p);
-	}
+	page__more(p, shown, v->diff->cnt, "(--top, --json)");
+	if (!v->diff->cnt)
+		page__line(p, "  nothing in either");
 }
 
 static void put_side(struct page *p, const struct diff_side *s, const char *path, char name)
@@ -200,8 +195,7 @@ static void put_side(struct page *p, const struct diff_side *s, const char *path
 	page__style(p, STYLE_BOLD);
 	page__printf(p, "%c", name);
 	page__style(p, STYLE_PLAIN);
-	page__put(p, "  ");
-	page__flow(p, 3, text);
+	page__item(p, 3, text);
 }
 
 int diff_view_text(FILE *out, const struct diff_view *v, const struct view_opts *opts)

@@ -63,8 +63,7 @@ static void put_alive(struct page *p, const struct est_result *r, const struct e
 	page__cell(p, "alive at the peak", -(BYTES_COLS + SHARE_COLS));
 	page__put(p, "  ");
 	page__cell(p, "made by", NAME_COLS);
-	page__put(p, " operator");
-	page__end_line(p);
+	page__line(p, " operator");
 	for (size_t i = 0; i < shown; i++) {
 		const struct est_row *row = &f->alive[i];
 		const struct est_node *n = &g->nodes[row->node];
@@ -78,10 +77,7 @@ static void put_alive(struct page *p, const struct est_result *r, const struct e
 		page__cell(p, target_of(r->d, n), (int)p->width - BYTES_COLS - SHARE_COLS - NAME_COLS - 5);
 		page__end_line(p);
 	}
-	if (shown < f->alive_cnt) {
-		page__printf(p, "  … and %zu more (--top, --json)", f->alive_cnt - shown);
-		page__end_line(p);
-	}
+	page__more(p, shown, f->alive_cnt, "(--top, --json)");
 }
 
 static void put_graph(struct page *p, const struct est_result *r, size_t at, size_t top)

@@ -8,6 +8,7 @@
 #include "view/json.h"
 #include "view/page.h"
 #include "view/report_words.h"
+#include "view/table.h"
 
 #define WIDTH 112
 #define CELL 11
@@ -74,51 +75,98 @@ static size_t moved(const struct est_order *o)
 
 /* --- text ---------------------------------------------------------------------------------------------------------- */
 
+static const struct kept_view *view_of(const struct drawn *d)
+{
+	return d->of;
+}
+
+static void op(struct cell *c, const void *row)
+{
+	name_id id = ((const struct recorded_row *)row)->op;
+
+	c->text = c->d->as == AS_JSON && !id.v ? NULL : op_text(view_of(c->d), id);
+}
+
+static void last_op(struct cell *c, const void *row)
+{
+	name_id id = ((const struct recorded_row *)row)->last_op;
+
+	c->text = c->d->as == AS_JSON && !id.v ? NULL : op_text(view_of(c->d), id);
+}
+
+static void region(struct cell *c, const void *row)
+{
+	name_id id = ((const struct recorded_row *)row)->region;
+
+	c->text = id.v ? names__get(view_of(c->d)->names, id) : NULL;
+}
+
+static void line(struct cell *c, const void *row)
+{
+	line_text(view_of(c->d), ((const struct recorded_row *)row)->line, c->buf, 512);
+	c->text = c->buf;
+}
+
+static void module(struct cell *c, const void *row)
+{
+	const struct recorded_row *r = row;
+
+	c->text = r->root.v ? names__get(view_of(c->d)->names, r->module) : NULL;
+}
+
+static void root(struct cell *c, const void *row)
+{
+	const struct recorded_row *r = row;
+
+	c->text = r->root.v ? names__get(view_of(c->d)->names, r->root) : NULL;
+}
+
+static void kept_for(struct cell *c, const void *row)
+{
+	const struct recorded_row *r = row;
+
+	c->num = (uint64_t)(r->byte_ns / (double)r->bytes);
+}
+
+static const struct column columns[] = {
+	{ "op", "made by", COL_OR_NULL, VIA(op), TEXT(5, OP_COLS, .gap = 2) },
+	{ "region", NULL, COL_OR_NULL, VIA(region) },
+	{ "last_op", "used last by", COL_OR_NULL, VIA(last_op), TEXT(6, OP_COLS, .gap = 1) },
+	{ "line", NULL, COL_OR_NULL, VIA(line) },
+	{ "module", NULL, COL_OR_NULL, VIA(module) },
+	{ "root", NULL, COL_OR_NULL, VIA(root) },
+	{ "at_peak", "at the peak", COL_BYTES, OF(recorded_row, at_peak), TEXT(1, CELL) },
+	{ "bytes", "in all", COL_BYTES, OF(recorded_row, bytes), TEXT(2, CELL) },
+	{ "blocks", "blocks", COL_COUNT, OF(recorded_row, blocks), TEXT(3, CELL) },
+	{ "byte_ns", NULL, COL_REAL, OF(recorded_row, byte_ns) },
+	{ NULL, "kept for", COL_NS, VIA(kept_for), TEXT(4, CELL) },
+};
+
+static const struct table row_table = TABLE(columns);
+
 static void put_rows(struct page *p, const struct kept_view *v, size_t top)
 {
 	const struct recorded_kept *k = v->kept;
 	size_t shown = k->rows_cnt < top ? k->rows_cnt : top;
-	char a[24], line[1024];
+	struct drawn d = drawn_as(AS_TEXT, v->report);
+	struct table_lines l;
+	char holder[1024];
 
 	if (!k->rows_cnt)
 		return;
 	page__heading(p, "Kept past their last use");
-	page__put(p, "  ");
-	page__cell(p, "at the peak", -CELL);
-	page__cell(p, "in all", -CELL);
-	page__cell(p, "blocks", -CELL);
-	page__cell(p, "kept for", -CELL);
-	page__put(p, "  ");
-	page__cell(p, "made by", OP_COLS);
-	page__put(p, " ");
-	page__cell(p, "used last by", OP_COLS);
-	page__end_line(p);
+	d.of = v;
+	table_lines__begin(&l, p, &row_table, &d);
 	for (size_t i = 0; i < shown; i++) {
-		const struct recorded_row *r = &k->rows[i];
-
-		page__put(p, "  ");
-		page__cell(p, fmt_bytes(a, r->at_peak), -CELL);
-		page__cell(p, fmt_bytes(a, r->bytes), -CELL);
-		page__cell(p, fmt_count(a, (double)r->blocks), -CELL);
-		page__cell(p, fmt_ns(a, (uint64_t)(r->byte_ns / (double)r->bytes)), -CELL);
-		page__put(p, "  ");
-		page__cell(p, op_text(v, r->op), OP_COLS);
-		page__put(p, " ");
-		page__cell(p, op_text(v, r->last_op), OP_COLS);
-		page__end_line(p);
-		holder_text(v, r, line, sizeof(line));
-		if (line[0]) {
-			page__put(p, "  ");
-			page__cell(p, "", 4 * CELL);
-			page__put(p, "    ");
-			page__cell(p, line, 2 * OP_COLS);
-			page__end_line(p);
-		}
-	}
-	if (shown < k->rows_cnt) {
-		page__printf(p, "  … and %zu more (--top, --json)", k->rows_cnt - shown);
+		table_lines__row(&l, &k->rows[i]);
+		holder_text(v, &k->rows[i], holder, sizeof(holder));
+		if (!holder[0])
+			continue;
+		page__printf(p, "%*s", 4 * CELL + 6, "");
+		page__cell(p, holder, 2 * OP_COLS);
 		page__end_line(p);
 	}
+	page__more(p, shown, k->rows_cnt, "(--top, --json)");
 }
 
 static void put_bound(struct page *p, const struct kept_view *v)
@@ -194,9 +242,8 @@ int kept_view_text(FILE *out, const struct kept_view *v, const struct view_opts 
 	page__style(&p, STYLE_BOLD);
 	page__put(&p, safe);
 	page__style(&p, STYLE_PLAIN);
-	page__printf(&p, ": %s, %s nodes of the data-flow graph", dev_name(v->kept->dev, dev),
-		     fmt_count(a, (double)v->recorded->nodes));
-	page__end_line(&p);
+	page__line(&p, ": %s, %s nodes of the data-flow graph", dev_name(v->kept->dev, dev),
+		   fmt_count(a, (double)v->recorded->nodes));
 	put_bound(&p, v);
 	put_rows(&p, v, opts->top);
 	put_step(&p, v);
@@ -209,33 +256,6 @@ int kept_view_text(FILE *out, const struct kept_view *v, const struct view_opts 
 }
 
 /* --- JSON ------------------------------------------------------------------------------------------------------------ */
-
-static void json_rows(struct json *j, const struct kept_view *v, size_t top)
-{
-	size_t shown = v->kept->rows_cnt < top ? v->kept->rows_cnt : top;
-	char line[512];
-
-	json__u64(j, "rows_total", v->kept->rows_cnt);
-	json__begin(j, "rows", '[');
-	for (size_t i = 0; i < shown; i++) {
-		const struct recorded_row *r = &v->kept->rows[i];
-
-		json__begin_flat(j, NULL, '{');
-		json__str_or_null(j, "op", r->op.v ? names__get(v->names, r->op) : NULL);
-		json__str_or_null(j, "region", r->region.v ? names__get(v->names, r->region) : NULL);
-		json__str_or_null(j, "last_op", r->last_op.v ? names__get(v->names, r->last_op) : NULL);
-		line_text(v, r->line, line, sizeof(line));
-		json__str_or_null(j, "line", line[0] ? line : NULL);
-		json__str_or_null(j, "module", r->root.v ? names__get(v->names, r->module) : NULL);
-		json__str_or_null(j, "root", r->root.v ? names__get(v->names, r->root) : NULL);
-		json__u64(j, "at_peak", r->at_peak);
-		json__u64(j, "bytes", r->bytes);
-		json__u64(j, "blocks", r->blocks);
-		json__f64(j, "byte_ns", r->byte_ns);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
-}
 
 static void json_step(struct json *j, const struct kept_view *v)
 {
@@ -266,6 +286,7 @@ static void json_step(struct json *j, const struct kept_view *v)
 int kept_view_json(FILE *out, const struct kept_view *v, const struct view_opts *opts)
 {
 	const struct recorded_kept *k = v->kept;
+	struct drawn d = drawn_as(AS_JSON, v->report);
 	struct outbuf o;
 	struct json j;
 	char dev[16];
@@ -273,6 +294,7 @@ int kept_view_json(FILE *out, const struct kept_view *v, const struct view_opts 
 
 	if (err)
 		return err;
+	d.of = v;
 	json__str(&j, "kind", "recording");
 	json__str(&j, "file", v->path);
 	json__str(&j, "device", dev_name(k->dev, dev));
@@ -287,7 +309,8 @@ int kept_view_json(FILE *out, const struct kept_view *v, const struct view_opts 
 	json__u64(&j, "bytes", k->kept_bytes);
 	json__u64(&j, "blocks", k->kept_blocks);
 	json__f64(&j, "byte_ns", k->kept_byte_ns);
-	json_rows(&j, v, opts->top);
+	json__u64(&j, "rows_total", k->rows_cnt);
+	table__list(&j, "rows", &row_table, &d, k->rows, k->rows_cnt < opts->top ? k->rows_cnt : opts->top, sizeof(*k->rows));
 	json__end(&j, '}');
 	json_step(&j, v);
 	return json__end_doc(&j);

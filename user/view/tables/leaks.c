@@ -3,6 +3,7 @@
 
 #include "event/event.h"
 #include "view/report_words.h"
+#include "view/table.h"
 #include "view/tables/honesty.h"
 #include "view/tables/stacks.h"
 #include "view/view.h"
@@ -11,7 +12,7 @@
 #define WIDTH_LEAST 100
 #define FRAMES_SHOWN 12
 
-const char *sure_word(unsigned sure)
+static const char *sure_word(unsigned sure)
 {
 	return sure == SURE_HIGH ? "high" : sure == SURE_MEDIUM ? "medium" : "low";
 }
@@ -65,52 +66,115 @@ void leaks_line(struct page *p, const struct report *r)
 
 /* --- the view of its own ------------------------------------------------------------------------------------ */
 
-static void put_row(struct page *p, const struct report *r, const struct report_leak *l, int name_cols)
+static void name(struct cell *c, const void *row)
 {
-	char a[24], dev[16];
+	c->text = name_of(row);
+}
 
-	page__put(p, "  ");
-	page__cell(p, name_of(l), name_cols);
-	page__cell(p, fmt_slope(a, l), -11);
-	page__put(p, l->per_step ? " a step" : " a s   ");
-	page__cell(p, fmt_bytes(a, l->live), -10);
-	page__cell(p, fmt_count(a, (double)l->blocks), -8);
-	page__cell(p, fmt_ns(a, r->end_ts_ns - l->first_ts_ns), -10);
-	page__cell(p, fmt_ns(a, r->end_ts_ns - l->last_ts_ns), -10);
-	page__put(p, "  ");
-	page__cell(p, sure_word(l->sure), 7);
-	page__put(p, dev_name(l->dev, dev));
-	page__end_line(p);
+static void slope(struct cell *c, const void *row)
+{
+	const struct report_leak *l = row;
+	char bytes[24];
+
+	cell__say(c, "%s %s", fmt_slope(bytes, l), l->per_step ? "a step" : "a s   ");
+}
+
+static void per(struct cell *c, const void *row)
+{
+	c->text = ((const struct report_leak *)row)->per_step ? "step" : "second";
+}
+
+static void oldest(struct cell *c, const void *row)
+{
+	c->num = c->d->r->end_ts_ns - ((const struct report_leak *)row)->first_ts_ns;
+}
+
+static void youngest(struct cell *c, const void *row)
+{
+	c->num = c->d->r->end_ts_ns - ((const struct report_leak *)row)->last_ts_ns;
+}
+
+static void sure(struct cell *c, const void *row)
+{
+	c->text = sure_word(((const struct report_leak *)row)->sure);
+}
+
+static void put_history(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_leak *l = row;
+
+	(void)d;
+	json__begin(j, key, '[');
+	for (size_t i = 0; i < l->history_cnt; i++)
+		json__u64(j, NULL, l->history[i]);
+	json__end(j, ']');
+}
+
+static void put_stack(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_leak *l = row;
+
+	(void)d;
+	if (l->frames_cnt)
+		stack_json(j, key, l->frames, l->frames_cnt);
+}
+
+static const struct column columns[] = {
+	{ NULL, "operator", COL_TEXT, VIA(name), TEXT(1, 0, .wide = 1) },
+	{ "op", NULL, COL_OR_NULL, OF(report_leak, op) },
+	{ "region", NULL, COL_OR_NULL, OF(report_leak, region) },
+	{ "dev", "device", COL_DEV, OF(report_leak, dev), TEXT(8, 7) },
+	{ "cat", NULL, COL_CAT, OF(report_leak, cat) },
+	{ "pid", NULL, COL_NUMBER, OF(report_leak, pid) },
+	{ "per", NULL, COL_TEXT, VIA(per) },
+	{ NULL, "grows by     ", COL_NUMBER, VIA(slope), TEXT(2, 18) },
+	{ "bytes_slope", NULL, COL_AVERAGE, OF(report_leak, bytes_slope) },
+	{ "blocks_slope", NULL, COL_AVERAGE, OF(report_leak, blocks_slope) },
+	{ "sure", "sure", COL_TEXT, VIA(sure), TEXT(7, 7, .gap = 2) },
+	{ "tau", NULL, COL_REAL, OF(report_leak, tau) },
+	{ "live", "live", COL_BYTES, OF(report_leak, live), TEXT(3, 10) },
+	{ "blocks", "blocks", COL_COUNT, OF(report_leak, blocks), TEXT(4, 8) },
+	{ "grown", NULL, COL_BYTES, OF(report_leak, grown) },
+	{ "grown_blocks", NULL, COL_COUNT, OF(report_leak, grown_blocks) },
+	{ "oldest_age_ns", "oldest", COL_NS, VIA(oldest), TEXT(5, 10) },
+	{ NULL, "youngest", COL_NS, VIA(youngest), TEXT(6, 10) },
+	{ "first_ns", NULL, COL_TIME, OF(report_leak, first_ts_ns) },
+	{ "last_ns", NULL, COL_TIME, OF(report_leak, last_ts_ns) },
+	{ "history", NULL, .json = put_history },
+	{ "stack", NULL, .json = put_stack },
+};
+
+static const struct table leak_table = TABLE(columns, .spare = -6);
+
+/* Where in the program, under a row. */
+static void put_place(struct page *p, const struct report_leak *l)
+{
+	char safe[TEXT_BYTES_MAX];
+
 	page__put(p, "    ");
 	if (l->region[0] && l->op[0]) {
-		char safe[TEXT_BYTES_MAX];
-
-		text_fit(safe, sizeof(safe), l->region, (unsigned)name_cols);
+		text_fit(safe, sizeof(safe), l->region, p->width - NUMBERS_COLS);
 		page__printf(p, "in %s, ", safe);
 	}
-	page__printf(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
-	page__end_line(p);
+	page__line(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
 	stack_text(p, l->frames, l->frames_cnt, FRAMES_SHOWN);
 }
 
 static void put_rows(struct page *p, const struct report *r)
 {
-	int name_cols = (int)p->width - NUMBERS_COLS;
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
 
 	page__heading(p, "Growing: blocks that live across steps, and more of them all the time");
-	page__put(p, "  ");
-	page__cell(p, "operator", name_cols);
-	page__put(p, "     grows by           live  blocks    oldest  youngest  sure   device");
-	page__end_line(p);
-	for (size_t i = 0; i < r->leaks.cnt; i++)
-		put_row(p, r, &r->leaks.rows[i], name_cols);
-	if (r->leaks.total > r->leaks.cnt) {
-		page__printf(p, "  … and %zu more (--top)", r->leaks.total - r->leaks.cnt);
-		page__end_line(p);
+	table_lines__begin(&l, p, &leak_table, &d);
+	for (size_t i = 0; i < r->leaks.cnt; i++) {
+		table_lines__row(&l, &r->leaks.rows[i]);
+		put_place(p, &r->leaks.rows[i]);
 	}
+	page__more(p, r->leaks.cnt, r->leaks.total, "(--top)");
 }
 
-int leaks_are_blind(const struct report *r)
+static int leaks_are_blind(const struct report *r)
 {
 	return !report_has_source(r, "framework") && !report_has_source(r, "host") && !report_has_source(r, "usdt") &&
 	       !report_has_source(r, "segments");
@@ -137,10 +201,8 @@ static void put_verdict(struct page *p, const struct report *r)
 			     fmt_count(a, (double)k->ticks),
 			     k->per_step ? "steps" : "half seconds (no step was seen)");
 	page__end_line(p);
-	if (k->not_watched) {
-		page__printf(p, "Not watched: %s blocks, there was no room.", fmt_count(a, (double)k->not_watched));
-		page__end_line(p);
-	}
+	if (k->not_watched)
+		page__line(p, "Not watched: %s blocks, there was no room.", fmt_count(a, (double)k->not_watched));
 }
 
 int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *opts)
@@ -159,48 +221,11 @@ int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *o
 
 /* --- JSON ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t epoch(const struct report *r, uint64_t ts_ns)
-{
-	return ts_ns ? (uint64_t)((int64_t)ts_ns + r->epoch_off_ns) : 0;
-}
-
-static void put_leak(struct json *j, const struct report *r, const struct report_leak *l)
-{
-	char dev[16];
-
-	json__begin_flat(j, NULL, '{');
-	json__str_or_null(j, "op", l->op);
-	json__str_or_null(j, "region", l->region);
-	json__str(j, "dev", dev_name(l->dev, dev));
-	json__str(j, "cat", cat_of(l));
-	json__u64(j, "pid", l->pid);
-	json__str(j, "per", l->per_step ? "step" : "second");
-	json__average(j, "bytes_slope", l->bytes_slope);
-	json__average(j, "blocks_slope", l->blocks_slope);
-	json__str(j, "sure", sure_word(l->sure));
-	json__f64(j, "tau", l->tau);
-	json__u64(j, "live", l->live);
-	json__u64(j, "blocks", l->blocks);
-	json__u64(j, "grown", l->grown);
-	json__u64(j, "grown_blocks", l->grown_blocks);
-	json__u64(j, "oldest_age_ns", r->end_ts_ns - l->first_ts_ns);
-	json__u64(j, "first_ns", epoch(r, l->first_ts_ns));
-	json__u64(j, "last_ns", epoch(r, l->last_ts_ns));
-	json__begin(j, "history", '[');
-	for (size_t i = 0; i < l->history_cnt; i++)
-		json__u64(j, NULL, l->history[i]);
-	json__end(j, ']');
-	if (l->frames_cnt)
-		stack_json(j, "stack", l->frames, l->frames_cnt);
-	json__end(j, '}');
-}
-
 void leaks_json(struct json *j, const struct report *r)
 {
-	json__begin(j, "leaks", '[');
-	for (size_t i = 0; i < r->leaks.cnt; i++)
-		put_leak(j, r, &r->leaks.rows[i]);
-	json__end(j, ']');
+	struct drawn d = drawn_as(AS_JSON, r);
+
+	table__list(j, "leaks", &leak_table, &d, r->leaks.rows, r->leaks.cnt, sizeof(*r->leaks.rows));
 	json__begin_flat(j, "leaks_watched", '{');
 	json__u64(j, "total", r->leaks.total);
 	json__bool(j, "too_short", r->leaks.too_short);

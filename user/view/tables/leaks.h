@@ -11,12 +11,9 @@ struct report_leak;
 
 /* A line in the report for people, if there is a suspect. */
 void leaks_line(struct page *p, const struct report *r);
-/* No source was watched that tells of allocations. */
-int leaks_are_blind(const struct report *r);
 /* "leaks" and "leaks_watched". */
 void leaks_json(struct json *j, const struct report *r);
 /* "aten::mm +12.3 KiB a step" into buf, safe, at most `cols` columns of name. buf: TEXT_BYTES_MAX. */
 char *leak_words(char *buf, const struct report_leak *l, unsigned cols);
-const char *sure_word(unsigned sure); /* "high" … */
 
 #endif

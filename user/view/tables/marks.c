@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/marks.h"
 
-#include <stdio.h>
-
 #include "view/report_words.h"
 
 /* --- JSON ----------------------------------------------------------------------------------------------------- */
@@ -66,61 +64,69 @@ void marks_json(struct json *j, const struct report *r)
 
 /* --- text ----------------------------------------------------------------------------------------------------- */
 
-static void put_bytes(struct page *p, const struct mark_at *at, uint64_t bytes, int cols)
+static int has_procs(const struct drawn *d)
 {
-	char text[24];
-
-	page__cell(p, at->ts_ns ? fmt_bytes(text, bytes) : "-", cols);
+	return d->r->procs_cnt > 1;
 }
 
-/* Widths of the columns; the rest is fixed. */
-struct cols {
-	int name, length;
+static int has_one(const struct drawn *d)
+{
+	return d->r->procs_cnt <= 1;
+}
+
+/* The step as the others leave it room. */
+static unsigned step_cols(const struct drawn *d)
+{
+	unsigned cols = d->width - (d->width >= 92 ? 68 : 58);
+
+	return cols > 30 ? 30 : cols;
+}
+
+static void which(struct cell *c, const void *row)
+{
+	const struct step_marks *s = row;
+
+	if (has_procs(c->d))
+		cell__say(c, "%llu, %s, %u", (unsigned long long)s->number, (const char *)c->d->of, s->pid);
+	else
+		cell__say(c, "%llu, %s", (unsigned long long)s->number, (const char *)c->d->of);
+}
+
+static void length(struct cell *c, const void *row)
+{
+	const struct step_marks *s = row;
+
+	c->num = s->begin_ts_ns ? s->at[MARK_STEP].ts_ns - s->begin_ts_ns : 0;
+}
+
+static void highest(struct cell *c, const void *row)
+{
+	c->num = step_marks__peak(row);
+}
+
+static void ended(struct cell *c, const void *row)
+{
+	c->num = ((const struct step_marks *)row)->at[MARK_STEP].ts_ns - c->d->r->start_ts_ns;
+}
+
+#define AT(mark, bytes) OF(step_marks, at[mark].bytes), IF(step_marks, at[mark].ts_ns)
+
+static const struct column columns[] = {
+	{ NULL, "step", COL_TEXT, VIA(which), .cols = step_cols, .in_text = has_one, TEXT(1) },
+	{ NULL, "step, process", COL_TEXT, VIA(which), .cols = step_cols, .in_text = has_procs, TEXT(1) },
+	{ NULL, "step", COL_NUMBER, OF(step_marks, number), TUI(1, 8) },
+	{ NULL, "length", COL_NS, VIA(length), IF(step_marks, begin_ts_ns), TEXT(2, 10, 92), TUI(2, 9) },
+	{ NULL, "fw_start", COL_BYTES, AT(MARK_FW_START, live), TEXT(3, 10), TUI(3, 9) },
+	{ NULL, "in forward", COL_BYTES, AT(MARK_FW_BW_BOUNDARY, peak), TEXT(4, 11), TUI(4, 10) },
+	{ NULL, "fw_bw_boundary", COL_BYTES, AT(MARK_FW_BW_BOUNDARY, live), TEXT(5, 15), TUI(5, 14) },
+	{ NULL, "after it", COL_BYTES, AT(MARK_STEP, peak), TEXT(6, 11), TUI(6, 9) },
+	{ NULL, "at end", COL_BYTES, AT(MARK_STEP, live), TEXT(7, 9), TUI(7, 9) },
+	{ NULL, "", COL_BAR, VIA(highest), TUI(8, 12, 110, 1) },
+	{ NULL, "ended at", COL_NS, VIA(ended), TUI(9, 9, 90) },
+	{ NULL, "process", COL_NUMBER, OF(step_marks, pid), TUI(10, 8, 100) },
 };
 
-static struct cols cols_of(const struct page *p)
-{
-	struct cols c = { .length = p->width >= 92 ? 10 : 0 };
-
-	c.name = (int)p->width - 58 - c.length;
-	c.name = c.name > 30 ? 30 : c.name;
-	return c;
-}
-
-static void put_row(struct page *p, const struct report *r, const struct step_marks *s, const char *which)
-{
-	const struct mark_at *end = &s->at[MARK_STEP];
-	struct cols c = cols_of(p);
-	char text[64];
-	int n;
-
-	n = snprintf(text, sizeof(text), "%llu, %s", (unsigned long long)s->number, which);
-	if (r->procs_cnt > 1)
-		snprintf(text + n, sizeof(text) - (size_t)n, ", %u", s->pid);
-	page__put(p, "  ");
-	page__cell(p, text, c.name);
-	if (c.length)
-		page__cell(p, s->begin_ts_ns ? fmt_ns(text, end->ts_ns - s->begin_ts_ns) : "-", -c.length);
-	put_bytes(p, &s->at[MARK_FW_START], s->at[MARK_FW_START].live, -10);
-	for (unsigned i = MARK_FW_BW_BOUNDARY; i < MARK_MAX; i++) {
-		put_bytes(p, &s->at[i], s->at[i].peak, -11);
-		put_bytes(p, &s->at[i], s->at[i].live, i == MARK_FW_BW_BOUNDARY ? -15 : -9);
-	}
-	page__end_line(p);
-}
-
-static void put_head(struct page *p, const struct report *r)
-{
-	struct cols c = cols_of(p);
-
-	page__heading(p, "Steps: live bytes at their marks, and the highest between them");
-	page__put(p, "  ");
-	page__cell(p, r->procs_cnt > 1 ? "step, process" : "step", c.name);
-	if (c.length)
-		page__cell(p, "length", -c.length);
-	page__put(p, "  fw_start in forward fw_bw_boundary   after it   at end");
-	page__end_line(p);
-}
+const struct table step_table = TABLE(columns);
 
 /* NULL: it is older than those that are kept. */
 static const struct step_marks *last_of(const struct report *r, uint32_t pid)
@@ -133,6 +139,8 @@ static const struct step_marks *last_of(const struct report *r, uint32_t pid)
 
 void marks_text(struct page *p, const struct report *r, size_t top)
 {
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
 	size_t shown = 0;
 
 	for (size_t i = 0; i < r->procs_cnt && shown < top; i++) {
@@ -140,10 +148,15 @@ void marks_text(struct page *p, const struct report *r, size_t top)
 
 		if (!high->pid)
 			continue;
-		if (!shown++)
-			put_head(p, r);
-		put_row(p, r, high, last && last->number == high->number ? "last" : "highest");
-		if (last && last->number != high->number)
-			put_row(p, r, last, "last");
+		if (!shown++) {
+			page__heading(p, "Steps: live bytes at their marks, and the highest between them");
+			table_lines__begin(&l, p, &step_table, &d);
+		}
+		d.of = last && last->number == high->number ? "last" : "highest";
+		table_lines__row(&l, high);
+		if (last && last->number != high->number) {
+			d.of = "last";
+			table_lines__row(&l, last);
+		}
 	}
 }

@@ -3,12 +3,12 @@
 #ifndef MT_VIEW_TABLES_MARKS_H
 #define MT_VIEW_TABLES_MARKS_H
 
-#include <stddef.h>
-
 #include "timeline/report.h"
 #include "view/json.h"
 #include "view/page.h"
+#include "view/table.h"
 
+extern const struct table step_table; /* rows: struct step_marks; drawn.of: in text which of the steps it is */
 /* `marks`, `markers` and `steps` of the object that is open. */
 void marks_json(struct json *j, const struct report *r);
 /* A step; nothing if it is none (pid 0). */

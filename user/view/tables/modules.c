@@ -8,25 +8,25 @@
 #include "view/report_words.h"
 #include "view/tables/marks.h"
 
-const char *module_words(const struct report_module *m, char *buf, size_t size)
-{
-	if (!m->name)
-		snprintf(buf, size, "(not told yet)");
-	else
-		snprintf(buf, size, "%s%s%s", m->root, m->name[0] ? "." : "", m->name);
-	return buf;
-}
+enum { WHOLE = 1, OF_PHASE = 2 };
 
 /* --- JSON ----------------------------------------------------------------------------------------------------- */
 
+static const struct column sum_columns[] = {
+	{ "live", NULL, COL_BYTES, OF(report_module_sum, live) },
+	{ "live_count", NULL, COL_COUNT, OF(report_module_sum, live_count) },
+	{ "at_peak", NULL, COL_BYTES, OF(report_module_sum, at_peak) },
+	{ "alloc_bytes", NULL, COL_BYTES, OF(report_module_sum, alloc_bytes) },
+	{ "alloc_count", NULL, COL_COUNT, OF(report_module_sum, alloc_count) },
+};
+
 static void put_sum(struct json *j, const char *key, const struct report_module_sum *s)
 {
+	static const struct table fields = TABLE(sum_columns);
+	const struct drawn d = drawn_as(AS_JSON, NULL);
+
 	json__begin_flat(j, key, '{');
-	json__u64(j, "live", s->live);
-	json__u64(j, "live_count", s->live_count);
-	json__u64(j, "at_peak", s->at_peak);
-	json__u64(j, "alloc_bytes", s->alloc_bytes);
-	json__u64(j, "alloc_count", s->alloc_count);
+	table__fields(j, &fields, &d, s);
 	json__begin(j, "phases", '{');
 	for (unsigned i = 0; i < PHASE_MAX; i++) {
 		if (!s->by_phase_count[i] && !s->by_phase_live[i])
@@ -41,35 +41,87 @@ static void put_sum(struct json *j, const char *key, const struct report_module_
 	json__end(j, '}');
 }
 
-/* parent: its place in the list + 1; 0: none */
-static void put_module(struct json *j, const struct report_module *m, uint32_t parent)
+/* --- a row a module ------------------------------------------------------------------------------------------- */
+
+/* "Net.layers.0.linear1": path behind its root's label. */
+static void path(struct cell *c, const void *row)
 {
-	json__begin(j, NULL, '{');
+	const struct report_module *m = row;
+
 	if (m->name)
-		json__str(j, "name", m->name);
+		cell__say(c, "%s%s%s", m->root, m->name[0] ? "." : "", m->name);
 	else
-		json__null(j, "name");
-	json__str_or_null(j, "root", m->root);
-	json__str_or_null(j, "class", m->class);
-	json__u64(j, "pid", m->pid);
-	json__u64(j, "depth", m->depth);
-	if (parent)
-		json__u64(j, "parent", parent - 1);
-	else
-		json__null(j, "parent");
-	json__u64(j, "calls", m->calls);
-	for (unsigned k = 1; k < EV_TENSOR_MAX; k++)
-		json__u64(j, tensor_kind_key(k), m->kinds[k]);
-	json__u64(j, "activation", m->activation);
-	json__u64(j, "activation_live", m->activation_live);
-	json__u64(j, "input", m->input);
-	json__u64(j, "output", m->output);
-	json__u64(j, "peak_forward", m->peak_forward);
-	json__u64(j, "peak_backward", m->peak_backward);
-	put_sum(j, "own", &m->own);
-	put_sum(j, "all", &m->all);
-	json__end(j, '}');
+		c->text = "(not told yet)";
 }
+
+/* What is in it: one level of the tree is two blanks. */
+static void place(struct cell *c, const void *row)
+{
+	const struct report_module *m = row;
+	const char *last = m->name ? strrchr(m->name, '.') : NULL;
+	int has_class = m->name && m->name[0] && m->class[0];
+
+	cell__say(c, "%*s%s%s%s%s", (int)(2 * (m->depth < 20 ? m->depth : 20)), "",
+		  !m->name ? "(not told yet)" : !m->name[0] ? m->root : last ? last + 1 : m->name, has_class ? " (" : "",
+		  has_class ? m->class : "", has_class ? ")" : "");
+}
+
+/* Of JSON: its place in the list + 1 is what the row is drawn with; 0: none. */
+static void parent(struct cell *c, const void *row)
+{
+	(void)row;
+	c->num = c->d->index - 1;
+	c->none = c->d->index ? 0 : NONE_NULL;
+}
+
+static void put_own(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	(void)d;
+	put_sum(j, key, &((const struct report_module *)row)->own);
+}
+
+static void put_all(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	(void)d;
+	put_sum(j, key, &((const struct report_module *)row)->all);
+}
+
+#define OF_KIND(kind) OF(report_module, kinds[EV_TENSOR_##kind]), .only = WHOLE
+
+static const struct column columns[] = {
+	{ "name", NULL, COL_TEXT, OF(report_module, name), OR_NULL_IF_NOT(report_module, name) },
+	{ NULL, "module", COL_TEXT, VIA(path), .is_path = 1, TUI(1, 20, .wide = 1) },
+	{ NULL, "module (class)", COL_TEXT, VIA(place), TEXT(1, 24, .wide = 1) },
+	{ "root", NULL, COL_OR_NULL, OF(report_module, root) },
+	{ "class", "class", COL_OR_NULL, OF(report_module, class), TUI(2, 16, 110) },
+	{ "pid", NULL, COL_NUMBER, OF(report_module, pid) },
+	{ "depth", NULL, COL_NUMBER, OF(report_module, depth) },
+	{ "parent", NULL, COL_NUMBER, VIA(parent) },
+	{ "calls", NULL, COL_COUNT, OF(report_module, calls) },
+	{ "parameter", "parameter", COL_BYTES, OF_KIND(PARAMETER), TEXT(2, 10), TUI(6, 9) },
+	{ "buffer", "buffer", COL_BYTES, OF_KIND(BUFFER), TEXT(3, 10) },
+	{ "gradient", "gradient", COL_BYTES, OF_KIND(GRADIENT), TEXT(4, 10), TUI(7, 9, 90) },
+	{ "optimizer_state", "state", COL_BYTES, OF_KIND(STATE), TEXT(5, 10), TUI(8, 9, 90) },
+	{ "activation", "activation", COL_BYTES, OF(report_module, activation), .only = WHOLE, TEXT(6, 11), TUI(3, 11) },
+	{ "activation_live", NULL, COL_BYTES, OF(report_module, activation_live) },
+	{ NULL, "at peak", COL_BYTES, OF(report_module, all.at_peak), TUI(4, 9) },
+	{ NULL, "itself", COL_BYTES, OF(report_module, own.at_peak), TUI(5, 9) },
+	{ "input", "input", COL_BYTES, OF(report_module, input), .only = WHOLE, TEXT(7, 10) },
+	{ "output", "output", COL_BYTES, OF(report_module, output), .only = WHOLE, TEXT(8, 10) },
+	{ "peak_forward", "in forward", COL_BYTES, OF(report_module, peak_forward), .only = WHOLE, TEXT(9, 11),
+	  TUI(9, 12, 120, .head = "peak forward") },
+	{ "peak_backward", "in backward", COL_BYTES, OF(report_module, peak_backward), .only = WHOLE, TEXT(10, 12),
+	  TUI(10, 13, 120, .head = "peak backward") },
+	{ NULL, "own", COL_BYTES, ELEMENT(report_module, own.by_phase_bytes), .only = OF_PHASE, TEXT(2, 11) },
+	{ NULL, "in all", COL_BYTES, ELEMENT(report_module, all.by_phase_bytes), .only = OF_PHASE, TEXT(3, 11) },
+	{ NULL, "blocks", COL_COUNT, ELEMENT(report_module, all.by_phase_count), .only = OF_PHASE, TEXT(4, 9) },
+	{ NULL, "alive", COL_BYTES, ELEMENT(report_module, all.by_phase_live), .only = OF_PHASE, TEXT(5, 11) },
+	{ "own", NULL, .json = put_own },
+	{ "all", NULL, .json = put_all },
+};
+
+const struct table module_table = TABLE(columns, .is_sparse = 1, .variant = WHOLE);
+static const struct table of_phase_table = TABLE(columns, .is_sparse = 1, .variant = OF_PHASE);
 
 static int has_phases(const struct report *r)
 {
@@ -79,24 +131,29 @@ static int has_phases(const struct report *r)
 	return r->marks_total != 0;
 }
 
+static void phase(struct cell *c, const void *row)
+{
+	c->text = phase_name((enum phase)((const struct report_phase *)row - c->d->r->phases));
+}
+
+static const struct column phase_columns[] = {
+	{ "phase", "phase", COL_TEXT, VIA(phase), TEXT(1, 12) },
+	{ "entries", "entered", COL_COUNT, OF(report_phase, entries), TEXT(2, 9) },
+	{ "ns", "time", COL_NS, OF(report_phase, ns), TEXT(3, 11) },
+	{ "alloc_bytes", "allocated", COL_BYTES, OF(report_phase, alloc_bytes), TEXT(4, 11) },
+	{ "alloc_count", "blocks", COL_COUNT, OF(report_phase, alloc_count), TEXT(5, 9) },
+	{ "live", NULL, COL_BYTES, OF(report_phase, live) },
+	{ "peak", "peak", COL_BYTES, OF(report_phase, peak), TEXT(6, 10) },
+};
+
+static const struct table phase_table = TABLE(phase_columns, .is_sparse = 1);
+
 static void put_phases(struct json *j, const struct report *r)
 {
-	json__begin(j, "phases", '{');
-	json__begin(j, "list", '[');
-	for (unsigned i = 0; i < PHASE_MAX; i++) {
-		const struct report_phase *p = &r->phases[i];
+	struct drawn d = drawn_as(AS_JSON, r);
 
-		json__begin_flat(j, NULL, '{');
-		json__str(j, "phase", phase_name((enum phase)i));
-		json__u64(j, "entries", p->entries);
-		json__u64(j, "ns", p->ns);
-		json__u64(j, "alloc_bytes", p->alloc_bytes);
-		json__u64(j, "alloc_count", p->alloc_count);
-		json__u64(j, "live", p->live);
-		json__u64(j, "peak", p->peak);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
+	json__begin(j, "phases", '{');
+	table__list(j, "list", &phase_table, &d, r->phases, PHASE_MAX, sizeof(r->phases[0]));
 	marks_json(j, r);
 	json__end(j, '}');
 }
@@ -122,6 +179,7 @@ static void put_list(struct json *j, const struct report *r, size_t top)
 {
 	uint64_t *all = calloc(r->modules_cnt + 1, sizeof(*all)), least = 0;
 	uint32_t *places = calloc(r->modules_cnt + 1, sizeof(*places)), shown = 0;
+	struct drawn d = drawn_as(AS_JSON, r);
 
 	json__begin(j, "list", '[');
 	for (size_t i = 0; all && i < r->modules_cnt; i++)
@@ -136,7 +194,10 @@ static void put_list(struct json *j, const struct report *r, size_t top)
 		if (weight(m) < least || (m->parent && !places[m->parent - 1]))
 			continue;
 		places[i] = ++shown;
-		put_module(j, m, m->parent ? places[m->parent - 1] : 0);
+		d.index = m->parent ? places[m->parent - 1] : 0;
+		json__begin(j, NULL, '{');
+		table__fields(j, &module_table, &d, m);
+		json__end(j, '}');
 	}
 	json__end(j, ']');
 	json__u64(j, "total", r->modules_cnt);
@@ -144,36 +205,66 @@ static void put_list(struct json *j, const struct report *r, size_t top)
 	free(all);
 }
 
-static void put_op(struct json *j, const struct report_op_module *o)
+/* --- a row an operator with its module ------------------------------------------------------------------------ */
+
+static uint64_t op_bytes(const struct report_op_module *o, unsigned phase)
 {
-	json__begin_flat(j, NULL, '{');
-	json__str_or_null(j, "op", o->op);
-	if (o->module)
-		json__str(j, "module", o->module);
-	else
-		json__null(j, "module");
-	if (o->root)
-		json__str(j, "module_root", o->root);
-	else
-		json__null(j, "module_root");
-	if (o->has_module)
-		json__u64(j, "pid", o->pid);
-	json__u64(j, "alloc_bytes", o->alloc_bytes);
-	json__u64(j, "alloc_count", o->alloc_count);
-	json__begin(j, "phases", '{');
+	return phase ? o->by_phase[phase - 1] : o->alloc_bytes;
+}
+
+static void op(struct cell *c, const void *row)
+{
+	const struct report_op_module *o = row;
+
+	c->text = c->d->as == AS_JSON || o->op[0] ? o->op : "(none)";
+}
+
+static void module(struct cell *c, const void *row)
+{
+	const struct report_op_module *o = row;
+
+	c->text = o->module;
+	if (c->d->as == AS_TEXT)
+		cell__say(c, "%s%s%s", o->root ? o->root : o->has_module ? "(not told yet)" : "-",
+			  o->module && o->module[0] ? "." : "", o->module ? o->module : "");
+}
+
+static void put_by_phase(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_op_module *o = row;
+
+	(void)d;
+	json__begin(j, key, '{');
 	for (unsigned i = 0; i < PHASE_MAX; i++)
 		if (o->by_phase[i])
 			json__u64(j, phase_name((enum phase)i), o->by_phase[i]);
 	json__end(j, '}');
-	json__end(j, '}');
 }
+
+static const struct column op_columns[] = {
+	{ "op", "operator", COL_OR_NULL, VIA(op), TEXT(6, 0, .wide = 2, .gap = 2) },
+	{ "module", "module", COL_TEXT, VIA(module), OR_NULL_IF_NOT(report_op_module, module), .is_path = 1,
+	  TEXT(7, 0, .wide = 3, .gap = 2) },
+	{ "module_root", NULL, COL_TEXT, OF(report_op_module, root), OR_NULL_IF_NOT(report_op_module, root) },
+	{ "pid", NULL, COL_NUMBER, OF(report_op_module, pid), IF(report_op_module, has_module) },
+	{ NULL, "in phase", COL_BYTES, ELEMENT(report_op_module, by_phase), .only = OF_PHASE, TEXT(1, 9) },
+	{ NULL, "in all", COL_BYTES, OF(report_op_module, alloc_bytes), .only = OF_PHASE, TEXT(2, 11) },
+	{ "alloc_bytes", "allocated", COL_BYTES, OF(report_op_module, alloc_bytes), .only = WHOLE, TEXT(1, 9) },
+	{ "alloc_count", "blocks", COL_COUNT, OF(report_op_module, alloc_count), .only = WHOLE, TEXT(2, 9) },
+	{ NULL, "forward", COL_BYTES, OF(report_op_module, by_phase[PHASE_FORWARD]), .only = WHOLE, TEXT(3, 10) },
+	{ NULL, "backward", COL_BYTES, OF(report_op_module, by_phase[PHASE_BACKWARD]), .only = WHOLE, TEXT(4, 10) },
+	{ "phases", NULL, .json = put_by_phase },
+};
+
+static const struct table op_module_table = TABLE(op_columns, .is_sparse = 1, .variant = WHOLE);
+static const struct table phase_op_table = TABLE(op_columns, .is_sparse = 1, .variant = OF_PHASE);
 
 static void put_ops(struct json *j, const struct report *r, size_t top)
 {
-	json__begin(j, "ops", '[');
-	for (size_t i = 0; i < r->op_modules_cnt && i < top; i++)
-		put_op(j, &r->op_modules[i]);
-	json__end(j, ']');
+	struct drawn d = drawn_as(AS_JSON, r);
+
+	table__list(j, "ops", &op_module_table, &d, r->op_modules, r->op_modules_cnt < top ? r->op_modules_cnt : top,
+		    sizeof(*r->op_modules));
 	json__u64(j, "ops_total", r->op_modules_cnt);
 	json__u64(j, "ops_rest_bytes", r->op_modules_rest);
 }
@@ -193,13 +284,6 @@ void modules_json(struct json *j, const struct report *r, size_t top)
 
 /* --- text ----------------------------------------------------------------------------------------------------- */
 
-static void put_bytes(struct page *p, uint64_t bytes, int cols)
-{
-	char text[24];
-
-	page__cell(p, bytes ? fmt_bytes(text, bytes) : "-", cols);
-}
-
 static int is_shown(const struct report_module *m, const struct view_opts *opts)
 {
 	if (opts->depth && m->depth >= opts->depth)
@@ -207,42 +291,9 @@ static int is_shown(const struct report_module *m, const struct view_opts *opts)
 	return !opts->phase ? weight(m) != 0 : m->all.by_phase_count[opts->phase - 1] != 0;
 }
 
-/* What is in it: one level of the tree is two blanks. */
-static void put_who(struct page *p, const struct report_module *m, int cols)
+static uint64_t weight_of(const struct report_module *m, const struct view_opts *opts)
 {
-	const char *last = m->name ? strrchr(m->name, '.') : NULL;
-	char text[600];
-
-	snprintf(text, sizeof(text), "%*s%s%s%s%s", (int)(2 * (m->depth < 20 ? m->depth : 20)), "",
-		 !m->name ? "(not told yet)" : !m->name[0] ? m->root : last ? last + 1 : m->name,
-		 m->name && m->name[0] && m->class[0] ? " (" : "", m->name && m->name[0] ? m->class : "",
-		 m->name && m->name[0] && m->class[0] ? ")" : "");
-	page__cell(p, text, cols);
-}
-
-static void put_row(struct page *p, const struct report_module *m, int cols)
-{
-	put_who(p, m, cols);
-	for (unsigned k = 1; k < EV_TENSOR_MAX; k++)
-		put_bytes(p, m->kinds[k], -10);
-	put_bytes(p, m->activation, -11);
-	put_bytes(p, m->input, -10);
-	put_bytes(p, m->output, -10);
-	put_bytes(p, m->peak_forward, -11);
-	put_bytes(p, m->peak_backward, -11);
-	page__end_line(p);
-}
-
-static void put_phase_row(struct page *p, const struct report_module *m, unsigned phase, int cols)
-{
-	char cnt[24];
-
-	put_who(p, m, cols);
-	put_bytes(p, m->own.by_phase_bytes[phase], -11);
-	put_bytes(p, m->all.by_phase_bytes[phase], -11);
-	page__cell(p, fmt_count(cnt, (double)m->all.by_phase_count[phase]), -9);
-	put_bytes(p, m->all.by_phase_live[phase], -11);
-	page__end_line(p);
+	return opts->phase ? m->all.by_phase_bytes[opts->phase - 1] : weight(m);
 }
 
 /* The lightest module that is among the `top`: those above stay in the order of the tree. */
@@ -253,7 +304,7 @@ static uint64_t least_of(const struct report *r, const struct view_opts *opts, s
 
 	for (size_t i = 0; all && i < r->modules_cnt; i++)
 		if (is_shown(&r->modules[i], opts))
-			all[cnt++] = !opts->phase ? weight(&r->modules[i]) : r->modules[i].all.by_phase_bytes[opts->phase - 1];
+			all[cnt++] = weight_of(&r->modules[i], opts);
 	if (all && cnt > opts->top) {
 		qsort(all, cnt, sizeof(*all), by_weight);
 		least = all[opts->top - 1];
@@ -265,38 +316,22 @@ static uint64_t least_of(const struct report *r, const struct view_opts *opts, s
 
 static void put_modules(struct page *p, const struct report *r, const struct view_opts *opts)
 {
-	int cols = (int)p->width - (!opts->phase ? 4 * 10 + 11 + 2 * 10 + 2 * 11 : 42) - 2;
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
 	size_t cnt, shown = 0;
 	uint64_t least = least_of(r, opts, &cnt);
 
-	cols = cols < 24 ? 24 : cols;
-	page__put(p, "  ");
-	page__cell(p, "module (class)", cols);
-	page__put(p, !opts->phase ? " parameter    buffer  gradient     state activation     input    output"
-				       "  in forward in backward" :
-				       "        own      in all   blocks       alive");
-	page__end_line(p);
+	d.index = opts->phase ? opts->phase - 1 : 0;
+	table_lines__begin(&l, p, opts->phase ? &of_phase_table : &module_table, &d);
 	for (size_t i = 0; i < r->modules_cnt && shown < opts->top; i++) {
 		const struct report_module *m = &r->modules[i];
 
-		if (!is_shown(m, opts) || (!opts->phase ? weight(m) : m->all.by_phase_bytes[opts->phase - 1]) < least)
+		if (!is_shown(m, opts) || weight_of(m, opts) < least)
 			continue;
 		shown++;
-		page__put(p, "  ");
-		if (!opts->phase)
-			put_row(p, m, cols);
-		else
-			put_phase_row(p, m, opts->phase - 1, cols);
+		table_lines__row(&l, m);
 	}
-	if (cnt > shown) {
-		page__printf(p, "  … and %zu more modules (--top, --depth, --json)", cnt - shown);
-		page__end_line(p);
-	}
-}
-
-static uint64_t op_bytes(const struct report_op_module *o, unsigned phase)
-{
-	return phase ? o->by_phase[phase - 1] : o->alloc_bytes;
+	page__more(p, shown, cnt, "modules (--top, --depth, --json)");
 }
 
 static int by_op_bytes(const void *pa, const void *pb, void *phase)
@@ -308,34 +343,14 @@ static int by_op_bytes(const void *pa, const void *pb, void *phase)
 	return x == y ? (a < b ? -1 : a > b) : x > y ? -1 : 1;
 }
 
-static void put_op_row(struct page *p, const struct report_op_module *o, unsigned phase, int op_cols, int cols)
-{
-	char n[24], text[600];
-
-	put_bytes(p, op_bytes(o, phase), -11);
-	if (phase) {
-		put_bytes(p, o->alloc_bytes, -11);
-	} else {
-		page__cell(p, fmt_count(n, (double)o->alloc_count), -9);
-		put_bytes(p, o->by_phase[PHASE_FORWARD], -10);
-		put_bytes(p, o->by_phase[PHASE_BACKWARD], -10);
-	}
-	page__put(p, "  ");
-	page__cell(p, o->op[0] ? o->op : "(none)", op_cols);
-	page__put(p, "  ");
-	snprintf(text, sizeof(text), "%s%s%s", o->root ? o->root : o->has_module ? "(not told yet)" : "-",
-		 o->module && o->module[0] ? "." : "", o->module ? o->module : "");
-	page__path(p, text, cols);
-	page__end_line(p);
-}
-
 /* Operators with the module that called them, heaviest first: of all phases, or of one. */
 static void put_op_modules(struct page *p, const struct report *r, const struct view_opts *opts)
 {
 	const struct report_op_module **rows = calloc(r->op_modules_cnt + 1, sizeof(*rows));
-	int room = (int)p->width - (opts->phase ? 26 : 44), op_cols = room * 2 / 5, cols = room - op_cols;
+	struct drawn d = drawn_as(AS_TEXT, r);
 	unsigned phase = opts->phase;
-	size_t cnt = 0;
+	struct table_lines l;
+	size_t cnt = 0, shown = 0;
 
 	for (size_t i = 0; rows && i < r->op_modules_cnt; i++)
 		if (op_bytes(&r->op_modules[i], phase))
@@ -344,41 +359,24 @@ static void put_op_modules(struct page *p, const struct report *r, const struct 
 		qsort_r(rows, cnt, sizeof(*rows), by_op_bytes, &phase);
 	page__heading(p, phase ? "Operators by bytes allocated in that phase, with their module" :
 				 "Operators by allocated bytes, with their module");
-	page__put(p, phase ? "   in phase     in all  " : "  allocated   blocks   forward  backward  ");
-	page__cell(p, "operator", op_cols);
-	page__put(p, "  ");
-	page__cell(p, "module", cols);
-	page__end_line(p);
-	for (size_t i = 0; i < cnt && i < opts->top; i++)
-		put_op_row(p, rows[i], phase, op_cols, cols);
+	d.index = opts->phase ? opts->phase - 1 : 0;
+	table_lines__begin(&l, p, phase ? &phase_op_table : &op_module_table, &d);
+	for (; shown < cnt && shown < opts->top; shown++)
+		table_lines__row(&l, rows[shown]);
 	free(rows);
-	if (cnt > opts->top) {
-		page__printf(p, "  … and %zu more (--top, --json)", cnt - opts->top);
-		page__end_line(p);
-	}
+	page__more(p, shown, cnt, "(--top, --json)");
 }
 
 static void put_phase_table(struct page *p, const struct report *r)
 {
-	char cnt[24], time[24];
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
 
 	page__heading(p, "Phases");
-	page__put(p, "  phase         entered       time  allocated   blocks      peak");
-	page__end_line(p);
-	for (unsigned i = 0; i < PHASE_MAX; i++) {
-		const struct report_phase *ph = &r->phases[i];
-
-		if (!ph->entries && !ph->alloc_count)
-			continue;
-		page__put(p, "  ");
-		page__cell(p, phase_name((enum phase)i), 12);
-		page__cell(p, fmt_count(cnt, (double)ph->entries), -9);
-		page__cell(p, fmt_ns(time, ph->ns), -11);
-		put_bytes(p, ph->alloc_bytes, -11);
-		page__cell(p, fmt_count(cnt, (double)ph->alloc_count), -9);
-		put_bytes(p, ph->peak, -10);
-		page__end_line(p);
-	}
+	table_lines__begin(&l, p, &phase_table, &d);
+	for (unsigned i = 0; i < PHASE_MAX; i++)
+		if (r->phases[i].entries || r->phases[i].alloc_count)
+			table_lines__row(&l, &r->phases[i]);
 }
 
 static void put_none(struct page *p, const struct report_module_sum *s, unsigned phase)
@@ -389,8 +387,7 @@ static void put_none(struct page *p, const struct report_module_sum *s, unsigned
 
 	if (!bytes)
 		return;
-	page__printf(p, "  born in no module: %s in %s blocks", fmt_bytes(text, bytes), fmt_count(cnt, (double)blocks));
-	page__end_line(p);
+	page__line(p, "  born in no module: %s in %s blocks", fmt_bytes(text, bytes), fmt_count(cnt, (double)blocks));
 }
 
 void modules_text(struct page *p, const struct report *r, const struct view_opts *opts)
@@ -400,8 +397,7 @@ void modules_text(struct page *p, const struct report *r, const struct view_opts
 	marks_text(p, r, opts->top);
 	if (!r->modules_cnt) {
 		page__end_line(p);
-		page__put(p, "No module is known: no Python that can be read, or none that was called (docs/modules.md).");
-		page__end_line(p);
+		page__line(p, "No module is known: no Python that can be read, or none that was called (docs/modules.md).");
 		return;
 	}
 	page__heading(p, !opts->phase ? "Modules" : "Modules, what was born in them in that phase");

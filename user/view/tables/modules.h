@@ -5,14 +5,14 @@
 
 #include "view/json.h"
 #include "view/page.h"
+#include "view/table.h"
 #include "view/view.h"
 
 #define MODULES_SHOWN 4096 /* in JSON, the heaviest ones; "total" says how many there are */
 
+extern const struct table module_table; /* rows: struct report_module, with all that is in it */
 /* "modules" and "phases": nothing where neither was seen. top 0: MODULES_SHOWN. */
 void modules_json(struct json *j, const struct report *r, size_t top);
 void modules_text(struct page *p, const struct report *r, const struct view_opts *opts);
-/* "Net.layers.0.linear1": path behind its root's label; into buf, which is returned. */
-const char *module_words(const struct report_module *m, char *buf, size_t size);
 
 #endif

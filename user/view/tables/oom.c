@@ -12,6 +12,7 @@
 #include "view/page.h"
 #include "view/report_words.h"
 #include "view/tables/segments.h"
+#include "view/tables/tables.h"
 #include "view/view.h"
 
 #define BLOCKS_SHOWN 5
@@ -107,8 +108,7 @@ static void put_had(struct page *p, const struct report_oom *o)
 	if (o->rss_total)
 		snprintf(text + n, sizeof(text) - (size_t)n, "; RSS %s (anonymous %s, shared %s)", fmt_bytes(a, o->rss_total),
 			 fmt_bytes(b, o->rss[MT_RSS_ANON]), fmt_bytes(c, o->rss[MT_RSS_SHMEM]));
-	page__put(p, "  ");
-	page__flow(p, 2, text);
+	page__item(p, 2, text);
 }
 
 static void put_composition(struct page *p, const struct report_oom *o)
@@ -120,10 +120,8 @@ static void put_composition(struct page *p, const struct report_oom *o)
 		if (o->cats[c % CAT_MAX])
 			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "by category: ",
 					      category_name((enum category)(c % CAT_MAX)), fmt_bytes(a, o->cats[c % CAT_MAX]));
-	if (n) {
-		page__put(p, "  ");
-		page__flow(p, 2, text);
-	}
+	if (n)
+		page__item(p, 2, text);
 	n = 0;
 	for (size_t i = 0; i < o->ops_cnt && i < OPS_SHOWN; i++) {
 		text_fit(name, sizeof(name), o->ops[i].name[0] ? o->ops[i].name : "(no operator)", 40);
@@ -131,10 +129,8 @@ static void put_composition(struct page *p, const struct report_oom *o)
 			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %s", n ? ", " : "by operator: ", name,
 					      fmt_bytes(a, o->ops[i].live));
 	}
-	if (n) {
-		page__put(p, "  ");
-		page__flow(p, 2, text);
-	}
+	if (n)
+		page__item(p, 2, text);
 }
 
 static void put_segments(struct page *p, const struct report_oom *o)
@@ -193,16 +189,16 @@ void oom_text(struct page *p, const struct report *r)
 		put_segments(p, o);
 		put_largest(p, o);
 	}
-	if (r->ooms_total > r->ooms_cnt) {
-		page__printf(p, "  … and %llu more before", (unsigned long long)(r->ooms_total - r->ooms_cnt));
-		page__end_line(p);
-	}
+	if (r->ooms_total > r->ooms_cnt)
+		page__line(p, "  … and %llu more before", (unsigned long long)(r->ooms_total - r->ooms_cnt));
 }
 
 /* --- JSON --------------------------------------------------------------------------------------------- */
 
 static void put_json_live(struct json *j, const struct report *r, const struct report_oom *o)
 {
+	struct drawn d = drawn_as(AS_JSON, r);
+
 	json__begin_flat(j, "categories", '{');
 	for (unsigned c = 0; c < CAT_MAX; c++)
 		if (o->cats[c] || c == CAT_UNKNOWN)
@@ -216,30 +212,12 @@ static void put_json_live(struct json *j, const struct report *r, const struct r
 		json__end(j, '}');
 	}
 	json__end(j, ']');
-	json__begin(j, "blocks", '[');
-	for (size_t i = 0; i < o->blocks_cnt; i++) {
-		const struct report_block *b = &o->blocks[i];
-
-		json__begin_flat(j, NULL, '{');
-		json__u64(j, "id", b->id);
-		json__hex(j, "ptr", b->ptr);
-		json__u64(j, "size", b->size);
-		json__str(j, "cat", category_name((enum category)(b->cat < CAT_MAX ? b->cat : CAT_UNKNOWN)));
-		json__str_or_null(j, "op", b->op);
-		json__str_or_null(j, "region", b->region);
-		json__u64(j, "born_ns", b->born_ts_ns + (uint64_t)r->epoch_off_ns);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
-	json__begin(j, "segments", '[');
-	for (size_t i = 0; i < o->segs_cnt; i++)
-		segment_json(j, &o->segs[i]);
-	json__end(j, ']');
+	table__list(j, "blocks", &refused_table, &d, o->blocks, o->blocks_cnt, sizeof(o->blocks[0]));
+	table__list(j, "segments", &segment_table, &d, o->segs, o->segs_cnt, sizeof(o->segs[0]));
 }
 
 static void put_json(struct json *j, const struct report *r, const struct report_oom *o)
 {
-	static const char *const rss[MT_RSS_KINDS] = { "file", "anon", "swap", "shmem" };
 	char name[16];
 
 	json__begin(j, NULL, '{');
@@ -271,7 +249,7 @@ static void put_json(struct json *j, const struct report *r, const struct report
 	json__begin_flat(j, "rss", '{');
 	json__u64(j, "total", o->rss_total);
 	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
-		json__u64(j, rss[i], o->rss[i]);
+		json__u64(j, rss_word(i), o->rss[i]);
 	json__end(j, '}');
 	put_json_live(j, r, o);
 	json__end(j, '}');

@@ -84,8 +84,7 @@ static void put_site(struct page *g, const struct plan *p, const struct site *s,
 	page__cell(g, s->insn, (int)c->insn);
 	page__put(g, "  ");
 	page__cell(g, site_way(s, o), 12);
-	page__printf(g, " %6u ns", s->cost_ns);
-	page__end_line(g);
+	page__line(g, " %6u ns", s->cost_ns);
 }
 
 static void put_sites(struct page *g, const struct plan *p, const struct names *names,
@@ -106,10 +105,8 @@ static void put_sites(struct page *g, const struct plan *p, const struct names *
 	page__end_line(g);
 	for (size_t i = 0; i < cnt; i++)
 		put_site(g, p, &p->sites[i], names, &c, o);
-	if (cnt < p->sites_cnt) {
-		page__printf(g, "… and %zu more: memtrace plan -p %" PRIu32 " --all", p->sites_cnt - cnt, o->pid);
-		page__end_line(g);
-	}
+	if (cnt < p->sites_cnt)
+		page__line(g, "… and %zu more: memtrace plan -p %" PRIu32 " --all", p->sites_cnt - cnt, o->pid);
 }
 
 static void put_sources(struct page *g, const struct plan *p)
@@ -121,18 +118,14 @@ static void put_sources(struct page *g, const struct plan *p)
 		for (size_t k = 0; k < p->sites_cnt; k++)
 			sites += p->sites[k].source == p->covers[i].source;
 		page__cell(g, source_name(p->covers[i].source), 10);
-		page__printf(g, "%9" PRIu32 " %9" PRIu32 " %9zu", p->covers[i].wanted, p->covers[i].found, sites);
-		page__end_line(g);
+		page__line(g, "%9" PRIu32 " %9" PRIu32 " %9zu", p->covers[i].wanted, p->covers[i].found, sites);
 	}
-	if (p->ops_left_out) {
-		page__printf(g, "%" PRIu32 " operators need no probe: they can neither allocate, write nor make a view",
-			     p->ops_left_out);
-		page__end_line(g);
-	}
+	if (p->ops_left_out)
+		page__line(g, "%" PRIu32 " operators need no probe: they can neither allocate, write nor make a view",
+			   p->ops_left_out);
 	if (p->views_left_out) {
-		page__printf(g, "%" PRIu32 " operators only make views or get memory for others: they tell nothing of "
-			     "their own; --probes …,views adds them", p->views_left_out);
-		page__end_line(g);
+		page__line(g, "%" PRIu32 " operators only make views or get memory for others: they tell nothing of "
+			   "their own; --probes …,views adds them", p->views_left_out);
 	}
 }
 
@@ -181,9 +174,8 @@ int view_plan_text(FILE *out, const struct plan *p, const struct names *names, c
 	if (err)
 		return err;
 	text_fit(comm, sizeof(comm), o->comm, 64);
-	page__printf(&g, "Process %" PRIu32 " (%s): %zu probes in %zu files would be set, none is", o->pid, comm,
-		     p->sites_cnt, p->libs_cnt);
-	page__end_line(&g);
+	page__line(&g, "Process %" PRIu32 " (%s): %zu probes in %zu files would be set, none is", o->pid, comm,
+		   p->sites_cnt, p->libs_cnt);
 	put_sources(&g, p);
 	put_classes(&g, p);
 	put_sites(&g, p, names, o);

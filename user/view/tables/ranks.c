@@ -7,6 +7,7 @@
 #include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
+#include "view/table.h"
 
 #define STEPS_SHOWN 10
 #define BUCKETS_SHOWN 10
@@ -84,26 +85,151 @@ static void cats_words(char *buf, size_t size, const struct report_rank *row, in
 	}
 }
 
-static void put_row(struct page *p, const struct report_ranks *k, const struct report_rank *row, int rank_cols, int cat_cols)
+static const struct report_ranks *ranks_of(const struct drawn *d)
 {
-	uint64_t median = row->median_peak;
-	char text[TEXT_BYTES_MAX], a[24], state[32];
-
-	page__put(p, "  ");
-	page__cell(p, number_words(text, sizeof(text), k, row), rank_cols);
-	page__printf(p, "%8u%6zu", row->pid & ((1u << EV_MACHINE_SHIFT) - 1), row->procs_cnt);
-	page__cell(p, fmt_bytes(a, row->live), -10);
-	page__cell(p, fmt_bytes(a, row->peak), -10);
-	snprintf(a, sizeof(a), "%+.1f %%", median ? 100.0 * ((double)row->peak - (double)median) / (double)median : 0.0);
-	page__cell(p, a, -10);
-	page__cell(p, fmt_count(a, (double)row->steps_total), -7);
-	page__put(p, "  ");
-	cats_words(text, sizeof(text), row, cat_cols);
-	page__cell(p, text, cat_cols);
-	page__put(p, "  ");
-	page__cell(p, rank_state(state, row), 11);
-	page__end_line(p);
+	return d->r->ranks;
 }
+
+static unsigned number_cols(const struct drawn *d)
+{
+	return ranks_of(d)->jobs_cnt > 1 ? 24 : has_machines(ranks_of(d)) ? 16 : 6;
+}
+
+static void number(struct cell *c, const void *row)
+{
+	c->text = number_words(c->buf, sizeof(c->buf), ranks_of(c->d), row);
+}
+
+static void pid_there(struct cell *c, const void *row)
+{
+	c->num = ((const struct report_rank *)row)->pid & ((1u << EV_MACHINE_SHIFT) - 1);
+}
+
+/* "+1.2 %" */
+static void part_more(char *buf, size_t size, uint64_t of, uint64_t than, uint64_t whole)
+{
+	snprintf(buf, size, "%+.1f %%", whole ? 100.0 * ((double)of - (double)than) / (double)whole : 0.0);
+}
+
+static void to_median(struct cell *c, const void *row)
+{
+	const struct report_rank *rank = row;
+
+	part_more(c->buf, sizeof(c->buf), rank->peak, rank->median_peak, rank->median_peak);
+	c->text = c->buf;
+}
+
+static void made_of(struct cell *c, const void *row)
+{
+	int cols = (int)(c->d->width - number_cols(c->d)) - 68;
+
+	cats_words(c->buf, sizeof(c->buf), row, cols < 12 ? 12 : cols);
+	c->text = c->buf;
+}
+
+static void state(struct cell *c, const void *row)
+{
+	c->text = rank_state(c->buf, row);
+}
+
+static uint64_t epoch(const struct report_ranks *k, uint64_t ts_ns)
+{
+	return ts_ns ? (uint64_t)((int64_t)ts_ns + k->epoch_off_ns) : 0;
+}
+
+static void put_num(struct json *j, const struct rank_label *label, const char *key, enum rank_num which)
+{
+	if (rank_label__num(label, which) >= 0)
+		json__i64(j, key, rank_label__num(label, which));
+}
+
+static void put_label(struct json *j, const struct rank_label *label)
+{
+	put_num(j, label, "local_rank", RANK_OF_NODE);
+	put_num(j, label, "world_size", RANK_WORLD);
+	put_num(j, label, "local_world_size", RANK_WORLD_OF_NODE);
+	put_num(j, label, "node_rank", RANK_NODE);
+	put_num(j, label, "nodes", RANK_NODES);
+	if (label->node[0])
+		json__str(j, "node", label->node);
+	if (label->job[0])
+		json__str(j, "job", label->job);
+}
+
+static void put_its_label(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	(void)key;
+	(void)d;
+	put_label(j, &((const struct report_rank *)row)->label);
+}
+
+static void put_cats(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_rank *rank = row;
+
+	(void)d;
+	json__begin(j, key, '{');
+	for (unsigned c = 0; c < CAT_MAX; c++) {
+		if (c >= CAT_COMPAT_MAX && !rank->cats[c].byte_ns)
+			continue;
+		json__begin_flat(j, cat_word(c), '{');
+		json__u64(j, "live", rank->cats[c].live);
+		json__u64(j, "at_peak", rank->cats[c].at_peak);
+		json__u64(j, "byte_ns", rank->cats[c].byte_ns);
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+}
+
+static void put_its_steps(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_rank *rank = row;
+
+	json__begin(j, key, '[');
+	for (size_t i = 0; i < rank->steps_cnt; i++) {
+		json__begin_flat(j, NULL, '{');
+		json__u64(j, "number", rank->steps[i].number);
+		json__u64(j, "ns", epoch(ranks_of(d), rank->steps[i].ts_ns));
+		json__u64(j, "peak", rank->steps[i].peak);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}
+
+static void put_series(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct series *s = &((const struct report_rank *)row)->series;
+
+	(void)d;
+	json__begin_flat(j, key, '[');
+	for (size_t i = 0; i < s->cnt; i++)
+		json__u64(j, NULL, s->points[i].live_max);
+	json__end(j, ']');
+}
+
+static const struct column columns[] = {
+	{ NULL, "rank", COL_TEXT, VIA(number), .cols = number_cols, TEXT(1) },
+	{ "rank", NULL, COL_NUMBER, OF(report_rank, rank) },
+	{ "label", NULL, .json = put_its_label },
+	{ "machine", NULL, COL_NUMBER, OF(report_rank, machine) },
+	{ "host", NULL, COL_OR_NULL, OF(report_rank, host) },
+	{ NULL, "pid", COL_NUMBER, VIA(pid_there), TEXT(2, 8) },
+	{ "pid", NULL, COL_NUMBER, OF(report_rank, pid) },
+	{ "processes", "procs", COL_NUMBER, OF(report_rank, procs_cnt), TEXT(3, 6) },
+	{ "state", "state", COL_TEXT, VIA(state), TEXT(9, 11, .gap = 2) },
+	{ "live", "live", COL_BYTES, OF(report_rank, live), TEXT(4, 10) },
+	{ "peak", "peak", COL_BYTES, OF(report_rank, peak), TEXT(5, 10) },
+	{ NULL, "to median", COL_SHARE, VIA(to_median), TEXT(6, 10) },
+	{ "peak_ns", NULL, COL_TIME, OF(report_rank, peak_ts_ns) },
+	{ "rss_peak", NULL, COL_BYTES, OF(report_rank, rss_peak) },
+	{ NULL, "its peak was", COL_TEXT, VIA(made_of), TEXT(8, 12, .wide = 1, .gap = 2) },
+	{ "categories", NULL, .json = put_cats },
+	{ "steps_total", "steps", COL_COUNT, OF(report_rank, steps_total), TEXT(7, 7) },
+	{ "steps", NULL, .json = put_its_steps },
+	{ "series", NULL, .json = put_series },
+};
+
+static const struct table rank_table = TABLE(columns);
 
 static void choose_row(uint8_t *chosen, size_t *cnt, size_t top, size_t row)
 {
@@ -131,26 +257,19 @@ static size_t choose_rows(uint8_t chosen[RANKS_MAX], const struct report_ranks *
 	return cnt;
 }
 
-static void put_table(struct page *p, const struct report_ranks *k, size_t top)
+static void put_table(struct page *p, const struct report *r, size_t top)
 {
-	int rank_cols = k->jobs_cnt > 1 ? 24 : has_machines(k) ? 16 : 6, cat_cols = (int)p->width - rank_cols - 68;
+	const struct report_ranks *k = r->ranks;
 	uint8_t chosen[RANKS_MAX] = { 0 };
 	size_t cnt = choose_rows(chosen, k, top);
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
 
-	cat_cols = cat_cols < 12 ? 12 : cat_cols;
-	page__put(p, "  ");
-	page__cell(p, "rank", rank_cols);
-	page__put(p, "     pid procs      live      peak to median  steps  ");
-	page__cell(p, "its peak was", cat_cols);
-	page__put(p, "  state");
-	page__end_line(p);
+	table_lines__begin(&l, p, &rank_table, &d);
 	for (size_t i = 0; i < k->cnt; i++)
 		if (chosen[i])
-			put_row(p, k, &k->rows[i], rank_cols, cat_cols);
-	if (cnt < k->cnt) {
-		page__printf(p, "  … and %zu more ranks (--top, --json)", k->cnt - cnt);
-		page__end_line(p);
-	}
+			table_lines__row(&l, &k->rows[i]);
+	page__more(p, cnt, k->cnt, "ranks (--top, --json)");
 }
 
 /* --- text: who differs ---------------------------------------------------------------------------------- */
@@ -194,8 +313,7 @@ static void put_jobs(struct page *p, const struct report_ranks *k)
 			 "child, have a row each (%zu such pairs)", k->claimed);
 	else
 		return;
-	page__put(p, "  ");
-	page__flow(p, 4, text);
+	page__item(p, 4, text);
 }
 
 static void put_missing(struct page *p, const struct report_ranks *k)
@@ -210,8 +328,7 @@ static void put_missing(struct page *p, const struct report_ranks *k)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, " %u", k->missing[i]);
 	if (k->missing_total > k->missing_cnt)
 		snprintf(text + n, sizeof(text) - n, " …");
-	page__put(p, "  ");
-	page__flow(p, 4, text);
+	page__item(p, 4, text);
 }
 
 static void put_verdict(struct page *p, const struct report_ranks *k)
@@ -225,15 +342,12 @@ static void put_verdict(struct page *p, const struct report_ranks *k)
 	n += (size_t)snprintf(text + n, sizeof(text) - n, ", median %s", fmt_bytes(a, mid->peak));
 	snprintf(text + n, sizeof(text) - n, ", lowest %s of rank %s", fmt_bytes(a, min->peak),
 		 number_words(name, sizeof(name), k, min));
-	page__put(p, "  ");
-	page__flow(p, 4, text);
+	page__item(p, 4, text);
 	put_jobs(p, k);
 	for (size_t i = 0; i < k->outliers_cnt; i++)
 		put_outlier(p, k, &k->outliers[i]);
-	if (!k->outliers_cnt && k->cnt > 1) {
-		page__put(p, "  no rank stands out");
-		page__end_line(p);
-	}
+	if (!k->outliers_cnt && k->cnt > 1)
+		page__line(p, "  no rank stands out");
 	put_missing(p, k);
 	if (k->died) {
 		page__style(p, STYLE_RED);
@@ -241,69 +355,92 @@ static void put_verdict(struct page *p, const struct report_ranks *k)
 		page__style(p, STYLE_PLAIN);
 		page__end_line(p);
 	}
-	if (k->not_listed) {
-		page__printf(p, "  %zu processes found no room (at most %u ranks): they count as others", k->not_listed,
-			     RANKS_MAX);
-		page__end_line(p);
-	}
+	if (k->not_listed)
+		page__line(p, "  %zu processes found no room (at most %u ranks): they count as others", k->not_listed,
+			   RANKS_MAX);
 	if (k->others_peak) {
 		page__printf(p, "  processes that are no rank: live %s", fmt_bytes(a, k->others_live));
-		page__printf(p, ", peak %s", fmt_bytes(a, k->others_peak));
-		page__end_line(p);
+		page__line(p, ", peak %s", fmt_bytes(a, k->others_peak));
 	}
 }
 
 /* --- text: over time -------------------------------------------------------------------------------------- */
 
-static void put_spread(struct page *p, uint64_t min, uint64_t median, uint64_t max)
-{
-	char a[24];
+enum { BY_STEP = 1, BY_TIME = 2 };
 
-	page__cell(p, fmt_bytes(a, min), -10);
-	page__cell(p, fmt_bytes(a, median), -10);
-	page__cell(p, fmt_bytes(a, max), -10);
-	snprintf(a, sizeof(a), "%+.1f %%", median ? 100.0 * ((double)max - (double)median) / (double)median : 0.0);
-	page__cell(p, a, -12);
+static void after(struct cell *c, const void *row)
+{
+	c->num = ((const struct report_step_row *)row)->ts_ns - ranks_of(c->d)->start_ts_ns;
 }
 
-static void put_steps(struct page *p, const struct report_ranks *k)
+static void max_to_median(struct cell *c, const void *row)
 {
+	const struct report_step_row *s = row;
+
+	part_more(c->buf, sizeof(c->buf), s->max, s->median, s->median);
+	c->text = c->buf;
+}
+
+static void highest(struct cell *c, const void *row)
+{
+	const struct report_rank *rank = &ranks_of(c->d)->rows[((const struct report_step_row *)row)->max_row];
+	char name[80];
+
+	c->num = rank->rank;
+	cell__say(c, "rank %s", number_words(name, sizeof(name), ranks_of(c->d), rank));
+}
+
+static const struct column spread_columns[] = {
+	{ "number", "step", COL_NUMBER, OF(report_step_row, number), .only = BY_STEP, TEXT(1, 8) },
+	{ NULL, "after", COL_NS, VIA(after), .only = BY_TIME, TEXT(1, 8) },
+	{ "ns", NULL, COL_TIME, OF(report_step_row, ts_ns) },
+	{ "begun_apart_ns", "begun apart", COL_NS, OF(report_step_row, late_ns), .only = BY_STEP, TEXT(6, 13) },
+	{ "min", "lowest", COL_BYTES, OF(report_step_row, min), TEXT(2, 10) },
+	{ "median", "median", COL_BYTES, OF(report_step_row, median), TEXT(3, 10) },
+	{ "max", "highest", COL_BYTES, OF(report_step_row, max), TEXT(4, 10) },
+	{ NULL, "to median", COL_SHARE, VIA(max_to_median), TEXT(5, 12) },
+	{ "max_rank", NULL, COL_NUMBER, VIA(highest) },
+	{ NULL, "highest is", COL_TEXT, VIA(highest), .only = BY_STEP, TEXT(7, 72, .gap = 2) },
+};
+
+static const struct table step_spread = TABLE(spread_columns, .variant = BY_STEP);
+static const struct table time_spread = TABLE(spread_columns, .variant = BY_TIME);
+
+/* Some of many, evenly. */
+static size_t one_of(size_t cnt, size_t shown, size_t i)
+{
+	return shown == 1 ? 0 : i * (cnt - 1) / (shown - 1);
+}
+
+static void put_steps(struct page *p, const struct report *r)
+{
+	const struct report_ranks *k = r->ranks;
 	size_t shown = k->steps_cnt < STEPS_SHOWN ? k->steps_cnt : STEPS_SHOWN;
-	char name[80], a[24];
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
 
 	page__heading(p, "Imbalance by step: the highest of each rank from its mark to the next");
-	page__put(p, "      step    lowest    median   highest  to median  begun apart  highest is");
-	page__end_line(p);
-	for (size_t i = 0; i < shown; i++) {
-		const struct report_step_row *s = &k->steps[shown == 1 ? 0 : i * (k->steps_cnt - 1) / (shown - 1)];
-
-		page__printf(p, "  %8llu", (unsigned long long)s->number);
-		put_spread(p, s->min, s->median, s->max);
-		page__cell(p, fmt_ns(a, s->late_ns), -13);
-		page__printf(p, "  rank ");
-		page__put(p, number_words(name, sizeof(name), k, &k->rows[s->max_row]));
-		page__end_line(p);
-	}
+	table_lines__begin(&l, p, &step_spread, &d);
+	for (size_t i = 0; i < shown; i++)
+		table_lines__row(&l, &k->steps[one_of(k->steps_cnt, shown, i)]);
 }
 
-static void put_buckets(struct page *p, const struct report_ranks *k)
+static void put_buckets(struct page *p, const struct report *r)
 {
+	const struct report_ranks *k = r->ranks;
 	const struct series *s = &k->rows[0].series;
 	size_t shown = s->cnt < BUCKETS_SHOWN ? s->cnt : BUCKETS_SHOWN;
-	uint64_t max, median, min;
-	char a[24];
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
 
 	page__heading(p, "Imbalance over time (no steps that all ranks made were seen)");
-	page__put(p, "     after    lowest    median   highest  to median");
-	page__end_line(p);
+	table_lines__begin(&l, p, &time_spread, &d);
 	for (size_t i = 0; i < shown; i++) {
-		size_t at = shown == 1 ? 0 : i * (s->cnt - 1) / (shown - 1);
+		size_t at = one_of(s->cnt, shown, i);
+		struct report_step_row row = { .ts_ns = s->points[at].ts_ns };
 
-		if (!report_ranks__bucket(k, at, &max, &median, &min))
-			continue;
-		page__cell(p, fmt_ns(a, s->points[at].ts_ns - k->start_ts_ns), -10);
-		put_spread(p, min, median, max);
-		page__end_line(p);
+		if (report_ranks__bucket(k, at, &row.max, &row.median, &row.min))
+			table_lines__row(&l, &row);
 	}
 }
 
@@ -328,8 +465,7 @@ static void put_worst(struct page *p, const struct report_ranks *k)
 		snprintf(title, sizeof(title), "%+.1f %%", row->peak ? 100.0 * ((double)row->cats[c].at_peak -
 			 (double)k->rows[k->median_row].cats[c].at_peak) / (double)row->peak : 0.0);
 		page__cell(p, title, -10);
-		page__put(p, " against the median rank");
-		page__end_line(p);
+		page__line(p, " against the median rank");
 	}
 	for (size_t i = 0; i < w->ops_cnt && i < OPS_SHOWN && w->ops[i].at_peak; i++) {
 		page__put(p, "  ");
@@ -348,40 +484,16 @@ void ranks_text(struct page *p, const struct report *r, size_t top)
 
 	snprintf(title, sizeof(title), "Ranks (%s)%s%.40s", memory_word(k), job[0] ? ", job " : "", job);
 	page__heading(p, title);
-	put_table(p, k, top);
+	put_table(p, r, top);
 	put_verdict(p, k);
 	if (k->steps_cnt)
-		put_steps(p, k);
+		put_steps(p, r);
 	else
-		put_buckets(p, k);
+		put_buckets(p, r);
 	put_worst(p, k);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------------------- */
-
-static uint64_t epoch(const struct report_ranks *k, uint64_t ts_ns)
-{
-	return ts_ns ? (uint64_t)((int64_t)ts_ns + k->epoch_off_ns) : 0;
-}
-
-static void put_num(struct json *j, const struct rank_label *label, const char *key, enum rank_num which)
-{
-	if (rank_label__num(label, which) >= 0)
-		json__i64(j, key, rank_label__num(label, which));
-}
-
-static void put_label(struct json *j, const struct rank_label *label)
-{
-	put_num(j, label, "local_rank", RANK_OF_NODE);
-	put_num(j, label, "world_size", RANK_WORLD);
-	put_num(j, label, "local_world_size", RANK_WORLD_OF_NODE);
-	put_num(j, label, "node_rank", RANK_NODE);
-	put_num(j, label, "nodes", RANK_NODES);
-	if (label->node[0])
-		json__str(j, "node", label->node);
-	if (label->job[0])
-		json__str(j, "job", label->job);
-}
 
 void proc_rank_json(struct json *j, const struct report_proc *p)
 {
@@ -393,55 +505,6 @@ void proc_rank_json(struct json *j, const struct report_proc *p)
 	json__begin_flat(j, "rank", '{');
 	json__u64(j, "rank", rank);
 	put_label(j, &label);
-	json__end(j, '}');
-}
-
-static void put_series(struct json *j, const struct series *s)
-{
-	json__begin_flat(j, "series", '[');
-	for (size_t i = 0; i < s->cnt; i++)
-		json__u64(j, NULL, s->points[i].live_max);
-	json__end(j, ']');
-}
-
-static void put_rank_json(struct json *j, const struct report_ranks *k, const struct report_rank *row)
-{
-	char state[32];
-
-	json__begin(j, NULL, '{');
-	json__u64(j, "rank", row->rank);
-	put_label(j, &row->label);
-	json__u64(j, "machine", row->machine);
-	json__str_or_null(j, "host", row->host);
-	json__u64(j, "pid", row->pid);
-	json__u64(j, "processes", row->procs_cnt);
-	json__str(j, "state", rank_state(state, row));
-	json__u64(j, "live", row->live);
-	json__u64(j, "peak", row->peak);
-	json__u64(j, "peak_ns", epoch(k, row->peak_ts_ns));
-	json__u64(j, "rss_peak", row->rss_peak);
-	json__begin(j, "categories", '{');
-	for (unsigned c = 0; c < CAT_MAX; c++) {
-		if (c >= CAT_COMPAT_MAX && !row->cats[c].byte_ns)
-			continue;
-		json__begin_flat(j, cat_word(c), '{');
-		json__u64(j, "live", row->cats[c].live);
-		json__u64(j, "at_peak", row->cats[c].at_peak);
-		json__u64(j, "byte_ns", row->cats[c].byte_ns);
-		json__end(j, '}');
-	}
-	json__end(j, '}');
-	json__u64(j, "steps_total", row->steps_total);
-	json__begin(j, "steps", '[');
-	for (size_t i = 0; i < row->steps_cnt; i++) {
-		json__begin_flat(j, NULL, '{');
-		json__u64(j, "number", row->steps[i].number);
-		json__u64(j, "ns", epoch(k, row->steps[i].ts_ns));
-		json__u64(j, "peak", row->steps[i].peak);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
-	put_series(j, &row->series);
 	json__end(j, '}');
 }
 
@@ -460,25 +523,6 @@ static void put_outliers_json(struct json *j, const struct report_ranks *k)
 		json__i64(j, "more", o->more);
 		json__str(j, "category", cat_word(o->cat));
 		json__i64(j, "category_more", o->cat_more);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
-}
-
-static void put_steps_json(struct json *j, const struct report_ranks *k)
-{
-	json__begin(j, "steps", '[');
-	for (size_t i = 0; i < k->steps_cnt; i++) {
-		const struct report_step_row *s = &k->steps[i];
-
-		json__begin_flat(j, NULL, '{');
-		json__u64(j, "number", s->number);
-		json__u64(j, "ns", epoch(k, s->ts_ns));
-		json__u64(j, "begun_apart_ns", s->late_ns);
-		json__u64(j, "min", s->min);
-		json__u64(j, "median", s->median);
-		json__u64(j, "max", s->max);
-		json__u64(j, "max_rank", k->rows[s->max_row].rank);
 		json__end(j, '}');
 	}
 	json__end(j, ']');
@@ -506,10 +550,12 @@ static void put_over_time_json(struct json *j, const struct report_ranks *k)
 void ranks_json(struct json *j, const struct report *r)
 {
 	const struct report_ranks *k = r->ranks;
+	struct drawn d = drawn_as(AS_JSON, r);
 	uint64_t sum;
 
 	if (!k)
 		return;
+	d.epoch_off_ns = k->epoch_off_ns;
 	sum = k->others_live;
 	for (size_t i = 0; i < k->cnt; i++)
 		sum += k->rows[i].live;
@@ -535,10 +581,13 @@ void ranks_json(struct json *j, const struct report *r)
 	json__u64(j, "others_live", k->others_live);
 	json__u64(j, "others_peak", k->others_peak);
 	json__begin(j, "list", '[');
-	for (size_t i = 0; i < k->cnt; i++)
-		put_rank_json(j, k, &k->rows[i]);
+	for (size_t i = 0; i < k->cnt; i++) {
+		json__begin(j, NULL, '{');
+		table__fields(j, &rank_table, &d, &k->rows[i]);
+		json__end(j, '}');
+	}
 	json__end(j, ']');
-	put_steps_json(j, k);
+	table__list(j, "steps", &step_spread, &d, k->steps, k->steps_cnt, sizeof(*k->steps));
 	put_over_time_json(j, k);
 	json__end(j, '}');
 }

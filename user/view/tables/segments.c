@@ -26,7 +26,7 @@ static const struct {
 	[MT_SEG_RESERVED] = { "reserved", "reserved addresses" },
 };
 
-const char *seg_kind_name(unsigned kind)
+static const char *seg_kind_name(unsigned kind)
 {
 	return kind < MT_SEG_MAX && kinds[kind].key ? kinds[kind].key : "?";
 }
@@ -65,7 +65,8 @@ static size_t add(char *buf, size_t size, size_t at, const char *text, const cha
 	return at + (n > 0 ? (size_t)n : 0);
 }
 
-size_t segments_layers_text(char *buf, size_t size, const struct report_segments *s)
+/* "driver 24 MiB = cached 20 MiB (tensors …) + others …" into buf; returns its length. */
+static size_t segments_layers_text(char *buf, size_t size, const struct report_segments *s)
 {
 	char b[24];
 	size_t n = add(buf, size, 0, "driver ", fmt_bytes(b, s->driver));
@@ -85,8 +86,7 @@ size_t segments_layers_text(char *buf, size_t size, const struct report_segments
 
 static void put_flow(struct page *p, const char *text)
 {
-	page__put(p, "  ");
-	page__flow(p, 2, text);
+	page__item(p, 2, text);
 }
 
 static void put_free(struct page *p, const struct report_segments *s)
@@ -242,11 +242,9 @@ void segments_text_host(struct page *p, const struct report *r)
 		return;
 	page__heading(p, "Driver calls of no known device");
 	put_kinds(p, "given:", r->unknown);
-	if (r->unknown_comm_peak) {
-		page__printf(p, "  of it for communication: %s (peak %s)", fmt_bytes(a, r->unknown_comm),
-			     fmt_bytes(b, r->unknown_comm_peak));
-		page__end_line(p);
-	}
+	if (r->unknown_comm_peak)
+		page__line(p, "  of it for communication: %s (peak %s)", fmt_bytes(a, r->unknown_comm),
+			   fmt_bytes(b, r->unknown_comm_peak));
 	put_fails(p, r->unknown);
 }
 
@@ -288,30 +286,69 @@ static void put_json_layers(struct json *j, const struct report_segments *s)
 	json__end(j, '}');
 }
 
-void segment_json(struct json *j, const struct report_seg_row *s)
-{
-	char addr[24];
+/* --- a row a segment ------------------------------------------------------------------------------------- */
 
-	snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)s->addr);
-	json__begin_flat(j, NULL, '{');
-	json__str(j, "kind", seg_kind_name(s->kind));
-	json__u64(j, "pid", s->pid);
-	json__str(j, "addr", addr);
-	json__u64(j, "size", s->size);
-	json__bool(j, "communication", s->is_comm);
-	json__bool(j, "cached", s->is_cached);
-	json__u64(j, "used", s->used);
-	json__u64(j, "largest_free", s->largest_free);
-	json__u64(j, "blocks", s->blocks);
-	json__end(j, '}');
+static void device(struct cell *c, const void *row)
+{
+	uint8_t dev = ((const struct report_seg_row *)row)->dev;
+
+	c->text = dev ? dev_name(dev, c->buf) : "-";
 }
+
+static void kind(struct cell *c, const void *row)
+{
+	const struct report_seg_row *s = row;
+
+	c->text = c->d->as == AS_JSON ? seg_kind_name(s->kind) : s->is_comm ? "communication" : seg_kind_words(s->kind);
+}
+
+static void unused(struct cell *c, const void *row)
+{
+	const struct report_seg_row *s = row;
+
+	c->num = s->is_cached ? s->size - s->used : 0;
+}
+
+static void fragmentation(struct cell *c, const void *row)
+{
+	const struct report_seg_row *s = row;
+	uint64_t free = s->size - s->used;
+	double part = free ? 1 - (double)s->largest_free / (double)free : 0;
+
+	if (!s->is_cached)
+		return;
+	c->num = (uint64_t)(part * 1e6);
+	c->text = fmt_share(c->buf, part, 1);
+}
+
+/* What no block lies in says nothing of its inside: a library's. */
+#define INSIDE TOLD_IF(report_seg_row, is_cached)
+
+static const struct column columns[] = {
+	{ "kind", "kind", COL_TEXT, VIA(kind), TUI(2, 18, .wide = 1) },
+	{ NULL, "device", COL_TEXT, VIA(device), TUI(1, 7) },
+	{ "pid", "pid", COL_NUMBER, OF(report_seg_row, pid), TUI(9, 8, 100) },
+	{ "addr", "address", COL_HEX, OF(report_seg_row, addr), TUI(10, 14, 110) },
+	{ "size", "size", COL_BYTES, OF(report_seg_row, size), TUI(3, 9) },
+	{ "communication", NULL, COL_BOOL, OF(report_seg_row, is_comm) },
+	{ "cached", NULL, COL_BOOL, OF(report_seg_row, is_cached) },
+	{ "used", "used", COL_BYTES, OF(report_seg_row, used), INSIDE, TUI(4, 9) },
+	{ NULL, "free", COL_BYTES, VIA(unused), INSIDE, TUI(5, 9) },
+	{ "largest_free", "largest", COL_BYTES, OF(report_seg_row, largest_free), INSIDE, TUI(6, 9) },
+	{ NULL, "fragm.", COL_TEXT, VIA(fragmentation), INSIDE, TUI(7, 7) },
+	{ "blocks", "blocks", COL_COUNT, OF(report_seg_row, blocks), TUI(8, 7, 90) },
+};
+
+const struct table segment_table = TABLE(columns);
 
 static void put_json_rows(struct json *j, const struct report *r, uint8_t dev)
 {
+	struct drawn d = drawn_as(AS_JSON, r);
+
 	json__begin(j, "largest", '[');
 	for (size_t i = 0; i < r->seg_rows_cnt; i++)
 		if (r->seg_rows[i].dev == dev)
-			segment_json(j, &r->seg_rows[i]);
+			table__object(j, NULL, &segment_table, &d, &r->seg_rows[i]);
 	json__end(j, ']');
 }
 

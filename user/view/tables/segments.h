@@ -6,17 +6,12 @@
 #ifndef MT_VIEW_TABLES_SEGMENTS_H
 #define MT_VIEW_TABLES_SEGMENTS_H
 
-#include <stddef.h>
+#include "view/table.h"
 
-struct json;
-struct page;
-struct report;
 struct report_dev;
-struct report_seg_row;
 struct report_segments;
 
 const char *seg_kind_words(unsigned kind); /* for people */
-const char *seg_kind_name(unsigned kind);    /* "device", "pinned" …: keys in JSON; enum mt_seg */
 const char *backend_name(unsigned backend);  /* "caching", "cudaMallocAsync" …; enum report_backend */
 int segments_are_seen(const struct report_segments *s);
 double segments_fragmentation(const struct report_segments *s); /* 1 - largest free / free; 0 of nothing */
@@ -24,9 +19,7 @@ double segments_fragmentation(const struct report_segments *s); /* 1 - largest f
 void segments_text(struct page *p, const struct report *r, const struct report_dev *d);
 void segments_text_host(struct page *p, const struct report *r); /* pinned memory, and what has no device */
 void segments_json(struct json *j, const struct report *r, const struct report_dev *d);
-void segment_json(struct json *j, const struct report_seg_row *s); /* an object of an array */
+extern const struct table segment_table; /* rows: struct report_seg_row */
 void segments_json_host(struct json *j, const struct report *r);
-/* "driver 24 MiB = cached 20 MiB (tensors …) + others …" into buf; returns its length. */
-size_t segments_layers_text(char *buf, size_t size, const struct report_segments *s);
 
 #endif

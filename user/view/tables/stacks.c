@@ -8,22 +8,20 @@
 #include "view/json.h"
 #include "view/page.h"
 #include "view/report_words.h"
+#include "view/table.h"
 
 #define FRAMES_SHOWN 24 /* of a stack, in text */
 
-static void put_numbers(struct page *p, const struct report_stack *s, uint64_t peak)
-{
-	char a[24];
+static const struct column columns[] = {
+	{ NULL, "of peak", COL_SHARE, OF(report_stack, at_peak), TEXT(2, 9) },
+	{ "alloc_bytes", "allocated", COL_BYTES, OF(report_stack, alloc_bytes), TEXT(4, 11) },
+	{ "alloc_count", "count", COL_COUNT, OF(report_stack, alloc_count), TEXT(5, 8) },
+	{ "at_peak", "at peak", COL_BYTES, OF(report_stack, at_peak), .is_bold = 1, TEXT(1, 10) },
+	{ "live", "live", COL_BYTES, OF(report_stack, live), TEXT(3, 11) },
+	{ "live_count", NULL, COL_COUNT, OF(report_stack, live_count) },
+};
 
-	page__put(p, "  ");
-	page__style(p, STYLE_BOLD);
-	page__cell(p, fmt_bytes(a, s->at_peak), -10);
-	page__style(p, STYLE_PLAIN);
-	page__cell(p, fmt_share(a, (double)s->at_peak, (double)peak), -9);
-	page__cell(p, fmt_bytes(a, s->live), -11);
-	page__cell(p, fmt_bytes(a, s->alloc_bytes), -11);
-	page__cell(p, fmt_count(a, (double)s->alloc_count), -8);
-}
+static const struct table stack_table = TABLE(columns);
 
 static void put_frame(struct page *p, const struct report_frame *f)
 {
@@ -51,8 +49,7 @@ static void put_frame(struct page *p, const struct report_frame *f)
 
 static void put_more(struct page *p, size_t cnt)
 {
-	page__printf(p, "      … and %zu more frames (--json)", cnt);
-	page__end_line(p);
+	page__line(p, "      … and %zu more frames (--json)", cnt);
 }
 
 void stack_text(struct page *p, const struct report_frame *frames, size_t cnt, size_t max)
@@ -71,49 +68,31 @@ void stack_text(struct page *p, const struct report_frame *frames, size_t cnt, s
 		put_more(p, cnt - shown);
 }
 
-static void put_stack(struct page *p, const struct report_stack *s, uint64_t peak)
-{
-	put_numbers(p, s, peak);
-	page__end_line(p);
-	for (size_t i = 0; i < s->frames_cnt && i < FRAMES_SHOWN; i++)
-		put_frame(p, &s->frames[i]);
-	if (s->frames_cnt > FRAMES_SHOWN)
-		put_more(p, s->frames_cnt - FRAMES_SHOWN);
-}
-
 void stacks_text(struct page *p, const struct report *r, size_t top)
 {
-	uint64_t peak = report_peak_sum(r);
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
 	size_t shown = 0;
 
 	page__heading(p, "Stacks, by their part of the peak, innermost frame first");
 	if (!r->stacks_total) {
-		page__put(p, "  none were recorded (--stacks, --stack-size)");
-		page__end_line(p);
+		page__line(p, "  none were recorded (--stacks, --stack-size)");
 		return;
 	}
-	page__put(p, "     at peak  of peak       live  allocated   count");
-	page__end_line(p);
-	for (; shown < r->stacks_cnt && shown < top; shown++)
-		put_stack(p, &r->stacks[shown], peak);
-	put_numbers(p, &r->no_stack, peak);
-	page__put(p, "  without a stack: smaller than --stack-size, or from before");
-	page__end_line(p);
-	if (r->stacks_total > shown) {
-		page__style(p, STYLE_DIM);
-		page__printf(p, "  … and %zu more stacks (--top, --json)", r->stacks_total - shown);
-		page__style(p, STYLE_PLAIN);
-		page__end_line(p);
-	}
-}
+	d.whole = report_peak_sum(r);
+	table_lines__begin(&l, p, &stack_table, &d);
+	for (; shown < r->stacks_cnt && shown < top; shown++) {
+		const struct report_stack *s = &r->stacks[shown];
 
-static void json_sums(struct json *j, const struct report_stack *s)
-{
-	json__u64(j, "alloc_bytes", s->alloc_bytes);
-	json__u64(j, "alloc_count", s->alloc_count);
-	json__u64(j, "at_peak", s->at_peak);
-	json__u64(j, "live", s->live);
-	json__u64(j, "live_count", s->live_count);
+		table_lines__row(&l, s);
+		for (size_t i = 0; i < s->frames_cnt && i < FRAMES_SHOWN; i++)
+			put_frame(p, &s->frames[i]);
+		if (s->frames_cnt > FRAMES_SHOWN)
+			put_more(p, s->frames_cnt - FRAMES_SHOWN);
+	}
+	table_lines__cells(&l, &r->no_stack);
+	page__line(p, "  without a stack: smaller than --stack-size, or from before");
+	page__more(p, shown, r->stacks_total, "stacks (--top, --json)");
 }
 
 static void json_frame(struct json *j, const struct report_frame *f)
@@ -139,18 +118,18 @@ void stack_json(struct json *j, const char *key, const struct report_frame *fram
 
 void stacks_json(struct json *j, const struct report *r, size_t top)
 {
+	struct drawn d = drawn_as(AS_JSON, r);
+
 	if (!r->stacks_total)
 		return;
 	json__begin(j, "stacks", '[');
 	for (size_t i = 0; i < r->stacks_cnt && i < top; i++) {
 		json__begin(j, NULL, '{');
-		json_sums(j, &r->stacks[i]);
+		table__fields(j, &stack_table, &d, &r->stacks[i]);
 		stack_json(j, "frames", r->stacks[i].frames, r->stacks[i].frames_cnt);
 		json__end(j, '}');
 	}
 	json__end(j, ']');
 	json__u64(j, "stacks_total", r->stacks_total);
-	json__begin_flat(j, "no_stack", '{');
-	json_sums(j, &r->no_stack);
-	json__end(j, '}');
+	table__object(j, "no_stack", &stack_table, &d, &r->no_stack);
 }

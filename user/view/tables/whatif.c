@@ -7,6 +7,7 @@
 #include "event/event.h"
 #include "view/json.h"
 #include "view/page.h"
+#include "view/table.h"
 
 #define WIDTH 100
 
@@ -114,34 +115,46 @@ static void put_shard(struct page *p, const struct whatif_view *v)
 	page__para(p, "shard", text);
 }
 
+static void module(struct cell *c, const void *row)
+{
+	const struct recompute_module *m = row;
+
+	c->text = m->path;
+	if (c->d->as == AS_TEXT) {
+		text_fit(c->buf, TEXT_BYTES_MAX, m->path, 50);
+		strcat(c->buf, m->is_chosen ? "" : " (not chosen)");
+		c->text = c->buf;
+	}
+}
+
+static void not_kept(struct cell *c, const void *row)
+{
+	c->num = (uint64_t)((const struct recompute_module *)row)->bytes;
+}
+
+static const struct column columns[] = {
+	{ "module", "module", COL_TEXT, VIA(module), TEXT(5, 63, .gap = 2) },
+	{ "bytes", "not kept", COL_BYTES, VIA(not_kept), TEXT(1, 11) },
+	{ "time_ns", "runs again", COL_NS, OF(recompute_module, time_ns), TEXT(2, 12) },
+	{ "steps", NULL, COL_COUNT, OF(recompute_module, steps) },
+	{ "peak_so_far", "peak then", COL_BYTES, OF(recompute_module, peak), TEXT(3, 11) },
+	{ "time_so_far_ns", "time in all", COL_NS, OF(recompute_module, time_all_ns), TEXT(4, 12) },
+	{ "is_chosen", NULL, COL_BOOL, OF(recompute_module, is_chosen) },
+};
+
+static const struct table module_table = TABLE(columns);
+
 static void put_modules(struct page *p, const struct whatif_view *v)
 {
 	const struct recompute_result *s = &v->w->recompute;
+	struct drawn d = drawn_as(AS_TEXT, NULL);
 	size_t least = RECOMPUTE_STEPS_MAX;
 	char text[240], a[24];
 
 	page__heading(p, "Checkpointed, one after the other");
-	page__put(p, "  ");
-	page__cell(p, "not kept", -11);
-	page__cell(p, "runs again", -12);
-	page__cell(p, "peak then", -11);
-	page__cell(p, "time in all", -12);
-	page__put(p, "  module");
-	page__end_line(p);
-	for (size_t k = 0; k < s->cnt; k++) {
-		const struct recompute_module *m = &s->modules[k];
-		char safe[TEXT_BYTES_MAX];
-
-		page__put(p, "  ");
-		page__cell(p, fmt_bytes(a, (uint64_t)m->bytes), -11);
-		page__cell(p, fmt_ns(a, m->time_ns), -12);
-		page__cell(p, fmt_bytes(a, m->peak), -11);
-		page__cell(p, fmt_ns(a, m->time_all_ns), -12);
-		text_fit(safe, sizeof(safe), m->path, 50);
-		page__printf(p, "  %s%s", safe, m->is_chosen ? "" : " (not chosen)");
-		page__end_line(p);
-		least = m->steps < least ? m->steps : least;
-	}
+	table__text(p, &module_table, &d, s->modules, s->cnt, sizeof(*s->modules));
+	for (size_t k = 0; k < s->cnt; k++)
+		least = s->modules[k].steps < least ? s->modules[k].steps : least;
 	snprintf(text, sizeof(text), "Times: the median of %zu recorded step%s, with Python and the tracing in them", least,
 		 least == 1 ? "" : "s");
 	if (v->probe_share > 0)
@@ -181,9 +194,8 @@ int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_o
 	page__style(&p, STYLE_BOLD);
 	page__put(&p, safe);
 	page__style(&p, STYLE_PLAIN);
-	page__printf(&p, ": %s, process %" PRIu32 ", %s", dev_name(v->opts->a_kept->dev, dev), v->opts->a_kept->pid,
-		     v->opts->a_kept->has_step ? "the last whole step" : "all of it: no step was seen");
-	page__end_line(&p);
+	page__line(&p, ": %s, process %" PRIu32 ", %s", dev_name(v->opts->a_kept->dev, dev), v->opts->a_kept->pid,
+		   v->opts->a_kept->has_step ? "the last whole step" : "all of it: no step was seen");
 	put_largest(&p, v);
 	page__para(&p, "recorded", fmt_bytes(a, w->recorded));
 	snprintf(text, sizeof(text), "%s (%+.1f %%)", fmt_bytes(a, w->peak),
@@ -209,6 +221,7 @@ int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_o
 static void json_checkpoint(struct json *j, const struct whatif_view *v)
 {
 	const struct recompute_result *s = &v->w->recompute;
+	struct drawn d = drawn_as(AS_JSON, NULL);
 
 	json__begin(j, "checkpoint", '{');
 	json__u64(j, "chosen", s->chosen);
@@ -219,21 +232,7 @@ static void json_checkpoint(struct json *j, const struct whatif_view *v)
 		json__bool(j, "fits", s->fits);
 		json__bool(j, "is_exact", s->is_exact);
 	}
-	json__begin(j, "modules", '[');
-	for (size_t k = 0; k < s->cnt; k++) {
-		const struct recompute_module *m = &s->modules[k];
-
-		json__begin_flat(j, NULL, '{');
-		json__str(j, "module", m->path);
-		json__u64(j, "bytes", (uint64_t)m->bytes);
-		json__u64(j, "time_ns", m->time_ns);
-		json__u64(j, "steps", m->steps);
-		json__u64(j, "peak_so_far", m->peak);
-		json__u64(j, "time_so_far_ns", m->time_all_ns);
-		json__bool(j, "is_chosen", m->is_chosen);
-		json__end(j, '}');
-	}
-	json__end(j, ']');
+	table__list(j, "modules", &module_table, &d, s->modules, s->cnt, sizeof(*s->modules));
 	json__end(j, '}');
 }
 

@@ -11,7 +11,7 @@ static int draw_table(struct canvas *c, const struct tui_layout *l, struct tui_u
 	struct tui_rows rows = { 0 };
 	int err;
 
-	t->fill(&rows, r, dev);
+	tui_rows__fill(&rows, t, r, dev);
 	tui_rows__arrange(&rows, t, ui);
 	tui_table__draw(c, l->table, t, &rows, ui);
 	tui_tabs__draw(c, l->tabs, ui);

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tui/table.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 
-static int row_matches(const struct tui_row *r, const struct tui_table *t, const char *filter)
+static int row_matches(const struct tui_rows *rows, const struct tui_row *r, const char *filter)
 {
-	for (unsigned i = 0; i < t->cols_cnt; i++)
+	for (unsigned i = 0; i < rows->cols_cnt; i++)
 		if (r->v[i].text && strcasestr(r->v[i].text, filter))
 			return 1;
 	return !filter[0];
@@ -40,12 +37,12 @@ static int row_cmp(const void *pa, const void *pb, void *ctx)
 void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, const struct tui_ui *ui)
 {
 	const struct tui_tab_state *s = &ui->tabs[t - tui_tables];
-	struct order o = { .col = s->sort < t->cols_cnt ? s->sort : 0, .is_up = s->is_up };
+	struct order o = { .col = s->sort < rows->cols_cnt ? s->sort : 0, .is_up = s->is_up };
 	size_t kept = 0;
 
-	o.is_text = t->cols[o.col].kind == TUI_COL_TEXT;
+	o.is_text = rows->cols_cnt && column__is_left(rows->cols[o.col]);
 	for (size_t i = 0; i < rows->cnt; i++)
-		if (row_matches(&rows->rows[i], t, ui->filter))
+		if (row_matches(rows, &rows->rows[i], ui->filter))
 			rows->rows[kept++] = rows->rows[i];
 	rows->cnt = kept;
 	if (kept)
@@ -54,24 +51,29 @@ void tui_rows__arrange(struct tui_rows *rows, const struct tui_table *t, const s
 
 /* --- drawing -------------------------------------------------------------------------------------- */
 
+static const char *head_of(const struct column *col)
+{
+	return col->tui.head ? col->tui.head : col->head;
+}
+
 /* Widths of the columns; 0: not shown. */
-static void col_widths(const struct tui_table *t, unsigned screen, unsigned sort, unsigned *widths)
+static void col_widths(const struct tui_rows *r, unsigned screen, unsigned sort, unsigned *widths)
 {
 	unsigned used = 0, wide = 0;
 
-	for (unsigned i = 0; i < t->cols_cnt; i++) {
-		widths[i] = screen >= t->cols[i].from ? t->cols[i].cols : 0;
+	for (unsigned i = 0; i < r->cols_cnt; i++) {
+		widths[i] = screen >= r->cols[i]->tui.from ? r->cols[i]->tui.cols : 0;
 		used += widths[i] ? widths[i] + 1 : 0;
-		wide += widths[i] && t->cols[i].is_wide;
+		wide += widths[i] && r->cols[i]->tui.wide;
 	}
-	for (unsigned i = t->cols_cnt; i-- && used > screen + 1;) /* too narrow: the last ones go */
+	for (unsigned i = r->cols_cnt; i-- && used > screen + 1;) /* too narrow: the last ones go */
 		if (i && i != sort && widths[i]) {
 			used -= widths[i] + 1;
-			wide -= t->cols[i].is_wide;
+			wide -= r->cols[i]->tui.wide;
 			widths[i] = 0;
 		}
-	for (unsigned i = 0; i < t->cols_cnt && used < screen + 1; i++)
-		if (widths[i] && t->cols[i].is_wide) {
+	for (unsigned i = 0; i < r->cols_cnt && used < screen + 1; i++)
+		if (widths[i] && r->cols[i]->tui.wide) {
 			unsigned more = (screen + 1 - used) / wide--;
 
 			widths[i] += more;
@@ -79,21 +81,21 @@ static void col_widths(const struct tui_table *t, unsigned screen, unsigned sort
 		}
 }
 
-static void draw_head(struct canvas *c, struct rect at, const struct tui_table *t, const unsigned *widths,
+static void draw_head(struct canvas *c, struct rect at, const struct tui_rows *r, const unsigned *widths,
 		      const struct tui_tab_state *s)
 {
 	unsigned x = at.x;
 
-	for (unsigned i = 0; i < t->cols_cnt; i++) {
+	for (unsigned i = 0; i < r->cols_cnt; i++) {
 		enum tui_style style = i == s->sort ? TUI_HEAD_ON : TUI_HEAD;
-		int is_left = t->cols[i].kind == TUI_COL_TEXT || t->cols[i].kind == TUI_COL_BAR;
+		const struct column *col = r->cols[i];
 		char head[40];
 
 		if (!widths[i])
 			continue;
-		snprintf(head, sizeof(head), "%s%s", t->cols[i].head,
+		snprintf(head, sizeof(head), "%s%s", head_of(col),
 			 i != s->sort ? "" : s->is_up ? "\xe2\x96\xb4" : "\xe2\x96\xbe"); /* ▴ ▾ */
-		if (is_left)
+		if (column__is_left(col) || col->kind == COL_BAR)
 			canvas__text(c, x, at.y, widths[i], style, head);
 		else
 			canvas__right(c, x, at.y, widths[i], style, head);
@@ -101,45 +103,21 @@ static void draw_head(struct canvas *c, struct rect at, const struct tui_table *
 	}
 }
 
-static void draw_number(struct canvas *c, unsigned x, unsigned y, unsigned w, enum tui_style style,
-			enum tui_col_kind kind, uint64_t num, uint64_t whole)
-{
-	char text[32];
-
-	switch (kind) {
-	case TUI_COL_BYTES:
-		fmt_bytes(text, num);
-		break;
-	case TUI_COL_COUNT:
-		fmt_count(text, (double)num);
-		break;
-	case TUI_COL_NS:
-		fmt_ns(text, num);
-		break;
-	case TUI_COL_SHARE:
-		fmt_share(text, (double)num, (double)whole);
-		break;
-	default:
-		snprintf(text, sizeof(text), "%" PRIu64, num);
-		break;
-	}
-	canvas__right(c, x, y, w, num ? style : TUI_DIM, text);
-}
-
 static void draw_value(struct canvas *c, unsigned x, unsigned y, unsigned w, const struct tui_row *row, unsigned i,
-		       const struct tui_col *col, uint64_t whole)
+		       const struct column *col, uint64_t whole)
 {
 	const struct tui_value *v = &row->v[i];
+	char text[32];
 
-	if (col->kind == TUI_COL_TEXT)
+	if (column__is_left(col))
 		(col->is_path ? canvas__fit_path : canvas__fit)(c, x, y, w, (enum tui_style)row->style, v->text ? v->text : "");
 	else if (v->text)
 		canvas__right(c, x, y, w, v->text[0] == '-' ? TUI_DIM : (enum tui_style)row->style, v->text);
-	else if (col->kind == TUI_COL_BAR)
+	else if (col->kind == COL_BAR)
 		canvas__bar(c, x, y, w, whole ? (double)v->num / (double)whole : 0,
 			    row->style >= TUI_CAT0 ? (enum tui_style)row->style : TUI_BAR);
 	else
-		draw_number(c, x, y, w, TUI_PLAIN, (enum tui_col_kind)col->kind, v->num, whole);
+		canvas__right(c, x, y, w, v->num ? TUI_PLAIN : TUI_DIM, column__words(col, v->num, whole, text));
 }
 
 static void clear_line(struct canvas *c, struct rect at, unsigned y)
@@ -179,13 +157,13 @@ static unsigned draw_detail_text(struct canvas *c, struct rect at, unsigned y, u
 }
 
 /* All of the chosen row's texts, over the table's last lines. */
-static void draw_detail(struct canvas *c, struct rect at, const struct tui_table *t, const struct tui_row *row)
+static void draw_detail(struct canvas *c, struct rect at, const struct tui_rows *rows, const struct tui_row *row)
 {
 	unsigned lines = 0, y, end = at.y + at.h, room = at.w > 12 ? at.w - 12 : 1;
 	char safe[TEXT_BYTES_MAX];
 
-	for (unsigned i = 0; i < t->cols_cnt; i++)
-		if (t->cols[i].kind == TUI_COL_TEXT && row->v[i].text && row->v[i].text[0])
+	for (unsigned i = 0; i < rows->cols_cnt; i++)
+		if (column__is_left(rows->cols[i]) && row->v[i].text && row->v[i].text[0])
 			lines += 1 + (text_fit(safe, sizeof(safe), row->v[i].text, 2 * room) > room);
 	if (lines + 2 > at.h)
 		lines = at.h - 2;
@@ -194,9 +172,9 @@ static void draw_detail(struct canvas *c, struct rect at, const struct tui_table
 	for (unsigned x = at.x; x < at.x + at.w; x++)
 		canvas__set(c, x, y, 0x2500, TUI_DIM, TUI_PLAIN);
 	y++;
-	for (unsigned i = 0; i < t->cols_cnt && y < end; i++)
-		if (t->cols[i].kind == TUI_COL_TEXT && row->v[i].text && row->v[i].text[0])
-			y = draw_detail_text(c, at, y, end, t->cols[i].head, row->v[i].text);
+	for (unsigned i = 0; i < rows->cols_cnt && y < end; i++)
+		if (column__is_left(rows->cols[i]) && row->v[i].text && row->v[i].text[0])
+			y = draw_detail_text(c, at, y, end, head_of(rows->cols[i]), row->v[i].text);
 	for (; y < end; y++)
 		clear_line(c, at, y);
 }
@@ -207,19 +185,19 @@ void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t
 	struct tui_tab_state *s = &ui->tabs[t - tui_tables];
 	unsigned widths[TUI_COLS_MAX], page = at.h ? at.h - 1 : 0;
 
-	tui_tab_state__settle(s, rows->cnt, page, t->cols_cnt);
+	tui_tab_state__settle(s, rows->cnt, page, rows->cols_cnt);
 	if (!at.h)
 		return;
-	col_widths(t, at.w, s->sort, widths);
-	draw_head(c, at, t, widths, s);
+	col_widths(rows, at.w, s->sort, widths);
+	draw_head(c, at, rows, widths, s);
 	for (unsigned line = 0; line < page && s->top + line < rows->cnt; line++) {
 		const struct tui_row *row = &rows->rows[s->top + line];
 		unsigned x = at.x, y = at.y + 1 + line;
 
-		for (unsigned i = 0; i < t->cols_cnt; i++) {
+		for (unsigned i = 0; i < rows->cols_cnt; i++) {
 			if (!widths[i])
 				continue;
-			draw_value(c, x, y, widths[i], row, i, &t->cols[i], rows->whole);
+			draw_value(c, x, y, widths[i], row, i, rows->cols[i], rows->whole);
 			x += widths[i] + 1;
 		}
 		if (s->top + line == s->row)
@@ -229,5 +207,5 @@ void tui_table__draw(struct canvas *c, struct rect at, const struct tui_table *t
 		canvas__text(c, at.x, at.y + 1, at.w, TUI_DIM,
 			     ui->filter[0] ? "nothing matches the filter (Esc clears it)" : t->empty);
 	if (ui->is_detail && rows->cnt && at.h > 3)
-		draw_detail(c, at, t, &rows->rows[s->row]);
+		draw_detail(c, at, rows, &rows->rows[s->row]);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* tui_table: tables of the terminal interface: columns as data; sorting, filtering, scrolling, drawing. */
+/* tui_table: tables (view/table.h) in the terminal interface: a tab each; sorting, filtering, scrolling, drawing. */
 #ifndef MT_VIEW_TUI_TABLE_H
 #define MT_VIEW_TUI_TABLE_H
 
+#include "view/table.h"
 #include "view/tui/canvas.h"
 #include "view/tui/ui.h"
 
@@ -11,19 +12,8 @@
 struct report;
 struct report_dev;
 
-enum tui_col_kind { TUI_COL_TEXT, TUI_COL_BYTES, TUI_COL_COUNT, TUI_COL_NUMBER, TUI_COL_NS, TUI_COL_SHARE, TUI_COL_BAR };
-
-struct tui_col {
-	const char *head;
-	uint8_t kind;  /* enum tui_col_kind; SHARE and BAR: of the table's whole */
-	uint8_t cols;  /* width; of a wide column the least */
-	uint16_t from; /* shown on screens of so many columns or more */
-	uint8_t is_wide; /* shares what is left */
-	uint8_t is_path; /* text_fit_path */
-};
-
 struct tui_value {
-	const char *text; /* TEXT: borrowed from the report, or rows__text's; others: instead of the number */
+	const char *text; /* TEXT: borrowed from the report, or the rows' own; others: instead of the number */
 	uint64_t num;	  /* sorts before the text does */
 };
 
@@ -34,6 +24,8 @@ struct tui_row {
 };
 
 struct tui_rows {
+	const struct column *cols[TABLE_SHOWN_MAX]; /* that the table has, in their order */
+	unsigned cols_cnt;
 	struct tui_row *rows;
 	size_t cnt, cap;
 	uint64_t whole;
@@ -45,15 +37,15 @@ struct tui_rows {
 struct tui_table {
 	const char *name;
 	const char *empty; /* said when there is no row */
-	const struct tui_col *cols;
-	unsigned cols_cnt;
-	void (*fill)(struct tui_rows *rows, const struct report *r, const struct report_dev *dev);
+	const struct table *table;
+	void (*fill)(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev);
 };
 
 extern const struct tui_table tui_tables[TUI_TABS];
 
-struct tui_row *tui_rows__add(struct tui_rows *rows); /* NULL: no memory, kept in err */
-const char *tui_rows__text(struct tui_rows *rows, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void tui_rows__fill(struct tui_rows *rows, const struct tui_table *t, const struct report *r, const struct report_dev *dev);
+/* Lasts until the next one; a row that nobody sees: no memory, kept in err */
+struct tui_row *tui_rows__add(struct tui_rows *rows, const struct drawn *d, const void *row);
 void tui_rows__done(struct tui_rows *rows);
 
 /* Sorted and filtered as asked. */

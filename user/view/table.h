@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * table: a table is its columns, a line each, and the rows that a view has of it. The same line says what a cell is called in
+ * JSON, where it stands in the report for people and in the terminal interface, and how it is read from the row.
+ *
+ * A cell is a field of the row (OF), or what a function makes of the row (VIA). In JSON columns stand in the order of their
+ * lines, elsewhere in the order of their places: a column without a place is not shown there, one without a key not in JSON.
+ */
+#ifndef MT_VIEW_TABLE_H
+#define MT_VIEW_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+struct json;
+struct page;
+struct report;
+
+enum column_kind {
+	/* to the left */
+	COL_TEXT,
+	COL_OR_NULL, /* a text; null in JSON where it is empty */
+	COL_DEV,     /* enum mt_dev */
+	COL_CAT,     /* enum category */
+	COL_HEX,
+	/* to the right */
+	COL_BYTES,
+	COL_COUNT,
+	COL_NUMBER,
+	COL_NS,
+	COL_SHARE, /* of the whole, as BAR; for people alone */
+	COL_BAR,
+	/* JSON's alone */
+	COL_BOOL,
+	COL_SIGNED,
+	COL_TIME,    /* of an event: since the epoch, 0 stays 0 */
+	COL_REAL,
+	COL_AVERAGE, /* json__average */
+};
+
+enum drawn_as { AS_JSON, AS_TEXT, AS_TUI };
+
+/* What a table is drawn as and of. */
+struct drawn {
+	const struct report *r; /* may be NULL where no column asks for it */
+	enum drawn_as as;
+	int64_t epoch_off_ns;
+	uint64_t whole; /* what shares and bars are of */
+	const void *of; /* what the table's own functions ask for */
+	unsigned index; /* of ELEMENT */
+	unsigned width; /* AS_TEXT: of the page */
+};
+
+/* There is no such value: "-" for people, and in JSON the key is not there, null, or the number is there all the same. */
+enum cell_none { NONE_LEFT_OUT = 1, NONE_NULL, NONE_TOLD };
+
+struct cell {
+	const struct drawn *d;
+	const char *text; /* or what stands for people instead of a number */
+	uint64_t num;
+	double real;	/* REAL and AVERAGE */
+	uint64_t whole; /* of SHARE and BAR: the table's */
+	uint8_t none;	/* enum cell_none */
+	char buf[2 * TEXT_BYTES_MAX]; /* text may be here */
+};
+
+struct column_place {
+	uint8_t place; /* from 1; 0: not shown there */
+	uint8_t cols;  /* width; of a wide column the least */
+	uint16_t from; /* shown where the screen or page has so many columns or more */
+	uint8_t wide;  /* its part of what is left over, 0: none */
+	uint8_t gap;   /* text: blanks before it */
+	const char *head; /* other than the column's */
+};
+
+struct column {
+	const char *key;  /* in JSON, a contract; NULL: not there */
+	const char *head; /* for people */
+	uint8_t kind;	  /* enum column_kind */
+	uint8_t size;	  /* of the field, and where in the row it is … */
+	uint16_t at;
+	uint8_t is_element;				/* … plus that times the index; … */
+	void (*via)(struct cell *c, const void *row);	/* … or what makes the cell */
+	uint16_t if_at;					/* where this field is 0 or NULL, … */
+	uint8_t if_size, if_none;			/* … the cell is none of this kind; 0: never */
+	void (*json)(struct json *j, const char *key, const struct drawn *d, const void *row); /* of more than one value */
+	int (*in_text)(const struct drawn *d);	 /* NULL: always */
+	unsigned (*cols)(const struct drawn *d); /* text: its width, where it is not always the same */
+	uint8_t is_path;			 /* what is too long is cut as a path (base/text.h) */
+	uint8_t is_bold;			 /* text: its cells */
+	uint8_t only;				 /* in tables with one of these bits in `variant`; 0: in all of these columns */
+	struct column_place text, tui;
+};
+
+#define OF(type, field) .at = offsetof(struct type, field), .size = sizeof(((struct type *)0)->field)
+#define ELEMENT(type, array) .is_element = 1, .at = offsetof(struct type, array), .size = sizeof(((struct type *)0)->array[0])
+#define VIA(function) .via = function
+#define IF_AT(type, field) .if_at = offsetof(struct type, field), .if_size = sizeof(((struct type *)0)->field)
+#define IF(type, field) IF_AT(type, field), .if_none = NONE_LEFT_OUT
+#define OR_NULL_IF_NOT(type, field) IF_AT(type, field), .if_none = NONE_NULL
+#define TOLD_IF(type, field) IF_AT(type, field), .if_none = NONE_TOLD
+#define TEXT(...) .text = { __VA_ARGS__ } /* place, cols, from, wide, gap, head */
+#define TUI(...) .tui = { __VA_ARGS__ }
+
+#define TABLE_SHOWN_MAX 16 /* columns for people */
+
+struct table {
+	const struct column *cols;
+	unsigned cnt;
+	int8_t spare;	   /* text: columns at the end of a line that stay empty */
+	uint8_t is_sparse; /* text: no bytes are "-" */
+	uint8_t variant;   /* bits of its own: several tables may share columns */
+};
+
+/* And after the columns' name what is not 0. */
+#define TABLE(columns, ...) { .cols = columns, .cnt = sizeof(columns) / sizeof((columns)[0]), ##__VA_ARGS__ }
+
+struct drawn drawn_as(enum drawn_as as, const struct report *r);
+/* A text of its own for a cell. */
+void cell__say(struct cell *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cell__get(struct cell *c, const struct column *col, const struct drawn *d, const void *row);
+/* A number for people; buf at least 24 bytes. */
+const char *column__words(const struct column *col, uint64_t num, uint64_t whole, char *buf);
+int column__is_left(const struct column *col);
+/* The columns that are shown, in order of their places; returns how many. */
+unsigned table__shown(const struct table *t, const struct drawn *d, const struct column *shown[TABLE_SHOWN_MAX]);
+
+/* --- text ------------------------------------------------------------------------------------------------ */
+
+struct table_lines {
+	struct page *p;
+	const struct drawn *d;
+	const struct column *cols[TABLE_SHOWN_MAX];
+	unsigned widths[TABLE_SHOWN_MAX], cnt;
+	uint8_t is_sparse;
+};
+
+/* Writes the line of heads. All is borrowed until the last row; d is told the page's width. */
+void table_lines__begin(struct table_lines *l, struct page *p, const struct table *t, struct drawn *d);
+void table_lines__row(struct table_lines *l, const void *row);
+void table_lines__cells(struct table_lines *l, const void *row); /* and the line goes on */
+/* The whole of an array. */
+void table__text(struct page *p, const struct table *t, struct drawn *d, const void *rows, size_t cnt, size_t size);
+
+/* --- JSON ------------------------------------------------------------------------------------------------ */
+
+/* The fields of the object that is open. */
+void table__fields(struct json *j, const struct table *t, const struct drawn *d, const void *row);
+/* An object on one line. */
+void table__object(struct json *j, const char *key, const struct table *t, const struct drawn *d, const void *row);
+/* An array of them. */
+void table__list(struct json *j, const char *key, const struct table *t, const struct drawn *d, const void *rows, size_t cnt,
+		 size_t size);
+
+#endif

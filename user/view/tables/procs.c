@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tables/tables.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "timeline/report.h"
+#include "view/json.h"
+#include "view/page.h"
+#include "view/report_words.h"
+#include "view/tables/marks.h"
+#include "view/tables/ranks.h"
+
+static int has_use(const struct drawn *d)
+{
+	for (size_t i = 0; i < d->r->procs_cnt; i++)
+		if (d->r->procs[i].use_ts_ns)
+			return 1;
+	return 0;
+}
+
+static void name(struct cell *c, const void *row)
+{
+	const struct report_proc *p = row;
+	size_t n;
+
+	if (c->d->as == AS_TUI) {
+		c->text = p->cmdline && p->cmdline[0] ? p->cmdline : p->comm;
+		return;
+	}
+	cell__say(c, "%.64s", p->comm ? p->comm : "");
+	n = strlen(c->buf);
+	for (size_t i = 0; i < p->labels_cnt && n < TEXT_BYTES_MAX / 2; i++)
+		n += (size_t)snprintf(c->buf + n, TEXT_BYTES_MAX - n, " %.64s", p->labels[i]);
+}
+
+static void labels(struct cell *c, const void *row)
+{
+	const struct report_proc *p = row;
+	size_t n = 0;
+
+	c->text = c->buf;
+	c->buf[0] = '\0';
+	for (size_t i = 0; i < p->labels_cnt && n < sizeof(c->buf); i++)
+		n += (size_t)snprintf(c->buf + n, sizeof(c->buf) - n, "%s%s", i ? " " : "", p->labels[i]);
+}
+
+static void put_labels(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_proc *p = row;
+
+	(void)d;
+	json__begin_flat(j, key, '[');
+	for (size_t i = 0; i < p->labels_cnt; i++)
+		json__str(j, NULL, p->labels[i]);
+	json__end(j, ']');
+}
+
+static void put_rank(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	(void)key;
+	(void)d;
+	proc_rank_json(j, row);
+}
+
+static void how(struct cell *c, const void *row)
+{
+	static const char *const words[] = { "attached", "launched", "forked", "execed" };
+	const struct report_proc *p = row;
+
+	c->text = p->how < 4 ? words[p->how] : "?";
+}
+
+static void state(struct cell *c, const void *row)
+{
+	c->text = proc_state(c->buf, row);
+}
+
+/* Of what is gone, the highest that it was. */
+static void resident(struct cell *c, const void *row)
+{
+	const struct report_proc *p = row;
+
+	c->num = c->d->as == AS_TUI ? (p->gone ? 0 : p->rss_total) : p->gone == 1 ? p->rss_peak : p->rss_total;
+}
+
+static void put_rss(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_proc *p = row;
+
+	(void)d;
+	json__begin_flat(j, key, '{');
+	json__u64(j, "total", p->rss_total);
+	json__u64(j, "peak", p->rss_peak);
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		json__u64(j, rss_word(i), p->rss[i]);
+	json__end(j, '}');
+}
+
+/* Where it was read, there is this object. */
+static void put_use(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_proc *p = row;
+
+	if (!p->use_ts_ns)
+		return;
+	json__begin_flat(j, key, '{');
+	for (unsigned i = 0; i < MT_USES; i++)
+		json__u64(j, use_word(i), p->use[i]);
+	json__u64(j, "at_ns", p->use_ts_ns + (uint64_t)d->epoch_off_ns);
+	json__end(j, '}');
+}
+
+static void put_step(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	step_json(j, key, d->r, &((const struct report_proc *)row)->highest_step);
+}
+
+#define OF_USE(kind) OF(report_proc, use[kind]), IF(report_proc, use_ts_ns), .in_text = has_use
+
+static const struct column columns[] = {
+	{ "pid", "pid", COL_NUMBER, OF(report_proc, pid), TEXT(1, 8), TUI(1, 8) },
+	{ "ppid", NULL, COL_NUMBER, OF(report_proc, ppid) },
+	{ "comm", NULL, COL_TEXT, OF(report_proc, comm) },
+	{ "cmdline", NULL, COL_TEXT, OF(report_proc, cmdline) },
+	{ NULL, "name", COL_TEXT, VIA(name), TEXT(2, 9, .wide = 1, .gap = 2), TUI(2, 16, .wide = 1, .head = "command") },
+	{ "labels", "labels", COL_TEXT, VIA(labels), .json = put_labels, TUI(3, 20, 120, 1) },
+	{ "rank", NULL, .json = put_rank },
+	{ "how", NULL, COL_TEXT, VIA(how) },
+	{ "state", "state", COL_TEXT, VIA(state), TEXT(9, 11, .gap = 2), TUI(4, 9) },
+	{ "live", "live", COL_BYTES, OF(report_proc, live), TEXT(3, 10), TUI(5, 9) },
+	{ "peak", "peak", COL_BYTES, OF(report_proc, peak), TEXT(4, 10), TUI(6, 9) },
+	{ "peak_ns", NULL, COL_TIME, OF(report_proc, peak_ts_ns) },
+	{ "allocs", "allocs", COL_COUNT, OF(report_proc, allocs), TEXT(5, 8, .head = "blocks"), TUI(10, 8, 130) },
+	{ "frees", NULL, COL_COUNT, OF(report_proc, frees) },
+	{ "host_live", NULL, COL_BYTES, OF(report_proc, host_live) },
+	{ "host_peak", NULL, COL_BYTES, OF(report_proc, host_peak) },
+	{ "rss", "RSS", COL_BYTES, VIA(resident), .json = put_rss, TEXT(6, 10), TUI(7, 9) },
+	{ NULL, "RSS peak", COL_BYTES, OF(report_proc, rss_peak), TUI(8, 9, 90) },
+	{ "use", NULL, .json = put_use },
+	{ NULL, "private", COL_BYTES, OF_USE(MT_USE_PRIVATE), TEXT(7, 10) },
+	{ NULL, "shared", COL_BYTES, OF_USE(MT_USE_SHARED), TEXT(8, 10) },
+	{ "mapped", NULL, COL_BYTES, OF(report_proc, mapped) },
+	{ "mapped_peak", NULL, COL_BYTES, OF(report_proc, mapped_peak) },
+	{ "brk_growth", NULL, COL_BYTES, OF(report_proc, brk_growth) },
+	{ "cpu_ns", "CPU", COL_NS, OF(report_proc, cpu_ns), TUI(9, 10, 100) },
+	{ "live_at_exit", NULL, COL_BYTES, OF(report_proc, live_at_exit) },
+	{ "highest_step", NULL, .json = put_step },
+};
+
+const struct table proc_table = TABLE(columns);
+
+void procs_text(struct page *p, const struct report *r, size_t top)
+{
+	struct drawn d = drawn_as(AS_TEXT, r);
+	size_t cnt = r->procs_cnt < top ? r->procs_cnt : top;
+
+	page__heading(p, "Processes");
+	table__text(p, &proc_table, &d, r->procs, cnt, sizeof(*r->procs));
+	page__more(p, cnt, r->procs_cnt, "processes (--top)");
+}
+
+void procs_json(struct json *j, const struct report *r, size_t max)
+{
+	struct drawn d = drawn_as(AS_JSON, r);
+	size_t here = 0, skip_here, skip_gone;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		here += r->procs[i].gone != 1;
+	skip_here = here > max ? here - max : 0;
+	skip_gone = r->procs_cnt - skip_here > max ? r->procs_cnt - skip_here - max : 0;
+	json__begin(j, "processes", '[');
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		size_t *skip = r->procs[i].gone != 1 ? &skip_here : &skip_gone;
+
+		if (*skip) {
+			(*skip)--;
+			continue;
+		}
+		json__begin(j, NULL, '{');
+		table__fields(j, &proc_table, &d, &r->procs[i]);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}

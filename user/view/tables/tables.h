@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* tables_view: what a report is mostly made of, a table each, in text and in JSON: X.c has X's columns (view/table.h). */
+#ifndef MT_VIEW_TABLES_TABLES_H
+#define MT_VIEW_TABLES_TABLES_H
+
+#include "view/table.h"
+
+struct series;
+
+/* ops.c; rows: struct report_op */
+extern const struct table op_table, region_table;
+void ops_text(struct page *p, const struct report *r, size_t top);
+void regions_text(struct page *p, const struct report *r, size_t top);
+void ops_json(struct json *j, const struct report *r, size_t top); /* and regions */
+
+/* blocks.c; rows: struct report_block, at the peak, at a refusal; struct report_tensor, what Python calls them */
+extern const struct table block_table, refused_table, tensor_table;
+void blocks_text(struct page *p, const struct report *r, size_t top);
+void blocks_json(struct json *j, const struct report *r, size_t top);
+void tensors_text(struct page *p, const struct report *r, size_t top);
+void tensors_json(struct json *j, const struct report *r, size_t top); /* "names"; nothing where Python told no name */
+
+/* procs.c; rows: struct report_proc */
+extern const struct table proc_table;
+void procs_text(struct page *p, const struct report *r, size_t top);
+/* Of more than `max` the last ones; one that is there goes before one that ended. */
+void procs_json(struct json *j, const struct report *r, size_t max);
+
+/* devices.c: devices side by side, what the driver gave them, and what is on them by category */
+void devices_text(struct page *p, const struct report *r);
+void cats_text(struct page *p, const struct report *r);
+void devices_json(struct json *j, const struct report *r, int is_brief); /* "devices", "no_device", "host" */
+void series_json(struct json *j, const struct report *r, const struct series *s, const char *key);
+
+/* symbols.c: probed symbols and sources */
+void symbols_text(struct page *p, const struct report *r, size_t top);
+/* Those that fired or could not be set; thousands of operators do neither. */
+void symbols_json(struct json *j, const struct report *r, int is_brief);
+void covers_json(struct json *j, const struct report *r);   /* "sources" */
+void late_ops_json(struct json *j, const struct report *r); /* "late" */
+
+#endif
