@@ -215,14 +215,14 @@ static void read_twice(size_t bytes, struct usage *u)
 /* A walk over its page tables would hold up its mmap for longer than memtrace may. */
 static void large_processes_are_not_walked(void **state)
 {
-	struct usage u = { .followed = &f, .names = names__new(), .push = count };
+	struct usage u = { .followed = &f, .tell = { .names = names__new(), .push = count }, .has_kernel = 1 };
 
 	(void)state;
 	read_twice(8u << 20, &u);
 	assert_true(uses == 2 * MT_USES && !notes);
 	read_twice(520u << 20, &u);
 	assert_true(!uses && notes == 1);
-	names__free(u.names);
+	names__free(u.tell.names);
 }
 
 int main(void)

@@ -54,7 +54,7 @@ static void test_stub(void **state)
 	assert_non_null(lib); /* nvml.c finds it by its name */
 	n = nvml__open();
 	assert_non_null(n);
-	nvml__read(n, &self, 1, keep, NULL);
+	nvml__read(n, &self, 1, &(struct tell){ .push = keep });
 	assert_int_equal(got_cnt, 2); /* not pid 1, which nobody follows */
 	assert_int_equal(got[0].kind, EV_NVML);
 	assert_int_equal(got[0].pid, self);

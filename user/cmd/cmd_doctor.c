@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "cmd/kernel_version.h"
-#include "live/session.h"
+#include "live/stream.h"
 #include "event/event.h"
 #include "trace/trace.h"
 #include "view/page.h"
@@ -165,7 +165,7 @@ static void look_limits(struct doctor *d, uint64_t missing)
 	}
 	snprintf(text, sizeof(text), "%s for all CPUs together (--ring-size)", fmt_bytes(a, trace_ring_bytes()));
 	say(d, FINE, "ring buffers", text);
-	window = session_order_window(0) * sizeof(struct event);
+	window = stream_window(0) * sizeof(struct event);
 	snprintf(text, sizeof(text),
 		 "memtrace's RSS stays below %s (rings %s, order window %s, the rest) plus %u bytes a live block",
 		 fmt_bytes(a, trace_ring_bytes() + window + FIXED_BYTES),

@@ -112,6 +112,8 @@ int decode__add_vtables(struct decode *d, uint32_t pid, const struct vtable *v, 
 	struct vtables *p = decode__proc(d, pid);
 	struct vtable *all;
 
+	if (!cnt)
+		return 0;
 	if (!p) {
 		p = realloc(d->procs, (d->procs_cnt + 1) * sizeof(*p));
 		if (!p)
@@ -120,8 +122,6 @@ int decode__add_vtables(struct decode *d, uint32_t pid, const struct vtable *v, 
 		p = &d->procs[d->procs_cnt++];
 		*p = (struct vtables){ .pid = pid };
 	}
-	if (!cnt)
-		return 0;
 	all = realloc(p->v, (p->cnt + cnt) * sizeof(*all));
 	if (!all)
 		return -ENOMEM;

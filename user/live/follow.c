@@ -25,10 +25,8 @@
 #include "keeper/keeper.h"
 #include "live/followed.h"
 #include "live/lock.h"
-#include "live/planner.h"
+#include "live/probing.h"
 #include "live/redact.h"
-#include "live/retire.h"
-#include "live/setter.h"
 #include "live/usage.h"
 #include "target/jobs.h"
 #include "target/kin.h"
@@ -37,26 +35,12 @@
 
 #define MET_MAX 64
 #define SHORT_MAX 64
-/* Before a process's operators are set its steps are looked at, to have something to compare the later ones with. */
-#define LOOK_STEPS 6 /* boundaries */
-#define LOOK_NS 400000000ull
-#define LOOK_NO_STEPS_NS 250000000ull
 #define RECOVER_REST 9 /* times what looking at everything again took */
-#define LOOK_REST 4  /* times what a look at a process's libraries took: the pause behind it */
-#define EARLY_MAX 4  /* looks amid one exec, which takes a millisecond; a process can make believe that it has no arguments */
+#define EARLY_MAX 4    /* looks amid one exec, which takes a millisecond; a process can make believe that it has no arguments */
 
 struct follow {
 	struct follow_env env;
-	struct followed followed;
-	struct usage usage;
-	struct retire *retire;
-	struct planner *planner;
-	struct setter *setter;
-	struct err failed; /* of a process that the user named; code 0: none did */
-	int has_started;   /* what is set from now on nobody waits for */
-	size_t awaited_plans;
-	uint64_t sideband_lost, files_lost, procs_left_out, sites_left_out;
-	int has_perf;	   /* each place is a descriptor of its own */
+	uint64_t sideband_lost, procs_left_out;
 	/* env.all: jobs that were met since the last settling, and those that could not be attached to */
 	pid_t met[MET_MAX], refused[MET_MAX];
 	size_t met_cnt, refused_cnt;
@@ -71,12 +55,6 @@ struct follow {
 	uint64_t recover_ns; /* … not before this time */
 };
 
-/* What the process chose. */
-static name_id follow__name(struct follow *f, pid_t pid, const char *text)
-{
-	return names__add_of(f->env.names, (uint32_t)pid, text, strlen(text));
-}
-
 static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_how how, pid_t ppid)
 {
 	const char *const *labels, *cmdline = target__cmdline(p->target);
@@ -85,367 +63,26 @@ static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_
 
 	if (f->env.redact)
 		cmdline = redact_cmdline(left, sizeof(left), cmdline);
-	f->env.push(f->env.ctx, (struct event){
+	tell__event(&f->env.tell, (struct event){
 		.kind = EV_PROC,
 		.pid = (uint32_t)p->pid,
 		.tid = (uint32_t)p->pid,
 		.aux = (uint32_t)ppid,
 		.flags = (uint8_t)how,
 		.size = target__start_ns(p->target),
-		.addr = follow__name(f, p->pid, cmdline).v,
-		.name = follow__name(f, p->pid, target__comm(p->target)) });
+		.addr = tell__name(&f->env.tell, p->pid, cmdline).v,
+		.name = tell__name(&f->env.tell, p->pid, target__comm(p->target)) });
 	for (size_t i = 0; i < cnt; i++)
 		if (!f->env.redact || redact_keeps_label(labels[i]))
-			f->env.push(f->env.ctx, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
-							       .name = follow__name(f, p->pid, labels[i]) });
-	if (f->env.plan.sources & SRC_KERNEL)
-		usage__push_rss(&f->usage, p, 1);
-	usage__push_cpu(&f->usage, p);
-}
-
-static void follow__push_covers(struct follow *f, const struct process *p)
-{
-	for (unsigned i = 0; i < SRC_CNT; i++) {
-		uint64_t found = p->found[i], attached = p->attached[i];
-
-		if ((enum source)(1u << i) == SRC_KERNEL && (f->env.plan.sources & SRC_KERNEL))
-			found = attached = 2; /* sys_exit, sched_process_exit */
-		if (!found)
-			continue;
-		f->env.push(f->env.ctx, (struct event){ .kind = EV_COVER, .pid = (uint32_t)p->pid,
-						       .name = names__add(f->env.names, source_name(1u << i)),
-						       .addr = found, .size = attached });
-	}
-}
-
-/* What became of each symbol. Return sites belong to the symbol's entry. */
-static void follow__push_sites(struct follow *f, const struct process *p, const struct plan *plan,
-			       const uint8_t *failed)
-{
-	for (size_t i = 0; i < plan->sites_cnt; i++) {
-		const struct site *s = &plan->sites[i];
-
-		if (!s->is_ret)
-			f->env.push(f->env.ctx, (struct event){
-				.kind = EV_SITE, .pid = (uint32_t)p->pid, .name = s->sym, .aux = s->prog,
-				.addr = 1, .size = !failed[i], .flags = (uint8_t)__builtin_ctz(s->source) });
-	}
-}
-
-static void follow__note(struct follow *f, const struct process *p, const char *text)
-{
-	f->env.push(f->env.ctx, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)p->pid,
-						.name = names__add(f->env.names, text) });
-}
-
-/* Once all that was under way in the process is set. */
-static void follow__say_attached(const struct follow *f, struct process *p)
-{
-	const struct proc_attach at = p->attach;
-	char comm[TEXT_BYTES_MAX];
-
-	if (p->settings_cnt || !at.since_ns)
-		return;
-	p->attach = (struct proc_attach){ 0 };
-	/* A shell around the job: not worth a word; what it starts is. */
-	if (f->env.quiet || (!at.attached && !at.failed && f->env.plan.sources != SRC_KERNEL))
-		return;
-	fprintf(stderr, "attached to %d (%s) in %llu ms: %u of %u probes", (int)p->pid,
-		safe_text(comm, target__comm(p->target)), (unsigned long long)((now_ns() - at.since_ns) / 1000000),
-		at.attached, at.attached + at.failed);
-	for (unsigned i = 0; i < SRC_CNT; i++)
-		if (at.attached_by_source[i])
-			fprintf(stderr, ", %s %llu", source_name(1u << i), (unsigned long long)at.attached_by_source[i]);
-	fprintf(stderr, "%s%s\n", f->env.plan.sources & SRC_KERNEL ? ", kernel" : "", at.way ? " (perf uprobes)" : "");
-	fflush(stderr);
-}
-
-static void follow__add_stats(struct process *p, const struct attach_stats *st)
-{
-	p->attach.attached += st->attached;
-	p->attach.failed += st->failed;
-	p->attach.way |= st->way;
-	for (unsigned i = 0; i < SRC_CNT; i++) {
-		p->found[i] += st->found_by_source[i];
-		p->attached[i] += st->attached_by_source[i];
-		p->attach.attached_by_source[i] += st->attached_by_source[i];
-	}
-}
-
-static void follow__set_failed(struct follow *f, const struct setting *one, int r, const struct err *err)
-{
-	if (one->is_named && !f->failed.code) {
-		f->failed = *err;
-		f->failed.code = r;
-	} else if (r != -ESRCH && !one->is_named) {
-		log_warn("process %d: %s", (int)one->p->pid, err->msg);
-	}
-}
-
-/* A process that is at work has shown its steps, or that it has none. */
-static int follow__has_looked(struct follow *f, struct setting *one)
-{
-	uint64_t steps = f->env.steps(f->env.ctx, one->p->pid), age;
-
-	if (one->is_hasty || !(f->env.plan.sources & SRC_REGIONS))
-		return 1;
-	if (!one->look_ns) {
-		one->look_ns = now_ns();
-		one->look_steps = steps;
-	}
-	age = now_ns() - one->look_ns;
-	return age >= LOOK_NS || steps >= one->look_steps + LOOK_STEPS ||
-	       (steps == one->look_steps && age >= LOOK_NO_STEPS_NS);
-}
-
-static int follow__may_begin(void *ctx, struct setting *one)
-{
-	struct follow *f = ctx;
-
-	if (!follow__has_looked(f, one))
-		return 0;
-	f->env.push(f->env.ctx, (struct event){ .kind = EV_ATTACH, .pid = (uint32_t)one->p->pid, .flags = EV_ATTACH_BEGINS });
-	return 1;
-}
-
-static void follow__push_attach(struct follow *f, const struct setting *one)
-{
-	uint64_t now = now_ns();
-
-	if (one->begin_ns)
-		f->env.push(f->env.ctx, (struct event){
-			.ts_ns = now, .kind = EV_ATTACH, .pid = (uint32_t)one->p->pid, .addr = one->st.attached,
-			.size = now - one->begin_ns, .aux = one->st.slices, .seq = (uint32_t)(one->st.longest_ns / 1000) });
-}
-
-/* What was set is known now; with -ECANCELED a part. Late operators were not charged before. */
-static void follow__settle_places(struct follow *f, const struct setting *one)
-{
-	struct process *p = one->p;
-
-	p->places -= one->places + one->file_places;
-	p->places += one->st.set + (one->st.set ? one->file_places : 0);
-	f->has_perf |= one->st.way;
-}
-
-/* Adds what became of a plan in a process to the sums, and tells it. */
-static void follow__set_done(void *ctx, struct setting *one, int r, struct err *err)
-{
-	const struct plan *plan = one->ref->plan;
-	struct process *p = one->p;
-	struct follow *f = ctx;
-
-	follow__settle_places(f, one);
-	if (one->is_late) {
-		if (r < 0)
-			log_debug("late operators of process %d: %s", (int)p->pid, r == -ECANCELED ? "it is over" : err->msg);
-		retire__set_done(f->retire);
-		return;
-	}
-	if (r < 0 && r != -ECANCELED && (r != -ESRCH || target__alive(p->target))) {
-		follow__set_failed(f, one, r, err);
-		return;
-	}
-	follow__add_stats(p, &one->st);
-	follow__push_covers(f, p);
-	if (r < 0) { /* it is over, or is another program now */
-		if (one->is_named && !f->failed.code && !target__alive(p->target))
-			err_set(&f->failed, -ESRCH, "process %d ended while it was being attached", (int)p->pid);
-		return;
-	}
-	follow__push_attach(f, one);
-	if (!one->is_inherited)
-		follow__push_sites(f, p, plan, one->st.site_failed);
-	if (one->st.clashed)
-		follow__note(f, p, "USDT probes with a semaphore could not be set: another tool has probes there without it; "
-				   "end that tool and attach again");
-	if (one->st.classes_left_out)
-		follow__note(f, p, "some classes of this process's objects found no room among those of all processes: what is "
-				   "done with such objects is not read");
-	if (one->st.slots_left_out)
-		follow__note(f, p, "this process has more probed functions than are counted each: some of them are shown as "
-				   "never called, though what they told is there");
-	if (plan->guards_cnt)
-		retire__news(f->retire);
-	follow__say_attached(f, p);
-}
-
-/* How a plan gets into a process, beside what it is. */
-struct set_how {
-	int is_full; /* with the operators that nobody has called */
-	int is_inherited, is_hasty, is_at_work, is_named; /* struct setting */
-	int is_still; /* nobody runs there: at once */
-};
-
-/* A process that loads one library after the other. Of a tree one process is named, the others are counted. */
-static void follow__has_no_places(struct follow *f, struct process *p, uint64_t sites)
-{
-	const struct process *kin;
-
-	f->sites_left_out += sites;
-	for (size_t at = 0; (kin = followed__next(&f->followed, &at));)
-		if (kin->tree == p->tree && kin->is_places_over)
-			return;
-	p->is_places_over = 1;
-	follow__note(f, p, "this process, with its kin, has as many probes in its libraries as leave room for others: none are "
-			   "set in further ones");
-}
-
-/* Begins to set a plan in a process, and keeps a reference to it. */
-static int follow__set(struct follow *f, struct process *p, struct plan_ref *ref, const struct set_how *how,
-			struct err *err)
-{
-	const struct plan *plan = ref->plan;
-	int is_full = how->is_full || !plan->guards_cnt;
-	const uint8_t *wanted = is_full ? NULL : retire__wanted(f->retire, plan);
-	uint64_t sites, files = plan_places(plan, wanted, &sites);
-	struct setting *one = NULL;
-
-	if (sites && !followed__may_probe(&f->followed, p, sites + files,
-					  f->has_perf ? FOLLOW_PLACES_PERF_MAX : FOLLOW_PLACES_MAX, f->env.all)) {
-		follow__has_no_places(f, p, sites);
-		return 0;
-	}
-	if (process__add_plan(p, ref, is_full))
-		one = setter__add(f->setter, p, ref, wanted);
-	if (!one || decode__add_vtables(f->env.decode, (uint32_t)p->pid, plan->vtables, plan->vtables_cnt) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	if (is_full && plan->guards_cnt)
-		retire__news(f->retire);
-	for (size_t i = 0; i < plan->notes_cnt; i++)
-		follow__note(f, p, plan->notes[i]);
-	one->places = sites;
-	one->file_places = files;
-	p->places += sites + files;
-	one->is_inherited = how->is_inherited;
-	one->is_hasty = how->is_hasty;
-	one->is_at_work = how->is_at_work;
-	one->is_named = how->is_named;
-	one->is_awaited = !f->has_started;
-	if (how->is_still || !plan->sites_cnt)
-		setter__run(f->setter, one);
-	return 0;
-}
-
-/* --- plans ------------------------------------------------------------------------------------------ */
-
-/*
- * Asks for a plan of what the process has mapped (or, only_new, has mapped since); follow__plan_ready begins to set it. Until
- * then the process's libraries are not read again: the planner looks at them.
- */
-static int follow__ask(struct follow *f, struct process *p, int only_new, const struct set_how *how, struct err *err)
-{
-	struct plan_opts po = f->env.plan;
-
-	po.only_new_libs = only_new;
-	p->asked = (struct proc_asked){ .only_new = only_new != 0, .is_named = how->is_named != 0,
-					.is_hasty = how->is_hasty != 0, .is_still = how->is_still != 0,
-					.is_awaited = !f->has_started,
-					.ticket = planner__ask(f->planner, p->target, &po) };
-	f->awaited_plans += p->asked.ticket && p->asked.is_awaited;
-	return p->asked.ticket ? 0 : err_set(err, -ENOMEM, "out of memory");
-}
-
-/* What is being made fits the process no more: it is another program, or gone; or it is there. */
-static void follow__unask(struct follow *f, struct process *p)
-{
-	planner__forget(f->planner, p->asked.ticket);
-	f->awaited_plans -= p->asked.ticket && p->asked.is_awaited;
-	p->asked.ticket = 0;
-}
-
-static struct process *follow__find_asker(const struct follow *f, uint64_t ticket)
-{
-	struct process *p;
-
-	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
-		if (p->asked.ticket == ticket)
-			return p;
-	return NULL;
-}
-
-/* Begins to set a plan that is ready. */
-static int follow__set_planned(struct follow *f, struct process *p, struct plan *plan, struct err *err)
-{
-	struct set_how how = { .is_full = 1, .is_hasty = p->asked.is_hasty, .is_named = p->asked.is_named,
-			       .is_still = p->asked.is_still,
-			       .is_at_work = p->asked.only_new && f->env.steps(f->env.ctx, p->pid) };
-	unsigned changed = plan__drop_changed(plan);
-	struct plan_ref *ref;
-	int r = 0;
-
-	if (changed)
-		log_info("%u files of process %d were changed while it was planned", changed, (int)p->pid);
-	f->files_lost += plan->files_left_out;
-	ref = plan_ref__new(plan);
-	if (!ref)
-		return err_set(err, -ENOMEM, "out of memory");
-	if (plan->sites_cnt || plan->notes_cnt)
-		r = follow__set(f, p, ref, &how, err);
-	plan_ref__put(ref);
-	return r;
-}
-
-/* A first plan, one after an exec, or one of new libraries; or there are none. */
-static void follow__take_plan(struct follow *f, struct process *p, struct planned *pl)
-{
-	struct proc_asked asked = p->asked;
-	struct err err = pl->err;
-	int r = pl->r;
-
-	follow__unask(f, p);
-	p->look_ns = now_ns() + LOOK_REST * pl->look_ns;
-	if (!r && !pl->plan)
-		return;
-	log_debug("plan of process %d in %.1f ms", (int)p->pid, (double)pl->took_ns / 1e6);
-	if (!r)
-		r = follow__set_planned(f, p, pl->plan, &err);
-	if (r == -ENOENT && (!asked.is_named || asked.is_still)) /* libraries are probed as they come */
-		r = 0;
-	if ((!r || r == -ESRCH) && asked.is_named && !target__alive(p->target))
-		r = err_set(&err, -ESRCH, "process %d ended while it was being attached", (int)p->pid);
-	if (r < 0 && asked.is_named && !f->failed.code) {
-		f->failed = err;
-		f->failed.code = r;
-	} else if (r < 0 && r != -ESRCH) {
-		log_warn("%s of process %d: %s", asked.only_new ? "new libraries" : "probes", (int)p->pid, err.msg);
-	}
-	if (!r && !asked.is_still)
-		follow__say_attached(f, p);
-}
-
-int follow__plans_fd(const struct follow *f)
-{
-	return planner__fd(f->planner);
-}
-
-void follow__plan_ready(struct follow *f)
-{
-	struct planned pl;
-	struct process *p;
-
-	if (!planner__next(f->planner, f->env.names, &pl))
-		return;
-	p = follow__find_asker(f, pl.ticket);
-	if (p)
-		follow__take_plan(f, p, &pl);
-	else
-		plan__free(pl.plan);
+			tell__event(&f->env.tell, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
+							       .name = tell__name(&f->env.tell, p->pid, labels[i]) });
+	usage__push_rss(f->env.usage, p, 1);
+	usage__push_cpu(f->env.usage, p);
 }
 
 uint64_t follow__procs_left_out(const struct follow *f)
 {
 	return f->procs_left_out;
-}
-
-uint64_t follow__sites_left_out(const struct follow *f)
-{
-	return f->sites_left_out;
-}
-
-uint64_t follow__files_lost(const struct follow *f)
-{
-	return f->files_lost;
 }
 
 /* --- processes -------------------------------------------------------------------------------------- */
@@ -465,11 +102,11 @@ static int follow__watch(struct follow *f, struct process *p, struct err *err)
 static int follow__add_proc(struct follow *f, pid_t pid, const struct process *parent, const struct target *image,
 			    struct process **ret, struct err *err)
 {
-	uint64_t wait_ns = f->env.all || f->followed.live_cnt ? 0 : LOCK_WAIT_NS; /* nothing is drained meanwhile */
+	uint64_t wait_ns = f->env.all || f->env.followed->live_cnt ? 0 : LOCK_WAIT_NS; /* nothing is drained meanwhile */
 	struct process *p;
 	int r;
 
-	r = process__new(&p, &f->followed, pid, parent, f->env.all);
+	r = process__new(&p, f->env.followed, pid, parent, f->env.all);
 	if (r == -ENOSPC) {
 		f->procs_left_out++;
 		return err_set(err, r, "more than %u processes", FOLLOW_PROCS_MAX);
@@ -491,7 +128,7 @@ static int follow__add_proc(struct follow *f, pid_t pid, const struct process *p
 		process__free(p);
 		return r;
 	}
-	followed__add(&f->followed, p);
+	followed__add(f->env.followed, p);
 	*ret = p;
 	return 0;
 }
@@ -521,7 +158,7 @@ static int follow__attach_below(struct follow *f, pid_t pid, const struct proces
 	p->attach.since_ns = since_ns;
 	set.is_named = set.is_still || !may_be_empty;
 	follow__push_proc(f, p, how, target__ppid(p->target));
-	return follow__ask(f, p, 0, &set, err);
+	return probing__plan(f->env.probing, p, 0, &set, err);
 }
 
 int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t since_ns,
@@ -533,7 +170,7 @@ int follow__attach(struct follow *f, pid_t pid, enum ev_proc_how how, uint64_t s
 /* A child that is not followed. Of those that find no room one is told of, the others are counted. */
 static void follow__left_out(struct follow *f, struct process *parent, pid_t pid, int r, const struct err *err)
 {
-	struct process *root = followed__find(&f->followed, parent->tree);
+	struct process *root = followed__find(f->env.followed, parent->tree);
 
 	root = root ? root : parent;
 	if (r == -ESRCH || (r == -ENOSPC && root->is_tree_over)) /* gone again: not worth a word */
@@ -542,8 +179,8 @@ static void follow__left_out(struct follow *f, struct process *parent, pid_t pid
 	if (r != -ENOSPC)
 		return;
 	root->is_tree_over = 1;
-	follow__note(f, root, "this process has more children than are followed, so that others find room: what further ones "
-			      "do is not seen");
+	tell__note(&f->env.tell, root->pid, "this process has more children than are followed, so that others find room: what "
+					    "further ones do is not seen");
 }
 
 static void follow__note_short(struct follow *f, pid_t pid, pid_t parent)
@@ -566,7 +203,7 @@ static struct process *follow__find_short(struct follow *f, pid_t pid)
 
 	for (size_t i = 0; i < SHORT_MAX && pid && !p; i++) {
 		pid = follow__parent_of_short(f, pid);
-		p = pid ? followed__find(&f->followed, pid) : NULL;
+		p = pid ? followed__find(f->env.followed, pid) : NULL;
 	}
 	return p;
 }
@@ -601,17 +238,12 @@ static void follow__attach_child(struct follow *f, struct process *parent, pid_t
 	p->attach.since_ns = t0;
 	follow__push_proc(f, p, EV_PROC_FORKED, parent->pid);
 	p->has_new_libs = parent->has_new_libs;
-	if (!has_image)
-		r = follow__ask(f, p, 0, &(struct set_how){ .is_hasty = 1 }, &err);
-	for (size_t i = 0; i < parent->plans_cnt && !r && !p->asked.ticket; i++) {
-		struct set_how how = { .is_full = parent->plans[i].is_full, .is_inherited = 1, .is_hasty = 1 };
-
-		r = follow__set(f, p, parent->plans[i].ref, &how, &err);
-	}
+	if (has_image)
+		r = probing__inherit(f->env.probing, p, parent, &err);
+	else
+		r = probing__plan(f->env.probing, p, 0, &(struct set_how){ .is_hasty = 1 }, &err);
 	if (r < 0)
 		log_warn("child %d of %d: %s", (int)pid, (int)parent->pid, err.msg);
-	if (!p->asked.ticket)
-		follow__say_attached(f, p);
 }
 
 /* They may have become other programs since they were forked, so each is planned. */
@@ -624,7 +256,7 @@ static void follow__attach_kin(struct follow *f, struct process *p, struct proc_
 		struct err err = { 0 };
 		int r = 0;
 
-		if (!followed__find(&f->followed, kids[i]) && !is_memtrace(f, kids[i]))
+		if (!followed__find(f->env.followed, kids[i]) && !is_memtrace(f, kids[i]))
 			r = follow__attach_below(f, kids[i], p, EV_PROC_ATTACHED, now_ns(), 1, &err);
 		if (r < 0)
 			follow__left_out(f, p, kids[i], r, &err);
@@ -634,7 +266,7 @@ static void follow__attach_kin(struct follow *f, struct process *p, struct proc_
 
 void follow__attach_children(struct follow *f, pid_t pid)
 {
-	struct process *p = followed__find(&f->followed, pid);
+	struct process *p = followed__find(f->env.followed, pid);
 	struct proc_kin *all = NULL;
 	int cnt = p ? processes_read(&all) : 0;
 
@@ -669,7 +301,7 @@ static void follow__attach_job(struct follow *f, pid_t pid)
 	struct err err = { 0 };
 	int r = 0;
 
-	if (!followed__find(&f->followed, pid) && !is_in(f->refused, f->refused_cnt, pid))
+	if (!followed__find(f->env.followed, pid) && !is_in(f->refused, f->refused_cnt, pid))
 		r = follow__attach(f, pid, EV_PROC_ATTACHED, now_ns(), 1, &err);
 	if (r >= 0 || r == -ESRCH)
 		return;
@@ -725,7 +357,7 @@ static void follow__refresh(struct follow *f, struct process *p)
 	p->has_new_libs = 0;
 	if (!p->settings_cnt)
 		p->attach.since_ns = now_ns();
-	if (follow__ask(f, p, 1, &(struct set_how){ .is_hasty = 1 }, &err) < 0)
+	if (probing__plan(f->env.probing, p, 1, &(struct set_how){ .is_hasty = 1 }, &err) < 0)
 		log_warn("new libraries of process %d: %s", (int)p->pid, err.msg);
 }
 
@@ -743,8 +375,7 @@ static void follow__execed(struct follow *f, struct process *p)
 	p->has_execed = p->has_new_libs = 0;
 	if (target__open_bare(&fresh, p->pid, NULL, &err) < 0)
 		return; /* gone: its pidfd says so */
-	follow__unask(f, p);
-	setter__drop(f->setter, p);
+	probing__drop(f->env.probing, p);
 	target__free(p->target);
 	p->target = fresh;
 	p->image_ns = t0;
@@ -752,13 +383,13 @@ static void follow__execed(struct follow *f, struct process *p)
 	process__drop_plans(p);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
 	follow__push_proc(f, p, EV_PROC_EXECED, target__ppid(fresh));
-	if (follow__ask(f, p, 0, &(struct set_how){ .is_hasty = 1 }, &err) < 0)
+	if (probing__plan(f->env.probing, p, 0, &(struct set_how){ .is_hasty = 1 }, &err) < 0)
 		log_warn("process %d after exec: %s", (int)p->pid, err.msg);
 }
 
 int follow__is_read(struct follow *f, uint32_t index, uint64_t read_ns)
 {
-	struct process *p = index < f->followed.procs_cnt ? f->followed.procs[index] : NULL;
+	struct process *p = index < f->env.followed->procs_cnt ? f->env.followed->procs[index] : NULL;
 
 	if (p && !p->gone_ns)
 		p->gone_ns = now_ns();
@@ -767,24 +398,23 @@ int follow__is_read(struct follow *f, uint32_t index, uint64_t read_ns)
 
 int follow__gone(struct follow *f, uint32_t index)
 {
-	struct process *p = followed__take(&f->followed, index);
+	struct process *p = followed__take(f->env.followed, index);
 	int status = 0;
 
 	if (!p)
 		return 0;
 	if (p->parent)
 		follow__note_short(f, p->pid, p->parent);
-	follow__unask(f, p);
-	usage__push_cpu(&f->usage, p); /* while it is a corpse: short ones have no other reading */
+	usage__push_cpu(f->env.usage, p); /* while it is a corpse: short ones have no other reading */
 	if (waitpid(p->pid, &status, WNOHANG) != p->pid)
 		status = 0; /* not our child */
 	(void)epoll_ctl(f->env.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
-	setter__drop(f->setter, p);
+	probing__drop(f->env.probing, p);
 	keeper__detach(f->env.keeper, p->pid);
 	(void)keeper__tree(f->env.keeper, p->pid, 0);
 	decode__drop_pid(f->env.decode, (uint32_t)p->pid);
-	names__drop_owner(f->env.names, (uint32_t)p->pid);
-	f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .pid = (uint32_t)p->pid,
+	names__drop_owner(f->env.tell.names, (uint32_t)p->pid);
+	tell__event(&f->env.tell, (struct event){ .kind = EV_GONE, .pid = (uint32_t)p->pid,
 						.aux = (uint32_t)status });
 	process__free(p);
 	return status;
@@ -799,13 +429,13 @@ void follow__look_again(struct follow *f)
 
 static void follow__forked(struct follow *f, const struct sb_record *rec)
 {
-	struct process *maker = followed__find(&f->followed, (pid_t)rec->ppid), *p = maker;
+	struct process *maker = followed__find(f->env.followed, (pid_t)rec->ppid), *p = maker;
 
 	if (rec->pid == rec->ppid || !f->env.children) /* a thread */
 		return;
 	follow__forget_short(f, (pid_t)rec->pid); /* the number is this one's */
 	p = p ? p : follow__find_short(f, (pid_t)rec->ppid);
-	if (p && !followed__find(&f->followed, (pid_t)rec->pid))
+	if (p && !followed__find(f->env.followed, (pid_t)rec->pid))
 		follow__attach_child(f, p, (pid_t)rec->pid, rec->ts_ns, maker != NULL);
 }
 
@@ -823,7 +453,7 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 		follow__forked(f, rec);
 		return 0;
 	}
-	p = followed__find(&f->followed, (pid_t)rec->pid);
+	p = followed__find(f->env.followed, (pid_t)rec->pid);
 	if (!p && f->env.all && rec->kind == SB_MMAP && (pid_t)rec->pid != getpid() && is_job_library(rec->text))
 		follow__meet(f, (pid_t)rec->pid);
 	if (!p && f->env.all && rec->kind == SB_EXIT && rec->tid == rec->pid)
@@ -835,8 +465,8 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 	else if (rec->kind == SB_EXEC && rec->ts_ns > p->image_ns)
 		p->has_execed = 1;
 	else if (rec->kind == SB_COMM && rec->tid == rec->pid)
-		f->env.push(f->env.ctx, (struct event){ .kind = EV_COMM, .pid = rec->pid, .tid = rec->tid,
-							.name = follow__name(f, p->pid, rec->text) });
+		tell__event(&f->env.tell, (struct event){ .kind = EV_COMM, .pid = rec->pid, .tid = rec->tid,
+							.name = tell__name(&f->env.tell, p->pid, rec->text) });
 	return 0;
 }
 
@@ -847,7 +477,7 @@ int follow__sideband_record(void *follow, const struct sb_record *rec)
 static void follow__recover(struct follow *f)
 {
 	pid_t pids[FOLLOW_PROCS_MAX];
-	size_t cnt = follow__pids(f, pids, FOLLOW_PROCS_MAX);
+	size_t cnt = followed__pids(f->env.followed, pids, FOLLOW_PROCS_MAX);
 	struct proc_kin *all = NULL;
 	uint64_t begin_ns = now_ns();
 	int all_cnt = f->env.children ? processes_read(&all) : 0;
@@ -855,11 +485,11 @@ static void follow__recover(struct follow *f)
 	f->has_lost = 0;
 	f->has_missed = f->env.all;
 	for (size_t i = 0; i < cnt; i++) {
-		struct process *p = followed__find(&f->followed, pids[i]);
+		struct process *p = followed__find(f->env.followed, pids[i]);
 
 		p->has_new_libs = 1;
 		p->has_execed |= target__has_execed(p->target);
-		if (all_cnt > 0 && !followed__find(&f->followed, p->parent))
+		if (all_cnt > 0 && !followed__find(f->env.followed, p->parent))
 			follow__attach_kin(f, p, all, (size_t)all_cnt); /* and what descends from its children */
 	}
 	free(all);
@@ -873,7 +503,7 @@ void follow__settle(struct follow *f)
 
 	if (f->has_lost && now >= f->recover_ns)
 		follow__recover(f);
-	for (size_t at = 0; (p = followed__next(&f->followed, &at));) {
+	for (size_t at = 0; (p = followed__next(f->env.followed, &at));) {
 		if (p->has_execed || (p->has_new_libs && p->early_cnt < EARLY_MAX && target__is_early(p->target)))
 			follow__execed(f, p);
 		if (p->has_new_libs && !p->asked.ticket && now >= p->look_ns) /* else when its plan is there */
@@ -885,64 +515,18 @@ void follow__settle(struct follow *f)
 
 /* --- life -------------------------------------------------------------------------------------- */
 
-int follow__new(struct follow **ret, const struct follow_env *env, struct err *err)
+struct follow *follow__new(const struct follow_env *env)
 {
 	struct follow *f = calloc(1, sizeof(*f));
-	int r;
 
-	if (!f)
-		return err_set(err, -ENOMEM, "out of memory");
-	f->env = *env;
-	f->usage = (struct usage){ .followed = &f->followed, .names = env->names, .push = env->push, .ctx = env->ctx };
-	f->setter = setter__new(env->keeper, follow__may_begin, follow__set_done, f);
-	f->retire = retire__new(&(struct retire_env){ .followed = &f->followed, .names = env->names, .keeper = env->keeper,
-						      .setter = f->setter, .push = env->push, .steps = env->steps,
-						      .ctx = env->ctx });
-	r = f->retire && f->setter ? planner__new(&f->planner, err) : err_set(err, -ENOMEM, "out of memory");
-	if (r < 0) {
-		follow__free(f);
-		return r;
-	}
-	*ret = f;
-	return 0;
+	if (f)
+		f->env = *env;
+	return f;
 }
 
 void follow__free(struct follow *f)
 {
-	if (!f)
-		return;
-	planner__free(f->planner);
-	setter__free(f->setter);
-	followed__done(&f->followed);
-	retire__free(f->retire);
 	free(f);
-}
-
-pid_t follow__tree(const struct follow *f, pid_t pid)
-{
-	const struct process *p = followed__find(&f->followed, pid);
-
-	return p ? p->tree : pid;
-}
-
-int follow__is_followed(const struct follow *f, pid_t pid)
-{
-	return followed__find(&f->followed, pid) != NULL;
-}
-
-size_t follow__pids(const struct follow *f, pid_t *ret, size_t max)
-{
-	const struct process *p;
-	size_t cnt = 0;
-
-	for (size_t at = 0; cnt < max && (p = followed__next(&f->followed, &at));)
-		ret[cnt++] = p->pid;
-	return cnt;
-}
-
-size_t follow__live_cnt(const struct follow *f)
-{
-	return f->followed.live_cnt;
 }
 
 uint64_t follow__sideband_lost(const struct follow *f)
@@ -950,72 +534,10 @@ uint64_t follow__sideband_lost(const struct follow *f)
 	return f->sideband_lost;
 }
 
-void follow__push_usage(struct follow *f)
-{
-	const struct process *p;
-
-	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
-		usage__push_cpu(&f->usage, p);
-}
-
-void follow__push_resident(struct follow *f, int all)
-{
-	if (f->env.plan.sources & SRC_KERNEL)
-		usage__push_resident(&f->usage, all);
-}
-
-void follow__push_uses(struct follow *f, int all)
-{
-	if (f->env.plan.sources & SRC_KERNEL)
-		usage__push_uses(&f->usage, all);
-}
-
-void follow__turn_idle(struct follow *f)
-{
-	retire__turn(f->retire);
-}
-
-void follow__turn_set(struct follow *f)
-{
-	setter__turn(f->setter);
-}
-
-int follow__sleep_ms(const struct follow *f)
-{
-	return setter__sleep_ms(f->setter);
-}
-
-int follow__awaits(struct follow *f, struct err *err)
-{
-	if (f->failed.code) {
-		*err = f->failed;
-		return err->code;
-	}
-	f->has_started = !f->awaited_plans && !setter__is_awaited(f->setter);
-	return !f->has_started;
-}
-
-void follow__late_ops(struct follow *f)
-{
-	retire__late_ops(f->retire);
-}
-
-void follow__detach_all(struct follow *f)
-{
-	const struct process *p;
-
-	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
-		if (p->settings_cnt)
-			follow__note(f, p, "the trace ended before all probes of a process were set");
-	setter__drop(f->setter, NULL);
-	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
-		keeper__detach(f->env.keeper, p->pid);
-}
-
 void follow__push_gone_all(struct follow *f)
 {
 	const struct process *p;
 
-	for (size_t at = 0; (p = followed__next(&f->followed, &at));)
-		f->env.push(f->env.ctx, (struct event){ .kind = EV_GONE, .flags = 1, .pid = (uint32_t)p->pid });
+	for (size_t at = 0; (p = followed__next(f->env.followed, &at));)
+		tell__event(&f->env.tell, (struct event){ .kind = EV_GONE, .flags = 1, .pid = (uint32_t)p->pid });
 }

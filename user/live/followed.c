@@ -175,6 +175,23 @@ struct process *followed__next(const struct followed *f, size_t *at)
 	return NULL;
 }
 
+size_t followed__pids(const struct followed *f, pid_t *ret, size_t max)
+{
+	const struct process *p;
+	size_t cnt = 0;
+
+	for (size_t at = 0; cnt < max && (p = followed__next(f, &at));)
+		ret[cnt++] = p->pid;
+	return cnt;
+}
+
+pid_t followed__tree(const struct followed *f, pid_t pid)
+{
+	const struct process *p = followed__find(f, pid);
+
+	return p ? p->tree : pid;
+}
+
 int followed__may_probe(const struct followed *f, const struct process *p, uint64_t places, uint64_t max, int may_have_others)
 {
 	uint64_t all = 0, of_tree = 0;

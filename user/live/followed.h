@@ -114,6 +114,8 @@ struct process *followed__take(struct followed *f, size_t index); /* the caller'
 struct process *followed__find(const struct followed *f, pid_t pid);
 /* The first at a place from *at on, which moves behind it: begin with 0. NULL: that was all. */
 struct process *followed__next(const struct followed *f, size_t *at);
+size_t followed__pids(const struct followed *f, pid_t *ret, size_t max); /* how many */
+pid_t followed__tree(const struct followed *f, pid_t pid); /* of processes that hang together; of no followed one: itself */
 /* Has the process's tree `places` more, of max? */
 int followed__may_probe(const struct followed *f, const struct process *p, uint64_t places, uint64_t max, int may_have_others);
 void followed__done(struct followed *f);

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "event/event.h"
+#include "live/tell.h"
 
 #define NAMING_PROCS_MAX 64 /* shared evenly by trees of processes where there are more */
 #define NAMING_BYTES_MAX (512ull << 20) /* that readers keep between looks; one alone has 256 MiB (python/walk.h) */
@@ -26,20 +26,17 @@
 #define NAMING_SEARCH_MAX_NS 16000000000ull /* … and when they find nothing new */
 
 struct err;
+struct followed;
+struct keeper;
 struct model;
-struct mt_module_proc; /* include/memtrace/shared.h */
-struct names;
 struct naming;
 
 struct naming_env {
-	struct names *names;
+	int modules; /* the kernel side is told how a process's modules are found, and which have names */
+	const struct followed *followed;
+	struct keeper *keeper;
 	const struct model *model;
-	void (*push)(void *ctx, struct event ev); /* ts_ns 0 = now */
-	/* Tells the kernel side how a process's modules are found; NULL: modules are not wanted. */
-	int (*modules)(void *ctx, pid_t pid, const struct mt_module_proc *how);
-	int (*module)(void *ctx, pid_t pid, uint64_t obj, int has_name); /* keeper__module */
-	pid_t (*tree)(void *ctx, pid_t pid); /* follow__tree */
-	void *ctx;
+	struct tell tell;
 };
 
 int naming__new(struct naming **ret, const struct naming_env *env, struct err *err);

@@ -164,7 +164,7 @@ static int is_one_of(const pid_t *pids, size_t cnt, unsigned pid)
 }
 
 static void nvml__read_device(struct nvml *n, unsigned index, const pid_t *pids, size_t cnt,
-			      void (*push)(void *ctx, struct event ev), void *ctx)
+			      const struct tell *tell)
 {
 	static struct nvml_process procs[PROCS_MAX];
 	struct nvml_memory mem;
@@ -185,16 +185,16 @@ static void nvml__read_device(struct nvml *n, unsigned index, const pid_t *pids,
 			continue;
 		ordinal = ordinal < 0 ? own : ordinal;
 		if (procs[i].used != NOT_AVAILABLE)
-			push(ctx, (struct event){ .kind = EV_NVML, .pid = procs[i].pid, .dev = (uint8_t)(MT_DEV_CUDA0 + own),
-						  .size = procs[i].used, .aux = index });
+			tell__event(tell, (struct event){ .kind = EV_NVML, .pid = procs[i].pid, .size = procs[i].used,
+							  .dev = (uint8_t)(MT_DEV_CUDA0 + own), .aux = index });
 	}
 	if (ordinal >= 0 && !n->memory(n->devs[index].handle, &mem))
-		push(ctx, (struct event){ .kind = EV_NVML, .dev = (uint8_t)(MT_DEV_CUDA0 + ordinal), .addr = mem.total,
-					  .size = mem.used, .aux = index });
+		tell__event(tell, (struct event){ .kind = EV_NVML, .dev = (uint8_t)(MT_DEV_CUDA0 + ordinal), .addr = mem.total,
+						  .size = mem.used, .aux = index });
 }
 
-void nvml__read(struct nvml *n, const pid_t *pids, size_t cnt, void (*push)(void *ctx, struct event ev), void *ctx)
+void nvml__read(struct nvml *n, const pid_t *pids, size_t cnt, const struct tell *tell)
 {
 	for (unsigned i = 0; i < n->devs_cnt; i++)
-		nvml__read_device(n, i, pids, cnt, push, ctx);
+		nvml__read_device(n, i, pids, cnt, tell);
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "event/event.h"
+#include "live/tell.h"
 
 #define NVML_DEVICES_MAX 64
 
@@ -23,7 +23,7 @@ struct nvml;
 struct nvml *nvml__open(void);
 void nvml__close(struct nvml *n); /* NULL is fine */
 /* What is known of these processes now. Devices that none of them uses are left out. */
-void nvml__read(struct nvml *n, const pid_t *pids, size_t cnt, void (*push)(void *ctx, struct event ev), void *ctx);
+void nvml__read(struct nvml *n, const pid_t *pids, size_t cnt, const struct tell *tell);
 
 /* The process's number for NVML's device `index`; -1: it does not see it. `visible` NULL: not set. */
 int nvml_ordinal(const char *visible, unsigned index, const char *uuid);

@@ -20,6 +20,7 @@
 #include "live/setter.h"
 #include "event/event.h"
 #include "keeper/keeper.h"
+#include "model/model.h"
 
 #define QUIET_NS 1000000000ull
 #define QUIET_STEPS 4 /* boundaries */
@@ -97,7 +98,7 @@ void retire__news(struct retire *rt)
 	rt->news_ns = now_ns();
 	rt->news_hits = retire__hits(rt);
 	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));)
-		p->steps_base = rt->env.steps(rt->env.ctx, p->pid);
+		p->steps_base = model__steps_of(rt->env.model, (uint32_t)p->pid);
 }
 
 static void retire__push_idle(struct retire *rt)
@@ -113,14 +114,14 @@ static void retire__push_idle(struct retire *rt)
 			most = cnt > most ? cnt : most;
 		}
 	}
-	rt->env.push(rt->env.ctx, (struct event){ .kind = EV_IDLE, .size = most, .addr = rt->taken });
+	tell__event(&rt->env.tell, (struct event){ .kind = EV_IDLE, .size = most, .addr = rt->taken });
 }
 
 static void retire__push_late(struct retire *rt, const struct late_op *l)
 {
 	uint64_t now = now_ns();
 
-	rt->env.push(rt->env.ctx, (struct event){ .ts_ns = now, .kind = EV_LATE_OP, .pid = (uint32_t)l->pid, .name = l->sym,
+	tell__event(&rt->env.tell, (struct event){ .ts_ns = now, .kind = EV_LATE_OP, .pid = (uint32_t)l->pid, .name = l->sym,
 						  .size = now > l->since_ns ? now - l->since_ns : 0 });
 }
 
@@ -182,10 +183,8 @@ static void retire__look(struct retire *rt, struct process *p)
 		if (!r || r == -ESRCH)
 			continue;
 		pl->is_unread = 1;
-		rt->env.push(rt->env.ctx, (struct event){
-			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
-			.name = names__add(rt->env.names, "which operators were never called could not be read in a process: "
-							  "those that have probes keep them") });
+		tell__note(&rt->env.tell, p->pid, "which operators were never called could not be read in a process: those "
+						  "that have probes keep them");
 		log_info("guards of process %d: %s", (int)p->pid, strerror(-r));
 	}
 	p->looked_ns = begin;
@@ -268,7 +267,7 @@ static int retire__is_quiet(const struct retire *rt)
 	const struct process *p;
 
 	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));) {
-		uint64_t steps = rt->env.steps(rt->env.ctx, p->pid);
+		uint64_t steps = model__steps_of(rt->env.model, (uint32_t)p->pid);
 
 		for (size_t k = 0; k < p->plans_cnt; k++)
 			may |= retire__may(p, &p->plans[k]);

@@ -9,22 +9,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct event;
+#include "live/tell.h"
+
 struct followed;
-struct names;
 struct plan;
 struct retire;
 struct keeper;
+struct model;
 struct setter;
 
 struct retire_env {
 	const struct followed *followed;
-	struct names *names;
 	struct keeper *keeper;
 	struct setter *setter; /* says retire__set_done for what it is asked for here */
-	void (*push)(void *ctx, struct event ev);
-	uint64_t (*steps)(void *ctx, pid_t pid); /* how many a process has begun or ended; 0: none yet */
-	void *ctx;
+	struct tell tell;
+	const struct model *model; /* how many steps a process has begun or ended */
 };
 
 struct retire *retire__new(const struct retire_env *env); /* NULL: no memory */

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * One thread, one epoll loop, driven by time: every DRAIN_MS the rings and the sideband are emptied
- * and what is older than ORDER_SLACK_NS is passed on; once a second counters are read, made into
- * events, and the caller is shown a report. Rings wake the loop early only when a quarter full.
- *
- * A turn at the rings ends after TURN_NS, whatever there is: signals, processes that end, HTTP and the clock come in between.
- * What is passed on is what is complete: a ring that was not read to its end holds all others' later events back. Who is
- * behind does not read on while half the window waits: then rings overflow, which is counted, and order stays right.
+ * and what is older than order's slack is passed on (live/stream.h); once a second counters are read, made into
+ * events (live/counted.h), and the caller is shown a report. Rings wake the loop early only when a quarter full.
  *
  * Everything that a report says goes through the stream of events, the session's own knowledge too
  * (who the target is, what could be attached, losses, costs): so a recording replays to the same
@@ -23,51 +19,37 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
-#include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/asker.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/outfile.h"
-#include "base/self.h"
-#include "memtrace/shared.h"
+#include "base/signals.h"
+#include "keeper/keeper.h"
+#include "live/counted.h"
 #include "live/follow.h"
+#include "live/followed.h"
 #include "live/launch.h"
 #include "live/lock.h"
 #include "live/naming.h"
 #include "live/nvml.h"
 #include "live/overhead.h"
-#include "record/recorder.h"
-#include "live/share.h"
-#include "event/decode.h"
-#include "event/order.h"
-#include "event/pairing.h"
-#include "keeper/keeper.h"
-#include "memtrace/recording.h"
-#include "model/model.h"
+#include "live/probing.h"
+#include "live/stream.h"
+#include "live/usage.h"
 #include "plan/plan.h"
 #include "stack/capture.h"
 #include "target/sideband.h"
 #include "timeline/report.h"
 
 #define DRAIN_MS 10
-#define TURN_NS 10000000ull	      /* reading rings and passing on; other work gets its turn too */
-#define READ_NS 5000000ull	      /* of it: what was read must be passed on, too */
-#define PASS_PIECE 1024		      /* events between two looks at the clock */
-#define ORDER_SLACK_NS 50000000ull    /* a program can be preempted between clock and reserve */
 #define COUNT_AHEAD_NS 100000000ull   /* counters are read so long before they are shown: order holds them back */
-#define ORDER_WINDOW_MIN (1u << 19)
-#define ORDER_WINDOW_MAX (1u << 24)   /* 1.2 GiB if ever full */
-#define RECORD_BYTES_TYPICAL 40	      /* in a ring, its header included */
 #define SIDEBAND_PAGES 64
 #define SLOW_ATTACH_NS 2000000000ull  /* so long is waited without a word */
 #define STACK_RATE 2000		      /* native stacks a second: 33 MB/s through the rings, 2 to 4 % of a core to unwind */
 #define MARKS_MAX 99		      /* each is a name */
-#define NAMES_BYTES (MTR_NAMES_BYTES_MAX - (1u << 20)) /* what a recording takes */
 
 enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH,
        WAKE_NAMES, WAKE_KEEPER, WAKE_PLANS };
@@ -77,397 +59,36 @@ enum session_stop { STOP_ASKED = 1, STOP_TIME = 2, STOP_GONE = 3, STOP_OVERHEAD 
 
 struct session {
 	const struct session_opts *opts;
-	struct names *names;
-	struct decode *decode;
-	struct capture *capture; /* NULL: no stacks are asked for */
-	struct order *order;
-	struct pairing *pairing;
-	struct model *model;
-	struct recorder recorder;
 	struct keeper *keeper;
+	struct stream stream;
+	struct followed followed;
+	struct probing *probing;
+	struct usage usage;
+	struct follow *follow;
+	struct naming *naming; /* NULL: not asked for */
+	struct nvml *nvml;     /* NULL: there is none */
+	struct counted counted;
+	struct tell tell; /* into the stream */
 	struct sideband *sideband;
 	int is_sideband_armed;
-	struct follow *follow;
-	struct nvml *nvml; /* NULL: there is none */
-	struct naming *naming; /* NULL: not asked for */
 	int epoll_fd, timer_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
-	uint64_t read_ns;    /* the rings were read until then */
-	size_t window;	     /* of order */
-	int has_more;	     /* … and hold more: the time was over */
-	int has_backlog;     /* what was read was not all passed on */
-	uint64_t detach_ns;  /* what happens later is no part of the trace: probes go one after the other */
 	int stop;	     /* enum session_stop; 0: goes on */
 	int has_started;     /* all processes that were named are attached to */
 	struct overhead overhead;
 	unsigned marks_cnt;
 	pid_t launched;
 	int exit_status;
-	uint64_t oom_kills; /* as last told; UINT64_MAX: not yet */
-	struct share share;
-	uint32_t full[16];  /* pids without room for names, not told yet */
-	size_t full_cnt;
 };
 
-/* --- events ------------------------------------------------------------------------------------ */
-
-/* The last stop before model and recording. */
-static int session__pass(void *ctx, const struct event *ev)
-{
-	struct session *s = ctx;
-	int r = model__handle(s->model, ev);
-
-	if (r < 0)
-		return r;
-	recorder__add(&s->recorder, s->model, ev);
-	return 0;
-}
-
-static int session__keep(struct session *s, const struct event *ev)
-{
-	if (ev->kind == EV_GONE || ev->kind == MT_EV_EXIT || (ev->kind == EV_PROC && ev->flags == EV_PROC_EXECED))
-		pairing__end(s->pairing, ev->pid);
-	return session__pass(s, ev);
-}
-
-/* Consumer behind order. */
-static int session__ordered(void *ctx, const struct event *in)
-{
-	struct session *s = ctx;
-	struct event ev = *in, before;
-	int r = 1;
-
-	decode__resolve(s->decode, &ev);
-	if (s->capture)
-		r = capture__resolve(s->capture, &ev, session__pass, s);
-	if (r <= 0)
-		return r;
-	if (pairing__event(s->pairing, &ev, &before)) {
-		r = session__keep(s, &before);
-		if (r < 0)
-			return r;
-	}
-	return session__keep(s, &ev);
-}
-
-/* An event of our own making. What order cannot take now it reports again at the next record. */
-static void session__push(void *ctx, struct event ev)
-{
-	struct session *s = ctx;
-
-	if (!ev.ts_ns)
-		ev.ts_ns = now_ns();
-	if (s->capture && ev.kind == EV_PROC)
-		capture__begin(s->capture, (pid_t)ev.pid);
-	if (s->capture && ev.kind == EV_GONE)
-		capture__end(s->capture, (pid_t)ev.pid);
-	(void)order__push(s->order, &ev);
-}
-
-/* --- what other rooms ask for ------------------------------------------------------------------- */
-
-static int session__python(void *ctx, pid_t pid, const struct mt_py_proc *how)
-{
-	const struct session *s = ctx;
-
-	return keeper__python(s->keeper, pid, how);
-}
-
-static int session__modules(void *ctx, pid_t pid, const struct mt_module_proc *how)
-{
-	const struct session *s = ctx;
-
-	return keeper__modules(s->keeper, pid, how);
-}
-
-static int session__module(void *ctx, pid_t pid, uint64_t obj, int has_name)
-{
-	const struct session *s = ctx;
-
-	return keeper__module(s->keeper, pid, obj, has_name);
-}
-
-static pid_t session__tree(void *ctx, pid_t pid)
-{
-	const struct session *s = ctx;
-
-	return follow__tree(s->follow, pid);
-}
-
-static uint64_t session__steps(void *ctx, pid_t pid)
-{
-	const struct session *s = ctx;
-
-	return model__steps_of(s->model, (uint32_t)pid);
-}
-
-static void session__note(void *ctx, pid_t pid, const char *text)
-{
-	struct session *s = ctx;
-
-	session__push(s, (struct event){ .kind = EV_NOTE, .pid = (uint32_t)pid, .name = names__add(s->names, text) });
-}
-
-/* A process that makes up names without end. Told later: names are added while order passes events on. */
-static void session__names_full(void *ctx, uint32_t pid)
-{
-	struct session *s = ctx;
-
-	if (s->full_cnt < sizeof(s->full) / sizeof(s->full[0]))
-		s->full[s->full_cnt++] = pid;
-}
-
-static void session__note_cut(struct session *s, uint32_t pid, uint64_t cnt)
-{
-	char text[200];
-
-	if (cnt)
-		snprintf(text, sizeof(text), "%llu events of process %u were left out for its share", (unsigned long long)cnt,
-			 pid);
-	else
-		snprintf(text, sizeof(text), "process %u told more than its share of what can be followed: part of its events "
-			 "was left out, so that the others' are not lost", pid);
-	session__note(s, (pid_t)pid, text);
-}
-
-/* Who told more than its share: when that is first seen, and at the end how much it was. */
-static void session__push_cut(struct session *s, int is_end)
-{
-	size_t rings_cnt;
-	const struct mt_shares *rings = keeper__shares(s->keeper, &rings_cnt);
-
-	for (uint32_t pid; (pid = share__next_cut(&s->share, rings, rings_cnt));)
-		session__note_cut(s, pid, 0);
-	for (size_t i = 0; is_end && i < s->share.named_cnt; i++)
-		session__note_cut(s, s->share.named[i], share__left_out(&s->share, rings, rings_cnt, s->share.named[i]));
-}
-
-static void session__push_full(struct session *s)
-{
-	for (pid_t pid; (pid = keeper__next_held_up(s->keeper));)
-		session__note(s, pid, "this process holds up who looks at its memory or files: it is not looked at meanwhile");
-	for (pid_t pid; (pid = keeper__next_live_over(s->keeper));)
-		session__note(s, pid, "this process has more live blocks above --min-size than leave room for others: further "
-				      "ones are not told");
-	while (s->full_cnt)
-		session__note(s, (pid_t)s->full[--s->full_cnt],
-			      "this process has used up its share of names: its further new ones are shown as \"?\"");
-	for (pid_t pid; s->capture && (pid = capture__next_over(s->capture));)
-		session__note(s, pid, "this process has used up its share of stacks: its further new ones are not told");
-}
-
-/* --- records ------------------------------------------------------------------------------------ */
-
-static int session__stack(struct session *s, const void *rec, size_t len)
-{
-	struct event ev;
-
-	if (!s->capture || !capture__record(s->capture, rec, len, &ev) || ev.ts_ns > s->detach_ns)
-		return 0;
-	return order__push(s->order, &ev);
-}
-
-/* Of order's window, for what was read and not yet passed on: the other half is what rings hold that are read later. */
-static size_t session__room(const struct session *s)
-{
-	return s->window / 2;
-}
-
-/* Texts are told once, so they are taken always: others' events may need them. At the end nothing comes any more. */
-static int session__takes(struct session *s, const void *rec, size_t len)
-{
-	const struct mt_hdr *h = rec;
-
-	return len < sizeof(*h) || s->detach_ns != UINT64_MAX || h->kind == MT_EV_NAME || h->kind == MT_EV_STACK_PY ||
-	       share__takes(&s->share, h->pid, order__waiting(s->order), session__room(s), s->read_ns);
-}
-
-static int session__record(void *ctx, const void *rec, size_t len)
-{
-	struct session *s = ctx;
-	struct event ev;
-	int r;
-
-	if (!session__takes(s, rec, len))
-		return 0;
-	if (capture__wants(rec, len))
-		return session__stack(s, rec, len);
-	r = decode__record(s->decode, rec, len, &ev);
-	if (r != 1 || ev.ts_ns > s->detach_ns)
-		return 0; /* a name, or a bad record: counted */
-	r = order__push(s->order, &ev);
-	for (size_t i = 0, n = decode__args_cnt(rec, len); i < n && !r; i++) {
-		struct event arg;
-
-		decode__arg(rec, i, &ev, &arg);
-		r = order__push(s->order, &arg);
-	}
-	return r;
-}
-
-/* --- what is counted and read from time to time --------------------------------------------------- */
-
-static void session__push_loss(struct session *s, enum mt_loss reason, uint64_t cnt)
-{
-	if (cnt)
-		session__push(s, (struct event){ .kind = EV_LOSS, .aux = reason, .size = cnt });
-}
-
-static void session__fired(void *ctx, name_id sym, uint64_t cnt)
-{
-	if (cnt)
-		session__push(ctx, (struct event){ .kind = EV_FIRED, .name = sym, .size = cnt });
-}
-
-/* How many processes the kernel's OOM killer has taken since boot: a death in that second was its work. */
-static void session__push_oom_kills(struct session *s)
-{
-	char line[128];
-	unsigned long long cnt;
-	FILE *f = fopen("/proc/vmstat", "re");
-
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "oom_kill %llu", &cnt) != 1)
-			continue;
-		if (cnt != s->oom_kills)
-			session__push(s, (struct event){ .kind = EV_OOM_KILL, .size = cnt,
-							       .flags = keeper__tells_victims(s->keeper) });
-		s->oom_kills = cnt;
-		break;
-	}
-	if (f)
-		fclose(f);
-}
-
-static void session__push_nvml(struct session *s)
-{
-	pid_t pids[FOLLOW_PROCS_MAX];
-	size_t cnt;
-
-	if (!s->nvml)
-		return;
-	cnt = follow__pids(s->follow, pids, FOLLOW_PROCS_MAX);
-	nvml__read(s->nvml, pids, cnt, session__push, s);
-}
+/* --- loop --------------------------------------------------------------------------------------------- */
 
 static void session__turn_names(struct session *s)
 {
 	pid_t pids[FOLLOW_PROCS_MAX];
 
 	if (s->naming)
-		naming__turn(s->naming, pids, follow__pids(s->follow, pids, FOLLOW_PROCS_MAX), now_ns());
-}
-
-/* The probes' counters as events: what they cost, what they lost, which fired. */
-static void session__push_probes(struct session *s)
-{
-	struct trace_counters c;
-
-	keeper__counters(s->keeper, &c);
-	for (unsigned i = 1; i < MT_PROG_MAX; i++)
-		if (c.hits[i])
-			session__push(s, (struct event){ .kind = EV_COST, .aux = i, .addr = c.hits[i],
-							       .size = c.cost_ns[i] });
-	c.loss[MT_LOSS_SHARE] += s->share.left_out;
-	c.loss[MT_LOSS_SITES] += follow__sites_left_out(s->follow);
-	c.loss[MT_LOSS_READ_FAULT] += keeper__held_up_cnt(s->keeper);
-	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
-		session__push_loss(s, (enum mt_loss)i, c.loss[i]);
-	(void)keeper__each_fired(s->keeper, session__fired, s);
-}
-
-/* All others. */
-static void session__push_counters(struct session *s)
-{
-	uint64_t own_ns, own_rss, keeper_ns = 0, keeper_rss = 0;
-
-	session__push_loss(s, MT_LOSS_DECODE,
-			   decode__bad_cnt(s->decode) + (s->capture ? capture__bad_cnt(s->capture) : 0));
-	session__push_loss(s, MT_LOSS_STACKS, s->capture ? capture__lost_cnt(s->capture) : 0);
-	session__push_loss(s, MT_LOSS_ORDER, order__late_cnt(s->order));
-	session__push_loss(s, MT_LOSS_SIDEBAND, follow__sideband_lost(s->follow));
-	session__push_loss(s, MT_LOSS_FILES, follow__files_lost(s->follow));
-	session__push_loss(s, MT_LOSS_THREADS, follow__procs_left_out(s->follow));
-	session__push_loss(s, MT_LOSS_NAMES,
-			   names__overflow_cnt(s->names) + (s->naming ? naming__left_out_cnt(s->naming) : 0));
-	session__push_full(s);
-	session__push_cut(s, s->detach_ns != UINT64_MAX);
-	session__push_loss(s, MT_LOSS_RECORDING, recorder__lost(&s->recorder, MT_LOSS_RECORDING));
-	session__push_loss(s, MT_LOSS_STALLED, recorder__lost(&s->recorder, MT_LOSS_STALLED));
-	follow__push_usage(s->follow);
-	session__push_oom_kills(s);
-	session__push_nvml(s);
-	self_usage(&own_ns, &own_rss);
-	(void)keeper__usage(s->keeper, &keeper_ns, &keeper_rss); /* gone: the loop is about to notice */
-	session__push(s, (struct event){
-		.kind = EV_SELF,
-		.addr = keeper_rss + own_rss,
-		.size = keeper_ns + recorder__cpu_ns(&s->recorder) + own_ns });
-	session__push(s, (struct event){ .kind = EV_TICK });
-}
-
-/* Two recordings of one boot have one clock and one space of pids, whatever their containers call the host. */
-static uint64_t boot_hash(void)
-{
-	char id[64] = "";
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-	size_t n = f ? fread(id, 1, sizeof(id), f) : 0;
-
-	if (f)
-		fclose(f);
-	return n ? XXH3_64bits(id, n) : 0;
-}
-
-static void session__push_begin(struct session *s, pid_t main_pid)
-{
-	struct timespec wall;
-	struct utsname u;
-	char text[300];
-
-	uname(&u);
-	snprintf(text, sizeof(text), "memtrace %s, %s %s, %s", MT_VERSION, u.sysname, u.release, u.nodename);
-	clock_gettime(CLOCK_REALTIME, &wall);
-	session__push(s, (struct event){
-		.ts_ns = s->start_ns,
-		.kind = EV_BEGIN,
-		.pid = (uint32_t)main_pid,
-		.addr = (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec - now_ns(),
-		.size = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN),
-		.name = names__add(s->names, text) });
-	session__push(s, (struct event){ .ts_ns = s->start_ns, .kind = EV_MACHINE, .addr = boot_hash(),
-					 .name = names__add(s->names, u.nodename) });
-}
-
-/* --- loop --------------------------------------------------------------------------------------------- */
-
-/* What can no longer be overtaken: before it in its ring nothing is missing, nor in any other. */
-static int session__pass_on(struct session *s, uint64_t end_ns)
-{
-	uint64_t until = s->read_ns > ORDER_SLACK_NS ? s->read_ns - ORDER_SLACK_NS : 0;
-	int r;
-
-	do {
-		r = order__flush_some(s->order, until, PASS_PIECE);
-	} while (r == 1 && now_ns() < end_ns);
-	s->has_backlog = r == 1;
-	return r < 0 ? r : 0;
-}
-
-/* Reads the rings as of now and passes on what is complete, as far as the turn's time goes. */
-static int session__drain(struct session *s)
-{
-	uint64_t end_ns = now_ns() + TURN_NS;
-	struct drained d;
-	int r;
-
-	if (!s->has_backlog || order__waiting(s->order) < session__room(s)) {
-		r = keeper__drain(s->keeper, READ_NS, session__record, s, &d);
-		if (r < 0)
-			return r;
-		s->read_ns = d.until_ns;
-		s->has_more = d.more;
-	}
-	return session__pass_on(s, end_ns);
+		naming__turn(s->naming, pids, followed__pids(&s->followed, pids, FOLLOW_PROCS_MAX), now_ns());
 }
 
 /* Its last events come before its end; until they are read its descriptor stays readable. */
@@ -475,13 +96,13 @@ static int session__gone(struct session *s, uint32_t index)
 {
 	int status;
 
-	if (!follow__is_read(s->follow, index, s->read_ns))
+	if (!follow__is_read(s->follow, index, s->stream.read_ns))
 		return 0;
 	status = follow__gone(s->follow, index);
-	session__push_oom_kills(s);
+	counted__oom_kills(&s->counted);
 	if (status)
 		s->exit_status = status;
-	if (!follow__live_cnt(s->follow) && !s->opts->all)
+	if (!s->followed.live_cnt && !s->opts->all)
 		s->stop = STOP_GONE;
 	return 0;
 }
@@ -496,7 +117,7 @@ static void session__check_overhead(struct session *s)
 {
 	uint64_t probe_ns, cpu_ns;
 
-	model__overhead(s->model, &probe_ns, &cpu_ns);
+	model__overhead(s->stream.model, &probe_ns, &cpu_ns);
 	if (!s->stop && overhead__turn(&s->overhead, now_ns(), probe_ns, cpu_ns))
 		s->stop = STOP_OVERHEAD;
 }
@@ -508,7 +129,7 @@ static int session__too_costly(struct session *s, struct err *err)
 
 	snprintf(text, sizeof(text), "probes took %.3g %% of the job's CPU time, and --max-overhead allows %.3g %%: detached",
 		 100 * s->overhead.share, 100 * s->overhead.limit);
-	session__push(s, (struct event){ .kind = EV_NOTE, .name = names__add(s->names, text) });
+	tell__note(&s->tell, 0, text);
 	err_set(err, -ECANCELED, "%s", text);
 	return err_hint(err, "--probes framework costs least; memtrace plan -p PID shows the price of each probe");
 }
@@ -519,10 +140,10 @@ static int session__tick(struct session *s)
 	int r;
 
 	session__check_overhead(s);
-	recorder__tick(&s->recorder, s->model, ms_or(s->opts->tick_ms, 0, 1000));
+	recorder__tick(&s->stream.recorder, s->stream.model, ms_or(s->opts->tick_ms, 0, 1000));
 	if (!s->opts->on_tick || !s->has_started)
 		return 0;
-	r = model__report(s->model, s->opts->top, &rep);
+	r = model__report(s->stream.model, s->opts->top, &rep);
 	if (!r)
 		r = s->opts->on_tick(s->opts->ctx, rep);
 	if (r != 1)
@@ -541,7 +162,7 @@ static void session__mark(struct session *s)
 	}
 	snprintf(text, sizeof(text), "Mark %u, set by hand %.3f s after the start.", ++s->marks_cnt,
 		 (double)(now - s->start_ns) / 1e9);
-	session__push(s, (struct event){ .ts_ns = now, .kind = EV_NOTE, .name = names__add(s->names, text) });
+	tell__event(&s->tell, (struct event){ .ts_ns = now, .kind = EV_NOTE, .name = names__add(s->tell.names, text) });
 	fprintf(stderr, "%s\n", text);
 }
 
@@ -554,7 +175,7 @@ static int session__input(struct session *s)
 	if (wish & SESSION_MARK)
 		session__mark(s);
 	if (wish & SESSION_RECORD)
-		recorder__begin_late(&s->recorder, s->model);
+		recorder__begin_late(&s->stream.recorder, s->stream.model);
 	if (wish & SESSION_END)
 		s->stop = STOP_ASKED;
 	return 0;
@@ -562,7 +183,7 @@ static int session__input(struct session *s)
 
 int session_report(const struct session *s, size_t top, struct report **ret)
 {
-	return model__report(s->model, top, ret);
+	return model__report(s->stream.model, top, ret);
 }
 
 static int timer_new(uint64_t first_ns, uint64_t every_ns)
@@ -598,6 +219,31 @@ static void session__arm_sideband(struct session *s, int is_armed)
 		s->is_sideband_armed = is_armed;
 }
 
+/* Each DRAIN_MS; the rings were read before. */
+static void session__on_timer(struct session *s)
+{
+	if (!s->is_sideband_armed) {
+		session__sideband(s);
+		session__arm_sideband(s, 1);
+	}
+	follow__settle(s->follow); /* what had to wait for its time */
+	usage__push_resident(&s->usage, 0);
+	probing__turn_idle(s->probing);
+}
+
+/* What is counted, shortly before it is shown. */
+static void session__count(struct session *s)
+{
+	if (sideband__look_at_cpus(s->sideband) > 0)
+		follow__look_again(s->follow);
+	counted__probes(&s->counted);
+	counted__rest(&s->counted);
+	usage__push_uses(&s->usage, 0);
+	if (s->stream.capture)
+		capture__retry(s->stream.capture);
+	session__turn_names(s);
+}
+
 static int session__handle(struct session *s, const struct epoll_event *ev)
 {
 	uint32_t what = (uint32_t)ev->data.u64, arg = (uint32_t)(ev->data.u64 >> 32);
@@ -607,31 +253,18 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	switch (what) {
 	case WAKE_TIMER:
 		(void)!read(s->timer_fd, &times, sizeof(times));
-		if (!s->is_sideband_armed) {
-			session__sideband(s);
-			session__arm_sideband(s, 1);
-		}
-		follow__settle(s->follow); /* what had to wait for its time */
-		follow__push_resident(s->follow, 0);
-		follow__turn_idle(s->follow);
+		session__on_timer(s);
 		return 0;
 	case WAKE_COUNT:
 		(void)!read(s->count_fd, &times, sizeof(times));
-		if (sideband__look_at_cpus(s->sideband) > 0)
-			follow__look_again(s->follow);
-		session__push_probes(s);
-		session__push_counters(s);
-		follow__push_uses(s->follow, 0);
-		if (s->capture)
-			capture__retry(s->capture);
-		session__turn_names(s);
+		session__count(s);
 		return 0;
 	case WAKE_TICK:
 		(void)!read(s->tick_fd, &times, sizeof(times));
 		return session__tick(s);
 	case WAKE_SIGNAL:
 		if (read(s->signal_fd, &si, sizeof(si)) == sizeof(si) && si.ssi_signo == SIGUSR1)
-			recorder__dump(&s->recorder, s->model, "asked by signal");
+			recorder__dump(&s->stream.recorder, s->stream.model, "asked by signal");
 		else
 			s->stop = STOP_ASKED;
 		return 0;
@@ -648,7 +281,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	case WAKE_KEEPER:
 		return -EPIPE;
 	case WAKE_PLANS:
-		follow__plan_ready(s->follow);
+		probing__plan_ready(s->probing);
 		follow__settle(s->follow); /* what had to wait for a plan */
 		return 0;
 	case WAKE_NAMES:
@@ -661,24 +294,27 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 	}
 }
 
+static int session__sleep_ms(const struct session *s)
+{
+	return s->stream.has_more || s->stream.has_backlog ? 0 : probing__sleep_ms(s->probing);
+}
+
 static int session__turn(struct session *s, struct err *err)
 {
 	struct epoll_event evs[16];
-	int n = epoll_wait(s->epoll_fd, evs, 16, s->has_more || s->has_backlog ? 0 : follow__sleep_ms(s->follow)), r;
+	int n = epoll_wait(s->epoll_fd, evs, 16, session__sleep_ms(s)), r;
 
 	if (n < 0 && errno != EINTR)
 		return err_set(err, -errno, "waiting for events: %s", strerror(errno));
-	follow__late_ops(s->follow); /* first: until then its calls are missed */
-	r = session__drain(s);
+	probing__late_ops(s->probing); /* first: until then its calls are missed */
+	r = stream__drain(&s->stream);
 	if (n < 0 && r >= 0 && s->opts->on_input) /* the window has another size */
 		r = session__input(s);
 	for (int i = 0; i < n && r >= 0; i++)
 		r = session__handle(s, &evs[i]);
-	follow__turn_set(s->follow);
-	if (r == -EPIPE) {
-		err_set(err, r, "tracing stopped: the privileged half of memtrace has ended");
-		return err_hint(err, "it was killed, or ran out of memory: see dmesg; all probes are gone with it");
-	}
+	probing__turn(s->probing);
+	if (r == -EPIPE)
+		return err_wrap(err, keeper_gone(err), "tracing stopped");
 	return r < 0 ? err_set(err, r, "tracing stopped: %s", strerror(-r)) : 0;
 }
 
@@ -697,28 +333,14 @@ static int session__loop(struct session *s, struct err *err)
 
 /* --- life ------------------------------------------------------------------------------------------------ */
 
-/* Rings are drained one after the other: what all of them hold must fit. Pages are taken when touched. */
-size_t session_order_window(uint64_t ring_bytes)
-{
-	uint64_t events = (ring_bytes ? ring_bytes : trace_ring_bytes()) / RECORD_BYTES_TYPICAL;
-
-	if (events > ORDER_WINDOW_MAX)
-		return ORDER_WINDOW_MAX;
-	return events > ORDER_WINDOW_MIN ? (size_t)events : ORDER_WINDOW_MIN;
-}
-
 /* Signals are read by the loop. Before there are threads, which must not get them. */
 static void session__open_fds(struct session *s)
 {
 	const struct session_opts *o = s->opts;
 	uint64_t tick_ns = ms_or(o->tick_ms, 0, 1000), view_ns = ms_or(o->view_ms, o->tick_ms, 1000);
 	uint64_t ahead_ns = tick_ns / 2 < COUNT_AHEAD_NS ? tick_ns / 2 : COUNT_AHEAD_NS;
-	sigset_t mask;
+	sigset_t mask = signals_that_end();
 
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGINT);
-	sigaddset(&mask, SIGTERM);
-	sigaddset(&mask, SIGHUP);
 	if (o->window_ns)
 		sigaddset(&mask, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &mask, NULL);
@@ -764,89 +386,85 @@ static int session__watch_all(struct session *s, struct err *err)
 	return r;
 }
 
-static int session__init_stacks(struct session *s, struct err *err)
-{
-	struct capture_env env = { .names = s->names, .native = !!(s->opts->stacks & MT_STACKS_NATIVE),
-				   .note = session__note, .ctx = s };
-
-	if (!s->opts->stacks)
-		return 0;
-	if (s->opts->stacks & MT_STACKS_PYTHON)
-		env.python = session__python;
-	s->capture = capture__new(&env);
-	return s->capture ? 0 : err_set(err, -ENOMEM, "out of memory");
-}
-
-/*
- * The recording's file, with the rights that we came with: root without sudo may write where nothing is root's. A window's
- * file gets its name at the end, so whether it can is tried when the rights are gone.
- */
-static int session__init_recorder(struct session *s, struct model_opts *ret_model, struct err *err)
+/* Who is followed, with which probes, and what becomes of them. */
+static int session__init_follow(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
-	struct recorder_opts ro = { .path = o->record_path, .how = o->how, .window_ns = o->window_ns,
-				    .window_bytes = o->window_bytes, .late_path = o->late_path, .ctx = o->ctx };
 	int r;
 
-	*ret_model = (struct model_opts){ .classes = o->classes };
-	s->names = names__new();
-	if (!s->names)
+	s->usage = (struct usage){ .followed = &s->followed, .tell = s->tell, .has_kernel = !!(o->sources & SRC_KERNEL) };
+	r = probing__new(&s->probing, &(struct probing_env){
+		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle,
+			  .classes = keeper__insn_classes(s->keeper) },
+		.all = o->all,
+		.quiet = o->quiet,
+		.followed = &s->followed,
+		.decode = s->stream.decode,
+		.keeper = s->keeper,
+		.model = s->stream.model,
+		.tell = s->tell }, err);
+	if (r < 0)
+		return r;
+	s->follow = follow__new(&(struct follow_env){
+		.children = o->follow,
+		.all = o->all,
+		.redact = o->redact,
+		.followed = &s->followed,
+		.probing = s->probing,
+		.usage = &s->usage,
+		.decode = s->stream.decode,
+		.keeper = s->keeper,
+		.tell = s->tell,
+		.epoll_fd = s->epoll_fd,
+		.epoll_tag = WAKE_PROC });
+	if (!s->follow)
 		return err_set(err, -ENOMEM, "out of memory");
-	names__limit(s->names, NAMES_BYTES);
-	names__on_full(s->names, session__names_full, s);
-	r = recorder__init(&s->recorder, &ro, s->names, ret_model, err);
-	return r < 0 || o->window_ns ? r : recorder__open(&s->recorder, err);
+	return session__watch(s, probing__plans_fd(s->probing), WAKE_PLANS, err);
 }
 
-static int session__init(struct session *s, const struct model_opts *mo, struct err *err)
+static int session__init_naming(struct session *s, struct err *err)
+{
+	const struct session_opts *o = s->opts;
+	int r;
+
+	if (!o->names || !(o->sources & SRC_FRAMEWORK))
+		return 0;
+	r = naming__new(&s->naming, &(struct naming_env){ .modules = o->modules, .followed = &s->followed, .keeper = s->keeper,
+							  .model = s->stream.model, .tell = s->tell }, err);
+	return r < 0 ? r : session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);
+}
+
+static int session__init(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
 	struct tracer_opts to = { .ring_bytes = o->ring_bytes, .min_size = o->min_size,
 				  .force_perf = o->force_perf, .kernel = !!(o->sources & SRC_KERNEL),
 				  .stacks = o->stacks, .stack_size = o->stack_size, .stack_rate = STACK_RATE };
-	int r;
+	int r = stream__init(&s->stream, o, s->keeper, err);
 
-	s->decode = decode__new(s->names);
-	s->model = model__new(s->names, mo);
-	s->window = session_order_window(o->ring_bytes);
-	s->order = order__new(s->window, session__ordered, s);
+	s->tell = stream__tell(&s->stream);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	s->pairing = pairing__new();
-	if (!s->decode || !s->model || !s->order || !s->pairing || s->epoll_fd < 0)
-		return err_set(err, -ENOMEM, "out of memory");
+	if (!r && s->epoll_fd < 0)
+		r = err_set(err, -ENOMEM, "out of memory");
+	if (r < 0)
+		return r;
 	session__open_fds(s);
-	r = session__init_stacks(s, err);
-	if (!r)
-		r = keeper__trace(s->keeper, &to, err);
+	r = keeper__trace(s->keeper, &to, err);
 	if (!r)
 		r = sideband__open(&s->sideband, SIDEBAND_PAGES, err);
 	if (!r)
 		r = session__watch_all(s, err);
-	if (!r && o->names && (o->sources & SRC_FRAMEWORK))
-		r = naming__new(&s->naming, &(struct naming_env){ .names = s->names, .model = s->model, .push = session__push,
-								  .modules = o->modules ? session__modules : NULL,
-								  .module = session__module, .tree = session__tree, .ctx = s },
-				err);
-	if (!r && s->naming)
-		r = session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);
+	if (!r)
+		r = session__init_naming(s, err);
+	if (!r)
+		r = session__init_follow(s, err);
 	if (r < 0)
 		return r;
-	r = follow__new(&s->follow, &(struct follow_env){
-		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle,
-			  .classes = keeper__insn_classes(s->keeper) },
-		.children = o->follow,
-		.all = o->all,
-		.redact = o->redact,
-		.quiet = o->quiet,
-		.names = s->names,
-		.decode = s->decode,
-		.keeper = s->keeper,
-		.epoll_fd = s->epoll_fd,
-		.epoll_tag = WAKE_PROC,
-		.push = session__push,
-		.steps = session__steps,
-		.ctx = s }, err);
-	return r < 0 ? r : session__watch(s, follow__plans_fd(s->follow), WAKE_PLANS, err);
+	s->nvml = o->sources & SRC_SEGMENTS ? nvml__open() : NULL;
+	s->counted = (struct counted){ .tell = s->tell, .stream = &s->stream, .keeper = s->keeper, .usage = &s->usage,
+				       .probing = s->probing, .follow = s->follow, .naming = s->naming, .nvml = s->nvml,
+				       .oom_kills = UINT64_MAX };
+	return 0;
 }
 
 /* Before memtrace changes anything of its own that a command would inherit: limits, signals. */
@@ -879,30 +497,19 @@ static int session__give_rights_away(struct session *s, struct err *err)
 	return r;
 }
 
-/* What this kernel cannot probe without harm: memtrace has just tried. */
-static void session__push_harmful(struct session *s)
-{
-	char list[600], text[800];
-
-	if (!insn_classes_harmful(keeper__insn_classes(s->keeper), list, sizeof(list)))
-		return;
-	snprintf(text, sizeof(text), "on this kernel a probe on some instructions does harm, and none is set there: %s", list);
-	session__push(s, (struct event){ .kind = EV_NOTE, .name = names__add(s->names, text) });
-}
-
 /* Until all that was asked for has its probes. The loop goes on: those that have theirs already tell, and Ctrl-C ends it. */
 static int session__await(struct session *s, struct err *err)
 {
 	uint64_t t0 = now_ns();
 	int r, is_said = s->opts->quiet;
 
-	while ((r = follow__awaits(s->follow, err)) > 0 && !s->stop) {
+	while ((r = probing__awaits(s->probing, err)) > 0 && !s->stop) {
 		r = session__turn(s, err);
 		if (r < 0)
 			return r;
 		if (!is_said && now_ns() - t0 > SLOW_ATTACH_NS) {
-			fprintf(stderr, "planning and setting probes in %zu process%s ...\n", follow__live_cnt(s->follow),
-				follow__live_cnt(s->follow) == 1 ? "" : "es");
+			fprintf(stderr, "planning and setting probes in %zu process%s ...\n", s->followed.live_cnt,
+				s->followed.live_cnt == 1 ? "" : "es");
 			is_said = 1;
 		}
 	}
@@ -912,90 +519,65 @@ static int session__await(struct session *s, struct err *err)
 static int session__start(struct session *s, struct err *err)
 {
 	const struct session_opts *o = s->opts;
-	uint64_t t0 = s->start_ns;
 	int r = 0;
 
-	if (o->sources & SRC_SEGMENTS)
-		s->nvml = nvml__open();
-	if (o->launch) {
-		session__push_begin(s, s->launched);
-		session__push_oom_kills(s);
-		session__push_harmful(s);
-		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, t0, 1, err);
-		if (!r)
-			r = session__await(s, err);
-		return r ? r : recorder__begin(&s->recorder, err); /* no room for it: nothing is started */
-	}
-	session__push_begin(s, o->pids_cnt ? o->pids[0] : 0);
-	session__push_oom_kills(s);
-	session__push_harmful(s);
-	for (size_t i = 0; i < o->pids_cnt && r >= 0; i++) {
-		if (follow__is_followed(s->follow, o->pids[i]))
+	counted__begin(&s->counted, s->start_ns, o->launch ? s->launched : o->pids_cnt ? o->pids[0] : 0);
+	if (o->launch)
+		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, s->start_ns, 1, err);
+	for (size_t i = 0; !o->launch && i < o->pids_cnt && r >= 0; i++) {
+		if (followed__find(&s->followed, o->pids[i]))
 			continue;
-		r = follow__attach(s->follow, o->pids[i], EV_PROC_ATTACHED, t0, 0, err);
+		r = follow__attach(s->follow, o->pids[i], EV_PROC_ATTACHED, s->start_ns, 0, err);
 		if (r >= 0 && o->follow)
 			follow__attach_children(s->follow, o->pids[i]);
 	}
-	if (o->all)
+	if (o->all && !o->launch)
 		follow__attach_jobs(s->follow);
 	if (r >= 0)
 		r = session__await(s, err);
-	return r < 0 ? r : recorder__begin(&s->recorder, err);
+	return r < 0 ? r : recorder__begin(&s->stream.recorder, err); /* no room for it: nothing is started */
 }
 
 /* Detach, take what is still in the rings, end the stream. */
 static int session__finish(struct session *s, struct err *err)
 {
-	struct drained d = { 0 };
-	int r = 0;
+	int r;
 
-	follow__push_resident(s->follow, 1);
-	follow__push_uses(s->follow, 1);
-	s->detach_ns = now_ns();
-	session__push_probes(s); /* now: until the last probe is gone others meet a process half forgotten, and lose */
-	follow__detach_all(s->follow);
-	for (int turn = 0; d.until_ns < s->detach_ns && turn < 64 && r >= 0; turn++)
-		r = keeper__drain(s->keeper, UINT64_MAX, session__record, s, &d);
+	usage__push_resident(&s->usage, 1);
+	usage__push_uses(&s->usage, 1);
+	s->stream.detach_ns = now_ns();
+	counted__probes(&s->counted); /* now: until the last probe is gone others meet a process half forgotten, and lose */
+	probing__end(s->probing);
+	r = stream__drain_rest(&s->stream);
 	follow__push_gone_all(s->follow);
-	session__push_counters(s);
-	session__push(s, (struct event){ .kind = EV_END,
-					       .aux = s->stop == STOP_GONE ? EV_END_TARGET_GONE :
-						      s->stop < 0  ? EV_END_FAILED :
-								     EV_END_DETACHED });
+	counted__rest(&s->counted);
+	tell__event(&s->tell, (struct event){ .kind = EV_END,
+					      .aux = s->stop == STOP_GONE ? EV_END_TARGET_GONE :
+						     s->stop < 0  ? EV_END_FAILED :
+								    EV_END_DETACHED });
 	if (r >= 0)
-		r = order__flush(s->order, UINT64_MAX);
-	if (r >= 0)
-		r = model__end(s->model);
+		r = stream__end(&s->stream);
 	return r < 0 ? err_set(err, r, "finishing: %s", strerror(-r)) : 0;
 }
 
 static void session__done(struct session *s)
 {
+	const int fds[] = { s->timer_fd, s->count_fd, s->tick_fd, s->signal_fd, s->epoll_fd };
+
 	sideband__free(s->sideband);
 	nvml__close(s->nvml);
 	naming__free(s->naming);
 	follow__free(s->follow);
+	probing__free(s->probing);
+	followed__done(&s->followed);
 	if (s->opts->ret_keeper)
 		keeper__untrace(s->keeper);
 	else
 		keeper__free(s->keeper);
-	capture__free(s->capture);
-	order__free(s->order);
-	pairing__free(s->pairing);
-	model__free(s->model);
-	decode__free(s->decode);
-	recorder__done(&s->recorder);
-	names__free(s->names);
-	if (s->timer_fd >= 0)
-		close(s->timer_fd);
-	if (s->count_fd >= 0)
-		close(s->count_fd);
-	if (s->tick_fd >= 0)
-		close(s->tick_fd);
-	if (s->signal_fd >= 0)
-		close(s->signal_fd);
-	if (s->epoll_fd >= 0)
-		close(s->epoll_fd);
+	stream__done(&s->stream);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 }
 
 static const char *end_words(const struct session *s)
@@ -1009,22 +591,20 @@ static const char *end_words(const struct session *s)
 int session_run(const struct session_opts *opts, struct report **ret_final, int *ret_exit_status,
 		struct err *err)
 {
-	struct session s = { .opts = opts, .detach_ns = UINT64_MAX, .oom_kills = UINT64_MAX, .epoll_fd = -1, .timer_fd = -1,
-			     .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
-	struct model_opts mo;
+	struct session s = { .opts = opts, .epoll_fd = -1, .timer_fd = -1, .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
 	int r, r2;
 
 	s.start_ns = now_ns();
 	s.overhead.limit = opts->max_overhead;
 	r = opts->launch ? session__launch(&s, err) : 0;
 	if (!r)
-		r = session__init_recorder(&s, &mo, err);
+		r = stream__open(&s.stream, opts, err);
 	if (!r)
 		r = session__give_rights_away(&s, err);
 	if (!r)
-		r = session__init(&s, &mo, err);
+		r = session__init(&s, err);
 	if (!r && opts->window_ns)
-		r = recorder__open(&s.recorder, err);
+		r = recorder__open(&s.stream.recorder, err);
 	if (!r)
 		r = session__start(&s, err);
 	if (s.launched)
@@ -1039,13 +619,13 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		r2 = session__finish(&s, r < 0 ? NULL : err);
 		if (!r)
 			r = r2;
-		(void)model__report(s.model, opts->top, ret_final);
-		r2 = recorder__close(&s.recorder, s.model, end_words(&s), *ret_final ? (*ret_final)->lost : NULL,
+		(void)model__report(s.stream.model, opts->top, ret_final);
+		r2 = recorder__close(&s.stream.recorder, s.stream.model, end_words(&s), *ret_final ? (*ret_final)->lost : NULL,
 				     r < 0 ? NULL : err);
 		if (!r)
 			r = r2;
 	} else {
-		recorder__drop(&s.recorder);
+		recorder__drop(&s.stream.recorder);
 	}
 	*ret_exit_status = s.exit_status;
 	session__done(&s);

@@ -86,7 +86,4 @@ enum session_wish {
 int session_run(const struct session_opts *opts, struct report **ret_final, int *ret_exit_status,
 		struct err *err);
 
-/* Events that may wait to be put in order with so much for rings (0: the default). */
-size_t session_order_window(uint64_t ring_bytes);
-
 #endif

@@ -19,7 +19,7 @@
 
 static void usage__push_rss_kind(const struct usage *u, const struct process *p, unsigned kind, uint64_t bytes)
 {
-	u->push(u->ctx, (struct event){ .kind = MT_EV_RSS, .pid = (uint32_t)p->pid, .tid = (uint32_t)p->pid,
+	tell__event(&u->tell, (struct event){ .kind = MT_EV_RSS, .pid = (uint32_t)p->pid, .tid = (uint32_t)p->pid,
 					.addr = kind, .size = bytes });
 }
 
@@ -35,7 +35,7 @@ void usage__push_rss(const struct usage *u, struct process *p, int all)
 	bool is_peak;
 
 	p->usage.rss_at_ns = now_ns() + RSS_EVERY_NS;
-	if (target__rss(p->target, &now) < 0)
+	if (!u->has_kernel || target__rss(p->target, &now) < 0)
 		return;
 	bytes[MT_RSS_FILE] = now.file;
 	bytes[MT_RSS_ANON] = now.anon;
@@ -60,7 +60,7 @@ void usage__push_resident(struct usage *u, int all)
 {
 	uint64_t begin = now_ns();
 
-	for (size_t i = 0; i < u->followed->procs_cnt && (all || now_ns() - begin < RSS_TURN_NS); i++) {
+	for (size_t i = 0; u->has_kernel && i < u->followed->procs_cnt && (all || now_ns() - begin < RSS_TURN_NS); i++) {
 		struct process *p = u->followed->procs[(u->rss_turn + i) % u->followed->procs_cnt];
 
 		if (p && (all || begin >= p->usage.rss_at_ns))
@@ -92,10 +92,8 @@ static int usage__may_read_use(const struct usage *u, struct process *p)
 	if (now.anon <= USE_MAPPING_MAX && now.file <= USE_MAPPING_MAX && now.shmem <= USE_MAPPING_MAX)
 		return 1;
 	if (!p->usage.is_use_noted)
-		u->push(u->ctx, (struct event){
-			.kind = EV_NOTE, .pid = (uint32_t)p->pid,
-			.name = names__add(u->names, "private and shared bytes are not read of processes with more than "
-						     "512 MiB of a kind: that could hold up their mmap for 10 ms and more") });
+		tell__note(&u->tell, p->pid, "private and shared bytes are not read of processes with more than 512 MiB of a "
+					     "kind: that could hold up their mmap for 10 ms and more");
 	p->usage.is_use_noted = 1;
 	return 0;
 }
@@ -112,7 +110,7 @@ static void usage__push_use(const struct usage *u, struct process *p)
 	if (took > USE_EVERY_NS / USE_REST)
 		p->usage.use_at_ns = begin + took * USE_REST;
 	for (unsigned i = 0; i < MT_USES; i++)
-		u->push(u->ctx, (struct event){ .ts_ns = begin + took, .kind = EV_USE, .pid = (uint32_t)p->pid,
+		tell__event(&u->tell, (struct event){ .ts_ns = begin + took, .kind = EV_USE, .pid = (uint32_t)p->pid,
 						.aux = i, .size = use[i] });
 }
 
@@ -120,7 +118,7 @@ void usage__push_uses(struct usage *u, int all)
 {
 	uint64_t begin = now_ns(), turn_ns = all ? USE_END_NS : USE_TURN_NS;
 
-	for (size_t i = 0; i < u->followed->procs_cnt && now_ns() - begin < turn_ns; i++) {
+	for (size_t i = 0; u->has_kernel && i < u->followed->procs_cnt && now_ns() - begin < turn_ns; i++) {
 		struct process *p = u->followed->procs[(u->use_turn + i) % u->followed->procs_cnt];
 
 		if (!p || (!all && begin < p->usage.use_at_ns) || (all && p->usage.use_took_ns > turn_ns))
@@ -137,5 +135,13 @@ void usage__push_cpu(const struct usage *u, const struct process *p)
 	unsigned threads;
 
 	if (!target__usage(p->target, &cpu_ns, &rss, &threads))
-		u->push(u->ctx, (struct event){ .kind = EV_CPU, .pid = (uint32_t)p->pid, .size = cpu_ns });
+		tell__event(&u->tell, (struct event){ .kind = EV_CPU, .pid = (uint32_t)p->pid, .size = cpu_ns });
+}
+
+void usage__push_cpus(const struct usage *u)
+{
+	const struct process *p;
+
+	for (size_t at = 0; (p = followed__next(u->followed, &at));)
+		usage__push_cpu(u, p);
 }

@@ -8,16 +8,15 @@
 
 #include <stddef.h>
 
-struct event;
+#include "live/tell.h"
+
 struct followed;
-struct names;
 struct process;
 
 struct usage {
 	const struct followed *followed;
-	struct names *names;
-	void (*push)(void *ctx, struct event ev);
-	void *ctx;
+	struct tell tell;
+	int has_kernel; /* SRC_KERNEL is asked for: memory is read, too */
 	size_t rss_turn, use_turn; /* whose is read first in the next turn */
 };
 
@@ -28,5 +27,6 @@ void usage__push_uses(struct usage *u, int all);
 /* Of one process, now. */
 void usage__push_rss(const struct usage *u, struct process *p, int all);
 void usage__push_cpu(const struct usage *u, const struct process *p);
+void usage__push_cpus(const struct usage *u); /* EV_CPU of each */
 
 #endif

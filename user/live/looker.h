@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * looker: one look at the Python of a process, as naming.c has it done on a second thread (live/worker.h): it touches
+ * nothing but what is in the job. The first look at a process finds out how the kernel side finds modules, too.
+ */
+#ifndef MT_LIVE_LOOKER_H
+#define MT_LIVE_LOOKER_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "live/worker.h"
+#include "memtrace/shared.h"
+#include "plan/plan.h"
+#include "python/reader.h"
+#include "python/runtime.h"
+
+/* By what a process is looked at: the thread's while a look is under way. */
+struct looker {
+	struct py_reader *reader; /* NULL: to be made, and with it … */
+	struct py_runtime rt;
+	struct torch_tls tls;
+	uint16_t node_seq;
+};
+
+struct look_job {
+	struct work work; /* first */
+	pid_t pid;
+	struct looker by;
+	enum py_look_kind kind;
+	int rest; /* memory is given back afterwards */
+	int r;
+	struct err err;
+	struct py_look look;
+	struct mt_module_proc how;
+	int wants_how, has_how; /* has_how: nothing but this was done */
+	int no_call, no_thread; /* why not */
+};
+
+void look_job__do(struct look_job *j);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "live/said.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/quota.h"
+#include "base/seed.h"
+#include "keeper/keeper.h"
+#include "memtrace/shared.h"
+#include "model/model.h"
+#include "model/core/tensors.h"
+#include "python/reader.h"
+
+#define NAMED_PART 4 /* of the modules that the kernel side knows: a process alone has 65,536 */
+
+/* The names of a storage or a module as ids, as they were said last, so that they are not looked up at every look. */
+struct known {
+	uint64_t at, hash; /* data pointer or object; 0: free */
+	name_id path, root, type, key, of;
+	uint8_t is_named; /* a module: the kernel side knows that it has a name */
+	uint8_t seen;	  /* … in this look */
+};
+
+static struct known *known_set__find(const struct known_set *s, uint64_t at)
+{
+	size_t i = (size_t)hash_u64(at) & (s->cap - 1);
+
+	while (s->v[i].at && s->v[i].at != at)
+		i = (i + 1) & (s->cap - 1);
+	return &s->v[i];
+}
+
+/* Half of it stays free. What comes and goes leaves its entries, so it is begun anew now and then. */
+static int known_set__has_room(const struct known_set *s, size_t cnt)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < s->cap; i++)
+		used += s->v[i].at != 0;
+	return s->cap && used + cnt <= s->cap / 2;
+}
+
+static int known_set__begin(struct known_set *s, size_t cnt)
+{
+	size_t cap = 256;
+
+	while (cap < cnt * 4)
+		cap *= 2;
+	free(s->v);
+	s->v = calloc(cap, sizeof(*s->v));
+	s->cap = s->v ? cap : 0;
+	return s->v ? 0 : -ENOMEM;
+}
+
+/* --- which modules have names, for the kernel side ----------------------------------------------------------- */
+
+/* What finds no room is of a module around it until there is some, which the next look tries. */
+static void set_named(struct said_env *env, struct said *s, struct known *k, int is_named)
+{
+	if (!env->keeper || k->is_named == is_named)
+		return;
+	if (is_named && !quota_allows(s->named_cnt, env->named_cnt, MT_MODULES_NAMED_MAX, NAMED_PART)) {
+		s->unnamed++;
+		return;
+	}
+	if (keeper__module(env->keeper, s->pid, k->at, is_named) < 0 && is_named)
+		return;
+	k->is_named = (uint8_t)is_named;
+	s->named_cnt = is_named ? s->named_cnt + 1 : s->named_cnt - 1;
+	env->named_cnt = is_named ? env->named_cnt + 1 : env->named_cnt - 1;
+}
+
+static void forget_modules(struct said_env *env, struct said *s)
+{
+	for (size_t i = 0; i < s->modules.cap; i++)
+		set_named(env, s, &s->modules.v[i], 0);
+	if (s->modules.cap && env->keeper)
+		(void)keeper__module(env->keeper, s->pid, 0, 0);
+	free(s->modules.v);
+	s->modules = (struct known_set){ 0 };
+}
+
+/* --- tensors --------------------------------------------------------------------------------------------------- */
+
+static void learn(const struct tell *tell, pid_t pid, const struct py_reader *r, const struct py_told *t, struct known *k)
+{
+	char type[PY_TYPE_TEXT_MAX];
+
+	if (k->at && k->hash == t->hash)
+		return;
+	py_storage__type_text(&t->name->at, type);
+	*k = (struct known){ .at = t->name->at.data, .hash = t->hash,
+			     .path = tell__name(tell, pid, py_reader__text(r, t->name->path)),
+			     .root = tell__name(tell, pid, t->root), .type = tell__name(tell, pid, type),
+			     .key = tell__name(tell, pid, py_reader__text(r, t->name->key)),
+			     .of = t->of ? tell__name(tell, pid, t->of) : NAME_NONE };
+}
+
+static int is_said(const struct said_env *env, const struct said *s, const struct py_told *t, const struct known *k)
+{
+	struct tensor had;
+	int r = model__tensor_at(env->model, (uint32_t)s->pid, k->at, t->name->at.bytes, &had);
+
+	return r < 0 || (r && had.path.v == k->path.v && had.root.v == k->root.v && had.type.v == k->type.v &&
+			 had.key.v == k->key.v && had.of.v == k->of.v && had.kind == t->name->kind);
+}
+
+/* --- modules --------------------------------------------------------------------------------------------------- */
+
+/* What is not there any more has no name; a look that could not read everything tells nothing about that. */
+static void forget_gone(struct said_env *env, struct said *s, const struct py_look *look)
+{
+	int has_names = look->told_modules_cnt != 0;
+
+	for (size_t i = 0; i < s->modules.cap; i++) {
+		struct known *k = &s->modules.v[i];
+
+		if (!k->seen && !look->torn)
+			set_named(env, s, k, 0);
+		k->seen = 0;
+	}
+	if (env->keeper && has_names)
+		(void)keeper__module(env->keeper, s->pid, 0, 1);
+}
+
+static void say_modules(struct said_env *env, struct said *s, const struct py_reader *r, const struct py_look *look,
+			uint64_t now_ns)
+{
+	if (!known_set__has_room(&s->modules, look->told_modules_cnt)) {
+		forget_modules(env, s); /* then all are said again */
+		if (known_set__begin(&s->modules, look->told_modules_cnt))
+			return;
+	}
+	for (size_t i = 0; i < look->told_modules_cnt; i++) {
+		const struct py_told_module *t = &look->told_modules[i];
+		struct known *k = known_set__find(&s->modules, t->at->obj);
+		int is_same = k->at && k->hash == t->hash;
+
+		if (!is_same)
+			*k = (struct known){ .at = t->at->obj, .hash = t->hash, .is_named = k->is_named,
+					     .path = tell__name(&env->tell, s->pid, py_reader__text(r, t->at->path)),
+					     .root = tell__name(&env->tell, s->pid, t->root),
+					     .type = tell__name(&env->tell, s->pid, t->class) };
+		k->seen = 1;
+		set_named(env, s, k, !t->at->is_bare);
+		if (is_same)
+			continue;
+		tell__event(&env->tell, (struct event){
+			.ts_ns = now_ns, .kind = EV_MODULE, .pid = (uint32_t)s->pid, .addr = k->at, .size = t->at->parent,
+			.name = k->path, .root = k->root, .type = k->type });
+	}
+	forget_gone(env, s, look);
+}
+
+/* --- all -------------------------------------------------------------------------------------------------------- */
+
+void said__look(struct said *s, struct said_env *env, const struct py_reader *r, const struct py_look *look, uint64_t now_ns)
+{
+	uint64_t age = (now_ns - look->begin_ns) / EV_TENSOR_AGE_NS + 1;
+
+	s->unnamed = 0;
+	say_modules(env, s, r, look, now_ns);
+	if (age > UINT8_MAX) /* too long ago: the next look says it */
+		return;
+	if (!known_set__has_room(&s->tensors, look->told_cnt) && known_set__begin(&s->tensors, look->told_cnt))
+		return;
+	for (size_t i = 0; i < look->told_cnt; i++) {
+		const struct py_told *t = &look->told[i];
+		struct known *k = known_set__find(&s->tensors, t->name->at.data);
+
+		learn(&env->tell, s->pid, r, t, k);
+		if (is_said(env, s, t, k))
+			continue;
+		if (k->of.v)
+			tell__event(&env->tell, (struct event){ .ts_ns = now_ns, .kind = EV_TENSOR_OF, .pid = (uint32_t)s->pid,
+								.addr = k->at, .name = k->of });
+		tell__event(&env->tell, (struct event){
+			.ts_ns = now_ns, .kind = EV_TENSOR, .pid = (uint32_t)s->pid, .dev = t->name->at.dev, .addr = k->at,
+			.size = t->name->at.bytes, .name = k->path, .root = k->root, .type = k->type, .key = k->key,
+			.flags = t->name->kind, .depth = (uint8_t)age });
+	}
+}
+
+void said__done(struct said *s, struct said_env *env)
+{
+	forget_modules(env, s);
+	free(s->tensors.v);
+	*s = (struct said){ 0 };
+}

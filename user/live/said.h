@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * said: the names of one process's tensors and modules as they were said last, so that a look says what is new: as events
+ * (EV_MODULE, EV_TENSOR), and to the kernel side which modules have names. Called by naming.c with what a look found.
+ */
+#ifndef MT_LIVE_SAID_H
+#define MT_LIVE_SAID_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "live/tell.h"
+
+struct keeper;
+struct known;
+struct model;
+struct py_look;
+struct py_reader;
+
+/* What all processes share. */
+struct said_env {
+	struct tell tell;
+	const struct model *model;
+	struct keeper *keeper;	/* NULL: which modules have names is not wanted */
+	uint32_t named_cnt; /* modules that the kernel side knows to have names */
+};
+
+struct said {
+	pid_t pid;
+	struct known_set {
+		struct known *v;
+		size_t cap; /* a power of two, or 0 */
+	} tensors, modules; /* by data pointer; by object */
+	uint32_t named_cnt, unnamed; /* modules that the kernel side knows to have names; that had no room there this time */
+};
+
+void said__look(struct said *s, struct said_env *env, const struct py_reader *r, const struct py_look *look, uint64_t now_ns);
+void said__done(struct said *s, struct said_env *env); /* the kernel side forgets its modules, too */
+
+#endif

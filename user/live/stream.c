@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * A turn at the rings ends after TURN_NS, whatever there is: signals, processes that end, HTTP and the clock come in between.
+ * What is passed on is what is complete: a ring that was not read to its end holds all others' later events back. Who is
+ * behind does not read on while half the window waits: then rings overflow, which is counted, and order stays right.
+ */
+#include "live/stream.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "event/decode.h"
+#include "event/order.h"
+#include "event/pairing.h"
+#include "keeper/keeper.h"
+#include "live/session.h"
+#include "memtrace/recording.h"
+#include "stack/capture.h"
+
+#define TURN_NS 10000000ull	   /* reading rings and passing on; other work gets its turn too */
+#define READ_NS 5000000ull	   /* of it: what was read must be passed on, too */
+#define PASS_PIECE 1024		   /* events between two looks at the clock */
+#define ORDER_SLACK_NS 50000000ull /* a program can be preempted between clock and reserve */
+#define ORDER_WINDOW_MIN (1u << 19)
+#define ORDER_WINDOW_MAX (1u << 24) /* 1.2 GiB if ever full */
+#define RECORD_BYTES_TYPICAL 40	    /* in a ring, its header included */
+#define NAMES_BYTES (MTR_NAMES_BYTES_MAX - (1u << 20)) /* what a recording takes */
+#define REST_TURNS 64
+
+/* --- behind order ------------------------------------------------------------------------------ */
+
+/* The last stop before model and recording. */
+static int stream__pass(void *ctx, const struct event *ev)
+{
+	struct stream *st = ctx;
+	int r = model__handle(st->model, ev);
+
+	if (r < 0)
+		return r;
+	recorder__add(&st->recorder, st->model, ev);
+	return 0;
+}
+
+static int stream__keep(struct stream *st, const struct event *ev)
+{
+	if (ev->kind == EV_GONE || ev->kind == MT_EV_EXIT || (ev->kind == EV_PROC && ev->flags == EV_PROC_EXECED))
+		pairing__end(st->pairing, ev->pid);
+	return stream__pass(st, ev);
+}
+
+/* Consumer behind order. */
+static int stream__ordered(void *ctx, const struct event *in)
+{
+	struct stream *st = ctx;
+	struct event ev = *in, before;
+	int r = 1;
+
+	decode__resolve(st->decode, &ev);
+	if (st->capture)
+		r = capture__resolve(st->capture, &ev, stream__pass, st);
+	if (r <= 0)
+		return r;
+	if (pairing__event(st->pairing, &ev, &before)) {
+		r = stream__keep(st, &before);
+		if (r < 0)
+			return r;
+	}
+	return stream__keep(st, &ev);
+}
+
+/* --- before it --------------------------------------------------------------------------------- */
+
+/* An event of our own making. What order cannot take now it reports again at the next record. */
+void stream__push(void *stream, struct event ev)
+{
+	struct stream *st = stream;
+
+	if (!ev.ts_ns)
+		ev.ts_ns = now_ns();
+	if (st->capture && ev.kind == EV_PROC)
+		capture__begin(st->capture, (pid_t)ev.pid);
+	if (st->capture && ev.kind == EV_GONE)
+		capture__end(st->capture, (pid_t)ev.pid);
+	(void)order__push(st->order, &ev);
+}
+
+struct tell stream__tell(struct stream *st)
+{
+	return (struct tell){ .names = st->names, .push = stream__push, .ctx = st };
+}
+
+static int stream__stack(struct stream *st, const void *rec, size_t len)
+{
+	struct event ev;
+
+	if (!st->capture || !capture__record(st->capture, rec, len, &ev) || ev.ts_ns > st->detach_ns)
+		return 0;
+	return order__push(st->order, &ev);
+}
+
+/* Of order's window, for what was read and not yet passed on: the other half is what rings hold that are read later. */
+static size_t stream__room(const struct stream *st)
+{
+	return st->window / 2;
+}
+
+/* Texts are told once, so they are taken always: others' events may need them. At the end nothing comes any more. */
+static int stream__takes(struct stream *st, const void *rec, size_t len)
+{
+	const struct mt_hdr *h = rec;
+
+	return len < sizeof(*h) || st->detach_ns != UINT64_MAX || h->kind == MT_EV_NAME || h->kind == MT_EV_STACK_PY ||
+	       share__takes(&st->share, h->pid, order__waiting(st->order), stream__room(st), st->read_ns);
+}
+
+static int stream__record(void *ctx, const void *rec, size_t len)
+{
+	struct stream *st = ctx;
+	struct event ev;
+	int r;
+
+	if (!stream__takes(st, rec, len))
+		return 0;
+	if (capture__wants(rec, len))
+		return stream__stack(st, rec, len);
+	r = decode__record(st->decode, rec, len, &ev);
+	if (r != 1 || ev.ts_ns > st->detach_ns)
+		return 0; /* a name, or a bad record: counted */
+	r = order__push(st->order, &ev);
+	for (size_t i = 0, n = decode__args_cnt(rec, len); i < n && !r; i++) {
+		struct event arg;
+
+		decode__arg(rec, i, &ev, &arg);
+		r = order__push(st->order, &arg);
+	}
+	return r;
+}
+
+/* --- turns --------------------------------------------------------------------------------------- */
+
+/* What can no longer be overtaken: before it in its ring nothing is missing, nor in any other. */
+static int stream__pass_on(struct stream *st, uint64_t end_ns)
+{
+	uint64_t until = st->read_ns > ORDER_SLACK_NS ? st->read_ns - ORDER_SLACK_NS : 0;
+	int r;
+
+	do {
+		r = order__flush_some(st->order, until, PASS_PIECE);
+	} while (r == 1 && now_ns() < end_ns);
+	st->has_backlog = r == 1;
+	return r < 0 ? r : 0;
+}
+
+int stream__drain(struct stream *st)
+{
+	uint64_t end_ns = now_ns() + TURN_NS;
+	struct drained d;
+	int r;
+
+	if (!st->has_backlog || order__waiting(st->order) < stream__room(st)) {
+		r = keeper__drain(st->keeper, READ_NS, stream__record, st, &d);
+		if (r < 0)
+			return r;
+		st->read_ns = d.until_ns;
+		st->has_more = d.more;
+	}
+	return stream__pass_on(st, end_ns);
+}
+
+int stream__drain_rest(struct stream *st)
+{
+	struct drained d = { 0 };
+	int r = 0;
+
+	for (int turn = 0; d.until_ns < st->detach_ns && turn < REST_TURNS && r >= 0; turn++)
+		r = keeper__drain(st->keeper, UINT64_MAX, stream__record, st, &d);
+	return r;
+}
+
+int stream__end(struct stream *st)
+{
+	int r = order__flush(st->order, UINT64_MAX);
+
+	return r < 0 ? r : model__end(st->model);
+}
+
+/* --- life ------------------------------------------------------------------------------------------ */
+
+/* Rings are drained one after the other: what all of them hold must fit. Pages are taken when touched. */
+size_t stream_window(uint64_t ring_bytes)
+{
+	uint64_t events = (ring_bytes ? ring_bytes : trace_ring_bytes()) / RECORD_BYTES_TYPICAL;
+
+	if (events > ORDER_WINDOW_MAX)
+		return ORDER_WINDOW_MAX;
+	return events > ORDER_WINDOW_MIN ? (size_t)events : ORDER_WINDOW_MIN;
+}
+
+/* A process that makes up names without end. Told later: names are added while order passes events on. */
+static void stream__names_full(void *ctx, uint32_t pid)
+{
+	struct stream *st = ctx;
+
+	if (st->full_cnt < sizeof(st->full) / sizeof(st->full[0]))
+		st->full[st->full_cnt++] = pid;
+}
+
+int stream__open(struct stream *st, const struct session_opts *o, struct err *err)
+{
+	struct recorder_opts ro = { .path = o->record_path, .how = o->how, .window_ns = o->window_ns,
+				    .window_bytes = o->window_bytes, .late_path = o->late_path, .ctx = o->ctx };
+	int r;
+
+	*st = (struct stream){ .model_opts.classes = o->classes, .detach_ns = UINT64_MAX };
+	st->names = names__new();
+	if (!st->names)
+		return err_set(err, -ENOMEM, "out of memory");
+	names__limit(st->names, NAMES_BYTES);
+	names__on_full(st->names, stream__names_full, st);
+	r = recorder__init(&st->recorder, &ro, st->names, &st->model_opts, err);
+	return r < 0 || o->window_ns ? r : recorder__open(&st->recorder, err);
+}
+
+static int stream__python(void *ctx, pid_t pid, const struct mt_py_proc *how)
+{
+	const struct stream *st = ctx;
+
+	return keeper__python(st->keeper, pid, how);
+}
+
+static void stream__note(void *ctx, pid_t pid, const char *text)
+{
+	struct tell tell = stream__tell(ctx);
+
+	tell__note(&tell, pid, text);
+}
+
+int stream__init(struct stream *st, const struct session_opts *o, struct keeper *keeper, struct err *err)
+{
+	struct capture_env env = { .names = st->names, .native = !!(o->stacks & MT_STACKS_NATIVE),
+				   .python = o->stacks & MT_STACKS_PYTHON ? stream__python : NULL,
+				   .note = stream__note, .ctx = st };
+
+	st->keeper = keeper;
+	st->decode = decode__new(st->names);
+	st->model = model__new(st->names, &st->model_opts);
+	st->window = stream_window(o->ring_bytes);
+	st->order = order__new(st->window, stream__ordered, st);
+	st->pairing = pairing__new();
+	st->capture = o->stacks ? capture__new(&env) : NULL;
+	if (!st->decode || !st->model || !st->order || !st->pairing || (o->stacks && !st->capture))
+		return err_set(err, -ENOMEM, "out of memory");
+	return 0;
+}
+
+void stream__done(struct stream *st)
+{
+	capture__free(st->capture);
+	order__free(st->order);
+	pairing__free(st->pairing);
+	model__free(st->model);
+	decode__free(st->decode);
+	recorder__done(&st->recorder);
+	names__free(st->names);
+}
