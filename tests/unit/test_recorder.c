@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* What session.c does with a recording, without a session: begun at once or by a key, on disks that stall or are full. */
+/* What live does with a recording, without a session: begun at once or by a key, on disks that stall or are full. */
 #include "recording_help.h"
 
 #include <errno.h>
