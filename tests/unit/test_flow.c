@@ -351,7 +351,10 @@ static void a_fast_pass_is_a_step(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		forward(0);
+		tl_cnt = 0;
 		backward();
+		for (size_t k = 0; k < tl_cnt; k++) /* what is guessed of this pass's blocks is not over with the step before */
+			assert_false(tl[k].kind == TL_LABEL && tl[k].ptr == GW && tl[k].cat == CAT_UNKNOWN);
 		freed(OUT, 0);
 		freed(LOSS, 0);
 		assert_int_equal(m->graph->procs[0]->steps, i);

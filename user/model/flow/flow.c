@@ -267,9 +267,10 @@ void graph__frame(struct graph *g, struct thread *th, const struct event *ev)
 	}
 	if (t->leaf >= 0)
 		return;
-	if (!p->forward && ev->kind == MT_EV_OP && t->region < 0 && !fthread__in_backward(t, at)) {
+	if (ev->kind == MT_EV_OP && t->region < 0 && !fthread__in_backward(t, at)) {
+		p->forwards += !p->forward;
 		p->forward = true;
-		p->forwards++;
+		p->forward_node = g->serial + 1; /* opened below */
 	}
 	if (ev->kind == MT_EV_OP || ev->kind == MT_EV_APPLY || ev->kind == MT_EV_ACC ||
 	    (ev->kind == MT_EV_NODE && op == OPC_PY_NODE))
@@ -306,7 +307,7 @@ static void fproc__next_backward(struct graph *g, struct fproc *p, const struct 
 	bool again = (variable->flags & FB_ACC) && variable->acc_step == p->steps && variable->acc_forward != p->forwards;
 
 	if (!p->regions_ended && (again || (p->forward && p->steps_in_hooks)))
-		graph__end_step(g, p);
+		graph__end_step_at(g, p, p->forward_node);
 	p->forward = false;
 }
 

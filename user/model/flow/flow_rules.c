@@ -548,8 +548,8 @@ static bool graph__is_open(const struct graph *g, const struct fproc *p, uint64_
 	return false;
 }
 
-/* What was only guessed of the step's blocks is over; not of those whose node is still open. */
-static void graph__end_guesses(struct graph *g, struct fproc *p)
+/* What was only guessed of the step's blocks is over; not of those whose node is still open, or was after it. */
+static void graph__end_guesses(struct graph *g, struct fproc *p, uint64_t last_node)
 {
 	uint64_t oldest = graph__oldest_open(g, p);
 	uint32_t kept = 0;
@@ -559,7 +559,7 @@ static void graph__end_guesses(struct graph *g, struct fproc *p)
 
 		if (!f || !f->blk)
 			continue;
-		if (f->born_node >= oldest && graph__is_open(g, p, f->born_node)) {
+		if (f->born_node > last_node || (f->born_node >= oldest && graph__is_open(g, p, f->born_node))) {
 			p->born.v[kept++] = f->id;
 			continue;
 		}
@@ -575,12 +575,17 @@ static void graph__end_guesses(struct graph *g, struct fproc *p)
 
 void graph__end_step(struct graph *g, struct fproc *p)
 {
+	graph__end_step_at(g, p, UINT64_MAX);
+}
+
+void graph__end_step_at(struct graph *g, struct fproc *p, uint64_t last_node)
+{
 	struct proc *of = procs__find(g->env.procs, p->pid);
 
 	p->blind = of && of->has_flow && !of->has_regions;
 	p->steps++;
 	graph__apply_news(g, p);
-	graph__end_guesses(g, p);
+	graph__end_guesses(g, p, last_node);
 	if (g->env.classes == CLASSES_EXTENDED)
 		fproc__class_step(g, p);
 	fproc__trim(p);

@@ -175,6 +175,7 @@ struct fproc {
 	bool news; /* parameters were found since the last replay */
 	bool forward;	   /* an operator ran outside of backward since the last AccumulateGrad … */
 	uint32_t forwards; /* … and how often that came to be */
+	uint64_t forward_node; /* the last such operator's */
 	bool steps_in_hooks; /* optimizers step in hooks of backward nodes, for a parameter at a time */
 	bool hooks_update; /* … without a region: hooks write parameters */
 	struct fnode *nodes;
@@ -331,6 +332,7 @@ void graph__set_grad(struct graph *g, struct fblock *f);
 void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges);
 void graph__keep(struct fproc *p, const struct fnode *n, const struct edge *e);
 void graph__end_step(struct graph *g, struct fproc *p);
+void graph__end_step_at(struct graph *g, struct fproc *p, uint64_t last_node); /* which was its last one, by serial */
 void graph__end_region(struct graph *g, struct fthread *t);
 void graph__bury(struct graph *g, struct fproc *p, struct fblock *f); /* dead: waits in the window */
 void graph__apply_news(struct graph *g, struct fproc *p); /* labels the window again if parameters were found */
