@@ -19,7 +19,6 @@
 #include "timeline/report.h"
 #include "view/export.h"
 #include "view/export/gzip.h"
-#include "view/fold/id_map.h"
 #include "view/fold/torch_actions.h"
 #include "view/tables/flow.h"
 
@@ -512,32 +511,6 @@ static void test_gzip(void **state)
 	assert_true(gzip_is_asked("a.json.gz") && !gzip_is_asked(".gz") && !gzip_is_asked("a.gzip"));
 }
 
-static void test_id_map(void **state)
-{
-	static uint64_t want[4096];
-	struct id_map m;
-	unsigned seed = 3;
-
-	(void)state;
-	assert_int_equal(id_map__init(&m), 0);
-	assert_null(id_map__put(&m, 0));
-	for (unsigned turn = 0; turn < 200000; turn++) {
-		uint64_t id = 1 + (uint64_t)rand_r(&seed) % 4095;
-		struct id_row *row = id_map__find(&m, id);
-
-		assert_int_equal(row ? row->value : 0, want[id]);
-		if (want[id] && turn % 2) {
-			id_map__remove(&m, row);
-			want[id] = 0;
-		} else {
-			row = id_map__put(&m, id);
-			assert_non_null(row);
-			row->value = want[id] = turn + 1;
-		}
-	}
-	id_map__done(&m);
-}
-
 /* --- memory after each operator ------------------------------------------------------------------------ */
 
 static struct tl_event op_at(uint64_t t, const char *name, const char *region, uint8_t depth)
@@ -686,7 +659,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_flow_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flow_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flow_json, setup, teardown),
-		cmocka_unit_test(test_gzip), cmocka_unit_test(test_id_map),
+		cmocka_unit_test(test_gzip),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -208,10 +208,10 @@ static void test_many_blocks(void **state)
 			stackset__died(&s, round * 100000 + id, 0, id, 0);
 		stackset__died(&s, 12345678, 0, 1, 0); /* one without */
 	}
-	assert_int_equal(s.born_cnt, 2500); /* the odd ones of the last round, all of them still to be found */
+	assert_int_equal(s.born.cnt, 2500); /* the odd ones of the last round, all of them still to be found */
 	for (uint64_t id = 1; id <= 5000; id += 2)
 		stackset__died(&s, 200000 + id, 0, id, 0);
-	assert_int_equal(s.born_cnt, 0);
+	assert_int_equal(s.born.cnt, 0);
 	for (uint32_t row = 0; row < s.tally.devs[0].cnt; row++)
 		assert_int_equal(s.tally.devs[0].cells[row].live, 0);
 	stackset__done(&s);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/*
- * An open-addressing table of ids over an append-only array; texts live in 64 KiB chunks that never
- * move, so a returned pointer stays good for the table's life.
- */
+/* An index over an append-only array; texts lie in chunks of 64 KiB that never move, so a returned pointer stays good. */
 #include "base/names.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/index.h"
 #include "base/seed.h"
 
 #define CHUNK_BYTES (64u << 10)
@@ -25,7 +23,6 @@ struct chunk {
 struct entry {
 	const char *text;
 	uint32_t len;
-	uint32_t hash;
 };
 
 /* Who may choose names, and what they added. */
@@ -39,8 +36,7 @@ struct owner {
 struct names {
 	struct entry *entries; /* [id]; [0] is the empty name */
 	uint32_t last, cap;
-	uint32_t *slots; /* ids, 0 = free */
-	uint32_t slots_mask;
+	struct index by_text;
 	struct chunk *chunks;
 	size_t bytes, bytes_max; /* of text, each with two more */
 	struct owner *owners;
@@ -57,12 +53,8 @@ struct names *names__new(void)
 
 	if (!n)
 		return NULL;
-	n->cap = 1024;
-	n->slots_mask = 4095;
 	n->bytes_max = BYTES_MAX;
-	n->entries = calloc(n->cap, sizeof(*n->entries));
-	n->slots = calloc(n->slots_mask + 1, sizeof(*n->slots));
-	if (!n->entries || !n->slots) {
+	if (!array_has_room(n->entries, 0, n->cap, 1024)) {
 		names__free(n);
 		return NULL;
 	}
@@ -82,57 +74,15 @@ void names__free(struct names *n)
 	}
 	free(n->owners);
 	free(n->entries);
-	free(n->slots);
+	index__done(&n->by_text);
 	free(n);
 }
 
-static uint32_t hash_of(const char *text, size_t len)
+/* INDEX_NONE: it is none yet. */
+static uint32_t names__at(const struct names *n, const char *text, size_t len)
 {
-	return (uint32_t)hash_bytes(text, len);
-}
-
-/* Slot of the name, or the free slot where it belongs. */
-static uint32_t *names__slot(const struct names *n, const char *text, size_t len, uint32_t hash)
-{
-	uint32_t i = hash & n->slots_mask;
-
-	for (;; i = (i + 1) & n->slots_mask) {
-		uint32_t id = n->slots[i];
-		const struct entry *e = &n->entries[id];
-
-		if (!id || (e->hash == hash && e->len == len && !memcmp(e->text, text, len)))
-			return &n->slots[i];
-	}
-}
-
-static int names__grow(struct names *n)
-{
-	uint32_t mask = n->slots_mask * 2 + 1, *slots;
-	struct entry *entries;
-
-	if (n->last + 1 >= n->cap) {
-		entries = realloc(n->entries, 2 * (size_t)n->cap * sizeof(*entries));
-		if (!entries)
-			return -1;
-		n->entries = entries;
-		n->cap *= 2;
-	}
-	if ((uint64_t)n->last * 2 < n->slots_mask)
-		return 0;
-	slots = calloc((size_t)mask + 1, sizeof(*slots));
-	if (!slots)
-		return -1;
-	for (uint32_t id = 1; id <= n->last; id++) {
-		uint32_t i = n->entries[id].hash & mask;
-
-		while (slots[i])
-			i = (i + 1) & mask;
-		slots[i] = id;
-	}
-	free(n->slots);
-	n->slots = slots;
-	n->slots_mask = mask;
-	return 0;
+	return index_find(&n->by_text, hash_bytes(text, len), i,
+			  n->entries[i].len == len && !memcmp(n->entries[i].text, text, len));
 }
 
 static const char *names__store(struct names *n, const char *text, size_t len)
@@ -160,18 +110,17 @@ static const char *names__store(struct names *n, const char *text, size_t len)
 
 name_id names__add_len(struct names *n, const char *text, size_t len)
 {
-	uint32_t *slot, hash;
 	const char *stored;
+	uint32_t at;
 	int is_last = 0;
 
 	if (!len)
 		return NAME_NONE;
 	if (len > NAME_BYTES_MAX)
 		len = NAME_BYTES_MAX;
-	hash = hash_of(text, len);
-	slot = names__slot(n, text, len, hash);
-	if (*slot)
-		return (name_id){ *slot };
+	at = names__at(n, text, len);
+	if (at != INDEX_NONE)
+		return (name_id){ at };
 	if (n->overflow.v) { /* full; below NAMES_MAX - 1 when "?" had been added before */
 		n->overflow_cnt++;
 		return n->overflow;
@@ -182,20 +131,21 @@ name_id names__add_len(struct names *n, const char *text, size_t len)
 		n->overflow_cnt++;
 		text = "?";
 		len = 1;
-		hash = hash_of(text, len);
-		slot = names__slot(n, text, len, hash);
-		if (*slot)
-			return n->overflow = (name_id){ *slot };
+		at = names__at(n, text, len);
+		if (at != INDEX_NONE)
+			return n->overflow = (name_id){ at };
 	}
-	if (names__grow(n) < 0)
+	if (!array_has_room(n->entries, n->last + 1, n->cap, 1024) ||
+	    index__add(&n->by_text, hash_bytes(text, len), n->last + 1) < 0)
 		return NAME_NONE;
 	stored = names__store(n, text, len);
-	if (!stored)
+	if (!stored) {
+		index__remove(&n->by_text, hash_bytes(text, len), n->last + 1);
 		return NAME_NONE;
+	}
 	n->last++;
 	n->bytes += len + 2;
-	n->entries[n->last] = (struct entry){ .text = stored, .len = (uint32_t)len, .hash = hash };
-	*names__slot(n, text, len, hash) = n->last;
+	n->entries[n->last] = (struct entry){ .text = stored, .len = (uint32_t)len };
 	if (is_last)
 		n->overflow = (name_id){ n->last };
 	return (name_id){ n->last };
@@ -248,7 +198,7 @@ name_id names__add_of(struct names *n, uint32_t owner, const char *text, size_t 
 	size_t bytes = (len < NAME_BYTES_MAX ? len : NAME_BYTES_MAX) + 2;
 	struct owner *o;
 
-	if (!len || *names__slot(n, text, bytes - 2, hash_of(text, bytes - 2)))
+	if (!len || names__at(n, text, bytes - 2) != INDEX_NONE)
 		return names__add_len(n, text, len);
 	o = names__owner(n, owner);
 	if (o && o->cnt + 1 <= (NAMES_MAX - 2 - n->last) / SHARE && n->bytes < n->bytes_max &&
@@ -273,9 +223,9 @@ name_id names__add(struct names *n, const char *text)
 
 name_id names__find(const struct names *n, const char *text)
 {
-	size_t len = strlen(text);
+	uint32_t at = names__at(n, text, strlen(text));
 
-	return (name_id){ len ? *names__slot(n, text, len, hash_of(text, len)) : 0 };
+	return (name_id){ at == INDEX_NONE ? 0 : at };
 }
 
 const char *names__get(const struct names *n, name_id id)

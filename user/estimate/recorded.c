@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/index.h"
 #include "base/regions.h"
 #include "base/seed.h"
 
@@ -409,44 +411,30 @@ static int is_alive(const struct recorded_block *b, uint64_t ns)
 
 struct row_map {
 	struct recorded_row *rows;
-	size_t cnt, mask;
+	size_t cnt, cap;
+	struct index by_maker;
 };
 
+static int is_same(const struct recorded_row *row, const struct recorded_block *b)
+{
+	return row->op.v == b->op.v && row->region.v == b->region.v && row->last_op.v == b->last_op.v && row->line == b->line &&
+	       row->module.v == b->module.v && row->root.v == b->root.v;
+}
+
+/* NULL: no memory. */
 static struct recorded_row *row_of(struct row_map *m, const struct recorded_block *b)
 {
-	uint64_t h = hash_two(hash_two((uint64_t)b->op.v << 32 | b->region.v, (uint64_t)b->last_op.v << 32 | b->line),
-			      (uint64_t)b->module.v << 32 | b->root.v);
-	size_t at;
+	uint64_t hash = hash_two(hash_two((uint64_t)b->op.v << 32 | b->region.v, (uint64_t)b->last_op.v << 32 | b->line),
+				 (uint64_t)b->module.v << 32 | b->root.v);
+	uint32_t at = index_find(&m->by_maker, hash, i, is_same(&m->rows[i], b));
 
-	if (m->cnt * 2 >= m->mask) {
-		struct row_map old = *m;
-
-		m->mask = old.mask ? 2 * old.mask + 1 : 255;
-		m->rows = calloc(m->mask + 1, sizeof(*m->rows));
-		if (!m->rows) {
-			*m = old;
-			return NULL;
-		}
-		m->cnt = 0;
-		for (size_t i = 0; old.mask && i <= old.mask; i++)
-			if (old.rows[i].blocks) {
-				const struct recorded_row *o = &old.rows[i];
-				struct recorded_block like = { .op = o->op, .region = o->region, .last_op = o->last_op,
-							       .module = o->module, .root = o->root, .line = o->line };
-
-				*row_of(m, &like) = *o;
-			}
-		free(old.rows);
-	}
-	for (at = (size_t)h & m->mask; m->rows[at].blocks; at = (at + 1) & m->mask)
-		if (m->rows[at].op.v == b->op.v && m->rows[at].region.v == b->region.v &&
-		    m->rows[at].last_op.v == b->last_op.v && m->rows[at].line == b->line &&
-		    m->rows[at].module.v == b->module.v && m->rows[at].root.v == b->root.v)
-			return &m->rows[at];
-	m->cnt++;
-	m->rows[at] = (struct recorded_row){ .op = b->op, .region = b->region, .last_op = b->last_op,
-					      .module = b->module, .root = b->root, .line = b->line };
-	return &m->rows[at];
+	if (at != INDEX_NONE)
+		return &m->rows[at];
+	if (!array_has_room(m->rows, m->cnt, m->cap, 64) || index__add(&m->by_maker, hash, (uint32_t)m->cnt) < 0)
+		return NULL;
+	m->rows[m->cnt] = (struct recorded_row){ .op = b->op, .region = b->region, .last_op = b->last_op,
+						 .module = b->module, .root = b->root, .line = b->line };
+	return &m->rows[m->cnt++];
 }
 
 static int by_weight(const void *a, const void *b)
@@ -483,6 +471,7 @@ static int kept_rows(struct recorded_kept *k, const struct recorded *r)
 			continue;
 		row = row_of(&map, b);
 		if (!row) {
+			index__done(&map.by_maker);
 			free(map.rows);
 			return -ENOMEM;
 		}
@@ -497,12 +486,11 @@ static int kept_rows(struct recorded_kept *k, const struct recorded *r)
 			k->kept_at_peak += b->size;
 		}
 	}
-	for (size_t i = 0; map.mask && i <= map.mask; i++)
-		if (map.rows[i].blocks)
-			map.rows[k->rows_cnt++] = map.rows[i];
-	if (k->rows_cnt)
-		qsort(map.rows, k->rows_cnt, sizeof(*map.rows), by_weight);
+	index__done(&map.by_maker);
+	if (map.cnt)
+		qsort(map.rows, map.cnt, sizeof(*map.rows), by_weight);
 	k->rows = map.rows;
+	k->rows_cnt = map.cnt;
 	return 0;
 }
 

@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/seed.h"
+#include "base/map.h"
 #include "event/kinds.h"
 
-#define HASHES_MIN 1024
-#define HASHES_MAX (2 * NAMES_MAX) /* one for each name at most */
+#define HASHES_MAX NAMES_MAX /* one for each name at most */
 
 struct hash_name {
-	uint64_t hash; /* 0 = free */
+	uint64_t hash;
 	name_id name;
 };
 
@@ -24,8 +23,7 @@ struct vtables {
 
 struct decode {
 	struct names *names;
-	struct hash_name *hashes;
-	size_t hashes_mask, hashes_cnt;
+	struct map hashes; /* struct hash_name */
 	struct vtables *procs;
 	size_t procs_cnt;
 	size_t last_proc;
@@ -39,12 +37,7 @@ struct decode *decode__new(struct names *names)
 	if (!d)
 		return NULL;
 	d->names = names;
-	d->hashes_mask = HASHES_MIN - 1;
-	d->hashes = calloc(HASHES_MIN, sizeof(*d->hashes));
-	if (!d->hashes) {
-		free(d);
-		return NULL;
-	}
+	d->hashes = MAP_OF(struct hash_name);
 	return d;
 }
 
@@ -55,41 +48,11 @@ void decode__free(struct decode *d)
 	for (size_t i = 0; i < d->procs_cnt; i++)
 		free(d->procs[i].v);
 	free(d->procs);
-	free(d->hashes);
+	map__done(&d->hashes);
 	free(d);
 }
 
 /* --- run-time names --------------------------------------------------------------------------- */
-
-static struct hash_name *hash_slot(struct hash_name *table, size_t mask, uint64_t hash)
-{
-	size_t i = hash_u64(hash) & mask;
-
-	while (table[i].hash && table[i].hash != hash)
-		i = (i + 1) & mask;
-	return &table[i];
-}
-
-static int decode__grow(struct decode *d)
-{
-	size_t mask = d->hashes_mask * 2 + 1;
-	struct hash_name *table;
-
-	if (d->hashes_cnt * 2 <= d->hashes_mask)
-		return 0;
-	if (mask >= HASHES_MAX)
-		return d->hashes_cnt < d->hashes_mask ? 0 : -ENOSPC;
-	table = calloc(mask + 1, sizeof(*table));
-	if (!table)
-		return -ENOMEM;
-	for (size_t i = 0; i <= d->hashes_mask; i++)
-		if (d->hashes[i].hash)
-			*hash_slot(table, mask, d->hashes[i].hash) = d->hashes[i];
-	free(d->hashes);
-	d->hashes = table;
-	d->hashes_mask = mask;
-	return 0;
-}
 
 static int decode__add_name(struct decode *d, const struct mt_rec_name *r)
 {
@@ -97,26 +60,26 @@ static int decode__add_name(struct decode *d, const struct mt_rec_name *r)
 	struct hash_name *s;
 	name_id name;
 
-	if (!r->hash || decode__grow(d) < 0)
+	if (!r->hash || (d->hashes.cnt >= HASHES_MAX && !map__find(&d->hashes, r->hash)))
 		return 0;
 	name = names__add_of(d->names, r->hdr.pid, r->text, len);
 	if (!strcmp(names__get(d->names, name), "?"))
 		return 0; /* its process has used up its share: a hash that is not known reads as the same */
-	s = hash_slot(d->hashes, d->hashes_mask, r->hash);
-	if (!s->hash) {
-		s->hash = r->hash;
-		d->hashes_cnt++;
-	}
-	s->name = name;
+	s = map__put(&d->hashes, r->hash);
+	if (s)
+		s->name = name;
 	return 0;
 }
 
 void decode__resolve(struct decode *d, struct event *ev)
 {
+	const struct hash_name *s;
+
 	if (ev->kind != MT_EV_OP_BEGIN && ev->kind != MT_EV_REGION_BEGIN && ev->kind != MT_EV_TAG)
 		return;
+	s = ev->size ? map__find(&d->hashes, ev->size) : NULL;
 	if (ev->size)
-		ev->name = hash_slot(d->hashes, d->hashes_mask, ev->size)->name;
+		ev->name = s ? s->name : NAME_NONE;
 	if (!ev->name.v)
 		ev->name = names__add(d->names, "?"); /* unreadable, or its text was lost: counted there */
 	ev->size = 0;

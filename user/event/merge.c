@@ -288,6 +288,7 @@ static int scan_all(struct merge *m, const char *const *paths)
 
 		f->path = paths[i];
 		m->info->files_cnt++;
+		m->src[i].said = MAP_OF(struct counter);
 		r = merge_scan__read(&m->src[i].scan, paths[i], m->err);
 		f->events = m->src[i].scan.events;
 		f->cut_bytes = m->src[i].scan.cut_bytes;
@@ -350,12 +351,13 @@ static void merge_done(struct merge *m)
 		rec_reader__free(m->src[i].reader);
 		free(m->src[i].names);
 		free(m->src[i].stacks);
-		counters__done(&m->src[i].said);
+		map__done(&m->src[i].said);
 	}
 	free(m->src);
 	free(m->heap);
 	free(m->machines);
-	counters__done(&m->sum);
+	map__done(&m->sum);
+	index__done(&m->by_stack);
 	free(m->stacks);
 	names__free(m->names);
 }
@@ -363,7 +365,7 @@ static void merge_done(struct merge *m)
 int merge_files(const char *const *paths, size_t cnt, const char *out, const struct outfile_how *how,
 		enum merge_align align, int each, struct merge_info *ret, struct err *err)
 {
-	struct merge m = { .cnt = cnt, .each = each, .info = ret, .err = err };
+	struct merge m = { .cnt = cnt, .each = each, .info = ret, .err = err, .sum = MAP_OF(struct counter) };
 	int r;
 
 	*ret = (struct merge_info){ .world = -1 };

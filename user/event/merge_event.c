@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/names.h"
 #include "base/seed.h"
 #include "event/kinds.h"
@@ -14,12 +15,6 @@
 #include "event/recording.h"
 
 #define PID_BITS ((1u << EV_MACHINE_SHIFT) - 1)
-#define STACK_SLOTS (2 * EV_STACKS_MAX)
-
-struct stack_slot {
-	uint32_t parent, name, file, line, number; /* number 0: free */
-	uint8_t kind;
-};
 
 uint32_t source__pid(const struct source *s, uint32_t pid)
 {
@@ -40,52 +35,16 @@ static uint64_t counter_key(uint8_t kind, uint32_t thing)
 	return (uint64_t)kind << 32 | thing;
 }
 
-/* Where it is, or would be. */
-static struct counter *counters__find(const struct counters *c, uint64_t key)
+struct counter *counters__of(struct map *counters, uint8_t kind, uint32_t thing)
 {
-	size_t i = hash_u64(key) & (c->cap - 1);
-
-	while (c->slots[i].key && c->slots[i].key != key)
-		i = (i + 1) & (c->cap - 1);
-	return &c->slots[i];
+	return map__put(counters, counter_key(kind, thing));
 }
 
-static int counters__make(struct counters *c)
+uint64_t counters__lost(const struct map *counters, uint32_t reason)
 {
-	struct counters bigger = { .cap = c->cap ? 2 * c->cap : 256, .cnt = c->cnt };
+	const struct counter *c = map__find(counters, counter_key(EV_LOSS, reason));
 
-	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
-	if (!bigger.slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < c->cap; i++)
-		if (c->slots[i].key)
-			*counters__find(&bigger, c->slots[i].key) = c->slots[i];
-	free(c->slots);
-	*c = bigger;
-	return 0;
-}
-
-struct counter *counters__of(struct counters *c, uint8_t kind, uint32_t thing)
-{
-	struct counter *found;
-
-	if (2 * (c->cnt + 1) > c->cap && counters__make(c) < 0)
-		return NULL;
-	found = counters__find(c, counter_key(kind, thing));
-	c->cnt += !found->key;
-	found->key = counter_key(kind, thing);
-	return found;
-}
-
-uint64_t counters__lost(const struct counters *c, uint32_t reason)
-{
-	return c->cap ? counters__find(c, counter_key(EV_LOSS, reason))->size : 0;
-}
-
-void counters__done(struct counters *c)
-{
-	free(c->slots);
-	*c = (struct counters){ 0 };
+	return c ? c->size : 0;
 }
 
 /* --- names and stacks ---------------------------------------------------------------------------------------- */
@@ -120,42 +79,31 @@ static uint32_t stack_of(const struct source *s, uint64_t number)
 
 static int stacks_add(struct source *s, uint32_t number)
 {
-	if (s->stacks_cnt == s->stacks_cap) {
-		size_t cap = s->stacks_cap ? 2 * s->stacks_cap : 1024;
-		uint32_t *v = reallocarray(s->stacks, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		s->stacks = v;
-		s->stacks_cap = cap;
-	}
+	if (!array_has_room(s->stacks, s->stacks_cnt, s->stacks_cap, 1024))
+		return -ENOMEM;
 	s->stacks[s->stacks_cnt++] = number;
 	return 0;
+}
+
+static bool is_same(const struct merge_stack *a, const struct merge_stack *b)
+{
+	return a->parent == b->parent && a->name == b->name && a->file == b->file && a->line == b->line && a->kind == b->kind;
 }
 
 /* The same frame under the same callers is one node, in whatever file. 1: it is new and *ev is its record; 0: known. */
 static int merge_stack(struct merge *m, struct source *s, struct event *ev)
 {
-	struct stack_slot key = { .parent = stack_of(s, ev->size), .name = ev->name.v, .file = (uint32_t)ev->addr,
-				  .line = ev->aux, .kind = ev->flags };
+	struct merge_stack key = { .parent = stack_of(s, ev->size), .name = ev->name.v, .file = (uint32_t)ev->addr,
+				   .line = ev->aux, .kind = ev->flags };
+	uint64_t hash = hash_two((uint64_t)key.parent << 32 | key.name, (uint64_t)key.file << 32 | key.line);
 	struct counter *lost;
 	uint32_t at;
 
 	if (ev->seq != s->stacks_cnt + 1)
 		return 0; /* told again, or odd: the model would not take it either */
-	if (!m->stacks) {
-		m->stacks = calloc(STACK_SLOTS, sizeof(*m->stacks));
-		if (!m->stacks)
-			return -ENOMEM;
-	}
-	at = (uint32_t)hash_two((uint64_t)key.parent << 32 | key.name, (uint64_t)key.file << 32 | key.line) % STACK_SLOTS;
-	for (; m->stacks[at].number; at = (at + 1) % STACK_SLOTS) {
-		const struct stack_slot *o = &m->stacks[at];
-
-		if (o->parent == key.parent && o->name == key.name && o->file == key.file && o->line == key.line &&
-		    o->kind == key.kind)
-			return stacks_add(s, o->number);
-	}
+	at = index_find(&m->by_stack, hash, i, is_same(&m->stacks[i], &key));
+	if (at != INDEX_NONE)
+		return stacks_add(s, at + 1);
 	if (m->stacks_cnt == EV_STACKS_MAX) {
 		lost = counters__of(&m->sum, EV_LOSS, MT_LOSS_STACKS);
 		if (!lost)
@@ -163,11 +111,12 @@ static int merge_stack(struct merge *m, struct source *s, struct event *ev)
 		lost->size++;
 		return stacks_add(s, 0);
 	}
-	key.number = ++m->stacks_cnt;
-	m->stacks[at] = key;
-	ev->seq = key.number;
+	if (!array_has_room(m->stacks, m->stacks_cnt, m->stacks_cap, 1024) || index__add(&m->by_stack, hash, m->stacks_cnt) < 0)
+		return -ENOMEM;
+	m->stacks[m->stacks_cnt++] = key;
+	ev->seq = m->stacks_cnt;
 	ev->size = key.parent;
-	return stacks_add(s, key.number) < 0 ? -ENOMEM : 1;
+	return stacks_add(s, m->stacks_cnt) < 0 ? -ENOMEM : 1;
 }
 
 /* --- counting ------------------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/map.h"
 #include "event/merge_scan.h"
 
 struct names;
@@ -15,14 +16,15 @@ struct rec_writer;
 
 /* The two values of a counter: as a file last said them, or as all together have. */
 struct counter {
-	uint64_t key; /* kind << 32 | thing (event/kinds.h); 0: free */
+	uint64_t key; /* kind << 32 | thing (event/kinds.h) */
 	uint64_t addr, size;
 	bool is_known;
 };
 
-struct counters {
-	struct counter *slots;
-	size_t cnt, cap;
+/* A frame under its callers, of all files together. */
+struct merge_stack {
+	uint32_t parent, name, file, line; /* parent: number + 1 */
+	uint8_t kind;
 };
 
 struct source {
@@ -37,10 +39,8 @@ struct source {
 	uint64_t next_ns; /* of evs[at], in the time of what is written */
 	uint32_t *names, *stacks; /* this file's ids → those of what is written */
 	size_t names_cnt, stacks_cnt, stacks_cap;
-	struct counters said;
+	struct map said; /* struct counter */
 };
-
-struct stack_slot;
 
 struct merge {
 	struct source *src;
@@ -50,9 +50,10 @@ struct merge {
 	struct rec_writer *out;
 	struct merge_machine *machines; /* .global only of use */
 	uint32_t machines_cnt;
-	struct counters sum;
-	struct stack_slot *stacks; /* made with the first stack */
-	uint32_t stacks_cnt;
+	struct map sum; /* struct counter */
+	struct merge_stack *stacks;
+	uint32_t stacks_cnt, stacks_cap;
+	struct index by_stack;
 	uint64_t begin_ns, now_ns; /* of what is written */
 	int each; /* a note for each file, however many */
 	struct err *err;
@@ -66,9 +67,8 @@ uint64_t source__time(const struct source *s, uint64_t ts_ns);
 
 /* merge_event.c */
 /* Zeroed if it was not there; NULL: no memory. */
-struct counter *counters__of(struct counters *c, uint8_t kind, uint32_t thing);
-void counters__done(struct counters *c);
-uint64_t counters__lost(const struct counters *c, uint32_t reason);
+struct counter *counters__of(struct map *counters, uint8_t kind, uint32_t thing);
+uint64_t counters__lost(const struct map *counters, uint32_t reason);
 uint32_t source__pid(const struct source *s, uint32_t pid);
 int merge__names(struct merge *m, struct source *s, struct event *ev); /* ids become those of what is written */
 /* The next event of s becomes one of what is written. 1: write it; 0: do not; -ENOMEM. */

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/seed.h"
+#include "base/map.h"
 #include "python/gc.h"
 #include "python/runtime.h"
 #include "target/target.h"
@@ -26,7 +26,7 @@ struct root {
 
 /* What the look before found at an address. */
 struct before {
-	uint64_t data, hash; /* data 0: free */
+	uint64_t data, hash;
 };
 
 struct py_reader {
@@ -41,8 +41,7 @@ struct py_reader {
 	size_t modules_cnt, optimizers_cnt;
 	struct root *roots;
 	size_t roots_cnt;
-	struct before *before; /* by address; a power of two, half of it is used at most */
-	size_t before_cap;
+	struct map before;
 	int has_before;
 	int was_whole; /* the last look read every module: roots that it did not see are gone */
 	uint64_t torn_at[WALK_TORN_KEPT]; /* those that it could not read */
@@ -57,14 +56,13 @@ struct py_reader {
 	size_t told_cap;
 	struct py_told_module *modules_told;
 	size_t modules_told_cap;
-	struct class_name *classes; /* of types, by address */
-	size_t classes_cnt;
+	struct map classes; /* struct class_name */
 };
 
 #define UNLIKE_MAX 8
-#define READER_CLASSES_MAX 4096u /* a power of two; half of it is used */
+#define READER_CLASSES_MAX 2048u
 
-/* `before` has two places to four for each name and module. */
+/* `before` has a row or two for each name and module, and up to three slots of half a row. */
 _Static_assert(sizeof(struct py_told) + 4 * sizeof(struct before) <= WALK_TOLD_BYTES &&
 		       sizeof(struct py_told_module) + 4 * sizeof(struct before) <= WALK_TOLD_BYTES,
 	       "what is kept of a name outside the walk");
@@ -99,8 +97,9 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 	if (!e) {
 		r->vtables = calloc(opts->vtables_cnt + 1, sizeof(*r->vtables));
 		r->roots = calloc(READER_ROOTS_MAX, sizeof(*r->roots));
-		r->classes = calloc(READER_CLASSES_MAX, sizeof(*r->classes));
-		e = r->vtables && r->roots && r->classes ? 0 : -ENOMEM;
+		r->classes = MAP_OF(struct class_name);
+		r->before = MAP_OF(struct before);
+		e = r->vtables && r->roots ? 0 : -ENOMEM;
 	}
 	if (e) {
 		py_reader__free(r);
@@ -119,11 +118,9 @@ int py_reader__new(struct py_reader **ret, const struct py_reader_opts *opts, st
 
 static void forget_classes(struct py_reader *r)
 {
-	for (size_t i = 0; r->classes && i < READER_CLASSES_MAX; i++) {
-		free(r->classes[i].text);
-		r->classes[i] = (struct class_name){ 0 };
-	}
-	r->classes_cnt = 0;
+	for (uint32_t i = 0; i < r->classes.cnt; i++)
+		free(((struct class_name *)map__at(&r->classes, i))->text);
+	map__clear(&r->classes);
 }
 
 void py_reader__free(struct py_reader *r)
@@ -137,11 +134,11 @@ void py_reader__free(struct py_reader *r)
 	free(r->modules);
 	free(r->optimizers);
 	free(r->roots);
-	free(r->before);
+	map__done(&r->before);
 	free(r->told);
 	free(r->modules_told);
 	forget_classes(r);
-	free(r->classes);
+	map__done(&r->classes);
 	free(r);
 }
 
@@ -422,48 +419,36 @@ static uint64_t hash_of_module(const struct py_reader *r, struct py_module *m)
 	return m->hash;
 }
 
-static struct before *find_before(struct before *b, size_t cap, uint64_t data)
+static int remember_one(struct py_reader *r, uint64_t data, uint64_t hash)
 {
-	size_t i = (size_t)hash_u64(data) & (cap - 1);
+	struct before *b = map__put(&r->before, data);
 
-	while (b[i].data && b[i].data != data)
-		i = (i + 1) & (cap - 1);
-	return &b[i];
+	if (!b)
+		return -ENOMEM;
+	b->hash = hash;
+	return 0;
 }
 
 static int remember(struct py_reader *r)
 {
-	size_t cap = 1024;
+	int e = 0;
 
-	while (cap < (r->walk.names_cnt + r->walk.paths_cnt) * 2)
-		cap *= 2;
-	if (cap != r->before_cap) {
-		free(r->before);
-		r->before = malloc(cap * sizeof(*r->before));
-		r->before_cap = r->before ? cap : 0;
-	}
-	if (!r->before)
-		return -ENOMEM;
-	memset(r->before, 0, cap * sizeof(*r->before));
-	for (size_t i = 0; i < r->walk.gradients_at; i++) {
-		struct py_name *n = &r->walk.names[i];
-
-		*find_before(r->before, cap, n->at.data) = (struct before){ n->at.data, hash_of(r, n) };
-	}
-	for (size_t i = 0; i < r->walk.paths_cnt; i++) {
-		struct py_module *m = &r->walk.paths[i];
-
-		*find_before(r->before, cap, m->obj) = (struct before){ m->obj, hash_of_module(r, m) };
-	}
-	r->has_before = 1;
-	return 0;
+	if (r->before.cap > 8 * (r->walk.names_cnt + r->walk.paths_cnt))
+		map__done(&r->before);
+	map__clear(&r->before);
+	for (size_t i = 0; i < r->walk.gradients_at && !e; i++)
+		e = remember_one(r, r->walk.names[i].at.data, hash_of(r, &r->walk.names[i]));
+	for (size_t i = 0; i < r->walk.paths_cnt && !e; i++)
+		e = remember_one(r, r->walk.paths[i].obj, hash_of_module(r, &r->walk.paths[i]));
+	r->has_before |= !e;
+	return e;
 }
 
 static int was_before(const struct py_reader *r, uint64_t data, uint64_t hash)
 {
-	const struct before *b = r->before_cap ? find_before(r->before, r->before_cap, data) : NULL;
+	const struct before *b = map__find(&r->before, data);
 
-	return b && b->data == data && b->hash == hash;
+	return b && b->hash == hash;
 }
 
 static int is_all_read(const struct py_reader *r)
@@ -536,21 +521,17 @@ static int choose(struct py_reader *r, struct py_look *look)
 /* Types live long, and one that is made where another was has another name rarely: all are forgotten with a search. */
 static const char *class_of(struct py_reader *r, uint64_t type)
 {
-	size_t i = (size_t)hash_u64(type) & (READER_CLASSES_MAX - 1);
+	struct class_name *class = map__find(&r->classes, type);
 	char text[PY_TEXT_MAX];
 
-	while (r->classes[i].type && r->classes[i].type != type)
-		i = (i + 1) & (READER_CLASSES_MAX - 1);
-	if (r->classes[i].type)
-		return r->classes[i].text;
-	if (r->classes_cnt >= READER_CLASSES_MAX / 2 || py__type_name(&r->py, type, text))
+	if (class)
+		return class->text;
+	if (r->classes.cnt >= READER_CLASSES_MAX || py__type_name(&r->py, type, text))
 		return NULL;
-	r->classes[i].text = strdup(text);
-	if (!r->classes[i].text)
-		return NULL;
-	r->classes[i].type = type;
-	r->classes_cnt++;
-	return r->classes[i].text;
+	class = map__put(&r->classes, type);
+	if (class)
+		class->text = strdup(text); /* NULL: it stays without */
+	return class ? class->text : NULL;
 }
 
 /* Modules that are as they were in the look before. Roots without tensors get a label here. */

@@ -23,11 +23,11 @@ void walk__init(struct walk *w, struct py *py, struct py_torch *torch)
 static void forget(struct walk *w)
 {
 	if (w->state) {
-		index__done(&w->state->by_addr);
-		index__done(&w->state->objects);
-		index__done(&w->state->of);
-		index__done(&w->state->data);
-		index__done(&w->state->grads);
+		map__done(&w->state->by_addr);
+		map__done(&w->state->objects);
+		map__done(&w->state->of);
+		map__done(&w->state->data);
+		map__done(&w->state->grads);
 		free(w->state->parameters);
 		free(w->state->modules);
 		free(w->state->members);
@@ -51,9 +51,10 @@ void walk__done(struct walk *w)
 	*w = (struct walk){ 0 };
 }
 
-static size_t indexes_bytes(const struct walk_state *s)
+static size_t maps_bytes(const struct walk_state *s)
 {
-	return index__bytes(s->by_addr.cap + s->objects.cap + s->of.cap + s->data.cap + s->grads.cap);
+	return map__bytes(&s->by_addr) + map__bytes(&s->objects) + map__bytes(&s->of) + map__bytes(&s->data) +
+	       map__bytes(&s->grads);
 }
 
 /* What the tables of walks before have room for: each may have had its own that was large. */
@@ -63,9 +64,18 @@ static size_t has_room_for(const struct walk *w)
 
 	if (!s)
 		return 0;
-	return indexes_bytes(s) + s->modules_cap * sizeof(*s->modules) + s->members_cap * sizeof(*s->members) +
+	return maps_bytes(s) + s->modules_cap * sizeof(*s->modules) + s->members_cap * sizeof(*s->members) +
 	       s->parameters_cap * sizeof(*s->parameters) + w->names_cap * (sizeof(*w->names) + WALK_TOLD_BYTES) +
 	       w->paths_cap * (sizeof(*w->paths) + WALK_TOLD_BYTES) + w->text_cap;
+}
+
+static struct walk_state *state__new(void)
+{
+	struct walk_state *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->by_addr = s->objects = s->of = s->data = s->grads = MAP_OF(struct about);
+	return s;
 }
 
 static int begin(struct walk *w)
@@ -75,17 +85,17 @@ static int begin(struct walk *w)
 	if (has_room_for(w) > WALK_BYTES_MAX / 2)
 		forget(w);
 	if (!w->state)
-		w->state = calloc(1, sizeof(*w->state));
+		w->state = state__new();
 	if (!w->state)
 		return -ENOMEM;
-	index__clear(&w->state->by_addr);
-	index__clear(&w->state->objects);
-	index__clear(&w->state->of);
-	index__clear(&w->state->data);
-	index__clear(&w->state->grads);
+	map__clear(&w->state->by_addr);
+	map__clear(&w->state->objects);
+	map__clear(&w->state->of);
+	map__clear(&w->state->data);
+	map__clear(&w->state->grads);
 	w->state->modules_cnt = w->state->members_cnt = w->state->parameters_cnt = 0;
 	w->names_cnt = w->paths_cnt = w->text_len = 0;
-	w->kept = indexes_bytes(w->state);
+	w->kept = maps_bytes(w->state);
 	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = w->nameless = w->torn_modules = 0;
 	return walk__add_text(w, "", &empty); /* at 0 */
 }
@@ -122,7 +132,7 @@ int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, con
 	w->gradients_at = w->names_cnt;
 	if (w->state) {
 		w->state->full = w->full;
-		w->state->names_bytes = w->kept - index__bytes(w->state->grads.cap);
+		w->state->names_bytes = w->kept - map__bytes(&w->state->grads);
 	}
 	return r == -ENOSPC ? 0 : r;
 }
@@ -134,8 +144,8 @@ int walk__gradients(struct walk *w)
 
 	w->names_cnt = w->gradients_at;
 	w->full = s->full;
-	w->kept = s->names_bytes + index__bytes(s->grads.cap);
-	index__clear(&s->grads);
+	w->kept = s->names_bytes + map__bytes(&s->grads);
+	map__clear(&s->grads);
 	for (size_t i = 0; i < s->parameters_cnt && !r; i++) {
 		const struct parameter *p = &s->parameters[i];
 		struct py_name n = { .obj = p->obj, .root = p->root, .path = p->path, .of = (uint32_t)i,

@@ -127,7 +127,7 @@ static int add_module(struct walk *w, uint64_t obj)
 	struct walk_state *s = w->state;
 	int r;
 
-	if (index__get(&s->by_addr, obj))
+	if (walk__get(&s->by_addr, obj))
 		return 0;
 	if (s->modules_cnt >= WALK_MODULES_MAX) {
 		w->full++;
@@ -137,7 +137,7 @@ static int add_module(struct walk *w, uint64_t obj)
 	if (r)
 		return r;
 	s->modules[s->modules_cnt] = (struct module){ .obj = obj };
-	return index__put(w, &s->by_addr, obj, (uint32_t)++s->modules_cnt);
+	return walk__put(w, &s->by_addr, obj, (uint32_t)++s->modules_cnt);
 }
 
 /* What it holds. A module that cannot be read has no members, and is counted. */
@@ -177,7 +177,7 @@ static int add_children(struct walk *w, size_t at)
 
 	for (uint32_t i = s->modules[at].first[MODULES]; i < end && !r; i++) {
 		r = add_module(w, s->members[i].obj);
-		s->members[i].module = index__get(&s->by_addr, s->members[i].obj);
+		s->members[i].module = walk__get(&s->by_addr, s->members[i].obj);
 		if (!r && s->members[i].module)
 			s->modules[s->members[i].module - 1].is_child = 1;
 	}

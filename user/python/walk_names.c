@@ -13,21 +13,21 @@
 
 int walk__add_name(struct walk *w, const struct py_name *n)
 {
-	struct index *data = n->kind == EV_TENSOR_GRADIENT ? &w->state->grads : &w->state->data;
+	struct map *data = n->kind == EV_TENSOR_GRADIENT ? &w->state->grads : &w->state->data;
 	int r;
 
 	if (w->names_cnt >= WALK_NAMES_MAX) {
 		w->full++;
 		return 0;
 	}
-	if (index__get(&w->state->data, n->at.data) || index__get(&w->state->grads, n->at.data))
+	if (walk__get(&w->state->data, n->at.data) || walk__get(&w->state->grads, n->at.data))
 		return 0;
 	r = walk__keep(w, WALK_TOLD_BYTES);
 	r = r ? r : walk__has_room(w, &w->names, w->names_cnt, &w->names_cap, sizeof(*n));
 	if (r)
 		return r;
 	w->names[w->names_cnt] = *n;
-	return index__put(w, data, n->at.data, (uint32_t)++w->names_cnt);
+	return walk__put(w, data, n->at.data, (uint32_t)++w->names_cnt);
 }
 
 int walk__name_tensor(struct walk *w, struct py_name *n)
@@ -62,15 +62,15 @@ static int name_members(struct walk *w, const struct module *m, uint32_t root, c
 		n.kind = i < m->first[BUFFERS] ? EV_TENSOR_PARAMETER : EV_TENSOR_BUFFER;
 		if (!path || name == NAMELESS || strlen(walk__text(w, name)) >= room) {
 			w->full += path && name != NAMELESS;
-			r = n.kind == EV_TENSOR_PARAMETER ? index__put(w, &s->objects, n.obj, NAMELESS) : 0;
+			r = n.kind == EV_TENSOR_PARAMETER ? walk__put(w, &s->objects, n.obj, NAMELESS) : 0;
 			continue;
 		}
 		strcpy(path + len, walk__text(w, name));
 		r = walk__add_text(w, path, &n.path);
 		if (!r && n.kind == EV_TENSOR_PARAMETER)
-			r = index__put(w, &s->objects, n.obj, n.path + 1);
+			r = walk__put(w, &s->objects, n.obj, n.path + 1);
 		if (!r && n.kind == EV_TENSOR_PARAMETER)
-			r = index__put(w, &s->of, n.obj, root + 1);
+			r = walk__put(w, &s->of, n.obj, root + 1);
 		r = r ? r : walk__name_tensor(w, &n);
 	}
 	return r;

@@ -41,11 +41,11 @@ static int name_group(struct of_optimizer *o, uint64_t params)
 		struct py_name n = { .obj = items[i], .root = o->obj, .kind = EV_TENSOR_PARAMETER };
 		char path[64];
 
-		if (!walk__is_a(w, n.obj, WALK_TENSOR) || index__get(&w->state->objects, n.obj))
+		if (!walk__is_a(w, n.obj, WALK_TENSOR) || walk__get(&w->state->objects, n.obj))
 			continue;
 		snprintf(path, sizeof(path), "param_groups.%u.%zu", o->group, i);
 		r = walk__add_text(w, path, &n.path);
-		r = r ? r : index__put(w, &w->state->objects, n.obj, n.path + 1);
+		r = r ? r : walk__put(w, &w->state->objects, n.obj, n.path + 1);
 		r = r ? r : walk__name_tensor(w, &n);
 	}
 	free(items);
@@ -103,12 +103,12 @@ static int name_state(void *ctx, uint64_t key, uint64_t value)
 {
 	struct of_optimizer *o = ctx;
 	const struct walk_state *s = o->w->state;
-	uint32_t path = index__get(&s->objects, key), root;
+	uint32_t path = walk__get(&s->objects, key), root;
 
 	if (!path || path == NAMELESS || !py__is(o->w->py, value, PY_IS_DICT))
 		return PY_ITEM_NEXT;
 	o->path = path - 1;
-	root = index__get(&s->of, key);
+	root = walk__get(&s->of, key);
 	o->root = root ? s->modules[root - 1].obj : 0;
 	if (py__each_item(o->w->py, value, name_state_item, o) == -ENOMEM)
 		o->err = -ENOMEM;

@@ -6,6 +6,7 @@
 #ifndef MT_PYTHON_WALK_STATE_H
 #define MT_PYTHON_WALK_STATE_H
 
+#include "base/map.h"
 #include "python/walk.h"
 
 enum { PARAMETERS = 0, BUFFERS = 1, MODULES = 2, DICTS = 3 };
@@ -30,11 +31,10 @@ struct parameter {
 	uint32_t path;
 };
 
-/* Address → number + 1. */
-struct index {
-	uint64_t *keys;
-	uint32_t *values;
-	size_t cnt, cap; /* cap: a power of two */
+/* Of an address: a number + 1. */
+struct about {
+	uint64_t addr;
+	uint32_t value;
 };
 
 struct walk_state {
@@ -43,11 +43,11 @@ struct walk_state {
 	uint64_t *addrs; /* of the modules, for walk__modules */
 	struct member *members;
 	size_t members_cnt, members_cap;
-	struct index by_addr; /* modules */
-	struct index objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
-	struct index of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
-	struct index data;    /* data pointers → their names, gradients not among them */
-	struct index grads;   /* … of these */
+	struct map by_addr; /* all five: struct about. Modules */
+	struct map objects; /* parameters → their names; NAMELESS: they have one that cannot be told */
+	struct map of;      /* parameters → where their path begins, a module's number in `modules` + 1 */
+	struct map data;    /* data pointers → their names, gradients not among them */
+	struct map grads;   /* … of these */
 	struct parameter *parameters; /* whose gradients are looked for */
 	size_t parameters_cnt, parameters_cap;
 	uint32_t full; /* without gradients */
@@ -61,11 +61,8 @@ int walk__keep(struct walk *w, size_t bytes);
 /* Room for one more; *cap grows. */
 int walk__has_room(struct walk *w, void *array, size_t cnt, size_t *cap, size_t size);
 int walk__add_text(struct walk *w, const char *text, uint32_t *ret);
-uint32_t index__get(const struct index *x, uint64_t key); /* 0: it is not there */
-int index__put(struct walk *w, struct index *x, uint64_t key, uint32_t value); /* the first value stays */
-void index__clear(struct index *x);
-void index__done(struct index *x);
-size_t index__bytes(size_t cap);
+uint32_t walk__get(const struct map *m, uint64_t addr); /* 0: it is not there */
+int walk__put(struct walk *w, struct map *m, uint64_t addr, uint32_t value); /* the first value stays */
 
 /* --- walk_modules.c: every module's three dicts ---------------------------------------------------------- */
 

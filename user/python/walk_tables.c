@@ -4,30 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/seed.h"
 #include "python/walk_state.h"
 
-static size_t index__slot(const struct index *x, uint64_t key)
+uint32_t walk__get(const struct map *m, uint64_t addr)
 {
-	size_t i = (size_t)hash_u64(key) & (x->cap - 1);
+	const struct about *row = map__find(m, addr);
 
-	while (x->keys[i] && x->keys[i] != key)
-		i = (i + 1) & (x->cap - 1);
-	return i;
-}
-
-uint32_t index__get(const struct index *x, uint64_t key)
-{
-	size_t i = x->cap ? index__slot(x, key) : 0;
-
-	return x->cap && x->keys[i] ? x->values[i] : 0;
-}
-
-void index__done(struct index *x)
-{
-	free(x->keys);
-	free(x->values);
-	*x = (struct index){ 0 };
+	return row ? row->value : 0;
 }
 
 /* Of what may be kept; -ENOSPC: that is all, and the walk ends there. */
@@ -41,60 +24,19 @@ int walk__keep(struct walk *w, size_t bytes)
 	return 0;
 }
 
-size_t index__bytes(size_t cap)
+int walk__put(struct walk *w, struct map *m, uint64_t addr, uint32_t value)
 {
-	return cap * (sizeof(uint64_t) + sizeof(uint32_t));
-}
+	struct about *row;
+	int r;
 
-static int index__grow(struct walk *w, struct index *x)
-{
-	struct index big = { .cap = x->cap ? x->cap * 2 : 1024, .cnt = x->cnt };
-	int r = walk__keep(w, index__bytes(big.cap - x->cap));
-
-	if (r)
-		return r;
-	big.keys = calloc(big.cap, sizeof(*big.keys));
-	big.values = calloc(big.cap, sizeof(*big.values));
-	if (!big.keys || !big.values) {
-		index__done(&big);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < x->cap; i++) {
-		size_t to;
-
-		if (!x->keys[i])
-			continue;
-		to = index__slot(&big, x->keys[i]);
-		big.keys[to] = x->keys[i];
-		big.values[to] = x->values[i];
-	}
-	index__done(x);
-	*x = big;
-	return 0;
-}
-
-/* The first value stays. */
-int index__put(struct walk *w, struct index *x, uint64_t key, uint32_t value)
-{
-	int r = x->cnt >= x->cap / 2 ? index__grow(w, x) : 0;
-	size_t i;
-
-	if (r)
-		return r;
-	i = index__slot(x, key);
-	if (x->keys[i])
+	if (!addr || map__find(m, addr))
 		return 0;
-	x->keys[i] = key;
-	x->values[i] = value;
-	x->cnt++;
+	r = walk__keep(w, map__growth(m));
+	row = r ? NULL : map__put(m, addr);
+	if (!row)
+		return r ? r : -ENOMEM;
+	row->value = value;
 	return 0;
-}
-
-void index__clear(struct index *x)
-{
-	if (x->cap)
-		memset(x->keys, 0, x->cap * sizeof(*x->keys));
-	x->cnt = 0;
 }
 
 /* Room for one more; *cap grows. */

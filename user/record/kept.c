@@ -14,7 +14,6 @@
 #include "base/seed.h"
 #include "event/kinds.h"
 
-#define SLOTS_MIN 64
 #define HOLES_MIN 64
 
 int events__add(struct events *e, const struct event *ev, size_t max)
@@ -49,64 +48,48 @@ static int is_same_thing(const struct event *a, const struct event *b)
 
 /* --- tables ------------------------------------------------------------------------------------------------- */
 
-/* Where the latest one like ev is, or would be. */
-static uint32_t *places__find(const struct places *p, const struct events *e, const struct event *ev)
+static uint64_t hash_of(const struct event *ev)
 {
 	uint64_t key = (uint64_t)ev->pid << 16 | (uint64_t)dev_of(ev) << 8 | ev->kind;
-	size_t i = hash_u64(hash_u64(key) ^ event_thing(ev)) & (p->cap - 1);
 
-	while (p->slots[i] && !is_same_thing(&e->v[p->slots[i] - 1], ev))
-		i = (i + 1) & (p->cap - 1);
-	return &p->slots[i];
+	return hash_two(key, event_thing(ev));
 }
 
-static void places__set(struct places *p, const struct events *e, size_t at)
+/* Where the latest one like ev is. */
+static uint32_t places__find(const struct index *p, const struct events *e, const struct event *ev)
 {
-	uint32_t *slot = places__find(p, e, &e->v[at]);
-
-	p->used += !*slot;
-	*slot = (uint32_t)at + 1;
+	return index_find(p, hash_of(ev), i, is_same_thing(&e->v[i], ev));
 }
 
-/* Anew, with room for one more; what is no thing of its own has no place. */
-static int places__make(struct places *p, const struct events *e)
+/* It is the latest. */
+static int places__set(struct index *p, const struct events *e, size_t at)
 {
-	size_t cap = SLOTS_MIN;
-	uint32_t *slots;
+	uint32_t old = places__find(p, e, &e->v[at]);
 
-	while (cap < 4 * (e->cnt + 1))
-		cap *= 2;
-	slots = calloc(cap, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	free(p->slots);
-	*p = (struct places){ slots, cap, 0 };
-	for (size_t i = 0; i < e->cnt; i++)
-		if (e->v[i].kind == MT_EV_SEG_ALLOC || keep_of(e->v[i].kind) == EV_KEEP_LAST)
-			places__set(p, e, i);
+	if (old == INDEX_NONE)
+		return index__add(p, hash_of(&e->v[at]), (uint32_t)at);
+	index__renumber(p, hash_of(&e->v[at]), old, (uint32_t)at);
 	return 0;
-}
-
-static int places__have_room(struct places *p, const struct events *e)
-{
-	return 2 * (p->used + 1) <= p->cap ? 0 : places__make(p, e);
 }
 
 /* --- lists --------------------------------------------------------------------------------------------------- */
 
 /* In order, without holes and those that `goes` names. */
-static int list__squeeze(struct events *e, struct places *p, int (*goes)(const void *ctx, const struct event *ev),
+static int list__squeeze(struct events *e, struct index *p, int (*goes)(const void *ctx, const struct event *ev),
 			 const void *ctx)
 {
 	size_t cnt = 0;
+	int r = 0;
 
 	for (size_t i = 0; i < e->cnt; i++)
 		if (e->v[i].kind && !(goes && goes(ctx, &e->v[i])))
 			e->v[cnt++] = e->v[i];
 	e->cnt = cnt;
-	free(p->slots); /* none is better than wrong ones */
-	*p = (struct places){ 0 };
-	return places__make(p, e);
+	index__clear(p);
+	for (size_t i = 0; i < cnt && !r; i++) /* what is no thing of its own has no place */
+		if (e->v[i].kind == MT_EV_SEG_ALLOC || keep_of(e->v[i].kind) == EV_KEEP_LAST)
+			r = places__set(p, e, i);
+	return r;
 }
 
 /* Closes the holes where they are many; sooner where there is no other room. */
@@ -126,11 +109,9 @@ static int kept__all(struct kept *k, const struct event *ev, size_t max)
 		r = events__add(&k->all, ev, max);
 	if (r || ev->kind != MT_EV_SEG_ALLOC)
 		return r;
-	r = places__have_room(&k->segments, &k->all);
+	r = places__set(&k->segments, &k->all, k->all.cnt - 1);
 	if (r)
 		k->all.cnt--;
-	else
-		places__set(&k->segments, &k->all, k->all.cnt - 1);
 	return r;
 }
 
@@ -138,14 +119,15 @@ static int kept__all(struct kept *k, const struct event *ev, size_t max)
 static int kept__free_segment(struct kept *k, const struct event *ev)
 {
 	const struct event like = { .kind = MT_EV_SEG_ALLOC, .pid = ev->pid, .addr = ev->addr };
+	uint32_t at = places__find(&k->segments, &k->all, &like);
 	struct event *o;
-	uint32_t at = k->segments.cap ? *places__find(&k->segments, &k->all, &like) : 0;
 
-	if (!at)
+	if (at == INDEX_NONE)
 		return 0;
-	o = &k->all.v[at - 1];
+	o = &k->all.v[at];
 	if (o->flags == MT_SEG_PHYSICAL || o->flags == MT_SEG_IMPORTED || o->flags == MT_SEG_RESERVED)
 		return 0;
+	index__remove(&k->segments, hash_of(o), at);
 	*o = (struct event){ 0 };
 	k->holes++;
 	return 1;
@@ -153,19 +135,19 @@ static int kept__free_segment(struct kept *k, const struct event *ev)
 
 static int kept__last(struct kept *k, const struct event *ev, size_t max)
 {
-	int r = places__have_room(&k->things, &k->last);
-	uint32_t at;
+	uint32_t at = places__find(&k->things, &k->last, ev);
+	int r;
 
-	if (r)
-		return r;
-	at = *places__find(&k->things, &k->last, ev);
-	if (at) {
-		k->last.v[at - 1] = *ev;
+	if (at != INDEX_NONE) {
+		k->last.v[at] = *ev;
 		return 0;
 	}
 	r = events__add(&k->last, ev, max);
-	if (!r)
-		places__set(&k->things, &k->last, k->last.cnt - 1);
+	if (r)
+		return r;
+	r = places__set(&k->things, &k->last, k->last.cnt - 1);
+	if (r)
+		k->last.cnt--;
 	return r;
 }
 
@@ -284,8 +266,7 @@ void kept__done(struct kept *k)
 {
 	events__done(&k->all);
 	events__done(&k->last);
-	free(k->segments.slots);
-	free(k->things.slots);
-	k->segments = k->things = (struct places){ 0 };
+	index__done(&k->segments);
+	index__done(&k->things);
 	k->holes = 0;
 }

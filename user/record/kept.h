@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/index.h"
 #include "event/event.h"
 
 struct events {
@@ -19,15 +20,9 @@ struct events {
 int events__add(struct events *e, const struct event *ev, size_t max); /* 0, or -ENOMEM: also when there are max */
 void events__done(struct events *e);
 
-/* Of a list: where which event is, counted from 1. */
-struct places {
-	uint32_t *slots;
-	size_t cap, used;
-};
-
 struct kept {
 	struct events all, last; /* events of kind 0 are holes */
-	struct places segments, things;
+	struct index segments, things; /* where which event is */
 	size_t holes;
 };
 
@@ -39,7 +34,7 @@ uint64_t kept__append(struct kept *k, const struct kept *later, size_t max);
 void kept__done(struct kept *k);
 static inline size_t kept__bytes(const struct kept *k)
 {
-	return (k->all.cap + k->last.cap) * sizeof(struct event) + (k->segments.cap + k->things.cap) * sizeof(uint32_t);
+	return (k->all.cap + k->last.cap) * sizeof(struct event) + index__bytes(&k->segments) + index__bytes(&k->things);
 }
 
 #endif

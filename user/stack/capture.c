@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/seed.h"
+#include "base/map.h"
 #include "memtrace/shared.h"
 #include "python/code.h"
 #include "stack/demangle.h"
@@ -18,10 +19,10 @@
 #include "stack/unwind.h"
 #include "target/target.h"
 
-#define CODES 32768	       /* a power of two; half full at most, then all are forgotten */
+#define CODES_MAX 16384	       /* then all are forgotten */
 #define TABLES_BYTES_MAX (32u << 20)
-#define PLACES 32768	       /* the same, of code addresses */
-#define HASHES 131072	       /* of Python frames, half of it at most */
+#define PLACES_MAX 16384       /* the same, of code addresses */
+#define HASHES_MAX 65536       /* of Python frames */
 #define REFRESH_NS 200000000ull /* a process's maps are read again so often at most, if an address is not known … */
 #define REFRESH_REST 9		/* … and with a pause of so many times what that took: they may be long */
 
@@ -40,12 +41,12 @@ struct cap_proc {
 
 struct place_entry {
 	uint64_t pc;
-	uint32_t map_no; /* 0: free */
+	uint32_t map_no;
 	uint32_t word;
 };
 
 struct hash_entry {
-	uint64_t hash; /* 0: free */
+	uint64_t hash;
 	uint32_t list;
 };
 
@@ -56,7 +57,7 @@ struct code_lines {
 	uint64_t first_instr;
 	name_id function, file;
 	uint32_t table_len, firstlineno;
-	pid_t pid; /* 0: free */
+	pid_t pid;
 };
 
 struct capture {
@@ -68,12 +69,11 @@ struct capture {
 	struct cap_proc *last;
 	uint32_t maps_cnt;
 	struct code_lines *codes;
-	uint32_t codes_cnt;
-	size_t tables_bytes;
 	struct place_entry *places;
-	uint32_t places_cnt;
-	struct hash_entry *hashes;
-	uint32_t hashes_cnt;
+	uint32_t codes_cnt, codes_cap, places_cnt, places_cap;
+	struct index by_code, by_place;
+	size_t tables_bytes;
+	struct map hashes; /* struct hash_entry */
 	uint32_t cut; /* the frame that marks it */
 	uint64_t bad_cnt, lost_cnt;
 };
@@ -88,12 +88,10 @@ struct capture *capture__new(const struct capture_env *env)
 	c->intern = intern__new();
 	c->modules = modules__new();
 	c->procs = calloc(CAPTURE_PROCS_MAX, sizeof(struct cap_proc *));
-	c->codes = calloc(CODES, sizeof(*c->codes));
-	c->places = calloc(PLACES, sizeof(*c->places));
-	c->hashes = calloc(HASHES, sizeof(*c->hashes));
+	c->hashes = MAP_OF(struct hash_entry);
 	if (c->intern)
 		c->cut = intern__frame(c->intern, &(struct frame){ .kind = EV_FRAME_CUT });
-	if (!c->cut || !c->modules || !c->procs || !c->codes || !c->places || !c->hashes) {
+	if (!c->cut || !c->modules || !c->procs) {
 		capture__free(c);
 		return NULL;
 	}
@@ -111,10 +109,10 @@ static void cap_proc__free(struct cap_proc *p)
 
 static void capture__forget_codes(struct capture *c)
 {
-	for (size_t i = 0; i < CODES; i++)
+	for (uint32_t i = 0; i < c->codes_cnt; i++)
 		free(c->codes[i].table);
-	memset(c->codes, 0, CODES * sizeof(*c->codes));
 	c->codes_cnt = 0;
+	index__clear(&c->by_code);
 	c->tables_bytes = 0;
 }
 
@@ -124,11 +122,12 @@ void capture__free(struct capture *c)
 		return;
 	for (size_t i = 0; i < c->procs_cnt; i++)
 		cap_proc__free(c->procs[i]);
-	if (c->codes)
-		capture__forget_codes(c);
+	capture__forget_codes(c);
+	index__done(&c->by_code);
+	index__done(&c->by_place);
+	map__done(&c->hashes);
 	free(c->codes);
 	free(c->places);
-	free(c->hashes);
 	free(c->procs);
 	modules__free(c->modules);
 	intern__free(c->intern);
@@ -301,44 +300,41 @@ void capture__retry(struct capture *c)
 
 /* --- Python --------------------------------------------------------------------------------------------- */
 
-static struct code_lines *code_slot(struct capture *c, pid_t pid, uint64_t addr, uint64_t check)
-{
-	size_t i = hash_two(hash_two(addr, check), (uint64_t)pid) & (CODES - 1);
-
-	while (c->codes[i].pid &&
-	       (c->codes[i].addr != addr || c->codes[i].check != check || c->codes[i].pid != pid))
-		i = (i + 1) & (CODES - 1);
-	return &c->codes[i];
-}
-
 /* What a process chose. */
 static name_id capture__name(struct capture *c, const struct cap_proc *p, const char *text)
 {
 	return names__add_of(c->env.names, p ? (uint32_t)p->pid : 0, text, strlen(text));
 }
 
+static int is_code(const struct code_lines *l, pid_t pid, uint64_t addr, uint64_t check)
+{
+	return l->addr == addr && l->check == check && l->pid == pid;
+}
+
 /* What the code object is; NULL: it is not there any more. */
 static const struct code_lines *capture__code(struct capture *c, const struct cap_proc *p, uint64_t addr, uint64_t check)
 {
-	struct code_lines *l = code_slot(c, p->pid, addr, check);
+	uint64_t hash = hash_two(hash_two(addr, check), (uint64_t)p->pid);
+	uint32_t at = index_find(&c->by_code, hash, i, is_code(&c->codes[i], p->pid, addr, check));
 	struct py_code code;
 
-	if (l->pid)
-		return l;
+	if (at != INDEX_NONE)
+		return &c->codes[at];
 	if (py_code__read(&code, &p->rt, &p->mem, addr, check))
 		return NULL;
-	if (c->codes_cnt >= CODES / 2 || c->tables_bytes + code.table_len > TABLES_BYTES_MAX) {
+	if (c->codes_cnt >= CODES_MAX || c->tables_bytes + code.table_len > TABLES_BYTES_MAX)
 		capture__forget_codes(c);
-		l = code_slot(c, p->pid, addr, check);
+	if (!array_has_room(c->codes, c->codes_cnt, c->codes_cap, 256) || index__add(&c->by_code, hash, c->codes_cnt) < 0) {
+		free(code.table);
+		return NULL;
 	}
-	*l = (struct code_lines){
+	c->codes[c->codes_cnt] = (struct code_lines){
 		.addr = addr, .check = check, .pid = p->pid, .table = code.table, .table_len = (uint32_t)code.table_len,
 		.first_instr = code.first_instr, .firstlineno = code.firstlineno,
 		.function = capture__name(c, p, code.function), .file = capture__name(c, p, code.file),
 	};
-	c->codes_cnt++;
 	c->tables_bytes += code.table_len;
-	return l;
+	return &c->codes[c->codes_cnt++];
 }
 
 /* <python 0x…>: a code object that went before it was read. Its address says nothing, but that there was one. */
@@ -369,28 +365,20 @@ static uint32_t capture__python_frame(struct capture *c, const struct cap_proc *
 	return word && (f->code & MT_PY_ENTRY) ? word | LIST_PYTHON : word;
 }
 
-static struct hash_entry *hash_slot(struct capture *c, uint64_t hash)
-{
-	size_t i = hash_u64(hash) & (HASHES - 1);
-
-	while (c->hashes[i].hash && c->hashes[i].hash != hash)
-		i = (i + 1) & (HASHES - 1);
-	return &c->hashes[i];
-}
-
 static int capture__python(struct capture *c, const struct mt_rec_py *r, size_t len)
 {
 	struct cap_proc *p = capture__proc(c, (pid_t)r->hdr.pid);
 	uint32_t words[MT_PY_FRAMES_MAX], n = 0;
 	struct hash_entry *h;
+	uint32_t list;
 
 	if (len < offsetof(struct mt_rec_py, frames) || r->frames_cnt > MT_PY_FRAMES_MAX || !r->hash ||
 	    len != offsetof(struct mt_rec_py, frames) + r->frames_cnt * sizeof(r->frames[0])) {
 		c->bad_cnt++;
 		return 0;
 	}
-	h = hash_slot(c, r->hash);
-	if (h->hash || c->hashes_cnt >= HASHES / 2 || (p && p->hashes_cnt >= (HASHES / 2 - c->hashes_cnt) / 8))
+	if (map__find(&c->hashes, r->hash) || c->hashes.cnt >= HASHES_MAX ||
+	    (p && p->hashes_cnt >= (HASHES_MAX - c->hashes.cnt) / 8))
 		return 0; /* known, or no room, for this process: counted when it is used */
 	intern__by(c->intern, r->hdr.pid);
 	for (n = 0; n < r->frames_cnt; n++) {
@@ -398,26 +386,17 @@ static int capture__python(struct capture *c, const struct mt_rec_py *r, size_t 
 		if (!words[n])
 			return 0;
 	}
-	h->list = intern__list(c->intern, words, n, !!r->is_cut);
-	if (!h->list)
+	list = intern__list(c->intern, words, n, !!r->is_cut);
+	h = list ? map__put(&c->hashes, r->hash) : NULL;
+	if (!h)
 		return 0;
-	h->hash = r->hash;
-	c->hashes_cnt++;
+	h->list = list;
 	if (p)
 		p->hashes_cnt++;
 	return 0;
 }
 
 /* --- native -------------------------------------------------------------------------------------------- */
-
-static struct place_entry *place_slot(struct capture *c, uint32_t map_no, uint64_t pc)
-{
-	size_t i = hash_two(map_no, pc) & (PLACES - 1);
-
-	while (c->places[i].map_no && (c->places[i].pc != pc || c->places[i].map_no != map_no))
-		i = (i + 1) & (PLACES - 1);
-	return &c->places[i];
-}
 
 static struct frame frame_of_pc(struct capture *c, struct cap_proc *p, uint64_t pc)
 {
@@ -440,12 +419,12 @@ static struct frame frame_of_pc(struct capture *c, struct cap_proc *p, uint64_t 
 
 static uint32_t capture__place(struct capture *c, struct cap_proc *p, uint64_t pc)
 {
-	struct place_entry *e = place_slot(c, p->map_no, pc);
+	uint64_t hash = hash_two(p->map_no, pc);
+	uint32_t at = index_find(&c->by_place, hash, i, c->places[i].pc == pc && c->places[i].map_no == p->map_no), word;
 	struct frame f;
-	uint32_t word;
 
-	if (e->map_no)
-		return e->word;
+	if (at != INDEX_NONE)
+		return c->places[at].word;
 	f = frame_of_pc(c, p, pc);
 	word = intern__frame(c->intern, &f);
 	if (!word)
@@ -454,13 +433,12 @@ static uint32_t capture__place(struct capture *c, struct cap_proc *p, uint64_t p
 		word |= LIST_EVAL;
 	if (p->has_rt && pc >= p->py_start && pc < p->py_end)
 		word |= LIST_PYTHON;
-	if (c->places_cnt >= PLACES / 2) {
-		memset(c->places, 0, PLACES * sizeof(*c->places));
+	if (c->places_cnt >= PLACES_MAX) {
+		index__clear(&c->by_place);
 		c->places_cnt = 0;
-		e = place_slot(c, p->map_no, pc);
 	}
-	*e = (struct place_entry){ pc, p->map_no, word };
-	c->places_cnt++;
+	if (array_has_room(c->places, c->places_cnt, c->places_cap, 256) && !index__add(&c->by_place, hash, c->places_cnt))
+		c->places[c->places_cnt++] = (struct place_entry){ pc, p->map_no, word };
 	return word;
 }
 
@@ -601,11 +579,11 @@ int capture__resolve(struct capture *c, struct event *ev, event_fn fn, void *ctx
 	if (ev->kind != EV_STACK_AT)
 		return 1;
 	intern__by(c->intern, ev->pid);
-	h = ev->size ? hash_slot(c, ev->size) : NULL;
+	h = ev->size ? map__find(&c->hashes, ev->size) : NULL;
 	python = h ? h->list : 0;
 	native = ev->aux;
 	node = native || python ? capture__merge(c, ev, native, python, fn, ctx) : 0;
-	if (!node || (h && !h->hash))
+	if (!node || (ev->size && !h))
 		c->lost_cnt++;
 	if (node <= 0)
 		return (int)node;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/map.h"
 #include "base/seed.h"
 
 #define PAIRS_MAX (1u << 18)
@@ -18,12 +19,6 @@ struct owner {
 	uint8_t is_over, is_told;
 };
 
-/* Numbers by hash, open addressing, at most half full; nothing is removed. */
-struct slots {
-	uint32_t *at;
-	uint32_t mask, cnt;
-};
-
 struct list {
 	uint32_t off, cnt;
 	int is_cut;
@@ -34,16 +29,17 @@ struct node {
 };
 
 struct pair {
-	uint32_t a, b, value;
+	uint64_t both;
+	uint32_t value;
 };
 
 struct intern {
-	struct slots frame_slots, list_slots, node_slots, pair_slots;
-	struct frame *frames; /* [number - 1] in all four */
+	struct frame *frames; /* [number - 1] in all three; nothing is removed */
 	struct list *lists;
 	struct node *nodes;
-	struct pair *pairs;
-	uint32_t frames_cap, lists_cap, nodes_cap, pairs_cap;
+	uint32_t frames_cnt, frames_cap, lists_cnt, lists_cap, nodes_cnt, nodes_cap;
+	struct index by_frame, by_words, by_node;
+	struct map pairs;
 	uint32_t *words;
 	uint32_t words_cnt, words_cap;
 	struct owner *owners;
@@ -53,27 +49,28 @@ struct intern {
 
 struct intern *intern__new(void)
 {
-	return calloc(1, sizeof(struct intern));
+	struct intern *n = calloc(1, sizeof(*n));
+
+	if (n)
+		n->pairs = MAP_OF(struct pair);
+	return n;
 }
 
 void intern__free(struct intern *n)
 {
 	if (!n)
 		return;
-	free(n->frame_slots.at);
-	free(n->list_slots.at);
-	free(n->node_slots.at);
-	free(n->pair_slots.at);
+	index__done(&n->by_frame);
+	index__done(&n->by_words);
+	index__done(&n->by_node);
+	map__done(&n->pairs);
 	free(n->frames);
 	free(n->lists);
 	free(n->nodes);
-	free(n->pairs);
 	free(n->words);
 	free(n->owners);
 	free(n);
 }
-
-typedef uint64_t (*hash_fn)(const struct intern *n, uint32_t number);
 
 static uint64_t hash_frame(const struct frame *f)
 {
@@ -88,28 +85,6 @@ static uint64_t hash_words(const uint32_t *words, size_t cnt, int is_cut)
 static uint64_t hash_pair(uint32_t a, uint32_t b)
 {
 	return hash_u64((uint64_t)a << 32 | b);
-}
-
-static uint64_t frame_hash(const struct intern *n, uint32_t i)
-{
-	return hash_frame(&n->frames[i - 1]);
-}
-
-static uint64_t list_hash(const struct intern *n, uint32_t i)
-{
-	const struct list *l = &n->lists[i - 1];
-
-	return hash_words(n->words + l->off, l->cnt, l->is_cut);
-}
-
-static uint64_t node_hash(const struct intern *n, uint32_t i)
-{
-	return hash_pair(n->nodes[i - 1].parent, n->nodes[i - 1].frame);
-}
-
-static uint64_t pair_hash(const struct intern *n, uint32_t i)
-{
-	return hash_pair(n->pairs[i - 1].a, n->pairs[i - 1].b);
 }
 
 /* --- owners ---------------------------------------------------------------------------------------------- */
@@ -149,12 +124,12 @@ uint32_t intern__next_over(struct intern *n)
 	return 0;
 }
 
-/* One more: is it within its share? */
-static int has_share(struct intern *n, unsigned table, const struct slots *s, uint32_t max)
+/* One more of `cnt`: is it within its share? */
+static int has_share(struct intern *n, unsigned table, uint32_t cnt, uint32_t max)
 {
 	if (!n->by)
-		return 1;
-	if (n->by->cnt[table] >= (max - s->cnt) / SHARE) {
+		return cnt < max;
+	if (n->by->cnt[table] >= (max - cnt) / SHARE) {
 		n->by->is_over = 1;
 		return 0;
 	}
@@ -162,66 +137,25 @@ static int has_share(struct intern *n, unsigned table, const struct slots *s, ui
 	return 1;
 }
 
-/* Room in both the table of things and its slots. 0, or -1: no more. */
-static int grow(const struct intern *n, struct slots *s, hash_fn hash, void *things, size_t size, uint32_t *cap,
-		uint32_t max)
-{
-	void **all = things;
-	uint32_t room = *cap ? 2 * *cap : 256, *at;
-	void *more;
-
-	if (s->cnt < *cap)
-		return 0;
-	if (s->cnt >= max)
-		return -1;
-	more = reallocarray(*all, room, size);
-	if (!more)
-		return -1;
-	*all = more;
-	at = calloc(2 * (size_t)room, sizeof(*at));
-	if (!at)
-		return -1;
-	free(s->at);
-	s->at = at;
-	s->mask = 2 * room - 1;
-	*cap = room;
-	for (uint32_t i = 1; i <= s->cnt; i++) {
-		uint64_t slot = hash(n, i) & s->mask;
-
-		while (at[slot])
-			slot = (slot + 1) & s->mask;
-		at[slot] = i;
-	}
-	return 0;
-}
-
 /* --- frames ---------------------------------------------------------------------------------------------- */
 
-static uint32_t *frame_slot(const struct intern *n, const struct frame *f)
+static int is_same_frame(const struct frame *a, const struct frame *b)
 {
-	uint64_t i = hash_frame(f) & n->frame_slots.mask;
-
-	while (n->frame_slots.at[i]) {
-		const struct frame *o = &n->frames[n->frame_slots.at[i] - 1];
-
-		if (o->function.v == f->function.v && o->file.v == f->file.v && o->line == f->line && o->kind == f->kind)
-			break;
-		i = (i + 1) & n->frame_slots.mask;
-	}
-	return &n->frame_slots.at[i];
+	return a->function.v == b->function.v && a->file.v == b->file.v && a->line == b->line && a->kind == b->kind;
 }
 
 uint32_t intern__frame(struct intern *n, const struct frame *f)
 {
-	uint32_t *slot = n->frame_slots.at ? frame_slot(n, f) : NULL;
+	uint64_t hash = hash_frame(f);
+	uint32_t at = index_find(&n->by_frame, hash, i, is_same_frame(&n->frames[i], f));
 
-	if (slot && *slot)
-		return *slot;
-	if (!has_share(n, T_FRAMES, &n->frame_slots, FRAMES_MAX) ||
-	    grow(n, &n->frame_slots, frame_hash, &n->frames, sizeof(*n->frames), &n->frames_cap, FRAMES_MAX))
+	if (at != INDEX_NONE)
+		return at + 1;
+	if (!has_share(n, T_FRAMES, n->frames_cnt, FRAMES_MAX) ||
+	    !array_has_room(n->frames, n->frames_cnt, n->frames_cap, 256) || index__add(&n->by_frame, hash, n->frames_cnt) < 0)
 		return 0;
-	n->frames[n->frame_slots.cnt++] = *f;
-	return *frame_slot(n, f) = n->frame_slots.cnt;
+	n->frames[n->frames_cnt] = *f;
+	return ++n->frames_cnt;
 }
 
 const struct frame *intern__frame_at(const struct intern *n, uint32_t frame)
@@ -231,18 +165,9 @@ const struct frame *intern__frame_at(const struct intern *n, uint32_t frame)
 
 /* --- lists ----------------------------------------------------------------------------------------------- */
 
-static uint32_t *list_slot(const struct intern *n, const uint32_t *words, size_t cnt, int is_cut)
+static int is_same_list(const struct intern *n, const struct list *l, const uint32_t *words, size_t cnt, int is_cut)
 {
-	uint64_t i = hash_words(words, cnt, is_cut) & n->list_slots.mask;
-
-	while (n->list_slots.at[i]) {
-		const struct list *l = &n->lists[n->list_slots.at[i] - 1];
-
-		if (l->cnt == cnt && l->is_cut == is_cut && !memcmp(n->words + l->off, words, cnt * sizeof(*words)))
-			break;
-		i = (i + 1) & n->list_slots.mask;
-	}
-	return &n->list_slots.at[i];
+	return l->cnt == cnt && l->is_cut == is_cut && !memcmp(n->words + l->off, words, cnt * sizeof(*words));
 }
 
 static int words_room(struct intern *n, size_t cnt)
@@ -265,21 +190,18 @@ static int words_room(struct intern *n, size_t cnt)
 
 uint32_t intern__list(struct intern *n, const uint32_t *words, size_t cnt, int is_cut)
 {
-	uint32_t *slot;
+	uint64_t hash = hash_words(words, cnt, !!is_cut);
+	uint32_t at = index_find(&n->by_words, hash, i, is_same_list(n, &n->lists[i], words, cnt, !!is_cut));
 
-	is_cut = !!is_cut;
-	slot = n->list_slots.at ? list_slot(n, words, cnt, is_cut) : NULL;
-	if (slot && *slot)
-		return *slot;
-	if (!has_share(n, T_LISTS, &n->list_slots, LISTS_MAX) ||
-	    grow(n, &n->list_slots, list_hash, &n->lists, sizeof(*n->lists), &n->lists_cap, LISTS_MAX) ||
-	    words_room(n, cnt))
+	if (at != INDEX_NONE)
+		return at + 1;
+	if (!has_share(n, T_LISTS, n->lists_cnt, LISTS_MAX) || words_room(n, cnt) ||
+	    !array_has_room(n->lists, n->lists_cnt, n->lists_cap, 256) || index__add(&n->by_words, hash, n->lists_cnt) < 0)
 		return 0;
-	slot = list_slot(n, words, cnt, is_cut);
 	memcpy(n->words + n->words_cnt, words, cnt * sizeof(*words));
-	n->lists[n->list_slots.cnt++] = (struct list){ n->words_cnt, (uint32_t)cnt, is_cut };
+	n->lists[n->lists_cnt] = (struct list){ n->words_cnt, (uint32_t)cnt, !!is_cut };
 	n->words_cnt += (uint32_t)cnt;
-	return *slot = n->list_slots.cnt;
+	return ++n->lists_cnt;
 }
 
 const uint32_t *intern__list_at(const struct intern *n, uint32_t list, size_t *ret_cnt, int *ret_is_cut)
@@ -293,61 +215,36 @@ const uint32_t *intern__list_at(const struct intern *n, uint32_t list, size_t *r
 
 /* --- the tree, and pairs ----------------------------------------------------------------------------------- */
 
-static uint32_t *node_slot(const struct intern *n, uint32_t parent, uint32_t frame)
-{
-	uint64_t i = hash_pair(parent, frame) & n->node_slots.mask;
-
-	while (n->node_slots.at[i]) {
-		const struct node *o = &n->nodes[n->node_slots.at[i] - 1];
-
-		if (o->parent == parent && o->frame == frame)
-			break;
-		i = (i + 1) & n->node_slots.mask;
-	}
-	return &n->node_slots.at[i];
-}
-
 uint32_t intern__node(struct intern *n, uint32_t parent, uint32_t frame, int *ret_is_new)
 {
-	uint32_t *slot = n->node_slots.at ? node_slot(n, parent, frame) : NULL;
+	uint64_t hash = hash_pair(parent, frame);
+	uint32_t at = index_find(&n->by_node, hash, i, n->nodes[i].parent == parent && n->nodes[i].frame == frame);
 
 	*ret_is_new = 0;
-	if (slot && *slot)
-		return *slot;
-	if (!has_share(n, T_NODES, &n->node_slots, EV_STACKS_MAX) ||
-	    grow(n, &n->node_slots, node_hash, &n->nodes, sizeof(*n->nodes), &n->nodes_cap, EV_STACKS_MAX))
+	if (at != INDEX_NONE)
+		return at + 1;
+	if (!has_share(n, T_NODES, n->nodes_cnt, EV_STACKS_MAX) || !array_has_room(n->nodes, n->nodes_cnt, n->nodes_cap, 256) ||
+	    index__add(&n->by_node, hash, n->nodes_cnt) < 0)
 		return 0;
 	*ret_is_new = 1;
-	n->nodes[n->node_slots.cnt++] = (struct node){ parent, frame };
-	return *node_slot(n, parent, frame) = n->node_slots.cnt;
-}
-
-static uint32_t *pair_slot(const struct intern *n, uint32_t a, uint32_t b)
-{
-	uint64_t i = hash_pair(a, b) & n->pair_slots.mask;
-
-	while (n->pair_slots.at[i]) {
-		const struct pair *o = &n->pairs[n->pair_slots.at[i] - 1];
-
-		if (o->a == a && o->b == b)
-			break;
-		i = (i + 1) & n->pair_slots.mask;
-	}
-	return &n->pair_slots.at[i];
+	n->nodes[n->nodes_cnt] = (struct node){ parent, frame };
+	return ++n->nodes_cnt;
 }
 
 uint32_t intern__pair(const struct intern *n, uint32_t a, uint32_t b)
 {
-	uint32_t i = n->pair_slots.at ? *pair_slot(n, a, b) : 0;
+	const struct pair *p = map__find(&n->pairs, (uint64_t)a << 32 | b);
 
-	return i ? n->pairs[i - 1].value : 0;
+	return p ? p->value : 0;
 }
 
 void intern__keep_pair(struct intern *n, uint32_t a, uint32_t b, uint32_t value)
 {
-	if (intern__pair(n, a, b) || !has_share(n, T_PAIRS, &n->pair_slots, PAIRS_MAX) ||
-	    grow(n, &n->pair_slots, pair_hash, &n->pairs, sizeof(*n->pairs), &n->pairs_cap, PAIRS_MAX))
+	struct pair *p;
+
+	if (intern__pair(n, a, b) || !has_share(n, T_PAIRS, n->pairs.cnt, PAIRS_MAX))
 		return;
-	n->pairs[n->pair_slots.cnt++] = (struct pair){ a, b, value };
-	*pair_slot(n, a, b) = n->pair_slots.cnt;
+	p = map__put(&n->pairs, (uint64_t)a << 32 | b);
+	if (p)
+		p->value = value;
 }

@@ -7,20 +7,18 @@
 #include "model/core/growth.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/array.h"
 #include "base/seed.h"
 #include "event/event.h"
 #include "model/core/blocks.h"
-
-#define SLOTS_MIN 1024u
 
 _Static_assert(EV_STACKS_MAX < 1u << 24, "struct growth_key");
 
 void growth__done(struct growth *g)
 {
 	free(g->rows);
-	free(g->slots);
+	index__done(&g->by_key);
 	*g = (struct growth){ 0 };
 }
 
@@ -137,27 +135,16 @@ static inline bool growth_key__is(const struct growth_key *a, const struct growt
 	       a->stack == b->stack;
 }
 
-static inline uint32_t growth__home(const struct growth *g, const struct growth_key *k)
+static inline uint64_t growth_key__hash(const struct growth_key *k)
 {
-	return (uint32_t)hash_two((uint64_t)k->pid << 32 | (uint32_t)k->stack << 8 | k->dev,
-				  (uint64_t)k->op << 32 | k->region) &
-	       g->mask;
-}
-
-static inline uint32_t growth__probe(const struct growth *g, const struct growth_key *k)
-{
-	uint32_t i = growth__home(g, k);
-
-	while (g->slots[i] && !growth_key__is(&g->rows[g->slots[i] - 1].key, k))
-		i = (i + 1) & g->mask;
-	return i;
+	return hash_two((uint64_t)k->pid << 32 | (uint32_t)k->stack << 8 | k->dev, (uint64_t)k->op << 32 | k->region);
 }
 
 static inline struct growth_row *growth__find(const struct growth *g, const struct growth_key *k)
 {
-	uint32_t row = g->slots ? g->slots[growth__probe(g, k)] : 0;
+	uint32_t row = index_find(&g->by_key, growth_key__hash(k), i, growth_key__is(&g->rows[i].key, k));
 
-	return row ? &g->rows[row - 1] : NULL;
+	return row == INDEX_NONE ? NULL : &g->rows[row];
 }
 
 struct growth_row *growth__row_of(const struct growth *g, const struct block *b, uint32_t stack)
@@ -168,53 +155,6 @@ struct growth_row *growth__row_of(const struct growth *g, const struct block *b,
 	return r && !b->met && !b->unlisted && b->id >= r->first_id ? r : NULL;
 }
 
-static bool growth__index(struct growth *g, uint32_t mask)
-{
-	uint32_t *slots = calloc((size_t)mask + 1, sizeof(*slots));
-
-	if (!slots)
-		return false;
-	free(g->slots);
-	g->slots = slots;
-	g->mask = mask;
-	for (uint32_t i = 0; i < g->cnt; i++)
-		slots[growth__probe(g, &g->rows[i].key)] = i + 1;
-	return true;
-}
-
-/* Room for one more row, and its place in the index. */
-static bool growth__grow(struct growth *g)
-{
-	uint32_t room = g->room ? 2 * g->room : SLOTS_MIN / 2;
-	struct growth_row *rows;
-
-	if (g->cnt < g->room)
-		return true;
-	if (g->room >= GROWTH_ROWS_MAX || !growth__index(g, g->slots ? 2 * g->mask + 1 : SLOTS_MIN - 1))
-		return false;
-	rows = realloc(g->rows, room * sizeof(*rows));
-	if (!rows)
-		return false;
-	g->rows = rows;
-	g->room = room;
-	return true;
-}
-
-static void growth__unlist(struct growth *g, uint32_t row)
-{
-	uint32_t i = growth__probe(g, &g->rows[row].key);
-
-	for (uint32_t j = (i + 1) & g->mask; g->slots[j]; j = (j + 1) & g->mask) {
-		uint32_t home = growth__home(g, &g->rows[g->slots[j] - 1].key);
-
-		if (((j - home) & g->mask) >= ((j - i) & g->mask)) {
-			g->slots[i] = g->slots[j];
-			i = j;
-		}
-	}
-	g->slots[i] = 0;
-}
-
 /* A row that has no blocks now; looks at some only, so that a full table does not cost a walk a birth. */
 static struct growth_row *growth__recycle(struct growth *g)
 {
@@ -222,7 +162,7 @@ static struct growth_row *growth__recycle(struct growth *g)
 		uint32_t row = g->hand++ % g->cnt;
 
 		if (!g->rows[row].cnt) {
-			growth__unlist(g, row);
+			index__remove(&g->by_key, growth_key__hash(&g->rows[row].key), row);
 			return &g->rows[row];
 		}
 	}
@@ -231,14 +171,15 @@ static struct growth_row *growth__recycle(struct growth *g)
 
 static struct growth_row *growth__add(struct growth *g, const struct growth_key *k, const struct growth_clock *c)
 {
-	struct growth_row *r = growth__grow(g) ? &g->rows[g->cnt++] : growth__recycle(g);
+	bool has_room = g->cnt < GROWTH_ROWS_MAX && array_has_room(g->rows, g->cnt, g->cap, 512);
+	struct growth_row *r = has_room ? &g->rows[g->cnt] : growth__recycle(g);
 
-	if (!r) {
+	if (!r || index__add(&g->by_key, growth_key__hash(k), (uint32_t)(r - g->rows)) < 0) {
 		g->not_watched++;
 		return NULL;
 	}
+	g->cnt += has_room;
 	*r = (struct growth_row){ .key = *k, .era = c->era };
-	g->slots[growth__probe(g, k)] = (uint32_t)(r - g->rows) + 1;
 	return r;
 }
 
@@ -256,9 +197,9 @@ void growth__drop_pid(struct growth *g, uint32_t pid)
 	if (kept == g->cnt)
 		return;
 	g->cnt = kept;
-	memset(g->slots, 0, ((size_t)g->mask + 1) * sizeof(*g->slots));
+	index__clear(&g->by_key);
 	for (uint32_t i = 0; i < kept; i++)
-		g->slots[growth__probe(g, &g->rows[i].key)] = i + 1;
+		(void)index__add(&g->by_key, growth_key__hash(&g->rows[i].key), i); /* there is room for more */
 }
 
 /* --- blocks ----------------------------------------------------------------------------------------------- */

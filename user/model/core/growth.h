@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/index.h"
+
 #define GROWTH_SLOTS 32		   /* 16 to 32 are in use, once there were as many boundaries */
 #define GROWTH_ROWS_MAX 16384	   /* 8 MiB */
 #define GROWTH_TICK_NS 500000000ull
@@ -58,9 +60,8 @@ struct growth_row {
 
 struct growth {
 	struct growth_row *rows;
-	uint32_t cnt, room, hand; /* hand: where the search for a row without blocks goes on */
-	uint32_t *slots;	  /* row + 1, 0 = free */
-	uint32_t mask;
+	uint32_t cnt, cap, hand; /* hand: where the search for a row without blocks goes on */
+	struct index by_key;
 	uint64_t not_watched;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Two open hash tables lead to the rows. Sums that have a peak of their own are kept along the way up to the root: a
+ * Two indexes lead to the rows. Sums that have a peak of their own are kept along the way up to the root: a
  * birth in a module of a transformer touches five rows.
  */
 #include "model/core/modules.h"
@@ -16,14 +16,8 @@
 #include "model/core/check.h"
 
 #define ROWS_MIN 64
-#define SLOTS_MIN 256
 #define ROWS_PART 2
 #define OUT_LEVELS_MAX 7 /* struct block.out */
-
-struct module_slot {
-	uint64_t a, b; /* pid and address; or pid | root << 32 and path */
-	uint32_t row;  /* 0: free */
-};
 
 int modules__init(struct modules *s)
 {
@@ -35,12 +29,18 @@ int modules__init(struct modules *s)
 	return tally__init(&s->tally);
 }
 
+static void module_places__done(struct module_places *p)
+{
+	index__done(&p->index);
+	free(p->all);
+}
+
 void modules__done(struct modules *s)
 {
 	tally__done(&s->tally);
 	free(s->rows);
-	free(s->by_addr);
-	free(s->by_path);
+	module_places__done(&s->by_addr);
+	module_places__done(&s->by_path);
 	free(s->owners);
 	free(s->marks);
 	free(s->steps);
@@ -48,41 +48,30 @@ void modules__done(struct modules *s)
 
 /* --- finding -------------------------------------------------------------------------------------------------- */
 
-static uint32_t slot_of(const struct module_slot *slots, uint32_t cap, uint64_t a, uint64_t b)
+static uint32_t place_of(const struct module_places *p, uint64_t a, uint64_t b)
 {
-	uint32_t i = (uint32_t)hash_two(a, b) & (cap - 1);
-
-	while (slots[i].row && (slots[i].a != a || slots[i].b != b))
-		i = (i + 1) & (cap - 1);
-	return i;
+	return index_find(&p->index, hash_two(a, b), i, p->all[i].a == a && p->all[i].b == b);
 }
 
-static uint32_t get(const struct module_slot *slots, uint32_t cap, uint64_t a, uint64_t b)
+static uint32_t get(const struct module_places *p, uint64_t a, uint64_t b)
 {
-	return cap ? slots[slot_of(slots, cap, a, b)].row : 0;
+	uint32_t at = place_of(p, a, b);
+
+	return at == INDEX_NONE ? 0 : p->all[at].row;
 }
 
 /* False: no memory. */
-static bool put(struct module_slot **slots, uint32_t *cap, uint32_t *cnt, uint64_t a, uint64_t b, uint32_t row)
+static bool put(struct module_places *p, uint64_t a, uint64_t b, uint32_t row)
 {
-	uint32_t i;
+	uint32_t at = place_of(p, a, b);
 
-	if (2 * (*cnt + 1) > *cap) {
-		uint32_t more = *cap ? 2 * *cap : SLOTS_MIN;
-		struct module_slot *big = calloc(more, sizeof(*big));
-
-		if (!big)
-			return false;
-		for (i = 0; i < *cap; i++)
-			if ((*slots)[i].row)
-				big[slot_of(big, more, (*slots)[i].a, (*slots)[i].b)] = (*slots)[i];
-		free(*slots);
-		*slots = big;
-		*cap = more;
+	if (at != INDEX_NONE) {
+		p->all[at].row = row;
+		return true;
 	}
-	i = slot_of(*slots, *cap, a, b);
-	*cnt += !(*slots)[i].row;
-	(*slots)[i] = (struct module_slot){ a, b, row };
+	if (!array_has_room(p->all, p->cnt, p->cap, 128) || index__add(&p->index, hash_two(a, b), p->cnt) < 0)
+		return false;
+	p->all[p->cnt++] = (struct module_place){ a, b, row };
 	return true;
 }
 
@@ -93,28 +82,24 @@ static uint64_t path_key(uint32_t pid, name_id root)
 
 uint32_t modules__of_path(const struct modules *s, uint32_t pid, name_id path, name_id root)
 {
-	return get(s->by_path, s->path_slots, path_key(pid, root), path.v);
+	return get(&s->by_path, path_key(pid, root), path.v);
 }
 
-static void drop(struct module_slot **slots, uint32_t *cap, uint32_t *cnt, uint32_t pid)
+static void drop(struct module_places *p, uint32_t pid)
 {
-	struct module_slot *old = *slots;
-	uint32_t old_cap = *cap;
+	uint32_t cnt = p->cnt;
 
-	if (!*cnt)
-		return;
-	*slots = NULL;
-	*cap = *cnt = 0;
-	for (uint32_t i = 0; i < old_cap; i++)
-		if (old[i].row && (uint32_t)old[i].a != pid)
-			(void)put(slots, cap, cnt, old[i].a, old[i].b, old[i].row);
-	free(old);
+	index__clear(&p->index);
+	p->cnt = 0;
+	for (uint32_t i = 0; i < cnt; i++)
+		if ((uint32_t)p->all[i].a != pid)
+			(void)put(p, p->all[i].a, p->all[i].b, p->all[i].row); /* there is room: it was there */
 }
 
 void modules__drop_pid(struct modules *s, uint32_t pid)
 {
-	drop(&s->by_addr, &s->addr_slots, &s->addr_cnt, pid);
-	drop(&s->by_path, &s->path_slots, &s->path_cnt, pid);
+	drop(&s->by_addr, pid);
+	drop(&s->by_path, pid);
 }
 
 /* Rows of a process; the last one asked for is the next one, too. NULL: no memory. */
@@ -150,7 +135,7 @@ static uint32_t add_row(struct modules *s, uint32_t pid, uint64_t addr)
 		s->cap *= 2;
 	}
 	if (tally__add_row(&s->tally, (name_id){ row }, false) != row ||
-	    !put(&s->by_addr, &s->addr_slots, &s->addr_cnt, pid, addr, row))
+	    !put(&s->by_addr, pid, addr, row))
 		return 0;
 	s->rows[row] = (struct module_row){ .pid = pid, .addr = addr };
 	s->cnt++;
@@ -160,7 +145,7 @@ static uint32_t add_row(struct modules *s, uint32_t pid, uint64_t addr)
 
 uint32_t modules__at(struct modules *s, uint32_t pid, uint64_t addr, bool *ret_full)
 {
-	uint32_t row = addr ? get(s->by_addr, s->addr_slots, pid, addr) : 0;
+	uint32_t row = addr ? get(&s->by_addr, pid, addr) : 0;
 
 	if (row || !addr)
 		return row;
@@ -244,7 +229,7 @@ bool modules__define(struct modules *s, const struct event *ev)
 	r->root = ev->root;
 	r->class = ev->type;
 	set_parent(s, row, parent);
-	return put(&s->by_path, &s->path_slots, &s->path_cnt, path_key(ev->pid, r->root), r->path.v, row);
+	return put(&s->by_path, path_key(ev->pid, r->root), r->path.v, row);
 }
 
 void modules__mark(struct modules *s, const struct mark *mark)

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#include "base/index.h"
 #include "event/event.h"
 #include "model/core/tally.h"
 #include "timeline/timeline.h"
@@ -78,14 +79,22 @@ struct modules_of {
 
 struct module_slot; /* (pid, address) or (pid, path, root) → row */
 
+/* Which row is meant by what. */
+struct module_places {
+	struct module_place {
+		uint64_t a, b;
+		uint32_t row;
+	} *all;
+	uint32_t cnt, cap;
+	struct index index;
+};
+
 struct modules {
 	struct module_row *rows; /* [0] is none */
 	uint32_t cnt, cap, turns;
 	struct modules_of *owners;
 	size_t owners_cnt, owners_cap, owner_at;
-	struct module_slot *by_addr, *by_path;
-	uint32_t addr_slots, path_slots; /* powers of two, or 0 */
-	uint32_t addr_cnt, path_cnt;
+	struct module_places by_addr, by_path; /* by pid and address; by pid | root << 32 and path */
 	struct tally tally; /* by row */
 	struct phase_sum phases[PHASE_MAX];
 	struct mark *marks; /* a ring of MARKS_MAX, or NULL */

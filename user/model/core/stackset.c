@@ -5,19 +5,17 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/seed.h"
 #include "model/core/blocks.h"
 #include "model/core/check.h"
 
-#define SLOTS_MIN 1024
-
 struct stacked {
-	uint64_t id; /* 0: free */
+	uint64_t id;
 	uint32_t row;
 };
 
 int stackset__init(struct stackset *s)
 {
+	s->born = MAP_OF(struct stacked);
 	return tally__init(&s->tally);
 }
 
@@ -25,7 +23,7 @@ void stackset__done(struct stackset *s)
 {
 	tally__done(&s->tally);
 	free(s->defs);
-	free(s->born);
+	map__done(&s->born);
 }
 
 bool stackset__define(struct stackset *s, const struct event *ev)
@@ -41,49 +39,14 @@ bool stackset__define(struct stackset *s, const struct event *ev)
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
 
-static size_t home_of(const struct stackset *s, uint64_t id)
-{
-	return (size_t)hash_u64(id) & (s->born_slots - 1);
-}
-
-static size_t slot_of(const struct stackset *s, uint64_t id)
-{
-	size_t i = home_of(s, id);
-
-	while (s->born[i].id && s->born[i].id != id)
-		i = (i + 1) & (s->born_slots - 1);
-	return i;
-}
-
-static bool stackset__grow(struct stackset *s)
-{
-	size_t old_slots = s->born_slots, slots = old_slots ? 2 * old_slots : SLOTS_MIN;
-	struct stacked *old = s->born, *born;
-
-	if (2 * (s->born_cnt + 1) <= old_slots)
-		return true;
-	if (s->born_cnt >= STACKED_MAX)
-		return false;
-	born = calloc(slots, sizeof(*born));
-	if (!born)
-		return false;
-	s->born = born;
-	s->born_slots = slots;
-	for (size_t i = 0; i < old_slots; i++)
-		if (old[i].id)
-			born[slot_of(s, old[i].id)] = old[i];
-	free(old);
-	return true;
-}
-
 /* False: it is not kept. *ret_row 0: it is, among those that there was no row for. */
 static bool stackset__add(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_idx, uint32_t *ret_row)
 {
-	if (!stackset__grow(s))
+	struct stacked *b = s->born.cnt < STACKED_MAX ? map__put(&s->born, id) : NULL;
+
+	if (!b)
 		return false;
-	*ret_row = tally__ready(&s->tally, dev_idx, tally__row(&s->tally, (name_id){ node }, false));
-	s->born[slot_of(s, id)] = (struct stacked){ id, *ret_row };
-	s->born_cnt++;
+	b->row = *ret_row = tally__ready(&s->tally, dev_idx, tally__row(&s->tally, (name_id){ node }, false));
 	return true;
 }
 
@@ -109,41 +72,21 @@ bool stackset__met(struct stackset *s, uint64_t id, uint32_t node, unsigned dev_
 
 uint32_t stackset__of(const struct stackset *s, uint64_t id)
 {
-	size_t at = s->born_cnt ? slot_of(s, id) : 0;
+	const struct stacked *b = map__find(&s->born, id);
 
-	return s->born_cnt && s->born[at].id ? s->tally.rows[s->born[at].row].name.v : 0;
-}
-
-/* Those behind the free slot that cannot stay where they are move up. */
-static void stackset__remove(struct stackset *s, size_t at)
-{
-	size_t mask = s->born_slots - 1;
-
-	for (size_t i = (at + 1) & mask; s->born[i].id; i = (i + 1) & mask) {
-		size_t home = home_of(s, s->born[i].id);
-
-		if (((i - home) & mask) < ((i - at) & mask))
-			continue;
-		s->born[at] = s->born[i];
-		at = i;
-	}
-	s->born[at].id = 0;
-	s->born_cnt--;
+	return b ? s->tally.rows[b->row].name.v : 0;
 }
 
 uint32_t stackset__died(struct stackset *s, uint64_t id, unsigned dev_idx, uint64_t size, uint64_t epoch)
 {
+	struct stacked *b = map__find(&s->born, id);
 	uint32_t row;
-	size_t at;
 
-	if (!s->born_cnt)
+	if (!b)
 		return 0;
-	at = slot_of(s, id);
-	if (!s->born[at].id)
-		return 0;
-	row = s->born[at].row;
+	row = b->row;
 	tally__died(&s->tally, dev_idx, row, size, epoch);
-	stackset__remove(s, at);
+	map__remove(&s->born, b);
 	return s->tally.rows[row].name.v;
 }
 
@@ -153,8 +96,8 @@ void stackset__check(const struct stackset *s, const struct blocks *blocks)
 	const struct block *b;
 	size_t pos = 0;
 
-	while (s->born_cnt && (b = blocks__next(blocks, &pos))) {
-		if (!s->born[slot_of(s, b->id)].id)
+	while (s->born.cnt && (b = blocks__next(blocks, &pos))) {
+		if (!map__find(&s->born, b->id))
 			continue;
 		live += b->size;
 		cnt++;
@@ -165,5 +108,5 @@ void stackset__check(const struct stackset *s, const struct blocks *blocks)
 			cells_cnt += s->tally.devs[dev].cells[row].live_count;
 		}
 	}
-	mt_check(cnt == s->born_cnt && cells_cnt == cnt && cells == live);
+	mt_check(cnt == s->born.cnt && cells_cnt == cnt && cells == live);
 }

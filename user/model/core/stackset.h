@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "base/map.h"
 #include "event/event.h"
 #include "model/core/tally.h"
 
@@ -29,8 +30,7 @@ struct stackset {
 	struct stack_def *defs; /* [node - 1] */
 	uint32_t defs_cnt, defs_cap;
 	struct tally tally;   /* a row's name is the number of its leaf */
-	struct stacked *born; /* open addressing, at most half full */
-	size_t born_cnt, born_slots;
+	struct map born; /* struct stacked */
 };
 
 int stackset__init(struct stackset *s); /* 0 or -ENOMEM; zeroed by the caller */

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/index.h"
 #include "base/names.h"
 
 #define TENSORS_MAX (1u << 19)
@@ -26,13 +27,14 @@ struct tensor {
 	const struct block *block; /* NULL: it is waited for */
 	name_id path, root, type, key;
 	name_id of;   /* of an optimizer's state: root of its parameter */
-	uint8_t kind; /* enum ev_tensor; 0: no entry */
+	uint8_t kind; /* enum ev_tensor */
 	uint16_t module; /* row that its bytes are counted for; 0: none */
 };
 
 struct tensors {
-	struct tensor *slots;
-	size_t cnt, cap; /* cap: a power of two, or 0 */
+	struct tensor *all;
+	uint32_t cnt, cap;
+	struct index by_key;
 	uint32_t waits[TENSORS_WAITERS]; /* names that wait, by their process */
 };
 

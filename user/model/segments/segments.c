@@ -398,9 +398,11 @@ void segments__drop_pid(struct segments *s, uint32_t pid)
 		segments__clear_late(s, p, 0, UINT64_MAX);
 		while (p->objects_cnt)
 			segments__end_object(s, p, &p->objects[p->objects_cnt - 1], END_DROPPED);
-		for (size_t k = 0; p->asked && k <= p->asked_mask; k++)
-			if (p->asked[k].ptr)
-				segments__sums(s, p->asked[k].dev)->requested -= p->asked[k].size;
+		for (uint32_t k = 0; k < p->asked.cnt; k++) {
+			const struct asked *a = map__at(&p->asked, k);
+
+			segments__sums(s, a->dev)->requested -= a->size;
+		}
 		seg_proc__free(p);
 		s->procs[i] = s->procs[--s->procs_cnt];
 		return;

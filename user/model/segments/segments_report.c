@@ -377,9 +377,11 @@ void segments__check(const struct segments *s)
 				kinds[p->objects[j].counts_as] += p->objects[j].size;
 				comm += p->objects[j].comm ? p->objects[j].size : 0;
 			}
-			for (size_t j = 0; p->asked && j <= p->asked_mask; j++)
-				if (p->asked[j].ptr && p->asked[j].dev == u->dev)
-					asked += p->asked[j].size;
+			for (uint32_t j = 0; j < p->asked.cnt; j++) {
+				const struct asked *a = map__at(&p->asked, j);
+
+				asked += a->dev == u->dev ? a->size : 0;
+			}
 			for (size_t j = 0; j < p->late_cnt; j++)
 				late += p->late[j].dev == u->dev ? p->late[j].size : 0;
 			for (unsigned j = 0; j < p->totals_cnt; j++) {

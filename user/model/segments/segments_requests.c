@@ -3,86 +3,41 @@
  * What the caching allocator tells of single blocks beside that they are there: what was asked for, and what it cannot
  * give out again yet, though it was freed, because another stream may use it (record_stream).
  *
- * Requested sizes are many and change with every block: a hash table. Late blocks are few: an array, an entry for each
+ * Requested sizes are many and change with every block: a map. Late blocks are few: an array, an entry for each
  * event that keeps one. What is counted of a block stands in one of its entries.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
-#include "base/seed.h"
 #include "model/segments/segments_state.h"
 
 /* --- requested sizes ------------------------------------------------------------------------------------- */
 
-static size_t asked_home(const struct seg_proc *p, uint64_t ptr)
-{
-	return hash_u64(ptr) & p->asked_mask;
-}
-
-static struct asked *seg_proc__asked(const struct seg_proc *p, uint64_t ptr)
-{
-	size_t i = asked_home(p, ptr);
-
-	while (p->asked[i].ptr && p->asked[i].ptr != ptr)
-		i = (i + 1) & p->asked_mask;
-	return &p->asked[i];
-}
-
 const struct asked *seg_proc__find_asked(const struct seg_proc *p, uint64_t ptr)
 {
-	const struct asked *a = p->asked && ptr ? seg_proc__asked(p, ptr) : NULL;
-
-	return a && a->ptr ? a : NULL;
-}
-
-static bool seg_proc__grow_asked(struct seg_proc *p)
-{
-	struct asked *old = p->asked;
-	size_t had = old ? p->asked_mask + 1 : 0, cap = had ? 2 * had : 256;
-
-	if (had && (p->asked_cnt + 1) * 4 <= had * 3)
-		return true;
-	if (cap > ASKED_MAX || !(p->asked = calloc(cap, sizeof(*p->asked)))) {
-		p->asked = old;
-		return false;
-	}
-	p->asked_mask = cap - 1;
-	for (size_t i = 0; i < had; i++)
-		if (old[i].ptr)
-			*seg_proc__asked(p, old[i].ptr) = old[i];
-	free(old);
-	return true;
+	return map__find(&p->asked, ptr);
 }
 
 void segments__unask(struct segments *s, struct seg_proc *p, uint64_t ptr)
 {
-	struct asked *a = p->asked ? seg_proc__asked(p, ptr) : NULL;
-	size_t i, mask = p->asked_mask;
+	struct asked *a = map__find(&p->asked, ptr);
 
-	if (!a || !a->ptr)
+	if (!a)
 		return;
 	segments__sums(s, a->dev)->requested -= a->size;
-	i = (size_t)(a - p->asked);
-	for (size_t j = (i + 1) & mask; p->asked[j].ptr; j = (j + 1) & mask) {
-		if (((j - asked_home(p, p->asked[j].ptr)) & mask) >= ((j - i) & mask)) {
-			p->asked[i] = p->asked[j];
-			i = j;
-		}
-	}
-	p->asked[i].ptr = 0;
-	p->asked_cnt--;
+	map__remove(&p->asked, a);
 }
 
 bool segments__request(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev)
 {
+	struct asked *a;
+
 	if (!ev->addr || ev->size > SIZE_BELIEVED || u->requested > SIZE_BELIEVED)
 		return true;
 	segments__unask(s, p, ev->addr);
-	if (!seg_proc__grow_asked(p))
+	a = p->asked.cnt < ASKED_MAX ? map__put(&p->asked, ev->addr) : NULL;
+	if (!a)
 		return false;
-	*seg_proc__asked(p, ev->addr) = (struct asked){ .ptr = ev->addr, .size = ev->size, .dev = u->dev };
-	p->asked_cnt++;
+	a->size = ev->size;
+	a->dev = u->dev;
 	u->requests = true;
 	u->requested += ev->size;
 	if (u->requested > u->requested_peak)

@@ -3,11 +3,12 @@
 #ifndef MT_MODEL_SEGMENTS_STATE_H
 #define MT_MODEL_SEGMENTS_STATE_H
 
+#include "base/map.h"
 #include "model/segments/segments.h"
 
 #define DEVS_MAX 66 /* every device and the unknown one */
 #define PROCS_MAX 4096
-#define ASKED_MAX (1u << 22)
+#define ASKED_MAX (3u << 20)
 #define GRAPHS_MAX 4096 /* and executables of them, a process; the oldest go */
 #define POOLS_MAX 256
 #define LATE_MAX 4096 /* events that keep freed blocks, a process */
@@ -35,7 +36,7 @@ struct object {
 };
 
 struct asked {
-	uint64_t ptr, size; /* ptr 0: free */
+	uint64_t ptr, size;
 	uint8_t dev; /* as its sums': MT_DEV_NONE if not known */
 };
 
@@ -93,8 +94,7 @@ struct seg_proc {
 	struct object *objects;
 	size_t objects_cnt, objects_cap;
 	uint32_t last_object;
-	struct asked *asked;
-	size_t asked_cnt, asked_mask;
+	struct map asked; /* struct asked */
 	struct told_totals totals[DEVS_MAX];
 	unsigned totals_cnt;
 	struct cuda_graph *graphs;

@@ -21,7 +21,7 @@ void seg_proc__free(struct seg_proc *p)
 {
 	free(p->segs);
 	free(p->objects);
-	free(p->asked);
+	map__done(&p->asked);
 	free(p->graphs);
 	free(p->execs);
 	free(p->late);
@@ -58,6 +58,7 @@ struct seg_proc *segments__add_proc(struct segments *s, uint32_t pid)
 	if (!p)
 		return NULL;
 	p->pid = pid;
+	p->asked = MAP_OF(struct asked);
 	return s->procs[s->procs_cnt++] = p;
 }
 

@@ -7,16 +7,23 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/map.h"
 #include "event/event.h"
 #include "timeline/labels.h"
 #include "view/export.h"
 #include "view/fold/feed.h"
-#include "view/fold/id_map.h"
 #include "view/fold/name_cache.h"
 #include "view/json.h"
 #include "view/report_words.h"
 
 #define NAMED_MAX 65536u /* blocks with a name at a time; further ones are not shown as such */
+
+/* A block with a name that is open. */
+struct named {
+	uint64_t id;
+	name_id path;
+	uint32_t pid;
+};
 
 struct export_ctx {
 	struct outbuf o;
@@ -24,7 +31,7 @@ struct export_ctx {
 	struct feed *feed;
 	const struct export_to *to;
 	uint32_t *has_counter; /* by lane: bits of enum category: a band that was there once is told always */
-	struct id_map named;   /* blocks with a name that are open: name, process */
+	struct map named;      /* struct named */
 	uint64_t base_ns, base_epoch_ns, last_ns;
 	int has_head;
 	uint64_t cnt;
@@ -183,12 +190,12 @@ static void put_async(struct export_ctx *c, char phase, uint32_t pid, uint64_t i
 
 static void named_begin(struct export_ctx *c, const struct tl_event *ev, const struct labels_name *n)
 {
-	struct id_row *row = c->named.cnt < NAMED_MAX ? id_map__put(&c->named, ev->id) : NULL;
+	struct named *row = c->named.cnt < NAMED_MAX ? map__put(&c->named, ev->id) : NULL;
 
 	if (!row)
 		return;
-	row->value = n->path.v;
-	row->tag = ev->pid;
+	row->path = n->path;
+	row->pid = ev->pid;
 	put_async(c, 'b', ev->pid, ev->id, n->path, ev->ts_ns);
 	outbuf__lit(&c->o, ",\"args\":{\"kind\":\"");
 	outbuf__str(&c->o, tensor_kind_key(n->kind));
@@ -211,39 +218,37 @@ static void put_named(struct export_ctx *c, const struct tl_event *ev)
 {
 	int is_birth = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
 	struct labels_name n;
-	struct id_row *row;
+	struct named *row;
 
 	if ((!is_birth && ev->kind != TL_DESTROY) || (c->to->dev >= 0 && ev->dev != c->to->dev) || !ev->id || !c->to->labels ||
 	    ev->size == TL_SIZE_UNKNOWN || !labels__name(c->to->labels, ev->id, &n))
 		return;
-	row = id_map__find(&c->named, ev->id);
+	row = map__find(&c->named, ev->id);
 	if (is_birth && !row) {
 		named_begin(c, ev, &n);
 	} else if (!is_birth && row) {
-		put_async(c, 'e', row->tag, ev->id, (name_id){ (uint32_t)row->value }, ev->ts_ns);
+		put_async(c, 'e', row->pid, ev->id, row->path, ev->ts_ns);
 		outbuf__char(&c->o, '}');
-		id_map__remove(&c->named, row);
+		map__remove(&c->named, row);
 	}
 }
 
 static int by_id(const void *pa, const void *pb)
 {
-	const struct id_row *a = pa, *b = pb;
+	const struct named *a = pa, *b = pb;
 
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* The last look into the map: its rows are put in order, since that of a hash differs from run to run. */
+/* The last look into the map: its rows are put in order. */
 static void end_named(struct export_ctx *c)
 {
-	if (c->named.rows)
-		qsort(c->named.rows, c->named.mask + 1, sizeof(*c->named.rows), by_id);
-	for (size_t i = 0; c->named.rows && i <= c->named.mask; i++) {
-		const struct id_row *row = &c->named.rows[i];
+	if (c->named.cnt)
+		qsort(c->named.rows, c->named.cnt, c->named.size, by_id);
+	for (uint32_t i = 0; i < c->named.cnt; i++) {
+		const struct named *row = map__at(&c->named, i);
 
-		if (!row->id)
-			continue;
-		put_async(c, 'e', row->tag, row->id, (name_id){ (uint32_t)row->value }, c->last_ns);
+		put_async(c, 'e', row->pid, row->id, row->path, c->last_ns);
 		outbuf__char(&c->o, '}');
 	}
 }
@@ -284,7 +289,7 @@ static void done(struct export_ctx *c)
 {
 	feed__free(c->feed);
 	name_cache__done(&c->names);
-	id_map__done(&c->named);
+	map__done(&c->named);
 	free(c->has_counter);
 }
 
@@ -295,8 +300,9 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	for (unsigned cat = 0; cat < CAT_MAX; cat++)
 		c->keys_len[cat] = (size_t)snprintf(c->keys[cat], sizeof(c->keys[cat]), ",\"%s\":",
 						    category_name((enum category)cat));
+	c->named = MAP_OF(struct named);
 	c->has_counter = calloc(LANES_MAX + 256, sizeof(*c->has_counter));
-	return !c->has_counter || id_map__init(&c->named) || feed__new(&c->feed, to, &ops, c) ? -ENOMEM : 0;
+	return !c->has_counter || feed__new(&c->feed, to, &ops, c) ? -ENOMEM : 0;
 }
 
 static int end(struct export_ctx *c, const struct report *r)

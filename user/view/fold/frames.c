@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/index.h"
 #include "base/seed.h"
 #include "event/event.h"
 #include "view/clean.h"
@@ -18,7 +20,7 @@ struct frames {
 	uint32_t nodes_cnt, nodes_cap;
 	struct view_frame *frames;
 	uint32_t frames_cnt, frames_cap;
-	uint32_t *slots, mask; /* frame + 1, at most half full */
+	struct index by_frame;
 };
 
 struct frames *frames__new(void)
@@ -32,7 +34,7 @@ void frames__free(struct frames *f)
 		return;
 	free(f->nodes);
 	free(f->frames);
-	free(f->slots);
+	index__done(&f->by_frame);
 	free(f);
 }
 
@@ -41,56 +43,22 @@ const struct view_frame *frames__get(const struct frames *f, uint32_t frame)
 	return &f->frames[frame];
 }
 
-static uint32_t *slot_of(const struct frames *f, const struct view_frame *x)
+static int is_same(const struct view_frame *a, const struct view_frame *b)
 {
-	uint64_t h = hash_two((uint64_t)x->function.v << 32 | x->file.v, (uint64_t)x->line << 8 | x->kind);
-	uint32_t at = (uint32_t)h & f->mask;
-
-	for (; f->slots[at]; at = (at + 1) & f->mask) {
-		const struct view_frame *o = &f->frames[f->slots[at] - 1];
-
-		if (o->function.v == x->function.v && o->file.v == x->file.v && o->line == x->line && o->kind == x->kind)
-			break;
-	}
-	return &f->slots[at];
+	return a->function.v == b->function.v && a->file.v == b->file.v && a->line == b->line && a->kind == b->kind;
 }
 
-static int grow_frames(struct frames *f)
+/* Its number; INDEX_NONE: no memory. */
+static uint32_t frame_of(struct frames *f, const struct view_frame *x)
 {
-	uint32_t cap = f->frames_cap ? 2 * f->frames_cap : 256, *slots;
-	struct view_frame *all;
+	uint64_t hash = hash_two((uint64_t)x->function.v << 32 | x->file.v, (uint64_t)x->line << 8 | x->kind);
+	uint32_t at = index_find(&f->by_frame, hash, i, is_same(&f->frames[i], x));
 
-	if (f->frames_cnt < f->frames_cap)
-		return 0;
-	all = reallocarray(f->frames, cap, sizeof(*all));
-	if (!all)
-		return -1;
-	f->frames = all;
-	slots = calloc(2 * (size_t)cap, sizeof(*slots));
-	if (!slots)
-		return -1;
-	free(f->slots);
-	f->slots = slots;
-	f->mask = 2 * cap - 1;
-	f->frames_cap = cap;
-	for (uint32_t i = 0; i < f->frames_cnt; i++)
-		*slot_of(f, &f->frames[i]) = i + 1;
-	return 0;
-}
-
-static int frame_of(struct frames *f, const struct view_frame *x, uint32_t *ret)
-{
-	uint32_t *slot;
-
-	if (grow_frames(f))
-		return -1;
-	slot = slot_of(f, x);
-	if (!*slot) {
-		f->frames[f->frames_cnt] = *x;
-		*slot = ++f->frames_cnt;
-	}
-	*ret = *slot - 1;
-	return 0;
+	if (at != INDEX_NONE || !array_has_room(f->frames, f->frames_cnt, f->frames_cap, 256) ||
+	    index__add(&f->by_frame, hash, f->frames_cnt) < 0)
+		return at;
+	f->frames[f->frames_cnt] = *x;
+	return f->frames_cnt++;
 }
 
 void frames__add(struct frames *f, const struct tl_event *ev)
@@ -98,17 +66,11 @@ void frames__add(struct frames *f, const struct tl_event *ev)
 	struct view_frame x = { .function = ev->op, .file = ev->region, .line = ev->version, .kind = ev->depth };
 	uint32_t frame;
 
-	if (ev->id != f->nodes_cnt + 1u || ev->ptr >= ev->id || frame_of(f, &x, &frame))
+	if (ev->id != f->nodes_cnt + 1u || ev->ptr >= ev->id)
 		return;
-	if (f->nodes_cnt == f->nodes_cap) {
-		uint32_t cap = f->nodes_cap ? 2 * f->nodes_cap : 256;
-		struct node *nodes = reallocarray(f->nodes, cap, sizeof(*nodes));
-
-		if (!nodes)
-			return;
-		f->nodes = nodes;
-		f->nodes_cap = cap;
-	}
+	frame = frame_of(f, &x);
+	if (frame == INDEX_NONE || !array_has_room(f->nodes, f->nodes_cnt, f->nodes_cap, 256))
+		return;
 	f->nodes[f->nodes_cnt++] = (struct node){ (uint32_t)ev->ptr, frame };
 }
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/index.h"
 #include "base/seed.h"
 #include "view/clean.h"
 #include "view/export.h"
@@ -20,8 +22,8 @@ struct heapsum {
 	struct live *live;
 	struct stacks *stacks;
 	struct heap_cell *cells;
-	uint32_t *slots, slots_cnt; /* cell + 1 */
-	uint32_t cells_cnt, cells_room;
+	uint32_t cells_cnt, cells_cap;
+	struct index by_stack; /* and category, and device */
 	struct heap_dev devs[256];
 };
 
@@ -34,11 +36,7 @@ struct heapsum *heapsum__new(const struct export_to *to)
 	h->to = to;
 	h->live = live__new(to->labels);
 	h->stacks = stacks__new(NULL);
-	h->slots_cnt = 2048;
-	h->cells_room = 1024;
-	h->slots = calloc(h->slots_cnt, sizeof(*h->slots));
-	h->cells = calloc(h->cells_room, sizeof(*h->cells));
-	if (!h->live || !h->stacks || !h->slots || !h->cells) {
+	if (!h->live || !h->stacks || !array_has_room(h->cells, 0, h->cells_cap, 1024)) {
 		heapsum__free(h);
 		return NULL;
 	}
@@ -51,7 +49,7 @@ void heapsum__free(struct heapsum *h)
 		return;
 	live__free(h->live);
 	stacks__free(h->stacks);
-	free(h->slots);
+	index__done(&h->by_stack);
 	free(h->cells);
 	free(h);
 }
@@ -67,56 +65,21 @@ const struct heap_cell *heapsum__cells(const struct heapsum *h, size_t *ret_cnt)
 	return h->cells;
 }
 
-static uint32_t *heapsum__slot(const struct heapsum *h, uint32_t stack, uint8_t cat, uint8_t dev)
-{
-	uint64_t key = (uint64_t)stack << 16 | (uint64_t)cat << 8 | dev;
-	uint32_t at = (uint32_t)hash_u64(key) & (h->slots_cnt - 1);
-
-	while (h->slots[at]) {
-		const struct heap_cell *c = &h->cells[h->slots[at] - 1];
-
-		if (c->stack == stack && c->cat == cat && c->dev == dev)
-			break;
-		at = (at + 1) & (h->slots_cnt - 1);
-	}
-	return &h->slots[at];
-}
-
-static int heapsum__grow(struct heapsum *h)
-{
-	struct heap_cell *cells = realloc(h->cells, 2 * (size_t)h->cells_room * sizeof(*cells));
-	uint32_t *slots;
-
-	if (!cells)
-		return -ENOMEM;
-	h->cells = cells;
-	slots = calloc(2 * (size_t)h->slots_cnt, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	h->cells_room *= 2;
-	free(h->slots);
-	h->slots = slots;
-	h->slots_cnt *= 2;
-	for (uint32_t i = 0; i < h->cells_cnt; i++)
-		*heapsum__slot(h, cells[i].stack, cells[i].cat, cells[i].dev) = i + 1;
-	return 0;
-}
-
 /* NULL: no memory. Beyond the last cell, one without a stack. */
 static struct heap_cell *heapsum__cell(struct heapsum *h, uint32_t stack, uint8_t cat, uint8_t dev)
 {
-	uint32_t *slot = heapsum__slot(h, stack, cat, dev);
+	uint64_t hash = hash_u64((uint64_t)stack << 16 | (uint64_t)cat << 8 | dev);
+	uint32_t at = index_find(&h->by_stack, hash, i,
+				 h->cells[i].stack == stack && h->cells[i].cat == cat && h->cells[i].dev == dev);
 
-	if (*slot)
-		return &h->cells[*slot - 1];
+	if (at != INDEX_NONE)
+		return &h->cells[at];
 	if (h->cells_cnt >= HEAPSUM_MAX && stack)
 		return heapsum__cell(h, 0, cat, dev);
-	if (h->cells_cnt == h->cells_room && heapsum__grow(h))
+	if (!array_has_room(h->cells, h->cells_cnt, h->cells_cap, 1024) || index__add(&h->by_stack, hash, h->cells_cnt) < 0)
 		return NULL;
-	slot = heapsum__slot(h, stack, cat, dev);
 	h->cells[h->cells_cnt] = (struct heap_cell){ .stack = stack, .cat = cat, .dev = dev, .epoch = h->devs[dev].epoch };
-	*slot = ++h->cells_cnt;
-	return &h->cells[h->cells_cnt - 1];
+	return &h->cells[h->cells_cnt++];
 }
 
 static int heapsum__move(struct heapsum *h, const struct live_block *b, uint8_t cat, int sign)

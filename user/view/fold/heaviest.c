@@ -6,14 +6,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "view/fold/id_map.h"
+#include "base/map.h"
 
 struct heaviest {
 	struct block_life *live; /* by number; [0] is not used; id 0: free, then born_ns is the next free one */
 	uint32_t live_cnt, live_room, first_free;
 	struct block_life *heap;
 	uint32_t heap_cnt, max;
-	struct id_map wanted;
+	struct map wanted; /* ids alone */
 	uint64_t born;
 	double all, kept;
 };
@@ -25,11 +25,12 @@ struct heaviest *heaviest__new(uint32_t max)
 	if (!h)
 		return NULL;
 	h->max = max;
+	h->wanted = MAP_OF(uint64_t);
 	h->live_room = 1024;
 	h->live_cnt = 1;
 	h->live = calloc(h->live_room, sizeof(*h->live));
 	h->heap = calloc(max ? max : 1, sizeof(*h->heap));
-	if (!h->live || !h->heap || id_map__init(&h->wanted)) {
+	if (!h->live || !h->heap) {
 		heaviest__free(h);
 		return NULL;
 	}
@@ -40,7 +41,7 @@ void heaviest__free(struct heaviest *h)
 {
 	if (!h)
 		return;
-	id_map__done(&h->wanted);
+	map__done(&h->wanted);
 	free(h->live);
 	free(h->heap);
 	free(h);
@@ -48,7 +49,7 @@ void heaviest__free(struct heaviest *h)
 
 int heaviest__want(struct heaviest *h, uint64_t id)
 {
-	return !id || id_map__put(&h->wanted, id) ? 0 : -ENOMEM;
+	return !id || map__put(&h->wanted, id) ? 0 : -ENOMEM;
 }
 
 uint32_t heaviest__born(struct heaviest *h, const struct block_life *b)
@@ -97,7 +98,7 @@ static void heaviest__keep(struct heaviest *h, struct block_life *b, uint64_t ts
 
 	b->weight = (double)b->size * (double)(ts_ns > b->born_ns ? ts_ns - b->born_ns : 0);
 	h->all += b->weight;
-	if (id_map__find(&h->wanted, b->id))
+	if (map__find(&h->wanted, b->id))
 		b->weight = INFINITY;
 	if (h->heap_cnt == h->max) {
 		if (h->max && b->weight > h->heap[0].weight)

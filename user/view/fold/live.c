@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* A hash table with open addressing by id, at most half full. */
 #include "view/fold/live.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/seed.h"
+#include "base/map.h"
 #include "timeline/labels.h"
-
-#define SLOTS_MIN 1024
 
 struct live {
 	const struct labels *labels;
-	struct live_block *slots;
-	size_t slots_cnt, cnt; /* a power of two */
-	struct lane **lanes;   /* each its own, so that pointers stay */
+	struct map blocks;
+	struct lane **lanes; /* each its own, so that pointers stay */
 	size_t lanes_cnt;
 	struct lane *last;
 	struct live_block dead;
@@ -27,10 +23,9 @@ struct live *live__new(const struct labels *labels)
 	if (!l)
 		return NULL;
 	l->labels = labels;
-	l->slots = calloc(SLOTS_MIN, sizeof(*l->slots));
-	l->slots_cnt = SLOTS_MIN;
+	l->blocks = MAP_OF(struct live_block);
 	l->lanes = calloc(LANES_MAX + 256, sizeof(*l->lanes));
-	if (!l->slots || !l->lanes) {
+	if (!l->lanes) {
 		live__free(l);
 		return NULL;
 	}
@@ -44,7 +39,7 @@ void live__free(struct live *l)
 	for (size_t i = 0; i < l->lanes_cnt; i++)
 		free(l->lanes[i]);
 	free(l->lanes);
-	free(l->slots);
+	map__done(&l->blocks);
 	free(l);
 }
 
@@ -60,10 +55,7 @@ struct lane *live__lane(const struct live *l, size_t idx)
 
 const struct live_block *live__next(const struct live *l, size_t *pos)
 {
-	while (*pos < l->slots_cnt)
-		if (l->slots[(*pos)++].id)
-			return &l->slots[*pos - 1];
-	return NULL;
+	return *pos < l->blocks.cnt ? map__at(&l->blocks, (uint32_t)(*pos)++) : NULL;
 }
 
 /* --- lanes ----------------------------------------------------------------------------------------- */
@@ -116,55 +108,6 @@ static void lane__move(struct lane *lane, uint8_t from, uint8_t to, uint64_t siz
 
 /* --- blocks ---------------------------------------------------------------------------------------- */
 
-static size_t live__home(const struct live *l, uint64_t id)
-{
-	return (size_t)hash_u64(id) & (l->slots_cnt - 1);
-}
-
-static struct live_block *live__find(const struct live *l, uint64_t id)
-{
-	size_t at = live__home(l, id);
-
-	while (l->slots[at].id && l->slots[at].id != id)
-		at = (at + 1) & (l->slots_cnt - 1);
-	return &l->slots[at];
-}
-
-static int live__grow(struct live *l)
-{
-	struct live_block *old = l->slots;
-	size_t cnt = l->slots_cnt;
-
-	l->slots = calloc(2 * cnt, sizeof(*old));
-	if (!l->slots) {
-		l->slots = old;
-		return -ENOMEM;
-	}
-	l->slots_cnt = 2 * cnt;
-	for (size_t i = 0; i < cnt; i++)
-		if (old[i].id)
-			*live__find(l, old[i].id) = old[i];
-	free(old);
-	return 0;
-}
-
-/* Those behind it move up, so that no search ends early. */
-static void live__remove(struct live *l, struct live_block *b)
-{
-	size_t hole = (size_t)(b - l->slots), mask = l->slots_cnt - 1;
-
-	for (size_t at = (hole + 1) & mask; l->slots[at].id; at = (at + 1) & mask) {
-		size_t home = live__home(l, l->slots[at].id);
-
-		if (((at - home) & mask) >= ((at - hole) & mask)) {
-			l->slots[hole] = l->slots[at];
-			hole = at;
-		}
-	}
-	l->slots[hole].id = 0;
-	l->cnt--;
-}
-
 static uint8_t live__cat(const struct live *l, const struct tl_event *ev)
 {
 	enum category c = l->labels ? labels__get(l->labels, ev->id, ev->version) : (enum category)ev->cat;
@@ -178,18 +121,15 @@ static int live__born(struct live *l, const struct tl_event *ev, struct live_cha
 
 	if (ev->size == TL_SIZE_UNKNOWN || !ev->id)
 		return 0;
-	if (2 * (l->cnt + 1) > l->slots_cnt && live__grow(l))
-		return -ENOMEM;
-	b = live__find(l, ev->id);
-	if (b->id)
+	if (map__find(&l->blocks, ev->id))
 		return 0;
 	ret->lane = live__get_lane(l, ev->pid, ev->dev, &ret->is_new_lane);
-	if (!ret->lane)
+	b = ret->lane ? map__put(&l->blocks, ev->id) : NULL;
+	if (!b)
 		return -ENOMEM;
 	*b = (struct live_block){ .id = ev->id, .ptr = ev->ptr, .size = ev->size, .pid = ev->pid,
 				  .lane = ret->lane->idx, .version = ev->version, .dev = ev->dev,
 				  .cat = live__cat(l, ev), .met = ev->kind == TL_PREEXISTING };
-	l->cnt++;
 	ret->b = b;
 	ret->from = CAT_MAX;
 	ret->to = b->cat;
@@ -199,7 +139,7 @@ static int live__born(struct live *l, const struct tl_event *ev, struct live_cha
 static int live__died(struct live *l, struct live_block *b, struct live_change *ret)
 {
 	l->dead = *b;
-	live__remove(l, b);
+	map__remove(&l->blocks, b);
 	ret->b = &l->dead;
 	ret->from = l->dead.cat;
 	ret->to = CAT_MAX;
@@ -215,8 +155,8 @@ int live__event(struct live *l, const struct tl_event *ev, struct live_change *r
 	if (ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING) {
 		r = live__born(l, ev, ret);
 	} else if (ev->kind == TL_DESTROY || ev->kind == TL_VERSION || ev->kind == TL_LABEL) {
-		b = live__find(l, ev->id);
-		if (!b->id || (ev->kind == TL_LABEL && (l->labels || ev->version < b->version)))
+		b = map__find(&l->blocks, ev->id);
+		if (!b || (ev->kind == TL_LABEL && (l->labels || ev->version < b->version)))
 			return 0;
 		ret->lane = l->lanes[b->lane];
 		if (ev->kind == TL_DESTROY) {

@@ -28,7 +28,7 @@ struct lane {
 };
 
 struct live_block {
-	uint64_t id, ptr, size; /* id 0: an empty place */
+	uint64_t id, ptr, size;
 	uint32_t pid, lane, tag; /* tag: the format's own */
 	uint32_t version;
 	uint8_t dev, cat, met;

@@ -3,16 +3,14 @@
 #ifndef MT_VIEW_FOLD_NUMBERING_H
 #define MT_VIEW_FOLD_NUMBERING_H
 
-#include <stdint.h>
+#include "base/index.h"
 
 #define NUMBERING_MAX (1u << 19)
 
 struct numbering {
-	struct {
-		uint64_t key;
-		uint32_t idx; /* + 1; 0: empty */
-	} *slots;
-	uint32_t slots_cnt, cnt;
+	struct index index;
+	uint64_t *keys; /* by number */
+	uint32_t cnt, cap;
 };
 
 void numbering__done(struct numbering *m);

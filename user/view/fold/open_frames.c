@@ -3,98 +3,63 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+#include "base/index.h"
 #include "base/seed.h"
 #include "event/event.h"
 
-/* Open addressing, at most half full; nothing is ever removed. */
+/* In the order in which they came; none is ever removed. */
 struct open_frames {
-	struct open_thread **slots;
-	uint32_t slots_cnt, cnt;
+	struct open_thread **threads;
+	uint32_t cnt, cap;
+	struct index by_tid;
 	struct open_thread *last;
 };
 
 struct open_frames *open_frames__new(void)
 {
-	struct open_frames *o = calloc(1, sizeof(*o));
-
-	if (!o)
-		return NULL;
-	o->slots_cnt = 64;
-	o->slots = calloc(o->slots_cnt, sizeof(struct open_thread *));
-	if (o->slots)
-		return o;
-	free(o);
-	return NULL;
+	return calloc(1, sizeof(struct open_frames));
 }
 
 void open_frames__free(struct open_frames *o)
 {
 	if (!o)
 		return;
-	for (uint32_t i = 0; i < o->slots_cnt; i++)
-		free(o->slots[i]);
-	free(o->slots);
+	for (uint32_t i = 0; i < o->cnt; i++)
+		free(o->threads[i]);
+	index__done(&o->by_tid);
+	free(o->threads);
 	free(o);
-}
-
-static struct open_thread **open_frames__slot(const struct open_frames *o, uint32_t pid, uint32_t tid)
-{
-	uint32_t at = (uint32_t)hash_u64((uint64_t)pid << 32 | tid) & (o->slots_cnt - 1);
-
-	while (o->slots[at] && (o->slots[at]->tid != tid || o->slots[at]->pid != pid))
-		at = (at + 1) & (o->slots_cnt - 1);
-	return &o->slots[at];
-}
-
-static int open_frames__grow(struct open_frames *o)
-{
-	struct open_thread **old = o->slots;
-	uint32_t cnt = o->slots_cnt;
-
-	if (2 * (o->cnt + 1) <= cnt)
-		return 0;
-	o->slots = calloc(2 * (size_t)cnt, sizeof(struct open_thread *));
-	if (!o->slots) {
-		o->slots = old;
-		return -1;
-	}
-	o->slots_cnt = 2 * cnt;
-	for (uint32_t i = 0; i < cnt; i++)
-		if (old[i])
-			*open_frames__slot(o, old[i]->pid, old[i]->tid) = old[i];
-	free(old);
-	return 0;
 }
 
 struct open_thread *open_frames__thread(struct open_frames *o, uint32_t pid, uint32_t tid, int *ret_new)
 {
-	struct open_thread **slot, *t = o->last;
+	uint64_t hash = hash_u64((uint64_t)pid << 32 | tid);
+	struct open_thread *t = o->last;
+	uint32_t at;
 
 	*ret_new = 0;
 	if (t && t->tid == tid && t->pid == pid)
 		return t;
-	slot = open_frames__slot(o, pid, tid);
-	if (*slot)
-		return o->last = *slot;
-	if (o->cnt >= OPEN_THREADS_MAX || open_frames__grow(o) || !(t = calloc(1, sizeof(*t))))
+	at = index_find(&o->by_tid, hash, i, o->threads[i]->tid == tid && o->threads[i]->pid == pid);
+	if (at != INDEX_NONE)
+		return o->last = o->threads[at];
+	t = calloc(1, sizeof(*t));
+	if (!t || o->cnt >= OPEN_THREADS_MAX || !array_has_room(o->threads, o->cnt, o->cap, 64) ||
+	    index__add(&o->by_tid, hash, o->cnt) < 0) {
+		free(t);
 		return NULL;
+	}
 	t->pid = pid;
 	t->tid = tid;
-	*open_frames__slot(o, pid, tid) = t;
-	o->cnt++;
+	o->threads[o->cnt++] = t;
 	*ret_new = 1;
 	return o->last = t;
 }
 
 struct open_thread *open_frames__next(const struct open_frames *o, uint32_t *pos)
 {
-	while (*pos < o->slots_cnt) {
-		struct open_thread *t = o->slots[(*pos)++];
-
-		if (t)
-			return t;
-	}
-	return NULL;
+	return *pos < o->cnt ? o->threads[(*pos)++] : NULL;
 }
 
 /* --- one thread --------------------------------------------------------------------------------------- */

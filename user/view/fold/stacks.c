@@ -2,20 +2,20 @@
 #include "view/fold/stacks.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/array.h"
+#include "base/index.h"
 #include "base/seed.h"
 #include "event/event.h"
 #include "view/clean.h"
 
 #define FRAMES_SHOWN 250 /* of one recorded stack: a node knows its depth in 8 bits */
 
-/* Nodes are found by open addressing, at most half full; nothing is ever removed. */
 struct stacks {
 	struct stacks_opts opts;
-	struct stack_node *nodes;
-	uint32_t nodes_cnt, nodes_room;
-	uint32_t *node_slots, node_slots_cnt; /* node numbers, 0 = empty */
+	struct stack_node *nodes; /* the root first; nothing is ever removed */
+	uint32_t nodes_cnt, nodes_cap;
+	struct index by_node;
 	struct open_frames *open;
 	struct frames *frames; /* NULL: none were recorded */
 	uint64_t cut;
@@ -29,16 +29,12 @@ struct stacks *stacks__new(const struct stacks_opts *opts)
 		return NULL;
 	if (opts)
 		s->opts = *opts;
-	s->nodes_room = 1024;
-	s->nodes_cnt = 1;
-	s->node_slots_cnt = 2048;
-	s->nodes = calloc(s->nodes_room, sizeof(*s->nodes));
-	s->node_slots = calloc(s->node_slots_cnt, sizeof(*s->node_slots));
 	s->open = open_frames__new();
-	if (!s->nodes || !s->node_slots || !s->open) {
+	if (!s->open || !array_has_room(s->nodes, s->nodes_cnt, s->nodes_cap, 1024)) {
 		stacks__free(s);
 		return NULL;
 	}
+	s->nodes[s->nodes_cnt++] = (struct stack_node){ 0 };
 	return s;
 }
 
@@ -47,7 +43,7 @@ void stacks__free(struct stacks *s)
 	if (!s)
 		return;
 	open_frames__free(s->open);
-	free(s->node_slots);
+	index__done(&s->by_node);
 	free(s->nodes);
 	frames__free(s->frames);
 	free(s);
@@ -70,61 +66,23 @@ uint64_t stacks__cut(const struct stacks *s)
 
 /* --- nodes ----------------------------------------------------------------------------------------- */
 
-static uint32_t *stacks__slot(const struct stacks *s, uint32_t parent, uint8_t kind, uint32_t value)
-{
-	uint32_t at = (uint32_t)hash_two(parent * 8ull + kind, value) & (s->node_slots_cnt - 1);
-
-	while (s->node_slots[at]) {
-		const struct stack_node *n = &s->nodes[s->node_slots[at]];
-
-		if (n->parent == parent && n->value == value && n->kind == kind)
-			break;
-		at = (at + 1) & (s->node_slots_cnt - 1);
-	}
-	return &s->node_slots[at];
-}
-
-static int stacks__grow(struct stacks *s)
-{
-	struct stack_node *nodes;
-	uint32_t *slots, cnt = s->node_slots_cnt;
-
-	if (s->nodes_cnt < s->nodes_room)
-		return 0;
-	if (s->nodes_cnt >= STACKS_MAX)
-		return -1;
-	slots = calloc(2 * (size_t)cnt, sizeof(*slots));
-	nodes = realloc(s->nodes, 2 * (size_t)s->nodes_room * sizeof(*nodes));
-	if (nodes)
-		s->nodes = nodes;
-	if (!nodes || !slots) {
-		free(slots);
-		return -1;
-	}
-	s->nodes_room *= 2;
-	free(s->node_slots);
-	s->node_slots = slots;
-	s->node_slots_cnt = 2 * cnt;
-	for (uint32_t i = 1; i < s->nodes_cnt; i++)
-		*stacks__slot(s, nodes[i].parent, nodes[i].kind, nodes[i].value) = i;
-	return 0;
-}
-
 /* The parent itself where there is no room. */
 static uint32_t stacks__child(struct stacks *s, uint32_t parent, uint8_t kind, uint32_t value)
 {
-	uint32_t *slot = stacks__slot(s, parent, kind, value);
+	uint64_t hash = hash_two(parent * 8ull + kind, value);
+	uint32_t at = index_find(&s->by_node, hash, i,
+				 s->nodes[i].parent == parent && s->nodes[i].value == value && s->nodes[i].kind == kind);
 
-	if (*slot)
-		return *slot;
-	if (s->nodes[parent].depth == UINT8_MAX || stacks__grow(s)) {
+	if (at != INDEX_NONE)
+		return at;
+	if (s->nodes[parent].depth == UINT8_MAX || s->nodes_cnt >= STACKS_MAX ||
+	    !array_has_room(s->nodes, s->nodes_cnt, s->nodes_cap, 1024) || index__add(&s->by_node, hash, s->nodes_cnt) < 0) {
 		s->cut++;
 		return parent;
 	}
-	slot = stacks__slot(s, parent, kind, value);
 	s->nodes[s->nodes_cnt] = (struct stack_node){ .parent = parent, .value = value, .kind = kind,
 						      .depth = (uint8_t)(s->nodes[parent].depth + 1) };
-	return *slot = s->nodes_cnt++;
+	return s->nodes_cnt++;
 }
 
 /* --- threads --------------------------------------------------------------------------------------- */

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/map.h"
 #include "timeline/labels.h"
-#include "view/fold/id_map.h"
 
 struct pending {
 	int64_t t_ns;
@@ -31,7 +31,13 @@ struct torch_actions {
 	uint32_t max; /* of both together */
 	uint64_t seq;
 	int64_t last_ns;
-	struct id_map live; /* size, index of the category that it is counted under */
+	struct map live; /* struct told */
+};
+
+/* A block that is there. */
+struct told {
+	uint64_t id, size;
+	uint8_t index; /* of the category that it is counted under */
 };
 
 /* --- telling --------------------------------------------------------------------------------------------- */
@@ -51,37 +57,37 @@ static int tell(struct torch_actions *a, int64_t t_ns, uint8_t action, int64_t b
 
 static int tell_birth(struct torch_actions *a, const struct pending *p)
 {
-	struct id_row *row = id_map__find(&a->live, p->id);
+	struct told *row = map__find(&a->live, p->id);
 
 	if (row || !p->id)
 		return 0;
-	row = id_map__put(&a->live, p->id);
+	row = map__put(&a->live, p->id);
 	if (!row)
 		return -ENOMEM;
-	row->value = p->size;
-	row->tag = index_of(a, p->id, 0);
-	return tell(a, p->t_ns, p->action, (int64_t)p->size, (uint8_t)row->tag);
+	row->size = p->size;
+	row->index = index_of(a, p->id, 0);
+	return tell(a, p->t_ns, p->action, (int64_t)p->size, row->index);
 }
 
 static int tell_next(struct torch_actions *a, const struct pending *p)
 {
-	struct id_row *row;
+	struct told *row;
 	int64_t bytes;
 	int r;
 
 	if (p->action == TORCH_CREATE)
 		return tell_birth(a, p);
-	row = id_map__find(&a->live, p->id);
+	row = map__find(&a->live, p->id);
 	if (!row)
 		return 0; /* of unknown size, or dead already */
-	bytes = (int64_t)row->value;
-	r = tell(a, p->t_ns, p->action, -bytes, (uint8_t)row->tag);
+	bytes = (int64_t)row->size;
+	r = tell(a, p->t_ns, p->action, -bytes, row->index);
 	if (p->action == TORCH_DESTROY) {
-		id_map__remove(&a->live, row);
+		map__remove(&a->live, row);
 		return r;
 	}
-	row->tag = index_of(a, p->id, p->version);
-	return r ? r : tell(a, p->t_ns, p->action, bytes, (uint8_t)row->tag);
+	row->index = index_of(a, p->id, p->version);
+	return r ? r : tell(a, p->t_ns, p->action, bytes, row->index);
 }
 
 /* --- order ------------------------------------------------------------------------------------------------- */
@@ -224,9 +230,8 @@ int torch_actions__new(struct torch_actions **ret, const struct export_to *to, u
 	a->ctx = ctx;
 	a->max = pending_max ? pending_max : TORCH_PENDING_MAX;
 	a->last_ns = -1;
-	r = id_map__init(&a->live);
-	if (!r)
-		r = preexisting(a);
+	a->live = MAP_OF(struct told);
+	r = preexisting(a);
 	if (r < 0) {
 		torch_actions__free(a);
 		return r;
@@ -277,6 +282,6 @@ void torch_actions__free(struct torch_actions *a)
 		return;
 	free(a->ring);
 	free(a->heap);
-	id_map__done(&a->live);
+	map__done(&a->live);
 	free(a);
 }

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/regions.h"
 #include "base/text.h"
 #include "view/export.h"
-#include "view/fold/id_map.h"
 #include "view/fold/node_json.h"
 #include "view/json.h"
 
@@ -33,6 +33,11 @@ struct flow_proc {
 	int has_shown;
 };
 
+/* What a block is called until it dies. */
+struct t_number {
+	uint64_t id, past; /* the number + 1 */
+};
+
 struct flow_view {
 	struct outbuf o;
 	uint64_t steps;
@@ -44,7 +49,7 @@ struct flow_view {
 	size_t procs_cnt, last;
 	uint32_t shown_pid;
 	int has_steps;	     /* one of the processes has */
-	struct id_map ids;   /* block → T number */
+	struct map ids;	     /* blocks: struct t_number */
 	uint64_t next_t, nodes;
 };
 
@@ -133,15 +138,13 @@ int flow_view__scan(struct flow_view *v, const struct tl_event *ev)
 
 static uint64_t flow_view__number(struct flow_view *v, uint64_t id)
 {
-	struct id_row *row = id_map__put(&v->ids, id);
+	struct t_number *row = id ? map__put(&v->ids, id) : NULL;
 
 	if (!row)
 		return id; /* no memory: better than nothing */
-	if (!row->tag) {
-		row->tag = 1;
-		row->value = v->next_t++;
-	}
-	return row->value;
+	if (!row->past)
+		row->past = ++v->next_t;
+	return row->past - 1;
 }
 
 static unsigned put_block(struct flow_view *v, const struct tl_edge *e, int is_output, int is_first)
@@ -279,10 +282,10 @@ int flow_view__event(struct flow_view *v, const struct tl_event *ev, int64_t epo
 		put_line(v, ev);
 	}
 	for (uint32_t i = 0; i < ev->edges_cnt; i++) {
-		struct id_row *row = ev->edges[i].flags & TL_EDGE_DIED ? id_map__find(&v->ids, ev->edges[i].id) : NULL;
+		void *row = ev->edges[i].flags & TL_EDGE_DIED ? map__find(&v->ids, ev->edges[i].id) : NULL;
 
 		if (row)
-			id_map__remove(&v->ids, row);
+			map__remove(&v->ids, row);
 	}
 	return v->o.err;
 }
@@ -298,7 +301,8 @@ struct flow_view *flow_view__new(FILE *out, uint64_t steps, int json)
 	v->steps = steps;
 	v->keep = (steps < FLOW_STEPS_MAX ? (size_t)steps : FLOW_STEPS_MAX) + 1;
 	v->json = json;
-	if (outbuf__init(&v->o, out) < 0 || id_map__init(&v->ids) < 0) {
+	v->ids = MAP_OF(struct t_number);
+	if (outbuf__init(&v->o, out) < 0) {
 		flow_view__free(v);
 		return NULL;
 	}
@@ -316,7 +320,7 @@ void flow_view__free(struct flow_view *v)
 	free(v->procs);
 	if (v->has_names)
 		name_cache__done(&v->cache);
-	id_map__done(&v->ids);
+	map__done(&v->ids);
 	outbuf__done(&v->o);
 	free(v);
 }
