@@ -15,7 +15,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
-#include "model/blocks.h"
+#include "model/core/blocks.h"
 
 #define ROUNDS 3
 #define TURNS 1000000u
