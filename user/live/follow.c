@@ -38,6 +38,7 @@
 #define SHORT_MAX 64
 /* Before a process's operators are set its steps are looked at, to have something to compare the later ones with. */
 #define LOOK_STEPS 6 /* boundaries */
+#define LOOK_MIN_NS 150000000ull
 #define LOOK_NS 400000000ull
 #define LOOK_NO_STEPS_NS 250000000ull
 #define RECOVER_REST 9 /* times what looking at everything again took */
@@ -203,7 +204,7 @@ static int follow__has_looked(struct follow *f, struct setting *one)
 		one->look_steps = steps;
 	}
 	age = now_ns() - one->look_ns;
-	return age >= LOOK_NS || steps >= one->look_steps + LOOK_STEPS ||
+	return age >= LOOK_NS || (steps >= one->look_steps + LOOK_STEPS && age >= LOOK_MIN_NS) ||
 	       (steps == one->look_steps && age >= LOOK_NO_STEPS_NS);
 }
 
