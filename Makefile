@@ -51,12 +51,23 @@ $(B)/obj/%.o: user/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(FORTIFY) -MMD -MP -c $< -o $@
 
-$(B)/libmemtrace.a: $(OBJS)
+# The estimate is a library of its own, which no program links that only traces (sims, benchmarks, BPF tests). cmd calls it, and
+# it calls base: the program searches both as one.
+ESTIMATE_SRCS := $(filter user/estimate/%,$(SRCS))
+ESTIMATE_OBJS := $(ESTIMATE_SRCS:user/%.c=$(B)/obj/%.o)
+$(B)/libmemtrace.a: $(filter-out $(ESTIMATE_OBJS),$(OBJS))
+$(B)/libmemtrace-estimate.a: $(ESTIMATE_OBJS)
+$(B)/libmemtrace.a $(B)/libmemtrace-estimate.a:
 	@rm -f $@
 	ar rcs $@ $^
 
-$(B)/memtrace: $(B)/obj/main.o $(B)/libmemtrace.a
-	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) $^ $(LIBS) -o $@
+$(B)/memtrace: $(B)/obj/main.o $(B)/libmemtrace.a $(B)/libmemtrace-estimate.a
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -Wl,--start-group $^ -Wl,--end-group $(LIBS) -o $@
+
+.PHONY: clean-estimate
+clean: clean-estimate
+clean-estimate:
+	rm -f $(B)/libmemtrace-estimate.a
 
 -include $(OBJS:.o=.d) $(B)/obj/main.d
 

@@ -4,6 +4,7 @@
 
 SAN_CFLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 SAN_OBJS := $(SRCS:user/%.c=$(B)/san/%.o)
+SAN_ESTIMATE_OBJS := $(ESTIMATE_SRCS:user/%.c=$(B)/san/%.o)
 UNIT_SRCS := $(wildcard tests/unit/test_*.c)
 UNIT_BINS := $(UNIT_SRCS:tests/unit/%.c=$(B)/tests/%)
 
@@ -11,12 +12,17 @@ $(patsubst user/%.c,$(B)/san/%.o,$(wildcard user/trace/*.c)): $(B)/memtrace.skel
 $(B)/san/%.o: user/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -MMD -MP -c $< -o $@
-$(B)/libmemtrace-san.a: $(SAN_OBJS)
+$(B)/libmemtrace-san.a: $(filter-out $(SAN_ESTIMATE_OBJS),$(SAN_OBJS))
+$(B)/libmemtrace-estimate-san.a: $(SAN_ESTIMATE_OBJS)
+$(B)/libmemtrace-san.a $(B)/libmemtrace-estimate-san.a:
 	@rm -f $@
 	ar rcs $@ $^
+# The estimate's own tests are the ones that link it.
+$(patsubst %,$(B)/tests/test_%,estimate kept mates seed shard): UNIT_LIBS = $(B)/libmemtrace-estimate-san.a
+$(patsubst %,$(B)/tests/test_%,estimate kept mates seed shard): $(B)/libmemtrace-estimate-san.a
 $(B)/tests/test_%: tests/unit/test_%.c $(B)/libmemtrace-san.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests -MMD -MP $< $(B)/libmemtrace-san.a $(LIBS) -lcmocka -o $@
+	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests -MMD -MP $< $(UNIT_LIBS) $(B)/libmemtrace-san.a $(LIBS) -lcmocka -o $@
 -include $(SAN_OBJS:.o=.d) $(wildcard $(B)/tests/*.d)
 
 .PHONY: check-unit

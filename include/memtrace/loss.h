@@ -14,12 +14,12 @@ enum mt_loss {
 	MT_LOSS_RING = 1,	  /* ring buffer full: the event is gone */
 	MT_LOSS_THREAD_STATE = 2, /* no memory for a thread's state: the event goes without an op */
 	MT_LOSS_STACK_DEEP = 3,	  /* more than MT_FRAMES_MAX open ops: the op is not on the stack */
-	MT_LOSS_NAME_TABLE = 4,	  /* a run-time name could not be remembered as told: it is told again */
+	MT_LOSS_NAME_TABLE = 4,	  /* a run-time name could not be remembered as sent: it is sent again */
 	MT_LOSS_READ_FAULT = 5,	  /* memory of the target could not be read (paged out, bad pointer) */
 	MT_LOSS_PENDING = 6,	  /* a return without its entry, or the reverse (host allocator, syscalls) */
 	MT_LOSS_LIVE_TABLE = 7,	  /* --min-size: table of live pointers full */
 	MT_LOSS_ARGS = 8,	  /* flow: tensors of a call that did not fit into its record, or are not as expected */
-	MT_LOSS_STACK_RATE = 9,	  /* --stacks: more births a second than native stacks are taken of */
+	MT_LOSS_STACK_RATE = 9,	  /* --stacks: more allocations a second than native stacks are taken of */
 	/* user side */
 	MT_LOSS_DECODE = 16,	/* record of unknown kind or wrong length */
 	MT_LOSS_ORDER = 17,	/* came later than the order window: kept, its time moved forward */
@@ -35,7 +35,7 @@ enum mt_loss {
 	MT_LOSS_DAMAGED = 27,	/* in a damaged part of the recording */
 	MT_LOSS_FILES = 28,	/* files of a process that were not looked at: changed meanwhile, or too much to read */
 	MT_LOSS_STALLED = 29,	/* not in the recording: the disk took nothing, and what waits for it had filled its room */
-	MT_LOSS_SHARE = 30,	/* left out so that others lose nothing: its process told too much (kernel side too) */
+	MT_LOSS_SHARE = 30,	/* left out so that others lose nothing: its process sent too much (kernel side too) */
 	MT_LOSS_MAX = 32,
 };
 

@@ -12,7 +12,7 @@
  *
  * A frame is whole or it is not there: a reader checks magic, lengths and checksum. One that fails is
  * left out: the next one that is whole is found by its magic and checksum, and its frame_no,
- * events_before and name_first tell what is missing. Frames are read in order: a frame needs
+ * events_before and name_first show what is missing. Frames are read in order: a frame needs
  * the names of the earlier ones, and nothing else of them. The last frame of a recording that was
  * closed has MTR_FRAME_END set; without it the recording was cut.
  *

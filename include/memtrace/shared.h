@@ -28,7 +28,7 @@ struct mt_config {
 	__u32 wake_bytes; /* wake user space when a ring holds more than this */
 	__u32 victim_at;  /* offset of the pid in a record of the tracepoint oom:mark_victim */
 	__u32 stacks;	  /* enum mt_stacks */
-	__u64 stack_size; /* births of at least so many bytes get a stack */
+	__u64 stack_size; /* allocations of at least so many bytes get a stack */
 	__u64 stack_gap_ns; /* between two native ones on average; a second's worth may come at once */
 };
 
@@ -79,7 +79,7 @@ struct mt_tls_var {
 	__u64 offset;
 };
 
-/* How a birth's module is found: user/python/reader.h, user/plan/tls.c. */
+/* How an allocation's module is found: user/python/reader.h, user/plan/tls.c. */
 struct mt_module_proc {
 	struct mt_py_proc py;
 	__u64 call;	 /* code object of torch.nn.Module's __call__ */

@@ -3,31 +3,32 @@
  * shares: room in a buffer that one process cannot take from the others. The rule of the rings (bpf/share.bpf.c), and of the
  * events that wait to be put in order (user/live/share.h).
  *
- * A process gets no more when what it has in the buffer is more than SHARES_FACTOR times the room that is left. So one fills
- * three quarters, two six sevenths together; what is left over is for those that tell little, until the other side has read on.
- * One that floods, which is who asks for more than all others together and for twice what it gets, has to leave as much room
- * as it has: one that is busy beside it gets three times as much where both cannot be followed. Where nobody else tells
- * anything, one may fill all but a sixteenth, which waits for whoever comes.
+ * A process gets no more room when what it has in the buffer is more than SHARES_FACTOR times the room that is left.
+ * So one process fills three quarters, two six sevenths together; the rest is for those that send little, until the
+ * other side has read on. A process floods if it asks for more than all others together and for twice what it gets.
+ * It has to leave as much room as it has, so a busy process beside it gets three times as much where both cannot be
+ * followed. While nobody else sends anything, one process may fill all but a sixteenth, which is kept for whoever
+ * comes.
  *
- * What a process has there is not known, but what it told lately is: that counts until a buffer's worth came after it (half of
- * it for as much again, and so on). Two who count at once may count over one another: then a number is a little too small,
- * which is no harm.
+ * What a process has in the buffer is not known, but what it sent lately is. That counts until a buffer's worth came
+ * after it (half of it for as much again, and so on). Two that count at once may overwrite each other's count: then a
+ * number is a little too small, which does no harm.
  */
 #ifndef MT_SHARES_H
 #define MT_SHARES_H
 
 #include <linux/types.h>
 
-#define SHARES_ROWS 64	  /* a power of two; with more processes those that tell least take turns */
+#define SHARES_ROWS 64	  /* a power of two; with more processes those that send least take turns */
 #define SHARES_TRIES 8
 #define SHARES_FACTOR 3
 #define SHARES_RESERVE 16 /* a part of the buffer */
-#define SHARES_NOBODY 1024 /* … of what was told lately: others who together told less are nobody */
-#define SHARES_EVIDENCE 8 /* … of the buffer: before so much was told nobody can say whose it is */
-#define SHARES_AGAIN_NS 100000000 /* so long there was room for all, and not much is in it yet: a new beginning */
+#define SHARES_NOBODY 1024 /* … of what was sent lately: others that together sent less do not count */
+#define SHARES_EVIDENCE 8 /* … of the buffer: before so much was sent it is not known whose it is */
+#define SHARES_AGAIN_NS 100000000 /* after so long with room for all, and little in it, counting begins anew */
 #define SHARES_LAPS 32	  /* after so many nothing is left of a number */
 
-/* What one process told lately. */
+/* What one process sent lately. */
 struct mt_share {
 	__u32 pid;  /* 0: nobody's */
 	__u32 lap;
@@ -39,7 +40,7 @@ struct mt_share {
 struct mt_shares {
 	__u64 told, asked; /* of all, as of this lap */
 	__u64 last_ns; /* when it was last asked */
-	__u32 lap;     /* what was told before counts half as much in each */
+	__u32 lap;     /* what was sent before counts half as much in each */
 	__u32 pad;
 	struct mt_share rows[SHARES_ROWS];
 } __attribute__((aligned(64)));
@@ -58,7 +59,7 @@ static inline __attribute__((always_inline)) __u64 share_now(const struct mt_sha
 	return laps < SHARES_LAPS ? (__u64)then >> laps : 0;
 }
 
-/* The process's, or that of the one that told least of those that it could be among. */
+/* The process's row, or that of the one that sent least among its possible rows. */
 static inline __attribute__((always_inline)) struct mt_share *share_row(struct mt_shares *s, __u32 pid)
 {
 	struct mt_share *row, *least = &s->rows[pid & (SHARES_ROWS - 1)];
@@ -92,7 +93,7 @@ static inline __attribute__((always_inline)) void share_begin(struct mt_shares *
 	}
 }
 
-/* Own of all: told lately. */
+/* Own of all: sent lately. */
 static inline __attribute__((always_inline)) enum mt_share_says share_judge(__u64 own, __u64 all, int floods, __u64 waiting,
 									    __u64 capacity)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * usdt: tell memtrace what your program does with memory.
+ * usdt: announce to memtrace what your program does with memory.
  *
  * One header, no library, no dependency: any C or C++ program, or a custom allocator, may include it
  * and name its operations, regions, steps and blocks. The marks are USDT probes (provider
@@ -8,7 +8,7 @@
  * systemtap. While nobody looks, a mark is one 16-bit load and a branch that is not taken, and its
  * arguments are not evaluated. Manual with costs: docs/usdt.md. Example: tools/examples/usdt_example.c.
  *
- *   MEMTRACE_OP_BEGIN(name)            an operation begins: blocks born until its end are its own
+ *   MEMTRACE_OP_BEGIN(name)            an operation begins: blocks allocated until its end are its own
  *   MEMTRACE_OP_END()                  the innermost open operation of this thread ends
  *   MEMTRACE_REGION_BEGIN(name)        a wider span ("epoch", "optimizer"), independent of operations
  *   MEMTRACE_REGION_END()

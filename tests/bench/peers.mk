@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 # memtrace beside bpftrace, heaptrack, memray and torch.profiler. `make bench QUICK=1` is short.
-# tools/update-readme-table puts the last result into the README.
+# tools/update-transcripts puts the last result into docs/evidence.md.
 
 .PHONY: bench
 bench: ## memtrace and its peers on the same job, a table

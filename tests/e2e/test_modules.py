@@ -184,7 +184,9 @@ def compiled(backend):
         out, mtr = tmp / "truth.json", tmp / "compiled.mtr"
         with mt.job("compiled", "--out", out, "--backend", backend) as job:
             with mt.start("record", "-p", str(job.pid), "-o", str(mtr), "-vv") as tracer:
-                mt.wait_until(lambda: any("names of" in t for t in tracer.err) or not tracer.alive(), "a look at the modules", 60)
+                mt.wait_attached(tracer, job.pid, mt.OP)
+                seen = sum("names of" in t for t in tracer.err)
+                mt.wait_until(lambda: sum("names of" in t for t in tracer.err) >= seen + 2 or not tracer.alive(), "two more looks at the modules", 60)
                 mt.check(tracer.alive(), "; ".join(tracer.err))
                 job.tell("watch")
                 time.sleep(1)

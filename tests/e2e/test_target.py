@@ -33,12 +33,25 @@ def test_torch_loaded_after_the_attach():
     mt.check(any(op["name"].startswith("aten::addmm") for op in rep["ops"]), f"{rep['ops']}")
 
 
+def children(pid):
+    kids = set()
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread that has ended
+            kids.update(map(int, path.read_text().split()))
+    return kids
+
+
 def test_forked_workers_are_followed():
     """The DataLoader starts a new worker process each epoch, about once a second."""
     with mt.scratch() as tmp, mt.job("transformer", "--workers", 1, "--batch", 8) as job:
         with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr")) as tracer:
             mt.wait_attached(tracer, job.pid, mt.OP)
-            time.sleep(4)
+            there, came = children(job.pid), set()
+
+            def three_came():
+                came.update(children(job.pid) - there)
+                return len(came) >= 3
+            mt.wait_until(three_came, "two workers from begin to end, and a third", 90)
             mt.finish(tracer, tmp / "a.mtr")
         rep = mt.report(tmp / "a.mtr")
         births = [e for e in mt.export(tmp / "a.mtr") if e["ev"] == "create" and e["pid"] != job.pid]
