@@ -374,13 +374,15 @@ static const struct plan_cover *find_cover(const struct planned *x, enum source 
 /* What frees is set first, then returns and ends, then births; operators are last. */
 static int rank(const struct site *s)
 {
+	if (s->prog == MT_PROG_REGION_END || s->prog == MT_PROG_REGION_BEGIN)
+		return s->prog == MT_PROG_REGION_END ? 0 : 1;
 	if (s->prog == MT_PROG_FW_DELETE || s->prog == MT_PROG_HOST_FREE)
-		return 0;
-	if (s->is_ret || s->prog == MT_PROG_REGION_END)
-		return 1;
-	if (s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE)
 		return 2;
-	return s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP ? 4 : 3;
+	if (s->is_ret)
+		return 3;
+	if (s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE)
+		return 4;
+	return s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP ? 6 : 5;
 }
 
 static void check_order(const struct plan *p)

@@ -19,8 +19,9 @@
 #include "model/model.h"
 #include "target/target.h"
 
-/* Before a process's operators are set its steps are looked at, to have something to compare the later ones with. */
+/* Before anything but the marks of steps is set, steps are looked at, to have something to compare the later ones with. */
 #define LOOK_STEPS 6 /* boundaries */
+#define LOOK_MIN_NS 150000000ull
 #define LOOK_NS 400000000ull
 #define LOOK_NO_STEPS_NS 250000000ull
 #define LOOK_REST 4 /* times what a look at a process's libraries took: the pause behind it */
@@ -124,7 +125,7 @@ static int probing__has_looked(struct probing *g, struct setting *one)
 		one->look_steps = steps;
 	}
 	age = now_ns() - one->look_ns;
-	return age >= LOOK_NS || steps >= one->look_steps + LOOK_STEPS ||
+	return age >= LOOK_NS || (steps >= one->look_steps + LOOK_STEPS && age >= LOOK_MIN_NS) ||
 	       (steps == one->look_steps && age >= LOOK_NO_STEPS_NS);
 }
 

@@ -125,20 +125,42 @@ static int setting__is_at_operators(const struct setting *one)
 	return prog == MT_PROG_OP || prog == MT_PROG_FLOW_OP;
 }
 
+static int setting__has_marks(const struct setting *one)
+{
+	return one->ref->plan->sites_cnt && site__is_mark(&one->ref->plan->sites[0]);
+}
+
+static int setting__is_at_marks(const struct setting *one)
+{
+	return one->st.at < one->ref->plan->sites_cnt &&
+	       site__is_mark(&one->ref->plan->sites[one->st.at]);
+}
+
+/* What follows the marks, and operators in any case, wait until they may. */
+static int setter__may_begin(struct setter *s, struct setting *one)
+{
+	if (one->begin_ns)
+		return 1;
+	if (!setting__has_marks(one) && !setting__is_at_operators(one))
+		return 1;
+	if (!s->may_begin(s->ctx, one))
+		return 0;
+	one->begin_ns = now_ns();
+	return 1;
+}
+
 /* Whose turn it is; NULL: nobody's. */
 static struct setting *setter__next(struct setter *s)
 {
 	for (struct setting *one = s->first; one; one = one->next)
-		if (!setting__is_at_operators(one))
+		if (setting__is_at_marks(one))
 			return one;
-	for (struct setting *one = s->first; one; one = one->next) {
-		if (one->begin_ns)
+	for (struct setting *one = s->first; one; one = one->next)
+		if (!setting__is_at_operators(one) && setter__may_begin(s, one))
 			return one;
-		if (!s->may_begin(s->ctx, one))
-			continue;
-		one->begin_ns = now_ns();
-		return one;
-	}
+	for (struct setting *one = s->first; one; one = one->next)
+		if (setting__is_at_operators(one) && setter__may_begin(s, one))
+			return one;
 	return NULL;
 }
 

@@ -2,7 +2,8 @@
 /*
  * setter: plans on their way into processes. Whoever hits a probe waits while others are being set in its process, so they are
  * set in slices, one a turn of the loop, and never one right after the other: between them the job goes on, and rings are
- * emptied. What frees, what gives birth and what marks steps goes first, in all processes; the thousands of operators follow.
+ * emptied. What marks steps goes first, in all processes, so that steps are timed before anything else costs them time; then
+ * what frees and what gives birth; the thousands of operators follow.
  */
 #ifndef MT_LIVE_SETTER_H
 #define MT_LIVE_SETTER_H
@@ -48,7 +49,7 @@ struct setting {
 /* One is over: 0, the error of setting it, or -ECANCELED: it was dropped with some of its sites set. */
 typedef void (*setting_done_fn)(void *ctx, struct setting *s, int r, struct err *err);
 
-/* All but the operators of one is set: may they begin? Else it is asked again in the next turn. */
+/* The marks of one are set, if it has any: may the rest begin? Else it is asked again in the next turn. */
 typedef int (*setting_may_fn)(void *ctx, struct setting *s);
 
 /* NULL: no memory */

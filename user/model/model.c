@@ -211,21 +211,33 @@ static bool model__is_step(const struct model *m, name_id region)
 	return region_is_step(names__get(m->names, region));
 }
 
+static void model__step_took(struct model *m, struct proc *p, uint64_t took_ns)
+{
+	standstill__step(&p->standstill, &m->attach, took_ns);
+	if (!p->price)
+		p->price = calloc(1, sizeof(*p->price));
+	if (p->price)
+		price__step(p->price, took_ns, m->now_ns);
+}
+
 static void model__boundary(struct model *m, struct proc *p, enum growth_kind kind)
 {
 	const struct growth_clock before = p->clock;
 
 	growth_clock__step(&p->clock, kind, m->last_id, m->now_ns);
 	if (p->clock.era == before.era && p->clock.kind == before.kind && p->clock.tick > before.tick && before.tick)
-		standstill__step(&p->standstill, &m->attach, m->now_ns - before.last_ns);
+		model__step_took(m, p, m->now_ns - before.last_ns);
 }
 
 static void model__attach(struct model *m, const struct event *ev)
 {
 	struct proc *p = procs__find(&m->procs, ev->pid);
 
-	if (p)
-		standstill__attach(&p->standstill, &m->attach, ev);
+	if (!p)
+		return;
+	standstill__attach(&p->standstill, &m->attach, ev);
+	if (p->price)
+		price__attach(p->price, ev->flags & EV_ATTACH_BEGINS);
 }
 
 static void model__step(struct model *m, const struct event *ev)

@@ -264,12 +264,22 @@ static int model__report_symbols(const struct model *m, struct report *r)
 	return 0;
 }
 
+static void model__report_price(const struct model *m, struct report *r)
+{
+	const struct proc *p;
+
+	TAILQ_FOREACH(p, &m->procs.all, all)
+		if (p->price)
+			price__report(p->price, p->pid, &r->price);
+}
+
 static int model__report_idle(const struct model *m, struct report *r)
 {
 	const struct told *t = &m->told;
 	size_t cnt = t->late_cnt < TOLD_LATE_MAX ? (size_t)t->late_cnt : TOLD_LATE_MAX;
 
 	r->attach = m->attach;
+	model__report_price(m, r);
 	r->idle_ts_ns = t->idle_ts_ns;
 	r->idle_ops = t->idle_ops;
 	r->idle_probes = t->idle_probes;

@@ -59,6 +59,12 @@ struct site {
 	char insn[SITE_INSN_LEN]; /* as objdump has it */
 };
 
+/* What tells of steps: first in a plan, and set before anything else. */
+static inline int site__is_mark(const struct site *s)
+{
+	return s->prog == MT_PROG_REGION_BEGIN || s->prog == MT_PROG_REGION_END;
+}
+
 struct plan_lib {
 	uint64_t dev, ino;
 	char *path;	 /* for people */

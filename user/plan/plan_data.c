@@ -59,21 +59,23 @@ static int vtable_cmp(const void *pa, const void *pb)
 
 /*
  * The order in which sites are set, across libraries; it matters while a busy job goes on, most of all with
- * perf uprobes, which take long. What frees comes first: a free whose block was not seen is harmless,
- * a block whose free was not looks lost. Then returns and the ends of regions: a call whose return is not seen
- * looks lost, a region without its end stays open.
+ * perf uprobes, which take long. Marks of steps come first, their ends before their begins (a region without its end stays
+ * open), so that steps can be timed before anything else costs time. Then what frees: a free whose block was not seen is
+ * harmless, a block whose free was not looks lost. Then returns: a call whose return is not seen looks lost.
  * Then births, before the thousands of operators: an operator's argument whose birth was not seen is taken
  * for a block from before the attach, and in the time that setting takes a busy job makes hundreds. Operators are last.
  */
 static int site_rank(const struct site *s)
 {
+	if (site__is_mark(s))
+		return s->prog == MT_PROG_REGION_END ? 0 : 1;
 	if (s->prog == MT_PROG_FW_DELETE || s->prog == MT_PROG_HOST_FREE)
-		return 0;
-	if (s->is_ret || s->prog == MT_PROG_HOST_EXIT || s->prog == MT_PROG_REGION_END)
-		return 1;
-	if (s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE)
 		return 2;
-	return s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP ? 4 : 3;
+	if (s->is_ret || s->prog == MT_PROG_HOST_EXIT)
+		return 3;
+	if (s->prog == MT_PROG_FW_NEW || s->prog == MT_PROG_FW_OOM || s->prog == MT_PROG_FW_USAGE)
+		return 4;
+	return s->prog == MT_PROG_OP || s->prog == MT_PROG_FLOW_OP ? 6 : 5;
 }
 
 static int site_cmp(const void *pa, const void *pb)

@@ -344,6 +344,15 @@ struct report_attach {
 	uint64_t median_before_ns, longest_before_ns, longest_step_ns, longest_gap_ns;
 };
 
+/* What tracing costs a process, by its own steps: medians of steps just before the probes were set, and of steps after. */
+struct report_price {
+	uint32_t pid;
+	uint64_t steps_before, steps; /* that were compared; 0: none could be */
+	uint64_t before_ns, traced_ns;
+	double lost;  /* share of its speed; below 0: it was faster, which is noise */
+	double error; /* of lost, either way, 95 % */
+};
+
 struct report_late_op {
 	char *name;
 	uint32_t pid;
@@ -387,6 +396,7 @@ struct report {
 	uint64_t idle_ts_ns;	   /* when probes of operators that nobody calls were first taken away; 0: never */
 	uint64_t idle_ops, idle_probes; /* those without a probe in the end; probes taken away, in all processes */
 	struct report_attach attach;
+	struct report_price price;
 	struct report_late_op *late_ops; /* the first ones */
 	size_t late_ops_cnt;
 	uint64_t late_ops_total;

@@ -402,6 +402,8 @@ static void probes__cover(struct probes *p, pid_t pid, const struct plan *plan, 
 		return;
 	g->cnt = 0;
 	for (const struct site *s = first; s < end && s->lib == first->lib && g->cnt < COVERS_AHEAD; s++) {
+		if (site__is_mark(s) != site__is_mark(first))
+			break;
 		if (st->wanted && !st->wanted[s - plan->sites])
 			continue;
 		is_covered &= g->cnt >= room || covers__has(&p->covers, fd, s->offset);
@@ -414,11 +416,16 @@ static void probes__cover(struct probes *p, pid_t pid, const struct plan *plan, 
 	(void)covers__add(&p->covers, cover_prog(p), fd, path, g->offsets, g->refs, g->cnt);
 }
 
-/* A call that has set others does not go on to the operators: whoever calls may wait with these. */
+/* Marks of steps, what is no operator, operators: whoever calls may wait with the next. */
+static int site__stage(const struct site *s)
+{
+	return site__is_mark(s) ? 0 : is_operator(s->prog) ? 2 : 1;
+}
+
+/* A call that has set sites of one stage does not go on to the next. */
 static int attach_stats__may_rest(const struct attach_stats *st, size_t from, const struct plan *plan)
 {
-	return st->budget_ns && st->at > from && is_operator(plan->sites[st->at].prog) &&
-	       !is_operator(plan->sites[st->at - 1].prog);
+	return st->budget_ns && st->at > from && site__stage(&plan->sites[st->at]) != site__stage(&plan->sites[st->at - 1]);
 }
 
 static int probes__attach_slice(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret,

@@ -70,7 +70,8 @@ struct attach_stats {
  * none could be set although there were some.
  *
  * While sites are set, whoever hits a probe in that process, or maps memory, waits: so a process that runs is given a budget,
- * and a call that returns 1 has left sites for the next one, with the same *ret; none goes on from others to operators. Until
+ * and a call that returns 1 has left sites for the next one, with the same *ret; none goes on from marks of steps to
+ * others, or from others to operators. Until
  * the first operators of a process are all set, none is told: half of them would say less than nothing about what data flows
  * where.
  */

@@ -24,6 +24,7 @@ static void proc__free(struct proc *p)
 {
 	mapset__done(&p->mapped);
 	metset__done(&p->met);
+	free(p->price);
 	free(p);
 }
 
@@ -36,6 +37,7 @@ void procs__done(struct procs *ps)
 		proc__free(p);
 	}
 	mapset__done(&ps->other.mapped);
+	free(ps->other.price);
 }
 
 static size_t head_of(uint32_t pid)

@@ -17,6 +17,7 @@
 #include "model/core/growth.h"
 #include "model/core/mapset.h"
 #include "model/core/metset.h"
+#include "model/core/price.h"
 #include "model/core/standstill.h"
 #include "timeline/timeline.h"
 
@@ -55,6 +56,7 @@ struct proc {
 	struct metset met; /* listed ones only */
 	struct growth_clock clock;
 	struct standstill standstill;
+	struct price *price; /* NULL: no step has ended */
 	uint32_t forward_no;   /* forwards that have ended: a thread's own is stale if it has another number */
 	bool in_forward;
 	bool has_module, has_node, has_steps; /* were seen: a module's forward, a node, marks of steps */

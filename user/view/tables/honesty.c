@@ -163,6 +163,25 @@ static size_t put_prog(char *buf, size_t size, unsigned prog, const struct repor
 	return n;
 }
 
+/* By the job's own steps. */
+static void put_price(struct page *p, const struct report_price *price)
+{
+	char a[24], b[24], c[24], d[24], text[256];
+	size_t n;
+
+	if (!price->steps)
+		return;
+	n = (size_t)snprintf(text, sizeof(text), "a step took %s before and takes %s traced: ", fmt_ns(a, price->before_ns),
+			     fmt_ns(b, price->traced_ns));
+	if (price->lost > price->error)
+		snprintf(text + n, sizeof(text) - n, "the job loses %s of its speed, give or take %s",
+			 fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
+	else
+		snprintf(text + n, sizeof(text) - n, "no loss that stands out of the steps' own differences of %s",
+			 fmt_share(d, price->error, 1));
+	page__para(p, "measured", text);
+}
+
 static void put_cost(struct page *p, const struct report *r)
 {
 	char a[24], b[24], c[24], text[1024];
@@ -180,10 +199,11 @@ static void put_cost(struct page *p, const struct report *r)
 			n += put_prog(text + n, sizeof(text) - n, i, cost);
 	}
 	page__para(p, "probe cost", text);
+	put_price(p, &r->price);
 	n = (size_t)snprintf(text, sizeof(text), "%s CPU (%s of one core), %s RSS", fmt_ns(a, r->self_cpu_ns),
 			     fmt_share(b, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns)),
 			     fmt_bytes(c, r->self_rss));
-	if (r->overhead_most > 0)
+	if (r->overhead_most > 0 && !r->price.steps)
 		snprintf(text + n, sizeof(text) - n, "; the job loses some %s if no CPU is free for that",
 			 fmt_share(a, r->overhead_most, 1));
 	page__para(p, "memtrace itself", text);

@@ -97,6 +97,21 @@ static void put_coverage(struct json *j, const struct report *r, int is_brief)
 	json__end(j, '}');
 }
 
+static void put_price(struct json *j, const struct report_price *p)
+{
+	if (!p->steps)
+		return;
+	json__begin(j, "measured", '{');
+	json__u64(j, "pid", p->pid);
+	json__u64(j, "steps_before", p->steps_before);
+	json__u64(j, "median_step_before_ns", p->before_ns);
+	json__u64(j, "steps", p->steps);
+	json__u64(j, "median_step_ns", p->traced_ns);
+	json__f64(j, "lost", p->lost);
+	json__f64(j, "error", p->error);
+	json__end(j, '}');
+}
+
 static void put_overhead(struct json *j, const struct report *r)
 {
 	json__begin(j, "overhead", '{');
@@ -104,6 +119,7 @@ static void put_overhead(struct json *j, const struct report *r)
 	json__u64(j, "probe_ns", r->probe_ns);
 	json__f64(j, "fraction", r->overhead);
 	json__f64(j, "fraction_most", r->overhead_most);
+	put_price(j, &r->price);
 	json__u64(j, "target_cpu_ns", r->target_cpu_ns);
 	json__u64(j, "self_cpu_ns", r->self_cpu_ns);
 	json__u64(j, "self_rss", r->self_rss);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What tracing costs a job, by its own steps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "model/core/price.h"
+
+#define MS 1000000ull
+
+static uint64_t now;
+
+static void steps(struct price *p, unsigned cnt, uint64_t took_ns, uint64_t spread_ns)
+{
+	for (unsigned i = 0; i < cnt; i++) {
+		uint64_t took = took_ns + i % 5 * spread_ns;
+
+		now += took;
+		price__step(p, took, now);
+	}
+}
+
+static void traced(struct price *p, unsigned cnt, uint64_t took_ns, uint64_t spread_ns)
+{
+	price__attach(p, 1);
+	steps(p, 3, 500 * MS, 0); /* meanwhile */
+	price__attach(p, 0);
+	steps(p, 1, 700 * MS, 0); /* under way when the last probe was set */
+	steps(p, cnt, took_ns, spread_ns);
+}
+
+static void the_loss_is_that_of_the_median_step(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	steps(&p, 20, 15 * MS, 0);
+	traced(&p, 30, 20 * MS, 0);
+	price__report(&p, 7, &sum);
+	assert_int_equal(sum.pid, 7);
+	assert_int_equal(sum.steps_before, 20);
+	assert_int_equal(sum.steps, 30);
+	assert_int_equal(sum.before_ns, 15 * MS);
+	assert_int_equal(sum.traced_ns, 20 * MS);
+	assert_true(sum.lost > 0.2499 && sum.lost < 0.2501);
+	assert_true(sum.error == 0);
+}
+
+/* Quartiles 2 ms apart around 12 ms: 1.57 x 2 / sqrt(25) / 12 on both sides. */
+static void steps_that_differ_make_it_unsure(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	steps(&p, 25, 10 * MS, MS);
+	traced(&p, 25, 10 * MS, MS);
+	price__report(&p, 1, &sum);
+	assert_true(sum.lost == 0);
+	assert_true(sum.error > 0.0739 && sum.error < 0.0741);
+}
+
+static void few_steps_say_nothing(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	traced(&p, 100, 20 * MS, 0); /* launched: none before */
+	price__report(&p, 1, &sum);
+	assert_int_equal(sum.steps, 0);
+	p = (struct price){ 0 };
+	steps(&p, 100, 15 * MS, 0);
+	traced(&p, PRICE_STEPS_MIN - 1, 20 * MS, 0);
+	price__report(&p, 1, &sum);
+	assert_int_equal(sum.steps, 0);
+	steps(&p, 1, 20 * MS, 0);
+	price__report(&p, 1, &sum);
+	assert_int_equal(sum.steps, PRICE_STEPS_MIN);
+}
+
+/* Of many steps some are kept, from the whole time; what comes long after is other work. */
+static void many_steps_and_late_ones(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	steps(&p, 100 * PRICE_STEPS, MS / 10, 0);
+	traced(&p, 5 * PRICE_STEPS, MS, 0);
+	steps(&p, 4 * PRICE_STEPS, 2 * MS, 0);
+	price__report(&p, 1, &sum);
+	assert_in_range(sum.steps_before, PRICE_STEPS / 2, PRICE_STEPS);
+	assert_in_range(sum.steps, PRICE_STEPS / 2, PRICE_STEPS);
+	assert_int_equal(sum.traced_ns, MS);
+	now += PRICE_TRACED_NS;
+	steps(&p, 100 * PRICE_STEPS, 9 * MS, 0);
+	sum = (struct report_price){ 0 };
+	price__report(&p, 1, &sum);
+	assert_int_equal(sum.traced_ns, MS);
+}
+
+/* Probes that are set again, of a library that comes later, are no second beginning. */
+static void what_is_set_later_is_left_out(void **state)
+{
+	struct report_price sum = { 0 };
+	struct price p = { 0 };
+
+	(void)state;
+	steps(&p, 20, 15 * MS, 0);
+	traced(&p, 10, 20 * MS, 0);
+	traced(&p, 10, 20 * MS, 0);
+	price__report(&p, 1, &sum);
+	assert_int_equal(sum.steps, 20);
+	assert_int_equal(sum.before_ns, 15 * MS);
+	assert_int_equal(sum.traced_ns, 20 * MS);
+}
+
+static void the_process_with_most_steps_is_told(void **state)
+{
+	struct price one = { 0 }, two = { 0 };
+	struct report_price sum = { 0 };
+
+	(void)state;
+	steps(&one, 5, 15 * MS, 0);
+	traced(&one, 50, 20 * MS, 0);
+	steps(&two, 10, 15 * MS, 0);
+	traced(&two, 10, 30 * MS, 0);
+	price__report(&one, 1, &sum);
+	price__report(&two, 2, &sum);
+	price__report(&one, 1, &sum);
+	assert_int_equal(sum.pid, 2);
+	assert_int_equal(sum.traced_ns, 30 * MS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_loss_is_that_of_the_median_step),
+		cmocka_unit_test(steps_that_differ_make_it_unsure),
+		cmocka_unit_test(few_steps_say_nothing),
+		cmocka_unit_test(many_steps_and_late_ones),
+		cmocka_unit_test(what_is_set_later_is_left_out),
+		cmocka_unit_test(the_process_with_most_steps_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
