@@ -4,7 +4,9 @@
  * Exit has no exported function of its own. Where what unpacks its argument is exported, that stands
  * for it. Else at::RecordFunction::end(): it is called twice for every record (end, then the
  * destructor), and for every backward node's and, while a profiler runs, operator's record too; those
- * lie on the stack, Python's on the heap.
+ * lie on the stack, Python's on the heap. A heap may begin right behind a thread's stack, so that how far away a record is says
+ * too little: the stack of a thread ends where its struct pthread begins (glibc 2.36, nptl/allocatestack.c); the main thread's
+ * lies above all heaps, and its struct pthread elsewhere.
  */
 #include "lib/frames.h"
 #include "lib/text.h"
@@ -43,6 +45,13 @@ int mt_region_begin(struct pt_regs *ctx)
 	return 0;
 }
 
+static __always_inline int is_on_stack(u64 record, u64 sp)
+{
+	u64 end = thread_pointer((struct task_struct *)bpf_get_current_task_btf());
+
+	return record - sp < STACK_RECORD_REACH && !(end > sp && record >= end);
+}
+
 SEC("uprobe")
 int mt_region_end(struct pt_regs *ctx)
 {
@@ -56,7 +65,7 @@ int mt_region_end(struct pt_regs *ctx)
 			regions_end(t, ctx);
 		return 0;
 	}
-	if (record - sp_of(ctx) < STACK_RECORD_REACH)
+	if (is_on_stack(record, sp_of(ctx)))
 		return 0;
 	t = thread_get();
 	if (!t)

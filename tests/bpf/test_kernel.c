@@ -1370,6 +1370,51 @@ static void test_regions(void **state)
 	free(record);
 }
 
+#define OWN_STACK (256u << 10)
+#define BEHIND_STACK 4096u
+
+/* arg: the stack's end, where another thread's heap begins. */
+static void *region_thread(void *arg)
+{
+	struct {
+		const char *ptr;
+		uint64_t len;
+	} name = { "forward", 7 };
+	char *record = (char *)arg + 64, on_stack[16];
+
+	region_begin(NULL, &name);
+	region_end(on_stack); /* an operator's own record */
+	region_end(record);
+	region_end(record);
+	return NULL;
+}
+
+/* A record that another thread's heap has lent, right behind the stack of the thread that has it. */
+static void test_regions_on_a_heap_behind_the_stack(void **state)
+{
+	char *stack = mmap(NULL, OWN_STACK + BEHIND_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attr;
+	pthread_t thread;
+	struct rig r;
+
+	(void)state;
+	assert_ptr_not_equal(stack, MAP_FAILED);
+	assert_int_equal(pthread_attr_init(&attr), 0);
+	assert_int_equal(pthread_attr_setstack(&attr, stack, OWN_STACK), 0);
+	rig__init(&r, 0, 0);
+	rig__site(&r, region_begin, MT_PROG_REGION_BEGIN, 0);
+	rig__site(&r, region_end, MT_PROG_REGION_END, MT_REGION_TWICE);
+	self_attach(r.t, &r.plan);
+	assert_int_equal(pthread_create(&thread, &attr, region_thread, stack + OWN_STACK), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_REGION_BEGIN, MT_EV_REGION_END, 0);
+	assert_int_equal(r.ev[1].aux, 0);
+	rig__done(&r);
+	pthread_attr_destroy(&attr);
+	munmap(stack, OWN_STACK + BEHIND_STACK);
+}
+
 /* The end that is told once: whatever its argument. */
 static void test_regions_that_end_once(void **state)
 {
@@ -2451,6 +2496,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_names_of_threads_on_one_cpu),
 		cmocka_unit_test(test_usdt_argument_forms),
 		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_regions_on_a_heap_behind_the_stack),
 		cmocka_unit_test(test_regions_that_end_once),
 		cmocka_unit_test(test_tensors_of_both_layouts),
 		cmocka_unit_test(test_tensors_on_the_stack),
