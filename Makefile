@@ -99,7 +99,7 @@ check: ## everything that must hold: installs what is missing, builds, runs the 
 	@tools/install-deps build test python page alloc viewers arch
 	@$(MAKE) --no-print-directory -j3 venv-tests check-build
 	@$(MAKE) --no-print-directory check-all
-check-build: $(B)/memtrace $(UNIT_BINS) fuzz sims $(B)/tests/test_kernel $(B)/tests/test_sites $(B)/tests/window_of fault-targets
+check-build: $(B)/memtrace $(UNIT_BINS) fuzz sims $(B)/tests/test_kernel $(B)/tests/test_sites $(B)/tests/window_of $(B)/tests/gaps_of fault-targets
 # The tests of BPF programs wait most of their time for the kernel to let go of probes: the other half of the machine is free.
 check-all: check-tidy check-arch
 	@printf '%s\n' '$(MAKE) --no-print-directory check-unit check-sim check-fuzz' '$(MAKE) --no-print-directory check-bpf' | tests/abreast
@@ -130,15 +130,31 @@ promises-build: gpu-stub targets $(B)/tests/soak_model $(B)/vm/prog_insns
 docs-tables: ## all tables in docs/ that tests make, anew; but docs-versions, which fetches every torch
 	@$(MAKE) --no-print-directory docs-categories
 	@$(MAKE) --no-print-directory docs-names
+	@$(MAKE) --no-print-directory docs-distributed
+	@$(MAKE) --no-print-directory docs-compiled
 	@$(MAKE) --no-print-directory docs-libraries
 	@echo "docs-tables: not run here: make docs-versions"
 
 .PHONY: install
 PREFIX ?= /usr/local
+SHARE := $(DESTDIR)$(PREFIX)/share
 install: all ## into PREFIX (default /usr/local)
 	install -Dm755 $(B)/memtrace $(DESTDIR)$(PREFIX)/bin/memtrace
-	install -Dm644 docs/memtrace.1 $(DESTDIR)$(PREFIX)/share/man/man1/memtrace.1
+	install -Dm644 docs/memtrace.1 $(SHARE)/man/man1/memtrace.1
 	install -Dm644 include/memtrace/usdt.h $(DESTDIR)$(PREFIX)/include/memtrace/usdt.h
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	install -d $(SHARE)/memtrace/schema $(SHARE)/memtrace/serve $(SHARE)/memtrace/python $(SHARE)/doc/memtrace/LICENSES $(SHARE)/doc/memtrace/docs
+	$(B)/memtrace completion bash | install -m644 /dev/stdin $(SHARE)/bash-completion/completions/memtrace
+	$(B)/memtrace completion zsh | install -m644 /dev/stdin $(SHARE)/zsh/site-functions/_memtrace
+	$(B)/memtrace completion fish | install -m644 /dev/stdin $(SHARE)/fish/vendor_completions.d/memtrace.fish
+	install -m644 docs/schema/*.json $(SHARE)/memtrace/schema
+	install -m644 tools/serve/*.* $(SHARE)/memtrace/serve
+	cd tools/python && find . -name '*.py' -o -name '*.sql' -o -name pyproject.toml -o -name README.md | while read -r f; do \
+		install -Dm644 "$$f" "$(abspath $(SHARE)/memtrace/python)/$$f"; done
+	install -m644 README.md CHANGELOG.md SECURITY.md LICENSE $(SHARE)/doc/memtrace
+	install -m644 docs/*.md docs/*.png $(SHARE)/doc/memtrace/docs
+	ln -sfn ../../../memtrace/schema $(SHARE)/doc/memtrace/docs/schema
+	install -m644 LICENSES/* $(SHARE)/doc/memtrace/LICENSES
 
 .PHONY: help
 help:

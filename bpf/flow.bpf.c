@@ -9,60 +9,15 @@
  *
  * Backward nodes' apply() and AccumulateGrad's are frames too, with the tensors they were given.
  */
-#include "lib/frames.h"
+#include "lib/flow.h"
 
-#define LIST_ITEM 16	 /* sizeof(c10::IValue) */
 #define LIST_ITEMS 8	 /* of a boxed list: an index a dimension; further ones are counted */
 #define ITAG_UNBOXED 0
 #define ITAG_BOXED 1
 #define ITAG_MATERIALIZED 2
-#define IVALUE_TENSOR 1
 #define DEVICE_CPU 0 /* c10::DeviceType */
 #define DEVICE_CUDA 1
 #define DEVICE_HIP 6
-
-/*
- * A program may be preempted by another thread's on the same CPU (preempt=full), so a buffer is taken
- * for the time of a program: the first free one of the CPU. More than FLOW_SLOTS at once: counted.
- */
-#define FLOW_SLOTS 4
-
-struct flow_buf {
-	u64 busy;
-	struct mt_rec_flow rec;
-	struct mt_flow_arg args[MT_FLOW_ARGS_MAX];
-	u64 regs[6];
-	u64 sp;
-	u64 layout; /* number of */
-	u64 plain, storage; /* vtable pointers known to be TensorImpl's own and StorageImpl's; 0 = none yet */
-	u64 autograd_meta; /* of the tensor read last */
-	u32 given_how; /* enum given */
-	u32 given_cnt;
-	u64 given[MT_GIVEN_MAX];
-};
-
-/*
- * Operators call operators with what they were given (mul_ of a number: _to_copy, copy_). A tensor that
- * the outermost of them was given, not to write, has its edge in the data flow already: it is held by
- * that call, so the same object has the same storage, and reading it again (a third of all tensors)
- * would tell nothing new. An operator of which a tensor has no storage does not count: the model does
- * not believe it either.
- */
-enum given {
-	GIVEN_NONE = 0, /* all are read */
-	GIVEN_NOTE,	/* the outermost operator: kept for those inside */
-	GIVEN_SKIP,	/* inside: given[] are known */
-};
-
-/* By number; filled in by user/trace before a site with that number is set. */
-struct mt_flow_layout mt_flow_layouts[MT_FLOW_LAYOUTS_MAX] = {};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, FLOW_SLOTS);
-	__type(key, u32);
-	__type(value, struct flow_buf);
-} flow_bufs SEC(".maps");
 
 /* Pointers of a list being read; of its own, because a per-CPU value has at most 32 KiB. */
 struct flow_items {
@@ -81,36 +36,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct mt_flow_spec);
 } flow_specs SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MT_FLOW_CLASSES_MAX);
-	__uint(map_flags, BPF_F_NO_PREALLOC); /* user space alone adds */
-	__type(key, struct mt_class_key);
-	__type(value, u32);
-} flow_classes SEC(".maps");
-
-static __always_inline struct flow_buf *flow_buf(u32 slot)
-{
-	return bpf_map_lookup_elem(&flow_bufs, &slot);
-}
-
-/*
- * The functions below are global and take numbers alone, so that the verifier looks at each once and
- * not at every path of every caller; each finds the CPU's buffer itself.
- */
-static __always_inline u32 class_of(u64 vtable)
-{
-	struct mt_class_key k = { .vtable = vtable, .pid = bpf_get_current_pid_tgid() >> 32 };
-	u32 *class = bpf_map_lookup_elem(&flow_classes, &k);
-
-	return class ? *class : 0;
-}
-
-static __always_inline const struct mt_flow_layout *layout_of(const struct flow_buf *b)
-{
-	return &mt_flow_layouts[b->layout & (MT_FLOW_LAYOUTS_MAX - 1)];
-}
 
 /*
  * Word at a place, in bytes, of what was read; all arrays have 8. Objects are read onto the stack: a read into
@@ -166,7 +91,10 @@ static __always_inline void note_given(struct flow_buf *b, u64 impl, u32 flags, 
 		b->given[b->given_cnt++ & (MT_GIVEN_MAX - 1)] = impl;
 }
 
-/* One tensor. meta = index | flags << 8 | item << 16, as in EV_ARG. Returns its enum mt_class. */
+/*
+ * The functions below are global and take numbers alone, so that the verifier looks at each once and
+ * not at every path of every caller; each finds the CPU's buffer itself.
+ */
 __noinline int flow_tensor(u32 slot, u64 impl, u32 meta)
 {
 	struct flow_buf *b = flow_buf(slot);
@@ -277,12 +205,12 @@ __noinline int flow_ivalues(u32 slot, u64 impl, u32 meta)
 		loss_count(MT_LOSS_READ_FAULT);
 		return 0;
 	}
-	if (range[0] + LIST_ITEMS * LIST_ITEM < range[1])
+	if (range[0] + LIST_ITEMS * IVALUE_BYTES < range[1])
 		b->rec.cut++;
 	for (u32 i = 0; i < LIST_ITEMS; i++) {
-		if (range[0] + i * LIST_ITEM >= range[1])
+		if (range[0] + i * IVALUE_BYTES >= range[1])
 			break;
-		if (bpf_probe_read_user(iv, sizeof(iv), (void *)(range[0] + i * LIST_ITEM))) {
+		if (bpf_probe_read_user(iv, sizeof(iv), (void *)(range[0] + i * IVALUE_BYTES))) {
 			loss_count(MT_LOSS_READ_FAULT);
 			break;
 		}
@@ -393,88 +321,6 @@ __noinline int flow_arg(u32 slot, u32 form, u32 where, u32 meta)
 	return 0;
 }
 
-/* Takes a buffer; its number in *ret. NULL: none is free. */
-static __always_inline struct flow_buf *flow_begin(struct pt_regs *ctx, struct mt_thread *t, u64 cookie, u32 *ret)
-{
-	frames_settle(t, sp_of(ctx));
-	for (u32 slot = 0; slot < FLOW_SLOTS; slot++) {
-		struct flow_buf *b = flow_buf(slot);
-
-		if (!b || __sync_val_compare_and_swap(&b->busy, 0, 1))
-			continue;
-		b->rec.args_cnt = 0;
-		b->rec.cut = 0;
-		b->given_how = GIVEN_NONE;
-		b->layout = cookie >> 48;
-		b->plain = t->plain;
-		b->storage = t->storage;
-		b->sp = sp_of(ctx);
-		args_take(b->regs, ctx);
-		*ret = slot;
-		return b;
-	}
-	loss_count(MT_LOSS_ARGS);
-	return NULL;
-}
-
-/* The frame that t->given belongs to is open, so this operator is called by that one. */
-static __always_inline int has_given(const struct mt_thread *t)
-{
-	u32 d = t->given_depth;
-
-	return t->given_seq && d < t->depth && t->frames[d & (MT_FRAMES_MAX - 1)].seq == t->given_seq;
-}
-
-static __always_inline void given_begin(struct flow_buf *b, const struct mt_thread *t)
-{
-	b->given_how = has_given(t) ? GIVEN_SKIP : GIVEN_NOTE;
-	b->given_cnt = 0;
-	if (b->given_how == GIVEN_SKIP)
-		__builtin_memcpy(b->given, t->given, sizeof(b->given));
-	else
-		__builtin_memset(b->given, 0, sizeof(b->given));
-}
-
-/* The frame is on top. */
-static __always_inline void given_end(const struct flow_buf *b, struct mt_thread *t)
-{
-	if (b->given_how == GIVEN_SKIP)
-		return;
-	t->given_depth = t->depth - 1;
-	t->given_seq = b->given_how == GIVEN_NOTE && b->given_cnt ? t->seq : 0;
-	__builtin_memcpy(t->given, b->given, sizeof(t->given));
-}
-
-/* Opens the frame and sends it with what was read. */
-static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u8 kind, u64 addr)
-{
-	u64 ret = 0, size;
-	u32 n;
-
-	if (return_word(b->sp, &ret)) {
-		loss_count(MT_LOSS_READ_FAULT);
-		return;
-	}
-	hdr_fill(&b->rec.hdr, kind, MT_DEV_NONE, bpf_ktime_get_ns());
-	b->rec.hdr.depth = t->depth;
-	b->rec.hdr.seq = frames_open(t, b->sp, ret, kind == MT_EV_OP ? 0 : MT_FRAME_NODE);
-	b->rec.addr = addr;
-	if (b->rec.cut)
-		loss_count(MT_LOSS_ARGS);
-	n = b->rec.args_cnt;
-	if (n > MT_FLOW_ARGS_MAX)
-		n = MT_FLOW_ARGS_MAX;
-	size = sizeof(b->rec) + n * sizeof(b->args[0]);
-	(void)ring_output(&b->rec, size);
-}
-
-static __always_inline void flow_end(struct flow_buf *b, struct mt_thread *t)
-{
-	t->plain = b->plain;
-	t->storage = b->storage;
-	*(volatile u64 *)&b->busy = 0;
-}
-
 SEC("uprobe")
 int mt_flow_op(struct pt_regs *ctx)
 {
@@ -499,7 +345,7 @@ int mt_flow_op(struct pt_regs *ctx)
 			break;
 		flow_arg(slot, a->form, a->where, a->index | (u32)a->flags << 8);
 	}
-	flow_send(b, t, MT_EV_OP, (u32)cookie);
+	flow_send(b, t, MT_EV_OP, 0, (u32)cookie);
 	given_end(b, t);
 	flow_end(b, t);
 	return 0;
@@ -521,7 +367,7 @@ int mt_flow_apply(struct pt_regs *ctx)
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)arg_behind_result(ctx, 0)))
 		loss_count(MT_LOSS_READ_FAULT);
 	flow_vector(slot, arg_behind_result(ctx, 1), 0);
-	flow_send(b, t, MT_EV_APPLY, vtable);
+	flow_send(b, t, MT_EV_APPLY, 0, vtable);
 	flow_end(b, t);
 	return 0;
 }
@@ -561,7 +407,7 @@ int mt_flow_acc(struct pt_regs *ctx)
 	else
 		loss_count(MT_LOSS_ARGS);
 	flow_vector(slot, arg_behind_result(ctx, 1), 2);
-	flow_send(b, t, MT_EV_ACC, 0);
+	flow_send(b, t, MT_EV_ACC, 0, 0);
 	flow_end(b, t);
 	return 0;
 }

@@ -24,7 +24,7 @@ int mt_fw_new(struct pt_regs *ctx)
 		frames_settle(t, sp_of(ctx));
 	module_at(t);
 	stack_at(ctx, MT_DEV_CPU, 0, ptr, size);
-	emit_mem(t, MT_EV_ALLOC, MT_DEV_CPU, 0, ptr, size);
+	alloc_tell(t, MT_DEV_CPU, ptr, size);
 	return 0;
 }
 
@@ -77,7 +77,7 @@ int mt_fw_usage(struct pt_regs *ctx)
 	if (size > 0) {
 		module_at(t);
 		stack_at(ctx, dev, 0, arg(ctx, 0), size);
-		emit_mem(t, MT_EV_ALLOC, dev, 0, arg(ctx, 0), size);
+		alloc_tell(t, dev, arg(ctx, 0), size);
 	} else {
 		emit_addr(t, MT_EV_FREE, dev, arg(ctx, 0));
 	}

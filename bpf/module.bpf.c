@@ -14,6 +14,8 @@
  * With a module goes the sequence number of autograd: a node of the graph is made, and numbered, before the
  * operator that it belongs to allocates. A later evaluation of that node knows its number (lib/frames.h, EV_NODE), so
  * user space tells whose backward it is.
+ *
+ * place_take: the innermost frame alone, with a check of its code object, where an operator is not open.
  */
 #include "lib/module.h"
 
@@ -37,6 +39,13 @@ struct {
 	__type(key, struct mt_module_key);
 	__type(value, u8);
 } modules_named SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MT_PLACES_TOLD_MAX);
+	__type(key, u64);
+	__type(value, u8);
+} places_told SEC(".maps");
 
 static __always_inline u64 user_word(u64 at)
 {
@@ -249,6 +258,53 @@ static __always_inline void module_look(struct mt_thread *t, const struct mt_mod
 	s->flags_told = flags | MODULE_TOLD;
 }
 
+/* --- the line of Python that allocates ------------------------------------------------------------------------- */
+
+static __always_inline int place_tell(u64 hash, u64 code, u64 instr, u64 check)
+{
+	void *ring = ring_get();
+	struct mt_rec_place *r = ring_reserve(ring, sizeof(*r));
+
+	if (!r)
+		return -1;
+	hdr_fill(&r->hdr, MT_EV_PLACE, MT_DEV_NONE, bpf_ktime_get_ns());
+	r->hash = hash;
+	r->code = code;
+	r->instr = instr;
+	r->check = check;
+	bpf_ringbuf_submit(r, ring_wake_flags(ring));
+	return 0;
+}
+
+/* Its hash; 0: none, or one of no interest. */
+static __always_inline u64 place_look(struct mt_module_state *s, const struct mt_module_proc *p, u32 pid)
+{
+	u64 self = this_thread(), frame, code, instr, check, hash;
+	const u8 *known;
+	u8 told = MT_PLACE_TOLD;
+
+	settle_generation(s, p);
+	frame = innermost(s, &p->py, self);
+	if (!frame || bpf_probe_read_user(s->words, p->py.frame_bytes & (sizeof(s->words) - 1), (void *)frame))
+		return 0;
+	code = word_at(s, p->py.frame_code);
+	instr = word_at(s, p->py.frame_instr);
+	if (p->py.instr_bytes == 4)
+		instr = (u32)(instr >> 8 * (p->py.frame_instr & 7));
+	if (!code || (code & 7) ||
+	    bpf_probe_read_user(s->words, MT_PY_CHECK_WORDS * sizeof(u64), (void *)(code + p->py.code_check)))
+		return 0;
+	check = mt_py_check(s->words);
+	hash = mt_py_mix(mt_py_mix(mt_py_mix(mt_py_mix(0, pid), code), instr), check) ?: 1;
+	known = bpf_map_lookup_elem(&places_told, &hash);
+	if (known)
+		return *known == MT_PLACE_PLAIN ? 0 : hash;
+	if (place_tell(hash, code, instr, check))
+		return 0;
+	bpf_map_update_elem(&places_told, &hash, &told, BPF_NOEXIST); /* if it fails it is told again */
+	return hash;
+}
+
 /* Time is taken of every sixteenth, in the mean of many. */
 #define TIMED_EVERY 16
 
@@ -273,6 +329,27 @@ __noinline int module_take(struct mt_thread *t, u32 in_node)
 	module_look(t, p, in_node);
 	c->module_ns += (bpf_ktime_get_ns() - begin) * TIMED_EVERY;
 	return 0;
+}
+
+__noinline u64 place_take(struct mt_thread *t)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	const struct mt_module_proc *p;
+	struct mt_counters *c;
+	u64 begin, place;
+
+	if (!t)
+		return 0;
+	p = bpf_map_lookup_elem(&module_procs, &pid);
+	if (!p)
+		return 0;
+	c = counters_get();
+	if (c->hits[MT_PROG_MODULE]++ % TIMED_EVERY)
+		return place_look(&t->module, p, pid);
+	begin = bpf_ktime_get_ns();
+	place = place_look(&t->module, p, pid);
+	c->module_ns += (bpf_ktime_get_ns() - begin) * TIMED_EVERY;
+	return place;
 }
 
 __noinline u64 module_node_seq(u64 node)

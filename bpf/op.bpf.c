@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Operator entries (at::_ops::X::call) and backward nodes (Engine::evaluate_function). */
-#include "lib/frames.h"
+/* Operator entries (at::_ops::X::call) and backward nodes (Engine::evaluate_function; Python's own by their type's name). */
+#include "lib/flow.h"
 #include "lib/module.h"
+#include "lib/text.h"
+
+#define PY_TYPE_OF 8    /* of a PyObject: its type (CPython 3.10 to 3.13, builds with a GIL) */
+#define PY_TYPE_NAME 24 /* of a type: tp_name */
 
 SEC("uprobe")
 int mt_op(struct pt_regs *ctx)
@@ -34,8 +38,25 @@ int mt_lookup(struct pt_regs *ctx)
 	return 0;
 }
 
+/* Hash of the name of the type of a node's Python object; 0: it is not known. */
+static __always_inline u64 python_name(struct mt_thread *t, u64 node, u64 cookie)
+{
+	const struct mt_flow_layout *l = &mt_flow_layouts[cookie >> 48 & (MT_FLOW_LAYOUTS_MAX - 1)];
+	u64 at = 0;
+
+	if (!(cookie & MT_NODE_LAYOUT) || !l->node_python)
+		return 0;
+	if (bpf_probe_read_user(&at, sizeof(at), (void *)(node + l->node_python)) ||
+	    bpf_probe_read_user(&at, sizeof(at), (void *)(at + PY_TYPE_OF)) ||
+	    bpf_probe_read_user(&at, sizeof(at), (void *)(at + PY_TYPE_NAME))) {
+		loss_count(MT_LOSS_READ_FAULT);
+		return 0;
+	}
+	return text_cstring(t, at);
+}
+
 /* … with the number that it was given when it was made, in the forward pass. */
-static __always_inline void node_enter(struct mt_thread *t, struct pt_regs *ctx, u64 vtable)
+static __always_inline void node_enter(struct mt_thread *t, struct pt_regs *ctx, u64 vtable, u64 python)
 {
 	u64 ret = 0, seq = mt_modules_on ? module_node_seq(arg(ctx, 2)) : 0;
 	void *ring;
@@ -56,7 +77,8 @@ static __always_inline void node_enter(struct mt_thread *t, struct pt_regs *ctx,
 	hdr_fill(&r->hdr, MT_EV_NODE, MT_DEV_NONE, bpf_ktime_get_ns());
 	r->hdr.depth = depth;
 	r->hdr.seq = num;
-	r->addr = vtable;
+	r->hdr.flags = python ? MT_NODE_PYTHON : 0;
+	r->addr = python ? python : vtable;
 	r->size = seq;
 	bpf_ringbuf_submit(r, ring_wake_flags(ring));
 }
@@ -66,13 +88,15 @@ SEC("uprobe")
 int mt_node(struct pt_regs *ctx)
 {
 	struct mt_thread *t = thread_get();
-	u64 vtable = 0;
+	u64 vtable = 0, python = 0;
 
 	hit_count(MT_PROG_NODE);
 	if (!t || is_partial())
 		return 0;
 	if (bpf_probe_read_user(&vtable, sizeof(vtable), (void *)arg(ctx, 2)))
 		loss_count(MT_LOSS_READ_FAULT);
-	node_enter(t, ctx, vtable);
+	else if (class_of(vtable) == MT_CLASS_PY_NODE)
+		python = python_name(t, arg(ctx, 2), bpf_get_attach_cookie(ctx));
+	node_enter(t, ctx, vtable, python);
 	return 0;
 }

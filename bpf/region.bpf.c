@@ -8,11 +8,9 @@
  * too little: the stack of a thread ends where its struct pthread begins (glibc 2.36, nptl/allocatestack.c); the main thread's
  * lies above all heaps, and its struct pthread elsewhere.
  */
-#include "lib/frames.h"
-#include "lib/text.h"
+#include "lib/region.h"
 
 #define STACK_RECORD_REACH (64 << 10)
-#define OPTIMIZE 0x657a696d6974704full /* "Optimize", of Optimizer.step# and Optimizer.zero_grad# */
 #define OLD_STRING_HEAD 24 /* length, capacity, reference count (bits/cow_string.h) */
 
 SEC("uprobe")
@@ -25,9 +23,8 @@ int mt_region_begin(struct pt_regs *ctx)
 	long err;
 
 	hit_count(MT_PROG_REGION_BEGIN);
-	if (!t)
+	if (!t || region_is_told(t, REGION_BEGUN))
 		return 0;
-	t->last_end = 0;
 	if ((u32)bpf_get_attach_cookie(ctx) == MT_REGION_OLD_STRING) {
 		err = bpf_probe_read_user(&str.ptr, sizeof(str.ptr), (void *)arg_behind_result(ctx, 0));
 		if (!err)
@@ -39,9 +36,7 @@ int mt_region_begin(struct pt_regs *ctx)
 		loss_count(MT_LOSS_READ_FAULT);
 		str.len = 0;
 	}
-	regions_begin(t, ctx, str.len ? text_bytes(t, str.ptr, str.len) : 0);
-	if (str.len && !t->module.optimizer && t->text.words[0] == OPTIMIZE)
-		t->module.optimizer = t->regions;
+	region_enter(t, ctx, str.ptr, str.len);
 	return 0;
 }
 
@@ -61,7 +56,7 @@ int mt_region_end(struct pt_regs *ctx)
 	hit_count(MT_PROG_REGION_END);
 	if ((u32)bpf_get_attach_cookie(ctx) == MT_REGION_ONCE) {
 		t = thread_get();
-		if (t)
+		if (t && !region_is_told(t, REGION_ENDED))
 			regions_end(t, ctx);
 		return 0;
 	}

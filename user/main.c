@@ -16,7 +16,8 @@ static int (*const commands[CMD_CNT])(const struct options *o, struct err *err) 
 	[CMD_LIVE] = cmd_live,	   [CMD_RECORD] = cmd_record, [CMD_REPORT] = cmd_report,
 	[CMD_EXPORT] = cmd_export, [CMD_DIFF] = cmd_diff,   [CMD_PLAN] = cmd_plan,
 	[CMD_DOCTOR] = cmd_doctor, [CMD_SERVE] = cmd_serve,  [CMD_ESTIMATE] = cmd_estimate,
-	[CMD_MERGE] = cmd_merge,
+	[CMD_MERGE] = cmd_merge,   [CMD_PS] = cmd_ps,
+	[CMD_COMPLETION] = cmd_completion, [CMD_CHECK] = cmd_check,
 };
 
 static int fail(const struct err *err, int code)
@@ -54,6 +55,12 @@ int main(int argc, char **argv)
 	r = options__parse(&o, argc, argv, &err);
 	if (r < 0)
 		return fail(&err, EXIT_USAGE);
+	asker__find(&o.asker);
+	if (o.is_bare && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
+		r = pick_job(&o, &err);
+		if (r)
+			return r < 0 ? fail(&err, EXIT_FAILED) : EXIT_OK;
+	}
 	if (o.help || o.version || o.man) {
 		if (o.version)
 			puts("memtrace " MT_VERSION);
@@ -63,9 +70,10 @@ int main(int argc, char **argv)
 			options_help(stdout, o.cmd);
 		return fflush(stdout) ? EXIT_FAILED : argc < 2 ? EXIT_USAGE : EXIT_OK;
 	}
-	asker__find(&o.asker);
 	log_set_level(o.quiet ? LOG_QUIET : o.verbose > 1 ? LOG_DEBUG : o.verbose ? LOG_INFO : LOG_WARN);
-	r = offline_drop(&o, &err);
+	r = find_named(&o, &err);
+	if (!r)
+		r = offline_drop(&o, &err);
 	if (!r)
 		r = commands[o.cmd](&o, &err);
 	return r < 0 ? fail(&err, r == -ECANCELED ? EXIT_OVERHEAD : EXIT_FAILED) : r;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* module: which nn.Module's forward runs on a thread at a birth. Told before the birth's own record, when it changed. */
+/*
+ * module: which nn.Module's forward runs on a thread at a birth: told before the birth's own record, when it changed. And at
+ * which line of Python it is, where no operator is open: code that torch.compile generated calls its kernels itself.
+ */
 #ifndef MT_BPF_MODULE_H
 #define MT_BPF_MODULE_H
 
-#include "lib/emit.h"
+#include "lib/frames.h"
 
 /* In module.bpf.c: global functions, so that the verifier looks at them once. */
 extern int module_take(struct mt_thread *t, u32 in_node);
 extern u64 module_node_seq(u64 node);
+extern u64 place_take(struct mt_thread *t);
 
 /* The thread's frames are settled. */
 static __always_inline void module_at(struct mt_thread *t)
@@ -25,6 +29,47 @@ static __always_inline void module_at(struct mt_thread *t)
 		return; /* the same call from Python as at the last birth */
 	t->module.outer = outer;
 	module_take(t, in_node);
+}
+
+/* None but a node of backward itself: what torch.compile made of a backward runs right in one. */
+static __always_inline int no_operator_is_open(const struct mt_thread *t)
+{
+	u32 d = t->depth;
+
+	return !d || (d <= MT_FRAMES_MAX && (t->frames[(d - 1) & (MT_FRAMES_MAX - 1)].flags & MT_FRAME_NODE));
+}
+
+/* An optimizer that is not compiled asks for some numbers a parameter, with no operator open: looks would cost it most. */
+#define NUMBER_BYTES_MAX 16
+
+static __always_inline u64 place_at(struct mt_thread *t, u64 size)
+{
+	if (!mt_modules_on || !t || !no_operator_is_open(t) || is_partial())
+		return 0;
+	return t->module.optimizer && size <= NUMBER_BYTES_MAX ? 0 : place_take(t);
+}
+
+/* A birth's own record; the thread's frames are settled. */
+static __always_inline void alloc_tell(struct mt_thread *t, u8 dev, u64 addr, u64 size)
+{
+	u64 place = place_at(t, size);
+	struct mt_rec_at *r;
+	void *ring;
+
+	if (!place) {
+		emit_mem(t, MT_EV_ALLOC, dev, 0, addr, size);
+		return;
+	}
+	ring = ring_get();
+	r = ring_reserve(ring, sizeof(*r));
+	if (!r)
+		return;
+	hdr_fill(&r->hdr, MT_EV_ALLOC_AT, dev, bpf_ktime_get_ns());
+	hdr_place(&r->hdr, t);
+	r->addr = addr;
+	r->size = size;
+	r->place = place;
+	bpf_ringbuf_submit(r, ring_wake_flags(ring));
 }
 
 #endif

@@ -76,7 +76,7 @@ struct mt_thread {
 	u32 regions;
 	u32 over; /* explicit frames that did not fit: their ends must not pop others */
 	u32 regions_over; /* regions that did not fit, likewise */
-	u32 pad;
+	u32 region_told;  /* lib/region.h */
 	u64 plain, storage; /* flow: vtable pointers of this process met before, see flow.bpf.c */
 	/* flow: tensors that the operator of this frame was given, none of them to write; seq 0 = none */
 	u32 given_seq, given_depth;

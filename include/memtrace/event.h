@@ -31,8 +31,9 @@ enum mt_kind {
 	MT_EV_ALLOC = 1,	/* mem: addr = pointer, size = bytes asked for; dev */
 	MT_EV_FREE = 2,		/* addr: addr = pointer; dev */
 	MT_EV_OOM = 3,		/* mem: addr = 0, size = bytes that could not be had; dev */
-	MT_EV_OP = 4,		/* addr: frame; addr = operator's cookie */
-	MT_EV_NODE = 5,		/* mem: frame; addr = vtable pointer of the backward node, size = its number, 0: not read */
+	MT_EV_OP = 4,		/* addr: frame; addr = operator's cookie; flags: MT_OP_BY_HASH */
+	MT_EV_NODE = 5,		/* mem: frame; addr = vtable pointer of the backward node, size = its number, 0: not read;
+				   flags: MT_NODE_PYTHON */
 	MT_EV_OP_BEGIN = 6,	/* addr: frame with an explicit end; addr = hash of its name */
 	MT_EV_OP_END = 7,	/* addr: depth = frames that stay open; addr = 0 */
 	MT_EV_REGION_BEGIN = 8, /* mem: addr = hash of its name, size = regions open before it */
@@ -79,8 +80,14 @@ enum mt_kind {
 				 have from there on (0: not known); flags = enum mt_module_flag */
 	MT_EV_STREAM = 38,    /* mem: addr = an event of CUDA's that keeps a freed block of the caching allocator's from being
 				 given out again (record_stream); flags = enum mt_stream, which says what size is */
-	MT_EV_WIRE_MAX = 39,
+	MT_EV_ALLOC_AT = 39,  /* at: an ALLOC in which no operator is open, told with its place; an ALLOC from decode on */
+	MT_EV_PLACE = 40,     /* place: a line of Python's of a hash, before its first use (best effort) */
+	MT_EV_WIRE_MAX = 41,
 };
+
+/* addr is the hash of a name: an operator that was called boxed, a node that Python defined (by its type's name). */
+#define MT_OP_BY_HASH	1
+#define MT_NODE_PYTHON	1
 
 enum mt_stream {
 	MT_STREAM_WAITS = 1, /* size = pointer of the block, whose FREE comes next on this thread */
@@ -195,6 +202,23 @@ struct mt_rec_mem {
 	__u64 size;
 };
 
+/* An allocation and the innermost line of Python at it. */
+struct mt_rec_at {
+	struct mt_hdr hdr;
+	__u64 addr;
+	__u64 size;
+	__u64 place; /* hash, see mt_rec_place */
+};
+
+/* A line of Python's: what a hash of these, and of the process, stands for. */
+struct mt_rec_place {
+	struct mt_hdr hdr;
+	__u64 hash;
+	__u64 code;  /* address of the code object */
+	__u64 instr; /* address of the instruction; 3.10: its index */
+	__u64 check; /* mt_py_check of the code object as it was then: an address is reused */
+};
+
 struct mt_rec_name {
 	struct mt_hdr hdr;
 	__u64 hash;
@@ -259,19 +283,24 @@ _Static_assert(sizeof(struct mt_rec_seg) == 56, "wire ABI");
 _Static_assert(sizeof(struct mt_hdr) == 24, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_addr) == 32, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_mem) == 40, "wire ABI");
+_Static_assert(sizeof(struct mt_rec_at) == 48, "wire ABI");
+_Static_assert(sizeof(struct mt_rec_place) == 56, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_name) == 160, "wire ABI");
 
 /*
  * Programs: what a probe site runs. A site is (file, offset, program, cookie). The number indexes
  * hit counters and calibrated costs.
  */
+/* How much of a job is traced: each has the probes of those before it (user/live/levels.h). */
+enum mt_level { MT_LEVEL_WATCH = 1, MT_LEVEL_BLOCKS = 2, MT_LEVEL_FULL = 3 };
+
 enum mt_prog {
 	MT_PROG_NONE = 0,
 	MT_PROG_FW_NEW,	      /* c10::ProfiledCPUMemoryReporter::New(this, ptr, bytes) */
 	MT_PROG_FW_DELETE,    /* c10::ProfiledCPUMemoryReporter::Delete(this, ptr) */
 	MT_PROG_FW_OOM,	      /* c10::ProfiledCPUMemoryReporter::OutOfMemory(this, bytes) */
 	MT_PROG_OP,	      /* operator entry; cookie = operator */
-	MT_PROG_NODE,	      /* torch::autograd::Engine::evaluate_function(this, graph, node, …) */
+	MT_PROG_NODE,	      /* torch::autograd::Engine::evaluate_function(this, graph, node, …); cookie: MT_NODE_LAYOUT */
 	MT_PROG_REGION_BEGIN, /* torch::autograd::profiler::record_function_enter_new(result, std::string) */
 	MT_PROG_REGION_END,   /* end of such a region; cookie = enum mt_region_end */
 	MT_PROG_HOST_FREE,    /* free(ptr): entry only */
@@ -292,6 +321,7 @@ enum mt_prog {
 	MT_PROG_STACK,	      /* no site of its own: --stacks, in the programs that tell births */
 	MT_PROG_MODULE,	      /* no site of its own: whose forward runs, in the programs that tell births */
 	MT_PROG_LOOKUP,	      /* c10::Dispatcher::findSchemaOrThrow: an operator's first call */
+	MT_PROG_FLOW_BOXED,   /* a call by operator's handle and stack of values; cookie = MT_BOXED_REGIONS | layout << 48 */
 	MT_PROG_MAX,
 };
 
@@ -494,6 +524,8 @@ struct mt_flow_spec {
  */
 #define MT_FLOW_LAYOUTS_MAX 64 /* a power of two */
 #define MT_FLOW_COOKIE(low, layout) ((__u64)(layout) << 48 | ((low) & 0xffffffffffffull))
+#define MT_BOXED_REGIONS 1 /* in the cookie of PROG_FLOW_BOXED: it stands for REGION_BEGIN and REGION_END, too */
+#define MT_NODE_LAYOUT 1 /* in the cookie of PROG_NODE: it has a layout */
 #define MT_FLOW_HEAD_WORDS 5    /* of a TensorImpl: its storage and autograd_meta lie in them */
 #define MT_FLOW_STORAGE_WORDS 8 /* of a StorageImpl: data, device and size */
 #define MT_FLOW_META_WORDS 8    /* of an AutogradMeta: grad */
@@ -509,6 +541,14 @@ struct mt_flow_layout {
 	__u16 optional_impl;	  /* optional<Tensor> → TensorImpl *: 0 or 8 */
 	__u16 optional_engaged;	  /* optional<Tensor> → bool: the other one */
 	__u16 acc_variable;	  /* AccumulateGrad → Variable */
+	/* a boxed call: c10::impl::OperatorEntry, which begins with a std::string, its name; arg_bytes 0: not known */
+	__u16 schema;	    /* OperatorEntry → FunctionSchema, which begins with the same name */
+	__u16 schema_args;  /* FunctionSchema → begin and end of its Arguments, which begin with their names */
+	__u16 arg_bytes;    /* sizeof(Argument) */
+	__u16 arg_alias;    /* Argument → AliasInfo *, NULL: none */
+	__u16 alias_write;  /* AliasInfo → bool: it is written */
+	__u16 list_tag;	    /* tag of an IValue that is a list */
+	__u16 node_python;  /* PyNode → PyObject *; 0: not known */
 };
 
 /* What a TensorImpl's vtable pointer says of it. */
@@ -524,6 +564,7 @@ enum mt_class {
 	/* in the map of classes alone: what else is read must be of a known class, too */
 	MT_CLASS_STORAGE = 32, /* StorageImpl */
 	MT_CLASS_META = 33,    /* AutogradMeta */
+	MT_CLASS_PY_NODE = 34, /* torch::autograd::PyNode */
 };
 
 /* One tensor of a record. ACC: index 0 = variable, 1 = its .grad as it was, 2.. = incoming. */
@@ -547,7 +588,7 @@ struct mt_rec_flow {
 
 _Static_assert(sizeof(struct mt_flow_spec_arg) == 4, "wire ABI");
 _Static_assert(sizeof(struct mt_flow_spec) == 100, "wire ABI");
-_Static_assert(sizeof(struct mt_flow_layout) == 20, "wire ABI");
+_Static_assert(sizeof(struct mt_flow_layout) == 34, "wire ABI");
 _Static_assert(sizeof(struct mt_flow_arg) == 24, "wire ABI");
 _Static_assert(sizeof(struct mt_rec_flow) == 40, "wire ABI");
 

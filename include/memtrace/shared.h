@@ -99,6 +99,13 @@ struct mt_module_key {
 };
 
 /*
+ * Lines of Python at which something was allocated while no operator was open, by hash (struct mt_rec_place): whether user
+ * space was told. One of no interest is not told with an allocation. The least recently used ones go, and are told again.
+ */
+#define MT_PLACES_TOLD_MAX 65536
+enum mt_place { MT_PLACE_TOLD = 1, MT_PLACE_PLAIN = 2 /* of no interest */ };
+
+/*
  * Cookie of a site whose program serves several symbols (malloc family, USDT): what the program needs
  * in the low half, a slot in the map of fired counts in the high half.
  */

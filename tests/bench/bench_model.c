@@ -73,7 +73,7 @@ static void bench_job(uint32_t procs, double seconds)
 	printf("job, %u process%s: %.1f M events/s (%.1f ns each), best of %d rounds of %u; "
 	       "peak %" PRIu64 " bytes, frames lost %" PRIu64 "\n",
 	       procs, procs > 1 ? "es" : "", JOB_EVENTS / best / 1e6, best * 1e9 / JOB_EVENTS, rounds,
-	       JOB_EVENTS, r->devs[0].peak, r->lost[MT_LOSS_FRAME]);
+	       JOB_EVENTS, r->devs[0].peak, r->run.lost[MT_LOSS_FRAME]);
 	report__free(r);
 	free(evs);
 	gen__free(g);

@@ -113,6 +113,16 @@ NOINLINE void op_b(void *ptr)
 	sink += (uint64_t)frame[0];
 }
 
+/* As Engine::evaluate_function, of a node in which memory is asked for by no operator. */
+NOINLINE void node_eval(void *engine, void *graph, void *node)
+{
+	volatile char frame[64];
+
+	frame[0] = 1;
+	fw_new(NULL, (void *)0x6000, 50);
+	sink += (uintptr_t)engine + (uintptr_t)graph + (uintptr_t)node + (uint64_t)frame[0];
+}
+
 NOINLINE void op_a(void *ptr, int inner)
 {
 	volatile char frame[128];
@@ -130,6 +140,21 @@ NOINLINE void flow_op(void *a, void *b, void *items, uint64_t cnt)
 	sink += (uintptr_t)a + (uintptr_t)b + (uintptr_t)items + cnt;
 }
 NOINLINE void flow_acc(void *ret, void *self, void *in) { sink += (uintptr_t)ret + (uintptr_t)self + (uintptr_t)in; }
+
+/* As a std::function's _M_invoke(std::_Any_data const &, std::vector<IValue> &), with an operator inside. */
+NOINLINE void flow_boxed(const void *functor, const void *stack, void *inner)
+{
+	static uint64_t none[2];
+	volatile char frame[64];
+
+	frame[0] = 1;
+	if (inner)
+		flow_op(inner, none, NULL, 0);
+	sink += (uintptr_t)functor + (uintptr_t)stack + (uint64_t)frame[0];
+}
+
+/* As Engine::evaluate_function(this, graph, node, …). */
+NOINLINE void flow_node(void *self, void *graph, void *node) { sink += (uintptr_t)self + (uintptr_t)graph + (uintptr_t)node; }
 
 /* An operator that calls one with the first tensor as its second. */
 NOINLINE void flow_outer(void *a, void *b, void *items, uint64_t cnt)
@@ -2145,6 +2170,249 @@ static void test_long_and_torn_lists(void **state)
 	rig__done(&r);
 }
 
+/* --- boxed calls, Python's nodes ------------------------------------------------------------------------- */
+
+/* c10's objects as the layout below has them. */
+struct cxx_string {
+	const char *at;
+	uint64_t bytes;
+	char own[16];
+};
+struct boxed_arg {
+	struct cxx_string name;
+	const uint8_t *alias;
+};
+#define BOXED_ARGS 5
+#define LIST_TAG 14
+struct boxed {
+	struct {
+		struct cxx_string name, schema_name;
+		const struct boxed_arg *begin, *end;
+	} op;
+	struct boxed_arg args[BOXED_ARGS];
+	uint8_t aliases[2]; /* one is written */
+	uint64_t values[BOXED_ARGS + 1][2], list[4], items[3][2];
+	const void *handle, *functor;
+	const void *stack[2];
+};
+
+static void cxx_string__set(struct cxx_string *s, const char *text)
+{
+	s->bytes = strlen(text);
+	s->at = s->bytes < sizeof(s->own) ? s->own : text;
+	memset(s->own, 0x5a, sizeof(s->own)); /* what is behind the end is not zero */
+	if (s->at == s->own)
+		memcpy(s->own, text, s->bytes + 1);
+}
+
+/* name(Tensor(a!) self, Tensor(b) other, Tensor weight, int dim, Tensor?[] and_a_long_name_of_tensors), and a value below. */
+static void boxed__lay(struct boxed *x, const char *name, const struct objects *o)
+{
+	static const char *const names[BOXED_ARGS] = { "self", "other", "weight", "dim", "and_a_long_name_of_tensors" };
+	const uint64_t values[BOXED_ARGS + 1][2] = { { 8, 1 }, { at(o->tensor), 1 }, { at(o->grad), 1 }, { at(o->grad), 1 },
+						     { 3, 5 }, { at(x->list), LIST_TAG } };
+	const uint64_t items[3][2] = { { at(o->tensor), 1 }, { 0, 0 }, { at(o->grad), 1 } };
+
+	memset(x, 0, sizeof(*x));
+	cxx_string__set(&x->op.name, name);
+	cxx_string__set(&x->op.schema_name, name);
+	for (int i = 0; i < BOXED_ARGS; i++)
+		cxx_string__set(&x->args[i].name, names[i]);
+	x->aliases[0] = 1;
+	x->args[0].alias = &x->aliases[0];
+	x->args[1].alias = &x->aliases[1];
+	x->op.begin = x->args;
+	x->op.end = x->args + BOXED_ARGS;
+	memcpy(x->values, values, sizeof(values));
+	memcpy(x->items, items, sizeof(items));
+	x->list[2] = at(x->items);
+	x->list[3] = at(x->items + 3);
+	x->handle = &x->op;
+	x->functor = &x->handle;
+	x->stack[0] = x->values;
+	x->stack[1] = x->values + BOXED_ARGS + 1;
+}
+
+static const struct mt_flow_layout boxed_layout = {
+	16, 24, 40, 16, 40, 48, 16, 0, 8, 464, .schema = 32, .schema_args = 32, .arg_bytes = sizeof(struct boxed_arg),
+	.arg_alias = 32, .alias_write = 0, .list_tag = LIST_TAG, .node_python = 112,
+};
+
+static void rig__boxed(struct rig *r, const struct mt_flow_layout *l)
+{
+	rig__flow_sites(r, l);
+	rig__site(r, flow_boxed, MT_PROG_FLOW_BOXED, 0);
+	self_attach(r->t, &r->plan);
+}
+
+/* The operator's name, its tensors and what it does to them are its schema's; what it calls is inside. */
+static void test_boxed_calls(void **state)
+{
+	struct objects o;
+	struct boxed x;
+	struct rig r;
+
+	(void)state;
+	rig__boxed(&r, &boxed_layout);
+	objects__lay(&o, &boxed_layout, 0);
+	boxed__lay(&x, "aten::a", &o);
+	flow_boxed(&x.functor, x.stack, &o.items[0]);
+	boxed__lay(&x, "an::operator_of_a_long_name", &o);
+	flow_boxed(&x.functor, x.stack, NULL);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP, EV_ARG, EV_ARG, EV_ARG, EV_ARG, EV_ARG, MT_EV_OP, EV_ARG, MT_EV_OP, EV_ARG, EV_ARG, EV_ARG,
+		     EV_ARG, EV_ARG, 0);
+	assert_string_equal(name_of(&r, 0), "aten::a");
+	assert_int_equal(r.ev[0].flags, MT_OP_BY_HASH);
+	expect_arg(&r, 1, 0x1000, AUX(0, MT_FLOW_F_REQUIRED | MT_FLOW_F_WRITTEN, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 2, 0x2000, AUX(1, MT_FLOW_F_REQUIRED | MT_FLOW_F_ALIAS, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 3, 0x2000, AUX(2, MT_FLOW_F_REQUIRED | MT_FLOW_F_WEIGHT, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 4, 0x1000, AUX(4, MT_FLOW_F_REQUIRED, 0), MT_DEV_CPU, MT_CLASS_PLAIN);
+	expect_arg(&r, 5, 0x2000, AUX(4, MT_FLOW_F_REQUIRED, 2), MT_DEV_CPU, MT_CLASS_PLAIN);
+	assert_string_equal(name_of(&r, 6), "op_a");
+	assert_int_equal(r.ev[6].depth, 1);
+	assert_string_equal(name_of(&r, 8), "an::operator_of_a_long_name");
+	assert_int_equal(r.ev[8].depth, 0);
+	rig__lost_nothing(&r);
+	rig__done(&r);
+}
+
+/* What does not fit is an operator without tensors, and counted; what cannot be read at all is none. */
+static void test_boxed_calls_that_do_not_fit(void **state)
+{
+	struct mt_flow_layout unknown = boxed_layout;
+	struct objects o;
+	struct boxed x;
+	struct rig r;
+
+	(void)state;
+	rig__boxed(&r, &boxed_layout);
+	objects__lay(&o, &boxed_layout, 0);
+	boxed__lay(&x, "aten::a", &o);
+	cxx_string__set(&x.op.schema_name, "aten::b"); /* 1 */
+	flow_boxed(&x.functor, x.stack, NULL);
+	boxed__lay(&x, "aten::a", &o);
+	x.stack[1] = x.values + BOXED_ARGS - 1; /* 2: fewer values than arguments */
+	flow_boxed(&x.functor, x.stack, NULL);
+	boxed__lay(&x, "aten::a", &o);
+	x.op.end = (const void *)(at(x.op.end) - 8); /* 3: no whole number of them */
+	flow_boxed(&x.functor, x.stack, NULL);
+	boxed__lay(&x, "aten::a", &o);
+	x.args[1].name.at++; /* 4: from there on nothing is read */
+	flow_boxed(&x.functor, x.stack, NULL);
+	x.handle = (const void *)8; /* a read fault */
+	flow_boxed(&x.functor, x.stack, NULL);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP, MT_EV_OP, MT_EV_OP, MT_EV_OP, EV_ARG, 0);
+	for (size_t i = 0; i < 4; i++)
+		assert_string_equal(name_of(&r, i), "aten::a");
+	assert_int_equal(rig__loss(&r, MT_LOSS_ARGS), 4);
+	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 1);
+	rig__done(&r);
+	/* a plan has no such site then, but if it had */
+	unknown.arg_bytes = 0;
+	rig__boxed(&r, &unknown);
+	boxed__lay(&x, "aten::a", &o);
+	flow_boxed(&x.functor, x.stack, NULL);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_OP, 0);
+	rig__done(&r);
+}
+
+/* record_function comes by torch.ops: its regions are told there, and not again by what these calls lead to. */
+static void test_regions_by_boxed_calls(void **state)
+{
+	static const char enter[] = "profiler::_record_function_enter_new", leave[] = "profiler::_record_function_exit";
+	struct {
+		uint64_t head[2];
+		struct cxx_string text;
+	} name = { .head = { 0 } };
+	struct {
+		char *ptr;
+		size_t len;
+	} given = { (char *)"again", 5 };
+	struct objects o;
+	struct boxed x;
+	struct rig r;
+
+	(void)state;
+	rig__flow_sites(&r, &boxed_layout);
+	rig__site(&r, flow_boxed, MT_PROG_FLOW_BOXED, MT_BOXED_REGIONS);
+	rig__site(&r, region_begin, MT_PROG_REGION_BEGIN, 0);
+	rig__site(&r, region_end, MT_PROG_REGION_END, MT_REGION_ONCE);
+	self_attach(r.t, &r.plan);
+	objects__lay(&o, &boxed_layout, 0);
+	boxed__lay(&x, enter, &o);
+	cxx_string__set(&name.text, "a region with a long name");
+	x.values[1][0] = at(&name);
+	x.values[1][1] = 12;
+	flow_boxed(&x.functor, x.stack, NULL);
+	region_begin(NULL, &given);
+	cxx_string__set(&name.text, "short");
+	flow_boxed(&x.functor, x.stack, NULL); /* without what it leads to */
+	boxed__lay(&x, leave, &o);
+	flow_boxed(&x.functor, x.stack, NULL);
+	region_end(&o);
+	flow_boxed(&x.functor, x.stack, NULL);
+	region_end(&o);
+	boxed__lay(&x, enter, &o);
+	name.text.at++; /* no string: a region, but without a name */
+	x.values[1][0] = at(&name);
+	flow_boxed(&x.functor, x.stack, NULL);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_REGION_BEGIN, MT_EV_REGION_BEGIN, MT_EV_REGION_END, MT_EV_REGION_END, MT_EV_REGION_BEGIN, 0);
+	assert_string_equal(name_of(&r, 0), "a region with a long name");
+	assert_string_equal(name_of(&r, 1), "short");
+	assert_int_equal(r.ev[2].aux, 1);
+	assert_int_equal(r.ev[3].aux, 0);
+	assert_string_equal(name_of(&r, 4), "?");
+	assert_int_equal(rig__loss(&r, MT_LOSS_ARGS), 1);
+	rig__done(&r);
+	/* who has other probes for that */
+	rig__boxed(&r, &boxed_layout);
+	boxed__lay(&x, enter, &o);
+	flow_boxed(&x.functor, x.stack, NULL);
+	rig__collect(&r);
+	expect_kinds(&r, 0);
+	rig__done(&r);
+}
+
+/* A node that Python defined is called as its object's type; others by their vtable. */
+static void test_nodes_of_python(void **state)
+{
+	static uint64_t vt_python[2];
+	struct flow_vtable classes[5];
+	uint64_t node[16] = { 0 }, obj[2] = { 0 }, type[4] = { 0 };
+	struct rig r;
+
+	(void)state;
+	rig__flow_sites(&r, &boxed_layout);
+	memcpy(classes, flow_classes, sizeof(flow_classes));
+	classes[4] = (struct flow_vtable){ at(vt_python), MT_CLASS_PY_NODE };
+	r.plan.flow_vtables = classes;
+	r.plan.flow_vtables_cnt = 5;
+	rig__site(&r, flow_node, MT_PROG_NODE, 0);
+	self_attach(r.t, &r.plan);
+	node[0] = at(vt_python);
+	node[boxed_layout.node_python / 8] = at(obj);
+	obj[1] = at(type);
+	type[3] = at("SwishBackward");
+	flow_node(NULL, NULL, node);
+	node[0] = at(vt_stranger);
+	flow_node(NULL, NULL, node);
+	node[0] = at(vt_python);
+	obj[1] = 8; /* a read fault: it has the name that all have whose class is not known */
+	flow_node(NULL, NULL, node);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_NODE, MT_EV_NODE, MT_EV_NODE, 0);
+	assert_string_equal(name_of(&r, 0), "SwishBackward");
+	assert_int_equal(r.ev[0].flags, MT_NODE_PYTHON);
+	assert_string_equal(name_of(&r, 1), "autograd node");
+	assert_string_equal(name_of(&r, 2), "autograd node");
+	assert_int_equal(rig__loss(&r, MT_LOSS_READ_FAULT), 1);
+	rig__done(&r);
+}
+
 /* A process that goes takes its classes along: what was one of its is none of the next one's. */
 static void test_classes_go_with_their_process(void **state)
 {
@@ -2470,6 +2738,127 @@ static void test_python_stacks(void **state)
 	pthread_key_delete(key);
 }
 
+/* The name that the allocation numbered `i` has of its place; 0: none. */
+static uint32_t place_of(const struct rig *r, size_t i)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < r->cnt; k++)
+		if (r->ev[k].kind == MT_EV_ALLOC && n++ == i)
+			return r->ev[k].name.v;
+	fail_msg("no allocation %zu", i);
+	return 0;
+}
+
+/* What came since the last look: the last place, and how many allocations with one and without. */
+struct places_seen {
+	struct mt_rec_place place; /* hash 0: none */
+	unsigned with, without;
+};
+
+static int place_record(void *ctx, const void *rec, size_t len)
+{
+	const struct mt_hdr *h = rec;
+	struct places_seen *s = ctx;
+
+	if (h->kind == MT_EV_PLACE) {
+		assert_int_equal(len, sizeof(s->place));
+		memcpy(&s->place, rec, len);
+	}
+	s->with += h->kind == MT_EV_ALLOC_AT;
+	s->without += h->kind == MT_EV_ALLOC;
+	return 0;
+}
+
+static struct places_seen places_seen(struct rig *r)
+{
+	struct places_seen ret = { 0 };
+	struct drained d;
+
+	assert_true(tracer__drain(r->t, UINT64_MAX, place_record, &ret, &d) >= 0);
+	return ret;
+}
+
+/* Where no operator is open, an allocation has the innermost line of Python; a line of no interest is told no more. */
+static void test_places(void **state)
+{
+	struct fake_code code = { { 0, 0, 0, 0, 1, 2, 3, 4 } };
+	struct fake_frame f[2] = { { &code, &f[1], 100, 0, { 0 } }, { &code, NULL, 300, 0, { 0 } } };
+	struct fake_tstate ts = { .thread_id = (uint64_t)pthread_self(), .frame = f };
+	struct mt_module_proc how = { .generation = 1 };
+	__u64 words[4] = { 1, 2, 3, 4 };
+	struct places_seen seen;
+	struct {
+		const char *text;
+		uint64_t len;
+	} region = { "Optimizer.step#Adam.step", 24 };
+	uint64_t node[32] = { 0 };
+	pthread_key_t key;
+	struct rig r;
+
+	(void)state;
+	assert_int_equal(pthread_key_create(&key, NULL), 0);
+	assert_int_equal(pthread_setspecific(key, &ts), 0);
+	how.py = fake_python(key);
+	rig__init(&r, 0, 0);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__site(&r, op_a, MT_PROG_OP, OP_A);
+	rig__site(&r, node_eval, MT_PROG_NODE, 0);
+	rig__site(&r, region_begin, MT_PROG_REGION_BEGIN, 0);
+	self_attach(r.t, &r.plan);
+	fw_new(NULL, (void *)0x1000, 1); /* not told yet how */
+	assert_int_equal(tracer__modules(r.t, getpid(), &how), 0);
+	op_a((void *)0x2000, 0); /* an operator is open */
+	fw_new(NULL, (void *)0x3000, 1);
+	fw_new(NULL, (void *)0x4000, 1); /* the same line */
+	f[0].instr++;
+	fw_new(NULL, (void *)0x5000, 1);
+	rig__collect(&r);
+	assert_true(!place_of(&r, 0) && !place_of(&r, 1) && place_of(&r, 2));
+	assert_int_equal(place_of(&r, 3), place_of(&r, 2));
+	assert_true(place_of(&r, 4) && place_of(&r, 4) != place_of(&r, 2));
+	/* Another code object at the same place is another line. */
+	r.cnt = 0;
+	code.words[7] = ++words[3];
+	fw_new(NULL, (void *)0x3000, 1);
+	seen = places_seen(&r);
+	assert_true(seen.with == 1 && seen.place.code == (uintptr_t)&code && seen.place.instr == 101);
+	assert_true(seen.place.check == mt_py_check(words) && seen.place.hdr.pid == (uint32_t)getpid());
+	assert_int_equal(tracer__plain_place(r.t, seen.place.hash), 0);
+	fw_new(NULL, (void *)0x3000, 1);
+	seen = places_seen(&r);
+	assert_true(!seen.place.hash && !seen.with && seen.without == 1);
+	/* Right in a node of backward, which is no operator. */
+	r.cnt = 0;
+	f[0].instr++;
+	node_eval(NULL, NULL, node);
+	rig__collect(&r);
+	assert_true(place_of(&r, 0) && r.ev[1].depth == 1);
+	/* A frame, or a code object, that is not there; nobody's state. */
+	r.cnt = 0;
+	f[0].code = (const struct fake_code *)0x10;
+	fw_new(NULL, (void *)0x3000, 1);
+	ts.frame = (const struct fake_frame *)0x10;
+	fw_new(NULL, (void *)0x3000, 1);
+	assert_int_equal(pthread_setspecific(key, NULL), 0);
+	fw_new(NULL, (void *)0x3000, 1);
+	rig__collect(&r);
+	assert_true(r.cnt == 3 && !place_of(&r, 0) && !place_of(&r, 1) && !place_of(&r, 2));
+	/* Of an optimizer's step all but numbers. */
+	f[0].code = &code;
+	ts.frame = f;
+	assert_int_equal(pthread_setspecific(key, &ts), 0);
+	region_begin(NULL, &region);
+	fw_new(NULL, (void *)0x3000, 16);
+	seen = places_seen(&r);
+	assert_true(!seen.with && seen.without == 1);
+	fw_new(NULL, (void *)0x3000, 17);
+	assert_int_equal(places_seen(&r).with, 1);
+	rig__lost_nothing(&r);
+	rig__done(&r);
+	pthread_key_delete(key);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -2499,6 +2888,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_regions_on_a_heap_behind_the_stack),
 		cmocka_unit_test(test_regions_that_end_once),
 		cmocka_unit_test(test_tensors_of_both_layouts),
+		cmocka_unit_test(test_boxed_calls),
+		cmocka_unit_test(test_boxed_calls_that_do_not_fit),
+		cmocka_unit_test(test_regions_by_boxed_calls),
+		cmocka_unit_test(test_nodes_of_python),
 		cmocka_unit_test(test_tensors_on_the_stack),
 		cmocka_unit_test(test_tensors_given_already),
 		cmocka_unit_test(test_memory_of_others),
@@ -2516,6 +2909,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_native_stacks),
 		cmocka_unit_test(test_native_stacks_have_a_rate),
 		cmocka_unit_test(test_python_stacks),
+		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_nothing_is_left_behind), cmocka_unit_test(test_files_go_with_their_process),
 		cmocka_unit_test(test_calibration_is_plausible),
 	};

@@ -22,7 +22,7 @@ check-torch-1.13: build/memtrace ## arguments and categories with Debian's torch
 	else echo "check-torch-1.13: skipped: python3-torch cannot be had"; fi
 
 # Tables of the documents: tools/tables.
-.PHONY: docs-categories docs-names
+.PHONY: docs-categories docs-names docs-distributed docs-compiled
 docs-categories: check-agreement ## ... and its tables into docs/categories.md
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_categories.py
 	@tools/tables put categories
@@ -31,12 +31,23 @@ docs-names: build/memtrace ## names of tensors against the job's own, and the ta
 	@tests/e2e/run names
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_names.py
 	@tools/tables put names
+docs-compiled: build/memtrace ## compiled jobs against their own word, and the table into docs/compiled.md
+	@tools/make-venv
+	@tests/e2e/run $(if $(ROW),$(ROW:%=compiled_jobs.%),compiled_jobs)
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_compiled_jobs.py $(ROW)
+	@tools/tables put compiled
 
-# A recording through the flight recorder: test_leaks.py builds and runs it.
-$(B)/tests/window_of: tests/e2e/window_of.c $(B)/libmemtrace.a
+docs-distributed: build/memtrace ## distributed jobs against their own word, and the table into docs/ranks.md
+	@tools/make-venv
+	@tests/e2e/run $(if $(ROW),$(ROW:%=distributed.%),distributed)
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_distributed.py $(ROW)
+	@tools/tables put distributed
+
+# A recording through the flight recorder (test_leaks.py), and with gaps (test_levels.py), which build and run them.
+$(B)/tests/window_of $(B)/tests/gaps_of: $(B)/tests/%: tests/e2e/%.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
-check-e2e check-e2e-all check-steady: $(B)/tests/window_of
+check-e2e check-e2e-all check-steady: $(B)/tests/window_of $(B)/tests/gaps_of
 
 ROUNDS ?= 10
 .PHONY: check-steady

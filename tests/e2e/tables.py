@@ -3,11 +3,15 @@
 
 A table is made of the rows of one memtrace, all of them; they may come from several runs. What was measured with another memtrace or
 Python than the tree's own (MEMTRACE, MT_PYTHON, mt.python) is not kept.
+
+Where all of them take an hour, single rows may be made anew (`make docs-compiled ROW=conv_attached`): the others stay as the
+document has them.
 """
 import functools
 import hashlib
 import json
 import os
+import re
 import sys
 
 import mt
@@ -39,6 +43,25 @@ def kept(table, names):
     if missing:
         sys.exit(f"{table}: no rows of {', '.join(missing)} by this memtrace")
     return [docs[name]["row"] for name in names]
+
+
+def standing(table):
+    """The rows of it that the documents have."""
+    marks = re.compile(rf"(?ms)^<!-- table: make docs-{table} -->\n(.*?)^<!-- end of the table -->")
+    found = [m[1] for p in sorted((mt.ROOT / "docs").glob("*.md")) if (m := marks.search(p.read_text()))]
+    return [line for line in "".join(found).split("\n") if line.startswith("|")][2:]
+
+
+def with_rows(table, labels, anew):
+    """All rows there are, in the order of `labels` ({name: the cells that a row begins with}): those of `anew` as kept by this memtrace,
+    the others as the document has them. None of `anew`: all, and all of this memtrace."""
+    if not anew:
+        return kept(table, labels)
+    if odd := set(anew) - labels.keys():
+        sys.exit(f"{table}: no rows {', '.join(sorted(odd))}; there are {', '.join(labels)}")
+    new, old = dict(zip(anew, kept(table, anew))), standing(table)
+    rows = [new.get(name) or next((row for row in old if row.startswith(label)), None) for name, label in labels.items()]
+    return [row for row in rows if row]
 
 
 def write(table, text):

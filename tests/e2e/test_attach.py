@@ -13,7 +13,7 @@ import time
 
 import mt
 
-ATTACH_S_MAX = 2.0  # the promise; without the time for which memtrace waited for a CPU that others had
+ATTACH_S_MAX = 2.0  # the promise, at mt.pace() 1; without the time for which memtrace waited for a CPU that others had
 
 SLOW = {"what_is_lost_after_the_end_is_not_counted"}
 ALONE = {"attach_is_fast_and_steps_continue", "max_overhead_detaches", "ring_too_small_shows_losses", "max_loss_is_the_line"}
@@ -31,7 +31,7 @@ def waited_for_a_cpu(pid):
 
 def test_attach_is_fast_and_steps_continue():
     """All operator probes are set soon after the command's start, each time, and the job goes on (how evenly: test_gaps.py)."""
-    took, waits = [], []
+    took, waits, pace = [], [], mt.pace()
     with mt.scratch() as tmp, mt.job("mlp") as job:
         for i in range(3):
             begin = time.monotonic()
@@ -45,8 +45,9 @@ def test_attach_is_fast_and_steps_continue():
         job.signal(signal.SIGTERM)
         mt.check(job.wait() == 0, f"the job failed: {job.err}")
     said = ", ".join(f"{t:.2f} s ({w:.2f} of it in a run queue)" for t, w in zip(took, waits))
-    mt.note(f"attached in {said}")
-    mt.check(all(t - w <= ATTACH_S_MAX for t, w in zip(took, waits)), f"attached only after {said}")
+    pace = max(pace, mt.pace())
+    mt.note(f"attached in {said}; the machine takes {pace:.2f} times as long as it may")
+    mt.check(all(t - w <= ATTACH_S_MAX * pace for t, w in zip(took, waits)), f"attached only after {said}")
 
 
 def test_live_report_equals_replay():
@@ -83,18 +84,20 @@ def test_what_is_lost_after_the_end_is_not_counted():
 
 
 def test_max_overhead_detaches():
-    job = mt.shared_job("mlp")  # a third of its time goes to probes
+    """Where windows do not help, because marks of steps alone are too dear; and where probes are set one by one, so that there are none."""
+    job = mt.shared_job("mlp")  # marks are some thousandths of its time, and births and frees a tenth
     with mt.scratch() as tmp:
-        begin = time.monotonic()
-        done = mt.memtrace("record", "-p", job.pid, "-d", 30, "--max-overhead", 5, "-o", tmp / "a.mtr")
-        took = time.monotonic() - begin
-        mt.check(done.returncode == 4 and took < 20, f"{done.returncode} after {took:.0f} s")
-        mt.check(re.search(r"probes took [0-9.]+ % of the job's CPU time, and --max-overhead allows 5 %", done.stderr)
-                 and "hint: " in done.stderr, f"the reason is not told: {done.stderr}")
-        mt.check(not mt.probed(job.pid, mt.NEW), "probes were left")
-        mt.check_goes_on(job)
-        text = mt.ok(mt.memtrace("report", tmp / "a.mtr")).stdout
-        mt.check("--max-overhead allows" in re.sub(r"\s+", " ", text), f"the report does not tell it:\n{text[-2000:]}")
+        for percent, more in ((0.01, ()), (1, ("--force-perf-uprobes", "--probes", "framework,regions"))):
+            begin = time.monotonic()
+            done = mt.memtrace("record", "-p", job.pid, "-d", 60, "--max-overhead", percent, *more, "-o", tmp / "a.mtr", "--force")
+            took = time.monotonic() - begin
+            mt.check(done.returncode == 4 and took < 50, f"{done.returncode} after {took:.0f} s: {done.stderr}")
+            mt.check(re.search(rf"probes took [0-9.]+ % of the job's CPU time, and --max-overhead allows {percent} %", done.stderr)
+                     and "hint: " in done.stderr, f"the reason is not told: {done.stderr}")
+            mt.check(not mt.probed(job.pid, mt.NEW), "probes were left")
+            mt.check_goes_on(job)
+            text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "-v")).stdout
+            mt.check("--max-overhead allows" in re.sub(r"\s+", " ", text), f"the report does not tell it:\n{text[-2000:]}")
         mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-d", 5, "--max-overhead", "100%", "-o", tmp / "b.mtr"))
         for value in ("0", "-1", "101", "x", "5x", "nan", ""):
             mt.ok(mt.memtrace("record", "-p", job.pid, "--max-overhead", value), (2,))
@@ -110,7 +113,7 @@ def test_sigkill_leaves_no_probe_and_a_readable_recording():
             tracer.signal(signal.SIGKILL)
             tracer.wait()
         mt.check_goes_on(job)
-        done = mt.ok(mt.memtrace("report", tmp / "a.mtr"), (0, 3))
+        done = mt.ok(mt.memtrace("report", tmp / "a.mtr", "-v"), (0, 3))
         mt.check(re.search("trunc|cut|incomplete|did not end|without", done.stdout + done.stderr, re.I),
                  f"nothing says that the recording has no end: {done.stdout[-1500:]} {done.stderr}")
         rep = mt.report(tmp / "a.mtr", (0, 3))

@@ -142,3 +142,20 @@ def test_decoder():
 
 def test_two_threads():
     exact("two_threads", ("OPTIMIZER_STATE", "GRADIENT", "PARAMETER"))
+
+
+def test_held():
+    """What no operator is given: Python's word alone says that it is there (docs/names.md)."""
+    exact("held", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE", "FROZEN", "BUFFER"))
+
+
+def test_compiled_optimizer():
+    exact("compiled_optimizer", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE", "FROZEN", "BUFFER"))
+
+
+def test_tensor_parallel():
+    exact("tensor_parallel", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE"))
+
+
+def test_sharded():
+    exact("sharded", ("PARAMETER", "GRADIENT", "OPTIMIZER_STATE"))

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Bad input on the command line and in files, and a disk without room."""
+import contextlib
+import csv
+import io
+import json
 import os
 import pathlib
+import pty
 import shutil
 import subprocess
 import time
@@ -25,6 +30,71 @@ def test_help_and_version():
     mt.check("--probes" in mt.ok(mt.memtrace("--help")).stdout, "no --probes in --help")
     version = (mt.ROOT / "VERSION").read_text().strip()
     mt.check(version in mt.ok(mt.memtrace("--version")).stdout, f"no {version} in --version")
+
+
+def test_words_for_help():
+    whole = mt.ok(mt.memtrace("--help")).stdout
+    mt.check(mt.ok(mt.memtrace("help")).stdout == whole, "help is --help")
+    mt.check(mt.ok(mt.memtrace("help", "diff")).stdout == mt.ok(mt.memtrace("diff", "--help")).stdout, "help diff")
+    mt.expect_failure(mt.memtrace("help", "dfif"), 2, "did you mean memtrace diff")
+    for word in ("version", "-V"):
+        mt.check(mt.ok(mt.memtrace(word)).stdout == mt.ok(mt.memtrace("--version")).stdout, word)
+    mt.check("did you mean" not in mt.memtrace("--foo").stderr, "--foo is like no option")
+
+
+def on_terminal(*args):
+    """Its standard streams are a terminal: (exit code, what it said)."""
+    main, side = pty.openpty()
+    proc = subprocess.Popen([mt.MEMTRACE, *map(str, args)], stdin=side, stdout=side, stderr=side, start_new_session=True)
+    os.close(side)
+    text = b""
+    with contextlib.suppress(OSError):  # EIO: nobody has the other end any more
+        while part := os.read(main, 65536):
+            text += part
+    os.close(main)
+    return proc.wait(30), text.decode(errors="replace")
+
+
+def test_standard_streams():
+    """A recording from a pipe, exports to one, and neither from nor to a terminal."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        path = tmp / "a.mtr"
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "-o", path))
+        data = path.read_bytes()
+
+        def piped(*args):
+            return subprocess.run([mt.MEMTRACE, *map(str, args)], input=data, capture_output=True, timeout=60, check=False)
+
+        def file(*args):
+            return subprocess.run([mt.MEMTRACE, *map(str, args)], capture_output=True, timeout=60, check=False)
+        for args in (["report", "--json"], ["report", "--leaks"], ["export", "--to", "csv"], ["estimate", "--json"]):
+            a, b = piped(args[0], "-", *args[1:]), file(args[0], path, *args[1:])
+            mt.check(a.returncode == b.returncode == 0 and a.stdout and a.stdout.replace(b'"-"', b'"F"') ==
+                     b.stdout.replace(str(path).encode(), b"F"), f"{args}: {a.returncode} {b.returncode} {a.stderr}")
+        mt.check(piped("diff", path, "-").returncode == 0, "diff with a pipe")
+        for args, words in ((["diff", "-", "-"], b"one recording, not two"), (["report", "-", "--tui"], b"--tui")):
+            done = piped(*args)
+            mt.check(done.returncode == 1 and words in done.stderr, f"{args}: {done}")
+        with open(path, "rb") as f:
+            done = subprocess.run([mt.MEMTRACE, "report", "-", "--json"], stdin=f, capture_output=True, timeout=60, check=False)
+        mt.check(json.loads(done.stdout)["devices"] == mt.report(path)["devices"], "a file as standard input")
+
+        mt.check(file("export", path, "--to", "csv").stdout == file("export", path, "--to", "csv", "-o", "-").stdout, "to stdout")
+        mt.expect_failure(mt.memtrace("export", path, "--to", "pprof"), 2, "-o OUT is missing", "no text")
+        for args, words in ((["--to", "pprof"], "-o OUT is missing"), (["--to", "pprof", "-o", "-"], "a terminal"),
+                            (["--to", "csv"], "-o OUT is missing")):
+            code, text = on_terminal("export", path, *args)
+            mt.check(code == 2 and words in text and "hint: " in text, f"{args}: {code} {text}")
+        code, text = on_terminal("report", "-")
+        mt.check(code == 1 and "standard input is a terminal" in text, f"{code} {text}")
+
+        out = tmp / "a.csv"
+        out.write_text("mine\n")
+        mt.expect_failure(mt.memtrace("export", path, "--to", "csv", "-o", out), 1, "exists", "--force")
+        mt.check(out.read_text() == "mine\n", "an export replaced a file")
+        mt.ok(mt.memtrace("export", path, "--to", "csv", "-o", out, "--force"))
+        mt.check(out.read_bytes() == file("export", path, "--to", "csv").stdout, "--force did not")
 
 
 def test_not_root():
@@ -129,7 +199,7 @@ def test_truncated_and_damaged_recordings():
         middle = len(data) // 2
         cut.write_bytes(data[:middle] + bytes(b ^ 0x55 for b in data[middle:middle + 64]) + data[middle + 64:])
         rep = mt.report(cut, (3,))
-        done = mt.memtrace("report", cut)
+        done = mt.memtrace("report", cut, "-v")
         mt.check(0 < rep["lost"]["damaged"] and rep["devices"]["cpu"]["allocs"] < whole, f"damage was not noticed: {rep['lost']}")
         mt.check(rep["coverage"]["complete"] and rep["devices"]["cpu"]["allocs"] > 0.2 * whole, "what stands behind it was not read")
         mt.check("is damaged" in done.stderr and "damaged part" in done.stdout, f"{done.stderr} {done.stdout[-1500:]}")
@@ -170,3 +240,31 @@ def test_export_csv():
         objects = mt.export(tmp / "a.mtr")
     mt.check(len(rows) == len(objects) + 1, f"{len(rows)} rows and a header for {len(objects)} objects")
     mt.check("ptr" in rows[0] and "size" in rows[0], f"no header: {rows[0]}")
+
+
+def test_report_csv():
+    """The tables as CSV, by Python's own reader, say what JSON says."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 3, "-o", tmp / "a.mtr"))
+        rep = mt.report(tmp / "a.mtr")
+
+        def rows(*args):
+            text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--csv", *args)).stdout
+            return list(csv.DictReader(io.StringIO(text)))
+
+        wanted = {"op": rep["ops"], "region": rep["regions"], "name": rep["names"]["list"], "process": rep["processes"],
+                  "module": rep["modules"]["list"]}
+        for by, objects in wanted.items():
+            table = rows("--by", by)
+            mt.check(len(table) == len(objects) > 0, f"{by}: {len(table)} lines of CSV, {len(objects)} objects")
+            for row, o in zip(table, objects):
+                for key in row.keys() & o.keys():
+                    if isinstance(o[key], (int, str)) and not isinstance(o[key], bool):
+                        mt.check(row[key].removeprefix("'") == str(o[key]), f"{by} {key}: {row[key]} in CSV, {o[key]} in JSON")
+        cats = {r["category"]: int(r["at_peak"]) for r in rows("--by", "category") if r["device"] == "cpu"}
+        mt.check(sum(cats.values()) == rep["devices"]["cpu"]["peak"], f"{cats}")
+        mt.check(len(rows("--by", "op", "--top", 3)) == 3, "--top")
+        for args in (["--json"], ["--by", "stack"], ["--leaks"]):
+            done = mt.memtrace("report", tmp / "a.mtr", "--csv", *args)
+            mt.check(done.returncode == 2 and "hint" in done.stderr, f"{args}: {done.returncode} {done.stderr}")

@@ -106,10 +106,14 @@ def test_torch_in_a_container():
         job, pid = torch_job(stack, tmp, "mlp")
         with mt.start("record", "-p", str(pid), "-o", str(tmp / "a.mtr"), "-vv") as tracer:
             mt.wait_until(lambda: any("names of" in t for t in tracer.err) or not tracer.alive(), "names", 60)
-            before = mt.steps_of(job)
             mt.wait_until(lambda: mt.probed(pid, mt.OP), "a probe where the library is", 30)
-            mt.wait_until(lambda: mt.steps_of(job) > before + 1, "steps")
+            mt.wait_until(lambda: any("attached to" in t for t in tracer.err) or not tracer.alive(), "all probes", 30)
+            before = mt.steps_of(job)
+            mt.wait_until(lambda: mt.steps_of(job) > before + 2, "steps")
+            os.kill(pid, signal.SIGUSR1)
+            job.line("rests", 30)  # between two steps: an optimizer's temporaries are not compared
             mt.finish(tracer, tmp / "a.mtr")
+        os.kill(pid, signal.SIGUSR1)  # it goes on
         rep = mt.report(tmp / "a.mtr")
         names = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--by", "name", "--top", 100)).stdout
         mt.wait_until(lambda: not probed(pid), "the probes to go", 5)

@@ -166,6 +166,8 @@ def test_the_plan_has_applies_classes_and_regions():
     shown, sites = sites_of(plan("--probes", "flow", "--all"))
     programs = [s["program"] for s in sites]
     mt.check(programs.count("flow_acc") == 1, f"{programs.count('flow_acc')} AccumulateGrad")
+    mt.check(programs.count("flow_boxed") == 1, f"{programs.count('flow_boxed')} places where boxed calls go")
+    mt.check(not {"region_begin", "region_end"} & set(programs), "regions are told by boxed calls, and by others")
     mt.check(programs.count("flow_apply") >= NODE_APPLIES, f"{programs.count('flow_apply')} node applies")
     mt.check("AddmmBackward0" in {s["symbol"] for s in sites if s["program"] == "flow_apply"}, "no AddmmBackward0")
     flow = shown["flow"]

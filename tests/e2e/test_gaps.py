@@ -10,6 +10,8 @@ import mt
 ALONE = {"nobody_waits_longer_than_10_ms", "nobody_waits_longer_in_long_steps"}
 
 EXTRA_MS_MAX = 10
+# What a longer step may wait: probes are set for 2 of each 11.5 ms (user/live/setter.h), which makes those 10 ms of 57.
+EXTRA_SHARE_MAX = EXTRA_MS_MAX / 57
 ATTACHES = 5
 
 
@@ -43,7 +45,12 @@ def visits(*job_args):
     return whiles, attach
 
 
-def check_waits(who, waits, whiles):
+def extra_max(steps, whiles):
+    """In ms, for steps as long as they were before memtrace came."""
+    return max(EXTRA_MS_MAX, EXTRA_SHARE_MAX * statistics.median(took / 1e6 for at, took, _ in steps if at < whiles[0][1]))
+
+
+def check_waits(who, waits, whiles, limit=EXTRA_MS_MAX):
     before = [while_of(waits, w[0], w[1]) for w in whiles]
     at_attach = [while_of(waits, w[1], w[2]) for w in whiles]
     at_end = [while_of(waits, w[3], w[4]) for w in whiles]
@@ -51,7 +58,7 @@ def check_waits(who, waits, whiles):
             f"{', '.join(f'{x:.1f}' for x in at_end)} while they went, {', '.join(f'{x:.1f}' for x in before)} before")
     # Of five: whoever else has the CPU when memtrace holds the job's lock is none of its doing.
     for what, found in (("an attach", at_attach), ("a detach", at_end)):
-        mt.check(statistics.median(found) - max(before) <= EXTRA_MS_MAX, f"{who} waited {found} ms during {what}")
+        mt.check(statistics.median(found) - max(before) <= limit, f"{who} waited {found} ms during {what}, {limit:.1f} are allowed")
 
 
 def records(path, width):
@@ -74,5 +81,6 @@ def test_nobody_waits_longer_in_long_steps():
     mapper = mt.compile_c("mapper", "-shared", "-fPIC", "-pthread")
     with mt.scratch() as tmp:
         whiles, _ = visits(tmp / "log", "transformer", mapper)
-        check_waits("a step", records(tmp / "log", 3), whiles)
+        steps = records(tmp / "log", 3)
+        check_waits("a step", steps, whiles, extra_max(steps, whiles))
         check_waits("a thread that maps memory", [(at, waited, waited) for at, waited in records(tmp / "log.mapper", 2)], whiles)

@@ -61,7 +61,7 @@ def test_used_operators_are_told_to_the_call():
             mt.finish(tracer, tmp / "a.mtr")
         mt.wait_until(lambda: not mt.probed(job.pid, mt.OP), "the probes to go", 20)
         rep = mt.report(tmp / "a.mtr")
-        text = mt.ok(mt.memtrace("report", tmp / "a.mtr")).stdout
+        text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "-v")).stdout
     mt.check(mt.lost(rep) == 0, f"lost: {rep['lost']}")
     for name in ("tanh", "sigmoid"):
         mt.check(counts[name] > 0 and told(rep, name) == counts[name],

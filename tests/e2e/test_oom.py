@@ -73,7 +73,7 @@ def check_all_there(path):
 
 
 def check_leads(path, *words, heading="Out of memory"):
-    text = mt.ok(mt.memtrace("report", path)).stdout
+    text = mt.ok(mt.memtrace("report", path, "-v")).stdout
     at = text.index(f"\n{heading}\n")
     mt.check(at < text.index("malloc family"), "the post-mortem does not lead")
     for word in words:
@@ -203,7 +203,7 @@ def test_refused_by_torch():
         mt.check(oom["kind"] == "host" and oom["dev"] == "cpu" and oom["asked"] == 1 << 48, f"{oom}")
         mt.check(oom["op"] and oom["op"].startswith("aten::empty"), f"{oom['op']}")
         mt.check(oom["live"] >= 2000000 and oom["blocks"][0]["size"] == 2000000, f"{oom}")
-        check = mt.ok(mt.memtrace("report", path)).stdout
+        check = mt.ok(mt.memtrace("report", path, "-v")).stdout
         mt.check("Out of memory" in check and "aten::empty" in check, check)
 
 
@@ -245,7 +245,7 @@ def test_window_of_a_refusal():
         rep = mt.report(tmp / "a-1.mtr")
         mt.check(rep["coverage"]["end"] == "a window of a trace that went on" and not any(rep["lost"].values()), f"{rep['coverage']}")
         mt.check(1e9 <= rep["duration_ns"] < 3e9 and rep["devices"]["cpu"]["carried_blocks"] > 0, f"{rep['duration_ns']}")
-        text = mt.ok(mt.memtrace("report", tmp / "a-1.mtr")).stdout
+        text = mt.ok(mt.memtrace("report", tmp / "a-1.mtr", "-v")).stdout
         mt.check("Out of memory" in "".join(text.splitlines()[:6]) and "aten::empty" in text, text)
         mt.check(rep["ooms"][0]["blocks"][0]["size"] == 2000000, f"{rep['ooms'][0]['blocks']}")
         stack = next(s for s in rep["stacks"] if s["live"] == 2000000)
@@ -258,5 +258,5 @@ def test_an_ordinary_end_is_no_post_mortem():
     with mt.scratch() as tmp:
         rep, path = run("", tmp)
         mt.check(rep["ooms"] == [], f"{rep['ooms']}")
-        mt.check("Out of memory" not in mt.ok(mt.memtrace("report", path)).stdout, "told")
+        mt.check("Out of memory" not in mt.ok(mt.memtrace("report", path, "-v")).stdout, "told")
         check_all_there(path)

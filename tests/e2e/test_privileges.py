@@ -129,7 +129,7 @@ def test_the_keeper_is_killed():
             mt.check(code == 1, f"exit code {code}: {tracer.err}")
             mt.check(any("privileged half" in line for line in tracer.err), f"{tracer.err}")
         mt.check_goes_on(job)
-        mt.ok(mt.memtrace("report", tmp / "a.mtr"), (0, 3))
+        mt.ok(mt.memtrace("report", tmp / "a.mtr", "-v"), (0, 3))
 
 
 def test_memtrace_is_killed_with_its_keeper():

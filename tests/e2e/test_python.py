@@ -187,7 +187,7 @@ def test_memtrace_sees_regions_and_steps():
         mt.check(rows["nn.Module#0"]["count"] == 5 and rows["nn.Module#2"]["alloc_bytes"] >= 5 * 8 * 4 * 4, str(rows))
         steps = [r["step"] for r in mt.export(path) if r["ev"] == "step"]
         mt.check(steps == [1, 2, 3, 4, 5], str(steps))
-        text = mt.ok(mt.memtrace("report", path)).stdout
+        text = mt.ok(mt.memtrace("report", path, "-v")).stdout
         mt.check(", 5 steps (" in text, text[:300])
         check_trace(path, tmp)
 
@@ -408,3 +408,60 @@ def test_hostile_pickle():
         script = "import memtrace, sys, pickle\ntry:\n    memtrace.MemoryTracker().load(sys.argv[1])\nexcept pickle.UnpicklingError as e:\n    print(e)\n"
         done = subprocess.run([sys.executable, "-c", script, tmp / "p"], env=environment(), capture_output=True, text=True, check=True)
         mt.check("os.system" in done.stdout and not pathlib.Path(tmp / "touched").exists(), done.stdout)
+
+
+SUITE = """
+import pytest
+import torch
+
+@pytest.mark.max_peak("64M")
+def test_within():
+    assert torch.ones(16 << 20 >> 2).sum() > 0
+
+@pytest.mark.max_peak("64M")
+def test_above():
+    a = torch.ones(48 << 20 >> 2)
+    b = a + 1
+    assert b.sum() > a.sum()
+
+@pytest.mark.max_peak("1M", category="parameter", device="cpu")
+def test_other_category():
+    assert torch.ones(16 << 20 >> 2).sum() > 0
+
+@pytest.mark.max_peak("1G")
+def test_fails_itself():
+    assert not torch.ones(4).sum()
+
+def test_unmarked():
+    torch.ones(48 << 20 >> 2) + torch.ones(48 << 20 >> 2)
+"""
+
+
+def test_pytest_plugin():
+    """Marked tests alone are recorded; the one above its limit fails, and says by how much; without --memtrace none does."""
+    if subprocess.run([mt.PYTHON, "-c", "import pytest"], capture_output=True, check=False).returncode:
+        raise mt.Skip("needs pytest in build/venv: tools/make-venv parquet")
+    with mt.scratch() as tmp:
+        (tmp / "test_suite.py").write_text(SUITE)
+        out = tmp / "out.xml"
+
+        def run(*options):
+            done = subprocess.run([mt.PYTHON, "-m", "pytest", "-p", "memtrace.pytest_plugin", "-p", "no:cacheprovider", "--junitxml", out,
+                                   "-q", *options, tmp / "test_suite.py"], env=environment(), capture_output=True, text=True, timeout=140,
+                                  cwd=tmp, check=False)
+            cases = out.exists() and list(xml.etree.ElementTree.parse(out).getroot().iter("testcase"))
+            mt.check(cases, f"{done.stdout} {done.stderr}")
+            return done, {c.get("name"): "".join(f.get("message", "") + (f.text or "") for f in c.findall("failure") + c.findall("error"))
+                          for c in cases}
+
+        _, plain = run()
+        mt.check([name for name, wrong in plain.items() if wrong] == ["test_fails_itself"], f"without --memtrace: {plain}")
+        done, said = run("--memtrace", "--memtrace-dir", tmp / "kept")
+        mt.check([name for name, wrong in said.items() if wrong] == ["test_above", "test_fails_itself"], f"{said}")
+        mt.check("above the limit: cpu had 96.0 MiB" in said["test_above"] and "memtrace report" in said["test_above"], said["test_above"])
+        mt.check("assert" in said["test_fails_itself"] and "limit" not in said["test_fails_itself"], said["test_fails_itself"])
+        peaks = {line.rsplit("::", 1)[1]: line for line in done.stdout.splitlines() if " MiB of " in line}
+        mt.check("96.00 MiB of 64.00 MiB  ABOVE" in peaks["test_above"] and "16.00 MiB of 64.00 MiB  ok" in peaks["test_within"], f"{peaks}")
+        mt.check(set(peaks) == {"test_within", "test_above", "test_other_category"}, f"{peaks}")
+        kept = sorted(p.name.split("_test_")[-1] for p in (tmp / "kept").iterdir())
+        mt.check(kept == ["above.mtr", "fails_itself.mtr", "other_category.mtr", "within.mtr"], f"kept: {kept}")

@@ -98,6 +98,21 @@ def test_launched_imbalance():
     mt.check(all(least <= a <= most for a in apart), f"{k['steps']}")
 
 
+HELPERS = 80
+
+
+def test_helpers():
+    """What a rank starts inherits RANK, and is neither a rank nor a job: also what was met between its fork and its exec."""
+    with mt.scratch() as tmp:
+        said = [o for o in record(tmp / "a.mtr", 2, "ranks", "--helpers", HELPERS, "--workers", 1, "--steps", 4) if "pid" in o]
+        rep, k = ranks_of(tmp / "a.mtr")
+    mt.check({r["rank"]: r["pid"] for r in k["list"]} == {o["rank"]: o["pid"] for o in said}, f"{k['list']}")
+    mt.check((len(k["list"]), k["jobs"]) == (2, 1), f"{k}")
+    # Most live for a millisecond, and are gone before anybody can look; of those that were met none is a rank.
+    mt.check(all(r["processes"] > HELPERS // 4 for r in k["list"]), f"too few helpers were met: {[r['processes'] for r in k['list']]}")
+    check_sums(rep, k)
+
+
 def test_attached_launcher():
     """-p of torchrun: the ranks that run already are found, and their steps are brought together."""
     with mt.scratch() as tmp, mt.Proc(torchrun(4, "ranks", "--steps", 60, "--pause", 0.05, "--hold", 12), env=env()) as job:

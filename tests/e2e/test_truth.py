@@ -9,7 +9,6 @@ import json
 import shutil
 import signal
 import subprocess
-import time
 
 import mt
 
@@ -240,7 +239,8 @@ def test_usdt_of_children():
     def forked(job, tracer):
         pids = [int(p) for p in job.line("forked ").split()[1:]]
         mt.check(len(pids) == 3, f"forked {pids}")
-        time.sleep(1.5)  # memtrace follows a fork within its next tick
+        for pid in pids:
+            mt.wait_until(lambda: any(t.startswith(f"attached to {pid} ") for t in list(tracer.err)), f"child {pid} to be followed", 20)
         job.tell("go")
 
     run = Run(["truth_fork"], "usdt", second=forked)

@@ -52,7 +52,7 @@ def test_probes_that_are_never_passed():
     """CPython 3.11 passes function__entry by unless something profiles: the report says so, instead of showing nothing."""
     with mt.scratch() as tmp:
         said, rep, events = record(tmp)
-        text = mt.ok(mt.memtrace("report", tmp / "a.mtr")).stdout
+        text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "-v")).stdout
     fired = {s["symbol"]: s["fired"] for s in rep["coverage"]["symbols"]["list"]}
     made = collections.Counter(e.get("op") for e in events if e["ev"] == "create")
     mt.check(sum(made.values()) == sum(said["made"].values()), f"{made}")

@@ -126,7 +126,7 @@ def test_stalled_for_long():
         # /metrics is a second old, and a disk that is busy with others' work may stall once more: then there are more
         mt.check(rep["lost"]["stalled"] >= stalled and not rep["lost"]["recording"], f"{stalled} in /metrics, {rep['lost']} recorded")
         mt.check(0 < live - seen <= rep["lost"]["stalled"], f"{told} told, {live} seen live, {seen} recorded, lost {rep['lost']}")
-        text = mt.ok(mt.memtrace("report", disk / "a.mtr"), (3,)).stdout
+        text = mt.ok(mt.memtrace("report", disk / "a.mtr", "-v"), (3,)).stdout
         mt.check("stalled: not in the recording" in text, text[-2000:])
 
 

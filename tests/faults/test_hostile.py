@@ -58,7 +58,7 @@ def test_all_floods_at_once():
         notes = " ".join(rep["coverage"]["notes"])
         left_out = {int(pid): int(cnt) for cnt, pid in re.findall(r"(\d+) events of process (\d+) were left out", notes)}
         # The training job has as much as can be followed: on two cores that all of them want, that may not be all it tells.
-        mt.check(f"process {hostile.pid} told more than its share" in notes and steady.pid not in left_out and
+        mt.check(f"process {hostile.pid} sent more than its share" in notes and steady.pid not in left_out and
                  sum(left_out.values()) == rep["lost"]["share"] and left_out[hostile.pid] >= rep["lost"]["share"] * 3 // 4,
                  f"hostile is {hostile.pid}; {notes}; lost: {rep['lost']}")
         mt.check(max(took) <= ANSWER_S_MAX, f"an answer took {1000 * max(took):.0f} ms")

@@ -35,7 +35,7 @@ def test_sigkill_at_ten_moments():
             except AssertionError as e:
                 raise AssertionError(f"SIGKILL amid {phase}, after {after:.3f} s: {e}") from None
             if path.exists() and path.stat().st_size:
-                done = mt.memtrace("report", path)
+                done = mt.memtrace("report", path, "-v")
                 mt.check(done.returncode in (0, 3) or "memtrace: " in done.stderr, f"{phase} +{after:.3f} s: {done.stderr}")
                 mt.check(phase == "attach" or done.returncode in (0, 3), f"{phase} +{after:.3f} s: unreadable: {done.stderr}")
         with faults.tracing(job.pid, tmp / "last.mtr") as tracer:

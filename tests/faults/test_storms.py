@@ -53,7 +53,7 @@ def reading_takes(path):
     took = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        mt.ok(mt.memtrace("report", path), (0, 3))
+        mt.ok(mt.memtrace("report", path, "-v"), (0, 3))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return min(took)

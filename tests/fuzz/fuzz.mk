@@ -8,7 +8,7 @@
 
 FUZZ ?= $(sort $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_SECONDS ?= 5
-FUZZ_ROOMS := base arch target python plan event stack model timeline estimate view serve
+FUZZ_ROOMS := base arch target python plan event stack model timeline verdict estimate view serve
 FUZZ_SRCS := $(filter $(FUZZ_ROOMS:%=user/%/%),$(SRCS))
 FUZZ_OBJS := $(FUZZ_SRCS:user/%.c=$(B)/fuzz/obj/%.o)
 FUZZ_CFLAGS = $(ALL_CFLAGS) -Wno-unknown-warning-option -O1 -g -fno-omit-frame-pointer \

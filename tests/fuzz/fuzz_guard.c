@@ -23,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *code = malloc(size ? size : 1); /* of its own: reading past it is seen */
 	struct code_accessor accessor;
 	struct code_fields fields;
+	struct code_uses uses;
 	struct elf *e;
 
 	if (size)
@@ -30,8 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)guard_find(code, size, vaddr, &at);
 	(void)guard_find(code, size / 2, 0x1000, &at);
 	(void)code_accessor(code, size, vaddr, &accessor);
-	for (unsigned n = 0; n <= MT_ARG_REGS; n++)
+	code_uses(code, size, &uses);
+	for (unsigned n = 0; n <= MT_ARG_REGS; n++) {
 		code_fields(code, size, n, 64, &fields);
+		(void)code_compared(code, size, n, 8, 64);
+	}
 	(void)code_addresses(code, size, vaddr, stop_at, &at);
 	if (!elf__open_mem(&e, code, size, "fuzz", NULL)) {
 		find_seq(e, 0x10000, &seq);

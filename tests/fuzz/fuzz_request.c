@@ -47,7 +47,7 @@ static void check_metrics(char *text, enum metrics_form form)
 {
 	char *label = NULL, *out_text = NULL;
 	struct report_proc p = { .pid = 1, .comm = text, .labels = &label, .labels_cnt = 1 };
-	struct report r = { .procs = &p, .procs_cnt = 1, .comm = text };
+	struct report r = { .procs = &p, .procs_cnt = 1, .run.comm = text };
 	struct metrics_opts opts = { .form = form };
 	struct outbuf o;
 	size_t len = 0, lines = 0;

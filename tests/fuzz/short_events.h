@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor_kinds.h"
 #include "event/event.h"
 
 #define SHORT_BYTES 8
@@ -44,6 +45,8 @@ static inline void event__expand(struct event *ev, const uint8_t *b)
 	ev->pid = 1 + (b[1] & 3);
 	ev->tid = ev->pid * 4 + ((b[1] >> 2) & 3);
 	ev->flags = b[1] >> 4;
+	if (ev->kind == EV_TENSOR)
+		ev->flags |= b[1] & (EV_TENSOR_OWN | EV_TENSOR_INNER);
 	ev->addr = b[2];
 	ev->size = (uint64_t)(b[3] & 15) << (b[3] >> 4) * 4;
 	ev->depth = b[4];
@@ -85,6 +88,8 @@ static inline void names__fill(struct names *names)
 		snprintf(text, sizeof(text), i % 4 ? "name %d" : "Optimizer.step#%d=", i);
 		if (i % 5 == 1)
 			snprintf(text, sizeof(text), i & 2 ? "aten::detach" : "aten::zeros_like");
+		if (i == 9 || i == 13)
+			snprintf(text, sizeof(text), i == 9 ? "flow" : "framework");
 		if (i == 7)
 			snprintf(text, sizeof(text), "aten::_has_compatible_shallow_copy_type");
 		names__add(names, text);

@@ -94,7 +94,7 @@ def hold(res, extended, moments, rep, trains=True, known=None):
         held = SAVED_MIN if what == "SAVED" else (known or {}).get((what, way), MIN[labels])
         mt.check(share >= held, f"{labels} labels, {what}, {way}: {percent(share)} %, wanted {percent(held)}")
     for (what, labels, way), share in extended.low.items():
-        if what == "KEPT" or (labels == "final" and what in said.CLASSES):
+        if what == "KEPT" or (labels == "final" and what in (*said.CLASSES, "BUFFER")):
             held = (known or {}).get((what, way), MIN[labels]) if what == "KEPT" else MIN[labels]
             mt.check(share >= held, f"extended, {labels} labels, {what}, {way}: {percent(share)} %, wanted {percent(held)}")
 

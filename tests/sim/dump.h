@@ -98,22 +98,22 @@ static inline void dump_block(FILE *out, const struct report_block *b)
 
 static inline void dump_head(FILE *out, const struct report *r)
 {
-	fprintf(out, "%s|%s|%s %a\n", r->host, r->comm, r->cmdline, r->overhead);
-	D(r->start_ts_ns), D(r->end_ts_ns), D(r->epoch_off_ns), D(r->pid), D(r->ended);
-	D(r->end_reason), D(r->probe_hits), D(r->probe_ns), D(r->target_cpu_ns), D(r->self_rss);
-	D(r->self_cpu_ns), D(r->ops_total), D(r->regions_total), D(r->steps);
+	fprintf(out, "%s|%s|%s %a\n", r->run.host, r->run.comm, r->run.cmdline, r->cost.share);
+	D(r->run.start_ts_ns), D(r->run.end_ts_ns), D(r->run.epoch_off_ns), D(r->run.pid), D(r->run.ended);
+	D(r->run.end_reason), D(r->cost.hits), D(r->cost.ns), D(r->cost.target_cpu_ns), D(r->cost.self_rss);
+	D(r->cost.self_cpu_ns), D(r->ops.total), D(r->regions.total), D(r->marks.steps_total);
 	for (int i = 0; i < 256; i++)
-		D(r->events[i]);
+		D(r->run.events[i]);
 	for (int i = 0; i < MT_LOSS_MAX; i++)
-		D(r->lost[i]);
+		D(r->run.lost[i]);
 	for (int i = 0; i < MT_PROG_MAX; i++)
-		D(r->costs[i].hits), D(r->costs[i].ns);
-	for (size_t i = 0; i < r->covers_cnt; i++) {
-		fprintf(out, "%s\n", r->covers[i].source);
-		D(r->covers[i].pid), D(r->covers[i].found), D(r->covers[i].attached);
+		D(r->cost.programs[i].hits), D(r->cost.programs[i].ns);
+	for (size_t i = 0; i < r->probes.covers_cnt; i++) {
+		fprintf(out, "%s\n", r->probes.covers[i].source);
+		D(r->probes.covers[i].pid), D(r->probes.covers[i].found), D(r->probes.covers[i].attached);
 	}
-	for (size_t i = 0; i < r->notes_cnt; i++)
-		fprintf(out, "%s\n", r->notes[i]);
+	for (size_t i = 0; i < r->run.notes_cnt; i++)
+		fprintf(out, "%s\n", r->run.notes[i]);
 }
 
 static inline void dump_module(FILE *out, const struct report_module *r)
@@ -134,16 +134,20 @@ static inline void dump_module(FILE *out, const struct report_module *r)
 
 static inline void dump_phases(FILE *out, const struct report *r)
 {
-	for (unsigned i = 0; i < PHASE_MAX; i++)
-		D(r->phases[i].entries), D(r->phases[i].ns), D(r->phases[i].alloc_count), D(r->phases[i].live),
-			D(r->phases[i].peak);
-	for (size_t i = 0; i < r->marks_cnt; i++)
-		D(r->marks[i].at.ts_ns), D(r->marks[i].at.live), D(r->marks[i].at.peak), D(r->marks[i].number),
-			D(r->marks[i].pid), D(r->marks[i].tid), D(r->marks[i].kind);
-	for (size_t i = 0; i < r->step_rows_cnt; i++) {
-		D(r->step_rows[i].number), D(r->step_rows[i].begin_ts_ns), D(r->step_rows[i].pid);
+	for (unsigned i = 0; i < PHASE_MAX; i++) {
+		const struct report_phase *p = &r->modules.phases[i];
+
+		D(p->entries), D(p->ns), D(p->alloc_count), D(p->live), D(p->peak);
+	}
+	for (size_t i = 0; i < r->marks.cnt; i++) {
+		const struct report_mark *k = &r->marks.rows[i];
+
+		D(k->at.ts_ns), D(k->at.live), D(k->at.peak), D(k->number), D(k->pid), D(k->tid), D(k->kind);
+	}
+	for (size_t i = 0; i < r->marks.steps_cnt; i++) {
+		D(r->marks.steps[i].number), D(r->marks.steps[i].begin_ts_ns), D(r->marks.steps[i].pid);
 		for (unsigned k = 0; k < MARK_MAX; k++)
-			D(r->step_rows[i].at[k].ts_ns), D(r->step_rows[i].at[k].live), D(r->step_rows[i].at[k].peak);
+			D(r->marks.steps[i].at[k].ts_ns), D(r->marks.steps[i].at[k].live), D(r->marks.steps[i].at[k].peak);
 	}
 }
 
@@ -160,19 +164,19 @@ static inline char *report_dump(const struct report *r)
 	dump_flow(out, &r->flow);
 	for (size_t i = 0; i < r->devs_cnt; i++)
 		dump_dev(out, &r->devs[i]);
-	dump_ops(out, r->ops, r->ops_cnt);
-	dump_ops(out, r->regions, r->regions_cnt);
-	dump_ops(out, &r->no_op, 1);
+	dump_ops(out, r->ops.rows, r->ops.cnt);
+	dump_ops(out, r->regions.rows, r->regions.cnt);
+	dump_ops(out, &r->ops.none, 1);
 	for (size_t i = 0; i < r->procs_cnt; i++)
 		dump_proc(out, &r->procs[i]);
-	for (size_t i = 0; i < r->peak_blocks_cnt; i++)
-		dump_block(out, &r->peak_blocks[i]);
-	for (size_t i = 0; i < r->modules_cnt; i++)
-		dump_module(out, &r->modules[i]);
+	for (size_t i = 0; i < r->peak_blocks.cnt; i++)
+		dump_block(out, &r->peak_blocks.rows[i]);
+	for (size_t i = 0; i < r->modules.cnt; i++)
+		dump_module(out, &r->modules.rows[i]);
 	dump_phases(out, r);
-	dump_series(out, &r->rss);
-	for (size_t i = 0; i < r->ooms_cnt; i++)
-		dump_oom(out, &r->ooms[i]);
+	dump_series(out, &r->kernel.rss);
+	for (size_t i = 0; i < r->ooms.cnt; i++)
+		dump_oom(out, &r->ooms.rows[i]);
 	fclose(out);
 	return text;
 }

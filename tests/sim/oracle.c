@@ -454,8 +454,8 @@ void oracle__handle(struct oracle *o, const struct event *ev, const struct o_tru
 		oracle__living(o, ev);
 		break;
 	default:
-		/* the known ones change nothing that is compared here */
-		o->lost[MT_LOSS_DECODE] +=
-			ev->kind == MT_EV_NAME || !strcmp(event_kind_name(ev->kind), "?");
+		/* the known ones change nothing that is compared here; three end where records are decoded */
+		o->lost[MT_LOSS_DECODE] += ev->kind == MT_EV_NAME || ev->kind == MT_EV_ALLOC_AT || ev->kind == MT_EV_PLACE ||
+					   !strcmp(event_kind_name(ev->kind), "?");
 	}
 }

@@ -127,17 +127,17 @@ static void compare_ops(const struct oracle *o, const struct report *r, const st
 
 	for (size_t i = 0; i < o->counts_cnt; i++)
 		*(o->counts[i].is_region ? &regions : &ops) += o->counts[i].name.v != 0;
-	EQ("ops", r->ops_total, ops);
-	EQ("regions", r->regions_total, regions);
-	EQ("ops shown", r->ops_cnt, ops < top ? ops : top);
-	EQ("regions shown", r->regions_cnt, regions < top ? regions : top);
-	for (size_t i = 0; i < r->ops_cnt; i++) {
-		compare_op(o, &r->ops[i], names, 0);
-		o_must(!i || r->ops[i - 1].at_peak >= r->ops[i].at_peak, "ops are not sorted");
+	EQ("ops", r->ops.total, ops);
+	EQ("regions", r->regions.total, regions);
+	EQ("ops shown", r->ops.cnt, ops < top ? ops : top);
+	EQ("regions shown", r->regions.cnt, regions < top ? regions : top);
+	for (size_t i = 0; i < r->ops.cnt; i++) {
+		compare_op(o, &r->ops.rows[i], names, 0);
+		o_must(!i || r->ops.rows[i - 1].at_peak >= r->ops.rows[i].at_peak, "ops are not sorted");
 	}
-	for (size_t i = 0; i < r->regions_cnt; i++)
-		compare_op(o, &r->regions[i], names, 1);
-	compare_op(o, &r->no_op, names, 0);
+	for (size_t i = 0; i < r->regions.cnt; i++)
+		compare_op(o, &r->regions.rows[i], names, 1);
+	compare_op(o, &r->ops.none, names, 0);
 }
 
 static int block_cmp(const void *pa, const void *pb)
@@ -163,9 +163,9 @@ static void compare_peak_blocks(const struct oracle *o, const struct report *r,
 				all[cnt++] = &o->blocks[o->devs[dev].at_peak[i]];
 	qsort(all, cnt, sizeof(*all), block_cmp);
 	top = top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX; /* what report.h promises */
-	EQ("peak blocks", r->peak_blocks_cnt, cnt < top ? cnt : top);
-	for (size_t i = 0; i < r->peak_blocks_cnt; i++) {
-		const struct report_block *b = &r->peak_blocks[i];
+	EQ("peak blocks", r->peak_blocks.cnt, cnt < top ? cnt : top);
+	for (size_t i = 0; i < r->peak_blocks.cnt; i++) {
+		const struct report_block *b = &r->peak_blocks.rows[i];
 
 		EQ("id", b->id, all[i]->id);
 		EQ("size", b->size, all[i]->size);
@@ -225,11 +225,11 @@ void oracle__compare(const struct oracle *o, const struct report *r, const struc
 {
 	size_t devs = 0;
 
-	EQ("start", r->start_ts_ns, o->start);
-	EQ("end", r->end_ts_ns, o->now);
-	o_must(!memcmp(r->events, o->events, sizeof(o->events)), "event counts differ");
+	EQ("start", r->run.start_ts_ns, o->start);
+	EQ("end", r->run.end_ts_ns, o->now);
+	o_must(!memcmp(r->run.events, o->events, sizeof(o->events)), "event counts differ");
 	for (int i = 0; i < MT_LOSS_MAX; i++)
-		EQ(loss_name((unsigned)i) ? loss_name((unsigned)i) : "loss", r->lost[i], o->lost[i]);
+		EQ(loss_name((unsigned)i) ? loss_name((unsigned)i) : "loss", r->run.lost[i], o->lost[i]);
 	for (int i = 0; i < 256; i++)
 		devs += (size_t)o->devs[i].seen;
 	EQ("devices", r->devs_cnt, devs);
@@ -240,7 +240,7 @@ void oracle__compare(const struct oracle *o, const struct report *r, const struc
 	compare_ops(o, r, names, top);
 	compare_peak_blocks(o, r, names, top);
 	compare_procs(o, r, names);
-	compare_series(&r->rss, o->rss, o->rss_cnt, o->start, o->now);
+	compare_series(&r->kernel.rss, o->rss, o->rss_cnt, o->start, o->now);
 	if (o->steps)
-		EQ("steps", r->steps, o->steps);
+		EQ("steps", r->marks.steps_total, o->steps);
 }

@@ -625,10 +625,10 @@ static void compare(struct sim *s)
 		else if (row < DEVS)
 			o_must(!t.live, "cuda:%d is not in the report", row);
 		else
-			compare_kinds(s, r->unknown, &t, row, "no device");
+			compare_kinds(s, r->driver.unknown, &t, row, "no device");
 	}
 	for (int i = 0; i < MT_LOSS_MAX; i++)
-		o_must(!r->lost[i], "lost for reason %d", i);
+		o_must(!r->run.lost[i], "lost for reason %d", i);
 	report__free(r);
 }
 

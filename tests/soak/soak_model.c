@@ -284,7 +284,7 @@ static void check_end(struct soak *s, uint64_t steps)
 	if (r->flow.output_twice || r->flow.nodes < 20 * steps || r->flow.unmapped < steps / 5)
 		fail("the graph's own counts");
 	for (int i = 0; i < MT_LOSS_MAX; i++)
-		if (r->lost[i])
+		if (r->run.lost[i])
 			fail("something was lost");
 	report__free(r);
 	if (model__end(s->m) < 0)

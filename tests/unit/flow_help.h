@@ -91,11 +91,17 @@ __attribute__((unused)) static void send(struct event ev)
 	assert_int_equal(model__handle(m, &ev), 0);
 }
 
-static void frame(uint8_t kind, const char *name, unsigned depth)
+static void frame_of(uint8_t kind, const char *name, unsigned depth, uint8_t flags)
 {
 	ts += stride;
 	seqs[depth] = ++seq;
-	send((struct event){ .kind = kind, .name = names__add(names, name), .depth = (uint8_t)depth, .seq = seq });
+	send((struct event){ .kind = kind, .name = names__add(names, name), .depth = (uint8_t)depth, .seq = seq,
+			     .flags = flags });
+}
+
+static void frame(uint8_t kind, const char *name, unsigned depth)
+{
+	frame_of(kind, name, depth, 0);
 }
 
 /* Tensor of the frame opened last, at that depth. */

@@ -224,6 +224,7 @@ static inline uint64_t image_tensor(struct image *im, uint64_t type, uint64_t da
 	poke(im, impl + 160, 6);
 	poke(im, storage, IMAGE_STORAGE);
 	poke(im, storage + 16, data);
+	poke(im, storage + 32, data);
 	poke(im, storage + 48, rows * cols * 4);
 	return at;
 }
@@ -235,6 +236,32 @@ static inline void image_grad(struct image *im, uint64_t tensor, uint64_t grad)
 	poke(im, meta, IMAGE_META);
 	poke(im, meta + 40, peek(im, grad + 16));
 	poke(im, peek(im, tensor + 16) + 24, meta);
+}
+
+/* A class of tensors with a slot of this name, 32 bytes into each object. */
+static inline uint64_t image_slotted(struct image *im, const char *name, const char *slot)
+{
+	uint64_t at = image_type(im, name, im->base_tensor, 0), member = image_take(im, 48);
+	uint64_t descr = image_obj(im, im->mod, 48), key = image_str(im, slot);
+
+	poke(im, descr + 16, at);
+	poke(im, descr + 40, member);
+	poke(im, member + 8, 16);
+	poke(im, member + 16, 32);
+	poke(im, at + 264, image_dict(im, 1, 1, &key, &descr));
+	return at;
+}
+
+/* A tensor of such a class, without memory of its own. */
+static inline uint64_t image_wrapper(struct image *im, uint64_t type, uint64_t inner)
+{
+	uint64_t at = image_obj(im, type, 48), impl = image_take(im, 176);
+
+	poke(im, at + 16, impl);
+	poke(im, at + 32, inner);
+	poke(im, impl, IMAGE_IMPL);
+	poke(im, impl + 48, at);
+	return at;
 }
 
 #define LIST(...) (const uint64_t[]){ __VA_ARGS__ }

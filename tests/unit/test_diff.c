@@ -31,9 +31,9 @@ struct fake {
 
 static void fake__make(struct fake *f, size_t cnt, uint64_t steps, uint64_t seconds, double mean)
 {
-	f->from.ops = f->from_ops;
-	f->to.ops = f->to_ops;
-	f->from.ops_cnt = f->to.ops_cnt = cnt;
+	f->from.ops.rows = f->from_ops;
+	f->to.ops.rows = f->to_ops;
+	f->from.ops.cnt = f->to.ops.cnt = cnt;
 	for (size_t i = 0; i <= cnt; i++)
 		f->means[i] = mean * (double)(i + 1);
 	f->side = (struct diff_side){ .from = &f->from, .to = &f->to, .end = &f->to, .op_means = f->means, .from_ns = 5 * S,
@@ -151,9 +151,9 @@ static void test_stacks(void **state)
 	struct report_stack from_a[] = { stack_of(9, mine, 2, 1, 100) };
 	struct report_stack to_a[] = { stack_of(4, later, 2, 3, 30), stack_of(9, mine, 2, 10, 1100) };
 	struct report_stack to_b[] = { stack_of(5, mine, 2, 100, 5000), stack_of(6, mine, 2, 11, 500) };
-	struct report fa = { .stacks = from_a, .stacks_cnt = 1, .no_stack = { .alloc_bytes = 50 } };
-	struct report ta = { .stacks = to_a, .stacks_cnt = 2, .no_stack = { .alloc_bytes = 150, .at_peak = 5 } };
-	struct report fb = { .steps = 0 }, tb = { .stacks = to_b, .stacks_cnt = 2 };
+	struct report fa = { .stacks.rows = from_a, .stacks.cnt = 1, .stacks.none = { .alloc_bytes = 50 } };
+	struct report ta = { .stacks.rows = to_a, .stacks.cnt = 2, .stacks.none = { .alloc_bytes = 150, .at_peak = 5 } };
+	struct report fb = { .marks.steps_total = 0 }, tb = { .stacks.rows = to_b, .stacks.cnt = 2 };
 	const double means_a[] = { 3, 20, 7 }, means_b[] = { 40, 50, 7 };
 	struct diff_side a = { .from = &fa, .to = &ta, .end = &ta, .stack_means = means_a, .to_ns = S, .steps = 10 };
 	struct diff_side b = { .from = &fb, .to = &tb, .end = &tb, .stack_means = means_b, .to_ns = S, .steps = 10 };

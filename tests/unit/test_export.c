@@ -584,7 +584,7 @@ static size_t a_step(struct tl_event *evs)
 static void test_op_trace(void **state)
 {
 	struct report_proc procs[] = { { .pid = 1, .peak = 200 }, { .pid = 3, .peak = 7 } };
-	struct report rep = { .pid = 3, .procs = procs, .procs_cnt = 2, .cmdline = "<script>&" };
+	struct report rep = { .run.pid = 3, .procs = procs, .procs_cnt = 2, .run.cmdline = "<script>&" };
 	struct export_to to = { .labels = labels, .dev = -1, .report = &rep };
 	struct tl_event evs[32];
 	size_t n = a_step(evs);
@@ -611,7 +611,7 @@ static void test_op_trace(void **state)
 static void test_trace_of_totals(void **state)
 {
 	struct report_proc proc = { .pid = 1, .peak = 200 };
-	struct report rep = { .pid = 1, .procs = &proc, .procs_cnt = 1, .cmdline = "<script>&" };
+	struct report rep = { .run.pid = 1, .procs = &proc, .procs_cnt = 1, .run.cmdline = "<script>&" };
 	struct export_to to = { .labels = labels, .dev = CUDA, .report = &rep };
 	struct tl_event evs[] = { op_at(1, "aten::mm", NULL, 0), block_in(TL_CREATE, 2, 1, 64, 1),
 				  { .kind = TL_TOTALS, .ts_ns = 2, .pid = 1, .tid = 2, .dev = CUDA, .ptr = 512, .size = 4096 },

@@ -248,7 +248,7 @@ static void page_init(struct page_fix *f, int is_wild)
 	for (int i = 0; i < 6; i++)
 		f->name[i] = names__add(f->names, texts[i]);
 	f->report = is_wild ? fix_hostile() : fix_report();
-	f->report.comm = f->report.cmdline = (char *)BREAK_OUT;
+	f->report.run.comm = f->report.run.cmdline = (char *)BREAK_OUT;
 	seed = 5;
 }
 
@@ -260,9 +260,9 @@ static void page_done(struct page_fix *f)
 
 static struct tl_event page_event(const struct page_fix *f, uint32_t i, uint32_t cnt, int is_wild)
 {
-	uint64_t id = 1 + rnd(3000), step = (f->report.end_ts_ns - f->report.start_ts_ns) / cnt;
+	uint64_t id = 1 + rnd(3000), step = (f->report.run.end_ts_ns - f->report.run.start_ts_ns) / cnt;
 	struct tl_event ev = {
-		.ts_ns = f->report.start_ts_ns + i * (step ? step : 1), .id = id,
+		.ts_ns = f->report.run.start_ts_ns + i * (step ? step : 1), .id = id,
 		.ptr = 0x7f0000000000 + id * 65536, .size = 512 * id,
 		.pid = 4242, .tid = 4242 + rnd(3), .op = f->name[rnd(6)], .region = f->name[rnd(6)], .dev = MT_DEV_CPU,
 		.kind = (uint8_t)(1 + rnd(9)), .cat = (uint8_t)rnd(CAT_MAX), .depth = (uint8_t)rnd(6), .version = rnd(3),

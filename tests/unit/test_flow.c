@@ -643,11 +643,17 @@ static void weights_of_backward_do_not_count(void **state)
 static void python_functions_are_backward_nodes(void **state)
 {
 	(void)state;
-	frame(MT_EV_NODE, "autograd node", 0);
-	op(1, "aten::mul", T(Y, R));
-	born(TMP, 2);
-	op(1, "aten::exp", T(TMP, R));
-	assert_string_equal(cat(TMP), "AUTOGRAD_DETAIL");
+	/* one without a name, and those that Python named, whatever it is */
+	static const char *const nodes[] = { "autograd node", "SwishBackward", "torch::autograd::AccumulateGrad" };
+
+	for (int i = 0; i < 3; i++) {
+		frame_of(MT_EV_NODE, nodes[i], 0, i ? MT_NODE_PYTHON : 0);
+		op(1, "aten::mul", T(Y, R));
+		born(TMP, 2);
+		op(1, "aten::exp", T(TMP, R));
+		assert_string_equal(cat(TMP), "AUTOGRAD_DETAIL");
+		freed(TMP, 1);
+	}
 }
 
 /* Buckets of DistributedDataParallel. */

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Trends, and through the model: jobs with planted leaks, which must be named first, and clean ones that must not be. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
-#include "model/model.h"
 #include "model/state.h"
-#include "timeline/report.h"
 #include "timeline/trend.h"
+#include "unit/model_help.h"
 
 #define PID 100u
 #define MS 1000000ull
@@ -105,33 +97,17 @@ static void test_no_trend(void **state)
 
 /* --- jobs -------------------------------------------------------------------------------------------------- */
 
-static struct names *names;
-static struct model *m;
-static struct report *rep;
 static uint64_t ts, next_ptr;
 static uint32_t seq, pid;
 
 static int setup(void **state)
 {
 	(void)state;
-	names = names__new();
-	m = model__new(names, NULL);
-	rep = NULL;
 	ts = 1000 * MS;
 	next_ptr = 0x1000;
 	seq = 0;
 	pid = PID;
-	return !names || !m;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	model__check(m);
-	report__free(rep);
-	model__free(m);
-	names__free(names);
-	return 0;
+	return model_begin(NULL);
 }
 
 static void send(struct event ev)
@@ -245,6 +221,63 @@ static void test_planted(void **state)
 	assert_true(l->rows[1].bytes_slope > 60 && l->rows[1].bytes_slope < 82); /* 500 / 7 = 71.4 */
 }
 
+static void say_held(uint64_t ptr, const char *path, uint64_t items)
+{
+	send((struct event){ .kind = EV_HELD, .addr = ptr, .dev = MT_DEV_CPU, .size = items, .name = names__add(names, path),
+			     .type = names__add(names, "list"), .key = names__add(names, "main (train.py:3)"),
+			     .flags = items ? 0 : EV_HELD_UNSEEN });
+}
+
+/* What is looked for in Python are the blocks of suspects; what was found is told of the suspect that has the block. */
+static void test_held(void **state)
+{
+	struct model_growing *growing;
+	uint64_t tanh = 0, loss = 0;
+	const struct report_leaks *l;
+	size_t cnt, of[2] = { 0 };
+
+	(void)state;
+	for (unsigned step = 0; step < 60; step++) {
+		clean_step(step);
+		tanh = born("aten::tanh", 4096);
+		loss = born("aten::nll_loss_forward", 4);
+		step_ends();
+	}
+	assert_int_equal(model__growing(m, PID + 1, &growing, &cnt), 0);
+	assert_int_equal(cnt, 0);
+	assert_null(growing);
+	assert_int_equal(model__growing(m, PID, &growing, &cnt), 0);
+	assert_int_equal(cnt, 120);
+	for (size_t i = 0; i < cnt; i++) {
+		assert_true(!i || growing[i].addr > growing[i - 1].addr);
+		assert_true(growing[i].set < 2 && growing[i].dev == MT_DEV_CPU);
+		of[growing[i].set]++;
+	}
+	assert_true(of[0] == 60 && of[1] == 60);
+	free(growing);
+	assert_int_equal(leaks()->rows[0].held, HELD_UNKNOWN);
+	say_held(tanh, "", 0);
+	l = leaks();
+	assert_int_equal(l->rows[0].held, HELD_UNSEEN);
+	assert_null(l->rows[0].held_by);
+	say_held(loss, "losses", 60);
+	l = leaks();
+	assert_int_equal(l->rows[1].held, HELD_ITSELF);
+	assert_string_equal(l->rows[1].held_by, "losses");
+	assert_int_equal(l->rows[0].held, HELD_GRAPH); /* with the loss its graph */
+	assert_string_equal(l->rows[0].held_by, "losses");
+	assert_int_equal(l->rows[0].held_items, 60);
+	ts += MS;
+	died(loss);
+	next_ptr = loss - 0x1000;
+	assert_int_equal(born("aten::nll_loss_forward", 4), loss); /* another one: of it nothing was said */
+	assert_int_equal(leaks()->rows[1].held, HELD_UNKNOWN);
+	for (unsigned i = 0; i < 3 * HOLDERS_MAX; i++)
+		say_held(0x10 + i, "x", 4);
+	assert_int_equal(m->holders.cnt, HOLDERS_MAX);
+	model__check(m);
+}
+
 /* One operator in three places: two leak, one breathes so much that all of them together would look like no leak. */
 static void test_by_stack(void **state)
 {
@@ -310,6 +343,35 @@ static void test_long(void **state)
 	assert_int_equal(l->total, 1);
 	assert_true(l->rows[0].bytes_slope == 4096);
 	assert_in_range(l->rows[0].history_cnt, GROWTH_SLOTS / 2, GROWTH_SLOTS);
+}
+
+/* Steps have marks before operators have probes: what was not to be seen then is no part of the trend. */
+static void test_steps_of_an_attach(void **state)
+{
+	const struct report_leaks *l;
+
+	(void)state;
+	send((struct event){ .kind = EV_PROC, .flags = EV_PROC_ATTACHED, .size = 1, .name = names__add(names, "python") });
+	step_ends();
+	send((struct event){ .kind = EV_ATTACH, .flags = EV_ATTACH_BEGINS });
+	for (unsigned step = 0; step < 30; step++)
+		step_ends();
+	send((struct event){ .kind = EV_ATTACH, .addr = 3000, .aux = 20 });
+	for (unsigned step = 0; step < 8; step++) {
+		(void)born("aten::tanh", 4096);
+		step_ends();
+	}
+	assert_true(leaks()->too_short);
+	for (unsigned step = 0; step < 32; step++) {
+		(void)born("aten::tanh", 4096);
+		step_ends();
+	}
+	send((struct event){ .kind = EV_ATTACH, .flags = EV_ATTACH_BEGINS }); /* a library that came late */
+	send((struct event){ .kind = EV_ATTACH, .addr = 30, .aux = 2 });
+	l = leaks();
+	assert_int_equal(l->cnt, 1);
+	assert_int_equal(l->ticks, 40);
+	assert_true(l->rows[0].bytes_slope == 4096 && l->rows[0].blocks_slope == 1);
 }
 
 static void test_clean(void **state)
@@ -511,9 +573,11 @@ int main(void)
 		cmocka_unit_test(test_trend),
 		cmocka_unit_test(test_no_trend),
 		cmocka_unit_test_setup_teardown(test_planted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_held, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_by_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_steps_of_an_attach, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_clean, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_warm_up_of_five_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_too_short, setup, teardown),

@@ -76,7 +76,7 @@ static void test_contract(void **state)
 	json_t *v, *op;
 
 	(void)state;
-	r.lost[MT_LOSS_RING] = 5;
+	r.run.lost[MT_LOSS_RING] = 5;
 	v = report_json(&r, 0, 0, NULL);
 	is_int(v, "schema", 1);
 	is_int(v, "target.pid", 4242);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fanotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -36,6 +37,7 @@
 #include "keeper/serve.h"
 #include "keeper/wire_plan.h"
 #include "target/door.h"
+#include "target/script_read.h"
 
 #define SITES 3
 
@@ -221,6 +223,9 @@ static void looks_are_checked(void **state)
 		{ KEEP_SIDEBAND, 0, { 0, 1ull << 40 }, 0 },
 		{ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, PATH_MAX + 1 },
 		{ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, 8 },
+		{ KEEP_SCRIPT, getpid(), { 0, 8 }, PATH_MAX + 1 },
+		{ KEEP_SCRIPT, getpid(), { 0, 8 }, 0 },
+		{ KEEP_SCRIPT, getpid(), { 0, DOOR_SCRIPT_PART + 1 }, 12 },
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -234,6 +239,10 @@ static void looks_are_checked(void **state)
 	reply = (struct keep_reply){ 0 };
 	keep__looks(k, &(struct keep_request){ KEEP_LIB, getpid(), { 1, 2, 3, 4 }, strlen(path) + 1 }, answer, &reply, fds);
 	assert_true(reply.r < 0);
+	reply = (struct keep_reply){ 0 };
+	keep__looks(k, &(struct keep_request){ KEEP_SCRIPT, getpid(), { 0, 8 }, strlen(path) + 1 }, answer, &reply, fds);
+	assert_int_equal(reply.r, -EPERM); /* not called as inductor calls files */
+	assert_int_equal(reply.len, 0);
 	reply = (struct keep_reply){ 0 };
 	keep__looks(k, &(struct keep_request){ 99, getpid(), { 0 }, 0 }, answer, &reply, fds);
 	assert_int_equal(reply.r, -ENOSYS);
@@ -594,6 +603,26 @@ static int read_one(pid_t pid, uint64_t addr, void *buf, size_t len)
 	return door_read(pid, &there, 1, buf, len);
 }
 
+/* A file of the target's, called as inductor would call it, larger than one answer. */
+static int reads_scripts(pid_t target)
+{
+	static const char path[] = "/tmp/cmemtracetestmemtracetestmemtracetestmemtracetestme2.py";
+	char *text = NULL;
+	size_t len = 0;
+	int r;
+	FILE *f = fopen(path, "w");
+
+	if (!f || fseek(f, 3 << 20, SEEK_SET) || fputs("its end", f) < 0 || fclose(f))
+		return -1;
+	r = script_read(target, path, &text, &len);
+	unlink(path);
+	if (!r && (len != (3 << 20) + 7 || strcmp(text + (3 << 20), "its end")))
+		r = -1;
+	free(text);
+	r |= script_read(target, path, &text, &len) != -ENOENT;
+	return r | (script_read(target, "/etc/passwd", &text, &len) != -EPERM);
+}
+
 /* A whole keeper, without root: it may do what we may, and ends with us. */
 static int with_keeper(pid_t target, const char *text)
 {
@@ -614,6 +643,8 @@ static int with_keeper(pid_t target, const char *text)
 		return 3;
 	if (door_exe(target, &exe) || exe.path[0] != '/' || keeper__usage(k, &cpu, &rss) || !rss)
 		return 4;
+	if (reads_scripts(target))
+		return 8;
 	if (read_one(target, 16, got, 8) != -EFAULT || door_file(target, DOOR_FILES) != -EINVAL)
 		return 5;
 	if (read_one(getpid(), (uint64_t)(uintptr_t)text, got, 8) != -EPERM || door_file(1, DOOR_STAT) != -EPERM)
@@ -758,6 +789,70 @@ static void nobody_holds_up_the_keeper(void **state)
 	assert_int_equal(child_says(pid), 0);
 	kill(other, SIGKILL);
 	assert_int_equal(child_says(other), -1);
+}
+
+#define NEVER_OPENS "/tmp/cmemtracetestmemtracetestmemtracetestmemtracetestneo.py"
+
+/* A file whose opening waits for our word; -1: we may not have one. */
+static int file_that_never_opens(void)
+{
+	int at = open(NEVER_OPENS, O_RDWR | O_CREAT | O_TRUNC, 0600), fd;
+
+	assert_true(at >= 0 && write(at, "text", 4) == 4);
+	close(at);
+	fd = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY);
+	if (fd >= 0 && fanotify_mark(fd, FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, NEVER_OPENS) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* 0, or the number of what should not be. */
+static int with_held_up_script(pid_t target, pid_t other, const char *text)
+{
+	struct asker self = { .uid = getuid(), .gid = getgid() };
+	struct keeper *k;
+	uint64_t t0 = now_ns();
+	char got[32], *script;
+	size_t len;
+
+	if (keeper__start(&k, &(struct keeper_opts){ .as = &self, .wards = { (pid_t[]){ target, other }, 2, 0, 0 } }, NULL) < 0)
+		return 1;
+	if (script_read(target, NEVER_OPENS, &script, &len) != -ETIMEDOUT || now_ns() - t0 > 2 * LOOK_NS)
+		return 2;
+	if (read_one(other, (uint64_t)(uintptr_t)text, got, strlen(text)) || memcmp(got, text, strlen(text)) != 0)
+		return 3;
+	t0 = now_ns();
+	if (script_read(target, NEVER_OPENS, &script, &len) != -ETIMEDOUT || now_ns() - t0 > LOOK_READ_NS)
+		return 4; /* it is not tried again and again */
+	keeper__free(k);
+	return now_ns() - t0 < 3000000000ull ? 0 : 5;
+}
+
+static void no_file_holds_up_the_keeper(void **state)
+{
+	static const char text[] = "of another";
+	int fd = file_that_never_opens();
+	pid_t other, pid;
+
+	(void)state;
+	if (fd < 0) {
+		unlink(NEVER_OPENS);
+		skip(); /* needs root: fanotify's permissions */
+	}
+	other = fork();
+	if (!other)
+		for (;;)
+			pause();
+	pid = fork();
+	if (!pid)
+		_exit(with_held_up_script(getppid(), other, text));
+	assert_int_equal(child_says(pid), 0);
+	kill(other, SIGKILL);
+	assert_int_equal(child_says(other), -1);
+	close(fd);
+	unlink(NEVER_OPENS);
 }
 
 static int wait_pipe[2];
@@ -934,6 +1029,7 @@ int main(void)
 		cmocka_unit_test(a_keeper_looks_for_us),
 		cmocka_unit_test(bytes_are_thrown_away),
 		cmocka_unit_test(nobody_holds_up_the_keeper),
+		cmocka_unit_test(no_file_holds_up_the_keeper),
 		cmocka_unit_test(who_wants_a_cpu_is_not_held_up),
 		cmocka_unit_test(many_do_not_hold_up_the_keeper),
 	};

@@ -491,6 +491,8 @@ static void test_counters_and_names(void **state)
 				    .tid = name("model").v, .seq = name("Linear").v });
 		put((struct event){ .kind = EV_WAS, .pid = 11, .addr = 0x20, .size = 8, .aux = name("region").v | 2u << 20,
 				    .name = name("op") });
+		put((struct event){ .kind = EV_PLACE, .pid = 11, .name = name(n ? "place 8" : "place 7"),
+				    .addr = name("inductor: a").v });
 		put((struct event){ .kind = EV_NVML, .dev = MT_DEV_CUDA0, .size = 5 });
 		end_file(n == 0);
 	}
@@ -516,6 +518,10 @@ static void test_counters_and_names(void **state)
 				assert_string_equal(names__get(nm, (name_id){ evs[i].tid }), "model");
 				assert_string_equal(names__get(nm, (name_id){ evs[i].seq }), "Linear");
 			}
+			if (evs[i].kind == EV_PLACE) {
+				assert_int_equal(strncmp(names__get(nm, evs[i].name), "place ", 6), 0);
+				assert_string_equal(names__get(nm, (name_id){ (uint32_t)evs[i].addr }), "inductor: a");
+			}
 			if (evs[i].kind == EV_WAS) {
 				assert_string_equal(names__get(nm, (name_id){ evs[i].aux & 0xfffff }), "region");
 				assert_int_equal(evs[i].aux >> 20, 2);
@@ -524,6 +530,7 @@ static void test_counters_and_names(void **state)
 	rec_reader__free(r);
 	assert_int_equal(stack_no, 3); /* main is one */
 	assert_int_equal(last[EV_STACK_AT].size, 3);
+	assert_int_equal(last[EV_PLACE].kind, EV_PLACE);
 	assert_int_equal(last[EV_COST].addr, 37);
 	assert_int_equal(last[EV_FIRED].size, 107);
 	assert_int_equal(last[EV_LOSS].size, 3);

@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Each rule of the model, on its own. All of them together: tests/sim/sim_model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
-#include "model/model.h"
 #include "model/core/procs.h"
 #include "sim/dump.h"
+#include "unit/model_help.h"
 
 #define PID 100u
 
-static struct names *names;
-static struct model *m;
-static struct report *rep;
 static uint64_t ts;
 static struct tl_event tl[64];
 static size_t tl_cnt;
@@ -35,23 +25,10 @@ static int setup(void **state)
 	const struct model_opts opts = { .timeline = keep, .timeline_ops = 1 };
 
 	(void)state;
-	names = names__new();
-	m = model__new(names, &opts);
-	rep = NULL;
 	ts = 1000;
 	tl_cnt = 0;
 	tl_result = 0;
-	return !names || !m;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	model__check(m);
-	report__free(rep);
-	model__free(m);
-	names__free(names);
-	return 0;
+	return model_begin(&opts);
 }
 
 static int send(struct event ev)
@@ -117,11 +94,11 @@ static void blocks_live_and_die(void **state)
 	assert_int_equal(d->alloc_bytes, 150);
 	assert_int_equal(d->free_bytes, 100);
 	assert_int_equal(d->cats[CAT_UNKNOWN].at_peak, 150);
-	assert_int_equal(rep->peak_blocks_cnt, 2);
-	assert_int_equal(rep->peak_blocks[0].size, 100);
-	assert_int_equal(rep->peak_blocks[0].freed_ts_ns, 1002);
-	assert_int_equal(rep->peak_blocks[1].freed_ts_ns, 0);
-	assert_int_equal(rep->events[MT_EV_ALLOC], 2);
+	assert_int_equal(rep->peak_blocks.cnt, 2);
+	assert_int_equal(rep->peak_blocks.rows[0].size, 100);
+	assert_int_equal(rep->peak_blocks.rows[0].freed_ts_ns, 1002);
+	assert_int_equal(rep->peak_blocks.rows[1].freed_ts_ns, 0);
+	assert_int_equal(rep->run.events[MT_EV_ALLOC], 2);
 	assert_int_equal(tl[0].kind, TL_CREATE);
 	assert_int_equal(tl[2].kind, TL_DESTROY);
 	assert_int_equal(tl[2].id, tl[0].id);
@@ -148,7 +125,7 @@ static void a_second_birth_means_a_lost_free(void **state)
 	(void)state;
 	alloc(0x10, 100, 0, 0);
 	alloc(0x10, 30, 0, 0);
-	assert_int_equal(report()->lost[MT_LOSS_REUSE], 1);
+	assert_int_equal(report()->run.lost[MT_LOSS_REUSE], 1);
 	assert_int_equal(rep->devs[0].live, 30);
 	assert_int_equal(rep->devs[0].peak, 100);
 	assert_int_equal(tl[1].kind, TL_DESTROY);
@@ -174,12 +151,38 @@ static void layers_are_not_added(void **state)
 {
 	(void)state;
 	SEND(.kind = MT_EV_ALLOC, .addr = 0x20, .size = 64, .dev = MT_DEV_HOST);
-	assert_int_equal(report()->no_op.alloc_bytes, 64);
+	assert_int_equal(report()->ops.none.alloc_bytes, 64);
 	alloc(0x20, 40, 0, 0);
-	assert_int_equal(report()->no_op.alloc_bytes, 40);
-	assert_int_equal(rep->peak_blocks_cnt, 1);
+	assert_int_equal(report()->ops.none.alloc_bytes, 40);
+	assert_int_equal(rep->peak_blocks.cnt, 1);
 	assert_int_equal(rep->procs[0].live, 40);
 	assert_int_equal(rep->procs[0].host_live, 64);
+}
+
+static uint64_t calls_of(const char *op)
+{
+	const struct report *r = report();
+
+	for (size_t i = 0; i < r->ops.cnt; i++)
+		if (!strcmp(r->ops.rows[i].name, op))
+			return r->ops.rows[i].count;
+	return 0;
+}
+
+/* An operator that Python's dispatch is given, and calls by its handle, is one call; others inside of it are calls. */
+static void counts_what_is_called_again_once(void **state)
+{
+	(void)state;
+	frame(MT_EV_OP, "aten::mul", 0, 1);
+	SEND(.kind = MT_EV_OP, NAME("aten::mul"), .flags = MT_OP_BY_HASH, .depth = 1, .seq = 2);
+	assert_int_equal(calls_of("aten::mul"), 1);
+	SEND(.kind = MT_EV_OP, NAME("aten::add"), .flags = MT_OP_BY_HASH, .depth = 2, .seq = 3);
+	frame(MT_EV_OP, "aten::add", 3, 4); /* not by its handle: a call of an overload by another */
+	assert_int_equal(calls_of("aten::add"), 2);
+	SEND(.kind = MT_EV_OP, NAME("aten::mul"), .flags = MT_OP_BY_HASH, .depth = 0, .seq = 5);
+	assert_int_equal(calls_of("aten::mul"), 2);
+	alloc(0x10, 100, 1, 5);
+	assert_string_equal(op_of_last(), "aten::mul");
 }
 
 static void the_innermost_op_owns_a_block(void **state)
@@ -195,15 +198,15 @@ static void the_innermost_op_owns_a_block(void **state)
 	assert_string_equal(op_of_last(), "aten::linear");
 	alloc(0x30, 1, 0, 0);
 	assert_string_equal(op_of_last(), "");
-	op = report()->ops;
-	assert_int_equal(rep->ops_total, 2);
+	op = report()->ops.rows;
+	assert_int_equal(rep->ops.total, 2);
 	assert_string_equal(op[0].name, "aten::addmm");
 	assert_int_equal(op[0].count, 1);
 	assert_int_equal(op[0].live, 100);
 	assert_int_equal(op[0].at_peak, 100);
 	assert_int_equal(op[1].alloc_bytes, 10);
-	assert_int_equal(rep->no_op.alloc_bytes, 1);
-	assert_int_equal(rep->lost[MT_LOSS_FRAME], 0);
+	assert_int_equal(rep->ops.none.alloc_bytes, 1);
+	assert_int_equal(rep->run.lost[MT_LOSS_FRAME], 0);
 }
 
 static void a_lost_op_leaves_its_blocks_without_one(void **state)
@@ -216,7 +219,7 @@ static void a_lost_op_leaves_its_blocks_without_one(void **state)
 	frame(MT_EV_OP, "aten::mm", 1, 3);
 	alloc(0x20, 100, 2, 3);
 	assert_string_equal(op_of_last(), "aten::mm");
-	assert_int_equal(report()->lost[MT_LOSS_FRAME], 1);
+	assert_int_equal(report()->run.lost[MT_LOSS_FRAME], 1);
 }
 
 /* A node's children do not inherit it from a frame that may have been another's by then. */
@@ -249,7 +252,7 @@ static void depth_beyond_the_stack_is_safe(void **state)
 	SEND(.kind = MT_EV_REGION_BEGIN, NAME("r"), .aux = 31);
 	alloc(0x40, 1, 0, 0);
 	assert_string_equal(region_of_last(), "r");
-	assert_int_equal(report()->lost[MT_LOSS_FRAME], 3);
+	assert_int_equal(report()->run.lost[MT_LOSS_FRAME], 3);
 }
 
 static void region_or_node_whichever_is_inner(void **state)
@@ -276,9 +279,9 @@ static void region_or_node_whichever_is_inner(void **state)
 	assert_string_equal(region_of_last(), "MulBackward0");
 	alloc(0x60, 1, 0, 0);
 	assert_string_equal(region_of_last(), "backward");
-	assert_int_equal(report()->regions_total, 3);
-	assert_int_equal(rep->regions[0].is_node, 1); /* two of the bytes at the peak */
-	assert_int_equal(rep->regions[0].at_peak, 3);
+	assert_int_equal(report()->regions.total, 3);
+	assert_int_equal(rep->regions.rows[0].is_node, 1); /* two of the bytes at the peak */
+	assert_int_equal(rep->regions.rows[0].at_peak, 3);
 }
 
 static void steps_are_marks_or_optimizer_regions(void **state)
@@ -287,16 +290,16 @@ static void steps_are_marks_or_optimizer_regions(void **state)
 	for (int i = 0; i < 3; i++)
 		SEND(.kind = MT_EV_REGION_BEGIN, NAME("Optimizer.step#Adam.step"));
 	SEND(.kind = MT_EV_REGION_BEGIN, NAME("Optimizer.zero_grad#Adam.zero_grad"));
-	assert_int_equal(report()->steps, 3);
+	assert_int_equal(report()->marks.steps_total, 3);
 	SEND(.kind = MT_EV_STEP, .addr = 7);
 	assert_int_equal(tl[tl_cnt - 1].kind, TL_STEP);
 	assert_int_equal(tl[tl_cnt - 1].ptr, 7);
-	assert_int_equal(report()->steps, 1);
+	assert_int_equal(report()->marks.steps_total, 1);
 	SEND(.kind = MT_EV_REGION_BEGIN, NAME("ProfilerStep#12"));
 	SEND(.kind = MT_EV_REGION_BEGIN, NAME("memtrace.step"));
 	SEND(.kind = MT_EV_REGION_BEGIN, NAME("memtrace.step"));
 	SEND(.kind = MT_EV_REGION_BEGIN, NAME("memtrace.steps"));
-	assert_int_equal(report()->steps, 4);
+	assert_int_equal(report()->marks.steps_total, 4);
 	for (size_t i = tl_cnt, n = 2; i--;) /* the marks: 7, 12, 1, 2 */
 		if (tl[i].kind == TL_STEP)
 			assert_int_equal(tl[i].ptr, ((uint64_t[]){ 12, 1, 2, 7 })[n-- & 3]);
@@ -320,6 +323,42 @@ static void proc(uint32_t pid, uint32_t how, uint64_t start)
 {
 	SEND(.kind = EV_PROC, .pid = pid, NAME("python3"), .addr = names__add(names, "python3 x.py").v,
 	     .flags = (uint8_t)how, .size = start, .aux = 1);
+}
+
+/* Ten steps, all probes in slices, ten steps: is there a price? */
+static uint64_t priced_steps(uint32_t how, bool steps_before)
+{
+	SEND(.kind = EV_BEGIN, NAME("0.1 6.18 host"), .addr = (uint64_t)-5);
+	proc(PID, how, 1);
+	for (int i = 0; steps_before && i < 10; i++)
+		SEND(.kind = MT_EV_REGION_BEGIN, NAME("Optimizer.step#Adam.step"));
+	SEND(.kind = EV_ATTACH, .flags = EV_ATTACH_BEGINS);
+	SEND(.kind = EV_ATTACH);
+	for (int i = 0; i < 10; i++)
+		SEND(.kind = MT_EV_REGION_BEGIN, NAME("Optimizer.step#Adam.step"));
+	SEND(.kind = EV_ATTACH, .flags = EV_ATTACH_BEGINS); /* a library that was loaded late */
+	SEND(.kind = EV_ATTACH);
+	for (int i = 0; i < 10; i++)
+		SEND(.kind = MT_EV_REGION_BEGIN, NAME("Optimizer.step#Adam.step"));
+	return report()->cost.price.steps;
+}
+
+static void a_price_wants_steps_before_the_probes(void **state)
+{
+	(void)state;
+	assert_int_not_equal(priced_steps(EV_PROC_ATTACHED, true), 0);
+}
+
+static void no_price_without_steps_before_the_probes(void **state)
+{
+	(void)state;
+	assert_int_equal(priced_steps(EV_PROC_ATTACHED, false), 0);
+}
+
+static void no_price_of_what_was_launched(void **state)
+{
+	(void)state;
+	assert_int_equal(priced_steps(EV_PROC_LAUNCHED, true), 0);
 }
 
 static void exit_drops_blocks_and_detach_does_not(void **state)
@@ -347,11 +386,11 @@ static void exit_drops_blocks_and_detach_does_not(void **state)
 	assert_int_equal(rep->procs[0].rss_peak, 12345);
 	assert_int_equal(rep->procs[1].gone, 2);
 	assert_int_equal(rep->procs[1].live, 7);
-	assert_int_equal(rep->pid, PID);
-	assert_string_equal(rep->comm, "python3");
-	assert_string_equal(rep->cmdline, "python3 x.py");
-	assert_string_equal(rep->host, "0.1 6.18 host");
-	assert_int_equal(rep->epoch_off_ns, -5);
+	assert_int_equal(rep->run.pid, PID);
+	assert_string_equal(rep->run.comm, "python3");
+	assert_string_equal(rep->run.cmdline, "python3 x.py");
+	assert_string_equal(rep->run.host, "0.1 6.18 host");
+	assert_int_equal(rep->run.epoch_off_ns, -5);
 }
 
 static void exec_and_reused_pids_start_empty(void **state)
@@ -368,7 +407,7 @@ static void exec_and_reused_pids_start_empty(void **state)
 	assert_int_equal(rep->procs_cnt, 2);
 	assert_int_equal(rep->procs[0].gone, 1);
 	assert_int_equal(rep->procs[1].gone, 0);
-	assert_int_equal(rep->lost[MT_LOSS_REUSE], 0);
+	assert_int_equal(rep->run.lost[MT_LOSS_REUSE], 0);
 }
 
 static void many_dead_processes_share_a_row(void **state)
@@ -387,7 +426,7 @@ static void many_dead_processes_share_a_row(void **state)
 	assert_int_equal(rep->procs[PROCS_GONE_MAX].allocs, 10);
 	assert_int_equal(rep->procs[PROCS_GONE_MAX].peak, 5);
 	assert_int_equal(rep->procs[PROCS_GONE_MAX].cpu_ns, 40);
-	assert_int_equal(rep->target_cpu_ns, 4 * (PROCS_GONE_MAX + 10));
+	assert_int_equal(rep->cost.target_cpu_ns, 4 * (PROCS_GONE_MAX + 10));
 }
 
 /* Beyond PROCS_MAX living processes: counted as a loss, their blocks still balance. */
@@ -396,11 +435,11 @@ static void too_many_living_processes(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < PROCS_MAX; i++)
 		proc(1000 + i, EV_PROC_FORKED, 1);
-	assert_int_equal(report()->lost[MT_LOSS_THREADS], 0);
+	assert_int_equal(report()->run.lost[MT_LOSS_THREADS], 0);
 	SEND(.kind = MT_EV_ALLOC, .pid = 9, .addr = 8, .size = 5, .dev = MT_DEV_CPU);
 	SEND(.kind = MT_EV_ALLOC, .pid = 9, .addr = 16, .size = 6, .dev = MT_DEV_CPU);
 	model__check(m);
-	assert_int_equal(report()->lost[MT_LOSS_THREADS], 2);
+	assert_int_equal(report()->run.lost[MT_LOSS_THREADS], 2);
 	SEND(.kind = EV_GONE, .pid = 1000);
 	proc(9, EV_PROC_FORKED, 1); /* now there is room */
 	SEND(.kind = MT_EV_FREE, .pid = 9, .addr = 8, .dev = MT_DEV_CPU);
@@ -439,14 +478,14 @@ static void private_and_shared_bytes(void **state)
 	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USES, .size = 1);
 	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_RSS, .size = UINT64_MAX);
 	report();
-	assert_int_equal(rep->use[MT_USE_PSS], 650);
+	assert_int_equal(rep->kernel.use[MT_USE_PSS], 650);
 	assert_int_equal(rep->procs[0].use[MT_USE_PRIVATE], 300);
-	assert_int_equal(rep->lost[MT_LOSS_DECODE], 2);
-	assert_int_equal(rep->pss.points[0].live_max, 750);
+	assert_int_equal(rep->run.lost[MT_LOSS_DECODE], 2);
+	assert_int_equal(rep->kernel.pss.points[0].live_max, 750);
 	SEND(.kind = EV_GONE, .pid = 5);
 	SEND(.kind = EV_USE, .pid = 5, .aux = MT_USE_PSS, .size = 9);
 	report();
-	assert_int_equal(rep->use[MT_USE_PSS], 50); /* its last reading stays with it */
+	assert_int_equal(rep->kernel.use[MT_USE_PSS], 50); /* its last reading stays with it */
 	assert_int_equal(rep->procs[0].use[MT_USE_PSS], 600);
 }
 
@@ -475,9 +514,9 @@ static void the_kernels_view(void **state)
 	assert_int_equal(p->mapped, 0x9000);
 	assert_int_equal(p->mapped_peak, 0x9000);
 	assert_int_equal(p->brk_growth, 2000);
-	assert_int_equal(rep->rss.points[0].live_max, 1500);
-	assert_int_equal(rep->rss.points[0].live_end, 700);
-	assert_int_equal(rep->lost[MT_LOSS_DECODE], 1);
+	assert_int_equal(rep->kernel.rss.points[0].live_max, 1500);
+	assert_int_equal(rep->kernel.rss.points[0].live_end, 700);
+	assert_int_equal(rep->run.lost[MT_LOSS_DECODE], 1);
 }
 
 static void a_mapping_that_stays_where_it_was_moved_from(void **state)
@@ -523,24 +562,24 @@ static void what_memtrace_says_of_itself(void **state)
 	ts += 2000;
 	SEND(.kind = EV_END, .aux = EV_END_TARGET_GONE);
 	report();
-	assert_int_equal(rep->covers_cnt, 1);
-	assert_int_equal(rep->covers[0].attached, 12);
-	assert_int_equal(rep->notes_cnt, 1);
-	assert_int_equal(rep->probe_hits, 11);
-	assert_int_equal(rep->probe_ns, 250);
-	assert_int_equal(rep->target_cpu_ns, 2500);
-	assert_true(rep->overhead == 0.1);
-	took = rep->end_ts_ns - rep->start_ts_ns;
+	assert_int_equal(rep->probes.covers_cnt, 1);
+	assert_int_equal(rep->probes.covers[0].attached, 12);
+	assert_int_equal(rep->run.notes_cnt, 1);
+	assert_int_equal(rep->cost.hits, 11);
+	assert_int_equal(rep->cost.ns, 250);
+	assert_int_equal(rep->cost.target_cpu_ns, 2500);
+	assert_true(rep->cost.share == 0.1);
+	took = rep->run.end_ts_ns - rep->run.start_ts_ns;
 	assert_in_range(took, 1000, 2499); /* more than one thread was running */
-	assert_true(rep->overhead_most == 272.0 / (double)(took + 22)); /* 250 of probes, 22 of its own */
-	assert_int_equal(rep->lost[MT_LOSS_RING], 3);
-	assert_int_equal(rep->lost[MT_LOSS_FRAME], 3);
-	assert_int_equal(rep->self_rss, 11);
-	assert_int_equal(rep->self_cpu_ns, 22);
+	assert_true(rep->cost.share_most == 272.0 / (double)(took + 22)); /* 250 of probes, 22 of its own */
+	assert_int_equal(rep->run.lost[MT_LOSS_RING], 3);
+	assert_int_equal(rep->run.lost[MT_LOSS_FRAME], 3);
+	assert_int_equal(rep->cost.self_rss, 11);
+	assert_int_equal(rep->cost.self_cpu_ns, 22);
 	assert_int_equal(rep->procs[0].labels_cnt, 2);
 	assert_string_equal(rep->procs[0].labels[0], "RANK=4");
-	assert_int_equal(rep->ended, 1);
-	assert_int_equal(rep->end_reason, EV_END_TARGET_GONE);
+	assert_int_equal(rep->run.ended, 1);
+	assert_int_equal(rep->run.end_reason, EV_END_TARGET_GONE);
 }
 
 static void odd_devices_sizes_and_kinds_are_counted(void **state)
@@ -552,7 +591,7 @@ static void odd_devices_sizes_and_kinds_are_counted(void **state)
 	SEND(.kind = 200);
 	SEND(.kind = MT_EV_NAME);
 	SEND(.kind = EV_GONE, .pid = 77);
-	assert_int_equal(report()->lost[MT_LOSS_DECODE], 5);
+	assert_int_equal(report()->run.lost[MT_LOSS_DECODE], 5);
 	assert_int_equal(rep->devs[0].live, 0);
 }
 
@@ -577,7 +616,7 @@ static void a_report_of_nothing(void **state)
 	assert_non_null(text);
 	free(text);
 	assert_int_equal(rep->devs_cnt, 0);
-	assert_int_equal(rep->steps, 0);
+	assert_int_equal(rep->marks.steps_total, 0);
 	report__free(NULL);
 	model__free(NULL);
 }
@@ -598,30 +637,30 @@ static void what_each_process_holds(void **state)
 	const struct report *r;
 
 	(void)state;
-	assert_int_equal(report()->lanes_cnt, 0);
+	assert_int_equal(report()->lanes.cnt, 0);
 	alloc(0x1000, 100, 0, 0);
 	alloc(0x2000, 30, 0, 0);
 	r = report();
-	assert_int_equal(r->lanes_cnt, 1);
-	assert_int_equal(r->lanes[0].pid, PID);
-	assert_int_equal(r->lanes[0].dev, MT_DEV_CPU);
-	assert_int_equal(r->lanes[0].cats[CAT_UNKNOWN], 130);
+	assert_int_equal(r->lanes.cnt, 1);
+	assert_int_equal(r->lanes.rows[0].pid, PID);
+	assert_int_equal(r->lanes.rows[0].dev, MT_DEV_CPU);
+	assert_int_equal(r->lanes.rows[0].cats[CAT_UNKNOWN], 130);
 	SEND(.kind = MT_EV_ALLOC, .pid = PID + 1, .addr = 0x1000, .size = 7, .dev = MT_DEV_CPU);
 	SEND(.kind = MT_EV_ALLOC, .pid = PID - 1, .addr = 0x1000, .size = 5, .dev = MT_DEV_CUDA0);
 	r = report();
-	assert_int_equal(r->lanes_cnt, 3);
-	assert_int_equal(r->lanes[0].pid, PID - 1);
-	assert_int_equal(r->lanes[0].dev, MT_DEV_CUDA0);
-	assert_int_equal(r->lanes[1].cats[CAT_UNKNOWN], 130);
-	assert_int_equal(r->lanes[2].cats[CAT_UNKNOWN], 7);
+	assert_int_equal(r->lanes.cnt, 3);
+	assert_int_equal(r->lanes.rows[0].pid, PID - 1);
+	assert_int_equal(r->lanes.rows[0].dev, MT_DEV_CUDA0);
+	assert_int_equal(r->lanes.rows[1].cats[CAT_UNKNOWN], 130);
+	assert_int_equal(r->lanes.rows[2].cats[CAT_UNKNOWN], 7);
 	for (uint32_t i = 0; i < 2 * REPORT_LANES_MAX; i++)
 		SEND(.kind = MT_EV_ALLOC, .pid = 1000 + i, .addr = 0x1000, .size = 2, .dev = MT_DEV_CPU);
 	r = report();
-	assert_in_range(r->lanes_cnt, REPORT_LANES_MAX / 2, REPORT_LANES_MAX);
-	assert_int_equal(r->lanes[0].pid, 0);
+	assert_in_range(r->lanes.cnt, REPORT_LANES_MAX / 2, REPORT_LANES_MAX);
+	assert_int_equal(r->lanes.rows[0].pid, 0);
 	uint64_t sum = 0;
-	for (size_t i = 0; i < r->lanes_cnt; i++)
-		sum += r->lanes[i].cats[CAT_UNKNOWN];
+	for (size_t i = 0; i < r->lanes.cnt; i++)
+		sum += r->lanes.rows[i].cats[CAT_UNKNOWN];
 	assert_int_equal(sum, 130 + 7 + 5 + 4 * REPORT_LANES_MAX);
 }
 
@@ -633,6 +672,7 @@ int main(void)
 		TEST(a_second_birth_means_a_lost_free),
 		TEST(empty_tensors_are_none_but_malloc_0_is_a_block),
 		TEST(layers_are_not_added),
+		TEST(counts_what_is_called_again_once),
 		TEST(the_innermost_op_owns_a_block),
 		TEST(a_lost_op_leaves_its_blocks_without_one),
 		TEST(nothing_is_inherited_across_a_loss),
@@ -640,6 +680,9 @@ int main(void)
 		TEST(region_or_node_whichever_is_inner),
 		TEST(steps_are_marks_or_optimizer_regions),
 		TEST(oom_and_tag),
+		TEST(a_price_wants_steps_before_the_probes),
+		TEST(no_price_without_steps_before_the_probes),
+		TEST(no_price_of_what_was_launched),
 		TEST(exit_drops_blocks_and_detach_does_not),
 		TEST(exec_and_reused_pids_start_empty),
 		TEST(many_dead_processes_share_a_row),

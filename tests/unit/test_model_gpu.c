@@ -1,44 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Devices in the model: whose event makes a block, what a report says in layers, post-mortems. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+#include "unit/model_help.h"
 
-#include "model/model.h"
-#include "timeline/report.h"
 
 #define PID 100u
 #define C0 MT_DEV_CUDA0
 #define MB (1ull << 20)
 #define S (1000000000ull)
 
-static struct names *names;
-static struct model *m;
-static struct report *rep;
 static uint64_t ts;
 
 static int setup(void **state)
 {
 	(void)state;
-	names = names__new();
-	m = model__new(names, NULL);
-	rep = NULL;
 	ts = 1000;
-	return !names || !m;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	model__check(m);
-	report__free(rep);
-	model__free(m);
-	names__free(names);
-	return 0;
+	return model_begin(NULL);
 }
 
 static void send(struct event ev)
@@ -108,8 +84,8 @@ static void caching_allocator(void **state)
 	assert_int_equal(s->inactive, 14 * MB);
 	assert_int_equal(s->largest_free, 11 * MB);
 	assert_int_equal(s->allocated_before, 0);
-	assert_true(rep->peak_blocks[0].has_stream);
-	assert_int_equal(rep->peak_blocks[0].stream, 0x51);
+	assert_true(rep->peak_blocks.rows[0].has_stream);
+	assert_int_equal(rep->peak_blocks.rows[0].stream, 0x51);
 	uncached(0x10000000, 1 * MB, 20 * MB);
 	assert_int_equal(dev(C0)->live, 1 * MB);
 	assert_int_equal(rep->devs[0].frees, 1);
@@ -149,7 +125,7 @@ static void expandable_segments(void **state)
 	assert_int_equal(dev(C0)->segs.backend, BACKEND_EXPANDABLE);
 	assert_int_equal(rep->devs[0].segs.live, 40 * MB);
 	assert_int_equal(rep->devs[0].segs.others, 0);
-	assert_int_equal(rep->unknown[MT_SEG_RESERVED].live, 1ull << 38);
+	assert_int_equal(rep->driver.unknown[MT_SEG_RESERVED].live, 1ull << 38);
 }
 
 static void stream_ordered(void **state)
@@ -164,7 +140,7 @@ static void stream_ordered(void **state)
 	assert_int_equal(d->segs.live, 8 * MB);
 	assert_int_equal(d->segs.backend, BACKEND_ASYNC);
 	assert_int_equal(d->segs.tensors, 8 * MB);
-	assert_int_equal(rep->peak_blocks[1].stream, 9);
+	assert_int_equal(rep->peak_blocks.rows[1].stream, 9);
 	SEND(.kind = MT_EV_SEG_FREE, .flags = MT_SEG_DEVICE, .addr = 0x7000); /* by cudaFree */
 	assert_int_equal(dev(C0)->live, 5 * MB);
 	SEND(.kind = MT_EV_SEG_RESET, .dev = C0);
@@ -368,17 +344,17 @@ static void a_second_try_that_works_is_no_oom(void **state)
 	segment(MT_SEG_DEVICE, 0x10000000, 20 * MB);
 	fails(40 * MB, 2);
 	assert_int_equal(dev(C0)->segs.kinds[MT_SEG_DEVICE].fails, 1);
-	assert_int_equal(rep->ooms_cnt, 1); /* as long as nobody knows */
+	assert_int_equal(rep->ooms.cnt, 1); /* as long as nobody knows */
 	SEND(.kind = MT_EV_SEG_FREE, .flags = MT_SEG_DEVICE, .addr = 0x10000000);
 	segment(MT_SEG_DEVICE, 0x50000000, 2 * MB); /* not as much */
-	assert_int_equal(dev(C0) ? rep->ooms_cnt : 0, 1);
+	assert_int_equal(dev(C0) ? rep->ooms.cnt : 0, 1);
 	segment(MT_SEG_DEVICE, 0x10000000, 40 * MB);
 	dev(C0);
-	assert_int_equal(rep->ooms_cnt, 0);
-	assert_int_equal(rep->ooms_total, 0);
+	assert_int_equal(rep->ooms.cnt, 0);
+	assert_int_equal(rep->ooms.total, 0);
 	fails(40 * MB, 801); /* not supported: no want of memory */
 	dev(C0);
-	assert_int_equal(rep->ooms_cnt, 0);
+	assert_int_equal(rep->ooms.cnt, 0);
 }
 
 static void an_oom_keeps_what_was_live(void **state)
@@ -395,8 +371,8 @@ static void an_oom_keeps_what_was_live(void **state)
 	fails(40 * MB, 2);
 	SEND(.kind = MT_EV_OOM, .dev = C0, .size = 39 * MB, .depth = 1, .seq = 2);
 	dev(C0);
-	assert_int_equal(rep->ooms_cnt, 1);
-	o = &rep->ooms[0];
+	assert_int_equal(rep->ooms.cnt, 1);
+	o = &rep->ooms.rows[0];
 	assert_int_equal(o->kind, OOM_DEVICE);
 	assert_int_equal(o->dev, C0);
 	assert_int_equal(o->asked, 39 * MB);
@@ -421,7 +397,7 @@ static void an_oom_keeps_what_was_live(void **state)
 	assert_int_equal(o->times, 2);
 	segment(MT_SEG_DEVICE, 0x50000000, 40 * MB); /* later: it was final all the same */
 	dev(C0);
-	assert_int_equal(rep->ooms_cnt, 1);
+	assert_int_equal(rep->ooms.cnt, 1);
 }
 
 static void a_death_keeps_what_was_live(void **state)
@@ -439,8 +415,8 @@ static void a_death_keeps_what_was_live(void **state)
 	SEND(.kind = EV_GONE);
 	SEND(.kind = EV_OOM_KILL, .size = 6);
 	dev(MT_DEV_CPU);
-	assert_int_equal(rep->ooms_cnt, 1);
-	o = &rep->ooms[0];
+	assert_int_equal(rep->ooms.cnt, 1);
+	o = &rep->ooms.rows[0];
 	assert_int_equal(o->kind, OOM_DEATH);
 	assert_int_equal(o->exit_status, 9);
 	assert_true(o->killed);
@@ -451,8 +427,8 @@ static void a_death_keeps_what_was_live(void **state)
 	ts += 10 * S;
 	SEND(.kind = EV_GONE, .pid = 200, .aux = 9); /* somebody's kill -9 */
 	dev(MT_DEV_CPU);
-	assert_int_equal(rep->ooms_cnt, 2);
-	assert_false(rep->ooms[1].killed);
+	assert_int_equal(rep->ooms.cnt, 2);
+	assert_false(rep->ooms.rows[1].killed);
 }
 
 /* Read by chance before the process was gone. */
@@ -465,7 +441,7 @@ static void the_killers_counter_may_come_first(void **state)
 	SEND(.kind = EV_OOM_KILL, .size = 6);
 	SEND(.kind = EV_GONE, .aux = 9);
 	dev(MT_DEV_CPU);
-	assert_true(rep->ooms[0].killed);
+	assert_true(rep->ooms.rows[0].killed);
 }
 
 /* The kernel's mark tells whom it took: of two killed in that moment not the other one. */
@@ -481,11 +457,11 @@ static void a_mark_is_certain(void **state)
 	SEND(.kind = EV_GONE, .pid = 200, .aux = 9);
 	SEND(.kind = EV_GONE, .aux = 9);
 	dev(MT_DEV_CPU);
-	assert_int_equal(rep->ooms_cnt, 2);
-	assert_false(rep->ooms[0].killed);
-	assert_false(rep->ooms[0].marked);
-	assert_true(rep->ooms[1].killed);
-	assert_true(rep->ooms[1].marked);
+	assert_int_equal(rep->ooms.cnt, 2);
+	assert_false(rep->ooms.rows[0].killed);
+	assert_false(rep->ooms.rows[0].marked);
+	assert_true(rep->ooms.rows[1].killed);
+	assert_true(rep->ooms.rows[1].marked);
 }
 
 static void send_away(uint32_t first, uint32_t cnt, uint32_t status)
@@ -506,14 +482,14 @@ static void what_the_job_died_of_is_kept(void **state)
 	SEND(.kind = EV_GONE, .aux = 9);
 	send_away(300, 6, 15);
 	dev(MT_DEV_CPU);
-	assert_true(rep->ooms[0].pid == PID && rep->ooms[0].marked);
+	assert_true(rep->ooms.rows[0].pid == PID && rep->ooms.rows[0].marked);
 	send_away(400, 6, 9);
 	send_away(500, 6, 15);
 	dev(MT_DEV_CPU);
-	assert_true(rep->ooms[0].pid == PID && rep->ooms[0].marked);
-	assert_int_equal(rep->ooms[3].pid, 405);
-	assert_int_equal(rep->ooms_total, 19);
-	assert_int_equal(rep->ooms_cnt, REPORT_OOMS_MAX);
+	assert_true(rep->ooms.rows[0].pid == PID && rep->ooms.rows[0].marked);
+	assert_int_equal(rep->ooms.rows[3].pid, 405);
+	assert_int_equal(rep->ooms.total, 19);
+	assert_int_equal(rep->ooms.cnt, REPORT_OOMS_MAX);
 }
 
 /* Memory of the host, though a driver's call asked for it. */
@@ -524,11 +500,11 @@ static void pinned_memory_is_the_hosts(void **state)
 	SEND(.kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = 0x1000, .size = 300);
 	SEND(.kind = MT_EV_SEG_FAIL, .flags = MT_SEG_PINNED, .size = 1ull << 40, .aux = 2, NAME("cudaHostAlloc"));
 	dev(C0);
-	assert_int_equal(rep->ooms_cnt, 1);
-	assert_int_equal(rep->ooms[0].kind, OOM_HOST);
-	assert_int_equal(rep->ooms[0].dev, MT_DEV_CPU);
-	assert_int_equal(rep->ooms[0].live, 300);
-	assert_string_equal(rep->ooms[0].api, "cudaHostAlloc");
+	assert_int_equal(rep->ooms.cnt, 1);
+	assert_int_equal(rep->ooms.rows[0].kind, OOM_HOST);
+	assert_int_equal(rep->ooms.rows[0].dev, MT_DEV_CPU);
+	assert_int_equal(rep->ooms.rows[0].live, 300);
+	assert_string_equal(rep->ooms.rows[0].api, "cudaHostAlloc");
 }
 
 static void a_pools_memory_is_where_the_pool_is(void **state)
@@ -551,20 +527,20 @@ static void four_are_kept_and_deaths_go_first(void **state)
 		SEND(.kind = EV_GONE, .pid = 300 + i, .aux = 15);
 	}
 	dev(MT_DEV_CPU);
-	assert_int_equal(rep->ooms_cnt, REPORT_OOMS_MAX);
-	assert_int_equal(rep->ooms_total, 7);
-	assert_int_equal(rep->ooms[0].asked, 99);
-	assert_int_equal(rep->ooms[3].pid, 305);
+	assert_int_equal(rep->ooms.cnt, REPORT_OOMS_MAX);
+	assert_int_equal(rep->ooms.total, 7);
+	assert_int_equal(rep->ooms.rows[0].asked, 99);
+	assert_int_equal(rep->ooms.rows[3].pid, 305);
 	for (uint32_t i = 0; i < 9; i++) {
 		ts += S;
 		SEND(.kind = MT_EV_OOM, .dev = MT_DEV_CPU, .size = 1000 + i);
 	}
 	dev(MT_DEV_CPU);
-	assert_int_equal(rep->ooms[3].asked, 1008);
+	assert_int_equal(rep->ooms.rows[3].asked, 1008);
 	ts += 5; /* the same once more, at once */
 	SEND(.kind = MT_EV_OOM, .dev = MT_DEV_CPU, .size = 1008);
 	dev(MT_DEV_CPU);
-	assert_int_equal(rep->ooms[3].times, 2);
+	assert_int_equal(rep->ooms.rows[3].times, 2);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Modules and phases: whose a block is, sums along the way to the root, marks, inputs and outputs, bounds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/names.h"
-#include "model/model.h"
 #include "model/core/modules.h"
 #include "model/core/op_modules.h"
-#include "timeline/report.h"
+#include "unit/model_help.h"
 
 #define PID 100u
 #define NET 0x1000u
@@ -20,9 +12,6 @@
 #define LINEAR 0x3000u
 #define HEAD 0x4000u
 
-static struct names *names;
-static struct model *m;
-static struct report *rep;
 static uint64_t now, next_ptr;
 static uint32_t seq, frames[8];
 static unsigned depth, marks_told;
@@ -42,23 +31,10 @@ static int setup(void **state)
 	struct model_opts mo = { .timeline = on_timeline, .timeline_ops = 1 };
 
 	(void)state;
-	names = names__new();
-	m = model__new(names, &mo);
 	now = 1000;
 	next_ptr = 0x10000;
 	seq = depth = marks_told = 0;
-	return m ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	model__check(m);
-	report__free(rep);
-	rep = NULL;
-	model__free(m);
-	names__free(names);
-	return 0;
+	return model_begin(&mo);
 }
 
 static void send_as(uint32_t tid, struct event ev)
@@ -161,9 +137,9 @@ static const struct report *report(void)
 
 static const struct report_module *module(const char *path)
 {
-	for (size_t i = 0; i < report()->modules_cnt; i++)
-		if (rep->modules[i].name && !strcmp(rep->modules[i].name, path))
-			return &rep->modules[i];
+	for (size_t i = 0; i < report()->modules.cnt; i++)
+		if (rep->modules.rows[i].name && !strcmp(rep->modules.rows[i].name, path))
+			return &rep->modules.rows[i];
 	fail_msg("no module %s", path);
 	return NULL;
 }
@@ -188,10 +164,10 @@ static void the_innermost_module_and_those_around_it(void **state)
 	assert_int_equal(r->all.live, 130);
 	assert_int_equal(r->activation, 130);
 	assert_int_equal(r->depth, 1);
-	assert_string_equal(rep->modules[r->parent - 1].class, "Net");
+	assert_string_equal(rep->modules.rows[r->parent - 1].class, "Net");
 	assert_int_equal(module("")->all.alloc_count, 2);
 	assert_int_equal(module("head")->all.alloc_count, 0);
-	assert_int_equal(rep->no_module.live, 7);
+	assert_int_equal(rep->modules.none.live, 7);
 	dies(x);
 	assert_int_equal(module("block")->activation_live, 30);
 	assert_int_equal(module("block")->activation, 130);
@@ -204,15 +180,15 @@ static void a_module_may_be_told_of_later(void **state)
 {
 	(void)state;
 	(void)op(LINEAR, 0, 100);
-	assert_int_equal(report()->modules_cnt, 1);
-	assert_null(rep->modules[0].name);
+	assert_int_equal(report()->modules.cnt, 1);
+	assert_null(rep->modules.rows[0].name);
 	(void)op(BLOCK, 0, 50);
 	define_net();
 	assert_int_equal(module("block")->activation, 150);
 	assert_int_equal(module("")->activation, 150);
 	assert_int_equal(module("")->peak_forward, 150);
 	define_net(); /* told again: nothing changes */
-	assert_int_equal(report()->modules_cnt, 4);
+	assert_int_equal(report()->modules.cnt, 4);
 	assert_int_equal(module("")->activation, 150);
 }
 
@@ -252,8 +228,8 @@ static void backward_is_of_whoever_made_the_node(void **state)
 	assert_int_equal(r->peak_backward, 185);
 	assert_int_equal(module("head")->own.by_phase_bytes[PHASE_RECOMPUTE], 20);
 	assert_int_equal(module("head")->activation, 20);
-	assert_int_equal(rep->no_module.alloc_bytes, 3);
-	assert_int_equal(rep->phases[PHASE_OTHER].alloc_bytes, 3);
+	assert_int_equal(rep->modules.none.alloc_bytes, 3);
+	assert_int_equal(rep->modules.phases[PHASE_OTHER].alloc_bytes, 3);
 }
 
 static void a_gpu_s_backward_has_a_thread_of_its_own(void **state)
@@ -266,8 +242,8 @@ static void a_gpu_s_backward_has_a_thread_of_its_own(void **state)
 	send_as(7, (struct event){ .kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = 0x70, .size = 9, .depth = 1, .seq = 1 });
 	(void)op(0, 0, 4); /* the thread that asked for it goes on */
 	assert_int_equal(module("block.linear")->own.by_phase_bytes[PHASE_BACKWARD], 9);
-	assert_int_equal(rep->phases[PHASE_OTHER].alloc_bytes, 4);
-	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 1);
+	assert_int_equal(rep->modules.phases[PHASE_OTHER].alloc_bytes, 4);
+	assert_int_equal(rep->marks.by_kind[MARK_FW_BW_BOUNDARY], 1);
 }
 
 /* --- phases --------------------------------------------------------------------------------------------------- */
@@ -293,18 +269,18 @@ static void phases_of_a_step_and_their_marks(void **state)
 	at(NET, MT_MODULE_NO_GRAD);
 	(void)born(320);
 	report();
-	assert_int_equal(rep->phases[PHASE_FORWARD].alloc_bytes, 60);
-	assert_int_equal(rep->phases[PHASE_FORWARD].entries, 2);
-	assert_int_equal(rep->phases[PHASE_BACKWARD].alloc_bytes, 80);
-	assert_int_equal(rep->phases[PHASE_OPTIMIZER].alloc_bytes, 160);
-	assert_int_equal(rep->phases[PHASE_OTHER].alloc_bytes, 321);
-	assert_int_equal(rep->phases[PHASE_EVALUATION].alloc_bytes, 320);
-	assert_int_equal(rep->marks_cnt, 6);
+	assert_int_equal(rep->modules.phases[PHASE_FORWARD].alloc_bytes, 60);
+	assert_int_equal(rep->modules.phases[PHASE_FORWARD].entries, 2);
+	assert_int_equal(rep->modules.phases[PHASE_BACKWARD].alloc_bytes, 80);
+	assert_int_equal(rep->modules.phases[PHASE_OPTIMIZER].alloc_bytes, 160);
+	assert_int_equal(rep->modules.phases[PHASE_OTHER].alloc_bytes, 321);
+	assert_int_equal(rep->modules.phases[PHASE_EVALUATION].alloc_bytes, 320);
+	assert_int_equal(rep->marks.cnt, 6);
 	assert_int_equal(marks_told, 6);
 	for (unsigned i = 0; i < 6; i++)
-		assert_int_equal(rep->marks[i].kind, want[i % 3]);
-	assert_int_equal(rep->marks[5].number, 2);
-	assert_true(rep->phases[PHASE_FORWARD].ns && rep->phases[PHASE_BACKWARD].ns);
+		assert_int_equal(rep->marks.rows[i].kind, want[i % 3]);
+	assert_int_equal(rep->marks.rows[5].number, 2);
+	assert_true(rep->modules.phases[PHASE_FORWARD].ns && rep->modules.phases[PHASE_BACKWARD].ns);
 }
 
 static void memory_at_the_marks_of_steps(void **state)
@@ -328,9 +304,9 @@ static void memory_at_the_marks_of_steps(void **state)
 		region("", 0);
 	}
 	report();
-	assert_int_equal(rep->step_rows_cnt, 3);
+	assert_int_equal(rep->marks.steps_cnt, 3);
 	for (unsigned step = 0; step < 3; step++) {
-		const struct step_marks *s = &rep->step_rows[step];
+		const struct step_marks *s = &rep->marks.steps[step];
 
 		assert_int_equal(s->number, step + 1);
 		assert_int_equal(s->pid, PID);
@@ -341,13 +317,13 @@ static void memory_at_the_marks_of_steps(void **state)
 		assert_int_equal(s->at[MARK_STEP].peak, 1050 + step + step % 2);
 		assert_int_equal(step_marks__peak(s), 1510 + step + step % 2);
 	}
-	assert_int_equal(rep->step_rows[0].begin_ts_ns, 0);
-	assert_int_equal(rep->step_rows[2].begin_ts_ns, rep->step_rows[1].at[MARK_STEP].ts_ns);
+	assert_int_equal(rep->marks.steps[0].begin_ts_ns, 0);
+	assert_int_equal(rep->marks.steps[2].begin_ts_ns, rep->marks.steps[1].at[MARK_STEP].ts_ns);
 	assert_int_equal(rep->procs[0].highest_step.number, 2); /* 1512, the last has as much */
 	assert_int_equal(rep->procs[0].marks_cnt[MARK_STEP], 3);
 	assert_int_equal(rep->procs[0].marks[MARK_FW_BW_BOUNDARY].live, 1012);
-	assert_int_equal(rep->marks[0].at.live, 1000);
-	assert_int_equal(rep->marks[1].at.peak, 1510);
+	assert_int_equal(rep->marks.rows[0].at.live, 1000);
+	assert_int_equal(rep->marks.rows[1].at.peak, 1510);
 }
 
 /* out = model(x); loss = …; optimizer.zero_grad(); loss.backward() */
@@ -368,13 +344,13 @@ static void zero_grad_may_stand_between_forward_and_backward(void **state)
 		region("", 0);
 	}
 	report();
-	assert_int_equal(rep->marks_by_kind[MARK_FW_START], 2);
-	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 2);
-	assert_int_equal(rep->phases[PHASE_FORWARD].alloc_bytes, 60);
-	assert_int_equal(rep->phases[PHASE_FORWARD].entries, 2);
-	assert_int_equal(rep->phases[PHASE_OPTIMIZER].alloc_bytes, 2);
-	assert_int_equal(rep->phases[PHASE_OPTIMIZER].entries, 4);
-	assert_int_equal(rep->phases[PHASE_BACKWARD].alloc_bytes, 80);
+	assert_int_equal(rep->marks.by_kind[MARK_FW_START], 2);
+	assert_int_equal(rep->marks.by_kind[MARK_FW_BW_BOUNDARY], 2);
+	assert_int_equal(rep->modules.phases[PHASE_FORWARD].alloc_bytes, 60);
+	assert_int_equal(rep->modules.phases[PHASE_FORWARD].entries, 2);
+	assert_int_equal(rep->modules.phases[PHASE_OPTIMIZER].alloc_bytes, 2);
+	assert_int_equal(rep->modules.phases[PHASE_OPTIMIZER].entries, 4);
+	assert_int_equal(rep->modules.phases[PHASE_BACKWARD].alloc_bytes, 80);
 }
 
 /* Waiting for the next batch is nobody's time, zero_grad() in between or not. */
@@ -393,8 +369,8 @@ static void an_optimizer_s_time_ends_with_it(void **state)
 	now += 700000;
 	(void)op(LINEAR, 0, 10);
 	report();
-	assert_in_range(rep->phases[PHASE_OPTIMIZER].ns, 1100, 9000);
-	assert_in_range(rep->phases[PHASE_OTHER].ns, 750000, 759000);
+	assert_in_range(rep->modules.phases[PHASE_OPTIMIZER].ns, 1100, 9000);
+	assert_in_range(rep->modules.phases[PHASE_OTHER].ns, 750000, 759000);
 }
 
 /* Rows are made by the first birth: that is no order. */
@@ -408,9 +384,9 @@ static void modules_are_in_the_order_of_named_modules(void **state)
 	(void)op(BLOCK, 0, 10);
 	define_net();
 	report();
-	assert_int_equal(rep->modules_cnt, 4);
+	assert_int_equal(rep->modules.cnt, 4);
 	for (unsigned i = 0; i < 4; i++)
-		assert_string_equal(rep->modules[i].name, want[i]);
+		assert_string_equal(rep->modules.rows[i].name, want[i]);
 }
 
 /* As long as no module is known what follows the optimizer is forward: but not the next batch. */
@@ -430,9 +406,31 @@ static void a_batch_is_no_forward(void **state)
 		region("", 0);
 	}
 	report();
-	assert_int_equal(rep->marks_by_kind[MARK_FW_START], 2); /* before the first node nothing is known */
-	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 2);
-	assert_int_equal(rep->phases[PHASE_FORWARD].alloc_bytes, 20);
+	assert_int_equal(rep->marks.by_kind[MARK_FW_START], 2); /* before the first node nothing is known */
+	assert_int_equal(rep->marks.by_kind[MARK_FW_BW_BOUNDARY], 2);
+	assert_int_equal(rep->modules.phases[PHASE_FORWARD].alloc_bytes, 20);
+}
+
+/* While probes are being set, what follows a forward may be its loss, or backward whose nodes have no probes yet. */
+static void nothing_is_guessed_while_probes_are_being_set(void **state)
+{
+	(void)state;
+	define_net();
+	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python3"), .aux = 1 });
+	send((struct event){ .kind = EV_ATTACH, .flags = EV_ATTACH_BEGINS });
+	(void)op(LINEAR, 0, 1);
+	(void)op(0, 0, 10); /* loss or backward */
+	(void)op(LINEAR, 0, 2);
+	enter(MT_EV_NODE, "AddmmBackward0"); /* nodes have probes */
+	depth--;
+	(void)op(LINEAR, 0, 4);
+	(void)op(0, 0, 20);
+	send((struct event){ .kind = EV_ATTACH });
+	(void)op(0, 0, 40);
+	report();
+	assert_int_equal(rep->modules.phases[PHASE_FORWARD].alloc_bytes, 67);
+	assert_int_equal(rep->modules.phases[PHASE_OTHER].alloc_bytes, 10);
+	assert_int_equal(rep->marks.by_kind[MARK_FW_START], 2);
 }
 
 /* Several forwards a step (accumulated gradients): the one that leaves most. */
@@ -453,9 +451,9 @@ static void a_step_of_several_forwards(void **state)
 	region("Optimizer.step#Adam.step", 1);
 	region("", 0);
 	report();
-	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 3);
-	assert_int_equal(rep->step_rows_cnt, 1);
-	s = &rep->step_rows[0];
+	assert_int_equal(rep->marks.by_kind[MARK_FW_BW_BOUNDARY], 3);
+	assert_int_equal(rep->marks.steps_cnt, 1);
+	s = &rep->marks.steps[0];
 	assert_int_equal(s->at[MARK_FW_BW_BOUNDARY].live, 30);
 	assert_int_equal(s->at[MARK_STEP].live, 0);
 	assert_int_equal(step_marks__peak(s), 30);
@@ -467,7 +465,7 @@ static void regions_of_modules_make_phases(void **state)
 	(void)state;
 	(void)op(0, 0, 1); /* a batch */
 	region("nn.Module#(Net)", 1);
-	assert_int_equal(report()->marks_total, 0); /* a forward begins with what is born in it */
+	assert_int_equal(report()->marks.total, 0); /* a forward begins with what is born in it */
 	(void)op(0, 0, 10);
 	region("", 0);
 	(void)op(0, 0, 20); /* the loss */
@@ -479,12 +477,12 @@ static void regions_of_modules_make_phases(void **state)
 	depth--;
 	(void)op(0, 0, 160);
 	report();
-	assert_int_equal(rep->phases[PHASE_FORWARD].alloc_bytes, 30);
-	assert_int_equal(rep->phases[PHASE_BACKWARD].alloc_bytes, 40);
-	assert_int_equal(rep->phases[PHASE_RECOMPUTE].alloc_bytes, 80);
-	assert_int_equal(rep->phases[PHASE_OTHER].alloc_bytes, 161);
-	assert_int_equal(rep->marks_by_kind[MARK_FW_START], 1);
-	assert_int_equal(rep->marks_by_kind[MARK_FW_BW_BOUNDARY], 1);
+	assert_int_equal(rep->modules.phases[PHASE_FORWARD].alloc_bytes, 30);
+	assert_int_equal(rep->modules.phases[PHASE_BACKWARD].alloc_bytes, 40);
+	assert_int_equal(rep->modules.phases[PHASE_RECOMPUTE].alloc_bytes, 80);
+	assert_int_equal(rep->modules.phases[PHASE_OTHER].alloc_bytes, 161);
+	assert_int_equal(rep->marks.by_kind[MARK_FW_START], 1);
+	assert_int_equal(rep->marks.by_kind[MARK_FW_BW_BOUNDARY], 1);
 }
 
 /* When an operator is entered, nothing is born in it yet. */
@@ -516,7 +514,121 @@ static void grad_mode_off_inside_a_forward_is_forward(void **state)
 	(void)born(5);
 	at(0, MT_MODULE_NO_GRAD);
 	(void)born(2);
-	assert_int_equal(report()->phases[PHASE_FORWARD].alloc_bytes, 17);
+	assert_int_equal(report()->modules.phases[PHASE_FORWARD].alloc_bytes, 17);
+}
+
+/* A block of a generated graph, at a line of which the file told. */
+static uint64_t born_in(const char *graph, uint64_t size)
+{
+	struct event ev = { .kind = MT_EV_ALLOC, .dev = MT_DEV_CPU, .addr = next_ptr += 0x1000, .size = size,
+			    .name = names__add(names, graph) };
+
+	place(&ev);
+	send(ev);
+	return next_ptr;
+}
+
+static void tell_graphs(void)
+{
+	send((struct event){ .kind = EV_PLACE, .name = names__add(names, "forward"), .flags = EV_PLACE_FORWARD,
+			     .addr = names__add(names, "inductor: a").v });
+	send((struct event){ .kind = EV_PLACE, .name = names__add(names, "inference"), .flags = EV_PLACE_INFERENCE,
+			     .addr = names__add(names, "inductor: b").v });
+}
+
+/* A generated forward runs with grad mode off, as an evaluation does: the file tells them apart. */
+static void a_generated_forward_is_a_forward(void **state)
+{
+	(void)state;
+	define_net();
+	tell_graphs();
+	for (unsigned step = 0; step < 3; step++) {
+		at(NET, MT_MODULE_NO_GRAD);
+		(void)born_in("forward", 10);
+		(void)born(5); /* of an operator in it */
+		at(0, 0);
+		(void)born(2); /* the loss */
+		enter(MT_EV_NODE, "CompiledFunctionBackward");
+		(void)born_in("forward", 20); /* computed again */
+		depth--;
+		region("Optimizer.step#Adam.step", 1);
+		region("", 0);
+		at(NET, MT_MODULE_NO_GRAD);
+		(void)born_in("inference", 40);
+		at(0, 0);
+	}
+	report();
+	assert_int_equal(rep->marks.by_kind[MARK_FW_START], 3);
+	assert_int_equal(rep->marks.by_kind[MARK_FW_BW_BOUNDARY], 3);
+	assert_int_equal(rep->marks.by_kind[MARK_STEP], 3);
+	assert_int_equal(rep->modules.phases[PHASE_FORWARD].entries, 3);
+	assert_int_equal(rep->modules.phases[PHASE_FORWARD].alloc_bytes, 3 * 17);
+	assert_int_equal(rep->modules.phases[PHASE_RECOMPUTE].alloc_bytes, 3 * 20);
+	assert_int_equal(rep->modules.phases[PHASE_EVALUATION].alloc_bytes, 3 * 40);
+}
+
+/* How gradients go: a region of zero_grad, or their frees; before the forward or after it. */
+enum clear { ZERO_GRAD, ZERO_GRAD_AFTER_FORWARD, FREED, CLEARS };
+
+static void zero_grad(void)
+{
+	region("Optimizer.zero_grad#Adam.zero_grad", 1);
+	region("", 0);
+}
+
+static uint64_t backward_of_generated_code(void)
+{
+	uint64_t grad;
+
+	enter(MT_EV_NODE, "CompiledFunctionBackward");
+	grad = born(40);
+	depth--;
+	enter(MT_EV_NODE, "torch::autograd::AccumulateGrad");
+	enter(MT_EV_ACC, "torch::autograd::AccumulateGrad");
+	send((struct event){ .kind = EV_ARG, .dev = MT_DEV_CPU, .addr = 0x10, .size = 40, .depth = 2, .seq = seq });
+	send((struct event){ .kind = EV_ARG, .dev = MT_DEV_CPU, .addr = grad, .size = 40, .depth = 2, .seq = seq, .aux = 1 });
+	depth -= 2;
+	return grad;
+}
+
+/* A compiled step() has no region: it is over when its gradients go. Several batches add up to one step. */
+static void steps_of_a_compiled_optimizer(void **state)
+{
+	static const unsigned ended[CLEARS] = { 2, 4, 7 }; /* the last step's gradients are still there */
+	enum clear clear;
+	uint64_t grad = 0;
+
+	(void)state;
+	define_net();
+	tell_graphs();
+	for (clear = 0; clear < CLEARS; clear++) {
+		for (unsigned step = 0; step < 3; step++) {
+			if (clear == ZERO_GRAD)
+				zero_grad();
+			else if (clear == FREED && grad)
+				dies(grad);
+			for (unsigned batch = 0; batch < 2; batch++) {
+				at(NET, MT_MODULE_NO_GRAD);
+				(void)born_in("forward", 10);
+				at(0, 0);
+				if (clear == ZERO_GRAD_AFTER_FORWARD && !batch)
+					zero_grad();
+				grad = backward_of_generated_code();
+				if (clear == ZERO_GRAD_AFTER_FORWARD)
+					break;
+			}
+		}
+		assert_int_equal(report()->marks.by_kind[MARK_STEP], ended[clear]);
+	}
+	assert_int_equal(rep->marks.by_kind[MARK_FW_START], 6 + 3 + 6);
+	for (size_t i = 0; i < rep->marks.steps_cnt; i++)
+		assert_int_equal(rep->marks.steps[i].number, i + 1);
+	/* one that is not compiled tells of its steps itself */
+	region("Optimizer.step#Adam.step", 1);
+	region("", 0);
+	(void)backward_of_generated_code();
+	zero_grad();
+	assert_int_equal(report()->marks.by_kind[MARK_STEP], 8);
 }
 
 static void steps_by_marks_are_not_those_of_optimizers(void **state)
@@ -528,11 +640,11 @@ static void steps_by_marks_are_not_those_of_optimizers(void **state)
 	region("", 0);
 	region("ProfilerStep#12", 1);
 	region("", 0);
-	assert_int_equal(report()->marks_by_kind[MARK_STEP], 1); /* a mark ends the step before it */
+	assert_int_equal(report()->marks.by_kind[MARK_STEP], 1); /* a mark ends the step before it */
 	send((struct event){ .kind = MT_EV_STEP, .addr = 7 });
-	assert_int_equal(report()->marks_by_kind[MARK_STEP], 2);
-	assert_int_equal(rep->marks[0].number, 11); /* the number that its mark had */
-	assert_int_equal(rep->marks[1].number, 12);
+	assert_int_equal(report()->marks.by_kind[MARK_STEP], 2);
+	assert_int_equal(rep->marks.rows[0].number, 11); /* the number that its mark had */
+	assert_int_equal(rep->marks.rows[1].number, 12);
 }
 
 static void old_marks_go(void **state)
@@ -542,11 +654,11 @@ static void old_marks_go(void **state)
 		region("Optimizer.step#SGD.step", 1);
 		region("", 0);
 	}
-	assert_int_equal(report()->marks_total, MARKS_MAX + 10);
-	assert_int_equal(rep->marks_cnt, MARKS_MAX);
-	assert_int_equal(rep->marks[0].number, 11);
-	assert_int_equal(rep->step_rows_cnt, STEPS_MAX);
-	assert_int_equal(rep->step_rows[0].number, MARKS_MAX + 10 - STEPS_MAX + 1);
+	assert_int_equal(report()->marks.total, MARKS_MAX + 10);
+	assert_int_equal(rep->marks.cnt, MARKS_MAX);
+	assert_int_equal(rep->marks.rows[0].number, 11);
+	assert_int_equal(rep->marks.steps_cnt, STEPS_MAX);
+	assert_int_equal(rep->marks.steps[0].number, MARKS_MAX + 10 - STEPS_MAX + 1);
 }
 
 /* --- what goes in and out ------------------------------------------------------------------------------------- */
@@ -611,23 +723,23 @@ static void operators_by_bytes_and_module(void **state)
 	op_named("aten::mm", 0, 60);
 	depth -= 2;
 	report();
-	assert_int_equal(rep->op_modules_cnt, 4);
-	assert_string_equal(rep->op_modules[0].op, "aten::rand");
-	assert_false(rep->op_modules[0].has_module);
-	assert_null(rep->op_modules[0].module);
-	assert_string_equal(rep->op_modules[1].op, "aten::mm");
-	assert_string_equal(rep->op_modules[1].module, "block.linear");
-	assert_string_equal(rep->op_modules[1].root, "Net");
-	assert_int_equal(rep->op_modules[1].alloc_bytes, 260);
-	assert_int_equal(rep->op_modules[1].alloc_count, 3);
-	assert_int_equal(rep->op_modules[1].by_phase[PHASE_FORWARD], 200);
-	assert_int_equal(rep->op_modules[1].by_phase[PHASE_BACKWARD], 60);
-	assert_string_equal(rep->op_modules[2].module, "head");
-	assert_int_equal(rep->op_modules[3].alloc_bytes, 30);
+	assert_int_equal(rep->modules.ops_cnt, 4);
+	assert_string_equal(rep->modules.ops[0].op, "aten::rand");
+	assert_false(rep->modules.ops[0].has_module);
+	assert_null(rep->modules.ops[0].module);
+	assert_string_equal(rep->modules.ops[1].op, "aten::mm");
+	assert_string_equal(rep->modules.ops[1].module, "block.linear");
+	assert_string_equal(rep->modules.ops[1].root, "Net");
+	assert_int_equal(rep->modules.ops[1].alloc_bytes, 260);
+	assert_int_equal(rep->modules.ops[1].alloc_count, 3);
+	assert_int_equal(rep->modules.ops[1].by_phase[PHASE_FORWARD], 200);
+	assert_int_equal(rep->modules.ops[1].by_phase[PHASE_BACKWARD], 60);
+	assert_string_equal(rep->modules.ops[2].module, "head");
+	assert_int_equal(rep->modules.ops[3].alloc_bytes, 30);
 	report__free(rep);
 	rep = NULL;
 	assert_int_equal(model__report(m, 2, &rep), 0);
-	assert_int_equal(rep->op_modules_cnt, 4); /* the heaviest of a phase may be light in all */
+	assert_int_equal(rep->modules.ops_cnt, 4); /* the heaviest of a phase may be light in all */
 }
 
 /* One pair too many, and its bytes are told all the same. */
@@ -714,9 +826,9 @@ static void optimizer_state_is_of_the_model_that_is_trained(void **state)
 	name_as("Adam", whose, 16, EV_TENSOR_STATE);
 	assert_int_equal(module("block.linear")->kinds[EV_TENSOR_STATE], 64);
 	assert_int_equal(module("")->kinds[EV_TENSOR_STATE], 64);
-	for (size_t i = 0; i < rep->modules_cnt; i++)
-		if (!strcmp(rep->modules[i].root, "Other"))
-			assert_int_equal(rep->modules[i].kinds[EV_TENSOR_STATE], 32);
+	for (size_t i = 0; i < rep->modules.cnt; i++)
+		if (!strcmp(rep->modules.rows[i].root, "Other"))
+			assert_int_equal(rep->modules.rows[i].kinds[EV_TENSOR_STATE], 32);
 }
 
 /* --- odd ones ------------------------------------------------------------------------------------------------- */
@@ -743,7 +855,7 @@ static void an_address_means_nothing_after_exec(void **state)
 	send((struct event){ .kind = EV_PROC, .flags = EV_PROC_EXECED, .name = names__add(names, "sh") });
 	(void)op(LINEAR, 0, 50);
 	assert_int_equal(module("block.linear")->all.alloc_bytes, 100);
-	assert_int_equal(report()->modules_cnt, 5);
+	assert_int_equal(report()->modules.cnt, 5);
 }
 
 static void the_table_is_bounded(void **state)
@@ -751,14 +863,14 @@ static void the_table_is_bounded(void **state)
 	(void)state;
 	for (uint64_t i = 1; i <= MODULES_MAX + 10; i++)
 		at(i * 16, 0);
-	assert_int_equal(report()->modules_cnt, MODULES_MAX / 2); /* others find room */
-	assert_int_equal(rep->lost[MT_LOSS_NAMES], MODULES_MAX + 10 - MODULES_MAX / 2);
+	assert_int_equal(report()->modules.cnt, MODULES_MAX / 2); /* others find room */
+	assert_int_equal(rep->run.lost[MT_LOSS_NAMES], MODULES_MAX + 10 - MODULES_MAX / 2);
 	for (uint64_t i = 1; i <= 100; i++)
 		assert_int_equal(model__handle(m, &(struct event){ .ts_ns = now, .kind = EV_MODULE_AT, .pid = PID + 1,
 								   .tid = PID + 1, .addr = i * 16 }), 0);
-	assert_int_equal(report()->modules_cnt, MODULES_MAX / 2 + 100);
+	assert_int_equal(report()->modules.cnt, MODULES_MAX / 2 + 100);
 	(void)op((MODULES_MAX + 5ull) * 16, 0, 9);
-	assert_int_equal(report()->no_module.live, 9);
+	assert_int_equal(report()->modules.none.live, 9);
 }
 
 static void hostile_ids_and_phases(void **state)
@@ -766,7 +878,7 @@ static void hostile_ids_and_phases(void **state)
 	(void)state;
 	send((struct event){ .kind = EV_MODULE, .addr = 8, .seq = UINT32_MAX, .name = { UINT32_MAX } });
 	send((struct event){ .kind = EV_WAS_MODULE, .dev = MT_DEV_CPU, .addr = born(8), .size = 8, .flags = 255 });
-	assert_int_equal(report()->phases[PHASE_OTHER].live, 8);
+	assert_int_equal(report()->modules.phases[PHASE_OTHER].live, 8);
 }
 
 int main(void)
@@ -783,9 +895,12 @@ int main(void)
 		T(a_step_of_several_forwards),
 		T(zero_grad_may_stand_between_forward_and_backward),
 		T(a_batch_is_no_forward),
+		T(nothing_is_guessed_while_probes_are_being_set),
 		T(regions_of_modules_make_phases),
 		T(operators_have_the_phase_that_is_known_when_they_begin),
 		T(grad_mode_off_inside_a_forward_is_forward),
+		T(a_generated_forward_is_a_forward),
+		T(steps_of_a_compiled_optimizer),
 		T(steps_by_marks_are_not_those_of_optimizers),
 		T(old_marks_go),
 		T(inputs_and_outputs_of_a_call),

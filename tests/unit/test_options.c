@@ -13,12 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "cmd/options.h"
 #include "cmd/options_table.h"
 #include "cmd/values.h"
 #include "cmd/words.h"
+#include "memtrace/shared.h"
 #include "plan/plan.h"
 
 /* One string, split at blanks, as argv. */
@@ -48,6 +51,10 @@ static void test_live(void **state)
 	assert_int_equal(o.pids[0], 42);
 	assert_int_equal(o.sources, SRC_DEFAULT);
 	assert_int_equal(o.max_loss, 0);
+	assert_int_equal(parse(&o, "-p 42 --max-overhead 2% --steps 5", &e), 0);
+	assert_true(o.max_overhead > 0.0199 && o.max_overhead < 0.0201 && o.steps == 5 && !o.every_ns);
+	assert_int_equal(parse(&o, "serve -p 42 --max-overhead 2 --max-overhead none", &e), 0);
+	assert_true(o.max_overhead == 0);
 	assert_int_equal(parse(&o, "-p42 --pid=43 -vv -q -d 1.5 -o f.mtr --json --top 7 --by region --max-loss 9 "
 				   "--min-size 2K --ring-size 64M --no-follow --force-perf-uprobes --no-color "
 				   "--probes framework,host --usdt a:b --usdt=c:d:0=ptr", &e), 0);
@@ -65,6 +72,26 @@ static void test_live(void **state)
 	assert_int_equal(o.sources, SRC_FRAMEWORK | SRC_HOST);
 	assert_int_equal(o.usdt_cnt, 2);
 	assert_string_equal(o.usdt[1], "c:d:0=ptr");
+}
+
+static void parts_of_a_recording(void **state)
+{
+	struct options o;
+	struct err e;
+
+	(void)state;
+	assert_int_equal(parse(&o, "report a.mtr --at step:100 --rank 3 --module b --category gradient --sort blocks", &e), 0);
+	assert_true(o.at.kind == WHEN_STEP && o.at.num == 100 && o.rank == 3 && o.category == CAT_GRADIENT);
+	assert_int_equal(parse(&o, "report a.mtr --from 300ms --to peak -p 7 --device cpu --op mm", &e), 0);
+	assert_true(o.from.kind == WHEN_TIME && o.from.num == 300000000 && o.to.kind == WHEN_PEAK && o.pids[0] == 7);
+	assert_int_equal(parse(&o, "export a.mtr --to csv --until 1.5s", &e), 0);
+	assert_true(o.to.kind == WHEN_TIME && o.to.num == 1500000000 && !strcmp(o.format, "csv") && o.rank == -1 && !o.at.kind);
+	assert_int_equal(parse(&o, "report a.mtr --at step", &e), -EINVAL);
+	assert_int_equal(parse(&o, "report a.mtr --at -1s", &e), -EINVAL);
+	assert_int_equal(parse(&o, "report a.mtr --at 1s --from 2s", &e), -EINVAL);
+	assert_int_equal(parse(&o, "report a.mtr --rank 1 --pid 2", &e), -EINVAL);
+	assert_int_equal(parse(&o, "report a.mtr --at peak --by stack", &e), -EINVAL);
+	assert_int_equal(parse(&o, "report a.mtr --sort size", &e), -EINVAL);
 }
 
 static void test_commands(void **state)
@@ -118,11 +145,32 @@ static void test_commands(void **state)
 	assert_int_equal(parse(&o, "serve -a", &e), 0);
 	assert_true(o.all_jobs && !o.pids_cnt);
 	assert_int_equal(parse(&o, "record -a -o x.mtr", &e), 0);
+	assert_int_equal(parse(&o, "check a.mtr --max-peak 20G --device cuda:1 --category activation --md", &e), 0);
+	assert_true(o.cmd == CMD_CHECK && o.max_peak == 20ull << 30 && o.dev == MT_DEV_CUDA0 + 1 && o.md);
+	assert_int_equal(o.category, CAT_ACTIVATION);
+	assert_int_equal(parse(&o, "diff a.mtr b.mtr --by module --fail-if peak+7.5%", &e), 0);
+	assert_true(o.fail_share > 0.0749 && o.fail_share < 0.0751 && !o.fail_bytes);
+	assert_int_equal(parse(&o, "diff a.mtr b.mtr --fail-if peak+2M", &e), 0);
+	assert_true(o.fail_share == 0 && o.fail_bytes == 2 << 20);
+	assert_int_equal(parse(&o, "diff a.mtr b.mtr", &e), 0);
+	assert_true(o.fail_share < 0);
+	assert_int_equal(parse(&o, "ps --json --all", &e), 0);
+	assert_true(o.cmd == CMD_PS && o.json && o.all);
+	assert_int_equal(parse(&o, "record --name train.py --name b -o x.mtr", &e), 0);
+	assert_true(o.names_cnt == 2 && !o.pids_cnt);
+	assert_int_equal(parse(&o, "serve -a --name x", &e), -EINVAL);
 	assert_int_equal(parse(&o, "serve -a -p 1", &e), -EINVAL);
 	assert_int_equal(parse(&o, "record -a -- true", &e), -EINVAL);
-	assert_int_equal(parse(&o, "-a", &e), -EINVAL);
+	assert_int_equal(parse(&o, "-a", &e), 0); /* the live view, too */
+	assert_true(o.all_jobs && o.cmd == CMD_LIVE);
+	assert_int_equal(parse(&o, "plan -a", &e), -EINVAL);
 	assert_int_equal(parse(&o, "", &e), 0);
-	assert_true(o.help);
+	assert_true(o.help && o.is_bare);
+	assert_string_equal(flow_layout_of("2.13.0+cpu"), "2.4 to 2.15");
+	assert_string_equal(flow_layout_of("1.13"), "1.13");
+	assert_null(flow_layout_of("2.16.0"));
+	assert_null(flow_layout_of("2.3.9"));
+	assert_null(flow_layout_of("abc"));
 	for (int c = 0; c < CMD_CNT; c++) {
 		char line[64];
 
@@ -133,12 +181,55 @@ static void test_commands(void **state)
 	}
 }
 
+static void test_words_about_it(void **state)
+{
+	struct options o;
+	struct err e;
+
+	(void)state;
+	assert_int_equal(parse(&o, "help", &e), 0);
+	assert_true(o.help && o.cmd == CMD_LIVE);
+	assert_int_equal(parse(&o, "help diff", &e), 0);
+	assert_true(o.help && o.cmd == CMD_DIFF);
+	assert_int_equal(parse(&o, "help exprot", &e), -EINVAL);
+	assert_non_null(strstr(e.hint, "memtrace export"));
+	assert_int_equal(parse(&o, "help diff report", &e), -EINVAL);
+	assert_int_equal(parse(&o, "hlep", &e), -EINVAL);
+	assert_non_null(strstr(e.hint, "memtrace help"));
+	assert_int_equal(parse(&o, "version", &e), 0);
+	assert_true(o.version);
+	assert_int_equal(parse(&o, "version 2", &e), -EINVAL);
+	assert_int_equal(parse(&o, "-V", &e), 0);
+	assert_true(o.version);
+	assert_int_equal(parse(&o, "report -V", &e), 0);
+	assert_true(o.version);
+	assert_int_equal(parse(&o, "report -", &e), 0);
+	assert_string_equal(o.file, "-");
+}
+
 /* Each refused with a message, and where a word is given, with it in message or hint. */
+struct refused {
+	const char *line, *word;
+};
+
+static void refuses(const struct refused *rows, size_t cnt)
+{
+	struct options o;
+	struct err e;
+
+	for (size_t i = 0; i < cnt; i++) {
+		int r = parse(&o, rows[i].line, &e);
+
+		if (r >= 0 || !e.msg[0] || (!strstr(e.msg, rows[i].word) && !strstr(e.hint, rows[i].word))) {
+			print_message("'%s': %d, %s, %s\n", rows[i].line, r, e.msg, e.hint);
+			fail();
+		}
+	}
+}
+
 static void test_refused(void **state)
 {
-	static const struct {
-		const char *line, *word;
-	} rows[] = {
+	static const struct refused rows[] = {
 		{ "--frobnicate", "--frobnicate" },
 		{ "serve", "-p PID" },
 		{ "serve -p 1 --listen 80", "127.0.0.1:9464" },
@@ -180,7 +271,7 @@ static void test_refused(void **state)
 		{ "report a.mtr b.mtr", "b.mtr" },
 		{ "report a.mtr --by stacks", "stacks" },
 		{ "report a.mtr --by age", "category" },
-		{ "diff a.mtr b.mtr --by name", "symbol or stack" },
+		{ "diff a.mtr b.mtr --by process", "symbol or stack" },
 		{ "diff a.mtr b.mtr --by process", "symbol or stack" },
 		{ "-p 1 --by category --probes framework,ops", "--probes framework,flow" },
 		{ "-p 1 --by module --probes framework", "--probes framework,flow" },
@@ -194,7 +285,7 @@ static void test_refused(void **state)
 		{ "-p 1 -- x", "record" },
 		{ "export", "FILE.mtr" },
 		{ "export x.mtr -o y", "--to" },
-		{ "export x.mtr --to csv", "-o OUT" },
+		{ "export x.mtr --to pprof", "-o OUT" },
 		{ "export x.mtr --to frob -o y", "jsonl, csv" },
 		{ "export x.mtr --to json -o y", "jsonl" },
 		{ "export x.mtr --to csv -o y --labels best", "'best'" },
@@ -203,24 +294,39 @@ static void test_refused(void **state)
 		{ "export x.mtr --to csv -o y --classes all", "'all'" },
 		{ "export x.mtr --to torch-raw -o y --classes extended", "torch-raw" },
 		{ "report x.mtr --steps 3", "--flow" },
+		{ "-p 1 --steps 3", "--max-overhead" },
+		{ "-p 1 --every 3s", "--steps" },
+		{ "-p 1 --max-overhead 2 --between blocks", "--between" },
+		{ "-p 1 --max-overhead 2 --keep-idle", "--keep-idle" },
+		{ "-p 1 --max-overhead 0", "'0'" },
+		{ "-p 1 --max-overhead some", "'some'" },
 		{ "report x.mtr --flow --by category", "--by" },
 		{ "report x.mtr --by op --flow --tui", "--tui" },
 		{ "report x.mtr --flow --steps 0", "--steps" },
 		{ "report x.mtr --flow --steps few", "'few'" },
 		{ "plan", "-p PID" },
 	};
-	struct options o;
-	struct err e;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		int r = parse(&o, rows[i].line, &e);
+	refuses(rows, sizeof(rows) / sizeof(rows[0]));
+}
 
-		if (r >= 0 || !e.msg[0] || (!strstr(e.msg, rows[i].word) && !strstr(e.hint, rows[i].word))) {
-			print_message("'%s': %d, %s, %s\n", rows[i].line, r, e.msg, e.hint);
-			fail();
-		}
-	}
+static void test_refused_gates(void **state)
+{
+	static const struct refused rows[] = {
+		{ "diff a.mtr b.mtr --fail-if peak", "peak+5%" },
+		{ "diff a.mtr b.mtr --fail-if peak+%", "peak+5%" },
+		{ "diff a.mtr b.mtr --fail-if peak+5x%", "peak+5%" },
+		{ "diff a.mtr b.mtr --fail-if live+5%", "peak+5%" },
+		{ "diff a.mtr b.mtr --json --md", "--md" },
+		{ "check a.mtr", "--max-peak" },
+		{ "check --max-peak 1G", "FILE.mtr" },
+		{ "check a.mtr --max-peak 0", "limit" },
+		{ "check a.mtr --max-peak 1G --category x", "docs/categories.md" },
+	};
+
+	(void)state;
+	refuses(rows, sizeof(rows) / sizeof(rows[0]));
 }
 
 static void test_too_many(void **state)
@@ -297,6 +403,17 @@ static void test_nearest(void **state)
 	nearest__try(&n, "report");
 	nearest__try(&n, "record");
 	assert_string_equal(nearest__get(&n), "record");
+	nearest__init(&n, "--foo"); /* two of three letters are other ones */
+	nearest__try(&n, "--top");
+	nearest__try(&n, "--flow");
+	assert_null(nearest__get(&n));
+	nearest__init(&n, "--tpo");
+	nearest__try(&n, "--top");
+	assert_string_equal(nearest__get(&n), "--top");
+	nearest__init(&n, "--classe");
+	nearest__try(&n, "--leaks");
+	nearest__try(&n, "--classes");
+	assert_string_equal(nearest__get(&n), "--classes");
 	nearest__init(&n, "zzz");
 	nearest__try(&n, "export");
 	assert_null(nearest__get(&n));
@@ -340,6 +457,49 @@ static void test_help(void **state)
 			}
 }
 
+static void write_completion(FILE *f, enum command which)
+{
+	static const char *const shells[] = { "bash", "zsh", "fish" };
+
+	assert_int_equal(completion_write(f, shells[which]), 0);
+}
+
+/* Each option of each command is in each script, and what is offered as a value is one. */
+static void test_completions(void **state)
+{
+	static struct options o;
+	char line[200], copy[200];
+	struct err e;
+
+	(void)state;
+	for (int shell = 0; shell < 3; shell++) {
+		char *text = text_of(write_completion, (enum command)shell);
+
+		for (const struct option_def *d = option_defs; d->name; d++)
+			assert_non_null(strstr(text, d->name + 2));
+		for (int c = CMD_LIVE + 1; c < CMD_CNT; c++)
+			assert_non_null(strstr(text, command_name((enum command)c)));
+		free(text);
+	}
+	for (const struct option_def *d = option_defs; d->name; d++) {
+		if (!d->words)
+			continue;
+		snprintf(copy, sizeof(copy), "%s", d->words);
+		for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+			o = (struct options){ .cmd = (enum command)__builtin_ctz(d->cmds) };
+			assert_int_equal(d->parse(&o, word, &e), 0);
+		}
+		o = (struct options){ .cmd = (enum command)__builtin_ctz(d->cmds) };
+		snprintf(line, sizeof(line), "%.100sx", d->words);
+		if (strcmp(d->name, "--device") || !(d->cmds & 1u << CMD_ESTIMATE)) /* a graph's own names */
+			assert_int_equal(d->parse(&o, line, &e), -EINVAL);
+	}
+	assert_int_equal(completion_write(NULL, "tcsh"), -EINVAL);
+	assert_int_equal(parse(&o, "completion zsh", &e), 0);
+	assert_int_equal(parse(&o, "completion", &e), -EINVAL);
+	assert_int_equal(parse(&o, "completion tcsh", &e), -EINVAL);
+}
+
 static void write_man(FILE *f, enum command unused)
 {
 	(void)unused;
@@ -363,13 +523,146 @@ static void test_man_page_is_current(void **state)
 	free(have);
 }
 
+/* --- files of defaults ------------------------------------------------------------------------------------ */
+
+static char config_dir[] = "/tmp/memtrace-options-XXXXXX", config_path[96];
+
+static void write_config(const char *text)
+{
+	FILE *f;
+
+	if (!config_path[0]) {
+		char sub[64];
+
+		assert_non_null(mkdtemp(config_dir));
+		snprintf(sub, sizeof(sub), "%s/memtrace", config_dir);
+		assert_int_equal(mkdir(sub, 0700), 0);
+		snprintf(config_path, sizeof(config_path), "%s/config", sub);
+		assert_int_equal(setenv("XDG_CONFIG_HOME", config_dir, 1), 0);
+	}
+	f = fopen(config_path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void drop_config(struct options *o)
+{
+	for (unsigned i = 0; i < o->config_cnt; i++)
+		free(o->config[i]);
+}
+
+/* Parses with that file there. */
+static int parse_with(struct options *o, const char *text, const char *line, struct err *e)
+{
+	int r;
+
+	write_config(text);
+	r = parse(o, line, e);
+	drop_config(o);
+	return r;
+}
+
+static void test_config(void **state)
+{
+	struct options o;
+	struct err e;
+
+	(void)state;
+	unsetenv("SUDO_UID"); /* of who runs the tests */
+	assert_int_equal(parse_with(&o, "# mine\n\n max-overhead = 5 \ntop=7\nno-color = yes\nquiet = no\nstacks = python\n"
+				    "by = module\nstack-size = 2M\n", "-p 42 --top 9", &e), 0);
+	assert_true(o.max_overhead > 0.049 && o.max_overhead < 0.051);
+	assert_int_equal(o.top, 9); /* what is typed wins */
+	assert_true(o.no_color && !o.quiet);
+	assert_int_equal(o.stacks, MT_STACKS_PYTHON);
+	assert_int_equal(o.stack_size, 2 << 20);
+	assert_int_equal(o.by, BY_MODULE);
+	assert_int_equal(parse_with(&o, "by = module\nmax-overhead = 5\n", "report a.mtr --leaks", &e), 0); /* no wish */
+	assert_int_equal(parse_with(&o, "json = yes\nstack-size = 2M\n", "-p 42", &e), 0);
+	assert_true(o.json);
+	assert_int_equal(parse_with(&o, "json = yes\n", "-p 42 --no-config", &e), 0);
+	assert_false(o.json);
+	assert_int_equal(parse_with(&o, "json = yes\n", "completion bash", &e), 0);
+	assert_int_equal(parse_with(&o, "jsn = yes\n", "--help", &e), 0); /* help is there whatever the file says */
+	assert_int_equal(parse_with(&o, "quiet = no", "", &e), 0); /* the last line has no end */
+	assert_int_equal(setenv("SUDO_UID", "1000", 1), 0);
+	assert_int_equal(parse_with(&o, "json = yes\n", "-p 42", &e), 0);
+	assert_int_equal(o.json, geteuid() != 0); /* root reads no file that another's environment names */
+	assert_int_equal(parse_with(&o, "root:$6$secret\n", "-p 42", &e), geteuid() ? -EINVAL : 0);
+	unsetenv("SUDO_UID");
+}
+
+static void wrong_config(const char *text, const char *said, const char *hint)
+{
+	char line[300];
+	struct options o;
+	struct err e;
+
+	assert_int_equal(parse_with(&o, text, "-p 42", &e), -EINVAL);
+	snprintf(line, sizeof(line), "%s:%s", config_path, said);
+	assert_string_equal(e.msg, line);
+	assert_non_null(strstr(e.hint, hint));
+}
+
+static void test_wrong_config(void **state)
+{
+	(void)state;
+	wrong_config("json = yes\n\nmax-overhed = 5\n", "3: unknown option 'max-overhed'", "did you mean max-overhead?");
+	wrong_config("json\n", "1: no '=' in 'json'", "option = yes");
+	wrong_config("json = maybe\n", "1: yes or no, not 'maybe'", "json = yes is --json");
+	wrong_config("pid = 42\n", "1: only on the command line: 'pid'", "one run");
+	wrong_config("output = /etc/passwd\n", "1: only on the command line: 'output'", "one run");
+	wrong_config("top = many\n", "1: top: 'many' is not a number from 0 to 1000000", "");
+	wrong_config(" = 5\n", "1: unknown option ''", "");
+}
+
+/* What others could have written decides nothing. */
+static void test_config_of_others(void **state)
+{
+	struct options o;
+	struct err e;
+
+	(void)state;
+	write_config("json = yes\n");
+	assert_int_equal(chmod(config_path, 0664), 0);
+	assert_int_equal(parse(&o, "-p 42", &e), 0);
+	assert_false(o.json);
+	assert_int_equal(chmod(config_path, 0646), 0);
+	assert_int_equal(parse(&o, "-p 42", &e), 0);
+	assert_false(o.json);
+	assert_int_equal(chmod(config_path, 0600), 0);
+	if (!geteuid()) {
+		assert_int_equal(chown(config_path, 1000, 1000), 0);
+		assert_int_equal(parse(&o, "-p 42", &e), 0);
+		assert_false(o.json);
+		assert_int_equal(chown(config_path, 0, 0), 0);
+	}
+	assert_int_equal(parse(&o, "-p 42", &e), 0);
+	assert_true(o.json);
+	drop_config(&o);
+	unlink(config_path);
+	assert_int_equal(mkfifo(config_path, 0600), 0); /* nobody waits for one who writes */
+	assert_int_equal(parse(&o, "-p 42", &e), 0);
+	unlink(config_path);
+	unsetenv("XDG_CONFIG_HOME");
+	*strrchr(config_path, '/') = '\0';
+	rmdir(config_path);
+	rmdir(config_dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_config), cmocka_unit_test(test_wrong_config), cmocka_unit_test(test_config_of_others),
 		cmocka_unit_test(test_live),	  cmocka_unit_test(test_commands),
-		cmocka_unit_test(test_refused),	  cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_words_about_it),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_refused_gates),	  cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_sizes),	  cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_completions),
 		cmocka_unit_test(test_nearest),	  cmocka_unit_test(test_help),
+		cmocka_unit_test(parts_of_a_recording),
 		cmocka_unit_test(test_man_page_is_current),
 	};
 

@@ -12,13 +12,14 @@
 
 static struct device *dev;
 static struct tally ops;
-static uint64_t id;
+static uint64_t id, nobodys; /* live bytes of no module */
+static const struct gaps never;
 
 static int setup(void **state)
 {
 	(void)state;
-	dev = device__new(MT_DEV_CPU, 0, 0);
-	id = 0;
+	dev = device__new(MT_DEV_CPU, 0, 0, &never);
+	id = nobodys = 0;
 	return !dev || tally__init(&ops) < 0 || tally__add_dev(&ops, 0) < 0;
 }
 
@@ -35,7 +36,7 @@ static struct block born(uint64_t ts, uint64_t op, uint64_t size)
 	struct block b = { .id = ++id, .size = size, .op = op, .dev = MT_DEV_CPU };
 
 	tally__born(&ops, 0, (uint32_t)op, size, dev->epoch);
-	device__born(dev, &b, ts);
+	device__born(dev, &b, nobodys, ts);
 	return b;
 }
 
@@ -85,6 +86,34 @@ static void equal_is_no_new_peak(void **state)
 	assert_int_equal(dev->peak_ts_ns, 1);
 	assert_int_equal(op_at_peak(1), 100);
 	assert_int_equal(op_at_peak(2), 0);
+}
+
+static void equal_and_better_known_is_the_peak(void **state)
+{
+	struct block a, b = { .id = 2, .size = 100, .op = 2, .dev = MT_DEV_CPU, .cat = CAT_ACTIVATION };
+
+	(void)state;
+	nobodys = 100;
+	a = born(1, 1, 100);
+	died(2, &a);
+	nobodys = 0;
+	a = born(3, 2, 100); /* of a module now */
+	assert_int_equal(dev->peak, 100);
+	assert_int_equal(dev->peak_ts_ns, 3);
+	assert_int_equal(op_at_peak(1), 0);
+	assert_int_equal(op_at_peak(2), 100);
+	died(4, &a);
+	assert_int_equal(dev->peak_blocks.cnt, 1);
+	b.id = ++id;
+	tally__born(&ops, 0, 2, b.size, dev->epoch);
+	device__born(dev, &b, nobodys, 5); /* and of a known category */
+	assert_int_equal(dev->peak_ts_ns, 5);
+	assert_int_equal(dev->peak_blocks.cnt, 0);
+	assert_int_equal(device_cat__at_peak(&dev->cats[CAT_ACTIVATION], dev->epoch), 100);
+	died(6, &b);
+	born(7, 1, 100); /* less known: not this one */
+	assert_int_equal(dev->peak_ts_ns, 5);
+	assert_int_equal(op_at_peak(2), 100);
 }
 
 static void freed_since_the_peak_are_kept(void **state)
@@ -147,6 +176,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(shares_are_those_of_the_peak, setup, teardown),
 		cmocka_unit_test_setup_teardown(equal_is_no_new_peak, setup, teardown),
+		cmocka_unit_test_setup_teardown(equal_and_better_known_is_the_peak, setup, teardown),
 		cmocka_unit_test_setup_teardown(freed_since_the_peak_are_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_the_largest_are_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(integral_of_live_over_time, setup, teardown),

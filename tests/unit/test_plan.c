@@ -374,7 +374,7 @@ static const struct plan_cover *find_cover(const struct planned *x, enum source 
 /* What frees is set first, then returns and ends, then births; operators are last. */
 static int rank(const struct site *s)
 {
-	if (s->prog == MT_PROG_REGION_END || s->prog == MT_PROG_REGION_BEGIN)
+	if (site__is_mark(s))
 		return s->prog == MT_PROG_REGION_END ? 0 : 1;
 	if (s->prog == MT_PROG_FW_DELETE || s->prog == MT_PROG_HOST_FREE)
 		return 2;
@@ -523,6 +523,29 @@ static const char c10_source[] =
 	"\"size.int(Tensor self, int dim) -> int\", \"t(Tensor(a) self) -> Tensor(a)\", "
 	"\"odd(Tensor a) -> Tensor\" };\n";
 
+/* What boxed calls pass, and code that says where a schema has its arguments; ARG is how large they are. */
+static const char schema_source[] =
+	"#ifndef ARG\n#define ARG 112\n#endif\n#ifndef WRITE\n#define WRITE 136\n#endif\n"
+	"#ifndef ALIAS\n#define ALIAS 96\n#endif\n"
+	"int inplace(char *s) __asm__(\"_ZN2at9functorch11isInplaceOpERKN3c1014FunctionSchemaE\");\n"
+	"int inplace(char *s) { for (char *a = *(char **)(s + 64); a != *(char **)(s + 72); a += ARG) {\n"
+	"char *alias = *(char **)(a + ALIAS); if (alias && alias[WRITE]) return 1; } return 0; }\n"
+	"int same(char *a, char *b) __asm__(\"_ZNK3c108Argument24isBackwardCompatibleWithERKS0_PSo\");\n"
+	"int same(char *a, char *b) { return *(long *)(a + 8) == *(long *)(b + 8) && *(long *)a == *(long *)b &&\n"
+	"*(long *)(a + ALIAS) == *(long *)(b + ALIAS); }\n"
+	"#ifndef SCHEMA\n#define SCHEMA 64\n#endif\n"
+	"long helper(char **handle, void *stack) __asm__(\"_ZN2at17functionalization23functionalize_op_helperERKN3c1014Operator"
+	"HandleEPSt6vectorINS1_6IValueESaIS6_EE\");\n"
+	"long helper(char **handle, void *stack) { char *op = *handle;\n"
+	"return *(char **)(op + SCHEMA + 72) - *(char **)(op + SCHEMA + 64); }\n"
+	"int list(char *v) __asm__(\"_ZNK3c106IValue12isTensorListEv\");\n"
+	"#ifndef TAG\n#define TAG == 14\n#endif\nint list(char *v) { return *(int *)(v + 8) TAG; }\n"
+	"#ifndef STRIPPED\n"
+	"static __attribute__((used, noinline)) int invoke(int x) __asm__(\"_ZNSt17_Function_handlerIFvRSt6vectorIN3c106IValueE"
+	"SaIS2_EEEZN5torch3jit12_GLOBAL__N_121createOperatorFromC10ERKNS1_14OperatorHandleEEUlS5_E_E9_M_invokeERKSt9_Any_"
+	"dataS5_\");\n"
+	"static int invoke(int x) { return x * 3; }\n#endif\n";
+
 static const struct flow_vtable *find_class(const struct plan *p, void *h, const char *sym)
 {
 	for (size_t i = 0; i < p->flow_vtables_cnt; i++)
@@ -636,6 +659,126 @@ static void knows_layouts(void **state)
 		drop_plan(&x);
 		dlclose(h);
 	}
+}
+
+static int has_note(const struct plan *p, const char *text)
+{
+	int has = 0;
+
+	for (size_t i = 0; i < p->notes_cnt; i++)
+		has |= strstr(p->notes[i], text) != NULL;
+	return has;
+}
+
+/* Boxed calls are seen where the code says what their schemas are like; if not, they are not, and a note says why. */
+static void plans_boxed_calls(void **state)
+{
+	static const struct {
+		const char *flags, *why;
+	} rows[] = {
+		{ "", NULL },
+		{ "-DARG=120", "c10::FunctionSchema is as in no version" },
+		{ "-DALIAS=88", "c10::FunctionSchema is as in no version" },
+		{ "-DWRITE=128", "c10::FunctionSchema is as in no version" },
+		{ "-DSCHEMA=72", "c10::FunctionSchema is as in no version" },
+		{ "-DTAG='& 14'", "c10::FunctionSchema is as in no version" },
+		{ "-DSTRIPPED", "libtorch_cpu.so does not say where boxed calls go" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		char flags[128], source[sizeof(c10_source) + sizeof(schema_source)];
+		const struct site *s;
+		struct planned x;
+		void *h;
+
+		snprintf(flags, sizeof(flags), "-O1 -shared -fPIC -DSTORAGE=16 %s", rows[i].flags);
+		snprintf(source, sizeof(source), "%s%s", c10_source, schema_source);
+		h = dlopen(fixture_build("libtorch_cpu.so", flags, source), RTLD_NOW);
+		assert_non_null(h);
+		x = make_plan(getpid(), SRC_FLOW | SRC_SEGMENTS, NULL);
+		assert_int_equal(x.r, 0);
+		assert_non_null(x.p->flow_layout.torch);
+		s = find_site(&x, "c10::Dispatcher::callBoxed", MT_PROG_FLOW_BOXED);
+		assert_int_equal(s != NULL, !rows[i].why);
+		assert_true(!s || s->source == SRC_FLOW);
+		assert_int_equal(has_note(x.p, "what torch.ops calls"), rows[i].why != NULL);
+		assert_int_equal(find_cover(&x, SRC_FLOW)->found, s ? 8 : 7); /* with operators and applies */
+		assert_true(!rows[i].why || has_note(x.p, rows[i].why));
+		if (!rows[i].why) {
+			const struct mt_flow_layout *l = &x.p->flow_layout.at;
+
+			assert_true(l->schema == 64 && l->schema_args == 64 && l->arg_bytes == 112 && l->arg_alias == 96);
+			assert_true(l->alias_write == 136 && l->list_tag == 14 && !l->node_python);
+		}
+		drop_plan(&x);
+		dlclose(h);
+	}
+}
+
+/* Regions come by torch.ops: where that is probed their own functions are not; a plan without one has them. */
+static void takes_regions_by_boxed_calls(void **state)
+{
+	static const char region_source[] =
+		"F(r1, \"_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_"
+		"traitsIcESaIcEEERKSt8optionalIS7_E\")\n"
+		"F(r2, \"_ZNO3c106IValue13toCustomClassIN5torch8autograd8profiler20PythonRecordFunctionEEENS_13intrusive_"
+		"ptrIT_NS_6detail34intrusive_target_default_null_typeIS7_EEEEv\")\n";
+	static const char *const flags[] = { "-O1 -shared -fPIC -DSTORAGE=16", "-O1 -shared -fPIC -DSTORAGE=16 -DSTRIPPED" };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char source[sizeof(c10_source) + sizeof(schema_source) + sizeof(region_source)];
+		const struct site *s;
+		struct planned x;
+		void *h;
+
+		snprintf(source, sizeof(source), "%s%s%s", c10_source, schema_source, region_source);
+		h = dlopen(fixture_build("libtorch_cpu.so", flags[i], source), RTLD_NOW);
+		assert_non_null(h);
+		x = make_plan(getpid(), SRC_FLOW, NULL);
+		assert_int_equal(x.r, 0);
+		s = find_site(&x, "c10::Dispatcher::callBoxed", MT_PROG_FLOW_BOXED);
+		assert_true(i ? !s : s == x.p->sites && s->cookie == MT_BOXED_REGIONS && site__is_mark(s)); /* set first */
+		assert_int_equal(find_site(&x, REGION_EXIT, MT_PROG_REGION_END) != NULL, i);
+		assert_int_equal(x.p->sites[i ? 1 : 0].prog == MT_PROG_REGION_BEGIN, i);
+		assert_true(find_cover(&x, SRC_REGIONS)->found >= 2);
+		drop_plan(&x);
+		dlclose(h);
+	}
+}
+
+/* PyNode is libtorch_python's own class; its method that begins with its object says where that is. */
+static void knows_nodes_of_python(void **state)
+{
+	static const char python_source[] =
+		"static void *vt[4] __asm__(\"_ZTVN5torch8autograd6PyNodeE\") __attribute__((used)) = { 0, vt };\n"
+		"void *vt_of(void) { return vt + 2; }\n"
+		"static __attribute__((used, noinline)) long is(char *p) "
+		"__asm__(\"_ZN5torch8autograd6PyNode12is_traceableEv\");\n"
+		"static long is(char *p) { return *(long *)(p + AT); }\n";
+	static const char *const flags[] = { "-O1 -shared -fPIC -DAT=112", "-O1 -shared -fPIC -DAT=464",
+					     "-O0 -shared -fPIC -DAT=112" }; /* code that does not say */
+	void *cpu = dlopen(fixture_build("libtorch_cpu.so", "-O1 -shared -fPIC -DSTORAGE=16", c10_source), RTLD_NOW);
+
+	(void)state;
+	assert_non_null(cpu);
+	for (int i = 0; i < 3; i++) {
+		void *h = dlopen(fixture_build("libtorch_python.so", flags[i], python_source), RTLD_NOW);
+		struct planned x = make_plan(getpid(), SRC_FLOW, NULL);
+		uint64_t vtable;
+		int has = 0;
+
+		assert_true(h && x.r == 0);
+		vtable = (uint64_t)((void *(*)(void))dlsym(h, "vt_of"))();
+		for (size_t k = 0; k < x.p->flow_vtables_cnt; k++)
+			has += x.p->flow_vtables[k].addr == vtable && x.p->flow_vtables[k].class == MT_CLASS_PY_NODE;
+		assert_int_equal(has, i < 2);
+		assert_int_equal(x.p->flow_layout.at.node_python, i == 0 ? 112 : i == 1 ? 464 : 0);
+		drop_plan(&x);
+		dlclose(h);
+	}
+	dlclose(cpu);
 }
 
 /* A layout that is in no table: ops instead, and why. */
@@ -1010,6 +1153,9 @@ int main(void)
 		cmocka_unit_test(plans_the_framework),
 		cmocka_unit_test(plans_flow),
 		cmocka_unit_test(knows_layouts),
+		cmocka_unit_test(plans_boxed_calls),
+		cmocka_unit_test(takes_regions_by_boxed_calls),
+		cmocka_unit_test(knows_nodes_of_python),
 		cmocka_unit_test(refuses_unknown_layouts),
 		cmocka_unit_test(plans_one_end_of_a_region),
 		cmocka_unit_test(plans_only_what_is_new),

@@ -641,6 +641,136 @@ static void test_many_are_not_cut(void **state)
 	assert_in_range(look.kept_bytes, 100000 * 300, WALK_BYTES_MAX);
 }
 
+/* --- tensors that wrap others ------------------------------------------------------------------------------------ */
+
+static struct py_name name_at(uint64_t data)
+{
+	const struct py_told *t = told_at(data);
+
+	assert_non_null(t);
+	return *t->name;
+}
+
+/* The image's weight and its gradient become DTensors; its momentum one around a tensor that is waited for. */
+static void wrap(void)
+{
+	uint64_t dtensor = image_slotted(&im, "DTensor", "_local_tensor");
+	uint64_t waiting = image_slotted(&im, "AsyncCollectiveTensor", "elem");
+	uint64_t key = image_str(&im, "weight"), momentum = image_str(&im, "momentum_buffer"), weight, grad, state, group, all;
+
+	weight = image_wrapper(&im, dtensor, image_tensor(&im, im.base_tensor, 0x1a000, 8, 4));
+	grad = image_wrapper(&im, dtensor, image_tensor(&im, im.base_tensor, 0x1b000, 8, 4));
+	image_grad(&im, weight, grad);
+	poke(&im, im.params + 32, image_keys(&im, 1, 1, &key, &weight));
+	poke(&im, im.params + 16, 1);
+	state = image_wrapper(&im, dtensor, image_wrapper(&im, waiting, image_tensor(&im, im.base_tensor, 0x1d000, 8, 4)));
+	group = image_dict(&im, 1, 1, LIST(image_str(&im, "params")), LIST(image_list(&im, 1, LIST(weight))));
+	all = image_dict(&im, 0, 1, LIST(weight), LIST(image_dict(&im, 1, 1, LIST(momentum), LIST(state))));
+	image_instance(&im, im.sgd, 0, 2, LIST(image_str(&im, "state"), image_str(&im, "param_groups")),
+		       LIST(all, image_list(&im, 1, LIST(group))));
+}
+
+static void test_wrappers(void **state)
+{
+	static const unsigned minors[] = { 10, 11, 12, 13 };
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		begin(minors[i], 0);
+		im.len = im.used;
+		wrap();
+		im.len = IMAGE_BYTES;
+		assert_int_equal(look_again(PY_LOOK_ALL), 0);
+		assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+		expect(0x1a000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+		expect(0x1b000, EV_TENSOR_GRADIENT, "Net", "inner.weight", "", "float32[8,4]");
+		expect(0x1d000, EV_TENSOR_STATE, "SGD#2", "inner.weight", "momentum_buffer", "float32[8,4]");
+		assert_true(name_at(0x1a000).is_inner && name_at(0x1b000).is_inner && name_at(0x1d000).is_inner);
+		assert_true(name_at(0x1a000).at.is_own);
+		assert_false(name_at(0xc000).is_inner); /* a buffer as ever */
+		teardown(NULL);
+	}
+}
+
+/* A quantised weight has several parts: which attributes they are is said by nobody, so those that are tensors are. */
+static void test_parts_of_a_flat_tensor(void **state)
+{
+	uint64_t flat, obj, impl, flatten, codes, scale, grad, keys[3];
+
+	(void)state;
+	begin(11, 0);
+	im.len = im.used;
+	flat = image_type(&im, "Quantized", im.base_tensor, 0);
+	flatten = image_str(&im, "__tensor_flatten__");
+	poke(&im, flat + 264, image_dict(&im, 1, 1, &flatten, &flat));
+	codes = image_tensor(&im, im.base_tensor, 0x2a000, 8, 4);
+	scale = image_tensor(&im, im.base_tensor, 0x2b000, 8, 1);
+	grad = image_tensor(&im, im.base_tensor, 0x2c000, 8, 4);
+	keys[0] = image_str(&im, "codes");
+	keys[1] = image_str(&im, "scale");
+	keys[2] = image_str(&im, "main_grad");
+	obj = image_instance(&im, flat, 0, 3, keys, LIST(codes, scale, grad));
+	impl = image_take(&im, 176);
+	poke(&im, impl, IMAGE_IMPL);
+	poke(&im, obj + 16, impl);
+	poke(&im, im.params + 32,
+	     image_keys(&im, 1, 2, LIST(image_str(&im, "weight"), image_str(&im, "q")), LIST(im.weight, obj)));
+	im.len = IMAGE_BYTES;
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	expect(0x2a000, EV_TENSOR_PARAMETER, "Net", "inner.q.codes", "", "float32[8,4]");
+	expect(0x2b000, EV_TENSOR_PARAMETER, "Net", "inner.q.scale", "", "float32[8,1]");
+	assert_null(told_at(0x2c000));
+	expect(0xa000, EV_TENSOR_PARAMETER, "Net", "inner.weight", "", "float32[8,4]");
+}
+
+/* The module that torch.compile makes of an optimizer's step has the state as its buffers: that is no other word for it. */
+static void test_state_that_a_module_has_too(void **state)
+{
+	uint64_t keys[3], dicts[3], empty, opt, held;
+
+	(void)state;
+	begin(11, 0);
+	im.len = im.used;
+	held = image_tensor(&im, im.parameter, 0xd000, 8, 4);
+	empty = image_dict(&im, 1, 0, NULL, NULL);
+	keys[0] = image_str(&im, "_parameters");
+	keys[1] = image_str(&im, "_buffers");
+	keys[2] = image_str(&im, "_modules");
+	dicts[0] = dicts[2] = empty;
+	opt = image_str(&im, "l_self_state_0");
+	dicts[1] = image_dict(&im, 1, 1, &opt, &held);
+	image_instance(&im, im.linear, 0, 3, keys, dicts);
+	im.len = IMAGE_BYTES;
+	assert_int_equal(look_again(PY_LOOK_ALL), 0);
+	assert_int_equal(look_again(PY_LOOK_KNOWN), 0);
+	expect(0xd000, EV_TENSOR_STATE, "SGD", "inner.weight", "momentum_buffer", "float32[8,4]");
+}
+
+/* A wrapper around itself, and slots that lead elsewhere. */
+static void test_wrappers_that_lead_nowhere(void **state)
+{
+	uint64_t type, self, key;
+
+	(void)state;
+	begin(12, 0);
+	im.len = im.used;
+	type = image_slotted(&im, "DTensor", "_local_tensor");
+	self = image_wrapper(&im, type, 0);
+	poke(&im, self + 32, self);
+	key = image_str(&im, "weight");
+	poke(&im, im.params + 32, image_keys(&im, 1, 1, &key, &self));
+	poke(&im, im.params + 16, 1);
+	im.len = IMAGE_BYTES;
+	for (unsigned i = 0; i < 4; i++) {
+		static const uint64_t leads[] = { 0, 0x7000, IMAGE_BASE + 8, IMAGE_BASE + IMAGE_BYTES - 8 };
+
+		assert_int_equal(look_again(PY_LOOK_ALL), 0);
+		assert_int_equal(look.told_cnt, 4); /* the buffer, and what the optimizer has */
+		poke(&im, self + 32, leads[i]);
+	}
+}
+
 /* `test_python_names seed FILE MINOR`: what fuzzing begins with. */
 static int write_seed(const char *path, unsigned minor)
 {
@@ -650,6 +780,10 @@ static int write_seed(const char *path, unsigned minor)
 	if (!f)
 		return 1;
 	image__init(&im, minor, minor % 2);
+	im.len = im.used;
+	if (minor == 13)
+		wrap();
+	im.used = im.len;
 	ok = putc((int)minor - 10, f) != EOF && fwrite(im.bytes, 1, im.used, f) == im.used;
 	return fclose(f) || !ok;
 }
@@ -678,6 +812,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_what_is_walked_for, teardown),
 		cmocka_unit_test_teardown(test_more_than_is_kept, teardown),
 		cmocka_unit_test_teardown(test_many_are_not_cut, teardown),
+		cmocka_unit_test_teardown(test_wrappers, teardown),
+		cmocka_unit_test_teardown(test_parts_of_a_flat_tensor, teardown),
+		cmocka_unit_test_teardown(test_state_that_a_module_has_too, teardown),
+		cmocka_unit_test_teardown(test_wrappers_that_lead_nowhere, teardown),
 	};
 
 	if (argc == 4 && !strcmp(argv[1], "seed"))

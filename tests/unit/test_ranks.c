@@ -319,6 +319,44 @@ static void test_whose(void **state)
 	report_ranks__free(r);
 }
 
+/* A rank's compiler: forked and looked at before its exec, when its environment cannot be read. What it starts names the
+ * rank again, before it does so itself. */
+static void test_helpers(void **state)
+{
+	struct report_ranks *r;
+
+	(void)state;
+	proc(10, 1, EV_PROC_LAUNCHED, NULL);
+	proc(11, 10, EV_PROC_EXECED, "RANK=0");
+	proc(12, 10, EV_PROC_EXECED, "RANK=1");
+	alloc(11, 0x1000, 100);
+	alloc(12, 0x1000, 200);
+	proc(21, 11, EV_PROC_FORKED, NULL);
+	alloc(21, 0x2000, 1);
+	proc(22, 21, EV_PROC_FORKED, "RANK=0");
+	alloc(22, 0x2000, 2);
+	proc(21, 11, EV_PROC_EXECED, "RANK=0");
+	proc(22, 21, EV_PROC_EXECED, "RANK=0");
+	alloc(22, 0x3000, 4);
+	proc(23, 12, EV_PROC_FORKED, "RANK=1"); /* its environment is emptied */
+	proc(23, 12, EV_PROC_EXECED, NULL);
+	alloc(23, 0x2000, 8);
+	proc(12, 10, EV_PROC_EXECED, NULL); /* read too early */
+	proc(12, 10, EV_PROC_EXECED, "RANK=1");
+	alloc(12, 0x4000, 16);
+	r = told();
+	assert_int_equal(r->cnt, 2);
+	assert_int_equal(r->jobs_cnt, 1);
+	assert_int_equal(r->rows[0].pid, 11);
+	assert_int_equal(r->rows[0].procs_cnt, 3);
+	assert_int_equal(r->rows[0].live, 104);
+	assert_int_equal(r->rows[1].pid, 12);
+	assert_int_equal(r->rows[1].procs_cnt, 2);
+	assert_int_equal(r->rows[1].live, 24);
+	assert_int_equal(r->others_live, 0);
+	report_ranks__free(r);
+}
+
 /* In a merged recording two processes are told at once. */
 static void test_told_at_once(void **state)
 {
@@ -593,6 +631,7 @@ int main(void)
 		cmocka_unit_test(test_counted_steps),
 		cmocka_unit_test(test_marked_steps),
 		cmocka_unit_test_setup_teardown(test_whose, begin, end),
+		cmocka_unit_test_setup_teardown(test_helpers, begin, end),
 		cmocka_unit_test_setup_teardown(test_told_at_once, begin, end),
 		cmocka_unit_test_setup_teardown(test_restarted, begin, end),
 		cmocka_unit_test_setup_teardown(test_launcher_of_slurm, begin, end),

@@ -555,15 +555,15 @@ static void crowd_init(struct crowd *c, uint32_t procs, uint32_t devs, uint32_t 
 			c->procs[i].marks[kind] = (struct mark_at){ 1, 10 * i + kind, 20 * i + kind };
 		}
 		for (uint32_t d = 0; d < devs && i >= gone; d++)
-			c->lanes[c->r.lanes_cnt++] = (struct report_lane){ .pid = 1000 + i, .dev = (uint8_t)(MT_DEV_CUDA0 + d),
+			c->lanes[c->r.lanes.cnt++] = (struct report_lane){ .pid = 1000 + i, .dev = (uint8_t)(MT_DEV_CUDA0 + d),
 									   .cats = { [CAT_PARAMETER] = 60, [CAT_INPUT] = 40 } };
 	}
 	for (uint32_t d = 0; d < devs; d++)
 		c->devs[d] = (struct report_dev){ .dev = (uint8_t)(MT_DEV_CUDA0 + d), .live = 100 * (procs - gone) };
 	c->r.procs = c->procs;
 	c->r.procs_cnt = procs;
-	c->r.marks_total = 6 * procs;
-	c->r.lanes = c->lanes;
+	c->r.marks.total = 6 * procs;
+	c->r.lanes.rows = c->lanes;
 	c->r.devs = c->devs;
 	c->r.devs_cnt = devs;
 }
@@ -622,7 +622,7 @@ static void test_series_stay(void **state)
 	crowd_init(&c, 3, 1, 0);
 	free(metrics_of(&c.r, &(struct metrics_opts){ .seen = &seen }));
 	c.lanes[1].cats[CAT_INPUT] = 0;
-	c.r.lanes_cnt = 2;
+	c.r.lanes.cnt = 2;
 	c.procs[2].gone = 1;
 	text = metrics_of(&c.r, &(struct metrics_opts){ .seen = &seen });
 	assert_non_null(strstr(text, "{pid=\"1001\",rank=\"\",device=\"cuda:0\",category=\"INPUT\"} 0\n"));
@@ -653,7 +653,7 @@ static void test_marks(void **state)
 	assert_null(strstr(text, "{pid=\"1000\",rank=\"\",mark=\"fw_start\"}"));
 	assert_int_equal(count(text, "\nmemtrace_mark_live_bytes{"), 5);
 	free(text);
-	c.r.marks_total = 0;
+	c.r.marks.total = 0;
 	text = metrics_of(&c.r, &(struct metrics_opts){ .form = METRICS_TEXT });
 	assert_null(strstr(text, "memtrace_mark"));
 	free(text);
@@ -720,10 +720,10 @@ static void test_weeks(void **state)
 
 	(void)state;
 	crowd_init(&c, 30, 2, 0);
-	c.r.host = c.r.comm = c.r.cmdline = c.r.no_op.name = (char *)"";
+	c.r.run.host = c.r.run.comm = c.r.run.cmdline = c.r.ops.none.name = (char *)"";
 	for (int i = 0; i < 4000; i++, t += step) {
 		step = i < 1000 ? 1000000000ull : 1000000000ull * (1 + (unsigned)i / 10);
-		c.r.end_ts_ns = t;
+		c.r.run.end_ts_ns = t;
 		c.devs[0].cats[CAT_PARAMETER].live = 60 * 30 + (uint64_t)i % 7;
 		c.devs[0].cats[CAT_INPUT].live = 40 * 30;
 		c.devs[0].live = c.devs[0].cats[CAT_PARAMETER].live + 40 * 30;
@@ -744,7 +744,7 @@ static void test_weeks(void **state)
 		size_t cnt = json_array_size(times);
 
 		assert_in_range(cnt, 50, PAGE_FEED_LANE_POINTS + 3);
-		assert_int_equal(last_of(times), c.r.end_ts_ns);
+		assert_int_equal(last_of(times), c.r.run.end_ts_ns);
 		for (size_t k = 1; k < cnt; k++)
 			assert_true(json_number_value(json_array_get(times, k)) > 0);
 	}

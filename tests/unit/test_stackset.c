@@ -137,26 +137,26 @@ static void test_report(void **state)
 	at(0x2000, 4, 10);
 	born(0x2000, 20, 10);
 	assert_int_equal(model__report(m, 10, &r), 0);
-	assert_int_equal(r->stacks_total, 2);
-	assert_int_equal(r->stacks_cnt, 2);
-	assert_int_equal(r->stacks[0].at_peak, 200);
-	assert_int_equal(r->stacks[0].live, 20);
-	assert_int_equal(r->stacks[0].alloc_bytes, 220);
-	assert_int_equal(r->stacks[0].alloc_count, 2);
-	assert_string_equal(r->stacks[0].frames[0].function, "load");
-	assert_int_equal(r->stacks[0].frames[0].line, 20);
-	assert_string_equal(r->stacks[0].frames[1].function, "<module>");
-	assert_int_equal(r->stacks[1].at_peak, 150);
-	assert_int_equal(r->stacks[1].live_count, 2);
-	assert_int_equal(r->stacks[1].frames_cnt, 3);
-	assert_string_equal(r->stacks[1].frames[0].file, "libtorch_cpu.so");
-	assert_int_equal(r->no_stack.at_peak, 7);
-	assert_int_equal(r->no_stack.live, 0);
-	assert_int_equal(r->no_stack.alloc_count, 1);
+	assert_int_equal(r->stacks.total, 2);
+	assert_int_equal(r->stacks.cnt, 2);
+	assert_int_equal(r->stacks.rows[0].at_peak, 200);
+	assert_int_equal(r->stacks.rows[0].live, 20);
+	assert_int_equal(r->stacks.rows[0].alloc_bytes, 220);
+	assert_int_equal(r->stacks.rows[0].alloc_count, 2);
+	assert_string_equal(r->stacks.rows[0].frames[0].function, "load");
+	assert_int_equal(r->stacks.rows[0].frames[0].line, 20);
+	assert_string_equal(r->stacks.rows[0].frames[1].function, "<module>");
+	assert_int_equal(r->stacks.rows[1].at_peak, 150);
+	assert_int_equal(r->stacks.rows[1].live_count, 2);
+	assert_int_equal(r->stacks.rows[1].frames_cnt, 3);
+	assert_string_equal(r->stacks.rows[1].frames[0].file, "libtorch_cpu.so");
+	assert_int_equal(r->stacks.none.at_peak, 7);
+	assert_int_equal(r->stacks.none.live, 0);
+	assert_int_equal(r->stacks.none.alloc_count, 1);
 	report__free(r);
 	assert_int_equal(model__report(m, 1, &r), 0);
-	assert_int_equal(r->stacks_cnt, 1);
-	assert_int_equal(r->stacks_total, 2);
+	assert_int_equal(r->stacks.cnt, 1);
+	assert_int_equal(r->stacks.total, 2);
 	report__free(r);
 }
 
@@ -166,7 +166,7 @@ static uint64_t lost(void)
 	uint64_t n;
 
 	assert_int_equal(model__report(m, 1, &r), 0);
-	n = r->lost[MT_LOSS_STACKS];
+	n = r->run.lost[MT_LOSS_STACKS];
 	report__free(r);
 	return n;
 }

@@ -23,7 +23,58 @@
 #include "target/sideband.h"
 #include "target/kin.h"
 #include "target/target.h"
+#include "target/torch_version.h"
 #include "unit/fixture.h"
+
+/* --- torch's version ------------------------------------------------------------------------------------- */
+
+static void finds_torch_version(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} rows[] = {
+		{ "from typing import Optional\n__all__ = ['__version__', 'debug']\n__version__ = '2.13.0+cpu'\n"
+		  "debug = False\n",
+		  "2.13.0+cpu" },
+		{ "__version__ = \"2.4.1\"", "2.4.1" },
+		{ "__version__='1.13.0a0'\n", "1.13.0a0" },
+		{ "__version__ = '2.13.0", NULL },
+		{ "__version__ = '\x1b[31m2'\n", NULL },
+		{ "__version__ = 'two'\n", NULL },
+		{ "__version__ = ''\n", NULL },
+		{ "__version__ = '1234567890123456789012345678901234567890'\n", NULL },
+		{ "__version__", NULL },
+		{ " __version__ = '2.4.1'\n", NULL },
+		{ "", NULL },
+	};
+	char buf[TORCH_VERSION_BYTES], path[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		size_t len = strlen(rows[i].text);
+		char *copy = malloc(len + 1); /* without the NUL behind it: the sanitizer sees a byte too far */
+
+		memcpy(copy, rows[i].text, len);
+		copy = realloc(copy, len ? len : 1);
+		assert_int_equal(torch_version_parse(copy, len, buf), rows[i].want ? 0 : -ENOENT);
+		if (rows[i].want)
+			assert_string_equal(buf, rows[i].want);
+		free(copy);
+	}
+	assert_int_equal(torch_version_of_name("/usr/lib/x86_64-linux-gnu/libtorch_cpu.so.1.13", buf), 0);
+	assert_string_equal(buf, "1.13");
+	assert_int_equal(torch_version_of_name("/a/libtorch_cpu.so", buf), -ENOENT);
+	assert_int_equal(torch_version_of_name("/a/libtorch_cpu.so.", buf), -ENOENT);
+	assert_int_equal(torch_version_file("/v/torch/lib/libtorch_cpu.so", path, sizeof(path)), 0);
+	assert_string_equal(path, "/v/torch/version.py");
+	assert_true(is_torch_version_file(path));
+	assert_int_equal(torch_version_file("/v/lib/libtorch_cpu.so", path, sizeof(path)), -ENOENT);
+	assert_int_equal(torch_version_file("libtorch_cpu.so", path, sizeof(path)), -ENOENT);
+	assert_int_equal(torch_version_file("/v/torch/lib/libtorch_cpu.so", path, 10), -ENOENT);
+	assert_false(is_torch_version_file("/v/xtorch/version.py"));
+	assert_false(is_torch_version_file("torch/version.py"));
+	assert_false(is_torch_version_file("/etc/shadow"));
+}
 
 /* --- texts ------------------------------------------------------------------------------------------- */
 
@@ -837,6 +888,7 @@ static void waits_for_no_lease(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(finds_torch_version),
 		cmocka_unit_test(finds_words_of_lines),
 		cmocka_unit_test(has_no_shadow_stack),
 		cmocka_unit_test(reads_maps_lines),

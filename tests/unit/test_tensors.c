@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Names of blocks: which block a name is of, and when it is of none. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
-#include "model/model.h"
+#include "model/core/freed.h"
 #include "model/core/tensors.h"
-#include "timeline/report.h"
+#include "unit/model_help.h"
 
 #define PID 100u
 #define MS 1000000ull
 
-static struct names *names;
-static struct model *m;
-static struct report *rep;
 static uint64_t now;
 static unsigned told;
 
@@ -32,22 +22,9 @@ static int keep(void *ctx, const struct tl_event *ev)
 static int setup(void **state)
 {
 	(void)state;
-	names = names__new();
-	m = model__new(names, &(struct model_opts){ .timeline = keep, .timeline_nodes = 1 });
-	rep = NULL;
 	now = 1000 * MS;
 	told = 0;
-	return !names || !m;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	model__check(m);
-	report__free(rep);
-	model__free(m);
-	names__free(names);
-	return 0;
+	return model_begin(&(struct model_opts){ .timeline = keep, .timeline_nodes = 1 });
 }
 
 static void send(struct event ev)
@@ -85,6 +62,16 @@ static void name_as(uint64_t ptr, uint64_t size, const char *path, uint8_t kind,
 			     .depth = (uint8_t)(age_ms / 8) });
 }
 
+/* All that tells what becomes of tensors is seen from now on. */
+static void cover(void)
+{
+	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python"), .size = 1 });
+	send((struct event){ .kind = EV_COVER, .name = names__add(names, "framework"), .addr = 3, .size = 3 });
+	send((struct event){ .kind = EV_COVER, .name = names__add(names, "flow"), .addr = 3, .size = 3 });
+	alloc(0xff0, 16); /* the graph begins with it */
+	now += 100 * MS;
+}
+
 static const struct report *report(void)
 {
 	report__free(rep);
@@ -101,19 +88,19 @@ static void a_living_block_gets_its_name(void **state)
 	now += 100 * MS;
 	name_as(0x10, 16, "a.weight", EV_TENSOR_PARAMETER, 40);
 	name_as(0x20, 32, "a.weight", EV_TENSOR_STATE, 40);
-	assert_int_equal(report()->tensors_total, 2);
-	assert_string_equal(rep->tensors[0].path, "a.weight");
-	assert_string_equal(rep->tensors[0].key, "exp_avg");
-	assert_string_equal(rep->tensors[1].root, "Net");
-	assert_string_equal(rep->tensors[1].type, "float32[4]");
-	assert_string_equal(rep->tensors[1].key, "");
-	assert_int_equal(rep->named[EV_TENSOR_STATE].bytes, 32);
+	assert_int_equal(report()->names.total, 2);
+	assert_string_equal(rep->names.rows[0].path, "a.weight");
+	assert_string_equal(rep->names.rows[0].key, "exp_avg");
+	assert_string_equal(rep->names.rows[1].root, "Net");
+	assert_string_equal(rep->names.rows[1].type, "float32[4]");
+	assert_string_equal(rep->names.rows[1].key, "");
+	assert_int_equal(rep->names.by_kind[EV_TENSOR_STATE].bytes, 32);
 	assert_int_equal(told, 2);
 	name_as(0x10, 16, "b.weight", EV_TENSOR_PARAMETER, 40); /* renamed */
-	assert_string_equal(report()->tensors[1].path, "b.weight");
-	assert_int_equal(rep->tensors_total, 2);
+	assert_string_equal(report()->names.rows[1].path, "b.weight");
+	assert_int_equal(rep->names.total, 2);
 	free_block(0x10);
-	assert_int_equal(report()->tensors_total, 1);
+	assert_int_equal(report()->names.total, 1);
 }
 
 /* Read before the block was born, it was of what lay there then. */
@@ -123,13 +110,13 @@ static void a_younger_block_does_not(void **state)
 	alloc(0x10, 16);
 	now += 30 * MS;
 	name_as(0x10, 16, "old.weight", EV_TENSOR_PARAMETER, 40);
-	assert_int_equal(report()->tensors_total, 0);
+	assert_int_equal(report()->names.total, 0);
 	now += 30 * MS;
 	name_as(0x10, 16, "new.weight", EV_TENSOR_PARAMETER, 40);
-	assert_int_equal(report()->tensors_total, 1);
+	assert_int_equal(report()->names.total, 1);
 	free_block(0x10);
 	alloc(0x10, 16);
-	assert_int_equal(report()->tensors_total, 0);
+	assert_int_equal(report()->names.total, 0);
 }
 
 static void another_size_is_another_storage(void **state)
@@ -141,13 +128,13 @@ static void another_size_is_another_storage(void **state)
 	now += 100 * MS;
 	name_as(0x10, 32, "a", EV_TENSOR_PARAMETER, 8);
 	name_as(0x10, 8, "a", EV_TENSOR_PARAMETER, 8);
-	assert_int_equal(report()->tensors_total, 0);
+	assert_int_equal(report()->names.total, 0);
 	assert_int_equal(model__tensor_at(m, PID, 0x10, 32, &t), -ENOENT);
 	assert_int_equal(model__tensor_at(m, PID, 0x10, 16, &t), 0);
 	send((struct event){ .kind = MT_EV_ALLOC, .dev = MT_DEV_CUDA0, .addr = 0x70, .size = 512 });
 	now += 100 * MS;
 	name_as(0x70, 400, "a", EV_TENSOR_PARAMETER, 8); /* the GPU's allocator rounds up */
-	assert_int_equal(report()->tensors_total, 1);
+	assert_int_equal(report()->names.total, 1);
 	assert_int_equal(model__tensor_at(m, PID, 0x70, 400, &t), 1);
 }
 
@@ -160,17 +147,219 @@ static void a_name_waits_for_a_storage_from_before(void **state)
 	name_as(0x30, 16, "c.weight", EV_TENSOR_PARAMETER, 8);
 	name_as(0x40, 16, "d.weight", EV_TENSOR_PARAMETER, 8);
 	name_as(0x50, 16, "e.weight", EV_TENSOR_PARAMETER, 8);
-	assert_int_equal(report()->tensors_total, 0);
+	assert_int_equal(report()->names.total, 0);
 	assert_int_equal(model__tensor_at(m, PID, 0x10, 16, &t), 1);
 	free_block(0x30);
 	alloc(0x40, 16);
 	for (unsigned i = 1; i <= 4; i++)
 		use(0x10 * i, 16);
 	use(0x50, 24); /* grown: another storage */
-	assert_int_equal(report()->tensors_total, 1);
-	assert_string_equal(rep->tensors[0].path, "a.weight");
-	assert_string_equal(rep->tensors[0].key, "");
+	assert_int_equal(report()->names.total, 1);
+	assert_string_equal(rep->names.rows[0].path, "a.weight");
+	assert_string_equal(rep->names.rows[0].key, "");
 	assert_int_equal(model__tensor_at(m, PID, 0x30, 16, &t), 0);
+}
+
+#define OWN EV_TENSOR_OWN
+
+static const char *cat(uint64_t ptr)
+{
+	for (size_t i = 0; i < report()->names.cnt; i++)
+		if (rep->names.rows[i].ptr == ptr)
+			return category_name(rep->names.rows[i].cat);
+	return "not there";
+}
+
+/* What no operator was ever given is seen by its name: live, of the kind that Python says, and nobody's allocation. */
+static void a_name_shows_a_storage_that_no_operator_was_given(void **state)
+{
+	(void)state;
+	cover();
+	name_as(0x10, 16, "a.weight", EV_TENSOR_PARAMETER | OWN, 8);
+	name_as(0x20, 32, "a.weight", EV_TENSOR_STATE | OWN, 8);
+	name_as(0x50, 64, "a.weight", EV_TENSOR_GRADIENT | OWN, 8);
+	name_as(0xa0, 128, "a.table", EV_TENSOR_BUFFER | OWN, 8);
+	assert_int_equal(report()->names.total, 4);
+	assert_int_equal(rep->devs[0].live, 16 + 16 + 32 + 64 + 128);
+	assert_int_equal(rep->devs[0].preexisting_blocks, 4);
+	assert_int_equal(rep->devs[0].preexisting_bytes, 240);
+	assert_int_equal(rep->devs[0].allocs, 1);
+	assert_string_equal(cat(0x10), "PARAMETER");
+	assert_string_equal(cat(0x20), "OPTIMIZER_STATE");
+	assert_string_equal(cat(0x50), "GRADIENT");
+	assert_string_equal(cat(0xa0), "unknown"); /* torch.profiler has no word for it */
+	model__check(m);
+	free_block(0x20);
+	assert_int_equal(report()->names.total, 3);
+	assert_int_equal(rep->devs[0].live, 224);
+	assert_int_equal(rep->devs[0].preexisting_frees, 0);
+	name_as(0x20, 32, "a.weight", EV_TENSOR_STATE | OWN, 8); /* read before it was freed */
+	assert_int_equal(report()->devs[0].live, 224);
+	now += 100 * MS;
+	name_as(0x20, 32, "a.weight", EV_TENSOR_STATE | OWN, 8);
+	assert_int_equal(report()->devs[0].live, 256);
+}
+
+/* Others' memory is freed unseen; what was read before there were probes may be gone. */
+static void a_name_shows_nothing_whose_end_would_not_be_seen(void **state)
+{
+	struct tensor t;
+
+	(void)state;
+	cover();
+	name_as(0x10, 16, "a.weight", EV_TENSOR_PARAMETER, 8);
+	name_as(0x20, 16, "b.weight", EV_TENSOR_PARAMETER | OWN, 160);
+	assert_int_equal(report()->names.total, 0);
+	assert_int_equal(model__tensor_at(m, PID, 0x10, 16, &t), 1);
+	assert_int_equal(model__tensor_at(m, PID, 0x20, 16, &t), 0); /* is to be said again */
+	name_as(0x20, 16, "b.weight", EV_TENSOR_PARAMETER | OWN, 8);
+	assert_int_equal(report()->names.total, 1);
+	use(0x10, 16);
+	assert_int_equal(report()->names.total, 2);
+}
+
+static void a_name_shows_nothing_without_probes(void **state)
+{
+	struct tensor t;
+
+	(void)state;
+	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python"), .size = 1 });
+	send((struct event){ .kind = EV_COVER, .name = names__add(names, "flow"), .addr = 3, .size = 3 });
+	alloc(0xff0, 16);
+	now += 100 * MS;
+	name_as(0x10, 16, "a.weight", EV_TENSOR_PARAMETER | OWN, 8);
+	assert_int_equal(report()->names.total, 0);
+	assert_int_equal(model__tensor_at(m, PID, 0x10, 16, &t), 1);
+	cover();
+	assert_int_equal(model__tensor_at(m, PID, 0x10, 16, &t), 0);
+	name_as(0x10, 16, "a.weight", EV_TENSOR_PARAMETER | OWN, 8);
+	assert_int_equal(report()->names.total, 1);
+	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python"), .size = 1, .flags = EV_PROC_EXECED });
+	now += 100 * MS;
+	name_as(0x10, 16, "a.weight", EV_TENSOR_PARAMETER | OWN, 8); /* another program */
+	assert_int_equal(report()->names.total, 0);
+}
+
+static void said_by(uint32_t pid, uint64_t ptr)
+{
+	struct event ev = { .kind = EV_TENSOR, .dev = MT_DEV_CPU, .addr = ptr, .size = 16, .flags = EV_TENSOR_PARAMETER | OWN,
+			    .depth = 8, .name = names__add(names, "a.weight"), .pid = pid, .ts_ns = now };
+
+	now += MS;
+	assert_int_equal(model__handle(m, &ev), 0);
+}
+
+static void begin_child(uint32_t pid, uint8_t how)
+{
+	struct event ev = { .kind = EV_PROC, .name = names__add(names, "python"), .size = pid, .aux = PID, .flags = how,
+			    .pid = pid, .ts_ns = now };
+
+	assert_int_equal(model__handle(m, &ev), 0);
+	ev = (struct event){ .kind = EV_COVER, .addr = 3, .size = 3, .pid = pid, .ts_ns = now };
+	ev.name = names__add(names, "flow");
+	assert_int_equal(model__handle(m, &ev), 0);
+	ev.name = names__add(names, "framework");
+	assert_int_equal(model__handle(m, &ev), 0);
+	now += 100 * MS;
+}
+
+/* A loader's worker has the whole model, whose pages it shares: they are its parent's, who may have freed some since. */
+static void a_name_in_a_forked_child_shows_nothing_of_its_parent(void **state)
+{
+	enum { FORKED = PID + 1, WORKER = PID + 2 };
+
+	(void)state;
+	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python"), .size = 1 });
+	cover();
+	alloc(0x10, 16);
+	alloc(0x30, 16);
+	name_as(0x50, 16, "seen later", EV_TENSOR_PARAMETER, 8);
+	now += 100 * MS;
+	begin_child(FORKED, EV_PROC_FORKED);
+	begin_child(WORKER, EV_PROC_ATTACHED); /* perhaps a fork, perhaps another program */
+	free_block(0x30);
+	for (uint64_t ptr = 0x10; ptr <= 0x50; ptr += 0x20) {
+		said_by(FORKED, ptr);
+		said_by(WORKER, ptr);
+	}
+	said_by(FORKED, 0x70);
+	assert_int_equal(report()->devs[0].live, 16 + 16);
+	said_by(WORKER, 0x70);
+	assert_int_equal(report()->devs[0].live, 16 + 16 + 16);
+	send((struct event){ .kind = EV_GONE });
+	said_by(FORKED, 0x10);
+	assert_int_equal(report()->devs[0].live, 16 + 16);
+	model__check(m);
+}
+
+/* A rank is its launcher's child, and has nothing of its memory: what that freed says nothing. */
+static void a_name_in_another_program_is_its_own(void **state)
+{
+	enum { RANK = PID + 1 };
+	struct event rank = { .kind = EV_PROC, .name = names__add(names, "python"), .size = RANK, .aux = PID,
+			      .addr = names__add(names, "python train.py").v, .pid = RANK };
+
+	(void)state;
+	send((struct event){ .kind = EV_PROC, .name = names__add(names, "python"), .size = 1,
+			     .addr = names__add(names, "torchrun train.py").v });
+	cover();
+	begin_child(RANK, EV_PROC_ATTACHED);
+	rank.ts_ns = now;
+	assert_int_equal(model__handle(m, &rank), 0);
+	alloc(0x10, 16);
+	free_block(0x10);
+	said_by(RANK, 0x10);
+	assert_int_equal(report()->devs[0].live, 16 + 16); /* and what cover() has */
+}
+
+/* Two cannot have one place: who was seen to be allocated has it. */
+static void a_name_shows_nothing_where_a_block_lies(void **state)
+{
+	struct tensor t;
+
+	(void)state;
+	cover();
+	alloc(0x100, 256);
+	now += 100 * MS;
+	name_as(0x140, 16, "inside", EV_TENSOR_PARAMETER | OWN, 8);
+	name_as(0xf0, 32, "around", EV_TENSOR_PARAMETER | OWN, 8);
+	assert_int_equal(report()->names.total, 0);
+	assert_int_equal(model__tensor_at(m, PID, 0xf0, 32, &t), 0); /* is to be said again: that block may go */
+	name_as(0xf0, 16, "before", EV_TENSOR_PARAMETER | OWN, 8);
+	name_as(0x200, 16, "behind", EV_TENSOR_PARAMETER | OWN, 8);
+	assert_int_equal(report()->names.total, 2);
+	alloc(0xf8, 4); /* its free was lost */
+	assert_int_equal(report()->names.total, 1);
+}
+
+/* Many addresses share a time of the last free: that errs to the side that shows less, and a later look shows it. */
+static void when_something_was_freed_last(void **state)
+{
+	struct freed f = { 0 };
+	unsigned wrong = 0;
+
+	(void)state;
+	assert_true(freed__since(&f, PID, 0x10, 5 * MS));
+	freed__begin(&f);
+	assert_false(freed__since(&f, PID, 0x10, 5 * MS));
+	freed__note(&f, PID, 0x10, 50 * MS);
+	assert_true(freed__since(&f, PID, 0x10, 5 * MS));
+	assert_true(freed__since(&f, PID, 0x10, 50 * MS));
+	assert_false(freed__since(&f, PID, 0x10, 52 * MS));
+	assert_false(freed__since(&f, PID + 1, 0x10, 5 * MS));
+	for (uint64_t i = 1; i <= 2000; i++)
+		freed__note(&f, PID, i << 12, 60 * MS);
+	for (uint64_t i = 1; i <= 2000; i++) {
+		assert_true(freed__since(&f, PID, i << 12, 60 * MS));
+		wrong += freed__since(&f, PID, (i << 12) + 64, 60 * MS);
+	}
+	assert_int_equal(wrong, 0); /* a state that has such an address would never be seen */
+	for (uint64_t i = 1; i <= 8000; i++) /* of two ranks */
+		freed__note(&f, PID + i % 2, i << 8, 70 * MS);
+	for (uint64_t i = 1; i <= 8000; i++)
+		wrong += freed__since(&f, PID + i % 2, (i << 8) + 64, 70 * MS);
+	assert_true(wrong <= 6);
+	freed__done(&f);
 }
 
 static void a_process_takes_its_names_with_it(void **state)
@@ -184,7 +373,7 @@ static void a_process_takes_its_names_with_it(void **state)
 	name_as(0x10, 16, "a", EV_TENSOR_PARAMETER, 8);
 	name_as(0x20, 16, "b", EV_TENSOR_PARAMETER, 8);
 	send((struct event){ .kind = EV_GONE });
-	assert_int_equal(report()->tensors_total, 0);
+	assert_int_equal(report()->names.total, 0);
 	assert_int_equal(model__tensor_at(m, PID, 0x20, 16, &t), 0);
 	name_as(0x20, 16, "b", EV_TENSOR_PARAMETER, 8); /* the look ended later than the process */
 	assert_int_equal(model__tensor_at(m, PID, 0x20, 16, &t), 0);
@@ -199,11 +388,11 @@ static void nonsense_is_no_name(void **state)
 	name_as(0x10, 16, "a", EV_TENSOR_MAX, 8);
 	name_as(0x10, 16, "", EV_TENSOR_PARAMETER, 8);
 	name_as(0, 16, "a", EV_TENSOR_PARAMETER, 8);
-	assert_int_equal(report()->tensors_total, 0);
+	assert_int_equal(report()->names.total, 0);
 	send((struct event){ .kind = EV_TENSOR, .addr = 0x10, .size = 16, .name = names__add(names, "a"), .flags = 1,
 			     .tid = UINT32_MAX, .seq = UINT32_MAX, .aux = UINT32_MAX, .depth = 1 });
-	assert_int_equal(report()->tensors_total, 1);
-	assert_string_equal(rep->tensors[0].root, "");
+	assert_int_equal(report()->names.total, 1);
+	assert_string_equal(rep->names.rows[0].root, "");
 }
 
 static int tell_again(void *ctx, const struct model_was *was)
@@ -234,10 +423,10 @@ static void a_model_that_begins_later_has_the_names(void **state)
 	report__free(rep);
 	assert_int_equal(model__report(later, 10, &rep), 0);
 	model__free(later);
-	assert_int_equal(rep->tensors_total, 1);
-	assert_string_equal(rep->tensors[0].path, "b.weight");
-	assert_string_equal(rep->tensors[0].key, "exp_avg");
-	assert_string_equal(rep->tensors[0].type, "float32[4]");
+	assert_int_equal(rep->names.total, 1);
+	assert_string_equal(rep->names.rows[0].path, "b.weight");
+	assert_string_equal(rep->names.rows[0].key, "exp_avg");
+	assert_string_equal(rep->names.rows[0].type, "float32[4]");
 }
 
 /* Many come and go: the table finds each, and only those. */
@@ -317,6 +506,13 @@ int main(void)
 		TEST(a_younger_block_does_not),
 		TEST(another_size_is_another_storage),
 		TEST(a_name_waits_for_a_storage_from_before),
+		TEST(a_name_shows_a_storage_that_no_operator_was_given),
+		TEST(a_name_shows_nothing_whose_end_would_not_be_seen),
+		TEST(a_name_shows_nothing_without_probes),
+		TEST(a_name_shows_nothing_where_a_block_lies),
+		TEST(a_name_in_a_forked_child_shows_nothing_of_its_parent),
+		TEST(a_name_in_another_program_is_its_own),
+		TEST(when_something_was_freed_last),
 		TEST(a_process_takes_its_names_with_it),
 		TEST(nonsense_is_no_name),
 		TEST(a_model_that_begins_later_has_the_names),

@@ -49,6 +49,7 @@ static void test_layout_never_overlaps(void **state)
 				memset(seen, 0, sizeof(seen));
 				cover(seen, w, h, l.title);
 				cover(seen, w, h, l.devs);
+				cover(seen, w, h, l.verdict);
 				cover(seen, w, h, l.chart);
 				cover(seen, w, h, l.cats);
 				cover(seen, w, h, l.tabs);
@@ -217,7 +218,7 @@ static void test_keys(void **state)
 	assert_int_equal(ui.tab, TUI_REGIONS);
 	tui_ui__key(&ui, TUI_KEY_BACK_TAB);
 	tui_ui__key(&ui, TUI_KEY_LEFT);
-	assert_int_equal(ui.tab, TUI_STEPS);
+	assert_int_equal(ui.tab, TUI_STACKS);
 	type(&ui, "9");
 	assert_int_equal(ui.tab, TUI_NAMES);
 	type(&ui, "0");
@@ -313,7 +314,7 @@ static void test_trace_tells_losses_and_costs(void **state)
 	struct tui_rows rows = { 0 };
 
 	(void)state;
-	r.lost[MT_LOSS_RING] = 17;
+	r.run.lost[MT_LOSS_RING] = 17;
 	tui_rows__fill(&rows, &tui_tables[TUI_TRACE], &r, NULL);
 	assert_string_equal(rows.rows[0].v[1].text, "ring");
 	assert_int_equal(rows.rows[0].v[2].num, 17);
@@ -330,7 +331,7 @@ static void test_segments_tell_their_use(void **state)
 		  .dev = MT_DEV_CUDA0 + 1, .kind = MT_SEG_PHYSICAL, .is_cached = 1 },
 		{ .addr = 0x9f00, .size = 4 << 20, .pid = 7, .dev = MT_DEV_CUDA0, .kind = MT_SEG_DEVICE, .is_comm = 1 },
 	};
-	struct report r = { .seg_rows = segs, .seg_rows_cnt = 2 };
+	struct report r = { .driver.rows = segs, .driver.cnt = 2 };
 	struct tui_rows rows = { 0 };
 
 	(void)state;
@@ -355,7 +356,7 @@ static void test_names(void **state)
 		  .key = "exp_avg" },
 	};
 	struct report_block block = { .size = 4096, .dev = MT_DEV_CPU, .op = "aten::empty", .name = "layers.0.weight" };
-	struct report r = { .tensors = tensors, .tensors_cnt = 2, .peak_blocks = &block, .peak_blocks_cnt = 1 };
+	struct report r = { .names.rows = tensors, .names.cnt = 2, .peak_blocks.rows = &block, .peak_blocks.cnt = 1 };
 	struct tui_rows rows = { 0 };
 
 	(void)state;
@@ -381,7 +382,7 @@ static void test_modules(void **state)
 		  .own = { .at_peak = 200 } },
 		{ .class = "", .root = "" },
 	};
-	struct report r = { .modules = modules, .modules_cnt = 3 };
+	struct report r = { .modules.rows = modules, .modules.cnt = 3 };
 	struct tui_rows rows = { 0 };
 
 	(void)state;
@@ -391,7 +392,47 @@ static void test_modules(void **state)
 	assert_int_equal(rows.rows[0].v[2].num, 500);
 	assert_string_equal(rows.rows[1].v[0].text, "Net.a.b");
 	assert_int_equal(rows.rows[1].v[4].num, 200);
-	assert_string_equal(rows.rows[2].v[0].text, "(not told yet)");
+	assert_string_equal(rows.rows[2].v[0].text, "(no name yet)");
+	tui_rows__done(&rows);
+}
+
+static void test_leaks_and_stacks(void **state)
+{
+	struct report_frame frames[] = {
+		{ (char *)"malloc", (char *)"/lib/libc.so.6", 0, EV_FRAME_NATIVE },
+		{ (char *)"step", (char *)"/home/me/train.py", 12, EV_FRAME_PYTHON },
+		{ (char *)"main" HOSTILE, (char *)"train.py", 30, EV_FRAME_PYTHON },
+	};
+	struct report_leak leaks[] = {
+		{ .op = (char *)"aten::tanh", .region = (char *)"", .sure = SURE_HIGH, .per_step = 1, .bytes_slope = 8192,
+		  .live = 1 << 20, .blocks = 128, .held = HELD_ITSELF, .held_by = (char *)"losses", .held_kind = (char *)"list",
+		  .held_where = (char *)"", .held_items = 7, .frames = frames, .frames_cnt = 3 },
+		{ .op = (char *)"aten::exp", .region = (char *)"", .sure = SURE_LOW, .bytes_slope = 10 },
+	};
+	struct report_stack stack = { .frames = frames, .frames_cnt = 3, .at_peak = 4096 }, native = { .frames = frames,
+												       .frames_cnt = 1 };
+	struct report_stack stacks[] = { stack, native, { 0 } };
+	struct report r = { .leaks = { .rows = leaks, .cnt = 2, .total = 2 }, .stacks.rows = stacks, .stacks.cnt = 3 };
+	struct tui_rows rows = { 0 };
+
+	(void)state;
+	tui_rows__fill(&rows, &tui_tables[TUI_LEAKS], &r, NULL);
+	assert_int_equal(rows.cnt, 2);
+	assert_string_equal(rows.rows[0].v[0].text, "aten::tanh");
+	assert_int_equal(rows.rows[0].v[1].num, 8192); /* sorts */
+	assert_string_equal(rows.rows[0].v[1].text, "8.00 KiB a step");
+	assert_string_equal(rows.rows[0].v[6].text, "held by losses, a list with 7 of them when it was looked at");
+	assert_string_equal(rows.rows[0].v[7].text, "step (train.py:12) < main" HOSTILE " (train.py:30)");
+	assert_int_equal(rows.rows[0].style, TUI_WARN);
+	assert_string_equal(rows.rows[1].v[6].text, "");
+	assert_int_equal(rows.rows[1].style, TUI_PLAIN);
+	tui_rows__done(&rows);
+	tui_rows__fill(&rows, &tui_tables[TUI_STACKS], &r, NULL);
+	assert_int_equal(rows.cnt, 3);
+	assert_string_equal(rows.rows[0].v[0].text, "step (train.py:12) < main" HOSTILE " (train.py:30)");
+	assert_int_equal(rows.rows[0].v[1].num, 4096);
+	assert_string_equal(rows.rows[1].v[0].text, "malloc (libc.so.6)"); /* no Python there */
+	assert_string_equal(rows.rows[2].v[0].text, "");
 	tui_rows__done(&rows);
 }
 
@@ -479,9 +520,9 @@ static void test_screens(void **state)
 	golden("tui_trace_80x50.txt", 80, 50, &ui, &r);
 	ui.tab = TUI_STEPS;
 	golden("tui_steps_80x24.txt", 80, 24, &ui, &r);
-	r.marks = marks;
+	r.marks.rows = marks;
 	golden("tui_steps_140x30.txt", 140, 30, &ui, &r);
-	r.marks = fix_marks;
+	r.marks.rows = fix_marks;
 	ui.tab = TUI_PEAK;
 	ui.is_color = 0;
 	golden("tui_plain_80x24.txt", 80, 24, &ui, &r);
@@ -545,7 +586,8 @@ int main(void)
 		cmocka_unit_test(test_column_little_is_not_nothing), cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_filter_is_typed), cmocka_unit_test(test_rows_sort_and_filter),
 		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
-		cmocka_unit_test(test_names), cmocka_unit_test(test_modules), cmocka_unit_test(test_screens),
+		cmocka_unit_test(test_names), cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_screens),
 		cmocka_unit_test(test_any_size_any_key_any_target),
 	};
 

@@ -125,6 +125,15 @@ static void leaks_golden(const char *name, const struct report *r)
 	mem_golden(&m, name);
 }
 
+static void md_golden(const char *name, const struct report *r)
+{
+	struct mem m;
+
+	mem_open(&m);
+	assert_int_equal(view_report_md(m.f, r, &(struct view_opts){ .top = 3 }), 0);
+	mem_golden(&m, name);
+}
+
 static void report_golden(const char *name, const struct report *r, const struct view_opts *opts)
 {
 	struct mem m;
@@ -139,25 +148,52 @@ static void report_golden(const char *name, const struct report *r, const struct
 
 static void test_report_text(void **state)
 {
-	struct report r = fix_report(), empty = fix_empty();
+	struct report r = fix_report(), empty = fix_empty(), hostile = fix_hostile();
 
 	(void)state;
-	report_golden("report_80.txt", &r, &(struct view_opts){ .top = 20, .width = 80 });
+	report_golden("report_80.txt", &r, &(struct view_opts){ .is_verbose = 1, .top = 20, .width = 80 });
+	report_golden("report_summary.txt", &r, &(struct view_opts){ .top = 20, .width = 80, .path = "'my job.mtr'" });
+	report_golden("report_summary_empty.txt", &empty, &(struct view_opts){ .top = 20 });
+	md_golden("report.md", &r);
+	md_golden("report_hostile.md", &hostile);
 	report_golden("report_120.txt", &r, &(struct view_opts){ .top = 20, .width = 120 });
-	report_golden("report_top1.txt", &r, &(struct view_opts){ .top = 1 });
-	report_golden("report_device.txt", &r, &(struct view_opts){ .top = 20, .by = BY_DEVICE });
-	report_golden("report_process.txt", &r, &(struct view_opts){ .top = 20, .by = BY_PROCESS });
-	report_golden("report_region.txt", &r, &(struct view_opts){ .top = 20, .by = BY_REGION });
-	report_golden("report_symbol.txt", &r, &(struct view_opts){ .top = 20, .by = BY_SYMBOL });
-	report_golden("report_category.txt", &r, &(struct view_opts){ .top = 20, .by = BY_CATEGORY });
-	report_golden("report_empty.txt", &empty, &(struct view_opts){ .top = 20, .width = 80 });
-	r.lost[MT_LOSS_RING] = 12345;
-	r.lost[MT_LOSS_RECORDING] = 7;
-	r.lost[MT_LOSS_STALLED] = 9;
-	r.ended = 0;
+	report_golden("report_top1.txt", &r, &(struct view_opts){ .is_verbose = 1, .top = 1 });
+	report_golden("report_device.txt", &r, &(struct view_opts){ .top = 20, .has_by = 1, .by = BY_DEVICE });
+	report_golden("report_process.txt", &r, &(struct view_opts){ .top = 20, .has_by = 1, .by = BY_PROCESS });
+	report_golden("report_region.txt", &r, &(struct view_opts){ .top = 20, .has_by = 1, .by = BY_REGION });
+	report_golden("report_symbol.txt", &r, &(struct view_opts){ .top = 20, .has_by = 1, .by = BY_SYMBOL });
+	report_golden("report_category.txt", &r, &(struct view_opts){ .top = 20, .has_by = 1, .by = BY_CATEGORY });
+	report_golden("report_empty.txt", &empty, &(struct view_opts){ .is_verbose = 1, .top = 20, .width = 80 });
+	r.run.lost[MT_LOSS_RING] = 12345;
+	r.run.lost[MT_LOSS_RECORDING] = 7;
+	r.run.lost[MT_LOSS_STALLED] = 9;
+	r.run.ended = 0;
 	leaks_golden("report_leaks.txt", &r);
 	leaks_golden("report_leaks_empty.txt", &empty);
-	report_golden("report_color.txt", &r, &(struct view_opts){ .top = 20, .width = 80, .color = 1 });
+	report_golden("report_color.txt", &r, &(struct view_opts){ .is_verbose = 1, .top = 20, .width = 80, .color = 1 });
+}
+
+static void csv_golden(const char *name, const struct report *r, enum view_by by)
+{
+	struct mem m;
+
+	mem_open(&m);
+	assert_int_equal(view_report_csv(m.f, r, &(struct view_opts){ .top = 20, .by = by }), 0);
+	mem_golden(&m, name);
+}
+
+static void test_report_csv(void **state)
+{
+	struct report r = fix_report(), hostile = fix_hostile();
+
+	(void)state;
+	csv_golden("report_op.csv", &r, BY_OP);
+	csv_golden("report_device.csv", &r, BY_DEVICE);
+	csv_golden("report_process.csv", &r, BY_PROCESS);
+	csv_golden("report_region.csv", &r, BY_REGION);
+	csv_golden("report_category.csv", &r, BY_CATEGORY);
+	csv_golden("report_symbol.csv", &r, BY_SYMBOL);
+	csv_golden("report_hostile.csv", &hostile, BY_NAME);
 }
 
 static void test_hostile_names_stay_tame(void **state)
@@ -167,7 +203,8 @@ static void test_hostile_names_stay_tame(void **state)
 	(void)state;
 	for (unsigned by = BY_OP; by <= BY_CATEGORY; by++)
 		for (unsigned width = 0; width < 200; width += 30) {
-			struct view_opts o = { .top = 20, .width = width, .by = (enum view_by)by };
+			struct view_opts o = { .is_verbose = width % 60 != 0, .top = 20, .width = width,
+					       .by = (enum view_by)by };
 			struct mem m;
 
 			mem_open(&m);
@@ -194,10 +231,10 @@ static void test_live_lines(void **state)
 	assert_non_null(v);
 	assert_int_equal(live_view__draw(v, &r), 0);
 	fix_devs[0].allocs += 2000;
-	r.end_ts_ns += 2000000000;
+	r.run.end_ts_ns += 2000000000;
 	assert_int_equal(live_view__draw(v, &r), 0);
 	fix_devs[0].allocs -= 2000; /* counters that go back must not wrap around */
-	r.end_ts_ns += 1000000000;
+	r.run.end_ts_ns += 1000000000;
 	assert_int_equal(live_view__draw(v, &r), 0);
 	assert_int_equal(live_view__draw(v, &h), 0);
 	live_view__free(v);
@@ -386,7 +423,8 @@ static void test_text_fit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_report_text),	cmocka_unit_test(test_hostile_names_stay_tame),
+		cmocka_unit_test(test_report_text),	cmocka_unit_test(test_report_csv),
+		cmocka_unit_test(test_hostile_names_stay_tame),
 		cmocka_unit_test(test_live_lines),	cmocka_unit_test(test_exports),
 		cmocka_unit_test(test_export_to_a_full_disk), cmocka_unit_test(test_units),
 		cmocka_unit_test(test_text_fit),	cmocka_unit_test(test_utf8_there_and_back),

@@ -383,16 +383,16 @@ static void compare(struct report **ret)
 
 	assert_int_equal(model__report(full, 1000, &a), 0);
 	assert_int_equal(model__report(m, 1000, &b), 0);
-	assert_int_equal(a->end_ts_ns, b->end_ts_ns);
+	assert_int_equal(a->run.end_ts_ns, b->run.end_ts_ns);
 	assert_int_equal(a->devs_cnt, b->devs_cnt);
 	for (size_t i = 0; i < a->devs_cnt; i++) {
 		assert_int_equal(a->devs[i].live, b->devs[i].live);
 		for (unsigned c = 0; c < CAT_MAX; c++)
 			assert_int_equal(a->devs[i].cats[c].live, b->devs[i].cats[c].live);
 	}
-	same_live(a->ops, a->ops_cnt, b->ops, b->ops_cnt);
-	same_live(b->ops, b->ops_cnt, a->ops, a->ops_cnt);
-	same_live(a->regions, a->regions_cnt, b->regions, b->regions_cnt);
+	same_live(a->ops.rows, a->ops.cnt, b->ops.rows, b->ops.cnt);
+	same_live(b->ops.rows, b->ops.cnt, a->ops.rows, a->ops.cnt);
+	same_live(a->regions.rows, a->regions.cnt, b->regions.rows, b->regions.cnt);
 	same_blocks(full, m);
 	assert_int_equal(a->procs_cnt, b->procs_cnt);
 	for (size_t i = 0; i < a->procs_cnt; i++) {
@@ -402,11 +402,11 @@ static void compare(struct report **ret)
 		assert_string_equal(a->procs[i].cmdline, b->procs[i].cmdline);
 		assert_int_equal(a->procs[i].labels_cnt, b->procs[i].labels_cnt);
 	}
-	assert_int_equal(b->lost[MT_LOSS_FRAME] + b->lost[MT_LOSS_DECODE] + b->lost[MT_LOSS_REUSE] +
-			 b->lost[MT_LOSS_STACKS], 0);
+	assert_int_equal(b->run.lost[MT_LOSS_FRAME] + b->run.lost[MT_LOSS_DECODE] + b->run.lost[MT_LOSS_REUSE] +
+			 b->run.lost[MT_LOSS_STACKS], 0);
 	assert_true(b->devs[0].preexisting_blocks == a->devs[0].preexisting_blocks && !b->devs[0].preexisting_frees);
-	assert_int_equal(b->symbols_cnt, a->symbols_cnt);
-	assert_int_equal(b->covers_cnt, a->covers_cnt);
+	assert_int_equal(b->probes.symbols_cnt, a->probes.symbols_cnt);
+	assert_int_equal(b->probes.covers_cnt, a->probes.covers_cnt);
 	report__free(a);
 	model__free(m);
 	names__free(other);
@@ -433,14 +433,14 @@ static void test_same_at_the_end(void **state)
 		send((struct event){ .kind = EV_END });
 		write_window(1);
 		compare(&r);
-		assert_in_range(r->end_ts_ns - r->start_ts_ns, window_s * S, (window_s + 2) * S);
+		assert_in_range(r->run.end_ts_ns - r->run.start_ts_ns, window_s * S, (window_s + 2) * S);
 		assert_int_equal(r->devs[0].carried_blocks > 4 * LAYERS, 1);
-		assert_true(r->ended && r->end_reason == EV_END_DETACHED);
-		assert_in_range(r->steps, 10 * window_s, 10 * window_s + 12);
+		assert_true(r->run.ended && r->run.end_reason == EV_END_DETACHED);
+		assert_in_range(r->marks.steps_total, 10 * window_s, 10 * window_s + 12);
 		/* costs and CPU time are the window's */
-		assert_in_range(r->probe_hits, 100 * (r->steps - 1), 100 * (r->steps + 1));
-		assert_in_range(r->target_cpu_ns, 50000 * (r->steps - 1), 50000 * (r->steps + 1));
-		assert_int_equal(r->notes_cnt, 2); /* the target's, and that it is a window */
+		assert_in_range(r->cost.hits, 100 * (r->marks.steps_total - 1), 100 * (r->marks.steps_total + 1));
+		assert_in_range(r->cost.target_cpu_ns, 50000 * (r->marks.steps_total - 1), 50000 * (r->marks.steps_total + 1));
+		assert_int_equal(r->run.notes_cnt, 2); /* the target's, and that it is a window */
 		report__free(r);
 		end();
 	}
@@ -496,10 +496,10 @@ static void test_begun_by_a_key(void **state)
 		begun = NULL;
 		compare(&r);
 		assert_int_equal(r->devs[0].carried_blocks > 4 * LAYERS, 1);
-		assert_in_range(r->steps, 19, 21);
-		assert_in_range(r->probe_hits, 100 * (r->steps - 1), 100 * (r->steps + 1));
-		assert_in_range(r->target_cpu_ns, 50000 * (r->steps - 1), 50000 * (r->steps + 1));
-		assert_int_equal(r->notes_cnt, 2);
+		assert_in_range(r->marks.steps_total, 19, 21);
+		assert_in_range(r->cost.hits, 100 * (r->marks.steps_total - 1), 100 * (r->marks.steps_total + 1));
+		assert_in_range(r->cost.target_cpu_ns, 50000 * (r->marks.steps_total - 1), 50000 * (r->marks.steps_total + 1));
+		assert_int_equal(r->run.notes_cnt, 2);
 		report__free(r);
 		end();
 	}
@@ -538,8 +538,8 @@ static void test_younger_than_the_window(void **state)
 	write_window(1);
 	compare(&r);
 	assert_int_equal(r->devs[0].carried_blocks, 0);
-	assert_int_equal(r->notes_cnt, 1);
-	assert_int_equal(r->steps, 30);
+	assert_int_equal(r->run.notes_cnt, 1);
+	assert_int_equal(r->marks.steps_total, 30);
 	report__free(r);
 	end();
 }
@@ -555,7 +555,7 @@ static void test_goes_on(void **state)
 		train(i * 37, 37);
 		write_window(0);
 		compare(&r);
-		assert_int_equal(r->end_reason, EV_END_WINDOW);
+		assert_int_equal(r->run.end_reason, EV_END_WINDOW);
 		report__free(r);
 	}
 	end();
@@ -627,11 +627,11 @@ static void test_stacks(void **state)
 	write_window(1);
 	compare(&r);
 	assert_true(r->devs[0].carried_blocks > 20);
-	for (size_t i = 0; i < r->stacks_cnt; i++) {
-		live += r->stacks[i].live_count > 0;
-		if (!strcmp(r->stacks[i].frames[1].function, "build")) {
-			assert_int_equal(r->stacks[i].live_count, 7 + 15);
-			assert_in_range(r->stacks[i].alloc_count, 4, 6); /* those of before are nobody's allocation */
+	for (size_t i = 0; i < r->stacks.cnt; i++) {
+		live += r->stacks.rows[i].live_count > 0;
+		if (!strcmp(r->stacks.rows[i].frames[1].function, "build")) {
+			assert_int_equal(r->stacks.rows[i].live_count, 7 + 15);
+			assert_in_range(r->stacks.rows[i].alloc_count, 4, 6); /* those of before are nobody's allocation */
 		}
 	}
 	assert_int_equal(live, 30 / 2 + 2); /* odd leaves, "build", and the one that is held */
@@ -656,9 +656,9 @@ static void test_all_stacks_there_can_be(void **state)
 	send((struct event){ .kind = EV_END });
 	write_window(1);
 	compare(&r);
-	assert_true(r->devs[0].carried_blocks > 0 && r->stacks_total == 1);
-	assert_int_equal(r->stacks[0].frames[0].line, EV_STACKS_MAX);
-	assert_int_equal(r->notes_cnt, 2); /* nothing was dropped */
+	assert_true(r->devs[0].carried_blocks > 0 && r->stacks.total == 1);
+	assert_int_equal(r->stacks.rows[0].frames[0].line, EV_STACKS_MAX);
+	assert_int_equal(r->run.notes_cnt, 2); /* nothing was dropped */
 	report__free(r);
 	end();
 }
@@ -738,9 +738,9 @@ static void test_full_memory(void **state)
 	send((struct event){ .kind = EV_END });
 	write_window(1);
 	compare(&r);
-	assert_true(r->end_ts_ns - r->start_ts_ns < 300 * S);
-	for (size_t i = 0; i < r->notes_cnt; i++)
-		has_note |= strstr(r->notes[i], "--window-size") != NULL;
+	assert_true(r->run.end_ts_ns - r->run.start_ts_ns < 300 * S);
+	for (size_t i = 0; i < r->run.notes_cnt; i++)
+		has_note |= strstr(r->run.notes[i], "--window-size") != NULL;
 	assert_true(has_note);
 	report__free(r);
 	end();
@@ -875,9 +875,9 @@ static void test_little_room_on_disk(void **state)
 	assert_true((rlim_t)st.st_size <= low.rlim_cur);
 	assert_true(window__cut(win) > 0);
 	compare(&r);
-	assert_int_equal(r->lost[MT_LOSS_RECORDING], window__cut(win));
-	for (size_t i = 0; i < r->notes_cnt; i++)
-		has_note |= strstr(r->notes[i], "the disk had no room") != NULL;
+	assert_int_equal(r->run.lost[MT_LOSS_RECORDING], window__cut(win));
+	for (size_t i = 0; i < r->run.notes_cnt; i++)
+		has_note |= strstr(r->run.notes[i], "the disk had no room") != NULL;
 	assert_true(has_note);
 	report__free(r);
 	end();

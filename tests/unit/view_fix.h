@@ -151,61 +151,90 @@ static char *fix_notes[] = {
 	"shows under its caller.",
 };
 
+static struct report_saved_proc fix_saved[] = {
+	{ .pid = 4242, .passes = 34, .ts_ns = 2000000000ull, .live = 9 << 20, .bytes = 5 << 20, .cnt = 44,
+	  .last_bytes = 4 << 20 },
+	{ .pid = 4243, .passes = 2, .ts_ns = 1500000000ull, .live = 3 << 20, .bytes = 1 << 20, .cnt = 3, .rest_bytes = 4096,
+	  .rest_cnt = 2, .last_bytes = 1 << 20 },
+};
+
+static struct report_saved_row fix_saved_rows[] = {
+	{ .pid = 4242, .dev = MT_DEV_CPU, .has_module = 1, .modules = 12, .module = "layers.*.linear1", .root = "Net",
+	  .class = "Linear", .op = "aten::addmm", .region = "", .node = "GeluBackward0", .bytes = 3 << 20, .cnt = 12,
+	  .largest = 1 << 18 },
+	{ .pid = 4242, .dev = MT_DEV_CPU, .has_module = 1, .modules = 1, .module = "", .root = "Net", .class = "Net", .op = "",
+	  .region = "", .node = "autograd node", .bytes = 2 << 20, .cnt = 32, .largest = 1 << 19 },
+	{ .pid = 4243, .dev = MT_DEV_CUDA0, .class = "", .op = "", .region = "enumerate(DataLoader)#next",
+	  .node = "MmBackward0", .bytes = (1 << 20) - 4096, .cnt = 1, .largest = (1 << 20) - 4096 },
+};
+
+static struct report_saved_block fix_saved_blocks[] = {
+	{ .ptr = 0x7f0000001000, .size = 1 << 19,
+	  .of = { .pid = 4242, .dev = MT_DEV_CPU, .class = "Net", .op = "", .region = "", .node = "autograd node" } },
+};
+
 static struct report fix_report(void)
 {
 	struct report r = {
-		.start_ts_ns = FIX_T0,
-		.end_ts_ns = FIX_T0 + 3000000000ull,
-		.epoch_off_ns = FIX_EPOCH_OFF,
-		.host = "memtrace 0.1.0, Linux 6.18.44, box",
-		.pid = 4242,
-		.comm = "python",
-		.cmdline = "python train.py --epochs 3",
-		.ended = 1,
-		.events = { [MT_EV_ALLOC] = 123533, [MT_EV_FREE] = 123441, [MT_EV_OP] = 530512, [EV_BEGIN] = 1 },
-		.covers = fix_covers,
-		.covers_cnt = 4,
-		.symbols = fix_symbols,
-		.symbols_cnt = 5,
-		.notes = fix_notes,
-		.notes_cnt = 2,
-		.costs = { [MT_PROG_FW_NEW] = { 123533, 111179700 }, [MT_PROG_OP] = { 530512, 583563200 } },
-		.probe_hits = 654045,
-		.probe_ns = 694742900,
-		.target_cpu_ns = 2800000000ull,
-		.overhead = 0.248123,
-		.overhead_most = 0.318687,
-		.self_rss = 34ull << 20,
-		.self_cpu_ns = 290000000,
+		.run.start_ts_ns = FIX_T0,
+		.run.end_ts_ns = FIX_T0 + 3000000000ull,
+		.run.epoch_off_ns = FIX_EPOCH_OFF,
+		.run.host = "memtrace 0.1.0, Linux 6.18.44, box",
+		.run.pid = 4242,
+		.run.comm = "python",
+		.run.cmdline = "python train.py --epochs 3",
+		.run.ended = 1,
+		.run.events = { [MT_EV_ALLOC] = 123533, [MT_EV_FREE] = 123441, [MT_EV_OP] = 530512, [EV_BEGIN] = 1 },
+		.probes.covers = fix_covers,
+		.probes.covers_cnt = 4,
+		.probes.symbols = fix_symbols,
+		.probes.symbols_cnt = 5,
+		.run.notes = fix_notes,
+		.run.notes_cnt = 2,
+		.cost.programs = { [MT_PROG_FW_NEW] = { 123533, 111179700 }, [MT_PROG_OP] = { 530512, 583563200 } },
+		.cost.hits = 654045,
+		.cost.ns = 694742900,
+		.cost.target_cpu_ns = 2800000000ull,
+		.cost.share = 0.248123,
+		.cost.share_most = 0.318687,
+		.cost.self_rss = 34ull << 20,
+		.cost.self_cpu_ns = 290000000,
 		.devs = fix_devs,
 		.devs_cnt = 3,
-		.ops = fix_ops,
-		.ops_cnt = 5,
-		.ops_total = 84,
-		.regions = fix_regions,
-		.regions_cnt = 2,
-		.regions_total = 2,
-		.no_op = { .name = "", .alloc_count = 12, .alloc_bytes = 4096, .at_peak = 64 },
+		.ops.rows = fix_ops,
+		.ops.cnt = 5,
+		.ops.total = 84,
+		.regions.rows = fix_regions,
+		.regions.cnt = 2,
+		.regions.total = 2,
+		.ops.none = { .name = "", .alloc_count = 12, .alloc_bytes = 4096, .at_peak = 64 },
 		.procs = fix_procs,
 		.procs_cnt = 2,
-		.peak_blocks = fix_blocks,
-		.peak_blocks_cnt = 2,
-		.rss = { fix_rss, 2, 1000000000 },
-		.steps = 1005,
-		.step_rows = fix_steps,
-		.step_rows_cnt = 2,
-		.marks = fix_marks,
-		.marks_cnt = 4,
-		.marks_total = 2500,
-		.marks_by_kind = { 0, 748, 747, 1005 },
+		.peak_blocks.rows = fix_blocks,
+		.peak_blocks.cnt = 2,
+		.kernel.rss = { fix_rss, 2, 1000000000 },
+		.marks.steps_total = 1005,
+		.saved.procs = fix_saved,
+		.saved.procs_cnt = 2,
+		.saved.rows = fix_saved_rows,
+		.saved.cnt = 3,
+		.saved.total = 5,
+		.saved.blocks = fix_saved_blocks,
+		.saved.blocks_cnt = 1,
+		.marks.steps = fix_steps,
+		.marks.steps_cnt = 2,
+		.marks.rows = fix_marks,
+		.marks.cnt = 4,
+		.marks.total = 2500,
+		.marks.by_kind = { 0, 748, 747, 1005 },
 		.classes = CLASSES_EXTENDED,
 		.has_flow = 1,
 		.leaks = { .per_step = 1, .ticks = 1004, .ticks_least = 10, .not_watched = 7, .rows = fix_leaks, .cnt = 2,
 				.total = 5 },
-		.ooms = { fix_ooms[0], fix_ooms[1] },
-		.ooms_cnt = 2,
-		.ooms_total = 5,
-		.unknown = { [MT_SEG_PINNED] = { .live = 64 << 20, .peak = 128 << 20, .allocs = 4, .frees = 2 },
+		.ooms.rows = { fix_ooms[0], fix_ooms[1] },
+		.ooms.cnt = 2,
+		.ooms.total = 5,
+		.driver.unknown = { [MT_SEG_PINNED] = { .live = 64 << 20, .peak = 128 << 20, .allocs = 4, .frees = 2 },
 			     [MT_SEG_RESERVED] = { .live = 1ull << 40, .peak = 1ull << 40, .allocs = 1 } },
 		.flow = { .nodes = 530000, .edges = 1234567, .versions = 8040, .replays = 1, .input_stale = 2,
 			  .by_class = { [MT_CLASS_UNKNOWN] = 3, [MT_CLASS_SPARSE] = 40 }, .moved = 5 },
@@ -232,6 +261,9 @@ static inline struct report fix_hostile(void)
 	static struct report_leak leaks[1];
 	static struct report_mark marks[2];
 	static struct step_marks steps[2];
+	static struct report_saved_proc saved[1];
+	static struct report_saved_row saved_rows[1];
+	static struct report_saved_block saved_blocks[1];
 	static char *texts[1] = { HOSTILE };
 	struct report r = fix_report();
 
@@ -248,37 +280,48 @@ static inline struct report fix_hostile(void)
 		steps[i] = (struct step_marks){ .number = UINT64_MAX, .begin_ts_ns = UINT64_MAX, .pid = i };
 		memset(steps[i].at, 255, sizeof(steps[i].at));
 	}
+	saved[0] = (struct report_saved_proc){ 1, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+					       UINT64_MAX, UINT64_MAX };
+	saved_rows[0] = (struct report_saved_row){ .module = HOSTILE, .root = HOSTILE, .class = HOSTILE, .op = HOSTILE,
+						   .region = HOSTILE, .node = HOSTILE, .dev = 255, .bytes = UINT64_MAX,
+						   .modules = UINT32_MAX, .cnt = UINT64_MAX, .largest = UINT64_MAX };
+	saved_blocks[0] = (struct report_saved_block){ UINT64_MAX, UINT64_MAX, saved_rows[0] };
+	r.saved.procs = saved;
+	r.saved.rows = saved_rows;
+	r.saved.blocks = saved_blocks;
+	r.saved.procs_cnt = r.saved.cnt = r.saved.total = r.saved.blocks_cnt = 1;
 	marks[1].kind = MARK_STEP;
-	r.marks = marks;
-	r.step_rows = steps;
-	r.marks_cnt = r.step_rows_cnt = 2;
+	r.marks.rows = marks;
+	r.marks.steps = steps;
+	r.marks.cnt = r.marks.steps_cnt = 2;
 	procs[0].highest_step = steps[1];
-	r.tensors = tensors;
-	r.tensors_cnt = r.tensors_total = 1;
+	r.names.rows = tensors;
+	r.names.cnt = r.names.total = 1;
 	covers[0] = (struct report_cover){ 1, HOSTILE, 2, 1 };
-	r.comm = r.cmdline = r.host = HOSTILE;
-	r.ops = r.regions = ops;
-	r.ops_cnt = r.ops_total = r.regions_cnt = r.regions_total = 1;
+	r.run.comm = r.run.cmdline = r.run.host = HOSTILE;
+	r.ops.rows = r.regions.rows = ops;
+	r.ops.cnt = r.ops.total = r.regions.cnt = r.regions.total = 1;
 	r.procs = procs;
 	r.procs_cnt = 2;
-	r.peak_blocks = blocks;
-	r.peak_blocks_cnt = 1;
-	r.covers = covers;
-	r.covers_cnt = 1;
-	r.notes = texts;
-	r.notes_cnt = 1;
-	r.ended = 0;
-	r.ooms[0].comm = r.ooms[0].op = r.ooms[0].api = r.ooms[0].blocks[0].op = r.ooms[0].ops[0].name = HOSTILE;
-	r.ooms[0].blocks[0].cat = 255;
+	r.peak_blocks.rows = blocks;
+	r.peak_blocks.cnt = 1;
+	r.probes.covers = covers;
+	r.probes.covers_cnt = 1;
+	r.run.notes = texts;
+	r.run.notes_cnt = 1;
+	r.run.ended = 0;
+	r.ooms.rows[0].comm = r.ooms.rows[0].op = r.ooms.rows[0].api = HOSTILE;
+	r.ooms.rows[0].blocks[0].op = r.ooms.rows[0].ops[0].name = HOSTILE;
+	r.ooms.rows[0].blocks[0].cat = 255;
 	leaks[0] = (struct report_leak){ .op = HOSTILE, .region = HOSTILE, .dev = 255, .cat = 255, .sure = 255,
 			.bytes_slope = 1e300,
 					 .blocks_slope = -1e300, .live = UINT64_MAX, .blocks = UINT64_MAX };
 	r.leaks.rows = leaks;
 	r.leaks.cnt = 1;
-	r.ooms[1].comm = HOSTILE;
-	r.ooms_cnt = 2;
+	r.ooms.rows[1].comm = HOSTILE;
+	r.ooms.cnt = 2;
 	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
-		r.lost[i] = i;
+		r.run.lost[i] = i;
 	return r;
 }
 

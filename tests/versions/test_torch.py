@@ -25,6 +25,8 @@ import test_versions  # noqa: E402
 JOB = pathlib.Path(__file__).resolve().parent / "jobs" / "plain"
 # Debian's linker has merged 6 schemas into others, and its library has no local symbols that could tell which.
 UNREAD = {"1.13": 6}
+# A schema of 2.4 has strings of the old ABI: which operator a boxed call is of is not read, and a note says so.
+NOT_SET = {"2.4": 1}
 # 1.13 has no exported function that is given the name of a region: the steps that Adam counts are not told, nor when it
 # makes one (docs/versions.md).
 KNOWN = {"1.13": {("OPTIMIZER_STATE.step", "recall"): 0}}
@@ -53,9 +55,9 @@ def test_plan():
     mt.note(f"torch {figures['torch']}: {figures['operators']} places, {figures['unread']} signatures not understood, layout of "
             f"{figures['layout']}; notes: {plan['notes']}")
     mt.check(figures["layout"], "no layout fits")
-    mt.check(sources["flow"]["found"] == sources["flow"]["wanted"] > 3000, f"{sources['flow']}")
+    mt.check(sources["flow"]["found"] == sources["flow"]["wanted"] - NOT_SET.get(version, 0) > 3000, f"{sources['flow']}")
     mt.check(figures["unread"] == UNREAD.get(version, 0), f"{figures['unread']} operators have a signature that is not understood")
-    mt.check(bool(plan["notes"]) == (version in UNREAD), f"{plan['notes']}")
+    mt.check(bool(plan["notes"]) == (version in UNREAD or version in NOT_SET), f"{plan['notes']}")
 
 
 # --- categories: the job's own word ---------------------------------------------------------------------------

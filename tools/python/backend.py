@@ -22,6 +22,7 @@ Summary: memtrace from Python
 License: LGPL-2.1-only OR BSD-2-Clause
 Requires-Python: >=3.8
 """
+ENTRY_POINTS = "[pytest11]\nmemtrace = memtrace.pytest_plugin\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: memtrace\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
@@ -33,7 +34,8 @@ def write_wheel(folder, files):
     name = f"memtrace-{VERSION}-py3-none-any.whl"
     record = []
     with zipfile.ZipFile(pathlib.Path(folder) / name, "w", zipfile.ZIP_DEFLATED) as z:
-        for path, data in [*files, (f"{INFO}/METADATA", METADATA.encode()), (f"{INFO}/WHEEL", WHEEL.encode())]:
+        for path, data in [*files, (f"{INFO}/METADATA", METADATA.encode()), (f"{INFO}/WHEEL", WHEEL.encode()),
+                           (f"{INFO}/entry_points.txt", ENTRY_POINTS.encode())]:
             z.writestr(path, data)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record.append(f"{path},sha256={digest},{len(data)}\n")

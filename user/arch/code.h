@@ -17,6 +17,19 @@ struct code_fields {
 /* Of what argument `arg` points to, along the code as it lies, branches not taken, at most `max` instructions. */
 void code_fields(const uint8_t *code, size_t len, unsigned arg, int max, struct code_fields *ret);
 
+/* What a function's code, all of it, has to do with whatever objects. */
+struct code_uses {
+	uint8_t bytes[CODE_FIELDS_BYTES]; /* fields that are used, as above, by whichever register */
+	uint8_t steps[CODE_FIELDS_BYTES]; /* 1: so much is added to an address */
+};
+void code_uses(const uint8_t *code, size_t len, struct code_uses *ret);
+
+/*
+ * The number that a field of four bytes, so far into what argument `arg` points to, is compared with first; branches not taken,
+ * at most `max` instructions. -1: none.
+ */
+int64_t code_compared(const uint8_t *code, size_t len, unsigned arg, int64_t field, int max);
+
 /* What a function that returns a thread's variable does, as far as it matters. */
 struct code_accessor {
 	uint64_t slot; /* address of what the loader fills in, the number of the library and an offset; 0: none */

@@ -8,4 +8,11 @@ void infile_hold(const char *path);
 /* A descriptor of its own of a file that is held, to be read with pread; -1: there is none. */
 int infile_find(const char *path);
 
+struct err;
+/*
+ * Standard input, to be found by the name "-" (until who calls it ends): the very file, or, since recordings are read more
+ * than once, what a pipe brings, in a file without a name in TMPDIR, /var/tmp or /tmp. 0 or -errno.
+ */
+int infile_hold_stdin(struct err *err);
+
 #endif

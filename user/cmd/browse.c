@@ -60,7 +60,7 @@ int report_browse(const struct options *o, struct err *err)
 	r = replay_run(o->file, &ro, &rep, &cut, err);
 	if (!r) {
 		code = loss_exit_code(o, rep);
-		damaged = rep->lost[MT_LOSS_DAMAGED];
+		damaged = rep->run.lost[MT_LOSS_DAMAGED];
 		r = tui__open(t);
 		r = r ? (report__free(rep), r) : tui__show(t, rep);
 		r = r ? r : browse(t);

@@ -14,12 +14,14 @@ struct err;
 struct outfile_how;
 struct report;
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3, EXIT_OVERHEAD = 4 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_LOST = 3, EXIT_OVERHEAD = 4, EXIT_LIMIT = 5 };
 
 int cmd_live(const struct options *o, struct err *err);
 int cmd_record(const struct options *o, struct err *err);
 int cmd_report(const struct options *o, struct err *err);
 int report_browse(const struct options *o, struct err *err); /* cmd_report with --tui */
+int report_moment(const struct options *o, struct err *err); /* cmd_report with one of what filter.h is about */
+int is_filtered(const struct options *o);
 int cmd_export(const struct options *o, struct err *err);
 int cmd_diff(const struct options *o, struct err *err);
 int cmd_estimate(const struct options *o, struct err *err);
@@ -27,6 +29,16 @@ int cmd_plan(const struct options *o, struct err *err);
 int cmd_doctor(const struct options *o, struct err *err);
 int cmd_merge(const struct options *o, struct err *err);
 int cmd_serve(const struct options *o, struct err *err);
+int cmd_check(const struct options *o, struct err *err);
+int cmd_completion(const struct options *o, struct err *err);
+int cmd_ps(const struct options *o, struct err *err);
+
+/* --name becomes pids. 0, or -errno with *err. */
+int find_named(struct options *o, struct err *err);
+/*
+ * Nothing was typed but our name: which job, asked on the terminal; o->pids has it then. 0; 1: none was chosen; -errno.
+ */
+int pick_job(struct options *o, struct err *err);
 
 #define TOP_TEXT 20
 #define TOP_JSON 1000
@@ -42,6 +54,10 @@ int rights_check(struct err *err);
 
 /* EXIT_LOST when more events were lost than --max-loss allows, else EXIT_OK. */
 int loss_exit_code(const struct options *o, const struct report *r);
+/* 0, or -EINVAL: the recording has gaps, and what is asked for is about all of a job's allocations. */
+int refuse_gaps(const struct report *r, const char *path, struct err *err);
+/* 0, or -ENODATA: --device names one that has no block. */
+int has_device(const struct options *o, const struct report *r, struct err *err);
 struct view_opts view_opts_of(const struct options *o);
 /* As --json and --by ask for, to stdout: 0 or -errno with *err. */
 int report_write(const struct options *o, const struct report *r, struct err *err);

@@ -10,11 +10,15 @@
 #include "base/err.h"
 #include "base/names.h"
 #include "base/regions.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
 #include "event/event.h"
+#include "model/ranks.h"
 #include "record/replay.h"
 #include "timeline/means.h"
+#include "timeline/ranks.h"
 #include "timeline/report.h"
+#include "view/report_words.h"
 #include "view/tables/diff.h"
 
 #define SKIPPED 2
@@ -35,6 +39,8 @@ struct side {
 	struct report *at[2]; /* as of the stretch's ends */
 	size_t at_cnt;
 	struct report *end;
+	struct ranks *ranks; /* --by rank */
+	enum classes classes;
 	double *op_means, *region_means, *stack_means;
 	struct diff_side out;
 };
@@ -84,9 +90,12 @@ static int side__scan(struct side *s, const char *path, const struct options *o,
 	if (r < 0)
 		return r;
 	if (!o->quiet)
-		replay_say(path, rep->lost[MT_LOSS_DAMAGED], cut);
+		replay_say(path, rep->run.lost[MT_LOSS_DAMAGED], cut);
+	r = refuse_gaps(rep, path, err);
 	s->host = rep->devs_cnt == 1 && rep->devs[0].dev == MT_DEV_HOST;
 	report__free(rep);
+	if (r < 0)
+		return r;
 	b = s->marks.cnt >= 2 ? &s->marks : &s->optimizer;
 	skip = b->cnt > SKIP_ABOVE ? SKIPPED : 0;
 	s->out.from_ns = b->cnt >= 2 ? b->ts_ns[skip] : s->first_ns;
@@ -103,6 +112,20 @@ static int read_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns
 	return means__event(((struct side *)ctx)->means, ev);
 }
 
+static int read_begin(void *ctx, const struct names *names)
+{
+	struct side *s = ctx;
+
+	s->names = names;
+	s->ranks = ranks__new(names, s->classes);
+	return s->ranks ? 0 : -ENOMEM;
+}
+
+static int read_raw(void *ctx, const struct event *ev)
+{
+	return ranks__handle(((struct side *)ctx)->ranks, ev);
+}
+
 static int read_mark(void *ctx, struct report *then)
 {
 	struct side *s = ctx;
@@ -115,21 +138,25 @@ static int read_end(void *ctx, const struct report *end, int r)
 {
 	struct side *s = ctx;
 
+	if (r >= 0 && s->ranks)
+		r = ranks__report(s->ranks, 1, &s->end->ranks);
+	ranks__free(s->ranks);
+	s->ranks = NULL;
 	if (r < 0)
 		return r;
-	s->op_means = calloc(end->ops_cnt + 1, sizeof(*s->op_means));
-	s->region_means = calloc(end->regions_cnt + 1, sizeof(*s->region_means));
-	s->stack_means = calloc(end->stacks_cnt + 1, sizeof(*s->stack_means));
+	s->op_means = calloc(end->ops.cnt + 1, sizeof(*s->op_means));
+	s->region_means = calloc(end->regions.cnt + 1, sizeof(*s->region_means));
+	s->stack_means = calloc(end->stacks.cnt + 1, sizeof(*s->stack_means));
 	if (!s->op_means || !s->region_means || !s->stack_means)
 		return -ENOMEM;
-	for (size_t i = 0; i < end->ops_cnt; i++)
-		s->op_means[i] = means__op(s->means, names__find(s->names, end->ops[i].name));
-	s->op_means[end->ops_cnt] = means__op(s->means, NAME_NONE);
-	for (size_t i = 0; i < end->regions_cnt; i++)
-		s->region_means[i] = means__region(s->means, names__find(s->names, end->regions[i].name));
-	for (size_t i = 0; i < end->stacks_cnt; i++)
-		s->stack_means[i] = means__stack(s->means, end->stacks[i].node);
-	s->stack_means[end->stacks_cnt] = means__stack(s->means, 0);
+	for (size_t i = 0; i < end->ops.cnt; i++)
+		s->op_means[i] = means__op(s->means, names__find(s->names, end->ops.rows[i].name));
+	s->op_means[end->ops.cnt] = means__op(s->means, NAME_NONE);
+	for (size_t i = 0; i < end->regions.cnt; i++)
+		s->region_means[i] = means__region(s->means, names__find(s->names, end->regions.rows[i].name));
+	for (size_t i = 0; i < end->stacks.cnt; i++)
+		s->stack_means[i] = means__stack(s->means, end->stacks.rows[i].node);
+	s->stack_means[end->stacks.cnt] = means__stack(s->means, 0);
 	return 0;
 }
 
@@ -144,6 +171,11 @@ static int side__read(struct side *s, const char *path, const struct options *o,
 		return r;
 	ro.marks[0] = s->out.from_ns;
 	ro.marks[1] = s->out.to_ns;
+	if (o->by == BY_RANK) {
+		s->classes = o->classes;
+		ro.begin = read_begin;
+		ro.raw = read_raw;
+	}
 	s->means = means__new(s->out.from_ns, s->out.to_ns, s->host);
 	if (!s->means)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -175,7 +207,43 @@ static void side__done(struct side *s)
 static enum diff_by diff_by_of(enum view_by by)
 {
 	return by == BY_CATEGORY ? DIFF_BY_CATEGORY : by == BY_DEVICE ? DIFF_BY_DEVICE : by == BY_REGION ? DIFF_BY_REGION :
-	       by == BY_SYMBOL ? DIFF_BY_SYMBOL : by == BY_STACK ? DIFF_BY_STACK : DIFF_BY_OP;
+	       by == BY_SYMBOL ? DIFF_BY_SYMBOL : by == BY_STACK ? DIFF_BY_STACK : by == BY_MODULE ? DIFF_BY_MODULE :
+	       by == BY_NAME ? DIFF_BY_NAME : by == BY_RANK ? DIFF_BY_RANK : DIFF_BY_OP;
+}
+
+static size_t rows_of(const struct report *r, enum view_by by)
+{
+	return by == BY_MODULE ? r->modules.cnt : by == BY_NAME ? r->names.cnt : by == BY_RANK ? r->ranks->cnt : 1;
+}
+
+static int no_rows(const struct options *o, const struct diff_side *s, struct err *err)
+{
+	int a = rows_of(s[0].end, o->by) != 0, b = rows_of(s[1].end, o->by) != 0;
+
+	if (a && b)
+		return 0;
+	err_set(err, -ENODATA, "%s has no %s", a ? o->file_b : o->file,
+		o->by == BY_MODULE ? "modules" : o->by == BY_NAME ? "names of tensors" : "ranks");
+	return err_hint(err, "--by op and --by category compare without");
+}
+
+/* --fail-if: says which device's peak grew by too much. */
+static int fails(const struct options *o, const struct report *a, const struct report *b)
+{
+	int is_above = 0;
+
+	for (size_t i = 0; i < b->devs_cnt && o->fail_share >= 0; i++) {
+		const struct report_dev *was = report_dev_find(a, b->devs[i].dev), *is = &b->devs[i];
+		double before = was ? (double)was->peak : 0;
+		char name[16], x[24], y[24];
+
+		if ((double)is->peak <= before * (1 + o->fail_share) + (double)o->fail_bytes)
+			continue;
+		is_above = 1;
+		fprintf(stderr, "memtrace: %s: the peak grew from %s to %s, by more than --fail-if allows\n",
+			dev_name(is->dev, name), fmt_bytes(x, (uint64_t)before), fmt_bytes(y, is->peak));
+	}
+	return is_above;
 }
 
 static int no_categories(const struct options *o, const struct diff_side *s, struct err *err)
@@ -188,7 +256,7 @@ static int no_categories(const struct options *o, const struct diff_side *s, str
 
 static int no_stacks(const struct options *o, const struct diff_side *s, struct err *err)
 {
-	int a = s[0].end->stacks_total != 0, b = s[1].end->stacks_total != 0;
+	int a = s[0].end->stacks.total != 0, b = s[1].end->stacks.total != 0;
 
 	if (o->by != BY_STACK || (a && b))
 		return 0;
@@ -210,7 +278,7 @@ static int diff_write(const struct options *o, const struct diff_side *sides, st
 	if (r < 0)
 		return err_set(err, r, "out of memory");
 	vo.top = report_top(o);
-	r = o->json ? diff_view_json(stdout, &v, &vo) : diff_view_text(stdout, &v, &vo);
+	r = o->json ? diff_view_json(stdout, &v, &vo) : o->md ? diff_view_md(stdout, &v, &vo) : diff_view_text(stdout, &v, &vo);
 	diff__done(&d);
 	return r < 0 ? err_set(err, r, "writing: %s", strerror(-r)) : 0;
 }
@@ -225,12 +293,16 @@ int cmd_diff(const struct options *o, struct err *err)
 	if (!r) {
 		const struct diff_side sides[] = { a.out, b.out };
 
-		r = no_categories(o, sides, err);
+		r = no_rows(o, sides, err);
+		if (!r)
+			r = no_categories(o, sides, err);
 		if (!r)
 			r = no_stacks(o, sides, err);
 		if (!r)
 			r = diff_write(o, sides, err);
 	}
+	if (!r && fails(o, a.end, b.end))
+		r = EXIT_LIMIT;
 	if (!r && loss_exit_code(o, a.end) + loss_exit_code(o, b.end))
 		r = EXIT_LOST;
 	side__done(&a);

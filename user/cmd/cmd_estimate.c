@@ -113,7 +113,11 @@ static int first_pass(const struct options *o, struct passes *p, struct err *err
 	int r = replay_run(o->file, &ro, &rep, &cut, err);
 
 	if (!r && !o->quiet)
-		replay_say(o->file, rep->lost[MT_LOSS_DAMAGED], cut);
+		replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], cut);
+	if (!r)
+		r = refuse_gaps(rep, o->file, err);
+	if (!r)
+		recorded_as_reported(&p->recorded, rep);
 	report__free(rep);
 	return r < 0 ? r : estimate_kept(o, o->file, &p->recorded, "last uses", &p->kept, err);
 }

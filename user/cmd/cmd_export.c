@@ -17,6 +17,7 @@
 #include "base/outfile.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "cmd/filter.h"
 #include "model/ranks.h"
 #include "record/replay.h"
 #include "timeline/labels.h"
@@ -42,6 +43,9 @@ struct export_run {
 	struct report **first; /* of the first pass */
 	struct names *names;   /* … all names, while the second one's are still being read; NULL: one pass */
 	struct ranks *ranks;   /* in it */
+	int is_part;	       /* filter's sieve stands before the format */
+	struct filter filter;
+	int64_t epoch_off_ns;
 };
 
 /* Bytes in the file so far: what a reader of it finds, compressed if it is; 0: a stream that has no length. */
@@ -130,7 +134,9 @@ static int collect_event(void *ctx, const struct tl_event *ev, int64_t epoch_off
 	int r = labels__event((struct labels *)x->to.labels, ev);
 
 	(void)epoch_off_ns;
-	return r < 0 ? err_set(x->err, r, "writing a temporary file for labels: %s", strerror(-r)) : r;
+	if (r < 0)
+		return err_set(x->err, r, "writing a temporary file for labels: %s", strerror(-r));
+	return x->is_part ? filter__learn(&x->filter, ev) : 0;
 }
 
 static int collect_begin(void *ctx, const struct names *names)
@@ -166,7 +172,7 @@ static int collect_end(void *ctx, const struct report *report, int r)
 
 static int collect(struct export_run *x, struct labels **ret_labels, struct report **ret_report, struct err *err)
 {
-	size_t top = x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
+	size_t top = x->is_part ? SIZE_MAX : x->format->needs & EXPORT_TABLES ? EXPORT_TABLE_ROWS : 1;
 	struct replay_opts ro = { .top = top, .event = collect_event, .progress = run_progress, .with_nodes = 1,
 				  .classes = x->o->classes, .names = &x->names, .ctx = x };
 	uint64_t cut;
@@ -184,6 +190,11 @@ static int collect(struct export_run *x, struct labels **ret_labels, struct repo
 	r = replay_run(x->o->file, &ro, ret_report, &cut, err);
 	x->to.report = *ret_report;
 	x->pass++;
+	if (!r && x->is_part)
+		r = filter__settle(&x->filter, *ret_report, *ret_labels, x->names, err);
+	x->filter.sieve.dev = x->o->dev; /* all of them, if none was named */
+	if (x->o->labels_live && !(x->format->needs & EXPORT_LABELS))
+		x->to.labels = NULL;
 	return r;
 }
 
@@ -198,29 +209,42 @@ static int run_begin(void *ctx, const struct names *names)
 	x->to.names = x->names ? x->names : names;
 	x->to.path = x->out == stdout ? NULL : x->file.part ? x->file.part : x->o->out;
 	x->to.dev = x->o->dev;
+	x->to.part = x->is_part ? &x->filter.said : NULL;
 	x->to.ops = x->o->ops;
 	r = export_begin(x->format, &x->ctx, &x->to);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : r;
 }
 
-static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+static int run_write(void *ctx, const struct tl_event *ev)
 {
 	struct export_run *x = ctx;
 	int r;
 
-	if (ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS))
+	if ((ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS)) ||
+	    (ev->kind == TL_GAP && !(x->format->needs & EXPORT_GAPS)))
 		return 0;
 	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || (ev->kind == TL_LABEL && x->to.labels))
 		return 0;
-	r = x->format->event(x->ctx, ev, epoch_off_ns);
+	r = x->format->event(x->ctx, ev, x->epoch_off_ns);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : 0;
+}
+
+static int run_event(void *ctx, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct export_run *x = ctx;
+
+	x->epoch_off_ns = epoch_off_ns;
+	return x->is_part ? sieve__event(&x->filter.sieve, ev, run_write, x) : run_write(x, ev);
 }
 
 static int run_end(void *ctx, const struct report *rep, int r)
 {
 	struct export_run *x = ctx;
-	int e = x->ctx ? export_end(x->format, x->ctx, rep) : 0;
+	int e;
 
+	if (!r && rep && x->is_part)
+		r = sieve__end(&x->filter.sieve, run_write, x);
+	e = x->ctx ? export_end(x->format, x->ctx, rep) : 0;
 	if (x->has_said)
 		fputs("\r\x1b[K", stderr);
 	if (!r && e < 0)
@@ -238,6 +262,12 @@ static int write_out(struct export_run *x, struct report **ret_report, uint64_t 
 	return replay_run(x->o->file, &ro, ret_report, ret_cut, err);
 }
 
+static int no_part(const struct export_format *f, struct err *err)
+{
+	err_set(err, -EINVAL, "%s is of a whole recording: it has sums that a part of it would belie", f->name);
+	return err_hint(err, "jsonl, csv, torch-snapshot, perfetto, chrome, pprof and folded can be of a part");
+}
+
 int cmd_export(const struct options *o, struct err *err)
 {
 	struct err sink_err = { 0 };
@@ -250,14 +280,22 @@ int cmd_export(const struct options *o, struct err *err)
 
 	if (x.format->missing && x.format->missing())
 		return err_set(err, -ENOTSUP, "%s: %s", x.format->name, x.format->missing());
+	x.is_part = is_filtered(o);
+	if (x.is_part && !(x.format->needs & EXPORT_PART))
+		return no_part(x.format, err);
+	filter__init(&x.filter, o);
 	clock_gettime(CLOCK_MONOTONIC, &x.start);
 	r = run_open(&x);
-	if (!r && (!o->labels_live || x.format->needs & EXPORT_LABELS)) {
+	if (!r && (!o->labels_live || x.is_part || x.format->needs & EXPORT_LABELS)) {
 		x.passes = 2;
 		r = collect(&x, &labels, &first, err);
 	}
 	if (!r)
+		r = has_device(o, first, err);
+	if (!r)
 		r = write_out(&x, &rep, &cut, err);
+	if (!r)
+		r = has_device(o, rep, err);
 	r = run_close(&x, r);
 	if (r < 0 && sink_err.code)
 		*err = sink_err;
@@ -265,15 +303,16 @@ int cmd_export(const struct options *o, struct err *err)
 		char a[24], b[24], name[TEXT_BYTES_MAX];
 
 		if (!o->quiet)
-			replay_say(o->file, rep->lost[MT_LOSS_DAMAGED], cut);
+			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], cut);
 		if (x.out != stdout && !o->quiet)
-			fprintf(stderr, "%s: %s from %s events\n", safe_text(name, o->out), fmt_bytes(a, x.bytes),
-				fmt_count(b, (double)report_events_sum(rep)));
+			fprintf(stderr, "%s: %s from %s events%s\n", safe_text(name, o->out), fmt_bytes(a, x.bytes),
+				fmt_count(b, (double)report_events_sum(rep)), x.is_part ? ", a part of them" : "");
 		r = loss_exit_code(o, rep);
 	}
 	report__free(first);
 	report__free(rep);
 	labels__free(labels);
 	names__free(x.names);
+	filter__done(&x.filter);
 	return r;
 }

@@ -25,13 +25,13 @@ static int on_tick(void *ctx, struct report *now)
 		return 0;
 	if (x->so->window_ns) {
 		fprintf(stderr, "%swatching: %s, %s events, lost %s%s", x->is_tty ? "\r\x1b[K" : "",
-			fmt_ns(a, now->end_ts_ns - now->start_ts_ns), fmt_count(b, (double)report_events_sum(now)),
+			fmt_ns(a, now->run.end_ts_ns - now->run.start_ts_ns), fmt_count(b, (double)report_events_sum(now)),
 			lost ? fmt_count(d, (double)lost) : "nothing", x->is_tty ? "" : "\n");
 		fflush(stderr);
 		return 0;
 	}
 	fprintf(stderr, "%srecording: %s, %s events, %s, lost %s%s", x->is_tty ? "\r\x1b[K" : "",
-		fmt_ns(a, now->end_ts_ns - now->start_ts_ns), fmt_count(b, (double)report_events_sum(now)),
+		fmt_ns(a, now->run.end_ts_ns - now->run.start_ts_ns), fmt_count(b, (double)report_events_sum(now)),
 		fmt_bytes(c, file_bytes(x->so->record_path)), lost ? fmt_count(d, (double)lost) : "nothing",
 		x->is_tty ? "" : "\n");
 	fflush(stderr);

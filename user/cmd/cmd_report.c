@@ -136,6 +136,8 @@ int cmd_report(const struct options *o, struct err *err)
 	uint64_t cut = 0;
 	int r;
 
+	if (is_filtered(o))
+		return report_moment(o, err);
 	if (o->tui)
 		return report_browse(o, err);
 	r = o->flow	     ? report_flow(o, &rep, &cut, err) :
@@ -144,7 +146,7 @@ int cmd_report(const struct options *o, struct err *err)
 
 	if (!r) {
 		if (!o->quiet)
-			replay_say(o->file, rep->lost[MT_LOSS_DAMAGED], cut);
+			replay_say(o->file, rep->run.lost[MT_LOSS_DAMAGED], cut);
 		if (!o->flow)
 			r = o->by == BY_CATEGORY && !rep->has_flow ? no_flow(o, cut, err) : report_write(o, rep, err);
 	}

@@ -213,7 +213,7 @@ int cmd_serve(const struct options *o, struct err *err)
 		if (o->out && !o->quiet)
 			recording_say(o->out, rep);
 		code = loss_exit_code(o, rep);
-		has_ended = !r && rep->end_reason == EV_END_TARGET_GONE;
+		has_ended = !r && rep->run.end_reason == EV_END_TARGET_GONE;
 		answers__tell(x->answers, rep, 1);
 		if (has_ended)
 			r = serve__linger(x, until_ns, err);

@@ -71,6 +71,33 @@ int rights_check(struct err *err)
 			     "(memtrace report needs none of them)");
 }
 
+int refuse_gaps(const struct report *r, const char *path, struct err *err)
+{
+	if (!r->sampling.is_on)
+		return 0;
+	err_set(err, -EINVAL, "%.200s traces some steps only: what was allocated between them is not in it", path);
+	return err_hint(err, "record without --steps and --every for this");
+}
+
+/* What is asked for must be there: an empty file would say that it had none of it. */
+int has_device(const struct options *o, const struct report *r, struct err *err)
+{
+	char name[16], all[200] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; r && i < r->devs_cnt; i++) {
+		if (o->dev < 0 || r->devs[i].dev == o->dev)
+			return 0;
+		if (len < sizeof(all) - 20)
+			len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", len ? ", " : "",
+						dev_name(r->devs[i].dev, name));
+	}
+	if (o->dev < 0 || !r)
+		return 0;
+	err_set(err, -ENODATA, "%s has no block on %s", o->file, dev_name((uint8_t)o->dev, name));
+	return len ? err_hint(err, "it has blocks on %s", all) : err_hint(err, "it has none at all");
+}
+
 int loss_exit_code(const struct options *o, const struct report *r)
 {
 	return report_lost_events(r) > o->max_loss ? EXIT_LOST : EXIT_OK;
@@ -86,6 +113,8 @@ struct view_opts view_opts_of(const struct options *o)
 		.by = o->by,
 		.depth = o->depth,
 		.phase = o->phase,
+		.has_by = o->has_by,
+		.is_verbose = o->verbose > 0,
 		.color = is_tty && !o->no_color && !(no_color && no_color[0]),
 	};
 
@@ -101,17 +130,21 @@ struct outfile_how outputs_of(const struct options *o)
 
 size_t report_top(const struct options *o)
 {
-	return o->top ? o->top : o->json ? TOP_JSON : TOP_TEXT;
+	return o->top ? o->top : o->json || o->csv ? TOP_JSON : TOP_TEXT;
 }
 
 int report_write(const struct options *o, const struct report *r, struct err *err)
 {
 	struct view_opts v = view_opts_of(o);
+	char path[TEXT_BYTES_MAX];
 	int e;
 
-	if (o->json)
+	v.path = o->file ? shell_word(path, o->file) : NULL;
+	if (o->json || o->csv)
 		v.top = report_top(o);
 	e = o->json  ? view_report_json(stdout, r, &v) :
+	    o->csv   ? view_report_csv(stdout, r, &v) :
+	    o->md    ? view_report_md(stdout, r, &v) :
 	    o->leaks ? view_leaks_text(stdout, r, &v) :
 		       view_report_text(stdout, r, &v);
 	return e < 0 ? err_set(err, e, "writing the report: %s", strerror(-e)) : 0;

@@ -49,14 +49,48 @@ static void option_title(const struct option_def *d, char *buf, size_t size)
 		snprintf(buf + n, size - (size_t)n, option_value_is_optional(d) ? "%s" : " %s", d->arg);
 }
 
-static void help_options(FILE *out, enum command cmd)
+/* Options by what they are about; those of no group come last. */
+static const struct {
+	const char *title, *names;
+} groups[] = {
+	{ "What to look at", " --pid --name --all-jobs --user --no-follow --device --rank --category --module --op " },
+	{ "At which time", " --at --from --until " },
+	{ "What to see of it", " --probes --usdt --min-size --classes --stacks --stack-size --no-names --no-modules --redact "
+			       "--labels --ops " },
+	{ "How long, how much", " --duration --window --window-size --steps --every --between --max-overhead --max-loss "
+				"--ring-size --keep-idle --force-perf-uprobes " },
+	{ "What if", " --batch --batches --budget --optimizer --dtype --shard --units --checkpoint --no-reshard " },
+	{ "Limits", " --max-peak --fail-if " },
+	{ "Where it goes", " --output --force --to --listen --token-file --allow-host --socket-group --json --csv --md --tui "
+			   "--no-color " },
+	{ "What is shown", " --by --depth --phase --sort --top --flow --leaks --all " },
+	{ "Others", NULL },
+};
+#define GROUPS (sizeof(groups) / sizeof(groups[0]))
+
+static unsigned group_of(const char *name)
 {
-	fputs("\nOptions:\n", out);
+	char word[80];
+
+	snprintf(word, sizeof(word), " %.70s ", name);
+	for (unsigned i = 0; i < GROUPS - 1; i++)
+		if (strstr(groups[i].names, word))
+			return i;
+	return GROUPS - 1;
+}
+
+static void help_group(FILE *out, enum command cmd, unsigned group)
+{
+	int is_first = 1;
+
 	for (const struct option_def *d = option_defs; d->name; d++) {
 		char title[120];
 
-		if (!(d->cmds & (1u << cmd)))
+		if (!(d->cmds & (1u << cmd)) || group_of(d->name) != group)
 			continue;
+		if (is_first)
+			fprintf(out, "\n%s:\n", groups[group].title);
+		is_first = 0;
 		option_title(d, title, sizeof(title));
 		fprintf(out, "  %s", title);
 		if (strlen(title) + 2 >= OPTION_COLS)
@@ -84,6 +118,26 @@ static void help_synopsis(FILE *out, enum command cmd)
 	} while (p && *p);
 }
 
+static void help_options(FILE *out, enum command cmd)
+{
+	for (unsigned i = 0; i < GROUPS; i++)
+		help_group(out, cmd, i);
+}
+
+#define TRACES (1u << CMD_LIVE | 1u << CMD_RECORD | 1u << CMD_SERVE)
+#define REPLAYS (1u << CMD_REPORT | 1u << CMD_EXPORT | 1u << CMD_DIFF | 1u << CMD_CHECK)
+
+/* Where they can occur; others can everywhere. */
+static int has_code(enum command cmd, const char *code)
+{
+	unsigned in = !strcmp(code, "3") ? TRACES | REPLAYS :
+		      !strcmp(code, "4") ? TRACES :
+		      !strcmp(code, "5") ? 1u << CMD_CHECK | 1u << CMD_DIFF :
+					   ~0u;
+
+	return in >> cmd & 1;
+}
+
 void options_help(FILE *out, enum command cmd)
 {
 	const struct command_def *c = &command_defs[cmd];
@@ -95,7 +149,7 @@ void options_help(FILE *out, enum command cmd)
 	fputc('\n', out);
 	put_wrapped(out, c->about, 0, 0);
 	if (cmd == CMD_LIVE) {
-		fputs("\nCommands (memtrace COMMAND --help tells more):\n", out);
+		fputs("\nCommands (memtrace help COMMAND tells more):\n", out);
 		for (int i = CMD_LIVE + 1; i < CMD_CNT; i++)
 			fprintf(out, "  %-9s %s\n", command_defs[i].name, command_defs[i].summary);
 	}
@@ -105,7 +159,11 @@ void options_help(FILE *out, enum command cmd)
 		fprintf(out, "  %s\n      %s\n", first, second);
 	fputs("\nExit codes:\n", out);
 	for (const char *p = exit_codes; (p = next_line(p, first, second, sizeof(first)));)
-		fprintf(out, "  %s  %s\n", first, second);
+		if (has_code(cmd, first))
+			fprintf(out, "  %s  %s\n", first, second);
+	if (cmd != CMD_COMPLETION)
+		fputs("\nDefaults: /etc/memtrace.conf, then $XDG_CONFIG_HOME/memtrace/config (~/.config\nwithout it); "
+		      "lines of option = value, such as max-overhead = 5\n", out);
 }
 
 /* --- man page --------------------------------------------------------------------------------------- */
@@ -194,5 +252,10 @@ void options_man(FILE *out, const char *version)
 			roff(out, second);
 			fputc('\n', out);
 		}
+	fputs(".SH FILES\n.TP\n.B /etc/memtrace.conf\n.TP\n.B $XDG_CONFIG_HOME/memtrace/config\n"
+	      "defaults for options (~/.config without that variable), the second after the first, the command line after "
+	      "both: lines of option = value, by long names without \\-\\-; of options without a value yes or no. A file "
+	      "that others could have written is passed over; root reads root's alone, and under sudo the first one alone. "
+	      "\\-\\-no\\-config reads none\n", out);
 	fputs(".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nset and not empty: no colour\n", out);
 }

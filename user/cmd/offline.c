@@ -48,6 +48,20 @@ static int hold_out(struct options *o, struct err *err)
 	return r;
 }
 
+/* As one of the recordings; keys come from there, too. */
+static int hold_stdin(const struct options *o, struct err *err)
+{
+	unsigned cnt = (o->file && !strcmp(o->file, "-")) + (o->file_b && !strcmp(o->file_b, "-"));
+
+	for (size_t i = 0; i < o->files_cnt; i++)
+		cnt += !strcmp(o->files[i], "-");
+	if (cnt > 1)
+		return err_set(err, -EINVAL, "standard input (-) can be one recording, not two");
+	if (cnt && o->tui)
+		return err_set(err, -EINVAL, "--tui takes its keys from standard input: name a file in place of -");
+	return cnt ? infile_hold_stdin(err) : 0;
+}
+
 static int hold_files(struct options *o, struct err *err)
 {
 	if (o->file)
@@ -69,8 +83,8 @@ static int be_who_we_are(struct err *err)
 }
 
 /*
- * Beside its output alone, or, where root has opened that, to the file that SQLite opens again. Exports spool what does not fit
- * into memory, and look for a place as tmpfile() and SQLite do.
+ * Beside its output alone, or, where root has opened that, to the file that SQLite opens again. Exports, and reports of a
+ * moment, spool what does not fit into memory, and look for a place as tmpfile() and SQLite do.
  */
 static int confine(const struct options *o, struct err *err)
 {
@@ -85,7 +99,7 @@ static int confine(const struct options *o, struct err *err)
 		room = outfile_room(o->out);
 	if (room)
 		writes[cnt++] = room;
-	if (o->cmd == CMD_EXPORT) {
+	if (o->cmd == CMD_EXPORT || (o->cmd == CMD_REPORT && is_filtered(o))) {
 		const char *const places[] = { getenv("SQLITE_TMPDIR"), getenv("TMPDIR"), "/var/tmp", "/tmp" };
 
 		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
@@ -101,9 +115,13 @@ int offline_drop(struct options *o, struct err *err)
 {
 	int r = 0;
 
-	if (o->cmd != CMD_REPORT && o->cmd != CMD_EXPORT && o->cmd != CMD_DIFF && o->cmd != CMD_MERGE && o->cmd != CMD_ESTIMATE)
+	if (o->cmd != CMD_REPORT && o->cmd != CMD_EXPORT && o->cmd != CMD_DIFF && o->cmd != CMD_MERGE &&
+	    o->cmd != CMD_ESTIMATE && o->cmd != CMD_CHECK)
 		return 0;
 	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error that is told, not our death */
+	r = hold_stdin(o, err);
+	if (r < 0)
+		return r;
 	if (!getuid() && !geteuid() && !o->asker.is_other) {
 		r = hold_files(o, err);
 	} else {

@@ -9,8 +9,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
+#include "cmd/cmd.h"
+#include "cmd/config.h"
 #include "cmd/options_table.h"
 #include "cmd/words.h"
 #include "plan/plan.h"
@@ -107,8 +110,12 @@ static int parse_letters(struct walk *w, const char *arg, struct err *err)
 
 static int parse_word(struct options *o, const char *arg, struct err *err)
 {
-	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT || o->cmd == CMD_ESTIMATE) && !o->file) {
+	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT || o->cmd == CMD_ESTIMATE || o->cmd == CMD_CHECK) && !o->file) {
 		o->file = arg;
+		return 0;
+	}
+	if (o->cmd == CMD_COMPLETION && !o->shell) {
+		o->shell = arg;
 		return 0;
 	}
 	if (o->cmd == CMD_MERGE && o->files_cnt < OPT_FILES_MAX) {
@@ -141,6 +148,8 @@ static int command_find(const char *word, enum command *ret, struct err *err)
 			return 0;
 		}
 	}
+	nearest__try(&n, "help");
+	nearest__try(&n, "version");
 	err_set(err, -EINVAL, "unknown command '%.100s'", word);
 	if (isdigit((unsigned char)word[0]))
 		return err_hint(err, "a process is named with -p: memtrace -p %.20s", word);
@@ -149,13 +158,32 @@ static int command_find(const char *word, enum command *ret, struct err *err)
 	return err_hint(err, "memtrace --help lists all commands");
 }
 
+/* memtrace help [COMMAND], memtrace version: 1 if it is one of them. */
+static int parse_about(struct options *o, int argc, char *const *argv, struct err *err)
+{
+	int is_help = !strcmp(argv[1], "help"), r;
+
+	if (!is_help && strcmp(argv[1], "version"))
+		return 0;
+	if (argc > 2 + is_help) {
+		err_set(err, -EINVAL, "unexpected '%.100s'", argv[2 + is_help]);
+		return err_hint(err, is_help ? "memtrace help COMMAND" : "memtrace version stands alone");
+	}
+	o->help = is_help;
+	o->version = !is_help;
+	if (argc == 2 || !strcmp(argv[2], "help") || !strcmp(argv[2], "version"))
+		return 1;
+	r = command_find(argv[2], &o->cmd, err);
+	return r < 0 ? r : 1;
+}
+
 /* Categories need the tensors of operators (flow) and every block's birth and free (framework). */
 static int has_sources(const struct options *o, struct err *err)
 {
 	if (o->cmd != CMD_LIVE && o->cmd != CMD_RECORD && o->cmd != CMD_SERVE)
 		return 0;
 	if (o->sources & SRC_FLOW && !(o->sources & SRC_FRAMEWORK))
-		err_set(err, -EINVAL, "categories would be wrong: flow without framework misses births and frees of blocks");
+		err_set(err, -EINVAL, "categories would be wrong: flow without framework misses allocations and frees");
 	else if (o->by == BY_CATEGORY && !(o->sources & SRC_FLOW))
 		err_set(err, -EINVAL, "no categories without the source flow");
 	else if (o->by == BY_MODULE && !(o->sources & (SRC_OPS | SRC_FLOW)))
@@ -199,43 +227,57 @@ static int has_all_of_estimate(const struct options *o, struct err *err)
 /* What the command is about is there, and is something that it knows. */
 static int has_subject(const struct options *o, struct err *err)
 {
-	if (o->all_jobs && (o->pids_cnt || o->launch)) {
-		err_set(err, -EINVAL, "-a is all jobs: %s is one", o->launch ? "a command" : "-p PID");
+	int is_named = o->pids_cnt || o->names_cnt;
+
+	if (o->all_jobs && (is_named || o->launch)) {
+		err_set(err, -EINVAL, "-a is all jobs: %s is one", o->launch ? "a command" : o->pids_cnt ? "-p PID" : "--name");
 		return err_hint(err, "leave one of the two out");
 	}
-	if ((o->cmd == CMD_LIVE || o->cmd == CMD_PLAN || o->cmd == CMD_SERVE) && !o->pids_cnt && !o->all_jobs) {
+	if ((o->cmd == CMD_LIVE || o->cmd == CMD_PLAN || o->cmd == CMD_SERVE) && !is_named && !o->all_jobs) {
 		err_set(err, -EINVAL, "which process? -p PID is missing");
-		return err_hint(err, "memtrace %s%s-p PID; memtrace --help tells more", command_name(o->cmd),
-				o->cmd ? " " : "");
+		return err_hint(err, "memtrace %s%s-p PID, or --name train.py; memtrace ps lists those with PyTorch%s",
+				command_name(o->cmd), o->cmd ? " " : "", o->cmd == CMD_PLAN ? "" : ", -a takes them all");
 	}
-	if (o->cmd == CMD_RECORD && !o->all_jobs && !o->pids_cnt == !o->launch) {
+	if (o->cmd == CMD_RECORD && !o->all_jobs && !is_named == !o->launch) {
 		err_set(err, -EINVAL, o->launch ? "either -p PID or -- COMMAND, not both" : "which process? -p PID is missing");
-		return err_hint(err, "memtrace record -p PID, or memtrace record -- COMMAND ARGS…");
+		return err_hint(err, "memtrace record -p PID, or --name train.py, or memtrace record -- COMMAND ARGS…; "
+				"memtrace ps lists the processes with PyTorch");
 	}
-	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT) && !o->file) {
+	if ((o->cmd == CMD_REPORT || o->cmd == CMD_EXPORT || o->cmd == CMD_CHECK) && !o->file) {
 		err_set(err, -EINVAL, "which recording? FILE.mtr is missing");
 		return err_hint(err, "memtrace %s FILE.mtr; memtrace record -p PID makes one", command_name(o->cmd));
+	}
+	if (o->cmd == CMD_CHECK && !o->max_peak) {
+		err_set(err, -EINVAL, "which limit? --max-peak SIZE is missing");
+		return err_hint(err, "memtrace check F.mtr --max-peak 20G");
+	}
+	if (o->md && o->json) {
+		err_set(err, -EINVAL, "--md and --json are two ways to write the same");
+		return err_hint(err, "leave one of the two out");
 	}
 	if (o->cmd == CMD_DIFF && !o->file_b) {
 		err_set(err, -EINVAL, "which recordings? %s missing", o->file ? "the second one is" : "A.mtr and B.mtr are");
 		return err_hint(err, "memtrace diff A.mtr B.mtr; memtrace record -p PID makes one");
+	}
+	if (o->cmd == CMD_COMPLETION && (!o->shell || completion_write(NULL, o->shell))) {
+		err_set(err, -EINVAL, o->shell ? "no completions for '%.100s'" : "for which shell?", o->shell);
+		return err_hint(err, "memtrace completion bash, zsh or fish");
 	}
 	if (o->cmd == CMD_LIVE && o->by == BY_RANK) {
 		err_set(err, -EINVAL, "ranks are compared after the fact, in a recording");
 		return err_hint(err, "memtrace record -p PID -o F.mtr, then memtrace report F.mtr --by rank; "
 				"serve has them live");
 	}
-	if (o->cmd == CMD_DIFF && (o->by == BY_PROCESS || o->by == BY_NAME || o->by == BY_RANK || o->by == BY_MODULE)) {
-		err_set(err, -EINVAL, o->by == BY_NAME || o->by == BY_MODULE ? "names of two traces are not compared" :
-						       "processes of two traces are not the same ones");
-		return err_hint(err, "--by op, category, device, region, symbol or stack");
+	if (o->cmd == CMD_DIFF && o->by == BY_PROCESS) {
+		err_set(err, -EINVAL, "processes of two traces are not the same ones");
+		return err_hint(err, "--by rank, op, category, device, module, name, region, symbol or stack");
 	}
 	if (o->cmd == CMD_MERGE && (o->files_cnt < 2 || !o->out)) {
 		err_set(err, -EINVAL, "%s", o->out ? "which recordings? two at least" : "-o OUT.mtr is missing");
 		return err_hint(err, "memtrace merge A.mtr B.mtr -o C.mtr");
 	}
-	if (o->cmd == CMD_EXPORT && !(o->format && o->out)) {
-		err_set(err, -EINVAL, "%s is missing", o->format ? "-o OUT" : "--to FORMAT");
+	if (o->cmd == CMD_EXPORT && !o->format) {
+		err_set(err, -EINVAL, "--to FORMAT is missing");
 		return err_hint(err, "memtrace export F.mtr --to jsonl -o OUT (- is stdout)");
 	}
 	if (o->cmd == CMD_EXPORT && o->classes && export_format_find(o->format)->needs & EXPORT_COMPAT) {
@@ -245,14 +287,44 @@ static int has_subject(const struct options *o, struct err *err)
 	return 0;
 }
 
+static int is_tracing(const struct options *o)
+{
+	return o->cmd == CMD_LIVE || o->cmd == CMD_RECORD || o->cmd == CMD_SERVE;
+}
+
+/* Of tracing: --steps, --every, --between, --max-overhead. */
+static int has_windows(const struct options *o, struct err *err)
+{
+	bool has_budget = o->max_overhead > 0;
+
+	if (has_budget && o->between_blocks) {
+		err_set(err, -EINVAL, "what --between blocks costs cannot be measured, so --max-overhead would not be held");
+		return err_hint(err, "leave one of the two out");
+	}
+	if (!has_budget && (!o->steps != !o->every_ns || (o->between_blocks && !o->every_ns))) {
+		err_set(err, -EINVAL, "%s needs %s", o->steps ? "--steps" : o->every_ns ? "--every" : "--between",
+			o->steps ? "--every or --max-overhead" : "--steps");
+		return err_hint(err, "--steps 3 --every 60s traces three whole steps a minute");
+	}
+	if ((o->every_ns || has_budget) && o->keep_idle) {
+		err_set(err, -EINVAL, "--keep-idle keeps probes that %s takes away", has_budget ? "--max-overhead" : "--every");
+		return err_hint(err, "leave one of the two out");
+	}
+	return 0;
+}
+
 /* What options are about is asked for, too. */
 static int has_sense(const struct options *o, struct err *err)
 {
+	int r = is_tracing(o) ? has_windows(o, err) : 0;
+
+	if (r < 0)
+		return r;
 	if ((o->depth || o->phase) && o->by != BY_MODULE) {
 		err_set(err, -EINVAL, "%s is about the table of modules", o->depth ? "--depth" : "--phase");
 		return err_hint(err, "memtrace report F.mtr --by module");
 	}
-	if (o->steps && !o->flow) {
+	if (o->steps && !is_tracing(o) && !o->flow) {
 		err_set(err, -EINVAL, "--steps is about the steps that --flow shows");
 		return err_hint(err, "memtrace report F.mtr --flow --steps N");
 	}
@@ -280,6 +352,25 @@ static int has_sense(const struct options *o, struct err *err)
 	return 0;
 }
 
+static int has_csv_sense(const struct options *o, struct err *err)
+{
+	const char *other = o->json ? "--json" : o->tui ? "--tui" : o->flow ? "--flow" : o->leaks ? "--leaks" : NULL;
+
+	if (o->md && (o->cmd == CMD_LIVE || o->cmd == CMD_REPORT) && (other || o->csv || (o->has_by && !is_filtered(o)))) {
+		err_set(err, -EINVAL, "--md prints the verdict and its own tables: %s is about another view",
+			other ? other : o->csv ? "--csv" : "--by");
+		return err_hint(err, "leave one of the two out");
+	}
+	if (!o->csv || (!other && o->by != BY_STACK))
+		return 0;
+	if (other) {
+		err_set(err, -EINVAL, "--csv prints the table of --by: %s is about another view", other);
+		return err_hint(err, "leave one of the two out; --json has all tables");
+	}
+	err_set(err, -EINVAL, "a stack has many frames, and a line of CSV no place for them");
+	return err_hint(err, "--json --by stack, or memtrace export F.mtr --to folded");
+}
+
 /* What serve shows is not for everybody whom a network reaches. */
 static int has_door(const struct options *o, struct err *err)
 {
@@ -296,7 +387,29 @@ static int has_door(const struct options *o, struct err *err)
 	return 0;
 }
 
-static int has_all(const struct options *o, struct err *err)
+/* Text goes where a shell sends it, and floods no terminal unasked; what is no text never goes to one. */
+static int has_output(struct options *o, struct err *err)
+{
+	int is_binary = (export_format_find(o->format)->needs & EXPORT_BINARY) != 0, is_tty = isatty(STDOUT_FILENO);
+
+	if (!o->out && !is_binary && !is_tty) {
+		o->out = "-";
+		return 0;
+	}
+	if (o->out && !(is_binary && is_tty && !strcmp(o->out, "-")))
+		return 0;
+	if (o->out)
+		err_set(err, -EINVAL, "%s is no text, and standard output is a terminal", o->format);
+	else if (is_tty)
+		err_set(err, -EINVAL, "-o OUT is missing, and standard output is a terminal");
+	else
+		err_set(err, -EINVAL, "-o OUT is missing: %s is no text, which alone goes to standard output unasked",
+			o->format);
+	return err_hint(err, is_binary ? "memtrace export F.mtr --to %s -o OUT" :
+					 "memtrace export F.mtr --to %s -o OUT (- is the terminal), or … | less", o->format);
+}
+
+static int has_all(struct options *o, struct err *err)
 {
 	int r;
 
@@ -304,10 +417,35 @@ static int has_all(const struct options *o, struct err *err)
 		return has_all_of_estimate(o, err);
 	r = has_subject(o, err);
 	if (!r)
+		r = filter_has_sense(o, err);
+	if (!r)
 		r = has_sense(o, err);
 	if (!r)
+		r = has_csv_sense(o, err);
+	if (!r)
 		r = has_sources(o, err);
+	if (!r && o->cmd == CMD_EXPORT)
+		r = has_output(o, err);
 	return !r && o->cmd == CMD_SERVE ? has_door(o, err) : r;
+}
+
+/* Of our own options, not of a command to start. */
+static int is_typed(int argc, char *const *argv, const char *option)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], option))
+			return 1;
+	return 0;
+}
+
+static int asks_for_no_config(int argc, char *const *argv)
+{
+	static const char *const words[] = { "--no-config", "--help", "-h", "--version", "-V", "--man" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (is_typed(argc, argv, words[i]))
+			return 1;
+	return 0;
 }
 
 int options__parse(struct options *o, int argc, char *const *argv, struct err *err)
@@ -317,16 +455,22 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 	int r = 0;
 
 	err = err ? err : &unheard; /* err_hint returns 0 without one */
-	*o = (struct options){ .sources = SRC_DEFAULT, .dev = -1, .stack_size = STACK_SIZE_DEFAULT };
+	*o = (struct options){ .sources = SRC_DEFAULT, .dev = -1, .category = -1, .rank = -1, .fail_share = -1,
+			       .stack_size = STACK_SIZE_DEFAULT };
 	(void)listen_parse(LISTEN_DEFAULT, &o->listen, NULL);
 	if (argc < 2) {
-		o->help = 1;
-		return 0;
+		o->is_bare = o->help = 1;
+		return config_read(o, err);
 	}
+	r = parse_about(o, argc, argv, err);
+	if (r)
+		return r < 0 ? r : 0;
 	if (argv[1][0] != '-') {
 		r = command_find(argv[1], &o->cmd, err);
 		w.at = 2;
 	}
+	if (!r && o->cmd != CMD_COMPLETION && !asks_for_no_config(argc, argv))
+		r = config_read(o, err);
 	for (; w.at < argc && !r; w.at++) {
 		const char *arg = argv[w.at];
 

@@ -14,6 +14,7 @@
 #include "base/asker.h"
 #include "serve/gate.h"
 #include "serve/listen.h"
+#include "timeline/spans.h"
 #include "view/view.h"
 
 struct err;
@@ -21,10 +22,12 @@ struct outfile;
 
 enum command {
 	CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_MERGE, CMD_ESTIMATE, CMD_PLAN, CMD_DOCTOR, CMD_SERVE,
+	CMD_PS, CMD_COMPLETION, CMD_CHECK,
 	CMD_CNT,
 };
 
 #define OPT_PIDS_MAX 64
+#define OPT_NAMES_MAX 16
 #define OPT_USDT_MAX 64
 #define OPT_FILES_MAX 257 /* one more than merge takes, which says so */
 
@@ -34,6 +37,12 @@ struct options {
 	int help, version, man;
 	pid_t pids[OPT_PIDS_MAX];
 	size_t pids_cnt;
+	const char *names[OPT_NAMES_MAX]; /* --name: in place of -p */
+	size_t names_cnt;
+	const char *shell; /* completion */
+	char *config[2]; /* texts of the files of defaults: options point into them */
+	unsigned config_cnt;
+	int is_bare; /* nothing but our name was typed */
 	char *const *launch; /* argv after "--", or NULL */
 	const char *user;    /* --user, or NULL */
 	const char *file;    /* the recording to read, or NULL */
@@ -53,11 +62,21 @@ struct options {
 	const char *usdt[OPT_USDT_MAX];
 	size_t usdt_cnt;
 	uint64_t min_size, ring_size, duration_ns, max_loss;
-	double max_overhead; /* share of CPU time, 0: no limit */
+	uint64_t every_ns; /* --every: with --steps of the tracing commands; 0: not given */
+	int between_blocks; /* --between blocks */
+	double max_overhead; /* share of the time, 0: no limit */
 	uint64_t window_ns, window_size; /* 0: all of the trace is recorded; the default */
 	unsigned stacks; /* --stacks: bits of enum mt_stacks */
 	uint64_t stack_size;
 	int has_stack_size; /* it was given */
+	uint64_t max_peak; /* check */
+	int category;	   /* check: enum category, -1 = all */
+	struct when at, from, to; /* of report and export */
+	int64_t rank;		  /* -1: not given */
+	const char *module, *op, *sort;
+	double fail_share; /* diff --fail-if peak+5%: 0.05; below 0: not given */
+	uint64_t fail_bytes; /* … peak+1G */
+	int md;
 	size_t top; /* 0 = the view's own default */
 	enum view_by by;
 	unsigned depth, phase; /* of BY_MODULE; phase: enum phase + 1 */
@@ -74,13 +93,13 @@ struct options {
 	const char *optimizer_name;
 	double dtype; /* bytes against those recorded; 0 = not given */
 	const char *count; /* estimate --device: a device's name, "all", or NULL */
-	uint64_t steps;	 /* --steps of --flow: 0 = not given, UINT64_MAX = all */
+	uint64_t steps;	 /* --steps, of --flow or of a window: 0 = not given, UINT64_MAX = all */
 	int flow, leaks;
 	int all_jobs; /* -a */
 	int redact;   /* command lines are not told */
 	struct outfile *held; /* out, opened while we had the rights to: cmd/offline.h; NULL: not yet */
 	int force;    /* outputs replace what has their name */
-	int no_follow, no_names, no_modules, keep_idle, force_perf, json, tui, ops, all, no_color, quiet, verbose;
+	int no_follow, no_names, no_modules, keep_idle, force_perf, json, csv, tui, ops, all, no_color, quiet, verbose;
 };
 
 /* 0, or -EINVAL / -ENOTSUP with message and hint: a mistake in usage, exit 2. Strings point into argv. */
@@ -88,6 +107,9 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 
 const char *command_name(enum command cmd); /* "" for the live view */
 void options_help(FILE *out, enum command cmd); /* CMD_LIVE: the overview */
+/* What a shell needs to complete command lines. 0, or -EINVAL: it is not one of completion_shells. */
+int completion_write(FILE *out, const char *shell);
+extern const char completion_shells[]; /* "bash zsh fish" */
 void options_man(FILE *out, const char *version); /* roff; docs/memtrace.1 is this */
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "cmd/options.h"
 
+struct err;
+
 struct option_def {
 	const char *name; /* "--probes"; NULL ends the table */
 	char letter;	  /* 'p', 0 = none */
@@ -12,7 +14,28 @@ struct option_def {
 	const char *help; /* a sentence without its point; default and unit included */
 	unsigned cmds;	  /* bits: 1 << enum command */
 	int (*parse)(struct options *o, const char *value, struct err *err); /* value NULL without arg */
+	const char *words; /* values that a shell may offer, blanks between; NULL: see cmd/completion.c */
 };
+
+/* Parsers that have a file of their own: options_estimate.c, options_filter.c. */
+int on_batch(struct options *o, const char *value, struct err *err);
+int on_batches(struct options *o, const char *value, struct err *err);
+int on_budget(struct options *o, const char *value, struct err *err);
+int on_optimizer(struct options *o, const char *value, struct err *err);
+int on_dtype(struct options *o, const char *value, struct err *err);
+int on_shard(struct options *o, const char *value, struct err *err);
+int on_units(struct options *o, const char *value, struct err *err);
+int on_checkpoint(struct options *o, const char *value, struct err *err);
+int on_no_reshard(struct options *o, const char *value, struct err *err);
+int on_count(struct options *o, const char *value, struct err *err);
+int on_at(struct options *o, const char *value, struct err *err);
+int on_from(struct options *o, const char *value, struct err *err);
+int on_until(struct options *o, const char *value, struct err *err);
+int on_rank(struct options *o, const char *value, struct err *err);
+int on_module(struct options *o, const char *value, struct err *err);
+int on_op(struct options *o, const char *value, struct err *err);
+int on_sort(struct options *o, const char *value, struct err *err);
+int filter_has_sense(const struct options *o, struct err *err); /* 0, or -EINVAL: options that do not go together */
 
 static inline int option_value_is_optional(const struct option_def *d)
 {

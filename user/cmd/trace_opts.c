@@ -16,6 +16,8 @@
 #include "timeline/report.h"
 #include "view/report_words.h"
 
+#define STEPS_TRACED_DEFAULT 3
+
 void session_opts_from(struct session_opts *so, const struct options *o)
 {
 	*so = (struct session_opts){
@@ -41,6 +43,8 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.ring_bytes = o->ring_size,
 		.duration_ns = o->duration_ns,
 		.max_overhead = o->max_overhead,
+		.cadence = { .steps = o->steps ? o->steps : STEPS_TRACED_DEFAULT, .every_ns = o->every_ns },
+		.between = o->between_blocks ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH,
 		.force_perf = o->force_perf,
 		.record_path = o->out,
 		.how = outputs_of(o),
@@ -89,11 +93,13 @@ void recording_say(const char *path, const struct report *r)
 	char a[24], b[24], c[24], safe[TEXT_BYTES_MAX];
 
 	fprintf(stderr, "recorded %s: %s events in %s, %s", safe_text(safe, path), fmt_count(a, (double)events),
-		fmt_ns(b, r->end_ts_ns - r->start_ts_ns), fmt_bytes(c, bytes));
-	if (events && !r->lost[MT_LOSS_RECORDING] && !r->lost[MT_LOSS_STALLED])
+		fmt_ns(b, r->run.end_ts_ns - r->run.start_ts_ns), fmt_bytes(c, bytes));
+	if (events && !r->run.lost[MT_LOSS_RECORDING] && !r->run.lost[MT_LOSS_STALLED])
 		fprintf(stderr, " (%.1f bytes an event)", (double)bytes / (double)events);
 	if (lost)
 		fprintf(stderr, ", LOST %s (the report says why)\n", fmt_count(a, (double)lost));
+	else if (!r->devs_cnt)
+		fprintf(stderr, ", nothing to lose: no block was allocated or freed\n");
 	else
 		fprintf(stderr, report_lost_sum(r) ? ", no event lost (details were: see the report)\n" : ", nothing lost\n");
 	fprintf(stderr, "next: memtrace report %s\n", shell_word(safe, path));

@@ -41,6 +41,13 @@ static int estimate_dev(const struct options *o, const struct recorded *r, uint8
 	return err_hint(err, *ret ? "there were on %s" : "record while the job works on tensors", dev_name(*ret, name));
 }
 
+void recorded_as_reported(struct recorded *r, const struct report *rep)
+{
+	recorded__began(r, rep->run.start_ts_ns);
+	for (size_t i = 0; i < rep->devs_cnt; i++)
+		recorded__peak_was(r, rep->devs[i].dev, rep->devs[i].peak, rep->devs[i].peak_ts_ns);
+}
+
 int estimate_kept(const struct options *o, const char *path, struct recorded *r, const char *unknown, struct recorded_kept *ret,
 		  struct err *err)
 {
@@ -120,8 +127,8 @@ static int answer(struct side *a, struct side *b, const struct report *rep)
 				  .optimizer = (enum whatif_optimizer)o->optimizer, .dtype = o->dtype, .budget = o->budget,
 				  .ranks = (uint32_t)o->ranks, .units = o->units, .no_reshard = o->no_reshard,
 				  .is_cpu = a->kept.dev < MT_DEV_CUDA0, .checkpoint = o->checkpoint };
-	struct whatif_view v = { .path = o->file, .opts = &wo, .optimizer = o->optimizer_name,
-				 .lost = report_lost_events(rep), .probe_share = rep->overhead };
+	struct whatif_view v = { .path = o->file, .opts = &wo, .optimizer = o->optimizer_name, .report = rep,
+				 .lost = report_lost_events(rep), .probe_share = rep->cost.share };
 	struct view_opts vo = view_opts_of(o);
 	int64_t world = o->ranks ? world_size(a, rep) : 1;
 	struct whatif w;
@@ -152,6 +159,10 @@ static int side_end(void *ctx, const struct report *rep, int r)
 
 	if (r < 0)
 		return r;
+	r = refuse_gaps(rep, s->path, s->err);
+	if (r < 0)
+		return r;
+	recorded_as_reported(&s->recorded, rep);
 	r = estimate_kept(s->o, s->path, &s->recorded, "categories", &s->kept, s->err);
 	if (!r)
 		(void)recorded_kept__last_step(&s->kept, &s->recorded); /* without one: the step of the peak */
@@ -174,7 +185,7 @@ static int side__read(struct side *s)
 	recorded__init(&s->recorded);
 	r = replay_run(s->path, &ro, &rep, &cut, s->err);
 	if (!r && !s->o->quiet)
-		replay_say(s->path, rep->lost[MT_LOSS_DAMAGED], cut);
+		replay_say(s->path, rep->run.lost[MT_LOSS_DAMAGED], cut);
 	if (!r)
 		r = loss_exit_code(s->o, rep);
 	report__free(rep);

@@ -7,9 +7,12 @@ struct options;
 struct err;
 struct recorded;
 struct recorded_kept;
+struct report;
 
 int is_what_if(const struct options *o);
 int estimate_what_if(const struct options *o, struct err *err);
+/* The report's time base and moment of the peak. Before estimate_kept(). */
+void recorded_as_reported(struct recorded *r, const struct report *rep);
 /*
  * What a recording that was read to its end kept at the peak of the device that is asked for, or of its own. `unknown`: what is
  * not known of it without data flow.

@@ -55,5 +55,7 @@ void nearest__try(struct nearest *n, const char *candidate)
 
 const char *nearest__get(const struct nearest *n)
 {
-	return n->best && n->distance <= 1 + strlen(n->word) / 3 && n->distance < strlen(n->word) ? n->best : NULL;
+	size_t letters = strlen(n->word) - strspn(n->word, "-"); /* dashes are no likeness */
+
+	return n->best && letters > 1 && n->distance <= (letters + 3) / 4 ? n->best : NULL;
 }

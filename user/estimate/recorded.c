@@ -300,7 +300,6 @@ int recorded__event(struct recorded *r, const struct tl_event *ev)
 	default:
 		break;
 	}
-	r->first_ns = r->first_ns ? r->first_ns : ev->ts_ns;
 	r->last_ns = ev->ts_ns > r->last_ns ? ev->ts_ns : r->last_ns;
 	switch (ev->kind) {
 	case TL_CREATE:
@@ -326,6 +325,17 @@ void recorded__end(struct recorded *r)
 {
 	for (size_t i = 0; i < r->threads_cnt; i++)
 		node_ends(r, &r->threads[i], r->last_ns > r->threads[i].since_ns ? r->last_ns : r->threads[i].since_ns);
+}
+
+void recorded__began(struct recorded *r, uint64_t ts_ns)
+{
+	r->first_ns = ts_ns;
+}
+
+void recorded__peak_was(struct recorded *r, uint8_t dev, uint64_t bytes, uint64_t ts_ns)
+{
+	if (r->devs[dev].peak == bytes && ts_ns >= r->devs[dev].peak_ns)
+		r->devs[dev].peak_ns = ts_ns;
 }
 
 uint8_t recorded__dev(const struct recorded *r)

@@ -68,7 +68,7 @@ struct recorded {
 	struct {
 		uint64_t now, peak, peak_ns;
 	} devs[RECORDED_DEVS];
-	uint64_t first_ns, last_ns, nodes;
+	uint64_t first_ns, last_ns, nodes; /* first_ns: when the recording began (recorded__began) */
 	const struct names *names;
 };
 
@@ -77,6 +77,9 @@ void recorded__done(struct recorded *r);
 int recorded__event(struct recorded *r, const struct tl_event *ev); /* 0 or -ENOMEM */
 void recorded__end(struct recorded *r); /* no more events */
 
+/* The report's words on when the recording began, and which of several equal heights is a device's peak. */
+void recorded__began(struct recorded *r, uint64_t ts_ns);
+void recorded__peak_was(struct recorded *r, uint8_t dev, uint64_t bytes, uint64_t ts_ns);
 /* The device with the highest peak, GPUs before the CPU; 0: nothing was recorded. */
 uint8_t recorded__dev(const struct recorded *r);
 

@@ -2,6 +2,7 @@
 #include "event/decode.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,12 +72,82 @@ static int decode__add_name(struct decode *d, const struct mt_rec_name *r)
 	return 0;
 }
 
+/* Operators that were called boxed, nodes that Python defined: the others have their names from their plan. */
+static int has_hash(const struct event *ev)
+{
+	return (ev->kind == MT_EV_OP && (ev->flags & MT_OP_BY_HASH)) ||
+	       (ev->kind == MT_EV_NODE && (ev->flags & MT_NODE_PYTHON));
+}
+
+static void decode__resolve_node(struct decode *d, struct event *ev)
+{
+	const struct hash_name *s = map__find(&d->hashes, ev->addr);
+
+	ev->name = s ? s->name : names__add(d->names, "autograd node");
+	ev->addr = 0;
+}
+
+/* --- places ------------------------------------------------------------------------------------- */
+
+/* Unlike any other name; nobody is shown it. A hash that is told again later is the same place. */
+int decode__place(struct decode *d, const void *rec, size_t len, name_id *ret)
+{
+	const struct mt_rec_place *r = rec;
+	struct hash_name *s;
+	char text[80];
+	name_id name;
+	int n;
+
+	if (len != sizeof(*r) || r->hdr.kind != MT_EV_PLACE) {
+		d->bad_cnt++;
+		return -EBADMSG;
+	}
+	s = map__find(&d->hashes, r->hash);
+	if (s) {
+		*ret = s->name;
+		return 0;
+	}
+	if (d->hashes.cnt >= HASHES_MAX)
+		return -ENOSPC;
+	n = snprintf(text, sizeof(text), "place %016llx %llu", (unsigned long long)r->hash, (unsigned long long)r->hdr.ts_ns);
+	name = names__add_of(d->names, r->hdr.pid, text, (size_t)n);
+	if (!strcmp(names__get(d->names, name), "?"))
+		return -ENOSPC;
+	s = map__put(&d->hashes, r->hash);
+	if (!s)
+		return -ENOSPC;
+	s->name = *ret = name;
+	return 1;
+}
+
+/* The hash, until decode__resolve: an allocation has no other use for these two before. */
+static void put_place(struct event *ev, uint64_t hash)
+{
+	ev->name.v = (uint32_t)hash;
+	ev->aux = (uint32_t)(hash >> 32);
+}
+
+static void resolve_place(struct decode *d, struct event *ev)
+{
+	uint64_t hash = ev->name.v | (uint64_t)ev->aux << 32;
+	const struct hash_name *s = hash ? map__find(&d->hashes, hash) : NULL;
+
+	ev->name = s ? s->name : NAME_NONE;
+	ev->aux = 0;
+}
+
 void decode__resolve(struct decode *d, struct event *ev)
 {
 	const struct hash_name *s;
 
-	if (ev->kind != MT_EV_OP_BEGIN && ev->kind != MT_EV_REGION_BEGIN && ev->kind != MT_EV_TAG)
+	if (ev->kind == MT_EV_ALLOC && (ev->name.v || ev->aux))
+		resolve_place(d, ev);
+	if (ev->kind != MT_EV_OP_BEGIN && ev->kind != MT_EV_REGION_BEGIN && ev->kind != MT_EV_TAG && !has_hash(ev))
 		return;
+	if (ev->kind == MT_EV_NODE) { /* size is its number */
+		decode__resolve_node(d, ev);
+		return;
+	}
 	s = ev->size ? map__find(&d->hashes, ev->size) : NULL;
 	if (ev->size)
 		ev->name = s ? s->name : NAME_NONE;
@@ -169,14 +240,20 @@ static void decode__words(struct decode *d, struct event *ev, uint64_t addr, uin
 {
 	switch (ev->kind) {
 	case MT_EV_OP:
-		ev->name.v = addr <= names__last(d->names) ? (uint32_t)addr : 0;
+		if (ev->flags & MT_OP_BY_HASH)
+			ev->size = addr; /* until decode__resolve */
+		else
+			ev->name.v = addr <= names__last(d->names) ? (uint32_t)addr : 0;
 		break;
 	case MT_EV_ACC:
 		ev->name = names__add(d->names, "torch::autograd::AccumulateGrad");
 		break;
 	case MT_EV_NODE:
 		ev->size = size; /* its number, until decided whose it is (event/pairing.h) */
-		ev->name = node_name(d, ev->pid, addr);
+		if (ev->flags & MT_NODE_PYTHON)
+			ev->addr = addr; /* until decode__resolve */
+		else
+			ev->name = node_name(d, ev->pid, addr);
 		break;
 	case MT_EV_APPLY:
 		ev->name = node_name(d, ev->pid, addr);
@@ -226,6 +303,12 @@ int decode__record(struct decode *d, const void *rec, size_t len, struct event *
 	}
 	if (h->kind == MT_EV_NAME)
 		return decode__add_name(d, rec);
+	if (h->kind == MT_EV_PLACE) {
+		name_id place;
+
+		(void)decode__place(d, rec, len, &place);
+		return 0;
+	}
 	*ret = (struct event){
 		.ts_ns = h->ts_ns,
 		.pid = h->pid,
@@ -236,10 +319,14 @@ int decode__record(struct decode *d, const void *rec, size_t len, struct event *
 		.depth = h->depth,
 		.flags = h->flags,
 	};
+	if (h->kind == MT_EV_ALLOC_AT) {
+		ret->kind = MT_EV_ALLOC;
+		put_place(ret, ((const struct mt_rec_at *)rec)->place);
+	}
 	if (want == sizeof(struct mt_rec_seg))
 		decode__seg(d, ret, rec);
 	else
-		decode__words(d, ret, m->addr, want == sizeof(*m) ? m->size : 0);
+		decode__words(d, ret, m->addr, want >= sizeof(*m) ? m->size : 0);
 	return 1;
 }
 

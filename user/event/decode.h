@@ -26,6 +26,11 @@ void decode__drop_pid(struct decode *d, uint32_t pid);
  * ours (counted).
  */
 int decode__record(struct decode *d, const void *rec, size_t len, struct event *ret);
+/*
+ * MT_EV_PLACE: *ret is the name that allocations there have from now on. 1: it is new; 0: known, -ENOSPC: no room (the
+ * process's share of names); -EBADMSG: not a record of ours (counted).
+ */
+int decode__place(struct decode *d, const void *rec, size_t len, name_id *ret);
 /* Tensor arguments of a record that decode__record took, as EV_ARG events; *ev is the record's own event. */
 size_t decode__args_cnt(const void *rec, size_t len);
 void decode__arg(const void *rec, size_t i, const struct event *ev, struct event *ret);

@@ -59,14 +59,15 @@ enum ev_kind {
 			      parameter's path begins at. Without it the parameter is no module's */
 	EV_TENSOR = 86, /* what Python calls a storage: pid, dev, addr = its data pointer, size = its bytes, name = path from
 			  its module ("layers.0.weight"), root = the root's class, key = that in an optimizer's state
-			  ("exp_avg"), type = its type ("float32[512,512]"), flags = enum ev_tensor. depth = how long
+			  ("exp_avg"), type = its type ("float32[512,512]"), flags = enum ev_tensor, bits. depth = how long
 			  before now it was looked at, in units of EV_TENSOR_AGE_NS: a block that was born since is
 			  another one */
 	/* what lived when a recording begins in the middle of a trace (record/window.h), after all else that is told then: */
 	EV_WAS = 90,   /* a block: pid, tid, dev, addr = pointer, size, name = operator, seq = its age in ms, aux = id of
 			  the region's name | enum block_from << 20, flags = enum ev_was */
-	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev, size = flags and marks of the data flow (model/flow_state.h)
-			     | 32 bits each, aux = category | one that is shown meanwhile << 4 | made by backward << 8 */
+	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev, size = flags of the data flow (model/flow_state.h)
+			     | its marks << 32 | enum ev_place << 48, aux = category | one that is shown meanwhile << 4
+			     | made by backward << 8 */
 	EV_MODULE = 92, /* an nn.Module: pid, addr = its Python object, size = that of the module it is in (0: none),
 			   name = path from its root ("" = it is one), root = the root's label, type = its class */
 	EV_MODULE_AT = 93, /* pid, tid, addr = the module whose forward runs here from now on (0: none), flags = enum
@@ -82,7 +83,18 @@ enum ev_kind {
 	EV_ATTACH = 99, /* the operators of process pid get their probes, in slices, while it runs. flags = EV_ATTACH_BEGINS:
 			   from now on; else that is over: addr = sites set, size = ns since it began, aux = slices,
 			   seq = the longest of them in us */
-	EV_MAX = 100,
+	EV_PLACE = 100, /* what a place of allocations is (ALLOC's name): pid, name = the place's, addr = name id of the
+			   operator that stands for it ("inductor: extern_kernels.mm (aten.mm)"), 0: none does, flags = enum
+			   ev_place. May come after them */
+	EV_LEVEL = 101, /* how much is traced from now on: flags = enum ev_level_state, depth = enum mt_level, the least that is
+			   set, addr = number of the window, aux = process whose steps are counted (and whose machine is meant),
+			   size = whole steps to trace, after which the window is over (0: until it is told), seq = budget,
+			   in parts of EV_LEVEL_BUDGET (0: there is none) */
+	EV_HELD = 102, /* who holds memory that grows, as Python was looked at: pid, dev, addr = a block of it, name = path of
+			  the container ("__main__.losses"), type = its class, key = whose variable that begins with, size =
+			  items of it that hold such memory; 0: no container does, and flags = EV_HELD_UNSEEN if Python has
+			  no tensor of most of it */
+	EV_MAX = 103,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
@@ -90,10 +102,23 @@ enum ev_kind {
 #define EV_MACHINES_MAX 1024
 
 #define EV_ATTACH_BEGINS 1
+/* model/model_levels.c has what each means. A session sends GAP, REST and ARMED; the others follow from boundaries of steps. */
+enum ev_level_state { EV_LEVEL_GAP = 0, EV_LEVEL_REST, EV_LEVEL_ARMED, EV_LEVEL_MEETING, EV_LEVEL_TRACED, EV_LEVEL_TAIL,
+		      EV_LEVEL_STATES };
+#define EV_LEVEL_BUDGET 1000000u
 #define EV_STACKS_MAX (1u << 18) /* nodes of the tree */
 
 enum ev_frame_kind { EV_FRAME_PYTHON = 1, EV_FRAME_NATIVE = 2, EV_FRAME_CUT = 3 /* what is further out is not known */ };
 
+/* Of which kind the generated graph is that allocates there (0: not known), and whether it returns that. */
+enum ev_place {
+	EV_PLACE_FORWARD = 1, EV_PLACE_BACKWARD = 2, EV_PLACE_INFERENCE = 3, EV_PLACE_GRAPH = 3,
+	EV_PLACE_OUTPUT = 4,
+	EV_PLACE_ALL = 7,
+	EV_PLACE_UNTOLD = 8, /* never in an event: nothing was told of the place yet */
+};
+
+#define EV_HELD_UNSEEN 1
 #define EV_MODULE_BACKWARD 0x80 /* in flags, beside enum mt_module_flag */
 
 /* EV_END_WINDOW: the trace went on, what it showed lately was written. */
@@ -116,7 +141,7 @@ struct event {
 	};
 	union {
 		uint32_t seq; /* frame number, see memtrace/event.h */
-		name_id type; /* EV_TENSOR, EV_MODULE */
+		name_id type; /* EV_TENSOR, EV_MODULE, EV_HELD */
 	};
 	name_id name;  /* operator, node, region, tag, comm …; 0 = none */
 	uint8_t kind;  /* enum mt_kind or ev_kind */
@@ -125,7 +150,7 @@ struct event {
 	uint8_t flags;
 	union {
 		uint32_t aux;
-		name_id key; /* EV_TENSOR */
+		name_id key; /* EV_TENSOR, EV_HELD */
 	};
 };
 
@@ -137,7 +162,8 @@ static inline uint32_t event_fold(uint64_t v)
 
 /*
  * By kind, after decode:
- *   ALLOC      addr = pointer, size = bytes, dev, depth/seq = innermost open frame
+ *   ALLOC      addr = pointer, size = bytes, dev, depth/seq = innermost open frame; name = its place, if that may be one of
+ *              compiled code (EV_PLACE). ALLOC_AT becomes ALLOC.
  *   FREE       addr = pointer, dev, depth/seq likewise
  *   OOM        size = bytes asked for, dev
  *   OP, NODE, OP_BEGIN    name; depth = frames under it, seq = its own number
@@ -153,7 +179,7 @@ static inline uint32_t event_fold(uint64_t v)
  *              aux = the wire's aux folded to 32 bits: handles and streams are compared, never used
  *   TOTALS     addr = allocated, size = reserved, dev
  *   REQUEST_FREE          addr = pointer
- * MT_EV_NAME never leaves decode: names are in the table of names.
+ * MT_EV_NAME and MT_EV_PLACE never leave decode: names are in the table of names.
  */
 
 _Static_assert(sizeof(struct event) == 48, "recordings and the order window count on it");

@@ -10,6 +10,8 @@
  */
 const struct ev_kind_row ev_kind_rows[256] = {
 	[MT_EV_ALLOC] = { "alloc", EV_WIRE_MEM, .varies = ADDR },
+	[MT_EV_ALLOC_AT] = { "alloc_at", EV_WIRE_AT },
+	[MT_EV_PLACE] = { "place_met", EV_WIRE_PLACE },
 	[MT_EV_FREE] = { "free", EV_WIRE_ADDR, .varies = ADDR },
 	[MT_EV_OOM] = { "oom", EV_WIRE_MEM },
 	[MT_EV_OP] = { "op", EV_WIRE_ADDR, .is_frame = 1 },
@@ -66,6 +68,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[EV_SITE] = { "site", .keep = EV_KEEP_ALL },
 	[EV_LATE_OP] = { "late_op", .keep = EV_KEEP_ALL },
 	[EV_NOTE] = { "note", .keep = EV_KEEP_ALL },
+	[EV_LEVEL] = { "level", .pids = EV_IN_AUX },
 	[EV_TICK] = { "tick" },
 	/* counters and readings */
 	[EV_COST] = { "cost", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .sum_addr = EV_SUM_COUNTER, .sum_size = EV_SUM_COUNTER,
@@ -85,7 +88,9 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[EV_TENSOR] = { "tensor", .names = EV_IN_TID | EV_IN_AUX | EV_IN_SEQ },
 	[EV_TENSOR_OF] = { "tensor_of" },
 	[EV_MODULE] = { "module", .names = EV_IN_TID | EV_IN_SEQ },
+	[EV_HELD] = { "held", .names = EV_IN_SEQ | EV_IN_AUX, .keep = EV_KEEP_LAST, .thing = EV_IN_ADDR },
 	[EV_MODULE_AT] = { "module_at" },
+	[EV_PLACE] = { "place", .names = ADDR, .keep = EV_KEEP_ALL },
 	/* what lived when a recording begins in the middle */
 	[EV_WAS] = { "was", .names = EV_IN_REGION },
 	[EV_WAS_FLOW] = { "was_flow" },
@@ -99,6 +104,8 @@ size_t event_wire_bytes(uint8_t kind)
 		[EV_WIRE_MEM] = sizeof(struct mt_rec_mem),
 		[EV_WIRE_SEG] = sizeof(struct mt_rec_seg),
 		[EV_WIRE_NAME] = sizeof(struct mt_rec_name),
+		[EV_WIRE_AT] = sizeof(struct mt_rec_at),
+		[EV_WIRE_PLACE] = sizeof(struct mt_rec_place),
 	};
 
 	return bytes[event_row(kind)->wire];

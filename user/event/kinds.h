@@ -22,7 +22,7 @@ enum ev_in {
 };
 
 /* The record in a ring (memtrace/event.h). Others are told by their own rooms, or made on the user side. */
-enum ev_wire { EV_WIRE_NONE, EV_WIRE_ADDR, EV_WIRE_MEM, EV_WIRE_SEG, EV_WIRE_NAME };
+enum ev_wire { EV_WIRE_NONE, EV_WIRE_ADDR, EV_WIRE_MEM, EV_WIRE_SEG, EV_WIRE_NAME, EV_WIRE_AT, EV_WIRE_PLACE };
 
 /* For a recording that begins in the middle of a trace: */
 enum ev_keep {

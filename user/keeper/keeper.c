@@ -165,6 +165,16 @@ int keeper__retire(struct keeper *k, pid_t pid, const struct plan *plan, const u
 	return r;
 }
 
+int keeper__lower(struct keeper *k, pid_t pid, enum mt_level level, uint64_t *ret_taken)
+{
+	struct keep_request q = { .op = KEEP_LOWER, .pid = pid, .arg = { (uint64_t)level } };
+	struct keep_reply reply = { 0 };
+	int r = keeper__ask(k, &q, &reply, NULL, 0, NULL);
+
+	*ret_taken = r < 0 ? 0 : reply.val[0];
+	return r;
+}
+
 void keeper__detach(struct keeper *k, pid_t pid)
 {
 	(void)keeper__tell(k, KEEP_DETACH, pid, NULL, 0, NULL);
@@ -188,6 +198,13 @@ int keeper__modules(struct keeper *k, pid_t pid, const struct mt_module_proc *ho
 int keeper__module(struct keeper *k, pid_t pid, uint64_t obj, int has_name)
 {
 	struct keep_request q = { .op = KEEP_MODULE, .pid = pid, .arg = { obj, has_name != 0 } };
+
+	return keeper__ask(k, &q, NULL, NULL, 0, NULL);
+}
+
+int keeper__plain_place(struct keeper *k, pid_t pid, uint64_t hash)
+{
+	struct keep_request q = { .op = KEEP_PLAIN_PLACE, .pid = pid, .arg = { hash } };
 
 	return keeper__ask(k, &q, NULL, NULL, 0, NULL);
 }
@@ -363,6 +380,30 @@ static int at_door_lib(void *ctx, pid_t pid, const struct door_lib *l)
 	r = keeper__look(k, q, NULL, &fd);
 	pthread_mutex_unlock(&k->looks.lock);
 	return r < 0 ? r : fd;
+}
+
+static int at_door_script(void *ctx, pid_t pid, const char *path, uint64_t off, char *buf, size_t cap, struct door_script *ret)
+{
+	struct keep_request q = { .op = KEEP_SCRIPT, .pid = pid, .arg = { off, cap }, .len = strlen(path) + 1 };
+	struct keeper *k = ctx;
+	struct keep_reply reply;
+	int r;
+
+	if (q.len > PATH_MAX)
+		return -ENAMETOOLONG;
+	pthread_mutex_lock(&k->looks.lock);
+	memcpy(k->looks.area, path, q.len);
+	r = keeper__look(k, q, &reply, NULL);
+	if (!r && (reply.len < sizeof(*ret) || reply.len - sizeof(*ret) > cap))
+		r = -EPROTO;
+	if (!r) {
+		memcpy(ret, k->looks.area + KEEP_ANSWER, sizeof(*ret));
+		r = (int)(reply.len - sizeof(*ret));
+		if (r)
+			memcpy(buf, k->looks.area + KEEP_ANSWER + sizeof(*ret), (size_t)r);
+	}
+	pthread_mutex_unlock(&k->looks.lock);
+	return r;
 }
 
 /* As much as the area takes. */
@@ -580,7 +621,8 @@ int keeper__start(struct keeper **ret, const struct keeper_opts *opts, struct er
 		keeper__free(k);
 		return r;
 	}
-	k->door = (struct door){ at_door_file, at_door_text, at_door_exe, at_door_lib, at_door_read, at_door_sideband, k };
+	k->door = (struct door){ at_door_file, at_door_text,   at_door_exe,	 at_door_lib,
+				 at_door_read, at_door_script, at_door_sideband, k };
 	door_use(&k->door);
 	*ret = k;
 	return 0;

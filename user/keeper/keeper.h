@@ -63,11 +63,13 @@ int keeper__lock(struct keeper *k, pid_t pid, uint64_t start_ns, uint64_t wait_n
 int keeper__trace(struct keeper *k, const struct tracer_opts *opts, struct err *err);
 int keeper__attach(struct keeper *k, pid_t pid, const struct plan *plan, struct attach_stats *ret, struct err *err);
 int keeper__retire(struct keeper *k, pid_t pid, const struct plan *plan, const uint8_t *wanted, struct retire_stats *ret);
+int keeper__lower(struct keeper *k, pid_t pid, enum mt_level level, uint64_t *ret_taken);
 void keeper__detach(struct keeper *k, pid_t pid);
 int keeper__follow(struct keeper *k, pid_t pid, struct err *err);
 int keeper__python(struct keeper *k, pid_t pid, const struct mt_py_proc *how);
 int keeper__modules(struct keeper *k, pid_t pid, const struct mt_module_proc *how);
 int keeper__module(struct keeper *k, pid_t pid, uint64_t obj, int has_name);
+int keeper__plain_place(struct keeper *k, pid_t pid, uint64_t hash);
 pid_t keeper__next_live_over(struct keeper *k); /* taps.h */
 uint64_t keeper__looked_up(const struct keeper *k);
 int keeper__each_fired(struct keeper *k, void (*fn)(void *ctx, name_id sym, uint64_t cnt), void *ctx);

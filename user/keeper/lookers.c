@@ -42,7 +42,7 @@ static int looker_start(struct lookers *all);
 /* In the process's memory, or in files that it mapped: it may hold that up. */
 static int may_be_held_up(uint32_t op)
 {
-	return op == KEEP_READ || op == KEEP_TEXT || op == KEEP_LIB || op == KEEP_EXE;
+	return op == KEEP_READ || op == KEEP_TEXT || op == KEEP_LIB || op == KEEP_EXE || op == KEEP_SCRIPT;
 }
 
 /* The lock is held. */

@@ -27,11 +27,13 @@ enum keep_op {
 	KEEP_UNTRACE,	/* all probes are gone when it replies */
 	KEEP_ATTACH,	/* pid; area: attach_stats, a plan (wire_plan.h). Replies keep_attached, a byte a site: failed */
 	KEEP_RETIRE,	/* pid; area: retire_stats, a plan. Replies keep_retired */
+	KEEP_LOWER,	/* pid; arg: enum mt_level. val: sites that are taken away */
 	KEEP_DETACH,	/* pid */
 	KEEP_FOLLOW,	/* pid */
 	KEEP_PYTHON,	/* pid; area: struct mt_py_proc, or nothing */
 	KEEP_MODULES,	/* pid; area: struct mt_module_proc, or nothing */
 	KEEP_MODULE,	/* pid; arg: object, has_name */
+	KEEP_PLAIN_PLACE, /* pid; arg: hash */
 	KEEP_FIRED,	/* replies len bytes of struct keep_fired */
 	KEEP_USAGE,	/* val: CPU time in ns, resident bytes, of the keeper itself */
 	/* of looks at processes */
@@ -40,6 +42,7 @@ enum keep_op {
 	KEEP_EXE,      /* pid. Replies struct door_exe at KEEP_ANSWER */
 	KEEP_LIB,      /* pid; arg: dev, ino, start, end; area: path with its NUL. A descriptor */
 	KEEP_READ,     /* pid; arg: bytes; area: len bytes of struct iovec. Replies the bytes at KEEP_ANSWER */
+	KEEP_SCRIPT,   /* pid; arg: offset, bytes; area: path with its NUL. Replies struct door_script, bytes at KEEP_ANSWER */
 	KEEP_SIDEBAND, /* arg: cpu, bytes of the ring. A descriptor */
 	KEEP_LOCK,     /* pid; arg: its start, how long to wait. A descriptor, or none where there is no place for locks */
 };

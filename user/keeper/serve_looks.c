@@ -51,16 +51,37 @@ static int32_t look_exe(const struct keep_request *q, char *answer, struct keep_
 	return r;
 }
 
+/* A path with its NUL from the area. */
+static int copy_path(struct keep *k, const struct keep_request *q, char path[PATH_MAX])
+{
+	if (!q->len || q->len > PATH_MAX)
+		return -EINVAL;
+	memcpy(path, k->looks.area, q->len);
+	return path[q->len - 1] || path[0] != '/' || strlen(path) != q->len - 1 ? -EINVAL : 0;
+}
+
+static int32_t look_script(struct keep *k, const struct keep_request *q, char *answer, struct keep_reply *ret)
+{
+	struct door_script at = { 0 };
+	char path[PATH_MAX];
+	int r = copy_path(k, q, path);
+
+	if (r || q->arg[1] > DOOR_SCRIPT_PART)
+		return -EINVAL;
+	r = door_own.script(NULL, q->pid, path, q->arg[0], answer + sizeof(at), q->arg[1], &at);
+	if (r >= 0)
+		memcpy(answer, &at, sizeof(at));
+	ret->len = r < 0 ? 0 : sizeof(at) + (size_t)r;
+	return r < 0 ? r : 0;
+}
+
 static int32_t look_lib(struct keep *k, const struct keep_request *q, struct keep_reply *ret, int *ret_fds)
 {
 	char path[PATH_MAX];
 	struct door_lib l = { q->arg[0], q->arg[1], q->arg[2], q->arg[3], path };
 	int fd;
 
-	if (!q->len || q->len > sizeof(path))
-		return -EINVAL;
-	memcpy(path, k->looks.area, q->len);
-	if (path[q->len - 1] || path[0] != '/' || strlen(path) != q->len - 1)
+	if (copy_path(k, q, path))
 		return -EINVAL;
 	fd = door_own.lib(NULL, q->pid, &l);
 	return one_fd(ret, ret_fds, fd);
@@ -129,6 +150,7 @@ static int32_t look_at_process(struct keep *k, const struct keep_request *q, cha
 	case KEEP_TEXT: return look_text(q, answer, ret);
 	case KEEP_EXE: return look_exe(q, answer, ret);
 	case KEEP_LIB: return look_lib(k, q, ret, ret_fds);
+	case KEEP_SCRIPT: return look_script(k, q, answer, ret);
 	case KEEP_READ: return look_read(k, q, answer, ret);
 	case KEEP_LOCK: return look_lock(k, q, ret, ret_fds);
 	default: return -ENOSYS;

@@ -191,7 +191,9 @@ static int probes_of_process(struct keep *k, const struct keep_request *q, struc
 	case KEEP_PYTHON: return probes_python(k, q);
 	case KEEP_MODULES: return probes_modules(k, q);
 	case KEEP_MODULE: return tracer__module(k->tracer, q->pid, q->arg[0], q->arg[1] != 0);
+	case KEEP_PLAIN_PLACE: return tracer__plain_place(k->tracer, q->arg[0]);
 	case KEEP_RETIRE: return probes_retire(k, q, ret);
+	case KEEP_LOWER: return tracer__lower(k->tracer, q->pid, (enum mt_level)q->arg[0], &ret->val[0]);
 	default: return -ENOSYS;
 	}
 }

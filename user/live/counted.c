@@ -15,6 +15,7 @@
 #include "live/follow.h"
 #include "live/followed.h"
 #include "live/naming.h"
+#include "live/placing.h"
 #include "live/nvml.h"
 #include "live/probing.h"
 #include "live/stream.h"
@@ -86,7 +87,8 @@ static void counted__losses(const struct counted *c)
 	counted__loss(c, MT_LOSS_SIDEBAND, follow__sideband_lost(c->follow));
 	counted__loss(c, MT_LOSS_FILES, probing__files_left_out(c->probing));
 	counted__loss(c, MT_LOSS_THREADS, follow__procs_left_out(c->follow));
-	counted__loss(c, MT_LOSS_NAMES, names__overflow_cnt(st->names) + (c->naming ? naming__left_out_cnt(c->naming) : 0));
+	counted__loss(c, MT_LOSS_NAMES, names__overflow_cnt(st->names) + (c->naming ? naming__left_out_cnt(c->naming) : 0) +
+				       placing__left_out_cnt(st->placing));
 	counted__loss(c, MT_LOSS_RECORDING, recorder__lost(&st->recorder, MT_LOSS_RECORDING));
 	counted__loss(c, MT_LOSS_STALLED, recorder__lost(&st->recorder, MT_LOSS_STALLED));
 }
@@ -99,7 +101,7 @@ static void counted__note_cut(const struct counted *c, uint32_t pid, uint64_t cn
 		snprintf(text, sizeof(text), "%llu events of process %u were left out for its share", (unsigned long long)cnt,
 			 pid);
 	else
-		snprintf(text, sizeof(text), "process %u told more than its share of what can be followed: part of its events "
+		snprintf(text, sizeof(text), "process %u sent more than its share of what can be followed: part of its events "
 			 "was left out, so that the others' are not lost", pid);
 	tell__note(&c->tell, (pid_t)pid, text);
 }
@@ -126,12 +128,12 @@ static void counted__full(const struct counted *c)
 					  "meanwhile");
 	for (pid_t pid; (pid = keeper__next_live_over(c->keeper));)
 		tell__note(&c->tell, pid, "this process has more live blocks above --min-size than leave room for others: "
-					  "further ones are not told");
+					  "further ones are not shown");
 	while (st->full_cnt)
 		tell__note(&c->tell, (pid_t)st->full[--st->full_cnt],
 			   "this process has used up its share of names: its further new ones are shown as \"?\"");
 	for (pid_t pid; st->capture && (pid = capture__next_over(st->capture));)
-		tell__note(&c->tell, pid, "this process has used up its share of stacks: its further new ones are not told");
+		tell__note(&c->tell, pid, "this process has used up its share of stacks: its further new ones are not shown");
 }
 
 /* --- from time to time --------------------------------------------------------------------------------- */

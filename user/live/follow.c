@@ -59,11 +59,13 @@ static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_
 {
 	const char *const *labels, *cmdline = target__cmdline(p->target);
 	size_t cnt = target__labels(p->target, &labels);
+	uint64_t now = now_ns(); /* one time, so that nothing that it does comes between the events */
 	char left[TEXT_BYTES_MAX];
 
 	if (f->env.redact)
 		cmdline = redact_cmdline(left, sizeof(left), cmdline);
 	tell__event(&f->env.tell, (struct event){
+		.ts_ns = now,
 		.kind = EV_PROC,
 		.pid = (uint32_t)p->pid,
 		.tid = (uint32_t)p->pid,
@@ -74,7 +76,7 @@ static void follow__push_proc(struct follow *f, struct process *p, enum ev_proc_
 		.name = tell__name(&f->env.tell, p->pid, target__comm(p->target)) });
 	for (size_t i = 0; i < cnt; i++)
 		if (!f->env.redact || redact_keeps_label(labels[i]))
-			tell__event(&f->env.tell, (struct event){ .kind = EV_LABEL, .pid = (uint32_t)p->pid,
+			tell__event(&f->env.tell, (struct event){ .ts_ns = now, .kind = EV_LABEL, .pid = (uint32_t)p->pid,
 							       .name = tell__name(&f->env.tell, p->pid, labels[i]) });
 	usage__push_rss(f->env.usage, p, 1);
 	usage__push_cpu(f->env.usage, p);

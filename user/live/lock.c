@@ -20,6 +20,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -87,22 +88,31 @@ static void tidy(int dir_fd)
 		closedir(d);
 }
 
+#define DIRS 3
+
+/* Where a user's memtrace may have its locks; "" is no place. */
+static void dirs_of(unsigned uid, char paths[DIRS][256])
+{
+	const char *run = secure_getenv("XDG_RUNTIME_DIR");
+
+	memset(paths, 0, DIRS * sizeof(paths[0]));
+	if (!uid)
+		snprintf(paths[0], sizeof(paths[0]), "/run/memtrace");
+	else if (run)
+		snprintf(paths[0], sizeof(paths[0]), "%s/memtrace", run);
+	if (uid)
+		snprintf(paths[1], sizeof(paths[1]), "/run/user/%u/memtrace", uid);
+	snprintf(paths[2], sizeof(paths[2]), "/tmp/memtrace-locks-%u", uid);
+}
+
 /* The first that can be had, and is tidy; opened once. */
 static int lock_dir(void)
 {
 	static int dir_fd = -1;
-	const char *run = secure_getenv("XDG_RUNTIME_DIR");
-	unsigned uid = geteuid();
-	char paths[3][256] = { "/run/memtrace" };
+	char paths[DIRS][256];
 
-	if (uid) {
-		paths[0][0] = '\0';
-		if (run)
-			snprintf(paths[0], sizeof(paths[0]), "%s/memtrace", run);
-		snprintf(paths[1], sizeof(paths[1]), "/run/user/%u/memtrace", uid);
-	}
-	snprintf(paths[2], sizeof(paths[2]), "/tmp/memtrace-locks-%u", uid);
-	for (int i = 0; i < 3 && dir_fd < 0; i++) {
+	dirs_of(geteuid(), paths);
+	for (int i = 0; i < DIRS && dir_fd < 0; i++) {
 		if (!paths[i][0])
 			continue;
 		dir_fd = lock_dir_open(paths[i]);
@@ -204,4 +214,40 @@ int lock_take(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struc
 	else if (fd >= 0)
 		close(fd);
 	return r;
+}
+
+/* --- who has one ----------------------------------------------------------------------------------------- */
+
+/* "5: FLOCK  ADVISORY  WRITE 16117 fe:00:1630210 0 EOF" */
+static int is_listed(const struct stat *st)
+{
+	FILE *f = fopen("/proc/locks", "re");
+	char line[256], want[64];
+	int found = 0;
+
+	snprintf(want, sizeof(want), " %02x:%02x:%" PRIu64 " ", major(st->st_dev), minor(st->st_dev), (uint64_t)st->st_ino);
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strstr(line, " FLOCK ") && strstr(line, " WRITE ") && strstr(line, want);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+int lock_is_held(pid_t pid, uint64_t start_ns)
+{
+	const unsigned uids[] = { 0, geteuid() };
+	char paths[DIRS][256], name[80], file[256 + 80];
+
+	name_of(pid, start_ns, name, sizeof(name));
+	for (size_t u = 0; u < sizeof(uids) / sizeof(uids[0]); u++) {
+		dirs_of(uids[u], paths);
+		for (int i = 0; i < DIRS; i++) {
+			struct stat st;
+
+			snprintf(file, sizeof(file), "%.255s/%s", paths[i], name);
+			if (paths[i][0] && !lstat(file, &st) && is_listed(&st))
+				return 1;
+		}
+	}
+	return 0;
 }

@@ -25,6 +25,8 @@ struct err;
  * gives it back; -1: there was no directory to have one in.
  */
 int lock_take(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err);
+/* Has any memtrace it whose directory we may look into? By the kernel's list of locks: nothing is taken, nobody is held up. */
+int lock_is_held(pid_t pid, uint64_t start_ns);
 /* The same in that directory, for tests. -EPERM: somebody else could put files there. */
 int lock_dir_open(const char *path);
 int lock_take_in(int dir_fd, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err);

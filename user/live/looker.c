@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "plan/plan.h"
 #include "stack/capture.h"
 #include "target/target.h"
@@ -80,6 +81,12 @@ static void find_how(struct look_job *j)
 void look_job__do(struct look_job *j)
 {
 	j->r = j->by.reader ? 0 : open_reader(j);
+	if (j->held) {
+		j->held_ns = cpu_ns();
+		j->r = j->r ? j->r : py_reader__holders(j->by.reader, j->by.rt.at, j->held, j->held_cnt, j->holders);
+		j->held_ns = cpu_ns() - j->held_ns;
+		return;
+	}
 	if (!j->r && j->wants_how)
 		find_how(j);
 	if (j->has_how)

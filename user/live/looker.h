@@ -13,6 +13,7 @@
 #include "live/worker.h"
 #include "memtrace/shared.h"
 #include "plan/plan.h"
+#include "python/holders.h"
 #include "python/reader.h"
 #include "python/runtime.h"
 
@@ -23,6 +24,8 @@ struct looker {
 	struct torch_tls tls;
 	uint16_t node_seq;
 };
+
+struct model_growing;
 
 struct look_job {
 	struct work work; /* first */
@@ -36,6 +39,12 @@ struct look_job {
 	struct mt_module_proc how;
 	int wants_how, has_how; /* has_how: nothing but this was done */
 	int no_call, no_thread; /* why not */
+	/* who holds memory that grows; then nothing but this is done. `held` is the job's, freed by who gave it */
+	struct model_growing *growing;
+	struct py_held *held;
+	size_t held_cnt;
+	uint64_t held_ns; /* the thread's CPU time that it took */
+	struct py_holder holders[PY_HELD_SETS];
 };
 
 void look_job__do(struct look_job *j);

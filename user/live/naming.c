@@ -11,7 +11,9 @@
 #include "base/log.h"
 #include "keeper/keeper.h"
 #include "live/followed.h"
+#include "live/holding.h"
 #include "live/looker.h"
+#include "live/placing.h"
 #include "live/said.h"
 
 #define FAILS_MAX 3 /* then the interpreter is looked for again: the process may have become another program */
@@ -29,6 +31,7 @@ struct named_proc {
 	unsigned fails;
 	uint32_t noted; /* enum note, bits */
 	struct said said;
+	struct holding holding;
 	int has_how; /* the kernel side knows how modules are found */
 };
 
@@ -91,6 +94,7 @@ void naming__free(struct naming *n)
 	(void)worker__end(n->worker, 0);
 	if (n->is_busy)
 		py_reader__free(n->job.by.reader);
+	holding__drop(&n->job);
 	n->said.keeper = NULL; /* the kernel side may be gone, and forgets by itself */
 	for (size_t i = 0; i < n->procs_cnt; i++)
 		named_proc__done(n, &n->procs[i]);
@@ -226,11 +230,32 @@ static void begin_look(struct naming *n, struct named_proc *p, uint64_t now_ns)
 	worker__add(n->worker, &n->job.work);
 }
 
+/* Where something grows, who holds it. */
+static int begin_holding(struct naming *n, uint64_t now_ns)
+{
+	for (size_t i = 0; i < n->procs_cnt; i++) {
+		struct named_proc *p = &n->procs[(n->turn + i) % n->procs_cnt];
+		struct look_job job = { .pid = p->pid, .by = p->by };
+
+		if (!p->by.reader || !holding__begin(&p->holding, n->env.model, p->pid, &job, now_ns))
+			continue;
+		n->job = job;
+		p->by.reader = NULL;
+		n->last_ns = now_ns;
+		n->is_busy = 1;
+		worker__add(n->worker, &n->job.work);
+		return 1;
+	}
+	return 0;
+}
+
 void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns)
 {
 	if (n->is_busy || (n->last_ns && now_ns < n->last_ns + NAMING_EVERY_NS * 9 / 10)) /* timers are not exact */
 		return;
 	follow_pids(n, pids, cnt);
+	if (begin_holding(n, now_ns))
+		return;
 	for (size_t i = 0; i < n->procs_cnt; i++) {
 		struct named_proc *p = &n->procs[(n->turn + i) % n->procs_cnt];
 
@@ -240,6 +265,13 @@ void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_
 		begin_look(n, p, now_ns);
 		return;
 	}
+}
+
+void naming__hurry(struct naming *n)
+{
+	n->last_ns = 0;
+	for (size_t i = 0; i < n->procs_cnt; i++)
+		n->procs[i].next_ns = 0;
 }
 
 /* --- what a look found, beside names ------------------------------------------------------------------------------------- */
@@ -256,7 +288,7 @@ static void note_gaps(struct naming *n, struct named_proc *p, const struct py_lo
 {
 	if (look->circles)
 		note(n, p, NOTE_CIRCLES, "modules that hold each other in a circle have no names of their own: which of them "
-					 "is the root cannot be told");
+					 "is the root cannot be known");
 	uint32_t full = look->full + p->said.unnamed;
 
 	if (full > p->full) {
@@ -267,7 +299,7 @@ static void note_gaps(struct naming *n, struct named_proc *p, const struct py_lo
 		note(n, p, NOTE_FULL, "this process has more modules and tensors than names are read of (docs/names.md): the "
 				     "rest have none");
 	if (look->nameless)
-		note(n, p, NOTE_NAMELESS, "some modules or parameters are called what cannot be told: control characters, "
+		note(n, p, NOTE_NAMELESS, "some modules or parameters have names that cannot be shown: control characters, "
 					  "or more than 255 bytes");
 	if (look->others)
 		note(n, p, NOTE_INTERPS, "several interpreters in the process have torch: names and modules are the oldest "
@@ -340,6 +372,8 @@ static void tell_how(struct naming *n, struct named_proc *p, struct look_job *j)
 	if (keeper__modules(n->env.keeper, p->pid, &j->how))
 		log_debug("process %d: no room for its modules", (int)p->pid);
 	p->has_how = 1;
+	if (n->env.placing)
+		placing__python(n->env.placing, p->pid, &j->by.rt);
 	if (!j->how.seq.module)
 		note(n, p, NOTE_NO_BACKWARD, "blocks of backward belong to no module: where torch numbers its nodes is not to "
 					     "be seen");
@@ -364,9 +398,15 @@ void naming__done(struct naming *n, uint64_t now_ns)
 	p = find_proc(n, j->pid);
 	if (!p) {
 		py_reader__free(j->by.reader);
+		holding__drop(j);
 		return;
 	}
 	p->by = j->by;
+	if (j->held) {
+		holding__end(j, &n->env.tell);
+		holding__drop(j);
+		return;
+	}
 	if (j->has_how) {
 		tell_how(n, p, j);
 		begin_look(n, p, now_ns);

@@ -30,11 +30,13 @@ struct followed;
 struct keeper;
 struct model;
 struct naming;
+struct placing;
 
 struct naming_env {
 	int modules; /* the kernel side is told how a process's modules are found, and which have names */
 	const struct followed *followed;
 	struct keeper *keeper;
+	struct placing *placing; /* is told a process's Python when modules are looked for there; may be NULL */
 	const struct model *model;
 	struct tell tell;
 };
@@ -45,6 +47,7 @@ uint64_t naming__left_out_cnt(const struct naming *n); /* modules and tensors ov
 int naming__fd(const struct naming *n); /* can be read when naming__done has something to do */
 /* Begins a look at the process whose turn it is, if one is due. pids: those that are followed now. */
 void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns);
+void naming__hurry(struct naming *n); /* all are due now: blocks wait to be confirmed (model/model_levels.c) */
 /* Says what the look found. */
 void naming__done(struct naming *n, uint64_t now_ns);
 

@@ -35,6 +35,7 @@ struct probing {
 	int has_started;   /* what is set from now on nobody waits for */
 	size_t awaited_plans;
 	uint64_t sites_left_out, files_left_out;
+	int is_new; /* something was set whole since the last change of level */
 	int has_perf; /* each place is a descriptor of its own */
 };
 
@@ -172,7 +173,7 @@ static void probing__note_left_out(const struct probing *g, const struct setting
 				      "is done with such objects is not read");
 	if (one->st.slots_left_out)
 		tell__note(tell, pid, "this process has more probed functions than are counted each: some of them are shown as "
-				      "never called, though what they told is there");
+				      "never called, though what they report is there");
 }
 
 /* Adds what became of a plan in a process to the sums, and tells it. */
@@ -183,6 +184,11 @@ static void probing__set_done(void *ctx, struct setting *one, int r, struct err 
 	struct probing *g = ctx;
 
 	probing__settle_places(g, one);
+	if (one->is_again) {
+		if (r < 0 && r != -ECANCELED && r != -ESRCH)
+			log_warn("process %d: %s", (int)p->pid, err->msg);
+		return;
+	}
 	if (one->is_late) {
 		if (r < 0)
 			log_debug("late operators of process %d: %s", (int)p->pid, r == -ECANCELED ? "it is over" : err->msg);
@@ -248,6 +254,7 @@ static int probing__set(struct probing *g, struct process *p, struct plan_ref *r
 		retire__news(g->retire);
 	for (size_t i = 0; i < plan->notes_cnt; i++)
 		tell__note(&g->env.tell, p->pid, plan->notes[i]);
+	g->is_new = 1;
 	one->places = sites;
 	one->file_places = files;
 	p->places += sites + files;
@@ -417,6 +424,67 @@ int probing__awaits(struct probing *g, struct err *err)
 	}
 	g->has_started = !g->awaited_plans && !setter__is_awaited(g->setter);
 	return !g->has_started;
+}
+
+/* --- levels ------------------------------------------------------------------------------------------------------- */
+
+int probing__is_setting(const struct probing *g)
+{
+	const struct process *p;
+
+	for (size_t at = 0; (p = followed__next(g->env.followed, &at));)
+		if (p->asked.ticket && !p->asked.only_new)
+			return 1;
+	return !setter__is_idle(g->setter);
+}
+
+int probing__is_new(const struct probing *g)
+{
+	return g->is_new;
+}
+
+int probing__lower(struct probing *g, enum mt_level level)
+{
+	struct process *p;
+	int is_going = 0;
+
+	if (g->has_perf)
+		return -EOPNOTSUPP;
+	if (g->is_new || level < MT_LEVEL_FULL)
+		retire__go_away(g->retire);
+	g->is_new = 0;
+	for (size_t at = 0; (p = followed__next(g->env.followed, &at));) {
+		uint64_t taken;
+		int r = keeper__lower(g->env.keeper, p->pid, level, &taken);
+
+		if (r == -EOPNOTSUPP)
+			return r;
+		p->places -= p->places < taken ? p->places : taken;
+		is_going |= r == 1;
+	}
+	return is_going;
+}
+
+void probing__raise(struct probing *g)
+{
+	struct process *p;
+
+	retire__come_back(g->retire);
+	for (size_t at = 0; (p = followed__next(g->env.followed, &at));) {
+		for (size_t i = 0; i < p->plans_cnt; i++) {
+			struct plan_ref *ref = p->plans[i].ref;
+			const uint8_t *wanted = ref->plan->guards_cnt && !p->plans[i].is_unread ?
+							retire__wanted(g->retire, ref->plan) : NULL;
+			struct setting *one = setter__add(g->setter, p, ref, wanted);
+
+			if (!one) {
+				log_warn("process %d: out of memory", (int)p->pid);
+				continue;
+			}
+			one->is_again = 1;
+			one->begin_ns = now_ns();
+		}
+	}
 }
 
 void probing__late_ops(struct probing *g)

@@ -70,6 +70,15 @@ int probing__awaits(struct probing *g, struct err *err);
 /* retire__turn, retire__late_ops */
 void probing__turn_idle(struct probing *g);
 void probing__late_ops(struct probing *g);
+/* Something is on its way into a process, or a plan is being made that will be. */
+int probing__is_setting(const struct probing *g);
+int probing__is_new(const struct probing *g); /* something was set with all its sites since the last probing__lower */
+/*
+ * Takes away what is of a higher level, everywhere: 0: it is gone; 1: some is on its way, ask again; -EOPNOTSUPP: that cannot
+ * be done here, and nothing was. Nothing may be under way.
+ */
+int probing__lower(struct probing *g, enum mt_level level);
+void probing__raise(struct probing *g); /* what was called so far comes back; begun here, slice by slice */
 uint64_t probing__sites_left_out(const struct probing *g); /* that were found, beyond a tree's share of places */
 uint64_t probing__files_left_out(const struct probing *g); /* files of processes that were not looked at */
 /* Detaches all. */

@@ -49,6 +49,7 @@ struct retire {
 	uint64_t looked_up_ns; /* when a schema was looked up that this look is for; 0: none was */
 	uint64_t taken;	       /* probes */
 	int has_news, has_retired;
+	int is_away;	 /* no operator has a probe for now */
 	int is_dropping; /* not all that may go has gone */
 	uint64_t due_ns; /* it does not go on before */
 	size_t turn; /* who is looked at first in the next one */
@@ -227,7 +228,9 @@ static void retire__settle(struct retire *rt)
 		return;
 	rt->has_news = 0;
 	retire__news(rt);
-	if (!rt->has_retired)
+	if (rt->is_away)
+		rt->late_cnt = 0; /* nothing of it is missing: nothing of anything is seen */
+	if (!rt->has_retired || rt->is_away)
 		return;
 	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));)
 		retire__set_called(rt, p);
@@ -253,6 +256,27 @@ void retire__late_ops(struct retire *rt)
 		retire__settle(rt);
 	}
 	rt->looked_up_ns = 0;
+}
+
+void retire__go_away(struct retire *rt)
+{
+	struct process *p;
+
+	rt->is_away = rt->has_retired = 1;
+	rt->is_dropping = 0;
+	retire__look_at_all(rt);
+	for (size_t at = 0; (p = followed__next(rt->env.followed, &at));)
+		for (size_t i = 0; i < p->plans_cnt; i++)
+			p->plans[i].is_full = 0;
+	retire__settle(rt);
+}
+
+void retire__come_back(struct retire *rt)
+{
+	retire__look_at_all(rt);
+	retire__settle(rt);
+	rt->is_away = 0;
+	retire__push_idle(rt);
 }
 
 static int retire__may(const struct process *p, const struct proc_plan *pl)
@@ -342,6 +366,8 @@ void retire__turn(struct retire *rt)
 	}
 	rt->turn = rt->env.followed->procs_cnt ? (rt->turn + 1) % rt->env.followed->procs_cnt : 0;
 	retire__settle(rt);
+	if (rt->is_away)
+		return;
 	if (!rt->is_dropping && retire__is_quiet(rt))
 		retire__begin_drop(rt);
 	else if (rt->is_dropping && begin >= rt->due_ns)

@@ -32,6 +32,12 @@ void retire__free(struct retire *rt);
 const uint8_t *retire__wanted(struct retire *rt, const struct plan *plan);
 /* An operator was called for the first time, or all probes of a plan are being set: what comes next is waited for anew. */
 void retire__news(struct retire *rt);
+/*
+ * Operators are taken away for a while (live/levels.h): what is called then is noticed, and is among the wanted when they come
+ * back. Until retire__come_back, which looks first.
+ */
+void retire__go_away(struct retire *rt);
+void retire__come_back(struct retire *rt);
 void retire__turn(struct retire *rt);
 void retire__set_done(struct retire *rt); /* one that the setter was asked for is over */
 /* At once, if an operator was called for the first time since: for each wake of the tracer. */

@@ -97,13 +97,18 @@ static void learn(const struct tell *tell, pid_t pid, const struct py_reader *r,
 			     .of = t->of ? tell__name(tell, pid, t->of) : NAME_NONE };
 }
 
+static uint8_t flags_of(const struct py_name *n)
+{
+	return (uint8_t)(n->kind | (n->at.is_own ? EV_TENSOR_OWN : 0) | (n->is_inner ? EV_TENSOR_INNER : 0));
+}
+
 static int is_said(const struct said_env *env, const struct said *s, const struct py_told *t, const struct known *k)
 {
 	struct tensor had;
 	int r = model__tensor_at(env->model, (uint32_t)s->pid, k->at, t->name->at.bytes, &had);
 
 	return r < 0 || (r && had.path.v == k->path.v && had.root.v == k->root.v && had.type.v == k->type.v &&
-			 had.key.v == k->key.v && had.of.v == k->of.v && had.kind == t->name->kind);
+			 had.key.v == k->key.v && had.of.v == k->of.v && (had.kind | had.bits) == flags_of(t->name));
 }
 
 /* --- modules --------------------------------------------------------------------------------------------------- */
@@ -178,7 +183,7 @@ void said__look(struct said *s, struct said_env *env, const struct py_reader *r,
 		tell__event(&env->tell, (struct event){
 			.ts_ns = now_ns, .kind = EV_TENSOR, .pid = (uint32_t)s->pid, .dev = t->name->at.dev, .addr = k->at,
 			.size = t->name->at.bytes, .name = k->path, .root = k->root, .type = k->type, .key = k->key,
-			.flags = t->name->kind, .depth = (uint8_t)age });
+			.flags = flags_of(t->name), .depth = (uint8_t)age });
 	}
 }
 

@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/outfile.h"
+#include "base/seed.h"
 #include "base/signals.h"
 #include "keeper/keeper.h"
 #include "live/counted.h"
@@ -36,9 +37,11 @@
 #include "live/naming.h"
 #include "live/nvml.h"
 #include "live/overhead.h"
+#include "live/placing.h"
 #include "live/probing.h"
 #include "live/stream.h"
 #include "live/usage.h"
+#include "live/windows.h"
 #include "plan/plan.h"
 #include "stack/capture.h"
 #include "target/sideband.h"
@@ -52,7 +55,7 @@
 #define MARKS_MAX 99		      /* each is a name */
 
 enum { WAKE_TIMER = 1, WAKE_COUNT, WAKE_TICK, WAKE_SIGNAL, WAKE_RING, WAKE_SIDEBAND, WAKE_PROC, WAKE_INPUT, WAKE_WATCH,
-       WAKE_NAMES, WAKE_KEEPER, WAKE_PLANS };
+       WAKE_NAMES, WAKE_PLACES, WAKE_KEEPER, WAKE_PLANS };
 
 /* Why a session ends; < 0: an error. */
 enum session_stop { STOP_ASKED = 1, STOP_TIME = 2, STOP_GONE = 3, STOP_OVERHEAD = 4 };
@@ -66,6 +69,7 @@ struct session {
 	struct usage usage;
 	struct follow *follow;
 	struct naming *naming; /* NULL: not asked for */
+	struct placing *placing; /* the same */
 	struct nvml *nvml;     /* NULL: there is none */
 	struct counted counted;
 	struct tell tell; /* into the stream */
@@ -76,6 +80,7 @@ struct session {
 	int stop;	     /* enum session_stop; 0: goes on */
 	int has_started;     /* all processes that were named are attached to */
 	struct overhead overhead;
+	struct windows windows;
 	unsigned marks_cnt;
 	pid_t launched;
 	int exit_status;
@@ -117,6 +122,10 @@ static void session__check_overhead(struct session *s)
 {
 	uint64_t probe_ns, cpu_ns;
 
+	if (!s->windows.levels.is_off && !windows__are_at_rest(&s->windows)) { /* that is paid for by rests (live/budget.h) */
+		s->overhead.at_ns = s->overhead.over_cnt = 0;
+		return;
+	}
 	model__overhead(s->stream.model, &probe_ns, &cpu_ns);
 	if (!s->stop && overhead__turn(&s->overhead, now_ns(), probe_ns, cpu_ns))
 		s->stop = STOP_OVERHEAD;
@@ -201,6 +210,14 @@ static int timer_new(uint64_t first_ns, uint64_t every_ns)
 	return fd;
 }
 
+static void session__turn_windows(struct session *s)
+{
+	if (!windows__turn(&s->windows) || !s->naming)
+		return;
+	naming__hurry(s->naming);
+	session__turn_names(s);
+}
+
 static void session__sideband(struct session *s)
 {
 	(void)sideband__drain(s->sideband, follow__sideband_record, s->follow);
@@ -229,6 +246,7 @@ static void session__on_timer(struct session *s)
 	follow__settle(s->follow); /* what had to wait for its time */
 	usage__push_resident(&s->usage, 0);
 	probing__turn_idle(s->probing);
+	session__turn_windows(s);
 }
 
 /* What is counted, shortly before it is shown. */
@@ -242,6 +260,16 @@ static void session__count(struct session *s)
 	if (s->stream.capture)
 		capture__retry(s->stream.capture);
 	session__turn_names(s);
+}
+
+static void session__signal(struct session *s, uint32_t signo)
+{
+	if (signo == SIGUSR1)
+		recorder__dump(&s->stream.recorder, s->stream.model, "asked by signal");
+	else if (signo == SIGUSR2)
+		windows__want(&s->windows);
+	else
+		s->stop = STOP_ASKED;
 }
 
 static int session__handle(struct session *s, const struct epoll_event *ev)
@@ -263,10 +291,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		(void)!read(s->tick_fd, &times, sizeof(times));
 		return session__tick(s);
 	case WAKE_SIGNAL:
-		if (read(s->signal_fd, &si, sizeof(si)) == sizeof(si) && si.ssi_signo == SIGUSR1)
-			recorder__dump(&s->stream.recorder, s->stream.model, "asked by signal");
-		else
-			s->stop = STOP_ASKED;
+		session__signal(s, read(s->signal_fd, &si, sizeof(si)) == sizeof(si) ? si.ssi_signo : 0);
 		return 0;
 	case WAKE_INPUT:
 		if (ev->events & (EPOLLHUP | EPOLLERR)) /* the terminal is gone */
@@ -286,6 +311,9 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 		return 0;
 	case WAKE_NAMES:
 		naming__done(s->naming, now_ns());
+		return 0;
+	case WAKE_PLACES:
+		placing__done(s->placing);
 		return 0;
 	case WAKE_PROC:
 		return session__gone(s, arg);
@@ -343,6 +371,8 @@ static void session__open_fds(struct session *s)
 
 	if (o->window_ns)
 		sigaddset(&mask, SIGUSR1);
+	if (o->cadence.every_ns || o->max_overhead > 0)
+		sigaddset(&mask, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &mask, NULL);
 	signal(SIGPIPE, SIG_IGN); /* a reader that went away must not cost the recording its end */
 	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the recording, not our death */
@@ -429,7 +459,15 @@ static int session__init_naming(struct session *s, struct err *err)
 
 	if (!o->names || !(o->sources & SRC_FRAMEWORK))
 		return 0;
-	r = naming__new(&s->naming, &(struct naming_env){ .modules = o->modules, .followed = &s->followed, .keeper = s->keeper,
+	if (o->modules) {
+		r = placing__new(&s->placing, &(struct placing_env){ .keeper = s->keeper, .tell = s->tell }, err);
+		r = r < 0 ? r : session__watch(s, placing__fd(s->placing), WAKE_PLACES, err);
+		if (r < 0)
+			return r;
+		s->stream.placing = s->placing;
+	}
+	r = naming__new(&s->naming, &(struct naming_env){ .modules = o->modules, .followed = &s->followed,
+							  .keeper = s->keeper, .placing = s->placing,
 							  .model = s->stream.model, .tell = s->tell }, err);
 	return r < 0 ? r : session__watch(s, naming__fd(s->naming), WAKE_NAMES, err);
 }
@@ -461,6 +499,12 @@ static int session__init(struct session *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->nvml = o->sources & SRC_SEGMENTS ? nvml__open() : NULL;
+	s->windows = (struct windows){ .levels = { .cadence = o->cadence, .between = o->between }, .probing = s->probing,
+				       .followed = &s->followed, .model = s->stream.model, .tell = s->tell,
+				       .start_ns = s->start_ns, .is_quiet = o->quiet };
+	s->windows.levels.cadence.budget.share = o->max_overhead;
+	s->windows.levels.cadence.budget.start_ns = s->start_ns;
+	s->windows.levels.cadence.budget.random = hash_two(s->start_ns, (uint64_t)getpid());
 	s->counted = (struct counted){ .tell = s->tell, .stream = &s->stream, .keeper = s->keeper, .usage = &s->usage,
 				       .probing = s->probing, .follow = s->follow, .naming = s->naming, .nvml = s->nvml,
 				       .oom_kills = UINT64_MAX };
@@ -522,6 +566,7 @@ static int session__start(struct session *s, struct err *err)
 	int r = 0;
 
 	counted__begin(&s->counted, s->start_ns, o->launch ? s->launched : o->pids_cnt ? o->pids[0] : 0);
+	session__turn_windows(s); /* until its first window nothing is whole */
 	if (o->launch)
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, s->start_ns, 1, err);
 	for (size_t i = 0; !o->launch && i < o->pids_cnt && r >= 0; i++) {
@@ -545,10 +590,12 @@ static int session__finish(struct session *s, struct err *err)
 
 	usage__push_resident(&s->usage, 1);
 	usage__push_uses(&s->usage, 1);
+	windows__end(&s->windows);
 	s->stream.detach_ns = now_ns();
 	counted__probes(&s->counted); /* now: until the last probe is gone others meet a process half forgotten, and lose */
 	probing__end(s->probing);
 	r = stream__drain_rest(&s->stream);
+	placing__finish(s->placing);
 	follow__push_gone_all(s->follow);
 	counted__rest(&s->counted);
 	tell__event(&s->tell, (struct event){ .kind = EV_END,
@@ -567,6 +614,8 @@ static void session__done(struct session *s)
 	sideband__free(s->sideband);
 	nvml__close(s->nvml);
 	naming__free(s->naming);
+	s->stream.placing = NULL;
+	placing__free(s->placing);
 	follow__free(s->follow);
 	probing__free(s->probing);
 	followed__done(&s->followed);
@@ -620,8 +669,8 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 		if (!r)
 			r = r2;
 		(void)model__report(s.stream.model, opts->top, ret_final);
-		r2 = recorder__close(&s.stream.recorder, s.stream.model, end_words(&s), *ret_final ? (*ret_final)->lost : NULL,
-				     r < 0 ? NULL : err);
+		r2 = recorder__close(&s.stream.recorder, s.stream.model, end_words(&s),
+				     *ret_final ? (*ret_final)->run.lost : NULL, r < 0 ? NULL : err);
 		if (!r)
 			r = r2;
 	} else {

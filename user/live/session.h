@@ -12,6 +12,8 @@
 #include <sys/types.h>
 
 #include "base/outfile.h"
+#include "live/cadence.h"
+#include "memtrace/event.h"
 #include "timeline/timeline.h"
 
 struct err;
@@ -40,7 +42,14 @@ struct session_opts {
 	uint64_t duration_ns; /* 0 = until Ctrl-C or the target's end */
 	unsigned stacks;      /* bits of enum mt_stacks: births of stack_size bytes and more get a stack */
 	uint64_t stack_size;
-	double max_overhead;  /* share of the processes' CPU time that probes may take, or the session fails; 0: no limit */
+	/*
+	 * The budget of windows; where these are not possible, or do not help, probes may take such a share of the processes'
+	 * CPU time, or the session fails. 0: no limit.
+	 */
+	double max_overhead;
+	/* Windows of traced steps, with `between` set until the next; neither that nor a budget: all is traced. */
+	struct cadence cadence;
+	enum mt_level between;
 	int force_perf;	      /* one perf uprobe a site instead of uprobe_multi (old kernels' way) */
 	const char *record_path; /* NULL = no recording */
 	struct outfile_how how;  /* it and others are written */

@@ -216,6 +216,11 @@ void setter__drop(struct setter *s, const struct process *p)
 	}
 }
 
+int setter__is_idle(const struct setter *s)
+{
+	return !s->first;
+}
+
 int setter__is_awaited(const struct setter *s)
 {
 	for (const struct setting *one = s->first; one; one = one->next)

@@ -40,6 +40,7 @@ struct setting {
 	int is_at_work;	  /* … but not where these are libraries that one loads which makes steps */
 	int is_named;	  /* the user asked for this one: its failure is the session's */
 	int is_awaited;	  /* the session begins when it is set */
+	int is_again;	  /* it was set before, and taken away for a while (live/levels.h) */
 	int is_late;	  /* operators that are called although their probes were taken away (live/retire.h) */
 	uint64_t places, file_places; /* that its process was charged with for it (live/followed.h) */
 	uint64_t look_ns, look_steps; /* live/follow.c: since when its steps are looked at, how many there were */
@@ -69,6 +70,7 @@ void setter__turn(struct setter *s);
 /* How long the loop may sleep at most, in ms; -1: for good. */
 int setter__sleep_ms(const struct setter *s);
 void setter__drop(struct setter *s, const struct process *p); /* what is under way there; NULL: everywhere */
+int setter__is_idle(const struct setter *s); /* nothing is under way */
 int setter__is_awaited(const struct setter *s); /* 1: one of those is under way */
 
 #endif

@@ -14,6 +14,7 @@
 #include "event/order.h"
 #include "event/pairing.h"
 #include "keeper/keeper.h"
+#include "live/placing.h"
 #include "live/session.h"
 #include "memtrace/recording.h"
 #include "stack/capture.h"
@@ -78,10 +79,14 @@ void stream__push(void *stream, struct event ev)
 
 	if (!ev.ts_ns)
 		ev.ts_ns = now_ns();
+	if (ev.kind == EV_PLACE && ev.ts_ns <= st->passed_ns)
+		ev.ts_ns = st->passed_ns + 1; /* before the first allocation there, if that is still held back */
 	if (st->capture && ev.kind == EV_PROC)
 		capture__begin(st->capture, (pid_t)ev.pid);
 	if (st->capture && ev.kind == EV_GONE)
 		capture__end(st->capture, (pid_t)ev.pid);
+	if (st->placing && ev.kind == EV_GONE)
+		placing__end(st->placing, (pid_t)ev.pid);
 	(void)order__push(st->order, &ev);
 }
 
@@ -111,7 +116,17 @@ static int stream__takes(struct stream *st, const void *rec, size_t len)
 	const struct mt_hdr *h = rec;
 
 	return len < sizeof(*h) || st->detach_ns != UINT64_MAX || h->kind == MT_EV_NAME || h->kind == MT_EV_STACK_PY ||
+	       h->kind == MT_EV_PLACE ||
 	       share__takes(&st->share, h->pid, order__waiting(st->order), stream__room(st), st->read_ns);
+}
+
+/* Also one that was told before: the kernel side has forgotten it. */
+static void stream__place(struct stream *st, const void *rec, size_t len)
+{
+	name_id place;
+
+	if (decode__place(st->decode, rec, len, &place) >= 0 && st->placing)
+		placing__met(st->placing, rec, place);
 }
 
 static int stream__record(void *ctx, const void *rec, size_t len)
@@ -124,6 +139,10 @@ static int stream__record(void *ctx, const void *rec, size_t len)
 		return 0;
 	if (capture__wants(rec, len))
 		return stream__stack(st, rec, len);
+	if (len >= sizeof(struct mt_hdr) && ((const struct mt_hdr *)rec)->kind == MT_EV_PLACE) {
+		stream__place(st, rec, len);
+		return 0;
+	}
 	r = decode__record(st->decode, rec, len, &ev);
 	if (r != 1 || ev.ts_ns > st->detach_ns)
 		return 0; /* a name, or a bad record: counted */
@@ -145,6 +164,7 @@ static int stream__pass_on(struct stream *st, uint64_t end_ns)
 	uint64_t until = st->read_ns > ORDER_SLACK_NS ? st->read_ns - ORDER_SLACK_NS : 0;
 	int r;
 
+	st->passed_ns = until;
 	do {
 		r = order__flush_some(st->order, until, PASS_PIECE);
 	} while (r == 1 && now_ns() < end_ns);

@@ -25,6 +25,7 @@ struct decode;
 struct keeper;
 struct order;
 struct pairing;
+struct placing;
 struct session_opts;
 
 struct stream {
@@ -35,11 +36,13 @@ struct stream {
 	struct keeper *keeper;
 	struct decode *decode;
 	struct capture *capture; /* NULL: no stacks are asked for */
+	struct placing *placing; /* borrowed; NULL: lines of Python are not looked at */
 	struct order *order;
 	struct pairing *pairing;
 	struct share share;
 	size_t window;	    /* of order */
 	uint64_t read_ns;   /* the rings were read until then */
+	uint64_t passed_ns; /* all until then may have been passed on */
 	uint64_t detach_ns; /* what happens later is no part of the trace: probes go one after the other; UINT64_MAX: not yet */
 	int has_more;	    /* rings hold more than was read: the time was over */
 	int has_backlog;    /* what was read was not all passed on */

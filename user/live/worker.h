@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * worker: a second thread beside the loop, which does one piece of work after the other and says so on a descriptor that the
- * loop sleeps on. Called by planner.c and naming.c, which know what the work is; each piece is a struct that begins with
- * struct work, and is the worker's until it is taken back.
+ * loop sleeps on. Called by planner.c, naming.c and placing.c, which know what the work is; each piece is a struct that begins
+ * with struct work, and is the worker's until it is taken back.
  */
 #ifndef MT_LIVE_WORKER_H
 #define MT_LIVE_WORKER_H

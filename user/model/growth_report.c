@@ -25,6 +25,7 @@ struct suspect {
 	const struct proc *proc;
 	struct growth_row settled;
 	struct trend bytes, blocks;
+	size_t warm; /* slots before the trends */
 	double per_second; /* bytes: what suspects are sorted by */
 	uint64_t first_ts_ns, last_ts_ns;
 	uint64_t cats[CAT_MAX];
@@ -45,9 +46,12 @@ static struct growth_clock clock_now(const struct model *m, const struct proc *p
 	return c;
 }
 
-static size_t warm_points(size_t points)
+static size_t warm_points(size_t points, const struct growth_clock *c)
 {
-	return points / 4 > WARM_POINTS_MIN ? points / 4 : WARM_POINTS_MIN;
+	size_t blind = (size_t)((c->blind + (1ull << c->shift) - 1) >> c->shift);
+	size_t warm = points / 4 > WARM_POINTS_MIN ? points / 4 : WARM_POINTS_MIN;
+
+	return warm > blind ? warm : blind;
 }
 
 /* The trends after warming up; false: it is none. */
@@ -58,8 +62,8 @@ static bool suspect__judge(struct suspect *s, const struct growth_clock *c)
 
 	growth_row__settle(&s->settled, c);
 	used = growth_row__used(&s->settled);
-	warm = warm_points(used);
-	if (c->tick < GROWTH_TICKS_MIN || used < warm + TREND_POINTS_MIN)
+	s->warm = warm = warm_points(used, c);
+	if (c->tick - c->blind < GROWTH_TICKS_MIN || used < warm + TREND_POINTS_MIN)
 		return false;
 	/* nearly all rows end here */
 	if (s->settled.low_cnt[used - 1] < s->settled.low_cnt[warm] + GROWTH_BLOCKS_MIN ||
@@ -181,7 +185,7 @@ static uint64_t lost_events(const struct model *m)
 /* A free that was lost looks like a leak. */
 static uint8_t suspect__sure(const struct suspect *s, const struct model *m)
 {
-	size_t used = growth_row__used(&s->settled), points = used - warm_points(used);
+	size_t used = growth_row__used(&s->settled), points = used - s->warm;
 
 	if (points < UNSURE_POINTS || s->blocks.fall > s->blocks.growth / 8 || lost_events(m) > s->blocks.growth / 8)
 		return SURE_LOW;
@@ -214,6 +218,55 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 	return r->op && r->region ? 0 : -ENOMEM;
 }
 
+/* As Python was looked at last; a block that has come to the place of the one that was looked for says nothing. */
+static const struct holder *holder_of(const struct model *m, const struct suspect *s)
+{
+	const struct holder *found = NULL;
+
+	for (size_t i = 0; i < m->holders.cnt; i++) {
+		const struct holder *h = &m->holders.v[i];
+		const struct block *b = h->pid == s->settled.key.pid ? blocks__find(m->blocks, h->pid, h->dev, h->addr) : NULL;
+
+		if (b && b->born_ts_ns <= h->ts_ns &&
+		    growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) == &m->growth.rows[s->row] &&
+		    (!found || h->ts_ns > found->ts_ns))
+			found = h;
+	}
+	return found;
+}
+
+/* Of memory that no container of Python holds: what holds tensors that grow beside it. */
+static const struct holder *holder_beside(const struct model *m, const struct suspects *all, const struct suspect *s)
+{
+	for (size_t i = 0; i < all->cnt; i++) {
+		const struct holder *h = all->v[i].settled.key.pid == s->settled.key.pid ? holder_of(m, &all->v[i]) : NULL;
+
+		if (h && h->items)
+			return h;
+	}
+	return NULL;
+}
+
+static int report_leak__hold(struct report_leak *r, const struct suspect *s, const struct suspects *all, const struct model *m)
+{
+	const struct holder *h = holder_of(m, s);
+
+	if (!h)
+		return 0;
+	r->held = h->items ? HELD_ITSELF : h->unseen ? HELD_UNSEEN : HELD_NONE;
+	if (!h->items) {
+		h = holder_beside(m, all, s);
+		if (!h)
+			return 0;
+		r->held = HELD_GRAPH;
+	}
+	r->held_by = strdup(names__get(m->names, h->path));
+	r->held_kind = strdup(names__get(m->names, h->kind));
+	r->held_where = strdup(names__get(m->names, h->where));
+	r->held_items = h->items;
+	return r->held_by && r->held_kind && r->held_where ? 0 : -ENOMEM;
+}
+
 static void growth__report_ticks(const struct model *m, struct report_leaks *ret)
 {
 	const struct proc *p;
@@ -223,9 +276,9 @@ static void growth__report_ticks(const struct model *m, struct report_leaks *ret
 		struct growth_clock c = clock_now(m, p);
 		uint8_t steps = c.kind != GROWTH_BY_TIME;
 
-		if (steps < ret->per_step || (steps == ret->per_step && c.tick <= ret->ticks))
+		if (steps < ret->per_step || (steps == ret->per_step && c.tick - c.blind <= ret->ticks))
 			continue;
-		ret->ticks = c.tick;
+		ret->ticks = c.tick - c.blind;
 		ret->per_step = steps;
 	}
 	ret->ticks_least = GROWTH_TICKS_MIN;
@@ -247,11 +300,55 @@ int growth__report(const struct model *m, size_t top, struct report *r)
 		err = -ENOMEM;
 	while (!err && r->leaks.cnt < all.cnt) {
 		err = report_leak__fill(&r->leaks.rows[r->leaks.cnt], &all.v[r->leaks.cnt], m);
+		err = err ? err : report_leak__hold(&r->leaks.rows[r->leaks.cnt], &all.v[r->leaks.cnt], &all, m);
 		r->leaks.cnt++;
 	}
 	free(all.of_row);
 	free(all.v);
 	return err;
+}
+
+/* --- what is looked for in Python ------------------------------------------------------------------------------------ */
+
+static int by_address(const void *a, const void *b)
+{
+	const struct model_growing *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+int model__growing(const struct model *m, uint32_t pid, struct model_growing **ret, size_t *ret_cnt)
+{
+	uint32_t sets[MODEL_GROWING_SETS], cnt = 0, has[MODEL_GROWING_SETS] = { 0 };
+	struct report_leaks leaks = { 0 };
+	struct suspects all = { 0 };
+	const struct block *b;
+	size_t pos = 0;
+	int r = suspects__find(&all, m, &leaks);
+
+	*ret = NULL;
+	*ret_cnt = 0;
+	for (size_t i = 0; i < all.cnt && cnt < MODEL_GROWING_SETS && !r; i++)
+		if (all.v[i].settled.key.pid == pid && all.v[i].settled.key.dev != MT_DEV_HOST)
+			sets[cnt++] = all.v[i].row;
+	free(all.v);
+	if (!cnt)
+		return r;
+	*ret = calloc(MODEL_GROWING_SETS * MODEL_GROWING_BLOCKS, sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	while ((b = blocks__next(m->blocks, &pos))) {
+		const struct growth_row *row = b->pid == pid ? growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) :
+							       NULL;
+
+		for (uint32_t i = 0; row && i < cnt; i++)
+			if (row == &m->growth.rows[sets[i]] && has[i] < MODEL_GROWING_BLOCKS) {
+				(*ret)[(*ret_cnt)++] = (struct model_growing){ b->ptr, i, (uint8_t)b->dev };
+				has[i]++;
+			}
+	}
+	qsort(*ret, *ret_cnt, sizeof(**ret), by_address);
+	return 0;
 }
 
 /* Every watched block is in its row. */

@@ -33,6 +33,7 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	m->buried = opts ? opts->buried : NULL;
 	m->buried_ctx = opts ? opts->buried_ctx : NULL;
 	procs__init(&m->procs, 0, 0);
+	places__init(&m->places);
 	m->blocks = blocks__new(opts ? opts->blocks_max : 0);
 	m->threads = threads__new(0);
 	if (!m->blocks || !m->threads || tally__init(&m->ops) < 0 || tally__init(&m->regions) < 0 ||
@@ -53,10 +54,15 @@ void model__free(struct model *m)
 	gpu__free(m->gpu);
 	free(m->ooms);
 	told__done(&m->told);
+	free(m->samplers);
+	gaps__done(&m->gaps);
+	carried__done(&m->carried);
 	growth__done(&m->growth);
 	tensors__done(&m->tensors);
+	freed__done(&m->freed);
 	tally__done(&m->ops);
 	tally__done(&m->regions);
+	places__done(&m->places);
 	stackset__done(&m->stacks);
 	modules__done(&m->modules);
 	op_modules__done(&m->op_modules);
@@ -153,10 +159,29 @@ static bool model__counted(const struct thread *t, const struct event *ev, uint3
 	return ev->kind != MT_EV_NODE && under && under->kind == MT_EV_NODE && under->row == row;
 }
 
+/* A dispatch mode of Python's, or a subclass, calls the operator that it was given again, by its handle: that is one call. */
+static bool model__is_again(const struct thread *t, const struct event *ev, uint32_t row)
+{
+	const struct frame *under = ev->depth && ev->depth <= t->depth ? &t->frames[ev->depth - 1] : NULL;
+
+	return ev->kind == MT_EV_OP && (ev->flags & MT_OP_BY_HASH) && under && under->kind == MT_EV_OP && under->row == row;
+}
+
 static void model__told_cover(struct model *m, const struct event *ev)
 {
+	const char *source = names__get(m->names, ev->name);
+	struct proc *p = procs__find(&m->procs, ev->pid);
+	bool is_flow = !strcmp(source, "flow");
+
 	told__handle(&m->told, ev);
-	m->flow_covered |= ev->size && !strcmp(names__get(m->names, ev->name), "flow");
+	m->flow_covered |= ev->size && is_flow;
+	if (!p || !p->listed || !ev->size)
+		return;
+	p->covered |= is_flow ? COVERED_TENSORS : !strcmp(source, "framework") ? COVERED_MEMORY : 0;
+	if (p->covered != COVERED_BOTH || p->covered_ns)
+		return;
+	p->covered_ns = m->now_ns;
+	freed__begin(&m->freed);
 }
 
 /* APPLY and ACC: nodes for whoever asks what a block's operator and region are. */
@@ -168,6 +193,10 @@ static void model__apply(struct model *m, const struct event *ev)
 	if (!t)
 		return;
 	row = tally__row(&m->regions, ev->name, true);
+	if (model__is_blind(m, ev->pid)) {
+		thread__enter(t, ev, row);
+		return;
+	}
 	m->regions.rows[row].count += !model__counted(t, ev, row);
 	model__has_graph(m, t, ev);
 	thread__enter(t, ev, row);
@@ -181,29 +210,44 @@ static inline void model__frame(struct model *m, const struct event *ev)
 	struct tally *tally = is_node ? &m->regions : &m->ops;
 	struct thread *t = model__thread(m, ev);
 	uint32_t row;
+	bool again;
 
 	if (!t)
 		return;
 	row = tally__row(tally, ev->name, is_node);
-	tally->rows[row].count++;
+	if (__builtin_expect(m->samplers_cnt && model__is_blind(m, ev->pid), 0)) {
+		thread__enter(t, ev, row);
+		return;
+	}
+	again = model__is_again(t, ev, row);
+	tally->rows[row].count += !again;
 	thread__enter(t, ev, row);
-	if (is_node)
+	if (is_node) {
 		model__phase_node(m, t);
+		model__saved_node(m, t);
+	} else if (!ev->depth) {
+		model__saved_outside(m, t);
+	}
 	if (m->graph || (m->flow_covered && model__has_graph(m, t, ev)))
 		graph__frame(m->graph, t, ev);
-	if (m->timeline && m->timeline_ops)
+	if (m->timeline && m->timeline_ops && !again)
 		model__tell_frame(m, t, ev);
 }
 
 static void model__arg(struct model *m, const struct event *ev)
 {
 	struct thread *t = model__thread(m, ev);
+	struct block *b;
 
-	if (!t || !model__has_graph(m, t, ev))
+	if (!t || (m->samplers_cnt && model__is_blind(m, ev->pid)) || !model__has_graph(m, t, ev))
 		return;
 	m->scans += SCANS_ARG;
-	if (graph__takes(m->graph, t, ev))
-		graph__arg(m->graph, t, ev, model__met(m, ev));
+	if (!graph__takes(m->graph, t, ev))
+		return;
+	b = model__met(m, ev);
+	graph__arg(m->graph, t, ev, b);
+	if (b && t->proc->saved && t->proc->saved->now)
+		model__saved_read(m, t, ev, b);
 }
 
 static bool model__is_step(const struct model *m, name_id region)
@@ -211,33 +255,56 @@ static bool model__is_step(const struct model *m, name_id region)
 	return region_is_step(names__get(m->names, region));
 }
 
-static void model__step_took(struct model *m, struct proc *p, uint64_t took_ns)
+/* NULL: what was launched or forked, or has become another program, is traced from its first step on; or there is no memory. */
+static struct price *proc__price(struct proc *p)
 {
-	standstill__step(&p->standstill, &m->attach, took_ns);
+	if (p->how != EV_PROC_ATTACHED)
+		return NULL;
 	if (!p->price)
 		p->price = calloc(1, sizeof(*p->price));
-	if (p->price)
-		price__step(p->price, took_ns, m->now_ns);
+	return p->price;
+}
+
+static void model__step_took(struct model *m, struct proc *p, uint64_t took_ns)
+{
+	struct price *price = m->samplers_cnt ? NULL : proc__price(p);
+
+	standstill__step(&p->standstill, &m->attach, took_ns);
+	if (price)
+		price__step(price, took_ns, m->now_ns);
 }
 
 static void model__boundary(struct model *m, struct proc *p, enum growth_kind kind)
 {
 	const struct growth_clock before = p->clock;
+	bool is_next;
 
 	growth_clock__step(&p->clock, kind, m->last_id, m->now_ns);
-	if (p->clock.era == before.era && p->clock.kind == before.kind && p->clock.tick > before.tick && before.tick)
+	if (p->clock.era == before.era && p->clock.tick == before.tick)
+		return;
+	is_next = p->clock.era == before.era && p->clock.kind == before.kind && before.tick;
+	if (is_next)
 		model__step_took(m, p, m->now_ns - before.last_ns);
+	if (m->samplers_cnt)
+		model__level_step(m, p, is_next ? m->now_ns - before.last_ns : 0);
 }
 
 static void model__attach(struct model *m, const struct event *ev)
 {
 	struct proc *p = procs__find(&m->procs, ev->pid);
+	struct price *price;
 
 	if (!p)
 		return;
 	standstill__attach(&p->standstill, &m->attach, ev);
-	if (p->price)
-		price__attach(p->price, ev->flags & EV_ATTACH_BEGINS);
+	if (p->is_being_set && !(ev->flags & EV_ATTACH_BEGINS) && !p->was_set) {
+		p->was_set = true;
+		p->clock.blind = p->clock.tick;
+	}
+	p->is_being_set = ev->flags & EV_ATTACH_BEGINS;
+	price = proc__price(p);
+	if (price)
+		price__attach(price, ev->flags & EV_ATTACH_BEGINS);
 }
 
 static void model__step(struct model *m, const struct event *ev)
@@ -350,6 +417,7 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 		break;
 	case EV_WAS:
 	case EV_WAS_FLOW:
+	case EV_WAS_MODULE:
 		model__was(m, ev);
 		break;
 	case EV_TENSOR_OF:
@@ -364,8 +432,12 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case EV_MODULE_AT:
 		model__module_at(m, ev);
 		break;
-	case EV_WAS_MODULE:
-		model__module_was(m, ev);
+	case EV_PLACE:
+		if (places__told(&m->places, &m->ops, ev->name, (name_id){ (uint32_t)ev->addr }, ev->flags) && m->graph)
+			graph__placed(m->graph, ev->name, places__made(&m->places, ev->name));
+		break;
+	case EV_HELD:
+		holders__told(&m->holders, ev);
 		break;
 	case EV_OOM_KILL:
 		model__oom_kills(m, ev);
@@ -391,7 +463,7 @@ static void model__told_site(struct model *m, const struct event *ev)
 	if (!p)
 		return;
 	p->has_flow |= ev->aux == MT_PROG_FLOW_ACC;
-	p->has_regions |= ev->aux == MT_PROG_REGION_BEGIN;
+	p->has_regions |= ev->aux == MT_PROG_REGION_BEGIN || ev->aux == MT_PROG_FLOW_BOXED;
 }
 
 int model__handle(void *model, const struct event *ev)
@@ -447,7 +519,11 @@ int model__handle(void *model, const struct event *ev)
 	case EV_FIRED:
 	case EV_IDLE:
 	case EV_LATE_OP:
+		model__paid_read(m, ev);
 		told__handle(&m->told, ev);
+		break;
+	case EV_LEVEL:
+		model__level(m, ev);
 		break;
 	case EV_ATTACH:
 		model__attach(m, ev);

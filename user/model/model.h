@@ -75,6 +75,18 @@ struct model_live model__live(const struct model *m);
 /* ns that the probes took so far by calibration, and that all followed processes used since each one's first EV_CPU. */
 void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *ret_cpu_ns);
 /*
+ * Blocks of what grows in a process: of up to MODEL_GROWING_SETS suspects (docs/leaks.md), the largest first. By address;
+ * malloc'ed. 0; -ENOMEM.
+ */
+#define MODEL_GROWING_SETS 4
+#define MODEL_GROWING_BLOCKS 16384 /* of each */
+struct model_growing {
+	uint64_t addr;
+	uint32_t set;
+	uint8_t dev;
+};
+int model__growing(const struct model *m, uint32_t pid, struct model_growing **ret, size_t *ret_cnt);
+/*
  * What Python calls the block at an address, or a storage that is waited for there: 1. 0: nothing yet; -ENOENT: what is
  * there has not that size. EV_TENSORs that say what is known already need not be made.
  */
@@ -82,6 +94,12 @@ struct tensor;
 int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_t bytes, struct tensor *ret);
 /* Boundaries of steps that a process has passed: marks, else its optimizers' steps. 0: none yet. */
 uint64_t model__steps_of(const struct model *m, uint32_t pid);
+int model__each_level(const struct model *m, event_fn fn, void *ctx); /* EV_LEVEL, for a recording that begins now */
+/* enum ev_level_state, and the number of the window. Where no level was told: TRACED. */
+uint8_t model__level_of(const struct model *m, uint64_t *ret_window);
+/* What windows of tracing have cost so far, of the only machine (model/core/paid.h). NULL: there are none. */
+struct paid;
+const struct paid *model__paid(const struct model *m);
 /* Walks every invariant; aborts with a message when one is broken. For tests, sim and fuzz. */
 void model__check(const struct model *m);
 

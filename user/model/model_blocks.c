@@ -66,8 +66,12 @@ static void model__freed(struct model *m, struct block *b, struct proc *p, const
 	struct proc *owner = b->unlisted ? &m->procs.other : p;
 	uint32_t stack;
 
-	if (b->tracked)
+	if (b->tracked && m->samplers_cnt && model__is_blind(m, b->pid))
+		graph__died(m->graph, b, NULL, NULL);
+	else if (b->tracked)
 		model__untrack(m, b, ev);
+	if (p->saved && p->saved->now)
+		model__saved_freed(m, model__thread(m, ev), ev, b);
 	stack = model__bury(m, b, p);
 	d->frees++;
 	d->free_bytes += b->size;
@@ -127,11 +131,53 @@ void model__unmapped(struct model *m, const struct event *ev, struct proc *p)
 		model__end_met(m, p, ev, ptr, 0, end - ptr);
 }
 
+/* --- of which nothing was seen since a gap began ------------------------------------------------------- */
+
+void model__ended_unseen(struct model *m, const struct block *b, struct proc *p)
+{
+	struct device *d = m->devs[m->dev_idx[b->dev] - 1];
+
+	d->unseen++;
+	d->unseen_bytes += b->size;
+	model__drop(m, b, p);
+}
+
+/* Where a block is born none of those can lie any more. */
+static void model__end_carried(struct model *m, struct proc *p, const struct event *ev)
+{
+	size_t i = carried__from(&m->carried, ev->pid, ev->dev, ev->addr);
+	const struct carried_at *at = m->carried.v;
+
+	if (i && at[i - 1].pid == ev->pid && at[i - 1].dev == ev->dev)
+		i--; /* it may reach into it */
+	for (; i < m->carried.cnt && at[i].pid == ev->pid && at[i].dev == ev->dev; i++) {
+		const struct block *b = blocks__find(m->blocks, ev->pid, ev->dev, at[i].ptr);
+
+		if (at[i].ptr > ev->addr && at[i].ptr - ev->addr >= ev->size)
+			return;
+		if (b && b->carried && (b->ptr >= ev->addr || ev->addr - b->ptr < b->size))
+			model__ended_unseen(m, b, p);
+	}
+}
+
+/* A storage of so many bytes is where a carried block was: true: it is that; else the block has ended, and is no more. */
+static bool model__confirm(struct model *m, struct block *b, struct proc *p, uint64_t bytes)
+{
+	if (model__name_fits(b, bytes)) {
+		b->carried = 0;
+		return true;
+	}
+	model__ended_unseen(m, b, p);
+	return false;
+}
+
 /* --- births --------------------------------------------------------------------------------------- */
 
 /* Counted at all that it is of. Its stack; 0: there is no room for it. */
 static uint32_t model__born(struct model *m, struct block *b, struct device *d, struct proc *p, uint32_t stack)
 {
+	bool is_peak;
+
 	if (stack && !stackset__born(&m->stacks, b->id, stack, d->idx, b->size, d->epoch)) {
 		m->lost[MT_LOSS_STACKS]++;
 		stack = 0;
@@ -139,17 +185,17 @@ static uint32_t model__born(struct model *m, struct block *b, struct device *d, 
 	tally__born(&m->modules.tally, d->idx, b->module, b->size, d->epoch);
 	tally__born(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__born(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
-	device__born(d, b, m->now_ns);
+	is_peak = device__born(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
 	if (dev_is_host(d->dev)) {
-		proc_side__born(&p->host, b->size, m->now_ns);
+		proc_side__born(&p->host, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 		p->host_allocs++;
 	} else {
-		proc_side__born(&p->fw, b->size, m->now_ns);
+		proc_side__born(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 		p->allocs++;
 	}
 	p->live_cnt++;
 	if (!dev_is_host(d->dev)) {
-		modules__born(&m->modules, b, p->fw.live);
+		modules__born(&m->modules, b, gaps__is_open(&m->gaps) ? 0 : p->fw.live);
 		op_modules__born(&m->op_modules, (uint32_t)b->op, (uint32_t)b->module, b->phase, b->size);
 	}
 	if (b->unlisted)
@@ -159,6 +205,20 @@ static uint32_t model__born(struct model *m, struct block *b, struct device *d, 
 	return stack;
 }
 
+/* No operator was open: one may stand for the line of Python that it was at. */
+static uint32_t model__op_of_place(struct model *m, const struct attribution *a, const struct event *ev, uint8_t *ret_made)
+{
+	uint32_t row;
+
+	*ret_made = 0;
+	if (a->op || a->lost || ev->kind != MT_EV_ALLOC || !ev->name.v)
+		return a->op;
+	row = places__row(&m->places, &m->ops, ev->name);
+	m->ops.rows[row].count += row != 0;
+	*ret_made = places__made(&m->places, ev->name);
+	return row;
+}
+
 struct block *model__give(struct model *m, const struct event *ev, enum block_from from)
 {
 	struct attribution a;
@@ -166,7 +226,8 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	struct thread *t;
 	struct block *b, old;
 	uint32_t stack;
-	bool live;
+	bool live, is_blind;
+	uint8_t made;
 
 	/* torch reports its empty tensors with no address and drops them itself; malloc(0) is a block */
 	if (!ev->addr || (!ev->size && !dev_is_host(ev->dev)))
@@ -176,9 +237,13 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	if (!t || !model__plausible(m, d, ev))
 		return NULL;
 	a = thread__attribute(t, ev);
-	m->lost[MT_LOSS_FRAME] += a.lost;
+	is_blind = m->samplers_cnt && model__is_blind(m, ev->pid);
+	m->lost[MT_LOSS_FRAME] += a.lost && !is_blind;
+	a.op = model__op_of_place(m, &a, ev, &made);
 	stack = thread__stack(t, ev->addr);
 	model__end_overlapped(m, t->proc, ev);
+	if (m->carried.cnt)
+		model__end_carried(m, t->proc, ev);
 	b = blocks__put(m->blocks, ev->pid, ev->dev, ev->addr, &live);
 	if (live) {
 		m->lost[MT_LOSS_REUSE]++;
@@ -200,13 +265,13 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	b->from = from;
 	b->unlisted = !t->proc->listed;
 	if (!dev_is_host(d->dev))
-		model__module_birth(m, t, ev, b);
+		model__module_birth(m, t, ev, b, made & EV_PLACE_GRAPH);
 	b->module = tally__ready(&m->modules.tally, d->idx, b->module) & UINT16_MAX;
 	if (m->tensors.cnt)
 		tensors__remove(&m->tensors, ev->pid, ev->addr);
 	stack = model__born(m, b, d, t->proc, stack);
-	if (!dev_is_host(ev->dev) && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
-		graph__born(m->graph, b, t, ev);
+	if (!dev_is_host(ev->dev) && !is_blind && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
+		graph__born(m->graph, b, t, ev, made);
 	if (m->gpu && !dev_is_host(ev->dev))
 		segments__born(m->gpu->segs, b);
 	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth, stack);
@@ -255,15 +320,18 @@ void model__take(struct model *m, const struct event *in)
 
 	if (!ev->addr)
 		return;
+	freed__note(&m->freed, ev->pid, ev->addr, m->now_ns);
 	if (ev->dev == MT_DEV_NONE)
 		told.dev = model__whose(m, ev);
 	d = model__device(m, ev->dev);
 	t = d ? model__thread(m, ev) : NULL;
 	if (!t)
 		return;
-	if (blocks__take(m->blocks, ev->pid, ev->dev, ev->addr, &b))
+	if (blocks__take(m->blocks, ev->pid, ev->dev, ev->addr, &b)) {
+		if (b.cat == CAT_GRADIENT && t->proc->has_graphs && !thread__in_node(t, ev))
+			model__phase_cleared(m, t);
 		model__freed(m, &b, t->proc, ev);
-	else if (!(ev->flags & MT_F_FREE_AGAIN))
+	} else if (!(ev->flags & MT_F_FREE_AGAIN))
 		model__preexisting(m, d, ev);
 }
 
@@ -283,9 +351,10 @@ static bool model__replaced(struct model *m, struct block *b, struct proc *p, co
 
 /*
  * A pointer that is nobody's birth may lie in the middle of a block. Looked for once a pointer, in all
- * blocks; with very many of them the search is left out rather than slow the trace down.
+ * blocks; with very many of them the search is left out rather than slow the trace down. `behind`: bytes from it on that
+ * no block may begin in.
  */
-static bool model__inside_other(struct model *m, const struct event *ev)
+static bool model__inside_other(struct model *m, const struct event *ev, uint64_t behind)
 {
 	const struct block *b;
 	size_t pos = 0;
@@ -294,30 +363,18 @@ static bool model__inside_other(struct model *m, const struct event *ev)
 		return false;
 	m->scans -= blocks__count(m->blocks);
 	while ((b = blocks__next(m->blocks, &pos)))
-		if (b->pid == ev->pid && !dev_is_host((uint8_t)b->dev) && ev->addr > b->ptr &&
-		    ev->addr - b->ptr < b->size)
+		if (b->pid == ev->pid && !dev_is_host((uint8_t)b->dev) &&
+		    (ev->addr > b->ptr ? ev->addr - b->ptr < b->size : b->ptr - ev->addr < behind))
 			return true;
 	return false;
 }
 
-struct block *model__met(struct model *m, const struct event *ev)
+/* Live from now on, of no operator, and nobody's allocation. NULL: no memory (counted). */
+static struct block *model__late(struct model *m, struct proc *p, struct device *d, const struct event *ev, uint32_t tid)
 {
-	struct block *b = model__block_at(m, ev);
-	struct thread *t = model__thread(m, ev);
-	struct device *d;
-	bool live;
+	bool live, is_peak;
+	struct block *b = blocks__put(m->blocks, ev->pid, d->dev, ev->addr, &live);
 
-	if (b && t && m->modules.cnt > 1)
-		model__module_used(m, t, ev, b);
-	if (!t)
-		return NULL;
-	for (; b; b = model__block_at(m, ev)) /* of another device, too */
-		if (!model__replaced(m, b, t->proc, ev))
-			return b;
-	d = dev_is_host(ev->dev) ? NULL : model__device(m, ev->dev ? ev->dev : MT_DEV_CPU);
-	if (!d || !model__plausible(m, d, ev) || model__inside_other(m, ev))
-		return NULL;
-	b = blocks__put(m->blocks, ev->pid, d->dev, ev->addr, &live);
 	if (!b) {
 		m->lost[MT_LOSS_BLOCKS]++;
 		return NULL;
@@ -325,21 +382,56 @@ struct block *model__met(struct model *m, const struct event *ev)
 	b->size = ev->size;
 	b->born_ts_ns = m->now_ns;
 	b->id = ++m->last_id;
-	b->tid = ev->tid;
+	b->tid = tid;
 	b->met = 1;
-	b->unlisted = !t->proc->listed;
+	b->unlisted = !p->listed;
 	tally__met(&m->modules.tally, d->idx, 0, b->size, d->epoch);
 	modules__met(&m->modules, b->size);
 	tally__met(&m->ops, d->idx, 0, b->size, d->epoch);
 	tally__met(&m->regions, d->idx, 0, b->size, d->epoch);
-	device__add(d, b, m->now_ns);
+	is_peak = device__add(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
 	d->met++;
 	d->met_bytes += b->size;
-	proc_side__born(&t->proc->fw, b->size, m->now_ns);
-	t->proc->live_cnt++;
-	if (b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&t->proc->met, b->ptr))
+	proc_side__born(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+	p->live_cnt++;
+	if (b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
+	return b;
+}
+
+struct block *model__met(struct model *m, const struct event *ev)
+{
+	struct block *b = model__block_at(m, ev);
+	struct thread *t = model__thread(m, ev);
+	struct device *d;
+
+	if (b && t && m->modules.cnt > 1)
+		model__module_used(m, t, ev, b);
+	if (!t)
+		return NULL;
+	for (; b; b = model__block_at(m, ev)) /* of another device, too */
+		if (b->carried ? model__confirm(m, b, t->proc, ev->size) : !model__replaced(m, b, t->proc, ev))
+			return b;
+	d = dev_is_host(ev->dev) ? NULL : model__device(m, ev->dev ? ev->dev : MT_DEV_CPU);
+	if (!d || !model__plausible(m, d, ev) || model__inside_other(m, ev, 0))
+		return NULL;
+	b = model__late(m, t->proc, d, ev, ev->tid);
+	if (!b)
+		return NULL;
 	model__tell_block(m, TL_PREEXISTING, b, 0, ev->tid, ev->depth, 0);
 	model__tensor_met(m, b);
+	return b;
+}
+
+struct block *model__said(struct model *m, struct proc *p, const struct event *ev)
+{
+	struct device *d = dev_is_host(ev->dev) ? NULL : model__device(m, ev->dev);
+	struct block *b;
+
+	if (!d || !ev->size || !model__plausible(m, d, ev) || model__inside_other(m, ev, ev->size))
+		return NULL;
+	b = model__late(m, p, d, ev, ev->pid);
+	if (b)
+		model__tell_block(m, TL_PREEXISTING, b, 0, ev->pid, 0, 0);
 	return b;
 }

@@ -75,7 +75,8 @@ static void device__check(const struct device *d, const struct model *m, const s
 	mt_check(d->live == s->live[d->idx] && d->live_cnt == s->cnt[d->idx]);
 	mt_check(d->allocs + d->met - d->frees - d->dropped == d->live_cnt);
 	mt_check(d->alloc_bytes + d->met_bytes - d->free_bytes - d->dropped_bytes == d->live);
-	mt_check(d->live <= d->peak && d->series.live == d->live);
+	mt_check((d->live <= d->peak && d->series.live == d->live) || gaps__is_open(&m->gaps));
+	mt_check(d->unseen <= d->dropped && d->unseen_bytes <= d->dropped_bytes);
 	for (int c = 0; c < CAT_MAX; c++) {
 		mt_check(d->cats[c].live == s->cats[d->idx][c]);
 		at_peak += device_cat__at_peak(&d->cats[c], d->epoch);
@@ -103,9 +104,11 @@ static void proc__check(const struct proc *p, const struct model *m)
 		*(dev_is_host((uint8_t)b->dev) ? &host : &fw) += b->size;
 	}
 	mt_check(p->live_cnt == cnt && p->fw.live == fw && p->host.live == host);
-	mt_check(fw <= p->fw.peak && host <= p->host.peak);
-	mt_check(fw <= p->fw.high && p->fw.high <= p->fw.peak);
+	mt_check((fw <= p->fw.high && host <= p->host.peak) || gaps__is_open(&m->gaps));
+	mt_check(p->fw.high <= p->fw.peak || gaps__is_open(&m->gaps));
 	mt_check(p->gone != 1 || !cnt);
+	if (p->saved)
+		saved__check(p->saved);
 	mapset__check(&p->mapped);
 	metset__check(&p->met);
 	for (size_t i = 0; i < p->met.cnt; i++) {
@@ -209,6 +212,7 @@ void model__check(const struct model *m)
 		graph__check(m->graph);
 	model__gpu_check(m);
 	growth__check(m);
+	gaps__check(&m->gaps);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		free(s->ops[i]);
 		free(s->regions[i]);

@@ -66,7 +66,7 @@ struct device *model__add_device(struct model *m, uint8_t dev)
 		m->lost[MT_LOSS_DECODE]++;
 		return NULL;
 	}
-	d = device__new(dev, m->devs_cnt, m->start_ts_ns);
+	d = device__new(dev, m->devs_cnt, m->start_ts_ns, &m->gaps);
 	if (!d || tally__add_dev(&m->ops, m->devs_cnt) < 0 ||
 	    tally__add_dev(&m->regions, m->devs_cnt) < 0 || tally__add_dev(&m->stacks.tally, m->devs_cnt) < 0 ||
 	    tally__add_dev(&m->modules.tally, m->devs_cnt) < 0) {
@@ -127,4 +127,21 @@ bool model__plausible(struct model *m, const struct device *d, const struct even
 		return true;
 	m->lost[MT_LOSS_DECODE]++;
 	return false;
+}
+
+/* --- levels --------------------------------------------------------------------------------------------- */
+
+struct sampler *model__sampler(const struct model *m, uint32_t pid)
+{
+	for (size_t i = 0; i < m->samplers_cnt; i++)
+		if (m->samplers[i].machine == machine_of(pid))
+			return &m->samplers[i];
+	return NULL;
+}
+
+bool model__is_blind(const struct model *m, uint32_t pid)
+{
+	const struct sampler *s = m->samplers_cnt ? model__sampler(m, pid) : NULL;
+
+	return s && s->state < EV_LEVEL_MEETING;
 }

@@ -35,6 +35,7 @@ static struct graph *model__new_graph(struct model *m)
 	const struct flow_env env = {
 		.names = m->names, .blocks = m->blocks, .devs = m->devs, .dev_idx = m->dev_idx, .modules = &m->modules,
 		.procs = &m->procs, .regions = &m->regions, .start_ts_ns = &m->start_ts_ns, .now_ns = &m->now_ns,
+		.gaps = &m->gaps,
 		.lost = m->lost, .classes = m->classes, .nodes = m->timeline_nodes, .ctx = m, .tell = tell,
 		.tell_block = tell_block,
 	};
@@ -42,13 +43,30 @@ static struct graph *model__new_graph(struct model *m)
 	return graph__new(&env);
 }
 
+/* Names that were told before. */
+static void model__say_names(struct model *m)
+{
+	const struct tensor *t;
+	size_t pos = 0;
+
+	while ((t = tensors__next(&m->tensors, &pos))) {
+		const struct block *at = t->block;
+		struct block *b = at ? blocks__find(m->blocks, at->pid, (uint8_t)at->dev, at->ptr) : NULL;
+
+		if (b)
+			graph__said(m->graph, b, t->kind, t->bits & EV_TENSOR_INNER);
+	}
+}
+
 bool model__has_graph(struct model *m, struct thread *t, const struct event *ev)
 {
 	if (m->graph)
 		return true;
 	m->graph = model__new_graph(m);
-	if (m->graph)
+	if (m->graph) {
+		model__say_names(m);
 		model__catch_up(m, t, ev);
+	}
 	return m->graph != NULL;
 }
 

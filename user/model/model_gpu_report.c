@@ -44,9 +44,9 @@ int model__gpu_report_unknown(const struct model *m, struct report *ret)
 		return 0;
 	r = segments__report(m->gpu->segs, MT_DEV_NONE, m->blocks, &s);
 	for (int i = 0; i < MT_SEG_MAX; i++)
-		ret->unknown[i] = s.kinds[i];
-	ret->unknown_comm = s.comm;
-	ret->unknown_comm_peak = s.comm_peak;
+		ret->driver.unknown[i] = s.kinds[i];
+	ret->driver.unknown_comm = s.comm;
+	ret->driver.unknown_comm_peak = s.comm_peak;
 	return r;
 }
 

@@ -76,17 +76,17 @@ static int by_pid_and_dev(const void *pa, const void *pb)
 	return (int)a->dev - (int)b->dev;
 }
 
-int model__report_lanes(const struct model *m, struct report *r)
+int model__report_lanes(const struct model *m, struct report_lanes *r)
 {
 	const struct proc *p = only_owner(&m->procs);
 	struct lanes *l = calloc(1, sizeof(*l));
 
-	r->lanes = calloc(REPORT_LANES_MAX, sizeof(*r->lanes)); /* pages are taken when touched */
-	if (!l || !r->lanes) {
+	r->rows = calloc(REPORT_LANES_MAX, sizeof(*r->rows)); /* pages are taken when touched */
+	if (!l || !r->rows) {
 		free(l);
 		return -ENOMEM;
 	}
-	l->rows = r->lanes;
+	l->rows = r->rows;
 	for (unsigned i = 0; p && i < m->devs_cnt; i++) {
 		const struct device *d = m->devs[i];
 
@@ -95,8 +95,8 @@ int model__report_lanes(const struct model *m, struct report *r)
 	}
 	if (!p)
 		lanes__sum(l, m->blocks);
-	r->lanes_cnt = l->cnt;
-	qsort(r->lanes, r->lanes_cnt, sizeof(*r->lanes), by_pid_and_dev);
+	r->cnt = l->cnt;
+	qsort(r->rows, r->cnt, sizeof(*r->rows), by_pid_and_dev);
 	free(l);
 	return 0;
 }

@@ -12,14 +12,11 @@
  *
  * Births, nodes, regions and changes of module are looked at, nothing else: a phase begins with the first of them in it.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/regions.h"
 #include "event/event.h"
 #include "model/state.h"
-#include "timeline/report.h"
 
 #define OPTIMIZER_PREFIX "Optimizer."
 #define MODULE_PREFIX "nn.Module#"
@@ -40,18 +37,47 @@ static void mark(struct model *m, struct proc *p, uint32_t pid, uint32_t tid, en
 	model__tell(m, &tl);
 }
 
+/*
+ * A process settles: its first step makes the optimizer's state, or is where memory from before the attach is seen. Such
+ * steps end with more than they began with; the first that does not ends it. What goes on to grow is another matter.
+ */
+#define SETTLING_MAX 5
+#define SETTLING_SHARE 100 /* of a step's peak: what it left behind is more than this part of it */
+
+static bool is_settling(struct proc *p, const struct step_marks *s)
+{
+	uint64_t live = s->at[MARK_STEP].live, before = p->step_live;
+
+	p->step_live = live;
+	if (!p->is_settled && p->steps <= SETTLING_MAX &&
+	    (!s->begin_ts_ns || (live > before && live - before > step_marks__peak(s) / SETTLING_SHARE)))
+		return true;
+	p->is_settled = true;
+	return false;
+}
+
+/* Of two that are as high the one in which the process's peak is. */
+static bool is_highest(const struct proc *p, const struct step_marks *s)
+{
+	uint64_t now = step_marks__peak(s), was = step_marks__peak(&p->highest_step);
+
+	return !p->highest_step.pid || now > was || (now == was && s->begin_ts_ns <= p->fw.peak_ts_ns);
+}
+
 static void end_step(struct model *m, uint32_t pid, uint32_t tid, struct proc *p)
 {
 	struct step_marks *s = &p->step;
 
 	if (!p->listed)
 		return;
+	p->has_gradients = p->is_cleared = false;
 	p->steps++;
 	s->pid = pid;
 	s->number = p->has_steps ? p->step_number : p->steps;
 	mark(m, p, pid, tid, MARK_STEP, s->number);
+	s->is_settling = is_settling(p, s);
 	modules__step(&m->modules, s);
-	if (!p->highest_step.pid || step_marks__peak(s) > step_marks__peak(&p->highest_step))
+	if (is_highest(p, s))
 		p->highest_step = *s;
 	*s = (struct step_marks){ .begin_ts_ns = m->now_ns };
 }
@@ -84,7 +110,10 @@ static void enter_forward(struct model *m, struct thread *t)
 	if (is_in_forward(t))
 		return;
 	set_phase(m, t, PHASE_FORWARD);
+	t->has_trained = true;
 	t->forward_no = p->forward_no;
+	if (!p->in_forward && p->is_cleared && p->has_gradients)
+		end_step(m, t->pid, t->tid, p);
 	if (!p->in_forward)
 		mark(m, p, t->pid, t->tid, MARK_FW_START, 0);
 	p->in_forward = true;
@@ -104,7 +133,8 @@ static void enter_backward(struct model *m, struct thread *t)
 	if (p->in_forward)
 		mark(m, p, t->pid, t->tid, MARK_FW_BW_BOUNDARY, 0);
 	leave_forward(p);
-	p->has_node = true;
+	p->has_node = p->has_gradients = true;
+	t->has_trained = true;
 	set_phase(m, t, PHASE_BACKWARD);
 }
 
@@ -114,15 +144,17 @@ static bool is_in_module(const struct thread *t)
 }
 
 /* With no node and no optimizer open, at a birth or a change of module. */
-static enum phase phase_outside(const struct thread *t)
+static enum phase phase_outside(const struct thread *t, uint8_t graph)
 {
 	const struct proc *p = t->proc;
 	bool in_forward = is_in_forward(t);
 
+	if (graph == EV_PLACE_FORWARD) /* which runs with grad mode off */
+		return PHASE_FORWARD;
 	if (is_in_module(t))
 		return t->no_grad && !in_forward ? PHASE_EVALUATION : PHASE_FORWARD;
-	if (in_forward)
-		return PHASE_FORWARD;
+	if (in_forward) /* the loss, or backward whose nodes have no probes yet */
+		return p->is_being_set && !p->has_node ? PHASE_OTHER : PHASE_FORWARD;
 	if (t->phase == PHASE_EVALUATION && t->no_grad)
 		return PHASE_EVALUATION;
 	/* without modules, as in a job of functions alone: what follows the optimizer, less the next batch */
@@ -131,19 +163,20 @@ static enum phase phase_outside(const struct thread *t)
 	return PHASE_OTHER;
 }
 
-static void look_at_phase(struct model *m, struct thread *t, bool in_node)
+/* graph: enum ev_place, of the generated graph that a birth is in; 0: none, or not known. */
+static void look_at_phase(struct model *m, struct thread *t, bool in_node, uint8_t graph)
 {
 	enum phase now;
 
 	if (in_node) {
-		set_phase(m, t, is_in_module(t) ? PHASE_RECOMPUTE : PHASE_BACKWARD);
+		set_phase(m, t, is_in_module(t) || graph == EV_PLACE_FORWARD ? PHASE_RECOMPUTE : PHASE_BACKWARD);
 		return;
 	}
 	if (t->optimizers) {
 		set_phase(m, t, PHASE_OPTIMIZER);
 		return;
 	}
-	now = phase_outside(t);
+	now = phase_outside(t, graph);
 	if (now == PHASE_FORWARD)
 		enter_forward(m, t);
 	else if (now != PHASE_OTHER || t->phase == PHASE_EVALUATION || t->phase == PHASE_FORWARD)
@@ -188,11 +221,27 @@ static void count_regions(struct thread *t)
 	}
 }
 
+void model__phase_cleared(struct model *m, const struct thread *t)
+{
+	struct proc *p = t->proc;
+
+	if (!p->has_graphs || p->has_step_regions || p->has_steps)
+		return;
+	if (p->in_forward)
+		p->is_cleared = true;
+	else if (p->has_gradients)
+		end_step(m, t->pid, t->tid, p);
+}
+
 /* zero_grad() may stand between forward and backward. */
 static void enter_optimizer(struct model *m, struct thread *t, bool is_step)
 {
+	t->proc->has_step_regions |= is_step;
 	if (is_step)
 		leave_forward(t->proc);
+	else
+		model__phase_cleared(m, t);
+	t->has_trained = true;
 	t->is_step = is_step;
 	t->phase_around = t->phase;
 	t->is_over_around = t->is_over;
@@ -306,8 +355,9 @@ void model__module_at(struct model *m, const struct event *ev)
 	if (row && !t->proc->has_module)
 		t->proc->module_ts_ns = m->now_ns;
 	t->proc->has_module |= row != 0;
-	if (row)
-		look_at_phase(m, t, thread__in_node(t, ev));
+	/* with grad mode off it may be a generated forward: the birth that comes next says it */
+	if (row && !(t->no_grad && t->proc->has_graphs))
+		look_at_phase(m, t, thread__in_node(t, ev), 0);
 }
 
 /*
@@ -326,11 +376,12 @@ void model__module_used(struct model *m, struct thread *t, const struct event *e
 		t->used[t->used_cnt++] = (struct used_block){ b->ptr, b->id, (uint8_t)b->dev };
 }
 
-void model__module_birth(struct model *m, struct thread *t, const struct event *ev, struct block *b)
+void model__module_birth(struct model *m, struct thread *t, const struct event *ev, struct block *b, uint8_t graph)
 {
 	bool in_node = thread__in_node(t, ev);
 
-	look_at_phase(m, t, in_node);
+	t->proc->has_graphs |= graph != 0;
+	look_at_phase(m, t, in_node, graph);
 	if (t->used_cnt)
 		settle_used(m, t);
 	b->phase = phase_of_birth(t, in_node) & 7;
@@ -379,234 +430,4 @@ void model__module_was(struct model *m, const struct event *ev)
 	modules__move(&m->modules, b, modules__at(&m->modules, ev->pid, ev->size, &full), ev->flags, d->idx, d->epoch);
 	modules__gradient(&m->modules, b);
 	m->lost[MT_LOSS_NAMES] += full;
-}
-
-/* --- report --------------------------------------------------------------------------------------------------- */
-
-struct ranked_module {
-	uint32_t row, parent; /* parent: place in the list + 1 */
-};
-
-static void add_sum(struct report_module_sum *to, const struct report_module_sum *from)
-{
-	to->alloc_count += from->alloc_count;
-	to->alloc_bytes += from->alloc_bytes;
-	to->live_count += from->live_count;
-	to->live += from->live;
-	to->at_peak += from->at_peak;
-	for (unsigned i = 0; i < PHASE_MAX; i++) {
-		to->by_phase_count[i] += from->by_phase_count[i];
-		to->by_phase_bytes[i] += from->by_phase_bytes[i];
-		to->by_phase_live[i] += from->by_phase_live[i];
-	}
-}
-
-static void own_sum(const struct model *m, uint32_t row, struct report_module_sum *ret)
-{
-	const struct tally *t = &m->modules.tally;
-	const struct module_row *r = &m->modules.rows[row];
-
-	for (unsigned i = 0; i < m->devs_cnt; i++) {
-		const struct tally_cell *c = row < t->devs[i].cnt ? &t->devs[i].cells[row] : NULL;
-
-		if (!c || dev_is_host(m->devs[i]->dev))
-			continue;
-		ret->alloc_count += c->alloc_count;
-		ret->alloc_bytes += c->alloc_bytes;
-		ret->live_count += c->live_count;
-		ret->live += c->live;
-		ret->at_peak += cell__at_peak(c, m->devs[i]->epoch);
-	}
-	for (unsigned i = 0; i < PHASE_MAX; i++) {
-		ret->by_phase_count[i] = r->phases[i].alloc_count;
-		ret->by_phase_bytes[i] = r->phases[i].alloc_bytes;
-		ret->by_phase_live[i] = r->phases[i].live;
-	}
-}
-
-static int fill(const struct model *m, uint32_t row, uint32_t parent, uint32_t depth, struct report_module *ret)
-{
-	const struct module_row *r = &m->modules.rows[row];
-
-	*ret = (struct report_module){
-		.pid = r->pid, .parent = parent, .depth = depth, .calls = r->calls, .activation = r->made.peak,
-		.activation_live = r->made.live, .input = r->in.most, .output = r->out.most, .peak_forward = r->peak_forward,
-		.peak_backward = r->peak_backward, .name = r->told ? strdup(names__get(m->names, r->path)) : NULL,
-		.root = strdup(names__get(m->names, r->root)), .class = strdup(names__get(m->names, r->class)),
-	};
-	own_sum(m, row, &ret->own);
-	for (unsigned k = 0; k < EV_TENSOR_MAX; k++) {
-		ret->kinds[k] = r->kinds[k].peak;
-		ret->kinds_live[k] = r->kinds[k].live;
-	}
-	return ret->root && ret->class && (ret->name || !r->told) ? 0 : -ENOMEM;
-}
-
-/* Children by parent, in the order in which they were told, as named_modules() has them; rows come with the first birth. */
-struct family {
-	uint32_t *first, *next; /* [row] */
-	struct place {
-		uint32_t turn, row;
-	} *order;
-};
-
-/* Row 0, which has no turn, comes last. */
-static int later(const void *pa, const void *pb)
-{
-	const struct place *a = pa, *b = pb;
-
-	if (a->turn != b->turn)
-		return a->turn > b->turn ? -1 : 1;
-	return a->row > b->row ? -1 : a->row < b->row;
-}
-
-static int family__init(struct family *f, const struct modules *s)
-{
-	f->first = calloc(s->cnt, sizeof(*f->first));
-	f->next = calloc(s->cnt, sizeof(*f->next));
-	f->order = calloc(s->cnt, sizeof(*f->order));
-	if (!f->first || !f->next || !f->order)
-		return -ENOMEM;
-	for (uint32_t row = 1; row < s->cnt; row++)
-		f->order[row] = (struct place){ s->rows[row].turn ? s->rows[row].turn : UINT32_MAX, row };
-	qsort(f->order, s->cnt, sizeof(*f->order), later);
-	for (uint32_t i = 0; f->order[i].row; i++) {
-		uint32_t row = f->order[i].row, parent = s->rows[row].parent;
-
-		f->next[row] = f->first[parent];
-		f->first[parent] = row;
-	}
-	return 0;
-}
-
-/* A module, then what is in it, and so on: rows never were in themselves. */
-static int fill_all(const struct model *m, const struct family *f, struct report *r)
-{
-	struct {
-		uint32_t row, at;
-	} stack[MODULES_DEEP_MAX + 1] = { { f->first[0], 0 } };
-	unsigned depth = 0;
-
-	for (;;) {
-		uint32_t row = stack[depth].row, at = (uint32_t)r->modules_cnt;
-
-		if (!row) {
-			if (!depth)
-				return 0;
-			depth--;
-			continue;
-		}
-		stack[depth].row = f->next[row];
-		if (fill(m, row, stack[depth].at, depth, &r->modules[r->modules_cnt++]))
-			return -ENOMEM;
-		if (depth < MODULES_DEEP_MAX)
-			stack[++depth] = (typeof(stack[0])){ f->first[row], at + 1 };
-	}
-}
-
-static int report_steps(const struct modules *s, struct report *r)
-{
-	size_t cnt = s->steps_cnt < STEPS_MAX ? s->steps_cnt : STEPS_MAX;
-
-	r->step_rows = calloc(cnt ? cnt : 1, sizeof(*r->step_rows));
-	if (!r->step_rows)
-		return -ENOMEM;
-	for (uint64_t i = s->steps ? s->steps_cnt - cnt : s->steps_cnt; i < s->steps_cnt; i++)
-		r->step_rows[r->step_rows_cnt++] = s->steps[i % STEPS_MAX];
-	return 0;
-}
-
-static int report_phases(const struct model *m, struct report *r)
-{
-	const struct modules *s = &m->modules;
-	size_t cnt = s->marks_cnt < MARKS_MAX ? s->marks_cnt : MARKS_MAX;
-
-	for (unsigned i = 0; i < PHASE_MAX; i++)
-		r->phases[i] = (struct report_phase){ .entries = s->phases[i].entries, .ns = s->phases[i].ns,
-						      .alloc_count = s->phases[i].alloc_count,
-						      .alloc_bytes = s->phases[i].alloc_bytes, .live = s->phases[i].live,
-						      .peak = s->phases[i].peak };
-	memcpy(r->marks_by_kind, s->marks_by_kind, sizeof(r->marks_by_kind));
-	r->marks_total = s->marks_cnt;
-	r->marks = calloc(cnt ? cnt : 1, sizeof(*r->marks));
-	if (!r->marks)
-		return -ENOMEM;
-	for (uint64_t i = s->marks ? s->marks_cnt - cnt : s->marks_cnt; i < s->marks_cnt; i++) {
-		const struct mark *k = &s->marks[i % MARKS_MAX];
-
-		r->marks[r->marks_cnt++] = (struct report_mark){ k->at, k->number, k->pid, k->tid, k->kind };
-	}
-	return report_steps(s, r);
-}
-
-static int heavier(const void *pa, const void *pb)
-{
-	const struct op_module *a = *(const struct op_module *const *)pa, *b = *(const struct op_module *const *)pb;
-
-	if (a->alloc_bytes != b->alloc_bytes)
-		return a->alloc_bytes > b->alloc_bytes ? -1 : 1;
-	return a->key < b->key ? -1 : a->key > b->key;
-}
-
-static int fill_op(const struct model *m, const struct op_module *o, struct report_op_module *ret)
-{
-	const struct module_row *row = &m->modules.rows[op_module__module(o)];
-
-	*ret = (struct report_op_module){
-		.pid = row->pid, .alloc_count = o->alloc_count, .alloc_bytes = o->alloc_bytes,
-		.op = strdup(names__get(m->names, m->ops.rows[op_module__op(o)].name)),
-		.module = row->told ? strdup(names__get(m->names, row->path)) : NULL,
-		.root = row->told ? strdup(names__get(m->names, row->root)) : NULL,
-		.has_module = op_module__module(o) != 0,
-	};
-	memcpy(ret->by_phase, o->by_phase, sizeof(ret->by_phase));
-	return ret->op && (!row->told || (ret->module && ret->root)) ? 0 : -ENOMEM;
-}
-
-/* All of them: which are the heaviest depends on the phase that a view is about. */
-static int report_ops(const struct model *m, struct report *r)
-{
-	const struct op_modules *s = &m->op_modules;
-	const struct op_module **all = calloc(s->cnt + 1, sizeof(*all));
-	size_t n = 0;
-	int err = 0;
-
-	r->op_modules = calloc(s->cnt + 1, sizeof(*r->op_modules));
-	r->op_modules_rest = s->rest.alloc_bytes;
-	if (!all || !r->op_modules) {
-		free(all);
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; s->slots && i < 2 * OP_MODULES_MAX; i++)
-		if (s->slots[i].key)
-			all[n++] = &s->slots[i];
-	qsort(all, n, sizeof(*all), heavier);
-	while (!err && r->op_modules_cnt < n) {
-		err = fill_op(m, all[r->op_modules_cnt], &r->op_modules[r->op_modules_cnt]);
-		r->op_modules_cnt++;
-	}
-	free(all);
-	return err;
-}
-
-int model__report_modules(const struct model *m, struct report *r)
-{
-	struct family f = { 0 };
-	int err = family__init(&f, &m->modules);
-
-	own_sum(m, 0, &r->no_module);
-	r->modules = calloc(m->modules.cnt, sizeof(*r->modules));
-	err = err || !r->modules ? -ENOMEM : fill_all(m, &f, r);
-	for (size_t i = r->modules_cnt; i-- > 0;) { /* those in it come behind it */
-		struct report_module *row = &r->modules[i];
-
-		add_sum(&row->all, &row->own);
-		if (row->parent)
-			add_sum(&r->modules[row->parent - 1].all, &row->all);
-	}
-	free(f.first);
-	free(f.next);
-	free(f.order);
-	err = err ? err : report_phases(m, r);
-	return err ? err : report_ops(m, r);
 }

@@ -140,7 +140,7 @@ static void oom__count_blocks(struct oom *o, struct model *m)
 		o->live += b->size;
 		o->cats[b->cat] += b->size;
 		if (by_op)
-			by_op[b->op] += b->size;
+			by_op[tally__shown(&m->ops, (uint32_t)b->op)] += b->size;
 		freed_heap__push(o->blocks, &o->blocks_cnt, REPORT_OOM_BLOCKS, b, 0);
 	}
 	for (uint32_t row = 0; by_op && row < m->ops.cnt; row++)
@@ -382,9 +382,9 @@ int model__oom_report(const struct model *m, struct report *ret)
 
 	if (!m->ooms)
 		return 0;
-	for (; ret->ooms_cnt < m->ooms->cnt; ret->ooms_cnt++)
-		if (oom__report(&m->ooms->v[ret->ooms_cnt], m, &ret->ooms[ret->ooms_cnt]) < 0)
+	for (; ret->ooms.cnt < m->ooms->cnt; ret->ooms.cnt++)
+		if (oom__report(&m->ooms->v[ret->ooms.cnt], m, &ret->ooms.rows[ret->ooms.cnt]) < 0)
 			r = -ENOMEM;
-	ret->ooms_total = m->ooms->total;
+	ret->ooms.total = m->ooms->total;
 	return r;
 }

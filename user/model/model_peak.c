@@ -54,7 +54,7 @@ int model__report_block(const struct model *m, const struct block *b, struct rep
 	return ret->op && ret->region ? 0 : -ENOMEM;
 }
 
-int model__report_peak_blocks(const struct model *m, size_t top, struct report *r)
+int model__report_peak_blocks(const struct model *m, size_t top, struct report_blocks *r)
 {
 	size_t max = top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, cnt;
 	struct peak_freed *heap = calloc(max ? max : 1, sizeof(*heap));
@@ -63,14 +63,14 @@ int model__report_peak_blocks(const struct model *m, size_t top, struct report *
 	if (!heap)
 		return -ENOMEM;
 	cnt = model__select(m, heap, max);
-	r->peak_blocks = calloc(cnt ? cnt : 1, sizeof(*r->peak_blocks));
-	if (!r->peak_blocks)
+	r->rows = calloc(cnt ? cnt : 1, sizeof(*r->rows));
+	if (!r->rows)
 		err = -ENOMEM;
-	for (; !err && r->peak_blocks_cnt < cnt; r->peak_blocks_cnt++) {
-		struct report_block *b = &r->peak_blocks[r->peak_blocks_cnt];
+	for (; !err && r->cnt < cnt; r->cnt++) {
+		struct report_block *b = &r->rows[r->cnt];
 
-		err = model__report_block(m, &heap[r->peak_blocks_cnt].block, b);
-		b->freed_ts_ns = heap[r->peak_blocks_cnt].freed_ts_ns;
+		err = model__report_block(m, &heap[r->cnt].block, b);
+		b->freed_ts_ns = heap[r->cnt].freed_ts_ns;
 	}
 	free(heap);
 	return err;

@@ -79,8 +79,14 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 static void model__execed(struct model *m, uint32_t pid, struct proc *p)
 {
 	model__drop_image(m, pid, p);
-	if (p->listed)
-		proc__clear_maps(p);
+	p->covered = 0; /* by other probes, which are to be set yet */
+	p->covered_ns = 0;
+	if (!p->listed)
+		return;
+	proc__clear_maps(p);
+	saved__free(p->saved); /* of the program that it was */
+	p->saved = NULL;
+	p->is_outside = false;
 }
 
 static void model__proc(struct model *m, const struct event *ev)

@@ -35,24 +35,39 @@ static void *array_of(size_t cnt, size_t size)
 
 /* --- devices ------------------------------------------------------------------------------------- */
 
+/* A series has no points where nothing was traced. */
+static void series__leave_out(struct series *s, const struct gaps *g)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; g->cnt && i < s->cnt; i++)
+		if (gaps__clock(g, s->points[i].ts_ns) != gaps__clock(g, s->points[i].ts_ns + s->bucket_ns))
+			s->points[kept++] = s->points[i];
+	s->cnt = g->cnt ? kept : s->cnt;
+}
+
 static int report_dev__fill(struct report_dev *r, const struct device *d, uint64_t now_ns)
 {
 	*r = (struct report_dev){
 		.dev = d->dev, .live = d->live, .peak = d->peak, .peak_ts_ns = d->peak_ts_ns,
 		.allocs = d->allocs, .frees = d->frees, .alloc_bytes = d->alloc_bytes,
 		.free_bytes = d->free_bytes, .preexisting_frees = d->preexisting_frees,
-		.dropped = d->dropped, .dropped_bytes = d->dropped_bytes, .preexisting_blocks = d->met - d->carried,
+		.dropped = d->dropped - d->unseen, .dropped_bytes = d->dropped_bytes - d->unseen_bytes,
+		.unseen_blocks = d->unseen, .unseen_bytes = d->unseen_bytes, .preexisting_blocks = d->met - d->carried,
 		.preexisting_bytes = d->met_bytes - d->carried_bytes, .carried_blocks = d->carried,
 				.carried_bytes = d->carried_bytes, .ooms = d->ooms,
-		.oom_bytes_last = d->oom_bytes_last, .byte_ns = device__byte_ns(d, now_ns),
+		.oom_bytes_last = d->oom_bytes_last, .byte_ns = device__byte_ns(d, gaps__clock(d->gaps, now_ns)),
 	};
 	for (int c = 0; c < CAT_MAX; c++)
 		r->cats[c] = (struct report_cat){
 			.live = d->cats[c].live,
 			.at_peak = device_cat__at_peak(&d->cats[c], d->epoch),
-			.byte_ns = device_cat__byte_ns(&d->cats[c], now_ns),
+			.byte_ns = device_cat__byte_ns(&d->cats[c], gaps__clock(d->gaps, now_ns)),
 		};
-	return series_acc__copy(&d->series, now_ns, &r->series);
+	if (series_acc__copy(&d->series, now_ns, &r->series) < 0)
+		return -ENOMEM;
+	series__leave_out(&r->series, d->gaps);
+	return 0;
 }
 
 static int model__report_devs(const struct model *m, struct report *r)
@@ -73,13 +88,11 @@ static int model__report_devs(const struct model *m, struct report *r)
 
 /* --- ops and regions ------------------------------------------------------------------------------- */
 
-static void ranked__fill(struct ranked *k, const struct model *m, const struct tally *t, uint32_t row)
+static void ranked__add(struct ranked *k, const struct model *m, const struct tally *t, uint32_t row)
 {
 	bool host = model__counts_host(m);
 
-	*k = (struct ranked){ .name = names__get(m->names, t->rows[row].name), .row = row };
-	k->op.is_node = t->rows[row].is_node;
-	k->op.count = t->rows[row].count;
+	k->op.count += t->rows[row].count;
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		const struct tally_cell *c;
 
@@ -92,6 +105,24 @@ static void ranked__fill(struct ranked *k, const struct model *m, const struct t
 		k->op.live += c->live;
 		k->op.at_peak += cell__at_peak(c, m->devs[i]->epoch);
 	}
+}
+
+/* All rows, "none" at 0; what is shown as another row is in that one, and has no row number. */
+static struct ranked *ranked_all(const struct model *m, const struct tally *t)
+{
+	struct ranked *all = array_of(t->cnt, sizeof(*all));
+
+	for (uint32_t row = 0; all && row < t->cnt; row++) {
+		uint32_t shown = tally__shown(t, row);
+
+		ranked__add(&all[shown], m, t, row);
+		if (shown != row)
+			continue;
+		all[row].row = row;
+		all[row].name = names__get(m->names, t->rows[row].name);
+		all[row].op.is_node = t->rows[row].is_node;
+	}
+	return all;
 }
 
 static int cmp_down(uint64_t a, uint64_t b)
@@ -110,48 +141,47 @@ static int ranked__cmp(const void *pa, const void *pb)
 	return r ? r : a->row < b->row ? -1 : a->row > b->row;
 }
 
-static int model__report_tally(const struct model *m, const struct tally *t, size_t top,
-			       struct report_op **ret, size_t *ret_cnt, size_t *ret_total)
+/* `none` is what has no name. */
+static int model__report_tally(const struct model *m, const struct tally *t, size_t top, struct report_ops *r)
 {
-	size_t total = t->cnt - 1u, cnt = total < top ? total : top;
-	struct ranked *ranked = array_of(total, sizeof(*ranked));
-	int r = 0;
+	struct ranked *ranked = ranked_all(m, t);
+	size_t cnt;
+	int err = 0;
 
-	*ret = array_of(cnt, sizeof(**ret));
-	if (!ranked || !*ret) {
+	if (!ranked)
+		return -ENOMEM;
+	r->none = ranked[0].op;
+	for (uint32_t row = 1; row < t->cnt; row++)
+		if (ranked[row].row)
+			ranked[r->total++] = ranked[row];
+	cnt = r->total < top ? r->total : top;
+	r->rows = array_of(cnt, sizeof(*r->rows));
+	if (!r->rows) {
 		free(ranked);
 		return -ENOMEM;
 	}
-	for (uint32_t row = 1; row < t->cnt; row++)
-		ranked__fill(&ranked[row - 1], m, t, row);
-	qsort(ranked, total, sizeof(*ranked), ranked__cmp);
-	for (; *ret_cnt < cnt && !r; (*ret_cnt)++) {
-		struct report_op *op = &(*ret)[*ret_cnt];
+	qsort(ranked, r->total, sizeof(*ranked), ranked__cmp);
+	for (; r->cnt < cnt && !err; r->cnt++) {
+		struct report_op *op = &r->rows[r->cnt];
 
-		*op = ranked[*ret_cnt].op;
-		op->name = strdup(ranked[*ret_cnt].name);
-		r = op->name ? 0 : -ENOMEM;
+		*op = ranked[r->cnt].op;
+		op->name = strdup(ranked[r->cnt].name);
+		err = op->name ? 0 : -ENOMEM;
 	}
-	*ret_total = total;
 	free(ranked);
-	return r;
+	return err;
 }
 
 static int model__report_ops(const struct model *m, size_t top, struct report *r)
 {
-	struct ranked none;
-	int err;
+	int err = model__report_tally(m, &m->regions, top, &r->regions);
 
-	err = model__report_tally(m, &m->ops, top, &r->ops, &r->ops_cnt, &r->ops_total);
-	if (!err)
-		err = model__report_tally(m, &m->regions, top, &r->regions, &r->regions_cnt,
-					  &r->regions_total);
+	r->regions.none = (struct report_op){ 0 }; /* what is outside of regions is nobody's question */
+	err = err ? err : model__report_tally(m, &m->ops, top, &r->ops);
 	if (err)
 		return err;
-	ranked__fill(&none, m, &m->ops, 0);
-	r->no_op = none.op;
-	r->no_op.name = strdup("");
-	return r->no_op.name ? 0 : -ENOMEM;
+	r->ops.none.name = strdup("");
+	return r->ops.none.name ? 0 : -ENOMEM;
 }
 
 static uint64_t model__steps(const struct model *m)
@@ -237,7 +267,7 @@ static int by_fired(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static int model__report_symbols(const struct model *m, struct report *r)
+static int model__report_symbols(const struct model *m, struct report_probes *r)
 {
 	const struct told *t = &m->told;
 
@@ -264,25 +294,24 @@ static int model__report_symbols(const struct model *m, struct report *r)
 	return 0;
 }
 
-static void model__report_price(const struct model *m, struct report *r)
+static void model__report_price(const struct model *m, struct report_price *ret)
 {
 	const struct proc *p;
 
 	TAILQ_FOREACH(p, &m->procs.all, all)
 		if (p->price)
-			price__report(p->price, p->pid, &r->price);
+			price__report(p->price, p->pid, ret);
 }
 
-static int model__report_idle(const struct model *m, struct report *r)
+static int model__report_idle(const struct model *m, struct report_probes *r)
 {
 	const struct told *t = &m->told;
 	size_t cnt = t->late_cnt < TOLD_LATE_MAX ? (size_t)t->late_cnt : TOLD_LATE_MAX;
 
 	r->attach = m->attach;
-	model__report_price(m, r);
 	r->idle_ts_ns = t->idle_ts_ns;
 	r->idle_ops = t->idle_ops;
-	r->idle_probes = t->idle_probes;
+	r->idle_cnt = t->idle_probes;
 	r->late_ops_total = t->late_cnt;
 	r->late_ops = array_of(cnt, sizeof(*r->late_ops));
 	if (!r->late_ops)
@@ -302,32 +331,30 @@ static int model__report_told(const struct model *m, struct report *r)
 {
 	const struct told *t = &m->told;
 
-	r->covers = array_of(t->covers_cnt, sizeof(*r->covers));
-	r->notes = array_of(t->notes_cnt, sizeof(*r->notes));
-	if (!r->covers || !r->notes)
+	r->probes.covers = array_of(t->covers_cnt, sizeof(*r->probes.covers));
+	r->run.notes = array_of(t->notes_cnt, sizeof(*r->run.notes));
+	if (!r->probes.covers || !r->run.notes)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->covers_cnt; i++) {
 		const struct told_cover *c = &t->covers[i];
 
-		r->covers[i] = (struct report_cover){ .pid = c->pid, .found = c->found,
+		r->probes.covers[i] = (struct report_cover){ .pid = c->pid, .found = c->found,
 			.attached = c->attached, .source = copy_name(m, c->source) };
-		r->covers_cnt++;
-		if (!r->covers[i].source)
+		r->probes.covers_cnt++;
+		if (!r->probes.covers[i].source)
 			return -ENOMEM;
 	}
 	for (size_t i = 0; i < t->notes_cnt; i++) {
-		r->notes[r->notes_cnt++] = copy_name(m, t->notes[i]);
-		if (!r->notes[i])
+		r->run.notes[r->run.notes_cnt++] = copy_name(m, t->notes[i]);
+		if (!r->run.notes[i])
 			return -ENOMEM;
 	}
-	return model__report_idle(m, r) ?: model__report_symbols(m, r);
+	return model__report_idle(m, &r->probes) ?: model__report_symbols(m, &r->probes);
 }
 
 void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *ret_cpu_ns)
 {
-	*ret_probe_ns = 0;
-	for (int i = 0; i < MT_PROG_MAX; i++)
-		*ret_probe_ns += m->told.costs[i].ns;
+	*ret_probe_ns = told__probe_ns(&m->told);
 	*ret_cpu_ns = procs__cpu_ns(&m->procs, UINT64_MAX);
 }
 
@@ -346,50 +373,51 @@ static double model__overhead_most(const struct model *m)
 	return most < 1 ? most : 1;
 }
 
-static void model__report_cost(const struct model *m, struct report *r)
+static void model__report_cost(const struct model *m, struct report_cost *r)
 {
+	model__report_price(m, &r->price);
 	for (int i = 0; i < MT_PROG_MAX; i++) {
-		r->costs[i].hits = m->told.costs[i].hits;
-		r->costs[i].ns = m->told.costs[i].ns;
-		r->probe_hits += r->costs[i].hits;
+		r->programs[i].hits = m->told.costs[i].hits;
+		r->programs[i].ns = m->told.costs[i].ns;
+		r->hits += r->programs[i].hits;
 	}
-	model__overhead(m, &r->probe_ns, &r->target_cpu_ns);
+	model__overhead(m, &r->ns, &r->target_cpu_ns);
 	r->self_rss = m->told.self_rss;
 	r->self_cpu_ns = m->told.self_cpu_ns;
 	if (!r->target_cpu_ns)
 		return;
-	r->overhead = (double)r->probe_ns / (double)r->target_cpu_ns;
-	r->overhead_most = model__overhead_most(m);
+	r->share = (double)r->ns / (double)r->target_cpu_ns;
+	r->share_most = model__overhead_most(m);
 }
 
 static int model__report_head(const struct model *m, struct report *r)
 {
-	r->start_ts_ns = m->start_ts_ns;
-	r->end_ts_ns = m->now_ns;
-	r->epoch_off_ns = m->told.epoch_off_ns;
-	r->pid = m->told.main_pid;
-	r->ended = m->told.ended;
-	r->end_reason = m->told.end_reason;
-	r->steps = model__steps(m);
-	memcpy(r->events, m->events, sizeof(r->events));
+	r->run.start_ts_ns = m->start_ts_ns;
+	r->run.end_ts_ns = m->now_ns;
+	r->run.epoch_off_ns = m->told.epoch_off_ns;
+	r->run.pid = m->told.main_pid;
+	r->run.ended = m->told.ended;
+	r->run.end_reason = m->told.end_reason;
+	r->marks.steps_total = model__steps(m);
+	memcpy(r->run.events, m->events, sizeof(r->run.events));
 	r->has_flow = m->graph != NULL;
 	if (m->graph)
 		graph__report(m->graph, &r->flow);
 	for (int i = 0; i < MT_LOSS_MAX; i++)
-		r->lost[i] = m->told.lost[i] + m->lost[i];
-	r->lost[MT_LOSS_NAMES] += m->ops.overflow + m->regions.overflow;
-	r->host = copy_name(m, m->told.host);
-	r->comm = copy_name(m, m->main_comm);
-	r->cmdline = copy_name(m, m->main_cmdline);
-	return r->host && r->comm && r->cmdline ? 0 : -ENOMEM;
+		r->run.lost[i] = m->told.lost[i] + m->lost[i];
+	r->run.lost[MT_LOSS_NAMES] += m->ops.overflow + m->regions.overflow;
+	r->run.host = copy_name(m, m->told.host);
+	r->run.comm = copy_name(m, m->main_comm);
+	r->run.cmdline = copy_name(m, m->main_cmdline);
+	return r->run.host && r->run.comm && r->run.cmdline ? 0 : -ENOMEM;
 }
 
-static int model__report_kernel(const struct model *m, struct report *r)
+static int model__report_kernel(const struct model *m, struct report_kernel *r)
 {
 	int err = series_acc__copy(&m->rss, m->now_ns, &r->rss);
 
 	for (unsigned i = 0; i < MT_RSS_KINDS && !err; i++)
-		err = series_acc__copy(&m->rss_kinds[i], m->now_ns, &r->rss_kinds[i]);
+		err = series_acc__copy(&m->rss_kinds[i], m->now_ns, &r->kinds[i]);
 	err = err ? err : series_acc__copy(&m->pss, m->now_ns, &r->pss);
 	err = err ? err : series_acc__copy(&m->huge, m->now_ns, &r->huge);
 	memcpy(r->use, m->procs.use_total, sizeof(r->use));
@@ -404,22 +432,24 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	if (!r)
 		return -ENOMEM;
 	err = model__report_head(m, r);
-	model__report_cost(m, r);
+	model__report_sampling(m, &r->sampling);
+	model__report_cost(m, &r->cost);
 	err = err ? err : model__report_told(m, r);
 	err = err ? err : model__report_devs(m, r);
 	err = err ? err : model__oom_report(m, r);
 	err = err ? err : model__report_ops(m, top, r);
-	err = err ? err : model__report_stacks(m, top, r);
+	err = err ? err : model__report_stacks(m, top, &r->stacks);
 	err = err ? err : model__report_procs(m, r);
-	err = err ? err : model__report_lanes(m, r);
-	err = err ? err : model__report_tensors(m, top, r);
+	err = err ? err : model__report_lanes(m, &r->lanes);
+	err = err ? err : model__report_tensors(m, top, &r->names);
 	err = err ? err : model__report_modules(m, r);
-	err = err ? err : model__report_peak_blocks(m, top, r);
-	err = err ? err : model__gpu_rows(m, 0, -1, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, &r->seg_rows,
-					    &r->seg_rows_cnt);
+	err = err ? err : model__report_saved(m, top, &r->saved);
+	err = err ? err : model__report_peak_blocks(m, top, &r->peak_blocks);
+	err = err ? err : model__gpu_rows(m, 0, -1, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, &r->driver.rows,
+					    &r->driver.cnt);
 	err = err ? err : growth__report(m, top, r);
 	if (!err && m->started)
-		err = model__report_kernel(m, r);
+		err = model__report_kernel(m, &r->kernel);
 	if (err) {
 		report__free(r);
 		return err;

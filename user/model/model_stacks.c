@@ -76,15 +76,15 @@ static void no_stack(const struct model *m, const struct ranked_stack *all, size
 	}
 }
 
-int model__report_stacks(const struct model *m, size_t top, struct report *r)
+int model__report_stacks(const struct model *m, size_t top, struct report_stacks *r)
 {
 	const struct tally *t = &m->stacks.tally;
 	size_t total = t->cnt - 1u;
 	struct ranked_stack *all = calloc(total + 1, sizeof(*all));
 	int err = 0;
 
-	r->stacks = calloc((total < top ? total : top) + 1, sizeof(*r->stacks));
-	if (!all || !r->stacks)
+	r->rows = calloc((total < top ? total : top) + 1, sizeof(*r->rows));
+	if (!all || !r->rows)
 		err = -ENOMEM;
 	for (uint32_t row = 1; !err && row < t->cnt; row++) {
 		all[row - 1].node = t->rows[row].name.v;
@@ -92,14 +92,14 @@ int model__report_stacks(const struct model *m, size_t top, struct report *r)
 	}
 	if (!err) {
 		qsort(all, total, sizeof(*all), by_peak);
-		no_stack(m, all, total, &r->no_stack);
-		r->stacks_total = total;
+		no_stack(m, all, total, &r->none);
+		r->total = total;
 	}
-	for (; !err && r->stacks_cnt < total && r->stacks_cnt < top; r->stacks_cnt++) {
-		r->stacks[r->stacks_cnt] = all[r->stacks_cnt].sum;
-		r->stacks[r->stacks_cnt].node = all[r->stacks_cnt].node;
-		err = model__frames(m, all[r->stacks_cnt].node, &r->stacks[r->stacks_cnt].frames,
-				    &r->stacks[r->stacks_cnt].frames_cnt);
+	for (; !err && r->cnt < total && r->cnt < top; r->cnt++) {
+		r->rows[r->cnt] = all[r->cnt].sum;
+		r->rows[r->cnt].node = all[r->cnt].node;
+		err = model__frames(m, all[r->cnt].node, &r->rows[r->cnt].frames,
+				    &r->rows[r->cnt].frames_cnt);
 	}
 	free(all);
 	return err;

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Which block a name is of. A name was read some milliseconds before it is told, from memory that the job
- * changes meanwhile: it holds for the block at that address only if that one was born before the reading began
- * and has the size that was read. A storage from before the attach has no block until an operator is given
- * it: its name waits, and is forgotten as soon as anything is born or freed there.
- *
- * Names are beside the categories and change none of them: where both speak, the report counts how often they
- * do not agree.
+ * Names of blocks, from when one gets its name (model_said.c) until it dies. What kind of tensor it is goes to the data flow as
+ * evidence (graph__said). Where a category says otherwise all the same, the report counts it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +9,7 @@
 #include <string.h>
 
 #include "event/event.h"
+#include "model/flow/flow.h"
 #include "model/state.h"
 #include "timeline/report.h"
 
@@ -22,13 +18,12 @@ static bool is_gpu(uint8_t dev)
 	return dev >= MT_DEV_CUDA0;
 }
 
-/* The GPU's allocator rounds up. */
-static bool fits(const struct block *b, uint64_t bytes)
+bool model__name_fits(const struct block *b, uint64_t bytes)
 {
 	return is_gpu((uint8_t)b->dev) ? bytes <= b->size : bytes == b->size;
 }
 
-static void set(struct model *m, struct block *b, const struct tensor *name)
+void model__name_block(struct model *m, struct block *b, const struct tensor *name)
 {
 	struct tensor *t = tensors__put(&m->tensors, 0, b->id);
 
@@ -46,7 +41,10 @@ static void set(struct model *m, struct block *b, const struct tensor *name)
 	t->key = name->key;
 	t->of = name->of;
 	t->kind = name->kind;
+	t->bits = name->bits;
 	b->named = 1;
+	if (m->graph)
+		graph__said(m->graph, b, t->kind, t->bits & EV_TENSOR_INNER);
 	modules__gradient(&m->modules, b);
 	t->module = (uint16_t)model__module_of_name(m, b->pid, t);
 	modules__named(&m->modules, t->module, t->kind, b->size);
@@ -62,50 +60,6 @@ void model__unname(struct model *m, const struct block *b)
 	tensors__remove(&m->tensors, 0, b->id);
 }
 
-static name_id id_of(uint32_t v)
-{
-	return (name_id){ v < NAMES_MAX ? v : 0 };
-}
-
-static struct tensor name_of(const struct event *ev)
-{
-	return (struct tensor){ .path = id_of(ev->name.v), .root = id_of(ev->root.v), .type = id_of(ev->type.v),
-				.key = id_of(ev->key.v), .kind = ev->flags, .size = ev->size };
-}
-
-void model__tensor_of(struct model *m, const struct event *ev)
-{
-	m->tensor_of = *ev;
-}
-
-void model__tensor(struct model *m, const struct event *ev)
-{
-	uint64_t age_ns = (uint64_t)ev->depth * EV_TENSOR_AGE_NS;
-	const struct proc *p = procs__find(&m->procs, ev->pid);
-	struct tensor name = name_of(ev), *t;
-	struct block *b;
-
-	if (m->tensor_of.pid == ev->pid && m->tensor_of.addr == ev->addr)
-		name.of = id_of(m->tensor_of.name.v);
-	m->tensor_of = (struct event){ 0 };
-	if (!ev->pid || !ev->addr || !ev->flags || ev->flags >= EV_TENSOR_MAX || !name.path.v || (p && p->gone == 1))
-		return;
-	b = model__block_at(m, ev);
-	if (b) {
-		if (fits(b, ev->size) && (b->met || b->born_ts_ns + age_ns < m->now_ns))
-			set(m, b, &name);
-		return;
-	}
-	t = tensors__put(&m->tensors, ev->pid, ev->addr);
-	if (!t) {
-		m->lost[MT_LOSS_NAMES]++;
-		return;
-	}
-	name.a = t->a;
-	name.b = t->b;
-	*t = name;
-}
-
 void model__tensor_met(struct model *m, struct block *b)
 {
 	const struct tensor *t = m->tensors.cnt ? tensors__find(&m->tensors, b->pid, b->ptr) : NULL;
@@ -115,21 +69,8 @@ void model__tensor_met(struct model *m, struct block *b)
 		return;
 	name = *t;
 	tensors__remove(&m->tensors, b->pid, b->ptr);
-	if (fits(b, name.size))
-		set(m, b, &name);
-}
-
-int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_t bytes, struct tensor *ret)
-{
-	const struct block *b = model__block_at(m, &(struct event){ .pid = pid, .addr = addr });
-	const struct tensor *t = b ? tensors__find(&m->tensors, 0, b->id) : tensors__find(&m->tensors, pid, addr);
-
-	if (b && !fits(b, bytes))
-		return -ENOENT;
-	if (!t)
-		return 0;
-	*ret = *t;
-	return 1;
+	if (model__name_fits(b, name.size))
+		model__name_block(m, b, &name);
 }
 
 unsigned model__tensor_memory(const struct model *m, const struct block *b, struct event ret[2])
@@ -144,7 +85,7 @@ unsigned model__tensor_memory(const struct model *m, const struct block *b, stru
 					   .name = t->of };
 	ret[n++] = (struct event){ .ts_ns = b->born_ts_ns, .kind = EV_TENSOR, .pid = b->pid, .dev = (uint8_t)b->dev,
 			       .addr = b->ptr, .size = b->size, .name = t->path, .root = t->root,
-			       .type = t->type, .key = t->key, .flags = t->kind };
+			       .type = t->type, .key = t->key, .flags = t->kind | t->bits };
 	return n;
 }
 
@@ -180,7 +121,8 @@ static bool differs(uint8_t kind, enum category cat)
 {
 	if (cat == CAT_UNKNOWN || category_of(kind) == CAT_UNKNOWN || cat == category_of(kind))
 		return false;
-	return !(kind == EV_TENSOR_PARAMETER && cat == CAT_FROZEN);
+	/* BUFFER: averaged weights */
+	return !(kind == EV_TENSOR_PARAMETER && (cat == CAT_FROZEN || cat == CAT_BUFFER));
 }
 
 static int larger(const void *pa, const void *pb)
@@ -203,7 +145,7 @@ static int fill(const struct model *m, const struct tensor *t, struct report_ten
 	return ret->path && ret->root && ret->type && ret->key ? 0 : -ENOMEM;
 }
 
-int model__report_tensors(const struct model *m, size_t top, struct report *r)
+int model__report_tensors(const struct model *m, size_t top, struct report_names *r)
 {
 	const struct tensor *t, **sorted = calloc(m->tensors.cnt + 1, sizeof(t));
 	size_t pos = 0;
@@ -212,11 +154,11 @@ int model__report_tensors(const struct model *m, size_t top, struct report *r)
 	if (!sorted)
 		return -ENOMEM;
 	while ((t = tensors__next(&m->tensors, &pos))) {
-		struct report_named *n = &r->named[t->kind];
+		struct report_named *n = &r->by_kind[t->kind];
 
 		if (!t->block)
 			continue;
-		sorted[r->tensors_total++] = t;
+		sorted[r->total++] = t;
 		n->cnt++;
 		n->bytes += t->block->size;
 		if (differs(t->kind, t->block->cat)) {
@@ -224,12 +166,12 @@ int model__report_tensors(const struct model *m, size_t top, struct report *r)
 			n->differ_bytes += t->block->size;
 		}
 	}
-	qsort(sorted, r->tensors_total, sizeof(t), larger);
-	top = top < r->tensors_total ? top : r->tensors_total;
-	r->tensors = calloc(top ? top : 1, sizeof(*r->tensors));
-	err = r->tensors ? 0 : -ENOMEM;
-	for (; !err && r->tensors_cnt < top; r->tensors_cnt++)
-		err = fill(m, sorted[r->tensors_cnt], &r->tensors[r->tensors_cnt]);
+	qsort(sorted, r->total, sizeof(t), larger);
+	top = top < r->total ? top : r->total;
+	r->rows = calloc(top ? top : 1, sizeof(*r->rows));
+	err = r->rows ? 0 : -ENOMEM;
+	for (; !err && r->cnt < top; r->cnt++)
+		err = fill(m, sorted[r->cnt], &r->rows[r->cnt]);
 	free(sorted);
 	return err;
 }

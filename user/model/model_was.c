@@ -20,6 +20,8 @@ static void model__was_flow(struct model *m, const struct event *ev)
 /* Live from now on, of its operator and region, and nobody's allocation. */
 static void model__carried(struct model *m, struct block *b, struct device *d, struct proc *p, uint32_t stack)
 {
+	bool is_peak;
+
 	if (stack && !stackset__met(&m->stacks, b->id, stack, d->idx, b->size, d->epoch)) {
 		m->lost[MT_LOSS_STACKS]++;
 		stack = 0;
@@ -29,12 +31,13 @@ static void model__carried(struct model *m, struct block *b, struct device *d, s
 		modules__met(&m->modules, b->size);
 	tally__met(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__met(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
-	device__add(d, b, m->now_ns);
+	is_peak = device__add(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
 	d->met++;
 	d->met_bytes += b->size;
 	d->carried++;
 	d->carried_bytes += b->size;
-	proc_side__born(dev_is_host(d->dev) ? &p->host : &p->fw, b->size, m->now_ns);
+	proc_side__born(dev_is_host(d->dev) ? &p->host : &p->fw, b->size, is_peak, m->now_ns,
+			!gaps__is_open(&m->gaps));
 	p->live_cnt++;
 	if (b->met && b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++;
@@ -85,7 +88,9 @@ static void model__was_block(struct model *m, const struct event *ev)
 
 void model__was(struct model *m, const struct event *ev)
 {
-	if (ev->kind == EV_WAS)
+	if (ev->kind == EV_WAS_MODULE)
+		model__module_was(m, ev);
+	else if (ev->kind == EV_WAS)
 		model__was_block(m, ev);
 	else
 		model__was_flow(m, ev);

@@ -5,7 +5,8 @@
  * launcher's child becomes the training program; a pid that comes back) begins anew, and may be another rank.
  *
  * Two processes that name the same rank are one rank if one descends from the other, or if one has ended before the other
- * came (a restart). Else they are of two jobs, and each has a row.
+ * came (a restart). Else they are of two jobs, and each has a row. A process that names none stays what it was before its exec,
+ * or is its parent's: a helper whose environment was emptied, or could not be read between fork and exec.
  *
  * Stacks are left out: nothing here shows them.
  */
@@ -76,6 +77,7 @@ struct ranks {
 	struct event begin;
 	uint64_t start_ns, now_ns;
 	name_id hosts[EV_MACHINES_MAX];
+	struct event levels[EV_MACHINES_MAX]; /* the last EV_LEVEL of each; kind 0: none */
 };
 
 static struct rank *rank__new(const struct ranks *r)
@@ -164,6 +166,7 @@ struct claim {
 	struct rank_label label;
 	uint32_t number;
 	uint8_t source;
+	bool is_execed;
 };
 
 static bool is_named_by(const struct rank *k, const struct claim *c)
@@ -205,12 +208,22 @@ static uint32_t ranks__known(const struct ranks *r, const struct claim *c)
 	return ended;
 }
 
+/* Of one that names none: its own until now, if it did no more than exec, else its parent's. */
+static uint32_t ranks__inherited(const struct ranks *r, const struct claim *c)
+{
+	const struct pid_slot *own = ranks__slot(r, c->pid), *parent = ranks__slot(r, c->ppid);
+
+	if (c->is_execed && own->pid)
+		return own->rank;
+	return parent->pid ? parent->rank : 0;
+}
+
 /* 0, others, if there is no room. */
 static int ranks__find(struct ranks *r, const struct claim *c, uint32_t *ret)
 {
 	struct rank *k;
 
-	*ret = c->source == RANK_NONE ? 0 : ranks__known(r, c);
+	*ret = c->source == RANK_NONE ? ranks__inherited(r, c) : ranks__known(r, c);
 	if (*ret || c->source == RANK_NONE)
 		return 0;
 	if (r->cnt > RANKS_MAX) {
@@ -225,6 +238,8 @@ static int ranks__find(struct ranks *r, const struct claim *c, uint32_t *ret)
 	k->source = c->source;
 	k->machine = c->pid >> EV_MACHINE_SHIFT;
 	k->began_ns = r->now_ns;
+	if (r->levels[k->machine].kind)
+		(void)model__handle(k->model, &r->levels[k->machine]);
 	*ret = (uint32_t)r->cnt - 1;
 	return 0;
 }
@@ -255,7 +270,7 @@ static struct wait *ranks__waiting(const struct ranks *r, uint32_t pid)
 /* What the process has told of itself is over: it gets its rank. */
 static int ranks__place(struct ranks *r, const struct wait *w)
 {
-	struct claim c = { .pid = w->ev[0].pid, .ppid = w->ev[0].aux };
+	struct claim c = { .pid = w->ev[0].pid, .ppid = w->ev[0].aux, .is_execed = w->ev[0].flags == EV_PROC_EXECED };
 	uint32_t pid = c.pid, rank;
 	struct pid_slot *slot = ranks__slot(r, pid);
 	bool is_new;
@@ -397,6 +412,16 @@ static void ranks__all(struct ranks *r, const struct event *ev)
 		rank__handle(r->ranks[i], r, ev);
 }
 
+static void ranks__level(struct ranks *r, const struct event *ev)
+{
+	uint32_t machine = ev->aux >> EV_MACHINE_SHIFT;
+
+	r->levels[machine] = *ev;
+	for (size_t i = 1; i < r->cnt; i++)
+		if (r->ranks[i]->machine == machine)
+			rank__handle(r->ranks[i], r, ev);
+}
+
 /* Events of no process. */
 static void ranks__common(struct ranks *r, const struct event *ev)
 {
@@ -404,6 +429,9 @@ static void ranks__common(struct ranks *r, const struct event *ev)
 	case EV_MACHINE:
 		if (ev->aux < EV_MACHINES_MAX)
 			r->hosts[ev->aux] = ev->name;
+		break;
+	case EV_LEVEL:
+		ranks__level(r, ev);
 		break;
 	case EV_END:
 		ranks__all(r, ev);
@@ -497,7 +525,7 @@ static void fill_cats(struct report_rank *row, const struct model *m, enum rank_
 		for (unsigned c = 0; c < CAT_MAX && dev_counts(d->dev, memory); c++) {
 			row->cats[c].live += d->cats[c].live;
 			row->cats[c].at_peak += device_cat__at_peak(&d->cats[c], d->epoch);
-			row->cats[c].byte_ns += device_cat__byte_ns(&d->cats[c], m->now_ns);
+			row->cats[c].byte_ns += device_cat__byte_ns(&d->cats[c], gaps__clock(&m->gaps, m->now_ns));
 		}
 	}
 }

@@ -26,6 +26,10 @@ struct flow_facts {
 	int optional;			    /* enum callconv_optional; -1: none is named */
 	struct code_fields resized;	    /* fields of StorageImpl that are touched when it is resized */
 	int has_old_strings;		    /* std::string has 8 bytes in torch's objects */
+	int has_schemas;		    /* c10::FunctionSchema's fields are where boxed.c has them */
+	int64_t list_tag;		    /* an IValue's that is a list; -1: not told */
+	uint64_t py_node;		    /* vtable of PyNode, 0: none … */
+	int64_t py_node_object;		    /* … and its Python object; -1: not told */
 };
 
 struct host_facts {
@@ -81,6 +85,7 @@ struct builder {
 	int flow_optional;    /* enum callconv_optional */
 	int flow_waits, flow_late; /* torch's libraries without c10's: planned when that is there */
 	uint32_t exe_is_static, exe_is_stripped;
+	int boxed_found;     /* a function that boxed calls pass is in this library */
 	uint32_t unsafe_cnt; /* of this library: sites where this kernel cannot probe without harm */
 	char unsafe_first[128];
 };
@@ -144,10 +149,20 @@ int flow__begin(struct builder *b, struct err *err);
 int flow__spec(struct builder *b, const char *mangled, const struct schema *s, int is_always_read);
 /* Number of an equal spec in the plan, added if there is none; -ENOSPC, -ENOMEM. */
 int flow__intern_spec(struct builder *b, const struct mt_flow_spec *s);
+/* boxed.c */
+void boxed__learn(struct flow_facts *ret, const struct elf *e, const struct lib *lib);
+/* Into the layout what is read of boxed calls; no such field is set if it is not as in a version that is known. */
+void boxed__layout(const struct flow_facts *f, struct mt_flow_layout *ret);
+extern const char *const boxed_names[]; /* of functions in .symtab that all boxed calls pass, one of them in a library */
+extern const size_t boxed_names_cnt;
+int boxed__plan_local(struct builder *b, const struct elf_sym *sym);
+void boxed__take_regions(struct plan *p); /* of the whole plan: regions have no probes of their own, if they need none */
 /* catalog_gpu.c */
 int gpu__add_spec(struct plan *plan, const struct mt_seg_spec *spec); /* index of an equal one, added if need be; -ENOMEM */
 void gpu__at(struct plan *plan, const struct lib *lib); /* where this process has a communication library */
 int gpu__plan_lib(struct builder *b);
+size_t gpu__names(const char **ret, size_t max); /* of the functions, to be looked for in .symtab … */
+int gpu__plan_local(struct builder *b, size_t name, const struct elf_sym *sym); /* … where this is one of them */
 void gpu__cover(struct builder *b);
 /* ops.c */
 int ops__plan_lib(struct builder *b);

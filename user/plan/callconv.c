@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
+#include "memtrace/arg_names.h"
 
 #define SUBS_MAX    96
 #define ARENA_BYTES 8192
@@ -484,26 +485,21 @@ static int agrees(uint8_t form, const struct schema_value *v)
 	}
 }
 
-/*
- * What modules of torch.nn pass their parameters as: most, recurrent ones (mkldnn_rnn_layer_backward counts from one), their
- * cells, a Transformer's layer at inference.
- */
-static int is_weight(struct text name)
+static int is_one_of(struct text name, const char *const *names, size_t cnt)
 {
-	static const char *const names[] = {
-		"weight", "bias", "params", "w_ih", "w_hh", "b_ih", "b_hh", "weight0", "weight1", "weight2", "weight3",
-		"weight4", "qkv_weight", "qkv_bias", "proj_weight", "proj_bias", "norm_weight_1", "norm_bias_1",
-		"norm_weight_2", "norm_bias_2", "ffn_weight_1", "ffn_bias_1", "ffn_weight_2", "ffn_bias_2",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < cnt; i++)
 		if (is_word(name, names[i]))
 			return 1;
 	return 0;
 }
 
+#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof((names)[0]))
+
 static uint8_t flags_of(const struct schema_value *v)
 {
+#define ITEM(name) name,
+	static const char *const weights[] = { MT_ARG_WEIGHTS(ITEM) }, *const running[] = { MT_ARG_RUNNING(ITEM) };
+#undef ITEM
 	uint8_t flags = 0;
 
 	if (v->is_written)
@@ -512,9 +508,9 @@ static uint8_t flags_of(const struct schema_value *v)
 		flags |= MT_FLOW_F_ALIAS;
 	if (!v->is_optional)
 		flags |= MT_FLOW_F_REQUIRED;
-	if (is_weight(v->name))
+	if (IS_ONE_OF(v->name, weights))
 		flags |= MT_FLOW_F_WEIGHT;
-	if (is_word(v->name, "running_mean") || is_word(v->name, "running_var"))
+	if (IS_ONE_OF(v->name, running))
 		flags |= MT_FLOW_F_RUNNING;
 	return flags;
 }

@@ -407,30 +407,33 @@ static int add_row(struct builder *b, const struct gpu_row *row, const struct el
 	return builder__add_site(b, &site, row->symbol);
 }
 
-/* A function that a library has for itself. */
-static int plan_local(void *ctx, size_t row, const struct elf_sym *sym)
-{
-	struct builder *b = ctx;
-	struct elf_sym exported;
-
-	return elf__find_symbol(b->elf, sym->name, &exported) < 0 ? add_row(b, &rows[row], sym) : 0;
-}
-
 int gpu__plan_lib(struct builder *b)
 {
-	const char *names[ROWS_CNT];
+	int r = 0;
 
-	for (size_t i = 0; i < ROWS_CNT; i++) {
+	for (size_t i = 0; i < ROWS_CNT && r >= 0; i++) {
 		struct elf_sym sym;
-		int r;
 
-		names[i] = rows[i].symbol;
 		r = elf__find_symbol(b->elf, rows[i].symbol, &sym) < 0 ? 0 : add_row(b, &rows[i], &sym);
-
-		if (r < 0)
-			return r;
 	}
-	return elf__find_locals(b->elf, names, ROWS_CNT, plan_local, b);
+	return r < 0 ? r : 0;
+}
+
+size_t gpu__names(const char **ret, size_t max)
+{
+	size_t cnt = max < ROWS_CNT ? max : ROWS_CNT;
+
+	for (size_t i = 0; i < cnt; i++)
+		ret[i] = rows[i].symbol;
+	return cnt;
+}
+
+/* A function that a library has for itself. */
+int gpu__plan_local(struct builder *b, size_t name, const struct elf_sym *sym)
+{
+	struct elf_sym exported;
+
+	return elf__find_symbol(b->elf, sym->name, &exported) < 0 ? add_row(b, &rows[name], sym) : 0;
 }
 
 void gpu__cover(struct builder *b)

@@ -90,7 +90,8 @@ static void learn_flow(struct flow_facts *ret, const struct elf *e, const struct
 {
 	struct elf_sym name;
 
-	*ret = (struct flow_facts){ .storage = -1, .meta = -1, .variable = -1, .optional = -1, .resized = { .first = -1 } };
+	*ret = (struct flow_facts){ .storage = -1, .meta = -1, .variable = -1, .optional = -1, .resized = { .first = -1 },
+				    .list_tag = -1, .py_node_object = -1 };
 	for (size_t i = 0; i < flow_classes_cnt; i++) {
 		struct elf_sym sym;
 
@@ -103,6 +104,7 @@ static void learn_flow(struct flow_facts *ret, const struct elf *e, const struct
 		ret->storage = first_field(e, "_ZNK3c1010TensorImpl11has_storageEv", 0, ACCESSOR_INSNS);
 		ret->meta = first_field(e, "_ZNK3c1010TensorImpl13autograd_metaEv", 0, ACCESSOR_INSNS);
 	}
+	boxed__learn(ret, e, lib);
 	if (!strstr(lib->base, "torch_cpu") && !lib->is_exe)
 		return;
 	elf__each_symbol(e, find_optional, &ret->optional);

@@ -46,6 +46,40 @@ static int find__take_counts(struct find *f, const struct builder *own)
 	return 0;
 }
 
+#define LOCALS_MAX 255 /* elf__find_locals */
+
+struct locals {
+	struct builder *b;
+	size_t gpu_cnt; /* names of the GPUs' memory API; the others are boxed calls' */
+};
+
+static int plan_local(void *ctx, size_t name, const struct elf_sym *sym)
+{
+	struct locals *l = ctx;
+
+	return name < l->gpu_cnt ? gpu__plan_local(l->b, name, sym) : boxed__plan_local(l->b, sym);
+}
+
+/* What a library has for itself: going through its names is dear, so once for all who want some. */
+static int builder__plan_locals(struct builder *b)
+{
+	struct locals l = { b, 0 };
+	const char *names[LOCALS_MAX];
+	size_t cnt = 0;
+	int r;
+
+	if (b->sources & SRC_SEGMENTS)
+		l.gpu_cnt = cnt = gpu__names(names, LOCALS_MAX - boxed_names_cnt);
+	if ((b->sources & SRC_FLOW) && (b->lib->is_exe || strstr(b->lib->base, "torch_cpu")))
+		for (size_t i = 0; i < boxed_names_cnt; i++)
+			names[cnt++] = boxed_names[i];
+	r = cnt ? elf__find_locals(b->elf, names, cnt, plan_local, &l) : 0;
+	if (r == 0 && (b->sources & SRC_FLOW) && strstr(b->lib->base, "torch_cpu") && !b->boxed_found)
+		builder__note(b, "%s does not say where boxed calls go (is it stripped?): what torch.ops calls is no operator",
+			      b->lib->base);
+	return r;
+}
+
 /* Everything that the sources want of b->elf, into b->plan. */
 static int builder__plan_elf(struct builder *b)
 {
@@ -53,6 +87,8 @@ static int builder__plan_elf(struct builder *b)
 
 	if (r == 0 && (b->sources & SRC_SEGMENTS))
 		r = gpu__plan_lib(b);
+	if (r == 0)
+		r = builder__plan_locals(b);
 	if (r == 0 && (b->sources & (SRC_OPS | SRC_VIEWS | SRC_FLOW | SRC_REGIONS)))
 		r = ops__plan_lib(b);
 	if (r == 0 && (b->sources & SRC_USDT))
@@ -199,6 +235,11 @@ static int move_site(struct builder *b, const struct lib *lib, struct site *s, c
 	case MT_PROG_SEG_RET:
 		s->cookie = (uint64_t)specs->seg[s->cookie];
 		break;
+	case MT_PROG_FLOW_BOXED:
+		if (b->plan->flow_layout.at.arg_bytes)
+			break;
+		b->flow_found--; /* which the file's counts have; why is in a note */
+		return 0;
 	case MT_PROG_FLOW_OP:
 		if (specs->flow[spec] < 0) /* as one that is not understood */
 			b->plan->flow_args_unread++;

@@ -27,6 +27,7 @@
  * different ones; static programs have them in one.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,32 @@ static const struct {
 	      .optional_engaged = 0 } } },
 };
 
+const char *flow_layout_of(const char *version)
+{
+	unsigned major, minor;
+
+	if (sscanf(version, "%3u.%3u", &major, &minor) != 2)
+		return NULL;
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
+		unsigned from[2], to[2];
+		int n = sscanf(layouts[i].layout.torch, "%u.%u to %u.%u", &from[0], &from[1], &to[0], &to[1]);
+
+		if (n == 2)
+			memcpy(to, from, sizeof(to));
+		if (major * 1000 + minor >= from[0] * 1000 + from[1] && major * 1000 + minor <= to[0] * 1000 + to[1])
+			return layouts[i].layout.torch;
+	}
+	return NULL;
+}
+
+char *flow_layouts_words(char *buf, size_t size)
+{
+	buf[0] = '\0';
+	for (size_t i = sizeof(layouts) / sizeof(*layouts); i-- > 0;)
+		snprintf(buf + strlen(buf), size - strlen(buf), "%s%s", buf[0] ? ", " : "", layouts[i].layout.torch);
+	return buf;
+}
+
 /* How a Node begins, by its size: what AccumulateGrad adds, its variable, lies right behind it. */
 #define NODE_BYTES_ONE_COUNT 464 /* from 2.9 on: a count of its own */
 #define NODE_SEQ_ONE_COUNT   16
@@ -98,6 +125,7 @@ struct begin {
 	int64_t storage, meta, variable; /* fields of TensorImpl and AccumulateGrad */
 	struct code_fields resized; /* fields of StorageImpl that are touched when it is resized */
 	int has_old_strings;
+	struct flow_facts boxed; /* what the files say of boxed calls and Python's nodes, together */
 };
 
 static const struct flow_layout *find_layout(const struct begin *g)
@@ -136,6 +164,7 @@ static const char *choose_layout(const struct begin *g, struct flow_layout *ret)
 	ret->node_seq = g->variable == NODE_BYTES_ONE_COUNT ? NODE_SEQ_ONE_COUNT : NODE_SEQ_TWO_COUNTS;
 	if (g->has_old_strings)
 		ret->at.meta_grad -= NAME_SHORTER;
+	boxed__layout(&g->boxed, &ret->at);
 	return NULL;
 }
 
@@ -161,6 +190,14 @@ static int begin_lib(struct begin *g, const struct lib *lib, const struct file_f
 		}
 		g->has_storage |= flow_classes[i].class == MT_CLASS_STORAGE;
 	}
+	if (f->py_node && elf_layout__bias(&file->code, lib->exec_start, lib->exec_off, &bias) == 0) {
+		if (add_class(g->b->plan, bias + f->py_node + 16, MT_CLASS_PY_NODE) < 0)
+			return -ENOMEM;
+		g->boxed.py_node_object = f->py_node_object;
+	}
+	g->boxed.has_schemas |= f->has_schemas;
+	if (f->list_tag >= 0)
+		g->boxed.list_tag = f->list_tag;
 	if (f->optional >= 0)
 		g->b->flow_optional = f->optional;
 	if (g->resized.first < 0)
@@ -196,7 +233,8 @@ int flow__begin(struct builder *b, struct err *err)
 {
 	const struct lib *libs;
 	size_t cnt = target__libs(b->target, &libs);
-	struct begin g = { .b = b, .storage = -1, .meta = -1, .variable = -1, .resized = { .first = -1 } };
+	struct begin g = { .b = b, .storage = -1, .meta = -1, .variable = -1, .resized = { .first = -1 },
+			   .boxed = { .list_tag = -1, .py_node_object = -1 } };
 	const char *why;
 
 	for (size_t i = 0; i < cnt; i++) {
@@ -216,6 +254,9 @@ int flow__begin(struct builder *b, struct err *err)
 	why = choose_layout(&g, &b->plan->flow_layout);
 	if (why)
 		refuse(b, why);
+	else if (!b->plan->flow_layout.at.arg_bytes)
+		builder__note(b, "c10::FunctionSchema is as in no version of PyTorch that is known: what torch.ops calls is no "
+				 "operator");
 	return 0;
 }
 

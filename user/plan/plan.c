@@ -57,6 +57,7 @@ const char *prog_name(enum mt_prog prog)
 		[MT_PROG_FLOW_OP] = "op with its tensors",
 		[MT_PROG_FLOW_APPLY] = "node apply",
 		[MT_PROG_FLOW_ACC] = "gradient accumulation",
+		[MT_PROG_FLOW_BOXED] = "boxed operator",
 		[MT_PROG_SYSCALL] = "syscall",
 		[MT_PROG_RSS] = "rss",
 		[MT_PROG_EXIT] = "exit",
@@ -238,6 +239,7 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 			r = builder__plan_lib(b, &libs[i], err);
 	if (r < 0)
 		return r;
+	boxed__take_regions(b->plan);
 	if (target__unseen(b->target)) {
 		b->plan->files_left_out += (uint32_t)target__unseen(b->target);
 		builder__note(b, "more than %u libraries: %zu further mappings of code are not looked at", TARGET_LIBS_MAX,

@@ -62,7 +62,31 @@ struct site {
 /* What tells of steps: first in a plan, and set before anything else. */
 static inline int site__is_mark(const struct site *s)
 {
-	return s->prog == MT_PROG_REGION_BEGIN || s->prog == MT_PROG_REGION_END;
+	return s->prog == MT_PROG_REGION_BEGIN || s->prog == MT_PROG_REGION_END ||
+	       (s->prog == MT_PROG_FLOW_BOXED && (s->cookie & MT_BOXED_REGIONS));
+}
+
+/* From which level on it is set (docs/sampling.md): marks of steps, segments, refusals; what allocates and frees; the rest. */
+static inline enum mt_level site__level(const struct site *s)
+{
+	switch (s->prog) {
+	case MT_PROG_FW_OOM:
+	case MT_PROG_FW_USAGE_OOM:
+	case MT_PROG_SEG_ENTER:
+	case MT_PROG_SEG_RET:
+	case MT_PROG_USDT:
+		return MT_LEVEL_WATCH;
+	case MT_PROG_FW_NEW:
+	case MT_PROG_FW_DELETE:
+	case MT_PROG_FW_USAGE:
+	case MT_PROG_HOST_FREE:
+	case MT_PROG_HOST_ENTER:
+	case MT_PROG_HOST_RET:
+	case MT_PROG_HOST_EXIT:
+		return MT_LEVEL_BLOCKS;
+	default:
+		return site__is_mark(s) ? MT_LEVEL_WATCH : MT_LEVEL_FULL;
+	}
 }
 
 struct plan_lib {
@@ -83,6 +107,10 @@ struct flow_layout {
 	struct mt_flow_layout at;
 	uint16_t node_seq; /* Node → sequence_nr; of plan__tensors alone: probes do not need it */
 };
+
+/* The layout's name that this version of torch ("2.13.0+cpu") was tried with; NULL: none was. */
+const char *flow_layout_of(const char *version);
+char *flow_layouts_words(char *buf, size_t size); /* all of them: "1.13, 2.4 to 2.15" */
 
 /* Per source: what the catalog wanted, what the libraries had. */
 struct plan_cover {

@@ -55,8 +55,12 @@ static int is_circle(struct circle *c, uint64_t node)
 	return 0;
 }
 
-static int walk_list(struct py *p, const uint64_t *heads, unsigned which, uint32_t bases, struct gc_found *f)
+typedef int (*gc_fn)(void *ctx, uint64_t obj, const struct py_type *type);
+
+static int walk_list(struct py *p, const uint64_t *heads, unsigned which, gc_fn fn, void *ctx, struct gc_found *f)
 {
+	int r;
+
 	struct circle circle = { .limit = 64 };
 	uint64_t node = py_snap__word(p->snap, heads[which]) & ~3ull;
 
@@ -71,8 +75,9 @@ static int walk_list(struct py *p, const uint64_t *heads, unsigned which, uint32
 		}
 		f->nodes++;
 		t = (uint32_t)words[2] ? py__type(p, words[3]) : NULL;
-		if (t && (t->bases & bases) && found__add(f, node + HEAD_BYTES))
-			return -ENOMEM;
+		r = t ? fn(ctx, node + HEAD_BYTES, t) : 0;
+		if (r)
+			return r;
 		node = words[0] & ~3ull; /* two bits of it are flags */
 	}
 	return 0;
@@ -120,7 +125,7 @@ static int drop_doubles(struct gc_found *f)
 	return 0;
 }
 
-int gc__find(struct py *p, uint32_t bases, struct gc_found *ret)
+int gc__each(struct py *p, gc_fn fn, void *ctx, struct gc_found *ret)
 {
 	uint64_t heads[LISTS];
 	int r = 0;
@@ -132,6 +137,26 @@ int gc__find(struct py *p, uint32_t bases, struct gc_found *ret)
 			return -EAGAIN;
 	}
 	for (unsigned i = 0; i < LISTS && !r; i++)
-		r = walk_list(p, heads, i, bases, ret);
+		r = walk_list(p, heads, i, fn, ctx, ret);
+	return r;
+}
+
+struct wanted {
+	struct gc_found *found;
+	uint32_t bases;
+};
+
+static int add_wanted(void *ctx, uint64_t obj, const struct py_type *type)
+{
+	const struct wanted *w = ctx;
+
+	return type->bases & w->bases ? found__add(w->found, obj) : 0;
+}
+
+int gc__find(struct py *p, uint32_t bases, struct gc_found *ret)
+{
+	struct wanted w = { ret, bases };
+	int r = gc__each(p, add_wanted, &w, ret);
+
 	return r || !ret->cnt ? r : drop_doubles(ret);
 }

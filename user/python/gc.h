@@ -22,6 +22,9 @@ struct gc_found {
 	int is_whole;	/* every list was walked to its end, and nothing was left out */
 };
 
+/* Every object that the collector knows, some of them twice, with its type; fn's error ends it. 0; -EAGAIN: no such lists. */
+int gc__each(struct py *p, int (*fn)(void *ctx, uint64_t obj, const struct py_type *type), void *ctx, struct gc_found *ret);
+
 /* Instances of types with any of these bits in `bases` (struct py_type). 0; -ENOMEM; -EAGAIN: no such lists. */
 int gc__find(struct py *p, uint32_t bases, struct gc_found *ret);
 

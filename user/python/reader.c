@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "python/gc.h"
+#include "python/holders.h"
 #include "python/runtime.h"
 #include "target/target.h"
 
@@ -587,6 +588,16 @@ int py_reader__call(struct py_reader *r, uint64_t code_type, uint64_t *ret_code)
 		return -ENOTSUP;
 	*ret_code = code;
 	return 0;
+}
+
+int py_reader__holders(struct py_reader *r, const struct py_frame_offsets *at, const struct py_held *v, size_t cnt,
+		       struct py_holder *ret)
+{
+	int e = find_types(r, 0);
+
+	e = e ? e : py_holders__find(&r->py, &r->torch, at, v, cnt, ret);
+	py_snap__give_back(r->py.snap);
+	return e;
 }
 
 int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look *ret)

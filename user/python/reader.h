@@ -19,6 +19,7 @@
 #include "python/walk.h"
 
 struct err;
+struct py_frame_offsets;
 struct py_reader;
 struct target;
 
@@ -82,6 +83,11 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
  * -ENOENT: torch's modules have not been imported; -EAGAIN, or it is not as expected: -ENOTSUP.
  */
 int py_reader__call(struct py_reader *r, uint64_t code_type, uint64_t *ret_code);
+struct py_held;
+struct py_holder;
+/* Who holds memory that grows (python/holders.h); at: of the same Python. As py_reader__look, and forgets nothing of it. */
+int py_reader__holders(struct py_reader *r, const struct py_frame_offsets *at, const struct py_held *v, size_t cnt,
+		       struct py_holder *ret);
 void py_reader__rest(struct py_reader *r); /* gives memory back until the next look */
 const char *py_reader__text(const struct py_reader *r, uint32_t at);
 

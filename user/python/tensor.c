@@ -115,6 +115,8 @@ static int read_storage(const struct py_torch *t, struct py *p, struct py_storag
 	s->data = py_snap__word(p->snap, s->storage + t->at.storage_data);
 	s->bytes = py_snap__word(p->snap, s->storage + t->at.storage_size);
 	s->dev = device_of(device);
+	/* c10::DataPtr: what its deleter is given. Other allocators' is an object of theirs (bpf/flow.bpf.c does the same) */
+	s->is_own = py_snap__word(p->snap, s->storage + t->at.storage_data + 16) == s->data;
 	if (!s->data || !s->bytes || s->dev == MT_DEV_NONE)
 		return -ENOENT;
 	return s->bytes > STORAGE_MAX ? -EAGAIN : 0;

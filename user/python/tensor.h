@@ -28,6 +28,7 @@ struct py_storage {
 	uint8_t dims;	   /* PY_DIMS_NONE: sizes are not known */
 	uint8_t dtype;	   /* c10::ScalarType; 255: not known */
 	uint8_t dev;	   /* enum mt_dev */
+	uint8_t is_own;	   /* of torch's allocators: others (NumPy, shared memory, files) free it unseen */
 };
 #define PY_DIMS_NONE 255
 

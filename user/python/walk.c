@@ -94,6 +94,7 @@ static int begin(struct walk *w)
 	map__clear(&w->state->data);
 	map__clear(&w->state->grads);
 	w->state->modules_cnt = w->state->members_cnt = w->state->parameters_cnt = 0;
+	w->state->wrappers_cnt = 0;
 	w->names_cnt = w->paths_cnt = w->text_len = 0;
 	w->kept = maps_bytes(w->state);
 	w->modules = w->roots = w->optimizers = w->circles = w->torn = w->full = w->nameless = w->torn_modules = 0;
@@ -103,15 +104,23 @@ static int begin(struct walk *w)
 /* The place of the sizes, from the first parameters that there are. */
 static void calibrate(struct walk *w)
 {
+	struct walk_parts parts;
 	uint64_t impls[256];
 	size_t cnt = 0;
 
 	for (size_t i = 0; i < w->state->members_cnt && cnt < 256 && !w->torch->sizes; i++) {
 		struct py_storage s;
 
-		if (!walk__is_a(w, w->state->members[i].obj, WALK_MODULE) &&
-		    !py_torch__of_object(w->torch, w->py, w->state->members[i].obj, &s))
+		int r = walk__is_a(w, w->state->members[i].obj, WALK_MODULE) ? -EAGAIN :
+			py_torch__of_object(w->torch, w->py, w->state->members[i].obj, &s);
+
+		if (!r)
 			impls[cnt++] = s.impl;
+		if (r != -ENOENT)
+			continue;
+		walk__parts(w, w->state->members[i].obj, &parts);
+		for (unsigned k = 0; k < parts.cnt && cnt < 256; k++)
+			impls[cnt++] = parts.v[k].at.impl;
 	}
 	py_torch__calibrate(w->torch, w->py, impls, cnt);
 }
@@ -140,6 +149,7 @@ int walk__names(struct walk *w, const uint64_t *modules, size_t modules_cnt, con
 int walk__gradients(struct walk *w)
 {
 	struct walk_state *s = w->state;
+	struct walk_parts parts;
 	int r = 0;
 
 	w->names_cnt = w->gradients_at;
@@ -151,11 +161,28 @@ int walk__gradients(struct walk *w)
 		struct py_name n = { .obj = p->obj, .root = p->root, .path = p->path, .of = (uint32_t)i,
 				     .kind = EV_TENSOR_GRADIENT };
 		uint64_t grad = py_torch__grad(w->torch, w->py, p->at.impl);
+		int at = grad ? py_torch__of_impl(w->torch, w->py, grad, &n.at) : -EAGAIN;
 
-		if (grad && !py_torch__of_impl(w->torch, w->py, grad, &n.at))
+		if (!at)
 			r = walk__add_name(w, &n);
+		if (at != -ENOENT)
+			continue;
+		walk__parts_of_impl(w, grad, &parts);
+		r = walk__name_parts(w, &n, &parts);
 	}
 	return r == -ENOSPC ? 0 : r;
+}
+
+static int is_part(struct walk *w, uint64_t impl, const struct py_storage *at)
+{
+	struct walk_parts parts;
+
+	walk__parts_of_impl(w, impl, &parts);
+	for (unsigned i = 0; i < parts.cnt; i++)
+		if (parts.v[i].at.impl == at->impl && parts.v[i].at.storage == at->storage && parts.v[i].at.data == at->data &&
+		    parts.v[i].at.bytes == at->bytes)
+			return 1;
+	return 0;
 }
 
 int walk__is_gradient(struct walk *w, const struct py_name *n)
@@ -163,6 +190,9 @@ int walk__is_gradient(struct walk *w, const struct py_name *n)
 	const struct parameter *p = &w->state->parameters[n->of];
 	struct py_storage grad;
 
+	if (n->is_inner)
+		return py_torch__impl(w->torch, w->py, p->obj) == p->at.impl &&
+		       is_part(w, py_torch__grad(w->torch, w->py, p->at.impl), &n->at);
 	if (py_torch__impl(w->torch, w->py, p->obj) != p->at.impl ||
 	    py_torch__grad(w->torch, w->py, p->at.impl) != n->at.impl ||
 	    py_torch__of_impl(w->torch, w->py, n->at.impl, &grad))

@@ -11,16 +11,31 @@
 
 #define STACK_MAX 1024 /* levels that are gone down without names, below WALK_DEPTH_MAX */
 
+/*
+ * The first name of a storage stays, but that of a buffer: what torch.compile makes of an optimizer's step is a module that has
+ * the optimizer's state, and parameters, as its buffers.
+ */
+static int is_better(const struct py_name *n, const struct py_name *had)
+{
+	return had->kind == EV_TENSOR_BUFFER && (n->kind == EV_TENSOR_STATE || n->kind == EV_TENSOR_PARAMETER);
+}
+
 int walk__add_name(struct walk *w, const struct py_name *n)
 {
 	struct map *data = n->kind == EV_TENSOR_GRADIENT ? &w->state->grads : &w->state->data;
+	uint32_t had = walk__get(&w->state->data, n->at.data);
 	int r;
+
+	if (had && is_better(n, &w->names[had - 1])) {
+		w->names[had - 1] = *n;
+		return 0;
+	}
 
 	if (w->names_cnt >= WALK_NAMES_MAX) {
 		w->full++;
 		return 0;
 	}
-	if (walk__get(&w->state->data, n->at.data) || walk__get(&w->state->grads, n->at.data))
+	if (had || walk__get(&w->state->grads, n->at.data))
 		return 0;
 	r = walk__keep(w, WALK_TOLD_BYTES);
 	r = r ? r : walk__has_room(w, &w->names, w->names_cnt, &w->names_cap, sizeof(*n));
@@ -30,15 +45,45 @@ int walk__add_name(struct walk *w, const struct py_name *n)
 	return walk__put(w, data, n->at.data, (uint32_t)++w->names_cnt);
 }
 
+int walk__name_parts(struct walk *w, const struct py_name *n, const struct walk_parts *parts)
+{
+	char text[WALK_PATH_MAX + PY_TEXT_MAX + WALK_PART_TEXT];
+	int r = 0;
+
+	for (unsigned i = 0; i < parts->cnt && !r; i++) {
+		struct py_name part = *n;
+		uint32_t *of = n->kind == EV_TENSOR_STATE ? &part.key : &part.path;
+
+		part.at = parts->v[i].at;
+		part.is_inner = 1;
+		if (parts->v[i].path[0]) {
+			snprintf(text, sizeof(text), "%s.%s", walk__text(w, *of), parts->v[i].path);
+			r = walk__add_text(w, text, of);
+		}
+		r = r ? r : walk__add_name(w, &part);
+	}
+	return r;
+}
+
+/* What has no memory of its own may be made of others that have. */
+static int name_wrapper(struct walk *w, struct py_name *n)
+{
+	struct walk_parts parts;
+
+	n->at = (struct py_storage){ .impl = py_torch__impl(w->torch, w->py, n->obj) };
+	walk__parts(w, n->obj, &parts);
+	return walk__name_parts(w, n, &parts);
+}
+
 int walk__name_tensor(struct walk *w, struct py_name *n)
 {
 	struct walk_state *s = w->state;
 	int r = py_torch__of_object(w->torch, w->py, n->obj, &n->at);
 
 	w->torn += r == -EAGAIN;
-	if (r)
+	if (r == -EAGAIN)
 		return 0;
-	r = walk__add_name(w, n);
+	r = r ? name_wrapper(w, n) : walk__add_name(w, n);
 	if (r || n->kind != EV_TENSOR_PARAMETER)
 		return r;
 	r = walk__has_room(w, &s->parameters, s->parameters_cnt, &s->parameters_cap, sizeof(*s->parameters));

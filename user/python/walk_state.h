@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * walk_state: what the files of a walk share: walk.c, which owns it, calls walk_modules.c, walk_names.c and walk_optimizers.c
- * in this order, and all of them keep what they find in the tables of walk_tables.c. Nobody else includes this.
+ * in this order, these call walk_inner.c, and all of them keep what they find in the tables of walk_tables.c. Nobody else
+ * includes this.
  */
 #ifndef MT_PYTHON_WALK_STATE_H
 #define MT_PYTHON_WALK_STATE_H
@@ -26,9 +27,18 @@ struct module {
 };
 
 struct parameter {
-	struct py_storage at;
+	struct py_storage at; /* of one without memory of its own the TensorImpl alone */
 	uint64_t obj, root;
 	uint32_t path;
+};
+
+/* A class of tensors that have parts. */
+#define WALK_SLOTS 2
+#define WALK_WRAPPERS_MAX 32
+struct wrapper {
+	uint64_t type;
+	uint16_t slots[WALK_SLOTS]; /* where its objects have a part; 0: nowhere */
+	uint8_t is_flat;	    /* it has a __tensor_flatten__: attributes are parts, too */
 };
 
 /* Of an address: a number + 1. */
@@ -52,6 +62,8 @@ struct walk_state {
 	size_t parameters_cnt, parameters_cap;
 	uint32_t full; /* without gradients */
 	size_t names_bytes; /* of `kept`, without gradients and their index */
+	struct wrapper wrappers[WALK_WRAPPERS_MAX]; /* classes of tensors without memory, of this walk */
+	uint32_t wrappers_cnt;
 	uint64_t interned[DICTS]; /* the strings that name the three dicts are one object each, nearly always */
 };
 
@@ -74,6 +86,23 @@ int walk__read_modules(struct walk *w, const uint64_t *modules, size_t cnt);
 int walk__name_modules(struct walk *w);
 int walk__name_tensor(struct walk *w, struct py_name *n); /* whose path is known; and what it is, if it is one */
 int walk__add_name(struct walk *w, const struct py_name *n); /* of memory that has none yet */
+struct walk_parts;
+int walk__name_parts(struct walk *w, const struct py_name *n, const struct walk_parts *parts); /* n: the wrapper's */
+
+/* --- walk_inner.c: tensors without memory of their own ---------------------------------------------------------- */
+
+#define WALK_PARTS_MAX 8
+#define WALK_PART_TEXT 128
+struct walk_part {
+	struct py_storage at;
+	char path[WALK_PART_TEXT]; /* from the wrapper on; "": it is the only one */
+};
+struct walk_parts {
+	struct walk_part v[WALK_PARTS_MAX];
+	unsigned cnt; /* 0: there are none, or they cannot be read */
+};
+void walk__parts(struct walk *w, uint64_t obj, struct walk_parts *ret);
+void walk__parts_of_impl(struct walk *w, uint64_t impl, struct walk_parts *ret); /* of a gradient's TensorImpl */
 
 /* --- walk_optimizers.c ---------------------------------------------------------------------------------------- */
 

@@ -38,8 +38,11 @@ static int add_open(void *ctx, const struct event *ev)
 
 int moment__now(struct moment *at, struct model *m, uint64_t at_ns)
 {
+	int r;
+
 	*at = (struct moment){ .at_ns = at_ns, .newest_id = model__mark(m) };
-	return model__each_open(m, add_open, &at->open);
+	r = model__each_open(m, add_open, &at->open);
+	return r ? r : model__each_level(m, add_open, &at->open); /* last: what was told before it lives then */
 }
 
 /* Blocks of stream-ordered allocators are made again by their segments. */

@@ -15,7 +15,7 @@
 #define CUT_NOTE "The recording was cut before its end: the numbers cover what is whole."
 
 #define DAMAGE_NOTE \
-	"Parts of the recording are damaged: what was born or freed in them is not known, so live bytes may be wrong behind."
+	"Parts of the recording are damaged: what was allocated or freed in them is not known, so live bytes may be wrong."
 #define SAMPLE_NS 250000000ull
 #define SAMPLES 1024
 
@@ -144,15 +144,15 @@ static int replay__all(struct replay *p, struct err *err)
 
 static int report_add_note(struct report *r, const char *text)
 {
-	char **notes = realloc(r->notes, (r->notes_cnt + 1) * sizeof(*notes));
+	char **notes = realloc(r->run.notes, (r->run.notes_cnt + 1) * sizeof(*notes));
 
 	if (!notes)
 		return -ENOMEM;
-	r->notes = notes;
-	notes[r->notes_cnt] = strdup(text);
-	if (!notes[r->notes_cnt])
+	r->run.notes = notes;
+	notes[r->run.notes_cnt] = strdup(text);
+	if (!notes[r->run.notes_cnt])
 		return -ENOMEM;
-	r->notes_cnt++;
+	r->run.notes_cnt++;
 	return 0;
 }
 
@@ -171,9 +171,9 @@ static int replay__report(struct replay *p, struct report **ret, uint64_t *ret_c
 		report__free(rep);
 		return err_set(err, r, "making the report: %s", strerror(-r));
 	}
-	told = rep->lost[MT_LOSS_RECORDING] + rep->lost[MT_LOSS_STALLED];
+	told = rep->run.lost[MT_LOSS_RECORDING] + rep->run.lost[MT_LOSS_STALLED];
 	if (dropped > told) /* the last count did not get into the full disk */
-		rep->lost[MT_LOSS_RECORDING] += dropped - told;
+		rep->run.lost[MT_LOSS_RECORDING] += dropped - told;
 	*ret = rep;
 	*ret_cut = is_cut ? (cut ? cut : 1) : 0;
 	return 0;

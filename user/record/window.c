@@ -292,8 +292,8 @@ static int window__write_past(struct window *w, const struct model *m, struct re
 	if (!first || !w->left_out)
 		return 0;
 	at = (struct moment){ .at_ns = first->first_ns, .newest_id = first->newest_id, .open = first->open };
-	snprintf(text, sizeof(text), "The last %.1f s of %.1f s: what lived before is told as it was then; losses are those "
-			"of all the time.",
+	snprintf(text, sizeof(text), "The last %.1f s of %.1f s: what was alive before is written as it was then; "
+			"losses are those of all the time.",
 		 (double)(w->last_ns - at.at_ns) / 1e9, (double)(w->last_ns - w->past.start_ns) / 1e9);
 	notes[notes_cnt++] = text;
 	if (w->last_ns - at.at_ns < w->window_ns)

@@ -4,15 +4,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "target/proc_io.h"
 #include "target/proc_text.h"
+#include "target/script.h"
 #include "target/sideband.h"
+#include "target/torch_version.h"
 
 #ifndef CONFIGFS_MAGIC
 #define CONFIGFS_MAGIC 0x62656570
@@ -173,6 +178,108 @@ static int own_read(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt
 	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
 }
 
+/* The effective user of a process, whom its files belong to. */
+static int user_of(pid_t pid, uid_t *ret)
+{
+	int fd = own_file(NULL, pid, DOOR_STATUS), r;
+	unsigned real, effective;
+	char *text, *line;
+	size_t len;
+
+	if (fd < 0)
+		return fd;
+	r = proc_read_fd(fd, 64 << 10, &text, &len);
+	close(fd);
+	if (r < 0)
+		return r;
+	line = strstr(text, "\nUid:");
+	r = line && sscanf(line, "\nUid: %u %u", &real, &effective) == 2 ? 0 : -EPROTO;
+	free(text);
+	*ret = r ? 0 : effective;
+	return r;
+}
+
+/* Links on the way lead to where they lead the process; the last part must be none. */
+static int find_script(pid_t pid, const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	char root[32];
+	int at, fd;
+
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
+	at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at < 0)
+		return -errno;
+	fd = (int)syscall(SYS_openat2, at, path, &how, sizeof(how));
+	fd = fd < 0 ? -errno : fd;
+	close(at);
+	return fd;
+}
+
+static int check_script(int at, pid_t pid, struct door_script *ret)
+{
+	struct stat st;
+	uid_t user;
+	int r = user_of(pid, &user);
+
+	if (r < 0)
+		return r;
+	if (fstat(at, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -ELOOP;
+	if (!S_ISREG(st.st_mode) || is_made_up(at) || (st.st_uid != user && !(st.st_mode & S_IROTH)))
+		return -EACCES;
+	if (st.st_size > DOOR_SCRIPT_BYTES_MAX)
+		return -EFBIG;
+	ret->dev = st.st_dev;
+	ret->ino = st.st_ino;
+	ret->size = (uint64_t)st.st_size;
+	ret->mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+	return 0;
+}
+
+/* As much as there is, up to cap. */
+static int read_part(int at, uint64_t off, char *buf, size_t cap)
+{
+	char self[40];
+	size_t len = 0;
+	ssize_t n = 1;
+	int fd;
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
+	fd = open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	while (n > 0 && len < cap) {
+		n = pread(fd, buf + len, cap - len, (off_t)(off + len));
+		len += n > 0 ? (size_t)n : 0;
+		if (n < 0)
+			n = errno == EINTR ? 1 : -errno;
+	}
+	close(fd);
+	return n < 0 ? (int)n : (int)len;
+}
+
+static int own_script(void *ctx, pid_t pid, const char *path, uint64_t off, char *buf, size_t cap, struct door_script *ret)
+{
+	int at, r;
+
+	(void)ctx;
+	if (!script_name(path) && !is_torch_version_file(path))
+		return -EPERM;
+	if (cap > DOOR_SCRIPT_PART || off > DOOR_SCRIPT_BYTES_MAX)
+		return -EINVAL;
+	at = find_script(pid, path);
+	if (at < 0)
+		return at;
+	r = check_script(at, pid, ret);
+	if (!r && cap)
+		r = read_part(at, off, buf, cap);
+	close(at);
+	return r;
+}
+
 static int own_sideband(void *ctx, int cpu, size_t map_len)
 {
 	(void)ctx;
@@ -180,7 +287,7 @@ static int own_sideband(void *ctx, int cpu, size_t map_len)
 	return sideband_event(cpu, 0);
 }
 
-const struct door door_own = { own_file, own_text, own_exe, own_lib, own_read, own_sideband, NULL };
+const struct door door_own = { own_file, own_text, own_exe, own_lib, own_read, own_script, own_sideband, NULL };
 
 void door_use(const struct door *d)
 {
@@ -210,6 +317,11 @@ int door_lib(pid_t pid, const struct door_lib *lib)
 int door_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
 {
 	return door->read(door->ctx, pid, ranges, cnt, buf, len);
+}
+
+int door_script(pid_t pid, const char *path, uint64_t off, char *buf, size_t cap, struct door_script *ret)
+{
+	return door->script(door->ctx, pid, path, off, buf, cap, ret);
 }
 
 int door_sideband(int cpu, size_t map_len)

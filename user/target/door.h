@@ -37,6 +37,13 @@ struct door_lib {
 	const char *path;
 };
 
+/* A file as it is when it is looked at. */
+struct door_script {
+	uint64_t dev, ino, size, mtime_ns;
+};
+#define DOOR_SCRIPT_BYTES_MAX (8u << 20)
+#define DOOR_SCRIPT_PART (DOOR_TEXT_MAX - sizeof(struct door_script))
+
 struct door {
 	int (*file)(void *ctx, pid_t pid, enum door_file which); /* to read; -errno */
 	/*
@@ -53,6 +60,15 @@ struct door {
 	int (*lib)(void *ctx, pid_t pid, const struct door_lib *lib);
 	/* All ranges, DOOR_RANGES_MAX at most, one behind the other, `len` bytes together. -ESRCH, -EFAULT, -ETIMEDOUT. */
 	int (*read)(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
+	/*
+	 * A part of a file that inductor wrote for a process (script.h), or of its torch/version.py, by its name in the
+	 * process's root, which no link leads out of: `cap` bytes (DOOR_SCRIPT_PART at most) from `off` on. Their number,
+	 * less at the end alone. Only regular files of the process's user, or for everybody to read; no file of the kernel's.
+	 * -EPERM: neither is called so;
+	 * -EACCES; -ELOOP: it is a link; -EFBIG: over DOOR_SCRIPT_BYTES_MAX; -EWOULDBLOCK: a lease; -ETIMEDOUT; what openat2
+	 * says.
+	 */
+	int (*script)(void *ctx, pid_t pid, const char *path, uint64_t off, char *buf, size_t cap, struct door_script *ret);
 	/* perf's sideband event of a CPU, with a ring of map_len bytes that any process may map; -ENODEV: offline. */
 	int (*sideband)(void *ctx, int cpu, size_t map_len);
 	void *ctx;
@@ -67,6 +83,7 @@ int door_text(pid_t pid, enum door_file which, char *buf, size_t cap, size_t *re
 int door_exe(pid_t pid, struct door_exe *ret);
 int door_lib(pid_t pid, const struct door_lib *lib);
 int door_read(pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len);
+int door_script(pid_t pid, const char *path, uint64_t off, char *buf, size_t cap, struct door_script *ret);
 int door_sideband(int cpu, size_t map_len);
 
 #endif

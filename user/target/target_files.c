@@ -19,7 +19,7 @@
 int target__no_such(pid_t pid, struct err *err)
 {
 	err_set(err, -ESRCH, "no process %d", (int)pid);
-	return err_hint(err, "it may have ended; list candidates with: pgrep -af python"), -ESRCH;
+	return err_hint(err, "it may have ended; memtrace ps lists the processes with PyTorch"), -ESRCH;
 }
 
 int target__fail(const struct target *t, int r, const char *what, struct err *err)

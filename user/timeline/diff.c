@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "timeline/ranks.h"
 #include "timeline/report.h"
 
 struct part {
@@ -118,31 +119,31 @@ static void put_op(struct parts *p, const char *name, const struct report_op *en
 
 static void put_ops(struct parts *p, const struct diff_side *s)
 {
-	struct by_name from = sorted(s->from->ops, s->from->ops_cnt), to = sorted(s->to->ops, s->to->ops_cnt);
+	struct by_name from = sorted(s->from->ops.rows, s->from->ops.cnt), to = sorted(s->to->ops.rows, s->to->ops.cnt);
 
 	if (!from.v || !to.v)
 		p->err = -ENOMEM;
-	for (size_t i = 0; i < s->end->ops_cnt && !p->err; i++) {
-		const struct report_op *o = &s->end->ops[i];
+	for (size_t i = 0; i < s->end->ops.cnt && !p->err; i++) {
+		const struct report_op *o = &s->end->ops.rows[i];
 
 		put_op(p, o->name, o, find_op(&from, o), find_op(&to, o), s->op_means ? &s->op_means[i] : NULL);
 	}
 	if (!p->err)
-		put_op(p, "(no operator open)", &s->end->no_op, &s->from->no_op, &s->to->no_op,
-		       s->op_means ? &s->op_means[s->end->ops_cnt] : NULL);
+		put_op(p, "(no operator open)", &s->end->ops.none, &s->from->ops.none, &s->to->ops.none,
+		       s->op_means ? &s->op_means[s->end->ops.cnt] : NULL);
 	free(from.v);
 	free(to.v);
 }
 
 static void put_regions(struct parts *p, const struct diff_side *s)
 {
-	struct by_name from = sorted(s->from->regions, s->from->regions_cnt);
-	struct by_name to = sorted(s->to->regions, s->to->regions_cnt);
+	struct by_name from = sorted(s->from->regions.rows, s->from->regions.cnt);
+	struct by_name to = sorted(s->to->regions.rows, s->to->regions.cnt);
 
 	if (!from.v || !to.v)
 		p->err = -ENOMEM;
-	for (size_t i = 0; i < s->end->regions_cnt && !p->err; i++) {
-		const struct report_op *o = &s->end->regions[i];
+	for (size_t i = 0; i < s->end->regions.cnt && !p->err; i++) {
+		const struct report_op *o = &s->end->regions.rows[i];
 
 		put_op(p, o->name, o, find_op(&from, o), find_op(&to, o), s->region_means ? &s->region_means[i] : NULL);
 	}
@@ -214,16 +215,16 @@ static void put_cats(struct parts *p, const struct diff_side *s)
 
 static uint64_t fired_of(const struct report *r, const char *name)
 {
-	for (size_t i = 0; i < r->symbols_cnt; i++)
-		if (!strcmp(r->symbols[i].name, name))
-			return r->symbols[i].fired;
+	for (size_t i = 0; i < r->probes.symbols_cnt; i++)
+		if (!strcmp(r->probes.symbols[i].name, name))
+			return r->probes.symbols[i].fired;
 	return 0;
 }
 
 static void put_symbols(struct parts *p, const struct diff_side *s)
 {
-	for (size_t i = 0; i < s->end->symbols_cnt; i++) {
-		const struct report_symbol *y = &s->end->symbols[i];
+	for (size_t i = 0; i < s->end->probes.symbols_cnt; i++) {
+		const struct report_symbol *y = &s->end->probes.symbols[i];
 
 		if (y->fired)
 			parts__add(p, y->name)->v[DIFF_FIRED] =
@@ -264,10 +265,10 @@ struct by_stack {
 
 static struct by_stack by_stack_of(const struct report *r)
 {
-	struct by_stack s = { calloc(r->stacks_cnt + 1, sizeof(*s.v)), r->stacks_cnt };
+	struct by_stack s = { calloc(r->stacks.cnt + 1, sizeof(*s.v)), r->stacks.cnt };
 
 	for (size_t i = 0; s.v && i < s.cnt; i++)
-		s.v[i] = &r->stacks[i];
+		s.v[i] = &r->stacks.rows[i];
 	if (s.v)
 		qsort(s.v, s.cnt, sizeof(*s.v), by_node);
 	return s;
@@ -300,8 +301,8 @@ static void put_stacks(struct parts *p, const struct diff_side *s)
 
 	if (!from.v || !to.v)
 		p->err = -ENOMEM;
-	for (size_t i = 0; i < s->end->stacks_cnt && !p->err; i++) {
-		const struct report_stack *k = &s->end->stacks[i];
+	for (size_t i = 0; i < s->end->stacks.cnt && !p->err; i++) {
+		const struct report_stack *k = &s->end->stacks.rows[i];
 		char *text = stack_text(k);
 
 		if (text)
@@ -312,13 +313,94 @@ static void put_stacks(struct parts *p, const struct diff_side *s)
 		free(text);
 	}
 	if (!p->err)
-		put_stack(p, "(no stack)", &s->end->no_stack, &s->from->no_stack, &s->to->no_stack,
-			  s->stack_means ? &s->stack_means[s->end->stacks_cnt] : NULL);
+		put_stack(p, "(no stack)", &s->end->stacks.none, &s->from->stacks.none, &s->to->stacks.none,
+			  s->stack_means ? &s->stack_means[s->end->stacks.cnt] : NULL);
 	free(from.v);
 	free(to.v);
 }
 
-/* Sorted by name: nodes of one text (a library that was loaded twice) are one row. */
+/* --- modules, names, ranks: what both recordings call the same ----------------------------------------------- */
+
+static const char *path_text(char *buf, size_t size, const char *root, const char *path)
+{
+	snprintf(buf, size, "%.200s%s%.700s", root, root[0] && path[0] ? "." : "", path);
+	return buf;
+}
+
+static void put_sum(struct parts *p, const char *name, const struct report_module_sum *end,
+		    const struct report_module_sum *from, const struct report_module_sum *to)
+{
+	struct part *x = parts__add(p, name);
+
+	x->v[DIFF_PEAK] = (double)end->at_peak;
+	x->v[DIFF_END] = (double)end->live;
+	x->v[DIFF_ALLOCS] = a_unit(p, from->alloc_count, to->alloc_count);
+	x->v[DIFF_BYTES] = a_unit(p, from->alloc_bytes, to->alloc_bytes);
+}
+
+static int is_told(const struct report_module *m)
+{
+	return m->name && m->root;
+}
+
+/* Modules stand in the order in which they were told: one that is in both reports has about the same place. */
+static const struct report_module_sum *find_module(const struct report *r, const struct report_module *key, size_t at)
+{
+	static const struct report_module_sum none;
+
+	for (size_t n = 0; n < r->modules.cnt; n++) {
+		const struct report_module *m = &r->modules.rows[(at + n) % r->modules.cnt];
+
+		if (m->pid == key->pid && is_told(m) && !strcmp(m->name, key->name) && !strcmp(m->root, key->root))
+			return &m->all;
+	}
+	return &none;
+}
+
+static void put_modules(struct parts *p, const struct diff_side *s)
+{
+	char name[1000];
+
+	for (size_t i = 0; i < s->end->modules.cnt && !p->err; i++) {
+		const struct report_module *m = &s->end->modules.rows[i];
+
+		if (is_told(m))
+			put_sum(p, path_text(name, sizeof(name), m->root, m->name), &m->all, find_module(s->from, m, i),
+				find_module(s->to, m, i));
+	}
+	if (!p->err)
+		put_sum(p, "(no module)", &s->end->modules.none, &s->from->modules.none, &s->to->modules.none);
+}
+
+/* What has a name in the end. */
+static void put_names(struct parts *p, const struct diff_side *s)
+{
+	char path[1000], name[1200];
+
+	for (size_t i = 0; i < s->end->names.cnt && !p->err; i++) {
+		const struct report_tensor *t = &s->end->names.rows[i];
+
+		path_text(path, sizeof(path), t->root, t->path);
+		snprintf(name, sizeof(name), "%s%s%.100s", path, t->key[0] ? " " : "", t->key);
+		parts__add(p, name)->v[DIFF_END] = (double)t->size;
+	}
+}
+
+static void put_ranks(struct parts *p, const struct diff_side *s)
+{
+	for (size_t i = 0; s->end->ranks && i < s->end->ranks->cnt && !p->err; i++) {
+		const struct report_rank *k = &s->end->ranks->rows[i];
+		struct part *x;
+		char name[32];
+
+		snprintf(name, sizeof(name), "rank %u", k->rank);
+		x = parts__add(p, name);
+		x->v[DIFF_PEAK] = (double)k->peak;
+		x->v[DIFF_END] = (double)k->live;
+	}
+}
+
+/* Sorted by name: nodes of one text (a library that was loaded twice), modules of two processes are one row. */
 static void parts__fold(struct parts *p)
 {
 	size_t kept = 0;
@@ -345,6 +427,7 @@ static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by 
 	static void (*const put[])(struct parts *p, const struct diff_side *s) = {
 		[DIFF_BY_OP] = put_ops, [DIFF_BY_CATEGORY] = put_cats, [DIFF_BY_DEVICE] = put_devs,
 		[DIFF_BY_REGION] = put_regions, [DIFF_BY_SYMBOL] = put_symbols, [DIFF_BY_STACK] = put_stacks,
+		[DIFF_BY_MODULE] = put_modules, [DIFF_BY_NAME] = put_names, [DIFF_BY_RANK] = put_ranks,
 	};
 
 	p->ns = since(s->from_ns, s->to_ns);
@@ -352,7 +435,7 @@ static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by 
 	put[by](p, s);
 	if (p->cnt)
 		qsort(p->v, p->cnt, sizeof(*p->v), by_part_name);
-	if (by == DIFF_BY_STACK)
+	if (by >= DIFF_BY_STACK)
 		parts__fold(p);
 	return p->err;
 }
@@ -366,7 +449,7 @@ double diff_row__change(const struct diff_row *r, enum diff_value v)
 
 double diff_row__growth(const struct diff_row *r)
 {
-	static const enum diff_value order[] = { DIFF_MEAN, DIFF_PEAK, DIFF_FIRED };
+	static const enum diff_value order[] = { DIFF_MEAN, DIFF_PEAK, DIFF_END, DIFF_FIRED };
 
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
 		if (!isnan(diff_row__change(r, order[i])))

@@ -12,7 +12,8 @@
 struct report;
 struct report_stack;
 
-enum diff_by { DIFF_BY_OP = 0, DIFF_BY_CATEGORY, DIFF_BY_DEVICE, DIFF_BY_REGION, DIFF_BY_SYMBOL, DIFF_BY_STACK };
+enum diff_by { DIFF_BY_OP = 0, DIFF_BY_CATEGORY, DIFF_BY_DEVICE, DIFF_BY_REGION, DIFF_BY_SYMBOL, DIFF_BY_STACK,
+	       DIFF_BY_MODULE, DIFF_BY_NAME, DIFF_BY_RANK };
 
 /* NAN: not known for rows of that kind. The last three are those of a step, or of a second. */
 enum diff_value { DIFF_PEAK = 0, DIFF_END, DIFF_MEAN, DIFF_ALLOCS, DIFF_BYTES, DIFF_FIRED, DIFF_VALUES };
@@ -42,7 +43,7 @@ int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_si
 void diff__done(struct diff *d);
 /* B - A; of what neither has NAN. */
 double diff_row__change(const struct diff_row *r, enum diff_value v);
-/* What rows are sorted by: the mean's change, else the peak's, else that of how often. */
+/* What rows are sorted by: the mean's change, else the peak's, else the end's, else that of how often. */
 double diff_row__growth(const struct diff_row *r);
 
 #endif

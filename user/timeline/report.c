@@ -6,11 +6,12 @@
 
 #include "timeline/ranks.h"
 
-static void report_ops__free(struct report_op *ops, size_t cnt)
+static void report_ops__done(struct report_ops *r)
 {
-	for (size_t i = 0; ops && i < cnt; i++)
-		free(ops[i].name);
-	free(ops);
+	for (size_t i = 0; r->rows && i < r->cnt; i++)
+		free(r->rows[i].name);
+	free(r->rows);
+	free(r->none.name);
 }
 
 static void report_proc__done(struct report_proc *p)
@@ -61,79 +62,179 @@ void report_ranks__free(struct report_ranks *r)
 	free(r);
 }
 
-void report__free(struct report *r)
+void report_saved_row__done(struct report_saved_row *r)
 {
-	if (!r)
-		return;
-	for (size_t i = 0; r->stacks && i < r->stacks_cnt; i++)
-		report_frames__free(r->stacks[i].frames, r->stacks[i].frames_cnt);
-	free(r->stacks);
+	free(r->module);
+	free(r->root);
+	free(r->class);
+	free(r->op);
+	free(r->region);
+	free(r->node);
+}
+
+static void report_run__done(struct report_run *r)
+{
+	for (size_t i = 0; r->notes && i < r->notes_cnt; i++)
+		free(r->notes[i]);
+	free(r->notes);
+	free(r->host);
+	free(r->comm);
+	free(r->cmdline);
+}
+
+static void report_probes__done(struct report_probes *r)
+{
 	for (size_t i = 0; r->covers && i < r->covers_cnt; i++)
 		free(r->covers[i].source);
 	for (size_t i = 0; r->symbols && i < r->symbols_cnt; i++)
 		free(r->symbols[i].name);
-	for (size_t i = 0; r->notes && i < r->notes_cnt; i++)
-		free(r->notes[i]);
 	for (size_t i = 0; r->late_ops && i < r->late_ops_cnt; i++)
 		free(r->late_ops[i].name);
-	for (size_t i = 0; r->devs && i < r->devs_cnt; i++)
-		free(r->devs[i].series.points);
-	for (size_t i = 0; r->procs && i < r->procs_cnt; i++)
-		report_proc__done(&r->procs[i]);
-	for (size_t i = 0; r->peak_blocks && i < r->peak_blocks_cnt; i++) {
-		free(r->peak_blocks[i].op);
-		free(r->peak_blocks[i].region);
-		free(r->peak_blocks[i].name);
-	}
-	for (size_t i = 0; i < r->ooms_cnt; i++)
-		report_oom__done(&r->ooms[i]);
-	for (size_t i = 0; i < r->leaks.cnt; i++) {
-		free(r->leaks.rows[i].op);
-		free(r->leaks.rows[i].region);
-		report_frames__free(r->leaks.rows[i].frames, r->leaks.rows[i].frames_cnt);
-	}
-	free(r->leaks.rows);
-	for (size_t i = 0; r->tensors && i < r->tensors_cnt; i++) {
-		free(r->tensors[i].path);
-		free(r->tensors[i].root);
-		free(r->tensors[i].type);
-		free(r->tensors[i].key);
-	}
-	free(r->tensors);
-	report_ranks__free(r->ranks);
-	for (size_t i = 0; r->modules && i < r->modules_cnt; i++) {
-		free(r->modules[i].name);
-		free(r->modules[i].root);
-		free(r->modules[i].class);
-	}
-	free(r->modules);
-	for (size_t i = 0; i < r->op_modules_cnt; i++) {
-		free(r->op_modules[i].op);
-		free(r->op_modules[i].module);
-		free(r->op_modules[i].root);
-	}
-	free(r->op_modules);
-	free(r->marks);
-	free(r->step_rows);
-	report_ops__free(r->ops, r->ops_cnt);
-	report_ops__free(r->regions, r->regions_cnt);
-	free(r->no_op.name);
-	free(r->host);
-	free(r->comm);
-	free(r->cmdline);
 	free(r->covers);
 	free(r->symbols);
-	free(r->notes);
 	free(r->late_ops);
-	free(r->devs);
+}
+
+static void report_blocks__done(struct report_blocks *r)
+{
+	for (size_t i = 0; r->rows && i < r->cnt; i++) {
+		free(r->rows[i].op);
+		free(r->rows[i].region);
+		free(r->rows[i].name);
+	}
+	free(r->rows);
+}
+
+static void report_stacks__done(struct report_stacks *r)
+{
+	for (size_t i = 0; r->rows && i < r->cnt; i++)
+		report_frames__free(r->rows[i].frames, r->rows[i].frames_cnt);
+	free(r->rows);
+}
+
+static void report_names__done(struct report_names *r)
+{
+	for (size_t i = 0; r->rows && i < r->cnt; i++) {
+		free(r->rows[i].path);
+		free(r->rows[i].root);
+		free(r->rows[i].type);
+		free(r->rows[i].key);
+	}
+	free(r->rows);
+}
+
+static void report_modules__done(struct report_modules *r)
+{
+	for (size_t i = 0; r->rows && i < r->cnt; i++) {
+		free(r->rows[i].name);
+		free(r->rows[i].root);
+		free(r->rows[i].class);
+	}
+	for (size_t i = 0; i < r->ops_cnt; i++) {
+		free(r->ops[i].op);
+		free(r->ops[i].module);
+		free(r->ops[i].root);
+	}
+	free(r->rows);
+	free(r->ops);
+}
+
+static void report_saved__done(struct report_saved *r)
+{
+	for (size_t i = 0; i < r->cnt; i++)
+		report_saved_row__done(&r->rows[i]);
+	for (size_t i = 0; i < r->blocks_cnt; i++)
+		report_saved_row__done(&r->blocks[i].of);
+	free(r->rows);
+	free(r->blocks);
 	free(r->procs);
-	free(r->peak_blocks);
-	free(r->seg_rows);
-	free(r->lanes);
+}
+
+static void report_kernel__done(struct report_kernel *r)
+{
 	free(r->rss.points);
 	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
-		free(r->rss_kinds[i].points);
+		free(r->kinds[i].points);
 	free(r->pss.points);
 	free(r->huge.points);
+}
+
+static void report_leaks__done(struct report_leaks *r)
+{
+	for (size_t i = 0; i < r->cnt; i++) {
+		free(r->rows[i].op);
+		free(r->rows[i].region);
+		free(r->rows[i].held_by);
+		free(r->rows[i].held_kind);
+		free(r->rows[i].held_where);
+		report_frames__free(r->rows[i].frames, r->rows[i].frames_cnt);
+	}
+	free(r->rows);
+}
+
+void report__free(struct report *r)
+{
+	if (!r)
+		return;
+	report_run__done(&r->run);
+	report_probes__done(&r->probes);
+	for (size_t i = 0; i < r->ooms.cnt; i++)
+		report_oom__done(&r->ooms.rows[i]);
+	free(r->driver.rows);
+	for (size_t i = 0; r->devs && i < r->devs_cnt; i++)
+		free(r->devs[i].series.points);
+	free(r->devs);
+	for (size_t i = 0; r->procs && i < r->procs_cnt; i++)
+		report_proc__done(&r->procs[i]);
+	free(r->procs);
+	free(r->lanes.rows);
+	report_blocks__done(&r->peak_blocks);
+	report_ops__done(&r->ops);
+	report_ops__done(&r->regions);
+	report_stacks__done(&r->stacks);
+	report_names__done(&r->names);
+	report_modules__done(&r->modules);
+	report_saved__done(&r->saved);
+	free(r->marks.rows);
+	free(r->marks.steps);
+	report_kernel__done(&r->kernel);
+	report_leaks__done(&r->leaks);
+	report_ranks__free(r->ranks);
 	free(r);
+}
+
+uint64_t report_traced_ns(const struct report *r)
+{
+	return r->sampling.is_on ? r->sampling.traced_ns : r->run.end_ts_ns - r->run.start_ts_ns;
+}
+
+uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev)
+{
+	for (size_t i = 0; r && i < r->devs_cnt; i++)
+		if (r->devs[i].dev == dev)
+			return r->devs[i].peak_ts_ns;
+	return 0;
+}
+
+uint64_t report_lost_sum(const struct report *r)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
+		if (i != MT_LOSS_STACK_RATE)
+			sum += r->run.lost[i];
+	return sum;
+}
+
+uint64_t report_lost_events(const struct report *r)
+{
+	static const uint8_t events[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_DECODE, MT_LOSS_BLOCKS,
+					  MT_LOSS_RECORDING, MT_LOSS_SIDEBAND, MT_LOSS_PENDING, MT_LOSS_LIVE_TABLE,
+					  MT_LOSS_ORDER, MT_LOSS_DAMAGED, MT_LOSS_SHARE, MT_LOSS_STALLED };
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(events); i++)
+		if (__builtin_add_overflow(sum, r->run.lost[events[i]], &sum))
+			sum = UINT64_MAX;
+	return sum;
 }

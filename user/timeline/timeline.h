@@ -34,6 +34,7 @@ enum tl_kind {
 	TL_MARK = 16,	/* a phase begins: version = enum tl_mark, ptr = number of the step that is over (MARK_STEP) */
 	TL_NAME = 15,	/* a block has a name in Python, or another one: op its path ("layers.0.weight"), region the class
 			   of the module that the path begins at, key, type; depth is its enum ev_tensor */
+	TL_GAP = 18,	/* version 1: from now on nothing is known, 0: all is again (docs/sampling.md) */
 	TL_TOTALS = 31, /* with model_opts.timeline_ops: a caching allocator's own totals: ptr = allocated, size = reserved */
 };
 
@@ -61,6 +62,7 @@ struct mark_at {
 struct step_marks {
 	uint64_t number, begin_ts_ns; /* begin: 0 = before the process was looked at */
 	uint32_t pid;
+	uint8_t is_settling; /* one of the first: state is still being made, or met for the first time */
 	struct mark_at at[MARK_MAX];
 };
 /* From its forward on: an evaluation before it is not the step's. */

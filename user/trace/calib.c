@@ -25,6 +25,7 @@
 
 #include "arch/arch.h"
 #include "base/clock.h"
+#include "memtrace/arg_names.h"
 
 #define ROUNDS 7
 #define CALLS 60
@@ -53,6 +54,7 @@ static const struct {
 	{ MT_PROG_FLOW_OP, 11, 0 },
 	{ MT_PROG_FLOW_APPLY, 12, 0 },
 	{ MT_PROG_FLOW_ACC, 13, 0 },
+	{ MT_PROG_FLOW_BOXED, 14, 0 },
 };
 #define SITES_CNT (sizeof(sites) / sizeof(*sites))
 
@@ -90,13 +92,37 @@ static const struct {
 	const void *begin, *end;
 } calib_tensors = { &calib_tensor, &calib_tensor + 1 };
 
+/* A boxed call of an operator with one argument: its handle, its schema's name and argument, the value. */
+struct calib_string {
+	const char *at;
+	uint64_t bytes;
+	char own[MT_ARG_NAME_BYTES];
+};
+static const struct calib_arg {
+	struct calib_string name;
+	const void *alias;
+} calib_arg = { .name = { calib_arg.name.own, 5, "calib" } };
+static const struct {
+	struct calib_string name, schema_name;
+	const struct calib_arg *args_begin, *args_end;
+} calib_op = { { "calibration", 11, "" }, { "calibration", 11, "" }, &calib_arg, &calib_arg + 1 };
+static const void *const calib_handle = &calib_op, *const calib_functor = &calib_handle;
+static const struct {
+	const void *payload;
+	uint64_t tag;
+} calib_value = { &calib_impl, 1 };
+static const struct {
+	const void *begin, *end;
+} calib_stack = { &calib_value, &calib_value + 1 };
+
 const struct mt_flow_spec calib_flow_spec = {
 	.args_cnt = 2,
 	.args = { { MT_FLOW_TENSOR, 0, MT_FLOW_F_REQUIRED, 0 }, { MT_FLOW_TENSOR, 0, MT_FLOW_F_REQUIRED, 1 } },
 };
 const struct mt_flow_layout calib_flow_layout = {
 	.impl_storage = 8, .impl_autograd_meta = 16, .meta_grad = 8, .storage_data = 8, .storage_dev = 16,
-	.storage_size = 24, .acc_variable = 8,
+	.storage_size = 24, .acc_variable = 8, .schema = 32, .schema_args = 32, .arg_bytes = sizeof(struct calib_arg),
+	.arg_alias = 32, .list_tag = 14,
 };
 const struct flow_vtable calib_flow_vtables[3] = {
 	{ VTABLE_TENSOR, MT_CLASS_PLAIN }, { VTABLE_STORAGE, MT_CLASS_STORAGE }, { VTABLE_META, MT_CLASS_META },
@@ -140,10 +166,12 @@ static int is_behind_result(enum mt_prog prog)
 static void call(enum mt_prog prog, unsigned own, int i)
 {
 	static const void *const flow[] = { &calib_tensor, &calib_node, &calib_tensors, NULL };
+	static const void *const boxed[] = { &calib_functor, &calib_stack, NULL, NULL };
 	const void *const others[] = { &calib_word + (i & 1), &calib_name, &calib_word, NULL };
 	int is_flow = prog == MT_PROG_FLOW_OP || prog == MT_PROG_FLOW_APPLY || prog == MT_PROG_FLOW_ACC;
-	const void *const *args = (is_flow ? flow : others) + (is_behind_result(prog) ? 1 - MT_ARGS_HIDDEN : 0);
+	const void *const *args = is_flow ? flow : prog == MT_PROG_FLOW_BOXED ? boxed : others;
 
+	args += is_behind_result(prog) ? 1 - MT_ARGS_HIDDEN : 0;
 	own_site_call(own, args[0], args[1], args[2]);
 }
 

@@ -308,9 +308,15 @@ int cookies__of(struct cookies *c, const struct plan *plan, const struct site *s
 		return 0;
 	case MT_PROG_FLOW_APPLY:
 	case MT_PROG_FLOW_ACC:
+	case MT_PROG_FLOW_BOXED:
 		if (c->flow_layout < 0)
 			return c->flow_layout;
-		*ret = MT_FLOW_COOKIE(0, (uint32_t)c->flow_layout);
+		*ret = MT_FLOW_COOKIE(s->cookie, (uint32_t)c->flow_layout);
+		c->prog_sym[s->prog] = s->sym;
+		return 0;
+	case MT_PROG_NODE:
+		*ret = plan->flow_layout.torch && c->flow_layout >= 0 ?
+			       MT_FLOW_COOKIE(MT_NODE_LAYOUT, (uint32_t)c->flow_layout) : 0;
 		c->prog_sym[s->prog] = s->sym;
 		return 0;
 	default:

@@ -53,7 +53,8 @@ int links__has_file(const struct links *l, int file_fd)
 
 int link_key_same(const struct link_key *a, const struct link_key *b)
 {
-	return a->pid == b->pid && a->file_fd == b->file_fd && a->prog == b->prog && a->is_ret == b->is_ret;
+	return a->pid == b->pid && a->file_fd == b->file_fd && a->prog == b->prog && a->is_ret == b->is_ret &&
+	       a->level == b->level;
 }
 
 static int link__is_of(const struct link *l, const struct link_key *key, enum which_links which)
@@ -127,6 +128,19 @@ void links__close_pid(struct links *l, pid_t pid, struct closer *closer, uint64_
 		if (!pid || l->v[i].key.pid == pid)
 			l->v[i].key.pid = 0;
 	links__close_marked(l, closer, site_ns);
+}
+
+size_t links__mark_above(struct links *l, pid_t pid, enum mt_level level)
+{
+	size_t sites = 0;
+
+	for (size_t i = 0; i < l->cnt; i++) {
+		if (l->v[i].key.pid != pid || l->v[i].key.level <= level)
+			continue;
+		l->v[i].key.pid = 0;
+		sites += l->v[i].offsets_cnt;
+	}
+	return sites;
 }
 
 void links__done(struct links *l)

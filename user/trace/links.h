@@ -20,6 +20,7 @@ struct link_key {
 	int file_fd; /* of the tracer's files; -1: ourselves */
 	enum mt_prog prog;
 	int is_ret;
+	enum mt_level level; /* of its sites */
 };
 
 struct link {
@@ -50,6 +51,8 @@ int link_key_same(const struct link_key *a, const struct link_key *b);
 void links__close_pid(struct links *l, pid_t pid, struct closer *closer, uint64_t site_ns);
 /* … those whose pid is 0: that is how one is marked to be closed. */
 void links__close_marked(struct links *l, struct closer *closer, uint64_t site_ns);
+/* Marks those of a process that are of a higher level, to be closed; how many sites they have. */
+size_t links__mark_above(struct links *l, pid_t pid, enum mt_level level);
 void links__done(struct links *l); /* all are closed */
 
 #endif

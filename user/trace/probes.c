@@ -50,6 +50,7 @@ static struct bpf_program *prog_of(const struct mt_bpf *skel, enum mt_prog prog)
 	case MT_PROG_FLOW_OP: return skel->progs.mt_flow_op;
 	case MT_PROG_FLOW_APPLY: return skel->progs.mt_flow_apply;
 	case MT_PROG_FLOW_ACC: return skel->progs.mt_flow_acc;
+	case MT_PROG_FLOW_BOXED: return skel->progs.mt_flow_boxed;
 	case MT_PROG_FW_USAGE: return skel->progs.mt_fw_usage;
 	case MT_PROG_FW_USAGE_OOM: return skel->progs.mt_fw_usage_oom;
 	case MT_PROG_SEG_ENTER: return skel->progs.mt_seg_enter;
@@ -170,6 +171,11 @@ struct group {
 	struct link_key key;
 	int has_refs;
 };
+
+static struct link_key group__key(const struct group *g, pid_t pid, int fd)
+{
+	return (struct link_key){ pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret, site__level(g->sites) };
+}
 
 static int is_operator(uint32_t prog)
 {
@@ -307,7 +313,7 @@ static void probes__attach_group(struct probes *p, pid_t pid, const struct plan 
 	int fd = probes__file(p, &plan->libs[g->sites->lib]), r;
 	char path[64];
 
-	g->key = (struct link_key){ pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret };
+	g->key = group__key(g, pid, fd);
 	g->is_first = !g->wanted && is_operator(g->sites->prog);
 	g->cnt = 0;
 	g->has_refs = 0;
@@ -343,7 +349,8 @@ static size_t group__begin(struct group *g, const struct plan *plan, size_t i)
 	const struct site *s = &plan->sites[i];
 	size_t n = 0;
 
-	while (i + n < plan->sites_cnt && s[n].lib == s->lib && s[n].prog == s->prog && s[n].is_ret == s->is_ret)
+	while (i + n < plan->sites_cnt && s[n].lib == s->lib && s[n].prog == s->prog && s[n].is_ret == s->is_ret &&
+	       site__level(&s[n]) == site__level(s))
 		n++;
 	g->sites = s;
 	g->sites_cnt = n;
@@ -557,7 +564,7 @@ static int probes__retire_group(struct probes *p, pid_t pid, const struct plan *
 
 	if (fd < 0)
 		return fd;
-	g->key = (struct link_key){ pid, fd, (enum mt_prog)g->sites->prog, g->sites->is_ret };
+	g->key = group__key(g, pid, fd);
 	probes__keep_whole(p, g);
 	r = links__offsets(&p->links, &g->key, LINKS_FIRST, &first, &first_cnt);
 	if (r < 0)
@@ -599,6 +606,21 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 	st.took_ns += now_ns() - begin;
 	*ret = st;
 	return r;
+}
+
+/*
+ * A place that is set again while an older link of it is being closed would be told twice: so whoever wants to go up again asks
+ * until all are closed.
+ */
+int probes__lower(struct probes *p, pid_t pid, enum mt_level level, uint64_t *ret_taken)
+{
+	*ret_taken = 0;
+	if (p->use_perf)
+		return -EOPNOTSUPP;
+	*ret_taken = links__mark_above(&p->links, pid, level);
+	if (*ret_taken)
+		links__close_marked(&p->links, p->closer, p->site_ns);
+	return !closer__is_idle(p->closer);
 }
 
 /* Those that nobody has a probe in any more: a trace that lasts for weeks meets no end of them, and deleted ones take room. */

@@ -50,6 +50,7 @@ int probes__link(struct probes *p, const struct link_key *k, int is_first, const
 int probes__attach(struct probes *p, pid_t pid, const struct plan *plan, struct attach_stats *ret, struct err *err);
 int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const uint8_t *wanted,
 		   struct retire_stats *ret);
+int probes__lower(struct probes *p, pid_t pid, enum mt_level level, uint64_t *ret_taken); /* tracer__lower */
 void probes__detach(struct probes *p, pid_t pid); /* in the background */
 
 #endif

@@ -338,7 +338,7 @@ static int tracer__attach_kernel(struct tracer *t, struct err *err)
 	if (s->rodata->mt_config.victim_at)
 		s->links.mt_oom_victim = bpf_program__attach(s->progs.mt_oom_victim);
 	if (!s->links.mt_oom_victim)
-		log_info("the kernel does not tell whom its OOM killer takes: deaths are put down to it by their time");
+		log_info("the kernel does not tell whom its OOM killer takes: ends are put down to it by their time");
 	return 0;
 }
 
@@ -441,6 +441,11 @@ int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const u
 	return r;
 }
 
+int tracer__lower(struct tracer *t, pid_t pid, enum mt_level level, uint64_t *ret_taken)
+{
+	return probes__lower(&t->probes, pid, level, ret_taken);
+}
+
 const struct insn_classes *tracer__insn_classes(const struct tracer *t)
 {
 	return &t->classes;
@@ -485,6 +490,13 @@ int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *ho
 		return bpf_map_delete_elem(fd, &key);
 	t->skel->bss->mt_modules_on = 1;
 	return bpf_map_update_elem(fd, &key, how, BPF_ANY);
+}
+
+int tracer__plain_place(struct tracer *t, uint64_t hash)
+{
+	uint8_t plain = MT_PLACE_PLAIN;
+
+	return bpf_map_update_elem(bpf_map__fd(t->skel->maps.places_told), &hash, &plain, BPF_ANY);
 }
 
 int tracer__module(struct tracer *t, pid_t pid, uint64_t obj, int has_name)

@@ -89,6 +89,11 @@ struct retire_stats {
 };
 int tracer__retire(struct tracer *t, pid_t pid, const struct plan *plan, const uint8_t *wanted,
 		   struct retire_stats *ret); /* *ret: zeroed, or with a budget */
+/*
+ * Takes away what is of a higher level in a process (plan.h: site__level), in the background; *ret_taken: sites. 1: some are
+ * still on their way out, ask again before anything is set there; 0: all is gone. -EOPNOTSUPP: perf uprobes go too slowly.
+ */
+int tracer__lower(struct tracer *t, pid_t pid, enum mt_level level, uint64_t *ret_taken);
 /* When, since this was asked last, an operator's schema was first looked up; 0: none was. */
 uint64_t tracer__looked_up(struct tracer *t);
 void tracer__detach(struct tracer *t, pid_t pid);
@@ -98,6 +103,8 @@ size_t tracer__classes_cnt(const struct tracer *t);
 int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how);
 /* Whose forward runs is told of the process from now on; NULL: no more. -E2BIG: too many processes. */
 int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *how);
+/* A place of allocations (struct mt_rec_place) is of no interest: it is told no more. 0 or -errno. */
+int tracer__plain_place(struct tracer *t, uint64_t hash);
 /*
  * That module has a name, or none any more; obj 0: modules have names, so what is not among them is passed over for one around
  * it. -E2BIG: too many.

@@ -159,6 +159,15 @@ void page__flow(struct page *p, unsigned indent, const char *text)
 	page__end_line(p);
 }
 
+void page__md(struct page *p, const char *safe)
+{
+	for (; *safe; safe++) {
+		if (strchr("\\`*_{}[]<>|#~&$@", *safe))
+			outbuf__char(&p->o, '\\');
+		outbuf__char(&p->o, *safe);
+	}
+}
+
 void page__item(struct page *p, unsigned indent, const char *text)
 {
 	page__put(p, "  ");

@@ -40,6 +40,8 @@ void page__more(struct page *p, size_t shown, size_t total, const char *what);
  * indented. HARD_SPACE shows as a blank and never breaks.
  */
 void page__flow(struct page *p, unsigned indent, const char *text);
+/* Safe text as Markdown shows it to the letter. */
+void page__md(struct page *p, const char *safe);
 /* page__flow as a line of its own, two blanks before it. */
 void page__item(struct page *p, unsigned indent, const char *text);
 /* "  label          text", as page__flow. */

@@ -29,10 +29,21 @@ const struct report_dev *report_dev_find(const struct report *r, uint8_t dev)
 	return NULL;
 }
 
+const struct report_dev *report_dev_main(const struct report *r)
+{
+	const struct report_dev *best = NULL;
+
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev >= MT_DEV_CUDA0 && (!best || r->devs[i].peak > best->peak))
+			best = &r->devs[i];
+	best = best ? best : report_dev_find(r, MT_DEV_CPU);
+	return best ? best : report_dev_find(r, MT_DEV_HOST);
+}
+
 int report_has_source(const struct report *r, const char *source)
 {
-	for (size_t i = 0; i < r->covers_cnt; i++)
-		if (r->covers[i].source && !strcmp(r->covers[i].source, source) && r->covers[i].attached)
+	for (size_t i = 0; i < r->probes.covers_cnt; i++)
+		if (r->probes.covers[i].source && !strcmp(r->probes.covers[i].source, source) && r->probes.covers[i].attached)
 			return 1;
 	return 0;
 }
@@ -42,36 +53,13 @@ uint64_t report_events_sum(const struct report *r)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < 256; i++)
-		sum += r->events[i];
-	return sum;
-}
-
-uint64_t report_lost_sum(const struct report *r)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
-		if (i != MT_LOSS_STACK_RATE)
-			sum += r->lost[i];
+		sum += r->run.events[i];
 	return sum;
 }
 
 uint64_t report_sampled(const struct report *r)
 {
-	return r->lost[MT_LOSS_STACK_RATE];
-}
-
-uint64_t report_lost_events(const struct report *r)
-{
-	static const uint8_t events[] = { MT_LOSS_RING, MT_LOSS_THREAD_STATE, MT_LOSS_DECODE, MT_LOSS_BLOCKS,
-					  MT_LOSS_RECORDING, MT_LOSS_SIDEBAND, MT_LOSS_PENDING, MT_LOSS_LIVE_TABLE,
-					  MT_LOSS_ORDER, MT_LOSS_DAMAGED, MT_LOSS_SHARE, MT_LOSS_STALLED };
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < sizeof(events); i++)
-		if (__builtin_add_overflow(sum, r->lost[events[i]], &sum))
-			sum = UINT64_MAX;
-	return sum;
+	return r->run.lost[MT_LOSS_STACK_RATE];
 }
 
 uint64_t report_rss(const struct report *r, uint64_t *ret_peak)
@@ -84,8 +72,8 @@ uint64_t report_rss(const struct report *r, uint64_t *ret_peak)
 		peak += r->procs[i].rss_peak;
 	}
 	/* Peaks of single processes need not coincide: all together is known where there is a series. */
-	for (size_t i = 0; i < r->rss.cnt; i++)
-		together = r->rss.points[i].live_max > together ? r->rss.points[i].live_max : together;
+	for (size_t i = 0; i < r->kernel.rss.cnt; i++)
+		together = r->kernel.rss.points[i].live_max > together ? r->kernel.rss.points[i].live_max : together;
 	if (together)
 		peak = together;
 	*ret_peak = peak;
@@ -126,6 +114,7 @@ static const struct {
 	[MT_PROG_FLOW_OP] = { "flow_op", "operator with tensors" },
 	[MT_PROG_FLOW_APPLY] = { "flow_apply", "node apply" },
 	[MT_PROG_FLOW_ACC] = { "flow_acc", "gradient accumulation" },
+	[MT_PROG_FLOW_BOXED] = { "flow_boxed", "boxed operator" },
 	[MT_PROG_SYSCALL] = { "syscall", "system call" },
 	[MT_PROG_RSS] = { "rss", "RSS change" },
 	[MT_PROG_EXIT] = { "exit", "exit" },
@@ -133,8 +122,8 @@ static const struct {
 	[MT_PROG_FW_USAGE_OOM] = { "fw_usage_oom", "GPU out of memory" },
 	[MT_PROG_SEG_ENTER] = { "seg_enter", "GPU memory API entry" },
 	[MT_PROG_SEG_RET] = { "seg_ret", "GPU memory API return" },
-	[MT_PROG_STACK] = { "stack", "stack of a birth" },
-	[MT_PROG_MODULE] = { "module", "module of a birth" },
+	[MT_PROG_STACK] = { "stack", "stack of an allocation" },
+	[MT_PROG_MODULE] = { "module", "module of an allocation" },
 	[MT_PROG_LOOKUP] = { "lookup", "operator look-up" },
 };
 
@@ -169,11 +158,11 @@ const char *tensor_kind_key(unsigned kind)
 
 const char *report_end_word(const struct report *r)
 {
-	if (!r->ended)
+	if (!r->run.ended)
 		return "cut";
-	return r->end_reason == EV_END_DETACHED	     ? "detached" :
-	       r->end_reason == EV_END_TARGET_GONE   ? "target gone" :
-	       r->end_reason == EV_END_WINDOW	     ? "a window of a trace that went on" :
+	return r->run.end_reason == EV_END_DETACHED	     ? "detached" :
+	       r->run.end_reason == EV_END_TARGET_GONE   ? "target gone" :
+	       r->run.end_reason == EV_END_WINDOW	     ? "a window of a trace that went on" :
 							 "failed";
 }
 

@@ -15,14 +15,13 @@ struct report_dev;
 /* Sum of the peaks of the layer that operators count (struct report_op): what at_peak is a share of. */
 uint64_t report_peak_sum(const struct report *r);
 const struct report_dev *report_dev_find(const struct report *r, uint8_t dev); /* NULL: not seen */
+/* The GPU with the highest peak, else the CPU's tensors, else malloc's; NULL: there is none. */
+const struct report_dev *report_dev_main(const struct report *r);
 /* Did this source have probes ("host", "kernel")? */
 int report_has_source(const struct report *r, const char *source);
 uint64_t report_events_sum(const struct report *r);
-uint64_t report_lost_sum(const struct report *r); /* of all reasons but MT_LOSS_STACK_RATE */
 /* By design, and no loss: births beyond the rate of native stacks (--stacks), which have their Python frames alone. */
 uint64_t report_sampled(const struct report *r);
-/* Of them, events: those that docs/losses.md marks. The others left a detail out. */
-uint64_t report_lost_events(const struct report *r);
 /* RSS of all processes that are still there, and the most that all had together. */
 uint64_t report_rss(const struct report *r, uint64_t *ret_peak);
 /* Bytes of the framework's CPU blocks: what of the RSS is accounted for, at most. */

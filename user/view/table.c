@@ -14,7 +14,7 @@
 
 struct drawn drawn_as(enum drawn_as as, const struct report *r)
 {
-	return (struct drawn){ .r = r, .as = as, .epoch_off_ns = r ? r->epoch_off_ns : 0 };
+	return (struct drawn){ .r = r, .as = as, .epoch_off_ns = r ? r->run.epoch_off_ns : 0 };
 }
 
 /* --- cells ----------------------------------------------------------------------------------------------- */
@@ -218,6 +218,42 @@ void table__text(struct page *p, const struct table *t, struct drawn *d, const v
 	table_lines__begin(&l, p, t, d);
 	for (size_t i = 0; i < cnt; i++)
 		table_lines__row(&l, (const char *)rows + i * size);
+}
+
+/* --- Markdown --------------------------------------------------------------------------------------------- */
+
+#define MD_COLS 60
+#define MD_WIDTH 120 /* all columns that a report for people may have */
+
+void table_md__begin(struct table_lines *l, struct page *p, const struct table *t, struct drawn *d)
+{
+	d->width = MD_WIDTH;
+	*l = (struct table_lines){ .p = p, .d = d, .is_sparse = t->is_sparse };
+	l->cnt = table__shown(t, d, l->cols);
+	page__put(p, "\n");
+	for (unsigned i = 0; i < l->cnt; i++)
+		page__printf(p, "| %s ", l->cols[i]->text.head ? l->cols[i]->text.head : l->cols[i]->head);
+	page__put(p, "|\n");
+	for (unsigned i = 0; i < l->cnt; i++)
+		page__put(p, column__is_left(l->cols[i]) ? "| --- " : "| ---: ");
+	page__put(p, "|\n");
+}
+
+void table_md__row(struct table_lines *l, const void *row)
+{
+	char buf[24], safe[TEXT_BYTES_MAX];
+	struct cell c;
+
+	for (unsigned i = 0; i < l->cnt; i++) {
+		cell__get(&c, l->cols[i], l->d, row);
+		if (l->is_sparse && l->cols[i]->kind == COL_BYTES && !c.num)
+			c.none = NONE_LEFT_OUT;
+		(l->cols[i]->is_path ? text_fit_path : text_fit)(safe, sizeof(safe), cell__words(&c, l->cols[i], buf), MD_COLS);
+		page__put(l->p, "| ");
+		page__md(l->p, safe);
+		page__put(l->p, " ");
+	}
+	page__put(l->p, "|\n");
 }
 
 /* --- JSON ------------------------------------------------------------------------------------------------ */

@@ -144,6 +144,10 @@ void table_lines__cells(struct table_lines *l, const void *row); /* and the line
 /* The whole of an array. */
 void table__text(struct page *p, const struct table *t, struct drawn *d, const void *rows, size_t cnt, size_t size);
 
+/* The same as a table of Markdown, with a line above it. */
+void table_md__begin(struct table_lines *l, struct page *p, const struct table *t, struct drawn *d);
+void table_md__row(struct table_lines *l, const void *row);
+
 /* --- JSON ------------------------------------------------------------------------------------------------ */
 
 /* The fields of the object that is open. */

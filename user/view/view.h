@@ -25,6 +25,9 @@ struct view_opts {
 	unsigned phase;	 /* BY_MODULE: enum phase + 1, 0 = all */
 	int color;	 /* 0 or 1: the caller looked at isatty and NO_COLOR */
 	unsigned width;	 /* columns, 0 = 100 */
+	int is_verbose;	 /* all tables with all rows that are not empty, and all that the report rests on */
+	int has_by;	 /* `by` was asked for: that table alone */
+	const char *path; /* the recording as a shell takes it, for commands that are proposed; NULL: "FILE" */
 	int is_brief;	 /* JSON: without series and symbols, and of processes VIEW_BRIEF_PROCS */
 };
 
@@ -34,6 +37,8 @@ struct view_opts {
 int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts);
 int view_leaks_text(FILE *out, const struct report *r, const struct view_opts *opts); /* report --leaks */
 int view_report_json(FILE *out, const struct report *r, const struct view_opts *opts);
+int view_report_md(FILE *out, const struct report *r, const struct view_opts *opts); /* Markdown, in short */
+int view_report_csv(FILE *out, const struct report *r, const struct view_opts *opts); /* the main table, but BY_STACK */
 
 /* The live view without a terminal: a plain line per call. With one: view/tui/tui.h. */
 struct live_view;
@@ -43,6 +48,7 @@ int live_view__draw(struct live_view *v, const struct report *now);
 
 /* Exporters: a table of formats, each one file. They get the decisions one by one. */
 struct export_ctx; /* private state of a format */
+struct filter_said; /* view/filter_said.h */
 struct labels;	   /* timeline/labels.h */
 struct export_to {
 	FILE *out;		  /* written in order; never closed by a format; may be a pipe */
@@ -51,6 +57,7 @@ struct export_to {
 	const struct labels *labels; /* from a first pass, all of the recording's; NULL: labels as they were told */
 	const struct report *report; /* of that first pass: how it all ended; NULL without it */
 	int dev;		  /* --device: enum mt_dev; -1: the format's default */
+	const struct filter_said *part; /* of it all; what lived when it begins comes first, as preexisting. NULL: all */
 	int ops;		  /* --ops: whoever writes a view of them writes all */
 	int color, width;
 };
@@ -62,8 +69,11 @@ enum export_need {
 	EXPORT_FILE = 16,  /* opens to->path itself: no pipe, no .gz */
 	EXPORT_TABLES = 32, /* to->report has rows of operators, regions, blocks: EXPORT_TABLE_ROWS of each */
 	EXPORT_MARKS = 64, /* TL_MARK */
+	EXPORT_GAPS = 512, /* TL_GAP */
 	EXPORT_RANKS = 128, /* to->report->ranks, where there are two or more */
 	EXPORT_COMPAT = 8, /* knows torch.profiler's categories only */
+	EXPORT_BINARY = 256, /* not for a terminal */
+	EXPORT_PART = 1024, /* is all made of decisions: what is written of a part is true of the part */
 };
 struct export_format {
 	const char *name; /* "jsonl" */

@@ -9,10 +9,14 @@ it writes down which storages are what. Output: pid, moments: [[epoch ns, {class
 that a moment does not name is not told of there.
 """
 import argparse
+import copy
 import gc
+import itertools
 import json
 import os
+import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -185,7 +189,7 @@ def fsdp():
         model(torch.randn(64, 256)).pow(2).mean().backward()
         opt.step()
         moment(PARAMETER=shards, GRADIENT=[p.grad.to_local() for p in model.parameters()], UNSHARDED=[],
-               BUFFER=[], FROZEN=[])  # momenta are older than the attach, and no operator that is probed is given them
+               BUFFER=[], FROZEN=[])  # momenta are older than the attach: known once Python was looked at (sharded, below)
 
     return step
 
@@ -289,18 +293,26 @@ def accumulate():
     return step
 
 
+def slowly(step, times=6):
+    """Python is looked at once a second, and what it says counts for what is alive then."""
+    def slow():
+        for _ in range(times):
+            step()
+        time.sleep(0.5)
+    return slow
+
+
 def inference():
-    """Nothing is trained: weights are parameters, not frozen ones; buffers those that have a name as an argument."""
+    """Nothing is trained: weights are parameters, not frozen ones; buffers are those that Python calls so, read or not."""
     model = WithBuffers().eval()
-    running = [b for name, b in model.named_buffers() if "running_" in name]
 
     def step():
         with torch.inference_mode():
             out = model(torch.randn(8, 3, 16, 16))
-            moment(PARAMETER=list(model.parameters()), BUFFER=running, FROZEN=[], GRADIENT=[], OPTIMIZER_STATE=[])
+            moment(PARAMETER=list(model.parameters()), BUFFER=list(model.buffers()), FROZEN=[], GRADIENT=[], OPTIMIZER_STATE=[])
         return out
 
-    return step
+    return slowly(step, 1)
 
 
 def steps_in_backward():
@@ -451,9 +463,112 @@ def two_threads():
     return step
 
 
+def normed(width=64):
+    return nn.Sequential(nn.Linear(width, 96), nn.BatchNorm1d(96), nn.ReLU(), nn.Linear(96, 10))
+
+
+def held():
+    """What a job has in its hands and gives to no operator: a teacher, averaged weights, Adam's state between two of its steps."""
+    model = normed()
+    teacher, average = (copy.deepcopy(model).requires_grad_(False) for _ in range(2))
+    model.register_buffer("table", torch.rand(1000))
+    opt = torch.optim.AdamW(model.parameters())
+    steps = itertools.count()
+
+    def step():
+        model(torch.randn(32, 64)).square().mean().backward()
+        if next(steps) < 6:
+            opt.step()
+            opt.zero_grad()
+        kept = list(teacher.parameters()) + list(average.parameters())
+        moment(PARAMETER=trained(model), GRADIENT=grads(trained(model)), OPTIMIZER_STATE=states(opt), FROZEN=kept,
+               BUFFER=[b for m in (model, teacher, average) for b in m.buffers()])
+
+    return slowly(step)
+
+
+def compiled_optimizer():
+    """Its state is given to generated code alone, which no probe sees; so are the averaged weights."""
+    model = normed()
+    average = copy.deepcopy(model).requires_grad_(False)
+    opt = torch.optim.AdamW(model.parameters(), capturable=True)
+
+    @torch.compile
+    def update():
+        opt.step()
+        torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 0.01)
+
+    def step():
+        opt.zero_grad()
+        model(torch.randn(32, 64)).square().mean().backward()
+        with torch.no_grad():
+            update()
+        moment(PARAMETER=trained(model), GRADIENT=grads(trained(model)), OPTIMIZER_STATE=states(opt),
+               FROZEN=list(average.parameters()), BUFFER=[b for m in (model, average) for b in m.buffers()])
+
+    return slowly(step)
+
+
+def two_ranks():
+    """Rank 0 of two; the other one is a process of its own, no child of this one, and ends with it."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+
+    rank, store = int(os.environ.get("RANK", "0")), os.environ.get("STORE") or os.path.join(tempfile.mkdtemp(), "store")
+    if not rank:
+        subprocess.run(["sh", "-c", '"$@" &', "sh", sys.executable, *sys.argv], env=dict(os.environ, RANK="1", STORE=store),
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    return init_device_mesh("cpu", (2,))
+
+
+def locals_of(tensors):
+    return [t.to_local().detach() if hasattr(t, "to_local") else t for t in tensors]
+
+
+def tensor_parallel():
+    """Each rank has one half of a linear layer's rows, and of the next one's columns: DTensors."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = two_ranks()
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 32), nn.LayerNorm(32))
+    parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    opt = torch.optim.AdamW(model.parameters())
+
+    def step():
+        opt.zero_grad()
+        model(torch.ones(16, 64)).square().mean().backward()
+        opt.step()
+        moment(PARAMETER=locals_of(trained(model)), GRADIENT=locals_of(grads(trained(model))), OPTIMIZER_STATE=locals_of(states(opt)),
+               FROZEN=[], BUFFER=[])
+
+    return slowly(step)
+
+
+def sharded():
+    """FSDP2, whose optimizer's state is older than the attach."""
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = two_ranks()
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
+    for layer in model[0], model[2], model:
+        fully_shard(layer, mesh=mesh)
+    opt = torch.optim.AdamW(model.parameters())
+
+    def step():
+        opt.zero_grad()
+        model(torch.ones(16, 64)).square().mean().backward()
+        opt.step()
+        moment(PARAMETER=locals_of(trained(model)), GRADIENT=locals_of(grads(trained(model))), UNSHARDED=[],
+               OPTIMIZER_STATE=locals_of(states(opt)), FROZEN=[], BUFFER=[])
+
+    return slowly(step)
+
+
 JOBS = {f.__name__: f for f in (buffers, loader, workers, numpy_batches, ddp, ddp_view, fsdp, lbfgs, adam_by_hand, decay_by_hand,
                                 gan, accumulate, inference, image, graph_net, steps_in_backward, steps_by_hand_in_backward,
-                                steps_by_hand_after_nodes, decode, two_threads)}
+                                steps_by_hand_after_nodes, decode, two_threads, held, compiled_optimizer, tensor_parallel,
+                                sharded)}
 
 
 def main():
@@ -468,6 +583,8 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
     step = JOBS[args.model]()
+    while os.environ.get("RANK") == "1":
+        step()  # until the other rank has ended
     for _ in range(2):
         step()
     print(f"ready {os.getpid()}", flush=True)

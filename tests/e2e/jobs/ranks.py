@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """A job of several ranks under torchrun: DDP over gloo, each rank the same model.
 
---heavy RANK keeps --extra bytes more than the others. --workers 1: a DataLoader with a worker. --late: rank 0 starts a child
-after half of its steps, another program with the same environment. --die RANK: that one ends itself by SIGKILL after half, each
-time that torchrun starts it (--die-once: the first time).
+--heavy RANK keeps --extra bytes more than the others. --workers 1: a DataLoader with a worker. --helpers N: so many programs one
+after the other, each of which starts programs, as a compiler does. --late: rank 0 starts a child after half of its steps, another
+program with the same environment. --die RANK: that one ends itself by SIGKILL after half, each time that torchrun starts it
+(--die-once: the first time).
 Each rank says one line: "rank R pid P workers […] late P".
 """
 import argparse
@@ -40,6 +41,7 @@ def main():
     p.add_argument("--heavy", type=int, default=-1)
     p.add_argument("--extra", type=int, default=4 << 20)
     p.add_argument("--workers", type=int, default=0)
+    p.add_argument("--helpers", type=int, default=0)
     p.add_argument("--late", action="store_true")
     p.add_argument("--die", type=int, default=-1)
     p.add_argument("--die-once", action="store_true")
@@ -55,6 +57,8 @@ def main():
     loader = iter(torch.utils.data.DataLoader(Numbers(), batch_size=32, num_workers=args.workers))
     workers = [w.pid for w in getattr(loader, "_workers", [])]
     say(ready=os.getpid(), rank=rank)
+    for _ in range(args.helpers):
+        subprocess.run(["sh", "-c", "sh -c 'ls / | tail -n 1'; true"], stdout=subprocess.DEVNULL, check=True)
     time.sleep(args.hold)
     kept = [torch.ones(args.extra // 4)] if rank == args.heavy else []
     for i in range(args.steps):

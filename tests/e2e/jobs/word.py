@@ -26,7 +26,8 @@ MOMENTS = 400  # the last ones are kept
 
 
 def storage_of(t):
-    """Of torch 1.13, too."""
+    """Of torch 1.13, too; a DTensor's is that of its part on this rank."""
+    t = getattr(t, "_local_tensor", t)
     if hasattr(t, "untyped_storage"):
         return t.untyped_storage()
     typed = t.storage()
@@ -121,18 +122,19 @@ class Saved:
 class Word:
     def __init__(self):
         self.moments = collections.deque(maxlen=MOMENTS)
-        self.models, self.optimizers, self.averages, self.keeps = [], [], [], list
+        self.models, self.optimizers, self.averages, self.keeps, self.named = [], [], [], list, None
         self.steps = 0
         self.stop = threading.Event()
         self.is_ready = False
 
-    def of(self, models, optimizers=(), saves=True, averages=(), keeps=list):
-        """These are the job's. averages: modules whose weights are averages of others, BUFFER as a whole; keeps: () → [(name,
+    def of(self, models, optimizers=(), saves=True, averages=(), keeps=list, listens=True, named=None):
+        """These are the job's. listens: else the job says "forward" itself; named: [(name, parameter)] where those of the models
+        change. averages: modules whose weights are averages of others, BUFFER as a whole; keeps: () → [(name,
         tensor)] of what else it keeps and reads or adds to in each step, BUFFER, too."""
         self.models = models if isinstance(models, list) else [models]
         self.optimizers = list(optimizers) if isinstance(optimizers, (list, tuple)) else [optimizers]
-        self.averages, self.keeps = list(averages), keeps
-        for model in self.models:
+        self.averages, self.keeps, self.named = list(averages), keeps, named
+        for model in self.models if listens else ():
             self.listen(model, Saved() if saves else None)
         for o in self.optimizers:
             after_each_step(o, lambda: self.at("step"))
@@ -150,7 +152,7 @@ class Word:
         model.register_forward_hook(leave)
 
     def classes(self):
-        parameters = [(n, p) for m in self.models for n, p in m.named_parameters()]
+        parameters = self.named or [(n, p) for m in self.models for n, p in m.named_parameters()]
         names = {id(p): n for n, p in parameters}
         trains = any(p.requires_grad for _, p in parameters)
         return {"PARAMETER": parameters, "GRADIENT": [(n, p.grad) for n, p in parameters],
@@ -176,12 +178,15 @@ class Word:
         if self.steps == 3:
             self.is_ready = True
             threading.Thread(target=lambda: (sys.stdin.readline(), self.stop.set()), daemon=True).start()
-            print(f"ready {os.getpid()}", flush=True)
+            self.say(f"ready {os.getpid()}")
         elif self.is_ready:
-            print(f"step {self.steps}", flush=True)
+            self.say(f"step {self.steps}")
         if self.is_ready:
             self.moments.append([time.monotonic_ns(), time.monotonic_ns(), self.steps, "begin", {}])
         return not self.stop.is_set()
+
+    def say(self, text):
+        os.write(1, f"{text}\n".encode())  # at once: several ranks write to one pipe
 
     def document(self):
         return {"pid": os.getpid(), "moments": list(self.moments)}

@@ -113,6 +113,23 @@ void code_fields(const uint8_t *code, size_t len, unsigned arg, int max, struct 
 	*ret = (struct code_fields){ .first = -1 };
 }
 
+void code_uses(const uint8_t *code, size_t len, struct code_uses *ret)
+{
+	(void)code;
+	(void)len;
+	*ret = (struct code_uses){ 0 };
+}
+
+int64_t code_compared(const uint8_t *code, size_t len, unsigned arg, int64_t field, int max)
+{
+	(void)code;
+	(void)len;
+	(void)arg;
+	(void)field;
+	(void)max;
+	return -1;
+}
+
 int code_accessor(const uint8_t *code, size_t len, uint64_t vaddr, struct code_accessor *ret)
 {
 	(void)code;

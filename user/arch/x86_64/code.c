@@ -47,15 +47,21 @@ static uint32_t fields__insn(struct code_fields *f, const ZydisDecodedInstructio
 	return after;
 }
 
-void code_fields(const uint8_t *code, size_t len, unsigned arg, int max, struct code_fields *ret)
+static uint32_t arg_bit(unsigned arg)
 {
 	static const ZydisRegister args[MT_ARG_REGS] = {
 		ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDX,
 		ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_R8,	ZYDIS_REGISTER_R9,
 	};
+
+	return arg < MT_ARG_REGS ? reg_bit(args[arg]) : 0;
+}
+
+void code_fields(const uint8_t *code, size_t len, unsigned arg, int max, struct code_fields *ret)
+{
 	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction in;
-	uint32_t holds = arg < MT_ARG_REGS ? reg_bit(args[arg]) : 0;
+	uint32_t holds = arg_bit(arg);
 	ZydisDecoder dec;
 	size_t at = 0;
 
@@ -67,6 +73,68 @@ void code_fields(const uint8_t *code, size_t len, unsigned arg, int max, struct 
 			return;
 		holds = fields__insn(ret, &in, ops, holds);
 	}
+}
+
+static void uses__operand(struct code_uses *u, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *o)
+{
+	int64_t at = o->type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? o->imm.value.s : o->mem.disp.value;
+
+	if (at < 0 || at >= CODE_FIELDS_BYTES)
+		return;
+	if (o->type == ZYDIS_OPERAND_TYPE_IMMEDIATE && in->mnemonic == ZYDIS_MNEMONIC_ADD)
+		u->steps[at] = 1;
+	if (o->type != ZYDIS_OPERAND_TYPE_MEMORY || !reg_bit(o->mem.base) || o->mem.base == ZYDIS_REGISTER_RSP ||
+	    o->mem.index != ZYDIS_REGISTER_NONE)
+		return;
+	if (o->mem.type == ZYDIS_MEMOP_TYPE_AGEN)
+		u->steps[at] = 1;
+	else
+		u->bytes[at] |= (uint8_t)(o->size / 8);
+}
+
+void code_uses(const uint8_t *code, size_t len, struct code_uses *ret)
+{
+	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction in;
+	ZydisDecoder dec;
+
+	*ret = (struct code_uses){ 0 };
+	if (!ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
+		return;
+	for (size_t at = 0; at < len; at += in.length) {
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&dec, code + at, len - at, &in, ops)))
+			return;
+		for (int i = 0; i < in.operand_count; i++)
+			uses__operand(ret, &in, &ops[i]);
+	}
+}
+
+static int is_compared(const ZydisDecodedInstruction *in, const ZydisDecodedOperand *ops, uint32_t holds, int64_t field)
+{
+	return in->mnemonic == ZYDIS_MNEMONIC_CMP && ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY && ops[0].size == 32 &&
+	       ops[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && ops[0].mem.index == ZYDIS_REGISTER_NONE &&
+	       (reg_bit(ops[0].mem.base) & holds) && ops[0].mem.disp.value == field;
+}
+
+int64_t code_compared(const uint8_t *code, size_t len, unsigned arg, int64_t field, int max)
+{
+	struct code_fields fields = { .first = -1 };
+	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction in;
+	uint32_t holds = arg_bit(arg);
+	ZydisDecoder dec;
+	size_t at = 0;
+
+	if (!ZYAN_SUCCESS(ZydisDecoderInit(&dec, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
+		return -1;
+	for (int n = 0; n < max && at < len && holds; n++, at += in.length) {
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&dec, code + at, len - at, &in, ops)))
+			return -1;
+		if (is_compared(&in, ops, holds, field))
+			return ops[1].imm.value.s;
+		holds = fields__insn(&fields, &in, ops, holds);
+	}
+	return -1;
 }
 
 /* --- a thread's variable: lea slot(%rip),%rdi; call __tls_get_addr; mov disp(%rax),%rax --------------------- */

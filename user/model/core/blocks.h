@@ -38,6 +38,7 @@ struct block {
 	uint64_t from : 2;     /* enum block_from */
 	uint64_t named : 1;    /* the model's table of tensors knows it */
 	uint64_t gradient : 1; /* counted as its module's gradient, by category */
+	uint64_t carried : 1;  /* nothing was seen of it since a gap began (model_levels.c) */
 	uint64_t stream : 6;   /* of a device, row of the model's table; 0 = not known */
 };
 _Static_assert(sizeof(struct block) == 48, "64 bytes a live block");

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-struct device *device__new(uint8_t dev, unsigned idx, uint64_t start_ts_ns)
+struct device *device__new(uint8_t dev, unsigned idx, uint64_t start_ts_ns, const struct gaps *gaps)
 {
 	struct device *d = calloc(1, sizeof(*d));
 
@@ -12,8 +12,9 @@ struct device *device__new(uint8_t dev, unsigned idx, uint64_t start_ts_ns)
 		return NULL;
 	d->dev = dev;
 	d->idx = idx;
+	d->gaps = gaps;
 	for (int c = 0; c < CAT_MAX; c++)
-		d->cats[c].since_ts_ns = start_ts_ns;
+		d->cats[c].since_ns = start_ts_ns;
 	series_acc__init(&d->series, start_ts_ns);
 	if (peak__init(&d->peak_blocks) < 0) {
 		device__free(d);
@@ -35,9 +36,9 @@ uint64_t device_cat__at_peak(const struct device_cat *c, uint64_t epoch)
 	return c->epoch == epoch ? c->at_peak : c->live;
 }
 
-static unsigned __int128 device_cat__integral(const struct device_cat *c, uint64_t ts_ns)
+static unsigned __int128 device_cat__integral(const struct device_cat *c, uint64_t clock_ns)
 {
-	return c->byte_ns + (unsigned __int128)c->live * (ts_ns - c->since_ts_ns);
+	return c->byte_ns + (unsigned __int128)c->live * (clock_ns - c->since_ns);
 }
 
 static uint64_t saturate(unsigned __int128 v)
@@ -45,21 +46,33 @@ static uint64_t saturate(unsigned __int128 v)
 	return v > UINT64_MAX ? UINT64_MAX : (uint64_t)v;
 }
 
-uint64_t device_cat__byte_ns(const struct device_cat *c, uint64_t ts_ns)
+uint64_t device_cat__byte_ns(const struct device_cat *c, uint64_t clock_ns)
 {
-	return saturate(device_cat__integral(c, ts_ns));
+	return saturate(device_cat__integral(c, clock_ns));
 }
 
 /* The categories share out the device, so its integral is their sum. */
-uint64_t device__byte_ns(const struct device *d, uint64_t ts_ns)
+uint64_t device__byte_ns(const struct device *d, uint64_t clock_ns)
 {
 	unsigned __int128 sum = 0;
 
 	for (int c = 0; c < CAT_MAX; c++) {
-		unsigned __int128 v = device_cat__integral(&d->cats[c], ts_ns);
+		unsigned __int128 v = device_cat__integral(&d->cats[c], clock_ns);
 
 		if (__builtin_add_overflow(sum, v, &sum))
 			return UINT64_MAX;
 	}
 	return saturate(sum);
+}
+
+void device__raise(struct device *d, uint64_t nobodys, uint64_t newest_id, uint64_t ts_ns)
+{
+	device__show(d, ts_ns);
+	if (d->live <= d->peak)
+		return;
+	d->peak = d->live;
+	d->peak_ts_ns = ts_ns;
+	d->peak_known = device__known(d, nobodys);
+	d->epoch++;
+	peak__reached(&d->peak_blocks, newest_id);
 }

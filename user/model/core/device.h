@@ -6,17 +6,23 @@
  * the device's live bytes (a category, a cell of a tally) carries the epoch at which it last
  * changed: if that is older than the device's, the share at the peak is the share still held now,
  * and is written down before the next change. So a new peak touches nothing but its own counter.
+ *
+ * Steps that do the same reach the same height to the byte, and of the first one least is known: modules and categories have
+ * not been learned yet. So an equal height is the peak from then on if more is known of its bytes.
  */
 #ifndef MT_MODEL_DEVICE_H
 #define MT_MODEL_DEVICE_H
 
+#include <stdbool.h>
+
+#include "model/core/gaps.h"
 #include "model/core/peak.h"
 #include "timeline/series.h"
 #include "timeline/timeline.h"
 
 struct device_cat {
 	uint64_t live, at_peak, epoch;
-	uint64_t since_ts_ns; /* byte_ns is right up to here */
+	uint64_t since_ns; /* byte_ns is right up to here, by the clock of gaps */
 	unsigned __int128 byte_ns; /* cannot overflow: 64 bits of bytes × 64 bits of time */
 };
 
@@ -25,67 +31,93 @@ struct device {
 	unsigned idx;
 	uint64_t live, live_cnt;
 	uint64_t peak, peak_ts_ns, epoch;
+	uint64_t peak_known; /* device__known() when it was reached */
 	uint64_t allocs, frees, alloc_bytes, free_bytes;
 	uint64_t carried, carried_bytes; /* of met, those that EV_WAS told */
 	uint64_t met, met_bytes; /* preexisting ones first met as a tensor: part of live from then on */
+	uint64_t unseen, unseen_bytes; /* of dropped, those that ended in a gap */
 	uint64_t preexisting_frees, dropped, dropped_bytes, ooms, oom_bytes_last;
 	struct device_cat cats[CAT_MAX];
 	struct peak peak_blocks;
 	struct series_acc series;
+	const struct gaps *gaps; /* borrowed */
 };
 
-struct device *device__new(uint8_t dev, unsigned idx, uint64_t start_ts_ns); /* NULL: no memory */
+struct device *device__new(uint8_t dev, unsigned idx, uint64_t start_ts_ns, const struct gaps *gaps); /* NULL: no memory */
 void device__free(struct device *d);
 uint64_t device_cat__at_peak(const struct device_cat *c, uint64_t epoch);
-/* Integral up to a time, saturated. */
-uint64_t device_cat__byte_ns(const struct device_cat *c, uint64_t ts_ns);
-uint64_t device__byte_ns(const struct device *d, uint64_t ts_ns);
+/* Integral up to a time by the clock of gaps, saturated. */
+uint64_t device_cat__byte_ns(const struct device_cat *c, uint64_t clock_ns);
+uint64_t device__byte_ns(const struct device *d, uint64_t clock_ns);
+/* A gap is over: what lives may be more than ever in traced time. newest_id: the newest block's. */
+void device__raise(struct device *d, uint64_t nobodys, uint64_t newest_id, uint64_t ts_ns);
 
-static inline void device_cat__settle(struct device_cat *c, uint64_t epoch, uint64_t ts_ns)
+static inline void device_cat__settle(struct device_cat *c, uint64_t epoch, uint64_t clock_ns)
 {
-	c->byte_ns += (unsigned __int128)c->live * (ts_ns - c->since_ts_ns);
-	c->since_ts_ns = ts_ns;
+	c->byte_ns += (unsigned __int128)c->live * (clock_ns - c->since_ns);
+	c->since_ns = clock_ns;
 	if (c->epoch != epoch) {
 		c->at_peak = c->live;
 		c->epoch = epoch;
 	}
 }
 
-/* After the tallies were told, with the epoch as it was: a new peak ends that epoch. */
-static inline void device__add(struct device *d, const struct block *b, uint64_t ts_ns)
+/* What lives in a gap is not known, and not shown. */
+static inline void device__show(struct device *d, uint64_t ts_ns)
+{
+	if (!gaps__is_open(d->gaps))
+		series_acc__set(&d->series, ts_ns, d->live);
+}
+
+/* Live bytes whose category is known, and those whose module is: `nobodys` are of none. */
+static inline uint64_t device__known(const struct device *d, uint64_t nobodys)
+{
+	return d->live - d->cats[CAT_UNKNOWN].live + d->live - nobodys;
+}
+
+/*
+ * After the tallies were told, with the epoch as it was: a new peak ends that epoch. `nobodys`: live bytes of no module.
+ * True if this is the peak from now on.
+ */
+static inline bool device__add(struct device *d, const struct block *b, uint64_t nobodys, uint64_t ts_ns)
 {
 	struct device_cat *c = &d->cats[b->cat];
+	bool is_peak;
 
-	device_cat__settle(c, d->epoch, ts_ns);
+	device_cat__settle(c, d->epoch, gaps__clock(d->gaps, ts_ns));
 	c->live += b->size;
 	d->live += b->size;
 	d->live_cnt++;
-	if (d->live > d->peak) {
+	is_peak = !gaps__is_open(d->gaps) &&
+		  (d->live > d->peak || (d->live == d->peak && device__known(d, nobodys) > d->peak_known));
+	if (is_peak) {
 		d->peak = d->live;
 		d->peak_ts_ns = ts_ns;
+		d->peak_known = device__known(d, nobodys);
 		d->epoch++;
 		peak__reached(&d->peak_blocks, b->id);
 	}
-	series_acc__set(&d->series, ts_ns, d->live);
+	device__show(d, ts_ns);
+	return is_peak;
 }
 
-static inline void device__born(struct device *d, const struct block *b, uint64_t ts_ns)
+static inline bool device__born(struct device *d, const struct block *b, uint64_t nobodys, uint64_t ts_ns)
 {
 	d->allocs++;
 	d->alloc_bytes += b->size;
-	device__add(d, b, ts_ns);
+	return device__add(d, b, nobodys, ts_ns);
 }
 
 static inline void device__died(struct device *d, const struct block *b, uint64_t ts_ns)
 {
 	struct device_cat *c = &d->cats[b->cat];
 
-	device_cat__settle(c, d->epoch, ts_ns);
+	device_cat__settle(c, d->epoch, gaps__clock(d->gaps, ts_ns));
 	c->live -= b->size;
 	d->live -= b->size;
 	d->live_cnt--;
 	peak__freed(&d->peak_blocks, b, ts_ns);
-	series_acc__set(&d->series, ts_ns, d->live);
+	device__show(d, ts_ns);
 }
 
 #endif

@@ -32,6 +32,7 @@ enum growth_kind { GROWTH_BY_TIME = 0, GROWTH_BY_OPTIMIZER, GROWTH_BY_MARK };
 /* Of a process: when its boundaries are. A better kind of boundary begins a new era: what was before does not count. */
 struct growth_clock {
 	uint64_t tick;	   /* boundaries of this era so far */
+	uint64_t blind;	   /* of them those before all operators had their probes: nothing was seen to grow */
 	uint64_t young_id; /* blocks from this one on were born after the last boundary */
 	uint64_t from_ns, last_ns; /* the era's begin (0: not yet), the last boundary */
 	uint32_t era;

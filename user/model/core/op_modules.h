@@ -25,6 +25,19 @@ struct op_modules {
 void op_modules__done(struct op_modules *s);
 void op_modules__born(struct op_modules *s, uint32_t op, uint32_t module, uint8_t phase, uint64_t bytes);
 
+static inline uint64_t op_module__key(uint32_t op, uint32_t module)
+{
+	return ((uint64_t)op << 32 | module) + 1;
+}
+
+static inline void op_module__add(struct op_module *to, const struct op_module *o)
+{
+	to->alloc_count += o->alloc_count;
+	to->alloc_bytes += o->alloc_bytes;
+	for (int i = 0; i < PHASE_MAX; i++)
+		to->by_phase[i] += o->by_phase[i];
+}
+
 static inline uint32_t op_module__op(const struct op_module *o)
 {
 	return (uint32_t)((o->key - 1) >> 32);

@@ -51,6 +51,11 @@ void price__step(struct price *p, uint64_t took_ns, uint64_t now_ns)
 	}
 }
 
+void price__sampled(struct price *p, bool traced, uint64_t took_ns)
+{
+	sample__add(traced ? &p->traced : &p->before, took_ns);
+}
+
 static int u64_cmp(const void *pa, const void *pb)
 {
 	const uint64_t *a = pa, *b = pb;

@@ -8,6 +8,7 @@
 #ifndef MT_MODEL_PRICE_H
 #define MT_MODEL_PRICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,8 @@ struct price {
 void price__attach(struct price *p, int begins);
 /* A step of the process has ended, at now_ns. */
 void price__step(struct price *p, uint64_t took_ns, uint64_t now_ns);
+/* … in a session with gaps: it was whole, and traced, or not: all such are compared. */
+void price__sampled(struct price *p, bool traced, uint64_t took_ns);
 /* Into sum goes the process of which most steps can be compared. */
 void price__report(const struct price *p, uint32_t pid, struct report_price *sum);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/seed.h"
+#include "model/core/saved.h"
 
 void procs__init(struct procs *ps, size_t max, size_t gone_max)
 {
@@ -25,6 +26,7 @@ static void proc__free(struct proc *p)
 	mapset__done(&p->mapped);
 	metset__done(&p->met);
 	free(p->price);
+	saved__free(p->saved);
 	free(p);
 }
 
@@ -161,6 +163,14 @@ uint64_t procs__cpu_ns(const struct procs *ps, uint64_t most_ns)
 }
 
 /* --- one process --------------------------------------------------------------------------------- */
+
+void proc__sampled(struct proc *p, bool traced, uint64_t took_ns)
+{
+	if (!p->price)
+		p->price = calloc(1, sizeof(*p->price));
+	if (p->price)
+		price__sampled(p->price, traced, took_ns);
+}
 
 uint64_t proc__rss(const struct proc *p)
 {

@@ -26,10 +26,14 @@
 #define PROC_LABELS_MAX 32
 #define PROCS_HEADS 4096
 
+struct saved;
+
 struct proc_side {
 	uint64_t live, peak, peak_ts_ns;
 	uint64_t high; /* since the last mark (model_modules.c) */
 };
+
+enum covered { COVERED_MEMORY = 1, COVERED_TENSORS = 2, COVERED_BOTH = 3 };
 
 struct proc {
 	uint32_t pid, ppid;
@@ -39,6 +43,8 @@ struct proc {
 	bool death_kept; /* in the log of model_oom.c */
 	bool has_flow, has_regions; /* probes are set that tell of gradients, of regions' begins */
 	uint8_t how, gone;
+	uint8_t covered;  /* sources whose probes are set, of those that tell what becomes of tensors: enum covered */
+	uint64_t covered_ns; /* since when all of them are; 0: they are not */
 	uint32_t exit_status;
 	uint64_t start_ns;
 	name_id comm, cmdline, labels[PROC_LABELS_MAX];
@@ -56,12 +62,21 @@ struct proc {
 	struct metset met; /* listed ones only */
 	struct growth_clock clock;
 	struct standstill standstill;
-	struct price *price; /* NULL: no step has ended */
+	struct saved *saved; /* NULL: no backward pass was seen */
+	bool is_outside; /* an operator ran outside of all nodes since the last one */
+	struct price *price; /* NULL: nothing was attached while it ran */
 	uint32_t forward_no;   /* forwards that have ended: a thread's own is stale if it has another number */
 	bool in_forward;
 	bool has_module, has_node, has_steps; /* were seen: a module's forward, a node, marks of steps */
+	bool has_graphs, has_step_regions; /* likewise: generated code, an optimizer's step() */
+	bool has_gradients; /* a backward pass was seen in this step … */
+	bool is_cleared;    /* … and gradients were cleared since: the next forward is of the next step */
+	bool was_set; /* once; what its operators allocated before was put down to none */
+	bool is_being_set; /* its operators get their probes; nodes of backward may have none yet */
 	uint64_t module_ts_ns; /* when a module was told of first */
 	uint64_t steps;	       /* that have ended */
+	uint64_t step_live;    /* at the end of the last one */
+	bool is_settled;       /* a step left nothing more behind */
 	uint64_t step_number;  /* of the one that is under way, as its mark said */
 	struct step_marks step, highest_step; /* as far as it is; that with the highest peak, pid 0: none */
 	uint64_t marks_cnt[MARK_MAX];
@@ -101,6 +116,8 @@ void procs__exited(struct procs *ps, struct proc *p);
 /* All of them, since each one's first EV_CPU; of one most_ns at most, but for those folded into others. */
 uint64_t procs__cpu_ns(const struct procs *ps, uint64_t most_ns);
 
+/* A step of a session with gaps: whole, and traced, or not. */
+void proc__sampled(struct proc *p, bool traced, uint64_t took_ns);
 uint64_t proc__rss(const struct proc *p); /* file, anonymous and shared pages together */
 void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes);
 void proc__set_use(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes, uint64_t ts_ns);
@@ -114,15 +131,23 @@ void proc__add_label(struct proc *p, const struct names *names, name_id label);
 /* The address space is gone (exec, exit). */
 void proc__clear_maps(struct proc *p);
 
-static inline void proc_side__born(struct proc_side *s, uint64_t size, uint64_t ts_ns)
+/* What lives may be more than ever. is_peak: of the device, which may take an equal height for it (device.h). */
+static inline void proc_side__raise(struct proc_side *s, bool is_peak, uint64_t ts_ns)
 {
-	s->live += size;
 	if (s->live > s->high)
 		s->high = s->live;
-	if (s->live > s->peak) {
+	if (s->live > s->peak || (is_peak && s->live == s->peak)) {
 		s->peak = s->live;
 		s->peak_ts_ns = ts_ns;
 	}
+}
+
+/* traced: else it is no time that peaks count of. */
+static inline void proc_side__born(struct proc_side *s, uint64_t size, bool is_peak, uint64_t ts_ns, bool traced)
+{
+	s->live += size;
+	if (traced)
+		proc_side__raise(s, is_peak, ts_ns);
 }
 
 #endif

@@ -58,21 +58,55 @@ static int tally__grow_rows(struct tally *t)
 	return 0;
 }
 
+static bool tally__has_key(struct tally *t, name_id name, size_t key)
+{
+	return name.v < NAMES_MAX && (key < t->row_of_cnt || !tally__grow_keys(t, key));
+}
+
+static bool tally__has_row(struct tally *t)
+{
+	return t->cnt < TALLY_ROWS_MAX && (t->cnt < t->cap || !tally__grow_rows(t));
+}
+
 uint32_t tally__add_row(struct tally *t, name_id name, bool is_node)
 {
 	size_t key = (size_t)name.v * 2 + is_node;
 
 	if (!name.v)
 		return 0;
-	if (name.v >= NAMES_MAX || t->cnt >= TALLY_ROWS_MAX ||
-	    (key >= t->row_of_cnt && tally__grow_keys(t, key) < 0) ||
-	    (t->cnt == t->cap && tally__grow_rows(t) < 0)) {
+	if (!tally__has_key(t, name, key) || !tally__has_row(t)) {
 		t->overflow++;
 		return 0;
 	}
 	t->rows[t->cnt] = (struct tally_row){ .name = name, .is_node = is_node };
 	t->row_of[key] = t->cnt;
 	return t->cnt++;
+}
+
+uint32_t tally__add_shadow(struct tally *t)
+{
+	if (!tally__has_row(t)) {
+		t->overflow++;
+		return 0;
+	}
+	t->rows[t->cnt] = (struct tally_row){ .is_shadow = true };
+	return t->cnt++;
+}
+
+void tally__name_shadow(struct tally *t, uint32_t row, name_id name)
+{
+	struct tally_row *r = &t->rows[row];
+	size_t key = (size_t)name.v * 2;
+
+	if (!tally__has_key(t, name, key)) {
+		t->overflow++;
+		return;
+	}
+	r->name = name;
+	r->shown_as = t->row_of[key];
+	r->is_shadow = r->shown_as != 0;
+	if (!r->is_shadow)
+		t->row_of[key] = row;
 }
 
 int tally__add_dev(struct tally *t, unsigned dev_idx)

@@ -22,6 +22,8 @@
 struct tally_row {
 	name_id name;
 	bool is_node;
+	bool is_shadow;	   /* its cells belong to another row's … */
+	uint32_t shown_as; /* … this one's, which is none's as long as it has no name */
 	uint64_t count; /* entries */
 };
 
@@ -49,6 +51,9 @@ void tally__done(struct tally *t);
 /* Makes room for a device's cells. 0 or -ENOMEM. */
 int tally__add_dev(struct tally *t, unsigned dev_idx);
 uint32_t tally__add_row(struct tally *t, name_id name, bool is_node);
+/* A row that has no name yet; 0: full. And its name: it is that name's row, or is shown with the one that there is. */
+uint32_t tally__add_shadow(struct tally *t);
+void tally__name_shadow(struct tally *t, uint32_t row, name_id name);
 uint32_t tally__grow_cells(struct tally *t, unsigned dev_idx, uint32_t row);
 
 /* Row of a name; made if new. */
@@ -59,6 +64,12 @@ static inline uint32_t tally__row(struct tally *t, name_id name, bool is_node)
 	if (__builtin_expect(key < t->row_of_cnt && t->row_of[key], 1))
 		return t->row_of[key];
 	return tally__add_row(t, name, is_node);
+}
+
+/* The row that it is shown as. */
+static inline uint32_t tally__shown(const struct tally *t, uint32_t row)
+{
+	return t->rows[row].is_shadow ? t->rows[row].shown_as : row;
 }
 
 /* The row itself if this device has a cell for it (made if needed), else 0. */
@@ -91,6 +102,12 @@ static inline void tally__born(struct tally *t, unsigned dev_idx, uint32_t row, 
 	c->live_count++;
 	c->alloc_count++;
 	c->alloc_bytes += size;
+}
+
+/* Live bytes of row 0. */
+static inline uint64_t tally__nobodys(const struct tally *t, unsigned dev_idx)
+{
+	return t->devs[dev_idx].cells[0].live;
 }
 
 /* A preexisting block: live, but nobody's allocation. */

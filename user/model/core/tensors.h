@@ -27,7 +27,9 @@ struct tensor {
 	const struct block *block; /* NULL: it is waited for */
 	name_id path, root, type, key;
 	name_id of;   /* of an optimizer's state: root of its parameter */
-	uint8_t kind; /* enum ev_tensor */
+	uint8_t kind; /* enum ev_tensor, without the bits */
+	uint8_t bits; /* its bits */
+	bool early;   /* waits, and was said before what becomes of its storage could be seen */
 	uint16_t module; /* row that its bytes are counted for; 0: none */
 };
 

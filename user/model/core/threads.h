@@ -69,6 +69,7 @@ struct thread {
 	uint8_t loaders;	/* open ones of DataLoaders */
 	uint8_t phase_around;	/* of the outermost optimizer's region */
 	bool is_over, is_over_around; /* its step() has ended, and nothing was seen since: the time is no phase's */
+	bool has_trained;     /* a forward, a backward or an optimizer was in it */
 	bool no_grad;	      /* grad mode, as told last */
 	bool is_step;	      /* the outermost of them is its step() */
 	uint32_t used_seq;    /* frame of the operator that was given … */

@@ -119,6 +119,15 @@ static void told__late(struct told *t, const struct event *ev)
 	t->late_cnt++;
 }
 
+uint64_t told__probe_ns(const struct told *t)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < MT_PROG_MAX; i++)
+		sum += t->costs[i].ns;
+	return sum;
+}
+
 void told__handle(struct told *t, const struct event *ev)
 {
 	switch (ev->kind) {

@@ -63,6 +63,7 @@ struct told {
 
 void told__done(struct told *t);
 /* EV_BEGIN, END, COVER, NOTE, COST, LOSS, SELF, SITE, FIRED, IDLE, LATE_OP. */
+uint64_t told__probe_ns(const struct told *t); /* that all probes took until now, by calibration */
 void told__handle(struct told *t, const struct event *ev);
 
 #endif

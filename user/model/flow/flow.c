@@ -58,6 +58,7 @@ void graph__free(struct graph *g)
 	free(g->slots);
 	free(g->classes);
 	free(g->tl_edges);
+	free(g->unplaced);
 	free(g);
 }
 
@@ -182,6 +183,7 @@ static void fthread__close(struct graph *g, struct fthread *t)
 	g->counts.edges += t->edges.cnt;
 	graph__make_room(g, t->proc, t->edges.cnt);
 	graph__label(g, t->proc, &t->node, t->edges.e);
+	fproc__made_node(g, t->proc, &t->node, t->edges.e);
 	graph__queue(g, t->proc, &t->told, t->edges.e, t->edges.cnt);
 	graph__keep(t->proc, &t->node, t->edges.e);
 	t->edges.cnt = 0;
@@ -246,7 +248,8 @@ static struct edge *fthread__edge(struct graph *g, struct fthread *t, struct fbl
 void graph__frame(struct graph *g, struct thread *th, const struct event *ev)
 {
 	struct fthread *t = graph__thread(g, th);
-	uint8_t op = graph__class(g, ev->name);
+	bool is_python = ev->kind == MT_EV_NODE && (ev->flags & MT_NODE_PYTHON); /* whatever its type is called */
+	uint8_t op = is_python ? OPC_PY_NODE : graph__class(g, ev->name);
 	int at = ev->depth;
 	struct fproc *p;
 
@@ -430,7 +433,7 @@ void graph__arg(struct graph *g, struct thread *th, const struct event *ev, stru
 
 /* --- blocks and regions -------------------------------------------------------------------------------- */
 
-void graph__born(struct graph *g, struct block *b, struct thread *th, const struct event *ev)
+void graph__born(struct graph *g, struct block *b, struct thread *th, const struct event *ev, uint8_t made)
 {
 	struct fthread *t = graph__thread(g, th);
 	struct fblock *f;
@@ -449,6 +452,7 @@ void graph__born(struct graph *g, struct block *b, struct thread *th, const stru
 		ids__push(&t->region_born, f->id, REGION_BLOCKS);
 	f->quiet = true;
 	f->one.guess = CAT_INPUT;
+	graph__made(g, t->proc, f, made, ev->name);
 	if (t->leaf >= 0) {
 		t->node.edges_cnt = t->edges.cnt;
 		if (t->guess < 0)
@@ -512,6 +516,7 @@ void graph__died(struct graph *g, struct block *b, struct thread *th, const stru
 				fblock__refresh(g, f);
 			}
 		}
+		fblock__made_died(f, t);
 		if (was_gradient(f, t->proc)) {
 			f->flags &= ~(uint32_t)(FB_STATE | FB_STATE_MUT);
 			graph__set_grad(g, f);
@@ -552,6 +557,7 @@ void graph__region(struct graph *g, struct thread *th, const struct event *ev)
 		t->region_depth = ev->depth < MT_FRAMES_MAX ? ev->depth : MT_FRAMES_MAX;
 		t->region_in_backward = fthread__in_backward(t, t->region_depth);
 		t->region = idx;
+		graph__wrapped_grads(g, t->proc);
 	}
 }
 
@@ -573,6 +579,20 @@ void graph__close_pid(struct graph *g, uint32_t pid)
 			graph__apply_news(g, g->procs[i]);
 			graph__tell_all(g, g->procs[i]);
 		}
+}
+
+void graph__cut(struct graph *g, uint32_t pid)
+{
+	graph__close_pid(g, pid);
+	for (size_t i = 0; i < g->procs_cnt; i++) {
+		struct fproc *p = g->procs[i];
+
+		if (p->pid != pid)
+			continue;
+		graph__end_step(g, p);
+		p->nodes_cnt = p->edges.cnt = 0;
+		p->cut_ns = *g->env.now_ns;
+	}
 }
 
 void graph__finish(struct graph *g)
@@ -621,14 +641,14 @@ size_t graph__bytes(const struct graph *g)
 {
 	size_t sum = sizeof(*g) + g->chunks_cnt * 1024ul * sizeof(struct fblock) +
 		     (g->slots ? (g->mask + 1) * sizeof(*g->slots) : 0) + g->classes_cnt +
-		     g->tl_edges_cap * sizeof(*g->tl_edges);
+		     g->tl_edges_cap * sizeof(*g->tl_edges) + (g->unplaced ? UNPLACED_MAX * sizeof(*g->unplaced) : 0);
 
 	for (size_t i = 0; i < g->procs_cnt; i++) {
 		const struct fproc *p = g->procs[i];
 
 		sum += sizeof(*p) + p->nodes_cap * sizeof(*p->nodes) + p->edges.cap * sizeof(struct edge) +
-		       (p->born.cap + p->dead.cap + p->weights.cap) * sizeof(uint64_t) + p->out.cap * sizeof(*p->out.nodes) +
-		       p->out.edges.cap * sizeof(struct edge);
+		       (p->born.cap + p->dead.cap + p->weights.cap + p->wrapped.cap) * sizeof(uint64_t) +
+		       p->out.cap * sizeof(*p->out.nodes) + p->out.edges.cap * sizeof(struct edge);
 	}
 	for (size_t i = 0; i < g->threads_cnt; i++)
 		sum += sizeof(struct fthread) + g->threads[i]->edges.cap * sizeof(struct edge) +

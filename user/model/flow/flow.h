@@ -21,6 +21,7 @@
 #include "timeline/timeline.h"
 
 struct device;
+struct gaps;
 struct graph;
 struct modules;
 struct procs;
@@ -38,6 +39,7 @@ struct flow_env {
 	struct procs *procs;	    /* which probes there are in a process */
 	const struct tally *regions;
 	const uint64_t *start_ts_ns, *now_ns;
+	const struct gaps *gaps; /* what byte·time is measured by */
 	uint64_t *lost; /* by enum mt_loss */
 	enum classes classes;
 	bool nodes; /* TL_NODE and TL_FINAL are asked for */
@@ -57,7 +59,8 @@ void graph__arg(struct graph *g, struct thread *th, const struct event *ev, stru
 void graph__region(struct graph *g, struct thread *th, const struct event *ev);
 void graph__step(struct graph *g, uint32_t pid); /* a STEP mark */
 /* A framework block was born: before the timeline is told. Inside it is counted already. */
-void graph__born(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
+void graph__born(struct graph *g, struct block *b, struct thread *th, const struct event *ev, uint8_t made); /* enum ev_place */
+void graph__placed(struct graph *g, name_id place, uint8_t made); /* what was born there before it was told */
 /*
  * A block with `tracked` dies: before it is buried. b is the copy that is told and buried, its label
  * becomes the last one. th, ev: its free, NULL if its process went away.
@@ -66,6 +69,8 @@ void graph__died(struct graph *g, struct block *b, struct thread *th, const stru
 /* A met block's mapping is gone; b as in graph__died. */
 void graph__unmapped(struct graph *g, struct block *b, struct thread *th, const struct event *ev);
 void graph__close_pid(struct graph *g, uint32_t pid); /* its address space goes: what is open is over */
+/* What follows of the process has nothing to do with what was, but that blocks keep their labels: a gap. */
+void graph__cut(struct graph *g, uint32_t pid);
 void graph__drop_pid(struct graph *g, uint32_t pid); /* its address space is gone, its blocks are dead */
 void graph__finish(struct graph *g); /* the last event: what was found out in an unfinished step counts, too */
 void graph__end(struct graph *g); /* no more events: tells what was held back, changes no label */
@@ -73,6 +78,9 @@ void graph__end(struct graph *g); /* no more events: tells what was held back, c
 /* What is known of a block, for EV_WAS_FLOW; false: nothing any more. And a block of which that was told. */
 bool graph__memory(const struct graph *g, uint64_t id, struct event *ret);
 void graph__was(struct graph *g, struct block *b, const struct event *ev);
+
+/* What Python says of a block (enum ev_tensor); inner: it is a part of a tensor that has no memory of its own. */
+void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner);
 
 uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */
 

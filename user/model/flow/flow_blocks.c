@@ -159,7 +159,7 @@ bool graph__memory(const struct graph *g, uint64_t id, struct event *ret)
 
 	if (!f)
 		return false;
-	ret->size = f->flags | (uint64_t)f->marks << 32;
+	ret->size = f->flags | (uint64_t)f->marks << 32 | (uint64_t)f->made << 48;
 	ret->aux = s->cat | (uint32_t)(f->expected && !s->cat ? f->expected - 1 : s->guess) << 4 | (uint32_t)s->bwd << 8;
 	return true;
 }
@@ -173,6 +173,7 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 	if (!f)
 		return;
 	f->flags = (uint32_t)ev->size & FB_ALL;
+	f->made = (ev->size >> 48) & MADE_ALL;
 	if (f->marks)
 		f->marks |= (ev->size >> 32) & FM_ALL;
 	f->one.cat = cat < CAT_COMPAT_MAX ? cat : CAT_UNKNOWN;
@@ -186,11 +187,13 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev)
 /* Moves what a span weighs. `until`: its end; last: it is the block's present label. */
 static void fblock__move(struct graph *g, struct fblock *f, struct span *s, const struct span *next, uint8_t to)
 {
-	uint64_t now = *g->env.now_ns, end = next ? next->ts_ns : f->blk ? now : f->end_ns;
+	uint64_t now = gaps__clock(g->env.gaps, *g->env.now_ns);
+	uint64_t end = next ? next->ts_ns : f->blk ? *g->env.now_ns : f->end_ns;
 	uint64_t end_epoch = next ? next->epoch : f->blk ? UINT64_MAX : f->end_epoch;
 	struct device *d = f->dev;
 	struct device_cat *a = &d->cats[s->shown], *b = &d->cats[to];
-	unsigned __int128 w = (unsigned __int128)f->size * (end - s->ts_ns);
+	unsigned __int128 w = (unsigned __int128)f->size *
+			      (gaps__clock(g->env.gaps, end) - gaps__clock(g->env.gaps, s->ts_ns));
 
 	device_cat__settle(a, d->epoch, now);
 	device_cat__settle(b, d->epoch, now);

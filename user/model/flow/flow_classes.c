@@ -27,14 +27,16 @@
 #include "model/flow/flow_state.h"
 
 #define ROUNDS_SURE 2
+#define STEPS_SURE 8
 #define WEIGHTS_MAX (1u << 20)
+#define WRAPPED_SIZES_MAX 1024
 #define PAGE 4096u
 
 static void fblock__mark(struct graph *g, struct fblock *f, unsigned mark)
 {
 	if (!f->marks || (f->marks & mark))
 		return;
-	f->marks |= (uint16_t)mark;
+	f->marks |= mark;
 	fblock__refresh(g, f);
 }
 
@@ -147,6 +149,12 @@ static bool rounds__count(struct rounds *r, uint32_t now)
 	return r->cnt == ROUNDS_SURE;
 }
 
+/* What asks for a gradient in two rounds, where parameters have names, and has none: nobody wants to train it. */
+static bool is_received(const struct fproc *p, const struct fblock *f)
+{
+	return p->has_named && !f->said && !f->round_stepped && p->rounds >= f->round_first + ROUNDS_SURE;
+}
+
 void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f)
 {
 	if (!p->trains) {
@@ -155,6 +163,10 @@ void fproc__class_variable(struct graph *g, struct fproc *p, struct fblock *f)
 	}
 	if (f->round_stepped == p->rounds + 1)
 		p->rounds++;
+	if (f->marks) {
+		fproc__see(p, f);
+		f->marks |= is_received(p, f) ? FM_RECEIVED : 0u;
+	}
 	fblock__refresh(g, f);
 }
 
@@ -284,6 +296,37 @@ void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *
 	}
 }
 
+static void fproc__named(struct fproc *p, const struct fblock *f)
+{
+	p->has_named = true;
+	for (uint32_t i = 0; i < p->wrapped.cnt; i++)
+		if (p->wrapped.v[i] == f->size)
+			return;
+	if (f->said_inner)
+		(void)ids__push(&p->wrapped, f->size, WRAPPED_SIZES_MAX);
+}
+
+/* Python's word. A parameter that no gradient comes for is a frozen one, as one that an argument's name tells of. */
+void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner)
+{
+	struct fblock *f = b->tracked ? graph__find(g, b->id) : graph__add(g, b);
+	struct fproc *p = f ? graph__proc(g, b->pid) : NULL;
+
+	if (!p || (f->said == kind && f->said_inner == inner))
+		return;
+	if (!f->said)
+		f->said_step = p->steps;
+	f->said = kind;
+	f->said_inner = inner;
+	if (kind == EV_TENSOR_PARAMETER)
+		fproc__named(p, f);
+	if (f->marks && kind == EV_TENSOR_PARAMETER && !inner) {
+		fproc__see(p, f);
+		fproc__class_weight(p, f);
+	}
+	fblock__refresh(g, f);
+}
+
 /* A closure's loss, that lives on after the step, is no state. */
 static bool is_state(const struct fblock *f)
 {
@@ -340,6 +383,12 @@ void fproc__class_weight(struct fproc *p, struct fblock *f)
 		(void)ids__push(&p->weights, f->id, WEIGHTS_MAX);
 }
 
+/* Where an optimizer is compiled nobody sees parameters written, and no round ends; steps do. */
+static bool is_passed_by(const struct fproc *p, const struct fblock *f)
+{
+	return f->said == EV_TENSOR_PARAMETER && p->rounds == f->round_first && p->steps >= f->said_step + STEPS_SURE;
+}
+
 /* Frozen: in a process that trains, a whole round passed and no gradient came for it. */
 void fproc__class_step(struct graph *g, struct fproc *p)
 {
@@ -350,7 +399,7 @@ void fproc__class_step(struct graph *g, struct fproc *p)
 
 		if (!f || !f->blk || (f->flags & FB_ACC))
 			continue;
-		if (p->rounds >= f->round_first + ROUNDS_SURE)
+		if (p->rounds >= f->round_first + ROUNDS_SURE || is_passed_by(p, f))
 			fblock__mark(g, f, FM_FROZEN);
 		else
 			p->weights.v[kept++] = f->id;

@@ -2,8 +2,35 @@
 /*
  * What a version of a block is called, from what is known of the block: torch.profiler's word, and the extended classes
  * that lie over it. Changes nothing; who learns something new of a block calls fblock__refresh.
+ *
+ * Python's word (fblock.said) is about the whole block. That it is optimizer state or a .grad torch.profiler reads from
+ * Python, too. That it is a parameter, it reads only of modules that are called and of optimizers that step: in its words
+ * Python's counts where the data flow has none, or takes it for state because an optimizer wrote it. In the extended classes
+ * it counts always.
  */
 #include "model/flow/flow_state.h"
+
+/* --- what generated code says (flow_made.c) ------------------------------------------------------------- */
+
+static uint8_t fblock__made_cat(const struct fblock *f)
+{
+	if (!(f->made & EV_PLACE_GRAPH))
+		return f->made & MADE_LEFT ? CAT_ACTIVATION : f->made & MADE_GIVEN ? CAT_INPUT : CAT_UNKNOWN;
+	if (!(f->made & EV_PLACE_OUTPUT))
+		return CAT_TEMPORARY;
+	return (f->made & EV_PLACE_GRAPH) == EV_PLACE_BACKWARD ? CAT_AUTOGRAD_DETAIL : CAT_ACTIVATION;
+}
+
+uint8_t fblock__made_rule(const struct fblock *f)
+{
+	uint8_t cat = f->marks ? fblock__made_cat(f) : CAT_UNKNOWN;
+
+	if (cat != CAT_TEMPORARY)
+		return cat;
+	return (f->made & EV_PLACE_GRAPH) == EV_PLACE_BACKWARD ? CAT_AUTOGRAD_DETAIL : CAT_ACTIVATION;
+}
+
+/* --- the extended classes ------------------------------------------------------------------------------- */
 
 /* Of what FSDP moves; CAT_MAX: it is none of that. */
 static uint8_t class_of_fsdp(const struct fblock *f)
@@ -46,6 +73,8 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 		return CAT_BUFFER;
 	if (f->marks & FM_FROZEN && !trained)
 		return CAT_FROZEN;
+	if (f->marks & FM_RECEIVED && !f->round_stepped && !f->said)
+		return CAT_INPUT;
 	if (role)
 		return cat;
 	if (f->marks & FM_ARITH && f->marks & FM_IN_STEP)
@@ -59,24 +88,62 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 	return cat == CAT_UNKNOWN && f->flags & FB_FLOWS && f->flags & FB_SAVED ? CAT_ACTIVATION : cat;
 }
 
+/* Python's word; CAT_MAX: it has none, or one that does not say it all: a bucket of gradients is of many parameters. */
+static uint8_t class_of_said(const struct fblock *f)
+{
+	bool trained = f->flags & FB_ACC || f->said_inner;
+
+	switch (f->said) {
+	case EV_TENSOR_STATE:
+		return CAT_OPTIMIZER_STATE;
+	case EV_TENSOR_GRADIENT:
+		return f->marks & FM_BUCKET ? CAT_COMMUNICATION : CAT_GRADIENT;
+	case EV_TENSOR_BUFFER:
+		return CAT_BUFFER;
+	case EV_TENSOR_PARAMETER:
+		if (!trained && is_updated_data(f))
+			return CAT_BUFFER; /* an average of weights */
+		return !trained && f->marks & FM_FROZEN ? CAT_FROZEN : CAT_PARAMETER;
+	default:
+		return CAT_MAX;
+	}
+}
+
+/* Of what generated code allocated: who has a role is what data flow says, all else what the file says. */
+static uint8_t class_of_made(const struct fblock *f, uint8_t cat)
+{
+	bool is_sure = (f->made & EV_PLACE_GRAPH) != EV_PLACE_INFERENCE || !(f->made & EV_PLACE_OUTPUT);
+
+	if (f->marks & FM_BUCKET && !(f->flags & (FB_PARAM | FB_STATE)))
+		return CAT_COMMUNICATION;
+	if (f->flags & KNOWN_BY_ROLE || (!is_sure && cat != CAT_UNKNOWN))
+		return cat;
+	return fblock__made_cat(f);
+}
+
 static uint8_t fblock__class(const struct fblock *f, const struct span *s, uint8_t cat)
 {
-	uint8_t moved = f->marks & FM_FSDP ? class_of_fsdp(f) : CAT_MAX;
+	uint8_t is = f->marks & FM_FSDP ? class_of_fsdp(f) : CAT_MAX;
 
-	if (moved != CAT_MAX)
-		return moved;
+	if (is == CAT_MAX)
+		is = class_of_said(f);
+	if (is != CAT_MAX)
+		return is;
+	if (f->made & EV_PLACE_GRAPH)
+		return class_of_made(f, cat);
 	if (f->flags & FB_TOUCHED)
 		return class_of(f, s, cat);
 	return f->flags & FB_TEMP ? CAT_WORKSPACE : cat; /* born and freed in one node */
 }
 
-/* torch.profiler's word. */
-static uint8_t fblock__compat(const struct fblock *f, const struct span *s)
+/* By the data flow. */
+static uint8_t flow_cat(const struct fblock *f, const struct span *s)
 {
+	uint8_t made = fblock__made_cat(f);
 	uint32_t fl = f->flags;
 
 	if (!(fl & FB_TOUCHED) && (!f->blk || (fl & FB_STALE)))
-		return CAT_UNKNOWN;
+		return made;
 	if (fl & FB_STATE)
 		return CAT_OPTIMIZER_STATE;
 	if (fl & (FB_PARAM | FB_WEAK))
@@ -87,7 +154,21 @@ static uint8_t fblock__compat(const struct fblock *f, const struct span *s)
 		return CAT_TEMPORARY;
 	if (f->expected && f->blk)
 		return (uint8_t)(f->expected - 1);
-	return s->cat ? s->cat : s->guess;
+	return s->cat ? s->cat : made ? made : s->guess;
+}
+
+/* torch.profiler's word. */
+static uint8_t fblock__compat(const struct fblock *f, const struct span *s)
+{
+	uint8_t cat = flow_cat(f, s);
+
+	if (f->said == EV_TENSOR_STATE)
+		return CAT_OPTIMIZER_STATE;
+	if (f->said == EV_TENSOR_GRADIENT)
+		return CAT_GRADIENT;
+	if (f->said == EV_TENSOR_PARAMETER && (cat == CAT_UNKNOWN || cat == CAT_OPTIMIZER_STATE))
+		return CAT_PARAMETER;
+	return cat;
 }
 
 uint8_t fblock__cat(const struct fblock *f, const struct span *s)

@@ -29,13 +29,16 @@
 /* As it is before optimizer state is told: that is found last and plays no part in the others. */
 static uint8_t label_of(struct fblock *f, uint32_t ver)
 {
+	uint8_t cat;
+
 	if (f->flags & (FB_PARAM | FB_WEAK))
 		return CAT_PARAMETER;
 	if (f->flags & FB_GRAD)
 		return CAT_GRADIENT;
 	if (f->flags & FB_TEMP)
 		return CAT_TEMPORARY;
-	return fblock__span(f, ver)->cat;
+	cat = fblock__span(f, ver)->cat;
+	return cat ? cat : fblock__made_rule(f);
 }
 
 /* What sums up a node before anything is decided by it. */
@@ -231,13 +234,14 @@ static void node__backward(struct graph *g, const struct fnode *n, const struct 
 	}
 }
 
-/* Buckets of DistributedDataParallel: written in backward, read by an optimizer. */
+/* Buckets of DistributedDataParallel: written in backward, read by an optimizer. So is what a compiled autograd returned. */
 static void node__read_gradients(struct graph *g, const struct fnode *n, const struct edge *e)
 {
 	for (uint32_t i = 0; i < n->edges_cnt; i++) {
 		struct fblock *f = e[i].flags & (EDGE_ALLOC | EDGE_BUMPED) ? NULL : graph__find(g, e[i].id);
 
-		if (f && (f->flags & FB_BWD_WRITTEN) && !(f->flags & (FB_STRONG | FB_TEMP)))
+		if (f && (f->flags & FB_BWD_WRITTEN || f->made == (EV_PLACE_INFERENCE | EV_PLACE_OUTPUT)) &&
+		    !(f->flags & (FB_STRONG | FB_TEMP)))
 			graph__set_grad(g, f);
 	}
 }
@@ -320,6 +324,28 @@ void graph__set_grad(struct graph *g, struct fblock *f)
 	fblock__unstate(f);
 	f->flags |= FB_GRAD | FB_FLOWS;
 	fblock__refresh(g, f);
+}
+
+/*
+ * An optimizer's step begins. No AccumulateGrad names the gradient of a tensor without memory of its own (DTensor), and its
+ * arithmetic goes past at::_ops. So it is known by three things: backward made it, a step finds it, and a parameter that lies
+ * in such a tensor is as large.
+ */
+void graph__wrapped_grads(struct graph *g, struct fproc *p)
+{
+	for (uint32_t i = 0; p->wrapped.cnt && i < p->born.cnt; i++) {
+		struct fblock *f = graph__find(g, p->born.v[i]);
+		bool is_as_large = false;
+
+		if (!f || !f->blk || !(f->flags & FB_BWD_WRITTEN) || f->flags & (FB_STRONG | FB_TEMP) || f->marks & FM_FSDP)
+			continue;
+		for (uint32_t k = 0; k < p->wrapped.cnt && !is_as_large; k++)
+			is_as_large = p->wrapped.v[k] == f->size;
+		if (!is_as_large)
+			continue;
+		f->flags |= FB_TOUCHED;
+		graph__set_grad(g, f);
+	}
 }
 
 static void graph__set_state(struct graph *g, struct fthread *t, struct fblock *f, bool by_write)
@@ -571,6 +597,7 @@ static void graph__end_guesses(struct graph *g, struct fproc *p, uint64_t last_n
 		fblock__refresh(g, f);
 	}
 	p->born.cnt = kept;
+	p->given_at = 0;
 }
 
 void graph__end_step(struct graph *g, struct fproc *p)

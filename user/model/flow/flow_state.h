@@ -4,6 +4,7 @@
 #define MT_MODEL_FLOW_STATE_H
 
 #include "model/core/device.h"
+#include "base/tensor_kinds.h"
 #include "model/flow/flow.h"
 #include "model/core/modules.h"
 #include "model/core/procs.h"
@@ -60,7 +61,8 @@ enum fb_mark {
 	FM_SHARD = 1 << 13,  /* read where FSDP gathers: a parameter's shard */
 	FM_REDUCED = 1 << 14, /* what a reduce-scatter left: gradients of shards */
 	FM_SENT = 1 << 15,   /* read where FSDP reduces, or put together there: not that */
-	FM_ALL = (1 << 16) - 1,
+	FM_RECEIVED = 1 << 16, /* gets a gradient, is no parameter for Python, and no optimizer writes it: a pipeline's */
+	FM_ALL = (1 << 17) - 1,
 };
 
 #define KNOWN_BY_ROLE (FB_PARAM | FB_GRAD | FB_STATE)
@@ -106,8 +108,12 @@ struct fblock {
 	uint32_t habit;	 /* where it was born, as a hash; 0 = no place of its own */
 	uint8_t expected; /* category + 1 that its like had in the end: shown until its own is certain */
 	uint8_t spans_cnt, sources_cnt, state_cnt;
+	uint8_t said; /* what Python says that it is, enum ev_tensor; 0: nothing */
+	uint8_t made; /* what generated code has to do with it: enum ev_place, enum made */
+	bool said_inner; /* … as a part of a tensor that has no memory of its own: no AccumulateGrad names it */
 	bool quiet;	/* its birth was not told yet, or its death will be: that record has its label */
-	uint16_t marks; /* enum fb_mark */
+	uint32_t marks;	    /* enum fb_mark */
+	uint32_t said_step; /* steps of its process when Python's word came first */
 	uint32_t round_first, round_stepped; /* first met; a parameter was last written, + 1 */
 	struct rounds used, written, stepped_by_hand;
 	uint64_t variable; /* whose gradient it is */
@@ -169,7 +175,11 @@ struct fproc {
 	struct outbox out; /* empty without timeline_nodes */
 	uint32_t rounds;   /* passes over the data so far: a parameter that was updated got a gradient again */
 	bool trains;	   /* an AccumulateGrad was seen */
+	bool has_graphs;   /* generated code runs in it */
+	uint32_t given_at; /* those of born before it lived when the last generated forward began, or not */
 	bool blind;	   /* no region of an optimizer will ever be told */
+	bool has_named; /* parameters that Python names */
+	struct ids wrapped; /* sizes of those that lie in a tensor without memory of its own, each once */
 	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */
 	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
 	bool news; /* parameters were found since the last replay */
@@ -240,6 +250,20 @@ struct fthread {
 	struct ids region_born, region_mut;
 };
 
+/* Beside enum ev_place, of blocks that no line of generated code allocated; in processes that run some. */
+enum made {
+	MADE_LEFT = 1 << 4,  /* left by an operator that was given what a generated forward made, or freed by backward */
+	MADE_GIVEN = 1 << 5, /* it was there when a generated forward began */
+	MADE_ALL = EV_PLACE_ALL | MADE_LEFT | MADE_GIVEN,
+};
+
+/* A block that was born where nothing was told of yet. */
+struct unplaced {
+	uint64_t id;
+	name_id place;
+};
+#define UNPLACED_MAX 4096 /* the oldest is forgotten */
+
 /* What became of the blocks that one place of the program made: jobs repeat themselves. */
 struct habit {
 	uint32_t place;
@@ -264,6 +288,8 @@ struct graph {
 	struct fthread *by_num[THREADS_MAX]; /* struct thread.num */
 	struct fproc *last_proc;
 	struct habit habits[HABITS];
+	struct unplaced *unplaced; /* UNPLACED_MAX of room, or NULL */
+	uint32_t unplaced_cnt;	   /* all that were */
 	struct report_flow counts;
 	struct tl_edge *tl_edges; /* room for one node's */
 	uint32_t tl_edges_cap;
@@ -289,7 +315,14 @@ name_id graph__region_of(const struct graph *g, const struct fthread *t, const s
 /* flow_names.c */
 uint8_t graph__class(struct graph *g, name_id name); /* enum op_class, OPC_OTHER if it is none of them */
 
+/* flow_made.c */
+/* It was born there: before its label is told. */
+void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place);
+void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e); /* it is over */
+void fblock__made_died(struct fblock *f, const struct fthread *t); /* it dies in that thread */
+
 /* flow_label.c */
+uint8_t fblock__made_rule(const struct fblock *f); /* by the file, for the rules: a temporary is what it was made from */
 uint8_t fblock__cat(const struct fblock *f, const struct span *s);
 uint8_t fblock__settled(const struct fblock *f, const struct span *s); /* its label without guesses */
 
@@ -327,6 +360,7 @@ void fproc__class_step(struct graph *g, struct fproc *p);
 void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
 uint8_t graph__guess(struct graph *g, const struct fnode *n, const struct edge *e);
 void graph__set_param(struct graph *g, struct fproc *p, struct fblock *f);
+void graph__wrapped_grads(struct graph *g, struct fproc *p);
 void graph__set_grad(struct graph *g, struct fblock *f);
 /* In the window, before a node is labelled: a replay would take labels away from one that is not in it yet. */
 void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges);

@@ -26,6 +26,7 @@ void fproc__free(struct fproc *p)
 	free(p->nodes);
 	free(p->edges.e);
 	free(p->born.v);
+	free(p->wrapped.v);
 	free(p->dead.v);
 	outbox__done(&p->out);
 	free(p->weights.v);

@@ -320,7 +320,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_chrome = {
 	.name = "chrome",
 	.help = "JSON trace events, for chrome://tracing and Perfetto: counters by category, steps, regions, operators (--ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

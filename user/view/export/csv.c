@@ -1,60 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/*
- * CSV as RFC 4180 has it: a header line, CRLF, fields quoted where they must be. The columns are
- * those of the JSON Lines export; what a record does not have is empty.
- *
- * Names are the traced process's, and a spreadsheet runs a cell that begins with = + - or @ as a formula. Such a name has a
- * ' before it, which spreadsheets do not show; so has one that begins with ', so that who takes one away has the name.
- */
+/* CSV (view/csv.h). The columns are those of the JSON Lines export; what a record does not have is empty. */
 #include "base/text.h"
 #include "timeline/labels.h"
+#include "view/csv.h"
 #include "view/export/rows.h"
 #include "view/report_words.h"
 
-/* Those signs, and their full-width forms, which some spreadsheets take for them. */
-static int is_formula(const char *text, size_t len)
-{
-	static const uint32_t signs[] = { '=', '+', '-', '@', '\'', 0xff1d, 0xff0b, 0xff0d, 0xff20 };
-	uint32_t cp = 0;
-
-	if (len)
-		(void)utf8_decode(text, len, &cp);
-	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
-		if (cp == signs[i])
-			return 1;
-	return 0;
-}
-
-static void quote(struct outbuf *o, const char *text, size_t len)
-{
-	int needed = 0;
-
-	for (size_t i = 0; i < len; i++)
-		needed |= text[i] == ',' || text[i] == '"';
-	if (needed)
-		outbuf__char(o, '"');
-	if (is_formula(text, len))
-		outbuf__char(o, '\'');
-	while (len) {
-		uint32_t cp;
-		size_t n = utf8_decode(text, len, &cp);
-
-		if (cp == '"')
-			outbuf__lit(o, "\"\"");
-		else if ((cp == UTF8_BAD && n == 1) || utf8_is_unsafe(cp))
-			outbuf__lit(o, "\xef\xbf\xbd");
-		else
-			outbuf__put(o, text, n);
-		text += n;
-		len -= n;
-	}
-	if (needed)
-		outbuf__char(o, '"');
-}
-
 static int begin(struct export_ctx *c, const struct export_to *to)
 {
-	name_cache__init(&c->names, to->names, quote);
+	name_cache__init(&c->names, to->names, csv_quote);
 	c->to = to;
 	outbuf__lit(&c->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag,mark,"
 			   "module,module_root,phase,name,root,kind,state,type\r\n");
@@ -168,7 +122,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 const struct export_format export_csv = {
 	.name = "csv",
 	.help = "the same as a table with a header line (RFC 4180)",
-	.needs = EXPORT_MARKS,
+	.needs = EXPORT_MARKS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

@@ -63,7 +63,7 @@ static struct moments *lane_of(struct export_ctx *c, uint32_t pid, uint8_t dev)
 	l = &c->doc.lanes[c->doc.lanes_cnt];
 	l->pid = pid;
 	l->dev = dev;
-	l->moments = moments__new(&(struct moments_opts){ .from_ns = c->doc.first_ts_ns, .to_ns = r->end_ts_ns,
+	l->moments = moments__new(&(struct moments_opts){ .from_ns = c->doc.first_ts_ns, .to_ns = r->run.end_ts_ns,
 							  .buckets = c->buckets, .around_ns = d ? d->peak_ts_ns : 0,
 							  .near = pid ? 0 : c->near });
 	if (!l->moments) {
@@ -137,6 +137,9 @@ static void put_phase(struct export_ctx *c, const struct tl_event *ev)
 {
 	if (ev->kind == TL_OP || ev->kind == TL_REGION || ev->kind == TL_REGION_END || ev->kind == TL_CREATE)
 		fail(c, bands__phase(&c->doc.bands, ev->pid, (enum phase)ev->phase, ev->ts_ns, ev->ts_ns));
+	/* between an optimizer's step and zero_grad() of the next the job may do anything */
+	if (ev->kind == TL_REGION_END && ev->phase == PHASE_OPTIMIZER)
+		fail(c, bands__rest(&c->doc.bands, ev->pid));
 }
 
 static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_t begin_ts_ns, uint64_t ts_ns)
@@ -219,10 +222,10 @@ static int begin_parts(struct export_ctx *c)
 	c->doc.blocks = heaviest__new(BLOCKS_SHOWN);
 	c->doc.heap = heapsum__new(&c->to);
 	if (!c->doc.blocks || !c->doc.heap || feed__new(&c->feed, &c->to, &ops, c) ||
-	    opcolumns__init(&c->doc.ops, 1) || optrace__new(&c->doc.optrace, &c->to, on_line, c))
+	    opcolumns__init(&c->doc.ops, 1, c->doc.bands.around_ns) || optrace__new(&c->doc.optrace, &c->to, on_line, c))
 		return -ENOMEM;
-	for (size_t i = 0; i < r->peak_blocks_cnt && !err; i++)
-		err = heaviest__want(c->doc.blocks, r->peak_blocks[i].id);
+	for (size_t i = 0; i < r->peak_blocks.cnt && !err; i++)
+		err = heaviest__want(c->doc.blocks, r->peak_blocks.rows[i].id);
 	return err;
 }
 

@@ -9,19 +9,32 @@
  * its t, which is its start. With --stacks a "create" (or "preexisting") has "stack", the number of its innermost frame; before
  * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line. "create" and "destroy" have
  * module (path; null: the root itself), module_root and phase where they are known; a "mark" (with --ops) has
- * mark, tid, pid, and step.
+ * mark, tid, pid, and step. A part of a recording begins with "filter": what was asked for. "gap": what follows is not known
+ * until one with begins false (docs/sampling.md).
  */
 #include "event/event.h"
 #include "timeline/labels.h"
+#include "timeline/report.h"
 #include "view/export/rows.h"
+#include "view/filter_said.h"
 #include "view/fold/node_json.h"
 #include "view/json.h"
 #include "view/report_words.h"
 
 static int begin(struct export_ctx *c, const struct export_to *to)
 {
+	struct json j;
+
 	name_cache__init(&c->names, to->names, json_quote);
 	c->to = to;
+	if (!to->part)
+		return 0;
+	json__init(&j, &c->o);
+	json__begin_flat(&j, NULL, '{');
+	json__u64(&j, "t", to->report ? to->report->run.start_ts_ns + (uint64_t)to->report->run.epoch_off_ns : 0);
+	json__str(&j, "ev", "filter");
+	filter_json(&j, to->part);
+	json__end(&j, '}');
 	return 0;
 }
 
@@ -152,10 +165,22 @@ static void put_mark(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__lit(o, "}\n");
 }
 
+static void put_gap(struct outbuf *o, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	outbuf__lit(o, "{\"t\":");
+	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
+	outbuf__lit(o, ",\"ev\":\"gap\",\"begins\":");
+	outbuf__str(o, ev->version ? "true}\n" : "false}\n");
+}
+
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
 
+	if (ev->kind == TL_GAP) {
+		put_gap(o, ev, epoch_off_ns);
+		return o->err;
+	}
 	if (ev->kind == TL_MARK ? !c->to->ops : ev->kind != TL_STACK && !export_rows__has(c, ev))
 		return 0;
 	if (ev->kind == TL_NODE) {
@@ -221,8 +246,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 
 const struct export_format export_jsonl = {
 	.name = "jsonl",
-	.help = "one JSON object a line: every block's birth, free and tag, with its operator and region",
-	.needs = EXPORT_MARKS,
+	.help = "one JSON object a line: every block's allocation, free and tag, with its operator and region",
+	.needs = EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

@@ -22,7 +22,7 @@ static int put_all(struct export_ctx *c, const struct report *r)
 	size_t cnt = live__lanes(c->live);
 	struct report_lane *lanes = calloc(cnt + 1, sizeof(*lanes));
 	struct metrics_opts opts = { .form = METRICS_OPENMETRICS, .lanes = lanes, .lanes_cnt = cnt,
-				     .at_ms = (r->end_ts_ns + (uint64_t)r->epoch_off_ns) / 1000000 };
+				     .at_ms = (r->run.end_ts_ns + (uint64_t)r->run.epoch_off_ns) / 1000000 };
 
 	if (!lanes)
 		return -ENOMEM;

@@ -491,7 +491,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_perfetto = {
 	.name = "perfetto",
 	.help = "a trace for ui.perfetto.dev: counters by category, steps, regions, operators (--ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_BINARY | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

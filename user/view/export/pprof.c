@@ -283,8 +283,8 @@ static void put_all(struct export_ctx *c, const struct report *r)
 	put_frames(c, FRAME_ITSELF);
 	put_strings(c);
 	put_type(c, PROFILE_PERIOD_TYPE, S_AT_PEAK, S_BYTES);
-	proto__u64(&c->p, PROFILE_TIME, r->start_ts_ns + (uint64_t)r->epoch_off_ns);
-	proto__u64(&c->p, PROFILE_DURATION, r->end_ts_ns - r->start_ts_ns);
+	proto__u64(&c->p, PROFILE_TIME, r->run.start_ts_ns + (uint64_t)r->run.epoch_off_ns);
+	proto__u64(&c->p, PROFILE_DURATION, r->run.end_ts_ns - r->run.start_ts_ns);
 	proto__u64(&c->p, PROFILE_PERIOD, 1);
 	proto__u64(&c->p, PROFILE_COMMENT, S_RECORDER);
 	proto__u64(&c->p, PROFILE_DEFAULT_TYPE, S_AT_PEAK);
@@ -334,7 +334,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_pprof = {
 	.name = "pprof",
 	.help = "a heap profile for `go tool pprof`: live, at_peak, alloc_bytes, alloc_count by stack, category, device",
-	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_BINARY | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.writes_itself = 1,
 	.begin = begin,

@@ -14,6 +14,7 @@ static const char *const words[] = {
 	"device_traces", "allocator_settings", "external_annotations", "device", "address", "total_size",
 	"allocated_size", "active_size", "requested_size", "segment_type", "large", "segment_pool_id", "is_expandable",
 	"blocks", "state", "active_allocated", "inactive", "recorder", "memtrace " MT_VERSION, "devices", "left_out", "module",
+	"annotate", "user_metadata", "host_segments", "host_traces",
 	"stage", "MARK", "number", "fw_start", "fw_bw_boundary", "step",
 };
 _Static_assert(sizeof(words) / sizeof(words[0]) == W_CATS, "a word for each");
@@ -103,7 +104,7 @@ void snapframes__put(struct snapframes *f, struct snapwrite *w, uint32_t number)
 {
 	static const struct where none;
 	const struct where *from = number ? &f->where[number - 1] : &none;
-	uint32_t thing = W_MAX + number;
+	uint32_t thing = W_MAX + 2 * number;
 	int has_module = !from->root.v;
 
 	snap_key(w, W_FRAMES);
@@ -123,6 +124,42 @@ void snapframes__put(struct snapframes *f, struct snapwrite *w, uint32_t number)
 		put_named_frame(f, w, words[W_MODULE], from->root, '.', from->module);
 	snapwrite__close(w, ']');
 	snapwrite__remember(w, thing);
+}
+
+static void add_line(char *text, size_t size, const char *key, const char *a, const char *between, const char *b)
+{
+	size_t len = strlen(text);
+
+	if (len < size)
+		snprintf(text + len, size - len, "%s%s: %s%s%s", len ? "; " : "", key, a, a[0] && b[0] ? between : "", b);
+}
+
+void snapframes__metadata(struct snapframes *f, struct snapwrite *w, uint32_t number, uint8_t cat)
+{
+	const struct where *from = number ? &f->where[number - 1] : NULL;
+	uint32_t thing = W_MAX + 2 * number + 1;
+	char text[4 * NAME_BYTES_MAX + 64] = "";
+
+	if (cat == CAT_MAX && (!from || (!from->path.v && !from->root.v)))
+		return;
+	snap_key(w, W_USER_METADATA);
+	if (cat == CAT_MAX && snapwrite__again(w, thing))
+		return;
+	if (cat < CAT_MAX)
+		add_line(text, sizeof(text), "category", cat_words[cat], "", "");
+	if (from && from->path.v)
+		add_line(text, sizeof(text), "name", names__get(f->names, from->key), " ", names__get(f->names, from->path));
+	if (from && from->root.v)
+		add_line(text, sizeof(text), "module", names__get(f->names, from->root), ".",
+			 names__get(f->names, from->module));
+	snapwrite__text(w, text, strlen(text));
+	if (cat == CAT_MAX)
+		snapwrite__remember(w, thing);
+}
+
+int snapframes__is_named(const struct snapframes *f, uint32_t number)
+{
+	return number && f->where[number - 1].path.v;
 }
 
 uint32_t snapframes__number(struct snapframes *f, const struct where *from)

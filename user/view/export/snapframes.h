@@ -14,6 +14,7 @@ enum word {
 	W_SEGMENTS, W_DEVICE_TRACES, W_ALLOCATOR_SETTINGS, W_ANNOTATIONS, W_DEVICE, W_ADDRESS, W_TOTAL_SIZE,
 	W_ALLOCATED_SIZE, W_ACTIVE_SIZE, W_REQUESTED_SIZE, W_SEGMENT_TYPE, W_LARGE, W_POOL_ID, W_EXPANDABLE, W_BLOCKS,
 	W_STATE, W_ACTIVE, W_INACTIVE, W_RECORDER, W_MEMTRACE, W_DEVICES, W_LEFT_OUT, W_MODULE,
+	W_ANNOTATE, W_USER_METADATA, W_HOST_SEGMENTS, W_HOST_TRACES,
 	W_STAGE, W_MARK, W_NUMBER, W_MARKS, W_CATS = W_MARKS + MARK_MAX - 1, W_MAX = W_CATS + CAT_MAX,
 };
 
@@ -46,5 +47,11 @@ uint32_t snapframes__number(struct snapframes *f, const struct where *from);
 uint32_t snapframes__of(struct snapframes *f, uint64_t id, const struct tl_event *ev);
 /* Innermost first; the module stands outside of all but the process. 0: none. */
 void snapframes__put(struct snapframes *f, struct snapwrite *w, uint32_t number);
+int snapframes__is_named(const struct snapframes *f, uint32_t number); /* has it a name in Python? */
+/*
+ * "user_metadata", a text as torch has it: the category unless that is CAT_MAX, what Python calls the block, its module:
+ * "name: exp_avg fc.weight; module: Net.fc". Nothing where nothing is known.
+ */
+void snapframes__metadata(struct snapframes *f, struct snapwrite *w, uint32_t number, uint8_t cat);
 
 #endif

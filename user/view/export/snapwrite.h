@@ -35,7 +35,7 @@ void snapwrite__open(struct snapwrite *w, char kind); /* '{' or '[' */
 void snapwrite__close(struct snapwrite *w, char kind); /* '}' or ']' */
 /* Before each item of a list that may be long; its end is snapwrite__close. */
 void snapwrite__item(struct snapwrite *w);
-/* Literal words of the format; thing: a number of its own below 2^20. */
+/* Literal words of the format; thing: a number of its own below 2^22. */
 void snapwrite__key(struct snapwrite *w, const char *word, uint32_t thing);
 void snapwrite__word(struct snapwrite *w, const char *word, uint32_t thing);
 void snapwrite__text(struct snapwrite *w, const char *text, size_t len); /* of the target */

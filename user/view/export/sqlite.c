@@ -29,8 +29,8 @@ enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP
 static const char *const stmts[Q_MAX] = {
 	[Q_NAME] = "INSERT INTO names VALUES(?,?)",
 	[Q_BLOCK] = "INSERT OR IGNORE INTO blocks VALUES(?,?,?,?,?,?,?,?,?,?,?,?,NULL,?,NULL,?,?,?)",
-	[Q_DEATH] = "UPDATE blocks SET freed_ns=?2, freed_event=?3, version=?4, category=?5, module=coalesce(module,?6),"
-		   " module_root=coalesce(module_root,?7) WHERE id=?1",
+	[Q_DEATH] = ("UPDATE blocks SET freed_ns=?2, freed_event=?3, version=?4, category=?5, module=coalesce(module,?6),"
+		    " module_root=coalesce(module_root,?7) WHERE id=?1"),
 	[Q_RELABEL] = "UPDATE blocks SET version=?2, category=?3 WHERE id=?1",
 	[Q_EVENT] = "INSERT INTO events VALUES(?,?,?,?,?,?,?,?,?,?,?)",
 	[Q_OP] = "INSERT INTO ops VALUES(?,?)",
@@ -216,7 +216,9 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 		c->dirty[c->dirty_cnt++] = l;
 	}
 	c->devs[l->dev].live += grown - shrunk;
-	if (c->devs[l->dev].live > c->devs[l->dev].peak) {
+	if (c->devs[l->dev].live > c->devs[l->dev].peak ||
+	    (c->devs[l->dev].live == c->devs[l->dev].peak && ch->from == CAT_MAX &&
+	     ts_ns <= report_peak_ts_ns(c->to->report, l->dev))) {
 		c->devs[l->dev].peak = c->devs[l->dev].live;
 		c->devs[l->dev].event = c->event_id;
 		c->devs[l->dev].ts_ns = ts_ns;
@@ -331,7 +333,7 @@ static void start(struct export_ctx *c, const struct tl_event *ev, int64_t epoch
 	const struct report *r = c->to->report;
 
 	c->epoch_off_ns = epoch_off_ns;
-	c->point_ns = r ? (r->end_ts_ns - r->start_ts_ns) / USAGE_POINTS + 1 : 1000000;
+	c->point_ns = r ? (r->run.end_ts_ns - r->run.start_ts_ns) / USAGE_POINTS + 1 : 1000000;
 	c->next_point_ns = ev->ts_ns + c->point_ns;
 }
 
@@ -425,27 +427,27 @@ static void put_processes(struct export_ctx *c, const struct report *r)
 static void put_rest(struct export_ctx *c, const struct report *r)
 {
 	feed__end(c->feed);
-	put_usage(c, r->end_ts_ns);
+	put_usage(c, r->run.end_ts_ns);
 	put_names(c);
 	put_devices(c, r);
 	put_processes(c, r);
 	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
 		if (loss_name(i)) {
 			bind_text(c, Q_LOSS, 1, loss_name(i));
-			sqlite3_bind_int64(c->q[Q_LOSS], 2, (sqlite3_int64)r->lost[i]);
+			sqlite3_bind_int64(c->q[Q_LOSS], 2, (sqlite3_int64)r->run.lost[i]);
 			step(c, Q_LOSS);
 		}
-	for (size_t i = 0; i < r->notes_cnt; i++) {
-		bind_text(c, Q_NOTE, 1, r->notes[i]);
+	for (size_t i = 0; i < r->run.notes_cnt; i++) {
+		bind_text(c, Q_NOTE, 1, r->run.notes[i]);
 		step(c, Q_NOTE);
 	}
 	put_meta(c, "schema", NULL, SQLITE_SCHEMA_VERSION);
 	put_meta(c, "recorder", "memtrace " MT_VERSION, 0);
-	put_meta(c, "host", r->host ? r->host : "", 0);
-	put_meta(c, "pid", NULL, r->pid);
-	put_meta(c, "start_ns", NULL, r->start_ts_ns + (uint64_t)r->epoch_off_ns);
-	put_meta(c, "end_ns", NULL, r->end_ts_ns + (uint64_t)r->epoch_off_ns);
-	put_meta(c, "steps", NULL, r->steps);
+	put_meta(c, "host", r->run.host ? r->run.host : "", 0);
+	put_meta(c, "pid", NULL, r->run.pid);
+	put_meta(c, "start_ns", NULL, r->run.start_ts_ns + (uint64_t)r->run.epoch_off_ns);
+	put_meta(c, "end_ns", NULL, r->run.end_ts_ns + (uint64_t)r->run.epoch_off_ns);
+	put_meta(c, "steps", NULL, r->marks.steps_total);
 	exec(c, sqlite_views);
 	exec(c, "COMMIT");
 }
@@ -511,7 +513,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_sqlite = {
 	.name = "sqlite",
 	.help = "a database: blocks, events, regions, steps, usage over time, with views to ask (operators' slices: --ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_FILE,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_FILE | EXPORT_BINARY,
 	.size = sizeof(struct export_ctx),
 	.writes_itself = 1,
 	.begin = begin,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * torch-snapshot: the structure of torch.cuda.memory._dump_snapshot (torch 2.13), which
+ * torch-snapshot: the structure of torch.cuda.memory._dump_snapshot (torch 2.13; newer ones' fields too), which
  * pytorch.org/memory_viz and `python -m torch.cuda._memory_viz` read: a pickle, or JSON where the file's
  * name ends in .json or .json.gz.
  *
@@ -12,7 +12,8 @@
  *   "snapshot" entry that is.
  * - what was met (lived before the attach) begins each trace, so that it has a category as well. Its
  *   size is known with hindsight only, from the first pass.
- * - a version of another category is a free and an alloc, as torch's own _profile_to_snapshot writes it.
+ * - a version of another category is a free and an alloc, as torch's own _profile_to_snapshot writes it. It has an "annotate"
+ *   behind it, the word of torch 2.14 for what is learned of a block that lives; so has the alloc of a block that Python names.
  * - each address in a trace lies in a segment, blocks tile segments: the segments are the parts of
  *   the address space that were ever used, gaps below 32 MiB included. They are not what a driver gave.
  */
@@ -138,15 +139,24 @@ static void put_entry(struct export_ctx *c, struct snap_device *d, const struct 
 		snap_cat(w, e->cat);
 	if (e->where && (c->is_pickle || !is_free)) /* a reference costs nothing */
 		snapframes__put(&c->frames, w, e->where);
+	if (e->action == W_ALLOC || e->action == W_ANNOTATE)
+		snapframes__metadata(&c->frames, w, e->where, e->action == W_ALLOC ? CAT_MAX : e->cat);
 	snapwrite__close(w, '}');
 	if (!c->is_pickle)
 		outbuf__lit(&w->o, "\n");
+}
+
+static void put_annotation(struct export_ctx *c, struct snap_device *d, const struct live_block *b, uint64_t us)
+{
+	put_entry(c, d, &(struct entry){ W_ANNOTATE, b->ptr, b->size, us, b->tag, b->cat });
 }
 
 static void put_alloc(struct export_ctx *c, struct snap_device *d, const struct live_block *b, uint64_t us)
 {
 	put_entry(c, d, &(struct entry){ W_ALLOC, b->ptr, b->size, us, b->tag, b->cat });
 	ranges__add(&d->used, b->ptr, b->size);
+	if (snapframes__is_named(&c->frames, b->tag))
+		put_annotation(c, d, b, us);
 }
 
 static void put_free(struct export_ctx *c, struct snap_device *d, const struct live_block *b, uint64_t us)
@@ -259,6 +269,8 @@ static void on_change(struct export_ctx *c, struct snap_device *d, const struct 
 	} else if (ch->from != ch->to) {
 		put_free(c, d, ch->b, us);
 		put_alloc(c, d, ch->b, us);
+		if (!snapframes__is_named(&c->frames, ch->b->tag)) /* else put_alloc did */
+			put_annotation(c, d, ch->b, us);
 	}
 }
 
@@ -493,8 +505,8 @@ static void put_marks(struct export_ctx *c, struct snapwrite *w, const struct re
 {
 	snap_key(w, W_ANNOTATIONS);
 	snapwrite__open(w, '[');
-	for (size_t i = 0; i < r->marks_cnt; i++) {
-		const struct report_mark *k = &r->marks[i];
+	for (size_t i = 0; i < r->marks.cnt; i++) {
+		const struct report_mark *k = &r->marks.rows[i];
 		unsigned dev = 0;
 
 		while (dev < c->devices_cnt && c->devices[dev]->pid != k->pid)
@@ -508,9 +520,34 @@ static void put_marks(struct export_ctx *c, struct snapwrite *w, const struct re
 		if (k->kind == MARK_STEP)
 			snap_u64(w, W_NUMBER, k->number);
 		snap_u64(w, W_DEVICE, dev);
-		snap_u64(w, W_TIME_US, (k->at.ts_ns + (uint64_t)r->epoch_off_ns) / 1000);
+		snap_u64(w, W_TIME_US, (k->at.ts_ns + (uint64_t)r->run.epoch_off_ns) / 1000);
 		snapwrite__close(w, '}');
 	}
+	snapwrite__close(w, ']');
+}
+
+/* What the driver pinned and still has pinned, as torch 2.14 has it; of its history nothing is told decision by decision. */
+static void put_host(struct export_ctx *c, struct snapwrite *w, const struct report *r)
+{
+	w->items = 0;
+	snap_key(w, W_HOST_SEGMENTS);
+	snapwrite__open(w, '[');
+	for (size_t i = 0; i < r->driver.cnt && !c->to->part; i++) {
+		const struct report_seg_row *s = &r->driver.rows[i];
+
+		if (s->kind != MT_SEG_PINNED)
+			continue;
+		snapwrite__item(w);
+		snapwrite__open(w, '{');
+		snap_u64(w, W_ADDRESS, s->addr);
+		snap_u64(w, W_TOTAL_SIZE, s->size);
+		snap_u64(w, W_ALLOCATED_SIZE, s->used);
+		snapframes__put(&c->frames, w, 0);
+		snapwrite__close(w, '}');
+	}
+	snapwrite__close(w, ']');
+	snap_key(w, W_HOST_TRACES);
+	snapwrite__open(w, '[');
 	snapwrite__close(w, ']');
 }
 
@@ -529,6 +566,7 @@ static int put_all(struct export_ctx *c, const struct report *report)
 		r = put_segments(c, &w);
 	put_settings(c, &w);
 	put_marks(c, &w, report);
+	put_host(c, &w, c->to->report ? c->to->report : report);
 	snapwrite__close(&w, '}');
 	outbuf__char(&w.o, c->is_pickle ? '.' : '\n');
 	if (outbuf__flush(&w.o) && !r)
@@ -551,8 +589,8 @@ static int add_main_devices(struct export_ctx *c)
 		if (r->devs[i].dev >= MT_DEV_CUDA0 && r->devs[i].dev < MT_DEV_CUDA0 + MT_DEV_CUDA_MAX)
 			cuda = r->devs[i].dev - MT_DEV_CUDA0 + 1u;
 	for (unsigned i = 0; i < cuda && !err; i++)
-		err = device_get(c, r->pid, (uint8_t)(MT_DEV_CUDA0 + i), &d);
-	return err ? err : device_get(c, r->pid, MT_DEV_CPU, &d);
+		err = device_get(c, r->run.pid, (uint8_t)(MT_DEV_CUDA0 + i), &d);
+	return err ? err : device_get(c, r->run.pid, MT_DEV_CPU, &d);
 }
 
 static void done(struct export_ctx *c)
@@ -578,7 +616,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	c->frames.labels = to->labels;
 	if (c->live && c->frames.stacks)
 		r = add_main_devices(c);
-	return r || !to->labels ? r : before_load(c);
+	return r || !to->labels || to->part ? r : before_load(c);
 }
 
 static int end(struct export_ctx *c, const struct report *r)
@@ -589,7 +627,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_torch_snapshot = {
 	.name = "torch-snapshot",
 	.help = "torch.cuda.memory._dump_snapshot's, for pytorch.org/memory_viz: a pickle, JSON if OUT ends in .json",
-	.needs = EXPORT_OPS | EXPORT_LABELS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_BINARY | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.writes_itself = 1,
 	.begin = begin,

@@ -155,7 +155,7 @@ static const char style[] =
 
 static void put_head(struct export_ctx *c)
 {
-	const char *called = c->to->report && c->to->report->cmdline ? c->to->report->cmdline : "";
+	const char *called = c->to->report && c->to->report->run.cmdline ? c->to->report->run.cmdline : "";
 	uint64_t left_out = optrace__left_out(c->trace);
 	struct outbuf *o = &c->o;
 	char n[24], dev[16];
@@ -200,7 +200,7 @@ static void done(struct export_ctx *c)
 static int begin(struct export_ctx *c, const struct export_to *to)
 {
 	c->to = to;
-	(void)opcolumns__init(&c->all, 0); /* without a step there is nothing to fail */
+	(void)opcolumns__init(&c->all, 0, 0); /* without a step there is nothing to fail */
 	return optrace__new(&c->trace, to, line, c);
 }
 

@@ -154,6 +154,14 @@ int bands__phase(struct bands *b, uint32_t pid, enum phase phase, uint64_t from_
 	return r;
 }
 
+int bands__rest(struct bands *b, uint32_t pid)
+{
+	int r;
+	struct bands_proc *p = bands__proc(b, pid, &r);
+
+	return p ? bands__close(b, p) : r;
+}
+
 void bands__end(struct bands *b)
 {
 	for (uint32_t i = 0; i < b->procs_cnt; i++)

@@ -46,6 +46,7 @@ void bands__init(struct bands *b, uint32_t room, uint64_t around_ns); /* room: o
 void bands__done(struct bands *b);
 /* This process did something of this phase from `from` to `to`, for now: of one phase, they join. 0 or -ENOMEM. */
 int bands__phase(struct bands *b, uint32_t pid, enum phase phase, uint64_t from_ns, uint64_t to_ns);
+int bands__rest(struct bands *b, uint32_t pid); /* its phase is over: what comes next of the same phase is another one */
 int bands__step(struct bands *b, uint32_t pid, uint64_t number, uint64_t from_ns, uint64_t to_ns);
 void bands__end(struct bands *b); /* closes what is open */
 const struct band *band_list__at(const struct band_list *l, uint32_t i);

@@ -140,7 +140,7 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 	struct live_change ch;
 	int r;
 
-	if (ev->kind == TL_NODE || ev->kind == TL_FINAL) /* told steps later: of another time */
+	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_GAP) /* told steps later, or of no process */
 		return 0;
 	if (ev->ts_ns > f->last_ts_ns)
 		f->last_ts_ns = ev->ts_ns;

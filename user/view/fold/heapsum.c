@@ -133,7 +133,8 @@ int heapsum__event(struct heapsum *h, const struct tl_event *ev)
 	if (r >= 0 && ch.to < CAT_MAX)
 		r = heapsum__move(h, ch.b, ch.to, 1);
 	d->live += (ch.to < CAT_MAX ? ch.b->size : 0) - (ch.from < CAT_MAX ? ch.b->size : 0);
-	if (d->live > d->peak) {
+	if (d->live > d->peak ||
+	    (d->live == d->peak && ch.from == CAT_MAX && ev->ts_ns <= report_peak_ts_ns(h->to->report, ev->dev))) {
 		d->peak = d->live;
 		d->epoch++;
 	}

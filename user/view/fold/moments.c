@@ -110,7 +110,7 @@ void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, 
 		m->now.live += size;
 	}
 	m->now.ts_ns = ts_ns;
-	if (m->now.live > m->peak.live)
+	if (m->now.live > m->peak.live || (m->now.live == m->peak.live && ts_ns <= m->opts.around_ns))
 		m->peak = m->now;
 	if (!m->has_bucket) {
 		m->kept[FIRST] = m->kept[LOW] = m->kept[HIGH] = m->now;

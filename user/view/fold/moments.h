@@ -35,7 +35,7 @@ void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, 
 /* All of them by time; nothing may move from here on. NULL: no memory. */
 const struct moment *moments__end(struct moments *m, size_t *ret_cnt);
 const struct moment *moments__now(const struct moments *m);
-/* The first moment with the highest sum; ts_ns 0: there was never a byte. */
+/* The moment with the highest sum, of several the last one up to around_ns, else the first; ts_ns 0: there was never a byte. */
 const struct moment *moments__peak(const struct moments *m);
 /* Where every change is kept: 1 and the times of the first and the last, or 0. */
 int moments__near(const struct moments *m, uint64_t *ret_from_ns, uint64_t *ret_to_ns);

@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int opcolumns__init(struct opcolumns *c, int with_step)
+int opcolumns__init(struct opcolumns *c, int with_step, uint64_t around_ns)
 {
+	c->around_ns = around_ns;
 	c->each = c->round_each = 1;
 	if (!with_step)
 		return 0;
@@ -99,11 +100,14 @@ static void opstep__add(struct opstep *s, const struct optrace_line *l)
 }
 
 /* Of two steps with as much the later one: it is further away from the attach. */
-static void end_step(struct opcolumns *c)
+static void end_step(struct opcolumns *c, uint64_t ts_ns)
 {
 	struct opstep *now = c->now;
+	int is_it = now->ops && now->has_number && c->since_ns <= c->around_ns && c->around_ns < ts_ns;
 
-	if (now->ops && now->high >= c->most->high && (now->has_number || !c->most->ops)) {
+	c->since_ns = ts_ns;
+	if (is_it || (!c->is_found && now->ops && now->high >= c->most->high && (now->has_number || !c->most->ops))) {
+		c->is_found |= is_it;
 		c->now = c->most;
 		c->most = now;
 	}
@@ -120,7 +124,7 @@ static void add_step_mark(struct opcolumns *c, const struct optrace_line *l)
 	if (l->kind == OPTRACE_STEP) {
 		s->number = l->number;
 		s->has_number = 1;
-		end_step(c);
+		end_step(c, l->ts_ns);
 	} else if (s->marks_cnt < OPSTEP_MARKS_MAX) {
 		s->marks[s->marks_cnt++] = (struct opmark){ .at = s->ops, .kind = l->kind };
 	}
@@ -145,5 +149,5 @@ void opcolumns__add(struct opcolumns *c, const struct optrace_line *l)
 void opcolumns__end(struct opcolumns *c)
 {
 	if (c->now)
-		end_step(c);
+		end_step(c, UINT64_MAX);
 }

@@ -56,9 +56,13 @@ struct opcolumns {
 	uint32_t marks_cnt;
 	uint64_t high;
 	struct opstep *now, *most; /* NULL: steps are not kept */
+	uint64_t around_ns;	   /* `most` is the step in which this is */
+	uint64_t since_ns;	   /* `now` began */
+	int is_found;
 };
 
-int opcolumns__init(struct opcolumns *c, int with_step); /* 0 or -ENOMEM; zeroed by the caller */
+/* with_step: the highest one is kept, or the one around a moment, 0: none. 0 or -ENOMEM; zeroed by the caller. */
+int opcolumns__init(struct opcolumns *c, int with_step, uint64_t around_ns);
 void opcolumns__done(struct opcolumns *c);
 void opcolumns__add(struct opcolumns *c, const struct optrace_line *l);
 void opcolumns__end(struct opcolumns *c); /* the step that is under way is one, too */

@@ -56,7 +56,7 @@ static uint32_t choose_pid(const struct report *r)
 	for (size_t i = 0; i < r->procs_cnt; i++)
 		if (r->procs[i].pid && (!most || r->procs[i].peak > most->peak))
 			most = &r->procs[i];
-	return most && most->peak ? most->pid : r->pid;
+	return most && most->peak ? most->pid : r->run.pid;
 }
 
 static uint64_t bytes_before(const struct optrace *t)

@@ -190,7 +190,7 @@ static const struct {
 } proc_families[] = {
 	{ "process_live_bytes", "gauge", "Framework memory of the process, all devices.", OF_PROC(live), 0 },
 	{ "process_peak_bytes", "gauge", "Its highest value.", OF_PROC(peak), 1 },
-	{ "process_rss_bytes", "gauge", "Resident memory as the kernel told it last.", OF_PROC(rss_total), 0 },
+	{ "process_rss_bytes", "gauge", "Resident memory as the kernel said last.", OF_PROC(rss_total), 0 },
 	{ "process_rss_peak_bytes", "gauge", "Highest resident memory.", OF_PROC(rss_peak), 1 },
 };
 
@@ -289,7 +289,7 @@ static void put_mark_family(struct out *x, size_t f, unsigned kind)
 
 static void put_marks(struct out *x)
 {
-	for (size_t f = 0; f < sizeof(mark_families) / sizeof(mark_families[0]) && x->r->marks_total; f++) {
+	for (size_t f = 0; f < sizeof(mark_families) / sizeof(mark_families[0]) && x->r->marks.total; f++) {
 		family(x, mark_families[f].name, mark_families[f].type, mark_families[f].unit, mark_families[f].help);
 		for (unsigned kind = 1; kind < MARK_MAX; kind++)
 			put_mark_family(x, f, kind);
@@ -352,8 +352,8 @@ static void rows__remember(const struct rows *rows, const struct out *x)
 
 static void rows__fill(struct rows *rows, const struct out *x)
 {
-	const struct report_lane *lanes = x->opts->lanes ? x->opts->lanes : x->r->lanes;
-	size_t cnt = x->opts->lanes ? x->opts->lanes_cnt : x->r->lanes_cnt;
+	const struct report_lane *lanes = x->opts->lanes ? x->opts->lanes : x->r->lanes.rows;
+	size_t cnt = x->opts->lanes ? x->opts->lanes_cnt : x->r->lanes.cnt;
 
 	for (size_t i = 0; i < cnt; i++) {
 		struct row *row = rows__get(rows, row_of(x, lanes[i].pid), lanes[i].dev);
@@ -403,9 +403,9 @@ static const struct {
 } dev_families[] = {
 	{ "device_live_bytes", "gauge", "bytes", "Framework memory in use on the device.", OF_DEV(live), ALWAYS },
 	{ "device_peak_bytes", "gauge", "bytes", "Its highest value.", OF_DEV(peak), ALWAYS },
-	{ "allocations", "counter", NULL, "Blocks seen born.", OF_DEV(allocs), ALWAYS },
-	{ "frees", "counter", NULL, "Frees of blocks seen born or met.", OF_DEV(frees), ALWAYS },
-	{ "allocated_bytes", "counter", "bytes", "Bytes of blocks seen born.", OF_DEV(alloc_bytes), ALWAYS },
+	{ "allocations", "counter", NULL, "Allocations seen.", OF_DEV(allocs), ALWAYS },
+	{ "frees", "counter", NULL, "Frees of blocks that were seen before.", OF_DEV(frees), ALWAYS },
+	{ "allocated_bytes", "counter", "bytes", "Bytes of allocations seen.", OF_DEV(alloc_bytes), ALWAYS },
 	{ "freed_bytes", "counter", "bytes", "Bytes of blocks seen freed.", OF_DEV(free_bytes), ALWAYS },
 	{ "out_of_memory", "counter", NULL, "Allocations that failed.", OF_DEV(ooms), ALWAYS },
 	{ "device_driver_bytes", "gauge", "bytes", "What the driver gave and did not get back.", OF_DEV(segs.driver),
@@ -502,33 +502,42 @@ static void put_events(struct out *x)
 {
 	family(x, "events", "counter", NULL, "Events, by kind.");
 	for (unsigned i = 0; i < EV_MAX; i++)
-		if (x->r->events[i]) {
+		if (x->r->run.events[i]) {
 			sample(x);
 			label(x, "kind", event_kind_name((uint8_t)i));
-			value(x, x->r->events[i]);
+			value(x, x->r->run.events[i]);
 		}
 	family(x, "lost", "counter", NULL, "Losses by reason: all 0 means that the numbers are complete.");
 	for (unsigned i = 0; i < MT_LOSS_MAX; i++)
 		if (loss_name(i)) {
 			sample(x);
 			label(x, "reason", loss_name(i));
-			value(x, x->r->lost[i]);
+			value(x, x->r->run.lost[i]);
 		}
-	single(x, "steps", "counter", NULL, "Training steps seen.", x->r->steps);
+	single(x, "steps", "counter", NULL, "Training steps seen.", x->r->marks.steps_total);
 }
 
 static void put_costs(struct out *x)
 {
 	const struct report *r = x->r;
 
-	single(x, "probe_hits", "counter", NULL, "Times that a probe fired.", r->probe_hits);
-	single_f64(x, "probe_seconds", "counter", "seconds", "Calibrated cost of these.", (double)r->probe_ns / 1e9);
+	single(x, "probe_hits", "counter", NULL, "Times that a probe fired.", r->cost.hits);
+	single_f64(x, "probe_seconds", "counter", "seconds", "Calibrated cost of these.", (double)r->cost.ns / 1e9);
 	single_f64(x, "target_cpu_seconds", "counter", "seconds", "CPU time that the traced processes used meanwhile.",
-		   (double)r->target_cpu_ns / 1e9);
-	single_f64(x, "overhead_ratio", "gauge", "ratio", "The first as a part of the second, since the start.", r->overhead);
-	single_f64(x, "self_cpu_seconds", "counter", "seconds", "CPU time that memtrace used.", (double)r->self_cpu_ns / 1e9);
-	single(x, "self_rss_bytes", "gauge", "bytes", "Resident memory of memtrace.", r->self_rss);
-	single_f64(x, "duration_seconds", "gauge", "seconds", "Time covered.", (double)(r->end_ts_ns - r->start_ts_ns) / 1e9);
+		   (double)r->cost.target_cpu_ns / 1e9);
+	single_f64(x, "overhead_ratio", "gauge", "ratio", "The first as a part of the second, since the start.", r->cost.share);
+	single_f64(x, "self_cpu_seconds", "counter", "seconds", "CPU time that memtrace used.",
+		   (double)r->cost.self_cpu_ns / 1e9);
+	single(x, "self_rss_bytes", "gauge", "bytes", "Resident memory of memtrace.", r->cost.self_rss);
+	single_f64(x, "duration_seconds", "gauge", "seconds", "Time covered.",
+		   (double)(r->run.end_ts_ns - r->run.start_ts_ns) / 1e9);
+	if (!r->sampling.is_on)
+		return;
+	single(x, "steps_seen", "counter", NULL, "Steps that have ended, traced or not.", r->sampling.steps_seen);
+	single(x, "steps_traced", "counter", NULL, "Of them, those that were traced whole: what is said of memory is of these.",
+	       r->sampling.steps_traced);
+	single_f64(x, "price_ratio", "gauge", "ratio", "What the job lost of its time since the start, by its own steps.",
+		   r->sampling.price_ratio);
 }
 
 static void put_head(struct out *x)
@@ -536,12 +545,12 @@ static void put_head(struct out *x)
 	const struct report *r = x->r;
 	char pid[24];
 
-	snprintf(pid, sizeof(pid), "%u", r->pid);
+	snprintf(pid, sizeof(pid), "%u", r->run.pid);
 	family(x, "target", "info", NULL, "What was traced, and by what.");
 	sample(x);
 	label(x, "version", MT_VERSION);
 	label(x, "pid", pid);
-	label(x, "comm", r->comm ? r->comm : "");
+	label(x, "comm", r->run.comm ? r->run.comm : "");
 	value(x, 1);
 	if (x->opts->seen) {
 		single(x, "up", "gauge", NULL, "1 while a traced process is there, 0 when all have ended.", metrics_up(r) > 0);

@@ -32,7 +32,7 @@ struct doc_out {
 
 static uint64_t rel(const struct html_doc *d, uint64_t ts_ns)
 {
-	return ts_ns > d->report->start_ts_ns ? ts_ns - d->report->start_ts_ns : 0;
+	return ts_ns > d->report->run.start_ts_ns ? ts_ns - d->report->run.start_ts_ns : 0;
 }
 
 static void section(struct doc_out *x, const char *key, char open)
@@ -332,7 +332,7 @@ static void put_blocks(struct doc_out *x)
 {
 	double all, kept;
 	size_t cnt;
-	const struct block_life *b = heaviest__end(x->d->blocks, x->d->report->end_ts_ns, &cnt);
+	const struct block_life *b = heaviest__end(x->d->blocks, x->d->report->run.end_ts_ns, &cnt);
 	uint64_t born = heaviest__sums(x->d->blocks, &all, &kept);
 
 	section(x, "blocks", '{');

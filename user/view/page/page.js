@@ -254,6 +254,11 @@ function drawHead() {
 	$("facts").replaceChildren(...facts);
 }
 
+function drawVerdict() {
+	$("verdict").replaceChildren(...model.report.verdict.map((l) =>
+		h("li", {class: l.severity}, l.text, l.next ? h("small", null, `next: ${l.next}`) : null)));
+}
+
 /* --- lanes and legend ------------------------------------------------------------------------------------- */
 
 function drawLanes() {
@@ -309,10 +314,20 @@ function plotWidth() {
 const toX = (t) => LEFT + (t - range()[0]) / (range()[1] - range()[0]) * (plotWidth() - LEFT - RIGHT);
 const toT = (x) => range()[0] + (x - LEFT) / (plotWidth() - LEFT - RIGHT) * (range()[1] - range()[0]);
 
+const MINUTES = 1.2e11; // ns that are shown, from which on labels are in minutes
+
 // In seconds, as every point in time on the page, with the decimals that neighbours need.
 function ticks(ns, visible) {
 	const digits = Math.min(9, Math.max(0, Math.ceil(9 - Math.log10(visible / 8))));
-	return visible >= 1.2e11 ? `${+(ns / 6e10).toFixed(2)} min` : `${+(ns / 1e9).toFixed(digits)} s`;
+	return visible >= MINUTES ? `${+(ns / 6e10).toFixed(2)} min` : `${(ns / 1e9).toFixed(digits)} s`;
+}
+
+// Distances between ticks whose labels are short: 1, 2, 5 of a unit; from two minutes on of minutes.
+function tickSteps(from, to) {
+	const steps = [];
+	for (let unit = to - from >= MINUTES / 1e9 ? 6 : 1e-9; unit < 1e9; unit *= 10)
+		steps.push(unit, 2 * unit, 5 * unit);
+	return steps;
 }
 
 function makeChart() {
@@ -332,7 +347,7 @@ function makeChart() {
 	chart = new uPlot({
 		width: plotWidth(), height: innerWidth < 600 ? 220 : 300, padding: [8, RIGHT, 0, 0], legend: {show: false},
 		scales: {x: {time: false, range: () => range().map((t) => t / 1e9)}, y: {range: (u, min, max) => [0, max > 0 ? max * 1.04 : 1]}},
-		axes: [{...text, size: 26, space: 90, values: (u, v) => v.map((x) => ticks(x * 1e9, range()[1] - range()[0]))},
+		axes: [{...text, size: 26, space: 90, incrs: (u, axis, from, to) => tickSteps(from, to), values: (u, v) => v.map((x) => ticks(x * 1e9, range()[1] - range()[0]))},
 			{...text, size: LEFT, incrs, space: 36, values: (u, v) => v.map(bytes)}],
 		cursor: {points: {show: false}, drag: {x: true, y: false, setScale: false}, bind: {dblclick: () => () => null}},
 		// The highest sum is drawn first, each smaller one over it.
@@ -493,6 +508,9 @@ function drawBands() {
 			ctx.fillRect(toX(oom.t) - 1, 0, 2, procs.length * (2 * ROW + 4));
 }
 
+// Steps of a process in which its state is still being made.
+const isSettling = (p, number) => (model.report.phases?.steps || []).some((s) => s.settling && s.pid === p.pid && s.number === number);
+
 function drawSteps(ctx, p, from, to, y, colors, dark) {
 	const rows = p.steps.rows, end = plotWidth() - RIGHT, seen = rows.filter(([t, life]) => t + life >= from && t <= to);
 	if (!seen.length)
@@ -509,10 +527,11 @@ function drawSteps(ctx, p, from, to, y, colors, dark) {
 	for (const [t, life, first, last] of seen) {
 		const x = toX(t), w = Math.max(toX(t + life) - x, 0.5), left = Math.max(x, LEFT), room = Math.min(x + w, end) - left;
 		const text = last === undefined ? String(first) : `${first}–${last}`;
-		ctx.fillStyle = first % 2 ? colors.a : colors.b;
+		const settling = isSettling(p, first);
+		ctx.fillStyle = settling ? css("--soft") : first % 2 ? colors.a : colors.b;
 		ctx.fillRect(x, y, w, ROW - 2);
 		if (wide > 24)
-			label(ctx, wide > 70 ? `step ${text}` : text, left, room, y + ROW / 2 - 1, dark);
+			label(ctx, wide > 70 ? `step ${text}${settling ? ", settling" : ""}` : text, left, room, y + ROW / 2 - 1, settling ? css("--dim") : dark);
 	}
 }
 
@@ -521,7 +540,7 @@ function bandsAt(t) {
 	for (const p of bandProcs().slice(0, 1)) {
 		const step = p.steps.rows.find(([at, life]) => at <= t && t < at + life);
 		if (step)
-			words.push(step[3] === undefined ? `step ${step[2]}` : `steps ${step[2]} to ${step[3]}`);
+			words.push(step[3] === undefined ? `step ${step[2]}${isSettling(p, step[2]) ? " (settling)" : ""}` : `steps ${step[2]} to ${step[3]}`);
 		for (const kind of PHASES)
 			if (p[kind].rows.some(([at, life]) => at <= t && t <= at + life))
 				words.push(kind);
@@ -711,7 +730,7 @@ function drawOps() {
 
 function opsWithModule(modules) {
 	const rows = modules.ops.map((o) => ({...o, called: o.op || "(no operator open)", forward: o.phases.forward || 0, backward: o.phases.backward || 0,
-		where: o.pid === undefined ? "–" : o.module_root === null ? "(not told yet)" : [o.module_root, o.module].filter(Boolean).join(".")}));
+		where: o.pid === undefined ? "–" : o.module_root === null ? "(no name yet)" : [o.module_root, o.module].filter(Boolean).join(".")}));
 	const columns = [{key: "called", head: "operator", cls: "some"}, {key: "where", head: "module", cls: "name"}, inBytes("alloc_bytes", "allocated"),
 		inBytes("forward", "forward"), inBytes("backward", "backward"), {key: "alloc_count", head: "blocks", cell: (x) => count(x.alloc_count)}];
 	return [...table("ops-modules", columns, rows, "alloc_bytes", {rows: 14, text: (x) => `${x.called} ${x.where}`, again: drawOps}),
@@ -907,7 +926,7 @@ function drawPeakBlocks() {
 		{key: "cat", head: "category", cls: "text", cell: (b) => h("span", null, swatch(b.cat), b.cat)},
 		{key: "name", head: "name or operator", cls: "name", title: (b) => b.name === b.op ? b.op : `${b.name}\n${b.op || "no operator open"}`},
 		{key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
-		{key: "born", head: "born", cell: (b) => clock(Math.max(b.born, 0), model.duration)}];
+		{key: "born", head: "allocated", cell: (b) => clock(Math.max(b.born, 0), model.duration)}];
 	$("peak-blocks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Largest blocks at the peak")),
 		...table("peakblocks", columns, rows, "size", {rows: 10, text: (b) => b.name, again: drawPeakBlocks}));
 }
@@ -960,7 +979,7 @@ function squarify(items, x, y, w, h) {
 	return out;
 }
 
-const moduleName = (m) => m.name === null ? "(not told yet)" : m.name ? `${m.root}.${m.name}` : m.root;
+const moduleName = (m) => m.name === null ? "(no name yet)" : m.name ? `${m.root}.${m.name}` : m.root;
 
 // What a module holds by a measure: the modules in it, and what was born with it innermost. -1: all of them.
 function moduleParts(modules, children, i, measure) {
@@ -999,10 +1018,10 @@ function drawModules() {
 		inBytes("optimizer_state", "state"), inBytes("peak_forward", "peak in forward"), inBytes("peak_backward", "peak in backward")];
 	const rows = modules.list.map((m) => ({...m, called: moduleName(m)}));
 	$("modules").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Modules"),
-		h("div", null, ...Object.keys(MEASURES).flatMap((k) => [h("button", {"aria-pressed": String(k === measure), onclick: () => {
+		h("div", null, ...Object.keys(MODULE_MEASURES).filter((k) => k in modules.none).flatMap((k) => [h("button", {"aria-pressed": String(k === measure), onclick: () => {
 			state.moduleMeasure = k;
 			drawModules();
-		}}, MEASURES[k]), " "])), filterBox("modules", "modules", drawModules)),
+		}}, MODULE_MEASURES[k]), " "])), filterBox("modules", "modules", drawModules)),
 	h("div", {class: "path"}, h("button", {onclick: choose(-1)}, "all"), ...path.map((i) => h("button", {onclick: choose(i)}, `› ${moduleName(modules.list[i])}`))), tree,
 	...table("modules", columns, rows, "activation", {rows: 10, text: (m) => `${m.called} ${m.class}`, again: drawModules}),
 	h("p", {class: "note"}, "Blocks that a module's forward or backward made (docs/modules.md); activation: at its own highest moment." +
@@ -1021,6 +1040,30 @@ function drawModules() {
 	};
 	put(state.module, 0, 0, tree.clientWidth, tree.clientHeight, 0);
 	tree.replaceChildren(...(list.length ? list : [h("p", {class: "empty"}, "nothing")]));
+}
+
+// What autograd keeps from forward to backward (docs/saved.md).
+const madeIn = (k) => k.module === null ? k.module_root || "–" :
+	`${[k.module_root || "(not told yet)", k.module].filter(Boolean).join(".")}${k.modules > 1 ? ` (${k.modules})` : ""}`;
+function drawSaved() {
+	const saved = model.report.saved, rows = (saved?.list || []).map((k) => ({...k, made: madeIn(k), by: k.op || k.region || "(no operator open)"}));
+	$("saved").hidden = !rows.length;
+	if (!rows.length)
+		return;
+	const all = saved.processes.reduce((sum, p) => sum + p.bytes, 0), several = saved.processes.length > 1;
+	const columns = [{key: "made", head: "made in", cls: "name", title: (k) => `${k.made}${k.class ? ` (${k.class})` : ""}`},
+		{key: "by", head: "by", cls: "some"}, {key: "node", head: "kept for", cls: "some"}, inBytes("bytes", "bytes"),
+		{key: "share", head: "of all", value: (k) => k.bytes, cell: (k) => percent(k.bytes, all)},
+		{key: "blocks", head: "blocks", cell: (k) => count(k.blocks)}, inBytes("largest", "largest"),
+		...(several ? [{key: "pid", head: "process", cls: "text", cell: (k) => processName(doc, k.pid)}] : [])];
+	const said = saved.processes.map((p) => `${several ? `${processName(doc, p.pid)}: ` : ""}${bytes(p.bytes)} in ${count(p.blocks)} blocks when the largest of ${count(p.passes)} backward passes began, of ${bytes(p.live)} live; at the last one ${bytes(p.last_bytes)}.`);
+	const left = saved.processes.reduce((sum, p) => sum + p.no_room_bytes, 0);
+	$("saved").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Kept for backward"), filterBox("saved", "modules and operators", drawSaved)),
+		...said.map((text) => h("p", {class: "note"}, text)),
+		...table("saved", columns, rows, "bytes", {rows: 10, text: (k) => `${k.made} ${k.by} ${k.node} ${k.class || ""}`, again: drawSaved}),
+		h("p", {class: "note"}, (saved.total > rows.length ? `The ${rows.length} largest of ${count(saved.total)}. ` : "") +
+			(left ? `${bytes(left)} of it found no room and are in no row. ` : "") +
+			"What recomputing a module would save: memtrace estimate FILE --checkpoint MODULE."));
 }
 
 // Blocks that Python has a name for, alive at the end; bytes by kind.
@@ -1128,7 +1171,7 @@ function drawSegments() {
 		return;
 	const columns = [{key: "dev", head: "device", cls: "text"}, inBytes("live", "from the driver"), inBytes("peak", "peak"),
 		inBytes("cached", "of it cached"), inBytes("other", "of it other"), inBytes("blocks", "in live blocks"),
-		{key: "reserved", head: "reserved, as told", cell: (s) => s.totals ? bytes(s.reserved) : "–"},
+		{key: "reserved", head: "reserved, as reported", cell: (s) => s.totals ? bytes(s.reserved) : "–"},
 		inBytes("unused", "reserved, not in use"), inBytes("inactive", "free beside live blocks"), inBytes("free_cached", "in empty segments"),
 		inBytes("largest_free", "largest free range")];
 	$("segments").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Fragmentation")),
@@ -1138,6 +1181,7 @@ function drawSegments() {
 /* --- the icicle ------------------------------------------------------------------------------------------- */
 
 const MEASURES = {at_peak: "At the peak", live: "Live at the end", alloc_bytes: "Allocated"};
+const MODULE_MEASURES = {...MEASURES, saved: "Kept for backward"};
 
 function drawIcicle() {
 	$("icicle").hidden = !doc.icicle;
@@ -1287,6 +1331,7 @@ function pan(part) {
 
 function drawAll() {
 	drawHead();
+	drawVerdict();
 	drawLanes();
 	map.layout();
 	makeChart();
@@ -1298,6 +1343,7 @@ function drawAll() {
 	drawPeakBlocks();
 	drawProcesses();
 	drawModules();
+	drawSaved();
 	drawRanks();
 	drawNames();
 	drawSegments();

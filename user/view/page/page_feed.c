@@ -83,9 +83,9 @@ static void feed_lane__add(struct feed_lane *l, uint64_t rel_ns, const uint64_t 
 
 static const uint64_t *lane_now(const struct report *r, uint32_t pid, uint8_t dev)
 {
-	for (size_t i = 0; i < r->lanes_cnt; i++)
-		if (r->lanes[i].pid == pid && r->lanes[i].dev == dev)
-			return r->lanes[i].cats;
+	for (size_t i = 0; i < r->lanes.cnt; i++)
+		if (r->lanes.rows[i].pid == pid && r->lanes.rows[i].dev == dev)
+			return r->lanes.rows[i].cats;
 	return NULL;
 }
 
@@ -93,15 +93,15 @@ static size_t owners(const struct report *r)
 {
 	size_t cnt = 0;
 
-	for (size_t i = 0; i < r->lanes_cnt; i++)
-		cnt += r->lanes[i].pid && (!i || r->lanes[i].pid != r->lanes[i - 1].pid); /* they are sorted */
+	for (size_t i = 0; i < r->lanes.cnt; i++)
+		cnt += r->lanes.rows[i].pid && (!i || r->lanes.rows[i].pid != r->lanes.rows[i - 1].pid); /* they are sorted */
 	return cnt;
 }
 
 void page_feed__sample(struct page_feed *f, const struct report *r)
 {
 	static const uint64_t nothing[CAT_MAX];
-	uint64_t rel_ns = r->end_ts_ns - r->start_ts_ns, cats[CAT_MAX];
+	uint64_t rel_ns = r->run.end_ts_ns - r->run.start_ts_ns, cats[CAT_MAX];
 	struct feed_lane *l;
 
 	for (size_t i = 0; i < r->devs_cnt; i++) {
@@ -112,9 +112,9 @@ void page_feed__sample(struct page_feed *f, const struct report *r)
 			feed_lane__add(l, rel_ns, cats);
 	}
 	if (owners(r) > 1)
-		for (size_t i = 0; i < r->lanes_cnt; i++)
-			if (r->lanes[i].pid)
-				(void)page_feed__lane(f, r->lanes[i].pid, r->lanes[i].dev);
+		for (size_t i = 0; i < r->lanes.cnt; i++)
+			if (r->lanes.rows[i].pid)
+				(void)page_feed__lane(f, r->lanes.rows[i].pid, r->lanes.rows[i].dev);
 	for (size_t i = 0; i < f->cnt; i++) {
 		const uint64_t *now;
 
@@ -183,10 +183,10 @@ static struct exact exact_peak(const struct report *r, const struct feed_lane *l
 	const struct report_dev *d = report_dev_find(r, lane->dev);
 	struct exact e = { .is_due = 0 };
 
-	if (lane->pid || !d || !d->peak || d->peak_ts_ns < r->start_ts_ns)
+	if (lane->pid || !d || !d->peak || d->peak_ts_ns < r->run.start_ts_ns)
 		return e;
 	e.is_due = 1;
-	e.rel_ns = d->peak_ts_ns - r->start_ts_ns;
+	e.rel_ns = d->peak_ts_ns - r->run.start_ts_ns;
 	e.sum = d->peak;
 	for (unsigned c = 0; c < CAT_MAX; c++)
 		e.cats[c] = d->cats[c].at_peak;
@@ -204,9 +204,9 @@ static void list__add_now(struct list *l, const struct report *r, const struct f
 		cats[c] = of_proc ? of_proc[c] : lane->pid || !d ? 0 : d->cats[c].live;
 		sum += cats[c];
 	}
-	if (l->cnt && l->m[l->cnt - 1].ts_ns == r->end_ts_ns)
+	if (l->cnt && l->m[l->cnt - 1].ts_ns == r->run.end_ts_ns)
 		l->cnt--;
-	list__add(l, r->end_ts_ns - r->start_ts_ns, sum, cats);
+	list__add(l, r->run.end_ts_ns - r->run.start_ts_ns, sum, cats);
 }
 
 static void put_lanes(struct page_feed *f, const struct report *r, struct html_doc *d)
@@ -216,13 +216,13 @@ static void put_lanes(struct page_feed *f, const struct report *r, struct html_d
 	points = points < PAGE_FEED_LANE_POINTS ? points : PAGE_FEED_LANE_POINTS;
 	for (size_t i = 0; i < f->cnt; i++) {
 		const struct feed_lane *lane = &f->lanes[i];
-		struct list l = { .m = f->room + used, .max = points + 3, .start_ns = r->start_ts_ns };
+		struct list l = { .m = f->room + used, .max = points + 3, .start_ns = r->run.start_ts_ns };
 		struct exact e = exact_peak(r, lane);
 		struct html_lane *to = &d->lanes[d->lanes_cnt++];
 
 		to->peak = e.is_due ? e.sum : lane->peak;
-		to->peak_ts_ns = r->start_ts_ns + (e.is_due ? e.rel_ns : lane->peak_rel_ns);
-		list__fill(&l, lane, r->end_ts_ns - r->start_ts_ns, points, &e);
+		to->peak_ts_ns = r->run.start_ts_ns + (e.is_due ? e.rel_ns : lane->peak_rel_ns);
+		list__fill(&l, lane, r->run.end_ts_ns - r->run.start_ts_ns, points, &e);
 		list__add_now(&l, r, lane);
 		to->pid = lane->pid;
 		to->dev = lane->dev;
@@ -235,13 +235,13 @@ static void put_lanes(struct page_feed *f, const struct report *r, struct html_d
 
 static void put_ooms(const struct report *r, struct html_doc *d)
 {
-	for (size_t i = 0; i < r->ooms_cnt && d->ooms_cnt < OOMS_SHOWN; i++) {
-		const struct report_oom *m = &r->ooms[i];
+	for (size_t i = 0; i < r->ooms.cnt && d->ooms_cnt < OOMS_SHOWN; i++) {
+		const struct report_oom *m = &r->ooms.rows[i];
 
 		if (m->kind == OOM_DEVICE)
 			d->ooms[d->ooms_cnt++] = (struct html_oom){ m->ts_ns, m->asked, m->pid, m->dev };
 	}
-	d->ooms_all = r->ooms_total;
+	d->ooms_all = r->ooms.total;
 }
 
 char *page_feed__document(struct page_feed *f, const struct report *r, size_t *ret_len)
@@ -256,7 +256,7 @@ char *page_feed__document(struct page_feed *f, const struct report *r, size_t *r
 		d->report = r;
 		d->is_brief = 1;
 		d->events = report_events_sum(r);
-		d->first_ts_ns = r->start_ts_ns;
+		d->first_ts_ns = r->run.start_ts_ns;
 		put_lanes(f, r, d);
 		put_ooms(r, d);
 		err = html_doc__write(d, &o) || outbuf__flush(&o);

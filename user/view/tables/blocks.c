@@ -20,8 +20,8 @@ static int has_procs(const struct drawn *d)
 /* Then the device is worth a column, and the stream, where it was told. */
 static int has_gpu_blocks(const struct drawn *d)
 {
-	for (size_t i = 0; i < d->r->peak_blocks_cnt; i++)
-		if (d->r->peak_blocks[i].dev >= MT_DEV_CUDA0)
+	for (size_t i = 0; i < d->r->peak_blocks.cnt; i++)
+		if (d->r->peak_blocks.rows[i].dev >= MT_DEV_CUDA0)
 			return 1;
 	return 0;
 }
@@ -139,20 +139,20 @@ const struct table refused_table = TABLE(block_columns, .variant = REFUSED);
 void blocks_text(struct page *p, const struct report *r, size_t top)
 {
 	struct drawn d = drawn_as(AS_TEXT, r);
-	size_t cnt = r->peak_blocks_cnt < top ? r->peak_blocks_cnt : top;
+	size_t cnt = r->peak_blocks.cnt < top ? r->peak_blocks.cnt : top;
 
 	if (!cnt)
 		return;
 	page__heading(p, "Largest blocks at the peak");
-	table__text(p, &block_table, &d, r->peak_blocks, cnt, sizeof(*r->peak_blocks));
+	table__text(p, &block_table, &d, r->peak_blocks.rows, cnt, sizeof(*r->peak_blocks.rows));
 }
 
 void blocks_json(struct json *j, const struct report *r, size_t top)
 {
 	struct drawn d = drawn_as(AS_JSON, r);
 
-	table__list(j, "peak_blocks", &block_table, &d, r->peak_blocks, r->peak_blocks_cnt < top ? r->peak_blocks_cnt : top,
-		    sizeof(*r->peak_blocks));
+	table__list(j, "peak_blocks", &block_table, &d, r->peak_blocks.rows,
+		    r->peak_blocks.cnt < top ? r->peak_blocks.cnt : top, sizeof(*r->peak_blocks.rows));
 }
 
 /* --- names ----------------------------------------------------------------------------------------------- */
@@ -230,7 +230,7 @@ static void put_named(struct page *p, const struct report *r)
 	char bytes[24], cnt[24];
 
 	for (unsigned k = 1; k < EV_TENSOR_MAX; k++) {
-		const struct report_named *n = &r->named[k];
+		const struct report_named *n = &r->names.by_kind[k];
 
 		if (!n->cnt)
 			continue;
@@ -246,14 +246,14 @@ static void put_named(struct page *p, const struct report *r)
 void tensors_text(struct page *p, const struct report *r, size_t top)
 {
 	struct drawn d = drawn_as(AS_TEXT, r);
-	size_t cnt = r->tensors_cnt < top ? r->tensors_cnt : top;
+	size_t cnt = r->names.cnt < top ? r->names.cnt : top;
 
-	if (!r->tensors_total)
+	if (!r->names.total)
 		return;
 	page__heading(p, "Named tensors that are alive, by size");
 	put_named(p, r);
-	table__text(p, &tensor_table, &d, r->tensors, cnt, sizeof(*r->tensors));
-	page__more(p, cnt, r->tensors_total, "(--top, --json)");
+	table__text(p, &tensor_table, &d, r->names.rows, cnt, sizeof(*r->names.rows));
+	page__more(p, cnt, r->names.total, "(--top, --json)");
 }
 
 static const struct column named_columns[] = {
@@ -269,14 +269,15 @@ void tensors_json(struct json *j, const struct report *r, size_t top)
 {
 	struct drawn d = drawn_as(AS_JSON, r);
 
-	if (!r->tensors_total)
+	if (!r->names.total)
 		return;
 	json__begin(j, "names", '{');
 	json__begin(j, "kinds", '{');
 	for (unsigned k = 1; k < EV_TENSOR_MAX; k++)
-		table__object(j, tensor_kind_key(k), &named_table, &d, &r->named[k]);
+		table__object(j, tensor_kind_key(k), &named_table, &d, &r->names.by_kind[k]);
 	json__end(j, '}');
-	table__list(j, "list", &tensor_table, &d, r->tensors, r->tensors_cnt < top ? r->tensors_cnt : top, sizeof(*r->tensors));
-	json__u64(j, "total", r->tensors_total);
+	table__list(j, "list", &tensor_table, &d, r->names.rows, r->names.cnt < top ? r->names.cnt : top,
+		    sizeof(*r->names.rows));
+	json__u64(j, "total", r->names.total);
 	json__end(j, '}');
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/tables.h"
 
+#include <stdlib.h>
+
 #include "timeline/report.h"
 #include "view/json.h"
 #include "view/page.h"
@@ -12,7 +14,7 @@
 
 static void blocks_a_second(struct cell *c, const void *row)
 {
-	uint64_t ns = c->d->r->end_ts_ns - c->d->r->start_ts_ns;
+	uint64_t ns = c->d->r->run.end_ts_ns - c->d->r->run.start_ts_ns;
 
 	c->text = fmt_count(c->buf, ns ? (double)((const struct report_dev *)row)->allocs * 1e9 / (double)ns : 0);
 }
@@ -76,7 +78,8 @@ static const struct column dev_columns[] = {
 	{ "series", NULL, .json = put_series, .only = FULL },
 };
 
-static const struct table dev_table = TABLE(dev_columns, .variant = FULL), brief_table = TABLE(dev_columns, .variant = BRIEF);
+const struct table dev_table = TABLE(dev_columns, .variant = FULL);
+static const struct table brief_table = TABLE(dev_columns, .variant = BRIEF);
 
 /* What the driver gave, of devices whose driver's layer was seen. */
 static void backend(struct cell *c, const void *row)
@@ -125,7 +128,7 @@ void series_json(struct json *j, const struct report *r, const struct series *s,
 		uint64_t ts_ns = s->points[i].ts_ns;
 
 		json__begin(j, NULL, '[');
-		json__u64(j, NULL, ts_ns ? ts_ns + (uint64_t)r->epoch_off_ns : 0);
+		json__u64(j, NULL, ts_ns ? ts_ns + (uint64_t)r->run.epoch_off_ns : 0);
 		json__u64(j, NULL, s->points[i].live_max);
 		json__u64(j, NULL, s->points[i].live_end);
 		json__end(j, ']');
@@ -161,12 +164,6 @@ void devices_json(struct json *j, const struct report *r, int is_brief)
 
 /* --- a row a device and category --------------------------------------------------------------------------- */
 
-struct cat_row {
-	uint8_t dev, category;
-	struct report_cat cat;
-	uint64_t mean;
-};
-
 static const struct column cat_columns[] = {
 	{ NULL, "device", COL_DEV, OF(cat_row, dev), TEXT(1, 10) },
 	{ NULL, "category", COL_CAT, OF(cat_row, category), TEXT(2, 20) },
@@ -176,26 +173,58 @@ static const struct column cat_columns[] = {
 	{ NULL, "mean", COL_BYTES, OF(cat_row, mean), TEXT(6, 10) },
 };
 
-static const struct table cat_table = TABLE(cat_columns);
+const struct table cat_table = TABLE(cat_columns);
 
-void cats_text(struct page *p, const struct report *r)
+size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX])
 {
-	uint64_t ns = r->end_ts_ns - r->start_ts_ns;
+	uint64_t ns = report_traced_ns(r);
+	size_t cnt = 0;
+
+	for (uint8_t c = 0; dev->dev != MT_DEV_HOST && c < CAT_MAX; c++) {
+		const struct report_cat *cat = &dev->cats[c];
+
+		if (cat->live || cat->at_peak || cat->byte_ns)
+			rows[cnt++] = (struct cat_row){ dev->dev, c, *cat,
+							ns ? (uint64_t)((double)cat->byte_ns / (double)ns) : 0 };
+	}
+	return cnt;
+}
+
+static int by_part(const void *pa, const void *pb)
+{
+	const struct cat_row *a = pa, *b = pb;
+	uint64_t x = a->cat.at_peak, y = b->cat.at_peak;
+
+	if (x == y) {
+		x = a->cat.live;
+		y = b->cat.live;
+	}
+	return x != y ? (x < y ? 1 : -1) : (int)a->category - (int)b->category;
+}
+
+size_t cat_rows_of_peak(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int all)
+{
+	size_t cnt = cat_rows(r, dev, rows), kept = 0;
+
+	qsort(rows, cnt, sizeof(*rows), by_part);
+	while (kept < cnt && (all || rows[kept].cat.at_peak || rows[kept].cat.live))
+		kept++;
+	return kept;
+}
+
+void cats_text(struct page *p, const struct report *r, int all)
+{
 	struct drawn d = drawn_as(AS_TEXT, r);
+	struct cat_row rows[CAT_MAX];
 	struct table_lines l;
 
 	page__heading(p, "By category");
 	table_lines__begin(&l, p, &cat_table, &d);
 	for (size_t i = 0; i < r->devs_cnt; i++) {
-		const struct report_dev *dev = &r->devs[i];
+		size_t cnt = cat_rows_of_peak(r, &r->devs[i], rows, all);
 
-		d.whole = dev->peak;
-		for (uint8_t c = 0; dev->dev != MT_DEV_HOST && c < CAT_MAX; c++) {
-			struct cat_row row = { dev->dev, c, dev->cats[c], 0 };
-
-			row.mean = ns ? (uint64_t)((double)row.cat.byte_ns / (double)ns) : 0;
-			if (row.cat.live || row.cat.at_peak || row.cat.byte_ns)
-				table_lines__row(&l, &row);
-		}
+		d.whole = r->devs[i].peak;
+		for (size_t k = 0; k < cnt; k++)
+			table_lines__row(&l, &rows[k]);
 	}
 }

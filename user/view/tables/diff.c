@@ -17,9 +17,11 @@
 #define FRAMES_SHOWN 12
 
 static const char *const by_words[] = { [DIFF_BY_OP] = "operator", [DIFF_BY_CATEGORY] = "category", [DIFF_BY_DEVICE] = "device",
-					[DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol", [DIFF_BY_STACK] = "stack" };
+					[DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol", [DIFF_BY_STACK] = "stack",
+					[DIFF_BY_MODULE] = "module", [DIFF_BY_NAME] = "name", [DIFF_BY_RANK] = "rank" };
 static const char *const by_keys[] = { [DIFF_BY_OP] = "op", [DIFF_BY_CATEGORY] = "category", [DIFF_BY_DEVICE] = "device",
-				       [DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol", [DIFF_BY_STACK] = "stack" };
+				       [DIFF_BY_REGION] = "region", [DIFF_BY_SYMBOL] = "symbol", [DIFF_BY_STACK] = "stack",
+				       [DIFF_BY_MODULE] = "module", [DIFF_BY_NAME] = "name", [DIFF_BY_RANK] = "rank" };
 static const char *const value_keys[DIFF_VALUES] = {
 	[DIFF_PEAK] = "at_peak", [DIFF_END] = "live", [DIFF_MEAN] = "mean", [DIFF_ALLOCS] = "allocs",
 	[DIFF_BYTES] = "alloc_bytes", [DIFF_FIRED] = "count",
@@ -39,8 +41,8 @@ static char *notes__next(struct notes *n)
 
 static int has_cover(const struct report *r, const char *source)
 {
-	for (size_t i = 0; i < r->covers_cnt; i++)
-		if (r->covers[i].attached && !strcmp(r->covers[i].source, source))
+	for (size_t i = 0; i < r->probes.covers_cnt; i++)
+		if (r->probes.covers[i].attached && !strcmp(r->probes.covers[i].source, source))
 			return 1;
 	return 0;
 }
@@ -50,9 +52,9 @@ static void note_sources(struct notes *n, const struct report *with, const struc
 	char list[200] = "", safe[TEXT_BYTES_MAX];
 	size_t len = 0;
 
-	for (size_t i = 0; i < with->covers_cnt; i++) {
-		text_fit(safe, sizeof(safe), with->covers[i].source, 24);
-		if (!with->covers[i].attached || has_cover(without, with->covers[i].source) || strstr(list, safe))
+	for (size_t i = 0; i < with->probes.covers_cnt; i++) {
+		text_fit(safe, sizeof(safe), with->probes.covers[i].source, 24);
+		if (!with->probes.covers[i].attached || has_cover(without, with->probes.covers[i].source) || strstr(list, safe))
 			continue;
 		len += strlen(list + len);
 		snprintf(list + len, sizeof(list) - len, "%s%s", len ? ", " : "", safe);
@@ -89,22 +91,26 @@ static void notes__fill(struct notes *n, const struct diff_side *s)
 
 /* --- text ------------------------------------------------------------------------------------------------------ */
 
-static void put_value(struct page *p, double v, int is_bytes, int is_change)
+static const char *value_words(char text[32], double v, int is_bytes, int is_change)
 {
-	char num[24], text[32];
 	double abs = fabs(v);
+	char num[24];
 
-	if (isnan(v)) {
-		page__cell(p, "-", -CELL);
-		return;
-	}
+	if (isnan(v))
+		return "-";
 	if (is_bytes)
 		fmt_bytes(num, abs < 1.8e19 ? (uint64_t)(abs + 0.5) : UINT64_MAX);
 	else
 		fmt_count(num, abs);
-	snprintf(text, sizeof(text), "%s%s", !is_change || !strcmp(num, "0 B") || !strcmp(num, "0") ? "" :
-		 v < 0 ? "-" : "+", num);
-	page__cell(p, text, -CELL);
+	snprintf(text, 32, "%s%s", !is_change || !strcmp(num, "0 B") || !strcmp(num, "0") ? "" : v < 0 ? "-" : "+", num);
+	return text;
+}
+
+static void put_value(struct page *p, double v, int is_bytes, int is_change)
+{
+	char text[32];
+
+	page__cell(p, value_words(text, v, is_bytes, is_change), -CELL);
 }
 
 struct column {
@@ -122,8 +128,14 @@ static size_t columns_of(enum diff_by by, int per_step, struct column *ret)
 		ret[n++] = (struct column){ DIFF_FIRED, per_step ? "times a step" : "times a second", 0 };
 		return n;
 	}
-	ret[n++] = (struct column){ DIFF_MEAN, "live, on average", 1 };
-	ret[n++] = (struct column){ DIFF_PEAK, "at the peak", 1 };
+	if (by != DIFF_BY_MODULE && by != DIFF_BY_NAME && by != DIFF_BY_RANK)
+		ret[n++] = (struct column){ DIFF_MEAN, "live, on average", 1 };
+	if (by != DIFF_BY_NAME)
+		ret[n++] = (struct column){ DIFF_PEAK, "at the peak", 1 };
+	if (by == DIFF_BY_MODULE || by == DIFF_BY_NAME || by == DIFF_BY_RANK)
+		ret[n++] = (struct column){ DIFF_END, "at the end", 1 };
+	if (by == DIFF_BY_NAME || by == DIFF_BY_RANK)
+		return n;
 	ret[n++] = by == DIFF_BY_CATEGORY ? (struct column){ DIFF_END, "at the end", 1 } :
 					    (struct column){ DIFF_BYTES, allocated, 1 };
 	return n;
@@ -163,7 +175,7 @@ static void put_table(struct page *p, const struct diff_view *v, size_t top)
 		const struct diff_row *r = &v->diff->rows[i];
 
 		page__put(p, "  ");
-		page__cell(p, row_name(r), name_cols);
+		(v->by == DIFF_BY_MODULE || v->by == DIFF_BY_NAME ? page__path : page__cell)(p, row_name(r), name_cols);
 		for (size_t k = 0; k < n; k++) {
 			put_value(p, r->a[cols[k].value], cols[k].is_bytes, 0);
 			put_value(p, r->b[cols[k].value], cols[k].is_bytes, 0);
@@ -186,9 +198,9 @@ static void put_side(struct page *p, const struct diff_side *s, const char *path
 
 	text_fit(safe, sizeof(safe), path, 40);
 	n = (size_t)snprintf(text, sizeof(text), "%.400s: ", safe);
-	text_fit(safe, sizeof(safe), r->cmdline && r->cmdline[0] ? r->cmdline : r->comm, 40);
-	n += (size_t)snprintf(text + n, sizeof(text) - n, "process %u %.400s, %s traced", r->pid, safe,
-			      fmt_ns(a, r->end_ts_ns - r->start_ts_ns));
+	text_fit(safe, sizeof(safe), r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, 40);
+	n += (size_t)snprintf(text + n, sizeof(text) - n, "process %u %.400s, %s traced", r->run.pid, safe,
+			      fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
 	if (s->steps)
 		snprintf(text + n, sizeof(text) - n, ", %s whole steps of %s compared", fmt_count(a, (double)s->steps),
 			 fmt_ns(b, (s->to_ns - s->from_ns) / s->steps));
@@ -217,6 +229,61 @@ int diff_view_text(FILE *out, const struct diff_view *v, const struct view_opts 
 	return page__done(&p);
 }
 
+/* --- Markdown -------------------------------------------------------------------------------------------------- */
+
+/* A name of the target's in a table: nothing in it ends a cell or begins a tag. */
+static void md_name(struct page *p, const char *name)
+{
+	char safe[TEXT_BYTES_MAX];
+
+	text_fit(safe, sizeof(safe), name, 100);
+	page__put(p, "`");
+	for (const char *c = safe; *c; c++)
+		page__printf(p, "%c", *c == '`' || *c == '|' ? '\'' : *c);
+	page__put(p, "`");
+}
+
+int diff_view_md(FILE *out, const struct diff_view *v, const struct view_opts *opts)
+{
+	size_t shown = v->diff->cnt < opts->top ? v->diff->cnt : opts->top;
+	struct notes notes = { .cnt = 0 };
+	struct column cols[3];
+	size_t n = columns_of(v->by, v->diff->per_step, cols);
+	struct page p;
+	int err = page__init(&p, out, 200, 0);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < 2; i++) {
+		page__printf(&p, "%c: ", 'A' + (int)i);
+		md_name(&p, v->paths[i]);
+		page__put(&p, i ? "\n\n" : "  \n");
+	}
+	page__printf(&p, "| %s |", by_words[v->by]);
+	for (size_t i = 0; i < n; i++)
+		page__printf(&p, " %s: A | B | change |", cols[i].head);
+	page__put(&p, "\n|---|");
+	for (size_t i = 0; i < 3 * n; i++)
+		page__put(&p, "---:|");
+	for (size_t i = 0; i < shown; i++) {
+		const struct diff_row *r = &v->diff->rows[i];
+		char a[32], b[32], c[32];
+
+		page__put(&p, "\n| ");
+		md_name(&p, row_name(r));
+		page__put(&p, " |");
+		for (size_t k = 0; k < n; k++)
+			page__printf(&p, " %s | %s | %s |", value_words(a, r->a[cols[k].value], cols[k].is_bytes, 0),
+				     value_words(b, r->b[cols[k].value], cols[k].is_bytes, 0),
+				     value_words(c, diff_row__change(r, cols[k].value), cols[k].is_bytes, 1));
+	}
+	page__put(&p, "\n");
+	notes__fill(&notes, v->sides);
+	for (size_t i = 0; i < notes.cnt; i++)
+		page__printf(&p, "\n%s\n", notes.text[i]);
+	return page__done(&p);
+}
+
 /* --- JSON ------------------------------------------------------------------------------------------------------ */
 
 static void json_side(struct json *j, const char *key, const struct diff_side *s, const char *path)
@@ -225,11 +292,11 @@ static void json_side(struct json *j, const char *key, const struct diff_side *s
 
 	json__begin_flat(j, key, '{');
 	json__str(j, "file", path);
-	json__u64(j, "pid", r->pid);
-	json__str(j, "comm", r->comm);
-	json__str(j, "cmdline", r->cmdline);
-	json__u64(j, "duration_ns", r->end_ts_ns - r->start_ts_ns);
-	json__u64(j, "steps", r->steps);
+	json__u64(j, "pid", r->run.pid);
+	json__str(j, "comm", r->run.comm);
+	json__str(j, "cmdline", r->run.cmdline);
+	json__u64(j, "duration_ns", r->run.end_ts_ns - r->run.start_ts_ns);
+	json__u64(j, "steps", r->marks.steps_total);
 	json__u64(j, "whole_steps", s->steps);
 	json__u64(j, "compared_ns", s->to_ns > s->from_ns ? s->to_ns - s->from_ns : 0);
 	json__u64(j, "lost", report_lost_events(r));

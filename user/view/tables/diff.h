@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* diff_view: two recordings side by side, as text and JSON (docs/leaks.md). */
+/* diff_view: two recordings side by side, as text, Markdown and JSON (docs/leaks.md). */
 #ifndef MT_VIEW_TABLES_DIFF_H
 #define MT_VIEW_TABLES_DIFF_H
 
@@ -15,6 +15,7 @@ struct diff_view {
 
 /* 0 or -errno of a failed write. */
 int diff_view_text(FILE *out, const struct diff_view *v, const struct view_opts *opts);
+int diff_view_md(FILE *out, const struct diff_view *v, const struct view_opts *opts);
 int diff_view_json(FILE *out, const struct diff_view *v, const struct view_opts *opts);
 
 #endif

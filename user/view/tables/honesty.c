@@ -35,24 +35,47 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_RECORDING] = "could not be written to the recording",
 	[MT_LOSS_STALLED] = "not in the recording: the disk took nothing",
 	[MT_LOSS_SITES] = "probes that could not be set",
-	[MT_LOSS_SHARE] = "left out of a process that told more than its share",
+	[MT_LOSS_SHARE] = "left out of a process that sent more than its share",
 	[MT_LOSS_DAMAGED] = "in a damaged part of the recording",
 	[MT_LOSS_FILES] = "files of the job that were not looked at",
 	[MT_LOSS_STACKS] = "stacks that could not be kept or read",
 };
+
+/* Of how many steps what is said of memory is. */
+static void put_sampling(struct page *p, const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+	char a[24], b[24], text[400];
+	size_t n;
+
+	if (!s->is_on)
+		return;
+	snprintf(text, sizeof(text), "of %" PRIu64 " steps %" PRIu64 " traced, in %" PRIu64 " windows, %s together: means, "
+		 "peaks and series are of these alone", s->steps_seen, s->steps_traced, s->windows, fmt_ns(a, s->traced_ns));
+	page__para(p, "sampling", text);
+	n = 0;
+	if (r->cost.price.steps)
+		n = (size_t)snprintf(text, sizeof(text), "steps take %s, traced %s; ", fmt_ns(a, r->cost.price.before_ns),
+				     fmt_ns(b, r->cost.price.traced_ns));
+	n += (size_t)snprintf(text + n, sizeof(text) - n, "of its time the job lost %s", fmt_share(a, s->price_ratio, 1));
+	if (s->budget > 0)
+		snprintf(text + n, sizeof(text) - n, " (at most %.3g %% were asked for)", 100 * s->budget);
+	page__para(p, "price", text);
+}
 
 static void put_time(struct page *p, const struct report *r)
 {
 	const char *end = report_end_word(r);
 	char a[24], text[128];
 
-	fmt_ns(a, r->end_ts_ns - r->start_ts_ns);
-	if (r->ended)
+	fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns);
+	if (r->run.ended)
 		snprintf(text, sizeof(text), "%s, to the end (%s)", a,
 			 !strcmp(end, "target gone") ? "the process ended" : end);
 	else
 		snprintf(text, sizeof(text), "%s; the end is missing", a);
 	page__para(p, "time covered", text);
+	put_sampling(p, r);
 }
 
 static void put_events(struct page *p, const struct report *r)
@@ -65,8 +88,8 @@ static void put_events(struct page *p, const struct report *r)
 	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 ":", rest);
 	for (size_t i = 0; i < sizeof(shown); i++) {
 		n += (size_t)snprintf(text + n, sizeof(text) - n, " %s %" PRIu64 ",", event_kind_name(shown[i]),
-				      r->events[shown[i]]);
-		rest -= r->events[shown[i]];
+				      r->run.events[shown[i]]);
+		rest -= r->run.events[shown[i]];
 	}
 	snprintf(text + n, sizeof(text) - n, " other %" PRIu64, rest);
 	page__para(p, "events", text);
@@ -80,9 +103,9 @@ static void put_lost_rows(struct page *p, const struct report *r)
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++) {
 		char text[160];
 
-		if (!r->lost[i] || i == MT_LOSS_STACK_RATE)
+		if (!r->run.lost[i] || i == MT_LOSS_STACK_RATE)
 			continue;
-		snprintf(text, sizeof(text), "%" PRIu64 " %s: %s", r->lost[i], loss_name(i) ? loss_name(i) : "?",
+		snprintf(text, sizeof(text), "%" PRIu64 " %s: %s", r->run.lost[i], loss_name(i) ? loss_name(i) : "?",
 			 loss_words[i] ? loss_words[i] : "?");
 		page__para(p, first ? "lost" : "", text);
 		first = 0;
@@ -100,8 +123,8 @@ static void put_losses(struct page *p, const struct report *r)
 		page__para(p, "lost", "nothing");
 	if (!report_sampled(r))
 		return;
-	snprintf(text, sizeof(text), "%" PRIu64 " births without a native stack: 2000 a second have one at most (--stack-size)",
-		 report_sampled(r));
+	snprintf(text, sizeof(text), "%" PRIu64 " allocations without a native stack: 2000 a second have one at most "
+		 "(--stack-size)", report_sampled(r));
 	page__para(p, "sampled", text);
 }
 
@@ -145,14 +168,14 @@ static void put_flow(struct page *p, const struct report *r)
 	n = put_some(text, sizeof(text), n, f->output_twice, "versions made by two nodes (threads that overlap)");
 	n = put_some(text, sizeof(text), n, f->input_stale, "nodes given a version that another one replaced meanwhile");
 	n = put_some(text, sizeof(text), n, f->moved, "tensors that took over another block");
-	n = put_some(text, sizeof(text), n, f->unmapped, "met blocks that ended with their mapping");
+	n = put_some(text, sizeof(text), n, f->unmapped, "blocks that were seen late and ended with their mapping");
 	n = put_some(text, sizeof(text), n, f->output_twice + f->input_stale, "times torch.profiler would have failed");
 	if (n)
 		page__para(p, "", text);
 }
 
 /* "operator 12 k × 1.2 µs", in one piece. */
-static size_t put_prog(char *buf, size_t size, unsigned prog, const struct report_cost *cost)
+static size_t put_prog(char *buf, size_t size, unsigned prog, const struct report_program *cost)
 {
 	char a[24], b[24];
 	size_t n = (size_t)snprintf(buf, size, "; %s %s × %s", prog_words(prog), fmt_count(a, (double)cost->hits),
@@ -164,12 +187,13 @@ static size_t put_prog(char *buf, size_t size, unsigned prog, const struct repor
 }
 
 /* By the job's own steps. */
-static void put_price(struct page *p, const struct report_price *price)
+static void put_price(struct page *p, const struct report *r)
 {
+	const struct report_price *price = &r->cost.price;
 	char a[24], b[24], c[24], d[24], text[256];
 	size_t n;
 
-	if (!price->steps)
+	if (!price->steps || r->sampling.is_on) /* that is told as the price of windows */
 		return;
 	n = (size_t)snprintf(text, sizeof(text), "a step took %s before and takes %s traced: ", fmt_ns(a, price->before_ns),
 			     fmt_ns(b, price->traced_ns));
@@ -187,25 +211,25 @@ static void put_cost(struct page *p, const struct report *r)
 	char a[24], b[24], c[24], text[1024];
 	size_t n;
 
-	n = (size_t)snprintf(text, sizeof(text), "%s hits, %s", fmt_count(a, (double)r->probe_hits),
-			     fmt_ns(b, r->probe_ns));
-	if (r->target_cpu_ns)
+	n = (size_t)snprintf(text, sizeof(text), "%s hits, %s", fmt_count(a, (double)r->cost.hits),
+			     fmt_ns(b, r->cost.ns));
+	if (r->cost.target_cpu_ns)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, ": %s of the job's CPU time",
-				      fmt_share(a, r->overhead, 1));
+				      fmt_share(a, r->cost.share, 1));
 	for (unsigned i = 1; i < MT_PROG_MAX && n < sizeof(text) - 80; i++) {
-		const struct report_cost *cost = &r->costs[i];
+		const struct report_program *cost = &r->cost.programs[i];
 
 		if (cost->hits)
 			n += put_prog(text + n, sizeof(text) - n, i, cost);
 	}
 	page__para(p, "probe cost", text);
-	put_price(p, &r->price);
-	n = (size_t)snprintf(text, sizeof(text), "%s CPU (%s of one core), %s RSS", fmt_ns(a, r->self_cpu_ns),
-			     fmt_share(b, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns)),
-			     fmt_bytes(c, r->self_rss));
-	if (r->overhead_most > 0 && !r->price.steps)
+	put_price(p, r);
+	n = (size_t)snprintf(text, sizeof(text), "%s CPU (%s of one core), %s RSS", fmt_ns(a, r->cost.self_cpu_ns),
+			     fmt_share(b, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
+			     fmt_bytes(c, r->cost.self_rss));
+	if (r->cost.share_most > 0 && !r->cost.price.steps)
 		snprintf(text + n, sizeof(text) - n, "; the job loses some %s if no CPU is free for that",
-			 fmt_share(a, r->overhead_most, 1));
+			 fmt_share(a, r->cost.share_most, 1));
 	page__para(p, "memtrace itself", text);
 }
 
@@ -219,8 +243,8 @@ static size_t sum_sources(const struct report *r, struct source_sum *sums)
 {
 	size_t cnt = 0;
 
-	for (size_t i = 0; i < r->covers_cnt; i++) {
-		const struct report_cover *c = &r->covers[i];
+	for (size_t i = 0; i < r->probes.covers_cnt; i++) {
+		const struct report_cover *c = &r->probes.covers[i];
 		size_t k = 0;
 
 		while (k < cnt && strcmp(sums[k].name, c->source ? c->source : ""))
@@ -244,7 +268,8 @@ static size_t put_late(char *buf, size_t size, const struct report *r, const str
 
 	text_fit(name, sizeof(name), l->name, 60);
 	n = (size_t)snprintf(buf, size, "%s at %s (%s)", name,
-			     fmt_ns(a, l->ts_ns > r->start_ts_ns ? l->ts_ns - r->start_ts_ns : 0), fmt_ns(b, l->missed_ns));
+			     fmt_ns(a, l->ts_ns > r->run.start_ts_ns ? l->ts_ns - r->run.start_ts_ns : 0),
+			     fmt_ns(b, l->missed_ns));
 	for (char *blank = buf; (blank = strchr(blank, ' '));)
 		*blank = HARD_SPACE;
 	return n;
@@ -253,7 +278,7 @@ static size_t put_late(char *buf, size_t size, const struct report *r, const str
 /* What the job felt of the probes being set. */
 static void put_attach(struct page *p, const struct report *r)
 {
-	const struct report_attach *a = &r->attach;
+	const struct report_attach *a = &r->probes.attach;
 	char took[24], slice[24], step[24], before[24], text[256];
 	size_t n;
 
@@ -273,21 +298,21 @@ static void put_idle(struct page *p, const struct report *r)
 	char text[4096];
 	size_t n;
 
-	if (!r->idle_ts_ns && !r->late_ops_total)
+	if (!r->probes.idle_ts_ns && !r->probes.late_ops_total)
 		return;
 	snprintf(text, sizeof(text), "%" PRIu64 " operators that were never called have no probe any more (--keep-idle)",
-		 r->idle_ops);
+		 r->probes.idle_ops);
 	page__para(p, "idle", text);
-	if (!r->late_ops_total)
+	if (!r->probes.late_ops_total)
 		return;
-	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 " called later, and not told until the probe was set again: ",
-			     r->late_ops_total);
-	for (size_t i = 0; i < r->late_ops_cnt && i < LATE_SHOWN && n < sizeof(text) - TEXT_BYTES_MAX - 64; i++) {
+	n = (size_t)snprintf(text, sizeof(text), "%" PRIu64 " called later, and not seen until the probe was set again: ",
+			     r->probes.late_ops_total);
+	for (size_t i = 0; i < r->probes.late_ops_cnt && i < LATE_SHOWN && n < sizeof(text) - TEXT_BYTES_MAX - 64; i++) {
 		if (i)
 			n += (size_t)snprintf(text + n, sizeof(text) - n, ", ");
-		n += put_late(text + n, sizeof(text) - n, r, &r->late_ops[i]);
+		n += put_late(text + n, sizeof(text) - n, r, &r->probes.late_ops[i]);
 	}
-	if (r->late_ops_total > LATE_SHOWN)
+	if (r->probes.late_ops_total > LATE_SHOWN)
 		snprintf(text + n, sizeof(text) - n, ", …");
 	page__para(p, "", text);
 }
@@ -304,12 +329,12 @@ static void put_silent(struct page *p, const struct report *r)
 	char text[4096];
 	size_t n = 0, cnt = 0;
 
-	for (size_t i = 0; i < r->symbols_cnt; i++) {
+	for (size_t i = 0; i < r->probes.symbols_cnt; i++) {
 		char name[TEXT_BYTES_MAX];
 
-		if (!is_silent(&r->symbols[i]) || cnt++ >= SILENT_SHOWN || n >= sizeof(text) - TEXT_BYTES_MAX - 128)
+		if (!is_silent(&r->probes.symbols[i]) || cnt++ >= SILENT_SHOWN || n >= sizeof(text) - TEXT_BYTES_MAX - 128)
 			continue;
-		text_fit(name, sizeof(name), r->symbols[i].name, 60);
+		text_fit(name, sizeof(name), r->probes.symbols[i].name, 60);
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", n ? ", " : "", name);
 	}
 	if (!cnt)
@@ -334,22 +359,22 @@ static void put_visible(struct page *p, const struct report *r)
 		if (sums[i].pids > 1)
 			n += (size_t)snprintf(text + n, sizeof(text) - n, " (in %" PRIu64 " processes)", sums[i].pids);
 	}
-	if (r->symbols_cnt) {
+	if (r->probes.symbols_cnt) {
 		size_t fired = 0;
 
-		for (size_t i = 0; i < r->symbols_cnt; i++)
-			fired += r->symbols[i].fired > 0;
+		for (size_t i = 0; i < r->probes.symbols_cnt; i++)
+			fired += r->probes.symbols[i].fired > 0;
 		snprintf(text + n, sizeof(text) - n, "; %zu of %zu symbols fired (--by symbol)", fired,
-			 r->symbols_cnt);
+			 r->probes.symbols_cnt);
 	}
 	page__para(p, "probes set", text);
 	put_silent(p, r);
 	put_attach(p, r);
 	put_idle(p, r);
-	for (size_t i = 0; i < r->notes_cnt && i < NOTES_SHOWN; i++)
-		page__para(p, i ? "" : "not visible", r->notes[i]);
-	if (r->notes_cnt > NOTES_SHOWN) {
-		snprintf(text, sizeof(text), "… and %zu more notes (--json)", r->notes_cnt - NOTES_SHOWN);
+	for (size_t i = 0; i < r->run.notes_cnt && i < NOTES_SHOWN; i++)
+		page__para(p, i ? "" : "not visible", r->run.notes[i]);
+	if (r->run.notes_cnt > NOTES_SHOWN) {
+		snprintf(text, sizeof(text), "… and %zu more notes (--json)", r->run.notes_cnt - NOTES_SHOWN);
 		page__para(p, "", text);
 	}
 }
@@ -363,10 +388,52 @@ void view_honesty(struct page *p, const struct report *r)
 	put_flow(p, r);
 	put_cost(p, r);
 	put_visible(p, r);
-	if (r->host && r->host[0]) {
+	if (r->run.host && r->run.host[0]) {
 		char safe[TEXT_BYTES_MAX];
 
-		text_fit(safe, sizeof(safe), r->host, 200);
+		text_fit(safe, sizeof(safe), r->run.host, 200);
 		page__para(p, "made by", safe);
 	}
+}
+
+static size_t put_measured(char *text, size_t size, const struct report *r)
+{
+	char a[24], b[24];
+	int n = 0;
+
+	if (r->sampling.is_on)
+		n = snprintf(text, size, "%s of the job's time", fmt_share(a, r->sampling.price_ratio, 1));
+	else if (r->cost.price.steps && r->cost.price.lost > r->cost.price.error)
+		n = snprintf(text, size, "%s of the job's speed, give or take %s", fmt_share(a, r->cost.price.lost, 1),
+			     fmt_share(b, r->cost.price.error, 1));
+	else if (r->cost.target_cpu_ns)
+		n = snprintf(text, size, "%s of the job's CPU time", fmt_share(a, r->cost.share, 1));
+	else
+		n = snprintf(text, size, "%s hits", fmt_count(a, (double)r->cost.hits));
+	return n < 0 ? 0 : (size_t)n;
+}
+
+void view_honesty_short(struct page *p, const struct report *r)
+{
+	const char *end = report_end_word(r);
+	uint64_t lost = report_lost_sum(r);
+	char a[24], b[24], c[24], text[400];
+	size_t n;
+
+	page__heading(p, "What this rests on");
+	snprintf(text, sizeof(text), "%s, %s%s%s, %s events, lost %s", fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns),
+		 r->run.ended ? "to the end (" : "the end is missing",
+		 !r->run.ended ? "" : !strcmp(end, "target gone") ? "the process ended" : end, r->run.ended ? ")" : "",
+		 fmt_count(b, (double)report_events_sum(r)), lost ? fmt_count(c, (double)lost) : "nothing");
+	page__para(p, "covered", text);
+	if (lost)
+		put_lost_rows(p, r);
+	n = put_measured(text, sizeof(text), r);
+	n += (size_t)snprintf(text + n, sizeof(text) - n, "; memtrace itself %s of a core, %s RSS",
+			      fmt_share(a, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns)),
+			      fmt_bytes(b, r->cost.self_rss));
+	if (r->run.notes_cnt)
+		snprintf(text + n, sizeof(text) - n, "; not visible: %zu note%s (-v)", r->run.notes_cnt,
+			 r->run.notes_cnt == 1 ? "" : "s");
+	page__para(p, "tracing cost", text);
 }

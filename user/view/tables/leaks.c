@@ -6,6 +6,7 @@
 #include "view/table.h"
 #include "view/tables/honesty.h"
 #include "view/tables/stacks.h"
+#include "verdict/held.h"
 #include "view/view.h"
 
 #define NUMBERS_COLS 68 /* of a row, without its names */
@@ -76,6 +77,7 @@ static void slope(struct cell *c, const void *row)
 	const struct report_leak *l = row;
 	char bytes[24];
 
+	c->num = l->bytes_slope > 0 && l->bytes_slope < 9e18 ? (uint64_t)l->bytes_slope : 0;
 	cell__say(c, "%s %s", fmt_slope(bytes, l), l->per_step ? "a step" : "a s   ");
 }
 
@@ -86,17 +88,30 @@ static void per(struct cell *c, const void *row)
 
 static void oldest(struct cell *c, const void *row)
 {
-	c->num = c->d->r->end_ts_ns - ((const struct report_leak *)row)->first_ts_ns;
+	c->num = c->d->r->run.end_ts_ns - ((const struct report_leak *)row)->first_ts_ns;
 }
 
 static void youngest(struct cell *c, const void *row)
 {
-	c->num = c->d->r->end_ts_ns - ((const struct report_leak *)row)->last_ts_ns;
+	c->num = c->d->r->run.end_ts_ns - ((const struct report_leak *)row)->last_ts_ns;
 }
 
 static void sure(struct cell *c, const void *row)
 {
 	c->text = sure_word(((const struct report_leak *)row)->sure);
+}
+
+static void holder(struct cell *c, const void *row)
+{
+	held_text(c->buf, sizeof(c->buf), row);
+	c->text = c->buf;
+}
+
+static void maker(struct cell *c, const void *row)
+{
+	const struct report_leak *l = row;
+
+	stack_words(c, l->frames, l->frames_cnt);
 }
 
 static void put_history(struct json *j, const char *key, const struct drawn *d, const void *row)
@@ -119,32 +134,68 @@ static void put_stack(struct json *j, const char *key, const struct drawn *d, co
 		stack_json(j, key, l->frames, l->frames_cnt);
 }
 
+static const char *const held_words[] = { [HELD_ITSELF] = "itself", [HELD_GRAPH] = "graph", [HELD_NONE] = "none",
+					  [HELD_UNSEEN] = "unseen" };
+
+static void put_holder(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_leak *l = row;
+
+	(void)d;
+	if (!l->held)
+		return;
+	json__begin_flat(j, key, '{');
+	json__str(j, "how", held_words[l->held]);
+	if (l->held_by) {
+		json__str(j, "path", l->held_by);
+		json__str(j, "kind", l->held_kind);
+		json__str(j, "where", l->held_where);
+		json__u64(j, "items", l->held_items);
+	}
+	json__end(j, '}');
+}
+
 static const struct column columns[] = {
-	{ NULL, "operator", COL_TEXT, VIA(name), TEXT(1, 0, .wide = 1) },
+	{ NULL, "operator", COL_TEXT, VIA(name), TEXT(1, 0, .wide = 1), TUI(1, 16, .wide = 2) },
 	{ "op", NULL, COL_OR_NULL, OF(report_leak, op) },
 	{ "region", NULL, COL_OR_NULL, OF(report_leak, region) },
 	{ "dev", "device", COL_DEV, OF(report_leak, dev), TEXT(8, 7) },
 	{ "cat", NULL, COL_CAT, OF(report_leak, cat) },
 	{ "pid", NULL, COL_NUMBER, OF(report_leak, pid) },
 	{ "per", NULL, COL_TEXT, VIA(per) },
-	{ NULL, "grows by     ", COL_NUMBER, VIA(slope), TEXT(2, 18) },
+	{ NULL, "grows by     ", COL_NUMBER, VIA(slope), TEXT(2, 18), TUI(2, 17, .head = "grows by") },
 	{ "bytes_slope", NULL, COL_AVERAGE, OF(report_leak, bytes_slope) },
 	{ "blocks_slope", NULL, COL_AVERAGE, OF(report_leak, blocks_slope) },
-	{ "sure", "sure", COL_TEXT, VIA(sure), TEXT(7, 7, .gap = 2) },
+	{ "sure", "sure", COL_TEXT, VIA(sure), TEXT(7, 7, .gap = 2), TUI(6, 6) },
 	{ "tau", NULL, COL_REAL, OF(report_leak, tau) },
-	{ "live", "live", COL_BYTES, OF(report_leak, live), TEXT(3, 10) },
-	{ "blocks", "blocks", COL_COUNT, OF(report_leak, blocks), TEXT(4, 8) },
+	{ "live", "live", COL_BYTES, OF(report_leak, live), TEXT(3, 10), TUI(3, 9) },
+	{ "blocks", "blocks", COL_COUNT, OF(report_leak, blocks), TEXT(4, 8), TUI(4, 7) },
 	{ "grown", NULL, COL_BYTES, OF(report_leak, grown) },
 	{ "grown_blocks", NULL, COL_COUNT, OF(report_leak, grown_blocks) },
-	{ "oldest_age_ns", "oldest", COL_NS, VIA(oldest), TEXT(5, 10) },
+	{ "oldest_age_ns", "oldest", COL_NS, VIA(oldest), TEXT(5, 10), TUI(5, 9, 100) },
 	{ NULL, "youngest", COL_NS, VIA(youngest), TEXT(6, 10) },
 	{ "first_ns", NULL, COL_TIME, OF(report_leak, first_ts_ns) },
 	{ "last_ns", NULL, COL_TIME, OF(report_leak, last_ts_ns) },
 	{ "history", NULL, .json = put_history },
+	{ NULL, "held by", COL_TEXT, VIA(holder), TUI(7, 20, 90, 3) },
+	{ NULL, "made at", COL_TEXT, VIA(maker), TUI(8, 14, 140, 1) },
 	{ "stack", NULL, .json = put_stack },
+	{ "holder", NULL, .json = put_holder },
 };
 
-static const struct table leak_table = TABLE(columns, .spare = -6);
+const struct table leak_table = TABLE(columns, .spare = -6);
+
+static void put_held(struct page *p, const struct report_leak *l)
+{
+	char words[TEXT_BYTES_MAX];
+
+	if (!l->held)
+		return;
+	page__put(p, "    ");
+	held_text(words, sizeof(words), l);
+	page__flow(p, 4, words);
+	page__end_line(p);
+}
 
 /* Where in the program, under a row. */
 static void put_place(struct page *p, const struct report_leak *l)
@@ -157,6 +208,7 @@ static void put_place(struct page *p, const struct report_leak *l)
 		page__printf(p, "in %s, ", safe);
 	}
 	page__line(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
+	put_held(p, l);
 	stack_text(p, l->frames, l->frames_cnt, FRAMES_SHOWN);
 }
 

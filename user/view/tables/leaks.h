@@ -8,8 +8,11 @@
 
 struct report;
 struct report_leak;
+struct table;
 
 /* A line in the report for people, if there is a suspect. */
+/* rows: struct report_leak */
+extern const struct table leak_table;
 void leaks_line(struct page *p, const struct report *r);
 /* "leaks" and "leaks_watched". */
 void leaks_json(struct json *j, const struct report *r);

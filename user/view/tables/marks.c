@@ -7,7 +7,7 @@
 
 static void put_at(struct json *j, const struct report *r, const struct mark_at *at)
 {
-	json__u64(j, "t", at->ts_ns + (uint64_t)r->epoch_off_ns);
+	json__u64(j, "t", at->ts_ns + (uint64_t)r->run.epoch_off_ns);
 	json__u64(j, "live", at->live);
 	json__u64(j, "peak", at->peak);
 }
@@ -20,10 +20,11 @@ void step_json(struct json *j, const char *key, const struct report *r, const st
 	json__u64(j, "number", s->number);
 	json__u64(j, "pid", s->pid);
 	if (s->begin_ts_ns)
-		json__u64(j, "begin", s->begin_ts_ns + (uint64_t)r->epoch_off_ns);
+		json__u64(j, "begin", s->begin_ts_ns + (uint64_t)r->run.epoch_off_ns);
 	else
 		json__null(j, "begin");
 	json__u64(j, "peak", step_marks__peak(s));
+	json__bool(j, "settling", s->is_settling);
 	json__begin(j, "marks", '{');
 	for (unsigned i = 1; i < MARK_MAX; i++) {
 		if (!s->at[i].ts_ns)
@@ -40,11 +41,11 @@ void marks_json(struct json *j, const struct report *r)
 {
 	json__begin_flat(j, "marks", '{');
 	for (unsigned i = 1; i < MARK_MAX; i++)
-		json__u64(j, mark_name((enum tl_mark)i), r->marks_by_kind[i]);
+		json__u64(j, mark_name((enum tl_mark)i), r->marks.by_kind[i]);
 	json__end(j, '}');
 	json__begin(j, "markers", '[');
-	for (size_t i = 0; i < r->marks_cnt; i++) {
-		const struct report_mark *k = &r->marks[i];
+	for (size_t i = 0; i < r->marks.cnt; i++) {
+		const struct report_mark *k = &r->marks.rows[i];
 
 		json__begin_flat(j, NULL, '{');
 		put_at(j, r, &k->at);
@@ -57,8 +58,8 @@ void marks_json(struct json *j, const struct report *r)
 	}
 	json__end(j, ']');
 	json__begin(j, "steps", '[');
-	for (size_t i = 0; i < r->step_rows_cnt; i++)
-		step_json(j, NULL, r, &r->step_rows[i]);
+	for (size_t i = 0; i < r->marks.steps_cnt; i++)
+		step_json(j, NULL, r, &r->marks.steps[i]);
 	json__end(j, ']');
 }
 
@@ -82,14 +83,24 @@ static unsigned step_cols(const struct drawn *d)
 	return cols > 30 ? 30 : cols;
 }
 
+static const char *settling_word(const struct step_marks *s)
+{
+	return s->is_settling ? ", settling" : "";
+}
+
 static void which(struct cell *c, const void *row)
 {
 	const struct step_marks *s = row;
 
 	if (has_procs(c->d))
-		cell__say(c, "%llu, %s, %u", (unsigned long long)s->number, (const char *)c->d->of, s->pid);
+		cell__say(c, "%llu, %s, %u%s", (unsigned long long)s->number, (const char *)c->d->of, s->pid, settling_word(s));
 	else
-		cell__say(c, "%llu, %s", (unsigned long long)s->number, (const char *)c->d->of);
+		cell__say(c, "%llu, %s%s", (unsigned long long)s->number, (const char *)c->d->of, settling_word(s));
+}
+
+static void settling(struct cell *c, const void *row)
+{
+	c->text = ((const struct step_marks *)row)->is_settling ? "settling" : "";
 }
 
 static void length(struct cell *c, const void *row)
@@ -106,7 +117,7 @@ static void highest(struct cell *c, const void *row)
 
 static void ended(struct cell *c, const void *row)
 {
-	c->num = ((const struct step_marks *)row)->at[MARK_STEP].ts_ns - c->d->r->start_ts_ns;
+	c->num = ((const struct step_marks *)row)->at[MARK_STEP].ts_ns - c->d->r->run.start_ts_ns;
 }
 
 #define AT(mark, bytes) OF(step_marks, at[mark].bytes), IF(step_marks, at[mark].ts_ns)
@@ -124,6 +135,7 @@ static const struct column columns[] = {
 	{ NULL, "", COL_BAR, VIA(highest), TUI(8, 12, 110, 1) },
 	{ NULL, "ended at", COL_NS, VIA(ended), TUI(9, 9, 90) },
 	{ NULL, "process", COL_NUMBER, OF(step_marks, pid), TUI(10, 8, 100) },
+	{ NULL, "", COL_TEXT, VIA(settling), TUI(11, 8, 118) },
 };
 
 const struct table step_table = TABLE(columns);
@@ -131,9 +143,9 @@ const struct table step_table = TABLE(columns);
 /* NULL: it is older than those that are kept. */
 static const struct step_marks *last_of(const struct report *r, uint32_t pid)
 {
-	for (size_t i = r->step_rows_cnt; i--;)
-		if (r->step_rows[i].pid == pid)
-			return &r->step_rows[i];
+	for (size_t i = r->marks.steps_cnt; i--;)
+		if (r->marks.steps[i].pid == pid)
+			return &r->marks.steps[i];
 	return NULL;
 }
 

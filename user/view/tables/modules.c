@@ -16,6 +16,7 @@ static const struct column sum_columns[] = {
 	{ "live", NULL, COL_BYTES, OF(report_module_sum, live) },
 	{ "live_count", NULL, COL_COUNT, OF(report_module_sum, live_count) },
 	{ "at_peak", NULL, COL_BYTES, OF(report_module_sum, at_peak) },
+	{ "saved", NULL, COL_BYTES, OF(report_module_sum, saved) },
 	{ "alloc_bytes", NULL, COL_BYTES, OF(report_module_sum, alloc_bytes) },
 	{ "alloc_count", NULL, COL_COUNT, OF(report_module_sum, alloc_count) },
 };
@@ -51,7 +52,7 @@ static void path(struct cell *c, const void *row)
 	if (m->name)
 		cell__say(c, "%s%s%s", m->root, m->name[0] ? "." : "", m->name);
 	else
-		c->text = "(not told yet)";
+		c->text = "(no name yet)";
 }
 
 /* What is in it: one level of the tree is two blanks. */
@@ -62,16 +63,18 @@ static void place(struct cell *c, const void *row)
 	int has_class = m->name && m->name[0] && m->class[0];
 
 	cell__say(c, "%*s%s%s%s%s", (int)(2 * (m->depth < 20 ? m->depth : 20)), "",
-		  !m->name ? "(not told yet)" : !m->name[0] ? m->root : last ? last + 1 : m->name, has_class ? " (" : "",
+		  !m->name ? "(no name yet)" : !m->name[0] ? m->root : last ? last + 1 : m->name, has_class ? " (" : "",
 		  has_class ? m->class : "", has_class ? ")" : "");
 }
 
 /* Of JSON: its place in the list + 1 is what the row is drawn with; 0: none. */
-static void parent(struct cell *c, const void *row)
+static void put_parent(struct json *j, const char *key, const struct drawn *d, const void *row)
 {
 	(void)row;
-	c->num = c->d->index - 1;
-	c->none = c->d->index ? 0 : NONE_NULL;
+	if (d->index)
+		json__u64(j, key, d->index - 1);
+	else
+		json__null(j, key);
 }
 
 static void put_own(struct json *j, const char *key, const struct drawn *d, const void *row)
@@ -96,7 +99,7 @@ static const struct column columns[] = {
 	{ "class", "class", COL_OR_NULL, OF(report_module, class), TUI(2, 16, 110) },
 	{ "pid", NULL, COL_NUMBER, OF(report_module, pid) },
 	{ "depth", NULL, COL_NUMBER, OF(report_module, depth) },
-	{ "parent", NULL, COL_NUMBER, VIA(parent) },
+	{ "parent", NULL, .json = put_parent },
 	{ "calls", NULL, COL_COUNT, OF(report_module, calls) },
 	{ "parameter", "parameter", COL_BYTES, OF_KIND(PARAMETER), TEXT(2, 10), TUI(6, 9) },
 	{ "buffer", "buffer", COL_BYTES, OF_KIND(BUFFER), TEXT(3, 10) },
@@ -121,19 +124,19 @@ static const struct column columns[] = {
 };
 
 const struct table module_table = TABLE(columns, .is_sparse = 1, .variant = WHOLE);
-static const struct table of_phase_table = TABLE(columns, .is_sparse = 1, .variant = OF_PHASE);
+const struct table of_phase_table = TABLE(columns, .is_sparse = 1, .variant = OF_PHASE);
 
 static int has_phases(const struct report *r)
 {
 	for (unsigned i = PHASE_OTHER + 1; i < PHASE_MAX; i++)
-		if (r->phases[i].entries)
+		if (r->modules.phases[i].entries)
 			return 1;
-	return r->marks_total != 0;
+	return r->marks.total != 0;
 }
 
 static void phase(struct cell *c, const void *row)
 {
-	c->text = phase_name((enum phase)((const struct report_phase *)row - c->d->r->phases));
+	c->text = phase_name((enum phase)((const struct report_phase *)row - c->d->r->modules.phases));
 }
 
 static const struct column phase_columns[] = {
@@ -153,7 +156,7 @@ static void put_phases(struct json *j, const struct report *r)
 	struct drawn d = drawn_as(AS_JSON, r);
 
 	json__begin(j, "phases", '{');
-	table__list(j, "list", &phase_table, &d, r->phases, PHASE_MAX, sizeof(r->phases[0]));
+	table__list(j, "list", &phase_table, &d, r->modules.phases, PHASE_MAX, sizeof(r->modules.phases[0]));
 	marks_json(j, r);
 	json__end(j, '}');
 }
@@ -177,19 +180,19 @@ static int by_weight(const void *pa, const void *pb)
 /* The `top` heaviest, in the order of the tree. A module is as heavy as what is in it, and comes first: it is there as well. */
 static void put_list(struct json *j, const struct report *r, size_t top)
 {
-	uint64_t *all = calloc(r->modules_cnt + 1, sizeof(*all)), least = 0;
-	uint32_t *places = calloc(r->modules_cnt + 1, sizeof(*places)), shown = 0;
+	uint64_t *all = calloc(r->modules.cnt + 1, sizeof(*all)), least = 0;
+	uint32_t *places = calloc(r->modules.cnt + 1, sizeof(*places)), shown = 0;
 	struct drawn d = drawn_as(AS_JSON, r);
 
 	json__begin(j, "list", '[');
-	for (size_t i = 0; all && i < r->modules_cnt; i++)
-		all[i] = weight(&r->modules[i]);
-	if (all && r->modules_cnt > top) {
-		qsort(all, r->modules_cnt, sizeof(*all), by_weight);
+	for (size_t i = 0; all && i < r->modules.cnt; i++)
+		all[i] = weight(&r->modules.rows[i]);
+	if (all && r->modules.cnt > top) {
+		qsort(all, r->modules.cnt, sizeof(*all), by_weight);
 		least = all[top - 1];
 	}
-	for (size_t i = 0; all && places && i < r->modules_cnt && shown < top; i++) {
-		const struct report_module *m = &r->modules[i];
+	for (size_t i = 0; all && places && i < r->modules.cnt && shown < top; i++) {
+		const struct report_module *m = &r->modules.rows[i];
 
 		if (weight(m) < least || (m->parent && !places[m->parent - 1]))
 			continue;
@@ -200,7 +203,7 @@ static void put_list(struct json *j, const struct report *r, size_t top)
 		json__end(j, '}');
 	}
 	json__end(j, ']');
-	json__u64(j, "total", r->modules_cnt);
+	json__u64(j, "total", r->modules.cnt);
 	free(places);
 	free(all);
 }
@@ -225,7 +228,7 @@ static void module(struct cell *c, const void *row)
 
 	c->text = o->module;
 	if (c->d->as == AS_TEXT)
-		cell__say(c, "%s%s%s", o->root ? o->root : o->has_module ? "(not told yet)" : "-",
+		cell__say(c, "%s%s%s", o->root ? o->root : o->has_module ? "(no name yet)" : "-",
 			  o->module && o->module[0] ? "." : "", o->module ? o->module : "");
 }
 
@@ -263,19 +266,19 @@ static void put_ops(struct json *j, const struct report *r, size_t top)
 {
 	struct drawn d = drawn_as(AS_JSON, r);
 
-	table__list(j, "ops", &op_module_table, &d, r->op_modules, r->op_modules_cnt < top ? r->op_modules_cnt : top,
-		    sizeof(*r->op_modules));
-	json__u64(j, "ops_total", r->op_modules_cnt);
-	json__u64(j, "ops_rest_bytes", r->op_modules_rest);
+	table__list(j, "ops", &op_module_table, &d, r->modules.ops, r->modules.ops_cnt < top ? r->modules.ops_cnt : top,
+		    sizeof(*r->modules.ops));
+	json__u64(j, "ops_total", r->modules.ops_cnt);
+	json__u64(j, "ops_rest_bytes", r->modules.ops_rest);
 }
 
 void modules_json(struct json *j, const struct report *r, size_t top)
 {
-	if (r->modules_cnt) {
+	if (r->modules.cnt) {
 		json__begin(j, "modules", '{');
 		put_list(j, r, top && top < MODULES_SHOWN ? top : MODULES_SHOWN);
 		put_ops(j, r, top ? top : SIZE_MAX);
-		put_sum(j, "none", &r->no_module);
+		put_sum(j, "none", &r->modules.none);
 		json__end(j, '}');
 	}
 	if (has_phases(r))
@@ -299,12 +302,12 @@ static uint64_t weight_of(const struct report_module *m, const struct view_opts 
 /* The lightest module that is among the `top`: those above stay in the order of the tree. */
 static uint64_t least_of(const struct report *r, const struct view_opts *opts, size_t *ret_cnt)
 {
-	uint64_t *all = calloc(r->modules_cnt + 1, sizeof(*all)), least = 0;
+	uint64_t *all = calloc(r->modules.cnt + 1, sizeof(*all)), least = 0;
 	size_t cnt = 0;
 
-	for (size_t i = 0; all && i < r->modules_cnt; i++)
-		if (is_shown(&r->modules[i], opts))
-			all[cnt++] = weight_of(&r->modules[i], opts);
+	for (size_t i = 0; all && i < r->modules.cnt; i++)
+		if (is_shown(&r->modules.rows[i], opts))
+			all[cnt++] = weight_of(&r->modules.rows[i], opts);
 	if (all && cnt > opts->top) {
 		qsort(all, cnt, sizeof(*all), by_weight);
 		least = all[opts->top - 1];
@@ -323,8 +326,8 @@ static void put_modules(struct page *p, const struct report *r, const struct vie
 
 	d.index = opts->phase ? opts->phase - 1 : 0;
 	table_lines__begin(&l, p, opts->phase ? &of_phase_table : &module_table, &d);
-	for (size_t i = 0; i < r->modules_cnt && shown < opts->top; i++) {
-		const struct report_module *m = &r->modules[i];
+	for (size_t i = 0; i < r->modules.cnt && shown < opts->top; i++) {
+		const struct report_module *m = &r->modules.rows[i];
 
 		if (!is_shown(m, opts) || weight_of(m, opts) < least)
 			continue;
@@ -346,15 +349,15 @@ static int by_op_bytes(const void *pa, const void *pb, void *phase)
 /* Operators with the module that called them, heaviest first: of all phases, or of one. */
 static void put_op_modules(struct page *p, const struct report *r, const struct view_opts *opts)
 {
-	const struct report_op_module **rows = calloc(r->op_modules_cnt + 1, sizeof(*rows));
+	const struct report_op_module **rows = calloc(r->modules.ops_cnt + 1, sizeof(*rows));
 	struct drawn d = drawn_as(AS_TEXT, r);
 	unsigned phase = opts->phase;
 	struct table_lines l;
 	size_t cnt = 0, shown = 0;
 
-	for (size_t i = 0; rows && i < r->op_modules_cnt; i++)
-		if (op_bytes(&r->op_modules[i], phase))
-			rows[cnt++] = &r->op_modules[i];
+	for (size_t i = 0; rows && i < r->modules.ops_cnt; i++)
+		if (op_bytes(&r->modules.ops[i], phase))
+			rows[cnt++] = &r->modules.ops[i];
 	if (rows)
 		qsort_r(rows, cnt, sizeof(*rows), by_op_bytes, &phase);
 	page__heading(p, phase ? "Operators by bytes allocated in that phase, with their module" :
@@ -375,8 +378,8 @@ static void put_phase_table(struct page *p, const struct report *r)
 	page__heading(p, "Phases");
 	table_lines__begin(&l, p, &phase_table, &d);
 	for (unsigned i = 0; i < PHASE_MAX; i++)
-		if (r->phases[i].entries || r->phases[i].alloc_count)
-			table_lines__row(&l, &r->phases[i]);
+		if (r->modules.phases[i].entries || r->modules.phases[i].alloc_count)
+			table_lines__row(&l, &r->modules.phases[i]);
 }
 
 static void put_none(struct page *p, const struct report_module_sum *s, unsigned phase)
@@ -387,7 +390,62 @@ static void put_none(struct page *p, const struct report_module_sum *s, unsigned
 
 	if (!bytes)
 		return;
-	page__line(p, "  born in no module: %s in %s blocks", fmt_bytes(text, bytes), fmt_count(cnt, (double)blocks));
+	page__line(p, "  allocated in no module: %s in %s blocks", fmt_bytes(text, bytes), fmt_count(cnt, (double)blocks));
+}
+
+/* --- in short ------------------------------------------------------------------------------------------------- */
+
+static const struct column summary_columns[] = {
+	{ NULL, "module", COL_TEXT, VIA(path), .is_path = 1, TEXT(1, 24, .wide = 1) },
+	{ NULL, "at peak", COL_BYTES, OF(report_module, all.at_peak), .is_bold = 1, TEXT(2, 11) },
+	{ NULL, "of peak", COL_SHARE, OF(report_module, all.at_peak), TEXT(3, 9) },
+	{ NULL, "of that itself", COL_BYTES, OF(report_module, own.at_peak), TEXT(4, 16) },
+	{ NULL, "kept for backward", COL_BYTES, OF(report_module, all.saved), TEXT(5, 19) },
+};
+
+static int by_peak(const void *pa, const void *pb)
+{
+	const struct report_module *a = *(const struct report_module *const *)pa, *b = *(const struct report_module *const *)pb;
+
+	if (a->all.at_peak != b->all.at_peak)
+		return a->all.at_peak < b->all.at_peak ? 1 : -1;
+	if (a->all.saved != b->all.saved)
+		return a->all.saved < b->all.saved ? 1 : -1;
+	return a < b ? -1 : a > b;
+}
+
+const struct table module_summary_table = TABLE(summary_columns, .is_sparse = 1);
+
+const struct report_module **modules_of_peak(const struct report *r, size_t *ret_cnt)
+{
+	const struct report_module **rows = calloc(r->modules.cnt + 1, sizeof(*rows));
+	size_t cnt = 0;
+
+	for (size_t i = 0; rows && i < r->modules.cnt; i++)
+		if (r->modules.rows[i].all.at_peak || r->modules.rows[i].all.saved)
+			rows[cnt++] = &r->modules.rows[i];
+	if (cnt)
+		qsort(rows, cnt, sizeof(*rows), by_peak);
+	*ret_cnt = cnt;
+	return rows;
+}
+
+void modules_summary(struct page *p, const struct report *r, size_t top)
+{
+	size_t cnt;
+	const struct report_module **rows = modules_of_peak(r, &cnt);
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
+
+	if (cnt) {
+		page__heading(p, "Modules, by their part of the peak, with all that is in them");
+		d.whole = report_peak_sum(r);
+		table_lines__begin(&l, p, &module_summary_table, &d);
+		for (size_t i = 0; i < cnt && i < top; i++)
+			table_lines__row(&l, rows[i]);
+		page__more(p, cnt < top ? cnt : top, cnt, "modules (--by module)");
+	}
+	free(rows);
 }
 
 void modules_text(struct page *p, const struct report *r, const struct view_opts *opts)
@@ -395,13 +453,13 @@ void modules_text(struct page *p, const struct report *r, const struct view_opts
 	if (has_phases(r))
 		put_phase_table(p, r);
 	marks_text(p, r, opts->top);
-	if (!r->modules_cnt) {
+	if (!r->modules.cnt) {
 		page__end_line(p);
 		page__line(p, "No module is known: no Python that can be read, or none that was called (docs/modules.md).");
 		return;
 	}
-	page__heading(p, !opts->phase ? "Modules" : "Modules, what was born in them in that phase");
+	page__heading(p, !opts->phase ? "Modules" : "Modules, what was allocated in them in that phase");
 	put_modules(p, r, opts);
-	put_none(p, &r->no_module, opts->phase);
+	put_none(p, &r->modules.none, opts->phase);
 	put_op_modules(p, r, opts);
 }

@@ -35,8 +35,8 @@ static int is_told(const struct report_oom *o)
 /* What the process was refused shortly before it died, as an exception that nobody catches ends it; NULL. */
 static const struct report_oom *refusal_before(const struct report *r, const struct report_oom *death)
 {
-	for (size_t i = r->ooms_cnt; i-- > 0;) {
-		const struct report_oom *o = &r->ooms[i];
+	for (size_t i = r->ooms.cnt; i-- > 0;) {
+		const struct report_oom *o = &r->ooms.rows[i];
 
 		if (o->kind != OOM_DEATH && o->pid == death->pid && o->ts_ns <= death->ts_ns &&
 		    death->ts_ns - o->ts_ns < BEFORE_DEATH_NS)
@@ -57,7 +57,7 @@ static void put_what(struct page *p, const struct report *r, const struct report
 	int n;
 
 	text_fit(comm, sizeof(comm), o->comm, 30);
-	fmt_ns(when, o->ts_ns >= r->start_ts_ns ? o->ts_ns - r->start_ts_ns : 0);
+	fmt_ns(when, o->ts_ns >= r->run.start_ts_ns ? o->ts_ns - r->run.start_ts_ns : 0);
 	if (o->kind == OOM_DEATH) {
 		const struct report_oom *refused = refusal_before(r, o);
 		int sig = WTERMSIG((int)o->exit_status);
@@ -169,15 +169,15 @@ void oom_text(struct page *p, const struct report *r)
 {
 	size_t shown = 0, about = 0, want = 0;
 
-	for (size_t i = 0; i < r->ooms_cnt; i++) {
-		about += (size_t)is_told(&r->ooms[i]);
-		want += (size_t)(is_told(&r->ooms[i]) && is_for_want_of_memory(r, &r->ooms[i]));
+	for (size_t i = 0; i < r->ooms.cnt; i++) {
+		about += (size_t)is_told(&r->ooms.rows[i]);
+		want += (size_t)(is_told(&r->ooms.rows[i]) && is_for_want_of_memory(r, &r->ooms.rows[i]));
 	}
 	if (!about)
 		return;
 	page__heading(p, want ? "Out of memory" : "Ended by a signal");
-	for (size_t i = r->ooms_cnt; i-- > 0;) {
-		const struct report_oom *o = &r->ooms[i];
+	for (size_t i = r->ooms.cnt; i-- > 0;) {
+		const struct report_oom *o = &r->ooms.rows[i];
 
 		if (!is_told(o))
 			continue;
@@ -189,8 +189,8 @@ void oom_text(struct page *p, const struct report *r)
 		put_segments(p, o);
 		put_largest(p, o);
 	}
-	if (r->ooms_total > r->ooms_cnt)
-		page__line(p, "  … and %llu more before", (unsigned long long)(r->ooms_total - r->ooms_cnt));
+	if (r->ooms.total > r->ooms.cnt)
+		page__line(p, "  … and %llu more before", (unsigned long long)(r->ooms.total - r->ooms.cnt));
 }
 
 /* --- JSON --------------------------------------------------------------------------------------------- */
@@ -222,7 +222,7 @@ static void put_json(struct json *j, const struct report *r, const struct report
 
 	json__begin(j, NULL, '{');
 	json__str(j, "kind", oom_kinds[o->kind <= OOM_DEATH ? o->kind : 0]);
-	json__u64(j, "t", o->ts_ns + (uint64_t)r->epoch_off_ns);
+	json__u64(j, "t", o->ts_ns + (uint64_t)r->run.epoch_off_ns);
 	json__u64(j, "pid", o->pid);
 	json__u64(j, "tid", o->tid);
 	json__str(j, "comm", o->comm);
@@ -258,8 +258,8 @@ static void put_json(struct json *j, const struct report *r, const struct report
 void oom_json(struct json *j, const struct report *r)
 {
 	json__begin(j, "ooms", '[');
-	for (size_t i = 0; i < r->ooms_cnt; i++)
-		put_json(j, r, &r->ooms[i]);
+	for (size_t i = 0; i < r->ooms.cnt; i++)
+		put_json(j, r, &r->ooms.rows[i]);
 	json__end(j, ']');
-	json__u64(j, "ooms_total", r->ooms_total);
+	json__u64(j, "ooms_total", r->ooms.total);
 }

@@ -12,7 +12,7 @@ static void name(struct cell *c, const void *row)
 {
 	const struct report_op *op = row;
 
-	if (op != &c->d->r->no_op)
+	if (op != &c->d->r->ops.none)
 		c->text = op->name;
 	else if (c->d->as == AS_JSON)
 		c->none = NONE_LEFT_OUT;
@@ -29,7 +29,7 @@ static void kind(struct cell *c, const void *row)
 static void count(struct cell *c, const void *row)
 {
 	c->num = ((const struct report_op *)row)->count;
-	c->text = !c->num && (c->d->as == AS_TEXT || row == &c->d->r->no_op) ? "-" : NULL;
+	c->text = !c->num && (c->d->as == AS_TEXT || row == &c->d->r->ops.none) ? "-" : NULL;
 }
 
 static const struct column columns[] = {
@@ -50,63 +50,73 @@ static const struct column columns[] = {
 
 const struct table op_table = TABLE(columns, .variant = OPS), region_table = TABLE(columns, .variant = REGIONS);
 
-/* What gave nothing out is in JSON only. */
-static int is_shown(const struct report_op *op)
-{
-	return op->live || op->at_peak || op->alloc_count;
-}
-
 struct op_list {
 	const struct table *table;
 	const char *title, *more;
-	const struct report_op *ops;
-	size_t cnt, total;
-	const struct report_op *rest; /* a last row, or NULL */
+	const struct report_ops *of;
+	int is_summary; /* without those that had no part of the peak */
 };
+
+/* What gave nothing out is in JSON only. */
+static int is_shown(const struct op_list *o, const struct report_op *op)
+{
+	return op->at_peak || (!o->is_summary && (op->live || op->alloc_count));
+}
 
 static void put_ops(struct page *p, const struct report *r, const struct op_list *o, size_t top)
 {
 	struct drawn d = drawn_as(AS_TEXT, r);
+	const struct report_ops *of = o->of;
+	int has_none = o->is_summary ? of->none.at_peak > 0 : of->none.alloc_count > 0;
 	struct table_lines l;
 	size_t shown = 0, i = 0;
 
-	while (i < o->cnt && !is_shown(&o->ops[i]))
+	while (i < of->cnt && !is_shown(o, &of->rows[i]))
 		i++;
-	if (i == o->cnt && !o->rest)
+	if (i == of->cnt && !has_none)
 		return;
 	page__heading(p, o->title);
 	d.whole = report_peak_sum(r);
 	table_lines__begin(&l, p, o->table, &d);
-	for (; i < o->cnt && shown < top; i++)
-		if (is_shown(&o->ops[i])) {
-			table_lines__row(&l, &o->ops[i]);
+	for (; i < of->cnt && shown < top; i++)
+		if (is_shown(o, &of->rows[i])) {
+			table_lines__row(&l, &of->rows[i]);
 			shown++;
 		}
-	if (o->rest)
-		table_lines__row(&l, o->rest);
-	page__more(p, shown, o->total, o->more);
+	if (has_none)
+		table_lines__row(&l, &of->none);
+	page__more(p, shown, of->total, o->more);
 }
 
 void ops_text(struct page *p, const struct report *r, size_t top)
 {
-	put_ops(p, r, &(struct op_list){ &op_table, "Operators, by their part of the peak", "operators (--top, --json)", r->ops,
-					 r->ops_cnt, r->ops_total, r->no_op.alloc_count ? &r->no_op : NULL }, top);
+	const struct op_list list = { &op_table, "Operators, by their part of the peak", "operators (--top, --json)", &r->ops };
+
+	put_ops(p, r, &list, top);
+}
+
+void ops_summary(struct page *p, const struct report *r, size_t top)
+{
+	const struct op_list list = { &op_table, "Operators, by their part of the peak", "operators (--by op)", &r->ops, 1 };
+
+	put_ops(p, r, &list, top);
 }
 
 void regions_text(struct page *p, const struct report *r, size_t top)
 {
-	put_ops(p, r, &(struct op_list){ &region_table, "Regions and backward nodes", "regions (--top, --json)", r->regions,
-					 r->regions_cnt, r->regions_total, NULL }, top);
+	const struct op_list list = { &region_table, "Regions and backward nodes", "regions (--top, --json)", &r->regions };
+
+	put_ops(p, r, &list, top);
 }
 
 void ops_json(struct json *j, const struct report *r, size_t top)
 {
-	size_t ops = r->ops_cnt < top ? r->ops_cnt : top, regions = r->regions_cnt < top ? r->regions_cnt : top;
+	size_t ops = r->ops.cnt < top ? r->ops.cnt : top, regions = r->regions.cnt < top ? r->regions.cnt : top;
 	struct drawn d = drawn_as(AS_JSON, r);
 
-	table__list(j, "ops", &op_table, &d, r->ops, ops, sizeof(*r->ops));
-	json__u64(j, "ops_total", r->ops_total);
-	table__object(j, "no_op", &op_table, &d, &r->no_op);
-	table__list(j, "regions", &region_table, &d, r->regions, regions, sizeof(*r->regions));
-	json__u64(j, "regions_total", r->regions_total);
+	table__list(j, "ops", &op_table, &d, r->ops.rows, ops, sizeof(*r->ops.rows));
+	json__u64(j, "ops_total", r->ops.total);
+	table__object(j, "no_op", &op_table, &d, &r->ops.none);
+	table__list(j, "regions", &region_table, &d, r->regions.rows, regions, sizeof(*r->regions.rows));
+	json__u64(j, "regions_total", r->regions.total);
 }

@@ -81,7 +81,7 @@ static void resident(struct cell *c, const void *row)
 {
 	const struct report_proc *p = row;
 
-	c->num = c->d->as == AS_TUI ? (p->gone ? 0 : p->rss_total) : p->gone == 1 ? p->rss_peak : p->rss_total;
+	c->num = p->gone == 1 ? p->rss_peak : p->rss_total;
 }
 
 static void put_rss(struct json *j, const char *key, const struct drawn *d, const void *row)

@@ -229,7 +229,7 @@ static const struct column columns[] = {
 	{ "series", NULL, .json = put_series },
 };
 
-static const struct table rank_table = TABLE(columns);
+const struct table rank_table = TABLE(columns);
 
 static void choose_row(uint8_t *chosen, size_t *cnt, size_t top, size_t row)
 {
@@ -467,11 +467,11 @@ static void put_worst(struct page *p, const struct report_ranks *k)
 		page__cell(p, title, -10);
 		page__line(p, " against the median rank");
 	}
-	for (size_t i = 0; i < w->ops_cnt && i < OPS_SHOWN && w->ops[i].at_peak; i++) {
+	for (size_t i = 0; i < w->ops.cnt && i < OPS_SHOWN && w->ops.rows[i].at_peak; i++) {
 		page__put(p, "  ");
-		page__cell(p, w->ops[i].name, 40);
-		page__cell(p, fmt_bytes(a, w->ops[i].at_peak), -10);
-		page__cell(p, fmt_share(a, (double)w->ops[i].at_peak, (double)row->peak), -9);
+		page__cell(p, w->ops.rows[i].name, 40);
+		page__cell(p, fmt_bytes(a, w->ops.rows[i].at_peak), -10);
+		page__cell(p, fmt_share(a, (double)w->ops.rows[i].at_peak, (double)row->peak), -9);
 		page__end_line(p);
 	}
 }

@@ -5,10 +5,12 @@
 
 #include "view/json.h"
 #include "view/page.h"
+#include "view/table.h"
 
 struct report;
 struct report_proc;
 
+extern const struct table rank_table; /* rows: struct report_rank */
 /* report --by rank: the table, who stands out, imbalance, what the worst peak was made of. Needs r->ranks. */
 void ranks_text(struct page *p, const struct report *r, size_t top);
 void ranks_json(struct json *j, const struct report *r); /* "ranks"; nothing without r->ranks */

@@ -197,7 +197,7 @@ static void put_nvml(struct page *p, const struct report_segments *s)
 	put_flow(p, text);
 }
 
-void segments_text(struct page *p, const struct report *r, const struct report_dev *d)
+void segments_text(struct page *p, const struct report *r, const struct report_dev *d, int is_verbose)
 {
 	const struct report_segments *s = &d->segs;
 	char text[400], a[24], b[24], c[24];
@@ -209,11 +209,16 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 	if (s->backend && n < sizeof(text))
 		snprintf(text + n, sizeof(text) - n, "   [%s]", backend_name(s->backend));
 	put_flow(p, text);
+	if (!is_verbose) {
+		put_free(p, s);
+		put_fails(p, s->kinds);
+		return;
+	}
 	if (s->peak) {
 		n = (size_t)snprintf(text, sizeof(text), "segments since the attach: %s   peak %s", fmt_bytes(a, s->live),
 				     fmt_bytes(b, s->peak));
-		if (s->peak_ts_ns >= r->start_ts_ns)
-			snprintf(text + n, sizeof(text) - n, " after %s", fmt_ns(c, s->peak_ts_ns - r->start_ts_ns));
+		if (s->peak_ts_ns >= r->run.start_ts_ns)
+			snprintf(text + n, sizeof(text) - n, " after %s", fmt_ns(c, s->peak_ts_ns - r->run.start_ts_ns));
 		put_flow(p, text);
 	}
 	put_free(p, s);
@@ -237,15 +242,15 @@ void segments_text_host(struct page *p, const struct report *r)
 	char a[24], b[24];
 
 	for (unsigned i = 1; i < MT_SEG_MAX; i++)
-		any |= r->unknown[i].allocs || r->unknown[i].fails;
+		any |= r->driver.unknown[i].allocs || r->driver.unknown[i].fails;
 	if (!any)
 		return;
 	page__heading(p, "Driver calls of no known device");
-	put_kinds(p, "given:", r->unknown);
-	if (r->unknown_comm_peak)
-		page__line(p, "  of it for communication: %s (peak %s)", fmt_bytes(a, r->unknown_comm),
-			   fmt_bytes(b, r->unknown_comm_peak));
-	put_fails(p, r->unknown);
+	put_kinds(p, "given:", r->driver.unknown);
+	if (r->driver.unknown_comm_peak)
+		page__line(p, "  of it for communication: %s (peak %s)", fmt_bytes(a, r->driver.unknown_comm),
+			   fmt_bytes(b, r->driver.unknown_comm_peak));
+	put_fails(p, r->driver.unknown);
 }
 
 /* --- JSON --------------------------------------------------------------------------------------------- */
@@ -346,9 +351,9 @@ static void put_json_rows(struct json *j, const struct report *r, uint8_t dev)
 	struct drawn d = drawn_as(AS_JSON, r);
 
 	json__begin(j, "largest", '[');
-	for (size_t i = 0; i < r->seg_rows_cnt; i++)
-		if (r->seg_rows[i].dev == dev)
-			table__object(j, NULL, &segment_table, &d, &r->seg_rows[i]);
+	for (size_t i = 0; i < r->driver.cnt; i++)
+		if (r->driver.rows[i].dev == dev)
+			table__object(j, NULL, &segment_table, &d, &r->driver.rows[i]);
 	json__end(j, ']');
 }
 
@@ -388,7 +393,7 @@ void segments_json(struct json *j, const struct report *r, const struct report_d
 	json__begin(j, "segments", '{');
 	json__u64(j, "live", s->live);
 	json__u64(j, "peak", s->peak);
-	json__u64(j, "peak_ns", s->peak_ts_ns ? s->peak_ts_ns + (uint64_t)r->epoch_off_ns : 0);
+	json__u64(j, "peak_ns", s->peak_ts_ns ? s->peak_ts_ns + (uint64_t)r->run.epoch_off_ns : 0);
 	json__str(j, "backend", backend_name(s->backend));
 	json__u64(j, "cached", s->cached);
 	json__u64(j, "other", s->other);
@@ -428,14 +433,14 @@ void segments_json_host(struct json *j, const struct report *r)
 	unsigned any = 0;
 
 	for (unsigned i = 1; i < MT_SEG_MAX; i++)
-		any |= r->unknown[i].allocs || r->unknown[i].fails;
+		any |= r->driver.unknown[i].allocs || r->driver.unknown[i].fails;
 	if (!any)
 		return;
 	json__begin(j, "no_device", '{');
-	put_json_kinds(j, r->unknown);
+	put_json_kinds(j, r->driver.unknown);
 	json__begin_flat(j, "communication", '{');
-	json__u64(j, "live", r->unknown_comm);
-	json__u64(j, "peak", r->unknown_comm_peak);
+	json__u64(j, "live", r->driver.unknown_comm);
+	json__u64(j, "peak", r->driver.unknown_comm_peak);
 	json__end(j, '}');
 	json__end(j, '}');
 }

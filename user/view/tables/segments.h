@@ -16,7 +16,7 @@ const char *backend_name(unsigned backend);  /* "caching", "cudaMallocAsync" …
 int segments_are_seen(const struct report_segments *s);
 double segments_fragmentation(const struct report_segments *s); /* 1 - largest free / free; 0 of nothing */
 
-void segments_text(struct page *p, const struct report *r, const struct report_dev *d);
+void segments_text(struct page *p, const struct report *r, const struct report_dev *d, int is_verbose);
 void segments_text_host(struct page *p, const struct report *r); /* pinned memory, and what has no device */
 void segments_json(struct json *j, const struct report *r, const struct report_dev *d);
 extern const struct table segment_table; /* rows: struct report_seg_row */

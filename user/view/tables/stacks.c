@@ -12,16 +12,49 @@
 
 #define FRAMES_SHOWN 24 /* of a stack, in text */
 
+/* Python's frames where there are any, innermost first: "step (train.py:12) < main (train.py:30)". */
+void stack_words(struct cell *c, const struct report_frame *frames, size_t cnt)
+{
+	size_t python = 0, n = 0;
+
+	for (size_t i = 0; i < cnt; i++)
+		python += frames[i].kind == EV_FRAME_PYTHON;
+	c->buf[0] = '\0';
+	for (size_t i = 0; i < cnt && n + 1 < sizeof(c->buf); i++) {
+		const struct report_frame *f = &frames[i];
+		const char *base = f->file ? strrchr(f->file, '/') : NULL;
+		int len;
+
+		if (f->kind == EV_FRAME_CUT || (python && f->kind != EV_FRAME_PYTHON))
+			continue;
+		len = snprintf(c->buf + n, sizeof(c->buf) - n, "%s%s (%s", n ? " < " : "", f->function,
+			       base ? base + 1 : f->file ? f->file : "?");
+		n += len > 0 ? (size_t)len : 0;
+		if (n < sizeof(c->buf))
+			len = snprintf(c->buf + n, sizeof(c->buf) - n, f->line ? ":%u)" : ")", f->line);
+		n += len > 0 ? (size_t)len : 0;
+	}
+	c->text = c->buf;
+}
+
+static void words(struct cell *c, const void *row)
+{
+	const struct report_stack *s = row;
+
+	stack_words(c, s->frames, s->frames_cnt);
+}
+
 static const struct column columns[] = {
-	{ NULL, "of peak", COL_SHARE, OF(report_stack, at_peak), TEXT(2, 9) },
-	{ "alloc_bytes", "allocated", COL_BYTES, OF(report_stack, alloc_bytes), TEXT(4, 11) },
-	{ "alloc_count", "count", COL_COUNT, OF(report_stack, alloc_count), TEXT(5, 8) },
-	{ "at_peak", "at peak", COL_BYTES, OF(report_stack, at_peak), .is_bold = 1, TEXT(1, 10) },
-	{ "live", "live", COL_BYTES, OF(report_stack, live), TEXT(3, 11) },
+	{ NULL, "where, and what called it", COL_TEXT, VIA(words), TUI(1, 24, .wide = 1) },
+	{ NULL, "of peak", COL_SHARE, OF(report_stack, at_peak), TEXT(2, 9), TUI(3, 8) },
+	{ "alloc_bytes", "allocated", COL_BYTES, OF(report_stack, alloc_bytes), TEXT(4, 11), TUI(5, 10) },
+	{ "alloc_count", "count", COL_COUNT, OF(report_stack, alloc_count), TEXT(5, 8), TUI(6, 8) },
+	{ "at_peak", "at peak", COL_BYTES, OF(report_stack, at_peak), .is_bold = 1, TEXT(1, 10), TUI(2, 9) },
+	{ "live", "live", COL_BYTES, OF(report_stack, live), TEXT(3, 11), TUI(4, 9) },
 	{ "live_count", NULL, COL_COUNT, OF(report_stack, live_count) },
 };
 
-static const struct table stack_table = TABLE(columns);
+const struct table stack_table = TABLE(columns);
 
 static void put_frame(struct page *p, const struct report_frame *f)
 {
@@ -75,14 +108,14 @@ void stacks_text(struct page *p, const struct report *r, size_t top)
 	size_t shown = 0;
 
 	page__heading(p, "Stacks, by their part of the peak, innermost frame first");
-	if (!r->stacks_total) {
+	if (!r->stacks.total) {
 		page__line(p, "  none were recorded (--stacks, --stack-size)");
 		return;
 	}
 	d.whole = report_peak_sum(r);
 	table_lines__begin(&l, p, &stack_table, &d);
-	for (; shown < r->stacks_cnt && shown < top; shown++) {
-		const struct report_stack *s = &r->stacks[shown];
+	for (; shown < r->stacks.cnt && shown < top; shown++) {
+		const struct report_stack *s = &r->stacks.rows[shown];
 
 		table_lines__row(&l, s);
 		for (size_t i = 0; i < s->frames_cnt && i < FRAMES_SHOWN; i++)
@@ -90,9 +123,9 @@ void stacks_text(struct page *p, const struct report *r, size_t top)
 		if (s->frames_cnt > FRAMES_SHOWN)
 			put_more(p, s->frames_cnt - FRAMES_SHOWN);
 	}
-	table_lines__cells(&l, &r->no_stack);
+	table_lines__cells(&l, &r->stacks.none);
 	page__line(p, "  without a stack: smaller than --stack-size, or from before");
-	page__more(p, shown, r->stacks_total, "stacks (--top, --json)");
+	page__more(p, shown, r->stacks.total, "stacks (--top, --json)");
 }
 
 static void json_frame(struct json *j, const struct report_frame *f)
@@ -120,16 +153,16 @@ void stacks_json(struct json *j, const struct report *r, size_t top)
 {
 	struct drawn d = drawn_as(AS_JSON, r);
 
-	if (!r->stacks_total)
+	if (!r->stacks.total)
 		return;
 	json__begin(j, "stacks", '[');
-	for (size_t i = 0; i < r->stacks_cnt && i < top; i++) {
+	for (size_t i = 0; i < r->stacks.cnt && i < top; i++) {
 		json__begin(j, NULL, '{');
-		table__fields(j, &stack_table, &d, &r->stacks[i]);
-		stack_json(j, "frames", r->stacks[i].frames, r->stacks[i].frames_cnt);
+		table__fields(j, &stack_table, &d, &r->stacks.rows[i]);
+		stack_json(j, "frames", r->stacks.rows[i].frames, r->stacks.rows[i].frames_cnt);
 		json__end(j, '}');
 	}
 	json__end(j, ']');
-	json__u64(j, "stacks_total", r->stacks_total);
-	table__object(j, "no_stack", &stack_table, &d, &r->no_stack);
+	json__u64(j, "stacks_total", r->stacks.total);
+	table__object(j, "no_stack", &stack_table, &d, &r->stacks.none);
 }

@@ -20,7 +20,7 @@ static const struct column symbol_columns[] = {
 	{ "fired", "fired", COL_COUNT, OF(report_symbol, fired), TEXT(5, 11) },
 };
 
-static const struct table symbol_table = TABLE(symbol_columns, .spare = 3);
+const struct table symbol_table = TABLE(symbol_columns, .spare = 3);
 
 void symbols_text(struct page *p, const struct report *r, size_t top)
 {
@@ -30,8 +30,8 @@ void symbols_text(struct page *p, const struct report *r, size_t top)
 
 	page__heading(p, "Probed symbols, by how often they fired");
 	table_lines__begin(&l, p, &symbol_table, &d);
-	for (size_t i = 0; i < r->symbols_cnt; i++) {
-		const struct report_symbol *s = &r->symbols[i];
+	for (size_t i = 0; i < r->probes.symbols_cnt; i++) {
+		const struct report_symbol *s = &r->probes.symbols[i];
 
 		/* Those that could not be set are shown whatever the number of rows. */
 		if ((shown >= top || !s->fired) && s->attached == s->found)
@@ -39,7 +39,7 @@ void symbols_text(struct page *p, const struct report *r, size_t top)
 		shown++;
 		table_lines__row(&l, s);
 	}
-	page__more(p, shown, r->symbols_cnt, "symbols, set, that fired less often or never (--top)");
+	page__more(p, shown, r->probes.symbols_cnt, "symbols, set, that fired less often or never (--top)");
 }
 
 void symbols_json(struct json *j, const struct report *r, int is_brief)
@@ -47,18 +47,18 @@ void symbols_json(struct json *j, const struct report *r, int is_brief)
 	struct drawn d = drawn_as(AS_JSON, r);
 	size_t attached = 0, fired = 0;
 
-	for (size_t i = 0; i < r->symbols_cnt; i++) {
-		attached += r->symbols[i].attached > 0;
-		fired += r->symbols[i].fired > 0;
+	for (size_t i = 0; i < r->probes.symbols_cnt; i++) {
+		attached += r->probes.symbols[i].attached > 0;
+		fired += r->probes.symbols[i].fired > 0;
 	}
 	json__begin(j, "symbols", '{');
-	json__u64(j, "found", r->symbols_cnt);
+	json__u64(j, "found", r->probes.symbols_cnt);
 	json__u64(j, "attached", attached);
 	json__u64(j, "fired", fired);
 	json__begin(j, "list", '[');
-	for (size_t i = 0; i < r->symbols_cnt && !is_brief; i++)
-		if (r->symbols[i].fired || r->symbols[i].attached != r->symbols[i].found)
-			table__object(j, NULL, &symbol_table, &d, &r->symbols[i]);
+	for (size_t i = 0; i < r->probes.symbols_cnt && !is_brief; i++)
+		if (r->probes.symbols[i].fired || r->probes.symbols[i].attached != r->probes.symbols[i].found)
+			table__object(j, NULL, &symbol_table, &d, &r->probes.symbols[i]);
 	json__end(j, ']');
 	json__end(j, '}');
 }
@@ -75,7 +75,7 @@ void covers_json(struct json *j, const struct report *r)
 	static const struct table covers = TABLE(cover_columns);
 	struct drawn d = drawn_as(AS_JSON, r);
 
-	table__list(j, "sources", &covers, &d, r->covers, r->covers_cnt, sizeof(*r->covers));
+	table__list(j, "sources", &covers, &d, r->probes.covers, r->probes.covers_cnt, sizeof(*r->probes.covers));
 }
 
 static const struct column late_columns[] = {
@@ -90,5 +90,5 @@ void late_ops_json(struct json *j, const struct report *r)
 	static const struct table late = TABLE(late_columns);
 	struct drawn d = drawn_as(AS_JSON, r);
 
-	table__list(j, "late", &late, &d, r->late_ops, r->late_ops_cnt, sizeof(*r->late_ops));
+	table__list(j, "late", &late, &d, r->probes.late_ops, r->probes.late_ops_cnt, sizeof(*r->probes.late_ops));
 }

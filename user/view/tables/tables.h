@@ -3,6 +3,7 @@
 #ifndef MT_VIEW_TABLES_TABLES_H
 #define MT_VIEW_TABLES_TABLES_H
 
+#include "timeline/report.h"
 #include "view/table.h"
 
 struct series;
@@ -11,6 +12,7 @@ struct series;
 extern const struct table op_table, region_table;
 void ops_text(struct page *p, const struct report *r, size_t top);
 void regions_text(struct page *p, const struct report *r, size_t top);
+void ops_summary(struct page *p, const struct report *r, size_t top); /* of operators those that had a part of the peak */
 void ops_json(struct json *j, const struct report *r, size_t top); /* and regions */
 
 /* blocks.c; rows: struct report_block, at the peak, at a refusal; struct report_tensor, what Python calls them */
@@ -26,13 +28,23 @@ void procs_text(struct page *p, const struct report *r, size_t top);
 /* Of more than `max` the last ones; one that is there goes before one that ended. */
 void procs_json(struct json *j, const struct report *r, size_t max);
 
-/* devices.c: devices side by side, what the driver gave them, and what is on them by category */
+/* devices.c: devices side by side, what the driver gave them, what is on them by category; rows: report_dev, cat_row */
+struct cat_row {
+	uint8_t dev, category;
+	struct report_cat cat;
+	uint64_t mean; /* bytes */
+};
+extern const struct table dev_table, cat_table;
+size_t cat_rows(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX]); /* returns how many */
+/* The same, what the peak is most of first; not all: without those of which nothing lived then or lives now. */
+size_t cat_rows_of_peak(const struct report *r, const struct report_dev *dev, struct cat_row rows[CAT_MAX], int all);
 void devices_text(struct page *p, const struct report *r);
-void cats_text(struct page *p, const struct report *r);
+void cats_text(struct page *p, const struct report *r, int all); /* cat_rows_of_peak */
 void devices_json(struct json *j, const struct report *r, int is_brief); /* "devices", "no_device", "host" */
 void series_json(struct json *j, const struct report *r, const struct series *s, const char *key);
 
-/* symbols.c: probed symbols and sources */
+/* symbols.c: probed symbols and sources; rows: struct report_symbol */
+extern const struct table symbol_table;
 void symbols_text(struct page *p, const struct report *r, size_t top);
 /* Those that fired or could not be set; thousands of operators do neither. */
 void symbols_json(struct json *j, const struct report *r, int is_brief);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "event/event.h"
+#include "timeline/report.h"
 #include "view/json.h"
 #include "view/page.h"
 #include "view/table.h"
@@ -132,13 +133,31 @@ static void not_kept(struct cell *c, const void *row)
 	c->num = (uint64_t)((const struct recompute_module *)row)->bytes;
 }
 
+/* What autograd keeps of it as it is: of the report's module of this path. */
+static void kept_now(struct cell *c, const void *row)
+{
+	const struct recompute_module *m = row;
+	const struct whatif_view *v = c->d->of;
+
+	c->none = NONE_NULL;
+	for (size_t i = 0; i < v->report->modules.cnt && c->none; i++) {
+		const struct report_module *k = &v->report->modules.rows[i];
+
+		if (k->pid != v->opts->a_kept->pid || !k->name || strcmp(k->name, m->path))
+			continue;
+		c->num = k->all.saved;
+		c->none = 0;
+	}
+}
+
 static const struct column columns[] = {
-	{ "module", "module", COL_TEXT, VIA(module), TEXT(5, 63, .gap = 2) },
-	{ "bytes", "not kept", COL_BYTES, VIA(not_kept), TEXT(1, 11) },
-	{ "time_ns", "runs again", COL_NS, OF(recompute_module, time_ns), TEXT(2, 12) },
+	{ "module", "module", COL_TEXT, VIA(module), TEXT(6, 63, .gap = 2) },
+	{ "bytes", "not kept", COL_BYTES, VIA(not_kept), TEXT(2, 11) },
+	{ "saved", "kept now", COL_BYTES, VIA(kept_now), TEXT(1, 11) },
+	{ "time_ns", "runs again", COL_NS, OF(recompute_module, time_ns), TEXT(3, 12) },
 	{ "steps", NULL, COL_COUNT, OF(recompute_module, steps) },
-	{ "peak_so_far", "peak then", COL_BYTES, OF(recompute_module, peak), TEXT(3, 11) },
-	{ "time_so_far_ns", "time in all", COL_NS, OF(recompute_module, time_all_ns), TEXT(4, 12) },
+	{ "peak_so_far", "peak then", COL_BYTES, OF(recompute_module, peak), TEXT(4, 11) },
+	{ "time_so_far_ns", "time in all", COL_NS, OF(recompute_module, time_all_ns), TEXT(5, 12) },
 	{ "is_chosen", NULL, COL_BOOL, OF(recompute_module, is_chosen) },
 };
 
@@ -147,10 +166,11 @@ static const struct table module_table = TABLE(columns);
 static void put_modules(struct page *p, const struct whatif_view *v)
 {
 	const struct recompute_result *s = &v->w->recompute;
-	struct drawn d = drawn_as(AS_TEXT, NULL);
+	struct drawn d = drawn_as(AS_TEXT, v->report);
 	size_t least = RECOMPUTE_STEPS_MAX;
 	char text[240], a[24];
 
+	d.of = v;
 	page__heading(p, "Checkpointed, one after the other");
 	table__text(p, &module_table, &d, s->modules, s->cnt, sizeof(*s->modules));
 	for (size_t k = 0; k < s->cnt; k++)
@@ -221,8 +241,9 @@ int whatif_view_text(FILE *out, const struct whatif_view *v, const struct view_o
 static void json_checkpoint(struct json *j, const struct whatif_view *v)
 {
 	const struct recompute_result *s = &v->w->recompute;
-	struct drawn d = drawn_as(AS_JSON, NULL);
+	struct drawn d = drawn_as(AS_JSON, v->report);
 
+	d.of = v;
 	json__begin(j, "checkpoint", '{');
 	json__u64(j, "chosen", s->chosen);
 	json__u64(j, "time_ns", s->time_ns);

@@ -6,11 +6,14 @@
 #include "estimate/whatif.h"
 #include "view/view.h"
 
+struct report;
+
 struct whatif_view {
 	const char *path;
 	const struct whatif_opts *opts;
 	const struct whatif *w;
 	const char *optimizer; /* as asked for, or NULL */
+	const struct report *report; /* of the recording */
 	uint64_t lost;
 	double probe_share; /* of the CPU time of the job; 0: not known */
 };

@@ -39,19 +39,19 @@ void live_view__free(struct live_view *v)
 /* Per second, between the report before and this one; counters that went back count as 0. */
 static double rate(const struct live_view *v, const struct report *r, uint64_t before, uint64_t now)
 {
-	uint64_t since = v->has_before ? v->end_ts_ns : r->start_ts_ns;
+	uint64_t since = v->has_before ? v->end_ts_ns : r->run.start_ts_ns;
 
-	if (r->end_ts_ns <= since || now < before)
+	if (r->run.end_ts_ns <= since || now < before)
 		return 0;
-	return (double)(now - before) * 1e9 / (double)(r->end_ts_ns - since);
+	return (double)(now - before) * 1e9 / (double)(r->run.end_ts_ns - since);
 }
 
 static void live_view__remember(struct live_view *v, const struct report *r)
 {
 	for (size_t i = 0; i < r->devs_cnt; i++)
 		v->devs[r->devs[i].dev] = (struct dev_before){ r->devs[i].allocs, r->devs[i].frees };
-	v->end_ts_ns = r->end_ts_ns;
-	v->steps = r->steps;
+	v->end_ts_ns = r->run.end_ts_ns;
+	v->steps = r->marks.steps_total;
 	v->has_before = 1;
 }
 
@@ -59,9 +59,9 @@ static const struct report_op *op_with_most_live(const struct report *r)
 {
 	const struct report_op *best = NULL;
 
-	for (size_t i = 0; i < r->ops_cnt; i++)
-		if (r->ops[i].live && (!best || r->ops[i].live > best->live))
-			best = &r->ops[i];
+	for (size_t i = 0; i < r->ops.cnt; i++)
+		if (r->ops.rows[i].live && (!best || r->ops.rows[i].live > best->live))
+			best = &r->ops.rows[i];
 	return best;
 }
 
@@ -97,7 +97,7 @@ static int live_view__line(struct live_view *v, const struct report *r)
 
 	if (err)
 		return err;
-	outbuf__printf(&o, "time_s=%.1f", (double)(r->end_ts_ns - r->start_ts_ns) / 1e9);
+	outbuf__printf(&o, "time_s=%.1f", (double)(r->run.end_ts_ns - r->run.start_ts_ns) / 1e9);
 	for (size_t i = 0; i < r->devs_cnt; i++) {
 		const struct report_dev *d = &r->devs[i];
 
@@ -113,8 +113,8 @@ static int live_view__line(struct live_view *v, const struct report *r)
 	rss = report_rss(r, &peak);
 	if (peak || report_has_source(r, "kernel"))
 		outbuf__printf(&o, " rss=%" PRIu64, rss);
-	outbuf__printf(&o, " steps=%" PRIu64 " lost=%" PRIu64 " hits=%" PRIu64 " overhead=%.4f", r->steps,
-		       report_lost_sum(r), r->probe_hits, r->overhead);
+	outbuf__printf(&o, " steps=%" PRIu64 " lost=%" PRIu64 " hits=%" PRIu64 " overhead=%.4f", r->marks.steps_total,
+		       report_lost_sum(r), r->cost.hits, r->cost.share);
 	if (op) {
 		text_fit(name, sizeof(name), op->name, 120);
 		for (char *q; (q = strchr(name, '"'));)

@@ -14,56 +14,76 @@
 #include "view/tables/modules.h"
 #include "view/tables/oom.h"
 #include "view/tables/ranks.h"
+#include "view/tables/saved.h"
 #include "view/tables/segments.h"
 #include "view/tables/stacks.h"
 #include "view/tables/tables.h"
+#include "view/tables/verdict.h"
 #include "view/view.h"
 
 static uint64_t epoch(const struct report *r, uint64_t ts_ns)
 {
-	return ts_ns ? ts_ns + (uint64_t)r->epoch_off_ns : 0;
+	return ts_ns ? ts_ns + (uint64_t)r->run.epoch_off_ns : 0;
+}
+
+static void put_sampling(struct json *j, const struct report_sampling *s)
+{
+	if (!s->is_on)
+		return;
+	json__begin(j, "sampling", '{');
+	json__u64(j, "steps_seen", s->steps_seen);
+	json__u64(j, "steps_traced", s->steps_traced);
+	json__u64(j, "windows", s->windows);
+	json__u64(j, "traced_ns", s->traced_ns);
+	json__u64(j, "unseen_blocks", s->unseen_blocks);
+	json__u64(j, "unseen_bytes", s->unseen_bytes);
+	json__f64(j, "price_ratio", s->price_ratio);
+	if (s->budget > 0)
+		json__f64(j, "budget", s->budget);
+	json__end(j, '}');
 }
 
 static void put_target(struct json *j, const struct report *r)
 {
 	json__begin(j, "target", '{');
-	json__u64(j, "pid", r->pid);
-	json__str(j, "comm", r->comm);
-	json__str(j, "cmdline", r->cmdline);
+	json__u64(j, "pid", r->run.pid);
+	json__str(j, "comm", r->run.comm);
+	json__str(j, "cmdline", r->run.cmdline);
 	json__end(j, '}');
-	json__str(j, "tracer", r->host);
-	json__u64(j, "start_ns", epoch(r, r->start_ts_ns));
-	json__u64(j, "duration_ns", r->end_ts_ns - r->start_ts_ns);
-	json__u64(j, "steps", r->steps);
+	json__str(j, "tracer", r->run.host);
+	json__u64(j, "start_ns", epoch(r, r->run.start_ts_ns));
+	json__u64(j, "duration_ns", r->run.end_ts_ns - r->run.start_ts_ns);
+	json__u64(j, "steps", r->marks.steps_total);
+	put_sampling(j, &r->sampling);
 }
 
 static void put_events(struct json *j, const struct report *r)
 {
 	json__begin(j, "events", '{');
 	for (unsigned i = 0; i < EV_MAX; i++)
-		if (r->events[i])
-			json__u64(j, event_kind_name((uint8_t)i), r->events[i]);
+		if (r->run.events[i])
+			json__u64(j, event_kind_name((uint8_t)i), r->run.events[i]);
 	json__end(j, '}');
 	json__begin(j, "lost", '{');
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
 		if (loss_name(i))
-			json__u64(j, loss_name(i), r->lost[i]);
+			json__u64(j, loss_name(i), r->run.lost[i]);
 	json__end(j, '}');
 }
 
 static void put_idle(struct json *j, const struct report *r)
 {
 	json__begin(j, "idle", '{');
-	json__u64(j, "operators", r->idle_ops);
-	json__u64(j, "probes_taken", r->idle_probes);
-	json__u64(j, "late_total", r->late_ops_total);
+	json__u64(j, "operators", r->probes.idle_ops);
+	json__u64(j, "probes_taken", r->probes.idle_cnt);
+	json__u64(j, "late_total", r->probes.late_ops_total);
 	late_ops_json(j, r);
 	json__end(j, '}');
 }
 
 static void put_attach(struct json *j, const struct report *r)
 {
-	const struct report_attach *a = &r->attach;
+	const struct report_attach *a = &r->probes.attach;
 
 	if (!a->slices)
 		return;
@@ -85,14 +105,14 @@ static void put_attach(struct json *j, const struct report *r)
 static void put_coverage(struct json *j, const struct report *r, int is_brief)
 {
 	json__begin(j, "coverage", '{');
-	json__bool(j, "complete", r->ended);
+	json__bool(j, "complete", r->run.ended);
 	json__str(j, "end", report_end_word(r));
 	covers_json(j, r);
 	symbols_json(j, r, is_brief);
 	put_idle(j, r);
 	json__begin(j, "notes", '[');
-	for (size_t i = 0; i < r->notes_cnt; i++)
-		json__str(j, NULL, r->notes[i]);
+	for (size_t i = 0; i < r->run.notes_cnt; i++)
+		json__str(j, NULL, r->run.notes[i]);
 	json__end(j, ']');
 	json__end(j, '}');
 }
@@ -115,21 +135,21 @@ static void put_price(struct json *j, const struct report_price *p)
 static void put_overhead(struct json *j, const struct report *r)
 {
 	json__begin(j, "overhead", '{');
-	json__u64(j, "hits", r->probe_hits);
-	json__u64(j, "probe_ns", r->probe_ns);
-	json__f64(j, "fraction", r->overhead);
-	json__f64(j, "fraction_most", r->overhead_most);
-	put_price(j, &r->price);
-	json__u64(j, "target_cpu_ns", r->target_cpu_ns);
-	json__u64(j, "self_cpu_ns", r->self_cpu_ns);
-	json__u64(j, "self_rss", r->self_rss);
+	json__u64(j, "hits", r->cost.hits);
+	json__u64(j, "probe_ns", r->cost.ns);
+	json__f64(j, "fraction", r->cost.share);
+	json__f64(j, "fraction_most", r->cost.share_most);
+	put_price(j, &r->cost.price);
+	json__u64(j, "target_cpu_ns", r->cost.target_cpu_ns);
+	json__u64(j, "self_cpu_ns", r->cost.self_cpu_ns);
+	json__u64(j, "self_rss", r->cost.self_rss);
 	json__begin(j, "by_probe", '{');
 	for (unsigned i = 1; i < MT_PROG_MAX; i++) {
-		if (!r->costs[i].hits)
+		if (!r->cost.programs[i].hits)
 			continue;
 		json__begin_flat(j, prog_key(i), '{');
-		json__u64(j, "hits", r->costs[i].hits);
-		json__u64(j, "ns", r->costs[i].ns);
+		json__u64(j, "hits", r->cost.programs[i].hits);
+		json__u64(j, "ns", r->cost.programs[i].ns);
 		json__end(j, '}');
 	}
 	json__end(j, '}');
@@ -138,13 +158,13 @@ static void put_overhead(struct json *j, const struct report *r)
 
 static void put_kernel_series(struct json *j, const struct report *r)
 {
-	series_json(j, r, &r->rss, "series");
+	series_json(j, r, &r->kernel.rss, "series");
 	json__begin(j, "by_kind", '{'); /* the same over time by kind; pss and huge as often as they are read */
 	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
-		series_json(j, r, &r->rss_kinds[i], rss_word(i));
-	if (r->use[MT_USE_RSS]) {
-		series_json(j, r, &r->pss, "pss");
-		series_json(j, r, &r->huge, "huge");
+		series_json(j, r, &r->kernel.kinds[i], rss_word(i));
+	if (r->kernel.use[MT_USE_RSS]) {
+		series_json(j, r, &r->kernel.pss, "pss");
+		series_json(j, r, &r->kernel.huge, "huge");
 	}
 	json__end(j, '}');
 }
@@ -210,6 +230,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 
 	if (err)
 		return err;
+	verdict_json(&j, r);
 	put_target(&j, r);
 	put_events(&j, r);
 	put_coverage(&j, r, opts->is_brief);
@@ -224,6 +245,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	leaks_json(&j, r);
 	tensors_json(&j, r, top);
 	modules_json(&j, r, opts->top);
+	saved_json(&j, r, top);
 	procs_json(&j, r, opts->is_brief ? VIEW_BRIEF_PROCS : SIZE_MAX);
 	ranks_json(&j, r);
 	blocks_json(&j, r, top);

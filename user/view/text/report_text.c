@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * The report for people. Order: who and how long; refused memory and deaths; each device; the main table
- * (what --by asks for); what the peak was made of; processes and the kernel's view; and last, always, the honesty block.
+ * The report for people. First what it concludes. Then who and how long; refused memory and deaths; each device; and tables:
+ * the one that --by asks for, else short ones of what the peak was made of, sorted, without empty rows. Last, always, what it
+ * rests on. Verbose: all tables, at length.
  */
 #include <errno.h>
 
 #include "event/event.h"
+#include "verdict/verdict.h"
 #include "view/page.h"
 #include "view/report_words.h"
 #include "view/tables/honesty.h"
@@ -14,18 +16,21 @@
 #include "view/tables/modules.h"
 #include "view/tables/oom.h"
 #include "view/tables/ranks.h"
+#include "view/tables/saved.h"
 #include "view/tables/segments.h"
 #include "view/tables/stacks.h"
 #include "view/tables/tables.h"
+#include "view/tables/verdict.h"
 #include "view/view.h"
 
 #define WIDTH_DEFAULT 100
 #define WIDTH_MIN 72 /* what the fixed columns need; narrower terminals wrap */
 #define BLOCKS_SHOWN 10
+#define SUMMARY_ROWS 6 /* of the tables that nobody asked for */
 
 static double per_second(const struct report *r, double n)
 {
-	uint64_t ns = r->end_ts_ns - r->start_ts_ns;
+	uint64_t ns = r->run.end_ts_ns - r->run.start_ts_ns;
 
 	return ns ? n * 1e9 / (double)ns : 0;
 }
@@ -39,37 +44,50 @@ static void put_head(struct page *p, const struct report *r)
 	size_t n;
 
 	page__style(p, STYLE_BOLD);
-	if (r->pid || !r->procs_cnt)
-		page__printf(p, "Process %u", r->pid);
+	if (r->run.pid || !r->procs_cnt)
+		page__printf(p, "Process %u", r->run.pid);
 	else
 		page__printf(p, "All jobs of the machine: %zu process%s (--by process)", r->procs_cnt,
 			     r->procs_cnt == 1 ? "" : "es");
 	page__style(p, STYLE_PLAIN);
 	page__put(p, "  ");
-	text_fit(safe, sizeof(safe), r->cmdline && r->cmdline[0] ? r->cmdline : r->comm, p->width - 20);
+	text_fit(safe, sizeof(safe), r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, p->width - 20);
 	page__put(p, safe);
 	page__end_line(p);
 	n = (size_t)snprintf(text, sizeof(text), "%s, %s traced, %s events (%s/s)",
-			     fmt_time(safe, (int64_t)r->start_ts_ns + r->epoch_off_ns),
-			     fmt_ns(a, r->end_ts_ns - r->start_ts_ns), fmt_count(b, (double)events),
+			     fmt_time(safe, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns),
+			     fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns), fmt_count(b, (double)events),
 			     fmt_count(c, per_second(r, (double)events)));
-	if (r->steps)
-		snprintf(text + n, sizeof(text) - n, ", %s steps (%s/s)", fmt_count(a, (double)r->steps),
-			 fmt_count(b, per_second(r, (double)r->steps)));
+	if (r->marks.steps_total)
+		snprintf(text + n, sizeof(text) - n, ", %s steps (%s/s)", fmt_count(a, (double)r->marks.steps_total),
+			 fmt_count(b, per_second(r, (double)r->marks.steps_total)));
 	page__flow(p, 0, text);
 }
 
 /* --- devices ------------------------------------------------------------------------------------- */
 
+static void put_refusals(struct page *p, const struct report_dev *d)
+{
+	char a[24], b[24];
+
+	if (!d->ooms)
+		return;
+	page__style(p, STYLE_RED);
+	page__printf(p, "  out of memory %s times, last when asked for %s", fmt_count(a, (double)d->ooms),
+		     fmt_bytes(b, d->oom_bytes_last));
+	page__style(p, STYLE_PLAIN);
+	page__end_line(p);
+}
+
 static void put_dev_lines(struct page *p, const struct report *r, const struct report_dev *d)
 {
-	uint64_t ns = r->end_ts_ns - r->start_ts_ns;
+	uint64_t ns = report_traced_ns(r);
 	char text[200], a[24], b[24], c[24];
 	size_t n;
 
 	n = (size_t)snprintf(text, sizeof(text), "live %s   peak %s", fmt_bytes(a, d->live), fmt_bytes(b, d->peak));
-	if (d->peak_ts_ns >= r->start_ts_ns && d->peak)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, " after %s", fmt_ns(a, d->peak_ts_ns - r->start_ts_ns));
+	if (d->peak_ts_ns >= r->run.start_ts_ns && d->peak)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " after %s", fmt_ns(a, d->peak_ts_ns - r->run.start_ts_ns));
 	if (ns)
 		snprintf(text + n, sizeof(text) - n, "   mean %s",
 			 fmt_bytes(a, (uint64_t)((double)d->byte_ns / (double)ns)));
@@ -81,19 +99,22 @@ static void put_dev_lines(struct page *p, const struct report *r, const struct r
 	page__item(p, 2, text);
 }
 
-static void put_dev(struct page *p, const struct report *r, const struct report_dev *d)
+static void put_dev(struct page *p, const struct report *r, const struct report_dev *d, int is_verbose)
 {
 	char a[24], b[24], title[40];
 
 	snprintf(title, sizeof(title), "%s%s", dev_name(d->dev, a), d->dev == MT_DEV_HOST ? " (malloc family)" : "");
 	page__heading(p, title);
 	put_dev_lines(p, r, d);
-	segments_text(p, r, d);
+	segments_text(p, r, d, is_verbose);
+	put_refusals(p, d);
+	if (!is_verbose)
+		return;
 	if (d->carried_blocks)
 		page__line(p, "  from before the window: %s in %s blocks", fmt_bytes(a, d->carried_bytes),
 			   fmt_count(b, (double)d->carried_blocks));
 	if (d->preexisting_blocks)
-		page__line(p, "  met too: %s in %s blocks from before the attach or of others",
+		page__line(p, "  seen late: %s in %s blocks from before the attach or of others",
 			   fmt_bytes(a, d->preexisting_bytes), fmt_count(b, (double)d->preexisting_blocks));
 	if (d->preexisting_frees)
 		page__line(p, "  freed too: %s blocks from before the attach, of unknown size",
@@ -101,13 +122,9 @@ static void put_dev(struct page *p, const struct report *r, const struct report_
 	if (d->dropped)
 		page__line(p, "  gone with their process: %s in %s blocks", fmt_bytes(a, d->dropped_bytes),
 			   fmt_count(b, (double)d->dropped));
-	if (d->ooms) {
-		page__style(p, STYLE_RED);
-		page__printf(p, "  out of memory %s times, last when asked for %s", fmt_count(a, (double)d->ooms),
-			     fmt_bytes(b, d->oom_bytes_last));
-		page__style(p, STYLE_PLAIN);
-		page__end_line(p);
-	}
+	if (d->unseen_blocks)
+		page__line(p, "  ended while nothing was traced: %s in %s blocks", fmt_bytes(a, d->unseen_bytes),
+			   fmt_count(b, (double)d->unseen_blocks));
 }
 
 /* --- the kernel's view ------------------------------------------------------------------------------------- */
@@ -145,15 +162,25 @@ static void put_kernel(struct page *p, const struct report *r)
 			 fmt_bytes(a, kinds[MT_RSS_ANON]), fmt_bytes(b, kinds[MT_RSS_FILE]),
 			 fmt_bytes(c, kinds[MT_RSS_SHMEM]));
 	page__item(p, 2, text);
-	if (r->use[MT_USE_RSS]) {
+	if (r->kernel.use[MT_USE_RSS]) {
 		snprintf(text, sizeof(text), "PSS %s, huge pages %s, pinned %s, when last read",
-			 fmt_bytes(a, r->use[MT_USE_PSS]), fmt_bytes(b, r->use[MT_USE_HUGE]),
-			 fmt_bytes(c, r->use[MT_USE_LOCKED] + r->use[MT_USE_PINNED]));
+			 fmt_bytes(a, r->kernel.use[MT_USE_PSS]), fmt_bytes(b, r->kernel.use[MT_USE_HUGE]),
+			 fmt_bytes(c, r->kernel.use[MT_USE_LOCKED] + r->kernel.use[MT_USE_PINNED]));
 		page__item(p, 2, text);
 	}
 	put_unseen(p, r, rss);
 	if (mapped)
 		page__line(p, "  mapped since the attach and not unmapped: %s", fmt_bytes(a, mapped));
+}
+
+/* How much of it in a line, for who did not ask. */
+static void put_rss(struct page *p, const struct report *r)
+{
+	uint64_t peak, rss = report_rss(r, &peak);
+	char a[24], b[24];
+
+	if (peak)
+		page__line(p, "  RSS %s   peak %s", fmt_bytes(a, rss), fmt_bytes(b, peak));
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------ */
@@ -171,7 +198,7 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 		regions_text(p, r, opts->top);
 		break;
 	case BY_CATEGORY:
-		cats_text(p, r);
+		cats_text(p, r, 1);
 		break;
 	case BY_NAME:
 		tensors_text(p, r, opts->top);
@@ -184,18 +211,60 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 		break;
 	case BY_MODULE:
 		modules_text(p, r, opts);
+		saved_text(p, r, opts->top);
 		break;
 	case BY_STACK:
 		stacks_text(p, r, opts->top);
 		break;
 	default:
+		if (opts->has_by && !opts->is_verbose) {
+			ops_text(p, r, opts->top);
+			break;
+		}
 		if (report_has_cats(r))
-			cats_text(p, r);
+			cats_text(p, r, 1);
 		marks_text(p, r, opts->top < 4 ? opts->top : 4);
 		ops_text(p, r, opts->top);
 		regions_text(p, r, opts->top < 8 ? opts->top : 8);
+		saved_text(p, r, opts->top < 6 ? opts->top : 6);
 		tensors_text(p, r, opts->top < 6 ? opts->top : 6);
 	}
+}
+
+/* What the peak was made of, in short: who wants more asks for it. */
+static void put_summary(struct page *p, const struct report *r, size_t top)
+{
+	size_t rows = top < SUMMARY_ROWS ? top : SUMMARY_ROWS;
+
+	if (report_has_cats(r))
+		cats_text(p, r, 0);
+	modules_summary(p, r, rows);
+	ops_summary(p, r, rows);
+}
+
+static void put_details(struct page *p, const struct report *r, const struct view_opts *opts)
+{
+	leaks_line(p, r);
+	put_main(p, r, opts);
+	blocks_text(p, r, opts->top < BLOCKS_SHOWN ? opts->top : BLOCKS_SHOWN);
+	if (r->procs_cnt > 1 && opts->by != BY_PROCESS && opts->by != BY_RANK)
+		procs_text(p, r, opts->top);
+	put_kernel(p, r);
+}
+
+static void put_tables(struct page *p, const struct report *r, const struct view_opts *opts)
+{
+	if (opts->is_verbose) {
+		put_details(p, r, opts);
+		return;
+	}
+	put_rss(p, r);
+	if (opts->has_by)
+		put_main(p, r, opts);
+	else
+		put_summary(p, r, opts->top);
+	if (r->procs_cnt > 1 && !opts->has_by)
+		procs_text(p, r, opts->top < SUMMARY_ROWS ? opts->top : SUMMARY_ROWS);
 }
 
 int view_report_text(FILE *out, const struct report *r, const struct view_opts *opts)
@@ -206,21 +275,18 @@ int view_report_text(FILE *out, const struct report *r, const struct view_opts *
 
 	if (err)
 		return err;
+	verdict_text(&p, r, opts->path, opts->is_verbose ? VERDICT_MAX : VERDICT_SHOWN);
+	page__end_line(&p);
 	put_head(&p, r);
 	oom_text(&p, r);
 	for (size_t i = 0; i < r->devs_cnt; i++)
-		put_dev(&p, r, &r->devs[i]);
-	if (!r->devs_cnt) {
-		page__end_line(&p);
-		page__line(&p, "No block was allocated or freed while memtrace looked.");
-	}
-	segments_text_host(&p, r);
-	leaks_line(&p, r);
-	put_main(&p, r, opts);
-	blocks_text(&p, r, opts->top < BLOCKS_SHOWN ? opts->top : BLOCKS_SHOWN);
-	if (r->procs_cnt > 1 && opts->by != BY_PROCESS && opts->by != BY_RANK)
-		procs_text(&p, r, opts->top);
-	put_kernel(&p, r);
-	view_honesty(&p, r);
+		put_dev(&p, r, &r->devs[i], opts->is_verbose);
+	if (opts->is_verbose)
+		segments_text_host(&p, r);
+	put_tables(&p, r, opts);
+	if (opts->is_verbose)
+		view_honesty(&p, r);
+	else
+		view_honesty_short(&p, r);
 	return page__done(&p);
 }

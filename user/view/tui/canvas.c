@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 int canvas__init(struct canvas *c, unsigned w, unsigned h)
 {
@@ -122,16 +123,9 @@ const struct tui_cell *canvas__at(const struct canvas *c, unsigned x, unsigned y
 
 static void put_utf8(FILE *out, uint32_t cp)
 {
-	if (cp < 0x80) {
-		fputc((int)cp, out);
-	} else if (cp < 0x800) {
-		fprintf(out, "%c%c", (int)(0xc0 | cp >> 6), (int)(0x80 | (cp & 0x3f)));
-	} else if (cp < 0x10000) {
-		fprintf(out, "%c%c%c", (int)(0xe0 | cp >> 12), (int)(0x80 | (cp >> 6 & 0x3f)), (int)(0x80 | (cp & 0x3f)));
-	} else {
-		fprintf(out, "%c%c%c%c", (int)(0xf0 | cp >> 18), (int)(0x80 | (cp >> 12 & 0x3f)),
-			(int)(0x80 | (cp >> 6 & 0x3f)), (int)(0x80 | (cp & 0x3f)));
-	}
+	char utf8[4];
+
+	fwrite(utf8, 1, utf8_encode(cp, utf8), out);
 }
 
 void canvas__dump(const struct canvas *c, FILE *out)

@@ -65,11 +65,11 @@ static size_t parts_by_category(struct part *parts, size_t max, const struct rep
 /* Reports are sorted by what counts at the peak; the last line sums up the others. */
 static size_t parts_by_op(struct part *parts, size_t max, const struct report *r)
 {
-	uint64_t live = r->no_op.live, peak = r->no_op.at_peak;
+	uint64_t live = r->ops.none.live, peak = r->ops.none.at_peak;
 	size_t n = 0;
 
-	for (size_t i = 0; i < r->ops_cnt; i++) {
-		const struct report_op *op = &r->ops[i];
+	for (size_t i = 0; i < r->ops.cnt; i++) {
+		const struct report_op *op = &r->ops.rows[i];
 
 		if (n + 1 < max && op->at_peak) {
 			parts[n++] = (struct part){ op->name, op->live, op->at_peak, TUI_BAR, 0 };

@@ -172,7 +172,7 @@ struct window {
 
 static struct window window_of(const struct tui_ui *ui, const struct report *r, unsigned cols)
 {
-	uint64_t now = r->end_ts_ns - r->start_ts_ns, span = tui_span_ns(ui->span);
+	uint64_t now = r->run.end_ts_ns - r->run.start_ts_ns, span = tui_span_ns(ui->span);
 	struct window w = { .now_ns = now, .cols = cols };
 
 	if (span && now > span) {
@@ -227,7 +227,7 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 		col->top = comp.sum;
 		col->is_known = 1;
 	}
-	column_exact(col, &dev->series, r->start_ts_ns, from_ns, to_ns);
+	column_exact(col, &dev->series, r->run.start_ts_ns, from_ns, to_ns);
 }
 
 static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
@@ -248,20 +248,20 @@ static void draw_axis(struct canvas *c, struct rect at, uint64_t scale)
 /* Where steps end, forward and backward begin; nothing where they are so close that no memory could be told apart. */
 static void draw_marks(struct canvas *c, unsigned x, unsigned y, const struct window *w, const struct report *r)
 {
-	size_t first = r->marks_cnt, cnt = 0;
+	size_t first = r->marks.cnt, cnt = 0;
 
-	while (first && r->marks[first - 1].at.ts_ns >= r->start_ts_ns + w->from_ns && cnt <= w->cols)
-		cnt += r->marks[--first].kind == MARK_STEP;
+	while (first && r->marks.rows[first - 1].at.ts_ns >= r->run.start_ts_ns + w->from_ns && cnt <= w->cols)
+		cnt += r->marks.rows[--first].kind == MARK_STEP;
 	if (cnt > w->cols / 8)
 		return;
-	for (size_t i = first; i < r->marks_cnt; i++) {
+	for (size_t i = first; i < r->marks.cnt; i++) {
 		static const uint32_t chars[MARK_MAX] = {
 			[MARK_FW_START] = 0x251c, [MARK_FW_BW_BOUNDARY] = 0x252c, [MARK_STEP] = 0x2534, /* ├ ┬ ┴ */
 		};
-		const struct report_mark *k = &r->marks[i];
-		unsigned col = window_col(w, k->at.ts_ns - r->start_ts_ns);
+		const struct report_mark *k = &r->marks.rows[i];
+		unsigned col = window_col(w, k->at.ts_ns - r->run.start_ts_ns);
 		bool is_taken = i > first && k[-1].kind == MARK_STEP &&
-				window_col(w, k[-1].at.ts_ns - r->start_ts_ns) == col;
+				window_col(w, k[-1].at.ts_ns - r->run.start_ts_ns) == col;
 
 		if (k->kind < MARK_MAX && (k->kind != MARK_FW_START || !is_taken)) /* the step's end says it, too */
 			canvas__set(c, x + col, y, chars[k->kind], TUI_DIM, TUI_PLAIN);
@@ -293,7 +293,7 @@ static void draw_flags(struct canvas *c, struct rect at, const struct window *w,
 		       const struct report *r, const struct report_dev *dev)
 {
 	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1;
-	uint64_t peak = dev->peak_ts_ns > r->start_ts_ns ? dev->peak_ts_ns - r->start_ts_ns : 0;
+	uint64_t peak = dev->peak_ts_ns > r->run.start_ts_ns ? dev->peak_ts_ns - r->run.start_ts_ns : 0;
 
 	if (dev->peak && peak >= w->from_ns && peak <= w->to_ns)
 		canvas__set(c, x + window_col(w, peak), y, 0x25b2, TUI_BOLD, TUI_PLAIN); /* ▲ */

@@ -48,7 +48,7 @@ int tui_data__sample(struct tui_data *d, const struct report *r)
 		for (unsigned c = 0; c < CAT_MAX; c++)
 			cats[c] = r->devs[i].cats[c].live;
 		if (dev)
-			tui_hist__add(dev->hist, r->end_ts_ns - r->start_ts_ns, cats);
+			tui_hist__add(dev->hist, r->run.end_ts_ns - r->run.start_ts_ns, cats);
 	}
 	return 0;
 }
@@ -61,16 +61,16 @@ static double rate(uint64_t before, uint64_t now, uint64_t ns)
 
 static void tui_data__rates(struct tui_data *d, const struct report *r)
 {
-	uint64_t since = d->looked_ns ? d->looked_ns : r->start_ts_ns, events = report_events_sum(r), ns;
+	uint64_t since = d->looked_ns ? d->looked_ns : r->run.start_ts_ns, events = report_events_sum(r), ns;
 
-	if (r->end_ts_ns < since + RATE_NS)
+	if (r->run.end_ts_ns < since + RATE_NS)
 		return;
-	ns = r->end_ts_ns - since;
-	d->steps_s = rate(d->steps, r->steps, ns);
+	ns = r->run.end_ts_ns - since;
+	d->steps_s = rate(d->steps, r->marks.steps_total, ns);
 	d->events_s = rate(d->events, events, ns);
-	d->steps = r->steps;
+	d->steps = r->marks.steps_total;
 	d->events = events;
-	d->looked_ns = r->end_ts_ns;
+	d->looked_ns = r->run.end_ts_ns;
 	for (size_t i = 0; i < r->devs_cnt; i++) {
 		const struct report_dev *from = &r->devs[i];
 		struct tui_dev_data *dev;
@@ -99,7 +99,7 @@ void tui_data__mark(struct tui_data *d)
 		return;
 	if (d->marks_cnt == TUI_MARKS_MAX)
 		memmove(d->marks, d->marks + 1, --d->marks_cnt * sizeof(d->marks[0]));
-	d->marks[d->marks_cnt++] = d->now->end_ts_ns - d->now->start_ts_ns;
+	d->marks[d->marks_cnt++] = d->now->run.end_ts_ns - d->now->run.start_ts_ns;
 }
 
 void tui_data__done(struct tui_data *d)

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
+#include "verdict/verdict.h"
 #include "view/report_words.h"
 #include "view/tables/leaks.h"
 #include "view/tables/segments.h"
@@ -45,17 +46,17 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 		put_right(c, &at, TUI_WARN, "PAUSED");
 	if (words->is_recording)
 		put_right(c, &at, TUI_BAD, "\xe2\x97\x8f rec");
-	put_right(c, &at, TUI_TITLE, fmt_ns(a, r->end_ts_ns - r->start_ts_ns));
-	if (r->steps && at.w > 40) {
+	put_right(c, &at, TUI_TITLE, fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
+	if (r->marks.steps_total && at.w > 40) {
 		if (ui->is_live)
 			snprintf(text, sizeof(text), "%s steps/s", fmt_count(b, d->steps_s));
 		else
-			snprintf(text, sizeof(text), "%s steps", fmt_count(b, (double)r->steps));
+			snprintf(text, sizeof(text), "%s steps", fmt_count(b, (double)r->marks.steps_total));
 		put_right(c, &at, TUI_TITLE, text);
 	}
-	if (r->pid || !r->procs_cnt)
-		snprintf(text, sizeof(text), "memtrace  %u  %.900s", r->pid,
-			 r->cmdline && r->cmdline[0] ? r->cmdline : r->comm ? r->comm : "");
+	if (r->run.pid || !r->procs_cnt)
+		snprintf(text, sizeof(text), "memtrace  %u  %.900s", r->run.pid,
+			 r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm ? r->run.comm : "");
 	else
 		snprintf(text, sizeof(text), "memtrace  all jobs");
 	canvas__fit(c, at.x, at.y, at.w, TUI_TITLE, text);
@@ -86,8 +87,8 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_BOLD, fmt_bytes(a, dev->live));
 	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_DIM, "  peak ");
 	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_BOLD, fmt_bytes(a, dev->peak));
-	snprintf(text, sizeof(text), " at %s", fmt_ns(a, dev->peak_ts_ns - r->start_ts_ns));
-	if (dev->peak && dev->peak_ts_ns >= r->start_ts_ns && x + 30 < end)
+	snprintf(text, sizeof(text), " at %s", fmt_ns(a, dev->peak_ts_ns - r->run.start_ts_ns));
+	if (dev->peak && dev->peak_ts_ns >= r->run.start_ts_ns && x + 30 < end)
 		x += canvas__text(c, x, at.y, end - x, TUI_DIM, text);
 	if (dev->ooms && x + 24 < end) {
 		snprintf(text, sizeof(text), "  out of memory %s\xc3\x97, last for %s", fmt_count(a, (double)dev->ooms),
@@ -108,6 +109,65 @@ void tui_devs__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 		snprintf(text, sizeof(text), "%s allocs/s  %s frees/s", fmt_count(e, data->allocs_s),
 			 fmt_count(f, data->frees_s));
 		put_right(c, &at, TUI_DIM, text);
+	}
+}
+
+/* Bytes of a line of at most `cols` columns: up to a blank where there is one. */
+static size_t line_len(const char *text, unsigned cols)
+{
+	size_t len = 0, blank = 0;
+	unsigned have = 0;
+
+	for (; text[len] && have <= cols; len++) {
+		have += ((unsigned char)text[len] & 0xc0) != 0x80;
+		if (text[len] == ' ' && have <= cols + 1)
+			blank = len;
+	}
+	return text[len] || have > cols ? (blank ? blank : len - 1) : len;
+}
+
+/* Returns the lines used. */
+static unsigned put_wrapped(struct canvas *c, struct rect at, enum tui_style style, const char *before, const char *words)
+{
+	char text[VERDICT_BYTES + 16], line[VERDICT_BYTES + 16];
+	const char *rest = text;
+	unsigned used = 0;
+
+	snprintf(text, sizeof(text), "%s%s", before, words);
+	while (*rest && used < at.h && at.w) {
+		unsigned indent = used ? 2 : 0;
+		size_t len = used + 1 == at.h ? strlen(rest) : line_len(rest, at.w - indent);
+
+		snprintf(line, sizeof(line), "%.*s", (int)len, rest);
+		canvas__text(c, at.x + indent, at.y + used++, at.w - indent, style, line);
+		for (rest += len; *rest == ' ';)
+			rest++;
+	}
+	return used;
+}
+
+static unsigned put_verdict_line(struct canvas *c, struct rect at, const struct verdict_line *l)
+{
+	enum tui_style style = l->severity == VERDICT_PROBLEM ? TUI_BAD : l->severity == VERDICT_HINT ? TUI_BOLD : TUI_PLAIN;
+	unsigned used = put_wrapped(c, at, style, "", l->text);
+
+	at.y += used;
+	at.h -= used;
+	return used + (l->next[0] ? put_wrapped(c, at, TUI_DIM, "next: ", l->next) : 0);
+}
+
+void tui_verdict__draw(struct canvas *c, struct rect at, const struct report *r)
+{
+	struct verdict v;
+
+	if (at.w < 20)
+		return;
+	verdict__of(&v, r, NULL);
+	for (size_t i = 0; i < v.cnt && at.h; i++) {
+		unsigned used = v.lines[i].kind == VERDICT_COMPLETE ? 0 : put_verdict_line(c, at, &v.lines[i]);
+
+		at.y += used;
+		at.h -= used;
 	}
 }
 
@@ -164,9 +224,9 @@ static void put_lost(char *text, size_t size, const struct report *r, uint64_t l
 	char a[24];
 
 	for (unsigned i = 1; i < MT_LOSS_MAX && lost && n < 200; i++)
-		if (r->lost[i] && i != MT_LOSS_STACK_RATE)
+		if (r->run.lost[i] && i != MT_LOSS_STACK_RATE)
 			n += snprintf(text + n, size - (size_t)n, " %s %" PRIu64, loss_name(i) ? loss_name(i) : "?",
-				      r->lost[i]);
+				      r->run.lost[i]);
 	if (lost && (unsigned)n > cols)
 		snprintf(text, size, "LOST %s", fmt_count(a, (double)lost));
 }
@@ -183,12 +243,12 @@ void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *
 	put_lost(text, sizeof(text), r, lost, at.w > COSTS_COLS + 12 ? at.w - COSTS_COLS : 12);
 	x += canvas__text(c, x, at.y, end - x, lost ? TUI_BAD : TUI_GOOD, text);
 	snprintf(job, sizeof(job), "?");
-	if (r->target_cpu_ns)
-		fmt_share(job, r->overhead, 1);
-	fmt_share(self, (double)r->self_cpu_ns, (double)(r->end_ts_ns - r->start_ts_ns));
+	if (r->cost.target_cpu_ns)
+		fmt_share(job, r->cost.share, 1);
+	fmt_share(self, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns));
 	if (x + 50 < end)
 		snprintf(text, sizeof(text), "   costs the job %s   itself %s of a core, %s", job, self,
-			 fmt_bytes(rss, r->self_rss));
+			 fmt_bytes(rss, r->cost.self_rss));
 	else
 		snprintf(text, sizeof(text), at.w > 40 ? "   costs the job %s   itself %s" : "  job %s self %s", job, self);
 	x += canvas__text(c, x, at.y, end > x ? end - x : 0, TUI_PLAIN, text);

@@ -47,6 +47,11 @@ static unsigned chart_lines(unsigned room, enum tui_chart_size size)
 	return lines < 9 ? CHART_LINES_MIN : lines - (lines - 1) % 4; /* quarters of the scale fall on lines */
 }
 
+static unsigned verdict_lines(unsigned h)
+{
+	return h >= 44 ? 6 : h >= 30 ? 4 : 2;
+}
+
 void tui_layout(struct tui_layout *l, unsigned w, unsigned h, enum tui_chart_size chart)
 {
 	unsigned top = 0, end = h, room, lines;
@@ -60,10 +65,11 @@ void tui_layout(struct tui_layout *l, unsigned w, unsigned h, enum tui_chart_siz
 	if (h >= 2)
 		l->honesty = (struct rect){ 0, --end, w, 1 };
 	room = end > top ? end - top : 0;
-	if (room >= 12) { /* air */
-		top++;
-		end--;
-		room -= 2;
+	if (room >= 12) {
+		l->verdict = (struct rect){ w > 2, top, w > 2 ? w - 2 : w, verdict_lines(h) };
+		top += l->verdict.h;
+		end -= h >= 30; /* air */
+		room = end - top;
 	}
 	lines = chart_lines(room, chart);
 	if (lines) {

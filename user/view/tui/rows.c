@@ -4,9 +4,12 @@
 #include "event/event.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
+#include "view/tables/leaks.h"
 #include "view/tables/marks.h"
 #include "view/tables/modules.h"
+#include "view/tables/saved.h"
 #include "view/tables/segments.h"
+#include "view/tables/stacks.h"
 #include "view/tables/tables.h"
 #include "view/tui/table.h"
 
@@ -24,18 +27,18 @@ static void fill_ops(struct tui_rows *rows, struct drawn *d, const struct report
 {
 	(void)dev;
 	d->whole = report_peak_sum(d->r);
-	for (size_t i = 0; i < d->r->ops_cnt; i++)
-		fill_op(rows, d, &d->r->ops[i]);
-	if (d->r->no_op.alloc_count)
-		fill_op(rows, d, &d->r->no_op);
+	for (size_t i = 0; i < d->r->ops.cnt; i++)
+		fill_op(rows, d, &d->r->ops.rows[i]);
+	if (d->r->ops.none.alloc_count)
+		fill_op(rows, d, &d->r->ops.none);
 }
 
 static void fill_regions(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	(void)dev;
 	d->whole = report_peak_sum(d->r);
-	for (size_t i = 0; i < d->r->regions_cnt; i++)
-		fill_op(rows, d, &d->r->regions[i]);
+	for (size_t i = 0; i < d->r->regions.cnt; i++)
+		fill_op(rows, d, &d->r->regions.rows[i]);
 }
 
 /* --- the peak ----------------------------------------------------------------------------------------- */
@@ -59,7 +62,7 @@ static const struct table peak_table = TABLE(peak_cols);
 static void fill_peak(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	const struct report *r = d->r;
-	const struct report_op *none = &r->no_op;
+	const struct report_op *none = &r->ops.none;
 
 	if (report_has_cats(r) && dev) {
 		d->whole = dev->peak;
@@ -72,9 +75,10 @@ static void fill_peak(struct tui_rows *rows, struct drawn *d, const struct repor
 		return;
 	}
 	d->whole = report_peak_sum(r);
-	for (size_t i = 0; i < r->ops_cnt; i++)
-		if (r->ops[i].at_peak)
-			tui_rows__add(rows, d, &(struct part){ r->ops[i].name, r->ops[i].at_peak, r->ops[i].live });
+	for (size_t i = 0; i < r->ops.cnt; i++)
+		if (r->ops.rows[i].at_peak)
+			tui_rows__add(rows, d,
+				      &(struct part){ r->ops.rows[i].name, r->ops.rows[i].at_peak, r->ops.rows[i].live });
 	if (none->at_peak)
 		tui_rows__add(rows, d, &(struct part){ "(no operator open)", none->at_peak, none->live });
 }
@@ -85,8 +89,8 @@ static void fill_blocks(struct tui_rows *rows, struct drawn *d, const struct rep
 {
 	(void)dev;
 	d->whole = report_peak_sum(d->r);
-	for (size_t i = 0; i < d->r->peak_blocks_cnt; i++)
-		tui_rows__add(rows, d, &d->r->peak_blocks[i]);
+	for (size_t i = 0; i < d->r->peak_blocks.cnt; i++)
+		tui_rows__add(rows, d, &d->r->peak_blocks.rows[i]);
 }
 
 struct thread {
@@ -110,8 +114,10 @@ static const struct table thread_table = TABLE(thread_cols);
 
 static int has_earlier(const struct report *r, size_t block)
 {
+	const struct report_block *rows = r->peak_blocks.rows;
+
 	for (size_t i = 0; i < block; i++)
-		if (r->peak_blocks[i].tid == r->peak_blocks[block].tid && r->peak_blocks[i].pid == r->peak_blocks[block].pid)
+		if (rows[i].tid == rows[block].tid && rows[i].pid == rows[block].pid)
 			return 1;
 	return 0;
 }
@@ -123,15 +129,15 @@ static void fill_threads(struct tui_rows *rows, struct drawn *d, const struct re
 
 	(void)dev;
 	d->whole = report_peak_sum(r);
-	for (size_t i = 0; i < r->peak_blocks_cnt; i++) {
-		const struct report_block *first = &r->peak_blocks[i];
+	for (size_t i = 0; i < r->peak_blocks.cnt; i++) {
+		const struct report_block *first = &r->peak_blocks.rows[i];
 		struct thread t = { .tid = first->tid, .pid = first->pid };
 
 		if (has_earlier(r, i))
 			continue;
 		t.op = first->op && first->op[0] ? first->op : "(no operator open)";
-		for (size_t k = i; k < r->peak_blocks_cnt; k++) {
-			const struct report_block *b = &r->peak_blocks[k];
+		for (size_t k = i; k < r->peak_blocks.cnt; k++) {
+			const struct report_block *b = &r->peak_blocks.rows[k];
 
 			if (b->tid != t.tid || b->pid != t.pid)
 				continue;
@@ -148,15 +154,15 @@ static void fill_threads(struct tui_rows *rows, struct drawn *d, const struct re
 static void fill_names(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	(void)dev;
-	for (size_t i = 0; i < d->r->tensors_cnt; i++)
-		tui_rows__add(rows, d, &d->r->tensors[i]);
+	for (size_t i = 0; i < d->r->names.cnt; i++)
+		tui_rows__add(rows, d, &d->r->names.rows[i]);
 }
 
 static void fill_modules(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	(void)dev;
-	for (size_t i = 0; i < d->r->modules_cnt; i++)
-		tui_rows__add(rows, d, &d->r->modules[i]);
+	for (size_t i = 0; i < d->r->modules.cnt; i++)
+		tui_rows__add(rows, d, &d->r->modules.rows[i]);
 }
 
 static void fill_step(struct tui_rows *rows, struct drawn *d, const struct step_marks *s)
@@ -173,14 +179,22 @@ static void fill_steps(struct tui_rows *rows, struct drawn *d, const struct repo
 	const struct report *r = d->r;
 
 	(void)dev;
-	for (size_t i = 0; i < r->step_rows_cnt; i++)
-		fill_step(rows, d, &r->step_rows[i]);
+	for (size_t i = 0; i < r->marks.steps_cnt; i++)
+		fill_step(rows, d, &r->marks.steps[i]);
 	for (size_t i = 0; i < r->procs_cnt; i++) {
 		const struct step_marks *high = &r->procs[i].highest_step;
 
-		if (high->pid && r->step_rows_cnt && high->at[MARK_STEP].ts_ns < r->step_rows[0].at[MARK_STEP].ts_ns)
+		if (high->pid && r->marks.steps_cnt && high->at[MARK_STEP].ts_ns < r->marks.steps[0].at[MARK_STEP].ts_ns)
 			fill_step(rows, d, high);
 	}
+}
+
+static void fill_saved(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
+{
+	(void)dev;
+	d->whole = saved_bytes(d->r);
+	for (size_t i = 0; i < d->r->saved.cnt; i++)
+		tui_rows__add(rows, d, &d->r->saved.rows[i]);
 }
 
 static void fill_procs(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
@@ -193,8 +207,24 @@ static void fill_procs(struct tui_rows *rows, struct drawn *d, const struct repo
 static void fill_segments(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	(void)dev;
-	for (size_t i = 0; i < d->r->seg_rows_cnt; i++)
-		tui_rows__add(rows, d, &d->r->seg_rows[i]);
+	for (size_t i = 0; i < d->r->driver.cnt; i++)
+		tui_rows__add(rows, d, &d->r->driver.rows[i]);
+}
+
+static void fill_leaks(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
+{
+	(void)dev;
+	for (size_t i = 0; i < d->r->leaks.cnt; i++)
+		tui_rows__add(rows, d, &d->r->leaks.rows[i])->style = d->r->leaks.rows[i].sure >= SURE_MEDIUM ? TUI_WARN :
+													 TUI_PLAIN;
+}
+
+static void fill_stacks(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
+{
+	(void)dev;
+	d->whole = report_peak_sum(d->r);
+	for (size_t i = 0; i < d->r->stacks.cnt; i++)
+		tui_rows__add(rows, d, &d->r->stacks.rows[i]);
 }
 
 /* --- what the trace rests on ------------------------------------------------------------------------- */
@@ -245,7 +275,7 @@ static void of_the_job(struct cell *c, const void *row)
 	const struct rest *k = row;
 
 	c->num = k->has_share ? k->ns : 0;
-	c->text = !k->has_share ? "" : c->d->r->target_cpu_ns ? NULL : "-";
+	c->text = !k->has_share ? "" : c->d->r->cost.target_cpu_ns ? NULL : "-";
 }
 
 static const struct column trace_cols[] = {
@@ -272,13 +302,13 @@ static void fill_costs(struct tui_rows *rows, struct drawn *d)
 	const struct report *r = d->r;
 
 	for (unsigned i = 1; i < MT_PROG_MAX; i++) {
-		struct rest k = { "probe", prog_words(i), r->costs[i].hits, r->costs[i].ns, 1, 1, 1, NULL };
+		struct rest k = { "probe", prog_words(i), r->cost.programs[i].hits, r->cost.programs[i].ns, 1, 1, 1, NULL };
 
 		if (k.count)
 			fill_rest(rows, d, TUI_PLAIN, &k);
 	}
-	fill_rest(rows, d, TUI_PLAIN, &(struct rest){ "probe", "all together", r->probe_hits, r->probe_ns, 1, 1, 1, NULL });
-	fill_rest(rows, d, TUI_PLAIN, &(struct rest){ "memtrace", "its own CPU time", .ns = r->self_cpu_ns, .has_ns = 1 });
+	fill_rest(rows, d, TUI_PLAIN, &(struct rest){ "probe", "all together", r->cost.hits, r->cost.ns, 1, 1, 1, NULL });
+	fill_rest(rows, d, TUI_PLAIN, &(struct rest){ "memtrace", "its own CPU time", .ns = r->cost.self_cpu_ns, .has_ns = 1 });
 }
 
 static void fill_trace(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
@@ -286,9 +316,9 @@ static void fill_trace(struct tui_rows *rows, struct drawn *d, const struct repo
 	const struct report *r = d->r;
 
 	(void)dev;
-	d->whole = r->target_cpu_ns;
+	d->whole = r->cost.target_cpu_ns;
 	for (unsigned i = 1; i < MT_LOSS_MAX; i++) {
-		struct rest k = { "lost", loss_name(i) ? loss_name(i) : "?", .count = r->lost[i], .has_count = 1 };
+		struct rest k = { "lost", loss_name(i) ? loss_name(i) : "?", .count = r->run.lost[i], .has_count = 1 };
 
 		if (k.count)
 			fill_rest(rows, d, TUI_BAD, &k);
@@ -296,12 +326,12 @@ static void fill_trace(struct tui_rows *rows, struct drawn *d, const struct repo
 	if (!report_lost_sum(r))
 		fill_rest(rows, d, TUI_GOOD, &(struct rest){ "lost", "nothing" });
 	fill_costs(rows, d);
-	for (size_t i = 0; i < r->covers_cnt; i++)
-		fill_rest(rows, d, r->covers[i].attached < r->covers[i].found ? TUI_WARN : TUI_PLAIN,
-			  &(struct rest){ "set", .cover = &r->covers[i] });
-	for (size_t i = 0; i < r->notes_cnt; i++)
-		fill_rest(rows, d, TUI_PLAIN, &(struct rest){ "note", r->notes[i] });
-	fill_rest(rows, d, TUI_PLAIN, &(struct rest){ "made by", r->host });
+	for (size_t i = 0; i < r->probes.covers_cnt; i++)
+		fill_rest(rows, d, r->probes.covers[i].attached < r->probes.covers[i].found ? TUI_WARN : TUI_PLAIN,
+			  &(struct rest){ "set", .cover = &r->probes.covers[i] });
+	for (size_t i = 0; i < r->run.notes_cnt; i++)
+		fill_rest(rows, d, TUI_PLAIN, &(struct rest){ "note", r->run.notes[i] });
+	fill_rest(rows, d, TUI_PLAIN, &(struct rest){ "made by", r->run.host });
 }
 
 const struct tui_table tui_tables[TUI_TABS] = {
@@ -316,4 +346,7 @@ const struct tui_table tui_tables[TUI_TABS] = {
 	[TUI_NAMES] = { "Names", "no name known (docs/names.md)", &tensor_table, fill_names },
 	[TUI_MODULES] = { "Modules", "no module known (docs/modules.md)", &module_table, fill_modules },
 	[TUI_STEPS] = { "Steps", "no step is over yet", &step_table, fill_steps },
+	[TUI_SAVED] = { "Kept", "no backward pass is known yet (docs/saved.md)", &saved_table, fill_saved },
+	[TUI_LEAKS] = { "Leaks", "nothing grows, as far as that can be said yet (docs/leaks.md)", &leak_table, fill_leaks },
+	[TUI_STACKS] = { "Stacks", "no stack was recorded (--stacks)", &stack_table, fill_stacks },
 };

@@ -47,6 +47,7 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 		tui_help__draw(c, (struct rect){ 0, top, c->w, l.honesty.y > top ? l.honesty.y - top : 0 }, ui);
 		return 0;
 	}
+	tui_verdict__draw(c, l.verdict, r);
 	tui_chart__draw(c, l.chart, ui, d, r, dev);
 	tui_cats__draw(c, l.cats, ui, r, dev);
 	err = l.table.h ? draw_table(c, &l, ui, r, dev) : 0;

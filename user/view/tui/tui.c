@@ -92,8 +92,8 @@ int tui__show(struct tui *t, struct report *r)
 		t->data.now = NULL;
 	}
 	if (t->message[0] && !t->message_ns)
-		t->message_ns = r->end_ts_ns + MESSAGE_NS;
-	else if (r->end_ts_ns > t->message_ns)
+		t->message_ns = r->run.end_ts_ns + MESSAGE_NS;
+	else if (r->run.end_ts_ns > t->message_ns)
 		t->message[0] = '\0';
 	err = tui_data__add(&t->data, r, !t->held);
 	return err || t->held ? err : tui__draw(t); /* a key or another size draws a held picture again */

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 static const uint64_t spans_s[] = { 0, 4 * 3600, 3600, 15 * 60, 5 * 60, 60, 15 };
 #define SPANS (sizeof(spans_s) / sizeof(spans_s[0]))
 
@@ -15,7 +17,8 @@ uint64_t tui_span_ns(unsigned span)
 /* The columns that sort at first: what was most at the peak: live bytes change too fast to be read sorted. */
 static const uint8_t sort_first[TUI_TABS] = {
 	[TUI_OPS] = 2, [TUI_REGIONS] = 3, [TUI_PEAK] = 2, [TUI_BLOCKS] = 0, [TUI_THREADS] = 3, [TUI_PROCS] = 5,
-	[TUI_SEGMENTS] = 2, [TUI_NAMES] = 2, [TUI_MODULES] = 2, [TUI_STEPS] = 0,
+	[TUI_SEGMENTS] = 2, [TUI_NAMES] = 2, [TUI_MODULES] = 2, [TUI_STEPS] = 0, [TUI_SAVED] = 3, [TUI_LEAKS] = 1,
+	[TUI_STACKS] = 1,
 };
 
 void tui_ui__init(struct tui_ui *ui, int is_live)
@@ -47,8 +50,8 @@ void tui_tab_state__settle(struct tui_tab_state *t, size_t rows, unsigned page, 
 
 static void ui__type(struct tui_ui *ui, uint32_t key)
 {
-	unsigned char utf8[4];
-	size_t n = 0;
+	char utf8[4];
+	size_t n;
 
 	if (key == TUI_KEY_BACKSPACE) {
 		while (ui->filter_len && ((unsigned char)ui->filter[--ui->filter_len] & 0xc0) == 0x80)
@@ -61,20 +64,7 @@ static void ui__type(struct tui_ui *ui, uint32_t key)
 	} else if (key == TUI_KEY_ENTER || key == '\r') {
 		ui->is_typing = 0;
 	} else if (key >= ' ' && key < 0x110000 && key != 0x7f) {
-		if (key < 0x80) {
-			utf8[n++] = (unsigned char)key;
-		} else if (key < 0x800) {
-			utf8[n++] = (unsigned char)(0xc0 | key >> 6);
-		} else if (key < 0x10000) {
-			utf8[n++] = (unsigned char)(0xe0 | key >> 12);
-			utf8[n++] = (unsigned char)(0x80 | (key >> 6 & 0x3f));
-		} else {
-			utf8[n++] = (unsigned char)(0xf0 | key >> 18);
-			utf8[n++] = (unsigned char)(0x80 | (key >> 12 & 0x3f));
-			utf8[n++] = (unsigned char)(0x80 | (key >> 6 & 0x3f));
-		}
-		if (key >= 0x80)
-			utf8[n++] = (unsigned char)(0x80 | (key & 0x3f));
+		n = utf8_encode(key, utf8);
 		if (ui->filter_len + n < TUI_FILTER_MAX) {
 			memcpy(ui->filter + ui->filter_len, utf8, n);
 			ui->filter_len += n;

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* region: a record_function region begins, by its name: for what is probed on its way (region.bpf.c, boxed.bpf.c). */
+#ifndef MT_BPF_REGION_H
+#define MT_BPF_REGION_H
+
+#include "lib/frames.h"
+#include "lib/text.h"
+
+#define OPTIMIZE 0x657a696d6974704full /* "Optimize", of Optimizer.step# and Optimizer.zero_grad# */
+
+/* A call of the dispatcher's has told of the region: what it leads to, and has a probe perhaps, does not tell it again. */
+#define REGION_BEGUN 1
+#define REGION_ENDED 2
+
+static __always_inline int region_is_told(struct mt_thread *t, u32 what)
+{
+	if (!(t->region_told & what))
+		return 0;
+	t->region_told &= ~what;
+	return 1;
+}
+
+/* bytes 0: its name could not be read. */
+static __always_inline void region_enter(struct mt_thread *t, const struct pt_regs *ctx, u64 name, u64 bytes)
+{
+	t->last_end = 0;
+	regions_begin(t, ctx, bytes ? text_bytes(t, name, bytes) : 0);
+	if (bytes && !t->module.optimizer && t->text.words[0] == OPTIMIZE)
+		t->module.optimizer = t->regions;
+}
+
+#endif

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Gates for CI: check, and diff with --by, --md and --fail-if, against what the report of the same recordings says."""
+import json
+
+import mt
+
+
+def record(job, path, seconds):
+    mt.ok(mt.memtrace("record", "-p", job.pid, "-d", seconds, "-o", path))
+
+
+def test_gates():
+    with mt.scratch() as tmp:
+        a, b = tmp / "a.mtr", tmp / "b.mtr"
+        record(mt.shared_job("mlp"), a, 3)
+        rep = mt.report(a)
+        cpu = rep["devices"]["cpu"]
+        peak = cpu["peak"]
+
+        def check(*args):
+            return mt.memtrace("check", a, *args)
+        within, above = check("--max-peak", peak, "--json"), check("--max-peak", peak - 1, "--json")
+        one, two = json.loads(within.stdout), json.loads(above.stdout)
+        mt.check((within.returncode, above.returncode) == (0, 5) and one["ok"] and not two["ok"], f"{within} {above}")
+        mt.check(one["peak"] == one["bytes"] == peak and sum(one["at_peak"].values()) == peak and one["device"] == "cpu", f"{one}")
+        cat = max(one["at_peak"], key=one["at_peak"].get)
+        bytes_ = one["at_peak"][cat]
+        mt.check(check("--max-peak", bytes_, "--category", cat.lower()).returncode == 0, "a category within")
+        mt.check(check("--max-peak", bytes_ - 1, "--category", cat).returncode == 5, "a category above")
+        text = check("--max-peak", 1)
+        mt.check(text.returncode == 5 and text.stdout.startswith("above the limit: cpu"), text.stdout)
+        md = check("--max-peak", "1T", "--md")
+        mt.check(md.returncode == 0 and "| cpu |" in md.stdout and "within the limit" in md.stdout, md.stdout)
+        mt.expect_failure(check("--max-peak", "1T", "--device", "cuda:0"), 1, "no memory of cuda:0")
+
+        record(mt.shared_job("transformer"), b, 3)
+        other = mt.report(b)["devices"]["cpu"]["peak"]
+        small, large = (a, b) if peak < other else (b, a)
+        grown = abs(other - peak)
+
+        def diff(*args, files=(small, large)):
+            return mt.memtrace("diff", *files, *args)
+        mt.check(grown > 0, "both have the same peak")
+        mt.check(diff("--fail-if", f"peak+{grown}").returncode == 0 and diff("--fail-if", f"peak+{grown - 1}").returncode == 5, "bytes")
+        done = diff("--fail-if", "peak+0%", "--json")
+        mt.check(done.returncode == 5 and "cpu: the peak grew" in done.stderr and json.loads(done.stdout)["rows"], done.stderr)
+        mt.check(diff("--fail-if", "peak+0%", files=(large, small)).returncode == 0, "what shrank is within")
+
+        for by, key, path in (("module", "modules", b), ("name", "names", b)):
+            doc = json.loads(mt.ok(diff("--by", by, "--json", "--top", 100000)).stdout)
+            side = "a" if path == small else "b"
+            rows = {r["name"]: r[side] for r in doc["rows"]}
+            mt.check(doc["by"] == by and len(rows) == len(doc["rows"]) > 1, f"{by}: {len(rows)} of {len(doc['rows'])}")
+            whole = mt.report(path)
+            if by == "module":
+                for m in (m for m in whole["modules"]["list"] if m["name"] is not None):
+                    name = ".".join(x for x in (m["root"], m["name"]) if x)
+                    mt.check(rows[name]["at_peak"] == m["all"]["at_peak"] and rows[name]["live"] == m["all"]["live"], f"{name}: {rows[name]} {m}")
+            else:
+                mt.check(sum(r["live"] for r in rows.values()) == sum(t["bytes"] for t in whole["names"]["list"]), "bytes of names")
+        mt.expect_failure(diff("--by", "rank"), 1, "has no ranks")
+        md = mt.ok(diff("--by", "module", "--md", "--top", 3)).stdout
+        lines = [x for x in md.splitlines() if x.startswith("| ")]
+        mt.check(len(lines) == 1 + 3 and lines[0].count("|") == lines[1].count("|"), md)
+        mt.expect_failure(diff("--by", "process"), 2, "--by rank")

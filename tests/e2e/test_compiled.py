@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""What code that torch.compile's inductor generated allocates has an operator: its kernel (docs/compiled.md)."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+import mt
+
+SHARE_MIN = 0.97  # of the bytes that are allocated in the steps
+STEPS = 50
+LOOKS_MAX = 40  # a step of the eager block; 35 with modules alone
+SLOW = {"launched", "without_modules", "replayed"}
+PREFIX = "inductor: "
+COMPILES_S = 400  # a kernel of C++ takes 3 to 10 s, on a busy machine
+TIMEOUT_S = dict.fromkeys(("attached", "without_modules", "replayed", "launched"), COMPILES_S)
+
+
+_cache = []
+
+
+@contextlib.contextmanager
+def cache():
+    """Inductor writes there, by itself and not by processes that it forks; the tests of this file compile once."""
+    if not _cache:
+        _cache.append(tempfile.mkdtemp(prefix="mt-inductor-"))
+    told = {"TORCHINDUCTOR_CACHE_DIR": _cache[0], "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    was = {k: os.environ.get(k) for k in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for k, v in was.items():
+            os.environ.pop(k, None) if v is None else os.environ.update({k: v})
+
+
+def close_file():
+    while _cache:
+        shutil.rmtree(_cache.pop(), ignore_errors=True)
+
+
+def go(proc, out, steps=STEPS):
+    proc.popen.stdin.write(f"go {steps}\n")
+    proc.popen.stdin.flush()
+    proc.line(f"went {steps}", 60)
+    return json.loads(out.read_text())
+
+
+def wait_for_modules(tracer):
+    """Two looks: from then on the kernel side knows how Python's frames are found."""
+    mt.wait_until(lambda: sum("names of" in t for t in tracer.err) >= 2 or not tracer.alive(), "two looks at Python", 90)
+    mt.check(tracer.alive(), "; ".join(tracer.err[-5:]))
+
+
+def record(tmp, *options, job_options=()):
+    """(recording, what the job said) of a job that was attached to when it had compiled."""
+    out, mtr = tmp / "said.json", tmp / "job.mtr"
+    with mt.job("generated", "--out", out, *job_options, ready=False) as job:
+        job.line("ready ", COMPILES_S)
+        with mt.start("record", "-p", str(job.pid), "-o", str(mtr), "-vv", *options) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP, 60)
+            if "--no-modules" not in options:
+                wait_for_modules(tracer)
+            said = go(job, out)
+            mt.finish(tracer, mtr)
+        job.tell("stop")
+    return mtr, said
+
+
+def born(mtr, said):
+    """Rows of what was allocated while the steps ran."""
+    return [r for r in mt.export(mtr) if r["ev"] == "create" and said["begin"] <= r["t"] <= said["end"]]
+
+
+def check_words(op, words):
+    """The kernel and the operators are those that the job's own files have."""
+    kernel, ops = re.fullmatch(r"inductor: ([\w.]+)(?: \((.*)\))?", op).groups()
+    mt.check(kernel in words, f"{op}: no call in the generated files")
+    for word in (ops or "").removesuffix("...").split(", ")[:-1]:
+        mt.check(word in words, f"{op}: {word} is no operator of the generated files")
+
+
+def check_born(rows, said):
+    """Of all bytes that the steps allocated nearly all have an operator; what generated code did is told to the byte."""
+    total = sum(r["size"] for r in rows)
+    named = sum(r["size"] for r in rows if r.get("op"))
+    generated = [r for r in rows if (r.get("op") or "").startswith(PREFIX)]
+    got, want = sum(r["size"] for r in generated), said["steps"] * said["step_bytes"]
+    mt.note(f"{100 * named / total:.2f} % of {total} bytes have an operator, {100 * got / want:.2f} % of the {want} of generated "
+            f"code its kernel's, {len({r['op'] for r in generated})} of them in {said['lines']} lines")
+    mt.check(named >= SHARE_MIN * total, f"{named} of {total} bytes have an operator")
+    mt.check(SHARE_MIN * want <= got <= want, f"{got} of {want} bytes of generated code")
+    for op in {r["op"] for r in generated}:
+        check_words(op, said["words"])
+    return got
+
+
+def check_views(mtr, said, got):
+    rep = mt.report(mtr)
+    mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
+    ops = {o["name"]: o for o in rep["ops"]}
+    mt.check(len(ops) == len(rep["ops"]), "two rows of one operator")
+    generated = [o for name, o in ops.items() if name.startswith(PREFIX)]
+    mt.check(sum(o["alloc_bytes"] for o in generated) >= got, f"{generated}")
+    mt.check(any((b["op"] or "").startswith(PREFIX) for b in rep["peak_blocks"]), "no block of generated code at the peak")
+    text = mt.ok(mt.memtrace("report", mtr, "--top", "100", "-v")).stdout
+    mt.check(PREFIX in text.split("Operators, by their part of the peak")[1].split("Regions")[0], "not in the table of operators")
+    mods = [o for o in rep["modules"]["ops"] if (o["op"] or "").startswith(PREFIX)]
+    mt.check(sum(o["alloc_bytes"] for o in mods) >= SHARE_MIN * said["steps"] * said["step_bytes"], "not by module")
+
+
+def test_attached():
+    with mt.scratch() as tmp, cache():
+        mtr, said = record(tmp)
+        check_views(mtr, said, check_born(born(mtr, said), said))
+
+
+def test_without_modules():
+    """--no-modules: Python is not looked at, and then there is no such name."""
+    with mt.scratch() as tmp, cache():
+        mtr, said = record(tmp, "--no-modules")
+        rows = born(mtr, said)
+    bare = sum(r["size"] for r in rows if not r.get("op"))
+    mt.check(not any((r.get("op") or "").startswith(PREFIX) for r in rows), "places without --no-modules")
+    mt.check(bare >= SHARE_MIN * said["steps"] * said["step_bytes"], f"{bare} bytes without an operator")
+
+
+def test_replayed():
+    """A report of the trace while it ended and one of its recording are the same bytes, names of generated code too."""
+    with mt.scratch() as tmp, cache():
+        out, mtr = tmp / "said.json", tmp / "job.mtr"
+        with mt.job("generated", "--out", out, ready=False) as job:
+            job.line("ready ", COMPILES_S)
+            with mt.start("-p", str(job.pid), "--json", "-o", str(mtr), "-vv") as tracer:
+                mt.wait_attached(tracer, job.pid, mt.OP, 60)
+                wait_for_modules(tracer)
+                go(job, out)
+                mt.finish(tracer, mtr)
+            job.tell("stop")
+        live, replay = json.loads("\n".join(tracer.out)), mt.report(mtr)
+    ops = [o for o in live["ops"] if o["name"].startswith(PREFIX)]
+    mt.check(len(ops) > 5 and ops == [o for o in replay["ops"] if o["name"].startswith(PREFIX)], f"{ops[:3]}")
+    mt.check(live["ops"] == replay["ops"] and live["no_op"] == replay["no_op"], "operators differ")
+    mt.check(live["peak_blocks"] == replay["peak_blocks"], "blocks at the peak differ")
+
+
+def test_eager():
+    """Where operators are open Python is looked at for modules alone: as often as before there were places (docs/compiled.md)."""
+    with mt.scratch() as tmp, cache():
+        mtr, said = record(tmp, job_options=("--eager",))
+        looks = mt.report(mtr)["overhead"]["by_probe"]["module"]["hits"] / said["steps"]
+        rows = born(mtr, said)
+    mt.note(f"{looks:g} looks a step")
+    mt.check(looks <= LOOKS_MAX, f"{looks} looks a step")
+    mt.check(not any((r.get("op") or "").startswith(PREFIX) for r in rows), "an eager job has generated code")
+
+
+def test_launched():
+    """From the job's begin on, with all that compiling allocates."""
+    with mt.scratch() as tmp, cache():
+        out, mtr = tmp / "said.json", tmp / "job.mtr"
+        env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+        with mt.start("record", "-o", str(mtr), "-vv", "--", mt.PYTHON, mt.JOBS / "generated.py", "--out", out,
+                      env=env) as tracer:
+            tracer.line("ready ", COMPILES_S)
+            said = go(tracer, out)
+            tracer.tell("stop")
+            mt.finish(tracer, mtr, signal_number=0, timeout=60)
+        check_born(born(mtr, said), said)
+
+
+if __name__ == "__main__":
+    sys.exit("run by tests/e2e/run")

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Jobs that torch.compile's inductor compiled, held to what they say of their own memory (jobs/inductor.py), attached in mid-run and
+from their start.
+
+Of eight whole steps: parameters, gradients, optimizer state and buffers at each moment, both ways; what autograd has saved; how much of
+byte·time is unknown; how much of the bytes that are born has an operator or a generated kernel's name; and that each step has its marks.
+"""
+import collections
+import json
+import os
+import sys
+import time
+
+import mt
+import tables
+import test_categories
+import test_compiled
+
+sys.path.insert(0, str(mt.ROOT / "tests" / "libraries"))
+import said  # noqa: E402
+import test_libraries  # noqa: E402
+
+HELD_MIN = 0.999  # of what the job says, and of what is called so
+SAVED_MIN = 0.99
+UNKNOWN_MAX = 0.02  # of byte·time
+NAMED_MIN = 0.97  # of the bytes that are born
+MARKS = ["fw_start", "fw_bw_boundary", "step"]
+NO_NODES = ["fw_start", "step"]
+COMPILES_S = test_compiled.COMPILES_S
+QUICK = {"mlp_fused_attached", "marks_by_hand", "shares_by_hand"}
+
+close_file = test_compiled.close_file
+
+
+def steps_go_by(job, tracer):
+    """Once Python is known, as it is now, some whole steps; then the job ends. CLOCK_MONOTONIC of when that was known."""
+    def looks():
+        return sum("names of" in text for text in list(tracer.err))
+    before = looks()
+    # one may be under way, and what it finds is told when the next one finds it, too
+    mt.wait_until(lambda: looks() >= before + 3 or not tracer.alive(), "three looks at Python", 120)
+    mt.check(tracer.alive(), "; ".join(tracer.err[-5:]))
+    known, first = time.monotonic_ns(), mt.steps_of(job)
+    mt.wait_until(lambda: mt.steps_of(job) >= first + test_libraries.FULL_STEPS + 2 or not job.alive(), "steps", 100)
+    job.tell("stop")
+    return known
+
+
+def attached(name, tmp):
+    """(what the job said, when all was known, the recording)"""
+    out, mtr = tmp / "said.json", tmp / "job.mtr"
+    with mt.job("inductor", "--job", name, "--out", out, ready=False) as job:
+        job.line("ready ", COMPILES_S)
+        with mt.start("record", "-p", str(job.pid), "-o", str(mtr), "-vv") as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP, 60)
+            known = steps_go_by(job, tracer)
+            job.line("done", 60)
+            mt.finish(tracer, mtr)
+    return json.loads(out.read_text()), known, mtr
+
+
+def launched(name, tmp):
+    out, mtr = tmp / "said.json", tmp / "job.mtr"
+    env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    with mt.start("record", "-o", str(mtr), "-vv", "--", mt.PYTHON, mt.JOBS / "inductor.py", "--job", name, "--out", out,
+                  env=env) as tracer:
+        tracer.line("ready ", COMPILES_S)
+        known = steps_go_by(tracer, tracer)
+        mt.finish(tracer, mtr, signal_number=0, timeout=60)
+    return json.loads(out.read_text()), known, mtr
+
+
+def unknown_share(blocks, begin, end):
+    """Of byte·time, and where: [(share, operator, region)]"""
+    total, unknown = 0, collections.Counter()
+    for s in blocks:
+        for length, word in test_categories.split(s.final_words(), max(s.birth, begin), min(s.end, end)):
+            total += length * s.size
+            if word == test_categories.UNKNOWN:
+                unknown[s.op, s.region, s.size] += length * s.size
+    return sum(unknown.values()) / total, [(100 * w / total, *where) for where, w in unknown.most_common(8)]
+
+
+def named_share(rows, begin, end):
+    born = [r for r in rows if r["ev"] == "create" and begin <= r["t"] <= end]
+    bare = collections.Counter()
+    for r in born:
+        if not r["op"]:
+            bare[r["size"]] += r["size"]
+    total = sum(r["size"] for r in born)
+    return (1 - sum(bare.values()) / total if total else 1), bare.most_common(6), total
+
+
+def steps_without_marks(rep, pid, begins, marks):
+    """Of the steps between these moments, those that have not each mark once, in this order: it may begin in the middle, as a step whose
+    optimizer is compiled is over when its gradients are cleared, in the next one."""
+    markers = [m for m in rep["phases"]["markers"] if m["pid"] == pid]
+    found = [[m["name"] for m in markers if begin <= m["t"] < end] for begin, end in zip(begins, begins[1:])]
+    turns = [marks[i:] + marks[:i] for i in range(len(marks))]
+    first = found[0] if found and found[0] in turns else marks
+    return [names for names in found if names != first]
+
+
+class Measured:
+    def __init__(self, doc, known, mtr, marks):
+        offset = time.time_ns() - time.monotonic_ns()
+        pid = doc["pid"]
+        moments = test_libraries.full_steps(doc, known, offset)
+        begins = [(b + e) // 2 + offset for b, e, _, kind, _ in doc["moments"] if kind == "begin" and b > known]
+        begins = begins[:test_libraries.FULL_STEPS + 1]
+        self.steps = len(begins) - 1
+        self.rep = mt.report(mtr)
+        self.compat, self.extended = test_libraries.judge(pid, moments, mtr)
+        self.unknown = {}
+        for view in ("compat", "extended"):
+            rows = [r for r in mt.export(mtr, ("--classes", view)) if r["pid"] == pid]
+            self.unknown[view] = unknown_share(test_categories.seen_blocks(rows, pid, "cpu"), begins[0], begins[-1])
+        self.named, self.bare, self.born = named_share(rows, begins[0], begins[-1])
+        self.wrong_marks = steps_without_marks(self.rep, pid, begins, marks)
+
+    def line(self, name):
+        percent = test_libraries.percent
+
+        def pair(what):
+            low = self.extended.low
+            return " / ".join(percent(low[what, "final", way]) for way in ("recall", "precision")) if self.extended.bytes[what] else "–"
+        saved = percent(self.extended.low["SAVED", "final", "recall"]) if self.extended.bytes["SAVED"] else "–"
+        return (f"| {name} | " + " | ".join(pair(what) for what in (*said.CLASSES, "KEPT")) + f" | {saved} "
+                f"| {100 * self.unknown['compat'][0]:.2f} / {100 * self.unknown['extended'][0]:.2f} | {percent(self.named)} "
+                f"| {self.steps - len(self.wrong_marks)} of {self.steps} |")
+
+    def hold(self):
+        for text in self.extended.differences(6):
+            mt.note(f"  {text}")
+        mt.check(self.steps == test_libraries.FULL_STEPS, f"{self.steps} steps")
+        mt.check(mt.lost(self.rep) == self.rep["lost"]["reuse"], f"lost: {self.rep['lost']}")
+        mt.check(all(self.extended.bytes[what] > 1e4 for what in said.CLASSES), f"{self.extended.bytes}")
+        for (what, labels, way), share in self.extended.low.items():
+            if labels == "final" and (what in said.CLASSES or what == "KEPT" or what == "SAVED"):
+                held = SAVED_MIN if what == "SAVED" else HELD_MIN
+                mt.check(share >= held, f"{what}, {way}: {test_libraries.percent(share)} %, wanted {100 * held:g} %")
+        for what in ("GRADIENT", "OPTIMIZER_STATE"):
+            for way in ("recall", "precision"):
+                share = self.compat.low[what, "final", way]
+                mt.check(share >= HELD_MIN, f"in torch.profiler's words: {what}, {way}: {test_libraries.percent(share)} %")
+        for view, (share, where) in self.unknown.items():
+            mt.check(share <= UNKNOWN_MAX, f"{view}: {100 * share:.2f} % of byte·time are unknown: {where}")
+        mt.check(self.named >= NAMED_MIN, f"{100 * self.named:.2f} % of {self.born} bytes have an operator; without: {self.bare}")
+        mt.check(not self.wrong_marks, f"marks: {self.wrong_marks}")
+
+
+def compare(name, record, marks=MARKS):
+    with mt.scratch() as tmp, test_compiled.cache():
+        m = Measured(*record(name, tmp), marks)
+    row = m.line(f"{name}, {record.__name__}")
+    mt.note(row)
+    m.hold()
+    tables.keep("compiled", f"{name}_{record.__name__}", row)
+
+
+def test_gpt_attached():
+    compare("gpt", attached)
+
+
+def test_gpt_launched():
+    compare("gpt", launched)
+
+
+def test_mlp_fused_attached():
+    compare("mlp_fused", attached)
+
+
+def test_mlp_fused_launched():
+    compare("mlp_fused", launched)
+
+
+def test_conv_attached():
+    compare("conv", attached)
+
+
+def test_conv_launched():
+    compare("conv", launched)
+
+
+def test_both_attached():
+    compare("both", attached)
+
+
+def test_both_launched():
+    compare("both", launched)
+
+
+def test_graph_break_attached():
+    compare("graph_break", attached)
+
+
+def test_graph_break_launched():
+    compare("graph_break", launched)
+
+
+def test_dynamic_attached():
+    compare("dynamic", attached)
+
+
+def test_dynamic_launched():
+    compare("dynamic", launched)
+
+
+def test_checkpointed_attached():
+    compare("checkpointed", attached)
+
+
+def test_checkpointed_launched():
+    compare("checkpointed", launched)
+
+
+def test_low_rank_attached():
+    compare("low_rank", attached)
+
+
+def test_low_rank_launched():
+    compare("low_rank", launched)
+
+
+def test_compiled_autograd_attached():
+    """Where backward is compiled as a whole no node is evaluated: nobody says when it begins (docs/compiled.md)."""
+    compare("compiled_autograd", attached, NO_NODES)
+
+
+def test_compiled_autograd_launched():
+    compare("compiled_autograd", launched, NO_NODES)
+
+
+# --- the comparison itself, by hand ---------------------------------------------------------------------------
+
+
+def marked(*names):
+    return {"phases": {"markers": [{"name": name, "t": t, "pid": 7} for t, name in enumerate(names)]}}
+
+
+def test_marks_by_hand():
+    def wrong(names, *begins):
+        return steps_without_marks(marked(*names), 7, begins, MARKS)
+    mt.check(wrong(MARKS * 2, 0, 3, 6) == [], "all are there")
+    mt.check(wrong((MARKS[2:] + MARKS[:2]) * 2, 0, 3, 6) == [], "a step is over in the next one")
+    mt.check(wrong(MARKS + MARKS[:2], 0, 3, 5) == [MARKS[:2]], "one is missing")
+    mt.check(wrong(MARKS[::-1] * 2, 0, 3, 6) == [MARKS[::-1]] * 2, "another order")
+    mt.check(wrong(MARKS + MARKS[1:] + MARKS[:1], 0, 3, 6) == [MARKS[1:] + MARKS[:1]], "not in all steps alike")
+    mt.check(wrong(MARKS * 2, 0, 6) == [MARKS * 2], "two in one")
+
+
+def test_shares_by_hand():
+    rows = [{"ev": "create", "t": t, "size": size, "op": op} for t, size, op in ((1, 60, "a"), (2, 30, None), (3, 10, "b"), (9, 99, None))]
+    share, bare, total = named_share(rows, 1, 5)
+    mt.check((share, bare, total) == (0.7, [(30, 30)], 100), f"{share}, {bare}, {total}")
+    blocks = [test_libraries.block(0x10, 100, (0, "PARAMETER")), test_libraries.block(0x20, 50, (0, "unknown"), end=5)]
+    share, where = unknown_share(blocks, 0, 10)
+    mt.check(share == 0.2 and where[0][0] == 100 * 0.2, f"{share}, {where}")
+
+
+SLOW = {name[5:] for name, what in globals().items() if name.startswith("test_") and callable(what)} - QUICK
+TIMEOUT_S = dict.fromkeys(SLOW | QUICK, COMPILES_S)
+
+
+def labels():
+    """{row: what it begins with}"""
+    names = [name[5:] for name, what in globals().items() if name.startswith("test_") and callable(what) and not name.endswith("_by_hand")]
+    return {name: "| {}, {} |".format(*name.rsplit("_", 1)) for name in names}
+
+
+if __name__ == "__main__":  # make docs-compiled
+    tables.write("compiled", "| job | PARAMETER | GRADIENT | OPTIMIZER_STATE | BUFFER, FROZEN | saved | unknown | with an operator | marks |\n"
+                 "|---|---|---|---|---|---|---|---|---|\n"
+                 + "".join(row + "\n" for row in tables.with_rows("compiled", labels(), sys.argv[1:])))

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Windows of traced steps, and gaps between them (--steps N --every T): what is set when, by the job's own text; what is said of the
+traced steps, against a recording of all of them; what the job feels of a change of level, by its own clock."""
+import bisect
+import re
+import signal
+import statistics
+import subprocess
+import time
+
+import mt
+import test_gaps
+
+SLOW = {"gaps_lose_nothing_of_a_transformer", "nobody_waits_longer_at_a_change_of_level"}
+ALONE = {"nobody_waits_longer_at_a_change_of_level"}
+OFF = 0.01  # of all bytes
+
+
+def gap_times(events, end):
+    """[(begin, end)] of what was traced, epoch ns; until the recording's end."""
+    traced, begin = [], events[0]["t"]
+    for e in events:
+        if e["ev"] != "gap":
+            continue
+        if e["begins"] and begin is not None:
+            traced.append((begin, e["t"]))
+        begin = None if e["begins"] else e["t"]
+    if begin is not None:
+        traced.append((begin, end))
+    return [(a, b) for a, b in traced if b > a]
+
+
+def means_in(events, traced):
+    """Bytes by category that lived on average in these stretches of a recording of all."""
+    starts, until = [a for a, _ in traced], [0]
+    for a, b in traced:
+        until.append(until[-1] + b - a)
+
+    def clock(t):
+        i = bisect.bisect_right(starts, t) - 1
+        return 0 if i < 0 else until[i] + min(t, traced[i][1]) - traced[i][0]
+
+    live, sums = {}, {}
+
+    def settle(key, t):
+        since, cat, size = live[key]
+        sums[cat] = sums.get(cat, 0) + size * (clock(t) - clock(since))
+
+    for e in events:
+        if e["ev"] in ("create", "preexisting") and e["size"]:
+            live[e["id"]] = (e["t"], e["cat"], e["size"])
+        elif e["ev"] in ("version", "destroy") and e["id"] in live:
+            settle(e["id"], e["t"])
+            size = live.pop(e["id"])[2]
+            if e["ev"] == "version":
+                live[e["id"]] = (e["t"], e["cat"], size)
+    for key in live:
+        settle(key, traced[-1][1])
+    return {cat: v / until[-1] for cat, v in sums.items()}
+
+
+def cpu_of(report):
+    return next(d for d in report["devices"] if d["device"] == "cpu") if isinstance(report["devices"], list) else \
+        report["devices"]["cpu"]
+
+
+def check_traced_steps(full, path, steps):
+    """What a recording with gaps says of its traced steps is what one of all says of the very same."""
+    rep = mt.report(path)
+    sampling, cpu = rep["sampling"], cpu_of(rep)
+    truth = means_in(mt.export(full), gap_times(mt.export(path), rep["start_ns"] + rep["duration_ns"]))
+    everything, off = sum(truth.values()), {}
+    for cat in truth.keys() | cpu["categories"].keys():
+        mean = cpu["categories"].get(cat, {}).get("byte_ns", 0) / sampling["traced_ns"]
+        off[cat] = (mean - truth.get(cat, 0)) / everything
+    worst = max(off, key=lambda cat: abs(off[cat]))
+    mt.note(f"{sampling}; furthest off: {worst} by {off[worst]:+.2%} of all")
+    mt.check(abs(off[worst]) <= OFF, f"means are off by {off}")
+    mt.check(sampling["steps_traced"] >= steps * (sampling["windows"] - 1) > 0, f"steps: {sampling}")
+    mt.check(not mt.lost(rep), f"lost {rep['lost']}")
+    whole = cpu_of(mt.report(full))
+    mt.check(abs(cpu["peak"] - whole["peak"]) <= OFF * whole["peak"], f"peak {cpu['peak']}, of all {whole['peak']}")
+
+
+def check_gaps_of(job, args, steps, every):
+    """The same trace with all of its steps and with some: categories of these are the same. And such a recording is one like others."""
+    subprocess.run(["make", "-s", "-C", mt.ROOT, "build/tests/gaps_of", "build/tests/window_of"], check=True, stdout=subprocess.DEVNULL)
+    with mt.scratch() as d, mt.job(job, *args) as running:
+        full, path = d / "full.mtr", d / "gaps.mtr"
+        with mt.start("record", "-p", str(running.pid), "-o", str(full)) as tracer:
+            mt.wait_attached(tracer, running.pid, mt.OP, 60)
+            begin = mt.steps_of(running)
+            mt.wait_until(lambda: mt.steps_of(running) >= begin + 60, "60 steps", 60)
+            mt.finish(tracer)
+        subprocess.run([mt.BUILD / "tests" / "gaps_of", full, str(steps), str(every), path], check=True)
+        check_traced_steps(full, path, steps)
+        subprocess.run([mt.BUILD / "tests" / "window_of", path, "1", d / "window.mtr"], check=True)
+        window = mt.report(d / "window.mtr")
+        mt.check(not mt.lost(window) and window["sampling"]["steps_seen"], f"of a window: {window['sampling']}, {window['lost']}")
+        mt.expect_failure(mt.memtrace("diff", path, full), 1, "some steps only")
+
+
+def test_gaps_lose_nothing_of_the_traced_steps():
+    check_gaps_of("mlp", (), 3, 10)
+
+
+def test_gaps_lose_nothing_of_a_transformer():
+    check_gaps_of("transformer", ("--batch", "4"), 2, 6)
+
+
+def has_probe(job, where):
+    return mt.probed(job.pid, where)
+
+
+def wait_for_gap(job, cnt):
+    """So many windows come and go."""
+    for _ in range(cnt):
+        mt.wait_until(lambda: has_probe(job, mt.OP), "a window", 30)
+        mt.wait_until(lambda: not has_probe(job, mt.OP), "a gap", 60)
+
+
+def test_probes_come_and_go():
+    with mt.scratch() as d, mt.job("mlp") as job:
+        path = d / "some.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "3", "--every", "1s") as tracer:
+            wait_for_gap(job, 1)
+            mt.wait_until(lambda: not has_probe(job, mt.NEW), "what allocates to go, too", 30)
+            wait_for_gap(job, 3)
+            mt.finish(tracer, path)
+        mt.check_goes_on(job)
+        rep = mt.report(path)
+        with mt.start("record", "-p", str(job.pid), "-o", str(d / "all.mtr")) as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP, 60)
+            begin = mt.steps_of(job)
+            mt.wait_until(lambda: mt.steps_of(job) >= begin + 30, "30 steps", 60)
+            mt.finish(tracer)
+        full = mt.report(d / "all.mtr")
+    sampling = rep["sampling"]
+    mt.note(f"{sampling}; of operators {rep['coverage']['idle']}")
+    mt.check(sampling["windows"] >= 4 and 3 * (sampling["windows"] - 1) <= sampling["steps_traced"] <= 3 * sampling["windows"],
+             f"{sampling}")
+    mt.check(sampling["steps_seen"] > 10 * sampling["steps_traced"], f"most steps are watched: {sampling}")
+    mt.check("sampling" not in full, "a recording of all steps says nothing of sampling")
+    for cat, v in cpu_of(full)["categories"].items():
+        some = cpu_of(rep)["categories"].get(cat, {}).get("at_peak", 0)
+        mt.check(abs(some - v["at_peak"]) <= OFF * cpu_of(full)["peak"], f"at the peak: {cat} {some}, of all {v['at_peak']}")
+
+
+def test_what_is_called_in_a_gap_is_set_in_the_next_window():
+    late, unused = ("libtorch_cpu.so", "_ZN2at4_ops6erfinv4callE"), ("libtorch_cpu.so", "_ZN2at4_ops3svd4callE")
+    with mt.scratch() as d, mt.job("idle", "--go") as job:
+        path = d / "late.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "2", "--every", "1s") as tracer:
+            wait_for_gap(job, 2)
+            job.tell("late")
+            job.line("late")
+            mt.wait_until(lambda: mt.probed(job.pid, late), "a late probe", 30)
+            mt.check(not mt.probed(job.pid, unused), "what is never called has no probe")
+            wait_for_gap(job, 2)
+            mt.check(not mt.probed(job.pid, late), "it goes with the others")
+            mt.finish(tracer, path)
+        rep = mt.report(path)
+    mt.check(sum(op["count"] for op in rep["ops"] if op["name"] == "aten::erfinv") >= 20, "its calls in a window are told")
+    mt.check(not rep["coverage"]["idle"]["late_total"], f"nothing is said to be missing: {rep['coverage']['idle']}")
+
+
+def test_allocations_are_seen_between_windows():
+    with mt.scratch() as d, mt.job("mlp") as job:
+        path = d / "blocks.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "2", "--every", "1s", "--between", "blocks") as tracer:
+            wait_for_gap(job, 2)
+            mt.check(has_probe(job, mt.NEW), "what allocates has its probes in a gap")
+            wait_for_gap(job, 1)
+            mt.finish(tracer, path)
+        rep = mt.report(path)
+    mt.note(f"{rep['sampling']}")
+    mt.check(not rep["sampling"]["unseen_blocks"], f"nothing ends unseen: {rep['sampling']}")
+
+
+def test_without_steps_time_is_traced():
+    with mt.scratch() as d, mt.job("forward") as job:
+        path = d / "time.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "2", "--every", "60s") as tracer:
+            mt.wait_until(lambda: has_probe(job, mt.NEW), "a window", 30)
+            mt.wait_until(lambda: not has_probe(job, mt.NEW), "a gap", 60)
+            mt.finish(tracer, path)
+        rep = mt.report(path)
+    sampling = rep["sampling"]
+    mt.note(f"{sampling}")
+    mt.check(sampling["windows"] == 1 and not sampling["steps_traced"] and sampling["traced_ns"] > 0.5e9, f"{sampling}")
+
+
+def test_a_budget_is_held():
+    """What it takes of the job's time, by the job's steps: once the attach is paid for, no more than was asked for."""
+    with mt.scratch() as d, mt.job("transformer", "--batch", "4") as job:
+        path = d / "budget.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--max-overhead", "10", "--steps", "2") as tracer:
+            wait_for_gap(job, 5)
+            mt.finish(tracer, path)
+        rep = mt.report(path)
+        text = mt.ok(mt.memtrace("report", path, "-v")).stdout
+    sampling = rep["sampling"]
+    mt.note(f"{sampling}")
+    mt.check(sampling["budget"] == 0.1 and sampling["windows"] >= 5, f"{sampling}")
+    mt.check(2 * (sampling["windows"] - 1) <= sampling["steps_traced"] <= 2 * sampling["windows"], f"{sampling}")
+    mt.check(0 < sampling["price_ratio"] <= 0.115, f"more was lost than was to be: {sampling}")
+    mt.check("of its time the job lost" in re.sub(r"\s+", " ", text), f"the report does not tell it:\n{text[-2000:]}")
+
+
+def test_a_signal_asks_for_a_window():
+    with mt.scratch() as d, mt.job("mlp") as job:
+        with mt.start("record", "-p", str(job.pid), "-o", str(d / "a.mtr"), "--steps", "2", "--every", "3000s") as tracer:
+            wait_for_gap(job, 1)
+            tracer.signal(signal.SIGUSR2)
+            wait_for_gap(job, 1)
+            mt.finish(tracer)
+        mt.check(mt.report(d / "a.mtr")["sampling"]["windows"] == 2, "the one that was asked for")
+
+
+def test_an_odd_step_is_worth_a_window():
+    with mt.scratch() as d, mt.job("mlp") as job:
+        with mt.start("record", "-vv", "-p", str(job.pid), "-o", str(d / "a.mtr"), "--max-overhead", "2") as tracer:
+            wait_for_gap(job, 1)
+            said = [line for line in list(tracer.err) if "a window is wanted" in line]
+            mt.check(not said, f"nothing odd has happened: {said}")
+            job.signal(signal.SIGUSR1)
+            job.line("rests")
+            begin = time.monotonic()
+            mt.wait_until(lambda: time.monotonic() > begin + 2, "a step of two seconds", 10)
+            job.signal(signal.SIGUSR1)
+            mt.wait_until(lambda: any("a window is wanted" in line for line in list(tracer.err)), "a window is wanted", 30)
+            mt.finish(tracer)
+
+
+STATE = re.compile(r"window (\d+): state (\d+) at (\d+)")
+GAP, REST, ARMED = range(3)  # event/event.h
+
+
+def stretches(tracer):
+    """[(begin, end)] in which probes came or went, but for the first attach; [(begin, end)] of as long in which nothing was under way."""
+    at = [(int(m[3]), int(m[2])) for m in map(STATE.search, list(tracer.err)) if m]
+    first = next(i for i, (_, state) in enumerate(at) if state == REST)  # all sites are set until then, and go
+    pairs = list(zip(at[first:], at[first + 1:]))
+    changes = [(a, b) for (a, state), (b, _) in pairs if state == GAP]
+    length = int(statistics.median(b - a for a, b in changes))
+    rests = [(t, t + length) for (a, state), (b, _) in pairs if state == REST for t in range(a, b - length, length)]
+    return changes, rests
+
+
+def test_nobody_waits_longer_at_a_change_of_level():
+    """A step of a job that hits a probe every microsecond, while the probes of what it uses go and come back; beside what it waits
+    between changes, when nothing is done: then it is the machine that keeps it waiting."""
+    with mt.scratch() as tmp:
+        with mt.job("gaps", tmp / "log") as job:
+            with mt.start("record", "-vv", "-p", str(job.pid), "-o", str(tmp / "some.mtr"), "--steps", "3", "--every", "4s") as tracer:
+                wait_for_gap(job, 6)
+                mt.finish(tracer)
+            job.signal(signal.SIGTERM)
+            mt.check(job.wait() == 0, f"the job failed: {job.err}")
+        waits = test_gaps.records(tmp / "log", 3)
+    changes, rests = stretches(tracer)
+    felt, alone = ([test_gaps.while_of(waits, *w) for w in whiles] for whiles in (changes, rests))
+    mt.note(f"{len(changes)} changes of {statistics.median(b - a for a, b in changes) / 1e6:.0f} ms: longest wait of a step, ms: median "
+            f"{statistics.median(felt):.1f}, most {max(felt):.1f}; in {len(rests)} stretches as long without one {statistics.median(alone):.1f}, "
+            f"{max(alone):.1f}")
+    quarter = statistics.quantiles(alone, n=4)[2]
+    mt.check(len(changes) >= 8 and len(rests) >= 6, f"{len(changes)} changes, {len(rests)} rests")
+    # As in test_gaps: whoever else has the CPU when memtrace holds the job's lock is none of its doing; in a quarter of the rests it was
+    # as bad or worse.
+    mt.check(statistics.median(felt) - quarter <= test_gaps.EXTRA_MS_MAX, f"steps waited {felt} ms, else {alone}")

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""--at, --from, --to and the filters, against the lives of all blocks as export --to jsonl tells them, and against the report."""
+import collections
+import json
+
+import mt
+
+
+def lives_of(rows):
+    """{id: [born, died or None, size, [(since, category)], row of birth]}"""
+    lives = {}
+    for r in rows:
+        if r["ev"] in ("create", "preexisting") and r["size"] is not None:
+            lives[r["id"]] = [r["t"], None, r["size"], [(r["t"], r["cat"])], r]
+        elif r["ev"] == "version" and r["id"] in lives:
+            lives[r["id"]][3].append((r["t"], r["cat"]))
+        elif r["ev"] == "destroy" and r["id"] in lives:
+            lives[r["id"]][1] = r["t"]
+    return lives
+
+
+def held_at(lives, t):
+    """{id: category} of what lived at t."""
+    return {i: [cat for since, cat in cats if since <= t][-1] for i, (born, died, _, cats, _) in lives.items()
+            if born <= t and (died is None or died > t)}
+
+
+def bytes_by(lives, held, key):
+    sums = collections.Counter()
+    for i, cat in held.items():
+        sums[key(lives[i][4], cat)] += lives[i][2]
+    return {k: v for k, v in sums.items() if v}
+
+
+def rows(doc, by):
+    return {r["name"]: r["bytes"] for r in doc["by"][by] if r["bytes"]}
+
+
+def test_moments_and_filters():
+    with mt.scratch() as tmp:
+        path = tmp / "a.mtr"
+        mt.ok(mt.memtrace("record", "-p", mt.shared_job("transformer").pid, "-d", 4, "-o", path))
+        rep, events = mt.report(path), mt.export(path, ("--ops",))
+        lives, start = lives_of(events), rep["start_ns"]
+        ends = {r["step"]: r["t"] for r in events if r["ev"] == "mark" and r["mark"] == "step"}
+        mt.check(len(ends) > 8, f"steps: {ends}")
+
+        def ask(*args):
+            return json.loads(mt.ok(mt.memtrace("report", path, "--json", "--top", 100000, *args)).stdout)
+
+        peak = ask("--at", "peak")
+        cpu = rep["devices"]["cpu"]
+        mt.check(peak["moment"]["bytes"] == peak["bytes"] == cpu["peak"], f"{peak['moment']} {cpu['peak']}")
+        mt.check(rows(peak, "category") == {k: c["at_peak"] for k, c in cpu["categories"].items() if c["at_peak"]}, "categories")
+        mt.check({k: v for k, v in rows(peak, "op").items() if k} == {o["name"]: o["at_peak"] for o in rep["ops"] if o["at_peak"]}, "ops")
+
+        # The highest moment of a step, and a moment in its middle, as the events have them.
+        n = sorted(ends)[-4]
+        inside = (ends[n - 1], ends[n])
+        times = [r["t"] for r in events if r["ev"] == "create" and inside[0] < r["t"] <= inside[1]]
+        highest = max(sum(lives[i][2] for i in held_at(lives, t)) for t in times)
+        step = ask("--at", f"step {n}")
+        t = step["moment"]["time_ns"]
+        mt.check(step["moment"]["step"] == n and inside[0] <= t <= inside[1] and step["bytes"] == highest, f"{step['moment']} {highest}")
+        middle = times[len(times) // 2] - start
+        for doc in step, ask("--at", f"{middle / 1e9:.9f}s"):
+            held = held_at(lives, doc["moment"]["time_ns"])
+            mt.check(doc["bytes"] == sum(lives[i][2] for i in held) and doc["blocks"] == len(held), f"{doc['moment']}: {len(held)} blocks")
+            mt.check(rows(doc, "category") == bytes_by(lives, held, lambda r, cat: cat), "by category")
+            mt.check(rows(doc, "op") == bytes_by(lives, held, lambda r, cat: r["op"] or ""), "by operator")
+
+        # What a module made is that module's, and what none made the module's whose it is by name. Of a late step: before Python
+        # was first looked at no module is known.
+        made = bytes_by(lives, held_at(lives, step["moment"]["time_ns"]), lambda r, cat: r.get("module"))
+        made = {k: v for k, v in made.items() if k}
+        by_module = rows(step, "module")
+        mt.check("block" in made and all(by_module.get(f"Model.{k}", 0) >= v for k, v in made.items()), f"{by_module} {made}")
+
+        # Filters count a part of the same moment; the parts are the whole.
+        parts = 0
+        for cat in rows(step, "category"):
+            part = ask("--at", f"step {n}", "--category", cat.lower())
+            mt.check(part["moment"] == step["moment"] and part["filter"] == {"at": f"step {n}", "category": cat}, f"{part['filter']}")
+            parts += part["bytes"]
+        mt.check(parts == step["bytes"], f"categories: {parts} of {step['bytes']}")
+        block = ask("--at", f"step {n}", "--module", "block", "--by", "module")
+        inner = {k: v for k, v in rows(step, "module").items() if f"{k}.".startswith("Model.block.")}
+        mt.check(rows(block, "module") == inner and list(block["by"]) == ["module"], f"{block['by']} {inner}")
+        mt.check(rows(ask("--at", f"step {n}", "--module", "Model", "--by", "module", "--depth", 2), "module").get("Model.block") == sum(inner.values()), "--depth")
+        op = max(rows(step, "op"), key=rows(step, "op").get)
+        mt.check(rows(ask("--at", f"step {n}", "--op", op), "op") == {op: rows(step, "op")[op]}, op)
+        born = [r for r in events if r["ev"] == "create" and ends[n - 3] < r["t"] <= ends[n]]
+        some = ask("--from", f"step {n - 2}", "--to", f"step {n}")
+        mt.check((some["allocs"], some["alloc_bytes"]) == (len(born), sum(r["size"] for r in born)), f"{some['allocs']} {len(born)}")
+        by_count = [r["allocs"] for r in ask("--from", f"step {n - 2}", "--until", f"step {n}", "--sort", "allocs")["by"]["op"]]
+        mt.check(by_count == sorted(by_count, reverse=True) and len(set(by_count)) > 1, f"--sort allocs: {by_count}")
+
+        # An export of the step: what lived when it began, then the events of the step.
+        out = mt.export(path, ("--at", f"step {n}"))
+        mt.check(out[0]["ev"] == "filter" and out[0]["filter"] == {"at": f"step {n}"}, f"{out[0]}")
+        met = {r["id"] for r in out[1:] if r["ev"] == "preexisting" and r["t"] == inside[0]}
+        mt.check(met == set(held_at(lives, inside[0])), "what lived when the step began")
+        whole = [(r["ev"], r["id"]) for r in events if "id" in r and r["ev"] in ("create", "version", "destroy") and inside[0] < r["t"] <= inside[1]]
+        mt.check([(r["ev"], r["id"]) for r in out[1:] if r["ev"] in ("create", "version", "destroy")] == whole, "events of the step")
+        only = mt.export(path, ("--category", "gradient"))
+        live = lives_of(only[1:])
+        final = held_at(live, 1 << 63)
+        mt.check(sum(live[i][2] for i in final) == cpu["categories"]["GRADIENT"]["live"] and set(final.values()) <= {"GRADIENT"}, "gradients")
+
+        text = mt.ok(mt.memtrace("report", path, "--at", f"step {n}", "--category", "activation")).stdout
+        mt.check(f"in step {n}" in text and "category ACTIVATION" in text and "By module" in text, text)
+        csv = mt.ok(mt.memtrace("report", path, "--at", "peak", "--by", "category", "--csv")).stdout
+        mt.check(csv.startswith("name,bytes,blocks"), csv[:200])
+        for args, words in ((("--module", "nothing"), ("no module called nothing", "the largest are Model.")),
+                            (("--op", "nothing"), ("no operator called nothing", "the largest are aten::")),
+                            (("--at", "step 100000"), ("no whole step 100000", "it has steps")),
+                            (("--at", "99h"), ("after the end", "lasts")), (("--rank", "3"), ("no rank 3",)),
+                            (("--pid", "1"), ("no process 1",)), (("--device", "cuda:0"), ("cpu",))):
+            mt.expect_failure(mt.memtrace("report", path, *args), 1, *words)
+        mt.expect_failure(mt.memtrace("export", path, "--to", "html", "--at", "peak", "-o", tmp / "x.html"), 1, "whole recording")

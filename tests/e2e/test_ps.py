@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""memtrace ps, --name, and the list that memtrace alone shows on a terminal. Other jobs of the machine are left alone."""
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import time
+
+import mt
+
+NOBODY = ["setpriv", "--reuid", "65534", "--clear-groups"]
+
+
+def rows(*wrapper, program=mt.MEMTRACE):
+    done = subprocess.run([*wrapper, program, "ps", "--json"], capture_output=True, text=True, timeout=60, check=False)
+    return json.loads(mt.ok(done).stdout)
+
+
+def row_of(pid, doc):
+    return next((r for r in doc["processes"] if r["pid"] == pid), None)
+
+
+def torch_version():
+    return subprocess.run([mt.PYTHON, "-c", "import importlib.metadata as m; print(m.version('torch'))"], capture_output=True, text=True,
+                          check=True).stdout.strip()
+
+
+def test_what_there_is():
+    mt.need_root()
+    with mt.job("mlp", wrapper=["env", "RANK=3", "WORLD_SIZE=8"]) as job, mt.job("use") as parent:
+        parent.tell("go")
+        workers = [int(w) for w in parent.line("still ", 60).split()[1:]]
+        doc = rows()
+        row, above = row_of(job.pid, doc), row_of(parent.pid, doc)
+        kids = [r for r in doc["processes"] if r["ppid"] == parent.pid]
+        mt.check(doc["complete"] and row["torch"] == torch_version() and row["supported"] == "yes" and row["why"] is None, f"{row}")
+        mt.check((row["rank"], row["world"], row["user"], row["traced"], row["is_fork"]) == (3, 8, "root", False, False), f"{row}")
+        mt.check("mlp.py" in row["command"] and row["rss"] > 50 << 20, f"{row}")
+        mt.check(above["rank"] is None and workers and {k["pid"] for k in kids} == set(workers), f"{above} {kids} {workers}")
+        mt.check(all(k["is_fork"] for k in kids) and above["forks"] == len(kids), f"{above} {kids}")
+
+        text = mt.ok(mt.memtrace("ps")).stdout
+        line = next(x for x in text.splitlines() if re.match(rf" *{job.pid} ", x))
+        mt.check("3 of 8" in line and row["torch"] in line and " no " in line, line)
+        mt.check(not any(re.match(rf" *{k['pid']} ", x) for k in kids for x in text.splitlines()), f"children: {text}")
+        mt.check(any(re.match(rf" *{kids[0]['pid']} ", x) for x in mt.ok(mt.memtrace("ps", "--all")).stdout.splitlines()), "--all")
+
+        with mt.scratch() as tmp:
+            tracer = mt.start("record", "-p", job.pid, "-o", tmp / "a.mtr")
+            try:
+                mt.wait_attached(tracer, job.pid)
+                mt.check(row_of(job.pid, rows())["traced"], "it is traced, and ps does not say so")
+                copy = shutil.copy(mt.MEMTRACE, tmp / "memtrace")
+                seen = row_of(job.pid, rows(*NOBODY, program=copy))
+                mt.check(seen["traced"] and seen["torch"] is None, f"without root: {seen}")
+                mt.finish(tracer)
+            finally:
+                tracer.close()
+        mt.check(not row_of(job.pid, rows())["traced"], "nothing traces it any more")
+        pid = job.pid
+    mt.check(row_of(pid, rows()) is None, "it has ended")
+
+
+def test_without_root():
+    """Its own processes as root sees them; of others that they run Python, and the count of the rest."""
+    if not shutil.which("setpriv"):
+        raise mt.Skip("needs setpriv")
+    other = mt.shared_job("mlp")
+    with mt.job("mlp", wrapper=NOBODY) as job, mt.scratch() as tmp:
+        copy = shutil.copy(mt.MEMTRACE, tmp / "memtrace")
+        doc = rows(*NOBODY, program=copy)
+        row, stranger = row_of(job.pid, doc), row_of(other.pid, doc)
+        mt.check(row["torch"] == torch_version() and row["supported"] == "yes" and row["user"] == "nobody", f"{row}")
+        mt.check(stranger["supported"] == "unknown" and stranger["torch"] is None and "another user" in stranger["why"], f"{stranger}")
+        mt.check(stranger["rss"] > 50 << 20 and "mlp.py" in stranger["command"], f"{stranger}")
+        mt.check(not doc["complete"] and doc["unseen"] > 0, f"{doc['complete']} {doc['unseen']}")
+        done = subprocess.run([*NOBODY, copy, "ps"], capture_output=True, text=True, timeout=60, check=False)
+        mt.check("may not be looked at" in mt.ok(done).stdout and "sudo memtrace ps" in " ".join(done.stdout.split()), done.stdout)
+        done = subprocess.run([*NOBODY, copy, "record", "--name", "mlp.py", "-o", tmp / "a.mtr"], capture_output=True, text=True,
+                              timeout=60, check=False)
+        mt.expect_failure(done, 1, "needs root")
+
+
+def test_by_name():
+    """A word of its own in each command line, so that no other job of the machine is meant."""
+    mt.need_root()
+    word = f"only-{os.getpid()}-{time.monotonic_ns()}"
+    with mt.scratch() as tmp:
+        script = tmp / f"{word}.py"
+        script.write_text((mt.JOBS / "mlp.py").read_text())
+        with mt.Proc([mt.PYTHON, script], env=dict(os.environ, PYTHONPATH=str(mt.JOBS), PYTHONDONTWRITEBYTECODE="1")) as job:
+            job.line("ready ", 120)
+            done = mt.ok(mt.memtrace("record", "--name", script.name, "-d", 1, "-o", tmp / "a.mtr"))
+            mt.check(f"{script.name}: process {job.pid}\n" in done.stderr, done.stderr)
+            mt.check(mt.report(tmp / "a.mtr")["processes"][0]["pid"] == job.pid, "another process")
+            done = mt.ok(mt.memtrace("plan", "--name", script, "--json"))
+            mt.check(json.loads(done.stdout)["processes"][0]["pid"] == job.pid, "plan")
+            mt.expect_failure(mt.memtrace("record", "--name", word, "-o", tmp / "b.mtr"), 1, "no process with PyTorch", "memtrace ps")
+            mt.expect_failure(mt.memtrace("record", "--name", f"x{script.name}", "-o", tmp / "b.mtr"), 1, "no process with PyTorch")
+            mt.check(not (tmp / "b.mtr").exists(), "a recording of nothing")
+            mt.check_goes_on(job)
+    mt.expect_failure(mt.memtrace("record", "--name", "a b"), 2, "no word of a command line")
+    mt.expect_failure(mt.memtrace("record", "--name", "x", "--", "true"), 2, "not both")
+    mt.expect_failure(mt.memtrace("-p", 4194304), 1, "no process", "memtrace ps")
+
+
+class Terminal:
+    """memtrace alone, on a terminal."""
+
+    def __init__(self):
+        self.fd, side = pty.openpty()
+        self.proc = subprocess.Popen([mt.MEMTRACE], stdin=side, stdout=side, stderr=side, start_new_session=True,
+                                     env=dict(os.environ, TERM="xterm"))
+        os.close(side)
+        self.text = ""
+
+    def wait_for(self, word, timeout=60):
+        end = time.monotonic() + timeout
+        while word not in self.text:
+            mt.check(time.monotonic() < end, f"no '{word}' in {self.text[-2000:]!r}")
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    self.text += os.read(self.fd, 65536).decode(errors="replace")
+                except OSError:
+                    raise AssertionError(f"it ended before '{word}': {self.text[-2000:]!r}") from None
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def end(self):
+        while True:
+            try:
+                if not os.read(self.fd, 65536):
+                    break
+            except OSError:
+                break
+        os.close(self.fd)
+        return self.proc.wait(30)
+
+
+def test_choosing():
+    mt.need_root()
+    job = mt.shared_job("mlp")
+    t = Terminal()
+    t.wait_for("q leaves:")
+    t.type("q\n")
+    mt.check(t.end() == 0, "q leaves")
+    t = Terminal()
+    t.wait_for("q leaves:")
+    t.type("0\n")
+    t.wait_for("none of these numbers")
+    number = next(m[1] for m in (re.match(rf" *(\d+) +{job.pid} ", x) for x in t.text.splitlines()) if m)
+    t.type(f"{number}\n")
+    t.wait_for("\x1b[?1049h")
+    mt.wait_until(lambda: mt.probed(job.pid, mt.NEW), "its probes", 30)
+    t.type("q")
+    code = t.end()
+    mt.check(code == 0, f"exit {code}")
+    mt.check_goes_on(job)
+    # Without one it is the help, as for a script that has a mistake.
+    done = mt.memtrace()
+    mt.check(done.returncode == 2 and "Usage: memtrace" in done.stdout, f"{done.returncode} {done.stdout[:200]}")

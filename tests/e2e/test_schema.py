@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""docs/schema: what every command writes as JSON is as the schemas say, and has no field that they do not name."""
+import json
+import subprocess
+
+import mt
+
+
+def whole_pid(path):
+    return json.loads(path.read_text())["target"]["pid"]
+
+
+def test_every_command():
+    if subprocess.run([mt.PYTHON, "-c", "import jsonschema"], capture_output=True, check=False).returncode:
+        raise mt.Skip("needs jsonschema: tools/make-venv parquet")
+    tool = mt.ROOT / "tools/schema"
+    seen = set()
+    with mt.scratch() as tmp:
+        def check(name, *args, codes=(0,)):
+            path = tmp / f"{name}.out"
+            path.write_text(mt.ok(mt.memtrace(*args), codes).stdout)
+            done = subprocess.run([mt.PYTHON, tool, "--check", name, path], capture_output=True, text=True, timeout=120, check=False)
+            mt.check(done.returncode == 0, f"{args}: {done.stdout[:1500]} {done.stderr[-500:]}\nhint: tools/schema widens a schema")
+            seen.add(name)
+            return path
+
+        paths = {}
+        for name in ("mlp", "transformer"):
+            job = mt.shared_job(name)
+            path = paths[name] = tmp / f"{name}.mtr"
+            mt.ok(mt.memtrace("record", "-p", job.pid, "-d", 1, "--stacks", "--stack-size", 4096, "-o", path))
+            whole = check("report", "report", path, "--json")
+            check("report", "report", path, "--json", "--by", "stack", "--classes", "extended")
+            check("flow", "report", path, "--json", "--flow")
+            check("moment", "report", path, "--json", "--at", "peak", "--category", "activation", "--device", "cpu", "--top", "5")
+            check("moment", "report", path, "--json", "--from", "0s", "--pid", str(whole_pid(whole)), "--by", "module", "--op", "*")
+            check("check", "check", path, "--max-peak", "1", "--json", codes=(5,))
+            check("estimate", "estimate", path, "--json")
+            check("estimate", "estimate", path, "--json", "--optimizer", "sgd", "--dtype", "bf16", "--shard", "8")
+            if name == "transformer":  # the other's lines are the same, and ten times as many
+                check("jsonl", "export", path, "--to", "jsonl", "--ops")
+                check("jsonl", "export", path, "--to", "jsonl", "--at", "peak", "--category", "activation", "--module", "block", "--op", "*")
+        for by in ("op", "category", "device", "module", "name", "region", "symbol", "stack"):
+            check("diff", "diff", paths["mlp"], paths["transformer"], "--json", "--by", by)
+        check("ps", "ps", "--json")
+        check("plan", "plan", "-p", mt.shared_job("mlp").pid, "--json")
+        mt.check(seen == {p.name.split(".")[0] for p in (mt.ROOT / "docs/schema").glob("*.schema.json")}, f"checked: {seen}")
+
+        # The check itself: a field that is new, one that is missing, one of another type.
+        document = json.loads(whole.read_text())
+        wrongs = {"extra": {**document, "extra": 1}, "steps": {**document, "steps": "many"}}
+        wrongs["lost"] = {k: v for k, v in document.items() if k != "lost"}
+        for word, wrong in wrongs.items():
+            whole.write_text(json.dumps(wrong))
+            done = subprocess.run([mt.PYTHON, tool, "--check", "report", whole], capture_output=True, text=True, timeout=120,
+                                  check=False)
+            mt.check(done.returncode == 1 and word in done.stdout, f"{word} was not noticed: {done.stdout} {done.stderr}")

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""A report begins with what it concludes: real jobs with one thing to say each, and the step that is proposed does what it says.
+
+Every rule with its threshold: tests/unit/test_verdict.c.
+"""
+import json
+import re
+import shlex
+
+import mt
+
+KEYS = {"kind", "severity", "text", "bytes", "next"}
+SEVERITIES = ["problem", "hint", "fact"]
+
+
+def recorded(path, *args):
+    """A job from its first instruction to its end."""
+    return mt.memtrace("record", "-o", path, "--", mt.PYTHON, *args, timeout=120)
+
+
+def verdict_of(path):
+    rep = mt.report(path)
+    lines = rep["verdict"]
+    mt.check(lines and all(set(l) == KEYS for l in lines), f"{lines}")
+    ranks = [SEVERITIES.index(l["severity"]) for l in lines]
+    mt.check(ranks == sorted(ranks), f"not sorted: {lines}")
+    text = mt.ok(mt.memtrace("report", path)).stdout
+    mt.check(" ".join(text.split()).startswith(lines[0]["text"]), f"{lines[0]['text']}\n{text[:500]}")
+    return rep, lines
+
+
+def run_next(path, line):
+    """The command of a proposal, on this recording."""
+    command = shlex.split(re.search(r"memtrace (\S+ FILE.*)", line["next"]).group(1))
+    return mt.ok(mt.memtrace(*[path if word == "FILE" else word for word in command], "--json")).stdout
+
+
+def test_leak():
+    with mt.scratch() as d:
+        with mt.job("planted", "graph", "--quiet", "--warmup", 0.3) as job:
+            mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-d", 3, "-o", d / "a.mtr"))
+        rep, lines = verdict_of(d / "a.mtr")
+        first = lines[0]
+        mt.check((first["kind"], first["severity"]) == ("leak", "problem"), f"{lines}")
+        mt.check(first["bytes"] == round(rep["leaks"][0]["bytes_slope"]), f"{first} {rep['leaks'][0]}")
+        mt.check(rep["leaks"][0]["op"] in first["text"], first["text"])
+
+
+def test_state():
+    with mt.scratch() as d:
+        mt.ok(recorded(d / "a.mtr", mt.JOBS / "verdict.py", "state", "--warmup", 0, "--steps", 60))
+        rep, lines = verdict_of(d / "a.mtr")
+        cpu = rep["devices"]["cpu"]
+        mt.check(lines[0]["kind"] == "state" and 0.6 * cpu["peak"] <= lines[0]["bytes"] <= cpu["peak"], f"{lines}")
+        mt.check(not any(l["severity"] == "problem" for l in lines), f"{lines}")
+        better = json.loads(run_next(d / "a.mtr", lines[0]))
+        mt.check(better["estimated_peak"] < better["recorded_peak"], f"{better}")
+
+
+def test_spike():
+    with mt.scratch() as d:
+        done = mt.ok(recorded(d / "a.mtr", mt.JOBS / "verdict.py", "spike", "--warmup", 0, "--steps", 80))
+        mt.check("nothing lost" in done.stderr, done.stderr)
+        rep, lines = verdict_of(d / "a.mtr")
+        mt.check(lines[0]["kind"] == "spike" and re.match(r"Step \d+ peaks at .*, alone of \d+ steps$", lines[0]["text"]), f"{lines}")
+        mt.check(not any(l["severity"] == "problem" for l in lines), f"{lines}")
+        mt.expect_failure(mt.memtrace("export", d / "a.mtr", "--to", "folded", "--device", "cuda:0", "-o", d / "out"), 1,
+                          "no block on cuda:0", "it has blocks on cpu")
+        mt.check(not (d / "out").exists(), "an empty export was left")
+        md = mt.ok(mt.memtrace("report", d / "a.mtr", "--md")).stdout
+        mt.check(md.startswith("- **Hint:** Step ") and "| category |" in md, md[:500])
+        mt.expect_failure(mt.memtrace("report", d / "a.mtr", "--md", "--json"), 2, "--md")
+
+
+def test_workers():
+    """What the workers wrote to is theirs: read from the kernel's word on private pages."""
+    with mt.scratch() as d, mt.job("verdict", "workers", "--quiet", "--warmup", 0.3) as job:
+        with mt.start("record", "-q", "-p", str(job.pid), "-o", d / "a.mtr") as tracer:
+            mt.wait_attached(tracer, job.pid)
+
+            def told():
+                done = mt.memtrace("report", d / "a.mtr", "--json", "-q")
+                return done.returncode in (0, 3) and sum(p["comm"] == "pt_data_worker" and p.get("use", {}).get("private", 0) > 100 << 20
+                                                         for p in json.loads(done.stdout)["processes"]) == 2
+            mt.wait_until(told, "the kernel's word on both workers", 40, 0.5)
+            mt.finish(tracer, d / "a.mtr")
+        _, lines = verdict_of(d / "a.mtr")
+        mt.check(lines[0]["kind"] == "workers" and lines[0]["text"].startswith("2 DataLoader workers"), f"{lines}")
+        mt.check(200 << 20 < lines[0]["bytes"] < 2 << 30 and not any(l["severity"] == "problem" for l in lines), f"{lines}")
+
+
+def test_nothing():
+    with mt.scratch() as d:
+        done = mt.ok(recorded(d / "a.mtr", "-c", "pass"))
+        mt.check("nothing to lose" in done.stderr and "nothing lost" not in done.stderr, done.stderr)
+        _, lines = verdict_of(d / "a.mtr")
+        mt.check(lines[0]["kind"] == "nothing" and "--probes host" in lines[0]["next"], f"{lines}")
+
+
+def test_activations():
+    """The demo: what is proposed is what estimate says, and the page and the report show one peak."""
+    with mt.scratch() as d:
+        with mt.job("transformer", "--quiet") as job:
+            mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-d", 6, "-o", d / "a.mtr"))
+        rep, lines = verdict_of(d / "a.mtr")
+        mt.check(lines[0]["kind"] == "activations" and not any(l["severity"] == "problem" for l in lines), f"{lines}")
+        modules = rep.get("modules", {}).get("list", [])
+        mt.check(any(m["all"]["at_peak"] > rep["devices"]["cpu"]["peak"] / 4 for m in modules), "the peak is one of which no module is known")
+        found = re.search(r"checkpoint \S+: up to ([\d.]+) MiB less", lines[0]["next"])
+        mt.check(found, lines[0]["next"])
+        better = json.loads(run_next(d / "a.mtr", lines[0]))
+        saved = (better["recorded_peak"] - better["estimated_peak"]) / 2**20
+        mt.check(0.5 * float(found[1]) <= saved <= 1.1 * float(found[1]), f"said {found[1]} MiB, estimate says {saved}")
+        kept = json.loads(mt.ok(mt.memtrace("estimate", d / "a.mtr", "--json")).stdout)
+        cpu = rep["devices"]["cpu"]
+        mt.check(kept["peak_after_ns"] == cpu["peak_ns"] - rep["start_ns"], f"{kept['peak_after_ns']}, {cpu['peak_ns'] - rep['start_ns']}")

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * When windows are so that a job loses no more than a share of its time (live/budget.h), and what they cost by its steps
+ * (model/core/paid.h): both together, on jobs that are made up, whose true loss is known.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "live/cadence.h"
+#include "model/core/paid.h"
+
+#define US 1000ull
+#define MS 1000000ull
+#define SEC 1000000000ull
+#define WINDOWS 4096
+
+/* A made-up job, and how it is traced. */
+struct job {
+	double step_ns, slow;	  /* traced steps take so many times as long */
+	double set_ns, first_ns;  /* so long probes come and go, with steps as slow as traced ones; and the first time */
+	double noise;		  /* steps differ by up to so much, either way */
+	unsigned long_every;	  /* every so many steps one takes … */
+	double long_ns;		  /* … so much longer, traced or not; */
+	double later_slow;	  /* in the second half; 0: as before */
+	/* what was, in the end */
+	uint64_t now, steps, random;
+	double lost;
+	struct budget_window was[WINDOWS]; /* with what they truly cost */
+	size_t cnt;
+	struct cadence c;
+	struct paid paid;
+};
+
+static double chance(struct job *j)
+{
+	j->random = j->random * 6364136223846793005ull + 1442695040888963407ull;
+	return (double)(j->random >> 11) / 0x1p53;
+}
+
+static void one_step(struct job *j, enum paid_step what, double slow)
+{
+	double bare = j->step_ns * (1 + j->noise * (2 * chance(j) - 1)), took;
+
+	if (j->long_every && !(++j->steps % j->long_every))
+		bare += j->long_ns;
+	took = what == PAID_WATCHED ? bare : bare + (slow - 1) * j->step_ns;
+	j->lost += took - bare;
+	j->now += (uint64_t)took;
+	paid__step(&j->paid, what, (uint64_t)took, j->now);
+}
+
+static void window(struct job *j, double slow)
+{
+	double set_ns = j->cnt ? j->set_ns : j->first_ns, lost = j->lost;
+	uint64_t begin = j->now, until;
+
+	paid__change(&j->paid, false, j->now);
+	for (until = j->now + (uint64_t)(set_ns / 2); j->now < until;)
+		one_step(j, PAID_BESIDE, slow);
+	for (unsigned i = 0; i < j->c.steps + 1; i++)
+		one_step(j, i ? PAID_TRACED : PAID_BESIDE, slow);
+	for (until = j->now + (uint64_t)(set_ns / 2); j->now < until;)
+		one_step(j, PAID_BESIDE, slow);
+	paid__change(&j->paid, true, j->now);
+	cadence__over(&j->c, &(struct cadence_window){ .begin_ns = begin, .end_ns = j->now });
+	assert_true(j->cnt < WINDOWS);
+	j->was[j->cnt++] = (struct budget_window){ begin, j->now, j->lost - lost };
+}
+
+/* Until the next window, or the end. */
+static void rest(struct job *j, uint64_t end)
+{
+	struct cadence_window last = { .begin_ns = j->was[j->cnt - 1].begin_ns, .end_ns = j->was[j->cnt - 1].end_ns };
+
+	while (j->now < end) {
+		one_step(j, PAID_WATCHED, 1);
+		budget__price(&j->c.budget, paid__last(&j->paid), paid__last(&j->paid));
+		if (paid__is_measured(&j->paid) && j->now >= cadence__next(&j->c, &last))
+			break;
+	}
+}
+
+static void run(struct job *j, double share, uint64_t took)
+{
+	j->c = (struct cadence){ .steps = 3, .every_ns = j->c.every_ns,
+				 .budget = { .share = share, .random = 7, .start_ns = SEC } };
+	j->now = SEC;
+	for (int i = 0; i < 20; i++)
+		one_step(j, PAID_WATCHED, 1);
+	while (j->now < SEC + took) {
+		window(j, j->later_slow > 0 && j->now > SEC + took / 2 ? j->later_slow : j->slow);
+		rest(j, SEC + took);
+	}
+}
+
+/* What was truly lost of any minute that ends with a window, as a share; the first ones that still pay for the attach aside. */
+static double worst_minute(const struct job *j, size_t from)
+{
+	double worst = 0;
+
+	for (size_t i = from; i < j->cnt; i++) {
+		double sum = 0;
+
+		for (size_t k = i + 1; k-- > from && j->was[k].end_ns + BUDGET_MINUTE_NS > j->was[i].end_ns;)
+			sum += j->was[k].lost_ns;
+		worst = fmax(worst, sum / (double)BUDGET_MINUTE_NS);
+	}
+	return worst;
+}
+
+static double share_lost(const struct job *j)
+{
+	return j->lost / (double)(j->now - SEC);
+}
+
+static double share_said(const struct job *j)
+{
+	return paid__all(&j->paid, j->now) / (double)(j->now - SEC);
+}
+
+static void short_steps_are_paid_for(void **state)
+{
+	struct job j = { .step_ns = 50 * US, .slow = 3, .set_ns = 200 * MS, .first_ns = SEC };
+
+	(void)state;
+	run(&j, 0.02, 300 * SEC);
+	assert_true(j.cnt >= 10);
+	assert_true(share_lost(&j) <= 0.02);
+	assert_true(share_lost(&j) > 0.012); /* and what may be spent is */
+	assert_true(worst_minute(&j, 1) <= 0.02);
+	assert_true(fabs(share_said(&j) - share_lost(&j)) < 0.0005);
+}
+
+static void usual_steps_are_paid_for(void **state)
+{
+	struct job j = { .step_ns = 17 * MS, .slow = 1.3, .set_ns = 200 * MS, .first_ns = SEC, .noise = 0.2 };
+
+	(void)state;
+	run(&j, 0.02, 1800 * SEC);
+	assert_true(j.cnt >= 100);
+	assert_true(share_lost(&j) <= 0.021);
+	assert_true(share_lost(&j) > 0.012);
+	assert_true(worst_minute(&j, 1) <= 0.023); /* the noise of single steps is part of what is measured */
+	assert_true(fabs(share_said(&j) - share_lost(&j)) < 0.003);
+}
+
+static void what_becomes_dear_comes_less_often(void **state)
+{
+	struct job j = { .step_ns = 17 * MS, .slow = 1.2, .later_slow = 4, .set_ns = 200 * MS, .first_ns = SEC };
+	size_t before = 0;
+
+	(void)state;
+	run(&j, 0.02, 3600 * SEC);
+	while (before < j.cnt && j.was[before].begin_ns < 1800 * SEC)
+		before++;
+	assert_true(share_lost(&j) <= 0.02);
+	assert_true(j.cnt - before < before / 4);
+	assert_true(j.cnt > before);
+	/* One window is not known to be dear before it was: no minute holds more than one such beyond its budget. */
+	assert_true(worst_minute(&j, 1) <= 0.02 + j.was[j.cnt - 1].lost_ns / (double)BUDGET_MINUTE_NS);
+}
+
+static void rare_long_steps_are_not_its_price(void **state)
+{
+	struct job j = { .step_ns = 17 * MS, .slow = 1.3, .set_ns = 200 * MS, .first_ns = SEC, .long_every = 200,
+			 .long_ns = 10.0 * (double)SEC };
+
+	(void)state;
+	run(&j, 0.02, 7200 * SEC); /* with checkpoints: three quarters of the time */
+	assert_true(share_lost(&j) <= 0.02);
+	assert_true(j.cnt >= 20);
+	assert_true(fabs(share_said(&j) - share_lost(&j)) < 0.003);
+}
+
+static void all_of_the_time_may_be_lost(void **state)
+{
+	struct job j = { .step_ns = 17 * MS, .slow = 1.3, .set_ns = 200 * MS, .first_ns = SEC };
+
+	(void)state;
+	run(&j, 1, 100 * SEC);
+	assert_true(j.cnt > 30); /* only steps that are watched lie between */
+	for (size_t i = 1; i < j.cnt; i++)
+		assert_true(j.was[i].begin_ns >= j.was[i - 1].end_ns + BUDGET_REST_NS);
+}
+
+static void a_window_can_be_too_dear(void **state)
+{
+	struct job j = { .step_ns = 17 * MS, .slow = 3, .set_ns = 200 * MS, .first_ns = SEC };
+
+	(void)state;
+	run(&j, 0.0001, 8 * 3600 * SEC);
+	assert_int_equal(j.cnt, 1);
+	assert_true(cadence__may(&j.c, &(struct cadence_window){ .begin_ns = SEC, .end_ns = 3 * SEC }) == UINT64_MAX);
+	j = (struct job){ .step_ns = 17 * MS, .slow = 1.1, .set_ns = 20 * MS, .first_ns = 300 * MS };
+	run(&j, 0.0001, 8 * 3600 * SEC); /* a cheap one is paid for by some minutes */
+	assert_true(j.cnt > 5);
+	assert_true(share_lost(&j) <= 0.0001);
+}
+
+static void steps_of_an_hour(void **state)
+{
+	struct job j = { .step_ns = 3600.0 * (double)SEC, .slow = 1.2, .set_ns = 200 * MS, .first_ns = SEC };
+
+	(void)state;
+	run(&j, 0.02, 1000 * 3600 * SEC);
+	assert_int_equal(j.cnt, 1); /* live/levels.c has slices of time for these */
+}
+
+static void every_is_the_least(void **state)
+{
+	struct job j = { .step_ns = 17 * MS, .slow = 1.1, .set_ns = 20 * MS, .first_ns = 100 * MS, .c.every_ns = 60 * SEC };
+
+	(void)state;
+	run(&j, 0.02, 1800 * SEC);
+	assert_true(j.cnt >= 25);
+	for (size_t i = 1; i < j.cnt; i++)
+		assert_true(j.was[i].begin_ns - j.was[i - 1].begin_ns >= 60 * SEC);
+}
+
+/* Something that a job does every 50 steps is in as many windows as chance has it. */
+static void distances_are_no_grid(void **state)
+{
+	static struct job j, k;
+	double re = 0, im = 0;
+
+	(void)state;
+	j = k = (struct job){ .step_ns = 17 * MS, .slow = 1.3, .set_ns = 200 * MS, .first_ns = 300 * MS };
+	run(&j, 0.02, 7200 * SEC);
+	run(&k, 0.02, 7200 * SEC);
+	assert_int_equal(j.cnt, k.cnt); /* the same seed, the same windows */
+	assert_memory_equal(j.was, k.was, sizeof(j.was[0]) * j.cnt);
+	for (size_t i = 1; i < j.cnt; i++) {
+		double turn = 2 * 3.14159265358979 * (double)(j.was[i].begin_ns % (50 * 17 * MS)) / (50 * 17.0 * MS);
+
+		re += cos(turn);
+		im += sin(turn);
+	}
+	assert_true(j.cnt > 300);
+	assert_true(hypot(re, im) < 4 * sqrt((double)j.cnt)); /* on a grid it would be their number */
+}
+
+static void read_counters(struct paid *p, uint64_t probe_ns, uint64_t cpu_ns, uint64_t ts_ns)
+{
+	paid__read(p, &(struct paid_read){ .ts_ns = ts_ns, .probe_ns = probe_ns, .cpu_ns = cpu_ns });
+}
+
+/* Without steps there is only what calibration says of the probes, as a share of the job's CPU time. */
+static void counters_tell_where_nobody_steps(void **state)
+{
+	struct paid p = { 0 };
+	double all, share = PAID_CALIBRATED * 0.2 / (0.8 + PAID_CALIBRATED * 0.2);
+	double watch = PAID_CALIBRATED * 0.01 / (0.99 + PAID_CALIBRATED * 0.01);
+
+	(void)state;
+	paid__change(&p, false, SEC);
+	read_counters(&p, 100 * MS, 500 * MS, 2 * SEC); /* it gets half of a CPU */
+	read_counters(&p, 300 * MS, SEC, 3 * SEC);
+	paid__change(&p, true, 4 * SEC);
+	read_counters(&p, 400 * MS, 2 * SEC, 5 * SEC);
+	assert_true(fabs(paid__last(&p) - share * 4.0 * SEC) < 1);
+	assert_false(paid__is_measured(&p));
+	read_counters(&p, 405 * MS, 2500 * MS, 6 * SEC); /* marks alone */
+	assert_true(paid__probes(&p) == 400.0 * MS); /* marks of the rest are no part of it */
+	assert_true(fabs(p.watch - watch) < 1e-9);
+	all = share * 4 * SEC + watch * 100 * SEC;
+	assert_true(fabs(paid__all(&p, 104 * SEC) - all) < 50 * MS);
+	paid__change(&p, false, 104 * SEC);
+	assert_true(fabs(paid__all(&p, 104 * SEC) - all) < 50 * MS);
+	read_counters(&p, 0, 0, 105 * SEC); /* another recording's */
+	assert_true(paid__last(&p) == 0);
+	read_counters(&p, UINT64_MAX, UINT64_MAX, 106 * SEC);
+	assert_true(isfinite(paid__all(&p, 107 * SEC)));
+}
+
+/* What marks cost all the time is taken from what windows may. */
+static void marks_are_part_of_the_price(void **state)
+{
+	struct budget b = { .share = 0.02, .start_ns = SEC };
+
+	(void)state;
+	budget__window(&b, SEC, 2 * SEC);
+	budget__price(&b, 200 * MS, 100 * MS);
+	assert_int_equal(budget__may(&b), SEC + 300 * MS * 50);
+	b.watch = 0.01;
+	assert_true(llabs((long long)(budget__may(&b) - (SEC + 300 * MS * 100))) < 1000);
+	b.watch = 0.021;
+	assert_true(budget__may(&b) == UINT64_MAX);
+	assert_true(budget__next(&b) == UINT64_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(short_steps_are_paid_for),
+		cmocka_unit_test(usual_steps_are_paid_for),
+		cmocka_unit_test(what_becomes_dear_comes_less_often),
+		cmocka_unit_test(rare_long_steps_are_not_its_price),
+		cmocka_unit_test(all_of_the_time_may_be_lost),
+		cmocka_unit_test(a_window_can_be_too_dear),
+		cmocka_unit_test(steps_of_an_hour),
+		cmocka_unit_test(every_is_the_least),
+		cmocka_unit_test(distances_are_no_grid),
+		cmocka_unit_test(counters_tell_where_nobody_steps),
+		cmocka_unit_test(marks_are_part_of_the_price),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What Python says of tensors, against what the data flow finds (docs/categories.md). */
+#include "unit/flow_help.h"
+
+enum { X = 0x1040, WT = 0x2040, OUT = 0x4040, GW = 0x7040, M1 = 0x9040, M2 = 0xa040, Z = 0xd040, EMA = 0x11040,
+       CONST = 0x12040, FIXED = 0x13040, MEAN = 0x14040, W2 = 0x16040 };
+
+static int setup_extended(void **state)
+{
+	const struct model_opts opts = { .timeline = keep, .classes = CLASSES_EXTENDED };
+	int r = setup(state);
+
+	model__free(m);
+	m = model__new(names, &opts);
+	return r || !m;
+}
+
+static void backward_of(uint64_t variable, uint64_t grad)
+{
+	apply(0, "MmBackward0", T(OUT));
+	op(2, "aten::mm", T(OUT, R), T(X, R));
+	born(grad, 3);
+	accumulate(variable, 0, grad);
+}
+
+/* A round of training: what the job does besides is done by `extra` between forward and backward. */
+static void rounds(int cnt, void (*extra)(void))
+{
+	for (int i = 0; i < cnt; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		extra();
+		backward_of(WT, GW);
+		step_begin();
+		op(0, "aten::add_", T(WT, W | R), T(GW, R));
+		step_end();
+		freed(X, 0);
+		freed(OUT, 0);
+		freed(GW, 0);
+	}
+}
+
+static void use_buffers(void)
+{
+	op(0, "aten::batch_norm", T(OUT, R), T(MEAN, MT_FLOW_F_RUNNING));
+	op(0, "aten::mul", T(OUT, R), T(CONST, R));
+}
+
+static void said_as(uint64_t ptr, uint8_t kind)
+{
+	struct event ev = { .kind = EV_TENSOR, .dev = MT_DEV_CPU, .addr = ptr, .size = SIZE, .flags = kind, .depth = 0,
+			    .name = names__add(names, "layer.weight") };
+
+	ts += stride;
+	ev.pid = PID;
+	ev.ts_ns = ts;
+	assert_int_equal(model__handle(m, &ev), 0);
+}
+
+static void write_average(void)
+{
+	op(0, "aten::lerp_", T(EMA, W | R), T(WT, R));
+}
+
+/* Written outside of backward and optimizer, and no gradient comes: an average. Without that a name tells of a frozen one. */
+static void copies_of_parameters(void **state)
+{
+	(void)state;
+	rounds(1, write_average);
+	op(0, "aten::relu", T(FIXED, R));
+	said_as(EMA, EV_TENSOR_PARAMETER);
+	said_as(FIXED, EV_TENSOR_PARAMETER);
+	said_as(WT, EV_TENSOR_PARAMETER);
+	assert_string_equal(cat(FIXED), "PARAMETER"); /* its turn may still come */
+	rounds(3, write_average);
+	assert_string_equal(cat(EMA), "BUFFER");
+	assert_string_equal(cat(FIXED), "FROZEN");
+	assert_string_equal(cat(WT), "PARAMETER");
+	accumulate(FIXED, 0, GW); /* thawed */
+	assert_string_equal(cat(FIXED), "PARAMETER");
+}
+
+/* Where the optimizer is compiled nobody is seen to write parameters: no round ends, steps do. */
+static void frozen_beside_a_compiled_optimizer(void **state)
+{
+	(void)state;
+	op(0, "aten::relu", T(FIXED, R));
+	op(0, "aten::relu", T(W2, R));
+	said_as(FIXED, EV_TENSOR_PARAMETER);
+	said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+	for (int i = 0; i < 12; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		backward_of(WT, GW);
+		if (i < 6)
+			assert_string_equal(cat(FIXED), "PARAMETER");
+		freed(X, 0);
+		freed(OUT, 0);
+		freed(GW, 0);
+	}
+	assert_string_equal(cat(FIXED), "FROZEN");
+	assert_string_equal(cat(W2), "PARAMETER"); /* a DTensor's part: AccumulateGrad names the DTensor */
+}
+
+static void python_has_the_last_word(void **state)
+{
+	(void)state;
+	rounds(2, use_buffers);
+	assert_string_equal(cat(WT), "PARAMETER");
+	said_as(CONST, EV_TENSOR_BUFFER);
+	said_as(MEAN, EV_TENSOR_STATE);
+	assert_string_equal(cat(CONST), "BUFFER");
+	assert_string_equal(cat(MEAN), "OPTIMIZER_STATE");
+	said_as(MEAN, EV_TENSOR_GRADIENT);
+	assert_string_equal(cat(MEAN), "GRADIENT");
+	said_as(WT, EV_TENSOR_STATE); /* a name that was given anew */
+	assert_string_equal(cat(WT), "OPTIMIZER_STATE");
+}
+
+/* A DTensor's: AccumulateGrad is given tensors without memory, and the optimizer's arithmetic is not seen. */
+static void backward_of_wrapped(uint64_t grad, uint64_t size)
+{
+	apply(0, "AddmmBackward0", T(OUT));
+	op(2, "aten::mm", T(OUT, R), T(X, R));
+	born_of(grad, 3, size);
+	accumulate(0, 0, 0);
+}
+
+static void gradients_of_wrapped(void **state)
+{
+	enum { OTHER = 0x18040, BEFORE = 0x19040 };
+
+	(void)state;
+	op(0, "aten::relu", T(W2, R));
+	for (int i = 0; i < 3; i++) {
+		if (i)
+			said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		backward_of(WT, GW);
+		backward_of_wrapped(Z, SIZE);
+		backward_of_wrapped(BEFORE, SIZE);
+		backward_of_wrapped(OTHER, 3 * SIZE); /* as large as none */
+		freed(BEFORE, 0);
+		make(M1, "aten::relu", T(X, R)); /* not made by backward */
+		step_begin();
+		assert_string_equal(cat(Z), i ? "GRADIENT" : "AUTOGRAD_DETAIL");
+		step_end();
+		assert_string_equal(cat(Z), i ? "GRADIENT" : "unknown"); /* no operator was given it */
+		assert_string_not_equal(cat(OTHER), "GRADIENT");
+		assert_string_not_equal(cat(M1), "GRADIENT");
+		for (size_t k = 0; k < 6; k++)
+			freed((const uint64_t[]){ X, OUT, GW, Z, OTHER, M1 }[k], 0);
+	}
+}
+
+static void ask_for_gradients(void)
+{
+	accumulate(Z, 0, 0);
+	accumulate(W2, 0, 0);
+}
+
+/* What a pipeline's stage receives asks for a gradient, as a parameter does. Where parameters have names it has none. */
+static void received_from_a_stage(void **state)
+{
+	(void)state;
+	rounds(4, ask_for_gradients);
+	assert_string_equal(cat(Z), "PARAMETER"); /* nobody has a name */
+	said_as(WT, EV_TENSOR_PARAMETER);
+	said_as(W2, EV_TENSOR_PARAMETER); /* that rests */
+	rounds(2, ask_for_gradients);
+	assert_string_equal(cat(Z), "INPUT");
+	assert_string_equal(cat(W2), "PARAMETER");
+	assert_string_equal(cat(WT), "PARAMETER");
+	said_as(Z, EV_TENSOR_PARAMETER); /* it came late */
+	assert_string_equal(cat(Z), "PARAMETER");
+}
+
+/* torch.profiler reads state and gradients from Python, too, but parameters only of modules that are called. */
+static void with_the_profilers_words(void **state)
+{
+	(void)state;
+	rounds(2, use_buffers);
+	step_begin();
+	op(0, "aten::add_", T(M1, W | R), T(X, R));
+	op(0, "aten::add_", T(M2, W | R), T(X, R));
+	step_end();
+	assert_string_equal(cat(M1), "OPTIMIZER_STATE");
+	said_as(M1, EV_TENSOR_PARAMETER); /* whose gradient was assigned: only the optimizer writes it */
+	assert_string_equal(cat(M1), "PARAMETER");
+	assert_string_equal(cat(M2), "OPTIMIZER_STATE");
+	op(0, "aten::mul", T(Z, R), T(WT, R));
+	assert_string_equal(cat(Z), "INPUT");
+	said_as(Z, EV_TENSOR_PARAMETER);
+	assert_string_equal(cat(Z), "INPUT");
+	said_as(Z, EV_TENSOR_STATE);
+	assert_string_equal(cat(Z), "OPTIMIZER_STATE");
+	said_as(WT, EV_TENSOR_BUFFER); /* no word of the profiler's */
+	assert_string_equal(cat(WT), "PARAMETER");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(copies_of_parameters, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(frozen_beside_a_compiled_optimizer, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(python_has_the_last_word, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup, teardown),
+		cmocka_unit_test_setup_teardown(received_from_a_stage, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(with_the_profilers_words, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

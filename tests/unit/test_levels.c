@@ -1,0 +1,760 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* When a session is at which level (live/levels.h, cadence.h), and what a model makes of the gaps (model_levels.c, gaps.h). */
+#include <math.h>
+
+#include "live/levels.h"
+#include "memtrace/loss.h"
+#include "model/core/carried.h"
+#include "model/core/gaps.h"
+#include "model/core/paid.h"
+#include "view/metrics/metrics.h"
+#include "view/outbuf.h"
+#include "unit/model_help.h"
+
+#define PID 100u
+#define SEC 1000000000ull
+
+/* --- the state machine -------------------------------------------------------------------------------------------- */
+
+static struct levels l;
+static struct levels_seen now;
+static struct event told;
+
+static enum levels_do turn(uint64_t after_ns)
+{
+	now.now_ns += after_ns;
+	memset(&told, 0, sizeof(told));
+	return levels__turn(&l, &now, &told);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	l = (struct levels){ .cadence = { .steps = 3, .every_ns = 10 * SEC }, .between = MT_LEVEL_WATCH };
+	now = (struct levels_seen){ .now_ns = 1000 * SEC, .is_setting = true, .pid = PID };
+	assert_int_equal(turn(0), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_GAP);
+	return 0;
+}
+
+/* All is set, the window is told. */
+static void open_window(uint64_t steps)
+{
+	now.is_setting = false;
+	now.steps = steps;
+	assert_int_equal(turn(SEC), LEVELS_TELL);
+	assert_int_equal(told.kind, EV_LEVEL);
+	assert_int_equal(told.flags, EV_LEVEL_ARMED);
+	assert_int_equal(told.aux, PID);
+	now.window = told.addr;
+	now.state = EV_LEVEL_ARMED;
+}
+
+static void close_window(int took)
+{
+	for (int i = 0; i < took; i++) {
+		levels__lowered(&l, 1, now.now_ns);
+		assert_int_equal(turn(1000000), LEVELS_NOTHING);
+		assert_int_equal(turn(SEC), LEVELS_LOWER);
+		assert_int_equal(told.kind, 0);
+	}
+	levels__lowered(&l, 0, now.now_ns);
+	assert_int_equal(turn(0), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_REST);
+}
+
+static void nothing_without_a_cadence(void **state)
+{
+	(void)state;
+	l = (struct levels){ .between = MT_LEVEL_WATCH };
+	now = (struct levels_seen){ .now_ns = SEC };
+	assert_int_equal(turn(100 * SEC), LEVELS_NOTHING);
+}
+
+static void windows_come_in_their_time(void **state)
+{
+	uint64_t began = now.now_ns;
+
+	(void)state;
+	assert_int_equal(turn(5 * SEC), LEVELS_NOTHING); /* probes are being set */
+	open_window(7);
+	assert_int_equal(told.size, 3);
+	now.steps = 12;
+	assert_int_equal(turn(SEC), LEVELS_NOTHING);
+	now.state = EV_LEVEL_TAIL;
+	now.window--; /* an older one's */
+	assert_int_equal(turn(0), LEVELS_NOTHING);
+	now.window++;
+	now.is_setting = true; /* a late operator is on its way */
+	assert_int_equal(turn(0), LEVELS_NOTHING);
+	now.is_setting = false;
+	assert_int_equal(turn(0), LEVELS_LOWER);
+	assert_int_equal(told.flags, EV_LEVEL_GAP);
+	assert_int_equal(told.depth, MT_LEVEL_WATCH);
+	close_window(2);
+	assert_int_equal(turn(began + 10 * SEC - now.now_ns - 1), LEVELS_NOTHING);
+	assert_int_equal(turn(1), LEVELS_RAISE);
+	now.is_setting = true;
+	assert_int_equal(turn(SEC), LEVELS_NOTHING);
+	open_window(40);
+	assert_int_equal(told.addr, 2);
+}
+
+static void a_late_one_is_not_made_up_for(void **state)
+{
+	(void)state;
+	open_window(1);
+	now.state = EV_LEVEL_TAIL;
+	assert_int_equal(turn(35 * SEC), LEVELS_LOWER);
+	close_window(0);
+	assert_int_equal(turn(0), LEVELS_RAISE); /* at once, and one */
+	now.is_setting = true;
+	assert_int_equal(turn(0), LEVELS_NOTHING);
+}
+
+static void without_steps_time_is_measured(void **state)
+{
+	(void)state;
+	open_window(0);
+	assert_int_equal(turn(LEVELS_NO_STEPS_NS - 1), LEVELS_NOTHING);
+	assert_int_equal(turn(1), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_MEETING);
+	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_TRACED);
+	assert_int_equal(told.size, 0);
+	assert_int_equal(turn(LEVELS_SLICE_NS - 1), LEVELS_NOTHING);
+	assert_int_equal(turn(1), LEVELS_LOWER);
+	close_window(1);
+}
+
+static void a_step_without_an_end_is_given_up(void **state)
+{
+	(void)state;
+	open_window(5);
+	assert_int_equal(turn(LEVELS_WAIT_NS - 1), LEVELS_NOTHING);
+	now.steps = 6; /* it was only long */
+	assert_int_equal(turn(2), LEVELS_NOTHING);
+	assert_int_equal(turn(LEVELS_WAIT_NS), LEVELS_NOTHING);
+	assert_int_equal(turn(1), LEVELS_LOWER);
+	close_window(0);
+	assert_int_equal(l.window.steps, 0);
+}
+
+static void what_comes_new_is_lowered(void **state)
+{
+	(void)state;
+	open_window(1);
+	now.state = EV_LEVEL_TAIL;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	close_window(0);
+	now.is_new = now.is_setting = true; /* a child with all its parent's probes */
+	assert_int_equal(turn(SEC), LEVELS_NOTHING);
+	now.is_setting = false;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	now.is_new = false;
+	close_window(0);
+	assert_int_equal(turn(20 * SEC), LEVELS_RAISE);
+}
+
+static void where_it_cannot_be_all_stays(void **state)
+{
+	(void)state;
+	open_window(1);
+	now.state = EV_LEVEL_TAIL;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	levels__lowered(&l, -95, now.now_ns);
+	assert_int_equal(turn(100 * SEC), LEVELS_NOTHING);
+}
+
+static int begin_budget(void **state)
+{
+	(void)begin(state);
+	l.cadence = (struct cadence){ .steps = 3, .budget = { .share = 0.02, .start_ns = now.now_ns } };
+	return 0;
+}
+
+static void end_window(uint64_t took_ns)
+{
+	now.state = EV_LEVEL_TAIL;
+	assert_int_equal(turn(took_ns), LEVELS_LOWER);
+	assert_int_equal(told.seq, EV_LEVEL_BUDGET / 50);
+	close_window(0);
+}
+
+static void a_budget_waits_for_the_price(void **state)
+{
+	uint64_t may_ns, next_ns;
+
+	(void)state;
+	open_window(1);
+	end_window(SEC);
+	assert_int_equal(turn(LEVELS_WAIT_NS - 1), LEVELS_NOTHING);
+	now.is_priced = true;
+	budget__price(&l.cadence.budget, 3e9, 1e9);
+	may_ns = cadence__may(&l.cadence, &l.window);
+	next_ns = cadence__next(&l.cadence, &l.window);
+	assert_in_range(may_ns, 1000 * SEC + 199 * SEC, 1000 * SEC + 202 * SEC);
+	assert_true(next_ns >= may_ns);
+	assert_int_equal(turn(next_ns - now.now_ns - 1), LEVELS_NOTHING);
+	assert_int_equal(turn(1), LEVELS_RAISE);
+}
+
+static void what_is_wanted_comes_as_soon_as_may_be(void **state)
+{
+	uint64_t may_ns;
+
+	(void)state;
+	open_window(1);
+	end_window(SEC);
+	now.is_priced = true;
+	budget__price(&l.cadence.budget, 3e9, 1e9);
+	may_ns = cadence__may(&l.cadence, &l.window);
+	assert_true(may_ns < cadence__next(&l.cadence, &l.window));
+	l.is_wanted = true;
+	assert_int_equal(turn(may_ns - now.now_ns - 1), LEVELS_NOTHING);
+	assert_int_equal(turn(1), LEVELS_RAISE);
+	assert_false(l.is_wanted);
+}
+
+static void steps_that_do_not_end_have_slices(void **state)
+{
+	(void)state;
+	open_window(1);
+	assert_int_equal(turn(LEVELS_WAIT_NS + 1), LEVELS_LOWER);
+	close_window(0);
+	assert_int_equal(turn(LEVELS_WAIT_NS + 1), LEVELS_RAISE); /* nobody could say what it cost */
+	open_window(1);
+	assert_int_equal(turn(LEVELS_NO_STEPS_NS), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_MEETING);
+	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_TRACED);
+	assert_int_equal(told.size, 0);
+	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_LOWER);
+}
+
+static void what_comes_new_is_paid_for(void **state)
+{
+	(void)state;
+	open_window(1);
+	end_window(SEC);
+	now.is_new = true;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	now.is_new = false;
+	close_window(0);
+	assert_int_equal(l.cadence.budget.cnt, 2);
+}
+
+/* --- the clock that stands still ------------------------------------------------------------------------------------- */
+
+static void the_clock_stands_still(void **state)
+{
+	struct gaps g = { 0 };
+
+	(void)state;
+	assert_int_equal(gaps__clock(&g, 50), 50);
+	assert_true(gaps__begin(&g, 100));
+	assert_true(gaps__begin(&g, 150)); /* it is open */
+	assert_int_equal(gaps__clock(&g, 90), 90);
+	assert_int_equal(gaps__clock(&g, 100), 100);
+	assert_int_equal(gaps__clock(&g, 170), 100);
+	gaps__end(&g, 200);
+	gaps__end(&g, 250);
+	assert_int_equal(gaps__clock(&g, 200), 100);
+	assert_int_equal(gaps__clock(&g, 230), 130);
+	assert_true(gaps__begin(&g, 300));
+	assert_int_equal(gaps__clock(&g, 1000), 200);
+	assert_int_equal(gaps__clock(&g, 250), 150);
+	gaps__check(&g);
+	gaps__done(&g);
+}
+
+static void many_gaps_are_joined(void **state)
+{
+	struct gaps g = { 0 };
+	uint64_t n = 50 * GAPS_MAX, last = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < n; i++) {
+		assert_true(gaps__begin(&g, i * 100 + 10));
+		gaps__end(&g, i * 100 + 100);
+	}
+	gaps__check(&g);
+	assert_int_equal(g.times, n);
+	assert_true(g.cnt <= GAPS_MAX);
+	assert_int_equal(gaps__clock(&g, n * 100), n * 10); /* the sum is exact */
+	for (uint64_t ts = 0; ts < n * 100; ts += 77) {
+		uint64_t clock = gaps__clock(&g, ts);
+
+		assert_true(clock >= last && clock <= ts);
+		last = clock;
+	}
+	assert_int_equal(gaps__clock(&g, (n - 1) * 100 + 5), (n - 1) * 10 + 5); /* and so is what is recent */
+	gaps__done(&g);
+}
+
+static void carried_are_found_by_address(void **state)
+{
+	struct carried c = { 0 };
+
+	(void)state;
+	carried__add(&c, PID, MT_DEV_CPU, 0x300);
+	carried__add(&c, PID, MT_DEV_CUDA0, 0x100);
+	carried__add(&c, PID - 1, MT_DEV_CPU, 0x200);
+	carried__add(&c, PID, MT_DEV_CPU, 0x100);
+	carried__sort(&c);
+	assert_int_equal(carried__from(&c, PID, MT_DEV_CPU, 0x101), carried__from(&c, PID, MT_DEV_CPU, 0x300));
+	assert_int_equal(c.v[carried__from(&c, PID, MT_DEV_CPU, 0x100)].ptr, 0x100);
+	assert_int_equal(carried__from(&c, PID + 1, MT_DEV_CPU, 0), c.cnt);
+	carried__done(&c);
+}
+
+/* --- the model --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t ts;
+static unsigned gaps_told;
+
+static int keep(void *ctx, const struct tl_event *ev)
+{
+	(void)ctx;
+	gaps_told += ev->kind == TL_GAP;
+	return 0;
+}
+
+static void send(struct event ev)
+{
+	if (ev.kind != EV_LEVEL) {
+		ev.pid = ev.pid ? ev.pid : PID;
+		ev.tid = ev.tid ? ev.tid : ev.pid;
+	}
+	ev.ts_ns = ts;
+	assert_int_equal(model__handle(m, &ev), 0);
+	model__check(m);
+}
+#define SEND(...) send((struct event){ __VA_ARGS__ })
+
+static int setup(void **state)
+{
+	(void)state;
+	ts = 1000;
+	gaps_told = 0;
+	if (model_begin(&(struct model_opts){ .timeline = keep }))
+		return 1;
+	SEND(.kind = EV_PROC);
+	return 0;
+}
+
+static const struct report *report(void)
+{
+	report__free(rep);
+	rep = NULL;
+	assert_int_equal(model__report(m, 10, &rep), 0);
+	return rep;
+}
+
+static void alloc(uint64_t ptr, uint64_t size)
+{
+	SEND(.kind = MT_EV_ALLOC, .addr = ptr, .size = size, .dev = MT_DEV_CPU);
+}
+
+static void free_block(uint64_t ptr)
+{
+	SEND(.kind = MT_EV_FREE, .addr = ptr, .dev = MT_DEV_CPU);
+}
+
+static void level(uint8_t state, uint8_t lv, uint64_t steps)
+{
+	SEND(.kind = EV_LEVEL, .flags = state, .depth = lv, .aux = PID, .size = steps, .addr = 1);
+}
+
+static void step(void)
+{
+	static uint64_t no;
+
+	ts += 100;
+	SEND(.kind = MT_EV_STEP, .addr = ++no);
+}
+
+/* Given to an operator, which reads it. */
+static void use(uint64_t ptr, uint64_t size)
+{
+	static uint32_t seq;
+
+	SEND(.kind = MT_EV_OP, .name = names__add(names, "aten::mul"), .seq = ++seq);
+	SEND(.kind = EV_ARG, .addr = ptr, .size = size, .dev = MT_DEV_CPU, .seq = seq, .depth = 1);
+}
+
+static void go_down(void)
+{
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 3);
+	ts += 1000;
+	level(EV_LEVEL_REST, MT_LEVEL_WATCH, 3);
+}
+
+static uint8_t state_of(void)
+{
+	uint64_t window;
+
+	return model__level_of(m, &window);
+}
+
+static void states_follow_the_steps(void **state)
+{
+	(void)state;
+	assert_int_equal(state_of(), EV_LEVEL_TRACED);
+	step();
+	go_down();
+	step();
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
+	assert_int_equal(state_of(), EV_LEVEL_ARMED);
+	step();
+	assert_int_equal(state_of(), EV_LEVEL_MEETING);
+	step();
+	assert_int_equal(state_of(), EV_LEVEL_TRACED);
+	step();
+	assert_int_equal(state_of(), EV_LEVEL_TRACED);
+	step();
+	assert_int_equal(state_of(), EV_LEVEL_TAIL);
+	step();
+	assert_int_equal(report()->sampling.steps_traced, 2);
+	assert_int_equal(rep->sampling.steps_seen, 5); /* of the first two nobody knows the begin */
+	assert_int_equal(rep->sampling.windows, 1);
+	assert_int_equal(gaps_told, 3); /* begins, ends, begins */
+}
+
+static void time_without_tracing_does_not_count(void **state)
+{
+	const struct report_dev *d;
+
+	(void)state;
+	step();
+	alloc(0x1000, 100);
+	ts += 10;
+	go_down();
+	step();
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
+	step(); /* meeting */
+	alloc(0x2000, 900); /* a peak that is not of a traced step */
+	use(0x1000, 100);
+	free_block(0x2000);
+	step(); /* traced */
+	alloc(0x3000, 50);
+	step(); /* tail */
+	alloc(0x4000, 5000);
+	ts += 1000;
+	d = report()->devs;
+	assert_int_equal(d->peak, 150);
+	assert_int_equal(d->live, 5150);
+	assert_int_equal(d->byte_ns, 10 * 100 + 100 * 150);
+	assert_int_equal(rep->sampling.traced_ns, 100 + 10 + 100); /* before the gap, and the step of the window */
+	free_block(0x4000);
+}
+
+static void carried_blocks_end_in_their_ways(void **state)
+{
+	const struct report_dev *d;
+
+	(void)state;
+	step();
+	alloc(0x1000, 0x100); /* used */
+	alloc(0x2000, 0x100); /* never met again */
+	alloc(0x3000, 0x100); /* another one is born there */
+	alloc(0x4000, 0x100); /* another one is born across its end */
+	alloc(0x5000, 0x100); /* freed */
+	alloc(0x6000, 0x100); /* a storage of another size is there */
+	alloc(0x7000, 0x100); /* another one ends right before it, and one begins right behind it */
+	go_down();
+	assert_int_equal(report()->devs[0].live, 0x700);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
+	step();
+	use(0x1000, 0x100);
+	alloc(0x3000, 0x80);
+	alloc(0x40ff, 0x10);
+	free_block(0x5000);
+	use(0x6000, 0x180);
+	alloc(0x6f00, 0x100);
+	alloc(0x7100, 0x100);
+	use(0x7000, 0x100);
+	step();
+	d = report()->devs;
+	assert_int_equal(rep->run.lost[MT_LOSS_REUSE], 0);
+	assert_int_equal(d->unseen_blocks, 4);
+	assert_int_equal(d->unseen_bytes, 0x400);
+	assert_int_equal(d->frees, 1);
+	assert_int_equal(d->dropped, 0);
+	assert_int_equal(d->live, 0x100 + 0x80 + 0x10 + 0x180 + 0x100 + 0x100 + 0x100);
+}
+
+static void at_level_blocks_nothing_is_carried(void **state)
+{
+	(void)state;
+	step();
+	alloc(0x1000, 100);
+	level(EV_LEVEL_GAP, MT_LEVEL_BLOCKS, 1);
+	alloc(0x2000, 50);
+	free_block(0x1000);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
+	step();
+	step();
+	assert_int_equal(report()->devs[0].live, 50);
+	assert_int_equal(rep->devs[0].unseen_blocks, 0);
+	assert_int_equal(rep->devs[0].peak, 100);
+}
+
+static void operators_of_a_gap_are_not_believed(void **state)
+{
+	(void)state;
+	step();
+	alloc(0x1000, 100);
+	go_down();
+	use(0x1000, 77); /* half of what happens is seen: it means nothing */
+	SEND(.kind = MT_EV_ALLOC, .addr = 0x9000, .size = 8, .dev = MT_DEV_CPU, .depth = 3, .seq = 99);
+	assert_int_equal(report()->devs[0].live, 108);
+	assert_int_equal(rep->run.lost[MT_LOSS_FRAME], 0);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
+	step();
+	step();
+	assert_int_equal(report()->devs[0].live, 8);
+}
+
+static void a_gap_of_a_process_that_ends(void **state)
+{
+	(void)state;
+	step();
+	alloc(0x1000, 100);
+	go_down();
+	SEND(.kind = EV_GONE);
+	assert_int_equal(report()->devs[0].live, 0);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
+	SEND(.kind = EV_PROC, .pid = PID + 1);
+	for (int i = 0; i < 3; i++) /* those of another one count now */
+		SEND(.kind = MT_EV_STEP, .pid = PID + 1, .addr = (uint64_t)i);
+	assert_int_equal(state_of(), EV_LEVEL_TAIL);
+}
+
+static int take_first(void *ctx, const struct event *ev)
+{
+	*(struct event *)ctx = *ev;
+	return 1;
+}
+
+static void slow_step(void)
+{
+	ts += 200;
+	step();
+}
+
+/* What steps took in windows and around them, against those between. */
+static void the_price_is_that_of_steps(void **state)
+{
+	struct event ev = { 0 };
+
+	(void)state;
+	step();
+	step();
+	SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_WATCH, .aux = PID, .seq = 20000);
+	ts += 1000;
+	SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_REST, .depth = MT_LEVEL_WATCH, .aux = PID, .seq = 20000);
+	step(); /* 1000 more than others: probes went */
+	for (int i = 0; i < 6; i++)
+		step();
+	SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_WATCH, .aux = PID, .seq = 20000, .addr = 1);
+	slow_step();
+	SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_ARMED, .depth = MT_LEVEL_FULL, .aux = PID, .seq = 20000, .size = 1, .addr = 1);
+	slow_step();
+	slow_step(); /* all of these 200 more */
+	slow_step();
+	assert_int_equal(model__paid(m)->traced_steps, 1);
+	assert_true(fabs(report()->sampling.price_ratio - 1800.0 / (double)(ts - 1000)) < 1e-9);
+	assert_true(fabs(rep->sampling.budget - 0.02) < 1e-9);
+	SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_REST, .depth = MT_LEVEL_WATCH, .aux = PID, .seq = 20000);
+	(void)model__each_level(m, take_first, &ev);
+	assert_int_equal(ev.seq, 20000);
+}
+
+static void odd_levels_are_counted(void **state)
+{
+	(void)state;
+	level(EV_LEVEL_STATES, MT_LEVEL_FULL, 1);
+	level(EV_LEVEL_GAP, 0, 1);
+	level(EV_LEVEL_GAP, MT_LEVEL_FULL + 1, 1);
+	assert_int_equal(report()->run.lost[MT_LOSS_DECODE], 3);
+	assert_int_equal(rep->sampling.is_on, 0);
+	for (uint32_t i = 0; i < 3000; i++) /* no more machines than there can be */
+		SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_WATCH, .aux = i << EV_MACHINE_SHIFT);
+}
+
+static int told_again;
+static struct event again;
+
+static int take(void *ctx, const struct event *ev)
+{
+	(void)ctx;
+	told_again++;
+	again = *ev;
+	return 0;
+}
+
+static void a_recording_that_begins_later_is_told(void **state)
+{
+	(void)state;
+	assert_int_equal(model__each_level(m, take, NULL), 0);
+	assert_int_equal(told_again, 0);
+	step();
+	go_down();
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 5);
+	step();
+	(void)model__each_level(m, take, NULL); /* of what is met nothing would be known there: it waits for the next step */
+	assert_int_equal(again.flags, EV_LEVEL_ARMED);
+	assert_int_equal(again.size, 5);
+	step();
+	step();
+	(void)model__each_level(m, take, NULL);
+	assert_int_equal(again.flags, EV_LEVEL_TRACED);
+	assert_int_equal(again.size, 4);
+	assert_int_equal(again.depth, MT_LEVEL_FULL);
+}
+
+/* A recording that begins in a gap: what lived is told before the level is. */
+static void what_lived_before_a_recording_is_carried(void **state)
+{
+	static const uint8_t begins[] = { EV_LEVEL_GAP, EV_LEVEL_REST, EV_LEVEL_ARMED };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		SEND(.kind = EV_WAS, .addr = 0x1000, .size = 100, .dev = MT_DEV_CPU);
+		level(begins[i], begins[i] == EV_LEVEL_ARMED ? MT_LEVEL_FULL : MT_LEVEL_WATCH, 1);
+		alloc(0x1000, 60);
+		assert_int_equal(report()->run.lost[MT_LOSS_REUSE], 0);
+		assert_int_equal(rep->devs[0].unseen_blocks, i + 1);
+		free_block(0x1000);
+		level(EV_LEVEL_TRACED, MT_LEVEL_FULL, 0);
+	}
+}
+
+static void machines_have_gaps_of_their_own(void **state)
+{
+	const uint32_t other = 1u << EV_MACHINE_SHIFT | PID;
+
+	(void)state;
+	step();
+	SEND(.kind = MT_EV_ALLOC, .pid = other, .addr = 0x1000, .size = 10, .dev = MT_DEV_CPU);
+	alloc(0x1000, 20);
+	go_down();
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
+	step();
+	step();
+	assert_int_equal(report()->devs[0].live, 10); /* that of the other machine was never out of sight */
+	assert_int_equal(rep->devs[0].unseen_bytes, 20);
+	SEND(.kind = MT_EV_FREE, .pid = other, .addr = 0x1000, .dev = MT_DEV_CPU);
+}
+
+static uint64_t dice;
+
+static uint64_t roll(uint64_t sides)
+{
+	dice = dice * 6364136223846793005u + 1442695040888963407u;
+	return (dice >> 33) % sides;
+}
+
+/* send() walks all sums behind each event. */
+static void any_order_keeps_the_sums(void **state)
+{
+	static const uint8_t devs[] = { MT_DEV_CPU, MT_DEV_HOST, MT_DEV_CUDA0 };
+
+	(void)state;
+	SEND(.kind = EV_COVER, .name = names__add(names, "flow"), .addr = 1, .size = 1);
+	for (dice = 1; dice && ts < 600000; ts += roll(100)) {
+		uint64_t ptr = 0x1000 + roll(64) * 0x40, size = 0x10 + roll(8) * 0x10;
+		uint32_t pid = PID + (uint32_t)roll(3);
+		uint8_t dev = devs[roll(3)];
+
+		switch (roll(12)) {
+		case 0:
+		case 1:
+		case 2:
+			SEND(.kind = MT_EV_ALLOC, .pid = pid, .addr = ptr, .size = size, .dev = dev);
+			break;
+		case 3:
+		case 4:
+			SEND(.kind = MT_EV_FREE, .pid = pid, .addr = ptr, .dev = dev);
+			break;
+		case 5:
+		case 6:
+			use(ptr, size);
+			break;
+		case 7:
+		case 8:
+			SEND(.kind = MT_EV_STEP, .pid = pid, .addr = roll(100));
+			break;
+		case 9:
+			SEND(.kind = EV_LEVEL, .flags = (uint8_t)roll(EV_LEVEL_STATES), .depth = (uint8_t)(1 + roll(3)),
+			     .aux = pid | (uint32_t)(roll(20) == 0) << EV_MACHINE_SHIFT, .size = roll(3));
+			break;
+		case 10:
+			SEND(.kind = EV_TENSOR, .pid = pid, .addr = ptr, .size = size, .dev = dev,
+			     .flags = EV_TENSOR_PARAMETER, .name = names__add(names, "a.weight"), .depth = (uint8_t)roll(3));
+			break;
+		default:
+			if (!roll(30))
+				SEND(.kind = roll(2) ? EV_GONE : EV_PROC, .pid = pid,
+				     .flags = EV_PROC_EXECED * (uint8_t)roll(2));
+		}
+	}
+	assert_true(report()->sampling.unseen_blocks > 10);
+	assert_int_equal(rep->sampling.is_on, 1);
+}
+
+static void metrics_say_of_how_many_steps(void **state)
+{
+	struct outbuf o = { 0 };
+
+	(void)state;
+	step();
+	outbuf__init(&o, NULL);
+	metrics__write(&o, report(), &(struct metrics_opts){ 0 });
+	assert_null(memmem(o.buf, o.len, "steps_seen", 10));
+	outbuf__done(&o);
+	go_down();
+	step();
+	outbuf__init(&o, NULL);
+	metrics__write(&o, report(), &(struct metrics_opts){ 0 });
+	assert_non_null(memmem(o.buf, o.len, "memtrace_steps_seen_total 0\n", strlen("memtrace_steps_seen_total 0\n")));
+	assert_non_null(memmem(o.buf, o.len, "memtrace_steps_traced_total 0\n", strlen("memtrace_steps_traced_total 0\n")));
+	assert_non_null(memmem(o.buf, o.len, "memtrace_price_ratio 0\n", strlen("memtrace_price_ratio 0\n")));
+	outbuf__done(&o);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_without_a_cadence),
+		cmocka_unit_test_setup(windows_come_in_their_time, begin),
+		cmocka_unit_test_setup(a_late_one_is_not_made_up_for, begin),
+		cmocka_unit_test_setup(without_steps_time_is_measured, begin),
+		cmocka_unit_test_setup(a_step_without_an_end_is_given_up, begin),
+		cmocka_unit_test_setup(what_comes_new_is_lowered, begin),
+		cmocka_unit_test_setup(where_it_cannot_be_all_stays, begin),
+		cmocka_unit_test_setup(a_budget_waits_for_the_price, begin_budget),
+		cmocka_unit_test_setup(what_is_wanted_comes_as_soon_as_may_be, begin_budget),
+		cmocka_unit_test_setup(steps_that_do_not_end_have_slices, begin_budget),
+		cmocka_unit_test_setup(what_comes_new_is_paid_for, begin_budget),
+		cmocka_unit_test(the_clock_stands_still),
+		cmocka_unit_test(many_gaps_are_joined),
+		cmocka_unit_test(carried_are_found_by_address),
+		cmocka_unit_test_setup_teardown(states_follow_the_steps, setup, teardown),
+		cmocka_unit_test_setup_teardown(time_without_tracing_does_not_count, setup, teardown),
+		cmocka_unit_test_setup_teardown(carried_blocks_end_in_their_ways, setup, teardown),
+		cmocka_unit_test_setup_teardown(at_level_blocks_nothing_is_carried, setup, teardown),
+		cmocka_unit_test_setup_teardown(operators_of_a_gap_are_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_gap_of_a_process_that_ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_price_is_that_of_steps, setup, teardown),
+		cmocka_unit_test_setup_teardown(odd_levels_are_counted, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_recording_that_begins_later_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_lived_before_a_recording_is_carried, setup, teardown),
+		cmocka_unit_test_setup_teardown(machines_have_gaps_of_their_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(any_order_keeps_the_sums, setup, teardown),
+		cmocka_unit_test_setup_teardown(metrics_say_of_how_many_steps, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Blocks of generated code, by what its file says of them (docs/compiled.md). */
+#include "unit/flow_help.h"
+
+enum { X = 0x1040, WT = 0x2040, Y = 0x3040, OUT = 0x4040, GW = 0x7040, TEMP = 0x8040, G = 0x9040, LATER = 0xa040, LEFT = 0xb040,
+       GIVEN = 0xc040, WIDE = 0x11040 };
+
+static int setup_extended(void **state)
+{
+	const struct model_opts opts = { .timeline = keep, .classes = CLASSES_EXTENDED };
+	int r = setup(state);
+
+	model__free(m);
+	m = model__new(names, &opts);
+	return r || !m;
+}
+
+
+static void born_at(const char *place, uint64_t ptr, unsigned depth)
+{
+	ts += stride;
+	send((struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = SIZE, .dev = MT_DEV_CPU, .depth = (uint8_t)depth,
+			     .seq = depth ? seqs[depth - 1] : 0, .name = names__add(names, place) });
+}
+
+static void tell_place(const char *place, uint8_t made)
+{
+	ts += stride;
+	send((struct event){ .kind = EV_PLACE, .name = names__add(names, place), .addr = names__add(names, "inductor: a").v,
+			     .flags = made });
+}
+
+static void tell_places(void)
+{
+	tell_place("forward", EV_PLACE_FORWARD | EV_PLACE_OUTPUT);
+	tell_place("forward's own", EV_PLACE_FORWARD);
+	tell_place("backward", EV_PLACE_BACKWARD | EV_PLACE_OUTPUT);
+	tell_place("backward's own", EV_PLACE_BACKWARD);
+	tell_place("inference", EV_PLACE_INFERENCE | EV_PLACE_OUTPUT);
+	tell_place("inference's own", EV_PLACE_INFERENCE);
+	tell_place("no graph", EV_PLACE_OUTPUT);
+}
+
+/* The graph exists from the first operator with a tensor on. */
+static void some_operator(void)
+{
+	op(0, "aten::relu", T(0xe040));
+	tick();
+}
+
+static void by_graph_and_whether_it_returns_it(void **state)
+{
+	static const struct {
+		const char *place, *cat;
+	} wanted[] = {
+		{ "forward", "ACTIVATION" }, { "forward's own", "TEMPORARY" }, { "backward", "AUTOGRAD_DETAIL" },
+		{ "backward's own", "TEMPORARY" }, { "inference", "ACTIVATION" }, { "inference's own", "TEMPORARY" },
+	};
+
+	(void)state;
+	some_operator();
+	tell_places();
+	for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		born_at(wanted[i].place, Y, 0);
+		assert_string_equal(cat(Y), wanted[i].cat);
+		step_begin(); /* what was guessed of untouched blocks is over with a step */
+		step_end();
+		assert_string_equal(cat(Y), wanted[i].cat);
+		freed(Y, 0);
+		assert_string_equal(last_cat(Y), wanted[i].cat);
+	}
+}
+
+static void what_no_file_tells_of(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	born_at("no graph", Y, 0);
+	born_at("never told", TEMP, 0);
+	born(OUT, 0);
+	step_begin();
+	step_end();
+	assert_string_equal(cat(Y), "unknown");
+	assert_string_equal(cat(TEMP), "unknown");
+	assert_string_equal(cat(OUT), "unknown");
+	freed(TEMP, 0);
+	assert_string_equal(last_cat(TEMP), "unknown");
+}
+
+/* Labels go back to the birth, also of what is dead by then. */
+static void told_after_the_birth(void **state)
+{
+	(void)state;
+	some_operator();
+	born_at("forward", Y, 0);
+	born_at("forward's own", TEMP, 0);
+	freed(TEMP, 0);
+	step_begin();
+	step_end();
+	assert_string_equal(cat(Y), "unknown");
+	assert_true(byte_ns(CAT_UNKNOWN) > 0);
+	tell_places();
+	assert_string_equal(cat(Y), "ACTIVATION");
+	assert_true(byte_ns(CAT_TEMPORARY) > 0);
+	assert_int_equal(m->graph->unplaced[0].id, 0); /* told: nothing waits any more */
+	for (unsigned i = 0; i < UNPLACED_MAX + 10; i++) /* those that wait are bounded */
+		born_at("never told", 0x100000 + 0x100 * (uint64_t)i, 0);
+	model__check(m);
+}
+
+/* An activation is one for what is made from it, whoever touches it; and it is no parameter because nothing else names it. */
+static void data_flow_goes_on(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	accumulate(WT, 0, GW); /* it trains */
+	born_at("forward's own", TEMP, 0);
+	born_at("forward", Y, 0);
+	make(OUT, "aten::mm", T(TEMP, R), T(Y, R));
+	op(0, "aten::add", T(OUT, R), T(Y, R), T(X, R));
+	assert_string_equal(cat(OUT), "ACTIVATION");
+	assert_string_equal(cat(Y), "ACTIVATION");
+	assert_string_equal(cat(X), "INPUT");
+	step_begin();
+	step_end();
+	step_begin();
+	step_end();
+	assert_string_equal(cat(OUT), "ACTIVATION");
+	assert_string_equal(cat(Y), "ACTIVATION");
+}
+
+/* What data flow has a word for keeps it: torch.profiler's, right or wrong. */
+static void as_torch_profiler(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	accumulate(WT, 0, GW);
+	born_at("forward", Y, 0);
+	born_at("forward", OUT, 0);
+	born(TEMP, 0); /* the same without a file */
+	born(G, 0);
+	op(0, "aten::mm", T(WT, R), T(X, R), T(Y, W | R), T(TEMP, W | R));
+	op(0, "aten::mm", T(WT, R), T(OUT, R), T(G, R));
+	assert_string_equal(cat(Y), "PARAMETER");
+	assert_string_equal(cat(OUT), "INPUT");
+	assert_string_equal(cat(Y), cat(TEMP));
+	assert_string_equal(cat(OUT), cat(G));
+}
+
+static void gradients(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	apply(0, "CompiledFunctionBackward", T(OUT));
+	born_at("backward's own", TEMP, 2);
+	born_at("backward", GW, 2);
+	freed(TEMP, 2);
+	assert_string_equal(cat(GW), "AUTOGRAD_DETAIL");
+	accumulate(WT, 0, GW);
+	assert_string_equal(cat(GW), "GRADIENT");
+	assert_string_equal(last_cat(TEMP), "TEMPORARY");
+	/* compiled autograd: no node is evaluated, an optimizer reads what the graph returned */
+	born_at("inference", G, 0);
+	assert_string_equal(cat(G), "ACTIVATION");
+	step_begin();
+	op(0, "aten::add_", T(WT, W | R), T(G, R));
+	step_end();
+	assert_string_equal(cat(G), "GRADIENT");
+}
+
+/* A batch is given to generated code past all operators; so is what operators in it leave. */
+static void given_and_left(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	make(GIVEN, "aten::randn");
+	op(0, "aten::normal_", T(GIVEN, W | R));
+	born_at("forward", Y, 0);
+	make(LEFT, "aten::convolution", T(Y, R));
+	born(LATER, 0); /* like a random generator's state: no operator is given it */
+	make(WIDE, "aten::randn");
+	op(0, "aten::normal_", T(WIDE, W | R)); /* after the last forward */
+	step_begin();
+	step_end();
+	assert_string_equal(cat(GIVEN), "INPUT");
+	assert_string_equal(cat(LEFT), "ACTIVATION");
+	assert_string_equal(cat(LATER), "unknown");
+	assert_string_equal(cat(WIDE), "unknown");
+	apply(0, "CompiledFunctionBackward", T(OUT));
+	freed(LATER, 2);
+	assert_string_equal(last_cat(LATER), "ACTIVATION");
+}
+
+/* Nothing of that where no generated code runs. */
+static void an_eager_job(void **state)
+{
+	(void)state;
+	some_operator();
+	make(GIVEN, "aten::randn");
+	op(0, "aten::normal_", T(GIVEN, W | R));
+	make(LEFT, "aten::convolution", T(Y, R));
+	born(LATER, 0);
+	step_begin();
+	step_end();
+	assert_string_equal(cat(GIVEN), "unknown");
+	assert_string_equal(cat(LEFT), "unknown");
+	apply(0, "MmBackward0", T(OUT));
+	freed(LATER, 2);
+	assert_string_equal(last_cat(LATER), "unknown");
+}
+
+/* What a file says holds for what data flow calls otherwise, too, but for roles. */
+static void extended(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	accumulate(WT, 0, GW);
+	born_at("forward's own", TEMP, 0);
+	op(0, "aten::mm", T(WT, R), T(TEMP, W | R));
+	assert_string_equal(cat(TEMP), "TEMPORARY"); /* ACTIVATION by data flow */
+	born_at("forward", Y, 0);
+	apply(0, "CompiledFunctionBackward", T(Y));
+	born_at("backward", G, 2);
+	accumulate(WT, 0, G);
+	assert_string_equal(cat(Y), "ACTIVATION");
+	assert_string_equal(cat(G), "GRADIENT");
+}
+
+/* A recording that begins later says it again. */
+static void carried_on(void **state)
+{
+	struct event ev = { 0 };
+
+	(void)state;
+	some_operator();
+	tell_places();
+	born_at("forward's own", TEMP, 0);
+	assert_true(graph__memory(m->graph, block(TEMP)->id, &ev));
+	ev.kind = EV_WAS_FLOW;
+	ev.dev = MT_DEV_CPU;
+	ev.addr = Y;
+	send((struct event){ .kind = EV_WAS, .dev = MT_DEV_CPU, .addr = Y, .size = SIZE });
+	send(ev);
+	step_begin();
+	step_end();
+	assert_string_equal(cat(Y), "TEMPORARY");
+	ev.addr = OUT;
+	ev.size = UINT64_MAX; /* bits that mean nothing */
+	send((struct event){ .kind = EV_WAS, .dev = MT_DEV_CPU, .addr = OUT, .size = SIZE });
+	send(ev);
+	model__check(m);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(by_graph_and_whether_it_returns_it), TEST(what_no_file_tells_of), TEST(told_after_the_birth),
+		TEST(gradients), TEST(given_and_left), TEST(an_eager_job), TEST(carried_on), TEST(as_torch_profiler),
+		cmocka_unit_test_setup_teardown(data_flow_goes_on, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(extended, setup_extended, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Verdicts on reports with one planted problem each: the right one first, and none where nothing is wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "event/event.h"
+#include "timeline/ranks.h"
+#include "verdict/verdict.h"
+#include "view_fix.h"
+
+#define MIB (1ull << 20)
+#define GIB (1ull << 30)
+#define STEPS 100
+
+/* A job in which nothing is wrong: a GPU, 100 steps as high as each other, no part of the peak above the others. */
+static struct {
+	struct report r;
+	struct report_dev devs[2];
+	struct report_proc procs[9];
+	struct step_marks steps[STEPS];
+	struct report_module modules[8];
+	struct report_leak leaks[1];
+	struct report_saved_proc saved[1];
+	char texts[9][2][32];
+	char *labels[9][2];
+} f;
+
+static void set_step(size_t i, uint64_t peak)
+{
+	f.steps[i] = (struct step_marks){ .number = i + 1, .pid = 10, .begin_ts_ns = FIX_T0 + i * 1000,
+					  .at = { [MARK_STEP] = { FIX_T0 + i * 1000 + 999, GIB, peak } } };
+}
+
+static int sound(void **state)
+{
+	(void)state;
+	memset(&f, 0, sizeof(f));
+	f.devs[0] = (struct report_dev){
+		.dev = MT_DEV_CUDA0, .live = 2 * GIB, .peak = 10 * GIB, .peak_ts_ns = FIX_T0 + 5 * 1000 + 500, .allocs = 1000,
+		.cats = { [CAT_PARAMETER] = { GIB, 2 * GIB, 0 }, [CAT_ACTIVATION] = { 0, 5 * GIB, 0 },
+			  [CAT_OPTIMIZER_STATE] = { GIB, 2 * GIB, 0 }, [CAT_TEMPORARY] = { 0, GIB, 0 } },
+		.segs = { .totals = 1, .allocated_peak = 10 * GIB, .reserved_peak = 11 * GIB, .reserved = 11 * GIB,
+			  .nvml_total = 80 * GIB } };
+	f.devs[1] = (struct report_dev){ .dev = MT_DEV_CPU, .live = MIB, .peak = 2 * MIB, .peak_ts_ns = FIX_T0 + 1,
+					 .allocs = 10 };
+	for (size_t i = 0; i < STEPS; i++)
+		set_step(i, 10 * GIB);
+	f.procs[0] = (struct report_proc){ .pid = 10, .comm = (char *)"python", .cmdline = (char *)"python train.py",
+					   .peak = 10 * GIB, .peak_ts_ns = FIX_T0 + 5 * 1000 + 500, .highest_step = f.steps[5],
+					   .marks_cnt = { [MARK_STEP] = STEPS } };
+	f.r = (struct report){ .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + STEPS * 1000, .pid = 10, .ended = 1 },
+			       .devs = f.devs, .devs_cnt = 2, .procs = f.procs, .procs_cnt = 1,
+			       .marks = { .steps = f.steps, .steps_cnt = STEPS },
+			       .modules.rows = f.modules, .leaks = { .per_step = 1, .ticks = STEPS, .ticks_least = 10 },
+			       .cost.target_cpu_ns = 1000, .cost.share = 0.031,
+			       .modules.phases = { [PHASE_FORWARD] = { .peak = 9 * GIB },
+						   [PHASE_BACKWARD] = { .peak = 10 * GIB } } };
+	return 0;
+}
+
+static struct verdict judged(void)
+{
+	struct verdict v;
+
+	verdict__of(&v, &f.r, "job.mtr");
+	for (size_t i = 0; i < v.cnt; i++) {
+		assert_true(v.lines[i].text[0] && strlen(v.lines[i].text) < VERDICT_BYTES);
+		assert_true(!i || v.lines[i].severity >= v.lines[i - 1].severity);
+	}
+	return v;
+}
+
+/* The first line is of this kind, says this, and its next step says that. */
+static void first_is(enum verdict_kind kind, enum verdict_severity severity, uint64_t bytes, const char *text, const char *next)
+{
+	struct verdict v = judged();
+
+	if (v.lines[0].kind != kind || !strstr(v.lines[0].text, text) || !strstr(v.lines[0].next, next)) {
+		print_message("%s: %s\n  next: %s\n", verdict_kind_name(v.lines[0].kind), v.lines[0].text, v.lines[0].next);
+		fail();
+	}
+	assert_int_equal(v.lines[0].severity, severity);
+	assert_true(v.lines[0].bytes == bytes);
+}
+
+static const struct verdict_line *line_of(const struct verdict *v, enum verdict_kind kind)
+{
+	for (size_t i = 0; i < v->cnt; i++)
+		if (v->lines[i].kind == kind)
+			return &v->lines[i];
+	return NULL;
+}
+
+/* --- nothing is wrong ------------------------------------------------------------------------------------- */
+
+static void nothing_wrong_is_no_problem(void **state)
+{
+	struct verdict v = judged();
+
+	(void)state;
+	assert_int_equal(v.cnt, 3);
+	for (size_t i = 0; i < v.cnt; i++)
+		assert_int_equal(v.lines[i].severity, VERDICT_FACT);
+	assert_int_equal(v.lines[0].kind, VERDICT_PEAK);
+	assert_string_equal(v.lines[0].text, "Peak 10.0 GiB on cuda:0 after 5.50 \xc2\xb5s, in backward, in each of 100 steps: "
+			    "50 % activations, 20 % parameters, 20 % optimizer state");
+	assert_string_equal(v.lines[1].text, "Nothing grows, in 100 steps.");
+	assert_non_null(strstr(v.lines[2].text, "Complete: nothing was lost in 100 \xc2\xb5s; "
+			       "tracing cost 3.1 % of the job's CPU time."));
+}
+
+static void what_was_not_seen_is_not_complete(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	f.r.devs_cnt = f.r.procs_cnt = 0;
+	first_is(VERDICT_NOTHING, VERDICT_HINT, 0, "Nothing was seen", "memtrace plan");
+	v = judged();
+	assert_null(line_of(&v, VERDICT_GROWTH));
+	assert_null(line_of(&v, VERDICT_PEAK));
+	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "nothing to lose"));
+}
+
+static void losses_are_said(void **state)
+{
+	(void)state;
+	f.r.run.lost[MT_LOSS_RING] = 12;
+	f.r.run.lost[MT_LOSS_ORDER] = 1;
+	first_is(VERDICT_INCOMPLETE, VERDICT_HINT, 0, "Incomplete: 13 losses (ring)", "");
+}
+
+static void few_steps_are_too_short(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	f.r.leaks.too_short = 1;
+	f.r.leaks.ticks = 3;
+	v = judged();
+	assert_non_null(strstr(line_of(&v, VERDICT_GROWTH)->text, "Too short"));
+}
+
+/* --- planted ---------------------------------------------------------------------------------------------- */
+
+static void a_leak(void **state)
+{
+	static struct report_frame frames[] = {
+		{ (char *)"empty", (char *)"libc10.so", 0, EV_FRAME_NATIVE }, { (char *)"log", (char *)"train.py", 12,
+		    EV_FRAME_PYTHON },
+	};
+
+	(void)state;
+	f.leaks[0] = (struct report_leak){ .op = (char *)"aten::add", .region = (char *)"", .pid = 10, .dev = MT_DEV_CUDA0,
+					   .per_step = 1, .sure = SURE_HIGH, .bytes_slope = 4.0 * MIB, .blocks_slope = 1,
+					   .live = 400 * MIB, .grown = 400 * MIB, .blocks = 100, .grown_blocks = 100 };
+	f.r.leaks.rows = f.leaks;
+	f.r.leaks.cnt = 1;
+	f.r.leaks.total = 2;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "Growing: aten::add, by 4.00 MiB a step, 400 MiB by now in 100 blocks",
+		 "--stacks");
+	f.leaks[0].frames = frames;
+	f.leaks[0].frames_cnt = 2;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "made at train.py:12; and 1 more place", "report job.mtr --leaks");
+	f.leaks[0].held_by = (char *)"losses";
+	f.leaks[0].held_kind = (char *)"list";
+	f.leaks[0].held_where = (char *)"main (train.py:7)";
+	f.leaks[0].held_items = 1204;
+	f.leaks[0].held = HELD_ITSELF;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB,
+		 "made at train.py:12; held by losses, a list with 1204 of them when it was looked at, a variable of main "
+		 "(train.py:7); and 1 more", "losses never forgets");
+	f.leaks[0].frames_cnt = 0;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "blocks; held by losses",
+		 "; recorded with --stacks=python it says the line");
+	f.leaks[0].frames_cnt = 2;
+	f.leaks[0].held = HELD_GRAPH;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "kept by autograd", "keep x.item() or x.detach() in losses");
+	f.leaks[0].held = HELD_UNSEEN;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "autograd or C++ keeps it", "who keeps what train.py:12 makes?");
+	f.leaks[0].held = HELD_UNKNOWN;
+	f.leaks[0].grown = MIB; /* of 10 GiB: nobody dies of that */
+	first_is(VERDICT_LEAK, VERDICT_HINT, 4 * MIB, "Growing", "--leaks");
+	f.leaks[0].grown = 400 * MIB;
+	f.leaks[0].sure = SURE_LOW;
+	first_is(VERDICT_LEAK, VERDICT_HINT, 4 * MIB, "Growing", "--leaks");
+}
+
+static void reserved_and_idle(void **state)
+{
+	struct report_segments *s = &f.devs[0].segs;
+
+	(void)state;
+	s->reserved_peak = s->reserved = 20 * GIB;
+	s->inactive = 7 * GIB;
+	s->free_cached = GIB;
+	s->largest_free = 100 * MIB;
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 10 * GIB, "cuda:0: 10.0 GiB of 20.0 GiB reserved never "
+		 "held a tensor; 7.00 GiB are "
+		 "free now in segments that hold a block, in pieces of 100 MiB at most; it does not matter",
+			 "expandable_segments:True");
+	s->nvml_total = 21 * GIB;
+	first_is(VERDICT_FRAGMENTED, VERDICT_PROBLEM, 10 * GIB, "90 % of the device", "expandable_segments:True");
+	s->backend = BACKEND_EXPANDABLE;
+	first_is(VERDICT_FRAGMENTED, VERDICT_PROBLEM, 10 * GIB, "90 % of the device", "empty_cache()");
+	s->inactive = 0;
+	s->free_cached = 9 * GIB;
+	first_is(VERDICT_RESERVED, VERDICT_PROBLEM, 10 * GIB, "90 % of the device", "gives back 9.00 GiB now");
+	s->reserved_peak = 12 * GIB; /* 17 % */
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+}
+
+static void a_refusal(void **state)
+{
+	struct report_oom *o = &f.r.ooms.rows[0];
+
+	(void)state;
+	*o = (struct report_oom){ .kind = OOM_DEVICE, .dev = MT_DEV_CUDA0, .ts_ns = FIX_T0 + 90000, .pid = 10, .times = 1,
+				  .comm = (char *)"python", .op = (char *)"aten::addmm", .region = (char *)"",
+					  .api = (char *)"",
+				  .asked = 2 * GIB, .live = 10 * GIB, .reserved = 13 * GIB, .unused = 3 * GIB,
+					  .largest_free = 200 * MIB };
+	f.r.ooms.cnt = f.r.ooms.total = 1;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "Out of memory after 90.0 \xc2\xb5s: cuda:0 "
+		 "refused 2.00 GiB in aten::addmm; "
+		 "10.0 GiB were live, 13.0 GiB reserved, of it 3.00 GiB free in pieces of 200 MiB at most",
+			 "expandable_segments");
+	o->unused = GIB;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "1.00 GiB free", "");
+	*o = (struct report_oom){ .kind = OOM_DEATH, .marked = 1, .killed = 1, .pid = 10, .comm = (char *)"python",
+				  .exit_status = 9,
+				  .ts_ns = FIX_T0 + 90000, .rss_total = 60 * GIB };
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 60 * GIB, "OOM killer took process 10 (python)", "");
+	o->marked = o->killed = 0;
+	first_is(VERDICT_DIED, VERDICT_HINT, 0, "ended by SIGKILL", "");
+	o->exit_status = 11;
+	first_is(VERDICT_DIED, VERDICT_PROBLEM, 0, "ended by SIGSEGV", "");
+	o->exit_status = 15; /* asked to */
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+}
+
+static void make_rank(size_t i, uint64_t peak)
+{
+	snprintf(f.texts[i][0], sizeof(f.texts[i][0]), "RANK=%zu", i);
+	snprintf(f.texts[i][1], sizeof(f.texts[i][1]), "WORLD_SIZE=8");
+	f.labels[i][0] = f.texts[i][0];
+	f.labels[i][1] = f.texts[i][1];
+	f.procs[i] = f.procs[0];
+	f.procs[i].pid = (uint32_t)(10 + i);
+	f.procs[i].peak = peak;
+	f.procs[i].labels = f.labels[i];
+	f.procs[i].labels_cnt = 2;
+}
+
+static void a_fat_rank(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 8; i++)
+		make_rank(i, 10 * GIB);
+	f.r.procs_cnt = 8;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+	f.procs[3].peak = 15 * GIB;
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, 5 * GIB, "Rank 3 stands out: its peak is 15.0 GiB, "
+		 "1.5 times the median of 8 ranks (10.0 GiB)",
+		 "report job.mtr --by rank");
+	f.procs[3].peak = 11 * GIB; /* as ranks differ */
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+}
+
+static void a_rank_that_was_judged(void **state)
+{
+	struct report_rank rows[2] = { { .rank = 0, .peak = GIB, .median_peak = GIB }, { .rank = 1, .peak = 3 * GIB,
+	    .median_peak = GIB } };
+	struct report_ranks k = { .rows = rows, .cnt = 2, .outliers = { { .row = 1, .score = 9 } }, .outliers_cnt = 1 };
+
+	(void)state;
+	f.r.ranks = &k;
+	first_is(VERDICT_RANK, VERDICT_PROBLEM, 2 * GIB, "Rank 1 stands out", "--by rank");
+	k.outliers_cnt = 0;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+}
+
+static void activations(void **state)
+{
+	struct report_module *m = f.modules;
+
+	(void)state;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = 8 * GIB;
+	f.devs[0].cats[CAT_PARAMETER].at_peak = f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = GIB / 2;
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 % activations", "--by module");
+	m[0] = (struct report_module){ .name = (char *)"", .root = (char *)"Net", .class = (char *)"Net",
+				       .all = { .saved = 8 * GIB, .at_peak = 8 * GIB } };
+	m[1] = (struct report_module){ .name = (char *)"head", .parent = 1, .depth = 1, .root = (char *)"Net",
+				       .class = (char *)"Linear",
+				       .all = { .saved = 2 * GIB, .at_peak = 2 * GIB } };
+	for (size_t i = 2; i < 8; i++)
+		m[i] = (struct report_module){ .name = f.texts[i][0], .parent = 1, .depth = 1, .root = (char *)"Net",
+					       .class = (char *)"Layer", .all = { .saved = GIB, .at_peak = GIB } };
+	for (size_t i = 2; i < 8; i++)
+		snprintf(f.texts[i][0], sizeof(f.texts[i][0]), "layers.%zu", i - 2);
+	f.r.modules.cnt = 8;
+	f.saved[0] = (struct report_saved_proc){ .pid = 10, .bytes = 8 * GIB };
+	f.r.saved.procs = f.saved;
+	f.r.saved.procs_cnt = 1;
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "6.00 GiB of it from Net.layers.*",
+		 "checkpoint layers.*: up to 5.00 GiB less; "
+		 "memtrace estimate job.mtr --checkpoint 'layers.*'");
+	snprintf(f.texts[2][0], sizeof(f.texts[2][0]), "';reboot;'"); /* no command with a name that a shell would read */
+	m[2].all.saved = 4 * GIB;
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "layers.*");
+	m[1].all.saved = 0;
+	f.r.modules.cnt = 3;
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "--by module says which");
+}
+
+static void state_of_training(void **state)
+{
+	(void)state;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = GIB;
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 5 * GIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 % optimizer state, 20 % parameters",
+		 "8-bit state: some 3.75 GiB less; memtrace estimate job.mtr --optimizer 8bit");
+	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 2 * GIB;
+	f.devs[0].cats[CAT_PARAMETER].at_peak = 6 * GIB;
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 2 ranks: up to 4.00 GiB less each");
+	make_rank(0, 10 * GIB);
+	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 8 ranks: up to 7.00 GiB less "
+		 "each; memtrace estimate "
+		 "job.mtr --shard 8");
+}
+
+static void copies_of_workers(void **state)
+{
+	(void)state;
+	f.procs[0].use[MT_USE_PSS] = 2 * GIB;
+	for (size_t i = 1; i < 5; i++)
+		f.procs[i] = (struct report_proc){ .pid = (uint32_t)(20 + i), .ppid = 10, .comm = (char *)"pt_data_worker",
+						   .cmdline = (char *)"", .how = EV_PROC_FORKED,
+						   .use = { [MT_USE_PRIVATE] = 500 * MIB, [MT_USE_PSS] = 600 * MIB } };
+	f.r.procs_cnt = 5;
+	first_is(VERDICT_WORKERS, VERDICT_HINT, 2000 * MIB, "4 DataLoader workers hold 1.95 GiB of their "
+		 "own, 500 MiB each at most",
+		 "half the num_workers saves 1000 MiB");
+	for (size_t i = 1; i < 5; i++)
+		f.procs[i].use[MT_USE_PRIVATE] = 30 * MIB;
+	first_is(VERDICT_PEAK, VERDICT_FACT, 10 * GIB, "Peak", "");
+}
+
+static void a_spike(void **state)
+{
+	(void)state;
+	set_step(57, 20 * GIB);
+	f.devs[0].peak = f.procs[0].peak = 20 * GIB;
+	f.procs[0].highest_step = f.steps[57];
+	first_is(VERDICT_SPIKE, VERDICT_HINT, 10 * GIB, "Step 58 peaks at 20.0 GiB, 2 times the usual "
+		 "10.0 GiB, alone of 100 steps",
+		 "capped it saves 10.0 GiB");
+	set_step(58, 19 * GIB);
+	first_is(VERDICT_SPIKE, VERDICT_HINT, 10 * GIB, "2 of 100 steps are that high", "step 58");
+	for (size_t i = 0; i < 40; i++)
+		set_step(i, 20 * GIB); /* how this job is */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+}
+
+static void a_peak_outside_of_steps(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	f.devs[0].peak = f.procs[0].peak = 12 * GIB;
+	v = judged();
+	assert_non_null(strstr(line_of(&v, VERDICT_PEAK)->text, "outside of the 100 steps"));
+}
+
+/* --- hostile ---------------------------------------------------------------------------------------------- */
+
+static void hostile_reports_are_survived(void **state)
+{
+	struct report all[] = { fix_report(), fix_empty(), fix_hostile() };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct verdict v;
+
+		verdict__of(&v, &all[i], NULL);
+		assert_true(v.cnt >= 1 && v.cnt <= VERDICT_MAX);
+		for (size_t k = 0; k < v.cnt; k++)
+			for (const char *c = v.lines[k].text; *c; c++)
+				assert_true((unsigned char)*c >= ' ' && *c != 0x7f);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(nothing_wrong_is_no_problem, sound),
+		cmocka_unit_test_setup(what_was_not_seen_is_not_complete, sound),
+		cmocka_unit_test_setup(losses_are_said, sound),
+		cmocka_unit_test_setup(few_steps_are_too_short, sound),
+		cmocka_unit_test_setup(a_leak, sound),
+		cmocka_unit_test_setup(reserved_and_idle, sound),
+		cmocka_unit_test_setup(a_refusal, sound),
+		cmocka_unit_test_setup(a_fat_rank, sound),
+		cmocka_unit_test_setup(a_rank_that_was_judged, sound),
+		cmocka_unit_test_setup(activations, sound),
+		cmocka_unit_test_setup(state_of_training, sound),
+		cmocka_unit_test_setup(copies_of_workers, sound),
+		cmocka_unit_test_setup(a_spike, sound),
+		cmocka_unit_test_setup(a_peak_outside_of_steps, sound),
+		cmocka_unit_test_setup(hostile_reports_are_survived, sound),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

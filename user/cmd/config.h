@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * config: defaults for options, from /etc/memtrace.conf and then $XDG_CONFIG_HOME/memtrace/config (~/.config without it): lines
+ * of "option = value", with options of the table by their long names; what begins with # is a comment. The command line comes
+ * after both, and wins.
+ *
+ * A file that somebody else could have written decides nothing: it must be a file, of the user who reads it or root's, for root
+ * root's alone, and no group or others may write it. Else it is passed over, and a warning says so.
+ */
+#ifndef MT_CMD_CONFIG_H
+#define MT_CMD_CONFIG_H
+
+#include "cmd/options.h"
+
+#define CONFIG_SYSTEM "/etc/memtrace.conf"
+#define CONFIG_BYTES_MAX 65536
+
+/* Those that this command has. 0, or -EINVAL: a line that is none, with file and line; what is read lives until the end. */
+int config_read(struct options *o, struct err *err);
+/* Of one file, which need not be there. */
+int config_read_file(struct options *o, const char *path, struct err *err);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "cmd/filter.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "event/event.h"
+#include "event/rank_label.h"
+#include "timeline/labels.h"
+#include "timeline/report.h"
+#include "view/report_words.h"
+
+#define LISTED 3 /* of what there is, for who asked for something else */
+
+void filter__init(struct filter *f, const struct options *o)
+{
+	*f = (struct filter){ .o = o };
+	sieve__init(&f->sieve);
+	f->said = (struct filter_said){ .at = o->at.text, .from = o->from.text, .to = o->to.text, .dev = o->dev,
+					.category = o->category, .module = o->module, .op = o->op, .rank = o->rank };
+}
+
+void filter__done(struct filter *f)
+{
+	sieve__done(&f->sieve);
+	spans__done(&f->spans);
+	free(f->pids);
+}
+
+int filter__learn(struct filter *f, const struct tl_event *ev)
+{
+	int r;
+
+	if (!f->start_ns)
+		f->start_ns = ev->ts_ns;
+	r = spans__event(&f->spans, ev, f->start_ns);
+	return r ? r : sieve__learn(&f->sieve, ev);
+}
+
+/* --- whose --------------------------------------------------------------------------------------------------- */
+
+static int add_pid(struct filter *f, uint32_t pid)
+{
+	uint32_t *more;
+
+	if (f->pids_cnt && pid_is_one_of(f->pids, f->pids_cnt, pid))
+		return 0;
+	more = realloc(f->pids, (f->pids_cnt + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	f->pids = more;
+	f->pids[f->pids_cnt++] = pid;
+	return 0;
+}
+
+static enum rank_source rank_of(const struct report_proc *p, uint32_t *ret)
+{
+	struct rank_label label = { 0 };
+
+	for (size_t i = 0; i < p->labels_cnt; i++)
+		rank_label__add(&label, p->labels[i]);
+	return rank_label__rank(&label, ret);
+}
+
+static int no_rank(const struct filter *f, const struct report *r, struct err *err)
+{
+	uint32_t n, low = UINT32_MAX, high = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (rank_of(&r->procs[i], &n) != RANK_NONE) {
+			low = n < low ? n : low;
+			high = n > high ? n : high;
+		}
+	err_set(err, -ENODATA, "%s has no rank %" PRId64, f->o->file, f->o->rank);
+	return low <= high ? err_hint(err, "it has ranks %" PRIu32 " to %" PRIu32, low, high), -ENODATA :
+			     err_hint(err, "none of its processes has one; --pid chooses a process"), -ENODATA;
+}
+
+/* The processes that name it, and their children that name none: rows are in order of appearance. */
+static int find_rank(struct filter *f, const struct report *r, struct err *err)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+		bool is_named = rank_of(p, &n) != RANK_NONE;
+
+		if (is_named ? n == f->o->rank : f->pids_cnt && pid_is_one_of(f->pids, f->pids_cnt, p->ppid))
+			if (add_pid(f, p->pid))
+				return err_set(err, -ENOMEM, "out of memory");
+	}
+	return f->pids_cnt ? 0 : no_rank(f, r, err);
+}
+
+static int find_pids(struct filter *f, const struct report *r, struct err *err)
+{
+	for (size_t k = 0; k < f->o->pids_cnt; k++) {
+		uint32_t pid = (uint32_t)f->o->pids[k];
+		size_t i = 0;
+
+		while (i < r->procs_cnt && r->procs[i].pid != pid)
+			i++;
+		if (i == r->procs_cnt) {
+			err_set(err, -ENODATA, "%s has no process %" PRIu32, f->o->file, pid);
+			return err_hint(err, "memtrace report %.200s --by process lists them", f->o->file), -ENODATA;
+		}
+		if (add_pid(f, pid))
+			return err_set(err, -ENOMEM, "out of memory");
+	}
+	f->said.pids = f->pids;
+	f->said.pids_cnt = f->o->rank < 0 ? f->pids_cnt : 0;
+	return f->o->rank < 0 ? 0 : find_rank(f, r, err);
+}
+
+/* --- what: is it there? ---------------------------------------------------------------------------------------- */
+
+struct largest {
+	const char *prefix[LISTED], *text[LISTED];
+	uint64_t bytes[LISTED];
+};
+
+static void largest__try(struct largest *l, const char *prefix, const char *text, uint64_t bytes)
+{
+	size_t at = LISTED;
+
+	while (at && (!l->text[at - 1] || l->bytes[at - 1] < bytes))
+		at--;
+	for (size_t i = LISTED - 1; i > at; i--) {
+		l->prefix[i] = l->prefix[i - 1];
+		l->text[i] = l->text[i - 1];
+		l->bytes[i] = l->bytes[i - 1];
+	}
+	if (at < LISTED) {
+		l->prefix[at] = prefix;
+		l->text[at] = text;
+		l->bytes[at] = bytes;
+	}
+}
+
+static int no_such(const char *kind, const char *wanted, const struct largest *l, struct err *err)
+{
+	char all[400] = "", one[TEXT_BYTES_MAX], whole[TEXT_BYTES_MAX];
+
+	for (size_t i = 0; i < LISTED && l->text[i]; i++) {
+		snprintf(whole, sizeof(whole), "%.100s%s%.200s", l->prefix[i], *l->prefix[i] && *l->text[i] ? "." : "",
+			 l->text[i]);
+		text_fit(one, sizeof(one), whole, 60);
+		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%.100s", i ? ", " : "", one);
+	}
+	err_set(err, -ENODATA, "no %s called %.100s", kind, wanted);
+	return all[0] ? err_hint(err, "the largest are %s", all) : err_hint(err, "the recording has none at all"), -ENODATA;
+}
+
+static int has_module(const struct filter *f, const struct report *r, struct err *err)
+{
+	struct largest l = { .text = { NULL } };
+
+	for (size_t i = 0; i < r->modules.cnt; i++) {
+		const struct report_module *m = &r->modules.rows[i];
+
+		if (!m->name)
+			continue;
+		if (module_is_wanted(f->o->module, m->name, m->root))
+			return 0;
+		largest__try(&l, m->root, m->name, m->own.alloc_bytes);
+	}
+	return no_such("module", f->o->module, &l, err);
+}
+
+static int has_op(const struct filter *f, const struct report *r, struct err *err)
+{
+	struct largest l = { .text = { NULL } };
+
+	for (size_t i = 0; i < r->ops.cnt; i++) {
+		if (op_is_wanted(f->o->op, r->ops.rows[i].name))
+			return 0;
+		largest__try(&l, "", r->ops.rows[i].name, r->ops.rows[i].alloc_bytes);
+	}
+	return no_such("operator", f->o->op, &l, err);
+}
+
+static int has_category(const struct filter *f, const struct report *r, struct err *err)
+{
+	const char *name = category_name((enum category)f->o->category);
+	uint64_t sums[CAT_MAX] = { 0 };
+	struct largest l = { .text = { NULL } };
+
+	if (!r->has_flow) {
+		err_set(err, -ENODATA, "%s has no data flow, so no categories", f->o->file);
+		return err_hint(err, "record without --probes, or with framework,flow,regions"), -ENODATA;
+	}
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		for (int c = 0; c < CAT_MAX; c++)
+			sums[c] += r->devs[i].cats[c].byte_ns + r->devs[i].cats[c].live;
+	if (sums[f->o->category])
+		return 0;
+	for (int c = 0; c < CAT_MAX; c++)
+		if (sums[c])
+			largest__try(&l, "", category_name((enum category)c), sums[c]);
+	return no_such("category", name, &l, err);
+}
+
+/* --- when ------------------------------------------------------------------------------------------------------ */
+
+static int no_step(const struct filter *f, uint64_t step, struct err *err)
+{
+	uint64_t first, last;
+	int has = spans__numbers(&f->spans, &first, &last);
+
+	err_set(err, -ENODATA, "%s has no whole step %" PRIu64, f->o->file, step);
+	return has ? err_hint(err, "it has steps %" PRIu64 " to %" PRIu64, first, last) :
+		     err_hint(err, "it has no steps: --at 12.5s, a time since its begin, or --at peak"), -ENODATA;
+}
+
+static int find_time(const struct filter *f, const struct report *r, uint64_t ns, struct span *ret, struct err *err)
+{
+	char a[24], b[24];
+
+	if (ns > r->run.end_ts_ns - r->run.start_ts_ns) {
+		err_set(err, -ENODATA, "%s after the begin is after the end", fmt_ns(a, ns));
+		return err_hint(err, "%.200s lasts %s", f->o->file, fmt_ns(b, r->run.end_ts_ns - r->run.start_ts_ns)), -ENODATA;
+	}
+	*ret = (struct span){ r->run.start_ts_ns + ns, r->run.start_ts_ns + ns };
+	return 0;
+}
+
+/* The step that it is in: from the mark before it to the one after, which may not have come. */
+static void find_peak(const struct filter *f, const struct report *r, struct span *ret)
+{
+	uint64_t peak_ns = report_peak_ts_ns(r, (uint8_t)f->sieve.dev), step;
+
+	if (!spans__of_time(&f->spans, peak_ns, f->pids, f->pids_cnt, ret, &step))
+		*ret = (struct span){ peak_ns, peak_ns };
+}
+
+static int find_when(const struct filter *f, const struct report *r, const struct when *w, struct span *ret, struct err *err)
+{
+	if (w->kind == WHEN_TIME)
+		return find_time(f, r, w->num, ret, err);
+	if (w->kind == WHEN_PEAK)
+		find_peak(f, r, ret);
+	else if (!spans__of_step(&f->spans, w->num, f->pids, f->pids_cnt, ret))
+		return no_step(f, w->num, err);
+	return 0;
+}
+
+static int find_span(struct filter *f, const struct report *r, struct err *err)
+{
+	struct span *span = &f->sieve.span, at;
+	const struct options *o = f->o;
+	int e = 0;
+
+	if (o->at.kind)
+		return find_when(f, r, &o->at, span, err);
+	if (o->from.kind && !(e = find_when(f, r, &o->from, &at, err)))
+		span->from_ns = at.from_ns;
+	if (!e && o->to.kind && !(e = find_when(f, r, &o->to, &at, err)))
+		span->to_ns = at.to_ns;
+	if (e || span->from_ns <= span->to_ns)
+		return e;
+	err_set(err, -EINVAL, "--from %.60s is after --to %.60s", o->from.text, o->to.text);
+	return err_hint(err, "of a step --from is its begin, and --to its end"), -EINVAL;
+}
+
+/* Of which device the peak is, for who named none. */
+static int peak_dev(const struct filter *f, const struct report *r)
+{
+	const struct report_dev *d = f->o->dev < 0 ? report_dev_main(r) : NULL;
+
+	return f->o->dev >= 0 ? f->o->dev : d ? d->dev : MT_DEV_CPU;
+}
+
+int filter__settle(struct filter *f, const struct report *r, const struct labels *labels, const struct names *names,
+		   struct err *err)
+{
+	int e = find_pids(f, r, err);
+
+	f->sieve.labels = labels;
+	f->sieve.names = names;
+	f->sieve.dev = peak_dev(f, r);
+	if (!e && f->o->module)
+		e = has_module(f, r, err);
+	if (!e && f->o->op)
+		e = has_op(f, r, err);
+	if (!e && f->o->category >= 0)
+		e = has_category(f, r, err);
+	if (!e)
+		e = find_span(f, r, err);
+	f->sieve.module = f->o->module;
+	f->sieve.op = f->o->op;
+	f->sieve.category = f->o->category;
+	f->sieve.pids = f->pids;
+	f->sieve.pids_cnt = f->pids_cnt;
+	return e;
+}

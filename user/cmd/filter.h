@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * filter: --at, --from, --to, --device, --pid, --rank, --category, --module and --op, from what was typed to a sieve: a first
+ * pass over the recording says when steps were, which processes a rank is, and whether what was asked for is there at all.
+ */
+#ifndef MT_CMD_FILTER_H
+#define MT_CMD_FILTER_H
+
+#include "timeline/sieve.h"
+#include "view/filter_said.h"
+
+struct err;
+struct labels;
+struct options;
+struct report;
+
+struct filter {
+	const struct options *o;
+	struct filter_said said;
+	struct sieve sieve;
+	struct spans spans;
+	uint64_t start_ns;
+	uint32_t *pids; /* of --pid or --rank */
+	size_t pids_cnt;
+};
+
+void filter__init(struct filter *f, const struct options *o);
+void filter__done(struct filter *f);
+int filter__learn(struct filter *f, const struct tl_event *ev); /* the first pass. 0 or -ENOMEM */
+/*
+ * It is over: `r` is its report, with all operators; labels and names are all of the recording's, and stay the caller's.
+ * 0, or -errno: what was asked for is not there, and what is.
+ */
+int filter__settle(struct filter *f, const struct report *r, const struct labels *labels, const struct names *names,
+		   struct err *err);
+
+#endif

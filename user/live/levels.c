@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "live/levels.h"
+
+#define CLOSING_ASK_NS 20000000ull /* between two questions whether all has gone */
+
+static struct event levels__event(struct levels *l, const struct levels_seen *seen, uint8_t state, enum mt_level level)
+{
+	l->told_ns = seen->now_ns;
+	return (struct event){ .kind = EV_LEVEL, .flags = state, .depth = level, .addr = l->number,
+			       .aux = (uint32_t)seen->pid, .size = l->slice ? 0 : l->cadence.steps,
+			       .seq = (uint32_t)(l->cadence.budget.share * EV_LEVEL_BUDGET + 0.5) };
+}
+
+static enum levels_do levels__begin_down(struct levels *l, const struct levels_seen *seen, struct event *ret)
+{
+	l->at = LEVELS_DOWN;
+	l->slice = 0;
+	l->due_ns = 0;
+	*ret = levels__event(l, seen, EV_LEVEL_GAP, l->between);
+	return LEVELS_LOWER;
+}
+
+/* All is set. */
+static enum levels_do levels__begin_window(struct levels *l, const struct levels_seen *seen, struct event *ret)
+{
+	l->at = LEVELS_WINDOW;
+	l->number++;
+	l->steps = seen->steps;
+	l->step_ns = seen->now_ns;
+	*ret = levels__event(l, seen, EV_LEVEL_ARMED, MT_LEVEL_FULL);
+	return LEVELS_TELL;
+}
+
+/* Where nobody steps: a while for meeting what is there, and a while that counts. */
+static enum levels_do levels__slice(struct levels *l, const struct levels_seen *seen, struct event *ret)
+{
+	uint64_t wait_ns = l->slice ? LEVELS_SLICE_NS : LEVELS_NO_STEPS_NS;
+
+	if (seen->now_ns - l->told_ns < wait_ns)
+		return LEVELS_NOTHING;
+	if (l->slice == EV_LEVEL_TRACED)
+		return levels__begin_down(l, seen, ret);
+	l->slice = l->slice ? EV_LEVEL_TRACED : EV_LEVEL_MEETING;
+	*ret = levels__event(l, seen, l->slice, MT_LEVEL_FULL);
+	return LEVELS_TELL;
+}
+
+static enum levels_do levels__window(struct levels *l, const struct levels_seen *seen, struct event *ret)
+{
+	uint64_t wait_ns = 3 * l->cadence.every_ns > LEVELS_WAIT_NS ? 3 * l->cadence.every_ns : LEVELS_WAIT_NS;
+
+	if (seen->steps != l->steps) {
+		l->steps = seen->steps;
+		l->step_ns = seen->now_ns;
+	}
+	if (l->slice || !seen->steps || l->is_slow)
+		return levels__slice(l, seen, ret);
+	if (seen->window == l->number && seen->state == EV_LEVEL_TAIL) {
+		l->window.steps = l->cadence.steps;
+		return seen->is_setting ? LEVELS_NOTHING : levels__begin_down(l, seen, ret);
+	}
+	if (seen->now_ns - l->step_ns <= wait_ns || seen->is_setting)
+		return LEVELS_NOTHING;
+	l->is_slow = l->cadence.budget.share > 0;
+	return levels__begin_down(l, seen, ret);
+}
+
+static bool levels__is_due(struct levels *l, const struct levels_seen *seen)
+{
+	uint64_t wait_ns = seen->steps ? LEVELS_WAIT_NS : LEVELS_READ_NS;
+
+	if (l->cadence.budget.share > 0 && !seen->is_priced && seen->now_ns - l->window.end_ns < wait_ns)
+		return false;
+	l->due_ns = l->is_wanted ? cadence__may(&l->cadence, &l->window) : cadence__next(&l->cadence, &l->window);
+	return seen->now_ns >= l->due_ns;
+}
+
+static enum levels_do levels__rest(struct levels *l, const struct levels_seen *seen, struct event *ret)
+{
+	if (seen->is_setting)
+		return LEVELS_NOTHING;
+	if (seen->is_new) {
+		if (l->cadence.budget.share > 0) /* that costs, too */
+			l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
+		return levels__begin_down(l, seen, ret);
+	}
+	if (!levels__is_due(l, seen))
+		return LEVELS_NOTHING;
+	l->at = LEVELS_UP;
+	l->is_wanted = false;
+	l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
+	*ret = levels__event(l, seen, EV_LEVEL_GAP, l->between);
+	return LEVELS_RAISE;
+}
+
+enum levels_do levels__turn(struct levels *l, const struct levels_seen *seen, struct event *ret)
+{
+	if (!cadence__is_on(&l->cadence) || l->is_off)
+		return LEVELS_NOTHING;
+	if (!l->window.begin_ns) {
+		l->window.begin_ns = seen->now_ns;
+		*ret = levels__event(l, seen, EV_LEVEL_GAP, MT_LEVEL_WATCH);
+		return LEVELS_TELL;
+	}
+	switch (l->at) {
+	case LEVELS_UP:
+		return seen->is_setting ? LEVELS_NOTHING : levels__begin_window(l, seen, ret);
+	case LEVELS_WINDOW:
+		return levels__window(l, seen, ret);
+	case LEVELS_DOWN:
+		if (l->due_ns) { /* all has gone */
+			l->at = LEVELS_RESTING;
+			*ret = levels__event(l, seen, EV_LEVEL_REST, l->between);
+			return LEVELS_TELL;
+		}
+		if (seen->now_ns - l->told_ns < CLOSING_ASK_NS)
+			return LEVELS_NOTHING;
+		l->told_ns = seen->now_ns;
+		*ret = (struct event){ 0 }; /* that was told */
+		return LEVELS_LOWER;
+	case LEVELS_RESTING:
+		return levels__rest(l, seen, ret);
+	}
+	return LEVELS_NOTHING;
+}
+
+void levels__lowered(struct levels *l, int r, uint64_t now_ns)
+{
+	if (r < 0)
+		l->is_off = true;
+	if (r)
+		return;
+	if (!l->window.end_ns) {
+		l->window.end_ns = now_ns;
+		cadence__over(&l->cadence, &l->window);
+	}
+	l->due_ns = cadence__next(&l->cadence, &l->window);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#define LOG_MODULE "session"
+#include "live/windows.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "live/followed.h"
+#include "live/probing.h"
+#include "model/core/paid.h"
+#include "model/model.h"
+
+/*
+ * A window is never taken for cheaper than that part of its probes' calibrated cost: where steps differ much a single window
+ * may seem to have cost nothing.
+ */
+#define PRICE_LEAST 0.5
+#define RSS_STEP_BYTES (16u << 20) /* a new high-water mark is so much higher than the last one */
+
+/* Whose steps are counted: of the process that has made most; else any that is there, for its machine; else our own. */
+static void windows__see(const struct windows *w, struct levels_seen *ret)
+{
+	const struct process *p;
+
+	*ret = (struct levels_seen){ .now_ns = now_ns(), .is_setting = probing__is_setting(w->probing),
+				     .is_new = probing__is_new(w->probing), .pid = getpid() };
+	ret->state = model__level_of(w->model, &ret->window);
+	for (size_t at = 0; (p = followed__next(w->followed, &at));) {
+		uint64_t steps = model__steps_of(w->model, (uint32_t)p->pid);
+
+		if (steps > ret->steps || ret->pid == getpid())
+			ret->pid = p->pid;
+		ret->steps = steps > ret->steps ? steps : ret->steps;
+	}
+}
+
+static void windows__not_here(struct windows *w, pid_t pid)
+{
+	tell__note(&w->tell, 0, "all steps are traced: on this kernel probes are set one by one, and windows of tracing would "
+				"take longer than what they spare");
+	tell__event(&w->tell, (struct event){ .kind = EV_LEVEL, .flags = EV_LEVEL_TRACED, .depth = MT_LEVEL_FULL,
+					      .aux = (uint32_t)pid });
+}
+
+static bool windows__are_on(const struct windows *w)
+{
+	return cadence__is_on(&w->levels.cadence) && !w->levels.is_off;
+}
+
+void windows__want(struct windows *w)
+{
+	w->levels.is_wanted = windows__are_on(w) && (w->levels.at == LEVELS_DOWN || w->levels.at == LEVELS_RESTING);
+}
+
+bool windows__are_at_rest(const struct windows *w)
+{
+	return w->levels.at == LEVELS_RESTING;
+}
+
+/*
+ * What one like the last would cost. The first is another matter: all sites were set then, and those that the job does not use
+ * were taken away again. Of it only the traced steps are like what comes.
+ */
+static double windows__next_price(const struct windows *w, const struct paid *paid, double lost_ns)
+{
+	double step_ns = paid__step_ns(paid), ns;
+
+	if (w->levels.cadence.budget.cnt > 1 || !paid->traced_steps || step_ns <= 0)
+		return lost_ns;
+	ns = (double)paid->traced_ns / (double)paid->traced_steps - step_ns;
+	return ns * (double)(w->levels.cadence.steps + 2) + lost_ns / 10;
+}
+
+/* One window is more than the budget can ever pay, or nothing is left for windows. */
+static void windows__give_up(struct windows *w)
+{
+	const struct budget *b = &w->levels.cadence.budget;
+	char text[200];
+
+	w->is_told = true;
+	if (b->watch >= b->share)
+		snprintf(text, sizeof(text), "marks of steps alone cost the job some %.3g %%, and %.3g %% are allowed: steps "
+			 "are only watched", 100 * b->watch, 100 * b->share);
+	else
+		snprintf(text, sizeof(text), "a window of %" PRIu64 " traced steps costs the job %.3g s, more than %.3g %% of "
+			 "an hour: steps are only watched", w->levels.cadence.steps, b->price_ns / 1e9, 100 * b->share);
+	tell__note(&w->tell, 0, text);
+	if (!w->is_quiet)
+		fprintf(stderr, "%s\n", text);
+}
+
+/* The model is some 50 ms behind: what it says is of the last window only when it has heard of its end. */
+static bool windows__price(struct windows *w)
+{
+	const struct paid *paid = model__paid(w->model);
+	struct budget *b = &w->levels.cadence.budget;
+	double lost_ns;
+
+	if (b->share <= 0 || !paid || w->levels.at != LEVELS_RESTING || paid->is_open || paid->stretches != b->cnt)
+		return false;
+	lost_ns = fmax(paid__last(paid), PRICE_LEAST * paid__probes(paid));
+	b->watch = paid->watch;
+	budget__price(b, lost_ns, windows__next_price(w, paid, lost_ns));
+	if (!paid__is_measured(paid))
+		return false;
+	if (!w->is_told && budget__may(b) == UINT64_MAX)
+		windows__give_up(w);
+	return true;
+}
+
+/* What a window is worth: RSS is as high as never before, or a step took far longer than its like. With a budget only. */
+static void windows__look(struct windows *w)
+{
+	const struct paid *paid = model__paid(w->model);
+	const struct process *p;
+	uint64_t high = 0;
+
+	if (w->levels.cadence.budget.share <= 0)
+		return;
+	for (size_t at = 0; (p = followed__next(w->followed, &at));)
+		high += p->usage.rss_high;
+	if (w->levels.at != LEVELS_RESTING) {
+		w->rss_high = high;
+		w->odds = paid ? paid->odds : 0;
+	} else if (!w->levels.is_wanted && (high > w->rss_high + RSS_STEP_BYTES || (paid && paid->odds > w->odds))) {
+		log_debug("a window is wanted: RSS %" PRIu64 " after %" PRIu64 " bytes, odd steps %" PRIu64, high, w->rss_high,
+			  paid ? paid->odds - w->odds : 0);
+		windows__want(w);
+	}
+}
+
+bool windows__turn(struct windows *w)
+{
+	struct levels_seen seen;
+	struct event ev;
+	enum levels_do what;
+	int is_first, r;
+
+	if (!windows__are_on(w))
+		return false;
+	windows__see(w, &seen);
+	seen.is_priced = windows__price(w);
+	windows__look(w);
+	is_first = !w->levels.window.begin_ns; /* nothing is whole, from the very beginning */
+	what = levels__turn(&w->levels, &seen, &ev);
+	if (is_first)
+		ev.ts_ns = w->start_ns;
+	if (what != LEVELS_NOTHING && ev.kind) {
+		log_debug("window %" PRIu64 ": state %u at %" PRIu64, ev.addr, ev.flags, seen.now_ns);
+		tell__event(&w->tell, ev);
+	}
+	if (what == LEVELS_LOWER) {
+		r = probing__lower(w->probing, w->levels.between);
+		levels__lowered(&w->levels, r, now_ns());
+		if (r < 0)
+			windows__not_here(w, seen.pid);
+	} else if (what == LEVELS_RAISE) {
+		probing__raise(w->probing);
+	}
+	return what == LEVELS_TELL && ev.flags == EV_LEVEL_ARMED;
+}
+
+void windows__end(struct windows *w)
+{
+	struct levels_seen seen;
+
+	if (!windows__are_on(w))
+		return;
+	windows__see(w, &seen);
+	tell__event(&w->tell, (struct event){ .kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_FULL,
+					      .addr = w->levels.number, .aux = (uint32_t)seen.pid,
+					      .seq = (uint32_t)(w->levels.cadence.budget.share * EV_LEVEL_BUDGET + 0.5) });
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * windows: levels of tracing (live/levels.h) carried out in a session: how things stand is asked of probing and the model, what
+ * is to be done is done by probing, and told as EV_LEVEL.
+ */
+#ifndef MT_LIVE_WINDOWS_H
+#define MT_LIVE_WINDOWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "live/levels.h"
+#include "live/tell.h"
+
+struct followed;
+struct model;
+struct probing;
+
+struct windows {
+	struct levels levels;
+	struct probing *probing;
+	const struct followed *followed;
+	const struct model *model;
+	struct tell tell;
+	uint64_t start_ns; /* of the session */
+	bool is_quiet, is_told; /* told: that there will be no more windows */
+	uint64_t rss_high, odds; /* of the latest window: RSS at most, so far; steps that took far longer than others */
+};
+
+/* Each turn of the loop, and once before anything is attached to. True: all is set, so names are to be looked at soon. */
+bool windows__turn(struct windows *w);
+/* Somebody wants a window: it comes as soon as the budget allows, or without one at once. */
+void windows__want(struct windows *w);
+/* Nothing but marks of steps has probes, and that for good reason. */
+bool windows__are_at_rest(const struct windows *w);
+/* From now on probes go, for good: what is under way is no whole step any more. */
+void windows__end(struct windows *w);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * carried: where blocks lie of which nothing was seen since a gap began, in order of address: what is born there, or across
+ * one's edge, says that it is gone. The blocks themselves say whether that still holds (struct block: carried).
+ *
+ * Made at once when a gap begins, and thrown away when all is settled. Holds CARRIED_MAX; of more, those beyond are not found
+ * by what lies across them, and leave when the step for meeting is over, as all do that nobody used.
+ */
+#ifndef MT_MODEL_CARRIED_H
+#define MT_MODEL_CARRIED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CARRIED_MAX (1u << 20) /* 16 MiB */
+
+struct carried_at {
+	uint64_t ptr;
+	uint32_t pid, dev;
+};
+
+struct carried {
+	struct carried_at *v;
+	size_t cnt, cap;
+};
+
+void carried__done(struct carried *c);
+void carried__add(struct carried *c, uint32_t pid, uint8_t dev, uint64_t ptr);
+void carried__sort(struct carried *c); /* after the last one */
+/* The first one of a process and device at ptr or above it: its number; cnt: there is none. */
+size_t carried__from(const struct carried *c, uint32_t pid, uint8_t dev, uint64_t ptr);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * holders: what was said of who holds memory that grows (EV_HELD), each told by one block of it. What it is said of is found
+ * when a report is made: the block's place then. At most HOLDERS_MAX; then the oldest goes.
+ */
+#ifndef MT_MODEL_HOLDERS_H
+#define MT_MODEL_HOLDERS_H
+
+#include <stddef.h>
+
+#include "event/event.h"
+
+#define HOLDERS_MAX 128
+
+struct holder {
+	uint64_t ts_ns, addr, items;
+	uint32_t pid;
+	uint8_t dev, unseen;
+	name_id path, kind, where;
+};
+
+struct holders {
+	struct holder v[HOLDERS_MAX];
+	size_t cnt, hand;
+};
+
+void holders__told(struct holders *h, const struct event *ev);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "model/core/paid.h"
+
+static struct paid_bucket paid__sum(const struct paid *p)
+{
+	struct paid_bucket sum = { 0 };
+
+	for (size_t i = 0; i < PAID_BUCKETS; i++) {
+		sum.steps += p->watched[i].steps;
+		sum.ns += p->watched[i].ns;
+	}
+	return sum;
+}
+
+double paid__step_ns(const struct paid *p)
+{
+	struct paid_bucket sum = paid__sum(p);
+
+	return sum.steps ? (double)sum.ns / (double)sum.steps : 0;
+}
+
+/* A step far longer than others is left out; but not where steps have become so. */
+static bool paid__is_odd(struct paid *p, uint64_t took_ns)
+{
+	double step_ns = paid__step_ns(p);
+
+	if (step_ns <= 0 || (double)took_ns <= PAID_LONG_TIMES * step_ns + (double)PAID_LONG_NS) {
+		p->odd = 0;
+		return false;
+	}
+	p->odds++;
+	if (++p->odd <= PAID_ODD)
+		return true;
+	for (size_t i = 0; i < PAID_BUCKETS; i++)
+		p->watched[i] = (struct paid_bucket){ 0 };
+	return false;
+}
+
+/*
+ * What probes took of the job's time between two readings. A job that has to wait for a CPU waits for theirs as well; so it is
+ * the share of its CPU time.
+ */
+static double paid__share(const struct paid_read *from, const struct paid_read *to)
+{
+	double probe_ns, own_ns;
+
+	if (to->probe_ns <= from->probe_ns || to->cpu_ns <= from->cpu_ns || to->ts_ns <= from->ts_ns)
+		return 0;
+	probe_ns = (double)(to->probe_ns - from->probe_ns);
+	own_ns = (double)(to->cpu_ns - from->cpu_ns) - probe_ns;
+	if (own_ns <= 0)
+		return 1;
+	return PAID_CALIBRATED * probe_ns / (own_ns + PAID_CALIBRATED * probe_ns);
+}
+
+static const struct paid_read *paid__read_behind(const struct paid *p)
+{
+	return !p->is_open && p->rest.ts_ns ? &p->rest : &p->read;
+}
+
+double paid__probes(const struct paid *p)
+{
+	const struct paid_read *to = paid__read_behind(p);
+
+	return to->probe_ns > p->before.probe_ns ? (double)(to->probe_ns - p->before.probe_ns) : 0;
+}
+
+double paid__last(const struct paid *p)
+{
+	double step_ns = paid__step_ns(p);
+	const struct paid_read *to;
+
+	if (step_ns > 0 && p->steps)
+		return (double)p->ns - (double)p->steps * step_ns;
+	to = paid__read_behind(p);
+	return p->stretches ? paid__share(&p->before, to) * (double)(to->ts_ns - p->before.ts_ns) : 0;
+}
+
+bool paid__is_measured(const struct paid *p)
+{
+	return !p->is_open && p->steps && p->after >= PAID_AFTER;
+}
+
+/* What marks took in this rest so far. */
+static double paid__watched(const struct paid *p, uint64_t now_ns)
+{
+	return p->is_open || now_ns < p->end_ns ? 0 : p->watch * (double)(now_ns - p->end_ns);
+}
+
+double paid__all(const struct paid *p, uint64_t now_ns)
+{
+	return p->lost_ns + p->watched_ns + paid__last(p) + paid__watched(p, now_ns);
+}
+
+void paid__change(struct paid *p, bool is_rest, uint64_t now_ns)
+{
+	if (p->is_open != is_rest)
+		return;
+	if (is_rest) {
+		p->is_open = false;
+		p->end_ns = now_ns;
+		p->after = 0;
+		p->rest.ts_ns = 0;
+		return;
+	}
+	if (p->stretches++) {
+		p->lost_ns += paid__last(p);
+		p->watched_ns += paid__watched(p, now_ns);
+	}
+	p->is_open = true;
+	p->begin_ns = now_ns;
+	p->end_ns = 0;
+	p->steps = p->ns = p->traced_steps = p->traced_ns = 0;
+	p->before = p->read;
+}
+
+static void paid__watch(struct paid *p, uint64_t took_ns)
+{
+	struct paid_bucket *b = &p->watched[p->at];
+
+	b->steps++;
+	b->ns += took_ns;
+	if (b->ns < PAID_BUCKET_NS)
+		return;
+	p->after++;
+	p->at = (p->at + 1) % PAID_BUCKETS;
+	p->watched[p->at] = (struct paid_bucket){ 0 };
+}
+
+void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t now_ns)
+{
+	if (paid__is_odd(p, took_ns))
+		return;
+	if (what == PAID_WATCHED) {
+		paid__watch(p, took_ns);
+		if (p->is_open && !p->steps) /* nothing is set yet */
+			p->begin_ns = now_ns;
+		return;
+	}
+	p->steps++;
+	p->ns += took_ns;
+	if (what == PAID_TRACED) {
+		p->traced_steps++;
+		p->traced_ns += took_ns;
+	}
+}
+
+void paid__read(struct paid *p, const struct paid_read *now)
+{
+	p->read = *now;
+	if (!p->before.ts_ns)
+		p->before.ts_ns = p->begin_ns < now->ts_ns ? p->begin_ns : now->ts_ns; /* nothing was taken until then */
+	if (p->is_open || now->ts_ns <= p->end_ns)
+		return;
+	if (!p->rest.ts_ns)
+		p->rest = *now;
+	else
+		p->watch = paid__share(&p->rest, now);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * paid: what windows of tracing cost a job, on its own steps. A stretch is a window with the setting and the taking away of
+ * its probes: from the step that was under way when the first one came until the one that was when the last had gone. What it
+ * cost is how long its steps took, less what as many took on average just before and after, when they were only watched.
+ *
+ * Kinds of steps are not told apart: over windows at random distances the average is right. A step that took far longer than
+ * others (a checkpoint, a machine that slept) is left out, on both sides. Where no steps tell, and for the marks of steps
+ * between windows, calibration does: twice of it, as jobs were seen to lose (docs/cost.md).
+ */
+#ifndef MT_MODEL_PAID_H
+#define MT_MODEL_PAID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAID_BUCKETS 16		   /* of watched steps: the latest */
+#define PAID_BUCKET_NS 100000000ull /* a step at least */
+#define PAID_AFTER 5		   /* so many behind a stretch, then its price stands */
+#define PAID_LONG_TIMES 4	   /* longer than so many steps, and … */
+#define PAID_LONG_NS 250000000ull  /* … so much more: that is odd, … */
+#define PAID_CALIBRATED 2.0	   /* times what calibration says, against the job's own work */
+#define PAID_ODD 8		   /* … but so many are not, one after the other */
+
+struct paid_bucket {
+	uint64_t steps, ns;
+};
+
+/* Counters: what all probes took by calibration, and the CPU time that the job used. ts_ns 0: none yet. */
+struct paid_read {
+	uint64_t ts_ns, probe_ns, cpu_ns;
+};
+
+enum paid_step { PAID_WATCHED, PAID_TRACED, PAID_BESIDE /* partly */ };
+
+/* All 0 at first. */
+struct paid {
+	struct paid_bucket watched[PAID_BUCKETS];
+	size_t at; /* of the one that is being filled */
+	/* the latest stretch */
+	uint64_t stretches, begin_ns, end_ns;
+	uint64_t steps, ns, traced_steps, traced_ns;
+	unsigned after, odd; /* odd: in a row */
+	uint64_t odds;	     /* in all */
+	bool is_open;
+	double lost_ns; /* of those before */
+	/* calibration: readings of counters: the last, the last before the stretch, the first since all is at rest */
+	struct paid_read read, before, rest;
+	double watch; /* share of the time that marks take, of the latest rest that tells; watched_ns: of all rests */
+	double watched_ns;
+};
+
+/* Probes come, or are on their way, or going; or only marks are left. */
+void paid__change(struct paid *p, bool is_rest, uint64_t now_ns);
+void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t now_ns);
+void paid__read(struct paid *p, const struct paid_read *now);
+
+double paid__step_ns(const struct paid *p); /* of a watched step, on average; 0: not known */
+double paid__last(const struct paid *p);    /* what the latest stretch has cost so far, ns; below 0: noise */
+double paid__probes(const struct paid *p);  /* what its probes took by calibration alone */
+bool paid__is_measured(const struct paid *p); /* … by steps on both sides: it stands */
+double paid__all(const struct paid *p, uint64_t now_ns); /* with what marks cost between them */
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "model/core/places.h"
+
+void places__init(struct places *p)
+{
+	p->map = MAP_OF(struct place_row);
+}
+
+void places__done(struct places *p)
+{
+	map__done(&p->map);
+}
+
+static struct place_row *find_or_add(struct places *p, name_id place)
+{
+	struct place_row *at = map__find(&p->map, place.v);
+
+	return at || p->map.cnt >= PLACES_MAX ? at : map__put(&p->map, place.v);
+}
+
+uint32_t places__row(struct places *p, struct tally *ops, name_id place)
+{
+	struct place_row *at = find_or_add(p, place);
+
+	if (!at)
+		return 0;
+	if (at->is_told)
+		return tally__row(ops, at->op, false);
+	if (!at->row && p->rows_cnt < PLACES_ROWS_MAX) {
+		at->row = tally__add_shadow(ops);
+		p->rows_cnt += at->row != 0;
+	}
+	return at->row;
+}
+
+bool places__told(struct places *p, struct tally *ops, name_id place, name_id op, uint8_t made)
+{
+	struct place_row *at = place.v ? find_or_add(p, place) : NULL;
+
+	if (!at || at->is_told)
+		return false;
+	at->is_told = true;
+	at->op = op;
+	at->made = op.v ? made & EV_PLACE_ALL : 0;
+	if (at->row && op.v)
+		tally__name_shadow(ops, at->row, op);
+	return true;
+}
+
+uint8_t places__made(const struct places *p, name_id place)
+{
+	const struct place_row *at = map__find(&p->map, place.v);
+
+	return at && at->is_told ? at->made : EV_PLACE_UNTOLD;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * places: lines of Python at which blocks were allocated while no operator was open, and the operators that stand for them
+ * (EV_PLACE), which may be told after the first blocks.
+ *
+ * Until that is told a place has a row of its own in the tally of operators, which is shown as "none". Then that row becomes
+ * the operator's, or is shown with the one that there is: so labels are back-dated, and no block is touched.
+ */
+#ifndef MT_MODEL_PLACES_H
+#define MT_MODEL_PLACES_H
+
+#include <stdbool.h>
+
+#include "base/map.h"
+#include "event/event.h"
+#include "model/core/tally.h"
+
+#define PLACES_MAX (1u << 16)
+#define PLACES_ROWS_MAX (1u << 14) /* of places that are not told yet, or were told too late to be a row */
+
+struct place_row {
+	uint64_t key; /* id of its name */
+	name_id op;   /* 0: none stands for it */
+	uint32_t row; /* while it is not told; 0: none */
+	bool is_told;
+	uint8_t made; /* enum ev_place: of what is allocated there */
+};
+
+struct places {
+	struct map map; /* struct place_row */
+	uint32_t rows_cnt;
+};
+
+void places__init(struct places *p);
+void places__done(struct places *p);
+/* Row of the tally for what is allocated there; 0: none, or no room. */
+uint32_t places__row(struct places *p, struct tally *ops, name_id place);
+/* The first word on a place is the one that counts: was this it? made: enum ev_place. */
+bool places__told(struct places *p, struct tally *ops, name_id place, name_id op, uint8_t made);
+uint8_t places__made(const struct places *p, name_id place); /* EV_PLACE_UNTOLD: not told */
+
+#endif

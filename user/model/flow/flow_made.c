@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * What the file of generated code says of a block: which graph allocated it, and whether that returns it (enum ev_place).
+ * Kernels that inductor generated are given tensors past all operators, so data flow has holes there, and the file fills them:
+ *
+ *	forward: what is returned is output or saved for backward, an activation; what is not is temporary;
+ *	backward: what is returned is a gradient on its way, and a gradient if AccumulateGrad or Python says so; else temporary;
+ *	inference: what is returned is an activation, and a gradient if an optimizer reads it (compiled autograd).
+ *
+ * In torch.profiler's words it counts where data flow has none. The extended classes believe it of all that is not parameter,
+ * gradient or state, and the rules go on with it: what is made from an activation is one, and not a parameter because nothing
+ * else names it, which torch.profiler says of half of what a compiled forward keeps.
+ *
+ * In a process that runs such code some other blocks are known by it: what was there, filled and not used, when a generated
+ * forward began, is its input; what operators in it left (a convolution's result, which kernels alone are given) is an
+ * activation.
+ */
+#include <stdlib.h>
+
+#include "model/flow/flow_state.h"
+
+static void fblock__set_made(struct fblock *f, uint8_t made)
+{
+	uint8_t graph = made & EV_PLACE_GRAPH;
+
+	f->made |= made & EV_PLACE_ALL;
+	if (!f->marks)
+		return;
+	if (graph == EV_PLACE_FORWARD || graph == EV_PLACE_BACKWARD) /* there is one because a parameter asks for a gradient */
+		f->flags |= FB_FLOWS;
+	if (graph)
+		f->flags &= ~(uint32_t)FB_WEAK;
+}
+
+/* --- processes that run it ------------------------------------------------------------------------------ */
+
+/* Operators filled it, nothing that depends on a parameter was used with it, and it waits for something: a batch. */
+static bool is_given(const struct fblock *f)
+{
+	return f->blk && f->flags & FB_TOUCHED && !(f->flags & (FB_STRONG | FB_FLOWS | FB_TEMP)) && !f->spans[0].bwd &&
+	       !f->made;
+}
+
+/* A generated forward runs: what was born since the last one, and lives. */
+static void fproc__given(struct graph *g, struct fproc *p)
+{
+	for (; p->given_at < p->born.cnt; p->given_at++) {
+		struct fblock *f = graph__find(g, p->born.v[p->given_at]);
+
+		if (!f || !is_given(f))
+			continue;
+		f->made |= MADE_GIVEN;
+		fblock__refresh(g, f);
+	}
+}
+
+/* What operators in it leave is given to kernels alone, and no operator takes it: a convolution's result. */
+void fproc__made_node(struct graph *g, const struct fproc *p, const struct fnode *n, const struct edge *e)
+{
+	bool is_in_graph = false;
+
+	if (!p->has_graphs || n->bwd || n->in_region)
+		return;
+	for (uint32_t i = 0; i < n->edges_cnt && !is_in_graph; i++) {
+		const struct fblock *f = e[i].flags & EDGE_ALLOC ? NULL : graph__find(g, e[i].id);
+
+		is_in_graph = f && (f->made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD;
+	}
+	for (uint32_t i = 0; is_in_graph && i < n->edges_cnt; i++) {
+		struct fblock *f = (e[i].flags & (EDGE_ALLOC | EDGE_DEL)) == EDGE_ALLOC ? graph__find(g, e[i].id) : NULL;
+
+		if (!f || f->made)
+			continue;
+		f->made |= MADE_LEFT;
+		fblock__refresh(g, f);
+	}
+}
+
+/* No operator was given it, forward left it and backward lets go of it: what a random generator was like. */
+void fblock__made_died(struct fblock *f, const struct fthread *t)
+{
+	if (t->proc->has_graphs && !f->made && !(f->flags & (FB_TOUCHED | FB_MET | FB_TEMP)) && !f->spans[0].bwd && !f->said &&
+	    fthread__in_backward(t, t->th->depth))
+		f->made |= MADE_LEFT;
+}
+
+/* --- births ----------------------------------------------------------------------------------------------- */
+
+void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place)
+{
+	p->has_graphs |= (made & EV_PLACE_GRAPH) && !(made & EV_PLACE_UNTOLD);
+	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD)
+		fproc__given(g, p);
+	if (!(made & EV_PLACE_UNTOLD)) {
+		fblock__set_made(f, made);
+		return;
+	}
+	if (!g->unplaced)
+		g->unplaced = calloc(UNPLACED_MAX, sizeof(*g->unplaced));
+	if (g->unplaced)
+		g->unplaced[g->unplaced_cnt++ % UNPLACED_MAX] = (struct unplaced){ f->id, place };
+}
+
+void graph__placed(struct graph *g, name_id place, uint8_t made)
+{
+	uint32_t cnt = g->unplaced_cnt < UNPLACED_MAX ? g->unplaced_cnt : UNPLACED_MAX;
+
+	for (uint32_t i = 0; g->unplaced && i < cnt; i++) {
+		struct fblock *f = g->unplaced[i].place.v == place.v ? graph__find(g, g->unplaced[i].id) : NULL;
+
+		if (g->unplaced[i].place.v == place.v)
+			g->unplaced[i] = (struct unplaced){ 0 };
+		if (!f)
+			continue;
+		fblock__set_made(f, made);
+		fblock__refresh(g, f);
+	}
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Levels of tracing, and the gaps between windows of it (EV_LEVEL). A session says when its probes go and when all are there
+ * again; which steps that makes is decided here, by their boundaries, so that a replay decides the same.
+ *
+ *   GAP        probes go, or come: no operator is believed, blocks are carried
+ *   REST       nothing is under way, and probes are missing
+ *   ARMED      all probes are set, in the middle of a step
+ *   MEETING    the first whole step: what is still there of the carried blocks is used, named, freed or built upon
+ *   TRACED     whole steps: the only ones of which byte·time and peaks count. What nobody met has left before
+ *   TAIL       behind the last one, until probes go: all is seen, and nothing counts
+ *
+ * A carried block ends by its free, by a birth at its place or across its edge, or unseen: when the step for meeting is over
+ * and no operator was given it, and no look at Python's names that began since all probes were set found it. It has left
+ * then, as what a process leaves behind has, and is counted as unseen; if it lived after all it is seen late when it is used.
+ */
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "model/flow/flow.h"
+#include "model/state.h"
+
+/* --- carried blocks --------------------------------------------------------------------------------------------- */
+
+/* What is made again by its segments was never out of sight. */
+static bool is_carried(const struct block *b)
+{
+	return b->from != FROM_ASYNC;
+}
+
+static void model__carry_all(struct model *m, uint32_t machine)
+{
+	struct block *b;
+	size_t pos = 0;
+
+	carried__done(&m->carried);
+	while ((b = blocks__next(m->blocks, &pos))) {
+		if (machine_of(b->pid) == machine && is_carried(b))
+			b->carried = 1;
+		if (b->carried)
+			carried__add(&m->carried, b->pid, (uint8_t)b->dev, b->ptr);
+	}
+	carried__sort(&m->carried);
+}
+
+/* The step for meeting is over. */
+static void model__leave_carried(struct model *m, uint32_t machine)
+{
+	const struct block *b;
+	size_t pos = 0;
+
+	while ((b = blocks__next(m->blocks, &pos)))
+		if (b->carried && machine_of(b->pid) == machine)
+			model__ended_unseen(m, b, procs__get(&m->procs, b->pid, NULL));
+	if (m->samplers_cnt == 1)
+		carried__done(&m->carried);
+}
+
+/* --- states ------------------------------------------------------------------------------------------------------- */
+
+static void model__tell_gap(struct model *m, bool begins)
+{
+	model__tell(m, &(struct tl_event){ .ts_ns = m->now_ns, .kind = TL_GAP, .version = begins });
+}
+
+/* What marks in the gap took for high does not count. */
+static void proc_side__begin(struct proc_side *s, uint64_t now_ns)
+{
+	s->high = s->live;
+	proc_side__raise(s, false, now_ns);
+}
+
+/* From here on peaks count again, and what lives already may be one. */
+static void model__raise_peaks(struct model *m)
+{
+	struct proc *p;
+
+	for (unsigned i = 0; i < m->devs_cnt; i++)
+		device__raise(m->devs[i], tally__nobodys(&m->modules.tally, m->devs[i]->idx), m->last_id, m->now_ns);
+	TAILQ_FOREACH(p, &m->procs.all, all) {
+		proc_side__begin(&p->fw, m->now_ns);
+		proc_side__begin(&p->host, m->now_ns);
+	}
+	proc_side__begin(&m->procs.other.fw, m->now_ns);
+	proc_side__begin(&m->procs.other.host, m->now_ns);
+}
+
+static bool model__all_traced(const struct model *m)
+{
+	for (size_t i = 0; i < m->samplers_cnt; i++)
+		if (m->samplers[i].state != EV_LEVEL_TRACED)
+			return false;
+	return true;
+}
+
+/* Where several machines were recorded what is counted together is what was traced on all of them. */
+static void model__settle_gap(struct model *m)
+{
+	bool traced = model__all_traced(m);
+
+	if (traced != gaps__is_open(&m->gaps))
+		return;
+	if (traced)
+		gaps__end(&m->gaps, m->now_ns);
+	else if (!gaps__begin(&m->gaps, m->now_ns))
+		return;
+	if (traced)
+		model__raise_peaks(m);
+	model__tell_gap(m, !traced);
+}
+
+/* What was seen of the step that is under way is all that will be. */
+static void model__cut_graphs(struct model *m, uint32_t machine)
+{
+	struct proc *p;
+
+	TAILQ_FOREACH(p, &m->procs.all, all) {
+		if (machine_of(p->pid) != machine)
+			continue;
+		p->is_outside = true; /* the next node begins another backward pass */
+		if (m->graph)
+			graph__cut(m->graph, p->pid);
+	}
+}
+
+/* When probes of allocations go; and where a recording begins while they are away, or before it is known who is still there. */
+static bool sampler__carries(const struct sampler *s, uint8_t before)
+{
+	if (s->state == EV_LEVEL_ARMED)
+		return before >= EV_LEVEL_MEETING;
+	return s->level < MT_LEVEL_BLOCKS && s->state < EV_LEVEL_ARMED &&
+	       (s->state == EV_LEVEL_GAP || before >= EV_LEVEL_MEETING);
+}
+
+static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
+{
+	uint8_t before = s->state;
+
+	s->state = state;
+	s->since_ns = m->now_ns;
+	if (state == EV_LEVEL_ARMED)
+		s->set_ns = m->now_ns;
+	if (state < EV_LEVEL_MEETING && before >= EV_LEVEL_MEETING)
+		model__cut_graphs(m, s->machine);
+	if (sampler__carries(s, before))
+		model__carry_all(m, s->machine);
+	if (state == EV_LEVEL_TRACED && before != EV_LEVEL_TRACED) {
+		s->left = s->want;
+		m->sampled.windows++;
+		model__leave_carried(m, s->machine);
+	}
+	model__settle_gap(m);
+}
+
+/* --- events ----------------------------------------------------------------------------------------------------------- */
+
+void model__level(struct model *m, const struct event *ev)
+{
+	struct sampler *s = model__sampler(m, ev->aux);
+
+	if (ev->flags >= EV_LEVEL_STATES || ev->depth < MT_LEVEL_WATCH || ev->depth > MT_LEVEL_FULL) {
+		m->lost[MT_LOSS_DECODE]++;
+		return;
+	}
+	if (!s && array_has_room(m->samplers, m->samplers_cnt, m->samplers_cap, 1)) {
+		s = &m->samplers[m->samplers_cnt++];
+		*s = (struct sampler){ .machine = machine_of(ev->aux), .state = EV_LEVEL_TRACED };
+	}
+	if (!s) {
+		m->lost[MT_LOSS_BLOCKS]++;
+		return;
+	}
+	s->pid = ev->aux;
+	s->level = ev->depth;
+	s->budget = ev->seq < EV_LEVEL_BUDGET ? (double)ev->seq / EV_LEVEL_BUDGET : 1;
+	paid__change(&s->paid, ev->flags == EV_LEVEL_REST, m->now_ns);
+	s->window = ev->addr;
+	s->want = ev->size;
+	sampler__to(s, m, ev->flags);
+}
+
+/* The process whose steps are counted; where that is not known, or gone, any. */
+static bool sampler__counts(const struct sampler *s, const struct model *m, const struct proc *p)
+{
+	const struct proc *own = s->pid == p->pid ? p : procs__find(&m->procs, s->pid);
+
+	return own == p || !own || own->gone || own->clock.kind == GROWTH_BY_TIME;
+}
+
+/* Watched: at rest, or before the first operator's probe was set. */
+static enum paid_step sampler__paid_step(const struct sampler *s, const struct proc *p, bool is_whole)
+{
+	bool is_unset = p->how == EV_PROC_ATTACHED && !p->is_being_set && !p->was_set;
+
+	if ((is_whole && s->state == EV_LEVEL_REST && s->level == MT_LEVEL_WATCH) ||
+	    (is_unset && !s->window && s->state == EV_LEVEL_GAP))
+		return PAID_WATCHED;
+	return is_whole && s->state == EV_LEVEL_TRACED ? PAID_TRACED : PAID_BESIDE;
+}
+
+void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
+{
+	struct sampler *s = model__sampler(m, p->pid);
+	bool is_whole;
+
+	if (!s)
+		return;
+	is_whole = took_ns && m->now_ns - took_ns >= s->since_ns;
+	if (took_ns) {
+		m->sampled.steps_seen++;
+		m->sampled.steps_traced += is_whole && s->state == EV_LEVEL_TRACED;
+		if (is_whole && s->state == EV_LEVEL_TRACED)
+			proc__sampled(p, true, took_ns);
+		else if (is_whole && s->state == EV_LEVEL_REST && s->level == MT_LEVEL_WATCH)
+			proc__sampled(p, false, took_ns);
+	}
+	if (!sampler__counts(s, m, p))
+		return;
+	if (took_ns)
+		paid__step(&s->paid, sampler__paid_step(s, p, is_whole), took_ns, m->now_ns);
+	if (s->state == EV_LEVEL_ARMED)
+		sampler__to(s, m, EV_LEVEL_MEETING);
+	else if (s->state == EV_LEVEL_MEETING)
+		sampler__to(s, m, EV_LEVEL_TRACED);
+	else if (s->state == EV_LEVEL_TRACED && s->want && !--s->left)
+		sampler__to(s, m, EV_LEVEL_TAIL);
+}
+
+/* A recording that begins in the middle: of what is met now nothing is known there, so it waits for the next whole step. */
+int model__each_level(const struct model *m, event_fn fn, void *ctx)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < m->samplers_cnt && !r; i++) {
+		const struct sampler *s = &m->samplers[i];
+		uint8_t state = s->state == EV_LEVEL_MEETING ? EV_LEVEL_ARMED : s->state;
+		struct event ev = { .ts_ns = m->now_ns, .kind = EV_LEVEL, .aux = s->pid, .flags = state, .depth = s->level,
+				    .addr = s->window, .size = s->state == EV_LEVEL_TRACED ? s->left : s->want,
+				    .seq = (uint32_t)(s->budget * EV_LEVEL_BUDGET + 0.5) };
+
+		r = fn(ctx, &ev);
+	}
+	return r;
+}
+
+uint8_t model__level_of(const struct model *m, uint64_t *ret_window)
+{
+	*ret_window = m->samplers_cnt ? m->samplers[0].window : 0;
+	return m->samplers_cnt ? m->samplers[0].state : EV_LEVEL_TRACED;
+}
+
+/* Probes' counters are of all machines together. */
+void model__paid_read(struct model *m, const struct event *ev)
+{
+	if (ev->kind == EV_SELF && m->samplers_cnt == 1)
+		paid__read(&m->samplers[0].paid, &(struct paid_read){ .ts_ns = m->now_ns,
+								      .probe_ns = told__probe_ns(&m->told),
+								      .cpu_ns = procs__cpu_ns(&m->procs, UINT64_MAX) });
+}
+
+const struct paid *model__paid(const struct model *m)
+{
+	return m->samplers_cnt ? &m->samplers[0].paid : NULL;
+}
+
+/* Of several machines the one that has lost most, by the time since the first event. */
+static void model__report_paid(const struct model *m, struct report_sampling *ret)
+{
+	double took_ns = (double)(m->now_ns - m->start_ts_ns); /* noise below 0 is nothing: ret has 0 */
+
+	for (size_t i = 0; i < m->samplers_cnt && took_ns > 0; i++) {
+		double ratio = paid__all(&m->samplers[i].paid, m->now_ns) / took_ns;
+
+		ret->price_ratio = ratio > ret->price_ratio ? ratio : ret->price_ratio;
+		ret->budget = m->samplers[i].budget > ret->budget ? m->samplers[i].budget : ret->budget;
+	}
+}
+
+void model__report_sampling(const struct model *m, struct report_sampling *ret)
+{
+	*ret = (struct report_sampling){ .is_on = m->samplers_cnt != 0, .steps_seen = m->sampled.steps_seen,
+					 .steps_traced = m->sampled.steps_traced, .windows = m->sampled.windows,
+					 .traced_ns = gaps__clock(&m->gaps, m->now_ns) - m->start_ts_ns };
+	model__report_paid(m, ret);
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		ret->unseen_blocks += m->devs[i]->unseen;
+		ret->unseen_bytes += m->devs[i]->unseen_bytes;
+	}
+}

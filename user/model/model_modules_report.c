@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What a report says of modules, their operators, and phases (model_modules.c). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/state.h"
+#include "timeline/report.h"
+
+struct ranked_module {
+	uint32_t row, parent; /* parent: place in the list + 1 */
+};
+
+static void add_sum(struct report_module_sum *to, const struct report_module_sum *from)
+{
+	to->alloc_count += from->alloc_count;
+	to->alloc_bytes += from->alloc_bytes;
+	to->live_count += from->live_count;
+	to->live += from->live;
+	to->at_peak += from->at_peak;
+	to->saved += from->saved;
+	for (unsigned i = 0; i < PHASE_MAX; i++) {
+		to->by_phase_count[i] += from->by_phase_count[i];
+		to->by_phase_bytes[i] += from->by_phase_bytes[i];
+		to->by_phase_live[i] += from->by_phase_live[i];
+	}
+}
+
+static void own_sum(const struct model *m, uint32_t row, struct report_module_sum *ret)
+{
+	const struct tally *t = &m->modules.tally;
+	const struct module_row *r = &m->modules.rows[row];
+
+	for (unsigned i = 0; i < m->devs_cnt; i++) {
+		const struct tally_cell *c = row < t->devs[i].cnt ? &t->devs[i].cells[row] : NULL;
+
+		if (!c || dev_is_host(m->devs[i]->dev))
+			continue;
+		ret->alloc_count += c->alloc_count;
+		ret->alloc_bytes += c->alloc_bytes;
+		ret->live_count += c->live_count;
+		ret->live += c->live;
+		ret->at_peak += cell__at_peak(c, m->devs[i]->epoch);
+	}
+	for (unsigned i = 0; i < PHASE_MAX; i++) {
+		ret->by_phase_count[i] = r->phases[i].alloc_count;
+		ret->by_phase_bytes[i] = r->phases[i].alloc_bytes;
+		ret->by_phase_live[i] = r->phases[i].live;
+	}
+}
+
+static int fill(const struct model *m, uint32_t row, uint32_t parent, uint32_t depth, struct report_module *ret)
+{
+	const struct module_row *r = &m->modules.rows[row];
+
+	*ret = (struct report_module){
+		.pid = r->pid, .parent = parent, .depth = depth, .calls = r->calls, .activation = r->made.peak,
+		.activation_live = r->made.live, .input = r->in.most, .output = r->out.most, .peak_forward = r->peak_forward,
+		.peak_backward = r->peak_backward, .name = r->told ? strdup(names__get(m->names, r->path)) : NULL,
+		.root = strdup(names__get(m->names, r->root)), .class = strdup(names__get(m->names, r->class)),
+	};
+	own_sum(m, row, &ret->own);
+	for (unsigned k = 0; k < EV_TENSOR_MAX; k++) {
+		ret->kinds[k] = r->kinds[k].peak;
+		ret->kinds_live[k] = r->kinds[k].live;
+	}
+	return ret->root && ret->class && (ret->name || !r->told) ? 0 : -ENOMEM;
+}
+
+/* Children by parent, in the order in which they were told, as named_modules() has them; rows come with the first birth. */
+struct family {
+	uint32_t *first, *next; /* [row] */
+	struct place {
+		uint32_t turn, row;
+	} *order;
+	uint64_t *saved; /* [row] */
+};
+
+/* Row 0, which has no turn, comes last. */
+static int later(const void *pa, const void *pb)
+{
+	const struct place *a = pa, *b = pb;
+
+	if (a->turn != b->turn)
+		return a->turn > b->turn ? -1 : 1;
+	return a->row > b->row ? -1 : a->row < b->row;
+}
+
+static int family__init(struct family *f, const struct model *m)
+{
+	const struct modules *s = &m->modules;
+
+	f->first = calloc(s->cnt, sizeof(*f->first));
+	f->next = calloc(s->cnt, sizeof(*f->next));
+	f->order = calloc(s->cnt, sizeof(*f->order));
+	f->saved = model__saved_by_module(m);
+	if (!f->first || !f->next || !f->order || !f->saved)
+		return -ENOMEM;
+	for (uint32_t row = 1; row < s->cnt; row++)
+		f->order[row] = (struct place){ s->rows[row].turn ? s->rows[row].turn : UINT32_MAX, row };
+	qsort(f->order, s->cnt, sizeof(*f->order), later);
+	for (uint32_t i = 0; f->order[i].row; i++) {
+		uint32_t row = f->order[i].row, parent = s->rows[row].parent;
+
+		f->next[row] = f->first[parent];
+		f->first[parent] = row;
+	}
+	return 0;
+}
+
+/* A module, then what is in it, and so on: rows never were in themselves. */
+static int fill_all(const struct model *m, const struct family *f, struct report *r)
+{
+	struct {
+		uint32_t row, at;
+	} stack[MODULES_DEEP_MAX + 1] = { { f->first[0], 0 } };
+	unsigned depth = 0;
+
+	for (;;) {
+		uint32_t row = stack[depth].row, at = (uint32_t)r->modules.cnt;
+
+		if (!row) {
+			if (!depth)
+				return 0;
+			depth--;
+			continue;
+		}
+		stack[depth].row = f->next[row];
+		if (fill(m, row, stack[depth].at, depth, &r->modules.rows[r->modules.cnt++]))
+			return -ENOMEM;
+		r->modules.rows[at].own.saved = f->saved[row];
+		if (depth < MODULES_DEEP_MAX)
+			stack[++depth] = (typeof(stack[0])){ f->first[row], at + 1 };
+	}
+}
+
+static int report_steps(const struct modules *s, struct report *r)
+{
+	size_t cnt = s->steps_cnt < STEPS_MAX ? s->steps_cnt : STEPS_MAX;
+
+	r->marks.steps = calloc(cnt ? cnt : 1, sizeof(*r->marks.steps));
+	if (!r->marks.steps)
+		return -ENOMEM;
+	for (uint64_t i = s->steps ? s->steps_cnt - cnt : s->steps_cnt; i < s->steps_cnt; i++)
+		r->marks.steps[r->marks.steps_cnt++] = s->steps[i % STEPS_MAX];
+	return 0;
+}
+
+static int report_phases(const struct model *m, struct report *r)
+{
+	const struct modules *s = &m->modules;
+	size_t cnt = s->marks_cnt < MARKS_MAX ? s->marks_cnt : MARKS_MAX;
+
+	for (unsigned i = 0; i < PHASE_MAX; i++)
+		r->modules.phases[i] = (struct report_phase){ .entries = s->phases[i].entries, .ns = s->phases[i].ns,
+						      .alloc_count = s->phases[i].alloc_count,
+						      .alloc_bytes = s->phases[i].alloc_bytes, .live = s->phases[i].live,
+						      .peak = s->phases[i].peak };
+	memcpy(r->marks.by_kind, s->marks_by_kind, sizeof(r->marks.by_kind));
+	r->marks.total = s->marks_cnt;
+	r->marks.rows = calloc(cnt ? cnt : 1, sizeof(*r->marks.rows));
+	if (!r->marks.rows)
+		return -ENOMEM;
+	for (uint64_t i = s->marks ? s->marks_cnt - cnt : s->marks_cnt; i < s->marks_cnt; i++) {
+		const struct mark *k = &s->marks[i % MARKS_MAX];
+
+		r->marks.rows[r->marks.cnt++] = (struct report_mark){ k->at, k->number, k->pid, k->tid, k->kind };
+	}
+	return report_steps(s, r);
+}
+
+static int heavier(const void *pa, const void *pb)
+{
+	const struct op_module *a = pa, *b = pb;
+
+	if (a->alloc_bytes != b->alloc_bytes)
+		return a->alloc_bytes > b->alloc_bytes ? -1 : 1;
+	return a->key < b->key ? -1 : a->key > b->key;
+}
+
+static int fill_op(const struct model *m, const struct op_module *o, struct report_op_module *ret)
+{
+	const struct module_row *row = &m->modules.rows[op_module__module(o)];
+
+	*ret = (struct report_op_module){
+		.pid = row->pid, .alloc_count = o->alloc_count, .alloc_bytes = o->alloc_bytes,
+		.op = strdup(names__get(m->names, m->ops.rows[op_module__op(o)].name)),
+		.module = row->told ? strdup(names__get(m->names, row->path)) : NULL,
+		.root = row->told ? strdup(names__get(m->names, row->root)) : NULL,
+		.has_module = op_module__module(o) != 0,
+	};
+	memcpy(ret->by_phase, o->by_phase, sizeof(ret->by_phase));
+	return ret->op && (!row->told || (ret->module && ret->root)) ? 0 : -ENOMEM;
+}
+
+static int by_key(const void *pa, const void *pb)
+{
+	const struct op_module *a = pa, *b = pb;
+
+	return a->key < b->key ? -1 : a->key > b->key;
+}
+
+/* Rows of operators that are shown as another one are added to that: how many pairs are left. */
+static size_t shown_pairs(const struct model *m, struct op_module *all)
+{
+	const struct op_modules *s = &m->op_modules;
+	size_t n = 0, cnt = 0;
+
+	for (uint32_t i = 0; s->slots && i < 2 * OP_MODULES_MAX; i++) {
+		const struct op_module *o = &s->slots[i];
+
+		if (!o->key)
+			continue;
+		all[n] = *o;
+		all[n++].key = op_module__key(tally__shown(&m->ops, op_module__op(o)), op_module__module(o));
+	}
+	qsort(all, n, sizeof(*all), by_key);
+	for (size_t i = 0; i < n; i++) {
+		if (cnt && all[cnt - 1].key == all[i].key)
+			op_module__add(&all[cnt - 1], &all[i]);
+		else
+			all[cnt++] = all[i];
+	}
+	return cnt;
+}
+
+/* All of them: which are the heaviest depends on the phase that a view is about. */
+static int report_ops(const struct model *m, struct report *r)
+{
+	const struct op_modules *s = &m->op_modules;
+	struct op_module *all = calloc(s->cnt + 1, sizeof(*all));
+	size_t n;
+	int err = 0;
+
+	r->modules.ops = calloc(s->cnt + 1, sizeof(*r->modules.ops));
+	r->modules.ops_rest = s->rest.alloc_bytes;
+	if (!all || !r->modules.ops) {
+		free(all);
+		return -ENOMEM;
+	}
+	n = shown_pairs(m, all);
+	qsort(all, n, sizeof(*all), heavier);
+	while (!err && r->modules.ops_cnt < n) {
+		err = fill_op(m, &all[r->modules.ops_cnt], &r->modules.ops[r->modules.ops_cnt]);
+		r->modules.ops_cnt++;
+	}
+	free(all);
+	return err;
+}
+
+int model__report_modules(const struct model *m, struct report *r)
+{
+	struct family f = { 0 };
+	int err = family__init(&f, m);
+
+	own_sum(m, 0, &r->modules.none);
+	r->modules.none.saved = f.saved ? f.saved[0] : 0;
+	r->modules.rows = calloc(m->modules.cnt, sizeof(*r->modules.rows));
+	err = err || !r->modules.rows ? -ENOMEM : fill_all(m, &f, r);
+	for (size_t i = r->modules.cnt; i-- > 0;) { /* those in it come behind it */
+		struct report_module *row = &r->modules.rows[i];
+
+		add_sum(&row->all, &row->own);
+		if (row->parent)
+			add_sum(&r->modules.rows[row->parent - 1].all, &row->all);
+	}
+	free(f.first);
+	free(f.next);
+	free(f.order);
+	free(f.saved);
+	err = err ? err : report_phases(m, r);
+	return err ? err : report_ops(m, r);
+}

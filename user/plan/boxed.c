@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * What goes past at::_ops: operators that are called boxed, and backward nodes that Python defines.
+ *
+ * A boxed call has its operator's handle and a stack of values. torch.ops, custom operators, kernels that inductor falls back
+ * on and TorchScript all go through torch::jit::Operator, whose function for an operator of the dispatcher is a lambda
+ * (torch/csrc/jit/runtime/register_c10_ops.cpp, PyTorch 2.13): _M_invoke of its std::function. The dispatcher's own callBoxed
+ * is inlined, or a copy in each file, and what it leads to is different for each kernel. The lambda is the library's own, so
+ * its name is in .symtab alone: a stripped library (Debian's) has none, and a note says so. C++ code that calls
+ * OperatorHandle::callBoxed by itself is not seen (torch.utils.cpp_extension, AOTInductor's fallbacks).
+ *
+ * What is read of the operator (bpf/boxed.bpf.c) lies where 2.13's headers have it (ATen/core/dispatch, function_schema.h,
+ * alias_info.h):
+ *
+ *	OperatorHandle { OperatorDef *, … }, OperatorDef { OperatorEntry { OperatorName, optional<AnnotatedSchema>, … }, … }
+ *	AnnotatedSchema { FunctionSchema { OperatorName, vector<Argument> arguments, vector<Argument> returns, … }, … }
+ *	Argument { std::string name, TypePtr, TypePtr, optional<int>, optional<IValue>, AliasInfo *, bool, bool }
+ *	AliasInfo { unordered_set, unordered_set, vector, bool is_write }
+ *
+ * and is believed where the library's code agrees: at::functorch::isInplaceOp() looks through a schema's arguments for what is
+ * written, Argument::isBackwardCompatibleWith() compares names and alias information, IValue::isTensorList() a tag. A
+ * std::string of the old ABI has 8 bytes (PyPI's wheels up to 2.6): other places, not known. Where an OperatorEntry has its
+ * schema is said by at::functionalization::functionalize_op_helper(). The name that must be at both is compared at each call.
+ *
+ * A Python-defined node is a PyNode; its is_traceable() begins with its Python object.
+ */
+#include <elf.h>
+#include <string.h>
+
+#include "plan/builder.h"
+
+#define STRING	     32 /* sizeof(std::string), of the C++11 ABI */
+#define SCHEMA	     (2 * STRING)
+#define SCHEMA_ARGS  (2 * STRING)
+#define ARG_BYTES    112
+#define ARG_ALIAS    96
+#define ALIAS_WRITE  136
+#define IVALUE_TAG   8
+#define INSNS_MAX    64
+#define BEGIN_BYTES  192 /* of functionalize_op_helper; 2.13 has it in the first 100 */
+#define SHOWN	     "c10::Dispatcher::callBoxed"
+
+const char *const boxed_names[] = {
+	"_ZNSt17_Function_handlerIFvRSt6vectorIN3c106IValueESaIS2_EEEZN5torch3jit12_GLOBAL__N_121createOperatorFromC10ERKNS1_"
+	"14OperatorHandleEEUlS5_E_E9_M_invokeERKSt9_Any_dataS5_",
+};
+const size_t boxed_names_cnt = sizeof(boxed_names) / sizeof(*boxed_names);
+
+int boxed__plan_local(struct builder *b, const struct elf_sym *sym)
+{
+	static const struct prologue_need need = { ARG_BIT(0) | ARG_BIT(1), 1 };
+	struct site site = { .prog = MT_PROG_FLOW_BOXED, .source = SRC_FLOW };
+
+	b->boxed_found = 1;
+	b->flow_wanted++;
+	if (sym->offset == UINT64_MAX || !sym->is_exec || builder__place(b, sym, SHOWN, &need, &site) < 0)
+		return 0;
+	b->flow_found++;
+	return builder__add_site(b, &site, SHOWN);
+}
+
+/*
+ * Python's record_function goes through torch.ops, so this probe is hit four times for the two regions of an optimizer's step.
+ * It tells of them, and these take no more hits than before: of functions that only those calls lead to the probes go. In a
+ * later plan of the process they may stay; who tells is settled at each call (bpf/lib/region.h).
+ */
+void boxed__take_regions(struct plan *p)
+{
+	struct site *boxed = NULL;
+	int has_begin = 0, has_other_end = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->sites_cnt; i++) {
+		const struct site *s = &p->sites[i];
+
+		if (s->prog == MT_PROG_FLOW_BOXED)
+			boxed = &p->sites[i];
+		has_begin |= s->prog == MT_PROG_REGION_BEGIN && s->cookie == MT_REGION_STRING;
+		has_other_end |= s->prog == MT_PROG_REGION_END && s->cookie != MT_REGION_ONCE;
+	}
+	if (!boxed || !has_begin || has_other_end)
+		return;
+	boxed->cookie |= MT_BOXED_REGIONS;
+	for (size_t i = 0; i < p->sites_cnt; i++)
+		if (p->sites[i].prog != MT_PROG_REGION_BEGIN && p->sites[i].prog != MT_PROG_REGION_END)
+			p->sites[n++] = p->sites[i];
+	p->sites_cnt = n;
+}
+
+/* --- where fields are ------------------------------------------------------------------------------------ */
+
+static const uint8_t *code_of(const struct elf *e, const char *symbol, int is_local, size_t *ret_len)
+{
+	struct elf_sym sym;
+	const uint8_t *code;
+
+	if ((is_local ? elf__find_local : elf__find_symbol)(e, symbol, &sym) < 0 || sym.type != STT_FUNC || !sym.is_exec)
+		return NULL;
+	code = elf__code(e, &sym, ret_len);
+	if (code && sym.size && *ret_len > sym.size)
+		*ret_len = (size_t)sym.size;
+	return code;
+}
+
+/* functionalize_op_helper(OperatorHandle const &, …) begins with how many arguments the schema has. */
+static int has_operators(const struct elf *e)
+{
+	size_t len;
+	const uint8_t *code = code_of(e, "_ZN2at17functionalization23functionalize_op_helperERKN3c1014OperatorHandleEPSt6vector"
+				      "INS1_6IValueESaIS6_EE", 0, &len);
+	struct code_uses uses;
+
+	if (!code)
+		return 0;
+	code_uses(code, len < BEGIN_BYTES ? len : BEGIN_BYTES, &uses);
+	return (uses.bytes[SCHEMA + SCHEMA_ARGS] & 8) && (uses.bytes[SCHEMA + SCHEMA_ARGS + 8] & 8);
+}
+
+static int has_schemas(const struct elf *e)
+{
+	size_t len;
+	const uint8_t *code = code_of(e, "_ZN2at9functorch11isInplaceOpERKN3c1014FunctionSchemaE", 0, &len);
+	struct code_fields schema, arg;
+	struct code_uses uses;
+
+	if (!code)
+		return 0;
+	code_fields(code, len, 0, INSNS_MAX, &schema);
+	code_uses(code, len, &uses);
+	code = code_of(e, "_ZNK3c108Argument24isBackwardCompatibleWithERKS0_PSo", 0, &len);
+	if (!code)
+		return 0;
+	code_fields(code, len, 0, INSNS_MAX, &arg);
+	return (schema.bytes[SCHEMA_ARGS] & 8) && (schema.bytes[SCHEMA_ARGS + 8] & 8) && (arg.bytes[0] & 8) &&
+	       (arg.bytes[8] & 8) && (arg.bytes[ARG_ALIAS] & 8) && (uses.bytes[ARG_ALIAS] & 8) && uses.steps[ARG_BYTES] &&
+	       (uses.bytes[ALIAS_WRITE] & 1);
+}
+
+static void learn_python(struct flow_facts *ret, const struct elf *e)
+{
+	struct code_fields node;
+	const uint8_t *code;
+	struct elf_sym sym;
+	size_t len;
+
+	if (elf__find_local(e, "_ZTVN5torch8autograd6PyNodeE", &sym) < 0 || sym.type != STT_OBJECT)
+		return;
+	code = code_of(e, "_ZN5torch8autograd6PyNode12is_traceableEv", 1, &len);
+	if (!code)
+		return;
+	code_fields(code, len, 0, INSNS_MAX, &node);
+	if (node.first <= 0 || node.first >= CODE_FIELDS_BYTES || !(node.bytes[node.first] & 8))
+		return;
+	ret->py_node = sym.vaddr;
+	ret->py_node_object = node.first;
+}
+
+void boxed__learn(struct flow_facts *ret, const struct elf *e, const struct lib *lib)
+{
+	const uint8_t *code;
+	size_t len;
+
+	if (strstr(lib->base, "torch_python"))
+		learn_python(ret, e);
+	if (!strstr(lib->base, "torch_cpu") && !lib->is_exe)
+		return;
+	ret->has_schemas = has_operators(e) && has_schemas(e);
+	code = code_of(e, "_ZNK3c106IValue12isTensorListEv", 0, &len);
+	if (code)
+		ret->list_tag = code_compared(code, len, 0, IVALUE_TAG, INSNS_MAX);
+}
+
+void boxed__layout(const struct flow_facts *f, struct mt_flow_layout *ret)
+{
+	if (f->py_node_object > 0)
+		ret->node_python = (uint16_t)f->py_node_object;
+	if (!f->has_schemas || f->list_tag <= 0 || f->list_tag > UINT8_MAX)
+		return;
+	ret->schema = SCHEMA;
+	ret->schema_args = SCHEMA_ARGS;
+	ret->arg_bytes = ARG_BYTES;
+	ret->arg_alias = ARG_ALIAS;
+	ret->alias_write = ALIAS_WRITE;
+	ret->list_tag = (uint16_t)f->list_tag;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* holders_edges: what an object refers to, and the way up from one to a name. holders.c's own; nobody else includes this. */
+#ifndef MT_PYTHON_HOLDERS_EDGES_H
+#define MT_PYTHON_HOLDERS_EDGES_H
+
+#include "base/map.h"
+#include "python/holders.h"
+
+/* From HOLDS_MANY on it may be what people keep tensors in. */
+enum holds { HOLDS_NOTHING = 1, HOLDS_FUNCTION, HOLDS_CLASS, HOLDS_MANY, HOLDS_TUPLE = HOLDS_MANY, HOLDS_LIST, HOLDS_DEQUE,
+	     HOLDS_DICT, HOLDS_OBJECT };
+
+struct edge {
+	uint64_t to;
+	uint64_t key; /* of a dict or an attribute: its str, or another object; 0: none */
+	uint64_t index; /* of a sequence, or a closure */
+};
+typedef int (*edge_fn)(void *ctx, const struct edge *e); /* an error ends it */
+
+struct hunt {
+	struct py *p;
+	const struct py_frame_offsets *at;
+	struct map kinds;   /* of types */
+	struct map modules; /* dicts of modules, and their names in sys.modules */
+};
+
+void hunt__init(struct hunt *h, struct py *p, const struct py_frame_offsets *at);
+void hunt__done(struct hunt *h);
+enum holds hunt__kind(struct hunt *h, const struct py_type *type);
+/* 0; -EAGAIN: torn, some may have been told; fn's. */
+int hunt__each_edge(struct hunt *h, uint64_t obj, enum holds kind, edge_fn fn, void *ctx);
+/* By what name it is reached. 0, -ENOMEM, -EAGAIN. */
+int hunt__name(struct hunt *h, uint64_t obj, struct py_holder *ret);
+#define PY_FUNCTION_CLOSURE 72
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Devices, the driver's layer of them, and blocks. */
+#ifndef MT_TIMELINE_REPORT_MEMORY_H
+#define MT_TIMELINE_REPORT_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "event/event.h"
+#include "memtrace/event.h"
+#include "timeline/timeline.h"
+
+#define REPORT_SERIES_MAX 1024 /* points a series has at most */
+#define REPORT_LANES_MAX 1024
+
+struct point {
+	uint64_t ts_ns;	   /* start of the bucket */
+	uint64_t live_max; /* highest in the bucket */
+	uint64_t live_end; /* at its end */
+};
+
+struct series {
+	struct point *points;
+	size_t cnt;
+	uint64_t bucket_ns;
+};
+
+struct report_cat {
+	uint64_t live, at_peak, byte_ns;
+};
+
+/* What the driver gave of one kind (enum mt_seg). PHYSICAL memory counts from creation to its real end. */
+struct report_seg {
+	uint64_t live, peak;
+	uint64_t allocs, frees, dropped; /* dropped: with a context, a reset or the process */
+	uint64_t fails, fail_bytes_last;
+	uint32_t fail_code_last;
+};
+
+/* Who gives out the blocks of a device, by what was seen of it. */
+enum report_backend {
+	BACKEND_UNKNOWN = 0, BACKEND_CACHING, BACKEND_EXPANDABLE, BACKEND_ASYNC, BACKEND_NO_CACHING, BACKEND_MAX,
+};
+
+/* The driver's layer of a device, and how the caching allocator uses it. Bytes. */
+struct report_segments {
+	uint8_t seen;	  /* a driver call was seen: kinds, live, peak mean something */
+	uint8_t totals;	  /* the caching allocator told its own: allocated, reserved */
+	uint8_t requests; /* … and what was asked of it: requested */
+	uint8_t backend;  /* enum report_backend */
+	struct report_seg kinds[MT_SEG_MAX];
+	uint64_t live, peak, peak_ts_ns; /* of the device's own memory: without PINNED, REGISTERED, IMPORTED, RESERVED */
+	uint64_t cached, other;		 /* live segments by whether the caching allocator uses them; cached + other = live */
+	uint64_t allocated, allocated_peak; /* as told */
+	uint64_t allocated_before;	    /* of it, in blocks from before the attach that nothing has used since */
+	uint64_t reserved, reserved_peak;   /* as told, segments freed since taken off */
+	uint64_t reserved_before;	    /* of it, in segments from before the attach */
+	uint64_t requested, requested_peak; /* of live blocks, before rounding */
+	uint64_t rounding;		    /* of live blocks whose request was seen: what they have more than that */
+	uint64_t inactive;		    /* free, in cached segments that hold a block */
+	uint64_t free_cached;		    /* in cached segments that hold none */
+	uint64_t largest_free;		    /* longest free range of the cached segments */
+	uint64_t late, late_peak, late_blocks; /* freed, but another stream may use it yet: now, at most; how many blocks */
+	uint64_t resets, trims;
+	uint64_t comm, comm_peak;		/* live bytes for communication, of every kind */
+	uint64_t comms_made, comms_ended;	/* communicators */
+	uint64_t graphs, launches, graph_peak;	/* CUDA graphs that have memory of their own; the most that one needs */
+	/* one truth in layers: driver = allocator + others, allocator = tensors + rounding + late + unused */
+	uint64_t driver;    /* live, and what was reserved before the attach */
+	uint64_t allocator; /* of it, the framework's */
+	uint64_t tensors, unused, others;
+	uint64_t communication; /* of others */
+	/* NVML's word, the last one: the whole device, and of it the followed processes */
+	uint8_t nvml;
+	uint8_t nvml_procs; /* it tells bytes of processes, too */
+	uint64_t nvml_used, nvml_used_peak, nvml_own, nvml_own_peak;
+	uint64_t nvml_total; /* memory that the device has */
+	uint64_t residual; /* nvml_own - driver, never negative: contexts, code, what was there before the attach */
+};
+
+/* A segment, or mapped pieces side by side as one. */
+struct report_seg_row {
+	uint64_t addr, size, used, largest_free; /* used: by the blocks in it */
+	uint32_t pid, blocks;
+	uint8_t dev, kind; /* enum mt_seg */
+	uint8_t is_cached; /* the caching allocator's */
+	uint8_t is_comm;   /* for communication */
+};
+
+struct report_dev {
+	uint8_t dev;
+	struct report_segments segs;
+	uint64_t live, peak, peak_ts_ns;
+	uint64_t allocs, frees;		/* of blocks seen born, and frees of blocks seen born or met */
+	uint64_t alloc_bytes, free_bytes;
+	uint64_t preexisting_frees;	/* frees of blocks never seen born (bytes unknown) */
+	uint64_t unseen_blocks, unseen_bytes; /* that ended in a gap */
+	uint64_t dropped, dropped_bytes; /* blocks that were live when their process went away */
+	uint64_t ooms, oom_bytes_last;
+	uint64_t byte_ns;		/* integral of live over time; kept in 128 bits, UINT64_MAX if more */
+	uint64_t preexisting_blocks;	/* first met as an operator's tensor: part of live from then on */
+	uint64_t preexisting_bytes;
+	uint64_t carried_blocks, carried_bytes; /* lived before the window of a flight recorder began; told there */
+	struct report_cat cats[CAT_MAX];
+	struct series series;
+};
+
+/* Segments, and what no device is known of. */
+struct report_driver {
+	struct report_seg unknown[MT_SEG_MAX]; /* of no known device: host memory, and devices nobody told */
+	uint64_t unknown_comm, unknown_comm_peak; /* of them for communication: pinned memory */
+	struct report_seg_row *rows; /* largest segments live at the end, by size; `top` (and 1024) at most */
+	size_t cnt;
+};
+
+struct report_block {
+	uint64_t id, ptr, size;
+	uint64_t born_ts_ns, freed_ts_ns; /* freed 0: live at the end */
+	char *op, *region;
+	char *name; /* in Python: "layers.0.weight", "exp_avg layers.0.weight"; NULL: none that is known now */
+	uint32_t pid, tid;
+	uint8_t dev, cat;
+	uint8_t has_stream;
+	uint32_t stream; /* folded to 32 bits (event/event.h); 0: the default one */
+};
+
+struct report_blocks {
+	struct report_block *rows; /* by size; `top` (and 1024) at most */
+	size_t cnt;
+};
+
+/* What a process holds on a device now, by category. */
+struct report_lane {
+	uint32_t pid;
+	uint8_t dev;
+	uint64_t cats[CAT_MAX];
+};
+
+struct report_lanes {
+	struct report_lane *rows; /* those that hold a block, by pid and device; of a process too many: pid 0 */
+	size_t cnt;
+};
+
+#endif

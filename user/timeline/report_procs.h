@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Processes, what the kernel says of them, and marks of their steps. */
+#ifndef MT_TIMELINE_REPORT_PROCS_H
+#define MT_TIMELINE_REPORT_PROCS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "event/event.h"
+#include "memtrace/event.h"
+#include "timeline/report_memory.h"
+#include "timeline/timeline.h"
+
+struct report_proc {
+	uint32_t pid, ppid;
+	char *comm, *cmdline;
+	char **labels;
+	size_t labels_cnt;
+	uint64_t live, peak, peak_ts_ns; /* framework devices together */
+	uint64_t allocs, frees;		 /* of the layer that ops count, see report_op */
+	uint64_t host_live, host_peak;	 /* malloc layer */
+	uint64_t rss[MT_RSS_KINDS], rss_total, rss_peak;
+	uint64_t use[MT_USES], use_ts_ns; /* by enum mt_use; use_ts_ns 0: was not read */
+	uint64_t mapped, mapped_peak;	 /* anonymous bytes mmap'ed minus munmap'ed since attach; >= 0 */
+	uint64_t brk_growth;
+	uint64_t cpu_ns; /* used since its first EV_CPU */
+	uint64_t live_at_exit;
+	uint32_t exit_status; /* wait status, valid if gone == 1 */
+	uint64_t marks_cnt[MARK_MAX];
+	struct mark_at marks[MARK_MAX]; /* the last of each kind */
+	struct step_marks highest_step; /* with the highest peak; pid 0: no step is over */
+	uint8_t gone;	      /* 0 followed, 1 exited, 2 detached */
+	uint8_t how;	      /* enum ev_proc_how */
+};
+
+struct report_mark {
+	struct mark_at at;
+	uint64_t number; /* STEP: its mark's number; without marks counted from 1 in that process */
+	uint32_t pid, tid;
+	uint8_t kind; /* enum tl_mark */
+};
+
+struct report_marks {
+	struct report_mark *rows; /* the last ones, oldest first */
+	size_t cnt;
+	uint64_t total, by_kind[MARK_MAX];
+	struct step_marks *steps; /* the last ones, of all processes, oldest first */
+	size_t steps_cnt;
+	uint64_t steps_total; /* STEP marks, else entries of "Optimizer.step#…" regions */
+};
+
+/* All followed processes together. */
+struct report_kernel {
+	struct series rss, kinds[MT_RSS_KINDS];
+	struct series pss, huge; /* sums of the readings of use */
+	uint64_t use[MT_USES];	 /* of those that are there */
+};
+
+#endif

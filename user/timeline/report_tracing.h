@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* The trace itself: its probes, what it costs, what was traced. */
+#ifndef MT_TIMELINE_REPORT_TRACING_H
+#define MT_TIMELINE_REPORT_TRACING_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "memtrace/event.h"
+
+struct report_cover {
+	uint32_t pid;
+	char *source;
+	uint64_t found, attached;
+};
+
+/* A probed symbol, in all processes together. */
+struct report_symbol {
+	char *name;	 /* "aten::addmm", "malloc", "memtrace:op_begin" */
+	uint32_t source; /* bit number of its enum source (plan/plan.h) */
+	uint64_t found, attached; /* sites: overloads, libraries, processes */
+	uint64_t fired;
+};
+
+/* Probes of operators were set while processes ran: sums, and of the process that felt it most how it did. */
+struct report_attach {
+	uint64_t sites, slices, took_ns, longest_slice_ns; /* slices 0: none were */
+	uint64_t steps_before; /* that could be compared with, 0: none */
+	uint64_t median_before_ns, longest_before_ns, longest_step_ns, longest_gap_ns;
+};
+
+/* An operator that nobody had called, so that its probe was taken away, until it was called. */
+struct report_late_op {
+	char *name;
+	uint32_t pid;
+	uint64_t ts_ns;	    /* when its probe was set again */
+	uint64_t missed_ns; /* before that, in which its calls may not be told */
+};
+
+struct report_probes {
+	struct report_cover *covers;
+	size_t covers_cnt;
+	struct report_symbol *symbols; /* by fired, then name; all of them */
+	size_t symbols_cnt;
+	uint64_t idle_ts_ns;	       /* when probes of operators that nobody calls were first taken away; 0: never */
+	uint64_t idle_ops, idle_cnt;   /* those without a probe in the end; probes taken away, in all processes */
+	struct report_attach attach;
+	struct report_late_op *late_ops; /* the first ones */
+	size_t late_ops_cnt;
+	uint64_t late_ops_total;
+};
+
+/* What tracing costs a process, by its own steps: medians of steps just before the probes were set, and of steps after. */
+struct report_price {
+	uint32_t pid;
+	uint64_t steps_before, steps; /* that were compared; 0: none could be */
+	uint64_t before_ns, traced_ns;
+	double lost;  /* share of its speed; below 0: it was faster, which is noise */
+	double error; /* of lost, either way, 95 % */
+};
+
+struct report_program {
+	uint64_t hits, ns;
+};
+
+struct report_cost {
+	struct report_price price;
+	struct report_program programs[MT_PROG_MAX]; /* the latest word of each */
+	uint64_t hits, ns;     /* their sums */
+	uint64_t target_cpu_ns; /* CPU time all followed processes used since their first EV_CPU */
+	double share;	       /* ns / target_cpu_ns; 0 if unknown */
+	double share_most;     /* ... where threads wait for the probed one and memtrace's time is the job's; no bound */
+	uint64_t self_rss, self_cpu_ns;
+};
+
+/* Windows of tracing, and gaps between them (docs/sampling.md). */
+struct report_sampling {
+	uint8_t is_on;
+	uint64_t steps_seen, steps_traced; /* of all processes; traced: whole, with all probes */
+	uint64_t windows;
+	uint64_t traced_ns; /* time that byte·time is of */
+	uint64_t unseen_blocks, unseen_bytes; /* whose end fell into a gap */
+	double budget;	    /* share of the time that the job was to lose at most; 0: none was given */
+	double price_ratio; /* what it lost of the time until now; 0: nothing, but for noise */
+};
+
+/* Source `flow`: what the graph was made of, and where torch.profiler's checks would have failed. */
+struct report_flow {
+	uint64_t nodes, edges, versions; /* closed nodes, their edges, in-place writes */
+	uint64_t replays;		 /* windows labelled again, because parameters were found */
+	uint64_t output_twice;		 /* one version of a block made by two nodes (threads that overlap) */
+	uint64_t input_stale;		 /* a node was given a version that another one had replaced when it was over */
+	uint64_t by_class[MT_CLASS_MAX]; /* tensors without a storage of their own, by enum mt_class */
+	uint64_t moved;			 /* storages whose tensor took them over from another block */
+	uint64_t unmapped;		 /* met blocks that ended with their mapping */
+};
+
+#endif

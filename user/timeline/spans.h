@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * spans: when the steps of each process were, from a first pass over a recording, so that people can name a moment as they
+ * think of it: a time, a step, the peak. A span is what lies after its first moment, up to and with its last one; of a moment
+ * both are the same. 32 bytes a step.
+ */
+#ifndef MT_TIMELINE_SPANS_H
+#define MT_TIMELINE_SPANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+
+struct tl_event;
+
+enum when_kind { WHEN_NOT = 0, WHEN_TIME, WHEN_STEP, WHEN_PEAK };
+
+/* As it was typed. num: ns since the recording began, or the number of the step. */
+struct when {
+	uint8_t kind; /* enum when_kind */
+	uint64_t num;
+	const char *text;
+};
+
+struct span {
+	uint64_t from_ns, to_ns;
+};
+
+struct step_span {
+	struct span at;
+	uint64_t number;
+	uint32_t pid;
+};
+
+struct spans {
+	struct step_span *steps; /* in order of their end */
+	size_t cnt, cap;
+	struct map last; /* when each process's last one ended */
+};
+
+/* Takes ends of steps, leaves others alone. start_ns: the first event's, where a first step begins. 0 or -ENOMEM. */
+int spans__event(struct spans *s, const struct tl_event *ev, uint64_t start_ns);
+void spans__done(struct spans *s);
+/* Of these processes together (cnt 0: of all). false: there is no such step. */
+bool spans__of_step(const struct spans *s, uint64_t number, const uint32_t *pids, size_t cnt, struct span *ret);
+/* The step that was under way then; false: none was. Of several processes from the first begin to the last end. */
+bool spans__of_time(const struct spans *s, uint64_t ts_ns, const uint32_t *pids, size_t cnt, struct span *ret,
+		    uint64_t *ret_number);
+/* Lowest and highest number; false: there is no step at all. */
+bool spans__numbers(const struct spans *s, uint64_t *ret_first, uint64_t *ret_last);
+bool pid_is_one_of(const uint32_t *pids, size_t cnt, uint32_t pid); /* cnt 0: all are */
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "verdict/facts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "event/rank_label.h"
+#include "timeline/report.h"
+
+const struct report_dev *facts_device(const struct report *r)
+{
+	const struct report_dev *best = NULL;
+	unsigned best_layer = 0;
+
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		const struct report_dev *d = &r->devs[i];
+		unsigned layer = d->dev == MT_DEV_HOST ? 1 : d->dev == MT_DEV_CPU ? 2 : 3;
+
+		if (d->peak && (!best || layer > best_layer || (layer == best_layer && d->peak > best->peak))) {
+			best = d;
+			best_layer = layer;
+		}
+	}
+	return best;
+}
+
+static void labels_of(const struct report_proc *p, struct rank_label *ret)
+{
+	*ret = (struct rank_label){ 0 };
+	for (size_t i = 0; i < p->labels_cnt; i++)
+		rank_label__add(ret, p->labels[i]);
+}
+
+uint64_t facts_world(const struct report *r)
+{
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		struct rank_label l;
+		int64_t n;
+
+		labels_of(&r->procs[i], &l);
+		n = rank_label__num(&l, RANK_WORLD);
+		if (n > 1)
+			return (uint64_t)n;
+	}
+	return 1;
+}
+
+const char *facts_worst_loss(const struct report *r)
+{
+	unsigned most = 0;
+
+	for (unsigned i = 1; i < MT_LOSS_MAX; i++)
+		if (i != MT_LOSS_STACK_RATE && r->run.lost[i] > r->run.lost[most])
+			most = i;
+	return most && loss_name(most) ? loss_name(most) : "?";
+}
+
+static int by_size(const void *pa, const void *pb)
+{
+	const uint64_t *a = pa, *b = pb;
+
+	return *a == *b ? 0 : *a < *b ? -1 : 1;
+}
+
+/* --- steps ----------------------------------------------------------------------------------------------- */
+
+#define STEPS_MAX 1024
+#define NEAR_PART 100 /* of the peak: so much less still counts as reached */
+
+static const struct report_proc *proc_with_steps(const struct report *r)
+{
+	const struct report_proc *best = NULL;
+
+	for (size_t i = 0; i < r->procs_cnt; i++)
+		if (r->procs[i].highest_step.pid && (!best || r->procs[i].peak > best->peak))
+			best = &r->procs[i];
+	return best;
+}
+
+static uint8_t phase_of(const struct report *r, uint64_t peak)
+{
+	const struct report_phase *phases = r->modules.phases;
+	unsigned best = 0;
+
+	for (unsigned i = 1; i < PHASE_MAX; i++)
+		if (phases[i].peak > phases[best].peak)
+			best = i;
+	return phases[best].peak + peak / NEAR_PART >= peak && phases[0].peak < phases[best].peak ? (uint8_t)best : 0;
+}
+
+struct facts_steps facts_of_steps(const struct report *r)
+{
+	struct facts_steps f = { .proc = proc_with_steps(r) };
+	uint64_t peaks[STEPS_MAX];
+
+	if (!f.proc)
+		return f;
+	f.peak = step_marks__peak(&f.proc->highest_step);
+	for (size_t i = 0; i < r->marks.steps_cnt && f.cnt < STEPS_MAX; i++)
+		if (r->marks.steps[i].pid == f.proc->pid)
+			peaks[f.cnt++] = step_marks__peak(&r->marks.steps[i]);
+	if (!f.cnt)
+		return f;
+	qsort(peaks, f.cnt, sizeof(*peaks), by_size);
+	f.median = peaks[f.cnt / 2];
+	for (size_t i = 0; i < f.cnt; i++) {
+		f.near += peaks[i] >= f.peak - f.peak / NEAR_PART;
+		f.high += peaks[i] >= f.median + (f.peak - f.median) / 2;
+	}
+	f.is_cut = f.proc->marks_cnt[MARK_STEP] > f.cnt;
+	f.outside = f.proc->peak > f.peak && f.proc->peak - f.peak > f.peak / NEAR_PART;
+	f.phase = phase_of(r, f.proc->peak);
+	return f;
+}
+
+/* --- ranks ----------------------------------------------------------------------------------------------- */
+
+#define RANKS_SEEN 1024
+
+struct facts_ranks facts_of_ranks(const struct report *r)
+{
+	struct { uint32_t rank; uint64_t peak; } *rows = calloc(RANKS_SEEN, sizeof(*rows));
+	uint64_t peaks[RANKS_SEEN];
+	struct facts_ranks f = { 0 };
+
+	for (size_t i = 0; rows && i < r->procs_cnt; i++) {
+		struct rank_label l;
+		uint32_t rank;
+		size_t k = 0;
+
+		labels_of(&r->procs[i], &l);
+		if (rank_label__rank(&l, &rank) == RANK_NONE || !r->procs[i].peak)
+			continue;
+		while (k < f.cnt && rows[k].rank != rank)
+			k++;
+		if (k == RANKS_SEEN)
+			continue;
+		f.cnt += k == f.cnt;
+		rows[k].rank = rank;
+		rows[k].peak = r->procs[i].peak > rows[k].peak ? r->procs[i].peak : rows[k].peak;
+	}
+	for (size_t i = 0; i < f.cnt; i++) {
+		peaks[i] = rows[i].peak;
+		if (rows[i].peak > f.peak) {
+			f.peak = rows[i].peak;
+			f.rank = rows[i].rank;
+		}
+	}
+	free(rows);
+	qsort(peaks, f.cnt, sizeof(*peaks), by_size);
+	f.median = f.cnt ? peaks[(f.cnt - 1) / 2] : 0;
+	return f;
+}
+
+/* --- workers --------------------------------------------------------------------------------------------- */
+
+struct facts_workers facts_of_workers(const struct report *r)
+{
+	struct facts_workers f = { 0 };
+
+	for (size_t i = 0; i < r->procs_cnt; i++) {
+		const struct report_proc *p = &r->procs[i];
+		uint64_t own = p->use[MT_USE_PRIVATE];
+
+		f.all += p->use[MT_USE_PSS] < UINT64_MAX - f.all ? p->use[MT_USE_PSS] : 0;
+		if (!p->comm || strncmp(p->comm, "pt_data_worker", 14) || !own)
+			continue;
+		f.cnt++;
+		f.own += own < UINT64_MAX - f.own ? own : 0;
+		f.largest = own > f.largest ? own : f.largest;
+	}
+	return f;
+}
+
+/* --- modules --------------------------------------------------------------------------------------------- */
+
+#define MODULES_LOOKED_AT 4096
+#define PATTERNS_MAX 64
+#define MODULE_PERCENT 50 /* of what a module made: where one inside it has so much, it is that one's */
+
+struct pattern {
+	struct facts_module m;
+	uint64_t most; /* of one module */
+};
+
+/*
+ * Digits between dots become "*": layers of a list are alike. Not those that a path begins with: an nn.Sequential's are not.
+ * Returns 0 where the path is not told, or the root's.
+ */
+static int pattern_of(char buf[TEXT_BYTES_MAX], const char *path)
+{
+	size_t n = 0;
+
+	if (!path || !path[0] || strlen(path) >= TEXT_BYTES_MAX)
+		return 0;
+	while (*path) {
+		size_t len = strcspn(path, "."), digits = strspn(path, "0123456789");
+
+		n += (size_t)snprintf(buf + n, TEXT_BYTES_MAX - n, "%.*s", (int)len, n && len && digits == len ? "*" : path);
+		path += len;
+		if (*path)
+			buf[n++] = *path++;
+		buf[n] = '\0';
+	}
+	return 1;
+}
+
+static void pattern__init(struct pattern *p, const char *path, const char *root)
+{
+	snprintf(p->m.path, sizeof(p->m.path), "%s", path);
+	snprintf(p->m.root, sizeof(p->m.root), "%.60s", root ? root : "");
+}
+
+/* Sums of modules of one pattern; the root's own is not among them. Returns how many patterns. */
+static size_t patterns_of(const struct report *r, uint64_t (*bytes)(const struct report_module *m), struct pattern *all)
+{
+	size_t cnt = 0;
+	char path[TEXT_BYTES_MAX];
+
+	for (size_t i = 0; i < r->modules.cnt && i < MODULES_LOOKED_AT; i++) {
+		uint64_t n = bytes(&r->modules.rows[i]);
+		size_t k = 0;
+
+		if (!n || !pattern_of(path, r->modules.rows[i].name))
+			continue;
+		while (k < cnt && strcmp(all[k].m.path, path))
+			k++;
+		if (k == PATTERNS_MAX)
+			continue;
+		if (k == cnt)
+			pattern__init(&all[cnt++], path, r->modules.rows[i].root);
+		all[k].m.cnt++;
+		all[k].m.bytes += n < UINT64_MAX - all[k].m.bytes ? n : 0;
+		all[k].most = n > all[k].most ? n : all[k].most;
+	}
+	return cnt;
+}
+
+static uint64_t kept_of(const struct report_module *m)
+{
+	return m->all.saved;
+}
+
+static uint64_t peak_of(const struct report_module *m)
+{
+	return m->all.at_peak;
+}
+
+/* Nothing in it means anything to a shell, between quotes. */
+static int is_plain(const char *path)
+{
+	return strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.*") == strlen(path);
+}
+
+/* "layers.*" holds "layers.*.attention". */
+static int holds(const char *outer, const char *inner)
+{
+	size_t len = strlen(outer);
+
+	return !strncmp(outer, inner, len) && inner[len] == '.';
+}
+
+struct facts_module facts_of_peak_module(const struct report *r)
+{
+	struct pattern *all = calloc(PATTERNS_MAX, sizeof(*all)), *best = NULL;
+	size_t cnt = all ? patterns_of(r, peak_of, all) : 0;
+	struct facts_module f;
+
+	for (int is_deeper = 1; is_deeper;) { /* from the outermost inwards */
+		struct pattern *outer = best;
+
+		is_deeper = 0;
+		for (size_t i = 0; i < cnt; i++) {
+			uint64_t least = outer ? outer->m.bytes / 100 * MODULE_PERCENT : 0;
+
+			if (outer ? !holds(outer->m.path, all[i].m.path) || all[i].m.bytes < least : 0)
+				continue;
+			if (!is_deeper || all[i].m.bytes > best->m.bytes ||
+			    (all[i].m.bytes == best->m.bytes && holds(all[i].m.path, best->m.path))) {
+				best = &all[i];
+				is_deeper = 1;
+			}
+		}
+	}
+	f = best ? best->m : (struct facts_module){ .cnt = 0 };
+	free(all);
+	return f;
+}
+
+/* Its backward needs a module's own bytes again: of one module alone no more is saved than all others keep. */
+static uint64_t saving_of(const struct pattern *p, uint64_t kept)
+{
+	uint64_t rest = kept > p->m.bytes ? kept - p->m.bytes : 0;
+
+	if (p->m.cnt > 1)
+		return p->m.bytes - p->most;
+	return p->m.bytes < rest ? p->m.bytes : rest;
+}
+
+struct facts_module facts_of_checkpoint(const struct report *r)
+{
+	struct pattern *all = calloc(PATTERNS_MAX, sizeof(*all)), *best = NULL;
+	size_t cnt = all ? patterns_of(r, kept_of, all) : 0;
+	uint64_t kept = 0, most = 0;
+	struct facts_module f;
+
+	for (size_t i = 0; i < r->saved.procs_cnt; i++)
+		kept = r->saved.procs[i].bytes > kept ? r->saved.procs[i].bytes : kept;
+	for (size_t i = 0; i < cnt; i++)
+		if (is_plain(all[i].m.path) && saving_of(&all[i], kept) > most) {
+			most = saving_of(&all[i], kept);
+			best = &all[i];
+		}
+	f = best ? best->m : (struct facts_module){ .cnt = 0 };
+	f.bytes = most;
+	free(all);
+	return f;
+}

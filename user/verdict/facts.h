@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* facts: what the rules of verdict.c ask of a report: numbers alone, no sentence. Bytes. Nothing is owned. */
+#ifndef MT_VERDICT_FACTS_H
+#define MT_VERDICT_FACTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+struct report;
+struct report_dev;
+struct report_proc;
+
+/* What the verdict is about: the GPU with the highest peak, else the CPU's tensors, else malloc. NULL: no block was seen. */
+const struct report_dev *facts_device(const struct report *r);
+/* WORLD_SIZE as a process was told it; 1: none was. */
+uint64_t facts_world(const struct report *r);
+/* The reason with the most losses. */
+const char *facts_worst_loss(const struct report *r);
+
+/* Steps of the process that had most, as far as the report has them (the last 1,024 of all processes). */
+struct facts_steps {
+	const struct report_proc *proc; /* NULL: no step was seen */
+	uint64_t peak, median;		/* of its highest step; of all of them */
+	size_t cnt, near, high;		/* steps; within 1 % of the highest; half as far above the median, or more */
+	int is_cut;			/* there were more */
+	int outside;			/* the process's peak is above all of them, and in none */
+	uint8_t phase;			/* enum phase of the process's peak; 0: not known, or other */
+};
+struct facts_steps facts_of_steps(const struct report *r);
+
+/* Ranks by the environment, the process with the highest peak of each. */
+struct facts_ranks {
+	size_t cnt;
+	uint32_t rank; /* with the highest peak */
+	uint64_t peak, median;
+};
+struct facts_ranks facts_of_ranks(const struct report *r);
+
+/* DataLoader's children, as torch names them; private bytes as the kernel last said. */
+struct facts_workers {
+	size_t cnt;
+	uint64_t own, largest, all; /* all: of all processes, shared pages divided */
+};
+struct facts_workers facts_of_workers(const struct report *r);
+
+/* Modules of one pattern ("layers.*"). */
+struct facts_module {
+	char path[TEXT_BYTES_MAX];
+	char root[64]; /* label of the root that it begins at */
+	size_t cnt;
+	uint64_t bytes; /* 0: there is none */
+};
+/* Made in a module, or in modules of one pattern, and live at the peak. */
+struct facts_module facts_of_peak_module(const struct report *r);
+/*
+ * Those whose checkpointing saves most: of several all that they keep less the largest's; of one no more than the
+ * others keep. Only paths that a shell takes as they are.
+ */
+struct facts_module facts_of_checkpoint(const struct report *r);
+
+#endif

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * The rules. Each looks at the report and says a line, or nothing. Thresholds are above the rule that has them, and
+ * docs/report.md repeats them for people.
+ */
+#include "verdict/verdict.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/text.h"
+#include "event/event.h"
+#include "event/rank_label.h"
+#include "timeline/ranks.h"
+#include "timeline/report.h"
+#include "verdict/facts.h"
+#include "verdict/held.h"
+
+struct judge {
+	struct verdict *v;
+	const struct report *r;
+	const char *file;
+};
+
+/* --- lines ----------------------------------------------------------------------------------------------- */
+
+/* Room for one more is always there: rules are fewer than lines. */
+static struct verdict_line *line(const struct judge *j, enum verdict_kind kind, enum verdict_severity severity, uint64_t bytes)
+{
+	struct verdict_line *l = &j->v->lines[j->v->cnt < VERDICT_MAX ? j->v->cnt++ : VERDICT_MAX - 1];
+
+	*l = (struct verdict_line){ .kind = (uint8_t)kind, .severity = (uint8_t)severity, .bytes = bytes };
+	return l;
+}
+
+/* Behind what a text of VERDICT_BYTES says already; cut where it is full. */
+static void say(char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(char *text, const char *fmt, ...)
+{
+	size_t len = strlen(text);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text + len, VERDICT_BYTES - len, fmt, args);
+	va_end(args);
+}
+
+/* A name of the target's, or what stands for none. */
+static const char *name(char buf[TEXT_BYTES_MAX], const char *text, const char *none)
+{
+	text_fit(buf, TEXT_BYTES_MAX, text && text[0] ? text : none, 48);
+	return buf;
+}
+
+static uint64_t after(const struct report *r, uint64_t ts_ns)
+{
+	return ts_ns > r->run.start_ts_ns ? ts_ns - r->run.start_ts_ns : 0;
+}
+
+/* --- memory was refused; somebody died ------------------------------------------------------------------- */
+
+static void say_refused(const struct judge *j, const struct report_oom *o)
+{
+	struct verdict_line *l = line(j, VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, o->asked);
+	char a[24], b[24], c[24], dev[16], op[TEXT_BYTES_MAX];
+
+	say(l->text, "Out of memory after %s: %s refused %s in %s", fmt_ns(a, after(j->r, o->ts_ns)), dev_name(o->dev, dev),
+	    fmt_bytes(b, o->asked), name(op, o->op, "no operator"));
+	if (o->times > 1)
+		say(l->text, ", %" PRIu64 " times", o->times);
+	say(l->text, "; %s were live", fmt_bytes(a, o->live));
+	if (o->reserved)
+		say(l->text, ", %s reserved, of it %s free in pieces of %s at most", fmt_bytes(a, o->reserved),
+		    fmt_bytes(b, o->unused), fmt_bytes(c, o->largest_free));
+	if (o->reserved && o->unused >= o->asked)
+		say(l->next, "the free %s would have held it: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+		    fmt_bytes(a, o->unused));
+}
+
+static void say_killed(const struct judge *j, const struct report_oom *o)
+{
+	struct verdict_line *l = line(j, VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, o->rss_total);
+	char a[24], b[24], comm[TEXT_BYTES_MAX];
+
+	say(l->text, o->marked ? "The kernel's OOM killer took process %u (%s) after %s" :
+				 "Process %u (%s) was killed after %s, as the kernel's OOM killer was at work", o->pid,
+	    name(comm, o->comm, "?"), fmt_ns(a, after(j->r, o->ts_ns)));
+	if (o->rss_total)
+		say(l->text, "; its RSS was %s (anonymous %s)", fmt_bytes(a, o->rss_total), fmt_bytes(b, o->rss[MT_RSS_ANON]));
+}
+
+/* A signal alone says nothing of memory; SIGKILL may be anybody's. */
+static void say_died(const struct judge *j, const struct report_oom *o)
+{
+	int sig = WTERMSIG((int)o->exit_status);
+	struct verdict_line *l = line(j, VERDICT_DIED, sig == SIGKILL ? VERDICT_HINT : VERDICT_PROBLEM, 0);
+	const char *abbrev = sigabbrev_np(sig);
+	char a[24], comm[TEXT_BYTES_MAX];
+
+	say(l->text, "Process %u (%s) was ended by SIG%s after %s", o->pid, name(comm, o->comm, "?"), abbrev ? abbrev : "?",
+	    fmt_ns(a, after(j->r, o->ts_ns)));
+	if (sig == SIGKILL)
+		say(l->text, "; the kernel's OOM killer has left no trace of it");
+}
+
+/* The traced process itself, by its own will. */
+static void judge_exit(const struct judge *j)
+{
+	for (size_t i = 0; i < j->r->procs_cnt; i++) {
+		const struct report_proc *p = &j->r->procs[i];
+		int status = (int)p->exit_status;
+		struct verdict_line *l;
+
+		if (p->pid != j->r->run.pid || p->gone != 1 || !WIFEXITED(status) || !WEXITSTATUS(status))
+			continue;
+		l = line(j, VERDICT_DIED, VERDICT_HINT, 0);
+		say(l->text, "The job ended with exit code %d", WEXITSTATUS(status));
+		return;
+	}
+}
+
+/* The last refusal or kill, else the last death. */
+static void judge_ends(const struct judge *j)
+{
+	const struct report *r = j->r;
+
+	for (size_t i = r->ooms.cnt; i-- > 0;) {
+		const struct report_oom *o = &r->ooms.rows[i];
+
+		if (o->kind != OOM_DEATH) {
+			say_refused(j, o);
+			return;
+		}
+		if (o->marked || o->killed) {
+			say_killed(j, o);
+			return;
+		}
+	}
+	for (size_t i = r->ooms.cnt; i-- > 0;)
+		if (!signal_sends_away(WTERMSIG((int)r->ooms.rows[i].exit_status))) {
+			say_died(j, &r->ooms.rows[i]);
+			return;
+		}
+	judge_exit(j);
+}
+
+/* --- what grows ------------------------------------------------------------------------------------------ */
+
+#define LEAK_SHARE 100 /* what a place has grown by is a problem from this part of the peak on; below it is a hint */
+
+static const struct report_frame *python_line(const struct report_leak *k)
+{
+	for (size_t i = 0; i < k->frames_cnt; i++)
+		if (k->frames[i].kind == EV_FRAME_PYTHON && k->frames[i].file && k->frames[i].line)
+			return &k->frames[i];
+	return NULL;
+}
+
+/* What to do about what is held, and where one sees it. */
+static void say_leak_next(const struct judge *j, const struct report_leak *row, const struct report_frame *at)
+{
+	char by[TEXT_BYTES_MAX], file[TEXT_BYTES_MAX];
+	const char *path = row->held_by && row->held_by[0] ? row->held_by : NULL;
+	char *next = j->v->lines[j->v->cnt - 1].next, how[VERDICT_BYTES];
+
+	snprintf(how, sizeof(how), at ? "memtrace report %.400s --leaks" : "recorded with --stacks=python it says the line",
+		 j->file);
+	if (row->held == HELD_GRAPH)
+		say(next, "keep x.item() or x.detach() in %s, not x: each x keeps its step's graph; %s",
+		    name(by, path, "that container"), how);
+	else if (row->held == HELD_ITSELF)
+		say(next, "%s never forgets: clear it, or keep less in it; %s", name(by, path, "that container"), how);
+	else if (at)
+		say(next, "who keeps what %s:%u makes? memtrace report %s --leaks", name(file, at->file, "?"), at->line,
+		    j->file);
+	else
+		say(next, "memtrace report %s --leaks; recorded with --stacks it says the line", j->file);
+}
+
+static void judge_leak(const struct judge *j)
+{
+	const struct report_leaks *k = &j->r->leaks;
+	const struct report_leak *row = k->rows;
+	const struct report_dev *d = facts_device(j->r);
+	char a[24], b[24], op[TEXT_BYTES_MAX], file[TEXT_BYTES_MAX], held[VERDICT_BYTES - 160];
+	const struct report_frame *at;
+	struct verdict_line *l;
+	double slope;
+	int is_wrong;
+
+	if (!k->cnt)
+		return;
+	slope = row->bytes_slope < 9e18 ? row->bytes_slope : 9e18;
+	is_wrong = row->sure >= SURE_MEDIUM && d && row->grown >= d->peak / LEAK_SHARE;
+	l = line(j, VERDICT_LEAK, is_wrong ? VERDICT_PROBLEM : VERDICT_HINT, slope > 0 ? (uint64_t)(slope + 0.5) : 0);
+	at = python_line(row);
+	say(l->text, "Growing: %s, by %s a %s, %s by now in %" PRIu64 " blocks",
+	    name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"), fmt_bytes(a, l->bytes),
+	    row->per_step ? "step" : "second", fmt_bytes(b, row->live), row->blocks);
+	if (at)
+		say(l->text, ", made at %s:%u", name(file, at->file, "?"), at->line);
+	held_text(held, sizeof(held), row);
+	if (held[0])
+		say(l->text, "; %s", held);
+	if (k->total > 1)
+		say(l->text, "; and %zu more place%s", k->total - 1, k->total > 2 ? "s" : "");
+	say_leak_next(j, row, at);
+}
+
+static void judge_growth(const struct judge *j)
+{
+	const struct report_leaks *k = &j->r->leaks;
+	struct verdict_line *l;
+	char a[24];
+
+	if (k->cnt || !facts_device(j->r))
+		return;
+	l = line(j, VERDICT_GROWTH, VERDICT_FACT, 0);
+	if (k->too_short)
+		say(l->text, "Too short to say whether anything grows: %s %s, and %u are the least.", fmt_count(a,
+		    (double)k->ticks),
+		    k->per_step ? "steps" : "half seconds", k->ticks_least);
+	else
+		say(l->text, "Nothing grows, in %s %s.", fmt_count(a, (double)k->ticks),
+		    k->per_step ? "steps" : "half seconds");
+}
+
+/* --- ranks ----------------------------------------------------------------------------------------------- */
+
+#define RANK_RATIO 1.25 /* of the median of all ranks, and … */
+#define RANKS_LEAST 3	/* … of fewer none is the odd one */
+
+static void say_rank(const struct judge *j, uint32_t rank, uint64_t peak, uint64_t median, size_t cnt)
+{
+	struct verdict_line *l = line(j, VERDICT_RANK, VERDICT_PROBLEM, peak - median);
+	char a[24], b[24];
+
+	say(l->text, "Rank %u stands out: its peak is %s, %.2g times the median of %zu ranks (%s)", rank, fmt_bytes(a, peak),
+	    (double)peak / (double)(median ? median : 1), cnt, fmt_bytes(b, median));
+	say(l->next, "what it has more of: memtrace report %s --by rank; brought down to the median it saves %s", j->file,
+	    fmt_bytes(a, peak - median));
+}
+
+static void judge_ranks(const struct judge *j)
+{
+	const struct report_ranks *k = j->r->ranks;
+	struct facts_ranks f;
+
+	if (k) { /* whoever asked for ranks has had them judged there, by more */
+		for (size_t i = 0; i < k->outliers_cnt; i++) {
+			const struct report_rank *row = &k->rows[k->outliers[i].row];
+
+			if (k->outliers[i].score > 0 && row->peak > row->median_peak) {
+				say_rank(j, row->rank, row->peak, row->median_peak, k->cnt);
+				return;
+			}
+		}
+		return;
+	}
+	f = facts_of_ranks(j->r);
+	if (f.cnt >= RANKS_LEAST && (double)f.peak >= RANK_RATIO * (double)f.median)
+		say_rank(j, f.rank, f.peak, f.median, f.cnt);
+}
+
+/* --- reserved and idle ----------------------------------------------------------------------------------- */
+
+#define IDLE_PERCENT 20		  /* of what was reserved at most was never allocated, and … */
+#define IDLE_LEAST (64ull << 20)  /* … so many bytes: below, it is how allocators round */
+#define FULL_PERCENT 90		  /* of the device's memory is reserved: idle bytes are missing elsewhere */
+
+/* What the allocator reserved at most and never gave out; a device whose memory is nearly all reserved misses it. */
+static void judge_idle(const struct judge *j, const struct report_dev *d)
+{
+	const struct report_segments *s = &d->segs;
+	uint64_t idle = s->reserved_peak > s->allocated_peak ? s->reserved_peak - s->allocated_peak : 0;
+	int in_pieces = s->inactive >= s->free_cached,
+		is_full = s->nvml_total && s->reserved_peak >= s->nvml_total / 100 * FULL_PERCENT;
+	struct verdict_line *l;
+	char a[24], b[24], dev[16];
+
+	if (!s->totals || idle < IDLE_LEAST || idle < s->reserved_peak / 100 * IDLE_PERCENT)
+		return;
+	l = line(j, in_pieces ? VERDICT_FRAGMENTED : VERDICT_RESERVED, d->ooms || is_full ? VERDICT_PROBLEM : VERDICT_HINT,
+		 idle);
+	say(l->text, "%s: %s of %s reserved never held a tensor", dev_name(d->dev, dev), fmt_bytes(a, idle),
+	    fmt_bytes(b, s->reserved_peak));
+	if (in_pieces)
+		say(l->text, "; %s are free now in segments that hold a block, in pieces of %s at most",
+		    fmt_bytes(a, s->inactive), fmt_bytes(b, s->largest_free));
+	if (d->ooms)
+		say(l->text, ", and memory was refused");
+	else if (is_full)
+		say(l->text, ", and %d %% of the device are reserved", FULL_PERCENT);
+	else if (s->nvml_total)
+		say(l->text, "; it does not matter as long as nothing else needs the device's %s", fmt_bytes(a, s->nvml_total));
+	else
+		say(l->text, "; it matters where the device is full");
+	if (in_pieces && s->backend != BACKEND_EXPANDABLE)
+		say(l->next, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, up to %s less reserved", fmt_bytes(a, idle));
+	else
+		say(l->next, "torch.cuda.empty_cache() behind what needed it once gives back %s now", fmt_bytes(a,
+		    s->free_cached));
+}
+
+static void judge_reserved(const struct judge *j)
+{
+	const struct report_dev *worst = NULL;
+
+	for (size_t i = 0; i < j->r->devs_cnt; i++) {
+		const struct report_dev *d = &j->r->devs[i];
+
+		if (d->segs.totals && (!worst || d->segs.reserved_peak > worst->segs.reserved_peak))
+			worst = d;
+	}
+	if (worst)
+		judge_idle(j, worst);
+}
+
+/* --- DataLoader's workers -------------------------------------------------------------------------------- */
+
+#define WORKERS_PERCENT 25	    /* of the memory of all processes is the workers' own, and … */
+#define WORKERS_LEAST (64ull << 20) /* … so many bytes */
+
+static void judge_workers(const struct judge *j)
+{
+	struct facts_workers f = facts_of_workers(j->r);
+	struct verdict_line *l;
+	char a[24], b[24], c[24];
+
+	if (!f.cnt || f.own < WORKERS_LEAST || f.own < f.all / 100 * WORKERS_PERCENT)
+		return;
+	l = line(j, VERDICT_WORKERS, VERDICT_HINT, f.own);
+	say(l->text, "%zu DataLoader worker%s hold %s of their own, %s each at most, of %s of all processes: what "
+	    "they share with "
+	    "their parent is copied where they write to it or count references", f.cnt, f.cnt == 1 ? "" : "s",
+	    fmt_bytes(a, f.own), fmt_bytes(b, f.largest), fmt_bytes(c, f.all));
+	say(l->next, "keep the dataset in tensors or NumPy arrays, not in lists of Python objects; half the num_workers "
+	    "saves %s",
+	    fmt_bytes(a, f.own / 2));
+}
+
+/* --- a spike --------------------------------------------------------------------------------------------- */
+
+#define SPIKE_RATIO 1.25   /* of the median step, in … */
+#define SPIKE_PERCENT 10   /* … at most so many of the steps, of … */
+#define SPIKE_STEPS 8	   /* … at least so many */
+
+static void judge_spike(const struct judge *j, const struct facts_steps *f)
+{
+	struct verdict_line *l;
+	char a[24], b[24];
+
+	if (f->cnt < SPIKE_STEPS || !f->proc || (double)f->peak < SPIKE_RATIO * (double)f->median ||
+	    f->high * 100 > f->cnt * SPIKE_PERCENT)
+		return;
+	l = line(j, VERDICT_SPIKE, VERDICT_HINT, f->peak - f->median);
+	say(l->text, "Step %" PRIu64 " peaks at %s, %.2g times the usual %s", f->proc->highest_step.number, fmt_bytes(a,
+	    f->peak),
+	    (double)f->peak / (double)(f->median ? f->median : 1), fmt_bytes(b, f->median));
+	if (f->high > 1)
+		say(l->text, ": %zu of %zu steps are that high", f->high, f->cnt);
+	else
+		say(l->text, ", alone of %zu steps", f->cnt);
+	say(l->next, "what step %" PRIu64 " has more of (a longer batch, an evaluation?): memtrace export %s --to html "
+	    "-o page.html; "
+	    "capped it saves %s", f->proc->highest_step.number, j->file, fmt_bytes(a, f->peak - f->median));
+}
+
+/* --- the peak -------------------------------------------------------------------------------------------- */
+
+#define MOST_PERCENT 60 /* of the peak: activations, or state, are what it is about */
+#define PART_PERCENT 5	/* parts below are not named */
+#define PARTS 3
+
+static const char *const parts[CAT_MAX] = {
+	[CAT_UNKNOWN] = "not known", [CAT_PARAMETER] = "parameters", [CAT_OPTIMIZER_STATE] = "optimizer state",
+	[CAT_INPUT] = "inputs", [CAT_TEMPORARY] = "temporaries", [CAT_ACTIVATION] = "activations",
+	[CAT_GRADIENT] = "gradients", [CAT_AUTOGRAD_DETAIL] = "autograd's own", [CAT_FROZEN] = "frozen parameters",
+	[CAT_BUFFER] = "buffers", [CAT_DATALOADER] = "batches", [CAT_COMMUNICATION] = "communication",
+	[CAT_WORKSPACE] = "workspace", [CAT_UNSHARDED] = "gathered parameters",
+};
+
+static unsigned percent(uint64_t part, uint64_t whole)
+{
+	return whole ? (unsigned)((double)part * 100 / (double)whole + 0.5) : 0;
+}
+
+/* "80 % activations, 14 % autograd's own" */
+static void say_parts(char *text, const struct report_dev *d)
+{
+	unsigned done = 0; /* bits of categories */
+
+	for (unsigned n = 0; n < PARTS; n++) {
+		unsigned most = CAT_MAX;
+
+		for (unsigned c = 0; c < CAT_MAX; c++)
+			if (!(done >> c & 1) && (most == CAT_MAX || d->cats[c].at_peak > d->cats[most].at_peak))
+				most = c;
+		if (percent(d->cats[most].at_peak, d->peak) < PART_PERCENT)
+			return;
+		say(text, "%s%u %% %s", n ? ", " : ": ", percent(d->cats[most].at_peak, d->peak), parts[most]);
+		done |= 1u << most;
+	}
+}
+
+static void say_whose(char *text, const struct report *r)
+{
+	struct facts_module f = facts_of_peak_module(r);
+	char a[24], path[TEXT_BYTES_MAX], root[TEXT_BYTES_MAX];
+
+	if (f.bytes)
+		say(text, "; %s of it from %s.%s", fmt_bytes(a, f.bytes), name(root, f.root, "?"), name(path, f.path, "?"));
+	else if (r->ops.cnt && r->ops.rows[0].at_peak)
+		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
+}
+
+static void say_when(char *text, const struct report *r, const struct report_dev *d, const struct facts_steps *f)
+{
+	char a[24];
+
+	say(text, " after %s", fmt_ns(a, after(r, d->peak_ts_ns)));
+	if (f->phase && f->proc->peak >= d->peak - d->peak / 100)
+		say(text, ", in %s", phase_name((enum phase)f->phase));
+	if (!f->proc || f->proc->peak < d->peak - d->peak / 100) /* several processes share the device */
+		return;
+	if (f->outside)
+		say(text, ", outside of the %zu steps", f->cnt);
+	else if (f->cnt > 1 && f->near == f->cnt)
+		say(text, ", in each of %zu%s steps", f->cnt, f->is_cut ? " last" : "");
+	else if (f->cnt > 1)
+		say(text, ", in %zu of %zu%s steps", f->near, f->cnt, f->is_cut ? " last" : "");
+}
+
+/* The module whose checkpointing saves most, as far as the report can tell: estimate says it to the byte. */
+static void say_checkpoint(const struct judge *j, struct verdict_line *l)
+{
+	struct facts_module f = facts_of_checkpoint(j->r);
+	char a[24];
+
+	if (f.bytes)
+		say(l->next, "checkpoint %s: up to %s less; memtrace estimate %s --checkpoint '%s'", f.path, fmt_bytes(a,
+		    f.bytes),
+		    j->file, f.path);
+	else
+		say(l->next, "a smaller batch; memtrace report %s --by module says which modules keep most", j->file);
+}
+
+#define STATE_OF_ADAM 3 / 2 /* more of it than parameters: two moments a weight, and 8 bits each would do */
+
+static void say_shard(const struct judge *j, struct verdict_line *l, const struct report_dev *d, uint64_t bytes)
+{
+	uint64_t parameters = d->cats[CAT_PARAMETER].at_peak, state = d->cats[CAT_OPTIMIZER_STATE].at_peak;
+	uint64_t world = facts_world(j->r);
+	char a[24];
+
+	if (world > 1)
+		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; memtrace estimate %s --shard %" PRIu64, world,
+		    fmt_bytes(a, bytes - bytes / world), j->file, world);
+	else if (state > parameters * STATE_OF_ADAM)
+		say(l->next, "an optimizer with 8-bit state: some %s less; memtrace estimate %s --optimizer 8bit",
+		    fmt_bytes(a, state / 4 * 3), j->file);
+	else
+		say(l->next, "shared among 2 ranks: up to %s less each; memtrace estimate %s --shard 2", fmt_bytes(a,
+		    bytes / 2),
+		    j->file);
+}
+
+static void judge_peak(const struct judge *j, const struct facts_steps *f)
+{
+	const struct report_dev *d = facts_device(j->r);
+	char a[24], dev[16];
+	struct verdict_line *l;
+	uint64_t kept, state;
+
+	if (!d)
+		return;
+	kept = d->cats[CAT_ACTIVATION].at_peak;
+	state = d->cats[CAT_PARAMETER].at_peak + d->cats[CAT_OPTIMIZER_STATE].at_peak + d->cats[CAT_GRADIENT].at_peak +
+		d->cats[CAT_FROZEN].at_peak + d->cats[CAT_BUFFER].at_peak;
+	if (percent(kept, d->peak) >= MOST_PERCENT)
+		l = line(j, VERDICT_ACTIVATIONS, VERDICT_HINT, kept);
+	else if (percent(state, d->peak) >= MOST_PERCENT)
+		l = line(j, VERDICT_STATE, VERDICT_HINT, state);
+	else
+		l = line(j, VERDICT_PEAK, VERDICT_FACT, d->peak);
+	say(l->text, "Peak %s on %s", fmt_bytes(a, d->peak), dev_name(d->dev, dev));
+	say_when(l->text, j->r, d, f);
+	say_parts(l->text, d);
+	say_whose(l->text, j->r);
+	if (l->kind == VERDICT_ACTIVATIONS)
+		say_checkpoint(j, l);
+	else if (l->kind == VERDICT_STATE)
+		say_shard(j, l, d, state);
+}
+
+/* --- how complete, and what it cost ---------------------------------------------------------------------- */
+
+static void judge_rests(const struct judge *j)
+{
+	const struct report *r = j->r;
+	uint64_t lost = report_lost_sum(r);
+	struct verdict_line *l;
+	char a[24], b[24];
+
+	if (!facts_device(r)) {
+		l = line(j, VERDICT_NOTHING, VERDICT_HINT, 0);
+		say(l->text, "Nothing was seen: no block was allocated or freed in %s", fmt_ns(a,
+		    r->run.end_ts_ns - r->run.start_ts_ns));
+		say(l->next, "does this process work on tensors? memtrace plan -p PID says what can be seen; malloc needs "
+		    "--probes host");
+	}
+	l = line(j, lost || !r->run.ended ? VERDICT_INCOMPLETE : VERDICT_COMPLETE, lost ? VERDICT_HINT : VERDICT_FACT, 0);
+	if (lost)
+		say(l->text, "Incomplete: %s losses (%s), numbers may be too low", fmt_count(a, (double)lost),
+		    facts_worst_loss(r));
+	else if (!r->run.ended)
+		say(l->text, "The recording's end is missing; up to there nothing was lost");
+	else
+		say(l->text, facts_device(r) ? "Complete: nothing was lost in %s" : "Nothing was lost in %s: there was "
+		    "nothing to lose",
+		    fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
+	if (r->sampling.is_on)
+		say(l->text, "; tracing cost the job %s of its time", fmt_share(b, r->sampling.price_ratio, 1));
+	else if (r->cost.price.steps && r->cost.price.lost > r->cost.price.error)
+		say(l->text, "; tracing cost the job %.1f %% of its speed (give or take %.1f %%)", r->cost.price.lost * 100,
+		    r->cost.price.error * 100);
+	else if (r->cost.target_cpu_ns)
+		say(l->text, "; tracing cost %s of the job's CPU time", fmt_share(b, r->cost.share, 1));
+	say(l->text, ".");
+}
+
+/* --- all of them ----------------------------------------------------------------------------------------- */
+
+/* What is wrong first, then what can be won; what is alike stays in the order of the rules. */
+static void by_severity(struct verdict *v)
+{
+	for (size_t i = 1; i < v->cnt; i++)
+		for (size_t k = i; k && v->lines[k].severity < v->lines[k - 1].severity; k--) {
+			struct verdict_line swap = v->lines[k];
+
+			v->lines[k] = v->lines[k - 1];
+			v->lines[k - 1] = swap;
+		}
+}
+
+void verdict__of(struct verdict *v, const struct report *r, const char *file)
+{
+	const struct judge j = { v, r, file ? file : "FILE" };
+	struct facts_steps steps = facts_of_steps(r);
+
+	v->cnt = 0;
+	judge_ends(&j);
+	judge_leak(&j);
+	judge_ranks(&j);
+	judge_reserved(&j);
+	judge_workers(&j);
+	judge_spike(&j, &steps);
+	judge_peak(&j, &steps);
+	judge_growth(&j);
+	judge_rests(&j);
+	by_severity(v);
+}
+
+const char *verdict_kind_name(unsigned kind)
+{
+	static const char *const names[VERDICT_KINDS] = {
+		[VERDICT_OUT_OF_MEMORY] = "out_of_memory", [VERDICT_DIED] = "died", [VERDICT_LEAK] = "leak",
+		[VERDICT_RANK] = "rank", [VERDICT_FRAGMENTED] = "fragmented", [VERDICT_RESERVED] = "reserved",
+		[VERDICT_WORKERS] = "workers", [VERDICT_SPIKE] = "spike", [VERDICT_ACTIVATIONS] = "activations",
+		[VERDICT_STATE] = "state", [VERDICT_PEAK] = "peak", [VERDICT_NOTHING] = "nothing",
+		[VERDICT_GROWTH] = "growth", [VERDICT_INCOMPLETE] = "incomplete", [VERDICT_COMPLETE] = "complete",
+	};
+
+	return kind < VERDICT_KINDS && names[kind] ? names[kind] : "?";
+}
+
+const char *verdict_severity_name(unsigned severity)
+{
+	return severity == VERDICT_PROBLEM ? "problem" : severity == VERDICT_HINT ? "hint" : "fact";
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * verdict: what a report concludes, in sentences: what is wrong, where bytes can be won, how high the peak is, when, of
+ * what and whose, what grows, how complete it all is. What every view begins with.
+ *
+ * A report goes in, lines come out: no clock, no file, no other state. Every rule is a function of verdict.c with its threshold
+ * beside it. What is wrong comes first, then what can be won, then facts. Texts are one line of safe UTF-8.
+ */
+#ifndef MT_VERDICT_VERDICT_H
+#define MT_VERDICT_VERDICT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct report;
+
+#define VERDICT_MAX 16
+#define VERDICT_BYTES 512
+
+enum verdict_kind {
+	VERDICT_OUT_OF_MEMORY = 1, /* memory was refused, or the kernel killed for want of it */
+	VERDICT_DIED,		   /* a process ended by a signal, or with an error */
+	VERDICT_LEAK,		   /* a place whose blocks grow in number */
+	VERDICT_RANK,		   /* a rank that has more than its like */
+	VERDICT_FRAGMENTED,	   /* reserved, free, and in pieces */
+	VERDICT_RESERVED,	   /* reserved, free, and whole */
+	VERDICT_WORKERS,	   /* DataLoader's children hold copies */
+	VERDICT_SPIKE,		   /* a few steps are far above the others */
+	VERDICT_ACTIVATIONS,	   /* the peak, and most of it are activations */
+	VERDICT_STATE,		   /* the peak, and most of it are parameters, gradients, optimizer state */
+	VERDICT_PEAK,		   /* the peak, and neither */
+	VERDICT_NOTHING,	   /* no block was seen */
+	VERDICT_GROWTH,		   /* nothing grows, or it is too early to say */
+	VERDICT_INCOMPLETE,	   /* something was lost */
+	VERDICT_COMPLETE,	   /* nothing was; what tracing cost */
+	VERDICT_KINDS,
+};
+
+enum verdict_severity {
+	VERDICT_PROBLEM = 1, /* wrong, or on its way there */
+	VERDICT_HINT,	     /* bytes that can be won, or a doubt */
+	VERDICT_FACT,
+};
+
+struct verdict_line {
+	uint8_t kind, severity;
+	uint64_t bytes;		   /* that it is about; 0: none */
+	char text[VERDICT_BYTES];
+	char next[VERDICT_BYTES];  /* what to do about it: a command, a change, what that saves; "" nothing */
+};
+
+struct verdict {
+	struct verdict_line lines[VERDICT_MAX];
+	size_t cnt;
+};
+
+/* file: the recording as it is typed in a shell, for commands; NULL: "FILE". */
+void verdict__of(struct verdict *v, const struct report *r, const char *file);
+const char *verdict_kind_name(unsigned kind);	      /* "out_of_memory" …, a contract of JSON */
+const char *verdict_severity_name(unsigned severity); /* "problem", "hint", "fact" */
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* filter_said: which part of a recording was asked for, for views to say so. */
+#ifndef MT_VIEW_FILTER_SAID_H
+#define MT_VIEW_FILTER_SAID_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct json;
+
+/* What was asked for, as it was typed. */
+struct filter_said {
+	const char *at, *from, *to;  /* --at, --from, --to; NULL: not given */
+	int dev, category;	     /* -1: not given */
+	const char *module, *op;     /* NULL */
+	const uint32_t *pids;	     /* --pid */
+	size_t pids_cnt;
+	int64_t rank;		     /* -1 */
+};
+
+void filter_json(struct json *j, const struct filter_said *f); /* "filter": what was given of it */
+/* "category ACTIVATION, module block"; returns buf, empty if nothing was. */
+const char *filter_words(const struct filter_said *f, char *buf, size_t size);
+
+#endif

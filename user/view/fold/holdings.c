@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/fold/holdings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "event/event.h"
+#include "timeline/labels.h"
+
+struct held_block {
+	uint64_t id, number;   /* number: in order of birth, from 1 */
+	struct tl_event birth; /* version: the one it has now */
+	uint64_t epoch;	       /* of was: the last moment that was the highest */
+	uint32_t was;	       /* the version that it had then, if it has another one now */
+	bool is_wanted;	       /* by module and operator */
+};
+
+struct group {
+	uint64_t key;
+	struct owner of;
+	uint64_t allocs, alloc_bytes, bytes, blocks, largest;
+};
+
+struct held_rows {
+	struct holding *rows;
+	size_t cnt;
+};
+
+struct holdings {
+	const struct sieve *sieve;
+	uint64_t around_ns, live, blocks, born;
+	bool is_open, in_gap;
+	uint64_t ts_ns, last, epoch; /* of the highest moment so far; number of the youngest block then */
+	struct holding all, wanted;
+	struct map lives;
+	struct held_block *dead; /* were there at that moment, and died since */
+	size_t dead_cnt, dead_cap;
+	struct map groups[HELD_BYS];
+	struct held_rows rows[HELD_BYS];
+};
+
+struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns)
+{
+	struct holdings *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->sieve = sieve;
+	h->around_ns = around_ns;
+	h->lives = MAP_OF(struct held_block);
+	for (int by = 0; by < HELD_BYS; by++)
+		h->groups[by] = MAP_OF(struct group);
+	return h;
+}
+
+static void held_rows__done(struct held_rows *l)
+{
+	for (size_t i = 0; i < l->cnt; i++)
+		free(l->rows[i].name);
+	free(l->rows);
+}
+
+void holdings__free(struct holdings *h)
+{
+	if (!h)
+		return;
+	map__done(&h->lives);
+	free(h->dead);
+	for (int by = 0; by < HELD_BYS; by++) {
+		map__done(&h->groups[by]);
+		held_rows__done(&h->rows[by]);
+	}
+	free(h);
+}
+
+/* --- groups ------------------------------------------------------------------------------------------------- */
+
+static uint64_t key_of(const struct holdings *h, enum held_by by, const struct tl_event *birth, uint32_t version,
+		       struct owner *ret)
+{
+	const struct sieve *s = h->sieve;
+	struct labels_name name;
+
+	switch (by) {
+	case HELD_BY_CATEGORY:
+		return labels__get(s->labels, birth->id, version);
+	case HELD_BY_MODULE:
+		*ret = sieve__owner(s, birth);
+		return (uint64_t)ret->root.v << 43 ^ (uint64_t)ret->path.v << 20 ^ (ret->path_len & 0xfffff);
+	case HELD_BY_OP:
+		return birth->op.v;
+	case HELD_BY_REGION:
+		return birth->region.v;
+	case HELD_BY_PROCESS:
+		return birth->pid;
+	case HELD_BY_DEVICE:
+		return birth->dev;
+	default:
+		if (!labels__name(s->labels, birth->id, &name))
+			return 0;
+		*ret = (struct owner){ name.path, name.key, 0 };
+		return (uint64_t)name.key.v << 32 | name.path.v;
+	}
+}
+
+static struct group *group_of(struct holdings *h, enum held_by by, const struct tl_event *birth, uint32_t version)
+{
+	struct owner of = { 0 };
+	struct group *g = map__put(&h->groups[by], key_of(h, by, birth, version, &of));
+
+	if (g)
+		g->of = of;
+	return g;
+}
+
+static int count_birth(struct holdings *h, const struct tl_event *ev)
+{
+	if (!sieve__is_category(h->sieve, ev->id, ev->version))
+		return 0;
+	h->wanted.allocs++;
+	h->wanted.alloc_bytes += ev->size;
+	for (int by = 0; by < HELD_BYS; by++) {
+		struct group *g = group_of(h, (enum held_by)by, ev, ev->version);
+
+		if (!g)
+			return -ENOMEM;
+		g->allocs++;
+		g->alloc_bytes += ev->size;
+	}
+	return 0;
+}
+
+static int count_held(struct holdings *h, const struct held_block *b)
+{
+	uint32_t version = b->epoch == h->epoch ? b->was : b->birth.version;
+	uint64_t size = b->birth.size;
+
+	if (!b->is_wanted || !sieve__is_category(h->sieve, b->id, version))
+		return 0;
+	h->wanted.bytes += size;
+	h->wanted.blocks++;
+	h->wanted.largest = size > h->wanted.largest ? size : h->wanted.largest;
+	for (int by = 0; by < HELD_BYS; by++) {
+		struct group *g = group_of(h, (enum held_by)by, &b->birth, version);
+
+		if (!g)
+			return -ENOMEM;
+		g->bytes += size;
+		g->blocks++;
+		g->largest = size > g->largest ? size : g->largest;
+	}
+	return 0;
+}
+
+/* --- decisions ------------------------------------------------------------------------------------------------ */
+
+static void reached(struct holdings *h, uint64_t ts_ns)
+{
+	h->ts_ns = ts_ns;
+	h->last = h->born;
+	h->all.bytes = h->live;
+	h->all.blocks = h->blocks;
+	h->epoch++;
+	h->dead_cnt = 0;
+}
+
+/* Is this the moment? Of as high ones the first, or the one that the report chose. */
+static void look(struct holdings *h, uint64_t ts_ns)
+{
+	const struct span *span = &h->sieve->span;
+
+	if (h->in_gap || ts_ns > span->to_ns || (ts_ns <= span->from_ns && span->from_ns))
+		return;
+	if (h->live > h->all.bytes || (h->live == h->all.bytes && ts_ns <= h->around_ns))
+		reached(h, ts_ns);
+}
+
+static int on_birth(struct holdings *h, const struct tl_event *ev)
+{
+	struct held_block *b;
+
+	if (!sieve__is_whose(h->sieve, ev) || ev->size == TL_SIZE_UNKNOWN || map__find(&h->lives, ev->id))
+		return 0;
+	b = map__put(&h->lives, ev->id);
+	if (!b)
+		return -ENOMEM;
+	b->birth = *ev;
+	b->number = ++h->born;
+	b->is_wanted = sieve__is_made(h->sieve, ev);
+	h->live += ev->size;
+	h->blocks++;
+	look(h, ev->ts_ns);
+	if (ev->kind != TL_CREATE || ev->ts_ns <= h->sieve->span.from_ns || ev->ts_ns > h->sieve->span.to_ns)
+		return 0;
+	h->all.allocs++;
+	h->all.alloc_bytes += ev->size;
+	return b->is_wanted ? count_birth(h, ev) : 0;
+}
+
+static void on_version(struct holdings *h, const struct tl_event *ev)
+{
+	struct held_block *b = map__find(&h->lives, ev->id);
+
+	if (!b)
+		return;
+	if (b->number <= h->last && b->epoch != h->epoch) {
+		b->was = b->birth.version;
+		b->epoch = h->epoch;
+	}
+	b->birth.version = ev->version;
+}
+
+static int on_death(struct holdings *h, const struct tl_event *ev)
+{
+	struct held_block *b = map__find(&h->lives, ev->id);
+
+	if (!b)
+		return 0;
+	h->live -= b->birth.size;
+	h->blocks--;
+	if (b->number <= h->last) {
+		if (!array_has_room(h->dead, h->dead_cnt, h->dead_cap, 1024))
+			return -ENOMEM;
+		h->dead[h->dead_cnt++] = *b;
+	}
+	map__remove(&h->lives, b);
+	return 0;
+}
+
+int holdings__event(struct holdings *h, const struct tl_event *ev)
+{
+	if (!h->is_open && h->sieve->span.from_ns && ev->ts_ns > h->sieve->span.from_ns) {
+		h->is_open = true;
+		reached(h, h->sieve->span.from_ns);
+	}
+	switch (ev->kind) {
+	case TL_CREATE:
+	case TL_PREEXISTING:
+		return on_birth(h, ev);
+	case TL_VERSION:
+		on_version(h, ev);
+		return 0;
+	case TL_DESTROY:
+		return on_death(h, ev);
+	case TL_GAP:
+		h->in_gap = ev->version;
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* --- the end --------------------------------------------------------------------------------------------------- */
+
+/* Of "Model.block.fc1" the first `depth` words. */
+static void cut_depth(char *path, unsigned depth)
+{
+	for (char *at = path; depth && (at = strchr(at, '.')); at++)
+		if (!--depth) {
+			*at = '\0';
+			return;
+		}
+}
+
+static void name_group(const struct holdings *h, enum held_by by, const struct group *g, unsigned depth, char *buf, size_t size)
+{
+	const struct names *names = h->sieve->names;
+	char dev[16];
+
+	switch (by) {
+	case HELD_BY_CATEGORY:
+		snprintf(buf, size, "%s", category_name(g->key < CAT_MAX ? (enum category)g->key : CAT_UNKNOWN));
+		break;
+	case HELD_BY_MODULE:
+		owner__words(&g->of, names, buf, size);
+		cut_depth(buf, depth);
+		break;
+	case HELD_BY_NAME:
+		snprintf(buf, size, "%s%s%s", names__get(names, g->of.root), g->of.root.v ? " " : "",
+			 names__get(names, g->of.path));
+		break;
+	case HELD_BY_PROCESS:
+		snprintf(buf, size, "%u", (unsigned)g->key);
+		break;
+	case HELD_BY_DEVICE:
+		snprintf(buf, size, "%s", dev_name((uint8_t)g->key, dev));
+		break;
+	default:
+		snprintf(buf, size, "%s", names__get(names, (name_id){ (uint32_t)g->key }));
+	}
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct holding *)a)->name, ((const struct holding *)b)->name);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct holding *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	if (x->alloc_bytes != y->alloc_bytes)
+		return x->alloc_bytes > y->alloc_bytes ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static void holding__add(struct holding *h, const struct holding *more)
+{
+	h->bytes += more->bytes;
+	h->blocks += more->blocks;
+	h->largest = more->largest > h->largest ? more->largest : h->largest;
+	h->allocs += more->allocs;
+	h->alloc_bytes += more->alloc_bytes;
+}
+
+/* A name has one row: several groups may be called the same. */
+static int make_rows(struct holdings *h, enum held_by by, unsigned depth)
+{
+	struct held_rows *l = &h->rows[by];
+	char name[2 * NAME_BYTES_MAX + 2];
+	size_t kept = 0;
+
+	l->rows = calloc(h->groups[by].cnt + 1, sizeof(*l->rows));
+	if (!l->rows)
+		return -ENOMEM;
+	for (; l->cnt < h->groups[by].cnt; l->cnt++) {
+		const struct group *g = map__at(&h->groups[by], (uint32_t)l->cnt);
+
+		name_group(h, by, g, depth, name, sizeof(name));
+		l->rows[l->cnt] = (struct holding){ strdup(name), g->bytes, g->blocks, g->largest, g->allocs, g->alloc_bytes };
+		if (!l->rows[l->cnt].name)
+			return -ENOMEM;
+	}
+	qsort(l->rows, l->cnt, sizeof(*l->rows), by_name);
+	for (size_t i = 1; i < l->cnt; i++)
+		if (strcmp(l->rows[kept].name, l->rows[i].name)) {
+			l->rows[++kept] = l->rows[i];
+		} else {
+			holding__add(&l->rows[kept], &l->rows[i]);
+			free(l->rows[i].name);
+		}
+	l->cnt = l->cnt ? kept + 1 : 0;
+	qsort(l->rows, l->cnt, sizeof(*l->rows), by_bytes);
+	return 0;
+}
+
+int holdings__end(struct holdings *h, unsigned depth)
+{
+	const struct held_block *b;
+	int r = 0;
+
+	if (!h->is_open && h->sieve->span.from_ns)
+		reached(h, h->sieve->span.from_ns);
+	for (uint32_t i = 0; i < h->lives.cnt && !r; i++) {
+		b = map__at(&h->lives, i);
+		r = b->number <= h->last ? count_held(h, b) : 0;
+	}
+	for (size_t i = 0; i < h->dead_cnt && !r; i++)
+		r = count_held(h, &h->dead[i]);
+	for (int by = 0; by < HELD_BYS && !r; by++)
+		r = make_rows(h, (enum held_by)by, depth);
+	return r;
+}
+
+uint64_t holdings__ts_ns(const struct holdings *h)
+{
+	return h->ts_ns;
+}
+
+void holdings__sums(const struct holdings *h, struct holding *ret_all, struct holding *ret_wanted)
+{
+	*ret_all = h->all;
+	*ret_wanted = h->wanted;
+}
+
+struct holding *holdings__rows(struct holdings *h, enum held_by by, size_t *ret_cnt)
+{
+	*ret_cnt = h->rows[by].cnt;
+	return h->rows[by].rows;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * holdings: who held memory at one moment, block by block: the moment of a span at which a device's live bytes were highest,
+ * of several as high the one that the report chose, if it is among them; and what was allocated in the span. The sieve says
+ * which processes and which device the moment is of, and which blocks of it are counted: the moment stays that of all.
+ *
+ * The blocks of the moment are those that live at the end of the recording and were there before it, and those of them that
+ * died since, which are kept. Grows with the live blocks, and with what is told apart.
+ */
+#ifndef MT_VIEW_FOLD_HOLDINGS_H
+#define MT_VIEW_FOLD_HOLDINGS_H
+
+#include <stdint.h>
+
+#include "timeline/sieve.h"
+
+enum held_by { HELD_BY_CATEGORY = 0, HELD_BY_MODULE, HELD_BY_OP, HELD_BY_REGION, HELD_BY_NAME, HELD_BY_PROCESS, HELD_BY_DEVICE,
+	       HELD_BYS };
+
+struct holding {
+	char *name;
+	uint64_t bytes, blocks, largest; /* at the moment */
+	uint64_t allocs, alloc_bytes;	 /* born in the span */
+};
+
+struct holdings;
+
+/* sieve is borrowed, after its first pass; around_ns: the report's peak, or 0. NULL: no memory. */
+struct holdings *holdings__new(const struct sieve *sieve, uint64_t around_ns);
+void holdings__free(struct holdings *h); /* NULL is fine */
+int holdings__event(struct holdings *h, const struct tl_event *ev); /* the second pass. 0 or -ENOMEM */
+/* depth: levels of modules, 0: all. 0 or -ENOMEM. */
+int holdings__end(struct holdings *h, unsigned depth);
+
+/* From here on what was found. */
+uint64_t holdings__ts_ns(const struct holdings *h);
+/* Of all of the device and its processes; and of those that the rest of the sieve lets through. */
+void holdings__sums(const struct holdings *h, struct holding *ret_all, struct holding *ret_wanted);
+/* By bytes, then allocated bytes, then name. The caller may sort them anew. */
+struct holding *holdings__rows(struct holdings *h, enum held_by by, size_t *ret_cnt);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tables/holdings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "timeline/report.h"
+#include "view/csv.h"
+#include "view/filter_said.h"
+#include "view/json.h"
+#include "view/page.h"
+#include "view/table.h"
+#include "view/view.h"
+
+#define SHORT_ROWS 6 /* of the tables that nobody asked for */
+
+/* --- the table ----------------------------------------------------------------------------------------------- */
+
+static void name(struct cell *c, const void *row)
+{
+	static const char *const none[HELD_BYS] = { [HELD_BY_MODULE] = "(no module)", [HELD_BY_OP] = "(no operator open)",
+						    [HELD_BY_REGION] = "(no region open)", [HELD_BY_NAME] = "(no name)" };
+
+	c->text = ((const struct holding *)row)->name;
+	if (!c->text[0] && c->d->as != AS_JSON)
+		c->text = none[c->d->index] ? none[c->d->index] : "";
+}
+
+static const struct column columns[] = {
+	{ "name", "", COL_TEXT, VIA(name), .is_path = 1, TEXT(1, 20, .wide = 1) },
+	{ "bytes", "held", COL_BYTES, OF(holding, bytes), TEXT(2, 10) },
+	{ NULL, "of it", COL_SHARE, OF(holding, bytes), TEXT(3, 8) },
+	{ "blocks", "blocks", COL_COUNT, OF(holding, blocks), TEXT(4, 8) },
+	{ "largest", "largest", COL_BYTES, OF(holding, largest), TEXT(5, 10) },
+	{ "alloc_bytes", "allocated", COL_BYTES, OF(holding, alloc_bytes), TEXT(6, 11) },
+	{ "allocs", "times", COL_COUNT, OF(holding, allocs), TEXT(7, 8) },
+};
+
+static const struct table table = TABLE(columns);
+
+static const struct {
+	enum held_by by;
+	const char *key, *title;
+} tables[HELD_BYS] = {
+	{ HELD_BY_CATEGORY, "category", "By category" }, { HELD_BY_MODULE, "module", "By module" },
+	{ HELD_BY_OP, "op", "By operator" },		 { HELD_BY_REGION, "region", "By region or backward node" },
+	{ HELD_BY_NAME, "name", "By name" },		 { HELD_BY_PROCESS, "process", "By process" },
+	{ HELD_BY_DEVICE, "device", "By device" },
+};
+
+static enum held_by held_by_of(enum view_by by)
+{
+	return by == BY_CATEGORY ? HELD_BY_CATEGORY : by == BY_MODULE ? HELD_BY_MODULE : by == BY_REGION ? HELD_BY_REGION :
+	       by == BY_NAME	 ? HELD_BY_NAME : by == BY_PROCESS ? HELD_BY_PROCESS : by == BY_DEVICE ? HELD_BY_DEVICE :
+				   HELD_BY_OP;
+}
+
+/* --- sorting -------------------------------------------------------------------------------------------------- */
+
+#define SORTS "bytes, blocks, largest, alloc_bytes, allocs, name"
+
+static int is_less(uint64_t a, uint64_t b)
+{
+	return a == b ? 0 : a > b ? -1 : 1;
+}
+
+#define SORT_BY(key)                                                              \
+	static int by_##key(const void *a, const void *b)                         \
+	{                                                                         \
+		const struct holding *x = a, *y = b;                              \
+		int r = is_less(x->key, y->key);                                  \
+                                                                                  \
+		r = r ? r : is_less(x->bytes, y->bytes);                          \
+		return r ? r : strcmp(x->name, y->name);                          \
+	}
+
+SORT_BY(bytes)
+SORT_BY(blocks)
+SORT_BY(largest)
+SORT_BY(alloc_bytes)
+SORT_BY(allocs)
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct holding *)a)->name, ((const struct holding *)b)->name);
+}
+
+static const struct {
+	const char *key;
+	int (*cmp)(const void *a, const void *b);
+} sorts[] = { { "bytes", by_bytes },	       { "blocks", by_blocks }, { "largest", by_largest },
+	      { "alloc_bytes", by_alloc_bytes }, { "allocs", by_allocs }, { "name", by_name } };
+
+int held_sort_is_known(const char *key, const char **ret_all)
+{
+	*ret_all = SORTS;
+	for (size_t i = 0; i < sizeof(sorts) / sizeof(sorts[0]); i++)
+		if (!strcmp(sorts[i].key, key))
+			return 1;
+	return 0;
+}
+
+static const struct holding *rows_of(const struct held_view *v, enum held_by by, size_t *ret_cnt)
+{
+	struct holding *rows = holdings__rows(v->h, by, ret_cnt);
+
+	for (size_t i = 0; v->sort && i < sizeof(sorts) / sizeof(sorts[0]); i++)
+		if (!strcmp(sorts[i].key, v->sort))
+			qsort(rows, *ret_cnt, sizeof(*rows), sorts[i].cmp);
+	return rows;
+}
+
+/* --- text ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t after_ns(const struct held_view *v)
+{
+	uint64_t ts_ns = holdings__ts_ns(v->h);
+
+	return ts_ns > v->r->run.start_ts_ns ? ts_ns - v->r->run.start_ts_ns : 0;
+}
+
+/* "cpu held 28 MiB in 213 blocks after 5.02 s, in step 100" */
+static void head_words(const struct held_view *v, char *buf, size_t size)
+{
+	char a[24], b[24], c[24], dev[16];
+	struct holding all, wanted;
+	size_t n;
+
+	holdings__sums(v->h, &all, &wanted);
+	n = (size_t)snprintf(buf, size, "%s held %s in %s blocks after %s", dev_name(v->dev, dev), fmt_bytes(a, all.bytes),
+			     fmt_count(b, (double)all.blocks), fmt_ns(c, after_ns(v)));
+	if (v->has_step && n < size)
+		snprintf(buf + n, size - n, ", in step %" PRIu64, v->step);
+}
+
+/* Which moment that is. */
+static const char *why_words(const struct filter_said *f)
+{
+	return f->at && strspn(f->at, "0123456789.") ? "" : f->at || f->from || f->to ? "the most in that time" : "its peak";
+}
+
+static void wanted_words(const struct held_view *v, char *buf, size_t size)
+{
+	char a[24], b[24], what[400];
+	struct holding all, wanted;
+
+	holdings__sums(v->h, &all, &wanted);
+	if (!filter_words(v->said, what, sizeof(what))[0])
+		snprintf(buf, size, "allocated in that time: %s in %s blocks", fmt_bytes(a, wanted.alloc_bytes),
+			 fmt_count(b, (double)wanted.allocs));
+	else
+		snprintf(buf, size, "of it %s in %s blocks by the filter (%s)", fmt_bytes(a, wanted.bytes),
+			 fmt_count(b, (double)wanted.blocks), what);
+}
+
+static void put_head(struct page *p, const struct held_view *v)
+{
+	const char *why = why_words(v->said);
+	char text[700];
+
+	head_words(v, text, sizeof(text) - 40);
+	if (why[0])
+		snprintf(text + strlen(text), 40, ": %s", why);
+	page__style(p, STYLE_BOLD);
+	page__flow(p, 2, text);
+	page__style(p, STYLE_PLAIN);
+	wanted_words(v, text, sizeof(text));
+	page__item(p, 2, text);
+}
+
+static void put_table(struct page *p, const struct held_view *v, size_t at, size_t top)
+{
+	struct drawn d = drawn_as(AS_TEXT, v->r);
+	struct holding all, wanted;
+	size_t cnt, shown;
+	const struct holding *rows = rows_of(v, tables[at].by, &cnt);
+
+	holdings__sums(v->h, &all, &wanted);
+	shown = cnt < top ? cnt : top;
+	if (!cnt)
+		return;
+	d.whole = wanted.bytes;
+	d.index = tables[at].by;
+	page__heading(p, tables[at].title);
+	table__text(p, &table, &d, rows, shown, sizeof(*rows));
+	page__more(p, shown, cnt, "rows (--top, --json)");
+}
+
+static int is_shown(const struct view_opts *opts, size_t at)
+{
+	return opts->has_by ? tables[at].by == held_by_of(opts->by) : tables[at].by <= HELD_BY_OP;
+}
+
+int held_view_text(FILE *out, const struct held_view *v, const struct view_opts *opts)
+{
+	size_t top = opts->has_by || opts->is_verbose || opts->top < SHORT_ROWS ? opts->top : SHORT_ROWS;
+	struct page p;
+	int err = page__init(&p, out, opts->width ? opts->width : 100, opts->color);
+
+	if (err)
+		return err;
+	put_head(&p, v);
+	for (size_t i = 0; i < HELD_BYS; i++)
+		if (is_shown(opts, i) || (opts->is_verbose && !opts->has_by))
+			put_table(&p, v, i, top);
+	return page__done(&p);
+}
+
+/* --- Markdown ---------------------------------------------------------------------------------------------------- */
+
+int held_view_md(FILE *out, const struct held_view *v, const struct view_opts *opts)
+{
+	struct drawn d = drawn_as(AS_TEXT, v->r);
+	struct holding all, wanted;
+	struct table_lines l;
+	char text[700];
+	struct page p;
+	int err = page__init(&p, out, 200, 0);
+
+	if (err)
+		return err;
+	holdings__sums(v->h, &all, &wanted);
+	head_words(v, text, sizeof(text));
+	page__md(&p, text);
+	page__put(&p, "  \n");
+	wanted_words(v, text, sizeof(text));
+	page__md(&p, text);
+	page__put(&p, "\n");
+	d.whole = wanted.bytes;
+	for (size_t i = 0; i < HELD_BYS; i++) {
+		size_t cnt;
+		const struct holding *rows = rows_of(v, tables[i].by, &cnt);
+
+		if (!is_shown(opts, i) || !cnt)
+			continue;
+		d.index = tables[i].by;
+		page__printf(&p, "\n%s\n", tables[i].title);
+		table_md__begin(&l, &p, &table, &d);
+		for (size_t k = 0; k < cnt && k < (opts->has_by ? opts->top : SHORT_ROWS); k++)
+			table_md__row(&l, &rows[k]);
+	}
+	return page__done(&p);
+}
+
+/* --- JSON and CSV -------------------------------------------------------------------------------------------------- */
+
+static void put_moment(struct json *j, const struct held_view *v)
+{
+	uint64_t ts_ns = holdings__ts_ns(v->h);
+	struct holding all, wanted;
+	char dev[16];
+
+	holdings__sums(v->h, &all, &wanted);
+	json__begin_flat(j, "moment", '{');
+	json__u64(j, "after_ns", after_ns(v));
+	json__u64(j, "time_ns", ts_ns ? ts_ns + (uint64_t)v->r->run.epoch_off_ns : 0);
+	if (v->has_step)
+		json__u64(j, "step", v->step);
+	else
+		json__null(j, "step");
+	json__str(j, "device", dev_name(v->dev, dev));
+	json__u64(j, "bytes", all.bytes);
+	json__u64(j, "blocks", all.blocks);
+	json__end(j, '}');
+}
+
+int held_view_json(FILE *out, const struct held_view *v, const struct view_opts *opts)
+{
+	struct drawn d = drawn_as(AS_JSON, v->r);
+	struct holding all, wanted;
+	struct outbuf o;
+	struct json j;
+	int err = json__begin_doc(&j, &o, out);
+
+	if (err)
+		return err;
+	holdings__sums(v->h, &all, &wanted);
+	filter_json(&j, v->said);
+	json__str(&j, "sort", v->sort ? v->sort : "bytes");
+	put_moment(&j, v);
+	json__u64(&j, "bytes", wanted.bytes);
+	json__u64(&j, "blocks", wanted.blocks);
+	json__u64(&j, "alloc_bytes", wanted.alloc_bytes);
+	json__u64(&j, "allocs", wanted.allocs);
+	json__u64(&j, "lost", report_lost_events(v->r));
+	json__begin(&j, "by", '{');
+	for (size_t i = 0; i < HELD_BYS; i++) {
+		size_t cnt;
+		const struct holding *rows = rows_of(v, tables[i].by, &cnt);
+
+		if (!opts->has_by || tables[i].by == held_by_of(opts->by))
+			table__list(&j, tables[i].key, &table, &d, rows, cnt < opts->top ? cnt : opts->top, sizeof(*rows));
+	}
+	json__end(&j, '}');
+	return json__end_doc(&j);
+}
+
+int held_view_csv(FILE *out, const struct held_view *v, const struct view_opts *opts)
+{
+	struct drawn d = drawn_as(AS_JSON, v->r);
+	struct outbuf o;
+	int err = outbuf__init(&o, out), e;
+	const struct holding *rows;
+	size_t cnt;
+
+	if (err)
+		return err;
+	rows = rows_of(v, held_by_of(opts->by), &cnt);
+	table__csv(&o, &table, &d, rows, cnt < opts->top ? cnt : opts->top, sizeof(*rows));
+	e = outbuf__flush(&o);
+	outbuf__done(&o);
+	return err ? err : e;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* holdings: what was held at one moment, of what was asked for (view/fold/holdings.h), in text, Markdown, JSON and CSV. */
+#ifndef MT_VIEW_TABLES_HOLDINGS_H
+#define MT_VIEW_TABLES_HOLDINGS_H
+
+#include <stdio.h>
+
+#include "view/fold/holdings.h"
+
+struct filter_said;
+struct report;
+struct view_opts;
+
+struct held_view {
+	struct holdings *h;
+	const struct report *r;
+	const struct filter_said *said;
+	uint8_t dev; /* the moment is of it */
+	int has_step;
+	uint64_t step; /* under way at the moment */
+	const char *sort; /* a column's key, or NULL */
+};
+
+/* Is it a column that rows can be sorted by? Else what there is goes into *ret_all. */
+int held_sort_is_known(const char *key, const char **ret_all);
+int held_view_text(FILE *out, const struct held_view *v, const struct view_opts *opts);
+int held_view_md(FILE *out, const struct held_view *v, const struct view_opts *opts);
+int held_view_json(FILE *out, const struct held_view *v, const struct view_opts *opts);
+int held_view_csv(FILE *out, const struct held_view *v, const struct view_opts *opts);
+
+#endif

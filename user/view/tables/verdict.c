@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tables/verdict.h"
+
+#include "verdict/verdict.h"
+#include "view/json.h"
+#include "view/page.h"
+
+static void put_line(struct page *p, const struct verdict_line *l)
+{
+	page__style(p, l->severity == VERDICT_PROBLEM ? STYLE_RED : l->severity == VERDICT_HINT ? STYLE_BOLD : STYLE_PLAIN);
+	page__flow(p, 2, l->text);
+	page__style(p, STYLE_PLAIN);
+	if (!l->next[0])
+		return;
+	page__put(p, "  next: ");
+	page__flow(p, 8, l->next);
+}
+
+void verdict_text(struct page *p, const struct report *r, const char *path, unsigned max)
+{
+	struct verdict v;
+
+	verdict__of(&v, r, path);
+	for (size_t i = 0; i < v.cnt && i < max; i++)
+		put_line(p, &v.lines[i]);
+	page__more(p, max, v.cnt, "(-v)");
+}
+
+void verdict_json(struct json *j, const struct report *r)
+{
+	struct verdict v;
+
+	verdict__of(&v, r, NULL);
+	json__begin(j, "verdict", '[');
+	for (size_t i = 0; i < v.cnt; i++) {
+		const struct verdict_line *l = &v.lines[i];
+
+		json__begin_flat(j, NULL, '{');
+		json__str(j, "kind", verdict_kind_name(l->kind));
+		json__str(j, "severity", verdict_severity_name(l->severity));
+		json__str(j, "text", l->text);
+		json__u64(j, "bytes", l->bytes);
+		json__str(j, "next", l->next);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}

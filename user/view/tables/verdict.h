@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* verdict_view: what a report concludes (verdict/verdict.h), at the head of every view. */
+#ifndef MT_VIEW_TABLES_VERDICT_H
+#define MT_VIEW_TABLES_VERDICT_H
+
+struct json;
+struct page;
+struct report;
+
+#define VERDICT_SHOWN 6 /* lines of a report for people that is not verbose */
+
+/* path: the recording as a shell takes it, NULL: "FILE". */
+void verdict_text(struct page *p, const struct report *r, const char *path, unsigned max);
+/* "verdict": the recording is FILE, so that a live report and its replay are the same bytes. */
+void verdict_json(struct json *j, const struct report *r);
+
+#endif

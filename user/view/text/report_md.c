@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* The report as Markdown, for a pull request or an issue: what it concludes, then the short tables. */
+#include <stdlib.h>
+
+#include "timeline/report.h"
+#include "verdict/verdict.h"
+#include "view/page.h"
+#include "view/report_words.h"
+#include "view/tables/modules.h"
+#include "view/tables/tables.h"
+#include "view/view.h"
+
+#define COMMAND_COLS 200
+
+static void put_words(struct page *p, const char *text, unsigned cols)
+{
+	char safe[TEXT_BYTES_MAX];
+
+	text_cut(safe, sizeof(safe), text ? text : "", cols);
+	page__md(p, safe);
+}
+
+static void put_verdict(struct page *p, const struct report *r, const char *path)
+{
+	static const char *const marks[] = { "", "**Problem:** ", "**Hint:** ", "" };
+	struct verdict v;
+
+	verdict__of(&v, r, path);
+	for (size_t i = 0; i < v.cnt; i++) {
+		const struct verdict_line *l = &v.lines[i];
+
+		page__printf(p, "- %s", marks[l->severity & 3]);
+		put_words(p, l->text, VERDICT_BYTES);
+		page__put(p, "\n");
+		if (!l->next[0])
+			continue;
+		page__put(p, "  - next: ");
+		put_words(p, l->next, VERDICT_BYTES);
+		page__put(p, "\n");
+	}
+}
+
+static void put_head(struct page *p, const struct report *r)
+{
+	char when[32], took[24], steps[24];
+
+	page__put(p, "\n");
+	put_words(p, r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, COMMAND_COLS);
+	page__printf(p, "  \nprocess %u, %s, %s traced, %s steps\n", r->run.pid,
+		     fmt_time(when, (int64_t)r->run.start_ts_ns + r->run.epoch_off_ns),
+		     fmt_ns(took, r->run.end_ts_ns - r->run.start_ts_ns), fmt_count(steps, (double)r->marks.steps_total));
+}
+
+static void put_cats(struct page *p, const struct report *r)
+{
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct cat_row rows[CAT_MAX];
+	struct table_lines l;
+
+	if (!report_has_cats(r))
+		return;
+	table_md__begin(&l, p, &cat_table, &d);
+	for (size_t i = 0; i < r->devs_cnt; i++) {
+		size_t cnt = cat_rows_of_peak(r, &r->devs[i], rows, 0);
+
+		d.whole = r->devs[i].peak;
+		for (size_t k = 0; k < cnt; k++)
+			table_md__row(&l, &rows[k]);
+	}
+}
+
+static void put_modules(struct page *p, const struct report *r, size_t top)
+{
+	size_t cnt;
+	const struct report_module **rows = modules_of_peak(r, &cnt);
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
+
+	d.whole = report_peak_sum(r);
+	if (cnt)
+		table_md__begin(&l, p, &module_summary_table, &d);
+	for (size_t i = 0; i < cnt && i < top; i++)
+		table_md__row(&l, rows[i]);
+	free(rows);
+}
+
+static void put_ops(struct page *p, const struct report *r, size_t top)
+{
+	struct drawn d = drawn_as(AS_TEXT, r);
+	struct table_lines l;
+
+	if (!r->ops.cnt || !r->ops.rows[0].at_peak)
+		return;
+	d.whole = report_peak_sum(r);
+	table_md__begin(&l, p, &op_table, &d);
+	for (size_t i = 0; i < r->ops.cnt && i < top && r->ops.rows[i].at_peak; i++)
+		table_md__row(&l, &r->ops.rows[i]);
+}
+
+int view_report_md(FILE *out, const struct report *r, const struct view_opts *opts)
+{
+	struct page p;
+	int err = page__init(&p, out, 1u << 20, 0);
+
+	if (err)
+		return err;
+	put_verdict(&p, r, opts->path);
+	put_head(&p, r);
+	put_cats(&p, r);
+	put_modules(&p, r, opts->top);
+	put_ops(&p, r, opts->top);
+	return page__done(&p);
+}
