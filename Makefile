@@ -119,6 +119,7 @@ check-promises: ## ... and what the documents promise beyond that: slow tests, G
 	@tools/make-venv libraries
 	@tests/gpu_stub/fetch $(B)/gpu_wheels
 	@$(MAKE) --no-print-directory -j3 check-build promises-build
+	@$(MAKE) --no-print-directory check-fuzz FUZZ_SEED=0 FUZZ_SECONDS=20
 	@printf '%s\n' tests/vm/run 'tests/e2e/run --slow --part beside' tests/libraries/run '$(B)/tests/soak_model $(SOAK_STEPS) rss' | tests/abreast
 	@tests/e2e/run --slow --part alone
 	@tests/versions/run check.

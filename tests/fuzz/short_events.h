@@ -15,6 +15,7 @@
 #include "event/event.h"
 
 #define SHORT_BYTES 8
+#define SHORT_NAMES_MAX 4096
 
 static const uint8_t kinds[] = {
 	MT_EV_ALLOC, MT_EV_ALLOC, MT_EV_FREE, MT_EV_FREE, MT_EV_OOM, MT_EV_OP, MT_EV_NODE,
@@ -96,6 +97,13 @@ static inline void names__fill(struct names *names)
 	}
 }
 
+/* As a file has it: one whose names are none of its own is refused when it is read. */
+static inline void event__whole(struct event *ev, const uint8_t *b)
+{
+	memcpy(ev, b, sizeof(*ev));
+	ev->name.v %= SHORT_NAMES_MAX;
+}
+
 /* malloc'ed. */
 static inline struct event *events_of(const uint8_t *data, size_t size, size_t *ret_cnt)
 {
@@ -107,7 +115,7 @@ static inline struct event *events_of(const uint8_t *data, size_t size, size_t *
 		if (each == SHORT_BYTES)
 			event__expand(&evs[i], data + 1 + i * each);
 		else
-			memcpy(&evs[i], data + 1 + i * each, each);
+			event__whole(&evs[i], data + 1 + i * each);
 	}
 	*ret_cnt = cnt;
 	return evs;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "event/event.h"
 #include "timeline/labels.h"
 #include "view/clean.h"
@@ -47,6 +48,10 @@ static const char *const stmts[Q_MAX] = {
 	[Q_CATEGORY] = "INSERT INTO categories VALUES(?,?)",
 };
 
+struct op_count {
+	uint64_t name, cnt;
+};
+
 struct export_ctx {
 	const struct export_to *to;
 	sqlite3 *db;
@@ -55,8 +60,7 @@ struct export_ctx {
 	uint64_t *told;		   /* bytes by lane and category, and whether it is in dirty */
 	const struct lane **dirty; /* lanes that changed since the last point of usage */
 	uint32_t dirty_cnt;
-	uint64_t *op_counts; /* by name */
-	uint32_t op_counts_cnt;
+	struct map op_counts; /* struct op_count */
 	int64_t epoch_off_ns;
 	uint64_t next_point_ns, point_ns;
 	uint64_t event_id, rows;
@@ -233,20 +237,12 @@ static const struct feed_ops ops = {
 
 static void count_op(struct export_ctx *c, uint32_t name)
 {
-	uint32_t cnt = name + name / 2 + 256;
-	uint64_t *more;
+	struct op_count *n = map__put(&c->op_counts, name);
 
-	if (name >= c->op_counts_cnt) {
-		more = realloc(c->op_counts, cnt * sizeof(*more));
-		if (!more) {
-			c->err = -ENOMEM;
-			return;
-		}
-		memset(more + c->op_counts_cnt, 0, (cnt - c->op_counts_cnt) * sizeof(*more));
-		c->op_counts = more;
-		c->op_counts_cnt = cnt;
-	}
-	c->op_counts[name]++;
+	if (n)
+		n->cnt++;
+	else
+		c->err = -ENOMEM;
 }
 
 static uint8_t cat_of(const struct export_ctx *c, const struct tl_event *ev)
@@ -379,9 +375,11 @@ static void put_names(struct export_ctx *c)
 		sqlite3_bind_text(c->q[Q_NAME], 2, text, (int)len, SQLITE_TRANSIENT);
 		step(c, Q_NAME);
 	}
-	for (uint32_t i = 1; i < c->op_counts_cnt; i++)
-		if (c->op_counts[i])
-			INSERT(c, Q_OP, i, c->op_counts[i]);
+	for (uint32_t i = 0; i < c->op_counts.cnt; i++) {
+		const struct op_count *n = map__at(&c->op_counts, i);
+
+		INSERT(c, Q_OP, n->name, n->cnt);
+	}
 }
 
 static void put_devices(struct export_ctx *c, const struct report *r)
@@ -471,7 +469,7 @@ static void done(struct export_ctx *c)
 	feed__free(c->feed);
 	free(c->told);
 	free(c->dirty);
-	free(c->op_counts);
+	map__done(&c->op_counts);
 }
 
 static int open_db(struct export_ctx *c)
@@ -493,6 +491,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	if (!to->path)
 		return -EINVAL;
 	c->to = to;
+	c->op_counts = MAP_OF(struct op_count);
 	c->told = calloc((LANES_MAX + 256) * (size_t)(CAT_MAX + 1), sizeof(*c->told));
 	c->dirty = calloc(LANES_MAX + 256, sizeof(*c->dirty));
 	r = c->told && c->dirty ? feed__new(&c->feed, to, &ops, c) : -ENOMEM;
