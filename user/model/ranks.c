@@ -337,8 +337,7 @@ static void rank__step(struct rank *k, uint64_t number, uint64_t ts_ns)
 	size_t at = s->total % RANK_STEPS_MAX;
 
 	s->v[at] = (struct report_step){ .number = number, .ts_ns = ts_ns };
-	for (unsigned i = 0; i < RANK_MEMS; i++) /* of one that begins in a gap no peak is known */
-		s->peaks[at][i] = model__is_in_gap(k->model) ? POINT_UNKNOWN : k->live[i];
+	memcpy(s->peaks[at], k->live, sizeof(k->live));
 	s->total++;
 }
 
@@ -371,8 +370,6 @@ static void rank__measure(struct rank *k, uint64_t ts_ns)
 	uint64_t live[RANK_MEMS] = { [RANK_MEM_CPU] = now.cpu, [RANK_MEM_CUDA] = now.gpu, [RANK_MEM_HOST] = now.host };
 	struct rank_steps *s = k->steps;
 
-	if (model__is_in_gap(k->model))
-		return;
 	for (unsigned i = 0; i < RANK_MEMS; i++) {
 		if (live[i] == k->live[i])
 			continue;
@@ -400,11 +397,11 @@ static void rank__gone(struct rank *k, const struct event *ev)
 static void rank__handle(struct rank *k, const struct ranks *r, const struct event *ev)
 {
 	(void)model__handle(k->model, ev); /* there is no timeline that could fail */
-	rank__measure(k, ev->ts_ns); /* before a step begins: it may be the first one behind a gap */
 	if (ev->kind == MT_EV_STEP || ev->kind == MT_EV_REGION_BEGIN)
 		rank__steps(k, r, ev);
 	else if (ev->kind == EV_GONE || ev->kind == MT_EV_EXIT)
 		rank__gone(k, ev);
+	rank__measure(k, ev->ts_ns);
 }
 
 /* --- one event ------------------------------------------------------------------------------------- */
@@ -556,21 +553,13 @@ static int fill_steps(struct report_rank *row, const struct rank_steps *s, enum 
 	for (size_t i = 0; i < cnt; i++) {
 		size_t at = (s->total - cnt + i) % RANK_STEPS_MAX;
 
-		row->steps[row->steps_cnt] = s->v[at];
-		row->steps[row->steps_cnt].peak = s->peaks[at][memory];
-		row->steps_cnt += s->peaks[at][memory] != POINT_UNKNOWN;
+		row->steps[i] = s->v[at];
+		row->steps[i].peak = s->peaks[at][memory];
 	}
+	row->steps_cnt = cnt;
 	row->steps_total = s->total;
 	row->steps_marked = s->marked;
 	return 0;
-}
-
-/* All rows have the same buckets: those of a gap stay, without a value. */
-static void series__blank(struct series *s, const struct gaps *g)
-{
-	for (size_t i = 0; g->cnt && i < s->cnt; i++)
-		if (gaps__clock(g, s->points[i].ts_ns) == gaps__clock(g, s->points[i].ts_ns + s->bucket_ns))
-			s->points[i].live_max = s->points[i].live_end = POINT_UNKNOWN;
 }
 
 static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx, enum rank_memory memory)
@@ -588,10 +577,7 @@ static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx
 	fill_state(row, k->model);
 	if (!row->host || fill_steps(row, k->steps, memory) < 0)
 		return -ENOMEM;
-	if (series_acc__copy(&k->series[memory], r->now_ns, &row->series) < 0)
-		return -ENOMEM;
-	series__blank(&row->series, &k->model->gaps);
-	return 0;
+	return series_acc__copy(&k->series[memory], r->now_ns, &row->series);
 }
 
 /* Under torchrun a launcher that SLURM numbered is no rank: the least believed words count only where no others were met. */

@@ -12,8 +12,6 @@
 #define REPORT_SERIES_MAX 1024 /* points a series has at most */
 #define REPORT_LANES_MAX 1024
 
-#define POINT_UNKNOWN UINT64_MAX /* nothing was traced */
-
 struct point {
 	uint64_t ts_ns;	   /* start of the bucket */
 	uint64_t live_max; /* highest in the bucket */

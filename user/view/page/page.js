@@ -1090,7 +1090,7 @@ function rankFigure(r, most, outlier, several, jobs) {
 	const s = r.series, x = (i) => (200 * i / Math.max(s.length, 1)).toFixed(1), y = (v) => (44 - 42 * v / most).toFixed(1);
 	svg.setAttribute("viewBox", "0 0 200 44");
 	svg.setAttribute("preserveAspectRatio", "none");
-	path.setAttribute("d", s.map((v, i) => v === null ? "" : `M${x(i)},44V${y(v)}H${x(i + 1)}V44Z`).join("")); // null: not traced
+	path.setAttribute("d", "M0,44" + s.map((v, i) => `L${x(i)},${y(v)}L${x(i + 1)},${y(v)}`).join("") + "L200,44Z");
 	svg.append(path);
 	const where = several && r.host ? ` on ${r.host}` : "", bad = r.state !== "running" && r.state !== "left" && r.state !== "exited 0";
 	return h("figure", {class: outlier || bad ? "out" : null, title: `rank ${r.rank}${where}, process ${r.pid}: peak ${r.peak} bytes, ${r.steps_total} steps, ${r.state}`},
@@ -1115,8 +1115,7 @@ function rankPeaks(k) {
 function imbalanceRows(k) {
 	if (k.steps.length > 1)
 		return k.steps.map((s) => ({at: `step ${s.number}`, min: s.min, median: s.median, max: s.max, rank: s.max_rank}));
-	return k.over_time.max_median_min.map(([max, median, min], i) => ({at: `after ${span(k.over_time.bucket_ns * i)}`, min, median, max}))
-		.filter((r) => r.max !== null);
+	return k.over_time.max_median_min.map(([max, median, min], i) => ({at: `after ${span(k.over_time.bucket_ns * i)}`, min, median, max}));
 }
 function imbalanceFigure(k) {
 	const rows = imbalanceRows(k), apart = (r) => r.max - r.min, most = Math.max(...rows.map((r) => r.max), 1);
