@@ -128,13 +128,13 @@ promises-build: gpu-stub targets $(B)/tests/soak_model $(B)/vm/prog_insns
 
 # One after the other: each is alone with the machine.
 .PHONY: docs-tables
-docs-tables: ## all tables in docs/ that tests make, anew; but docs-versions, which fetches every torch
+docs-tables: ## all tables in docs/ that tests make, anew; but those of other versions of torch, which are fetched
 	@$(MAKE) --no-print-directory docs-categories
 	@$(MAKE) --no-print-directory docs-names
 	@$(MAKE) --no-print-directory docs-distributed
 	@$(MAKE) --no-print-directory docs-compiled
 	@$(MAKE) --no-print-directory docs-libraries
-	@echo "docs-tables: not run here: make docs-versions"
+	@echo "docs-tables: not run here: make docs-versions docs-compiled-newest"
 
 .PHONY: install
 PREFIX ?= /usr/local

@@ -223,7 +223,7 @@ static __always_inline void boxed_region_begin(struct mt_thread *t, struct pt_re
 		loss_count(MT_LOSS_ARGS);
 		name[1] = 0;
 	}
-	region_enter(t, ctx, name[0], name[1]);
+	region_enter_boxed(t, ctx, name[0], name[1]);
 }
 
 /*

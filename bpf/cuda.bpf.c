@@ -212,6 +212,21 @@ __noinline u64 seg_exit_value(const struct mt_seg_arg *a, u64 kept)
 	return a->form == MT_SEG_OUT ? seg_read(a, kept) : kept;
 }
 
+static __always_inline u8 seg_cuda(u64 number)
+{
+	return (u32)number < MT_DEV_CUDA_MAX ? MT_DEV_CUDA0 + (u8)number : MT_DEV_NONE;
+}
+
+/* All that is told are arguments; its device is a signed char. */
+static __always_inline void seg_at_entry(const struct pt_regs *regs, const struct mt_thread *t, const struct mt_seg_spec *s)
+{
+	u64 args[8] = {};
+
+	args_take(args, regs);
+	emit_seg(t, s->kind, seg_cuda((u8)args[s->dev.where & 7]), s->seg, s->api, args[s->addr.where & 7],
+		 args[s->size[0].where & 7], 0, bpf_ktime_get_ns());
+}
+
 SEC("uprobe")
 int mt_seg_enter(struct pt_regs *ctx)
 {
@@ -230,6 +245,10 @@ int mt_seg_enter(struct pt_regs *ctx)
 		return 0;
 	if (s->kind == MT_EV_STREAM && !stream_matters(t, s->seg, arg(ctx, 0)))
 		return 0;
+	if (s->sets == MT_SEG_AT_ENTRY) {
+		seg_at_entry(ctx, t, s);
+		return 0;
+	}
 	if (s->kind == MT_EV_SEG_FREE)
 		t->freeing = 0; /* without caching: no report comes */
 	p = s->sets == MT_SEG_SETS_COMM ? &t->comm : &t->seg;
@@ -319,11 +338,6 @@ __noinline u64 seg_size(const struct mt_seg_spec *s, const struct mt_seg_call *p
 	return bytes;
 }
 
-static __always_inline u8 seg_cuda(u64 number)
-{
-	return (u32)number < MT_DEV_CUDA_MAX ? MT_DEV_CUDA0 + (u8)number : MT_DEV_NONE;
-}
-
 static __always_inline u8 seg_device(const struct mt_thread *t, const struct mt_seg_spec *s, u64 dev)
 {
 	switch (s->whose) {
@@ -388,7 +402,7 @@ static __always_inline void seg_done(const struct pt_regs *regs, struct mt_threa
 		if (s->kind == MT_EV_SEG_ALLOC && s->aux.form == MT_SEG_NO && s->whose == MT_SEG_DEV_THREAD)
 			aux = t->gpu_ctx;
 		if (s->kind == MT_EV_SEG_ALLOC && addr)
-			stack_at(regs, dev, MT_STACK_F_RETURN, addr, size);
+			stack_at(t, regs, dev, MT_STACK_F_RETURN, addr, size);
 		break;
 	case MT_EV_SEG_FREE:
 	case MT_EV_SEG_UNMAP:

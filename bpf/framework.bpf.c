@@ -23,7 +23,7 @@ int mt_fw_new(struct pt_regs *ctx)
 	if (t)
 		frames_settle(t, sp_of(ctx));
 	module_at(t);
-	stack_at(ctx, MT_DEV_CPU, 0, ptr, size);
+	stack_at(t, ctx, MT_DEV_CPU, 0, ptr, size);
 	alloc_tell(t, MT_DEV_CPU, ptr, size);
 	return 0;
 }
@@ -76,7 +76,7 @@ int mt_fw_usage(struct pt_regs *ctx)
 	}
 	if (size > 0) {
 		module_at(t);
-		stack_at(ctx, dev, 0, arg(ctx, 0), size);
+		stack_at(t, ctx, dev, 0, arg(ctx, 0), size);
 		alloc_tell(t, dev, arg(ctx, 0), size);
 	} else {
 		emit_addr(t, MT_EV_FREE, dev, arg(ctx, 0));

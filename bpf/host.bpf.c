@@ -241,7 +241,7 @@ static __always_inline void host_done(const struct pt_regs *regs, u8 how, const 
 	if (!ret) {
 		emit_mem(t, MT_EV_OOM, MT_DEV_HOST, 0, 0, p->size);
 	} else if (live_add(ret, p->size)) {
-		stack_at(regs, MT_DEV_HOST, how, ret, p->size);
+		stack_at(t, regs, MT_DEV_HOST, how, ret, p->size);
 		emit_mem(t, MT_EV_ALLOC, MT_DEV_HOST, flags, ret, p->size);
 	}
 }

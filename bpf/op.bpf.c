@@ -69,7 +69,7 @@ static __always_inline void node_enter(struct mt_thread *t, struct pt_regs *ctx,
 		return;
 	}
 	depth = t->depth;
-	num = frames_open(t, sp_of(ctx), ret, MT_FRAME_NODE);
+	num = frames_open(t, sp_of(ctx), ret, MT_FRAME_NODE, 0);
 	ring = ring_get();
 	r = ring_reserve(ring, sizeof(*r));
 	if (!r)

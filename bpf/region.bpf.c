@@ -16,6 +16,7 @@
 SEC("uprobe")
 int mt_region_begin(struct pt_regs *ctx)
 {
+	u32 cookie = bpf_get_attach_cookie(ctx);
 	struct mt_thread *t = thread_get();
 	struct {
 		u64 ptr, len;
@@ -25,7 +26,9 @@ int mt_region_begin(struct pt_regs *ctx)
 	hit_count(MT_PROG_REGION_BEGIN);
 	if (!t || region_is_told(t, REGION_BEGUN))
 		return 0;
-	if ((u32)bpf_get_attach_cookie(ctx) == MT_REGION_OLD_STRING) {
+	if (cookie == MT_REGION_BRIEF)
+		regions_forget_boxed(t);
+	if (cookie == MT_REGION_OLD_STRING) {
 		err = bpf_probe_read_user(&str.ptr, sizeof(str.ptr), (void *)arg_behind_result(ctx, 0));
 		if (!err)
 			err = bpf_probe_read_user(&str.len, sizeof(str.len), (void *)(str.ptr - OLD_STRING_HEAD));
@@ -37,6 +40,8 @@ int mt_region_begin(struct pt_regs *ctx)
 		str.len = 0;
 	}
 	region_enter(t, ctx, str.ptr, str.len);
+	if (cookie == MT_REGION_BRIEF)
+		regions_end(t, ctx);
 	return 0;
 }
 

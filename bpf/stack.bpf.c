@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * --stacks: the stack of a birth.
+ * The stack of a birth: --stacks, and what is caught.
  *
  * Python: the thread's own PyThreadState, by its pthread key, and only if it says that it is this
  * thread's; from there frame by frame. What travels is a hash; the frames go with it once, and again
@@ -44,6 +44,14 @@ struct {
 	__type(key, u64);
 	__type(value, u8);
 } py_told SEC(".maps");
+
+/* Births to catch, by process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MT_CATCH_PROCS_MAX);
+	__type(key, u32);
+	__type(value, struct mt_catch);
+} catches SEC(".maps");
 
 __u64 mt_stack_next_ns; /* when the next native one would come if all came evenly */
 
@@ -159,7 +167,8 @@ static __always_inline void py_tell(struct stack_buf *b, u64 hash, u32 cnt)
 /* Twice as many turns as frames: shims count too. */
 #define PY_TURNS (2 * MT_PY_FRAMES_MAX)
 
-static __always_inline u64 py_take(u32 pid)
+/* Hash of this thread's Python frames; 0: it runs none, or none that can be read. */
+__noinline u64 py_take(u32 pid)
 {
 	const struct mt_py_proc *p = bpf_map_lookup_elem(&py_procs, &pid);
 	struct py_walk w = { .hash = pid, .p = p, .cnt = mt_stack_zero };
@@ -269,6 +278,46 @@ __noinline int stack_take(struct stack_ask *ask)
 		return 0;
 	hit_count(MT_PROG_STACK);
 	stack_take_both(ask);
+	counters_get()->stack_ns += bpf_ktime_get_ns() - begin;
+	return 0;
+}
+
+/* --- caught ------------------------------------------------------------------------------------- */
+
+static __always_inline int is_sort(const struct mt_catch_sort *s, u32 op, u32 dev, u64 size)
+{
+	return size >= s->min && size <= s->max && dev == s->dev &&
+	       ((!s->op[0] && !s->op[1]) || (op && (op == s->op[0] || op == s->op[1])));
+}
+
+/* One less of a sort that it is of; 0: it is of none, or none is left. */
+static __always_inline int catch_may(struct mt_catch *c, u32 op, u32 dev, u64 size)
+{
+	for (u32 i = 0; i < MT_CATCH_SORTS_MAX && i < c->cnt; i++) {
+		struct mt_catch_sort *s = &c->sorts[i];
+
+		/* Looked at before: what is below 0 never counts down to where it is above. */
+		if (is_sort(s, op, dev, size) && s->left > 0)
+			return __sync_fetch_and_add(&s->left, -1) > 0;
+	}
+	return 0;
+}
+
+__noinline int catch_take(u32 op, u32 dev, u64 addr, u64 size)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	u64 begin = bpf_ktime_get_ns(), python;
+	struct mt_catch *c;
+
+	if (!(mt_config.stacks & MT_STACKS_CATCH))
+		return 0;
+	c = bpf_map_lookup_elem(&catches, &pid);
+	if (!c || begin >= c->until_ns || !catch_may(c, op, dev, size))
+		return 0;
+	hit_count(MT_PROG_STACK);
+	python = py_take(pid);
+	if (python)
+		emit_mem(NULL, MT_EV_STACK, dev, MT_STACK_F_CAUGHT, addr, python);
 	counters_get()->stack_ns += bpf_ktime_get_ns() - begin;
 	return 0;
 }

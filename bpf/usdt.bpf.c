@@ -96,7 +96,7 @@ int mt_usdt(struct pt_regs *ctx)
 			u64 size = arg_read(regs, &s->size, 0);
 			u8 dev = device_of(regs, s) ?: MT_DEV_CPU;
 
-			stack_at(regs, dev, 0, ptr, size);
+			stack_at(t, regs, dev, 0, ptr, size);
 			emit_mem(t, MT_EV_ALLOC, dev, 0, ptr, size);
 		}
 		break;

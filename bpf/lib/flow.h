@@ -160,7 +160,7 @@ static __always_inline void flow_send(struct flow_buf *b, struct mt_thread *t, u
 	hdr_fill(&b->rec.hdr, kind, MT_DEV_NONE, bpf_ktime_get_ns());
 	b->rec.hdr.depth = t->depth;
 	b->rec.hdr.flags = flags;
-	b->rec.hdr.seq = frames_open(t, b->sp, ret, kind == MT_EV_OP ? 0 : MT_FRAME_NODE);
+	b->rec.hdr.seq = frames_open(t, b->sp, ret, kind == MT_EV_OP ? 0 : MT_FRAME_NODE, kind == MT_EV_OP ? addr : 0);
 	b->rec.addr = addr;
 	if (b->rec.cut)
 		loss_count(MT_LOSS_ARGS);

@@ -55,8 +55,8 @@ static __always_inline int is_partial(void)
 	return bpf_map_lookup_elem(&partial, &pid) != NULL;
 }
 
-/* Opens a frame on top (settled); returns its number. */
-static __always_inline u32 frames_open(struct mt_thread *t, u64 sp, u64 ret, u32 flags)
+/* Opens a frame on top (settled); returns its number. op: as in struct mt_frame. */
+static __always_inline u32 frames_open(struct mt_thread *t, u64 sp, u64 ret, u32 flags, u32 op)
 {
 	u32 d = t->depth, seq = ++t->seq;
 	struct mt_frame *f;
@@ -71,6 +71,7 @@ static __always_inline u32 frames_open(struct mt_thread *t, u64 sp, u64 ret, u32
 	f->sp = sp;
 	f->ret = ret;
 	f->seq = seq;
+	f->op = op;
 	if (flags & MT_FRAME_NODE)
 		flags |= MT_FRAME_IN_NODE;
 	f->flags = flags | (d ? t->frames[(d - 1) & (MT_FRAMES_MAX - 1)].flags & MT_FRAME_IN_NODE : 0);
@@ -86,7 +87,7 @@ static __always_inline void frames_push(struct mt_thread *t, u8 kind, u64 sp, u6
 {
 	u32 d = t->depth;
 
-	emit_frame(kind, d, frames_open(t, sp, ret, flags), addr);
+	emit_frame(kind, d, frames_open(t, sp, ret, flags, addr), addr);
 }
 
 /* A function entry. */
@@ -155,6 +156,8 @@ static __always_inline void regions_end(struct mt_thread *t, const struct pt_reg
 	frames_settle(t, sp_of(regs));
 	if (t->module.optimizer >= t->regions)
 		t->module.optimizer = 0;
+	if (t->regions_boxed >= t->regions)
+		t->regions_boxed = 0;
 	t->regions--;
 	emit_mem(t, MT_EV_REGION_END, MT_DEV_NONE, 0, 0, t->regions);
 }

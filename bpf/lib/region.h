@@ -29,4 +29,23 @@ static __always_inline void region_enter(struct mt_thread *t, const struct pt_re
 		t->module.optimizer = t->regions;
 }
 
+/* Told by a boxed call. Another one tells of its end, unless their probe has gone before. */
+static __always_inline void region_enter_boxed(struct mt_thread *t, const struct pt_regs *ctx, u64 name, u64 bytes)
+{
+	region_enter(t, ctx, name, bytes);
+	if (!t->regions_boxed)
+		t->regions_boxed = t->regions;
+}
+
+/* Boxed calls have no probe now: when the regions end that they told of is not known. */
+static __always_inline void regions_forget_boxed(struct mt_thread *t)
+{
+	if (!t->regions_boxed)
+		return;
+	t->regions = t->regions_boxed - 1;
+	t->regions_boxed = t->regions_over = 0;
+	if (t->module.optimizer > t->regions)
+		t->module.optimizer = 0;
+}
+
 #endif

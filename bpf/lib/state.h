@@ -23,7 +23,7 @@ struct mt_frame {
 	u32 seq;
 	u32 flags;
 	u32 outer; /* number of the operator that Python, or a node, called; 0: a node's own frame */
-	u32 pad;
+	u32 op;	   /* its operator: low half of what its record has as addr; 0: a node's */
 };
 
 /* Outermost call of the malloc family in progress. */
@@ -77,6 +77,7 @@ struct mt_thread {
 	u32 over; /* explicit frames that did not fit: their ends must not pop others */
 	u32 regions_over; /* regions that did not fit, likewise */
 	u32 region_told;  /* lib/region.h */
+	u32 regions_boxed; /* regions open with the outermost one that a boxed call told of, 0 = none */
 	u64 plain, storage; /* flow: vtable pointers of this process met before, see flow.bpf.c */
 	/* flow: tensors that the operator of this frame was given, none of them to write; seq 0 = none */
 	u32 given_seq, given_depth;
@@ -112,7 +113,7 @@ __u32 mt_live_over[MT_LIVE_OVER_MAX] = {};
 #else
 extern const volatile struct mt_config mt_config;
 extern struct mt_counters mt_counters[MT_CPUS_MAX];
-extern __u32 mt_stacks_on; /* not while costs are measured: a stack's is measured each time */
+extern __u32 mt_stacks_on; /* enum mt_stacks_on; not while costs are measured: a stack's is measured each time */
 extern __u32 mt_modules_on; /* of some process it is known how */
 extern __u64 mt_looked_up_ns; /* first look-up of a schema that user space has not taken note of; 0: none */
 extern __u32 mt_partial_cnt; /* processes in `partial` */

@@ -125,6 +125,11 @@ enum mt_seg_graph {
 	MT_GRAPH_CAPTURED = 2,	   /* addr = graph, 0: none came of it; aux = stream */
 	MT_GRAPH_INSTANTIATED = 3, /* addr = executable, aux = graph */
 	MT_GRAPH_LAUNCHED = 4,	   /* addr = executable */
+	/* Private pools of the caching allocator: size and addr = the two numbers of its id, dev = where its memory is */
+	MT_GRAPH_POOL_BEGINS = 5, /* what the thread asks for, and what is captured, comes out of the pool … */
+	MT_GRAPH_POOL_ENDS = 6,	  /* … no more */
+	MT_GRAPH_POOL_USED = 7,	  /* one more uses it, as each beginning does … */
+	MT_GRAPH_POOL_LEFT = 8,	  /* … one less: without any its segments go when the cache is emptied */
 };
 
 enum mt_module_flag {
@@ -266,6 +271,7 @@ static inline __attribute__((always_inline)) __u64 mt_py_check(const __u64 *w)
 
 #define MT_STACK_RAW_MAX 16384 /* bytes of a thread's stack */
 #define MT_STACK_F_RETURN 1    /* in hdr.flags: the program counter is where a call returned to */
+#define MT_STACK_F_CAUGHT 2    /* in hdr.flags of STACK: of a birth that was caught (struct mt_catch) */
 
 struct mt_rec_raw {
 	struct mt_hdr hdr;
@@ -321,7 +327,7 @@ enum mt_prog {
 	MT_PROG_STACK,	      /* no site of its own: --stacks, in the programs that tell births */
 	MT_PROG_MODULE,	      /* no site of its own: whose forward runs, in the programs that tell births */
 	MT_PROG_LOOKUP,	      /* c10::Dispatcher::findSchemaOrThrow: an operator's first call */
-	MT_PROG_FLOW_BOXED,   /* a call by operator's handle and stack of values; cookie = MT_BOXED_REGIONS | layout << 48 */
+	MT_PROG_FLOW_BOXED,   /* a call by operator's handle and stack of values; cookie = MT_BOXED_… | layout << 48 */
 	MT_PROG_MAX,
 };
 
@@ -329,6 +335,7 @@ enum mt_prog {
 enum mt_region_string {
 	MT_REGION_STRING = 0,	  /* std::string of the C++11 ABI: {pointer, length} */
 	MT_REGION_OLD_STRING = 1, /* of the ABI before (PyPI's wheels up to 2.6): a pointer, the length 24 bytes before it */
+	MT_REGION_BRIEF = 2,	  /* like STRING; without a boxed call that told of the region it ends as it begins */
 };
 
 /* Cookie of REGION_END: which function stands for it. */
@@ -447,6 +454,7 @@ enum mt_seg_sets {
 	MT_SEG_SETS_DEVICE = 1,	 /* the thread's device, and its primary context */
 	MT_SEG_SETS_CONTEXT = 2, /* the thread's context = addr, on device `dev`, if said */
 	MT_SEG_SETS_COMM = 3,	 /* nothing, but what is asked for inside is for communication; is no outermost call to it */
+	MT_SEG_AT_ENTRY = 4,	 /* nothing: it has no result, is told at its entry and is no call that others are inside of */
 };
 
 #define MT_SEG_FACTORS 7
@@ -525,6 +533,7 @@ struct mt_flow_spec {
 #define MT_FLOW_LAYOUTS_MAX 64 /* a power of two */
 #define MT_FLOW_COOKIE(low, layout) ((__u64)(layout) << 48 | ((low) & 0xffffffffffffull))
 #define MT_BOXED_REGIONS 1 /* in the cookie of PROG_FLOW_BOXED: it stands for REGION_BEGIN and REGION_END, too */
+#define MT_BOXED_MARKED 2 /* … and may be taken away: steps have marks that stay (MT_REGION_BRIEF) */
 #define MT_NODE_LAYOUT 1 /* in the cookie of PROG_NODE: it has a layout */
 #define MT_FLOW_HEAD_WORDS 5    /* of a TensorImpl: its storage and autograd_meta lie in them */
 #define MT_FLOW_STORAGE_WORDS 8 /* of a StorageImpl: data, device and size */

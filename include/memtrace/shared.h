@@ -36,6 +36,33 @@ struct mt_config {
 enum mt_stacks {
 	MT_STACKS_PYTHON = 1,
 	MT_STACKS_NATIVE = 2,
+	MT_STACKS_CATCH = 4, /* not of all: of what struct mt_catch says, Python's frames */
+};
+
+/* Which of them are taken now. */
+enum mt_stacks_on {
+	MT_STACKS_ON_ALL = 1,
+	MT_STACKS_ON_CATCH = 2, /* some process has a struct mt_catch */
+};
+
+/*
+ * Births of a process that are caught: their Python frames are told, for a time and so many times. Both ends are kept in the
+ * kernel, so nothing goes on if nobody takes it back.
+ */
+#define MT_CATCH_PROCS_MAX 64
+#define MT_CATCH_SORTS_MAX 8
+#define MT_CATCH_LEFT_MAX 512 /* stacks, of all sorts together */
+#define MT_CATCH_NS_MAX 10000000000ull
+struct mt_catch_sort {
+	__u64 min, max; /* bytes */
+	__u32 op[2];	/* the innermost operator, as its frame has it: either of the two; both 0: any */
+	__u32 dev;	/* enum mt_dev */
+	__s32 left;	/* counted down */
+};
+struct mt_catch {
+	__u64 until_ns; /* CLOCK_MONOTONIC */
+	__u64 cnt;
+	struct mt_catch_sort sorts[MT_CATCH_SORTS_MAX];
 };
 
 #define MT_TARGETS_MAX 4096 /* processes in the kernel side's tables */

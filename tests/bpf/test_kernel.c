@@ -2377,6 +2377,59 @@ static void test_regions_by_boxed_calls(void **state)
 	rig__done(&r);
 }
 
+/* The probe on boxed calls comes and goes: without it a region ends as it begins, and what it had begun is over. */
+static void test_regions_without_boxed_calls(void **state)
+{
+	static const char enter[] = "profiler::_record_function_enter_new", leave[] = "profiler::_record_function_exit";
+	struct {
+		uint64_t head[2];
+		struct cxx_string text;
+	} name = { .head = { 0 } };
+	struct {
+		const char *ptr;
+		size_t len;
+	} given = { "Optimizer.step#SGD.step", 23 };
+	static const uint32_t open[] = { 0, 0, 0, 1, 0, 0, 0, 0 };
+	struct objects o;
+	struct boxed x;
+	struct rig r;
+
+	(void)state;
+	rig__flow_sites(&r, &boxed_layout);
+	rig__site(&r, region_begin, MT_PROG_REGION_BEGIN, MT_REGION_BRIEF);
+	rig__site(&r, flow_boxed, MT_PROG_FLOW_BOXED, MT_BOXED_REGIONS | MT_BOXED_MARKED);
+	self_attach(r.t, &r.plan);
+	objects__lay(&o, &boxed_layout, 0);
+	boxed__lay(&x, leave, &o);
+	region_begin(NULL, &given);
+	flow_boxed(&x.functor, x.stack, NULL); /* it has come: the end of what is over */
+	boxed__lay(&x, enter, &o);
+	cxx_string__set(&name.text, "forward");
+	x.values[1][0] = at(&name);
+	x.values[1][1] = 12;
+	for (int i = 0; i < 2; i++) {
+		flow_boxed(&x.functor, x.stack, NULL);
+		region_begin(NULL, &given);
+	}
+	region_begin(NULL, &given); /* it has gone */
+	boxed__lay(&x, enter, &o);
+	x.values[1][0] = at(&name);
+	x.values[1][1] = 12;
+	flow_boxed(&x.functor, x.stack, NULL);
+	region_begin(NULL, &given);
+	boxed__lay(&x, leave, &o);
+	flow_boxed(&x.functor, x.stack, NULL);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_REGION_BEGIN, MT_EV_REGION_END, MT_EV_REGION_BEGIN, MT_EV_REGION_BEGIN, MT_EV_REGION_BEGIN,
+		     MT_EV_REGION_END, MT_EV_REGION_BEGIN, MT_EV_REGION_END, 0);
+	for (size_t i = 0; i < sizeof(open) / sizeof(*open); i++)
+		assert_int_equal(r.ev[i].aux, open[i]);
+	assert_string_equal(name_of(&r, 0), "Optimizer.step#SGD.step");
+	assert_string_equal(name_of(&r, 2), "forward");
+	assert_string_equal(name_of(&r, 4), "Optimizer.step#SGD.step");
+	rig__done(&r);
+}
+
 /* A node that Python defined is called as its object's type; others by their vtable. */
 static void test_nodes_of_python(void **state)
 {
@@ -2479,26 +2532,21 @@ NOINLINE void *host_give(size_t size)
 }
 NOINLINE void host_take(void *ptr) { sink += (uintptr_t)ptr; }
 
-/* The last map of that name that was made: our tracer's. */
+/* Our tracer's: among the descriptors of this process, for others on the machine may trace, too. The caller closes it. */
 static int map_named(const char *name)
 {
-	uint32_t id = 0, len;
-	int found = -1;
-
-	while (!bpf_map_get_next_id(id, &id)) {
-		int fd = bpf_map_get_fd_by_id(id);
+	for (int fd = 3; fd < 4096; fd++) {
 		struct bpf_map_info info = { 0 };
+		uint32_t len = sizeof(info);
+		char path[40], what[40] = "";
 
-		len = sizeof(info);
-		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) && !strcmp(info.name, name)) {
-			close(found);
-			found = fd;
-		} else {
-			close(fd);
-		}
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (readlink(path, what, sizeof(what) - 1) > 0 && !strcmp(what, "anon_inode:bpf-map") &&
+		    !bpf_obj_get_info_by_fd(fd, &info, &len) && !strcmp(info.name, name))
+			return dup(fd);
 	}
-	assert_true(found >= 0);
-	return found;
+	fail_msg("no map %s", name);
+	return -1;
 }
 
 struct live {
@@ -2738,6 +2786,172 @@ static void test_python_stacks(void **state)
 	pthread_key_delete(key);
 }
 
+static uint64_t monotonic_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static struct mt_catch catch_for(uint64_t ns, uint64_t min, uint64_t max, int left)
+{
+	return (struct mt_catch){ .until_ns = monotonic_ns() + ns, .cnt = 1,
+				  .sorts = { { .min = min, .max = max, .dev = MT_DEV_CPU, .left = left } } };
+}
+
+static void expect_refused(const struct rig *r, struct mt_catch what)
+{
+	assert_int_equal(tracer__catch(r->t, getpid(), &what), -EINVAL);
+}
+
+static unsigned caught(struct rig *r)
+{
+	unsigned cnt = 0;
+
+	rig__collect(r);
+	for (size_t i = 0; i < r->cnt; i++)
+		cnt += r->ev[i].kind == MT_EV_STACK;
+	r->cnt = 0;
+	return cnt;
+}
+
+/* Of a moment's births some get their Python stack: of which, how many and until when is kept in the kernel. */
+static void test_caught_births(void **state)
+{
+	struct fake_code code = { { 0, 0, 0, 0, 1, 2, 3, 4 } };
+	struct fake_frame f = { &code, NULL, 100, 0, { 0 } };
+	struct fake_tstate ts = { .thread_id = (uint64_t)pthread_self(), .frame = &f };
+	struct mt_catch what;
+	struct mt_py_proc how;
+	pthread_key_t key;
+	struct rig r;
+
+	(void)state;
+	assert_int_equal(pthread_key_create(&key, NULL), 0);
+	assert_int_equal(pthread_setspecific(key, &ts), 0);
+	how = fake_python(key);
+	stacks = MT_STACKS_CATCH;
+	rig__init(&r, 0, 0);
+	rig__site(&r, fw_new, MT_PROG_FW_NEW, 0);
+	rig__site(&r, op_a, MT_PROG_OP, OP_A);
+	rig__site(&r, op_b, MT_PROG_OP, OP_B);
+	self_attach(r.t, &r.plan);
+	assert_int_equal(tracer__python(r.t, getpid(), &how), 0);
+	fw_new(NULL, (void *)0x1000, 100);
+	assert_int_equal(caught(&r), 0); /* nothing was asked for */
+	what = catch_for(5000000000, 90, 100, 3);
+	assert_int_equal(tracer__catch(r.t, getpid(), &what), 0);
+	for (uintptr_t i = 1; i < 10; i++) {
+		fw_new(NULL, (void *)(i * 64), 101); /* of another size */
+		fw_new(NULL, (void *)(i * 64), 89);
+	}
+	assert_int_equal(caught(&r), 0);
+	for (uintptr_t i = 1; i < 20; i++)
+		fw_new(NULL, (void *)(i * 64), 90 + i % 11);
+	assert_int_equal(caught(&r), 3);
+	assert_int_equal(r.pys, 1);
+	what = catch_for(5000000000, 0, 1000, 64); /* asked for again: counted again */
+	what.sorts[0].dev = MT_DEV_CUDA0;
+	assert_int_equal(tracer__catch(r.t, getpid(), &what), 0);
+	fw_new(NULL, (void *)64, 100);
+	assert_int_equal(caught(&r), 0);
+	what = catch_for(5000000000, 0, 1000, 64);
+	what.sorts[0].op[0] = OP_B;
+	assert_int_equal(tracer__catch(r.t, getpid(), &what), 0);
+	fw_new(NULL, (void *)64, 100);
+	op_a((void *)0x1000, 1);
+	rig__collect(&r);
+	expect_kinds(&r, MT_EV_ALLOC, MT_EV_OP, MT_EV_OP, MT_EV_STACK, MT_EV_ALLOC, MT_EV_ALLOC, 0);
+	assert_int_equal(r.ev[3].addr, 0x1000); /* op_b's, inside op_a */
+	r.cnt = 0;
+	what = catch_for(0, 0, 1000, 64); /* over before it began */
+	assert_int_equal(tracer__catch(r.t, getpid(), &what), 0);
+	fw_new(NULL, (void *)64, 100);
+	assert_int_equal(caught(&r), 0);
+	what = catch_for(5000000000, 0, 1000, 64);
+	assert_int_equal(tracer__catch(r.t, getpid(), &what), 0);
+	assert_int_equal(tracer__catch(r.t, getpid(), NULL), 0); /* taken back */
+	fw_new(NULL, (void *)64, 100);
+	assert_int_equal(caught(&r), 0);
+	assert_int_equal(tracer__catch(r.t, getpid(), NULL), -ENOENT);
+	/* More than a moment is not to be had. */
+	expect_refused(&r, catch_for(2 * MT_CATCH_NS_MAX, 0, 1000, 1));
+	expect_refused(&r, catch_for(1000, 0, 1000, MT_CATCH_LEFT_MAX + 1));
+	expect_refused(&r, catch_for(1000, 0, 1000, 0));
+	what = catch_for(1000, 0, 1000, 1);
+	what.cnt = 2;
+	what.sorts[1] = what.sorts[0];
+	what.sorts[1].left = MT_CATCH_LEFT_MAX; /* each for itself is not too many */
+	expect_refused(&r, what);
+	what.cnt = MT_CATCH_SORTS_MAX + 1;
+	expect_refused(&r, what);
+	what.cnt = 0;
+	expect_refused(&r, what);
+	rig__done(&r);
+	/* Where the walker is not loaded nothing can be caught. */
+	rig__init(&r, 0, 0);
+	expect_refused(&r, catch_for(1000, 0, 1000, 1));
+	rig__done(&r);
+	pthread_key_delete(key);
+}
+
+#define COST_ROUNDS 7
+#define COST_CALLS 20000
+
+/* As fw_new, with an entry that costs no single step: what is asked here would not be seen beside that. */
+void cheap_new(void *self, void *ptr, size_t size);
+__asm__(".text\n.globl cheap_new\n.type cheap_new, %function\ncheap_new:\n\tnop\n\tret\n");
+
+/* ns a call, of the fastest thousand: others' work on this machine only adds. The rings are emptied in between. */
+static double ns_a_birth(struct rig *r, double least)
+{
+	for (unsigned i = 0; i < COST_CALLS / 1000; i++) {
+		uint64_t begin = monotonic_ns(), took;
+
+		for (uintptr_t k = 1; k <= 1000; k++)
+			cheap_new(NULL, (void *)(k * 64), 100);
+		took = monotonic_ns() - begin;
+		least = (double)took / 1000 < least ? (double)took / 1000 : least;
+		rig__collect(r);
+		r->cnt = 0;
+	}
+	return least;
+}
+
+/* What a birth costs where nothing can be caught, where nothing is, where others are, and where all has been that may be. */
+static void test_what_catching_costs(void **state)
+{
+	double without = 1e9, off = 1e9, others = 1e9, spent = 1e9;
+	struct rig r;
+
+	(void)state;
+	for (int i = 0; i < COST_ROUNDS; i++) {
+		struct mt_catch what = catch_for(MT_CATCH_NS_MAX / 2, 101, 200, MT_CATCH_LEFT_MAX);
+
+		rig__init(&r, 0, 0);
+		rig__site(&r, cheap_new, MT_PROG_FW_NEW, 0);
+		self_attach(r.t, &r.plan);
+		without = ns_a_birth(&r, without);
+		rig__done(&r);
+		stacks = MT_STACKS_CATCH;
+		rig__init(&r, 0, 0);
+		rig__site(&r, cheap_new, MT_PROG_FW_NEW, 0);
+		self_attach(r.t, &r.plan);
+		off = ns_a_birth(&r, off);
+		assert_int_equal(tracer__catch(r.t, getpid(), &what), 0);
+		others = ns_a_birth(&r, others);
+		what.sorts[0].min = 0; /* no Python runs here: taken in vain, until none is left */
+		assert_int_equal(tracer__catch(r.t, getpid(), &what), 0);
+		(void)ns_a_birth(&r, 0);
+		spent = ns_a_birth(&r, spent);
+		rig__done(&r);
+	}
+	print_message("a birth: %.0f ns; loaded and off: %.3f times that; while other sizes are caught: %.3f; when all were: "
+		      "%.3f\n",
+		      without, off / without, others / without, spent / without);
+}
+
 /* The name that the allocation numbered `i` has of its place; 0: none. */
 static uint32_t place_of(const struct rig *r, size_t i)
 {
@@ -2891,6 +3105,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_boxed_calls),
 		cmocka_unit_test(test_boxed_calls_that_do_not_fit),
 		cmocka_unit_test(test_regions_by_boxed_calls),
+		cmocka_unit_test(test_regions_without_boxed_calls),
 		cmocka_unit_test(test_nodes_of_python),
 		cmocka_unit_test(test_tensors_on_the_stack),
 		cmocka_unit_test(test_tensors_given_already),
@@ -2909,10 +3124,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_native_stacks),
 		cmocka_unit_test(test_native_stacks_have_a_rate),
 		cmocka_unit_test(test_python_stacks),
+		cmocka_unit_test(test_caught_births),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_nothing_is_left_behind), cmocka_unit_test(test_files_go_with_their_process),
 		cmocka_unit_test(test_calibration_is_plausible),
 	};
+	const struct CMUnitTest costs[] = { cmocka_unit_test(test_what_catching_costs) }; /* numbers, no test: when asked for */
 	const char *mode = argc > 1 ? argv[1] : "";
 	int failed = 0;
 
@@ -2922,6 +3139,8 @@ int main(int argc, char **argv)
 	}
 	if (argc > 2)
 		cmocka_set_test_filter(argv[2]);
+	if (!strcmp(mode, "costs"))
+		return cmocka_run_group_tests(costs, NULL, NULL);
 	if (!strcmp(mode, "auto")) {
 		way = -1;
 		failed = cmocka_run_group_tests_name("the tracer's choice", tests, NULL, NULL);

@@ -106,11 +106,14 @@ class Page:
         is_url = str(path).startswith("http://")
         if is_url:
             self.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
-        self.call("Page.navigate", url=str(path) if is_url else pathlib.Path(path).resolve().as_uri())
+        self.load_url(str(path) if is_url else pathlib.Path(path).resolve().as_uri())
+
+    def load_url(self, url):
+        self.call("Page.navigate", url=url)
         end = time.monotonic() + 60
         while self.js("document.readyState") != "complete" or self.js("location.href") == "about:blank":
             if time.monotonic() > end:
-                raise AssertionError(f"{path} did not load")
+                raise AssertionError(f"{url} did not load")
             time.sleep(0.02)
         self.settle()
 

@@ -37,6 +37,13 @@ docs-compiled: build/memtrace ## compiled jobs against their own word, and the t
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_compiled_jobs.py $(ROW)
 	@tools/tables put compiled
 
+.PHONY: docs-compiled-newest
+docs-compiled-newest: build/memtrace ## the same with the newest torch that is known, which is fetched, and removed
+	@tools/make-venv
+	@MT_TABLES=newest tests/versions/check --with 2.15.0-3.11 tests/e2e/run $(if $(ROW),$(ROW:%=compiled_jobs.%),compiled_jobs)
+	@MT_TABLES=newest PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_compiled_jobs.py $(ROW)
+	@tools/tables put compiled-newest
+
 docs-distributed: build/memtrace ## distributed jobs against their own word, and the table into docs/ranks.md
 	@tools/make-venv
 	@tests/e2e/run $(if $(ROW),$(ROW:%=distributed.%),distributed)

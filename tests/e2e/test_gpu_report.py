@@ -28,7 +28,8 @@ def at_marks(name):
             layers = d["segments"].get("layers")
             if layers:
                 mt.check(layers["driver"] == layers["allocator"] + layers["others"], f"{mark['mark']}: {layers}")
-                mt.check(layers["allocator"] == layers["tensors"] + layers["rounding"] + layers["late"] + layers["free"], f"{layers}")
+                mt.check(layers["allocator"] == layers["tensors"] + layers["rounding"] + layers["late"] + layers["private_pools"]
+                         + layers["free"], f"{layers}")
         rows.append((mark, devs))
     return m, rows
 
@@ -42,6 +43,22 @@ def equal(rows, what, of, key, skip=()):
             seen += any(have)
     mt.check(seen, f"{what}: nothing but zeros")
     mt.note(f"{what} equal at {len(rows) - sum(m['mark'] in skip for m, _ in rows)} marks")
+
+
+def check_private_pools(rows):
+    """The allocator's own snapshot says of each segment which pool has it, and how many use the pool."""
+    for mark, devs in rows:
+        have = {f"{name} {p['id']}": [p["reserved"], p["used"], p["uses"]]
+                for name, d in zip(DEVICES, devs) for p in d["segments"].get("private_pools", [])}
+        mt.check(have == mark["pools"], f"private pools at '{mark['mark']}': {have}, the allocator says {mark['pools']}")
+    at = {mark["mark"]: devs for mark, devs in rows}
+    pool = at["captured_again"][0]["segments"]["private_pools"][0]
+    mt.check((pool["graphs"], pool["launches"]) == (2, 6), f"{pool}")
+    held = {name: [d["segments"].get("layers", {}).get("private_pools", 0) for d in at[name]]
+            for name in ("captured", "users_pool", "used_once", "left", "pools_emptied")}
+    mt.check(held["captured"][0] >= 30 * MB and held["users_pool"][1] >= 24 * MB, f"what no tensor has, and nobody else: {held}")
+    mt.check(held["used_once"] == [held["users_pool"][0], 0], f"one graph uses it yet, the other pool nobody: {held}")
+    mt.check(held["left"] == held["pools_emptied"] == [0, 0], f"{held}")
 
 
 def check_caching(name, backend):
@@ -66,6 +83,7 @@ def check_caching(name, backend):
     mt.check(cached and all(s["pid"] == m.run.reports[-1]["processes"][0]["pid"] for s in cached), f"{ooms[0]['segments']}")
     mt.check(sum(s["size"] for s in cached) <= ooms[0]["reserved"] and sum(s["used"] for s in cached) <= ooms[0]["live"],
              f"{ooms[0]}")
+    check_private_pools(rows)
     late = {mark["mark"]: devs[0]["segments"]["late"] for mark, devs in rows}
     mt.check(late["stream"] == 2 * MB and late["late"] == 8 * MB and late["late_one"] and not late["end"], f"record_stream: {late}")
     last = rows[-1][1][0]["segments"]

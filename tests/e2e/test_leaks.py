@@ -8,7 +8,7 @@ import time
 
 import mt
 
-SLOW = {"holder_of_a_graph", "window_of_five_seconds", "window_of_a_recording", "diff_of_batches", "cache", "malloc", "diff_says_what_does_not_compare"}
+SLOW = {"line_of_malloc", "holder_of_a_graph", "window_of_five_seconds", "window_of_a_recording", "diff_of_batches", "cache", "malloc", "diff_says_what_does_not_compare"}
 BATCH, WIDTH = 32, 64
 
 
@@ -102,6 +102,66 @@ def test_holder_of_a_graph():
     mt.check((leak["holder"]["how"], leak["holder"]["path"], leak["holder"]["kind"]) == ("graph", "losses", "list"), f"{leak}")
 
 
+def caught(kind, *args, dev="cpu"):
+    """The report of a recording without --stacks that goes on until births of the first suspect were caught that live."""
+    with mt.scratch() as d, mt.job("planted", kind, "--batch", BATCH, "--width", WIDTH, "--quiet", "--warmup", 0.3) as job:
+        with mt.start("record", "-p", str(job.pid), "-o", str(d / "a.mtr"), *args) as tracer:
+
+            def look():
+                mt.check(tracer.alive() and job.alive(), f"it goes on: {tracer.err[-5:]}")
+                done = mt.memtrace("report", d / "a.mtr", "--json", "-q")
+                leaks = json.loads(done.stdout)["leaks"] if done.returncode in (0, 3) else []
+                return leaks and leaks[0]["dev"] == dev and leaks[0].get("caught", {}).get("live", 0) >= 8
+            mt.wait_until(look, "blocks whose birth was caught", 90, 0.5)
+            mt.finish(tracer, d / "a.mtr")
+        mt.check(job.alive(), "the job goes on")
+        rep, text = mt.report(d / "a.mtr"), mt.ok(mt.memtrace("report", d / "a.mtr", "--leaks")).stdout
+    leak, stack = rep["leaks"][0], rep["overhead"]["by_probe"]["stack"]
+    moments = rep["duration_ns"] / 8e9 + 1
+    mt.check(0 < stack["hits"] <= moments * 512, f"{stack} in {moments} moments")
+    mt.check("stacks" not in rep, "no block has a stack of its own")
+    mt.note(f"{leak['caught']} of {stack['hits']} stacks, {stack['ns'] / stack['hits'] / 1000:.1f} us each")
+    return leak, next(line for line in rep["verdict"] if line["kind"] == "leak"), text
+
+
+def made_at(found, line, function):
+    """It is that line of the job, says the JSON, the verdict and the text."""
+    leak, verdict, text = found
+    own = next(f for f in leak["stack"] if f["file"].endswith("planted.py"))
+    mt.check((own["line"], own["function"]) == (line, function), f"{leak['stack']}")
+    mt.check(leak["caught"]["here"] == leak["caught"]["live"], f"{leak['caught']}")
+    mt.check(f"planted.py:{line} in {function}" in verdict["text"], verdict["text"])
+    mt.check("that were caught" in verdict["text"] and "--stacks" not in verdict["next"], f"{verdict}")
+    mt.check(f"planted.py:{line}" in text and "that were caught and live" in text, text)
+
+
+def test_line_of_a_list():
+    """Numbers of four bytes, of which a step makes many that die: the line that makes those which live is found unasked."""
+    found = caught("list")
+    mt.check(found[0]["op"] in ("aten::add", "aten::_to_copy") and found[0]["bytes_slope"] == 4, f"{found[0]}")
+    made_at(found, line_of("losses.append(loss.detach()"), "build.<locals>.collect")
+
+
+def test_line_of_a_graph():
+    """What a module of torch's makes is told of the line that calls the model."""
+    made_at(caught("graph"), line_of("cross_entropy(model(x), y)"), "build.<locals>.step")
+
+
+def test_line_of_malloc():
+    """C code that forgets, called from a line of Python."""
+    made_at(caught("malloc", "--probes", "framework,regions,host", "--min-size", "4K", dev="host"), line_of("malloc(20000)"),
+            "build.<locals>.step")
+
+
+def test_line_is_not_looked_for():
+    """Who does not want Python to be read does not get it: no stack is taken. Nor is one where nothing grows (test_clean)."""
+    with mt.scratch() as d, mt.job("planted", "cache", "--batch", BATCH, "--width", WIDTH, "--quiet", "--warmup", 0.3) as job:
+        rep = mt.report(record(job, d / "a.mtr", "--no-names", attaches=4))
+    mt.check(rep["leaks"] and "caught" not in rep["leaks"][0] and "stack" not in rep["overhead"]["by_probe"], f"{rep['leaks'][:1]}")
+    verdict = next(line for line in rep["verdict"] if line["kind"] == "leak")
+    mt.check("--stacks=python --stack-size 0" in verdict["next"], verdict["next"])
+
+
 def test_clean():
     """From its first instruction: imports, parameters, the optimizer's state, five steps that grow."""
     with mt.scratch() as d:
@@ -111,6 +171,7 @@ def test_clean():
         rep = mt.report(path)
         mt.check(rep["leaks_watched"]["ticks"] >= 150 and not rep["leaks_watched"]["too_short"], f"{rep['leaks_watched']}")
         mt.check(rep["leaks"] == [], f"a clean job: {rep['leaks']}")
+        mt.check("stack" not in rep["overhead"]["by_probe"], "stacks were taken, and nothing grows")
         text = mt.ok(mt.memtrace("report", path, "--leaks")).stdout
         mt.check("Nothing grows" in text and "growing:" not in mt.ok(mt.memtrace("report", path, "-v")).stdout, text)
 

@@ -2,6 +2,7 @@
 """Windows of traced steps, and gaps between them (--steps N --every T): what is set when, by the job's own text; what is said of the
 traced steps, against a recording of all of them; what the job feels of a change of level, by its own clock."""
 import bisect
+import json
 import re
 import signal
 import statistics
@@ -9,11 +10,13 @@ import subprocess
 import time
 
 import mt
+import peaks
 import test_gaps
 
 SLOW = {"gaps_lose_nothing_of_a_transformer", "nobody_waits_longer_at_a_change_of_level"}
 ALONE = {"nobody_waits_longer_at_a_change_of_level"}
 OFF = 0.01  # of all bytes
+MARK = ("libtorch_cpu.so", "_ZN5torch8autograd8profiler25record_function_enter_newE")
 
 
 def gap_times(events, end):
@@ -82,6 +85,28 @@ def check_traced_steps(full, path, steps):
     mt.check(abs(cpu["peak"] - whole["peak"]) <= OFF * whole["peak"], f"peak {cpu['peak']}, of all {whole['peak']}")
 
 
+def check_diff(full, path):
+    """Means and peaks of the traced steps against those of all; what adds up is not compared."""
+    diff = json.loads(mt.ok(mt.memtrace("diff", full, path, "--by", "device", "--json")).stdout)
+    cpu = next(row for row in diff["rows"] if row["name"] == "cpu")
+    mt.note(f"of all {cpu['a']}, of some {cpu['b']}")
+    mt.check(abs(cpu["change"]["mean"]) <= 0.1 * cpu["a"]["mean"], f"means: {cpu}")
+    mt.check("alloc_bytes" not in cpu["change"] and "live" not in cpu["change"], f"of all steps: {cpu}")
+    mt.check(any("were traced" in note for note in diff["notes"]), f"it does not say so: {diff['notes']}")
+    mt.expect_failure(mt.memtrace("diff", path, full, "--by", "symbol"), 1, "some steps only")
+
+
+def check_peaks(path, folder):
+    """Every view has the report's peak: what was seen in gaps is in none."""
+    peak, said, rep, _ = peaks.of_all(path, folder)
+    mt.note(f"{peak['report']}, {said['report']} gaps")
+    mt.check(all(v == peak["report"] for v in peak.values()), f"peaks differ: {peak}")
+    mt.check(peaks.op_trace(peaks.export(path, folder, "op-trace")) <= peak["report"], "op-trace is above the peak")
+    mt.check(said["report"] > 2 and len(set(said.values())) == 1, f"gaps: {said}")
+    traced = rep["duration_ns"] - sum(lost for _, _, lost in rep["sampling"]["gaps"])
+    mt.check(traced == rep["sampling"]["traced_ns"], f"gaps leave {traced} ns, traced are {rep['sampling']['traced_ns']}")
+
+
 def check_gaps_of(job, args, steps, every):
     """The same trace with all of its steps and with some: categories of these are the same. And such a recording is one like others."""
     subprocess.run(["make", "-s", "-C", mt.ROOT, "build/tests/gaps_of", "build/tests/window_of"], check=True, stdout=subprocess.DEVNULL)
@@ -97,7 +122,8 @@ def check_gaps_of(job, args, steps, every):
         subprocess.run([mt.BUILD / "tests" / "window_of", path, "1", d / "window.mtr"], check=True)
         window = mt.report(d / "window.mtr")
         mt.check(not mt.lost(window) and window["sampling"]["steps_seen"], f"of a window: {window['sampling']}, {window['lost']}")
-        mt.expect_failure(mt.memtrace("diff", path, full), 1, "some steps only")
+        check_diff(full, path)
+        check_peaks(path, d)
 
 
 def test_gaps_lose_nothing_of_the_traced_steps():
@@ -129,6 +155,7 @@ def test_probes_come_and_go():
             mt.finish(tracer, path)
         mt.check_goes_on(job)
         rep = mt.report(path)
+        check_peaks(path, d)
         with mt.start("record", "-p", str(job.pid), "-o", str(d / "all.mtr")) as tracer:
             mt.wait_attached(tracer, job.pid, mt.OP, 60)
             begin = mt.steps_of(job)
@@ -144,6 +171,25 @@ def test_probes_come_and_go():
     for cat, v in cpu_of(full)["categories"].items():
         some = cpu_of(rep)["categories"].get(cat, {}).get("at_peak", 0)
         mt.check(abs(some - v["at_peak"]) <= OFF * cpu_of(full)["peak"], f"at the peak: {cat} {some}, of all {v['at_peak']}")
+
+
+def test_a_mark_is_all_that_a_step_hits_between_windows():
+    """zero_grad() and step() begin a region each; and the live view says of how many steps it tells."""
+    with mt.job("mlp") as job:
+        with mt.start("-p", str(job.pid), "--steps", "2", "--every", "3000s") as tracer:
+            wait_for_gap(job, 1)
+            mt.wait_until(lambda: not has_probe(job, mt.NEW), "what allocates to go, too", 30)
+            mt.check(has_probe(job, MARK), "what begins a region has its probe in a gap")
+            begin = len(tracer.out)
+            mt.wait_until(lambda: len(tracer.out) >= begin + 6, "six lines", 30)
+            lines = [{k: int(v) for k, v in re.findall(r" (steps|hits|steps_traced)=(\d+)", line)} for line in list(tracer.out)[begin:]]
+            mt.finish(tracer)
+        mt.check_goes_on(job)
+    first, last = lines[1], lines[-1]
+    each = (last["hits"] - first["hits"]) / (last["steps"] - first["steps"])
+    mt.note(f"{each:.2f} hits a step, {last}")
+    mt.check(1.9 < each < 2.5, f"{each} hits a step: {lines}")
+    mt.check(last["steps_traced"] == 2, f"{lines}")
 
 
 def test_what_is_called_in_a_gap_is_set_in_the_next_window():

@@ -237,6 +237,64 @@ def test_timeline_by_hand():
         clean(page)
 
 
+def test_a_moment_has_an_address():
+    """A held moment, the zoom: a page opened with the address shows the same, and going back goes back."""
+    path = page_of(recording())
+    with browser.open(path) as page:
+        x, y, width, height = page.box("#chart canvas")
+        page.click(x + width * 0.6, y + height / 2)
+        page.mouse("mouseMoved", 5, 5)
+        page.settle()
+        held, said, address = page.js("memtrace.state.held"), text_of(page, "#moment"), page.js("location.hash")
+        mt.check(address.startswith("#at="), address)
+        page.press("#to-peak")
+        mt.wait_until(lambda: "zoom=" in page.js("location.hash"), "the zoom in the address", 10)
+        zoomed, zoom = page.js("location.hash"), page.js("memtrace.state.range")
+        page.js("history.back()")
+        mt.wait_until(lambda: page.js("memtrace.state.held") is not None and abs(page.js("memtrace.state.held") - held) < 2, "the moment before", 10)
+        page.press("#plots")
+        page.key("Escape")
+        mt.check("at=" not in page.js("location.hash"), "it was let go")
+        page.press("#to-step")
+        mt.check(0.01 < (page.js("memtrace.state.range[1] - memtrace.state.range[0]")) < zoom[1], "one step")
+        clean(page)
+    for hash_, check in ((address, lambda p: text_of(p, "#moment") == said), (zoomed, lambda p: p.js("memtrace.state.range")[0] - zoom[0] < 1000),
+                         ("#at=1e999&zoom=9-1&lane=%ff%00<b>", lambda p: p.js("memtrace.state.held") is None), ("#at=99999999", lambda p: True)):
+        with browser.open(None) as page:
+            page.load_url(path.resolve().as_uri() + hash_)
+            mt.check(check(page), f"{hash_} shows {text_of(page, '#moment')}, {page.js('memtrace.state.range')}")
+            clean(page)
+
+
+def test_gaps_are_hatched():
+    """What was not traced is no zero and no line: the page says so, and its peak is the report's."""
+    mt.need_root()
+    need_library()
+    path = folder() / "some.mtr"
+    if not path.exists():
+        with mt.job("transformer", "--batch", "4") as job:
+            with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "3", "--every", "1s") as tracer:
+                for _ in range(3):
+                    mt.wait_until(lambda: mt.probed(job.pid, mt.OP), "a window", 30)
+                    mt.wait_until(lambda: not mt.probed(job.pid, mt.OP), "a gap", 60)
+                mt.finish(tracer, path)
+    rep = mt.report(path)
+    for width, height, dark in WIDTHS:
+        with browser.open(page_of(path), width, height, dark) as page:
+            x, y, wide, high = page.box("#chart canvas")
+            gap = page.js("(() => { const g = memtrace.model().gaps.reduce((a, b) => a.to - a.from > b.to - b.from ? a : b); return [g.from, g.to]; })()")
+            mt.check(page.js("memtrace.model().lanes[0].peak") == rep["devices"]["cpu"]["peak"], "the peak is that of the report")
+            # 68 pixels of labels, 10 behind; the middle of the longest gap
+            at = 68 + (wide - 78) * (gap[0] + gap[1]) / 2 / page.js("memtrace.model().duration")
+            page.mouse("mouseMoved", x + at, y + high / 2)
+            page.settle()
+            mt.check("not traced" in text_of(page, "#moment"), text_of(page, "#moment"))
+            for word in (f"of {rep['sampling']['steps_seen']} steps {rep['sampling']['steps_traced']} traced",):
+                mt.check(word in text_of(page, "#subtitle").replace("\u202f", " "), text_of(page, "#subtitle"))
+            mt.check("not traced" in text_of(page, "#phase-key"), text_of(page, "#phase-key"))
+            clean(page)
+
+
 def test_map_names_blocks():
     with browser.open(page_of(recording())) as page:
         x, y, width, height = page.box("#map")

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "python/compiles.h"
 #include "python/gc.h"
 #include "python/reader.h"
 #include "unit/python_image.h"
@@ -34,6 +35,15 @@ static void check_look(const struct py_reader *r, const struct py_look *look)
 		require(t->name->kind >= EV_TENSOR_PARAMETER && t->name->kind <= EV_TENSOR_STATE);
 		require(t->name->at.data && t->name->at.bytes && t->name->at.dev != MT_DEV_NONE);
 	}
+}
+
+static void check_compiles(const struct py_compiles *c)
+{
+	require(c->cnt <= PY_COMPILES_MAX);
+	for (size_t i = 0; i < c->cnt; i++)
+		require(c->v[i].id[0] && strlen(c->v[i].id) < PY_COMPILE_ID_MAX && strlen(c->v[i].function) < PY_TEXT_MAX &&
+			strlen(c->v[i].reason) < PY_TEXT_MAX && strlen(c->v[i].failed) < PY_TEXT_MAX &&
+			c->v[i].begin_ns <= c->v[i].end_ns);
 }
 
 static void compare(const struct py_look *a, const struct py_look *b)
@@ -72,10 +82,20 @@ static void read_parts(struct image *im, unsigned minor)
 	struct gc_found found;
 	unsigned items = 0;
 	char text[PY_TEXT_MAX];
+	struct py_compiles compiles;
 
 	require(!py__init(&p, &(struct py_mem){ image_read, im }, minor));
 	p.interp = IMAGE_BASE;
 	for (uint64_t at = IMAGE_BASE; at < IMAGE_BASE + im->len && at < IMAGE_BASE + 4096; at += 8) {
+		struct py_compiles_seen seen = { 0 };
+		uint64_t number;
+
+		if (!py_compiles__look(&p, at, &seen, &compiles))
+			check_compiles(&compiles);
+		if (!py__first_line(&p, at, text))
+			require(text[0] && strlen(text) < PY_TEXT_MAX);
+		if (!py__number(&p, at, &number))
+			require(number < 1ull << 63);
 		(void)py__each_item(&p, at, count_item, &items);
 		(void)py__each_attr(&p, at, count_item, &items);
 		if (!py__text(&p, at, text))
@@ -94,6 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct py_reader *r = NULL, *walking = NULL;
 	struct py_reader_opts opts;
 	struct py_look look, walked;
+	struct py_compiles_seen seen = { 0 };
+	struct py_compiles compiles;
 
 	require(im != NULL);
 	im->at = py_object_offsets(minor);
@@ -114,6 +136,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (!e)
 			check_look(r, &look);
+		if (!py_reader__compiles(r, &seen, &compiles))
+			check_compiles(&compiles);
 		if (!im->fail_every) { /* whose reads fail at other times for each */
 			require(py_reader__look(walking, kind, &walked) == e);
 			if (!e)

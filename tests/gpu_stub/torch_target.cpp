@@ -17,9 +17,12 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <thread>
+#include <tuple>
 #include <unistd.h>
 #include <vector>
 
@@ -41,6 +44,33 @@ static void wait_line()
 
 static void put(const char *key, int64_t a, int64_t b) { printf(",\"%s\":[%lld,%lld]", key, (long long)a, (long long)b); }
 
+static bool is_caching() { return alloc::name() == "native" && !getenv("PYTORCH_NO_CUDA_MEMORY_CACHING"); }
+
+/* {"cuda:0 0:7":[reserved, in blocks, uses]} */
+static void put_pools()
+{
+	std::map<std::tuple<int, uint64_t, uint64_t>, std::pair<size_t, size_t>> pools;
+	const char *between = "";
+
+	if (is_caching())
+		for (const auto &s : alloc::snapshot().segments)
+			if (s.owner_private_pool_id != c10::MempoolId_t{ 0, 0 }) {
+				auto &sums = pools[{ s.device, s.owner_private_pool_id.first, s.owner_private_pool_id.second }];
+
+				sums.first += s.total_size;
+				sums.second += s.allocated_size;
+			}
+	printf(",\"pools\":{");
+	for (const auto &[which, sums] : pools) {
+		const auto &[device, first, second] = which;
+
+		printf("%s\"cuda:%d %llu:%llu\":[%zu,%zu,%d]", between, device, (unsigned long long)first, (unsigned long long)second,
+		       sums.first, sums.second, alloc::getPoolUseCount(c10::DeviceIndex(device), { first, second }));
+		between = ",";
+	}
+	printf("}");
+}
+
 static void mark(const char *name)
 {
 	using c10::CachingAllocator::StatType;
@@ -57,6 +87,7 @@ static void mark(const char *name)
 	put("inactive", a.inactive_split_bytes[all].current, b.inactive_split_bytes[all].current);
 	put("ooms", a.num_ooms, b.num_ooms);
 	put("retries", a.num_alloc_retries, b.num_alloc_retries);
+	put_pools();
 	printf("}\n");
 	fflush(stdout);
 }
@@ -249,6 +280,67 @@ static void after_churn(std::vector<c10::DataPtr> &before, std::vector<std::thre
 	mark("nothing");
 }
 
+static void keep_one(std::vector<c10::DataPtr> *held, int device, size_t size)
+{
+	c10::cuda::set_device(c10::DeviceIndex(device));
+	held->push_back(alloc::get()->allocate(size));
+}
+
+/* As torch.cuda.graph does, with a backward in a thread of its own: all of it is the pool's while the capture goes on. */
+static void captured_pool(std::vector<c10::DataPtr> &held, const c10::MempoolId_t &id)
+{
+	auto stream = c10::cuda::getStreamFromPool(false, 0);
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+
+	alloc::beginAllocateToPool(0, id, [](cudaStream_t) { return true; });
+	C10_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+	for (size_t s : { 1000, 3 << 20, 30 << 20 })
+		held.push_back(alloc::get()->allocate(s));
+	std::thread(keep_one, &held, 0, 25 << 20).join();
+	mark("capturing");
+	C10_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+	alloc::endAllocateToPool(0, id);
+	C10_CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	for (int i = 0; i < 3; i++)
+		C10_CUDA_CHECK(cudaGraphLaunch(exec, stream));
+}
+
+static void private_pools()
+{
+	const c10::MempoolId_t graphs{ 0, 7 }, users{ 3, 0 };
+	const auto me = std::this_thread::get_id();
+	std::vector<c10::DataPtr> held, mine;
+
+	if (!is_caching())
+		return;
+	held.push_back(alloc::get()->allocate(40 << 20));
+	captured_pool(held, graphs);
+	held.push_back(alloc::get()->allocate(60 << 20));
+	held[3].clear(); /* the one of 30 MiB: a replay writes there all the same */
+	mark("captured");
+	captured_pool(held, graphs);
+	mark("captured_again");
+	/* As torch.cuda.use_mem_pool: what another thread asks for is not of it. */
+	alloc::createOrIncrefPool(1, users, nullptr);
+	alloc::beginAllocateToPool(1, users, [me](cudaStream_t) { return std::this_thread::get_id() == me; });
+	std::thread(keep_one, &held, 1, 50 << 20).join();
+	keep_one(&mine, 1, 24 << 20);
+	alloc::endAllocateToPool(1, users);
+	alloc::releasePool(1, users);
+	c10::cuda::set_device(0);
+	mine.clear();
+	mark("users_pool");
+	alloc::releasePool(1, users);
+	alloc::releasePool(0, graphs);
+	mark("used_once");
+	alloc::releasePool(0, graphs);
+	mark("left");
+	held.clear();
+	alloc::emptyCache();
+	mark("pools_emptied");
+}
+
 static void parts()
 {
 	blocks();
@@ -260,6 +352,7 @@ static void parts()
 	mark("emptied");
 	out_of_memory();
 	second_device();
+	private_pools();
 	threads();
 	alloc::emptyCache();
 	mark("end");

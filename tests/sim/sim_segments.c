@@ -597,7 +597,7 @@ static void compare_dev(const struct sim *s, const struct report_segments *r, co
 	EQUAL(r->resets, s->resets[row]);
 	EQUAL(r->driver, r->allocator + r->others);
 	EQUAL(r->driver, t->live + r->reserved_before);
-	EQUAL(r->allocator, r->tensors + r->rounding + r->late + r->unused);
+	EQUAL(r->allocator, r->tensors + r->rounding + r->late + r->private_free + r->unused);
 }
 
 static uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }

@@ -28,9 +28,10 @@ struct job {
 	unsigned long_every;	  /* every so many steps one takes … */
 	double long_ns;		  /* … so much longer, traced or not; */
 	double later_slow;	  /* in the second half; 0: as before */
+	double mark;		  /* of each step's own time, traced or not: what marks of steps take */
 	/* what was, in the end */
-	uint64_t now, steps, random;
-	double lost;
+	uint64_t now, steps, random, read_ns;
+	double lost, probe_ns; /* the latter as calibration has it */
 	struct budget_window was[WINDOWS]; /* with what they truly cost */
 	size_t cnt;
 	struct cadence c;
@@ -49,10 +50,15 @@ static void one_step(struct job *j, enum paid_step what, double slow)
 
 	if (j->long_every && !(++j->steps % j->long_every))
 		bare += j->long_ns;
-	took = what == PAID_WATCHED ? bare : bare + (slow - 1) * j->step_ns;
+	took = bare * (1 + j->mark) + (what == PAID_WATCHED ? 0 : (slow - 1) * j->step_ns);
 	j->lost += took - bare;
+	j->probe_ns += bare * j->mark / PAID_MARKS + (took - bare * (1 + j->mark)) / PAID_CALIBRATED;
 	j->now += (uint64_t)took;
 	paid__step(&j->paid, what, (uint64_t)took, j->now);
+	if (!j->mark || j->now < j->read_ns + SEC)
+		return;
+	j->read_ns = j->now;
+	paid__read(&j->paid, &(struct paid_read){ .ts_ns = j->now, .probe_ns = (uint64_t)j->probe_ns, .cpu_ns = j->now });
 }
 
 static void window(struct job *j, double slow)
@@ -148,6 +154,51 @@ static void usual_steps_are_paid_for(void **state)
 	assert_true(share_lost(&j) > 0.012);
 	assert_true(worst_minute(&j, 1) <= 0.023); /* the noise of single steps is part of what is measured */
 	assert_true(fabs(share_said(&j) - share_lost(&j)) < 0.003);
+}
+
+/* In windows as between them; where these are most of the time it shows. */
+static void marks_are_paid_for_all_the_time(void **state)
+{
+	static const double shares[] = { 0.02, 0.5, 1 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shares) / sizeof(*shares); i++) {
+		struct job j = { .step_ns = 500 * US, .slow = 3, .set_ns = 2 * SEC, .first_ns = 3 * SEC, .mark = 0.04 };
+
+		run(&j, shares[i], 600 * SEC);
+		assert_true(j.cnt >= 2);
+		assert_true(share_lost(&j) > 0.038);
+		assert_true(fabs(share_said(&j) - share_lost(&j)) < 0.02 * share_lost(&j) + 0.001);
+	}
+}
+
+/* What the machine does long after a window says nothing of what that cost. */
+static void a_price_stands(void **state)
+{
+	struct paid p = { 0 };
+	uint64_t now = SEC;
+	double lost;
+
+	(void)state;
+	paid__change(&p, false, now);
+	for (int i = 0; i < 50; i++)
+		paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+	for (int i = 0; i < 10; i++)
+		paid__step(&p, PAID_TRACED, 30 * MS, now += 30 * MS);
+	paid__change(&p, true, now);
+	for (int i = 0; i < 50; i++)
+		paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+	lost = paid__last(&p);
+	assert_true(fabs(lost - 100.0 * MS) < 1);
+	for (int i = 0; i < 500; i++)
+		paid__step(&p, PAID_WATCHED, 40 * MS, now += 40 * MS);
+	assert_true(paid__last(&p) == lost);
+	assert_true(paid__step_ns(&p) == 40.0 * MS);
+	paid__change(&p, false, now);
+	assert_true(p.lost_ns == lost);
+	for (int i = 0; i < 10; i++)
+		paid__step(&p, PAID_TRACED, 50 * MS, now += 50 * MS);
+	assert_true(fabs(paid__last(&p) - 100.0 * MS) < 1);
 }
 
 static void what_becomes_dear_comes_less_often(void **state)
@@ -255,7 +306,7 @@ static void counters_tell_where_nobody_steps(void **state)
 {
 	struct paid p = { 0 };
 	double all, share = PAID_CALIBRATED * 0.2 / (0.8 + PAID_CALIBRATED * 0.2);
-	double watch = PAID_CALIBRATED * 0.01 / (0.99 + PAID_CALIBRATED * 0.01);
+	double watch = PAID_MARKS * 0.01 / (0.99 + PAID_MARKS * 0.01);
 
 	(void)state;
 	paid__change(&p, false, SEC);
@@ -268,14 +319,36 @@ static void counters_tell_where_nobody_steps(void **state)
 	read_counters(&p, 405 * MS, 2500 * MS, 6 * SEC); /* marks alone */
 	assert_true(paid__probes(&p) == 400.0 * MS); /* marks of the rest are no part of it */
 	assert_true(fabs(p.watch - watch) < 1e-9);
-	all = share * 4 * SEC + watch * 100 * SEC;
-	assert_true(fabs(paid__all(&p, 104 * SEC) - all) < 50 * MS);
+	all = share * 4 * SEC + watch * (103 - share * 4) * SEC; /* of what was the job's own time, in the window, too */
+	assert_true(fabs(paid__all(&p, 104 * SEC) - all) < 1 * MS);
 	paid__change(&p, false, 104 * SEC);
-	assert_true(fabs(paid__all(&p, 104 * SEC) - all) < 50 * MS);
+	assert_true(fabs(paid__all(&p, 104 * SEC) - all) < 1 * MS);
 	read_counters(&p, 0, 0, 105 * SEC); /* another recording's */
 	assert_true(paid__last(&p) == 0);
 	read_counters(&p, UINT64_MAX, UINT64_MAX, 106 * SEC);
 	assert_true(isfinite(paid__all(&p, 107 * SEC)));
+}
+
+/* Steps that seem to have become faster while they were traced: of all windows together that is not said. */
+static void probes_cost_what_calibration_says_at_least(void **state)
+{
+	uint64_t now = SEC, probe_ns = 0, cpu_ns = 0;
+	struct paid p = { 0 };
+
+	(void)state;
+	read_counters(&p, 0, 0, SEC);
+	for (int i = 0; i < 3; i++) {
+		paid__change(&p, false, now);
+		for (int k = 0; k < 100; k++)
+			paid__step(&p, PAID_TRACED, 10 * MS, now += 10 * MS);
+		paid__change(&p, true, now);
+		read_counters(&p, probe_ns += 200 * MS, cpu_ns += SEC, now + 1);
+		for (int k = 0; k < 100; k++)
+			paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+		read_counters(&p, probe_ns, cpu_ns += 2 * SEC, now);
+	}
+	assert_true(paid__last(&p) < 0);
+	assert_true(paid__all(&p, now) > 0.45 * (double)SEC && paid__all(&p, now) < 0.65 * (double)SEC);
 }
 
 /* What marks cost all the time is taken from what windows may. */
@@ -299,6 +372,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_steps_are_paid_for),
 		cmocka_unit_test(usual_steps_are_paid_for),
+		cmocka_unit_test(marks_are_paid_for_all_the_time),
+		cmocka_unit_test(a_price_stands),
+		cmocka_unit_test(probes_cost_what_calibration_says_at_least),
 		cmocka_unit_test(what_becomes_dear_comes_less_often),
 		cmocka_unit_test(rare_long_steps_are_not_its_price),
 		cmocka_unit_test(all_of_the_time_may_be_lost),

@@ -196,8 +196,25 @@ static void test_means(void **state)
 	assert_true(means__op(m, (name_id){ 3 }) == 500);
 	for (uint8_t kind = 0; kind < 2; kind++)
 		assert_int_equal(means__event(m, &(struct tl_event){ .kind = kind ? TL_DESTROY : TL_CREATE, .dev = MT_DEV_HOST,
-				.ts_ns = (kind ? 15u : 10u) * S, .op = { 3 }, .size = 100, .stack = 8 }), 0);
+				.ts_ns = (kind ? 20u : 15u) * S, .op = { 3 }, .size = 100, .stack = 8 }), 0);
 	assert_true(means__stack(m, 8) == 50 && means__stack(m, 0) == 500 && means__stack(m, 7) == 0);
+	means__free(m);
+}
+
+/* In a gap nobody knows what is held: it is of no average. */
+static void test_means_without_gaps(void **state)
+{
+	struct means *m = means__new(10 * S, 20 * S, 0);
+
+	(void)state;
+	block(m, TL_CREATE, 5, 3, 100, MT_DEV_CPU);
+	assert_int_equal(means__event(m, &(struct tl_event){ .kind = TL_GAP, .ts_ns = 12 * S, .version = 1 }), 0);
+	block(m, TL_CREATE, 13, 3, 1000000, MT_DEV_CPU);
+	block(m, TL_DESTROY, 14, 3, 1000000, MT_DEV_CPU);
+	assert_int_equal(means__event(m, &(struct tl_event){ .kind = TL_GAP, .ts_ns = 16 * S }), 0);
+	block(m, TL_CREATE, 17, 3, 60, MT_DEV_CPU); /* 100 for two seconds and one, 160 for three */
+	block(m, TL_DESTROY, 25, 3, 160, MT_DEV_CPU);
+	assert_true(means__op(m, (name_id){ 3 }) == 130);
 	means__free(m);
 }
 
@@ -208,6 +225,7 @@ int main(void)
 		cmocka_unit_test(test_devices_and_categories),
 		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_means),
+		cmocka_unit_test(test_means_without_gaps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,6 +130,38 @@ static void test_no_moments(void **state)
 	moments__free(m);
 }
 
+/* What lives in a gap is neither kept nor a peak; what lives where it ends may be one. */
+static void test_moments_in_gaps(void **state)
+{
+	struct moments *m = moments__new(&(struct moments_opts){ 0, 1000, 100, 0, 50 });
+	const struct moment *list;
+	uint64_t high = 0;
+	size_t cnt;
+
+	(void)state;
+	moments__move(m, 5, CAT_MAX, CAT_INPUT, 10);
+	moments__gap(m, 100, 1);
+	moments__move(m, 200, CAT_MAX, CAT_INPUT, 1000);
+	moments__move(m, 300, CAT_INPUT, CAT_MAX, 1000);
+	assert_int_equal(moments__peak(m)->live, 10);
+	moments__gap(m, 400, 0);
+	assert_int_equal(moments__peak(m)->live, 10);
+	moments__gap(m, 500, 1);
+	moments__move(m, 600, CAT_MAX, CAT_GRADIENT, 7);
+	moments__gap(m, 700, 0);
+	assert_int_equal(moments__peak(m)->live, 17);
+	assert_int_equal(moments__peak(m)->ts_ns, 700);
+	moments__gap(m, 800, 1);
+	moments__move(m, 900, CAT_MAX, CAT_GRADIENT, 100);
+	list = moments__end(m, &cnt);
+	for (size_t i = 0; i < cnt; i++)
+		high = list[i].live > high ? list[i].live : high;
+	assert_int_equal(high, 17);
+	assert_int_equal(list[cnt - 1].ts_ns, 700);
+	assert_int_equal(moments__now(m)->live, 117);
+	moments__free(m);
+}
+
 /* --- bands --------------------------------------------------------------------------------------------- */
 
 static void test_steps_join(void **state)
@@ -455,6 +487,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_moments),
 		cmocka_unit_test(test_no_moments),
+		cmocka_unit_test(test_moments_in_gaps),
 		cmocka_unit_test(test_steps_join),
 		cmocka_unit_test(test_phases),
 		cmocka_unit_test(test_heaviest),

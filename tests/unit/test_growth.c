@@ -151,6 +151,13 @@ static uint64_t born_at(uint32_t stack, const char *op, uint64_t size)
 	return born(op, size);
 }
 
+/* Told of the next birth at next_ptr + 0x1000, as --stacks is not on. */
+static uint64_t caught_at(uint32_t stack, const char *op, uint64_t size)
+{
+	send((struct event){ .kind = EV_CAUGHT, .addr = next_ptr + 0x1000, .dev = MT_DEV_CPU, .size = stack });
+	return born(op, size);
+}
+
 static void died(uint64_t ptr)
 {
 	send((struct event){ .kind = MT_EV_FREE, .addr = ptr, .dev = MT_DEV_CPU });
@@ -219,6 +226,80 @@ static void test_planted(void **state)
 	assert_int_equal(l->rows[0].last_ts_ns, (1000 + 199 * 10) * MS);
 	assert_string_equal(l->rows[1].op, "aten::exp");
 	assert_true(l->rows[1].bytes_slope > 60 && l->rows[1].bytes_slope < 82); /* 500 / 7 = 71.4 */
+}
+
+static size_t wanted_of(struct model_wanted *v)
+{
+	size_t cnt;
+
+	assert_int_equal(model__wanted(m, PID, v, &cnt), 0);
+	return cnt;
+}
+
+/* Whose births are wanted: those of what grows, until enough of what lives of them was caught. It stays one suspect. */
+static void test_caught(void **state)
+{
+	struct model_wanted v[MODEL_WANTED_MAX];
+	const struct report_leaks *l;
+	size_t cnt;
+
+	(void)state;
+	tell_stacks();
+	for (unsigned step = 0; step < 60; step++) {
+		assert_int_equal(step < 9 ? wanted_of(v) : 0, 0);
+		clean_step(step);
+		(void)born("aten::tanh", 4096);
+		(void)born("aten::tanh", 1024);
+		(void)born("aten::exp", 100 + step); /* each of another size */
+		step_ends();
+	}
+	assert_int_equal(wanted_of(v), 3);
+	assert_true(v[0].min == 1024 && v[0].max == 1024 && v[1].min == 4096 && v[1].max == 4096);
+	assert_true(v[2].min == 100 && v[2].max == 159 && v[2].dev == MT_DEV_CPU);
+	assert_string_equal(names__get(names, v[0].op), "aten::tanh");
+	assert_string_equal(names__get(names, v[2].op), "aten::exp");
+	assert_int_equal(model__wanted(m, PID + 1, v, &cnt), 0);
+	assert_int_equal(cnt, 0);
+	/* What dies says nothing; nor does another block, or one that was told of another place. */
+	for (unsigned i = 0; i < 20; i++) {
+		died(caught_at(4, "aten::tanh", 4096));
+		(void)caught_at(2, "aten::mm", 4096);
+	}
+	send((struct event){ .kind = EV_CAUGHT, .addr = 0x123, .dev = MT_DEV_CPU, .size = 2 });
+	(void)born("aten::tanh", 4096);
+	(void)caught_at(99, "aten::tanh", 4096); /* no such stack */
+	l = leaks();
+	assert_true(l->rows[0].caught == 0 && !l->rows[0].frames);
+	for (unsigned i = 0; i < 7; i++)
+		(void)caught_at(i == 3 ? 2 : 3, "aten::tanh", 4096);
+	assert_int_equal(wanted_of(v), 3);
+	(void)caught_at(3, "aten::tanh", 1024);
+	assert_int_equal(wanted_of(v), 1);
+	assert_string_equal(names__get(names, v[0].op), "aten::exp");
+	l = leaks();
+	assert_int_equal(l->total, 2);
+	assert_string_equal(l->rows[0].op, "aten::tanh");
+	assert_true(l->rows[0].caught == 8 && l->rows[0].caught_here == 7 && l->rows[0].frames_cnt == 2);
+	assert_string_equal(l->rows[0].frames[0].function, "leaf 3");
+	assert_true(l->rows[1].caught == 0 && !l->rows[1].frames);
+	assert_int_equal(rep->stacks.total, 0); /* no block has a stack for that */
+	model__check(m);
+}
+
+/* More than there is room for: the newest are kept. */
+static void test_caught_without_end(void **state)
+{
+	(void)state;
+	tell_stacks();
+	for (unsigned i = 0; i < 3 * CAUGHT_MAX; i++)
+		(void)caught_at(2, "aten::tanh", 64);
+	assert_int_equal(m->caught.blocks.cnt, CAUGHT_MAX);
+	model__check(m);
+	send((struct event){ .kind = EV_GONE });
+	assert_int_equal(m->caught.blocks.cnt, 0);
+	for (pid = PID; pid < PID + 100; pid++) /* threads that never have their birth */
+		send((struct event){ .kind = EV_CAUGHT, .addr = 0x1000, .dev = MT_DEV_CPU, .size = 2 });
+	assert_int_equal(m->caught.waiting_cnt, CAUGHT_WAITING_MAX);
 }
 
 static void say_held(uint64_t ptr, const char *path, uint64_t items)
@@ -573,6 +654,8 @@ int main(void)
 		cmocka_unit_test(test_trend),
 		cmocka_unit_test(test_no_trend),
 		cmocka_unit_test_setup_teardown(test_planted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_caught, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_caught_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_held, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_by_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_stack, setup, teardown),

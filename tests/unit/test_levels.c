@@ -516,6 +516,36 @@ static void operators_of_a_gap_are_not_believed(void **state)
 	assert_int_equal(report()->devs[0].live, 8);
 }
 
+/* Steps of a gap have no peak, whatever was seen of them; the report says where gaps were. */
+static void steps_of_a_gap_have_no_peak(void **state)
+{
+	(void)state;
+	step();
+	alloc(0x1000, 100);
+	step();
+	go_down();
+	alloc(0x2000, 1000); /* while probes come and go */
+	step();
+	step();
+	free_block(0x2000);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 1);
+	step();
+	use(0x1000, 100);
+	step(); /* met, and the traced one begins */
+	alloc(0x3000, 20);
+	free_block(0x3000);
+	step();
+	assert_int_equal(report()->devs[0].peak, 120);
+	assert_int_equal(rep->marks.steps_cnt, 2); /* the first, and the traced one */
+	assert_int_equal(step_marks__peak(&rep->marks.steps[0]), 100);
+	assert_int_equal(step_marks__peak(&rep->marks.steps[1]), 120);
+	assert_int_equal(step_marks__peak(&rep->procs[0].highest_step), 120);
+	assert_int_equal(rep->sampling.gaps_cnt, 2); /* the second one is open: the window is over */
+	assert_int_equal(rep->sampling.gaps[0].lost_ns, rep->sampling.gaps[0].end_ns - rep->sampling.gaps[0].begin_ns);
+	assert_int_equal(rep->sampling.gaps[1].begin_ns, rep->sampling.gaps[1].end_ns);
+	assert_true(rep->sampling.in_gap);
+}
+
 static void a_gap_of_a_process_that_ends(void **state)
 {
 	(void)state;
@@ -746,6 +776,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(carried_blocks_end_in_their_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(at_level_blocks_nothing_is_carried, setup, teardown),
 		cmocka_unit_test_setup_teardown(operators_of_a_gap_are_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(steps_of_a_gap_have_no_peak, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_gap_of_a_process_that_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_price_is_that_of_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(odd_levels_are_counted, setup, teardown),

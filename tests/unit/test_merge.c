@@ -335,6 +335,40 @@ static void test_same_process(void **state)
 	report_ranks__free(r);
 }
 
+static void sampled_file(int n, uint64_t boot, uint64_t mono_ns, int has_levels)
+{
+	char host[16];
+
+	snprintf(host, sizeof(host), "node%d", (int)boot);
+	begin_file(n);
+	machine(boot, host, mono_ns, 0);
+	process(11 + (uint32_t)n, EV_PROC_ATTACHED, n ? "RANK=1" : "RANK=0", "WORLD_SIZE=2");
+	if (has_levels)
+		put((struct event){ .kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_WATCH,
+				    .aux = 11 + (uint32_t)n });
+	steps(11 + (uint32_t)n, 10, 1000, 0);
+	end_file(1);
+}
+
+/* Windows are a machine's: of two recordings of one machine nobody could say what was traced of both. */
+static void test_windows_of_one_machine(void **state)
+{
+	(void)state;
+	sampled_file(0, 1, 100 * S, 1);
+	sampled_file(1, 1, 100 * S + S / 2, 1);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), -EINVAL);
+	assert_non_null(strstr(failed.msg, "both trace some steps only"));
+	sampled_file(1, 1, 100 * S + S / 2, 0);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), -EINVAL);
+	assert_non_null(strstr(failed.msg, "the first traces"));
+	sampled_file(1, 1, 500 * S, 1); /* one after the other */
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	sampled_file(1, 2, 100 * S + S / 2, 1); /* another machine's */
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+	sampled_file(1, 2, 100 * S + S / 2, 0);
+	assert_int_equal(merge(2, MERGE_ALIGN_STEPS), 0);
+}
+
 /* An older memtrace told of no machine; one that is newer than this may write what this cannot read. */
 static void test_other_versions(void **state)
 {
@@ -484,6 +518,7 @@ static void test_counters_and_names(void **state)
 		put((struct event){ .kind = EV_STACK, .seq = 2, .size = 1, .name = name(n ? "f" : "g"), .addr = name("a.py").v,
 				    .aux = 4, .flags = 1 });
 		put((struct event){ .kind = EV_STACK_AT, .pid = 11, .addr = 0x10, .size = 2 });
+		put((struct event){ .kind = EV_CAUGHT, .pid = 11, .addr = 0x18, .size = 2 });
 		put((struct event){ .kind = EV_TENSOR_OF, .pid = 11, .addr = 0x10, .name = name("Net") });
 		put((struct event){ .kind = EV_TENSOR, .pid = 11, .addr = 0x10, .tid = name("Net").v, .name = name("w"),
 				    .aux = name("exp_avg").v, .seq = name("float32[2]").v });
@@ -530,6 +565,7 @@ static void test_counters_and_names(void **state)
 	rec_reader__free(r);
 	assert_int_equal(stack_no, 3); /* main is one */
 	assert_int_equal(last[EV_STACK_AT].size, 3);
+	assert_int_equal(last[EV_CAUGHT].size, 3);
 	assert_int_equal(last[EV_PLACE].kind, EV_PLACE);
 	assert_int_equal(last[EV_COST].addr, 37);
 	assert_int_equal(last[EV_FIRED].size, 107);
@@ -719,6 +755,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shrinks_while_read), cmocka_unit_test(test_skewed_clocks), cmocka_unit_test(test_drift),
 		cmocka_unit_test(test_no_drift), cmocka_unit_test(test_same_process),
+		cmocka_unit_test(test_windows_of_one_machine),
 		cmocka_unit_test(test_other_versions), cmocka_unit_test(test_other_jobs),
 		cmocka_unit_test(test_attached), cmocka_unit_test(test_same_boot),
 		cmocka_unit_test(test_merged_again), cmocka_unit_test(test_counters_and_names),

@@ -338,14 +338,19 @@ struct planned {
 
 static const struct insn_classes *classes; /* of the next plans; NULL: assumed */
 
-static struct planned make_plan(pid_t pid, unsigned sources, const char *usdt)
+static struct planned make_plan_of(pid_t pid, const struct plan_opts *opts)
 {
 	struct planned x = { .names = names__new() };
-	struct plan_opts opts = { .sources = sources, .usdt = &usdt, .usdt_cnt = usdt != NULL, .classes = classes };
 
 	assert_int_equal(target__open(&x.t, pid, &x.err), 0);
-	x.r = plan__build(&x.p, x.t, &opts, x.names, &x.err);
+	x.r = plan__build(&x.p, x.t, opts, x.names, &x.err);
 	return x;
+}
+
+static struct planned make_plan(pid_t pid, unsigned sources, const char *usdt)
+{
+	return make_plan_of(pid, &(struct plan_opts){ .sources = sources, .usdt = &usdt, .usdt_cnt = usdt != NULL,
+						      .classes = classes });
 }
 
 static void drop_plan(struct planned *x)
@@ -743,6 +748,18 @@ static void takes_regions_by_boxed_calls(void **state)
 		assert_int_equal(find_site(&x, REGION_EXIT, MT_PROG_REGION_END) != NULL, i);
 		assert_int_equal(x.p->sites[i ? 1 : 0].prog == MT_PROG_REGION_BEGIN, i);
 		assert_true(find_cover(&x, SRC_REGIONS)->found >= 2);
+		drop_plan(&x);
+		/* by windows: what begins a region is the only mark, and boxed calls come and go */
+		x = make_plan_of(getpid(), &(struct plan_opts){ .sources = SRC_FLOW, .classes = classes, .by_windows = 1 });
+		assert_int_equal(x.r, 0);
+		check_order(x.p);
+		s = find_site(&x, "c10::Dispatcher::callBoxed", MT_PROG_FLOW_BOXED);
+		assert_true(i ? !s : s->cookie == (MT_BOXED_REGIONS | MT_BOXED_MARKED) && site__level(s) == MT_LEVEL_FULL);
+		assert_int_equal(find_site(&x, REGION_EXIT, MT_PROG_REGION_END) != NULL, i);
+		s = &x.p->sites[i];
+		assert_true(s->prog == MT_PROG_REGION_BEGIN && site__is_mark(s) && site__level(s) == MT_LEVEL_WATCH);
+		assert_int_equal(s->cookie, i ? MT_REGION_STRING : MT_REGION_BRIEF);
+		assert_true(!site__is_mark(&x.p->sites[i + 1]));
 		drop_plan(&x);
 		dlclose(h);
 	}

@@ -281,6 +281,37 @@ static struct report_ranks *told(void)
 	return r;
 }
 
+/* What a rank has in a gap is neither a peak nor a point; steps that begin in one have none. */
+static void test_gaps_of_ranks(void **state)
+{
+	struct report_ranks *r;
+	uint64_t max, median, min;
+
+	(void)state;
+	send((struct event){ .kind = EV_BEGIN, .pid = 10, .addr = 5 });
+	proc(11, 10, EV_PROC_ATTACHED, "RANK=0");
+	proc(12, 10, EV_PROC_ATTACHED, "RANK=1");
+	send((struct event){ .kind = MT_EV_STEP, .pid = 11, .addr = 1 });
+	alloc(11, 0x1000, 100);
+	alloc(12, 0x1000, 200);
+	send((struct event){ .kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_WATCH, .aux = 11 });
+	alloc(11, 0x2000, 1000);
+	send((struct event){ .kind = MT_EV_STEP, .pid = 11, .addr = 2 });
+	clock_ns += 10000000000ull;
+	send((struct event){ .kind = EV_TICK });
+	r = told();
+	assert_int_equal(r->cnt, 2);
+	assert_int_equal(r->rows[0].peak, 100);
+	assert_int_equal(r->rows[1].peak, 200);
+	assert_int_equal(r->rows[0].steps_cnt, 1);
+	assert_int_equal(r->rows[0].steps_total, 2);
+	assert_true(report_ranks__bucket(r, 0, &max, &median, &min));
+	assert_int_equal(max, 200);
+	assert_true(report_ranks__bucket(r, r->rows[0].series.cnt - 1, &max, &median, &min));
+	assert_int_equal(max, POINT_UNKNOWN);
+	report_ranks__free(r);
+}
+
 /* Launcher, two ranks (as forks that exec), a worker of one; the pid of the other comes back as its late child. */
 static void test_whose(void **state)
 {
@@ -630,6 +661,7 @@ int main(void)
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_counted_steps),
 		cmocka_unit_test(test_marked_steps),
+		cmocka_unit_test_setup_teardown(test_gaps_of_ranks, begin, end),
 		cmocka_unit_test_setup_teardown(test_whose, begin, end),
 		cmocka_unit_test_setup_teardown(test_helpers, begin, end),
 		cmocka_unit_test_setup_teardown(test_told_at_once, begin, end),

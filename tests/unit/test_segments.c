@@ -20,6 +20,17 @@ struct fix {
 	uint64_t ts_ns, id;
 };
 
+static void tell_of(struct fix *f, uint32_t tid, const struct event *what)
+{
+	struct event ev = *what;
+
+	ev.pid = 7;
+	ev.tid = tid;
+	ev.ts_ns = ++f->ts_ns;
+	assert_true(segments__event(f->s, &ev));
+	segments__check(f->s);
+}
+
 static void tell(struct fix *f, uint8_t kind, uint8_t seg, uint8_t dev, uint64_t addr, uint64_t size, uint32_t aux)
 {
 	const struct event ev = { .kind = kind, .flags = seg, .dev = dev, .addr = addr, .size = size, .aux = aux,
@@ -56,7 +67,7 @@ static struct report_segments report(struct fix *f, uint8_t dev)
 	assert_int_equal(segments__report(f->s, dev, f->b, &r), 0);
 	segments__layers(&r, live);
 	assert_int_equal(r.driver, r.allocator + r.others);
-	assert_int_equal(r.allocator, r.tensors + r.rounding + r.late + r.unused);
+	assert_int_equal(r.allocator, r.tensors + r.rounding + r.late + r.private_free + r.unused);
 	return r;
 }
 
@@ -200,6 +211,84 @@ static void test_graph_nodes(void **state)
 	}
 	tell(f, MT_EV_SEG_FREE, MT_SEG_ASYNC, C0, 0x10000000, 0, 5);
 	assert_int_equal(report(f, C0).live, 1 * MB);
+}
+
+static void pool(struct fix *f, uint32_t tid, uint8_t what, uint64_t number)
+{
+	tell_of(f, tid, &(struct event){ .kind = MT_EV_SEG_GRAPH, .flags = what, .dev = C0, .addr = number });
+}
+
+static void give(struct fix *f, uint32_t tid, uint64_t addr, uint64_t size)
+{
+	tell_of(f, tid, &(struct event){ .kind = MT_EV_SEG_ALLOC, .flags = MT_SEG_DEVICE, .dev = C0, .addr = addr,
+					 .size = size });
+	block(f, addr, size / 2);
+}
+
+/* While a capture goes on all threads' segments are the pool's, else those of the thread that began it. */
+static void test_private_pools(void **state)
+{
+	struct fix *f = *state;
+	struct report_segments r;
+	struct report_pool *rows;
+	size_t cnt;
+
+	give(f, 7, 0x10000000, 2 * MB);
+	pool(f, 7, MT_GRAPH_POOL_BEGINS, 1);
+	give(f, 8, 0x20000000, 2 * MB); /* not captured: another thread's own */
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_CAPTURES, MT_DEV_NONE, 5, 0, 0);
+	give(f, 7, 0x30000000, 4 * MB);
+	give(f, 8, 0x40000000, 8 * MB);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_CAPTURED, MT_DEV_NONE, 0xa0, 0, 5);
+	give(f, 8, 0x50000000, 2 * MB);
+	pool(f, 7, MT_GRAPH_POOL_ENDS, 1);
+	give(f, 7, 0x60000000, 2 * MB);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_INSTANTIATED, MT_DEV_NONE, 0xa1, 0, 0xa0);
+	tell(f, MT_EV_SEG_GRAPH, MT_GRAPH_LAUNCHED, MT_DEV_NONE, 0xa1, 0, 0);
+	r = report(f, C0);
+	assert_int_equal(r.private_reserved, 12 * MB);
+	assert_int_equal(r.private_used, 6 * MB);
+	assert_int_equal(r.private_free, 6 * MB);
+	assert_int_equal(r.unused, 4 * MB);
+	assert_int_equal(r.graphs, 0); /* none has memory nodes */
+	assert_int_equal(segments__pools(f->s, f->b, 10, &rows, &cnt), 0);
+	assert_int_equal(cnt, 1);
+	assert_int_equal(rows[0].reserved, 12 * MB);
+	assert_int_equal(rows[0].used, 6 * MB);
+	assert_int_equal(rows[0].segments, 2);
+	assert_int_equal(rows[0].graphs, 1);
+	assert_int_equal(rows[0].launches, 1);
+	assert_int_equal(rows[0].uses, 1);
+	free(rows);
+	pool(f, 7, MT_GRAPH_POOL_LEFT, 1);
+	r = report(f, C0);
+	assert_int_equal(r.private_free, 0); /* nobody's any more: the next emptying of the cache frees it */
+	assert_int_equal(r.unused, 10 * MB);
+	pool(f, 7, MT_GRAPH_POOL_LEFT, 1); /* once too often */
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x30000000, 0, 0);
+	tell(f, MT_EV_SEG_FREE, MT_SEG_DEVICE, C0, 0x40000000, 0, 0);
+	assert_int_equal(segments__pools(f->s, f->b, 10, &rows, &cnt), 0);
+	assert_int_equal(cnt, 0);
+	free(rows);
+}
+
+static void test_more_private_pools_than_are_kept(void **state)
+{
+	struct fix *f = *state;
+	struct event ev = { .kind = MT_EV_SEG_GRAPH, .flags = MT_GRAPH_POOL_BEGINS, .pid = 7, .tid = 7, .dev = C0, .ts_ns = 1 };
+
+	for (ev.addr = 1; ev.addr <= 4096; ev.addr++)
+		assert_true(segments__event(f->s, &ev));
+	assert_false(segments__event(f->s, &ev)); /* lost, and counted as that */
+	ev.addr = 9;
+	for (ev.flags = MT_GRAPH_POOL_ENDS; ev.flags <= MT_GRAPH_POOL_LEFT; ev.flags += MT_GRAPH_POOL_LEFT - MT_GRAPH_POOL_ENDS)
+		assert_true(segments__event(f->s, &ev));
+	ev.flags = MT_GRAPH_POOL_BEGINS;
+	ev.addr = 5000; /* in place of the one that is over */
+	assert_true(segments__event(f->s, &ev));
+	ev.addr++;
+	assert_false(segments__event(f->s, &ev));
+	segments__check(f->s);
 }
 
 static void test_freed_unseen(void **state)
@@ -580,6 +669,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_rows, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_communication, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_graph_nodes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_private_pools, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_more_private_pools_than_are_kept, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_freed_unseen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_virtual_memory, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_references, set_up, tear_down),

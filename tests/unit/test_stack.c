@@ -411,6 +411,14 @@ static void test_capture(void **state)
 	assert_int_equal(capture__record(c, &use, sizeof(use), &ev), 1);
 	assert_int_equal(capture__resolve(c, &ev, keep, &told), 1);
 	assert_int_equal(told.cnt, 3);
+	/* The same of a birth that was caught: another kind. */
+	use.hdr.flags = MT_STACK_F_CAUGHT;
+	assert_int_equal(capture__record(c, &use, sizeof(use), &ev), 1);
+	assert_int_equal(ev.kind, EV_CAUGHT);
+	assert_int_equal(capture__resolve(c, &ev, keep, &told), 1);
+	assert_int_equal(ev.size, told.ev[2].seq);
+	assert_int_equal(told.cnt, 3);
+	use.hdr.flags = 0;
 	/* Frames that never came. */
 	use.size = 43;
 	assert_int_equal(capture__record(c, &use, sizeof(use), &ev), 1);

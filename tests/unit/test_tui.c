@@ -495,6 +495,37 @@ static void golden(const char *name, unsigned w, unsigned h, struct tui_ui *ui, 
 	data_done(&d);
 }
 
+/* A series has no points where nothing was traced: what is drawn behind a gap stands where it was. */
+static void test_gaps_in_the_chart(void **state)
+{
+	static struct point points[] = { { FIX_T0, 100, 100 }, { FIX_T0 + 1 * S, 100, 100 }, { FIX_T0 + 8 * S, 1000, 1000 },
+					 { FIX_T0 + 9 * S, 500, 500 } };
+	static struct report_gap gaps[] = { { FIX_T0 + 2 * S, FIX_T0 + 8 * S, 6 * S } };
+	struct report_dev dev = { .dev = MT_DEV_CPU, .live = 500, .peak = 1000, .peak_ts_ns = FIX_T0 + 8 * S,
+				  .series = { points, 4, S } };
+	struct report r = { .devs = &dev, .devs_cnt = 1, .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 10 * S },
+			    .sampling = { .is_on = 1, .gaps = gaps, .gaps_cnt = 1 } };
+	struct tui_data d = { .now = &r };
+	struct tui_ui ui;
+	struct canvas c;
+
+	(void)state;
+	tui_ui__init(&ui, 0);
+	ui.is_color = 0;
+	assert_int_equal(canvas__init(&c, 30, 11), 0); /* 10 columns of axis, 2 columns a second */
+	tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev);
+	assert_int_equal(canvas__at(&c, 10 + 2, 9)->cp, '#');
+	assert_int_not_equal(canvas__at(&c, 10 + 2, 5)->cp, '#'); /* 100 of 1,000 */
+	for (unsigned x = 10 + 4; x < 10 + 16; x++) {
+		assert_int_equal(canvas__at(&c, x, 9)->cp, '.');
+		assert_int_not_equal(canvas__at(&c, x, 5)->cp, '#');
+	}
+	assert_int_equal(canvas__at(&c, 10 + 16, 1)->cp, '#'); /* the peak, where it was */
+	assert_int_equal(canvas__at(&c, 10 + 19, 6)->cp, '#');
+	assert_int_not_equal(canvas__at(&c, 10 + 19, 1)->cp, '#');
+	canvas__done(&c);
+}
+
 static void test_screens(void **state)
 {
 	static struct report_mark marks[] = { /* the second step ends, and the third begins, in one column */
@@ -528,6 +559,21 @@ static void test_screens(void **state)
 	golden("tui_plain_80x24.txt", 80, 24, &ui, &r);
 	ui.is_help = 1;
 	golden("tui_help_80x24.txt", 80, 24, &ui, &r);
+}
+
+/* Where steps are left out the head says of how many what stands below it is. */
+static void test_sampling_is_said(void **state)
+{
+	struct report r = fix_report();
+	struct tui_ui ui;
+
+	(void)state;
+	tui_ui__init(&ui, 1);
+	r.sampling.is_on = 1;
+	r.sampling.steps_seen = 120;
+	r.sampling.steps_traced = 3;
+	r.sampling.price_ratio = 0.0187;
+	golden("tui_sampled_100x24.txt", 100, 24, &ui, &r);
 }
 
 /* No byte of a target reaches a cell unless it is safe, and nothing is drawn outside. */
@@ -587,7 +633,8 @@ int main(void)
 		cmocka_unit_test(test_filter_is_typed), cmocka_unit_test(test_rows_sort_and_filter),
 		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_modules),
-		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_screens),
+		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_gaps_in_the_chart),
+		cmocka_unit_test(test_screens), cmocka_unit_test(test_sampling_is_said),
 		cmocka_unit_test(test_any_size_any_key_any_target),
 	};
 

@@ -10,6 +10,7 @@
 
 #include "event/event.h"
 #include "timeline/ranks.h"
+#include "verdict/facts.h"
 #include "verdict/verdict.h"
 #include "view_fix.h"
 
@@ -163,18 +164,23 @@ static void a_leak(void **state)
 	f.r.leaks.cnt = 1;
 	f.r.leaks.total = 2;
 	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "Growing: aten::add, by 4.00 MiB a step, 400 MiB by now in 100 blocks",
-		 "--stacks");
+		 "recorded with --stacks=python it says the line");
+	f.leaks[0].blocks = 800; /* half a MiB each: --stacks alone would not look at them */
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "in 800 blocks",
+		 "recorded with --stacks=python --stack-size 0 it says");
+	f.leaks[0].blocks = 100;
 	f.leaks[0].frames = frames;
 	f.leaks[0].frames_cnt = 2;
-	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "made at train.py:12; and 1 more place", "report job.mtr --leaks");
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "made at train.py:12 in log; and 1 more place",
+		 "report job.mtr --leaks");
 	f.leaks[0].held_by = (char *)"losses";
 	f.leaks[0].held_kind = (char *)"list";
 	f.leaks[0].held_where = (char *)"main (train.py:7)";
 	f.leaks[0].held_items = 1204;
 	f.leaks[0].held = HELD_ITSELF;
 	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB,
-		 "made at train.py:12; held by losses, a list with 1204 of them when it was looked at, a variable of main "
-		 "(train.py:7); and 1 more", "losses never forgets");
+		 "made at train.py:12 in log; held by losses, a list with 1204 of them when it was looked at, a variable of "
+		 "main (train.py:7); and 1 more", "losses never forgets");
 	f.leaks[0].frames_cnt = 0;
 	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB, "blocks; held by losses",
 		 "; recorded with --stacks=python it says the line");
@@ -189,6 +195,56 @@ static void a_leak(void **state)
 	f.leaks[0].grown = 400 * MIB;
 	f.leaks[0].sure = SURE_LOW;
 	first_is(VERDICT_LEAK, VERDICT_HINT, 4 * MIB, "Growing", "--leaks");
+}
+
+static const struct report_frame *line_in(const char *const *files, size_t cnt)
+{
+	static struct report_frame frames[8];
+
+	for (size_t i = 0; i < cnt; i++)
+		frames[i] = (struct report_frame){ (char *)"f", (char *)files[i], (uint32_t)i + 1, EV_FRAME_PYTHON };
+	return facts_line(frames, cnt);
+}
+
+/* Innermost first: the line that somebody can change. */
+static void the_line_of_a_stack(void **state)
+{
+	static const char *const own[] = { "/v/lib/python3.11/site-packages/torch/nn/modules/linear.py",
+					   "/v/lib/python3.11/site-packages/transformers/models/bert.py", "<string>",
+					   "/usr/lib/python3.11/runpy.py", "/home/me/train.py", "/home/me/main.py" };
+	static const char *const torch[] = { "/src/pytorch/torch/nn/modules/linear.py", "/src/pytorch/torch/_tensor.py" };
+
+	(void)state;
+	assert_string_equal(line_in(own, 6)->file, own[4]);
+	assert_string_equal(line_in(own, 4)->file, own[1]); /* nothing of the program's own: what uses torch */
+	assert_string_equal(line_in(own, 1)->file, own[0]);
+	assert_string_equal(line_in(torch, 2)->file, torch[0]);
+	assert_null(line_in(own, 0));
+	assert_null(facts_line(&(struct report_frame){ (char *)"empty", (char *)"libc10.so", 7, EV_FRAME_NATIVE }, 1));
+}
+
+/* Without --stacks: some of its blocks were caught. */
+static void a_leak_that_was_caught(void **state)
+{
+	static struct report_frame frames[] = {
+		{ (char *)"forward", (char *)"/v/site-packages/torch/nn/modules/linear.py", 134, EV_FRAME_PYTHON },
+		{ (char *)"collect", (char *)"train.py", 42, EV_FRAME_PYTHON },
+	};
+
+	(void)state;
+	f.leaks[0] = (struct report_leak){ .op = (char *)"aten::add", .region = (char *)"", .pid = 10, .dev = MT_DEV_CUDA0,
+					   .per_step = 1, .sure = SURE_HIGH, .bytes_slope = 4.0 * MIB, .blocks_slope = 1,
+					   .live = 400 * MIB, .grown = 400 * MIB, .blocks = 100, .grown_blocks = 100,
+					   .frames = frames, .frames_cnt = 2, .caught = 31, .caught_here = 31 };
+	f.r.leaks.rows = f.leaks;
+	f.r.leaks.cnt = f.r.leaks.total = 1;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB,
+		 "made at train.py:42 in collect (so were all 31 blocks that were caught)",
+		 "who keeps what train.py:42 makes?");
+	f.leaks[0].caught_here = 20;
+	first_is(VERDICT_LEAK, VERDICT_PROBLEM, 4 * MIB,
+		 "made at train.py:42 in collect (so were 20 of 31 blocks that were caught)",
+		 "");
 }
 
 static void reserved_and_idle(void **state)
@@ -232,6 +288,8 @@ static void a_refusal(void **state)
 			 "expandable_segments");
 	o->unused = GIB;
 	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "1.00 GiB free", "");
+	o->private_free = 4 * GIB;
+	first_is(VERDICT_OUT_OF_MEMORY, VERDICT_PROBLEM, 2 * GIB, "4.00 GiB more are free for CUDA graphs alone", "");
 	*o = (struct report_oom){ .kind = OOM_DEATH, .marked = 1, .killed = 1, .pid = 10, .comm = (char *)"python",
 				  .exit_status = 9,
 				  .ts_ns = FIX_T0 + 90000, .rss_total = 60 * GIB };
@@ -367,6 +425,28 @@ static void a_spike(void **state)
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 }
 
+static void a_recompile(void **state)
+{
+	struct report_recompile row = { .function = (char *)"forward (train.py:36)",
+					.reason = (char *)"tensor 'x' size mismatch at index 0. expected 9, actual 10" };
+	struct report_recompile_why why = { 4, 3100000000, GIB, &row };
+
+	(void)state;
+	f.r.run.end_ts_ns = FIX_T0 + 50000000000ull;
+	f.r.compiles = (struct report_compiles){ .cnt = 5, .ns = 9000000000, .again = 4, .again_ns = 3100000000,
+						 .whys = &why, .whys_cnt = 1, .rows = &row, .rows_cnt = 1 };
+	first_is(VERDICT_RECOMPILES, VERDICT_HINT, 0, "torch.compile compiled again 4 times: 3.10 s of 50.0 s; most often "
+		 "forward (train.py:36), because tensor 'x' size mismatch", "mark_dynamic()");
+	f.r.compiles.again_ns = 2400000000; /* too little of the time … */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	f.r.compiles.added = GIB; /* … but a tenth of the peak */
+	first_is(VERDICT_RECOMPILES, VERDICT_HINT, GIB, "at most 1.00 GiB more meanwhile", "mark_dynamic()");
+	row.reason = (char *)"___check_type_id(L['n'], 94)";
+	first_is(VERDICT_RECOMPILES, VERDICT_HINT, GIB, "___check_type_id", "memtrace report job.mtr -v");
+	f.r.compiles.again = 0; /* all of it before the trace */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+}
+
 static void a_peak_outside_of_steps(void **state)
 {
 	struct verdict v;
@@ -403,6 +483,8 @@ int main(void)
 		cmocka_unit_test_setup(losses_are_said, sound),
 		cmocka_unit_test_setup(few_steps_are_too_short, sound),
 		cmocka_unit_test_setup(a_leak, sound),
+		cmocka_unit_test(the_line_of_a_stack),
+		cmocka_unit_test_setup(a_leak_that_was_caught, sound),
 		cmocka_unit_test_setup(reserved_and_idle, sound),
 		cmocka_unit_test_setup(a_refusal, sound),
 		cmocka_unit_test_setup(a_fat_rank, sound),
@@ -411,6 +493,7 @@ int main(void)
 		cmocka_unit_test_setup(state_of_training, sound),
 		cmocka_unit_test_setup(copies_of_workers, sound),
 		cmocka_unit_test_setup(a_spike, sound),
+		cmocka_unit_test_setup(a_recompile, sound),
 		cmocka_unit_test_setup(a_peak_outside_of_steps, sound),
 		cmocka_unit_test_setup(hostile_reports_are_survived, sound),
 	};

@@ -237,11 +237,16 @@ static void test_live_lines(void **state)
 	r.run.end_ts_ns += 1000000000;
 	assert_int_equal(live_view__draw(v, &r), 0);
 	assert_int_equal(live_view__draw(v, &h), 0);
+	r.sampling.is_on = 1;
+	r.sampling.steps_traced = 3;
+	r.sampling.price_ratio = 0.0187;
+	assert_int_equal(live_view__draw(v, &r), 0);
 	live_view__free(v);
 	fflush(m.f);
 	check_tame(m.text, m.len, 2000);
 	assert_non_null(strstr(m.text, "cpu.allocs_per_s=1000"));
 	assert_non_null(strstr(m.text, "cpu.allocs_per_s=0"));
+	assert_non_null(strstr(m.text, " steps_traced=3 price=0.0187 "));
 	mem_golden(&m, "live_lines.txt");
 }
 
@@ -266,6 +271,10 @@ static void export_golden(const char *format, const char *file)
 		{ 100, 0x2000, 12, 5, 0, 1, 2, op, bad, TL_TAG, MT_DEV_CPU, CAT_PARAMETER, 0 },
 		{ 110, 0, 0, 0, 0, 1, 2, (name_id){ 777 }, NAME_NONE, TL_OP, 0, 0, 0 },
 		{ 120, 0, 0, 0, 0, 1, 2, op, op, 99, 0, 0, 0 },
+		{ .ts_ns = 130, .ptr = 65, .size = 40, .id = 4096, .version = 412, .pid = 1, .op = op, .region = bad, .key = op,
+		  .kind = TL_COMPILED, .depth = EV_COMPILED_AGAIN },
+		{ .ts_ns = 140, .ptr = 66, .size = 41, .id = TL_SIZE_UNKNOWN, .pid = 1, .key = op, .kind = TL_COMPILED,
+		  .depth = EV_COMPILED_BACKWARD },
 	};
 	struct export_ctx *c = NULL;
 	struct mem m;

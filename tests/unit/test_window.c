@@ -159,6 +159,11 @@ static void stack_at(uint32_t leaf)
 	send((struct event){ .kind = EV_STACK_AT, .addr = next_ptr + 0x10000, .size = leaf, .dev = MT_DEV_CPU });
 }
 
+static void caught_at(uint32_t leaf)
+{
+	send((struct event){ .kind = EV_CAUGHT, .addr = next_ptr + 0x10000, .size = leaf, .dev = MT_DEV_CPU });
+}
+
 static void region(const char *text, unsigned index)
 {
 	send((struct event){ .kind = MT_EV_REGION_BEGIN, .name = name(text), .aux = index });
@@ -326,13 +331,13 @@ static void same_live(const struct report_op *a, size_t a_cnt, const struct repo
 	}
 }
 
-static void same_stack(const struct model *a, uint64_t a_id, const struct model *b, uint64_t b_id)
+static void same_frames(const struct model *a, uint32_t a_node, const struct model *b, uint32_t b_node)
 {
 	struct report_frame *x = NULL, *y = NULL;
 	size_t x_cnt = 0, y_cnt = 0;
 
-	assert_int_equal(model__frames(a, stackset__of(&a->stacks, a_id), &x, &x_cnt), 0);
-	assert_int_equal(model__frames(b, stackset__of(&b->stacks, b_id), &y, &y_cnt), 0);
+	assert_int_equal(model__frames(a, a_node, &x, &x_cnt), 0);
+	assert_int_equal(model__frames(b, b_node, &y, &y_cnt), 0);
 	assert_int_equal(x_cnt, y_cnt);
 	for (size_t i = 0; i < x_cnt; i++) {
 		assert_string_equal(x[i].function, y[i].function);
@@ -369,7 +374,8 @@ static void same_blocks(const struct model *a, const struct model *b)
 				    names__get(b->names, b->ops.rows[y->op].name));
 		assert_string_equal(names__get(a->names, a->regions.rows[x->region].name),
 				    names__get(b->names, b->regions.rows[y->region].name));
-		same_stack(a, x->id, b, y->id);
+		same_frames(a, stackset__of(&a->stacks, x->id), b, stackset__of(&b->stacks, y->id));
+		same_frames(a, caught__of(&a->caught, x->id), b, caught__of(&b->caught, y->id));
 		assert_true(x->born_ts_ns / MS <= y->born_ts_ns / MS + 1 && y->born_ts_ns / MS <= x->born_ts_ns / MS + 1);
 	}
 }
@@ -591,7 +597,7 @@ static void test_cut_inside_an_operator(void **state)
 /* Stacks of blocks from before the window, from in it, and of one whose stack is told just before it begins. */
 static void test_stacks(void **state)
 {
-	uint64_t old[8], held = 0;
+	uint64_t old[8], held = 0, caught = 0;
 	unsigned live = 0;
 	struct report *r;
 
@@ -618,6 +624,11 @@ static void test_stacks(void **state)
 		window__tick(win, full); /* a frame's end between a stack and its block */
 		ts += MS;
 		(void)alloc(0, 1 << 19, MT_DEV_CPU);
+		caught_at(3 + 3 * i);
+		if (caught)
+			release(caught, MT_DEV_CPU);
+		caught = alloc(0, 1 << 10, MT_DEV_CPU);
+		caught = i % 2 ? caught : 0; /* others live on */
 		train(i, 1);
 		write_window(0);
 		compare(&r);
@@ -634,6 +645,7 @@ static void test_stacks(void **state)
 			assert_in_range(r->stacks.rows[i].alloc_count, 4, 6); /* those of before are nobody's allocation */
 		}
 	}
+	assert_int_equal(full->caught.blocks.cnt, 15);
 	assert_int_equal(live, 30 / 2 + 2); /* odd leaves, "build", and the one that is held */
 	report__free(r);
 	end();
@@ -689,6 +701,34 @@ static void test_processes_that_end(void **state)
 	report__free(r);
 	model__free(m);
 	names__free(other);
+	end();
+}
+
+/* What says how long ago something was says so still when it is told again later. */
+static void test_compiled_before(void **state)
+{
+	struct report *r, *of_all;
+	uint64_t began;
+
+	(void)state;
+	begin(1 * S, WINDOW_BYTES_DEFAULT);
+	start();
+	train(0, 5);
+	began = ts - S / 2;
+	send((struct event){ .kind = EV_COMPILED, .addr = S / 2, .size = S / 4, .root = name("0/1"), .name = name("a reason"),
+			     .key = name("forward (a.py:1)"), .flags = EV_COMPILED_AGAIN });
+	train(5, 100);
+	write_window(0);
+	compare(&r);
+	assert_int_equal(model__report(full, 10, &of_all), 0);
+	assert_int_equal(of_all->compiles.rows[0].ts_ns, began);
+	assert_true(r->run.start_ts_ns > began);
+	assert_int_equal(r->compiles.rows_cnt, 1);
+	assert_int_equal(r->compiles.rows[0].ts_ns, began);
+	assert_true(r->compiles.rows[0].before);
+	assert_string_equal(r->compiles.rows[0].reason, "a reason");
+	report__free(of_all);
+	report__free(r);
 	end();
 }
 
@@ -930,6 +970,7 @@ int main(void)
 		cmocka_unit_test(test_goes_on),
 		cmocka_unit_test(test_cut_inside_an_operator),
 		cmocka_unit_test(test_processes_that_end),
+		cmocka_unit_test(test_compiled_before),
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_full_memory),
 		cmocka_unit_test(test_stacks),

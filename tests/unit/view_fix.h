@@ -45,7 +45,8 @@ static struct report_dev fix_devs[] = {
 		    .requested = 3000000000, .requested_peak = 4000000000, .rounding = 123456, .inactive = 7ull << 30,
 		    .free_cached = 48ull << 30, .largest_free = 40ull << 30, .resets = 1, .trims = 2,
 		    .driver = 64ull << 30, .allocator = 62ull << 30, .tensors = (5ull << 30) - 123456,
-		    .unused = 57ull << 30, .others = 2ull << 30, .nvml = 1, .nvml_procs = 1, .nvml_used = 70ull << 30,
+		    .unused = 54ull << 30, .private_free = 3ull << 30, .private_reserved = 4ull << 30,
+		    .private_used = 1ull << 30, .others = 2ull << 30, .nvml = 1, .nvml_procs = 1, .nvml_used = 70ull << 30,
 		    .nvml_used_peak = 79ull << 30, .nvml_own = 65ull << 30, .nvml_own_peak = 75ull << 30,
 		    .residual = 1ull << 30,
 		    .kinds = { [MT_SEG_DEVICE] = { .live = 2ull << 30, .peak = 3ull << 30, .allocs = 9, .frees = 5 },
@@ -53,11 +54,17 @@ static struct report_dev fix_devs[] = {
 						     .fails = 3, .fail_bytes_last = 20 << 20, .fail_code_last = 2 } } } },
 };
 
+static struct report_pool fix_pools[] = {
+	{ .id = { 0, 7 }, .reserved = 4ull << 30, .used = 1ull << 30, .launches = 120000, .pid = 4242, .segments = 3,
+	  .graphs = 24, .uses = 24, .dev = MT_DEV_CUDA0 + 1 },
+	{ .id = { 18446744073709551615ull, 0 }, .reserved = 2 << 20, .pid = 4250, .segments = 1, .dev = MT_DEV_CUDA0 + 1 },
+};
+
 static struct report_oom fix_ooms[] = {
 	{ .kind = OOM_DEVICE, .dev = MT_DEV_CUDA0 + 1, .ts_ns = FIX_T0 + 2000000000, .pid = 4242, .tid = 4243,
 	  .comm = "python", .op = "aten::convolution", .region = "Forward", .api = "cuMemCreate", .code = 2, .times = 2,
 	  .asked = 40ull << 30, .live = 5ull << 30, .allocated = 5ull << 30, .reserved = 62ull << 30,
-	  .unused = 57ull << 30, .largest_free = 30ull << 30, .driver = 64ull << 30,
+	  .unused = 54ull << 30, .private_free = 3ull << 30, .largest_free = 30ull << 30, .driver = 64ull << 30,
 	  .cats = { [CAT_UNKNOWN] = 1 << 20, [CAT_PARAMETER] = 3ull << 30 },
 	  .ops = { { "aten::addmm", 4ull << 30 }, { "", 1ull << 30 } }, .ops_cnt = 2,
 	  .segs = { { .addr = 0x7f0000000000, .size = 40ull << 30, .used = 10ull << 30, .largest_free = 30ull << 30,
@@ -133,6 +140,19 @@ static struct report_symbol fix_symbols[] = {
 	{ (char *)"aten::add", 1, 3, 2, 40 },
 	{ (char *)"aten::broken", 1, 2, 0, 0 },
 	{ (char *)"aten::never_called", 1, 1, 1, 0 },
+};
+static struct report_recompile fix_recompiles[] = {
+	{ .ts_ns = FIX_T0 - 1000000, .ns = 812000000, .pid = 4242, .before = 1, .id = (char *)"0/1",
+	  .function = (char *)"forward (train.py:36)", .failed = (char *)"",
+	  .reason = (char *)"tensor 'x' size mismatch at index 0. expected 8, actual 9" },
+	{ .ts_ns = FIX_T0 + 500000000, .ns = 310000000, .step = 412, .live = 1 << 20, .added = 1288490188, .pid = 4242,
+	  .knows_bytes = 1, .id = (char *)"0/2", .function = (char *)"forward (train.py:36)", .failed = (char *)"",
+	  .reason = (char *)"tensor 'x' size mismatch at index 0. expected 9, actual 10" },
+	{ .ts_ns = FIX_T0 + 900000000, .ns = 11000000, .pid = 4242, .knows_bytes = 1, .live = 5, .id = (char *)"0/3",
+	  .function = (char *)"", .reason = (char *)"", .failed = (char *)"Dynamo recompile limit exceeded" },
+};
+static struct report_recompile_why fix_whys[] = {
+	{ 2, 310000000, 1288490188, &fix_recompiles[1] }, { 1, 11000000, 0, &fix_recompiles[2] },
 };
 static struct report_leak fix_leaks[] = {
 	{ .op = "aten::tanh", .region = "epoch 1", .pid = 4242, .dev = MT_DEV_CUDA0 + 1, .cat = CAT_ACTIVATION, .per_step = 1,
@@ -231,9 +251,13 @@ static struct report fix_report(void)
 		.has_flow = 1,
 		.leaks = { .per_step = 1, .ticks = 1004, .ticks_least = 10, .not_watched = 7, .rows = fix_leaks, .cnt = 2,
 				.total = 5 },
+		.compiles = { .cnt = 12, .ns = 900000000, .again = 2, .again_ns = 321000000, .again_before = 1,
+			      .added = 1288490188, .missed = 3, .rows = fix_recompiles, .rows_cnt = 3, .whys = fix_whys,
+			      .whys_cnt = 2 },
 		.ooms.rows = { fix_ooms[0], fix_ooms[1] },
 		.ooms.cnt = 2,
 		.ooms.total = 5,
+		.driver.pools = fix_pools, .driver.pools_cnt = 2,
 		.driver.unknown = { [MT_SEG_PINNED] = { .live = 64 << 20, .peak = 128 << 20, .allocs = 4, .frees = 2 },
 			     [MT_SEG_RESERVED] = { .live = 1ull << 40, .peak = 1ull << 40, .allocs = 1 } },
 		.flow = { .nodes = 530000, .edges = 1234567, .versions = 8040, .replays = 1, .input_stale = 2,
@@ -259,6 +283,8 @@ static inline struct report fix_hostile(void)
 	static struct report_tensor tensors[1];
 	static struct report_cover covers[1];
 	static struct report_leak leaks[1];
+	static struct report_recompile again[1];
+	static struct report_recompile_why whys[1] = { { UINT64_MAX, UINT64_MAX, UINT64_MAX, again } };
 	static struct report_mark marks[2];
 	static struct step_marks steps[2];
 	static struct report_saved_proc saved[1];
@@ -318,6 +344,12 @@ static inline struct report fix_hostile(void)
 					 .blocks_slope = -1e300, .live = UINT64_MAX, .blocks = UINT64_MAX };
 	r.leaks.rows = leaks;
 	r.leaks.cnt = 1;
+	again[0] = (struct report_recompile){ .ts_ns = UINT64_MAX, .ns = UINT64_MAX, .step = UINT64_MAX, .added = UINT64_MAX,
+					      .knows_bytes = 1, .id = HOSTILE, .function = HOSTILE, .reason = HOSTILE,
+					      .failed = HOSTILE };
+	r.compiles = (struct report_compiles){ .cnt = UINT64_MAX, .ns = UINT64_MAX, .again = UINT64_MAX, .again_ns = UINT64_MAX,
+					       .missed = UINT64_MAX, .added = UINT64_MAX, .rows = again, .rows_cnt = 1,
+					       .whys = whys, .whys_cnt = 1 };
 	r.ooms.rows[1].comm = HOSTILE;
 	r.ooms.cnt = 2;
 	for (unsigned i = 0; i < MT_LOSS_MAX; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * diff: each recording is read twice, once for where its steps are, once for what was between them. The first two steps
+ * diff: each recording is read twice, once for where its steps are, once for what was between them. Of one with
+ * gaps all that was traced is compared (docs/sampling.md). The first two steps
  * of more than eight are left out: what was there before is met in them, and labels come later than what they label.
  */
 #include <errno.h>
@@ -91,10 +92,16 @@ static int side__scan(struct side *s, const char *path, const struct options *o,
 		return r;
 	if (!o->quiet)
 		replay_say(path, rep->run.lost[MT_LOSS_DAMAGED], cut);
-	r = refuse_gaps(rep, path, err);
+	r = o->by == BY_SYMBOL ? refuse_gaps(rep, path, err) : 0;
 	s->host = rep->devs_cnt == 1 && rep->devs[0].dev == MT_DEV_HOST;
+	s->out.is_sampled = rep->sampling.is_on;
+	if (s->out.is_sampled) {
+		s->out.from_ns = s->first_ns;
+		s->out.to_ns = s->last_ns;
+		s->out.steps = rep->sampling.steps_traced;
+	}
 	report__free(rep);
-	if (r < 0)
+	if (r < 0 || s->out.is_sampled)
 		return r;
 	b = s->marks.cnt >= 2 ? &s->marks : &s->optimizer;
 	skip = b->cnt > SKIP_ABOVE ? SKIPPED : 0;

@@ -591,7 +591,7 @@ const struct option_def option_defs[] = {
 	  "where there is no such user)", RECORD, on_user },
 	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },
 	{ "--no-names", 0, NULL, "do not read the names of parameters, buffers and optimizer state from the memory of Python "
-	  "(docs/names.md)", TRACING, on_no_names },
+	  "(docs/names.md); nor who holds what grows, and which line makes it (docs/leaks.md)", TRACING, on_no_names },
 	{ "--no-modules", 0, NULL, "do not find out which module's forward or backward made a block (docs/modules.md); nor "
 	  "does --probes without flow and ops", TRACING, on_no_modules },
 	{ "--keep-idle", 0, NULL, "keep the probes of operators that the job never calls; else they go when nothing new was "

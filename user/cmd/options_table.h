@@ -42,8 +42,6 @@ static inline int option_value_is_optional(const struct option_def *d)
 	return d->arg && d->arg[0] == '[';
 }
 
-#define STACK_SIZE_DEFAULT (1u << 20)
-
 extern const struct option_def option_defs[];
 
 struct command_def {

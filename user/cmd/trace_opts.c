@@ -11,12 +11,22 @@
 
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "memtrace/shared.h"
 #include "plan/plan.h"
 #include "record/window.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
 
 #define STEPS_TRACED_DEFAULT 3
+
+/* Who does not want Python to be read from outside does not want this; where all have their stacks nothing is left to catch. */
+static unsigned catches(const struct options *o)
+{
+	int has_all = o->stacks & MT_STACKS_PYTHON && !o->stack_size;
+	int has_births = !!(o->sources & (SRC_FRAMEWORK | SRC_HOST | SRC_USDT | SRC_SEGMENTS));
+
+	return !o->no_names && has_births && !has_all ? MT_STACKS_CATCH : 0;
+}
 
 void session_opts_from(struct session_opts *so, const struct options *o)
 {
@@ -38,7 +48,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.usdt = o->usdt,
 		.usdt_cnt = o->usdt_cnt,
 		.min_size = o->min_size,
-		.stacks = o->stacks,
+		.stacks = o->stacks | catches(o),
 		.stack_size = o->stack_size,
 		.ring_bytes = o->ring_size,
 		.duration_ns = o->duration_ns,

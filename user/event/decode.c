@@ -73,6 +73,14 @@ static int decode__add_name(struct decode *d, const struct mt_rec_name *r)
 }
 
 /* Operators that were called boxed, nodes that Python defined: the others have their names from their plan. */
+uint64_t decode__hash_of(const struct decode *d, name_id name)
+{
+	for (uint32_t i = 0; name.v && i < d->hashes.cnt; i++)
+		if (((const struct hash_name *)map__at(&d->hashes, i))->name.v == name.v)
+			return map__key(&d->hashes, i);
+	return 0;
+}
+
 static int has_hash(const struct event *ev)
 {
 	return (ev->kind == MT_EV_OP && (ev->flags & MT_OP_BY_HASH)) ||

@@ -94,7 +94,14 @@ enum ev_kind {
 			  the container ("__main__.losses"), type = its class, key = whose variable that begins with, size =
 			  items of it that hold such memory; 0: no container does, and flags = EV_HELD_UNSEEN if Python has
 			  no tensor of most of it */
-	EV_MAX = 103,
+	EV_COMPILED = 103, /* torch.compile has compiled: pid, addr = how long before now that began, in ns, size = how long it
+			      took, root = its id ("0/1"), key = the function ("forward (train.py:6)"), name = why again,
+			      none: the first time, type = why no code came of it, none: it did, flags = enum ev_compiled,
+			      bits. With EV_COMPILED_MISSED nothing of this: size = so many more were over, of which nothing
+			      is known */
+	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, of a block that is like what grows: taken for a moment, without
+			    --stacks. It is no stack of the block's (others of its place have none): model/core/caught.h */
+	EV_MAX = 105,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
@@ -107,6 +114,7 @@ enum ev_level_state { EV_LEVEL_GAP = 0, EV_LEVEL_REST, EV_LEVEL_ARMED, EV_LEVEL_
 		      EV_LEVEL_STATES };
 #define EV_LEVEL_BUDGET 1000000u
 #define EV_STACKS_MAX (1u << 18) /* nodes of the tree */
+#define STACK_SIZE_DEFAULT (1u << 20) /* --stacks: blocks below get none, if nobody says otherwise */
 
 enum ev_frame_kind { EV_FRAME_PYTHON = 1, EV_FRAME_NATIVE = 2, EV_FRAME_CUT = 3 /* what is further out is not known */ };
 
@@ -119,6 +127,8 @@ enum ev_place {
 };
 
 #define EV_HELD_UNSEEN 1
+/* AGAIN: not for the first time. */
+enum ev_compiled { EV_COMPILED_BACKWARD = 1, EV_COMPILED_AGAIN = 2, EV_COMPILED_MISSED = 4 };
 #define EV_MODULE_BACKWARD 0x80 /* in flags, beside enum mt_module_flag */
 
 /* EV_END_WINDOW: the trace went on, what it showed lately was written. */
@@ -137,11 +147,11 @@ struct event {
 	uint32_t pid;
 	union {
 		uint32_t tid;
-		name_id root; /* EV_TENSOR, EV_MODULE */
+		name_id root; /* EV_TENSOR, EV_MODULE, EV_COMPILED */
 	};
 	union {
 		uint32_t seq; /* frame number, see memtrace/event.h */
-		name_id type; /* EV_TENSOR, EV_MODULE, EV_HELD */
+		name_id type; /* EV_TENSOR, EV_MODULE, EV_HELD, EV_COMPILED */
 	};
 	name_id name;  /* operator, node, region, tag, comm …; 0 = none */
 	uint8_t kind;  /* enum mt_kind or ev_kind */
@@ -150,7 +160,7 @@ struct event {
 	uint8_t flags;
 	union {
 		uint32_t aux;
-		name_id key; /* EV_TENSOR, EV_HELD */
+		name_id key; /* EV_TENSOR, EV_HELD, EV_COMPILED */
 	};
 };
 

@@ -55,6 +55,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[MT_EV_STACK_PY] = { "stack_py" },
 	[EV_STACK] = { "stack", .names = ADDR },
 	[EV_STACK_AT] = { "stack_at" },
+	[EV_CAUGHT] = { "caught" },
 	/* the trace and its processes */
 	[EV_BEGIN] = { "begin", .keep = EV_KEEP_ALL },
 	[EV_END] = { "end" },
@@ -89,6 +90,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[EV_TENSOR_OF] = { "tensor_of" },
 	[EV_MODULE] = { "module", .names = EV_IN_TID | EV_IN_SEQ },
 	[EV_HELD] = { "held", .names = EV_IN_SEQ | EV_IN_AUX, .keep = EV_KEEP_LAST, .thing = EV_IN_ADDR },
+	[EV_COMPILED] = { "compiled", .names = EV_IN_TID | EV_IN_SEQ | EV_IN_AUX, .keep = EV_KEEP_ALL, .ago = ADDR },
 	[EV_MODULE_AT] = { "module_at" },
 	[EV_PLACE] = { "place", .names = ADDR, .keep = EV_KEEP_ALL },
 	/* what lived when a recording begins in the middle */

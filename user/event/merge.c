@@ -253,6 +253,30 @@ static int refuse_twice(struct merge *m, size_t i, size_t k)
 	return 0;
 }
 
+static bool are_of_one_machine(const struct merge_scan *a, const struct merge_scan *b)
+{
+	for (size_t x = 0; x < a->machines_cnt; x++)
+		for (size_t y = 0; y < b->machines_cnt; y++)
+			if (a->machines[x].global == b->machines[y].global)
+				return true;
+	return false;
+}
+
+/* Windows are a machine's, of all of its processes: what one recording says of them is not true of the other. */
+static int refuse_levels(struct merge *m, size_t i, size_t k)
+{
+	const struct merge_scan *a = &m->src[i].scan, *b = &m->src[k].scan;
+	bool is_other = a->has_levels != b->has_levels || (a->has_levels && at_once(&m->src[i], &m->src[k]));
+
+	if (!is_other || !are_of_one_machine(a, b))
+		return 0;
+	err_set(m->err, -EINVAL, "%s and %s are of one machine, and %s some steps only, each in windows of its own",
+		m->info->files[i].path, m->info->files[k].path,
+		!b->has_levels ? "the first traces" : !a->has_levels ? "the second traces" : "both trace");
+	return err_hint(m->err, "nobody could say what was traced of both; one recording of all processes of a machine has "
+				"common windows");
+}
+
 static int by_number(const void *pa, const void *pb)
 {
 	uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
@@ -274,8 +298,7 @@ static int refuse_doubles(struct merge *m)
 	}
 	for (size_t i = 0; i < m->cnt && !r; i++)
 		for (size_t k = 0; k < i && !r; k++)
-			if (at_once(&m->src[i], &m->src[k]))
-				r = refuse_twice(m, k, i);
+			r = (at_once(&m->src[i], &m->src[k]) ? refuse_twice(m, k, i) : 0) ?: refuse_levels(m, k, i);
 	return r;
 }
 

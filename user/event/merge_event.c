@@ -228,6 +228,7 @@ int merge__translate(struct merge *m, struct source *s, struct event *ev)
 	case EV_STACK:
 		return merge_stack(m, s, ev);
 	case EV_STACK_AT:
+	case EV_CAUGHT:
 		ev->size = stack_of(s, ev->size);
 		return ev->size != 0;
 	default:

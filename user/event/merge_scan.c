@@ -131,6 +131,9 @@ static int see(struct merge_scan *s, const struct event *ev, const struct names 
 			s->epoch_off_ns = (int64_t)ev->addr;
 		s->has_begin = 1;
 		return 0;
+	case EV_LEVEL:
+		s->has_levels = 1;
+		return 0;
 	case EV_END:
 		s->ended = 1;
 		s->end_reason = ev->aux;

@@ -22,6 +22,7 @@ struct merge_machine {
 struct merge_scan {
 	int64_t epoch_off_ns;
 	int has_begin, is_merged;
+	int has_levels; /* it traces some steps only (docs/sampling.md) */
 	struct merge_machine *machines; /* one at least */
 	size_t machines_cnt;
 	uint32_t step_pid; /* whose steps they are */

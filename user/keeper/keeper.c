@@ -190,6 +190,11 @@ int keeper__python(struct keeper *k, pid_t pid, const struct mt_py_proc *how)
 	return keeper__tell(k, KEEP_PYTHON, pid, how, sizeof(*how), NULL);
 }
 
+int keeper__catch(struct keeper *k, pid_t pid, const struct mt_catch *what)
+{
+	return keeper__tell(k, KEEP_CATCH, pid, what, sizeof(*what), NULL);
+}
+
 int keeper__modules(struct keeper *k, pid_t pid, const struct mt_module_proc *how)
 {
 	return keeper__tell(k, KEEP_MODULES, pid, how, sizeof(*how), NULL);

@@ -24,6 +24,7 @@
 struct asker;
 struct err;
 struct keeper;
+struct mt_catch; /* include/memtrace/shared.h */
 
 /* A lock on a process, for which it may wait; *ret_fd may be -1: there is none to be had. */
 typedef int keep_lock(pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err);
@@ -67,6 +68,7 @@ int keeper__lower(struct keeper *k, pid_t pid, enum mt_level level, uint64_t *re
 void keeper__detach(struct keeper *k, pid_t pid);
 int keeper__follow(struct keeper *k, pid_t pid, struct err *err);
 int keeper__python(struct keeper *k, pid_t pid, const struct mt_py_proc *how);
+int keeper__catch(struct keeper *k, pid_t pid, const struct mt_catch *what);
 int keeper__modules(struct keeper *k, pid_t pid, const struct mt_module_proc *how);
 int keeper__module(struct keeper *k, pid_t pid, uint64_t obj, int has_name);
 int keeper__plain_place(struct keeper *k, pid_t pid, uint64_t hash);

@@ -31,6 +31,7 @@ enum keep_op {
 	KEEP_DETACH,	/* pid */
 	KEEP_FOLLOW,	/* pid */
 	KEEP_PYTHON,	/* pid; area: struct mt_py_proc, or nothing */
+	KEEP_CATCH,	/* pid; area: struct mt_catch, or nothing */
 	KEEP_MODULES,	/* pid; area: struct mt_module_proc, or nothing */
 	KEEP_MODULE,	/* pid; arg: object, has_name */
 	KEEP_PLAIN_PLACE, /* pid; arg: hash */

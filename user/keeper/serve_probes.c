@@ -146,6 +146,14 @@ static int probes_python(struct keep *k, const struct keep_request *q)
 	return r ? r : tracer__python(k->tracer, q->pid, has ? &how : NULL);
 }
 
+static int probes_catch(struct keep *k, const struct keep_request *q)
+{
+	struct mt_catch what;
+	int has, r = get_struct(k, q, &what, sizeof(what), &has);
+
+	return r ? r : tracer__catch(k->tracer, q->pid, has ? &what : NULL);
+}
+
 static int probes_modules(struct keep *k, const struct keep_request *q)
 {
 	struct mt_module_proc how;
@@ -189,6 +197,7 @@ static int probes_of_process(struct keep *k, const struct keep_request *q, struc
 	case KEEP_ATTACH: return probes_attach(k, q, ret);
 	case KEEP_FOLLOW: return tracer__follow(k->tracer, q->pid, &ret->err);
 	case KEEP_PYTHON: return probes_python(k, q);
+	case KEEP_CATCH: return probes_catch(k, q);
 	case KEEP_MODULES: return probes_modules(k, q);
 	case KEEP_MODULE: return tracer__module(k->tracer, q->pid, q->arg[0], q->arg[1] != 0);
 	case KEEP_PLAIN_PLACE: return tracer__plain_place(k->tracer, q->arg[0]);
@@ -201,7 +210,8 @@ static int probes_of_process(struct keep *k, const struct keep_request *q, struc
 /* What was said of a process is taken back: it may be gone by now. */
 static int is_undo(const struct keep_request *q)
 {
-	return ((q->op == KEEP_PYTHON || q->op == KEEP_MODULES) && !q->len) || (q->op == KEEP_MODULE && !q->arg[1]);
+	return ((q->op == KEEP_PYTHON || q->op == KEEP_CATCH || q->op == KEEP_MODULES) && !q->len) ||
+	       (q->op == KEEP_MODULE && !q->arg[1]);
 }
 
 /* One that is another's by now, or has ended, keeps no probes. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "live/compiling.h"
 #include "plan/plan.h"
 #include "stack/capture.h"
 #include "target/target.h"
@@ -85,6 +86,10 @@ void look_job__do(struct look_job *j)
 		j->held_ns = cpu_ns();
 		j->r = j->r ? j->r : py_reader__holders(j->by.reader, j->by.rt.at, j->held, j->held_cnt, j->holders);
 		j->held_ns = cpu_ns() - j->held_ns;
+		return;
+	}
+	if (j->compiles) {
+		compiling__look(j);
 		return;
 	}
 	if (!j->r && j->wants_how)

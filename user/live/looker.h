@@ -13,6 +13,7 @@
 #include "live/worker.h"
 #include "memtrace/shared.h"
 #include "plan/plan.h"
+#include "python/compiles.h"
 #include "python/holders.h"
 #include "python/reader.h"
 #include "python/runtime.h"
@@ -45,6 +46,10 @@ struct look_job {
 	size_t held_cnt;
 	uint64_t held_ns; /* the thread's CPU time that it took */
 	struct py_holder holders[PY_HELD_SETS];
+	/* what was compiled; then nothing but this is done. The job's, as `held` is (live/compiling.h) */
+	struct py_compiles *compiles;
+	struct py_compiles_seen seen;
+	uint64_t now_ns, wall_ns; /* when that was read, by both clocks */
 };
 
 void look_job__do(struct look_job *j);

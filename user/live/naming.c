@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "keeper/keeper.h"
+#include "live/compiling.h"
 #include "live/followed.h"
 #include "live/holding.h"
 #include "live/looker.h"
@@ -32,6 +33,7 @@ struct named_proc {
 	uint32_t noted; /* enum note, bits */
 	struct said said;
 	struct holding holding;
+	struct compiling compiling;
 	int has_how; /* the kernel side knows how modules are found */
 };
 
@@ -95,6 +97,7 @@ void naming__free(struct naming *n)
 	if (n->is_busy)
 		py_reader__free(n->job.by.reader);
 	holding__drop(&n->job);
+	compiling__drop(&n->job);
 	n->said.keeper = NULL; /* the kernel side may be gone, and forgets by itself */
 	for (size_t i = 0; i < n->procs_cnt; i++)
 		named_proc__done(n, &n->procs[i]);
@@ -249,12 +252,27 @@ static int begin_holding(struct naming *n, uint64_t now_ns)
 	return 0;
 }
 
-void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns)
+/* Of one after the other, without a pause: such a look reads some words. */
+static int begin_compiling(struct naming *n, uint64_t now_ns)
 {
-	if (n->is_busy || (n->last_ns && now_ns < n->last_ns + NAMING_EVERY_NS * 9 / 10)) /* timers are not exact */
-		return;
-	follow_pids(n, pids, cnt);
-	if (begin_holding(n, now_ns))
+	for (size_t i = 0; i < n->procs_cnt; i++) {
+		struct named_proc *p = &n->procs[i];
+		struct look_job job = { .pid = p->pid, .by = p->by };
+
+		if (!compiling__begin(&p->compiling, &p->by, &job, now_ns))
+			continue;
+		n->job = job;
+		p->by.reader = NULL;
+		n->is_busy = 1;
+		worker__add(n->worker, &n->job.work);
+		return 1;
+	}
+	return 0;
+}
+
+static void begin_next(struct naming *n, uint64_t now_ns)
+{
+	if (begin_compiling(n, now_ns) || begin_holding(n, now_ns))
 		return;
 	for (size_t i = 0; i < n->procs_cnt; i++) {
 		struct named_proc *p = &n->procs[(n->turn + i) % n->procs_cnt];
@@ -265,6 +283,14 @@ void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_
 		begin_look(n, p, now_ns);
 		return;
 	}
+}
+
+void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns)
+{
+	if (n->is_busy || (n->last_ns && now_ns < n->last_ns + NAMING_EVERY_NS * 9 / 10)) /* timers are not exact */
+		return;
+	follow_pids(n, pids, cnt);
+	begin_next(n, now_ns);
 }
 
 void naming__hurry(struct naming *n)
@@ -363,6 +389,7 @@ static void failed(struct naming *n, struct named_proc *p, const struct look_job
 	p->by.reader = NULL;
 	p->kept_bytes = 0;
 	p->has_how = 0; /* of another program, perhaps */
+	p->compiling = (struct compiling){ 0 };
 }
 
 /* Modules can be told from now on. */
@@ -399,9 +426,16 @@ void naming__done(struct naming *n, uint64_t now_ns)
 	if (!p) {
 		py_reader__free(j->by.reader);
 		holding__drop(j);
+		compiling__drop(j);
 		return;
 	}
 	p->by = j->by;
+	if (j->compiles) {
+		compiling__end(&p->compiling, j, &n->env.tell);
+		compiling__drop(j);
+		begin_next(n, now_ns);
+		return;
+	}
 	if (j->held) {
 		holding__end(j, &n->env.tell);
 		holding__drop(j);

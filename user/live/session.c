@@ -29,6 +29,7 @@
 #include "base/seed.h"
 #include "base/signals.h"
 #include "keeper/keeper.h"
+#include "live/catching.h"
 #include "live/counted.h"
 #include "live/follow.h"
 #include "live/followed.h"
@@ -70,6 +71,7 @@ struct session {
 	struct follow *follow;
 	struct naming *naming; /* NULL: not asked for */
 	struct placing *placing; /* the same */
+	struct catching catching;
 	struct nvml *nvml;     /* NULL: there is none */
 	struct counted counted;
 	struct tell tell; /* into the stream */
@@ -94,6 +96,11 @@ static void session__turn_names(struct session *s)
 
 	if (s->naming)
 		naming__turn(s->naming, pids, followed__pids(&s->followed, pids, FOLLOW_PROCS_MAX), now_ns());
+}
+
+static void session__turn_catching(struct session *s)
+{
+	catching__turn(&s->catching, s->windows.levels.is_off || !windows__are_at_rest(&s->windows), now_ns());
 }
 
 /* Its last events come before its end; until they are read its descriptor stays readable. */
@@ -212,7 +219,10 @@ static int timer_new(uint64_t first_ns, uint64_t every_ns)
 
 static void session__turn_windows(struct session *s)
 {
-	if (!windows__turn(&s->windows) || !s->naming)
+	if (!windows__turn(&s->windows))
+		return;
+	session__turn_catching(s);
+	if (!s->naming)
 		return;
 	naming__hurry(s->naming);
 	session__turn_names(s);
@@ -260,6 +270,7 @@ static void session__count(struct session *s)
 	if (s->stream.capture)
 		capture__retry(s->stream.capture);
 	session__turn_names(s);
+	session__turn_catching(s);
 }
 
 static void session__signal(struct session *s, uint32_t signo)
@@ -425,6 +436,7 @@ static int session__init_follow(struct session *s, struct err *err)
 	s->usage = (struct usage){ .followed = &s->followed, .tell = s->tell, .has_kernel = !!(o->sources & SRC_KERNEL) };
 	r = probing__new(&s->probing, &(struct probing_env){
 		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle,
+			  .by_windows = o->between == MT_LEVEL_WATCH && (o->cadence.every_ns || o->max_overhead > 0),
 			  .classes = keeper__insn_classes(s->keeper) },
 		.all = o->all,
 		.quiet = o->quiet,
@@ -505,6 +517,8 @@ static int session__init(struct session *s, struct err *err)
 	s->windows.levels.cadence.budget.share = o->max_overhead;
 	s->windows.levels.cadence.budget.start_ns = s->start_ns;
 	s->windows.levels.cadence.budget.random = hash_two(s->start_ns, (uint64_t)getpid());
+	s->catching = (struct catching){ .is_on = !!(to.stacks & MT_STACKS_CATCH), .followed = &s->followed,
+					 .keeper = s->keeper, .stream = &s->stream };
 	s->counted = (struct counted){ .tell = s->tell, .stream = &s->stream, .keeper = s->keeper, .usage = &s->usage,
 				       .probing = s->probing, .follow = s->follow, .naming = s->naming, .nvml = s->nvml,
 				       .oom_kills = UINT64_MAX };

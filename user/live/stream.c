@@ -81,13 +81,22 @@ void stream__push(void *stream, struct event ev)
 		ev.ts_ns = now_ns();
 	if (ev.kind == EV_PLACE && ev.ts_ns <= st->passed_ns)
 		ev.ts_ns = st->passed_ns + 1; /* before the first allocation there, if that is still held back */
-	if (st->capture && ev.kind == EV_PROC)
+	if (st->capture && ev.kind == EV_PROC && !st->is_capture_late)
 		capture__begin(st->capture, (pid_t)ev.pid);
-	if (st->capture && ev.kind == EV_GONE)
+	if (st->capture && (ev.kind == EV_GONE || (ev.kind == EV_PROC && st->is_capture_late)))
 		capture__end(st->capture, (pid_t)ev.pid);
 	if (st->placing && ev.kind == EV_GONE)
 		placing__end(st->placing, (pid_t)ev.pid);
 	(void)order__push(st->order, &ev);
+}
+
+int stream__reads_python(struct stream *st, pid_t pid)
+{
+	if (!st->capture)
+		return 0;
+	if (!capture__has(st->capture, pid))
+		capture__begin(st->capture, pid);
+	return capture__reads_python(st->capture, pid);
 }
 
 struct tell stream__tell(struct stream *st)
@@ -259,7 +268,7 @@ static void stream__note(void *ctx, pid_t pid, const char *text)
 int stream__init(struct stream *st, const struct session_opts *o, struct keeper *keeper, struct err *err)
 {
 	struct capture_env env = { .names = st->names, .native = !!(o->stacks & MT_STACKS_NATIVE),
-				   .python = o->stacks & MT_STACKS_PYTHON ? stream__python : NULL,
+				   .python = o->stacks & (MT_STACKS_PYTHON | MT_STACKS_CATCH) ? stream__python : NULL,
 				   .note = stream__note, .ctx = st };
 
 	st->keeper = keeper;
@@ -269,6 +278,7 @@ int stream__init(struct stream *st, const struct session_opts *o, struct keeper 
 	st->order = order__new(st->window, stream__ordered, st);
 	st->pairing = pairing__new();
 	st->capture = o->stacks ? capture__new(&env) : NULL;
+	st->is_capture_late = o->stacks == MT_STACKS_CATCH;
 	if (!st->decode || !st->model || !st->order || !st->pairing || (o->stacks && !st->capture))
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;

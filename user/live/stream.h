@@ -35,7 +35,8 @@ struct stream {
 	struct recorder recorder;
 	struct keeper *keeper;
 	struct decode *decode;
-	struct capture *capture; /* NULL: no stacks are asked for */
+	struct capture *capture; /* NULL: no stacks are asked for, nor caught */
+	int is_capture_late;	 /* it begins a process when something is to be caught there; else with the process */
 	struct placing *placing; /* borrowed; NULL: lines of Python are not looked at */
 	struct order *order;
 	struct pairing *pairing;
@@ -59,6 +60,8 @@ int stream__init(struct stream *st, const struct session_opts *o, struct keeper 
 void stream__done(struct stream *st);
 struct tell stream__tell(struct stream *st);
 void stream__push(void *stream, struct event ev); /* an event of our own making; ts_ns 0 = now */
+/* Python frames of the process can be told from now on: 1. 0: not yet, or never (noted). */
+int stream__reads_python(struct stream *st, pid_t pid);
 /* Reads the rings as of now and passes on what is complete, as far as the turn's time goes. */
 int stream__drain(struct stream *st);
 /* What the rings still hold when all probes are gone; then stream__end, when that is told which comes last. */

@@ -133,6 +133,15 @@ static void windows__look(struct windows *w)
 	}
 }
 
+static void windows__log(const struct windows *w)
+{
+	const struct paid *paid = model__paid(w->model);
+
+	if (paid)
+		log_debug("window %" PRIu64 " cost %.4g s; marks of steps take %.3g %%", w->levels.number,
+			  paid__last(paid) / 1e9, 100 * paid->watch);
+}
+
 bool windows__turn(struct windows *w)
 {
 	struct levels_seen seen;
@@ -159,6 +168,7 @@ bool windows__turn(struct windows *w)
 		if (r < 0)
 			windows__not_here(w, seen.pid);
 	} else if (what == LEVELS_RAISE) {
+		windows__log(w);
 		probing__raise(w->probing);
 	}
 	return what == LEVELS_TELL && ev.flags == EV_LEVEL_ARMED;
@@ -170,6 +180,7 @@ void windows__end(struct windows *w)
 
 	if (!windows__are_on(w))
 		return;
+	windows__log(w);
 	windows__see(w, &seen);
 	tell__event(&w->tell, (struct event){ .kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_FULL,
 					      .addr = w->levels.number, .aux = (uint32_t)seen.pid,

@@ -193,6 +193,52 @@ static uint8_t suspect__sure(const struct suspect *s, const struct model *m)
 		       SURE_HIGH : SURE_MEDIUM;
 }
 
+/* The row's caught blocks: how many live, and (if ret is not NULL) the nodes of their stacks. */
+static size_t suspect__caught(const struct suspect *s, const struct model *m, uint32_t *ret)
+{
+	size_t cnt = 0;
+
+	for (uint32_t i = 0; i < m->caught.blocks.cnt; i++) {
+		const struct caught_block *c = caught__at(&m->caught, i);
+		const struct block *b = c->pid == s->settled.key.pid ? blocks__find(m->blocks, c->pid, c->dev, c->ptr) : NULL;
+
+		if (!b || b->id != c->id || growth__row_of(&m->growth, b, 0) != &m->growth.rows[s->row])
+			continue;
+		if (ret)
+			ret[cnt] = c->node;
+		cnt++;
+	}
+	return cnt;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Where most of them were born. */
+static int report_leak__caught(struct report_leak *r, const struct suspect *s, const struct model *m)
+{
+	uint32_t *nodes = m->caught.blocks.cnt ? calloc(m->caught.blocks.cnt, sizeof(*nodes)) : NULL, best = 0;
+
+	if (!nodes)
+		return m->caught.blocks.cnt ? -ENOMEM : 0;
+	r->caught = suspect__caught(s, m, nodes);
+	if (r->caught)
+		qsort(nodes, r->caught, sizeof(*nodes), by_number);
+	for (size_t i = 0, run = 0; i < r->caught; i++) {
+		run = i && nodes[i] == nodes[i - 1] ? run + 1 : 1;
+		if (run > r->caught_here) {
+			r->caught_here = run;
+			best = nodes[i];
+		}
+	}
+	free(nodes);
+	return best ? model__frames(m, best, &r->frames, &r->frames_cnt) : 0;
+}
+
 static int report_leak__fill(struct report_leak *r, const struct suspect *s, const struct model *m)
 {
 	const struct growth_row *g = &s->settled;
@@ -214,6 +260,8 @@ static int report_leak__fill(struct report_leak *r, const struct suspect *s, con
 		if (s->cats[c] > s->cats[r->cat])
 			r->cat = (uint8_t)c;
 	if (g->key.stack && model__frames(m, g->key.stack, &r->frames, &r->frames_cnt) < 0)
+		return -ENOMEM;
+	if (!g->key.stack && report_leak__caught(r, s, m) < 0)
 		return -ENOMEM;
 	return r->op && r->region ? 0 : -ENOMEM;
 }
@@ -348,6 +396,95 @@ int model__growing(const struct model *m, uint32_t pid, struct model_growing **r
 			}
 	}
 	qsort(*ret, *ret_cnt, sizeof(**ret), by_address);
+	return 0;
+}
+
+/* --- whose births are to be caught ----------------------------------------------------------------------------------- */
+
+#define SIZES_MAX 16
+
+struct sizes {
+	struct { uint64_t bytes, cnt; } v[SIZES_MAX];
+	size_t cnt;
+	uint64_t min, max;
+	bool is_over; /* there are more */
+};
+
+static void sizes__add(struct sizes *s, uint64_t bytes)
+{
+	size_t i = 0;
+
+	s->min = !s->max || bytes < s->min ? bytes : s->min;
+	s->max = bytes > s->max ? bytes : s->max;
+	while (i < s->cnt && s->v[i].bytes != bytes)
+		i++;
+	if (i == SIZES_MAX) {
+		s->is_over = true;
+		return;
+	}
+	s->v[i].bytes = bytes;
+	s->v[i].cnt++;
+	s->cnt += i == s->cnt;
+}
+
+static int by_count(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b; /* bytes, cnt */
+
+	return x[1] != y[1] ? (x[1] < y[1] ? 1 : -1) : x[0] < y[0] ? -1 : x[0] > y[0];
+}
+
+/* The most frequent sizes, `room` of them; of blocks of all sizes the range that they are in. */
+static size_t sizes__wanted(struct sizes *s, const struct model *m, const struct growth_key *k, struct model_wanted *ret,
+			    size_t room)
+{
+	name_id op = m->ops.rows[k->op].name;
+	struct model_wanted w = { .min = s->min, .max = s->max, .dev = (uint8_t)k->dev,
+				  .op = places__stands(&m->places, op) ? NAME_NONE : op };
+
+	if (s->is_over || !s->cnt) {
+		*ret = w;
+		return s->max != 0;
+	}
+	qsort(s->v, s->cnt, sizeof(s->v[0]), by_count);
+	for (size_t i = 0; i < s->cnt && i < room; i++) {
+		ret[i] = w;
+		ret[i].min = ret[i].max = s->v[i].bytes;
+	}
+	return s->cnt < room ? s->cnt : room;
+}
+
+int model__wanted(const struct model *m, uint32_t pid, struct model_wanted *ret, size_t *ret_cnt)
+{
+	struct sizes sizes[MODEL_GROWING_SETS] = { 0 };
+	uint32_t sets[MODEL_GROWING_SETS], cnt = 0;
+	struct report_leaks leaks = { 0 };
+	struct suspects all = { 0 };
+	const struct block *b;
+	size_t pos = 0;
+	int r = suspects__find(&all, m, &leaks);
+
+	*ret_cnt = 0;
+	for (size_t i = 0; i < all.cnt && cnt < MODEL_GROWING_SETS && !r; i++) {
+		const struct growth_key *k = &all.v[i].settled.key;
+
+		if (k->pid == pid && !k->stack && suspect__caught(&all.v[i], m, NULL) < WANTED_ENOUGH)
+			sets[cnt++] = all.v[i].row;
+	}
+	free(all.v);
+	if (!cnt)
+		return r;
+	while ((b = blocks__next(m->blocks, &pos))) {
+		const struct growth_row *row = b->pid == pid ? growth__row_of(&m->growth, b, stackset__of(&m->stacks, b->id)) :
+							       NULL;
+
+		for (uint32_t i = 0; row && i < cnt; i++)
+			if (row == &m->growth.rows[sets[i]])
+				sizes__add(&sizes[i], b->size);
+	}
+	for (uint32_t i = 0; i < cnt; i++)
+		*ret_cnt += sizes__wanted(&sizes[i], m, &m->growth.rows[sets[i]].key, ret + *ret_cnt,
+					  (MODEL_WANTED_MAX - *ret_cnt) / (cnt - i));
 	return 0;
 }
 

@@ -34,6 +34,7 @@ struct model *model__new(const struct names *names, const struct model_opts *opt
 	m->buried_ctx = opts ? opts->buried_ctx : NULL;
 	procs__init(&m->procs, 0, 0);
 	places__init(&m->places);
+	caught__init(&m->caught);
 	m->blocks = blocks__new(opts ? opts->blocks_max : 0);
 	m->threads = threads__new(0);
 	if (!m->blocks || !m->threads || tally__init(&m->ops) < 0 || tally__init(&m->regions) < 0 ||
@@ -58,6 +59,8 @@ void model__free(struct model *m)
 	gaps__done(&m->gaps);
 	carried__done(&m->carried);
 	growth__done(&m->growth);
+	compiles__done(&m->compiles);
+	caught__done(&m->caught);
 	tensors__done(&m->tensors);
 	freed__done(&m->freed);
 	tally__done(&m->ops);
@@ -119,6 +122,22 @@ static void model__stack_at(struct model *m, const struct event *ev)
 	t->stack = stackset__has(&m->stacks, ev->size) ? (uint32_t)ev->size : 0;
 	t->stack_ptr = ev->addr;
 	m->lost[MT_LOSS_STACKS] += !t->stack;
+}
+
+static void model__caught(struct model *m, const struct event *ev)
+{
+	if (stackset__has(&m->stacks, ev->size)) /* else its frames were lost: no loss of the trace's */
+		caught__told(&m->caught, ev);
+}
+
+static void model__handle_stack(struct model *m, const struct event *ev)
+{
+	if (ev->kind == EV_STACK)
+		model__stack(m, ev);
+	else if (ev->kind == EV_STACK_AT)
+		model__stack_at(m, ev);
+	else
+		model__caught(m, ev);
 }
 
 static void model__tag(struct model *m, const struct event *ev)
@@ -392,6 +411,33 @@ static void model__start(struct model *m, uint64_t ts_ns)
 	series_acc__init(&m->huge, ts_ns);
 }
 
+/* What was read of a process's Python. */
+static void model__read(struct model *m, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_TENSOR_OF:
+		model__tensor_of(m, ev);
+		break;
+	case EV_TENSOR:
+		model__tensor(m, ev);
+		break;
+	case EV_MODULE:
+		model__module(m, ev);
+		break;
+	case EV_HELD:
+		holders__told(&m->holders, ev);
+		break;
+	default:
+		model__compiled(m, ev);
+	}
+}
+
+static void model__place(struct model *m, const struct event *ev)
+{
+	if (places__told(&m->places, &m->ops, ev->name, (name_id){ (uint32_t)ev->addr }, ev->flags) && m->graph)
+		graph__placed(m->graph, ev->name, places__made(&m->places, ev->name));
+}
+
 static void model__handle_rare(struct model *m, const struct event *ev)
 {
 	switch (ev->kind) {
@@ -421,32 +467,25 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 		model__was(m, ev);
 		break;
 	case EV_TENSOR_OF:
-		model__tensor_of(m, ev);
-		break;
 	case EV_TENSOR:
-		model__tensor(m, ev);
-		break;
 	case EV_MODULE:
-		model__module(m, ev);
+	case EV_HELD:
+	case EV_COMPILED:
+		model__read(m, ev);
 		break;
 	case EV_MODULE_AT:
 		model__module_at(m, ev);
 		break;
 	case EV_PLACE:
-		if (places__told(&m->places, &m->ops, ev->name, (name_id){ (uint32_t)ev->addr }, ev->flags) && m->graph)
-			graph__placed(m->graph, ev->name, places__made(&m->places, ev->name));
-		break;
-	case EV_HELD:
-		holders__told(&m->holders, ev);
+		model__place(m, ev);
 		break;
 	case EV_OOM_KILL:
 		model__oom_kills(m, ev);
 		break;
 	case EV_STACK:
-		model__stack(m, ev);
-		break;
 	case EV_STACK_AT:
-		model__stack_at(m, ev);
+	case EV_CAUGHT:
+		model__handle_stack(m, ev);
 		break;
 	case EV_MACHINE: /* ranks.c */
 		break;

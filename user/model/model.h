@@ -31,6 +31,7 @@ struct model_was {
 	struct event ev[5];
 	unsigned cnt;
 	uint32_t stack; /* where it was born, an EV_STACK_AT before them; 0: not known */
+	uint32_t caught; /* the same, an EV_CAUGHT */
 };
 
 struct model_opts {
@@ -86,6 +87,18 @@ struct model_growing {
 	uint8_t dev;
 };
 int model__growing(const struct model *m, uint32_t pid, struct model_growing **ret, size_t *ret_cnt);
+/*
+ * Births that would say where what grows in a process is made: of up to MODEL_GROWING_SETS suspects of which neither a stack
+ * nor WANTED_ENOUGH caught blocks (EV_CAUGHT) are known, the largest first. 0; -ENOMEM.
+ */
+#define MODEL_WANTED_MAX 8
+#define WANTED_ENOUGH 8
+struct model_wanted {
+	uint64_t min, max; /* bytes */
+	name_id op;	   /* innermost operator; 0: any, or none */
+	uint8_t dev;
+};
+int model__wanted(const struct model *m, uint32_t pid, struct model_wanted *ret /* MODEL_WANTED_MAX */, size_t *ret_cnt);
 /*
  * What Python calls the block at an address, or a storage that is waited for there: 1. 0: nothing yet; -ENOENT: what is
  * there has not that size. EV_TENSORs that say what is known already need not be made.

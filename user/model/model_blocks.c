@@ -34,6 +34,7 @@ static uint32_t model__bury(struct model *m, const struct block *b, struct proc 
 	tally__died(&m->ops, d->idx, (uint32_t)b->op, b->size, d->epoch);
 	tally__died(&m->regions, d->idx, (uint32_t)b->region, b->size, d->epoch);
 	stack = stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
+	caught__died(&m->caught, b->id);
 	device__died(d, b, m->now_ns);
 	if (b->unlisted)
 		p = &m->procs.other;
@@ -41,6 +42,8 @@ static uint32_t model__bury(struct model *m, const struct block *b, struct proc 
 		metset__remove(&p->met, b->ptr);
 	if (!b->met && !b->unlisted)
 		growth__died(&m->growth, b, stack, &p->clock, m->last_id, m->now_ns);
+	if (!dev_is_host((uint8_t)b->dev))
+		model__lately_until(m, p);
 	(dev_is_host((uint8_t)b->dev) ? &p->host : &p->fw)->live -= b->size;
 	p->live_cnt--;
 	return stack;
@@ -190,7 +193,9 @@ static uint32_t model__born(struct model *m, struct block *b, struct device *d, 
 		proc_side__born(&p->host, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 		p->host_allocs++;
 	} else {
+		model__lately_until(m, p);
 		proc_side__born(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+		model__lately_now(p);
 		p->allocs++;
 	}
 	p->live_cnt++;
@@ -270,6 +275,8 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	if (m->tensors.cnt)
 		tensors__remove(&m->tensors, ev->pid, ev->addr);
 	stack = model__born(m, b, d, t->proc, stack);
+	if (m->caught.waiting_cnt)
+		caught__born(&m->caught, b);
 	if (!dev_is_host(ev->dev) && !is_blind && (m->graph || (m->flow_covered && model__has_graph(m, t, ev))))
 		graph__born(m->graph, b, t, ev, made);
 	if (m->gpu && !dev_is_host(ev->dev))
@@ -392,7 +399,9 @@ static struct block *model__late(struct model *m, struct proc *p, struct device 
 	is_peak = device__add(d, b, tally__nobodys(&m->modules.tally, d->idx), m->now_ns);
 	d->met++;
 	d->met_bytes += b->size;
+	model__lately_until(m, p);
 	proc_side__born(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
+	model__lately_now(p);
 	p->live_cnt++;
 	if (b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */

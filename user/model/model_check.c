@@ -50,6 +50,17 @@ static void sums__add(struct sums *s, const struct model *m, const struct block 
 	}
 }
 
+static void caught__check(const struct model *m)
+{
+	mt_check(m->caught.blocks.cnt <= CAUGHT_MAX && m->caught.waiting_cnt <= CAUGHT_WAITING_MAX);
+	for (uint32_t i = 0; i < m->caught.blocks.cnt; i++) {
+		const struct caught_block *c = caught__at(&m->caught, i);
+		const struct block *b = blocks__find(m->blocks, c->pid, c->dev, c->ptr);
+
+		mt_check(b && b->id == c->id && stackset__has(&m->stacks, c->node));
+	}
+}
+
 static void tally__check(const struct tally *t, const struct device *d, const struct tally_cell *want)
 {
 	uint64_t at_peak = 0, allocs = 0, alloc_bytes = 0;
@@ -212,6 +223,7 @@ void model__check(const struct model *m)
 		graph__check(m->graph);
 	model__gpu_check(m);
 	growth__check(m);
+	caught__check(m);
 	gaps__check(&m->gaps);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		free(s->ops[i]);

@@ -14,6 +14,7 @@
  * and no operator was given it, and no look at Python's names that began since all probes were set found it. It has left
  * then, as what a process leaves behind has, and is counted as unseen; if it lived after all it is seen late when it is used.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/array.h"
@@ -104,6 +105,7 @@ static void model__settle_gap(struct model *m)
 		gaps__end(&m->gaps, m->now_ns);
 	else if (!gaps__begin(&m->gaps, m->now_ns))
 		return;
+	modules__gap(&m->modules, !traced);
 	if (traced)
 		model__raise_peaks(m);
 	model__tell_gap(m, !traced);
@@ -276,7 +278,24 @@ static void model__report_paid(const struct model *m, struct report_sampling *re
 	}
 }
 
-void model__report_sampling(const struct model *m, struct report_sampling *ret)
+/* Gaps that were joined stay one: of it some was traced. */
+static int model__report_gaps(const struct model *m, struct report_sampling *ret)
+{
+	ret->gaps = calloc(m->gaps.cnt + 1, sizeof(*ret->gaps));
+	if (!ret->gaps)
+		return -ENOMEM;
+	for (; ret->gaps_cnt < m->gaps.cnt; ret->gaps_cnt++) {
+		const struct gap *g = &m->gaps.v[ret->gaps_cnt];
+		bool is_open = g->end_ns == UINT64_MAX;
+
+		ret->gaps[ret->gaps_cnt] = (struct report_gap){ g->begin_ns, is_open ? m->now_ns : g->end_ns,
+								is_open ? m->now_ns - g->begin_ns : g->lost_ns };
+	}
+	ret->in_gap = gaps__is_open(&m->gaps);
+	return 0;
+}
+
+int model__report_sampling(const struct model *m, struct report_sampling *ret)
 {
 	*ret = (struct report_sampling){ .is_on = m->samplers_cnt != 0, .steps_seen = m->sampled.steps_seen,
 					 .steps_traced = m->sampled.steps_traced, .windows = m->sampled.windows,
@@ -286,4 +305,5 @@ void model__report_sampling(const struct model *m, struct report_sampling *ret)
 		ret->unseen_blocks += m->devs[i]->unseen;
 		ret->unseen_bytes += m->devs[i]->unseen_bytes;
 	}
+	return model__report_gaps(m, ret);
 }

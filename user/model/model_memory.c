@@ -11,7 +11,8 @@ static void model_was__fill(struct model_was *w, const struct model *m, const st
 {
 	const struct tally_row *region = &m->regions.rows[b->region];
 
-	*w = (struct model_was){ .id = b->id, .cnt = 1, .stack = stackset__of(&m->stacks, b->id) };
+	*w = (struct model_was){ .id = b->id, .cnt = 1, .stack = stackset__of(&m->stacks, b->id),
+				    .caught = caught__of(&m->caught, b->id) };
 	w->ev[0] = (struct event){
 		.ts_ns = b->born_ts_ns, .kind = EV_WAS, .pid = b->pid, .tid = b->tid, .dev = (uint8_t)b->dev, .addr = b->ptr,
 		.size = b->size, .name = m->ops.rows[b->op].name, .aux = event_was_aux(region->name.v, b->from),

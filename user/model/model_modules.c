@@ -24,6 +24,13 @@
 
 /* --- marks ---------------------------------------------------------------------------------------------------- */
 
+/* From that time on, which is not after now, all was. What is told of a gap are times alone. */
+static bool model__was_traced(const struct model *m, uint64_t since_ns)
+{
+	return gaps__clock(&m->gaps, m->now_ns) - gaps__clock(&m->gaps, since_ns) == m->now_ns - since_ns &&
+	       (!gaps__is_open(&m->gaps) || m->gaps.v[m->gaps.cnt - 1].begin_ns == m->now_ns);
+}
+
 static void mark(struct model *m, struct proc *p, uint32_t pid, uint32_t tid, enum tl_mark kind, uint64_t number)
 {
 	struct tl_event tl = { .ts_ns = m->now_ns, .kind = TL_MARK, .pid = pid, .tid = tid, .version = kind, .ptr = number };
@@ -31,7 +38,8 @@ static void mark(struct model *m, struct proc *p, uint32_t pid, uint32_t tid, en
 
 	p->fw.high = p->fw.live;
 	p->marks_cnt[kind]++;
-	p->marks[kind] = at;
+	if (model__was_traced(m, m->now_ns))
+		p->marks[kind] = at;
 	step_marks__add(&p->step, kind, &at);
 	modules__mark(&m->modules, &(struct mark){ at, number, pid, tid, (uint8_t)kind });
 	model__tell(m, &tl);
@@ -76,9 +84,11 @@ static void end_step(struct model *m, uint32_t pid, uint32_t tid, struct proc *p
 	s->number = p->has_steps ? p->step_number : p->steps;
 	mark(m, p, pid, tid, MARK_STEP, s->number);
 	s->is_settling = is_settling(p, s);
-	modules__step(&m->modules, s);
-	if (is_highest(p, s))
-		p->highest_step = *s;
+	if (!m->samplers_cnt || model__was_traced(m, s->begin_ts_ns ? s->begin_ts_ns : m->start_ts_ns)) {
+		modules__step(&m->modules, s);
+		if (is_highest(p, s))
+			p->highest_step = *s;
+	}
 	*s = (struct step_marks){ .begin_ts_ns = m->now_ns };
 }
 

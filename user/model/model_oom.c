@@ -29,7 +29,7 @@ struct oom {
 	uint64_t ts_ns, asked, failed_bytes, times;
 	uint32_t pid, tid, code, status;
 	name_id comm, op, region, api;
-	uint64_t live, allocated, reserved, unused, largest_free, driver;
+	uint64_t live, allocated, reserved, unused, private_free, largest_free, driver;
 	uint64_t cats[CAT_MAX];
 	struct {
 		uint32_t row;
@@ -176,6 +176,7 @@ static void oom__take(struct oom *o, struct model *m)
 		o->allocated = d.segs.allocated;
 		o->reserved = d.segs.reserved;
 		o->unused = d.segs.unused;
+		o->private_free = d.segs.private_free;
 		o->largest_free = d.segs.largest_free;
 		o->driver = d.segs.driver;
 		oom__take_segments(o, m);
@@ -354,6 +355,7 @@ static int oom__report(const struct oom *o, const struct model *m, struct report
 		.ts_ns = o->ts_ns, .pid = o->pid, .tid = o->tid,
 		.code = o->code, .exit_status = o->status, .times = o->times, .asked = o->asked, .live = o->live,
 		.allocated = o->allocated, .reserved = o->reserved, .unused = o->unused,
+		.private_free = o->private_free,
 		.largest_free = o->largest_free, .driver = o->driver, .rss_total = o->rss_total,
 		.comm = copy(m, o->comm), .op = copy(m, o->op), .region = copy(m, o->region), .api = copy(m, o->api),
 	};

@@ -4,6 +4,8 @@
  * another start time) all its blocks end with it, at that moment; when memtrace merely detaches, they
  * stay: the job still holds them.
  */
+#include <stdlib.h>
+
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
 #include "model/state.h"
@@ -72,6 +74,8 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 	model__drop_image(m, pid, p);
 	if (!p->listed)
 		return;
+	free(p->lately); /* nothing is told of it any more */
+	p->lately = NULL;
 	procs__exited(&m->procs, p);
 	model__rss_changed(m);
 }

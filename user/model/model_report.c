@@ -432,7 +432,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	if (!r)
 		return -ENOMEM;
 	err = model__report_head(m, r);
-	model__report_sampling(m, &r->sampling);
+	err = err ? err : model__report_sampling(m, &r->sampling);
 	model__report_cost(m, &r->cost);
 	err = err ? err : model__report_told(m, r);
 	err = err ? err : model__report_devs(m, r);
@@ -447,7 +447,9 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__report_peak_blocks(m, top, &r->peak_blocks);
 	err = err ? err : model__gpu_rows(m, 0, -1, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, &r->driver.rows,
 					    &r->driver.cnt);
+	err = err ? err : model__gpu_pools(m, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, &r->driver);
 	err = err ? err : growth__report(m, top, r);
+	err = err ? err : model__report_compiles(m, &r->compiles);
 	if (!err && m->started)
 		err = model__report_kernel(m, &r->kernel);
 	if (err) {

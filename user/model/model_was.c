@@ -36,13 +36,17 @@ static void model__carried(struct model *m, struct block *b, struct device *d, s
 	d->met_bytes += b->size;
 	d->carried++;
 	d->carried_bytes += b->size;
+	model__lately_until(m, p);
 	proc_side__born(dev_is_host(d->dev) ? &p->host : &p->fw, b->size, is_peak, m->now_ns,
 			!gaps__is_open(&m->gaps));
+	model__lately_now(p);
 	p->live_cnt++;
 	if (b->met && b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++;
 	if (!b->met && !b->unlisted)
 		growth__born(&m->growth, b, stack, &p->clock, m->now_ns);
+	if (m->caught.waiting_cnt)
+		caught__born(&m->caught, b);
 	if (m->gpu && !dev_is_host(d->dev))
 		segments__born(m->gpu->segs, b);
 	model__tell_block(m, TL_PREEXISTING, b, 0, b->tid, 0, stack);

@@ -45,6 +45,7 @@ struct rank {
 	uint32_t launcher; /* that one's parent */
 	uint32_t step_pid; /* whose steps are counted: the first one that makes any; 0: none yet */
 	bool is_gone; /* `pid` has ended, or was let go: another one may take its place */
+	bool in_gap;  /* at the last event */
 	bool has_ranks; /* a child of `pid` is another rank */
 	uint64_t began_ns, ended_ns;
 	uint8_t source;
@@ -337,7 +338,8 @@ static void rank__step(struct rank *k, uint64_t number, uint64_t ts_ns)
 	size_t at = s->total % RANK_STEPS_MAX;
 
 	s->v[at] = (struct report_step){ .number = number, .ts_ns = ts_ns };
-	memcpy(s->peaks[at], k->live, sizeof(k->live));
+	for (unsigned i = 0; i < RANK_MEMS; i++) /* of one that begins in a gap no peak is known */
+		s->peaks[at][i] = gaps__is_open(&k->model->gaps) ? POINT_UNKNOWN : k->live[i];
 	s->total++;
 }
 
@@ -370,10 +372,15 @@ static void rank__measure(struct rank *k, uint64_t ts_ns)
 	uint64_t live[RANK_MEMS] = { [RANK_MEM_CPU] = now.cpu, [RANK_MEM_CUDA] = now.gpu, [RANK_MEM_HOST] = now.host };
 	struct rank_steps *s = k->steps;
 
+	bool in_gap = gaps__is_open(&k->model->gaps), is_back = k->in_gap && !in_gap;
+
+	k->in_gap = in_gap;
 	for (unsigned i = 0; i < RANK_MEMS; i++) {
-		if (live[i] == k->live[i])
+		if (live[i] == k->live[i] && !is_back)
 			continue;
 		k->live[i] = live[i];
+		if (in_gap)
+			continue;
 		series_acc__set(&k->series[i], ts_ns, live[i]);
 		if (live[i] > k->peak[i]) {
 			k->peak[i] = live[i];
@@ -397,11 +404,11 @@ static void rank__gone(struct rank *k, const struct event *ev)
 static void rank__handle(struct rank *k, const struct ranks *r, const struct event *ev)
 {
 	(void)model__handle(k->model, ev); /* there is no timeline that could fail */
+	rank__measure(k, ev->ts_ns); /* before a step begins: it may be the first one behind a gap */
 	if (ev->kind == MT_EV_STEP || ev->kind == MT_EV_REGION_BEGIN)
 		rank__steps(k, r, ev);
 	else if (ev->kind == EV_GONE || ev->kind == MT_EV_EXIT)
 		rank__gone(k, ev);
-	rank__measure(k, ev->ts_ns);
 }
 
 /* --- one event ------------------------------------------------------------------------------------- */
@@ -486,6 +493,7 @@ int ranks__handle(struct ranks *r, const struct event *ev)
 		return ranks__proc(r, ev);
 	case EV_STACK:
 	case EV_STACK_AT:
+	case EV_CAUGHT:
 		return err;
 	default:
 		break;
@@ -553,13 +561,21 @@ static int fill_steps(struct report_rank *row, const struct rank_steps *s, enum 
 	for (size_t i = 0; i < cnt; i++) {
 		size_t at = (s->total - cnt + i) % RANK_STEPS_MAX;
 
-		row->steps[i] = s->v[at];
-		row->steps[i].peak = s->peaks[at][memory];
+		row->steps[row->steps_cnt] = s->v[at];
+		row->steps[row->steps_cnt].peak = s->peaks[at][memory];
+		row->steps_cnt += s->peaks[at][memory] != POINT_UNKNOWN;
 	}
-	row->steps_cnt = cnt;
 	row->steps_total = s->total;
 	row->steps_marked = s->marked;
 	return 0;
+}
+
+/* All rows have the same buckets: those of a gap stay, without a value. */
+static void series__blank(struct series *s, const struct gaps *g)
+{
+	for (size_t i = 0; g->cnt && i < s->cnt; i++)
+		if (gaps__clock(g, s->points[i].ts_ns) == gaps__clock(g, s->points[i].ts_ns + s->bucket_ns))
+			s->points[i].live_max = s->points[i].live_end = POINT_UNKNOWN;
 }
 
 static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx, enum rank_memory memory)
@@ -577,7 +593,10 @@ static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx
 	fill_state(row, k->model);
 	if (!row->host || fill_steps(row, k->steps, memory) < 0)
 		return -ENOMEM;
-	return series_acc__copy(&k->series[memory], r->now_ns, &row->series);
+	if (series_acc__copy(&k->series[memory], r->now_ns, &row->series) < 0)
+		return -ENOMEM;
+	series__blank(&row->series, &k->model->gaps);
+	return 0;
 }
 
 /* Under torchrun a launcher that SLURM numbered is no rank: the least believed words count only where no others were met. */

@@ -5,6 +5,8 @@
 
 #include "model/core/blocks.h"
 #include "model/core/carried.h"
+#include "model/core/compiles.h"
+#include "model/core/caught.h"
 #include "model/core/device.h"
 #include "model/core/freed.h"
 #include "model/core/gaps.h"
@@ -72,6 +74,8 @@ struct model {
 	struct places places;
 	struct growth growth;
 	struct holders holders;
+	struct compiles compiles;
+	struct caught caught;
 	struct stackset stacks;
 	struct modules modules;
 	struct op_modules op_modules;
@@ -145,6 +149,7 @@ void model__handle_gpu(struct model *m, const struct event *ev);
 int model__gpu_report(const struct model *m, uint8_t dev, struct report_dev *ret); /* -ENOMEM */
 /* As segments__rows. */
 int model__gpu_rows(const struct model *m, uint32_t pid, int dev, size_t top, struct report_seg_row **ret, size_t *ret_cnt);
+int model__gpu_pools(const struct model *m, size_t top, struct report_driver *ret); /* as segments__pools */
 int model__gpu_report_unknown(const struct model *m, struct report *ret);
 void model__gpu_check(const struct model *m);
 /* model_oom.c */
@@ -214,6 +219,11 @@ void model__saved_freed(struct model *m, struct thread *t, const struct event *e
  */
 bool model__is_the_models(const struct block *b, uint64_t before);
 const struct block *model__saved_alive(const struct model *m, const struct proc *p, const struct saved_block *k); /* or NULL */
+/* model_compiles.c: EV_COMPILED */
+void model__compiled(struct model *m, const struct event *ev);
+void model__lately_turn(struct model *m, struct proc *p);
+struct report_compiles;
+int model__report_compiles(const struct model *m, struct report_compiles *r); /* -ENOMEM */
 /* model_saved_report.c */
 uint64_t *model__saved_by_module(const struct model *m); /* by row, malloc'ed; NULL: no memory */
 int model__report_saved(const struct model *m, size_t top, struct report_saved *r); /* -ENOMEM */
@@ -226,10 +236,23 @@ void model__level(struct model *m, const struct event *ev); /* EV_LEVEL */
 void model__level_step(struct model *m, struct proc *p, uint64_t took_ns); /* a boundary; took_ns 0: the first of an era */
 void model__paid_read(struct model *m, const struct event *ev); /* EV_SELF: counters were read */
 struct report_sampling;
-void model__report_sampling(const struct model *m, struct report_sampling *ret);
+int model__report_sampling(const struct model *m, struct report_sampling *ret); /* -ENOMEM */
 
 /* model_proc.c: PROC, COMM, GONE, LABEL, CPU, EXIT, RSS, MMAP, MUNMAP, BRK */
 void model__handle_proc(struct model *m, const struct event *ev);
+
+/* Before and after live bytes of a process on framework devices change (core/lately.h). */
+static inline void model__lately_until(struct model *m, struct proc *p)
+{
+	if (!p->lately || __builtin_expect(m->now_ns >= p->lately->end_ns, 0))
+		model__lately_turn(m, p);
+}
+
+static inline void model__lately_now(struct proc *p)
+{
+	if (p->lately)
+		lately__now(p->lately, p->fw.live);
+}
 
 static inline struct device *model__device(struct model *m, uint8_t dev) /* NULL: no such device, or no memory; counted */
 {

@@ -63,28 +63,41 @@ int boxed__plan_local(struct builder *b, const struct elf_sym *sym)
  * Python's record_function goes through torch.ops, so this probe is hit four times for the two regions of an optimizer's step.
  * It tells of them, and these take no more hits than before: of functions that only those calls lead to the probes go. In a
  * later plan of the process they may stay; who tells is settled at each call (bpf/lib/region.h).
+ *
+ * Where probes come and go by windows this one goes, too, and the function that begins a region keeps its own: two hits a step
+ * between windows instead of four, and six in them. A region has no length then.
  */
-void boxed__take_regions(struct plan *p)
+static void boxed__split_regions(struct plan *p, int by_windows)
 {
-	struct site *boxed = NULL;
-	int has_begin = 0, has_other_end = 0;
 	size_t n = 0;
+
+	for (size_t i = 0; i < p->sites_cnt; i++) {
+		struct site s = p->sites[i];
+
+		if (s.prog == MT_PROG_REGION_END || (s.prog == MT_PROG_REGION_BEGIN && !by_windows))
+			continue;
+		if (s.prog == MT_PROG_REGION_BEGIN)
+			s.cookie = MT_REGION_BRIEF;
+		if (s.prog == MT_PROG_FLOW_BOXED)
+			s.cookie |= MT_BOXED_REGIONS | (by_windows ? MT_BOXED_MARKED : 0);
+		p->sites[n++] = s;
+	}
+	p->sites_cnt = n;
+}
+
+void boxed__take_regions(struct plan *p, int by_windows)
+{
+	int has_boxed = 0, has_begin = 0, has_other_end = 0;
 
 	for (size_t i = 0; i < p->sites_cnt; i++) {
 		const struct site *s = &p->sites[i];
 
-		if (s->prog == MT_PROG_FLOW_BOXED)
-			boxed = &p->sites[i];
+		has_boxed |= s->prog == MT_PROG_FLOW_BOXED;
 		has_begin |= s->prog == MT_PROG_REGION_BEGIN && s->cookie == MT_REGION_STRING;
 		has_other_end |= s->prog == MT_PROG_REGION_END && s->cookie != MT_REGION_ONCE;
 	}
-	if (!boxed || !has_begin || has_other_end)
-		return;
-	boxed->cookie |= MT_BOXED_REGIONS;
-	for (size_t i = 0; i < p->sites_cnt; i++)
-		if (p->sites[i].prog != MT_PROG_REGION_BEGIN && p->sites[i].prog != MT_PROG_REGION_END)
-			p->sites[n++] = p->sites[i];
-	p->sites_cnt = n;
+	if (has_boxed && has_begin && !has_other_end)
+		boxed__split_regions(p, by_windows);
 }
 
 /* --- where fields are ------------------------------------------------------------------------------------ */

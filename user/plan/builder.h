@@ -156,7 +156,8 @@ void boxed__layout(const struct flow_facts *f, struct mt_flow_layout *ret);
 extern const char *const boxed_names[]; /* of functions in .symtab that all boxed calls pass, one of them in a library */
 extern const size_t boxed_names_cnt;
 int boxed__plan_local(struct builder *b, const struct elf_sym *sym);
-void boxed__take_regions(struct plan *p); /* of the whole plan: regions have no probes of their own, if they need none */
+/* Of the whole plan: regions have no probes of their own, if they need none. by_windows: struct plan_opts. */
+void boxed__take_regions(struct plan *p, int by_windows);
 /* catalog_gpu.c */
 int gpu__add_spec(struct plan *plan, const struct mt_seg_spec *spec); /* index of an equal one, added if need be; -ENOMEM */
 void gpu__at(struct plan *plan, const struct lib *lib); /* where this process has a communication library */

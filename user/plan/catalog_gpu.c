@@ -102,6 +102,13 @@
 #define CAPTURED     GRAPH(CAPTURED, .addr = OUT(1), .aux = ARG(0))
 #define INSTANTIATES GRAPH(INSTANTIATED, .addr = OUT(0), .aux = ARG(1))
 #define LAUNCHES     GRAPH(LAUNCHED, .addr = ARG(0))
+/*
+ * The caching allocator's private pools: (this, signed char device, pair of numbers by value, …). Its classes are hidden,
+ * so their functions are in .symtab alone; they have no result.
+ */
+#define POOL(what)                                                                                                \
+	{ .kind = MT_EV_SEG_GRAPH, .seg = MT_GRAPH_POOL_##what, .whose = MT_SEG_DEV_ARG, .sets = MT_SEG_AT_ENTRY,  \
+	  .addr = ARG(3), .dev = INT(1), SIZE(ARG(2)) }
 /* (pool *out, props const *: location at 8) and (pool *out, device) */
 #define MAKES_POOL { .kind = MT_EV_SEG_POOL, .whose = MT_SEG_DEV_LOCATION, .addr = OUT(0), .dev = IN_AT(1, 8) }
 #define SAYS_POOL  { .kind = MT_EV_SEG_POOL, .whose = MT_SEG_DEV_ARG, .addr = OUT(0), .dev = INT(1) }
@@ -111,6 +118,8 @@
 #define MAKES_CONTEXT(dev_at) \
 	{ .sets = MT_SEG_SETS_CONTEXT, .whose = MT_SEG_DEV_ARG, .addr = OUT(0), .dev = INT(dev_at) }
 
+#define C10  "libc10_cuda.so"
+#define NATIVE(fn) "_ZN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocator" fn
 #define RT   "libcudart.so"
 #define DRV  "libcuda.so.1"
 #define NCCL_LIB "libnccl.so.2"
@@ -119,6 +128,7 @@
 #define RBOTH	(GPU_SEEN_CUDART_12 | GPU_SEEN_CUDART_13)
 #define D535	GPU_SEEN_CUDA_535
 #define N228	GPU_SEEN_NCCL_2_28
+#define T213	GPU_SEEN_TORCH_2_13
 #define H5	GPU_SEEN_HIP_5_2
 #define NOWHERE 0
 
@@ -239,6 +249,12 @@ static const struct gpu_row rows[] = {
 	{ DRV, "cuGraphInstantiate_v2", D535, INSTANTIATES },
 	{ DRV, "cuGraphLaunch", D535, LAUNCHES },
 	{ DRV, "cuGraphLaunch_ptsz", D535, LAUNCHES },
+
+	{ C10, NATIVE("19beginAllocateToPoolEaSt4pairIyyESt8functionIFbP11CUstream_stEE"), T213, POOL(BEGINS) },
+	{ C10, NATIVE("17endAllocateToPoolEaSt4pairIyyE"), T213, POOL(ENDS) },
+	{ C10, NATIVE("18createOrIncrefPoolEaSt4pairIyyESt10shared_ptrINS1_13CUDAAllocatorEE"), T213, POOL(USED) },
+	{ C10, NATIVE("18createOrIncrefPoolEaSt4pairIyyEPNS1_13CUDAAllocatorE"), NOWHERE, POOL(USED) }, /* torch 2.8 */
+	{ C10, NATIVE("11releasePoolEaSt4pairIyyE"), T213, POOL(LEFT) },
 
 	{ NCCL_LIB, "ncclCommInitRank", N228, IN_COMM(MADE, .addr = OUT(0)) },
 	{ NCCL_LIB, "ncclCommInitRankConfig", N228, IN_COMM(MADE, .addr = OUT(0)) },
@@ -389,7 +405,7 @@ static int add_row(struct builder *b, const struct gpu_row *row, const struct el
 			builder__note(b, "%s: the code of %s cannot be read", b->lib->base, row->symbol);
 		return 0;
 	}
-	if (!b->classes.of[INSN_RETURN].is_usable) {
+	if (row->spec.sets != MT_SEG_AT_ENTRY && !b->classes.of[INSN_RETURN].is_usable) {
 		builder__leave_out(b, row->symbol);
 		return 0;
 	}
@@ -398,8 +414,10 @@ static int add_row(struct builder *b, const struct gpu_row *row, const struct el
 		return spec;
 	site.cookie = (uint64_t)spec;
 	r = builder__add_site(b, &site, row->symbol);
-	if (r < 0)
+	if (r < 0 || row->spec.sets == MT_SEG_AT_ENTRY) {
+		b->gpu_found += r >= 0;
 		return r;
+	}
 	site.prog = MT_PROG_SEG_RET;
 	site.is_ret = 1;
 	site.cost_ns = b->classes.of[site.insn_class].pair_ns;

@@ -15,6 +15,8 @@ enum gpu_seen {
 	GPU_SEEN_CUDA_535 = 4,	/* libcuda.so.535.261.03 */
 	GPU_SEEN_NCCL_2_28 = 8, /* libnccl.so.2 2.28.9 */
 	GPU_SEEN_HIP_5_2 = 16,	/* libamdhip64.so.5 of ROCm 5.2.3 */
+	/* libc10_cuda.so of torch 2.13.0, built for CUDA 13 (.symtab); 2.4.1 to 2.15.0 name them alike, but for one */
+	GPU_SEEN_TORCH_2_13 = 32,
 };
 
 struct gpu_row {

@@ -239,7 +239,7 @@ static int builder__run(struct builder *b, const struct plan_opts *opts, struct 
 			r = builder__plan_lib(b, &libs[i], err);
 	if (r < 0)
 		return r;
-	boxed__take_regions(b->plan);
+	boxed__take_regions(b->plan, opts->by_windows);
 	if (target__unseen(b->target)) {
 		b->plan->files_left_out += (uint32_t)target__unseen(b->target);
 		builder__note(b, "more than %u libraries: %zu further mappings of code are not looked at", TARGET_LIBS_MAX,

@@ -63,7 +63,7 @@ struct site {
 static inline int site__is_mark(const struct site *s)
 {
 	return s->prog == MT_PROG_REGION_BEGIN || s->prog == MT_PROG_REGION_END ||
-	       (s->prog == MT_PROG_FLOW_BOXED && (s->cookie & MT_BOXED_REGIONS));
+	       (s->prog == MT_PROG_FLOW_BOXED && (s->cookie & (MT_BOXED_REGIONS | MT_BOXED_MARKED)) == MT_BOXED_REGIONS);
 }
 
 /* From which level on it is set (docs/sampling.md): marks of steps, segments, refusals; what allocates and frees; the rest. */
@@ -154,6 +154,7 @@ struct plan_opts {
 	const char *const *usdt; /* --usdt PROVIDER:NAME[:ARG=meaning,…] */
 	size_t usdt_cnt;
 	int keep_idle;	   /* operators that are never called keep their probes: no guards */
+	int by_windows;	   /* what is above MT_LEVEL_WATCH comes and goes: marks of steps are to be cheap without it */
 	int only_new_libs; /* plan just what target__refresh found newly mapped */
 	const struct insn_classes *classes; /* of this kernel; NULL: assumed ones */
 	struct plan_cache *cache; /* what earlier plans found in files, with the same usdt and keep_idle; may be NULL */

@@ -9,14 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "python/deque.h"
 #include "python/gc.h"
 #include "python/holders_edges.h"
 #include "python/holders_frames.h"
 
 #define DEPTH_MAX 6
-#define DEQUE_LEFT 24 /* its first block, and the index there of its first item */
-#define DEQUE_LEFT_INDEX 40
-#define DEQUE_BLOCK 64
 #define MODULE_DICT 16
 #define HEAP_TYPE (1u << 9)
 
@@ -116,26 +114,16 @@ static int each_of_sequence(struct hunt *h, uint64_t seq, edge_fn fn, void *ctx)
 	return r;
 }
 
-/* Blocks of 64, each with the one before and the one behind it. */
-static int each_of_deque(struct hunt *h, uint64_t deque, edge_fn fn, void *ctx)
-{
-	uint64_t left = py_snap__word(h->p->snap, deque + 16), block = py_snap__ptr(h->p->snap, deque + DEQUE_LEFT);
-	uint64_t at = py_snap__word(h->p->snap, deque + DEQUE_LEFT_INDEX), words[DEQUE_BLOCK + 2];
-	int r = 0;
+struct deque_edges {
+	edge_fn fn;
+	void *ctx;
+};
 
-	if (left > PY_ITEMS_MAX || left > h->p->items_left || at >= DEQUE_BLOCK)
-		return -EAGAIN;
-	h->p->items_left -= left;
-	for (uint64_t i = 0; i < left && !r; i++) {
-		if (!i || at == DEQUE_BLOCK) {
-			block = i ? words[DEQUE_BLOCK + 1] : block;
-			at = i ? 0 : at;
-			if (!py_plausible(block) || py_snap__read(h->p->snap, block, words, sizeof(words)))
-				return -EAGAIN;
-		}
-		r = fn(ctx, &(struct edge){ .to = words[1 + at++], .index = i });
-	}
-	return r;
+static int tell_deque_item(void *ctx, uint64_t item, uint64_t index)
+{
+	const struct deque_edges *d = ctx;
+
+	return d->fn(d->ctx, &(struct edge){ .to = item, .index = index });
 }
 
 struct closure {
@@ -156,6 +144,7 @@ int hunt__each_edge(struct hunt *h, uint64_t obj, enum holds kind, edge_fn fn, v
 {
 	struct telling t = { .fn = fn, .ctx = ctx };
 	struct closure c = { h, fn, ctx };
+	struct deque_edges d = { fn, ctx };
 	uint64_t cells;
 	int r;
 
@@ -164,7 +153,7 @@ int hunt__each_edge(struct hunt *h, uint64_t obj, enum holds kind, edge_fn fn, v
 	case HOLDS_LIST:
 		return each_of_sequence(h, obj, fn, ctx);
 	case HOLDS_DEQUE:
-		return each_of_deque(h, obj, fn, ctx);
+		return py_deque__each(h->p, obj, 0, tell_deque_item, &d);
 	case HOLDS_FUNCTION:
 		cells = py_snap__ptr(h->p->snap, obj + PY_FUNCTION_CLOSURE);
 		return cells ? each_of_sequence(h, cells, tell_cell, &c) : 0;

@@ -188,32 +188,81 @@ static int is_of_no_name(uint32_t c)
 	return c < ' ' || (c >= 0x7f && c < 0xa0) || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;
 }
 
+struct text {
+	uint64_t at, len; /* its first character; how many */
+	unsigned kind;	  /* bytes of one */
+	int is_ascii;
+};
+
+static int find_text(struct py *p, uint64_t str, struct text *ret)
+{
+	uint32_t state = py_snap__int(p->snap, str + STR_STATE);
+
+	*ret = (struct text){ .len = py_snap__word(p->snap, str + STR_LENGTH), .kind = STR_KIND(state),
+			      .is_ascii = STR_ASCII(state) };
+	ret->at = str + (ret->is_ascii ? p->at->str_ascii : p->at->str_other);
+	if (!py__is(p, str, PY_IS_STR) || (ret->kind != 1 && ret->kind != 2 && ret->kind != 4) ||
+	    (ret->is_ascii && ret->kind != 1) || !STR_COMPACT(state) || !ret->len)
+		return -EAGAIN;
+	return 0;
+}
+
 int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX])
 {
-	uint64_t len = py_snap__word(p->snap, str + STR_LENGTH);
-	uint32_t state = py_snap__int(p->snap, str + STR_STATE);
-	unsigned kind = STR_KIND(state), is_compact = STR_COMPACT(state), is_ascii = STR_ASCII(state), n = 0;
 	uint8_t raw[PY_TEXT_MAX * 4];
+	struct text t;
+	unsigned n = 0;
 
-	if (!py__is(p, str, PY_IS_STR) || (kind != 1 && kind != 2 && kind != 4) || (is_ascii && kind != 1) || !is_compact ||
-	    !len || len >= PY_TEXT_MAX)
+	if (find_text(p, str, &t) || t.len >= PY_TEXT_MAX || py_snap__read(p->snap, t.at, raw, t.len * t.kind))
 		return -EAGAIN;
-	if (py_snap__read(p->snap, str + (is_ascii ? p->at->str_ascii : p->at->str_other), raw, len * kind))
-		return -EAGAIN;
-	for (uint64_t i = 0; i < len; i++) {
+	for (uint64_t i = 0; i < t.len; i++) {
 		char utf8[4];
 		uint32_t c = 0;
 		unsigned bytes;
 
-		memcpy(&c, raw + i * kind, kind);
+		memcpy(&c, raw + i * t.kind, t.kind);
 		bytes = utf8_encode(c, utf8);
-		if ((is_ascii && c >= 0x80) || is_of_no_name(c) || n + bytes >= PY_TEXT_MAX)
+		if ((t.is_ascii && c >= 0x80) || is_of_no_name(c) || n + bytes >= PY_TEXT_MAX)
 			return -EAGAIN;
 		memcpy(buf + n, utf8, bytes);
 		n += bytes;
 	}
 	buf[n] = '\0';
 	return 0;
+}
+
+#define MORE "\u2026" /* three bytes of UTF-8 */
+
+int py__first_line(struct py *p, uint64_t str, char buf[PY_TEXT_MAX])
+{
+	uint8_t raw[PY_TEXT_MAX * 4];
+	struct text t;
+	uint64_t len;
+	unsigned n = 0;
+
+	if (find_text(p, str, &t))
+		return -EAGAIN;
+	len = t.len < PY_TEXT_MAX ? t.len : PY_TEXT_MAX;
+	if (py_snap__read(p->snap, t.at, raw, len * t.kind))
+		return -EAGAIN;
+	for (uint64_t i = 0; i < len; i++) {
+		char utf8[4];
+		uint32_t c = 0;
+		unsigned bytes;
+
+		memcpy(&c, raw + i * t.kind, t.kind);
+		if (c == '\n')
+			break;
+		bytes = utf8_encode(is_of_no_name(c) ? ' ' : c, utf8);
+		if (n + bytes + sizeof(MORE) > PY_TEXT_MAX) {
+			memcpy(buf + n, MORE, sizeof(MORE));
+			return 0;
+		}
+		memcpy(buf + n, utf8, bytes);
+		n += bytes;
+	}
+	buf[n] = '\0';
+	return n ? 0 : -EAGAIN;
 }
 
 int py__is_text(struct py *p, uint64_t str, const char *text)
@@ -223,6 +272,31 @@ int py__is_text(struct py *p, uint64_t str, const char *text)
 	if (py_snap__word(p->snap, str + STR_LENGTH) != strlen(text))
 		return 0;
 	return !py__text(p, str, buf) && !strcmp(buf, text);
+}
+
+/* --- numbers ------------------------------------------------------------------------------------------- */
+
+#define DIGIT_BITS 30
+#define DIGITS 24 /* u32 each */
+
+int py__number(struct py *p, uint64_t num, uint64_t *ret)
+{
+	uint64_t head = py_snap__word(p->snap, num + OB_SIZE), cnt = head, v = 0;
+	uint32_t digits[3] = { 0 };
+
+	if (p->at->minor >= 12) { /* digits above three bits, of them two for the sign: 0, or 1 for zero */
+		if ((head & 3) > 1)
+			return -EAGAIN;
+		cnt = head >> 3;
+	}
+	if (!py__is(p, num, PY_IS_INT) || cnt > 3 || (cnt && py_snap__read(p->snap, num + DIGITS, digits, cnt * 4)))
+		return -EAGAIN;
+	if (digits[2] >= 8 || digits[0] >> DIGIT_BITS || digits[1] >> DIGIT_BITS)
+		return -EAGAIN;
+	for (uint64_t i = cnt; i-- > 0;)
+		v = v << DIGIT_BITS | digits[i];
+	*ret = v;
+	return 0;
 }
 
 /* --- dicts ----------------------------------------------------------------------------------------------- */

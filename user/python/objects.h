@@ -40,7 +40,8 @@ struct py_object_offsets {
 };
 
 /* What a type says of its instances; flags are CPython's Py_TPFLAGS_*. */
-enum { PY_IS_LIST = 1u << 25, PY_IS_TUPLE = 1u << 26, PY_IS_STR = 1u << 28, PY_IS_DICT = 1u << 29, PY_IS_TYPE = 1u << 31 };
+enum { PY_IS_INT = 1u << 24, PY_IS_LIST = 1u << 25, PY_IS_TUPLE = 1u << 26, PY_IS_STR = 1u << 28, PY_IS_DICT = 1u << 29,
+       PY_IS_TYPE = 1u << 31 };
 
 #define PY_BASES_MAX 4
 struct py_type {
@@ -75,6 +76,10 @@ int py__is(struct py *p, uint64_t obj, uint32_t flag); /* of a subclass of dict,
 /* Text of a str as UTF-8; -EAGAIN: it is none, too long, or has characters that no name has. */
 int py__text(struct py *p, uint64_t str, char buf[PY_TEXT_MAX]);
 int py__is_text(struct py *p, uint64_t str, const char *text);
+/* The first line of a str, for people: control characters are blanks, what has no room is "…". -EAGAIN: it is empty. */
+int py__first_line(struct py *p, uint64_t str, char buf[PY_TEXT_MAX]);
+/* An int, or a bool, from 0 to 2^63. -EAGAIN: it is none. */
+int py__number(struct py *p, uint64_t num, uint64_t *ret);
 /* Name of a type, from its tp_name: the last part. */
 int py__type_name(struct py *p, uint64_t type, char buf[PY_TEXT_MAX]);
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/map.h"
+#include "python/compiles.h"
 #include "python/gc.h"
 #include "python/holders.h"
 #include "python/runtime.h"
@@ -58,6 +59,7 @@ struct py_reader {
 	struct py_told_module *modules_told;
 	size_t modules_told_cap;
 	struct map classes; /* struct class_name */
+	uint64_t compiles; /* where torch.compile's list is; 0: nowhere */
 };
 
 #define UNLIKE_MAX 8
@@ -600,6 +602,18 @@ int py_reader__holders(struct py_reader *r, const struct py_frame_offsets *at, c
 	return e;
 }
 
+int py_reader__compiles(struct py_reader *r, struct py_compiles_seen *seen, struct py_compiles *ret)
+{
+	ret->cnt = 0;
+	ret->missed = 0;
+	return r->compiles ? py_compiles__look(&r->py, r->compiles, seen, ret) : 0;
+}
+
+int py_reader__has_compiles(const struct py_reader *r)
+{
+	return r->compiles != 0;
+}
+
 int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look *ret)
 {
 	struct py_look look = { 0 };
@@ -609,6 +623,8 @@ int py_reader__look(struct py_reader *r, enum py_look_kind kind, struct py_look 
 
 	if (is_all)
 		forget_classes(r);
+	if (!e && is_all)
+		r->compiles = py_compiles__find(&r->py);
 	if (!e && is_all)
 		e = search(r, &look);
 	if (!e && !r->has_before) {

@@ -88,6 +88,11 @@ struct py_holder;
 /* Who holds memory that grows (python/holders.h); at: of the same Python. As py_reader__look, and forgets nothing of it. */
 int py_reader__holders(struct py_reader *r, const struct py_frame_offsets *at, const struct py_held *v, size_t cnt,
 		       struct py_holder *ret);
+struct py_compiles;
+struct py_compiles_seen;
+/* What was compiled since the last look (python/compiles.h): 0, and nothing where a look at all found no torch._dynamo. */
+int py_reader__compiles(struct py_reader *r, struct py_compiles_seen *seen, struct py_compiles *ret);
+int py_reader__has_compiles(const struct py_reader *r); /* there may be something to look at */
 void py_reader__rest(struct py_reader *r); /* gives memory back until the next look */
 const char *py_reader__text(const struct py_reader *r, uint32_t at);
 

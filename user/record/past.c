@@ -74,6 +74,9 @@ struct writing {
 
 static int writing__event(struct writing *x, struct event ev)
 {
+	if (event_row(ev.kind)->ago && ev.ts_ns < x->at->at_ns &&
+	    __builtin_add_overflow(ev.addr, x->at->at_ns - ev.ts_ns, &ev.addr))
+		ev.addr = UINT64_MAX;
 	ev.ts_ns = x->at->at_ns;
 	if (event_row(ev.kind)->base == EV_BASE_FLAG)
 		ev.flags = EV_F_BASE;
@@ -111,9 +114,9 @@ static int writing__block(struct writing *x, const struct model_was *was)
 	const struct event *b = &was->ev[0];
 	int r = 0;
 
-	if (was->stack)
-		r = writing__event(x, (struct event){ .kind = EV_STACK_AT, .pid = b->pid, .tid = b->tid, .dev = b->dev,
-				.addr = b->addr, .size = was->stack });
+	if (was->stack || was->caught)
+		r = writing__event(x, (struct event){ .kind = was->stack ? EV_STACK_AT : EV_CAUGHT, .pid = b->pid,
+				.tid = b->tid, .dev = b->dev, .addr = b->addr, .size = was->stack ? was->stack : was->caught });
 	for (unsigned k = 0; k < was->cnt && !r; k++) {
 		struct event ev = was->ev[k];
 		uint64_t age_ms = ev.ts_ns < x->at->at_ns ? (x->at->at_ns - ev.ts_ns) / 1000000 : 0;

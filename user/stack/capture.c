@@ -263,6 +263,18 @@ void capture__end(struct capture *c, pid_t pid)
 	}
 }
 
+int capture__reads_python(struct capture *c, pid_t pid)
+{
+	const struct cap_proc *p = capture__proc(c, pid);
+
+	return p && p->is_told;
+}
+
+int capture__has(struct capture *c, pid_t pid)
+{
+	return capture__proc(c, pid) != NULL;
+}
+
 void capture__begin(struct capture *c, pid_t pid)
 {
 	struct cap_proc *p;
@@ -481,8 +493,10 @@ int capture__wants(const void *rec, size_t len)
 
 static struct event event_of(const struct mt_hdr *h, uint64_t addr, uint64_t python, uint32_t native)
 {
-	return (struct event){ .ts_ns = h->ts_ns, .kind = EV_STACK_AT, .pid = h->pid, .tid = h->tid, .dev = h->dev,
-			       .addr = addr, .size = python, .aux = native };
+	int is_caught = h->kind == MT_EV_STACK && h->flags & MT_STACK_F_CAUGHT;
+
+	return (struct event){ .ts_ns = h->ts_ns, .kind = is_caught ? EV_CAUGHT : EV_STACK_AT, .pid = h->pid, .tid = h->tid,
+			       .dev = h->dev, .addr = addr, .size = python, .aux = native };
 }
 
 static int capture__raw(struct capture *c, const struct mt_rec_raw *r, size_t len, struct event *ret)
@@ -576,14 +590,14 @@ int capture__resolve(struct capture *c, struct event *ev, event_fn fn, void *ctx
 	uint32_t native, python;
 	int64_t node;
 
-	if (ev->kind != EV_STACK_AT)
+	if (ev->kind != EV_STACK_AT && ev->kind != EV_CAUGHT)
 		return 1;
 	intern__by(c->intern, ev->pid);
 	h = ev->size ? map__find(&c->hashes, ev->size) : NULL;
 	python = h ? h->list : 0;
 	native = ev->aux;
 	node = native || python ? capture__merge(c, ev, native, python, fn, ctx) : 0;
-	if (!node || (ev->size && !h))
+	if (ev->kind == EV_STACK_AT && (!node || (ev->size && !h))) /* what is caught need not be all */
 		c->lost_cnt++;
 	if (node <= 0)
 		return (int)node;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * capture: --stacks on the user side: records of stacks in, EV_STACK and EV_STACK_AT out.
+ * capture: stacks on the user side: records of them in, EV_STACK and EV_STACK_AT or EV_CAUGHT out.
  *
  * In two steps, as names are: what has to be read from the process is read at once (capture__record), what
  * needs all rings' records is done in order (capture__resolve): the Python frames of a hash may lie in
@@ -42,6 +42,8 @@ void capture__free(struct capture *c);
 /* A process is followed, or runs another program now. */
 void capture__begin(struct capture *c, pid_t pid);
 void capture__end(struct capture *c, pid_t pid);
+int capture__has(struct capture *c, pid_t pid); /* it was begun */
+int capture__reads_python(struct capture *c, pid_t pid); /* … and the kernel side knows how its Python frames are found */
 /* Now and then: interpreters that were not ready when their process began. */
 void capture__retry(struct capture *c);
 /* Is it one of ours? */
@@ -49,7 +51,7 @@ int capture__wants(const void *rec, size_t len);
 /* 1: *ret is to be put in order; 0: nothing more to do, or not a record as it should be (counted). */
 int capture__record(struct capture *c, const void *rec, size_t len, struct event *ret);
 /*
- * In order: EV_STACK_AT gets its node, and nodes that are new are told to `fn` before. 1: *ev is to be
+ * In order: EV_STACK_AT or EV_CAUGHT gets its node, and nodes that are new are told to `fn` before. 1: *ev is to be
  * passed on; 0: its stack is not known; or fn's error.
  */
 int capture__resolve(struct capture *c, struct event *ev, event_fn fn, void *ctx);

@@ -422,7 +422,24 @@ static int by_part_name(const void *a, const void *b)
 	return strcmp(((const struct part *)a)->name, ((const struct part *)b)->name);
 }
 
-static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by by, int per_step)
+uint64_t diff_side__traced_ns(const struct diff_side *s)
+{
+	if (s->is_sampled)
+		return s->to->sampling.traced_ns - s->from->sampling.traced_ns;
+	return s->to_ns > s->from_ns ? s->to_ns - s->from_ns : 0;
+}
+
+/* Between traced steps nobody counted, and what is there at the end may be what nobody saw go. */
+static void parts__leave_out(struct parts *p, enum diff_by by)
+{
+	for (size_t i = 0; i < p->cnt; i++) {
+		p->v[i].v[DIFF_ALLOCS] = p->v[i].v[DIFF_BYTES] = p->v[i].v[DIFF_FIRED] = NAN;
+		if (by != DIFF_BY_NAME)
+			p->v[i].v[DIFF_END] = NAN;
+	}
+}
+
+static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by by, const struct diff *d)
 {
 	static void (*const put[])(struct parts *p, const struct diff_side *s) = {
 		[DIFF_BY_OP] = put_ops, [DIFF_BY_CATEGORY] = put_cats, [DIFF_BY_DEVICE] = put_devs,
@@ -430,9 +447,11 @@ static int parts__make(struct parts *p, const struct diff_side *s, enum diff_by 
 		[DIFF_BY_MODULE] = put_modules, [DIFF_BY_NAME] = put_names, [DIFF_BY_RANK] = put_ranks,
 	};
 
-	p->ns = since(s->from_ns, s->to_ns);
-	p->unit = per_step ? (double)s->steps : p->ns / 1e9;
+	p->ns = (double)diff_side__traced_ns(s);
+	p->unit = d->per_step ? (double)s->steps : p->ns / 1e9;
 	put[by](p, s);
+	if (d->is_sampled)
+		parts__leave_out(p, by);
 	if (p->cnt)
 		qsort(p->v, p->cnt, sizeof(*p->v), by_part_name);
 	if (by >= DIFF_BY_STACK)
@@ -508,10 +527,10 @@ int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_si
 	struct parts pa = { 0 }, pb = { 0 };
 	int r;
 
-	*ret = (struct diff){ .per_step = a->steps && b->steps };
-	r = parts__make(&pa, a, by, ret->per_step);
+	*ret = (struct diff){ .per_step = a->steps && b->steps, .is_sampled = a->is_sampled || b->is_sampled };
+	r = parts__make(&pa, a, by, ret);
 	if (!r)
-		r = parts__make(&pb, b, by, ret->per_step);
+		r = parts__make(&pb, b, by, ret);
 	ret->rows = r ? NULL : calloc(pa.cnt + pb.cnt + 1, sizeof(*ret->rows));
 	if (!r && !ret->rows)
 		r = -ENOMEM;

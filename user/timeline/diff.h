@@ -24,6 +24,7 @@ struct diff_side {
 	const double *op_means, *region_means, *stack_means; /* over the stretch, of end's rows; last of ops and stacks: none */
 	uint64_t from_ns, to_ns;
 	uint64_t steps; /* whole ones in the stretch; 0: none was seen */
+	int is_sampled; /* some steps were traced: what adds up is not known, of either side (docs/sampling.md) */
 };
 
 struct diff_row {
@@ -36,11 +37,14 @@ struct diff {
 	struct diff_row *rows; /* by growth, what shrank last */
 	size_t cnt;
 	int per_step; /* both have steps */
+	int is_sampled; /* one side is */
 };
 
 /* Devices and categories of all; ret is the caller's, for diff__done. 0 or -ENOMEM. */
 int diff__make(struct diff *ret, const struct diff_side *a, const struct diff_side *b, enum diff_by by);
 void diff__done(struct diff *d);
+/* Time in the stretch that means are of. */
+uint64_t diff_side__traced_ns(const struct diff_side *s);
 /* B - A; of what neither has NAN. */
 double diff_row__change(const struct diff_row *r, enum diff_value v);
 /* What rows are sorted by: the mean's change, else the peak's, else the end's, else that of how often. */

@@ -44,6 +44,8 @@ struct labels {
 	uint64_t ids; /* cats has 0 .. ids - 1 */
 	size_t entries_cnt, met_cnt, names_cnt;
 	bool sorted, names_sorted;
+	bool has_births, has_gap; /* has_gap: one that followed something traced */
+	uint64_t last_id;	  /* of a block told as preexisting before that */
 };
 
 static int spill__open(struct spill *s)
@@ -196,15 +198,27 @@ static int labels__add_name(struct labels *l, const struct tl_event *ev)
 	return 0;
 }
 
+/* What is met after a gap may have been born in it. */
+static int labels__preexisting(struct labels *l, const struct tl_event *ev)
+{
+	if (l->has_gap)
+		return 0;
+	l->last_id = ev->id;
+	return labels__met(l, ev);
+}
+
 int labels__event(void *labels, const struct tl_event *ev)
 {
 	struct labels *l = labels;
 
+	l->has_births |= ev->kind == TL_CREATE || (ev->kind == TL_GAP && !ev->version);
+	if (ev->kind == TL_GAP && ev->version && l->has_births)
+		l->has_gap = true;
 	if (ev->kind == TL_FINAL)
 		return labels__final(labels, ev->id, ev->version, ev->cat);
 	if (ev->kind == TL_NAME)
 		return labels__add_name(l, ev);
-	return ev->kind == TL_PREEXISTING ? labels__met(labels, ev) : 0;
+	return ev->kind == TL_PREEXISTING ? labels__preexisting(l, ev) : 0;
 }
 
 /* --- asking ------------------------------------------------------------------------------------------------- */
@@ -299,6 +313,11 @@ bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret)
 		return false;
 	*ret = n[lo - 1];
 	return true;
+}
+
+bool labels__was_there(const struct labels *l, uint64_t id)
+{
+	return !l->has_gap || id <= l->last_id;
 }
 
 int labels__next_met(const struct labels *l, size_t *pos, struct labels_met *ret)

@@ -19,7 +19,7 @@ struct err;
 
 int labels__new(struct labels **ret, struct err *err); /* -errno: no room for the file */
 void labels__free(struct labels *l);		       /* NULL is fine */
-/* TL_FINAL, TL_PREEXISTING and TL_NAME are taken, others left alone. 0 or -errno. A timeline_fn. */
+/* TL_FINAL, TL_PREEXISTING, TL_NAME, and where gaps are, is taken, others left alone. 0 or -errno. A timeline_fn. */
 int labels__event(void *labels, const struct tl_event *ev);
 /* What Python called a block at last; false: it had no name. */
 struct labels_name {
@@ -31,12 +31,14 @@ struct labels_name {
 bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret);
 /* CAT_UNKNOWN for a block that has none. */
 enum category labels__get(const struct labels *l, uint64_t id, uint32_t version);
-/* Preexisting blocks in order of id: 0 from first to the last, then -ENOENT. *pos starts at 0. */
+/* Preexisting blocks from before anything was traced, by id: 0 from first to the last, then -ENOENT. *pos starts at 0. */
 struct labels_met {
 	uint64_t id, ptr, size;
 	uint32_t pid;
 	uint8_t dev;
 };
 int labels__next_met(const struct labels *l, size_t *pos, struct labels_met *ret);
+/* A preexisting block is one of those; else it was born in a gap, perhaps (docs/sampling.md). */
+bool labels__was_there(const struct labels *l, uint64_t id);
 
 #endif

@@ -8,7 +8,7 @@
 #include "memtrace/event.h"
 
 struct mean_row {
-	uint64_t live, since_ns;
+	uint64_t live, since_ns; /* since_ns: by the clock */
 	double byte_ns;
 };
 
@@ -19,7 +19,8 @@ struct mean_rows {
 
 struct means {
 	uint64_t from_ns, to_ns;
-	int host;
+	uint64_t last_ns, clock_ns; /* of the stretch, what was traced up to last_ns */
+	int host, in_gap;
 	struct mean_rows ops, regions, stacks; /* of stacks by node */
 };
 
@@ -60,12 +61,23 @@ static struct mean_row *mean_rows__get(struct mean_rows *r, name_id name)
 	return &rows[name.v];
 }
 
-/* What it held up to now, as far as that lies in the stretch. */
-static double mean_row__held(const struct mean_row *r, const struct means *m, uint64_t ts_ns)
+/* The clock goes within the stretch, and stands still in gaps. */
+static uint64_t means__clock(const struct means *m, uint64_t ts_ns)
 {
-	uint64_t from = r->since_ns > m->from_ns ? r->since_ns : m->from_ns, to = ts_ns < m->to_ns ? ts_ns : m->to_ns;
+	uint64_t from = m->last_ns > m->from_ns ? m->last_ns : m->from_ns, to = ts_ns < m->to_ns ? ts_ns : m->to_ns;
 
-	return to > from ? (double)r->live * (double)(to - from) : 0;
+	return m->clock_ns + (to > from && !m->in_gap ? to - from : 0);
+}
+
+static void means__advance(struct means *m, uint64_t ts_ns)
+{
+	m->clock_ns = means__clock(m, ts_ns);
+	m->last_ns = ts_ns > m->last_ns ? ts_ns : m->last_ns;
+}
+
+static double mean_row__held(const struct mean_row *r, uint64_t clock_ns)
+{
+	return (double)r->live * (double)(clock_ns - r->since_ns);
 }
 
 static int means__change(struct means *m, struct mean_rows *rows, name_id name, const struct tl_event *ev, int born)
@@ -74,8 +86,8 @@ static int means__change(struct means *m, struct mean_rows *rows, name_id name, 
 
 	if (!r)
 		return -ENOMEM;
-	r->byte_ns += mean_row__held(r, m, ev->ts_ns);
-	r->since_ns = ev->ts_ns;
+	r->byte_ns += mean_row__held(r, m->clock_ns);
+	r->since_ns = m->clock_ns;
 	if (born)
 		r->live += ev->size;
 	else
@@ -88,8 +100,13 @@ int means__event(struct means *m, const struct tl_event *ev)
 	int born = ev->kind == TL_CREATE || ev->kind == TL_PREEXISTING;
 	int r;
 
+	if (ev->kind == TL_GAP) {
+		means__advance(m, ev->ts_ns);
+		m->in_gap = ev->version != 0;
+	}
 	if ((!born && ev->kind != TL_DESTROY) || ev->size == TL_SIZE_UNKNOWN || (ev->dev == MT_DEV_HOST) != m->host)
 		return 0;
+	means__advance(m, ev->ts_ns);
 	r = means__change(m, &m->ops, ev->op, ev, born);
 	r = r ? r : means__change(m, &m->regions, ev->region, ev, born);
 	return r ? r : means__change(m, &m->stacks, (name_id){ ev->stack }, ev, born);
@@ -97,9 +114,11 @@ int means__event(struct means *m, const struct tl_event *ev)
 
 static double mean_rows__mean(const struct mean_rows *r, const struct means *m, name_id name)
 {
-	if (name.v >= r->cnt || m->to_ns <= m->from_ns)
+	uint64_t clock_ns = means__clock(m, m->to_ns);
+
+	if (name.v >= r->cnt || !clock_ns)
 		return 0;
-	return (r->rows[name.v].byte_ns + mean_row__held(&r->rows[name.v], m, m->to_ns)) / (double)(m->to_ns - m->from_ns);
+	return (r->rows[name.v].byte_ns + mean_row__held(&r->rows[name.v], clock_ns)) / (double)clock_ns;
 }
 
 double means__op(const struct means *m, name_id op)

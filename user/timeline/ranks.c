@@ -397,12 +397,19 @@ int report_ranks__bucket(const struct report_ranks *r, size_t i, uint64_t *ret_m
 {
 	uint64_t v[RANKS_MAX];
 	size_t cnt = 0;
+	int is_there = 0;
 
-	for (size_t k = 0; k < r->cnt; k++)
-		if (i < r->rows[k].series.cnt)
+	for (size_t k = 0; k < r->cnt; k++) {
+		if (i >= r->rows[k].series.cnt)
+			continue;
+		is_there = 1;
+		if (r->rows[k].series.points[i].live_max != POINT_UNKNOWN)
 			v[cnt++] = r->rows[k].series.points[i].live_max;
-	if (!cnt)
-		return 0;
+	}
+	if (!cnt) {
+		*ret_max = *ret_median = *ret_min = POINT_UNKNOWN;
+		return is_there;
+	}
 	*ret_median = lower_median(v, cnt);
 	*ret_min = v[0];
 	*ret_max = v[cnt - 1];

@@ -88,7 +88,7 @@ struct report_ranks {
 void report_ranks__free(struct report_ranks *r); /* NULL is fine */
 /* From rows[] all that follows from them: sorts them first. 0 or -ENOMEM. */
 int report_ranks__judge(struct report_ranks *r);
-/* Bucket i of the series of all rows: highest, median and lowest maximum. false: there is no such bucket. */
+/* Bucket i of the series of all rows: highest, median and lowest maximum, POINT_UNKNOWN in gaps. false: there is none. */
 int report_ranks__bucket(const struct report_ranks *r, size_t i, uint64_t *ret_max, uint64_t *ret_median, uint64_t *ret_min);
 
 #endif

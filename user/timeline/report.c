@@ -159,6 +159,18 @@ static void report_kernel__done(struct report_kernel *r)
 	free(r->huge.points);
 }
 
+static void report_compiles__done(struct report_compiles *r)
+{
+	for (size_t i = 0; i < r->rows_cnt; i++) {
+		free(r->rows[i].id);
+		free(r->rows[i].function);
+		free(r->rows[i].reason);
+		free(r->rows[i].failed);
+	}
+	free(r->rows);
+	free(r->whys);
+}
+
 static void report_leaks__done(struct report_leaks *r)
 {
 	for (size_t i = 0; i < r->cnt; i++) {
@@ -181,6 +193,7 @@ void report__free(struct report *r)
 	for (size_t i = 0; i < r->ooms.cnt; i++)
 		report_oom__done(&r->ooms.rows[i]);
 	free(r->driver.rows);
+	free(r->driver.pools);
 	for (size_t i = 0; r->devs && i < r->devs_cnt; i++)
 		free(r->devs[i].series.points);
 	free(r->devs);
@@ -195,10 +208,12 @@ void report__free(struct report *r)
 	report_names__done(&r->names);
 	report_modules__done(&r->modules);
 	report_saved__done(&r->saved);
+	free(r->sampling.gaps);
 	free(r->marks.rows);
 	free(r->marks.steps);
 	report_kernel__done(&r->kernel);
 	report_leaks__done(&r->leaks);
+	report_compiles__done(&r->compiles);
 	report_ranks__free(r->ranks);
 	free(r);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "memtrace/loss.h"
+#include "timeline/report_compiles.h"
 #include "timeline/report_leaks.h"
 #include "timeline/report_memory.h"
 #include "timeline/report_modules.h"
@@ -62,6 +63,7 @@ struct report {
 	struct report_saved saved;
 	struct report_marks marks;
 	struct report_kernel kernel;
+	struct report_compiles compiles;
 	struct report_leaks leaks;
 	struct report_ranks *ranks; /* timeline/ranks.h; NULL: was not asked for */
 };

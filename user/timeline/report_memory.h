@@ -12,6 +12,8 @@
 #define REPORT_SERIES_MAX 1024 /* points a series has at most */
 #define REPORT_LANES_MAX 1024
 
+#define POINT_UNKNOWN UINT64_MAX /* nothing was traced */
+
 struct point {
 	uint64_t ts_ns;	   /* start of the bucket */
 	uint64_t live_max; /* highest in the bucket */
@@ -64,10 +66,12 @@ struct report_segments {
 	uint64_t comm, comm_peak;		/* live bytes for communication, of every kind */
 	uint64_t comms_made, comms_ended;	/* communicators */
 	uint64_t graphs, launches, graph_peak;	/* CUDA graphs that have memory of their own; the most that one needs */
-	/* one truth in layers: driver = allocator + others, allocator = tensors + rounding + late + unused */
+	/* one truth in layers: driver = allocator + others, allocator = tensors + rounding + late + private_free + unused */
 	uint64_t driver;    /* live, and what was reserved before the attach */
 	uint64_t allocator; /* of it, the framework's */
 	uint64_t tensors, unused, others;
+	uint64_t private_free; /* of the allocator's, in no block, in private pools that are in use: nobody else can have it */
+	uint64_t private_reserved, private_used; /* the segments of all private pools; blocks in them */
 	uint64_t communication; /* of others */
 	/* NVML's word, the last one: the whole device, and of it the followed processes */
 	uint8_t nvml;
@@ -104,12 +108,22 @@ struct report_dev {
 	struct series series;
 };
 
+/* A private pool of the caching allocator, CUDA graphs' or torch.cuda.MemPool's, that has segments. */
+struct report_pool {
+	uint64_t id[2];
+	uint64_t reserved, used, launches; /* of graphs that were captured into it */
+	uint32_t pid, segments, graphs, uses; /* uses 0: nobody's any more, its segments go when the cache is emptied */
+	uint8_t dev;
+};
+
 /* Segments, and what no device is known of. */
 struct report_driver {
 	struct report_seg unknown[MT_SEG_MAX]; /* of no known device: host memory, and devices nobody told */
 	uint64_t unknown_comm, unknown_comm_peak; /* of them for communication: pinned memory */
 	struct report_seg_row *rows; /* largest segments live at the end, by size; `top` (and 1024) at most */
 	size_t cnt;
+	struct report_pool *pools; /* by what they reserve; `top` (and 1024) at most */
+	size_t pools_cnt;
 };
 
 struct report_block {

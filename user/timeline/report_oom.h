@@ -37,6 +37,7 @@ struct report_oom {
 	uint64_t asked;
 	uint64_t live;		  /* of that device; DEATH: of the process, all framework devices (or malloc) */
 	uint64_t allocated, reserved, unused, largest_free; /* of the device, when told */
+	uint64_t private_free; /* of reserved: in no block, and private pools' alone (report_memory.h) */
 	uint64_t driver;
 	uint64_t cats[CAT_MAX];	  /* live by category */
 	struct report_oom_op ops[REPORT_OOM_OPS]; /* most live bytes first */

@@ -72,9 +72,16 @@ struct report_cost {
 	uint64_t self_rss, self_cpu_ns;
 };
 
+/* A stretch in which nothing was traced; of so many that some were joined, lost_ns of it. */
+struct report_gap {
+	uint64_t begin_ns, end_ns, lost_ns; /* CLOCK_MONOTONIC; one that is open ends with the report */
+};
+
 /* Windows of tracing, and gaps between them (docs/sampling.md). */
 struct report_sampling {
-	uint8_t is_on;
+	uint8_t is_on, in_gap; /* in_gap: at the report's end */
+	struct report_gap *gaps; /* by time; 1024 at most */
+	size_t gaps_cnt;
 	uint64_t steps_seen, steps_traced; /* of all processes; traced: whole, with all probes */
 	uint64_t windows;
 	uint64_t traced_ns; /* time that byte·time is of */

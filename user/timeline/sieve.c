@@ -198,6 +198,8 @@ static int open_span(struct sieve *s, timeline_fn fn, void *ctx)
 	s->is_open = true;
 	if (!rows)
 		return -ENOMEM;
+	if (s->in_gap) /* what lived then is not known */
+		r = fn(ctx, &(struct tl_event){ .ts_ns = s->span.from_ns, .kind = TL_GAP, .version = 1 });
 	for (uint32_t i = 0; i < s->live.cnt; i++)
 		rows[i] = *(struct live_row *)map__at(&s->live, i);
 	qsort(rows, s->live.cnt, sizeof(*rows), by_id);
@@ -275,6 +277,7 @@ int sieve__event(struct sieve *s, const struct tl_event *ev, timeline_fn fn, voi
 	case TL_STACK: /* what comes later refers to it */
 		return fn(ctx, ev);
 	case TL_GAP:
+		s->in_gap = ev->version != 0;
 		return is_within(s, ev->ts_ns) ? fn(ctx, ev) : 0;
 	case TL_OOM:
 	case TL_TOTALS:

@@ -36,7 +36,7 @@ struct sieve {
 	struct map params;	     /* root modules of parameters, by process and path, which is all that an optimizer knows */
 	/* The second one. */
 	struct map live;
-	bool is_open;
+	bool is_open, in_gap;
 };
 
 /* A module: path ("" is the root itself) and the root's label; both none: no module. */

@@ -35,6 +35,10 @@ enum tl_kind {
 	TL_NAME = 15,	/* a block has a name in Python, or another one: op its path ("layers.0.weight"), region the class
 			   of the module that the path begins at, key, type; depth is its enum ev_tensor */
 	TL_GAP = 18,	/* version 1: from now on nothing is known, 0: all is again (docs/sampling.md) */
+	TL_COMPILED = 19, /* torch.compile has compiled, told when that is known: ptr = when it began (CLOCK_MONOTONIC), size =
+			     ns that it took, op = function, region = why again (none: the first time), key = its id, type = why
+			     no code came of it (none: it did), id = bytes that it added at most, TL_SIZE_UNKNOWN: not known,
+			     version = step that was under way (0: not known), flags in depth: enum ev_compiled */
 	TL_TOTALS = 31, /* with model_opts.timeline_ops: a caching allocator's own totals: ptr = allocated, size = reserved */
 };
 

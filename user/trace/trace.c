@@ -45,6 +45,7 @@ struct tracer {
 	struct calib calib;
 	struct insn_classes classes;
 	unsigned kernel_ns; /* one hit of a kernel-side program */
+	unsigned catches_cnt; /* processes in the map */
 };
 
 /* --- programs ------------------------------------------------------------------------------- */
@@ -298,7 +299,7 @@ static int tracer__start(struct tracer *t, struct err *err)
 				attach_error(err, r);
 		}
 		if (!r)
-			t->skel->bss->mt_stacks_on = 1; /* mt_modules_on: with the first process */
+			t->skel->bss->mt_stacks_on = MT_STACKS_ON_ALL; /* mt_modules_on: with the first process */
 	}
 	if (r)
 		tracer__unload(t);
@@ -381,12 +382,12 @@ out:
 		tracer__free(t);
 		return r;
 	}
-	log_debug("calibrated: operator %u ns, with tensors %u, new %u, delete %u, usdt %u, malloc %u, single step %u, "
-		  "kernel %u",
+	log_debug("calibrated: operator %u ns, with tensors %u, new %u, delete %u, usdt %u, malloc %u, mark %u, single step "
+		  "%u, kernel %u",
 		  t->calib.prog_ns[MT_PROG_OP], t->calib.prog_ns[MT_PROG_FLOW_OP], t->calib.prog_ns[MT_PROG_FW_NEW],
 		  t->calib.prog_ns[MT_PROG_FW_DELETE], t->calib.prog_ns[MT_PROG_USDT],
 		  t->calib.prog_ns[MT_PROG_HOST_ENTER] + t->calib.prog_ns[MT_PROG_HOST_RET],
-		  t->classes.of[INSN_STEPPED].hit_ns, t->kernel_ns);
+		  t->calib.prog_ns[MT_PROG_REGION_BEGIN], t->classes.of[INSN_STEPPED].hit_ns, t->kernel_ns);
 	*ret = t;
 	return 0;
 }
@@ -467,6 +468,7 @@ void tracer__detach(struct tracer *t, pid_t pid)
 
 	probes__detach(&t->probes, pid);
 	live_forget(t->skel, pid);
+	(void)tracer__catch(t, pid, NULL);
 	(void)tracer__python(t, pid, NULL);
 	(void)tracer__modules(t, pid, NULL);
 	(void)bpf_map_delete_elem(bpf_map__fd(t->skel->maps.targets), &key);
@@ -479,6 +481,46 @@ int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how)
 	uint32_t key = (uint32_t)pid;
 
 	return how ? bpf_map_update_elem(fd, &key, how, BPF_ANY) : bpf_map_delete_elem(fd, &key);
+}
+
+/* Whoever asks may have been taken over: no longer and no more than a moment. */
+static int catch_is_odd(const struct mt_catch *what)
+{
+	int64_t left = 0;
+
+	if (!what->cnt || what->cnt > MT_CATCH_SORTS_MAX || what->until_ns > now_ns() + MT_CATCH_NS_MAX)
+		return 1;
+	for (size_t i = 0; i < what->cnt; i++) {
+		if (what->sorts[i].left < 1)
+			return 1;
+		left += what->sorts[i].left;
+	}
+	return left > MT_CATCH_LEFT_MAX;
+}
+
+static void tracer__count_catches(struct tracer *t, int more)
+{
+	t->catches_cnt += (unsigned)more;
+	t->skel->bss->mt_stacks_on = MT_STACKS_ON_ALL | (t->catches_cnt ? MT_STACKS_ON_CATCH : 0);
+}
+
+int tracer__catch(struct tracer *t, pid_t pid, const struct mt_catch *what)
+{
+	int fd = bpf_map__fd(t->skel->maps.catches), r;
+	uint32_t key = (uint32_t)pid;
+
+	if (!what) {
+		r = t->catches_cnt ? bpf_map_delete_elem(fd, &key) : -ENOENT;
+		if (!r)
+			tracer__count_catches(t, -1);
+		return r;
+	}
+	if (!(t->opts.stacks & MT_STACKS_CATCH) || catch_is_odd(what))
+		return -EINVAL;
+	r = bpf_map_update_elem(fd, &key, what, BPF_NOEXIST);
+	if (!r)
+		tracer__count_catches(t, 1);
+	return r == -EEXIST ? bpf_map_update_elem(fd, &key, what, BPF_ANY) : r;
 }
 
 int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *how)

@@ -19,7 +19,8 @@
 #include "plan/plan.h"
 
 struct err;
-struct mt_module_proc; /* include/memtrace/shared.h */
+struct mt_catch; /* include/memtrace/shared.h */
+struct mt_module_proc;
 struct mt_py_proc;
 struct tracer;
 
@@ -30,7 +31,7 @@ struct tracer_opts {
 	uint64_t min_size;   /* host allocations below this are not reported */
 	int force_perf;	     /* one perf uprobe a site, as on kernels before 6.6 */
 	int kernel;	     /* load the kernel-side programs (sys_exit, exit, oom) */
-	unsigned stacks;     /* enum mt_stacks: births of at least stack_size bytes get a stack */
+	unsigned stacks;     /* enum mt_stacks: births of at least stack_size bytes get a stack; CATCH: tracer__catch is used */
 	uint64_t stack_size;
 	uint64_t stack_rate; /* native stacks a second */
 };
@@ -101,6 +102,12 @@ void tracer__detach(struct tracer *t, pid_t pid);
 size_t tracer__classes_cnt(const struct tracer *t);
 /* Python frames of the process are read from now on; NULL: no more. -E2BIG: too many processes. */
 int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how);
+/*
+ * Births of these sorts are caught (MT_EV_STACK, MT_STACK_F_CAUGHT) from now on, if tracer__python was told of the process;
+ * NULL: no more. -EINVAL: longer, or more of them, than shared.h allows; or no CATCH in opts.stacks. -E2BIG: too many
+ * processes; -ENOENT: there was nothing to take back.
+ */
+int tracer__catch(struct tracer *t, pid_t pid, const struct mt_catch *what);
 /* Whose forward runs is told of the process from now on; NULL: no more. -E2BIG: too many processes. */
 int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *how);
 /* A place of allocations (struct mt_rec_place) is of no interest: it is told no more. 0 or -errno. */

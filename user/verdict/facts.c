@@ -318,3 +318,44 @@ struct facts_module facts_of_checkpoint(const struct report *r)
 	free(all);
 	return f;
 }
+
+/* --- lines ------------------------------------------------------------------------------------------------ */
+
+enum whose_line { LINE_TORCH = 1, LINE_INSTALLED, LINE_OWN };
+
+static int has_any(const char *path, const char *const *parts, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++)
+		if (strstr(path, parts[i]))
+			return 1;
+	return 0;
+}
+
+/* By its path alone: a torch that is run from its sources is known by its folders. */
+static enum whose_line whose_line(const char *path)
+{
+	static const char *const torch[] = { "-packages/torch/", "/torch/nn/", "/torch/optim/", "/torch/autograd/",
+					     "/torch/utils/", "/torch/_", "/torch/functional.py" };
+	static const char *const installed[] = { "/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3" };
+
+	if (has_any(path, torch, sizeof(torch) / sizeof(*torch)))
+		return LINE_TORCH;
+	/* "<frozen importlib._bootstrap>", "<string>": nobody can open that */
+	return path[0] == '<' || has_any(path, installed, sizeof(installed) / sizeof(*installed)) ? LINE_INSTALLED : LINE_OWN;
+}
+
+const struct report_frame *facts_line(const struct report_frame *frames, size_t cnt)
+{
+	const struct report_frame *best = NULL;
+	enum whose_line whose = 0;
+
+	for (size_t i = 0; i < cnt; i++) {
+		const struct report_frame *f = &frames[i];
+
+		if (f->kind != EV_FRAME_PYTHON || !f->file || !f->line || whose_line(f->file) <= whose)
+			continue;
+		best = f;
+		whose = whose_line(f->file);
+	}
+	return best;
+}

@@ -10,6 +10,7 @@
 
 struct report;
 struct report_dev;
+struct report_frame;
 struct report_proc;
 
 /* What the verdict is about: the GPU with the highest peak, else the CPU's tensors, else malloc. NULL: no block was seen. */
@@ -59,5 +60,11 @@ struct facts_module facts_of_peak_module(const struct report *r);
  * others keep. Only paths that a shell takes as they are.
  */
 struct facts_module facts_of_checkpoint(const struct report *r);
+
+/*
+ * The line of Python that a stack is about: the innermost one of the program's own; else of what is installed beside it
+ * (site-packages, the standard library), but not torch; else the innermost. NULL: no line of Python is known.
+ */
+const struct report_frame *facts_line(const struct report_frame *frames, size_t cnt);
 
 #endif

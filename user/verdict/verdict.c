@@ -76,6 +76,8 @@ static void say_refused(const struct judge *j, const struct report_oom *o)
 	if (o->reserved)
 		say(l->text, ", %s reserved, of it %s free in pieces of %s at most", fmt_bytes(a, o->reserved),
 		    fmt_bytes(b, o->unused), fmt_bytes(c, o->largest_free));
+	if (o->private_free)
+		say(l->text, "; %s more are free for CUDA graphs alone (private pools)", fmt_bytes(a, o->private_free));
 	if (o->reserved && o->unused >= o->asked)
 		say(l->next, "the free %s would have held it: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 		    fmt_bytes(a, o->unused));
@@ -152,12 +154,12 @@ static void judge_ends(const struct judge *j)
 
 #define LEAK_SHARE 100 /* what a place has grown by is a problem from this part of the peak on; below it is a hint */
 
-static const struct report_frame *python_line(const struct report_leak *k)
+/* How a recording is made in which each of its blocks has a stack: these may be smaller than --stacks looks at by default. */
+static const char *stacks_option(const struct report_leak *k)
 {
-	for (size_t i = 0; i < k->frames_cnt; i++)
-		if (k->frames[i].kind == EV_FRAME_PYTHON && k->frames[i].file && k->frames[i].line)
-			return &k->frames[i];
-	return NULL;
+	int is_small = k->blocks && k->live / k->blocks < STACK_SIZE_DEFAULT;
+
+	return is_small ? "--stacks=python --stack-size 0" : "--stacks=python";
 }
 
 /* What to do about what is held, and where one sees it. */
@@ -167,8 +169,10 @@ static void say_leak_next(const struct judge *j, const struct report_leak *row, 
 	const char *path = row->held_by && row->held_by[0] ? row->held_by : NULL;
 	char *next = j->v->lines[j->v->cnt - 1].next, how[VERDICT_BYTES];
 
-	snprintf(how, sizeof(how), at ? "memtrace report %.400s --leaks" : "recorded with --stacks=python it says the line",
-		 j->file);
+	if (at)
+		snprintf(how, sizeof(how), "memtrace report %.400s --leaks", j->file);
+	else
+		snprintf(how, sizeof(how), "recorded with %s it says the line", stacks_option(row));
 	if (row->held == HELD_GRAPH)
 		say(next, "keep x.item() or x.detach() in %s, not x: each x keeps its step's graph; %s",
 		    name(by, path, "that container"), how);
@@ -178,7 +182,21 @@ static void say_leak_next(const struct judge *j, const struct report_leak *row, 
 		say(next, "who keeps what %s:%u makes? memtrace report %s --leaks", name(file, at->file, "?"), at->line,
 		    j->file);
 	else
-		say(next, "memtrace report %s --leaks; recorded with --stacks it says the line", j->file);
+		say(next, "memtrace report %s --leaks; recorded with %s it says the line", j->file, stacks_option(row));
+}
+
+/* ", made at train.py:42 in collect"; of what was caught: how sure that is. */
+static void say_line(char *text, const struct report_leak *row, const struct report_frame *at)
+{
+	char file[TEXT_BYTES_MAX], function[TEXT_BYTES_MAX];
+
+	say(text, ", made at %s:%u", name(file, at->file, "?"), at->line);
+	if (at->function && at->function[0])
+		say(text, " in %s", name(function, at->function, "?"));
+	if (row->caught && row->caught_here == row->caught)
+		say(text, " (so were all %" PRIu64 " blocks that were caught)", row->caught);
+	else if (row->caught)
+		say(text, " (so were %" PRIu64 " of %" PRIu64 " blocks that were caught)", row->caught_here, row->caught);
 }
 
 static void judge_leak(const struct judge *j)
@@ -186,7 +204,7 @@ static void judge_leak(const struct judge *j)
 	const struct report_leaks *k = &j->r->leaks;
 	const struct report_leak *row = k->rows;
 	const struct report_dev *d = facts_device(j->r);
-	char a[24], b[24], op[TEXT_BYTES_MAX], file[TEXT_BYTES_MAX], held[VERDICT_BYTES - 160];
+	char a[24], b[24], op[TEXT_BYTES_MAX], held[VERDICT_BYTES - 160];
 	const struct report_frame *at;
 	struct verdict_line *l;
 	double slope;
@@ -197,12 +215,12 @@ static void judge_leak(const struct judge *j)
 	slope = row->bytes_slope < 9e18 ? row->bytes_slope : 9e18;
 	is_wrong = row->sure >= SURE_MEDIUM && d && row->grown >= d->peak / LEAK_SHARE;
 	l = line(j, VERDICT_LEAK, is_wrong ? VERDICT_PROBLEM : VERDICT_HINT, slope > 0 ? (uint64_t)(slope + 0.5) : 0);
-	at = python_line(row);
+	at = facts_line(row->frames, row->frames_cnt);
 	say(l->text, "Growing: %s, by %s a %s, %s by now in %" PRIu64 " blocks",
 	    name(op, row->op && row->op[0] ? row->op : row->region, "no operator open"), fmt_bytes(a, l->bytes),
 	    row->per_step ? "step" : "second", fmt_bytes(b, row->live), row->blocks);
 	if (at)
-		say(l->text, ", made at %s:%u", name(file, at->file, "?"), at->line);
+		say_line(l->text, row, at);
 	held_text(held, sizeof(held), row);
 	if (held[0])
 		say(l->text, "; %s", held);
@@ -368,6 +386,41 @@ static void judge_spike(const struct judge *j, const struct facts_steps *f)
 	say(l->next, "what step %" PRIu64 " has more of (a longer batch, an evaluation?): memtrace export %s --to html "
 	    "-o page.html; "
 	    "capped it saves %s", f->proc->highest_step.number, j->file, fmt_bytes(a, f->peak - f->median));
+}
+
+/* --- recompiles ------------------------------------------------------------------------------------------ */
+
+#define RECOMPILES_PERCENT 5		  /* of the time went into recompiles, and … */
+#define RECOMPILES_LEAST_NS 1000000000ull /* … so much, or … */
+#define RECOMPILE_PERCENT 10		  /* … one of them took so many of the peak's bytes more */
+
+static void judge_recompiles(const struct judge *j)
+{
+	const struct report_compiles *c = &j->r->compiles;
+	const struct report_dev *d = facts_device(j->r);
+	uint64_t all_ns = j->r->run.end_ts_ns - j->r->run.start_ts_ns;
+	const struct report_recompile_why *w = c->whys_cnt ? &c->whys[0] : NULL;
+	char a[24], b[24], text[TEXT_BYTES_MAX];
+	struct verdict_line *l;
+
+	if (!c->again || !w ||
+	    ((c->again_ns < RECOMPILES_LEAST_NS || c->again_ns < all_ns / 100 * RECOMPILES_PERCENT) &&
+	     (!d || !c->added || c->added < d->peak / 100 * RECOMPILE_PERCENT)))
+		return;
+	l = line(j, VERDICT_RECOMPILES, VERDICT_HINT, c->added);
+	say(l->text, "torch.compile compiled again %" PRIu64 " time%s: %s of %s", c->again, c->again == 1 ? "" : "s",
+	    fmt_ns(a, c->again_ns), fmt_ns(b, all_ns));
+	if (c->added)
+		say(l->text, ", at most %s more meanwhile", fmt_bytes(a, c->added));
+	say(l->text, "; most often %s", name(text, w->last->function, "a function"));
+	if (w->last->reason[0]) {
+		text_fit(text, sizeof(text), w->last->reason, 160);
+		say(l->text, ", because %s", text);
+	}
+	if (strstr(w->last->reason, "size mismatch"))
+		say(l->next, "torch._dynamo.mark_dynamic(), or batches of one size (drop_last=True)");
+	else
+		say(l->next, "memtrace report %s -v lists them", j->file);
 }
 
 /* --- the peak -------------------------------------------------------------------------------------------- */
@@ -559,6 +612,7 @@ void verdict__of(struct verdict *v, const struct report *r, const char *file)
 	judge_reserved(&j);
 	judge_workers(&j);
 	judge_spike(&j, &steps);
+	judge_recompiles(&j);
 	judge_peak(&j, &steps);
 	judge_growth(&j);
 	judge_rests(&j);
@@ -573,6 +627,7 @@ const char *verdict_kind_name(unsigned kind)
 		[VERDICT_WORKERS] = "workers", [VERDICT_SPIKE] = "spike", [VERDICT_ACTIVATIONS] = "activations",
 		[VERDICT_STATE] = "state", [VERDICT_PEAK] = "peak", [VERDICT_NOTHING] = "nothing",
 		[VERDICT_GROWTH] = "growth", [VERDICT_INCOMPLETE] = "incomplete", [VERDICT_COMPLETE] = "complete",
+		[VERDICT_RECOMPILES] = "recompiles",
 	};
 
 	return kind < VERDICT_KINDS && names[kind] ? names[kind] : "?";

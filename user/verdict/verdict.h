@@ -33,6 +33,7 @@ enum verdict_kind {
 	VERDICT_GROWTH,		   /* nothing grows, or it is too early to say */
 	VERDICT_INCOMPLETE,	   /* something was lost */
 	VERDICT_COMPLETE,	   /* nothing was; what tracing cost */
+	VERDICT_RECOMPILES,	   /* torch.compile compiles again and again, or takes memory for it */
 	VERDICT_KINDS,
 };
 

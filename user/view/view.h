@@ -73,6 +73,7 @@ enum export_need {
 	EXPORT_RANKS = 128, /* to->report->ranks, where there are two or more */
 	EXPORT_COMPAT = 8, /* knows torch.profiler's categories only */
 	EXPORT_BINARY = 256, /* not for a terminal */
+	EXPORT_COMPILES = 2048, /* TL_COMPILED */
 	EXPORT_PART = 1024, /* is all made of decisions: what is written of a part is true of the part */
 };
 struct export_format {

@@ -4,6 +4,7 @@
 
     graph   losses.append(loss): the loss, and with it all activations of its step
     cache   a cache by a key that never comes again
+    list    a list of numbers that a step makes, of the size of many others
     malloc  C code that forgets to free, 20000 bytes a step
     none    a clean job. Its first five steps grow: buffers for the statistics of warming up.
 """
@@ -11,7 +12,7 @@ import sys
 
 import job
 
-KINDS = ("graph", "cache", "malloc", "none")
+KINDS = ("graph", "cache", "list", "malloc", "none")
 
 
 def build(args):
@@ -28,6 +29,9 @@ def build(args):
     malloc = ctypes.CDLL(None).malloc
     malloc.restype = ctypes.c_void_p
 
+    def collect(loss):
+        losses.append(loss.detach() + 1)
+
     def step():
         count[0] += 1
         opt.zero_grad()
@@ -40,6 +44,8 @@ def build(args):
             losses.append(loss)
         elif args.leak == "cache":
             cache[count[0]] = torch.sort(x)[1]
+        elif args.leak == "list":
+            collect(loss)
         elif args.leak == "malloc":
             malloc(20000)
         elif count[0] <= 5:

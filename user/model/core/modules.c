@@ -164,10 +164,10 @@ bool modules__holds(const struct modules *s, uint32_t row, uint32_t inner)
 
 /* --- what they are -------------------------------------------------------------------------------------------- */
 
-static void high__add(struct high *h, uint64_t bytes)
+static void high__add(struct high *h, uint64_t bytes, bool is_traced)
 {
 	h->live += bytes;
-	if (h->live > h->peak)
+	if (is_traced && h->live > h->peak)
 		h->peak = h->live;
 }
 
@@ -184,10 +184,10 @@ static void lift(struct modules *s, uint32_t row)
 	for (uint32_t i = r->parent; i; i = s->rows[i].parent) {
 		struct module_row *up = &s->rows[i];
 
-		high__add(&up->made, r->made.live);
+		high__add(&up->made, r->made.live, !s->in_gap);
 		up->made.peak = max_u64(up->made.peak, r->made.peak);
 		for (unsigned k = 0; k < EV_TENSOR_MAX; k++) {
-			high__add(&up->kinds[k], r->kinds[k].live);
+			high__add(&up->kinds[k], r->kinds[k].live, !s->in_gap);
 			up->kinds[k].peak = max_u64(up->kinds[k].peak, r->kinds[k].peak);
 		}
 		up->peak_forward = max_u64(up->peak_forward, r->peak_forward);
@@ -274,7 +274,7 @@ void modules__born(struct modules *s, const struct block *b, uint64_t process_li
 		struct module_row *r = &s->rows[i];
 
 		if (is_made(b->phase))
-			high__add(&r->made, b->size);
+			high__add(&r->made, b->size, !s->in_gap);
 		if (b->phase == PHASE_FORWARD || b->phase == PHASE_EVALUATION)
 			r->peak_forward = max_u64(r->peak_forward, process_live);
 		else if (b->phase == PHASE_BACKWARD || b->phase == PHASE_RECOMPUTE)
@@ -308,7 +308,18 @@ void modules__move(struct modules *s, struct block *b, uint32_t row, uint8_t pha
 	s->phases[b->phase].live += b->size;
 	s->rows[b->module].phases[b->phase].live += b->size;
 	for (uint32_t i = is_made(phase) ? (uint32_t)b->module : 0; i; i = s->rows[i].parent)
-		high__add(&s->rows[i].made, b->size);
+		high__add(&s->rows[i].made, b->size, !s->in_gap);
+}
+
+/* What lives when a gap ends may be more than ever in traced time. */
+void modules__gap(struct modules *s, bool begins)
+{
+	s->in_gap = begins;
+	for (uint32_t i = 0; !begins && i < s->cnt; i++) {
+		high__add(&s->rows[i].made, 0, true);
+		for (unsigned k = 0; k < EV_TENSOR_MAX; k++)
+			high__add(&s->rows[i].kinds[k], 0, true);
+	}
 }
 
 /* --- calls ---------------------------------------------------------------------------------------------------- */
@@ -361,7 +372,7 @@ void modules__used(struct modules *s, struct block *b, uint32_t row)
 void modules__named(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes)
 {
 	for (uint32_t i = row; i; i = s->rows[i].parent)
-		high__add(&s->rows[i].kinds[kind], bytes);
+		high__add(&s->rows[i].kinds[kind], bytes, !s->in_gap);
 }
 
 void modules__unnamed(struct modules *s, uint32_t row, uint8_t kind, uint64_t bytes)

@@ -102,6 +102,7 @@ struct modules {
 	uint64_t marks_by_kind[MARK_MAX];
 	struct step_marks *steps; /* a ring of STEPS_MAX, or NULL */
 	uint64_t steps_cnt;	  /* all that were */
+	bool in_gap; /* highest values do not count */
 };
 
 int modules__init(struct modules *s); /* 0 or -ENOMEM; zeroed by the caller */
@@ -117,6 +118,7 @@ void modules__drop_pid(struct modules *s, uint32_t pid); /* its addresses mean n
 bool modules__holds(const struct modules *s, uint32_t row, uint32_t inner);
 void modules__mark(struct modules *s, const struct mark *mark);
 void modules__step(struct modules *s, const struct step_marks *step);
+void modules__gap(struct modules *s, bool begins);
 
 void modules__born(struct modules *s, const struct block *b, uint64_t process_live);
 void modules__died(struct modules *s, const struct block *b);

@@ -40,7 +40,7 @@ static bool paid__is_odd(struct paid *p, uint64_t took_ns)
  * What probes took of the job's time between two readings. A job that has to wait for a CPU waits for theirs as well; so it is
  * the share of its CPU time.
  */
-static double paid__share(const struct paid_read *from, const struct paid_read *to)
+static double paid__share(const struct paid_read *from, const struct paid_read *to, double times)
 {
 	double probe_ns, own_ns;
 
@@ -50,7 +50,7 @@ static double paid__share(const struct paid_read *from, const struct paid_read *
 	own_ns = (double)(to->cpu_ns - from->cpu_ns) - probe_ns;
 	if (own_ns <= 0)
 		return 1;
-	return PAID_CALIBRATED * probe_ns / (own_ns + PAID_CALIBRATED * probe_ns);
+	return times * probe_ns / (own_ns + times * probe_ns);
 }
 
 static const struct paid_read *paid__read_behind(const struct paid *p)
@@ -65,15 +65,19 @@ double paid__probes(const struct paid *p)
 	return to->probe_ns > p->before.probe_ns ? (double)(to->probe_ns - p->before.probe_ns) : 0;
 }
 
+/* What its probes took of the job's time, by calibration and what jobs lose beyond that. */
+static double paid__calibrated(const struct paid *p)
+{
+	const struct paid_read *to = paid__read_behind(p);
+
+	return p->stretches ? paid__share(&p->before, to, PAID_CALIBRATED) * (double)(to->ts_ns - p->before.ts_ns) : 0;
+}
+
 double paid__last(const struct paid *p)
 {
-	double step_ns = paid__step_ns(p);
-	const struct paid_read *to;
+	double step_ns = p->beside_ns > 0 ? p->beside_ns : paid__step_ns(p);
 
-	if (step_ns > 0 && p->steps)
-		return (double)p->ns - (double)p->steps * step_ns;
-	to = paid__read_behind(p);
-	return p->stretches ? paid__share(&p->before, to) * (double)(to->ts_ns - p->before.ts_ns) : 0;
+	return step_ns > 0 && p->steps ? (double)p->ns - (double)p->steps * step_ns : paid__calibrated(p);
 }
 
 bool paid__is_measured(const struct paid *p)
@@ -81,15 +85,26 @@ bool paid__is_measured(const struct paid *p)
 	return !p->is_open && p->steps && p->after >= PAID_AFTER;
 }
 
-/* What marks took in this rest so far. */
-static double paid__watched(const struct paid *p, uint64_t now_ns)
+/*
+ * What marks took since the stretch began: they are hit in it as in the rest behind it, and are in both of what is compared
+ * there. What the stretch itself cost was no time of the job's.
+ */
+static double paid__marks(const struct paid *p, uint64_t now_ns)
 {
-	return p->is_open || now_ns < p->end_ns ? 0 : p->watch * (double)(now_ns - p->end_ns);
+	double own_ns = now_ns > p->since_ns ? (double)(now_ns - p->since_ns) : 0;
+	double last_ns = p->stretches ? paid__last(p) : 0;
+
+	own_ns -= last_ns > 0 ? last_ns : 0;
+	return own_ns > 0 ? p->watch * own_ns : 0;
 }
 
+/* Of all windows together noise is no excuse: no less than their probes took by calibration, which is too low as a rule. */
 double paid__all(const struct paid *p, uint64_t now_ns)
 {
-	return p->lost_ns + p->watched_ns + paid__last(p) + paid__watched(p, now_ns);
+	double lost_ns = p->lost_ns + paid__last(p);
+	double least_ns = p->least_ns + paid__calibrated(p) / PAID_CALIBRATED;
+
+	return (lost_ns > least_ns ? lost_ns : least_ns) + p->marks_ns + paid__marks(p, now_ns);
 }
 
 void paid__change(struct paid *p, bool is_rest, uint64_t now_ns)
@@ -104,11 +119,13 @@ void paid__change(struct paid *p, bool is_rest, uint64_t now_ns)
 		return;
 	}
 	if (p->stretches++) {
+		p->marks_ns += paid__marks(p, now_ns);
 		p->lost_ns += paid__last(p);
-		p->watched_ns += paid__watched(p, now_ns);
+		p->least_ns += paid__calibrated(p) / PAID_CALIBRATED;
 	}
 	p->is_open = true;
-	p->begin_ns = now_ns;
+	p->begin_ns = p->since_ns = now_ns;
+	p->beside_ns = 0;
 	p->end_ns = 0;
 	p->steps = p->ns = p->traced_steps = p->traced_ns = 0;
 	p->before = p->read;
@@ -122,7 +139,8 @@ static void paid__watch(struct paid *p, uint64_t took_ns)
 	b->ns += took_ns;
 	if (b->ns < PAID_BUCKET_NS)
 		return;
-	p->after++;
+	if (++p->after == PAID_BUCKETS / 2 && !p->is_open)
+		p->beside_ns = paid__step_ns(p); /* as many before as after */
 	p->at = (p->at + 1) % PAID_BUCKETS;
 	p->watched[p->at] = (struct paid_bucket){ 0 };
 }
@@ -155,5 +173,5 @@ void paid__read(struct paid *p, const struct paid_read *now)
 	if (!p->rest.ts_ns)
 		p->rest = *now;
 	else
-		p->watch = paid__share(&p->rest, now);
+		p->watch = paid__share(&p->rest, now, PAID_MARKS);
 }

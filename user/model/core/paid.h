@@ -5,8 +5,9 @@
  * cost is how long its steps took, less what as many took on average just before and after, when they were only watched.
  *
  * Kinds of steps are not told apart: over windows at random distances the average is right. A step that took far longer than
- * others (a checkpoint, a machine that slept) is left out, on both sides. Where no steps tell, and for the marks of steps
- * between windows, calibration does: twice of it, as jobs were seen to lose (docs/cost.md).
+ * others (a checkpoint, a machine that slept) is left out, on both sides. Where no steps tell, and for the marks of steps,
+ * calibration does: some times of it, as jobs were seen to lose (docs/cost.md). Marks are paid for all the time: those that are
+ * hit in a stretch slow the steps that it is compared with just as much.
  */
 #ifndef MT_MODEL_PAID_H
 #define MT_MODEL_PAID_H
@@ -20,7 +21,8 @@
 #define PAID_AFTER 5		   /* so many behind a stretch, then its price stands */
 #define PAID_LONG_TIMES 4	   /* longer than so many steps, and … */
 #define PAID_LONG_NS 250000000ull  /* … so much more: that is odd, … */
-#define PAID_CALIBRATED 2.0	   /* times what calibration says, against the job's own work */
+#define PAID_CALIBRATED 2.0	   /* times what calibration says, against the job's own work; */
+#define PAID_MARKS 4.0		   /* so many times where marks are all that is hit: what they find is cold (docs/cost.md) */
 #define PAID_ODD 8		   /* … but so many are not, one after the other */
 
 struct paid_bucket {
@@ -44,11 +46,13 @@ struct paid {
 	unsigned after, odd; /* odd: in a row */
 	uint64_t odds;	     /* in all */
 	bool is_open;
-	double lost_ns; /* of those before */
+	double beside_ns; /* a watched step just before and after it, on average; 0: not known yet */
+	double lost_ns, least_ns; /* of those before: by steps; by calibration alone */
 	/* calibration: readings of counters: the last, the last before the stretch, the first since all is at rest */
 	struct paid_read read, before, rest;
-	double watch; /* share of the time that marks take, of the latest rest that tells; watched_ns: of all rests */
-	double watched_ns;
+	double watch; /* share of the time that marks take, of the latest rest that tells */
+	uint64_t since_ns; /* when the latest stretch began */
+	double marks_ns;   /* what marks took until then, in stretches and rests */
 };
 
 /* Probes come, or are on their way, or going; or only marks are left. */
@@ -60,6 +64,6 @@ double paid__step_ns(const struct paid *p); /* of a watched step, on average; 0:
 double paid__last(const struct paid *p);    /* what the latest stretch has cost so far, ns; below 0: noise */
 double paid__probes(const struct paid *p);  /* what its probes took by calibration alone */
 bool paid__is_measured(const struct paid *p); /* … by steps on both sides: it stands */
-double paid__all(const struct paid *p, uint64_t now_ns); /* with what marks cost between them */
+double paid__all(const struct paid *p, uint64_t now_ns); /* with what marks cost, in them and between */
 
 #endif

@@ -47,6 +47,14 @@ bool places__told(struct places *p, struct tally *ops, name_id place, name_id op
 	return true;
 }
 
+bool places__stands(const struct places *p, name_id op)
+{
+	for (uint32_t i = 0; i < p->map.cnt; i++)
+		if (((const struct place_row *)map__at(&p->map, i))->op.v == op.v)
+			return true;
+	return false;
+}
+
 uint8_t places__made(const struct places *p, name_id place)
 {
 	const struct place_row *at = map__find(&p->map, place.v);

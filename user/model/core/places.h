@@ -37,6 +37,8 @@ void places__done(struct places *p);
 uint32_t places__row(struct places *p, struct tally *ops, name_id place);
 /* The first word on a place is the one that counts: was this it? made: enum ev_place. */
 bool places__told(struct places *p, struct tally *ops, name_id place, name_id op, uint8_t made);
+/* The operator of this name stands for a place. Looks at all of them. */
+bool places__stands(const struct places *p, name_id op);
 uint8_t places__made(const struct places *p, name_id place); /* EV_PLACE_UNTOLD: not told */
 
 #endif

@@ -27,6 +27,7 @@ static void proc__free(struct proc *p)
 	metset__done(&p->met);
 	free(p->price);
 	saved__free(p->saved);
+	free(p->lately);
 	free(p);
 }
 

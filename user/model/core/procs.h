@@ -26,6 +26,7 @@
 #define PROC_LABELS_MAX 32
 #define PROCS_HEADS 4096
 
+struct lately;
 struct saved;
 
 struct proc_side {
@@ -63,6 +64,7 @@ struct proc {
 	struct growth_clock clock;
 	struct standstill standstill;
 	struct saved *saved; /* NULL: no backward pass was seen */
+	struct lately *lately; /* its framework devices; NULL: it has no memory on them yet */
 	bool is_outside; /* an operator ran outside of all nodes since the last one */
 	struct price *price; /* NULL: nothing was attached while it ran */
 	uint32_t forward_no;   /* forwards that have ended: a thread's own is stale if it has another number */

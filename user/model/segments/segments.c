@@ -72,7 +72,8 @@ static bool segments__alloc(struct segments *s, struct seg_proc *p, struct sums 
 		return segments__alloc_node(s, p, u, ev, g);
 	segments__clear(s, p, ev->addr, ev->size);
 	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .kind = ev->flags, .dev = u->dev,
-						.ctx = ev->flags == MT_SEG_ASYNC ? 0 : ev->aux, .comm = comm }))
+						.ctx = ev->flags == MT_SEG_ASYNC ? 0 : ev->aux, .comm = comm,
+						.pool = seg_proc__open_pool(p, u->dev, ev->tid) }))
 		return false;
 	u->kinds[ev->flags].allocs++;
 	sums__add(u, ev->flags, comm, ev->size, ev->ts_ns);
@@ -122,7 +123,8 @@ static bool segments__map(struct segments *s, struct seg_proc *p, const struct e
 	if (!seg_proc__insert(p, &(struct seg){ .addr = ev->addr, .size = ev->size, .piece = true,
 						.kind = o ? o->kind : ev->flags == MT_SEG_IMPORTED ? MT_SEG_IMPORTED :
 												     MT_SEG_PHYSICAL,
-						.object = o ? o->id : 0, .dev = o ? o->dev : MT_DEV_NONE }))
+						.object = o ? o->id : 0, .dev = o ? o->dev : MT_DEV_NONE,
+						.pool = seg_proc__open_pool(p, o ? o->dev : MT_DEV_NONE, ev->tid) }))
 		return false;
 	if (o)
 		o->maps++;

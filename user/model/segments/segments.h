@@ -56,6 +56,9 @@ void segments__layers(struct report_segments *r, uint64_t blocks_live);
  */
 int segments__rows(const struct segments *s, const struct blocks *blocks, uint32_t pid, int dev, size_t top,
 		   struct report_seg_row **ret, size_t *ret_cnt);
+/* Private pools that have segments, the `top` largest of all processes; *ret is the caller's to free. -ENOMEM. */
+int segments__pools(const struct segments *s, const struct blocks *blocks, size_t top, struct report_pool **ret,
+		    size_t *ret_cnt);
 /* Devices that have any; 0 or the next one after `dev` (start with -1): -1 ends it. */
 int segments__next_dev(const struct segments *s, int dev);
 

@@ -59,6 +59,8 @@ static void segments__launch(struct segments *s, struct seg_proc *p, struct cuda
 	struct sums *u = segments__sums(s, g->dev);
 
 	u->launches += g->peak > 0;
+	if (g->pool)
+		seg_proc__pool(p, g->pool)->launches++;
 	u->graph_peak = g->peak > u->graph_peak ? g->peak : u->graph_peak;
 	for (size_t i = 0; g->waiting && i < p->cnt; i++) {
 		struct seg *seg = &p->segs[i];
@@ -87,7 +89,7 @@ static bool seg_proc__set_exec(struct seg_proc *p, uint32_t handle, uint32_t gra
 	return true;
 }
 
-/* A graph without memory is not kept: most are. */
+/* A graph without memory of its own or in a private pool is not kept. */
 static void segments__captured(struct segments *s, struct seg_proc *p, uint32_t stream, uint32_t handle)
 {
 	struct cuda_graph *g = seg_proc__graph_of(p, stream, true), *old = seg_proc__graph_of(p, handle, false);
@@ -99,9 +101,10 @@ static void segments__captured(struct segments *s, struct seg_proc *p, uint32_t 
 	for (size_t i = p->cnt; !handle && i-- > 0;)
 		if (p->segs[i].graph == g->id)
 			segments__end_at(s, p, i, END_DROPPED);
+	seg_proc__captured(p, g, handle != 0);
 	g->captures = false;
 	g->handle = handle;
-	if (!g->peak)
+	if (!g->peak && (!g->pool || !handle))
 		*g = p->graphs[--p->graphs_cnt];
 }
 
@@ -112,7 +115,11 @@ bool segments__graph(struct segments *s, struct seg_proc *p, const struct event 
 
 	switch (ev->flags) {
 	case MT_GRAPH_CAPTURES:
-		return seg_proc__graph_of(p, handle, true) || seg_proc__add_graph(p, handle, true);
+		g = seg_proc__graph_of(p, handle, true);
+		g = g ? g : seg_proc__add_graph(p, handle, true);
+		if (g)
+			seg_proc__captures(p, g, ev->tid);
+		return g != NULL;
 	case MT_GRAPH_CAPTURED:
 		segments__captured(s, p, ev->aux, handle);
 		return true;
@@ -126,6 +133,11 @@ bool segments__graph(struct segments *s, struct seg_proc *p, const struct event 
 				segments__launch(s, p, g, ev->ts_ns);
 		}
 		return true;
+	case MT_GRAPH_POOL_BEGINS:
+	case MT_GRAPH_POOL_ENDS:
+	case MT_GRAPH_POOL_USED:
+	case MT_GRAPH_POOL_LEFT:
+		return seg_proc__private(p, ev);
 	default:
 		return true;
 	}

@@ -95,6 +95,14 @@ static struct stretch stretch_of(const struct ranges *blocks, size_t *at, uint64
 	return ret;
 }
 
+/* Of the private pool that the stretch is of. */
+static void add_private(struct report_segments *ret, const struct private_pool *pool, uint64_t size, const struct stretch *s)
+{
+	ret->private_reserved += size;
+	ret->private_used += size - s->free_bytes;
+	ret->private_free += pool->uses ? s->free_bytes : 0;
+}
+
 static void add_stretch(struct report_segments *ret, const struct stretch *s)
 {
 	if (s->largest_free > ret->largest_free)
@@ -120,7 +128,7 @@ static uint64_t stretch_end(const struct seg_proc *p, size_t *i)
 	uint64_t end = first->addr + first->size;
 
 	while (first->piece && *i < p->cnt && p->segs[*i].piece && p->segs[*i].cached == first->cached &&
-	       p->segs[*i].dev == first->dev && p->segs[*i].addr == end)
+	       p->segs[*i].pool == first->pool && p->segs[*i].dev == first->dev && p->segs[*i].addr == end)
 		end += p->segs[(*i)++].size;
 	return end;
 }
@@ -166,6 +174,8 @@ static void add_proc(struct report_segments *ret, const struct seg_proc *p, uint
 			continue;
 		s = stretch_of(blocks, &at, first->addr, end);
 		add_stretch(ret, &s);
+		if (first->pool)
+			add_private(ret, seg_proc__pool(p, first->pool), end - first->addr, &s);
 	}
 	for (size_t i = 0; i < p->cnt; i++)
 		add_segment(ret, &p->segs[i], dev);
@@ -295,6 +305,96 @@ int segments__rows(const struct segments *s, const struct blocks *blocks, uint32
 	return 0;
 }
 
+/* --- private pools ---------------------------------------------------------------------------------------- */
+
+static int by_reserved(const void *a, const void *b)
+{
+	const struct report_pool *x = a, *y = b;
+
+	if (x->reserved != y->reserved)
+		return x->reserved < y->reserved ? 1 : -1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->id[0] != y->id[0])
+		return x->id[0] < y->id[0] ? -1 : 1;
+	if (x->id[1] != y->id[1])
+		return x->id[1] < y->id[1] ? -1 : 1;
+	return x->dev < y->dev ? -1 : x->dev > y->dev;
+}
+
+struct pools {
+	struct report_pool *v;
+	size_t cnt, cap;
+};
+
+/* Those of a process, behind what is there: without their segments. */
+static bool pools__add_proc(struct pools *to, const struct seg_proc *p)
+{
+	for (size_t i = 0; i < p->private_cnt; i++) {
+		const struct private_pool *v = &p->private_pools[i];
+
+		if (!array_has_room(to->v, to->cnt, to->cap, 16))
+			return false;
+		to->v[to->cnt++] = (struct report_pool){ .id = { v->id[0], v->id[1] }, .launches = v->launches, .pid = p->pid,
+							 .graphs = v->graphs, .uses = v->uses, .dev = v->dev };
+	}
+	return true;
+}
+
+/* `of`: the process's own rows. */
+static void add_segments(struct report_pool *of, const struct seg_proc *p, uint8_t dev, const struct ranges *blocks)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < p->cnt;) {
+		const struct seg *first = &p->segs[i];
+		uint64_t end = stretch_end(p, &i), size = end - first->addr;
+		struct report_pool *pool = first->pool ? &of[first->pool - 1] : NULL;
+
+		if (!pool || !first->cached || first->waits || first->dev != dev)
+			continue;
+		pool->segments++;
+		pool->reserved += size;
+		pool->used += size - stretch_of(blocks, &at, first->addr, end).free_bytes;
+	}
+}
+
+int segments__pools(const struct segments *s, const struct blocks *blocks, size_t top, struct report_pool **ret,
+		    size_t *ret_cnt)
+{
+	struct pools all = { 0 };
+	struct ranges of = { 0 };
+	uint64_t rounding = 0;
+	size_t kept = 0;
+	bool is_ok = true;
+
+	for (size_t i = 0; is_ok && i < s->procs_cnt; i++) {
+		size_t first = all.cnt;
+
+		is_ok = pools__add_proc(&all, s->procs[i]);
+		for (unsigned k = 0; is_ok && all.cnt > first && k < s->sums_cnt; k++) {
+			is_ok = blocks_of(blocks, s->procs[i], s->sums[k]->dev, &of, &rounding);
+			if (is_ok)
+				add_segments(all.v + first, s->procs[i], s->sums[k]->dev, &of);
+		}
+	}
+	free(of.v);
+	if (!is_ok) {
+		free(all.v);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < all.cnt; i++)
+		if (all.v[i].segments)
+			all.v[kept++] = all.v[i];
+	if (kept)
+		qsort(all.v, kept, sizeof(*all.v), by_reserved);
+	*ret = all.v;
+	*ret_cnt = kept < top ? kept : top;
+	return 0;
+}
+
+/* --- layers --------------------------------------------------------------------------------------------- */
+
 static uint64_t less(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
@@ -317,6 +417,9 @@ void segments__layers(struct report_segments *r, uint64_t blocks_live)
 	r->tensors = given - r->rounding;
 	r->unused = less(r->allocator - given, r->late);
 	r->late = r->allocator - given - r->unused;
+	if (r->private_free > r->unused)
+		r->private_free = r->unused;
+	r->unused -= r->private_free;
 	r->others = r->driver - r->allocator;
 	if (r->communication > r->others)
 		r->communication = r->others;

@@ -11,6 +11,7 @@
 #define ASKED_MAX (3u << 20)
 #define GRAPHS_MAX 4096 /* and executables of them, a process; the oldest go */
 #define POOLS_MAX 256
+#define PRIVATE_POOLS_MAX 4096 /* a process */
 #define LATE_MAX 4096 /* events that keep freed blocks, a process */
 #define SIZE_BELIEVED (1ull << 57)
 
@@ -23,6 +24,7 @@ struct seg {
 	bool piece, cached;
 	bool comm;    /* for communication */
 	bool waits;   /* a node of a graph that was not launched yet: no memory */
+	uint16_t pool;	/* number of its private pool; 0: of none that is known */
 	uint32_t graph; /* id of its struct cuda_graph; 0: not known */
 };
 
@@ -53,6 +55,7 @@ struct cuda_graph {
 	uint32_t id, handle; /* folded */
 	uint8_t dev;	     /* of its nodes */
 	bool captures;
+	uint16_t pool; /* number of the private pool that was open as it was captured; 0: none */
 	uint32_t waiting; /* nodes that were not launched yet */
 	uint64_t live, peak;
 };
@@ -63,6 +66,21 @@ struct exec {
 
 struct pool {
 	uint32_t handle; /* folded */
+	uint8_t dev;
+};
+
+/*
+ * A private pool of the caching allocator's: segments that nobody else gets blocks of. CUDA graphs write there at each replay,
+ * also where no tensor lives any more. It has the number index + 1, and stays when it is over until the
+ * table is full.
+ */
+struct private_pool {
+	uint64_t id[2];
+	uint64_t launches;
+	uint32_t uses;	 /* by graphs and torch.cuda.MemPool; 0: its segments go when the cache is emptied */
+	uint32_t graphs; /* that were captured into it */
+	uint32_t tid;	 /* what this thread asks for comes out of it now; 0: it is not open */
+	bool captures;	 /* … and what any other asks for, whose work is captured, too */
 	uint8_t dev;
 };
 
@@ -106,6 +124,8 @@ struct seg_proc {
 	size_t late_cnt, late_cap;
 	struct pool pools[POOLS_MAX];
 	unsigned pools_cnt;
+	struct private_pool *private_pools;
+	size_t private_cnt, private_cap;
 };
 
 struct segments {
@@ -164,5 +184,13 @@ struct cuda_graph *seg_proc__add_graph(struct seg_proc *p, uint32_t handle, bool
 bool segments__alloc_node(struct segments *s, struct seg_proc *p, struct sums *u, const struct event *ev, struct cuda_graph *g);
 bool segments__graph(struct segments *s, struct seg_proc *p, const struct event *ev);
 bool seg_proc__set_pool(struct seg_proc *p, uint32_t handle, uint8_t dev);
+
+/* segments_private.c */
+bool seg_proc__private(struct seg_proc *p, const struct event *ev); /* of a private pool; false: lost */
+/* The number of the pool that memory of the device is given to which this thread asks for; 0: none. */
+uint16_t seg_proc__open_pool(const struct seg_proc *p, uint8_t dev, uint32_t tid);
+struct private_pool *seg_proc__pool(const struct seg_proc *p, uint16_t number); /* NULL: 0 */
+void seg_proc__captures(struct seg_proc *p, struct cuda_graph *g, uint32_t tid); /* the thread captures from now on */
+void seg_proc__captured(struct seg_proc *p, const struct cuda_graph *g, bool is_graph);
 
 #endif

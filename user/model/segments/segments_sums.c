@@ -24,6 +24,7 @@ void seg_proc__free(struct seg_proc *p)
 	map__done(&p->asked);
 	free(p->graphs);
 	free(p->execs);
+	free(p->private_pools);
 	free(p->late);
 	free(p);
 }

@@ -33,7 +33,7 @@ struct export_ctx {
 	uint32_t *has_counter; /* by lane: bits of enum category: a band that was there once is told always */
 	struct map named;      /* struct named */
 	uint64_t base_ns, base_epoch_ns, last_ns;
-	int has_head;
+	int has_head, has_gaps;
 	uint64_t cnt;
 	char keys[CAT_MAX][40]; /* ,"PARAMETER": */
 	size_t keys_len[CAT_MAX];
@@ -82,12 +82,10 @@ static void on_process(struct export_ctx *c, uint32_t pid)
 	}
 }
 
-static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
+static void put_counter(struct export_ctx *c, const struct lane *l, uint64_t ts_ns)
 {
 	size_t is_first = 1;
 
-	if (ch->to < CAT_MAX)
-		c->has_counter[l->idx] |= 1u << ch->to;
 	put_head(c, 'C', l->pid, 0);
 	put_us(c, ",\"ts\":", rel(c, ts_ns));
 	outbuf__lit(&c->o, ",\"name\":\"");
@@ -101,6 +99,22 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 		is_first = 0;
 	}
 	outbuf__lit(&c->o, "}}");
+}
+
+static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
+{
+	if (ch->to < CAT_MAX)
+		c->has_counter[l->idx] |= 1u << ch->to;
+	put_counter(c, l, ts_ns);
+}
+
+static void on_again(struct export_ctx *c, const struct lane *l, uint64_t ts_ns)
+{
+	for (unsigned cat = 0; cat < CAT_MAX; cat++)
+		if (l->cats[cat])
+			c->has_counter[l->idx] |= 1u << cat;
+	if (c->has_counter[l->idx])
+		put_counter(c, l, ts_ns);
 }
 
 /* What was born in it: in an operator and in backward also whose, and in which phase. */
@@ -150,6 +164,20 @@ static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_
 	outbuf__lit(&c->o, "\"}");
 }
 
+/* Of process 0, which none is: it is memtrace's own line. */
+static void on_gap(struct export_ctx *c, uint64_t begin_ts_ns, uint64_t ts_ns)
+{
+	if (!c->has_gaps) {
+		put_head(c, 'M', 0, 0);
+		outbuf__lit(&c->o, ",\"name\":\"process_name\",\"args\":{\"name\":\"memtrace\"}}");
+	}
+	c->has_gaps = 1;
+	put_head(c, 'X', 0, 0);
+	put_us(c, ",\"ts\":", rel(c, begin_ts_ns));
+	put_us(c, ",\"dur\":", ts_ns - begin_ts_ns);
+	outbuf__lit(&c->o, ",\"cat\":\"gap\",\"name\":\"not traced\"}");
+}
+
 static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 {
 	put_head(c, 'i', ev->pid, ev->tid);
@@ -174,6 +202,28 @@ static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 		outbuf__char(&c->o, '}');
 	}
 	outbuf__char(&c->o, '}');
+}
+
+/* Where it was; what began before the trace is not shown. */
+static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
+{
+	if (ev->ptr < c->base_ns)
+		return;
+	put_head(c, 'X', ev->pid, 0);
+	put_us(c, ",\"ts\":", rel(c, ev->ptr));
+	put_us(c, ",\"dur\":", ev->size);
+	outbuf__str(&c->o, ev->depth & EV_COMPILED_AGAIN ? ",\"cat\":\"compile\",\"name\":\"recompile\",\"args\":{\"id\":" :
+							   ",\"cat\":\"compile\",\"name\":\"compile\",\"args\":{\"id\":");
+	name_cache__put(&c->names, &c->o, ev->key);
+	outbuf__lit(&c->o, ",\"function\":");
+	name_cache__put(&c->names, &c->o, ev->op);
+	outbuf__lit(&c->o, ",\"reason\":");
+	name_cache__put(&c->names, &c->o, ev->region);
+	if (ev->id != TL_SIZE_UNKNOWN) {
+		outbuf__lit(&c->o, ",\"bytes\":");
+		outbuf__u64(&c->o, ev->id);
+	}
+	outbuf__str(&c->o, ev->depth & EV_COMPILED_BACKWARD ? ",\"backward\":true}}" : ",\"backward\":false}}");
 }
 
 /* --- what Python calls blocks: nestable asynchronous events, by the block's id --------------------------------- */
@@ -283,6 +333,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 /* A slice is written as a whole when it ends; a thread is named by its number already. */
 static const struct feed_ops ops = {
 	.process = on_process, .counter = on_counter, .end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
+	.compiled = on_compiled,
+	.gap = on_gap, .again = on_again,
 };
 
 static void done(struct export_ctx *c)
@@ -320,7 +372,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_chrome = {
 	.name = "chrome",
 	.help = "JSON trace events, for chrome://tracing and Perfetto: counters by category, steps, regions, operators (--ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_PART,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

@@ -78,11 +78,22 @@ static int is_told(const struct export_ctx *c, const struct tl_event *ev)
 	return export_rows__has(c, ev) && ev->kind != TL_NODE; /* a node's blocks are no columns */
 }
 
+/* gap_begin: what follows is not known, until gap_end. It is of no thread. */
+static int put_gap(struct outbuf *o, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
+	outbuf__str(o, ev->version ? ",gap_begin" : ",gap_end");
+	outbuf__lit(o, ",,,,,,,,,,,,,,,,,,,,,,\r\n");
+	return o->err;
+}
+
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
 	int is_block = export_rows__is_block(ev);
 
+	if (ev->kind == TL_GAP)
+		return put_gap(o, ev, epoch_off_ns);
 	if (!is_told(c, ev))
 		return 0;
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
@@ -122,7 +133,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 const struct export_format export_csv = {
 	.name = "csv",
 	.help = "the same as a table with a header line (RFC 4180)",
-	.needs = EXPORT_MARKS | EXPORT_PART,
+	.needs = EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

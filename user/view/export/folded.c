@@ -119,7 +119,7 @@ static void done(struct export_ctx *c)
 const struct export_format export_folded = {
 	.name = "folded",
 	.help = "a line a stack with its bytes at the peak, for flamegraph.pl and speedscope",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_PART,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_GAPS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

@@ -28,6 +28,7 @@ struct export_ctx {
 	struct html_doc doc;
 	const struct tl_event *ev; /* the one that feed is at */
 	uint32_t buckets, near;
+	int in_gap;
 	int err;
 };
 
@@ -70,6 +71,8 @@ static struct moments *lane_of(struct export_ctx *c, uint32_t pid, uint8_t dev)
 		fail(c, -ENOMEM);
 		return NULL;
 	}
+	if (c->in_gap)
+		moments__gap(l->moments, c->ev->ts_ns, 1);
 	c->doc.lanes_cnt++;
 	return l->moments;
 }
@@ -154,6 +157,13 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 	c->doc.ooms_all++;
 }
 
+static void on_gap(struct export_ctx *c, const struct tl_event *ev)
+{
+	c->in_gap = ev->version != 0;
+	for (size_t i = 0; i < c->doc.lanes_cnt; i++)
+		moments__gap(c->doc.lanes[i].moments, ev->ts_ns, c->in_gap);
+}
+
 /* --- the whole ------------------------------------------------------------------------------------------- */
 
 /* Marks: bands have these from the model's phases. */
@@ -172,6 +182,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	c->doc.events++;
 	r = feed__event(c->feed, ev);
 	put_phase(c, ev);
+	if (ev->kind == TL_GAP)
+		on_gap(c, ev);
 	if (!r)
 		r = optrace__event(c->doc.optrace, ev);
 	if (!r)
@@ -263,7 +275,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_html = {
 	.name = "html",
 	.help = "one page for a browser, offline: timeline, blocks, operators, suspects (docs/page.md)",
-	.needs = EXPORT_OPS | EXPORT_MARKS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS,
+	.needs = EXPORT_OPS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_LABELS | EXPORT_TABLES | EXPORT_RANKS,
 	.missing = html_page__missing,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,

@@ -10,7 +10,8 @@
  * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line. "create" and "destroy" have
  * module (path; null: the root itself), module_root and phase where they are known; a "mark" (with --ops) has
  * mark, tid, pid, and step. A part of a recording begins with "filter": what was asked for. "gap": what follows is not known
- * until one with begins false (docs/sampling.md).
+ * until one with begins false (docs/sampling.md). "compile" and "recompile" stand where they became known, up to seconds after
+ * t, their begin: ns, backward, added (bytes, null: not known), compile_id, function, reason, failed, step (0: not known), pid.
  */
 #include "event/event.h"
 #include "timeline/labels.h"
@@ -173,9 +174,44 @@ static void put_gap(struct outbuf *o, const struct tl_event *ev, int64_t epoch_o
 	outbuf__str(o, ev->version ? "true}\n" : "false}\n");
 }
 
+static void put_field(struct export_ctx *c, const char *key, name_id id)
+{
+	outbuf__str(&c->o, key);
+	put_name(c, id);
+}
+
+static void put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct outbuf *o = &c->o;
+
+	outbuf__lit(o, "{\"t\":");
+	outbuf__u64(o, ev->ptr + (uint64_t)epoch_off_ns);
+	outbuf__str(o, ev->depth & EV_COMPILED_AGAIN ? ",\"ev\":\"recompile\",\"ns\":" : ",\"ev\":\"compile\",\"ns\":");
+	outbuf__u64(o, ev->size);
+	outbuf__str(o, ev->depth & EV_COMPILED_BACKWARD ? ",\"backward\":true,\"added\":" : ",\"backward\":false,\"added\":");
+	if (ev->id == TL_SIZE_UNKNOWN)
+		outbuf__lit(o, "null");
+	else
+		outbuf__u64(o, ev->id);
+	put_field(c, ",\"compile_id\":", ev->key);
+	put_field(c, ",\"function\":", ev->op);
+	put_field(c, ",\"reason\":", ev->region);
+	put_field(c, ",\"failed\":", ev->type);
+	outbuf__lit(o, ",\"step\":");
+	outbuf__u64(o, ev->version);
+	outbuf__lit(o, ",\"pid\":");
+	outbuf__u64(o, ev->pid);
+	outbuf__lit(o, "}\n");
+}
+
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
+
+	if (ev->kind == TL_COMPILED) {
+		put_compiled(c, ev, epoch_off_ns);
+		return o->err;
+	}
 
 	if (ev->kind == TL_GAP) {
 		put_gap(o, ev, epoch_off_ns);
@@ -247,7 +283,7 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 const struct export_format export_jsonl = {
 	.name = "jsonl",
 	.help = "one JSON object a line: every block's allocation, free and tag, with its operator and region",
-	.needs = EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART,
+	.needs = EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

@@ -7,6 +7,7 @@
  * ("live"), one track of steps, and one a thread for regions, backward nodes and (--ops) operators.
  * A group of a process has a track for each tensor that Python has a name for, NAMED_MAX at most: a slice is a block that
  * was called so, as gradients are one in each step.
+ * Where nothing was traced a track of its own has a slice, and counters stay as they were.
  * Times are ns of CLOCK_MONOTONIC; a clock snapshot says what that is since the epoch.
  */
 #include <errno.h>
@@ -46,6 +47,7 @@ enum {
 #define UUID_STEPS(pid) UUID(5, pid)
 #define UUID_NAMES(pid) UUID(6, pid)
 #define UUID_NAMED(number) UUID(7, number)
+#define UUID_GAPS UUID(8, 0)
 #define NAMED_MAX 1024u
 #define CAT_LIVE 255 /* the sum, beside enum category */
 
@@ -60,7 +62,7 @@ struct export_ctx {
 	struct numbering named, named_pids; /* (process, kind, path, key of a state); processes that have such */
 	uint64_t named_block[NAMED_MAX]; /* id of the block whose slice is open; 0: none is */
 	uint64_t last_ts_ns;
-	int err, has_begun;
+	int err, has_begun, has_gaps;
 };
 
 static void packet_begin(struct export_ctx *c, uint64_t ts_ns)
@@ -214,6 +216,14 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 		put_counter(c, l, CAT_LIVE, ts_ns);
 }
 
+static void on_again(struct export_ctx *c, const struct lane *l, uint64_t ts_ns)
+{
+	for (uint8_t cat = 0; cat < CAT_MAX; cat++)
+		if (l->cats[cat] || c->has_counter[l->idx] & 1u << cat)
+			put_counter(c, l, cat, ts_ns);
+	put_counter(c, l, CAT_LIVE, ts_ns);
+}
+
 static void on_begin(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns)
 {
 	size_t event;
@@ -299,6 +309,15 @@ static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_
 	put_event(c, TYPE_END, UUID_STEPS(pid), ts_ns, NULL);
 }
 
+static void on_gap(struct export_ctx *c, uint64_t begin_ts_ns, uint64_t ts_ns)
+{
+	if (!c->has_gaps)
+		track_end(c, track_begin(c, UUID_GAPS, 0, "memtrace"));
+	c->has_gaps = 1;
+	put_event(c, TYPE_BEGIN, UUID_GAPS, begin_ts_ns, "not traced");
+	put_event(c, TYPE_END, UUID_GAPS, ts_ns, NULL);
+}
+
 static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 {
 	size_t event;
@@ -312,6 +331,33 @@ static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 	if (ev->version == MARK_STEP)
 		put_note(c, "step", NULL, ev->ptr);
 	put_note(c, "thread", NULL, ev->tid);
+	proto__close(&c->p, event);
+	packet_end(c);
+}
+
+/* On the track of steps, where it was; what began before the trace is not shown. */
+static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
+{
+	const struct { const char *key; name_id name; } said[] = { { "id", ev->key }, { "function", ev->op },
+								   { "reason", ev->region } };
+	char text[CLEAN_BYTES_MAX];
+	size_t event;
+
+	if (c->to->report && ev->ptr < c->to->report->run.start_ts_ns)
+		return;
+	packet_begin(c, ev->ptr);
+	event = proto__open(&c->p, PACKET_TRACK_EVENT);
+	proto__u64(&c->p, EVENT_TYPE, TYPE_INSTANT);
+	proto__u64(&c->p, EVENT_TRACK, UUID_STEPS(ev->pid));
+	proto__str(&c->p, EVENT_CATEGORIES, "compile");
+	proto__str(&c->p, EVENT_NAME, ev->depth & EV_COMPILED_AGAIN ? "recompile" : "compile");
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		clean_name(text, c->to->names, said[i].name);
+		put_note(c, said[i].key, text, 0);
+	}
+	put_note(c, "ns", NULL, ev->size);
+	if (ev->id != TL_SIZE_UNKNOWN)
+		put_note(c, "bytes", NULL, ev->id);
 	proto__close(&c->p, event);
 	packet_end(c);
 }
@@ -459,7 +505,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 
 static const struct feed_ops ops = {
 	.process = on_process, .lane = on_lane, .counter = on_counter, .thread = on_thread, .begin = on_begin,
-	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
+	.end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark, .gap = on_gap, .again = on_again,
+	.compiled = on_compiled,
 };
 
 static void done(struct export_ctx *c)
@@ -491,7 +538,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_perfetto = {
 	.name = "perfetto",
 	.help = "a trace for ui.perfetto.dev: counters by category, steps, regions, operators (--ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_BINARY | EXPORT_PART,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_BINARY | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

@@ -334,7 +334,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_pprof = {
 	.name = "pprof",
 	.help = "a heap profile for `go tool pprof`: live, at_peak, alloc_bytes, alloc_count by stack, category, device",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_BINARY | EXPORT_PART,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_GAPS | EXPORT_BINARY | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.writes_itself = 1,
 	.begin = begin,

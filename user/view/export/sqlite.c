@@ -19,13 +19,14 @@
 #include "view/export.h"
 #include "view/export/sqlite_schema.h"
 #include "view/fold/feed.h"
+#include "view/fold/highest.h"
 #include "view/report_words.h"
 
 #define USAGE_POINTS 2000
 #define BATCH_ROWS 1000000 /* of one transaction */
 
 enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP, Q_USAGE, Q_META, Q_DEVICE, Q_PROC, Q_LOSS,
-	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_MAX };
+	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_GAP, Q_MAX };
 
 static const char *const stmts[Q_MAX] = {
 	[Q_NAME] = "INSERT INTO names VALUES(?,?)",
@@ -45,6 +46,7 @@ static const char *const stmts[Q_MAX] = {
 	[Q_NOTE] = "INSERT INTO notes VALUES(?)",
 	[Q_TENSOR] = "INSERT OR IGNORE INTO tensors VALUES(?,?,?,?,?,?)",
 	[Q_MARK] = "INSERT INTO marks VALUES(?,?,?,?,?)",
+	[Q_GAP] = "INSERT INTO gaps VALUES(?,?)",
 	[Q_CATEGORY] = "INSERT INTO categories VALUES(?,?)",
 };
 
@@ -65,8 +67,10 @@ struct export_ctx {
 	uint64_t next_point_ns, point_ns;
 	uint64_t event_id, rows;
 	struct {
-		uint64_t live, peak, event, ts_ns;
+		struct highest highest;
+		uint64_t event;
 	} devs[256];
+	uint64_t gap_ns; /* of its begin, epoch; 0: none is open */
 	int err;
 };
 
@@ -213,20 +217,26 @@ static void put_usage(struct export_ctx *c, uint64_t ts_ns)
 static void on_counter(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns)
 {
 	uint64_t *told = &c->told[(size_t)l->idx * (CAT_MAX + 1)];
-	uint64_t grown = ch->to < CAT_MAX ? ch->b->size : 0, shrunk = ch->from < CAT_MAX ? ch->b->size : 0;
+	uint64_t born = ch->from == CAT_MAX ? ch->b->size : 0, died = ch->to == CAT_MAX ? ch->b->size : 0;
 
 	if (!told[CAT_MAX]) {
 		told[CAT_MAX] = 1;
 		c->dirty[c->dirty_cnt++] = l;
 	}
-	c->devs[l->dev].live += grown - shrunk;
-	if (c->devs[l->dev].live > c->devs[l->dev].peak ||
-	    (c->devs[l->dev].live == c->devs[l->dev].peak && ch->from == CAT_MAX &&
-	     ts_ns <= report_peak_ts_ns(c->to->report, l->dev))) {
-		c->devs[l->dev].peak = c->devs[l->dev].live;
+	if (highest__move(&c->devs[l->dev].highest, born, died, ts_ns, report_peak_ts_ns(c->to->report, l->dev)))
 		c->devs[l->dev].event = c->event_id;
-		c->devs[l->dev].ts_ns = ts_ns;
-	}
+}
+
+static void on_gap(struct export_ctx *c, const struct tl_event *ev)
+{
+	if (ev->version)
+		put_usage(c, ev->ts_ns);
+	else
+		INSERT(c, Q_GAP, c->gap_ns, epoch(c, ev->ts_ns));
+	c->gap_ns = ev->version ? epoch(c, ev->ts_ns) : 0;
+	for (unsigned i = 0; i < sizeof(c->devs) / sizeof(c->devs[0]); i++)
+		if (highest__gap(&c->devs[i].highest, ev->version, ev->ts_ns))
+			c->devs[i].event = c->event_id;
 }
 
 static const struct feed_ops ops = {
@@ -341,8 +351,11 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		start(c, ev, epoch_off_ns);
 	if (ev->kind == TL_NODE || ev->kind == TL_FINAL)
 		return 0;
+	if (ev->kind == TL_GAP)
+		on_gap(c, ev);
 	if (ev->ts_ns >= c->next_point_ns) {
-		put_usage(c, c->next_point_ns);
+		if (!c->gap_ns) /* what lives in one is not known */
+			put_usage(c, c->next_point_ns);
 		c->next_point_ns += (ev->ts_ns - c->next_point_ns) / c->point_ns * c->point_ns + c->point_ns;
 	}
 	if (c->to->dev < 0 || ev->dev == c->to->dev || ev->kind == TL_OP)
@@ -425,7 +438,10 @@ static void put_processes(struct export_ctx *c, const struct report *r)
 static void put_rest(struct export_ctx *c, const struct report *r)
 {
 	feed__end(c->feed);
-	put_usage(c, r->run.end_ts_ns);
+	if (!c->gap_ns)
+		put_usage(c, r->run.end_ts_ns);
+	else
+		INSERT(c, Q_GAP, c->gap_ns, epoch(c, r->run.end_ts_ns));
 	put_names(c);
 	put_devices(c, r);
 	put_processes(c, r);
@@ -446,6 +462,10 @@ static void put_rest(struct export_ctx *c, const struct report *r)
 	put_meta(c, "start_ns", NULL, r->run.start_ts_ns + (uint64_t)r->run.epoch_off_ns);
 	put_meta(c, "end_ns", NULL, r->run.end_ts_ns + (uint64_t)r->run.epoch_off_ns);
 	put_meta(c, "steps", NULL, r->marks.steps_total);
+	if (r->sampling.is_on) {
+		put_meta(c, "steps_seen", NULL, r->sampling.steps_seen);
+		put_meta(c, "steps_traced", NULL, r->sampling.steps_traced);
+	}
 	exec(c, sqlite_views);
 	exec(c, "COMMIT");
 }
@@ -512,7 +532,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_sqlite = {
 	.name = "sqlite",
 	.help = "a database: blocks, events, regions, steps, usage over time, with views to ask (operators' slices: --ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_FILE | EXPORT_BINARY,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_FILE | EXPORT_BINARY,
 	.size = sizeof(struct export_ctx),
 	.writes_itself = 1,
 	.begin = begin,

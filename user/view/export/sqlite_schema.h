@@ -25,6 +25,7 @@ static const char sqlite_tables[] =
 	"CREATE TABLE regions(pid INTEGER, tid INTEGER, kind TEXT, name INTEGER, begin_ns INTEGER, end_ns INTEGER);"
 	"CREATE TABLE steps(pid INTEGER, number INTEGER, begin_ns INTEGER, end_ns INTEGER);"
 	"CREATE TABLE marks(t_ns INTEGER, pid INTEGER, tid INTEGER, name TEXT, step INTEGER);"
+	"CREATE TABLE gaps(begin_ns INTEGER, end_ns INTEGER);"
 	"CREATE TABLE usage(t_ns INTEGER, pid INTEGER, device INTEGER, category INTEGER, bytes INTEGER);";
 
 /* After the rows: an index that grows with them costs twice. */

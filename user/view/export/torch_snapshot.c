@@ -14,6 +14,7 @@
  *   size is known with hindsight only, from the first pass.
  * - a version of another category is a free and an alloc, as torch's own _profile_to_snapshot writes it. It has an "annotate"
  *   behind it, the word of torch 2.14 for what is learned of a block that lives; so has the alloc of a block that Python names.
+ * - what is born in a gap (docs/sampling.md) comes where the gap ends, if it lives then: no curve is above the report's peak.
  * - each address in a trace lies in a segment, blocks tile segments: the segments are the parts of
  *   the address space that were ever used, gaps below 32 MiB included. They are not what a driver gave.
  */
@@ -29,6 +30,7 @@
 #include "view/fold/name_cache.h"
 #include "view/fold/ranges.h"
 
+#define HELD 0x80000000u /* in a block's tag: born in a gap, and not told yet */
 #define DEVICES_MAX 256 /* each has a file and a buffer while the export runs */
 
 struct snap_device {
@@ -58,7 +60,7 @@ struct export_ctx {
 	size_t before_cnt;
 	uint64_t left_out; /* decisions of devices beyond the last, and final blocks that lie over others */
 	uint64_t start_us, last_us;
-	int has_start;
+	int has_start, in_gap;
 };
 
 /* --- devices --------------------------------------------------------------------------------------- */
@@ -262,8 +264,12 @@ static void on_change(struct export_ctx *c, struct snap_device *d, const struct 
 		if (f)
 			f->there = 0;
 		ch->b->tag = snapframes__of(&c->frames, ev->id, ev->kind == TL_CREATE ? ev : NULL);
-		if (!is_told)
+		if (!is_told && c->in_gap)
+			ch->b->tag |= HELD;
+		else if (!is_told)
 			put_alloc(c, d, ch->b, us);
+	} else if (ch->b->tag & HELD) {
+		return;
 	} else if (ch->to == CAT_MAX) {
 		put_free(c, d, ch->b, us);
 	} else if (ch->from != ch->to) {
@@ -272,6 +278,28 @@ static void on_change(struct export_ctx *c, struct snap_device *d, const struct 
 		if (!snapframes__is_named(&c->frames, ch->b->tag)) /* else put_alloc did */
 			put_annotation(c, d, ch->b, us);
 	}
+}
+
+/* A gap is over: what was born in it, and lives. */
+static int tell_held(struct export_ctx *c, uint64_t us)
+{
+	struct live_block *b;
+	size_t pos = 0;
+
+	while ((b = live__next(c->live, &pos))) {
+		struct snap_device *d;
+		int r;
+
+		if (!(b->tag & HELD))
+			continue;
+		b->tag &= ~HELD;
+		r = device_get(c, b->pid, b->dev, &d);
+		if (r < 0)
+			return r;
+		if (d)
+			put_alloc(c, d, b, us);
+	}
+	return 0;
 }
 
 static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
@@ -290,6 +318,10 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	}
 	if (us > c->last_us)
 		c->last_us = us;
+	if (ev->kind == TL_GAP) {
+		c->in_gap = ev->version != 0;
+		return c->in_gap ? 0 : tell_held(c, us);
+	}
 	stacks__event(c->frames.stacks, ev);
 	if (ev->kind == TL_OOM) {
 		r = device_get(c, ev->pid, ev->dev, &d);
@@ -422,7 +454,9 @@ static int put_segments(struct export_ctx *c, struct snapwrite *w)
 {
 	struct live_block *all = NULL;
 	size_t cnt = 0;
-	int r = collect_live(c, &all, &cnt);
+	int r = tell_held(c, c->last_us); /* a gap that goes on: segments have it, too */
+
+	r = r ? r : collect_live(c, &all, &cnt);
 
 	if (r < 0)
 		return r;
@@ -627,7 +661,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_torch_snapshot = {
 	.name = "torch-snapshot",
 	.help = "torch.cuda.memory._dump_snapshot's, for pytorch.org/memory_viz: a pickle, JSON if OUT ends in .json",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_BINARY | EXPORT_PART,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_GAPS | EXPORT_BINARY | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.writes_itself = 1,
 	.begin = begin,

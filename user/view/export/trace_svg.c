@@ -218,7 +218,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_trace_svg = {
 	.name = "trace-svg",
 	.help = "a picture: memory after each operator, where forward, backward and steps begin",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

@@ -23,7 +23,7 @@ struct feed {
 	struct stacks *stacks;
 	struct numbering procs, threads;
 	struct feed_steps *steps; /* by number of the process */
-	uint64_t last_ts_ns;
+	uint64_t last_ts_ns, gap_ns; /* gap_ns: begin of the one that is open, or 0 */
 };
 
 static uint32_t feed__process(struct feed *f, uint32_t pid, uint64_t ts_ns)
@@ -135,16 +135,42 @@ void feed__free(struct feed *f)
 	free(f);
 }
 
+static void feed__gap_end(struct feed *f, uint64_t ts_ns)
+{
+	if (f->gap_ns && f->ops->gap)
+		f->ops->gap(f->c, f->gap_ns, ts_ns);
+	f->gap_ns = 0;
+	for (size_t i = 0; f->ops->again && i < live__lanes(f->live); i++)
+		f->ops->again(f->c, live__lane(f->live, i), ts_ns);
+}
+
+static void feed__gap(struct feed *f, const struct tl_event *ev)
+{
+	if (ev->ts_ns > f->last_ts_ns)
+		f->last_ts_ns = ev->ts_ns;
+	if (ev->version)
+		f->gap_ns = ev->ts_ns;
+	else
+		feed__gap_end(f, ev->ts_ns);
+}
+
 int feed__event(struct feed *f, const struct tl_event *ev)
 {
 	struct live_change ch;
 	int r;
 
+	if (ev->kind == TL_GAP)
+		feed__gap(f, ev);
 	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_GAP) /* told steps later, or of no process */
 		return 0;
 	if (ev->ts_ns > f->last_ts_ns)
 		f->last_ts_ns = ev->ts_ns;
 	feed__process(f, ev->pid, ev->ts_ns);
+	if (ev->kind == TL_COMPILED) {
+		if (f->ops->compiled)
+			f->ops->compiled(f->c, ev);
+		return 0;
+	}
 	stacks__event(f->stacks, ev);
 	if (ev->kind == TL_STEP)
 		feed__step(f, ev);
@@ -157,7 +183,7 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 	r = live__event(f->live, ev, &ch);
 	if (r > 0 && ch.is_new_lane && f->ops->lane)
 		f->ops->lane(f->c, ch.lane);
-	if (r > 0 && ch.from != ch.to && ch.b->size)
+	if (r > 0 && ch.from != ch.to && ch.b->size && !(f->gap_ns && f->ops->again))
 		f->ops->counter(f->c, ch.lane, &ch, ev->ts_ns);
 	return r < 0 ? r : 0;
 }
@@ -165,6 +191,8 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 void feed__end(struct feed *f)
 {
 	stacks__end(f->stacks, f->last_ts_ns);
+	if (f->gap_ns && f->ops->gap)
+		f->ops->gap(f->c, f->gap_ns, f->last_ts_ns);
 	for (uint32_t i = 0; i < STEP_PROCS_MAX && i < f->procs.cnt; i++)
 		if (f->steps[i].has_marks)
 			f->ops->step(f->c, f->steps[i].pid, f->steps[i].number, f->steps[i].begin_ts_ns, f->last_ts_ns);

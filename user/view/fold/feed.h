@@ -23,7 +23,11 @@ struct feed_ops {
 	void (*lane)(struct export_ctx *c, const struct lane *l);
 	void (*thread)(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number);
 	void (*begin)(struct export_ctx *c, uint32_t number, const struct stack_node *n, uint64_t ts_ns);
+	void (*compiled)(struct export_ctx *c, const struct tl_event *ev); /* TL_COMPILED */
 	void (*mark)(struct export_ctx *c, const struct tl_event *ev); /* TL_MARK that is known */
+	void (*gap)(struct export_ctx *c, uint64_t begin_ts_ns, uint64_t ts_ns); /* when it is over */
+	/* Who has it is told no counter in a gap, and each lane where one ends. */
+	void (*again)(struct export_ctx *c, const struct lane *l, uint64_t ts_ns);
 	/* always there */
 	void (*counter)(struct export_ctx *c, const struct lane *l, const struct live_change *ch, uint64_t ts_ns);
 	void (*end)(struct export_ctx *c, uint32_t pid, uint32_t tid, uint32_t number, const struct stack_node *n,

@@ -12,9 +12,11 @@
 #include "base/seed.h"
 #include "view/clean.h"
 #include "view/export.h"
+#include "view/fold/highest.h"
 
 struct heap_dev {
-	uint64_t live, peak, epoch;
+	struct highest highest;
+	uint64_t epoch;
 };
 
 struct heapsum {
@@ -112,13 +114,21 @@ static int heapsum__born(struct heapsum *h, const struct tl_event *ev, struct li
 	return 0;
 }
 
+static void heapsum__gap(struct heapsum *h, const struct tl_event *ev)
+{
+	for (unsigned i = 0; i < sizeof(h->devs) / sizeof(h->devs[0]); i++)
+		h->devs[i].epoch += highest__gap(&h->devs[i].highest, ev->version, ev->ts_ns);
+}
+
 int heapsum__event(struct heapsum *h, const struct tl_event *ev)
 {
 	struct heap_dev *d = &h->devs[ev->dev];
 	struct live_change ch;
 	int r;
 
-	if (ev->kind == TL_NODE || ev->kind == TL_FINAL)
+	if (ev->kind == TL_GAP)
+		heapsum__gap(h, ev);
+	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_GAP)
 		return 0;
 	stacks__event(h->stacks, ev);
 	if (!export_wants_dev(h->to, ev->dev))
@@ -132,12 +142,8 @@ int heapsum__event(struct heapsum *h, const struct tl_event *ev)
 		r = heapsum__move(h, ch.b, ch.from, -1);
 	if (r >= 0 && ch.to < CAT_MAX)
 		r = heapsum__move(h, ch.b, ch.to, 1);
-	d->live += (ch.to < CAT_MAX ? ch.b->size : 0) - (ch.from < CAT_MAX ? ch.b->size : 0);
-	if (d->live > d->peak ||
-	    (d->live == d->peak && ch.from == CAT_MAX && ev->ts_ns <= report_peak_ts_ns(h->to->report, ev->dev))) {
-		d->peak = d->live;
-		d->epoch++;
-	}
+	d->epoch += highest__move(&d->highest, ch.from == CAT_MAX ? ch.b->size : 0, ch.to == CAT_MAX ? ch.b->size : 0,
+				  ev->ts_ns, report_peak_ts_ns(h->to->report, ev->dev));
 	return r < 0 ? r : 0;
 }
 

@@ -247,6 +247,8 @@ int holdings__event(struct holdings *h, const struct tl_event *ev)
 		return on_death(h, ev);
 	case TL_GAP:
 		h->in_gap = ev->version;
+		if (h->live > h->all.bytes) /* what lives where it ends */
+			look(h, ev->ts_ns);
 		return 0;
 	default:
 		return 0;

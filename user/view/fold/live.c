@@ -53,7 +53,7 @@ struct lane *live__lane(const struct live *l, size_t idx)
 	return l->lanes[idx];
 }
 
-const struct live_block *live__next(const struct live *l, size_t *pos)
+struct live_block *live__next(const struct live *l, size_t *pos)
 {
 	return *pos < l->blocks.cnt ? map__at(&l->blocks, (uint32_t)(*pos)++) : NULL;
 }
@@ -90,7 +90,7 @@ static struct lane *live__get_lane(struct live *l, uint32_t pid, uint8_t dev, ui
 	return l->last = lane;
 }
 
-static void lane__move(struct lane *lane, uint8_t from, uint8_t to, uint64_t size, uint64_t ts_ns)
+static void lane__move(struct lane *lane, uint8_t from, uint8_t to, uint64_t size)
 {
 	if (from < CAT_MAX) {
 		lane->cats[from] -= size;
@@ -99,10 +99,6 @@ static void lane__move(struct lane *lane, uint8_t from, uint8_t to, uint64_t siz
 	if (to < CAT_MAX) {
 		lane->cats[to] += size;
 		lane->live += size;
-	}
-	if (lane->live > lane->peak) {
-		lane->peak = lane->live;
-		lane->peak_ts_ns = ts_ns;
 	}
 }
 
@@ -171,6 +167,6 @@ int live__event(struct live *l, const struct tl_event *ev, struct live_change *r
 		return 0;
 	}
 	if (r > 0)
-		lane__move(ret->lane, ret->from, ret->to, ret->b->size, ev->ts_ns);
+		lane__move(ret->lane, ret->from, ret->to, ret->b->size);
 	return r;
 }

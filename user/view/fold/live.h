@@ -24,7 +24,7 @@ struct lane {
 	uint32_t idx; /* from 0, in order of appearance */
 	uint32_t pid;
 	uint8_t dev;
-	uint64_t cats[CAT_MAX], live, peak, peak_ts_ns;
+	uint64_t cats[CAT_MAX], live;
 };
 
 struct live_block {
@@ -49,7 +49,7 @@ void live__free(struct live *l);
 /* 1: *ret says what changed; 0: nothing did; -ENOMEM. */
 int live__event(struct live *l, const struct tl_event *ev, struct live_change *ret);
 /* Blocks that are there now, in no order: NULL at the end. *pos starts at 0. */
-const struct live_block *live__next(const struct live *l, size_t *pos);
+struct live_block *live__next(const struct live *l, size_t *pos);
 size_t live__lanes(const struct live *l);
 struct lane *live__lane(const struct live *l, size_t idx);
 

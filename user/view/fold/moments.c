@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "view/fold/highest.h"
+
 enum { FIRST, LOW, HIGH, LAST, KEPT };
 
 struct moments {
 	struct moments_opts opts;
 	struct moment now, peak;
+	struct highest highest; /* of now */
 	struct moment kept[KEPT]; /* of the bucket that is open */
 	uint64_t bucket;
 	int has_bucket;
@@ -65,7 +68,6 @@ static void moments__close(struct moments *m)
 
 	if (!m->has_bucket)
 		return;
-	k[LAST] = m->now;
 	*out++ = k[FIRST];
 	for (int i = 0; i < 2; i++) {
 		const struct moment *next = &k[(i == 0) == low_first ? LOW : HIGH];
@@ -92,26 +94,13 @@ static void moments__keep(struct moments *m)
 	}
 }
 
-void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size)
+/* What is now is one of those that may be kept. */
+static void moments__look(struct moments *m)
 {
-	uint64_t bucket;
+	uint64_t bucket = moments__bucket(m, m->now.ts_ns);
 
-	if (ts_ns < m->now.ts_ns)
-		ts_ns = m->now.ts_ns;
-	bucket = moments__bucket(m, ts_ns);
 	if (m->has_bucket && bucket != m->bucket)
 		moments__close(m);
-	if (from < CAT_MAX) {
-		m->now.cats[from] -= size;
-		m->now.live -= size;
-	}
-	if (to < CAT_MAX) {
-		m->now.cats[to] += size;
-		m->now.live += size;
-	}
-	m->now.ts_ns = ts_ns;
-	if (m->now.live > m->peak.live || (m->now.live == m->peak.live && ts_ns <= m->opts.around_ns))
-		m->peak = m->now;
 	if (!m->has_bucket) {
 		m->kept[FIRST] = m->kept[LOW] = m->kept[HIGH] = m->now;
 		m->has_bucket = 1;
@@ -121,8 +110,38 @@ void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, 
 		m->kept[LOW] = m->now;
 	if (m->now.live > m->kept[HIGH].live)
 		m->kept[HIGH] = m->now;
+	m->kept[LAST] = m->now;
 	if (m->opts.near)
 		moments__keep(m);
+}
+
+void moments__gap(struct moments *m, uint64_t ts_ns, int begins)
+{
+	if (ts_ns > m->now.ts_ns)
+		m->now.ts_ns = ts_ns;
+	if (highest__gap(&m->highest, begins, m->now.ts_ns))
+		m->peak = m->now;
+	if (!begins)
+		moments__look(m);
+}
+
+void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size)
+{
+	if (ts_ns < m->now.ts_ns)
+		ts_ns = m->now.ts_ns;
+	if (from < CAT_MAX) {
+		m->now.cats[from] -= size;
+		m->now.live -= size;
+	}
+	if (to < CAT_MAX) {
+		m->now.cats[to] += size;
+		m->now.live += size;
+	}
+	m->now.ts_ns = ts_ns;
+	if (highest__move(&m->highest, to < CAT_MAX ? size : 0, from < CAT_MAX ? size : 0, ts_ns, m->opts.around_ns))
+		m->peak = m->now;
+	if (!m->highest.in_gap)
+		moments__look(m);
 }
 
 const struct moment *moments__now(const struct moments *m)

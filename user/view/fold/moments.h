@@ -32,6 +32,8 @@ struct moments *moments__new(const struct moments_opts *opts); /* NULL: no memor
 void moments__free(struct moments *m);			       /* NULL is fine */
 /* From ts on, `size` bytes count under `to` and no more under `from`; CAT_MAX: they came, they went. */
 void moments__move(struct moments *m, uint64_t ts_ns, uint8_t from, uint8_t to, uint64_t size);
+/* A gap begins, or ends: moments in one are neither kept nor a peak (highest.h). */
+void moments__gap(struct moments *m, uint64_t ts_ns, int begins);
 /* All of them by time; nothing may move from here on. NULL: no memory. */
 const struct moment *moments__end(struct moments *m, size_t *ret_cnt);
 const struct moment *moments__now(const struct moments *m);

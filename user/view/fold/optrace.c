@@ -32,7 +32,7 @@ struct optrace {
 	uint64_t now;		      /* bytes in blocks; in those that are met later, too */
 	uint64_t allocated, reserved; /* as told */
 	uint32_t pid;
-	uint8_t dev, has_totals;
+	uint8_t dev, has_totals, in_gap;
 };
 
 /* --- whose trace ------------------------------------------------------------------------------------- */
@@ -287,6 +287,12 @@ static void told_phase(struct optrace *t, const struct open_thread *th, uint8_t 
 	}
 }
 
+/* bytes_before has it. */
+static int is_counted(const struct optrace *t, const struct tl_event *ev)
+{
+	return ev->kind == TL_PREEXISTING && (!t->to->labels || labels__was_there(t->to->labels, ev->id));
+}
+
 static int on_memory(struct optrace *t, const struct open_thread *th, const struct tl_event *ev)
 {
 	struct waiting *w = th && th->cnt ? line_at(t, th->open[th->cnt - 1].value) : NULL;
@@ -299,9 +305,9 @@ static int on_memory(struct optrace *t, const struct open_thread *th, const stru
 		return r;
 	if (ch.to == CAT_MAX) {
 		t->now -= ch.b->size < t->now ? ch.b->size : t->now;
-	} else if (ch.from == CAT_MAX && ev->kind == TL_CREATE) { /* what was met is counted already */
+	} else if (ch.from == CAT_MAX && !is_counted(t, ev)) {
 		t->now += ch.b->size;
-		if (w)
+		if (w && ev->kind == TL_CREATE)
 			w->line.created += ch.b->size;
 	}
 	return 0;
@@ -338,12 +344,20 @@ static int apply(struct optrace *t, struct open_thread *th, const struct tl_even
 	}
 }
 
+/* In a gap there are none: not all operators have probes, nor all blocks. */
+static int is_line(const struct tl_event *ev)
+{
+	return ev->kind == TL_OP || ev->kind == TL_REGION || ev->kind == TL_REGION_END || ev->kind == TL_MARK;
+}
+
 int optrace__event(struct optrace *t, const struct tl_event *ev)
 {
 	struct open_thread *th;
 	int r, is_new;
 
-	if (ev->pid != t->pid || ev->kind == TL_NODE)
+	if (ev->kind == TL_GAP)
+		t->in_gap = ev->version != 0;
+	if (ev->pid != t->pid || ev->kind == TL_NODE || (t->in_gap && is_line(ev)))
 		return 0;
 	th = open_frames__thread(t->open, ev->pid, ev->tid, &is_new);
 	t->left_out += !th && ev->kind == TL_OP;

@@ -250,6 +250,11 @@ int torch_actions__event(struct torch_actions *a, const struct tl_event *ev, int
 	case TL_DESTROY:
 		p.action = ev->kind == TL_CREATE ? TORCH_CREATE : TORCH_DESTROY;
 		return ev->dev == a->dev ? push(a, p) : 0;
+	case TL_PREEXISTING: /* else it has been told */
+		p.action = TORCH_CREATE;
+		if (ev->dev != a->dev || ev->size == TL_SIZE_UNKNOWN || labels__was_there(a->labels, ev->id))
+			return 0;
+		return push(a, p);
 	case TL_NODE:
 		p.action = TORCH_INCREMENT;
 		for (uint32_t i = 0; i < ev->edges_cnt && !r; i++) {

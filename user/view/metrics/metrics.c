@@ -416,6 +416,8 @@ static const struct {
 	  TOTALS },
 	{ "device_late_bytes", "gauge", "bytes", "Freed, but another stream may use it yet.", OF_DEV(segs.late), TOTALS },
 	{ "device_unused_bytes", "gauge", "bytes", "Of what it holds, free.", OF_DEV(segs.unused), TOTALS },
+	{ "device_private_free_bytes", "gauge", "bytes", "Of what it holds, in no block, and for CUDA graphs alone.",
+	  OF_DEV(segs.private_free), TOTALS },
 	{ "device_largest_free_bytes", "gauge", "bytes", "Longest free range of what it holds.", OF_DEV(segs.largest_free),
 	  TOTALS },
 	{ "device_used_bytes", "gauge", "bytes", "In use by all processes of the machine, as NVML says.",
@@ -515,6 +517,12 @@ static void put_events(struct out *x)
 			value(x, x->r->run.lost[i]);
 		}
 	single(x, "steps", "counter", NULL, "Training steps seen.", x->r->marks.steps_total);
+	if (!x->r->compiles.cnt && !x->r->compiles.missed)
+		return;
+	single(x, "compiles", "counter", NULL, "Compilations of torch.compile that were seen.", x->r->compiles.cnt);
+	single(x, "recompiles", "counter", NULL, "Of them, of functions that were compiled before.", x->r->compiles.again);
+	single_f64(x, "recompile_seconds", "counter", "seconds", "Time that recompiles took.",
+		   (double)x->r->compiles.again_ns / 1e9);
 }
 
 static void put_costs(struct out *x)

@@ -87,11 +87,14 @@ function makeLane(raw) {
 	return {dev: raw.dev, pid: raw.pid, live: raw.live, peak: raw.peak, peakT: raw.peak_t, exact: raw.exact, t, cats, total};
 }
 
+const EPOCH_NS = 1024; // times since the epoch are that exact in a double
+
 function makeModel(doc) {
 	const names = doc.names || [], duration = Math.max(doc.report.duration_ns, 1), first = Math.min(doc.first, duration - 1);
-	const name = (n) => n ? names[n - 1] : "";
+	const name = (n) => n ? names[n - 1] : "", start = doc.report.start_ns;
 	return {
 		doc, duration, first, report: doc.report, name,
+		gaps: (doc.report.sampling?.gaps || []).map(([from, to, lost]) => ({from: from - start, to: to - start, whole: to - from - lost < EPOCH_NS})),
 		lanes: doc.lanes.map(makeLane),
 		blocks: !doc.blocks ? peakBlocks(doc, duration) : doc.blocks.rows.map(([born, life, ptr, size, cat, op, region, pid, dev, met, kind, path, root, key, type]) => ({
 			born, freed: life === null ? duration : born + life, lives: life === null, ptr, at: Number(ptr), size,
@@ -140,6 +143,9 @@ function momentAt(lane, t) {
 	return lo;
 }
 
+// The stretch around a moment in which nothing was traced (docs/sampling.md).
+const gapAt = (t) => model.gaps.find((g) => g.whole && g.from < t && t < g.to);
+
 function composition(lane, t) {
 	const i = momentAt(lane, t), parts = {};
 	for (const name in lane.cats)
@@ -174,17 +180,34 @@ function chartData(lane, shown, from, to, width) {
 			i = k;
 		}
 	}
-	const rows = [picked.map((i) => lane.t[i] / 1e9)];
-	let under = new Float64Array(picked.length);
+	const {times, from: moments} = cutAtGaps(lane, picked, to), rows = [times];
+	let under = new Array(times.length).fill(0);
 	for (const name of shown) {
-		const sum = new Float64Array(picked.length), values = lane.cats[name];
-		for (let k = 0; k < picked.length; k++)
-			sum[k] = under[k] + values[picked[k]];
-		rows.push(under = sum);
+		const values = lane.cats[name];
+		rows.push(under = moments.map((i, k) => i === null ? null : under[k] + values[i]));
 	}
+	return rows;
+}
+
+// Times in seconds, and the moment that is drawn from each on; null: nothing is, as nothing was traced.
+function cutAtGaps(lane, picked, to) {
+	const times = [], from = [], put = (t, i) => {
+		times.push(t / 1e9);
+		from.push(i);
+	};
+	let g = 0;
+	picked.forEach((i, k) => {
+		const next = k + 1 < picked.length ? lane.t[picked[k + 1]] : Math.max(to, lane.t[i]);
+		put(lane.t[i], i);
+		while (g < model.gaps.length && (!model.gaps[g].whole || model.gaps[g].to <= lane.t[i] + EPOCH_NS))
+			g++;
+		if (g < model.gaps.length && model.gaps[g].from < next)
+			put(Math.max(model.gaps[g].from, lane.t[i]), null);
+	});
 	// The line goes on at its last height until the end of what was traced.
-	rows[0].push(Math.max(to / 1e9, rows[0].at(-1) || 0));
-	return rows.map((r, i) => i ? [...r, r.length ? r[r.length - 1] : 0] : r);
+	if (picked.length && from.at(-1) !== null)
+		put(Math.max(to, lane.t[picked.at(-1)]), from.at(-1));
+	return {times, from};
 }
 
 /* --- state ------------------------------------------------------------------------------------------------ */
@@ -211,6 +234,7 @@ function h(tag, props, ...children) {
 
 const laneKey = (l) => `${l.dev} ${l.pid}`;
 const lane = () => model.lanes.find((l) => laneKey(l) === state.lane) || model.lanes[0];
+const firstLane = () => model.lanes.length ? model.lanes.reduce((a, b) => b.pid ? a : a.dev !== "host" && (b.dev === "host" || a.peak >= b.peak) ? a : b) : undefined;
 const range = () => state.range || [model.first, model.duration];
 const shownCats = () => CATEGORIES.filter((c) => lane().cats[c] && !state.hidden.has(c));
 
@@ -239,7 +263,8 @@ function drawHead() {
 	$("title").textContent = r.target.comm ? `${r.target.comm} ${r.target.pid}` : "memtrace";
 	document.title = `memtrace: ${$("title").textContent}`;
 	$("subtitle").textContent = [r.target.cmdline, r.start_ns ? new Date(r.start_ns / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "",
-		`${span(r.duration_ns)} traced`, r.steps ? `${count(r.steps)} steps` : ""].filter(Boolean).join(" · ");
+		r.sampling ? `${span(r.sampling.traced_ns)} of ${span(r.duration_ns)} traced` : `${span(r.duration_ns)} traced`,
+		r.sampling ? `of ${count(r.sampling.steps_seen)} steps ${count(r.sampling.steps_traced)} traced` : r.steps ? `${count(r.steps)} steps` : ""].filter(Boolean).join(" · ");
 	for (const [dev, d] of [...Object.entries(r.devices), ...(r.host ? [["host", r.host]] : [])]) {
 		fact(`${dev} peak`, bytes(d.peak), d.peak ? `at ${clock(d.peak_ns - r.start_ns, model.duration)}` : "");
 		fact(`${dev} live ${feed.source && !r.coverage.complete ? "now" : "at the end"}`, bytes(d.live));
@@ -281,11 +306,12 @@ function drawLanes() {
 }
 
 function laneChanged() {
-	state.held = state.hover = null;
+	state.hover = null;
 	map.layout();
 	makeChart();
 	drawTimeline();
 	drawLanes();
+	place.tell(true);
 }
 
 function drawLegend() {
@@ -359,9 +385,43 @@ function makeChart() {
 					setRange(toT(LEFT + left), toT(LEFT + left + width));
 				u.setSelect({left: 0, top: 0, width: 0, height: 0}, false);
 			}],
-			draw: [markPeak],
+			draw: [markGaps, markPeak],
 		},
 	}, chartRows(shown), $("chart"));
+}
+
+// A gap is no zero: it is hatched.
+function hatched(ctx, k, size) {
+	const tile = document.createElement("canvas");
+	tile.width = tile.height = size * k;
+	const c = tile.getContext("2d");
+	c.strokeStyle = css("--hatch");
+	c.lineWidth = k;
+	c.beginPath();
+	for (const at of [-size, 0, size]) {
+		c.moveTo((at - 1) * k, (size + 1) * k);
+		c.lineTo((at + size + 1) * k, -k);
+	}
+	c.stroke();
+	return ctx.createPattern(tile, "repeat");
+}
+
+// Of what is seen the stretches without tracing as [x, width]; `x` of a time.
+function gapsShown(x) {
+	const [from, to] = range();
+	return model.gaps.filter((g) => g.to > from && g.from < to).map((g) => {
+		const left = x(Math.max(g.from, from));
+		return [left, Math.max(x(Math.min(g.to, to)) - left, 0.5)];
+	});
+}
+
+function markGaps(u) {
+	const c = u.ctx;
+	c.save();
+	c.fillStyle = hatched(c, devicePixelRatio, 7);
+	for (const [x, w] of gapsShown((t) => u.valToPos(t / 1e9, "x", true)))
+		c.fillRect(x, u.bbox.top, w, u.bbox.height);
+	c.restore();
 }
 
 function markPeak(u) {
@@ -396,6 +456,7 @@ function setRange(from, to) {
 		state.range = [from, from + width];
 	}
 	drawTimeline();
+	place.tell(false);
 }
 
 function zoom(factor, at) {
@@ -408,8 +469,89 @@ function toPeak() {
 	if (!l)
 		return;
 	const width = l.exact ? Math.min(l.exact[1] - l.exact[0], model.duration - model.first) / 4 : (model.duration - model.first) / 20;
-	state.held = l.peakT;
 	setRange(l.peakT - width / 2, l.peakT + width / 2);
+	hold(l.peakT);
+}
+
+// The step that the held moment is in, else the peak's.
+function toStep() {
+	const l = lane(), t = state.held ?? l?.peakT, p = bandProcs().find((b) => b.steps.rows.length);
+	const step = p?.steps.rows.find(([at, life]) => at <= t && t <= at + life) || p?.steps.rows.at(-1);
+	if (step)
+		setRange(step[0] - 0.02 * step[1], step[0] + 1.02 * step[1]);
+}
+
+// null: lets go.
+function hold(t) {
+	state.held = t;
+	drawMoment();
+	place.tell(true);
+}
+
+/*
+ * Where the reader is stands in the address: #at=1.234567&zoom=1.2-1.3&lane=cpu, seconds after the start, so that a link shows what its
+ * sender saw. A held moment is a place to come back to; of zooming and moving about only the last counts.
+ */
+const place = {
+	waits: 0,
+	text() {
+		const s = (ns) => String(+(ns / 1e9).toFixed(9)), parts = [], l = lane();
+		if (state.held !== null)
+			parts.push(`at=${s(state.held)}`);
+		if (state.range)
+			parts.push(`zoom=${s(state.range[0])}-${s(state.range[1])}`);
+		if (l && l !== firstLane())
+			parts.push(`lane=${encodeURIComponent(l.pid ? `${l.dev} ${l.pid}` : l.dev)}`);
+		return parts.join("&");
+	},
+	tell(is_new) {
+		clearTimeout(this.waits);
+		if (!is_new) {
+			this.waits = setTimeout(() => this.write(false), 300);
+			return;
+		}
+		this.write(true);
+	},
+	write(is_new) {
+		const text = this.text();
+		if (!model || location.hash.slice(1) === text)
+			return;
+		if (is_new)
+			location.hash = text;
+		else
+			location.replace(`#${text}`);
+	},
+	// What a link says may be of another recording, or anything.
+	read() {
+		const said = new Map(location.hash.slice(1).split("&").map((part) => [part.split("=")[0], part.slice(part.indexOf("=") + 1)]));
+		const ns = (text) => /^\d+(\.\d+)?$/.test(text) ? Math.min(Math.max(1e9 * Number(text), model.first), model.duration) : null;
+		const [from, to] = (said.get("zoom") || "").split("-").map(ns), [dev, pid] = decoded(said.get("lane")).split(" ");
+		const l = model.lanes.find((x) => x.dev === dev && x.pid === Number(pid || 0)) || firstLane();
+		const changed = l && laneKey(l) !== state.lane;
+		state.held = ns(said.get("at") ?? "");
+		state.range = from !== null && to > from ? [from, to] : null;
+		if (l)
+			state.lane = laneKey(l);
+		return changed;
+	},
+	changed() {
+		if (!model || location.hash.slice(1) === place.text())
+			return;
+		if (place.read()) {
+			map.layout();
+			makeChart();
+			drawLanes();
+		}
+		drawTimeline();
+	},
+};
+
+function decoded(text) {
+	try {
+		return decodeURIComponent(text || "");
+	} catch {
+		return "";
+	}
 }
 
 let drawWaits = 0;
@@ -434,11 +576,14 @@ function drawNow() {
 	const near = l?.exact && model.duration - model.first > l.exact[1] - l.exact[0] ?
 		` Every change is here from ${clock(l.exact[0], model.duration)} to ${clock(l.exact[1], model.duration)}, around the peak; elsewhere, of each ` +
 		"stretch of time its first, lowest, highest and last moment." : "";
-	$("chart-note").textContent = `${span(to - from)} shown. Drag to zoom, Ctrl and wheel too; arrows move; a click holds a moment, Esc lets go.${near}` +
+	drawPhaseKey();
+	$("chart-note").textContent = `${span(to - from)} shown. Drag to zoom, Ctrl and wheel too; arrows move; a click holds a moment and puts it into the page's address, Esc lets go.${near}` +
 		(bandProcs().some((p) => PHASES.some((k) => p[k].rows.length < p[k].count)) ?
 			" Phases are here around the peak only." : "") +
 		(!l?.pid && doc.bands.length > 4 ? " Steps are those of the first four processes; a process chosen above shows its own." : "") +
 		(feed.source ? " One moment a second, and the peak exactly." : "") +
+		(recompiles().length ? ` Red lines under the steps: torch.compile compiles again (${count(recompiles().length)} times).` : "") +
+		(model.gaps.length ? " Hatched: not traced (docs/sampling.md); peaks, means and suspects are of the rest." : "") +
 		(doc.lanes_left_out ? " Some processes have no line of their own: there were too many." : "");
 }
 
@@ -462,6 +607,12 @@ function label(ctx, text, x, w, y, color) {
 		return;
 	ctx.fillStyle = color;
 	ctx.fillText(text, x + 3, y);
+}
+
+function drawPhaseKey() {
+	const procs = bandProcs(), there = PHASES.filter((k) => procs.some((p) => p[k].count));
+	$("phase-key").replaceChildren(...there.map((k) => h("span", null, h("span", {class: "swatch", style: {background: css(`--${k}`)}}), k)),
+		model.gaps.length ? h("span", null, h("span", {class: "swatch gap"}), "not traced") : "");
 }
 
 function bandProcs() {
@@ -500,12 +651,39 @@ function drawBands() {
 				      kind === "optimizer" ? light : dark);
 			}
 		}
+		paintGaps(ctx, y + ROW, ROW - 2, 1);
 		ctx.restore();
 	});
 	ctx.fillStyle = css("--bad");
 	for (const oom of doc.ooms)
 		if (oom.t >= from && oom.t <= to)
 			ctx.fillRect(toX(oom.t) - 1, 0, 2, procs.length * (2 * ROW + 4));
+	drawRecompiles(ctx, from, to, toX, procs);
+}
+
+const recompiles = () => (model.report.compiles?.rows || []).filter((c) => !c.before);
+
+// A line under the process while it was compiled again.
+function drawRecompiles(ctx, from, to, toX, procs) {
+	ctx.fillStyle = css("--bad");
+	for (const c of recompiles()) {
+		const t = c.t - model.report.start_ns, y = procs.findIndex((p) => p.pid === c.pid);
+		if (y >= 0 && t + c.ns >= from && t <= to)
+			ctx.fillRect(toX(t), (y + 1) * (2 * ROW + 4) - 4, Math.max(toX(t + c.ns) - toX(t), 2), 3);
+	}
+}
+
+// Over what was drawn there: of a gap only steps are known.
+function paintGaps(ctx, y, height, alpha) {
+	const pattern = model.gaps.length ? hatched(ctx, 1, 7) : null;
+	for (const [x, w] of model.gaps.length ? gapsShown(toX) : []) {
+		ctx.globalAlpha = alpha;
+		ctx.fillStyle = css("--ground");
+		ctx.fillRect(x, y, w, height);
+		ctx.globalAlpha = 1;
+		ctx.fillStyle = pattern;
+		ctx.fillRect(x, y, w, height);
+	}
 }
 
 // Steps of a process in which its state is still being made.
@@ -535,13 +713,13 @@ function drawSteps(ctx, p, from, to, y, colors, dark) {
 	}
 }
 
-function bandsAt(t) {
+function bandsAt(t, steps_only) {
 	const words = [];
 	for (const p of bandProcs().slice(0, 1)) {
 		const step = p.steps.rows.find(([at, life]) => at <= t && t < at + life);
 		if (step)
 			words.push(step[3] === undefined ? `step ${step[2]}${isSettling(p, step[2]) ? " (settling)" : ""}` : `steps ${step[2]} to ${step[3]}`);
-		for (const kind of PHASES)
+		for (const kind of steps_only ? [] : PHASES)
 			if (p[kind].rows.some(([at, life]) => at <= t && t <= at + life))
 				words.push(kind);
 	}
@@ -599,6 +777,7 @@ const map = {
 			ctx.fillStyle = COLORS[b.cat];
 			ctx.fillRect(x, this.height - 1 - y * k - tall, w > 3 ? w - 0.5 : w, tall > 3 ? tall - 0.5 : tall);
 		}
+		paintGaps(ctx, 0, this.height, 0.75);
 		ctx.restore();
 		if (!doc.blocks) {
 			$("map-note").textContent = `Below: the ${count(this.rows.length)} largest blocks of the peak, by address and time; unused addresses are folded.`;
@@ -646,8 +825,14 @@ function drawMoment() {
 		box.replaceChildren();
 		return;
 	}
-	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, t), visible = range()[1] - range()[0];
+	const t = state.hover ?? state.held ?? l.peakT, c = composition(l, t), visible = range()[1] - range()[0], gap = gapAt(t);
 	const title = state.hover !== null ? "Under the pointer" : state.held !== null ? (state.held === l.peakT ? "Held: the peak" : "Held") : "At the peak";
+	if (gap) {
+		box.replaceChildren(h("h3", null, title), h("div", {class: "total"}, "not traced"),
+			h("div", {class: "where"}, [`${clock(t, Math.min(visible, 1e9))} after the start`, bandsAt(t, true)].filter(Boolean).join(", ")),
+			h("p", {class: "note"}, `From ${clock(gap.from, model.duration)} to ${clock(gap.to, model.duration)} the probes were away: what lived then is not known.`));
+		return;
+	}
 	const rows = CATEGORIES.filter((n) => l.cats[n]).reverse().map((n) => h("tr", null,
 		h("td", {class: "text"}, swatch(n), n), h("td", {title: `${c.parts[n]} bytes`}, bytes(c.parts[n])),
 		h("td", null, percent(c.parts[n], c.total))));
@@ -1090,7 +1275,7 @@ function rankFigure(r, most, outlier, several, jobs) {
 	const s = r.series, x = (i) => (200 * i / Math.max(s.length, 1)).toFixed(1), y = (v) => (44 - 42 * v / most).toFixed(1);
 	svg.setAttribute("viewBox", "0 0 200 44");
 	svg.setAttribute("preserveAspectRatio", "none");
-	path.setAttribute("d", "M0,44" + s.map((v, i) => `L${x(i)},${y(v)}L${x(i + 1)},${y(v)}`).join("") + "L200,44Z");
+	path.setAttribute("d", s.map((v, i) => v === null ? "" : `M${x(i)},44V${y(v)}H${x(i + 1)}V44Z`).join("")); // null: not traced
 	svg.append(path);
 	const where = several && r.host ? ` on ${r.host}` : "", bad = r.state !== "running" && r.state !== "left" && r.state !== "exited 0";
 	return h("figure", {class: outlier || bad ? "out" : null, title: `rank ${r.rank}${where}, process ${r.pid}: peak ${r.peak} bytes, ${r.steps_total} steps, ${r.state}`},
@@ -1115,7 +1300,8 @@ function rankPeaks(k) {
 function imbalanceRows(k) {
 	if (k.steps.length > 1)
 		return k.steps.map((s) => ({at: `step ${s.number}`, min: s.min, median: s.median, max: s.max, rank: s.max_rank}));
-	return k.over_time.max_median_min.map(([max, median, min], i) => ({at: `after ${span(k.over_time.bucket_ns * i)}`, min, median, max}));
+	return k.over_time.max_median_min.map(([max, median, min], i) => ({at: `after ${span(k.over_time.bucket_ns * i)}`, min, median, max}))
+		.filter((r) => r.max !== null);
 }
 function imbalanceFigure(k) {
 	const rows = imbalanceRows(k), apart = (r) => r.max - r.min, most = Math.max(...rows.map((r) => r.max), 1);
@@ -1285,8 +1471,7 @@ function pointer() {
 		if (from === null || !inside(x))
 			return;
 		if (Math.abs(x - from) <= 4) {
-			state.held = toT(x);
-			drawMoment();
+			hold(toT(x));
 		} else if (e.target.id === "map" || e.target.id === "bands") {
 			setRange(toT(Math.min(x, from)), toT(Math.max(x, from)));
 		}
@@ -1304,10 +1489,7 @@ function keys() {
 	const actions = {
 		"+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => setRange(model.first, model.duration), p: toPeak,
 		ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2),
-		Escape: () => {
-			state.held = null;
-			drawMoment();
-		},
+		s: toStep, Escape: () => hold(null),
 	};
 	document.addEventListener("keydown", (e) => {
 		if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT)$/.test(e.target.tagName) || !model || !lane())
@@ -1318,6 +1500,8 @@ function keys() {
 		}
 	});
 	$("to-peak").onclick = toPeak;
+	$("to-step").onclick = toStep;
+	addEventListener("hashchange", place.changed);
 	$("zoom-in").onclick = () => zoom(0.5);
 	$("zoom-out").onclick = () => zoom(2);
 	$("zoom-all").onclick = () => setRange(model.first, model.duration);
@@ -1368,8 +1552,10 @@ function show(part) {
 	if (doc.schema !== 1)
 		throw new Error(`data of schema ${doc.schema}; this page knows 1`);
 	model = makeModel(doc);
+	if (last === undefined && location.hash.length > 1)
+		place.read();
 	if (!model.lanes.some((l) => laneKey(l) === state.lane) && model.lanes.length)
-		state.lane = laneKey(model.lanes.reduce((a, b) => b.pid ? a : a.dev !== "host" && (b.dev === "host" || a.peak >= b.peak) ? a : b));
+		state.lane = laneKey(firstLane());
 	if (feed.source && state.range && state.range[1] >= last)
 		state.range = state.range.map((t) => t + model.duration - last);
 	keepPlace(drawAll);

@@ -104,6 +104,8 @@ void page_feed__sample(struct page_feed *f, const struct report *r)
 	uint64_t rel_ns = r->run.end_ts_ns - r->run.start_ts_ns, cats[CAT_MAX];
 	struct feed_lane *l;
 
+	if (r->sampling.in_gap) /* what lives then is not known */
+		return;
 	for (size_t i = 0; i < r->devs_cnt; i++) {
 		for (unsigned c = 0; c < CAT_MAX; c++)
 			cats[c] = r->devs[i].cats[c].live;
@@ -223,7 +225,8 @@ static void put_lanes(struct page_feed *f, const struct report *r, struct html_d
 		to->peak = e.is_due ? e.sum : lane->peak;
 		to->peak_ts_ns = r->run.start_ts_ns + (e.is_due ? e.rel_ns : lane->peak_rel_ns);
 		list__fill(&l, lane, r->run.end_ts_ns - r->run.start_ts_ns, points, &e);
-		list__add_now(&l, r, lane);
+		if (!r->sampling.in_gap)
+			list__add_now(&l, r, lane);
 		to->pid = lane->pid;
 		to->dev = lane->dev;
 		to->list = l.m;

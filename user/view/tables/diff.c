@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/diff.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -74,6 +75,11 @@ static void note_side(struct notes *n, const struct diff_side *s, char name)
 		snprintf(notes__next(n), sizeof(n->text[0]), "%c lost %s events: what is not freed in it may be just "
 				"that.", name,
 			 fmt_count(a, (double)lost));
+	if (s->is_sampled)
+		snprintf(notes__next(n), sizeof(n->text[0]), "Of %" PRIu64 " steps of %c %" PRIu64 " were traced: its peaks "
+				"and means are of these. What is allocated a step, and what is left at the end, is not "
+				"compared.",
+			 s->end->sampling.steps_seen, name, s->end->sampling.steps_traced);
 	if (s->steps && s->steps < 5)
 		snprintf(notes__next(n), sizeof(n->text[0]), "%c has %u whole steps only.", name, (unsigned)s->steps);
 	if (!s->steps)
@@ -199,11 +205,11 @@ static void put_side(struct page *p, const struct diff_side *s, const char *path
 	text_fit(safe, sizeof(safe), path, 40);
 	n = (size_t)snprintf(text, sizeof(text), "%.400s: ", safe);
 	text_fit(safe, sizeof(safe), r->run.cmdline && r->run.cmdline[0] ? r->run.cmdline : r->run.comm, 40);
-	n += (size_t)snprintf(text + n, sizeof(text) - n, "process %u %.400s, %s traced", r->run.pid, safe,
-			      fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
+	n += (size_t)snprintf(text + n, sizeof(text) - n, "process %u %.400s, %s%s", r->run.pid, safe,
+			      fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns), s->is_sampled ? "" : " traced");
 	if (s->steps)
 		snprintf(text + n, sizeof(text) - n, ", %s whole steps of %s compared", fmt_count(a, (double)s->steps),
-			 fmt_ns(b, (s->to_ns - s->from_ns) / s->steps));
+			 fmt_ns(b, diff_side__traced_ns(s) / s->steps));
 	page__style(p, STYLE_BOLD);
 	page__printf(p, "%c", name);
 	page__style(p, STYLE_PLAIN);
@@ -298,7 +304,7 @@ static void json_side(struct json *j, const char *key, const struct diff_side *s
 	json__u64(j, "duration_ns", r->run.end_ts_ns - r->run.start_ts_ns);
 	json__u64(j, "steps", r->marks.steps_total);
 	json__u64(j, "whole_steps", s->steps);
-	json__u64(j, "compared_ns", s->to_ns > s->from_ns ? s->to_ns - s->from_ns : 0);
+	json__u64(j, "compared_ns", diff_side__traced_ns(s));
 	json__u64(j, "lost", report_lost_events(r));
 	json__end(j, '}');
 }

@@ -134,6 +134,19 @@ static void put_stack(struct json *j, const char *key, const struct drawn *d, co
 		stack_json(j, key, l->frames, l->frames_cnt);
 }
 
+static void put_caught(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_leak *l = row;
+
+	(void)d;
+	if (!l->caught)
+		return;
+	json__begin_flat(j, key, '{');
+	json__u64(j, "live", l->caught);
+	json__u64(j, "here", l->caught_here);
+	json__end(j, '}');
+}
+
 static const char *const held_words[] = { [HELD_ITSELF] = "itself", [HELD_GRAPH] = "graph", [HELD_NONE] = "none",
 					  [HELD_UNSEEN] = "unseen" };
 
@@ -181,6 +194,7 @@ static const struct column columns[] = {
 	{ NULL, "made at", COL_TEXT, VIA(maker), TUI(8, 14, 140, 1) },
 	{ "stack", NULL, .json = put_stack },
 	{ "holder", NULL, .json = put_holder },
+	{ "caught", NULL, .json = put_caught },
 };
 
 const struct table leak_table = TABLE(columns, .spare = -6);
@@ -197,6 +211,19 @@ static void put_held(struct page *p, const struct report_leak *l)
 	page__end_line(p);
 }
 
+/* How sure the frames below are. */
+static void put_caught_words(struct page *p, const struct report_leak *l)
+{
+	char a[24], b[24];
+
+	if (l->caught && l->caught_here == l->caught)
+		page__line(p, "    made here, as all %s blocks say that were caught and live:", fmt_count(a,
+			   (double)l->caught));
+	else if (l->caught)
+		page__line(p, "    made here, as %s of %s blocks say that were caught and live:",
+			   fmt_count(a, (double)l->caught_here), fmt_count(b, (double)l->caught));
+}
+
 /* Where in the program, under a row. */
 static void put_place(struct page *p, const struct report_leak *l)
 {
@@ -209,6 +236,7 @@ static void put_place(struct page *p, const struct report_leak *l)
 	}
 	page__line(p, "%s, process %u, %.3g blocks %s", cat_of(l), l->pid, l->blocks_slope, unit_of(l));
 	put_held(p, l);
+	put_caught_words(p, l);
 	stack_text(p, l->frames, l->frames_cnt, FRAMES_SHOWN);
 }
 

@@ -103,6 +103,8 @@ static void put_had(struct page *p, const struct report_oom *o)
 	if (o->reserved)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "; reserved %s, of that free %s, largest free piece %s",
 			      fmt_bytes(a, o->reserved), fmt_bytes(b, o->unused), fmt_bytes(c, o->largest_free));
+	if (o->private_free)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %s for CUDA graphs alone", fmt_bytes(a, o->private_free));
 	if (o->driver)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "; the driver had given %s", fmt_bytes(a, o->driver));
 	if (o->rss_total)
@@ -242,6 +244,7 @@ static void put_json(struct json *j, const struct report *r, const struct report
 		json__u64(j, "allocated", o->allocated);
 		json__u64(j, "reserved", o->reserved);
 		json__u64(j, "free", o->unused);
+		json__u64(j, "private_pools", o->private_free);
 		json__u64(j, "largest_free", o->largest_free);
 		json__u64(j, "driver", o->driver);
 	}

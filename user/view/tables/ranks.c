@@ -196,6 +196,14 @@ static void put_its_steps(struct json *j, const char *key, const struct drawn *d
 	json__end(j, ']');
 }
 
+static void put_value(struct json *j, uint64_t v)
+{
+	if (v == POINT_UNKNOWN)
+		json__null(j, NULL);
+	else
+		json__u64(j, NULL, v);
+}
+
 static void put_series(struct json *j, const char *key, const struct drawn *d, const void *row)
 {
 	const struct series *s = &((const struct report_rank *)row)->series;
@@ -203,7 +211,7 @@ static void put_series(struct json *j, const char *key, const struct drawn *d, c
 	(void)d;
 	json__begin_flat(j, key, '[');
 	for (size_t i = 0; i < s->cnt; i++)
-		json__u64(j, NULL, s->points[i].live_max);
+		put_value(j, s->points[i].live_max);
 	json__end(j, ']');
 }
 
@@ -439,7 +447,7 @@ static void put_buckets(struct page *p, const struct report *r)
 		size_t at = one_of(s->cnt, shown, i);
 		struct report_step_row row = { .ts_ns = s->points[at].ts_ns };
 
-		if (report_ranks__bucket(k, at, &row.max, &row.median, &row.min))
+		if (report_ranks__bucket(k, at, &row.max, &row.median, &row.min) && row.max != POINT_UNKNOWN)
 			table_lines__row(&l, &row);
 	}
 }
@@ -538,9 +546,9 @@ static void put_over_time_json(struct json *j, const struct report_ranks *k)
 	json__begin(j, "max_median_min", '[');
 	for (size_t i = 0; report_ranks__bucket(k, i, &max, &median, &min); i++) {
 		json__begin_flat(j, NULL, '[');
-		json__u64(j, NULL, max);
-		json__u64(j, NULL, median);
-		json__u64(j, NULL, min);
+		put_value(j, max);
+		put_value(j, median);
+		put_value(j, min);
 		json__end(j, ']');
 	}
 	json__end(j, ']');

@@ -8,6 +8,7 @@
 #include "view/json.h"
 #include "view/page.h"
 #include "view/report_words.h"
+#include "view/tables/private_pools.h"
 #include "view/view.h"
 
 static const struct {
@@ -77,6 +78,8 @@ static size_t segments_layers_text(char *buf, size_t size, const struct report_s
 		n = add(buf, size, n, " + rounding ", fmt_bytes(b, s->rounding));
 	if (s->late)
 		n = add(buf, size, n, " + used by a stream ", fmt_bytes(b, s->late));
+	if (s->private_free)
+		n = add(buf, size, n, " + private pools ", fmt_bytes(b, s->private_free));
 	n = add(buf, size, n, s->totals ? " + free " : " + unused ", fmt_bytes(b, s->unused));
 	n = add(buf, size, n, ") + others ", fmt_bytes(b, s->others));
 	if (s->communication)
@@ -211,6 +214,7 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 	put_flow(p, text);
 	if (!is_verbose) {
 		put_free(p, s);
+		private_pools_text(p, r, d, 0);
 		put_fails(p, s->kinds);
 		return;
 	}
@@ -227,6 +231,7 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 	put_kinds(p, "by kind:", s->kinds);
 	put_comm(p, s);
 	put_graphs(p, s);
+	private_pools_text(p, r, d, 1);
 	if (s->resets || s->trims) {
 		snprintf(text, sizeof(text), "resets %s, trims %s", fmt_count(a, (double)s->resets),
 			 fmt_count(b, (double)s->trims));
@@ -285,6 +290,7 @@ static void put_json_layers(struct json *j, const struct report_segments *s)
 	json__u64(j, "tensors", s->tensors);
 	json__u64(j, "rounding", s->rounding);
 	json__u64(j, "late", s->late);
+	json__u64(j, "private_pools", s->private_free);
 	json__u64(j, "free", s->unused);
 	json__u64(j, "others", s->others);
 	json__u64(j, "communication", s->communication);
@@ -413,6 +419,7 @@ void segments_json(struct json *j, const struct report *r, const struct report_d
 	json__end(j, '}');
 	put_json_layers(j, s);
 	put_json_kinds(j, s->kinds);
+	private_pools_json(j, r, d->dev);
 	put_json_rows(j, r, d->dev);
 	json__end(j, '}');
 	if (!s->nvml)

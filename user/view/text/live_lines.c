@@ -115,6 +115,8 @@ static int live_view__line(struct live_view *v, const struct report *r)
 		outbuf__printf(&o, " rss=%" PRIu64, rss);
 	outbuf__printf(&o, " steps=%" PRIu64 " lost=%" PRIu64 " hits=%" PRIu64 " overhead=%.4f", r->marks.steps_total,
 		       report_lost_sum(r), r->cost.hits, r->cost.share);
+	if (r->sampling.is_on)
+		outbuf__printf(&o, " steps_traced=%" PRIu64 " price=%.4f", r->sampling.steps_traced, r->sampling.price_ratio);
 	if (op) {
 		text_fit(name, sizeof(name), op->name, 120);
 		for (char *q; (q = strchr(name, '"'));)

@@ -10,6 +10,7 @@
 #include "event/event.h"
 #include "view/json.h"
 #include "view/report_words.h"
+#include "view/tables/compiles.h"
 #include "view/tables/leaks.h"
 #include "view/tables/modules.h"
 #include "view/tables/oom.h"
@@ -26,8 +27,25 @@ static uint64_t epoch(const struct report *r, uint64_t ts_ns)
 	return ts_ns ? ts_ns + (uint64_t)r->run.epoch_off_ns : 0;
 }
 
-static void put_sampling(struct json *j, const struct report_sampling *s)
+static void put_gaps(struct json *j, const struct report *r)
 {
+	const struct report_sampling *s = &r->sampling;
+
+	json__begin(j, "gaps", '['); /* [begin, end, of it not traced] */
+	for (size_t i = 0; i < s->gaps_cnt; i++) {
+		json__begin_flat(j, NULL, '[');
+		json__u64(j, NULL, epoch(r, s->gaps[i].begin_ns));
+		json__u64(j, NULL, epoch(r, s->gaps[i].end_ns));
+		json__u64(j, NULL, s->gaps[i].lost_ns);
+		json__end(j, ']');
+	}
+	json__end(j, ']');
+}
+
+static void put_sampling(struct json *j, const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+
 	if (!s->is_on)
 		return;
 	json__begin(j, "sampling", '{');
@@ -40,6 +58,7 @@ static void put_sampling(struct json *j, const struct report_sampling *s)
 	json__f64(j, "price_ratio", s->price_ratio);
 	if (s->budget > 0)
 		json__f64(j, "budget", s->budget);
+	put_gaps(j, r);
 	json__end(j, '}');
 }
 
@@ -54,7 +73,7 @@ static void put_target(struct json *j, const struct report *r)
 	json__u64(j, "start_ns", epoch(r, r->run.start_ts_ns));
 	json__u64(j, "duration_ns", r->run.end_ts_ns - r->run.start_ts_ns);
 	json__u64(j, "steps", r->marks.steps_total);
-	put_sampling(j, &r->sampling);
+	put_sampling(j, r);
 }
 
 static void put_events(struct json *j, const struct report *r)
@@ -243,6 +262,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	ops_json(&j, r, top);
 	stacks_json(&j, r, top);
 	leaks_json(&j, r);
+	compiles_json(&j, r);
 	tensors_json(&j, r, top);
 	modules_json(&j, r, opts->top);
 	saved_json(&j, r, top);

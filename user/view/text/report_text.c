@@ -10,6 +10,7 @@
 #include "verdict/verdict.h"
 #include "view/page.h"
 #include "view/report_words.h"
+#include "view/tables/compiles.h"
 #include "view/tables/honesty.h"
 #include "view/tables/leaks.h"
 #include "view/tables/marks.h"
@@ -26,6 +27,7 @@
 #define WIDTH_DEFAULT 100
 #define WIDTH_MIN 72 /* what the fixed columns need; narrower terminals wrap */
 #define BLOCKS_SHOWN 10
+#define WHYS_SHOWN 3
 #define SUMMARY_ROWS 6 /* of the tables that nobody asked for */
 
 static double per_second(const struct report *r, double n)
@@ -255,10 +257,12 @@ static void put_details(struct page *p, const struct report *r, const struct vie
 static void put_tables(struct page *p, const struct report *r, const struct view_opts *opts)
 {
 	if (opts->is_verbose) {
+		compiles_text(p, r, opts->top, 1);
 		put_details(p, r, opts);
 		return;
 	}
 	put_rss(p, r);
+	compiles_text(p, r, opts->top < WHYS_SHOWN ? opts->top : WHYS_SHOWN, 0);
 	if (opts->has_by)
 		put_main(p, r, opts);
 	else

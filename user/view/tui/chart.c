@@ -196,23 +196,50 @@ static unsigned window_col(const struct window *w, uint64_t rel_ns)
 	return at < w->cols ? (unsigned)at : w->cols - 1;
 }
 
+/* The first point whose bucket ends behind a time since the start: where nothing was traced there are none. */
+static size_t point_from(const struct series *s, uint64_t t0_ns, uint64_t from_ns)
+{
+	size_t lo = 0, hi = s->cnt;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (s->points[mid].ts_ns + s->bucket_ns <= t0_ns + from_ns)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
 /* The series' highest value of [from, to), and, where no moment is known, its last one. */
 static void column_exact(struct tui_column *col, const struct series *s, uint64_t t0_ns, uint64_t from_ns, uint64_t to_ns)
 {
-	size_t i = 0, end;
-	uint64_t last = 0;
+	uint64_t last = 0, end_ns = to_ns > from_ns ? to_ns : from_ns + 1;
 
-	if (!s->cnt || !s->bucket_ns)
+	if (!s->bucket_ns)
 		return;
-	i = from_ns / s->bucket_ns;
-	end = to_ns > from_ns ? (to_ns - 1) / s->bucket_ns : i;
-	for (; i <= end && i < s->cnt && s->points[i].ts_ns >= t0_ns; i++) {
+	for (size_t i = point_from(s, t0_ns, from_ns); i < s->cnt && s->points[i].ts_ns < t0_ns + end_ns; i++) {
 		if (s->points[i].live_max > col->top)
 			col->top = s->points[i].live_max;
 		last = s->points[i].live_end;
 	}
 	if (!col->is_known)
 		col->cats[CAT_UNKNOWN] = last;
+}
+
+/* All of [from, to) lies in one gap. */
+static bool is_untraced(const struct report *r, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t t0_ns = r->run.start_ts_ns;
+
+	for (size_t i = 0; i < r->sampling.gaps_cnt; i++) {
+		const struct report_gap *g = &r->sampling.gaps[i];
+
+		if (g->lost_ns == g->end_ns - g->begin_ns && t0_ns + from_ns >= g->begin_ns && t0_ns + to_ns <= g->end_ns)
+			return true;
+	}
+	return false;
 }
 
 static void column_of(struct tui_column *col, const struct tui_data *d, const struct report *r, const struct report_dev *dev,
@@ -222,6 +249,9 @@ static void column_of(struct tui_column *col, const struct tui_data *d, const st
 	struct tui_comp comp;
 
 	memset(col, 0, sizeof(*col));
+	col->is_untraced = is_untraced(r, from_ns, to_ns);
+	if (col->is_untraced)
+		return;
 	if (data && tui_hist__get(data->hist, from_ns, to_ns, &comp)) {
 		memcpy(col->cats, comp.cats, sizeof(col->cats));
 		col->top = comp.sum;
@@ -330,6 +360,9 @@ void tui_chart__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 		return;
 	}
 	for (unsigned i = 0; i < w.cols; i++)
-		tui_chart__column(c, x + i, at.y, at.h - 1, &cols[i], top, ui, has_cats);
+		if (cols[i].is_untraced)
+			canvas__set(c, x + i, at.y + at.h - 2, ui->is_color ? 0xb7 : '.', TUI_DIM, TUI_PLAIN); /* · */
+		else
+			tui_chart__column(c, x + i, at.y, at.h - 1, &cols[i], top, ui, has_cats);
 	draw_flags(c, at, &w, d, r, dev);
 }

@@ -17,7 +17,7 @@ char tui_letter(unsigned cat);
 
 /* One column, bottom up: `lines` cells of what is at each. Pure: eighths of lines per layer. */
 struct tui_column {
-	int is_known;
+	int is_known, is_untraced;
 	uint64_t cats[CAT_MAX];
 	uint64_t top; /* the exact highest value of that time */
 };

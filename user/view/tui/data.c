@@ -38,6 +38,8 @@ static int tui_data__dev_of(struct tui_data *d, uint8_t dev, struct tui_dev_data
 
 int tui_data__sample(struct tui_data *d, const struct report *r)
 {
+	if (r->sampling.in_gap) /* what lives then is not known */
+		return 0;
 	for (size_t i = 0; i < r->devs_cnt; i++) {
 		struct tui_dev_data *dev;
 		uint64_t cats[CAT_MAX];

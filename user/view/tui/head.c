@@ -47,12 +47,21 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 	if (words->is_recording)
 		put_right(c, &at, TUI_BAD, "\xe2\x97\x8f rec");
 	put_right(c, &at, TUI_TITLE, fmt_ns(a, r->run.end_ts_ns - r->run.start_ts_ns));
-	if (r->marks.steps_total && at.w > 40) {
+	if (r->sampling.is_on && at.w > 40) { /* what stands below is of these alone: never unsaid */
+		snprintf(text, sizeof(text), "traced %s of %s steps", fmt_count(a, (double)r->sampling.steps_traced),
+			 fmt_count(b, (double)r->sampling.steps_seen));
+		put_right(c, &at, TUI_WARN, text);
+	} else if (r->marks.steps_total && at.w > 40) {
 		if (ui->is_live)
 			snprintf(text, sizeof(text), "%s steps/s", fmt_count(b, d->steps_s));
 		else
 			snprintf(text, sizeof(text), "%s steps", fmt_count(b, (double)r->marks.steps_total));
 		put_right(c, &at, TUI_TITLE, text);
+	}
+	if (r->compiles.again && at.w > 60) {
+		snprintf(text, sizeof(text), "%s recompile%s", fmt_count(b, (double)r->compiles.again),
+			 r->compiles.again == 1 ? "" : "s");
+		put_right(c, &at, TUI_WARN, text);
 	}
 	if (r->run.pid || !r->procs_cnt)
 		snprintf(text, sizeof(text), "memtrace  %u  %.900s", r->run.pid,
@@ -243,7 +252,9 @@ void tui_honesty__draw(struct canvas *c, struct rect at, const struct tui_data *
 	put_lost(text, sizeof(text), r, lost, at.w > COSTS_COLS + 12 ? at.w - COSTS_COLS : 12);
 	x += canvas__text(c, x, at.y, end - x, lost ? TUI_BAD : TUI_GOOD, text);
 	snprintf(job, sizeof(job), "?");
-	if (r->cost.target_cpu_ns)
+	if (r->sampling.is_on)
+		fmt_share(job, r->sampling.price_ratio, 1);
+	else if (r->cost.target_cpu_ns)
 		fmt_share(job, r->cost.share, 1);
 	fmt_share(self, (double)r->cost.self_cpu_ns, (double)(r->run.end_ts_ns - r->run.start_ts_ns));
 	if (x + 50 < end)
@@ -334,6 +345,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 		{ "", "", 0 },
 		{ "chart", "colours: what was live, by category, at the fullest look of each column", 0 },
 		{ "", "grey above: up to the exact maximum of that time; \xe2\x96\xb2 the peak", 0 },
+		{ "", "\xc2\xb7 not traced: between windows of --every, --max-overhead", 0 },
 		{ "", "\xe2\x94\x9c forward begins, \xe2\x94\xac backward, \xe2\x94\xb4 a step ends; if few", 0 },
 		{ "at peak", "what was live at the moment of the device's highest total", 0 },
 	};

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Recompiles of torch.compile, against the job's own list of them (docs/compiled.md)."""
+import json
+
+import mt
+
+JOB = "recompiled"
+EXTRA = 64 << 20
+READY_S = 120
+TIMEOUT_S = {"attached": 240, "launched": 240, "without_dynamo": 120}
+SLOW = {"launched"}
+
+
+def wait_for(tracer, ids):
+    """Each was told: its word is in the log."""
+    mt.wait_until(lambda: not tracer.alive() or all(any(f"compiled forward {i} " in t for t in list(tracer.err)) for i in ids),
+                  f"the compilations {ids}", 30)
+    mt.check(tracer.alive(), "; ".join(tracer.err[-5:]))
+
+
+def wait_for_looks(tracer):
+    mt.wait_until(lambda: sum("names of" in t for t in list(tracer.err)) >= 2 or not tracer.alive(), "two looks at Python", 90)
+    mt.check(tracer.alive(), "; ".join(tracer.err[-5:]))
+
+
+def go(job, out):
+    job.tell("go")
+    job.line("went", 120)
+    return json.loads(out.read_text())
+
+
+def forwards(said):
+    return [r for r in said["rows"] if not r["backward"]]
+
+
+def again(said):
+    """Those after the first of a frame, with the time of its backward."""
+    backward = {r["id"]: r["end_us"] - r["begin_us"] for r in said["rows"] if r["backward"]}
+    return [dict(r, us=r["end_us"] - r["begin_us"] + backward.get(r["id"], 0)) for r in forwards(said) if r["reason"]]
+
+
+def check_row(row, want):
+    reason = want["reason"].splitlines()[0].split(": ", 1)[1]
+    mt.check(row["compile_id"] == want["id"] and row["reason"] == reason, f"{row}: {want}")
+    mt.check(abs(row["t"] / 1e3 - want["begin_us"]) < 50_000, f"begun {row['t']}: {want['begin_us']} us")
+    mt.check(abs(row["ns"] / 1e3 - want["us"]) <= 2, f"took {row['ns']} ns: {want['us']} us")
+    mt.check(row["function"].startswith("forward (recompiled.py:"), f"{row}")
+    mt.check(bool(row["failed"]) == bool(want["failed"]), f"{row}: {want}")
+    if not row["before"]:
+        mt.check(row["added"] == (0 if want["failed"] else EXTRA), f"{row['added']} bytes more: {want}")
+
+
+def check_report(rep, said):
+    c, want = rep["compiles"], again(said)
+    mt.note(f"{c['recompiles']} recompiles of {c['count']} compilations in {c['ns'] / 1e9:.2f} s, "
+            f"{c['recompiles_before']} before; +{c['added_most'] / 2**20:.1f} MiB")
+    mt.check(c["count"] == len(forwards(said)) and not c["missed"], f"{c}")
+    mt.check(c["recompiles"] + c["recompiles_before"] == len(want) == len(c["rows"]), f"{c}: {want}")
+    for row, w in zip(c["rows"], want):
+        check_row(row, w)
+    mt.check(sum(r["count"] for r in c["reasons"]) == len(want) and len(c["reasons"]) == 1, f"{c['reasons']}")
+    return c
+
+
+def check_views(mtr, rep, c):
+    text = mt.ok(mt.memtrace("report", mtr, "-v")).stdout
+    words = " ".join(text.split())
+    mt.check("Recompiles (torch.compile)" in text and "frame 0 the 3rd time, +64.0 MiB for" in words, text)
+    mt.check("size mismatch at index 0" in words and "Dynamo recompile limit exceeded" in words, text)
+    mt.check(any(v["kind"] == "recompiles" for v in rep["verdict"]), f"{rep['verdict']}")
+    rows = [r for r in mt.export(mtr) if r["ev"] == "recompile" and not r["backward"]]
+    mt.check([r["compile_id"] for r in rows] == [r["compile_id"] for r in c["rows"]], f"{rows}")
+    mt.check([r["added"] for r in rows] == [r["added"] for r in c["rows"]], f"{rows}")
+    metrics = mt.ok(mt.memtrace("export", mtr, "--to", "openmetrics")).stdout
+    mt.check(f"memtrace_recompiles_total {c['recompiles']}" in metrics, metrics[-500:])
+    chrome = json.loads(mt.ok(mt.memtrace("export", mtr, "--to", "chrome")).stdout)["traceEvents"]
+    mt.check(sum(e.get("name") == "recompile" and not e["args"]["backward"] for e in chrome) == c["recompiles"], "not in chrome's")
+
+
+def test_attached():
+    """In mid-run: what was compiled again before is told as such, what comes has its bytes."""
+    with mt.scratch() as tmp, mt.job(JOB, "--out", tmp / "said.json", "--warm", ready=False) as job:
+        job.line("ready ", READY_S)
+        mtr = tmp / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(mtr), "-vv") as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP, 60)
+            wait_for_looks(tracer)
+            said = go(job, tmp / "said.json")
+            wait_for(tracer, [r["id"] for r in forwards(said)])
+            mt.finish(tracer, mtr)
+        job.tell("stop")
+        rep = mt.report(mtr)
+        c = check_report(rep, said)
+        mt.check(c["recompiles_before"] == 1 and [r["before"] for r in c["rows"]] == [True, False, False, False], f"{c['rows']}")
+        mt.check([r["step"] > 0 for r in c["rows"][2:]] == [True, True], f"{c['rows']}")
+        check_views(mtr, rep, c)
+
+
+def test_launched():
+    """From its start: all of them have their bytes."""
+    with mt.scratch() as tmp:
+        mtr = tmp / "a.mtr"
+        job = [mt.PYTHON, mt.JOBS / f"{JOB}.py", "--out", tmp / "said.json"]
+        with mt.start("record", "-o", str(mtr), "-vv", "--", *job) as tracer:
+            tracer.line("ready ", READY_S)
+            wait_for_looks(tracer)
+            said = go(tracer, tmp / "said.json")
+            wait_for(tracer, [r["id"] for r in forwards(said)])
+            tracer.tell("stop")
+            mt.finish(tracer, mtr, 0)
+        rep = mt.report(mtr)
+        c = check_report(rep, said)
+        mt.check(not c["recompiles_before"], f"{c}")
+        check_views(mtr, rep, c)
+
+
+def test_without_dynamo():
+    """A job that does not import it is not asked, and no view has a word of it."""
+    with mt.scratch() as tmp, mt.job("mlp") as job:
+        mtr = tmp / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(mtr), "-vv") as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP, 60)
+            wait_for_looks(tracer)
+            mt.finish(tracer, mtr)
+        rep = mt.report(mtr)
+        mt.check("compiles" not in rep, f"{rep.get('compiles')}")
+        mt.check("Recompiles" not in mt.ok(mt.memtrace("report", mtr, "-v")).stdout, "a heading without a row")

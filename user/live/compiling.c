@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * torch says when by the wall clock, events are by the monotonic one. How far they are apart is asked at each look: the wall
+ * clock is set now and then, and what a look tells is seconds old at most, but for the first one.
+ */
+#define LOG_MODULE "compiling"
+#include "live/compiling.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "live/looker.h"
+
+int compiling__begin(struct compiling *c, const struct looker *by, struct look_job *j, uint64_t now_ns)
+{
+	if (now_ns < c->next_ns || !by->reader || !py_reader__has_compiles(by->reader))
+		return 0;
+	c->next_ns = now_ns + COMPILING_EVERY_NS;
+	j->compiles = malloc(sizeof(*j->compiles));
+	if (!j->compiles)
+		return 0;
+	j->seen = c->seen;
+	return 1;
+}
+
+void compiling__drop(struct look_job *j)
+{
+	free(j->compiles);
+	j->compiles = NULL;
+}
+
+void compiling__look(struct look_job *j)
+{
+	struct timespec wall;
+
+	j->r = j->r ? j->r : py_reader__compiles(j->by.reader, &j->seen, j->compiles);
+	j->now_ns = now_ns();
+	clock_gettime(CLOCK_REALTIME, &wall);
+	j->wall_ns = (uint64_t)wall.tv_sec * NS_PER_S + (uint64_t)wall.tv_nsec;
+}
+
+/* Frame and number: "0/1" is the second of frame 0. */
+static int is_again(const struct py_compile *c)
+{
+	const char *slash = strrchr(c->id, '/');
+
+	return c->reason[0] || (slash && strtoul(slash + 1, NULL, 10) > 0);
+}
+
+static name_id name_of(const struct tell *tell, pid_t pid, const char *text)
+{
+	return text[0] ? tell__name(tell, pid, text) : NAME_NONE;
+}
+
+static void say(const struct look_job *j, const struct py_compile *c, const struct tell *tell)
+{
+	struct event ev = { .kind = EV_COMPILED, .ts_ns = j->now_ns, .pid = (uint32_t)j->pid,
+			    .size = c->end_ns - c->begin_ns };
+
+	ev.addr = c->begin_ns < j->wall_ns ? j->wall_ns - c->begin_ns : 0;
+	ev.flags = (uint8_t)((c->is_backward ? EV_COMPILED_BACKWARD : 0) | (is_again(c) ? EV_COMPILED_AGAIN : 0));
+	ev.root = name_of(tell, j->pid, c->id);
+	ev.key = name_of(tell, j->pid, c->function);
+	ev.name = name_of(tell, j->pid, c->reason);
+	ev.type = name_of(tell, j->pid, c->failed);
+	log_debug("process %d compiled %s %s %s: %s", (int)j->pid, c->is_backward ? "backward" : "forward", c->id, c->function,
+		  c->reason);
+	tell__event(tell, ev);
+}
+
+void compiling__end(struct compiling *c, const struct look_job *j, const struct tell *tell)
+{
+	c->seen = j->seen; /* also of a look that failed: it counts those */
+	if (j->r)
+		return;
+	for (size_t i = 0; i < j->compiles->cnt; i++)
+		say(j, &j->compiles->v[i], tell);
+	if (j->compiles->missed)
+		tell__event(tell, (struct event){ .kind = EV_COMPILED, .ts_ns = j->now_ns, .pid = (uint32_t)j->pid,
+						  .size = j->compiles->missed, .flags = EV_COMPILED_MISSED });
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "model/core/caught.h"
+
+#include "model/core/blocks.h"
+
+void caught__init(struct caught *c)
+{
+	c->blocks = MAP_OF(struct caught_block);
+}
+
+void caught__done(struct caught *c)
+{
+	map__done(&c->blocks);
+}
+
+/* A thread has one birth at a time: what it told before and did not come will not. */
+void caught__told(struct caught *c, const struct event *ev)
+{
+	size_t at = 0;
+
+	while (at < c->waiting_cnt && (c->waiting[at].pid != ev->pid || c->waiting[at].tid != ev->tid))
+		at++;
+	if (at == CAUGHT_WAITING_MAX) {
+		at = c->hand % CAUGHT_WAITING_MAX;
+		c->hand++;
+	}
+	if (at == c->waiting_cnt)
+		c->waiting_cnt++;
+	c->waiting[at] = (struct caught_waiting){ ev->addr, ev->pid, ev->tid, (uint32_t)ev->size, ev->dev };
+}
+
+static void caught__add(struct caught *c, const struct caught_waiting *w, uint64_t id)
+{
+	struct caught_block *b;
+
+	if (c->blocks.cnt == CAUGHT_MAX)
+		map__remove(&c->blocks, map__at(&c->blocks, c->hand++ % CAUGHT_MAX));
+	b = map__put(&c->blocks, id);
+	if (b)
+		*b = (struct caught_block){ id, w->ptr, w->pid, w->node, w->dev };
+}
+
+void caught__born(struct caught *c, const struct block *b)
+{
+	for (size_t i = 0; i < c->waiting_cnt; i++) {
+		const struct caught_waiting w = c->waiting[i];
+
+		if (w.pid != b->pid || w.tid != b->tid)
+			continue;
+		c->waiting[i] = c->waiting[--c->waiting_cnt];
+		if (w.ptr == b->ptr && w.dev == b->dev)
+			caught__add(c, &w, b->id);
+		return;
+	}
+}
+
+uint32_t caught__of(const struct caught *c, uint64_t id)
+{
+	const struct caught_block *b = c->blocks.cnt ? map__find(&c->blocks, id) : NULL;
+
+	return b ? b->node : 0;
+}

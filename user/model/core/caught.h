@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * caught: blocks of which it was told where they are made (EV_CAUGHT), to find the line of what grows. Most die at once; of the
+ * others those say it that are blocks of a suspect when a report is made. At most CAUGHT_MAX that live; then each new one takes
+ * the place of another.
+ */
+#ifndef MT_MODEL_CAUGHT_H
+#define MT_MODEL_CAUGHT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "event/event.h"
+
+#define CAUGHT_MAX 4096
+#define CAUGHT_WAITING_MAX 16
+
+struct block;
+
+struct caught_block {
+	uint64_t id; /* of the block */
+	uint64_t ptr;
+	uint32_t pid, node; /* node: of the tree of stacks */
+	uint8_t dev;
+};
+
+/* Told of a block that is born next. */
+struct caught_waiting {
+	uint64_t ptr;
+	uint32_t pid, tid, node;
+	uint8_t dev;
+};
+
+struct caught {
+	struct map blocks; /* struct caught_block */
+	uint32_t hand;	   /* whose place is taken next */
+	struct caught_waiting waiting[CAUGHT_WAITING_MAX];
+	size_t waiting_cnt;
+};
+
+void caught__init(struct caught *c);
+void caught__done(struct caught *c);
+/* EV_CAUGHT. */
+void caught__told(struct caught *c, const struct event *ev);
+/* b is born, and has its id: is it what was waited for? */
+void caught__born(struct caught *c, const struct block *b);
+static inline void caught__died(struct caught *c, uint64_t id)
+{
+	void *row = c->blocks.cnt ? map__find(&c->blocks, id) : NULL;
+
+	if (row)
+		map__remove(&c->blocks, row);
+}
+uint32_t caught__of(const struct caught *c, uint64_t id); /* its node; 0: not caught */
+static inline const struct caught_block *caught__at(const struct caught *c, uint32_t number) /* of blocks.cnt */
+{
+	return map__at(&c->blocks, number);
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * lately: live bytes of a process in the last while, for what is told only when it is over (EV_COMPILED): what lived when
+ * that began, and the most meanwhile.
+ *
+ * Time is cut in pieces of 8 ms, the last 256 of which are known; of older ones pieces of eight times that, and so on: 18
+ * minutes in all, each moment to about 3 % of how long ago it is. 24 KiB a process that allocates.
+ */
+#ifndef MT_MODEL_LATELY_H
+#define MT_MODEL_LATELY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LATELY_LEVELS 4
+#define LATELY_PIECES 256
+#define LATELY_BITS 23 /* of ns: 8.4 ms */
+
+struct lately {
+	uint64_t begin_ns; /* nothing is known of before */
+	uint64_t end_ns;   /* of the piece that is under way */
+	uint64_t max;	   /* in it, as far as it is */
+	uint64_t last[LATELY_LEVELS]; /* number of the last piece */
+	struct {
+		uint64_t max, end; /* the most, and what lived at its end */
+		uint64_t step;	   /* that was under way then */
+	} pieces[LATELY_LEVELS][LATELY_PIECES];
+};
+
+struct lately_at {
+	uint64_t live, peak; /* when it began; the most until it ended, at least that */
+	uint64_t step;
+};
+
+struct lately *lately__new(uint64_t ts_ns, uint64_t live); /* NULL: no memory. free() frees it */
+void lately__turn(struct lately *l, uint64_t ts_ns, uint64_t live, uint64_t step);
+/* false: it began before all that is known. */
+bool lately__at(const struct lately *l, uint64_t begin_ns, uint64_t end_ns, struct lately_at *ret);
+
+/* Before live bytes change, at a time that never decreases; live: as they were until now. */
+static inline void lately__until(struct lately *l, uint64_t ts_ns, uint64_t live, uint64_t step)
+{
+	if (__builtin_expect(ts_ns >= l->end_ns, 0))
+		lately__turn(l, ts_ns, live, step);
+}
+
+/* After they have grown. */
+static inline void lately__now(struct lately *l, uint64_t live)
+{
+	if (live > l->max)
+		l->max = live;
+}
+
+#endif

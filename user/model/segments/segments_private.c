@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Private pools of PyTorch's caching allocator: torch.cuda.graph and torch.cuda.MemPool have segments of their own. Which
+ * pool a segment is of is known by when it was made: between the beginning and the end of allocating to a pool, by the
+ * thread that began it, or while a capture goes on in it (c10/cuda/CUDACachingAllocator.cpp, torch 2.13: a filter by stream
+ * decides there, which nothing outside can ask).
+ */
+#include "base/array.h"
+#include "model/segments/segments_state.h"
+
+/* Over, and without segments: its number is given again. */
+static struct private_pool *reuse(struct seg_proc *p)
+{
+	for (size_t i = 0; i < p->private_cnt; i++) {
+		struct private_pool *v = &p->private_pools[i];
+		bool is_used = v->uses || v->tid;
+
+		for (size_t k = 0; k < p->cnt && !is_used; k++)
+			is_used = p->segs[k].pool == i + 1;
+		if (is_used)
+			continue;
+		for (size_t k = 0; k < p->graphs_cnt; k++)
+			if (p->graphs[k].pool == i + 1)
+				p->graphs[k].pool = 0;
+		return v;
+	}
+	return NULL;
+}
+
+static struct private_pool *find_or_add(struct seg_proc *p, const struct event *ev)
+{
+	struct private_pool *v;
+
+	for (size_t i = 0; i < p->private_cnt; i++) {
+		v = &p->private_pools[i];
+		if (v->id[0] == ev->size && v->id[1] == ev->addr && v->dev == ev->dev)
+			return v;
+	}
+	if (p->private_cnt == PRIVATE_POOLS_MAX) {
+		v = reuse(p);
+	} else {
+		bool has_room = array_has_room(p->private_pools, p->private_cnt, p->private_cap, 16);
+
+		v = has_room ? &p->private_pools[p->private_cnt++] : NULL;
+	}
+	if (!v)
+		return NULL;
+	*v = (struct private_pool){ .id = { ev->size, ev->addr }, .dev = ev->dev };
+	return v;
+}
+
+bool seg_proc__private(struct seg_proc *p, const struct event *ev)
+{
+	struct private_pool *v = find_or_add(p, ev);
+
+	if (!v)
+		return false;
+	switch (ev->flags) {
+	case MT_GRAPH_POOL_BEGINS:
+		v->tid = ev->tid;
+		v->captures = false;
+		v->uses++;
+		break;
+	case MT_GRAPH_POOL_ENDS:
+		v->tid = 0;
+		v->captures = false;
+		break;
+	case MT_GRAPH_POOL_USED:
+		v->uses++;
+		break;
+	case MT_GRAPH_POOL_LEFT:
+		v->uses -= v->uses > 0;
+		break;
+	}
+	return true;
+}
+
+/* One after the other is open on a device; of several the last one begun that fits. */
+uint16_t seg_proc__open_pool(const struct seg_proc *p, uint8_t dev, uint32_t tid)
+{
+	for (size_t i = p->private_cnt; i-- > 0;) {
+		const struct private_pool *v = &p->private_pools[i];
+
+		if (v->tid && (v->tid == tid || v->captures) && (v->dev == dev || dev == MT_DEV_NONE))
+			return (uint16_t)(i + 1);
+	}
+	return 0;
+}
+
+struct private_pool *seg_proc__pool(const struct seg_proc *p, uint16_t number)
+{
+	return number ? &p->private_pools[number - 1] : NULL;
+}
+
+void seg_proc__captures(struct seg_proc *p, struct cuda_graph *g, uint32_t tid)
+{
+	struct private_pool *v;
+
+	g->pool = seg_proc__open_pool(p, MT_DEV_NONE, tid);
+	v = seg_proc__pool(p, g->pool);
+	if (v)
+		v->captures = true;
+}
+
+void seg_proc__captured(struct seg_proc *p, const struct cuda_graph *g, bool is_graph)
+{
+	struct private_pool *v = seg_proc__pool(p, g->pool);
+
+	if (!v)
+		return;
+	v->captures = false;
+	v->graphs += is_graph;
+}

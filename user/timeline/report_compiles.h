@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What torch.compile has compiled, and again (docs/compiled.md). */
+#ifndef MT_TIMELINE_REPORT_COMPILES_H
+#define MT_TIMELINE_REPORT_COMPILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A recompile. */
+struct report_recompile {
+	uint64_t ts_ns, ns;   /* when it began, how long it took: with its backward */
+	uint64_t step;	      /* that was under way; 0: not known */
+	uint64_t live, added; /* of its process: live bytes then, and how many more there were meanwhile at most … */
+	uint32_t pid;
+	uint8_t knows_bytes;  /* … if that is known */
+	uint8_t before;	      /* it was before the trace */
+	char *id;	      /* "0/1": frame 0, compiled once before */
+	char *function;	      /* "forward (train.py:6)"; "" not told */
+	char *reason;	      /* "" not told */
+	char *failed;	      /* why no code came of it: from then on the call is eager; "" it did */
+};
+
+/* Recompiles of a function for the same reason, but for numbers in it. */
+struct report_recompile_why {
+	uint64_t cnt, ns, added; /* ns: together, added: the most; of those of the trace */
+	const struct report_recompile *last; /* one of the rows */
+};
+
+struct report_compiles {
+	uint64_t cnt, ns;     /* compilations of functions, and of backwards with them; of the trace */
+	uint64_t again, again_ns, added; /* recompiles of the trace, their time together; the most that one added */
+	uint64_t again_before;	/* recompiles from before */
+	uint64_t missed;	/* that were over before they could be read */
+	struct report_recompile *rows; /* the last ones (512 compilations are kept), in order */
+	size_t rows_cnt;
+	struct report_recompile_why *whys; /* by cnt, then by ns */
+	size_t whys_cnt;
+};
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* compiles: what torch.compile has compiled again, as text and JSON (docs/compiled.md). */
+#ifndef MT_VIEW_TABLES_COMPILES_H
+#define MT_VIEW_TABLES_COMPILES_H
+
+#include "view/json.h"
+#include "view/page.h"
+
+struct report;
+
+/* "Recompiles", where there are any: the most frequent reasons, `rows` of them at most; verbose: the last ones, too. */
+void compiles_text(struct page *p, const struct report *r, size_t rows, int is_verbose);
+void compiles_json(struct json *j, const struct report *r); /* "compiles", if anything was compiled */
+
+#endif
