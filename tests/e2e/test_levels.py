@@ -203,7 +203,8 @@ def test_what_is_called_in_a_gap_is_set_in_the_next_window():
             mt.wait_until(lambda: mt.probed(job.pid, late), "a late probe", 30)
             mt.check(not mt.probed(job.pid, unused), "what is never called has no probe")
             wait_for_gap(job, 2)
-            mt.check(not mt.probed(job.pid, late), "it goes with the others")
+            # probes go slice by slice: the last of them may still be there when the first ones have gone
+            mt.wait_until(lambda: not mt.probed(job.pid, late) and not has_probe(job, mt.OP), "it goes with the others", 30)
             mt.finish(tracer, path)
         rep = mt.report(path)
     mt.check(sum(op["count"] for op in rep["ops"] if op["name"] == "aten::erfinv") >= 20, "its calls in a window are told")
