@@ -77,7 +77,7 @@ int confine_reader(const char *const *writes, size_t writes_cnt, struct err *err
 
 /*
  * SYS_ADMIN: uprobes, map_files on kernels before 5.9. SYS_RESOURCE: locked memory before 5.11. IPC_LOCK: perf's rings.
- * SYS_NICE: the job waits while probes are set (trace/urgent.h).
+ * SYS_NICE: the job waits while probes are set (base/urgent.h).
  */
 #define KEPT (BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_SYS_RESOURCE) | \
 	      BIT(CAP_IPC_LOCK) | BIT(CAP_SYS_NICE) | BIT(CAP_PERFMON) | BIT(CAP_BPF) | BIT(CAP_CHECKPOINT_RESTORE))

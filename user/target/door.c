@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/urgent.h"
 #include "target/proc_io.h"
 #include "target/proc_text.h"
 #include "target/script.h"
@@ -50,14 +51,17 @@ static int own_text(void *ctx, pid_t pid, enum door_file which, char *buf, size_
 	int fd = own_file(ctx, pid, which);
 	size_t len = 0;
 	ssize_t n = 1;
+	int nice;
 
 	if (fd < 0)
 		return fd;
+	nice = urgent_begin();
 	while (n > 0 && len < cap) {
 		n = read(fd, buf + len, cap - len);
 		n = n < 0 && errno != EINTR ? -errno : n;
 		len += n > 0 ? (size_t)n : 0;
 	}
+	urgent_end(nice);
 	close(fd);
 	*ret_len = len;
 	return n < 0 ? (int)n : 0;
@@ -172,10 +176,13 @@ static int own_lib(void *ctx, pid_t pid, const struct door_lib *l)
 static int own_read(void *ctx, pid_t pid, const struct iovec *ranges, size_t cnt, void *buf, size_t len)
 {
 	struct iovec here = { buf, len };
+	int nice = urgent_begin();
 	ssize_t n = process_vm_readv(pid, &here, 1, ranges, cnt, 0);
+	int r = n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
 
 	(void)ctx;
-	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
+	urgent_end(nice);
+	return r;
 }
 
 /* The effective user of a process, whom its files belong to. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "trace/urgent.h"
+#include "base/urgent.h"
 
 #define STACK_BYTES (64u << 10) /* they call close() and nothing else */
 #define REST 4 /* times its work: the pause after each */

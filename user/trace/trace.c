@@ -30,7 +30,7 @@
 #include "trace/rings.h"
 #include "trace/selftest.h"
 #include "trace/taps.h"
-#include "trace/urgent.h"
+#include "base/urgent.h"
 
 #define FILES_LEAST (128 + MT_RINGS_MAX) /* programs, maps, and what trying and calibrating takes: 100 on two CPUs */
 
