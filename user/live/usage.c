@@ -73,15 +73,15 @@ void usage__push_resident(struct usage *u, int all)
  * smaps_rollup walks the page tables of a process under its mmap lock: 12 to 18 ms for a GiB of small pages
  * (0.15 ms of huge ones). The kernel lets go of the lock between two mappings if somebody waits for it, and not within one: a
  * mmap waited 35 ms while 3 GiB that were one mapping were read, which is what the heap of a job soon is. So a process
- * is left out that has more of one kind of pages than a mapping may have for a wait of 5 ms, which leaves as much for the
- * scheduler. The time between two readings is USE_REST times what the last one took, which keeps it at half a percent of a
- * lock; a turn ends after USE_TURN_NS, because rings are not drained meanwhile.
+ * is left out that has more of one kind of pages than a mapping may have for a wait of less than 10 ms. The time between two
+ * readings is USE_REST times what the last one took, which keeps it at half a percent of a lock; a turn ends after
+ * USE_TURN_NS, because rings are not drained meanwhile.
  */
 #define USE_EVERY_NS 2000000000ull
 #define USE_REST 200
 #define USE_TURN_NS 20000000ull
 #define USE_END_NS 300000000ull /* at the end there is nothing to drain for */
-#define USE_MAPPING_MAX (256ull << 20) /* 3 to 5 ms */
+#define USE_MAPPING_MAX (512ull << 20) /* 6 to 9 ms */
 
 static int usage__may_read_use(const struct usage *u, struct process *p)
 {
@@ -92,7 +92,7 @@ static int usage__may_read_use(const struct usage *u, struct process *p)
 	if (now.anon <= USE_MAPPING_MAX && now.file <= USE_MAPPING_MAX && now.shmem <= USE_MAPPING_MAX)
 		return 1;
 	if (!p->usage.is_use_noted)
-		tell__note(&u->tell, p->pid, "private and shared bytes are not read of processes with more than 256 MiB of a "
+		tell__note(&u->tell, p->pid, "private and shared bytes are not read of processes with more than 512 MiB of a "
 					     "kind: that could hold up their mmap for 10 ms and more");
 	p->usage.is_use_noted = 1;
 	return 0;
