@@ -6,6 +6,7 @@ import mt
 
 JOB = "recompiled"
 EXTRA = 64 << 20
+RNG_STATE = 5056  # bytes: torch.get_rng_state()
 READY_S = 120
 TIMEOUT_S = {"attached": 240, "launched": 240, "without_dynamo": 120}
 SLOW = {"launched"}
@@ -47,7 +48,9 @@ def check_row(row, want):
     mt.check(row["function"].startswith("forward (recompiled.py:"), f"{row}")
     mt.check(bool(row["failed"]) == bool(want["failed"]), f"{row}: {want}")
     if not row["before"]:
-        mt.check(row["added"] == (0 if want["failed"] else EXTRA), f"{row['added']} bytes more: {want}")
+        # Dynamo keeps the random generators' state meanwhile; its 5,056 bytes come soon after the beginning, or within the same 8 ms.
+        least = 0 if want["failed"] else EXTRA
+        mt.check(least <= row["added"] <= least + RNG_STATE, f"{row['added']} bytes more: {want}")
 
 
 def check_report(rep, said):
