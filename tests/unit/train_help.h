@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* A training job in miniature on top of flow_help.h: one weight, rounds of forward, backward and optimizer; extended classes. */
+/* A training job in miniature, upon flow_help.h: a weight; rounds of forward, backward and optimizer; extended classes. */
 #ifndef MT_TESTS_TRAIN_HELP_H
 #define MT_TESTS_TRAIN_HELP_H
 
