@@ -14,7 +14,6 @@
 #define LIST_ITEMS 8	 /* of a boxed list: an index a dimension; further ones are counted */
 #define ITAG_UNBOXED 0
 #define ITAG_BOXED 1
-#define ITAG_MATERIALIZED 2
 #define DEVICE_CPU 0 /* c10::DeviceType */
 #define DEVICE_CUDA 1
 #define DEVICE_HIP 6

@@ -104,7 +104,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	(void)elf__load_bias(e, 0x7f0000000000, size / 2, &bias);
 	require(elf__offset_of(e, size) == UINT64_MAX || elf__offset_of(e, size) < size);
-	(void)elf__vaddr_of(e, size / 2);
 	(void)(elf__is_static(e) + elf__is_stripped(e));
 	elf__free(e);
 	return 0;

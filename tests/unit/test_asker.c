@@ -152,32 +152,12 @@ static void nothing_is_left_after_a_drop(void **state)
 	assert_int_equal(in_child(drop_all), 0);
 }
 
-static void a_file_becomes_the_askers(void **state)
-{
-	char path[] = "/tmp/memtrace-asker-XXXXXX";
-	struct asker a = { .uid = 54321, .gid = 54322, .is_other = 1 };
-	struct stat st;
-	int fd;
-
-	(void)state;
-	need_root();
-	fd = mkstemp(path);
-	assert_true(fd >= 0);
-	assert_int_equal(asker__own(&a, fd), 0);
-	assert_int_equal(fstat(fd, &st), 0);
-	assert_int_equal(st.st_uid, 54321);
-	assert_int_equal(st.st_gid, 54322);
-	close(fd);
-	unlink(path);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_sudo_it_is_ourselves),
 		cmocka_unit_test(a_user_needs_no_group), cmocka_unit_test(sudo_user_is_become_for_good),
 		cmocka_unit_test(user_by_name_or_number),	cmocka_unit_test(nothing_is_left_after_a_drop),
-		cmocka_unit_test(a_file_becomes_the_askers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

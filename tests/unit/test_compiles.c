@@ -180,7 +180,8 @@ static void test_lately(void **state)
 	for (uint64_t i = 0; i < 40000; i++) { /* 400 s: live is the time in ms, and a spike of a GiB each 10 s */
 		uint64_t ts = T0 + i * 10 * MS;
 
-		lately__until(l, ts, live, i);
+		if (ts >= l->end_ns)
+			lately__turn(l, ts, live, i);
 		live = i * 10 + (i % 1000 == 500 ? 1 << 30 : 0);
 		lately__now(l, live);
 	}

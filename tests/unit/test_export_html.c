@@ -213,7 +213,6 @@ static void test_phases(void **state)
 		assert_int_equal(l->told, 100);
 		assert_int_equal(l->cnt, 16);
 		assert_int_equal(l->sum_ns, k == PHASE_OPTIMIZER ? 100 * 100 + 65 : 100 * 200);
-		assert_false(band_list__is_whole(l));
 		for (uint32_t i = 0; i < l->cnt; i++) /* those around 50000 */
 			assert_in_range(band_list__at(l, i)->from_ns, 41000, 59000);
 	}

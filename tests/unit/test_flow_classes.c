@@ -1,58 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Extended classes: each rule on a few events, and beside it what torch.profiler's words are. */
-#include "unit/flow_help.h"
+#include "unit/train_help.h"
 
 #define RUNNING MT_FLOW_F_RUNNING
-
-enum { X = 0x1040, WT = 0x2040, OUT = 0x4040, GW = 0x7040, M1 = 0x9040, M2 = 0xa040, TMP = 0xb040, Y = 0xc040,
-       Z = 0xd040, EMA = 0x11040, CONST = 0x12040, FIXED = 0x13040, MEAN = 0x14040, BUCKET = 0x15040, W2 = 0x16040,
-       G2 = 0x17040, SHARED = 0x20000, SHARD = 0x18040, BUF = 0x19040 };
-
-/* Nothing of the graph is there before the first tensor of the job is told. */
-static void first_tensor(void)
-{
-	op(0, "aten::relu", T(0xe040, R));
-}
-
-static int setup_extended(void **state)
-{
-	const struct model_opts opts = { .timeline = keep, .classes = CLASSES_EXTENDED };
-	int r = setup(state);
-
-	model__free(m);
-	m = model__new(names, &opts);
-	return r || !m;
-}
-
-static void backward_of(uint64_t variable, uint64_t grad)
-{
-	apply(0, "MmBackward0", T(OUT));
-	op(2, "aten::mm", T(OUT, R), T(X, R));
-	born(grad, 3);
-	accumulate(variable, 0, grad);
-}
-
-/* A round of training: what the job does besides is done by `extra` between forward and backward. */
-static void a_round(void (*extra)(void))
-{
-	make(X, "aten::randn");
-	make(OUT, "aten::mm", T(X, R), T(WT, R));
-	if (extra)
-		extra();
-	backward_of(WT, GW);
-	step_begin();
-	op(0, "aten::add_", T(WT, W | R), T(GW, R));
-	step_end();
-	freed(X, 0);
-	freed(OUT, 0);
-	freed(GW, 0);
-}
-
-static void rounds(int cnt, void (*extra)(void))
-{
-	for (int i = 0; i < cnt; i++)
-		a_round(extra);
-}
 
 static void use_frozen(void)
 {
@@ -185,10 +135,15 @@ static void batches_of_a_loader(void **state)
 	assert_string_equal(cat(CONST), "INPUT"); /* the data set: used by the loader alone */
 }
 
-static void use_shared(void)
+static void next_of_workers(void)
 {
 	loader_region("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", true);
 	loader_region(NULL, false);
+}
+
+static void use_shared(void)
+{
+	next_of_workers();
 	make(Y, "aten::mm", T(SHARED, R | MT_FLOW_F_FOREIGN), T(WT, R));
 	freed(Y, 0);
 	make(Z, "aten::mul", T(OUT, R), T(CONST, R));
@@ -207,8 +162,7 @@ static void batches_of_workers(void **state)
 /* An allocator's block may begin a page: one in 64 of the heap's. */
 static void use_page_of_the_heap(void)
 {
-	loader_region("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", true);
-	loader_region(NULL, false);
+	next_of_workers();
 	make(Y, "aten::mm", T(SHARED, R), T(WT, R));
 	freed(Y, 0);
 }
@@ -233,18 +187,20 @@ static void a_page_of_ones_own_is_no_batch(void **state)
 	assert_string_equal(cat(SHARED), "BUFFER");
 }
 
+static void hook_without_ddp(void)
+{
+	backward_of(W2, G2);
+	op(1, "aten::mul.out", T(BUCKET, W | R), T(G2, R));
+	tick();
+	freed(G2, 0);
+}
+
 /* DistributedDataParallel: after AccumulateGrad the gradient is copied into its bucket. */
 static void fill_bucket(void)
 {
 	region(MT_EV_REGION_BEGIN, "DistributedDataParallel.forward");
 	region(MT_EV_REGION_END, "");
-	apply(0, "MmBackward0", T(OUT));
-	op(2, "aten::mm", T(OUT, R), T(X, R));
-	born(G2, 3);
-	accumulate(W2, 0, G2);
-	op(1, "aten::mul.out", T(BUCKET, W | R), T(G2, R));
-	tick();
-	freed(G2, 0);
+	hook_without_ddp();
 }
 
 static void buckets_are_communication(void **state)
@@ -254,17 +210,6 @@ static void buckets_are_communication(void **state)
 	assert_string_equal(cat(BUCKET), "COMMUNICATION");
 	assert_string_equal(last_cat(G2), "GRADIENT");
 	assert_string_equal(cat(W2), "PARAMETER");
-}
-
-static void hook_without_ddp(void)
-{
-	apply(0, "MmBackward0", T(OUT));
-	op(2, "aten::mm", T(OUT, R), T(X, R));
-	born(G2, 3);
-	accumulate(W2, 0, G2);
-	op(1, "aten::mul.out", T(BUCKET, W | R), T(G2, R));
-	tick();
-	freed(G2, 0);
 }
 
 static void hooks_alone_are_no_communication(void **state)
@@ -454,10 +399,7 @@ static void by_hand(void)
 
 static void train_by_hand(void)
 {
-	apply(0, "MmBackward0", T(OUT));
-	op(2, "aten::mm", T(OUT, R), T(X, R));
-	born(G2, 3);
-	accumulate(W2, 0, G2);
+	backward_of(W2, G2);
 	by_hand();
 }
 

@@ -1,44 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* What Python says of tensors, against what the data flow finds (docs/categories.md). */
-#include "unit/flow_help.h"
-
-enum { X = 0x1040, WT = 0x2040, OUT = 0x4040, GW = 0x7040, M1 = 0x9040, M2 = 0xa040, Z = 0xd040, EMA = 0x11040,
-       CONST = 0x12040, FIXED = 0x13040, MEAN = 0x14040, W2 = 0x16040 };
-
-static int setup_extended(void **state)
-{
-	const struct model_opts opts = { .timeline = keep, .classes = CLASSES_EXTENDED };
-	int r = setup(state);
-
-	model__free(m);
-	m = model__new(names, &opts);
-	return r || !m;
-}
-
-static void backward_of(uint64_t variable, uint64_t grad)
-{
-	apply(0, "MmBackward0", T(OUT));
-	op(2, "aten::mm", T(OUT, R), T(X, R));
-	born(grad, 3);
-	accumulate(variable, 0, grad);
-}
-
-/* A round of training: what the job does besides is done by `extra` between forward and backward. */
-static void rounds(int cnt, void (*extra)(void))
-{
-	for (int i = 0; i < cnt; i++) {
-		make(X, "aten::randn");
-		make(OUT, "aten::mm", T(X, R), T(WT, R));
-		extra();
-		backward_of(WT, GW);
-		step_begin();
-		op(0, "aten::add_", T(WT, W | R), T(GW, R));
-		step_end();
-		freed(X, 0);
-		freed(OUT, 0);
-		freed(GW, 0);
-	}
-}
+#include "unit/train_help.h"
 
 static void use_buffers(void)
 {

@@ -546,18 +546,23 @@ static int after_filters(const char *dir)
 	return open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0 ? 0 : 13;
 }
 
-static void what_was_given_away_is_gone(void **state)
+static void in_child_with_folder(int (*fn)(const char *dir))
 {
 	char dir[] = "/tmp/mt-keeper-XXXXXX";
 	pid_t pid;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	pid = fork();
 	if (!pid)
-		_exit(after_filters(dir));
+		_exit(fn(dir));
 	assert_int_equal(child_says(pid), 0);
 	rmdir(dir);
+}
+
+static void what_was_given_away_is_gone(void **state)
+{
+	(void)state;
+	in_child_with_folder(after_filters);
 }
 
 /* A command that reads files, in a child: 0, or the number of what should not be. */
@@ -584,16 +589,8 @@ static int after_confine(const char *dir)
 
 static void readers_are_confined(void **state)
 {
-	char dir[] = "/tmp/mt-keeper-XXXXXX";
-	pid_t pid;
-
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	pid = fork();
-	if (!pid)
-		_exit(after_confine(dir));
-	assert_int_equal(child_says(pid), 0);
-	rmdir(dir);
+	in_child_with_folder(after_confine);
 }
 
 static int read_one(pid_t pid, uint64_t addr, void *buf, size_t len)

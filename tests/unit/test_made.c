@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Blocks of generated code, by what its file says of them (docs/compiled.md). */
-#include "unit/flow_help.h"
+#include "unit/train_help.h"
 
-enum { X = 0x1040, WT = 0x2040, Y = 0x3040, OUT = 0x4040, GW = 0x7040, TEMP = 0x8040, G = 0x9040, LATER = 0xa040, LEFT = 0xb040,
-       GIVEN = 0xc040, WIDE = 0x11040 };
-
-static int setup_extended(void **state)
-{
-	const struct model_opts opts = { .timeline = keep, .classes = CLASSES_EXTENDED };
-	int r = setup(state);
-
-	model__free(m);
-	m = model__new(names, &opts);
-	return r || !m;
-}
-
+enum { TEMP = 0x8040, G = 0x1a040, LATER = 0x1b040, LEFT = 0x1c040, GIVEN = 0x1d040, WIDE = 0x1e040 };
 
 static void born_at(const char *place, uint64_t ptr, unsigned depth)
 {

@@ -229,6 +229,7 @@ static void test_marked_steps(void **state)
 static struct names *names;
 static struct ranks *ranks;
 static struct model *whole;
+static struct report_ranks *r; /* the last one told */
 static uint64_t clock_ns;
 
 static int begin(void **state)
@@ -238,6 +239,7 @@ static int begin(void **state)
 	ranks = ranks__new(names, CLASSES_COMPAT);
 	whole = model__new(names, NULL);
 	clock_ns = 1000;
+	r = NULL;
 	return names && ranks && whole ? 0 : -1;
 }
 
@@ -247,6 +249,7 @@ static int end(void **state)
 	model__check(whole);
 	model__free(whole);
 	ranks__free(ranks);
+	report_ranks__free(r);
 	names__free(names);
 	return 0;
 }
@@ -273,18 +276,29 @@ static void alloc(uint32_t pid, uint64_t addr, uint64_t size)
 	send((struct event){ .kind = MT_EV_ALLOC, .pid = pid, .dev = MT_DEV_CPU, .addr = addr, .size = size });
 }
 
-static struct report_ranks *told(void)
+static void tell(int cnt)
 {
-	struct report_ranks *r = NULL;
-
+	report_ranks__free(r);
+	r = NULL;
 	assert_int_equal(ranks__report(ranks, 5, &r), 0);
-	return r;
+	assert_int_equal(r->cnt, cnt);
+}
+
+static void expect(int row, uint32_t pid, int procs_cnt, uint64_t live)
+{
+	assert_int_equal(r->rows[row].pid, pid);
+	assert_int_equal(r->rows[row].procs_cnt, procs_cnt);
+	assert_int_equal(r->rows[row].live, live);
+}
+
+static void gone(uint32_t pid)
+{
+	send((struct event){ .kind = EV_GONE, .pid = pid });
 }
 
 /* What a rank has in a gap is neither a peak nor a point; steps that begin in one have none. */
 static void test_gaps_of_ranks(void **state)
 {
-	struct report_ranks *r;
 	uint64_t max, median, min;
 
 	(void)state;
@@ -299,8 +313,7 @@ static void test_gaps_of_ranks(void **state)
 	send((struct event){ .kind = MT_EV_STEP, .pid = 11, .addr = 2 });
 	clock_ns += 10000000000ull;
 	send((struct event){ .kind = EV_TICK });
-	r = told();
-	assert_int_equal(r->cnt, 2);
+	tell(2);
 	assert_int_equal(r->rows[0].peak, 100);
 	assert_int_equal(r->rows[1].peak, 200);
 	assert_int_equal(r->rows[0].steps_cnt, 1);
@@ -309,13 +322,11 @@ static void test_gaps_of_ranks(void **state)
 	assert_int_equal(max, 200);
 	assert_true(report_ranks__bucket(r, r->rows[0].series.cnt - 1, &max, &median, &min));
 	assert_int_equal(max, POINT_UNKNOWN);
-	report_ranks__free(r);
 }
 
 /* Launcher, two ranks (as forks that exec), a worker of one; the pid of the other comes back as its late child. */
 static void test_whose(void **state)
 {
-	struct report_ranks *r;
 	struct model_live live;
 
 	(void)state;
@@ -331,14 +342,11 @@ static void test_whose(void **state)
 	alloc(12, 0x1000, 200);
 	proc(13, 11, EV_PROC_FORKED, "RANK=0");
 	alloc(13, 0x2000, 1000);
-	send((struct event){ .kind = EV_GONE, .pid = 13 });
+	gone(13);
 	proc(13, 12, EV_PROC_FORKED, "RANK=1");
 	alloc(13, 0x3000, 40);
-	r = told();
-	assert_int_equal(r->cnt, 2);
-	assert_int_equal(r->rows[0].pid, 11);
-	assert_int_equal(r->rows[0].procs_cnt, 2);
-	assert_int_equal(r->rows[0].live, 100);
+	tell(2);
+	expect(0, 11, 2, 100);
 	assert_int_equal(r->rows[0].peak, 1100);
 	assert_int_equal(r->rows[1].live, 240);
 	assert_int_equal(r->rows[1].procs_cnt, 2);
@@ -347,15 +355,12 @@ static void test_whose(void **state)
 	assert_int_equal(live.cpu, r->rows[0].live + r->rows[1].live + r->others_live);
 	assert_non_null(r->worst);
 	assert_int_equal(r->worst->devs[0].peak, 1100);
-	report_ranks__free(r);
 }
 
 /* A rank's compiler: forked and looked at before its exec, when its environment cannot be read. What it starts names the
  * rank again, before it does so itself. */
 static void test_helpers(void **state)
 {
-	struct report_ranks *r;
-
 	(void)state;
 	proc(10, 1, EV_PROC_LAUNCHED, NULL);
 	proc(11, 10, EV_PROC_EXECED, "RANK=0");
@@ -375,24 +380,16 @@ static void test_helpers(void **state)
 	proc(12, 10, EV_PROC_EXECED, NULL); /* read too early */
 	proc(12, 10, EV_PROC_EXECED, "RANK=1");
 	alloc(12, 0x4000, 16);
-	r = told();
-	assert_int_equal(r->cnt, 2);
+	tell(2);
 	assert_int_equal(r->jobs_cnt, 1);
-	assert_int_equal(r->rows[0].pid, 11);
-	assert_int_equal(r->rows[0].procs_cnt, 3);
-	assert_int_equal(r->rows[0].live, 104);
-	assert_int_equal(r->rows[1].pid, 12);
-	assert_int_equal(r->rows[1].procs_cnt, 2);
-	assert_int_equal(r->rows[1].live, 24);
+	expect(0, 11, 3, 104);
+	expect(1, 12, 2, 24);
 	assert_int_equal(r->others_live, 0);
-	report_ranks__free(r);
 }
 
 /* In a merged recording two processes are told at once. */
 static void test_told_at_once(void **state)
 {
-	struct report_ranks *r;
-
 	(void)state;
 	for (uint32_t pid = 11; pid < 13; pid++)
 		send((struct event){ .kind = EV_PROC, .pid = pid, .flags = EV_PROC_EXECED });
@@ -400,47 +397,37 @@ static void test_told_at_once(void **state)
 	send((struct event){ .kind = EV_LABEL, .pid = 12, .name = names__add(names, "RANK=1") });
 	alloc(12, 0x1000, 7);
 	alloc(11, 0x1000, 5);
-	r = told();
-	assert_int_equal(r->cnt, 2);
+	tell(2);
 	assert_int_equal(r->rows[0].live, 5);
 	assert_int_equal(r->rows[1].live, 7);
-	report_ranks__free(r);
 }
 
 /* After a failure the launcher starts the rank again: another process, the same rank. */
 static void test_restarted(void **state)
 {
-	struct report_ranks *r;
-
 	(void)state;
 	proc(11, 10, EV_PROC_EXECED, "RANK=0");
 	send((struct event){ .kind = EV_GONE, .pid = 11, .aux = 9 });
 	proc(14, 10, EV_PROC_EXECED, "RANK=0");
 	alloc(14, 0x1000, 100);
 	send((struct event){ .kind = MT_EV_REGION_BEGIN, .pid = 14, .name = names__add(names, "Optimizer.step#SGD.step") });
-	r = told();
-	assert_int_equal(r->cnt, 1);
+	tell(1);
 	assert_int_equal(r->rows[0].pid, 14);
 	assert_int_equal(r->rows[0].gone, 0);
 	assert_int_equal(r->rows[0].steps_cnt, 1);
-	report_ranks__free(r);
 }
 
 /* torchrun under SLURM: the launcher has a number of SLURM's, and is no rank. */
 static void test_launcher_of_slurm(void **state)
 {
-	struct report_ranks *r;
-
 	(void)state;
 	proc(10, 1, EV_PROC_LAUNCHED, "SLURM_PROCID=0");
 	proc(11, 10, EV_PROC_EXECED, "RANK=0");
 	alloc(10, 0x1000, 3);
 	alloc(11, 0x1000, 100);
-	r = told();
-	assert_int_equal(r->cnt, 1);
+	tell(1);
 	assert_int_equal(r->rows[0].pid, 11);
 	assert_int_equal(r->others_live, 3);
-	report_ranks__free(r);
 }
 
 static void told_proc(uint32_t pid, uint32_t ppid, const char *const *labels)
@@ -455,8 +442,6 @@ static void told_proc(uint32_t pid, uint32_t ppid, const char *const *labels)
 static void test_two_jobs_at_once(void **state)
 {
 	static const char *const ports[] = { "MASTER_PORT=29500", "MASTER_PORT=29600" };
-	struct report_ranks *r;
-
 	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
 		const char *labels[] = { i % 2 ? "RANK=1" : "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=localhost", ports[i / 2],
@@ -465,8 +450,7 @@ static void test_two_jobs_at_once(void **state)
 		told_proc(11 + i, 1, labels);
 		alloc(11 + i, 0x1000, i < 2 ? 1000 : i == 2 ? 10 : 70);
 	}
-	r = told();
-	assert_int_equal(r->cnt, 4);
+	tell(4);
 	assert_int_equal(r->jobs_cnt, 2);
 	assert_int_equal(r->claimed, 2);
 	assert_string_equal(r->rows[0].label.job, "localhost:29500");
@@ -476,83 +460,64 @@ static void test_two_jobs_at_once(void **state)
 	assert_int_equal(r->rows[r->median_row].peak, 1000);
 	assert_int_equal(r->outliers_cnt, 1); /* not of the other job's 1000 */
 	assert_int_equal(r->outliers[0].row, 3);
-	report_ranks__free(r);
 }
 
 /* Without a port their launchers tell them apart. */
 static void test_two_launchers_at_once(void **state)
 {
-	struct report_ranks *r;
-
 	(void)state;
 	proc(11, 9, EV_PROC_ATTACHED, "RANK=0");
 	proc(12, 10, EV_PROC_ATTACHED, "RANK=0");
 	proc(13, 12, EV_PROC_FORKED, "RANK=0");
 	alloc(13, 0x1000, 8);
-	r = told();
-	assert_int_equal(r->cnt, 2);
+	tell(2);
 	assert_string_equal(r->rows[0].label.job, "launcher 10");
 	assert_string_equal(r->rows[1].label.job, "launcher 9");
 	assert_int_equal(r->rows[0].peak, 8);
 	assert_int_equal(r->rows[0].procs_cnt, 2);
-	report_ranks__free(r);
 }
 
 /* One job after the other is one rank, if the recording tells that the first one ended. */
 static void test_one_after_the_other(void **state)
 {
-	struct report_ranks *r;
-
 	(void)state;
 	proc(11, 9, EV_PROC_ATTACHED, "RANK=0");
 	send((struct event){ .kind = EV_GONE, .pid = 11, .flags = 1 });
 	proc(12, 10, EV_PROC_ATTACHED, "RANK=0");
-	r = told();
-	assert_int_equal(r->cnt, 1);
+	tell(1);
 	assert_int_equal(r->claimed, 0);
-	report_ranks__free(r);
 }
 
 /* The kernel's word of an end comes in time, memtrace's own when it looks. */
 static void test_ended_by_the_kernels_word(void **state)
 {
-	struct report_ranks *r;
-
 	(void)state;
 	proc(11, 10, EV_PROC_EXECED, "RANK=0");
 	send((struct event){ .kind = MT_EV_EXIT, .pid = 11, .addr = 9 });
 	proc(12, 10, EV_PROC_EXECED, "RANK=0");
 	send((struct event){ .kind = EV_GONE, .pid = 11, .aux = 9 });
-	r = told();
-	assert_int_equal(r->cnt, 1);
+	tell(1);
 	assert_int_equal(r->rows[0].pid, 12);
 	assert_int_equal(r->rows[0].gone, 0);
-	report_ranks__free(r);
 }
 
 /* Without the kernel's word: a launcher has each rank of its job once. */
 static void test_ended_late(void **state)
 {
 	static const char *const labels[] = { "RANK=0", "TORCHELASTIC_RUN_ID=a", NULL };
-	struct report_ranks *r;
-
 	(void)state;
 	told_proc(11, 10, labels);
 	told_proc(12, 10, labels);
 	send((struct event){ .kind = EV_GONE, .pid = 11, .aux = 9 });
-	r = told();
-	assert_int_equal(r->cnt, 1);
+	tell(1);
 	assert_int_equal(r->rows[0].pid, 12);
 	assert_int_equal(r->rows[0].gone, 0);
-	report_ranks__free(r);
 }
 
 /* "torchrun --no-python run.sh": the shell is the rank's first process, its child makes the steps. Workers come first here. */
 static void test_shell_of_a_rank(void **state)
 {
 	name_id step = names__add(names, "Optimizer.step#SGD.step");
-	struct report_ranks *r;
-
 	(void)state;
 	proc(13, 12, EV_PROC_FORKED, "RANK=0");
 	proc(12, 11, EV_PROC_FORKED, "RANK=0");
@@ -560,15 +525,13 @@ static void test_shell_of_a_rank(void **state)
 	for (int i = 0; i < 3; i++)
 		send((struct event){ .kind = MT_EV_REGION_BEGIN, .pid = 12, .name = step });
 	send((struct event){ .kind = MT_EV_REGION_BEGIN, .pid = 13, .name = step }); /* would be counted twice */
-	send((struct event){ .kind = EV_GONE, .pid = 12 });
+	gone(12);
 	proc(14, 11, EV_PROC_FORKED, "RANK=0"); /* the shell tries again */
 	send((struct event){ .kind = MT_EV_REGION_BEGIN, .pid = 14, .name = step });
-	r = told();
-	assert_int_equal(r->cnt, 1);
+	tell(1);
 	assert_int_equal(r->rows[0].pid, 11);
 	assert_int_equal(r->rows[0].procs_cnt, 4);
 	assert_int_equal(r->rows[0].steps_total, 4);
-	report_ranks__free(r);
 }
 
 /* An operator of Kubernetes numbers the machines: torchrun there is "rank 0 of 2", and has ranks of its own. */
@@ -577,29 +540,23 @@ static void test_numbered_launcher(void **state)
 	static const char *const mine[] = { "RANK=0", "WORLD_SIZE=2", NULL };
 	static const char *const zero[] = { "RANK=0", "WORLD_SIZE=4", NULL };
 	static const char *const one[] = { "RANK=1", "WORLD_SIZE=4", NULL };
-	struct report_ranks *r;
-
 	(void)state;
 	told_proc(10, 1, mine);
 	told_proc(11, 10, zero);
 	told_proc(12, 10, one);
 	alloc(11, 0x1000, 100);
 	alloc(12, 0x1000, 200);
-	r = told();
-	assert_int_equal(r->cnt, 2);
+	tell(2);
 	assert_int_equal(r->rows[0].pid, 11);
 	assert_int_equal(r->claimed, 0);
 	assert_int_equal(r->world, 4);
 	assert_int_equal(r->missing_total, 2);
-	report_ranks__free(r);
 }
 
 /* The same pid and rank on two machines. */
 static void test_machines(void **state)
 {
 	uint32_t other = 11 | 1u << EV_MACHINE_SHIFT;
-	struct report_ranks *r;
-
 	(void)state;
 	send((struct event){ .kind = EV_MACHINE, .name = names__add(names, "a") });
 	send((struct event){ .kind = EV_MACHINE, .aux = 1, .name = names__add(names, "b") });
@@ -607,17 +564,14 @@ static void test_machines(void **state)
 	proc(other, 1, EV_PROC_EXECED, "LOCAL_RANK=0");
 	alloc(11, 0x1000, 3);
 	alloc(other, 0x1000, 4);
-	r = told();
-	assert_int_equal(r->cnt, 2);
+	tell(2);
 	assert_string_equal(r->rows[0].host, "a");
 	assert_string_equal(r->rows[1].host, "b");
 	assert_int_equal(r->rows[1].live, 4);
-	report_ranks__free(r);
 }
 
 static void test_too_many(void **state)
 {
-	struct report_ranks *r;
 	char label[32];
 
 	(void)state;
@@ -626,27 +580,19 @@ static void test_too_many(void **state)
 		proc(100 + i, 1, EV_PROC_ATTACHED, label);
 		alloc(100 + i, 0x1000, 2);
 	}
-	r = told();
-	assert_int_equal(r->cnt, RANKS_MAX);
+	tell(RANKS_MAX);
 	assert_int_equal(r->not_listed, 3);
 	assert_int_equal(r->others_live, 6);
-	report_ranks__free(r);
 }
 
 static void test_nothing(void **state)
 {
-	struct report_ranks *r;
-
 	(void)state;
-	r = told();
-	assert_int_equal(r->cnt, 0);
-	report_ranks__free(r);
+	tell(0);
 	send((struct event){ .kind = EV_PROC, .pid = 0 });
 	send((struct event){ .kind = EV_LABEL, .pid = 0, .name = names__add(names, "RANK=1") });
 	proc(4, 1, EV_PROC_ATTACHED, NULL);
-	r = told();
-	assert_int_equal(r->cnt, 0);
-	report_ranks__free(r);
+	tell(0);
 }
 
 int main(void)

@@ -438,9 +438,6 @@ static void test_device_from_block(void **state)
 	block(f, 0x50000000, 512);
 	assert_int_equal(report(f, C0).live, 4 * MB);
 	assert_int_equal(report(f, MT_DEV_NONE).live, 0);
-	assert_int_equal(segments__next_dev(f->s, -1), MT_DEV_NONE);
-	assert_int_equal(segments__next_dev(f->s, MT_DEV_NONE), C0);
-	assert_int_equal(segments__next_dev(f->s, C0), -1);
 }
 
 static void test_reset(void **state)

@@ -454,6 +454,28 @@ static void data_done(struct tui_data *d)
 	tui_data__done(d);
 }
 
+static void put_utf8(FILE *out, uint32_t cp)
+{
+	char utf8[4];
+
+	fwrite(utf8, 1, utf8_encode(cp, utf8), out);
+}
+
+/* As text, blanks at the ends of lines left out. */
+static void canvas__dump(const struct canvas *c, FILE *out)
+{
+	for (unsigned y = 0; y < c->h; y++) {
+		unsigned end = c->w;
+
+		while (end && canvas__at(c, end - 1, y)->cp == ' ')
+			end--;
+		for (unsigned x = 0; x < end; x++)
+			if (canvas__at(c, x, y)->cp)
+				put_utf8(out, canvas__at(c, x, y)->cp);
+		fputc('\n', out);
+	}
+}
+
 static void check_golden(const char *name, const struct canvas *c)
 {
 	char path[100], *text = NULL, *want = NULL;

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/names.h"
 #include "event/recording.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "record/past.h"
 #include "record/recorder.h"

@@ -102,11 +102,6 @@ int asker__become(const struct asker *a, struct err *err)
 	return 0;
 }
 
-int asker__own(const struct asker *a, int fd)
-{
-	return a->is_other && fchown(fd, a->uid, a->gid) < 0 ? -errno : 0;
-}
-
 void privs_drop_bounds(uint64_t kept)
 {
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)

@@ -32,8 +32,6 @@ void asker__find(struct asker *ret);
 int asker__of(struct asker *ret, const char *name, struct err *err);
 /* uid, gid and groups become the asker's, real, effective and saved; capabilities go with them. Nothing if !is_other. */
 int asker__become(const struct asker *a, struct err *err);
-/* An open file becomes the asker's. Nothing if !is_other. 0 or -errno. */
-int asker__own(const struct asker *a, int fd);
 
 /*
  * All capabilities go, the bounding and ambient ones too; no later exec brings one back (no_new_privs). The uid stays.

@@ -7,7 +7,6 @@
 
 #include "base/capabilities.h"
 #include "base/err.h"
-#include "base/text.h"
 #include "cmd/cmd.h"
 #include "live/survey.h"
 #include "target/kin.h"

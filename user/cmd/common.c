@@ -13,7 +13,6 @@
 #include "cmd/cmd.h"
 #include "timeline/report.h"
 #include "trace/trace.h"
-#include "view/report_words.h"
 
 #define NEWER_TWO (1ull << CAP_BPF | 1ull << CAP_PERFMON)
 

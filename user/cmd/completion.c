@@ -14,7 +14,7 @@
 
 #define ABOUT_COLS 60
 
-const char completion_shells[] = "bash zsh fish";
+static const char completion_shells[] = "bash zsh fish";
 
 enum value { VALUE_NONE, VALUE_WORDS, VALUE_PID, VALUE_FILE };
 

@@ -157,7 +157,8 @@ static int open_own(const char *path)
 	return -1;
 }
 
-int config_read_file(struct options *o, const char *path, struct err *err)
+/* Of one file, which need not be there. */
+static int config_read_file(struct options *o, const char *path, struct err *err)
 {
 	struct place at = { .path = path };
 	int fd = open_own(path), r = 0;

@@ -17,7 +17,5 @@
 
 /* Those that this command has. 0, or -EINVAL: a line that is none, with file and line; what is read lives until the end. */
 int config_read(struct options *o, struct err *err);
-/* Of one file, which need not be there. */
-int config_read_file(struct options *o, const char *path, struct err *err);
 
 #endif

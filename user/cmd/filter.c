@@ -10,9 +10,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "event/event.h"
 #include "event/rank_label.h"
-#include "timeline/labels.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
 

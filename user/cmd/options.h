@@ -107,9 +107,8 @@ int options__parse(struct options *o, int argc, char *const *argv, struct err *e
 
 const char *command_name(enum command cmd); /* "" for the live view */
 void options_help(FILE *out, enum command cmd); /* CMD_LIVE: the overview */
-/* What a shell needs to complete command lines. 0, or -EINVAL: it is not one of completion_shells. */
+/* What a shell needs to complete command lines. 0, or -EINVAL: it is none of "bash zsh fish". */
 int completion_write(FILE *out, const char *shell);
-extern const char completion_shells[]; /* "bash zsh fish" */
 void options_man(FILE *out, const char *version); /* roff; docs/memtrace.1 is this */
 
 #endif

@@ -14,10 +14,8 @@
 #include "record/window.h"
 #include "cmd/values.h"
 #include "cmd/words.h"
-#include "estimate/whatif.h"
 #include "event/event.h"
 #include "plan/plan.h"
-#include "trace/trace.h"
 
 #define STEPS_MAX 1000000
 

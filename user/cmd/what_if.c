@@ -12,7 +12,6 @@
 #include "event/rank_label.h"
 #include "record/replay.h"
 #include "timeline/report.h"
-#include "view/report_words.h"
 #include "view/tables/whatif.h"
 
 struct side {

@@ -58,7 +58,6 @@ int rec_writer__close(struct rec_writer *w, struct err *err);
 /* Instead of close when it came to nothing: writes nothing; a file that open created is removed, an old one stays. */
 void rec_writer__drop(struct rec_writer *w);
 uint64_t rec_writer__bytes(const struct rec_writer *w);	  /* in the file so far */
-uint64_t rec_writer__events(const struct rec_writer *w);  /* added so far */
 uint64_t rec_writer__dropped(const struct rec_writer *w); /* not written because of an error, or a disk that stalled */
 uint64_t rec_writer__stalled(const struct rec_writer *w); /* … of these, the latter */
 

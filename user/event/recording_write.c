@@ -387,11 +387,6 @@ uint64_t rec_writer__bytes(const struct rec_writer *w)
 	return w->disk ? rec_disk__bytes(w->disk) : w->bytes;
 }
 
-uint64_t rec_writer__events(const struct rec_writer *w)
-{
-	return w->added;
-}
-
 uint64_t rec_writer__dropped(const struct rec_writer *w)
 {
 	return w->dropped;

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "base/log.h"
 #include "base/quota.h"
 #include "keeper/serve.h"

@@ -33,7 +33,6 @@
 #include "target/jobs.h"
 #include "target/kin.h"
 #include "target/sideband.h"
-#include "target/target.h"
 
 #define PIDS_MAX (1u << 22) /* no kernel has larger numbers; pages of it are taken when touched */
 #define WORD_BITS 64u

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "base/log.h"
 #include "live/followed.h"
 #include "live/idle.h"

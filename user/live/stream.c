@@ -73,7 +73,7 @@ static int stream__ordered(void *ctx, const struct event *in)
 /* --- before it --------------------------------------------------------------------------------- */
 
 /* An event of our own making. What order cannot take now it reports again at the next record. */
-void stream__push(void *stream, struct event ev)
+static void stream__push(void *stream, struct event ev)
 {
 	struct stream *st = stream;
 

@@ -3,9 +3,9 @@
  * stream: from the rings to the model and the recording: every event of a session, the kernel side's and our own, in order.
  *
  *   rings ─► share ─► decode, capture ─┐
- *   stream__push (what live knows) ────┴► order ─► names, stacks, pairs ─► model and recorder
+ *   stream__tell (what live knows) ────┴► order ─► names, stacks, pairs ─► model and recorder
  *
- * Called by session.c, which says when there is time for it; everyone else in live tells through stream__push (live/tell.h).
+ * Called by session.c, which says when there is time for it; everyone else in live tells through stream__tell (live/tell.h).
  */
 #ifndef MT_LIVE_STREAM_H
 #define MT_LIVE_STREAM_H
@@ -59,7 +59,6 @@ int stream__open(struct stream *st, const struct session_opts *o, struct err *er
 int stream__init(struct stream *st, const struct session_opts *o, struct keeper *keeper, struct err *err);
 void stream__done(struct stream *st);
 struct tell stream__tell(struct stream *st);
-void stream__push(void *stream, struct event ev); /* an event of our own making; ts_ns 0 = now */
 /* Python frames of the process can be told from now on: 1. 0: not yet, or never (noted). */
 int stream__reads_python(struct stream *st, pid_t pid);
 /* Reads the rings as of now and passes on what is complete, as far as the turn's time goes. */

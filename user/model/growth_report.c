@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/core/check.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 #include "timeline/trend.h"

@@ -15,6 +15,13 @@
 #include "base/regions.h"
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
+#include "model/model_blocks.h"
+#include "model/model_compiles.h"
+#include "model/model_gpu.h"
+#include "model/model_modules.h"
+#include "model/model_oom.h"
+#include "model/model_saved.h"
+#include "model/model_tensors.h"
 #include "model/state.h"
 
 struct model *model__new(const struct names *names, const struct model_opts *opts)
@@ -55,7 +62,7 @@ void model__free(struct model *m)
 	gpu__free(m->gpu);
 	free(m->ooms);
 	told__done(&m->told);
-	free(m->samplers);
+	free(m->levels.samplers);
 	gaps__done(&m->gaps);
 	carried__done(&m->carried);
 	growth__done(&m->growth);
@@ -234,7 +241,7 @@ static inline void model__frame(struct model *m, const struct event *ev)
 	if (!t)
 		return;
 	row = tally__row(tally, ev->name, is_node);
-	if (__builtin_expect(m->samplers_cnt && model__is_blind(m, ev->pid), 0)) {
+	if (__builtin_expect(m->levels.cnt && model__is_blind(m, ev->pid), 0)) {
 		thread__enter(t, ev, row);
 		return;
 	}
@@ -258,7 +265,7 @@ static void model__arg(struct model *m, const struct event *ev)
 	struct thread *t = model__thread(m, ev);
 	struct block *b;
 
-	if (!t || (m->samplers_cnt && model__is_blind(m, ev->pid)) || !model__has_graph(m, t, ev))
+	if (!t || (m->levels.cnt && model__is_blind(m, ev->pid)) || !model__has_graph(m, t, ev))
 		return;
 	m->scans += SCANS_ARG;
 	if (!graph__takes(m->graph, t, ev))
@@ -286,7 +293,7 @@ static struct price *proc__price(struct proc *p)
 
 static void model__step_took(struct model *m, struct proc *p, uint64_t took_ns)
 {
-	struct price *price = m->samplers_cnt ? NULL : proc__price(p);
+	struct price *price = m->levels.cnt ? NULL : proc__price(p);
 
 	standstill__step(&p->standstill, &m->attach, took_ns);
 	if (price)
@@ -304,7 +311,7 @@ static void model__boundary(struct model *m, struct proc *p, enum growth_kind ki
 	is_next = p->clock.era == before.era && p->clock.kind == before.kind && before.tick;
 	if (is_next)
 		model__step_took(m, p, m->now_ns - before.last_ns);
-	if (m->samplers_cnt)
+	if (m->levels.cnt)
 		model__level_step(m, p, is_next ? m->now_ns - before.last_ns : 0);
 }
 

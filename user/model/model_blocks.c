@@ -6,6 +6,11 @@
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
 #include "model/segments/segments.h"
+#include "model/model_blocks.h"
+#include "model/model_compiles.h"
+#include "model/model_modules.h"
+#include "model/model_saved.h"
+#include "model/model_tensors.h"
 #include "model/state.h"
 
 /* --- ends ----------------------------------------------------------------------------------------- */
@@ -69,7 +74,7 @@ static void model__freed(struct model *m, struct block *b, struct proc *p, const
 	struct proc *owner = b->unlisted ? &m->procs.other : p;
 	uint32_t stack;
 
-	if (b->tracked && m->samplers_cnt && model__is_blind(m, b->pid))
+	if (b->tracked && m->levels.cnt && model__is_blind(m, b->pid))
 		graph__died(m->graph, b, NULL, NULL);
 	else if (b->tracked)
 		model__untrack(m, b, ev);
@@ -242,7 +247,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	if (!t || !model__plausible(m, d, ev))
 		return NULL;
 	a = thread__attribute(t, ev);
-	is_blind = m->samplers_cnt && model__is_blind(m, ev->pid);
+	is_blind = m->levels.cnt && model__is_blind(m, ev->pid);
 	m->lost[MT_LOSS_FRAME] += a.lost && !is_blind;
 	a.op = model__op_of_place(m, &a, ev, &made);
 	stack = thread__stack(t, ev->addr);

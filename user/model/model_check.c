@@ -8,6 +8,7 @@
 
 #include "model/core/check.h"
 #include "model/flow/flow.h"
+#include "model/model_gpu.h"
 #include "model/state.h"
 
 struct sums {

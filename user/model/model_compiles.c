@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/model_compiles.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

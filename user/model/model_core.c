@@ -133,15 +133,15 @@ bool model__plausible(struct model *m, const struct device *d, const struct even
 
 struct sampler *model__sampler(const struct model *m, uint32_t pid)
 {
-	for (size_t i = 0; i < m->samplers_cnt; i++)
-		if (m->samplers[i].machine == machine_of(pid))
-			return &m->samplers[i];
+	for (size_t i = 0; i < m->levels.cnt; i++)
+		if (m->levels.samplers[i].machine == machine_of(pid))
+			return &m->levels.samplers[i];
 	return NULL;
 }
 
 bool model__is_blind(const struct model *m, uint32_t pid)
 {
-	const struct sampler *s = m->samplers_cnt ? model__sampler(m, pid) : NULL;
+	const struct sampler *s = m->levels.cnt ? model__sampler(m, pid) : NULL;
 
 	return s && s->state < EV_LEVEL_MEETING;
 }

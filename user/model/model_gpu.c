@@ -14,6 +14,9 @@
  * that chose none has that one.
  */
 #include "model/segments/gpu.h"
+#include "model/model_blocks.h"
+#include "model/model_gpu.h"
+#include "model/model_oom.h"
 #include "model/state.h"
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */

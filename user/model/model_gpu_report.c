@@ -2,6 +2,8 @@
 /* What a report says of devices beside their blocks. */
 #include "model/core/check.h"
 #include "model/segments/gpu.h"
+#include "model/model_gpu.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/seed.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

@@ -19,6 +19,8 @@
 
 #include "base/array.h"
 #include "model/flow/flow.h"
+#include "model/model_blocks.h"
+#include "model/reports.h"
 #include "model/state.h"
 
 /* --- carried blocks --------------------------------------------------------------------------------------------- */
@@ -53,7 +55,7 @@ static void model__leave_carried(struct model *m, uint32_t machine)
 	while ((b = blocks__next(m->blocks, &pos)))
 		if (b->carried && machine_of(b->pid) == machine)
 			model__ended_unseen(m, b, procs__get(&m->procs, b->pid, NULL));
-	if (m->samplers_cnt == 1)
+	if (m->levels.cnt == 1)
 		carried__done(&m->carried);
 }
 
@@ -88,8 +90,8 @@ static void model__raise_peaks(struct model *m)
 
 static bool model__all_traced(const struct model *m)
 {
-	for (size_t i = 0; i < m->samplers_cnt; i++)
-		if (m->samplers[i].state != EV_LEVEL_TRACED)
+	for (size_t i = 0; i < m->levels.cnt; i++)
+		if (m->levels.samplers[i].state != EV_LEVEL_TRACED)
 			return false;
 	return true;
 }
@@ -148,7 +150,7 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 		model__carry_all(m, s->machine);
 	if (state == EV_LEVEL_TRACED && before != EV_LEVEL_TRACED) {
 		s->left = s->want;
-		m->sampled.windows++;
+		m->levels.windows++;
 		model__leave_carried(m, s->machine);
 	}
 	model__settle_gap(m);
@@ -164,8 +166,8 @@ void model__level(struct model *m, const struct event *ev)
 		m->lost[MT_LOSS_DECODE]++;
 		return;
 	}
-	if (!s && array_has_room(m->samplers, m->samplers_cnt, m->samplers_cap, 1)) {
-		s = &m->samplers[m->samplers_cnt++];
+	if (!s && array_has_room(m->levels.samplers, m->levels.cnt, m->levels.cap, 1)) {
+		s = &m->levels.samplers[m->levels.cnt++];
 		*s = (struct sampler){ .machine = machine_of(ev->aux), .state = EV_LEVEL_TRACED };
 	}
 	if (!s) {
@@ -209,8 +211,8 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 		return;
 	is_whole = took_ns && m->now_ns - took_ns >= s->since_ns;
 	if (took_ns) {
-		m->sampled.steps_seen++;
-		m->sampled.steps_traced += is_whole && s->state == EV_LEVEL_TRACED;
+		m->levels.steps_seen++;
+		m->levels.steps_traced += is_whole && s->state == EV_LEVEL_TRACED;
 		if (is_whole && s->state == EV_LEVEL_TRACED)
 			proc__sampled(p, true, took_ns);
 		else if (is_whole && s->state == EV_LEVEL_REST && s->level == MT_LEVEL_WATCH)
@@ -233,8 +235,8 @@ int model__each_level(const struct model *m, event_fn fn, void *ctx)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < m->samplers_cnt && !r; i++) {
-		const struct sampler *s = &m->samplers[i];
+	for (size_t i = 0; i < m->levels.cnt && !r; i++) {
+		const struct sampler *s = &m->levels.samplers[i];
 		uint8_t state = s->state == EV_LEVEL_MEETING ? EV_LEVEL_ARMED : s->state;
 		struct event ev = { .ts_ns = m->now_ns, .kind = EV_LEVEL, .aux = s->pid, .flags = state, .depth = s->level,
 				    .addr = s->window, .size = s->state == EV_LEVEL_TRACED ? s->left : s->want,
@@ -247,22 +249,22 @@ int model__each_level(const struct model *m, event_fn fn, void *ctx)
 
 uint8_t model__level_of(const struct model *m, uint64_t *ret_window)
 {
-	*ret_window = m->samplers_cnt ? m->samplers[0].window : 0;
-	return m->samplers_cnt ? m->samplers[0].state : EV_LEVEL_TRACED;
+	*ret_window = m->levels.cnt ? m->levels.samplers[0].window : 0;
+	return m->levels.cnt ? m->levels.samplers[0].state : EV_LEVEL_TRACED;
 }
 
 /* Probes' counters are of all machines together. */
 void model__paid_read(struct model *m, const struct event *ev)
 {
-	if (ev->kind == EV_SELF && m->samplers_cnt == 1)
-		paid__read(&m->samplers[0].paid, &(struct paid_read){ .ts_ns = m->now_ns,
+	if (ev->kind == EV_SELF && m->levels.cnt == 1)
+		paid__read(&m->levels.samplers[0].paid, &(struct paid_read){ .ts_ns = m->now_ns,
 								      .probe_ns = told__probe_ns(&m->told),
 								      .cpu_ns = procs__cpu_ns(&m->procs, UINT64_MAX) });
 }
 
 const struct paid *model__paid(const struct model *m)
 {
-	return m->samplers_cnt ? &m->samplers[0].paid : NULL;
+	return m->levels.cnt ? &m->levels.samplers[0].paid : NULL;
 }
 
 /* Of several machines the one that has lost most, by the time since the first event. */
@@ -270,11 +272,11 @@ static void model__report_paid(const struct model *m, struct report_sampling *re
 {
 	double took_ns = (double)(m->now_ns - m->start_ts_ns); /* noise below 0 is nothing: ret has 0 */
 
-	for (size_t i = 0; i < m->samplers_cnt && took_ns > 0; i++) {
-		double ratio = paid__all(&m->samplers[i].paid, m->now_ns) / took_ns;
+	for (size_t i = 0; i < m->levels.cnt && took_ns > 0; i++) {
+		double ratio = paid__all(&m->levels.samplers[i].paid, m->now_ns) / took_ns;
 
 		ret->price_ratio = ratio > ret->price_ratio ? ratio : ret->price_ratio;
-		ret->budget = m->samplers[i].budget > ret->budget ? m->samplers[i].budget : ret->budget;
+		ret->budget = m->levels.samplers[i].budget > ret->budget ? m->levels.samplers[i].budget : ret->budget;
 	}
 }
 
@@ -297,8 +299,8 @@ static int model__report_gaps(const struct model *m, struct report_sampling *ret
 
 int model__report_sampling(const struct model *m, struct report_sampling *ret)
 {
-	*ret = (struct report_sampling){ .is_on = m->samplers_cnt != 0, .steps_seen = m->sampled.steps_seen,
-					 .steps_traced = m->sampled.steps_traced, .windows = m->sampled.windows,
+	*ret = (struct report_sampling){ .is_on = m->levels.cnt != 0, .steps_seen = m->levels.steps_seen,
+					 .steps_traced = m->levels.steps_traced, .windows = m->levels.windows,
 					 .traced_ns = gaps__clock(&m->gaps, m->now_ns) - m->start_ts_ns };
 	model__report_paid(m, ret);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {

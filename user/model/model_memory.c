@@ -5,6 +5,9 @@
  */
 #include "event/kinds.h"
 #include "model/flow/flow.h"
+#include "model/model_blocks.h"
+#include "model/model_modules.h"
+#include "model/model_tensors.h"
 #include "model/state.h"
 
 static void model_was__fill(struct model_was *w, const struct model *m, const struct block *b)

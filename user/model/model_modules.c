@@ -16,6 +16,7 @@
 
 #include "base/regions.h"
 #include "event/event.h"
+#include "model/model_modules.h"
 #include "model/state.h"
 
 #define OPTIMIZER_PREFIX "Optimizer."
@@ -84,7 +85,7 @@ static void end_step(struct model *m, uint32_t pid, uint32_t tid, struct proc *p
 	s->number = p->has_steps ? p->step_number : p->steps;
 	mark(m, p, pid, tid, MARK_STEP, s->number);
 	s->is_settling = is_settling(p, s);
-	if (!m->samplers_cnt || model__was_traced(m, s->begin_ts_ns ? s->begin_ts_ns : m->start_ts_ns)) {
+	if (!m->levels.cnt || model__was_traced(m, s->begin_ts_ns ? s->begin_ts_ns : m->start_ts_ns)) {
 		modules__step(&m->modules, s);
 		if (is_highest(p, s))
 			p->highest_step = *s;

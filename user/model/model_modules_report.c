@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/model_saved.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

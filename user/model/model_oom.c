@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 
 #include "model/segments/gpu.h"
+#include "model/model_oom.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

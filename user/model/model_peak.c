@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "model/segments/gpu.h"
+#include "model/model_tensors.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

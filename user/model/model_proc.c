@@ -8,6 +8,8 @@
 
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
+#include "model/model_blocks.h"
+#include "model/model_oom.h"
 #include "model/state.h"
 
 /* All blocks of an address space that is no more. Walks the whole table, but only if there are any. */

@@ -13,6 +13,7 @@
 
 #include "base/regions.h"
 #include "model/flow/flow.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

@@ -17,6 +17,8 @@
 #include <errno.h>
 
 #include "event/event.h"
+#include "model/model_blocks.h"
+#include "model/model_tensors.h"
 #include "model/state.h"
 
 static name_id id_of(uint32_t v)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "model/core/saved.h"
+#include "model/model_saved.h"
 #include "model/state.h"
 
 bool model__is_the_models(const struct block *b, uint64_t before)

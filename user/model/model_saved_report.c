@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "model/core/saved.h"
+#include "model/model_saved.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

@@ -10,6 +10,9 @@
 
 #include "event/event.h"
 #include "model/flow/flow.h"
+#include "model/model_modules.h"
+#include "model/model_tensors.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/report.h"
 

@@ -4,6 +4,8 @@
 #include "model/flow/flow.h"
 #include "model/segments/gpu.h"
 #include "model/segments/segments.h"
+#include "model/model_compiles.h"
+#include "model/model_modules.h"
 #include "model/state.h"
 
 _Static_assert(NAMES_MAX <= EV_REGION_BITS + 1, "aux of EV_WAS");

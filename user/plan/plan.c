@@ -39,40 +39,6 @@ const char *source_name(enum source one)
 	return "?";
 }
 
-const char *prog_name(enum mt_prog prog)
-{
-	static const char *const prog_names[MT_PROG_MAX] = {
-		[MT_PROG_FW_NEW] = "framework new",
-		[MT_PROG_FW_DELETE] = "framework delete",
-		[MT_PROG_FW_OOM] = "framework out of memory",
-		[MT_PROG_OP] = "op",
-		[MT_PROG_NODE] = "backward node",
-		[MT_PROG_REGION_BEGIN] = "region begin",
-		[MT_PROG_REGION_END] = "region end",
-		[MT_PROG_HOST_FREE] = "host free",
-		[MT_PROG_HOST_ENTER] = "host enter",
-		[MT_PROG_HOST_RET] = "host return",
-		[MT_PROG_HOST_EXIT] = "host ret",
-		[MT_PROG_USDT] = "usdt",
-		[MT_PROG_FLOW_OP] = "op with its tensors",
-		[MT_PROG_FLOW_APPLY] = "node apply",
-		[MT_PROG_FLOW_ACC] = "gradient accumulation",
-		[MT_PROG_FLOW_BOXED] = "boxed operator",
-		[MT_PROG_SYSCALL] = "syscall",
-		[MT_PROG_RSS] = "rss",
-		[MT_PROG_EXIT] = "exit",
-		[MT_PROG_FW_USAGE] = "framework usage",
-		[MT_PROG_FW_USAGE_OOM] = "framework usage, out of memory",
-		[MT_PROG_SEG_ENTER] = "segment enter",
-		[MT_PROG_SEG_RET] = "segment return",
-		[MT_PROG_STACK] = "stack",
-		[MT_PROG_MODULE] = "module",
-		[MT_PROG_LOOKUP] = "operator look-up",
-	};
-
-	return (unsigned)prog < MT_PROG_MAX && prog_names[prog] ? prog_names[prog] : "?";
-}
-
 static int source_parse(const char *name, size_t len, unsigned *mask, struct err *err)
 {
 	for (size_t i = 0; i < SOURCES_CNT; i++)

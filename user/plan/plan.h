@@ -39,7 +39,6 @@ enum source {
 #define SRC_ALL (SRC_DEFAULT | SRC_OPS | SRC_HOST | SRC_VIEWS)
 
 const char *source_name(enum source one);	      /* "framework" … */
-const char *prog_name(enum mt_prog prog);	      /* "framework new", "op" …; "?" */
 /* "framework,ops" → bits; names of DESIGN that are not built yet give -ENOTSUP with a message. */
 int sources_parse(const char *text, unsigned *ret_mask, struct err *err);
 
@@ -197,6 +196,5 @@ struct torch_tls {
 	struct tls_place grad; /* byte of c10::AutogradState whose lowest bit is the grad mode */
 };
 void plan__torch_tls(struct torch_tls *ret, struct target *t);
-const struct vtable *plan__find_vtable(const struct plan *p, uint64_t addr);
 
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "base/log.h"
 #include "plan/builder.h"
 
@@ -33,21 +32,6 @@ void plan__free(struct plan *p)
 	free(p->flow_vtables);
 	free(p->notes);
 	free(p);
-}
-
-const struct vtable *plan__find_vtable(const struct plan *p, uint64_t addr)
-{
-	size_t lo = 0, hi = p->vtables_cnt;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (p->vtables[mid].addr < addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < p->vtables_cnt && p->vtables[lo].addr == addr ? &p->vtables[lo] : NULL;
 }
 
 static int vtable_cmp(const void *pa, const void *pb)

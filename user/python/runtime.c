@@ -8,7 +8,6 @@
 
 #include "arch/arch.h"
 #include "base/err.h"
-#include "target/door.h"
 #include "target/elf.h"
 #include "target/target.h"
 

@@ -115,7 +115,7 @@ int dump__start(struct dump **ret, int memory, const char *path, const struct ou
 	return err_set(err, r, "a thread that writes %s: %s", path, strerror(-r));
 }
 
-int dump__is_done(const struct dump *d)
+static int dump__is_done(const struct dump *d)
 {
 	return __atomic_load_n(&d->is_done, __ATOMIC_ACQUIRE);
 }

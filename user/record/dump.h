@@ -23,7 +23,6 @@ int dump_memory(void);
  * free: job.mtr → job-1.mtr. how is borrowed. 0 or -errno.
  */
 int dump__start(struct dump **ret, int memory, const char *path, const struct outfile_how *how, struct err *err);
-int dump__is_done(const struct dump *d);
 /* Waits for it: 0 and its name, good until dump__free; its failure; or -ETIMEDOUT: it is still at it. */
 int dump__await(struct dump *d, uint64_t wait_ns, const char **ret_path, struct err *err);
 void dump__free(struct dump *d); /* NULL is fine; one that is still at it keeps what it has */

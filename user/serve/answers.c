@@ -27,7 +27,6 @@
 #include "timeline/report.h"
 #include "view/outbuf.h"
 #include "view/page/page_feed.h"
-#include "view/report_words.h"
 
 #define KEEP_ALIVE_S 15 /* nothing new: listeners are told all the same, which finds those that left */
 

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "target/elf_file.h"
 
 #define PAGE 4096ull
@@ -120,18 +119,6 @@ uint64_t elf__offset_of(const struct elf *e, uint64_t vaddr)
 		if (p->p_type == PT_LOAD && vaddr >= p->p_vaddr && vaddr - p->p_vaddr < p->p_filesz &&
 		    elf__has(e, p->p_offset, vaddr - p->p_vaddr + 1))
 			return p->p_offset + (vaddr - p->p_vaddr);
-	}
-	return UINT64_MAX;
-}
-
-uint64_t elf__vaddr_of(const struct elf *e, uint64_t offset)
-{
-	for (size_t i = 0; i < e->phdrs_cnt; i++) {
-		const Elf64_Phdr *p = &e->phdrs[i];
-
-		if (p->p_type == PT_LOAD && offset >= p->p_offset && offset - p->p_offset < p->p_filesz &&
-		    offset < e->len)
-			return p->p_vaddr + (offset - p->p_offset);
 	}
 	return UINT64_MAX;
 }

@@ -86,9 +86,8 @@ const uint8_t *elf__code(const struct elf *e, const struct elf_sym *sym, size_t 
 /* Section by name (".rodata"): bytes, length; -ENOENT. */
 int elf__section(const struct elf *e, const char *name, const uint8_t **ret, size_t *ret_len,
 		 uint64_t *ret_vaddr);
-/* File offset to vaddr and back; UINT64_MAX if there is none. */
+/* UINT64_MAX if there is none. */
 uint64_t elf__offset_of(const struct elf *e, uint64_t vaddr);
-uint64_t elf__vaddr_of(const struct elf *e, uint64_t offset);
 /*
  * What to add to a vaddr for its address in a process that has file offset map_off mapped at
  * map_start (a mapping of code). 0, or -ENOENT if the file has no such code.

@@ -466,7 +466,8 @@ double diff_row__change(const struct diff_row *r, enum diff_value v)
 	return r->b[v] - r->a[v];
 }
 
-double diff_row__growth(const struct diff_row *r)
+/* What rows are sorted by: the mean's change, else the peak's, else the end's, else that of how often. */
+static double diff_row__growth(const struct diff_row *r)
 {
 	static const enum diff_value order[] = { DIFF_MEAN, DIFF_PEAK, DIFF_END, DIFF_FIRED };
 

@@ -47,7 +47,5 @@ void diff__done(struct diff *d);
 uint64_t diff_side__traced_ns(const struct diff_side *s);
 /* B - A; of what neither has NAN. */
 double diff_row__change(const struct diff_row *r, enum diff_value v);
-/* What rows are sorted by: the mean's change, else the peak's, else the end's, else that of how often. */
-double diff_row__growth(const struct diff_row *r);
 
 #endif

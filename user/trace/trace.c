@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -39,7 +38,6 @@ struct tracer {
 	struct mt_bpf *skel;
 	struct rings rings;
 	struct rings_size size;
-	int epoll_fd;
 	int use_perf;
 	struct probes probes;
 	struct calib calib;
@@ -53,7 +51,6 @@ struct tracer {
 static int tracer__make_ring(struct tracer *t, uint32_t i, struct err *err)
 {
 	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "mt_ring", 0, 0, (uint32_t)t->size.bytes, NULL);
-	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = i };
 	int r;
 
 	if (fd < 0) {
@@ -63,8 +60,7 @@ static int tracer__make_ring(struct tracer *t, uint32_t i, struct err *err)
 	r = rings__add(&t->rings, fd, t->size.bytes);
 	if (r < 0)
 		return err_set(err, r, "mapping a ring buffer: %s", strerror(-r));
-	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.rings), &i, &fd, BPF_ANY) < 0 ||
-	    epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+	if (bpf_map_update_elem(bpf_map__fd(t->skel->maps.rings), &i, &fd, BPF_ANY) < 0)
 		return err_set(err, -errno, "setting up ring %u: %s", i, strerror(errno));
 	return 0;
 }
@@ -361,11 +357,6 @@ int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err 
 	t->opts = *opts;
 	t->use_perf = opts->force_perf;
 	rings__init(&t->rings);
-	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (t->epoll_fd < 0) {
-		r = err_set(err, -errno, "epoll: %s", strerror(errno));
-		goto out;
-	}
 	r = tracer__start_sized(t, err);
 	if (r == -EMFILE)
 		kernel__few_descriptors(err);
@@ -377,7 +368,6 @@ int tracer__new(struct tracer **ret, const struct tracer_opts *opts, struct err 
 	}
 	if (!r)
 		r = tracer__attach_kernel(t, err);
-out:
 	if (r < 0) {
 		tracer__free(t);
 		return r;
@@ -398,8 +388,6 @@ void tracer__free(struct tracer *t)
 		return;
 	if (t->skel)
 		tracer__unload(t);
-	if (t->epoll_fd >= 0)
-		close(t->epoll_fd);
 	free(t);
 }
 
@@ -562,27 +550,12 @@ int tracer__follow(struct tracer *t, pid_t pid, struct err *err)
 
 /* --- data ----------------------------------------------------------------------------------- */
 
-int tracer__tells_victims(const struct tracer *t)
-{
-	return t->skel->links.mt_oom_victim != NULL;
-}
-
-uint64_t tracer__ring_bytes(const struct tracer *t)
-{
-	return t->size.cnt * (uint64_t)t->size.bytes;
-}
-
 uint64_t trace_ring_bytes(void)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	struct rings_size s = rings_size(0, cpus > 0 ? (unsigned)cpus : 1, rings_memory());
 
 	return s.cnt * (uint64_t)s.bytes;
-}
-
-int tracer__fd(const struct tracer *t)
-{
-	return t->epoll_fd;
 }
 
 int tracer__drain(struct tracer *t, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,

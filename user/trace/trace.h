@@ -120,11 +120,6 @@ int tracer__module(struct tracer *t, pid_t pid, uint64_t obj, int has_name);
 /* Kernel-side programs see `pid` from now on. */
 int tracer__follow(struct tracer *t, pid_t pid, struct err *err);
 
-/* The kernel tells whom its OOM killer takes: MT_EV_OOM_VICTIM. */
-int tracer__tells_victims(const struct tracer *t);
-
-/* An epoll fd: readable when a ring passed its wake-up mark. Poll by time as well. */
-int tracer__fd(const struct tracer *t);
 /* How far the rings were read. */
 struct drained {
 	uint64_t until_ns; /* all that was reserved until then was passed, of every ring */
@@ -137,8 +132,7 @@ struct drained {
  */
 int tracer__drain(struct tracer *t, uint64_t budget_ns, int (*fn)(void *ctx, const void *rec, size_t len), void *ctx,
 		  struct drained *ret);
-uint64_t tracer__ring_bytes(const struct tracer *t); /* all rings together */
-uint64_t trace_ring_bytes(void); /* what that would be by default */
+uint64_t trace_ring_bytes(void); /* all rings together, by default */
 
 struct trace_counters {
 	uint64_t hits[MT_PROG_MAX];

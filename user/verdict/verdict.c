@@ -14,7 +14,6 @@
 
 #include "base/text.h"
 #include "event/event.h"
-#include "event/rank_label.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "verdict/facts.h"

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/utf8.h"
 #include "view/outbuf.h"
 #include "view/table.h"

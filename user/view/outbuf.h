@@ -56,4 +56,7 @@ void outbuf__u64(struct outbuf *o, uint64_t v);
 void outbuf__i64(struct outbuf *o, int64_t v);
 void outbuf__hex(struct outbuf *o, uint64_t v); /* 0x… */
 
+/* What stands before a number, and the number. */
+#define outbuf__lit_u64(o, literal, v) (outbuf__lit(o, literal), outbuf__u64(o, v))
+
 #endif

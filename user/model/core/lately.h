@@ -34,18 +34,12 @@ struct lately_at {
 };
 
 struct lately *lately__new(uint64_t ts_ns, uint64_t live); /* NULL: no memory. free() frees it */
+/* Before live bytes change at or after end_ns, at a time that never decreases; live: as they were until now. */
 void lately__turn(struct lately *l, uint64_t ts_ns, uint64_t live, uint64_t step);
 /* false: it began before all that is known. */
 bool lately__at(const struct lately *l, uint64_t begin_ns, uint64_t end_ns, struct lately_at *ret);
 
-/* Before live bytes change, at a time that never decreases; live: as they were until now. */
-static inline void lately__until(struct lately *l, uint64_t ts_ns, uint64_t live, uint64_t step)
-{
-	if (__builtin_expect(ts_ns >= l->end_ns, 0))
-		lately__turn(l, ts_ns, live, step);
-}
-
-/* After they have grown. */
+/* After live bytes have grown. */
 static inline void lately__now(struct lately *l, uint64_t live)
 {
 	if (live > l->max)

@@ -154,7 +154,8 @@ uint32_t modules__at(struct modules *s, uint32_t pid, uint64_t addr, bool *ret_f
 	return row;
 }
 
-bool modules__holds(const struct modules *s, uint32_t row, uint32_t inner)
+/* `row` is `inner`, or `inner` is in it. */
+static bool modules__holds(const struct modules *s, uint32_t row, uint32_t inner)
 {
 	for (uint32_t i = inner; i; i = s->rows[i].parent)
 		if (i == row)

@@ -114,8 +114,6 @@ uint32_t modules__at(struct modules *s, uint32_t pid, uint64_t addr, bool *ret_f
 /* A module by its path; root none: whichever was told first. 0: none. */
 uint32_t modules__of_path(const struct modules *s, uint32_t pid, name_id path, name_id root);
 void modules__drop_pid(struct modules *s, uint32_t pid); /* its addresses mean nothing any more */
-/* `row` is `inner`, or `inner` is in it. */
-bool modules__holds(const struct modules *s, uint32_t row, uint32_t inner);
 void modules__mark(struct modules *s, const struct mark *mark);
 void modules__step(struct modules *s, const struct step_marks *step);
 void modules__gap(struct modules *s, bool begins);

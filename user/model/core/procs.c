@@ -140,6 +140,17 @@ static void procs__fold(struct procs *ps)
 	proc__free(p);
 }
 
+/* It has no memory any more; its last reading stays for the report. */
+static void proc__clear_rss(struct procs *ps, struct proc *p)
+{
+	ps->rss_total -= proc__rss(p);
+	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
+		ps->rss_by_kind[i] -= p->rss[i];
+	for (unsigned i = 0; p->gone != 1 && i < MT_USES; i++)
+		ps->use_total[i] -= p->use[i];
+	memset(p->rss, 0, sizeof(p->rss));
+}
+
 void procs__exited(struct procs *ps, struct proc *p)
 {
 	proc__clear_maps(p);
@@ -192,16 +203,6 @@ void proc__set_use(struct procs *ps, struct proc *p, uint32_t kind, uint64_t byt
 	ps->use_total[kind] += bytes - p->use[kind];
 	p->use[kind] = bytes;
 	p->use_ts_ns = ts_ns;
-}
-
-void proc__clear_rss(struct procs *ps, struct proc *p)
-{
-	ps->rss_total -= proc__rss(p);
-	for (unsigned i = 0; i < MT_RSS_KINDS; i++)
-		ps->rss_by_kind[i] -= p->rss[i];
-	for (unsigned i = 0; p->gone != 1 && i < MT_USES; i++)
-		ps->use_total[i] -= p->use[i];
-	memset(p->rss, 0, sizeof(p->rss));
 }
 
 void proc__set_cpu(struct proc *p, uint64_t cpu_ns)

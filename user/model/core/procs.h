@@ -123,8 +123,6 @@ void proc__sampled(struct proc *p, bool traced, uint64_t took_ns);
 uint64_t proc__rss(const struct proc *p); /* file, anonymous and shared pages together */
 void proc__set_rss(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes);
 void proc__set_use(struct procs *ps, struct proc *p, uint32_t kind, uint64_t bytes, uint64_t ts_ns);
-/* It has no memory any more; its last reading stays for the report. */
-void proc__clear_rss(struct procs *ps, struct proc *p);
 void proc__set_cpu(struct proc *p, uint64_t cpu_ns);
 /* MMAP, MUNMAP, BRK. false: the table of mappings is full. */
 bool proc__map(struct proc *p, const struct event *ev);

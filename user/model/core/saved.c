@@ -46,7 +46,8 @@ struct saved_pass *saved__oldest(struct saved *s)
 	return &s->last[(s->passes + 1) % SAVED_PASSES];
 }
 
-uint64_t saved_pass__bytes(const struct saved_pass *p)
+/* Without others. */
+static uint64_t saved_pass__bytes(const struct saved_pass *p)
 {
 	uint64_t bytes = p->rest_bytes;
 

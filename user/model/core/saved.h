@@ -64,7 +64,6 @@ struct saved_block *saved__find(const struct saved *s, uint64_t id);
 struct saved_block *saved__add(struct saved *s, const struct block *b);
 /* All blocks of the pass under way know whether they are others. What was made before an earlier pass goes into that, too. */
 void saved__end(struct saved *s, uint64_t newest_id);
-uint64_t saved_pass__bytes(const struct saved_pass *p); /* without others */
 void saved__check(const struct saved *s); /* aborts when broken */
 
 #endif

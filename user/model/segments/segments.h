@@ -59,8 +59,6 @@ int segments__rows(const struct segments *s, const struct blocks *blocks, uint32
 /* Private pools that have segments, the `top` largest of all processes; *ret is the caller's to free. -ENOMEM. */
 int segments__pools(const struct segments *s, const struct blocks *blocks, size_t top, struct report_pool **ret,
 		    size_t *ret_cnt);
-/* Devices that have any; 0 or the next one after `dev` (start with -1): -1 ends it. */
-int segments__next_dev(const struct segments *s, int dev);
 
 /* The caching allocator of this process told its totals: it is the one that gives blocks out there. */
 bool segments__has_totals(const struct segments *s, uint32_t pid, uint8_t dev);

@@ -428,16 +428,6 @@ void segments__layers(struct report_segments *r, uint64_t blocks_live)
 		r->backend = r->backend == BACKEND_EXPANDABLE ? BACKEND_EXPANDABLE : BACKEND_CACHING;
 }
 
-int segments__next_dev(const struct segments *s, int dev)
-{
-	int best = -1;
-
-	for (unsigned i = 0; i < s->sums_cnt; i++)
-		if (s->sums[i]->dev > dev && (best < 0 || s->sums[i]->dev < best))
-			best = s->sums[i]->dev;
-	return best;
-}
-
 static void seg_proc__check_graphs(const struct seg_proc *p)
 {
 	for (size_t i = 0; i < p->graphs_cnt; i++) {

@@ -54,10 +54,8 @@ static void put_head(struct export_ctx *c, char phase, uint32_t pid, uint32_t ti
 {
 	outbuf__str(&c->o, c->cnt++ ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
 	outbuf__char(&c->o, phase);
-	outbuf__lit(&c->o, "\",\"pid\":");
-	outbuf__u64(&c->o, pid);
-	outbuf__lit(&c->o, ",\"tid\":");
-	outbuf__u64(&c->o, tid);
+	outbuf__lit_u64(&c->o, "\",\"pid\":", pid);
+	outbuf__lit_u64(&c->o, ",\"tid\":", tid);
 }
 
 static uint64_t rel(const struct export_ctx *c, uint64_t ts_ns)
@@ -122,8 +120,7 @@ static void put_made(struct export_ctx *c, const struct open_made *m, int is_reg
 {
 	if (!m->bytes)
 		return;
-	outbuf__lit(&c->o, ",\"args\":{\"bytes\":");
-	outbuf__u64(&c->o, m->bytes);
+	outbuf__lit_u64(&c->o, ",\"args\":{\"bytes\":", m->bytes);
 	if (!is_region && m->root.v) {
 		outbuf__lit(&c->o, ",\"module\":");
 		name_cache__put(&c->names, &c->o, m->module);
@@ -159,8 +156,7 @@ static void on_step(struct export_ctx *c, uint32_t pid, uint64_t number, uint64_
 	put_head(c, 'X', pid, 0);
 	put_us(c, ",\"ts\":", rel(c, begin_ts_ns));
 	put_us(c, ",\"dur\":", ts_ns - begin_ts_ns);
-	outbuf__lit(&c->o, ",\"cat\":\"step\",\"name\":\"step ");
-	outbuf__u64(&c->o, number);
+	outbuf__lit_u64(&c->o, ",\"cat\":\"step\",\"name\":\"step ", number);
 	outbuf__lit(&c->o, "\"}");
 }
 
@@ -184,8 +180,7 @@ static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 	put_us(c, ",\"ts\":", rel(c, ev->ts_ns));
 	outbuf__lit(&c->o, ",\"s\":\"p\",\"name\":\"out of memory\",\"args\":{\"device\":\"");
 	outbuf__str(&c->o, c->names.dev_names[ev->dev]);
-	outbuf__lit(&c->o, "\",\"bytes\":");
-	outbuf__u64(&c->o, ev->size);
+	outbuf__lit_u64(&c->o, "\",\"bytes\":", ev->size);
 	outbuf__lit(&c->o, "}}");
 }
 
@@ -197,8 +192,7 @@ static void on_mark(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__str(&c->o, mark_name((enum tl_mark)ev->version));
 	outbuf__char(&c->o, '"');
 	if (ev->version == MARK_STEP) {
-		outbuf__lit(&c->o, ",\"args\":{\"step\":");
-		outbuf__u64(&c->o, ev->ptr);
+		outbuf__lit_u64(&c->o, ",\"args\":{\"step\":", ev->ptr);
 		outbuf__char(&c->o, '}');
 	}
 	outbuf__char(&c->o, '}');
@@ -219,10 +213,8 @@ static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
 	name_cache__put(&c->names, &c->o, ev->op);
 	outbuf__lit(&c->o, ",\"reason\":");
 	name_cache__put(&c->names, &c->o, ev->region);
-	if (ev->id != TL_SIZE_UNKNOWN) {
-		outbuf__lit(&c->o, ",\"bytes\":");
-		outbuf__u64(&c->o, ev->id);
-	}
+	if (ev->id != TL_SIZE_UNKNOWN)
+		outbuf__lit_u64(&c->o, ",\"bytes\":", ev->id);
 	outbuf__str(&c->o, ev->depth & EV_COMPILED_BACKWARD ? ",\"backward\":true}}" : ",\"backward\":false}}");
 }
 
@@ -257,8 +249,7 @@ static void named_begin(struct export_ctx *c, const struct tl_event *ev, const s
 	}
 	outbuf__lit(&c->o, ",\"type\":");
 	name_cache__put(&c->names, &c->o, n->type);
-	outbuf__lit(&c->o, ",\"bytes\":");
-	outbuf__u64(&c->o, ev->size);
+	outbuf__lit_u64(&c->o, ",\"bytes\":", ev->size);
 	outbuf__lit(&c->o, ",\"device\":\"");
 	outbuf__str(&c->o, c->names.dev_names[ev->dev]);
 	outbuf__lit(&c->o, "\"}}");
@@ -308,8 +299,7 @@ static void end_named(struct export_ctx *c)
 static void put_file_head(struct export_ctx *c)
 {
 	c->has_head = 1;
-	outbuf__lit(&c->o, "{\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
-	outbuf__u64(&c->o, c->base_epoch_ns);
+	outbuf__lit_u64(&c->o, "{\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":", c->base_epoch_ns);
 	outbuf__lit(&c->o, ",\"otherData\":{\"recorder\":\"memtrace " MT_VERSION "\"},\"traceEvents\":[");
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* CSV (view/csv.h). The columns are those of the JSON Lines export; what a record does not have is empty. */
-#include "base/text.h"
 #include "timeline/labels.h"
 #include "view/csv.h"
 #include "view/export/rows.h"

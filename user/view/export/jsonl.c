@@ -47,20 +47,27 @@ static void put_name(struct export_ctx *c, name_id id)
 		outbuf__lit(&c->o, "null");
 }
 
+/* The key is a literal, up to the name's or text's beginning. */
+#define put_field(c, key, id) (outbuf__lit(&(c)->o, key), put_name(c, id))
+#define put_text(o, key, text) (outbuf__lit(o, key), outbuf__str(o, text), outbuf__char(o, '"'))
+
+static void put_u64_or_null(struct outbuf *o, uint64_t v, int is_known)
+{
+	if (is_known)
+		outbuf__u64(o, v);
+	else
+		outbuf__lit(o, "null");
+}
+
 static void put_size(struct outbuf *o, uint64_t size)
 {
 	outbuf__lit(o, ",\"size\":");
-	if (size == TL_SIZE_UNKNOWN)
-		outbuf__lit(o, "null");
-	else
-		outbuf__u64(o, size);
+	put_u64_or_null(o, size, size != TL_SIZE_UNKNOWN);
 }
 
 static void put_dev(struct export_ctx *c, uint8_t dev)
 {
-	outbuf__lit(&c->o, ",\"dev\":\"");
-	outbuf__str(&c->o, c->names.dev_names[dev]);
-	outbuf__char(&c->o, '"');
+	put_text(&c->o, ",\"dev\":\"", c->names.dev_names[dev]);
 }
 
 static void put_block(struct export_ctx *c, const struct tl_event *ev)
@@ -72,17 +79,11 @@ static void put_block(struct export_ctx *c, const struct tl_event *ev)
 	outbuf__hex(o, ev->ptr);
 	outbuf__char(o, '"');
 	put_size(o, ev->size);
-	outbuf__lit(o, ",\"id\":");
-	outbuf__u64(o, ev->id);
-	outbuf__lit(o, ",\"version\":");
-	outbuf__u64(o, ev->version);
-	outbuf__lit(o, ",\"cat\":\"");
-	outbuf__str(o, export_rows__cat(c, ev));
-	outbuf__char(o, '"');
-	if (ev->has_stream) {
-		outbuf__lit(o, ",\"stream\":");
-		outbuf__u64(o, ev->stream);
-	}
+	outbuf__lit_u64(o, ",\"id\":", ev->id);
+	outbuf__lit_u64(o, ",\"version\":", ev->version);
+	put_text(o, ",\"cat\":\"", export_rows__cat(c, ev));
+	if (ev->has_stream)
+		outbuf__lit_u64(o, ",\"stream\":", ev->stream);
 }
 
 /* A frame of the stacks: its caller is the frame with the number `parent`. */
@@ -92,21 +93,14 @@ static void put_stack(struct export_ctx *c, const struct tl_event *ev)
 					     [EV_FRAME_CUT] = "cut" };
 	struct outbuf *o = &c->o;
 
-	outbuf__lit(o, ",\"stack\":");
-	outbuf__u64(o, ev->id);
-	outbuf__lit(o, ",\"parent\":");
-	outbuf__u64(o, ev->ptr);
+	outbuf__lit_u64(o, ",\"stack\":", ev->id);
+	outbuf__lit_u64(o, ",\"parent\":", ev->ptr);
 	outbuf__lit(o, ",\"kind\":\"");
 	outbuf__str(o, ev->depth >= EV_FRAME_PYTHON && ev->depth <= EV_FRAME_CUT ? kinds[ev->depth] : "?");
-	outbuf__lit(o, "\",\"function\":");
-	put_name(c, ev->op);
-	outbuf__lit(o, ",\"file\":");
-	put_name(c, ev->region);
+	put_field(c, "\",\"function\":", ev->op);
+	put_field(c, ",\"file\":", ev->region);
 	outbuf__lit(o, ",\"line\":");
-	if (ev->version)
-		outbuf__u64(o, ev->version);
-	else
-		outbuf__lit(o, "null");
+	put_u64_or_null(o, ev->version, ev->version != 0);
 	outbuf__lit(o, "}\n");
 }
 
@@ -118,16 +112,12 @@ static void put_python(struct export_ctx *c, const struct tl_event *ev)
 
 	if (!c->to->labels || !labels__name(c->to->labels, ev->id, &n))
 		return;
-	outbuf__lit(o, ",\"name\":");
-	put_name(c, n.path);
-	outbuf__lit(o, ",\"root\":");
-	put_name(c, n.root);
+	put_field(c, ",\"name\":", n.path);
+	put_field(c, ",\"root\":", n.root);
 	outbuf__lit(o, ",\"kind\":\"");
 	outbuf__str(o, tensor_kind_key(n.kind));
-	outbuf__lit(o, "\",\"state\":");
-	put_name(c, n.key);
-	outbuf__lit(o, ",\"type\":");
-	put_name(c, n.type);
+	put_field(c, "\",\"state\":", n.key);
+	put_field(c, ",\"type\":", n.type);
 }
 
 /* Whose forward or backward made it, and in which phase, where that is known. */
@@ -136,15 +126,11 @@ static void put_module(struct export_ctx *c, const struct tl_event *ev)
 	struct outbuf *o = &c->o;
 
 	if (ev->root.v) {
-		outbuf__lit(o, ",\"module\":");
-		put_name(c, ev->module);
-		outbuf__lit(o, ",\"module_root\":");
-		put_name(c, ev->root);
+		put_field(c, ",\"module\":", ev->module);
+		put_field(c, ",\"module_root\":", ev->root);
 	}
 	if (ev->phase != PHASE_OTHER) {
-		outbuf__lit(o, ",\"phase\":\"");
-		outbuf__str(o, phase_name((enum phase)ev->phase));
-		outbuf__char(o, '"');
+		put_text(o, ",\"phase\":\"", phase_name((enum phase)ev->phase));
 	}
 }
 
@@ -152,90 +138,50 @@ static void put_mark(struct export_ctx *c, const struct tl_event *ev)
 {
 	struct outbuf *o = &c->o;
 
-	outbuf__lit(o, ",\"mark\":\"");
-	outbuf__str(o, mark_name((enum tl_mark)ev->version));
-	outbuf__char(o, '"');
-	if (ev->version == MARK_STEP) {
-		outbuf__lit(o, ",\"step\":");
-		outbuf__u64(o, ev->ptr);
-	}
-	outbuf__lit(o, ",\"tid\":");
-	outbuf__u64(o, ev->tid);
-	outbuf__lit(o, ",\"pid\":");
-	outbuf__u64(o, ev->pid);
+	put_text(o, ",\"mark\":\"", mark_name((enum tl_mark)ev->version));
+	if (ev->version == MARK_STEP)
+		outbuf__lit_u64(o, ",\"step\":", ev->ptr);
+	outbuf__lit_u64(o, ",\"tid\":", ev->tid);
+	outbuf__lit_u64(o, ",\"pid\":", ev->pid);
 	outbuf__lit(o, "}\n");
 }
 
 static void put_gap(struct outbuf *o, const struct tl_event *ev, int64_t epoch_off_ns)
 {
-	outbuf__lit(o, "{\"t\":");
-	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
+	outbuf__lit_u64(o, "{\"t\":", ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__lit(o, ",\"ev\":\"gap\",\"begins\":");
 	outbuf__str(o, ev->version ? "true}\n" : "false}\n");
-}
-
-static void put_field(struct export_ctx *c, const char *key, name_id id)
-{
-	outbuf__str(&c->o, key);
-	put_name(c, id);
 }
 
 static void put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	struct outbuf *o = &c->o;
 
-	outbuf__lit(o, "{\"t\":");
-	outbuf__u64(o, ev->ptr + (uint64_t)epoch_off_ns);
+	outbuf__lit_u64(o, "{\"t\":", ev->ptr + (uint64_t)epoch_off_ns);
 	outbuf__str(o, ev->depth & EV_COMPILED_AGAIN ? ",\"ev\":\"recompile\",\"ns\":" : ",\"ev\":\"compile\",\"ns\":");
 	outbuf__u64(o, ev->size);
 	outbuf__str(o, ev->depth & EV_COMPILED_BACKWARD ? ",\"backward\":true,\"added\":" : ",\"backward\":false,\"added\":");
-	if (ev->id == TL_SIZE_UNKNOWN)
-		outbuf__lit(o, "null");
-	else
-		outbuf__u64(o, ev->id);
+	put_u64_or_null(o, ev->id, ev->id != TL_SIZE_UNKNOWN);
 	put_field(c, ",\"compile_id\":", ev->key);
 	put_field(c, ",\"function\":", ev->op);
 	put_field(c, ",\"reason\":", ev->region);
 	put_field(c, ",\"failed\":", ev->type);
-	outbuf__lit(o, ",\"step\":");
-	outbuf__u64(o, ev->version);
-	outbuf__lit(o, ",\"pid\":");
-	outbuf__u64(o, ev->pid);
+	outbuf__lit_u64(o, ",\"step\":", ev->version);
+	outbuf__lit_u64(o, ",\"pid\":", ev->pid);
 	outbuf__lit(o, "}\n");
 }
 
-static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+static void put_begin(struct outbuf *o, const struct tl_event *ev, int64_t epoch_off_ns, const char *what)
+{
+	outbuf__lit_u64(o, "{\"t\":", ev->ts_ns + (uint64_t)epoch_off_ns);
+	put_text(o, ",\"ev\":\"", what);
+}
+
+/* A block, an operator, a region. */
+static void put_row(struct export_ctx *c, const struct tl_event *ev)
 {
 	struct outbuf *o = &c->o;
 
-	if (ev->kind == TL_COMPILED) {
-		put_compiled(c, ev, epoch_off_ns);
-		return o->err;
-	}
-
-	if (ev->kind == TL_GAP) {
-		put_gap(o, ev, epoch_off_ns);
-		return o->err;
-	}
-	if (ev->kind == TL_MARK ? !c->to->ops : ev->kind != TL_STACK && !export_rows__has(c, ev))
-		return 0;
-	if (ev->kind == TL_NODE) {
-		node_json(o, &c->names, ev, epoch_off_ns, 0);
-		return o->err;
-	}
-	outbuf__lit(o, "{\"t\":");
-	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
-	outbuf__lit(o, ",\"ev\":\"");
-	outbuf__str(o, ev->kind == TL_STACK ? "stack" : ev->kind == TL_MARK ? "mark" : tl_kind_name(ev->kind));
-	outbuf__char(o, '"');
-	if (ev->kind == TL_MARK) {
-		put_mark(c, ev);
-		return o->err;
-	}
-	if (ev->kind == TL_STACK) {
-		put_stack(c, ev);
-		return o->err;
-	}
 	switch (ev->kind) {
 	case TL_PREEXISTING:
 	case TL_CREATE:
@@ -250,33 +196,51 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		put_size(o, ev->size);
 		break;
 	case TL_STEP:
-		outbuf__lit(o, ",\"step\":");
-		outbuf__u64(o, ev->ptr);
+		outbuf__lit_u64(o, ",\"step\":", ev->ptr);
 		break;
 	default:
-		outbuf__lit(o, ",\"depth\":");
-		outbuf__u64(o, ev->depth);
+		outbuf__lit_u64(o, ",\"depth\":", ev->depth);
 	}
-	outbuf__lit(o, ",\"op\":");
-	put_name(c, ev->op);
+	put_field(c, ",\"op\":", ev->op);
 	if (ev->kind == TL_TAG)
-		outbuf__lit(o, ",\"tag\":");
+		put_field(c, ",\"tag\":", ev->region);
 	else
-		outbuf__lit(o, ",\"region\":");
-	put_name(c, ev->region);
-	if (ev->stack && ev->kind != TL_DESTROY) {
-		outbuf__lit(o, ",\"stack\":");
-		outbuf__u64(o, ev->stack);
-	}
-	outbuf__lit(o, ",\"tid\":");
-	outbuf__u64(o, ev->tid);
-	outbuf__lit(o, ",\"pid\":");
-	outbuf__u64(o, ev->pid);
+		put_field(c, ",\"region\":", ev->region);
+	if (ev->stack && ev->kind != TL_DESTROY)
+		outbuf__lit_u64(o, ",\"stack\":", ev->stack);
+	outbuf__lit_u64(o, ",\"tid\":", ev->tid);
+	outbuf__lit_u64(o, ",\"pid\":", ev->pid);
 	if (ev->kind <= TL_DESTROY || ev->kind == TL_LABEL)
 		put_python(c, ev);
 	if (ev->kind == TL_CREATE || ev->kind == TL_DESTROY)
 		put_module(c, ev);
 	outbuf__lit(o, "}\n");
+}
+
+static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct outbuf *o = &c->o;
+
+	if (ev->kind == TL_COMPILED) {
+		put_compiled(c, ev, epoch_off_ns);
+	} else if (ev->kind == TL_GAP) {
+		put_gap(o, ev, epoch_off_ns);
+	} else if (ev->kind == TL_STACK) {
+		put_begin(o, ev, epoch_off_ns, "stack");
+		put_stack(c, ev);
+	} else if (ev->kind == TL_MARK) {
+		if (!c->to->ops)
+			return 0;
+		put_begin(o, ev, epoch_off_ns, "mark");
+		put_mark(c, ev);
+	} else if (!export_rows__has(c, ev)) {
+		return 0;
+	} else if (ev->kind == TL_NODE) {
+		node_json(o, &c->names, ev, epoch_off_ns, 0);
+	} else {
+		put_begin(o, ev, epoch_off_ns, tl_kind_name(ev->kind));
+		put_row(c, ev);
+	}
 	return o->err;
 }
 

@@ -33,8 +33,7 @@ static void put_u64(struct outbuf *o, const char *key, uint64_t v)
 {
 	outbuf__lit(o, ",\"");
 	outbuf__str(o, key);
-	outbuf__lit(o, "\":");
-	outbuf__u64(o, v);
+	outbuf__lit_u64(o, "\":", v);
 }
 
 static void put_name(struct export_ctx *c, const struct optrace_line *l)
@@ -59,8 +58,7 @@ static int line(void *ctx, const struct optrace_line *l)
 	struct export_ctx *c = ctx;
 	struct outbuf *o = &c->o;
 
-	outbuf__lit(o, "{\"t\":");
-	outbuf__u64(o, l->ts_ns + (uint64_t)c->epoch_off_ns);
+	outbuf__lit_u64(o, "{\"t\":", l->ts_ns + (uint64_t)c->epoch_off_ns);
 	outbuf__lit(o, ",\"ev\":\"");
 	outbuf__str(o, evs[l->kind]);
 	outbuf__char(o, '"');

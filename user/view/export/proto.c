@@ -49,19 +49,16 @@ void proto__u64(struct proto *p, unsigned field, uint64_t v)
 	proto__varint(p, v);
 }
 
-void proto__bytes(struct proto *p, unsigned field, const char *data, size_t len)
+void proto__str(struct proto *p, unsigned field, const char *text)
 {
+	size_t len = strlen(text);
+
 	proto__varint(p, field << 3 | 2);
 	proto__varint(p, len);
 	if (!proto__room(p, len))
 		return;
-	memcpy(p->buf + p->len, data, len);
+	memcpy(p->buf + p->len, text, len);
 	p->len += len;
-}
-
-void proto__str(struct proto *p, unsigned field, const char *text)
-{
-	proto__bytes(p, field, text, strlen(text));
 }
 
 size_t proto__open(struct proto *p, unsigned field)

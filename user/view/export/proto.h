@@ -21,7 +21,6 @@ void proto__done(struct proto *p);
 void proto__varint(struct proto *p, uint64_t v); /* bare, in packed fields */
 void proto__u64(struct proto *p, unsigned field, uint64_t v);
 void proto__str(struct proto *p, unsigned field, const char *text);
-void proto__bytes(struct proto *p, unsigned field, const char *data, size_t len);
 size_t proto__open(struct proto *p, unsigned field); /* an inner message or packed field */
 void proto__close(struct proto *p, size_t opened);
 /* As one field of the outermost message to `o`, and empties it. 0 or the first error. */

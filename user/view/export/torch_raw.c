@@ -24,12 +24,10 @@ static int put_record(void *ctx, const struct torch_record *r)
 	outbuf__str(o, c->has_one ? ",\n[" : "[");
 	c->has_one = 1;
 	outbuf__i64(o, r->t_ns);
-	outbuf__lit(o, ", ");
-	outbuf__u64(o, r->action);
+	outbuf__lit_u64(o, ", ", r->action);
 	outbuf__lit(o, ", ");
 	outbuf__i64(o, r->bytes);
-	outbuf__lit(o, ", ");
-	outbuf__u64(o, r->index);
+	outbuf__lit_u64(o, ", ", r->index);
 	outbuf__char(o, ']');
 	return o->err;
 }

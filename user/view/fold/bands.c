@@ -55,11 +55,6 @@ const struct band *band_list__at(const struct band_list *l, uint32_t i)
 	return &l->b[(l->at + i) % l->room];
 }
 
-int band_list__is_whole(const struct band_list *l)
-{
-	return l->told == l->cnt;
-}
-
 /* --- steps ------------------------------------------------------------------------------------------- */
 
 static void steps__halve(struct band_list *l)

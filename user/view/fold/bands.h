@@ -50,6 +50,5 @@ int bands__rest(struct bands *b, uint32_t pid); /* its phase is over: what comes
 int bands__step(struct bands *b, uint32_t pid, uint64_t number, uint64_t from_ns, uint64_t to_ns);
 void bands__end(struct bands *b); /* closes what is open */
 const struct band *band_list__at(const struct band_list *l, uint32_t i);
-int band_list__is_whole(const struct band_list *l);
 
 #endif

@@ -33,8 +33,7 @@ static void put_role(struct outbuf *o, struct name_cache *names, const struct tl
 			continue;
 		outbuf__str(o, has_one ? ",{\"id\":" : "{\"id\":");
 		outbuf__u64(o, e->id);
-		outbuf__lit(o, ",\"version\":");
-		outbuf__u64(o, after ? e->out_version : e->version);
+		outbuf__lit_u64(o, ",\"version\":", after ? e->out_version : e->version);
 		outbuf__lit(o, ",\"cat\":\"");
 		outbuf__str(o, tl_cat_name(after ? e->out_cat : e->cat));
 		outbuf__lit(o, "\",\"dev\":\"");
@@ -57,19 +56,14 @@ static void put_name(struct outbuf *o, struct name_cache *names, const char *key
 void node_json(struct outbuf *o, struct name_cache *names, const struct tl_event *ev, int64_t epoch_off_ns,
 	       uint64_t step)
 {
-	outbuf__lit(o, "{\"t\":");
-	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
+	outbuf__lit_u64(o, "{\"t\":", ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__lit(o, ",\"ev\":\"node\"");
-	if (step) {
-		outbuf__lit(o, ",\"step\":");
-		outbuf__u64(o, step);
-	}
+	if (step)
+		outbuf__lit_u64(o, ",\"step\":", step);
 	put_name(o, names, ",\"op\":", ev->op);
 	put_name(o, names, ",\"region\":", ev->region);
-	outbuf__lit(o, ",\"tid\":");
-	outbuf__u64(o, ev->tid);
-	outbuf__lit(o, ",\"pid\":");
-	outbuf__u64(o, ev->pid);
+	outbuf__lit_u64(o, ",\"tid\":", ev->tid);
+	outbuf__lit_u64(o, ",\"pid\":", ev->pid);
 	put_role(o, names, ev, ",\"inputs\":[", NODE_INPUT);
 	put_role(o, names, ev, ",\"outputs\":[", NODE_OUTPUT);
 	put_role(o, names, ev, ",\"intermediates\":[", NODE_INTERMEDIATE);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "event/event.h"
 #include "timeline/labels.h"
 #include "view/fold/live.h"
 #include "view/fold/open_frames.h"

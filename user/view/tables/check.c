@@ -8,7 +8,6 @@
 #include "timeline/report.h"
 #include "view/json.h"
 #include "view/page.h"
-#include "view/report_words.h"
 #include "view/view.h"
 
 #define CATS_SHOWN 4

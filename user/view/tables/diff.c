@@ -9,7 +9,6 @@
 #include "timeline/report.h"
 #include "view/json.h"
 #include "view/page.h"
-#include "view/report_words.h"
 #include "view/tables/stacks.h"
 
 #define WIDTH_LEAST 112

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/leaks.h"
 
-#include "event/event.h"
 #include "view/report_words.h"
 #include "view/table.h"
 #include "view/tables/honesty.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/marks.h"
 
-#include "view/report_words.h"
 
 /* --- JSON ----------------------------------------------------------------------------------------------------- */
 

@@ -13,7 +13,6 @@
 #include "view/report_words.h"
 #include "view/tables/segments.h"
 #include "view/tables/tables.h"
-#include "view/view.h"
 
 #define BLOCKS_SHOWN 5
 #define OPS_SHOWN 5

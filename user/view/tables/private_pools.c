@@ -7,7 +7,6 @@
 #include "timeline/report.h"
 #include "view/json.h"
 #include "view/page.h"
-#include "view/report_words.h"
 #include "view/table.h"
 
 static void id(struct cell *c, const void *row)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "timeline/report.h"
-#include "view/report_words.h"
 
 #define PROCESSES_SHOWN 8 /* in text */
 

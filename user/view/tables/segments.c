@@ -7,7 +7,6 @@
 #include "event/event.h"
 #include "view/json.h"
 #include "view/page.h"
-#include "view/report_words.h"
 #include "view/tables/private_pools.h"
 #include "view/view.h"
 

@@ -16,7 +16,6 @@
 #include "view/tables/oom.h"
 #include "view/tables/ranks.h"
 #include "view/tables/saved.h"
-#include "view/tables/segments.h"
 #include "view/tables/stacks.h"
 #include "view/tables/tables.h"
 #include "view/tables/verdict.h"

@@ -120,24 +120,3 @@ const struct tui_cell *canvas__at(const struct canvas *c, unsigned x, unsigned y
 {
 	return x < c->w && y < c->h ? &c->cells[(size_t)y * c->w + x] : NULL;
 }
-
-static void put_utf8(FILE *out, uint32_t cp)
-{
-	char utf8[4];
-
-	fwrite(utf8, 1, utf8_encode(cp, utf8), out);
-}
-
-void canvas__dump(const struct canvas *c, FILE *out)
-{
-	for (unsigned y = 0; y < c->h; y++) {
-		unsigned end = c->w;
-
-		while (end && canvas__at(c, end - 1, y)->cp == ' ')
-			end--;
-		for (unsigned x = 0; x < end; x++)
-			if (canvas__at(c, x, y)->cp)
-				put_utf8(out, canvas__at(c, x, y)->cp);
-		fputc('\n', out);
-	}
-}

@@ -67,7 +67,5 @@ unsigned canvas__right(struct canvas *c, unsigned x, unsigned y, unsigned cols, 
 void canvas__bar(struct canvas *c, unsigned x, unsigned y, unsigned cols, double share, enum tui_style style);
 void canvas__select(struct canvas *c, unsigned x, unsigned y, unsigned cols);
 const struct tui_cell *canvas__at(const struct canvas *c, unsigned x, unsigned y); /* NULL: outside */
-/* As text, blanks at the ends of lines left out. */
-void canvas__dump(const struct canvas *c, FILE *out);
 
 #endif

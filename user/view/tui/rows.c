@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* tui_rows: which tables there are and what goes into their rows. What only the terminal interface has stands here. */
-#include "base/text.h"
 #include "event/event.h"
 #include "timeline/report.h"
 #include "view/report_words.h"

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* The ledger: every way in which a block begins and ends. */
+#ifndef MT_MODEL_MODEL_BLOCKS_H
+#define MT_MODEL_MODEL_BLOCKS_H
+
+#include "model/core/blocks.h"
+
+struct event;
+struct model;
+struct proc;
+
+/* ALLOC and FREE, also those that model_gpu.c makes of other events. */
+struct block *model__give(struct model *m, const struct event *ev, enum block_from from); /* NULL: none was made */
+void model__take(struct model *m, const struct event *ev);
+/* A block goes without a free: its process or what it lay in is gone. */
+void model__drop(struct model *m, const struct block *b, struct proc *p);
+/* The block of a tensor argument, met now if need be; NULL: none, or not one of its own. */
+struct block *model__met(struct model *m, const struct event *ev);
+/*
+ * The block of a storage that Python has told of and no operator was given yet: pid, dev, addr, size of an EV_TENSOR. NULL:
+ * there is no memory, or another block lies there.
+ */
+struct block *model__said(struct model *m, struct proc *p, const struct event *ev);
+/* A carried block ended in a gap. */
+void model__ended_unseen(struct model *m, const struct block *b, struct proc *p);
+/* MUNMAP: met blocks in it are gone. */
+void model__unmapped(struct model *m, const struct event *ev, struct proc *p);
+/* model_memory.c: to who listens for the dead. */
+void model__tell_buried(struct model *m, const struct block *b);
+
+#endif

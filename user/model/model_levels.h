@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Windows of traced steps. */
+#ifndef MT_MODEL_MODEL_LEVELS_H
+#define MT_MODEL_MODEL_LEVELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/core/paid.h"
+
+struct event;
+struct model;
+struct proc;
+
+/* The windows of one machine (model_levels.c). */
+struct sampler {
+	uint32_t machine, pid; /* pid: whose steps are counted */
+	uint8_t state, level;  /* enum ev_level_state, mt_level */
+	uint64_t window, want, left; /* steps */
+	uint64_t since_ns, set_ns;   /* of the state; of the last ARMED */
+	double budget;		     /* share of the time that may be lost; 0: none was set */
+	struct paid paid;	     /* by the process whose steps are counted */
+};
+
+struct levels {
+	struct sampler *samplers; /* none: all the time is traced */
+	size_t cnt, cap;
+	uint64_t steps_seen, steps_traced, windows;
+};
+
+/* model_core.c */
+struct sampler *model__sampler(const struct model *m, uint32_t pid); /* of its machine; NULL: none */
+bool model__is_blind(const struct model *m, uint32_t pid); /* probes of its operators may be missing */
+/* model_levels.c */
+void model__level(struct model *m, const struct event *ev); /* EV_LEVEL */
+void model__level_step(struct model *m, struct proc *p, uint64_t took_ns); /* a boundary; took_ns 0: the first of an era */
+void model__paid_read(struct model *m, const struct event *ev); /* EV_SELF: counters were read */
+
+#endif

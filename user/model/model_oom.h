@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* Post-mortems: what was there when memory was refused, or a process died. */
+#ifndef MT_MODEL_MODEL_OOM_H
+#define MT_MODEL_MODEL_OOM_H
+
+#include <stdint.h>
+
+#include "base/names.h"
+
+struct event;
+struct model;
+struct proc;
+
+void model__oom_refused(struct model *m, const struct event *ev, name_id op, name_id region); /* MT_EV_OOM */
+void model__oom_failed(struct model *m, const struct event *ev);  /* SEG_FAIL */
+void model__oom_retried(struct model *m, const struct event *ev); /* SEG_ALLOC */
+void model__oom_death(struct model *m, uint32_t pid, struct proc *p, uint32_t status);
+void model__oom_victim(struct model *m, const struct event *ev); /* MT_EV_OOM_VICTIM */
+void model__oom_kills(struct model *m, const struct event *ev); /* EV_OOM_KILL */
+
+#endif

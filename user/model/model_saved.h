@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What autograd keeps from forward to backward. */
+#ifndef MT_MODEL_MODEL_SAVED_H
+#define MT_MODEL_MODEL_SAVED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct block;
+struct event;
+struct model;
+struct proc;
+struct saved_block;
+struct thread;
+
+void model__saved_outside(struct model *m, struct thread *t); /* an operator outside of all frames */
+void model__saved_node(struct model *m, struct thread *t);    /* a backward node is entered */
+/* In a process with a pass under way: a frame is given a block, a block is freed. */
+void model__saved_read(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
+void model__saved_freed(struct model *m, struct thread *t, const struct event *ev, const struct block *b);
+/*
+ * Whether it is a parameter, a buffer or what belongs to them. What was made of a parameter in a forward (a copy of another
+ * type) is not, though it has the same label: it is newer than `before`.
+ */
+bool model__is_the_models(const struct block *b, uint64_t before);
+const struct block *model__saved_alive(const struct model *m, const struct proc *p, const struct saved_block *k); /* or NULL */
+uint64_t *model__saved_by_module(const struct model *m); /* by row, malloc'ed; NULL: no memory */
+
+#endif

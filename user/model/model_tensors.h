@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* What Python calls a block (model_tensors.c), and which block a name is of (model_said.c). */
+#ifndef MT_MODEL_MODEL_TENSORS_H
+#define MT_MODEL_MODEL_TENSORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "event/event.h"
+
+struct block;
+struct model;
+struct tensor;
+
+/* model_said.c: EV_TENSOR, EV_TENSOR_OF */
+void model__tensor(struct model *m, const struct event *ev);
+void model__tensor_of(struct model *m, const struct event *ev);
+bool model__name_fits(const struct block *b, uint64_t bytes); /* of a storage; the GPU's allocator rounds up */
+void model__name_block(struct model *m, struct block *b, const struct tensor *name);
+void model__tensor_met(struct model *m, struct block *b); /* a block from before the attach is known now */
+void model__unname(struct model *m, const struct block *b); /* a named block is dead */
+char *model__name_of(const struct model *m, const struct block *b); /* malloc'ed; NULL: none */
+/* Its EV_TENSOR_OF and EV_TENSOR, as far as there are any: how many. */
+unsigned model__tensor_memory(const struct model *m, const struct block *b, struct event ret[2]);
+
+#endif
