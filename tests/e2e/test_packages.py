@@ -14,13 +14,15 @@ import shutil
 import signal
 import subprocess
 
+import first_minute
 import mt
 import test_containers
 import test_serve
 from test_bundle import mounted, unmount
 from test_install import run
 
-SLOW = {"rpm", "image", "pod_of_the_chart"}
+SLOW = {"rpm", "image", "pod_of_the_chart", "first_minute"}
+TIMEOUT_S = {"first_minute": 600}
 ALONE = {"pod_of_the_chart"}
 CHART = mt.ROOT / "tools/kubernetes/chart"
 MANIFEST = mt.ROOT / "tools/kubernetes/daemonset.yaml"
@@ -74,7 +76,24 @@ def test_rpm():
         run(*at, "--erase", "memtrace")
         left = [str(p) for p in (root / "usr").rglob("*memtrace*")]
         mt.check(not left, f"left behind: {left}")
+        first = rpm.read_bytes()
+        mt.check(made("rpm").read_bytes() == first, "made again it is another")
         mt.note(f"{rpm.name}: {rpm.stat().st_size / 1e6:.1f} MB")
+
+
+# --- deb -----------------------------------------------------------------------------------------------------
+
+def test_first_minute():
+    """From the package on a bare system to a verdict on a running job: two commands, less than a minute."""
+    need("mmdebstrap", "dpkg-deb")
+    deb = made("deb")
+    with mt.scratch() as tmp:
+        first_minute.bare_root(tmp / "root")
+        told = first_minute.first_minute(tmp / "root", deb)
+    said = first_minute.verdict(told[1][1])
+    mt.check(said.startswith("Peak ") and "activations" in said and "next: " in said and "Nothing grows" in said, f"the verdict: {said}")
+    mt.check(sum(seconds for *_, seconds in told) < 60, f"{[seconds for *_, seconds in told]}")
+    mt.note(f"{told[0][3]:.0f} s to install, {told[1][3]:.0f} s to look")
 
 
 # --- image ---------------------------------------------------------------------------------------------------
