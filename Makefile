@@ -114,9 +114,10 @@ check-tidy: $(B)/memtrace
 # others would disturb.
 .PHONY: check-promises promises-build
 check-promises: ## ... and what the documents promise beyond that: slow tests, GPU stubs, kernels 6.1 and 6.12, libraries, faults, soak
-	@tools/install-deps build test python page alloc viewers vm
+	@tools/install-deps build test python page alloc viewers vm packages
 	@tools/make-venv parquet
 	@tools/make-venv libraries
+	@tools/make-venv packages
 	@tests/gpu_stub/fetch $(B)/gpu_wheels
 	@$(MAKE) --no-print-directory -j3 check-build promises-build
 	@$(MAKE) --no-print-directory check-fuzz FUZZ_SEED=0 FUZZ_SECONDS=20
@@ -150,6 +151,8 @@ install: all ## into PREFIX (default /usr/local)
 	$(B)/memtrace completion fish | install -m644 /dev/stdin $(SHARE)/fish/vendor_completions.d/memtrace.fish
 	install -m644 docs/schema/*.json $(SHARE)/memtrace/schema
 	install -m644 tools/serve/*.* $(SHARE)/memtrace/serve
+	cd tools/kubernetes && find . -type f ! -name render | while read -r f; do \
+		install -Dm644 "$$f" "$(abspath $(SHARE)/memtrace/kubernetes)/$$f"; done
 	cd tools/python && find . -name '*.py' -o -name '*.sql' -o -name pyproject.toml -o -name README.md | while read -r f; do \
 		install -Dm644 "$$f" "$(abspath $(SHARE)/memtrace/python)/$$f"; done
 	install -m644 README.md CHANGELOG.md SECURITY.md LICENSE $(SHARE)/doc/memtrace

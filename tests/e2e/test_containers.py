@@ -5,11 +5,13 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
 
 import mt
+import test_serve
 import test_truth
 
 SLOW = {"worker_in_a_container"}
@@ -153,3 +155,80 @@ def test_death_of_a_container():
             mt.finish(tracer, tmp / "a.mtr", None, 10)
         rep = mt.report(tmp / "a.mtr")
     mt.check(rep["devices"]["cpu"]["live"] == 0, "blocks of a dead process count as live")
+
+
+# --- pods ----------------------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def pod_cgroups(*paths):
+    """Real cgroups of these names below the root of the unified hierarchy; removed at the end."""
+    root = next((pathlib.Path(line.split()[1]) for line in open("/proc/mounts") if line.split()[2] == "cgroup2"), None)
+    if not root or not os.access(root / "cgroup.procs", os.W_OK):
+        raise mt.Skip("no cgroup can be made here")
+    made = []
+    try:
+        for path in paths:
+            for at in reversed([root / path, *(root / path).parents][:len(pathlib.Path(path).parts)]):
+                if not at.exists():
+                    at.mkdir()
+                    made.append(at)
+        yield [root / path for path in paths]
+    finally:
+        for at in reversed(made):
+            mt.wait_until(lambda: not (at / "cgroup.procs").read_text(), f"{at} to be empty", 20)
+            at.rmdir()
+
+
+def hexes(n):
+    return "".join(random.choice("0123456789abcdef") for _ in range(n))
+
+
+def pod():
+    """(uid, container's id, the cgroup's path as systemd's driver names it)"""
+    uid, box = "-".join(map(hexes, (8, 4, 4, 4, 12))), hexes(64)
+    return uid, box, (f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid.replace('-', '_')}.slice/"
+                      f"cri-containerd-{box}.scope")
+
+
+INTO = ("sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"')
+
+
+def info_of(s, pid):
+    rows = [dict(k[1:]) for k in s.metrics() if k[0] == "memtrace_process_info"]
+    row, = [r for r in rows if r["pid"] == str(pid)]
+    return {k: v for k, v in row.items() if k not in ("pid", "rank", "comm")}
+
+
+def test_labels_of_a_pod():
+    """serve names pod, namespace and container of a job in a cgroup like Kubernetes makes them, also when it is in a pod itself, whose
+    cgroup namespace hides the way to others. What the job says of itself in its environment is believed where it can be a name."""
+    uid, box, path = pod()
+    _, _, own_path = pod()
+    hostile = {"POD_NAMESPACE": "ml-team", "HOSTNAME": "train-0", "POD_NAME": 'x"} 1\n# EOF', "CONTAINER_NAME": "../../\x1b[2J",
+               "RANK": "3"}
+    with mt.scratch() as tmp, pod_cgroups(path, own_path) as (theirs, own), contextlib.ExitStack() as stack:
+        words = container(tmp, mt.ROOT, tmp / "at")
+        job = stack.enter_context(mt.job("mlp", wrapper=(*INTO, theirs, *words, "env", *(f"{k}={v}" for k, v in hostile.items()))))
+        pid = inner(job)
+        wanted = {"pod": "train-0", "namespace": "ml-team", "pod_uid": uid, "container_id": box}
+        with test_serve.serving(pid) as s:
+            mt.check(info_of(s, pid) == wanted, f"{info_of(s, pid)}")
+            mt.check({k[1:] for k in s.metrics() if k[0] == "memtrace_process_up"} == {(("pid", str(pid)), ("rank", "3"))}, "elsewhere, too")
+        with mt.Proc([*INTO, own, "unshare", "-C", mt.MEMTRACE, "serve", "-p", str(pid), "--listen", "127.0.0.1:0"]) as proc:
+            s = test_serve.Served(proc)
+            mt.wait_attached(proc, pid)
+            s.ask("/healthz", timeout=30)
+            with open(f"/proc/{pid}/cgroup") as f:
+                mt.check(path in f.read(), "not in its cgroup")
+            mt.check(info_of(s, pid) == wanted, f"from a pod: {info_of(s, pid)}")
+        job.signal(signal.SIGTERM)
+
+
+def test_labels_of_no_pod():
+    """Beside it a job of the same environment in no container: its words are about nothing."""
+    with mt.job("mlp", wrapper=("env", "POD_NAME=a", "POD_NAMESPACE=b", "CONTAINER_NAME=c")) as job:
+        with open(f"/proc/{job.pid}/cgroup") as f:
+            if any(word in f.read() for word in ("docker", "kubepods", "libpod", "containerd")):
+                raise mt.Skip("these tests run in a container")
+        with test_serve.serving(job.pid) as s:
+            mt.check(info_of(s, job.pid) == {}, f"{info_of(s, job.pid)}")

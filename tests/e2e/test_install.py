@@ -23,7 +23,7 @@ def test_into_a_folder():
                             ("fish", "fish/vendor_completions.d/memtrace.fish")):
             mt.check((share / path).read_text() == mt.ok(mt.memtrace("completion", shell)).stdout, path)
         mt.check((share / "man/man1/memtrace.1").read_text() == mt.ok(mt.memtrace("--man")).stdout, "the man page")
-        for tree, where in (("docs/schema", "memtrace/schema"), ("tools/serve", "memtrace/serve"), ("LICENSES", "doc/memtrace/LICENSES")):
+        for tree, where in (("docs/schema", "memtrace/schema"), ("tools/serve", "memtrace/serve"), ("tools/kubernetes/chart", "memtrace/kubernetes/chart"), ("LICENSES", "doc/memtrace/LICENSES")):
             names = {p.name for p in (mt.ROOT / tree).iterdir()}
             mt.check(names == {p.name for p in (share / where).iterdir()}, f"{where}: {names}")
         here = {str(p.relative_to(mt.ROOT / "tools/python")) for p in (mt.ROOT / "tools/python").rglob("*")

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* Any bytes as each of the /proc texts: maps, stat, cmdline, environ. */
+/* Any bytes as each of the /proc texts: maps, stat, cmdline, environ, cgroup. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "target/container.h"
 #include "target/proc_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -42,10 +43,19 @@ static int each_label(void *arg, const char *label)
 	return 0;
 }
 
+static int each_container_label(void *ctx, const char *label)
+{
+	(void)ctx;
+	require(strchr(label, '=') != NULL && strlen(label) < CONTAINER_LABEL_BYTES + CONTAINER_NAME_MAX);
+	require(!label[strspn(label, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_=abcdefghijklmnopqrstuvwxyz0123456789.-")]);
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ctx c = { (const char *)data, size };
 	struct proc_stat st;
+	struct container box;
 	char line[100];
 	size_t n, bad;
 
@@ -58,5 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < n; i++)
 		require((unsigned char)line[i] >= 32 && line[i] != 127);
 	(void)environ_labels(c.text, size, each_label, &c);
+	if (container_of(c.text, size, &box))
+		(void)container_labels(&box, c.text, size, each_container_label, NULL);
 	return 0;
 }

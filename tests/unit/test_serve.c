@@ -460,7 +460,7 @@ static void check_lines(const char *text)
 		if (*q == '{') {
 			do {
 				q++;
-				q += strspn(q, "abcdefghijklmnopqrstuvwxyz");
+				q += strspn(q, "abcdefghijklmnopqrstuvwxyz_");
 				assert_int_equal(strncmp(q, "=\"", 2), 0);
 				for (q += 2; *q != '"'; q++) {
 					assert_true((unsigned char)*q >= ' ');
@@ -684,6 +684,37 @@ static void test_ranks(void **state)
 	crowd_done(&c);
 }
 
+/* In the info alone, and only what is known; HOSTNAME is a machine's where there is no pod. */
+static void test_containers(void **state)
+{
+	static char *lists[][4] = { { "POD_UID=u-1", "CONTAINER_ID=abc", "HOSTNAME=train-0", "POD_NAMESPACE=ml" },
+				    { "CONTAINER_ID=def", "HOSTNAME=box", "CONTAINER_NAME=train", "RANK=1" },
+				    { "POD_UID=u-2", "HOSTNAME=chosen", "POD_NAME=train-2", "CONTAINER_ID=\"} 1\n# EOF" } };
+	static const char *const wanted[] = { "pod=\"train-0\",namespace=\"ml\",pod_uid=\"u-1\",container_id=\"abc\"",
+					      "container=\"train\",container_id=\"def\"",
+					      "pod=\"train-2\",pod_uid=\"u-2\",container_id=\"" };
+	struct crowd c;
+	char *text, line[160];
+
+	(void)state;
+	crowd_init(&c, 4, 1, 0);
+	for (int i = 0; i < 3; i++) {
+		c.procs[i].labels = lists[i];
+		c.procs[i].labels_cnt = 4;
+	}
+	text = metrics_of(&c.r, &(struct metrics_opts){ .seen = &(struct metrics_seen){ .cnt = 0 } });
+	check_lines(text);
+	for (int i = 0; i < 3; i++) {
+		snprintf(line, sizeof(line), "memtrace_process_info{pid=\"%d\",rank=\"%s\",comm=\"x\",%s%s", 1000 + i,
+			 i == 1 ? "1" : "", wanted[i], i < 2 ? "} 1\n" : "");
+		assert_non_null(strstr(text, line));
+	}
+	assert_non_null(strstr(text, "memtrace_process_info{pid=\"1003\",rank=\"\",comm=\"x\"} 1\n"));
+	assert_int_equal(count(text, "pod="), 2);
+	free(text);
+	crowd_done(&c);
+}
+
 /* --- the page's documents -------------------------------------------------------------------------------- */
 
 static json_t *document_of(struct page_feed *f, const struct report *r, size_t *ret_len)
@@ -825,6 +856,7 @@ int main(void)
 		cmocka_unit_test(test_places),	    cmocka_unit_test(test_forms),  cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_cardinality), cmocka_unit_test(test_series_stay), cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_ranks),
+		cmocka_unit_test(test_containers),
 		cmocka_unit_test(test_weeks),	    cmocka_unit_test(test_documents), cmocka_unit_test(test_pace),
 	};
 

@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "target/jobs.h"
+#include "target/container.h"
 #include "target/proc_text.h"
 #include "target/sideband.h"
 #include "target/kin.h"
@@ -218,6 +219,78 @@ static void picks_labels(void **state)
 	assert_string_equal(got, "");
 }
 
+#define UID "0ca3a2b3-1c2d-4e5f-8a9b-001122334455"
+#define UID_ "0ca3a2b3_1c2d_4e5f_8a9b_001122334455"
+#define STATIC_UID "0123456789abcdef0123456789abcdef"
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OTHER_ID "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+
+static void finds_containers(void **state)
+{
+	static const struct {
+		const char *text, *pod, *id;
+	} rows[] = {
+		{ "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_
+		  ".slice/cri-containerd-" ID ".scope\n",
+		  UID, ID },
+		{ "0::/../../kubepods-besteffort-pod" UID_ ".slice/crio-" ID ".scope\n", UID, ID },
+		{ "9:name=systemd:/kubepods/besteffort/pod" UID "/" ID "\n0::/\n", UID, ID },
+		{ "0::/kubelet/kubepods/burstable/pod" STATIC_UID "/" ID "\n", STATIC_UID, ID },
+		{ "0::/kubepods-pod" UID_ ".slice:cri-containerd:" ID "\n", UID, ID },
+		/* kind: nodes are containers */
+		{ "12:cpu:/\n4:memory:/docker/" OTHER_ID "/kubepods/pod" UID "/" ID "\n", UID, ID },
+		/* made in there */
+		{ "0::/kubepods/pod" UID "/" ID "/pod11111111-1c2d-4e5f-8a9b-001122334455/" OTHER_ID "\n", UID, ID },
+		{ "0::/system.slice/docker-" OTHER_ID ".scope\n1:memory:/kubepods/pod" UID "/" ID, UID, ID },
+		{ "0::/kubepods/pod" UID "\n", UID, "" },
+		{ "0::/system.slice/docker-" ID ".scope\n", "", ID },
+		{ "0::/machine.slice/libpod-" ID ".scope/container\n", "", ID },
+		{ "0::/user.slice/user-1000.slice/session-3.scope\n", "", "" },
+		{ "0::/", "", "" },
+		/* a digit more, names that only begin like one, a newline in a name */
+		{ "0::/" ID "0\n", "", "" },
+		{ "0::/kubepods/pod" UID "0/" ID "x\n", "", "" },
+		{ "0::/kubepods/pod" UID_ "\n/" ID "\n", UID, "" },
+		{ "0::/mypod" UID "/x-0" ID "\n", "", "" },
+		{ ID "\n", "", "" },
+		{ "", "", "" },
+	};
+	struct container c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int is_one = container_of(rows[i].text, strlen(rows[i].text), &c);
+
+		assert_string_equal(c.pod_uid, rows[i].pod);
+		assert_string_equal(c.id, rows[i].id);
+		assert_int_equal(is_one, rows[i].pod[0] || rows[i].id[0]);
+	}
+	for (size_t len = 0; len < strlen(rows[0].text) - 7; len++) { /* cut anywhere */
+		(void)container_of(rows[0].text, len, &c);
+		assert_string_equal(c.id, "");
+	}
+}
+
+static void names_containers(void **state)
+{
+	static const char env[] = "HOSTNAME=train-0\0POD_NAMESPACE=ml.a\0POD_NAME=../../etc\0CONTAINER_NAME=a\nb\0POD_NAME=\0"
+				  "CONTAINER_NAME=\"} 1\0XPOD_NAME=x\0POD_NAME=-x\0POD_NAME=train-0";
+	const struct container pod = { .pod_uid = UID, .id = ID }, docker = { .id = ID };
+	char got[512] = "", long_one[300] = "POD_NAME=";
+
+	(void)state;
+	/* without its NUL the last one may be cut */
+	assert_int_equal(container_labels(&pod, env, sizeof(env) - 1, keep_labels, got), 0);
+	assert_string_equal(got, "POD_UID=" UID ";CONTAINER_ID=" ID ";HOSTNAME=train-0;POD_NAMESPACE=ml.a;");
+	got[0] = '\0';
+	container_labels(&docker, env, sizeof(env), keep_labels, got);
+	assert_string_equal(got, "CONTAINER_ID=" ID ";HOSTNAME=train-0;POD_NAMESPACE=ml.a;POD_NAME=train-0;");
+	memset(long_one + 9, 'a', 254);
+	got[0] = '\0';
+	container_labels(&docker, long_one, sizeof(long_one), keep_labels, got);
+	assert_string_equal(got, "CONTAINER_ID=" ID ";");
+}
+
 static void joins_arguments(void **state)
 {
 	char buf[8];
@@ -268,7 +341,7 @@ static void tells_who_it_is(void **state)
 	assert_int_equal(target__ppid(t), getpid());
 	assert_string_equal(target__comm(t), "waits");
 	assert_non_null(strstr(target__cmdline(t), "waits two words ?[31m"));
-	assert_int_equal(target__labels(t, &labels), 2);
+	assert_true(target__labels(t, &labels) >= 2); /* these tests may run in a container */
 	assert_string_equal(labels[0], "RANK=3");
 	assert_string_equal(labels[1], "LOCAL_RANK=1");
 	clock_gettime(CLOCK_BOOTTIME, &now);
@@ -896,6 +969,8 @@ int main(void)
 		cmocka_unit_test(unescapes_paths),
 		cmocka_unit_test(reads_stat),
 		cmocka_unit_test(picks_labels),
+		cmocka_unit_test(finds_containers),
+		cmocka_unit_test(names_containers),
 		cmocka_unit_test(joins_arguments),
 		cmocka_unit_test(tells_who_it_is),
 		cmocka_unit_test(notices_its_end),

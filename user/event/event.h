@@ -27,7 +27,7 @@ enum ev_kind {
 			  size = start time in ns of CLOCK_BOOTTIME (tells reused pids apart) */
 	EV_COMM = 67,  /* process or thread renamed: name = comm */
 	EV_GONE = 68,  /* process left the trace: exited (aux = wait status) or detached (flags = 1) */
-	EV_LABEL = 69, /* pid, name = "RANK=3": a rank variable of its environment */
+	EV_LABEL = 69, /* pid, name = "RANK=3": a rank variable of its environment; "POD_UID=…": its container */
 	EV_COVER = 70, /* pid, name = source ("framework", "ops" …), addr = sites found,
 			  size = sites attached. The latest per (pid, source) counts. */
 	EV_NOTE = 71,  /* name = a sentence for the honesty block: something not visible, and why */

@@ -28,7 +28,8 @@ static const struct door *door = &door_own;
 
 const char *door_file_name(enum door_file which)
 {
-	static const char *const names[DOOR_FILES] = { "stat", "status", "maps", "auxv", "cmdline", "environ", "smaps_rollup" };
+	static const char *const names[DOOR_FILES] = { "stat",	"status",  "cgroup",  "maps",
+						  "auxv", "cmdline", "environ", "smaps_rollup" };
 
 	return names[which];
 }

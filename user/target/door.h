@@ -19,8 +19,10 @@
 #define DOOR_MAPS_BYTES_MAX (64u << 20) /* of maps: 65,530 mappings of 1,000 bytes each */
 
 /* The first ones everybody may open, where /proc is not mounted to hide processes from others (hidepid). */
-enum door_file { DOOR_STAT, DOOR_STATUS, DOOR_MAPS, DOOR_AUXV, DOOR_CMDLINE, DOOR_ENVIRON, DOOR_SMAPS_ROLLUP, DOOR_FILES };
-#define DOOR_OPEN_TO_ALL(file) ((file) <= DOOR_STATUS)
+enum door_file {
+	DOOR_STAT, DOOR_STATUS, DOOR_CGROUP, DOOR_MAPS, DOOR_AUXV, DOOR_CMDLINE, DOOR_ENVIRON, DOOR_SMAPS_ROLLUP, DOOR_FILES
+};
+#define DOOR_OPEN_TO_ALL(file) ((file) <= DOOR_CGROUP)
 #define DOOR_IS_TEXT(file) ((file) >= DOOR_CMDLINE) /* of its memory: struct door's text */
 #define DOOR_TEXT_MAX (1ull << 20)
 const char *door_file_name(enum door_file which); /* below /proc/PID */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "target/container.h"
 #include "target/target_state.h"
 
 #define ENVIRON_BYTES_MAX DOOR_TEXT_MAX
@@ -47,6 +48,22 @@ static int label_add(void *ctx, const char *label)
 	return 0;
 }
 
+/* Which rank it is, and which container it is in. A cgroup's name has 4 KiB at most, v1 a dozen of them. */
+static int target__read_labels(struct target *t, const char *env, size_t env_len)
+{
+	struct container c;
+	char *text;
+	size_t len;
+	int r = environ_labels(env, env_len, label_add, t);
+
+	if (r || target__read_file(t, DOOR_CGROUP, 64 << 10, &text, &len) < 0)
+		return r;
+	if (container_of(text, len, &c))
+		r = container_labels(&c, env, env_len, label_add, t);
+	free(text);
+	return r;
+}
+
 /* What a process holds back of itself ("?", no labels) is no reason not to follow it. */
 static int target__read_strings(struct target *t, struct err *err)
 {
@@ -67,7 +84,7 @@ static int target__read_strings(struct target *t, struct err *err)
 	if (r < 0)
 		return target__fail(t, r, "environ", err);
 	t->is_early = !len && !t->cmdline[0];
-	r = environ_labels(text, len, label_add, t);
+	r = target__read_labels(t, text, len);
 	free(text);
 	return r < 0 ? err_set(err, r, "out of memory") : 0;
 }

@@ -16,7 +16,7 @@
 struct err;
 
 #define TARGET_LIBS_MAX 4096
-#define TARGET_LABELS_MAX 32
+#define TARGET_LABELS_MAX 40
 
 /* One mapped file of the process, by (device, inode); good until target__refresh or target__free. */
 struct lib {
@@ -52,7 +52,7 @@ pid_t target__ppid(const struct target *t);
 const char *target__comm(const struct target *t);
 const char *target__cmdline(const struct target *t); /* arguments joined by blanks, cut at 4 KiB */
 uint64_t target__start_ns(const struct target *t);   /* CLOCK_BOOTTIME ns of its start */
-/* "RANK=3", "LOCAL_RANK=…", WORLD_SIZE, MASTER_ADDR, SLURM_PROCID, … present in its environment. */
+/* "RANK=3", "LOCAL_RANK=…", WORLD_SIZE, MASTER_ADDR, SLURM_PROCID, … of its environment; its container's (container.h). */
 size_t target__labels(const struct target *t, const char *const **ret);
 /* It was opened in the middle of an exec: neither arguments nor environment were there yet. */
 int target__is_early(const struct target *t);

@@ -23,7 +23,7 @@
 
 #define PROCS_MAX 4096	    /* not gone */
 #define PROCS_GONE_MAX 1024 /* exited, each with its own row */
-#define PROC_LABELS_MAX 32
+#define PROC_LABELS_MAX 40
 #define PROCS_HEADS 4096
 
 struct lately;

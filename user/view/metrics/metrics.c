@@ -149,17 +149,43 @@ size_t metrics_up(const struct report *r)
 	return cnt;
 }
 
+/* What one of its labels says, the names in order of belief; "": none of them does. */
+static const char *told_by(const struct report_proc *p, const char *const *names, size_t names_cnt)
+{
+	for (size_t n = 0; n < names_cnt; n++)
+		for (size_t i = 0; i < p->labels_cnt; i++)
+			if (!strncmp(p->labels[i], names[n], strlen(names[n])))
+				return p->labels[i] + strlen(names[n]);
+	return "";
+}
+
 /* Its number among all ranks of the job, by whoever launched it; else among those of its machine. */
 static const char *rank_of(const struct report_proc *p)
 {
 	static const char *const names[] = { "RANK=", "OMPI_COMM_WORLD_RANK=", "SLURM_PROCID=", "PMI_RANK=", "HOROVOD_RANK=",
 					     "LOCAL_RANK=", "OMPI_COMM_WORLD_LOCAL_RANK=", "SLURM_LOCALID=" };
 
-	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
-		for (size_t i = 0; i < p->labels_cnt; i++)
-			if (!strncmp(p->labels[i], names[n], strlen(names[n])))
-				return p->labels[i] + strlen(names[n]);
-	return "";
+	return told_by(p, names, sizeof(names) / sizeof(names[0]));
+}
+
+/* Where it runs, of a process in a container; HOSTNAME is its pod's name if nobody chose another. */
+static void label_container(struct out *x, const struct report_proc *p)
+{
+	static const struct {
+		const char *label, *names[2];
+	} rows[] = {
+		{ "pod", { "POD_NAME=", "HOSTNAME=" } }, { "namespace", { "POD_NAMESPACE=" } },
+		{ "container", { "CONTAINER_NAME=" } },	 { "pod_uid", { "POD_UID=" } },
+		{ "container_id", { "CONTAINER_ID=" } },
+	};
+	int is_pod = told_by(p, rows[3].names, 1)[0] != '\0';
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *text = told_by(p, rows[i].names, rows[i].names[1] && is_pod ? 2 : 1);
+
+		if (text[0])
+			label(x, rows[i].label, text);
+	}
 }
 
 /* Row of a pid that has series of its own, or OTHER. */
@@ -226,6 +252,7 @@ static void put_processes(struct out *x)
 			sample(x);
 			label_process(x, (uint32_t)i);
 			label(x, "comm", x->r->procs[i].comm ? x->r->procs[i].comm : "");
+			label_container(x, &x->r->procs[i]);
 			value(x, 1);
 		}
 	if (x->opts->seen) {

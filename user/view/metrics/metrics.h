@@ -3,9 +3,9 @@
  * metrics: a report for Prometheus, as OpenMetrics 1.0 text or as the older text format 0.0.4. What `export --to openmetrics`
  * and `serve` write.
  *
- * Series are bounded: labels are pid, rank, device, category, mark, kind and reason, and comm in an info metric; no
- * address and no operator. METRICS_PROCS_MAX processes that are there and METRICS_GONE_MAX that ended have series of their
- * own, all others are added up under pid "other". Label values are cut to METRICS_LABEL_BYTES. At most
+ * Series are bounded: labels are pid, rank, device, category, mark, kind and reason, and comm and a container's names in an
+ * info metric; no address and no operator. METRICS_PROCS_MAX processes that are there and METRICS_GONE_MAX that ended have
+ * series of their own, all others are added up under pid "other". Label values are cut to METRICS_LABEL_BYTES. At most
  * METRICS_SERIES_MAX samples.
  */
 #ifndef MT_VIEW_METRICS_METRICS_H
