@@ -128,6 +128,29 @@ def test_without_modules():
     mt.check(bare >= SHARE_MIN * said["steps"] * said["step_bytes"], f"{bare} bytes without an operator")
 
 
+def test_files_and_frames_that_lie():
+    """Of generated files that are gone, edited, huge, links or not to be read nothing is believed, nor of lines that they do not
+    have; a cache on another file system is one like any other. Each block is seen, and the job goes on."""
+    with mt.scratch() as tmp, mt.job("lying", "--out", tmp / "said.json", ready=False) as job:
+        job.line("ready ", 90)
+        with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "-vv") as tracer:
+            mt.wait_attached(tracer, job.pid, mt.OP, 60)
+            wait_for_modules(tracer)
+            job.tell("go")
+            job.line("went", 60)
+            mt.finish(tracer, tmp / "a.mtr")
+        job.tell("stop")
+        mt.check(job.wait() == 0, "the job ended otherwise")
+        sizes = json.loads((tmp / "said.json").read_text())
+        rows = [r for r in mt.export(tmp / "a.mtr") if r["ev"] == "create"]
+        found = {case: [r["op"] for r in rows if r["size"] == size] for case, size in sizes.items()}
+        mt.note(f"{ {case: ops[-1:] for case, ops in found.items()} }")
+        known = {"true": "inductor: cpp_fused_true", "elsewhere": "inductor: cpp_fused_elsewhere", "plain": None, "long": None}
+        for case, ops in found.items():
+            mt.check(len(ops) == 4 and ops[-1] == known.get(case, "inductor: (not known)"), f"{case}: {ops}")
+        mt.check(not mt.lost(mt.report(tmp / "a.mtr")), "something was lost")
+
+
 def test_replayed():
     """A report of the trace while it ended and one of its recording are the same bytes, names of generated code too."""
     with mt.scratch() as tmp, cache():

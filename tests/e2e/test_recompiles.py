@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Recompiles of torch.compile, against the job's own list of them (docs/compiled.md)."""
 import json
+import re
 
+import browser
 import mt
+import test_page
+import test_serve
+import test_tui
 
 JOB = "recompiled"
 EXTRA = 64 << 20
@@ -75,9 +80,49 @@ def check_views(mtr, rep, c):
     mt.check([r["compile_id"] for r in rows] == [r["compile_id"] for r in c["rows"]], f"{rows}")
     mt.check([r["added"] for r in rows] == [r["added"] for r in c["rows"]], f"{rows}")
     metrics = mt.ok(mt.memtrace("export", mtr, "--to", "openmetrics")).stdout
-    mt.check(f"memtrace_recompiles_total {c['recompiles']}" in metrics, metrics[-500:])
+    seconds = re.search(r"^memtrace_recompile_seconds_total ([0-9.]+)", metrics, re.M)
+    mt.check(f"memtrace_recompiles_total {c['recompiles']}" in metrics and seconds, metrics[-500:])
+    mt.check(abs(float(seconds[1]) - sum(r["ns"] for r in c["rows"] if not r["before"]) / 1e9) < 1e-3, f"{seconds[0]}: {c}")
+    asked = {n for p in test_serve.dashboard()["panels"] for t in p["targets"] for n in re.findall(r"memtrace_recompile\w+", t["expr"])}
+    mt.check(len(asked) == 2 and all(f"\n{n} " in metrics for n in asked), f"the dashboard asks for {asked}")
     chrome = json.loads(mt.ok(mt.memtrace("export", mtr, "--to", "chrome")).stdout)["traceEvents"]
     mt.check(sum(e.get("name") == "recompile" and not e["args"]["backward"] for e in chrome) == c["recompiles"], "not in chrome's")
+
+
+# Where the row under the first process's bands is red, and where a line of it would begin and end.
+RED = """(() => {
+    const c = document.querySelector("#bands"), k = devicePixelRatio, y = Math.round(35.5 * k);
+    const d = c.getContext("2d").getImageData(0, y, c.width, 1).data, probe = document.createElement("i");
+    probe.style.color = getComputedStyle(document.documentElement).getPropertyValue("--bad");
+    document.body.append(probe);
+    const [r, g, b] = getComputedStyle(probe).color.match(/[0-9]+/g).map(Number), red = [];
+    probe.remove();
+    for (let x = 0; x < c.width; x++)
+        if (d[4 * x] === r && d[4 * x + 1] === g && d[4 * x + 2] === b)
+            red.push(x / k);
+    const rows = memtrace.model().report.compiles.rows.filter((c) => !c.before);
+    return {red, lines: rows.map((c) => [c.t, c.t + c.ns].map((t) => toX(t - memtrace.model().report.start_ns)))};
+})()"""
+
+
+def check_page(mtr, c):
+    """A red line for each that was seen, where it was, and none beside."""
+    with browser.open(test_page.page_of(mtr)) as page:
+        test_page.clean(page)
+        seen = page.js(RED)
+        mt.check(len(seen["lines"]) == c["recompiles"] and seen["red"], f"{seen}")
+        for begin, end in seen["lines"]:
+            mt.check(all(x in seen["red"] for x in range(int(begin) + 1, int(end))), f"no line from {begin} to {end}: {seen['red']}")
+        beside = [x for x in seen["red"] if not any(begin - 1 <= x <= max(end, begin + 2) + 1 for begin, end in seen["lines"])]
+        mt.check(not beside, f"red at {beside}: {seen['lines']}")
+        mt.check(f"compiles again ({c['recompiles']} times)" in test_page.text_of(page, "#chart-note"), "the note has no word of it")
+
+
+def check_tui(mtr, c):
+    with test_tui.Tmux(f"{mt.MEMTRACE} report {mtr} --tui", 120, 40) as tui:
+        tui.wait(rf"{c['recompiles']} recompiles +\d+ steps")
+        tui.keys("q")
+        tui.check_restored()
 
 
 def test_attached():
@@ -89,14 +134,15 @@ def test_attached():
             mt.wait_attached(tracer, job.pid, mt.OP, 60)
             wait_for_looks(tracer)
             said = go(job, tmp / "said.json")
-            wait_for(tracer, [r["id"] for r in forwards(said)])
-            mt.finish(tracer, mtr)
+            mt.finish(tracer, mtr)  # at once: what came since the last look is found by one at the end
         job.tell("stop")
         rep = mt.report(mtr)
         c = check_report(rep, said)
         mt.check(c["recompiles_before"] == 1 and [r["before"] for r in c["rows"]] == [True, False, False, False], f"{c['rows']}")
         mt.check([r["step"] > 0 for r in c["rows"][2:]] == [True, True], f"{c['rows']}")
         check_views(mtr, rep, c)
+        check_tui(mtr, c)
+        check_page(mtr, c)
 
 
 def test_launched():

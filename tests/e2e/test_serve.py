@@ -362,8 +362,9 @@ def dashboard():
 
 
 def dashboard_shows(prom):
-    """Every expression of every panel is valid, and those that need no GPU show something."""
-    gpu = re.compile(r"memtrace_device_(driver|others|reserved|allocated|unused|used|memory|largest_free|fragmentation)_")
+    """Every expression of every panel is valid, and those that need no GPU and no torch.compile show something."""
+    other = re.compile(r"memtrace_(device_(driver|others|reserved|allocated|unused|used|memory|private_free|largest_free|fragmentation)"
+                       r"|recompile(s|_seconds))_")  # the latter: test_recompiles
     seen = 0
     for panel in dashboard()["panels"]:
         for target in panel["targets"]:
@@ -371,7 +372,7 @@ def dashboard_shows(prom):
             expr = re.sub(r"\$(job|instance|rank|device)\b", ".*", expr)
             mt.check("$" not in expr, f"{panel['title']}: unknown variable in {expr}")
             rows = prom.query(expr)  # an invalid one raises
-            mt.check(rows or gpu.search(expr), f"{panel['title']}: {expr} shows nothing")
+            mt.check(rows or other.search(expr), f"{panel['title']}: {expr} shows nothing")
             seen += 1
     for variable in dashboard()["templating"]["list"]:
         if variable["type"] == "query":

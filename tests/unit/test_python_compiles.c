@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "python/compiles.h"
@@ -19,7 +20,7 @@ static struct image im;
 static struct py p;
 static struct py_compiles_seen seen;
 static struct py_compiles got;
-static uint64_t deque, deque_type, int_type, record_type, none;
+static uint64_t deque, deque_type, int_type, float_type, record_type, none;
 
 static uint64_t number(uint64_t v)
 {
@@ -84,6 +85,30 @@ static uint64_t record(const struct said *s)
 	return at;
 }
 
+static uint64_t real(double v)
+{
+	uint64_t at = image_obj(&im, float_type, 24), word;
+
+	memcpy(&word, &v, sizeof(word));
+	poke(&im, at + 16, word);
+	return at;
+}
+
+/* As torch 2.4 and 2.5 have them. took_s < 0: None. */
+static uint64_t old_record(const char *id, const char *failed, double begin_s, double took_s, double wasted_s)
+{
+	uint64_t at = image_instance(&im, record_type, 0, 0, NULL, NULL);
+	uint64_t keys[] = { image_str(&im, "compile_id"), image_str(&im, "co_name"), image_str(&im, "co_filename"),
+			    image_str(&im, "co_firstlineno"), image_str(&im, "fail_reason"), image_str(&im, "start_time"),
+			    image_str(&im, "entire_frame_compile_time_s"), image_str(&im, "dynamo_time_before_restart_s") };
+	uint64_t values[] = { image_str(&im, id), image_str(&im, "forward"), image_str(&im, "/home/me/train.py"), number(6),
+			      str_or_none(failed), real(begin_s), took_s < 0 ? none : real(took_s), real(wasted_s) };
+	uint64_t dict = big_dict(8, keys, values);
+
+	poke(&im, im.at->dict_place == PY_DICT_BY_OFFSET ? at + 16 : at - 24, dict);
+	return at;
+}
+
 static const struct said forward = { .id = "0/1", .name = "forward", .file = "/home/me/train.py", .begin_us = BEGIN_US,
 				     .took_us = 168656, .has_end = 1,
 				     .reason = "0/0: tensor 'x' size mismatch at index 0. expected 8, actual 9\n0/1: other" };
@@ -123,6 +148,7 @@ static void begin(unsigned minor)
 	image__init(&im, minor, 0);
 	im.len = im.used;
 	int_type = image_type(&im, "int", 0, PY_IS_INT);
+	float_type = image_type(&im, "float", 0, 0);
 	record_type = image_type(&im, "torch._dynamo.utils.CompilationMetrics", 0, 0);
 	deque_type = image_type(&im, "collections.deque", 0, 0);
 	none = image_obj(&im, image_type(&im, "NoneType", 0, 0), 16);
@@ -192,6 +218,40 @@ static void test_records(void **state)
 		assert_string_equal(got.v[0].failed, "Dynamo recompile limit exceeded");
 		assert_string_equal(got.v[0].reason, "other");
 		assert_int_equal(got.v[0].end_ns - got.v[0].begin_ns, 11400 * 1000);
+		py__done(&p);
+	}
+}
+
+/* Until torch 2.5: floats of seconds; what failed has another one; a backward has none and is not missed. */
+static void test_older_records(void **state)
+{
+	(void)state;
+	for (unsigned minor = 10; minor <= 13; minor++) {
+		uint64_t items[6], keys[2], values[2];
+
+		begin(minor);
+		items[0] = old_record("0/0", NULL, BEGIN_US / 1e6, 0.25, 0.125);
+		items[1] = old_record("0/1", "AssertionError", BEGIN_US / 1e6 + 1, -1, 0.5);
+		keys[0] = image_str(&im, "compile_id");
+		keys[1] = image_str(&im, "inductor_compile_time_s");
+		values[0] = image_str(&im, "0/0");
+		values[1] = real(0.5);
+		items[2] = image_instance(&im, image_type(&im, "torch._dynamo.utils.BwdCompilationMetrics", 0, 0), 0, 2, keys,
+					  values);
+		items[3] = old_record("0/2", NULL, -1, 1, 0);
+		items[4] = old_record("0/3", NULL, 0.0 / 0.0, 1, 0);
+		items[5] = old_record("0/4", NULL, 1e300, 1, 0);
+		fill(6, items, 6);
+		end();
+		assert_int_equal(look(), 0);
+		assert_int_equal(got.cnt, 2);
+		assert_int_equal(got.missed, 3);
+		assert_string_equal(got.v[0].function, "forward (train.py:6)");
+		assert_in_range(got.v[0].begin_ns, (BEGIN_US - 1) * 1000, (BEGIN_US + 1) * 1000);
+		assert_int_equal(got.v[0].end_ns - got.v[0].begin_ns, 250000000);
+		assert_string_equal(got.v[0].reason, "");
+		assert_string_equal(got.v[1].failed, "AssertionError");
+		assert_int_equal(got.v[1].end_ns - got.v[1].begin_ns, 500000000);
 		py__done(&p);
 	}
 }
@@ -369,6 +429,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_records, teardown),
+		cmocka_unit_test_teardown(test_older_records, teardown),
 		cmocka_unit_test_teardown(test_missed, teardown),
 		cmocka_unit_test_teardown(test_another_list, teardown),
 		cmocka_unit_test_teardown(test_numbers, teardown),

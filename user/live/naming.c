@@ -3,10 +3,12 @@
 #include "live/naming.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "keeper/keeper.h"
@@ -47,7 +49,7 @@ struct naming {
 	struct named_proc procs[NAMING_PROCS_MAX];
 	size_t procs_cnt, turn;
 	uint64_t last_ns;
-	int is_busy;
+	int is_busy, is_over;
 	uint32_t generation; /* of what the kernel side is told */
 	uint64_t left_out;
 	size_t procs_left_out; /* the most that had no place at one time */
@@ -272,7 +274,7 @@ static int begin_compiling(struct naming *n, uint64_t now_ns)
 
 static void begin_next(struct naming *n, uint64_t now_ns)
 {
-	if (begin_compiling(n, now_ns) || begin_holding(n, now_ns))
+	if (n->is_over || begin_compiling(n, now_ns) || begin_holding(n, now_ns))
 		return;
 	for (size_t i = 0; i < n->procs_cnt; i++) {
 		struct named_proc *p = &n->procs[(n->turn + i) % n->procs_cnt];
@@ -443,7 +445,8 @@ void naming__done(struct naming *n, uint64_t now_ns)
 	}
 	if (j->has_how) {
 		tell_how(n, p, j);
-		begin_look(n, p, now_ns);
+		if (!n->is_over)
+			begin_look(n, p, now_ns);
 		return;
 	}
 	note_no_how(n, p, j);
@@ -459,4 +462,29 @@ void naming__done(struct naming *n, uint64_t now_ns)
 	schedule(p, j, now_ns);
 	p->kept_bytes = j->look.kept_bytes;
 	free_readers(n);
+}
+
+void naming__finish(struct naming *n)
+{
+	uint64_t until = now_ns() + NAMING_FINISH_NS;
+
+	if (!n)
+		return;
+	n->is_over = 1;
+	while (n->is_busy && now_ns() < until) {
+		struct pollfd fd = { .fd = worker__fd(n->worker), .events = POLLIN };
+
+		(void)poll(&fd, 1, NAMING_FINISH_NS / 10000000);
+		naming__done(n, now_ns());
+	}
+	for (size_t i = 0; i < n->procs_cnt; i++) {
+		struct named_proc *p = &n->procs[i];
+		struct look_job job = { .pid = p->pid, .by = p->by };
+
+		if (!compiling__begin(&p->compiling, &p->by, &job, UINT64_MAX))
+			continue;
+		compiling__look(&job);
+		compiling__end(&p->compiling, &job, &n->env.tell);
+		compiling__drop(&job);
+	}
 }

@@ -22,6 +22,7 @@
 #define NAMING_EVERY_NS 1000000000ull
 #define NAMING_REST 50 /* 2 % of a core at most */
 #define NAMING_GAP_MAX_NS 8000000000ull
+#define NAMING_FINISH_NS 2000000000ull /* so long the end waits for a look that is under way */
 #define NAMING_SEARCH_MIN_NS 2000000000ull  /* between two searches for modules, at first … */
 #define NAMING_SEARCH_MAX_NS 16000000000ull /* … and when they find nothing new */
 
@@ -50,5 +51,7 @@ void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_
 void naming__hurry(struct naming *n); /* all are due now: blocks wait to be confirmed (model/model_levels.c) */
 /* Says what the look found. */
 void naming__done(struct naming *n, uint64_t now_ns);
+/* The end, behind the detach: what was compiled since the last look in processes that still live. NULL is fine. */
+void naming__finish(struct naming *n);
 
 #endif

@@ -610,6 +610,7 @@ static int session__finish(struct session *s, struct err *err)
 	probing__end(s->probing);
 	r = stream__drain_rest(&s->stream);
 	placing__finish(s->placing);
+	naming__finish(s->naming);
 	follow__push_gone_all(s->follow);
 	counted__rest(&s->counted);
 	tell__event(&s->tell, (struct event){ .kind = EV_END,

@@ -16,13 +16,15 @@
 #define TORN_MAX 8
 #define TIME_MAX_US (1ull << 53) /* the year 2255 */
 #define NS_PER_US 1000u
+#define FLOAT_VALUE 16
 
-enum field { ID, NAME, FILE_NAME, LINE, FORWARD, REASON, FAILED, BEGIN, END, DURATION, FIELDS };
+enum field { ID, NAME, FILE_NAME, LINE, FORWARD, REASON, FAILED, BEGIN, END, DURATION, BEGIN_S, FRAME_S, WASTED_S, FIELDS };
 
 static const char *const fields[FIELDS] = {
 	[ID] = "compile_id", [NAME] = "co_name", [FILE_NAME] = "co_filename", [LINE] = "co_firstlineno",
 	[FORWARD] = "is_forward", [REASON] = "recompile_reason", [FAILED] = "fail_reason", [BEGIN] = "start_time_us",
 	[END] = "end_time_us", [DURATION] = "duration_us",
+	[BEGIN_S] = "start_time", [FRAME_S] = "entire_frame_compile_time_s", [WASTED_S] = "dynamo_time_before_restart_s",
 };
 
 struct record {
@@ -50,6 +52,41 @@ static int time_ns(const struct record *r, enum field f, uint64_t *ret)
 	if (!r->at[f] || py__number(r->p, r->at[f], &us) || us > TIME_MAX_US)
 		return -EAGAIN;
 	*ret = us * NS_PER_US;
+	return 0;
+}
+
+/* A float of seconds; None where there is nothing to say. */
+static int seconds_ns(const struct record *r, enum field f, uint64_t *ret)
+{
+	const struct py_type *t = r->at[f] ? py__type_of(r->p, r->at[f]) : NULL;
+	char name[PY_TEXT_MAX];
+	double s;
+
+	if (!t || py__type_name(r->p, t->addr, name) || strcmp(name, "float") ||
+	    py_snap__read(r->p->snap, r->at[f] + FLOAT_VALUE, &s, sizeof(s)) || !(s >= 0 && s * 1e6 < (double)TIME_MAX_US))
+		return -EAGAIN;
+	*ret = (uint64_t)(s * 1e6) * NS_PER_US;
+	return 0;
+}
+
+/* When it began, and when it was over. Until torch 2.5 what failed has its time elsewhere than what did not. */
+static int read_times(const struct record *r, struct py_compile *ret)
+{
+	uint64_t took = 0;
+
+	if (!r->at[BEGIN]) {
+		if (seconds_ns(r, BEGIN_S, &ret->begin_ns) || !ret->begin_ns)
+			return -EAGAIN;
+		if (seconds_ns(r, FRAME_S, &took) && seconds_ns(r, WASTED_S, &took))
+			took = 0;
+	} else if (time_ns(r, BEGIN, &ret->begin_ns)) {
+		return -EAGAIN;
+	} else if (!time_ns(r, END, &ret->end_ns)) {
+		took = ret->end_ns > ret->begin_ns ? ret->end_ns - ret->begin_ns : 0;
+	} else if (time_ns(r, DURATION, &took)) {
+		return -EAGAIN;
+	}
+	ret->end_ns = ret->begin_ns + took;
 	return 0;
 }
 
@@ -88,22 +125,15 @@ static void cut_id(char *text)
 static int read_record(struct py *p, uint64_t obj, struct py_compile *ret)
 {
 	struct record r = { .p = p };
-	uint64_t forward = 1, took;
+	uint64_t forward = 1;
 	char id[PY_TEXT_MAX];
 
-	if (!py_plausible(obj) || py__each_attr(p, obj, see_field, &r) || !r.at[ID] || time_ns(&r, BEGIN, &ret->begin_ns))
+	if (!py_plausible(obj) || py__each_attr(p, obj, see_field, &r) || !r.at[ID] || read_times(&r, ret))
 		return -EAGAIN;
 	line_of(&r, ID, id);
 	if (!id[0] || strlen(id) >= sizeof(ret->id))
 		return -EAGAIN;
 	strcpy(ret->id, id);
-	if (time_ns(&r, END, &ret->end_ns)) {
-		if (time_ns(&r, DURATION, &took))
-			return -EAGAIN;
-		ret->end_ns = ret->begin_ns + took;
-	}
-	if (ret->end_ns < ret->begin_ns)
-		ret->end_ns = ret->begin_ns;
 	ret->is_backward = r.at[FORWARD] && !py__number(p, r.at[FORWARD], &forward) && !forward;
 	function_of(&r, ret->function);
 	line_of(&r, REASON, ret->reason);
@@ -120,6 +150,15 @@ struct walk {
 	uint64_t after_ns; /* those that ended later */
 };
 
+/* torch 2.5 has backwards in a type of their own, without times: there is nothing to tell of one. */
+static int is_timeless(struct py *p, uint64_t obj)
+{
+	const struct py_type *t = py__type_of(p, obj);
+	char name[PY_TEXT_MAX];
+
+	return t && !py__type_name(p, t->addr, name) && !strcmp(name, "BwdCompilationMetrics");
+}
+
 static int see_record(void *ctx, uint64_t item, uint64_t index)
 {
 	struct walk *w = ctx;
@@ -130,7 +169,7 @@ static int see_record(void *ctx, uint64_t item, uint64_t index)
 		return 1;
 	*c = (struct py_compile){ 0 };
 	if (read_record(w->p, item, c))
-		w->ret->missed++;
+		w->ret->missed += !is_timeless(w->p, item);
 	else if (c->end_ns > w->after_ns)
 		w->ret->cnt++;
 	return 0;

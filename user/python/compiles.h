@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * compiles: what torch.compile has compiled in a process, and why again: torch._dynamo.utils._compilation_metrics, a deque of
- * the last 64 compilations, which torch fills with or without logging (torch 2.6 and newer have times in it).
+ * the last 64 compilations, which torch fills with or without logging. Until torch 2.5 times are floats,
+ * there is no reason, and a backward has no time at all: it is left out.
  *
  * A compilation is put there when it is over. The deque's own count of changes says how many were, so a look that finds
  * none new reads a few words, and one that comes too late knows how many it has missed. A backward is a compilation of
