@@ -116,6 +116,7 @@ check-tidy: $(B)/memtrace
 check-promises: ## ... and what the documents promise beyond that: slow tests, GPU stubs, kernels 6.1 and 6.12, libraries, faults, soak
 	@tools/install-deps build test python page alloc viewers vm packages
 	@tools/make-venv parquet
+	@tools/make-venv agents
 	@tools/make-venv libraries
 	@tools/make-venv packages
 	@tests/gpu_stub/fetch $(B)/gpu_wheels

@@ -17,7 +17,7 @@ static int (*const commands[CMD_CNT])(const struct options *o, struct err *err) 
 	[CMD_EXPORT] = cmd_export, [CMD_DIFF] = cmd_diff,   [CMD_PLAN] = cmd_plan,
 	[CMD_DOCTOR] = cmd_doctor, [CMD_SERVE] = cmd_serve,  [CMD_ESTIMATE] = cmd_estimate,
 	[CMD_MERGE] = cmd_merge,   [CMD_PS] = cmd_ps,
-	[CMD_COMPLETION] = cmd_completion, [CMD_CHECK] = cmd_check,
+	[CMD_COMPLETION] = cmd_completion, [CMD_CHECK] = cmd_check, [CMD_MCP] = cmd_mcp,
 };
 
 static int fail(const struct err *err, int code)

@@ -10,7 +10,7 @@ import time
 
 import mt
 
-COMMANDS = {"record", "report", "export", "diff", "merge", "estimate", "plan", "doctor", "serve", "ps", "completion", "check", "help",
+COMMANDS = {"record", "report", "export", "diff", "merge", "estimate", "plan", "doctor", "serve", "ps", "completion", "check", "mcp", "help",
             "version"}
 
 

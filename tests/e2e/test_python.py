@@ -8,6 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
+import browser
 import mt
 
 SLOW = {"tracker_transformer", "tracker_conv", "without_numpy", "steps_with_pandas_and_matplotlib"}
@@ -465,3 +466,96 @@ def test_pytest_plugin():
         mt.check(set(peaks) == {"test_within", "test_above", "test_other_category"}, f"{peaks}")
         kept = sorted(p.name.split("_test_")[-1] for p in (tmp / "kept").iterdir())
         mt.check(kept == ["above.mtr", "fails_itself.mtr", "other_category.mtr", "within.mtr"], f"kept: {kept}")
+
+
+NOTEBOOK = """
+import json, sys
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+shell = InteractiveShell.instance()
+shell.display_formatter.active_types = shell.display_formatter.format_types  # as a notebook's kernel has it
+out = []
+def cell(text):
+    with capture_output() as said:
+        done = shell.run_cell(text, store_history=True)
+    rich = [o.data for o in said.outputs]
+    out.append({"ok": done.success, "said": said.stdout + said.stderr, "html": [d.get("text/html", "") for d in rich]})
+    return done.result
+folder = sys.argv[1]
+cell("%load_ext memtrace")
+cell("import torch; torch.ones(4).sum()")
+cell("%%memtrace\\nheld = torch.ones(32 << 20 >> 2) + 1\\nx = 7")
+first = shell.user_ns["_"]
+cell(f"%%memtrace -o {folder}/kept.mtr --stacks=python\\nmore = torch.ones(8 << 20 >> 2) * 3\\nraise KeyError('on purpose')")
+cell("%%memtrace --no-such-option\\n1")
+kept = cell(f"import memtrace; memtrace.open({folder + '/kept.mtr'!r})")
+formatted = shell.display_formatter.format(first)[0]
+json.dump({"cells": out, "x": shell.user_ns.get("x"), "first": formatted["text/html"], "text": formatted["text/plain"],
+           "peak": first.report["devices"]["cpu"]["peak"], "kept": kept.report["devices"]["cpu"]["peak"],
+           "stacks": len(kept.report["stacks"])}, sys.stdout)
+"""
+
+
+def need_ipython():
+    if subprocess.run([mt.PYTHON, "-c", "import IPython"], capture_output=True, check=False).returncode:
+        raise mt.Skip("needs IPython in build/venv: tools/make-venv agents")
+
+
+def test_notebook():
+    """%%memtrace in IPython: the cell runs in the notebook, what it held is in the recording, its error stays one."""
+    need_ipython()
+    with mt.scratch() as tmp:
+        got = json.loads(python(NOTEBOOK, tmp))
+        load, plain, first, failed, wrong, opened = got["cells"]
+        mt.check(load["ok"] and plain["ok"] and first["ok"] and opened["ok"] and got["x"] == 7, f"{got['cells']}")
+        mt.check(got["peak"] >= 32 << 20 and 8 << 20 <= got["kept"] < 32 << 20 and got["stacks"], f"{got['peak']} {got['kept']}")
+        mt.check("at its peak of" in got["first"] and "<svg" in got["first"] and got["text"].startswith("<Recording "), got["text"])
+        mt.check(not failed["ok"] and "on purpose" in failed["said"] and "KeyError" in failed["said"], failed["said"])
+        mt.check(any("at its peak of 16.0 MiB" in h for h in failed["html"]), f"{failed['html']}")
+        mt.check(not wrong["ok"] and "no-such-option" in wrong["said"], wrong["said"])
+        mt.check((tmp / "kept.mtr").stat().st_size > 0, "-o")
+
+
+CONTRAST = """(() => {
+    const rgb = c => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
+    const light = c => rgb(c).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const ground = light(getComputedStyle(document.body).backgroundColor);
+    const all = [...document.querySelectorAll("body *")].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()));
+    return all.filter(e => !e.closest("title")).map(e => {
+        const s = getComputedStyle(e), text = light(e.namespaceURI.endsWith("svg") ? s.fill : s.color);
+        return (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);
+    });
+})()"""
+
+
+def test_recording_as_html():
+    """In a browser, on a light and a dark ground: nothing in the console, all text is read, names are text."""
+    sys.path.insert(0, str(PACKAGE))
+    try:
+        from memtrace import _notebook
+    finally:
+        sys.path.remove(str(PACKAGE))
+    nasty = "<img src=x onerror=alert(1)>&"
+    dev = {"peak": 3 << 20, "peak_ns": 2 * 10**9, "categories": {"ACTIVATION": {"at_peak": 2 << 20}, nasty: {"at_peak": 1 << 20},
+                                                                 "INPUT": {"at_peak": 0}},
+           "series": {"points": [[10**9 + i * 10**7, (i % 100) << 15, 0] for i in range(1000)]}}
+    rep = {"start_ns": 10**9, "devices": {"cpu": dict(dev, peak=9 << 30), "cuda:0": dev},
+           "verdict": [{"severity": "problem", "text": nasty, "next": nasty}, {"severity": "fact", "text": "ok", "next": ""}]}
+    page = _notebook.html(rep)
+    mt.check("cuda:0 at its peak of 3.00 MiB" in page and "66.7 %" in page and "INPUT" not in page, page)
+    mt.check("<img" not in page and page.count("&lt;img") == 3, page)
+    points = len(page.split('stroke="#2b8cd9" d="')[1].split('"')[0].split("L"))
+    mt.check(300 < points <= _notebook.COLUMNS, f"{points} points")
+    mt.check("<svg" not in _notebook.html(dict(rep, devices={})), "no device, no picture")
+    with mt.scratch() as tmp:
+        for ground, text in (("#ffffff", "#000000"), ("#111111", "#e0e0e0")):
+            path = tmp / f"{text[1:]}.html"
+            path.write_text(f'<!DOCTYPE html><meta charset="utf-8"><link rel="icon" href="data:,"><body style="background:{ground};color:{text}">{page}')
+            with browser.open(path, 420, 800) as shown:
+                least = min(shown.js(CONTRAST))
+                mt.check(least >= 4.5, f"contrast {least:.1f} on {ground}")
+                mt.check(not shown.errors and shown.js("document.images.length") == 0, f"{shown.errors}")
+                mt.check(shown.js("document.documentElement.scrollWidth") <= 420, "wider than a phone")
+                mt.note(f"least contrast on {ground}: {least:.1f}")

@@ -30,6 +30,7 @@ int cmd_doctor(const struct options *o, struct err *err);
 int cmd_merge(const struct options *o, struct err *err);
 int cmd_serve(const struct options *o, struct err *err);
 int cmd_check(const struct options *o, struct err *err);
+int cmd_mcp(const struct options *o, struct err *err);
 int cmd_completion(const struct options *o, struct err *err);
 int cmd_ps(const struct options *o, struct err *err);
 

@@ -127,6 +127,14 @@ const struct command_def command_defs[CMD_CNT] = {
 			"memtrace check job.mtr --max-peak 20G\tthe GPU with the highest peak, else the CPU\n"
 			"memtrace check job.mtr --max-peak 2G --category ACTIVATION\tactivations alone\n"
 			"memtrace check job.mtr --max-peak 20G --md >>$GITHUB_STEP_SUMMARY\tas Markdown\n" },
+	[CMD_MCP] = { "mcp", "F.mtr|DIRECTORY…", "answers for language models, over the Model Context Protocol",
+		      "Reads requests from standard input and writes answers to standard output, a line each: what clients of "
+		      "the Model Context Protocol (revisions 2024-11-05 to 2026-07-28) start and talk to. Its tools are "
+		      "list_recordings, verdict, peak, top, at_moment and diff. They read the files that are named, and what "
+		      "ends in .mtr in the directories that are named, also while it is being recorded; nothing else, and they "
+		      "write nothing (docs/mcp.md). Needs no root.",
+		      "memtrace mcp job.mtr\tas the command of a server, in a client's settings\n"
+		      "memtrace mcp ~/recordings\tall that is in there, also what comes later\n" },
 	[CMD_COMPLETION] = { "completion", "bash|zsh|fish", "what a shell needs to complete command lines",
 			     "Prints a script that teaches a shell the commands, options and their values, made from the same "
 			     "table as this help. make install puts them where the shells look for them.",

@@ -48,6 +48,7 @@ static enum words_of words_of(enum command c)
 	case CMD_EXPORT:
 	case CMD_DIFF:
 	case CMD_MERGE:
+	case CMD_MCP:
 		return WORDS_RECORDING;
 	case CMD_ESTIMATE:
 		return WORDS_FILE;

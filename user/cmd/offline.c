@@ -86,7 +86,7 @@ static int be_who_we_are(struct err *err)
  * Beside its output alone, or, where root has opened that, to the file that SQLite opens again. Exports, and reports of a
  * moment, spool what does not fit into memory, and look for a place as tmpfile() and SQLite do.
  */
-static int confine(const struct options *o, struct err *err)
+int offline_confine(const struct options *o, struct err *err)
 {
 	const char *writes[5];
 	char *room = NULL;
@@ -99,14 +99,14 @@ static int confine(const struct options *o, struct err *err)
 		room = outfile_room(o->out);
 	if (room)
 		writes[cnt++] = room;
-	if (o->cmd == CMD_EXPORT || (o->cmd == CMD_REPORT && is_filtered(o))) {
+	if (o->cmd == CMD_EXPORT || o->cmd == CMD_MCP || (o->cmd == CMD_REPORT && is_filtered(o))) {
 		const char *const places[] = { getenv("SQLITE_TMPDIR"), getenv("TMPDIR"), "/var/tmp", "/tmp" };
 
 		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
 			if (places[i])
 				writes[cnt++] = places[i];
 	}
-	r = confine_reader(writes, cnt, err);
+	r = o->cmd == CMD_MCP ? confine_starter(writes, cnt, err) : confine_reader(writes, cnt, err);
 	free(room);
 	return r;
 }
@@ -116,19 +116,19 @@ int offline_drop(struct options *o, struct err *err)
 	int r = 0;
 
 	if (o->cmd != CMD_REPORT && o->cmd != CMD_EXPORT && o->cmd != CMD_DIFF && o->cmd != CMD_MERGE &&
-	    o->cmd != CMD_ESTIMATE && o->cmd != CMD_CHECK)
+	    o->cmd != CMD_ESTIMATE && o->cmd != CMD_CHECK && o->cmd != CMD_MCP)
 		return 0;
 	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error that is told, not our death */
-	r = hold_stdin(o, err);
+	r = o->cmd == CMD_MCP ? 0 : hold_stdin(o, err);
 	if (r < 0)
 		return r;
 	if (!getuid() && !geteuid() && !o->asker.is_other) {
-		r = hold_files(o, err);
+		r = o->cmd == CMD_MCP ? 0 : hold_files(o, err); /* that one's files may be others at each call */
 	} else {
 		privs_drop_bounds(0);
 		r = asker__become(&o->asker, err);
 	}
 	if (!r)
 		r = be_who_we_are(err);
-	return r < 0 ? r : confine(o, err);
+	return r < 0 ? r : offline_confine(o, err);
 }

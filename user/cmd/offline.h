@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * offline: report, export, diff, merge and estimate need no rights, and get their input from anybody: so they give away what
- * they have before they look at a byte of it.
+ * offline: report, export, diff, merge, estimate and mcp need no rights, and get their input from anybody: so they give away
+ * what they have before they look at a byte of it.
  *
  * Behind sudo they become the asker for good; who has capabilities of the program's file loses them: then files are opened
  * with the asker's own rights. Root himself keeps his uid without a capability; files are opened before, and the output
@@ -17,5 +17,7 @@ struct options;
 
 /* Nothing for other commands. 0 or -errno. */
 int offline_drop(struct options *o, struct err *err);
+/* The last part of it, for a command that mcp has started: where files are written, and the filter. 0 or -errno. */
+int offline_confine(const struct options *o, struct err *err);
 
 #endif

@@ -118,7 +118,7 @@ static int parse_word(struct options *o, const char *arg, struct err *err)
 		o->shell = arg;
 		return 0;
 	}
-	if (o->cmd == CMD_MERGE && o->files_cnt < OPT_FILES_MAX) {
+	if ((o->cmd == CMD_MERGE || (o->cmd == CMD_MCP && strcmp(arg, "-"))) && o->files_cnt < OPT_FILES_MAX) {
 		o->files[o->files_cnt++] = arg;
 		return 0;
 	}
@@ -224,6 +224,19 @@ static int has_all_of_estimate(const struct options *o, struct err *err)
 	return 0;
 }
 
+static int has_files(const struct options *o, struct err *err)
+{
+	if (o->cmd == CMD_MCP && !o->files_cnt) {
+		err_set(err, -EINVAL, "which recordings? FILE.mtr or a directory of them is missing");
+		return err_hint(err, "memtrace mcp DIRECTORY; nothing else can be asked about then");
+	}
+	if (o->cmd == CMD_MERGE && (o->files_cnt < 2 || !o->out)) {
+		err_set(err, -EINVAL, "%s", o->out ? "which recordings? two at least" : "-o OUT.mtr is missing");
+		return err_hint(err, "memtrace merge A.mtr B.mtr -o C.mtr");
+	}
+	return 0;
+}
+
 /* What the command is about is there, and is something that it knows. */
 static int has_subject(const struct options *o, struct err *err)
 {
@@ -272,10 +285,8 @@ static int has_subject(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "processes of two traces are not the same ones");
 		return err_hint(err, "--by rank, op, category, device, module, name, region, symbol or stack");
 	}
-	if (o->cmd == CMD_MERGE && (o->files_cnt < 2 || !o->out)) {
-		err_set(err, -EINVAL, "%s", o->out ? "which recordings? two at least" : "-o OUT.mtr is missing");
-		return err_hint(err, "memtrace merge A.mtr B.mtr -o C.mtr");
-	}
+	if (o->cmd == CMD_MERGE || o->cmd == CMD_MCP)
+		return has_files(o, err);
 	if (o->cmd == CMD_EXPORT && !o->format) {
 		err_set(err, -EINVAL, "--to FORMAT is missing");
 		return err_hint(err, "memtrace export F.mtr --to jsonl -o OUT (- is stdout)");

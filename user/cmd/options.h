@@ -22,7 +22,7 @@ struct outfile;
 
 enum command {
 	CMD_LIVE = 0, CMD_RECORD, CMD_REPORT, CMD_EXPORT, CMD_DIFF, CMD_MERGE, CMD_ESTIMATE, CMD_PLAN, CMD_DOCTOR, CMD_SERVE,
-	CMD_PS, CMD_COMPLETION, CMD_CHECK,
+	CMD_PS, CMD_COMPLETION, CMD_CHECK, CMD_MCP,
 	CMD_CNT,
 };
 
@@ -47,7 +47,7 @@ struct options {
 	const char *user;    /* --user, or NULL */
 	const char *file;    /* the recording to read, or NULL */
 	const char *file_b;  /* diff: the other one */
-	const char *files[OPT_FILES_MAX]; /* merge */
+	const char *files[OPT_FILES_MAX]; /* merge; mcp: directories, too */
 	size_t files_cnt;
 	int align_clock;     /* --align clock */
 	const char *out;     /* -o, or NULL */

@@ -443,8 +443,9 @@ FLAG(on_no_config, config_cnt, o->config_cnt) /* options.c has looked for it bef
 #define PS (1u << CMD_PS)
 #define TRACING (LIVE | RECORD | SERVE)
 #define CHECK (1u << CMD_CHECK)
+#define MCP (1u << CMD_MCP)
 #define COMPLETION (1u << CMD_COMPLETION)
-#define ALL (TRACING | REPORT | EXPORT | DIFF | ESTIMATE | PLAN | DOCTOR | MERGE | PS | CHECK)
+#define ALL (TRACING | REPORT | EXPORT | DIFF | ESTIMATE | PLAN | DOCTOR | MERGE | PS | CHECK | MCP)
 
 const struct option_def option_defs[] = {
 	{ "--pid", 'p', "PID", "process to look into; may be given several times", TRACING | PLAN, on_pid },

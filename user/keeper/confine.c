@@ -75,6 +75,13 @@ int confine_reader(const char *const *writes, size_t writes_cnt, struct err *err
 	return r < 0 ? err_set(err, r, "giving rights away: %s", strerror(-r)) : 0;
 }
 
+int confine_starter(const char *const *writes, size_t writes_cnt, struct err *err)
+{
+	int r = drop_and_confine(writes, writes_cnt);
+
+	return r < 0 ? err_set(err, r, "giving rights away: %s", strerror(-r)) : 0;
+}
+
 /*
  * SYS_ADMIN: uprobes, map_files on kernels before 5.9. SYS_RESOURCE: locked memory before 5.11. IPC_LOCK: perf's rings.
  * SYS_NICE: the job waits while probes are set (base/urgent.h).

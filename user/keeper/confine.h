@@ -24,5 +24,7 @@ int confine_keeper(void);
  * directories alone. Who it runs as is the caller's matter. A kernel that has no such filter is told with -v. 0 or -errno.
  */
 int confine_reader(const char *const *writes, size_t writes_cnt, struct err *err);
+/* The same without the filter, for who starts such commands: each has it of its own. */
+int confine_starter(const char *const *writes, size_t writes_cnt, struct err *err);
 
 #endif

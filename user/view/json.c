@@ -134,6 +134,21 @@ void json__hex(struct json *j, const char *key, uint64_t v)
 	outbuf__char(j->o, '"');
 }
 
+void json__raw(struct json *j, const char *key, const char *value, size_t len)
+{
+	int in_string = 0;
+
+	json__key(j, key);
+	for (size_t i = 0; i < len; i++) {
+		if (value[i] == '"')
+			in_string = !in_string;
+		if (in_string || !strchr(" \n\t\r", value[i]) || !value[i])
+			outbuf__char(j->o, value[i]);
+		if (in_string && value[i] == '\\' && i + 1 < len)
+			outbuf__char(j->o, value[++i]);
+	}
+}
+
 /* Bytes at the beginning that can be copied as they are. */
 static size_t plain_len(const char *s, size_t len)
 {

@@ -39,6 +39,8 @@ void json__str(struct json *j, const char *key, const char *text); /* NULL reads
 void json__str_or_null(struct json *j, const char *key, const char *text);
 void json__hex(struct json *j, const char *key, uint64_t v); /* as a string */
 void json__null(struct json *j, const char *key);
+/* What is JSON already, without what stands between its tokens. */
+void json__raw(struct json *j, const char *key, const char *value, size_t len);
 
 /* A quoted string alone. */
 void json_quote(struct outbuf *o, const char *text, size_t len);

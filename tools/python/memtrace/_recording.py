@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 import weakref
 
-from . import _tool
+from . import _notebook, _tool
 
 try:
     import numpy
@@ -89,6 +89,12 @@ class Recording:
 
     def __exit__(self, *_):
         self.close()
+
+    def __repr__(self):
+        return _notebook.text(self.path, self.report)
+
+    def _repr_html_(self):
+        return _notebook.html(self.report)
 
     # --- tables of the sqlite export ---------------------------------------------------------------
 

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""`memtrace mcp` as clients of the Model Context Protocol use it: the one of the `mcp` package, and lines of our own."""
+import json
+import os
+import subprocess
+import textwrap
+
+import mt
+
+# Asks what it is told to, prints the answers: a client of its own process, whose Python has the package.
+CLIENT = textwrap.dedent("""
+    import asyncio, json, sys
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    async def main():
+        command, mode, asked = sys.argv[1], sys.argv[2], json.loads(sys.argv[4])
+        server = StdioServerParameters(command=command, args=["mcp", *json.loads(sys.argv[3])])
+        out = {"answers": []}
+        async with Client(stdio_client(server), mode=mode) as client:
+            out["version"] = client.protocol_version
+            out["server"] = client.server_info.name
+            out["tools"] = [t.model_dump(by_alias=True) for t in (await client.list_tools()).tools]
+            for name, args in asked:
+                done = await client.call_tool(name, args)
+                out["answers"].append({"error": bool(done.is_error), "text": done.content[0].text, "data": done.structured_content})
+        print(json.dumps(out))
+    asyncio.run(main())
+""")
+
+
+def need_client():
+    done = subprocess.run([mt.PYTHON, "-c", "import mcp.client.stdio; from mcp import Client"], capture_output=True)
+    if done.returncode:
+        raise mt.Skip("needs the mcp package: tools/make-venv agents")
+
+
+def client(paths, asked, mode="auto"):
+    done = subprocess.run([mt.PYTHON, "-c", CLIENT, mt.MEMTRACE, mode, json.dumps([str(p) for p in paths]), json.dumps(asked)],
+                          capture_output=True, text=True, timeout=120)
+    mt.check(done.returncode == 0, f"the client failed: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def record(name, path):
+    mt.ok(mt.memtrace("record", "-p", mt.shared_job(name).pid, "-d", 3, "-o", path))
+
+
+def test_a_client_asks():
+    need_client()
+    with mt.scratch() as tmp:
+        a, b = tmp / "a.mtr", tmp / "b.mtr"
+        record("transformer", a)
+        record("mlp", b)
+        asked = [["list_recordings", {}], ["verdict", {"recording": "a.mtr"}], ["peak", {"recording": str(a), "limit": 3}],
+                 ["top", {"recording": "a.mtr", "by": "op", "limit": 2}], ["top", {"recording": "a.mtr", "by": "leak"}],
+                 ["at_moment", {"recording": "a.mtr", "at": "peak", "category": "ACTIVATION"}],
+                 ["diff", {"before": "b.mtr", "after": "a.mtr", "by": "category"}],
+                 ["verdict", {}], ["verdict", {"recording": "../a.mtr"}], ["verdict", {"recording": "/etc/passwd"}],
+                 ["at_moment", {"recording": "a.mtr", "at": "yesterday"}], ["top", {"recording": "a.mtr", "by": "rank"}]]
+        said = client([tmp], asked)
+        mt.check(said["version"] == "2026-07-28" and said["server"] == "memtrace", f"{said['version']} {said['server']}")
+        mt.check([t["name"] for t in said["tools"]] == ["list_recordings", "verdict", "peak", "top", "at_moment", "diff"], "tools")
+        mt.check(all(t["annotations"]["readOnlyHint"] and t["inputSchema"]["type"] == "object" for t in said["tools"]), "tools")
+        rows, verdict, peak, top, leak, moment, diff, *wrong = said["answers"]
+        mt.check(not any(x["error"] for x in said["answers"][:7]), f"{[x['text'][:300] for x in said['answers'][:7] if x['error']]}")
+        mt.check(all(json.loads(x["text"]) == x["data"] for x in said["answers"][:7]), "the text is the data")
+        mt.check([r["name"] for r in rows["data"]["recordings"]] == [str(a), str(b)] and rows["data"]["all"] is True, f"{rows}")
+        mt.check(rows["data"]["recordings"][0]["bytes"] == a.stat().st_size, f"{rows}")
+
+        rep = mt.report(a)
+        mt.check(verdict["data"]["verdict"] == rep["verdict"] and verdict["data"]["steps"] == rep["steps"], f"{verdict}")
+        whole = json.loads(mt.ok(mt.memtrace("report", a, "--at", "peak", "--json", "--top", 3)).stdout)
+        mt.check(peak["data"] == whole and len(whole["by"]["module"]) == 3, f"{peak}")
+        mt.check(top["data"]["ops"] == rep["ops"][:2] and set(top["data"]) == {"schema", "ops", "ops_total"}, f"{top}")
+        mt.check(leak["data"]["leaks"] == rep["leaks"] and leak["data"]["leaks_watched"] == rep["leaks_watched"], f"{leak}")
+        activations = rep["devices"]["cpu"]["categories"]["ACTIVATION"]["at_peak"]
+        mt.check(moment["data"]["bytes"] == activations > 0, f"{moment['data']['bytes']} {activations}")
+        mt.check(diff["data"]["by"] == "category" and diff["data"]["b"]["file"] == str(a), f"{diff}")
+        mt.check(all(x["error"] and not x["data"] for x in wrong), f"{wrong}")
+        for x, words in zip(wrong, ("which recording?", "no recording has the name", "no recording has the name", "is no moment", "rank")):
+            mt.check(words in x["text"], f"{words}: {x['text']}")
+
+        old = client([a], [["verdict", {}]], mode="legacy")
+        mt.check(old["version"] == "2025-11-25" and old["answers"][0]["data"]["verdict"] == rep["verdict"], f"{old}")
+
+
+def talk(args, lines, timeout=60):
+    """Raw lines, after a handshake; the answers to them."""
+    hello = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}).encode()
+    done = subprocess.run([mt.MEMTRACE, "mcp", *map(str, args)], input=b"\n".join([hello, *lines]) + b"\n", capture_output=True, timeout=timeout)
+    mt.check(done.returncode == 0, f"{done.returncode}: {done.stderr[-500:]}")
+    return [json.loads(x) for x in done.stdout.splitlines()][1:]
+
+
+def call(name, **args):
+    return json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": {"name": name, "arguments": args}}).encode()
+
+
+def test_hostile():
+    with mt.scratch() as tmp:
+        a, noise, cut = tmp / "a.mtr", tmp / "noise.mtr", tmp / "cut.mtr"
+        record("mlp", a)
+        noise.write_bytes(os.urandom(5000))
+        cut.write_bytes(a.read_bytes()[:a.stat().st_size // 2])
+        (tmp / "link.mtr").symlink_to("/etc/passwd")
+        said = talk([tmp], [b"[" * 100_000, b"x" * 1_000_000, b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', b"\0\0",
+                            call("verdict", recording="noise.mtr"), call("verdict", recording="cut.mtr"),
+                            call("verdict", recording="link.mtr"), call("at_moment", recording="a.mtr", at="--force"),
+                            call("top", recording="a.mtr", by="op", limit=10**9), call("verdict", recording="a.mtr")])
+        mt.check([x["error"]["code"] for x in said[:4]] == [-32600, -32600, -32700, -32700], f"{said[:4]}")
+        results = [x["result"] for x in said[4:]]
+        mt.check([x["isError"] for x in results] == [True, False, True, True, True, False], f"{[x['content'] for x in results]}")
+        mt.check("cut" in results[1]["structuredContent"]["warning"], f"{results[1]}")
+        mt.check("no recording" in results[0]["content"][0]["text"] or "memtrace" in results[0]["content"][0]["text"], f"{results[0]}")
+        mt.check(sorted(p.name for p in tmp.iterdir()) == ["a.mtr", "cut.mtr", "link.mtr", "noise.mtr"], "it has written")
+        mt.expect_failure(mt.memtrace("mcp"), 2, "which recordings?")
+        mt.expect_failure(mt.memtrace("mcp", "-"), 2, "unexpected")
+
+
+def test_has_no_rights():
+    mt.need_root()
+    with mt.scratch() as tmp:
+        proc = subprocess.Popen([mt.MEMTRACE, "mcp", str(tmp)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            proc.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+            proc.stdin.flush()
+            mt.check(b'"result"' in proc.stdout.readline(), "ping")
+            with open(f"/proc/{proc.pid}/status") as f:
+                status = dict(line.split(":", 1) for line in f)
+            caps = {k: int(status[k], 16) for k in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")}
+            mt.check(not any(caps.values()) and status["NoNewPrivs"].strip() == "1", f"{caps}")
+        finally:
+            proc.stdin.close()
+            mt.check(proc.wait(10) == 0, "it ends when its input does")
+            proc.stdout.close()
+
+
+def test_a_recording_in_progress():
+    with mt.scratch() as tmp:
+        path = tmp / "live.mtr"
+        tracer = mt.start("record", "-p", str(mt.shared_job("mlp").pid), "-o", str(path))
+        try:
+            steps = []
+
+            def grown():
+                said = talk([tmp], [call("verdict")])[0]["result"]
+                if not said["isError"]:
+                    steps.append(said["structuredContent"]["steps"])
+                return len(steps) > 1 and steps[-1] > steps[0] > 0
+            mt.wait_until(grown, "answers about a recording that grows", timeout=30, pause=1)
+            mt.note(f"steps in the answers: {steps}")
+        finally:
+            mt.finish(tracer)
