@@ -228,7 +228,7 @@ def test_diff_says_what_does_not_compare():
         mt.expect_failure(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--by", "category"), 1, "data flow", "--by op")
         mt.expect_failure(mt.memtrace("diff", d / "a.mtr"), 2, "second one is missing")
         mt.expect_failure(mt.memtrace("diff", d / "a.mtr", d / "none.mtr"), 1, "none.mtr")
-        mt.expect_failure(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--by", "process"), 2, "--by op")
+        mt.expect_failure(mt.memtrace("diff", d / "a.mtr", d / "b.mtr", "--by", "process"), 2, "--by rank, op")
 
 
 def test_stacks():
