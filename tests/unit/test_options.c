@@ -148,6 +148,10 @@ static void test_commands(void **state)
 	assert_int_equal(parse(&o, "check a.mtr --max-peak 20G --device cuda:1 --category activation --md", &e), 0);
 	assert_true(o.cmd == CMD_CHECK && o.max_peak == 20ull << 30 && o.dev == MT_DEV_CUDA0 + 1 && o.md);
 	assert_int_equal(o.category, CAT_ACTIVATION);
+	assert_int_equal(parse(&o, "mcp a.mtr folder", &e), 0);
+	assert_true(o.cmd == CMD_MCP && o.files_cnt == 2);
+	assert_int_equal(parse(&o, "diff a.mtr b.mtr -o x.html --force", &e), 0);
+	assert_true(!strcmp(o.out, "x.html") && o.force);
 	assert_int_equal(parse(&o, "diff a.mtr b.mtr --by module --fail-if peak+7.5%", &e), 0);
 	assert_true(o.fail_share > 0.0749 && o.fail_share < 0.0751 && !o.fail_bytes);
 	assert_int_equal(parse(&o, "diff a.mtr b.mtr --fail-if peak+2M", &e), 0);
@@ -319,6 +323,9 @@ static void test_refused_gates(void **state)
 		{ "diff a.mtr b.mtr --fail-if peak+5x%", "peak+5%" },
 		{ "diff a.mtr b.mtr --fail-if live+5%", "peak+5%" },
 		{ "diff a.mtr b.mtr --json --md", "--md" },
+		{ "diff a.mtr b.mtr -o x.html --md", "-o writes a page" },
+		{ "mcp", "which recordings?" },
+		{ "mcp -", "'-'" },
 		{ "check a.mtr", "--max-peak" },
 		{ "check --max-peak 1G", "FILE.mtr" },
 		{ "check a.mtr --max-peak 0", "limit" },

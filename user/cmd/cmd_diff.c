@@ -5,11 +5,13 @@
  * of more than eight are left out: what was there before is met in them, and labels come later than what they label.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/names.h"
+#include "base/outfile.h"
 #include "base/regions.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
@@ -19,6 +21,8 @@
 #include "timeline/means.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
+#include "view/page/diff_page.h"
+#include "view/page/html_page.h"
 #include "view/report_words.h"
 #include "view/tables/diff.h"
 
@@ -290,6 +294,52 @@ static int diff_write(const struct options *o, const struct diff_side *sides, st
 	return r < 0 ? err_set(err, r, "writing: %s", strerror(-r)) : 0;
 }
 
+/* --- as a page ------------------------------------------------------------------------------------------------ */
+
+/* What was asked for, then what both have. */
+static void page_tables(const struct options *o, struct diff_page *p)
+{
+	const struct report *a = p->sides[0].end, *b = p->sides[1].end;
+	const struct {
+		enum diff_by by;
+		int is_there;
+	} all[] = { { diff_by_of(o->by), o->by != BY_OP },
+		    { DIFF_BY_CATEGORY, a->has_flow && b->has_flow && o->by != BY_CATEGORY },
+		    { DIFF_BY_MODULE, a->modules.cnt && b->modules.cnt && o->by != BY_MODULE },
+		    { DIFF_BY_OP, 1 } };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i].is_there)
+			p->by[p->by_cnt++] = all[i].by;
+}
+
+static int page_write(const struct options *o, const struct diff_side *sides, struct err *err)
+{
+	const char *const paths[] = { o->file, o->file_b };
+	struct diff_page p = { .sides = sides, .paths = paths, .top = o->top ? o->top : TOP_JSON };
+	struct outfile_how how = outputs_of(o);
+	struct outfile f;
+	FILE *out = NULL;
+	int r, fd;
+
+	if (html_page__missing())
+		return err_set(err, -ENOTSUP, "%s", html_page__missing());
+	page_tables(o, &p);
+	r = outfile__open(&f, o->out, OUTFILE_WHOLE, &how, err);
+	if (r < 0)
+		return r;
+	fd = fcntl(f.fd, F_DUPFD_CLOEXEC, 0); /* a FILE closes its own, and the other is synced then */
+	if (fd >= 0)
+		out = fdopen(fd, "w");
+	r = out ? diff_page__write(out, &p) : -errno;
+	if (out && fclose(out) && !r)
+		r = -errno;
+	if (!r)
+		return outfile__finish(&f, err);
+	outfile__drop(&f);
+	return err_set(err, r, "writing %s: %s", o->out, strerror(-r));
+}
+
 int cmd_diff(const struct options *o, struct err *err)
 {
 	struct side a = { 0 }, b = { 0 };
@@ -306,7 +356,7 @@ int cmd_diff(const struct options *o, struct err *err)
 		if (!r)
 			r = no_stacks(o, sides, err);
 		if (!r)
-			r = diff_write(o, sides, err);
+			r = o->out ? page_write(o, sides, err) : diff_write(o, sides, err);
 	}
 	if (!r && fails(o, a.end, b.end))
 		r = EXIT_LIMIT;

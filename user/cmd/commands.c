@@ -59,7 +59,7 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "memtrace export job.mtr --to torch-timeline -o job.json.gz\tbytes by category over time\n"
 			 "memtrace export job.mtr --to torch-snapshot -o job.pickle\tto drop on pytorch.org/memory_viz\n"
 			 "memtrace export job.mtr --to perfetto --ops -o job.pftrace\tto open in ui.perfetto.dev\n" },
-	[CMD_DIFF] = { "diff", "A.mtr B.mtr [--by WHAT] [--json | --md] [--fail-if LIMIT]",
+	[CMD_DIFF] = { "diff", "A.mtr B.mtr [--by WHAT] [--json | --md] [--fail-if LIMIT]\nA.mtr B.mtr -o OUT.html [--by WHAT]",
 		       "two recordings side by side: what grew",
 		       "Replays both and compares, row by row, what lived on average over whole steps, at the peak and at the "
 		       "end, and what was allocated a step, so that recordings of different length compare; without steps in "
@@ -68,6 +68,7 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace diff before.mtr after.mtr\tby operator\n"
 		       "memtrace diff before.mtr after.mtr --by category\twhat the growth is for\n"
 		       "memtrace diff before.mtr after.mtr --by module\twhich layer grew\n"
+		       "memtrace diff before.mtr after.mtr -o diff.html\tboth runs in one chart, for a browser\n"
 		       "memtrace diff before.mtr after.mtr --md --fail-if peak+5%\tfor a pull request; 5 when it grew by more\n"
 		       "memtrace diff before.mtr after.mtr --json | jq '.rows[0]'\tthe worst one\n" },
 	[CMD_ESTIMATE] = { "estimate",

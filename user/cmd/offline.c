@@ -28,7 +28,7 @@ static int is_input(const struct options *o)
 	for (size_t i = 0; i < o->files_cnt; i++)
 		if (is_same(o->files[i], o->out))
 			return 1;
-	return is_same(o->file, o->out);
+	return is_same(o->file, o->out) || is_same(o->file_b, o->out);
 }
 
 static int hold_out(struct options *o, struct err *err)

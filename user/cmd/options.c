@@ -339,6 +339,10 @@ static int has_sense(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--steps is about the steps that --flow shows");
 		return err_hint(err, "memtrace report F.mtr --flow --steps N");
 	}
+	if (o->cmd == CMD_DIFF && o->out && (o->json || o->md)) {
+		err_set(err, -EINVAL, "-o writes a page: %s is another way to write the same", o->json ? "--json" : "--md");
+		return err_hint(err, "leave one of the two out; %s goes to standard output", o->json ? "--json" : "--md");
+	}
 	if (o->flow && (o->has_by || o->tui)) {
 		err_set(err, -EINVAL, "--flow prints nodes: %s is about another view", o->tui ? "--tui" : "--by");
 		return err_hint(err, "leave one of the two out; --steps N says how much --flow shows");

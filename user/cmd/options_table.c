@@ -472,9 +472,11 @@ const struct option_def option_defs[] = {
 	{ "--output", 'o', "FILE", "keep a recording there (record: default memtrace-WHAT-DATE-TIME.mtr, "
 	  "WHAT being the pid, the command's name or \"all\")", TRACING, on_out },
 	{ "--output", 'o', "OUT", "file to write, - is stdout (default for text, unless that is a terminal)", EXPORT, on_out },
+	{ "--output", 'o', "OUT.html", "both as one page for a browser: memory over time, and tables of what grew", DIFF,
+	  on_out },
 	{ "--output", 'o', "OUT.mtr", "recording to write", MERGE, on_out },
 	{ "--force", 0, NULL, "replace what is at -o: by a new file, once it is whole (a recording: with its first second)",
-	  TRACING | EXPORT | MERGE, on_force },
+	  TRACING | EXPORT | MERGE | DIFF, on_force },
 	{ "--align", 0, "WHICH", "clocks of several machines: steps, by the steps that both made, where these are known, "
 	  "else by their wall clocks (default); clock, by their wall clocks alone", MERGE, on_align,
 	  "steps clock" },

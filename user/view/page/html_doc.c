@@ -515,7 +515,7 @@ static int put_document(struct doc_out *x)
 	return r ? r : x->err;
 }
 
-static void put_escaped(struct outbuf *o, const char *text, size_t len)
+void html_put_escaped(struct outbuf *o, const char *text, size_t len)
 {
 	while (len) {
 		size_t n = 0;
@@ -550,7 +550,7 @@ int html_doc__write(struct html_doc *d, struct outbuf *o)
 	if (fclose(f) && !r)
 		r = -ENOMEM;
 	if (!r)
-		put_escaped(o, text, len);
+		html_put_escaped(o, text, len);
 	free(text);
 	free(x.order);
 	numbering__done(&x.numbers);

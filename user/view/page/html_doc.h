@@ -56,5 +56,7 @@ struct html_doc {
 
 /* As text that may stand inside a script element: no <, > or & in it. 0 or -errno. */
 int html_doc__write(struct html_doc *d, struct outbuf *o);
+/* JSON, as such text. */
+void html_put_escaped(struct outbuf *o, const char *text, size_t len);
 
 #endif

@@ -1625,6 +1625,15 @@ function fail(e) {
 
 let lastWidth = 0;
 function start() {
+	let data;
+	try {
+		const text = $("data").textContent;
+		data = text.trim() ? JSON.parse(text) : null;
+		if (data?.diff)
+			return drawDiff(data.diff);
+	} catch (e) {
+		return fail(e);
+	}
 	pointer();
 	keys();
 	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => model && drawAll());
@@ -1639,7 +1648,6 @@ function start() {
 		}
 	}).observe($("plots"));
 	try {
-		const text = $("data").textContent, data = text.trim() ? JSON.parse(text) : null;
 		if (data?.feed)
 			startFeed(data.feed);
 		else if (data)
