@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * array: room for one more in an array whose owner keeps it as a pointer, a count and a capacity, all 0 at first.
+ * array: room for one more in an array whose owner keeps it as a pointer, a count and a capacity, all 0 at first; and the
+ * order of arrays whose elements are, or begin with, a number.
  */
 #ifndef MT_BASE_ARRAY_H
 #define MT_BASE_ARRAY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 /* Makes it twice as large where it is full, `first` entries to begin with. false: no memory; then it is as it was. */
@@ -25,5 +27,13 @@
 		}                                                                        \
 		has_room_;                                                               \
 	})
+
+/* For qsort and bsearch: upwards by a uint64_t, which is what an element begins with. */
+static inline int u64_cmp(const void *pa, const void *pb)
+{
+	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+
+	return a < b ? -1 : a > b;
+}
 
 #endif

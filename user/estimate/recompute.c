@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "estimate/paths.h"
 
 #define NONE UINT32_MAX
@@ -196,13 +197,6 @@ static int time_step(const struct recompute *c, uint64_t from, uint64_t to, uint
 	return e;
 }
 
-static int earlier(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* The steps before the last mark, from the last one on. Without marks: what the items are of. */
 static int time_steps(const struct recompute *c)
 {
@@ -224,7 +218,7 @@ static int time_steps(const struct recompute *c)
 	for (size_t m = 0; m < c->res->cnt && !e; m++) {
 		struct recompute_module *module = &c->res->modules[m];
 
-		qsort(times[m], module->steps, sizeof(times[m][0]), earlier);
+		qsort(times[m], module->steps, sizeof(times[m][0]), u64_cmp);
 		module->time_ns = module->steps ? times[m][(module->steps - 1) / 2] : 0;
 	}
 	free(times);

@@ -17,16 +17,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/regions.h"
-#include "base/seed.h"
 #include "event/rank_label.h"
 #include "model/model.h"
 #include "model/state.h"
 #include "timeline/ranks.h"
 #include "timeline/series.h"
 
-#define PIDS_SLOTS (1u << 17)
-#define PIDS_MAX (PIDS_SLOTS / 2)
+#define PIDS_MAX (1u << 16)
+#define UNPLACED UINT32_MAX /* no rank */
 #define WAITING_MAX (2 + PROC_LABELS_MAX)
 #define WAITS_MAX 256
 
@@ -60,8 +60,8 @@ struct wait {
 	size_t cnt;
 };
 
-struct pid_slot {
-	uint32_t pid; /* 0: free */
+struct placed {
+	uint64_t pid;
 	uint32_t rank; /* in ranks[] */
 };
 
@@ -70,8 +70,7 @@ struct ranks {
 	enum classes classes;
 	struct rank *ranks[RANKS_MAX + 1]; /* the first one is "others" */
 	size_t cnt, full_cnt;
-	struct pid_slot *slots;
-	size_t pids_cnt;
+	struct map placed; /* struct placed */
 	uint32_t last_pid, last_rank; /* of the event before */
 	struct wait *waits; /* processes that are being told */
 	size_t waits_cnt;
@@ -115,9 +114,9 @@ struct ranks *ranks__new(const struct names *names, enum classes classes)
 		return NULL;
 	r->names = names;
 	r->classes = classes;
-	r->slots = calloc(PIDS_SLOTS, sizeof(*r->slots));
+	r->placed = MAP_OF(struct placed);
 	r->waits = calloc(WAITS_MAX, sizeof(*r->waits)); /* pages are taken when touched */
-	if (!r->slots || !r->waits) {
+	if (!r->waits) {
 		ranks__free(r);
 		return NULL;
 	}
@@ -130,7 +129,7 @@ void ranks__free(struct ranks *r)
 		return;
 	for (size_t i = 0; i < r->cnt; i++)
 		rank__free(r->ranks[i]);
-	free(r->slots);
+	map__done(&r->placed);
 	free(r->waits);
 	free(r);
 }
@@ -152,13 +151,11 @@ static struct rank *ranks__add(struct ranks *r)
 
 /* --- whose is it ------------------------------------------------------------------------------------ */
 
-static struct pid_slot *ranks__slot(const struct ranks *r, uint32_t pid)
+static uint32_t ranks__of_pid(const struct ranks *r, uint32_t pid)
 {
-	uint32_t at = (uint32_t)hash_u64(pid) % PIDS_SLOTS;
+	const struct placed *p = pid ? map__find(&r->placed, pid) : NULL;
 
-	while (r->slots[at].pid && r->slots[at].pid != pid)
-		at = (at + 1) % PIDS_SLOTS;
-	return &r->slots[at];
+	return p ? p->rank : UNPLACED;
 }
 
 /* A process and what it says of itself. */
@@ -184,13 +181,11 @@ static bool is_next(const struct rank *k, const struct claim *c)
 
 static bool is_related(const struct ranks *r, uint32_t rank, const struct claim *c)
 {
-	const struct pid_slot *own = ranks__slot(r, c->pid), *parent = ranks__slot(r, c->ppid);
 	const struct rank *k = r->ranks[rank];
 
 	if (rank_label__num(&k->label, RANK_WORLD) != rank_label__num(&c->label, RANK_WORLD))
 		return false; /* of a launcher that is numbered itself */
-	return (own->pid && own->rank == rank) || (parent->pid && parent->rank == rank) || k->launcher == c->pid ||
-	       is_next(k, c);
+	return ranks__of_pid(r, c->pid) == rank || ranks__of_pid(r, c->ppid) == rank || k->launcher == c->pid || is_next(k, c);
 }
 
 /* 0: none. Of several that have ended the last one. */
@@ -212,11 +207,11 @@ static uint32_t ranks__known(const struct ranks *r, const struct claim *c)
 /* Of one that names none: its own until now, if it did no more than exec, else its parent's. */
 static uint32_t ranks__inherited(const struct ranks *r, const struct claim *c)
 {
-	const struct pid_slot *own = ranks__slot(r, c->pid), *parent = ranks__slot(r, c->ppid);
+	uint32_t own = ranks__of_pid(r, c->pid), parent = ranks__of_pid(r, c->ppid);
 
-	if (c->is_execed && own->pid)
-		return own->rank;
-	return parent->pid ? parent->rank : 0;
+	if (c->is_execed && own != UNPLACED)
+		return own;
+	return parent != UNPLACED ? parent : 0;
 }
 
 /* 0, others, if there is no room. */
@@ -247,8 +242,8 @@ static int ranks__find(struct ranks *r, const struct claim *c, uint32_t *ret)
 
 static void ranks__joined(struct ranks *r, struct rank *k, const struct claim *c)
 {
-	const struct pid_slot *slot = ranks__slot(r, c->ppid);
-	struct rank *parent = slot->pid && slot->rank ? r->ranks[slot->rank] : NULL;
+	uint32_t rank = ranks__of_pid(r, c->ppid);
+	struct rank *parent = rank != UNPLACED && rank ? r->ranks[rank] : NULL;
 
 	if (parent && parent != k && parent->pid == c->ppid && c->source != RANK_NONE)
 		parent->has_ranks = true;
@@ -272,9 +267,8 @@ static struct wait *ranks__waiting(const struct ranks *r, uint32_t pid)
 static int ranks__place(struct ranks *r, const struct wait *w)
 {
 	struct claim c = { .pid = w->ev[0].pid, .ppid = w->ev[0].aux, .is_execed = w->ev[0].flags == EV_PROC_EXECED };
-	uint32_t pid = c.pid, rank;
-	struct pid_slot *slot = ranks__slot(r, pid);
-	bool is_new;
+	uint32_t pid = c.pid, rank, was = ranks__of_pid(r, pid);
+	struct placed *now;
 	int err;
 
 	for (size_t i = 0; i < w->cnt; i++)
@@ -284,17 +278,18 @@ static int ranks__place(struct ranks *r, const struct wait *w)
 	err = ranks__find(r, &c, &rank);
 	if (err)
 		return err;
-	if (slot->pid && slot->rank != rank) /* its old rank has lost it */
-		(void)model__handle(r->ranks[slot->rank]->model, &(struct event){
+	if (was != UNPLACED && was != rank) /* its old rank has lost it */
+		(void)model__handle(r->ranks[was]->model, &(struct event){
 			.ts_ns = r->now_ns, .kind = EV_GONE, .pid = pid });
-	if (!slot->pid && r->pids_cnt >= PIDS_MAX) {
+	if (was == UNPLACED && r->placed.cnt >= PIDS_MAX) {
 		r->full_cnt++;
 		return 0;
 	}
-	is_new = !slot->pid || slot->rank != rank || w->ev[0].flags != EV_PROC_EXECED;
-	r->pids_cnt += !slot->pid;
-	*slot = (struct pid_slot){ pid, rank };
-	if (is_new)
+	now = map__put(&r->placed, pid);
+	if (!now)
+		return -ENOMEM;
+	now->rank = rank;
+	if (was != rank || w->ev[0].flags != EV_PROC_EXECED)
 		ranks__joined(r, r->ranks[rank], &c);
 	for (size_t i = 0; i < w->cnt; i++)
 		(void)model__handle(r->ranks[rank]->model, &w->ev[i]);
@@ -456,13 +451,13 @@ static int ranks__start(struct ranks *r, const struct event *ev)
 
 static uint32_t ranks__rank_of(struct ranks *r, uint32_t pid)
 {
-	const struct pid_slot *slot;
+	uint32_t rank;
 
 	if (pid == r->last_pid)
 		return r->last_rank;
-	slot = ranks__slot(r, pid);
+	rank = ranks__of_pid(r, pid);
 	r->last_pid = pid;
-	r->last_rank = slot->pid ? slot->rank : 0;
+	r->last_rank = rank != UNPLACED ? rank : 0;
 	return r->last_rank;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define LISTS 4
 #define HEAD_BYTES 16 /* PyGC_Head, in front of the object */
 
@@ -83,13 +85,6 @@ static int walk_list(struct py *p, const uint64_t *heads, unsigned which, gc_fn 
 	return 0;
 }
 
-static int by_address(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* An object that was moved to another list meanwhile is found twice; the order of discovery is kept. */
 static int drop_doubles(struct gc_found *f)
 {
@@ -103,7 +98,7 @@ static int drop_doubles(struct gc_found *f)
 		return -ENOMEM;
 	}
 	memcpy(sorted, f->objs, f->cnt * 8); /* one at least */
-	qsort(sorted, f->cnt, 8, by_address);
+	qsort(sorted, f->cnt, 8, u64_cmp);
 	for (size_t i = 0; i < f->cnt; i++) {
 		size_t low = 0, high = f->cnt;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/map.h"
@@ -217,13 +218,6 @@ static int find_types(struct py_reader *r, int anew)
 	return e;
 }
 
-static int by_address(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* The same addresses, in whatever order. */
 static int is_same_set(const uint64_t *a, const uint64_t *b, size_t cnt)
 {
@@ -234,8 +228,8 @@ static int is_same_set(const uint64_t *a, const uint64_t *b, size_t cnt)
 		return 0;
 	memcpy(sorted, a, cnt * 8);
 	memcpy(sorted + cnt, b, cnt * 8);
-	qsort(sorted, cnt, 8, by_address);
-	qsort(sorted + cnt, cnt, 8, by_address);
+	qsort(sorted, cnt, 8, u64_cmp);
+	qsort(sorted + cnt, cnt, 8, u64_cmp);
 	is_same = !memcmp(sorted, sorted + cnt, cnt * 8);
 	free(sorted);
 	return is_same;

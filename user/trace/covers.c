@@ -26,13 +26,6 @@ static int place_cmp(const void *pa, const void *pb)
 	return a->at < b->at ? -1 : a->at > b->at;
 }
 
-static int u64_cmp(const void *pa, const void *pb)
-{
-	const uint64_t *a = pa, *b = pb;
-
-	return *a < *b ? -1 : *a > *b;
-}
-
 int covers__has(const struct covers *c, int file_fd, uint64_t offset)
 {
 	for (size_t i = 0; i < c->cnt; i++)

@@ -9,13 +9,6 @@
 #include "base/array.h"
 #include "trace/closer.h"
 
-static int u64_cmp(const void *pa, const void *pb)
-{
-	const uint64_t *a = pa, *b = pb;
-
-	return *a < *b ? -1 : *a > *b;
-}
-
 int links__add(struct links *l, const struct link_key *key, int is_first, const int fds[2], const uint64_t *offsets,
 	       size_t offsets_cnt)
 {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* When it is full every second one goes, and only every second of what comes is taken. */
 static void sample__add(struct price_sample *s, uint64_t ns)
 {
@@ -54,13 +56,6 @@ void price__step(struct price *p, uint64_t took_ns, uint64_t now_ns)
 void price__sampled(struct price *p, bool traced, uint64_t took_ns)
 {
 	sample__add(traced ? &p->traced : &p->before, took_ns);
-}
-
-static int u64_cmp(const void *pa, const void *pb)
-{
-	const uint64_t *a = pa, *b = pb;
-
-	return *a < *b ? -1 : *a > *b;
 }
 
 /*

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "event/event.h"
 
 void standstill__attach(struct standstill *s, struct report_attach *sum, const struct event *ev)
@@ -20,13 +21,6 @@ void standstill__attach(struct standstill *s, struct report_attach *sum, const s
 		sum->took_ns = ev->size;
 	if (ev->seq * 1000ull > sum->longest_slice_ns)
 		sum->longest_slice_ns = ev->seq * 1000ull;
-}
-
-static int u64_cmp(const void *pa, const void *pb)
-{
-	const uint64_t *a = pa, *b = pb;
-
-	return *a < *b ? -1 : *a > *b;
 }
 
 static void standstill__told(const struct standstill *s, struct report_attach *sum)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * A slab of threads that never move and an index by tid: open addressing, removal by shifting back.
+ * A slab of threads that never move, and an index by tid.
  * No event says that a thread ended, so places are recycled by the clock algorithm: one bit a
  * thread, set when it is heard of, cleared by the hand in passing; whoever is found clear has been
  * silent for a whole round. That is near enough to least recently used and costs one store an event.
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "base/seed.h"
 #include "model/core/check.h"
 
 #define CHUNK_THREADS 64u
 
 struct threads {
-	uint32_t *slots; /* thread number + 1, 0 = free */
-	uint32_t slots_mask;
+	struct index by_tid; /* numbers */
 	struct thread **chunks;
 	uint32_t used; /* numbers ever handed out */
 	uint32_t *free_list;
@@ -29,18 +29,13 @@ struct threads {
 struct threads *threads__new(size_t max)
 {
 	struct threads *ths = calloc(1, sizeof(*ths));
-	uint32_t slots = 64;
 
 	if (!ths)
 		return NULL;
 	ths->max = max && max < THREADS_MAX ? (uint32_t)max : THREADS_MAX;
-	while (slots < 2 * ths->max)
-		slots *= 2;
-	ths->slots_mask = slots - 1;
-	ths->slots = calloc(slots, sizeof(*ths->slots));
 	ths->free_list = malloc(ths->max * sizeof(*ths->free_list));
 	ths->chunks = calloc(ths->max / CHUNK_THREADS + 1, sizeof(*ths->chunks));
-	if (!ths->slots || !ths->free_list || !ths->chunks) {
+	if (!ths->free_list || !ths->chunks) {
 		threads__free(ths);
 		return NULL;
 	}
@@ -54,7 +49,7 @@ void threads__free(struct threads *ths)
 	for (size_t i = 0; ths->chunks && i < ths->max / CHUNK_THREADS + 1; i++)
 		free(ths->chunks[i]);
 	free(ths->chunks);
-	free(ths->slots);
+	index__done(&ths->by_tid);
 	free(ths->free_list);
 	free(ths);
 }
@@ -62,20 +57,6 @@ void threads__free(struct threads *ths)
 static struct thread *threads__at(const struct threads *ths, uint32_t num)
 {
 	return &ths->chunks[num / CHUNK_THREADS][num % CHUNK_THREADS];
-}
-
-static uint32_t home_of(const struct threads *ths, uint32_t tid)
-{
-	return (uint32_t)hash_u64(tid) & ths->slots_mask;
-}
-
-static uint32_t threads__probe(const struct threads *ths, uint32_t tid)
-{
-	uint32_t i = home_of(ths, tid);
-
-	while (ths->slots[i] && threads__at(ths, ths->slots[i] - 1)->tid != tid)
-		i = (i + 1) & ths->slots_mask;
-	return i;
 }
 
 const struct thread *threads__next(const struct threads *ths, uint32_t *pos)
@@ -92,17 +73,8 @@ const struct thread *threads__next(const struct threads *ths, uint32_t *pos)
 static void threads__drop(struct threads *ths, uint32_t num)
 {
 	struct thread *t = threads__at(ths, num);
-	uint32_t mask = ths->slots_mask, i = threads__probe(ths, t->tid);
 
-	for (uint32_t j = (i + 1) & mask; ths->slots[j]; j = (j + 1) & mask) {
-		uint32_t home = home_of(ths, threads__at(ths, ths->slots[j] - 1)->tid);
-
-		if (((j - home) & mask) >= ((j - i) & mask)) {
-			ths->slots[i] = ths->slots[j];
-			i = j;
-		}
-	}
-	ths->slots[i] = 0;
+	index__remove(&ths->by_tid, hash_u64(t->tid), num);
 	t->in_use = false;
 	ths->free_list[ths->free_cnt++] = num;
 }
@@ -148,21 +120,26 @@ static struct thread *threads__place(struct threads *ths, bool *ret_lost, uint32
 
 struct thread *threads__get(struct threads *ths, uint32_t pid, uint32_t tid, bool *ret_lost)
 {
-	uint32_t i = threads__probe(ths, tid), num;
+	uint64_t hash = hash_u64(tid);
+	uint32_t num = index_find(&ths->by_tid, hash, i, threads__at(ths, i)->tid == tid);
 	struct thread *t;
 
-	if (ths->slots[i]) {
-		t = threads__at(ths, ths->slots[i] - 1);
+	if (num != INDEX_NONE) {
+		t = threads__at(ths, num);
 		if (t->pid != pid)
-			*t = (struct thread){ .in_use = true, .pid = pid, .tid = tid, .num = ths->slots[i] - 1 };
+			*t = (struct thread){ .in_use = true, .pid = pid, .tid = tid, .num = num };
 		t->recent = true;
 		return t;
 	}
 	t = threads__place(ths, ret_lost, &num);
 	if (!t)
 		return NULL;
+	if (index__add(&ths->by_tid, hash, num) < 0) {
+		t->in_use = false;
+		ths->free_list[ths->free_cnt++] = num;
+		return NULL;
+	}
 	*t = (struct thread){ .in_use = true, .recent = true, .pid = pid, .tid = tid, .num = num };
-	ths->slots[threads__probe(ths, tid)] = num + 1;
 	return t;
 }
 
@@ -183,7 +160,7 @@ size_t threads__count(const struct threads *ths)
 
 void threads__check(const struct threads *ths)
 {
-	size_t in_use = 0, slots = 0;
+	size_t in_use = 0;
 
 	for (uint32_t num = 0; num < ths->used; num++) {
 		const struct thread *t = threads__at(ths, num);
@@ -191,12 +168,11 @@ void threads__check(const struct threads *ths)
 		if (!t->in_use)
 			continue;
 		in_use++;
-		mt_check(ths->slots[threads__probe(ths, t->tid)] == num + 1 && t->num == num);
+		mt_check(index_find(&ths->by_tid, hash_u64(t->tid), i, threads__at(ths, i)->tid == t->tid) == num);
+		mt_check(t->num == num);
 		mt_check(t->regions_cnt <= MT_REGIONS_MAX && t->depth <= MT_FRAMES_MAX);
 	}
-	for (uint32_t i = 0; i <= ths->slots_mask; i++)
-		slots += ths->slots[i] != 0;
-	mt_check(slots == in_use);
+	mt_check(ths->by_tid.cnt == in_use);
 	mt_check(in_use == threads__count(ths));
 }
 
