@@ -10,6 +10,13 @@ bench: ## memtrace and its peers on the same job, a table
 	@tests/bench/run $(if $(QUICK),--quick) $(BENCH_ARGS)
 	@$(MAKE) --no-print-directory bench-views
 
+.PHONY: docs-peers
+docs-peers: build/memtrace ## what memtrace and its peers say of one job, and the table into docs/peers.md; installs the peers; root
+	@tools/install-deps build python bench
+	@tools/make-venv bench
+	@tests/bench/peers
+	@tools/tables put peers
+
 .PHONY: bench-views
 bench-views: build/memtrace ## how fast exports are (docs/export.md), what serve costs at 100 k events/s (docs/serve.md); root
 	@tests/bench/exports $(if $(QUICK),"" 1) | tee build/bench/exports.md

@@ -2,6 +2,7 @@
 """Jobs in containers, watched from the host: their own pids, their own mounts, a root that is an overlay, and libraries at paths
 which are other files out here."""
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -165,18 +166,25 @@ def pod_cgroups(*paths):
     root = next((pathlib.Path(line.split()[1]) for line in open("/proc/mounts") if line.split()[2] == "cgroup2"), None)
     if not root or not os.access(root / "cgroup.procs", os.W_OK):
         raise mt.Skip("no cgroup can be made here")
-    made = []
-    try:
-        for path in paths:
-            for at in reversed([root / path, *(root / path).parents][:len(pathlib.Path(path).parts)]):
-                if not at.exists():
-                    at.mkdir()
-                    made.append(at)
-        yield [root / path for path in paths]
-    finally:
-        for at in reversed(made):
-            mt.wait_until(lambda: not (at / "cgroup.procs").read_text(), f"{at} to be empty", 20)
+    leaves = [root / path for path in paths]
+
+    def is_gone(at):
+        """A process that is just ending still holds its cgroup, and is in no list of it any more."""
+        try:
             at.rmdir()
+        except OSError as e:
+            return e.errno != errno.EBUSY
+        return True
+    try:
+        for at in leaves:
+            at.mkdir(parents=True)
+        yield leaves
+    finally:
+        for at in leaves:
+            mt.wait_until(lambda: is_gone(at), f"{at} to be left by all", 20)  # noqa: B023
+        for path, at in zip(paths, leaves):
+            for parent in list(at.parents)[:len(pathlib.Path(path).parts) - 1]:
+                is_gone(parent)  # but those that others use
 
 
 def hexes(n):
