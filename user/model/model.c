@@ -57,6 +57,7 @@ void model__free(struct model *m)
 	told__done(&m->told);
 	free(m->samplers);
 	gaps__done(&m->gaps);
+	sampled__done(&m->steps_made);
 	carried__done(&m->carried);
 	growth__done(&m->growth);
 	compiles__done(&m->compiles);

@@ -142,6 +142,8 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 	s->since_ns = m->now_ns;
 	if (state == EV_LEVEL_ARMED)
 		s->set_ns = m->now_ns;
+	if (state != EV_LEVEL_TRACED)
+		model__sample_gone(m);
 	if (state < EV_LEVEL_MEETING && before >= EV_LEVEL_MEETING)
 		model__cut_graphs(m, s->machine);
 	if (sampler__carries(s, before))
@@ -220,12 +222,16 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 		return;
 	if (took_ns)
 		paid__step(&s->paid, sampler__paid_step(s, p, is_whole), took_ns, m->now_ns);
+	if (is_whole && s->state == EV_LEVEL_TRACED)
+		model__sample_over(m, p, took_ns);
 	if (s->state == EV_LEVEL_ARMED)
 		sampler__to(s, m, EV_LEVEL_MEETING);
 	else if (s->state == EV_LEVEL_MEETING)
 		sampler__to(s, m, EV_LEVEL_TRACED);
 	else if (s->state == EV_LEVEL_TRACED && s->want && !--s->left)
 		sampler__to(s, m, EV_LEVEL_TAIL);
+	if (s->state == EV_LEVEL_TRACED)
+		model__sample_begins(m, p);
 }
 
 /* A recording that begins in the middle: of what is met now nothing is known there, so it waits for the next whole step. */
@@ -305,5 +311,5 @@ int model__report_sampling(const struct model *m, struct report_sampling *ret)
 		ret->unseen_blocks += m->devs[i]->unseen;
 		ret->unseen_bytes += m->devs[i]->unseen_bytes;
 	}
-	return model__report_gaps(m, ret);
+	return model__report_gaps(m, ret) ?: model__report_steps(m, &ret->steps);
 }

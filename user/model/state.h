@@ -18,6 +18,7 @@
 #include "model/core/op_modules.h"
 #include "model/core/places.h"
 #include "model/core/procs.h"
+#include "model/core/sampled.h"
 #include "model/core/saved.h"
 #include "model/core/stackset.h"
 #include "model/core/tally.h"
@@ -88,6 +89,7 @@ struct model {
 	struct sampler *samplers; /* none: all the time is traced */
 	size_t samplers_cnt, samplers_cap;
 	struct gaps gaps;
+	struct sampled steps_made; /* what traced steps of a recording with gaps are made of */
 	struct carried carried;
 	struct {
 		uint64_t steps_seen, steps_traced, windows;
@@ -237,6 +239,12 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns); /* a 
 void model__paid_read(struct model *m, const struct event *ev); /* EV_SELF: counters were read */
 struct report_sampling;
 int model__report_sampling(const struct model *m, struct report_sampling *ret); /* -ENOMEM */
+/* model_sampled.c: of the process whose steps are counted: one is over; a traced one begins; what is under way is none */
+void model__sample_over(struct model *m, const struct proc *p, uint64_t took_ns);
+void model__sample_begins(struct model *m, const struct proc *p);
+void model__sample_gone(struct model *m);
+struct report_steps;
+int model__report_steps(const struct model *m, struct report_steps *ret); /* -ENOMEM */
 
 /* model_proc.c: PROC, COMM, GONE, LABEL, CPU, EXIT, RSS, MMAP, MUNMAP, BRK */
 void model__handle_proc(struct model *m, const struct event *ev);

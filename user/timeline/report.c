@@ -209,6 +209,7 @@ void report__free(struct report *r)
 	report_modules__done(&r->modules);
 	report_saved__done(&r->saved);
 	free(r->sampling.gaps);
+	free(r->sampling.steps.devs);
 	free(r->marks.rows);
 	free(r->marks.steps);
 	report_kernel__done(&r->kernel);
