@@ -321,6 +321,32 @@ def test_a_budget_is_held():
     mt.check("of its time the job lost" in re.sub(r"\s+", " ", text), f"the report does not tell it:\n{text[-2000:]}")
 
 
+def test_kinds_of_steps_are_told_apart():
+    """Of twelve steps four have regions of their own and three an evaluation, by the job's text; the one is counted, the other takes many
+    times as long and needs more. How long steps take is also the machine's doing, so that part has a margin."""
+    with mt.scratch() as d, mt.job("alternating") as job:
+        path = d / "kinds.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "3", "--every", "0.5s") as tracer:
+            wait_for_gap(job, 14)
+            mt.finish(tracer, path)
+        sampling = mt.report(path)["sampling"]
+        text = mt.ok(mt.memtrace("report", path)).stdout
+    kinds = sampling["step_kinds"]
+    mt.note(f"{[{k: v for k, v in kind.items() if k != 'mean_step'} for kind in kinds]}")
+    watched, few, many = sum(k["watched"] for k in kinds), kinds[0]["regions"], {k["regions"] for k in kinds}
+    mt.check(len(many) == 2 and few + 4 in many, f"regions: {many}")
+    part = sum(k["watched"] for k in kinds if k["regions"] == few + 4) / watched
+    mt.check(abs(part - 1 / 3) < 0.08, f"a third has regions of its own: {part}")
+    long = [k for k in kinds if (k["took_ns"] or 0) > 12 * kinds[0]["took_ns"]]
+    part = sum(k["watched"] for k in long) / watched
+    mt.check(0.12 < part < 0.4, f"a quarter has an evaluation: {part}")
+    peaks_long = [k["mean_step"]["devices"]["cpu"]["peak"] for k in long if k["traced"]]
+    mt.check(max(peaks_long) > 1.2 * kinds[0]["mean_step"]["devices"]["cpu"]["peak"], f"peaks of those with one: {peaks_long}")
+    mt.check(sum(k["watched"] + k["traced"] for k in kinds) + sampling["steps_unsorted"] == sampling["steps_seen"], f"{sampling}")
+    mt.check(sum(k["traced"] for k in kinds) == sampling["steps_traced"], f"{sampling}")
+    mt.check("Kinds of steps" in text, text)
+
+
 def test_a_signal_asks_for_a_window():
     with mt.scratch() as d, mt.job("mlp") as job:
         with mt.start("record", "-p", str(job.pid), "-o", str(d / "a.mtr"), "--steps", "2", "--every", "3000s") as tracer:

@@ -2,6 +2,7 @@
 /* What the traced steps of a recording with gaps are made of, and how sure that is: recordings whose truth is known. */
 #include <math.h>
 
+#include "model/core/kinds.h"
 #include "model/core/sampled.h"
 #include "model/core/spread.h"
 #include "view/json.h"
@@ -72,6 +73,101 @@ static void the_truth_lies_within_the_error(void **state)
 	assert_in_range(misses, 60, 140);
 }
 
+/* --- kinds ---------------------------------------------------------------------------------------------------------- */
+
+#define MS 1000000ull
+
+static struct kinds kinds;
+static struct kind found[KINDS_MAX];
+
+/* So many steps of some milliseconds, a quarter more or less. */
+static void steps_of(uint64_t marks, double ms, unsigned cnt, int is_traced)
+{
+	while (cnt--)
+		kinds__step(&kinds, marks, (uint64_t)(ms * (0.75 + 0.5 * roll()) * 1e6), is_traced);
+}
+
+static void kinds_are_told_by_marks_and_by_time(void **state)
+{
+	(void)state;
+	memset(&kinds, 0, sizeof(kinds));
+	assert_int_equal(kinds__find(&kinds, found), 0);
+	steps_of(2, 10, 3000, 0);
+	steps_of(2, 40, 60, 0); /* an evaluation, one in fifty */
+	steps_of(2, 300, 2, 0); /* the machine slept */
+	steps_of(9, 10, 700, 0);
+	steps_of(2, 14, 30, 1); /* traced ones are slower */
+	steps_of(2, 50, 1, 1);
+	steps_of(9, 14, 7, 1);
+	assert_int_equal(kinds__find(&kinds, found), 3);
+	assert_true(found[0].marks == 2 && found[0].watched == 3000 && found[0].traced == 30);
+	assert_true(found[1].marks == 9 && found[1].watched == 700 && found[1].traced == 7);
+	assert_true(found[2].marks == 2 && found[2].watched == 62 && found[2].traced == 1);
+	assert_int_equal(kinds__of(found, 3, 2, 14 * MS), 0);
+	assert_int_equal(kinds__of(found, 3, 9, 14 * MS), 1);
+	assert_int_equal(kinds__of(found, 3, 2, 50 * MS), 2);
+	assert_int_equal(kinds__of(found, 3, 5, 14 * MS), KINDS_MAX);
+	assert_true(fabs((double)kinds__median_ns(&kinds, &found[0], 0) - 10e6) < 1e6);
+	assert_true(fabs((double)kinds__median_ns(&kinds, &found[0], 1) - 14e6) < 2e6);
+}
+
+/* One that has not been traced yet, and which of them that is. */
+static void a_kind_that_was_never_traced(void **state)
+{
+	(void)state;
+	memset(&kinds, 0, sizeof(kinds));
+	steps_of(2, 10, 600, 0);
+	steps_of(2, 60, 400, 0);
+	steps_of(2, 13, 20, 1);
+	assert_int_equal(kinds__find(&kinds, found), 2);
+	assert_true(found[0].watched == 600 && found[0].traced == 20);
+	assert_true(found[1].watched == 400 && found[1].traced == 0);
+	assert_int_equal(kinds__median_ns(&kinds, &found[1], 1), 0);
+}
+
+/* Steps that become longer and longer are one kind; and so are those of which only a few are odd. */
+static void what_is_between_is_no_kind(void **state)
+{
+	(void)state;
+	memset(&kinds, 0, sizeof(kinds));
+	for (unsigned i = 0; i < 4000; i++)
+		kinds__step(&kinds, 2, 10 * MS + i * MS / 100, 0);
+	assert_int_equal(kinds__find(&kinds, found), 1);
+	assert_int_equal(found[0].watched, 4000);
+	for (unsigned i = 0; i < 20; i++) /* more numbers of regions than are told apart */
+		kinds__step(&kinds, 100 + i, MS, 0);
+	assert_int_equal(kinds__find(&kinds, found), 8);
+	assert_int_equal(found[1].watched, 14);
+}
+
+/* Regions that have probes in windows alone: numbers of them tell nothing. */
+static void regions_of_windows_alone_do_not_tell(void **state)
+{
+	(void)state;
+	memset(&kinds, 0, sizeof(kinds));
+	steps_of(2, 10, 500, 0);
+	steps_of(2, 50, 500, 0);
+	steps_of(12, 12, 10, 1);
+	steps_of(12, 60, 10, 1);
+	assert_int_equal(kinds__find(&kinds, found), 2);
+	for (unsigned i = 0; i < 2; i++)
+		assert_true(found[i].all_marks && found[i].watched == 500 && found[i].traced == 10);
+	assert_true(kinds__of(found, 2, 12, 12 * MS) != kinds__of(found, 2, 12, 60 * MS));
+}
+
+static void any_duration_is_one(void **state)
+{
+	(void)state;
+	memset(&kinds, 0, sizeof(kinds));
+	for (unsigned i = 0; i < 64; i++)
+		for (unsigned k = 0; k < 9; k++)
+			kinds__step(&kinds, 1, 1ull << i, (int)k & 1);
+	kinds__step(&kinds, 1, 0, 0);
+	kinds__step(&kinds, 1, UINT64_MAX, 1);
+	assert_int_equal(kinds__find(&kinds, found), 8);
+	assert_true(kinds__median_ns(&kinds, &found[0], 0) > 0);
+}
+
 /* --- recordings --------------------------------------------------------------------------------------------------------- */
 
 #define BASE 1000
@@ -131,6 +227,65 @@ static void steps_are_what_they_were(void **state)
 	assert_true(is_near(d->all.mean.error, 0.4 * d->all.at_peak.error));
 	assert_true(is_near(d->cats[CAT_UNKNOWN].at_peak.mean, 1350));
 	assert_int_equal(rep->sampling.steps_traced, 6);
+}
+
+/* Every second step has another region, and another block: each kind by itself. */
+static void kinds_have_their_own_means(void **state)
+{
+	const struct report_step_kind *k;
+
+	(void)state;
+	step();
+	alloc(0x1000, BASE);
+	for (unsigned i = 0; i < 40; i++) {
+		if (!(i % 10))
+			go_down();
+		if (i % 10 == 5)
+			level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
+		if (i % 10 > 5)
+			use(0x1000, BASE);
+		if (i % 2)
+			SEND(.kind = MT_EV_REGION_BEGIN, .name = names__add(names, "batch"));
+		step_with(i % 2 ? 300 : 100);
+		if (i % 2)
+			SEND(.kind = MT_EV_REGION_END);
+	}
+	assert_int_equal(report()->sampling.kinds_cnt, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		k = &rep->sampling.kinds[i];
+		assert_int_equal(k->traced, 4);
+		assert_int_equal(k->peaks, 1);
+		assert_int_equal(k->made.steps, 4);
+		assert_int_equal(k->made.windows, 4);
+		assert_true(is_near(k->made.devs[0].all.at_peak.mean, BASE + (k->regions ? 300 : 100)));
+		assert_true(k->made.devs[0].all.at_peak.error == 0);
+	}
+	assert_true(is_near(cpu()->all.at_peak.mean, BASE + 200));
+	/* of the first nobody knows the begin */
+	k = rep->sampling.kinds;
+	assert_int_equal(k[0].watched + k[1].watched + 8 + rep->sampling.steps_unsorted, 39);
+}
+
+/* Short and long ones that make the same are one kind, and others that make more are not. */
+static void the_same_memory_is_the_same_kind(void **state)
+{
+	(void)state;
+	step();
+	alloc(0x1000, BASE);
+	for (unsigned i = 0; i < 300; i++) {
+		if (!(i % 10))
+			go_down();
+		if (i % 10 == 4)
+			level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 4);
+		if (i % 10 > 4)
+			use(0x1000, BASE);
+		ts += i % 3 ? 0 : i % 2 ? 2000 : 40000;
+		step_with(i % 3 || i % 2 ? 100 : 300);
+	}
+	assert_int_equal(report()->sampling.kinds_cnt, 2);
+	assert_true(is_near(rep->sampling.kinds[0].made.devs[0].all.at_peak.mean, BASE + 100));
+	assert_true(is_near(rep->sampling.kinds[1].made.devs[0].all.at_peak.mean, BASE + 300));
+	assert_int_equal(rep->sampling.kinds[0].traced + rep->sampling.kinds[1].traced, rep->sampling.steps.steps);
 }
 
 static void a_window_that_is_given_up_adds_nothing(void **state)
@@ -285,6 +440,13 @@ int main(void)
 		cmocka_unit_test(t_is_students),
 		cmocka_unit_test(the_truth_lies_within_the_error),
 		cmocka_unit_test_setup_teardown(steps_are_what_they_were, setup, teardown),
+		cmocka_unit_test(kinds_are_told_by_marks_and_by_time),
+		cmocka_unit_test(a_kind_that_was_never_traced),
+		cmocka_unit_test(what_is_between_is_no_kind),
+		cmocka_unit_test(regions_of_windows_alone_do_not_tell),
+		cmocka_unit_test(any_duration_is_one),
+		cmocka_unit_test_setup_teardown(kinds_have_their_own_means, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_same_memory_is_the_same_kind, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_window_that_is_given_up_adds_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(others_are_in_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(labels_that_come_late_are_of_all_steps, setup, teardown),

@@ -205,6 +205,7 @@ static enum paid_step sampler__paid_step(const struct sampler *s, const struct p
 void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 {
 	struct sampler *s = model__sampler(m, p->pid);
+	enum paid_step what;
 	bool is_whole;
 
 	if (!s)
@@ -220,10 +221,12 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 	}
 	if (!sampler__counts(s, m, p))
 		return;
-	if (took_ns)
-		paid__step(&s->paid, sampler__paid_step(s, p, is_whole), took_ns, m->now_ns);
-	if (is_whole && s->state == EV_LEVEL_TRACED)
-		model__sample_over(m, p, took_ns);
+	what = sampler__paid_step(s, p, is_whole);
+	if (took_ns) {
+		paid__step(&s->paid, what, took_ns, m->now_ns);
+		model__sample_over(m, p, what, took_ns);
+	}
+	p->regions_at_step = p->regions_begun;
 	if (s->state == EV_LEVEL_ARMED)
 		sampler__to(s, m, EV_LEVEL_MEETING);
 	else if (s->state == EV_LEVEL_MEETING)
@@ -311,5 +314,5 @@ int model__report_sampling(const struct model *m, struct report_sampling *ret)
 		ret->unseen_blocks += m->devs[i]->unseen;
 		ret->unseen_bytes += m->devs[i]->unseen_bytes;
 	}
-	return model__report_gaps(m, ret) ?: model__report_steps(m, &ret->steps);
+	return model__report_gaps(m, ret) ?: model__report_steps(m, ret);
 }

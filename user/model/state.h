@@ -13,6 +13,7 @@
 #include "model/core/paid.h"
 #include "model/core/growth.h"
 #include "model/core/holders.h"
+#include "model/core/kinds.h"
 #include "model/model.h"
 #include "model/core/modules.h"
 #include "model/core/op_modules.h"
@@ -89,6 +90,8 @@ struct model {
 	struct sampler *samplers; /* none: all the time is traced */
 	size_t samplers_cnt, samplers_cap;
 	struct gaps gaps;
+	struct kinds *kinds; /* of steps, of the process whose steps are counted; NULL until there is one */
+	uint64_t kinds_of; /* steps that were told there, or could not be */
 	struct sampled steps_made; /* what traced steps of a recording with gaps are made of */
 	struct carried carried;
 	struct {
@@ -240,11 +243,10 @@ void model__paid_read(struct model *m, const struct event *ev); /* EV_SELF: coun
 struct report_sampling;
 int model__report_sampling(const struct model *m, struct report_sampling *ret); /* -ENOMEM */
 /* model_sampled.c: of the process whose steps are counted: one is over; a traced one begins; what is under way is none */
-void model__sample_over(struct model *m, const struct proc *p, uint64_t took_ns);
+void model__sample_over(struct model *m, const struct proc *p, enum paid_step what, uint64_t took_ns);
 void model__sample_begins(struct model *m, const struct proc *p);
 void model__sample_gone(struct model *m);
-struct report_steps;
-int model__report_steps(const struct model *m, struct report_steps *ret); /* -ENOMEM */
+int model__report_steps(const struct model *m, struct report_sampling *ret); /* -ENOMEM */
 
 /* model_proc.c: PROC, COMM, GONE, LABEL, CPU, EXIT, RSS, MMAP, MUNMAP, BRK */
 void model__handle_proc(struct model *m, const struct event *ev);

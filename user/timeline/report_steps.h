@@ -32,4 +32,14 @@ struct report_steps {
 	size_t devs_cnt;
 };
 
+/* Steps that marks tell apart, also where nothing is traced (model/core/kinds.h). */
+struct report_step_kind {
+	uint64_t regions;  /* that begin in such a step; not told if has_regions is 0 */
+	uint8_t has_regions;
+	uint64_t watched, traced; /* steps */
+	uint64_t took_ns, traced_took_ns; /* medians; 0: there was none */
+	uint64_t peaks;	   /* that differ by more than a fiftieth, among those that `made` is of: marks do not see that */
+	struct report_steps made;
+};
+
 #endif

@@ -98,12 +98,13 @@ static bool sampled__has_room(struct sampled *s, struct device *const *devs, uns
 	return true;
 }
 
-void sampled__end(struct sampled *s, struct device *const *devs, unsigned devs_cnt, uint32_t pid, uint64_t begin_ts_ns,
-		  uint64_t ts_ns)
+void sampled__end(struct sampled *s, struct device *const *devs, unsigned devs_cnt, uint32_t pid, uint64_t marks,
+		  uint64_t begin_ts_ns, uint64_t ts_ns)
 {
 	if (!s->open_ts_ns || s->open_ts_ns != begin_ts_ns || s->open_pid != pid || !sampled__has_room(s, devs, devs_cnt))
 		return;
 	s->open.end_ns = gaps__clock(devs[0]->gaps, ts_ns);
+	s->open.marks = marks;
 	for (unsigned i = 0; i < devs_cnt; i++) {
 		struct sampled_dev *d = &devs[i]->sampled;
 

@@ -39,6 +39,7 @@ struct sampled_dev {
 struct sampled_step {
 	uint64_t window;
 	uint64_t begin_ns, end_ns;
+	uint64_t marks; /* regions that began in it */
 };
 
 /* All 0 at first. */
@@ -54,9 +55,9 @@ struct sampled {
 /* A step of the process begins, whole and traced; the last one is over or was given up. */
 void sampled__begin(struct sampled *s, struct device *const *devs, unsigned devs_cnt, uint32_t pid, uint64_t window,
 		    uint64_t ts_ns);
-/* The process's step, which began then, is over. One that is not under way is none. */
-void sampled__end(struct sampled *s, struct device *const *devs, unsigned devs_cnt, uint32_t pid, uint64_t begin_ts_ns,
-		  uint64_t ts_ns);
+/* The process's step, which began then, is over; so many regions began in it. One that is not under way is none. */
+void sampled__end(struct sampled *s, struct device *const *devs, unsigned devs_cnt, uint32_t pid, uint64_t marks,
+		  uint64_t begin_ts_ns, uint64_t ts_ns);
 /* Nothing is traced any more: what is under way will not be whole. */
 void sampled__give_up(struct sampled *s, struct device *const *devs, unsigned devs_cnt);
 void sampled__done(struct sampled *s);

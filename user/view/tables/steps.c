@@ -98,6 +98,75 @@ static void put_rows(struct table_lines *l, const struct report_steps *s)
 	}
 }
 
+/* --- kinds ---------------------------------------------------------------------------------------------------------- */
+
+static void regions(struct cell *c, const void *row)
+{
+	const struct report_step_kind *k = row;
+
+	c->num = k->regions;
+	if (!k->has_regions) {
+		c->text = "?";
+		c->none = NONE_NULL;
+	}
+}
+
+static const struct report_step_dev *kind_dev(const struct report_step_kind *k)
+{
+	for (size_t i = 0; i < k->made.devs_cnt; i++)
+		if (k->made.devs[i].dev != MT_DEV_HOST)
+			return &k->made.devs[i];
+	return NULL;
+}
+
+static void kind_peak(struct cell *c, const void *row)
+{
+	const struct report_step_dev *d = kind_dev(row);
+
+	if (d)
+		put_bytes(c, d->all.at_peak.mean);
+	else
+		c->text = "?";
+}
+
+static void kind_error(struct cell *c, const void *row)
+{
+	const struct report_step_dev *d = kind_dev(row);
+
+	put_error(c, d ? d->all.at_peak.error : -1);
+}
+
+static const struct column kind_columns[] = {
+	{ "regions", "regions", COL_NUMBER, VIA(regions), TEXT(1, 9) },
+	{ "watched", "watched", COL_NUMBER, OF(report_step_kind, watched), TEXT(2, 9) },
+	{ "traced", "traced", COL_NUMBER, OF(report_step_kind, traced), TEXT(3, 8) },
+	{ "took_ns", "take", COL_NS, OF(report_step_kind, took_ns), OR_NULL_IF_NOT(report_step_kind, took_ns), TEXT(4, 10) },
+	{ "traced_took_ns", "traced", COL_NS, OF(report_step_kind, traced_took_ns),
+	  OR_NULL_IF_NOT(report_step_kind, traced_took_ns), TEXT(5, 10) },
+	{ NULL, "peak", COL_BYTES, VIA(kind_peak), TEXT(6, 11) },
+	{ NULL, "give or take", COL_BYTES, VIA(kind_error), TEXT(7, 14) },
+	{ "peaks", "heights", COL_NUMBER, OF(report_step_kind, peaks), TEXT(8, 9) },
+};
+
+static const struct table kind_table = TABLE(kind_columns);
+
+static void put_kinds(struct page *p, const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+	struct drawn d = drawn_as(AS_TEXT, r);
+	int is_one = s->kinds_cnt < 2;
+	char text[300];
+
+	if (!s->kinds_cnt || (is_one && s->kinds[0].peaks < 2))
+		return;
+	page__heading(p, "Kinds of steps");
+	table__text(p, &kind_table, &d, s->kinds, s->kinds_cnt, sizeof(*s->kinds));
+	snprintf(text, sizeof(text), "told apart by how many regions begin in a step and how long it takes, seen of all; "
+		 "a kind whose traced steps have peaks of several heights is several, which that does not show; %" PRIu64
+		 " steps are of none: probes came and went, or they are too few", s->steps_unsorted);
+	page__item(p, 2, text);
+}
+
 void steps_text(struct page *p, const struct report *r)
 {
 	const struct report_steps *s = &r->sampling.steps;
@@ -118,6 +187,7 @@ void steps_text(struct page *p, const struct report *r)
 		snprintf(text, sizeof(text), "of %" PRIu64 " steps in one window, which says nothing of how far other steps "
 			 "differ", s->steps);
 	page__item(p, 2, text);
+	put_kinds(p, r);
 }
 
 /* --- JSON ----------------------------------------------------------------------------------------------------------- */
@@ -160,4 +230,25 @@ void steps_json(struct json *j, const struct report_steps *s)
 		json__end(j, '}');
 	}
 	json__end(j, '}');
+}
+
+void kinds_json(struct json *j, const struct report *r)
+{
+	struct drawn d = drawn_as(AS_JSON, r);
+
+	json__u64(j, "steps_unsorted", r->sampling.steps_unsorted);
+	json__begin(j, "step_kinds", '[');
+	for (size_t i = 0; i < r->sampling.kinds_cnt; i++) {
+		const struct report_step_kind *k = &r->sampling.kinds[i];
+
+		json__begin(j, NULL, '{');
+		table__fields(j, &kind_table, &d, k);
+		if (k->made.steps) {
+			json__begin(j, "mean_step", '{');
+			steps_json(j, &k->made);
+			json__end(j, '}');
+		}
+		json__end(j, '}');
+	}
+	json__end(j, ']');
 }

@@ -10,6 +10,7 @@ struct json;
 struct page;
 
 void steps_text(struct page *p, const struct report *r); /* nothing where all is traced, or no step was */
+void kinds_json(struct json *j, const struct report *r); /* "step_kinds", "steps_unsorted" */
 void steps_json(struct json *j, const struct report_steps *s); /* the fields of the object that is open */
 
 #endif

@@ -64,6 +64,7 @@ static void put_sampling(struct json *j, const struct report *r)
 		steps_json(j, &s->steps);
 		json__end(j, '}');
 	}
+	kinds_json(j, r);
 	put_gaps(j, r);
 	json__end(j, '}');
 }
