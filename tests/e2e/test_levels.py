@@ -85,6 +85,72 @@ def check_traced_steps(full, path, steps):
     mt.check(abs(cpu["peak"] - whole["peak"]) <= OFF * whole["peak"], f"peak {cpu['peak']}, of all {whole['peak']}")
 
 
+class Made:
+    """What each step of a recording of all was made of, by its boundaries: bytes by category on average, and at its peak."""
+
+    def __init__(self, bounds):
+        self.bounds, self.at, self.since = bounds, 0, bounds[0]
+        self.live, self.blocks, self.steps = {}, {}, []
+        self.begin()
+
+    def begin(self):
+        self.sums, self.peak, self.at_peak = {}, sum(self.live.values()), dict(self.live)
+
+    def until(self, t):
+        """Time passes, over boundaries too."""
+        while self.at + 1 < len(self.bounds) and t > self.since:
+            end = min(t, self.bounds[self.at + 1])
+            for cat, size in self.live.items():
+                self.sums[cat] = self.sums.get(cat, 0) + size * (end - self.since)
+            self.since = end
+            if end == self.bounds[self.at + 1]:
+                took = end - self.bounds[self.at]
+                self.steps.append(({cat: v / took for cat, v in self.sums.items()}, self.at_peak))
+                self.at += 1
+                self.begin()
+
+    def add(self, cat, size):
+        self.live[cat] = self.live.get(cat, 0) + size
+        if sum(self.live.values()) > self.peak:
+            self.peak, self.at_peak = sum(self.live.values()), dict(self.live)
+
+    def event(self, e):
+        if e["ev"] not in ("create", "preexisting", "version", "destroy") or not e["size"]:
+            return
+        self.until(e["t"])
+        if e["id"] in self.blocks:
+            cat, size = self.blocks.pop(e["id"])
+            self.live[cat] -= size
+        if e["ev"] != "destroy" and (e["ev"] != "version" or e["dev"] == "cpu"):
+            self.blocks[e["id"]] = (e["cat"], e["size"])
+            self.add(e["cat"], e["size"])
+
+
+def check_mean_step(full, path):
+    """The average of all steps of a full trace lies within what is said of the traced ones. The errors are for 95 in 100 cases, so
+    one of a dozen numbers is often beyond its own: three times an error (of Student's t, of 6 windows) is one in a thousand."""
+    sampling = mt.report(path)["sampling"]
+    said, steps = sampling["mean_step"]["devices"]["cpu"], sampling["mean_step"]
+    events = mt.export(full, ["--ops"])
+    bounds = [e["t"] for e in events if e["ev"] == "region" and e["region"].startswith("Optimizer.step#") and e["t"] >= sampling["gaps"][0][1]]
+    made = Made(bounds)
+    for e in events:
+        made.event(e)
+    mt.check(steps["windows"] >= 4 and steps["steps"] == sampling["steps_traced"] and steps["sure"] == 0.95, f"{sampling}")
+    mt.check(len(made.steps) > 2 * steps["steps"], f"{len(made.steps)} steps of all")
+    off, worst = [], 0
+    for i, what in enumerate(("mean", "at_peak")):
+        for cat in {cat for step in made.steps for cat in step[i]} | said["categories"].keys():
+            truth = statistics.mean(step[i].get(cat, 0) for step in made.steps)
+            row = said["categories"].get(cat, {what: 0, f"{what}_error": 0})
+            error = abs(row[what] - truth)
+            off.append((what, cat, round(row[what]), round(truth), round(row[f"{what}_error"])))
+            worst = max(worst, error / said["peak"])
+            mt.check(error <= 3 * row[f"{what}_error"] + OFF * said["peak"], f"{off[-1]}")
+    mt.note(f"{steps['steps']} steps in {steps['windows']} windows, of {len(made.steps)}; furthest off by {worst:.2%} of the peak: "
+            f"{[row for row in off if max(row[2:4]) > said['peak'] / 50]}")
+
+
 def check_diff(full, path):
     """Means and peaks of the traced steps against those of all; what adds up is not compared."""
     diff = json.loads(mt.ok(mt.memtrace("diff", full, path, "--by", "device", "--json")).stdout)
@@ -119,6 +185,7 @@ def check_gaps_of(job, args, steps, every):
             mt.finish(tracer)
         subprocess.run([mt.BUILD / "tests" / "gaps_of", full, str(steps), str(every), path], check=True)
         check_traced_steps(full, path, steps)
+        check_mean_step(full, path)
         subprocess.run([mt.BUILD / "tests" / "window_of", path, "1", d / "window.mtr"], check=True)
         window = mt.report(d / "window.mtr")
         mt.check(not mt.lost(window) and window["sampling"]["steps_seen"], f"of a window: {window['sampling']}, {window['lost']}")
@@ -252,6 +319,32 @@ def test_a_budget_is_held():
     mt.check(2 * (sampling["windows"] - 1) <= sampling["steps_traced"] <= 2 * sampling["windows"], f"{sampling}")
     mt.check(0 < sampling["price_ratio"] <= 0.115, f"more was lost than was to be: {sampling}")
     mt.check("of its time the job lost" in re.sub(r"\s+", " ", text), f"the report does not tell it:\n{text[-2000:]}")
+
+
+def test_kinds_of_steps_are_told_apart():
+    """Of twelve steps four have regions of their own and three an evaluation, by the job's text; the one is counted, the other takes many
+    times as long and needs more. How long steps take is also the machine's doing, so that part has a margin."""
+    with mt.scratch() as d, mt.job("alternating") as job:
+        path = d / "kinds.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "3", "--every", "0.5s") as tracer:
+            wait_for_gap(job, 14)
+            mt.finish(tracer, path)
+        sampling = mt.report(path)["sampling"]
+        text = mt.ok(mt.memtrace("report", path)).stdout
+    kinds = sampling["step_kinds"]
+    mt.note(f"{[{k: v for k, v in kind.items() if k != 'mean_step'} for kind in kinds]}")
+    watched, few, many = sum(k["watched"] for k in kinds), kinds[0]["regions"], {k["regions"] for k in kinds}
+    mt.check(len(many) == 2 and few + 4 in many, f"regions: {many}")
+    part = sum(k["watched"] for k in kinds if k["regions"] == few + 4) / watched
+    mt.check(abs(part - 1 / 3) < 0.08, f"a third has regions of its own: {part}")
+    long = [k for k in kinds if (k["took_ns"] or 0) > 12 * kinds[0]["took_ns"]]
+    part = sum(k["watched"] for k in long) / watched
+    mt.check(0.12 < part < 0.4, f"a quarter has an evaluation: {part}")
+    peaks_long = [k["mean_step"]["devices"]["cpu"]["peak"] for k in long if k["traced"]]
+    mt.check(max(peaks_long) > 1.2 * kinds[0]["mean_step"]["devices"]["cpu"]["peak"], f"peaks of those with one: {peaks_long}")
+    mt.check(sum(k["watched"] + k["traced"] for k in kinds) + sampling["steps_unsorted"] == sampling["steps_seen"], f"{sampling}")
+    mt.check(sum(k["traced"] for k in kinds) == sampling["steps_traced"], f"{sampling}")
+    mt.check("Kinds of steps" in text, text)
 
 
 def test_a_signal_asks_for_a_window():

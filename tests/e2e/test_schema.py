@@ -40,6 +40,9 @@ def test_every_command():
             if name == "transformer":  # the other's lines are the same, and ten times as many
                 check("jsonl", "export", path, "--to", "jsonl", "--ops")
                 check("jsonl", "export", path, "--to", "jsonl", "--at", "peak", "--category", "activation", "--module", "block", "--op", "*")
+        some = tmp / "some.mtr"
+        mt.ok(mt.memtrace("record", "-p", mt.shared_job("mlp").pid, "-d", 4, "--steps", 1, "--every", "0.5s", "-o", some))
+        mt.check("mean_step" in json.loads(check("report", "report", some, "--json").read_text())["sampling"], "no step was traced")
         for by in ("op", "category", "device", "module", "name", "region", "symbol", "stack"):
             check("diff", "diff", paths["mlp"], paths["transformer"], "--json", "--by", by)
         check("ps", "ps", "--json")

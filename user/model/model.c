@@ -64,6 +64,8 @@ void model__free(struct model *m)
 	told__done(&m->told);
 	free(m->levels.samplers);
 	gaps__done(&m->gaps);
+	sampled__done(&m->steps_made);
+	free(m->kinds);
 	carried__done(&m->carried);
 	growth__done(&m->growth);
 	compiles__done(&m->compiles);
@@ -384,6 +386,7 @@ static void model__region(struct model *m, const struct event *ev)
 	if (begin) {
 		row = tally__row(&m->regions, ev->name, false);
 		m->regions.rows[row].count++;
+		t->proc->regions_begun++;
 		thread__region_begin(t, ev, row);
 		model__step_region(m, ev, t->proc);
 		if (model__is_step(m, ev->name))

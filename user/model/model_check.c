@@ -100,6 +100,7 @@ static void device__check(const struct device *d, const struct model *m, const s
 	tally__check(&m->ops, d, s->ops[d->idx]);
 	tally__check(&m->regions, d, s->regions[d->idx]);
 	tally__check(&m->modules.tally, d, s->modules[d->idx]);
+	sampled__check(&m->steps_made, d);
 }
 
 /* A process's blocks, one walk of the table each: tests alone come here. */

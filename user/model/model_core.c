@@ -74,6 +74,8 @@ struct device *model__add_device(struct model *m, uint8_t dev)
 		m->lost[MT_LOSS_BLOCKS]++;
 		return NULL;
 	}
+	if (m->steps_made.open_ts_ns) /* nothing lived on it when the step began */
+		d->sampled.high = 0;
 	m->devs[m->devs_cnt++] = d;
 	m->dev_idx[dev] = (uint8_t)m->devs_cnt;
 	return d;

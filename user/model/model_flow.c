@@ -35,9 +35,8 @@ static struct graph *model__new_graph(struct model *m)
 	const struct flow_env env = {
 		.names = m->names, .blocks = m->blocks, .devs = m->devs, .dev_idx = m->dev_idx, .modules = &m->modules,
 		.procs = &m->procs, .regions = &m->regions, .start_ts_ns = &m->start_ts_ns, .now_ns = &m->now_ns,
-		.gaps = &m->gaps,
-		.lost = m->lost, .classes = m->classes, .nodes = m->timeline_nodes, .ctx = m, .tell = tell,
-		.tell_block = tell_block,
+		.gaps = &m->gaps, .sampled = &m->steps_made, .lost = m->lost, .classes = m->classes, .nodes = m->timeline_nodes,
+		.ctx = m, .tell = tell, .tell_block = tell_block,
 	};
 
 	return graph__new(&env);

@@ -144,6 +144,8 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 	s->since_ns = m->now_ns;
 	if (state == EV_LEVEL_ARMED)
 		s->set_ns = m->now_ns;
+	if (state != EV_LEVEL_TRACED)
+		model__sample_gone(m);
 	if (state < EV_LEVEL_MEETING && before >= EV_LEVEL_MEETING)
 		model__cut_graphs(m, s->machine);
 	if (sampler__carries(s, before))
@@ -205,6 +207,7 @@ static enum paid_step sampler__paid_step(const struct sampler *s, const struct p
 void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 {
 	struct sampler *s = model__sampler(m, p->pid);
+	enum paid_step what;
 	bool is_whole;
 
 	if (!s)
@@ -220,14 +223,20 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 	}
 	if (!sampler__counts(s, m, p))
 		return;
-	if (took_ns)
-		paid__step(&s->paid, sampler__paid_step(s, p, is_whole), took_ns, m->now_ns);
+	what = sampler__paid_step(s, p, is_whole);
+	if (took_ns) {
+		paid__step(&s->paid, what, took_ns, m->now_ns);
+		model__sample_over(m, p, what, took_ns);
+	}
+	p->regions_at_step = p->regions_begun;
 	if (s->state == EV_LEVEL_ARMED)
 		sampler__to(s, m, EV_LEVEL_MEETING);
 	else if (s->state == EV_LEVEL_MEETING)
 		sampler__to(s, m, EV_LEVEL_TRACED);
 	else if (s->state == EV_LEVEL_TRACED && s->want && !--s->left)
 		sampler__to(s, m, EV_LEVEL_TAIL);
+	if (s->state == EV_LEVEL_TRACED)
+		model__sample_begins(m, p);
 }
 
 /* A recording that begins in the middle: of what is met now nothing is known there, so it waits for the next whole step. */
@@ -307,5 +316,5 @@ int model__report_sampling(const struct model *m, struct report_sampling *ret)
 		ret->unseen_blocks += m->devs[i]->unseen;
 		ret->unseen_bytes += m->devs[i]->unseen_bytes;
 	}
-	return model__report_gaps(m, ret);
+	return model__report_gaps(m, ret) ?: model__report_steps(m, ret);
 }

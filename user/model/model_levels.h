@@ -35,5 +35,9 @@ bool model__is_blind(const struct model *m, uint32_t pid); /* probes of its oper
 void model__level(struct model *m, const struct event *ev); /* EV_LEVEL */
 void model__level_step(struct model *m, struct proc *p, uint64_t took_ns); /* a boundary; took_ns 0: the first of an era */
 void model__paid_read(struct model *m, const struct event *ev); /* EV_SELF: counters were read */
+/* model_sampled.c: of the process whose steps are counted: one is over; a traced one begins; what is under way is none */
+void model__sample_over(struct model *m, const struct proc *p, enum paid_step what, uint64_t took_ns);
+void model__sample_begins(struct model *m, const struct proc *p);
+void model__sample_gone(struct model *m);
 
 #endif

@@ -40,5 +40,6 @@ int model__report_compiles(const struct model *m, struct report_compiles *r);
 int model__report_peak_blocks(const struct model *m, size_t top, struct report_blocks *r);
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret);
 int model__report_sampling(const struct model *m, struct report_sampling *ret);
+int model__report_steps(const struct model *m, struct report_sampling *ret); /* part of the last one */
 
 #endif

@@ -19,6 +19,7 @@
 #include "model/core/op_modules.h"
 #include "model/core/places.h"
 #include "model/core/procs.h"
+#include "model/core/sampled.h"
 #include "model/core/saved.h"
 #include "model/core/stackset.h"
 #include "model/core/tally.h"
@@ -76,6 +77,9 @@ struct model {
 	struct told told;
 	struct levels levels;
 	struct gaps gaps;
+	struct kinds *kinds; /* of steps, of the process whose steps are counted; NULL until there is one */
+	uint64_t kinds_of; /* steps that were told there, or could not be */
+	struct sampled steps_made; /* what traced steps of a recording with gaps are made of */
 	struct carried carried;
 	struct report_attach attach;
 	struct tensors tensors;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "memtrace/event.h"
+#include "timeline/report_steps.h"
 
 struct report_cover {
 	uint32_t pid;
@@ -87,6 +88,10 @@ struct report_sampling {
 	uint64_t traced_ns; /* time that byte·time is of */
 	uint64_t unseen_blocks, unseen_bytes; /* whose end fell into a gap */
 	double budget;	    /* share of the time that the job was to lose at most; 0: none was given */
+	struct report_steps steps; /* what one is made of on average: of the process whose steps are counted */
+	struct report_step_kind *kinds; /* of its steps; the most common one first; 8 at most */
+	size_t kinds_cnt;
+	uint64_t steps_unsorted; /* of its steps: while probes came and went, or of a kind that is not told */
 	double price_ratio; /* what it lost of the time until now; 0: nothing, but for noise */
 };
 

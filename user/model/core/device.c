@@ -13,6 +13,7 @@ struct device *device__new(uint8_t dev, unsigned idx, uint64_t start_ts_ns, cons
 	d->dev = dev;
 	d->idx = idx;
 	d->gaps = gaps;
+	d->sampled.high = UINT64_MAX;
 	for (int c = 0; c < CAT_MAX; c++)
 		d->cats[c].since_ns = start_ts_ns;
 	series_acc__init(&d->series, start_ts_ns);
@@ -28,6 +29,7 @@ void device__free(struct device *d)
 	if (!d)
 		return;
 	peak__done(&d->peak_blocks);
+	free(d->sampled.v);
 	free(d);
 }
 

@@ -17,6 +17,7 @@
 
 #include "model/core/gaps.h"
 #include "model/core/peak.h"
+#include "model/core/sampled.h"
 #include "timeline/series.h"
 #include "timeline/timeline.h"
 
@@ -40,6 +41,7 @@ struct device {
 	struct device_cat cats[CAT_MAX];
 	struct peak peak_blocks;
 	struct series_acc series;
+	struct sampled_dev sampled; /* in traced steps of a sampled recording */
 	const struct gaps *gaps; /* borrowed */
 };
 
@@ -97,6 +99,8 @@ static inline bool device__add(struct device *d, const struct block *b, uint64_t
 		d->epoch++;
 		peak__reached(&d->peak_blocks, b->id);
 	}
+	if (__builtin_expect(d->live > d->sampled.high, 0))
+		sampled__peak(d, gaps__clock(d->gaps, ts_ns));
 	device__show(d, ts_ns);
 	return is_peak;
 }

@@ -77,6 +77,7 @@ struct proc {
 	bool is_being_set; /* its operators get their probes; nodes of backward may have none yet */
 	uint64_t module_ts_ns; /* when a module was told of first */
 	uint64_t steps;	       /* that have ended */
+	uint64_t regions_begun, regions_at_step; /* so far; at the last boundary */
 	uint64_t step_live;    /* at the end of the last one */
 	bool is_settled;       /* a step left nothing more behind */
 	uint64_t step_number;  /* of the one that is under way, as its mark said */

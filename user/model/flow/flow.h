@@ -25,6 +25,7 @@ struct gaps;
 struct graph;
 struct modules;
 struct procs;
+struct sampled;
 struct report_flow;
 struct tally;
 struct thread;
@@ -40,6 +41,7 @@ struct flow_env {
 	const struct tally *regions;
 	const uint64_t *start_ts_ns, *now_ns;
 	const struct gaps *gaps; /* what byte·time is measured by */
+	const struct sampled *sampled; /* steps that labels are of, too */
 	uint64_t *lost; /* by enum mt_loss */
 	enum classes classes;
 	bool nodes; /* TL_NODE and TL_FINAL are asked for */

@@ -192,8 +192,8 @@ static void fblock__move(struct graph *g, struct fblock *f, struct span *s, cons
 	uint64_t end_epoch = next ? next->epoch : f->blk ? UINT64_MAX : f->end_epoch;
 	struct device *d = f->dev;
 	struct device_cat *a = &d->cats[s->shown], *b = &d->cats[to];
-	unsigned __int128 w = (unsigned __int128)f->size *
-			      (gaps__clock(g->env.gaps, end) - gaps__clock(g->env.gaps, s->ts_ns));
+	uint64_t since = gaps__clock(g->env.gaps, s->ts_ns), until = gaps__clock(g->env.gaps, end);
+	unsigned __int128 w = (unsigned __int128)f->size * (until - since);
 
 	device_cat__settle(a, d->epoch, now);
 	device_cat__settle(b, d->epoch, now);
@@ -203,6 +203,7 @@ static void fblock__move(struct graph *g, struct fblock *f, struct span *s, cons
 		a->at_peak -= f->size;
 		b->at_peak += f->size;
 	}
+	sampled__relabel(d, g->env.sampled, s->shown, to, f->size, since, next || !f->blk ? until : UINT64_MAX);
 	if (!next && f->blk) {
 		a->live -= f->size;
 		b->live += f->size;

@@ -552,6 +552,46 @@ static void put_events(struct out *x)
 		   (double)x->r->compiles.again_ns / 1e9);
 }
 
+static void put_estimate(struct out *x, uint8_t dev, const char *category, const char *of, double v)
+{
+	sample(x);
+	label(x, "device", dev_name(dev, x->dev));
+	label(x, "category", category);
+	label(x, "of", of);
+	value_f64(x, v);
+}
+
+/* Only what is known: of one window no error is. */
+static void put_step_family(struct out *x, int is_error)
+{
+	const struct report_steps *s = &x->r->sampling.steps;
+
+	if (is_error)
+		family(x, "traced_step_error_bytes", "gauge", "bytes", "How far off that may be of all steps, 95 % sure.");
+	else
+		family(x, "traced_step_bytes", "gauge", "bytes", "A traced step on average, at its peak and over its time.");
+	for (size_t i = 0; i < s->devs_cnt; i++)
+		for (unsigned c = 0; c < CAT_MAX; c++) {
+			const struct report_step_cat *cat = &s->devs[i].cats[c];
+			const char *name = category_name((enum category)c);
+
+			if (cat->at_peak.mean <= 0 && cat->mean.mean <= 0)
+				continue;
+			put_estimate(x, s->devs[i].dev, name, "peak", is_error ? cat->at_peak.error : cat->at_peak.mean);
+			put_estimate(x, s->devs[i].dev, name, "mean", is_error ? cat->mean.error : cat->mean.mean);
+		}
+}
+
+static void put_steps(struct out *x)
+{
+	const struct report_steps *s = &x->r->sampling.steps;
+
+	if (s->devs_cnt)
+		put_step_family(x, 0);
+	if (s->devs_cnt && s->windows > 1)
+		put_step_family(x, 1);
+}
+
 static void put_costs(struct out *x)
 {
 	const struct report *r = x->r;
@@ -573,6 +613,7 @@ static void put_costs(struct out *x)
 	       r->sampling.steps_traced);
 	single_f64(x, "price_ratio", "gauge", "ratio", "What the job lost of its time since the start, by its own steps.",
 		   r->sampling.price_ratio);
+	put_steps(x);
 }
 
 static void put_head(struct out *x)

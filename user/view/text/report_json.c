@@ -17,6 +17,7 @@
 #include "view/tables/ranks.h"
 #include "view/tables/saved.h"
 #include "view/tables/stacks.h"
+#include "view/tables/steps.h"
 #include "view/tables/tables.h"
 #include "view/tables/verdict.h"
 #include "view/view.h"
@@ -57,6 +58,12 @@ static void put_sampling(struct json *j, const struct report *r)
 	json__f64(j, "price_ratio", s->price_ratio);
 	if (s->budget > 0)
 		json__f64(j, "budget", s->budget);
+	if (s->steps.steps) {
+		json__begin(j, "mean_step", '{');
+		steps_json(j, &s->steps);
+		json__end(j, '}');
+	}
+	kinds_json(j, r);
 	put_gaps(j, r);
 	json__end(j, '}');
 }

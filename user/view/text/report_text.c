@@ -20,6 +20,7 @@
 #include "view/tables/saved.h"
 #include "view/tables/segments.h"
 #include "view/tables/stacks.h"
+#include "view/tables/steps.h"
 #include "view/tables/tables.h"
 #include "view/tables/verdict.h"
 #include "view/view.h"
@@ -201,6 +202,7 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 		break;
 	case BY_CATEGORY:
 		cats_text(p, r, 1);
+		steps_text(p, r);
 		break;
 	case BY_NAME:
 		tensors_text(p, r, opts->top);
@@ -225,6 +227,7 @@ static void put_main(struct page *p, const struct report *r, const struct view_o
 		}
 		if (report_has_cats(r))
 			cats_text(p, r, 1);
+		steps_text(p, r);
 		marks_text(p, r, opts->top < 4 ? opts->top : 4);
 		ops_text(p, r, opts->top);
 		regions_text(p, r, opts->top < 8 ? opts->top : 8);
@@ -240,6 +243,7 @@ static void put_summary(struct page *p, const struct report *r, size_t top)
 
 	if (report_has_cats(r))
 		cats_text(p, r, 0);
+	steps_text(p, r);
 	modules_summary(p, r, rows);
 	ops_summary(p, r, rows);
 }

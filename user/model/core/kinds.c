@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "model/core/kinds.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALLEY 4	/* buckets: half an octave */
+#define VALLEY_PART 20	/* of the fewer steps beside it at most such a part lies in it */
+#define KIND_STEPS 5	/* fewer, … */
+#define KIND_PART 500	/* … or less than such a part of all, are no kind of their own: noise */
+
+static unsigned bucket_of(uint64_t took_ns)
+{
+	unsigned octave;
+
+	took_ns = took_ns < 8 ? 8 : took_ns;
+	octave = 63 - (unsigned)__builtin_clzll(took_ns);
+	return octave * 8 + ((took_ns >> (octave - 3)) & 7);
+}
+
+static uint64_t bucket_ns(unsigned bucket)
+{
+	return (2 * (8 + bucket % 8) + 1) << (bucket / 8) >> 4;
+}
+
+void kinds__step(struct kinds *k, uint64_t marks, uint64_t took_ns, int is_traced)
+{
+	unsigned i = 0;
+
+	while (i < k->cnt && k->v[i].marks != marks)
+		i++;
+	if (i == KINDS_MAX)
+		i--;
+	if (i == k->cnt)
+		k->v[k->cnt++].marks = marks;
+	(is_traced ? k->v[i].traced : k->v[i].watched)[bucket_of(took_ns)]++;
+}
+
+static uint64_t sum_of(const uint32_t *h, unsigned from, unsigned to)
+{
+	uint64_t sum = 0;
+
+	for (; from < to; from++)
+		sum += h[from];
+	return sum;
+}
+
+static unsigned median_of(const uint32_t *h, unsigned from, unsigned to)
+{
+	uint64_t half = sum_of(h, from, to) / 2, sum = 0;
+
+	for (; from < to; from++) {
+		sum += h[from];
+		if (sum > half)
+			return from;
+	}
+	return to;
+}
+
+struct range {
+	unsigned from, to;
+};
+
+static bool is_kind(uint64_t steps, uint64_t all, bool is_traced)
+{
+	return is_traced ? steps > 0 : steps >= KIND_STEPS && steps * KIND_PART >= all;
+}
+
+/* The emptiest stretch with a kind on both sides: where the second one begins; 0: there is none. */
+static unsigned valley_of(const uint32_t *h, struct range r, uint64_t all, bool is_traced)
+{
+	uint64_t best = UINT64_MAX;
+	unsigned ret = 0, last = 0;
+
+	for (unsigned at = r.from; at + VALLEY < r.to; at++) {
+		uint64_t a = sum_of(h, r.from, at), b = sum_of(h, at + VALLEY, r.to), in = sum_of(h, at, at + VALLEY);
+
+		if (!is_kind(a, all, is_traced) || !is_kind(b, all, is_traced) || in > best ||
+		    in * VALLEY_PART > (a < b ? a : b))
+			continue;
+		if (in < best || at != last + 1)
+			ret = at;
+		best = in;
+		last = at;
+	}
+	return ret ? (ret + last) / 2 + VALLEY / 2 : 0;
+}
+
+static unsigned split(const uint32_t *h, bool is_traced, struct range ret[KINDS_MAX])
+{
+	uint64_t all = sum_of(h, 0, KINDS_BUCKETS);
+	unsigned cnt = all > 0;
+
+	ret[0] = (struct range){ 0, KINDS_BUCKETS };
+	for (unsigned i = 0; i < cnt && cnt < KINDS_MAX;) {
+		unsigned at = valley_of(h, ret[i], all, is_traced);
+
+		if (!at) {
+			i++;
+			continue;
+		}
+		memmove(&ret[i + 2], &ret[i + 1], (cnt - i - 1) * sizeof(*ret));
+		ret[i + 1] = (struct range){ at, ret[i].to };
+		ret[i].to = at;
+		cnt++;
+	}
+	return cnt;
+}
+
+/* Each kind of watched steps ends, traced, in the middle between its median and the next one's. */
+static void match_nearest(const struct kinds_of_marks *m, struct kind *v, unsigned cnt)
+{
+	int shift = (int)median_of(m->traced, 0, KINDS_BUCKETS) - (int)median_of(m->watched, 0, KINDS_BUCKETS);
+
+	for (unsigned i = 0; i < cnt; i++) {
+		int to = KINDS_BUCKETS;
+
+		if (i + 1 < cnt)
+			to = shift + (int)(median_of(m->watched, v[i].watched_from, v[i].watched_to) +
+					   median_of(m->watched, v[i + 1].watched_from, v[i + 1].watched_to) + 1) / 2;
+		v[i].traced_from = i ? v[i - 1].traced_to : 0;
+		to = to < KINDS_BUCKETS ? to : KINDS_BUCKETS;
+		v[i].traced_to = to < (int)v[i].traced_from ? v[i].traced_from : (unsigned)to;
+	}
+}
+
+/* Those of one number of regions, by duration. */
+static unsigned find_in(const struct kinds_of_marks *m, struct kind ret[KINDS_MAX])
+{
+	struct range watched[KINDS_MAX], traced[KINDS_MAX];
+	unsigned cnt = split(m->watched, false, watched), traced_cnt = split(m->traced, true, traced);
+
+	if (!cnt) {
+		watched[0] = (struct range){ 0, KINDS_BUCKETS };
+		cnt = traced_cnt > 0;
+	}
+	for (unsigned i = 0; i < cnt; i++)
+		ret[i] = (struct kind){ .marks = m->marks, .watched_from = watched[i].from, .watched_to = watched[i].to };
+	if (cnt == traced_cnt)
+		for (unsigned i = 0; i < cnt; i++) {
+			ret[i].traced_from = traced[i].from;
+			ret[i].traced_to = traced[i].to;
+		}
+	else
+		match_nearest(m, ret, cnt);
+	for (unsigned i = 0; i < cnt; i++) {
+		ret[i].watched = sum_of(m->watched, ret[i].watched_from, ret[i].watched_to);
+		ret[i].traced = sum_of(m->traced, ret[i].traced_from, ret[i].traced_to);
+	}
+	return cnt;
+}
+
+/* If no number of regions is one of both watched and traced steps, numbers are of what was probed, not of the job. */
+static bool marks_tell(const struct kinds *k)
+{
+	bool any_watched = false, any_traced = false;
+
+	for (unsigned i = 0; i < k->cnt; i++) {
+		bool watched = sum_of(k->v[i].watched, 0, KINDS_BUCKETS), traced = sum_of(k->v[i].traced, 0, KINDS_BUCKETS);
+
+		if (watched && traced)
+			return true;
+		any_watched |= watched;
+		any_traced |= traced;
+	}
+	return !any_watched || !any_traced;
+}
+
+static void kinds__together(const struct kinds *k, struct kinds_of_marks *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (unsigned i = 0; i < k->cnt; i++)
+		for (unsigned b = 0; b < KINDS_BUCKETS; b++) {
+			ret->watched[b] += k->v[i].watched[b];
+			ret->traced[b] += k->v[i].traced[b];
+		}
+}
+
+static int by_steps(const void *pa, const void *pb)
+{
+	const struct kind *a = pa, *b = pb;
+	uint64_t x = a->watched + a->traced, y = b->watched + b->traced;
+
+	if (x != y)
+		return x < y ? 1 : -1;
+	return a->marks != b->marks ? (a->marks < b->marks ? -1 : 1) : (int)a->watched_from - (int)b->watched_from;
+}
+
+unsigned kinds__find(const struct kinds *k, struct kind ret[KINDS_MAX])
+{
+	struct kind all[KINDS_MAX * KINDS_MAX];
+	struct kinds_of_marks together;
+	unsigned cnt = 0;
+
+	if (marks_tell(k)) {
+		for (unsigned i = 0; i < k->cnt; i++)
+			cnt += find_in(&k->v[i], &all[cnt]);
+	} else {
+		kinds__together(k, &together);
+		cnt = find_in(&together, all);
+		for (unsigned i = 0; i < cnt; i++)
+			all[i].all_marks = 1;
+	}
+	qsort(all, cnt, sizeof(*all), by_steps);
+	cnt = cnt < KINDS_MAX ? cnt : KINDS_MAX;
+	memcpy(ret, all, cnt * sizeof(*all));
+	return cnt;
+}
+
+unsigned kinds__of(const struct kind *v, unsigned cnt, uint64_t marks, uint64_t took_ns)
+{
+	unsigned bucket = bucket_of(took_ns);
+
+	for (unsigned i = 0; i < cnt; i++)
+		if ((v[i].all_marks || v[i].marks == marks) && bucket >= v[i].traced_from && bucket < v[i].traced_to)
+			return i;
+	return KINDS_MAX;
+}
+
+uint64_t kinds__median_ns(const struct kinds *k, const struct kind *v, int is_traced)
+{
+	unsigned from = is_traced ? v->traced_from : v->watched_from, to = is_traced ? v->traced_to : v->watched_to;
+	struct kinds_of_marks together;
+	const uint32_t *h;
+
+	if (!(is_traced ? v->traced : v->watched))
+		return 0;
+	memset(&together, 0, sizeof(together));
+	for (unsigned i = 0; i < k->cnt; i++)
+		for (unsigned b = 0; b < KINDS_BUCKETS && (v->all_marks || k->v[i].marks == v->marks); b++) {
+			together.watched[b] += k->v[i].watched[b];
+			together.traced[b] += k->v[i].traced[b];
+		}
+	h = is_traced ? together.traced : together.watched;
+	return bucket_ns(median_of(h, from, to));
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/* steps_view: what a traced step of a sampled recording is made of on average, and how far off that may be. */
+#ifndef MT_VIEW_TABLES_STEPS_H
+#define MT_VIEW_TABLES_STEPS_H
+
+#include "view/json.h"
+#include "timeline/report.h"
+
+struct json;
+struct page;
+
+void steps_text(struct page *p, const struct report *r); /* nothing where all is traced, or no step was */
+void kinds_json(struct json *j, const struct report *r); /* "step_kinds", "steps_unsorted" */
+void steps_json(struct json *j, const struct report_steps *s); /* the fields of the object that is open */
+
+#endif
