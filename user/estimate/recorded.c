@@ -375,10 +375,8 @@ static void lowest_peak(struct recorded_kept *k, const struct recorded *r, const
 		for (; at < cnt && ends[at].ns <= b->birth_ns; at++)
 			now -= (int64_t)ends[at].size;
 		now += (int64_t)b->size;
-		if (now > (int64_t)k->lowest) {
+		if (now > (int64_t)k->lowest)
 			k->lowest = (uint64_t)now;
-			k->lowest_ns = b->birth_ns;
-		}
 	}
 }
 

@@ -86,7 +86,7 @@ uint8_t recorded__dev(const struct recorded *r);
 struct recorded_kept {
 	uint8_t dev;
 	uint64_t peak, peak_ns;		/* measured */
-	uint64_t lowest, lowest_ns;
+	uint64_t lowest;
 	uint64_t kept_at_peak, kept_bytes, kept_blocks;
 	double kept_byte_ns;
 	uint64_t never_used;	     /* bytes of blocks that no node but their maker had, freed or not */

@@ -28,8 +28,7 @@ struct lib {
 	uint64_t exec_start; /* first executable mapping: target address … */
 	uint64_t exec_end;
 	uint64_t exec_off;  /* … and its file offset */
-	uint64_t load_start; /* lowest mapping of the file and its file offset: load bias for data symbols */
-	uint64_t load_off;
+	uint64_t load_start; /* lowest mapping of the file: load bias for data symbols */
 	int is_new; /* not seen before the latest target__refresh */
 	int is_exe; /* the program itself */
 };

@@ -109,10 +109,8 @@ static int scan_load(void *ctx, const struct maps_line *m)
 {
 	struct lib *l = m->ino ? scan__find(ctx, m->dev, m->ino) : NULL;
 
-	if (l && m->start < l->load_start) {
+	if (l && m->start < l->load_start)
 		l->load_start = m->start;
-		l->load_off = m->off;
-	}
 	return 0;
 }
 

@@ -39,7 +39,6 @@
 /* What parent, child and its children share. */
 struct board {
 	uint32_t at;	   /* the site that is being run */
-	uint32_t is_forked; /* by a child of the child */
 	struct {
 		uint8_t verdict; /* enum insn_verdict */
 		uint8_t is_set;
@@ -202,7 +201,6 @@ static int trial__forked(void)
 	struct board *b = trial.board;
 	int status = 1;
 
-	b->is_forked = 1;
 	b->at = 0;
 	for (size_t at = 0; status && at < try_sites_cnt; at = b->at + 1u) {
 		pid_t pid = fork();
@@ -362,7 +360,7 @@ int selftest_run(struct insn_classes *ret, const struct selftest_ops *ops)
 	if (b == MAP_FAILED)
 		return -errno;
 	for (size_t i = 0; !r && i <= try_sites_cnt; i++) {
-		b->is_forked = b->at = 0;
+		b->at = 0;
 		r = board__try(b, ops);
 		if (!r && b->at < try_sites_cnt)
 			b->site[b->at].verdict = INSN_ENDS_PROCESS;

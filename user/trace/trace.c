@@ -644,8 +644,6 @@ int trace_probe_features(struct trace_features *ret)
 	struct err err = { 0 };
 
 	memset(ret, 0, sizeof(*ret));
-	ret->is_root = geteuid() == 0;
-	ret->has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
 	if (!tracer__new(&t, &opts, &err)) {
 		ret->has_uprobe_multi = !t->use_perf;
 		ret->classes = t->classes;

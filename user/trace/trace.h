@@ -157,8 +157,6 @@ void tracer__taps(struct tracer *t, struct taps_desc *ret, int *fds /* TAPS_FDS_
 void tracer__progs(const struct tracer *t, struct taps_progs *ret);
 
 struct trace_features {
-	int is_root;
-	int has_btf;	      /* /sys/kernel/btf/vmlinux */
 	int has_uprobe_multi; /* kernel >= 6.6, and its pid filter covers all threads */
 	int has_perf_uprobe;
 	char error[256];      /* why loading failed, "" if it did not */
