@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <math.h>
+
 #include "base/err.h"
 #include "cmd/options.h"
 #include "cmd/options_table.h"
@@ -53,6 +55,10 @@ static void test_live(void **state)
 	assert_int_equal(o.max_loss, 0);
 	assert_int_equal(parse(&o, "-p 42 --max-overhead 2% --steps 5", &e), 0);
 	assert_true(o.max_overhead > 0.0199 && o.max_overhead < 0.0201 && o.steps == 5 && !o.every_ns);
+	assert_int_equal(parse(&o, "-p 42 --max-overhead 2 --max-overhead 0.01", &e), 0); /* the last word counts */
+	assert_true(fabs(o.max_overhead - 0.0001) < 1e-12);
+	assert_int_equal(parse(&o, "-p 42 --max-overhead 100", &e), 0);
+	assert_true(o.max_overhead == 1);
 	assert_int_equal(parse(&o, "serve -p 42 --max-overhead 2 --max-overhead none", &e), 0);
 	assert_true(o.max_overhead == 0);
 	assert_int_equal(parse(&o, "-p42 --pid=43 -vv -q -d 1.5 -o f.mtr --json --top 7 --by region --max-loss 9 "
@@ -303,6 +309,10 @@ static void test_refused(void **state)
 		{ "-p 1 --max-overhead 2 --between blocks", "--between" },
 		{ "-p 1 --max-overhead 2 --keep-idle", "--keep-idle" },
 		{ "-p 1 --max-overhead 0", "'0'" },
+		{ "-p 1 --max-overhead -1", "'-1'" },
+		{ "-p 1 --max-overhead 100.1", "'100.1'" },
+		{ "-p 1 --max-overhead nan", "'nan'" },
+		{ "-p 1 --max-overhead 2 --max-overhead 0", "'0'" },
 		{ "-p 1 --max-overhead some", "'some'" },
 		{ "report x.mtr --flow --by category", "--by" },
 		{ "report x.mtr --by op --flow --tui", "--tui" },
