@@ -30,6 +30,11 @@ static void model__catch_up(struct model *m, struct thread *t, const struct even
 	}
 }
 
+static void is_backward(void *ctx, name_id place)
+{
+	places__is_backward(&((struct model *)ctx)->places, place);
+}
+
 static struct graph *model__new_graph(struct model *m)
 {
 	const struct flow_env env = {
@@ -37,7 +42,7 @@ static struct graph *model__new_graph(struct model *m)
 		.procs = &m->procs, .regions = &m->regions, .start_ts_ns = &m->start_ts_ns, .now_ns = &m->now_ns,
 		.gaps = &m->gaps,
 		.lost = m->lost, .classes = m->classes, .nodes = m->timeline_nodes, .ctx = m, .tell = tell,
-		.tell_block = tell_block,
+		.tell_block = tell_block, .is_backward = is_backward,
 	};
 
 	return graph__new(&env);
