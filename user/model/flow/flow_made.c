@@ -90,8 +90,10 @@ void fblock__made_died(struct fblock *f, const struct fthread *t)
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place)
 {
 	p->has_graphs |= (made & EV_PLACE_GRAPH) && !(made & EV_PLACE_UNTOLD);
-	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD)
+	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD) {
+		g->counts.has_compiled = 1;
 		fproc__given(g, p);
+	}
 	if (!(made & EV_PLACE_UNTOLD)) {
 		fblock__set_made(f, made, place);
 		return;
