@@ -106,6 +106,11 @@ def check_views(mtr, said, got):
     generated = [o for name, o in ops.items() if name.startswith(PREFIX)]
     mt.check(sum(o["alloc_bytes"] for o in generated) >= got, f"{generated}")
     mt.check(any((b["op"] or "").startswith(PREFIX) for b in rep["peak_blocks"]), "no block of generated code at the peak")
+    for options, is_said in (((), True), (("--classes", "extended"), False)):
+        words = " ".join(mt.ok(mt.memtrace("report", mtr, *options)).stdout.split())
+        mt.check(("--classes extended calls it ACTIVATION" in words) == is_said, f"{options}: {words}")
+        doc = json.loads(mt.ok(mt.memtrace("report", mtr, "--json", *options)).stdout)
+        mt.check(doc["flow"]["classes"] == ("compat" if is_said else "extended"), f"{options}: {doc['flow']}")
     text = mt.ok(mt.memtrace("report", mtr, "--top", "100", "-v")).stdout
     mt.check(PREFIX in text.split("Operators, by their part of the peak")[1].split("Regions")[0], "not in the table of operators")
     mods = [o for o in rep["modules"]["ops"] if (o["op"] or "").startswith(PREFIX)]

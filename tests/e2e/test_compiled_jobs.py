@@ -25,7 +25,6 @@ SAVED_MIN = 0.99
 UNKNOWN_MAX = 0.02  # of byte·time
 NAMED_MIN = 0.97  # of the bytes that are born
 MARKS = ["fw_start", "fw_bw_boundary", "step"]
-NO_NODES = ["fw_start", "step"]
 COMPILES_S = test_compiled.COMPILES_S
 QUICK = {"mlp_fused_attached", "marks_by_hand", "shares_by_hand"}
 
@@ -102,7 +101,7 @@ def steps_without_marks(rep, pid, begins, marks):
 
 
 class Measured:
-    def __init__(self, doc, known, mtr, marks):
+    def __init__(self, doc, known, mtr):
         offset = time.time_ns() - time.monotonic_ns()
         pid = doc["pid"]
         moments = test_libraries.full_steps(doc, known, offset)
@@ -116,7 +115,7 @@ class Measured:
             rows = [r for r in mt.export(mtr, ("--classes", view)) if r["pid"] == pid]
             self.unknown[view] = unknown_share(test_categories.seen_blocks(rows, pid, "cpu"), begins[0], begins[-1])
         self.named, self.bare, self.born = named_share(rows, begins[0], begins[-1])
-        self.wrong_marks = steps_without_marks(self.rep, pid, begins, marks)
+        self.wrong_marks = steps_without_marks(self.rep, pid, begins, MARKS)
 
     def line(self, name):
         percent = test_libraries.percent
@@ -149,9 +148,9 @@ class Measured:
         mt.check(not self.wrong_marks, f"marks: {self.wrong_marks}")
 
 
-def compare(name, record, marks=MARKS):
+def compare(name, record):
     with mt.scratch() as tmp, test_compiled.cache():
-        m = Measured(*record(name, tmp), marks)
+        m = Measured(*record(name, tmp))
     row = m.line(f"{name}, {record.__name__}")
     mt.note(row)
     m.hold()
@@ -223,12 +222,11 @@ def test_low_rank_launched():
 
 
 def test_compiled_autograd_attached():
-    """Where backward is compiled as a whole no node is evaluated: nobody says when it begins (docs/compiled.md)."""
-    compare("compiled_autograd", attached, NO_NODES)
+    compare("compiled_autograd", attached)
 
 
 def test_compiled_autograd_launched():
-    compare("compiled_autograd", launched, NO_NODES)
+    compare("compiled_autograd", launched)
 
 
 # --- the comparison itself, by hand ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ static void tell_place(const char *place, uint8_t made)
 {
 	ts += stride;
 	send((struct event){ .kind = EV_PLACE, .name = names__add(names, place), .addr = names__add(names, "inductor: a").v,
-			     .flags = made });
+			     .flags = made, .size = made & EV_PLACE_GRAPH });
 }
 
 static void tell_places(void)
@@ -117,6 +117,41 @@ static void data_flow_goes_on(void **state)
 	step_end();
 	assert_string_equal(cat(OUT), "ACTIVATION");
 	assert_string_equal(cat(Y), "ACTIVATION");
+}
+
+static uint64_t in_phase(enum phase phase)
+{
+	return m->modules.phases[phase].alloc_bytes;
+}
+
+/*
+ * Compiled autograd: nothing says that its graph is a backward until an optimizer has read what that returned; from then on it
+ * is one, with all its lines. Another graph of that kind stays what it is.
+ */
+static void an_inference_that_makes_gradients_is_a_backward(void **state)
+{
+	(void)state;
+	some_operator();
+	tell_places();
+	ts += stride;
+	send((struct event){ .kind = EV_PLACE, .name = names__add(names, "another's"),
+			     .addr = names__add(names, "inductor: b").v, .flags = EV_PLACE_INFERENCE, .size = 77 });
+	for (unsigned step = 0; step < 3; step++) {
+		born_at("forward", Y, 0);
+		born_at("inference's own", TEMP, 0);
+		born_at("inference", G, 0);
+		freed(TEMP, 0);
+		step_begin();
+		op(0, "aten::add_", T(WT, R | W), T(G, R));
+		step_end();
+		born_at("another's", LATER, 0);
+		freed(LATER, 0);
+		assert_int_equal(in_phase(PHASE_BACKWARD), step * 2 * SIZE);
+		freed(G, 0);
+		freed(Y, 0);
+	}
+	assert_int_equal(m->modules.phases[PHASE_BACKWARD].entries, 2);
+	model__check(m);
 }
 
 /* What data flow has a word for keeps it: torch.profiler's, right or wrong. */
@@ -250,7 +285,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(by_graph_and_whether_it_returns_it), TEST(what_no_file_tells_of), TEST(told_after_the_birth),
-		TEST(gradients), TEST(given_and_left), TEST(an_eager_job), TEST(carried_on), TEST(as_torch_profiler),
+		TEST(gradients), TEST(an_inference_that_makes_gradients_is_a_backward), TEST(given_and_left),
+		TEST(an_eager_job), TEST(carried_on), TEST(as_torch_profiler),
 		cmocka_unit_test_setup_teardown(data_flow_goes_on, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(extended, setup_extended, teardown),
 	};

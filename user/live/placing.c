@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/quota.h"
+#include "base/seed.h"
 #include "keeper/keeper.h"
 #include "live/place_look.h"
 #include "live/worker.h"
@@ -191,7 +192,7 @@ static void say(struct placing *p, const struct place_job *j)
 	}
 	tell__event(&p->env.tell, (struct event){ .ts_ns = j->ts_ns, .kind = EV_PLACE, .pid = (uint32_t)j->pid, .name = j->name,
 						  .addr = j->text ? tell__name(&p->env.tell, j->pid, j->text).v : 0,
-						  .flags = j->made });
+						  .flags = j->made, .size = hash_two(j->code, j->check) });
 }
 
 void placing__done(struct placing *p)

@@ -275,7 +275,7 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 	b->from = from;
 	b->unlisted = !t->proc->listed;
 	if (!dev_is_host(d->dev))
-		model__module_birth(m, t, ev, b, made & EV_PLACE_GRAPH);
+		model__module_birth(m, t, ev, b, made ? places__graph(&m->places, ev->name) : 0);
 	b->module = tally__ready(&m->modules.tally, d->idx, b->module) & UINT16_MAX;
 	if (m->tensors.cnt)
 		tensors__remove(&m->tensors, ev->pid, ev->addr);

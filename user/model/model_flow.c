@@ -30,13 +30,18 @@ static void model__catch_up(struct model *m, struct thread *t, const struct even
 	}
 }
 
+static void is_backward(void *ctx, name_id place)
+{
+	places__is_backward(&((struct model *)ctx)->places, place);
+}
+
 static struct graph *model__new_graph(struct model *m)
 {
 	const struct flow_env env = {
 		.names = m->names, .blocks = m->blocks, .devs = m->devs, .dev_idx = m->dev_idx, .modules = &m->modules,
 		.procs = &m->procs, .regions = &m->regions, .start_ts_ns = &m->start_ts_ns, .now_ns = &m->now_ns,
 		.gaps = &m->gaps, .sampled = &m->steps_made, .lost = m->lost, .classes = m->classes, .nodes = m->timeline_nodes,
-		.ctx = m, .tell = tell, .tell_block = tell_block,
+		.ctx = m, .tell = tell, .tell_block = tell_block, .is_backward = is_backward,
 	};
 
 	return graph__new(&env);

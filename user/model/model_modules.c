@@ -179,6 +179,10 @@ static void look_at_phase(struct model *m, struct thread *t, bool in_node, uint8
 {
 	enum phase now;
 
+	if (graph == EV_PLACE_BACKWARD && !in_node && !t->optimizers) { /* compiled autograd evaluates no nodes */
+		enter_backward(m, t);
+		return;
+	}
 	if (in_node) {
 		set_phase(m, t, is_in_module(t) || graph == EV_PLACE_FORWARD ? PHASE_RECOMPUTE : PHASE_BACKWARD);
 		return;
@@ -395,7 +399,7 @@ void model__module_birth(struct model *m, struct thread *t, const struct event *
 	look_at_phase(m, t, in_node, graph);
 	if (t->used_cnt)
 		settle_used(m, t);
-	b->phase = phase_of_birth(t, in_node) & 7;
+	b->phase = phase_of_birth(t, in_node || graph == EV_PLACE_BACKWARD) & 7;
 	b->module = (t->module ? t->module : in_node ? t->node_module : 0) & UINT16_MAX;
 }
 

@@ -402,6 +402,7 @@ static int model__report_head(const struct model *m, struct report *r)
 	r->marks.steps_total = model__steps(m);
 	memcpy(r->run.events, m->events, sizeof(r->run.events));
 	r->has_flow = m->graph != NULL;
+	r->classes = m->classes;
 	if (m->graph)
 		graph__report(m->graph, &r->flow);
 	for (int i = 0; i < MT_LOSS_MAX; i++)

@@ -104,6 +104,7 @@ struct report_flow {
 	uint64_t by_class[MT_CLASS_MAX]; /* tensors without a storage of their own, by enum mt_class */
 	uint64_t moved;			 /* storages whose tensor took them over from another block */
 	uint64_t unmapped;		 /* met blocks that ended with their mapping */
+	uint8_t has_compiled;		 /* forward passes that torch.compile's inductor generated ran */
 };
 
 #endif

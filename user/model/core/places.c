@@ -4,11 +4,13 @@
 void places__init(struct places *p)
 {
 	p->map = MAP_OF(struct place_row);
+	p->backwards = MAP_OF(struct place_code);
 }
 
 void places__done(struct places *p)
 {
 	map__done(&p->map);
+	map__done(&p->backwards);
 }
 
 static struct place_row *find_or_add(struct places *p, name_id place)
@@ -33,7 +35,8 @@ uint32_t places__row(struct places *p, struct tally *ops, name_id place)
 	return at->row;
 }
 
-bool places__told(struct places *p, struct tally *ops, name_id place, name_id op, uint8_t made)
+bool places__told(struct places *p, struct tally *ops, name_id place, name_id op, uint8_t made,
+		   uint64_t code)
 {
 	struct place_row *at = place.v ? find_or_add(p, place) : NULL;
 
@@ -42,6 +45,7 @@ bool places__told(struct places *p, struct tally *ops, name_id place, name_id op
 	at->is_told = true;
 	at->op = op;
 	at->made = op.v ? made & EV_PLACE_ALL : 0;
+	at->code = code;
 	if (at->row && op.v)
 		tally__name_shadow(ops, at->row, op);
 	return true;
@@ -60,4 +64,20 @@ uint8_t places__made(const struct places *p, name_id place)
 	const struct place_row *at = map__find(&p->map, place.v);
 
 	return at && at->is_told ? at->made : EV_PLACE_UNTOLD;
+}
+
+void places__is_backward(struct places *p, name_id place)
+{
+	const struct place_row *at = map__find(&p->map, place.v);
+
+	if (at && at->code && !map__find(&p->backwards, at->code))
+		(void)map__put(&p->backwards, at->code);
+}
+
+uint8_t places__graph(const struct places *p, name_id place)
+{
+	const struct place_row *at = map__find(&p->map, place.v);
+	uint8_t graph = at && at->is_told ? at->made & EV_PLACE_GRAPH : 0;
+
+	return graph == EV_PLACE_INFERENCE && map__find(&p->backwards, at->code) ? EV_PLACE_BACKWARD : graph;
 }

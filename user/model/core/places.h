@@ -24,10 +24,16 @@ struct place_row {
 	uint32_t row; /* while it is not told; 0: none */
 	bool is_told;
 	uint8_t made; /* enum ev_place: of what is allocated there */
+	uint64_t code; /* of which code object, which is that of its file; 0: not known */
+};
+
+struct place_code {
+	uint64_t key; /* one that computes gradients */
 };
 
 struct places {
 	struct map map; /* struct place_row */
+	struct map backwards; /* struct place_code */
 	uint32_t rows_cnt;
 };
 
@@ -36,9 +42,15 @@ void places__done(struct places *p);
 /* Row of the tally for what is allocated there; 0: none, or no room. */
 uint32_t places__row(struct places *p, struct tally *ops, name_id place);
 /* The first word on a place is the one that counts: was this it? made: enum ev_place. */
-bool places__told(struct places *p, struct tally *ops, name_id place, name_id op, uint8_t made);
+bool places__told(struct places *p, struct tally *ops, name_id place, name_id op, uint8_t made, uint64_t code);
 /* The operator of this name stands for a place. Looks at all of them. */
 bool places__stands(const struct places *p, name_id op);
 uint8_t places__made(const struct places *p, name_id place); /* EV_PLACE_UNTOLD: not told */
+/*
+ * What a graph that its file calls an inference returned is a gradient: it is a backward pass, compiled as a whole (compiled
+ * autograd), which nothing in the file says.
+ */
+void places__is_backward(struct places *p, name_id place);
+uint8_t places__graph(const struct places *p, name_id place); /* enum ev_place, by that: what runs there; 0: not known */
 
 #endif

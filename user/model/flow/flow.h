@@ -46,6 +46,7 @@ struct flow_env {
 	enum classes classes;
 	bool nodes; /* TL_NODE and TL_FINAL are asked for */
 	void *ctx;
+	void (*is_backward)(void *ctx, name_id place); /* what the generated graph there returned is a gradient */
 	void (*tell)(void *ctx, const struct tl_event *tl);
 	void (*tell_block)(void *ctx, uint8_t kind, const struct block *b, uint32_t ver); /* TL_LABEL, TL_VERSION */
 };

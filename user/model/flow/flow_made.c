@@ -19,11 +19,12 @@
 
 #include "model/flow/flow_state.h"
 
-static void fblock__set_made(struct fblock *f, uint8_t made)
+static void fblock__set_made(struct fblock *f, uint8_t made, name_id place)
 {
 	uint8_t graph = made & EV_PLACE_GRAPH;
 
 	f->made |= made & EV_PLACE_ALL;
+	f->place = f->made == (EV_PLACE_INFERENCE | EV_PLACE_OUTPUT) ? place.v : 0;
 	if (!f->marks)
 		return;
 	if (graph == EV_PLACE_FORWARD || graph == EV_PLACE_BACKWARD) /* there is one because a parameter asks for a gradient */
@@ -89,10 +90,12 @@ void fblock__made_died(struct fblock *f, const struct fthread *t)
 void graph__made(struct graph *g, struct fproc *p, struct fblock *f, uint8_t made, name_id place)
 {
 	p->has_graphs |= (made & EV_PLACE_GRAPH) && !(made & EV_PLACE_UNTOLD);
-	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD)
+	if ((made & EV_PLACE_GRAPH) == EV_PLACE_FORWARD) {
+		g->counts.has_compiled = 1;
 		fproc__given(g, p);
+	}
 	if (!(made & EV_PLACE_UNTOLD)) {
-		fblock__set_made(f, made);
+		fblock__set_made(f, made, place);
 		return;
 	}
 	if (!g->unplaced)
@@ -112,7 +115,7 @@ void graph__placed(struct graph *g, name_id place, uint8_t made)
 			g->unplaced[i] = (struct unplaced){ 0 };
 		if (!f)
 			continue;
-		fblock__set_made(f, made);
+		fblock__set_made(f, made, place);
 		fblock__refresh(g, f);
 	}
 }

@@ -240,9 +240,12 @@ static void node__read_gradients(struct graph *g, const struct fnode *n, const s
 	for (uint32_t i = 0; i < n->edges_cnt; i++) {
 		struct fblock *f = e[i].flags & (EDGE_ALLOC | EDGE_BUMPED) ? NULL : graph__find(g, e[i].id);
 
-		if (f && (f->flags & FB_BWD_WRITTEN || f->made == (EV_PLACE_INFERENCE | EV_PLACE_OUTPUT)) &&
-		    !(f->flags & (FB_STRONG | FB_TEMP)))
-			graph__set_grad(g, f);
+		if (!f || !(f->flags & FB_BWD_WRITTEN || f->made == (EV_PLACE_INFERENCE | EV_PLACE_OUTPUT)) ||
+		    f->flags & (FB_STRONG | FB_TEMP))
+			continue;
+		if (f->place)
+			g->env.is_backward(g->env.ctx, (name_id){ f->place });
+		graph__set_grad(g, f);
 	}
 }
 

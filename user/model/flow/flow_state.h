@@ -105,6 +105,7 @@ struct fblock {
 	uint32_t acc_step, used_step, end_step;
 	uint32_t acc_forward; /* forwards of its process at its last AccumulateGrad */
 	uint32_t region, replay; /* optimizer regions ended when it became state by a write; last replay */
+	uint32_t place;	 /* of what an inference's graph returned: name id of its place */
 	uint32_t habit;	 /* where it was born, as a hash; 0 = no place of its own */
 	uint8_t expected; /* category + 1 that its like had in the end: shown until its own is certain */
 	uint8_t spans_cnt, sources_cnt, state_cnt;

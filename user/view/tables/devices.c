@@ -227,4 +227,7 @@ void cats_text(struct page *p, const struct report *r, int all)
 		for (size_t k = 0; k < cnt; k++)
 			table_lines__row(&l, &rows[k]);
 	}
+	if (r->flow.has_compiled && r->classes == CLASSES_COMPAT)
+		page__item(p, 2, "These are torch.profiler's words: of what compiled forwards keep for backward it calls a "
+				 "part PARAMETER or INPUT. --classes extended calls it ACTIVATION.");
 }
