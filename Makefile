@@ -115,10 +115,8 @@ check-tidy: $(B)/memtrace
 .PHONY: check-promises promises-build
 check-promises: ## ... and what the documents promise beyond that: slow tests, GPU stubs, kernels 6.1 and 6.12, libraries, faults, soak
 	@tools/install-deps build test python page alloc viewers vm packages
-	@tools/make-venv parquet
-	@tools/make-venv agents
+	@$(MAKE) --no-print-directory venv-tests
 	@tools/make-venv libraries
-	@tools/make-venv packages
 	@tests/gpu_stub/fetch $(B)/gpu_wheels
 	@$(MAKE) --no-print-directory -j3 check-build promises-build
 	@$(MAKE) --no-print-directory check-fuzz FUZZ_SEED=0 FUZZ_SECONDS=20

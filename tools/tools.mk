@@ -10,8 +10,10 @@ deps-bench: ## … and the peers of the benchmark
 	@tools/install-deps build python bench
 venv: ## Python with torch under build/venv
 	@tools/make-venv
-venv-tests: # ... and what reads Parquet
+venv-tests: # ... and what reads Parquet, speaks MCP, shows notebooks and renders charts
 	@tools/make-venv parquet
+	@tools/make-venv agents
+	@tools/make-venv packages
 venv-bench:
 	@tools/make-venv bench
 
