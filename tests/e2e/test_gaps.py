@@ -7,7 +7,7 @@ import time
 
 import mt
 
-# It asks what the scheduler of a slow machine may not give (docs/cost.md): in check-promises, at its limit.
+# Beside many runnable threads it asks what the scheduler may not give (docs/cost.md): in check-promises, at its limit.
 SLOW = {"nobody_waits_longer_in_long_steps"}
 ALONE = {"nobody_waits_longer_than_10_ms", "nobody_waits_longer_in_long_steps"}
 
