@@ -383,6 +383,10 @@ static void state_of_training(void **state)
 	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 5 * GIB;
 	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 % optimizer state, 20 % parameters",
 		 "8-bit state: some 3.75 GiB less; memtrace estimate job.mtr --optimizer 8bit");
+	f.r.sampling.is_on = true; /* which estimate refuses */
+	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 % optimizer state",
+		 "memtrace estimate RECORDING-OF-ALL-STEPS --optimizer 8bit");
+	f.r.sampling.is_on = false;
 	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 2 * GIB;
 	f.devs[0].cats[CAT_PARAMETER].at_peak = 6 * GIB;
 	first_is(VERDICT_STATE, VERDICT_HINT, 8 * GIB, "60 % parameters", "shared among 2 ranks: up to 4.00 GiB less each");

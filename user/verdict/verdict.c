@@ -487,6 +487,12 @@ static void say_when(char *text, const struct report *r, const struct report_dev
 		say(text, ", in %zu of %zu%s steps", f->near, f->cnt, f->is_cut ? " last" : "");
 }
 
+/* What estimate is to be given: it refuses recordings of some steps. */
+static const char *to_estimate(const struct judge *j)
+{
+	return j->r->sampling.is_on ? "RECORDING-OF-ALL-STEPS" : j->file;
+}
+
 /* The module whose checkpointing saves most, as far as the report can tell: estimate says it to the byte. */
 static void say_checkpoint(const struct judge *j, struct verdict_line *l)
 {
@@ -494,9 +500,8 @@ static void say_checkpoint(const struct judge *j, struct verdict_line *l)
 	char a[24];
 
 	if (f.bytes)
-		say(l->next, "checkpoint %s: up to %s less; memtrace estimate %s --checkpoint '%s'", f.path, fmt_bytes(a,
-		    f.bytes),
-		    j->file, f.path);
+		say(l->next, "checkpoint %s: up to %s less; memtrace estimate %s --checkpoint '%s'", f.path,
+		    fmt_bytes(a, f.bytes), to_estimate(j), f.path);
 	else
 		say(l->next, "a smaller batch; memtrace report %s --by module says which modules keep most", j->file);
 }
@@ -511,14 +516,13 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 
 	if (world > 1)
 		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; memtrace estimate %s --shard %" PRIu64, world,
-		    fmt_bytes(a, bytes - bytes / world), j->file, world);
+		    fmt_bytes(a, bytes - bytes / world), to_estimate(j), world);
 	else if (state > parameters * STATE_OF_ADAM)
 		say(l->next, "an optimizer with 8-bit state: some %s less; memtrace estimate %s --optimizer 8bit",
-		    fmt_bytes(a, state / 4 * 3), j->file);
+		    fmt_bytes(a, state / 4 * 3), to_estimate(j));
 	else
-		say(l->next, "shared among 2 ranks: up to %s less each; memtrace estimate %s --shard 2", fmt_bytes(a,
-		    bytes / 2),
-		    j->file);
+		say(l->next, "shared among 2 ranks: up to %s less each; memtrace estimate %s --shard 2",
+		    fmt_bytes(a, bytes / 2), to_estimate(j));
 }
 
 static void judge_peak(const struct judge *j, const struct facts_steps *f)
