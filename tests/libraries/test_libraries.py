@@ -18,20 +18,24 @@ FULL_STEPS = 8  # compared; one more is made
 FIRST_LIVE = 4  # the step after the third full one
 MIN = {"final": 0.999, "live": 0.99}
 SAVED_MIN = 0.99
+LOOKS = 2  # at names: the first one may come amid a step, and what it finds is told a moment later
 UNKNOWN_MAX = 0.01  # of what lives at a moment, at most
 
 
 def watch(job, path):
-    """(CLOCK_MONOTONIC when all was attached, epoch minus that clock) of a recording of some steps of a job that trains."""
+    """(CLOCK_MONOTONIC when all was attached, and after looks at its names, which come once a second, epoch minus that clock) of a
+    recording of some steps of a job that trains, before those looks and after them."""
     offset = time.time_ns() - time.monotonic_ns()
-    with mt.start("record", "-p", str(job.pid), "-o", str(path)) as tracer:
+    with mt.start("record", "-vv", "-p", str(job.pid), "-o", str(path)) as tracer:
         mt.wait_attached(tracer, job.pid, mt.OP)
-        attached, first = time.monotonic_ns(), mt.steps_of(job)
+        attached = time.monotonic_ns()
+        mt.wait_until(lambda: sum(" names of " in line for line in list(tracer.err)) >= LOOKS or not job.alive(), "looks at names", 60)
+        looked, first = time.monotonic_ns(), mt.steps_of(job)
         mt.wait_until(lambda: mt.steps_of(job) >= first + FULL_STEPS + 2 or not job.alive(), "steps", 100)
         job.tell("stop")
         job.line("done", 60)
         mt.finish(tracer, path)
-    return attached, offset
+    return attached, looked, offset
 
 
 def full_steps(doc, attached, offset):
@@ -43,12 +47,12 @@ def full_steps(doc, attached, offset):
 
 
 def record(name, tmp, script=JOB):
-    """(pid, moments, the recording)"""
+    """(pid, moments after the attach, moments after the look at names, the recording)"""
     out, mtr = tmp / f"{name}.said", tmp / f"{name}.mtr"
     with mt.job(str(script), "--job", name, "--out", out) as job:
-        attached, offset = watch(job, mtr)
+        attached, looked, offset = watch(job, mtr)
     doc = json.loads(out.read_text())
-    return doc["pid"], full_steps(doc, attached, offset), mtr
+    return doc["pid"], full_steps(doc, attached, offset), full_steps(doc, looked, offset), mtr
 
 
 def percent(share):
@@ -56,15 +60,15 @@ def percent(share):
     return "100" if share == 1 else f"{int(share * 1e5) / 1e3:.3f}"
 
 
-def judge(pid, moments, mtr):
-    """(with torch.profiler's words, with the extended ones)"""
+def judge(pid, moments, mtr, named=None):
+    """(with torch.profiler's words, with the extended ones). named: moments for these, which rest on names."""
     def seen(labels, view):
         blocks = test_categories.seen_blocks(mt.export(mtr, ("--labels", labels, "--classes", view)), pid, "cpu")
         return [s for s in blocks if s.size]
 
-    def compare(view, classes):
-        return said.compare(moments, seen("final", view), seen("live", view), FIRST_LIVE, classes)
-    return compare("compat", said.COMPAT), compare("extended", said.EXTENDED)
+    def compare(at, view, classes):
+        return said.compare(at, seen("final", view), seen("live", view), FIRST_LIVE, classes)
+    return compare(moments, "compat", said.COMPAT), compare(named or moments, "extended", said.EXTENDED)
 
 
 def line(name, res, extended, lost):
@@ -78,8 +82,8 @@ def line(name, res, extended, lost):
 def watched(name, script=JOB):
     """(with torch.profiler's words, with the extended ones, moments, the report) of a job in mt.PYTHON."""
     with mt.scratch() as tmp:
-        pid, moments, mtr = record(name, tmp, script)
-        return (*judge(pid, moments, mtr), moments, mt.report(mtr))
+        pid, moments, named, mtr = record(name, tmp, script)
+        return (*judge(pid, moments, mtr, named), moments, mt.report(mtr))
 
 
 def hold(res, extended, moments, rep, trains=True, known=None):

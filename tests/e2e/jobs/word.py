@@ -22,7 +22,7 @@ import weakref
 import torch
 
 PAUSE_S = 0.001  # on both sides of a moment: two clocks look at its borders
-MOMENTS = 400  # the last ones are kept
+MOMENTS = 4000  # the last ones are kept: of short steps many pass until memtrace has read names
 
 
 def storage_of(t):
