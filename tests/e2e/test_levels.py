@@ -136,7 +136,7 @@ def check_mean_step(full, path):
     made = Made(bounds)
     for e in events:
         made.event(e)
-    mt.check(steps["windows"] >= 4 and steps["steps"] == sampling["steps_traced"] and steps["sure"] == 0.95, f"{sampling}")
+    mt.check(2 <= steps["windows"] <= sampling["windows"] and steps["steps"] == sampling["steps_traced"] and steps["sure"] == 0.95, f"{sampling}")
     mt.check(len(made.steps) > 2 * steps["steps"], f"{len(made.steps)} steps of all")
     off, worst = [], 0
     for i, what in enumerate(("mean", "at_peak")):

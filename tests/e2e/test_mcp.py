@@ -7,6 +7,8 @@ import textwrap
 
 import mt
 
+SLOW = {"a_recording_in_progress"}  # failed once of three beside other tests, after 30 s; the cause is not known yet
+
 # Asks what it is told to, prints the answers: a client of its own process, whose Python has the package.
 CLIENT = textwrap.dedent("""
     import asyncio, json, sys
