@@ -297,8 +297,8 @@ _Static_assert(sizeof(struct mt_rec_name) == 160, "wire ABI");
  * Programs: what a probe site runs. A site is (file, offset, program, cookie). The number indexes
  * hit counters and calibrated costs.
  */
-/* How much of a job is traced: each has the probes of those before it (user/live/levels.h). */
-enum mt_level { MT_LEVEL_WATCH = 1, MT_LEVEL_BLOCKS = 2, MT_LEVEL_FULL = 3 };
+/* How much of a job is traced: each has the probes of those before it (user/live/levels.h). STILL: not even marks of steps. */
+enum mt_level { MT_LEVEL_STILL = 0, MT_LEVEL_WATCH = 1, MT_LEVEL_BLOCKS = 2, MT_LEVEL_FULL = 3 };
 
 enum mt_prog {
 	MT_PROG_NONE = 0,

@@ -53,7 +53,7 @@ def test_attach_is_fast_and_steps_continue():
 def test_live_report_equals_replay():
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        live = mt.ok(mt.memtrace("-p", job.pid, "-d", 3, "-o", tmp / "a.mtr", "--json")).stdout
+        live = mt.ok(mt.memtrace("-p", job.pid, "-d", 3, "--max-overhead", "none", "-o", tmp / "a.mtr", "--json")).stdout
         replay = mt.ok(mt.memtrace("report", tmp / "a.mtr", "--json")).stdout
         rep = mt.report(tmp / "a.mtr")
     mt.check(rep["devices"]["cpu"]["allocs"] > 1000, f"too few allocations: {rep['devices']}")
@@ -179,7 +179,7 @@ def test_terminal_is_redrawn_in_place():
 def test_ring_too_small_shows_losses():
     job = mt.shared_job("mlp")
     with mt.scratch() as tmp:
-        done = mt.memtrace("-p", job.pid, "-d", 2, "--ring-size", "4K", "-o", tmp / "a.mtr")
+        done = mt.memtrace("-p", job.pid, "-d", 2, "--max-overhead", "none", "--ring-size", "4K", "-o", tmp / "a.mtr")
         mt.ok(done, (3,))
         mt.check(re.search(r"\blost\b|losses", done.stdout, re.I), f"no losses in: {done.stdout[-2000:]}")
         rep = mt.report(tmp / "a.mtr", (3,))

@@ -162,7 +162,7 @@ def test_replayed():
         out, mtr = tmp / "said.json", tmp / "job.mtr"
         with mt.job("generated", "--out", out, ready=False) as job:
             job.line("ready ", COMPILES_S)
-            with mt.start("-p", str(job.pid), "--json", "-o", str(mtr), "-vv") as tracer:
+            with mt.start("-p", str(job.pid), "--max-overhead", "none", "--json", "-o", str(mtr), "-vv") as tracer:
                 mt.wait_attached(tracer, job.pid, mt.OP, 60)
                 wait_for_modules(tracer)
                 go(job, out)

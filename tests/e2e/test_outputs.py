@@ -133,7 +133,7 @@ def test_redact():
             recorded(job, tmp / "attached.mtr", "--redact", "--probes", "host")
             recorded(job, tmp / "plain.mtr", "--probes", "host")
             live = mt.ok(mt.memtrace("--redact", "--json", "--probes", "host", "-d", 1, "-p", job.pid)).stdout
-            with mt.start("serve", "--redact", "--probes", "host", "-p", str(job.pid), "--listen", "127.0.0.1:0") as serve:
+            with mt.start("serve", "--redact", "--max-overhead", "none", "--probes", "host", "-p", str(job.pid), "--listen", "127.0.0.1:0") as serve:
                 mt.wait_until(lambda: any("http://" in line for line in serve.out + serve.err), "the address")
                 url = next(w for line in serve.out + serve.err for w in line.split() if w.startswith("http://"))
                 for page, lines in (("", None), ("metrics", None), ("events", 3)):

@@ -110,10 +110,11 @@ def parse(text, content_type):
 
 
 @contextlib.contextmanager
-def serving(*pids, args=(), is_ready=True, listen="127.0.0.1:0", headers=None):
+def serving(*pids, args=(), is_ready=True, listen="127.0.0.1:0", headers=None, budget="none"):
+    """With a budget of none, so that what the job does meanwhile is in the numbers."""
     mt.need_root()
     which = [a for pid in pids for a in ("-p", str(pid))]
-    with mt.start("serve", *which, "--listen", listen, *map(str, args)) as proc:
+    with mt.start("serve", *which, "--max-overhead", budget, "--listen", listen, *map(str, args)) as proc:
         served = Served(proc)
         served.headers = headers or {}
         if is_ready:
@@ -129,7 +130,7 @@ def shared_serving():
     proc = mt._shared.get("serve")
     if not proc or not proc.alive():
         mt.need_root()
-        proc = mt._shared["serve"] = mt.start("serve", "-p", str(job.pid), "--listen", "127.0.0.1:0")
+        proc = mt._shared["serve"] = mt.start("serve", "-p", str(job.pid), "--max-overhead", "none", "--listen", "127.0.0.1:0")
         served = Served(proc)
         mt.wait_attached(proc, job.pid)
         served.ask("/healthz", timeout=30)
@@ -509,7 +510,7 @@ def test_unit_and_umask_077():
             with mt.Proc(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", f"LD_LIBRARY_PATH={own}", own / "job",
                           "1"]) as job:
                 job.line("ready ")
-                args = ["serve", "-p", job.pid, "--probes", "host", "--listen", f"unix:{path}"]
+                args = ["serve", "-p", job.pid, "--probes", "host", "--max-overhead", "none", "--listen", f"unix:{path}"]
                 with mt.Proc([*under_the_unit(*less), *args]) as proc:
                     if less:
                         mt.check(proc.wait(20) == 1, f"without {less} it went on: {proc.err}")
@@ -549,7 +550,7 @@ def test_all_jobs():
     """serve -a: a job that is there, one that comes later, and none at all. Other jobs of the machine may be there, too."""
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(mt.job("mlp"))
-        s = Served(stack.enter_context(mt.start("serve", "-a", "--listen", "127.0.0.1:0")))
+        s = Served(stack.enter_context(mt.start("serve", "-a", "--max-overhead", "none", "--listen", "127.0.0.1:0")))
 
         def live():
             values = by(s.metrics(), "memtrace_process_live_bytes", "pid")

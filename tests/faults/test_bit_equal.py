@@ -18,6 +18,7 @@ VISITS = (
     ("record", ("--probes", "framework"), "kill"),
     ("record", ("--probes", "segments,framework,flow,views,regions,kernel,usdt,host", "--min-size", "64K"), "interrupt"),
     ("record", ("--probes", "framework,usdt", "--force-perf-uprobes"), "interrupt"),
+    ("serve", ("--listen", "127.0.0.1:0", "--max-overhead", "none"), "interrupt"),
     ("serve", ("--listen", "127.0.0.1:0"), "interrupt"),
     ("record", ("--window", "1s", "--keep-idle"), "terminate"),
     ("record", ("--stacks=native", "--stack-size", "4K"), "kill"),

@@ -184,7 +184,7 @@ def disk_to_freeze(tmp):
 def serving(job, tmp, path, *args):
     """serve, which records to this path: (the process, where it answers)."""
     import test_serve  # tests/e2e
-    with faults.tracing(job.pid, tmp / "a", "--listen", "127.0.0.1:0", "-o", path, *args, command="serve") as tracer:
+    with faults.tracing(job.pid, tmp / "a", "--max-overhead", "none", "--listen", "127.0.0.1:0", "-o", path, *args, command="serve") as tracer:
         yield tracer, test_serve.Served(tracer)
 
 

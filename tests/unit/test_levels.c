@@ -209,10 +209,81 @@ static void what_is_wanted_comes_as_soon_as_may_be(void **state)
 	budget__price(&l.cadence.budget, 3e9, 1e9);
 	may_ns = cadence__may(&l.cadence, &l.window);
 	assert_true(may_ns < cadence__next(&l.cadence, &l.window));
-	l.is_wanted = true;
+	l.wanted = EV_WHY_RSS;
 	assert_int_equal(turn(may_ns - now.now_ns - 1), LEVELS_NOTHING);
 	assert_int_equal(turn(1), LEVELS_RAISE);
-	assert_false(l.is_wanted);
+	assert_int_equal(l.wanted, EV_WHY_DUE);
+	assert_int_equal(told.dev, EV_WHY_RSS);
+}
+
+/* Marks that take a large part of the budget go, too, once the window is priced, and come with the next one. */
+static void dear_marks_go_between_windows(void **state)
+{
+	uint64_t next_ns;
+
+	(void)state;
+	open_window(1);
+	end_window(SEC);
+	now.is_dear = true;
+	assert_int_equal(turn(SEC), LEVELS_NOTHING); /* what the window cost is not known yet */
+	now.is_priced = true;
+	budget__price(&l.cadence.budget, 3e9, 1e9);
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	assert_int_equal(told.kind, 0);
+	assert_int_equal(levels__low(&l), MT_LEVEL_STILL);
+	levels__lowered(&l, 0, now.now_ns);
+	assert_int_equal(turn(0), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_REST);
+	assert_int_equal(told.depth, MT_LEVEL_STILL);
+	assert_int_equal(turn(SEC), LEVELS_NOTHING);
+	next_ns = cadence__next(&l.cadence, &l.window);
+	assert_int_equal(turn(next_ns - now.now_ns), LEVELS_RAISE);
+	assert_int_equal(told.depth, MT_LEVEL_WATCH);
+	assert_int_equal(levels__low(&l), MT_LEVEL_WATCH);
+}
+
+/* --align: the model waits for the step, and what is set comes shortly before. */
+static void a_window_waits_for_its_step(void **state)
+{
+	(void)state;
+	l.cadence.align_steps = 1000;
+	open_window(1);
+	assert_int_equal(told.size, 3 | 1000ull << EV_LEVEL_ALIGN);
+	now.state = EV_LEVEL_TAIL;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	close_window(0);
+	now.step_ns = 20e6;
+	now.step_no = 500; /* 500 steps are 10 s */
+	assert_int_equal(turn(20 * SEC), LEVELS_NOTHING);
+	now.step_no = 950;
+	assert_int_equal(turn(SEC), LEVELS_NOTHING);
+	now.step_no = 990; /* too late for 1000 */
+	assert_int_equal(turn(0), LEVELS_NOTHING);
+	now.step_no = 1970;
+	assert_int_equal(turn(0), LEVELS_RAISE);
+}
+
+/* … or by the wall clock, to a turn of the loop. */
+static void a_window_waits_for_the_clock(void **state)
+{
+	(void)state;
+	l.cadence.align_ns = 30 * SEC;
+	now.wall_ns = 5 * SEC;
+	open_window(1); /* the first one comes with the attach */
+	now.state = EV_LEVEL_TAIL;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	close_window(0);
+	now.wall_ns = 20 * SEC;
+	assert_int_equal(turn(15 * SEC), LEVELS_NOTHING);
+	now.wall_ns = 29 * SEC + 400000000;
+	assert_int_equal(turn(0), LEVELS_RAISE);
+	now.wall_ns += 300000000;
+	assert_int_equal(turn(300000000), LEVELS_NOTHING); /* all is set, too early */
+	now.wall_ns = 30 * SEC - 1;
+	assert_int_equal(turn(1), LEVELS_NOTHING);
+	now.wall_ns++;
+	assert_int_equal(turn(1), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_ARMED);
 }
 
 static void steps_that_do_not_end_have_slices(void **state)
@@ -338,6 +409,97 @@ static void states_follow_the_steps(void **state)
 	assert_int_equal(rep->sampling.steps_seen, 5); /* of the first two nobody knows the begin */
 	assert_int_equal(rep->sampling.windows, 1);
 	assert_int_equal(gaps_told, 3); /* begins, ends, begins */
+}
+
+static void count(uint64_t steps)
+{
+	SEND(.kind = EV_STEPS, .size = steps);
+}
+
+/* What two readings say, one after the other, is believed: the first may be one too low. */
+static void numbers_of_steps_are_the_optimizers(void **state)
+{
+	(void)state;
+	count(7); /* before any step: nothing can be said */
+	step();
+	count(1000); /* in between a boundary and its counting: it is 1001 */
+	assert_int_equal(model__step_no(m, PID), 0);
+	step();
+	count(1002);
+	assert_int_equal(model__step_no(m, PID), 0);
+	step();
+	count(1003);
+	assert_int_equal(model__step_no(m, PID), 1003);
+	step();
+	count(1003); /* again too low */
+	step();
+	assert_int_equal(model__step_no(m, PID), 1005);
+	count(5); /* a job that begins anew */
+	step();
+	count(6);
+	assert_int_equal(model__step_no(m, PID), 6);
+	count(UINT64_MAX);
+	assert_int_equal(model__step_no(m, PID), 6);
+}
+
+static void windows_begin_at_their_step(void **state)
+{
+	(void)state;
+	for (int i = 1; i <= 3; i++) {
+		step();
+		count(i + 94);
+	}
+	go_down();
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2 | 100ull << EV_LEVEL_ALIGN);
+	step(); /* 98 */
+	assert_int_equal(state_of(), EV_LEVEL_ARMED);
+	step(); /* 99: it begins with 100 */
+	assert_int_equal(state_of(), EV_LEVEL_MEETING);
+	step();
+	assert_int_equal(state_of(), EV_LEVEL_TRACED);
+	step();
+	step();
+	assert_int_equal(state_of(), EV_LEVEL_TAIL);
+	assert_int_equal(report()->sampling.traced_cnt, 1);
+	assert_int_equal(rep->sampling.traced[0].step, 100);
+	assert_int_equal(rep->sampling.traced[0].steps, 2);
+	assert_int_equal(rep->sampling.traced[0].end_ns - rep->sampling.traced[0].begin_ns, 200);
+}
+
+/* Without a number any step is as good. */
+static void unknown_numbers_keep_nobody_waiting(void **state)
+{
+	(void)state;
+	step();
+	go_down();
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2 | 100ull << EV_LEVEL_ALIGN);
+	step();
+	assert_int_equal(state_of(), EV_LEVEL_MEETING);
+	step();
+	step();
+	step();
+	assert_int_equal(report()->sampling.traced[0].step, 0);
+	assert_int_equal(rep->sampling.traced[0].steps, 2);
+}
+
+/* While no mark is set nobody counts: what is between the last boundary and the next one is no step. */
+static void no_step_lasts_over_a_rest_without_marks(void **state)
+{
+	(void)state;
+	step();
+	step();
+	go_down();
+	level(EV_LEVEL_REST, MT_LEVEL_WATCH, 0);
+	step();
+	level(EV_LEVEL_REST, MT_LEVEL_STILL, 0);
+	ts += 100000;
+	assert_int_equal(report()->sampling.uncounted_ns, 100000);
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 0);
+	step();
+	step();
+	assert_int_equal(report()->sampling.steps_seen, 2); /* go_down has the first, and the last one */
+	assert_int_equal(rep->sampling.uncounted_ns, 100000);
+	assert_int_equal(rep->run.lost[MT_LOSS_DECODE], 0);
 }
 
 static void time_without_tracing_does_not_count(void **state)
@@ -524,7 +686,7 @@ static void odd_levels_are_counted(void **state)
 {
 	(void)state;
 	level(EV_LEVEL_STATES, MT_LEVEL_FULL, 1);
-	level(EV_LEVEL_GAP, 0, 1);
+	SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_GAP, .depth = MT_LEVEL_WATCH, .dev = EV_WHY_MAX, .aux = PID);
 	level(EV_LEVEL_GAP, MT_LEVEL_FULL + 1, 1);
 	assert_int_equal(report()->run.lost[MT_LOSS_DECODE], 3);
 	assert_int_equal(rep->sampling.is_on, 0);
@@ -685,12 +847,19 @@ int main(void)
 		cmocka_unit_test_setup(where_it_cannot_be_all_stays, begin),
 		cmocka_unit_test_setup(a_budget_waits_for_the_price, begin_budget),
 		cmocka_unit_test_setup(what_is_wanted_comes_as_soon_as_may_be, begin_budget),
+		cmocka_unit_test_setup(dear_marks_go_between_windows, begin_budget),
+		cmocka_unit_test_setup(a_window_waits_for_its_step, begin),
+		cmocka_unit_test_setup(a_window_waits_for_the_clock, begin),
 		cmocka_unit_test_setup(steps_that_do_not_end_have_slices, begin_budget),
 		cmocka_unit_test_setup(what_comes_new_is_paid_for, begin_budget),
 		cmocka_unit_test(the_clock_stands_still),
 		cmocka_unit_test(many_gaps_are_joined),
 		cmocka_unit_test(carried_are_found_by_address),
 		cmocka_unit_test_setup_teardown(states_follow_the_steps, setup, teardown),
+		cmocka_unit_test_setup_teardown(numbers_of_steps_are_the_optimizers, setup, teardown),
+		cmocka_unit_test_setup_teardown(windows_begin_at_their_step, setup, teardown),
+		cmocka_unit_test_setup_teardown(unknown_numbers_keep_nobody_waiting, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_step_lasts_over_a_rest_without_marks, setup, teardown),
 		cmocka_unit_test_setup_teardown(time_without_tracing_does_not_count, setup, teardown),
 		cmocka_unit_test_setup_teardown(carried_blocks_end_in_their_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(at_level_blocks_nothing_is_carried, setup, teardown),

@@ -41,6 +41,36 @@ static int parse(struct options *o, const char *line, struct err *err)
 	return options__parse(o, argc, argv, err);
 }
 
+/* The live view and serve have a budget that nobody asked for; record has none, nor who has said something else. */
+static void test_own_budget(void **state)
+{
+	static const char *const with[] = { "-p 42", "serve -p 42", "--name x", "-a", "serve -a -o x.mtr", "-p 42 --steps 5",
+					    "-p 42 --probes host", "-p 42 --align 100", "-p 42 -d 5 --json" };
+	static const char *const without[] = { "record -p 42", "record -- true", "-p 42 --max-overhead none", "-p 42 --keep-idle",
+					       "-p 42 --steps 3 --every 60s", "serve -p 42 --probes kernel,segments,regions",
+					       "report x.mtr", "plan -p 1", "-p 42 --steps 3 --every 1s --between blocks" };
+	struct options o;
+	struct err e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(with) / sizeof(*with); i++) {
+		assert_int_equal(parse(&o, with[i], &e), 0);
+		assert_true(o.is_budget_own && o.max_overhead == 0.02);
+	}
+	for (size_t i = 0; i < sizeof(without) / sizeof(*without); i++) {
+		assert_int_equal(parse(&o, without[i], &e), 0);
+		assert_true(!o.is_budget_own && o.max_overhead == 0);
+	}
+	assert_int_equal(parse(&o, "-p 42 --max-overhead 2", &e), 0);
+	assert_true(!o.is_budget_own && o.max_overhead == 0.02);
+	assert_int_equal(parse(&o, "record -p 42 --max-overhead 2 --align 1000", &e), 0);
+	assert_true(o.align_steps == 1000 && !o.align_ns);
+	assert_int_equal(parse(&o, "record -p 42 --steps 3 --every 10s --align 30s", &e), 0);
+	assert_true(!o.align_steps && o.align_ns == 30000000000ull);
+	assert_int_equal(parse(&o, "merge a b -o c --align clock", &e), 0); /* of merge it is something else */
+	assert_true(o.align_clock && !o.align_steps && !o.align_ns);
+}
+
 static void test_live(void **state)
 {
 	struct options o;
@@ -304,7 +334,10 @@ static void test_refused(void **state)
 		{ "export x.mtr --to csv -o y --classes all", "'all'" },
 		{ "export x.mtr --to torch-raw -o y --classes extended", "torch-raw" },
 		{ "report x.mtr --steps 3", "--flow" },
-		{ "-p 1 --steps 3", "--max-overhead" },
+		{ "record -p 1 --steps 3", "--max-overhead" },
+		{ "record -p 1 --align 100", "--max-overhead" },
+		{ "-p 1 --align 0", "nothing" },
+		{ "-p 1 --align rank", "'rank'" },
 		{ "-p 1 --every 3s", "--steps" },
 		{ "-p 1 --max-overhead 2 --between blocks", "--between" },
 		{ "-p 1 --max-overhead 2 --keep-idle", "--keep-idle" },
@@ -672,7 +705,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_config), cmocka_unit_test(test_wrong_config), cmocka_unit_test(test_config_of_others),
-		cmocka_unit_test(test_live),	  cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_live), cmocka_unit_test(test_own_budget),	  cmocka_unit_test(test_commands),
 		cmocka_unit_test(test_words_about_it),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_gates),	  cmocka_unit_test(test_too_many),

@@ -246,6 +246,7 @@ static void test_keys(void **state)
 	assert_int_equal(ui.is_paused, 1);
 	assert_int_equal(tui_ui__key(&ui, 'm'), TUI_DO_MARK);
 	assert_int_equal(tui_ui__key(&ui, 'w'), TUI_DO_RECORD);
+	assert_int_equal(tui_ui__key(&ui, 't'), TUI_DO_TRACE);
 	assert_int_equal(tui_ui__key(&ui, TUI_KEY_F10), TUI_QUIT);
 	type(&ui, "?");
 	assert_int_equal(ui.is_help, 1);
@@ -253,7 +254,7 @@ static void test_keys(void **state)
 	assert_int_equal(ui.is_help, 0);
 	assert_int_equal(tui_ui__key(&ui, 'q'), TUI_QUIT);
 	tui_ui__init(&ui, 0);
-	assert_int_equal(tui_ui__key(&ui, 'm') | tui_ui__key(&ui, 'w') | tui_ui__key(&ui, ' '), 0);
+	assert_int_equal(tui_ui__key(&ui, 'm') | tui_ui__key(&ui, 'w') | tui_ui__key(&ui, 't') | tui_ui__key(&ui, ' '), 0);
 	assert_int_equal(ui.is_paused, 0);
 }
 

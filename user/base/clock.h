@@ -24,6 +24,15 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec - (uint64_t)clock_shift_ns;
 }
 
+/* Since the epoch, for what other machines are to know, too. */
+static inline uint64_t clock_wall_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
 /* CPU time of this thread: what something cost, whoever else wanted the CPU meanwhile. */
 static inline uint64_t cpu_ns(void)
 {

@@ -136,6 +136,8 @@ static int on_input(void *ctx)
 	}
 	if (did & TUI_DO_RECORD)
 		wish |= SESSION_RECORD;
+	if (did & TUI_DO_TRACE)
+		wish |= SESSION_TRACE;
 	return wish;
 }
 

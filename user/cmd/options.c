@@ -303,6 +303,23 @@ static int is_tracing(const struct options *o)
 	return o->cmd == CMD_LIVE || o->cmd == CMD_RECORD || o->cmd == CMD_SERVE;
 }
 
+#define BUDGET_OWN 0.02
+#define SRC_WINDOWS (SRC_FRAMEWORK | SRC_OPS | SRC_VIEWS | SRC_FLOW | SRC_HOST) /* what comes and goes with windows */
+
+/*
+ * Who looks at a job at work, or tells its numbers for weeks, has not asked for a slow one. A recording is of all steps unless
+ * something else was said, and so is a view whose probes were chosen to stay.
+ */
+static void options__set_budget(struct options *o)
+{
+	bool is_view = o->cmd == CMD_LIVE || o->cmd == CMD_SERVE;
+
+	if (!is_view || o->has_max_overhead || o->every_ns || o->between_blocks || o->keep_idle || !(o->sources & SRC_WINDOWS))
+		return;
+	o->max_overhead = BUDGET_OWN;
+	o->is_budget_own = 1;
+}
+
 /* Of tracing: --steps, --every, --between, --max-overhead. */
 static int has_windows(const struct options *o, struct err *err)
 {
@@ -316,6 +333,10 @@ static int has_windows(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "%s needs %s", o->steps ? "--steps" : o->every_ns ? "--every" : "--between",
 			o->steps ? "--every or --max-overhead" : "--steps");
 		return err_hint(err, "--steps 3 --every 60s traces three whole steps a minute");
+	}
+	if ((o->align_steps || o->align_ns) && !has_budget && !o->every_ns) {
+		err_set(err, -EINVAL, "--align is about windows: --every or --max-overhead is missing");
+		return err_hint(err, "--max-overhead 2 --align 1000");
 	}
 	if ((o->every_ns || has_budget) && o->keep_idle) {
 		err_set(err, -EINVAL, "--keep-idle keeps probes that %s takes away", has_budget ? "--max-overhead" : "--every");
@@ -430,6 +451,7 @@ static int has_all(struct options *o, struct err *err)
 
 	if (o->cmd == CMD_ESTIMATE)
 		return has_all_of_estimate(o, err);
+	options__set_budget(o);
 	r = has_subject(o, err);
 	if (!r)
 		r = filter_has_sense(o, err);

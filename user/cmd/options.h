@@ -63,8 +63,11 @@ struct options {
 	size_t usdt_cnt;
 	uint64_t min_size, ring_size, duration_ns, max_loss;
 	uint64_t every_ns; /* --every: with --steps of the tracing commands; 0: not given */
+	uint64_t align_steps, align_ns; /* --align of the tracing commands: one of them, or none */
 	int between_blocks; /* --between blocks */
 	double max_overhead; /* share of the time, 0: no limit */
+	int has_max_overhead; /* it was given, `none` too */
+	int is_budget_own; /* nobody asked for it: it is ours (options.c) */
 	uint64_t window_ns, window_size; /* 0: all of the trace is recorded; the default */
 	unsigned stacks; /* --stacks: bits of enum mt_stacks */
 	uint64_t stack_size;

@@ -211,6 +211,7 @@ static int on_max_overhead(struct options *o, const char *value, struct err *err
 	double v = strtod(value, &end);
 
 	o->max_overhead = 0;
+	o->has_max_overhead = 1;
 	if (!strcmp(value, "none"))
 		return 0;
 	if (end == value || strcmp(*end == '%' ? end + 1 : end, "") || !(v > 0 && v <= 100))
@@ -306,6 +307,21 @@ static int on_align(struct options *o, const char *value, struct err *err)
 		return 0;
 	err_set(err, -EINVAL, "unknown way '%.100s' to align clocks", value);
 	return err_hint(err, "steps: by steps that both made, else by the clocks; clock: by the clocks alone");
+}
+
+/* "100": steps; with a unit, "30s": by the clock. */
+static int on_align_to(struct options *o, const char *value, struct err *err)
+{
+	int r;
+
+	o->align_steps = o->align_ns = 0;
+	if (!parse_number(value, UINT32_MAX, &o->align_steps, NULL))
+		r = 0;
+	else
+		r = parse_duration(value, &o->align_ns, err);
+	if (r < 0 || o->align_steps || o->align_ns)
+		return r < 0 ? err_hint(err, "steps: --align 1000; by the wall clock: --align 30s") : 0;
+	return err_set(err, -EINVAL, "a multiple of nothing");
 }
 
 static int on_device(struct options *o, const char *value, struct err *err)
@@ -603,12 +619,15 @@ const struct option_def option_defs[] = {
 	  TRACING | REPORT | EXPORT | DIFF | CHECK, on_max_loss },
 	{ "--max-overhead", 0, "PERCENT", "trace some whole steps now and then, so that the job loses at most so much of its "
 	  "time: what they cost is measured on its own steps (docs/sampling.md). Where that is not possible, or marks of steps "
-	  "alone take more for three seconds on end: detach, and exit with 4. none (the default): trace all the time",
+	  "alone take more for three seconds on end: detach, and exit with 4. none: trace all the time, which is what record "
+	  "does unless asked; the live view and serve have 2, unless --every or --keep-idle says otherwise",
 	  TRACING, on_max_overhead },
 	{ "--steps", 0, "N", "with --every or --max-overhead: trace N whole steps (default 3), and one before them for meeting "
 	  "what is there; then take the probes away until the next window (docs/sampling.md)", TRACING, on_traced_steps },
 	{ "--every", 0, "TIME", "so long from the begin of one window of traced steps to that of the next; with "
 	  "--max-overhead: at least", TRACING, on_every },
+	{ "--align", 0, "R", "windows begin at steps whose number is a multiple of R, so that all ranks of a job trace the same "
+	  "ones, or with a unit (30s) at multiples of that by the wall clock (docs/sampling.md)", TRACING, on_align_to },
 	{ "--between", 0, "LEVEL", "what is seen between two windows: watch (steps, the driver's memory, names; the default) "
 	  "or blocks (also allocations and frees)", TRACING, on_between },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",

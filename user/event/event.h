@@ -88,8 +88,9 @@ enum ev_kind {
 			   ev_place, size = of which code object (0: not told). May come after them */
 	EV_LEVEL = 101, /* how much is traced from now on: flags = enum ev_level_state, depth = enum mt_level, the least that is
 			   set, addr = number of the window, aux = process whose steps are counted (and whose machine is meant),
-			   size = whole steps to trace, after which the window is over (0: until it is told), seq = budget,
-			   in parts of EV_LEVEL_BUDGET (0: there is none) */
+			   size = whole steps to trace, after which the window is over (0: until it is told), and from
+			   EV_LEVEL_ALIGN on: the first of them has a multiple of that as its number (0: any; EV_STEPS),
+			   seq = budget, in parts of EV_LEVEL_BUDGET (0: there is none), dev = enum ev_level_why */
 	EV_HELD = 102, /* who holds memory that grows, as Python was looked at: pid, dev, addr = a block of it, name = path of
 			  the container ("__main__.losses"), type = its class, key = whose variable that begins with, size =
 			  items of it that hold such memory; 0: no container does, and flags = EV_HELD_UNSEEN if Python has
@@ -101,7 +102,8 @@ enum ev_kind {
 			      is known */
 	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, of a block that is like what grows: taken for a moment, without
 			    --stacks. It is no stack of the block's (others of its place have none): model/core/caught.h */
-	EV_MAX = 105,
+	EV_STEPS = 105, /* process pid has made `size` steps by its optimizer's own count, as it was read at ts_ns (live/counting.h) */
+	EV_MAX = 106,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
@@ -112,7 +114,10 @@ enum ev_kind {
 /* model/model_levels.c has what each means. A session sends GAP, REST and ARMED; the others follow from boundaries of steps. */
 enum ev_level_state { EV_LEVEL_GAP = 0, EV_LEVEL_REST, EV_LEVEL_ARMED, EV_LEVEL_MEETING, EV_LEVEL_TRACED, EV_LEVEL_TAIL,
 		      EV_LEVEL_STATES };
+/* Why a window: it was due, or somebody or something asked for it. */
+enum ev_level_why { EV_WHY_DUE = 0, EV_WHY_ASKED, EV_WHY_RSS, EV_WHY_GPU, EV_WHY_ODD_STEP, EV_WHY_REFUSED, EV_WHY_MAX };
 #define EV_LEVEL_BUDGET 1000000u
+#define EV_LEVEL_ALIGN 32 /* bits of size */
 #define EV_STACKS_MAX (1u << 18) /* nodes of the tree */
 #define STACK_SIZE_DEFAULT (1u << 20) /* --stacks: blocks below get none, if nobody says otherwise */
 

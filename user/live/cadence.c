@@ -24,3 +24,30 @@ uint64_t cadence__may(const struct cadence *c, const struct cadence_window *last
 {
 	return c->budget.share > 0 ? later(budget__may(&c->budget), last->end_ns) : last->end_ns;
 }
+
+/* So much earlier than they must they may come: what is set and not used costs. */
+#define EARLY_NS 200000000ull
+#define EARLY_STEPS 3
+
+bool cadence__fits(const struct cadence *c, const struct cadence_now *now)
+{
+	double left_ns, lead_ns = (double)now->lead_ns, early_ns = (double)EARLY_NS;
+
+	if (c->align_ns) {
+		left_ns = (double)(c->align_ns - now->wall_ns % c->align_ns);
+		return left_ns >= lead_ns ? left_ns <= lead_ns + early_ns : (double)c->align_ns <= lead_ns + early_ns;
+	}
+	if (!c->align_steps || !now->step_no || now->step_ns <= 0)
+		return true;
+	/* one more than are left: that before the first traced one is for meeting what is there */
+	lead_ns += 2 * now->step_ns;
+	early_ns = early_ns > EARLY_STEPS * now->step_ns ? early_ns : EARLY_STEPS * now->step_ns;
+	left_ns = (double)(c->align_steps - now->step_no % c->align_steps) * now->step_ns;
+	return left_ns >= lead_ns ? left_ns <= lead_ns + early_ns :
+				    (double)c->align_steps * now->step_ns <= lead_ns + early_ns;
+}
+
+uint64_t cadence__at(const struct cadence *c, uint64_t wall_ns)
+{
+	return c->align_ns && wall_ns % c->align_ns ? wall_ns + c->align_ns - wall_ns % c->align_ns : 0;
+}

@@ -14,6 +14,8 @@
 struct cadence {
 	uint64_t steps;	   /* of a window */
 	uint64_t every_ns; /* from the begin of one to that of the next; 0: no such rule */
+	/* --align, one of them or none: the first traced step has a multiple of it as its number; or it is then, by the wall clock */
+	uint64_t align_steps, align_ns;
 	struct budget budget;
 };
 
@@ -28,6 +30,19 @@ static inline bool cadence__is_on(const struct cadence *c)
 {
 	return c->every_ns || c->budget.share > 0;
 }
+
+/* How things stand, for --align. */
+struct cadence_now {
+	uint64_t wall_ns;
+	uint64_t step_no;  /* the latest boundary's, by the optimizer's own count; 0: not known */
+	double step_ns;	   /* a step takes; 0: not known */
+	uint64_t lead_ns;  /* probes take so long to be set */
+};
+
+/* If they come now, all are set in time, and not long before. Always so without --align, or where numbers are not known. */
+bool cadence__fits(const struct cadence *c, const struct cadence_now *now);
+/* All are set: until when to wait with the window, by the wall clock; 0: not at all, or the model waits for the step. */
+uint64_t cadence__at(const struct cadence *c, uint64_t wall_ns);
 
 /* One is over. */
 void cadence__over(struct cadence *c, const struct cadence_window *last);

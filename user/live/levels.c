@@ -2,13 +2,20 @@
 #include "live/levels.h"
 
 #define CLOSING_ASK_NS 20000000ull /* between two questions whether all has gone */
+#define STILL_LEAST_NS 2000000000ull /* of less marks are not taken away and set again */
+#define LEAD_NS 500000000ull /* until it is known how long probes take to be set */
 
 static struct event levels__event(struct levels *l, const struct levels_seen *seen, uint8_t state, enum mt_level level)
 {
 	l->told_ns = seen->now_ns;
-	return (struct event){ .kind = EV_LEVEL, .flags = state, .depth = level, .addr = l->number,
-			       .aux = (uint32_t)seen->pid, .size = l->slice ? 0 : l->cadence.steps,
+	return (struct event){ .kind = EV_LEVEL, .flags = state, .depth = level, .addr = l->number, .dev = l->why,
+			       .aux = (uint32_t)seen->pid, .size = l->slice ? 0 : l->cadence.steps | l->cadence.align_steps << EV_LEVEL_ALIGN,
 			       .seq = (uint32_t)(l->cadence.budget.share * EV_LEVEL_BUDGET + 0.5) };
+}
+
+enum mt_level levels__low(const struct levels *l)
+{
+	return l->is_still ? MT_LEVEL_STILL : l->between;
 }
 
 static enum levels_do levels__begin_down(struct levels *l, const struct levels_seen *seen, struct event *ret)
@@ -16,13 +23,20 @@ static enum levels_do levels__begin_down(struct levels *l, const struct levels_s
 	l->at = LEVELS_DOWN;
 	l->slice = 0;
 	l->due_ns = 0;
-	*ret = levels__event(l, seen, EV_LEVEL_GAP, l->between);
+	*ret = levels__event(l, seen, EV_LEVEL_GAP, levels__low(l));
 	return LEVELS_LOWER;
 }
 
 /* All is set. */
 static enum levels_do levels__begin_window(struct levels *l, const struct levels_seen *seen, struct event *ret)
 {
+	if (l->number && !l->begin_wall_ns) {
+		l->lead_ns = seen->now_ns - l->window.begin_ns;
+		l->begin_wall_ns = cadence__at(&l->cadence, seen->wall_ns);
+	}
+	if (seen->wall_ns < l->begin_wall_ns)
+		return LEVELS_NOTHING;
+	l->begin_wall_ns = 0;
 	l->at = LEVELS_WINDOW;
 	l->number++;
 	l->steps = seen->steps;
@@ -71,8 +85,28 @@ static bool levels__is_due(struct levels *l, const struct levels_seen *seen)
 
 	if (l->cadence.budget.share > 0 && !seen->is_priced && seen->now_ns - l->window.end_ns < wait_ns)
 		return false;
-	l->due_ns = l->is_wanted ? cadence__may(&l->cadence, &l->window) : cadence__next(&l->cadence, &l->window);
-	return seen->now_ns >= l->due_ns;
+	l->due_ns = l->wanted ? cadence__may(&l->cadence, &l->window) : cadence__next(&l->cadence, &l->window);
+	return seen->now_ns >= l->due_ns &&
+	       cadence__fits(&l->cadence, &(struct cadence_now){ .wall_ns = seen->wall_ns, .step_no = seen->step_no,
+								 .step_ns = seen->step_ns,
+								 .lead_ns = l->lead_ns ? l->lead_ns : LEAD_NS });
+}
+
+/* What the last window cost is known, and the next one is not near. Numbers of steps are counted by marks. */
+static bool levels__may_be_still(const struct levels *l, const struct levels_seen *seen)
+{
+	return seen->is_dear && seen->is_priced && !l->is_still && l->between == MT_LEVEL_WATCH && !l->cadence.align_steps &&
+	       l->due_ns - seen->now_ns >= STILL_LEAST_NS;
+}
+
+static enum levels_do levels__begin_still(struct levels *l, const struct levels_seen *seen, struct event *ret)
+{
+	l->is_still = true;
+	l->at = LEVELS_DOWN;
+	l->due_ns = 0;
+	l->told_ns = seen->now_ns;
+	*ret = (struct event){ 0 }; /* it is at rest already */
+	return LEVELS_LOWER;
 }
 
 static enum levels_do levels__rest(struct levels *l, const struct levels_seen *seen, struct event *ret)
@@ -85,9 +119,11 @@ static enum levels_do levels__rest(struct levels *l, const struct levels_seen *s
 		return levels__begin_down(l, seen, ret);
 	}
 	if (!levels__is_due(l, seen))
-		return LEVELS_NOTHING;
+		return levels__may_be_still(l, seen) ? levels__begin_still(l, seen, ret) : LEVELS_NOTHING;
 	l->at = LEVELS_UP;
-	l->is_wanted = false;
+	l->why = l->wanted;
+	l->wanted = EV_WHY_DUE;
+	l->is_still = false;
 	l->window = (struct cadence_window){ .begin_ns = seen->now_ns };
 	*ret = levels__event(l, seen, EV_LEVEL_GAP, l->between);
 	return LEVELS_RAISE;
@@ -110,7 +146,7 @@ enum levels_do levels__turn(struct levels *l, const struct levels_seen *seen, st
 	case LEVELS_DOWN:
 		if (l->due_ns) { /* all has gone */
 			l->at = LEVELS_RESTING;
-			*ret = levels__event(l, seen, EV_LEVEL_REST, l->between);
+			*ret = levels__event(l, seen, EV_LEVEL_REST, levels__low(l));
 			return LEVELS_TELL;
 		}
 		if (seen->now_ns - l->told_ns < CLOSING_ASK_NS)

@@ -37,12 +37,15 @@ struct levels {
 	enum levels_at at; /* UP at first: all is being set */
 	struct cadence_window window;
 	uint64_t number, due_ns, told_ns; /* of windows; of the next one; when the state was told last */
+	uint64_t lead_ns; /* probes took so long to be set, the last time; 0: it was the first, of all sites */
+	uint64_t begin_wall_ns; /* of a window whose probes are set: it waits until then; 0: it does not */
 	uint64_t steps; /* of the process that has most, when that changed last, at … */
 	uint64_t step_ns;
 	uint8_t slice; /* enum ev_level_state of a window of time; 0: it is none */
 	bool is_off; /* changes are not possible here */
 	bool is_slow; /* steps are too long for windows of them */
-	bool is_wanted; /* the next window as soon as may be */
+	uint8_t wanted, why; /* enum ev_level_why: the next window as soon as may be; of the one that is */
+	bool is_still; /* not even marks of steps are set */
 };
 
 /* How things stand. */
@@ -51,6 +54,9 @@ struct levels_seen {
 	bool is_setting;   /* something is on its way into a process */
 	bool is_new;	   /* something was set whole since the last change */
 	bool is_priced;	   /* what the last window cost is known as well as it will be */
+	bool is_dear;	   /* marks of steps alone take a large part of the budget */
+	uint64_t wall_ns, step_no; /* for --align, as in cadence.h */
+	double step_ns;
 	uint8_t state;	   /* the model's, of window `window` */
 	uint64_t window;
 	uint64_t steps;	   /* boundaries, of the process that has most */
@@ -67,6 +73,8 @@ enum levels_do {
 
 /* More than once a turn, until it is LEVELS_NOTHING. *ret: the EV_LEVEL to be told. */
 enum levels_do levels__turn(struct levels *l, const struct levels_seen *seen, struct event *ret);
+/* What stays set until the next window. */
+enum mt_level levels__low(const struct levels *l);
 /* 0: all that was to go has gone; 1: not yet; < 0: it cannot be done here, and all stays as it is. */
 void levels__lowered(struct levels *l, int r, uint64_t now_ns);
 

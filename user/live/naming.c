@@ -302,6 +302,15 @@ void naming__hurry(struct naming *n)
 		n->procs[i].next_ns = 0;
 }
 
+bool naming__count_of(const struct naming *n, pid_t pid, struct said_count *ret)
+{
+	const struct named_proc *p = find_proc((struct naming *)n, pid);
+
+	if (p)
+		*ret = p->said.count;
+	return p && ret->addr;
+}
+
 /* --- what a look found, beside names ------------------------------------------------------------------------------------- */
 
 static void note(struct naming *n, struct named_proc *p, enum note which, const char *text)

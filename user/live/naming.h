@@ -11,6 +11,7 @@
 #ifndef MT_LIVE_NAMING_H
 #define MT_LIVE_NAMING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -49,6 +50,9 @@ int naming__fd(const struct naming *n); /* can be read when naming__done has som
 /* Begins a look at the process whose turn it is, if one is due. pids: those that are followed now. */
 void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns);
 void naming__hurry(struct naming *n); /* all are due now: blocks wait to be confirmed (model/model_levels.c) */
+/* Where a process's optimizer counts its steps, as the last look found it. false: it does not. */
+struct said_count;
+bool naming__count_of(const struct naming *n, pid_t pid, struct said_count *ret);
 /* Says what the look found. */
 void naming__done(struct naming *n, uint64_t now_ns);
 /* The end, behind the detach: what was compiled since the last look in processes that still live. NULL is fine. */

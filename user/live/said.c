@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/quota.h"
 #include "base/seed.h"
@@ -158,6 +159,27 @@ static void say_modules(struct said_env *env, struct said *s, const struct py_re
 	forget_gone(env, s, look);
 }
 
+/* --- the optimizer's own count -------------------------------------------------------------------------------------- */
+
+static int is_count(const struct py_reader *r, const struct py_name *n)
+{
+	return n->kind == EV_TENSOR_STATE && n->at.dev == MT_DEV_CPU && (n->at.bytes == 4 || n->at.bytes == 8) &&
+	       !strcmp(py_reader__text(r, n->key), "step");
+}
+
+static void find_count(struct said *s, const struct py_reader *r, const struct py_look *look)
+{
+	if (!look->told_cnt)
+		return;
+	s->count = (struct said_count){ 0 };
+	for (size_t i = 0; i < look->told_cnt && !s->count.addr; i++) {
+		const struct py_name *n = look->told[i].name;
+
+		if (is_count(r, n))
+			s->count = (struct said_count){ .addr = n->at.data, .dtype = n->at.dtype };
+	}
+}
+
 /* --- all -------------------------------------------------------------------------------------------------------- */
 
 void said__look(struct said *s, struct said_env *env, const struct py_reader *r, const struct py_look *look, uint64_t now_ns)
@@ -166,6 +188,7 @@ void said__look(struct said *s, struct said_env *env, const struct py_reader *r,
 
 	s->unnamed = 0;
 	say_modules(env, s, r, look, now_ns);
+	find_count(s, r, look);
 	if (age > UINT8_MAX) /* too long ago: the next look says it */
 		return;
 	if (!known_set__has_room(&s->tensors, look->told_cnt) && known_set__begin(&s->tensors, look->told_cnt))

@@ -26,8 +26,15 @@ struct said_env {
 	uint32_t named_cnt; /* modules that the kernel side knows to have names */
 };
 
+/* Where an optimizer counts its steps: the state `step` of its first parameter, a tensor. */
+struct said_count {
+	uint64_t addr; /* 0: it does not, or on a GPU */
+	uint8_t dtype; /* c10::ScalarType */
+};
+
 struct said {
 	pid_t pid;
+	struct said_count count;
 	struct known_set {
 		struct known *v;
 		size_t cap; /* a power of two, or 0 */

@@ -12,6 +12,7 @@
 #include "live/session.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@
 #include "keeper/keeper.h"
 #include "live/catching.h"
 #include "live/counted.h"
+#include "live/counting.h"
 #include "live/follow.h"
 #include "live/followed.h"
 #include "live/launch.h"
@@ -74,6 +76,7 @@ struct session {
 	struct catching catching;
 	struct nvml *nvml;     /* NULL: there is none */
 	struct counted counted;
+	struct counting counting;
 	struct tell tell; /* into the stream */
 	struct sideband *sideband;
 	int is_sideband_armed;
@@ -129,10 +132,8 @@ static void session__check_overhead(struct session *s)
 {
 	uint64_t probe_ns, cpu_ns;
 
-	if (!s->windows.levels.is_off && !windows__are_at_rest(&s->windows)) { /* that is paid for by rests (live/budget.h) */
-		s->overhead.at_ns = s->overhead.over_cnt = 0;
+	if (!s->windows.levels.is_off) /* windows are paid for by rests, marks that are too dear go (live/levels.h) */
 		return;
-	}
 	model__overhead(s->stream.model, &probe_ns, &cpu_ns);
 	if (!s->stop && overhead__turn(&s->overhead, now_ns(), probe_ns, cpu_ns))
 		s->stop = STOP_OVERHEAD;
@@ -192,6 +193,8 @@ static int session__input(struct session *s)
 		session__mark(s);
 	if (wish & SESSION_RECORD)
 		recorder__begin_late(&s->stream.recorder, s->stream.model);
+	if (wish & SESSION_TRACE)
+		windows__want(&s->windows, EV_WHY_ASKED);
 	if (wish & SESSION_END)
 		s->stop = STOP_ASKED;
 	return 0;
@@ -267,6 +270,8 @@ static void session__count(struct session *s)
 	counted__probes(&s->counted);
 	counted__rest(&s->counted);
 	usage__push_uses(&s->usage, 0);
+	if (cadence__is_on(&s->windows.levels.cadence))
+		counting__turn(&s->counting);
 	if (s->stream.capture)
 		capture__retry(s->stream.capture);
 	session__turn_names(s);
@@ -278,7 +283,7 @@ static void session__signal(struct session *s, uint32_t signo)
 	if (signo == SIGUSR1)
 		recorder__dump(&s->stream.recorder, s->stream.model, "asked by signal");
 	else if (signo == SIGUSR2)
-		windows__want(&s->windows);
+		windows__want(&s->windows, EV_WHY_ASKED);
 	else
 		s->stop = STOP_ASKED;
 }
@@ -513,12 +518,13 @@ static int session__init(struct session *s, struct err *err)
 	s->nvml = o->sources & SRC_SEGMENTS ? nvml__open() : NULL;
 	s->windows = (struct windows){ .levels = { .cadence = o->cadence, .between = o->between }, .probing = s->probing,
 				       .followed = &s->followed, .model = s->stream.model, .tell = s->tell,
-				       .start_ns = s->start_ns, .is_quiet = o->quiet };
+				       .start_ns = s->start_ns, .is_quiet = o->quiet, .is_own = !!o->is_budget_own };
 	s->windows.levels.cadence.budget.share = o->max_overhead;
 	s->windows.levels.cadence.budget.start_ns = s->start_ns;
 	s->windows.levels.cadence.budget.random = hash_two(s->start_ns, (uint64_t)getpid());
 	s->catching = (struct catching){ .is_on = !!(to.stacks & MT_STACKS_CATCH), .followed = &s->followed,
 					 .keeper = s->keeper, .stream = &s->stream };
+	s->counting = (struct counting){ .followed = &s->followed, .naming = s->naming, .tell = s->tell };
 	s->counted = (struct counted){ .tell = s->tell, .stream = &s->stream, .keeper = s->keeper, .usage = &s->usage,
 				       .probing = s->probing, .follow = s->follow, .naming = s->naming, .nvml = s->nvml,
 				       .oom_kills = UINT64_MAX };
@@ -580,6 +586,9 @@ static int session__start(struct session *s, struct err *err)
 	int r = 0;
 
 	counted__begin(&s->counted, s->start_ns, o->launch ? s->launched : o->pids_cnt ? o->pids[0] : 0);
+	if (o->is_budget_own && !o->quiet)
+		fprintf(stderr, "tracing %" PRIu64 " whole steps now and then, for at most %.3g %% of the job's time; all of "
+			"them: --max-overhead none\n", o->cadence.steps, 100 * o->max_overhead);
 	session__turn_windows(s); /* until its first window nothing is whole */
 	if (o->launch)
 		r = follow__attach(s->follow, s->launched, EV_PROC_LAUNCHED, s->start_ns, 1, err);
@@ -659,7 +668,7 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	int r, r2;
 
 	s.start_ns = now_ns();
-	s.overhead.limit = opts->max_overhead;
+	s.overhead.limit = opts->is_budget_own ? 0 : opts->max_overhead;
 	r = opts->launch ? session__launch(&s, err) : 0;
 	if (!r)
 		r = stream__open(&s.stream, opts, err);

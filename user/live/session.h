@@ -47,6 +47,7 @@ struct session_opts {
 	 * CPU time, or the session fails. 0: no limit.
 	 */
 	double max_overhead;
+	int is_budget_own; /* nobody asked for it: the session goes on where it cannot be held, and says so */
 	/* Windows of traced steps, with `between` set until the next; neither that nor a budget: all is traced. */
 	struct cadence cadence;
 	enum mt_level between;
@@ -85,6 +86,7 @@ int session_report(const struct session *s, size_t top, struct report **ret);
 enum session_wish {
 	SESSION_END = 1,
 	SESSION_MARK = 2, /* a note with the time, in the report and the recording; told on stderr */
+	SESSION_TRACE = 8, /* a window as soon as may be */
 	SESSION_RECORD = 4, /* from now on, if nothing is recorded yet; what comes of it is told on stderr */
 };
 

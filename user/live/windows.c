@@ -19,11 +19,13 @@
  * may seem to have cost nothing.
  */
 #define PRICE_LEAST 0.5
-#define RSS_STEP_BYTES (16u << 20) /* a new high-water mark is so much higher than the last one */
+#define HIGH_STEP_BYTES (16u << 20) /* a new high-water mark is so much higher than the last one */
+#define DEAR_PART 4 /* of the budget: where marks of steps take more, they go, too, between windows */
 
 /* Whose steps are counted: of the process that has made most; else any that is there, for its machine; else our own. */
 static void windows__see(const struct windows *w, struct levels_seen *ret)
 {
+	const struct paid *paid = model__paid(w->model);
 	const struct process *p;
 
 	*ret = (struct levels_seen){ .now_ns = now_ns(), .is_setting = probing__is_setting(w->probing),
@@ -36,12 +38,24 @@ static void windows__see(const struct windows *w, struct levels_seen *ret)
 			ret->pid = p->pid;
 		ret->steps = steps > ret->steps ? steps : ret->steps;
 	}
+	ret->wall_ns = clock_wall_ns();
+	ret->step_no = model__step_no(w->model, (uint32_t)ret->pid);
+	ret->step_ns = paid ? paid__step_ns(paid) : 0;
+}
+
+static void windows__say(const struct windows *w, const char *text)
+{
+	tell__note(&w->tell, 0, text);
+	if (!w->is_quiet)
+		fprintf(stderr, "%s\n", text);
 }
 
 static void windows__not_here(struct windows *w, pid_t pid)
 {
-	tell__note(&w->tell, 0, "all steps are traced: on this kernel probes are set one by one, and windows of tracing would "
-				"take longer than what they spare");
+	windows__say(w, "all steps are traced: on this kernel probes are set one by one, and windows of tracing would take "
+			"longer than what they spare");
+	if (w->is_own)
+		windows__say(w, "what that costs is not held; with --max-overhead PERCENT memtrace detaches where it is more");
 	tell__event(&w->tell, (struct event){ .kind = EV_LEVEL, .flags = EV_LEVEL_TRACED, .depth = MT_LEVEL_FULL,
 					      .aux = (uint32_t)pid });
 }
@@ -51,9 +65,10 @@ static bool windows__are_on(const struct windows *w)
 	return cadence__is_on(&w->levels.cadence) && !w->levels.is_off;
 }
 
-void windows__want(struct windows *w)
+void windows__want(struct windows *w, enum ev_level_why why)
 {
-	w->levels.is_wanted = windows__are_on(w) && (w->levels.at == LEVELS_DOWN || w->levels.at == LEVELS_RESTING);
+	if (windows__are_on(w) && (w->levels.at == LEVELS_DOWN || w->levels.at == LEVELS_RESTING) && !w->levels.wanted)
+		w->levels.wanted = (uint8_t)why;
 }
 
 bool windows__are_at_rest(const struct windows *w)
@@ -88,9 +103,7 @@ static void windows__give_up(struct windows *w)
 	else
 		snprintf(text, sizeof(text), "a window of %" PRIu64 " traced steps costs the job %.3g s, more than %.3g %% of "
 			 "an hour: steps are only watched", w->levels.cadence.steps, b->price_ns / 1e9, 100 * b->share);
-	tell__note(&w->tell, 0, text);
-	if (!w->is_quiet)
-		fprintf(stderr, "%s\n", text);
+	windows__say(w, text);
 }
 
 /* The model is some 50 ms behind: what it says is of the last window only when it has heard of its end. */
@@ -103,7 +116,10 @@ static bool windows__price(struct windows *w)
 	if (b->share <= 0 || !paid || w->levels.at != LEVELS_RESTING || paid->is_open || paid->stretches != b->cnt)
 		return false;
 	lost_ns = fmax(paid__last(paid), PRICE_LEAST * paid__probes(paid));
-	b->watch = paid->watch;
+	w->is_dear = paid->watch * DEAR_PART > b->share && !w->levels.cadence.align_steps;
+	b->watch = w->is_dear ? 0 : paid->watch;
+	if (w->is_dear) /* they are set for a window, and until that is priced */
+		lost_ns += paid__marks_beside(paid, now_ns());
 	budget__price(b, lost_ns, windows__next_price(w, paid, lost_ns));
 	if (!paid__is_measured(paid))
 		return false;
@@ -112,24 +128,46 @@ static bool windows__price(struct windows *w)
 	return true;
 }
 
-/* What a window is worth: RSS is as high as never before, or a step took far longer than its like. With a budget only. */
-static void windows__look(struct windows *w)
+static uint64_t windows__rss(const struct windows *w)
 {
-	const struct paid *paid = model__paid(w->model);
 	const struct process *p;
 	uint64_t high = 0;
 
-	if (w->levels.cadence.budget.share <= 0)
-		return;
 	for (size_t at = 0; (p = followed__next(w->followed, &at));)
 		high += p->usage.rss_high;
+	return high;
+}
+
+/* What is worth a window: memory is as high as never before, or was refused, or a step took far longer than its like. */
+static enum ev_level_why windows__reason(const struct windows *w, const struct windows_marks *now)
+{
+	const struct windows_marks *then = &w->then;
+
+	return now->refusals > then->refusals			? EV_WHY_REFUSED :
+	       now->gpu_high > then->gpu_high + HIGH_STEP_BYTES ? EV_WHY_GPU :
+	       now->rss_high > then->rss_high + HIGH_STEP_BYTES ? EV_WHY_RSS :
+	       now->odds > then->odds				? EV_WHY_ODD_STEP :
+								  EV_WHY_DUE;
+}
+
+/* With a budget only: each is as much as that allows. */
+static void windows__look(struct windows *w)
+{
+	static const char *const words[EV_WHY_MAX] = { [EV_WHY_RSS] = "RSS", [EV_WHY_GPU] = "GPU memory",
+						       [EV_WHY_ODD_STEP] = "odd step", [EV_WHY_REFUSED] = "refused" };
+	const struct paid *paid = model__paid(w->model);
+	struct windows_marks now = { .rss_high = windows__rss(w), .gpu_high = model__gpu_high(w->model),
+				     .refusals = model__refusals(w->model), .odds = paid ? paid->odds : 0 };
+	enum ev_level_why why;
+
+	if (w->levels.cadence.budget.share <= 0)
+		return;
+	why = windows__reason(w, &now);
 	if (w->levels.at != LEVELS_RESTING) {
-		w->rss_high = high;
-		w->odds = paid ? paid->odds : 0;
-	} else if (!w->levels.is_wanted && (high > w->rss_high + RSS_STEP_BYTES || (paid && paid->odds > w->odds))) {
-		log_debug("a window is wanted: RSS %" PRIu64 " after %" PRIu64 " bytes, odd steps %" PRIu64, high, w->rss_high,
-			  paid ? paid->odds - w->odds : 0);
-		windows__want(w);
+		w->then = now;
+	} else if (!w->levels.wanted && why) {
+		log_debug("a window is wanted: %s", words[why]);
+		windows__want(w, why);
 	}
 }
 
@@ -153,6 +191,7 @@ bool windows__turn(struct windows *w)
 		return false;
 	windows__see(w, &seen);
 	seen.is_priced = windows__price(w);
+	seen.is_dear = w->is_dear && model__paid(w->model) && model__paid(w->model)->is_settled;
 	windows__look(w);
 	is_first = !w->levels.window.begin_ns; /* nothing is whole, from the very beginning */
 	what = levels__turn(&w->levels, &seen, &ev);
@@ -163,7 +202,7 @@ bool windows__turn(struct windows *w)
 		tell__event(&w->tell, ev);
 	}
 	if (what == LEVELS_LOWER) {
-		r = probing__lower(w->probing, w->levels.between);
+		r = probing__lower(w->probing, levels__low(&w->levels));
 		levels__lowered(&w->levels, r, now_ns());
 		if (r < 0)
 			windows__not_here(w, seen.pid);

@@ -23,14 +23,19 @@ struct windows {
 	const struct model *model;
 	struct tell tell;
 	uint64_t start_ns; /* of the session */
+	bool is_dear; /* marks of steps */
 	bool is_quiet, is_told; /* told: that there will be no more windows */
-	uint64_t rss_high, odds; /* of the latest window: RSS at most, so far; steps that took far longer than others */
+	bool is_own; /* nobody asked for this budget: where there can be no windows all is traced */
+	struct windows_marks {
+		uint64_t rss_high, gpu_high; /* at most so far */
+		uint64_t refusals, odds;     /* of memory; steps that took far longer than others */
+	} then; /* as of the latest window */
 };
 
 /* Each turn of the loop, and once before anything is attached to. True: all is set, so names are to be looked at soon. */
 bool windows__turn(struct windows *w);
 /* Somebody wants a window: it comes as soon as the budget allows, or without one at once. */
-void windows__want(struct windows *w);
+void windows__want(struct windows *w, enum ev_level_why why);
 /* Nothing but marks of steps has probes, and that for good reason. */
 bool windows__are_at_rest(const struct windows *w);
 /* From now on probes go, for good: what is under way is no whole step any more. */

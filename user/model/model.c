@@ -310,7 +310,12 @@ static void model__boundary(struct model *m, struct proc *p, enum growth_kind ki
 	growth_clock__step(&p->clock, kind, m->last_id, m->now_ns);
 	if (p->clock.era == before.era && p->clock.tick == before.tick)
 		return;
-	is_next = p->clock.era == before.era && p->clock.kind == before.kind && before.tick;
+	if (p->clock.era != before.era)
+		p->count = (struct step_count){ 0 };
+	is_next = p->clock.era == before.era && p->clock.kind == before.kind && before.tick && !p->is_step_cut;
+	if (p->is_step_cut)
+		p->count = (struct step_count){ 0 };
+	p->is_step_cut = false;
 	if (is_next)
 		model__step_took(m, p, m->now_ns - before.last_ns);
 	if (m->levels.cnt)
@@ -356,6 +361,33 @@ uint64_t model__steps_of(const struct model *m, uint32_t pid)
 	const struct proc *p = procs__find((struct procs *)&m->procs, pid);
 
 	return p && p->clock.kind > GROWTH_BY_TIME ? p->clock.tick + 1 : 0;
+}
+
+/*
+ * A reading between a step()'s begin, which is the boundary, and its counting is one too low: what two say, one after the other,
+ * is believed.
+ */
+static void model__step_count(struct model *m, const struct event *ev)
+{
+	struct proc *p = procs__find(&m->procs, ev->pid);
+	int64_t off;
+
+	if (!p || p->clock.kind == GROWTH_BY_TIME || ev->size > INT64_MAX)
+		return;
+	off = (int64_t)(ev->size - (p->clock.tick + 1));
+	if (p->count.is_seen && p->count.seen == off) {
+		p->count.off = off;
+		p->count.is_known = true;
+	}
+	p->count.seen = off;
+	p->count.is_seen = true;
+}
+
+uint64_t model__step_no(const struct model *m, uint32_t pid)
+{
+	const struct proc *p = procs__find((struct procs *)&m->procs, pid);
+
+	return p ? proc__step_no(p) : 0;
 }
 
 /* Regions that are marks themselves: torch.profiler's, whose name has the number, and tools/python's. */
@@ -574,6 +606,9 @@ int model__handle(void *model, const struct event *ev)
 		break;
 	case EV_LEVEL:
 		model__level(m, ev);
+		break;
+	case EV_STEPS:
+		model__step_count(m, ev);
 		break;
 	case EV_ATTACH:
 		model__attach(m, ev);

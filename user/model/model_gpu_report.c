@@ -76,3 +76,8 @@ void model__gpu_check(const struct model *m)
 		mt_check(b->stream <= m->gpu->streams_cnt || b->stream == STREAM_OTHER);
 	}
 }
+
+uint64_t model__gpu_high(const struct model *m)
+{
+	return m->gpu ? segments__high(m->gpu->segs) : 0;
+}

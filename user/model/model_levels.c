@@ -136,6 +136,22 @@ static bool sampler__carries(const struct sampler *s, uint8_t before)
 	       (s->state == EV_LEVEL_GAP || before >= EV_LEVEL_MEETING);
 }
 
+static struct report_window *model__last_window(struct model *m)
+{
+	return &m->levels.kept[(m->levels.windows - 1) % LEVELS_KEPT];
+}
+
+/* Of the process whose steps are counted; a rank by itself may be another one. */
+static uint64_t sampler__step_no(const struct sampler *s, const struct model *m)
+{
+	uint64_t no = model__step_no(m, s->pid);
+	const struct proc *p;
+
+	TAILQ_FOREACH(p, &m->procs.all, all)
+		no = no || machine_of(p->pid) != s->machine ? no : proc__step_no(p);
+	return no;
+}
+
 static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 {
 	uint8_t before = s->state;
@@ -150,12 +166,36 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 		model__cut_graphs(m, s->machine);
 	if (sampler__carries(s, before))
 		model__carry_all(m, s->machine);
+	if (before == EV_LEVEL_TRACED && state != EV_LEVEL_TRACED && m->levels.windows)
+		model__last_window(m)->end_ns = m->now_ns;
 	if (state == EV_LEVEL_TRACED && before != EV_LEVEL_TRACED) {
 		s->left = s->want;
 		m->levels.windows++;
+		*model__last_window(m) = (struct report_window){ .begin_ns = m->now_ns, .step = sampler__step_no(s, m), .why = s->why };
 		model__leave_carried(m, s->machine);
 	}
 	model__settle_gap(m);
+}
+
+/* No mark is set any more: the boundary that comes next is none of the step that is under way. */
+static void model__steps_rest(struct model *m, struct sampler *s)
+{
+	struct proc *p;
+
+	paid__still(&s->paid, m->now_ns);
+	if (!m->levels.still_ns)
+		m->levels.still_ns = m->now_ns;
+	TAILQ_FOREACH(p, &m->procs.all, all)
+		if (machine_of(p->pid) == s->machine)
+			p->is_step_cut = true;
+}
+
+/* They are set again, or about to be. */
+static void model__steps_again(struct model *m)
+{
+	if (m->levels.still_ns)
+		m->levels.uncounted_ns += m->now_ns - m->levels.still_ns;
+	m->levels.still_ns = 0;
 }
 
 /* --- events ----------------------------------------------------------------------------------------------------------- */
@@ -164,7 +204,7 @@ void model__level(struct model *m, const struct event *ev)
 {
 	struct sampler *s = model__sampler(m, ev->aux);
 
-	if (ev->flags >= EV_LEVEL_STATES || ev->depth < MT_LEVEL_WATCH || ev->depth > MT_LEVEL_FULL) {
+	if (ev->flags >= EV_LEVEL_STATES || ev->depth > MT_LEVEL_FULL || ev->dev >= EV_WHY_MAX) {
 		m->lost[MT_LOSS_DECODE]++;
 		return;
 	}
@@ -180,8 +220,14 @@ void model__level(struct model *m, const struct event *ev)
 	s->level = ev->depth;
 	s->budget = ev->seq < EV_LEVEL_BUDGET ? (double)ev->seq / EV_LEVEL_BUDGET : 1;
 	paid__change(&s->paid, ev->flags == EV_LEVEL_REST, m->now_ns);
+	if (ev->flags != EV_LEVEL_REST)
+		model__steps_again(m);
+	if (ev->flags == EV_LEVEL_REST && ev->depth == MT_LEVEL_STILL)
+		model__steps_rest(m, s);
 	s->window = ev->addr;
-	s->want = ev->size;
+	s->why = ev->dev;
+	s->want = ev->size & ((1ull << EV_LEVEL_ALIGN) - 1);
+	s->align = ev->size >> EV_LEVEL_ALIGN;
 	sampler__to(s, m, ev->flags);
 }
 
@@ -204,6 +250,14 @@ static enum paid_step sampler__paid_step(const struct sampler *s, const struct p
 	return is_whole && s->state == EV_LEVEL_TRACED ? PAID_TRACED : PAID_BESIDE;
 }
 
+/* The next boundary is that of the first traced step. Where nobody knows numbers it is any. */
+static bool sampler__may_meet(const struct sampler *s, const struct proc *p)
+{
+	uint64_t no = proc__step_no(p);
+
+	return !s->align || !no || !((no + 1) % s->align);
+}
+
 void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 {
 	struct sampler *s = model__sampler(m, p->pid);
@@ -216,6 +270,8 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 	if (took_ns) {
 		m->levels.steps_seen++;
 		m->levels.steps_traced += is_whole && s->state == EV_LEVEL_TRACED;
+		if (is_whole && s->state == EV_LEVEL_TRACED && m->levels.windows)
+			model__last_window(m)->steps++;
 		if (is_whole && s->state == EV_LEVEL_TRACED)
 			proc__sampled(p, true, took_ns);
 		else if (is_whole && s->state == EV_LEVEL_REST && s->level == MT_LEVEL_WATCH)
@@ -229,7 +285,7 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 		model__sample_over(m, p, what, took_ns);
 	}
 	p->regions_at_step = p->regions_begun;
-	if (s->state == EV_LEVEL_ARMED)
+	if (s->state == EV_LEVEL_ARMED && sampler__may_meet(s, p))
 		sampler__to(s, m, EV_LEVEL_MEETING);
 	else if (s->state == EV_LEVEL_MEETING)
 		sampler__to(s, m, EV_LEVEL_TRACED);
@@ -248,8 +304,9 @@ int model__each_level(const struct model *m, event_fn fn, void *ctx)
 		const struct sampler *s = &m->levels.samplers[i];
 		uint8_t state = s->state == EV_LEVEL_MEETING ? EV_LEVEL_ARMED : s->state;
 		struct event ev = { .ts_ns = m->now_ns, .kind = EV_LEVEL, .aux = s->pid, .flags = state, .depth = s->level,
-				    .addr = s->window, .size = s->state == EV_LEVEL_TRACED ? s->left : s->want,
-				    .seq = (uint32_t)(s->budget * EV_LEVEL_BUDGET + 0.5) };
+				    .addr = s->window,
+				    .size = (s->state == EV_LEVEL_TRACED ? s->left : s->want) | s->align << EV_LEVEL_ALIGN,
+				    .dev = s->why, .seq = (uint32_t)(s->budget * EV_LEVEL_BUDGET + 0.5) };
 
 		r = fn(ctx, &ev);
 	}
@@ -306,15 +363,33 @@ static int model__report_gaps(const struct model *m, struct report_sampling *ret
 	return 0;
 }
 
+static int model__report_windows(const struct model *m, struct report_sampling *ret)
+{
+	size_t cnt = m->levels.windows < LEVELS_KEPT ? m->levels.windows : LEVELS_KEPT;
+	bool is_open = m->levels.cnt && model__all_traced(m);
+
+	ret->traced = calloc(cnt + 1, sizeof(*ret->traced));
+	if (!ret->traced)
+		return -ENOMEM;
+	ret->traced_cnt = cnt;
+	for (size_t i = 0; i < cnt; i++)
+		ret->traced[i] = m->levels.kept[(m->levels.windows - cnt + i) % LEVELS_KEPT];
+	if (cnt && is_open)
+		ret->traced[cnt - 1].end_ns = m->now_ns;
+	return 0;
+}
+
 int model__report_sampling(const struct model *m, struct report_sampling *ret)
 {
 	*ret = (struct report_sampling){ .is_on = m->levels.cnt != 0, .steps_seen = m->levels.steps_seen,
 					 .steps_traced = m->levels.steps_traced, .windows = m->levels.windows,
-					 .traced_ns = gaps__clock(&m->gaps, m->now_ns) - m->start_ts_ns };
+					 .traced_ns = gaps__clock(&m->gaps, m->now_ns) - m->start_ts_ns,
+					 .uncounted_ns = m->levels.uncounted_ns +
+							 (m->levels.still_ns ? m->now_ns - m->levels.still_ns : 0) };
 	model__report_paid(m, ret);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		ret->unseen_blocks += m->devs[i]->unseen;
 		ret->unseen_bytes += m->devs[i]->unseen_bytes;
 	}
-	return model__report_gaps(m, ret) ?: model__report_steps(m, ret);
+	return model__report_gaps(m, ret) ?: model__report_windows(m, ret) ?: model__report_steps(m, ret);
 }

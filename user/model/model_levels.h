@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "model/core/paid.h"
+#include "timeline/report_tracing.h"
 
 struct event;
 struct model;
@@ -15,17 +16,22 @@ struct proc;
 /* The windows of one machine (model_levels.c). */
 struct sampler {
 	uint32_t machine, pid; /* pid: whose steps are counted */
-	uint8_t state, level;  /* enum ev_level_state, mt_level */
+	uint8_t state, level, why; /* enum ev_level_state, mt_level, ev_level_why */
 	uint64_t window, want, left; /* steps */
+	uint64_t align; /* the first traced one has a multiple of that as its number; 0: any */
 	uint64_t since_ns, set_ns;   /* of the state; of the last ARMED */
 	double budget;		     /* share of the time that may be lost; 0: none was set */
 	struct paid paid;	     /* by the process whose steps are counted */
 };
 
+#define LEVELS_KEPT 64 /* windows that are told one by one: the latest */
+
 struct levels {
 	struct sampler *samplers; /* none: all the time is traced */
 	size_t cnt, cap;
 	uint64_t steps_seen, steps_traced, windows;
+	uint64_t still_ns, uncounted_ns; /* since when no mark of steps is set, 0: they are; how long so, before */
+	struct report_window kept[LEVELS_KEPT]; /* by number */
 };
 
 /* model_core.c */

@@ -392,3 +392,8 @@ int model__oom_report(const struct model *m, struct report *ret)
 	ret->ooms.total = m->ooms->total;
 	return r;
 }
+
+uint64_t model__refusals(const struct model *m)
+{
+	return m->ooms ? m->ooms->total : 0;
+}

@@ -21,6 +21,7 @@
 #include "base/regions.h"
 #include "event/rank_label.h"
 #include "model/model.h"
+#include "model/reports.h"
 #include "model/state.h"
 #include "timeline/ranks.h"
 #include "timeline/series.h"
@@ -591,7 +592,7 @@ static int fill_row(struct report_rank *row, const struct ranks *r, uint32_t idx
 	if (series_acc__copy(&k->series[memory], r->now_ns, &row->series) < 0)
 		return -ENOMEM;
 	series__blank(&row->series, &k->model->gaps);
-	return 0;
+	return model__report_sampling(k->model, &row->sampling);
 }
 
 /* Under torchrun a launcher that SLURM numbered is no rank: the least believed words count only where no others were met. */

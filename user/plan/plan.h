@@ -65,7 +65,7 @@ static inline int site__is_mark(const struct site *s)
 	       (s->prog == MT_PROG_FLOW_BOXED && (s->cookie & (MT_BOXED_REGIONS | MT_BOXED_MARKED)) == MT_BOXED_REGIONS);
 }
 
-/* From which level on it is set (docs/sampling.md): marks of steps, segments, refusals; what allocates and frees; the rest. */
+/* From which level on it is set (docs/sampling.md): segments, refusals; marks of steps; what allocates and frees; the rest. */
 static inline enum mt_level site__level(const struct site *s)
 {
 	switch (s->prog) {
@@ -74,7 +74,7 @@ static inline enum mt_level site__level(const struct site *s)
 	case MT_PROG_SEG_ENTER:
 	case MT_PROG_SEG_RET:
 	case MT_PROG_USDT:
-		return MT_LEVEL_WATCH;
+		return MT_LEVEL_STILL;
 	case MT_PROG_FW_NEW:
 	case MT_PROG_FW_DELETE:
 	case MT_PROG_FW_USAGE:

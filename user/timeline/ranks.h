@@ -42,6 +42,7 @@ struct report_rank {
 	struct report_step *steps; /* in order of time */
 	size_t steps_cnt;
 	uint64_t steps_total;
+	struct report_sampling sampling; /* of it alone */
 	uint8_t steps_marked; /* they carry numbers of their own; else they were counted, and aligned by time */
 	struct series series; /* of the same buckets as all others */
 };

@@ -55,6 +55,7 @@ void report_ranks__free(struct report_ranks *r)
 		free(r->rows[i].host);
 		free(r->rows[i].steps);
 		free(r->rows[i].series.points);
+		report_sampling__done(&r->rows[i].sampling);
 	}
 	free(r->rows);
 	free(r->steps);
@@ -184,6 +185,16 @@ static void report_leaks__done(struct report_leaks *r)
 	free(r->rows);
 }
 
+void report_sampling__done(struct report_sampling *s)
+{
+	free(s->gaps);
+	free(s->traced);
+	free(s->steps.devs);
+	for (size_t i = 0; i < s->kinds_cnt; i++)
+		free(s->kinds[i].made.devs);
+	free(s->kinds);
+}
+
 void report__free(struct report *r)
 {
 	if (!r)
@@ -208,11 +219,7 @@ void report__free(struct report *r)
 	report_names__done(&r->names);
 	report_modules__done(&r->modules);
 	report_saved__done(&r->saved);
-	free(r->sampling.gaps);
-	free(r->sampling.steps.devs);
-	for (size_t i = 0; i < r->sampling.kinds_cnt; i++)
-		free(r->sampling.kinds[i].made.devs);
-	free(r->sampling.kinds);
+	report_sampling__done(&r->sampling);
 	free(r->marks.rows);
 	free(r->marks.steps);
 	report_kernel__done(&r->kernel);

@@ -78,14 +78,25 @@ struct report_gap {
 	uint64_t begin_ns, end_ns, lost_ns; /* CLOCK_MONOTONIC; one that is open ends with the report */
 };
 
+/* A window of whole traced steps. */
+struct report_window {
+	uint64_t begin_ns, end_ns; /* of its first step, of its last one */
+	uint64_t step;	/* number of the first one by the optimizer's own count, the same for all ranks; 0: not known */
+	uint64_t steps; /* 0: it was one of time */
+	uint8_t why;	/* enum ev_level_why */
+};
+
 /* Windows of tracing, and gaps between them (docs/sampling.md). */
 struct report_sampling {
 	uint8_t is_on, in_gap; /* in_gap: at the report's end */
 	struct report_gap *gaps; /* by time; 1024 at most */
 	size_t gaps_cnt;
+	struct report_window *traced; /* the latest 64, by time */
+	size_t traced_cnt;
 	uint64_t steps_seen, steps_traced; /* of all processes; traced: whole, with all probes */
 	uint64_t windows;
 	uint64_t traced_ns; /* time that byte·time is of */
+	uint64_t uncounted_ns; /* steps were not counted: their marks cost too much of the budget */
 	uint64_t unseen_blocks, unseen_bytes; /* whose end fell into a gap */
 	double budget;	    /* share of the time that the job was to lose at most; 0: none was given */
 	struct report_steps steps; /* what one is made of on average: of the process whose steps are counted */

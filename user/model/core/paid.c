@@ -91,11 +91,27 @@ bool paid__is_measured(const struct paid *p)
  */
 static double paid__marks(const struct paid *p, uint64_t now_ns)
 {
-	double own_ns = now_ns > p->since_ns ? (double)(now_ns - p->since_ns) : 0;
+	double own_ns = p->since_ns && now_ns > p->since_ns ? (double)(now_ns - p->since_ns) : 0;
 	double last_ns = p->stretches ? paid__last(p) : 0;
 
 	own_ns -= last_ns > 0 ? last_ns : 0;
 	return own_ns > 0 ? p->watch * own_ns : 0;
+}
+
+double paid__marks_beside(const struct paid *p, uint64_t now_ns)
+{
+	uint64_t until_ns = p->still_ns ? p->still_ns : now_ns;
+
+	return until_ns > p->begin_ns ? p->watch * (double)(until_ns - p->begin_ns) : 0;
+}
+
+void paid__still(struct paid *p, uint64_t now_ns)
+{
+	if (p->is_open || p->still_ns)
+		return;
+	p->marks_ns += paid__marks(p, now_ns);
+	p->since_ns = 0;
+	p->still_ns = now_ns;
 }
 
 /* Of all windows together noise is no excuse: no less than their probes took by calibration, which is too low as a rule. */
@@ -125,6 +141,8 @@ void paid__change(struct paid *p, bool is_rest, uint64_t now_ns)
 	}
 	p->is_open = true;
 	p->begin_ns = p->since_ns = now_ns;
+	p->still_ns = 0;
+	p->is_settled = false;
 	p->beside_ns = 0;
 	p->end_ns = 0;
 	p->steps = p->ns = p->traced_steps = p->traced_ns = 0;
@@ -168,10 +186,11 @@ void paid__read(struct paid *p, const struct paid_read *now)
 	p->read = *now;
 	if (!p->before.ts_ns)
 		p->before.ts_ns = p->begin_ns < now->ts_ns ? p->begin_ns : now->ts_ns; /* nothing was taken until then */
-	if (p->is_open || now->ts_ns <= p->end_ns)
+	if (p->is_open || now->ts_ns <= p->end_ns || p->still_ns)
 		return;
 	if (!p->rest.ts_ns)
 		p->rest = *now;
 	else
 		p->watch = paid__share(&p->rest, now, PAID_MARKS);
+	p->is_settled = p->rest.ts_ns < now->ts_ns && p->after >= PAID_BUCKETS / 2;
 }

@@ -51,17 +51,21 @@ struct paid {
 	/* calibration: readings of counters: the last, the last before the stretch, the first since all is at rest */
 	struct paid_read read, before, rest;
 	double watch; /* share of the time that marks take, of the latest rest that tells */
-	uint64_t since_ns; /* when the latest stretch began */
+	uint64_t since_ns; /* when the latest stretch began; 0: no marks are set any more */
+	uint64_t still_ns; /* when they went; 0: they are set */
+	bool is_settled; /* as many steps were watched behind the latest stretch as count, and what marks take is known */
 	double marks_ns;   /* what marks took until then, in stretches and rests */
 };
 
 /* Probes come, or are on their way, or going; or only marks are left. */
 void paid__change(struct paid *p, bool is_rest, uint64_t now_ns);
+void paid__still(struct paid *p, uint64_t now_ns); /* marks of steps have gone, too */
 void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t now_ns);
 void paid__read(struct paid *p, const struct paid_read *now);
 
 double paid__step_ns(const struct paid *p); /* of a watched step, on average; 0: not known */
 double paid__last(const struct paid *p);    /* what the latest stretch has cost so far, ns; below 0: noise */
+double paid__marks_beside(const struct paid *p, uint64_t now_ns); /* what marks took since it began, as long as they were set */
 double paid__probes(const struct paid *p);  /* what its probes took by calibration alone */
 bool paid__is_measured(const struct paid *p); /* … by steps on both sides: it stands */
 double paid__all(const struct paid *p, uint64_t now_ns); /* with what marks cost, in them and between */

@@ -74,6 +74,7 @@ struct proc {
 	bool has_gradients; /* a backward pass was seen in this step … */
 	bool is_cleared;    /* … and gradients were cleared since: the next forward is of the next step */
 	bool was_set; /* once; what its operators allocated before was put down to none */
+	bool is_step_cut; /* marks were away since the last boundary: the next one ends no step */
 	bool is_being_set; /* its operators get their probes; nodes of backward may have none yet */
 	uint64_t module_ts_ns; /* when a module was told of first */
 	uint64_t steps;	       /* that have ended */
@@ -81,6 +82,10 @@ struct proc {
 	uint64_t step_live;    /* at the end of the last one */
 	bool is_settled;       /* a step left nothing more behind */
 	uint64_t step_number;  /* of the one that is under way, as its mark said */
+	struct step_count {
+		int64_t off, seen;	/* its optimizer's count, less boundaries: agreed upon; the last reading */
+		bool is_known, is_seen;
+	} count;
 	struct step_marks step, highest_step; /* as far as it is; that with the highest peak, pid 0: none */
 	uint64_t marks_cnt[MARK_MAX];
 	struct mark_at marks[MARK_MAX]; /* the last of each kind */
@@ -106,6 +111,14 @@ struct procs {
 	uint64_t rss_by_kind[MT_RSS_KINDS], use_total[MT_USES]; /* of those that are there */
 	uint64_t cpu_folded_ns;
 };
+
+/* Of the latest boundary, by the optimizer's own count; 0: not known. */
+static inline uint64_t proc__step_no(const struct proc *p)
+{
+	int64_t no = (int64_t)p->clock.tick + 1 + p->count.off;
+
+	return p->count.is_known && p->clock.kind > GROWTH_BY_TIME && no > 0 ? (uint64_t)no : 0;
+}
 
 void procs__init(struct procs *ps, size_t max, size_t gone_max); /* 0: the defaults */
 void procs__done(struct procs *ps);

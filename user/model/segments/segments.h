@@ -71,4 +71,7 @@ uint8_t segments__only_dev(const struct segments *s, uint32_t pid);
 
 void segments__check(const struct segments *s); /* aborts when broken */
 
+/* What the driver gave, and what allocators told that they had, at most so far: of all devices together. */
+uint64_t segments__high(const struct segments *s);
+
 #endif

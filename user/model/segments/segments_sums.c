@@ -146,3 +146,12 @@ void segments__move_dev(struct segments *s, uint8_t kind, bool comm, uint64_t si
 	}
 	sums__add(to, kind, comm, size, ts_ns);
 }
+
+uint64_t segments__high(const struct segments *s)
+{
+	uint64_t high = 0;
+
+	for (unsigned i = 0; i < s->sums_cnt; i++)
+		high += s->sums[i]->peak + s->sums[i]->reserved_peak + s->sums[i]->allocated_peak;
+	return high;
+}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "view/tables/ranks.h"
 
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 #include "timeline/report.h"
 #include "view/report_words.h"
 #include "view/table.h"
+#include "view/tables/steps.h"
 
 #define STEPS_SHOWN 10
 #define BUCKETS_SHOWN 10
@@ -196,6 +199,25 @@ static void put_its_steps(struct json *j, const char *key, const struct drawn *d
 	json__end(j, ']');
 }
 
+/* Which steps were traced of it, and what such a step is made of. */
+static void put_its_sampling(struct json *j, const char *key, const struct drawn *d, const void *row)
+{
+	const struct report_sampling *s = &((const struct report_rank *)row)->sampling;
+
+	if (!s->is_on)
+		return;
+	json__begin(j, key, '{');
+	json__u64(j, "steps_traced", s->steps_traced);
+	json__u64(j, "windows", s->windows);
+	windows_json(j, s->traced, s->traced_cnt, ranks_of(d)->epoch_off_ns);
+	if (s->steps.steps) {
+		json__begin(j, "mean_step", '{');
+		steps_json(j, &s->steps);
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+}
+
 static void put_value(struct json *j, uint64_t v)
 {
 	if (v == POINT_UNKNOWN)
@@ -233,6 +255,7 @@ static const struct column columns[] = {
 	{ NULL, "its peak was", COL_TEXT, VIA(made_of), TEXT(8, 12, .wide = 1, .gap = 2) },
 	{ "categories", NULL, .json = put_cats },
 	{ "steps_total", "steps", COL_COUNT, OF(report_rank, steps_total), TEXT(7, 7) },
+	{ "sampling", NULL, .json = put_its_sampling },
 	{ "steps", NULL, .json = put_its_steps },
 	{ "series", NULL, .json = put_series },
 };
@@ -339,6 +362,67 @@ static void put_missing(struct page *p, const struct report_ranks *k)
 	page__item(p, 4, text);
 }
 
+/* The same steps: by their numbers, or where these are not known by the time. */
+static bool is_same_window(const struct report_window *a, const struct report_window *b)
+{
+	return a->step && b->step ? a->step == b->step : a->begin_ns < b->end_ns && b->begin_ns < a->end_ns;
+}
+
+static bool has_window(const struct report_sampling *s, const struct report_window *w)
+{
+	for (size_t i = 0; i < s->traced_cnt; i++)
+		if (is_same_window(&s->traced[i], w))
+			return true;
+	return false;
+}
+
+/* Windows of a rank that all ranks have. */
+static size_t common_windows(const struct report_ranks *k, const struct report_window **ret_first,
+			     const struct report_window **ret_last)
+{
+	const struct report_sampling *one = &k->rows[0].sampling;
+	size_t cnt = 0;
+
+	for (size_t i = 0; i < one->traced_cnt; i++) {
+		size_t row = 1;
+
+		while (row < k->cnt && has_window(&k->rows[row].sampling, &one->traced[i]))
+			row++;
+		if (row < k->cnt)
+			continue;
+		*(cnt++ ? ret_last : ret_first) = &one->traced[i];
+	}
+	return cnt;
+}
+
+static void put_traced(struct page *p, const struct report_ranks *k)
+{
+	const struct report_window *first = NULL, *last = NULL;
+	uint64_t least = UINT64_MAX, most = 0;
+	char text[300];
+	size_t n, cnt;
+
+	for (size_t i = 0; i < k->cnt; i++) {
+		const struct report_sampling *s = &k->rows[i].sampling;
+
+		least = s->windows < least ? s->windows : least;
+		most = s->windows > most ? s->windows : most;
+	}
+	if (!most)
+		return;
+	cnt = common_windows(k, &first, &last);
+	n = (size_t)snprintf(text, sizeof(text), "traced in %" PRIu64, least);
+	if (most > least)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " to %" PRIu64, most);
+	n += (size_t)snprintf(text + n, sizeof(text) - n, " windows a rank; %zu of the latest 64 have the same steps of all ranks",
+			      cnt);
+	if (first && first->step)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, ", from step %" PRIu64, first->step);
+	if (last && last->step)
+		snprintf(text + n, sizeof(text) - n, " to step %" PRIu64, last->step);
+	page__item(p, 4, text);
+}
+
 static void put_verdict(struct page *p, const struct report_ranks *k)
 {
 	const struct report_rank *max = &k->rows[k->max_row], *min = &k->rows[k->min_row], *mid = &k->rows[k->median_row];
@@ -357,6 +441,7 @@ static void put_verdict(struct page *p, const struct report_ranks *k)
 	if (!k->outliers_cnt && k->cnt > 1)
 		page__line(p, "  no rank stands out");
 	put_missing(p, k);
+	put_traced(p, k);
 	if (k->died) {
 		page__style(p, STYLE_RED);
 		page__printf(p, "  %zu rank%s ended by a signal or failed", k->died, k->died == 1 ? "" : "s");

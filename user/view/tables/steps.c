@@ -252,3 +252,28 @@ void kinds_json(struct json *j, const struct report *r)
 	}
 	json__end(j, ']');
 }
+
+/* Why it was traced then. */
+static const char *why_word(uint8_t why)
+{
+	static const char *const words[EV_WHY_MAX] = { "due", "asked", "rss", "gpu", "odd_step", "refused" };
+
+	return why < EV_WHY_MAX ? words[why] : "due";
+}
+
+/* When, and which steps: number of the first one, where the optimizer tells it. */
+void windows_json(struct json *j, const struct report_window *v, size_t cnt, int64_t epoch_off_ns)
+{
+	json__begin(j, "traced", '[');
+	for (size_t i = 0; i < cnt; i++) {
+		json__begin_flat(j, NULL, '{');
+		json__u64(j, "begin_ns", v[i].begin_ns + (uint64_t)epoch_off_ns);
+		json__u64(j, "end_ns", v[i].end_ns + (uint64_t)epoch_off_ns);
+		if (v[i].step)
+			json__u64(j, "step", v[i].step);
+		json__u64(j, "steps", v[i].steps);
+		json__str(j, "why", why_word(v[i].why));
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+}

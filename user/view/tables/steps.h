@@ -10,6 +10,9 @@ struct json;
 struct page;
 
 void steps_text(struct page *p, const struct report *r); /* nothing where all is traced, or no step was */
+struct report_window;
+/* "traced": when, and which steps */
+void windows_json(struct json *j, const struct report_window *v, size_t cnt, int64_t epoch_off_ns);
 void kinds_json(struct json *j, const struct report *r); /* "step_kinds", "steps_unsorted" */
 void steps_json(struct json *j, const struct report_steps *s); /* the fields of the object that is open */
 

@@ -53,6 +53,8 @@ static void put_sampling(struct json *j, const struct report *r)
 	json__u64(j, "steps_traced", s->steps_traced);
 	json__u64(j, "windows", s->windows);
 	json__u64(j, "traced_ns", s->traced_ns);
+	if (s->uncounted_ns)
+		json__u64(j, "uncounted_ns", s->uncounted_ns);
 	json__u64(j, "unseen_blocks", s->unseen_blocks);
 	json__u64(j, "unseen_bytes", s->unseen_bytes);
 	json__f64(j, "price_ratio", s->price_ratio);
@@ -64,6 +66,7 @@ static void put_sampling(struct json *j, const struct report *r)
 		json__end(j, '}');
 	}
 	kinds_json(j, r);
+	windows_json(j, s->traced, s->traced_cnt, r->run.epoch_off_ns);
 	put_gaps(j, r);
 	json__end(j, '}');
 }

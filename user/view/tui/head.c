@@ -284,7 +284,7 @@ void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 {
 	static const struct key_hint hints[] = {
 		{ "q", "quit", 0 },	{ "?", "help", 0 },   { "Tab", "table", 0 }, { "s", "sort", 0 },   { "/", "filter", 0 },
-		{ "Space", "pause", 1 }, { "m", "mark", 1 }, { "w", "record", 1 },  { "+-", "time", 0 },  { "g", "chart", 0 },
+		{ "Space", "pause", 1 }, { "m", "mark", 1 }, { "w", "record", 1 },  { "t", "trace", 1 }, { "+-", "time", 0 },  { "g", "chart", 0 },
 		{ "d", "device", 0 },   { "Enter", "details", 0 },
 	};
 	unsigned x = at.x + 1, end = at.x + at.w;
@@ -341,7 +341,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 		{ "g", "chart: half the screen, none, all", 0 },
 		{ "Space", "hold the picture; tracing goes on", 1 },
 		{ "m", "put a mark at this moment: \xe2\x97\x86 here, a note in report and recording", 1 },
-		{ "w", "record from now on into a new file", 1 },
+		{ "w  t", "record from now on into a new file; trace some steps soon", 1 },
 		{ "", "", 0 },
 		{ "chart", "colours: what was live, by category, at the fullest look of each column", 0 },
 		{ "", "grey above: up to the exact maximum of that time; \xe2\x96\xb2 the peak", 0 },

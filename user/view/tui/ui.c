@@ -224,6 +224,8 @@ unsigned tui_ui__key(struct tui_ui *ui, uint32_t key)
 		return ui->is_live ? TUI_DO_MARK : 0;
 	case 'w':
 		return ui->is_live ? TUI_DO_RECORD : 0;
+	case 't':
+		return ui->is_live ? TUI_DO_TRACE : 0;
 	default:
 		return 0;
 	}

@@ -27,7 +27,7 @@ enum tui_key {
 #define TUI_KEY_ENTER '\n'
 
 /* What the caller is to do. */
-enum tui_action { TUI_QUIT = 1, TUI_DO_MARK = 2, TUI_DO_RECORD = 4 };
+enum tui_action { TUI_QUIT = 1, TUI_DO_MARK = 2, TUI_DO_RECORD = 4, TUI_DO_TRACE = 8 };
 
 #define TUI_FILTER_MAX 64
 
