@@ -27,6 +27,7 @@ struct named_proc {
 	struct looker by;
 	uint64_t next_ns, search_ns; /* when to look, and when to search for modules */
 	uint64_t gap_ns, search_gap_ns;
+	uint64_t idle_gap_ns; /* while nothing is traced */
 	uint32_t modules, optimizers; /* at the last look */
 	size_t kept_bytes;	      /* by the reader */
 	uint32_t full;		      /* the most that a look left out */
@@ -49,7 +50,7 @@ struct naming {
 	struct named_proc procs[NAMING_PROCS_MAX];
 	size_t procs_cnt, turn;
 	uint64_t last_ns;
-	int is_busy, is_over;
+	int is_busy, is_over, is_resting;
 	uint32_t generation; /* of what the kernel side is told */
 	uint64_t left_out;
 	size_t procs_left_out; /* the most that had no place at one time */
@@ -356,8 +357,13 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+void naming__rest(struct naming *n, int is_resting)
+{
+	n->is_resting = is_resting;
+}
+
 /* When to look again, and when to search. */
-static void schedule(struct named_proc *p, const struct look_job *j, uint64_t now_ns)
+static void schedule(const struct naming *n, struct named_proc *p, const struct look_job *j, uint64_t now_ns)
 {
 	const struct py_look *l = &j->look;
 	int is_new = l->modules != p->modules || l->optimizers != p->optimizers;
@@ -365,6 +371,10 @@ static void schedule(struct named_proc *p, const struct look_job *j, uint64_t no
 	uint64_t rest_ns = max_u64(NAMING_EVERY_NS, min_u64(look_ns * NAMING_REST, NAMING_GAP_MAX_NS));
 
 	p->gap_ns = l->changed || is_new ? rest_ns : max_u64(rest_ns, min_u64(p->gap_ns * 2, NAMING_GAP_MAX_NS));
+	if (n->is_resting) { /* gradients come and go, and nobody asks for their names */
+		p->idle_gap_ns = is_new ? rest_ns : max_u64(rest_ns, min_u64(p->idle_gap_ns * 2, NAMING_REST_GAP_NS));
+		p->gap_ns = p->idle_gap_ns;
+	}
 	p->next_ns = now_ns + p->gap_ns;
 	if (is_new)
 		p->search_gap_ns = NAMING_SEARCH_MIN_NS;
@@ -468,7 +478,7 @@ void naming__done(struct naming *n, uint64_t now_ns)
 		  j->look.modules, j->look.held_back, j->look.torn, (double)j->look.took_ns / 1e6);
 	said__look(&p->said, &n->said, p->by.reader, &j->look, now_ns);
 	note_gaps(n, p, &j->look);
-	schedule(p, j, now_ns);
+	schedule(n, p, j, now_ns);
 	p->kept_bytes = j->look.kept_bytes;
 	free_readers(n);
 }

@@ -23,6 +23,7 @@
 #define NAMING_EVERY_NS 1000000000ull
 #define NAMING_REST 50 /* 2 % of a core at most */
 #define NAMING_GAP_MAX_NS 8000000000ull
+#define NAMING_REST_GAP_NS 64000000000ull /* the same while nothing is traced */
 #define NAMING_FINISH_NS 2000000000ull /* so long the end waits for a look that is under way */
 #define NAMING_SEARCH_MIN_NS 2000000000ull  /* between two searches for modules, at first … */
 #define NAMING_SEARCH_MAX_NS 16000000000ull /* … and when they find nothing new */
@@ -49,6 +50,7 @@ uint64_t naming__left_out_cnt(const struct naming *n); /* modules and tensors ov
 int naming__fd(const struct naming *n); /* can be read when naming__done has something to do */
 /* Begins a look at the process whose turn it is, if one is due. pids: those that are followed now. */
 void naming__turn(struct naming *n, const pid_t *pids, size_t cnt, uint64_t now_ns);
+void naming__rest(struct naming *n, int is_resting); /* nothing is traced, or again something */
 void naming__hurry(struct naming *n); /* all are due now: blocks wait to be confirmed (model/model_levels.c) */
 /* Where a process's optimizer counts its steps, as the last look found it. false: it does not. */
 struct said_count;

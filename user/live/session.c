@@ -51,6 +51,7 @@
 #include "timeline/report.h"
 
 #define DRAIN_MS 10
+#define DRAIN_REST_MS 50 /* between windows, when marks of steps are all that comes */
 #define COUNT_AHEAD_NS 100000000ull   /* counters are read so long before they are shown: order holds them back */
 #define SIDEBAND_PAGES 64
 #define SLOW_ATTACH_NS 2000000000ull  /* so long is waited without a word */
@@ -83,6 +84,7 @@ struct session {
 	int epoll_fd, timer_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
 	int stop;	     /* enum session_stop; 0: goes on */
+	bool is_at_rest;     /* between windows */
 	int has_started;     /* all processes that were named are attached to */
 	struct overhead overhead;
 	struct windows windows;
@@ -205,15 +207,21 @@ int session_report(const struct session *s, size_t top, struct report **ret)
 	return model__report(s->stream.model, top, ret);
 }
 
-static int timer_new(uint64_t first_ns, uint64_t every_ns)
+static int timer_set(int fd, uint64_t first_ns, uint64_t every_ns)
 {
 	struct itimerspec it = {
 		.it_value = { (time_t)(first_ns / NS_PER_S), (long)(first_ns % NS_PER_S) },
 		.it_interval = { (time_t)(every_ns / NS_PER_S), (long)(every_ns % NS_PER_S) },
 	};
+
+	return timerfd_settime(fd, 0, &it, NULL);
+}
+
+static int timer_new(uint64_t first_ns, uint64_t every_ns)
+{
 	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 
-	if (fd >= 0 && timerfd_settime(fd, 0, &it, NULL) < 0) {
+	if (fd >= 0 && timer_set(fd, first_ns, every_ns) < 0) {
 		close(fd);
 		return -1;
 	}
@@ -249,6 +257,23 @@ static void session__arm_sideband(struct session *s, int is_armed)
 		s->is_sideband_armed = is_armed;
 }
 
+/* Between windows there is next to nothing to read, and little that changes: so who is asked is asked less often. */
+static void session__pace(struct session *s)
+{
+	const struct levels *l = &s->windows.levels;
+	bool is_at_rest = cadence__is_on(&l->cadence) && !l->is_off && windows__are_at_rest(&s->windows) &&
+			  l->between == MT_LEVEL_WATCH;
+	uint64_t every_ns = (is_at_rest ? DRAIN_REST_MS : DRAIN_MS) * 1000000ull;
+
+	if (is_at_rest == s->is_at_rest)
+		return;
+	s->is_at_rest = is_at_rest;
+	s->usage.is_seldom = is_at_rest;
+	if (s->naming)
+		naming__rest(s->naming, is_at_rest);
+	(void)timer_set(s->timer_fd, every_ns, every_ns);
+}
+
 /* Each DRAIN_MS; the rings were read before. */
 static void session__on_timer(struct session *s)
 {
@@ -260,6 +285,7 @@ static void session__on_timer(struct session *s)
 	usage__push_resident(&s->usage, 0);
 	probing__turn_idle(s->probing);
 	session__turn_windows(s);
+	session__pace(s);
 }
 
 /* What is counted, shortly before it is shown. */

@@ -14,6 +14,7 @@
  * fell between two readings is known by the kernel's high-water mark; it is told as anonymous, as such memory mostly is.
  */
 #define RSS_EVERY_NS 100000000ull
+#define RSS_SELDOM_NS 500000000ull /* between windows of tracing */
 #define RSS_TURN_NS 500000ull
 #define RSS_STEP (1u << 20) /* a smaller change is not told, but at the end */
 
@@ -34,7 +35,7 @@ void usage__push_rss(const struct usage *u, struct process *p, int all)
 	uint64_t bytes[MT_RSS_KINDS], total;
 	bool is_peak;
 
-	p->usage.rss_at_ns = now_ns() + RSS_EVERY_NS;
+	p->usage.rss_at_ns = now_ns() + (u->is_seldom ? RSS_SELDOM_NS : RSS_EVERY_NS);
 	if (!u->has_kernel || target__rss(p->target, &now) < 0)
 		return;
 	bytes[MT_RSS_FILE] = now.file;

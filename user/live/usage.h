@@ -16,6 +16,7 @@ struct process;
 struct usage {
 	const struct followed *followed;
 	struct tell tell;
+	int is_seldom;	/* nothing is traced: readings may be further apart */
 	int has_kernel; /* SRC_KERNEL is asked for: memory is read, too */
 	size_t rss_turn, use_turn; /* whose is read first in the next turn */
 };

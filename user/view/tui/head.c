@@ -284,7 +284,7 @@ void tui_keys__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 {
 	static const struct key_hint hints[] = {
 		{ "q", "quit", 0 },	{ "?", "help", 0 },   { "Tab", "table", 0 }, { "s", "sort", 0 },   { "/", "filter", 0 },
-		{ "Space", "pause", 1 }, { "m", "mark", 1 }, { "w", "record", 1 },  { "t", "trace", 1 }, { "+-", "time", 0 },  { "g", "chart", 0 },
+		{ "Space", "pause", 1 }, { "m", "mark", 1 }, { "w", "record", 1 },  { "+-", "time", 0 },  { "g", "chart", 0 },
 		{ "d", "device", 0 },   { "Enter", "details", 0 },
 	};
 	unsigned x = at.x + 1, end = at.x + at.w;
