@@ -2,6 +2,7 @@
 """Windows of traced steps, and gaps between them (--steps N --every T): what is set when, by the job's own text; what is said of the
 traced steps, against a recording of all of them; what the job feels of a change of level, by its own clock."""
 import bisect
+import contextlib
 import json
 import re
 import signal
@@ -12,8 +13,10 @@ import time
 import mt
 import peaks
 import test_gaps
+import test_ranks
 
-SLOW = {"gaps_lose_nothing_of_a_transformer", "nobody_waits_longer_at_a_change_of_level"}
+SLOW = {"gaps_lose_nothing_of_a_transformer", "nobody_waits_longer_at_a_change_of_level", "ranks_trace_the_same_steps",
+        "jobs_whose_steps_change", "a_leak_is_named_at_two_percent", "a_spike_is_worth_a_window"}
 ALONE = {"nobody_waits_longer_at_a_change_of_level"}
 OFF = 0.01  # of all bytes
 MARK = ("libtorch_cpu.so", "_ZN5torch8autograd8profiler25record_function_enter_newE")
@@ -370,6 +373,146 @@ def test_an_odd_step_is_worth_a_window():
             job.signal(signal.SIGUSR1)
             mt.wait_until(lambda: any("a window is wanted" in line for line in list(tracer.err)), "a window is wanted", 30)
             mt.finish(tracer)
+
+
+def test_a_live_view_has_a_budget():
+    """Unless told otherwise: some steps with the attach, and what it is at says so; record traces all, and so does --max-overhead none."""
+    job = mt.shared_job("mlp")
+    with mt.start("-p", str(job.pid)) as tracer:
+        mt.wait_until(lambda: any(" steps_traced=3 " in line for line in list(tracer.out)), "three traced steps", 30)
+        wait_for_no_probes(job)
+        line = next(line for line in list(tracer.out) if " steps_traced=3 " in line)
+        mt.finish(tracer)
+    text = " ".join(" ".join(tracer.out).split())
+    mt.check("for at most 2 % of the job's time" in " ".join(tracer.err), f"{tracer.err}")
+    mt.check(" cpu.PARAMETER=99840 " in line and " price=" in line, line)
+    mt.check("(at most 2 % were asked for)" in text, f"the report does not say so: {text[-2000:]}")
+    for args in (("-p", job.pid, "-d", 2, "--max-overhead", "none", "--json"), ("-p", job.pid, "-d", 2, "--keep-idle", "--json")):
+        rep = json.loads(mt.ok(mt.memtrace(*args), (0, 3)).stdout)
+        mt.check("sampling" not in rep, f"{args}: {rep.get('sampling')}")
+    mt.check_goes_on(job)
+
+
+def test_all_jobs_have_a_budget():
+    """-a: those that are there, and one that comes while nothing is traced."""
+    with mt.scratch() as d, mt.job("mlp") as first:
+        path = d / "all.mtr"
+        with mt.start("record", "-a", "--max-overhead", "5", "-o", str(path)) as tracer:
+            wait_for_gap(first, 1)
+            with mt.job("mlp", "--width", "32") as second:
+                mt.wait_until(lambda: mt.probed(second.pid, mt.OP), "the second job's probes", 30)
+                wait_for_no_probes(second)
+                mt.wait_until(lambda: mt.probed(second.pid, mt.OP) and mt.probed(first.pid, mt.OP), "a window of both", 90)
+                wait_for_no_probes(second)
+                mt.finish(tracer, path)
+        rep = mt.report(path, (0, 3))
+    sampling, seen = rep["sampling"], {p["pid"] for p in rep["processes"]}
+    mt.note(f"{sampling['windows']} windows, price {sampling['price_ratio']:.3f}")
+    mt.check({first.pid, second.pid} <= seen and sampling["windows"] >= 2 and sampling["budget"] == 0.05, f"{sampling}, {seen}")
+
+
+def wait_for_no_probes(job):
+    mt.wait_until(lambda: not mt.probed(job.pid, mt.OP) and not mt.probed(job.pid, mt.NEW), "a gap", 60)
+
+
+def test_dear_marks_go_between_windows():
+    """Where marks of steps alone take more than a quarter of the budget, they come with a window and go when it is priced; where all of
+    it is not enough for a window, none comes, and memtrace stays and says so."""
+    job = mt.shared_job("mlp")
+    with mt.scratch() as d:
+        for budget in ("0.2", "0.01"):
+            path = d / f"{budget}.mtr"
+            with mt.start("record", "-vv", "-p", str(job.pid), "-o", str(path), "--max-overhead", budget) as tracer:
+                wait_for_gap(job, 1)
+                mt.wait_until(lambda: not has_probe(job, MARK), "marks to go", 60)
+                begin = mt.steps_of(job)
+                mt.wait_until(lambda b=begin: mt.steps_of(job) > b + 100, "steps", 30)
+                mt.check(tracer.alive() and not has_probe(job, MARK), f"it went on, untraced: {tracer.err[-3:]}")
+                mt.finish(tracer, path)
+            sampling = mt.report(path)["sampling"]
+            text = " ".join(mt.ok(mt.memtrace("report", path, "-v")).stdout.split())
+            mt.note(f"{budget} %: price {sampling['price_ratio']:.4f}, uncounted {sampling.get('uncounted_ns', 0) / 1e9:.1f} s")
+            mt.check(sampling["windows"] == 1 and sampling["uncounted_ns"] > 0.5e9, f"{sampling}")
+            mt.check("were not counted" in text, f"the report does not say so: {text[-2000:]}")
+    mt.check_goes_on(job)
+
+
+def test_a_window_waits_for_its_step():
+    """--align: the first traced step of a window has a multiple of it as its number, by the optimizer's own count, which is the job's too."""
+    with mt.scratch() as d, mt.job("mlp") as job:
+        path = d / "aligned.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "2", "--every", "3s", "--align", "50") as tracer:
+            wait_for_gap(job, 5)
+            mt.finish(tracer, path)
+        traced = mt.report(path)["sampling"]["traced"]
+    mt.note(f"{[(w.get('step'), w['steps']) for w in traced]}")
+    known = [w["step"] for w in traced if w.get("step")]
+    mt.check(len(known) >= 3 and not any(step % 50 for step in known[1:]), f"{traced}")
+    mt.check(all(w["steps"] == 2 for w in traced[:-1]), f"{traced}")
+
+
+def test_ranks_trace_the_same_steps():
+    """Four processes that step together, each with a memtrace of its own that was attached at another moment: --align has them trace the
+    same steps, as the ranks' view of the merged recordings says."""
+    with mt.scratch() as d, contextlib.ExitStack() as stack:
+        launcher = stack.enter_context(mt.Proc([*test_ranks.torchrun(4, "together")], env=test_ranks.env()))
+        mt.wait_until(lambda: sum(line.startswith("rank ") for line in list(launcher.out)) == 4, "four ranks", 120)
+        pids = [int(line.split()[2]) for line in sorted(line for line in launcher.out if line.startswith("rank "))]
+        tracers = []
+        for i, pid in enumerate(pids):
+            tracers.append(stack.enter_context(mt.start("record", "-p", str(pid), "-o", str(d / f"{i}.mtr"), "--no-follow", "--steps", "2",
+                                                        "--every", "1s", "--align", "200")))
+            mt.wait_attached(tracers[-1], pid, mt.OP, 60)
+        for _ in range(4):
+            for up in (True, False):
+                mt.wait_until(lambda u=up: mt.probed(pids[-1], mt.OP) == u, "a window of the last one", 120)
+        for i, tracer in enumerate(tracers):
+            mt.finish(tracer, d / f"{i}.mtr")
+        launcher.signal(signal.SIGTERM)
+        mt.ok(mt.memtrace("merge", *(d / f"{i}.mtr" for i in range(4)), "-o", d / "all.mtr"), (0, 1))
+        traced = [[w["step"] for w in mt.report(d / f"{i}.mtr", (0, 3))["sampling"]["traced"] if w.get("step")] for i in range(4)]
+    mt.note(f"{traced}")
+    common = set.intersection(*map(set, traced))
+    mt.check(len(common) >= 2 and not any(step % 200 for step in common), f"{traced}")
+
+
+def changed(how, seconds, budget="2"):
+    """(what a job that changes says that it did, what its report says)"""
+    with mt.scratch() as d, mt.job("changing", how, "--quiet") as job:
+        path = d / "changing.mtr"
+        done = mt.memtrace("record", "-q", "-p", job.pid, "-o", path, "--max-overhead", budget, "-d", seconds, timeout=seconds + 60)
+        mt.ok(done, (0, 3))
+        job.signal(signal.SIGTERM)
+        did = json.loads(job.line("{", 60))
+        return did, mt.report(path, (0, 3))
+
+
+def test_a_leak_is_named_at_two_percent():
+    """A block a step, within five minutes; the shorter the better."""
+    _, rep = changed("leak", 120)
+    rows = rep["leaks"]["list"] if isinstance(rep["leaks"], dict) else rep["leaks"]
+    mt.note(f"{rep['sampling']['windows']} windows; {rows[:2]}")
+    mt.check(rows and rows[0]["op"] in ("aten::ones", "aten::empty", "aten::fill_"), f"{rows[:3]}")
+
+
+def test_a_spike_is_worth_a_window():
+    """64 MiB for a moment, once in a thousand steps: RSS was as high as never before, so a window comes as soon as may be."""
+    did, rep = changed("spike", 90)
+    why = [w["why"] for w in rep["sampling"]["traced"]]
+    mt.note(f"{did['spikes']} spikes in {did['steps']} steps; windows: {why}")
+    mt.check(not did["spikes"] or "rss" in why, f"{why}")
+
+
+def test_jobs_whose_steps_change():
+    """What sampling saw of each against the truth: kinds of steps, and how many of all there were."""
+    for how in ("evaluation", "growing", "accumulate", "checkpoint"):
+        did, rep = changed(how, 60)
+        sampling = rep["sampling"]
+        kinds = [(k["watched"], k["traced"], k["took_ns"]) for k in sampling["step_kinds"]]
+        mt.note(f"{how}: {dict(did)}; of {sampling['steps_seen']} steps {sampling['steps_traced']} traced in {sampling['windows']} windows, "
+                f"kinds {kinds}, price {sampling['price_ratio']:.4f}")
+        mt.check(sampling["steps_seen"] <= did["steps"] and sampling["windows"] >= 2, f"{sampling}")
+        mt.check(sampling["price_ratio"] <= 0.03, f"the budget: {sampling['price_ratio']}")
 
 
 STATE = re.compile(r"window (\d+): state (\d+) at (\d+)")

@@ -45,7 +45,7 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 static void put_sampling(struct page *p, const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
-	char a[24], b[24], text[400];
+	char a[24], b[24], text[500];
 	size_t n;
 
 	if (!s->is_on)
@@ -59,7 +59,10 @@ static void put_sampling(struct page *p, const struct report *r)
 				     fmt_ns(b, r->cost.price.traced_ns));
 	n += (size_t)snprintf(text + n, sizeof(text) - n, "of its time the job lost %s", fmt_share(a, s->price_ratio, 1));
 	if (s->budget > 0)
-		snprintf(text + n, sizeof(text) - n, " (at most %.3g %% were asked for)", 100 * s->budget);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " (at most %.3g %% were asked for)", 100 * s->budget);
+	if (s->uncounted_ns)
+		snprintf(text + n, sizeof(text) - n, "; for %s steps were not counted: their marks alone would cost too much",
+			 fmt_ns(a, s->uncounted_ns));
 	page__para(p, "price", text);
 }
 
