@@ -399,13 +399,21 @@ void view_honesty(struct page *p, const struct report *r)
 	}
 }
 
+/* A short session has not paid for its attach yet. */
+static const char *budget_words(char *buf, size_t size, const struct report *r)
+{
+	snprintf(buf, size, " (%.3g %% in the long run)", 100 * r->sampling.budget);
+	return r->sampling.budget > 0 ? buf : "";
+}
+
 static size_t put_measured(char *text, size_t size, const struct report *r)
 {
-	char a[24], b[24];
+	char a[24], b[40];
 	int n = 0;
 
 	if (r->sampling.is_on)
-		n = snprintf(text, size, "%s of the job's time", fmt_share(a, r->sampling.price_ratio, 1));
+		n = snprintf(text, size, "%s of the job's time%s", fmt_share(a, r->sampling.price_ratio, 1),
+			     budget_words(b, sizeof(b), r));
 	else if (r->cost.price.steps && r->cost.price.lost > r->cost.price.error)
 		n = snprintf(text, size, "%s of the job's speed, give or take %s", fmt_share(a, r->cost.price.lost, 1),
 			     fmt_share(b, r->cost.price.error, 1));
