@@ -116,6 +116,34 @@ static void gradients_of_wrapped(void **state)
 	}
 }
 
+/* Something else of a gradient's size that is kept until the step: size alone is not believed then. */
+static void more_than_parameters(void **state)
+{
+	enum { KEPT = 0x18040 };
+
+	(void)state;
+	op(0, "aten::relu", T(W2, R));
+	said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+	for (int i = 0; i < 3; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		backward_of(WT, GW);
+		apply(0, "MulBackward0", T(OUT));
+		op(2, "aten::mul", T(OUT, R), T(X, R));
+		born_of(KEPT, 3, SIZE);
+		accumulate(0, 0, 0);
+		backward_of_wrapped(Z, SIZE);
+		if (i == 1) /* a look: from then on it is known where such a one is made */
+			said_as(Z, EV_TENSOR_GRADIENT | EV_TENSOR_INNER);
+		step_begin();
+		assert_string_equal(cat(Z), i ? "GRADIENT" : "AUTOGRAD_DETAIL");
+		assert_string_not_equal(cat(KEPT), "GRADIENT");
+		step_end();
+		for (size_t k = 0; k < 5; k++)
+			freed((const uint64_t[]){ X, OUT, GW, Z, KEPT }[k], 0);
+	}
+}
+
 static void ask_for_gradients(void)
 {
 	accumulate(Z, 0, 0);
@@ -169,6 +197,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(python_has_the_last_word, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup, teardown),
+		cmocka_unit_test_setup_teardown(more_than_parameters, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(more_than_parameters, setup, teardown),
 		cmocka_unit_test_setup_teardown(received_from_a_stage, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(with_the_profilers_words, setup, teardown),
 	};

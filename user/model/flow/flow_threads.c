@@ -26,7 +26,8 @@ void fproc__free(struct fproc *p)
 	free(p->nodes);
 	free(p->edges.e);
 	free(p->born.v);
-	free(p->wrapped.v);
+	map__done(&p->wrapped);
+	map__done(&p->grad_places);
 	free(p->dead.v);
 	outbox__done(&p->out);
 	free(p->weights.v);
