@@ -303,6 +303,8 @@ struct graph {
 /* flow_threads.c */
 void fthread__free(struct fthread *t);
 void fproc__free(struct fproc *p);
+void wrapped__put(struct map *m, uint64_t key); /* of wrapped and grad_places; all there is room for */
+void fproc__wrapped_said(struct fproc *p, const struct fblock *f); /* Python's word is another one now */
 struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too many */
 static inline struct fthread *graph__thread_at(const struct graph *g, const struct thread *th) /* whose ever; NULL: none */
 {
@@ -360,8 +362,7 @@ void fproc__class_region_end(struct graph *g, struct fproc *p);
 void fproc__class_step(struct graph *g, struct fproc *p);
 
 /* flow_wrapped.c */
-void fproc__wrapped_said(struct fproc *p, const struct fblock *f); /* Python's word is another one now */
-void graph__wrapped_grads(struct graph *g, struct fproc *p);	   /* an optimizer's step begins */
+void graph__wrapped_grads(struct graph *g, struct fproc *p); /* an optimizer's step begins */
 
 /* flow_rules.c */
 void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Gradients of tensors that have no memory of their own (DTensor). No AccumulateGrad names them: it is given the tensor, and the
- * engine is done with its parts by then; and the optimizer's arithmetic on the parts goes past what is probed. Python's word names
- * those that a look finds. Of the others this is known when an optimizer's step begins: backward made it, it lives, and a parameter
- * that lies in such a tensor, and has no gradient yet, is as large.
+ * Gradients of tensors that have no memory of their own (DTensor). No AccumulateGrad names them: it is given the tensor, and
+ * the engine is done with its parts by then; and the optimizer's arithmetic on the parts goes past what is probed. Python's
+ * word names those that a look finds. Of the others this is known when an optimizer's step begins: backward made it, it lives,
+ * and a parameter that lies in such a tensor, and has no gradient yet, is as large.
  *
  * Size alone could be wrong where the job keeps something else of that size until the step. So of each size no more are called
  * gradients than parameters still lack one. Where there are more blocks than that, only those are that were born where one that
@@ -11,34 +11,11 @@
  */
 #include "model/flow/flow_state.h"
 
-#define WRAPPED_MAX 65536
-
-struct row {
-	uint64_t key; /* wrapped: a block's id. grad_places: a habit */
-};
-
 struct as_large {
 	uint64_t size;
 	int64_t lack; /* parameters without a gradient that is known */
 	uint64_t found;
 };
-
-static void put(struct map *m, uint64_t key)
-{
-	if (!m->size)
-		*m = MAP_OF(struct row);
-	if (m->cnt < WRAPPED_MAX || map__find(m, key))
-		(void)map__put(m, key);
-}
-
-void fproc__wrapped_said(struct fproc *p, const struct fblock *f)
-{
-	if (!f->said_inner || (f->said != EV_TENSOR_PARAMETER && f->said != EV_TENSOR_GRADIENT))
-		return;
-	put(&p->wrapped, f->id);
-	if (f->said == EV_TENSOR_GRADIENT && f->habit)
-		put(&p->grad_places, f->habit);
-}
 
 static bool is_param(const struct fblock *f)
 {
@@ -49,12 +26,11 @@ static bool is_param(const struct fblock *f)
 static bool count_params(struct graph *g, struct fproc *p, struct map *sizes)
 {
 	for (uint32_t i = 0; i < p->wrapped.cnt;) {
-		struct row *row = map__at(&p->wrapped, i);
-		const struct fblock *f = graph__find(g, row->key);
+		const struct fblock *f = graph__find(g, map__key(&p->wrapped, i));
 		struct as_large *s;
 
 		if (!f || !f->blk || !(is_param(f) || f->said == EV_TENSOR_GRADIENT || (f->flags & FB_GRAD))) {
-			map__remove(&p->wrapped, row);
+			map__remove(&p->wrapped, map__at(&p->wrapped, i));
 			continue;
 		}
 		s = map__put(sizes, f->size);
@@ -92,7 +68,7 @@ void graph__wrapped_grads(struct graph *g, struct fproc *p)
 				continue;
 			s->lack--;
 			s->found--;
-			put(&p->wrapped, f->id); /* it has its gradient, as long as that lives */
+			wrapped__put(&p->wrapped, f->id); /* it has its gradient, as long as that lives */
 			f->flags |= FB_TOUCHED;
 			graph__set_grad(g, f);
 		}
