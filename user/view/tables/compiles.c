@@ -41,15 +41,15 @@ static const struct column cols[] = {
 	{ "ns", "time", COL_NS, OF(report_recompile, ns), TUI(2, 9) },
 	{ "pid", NULL, COL_NUMBER, OF(report_recompile, pid) },
 	{ "step", NULL, COL_NUMBER, OF(report_recompile, step) },
-	{ "compile_id", "frame/time", COL_TEXT, OF(report_recompile, id), TUI(5, 10, 90) },
+	{ "compile_id", "frame/time", COL_TEXT, OF(report_recompile, id), TUI(5, 10, 150) },
 	{ "function", "function", COL_TEXT, OF(report_recompile, function), TUI(6, 16, .wide = 1) },
 	{ "reason", NULL, COL_TEXT, OF(report_recompile, reason) },
 	{ "failed", NULL, COL_TEXT, OF(report_recompile, failed) },
 	{ "live", "live then", COL_BYTES, OF(report_recompile, live), OR_NULL_IF_NOT(report_recompile, knows_bytes),
-	  TUI(4, 9, 100) },
+	  TUI(4, 9, 150) },
 	{ "added", "added", COL_BYTES, OF(report_recompile, added), OR_NULL_IF_NOT(report_recompile, knows_bytes), TUI(3, 9) },
 	{ "before", NULL, COL_BOOL, OF(report_recompile, before) },
-	{ NULL, "because", COL_TEXT, VIA(why), TUI(7, 20, .wide = 2) },
+	{ NULL, "because", COL_TEXT, VIA(why), TUI(7, 20, .wide = 3) },
 };
 
 const struct table recompile_table = TABLE(cols);
