@@ -37,10 +37,20 @@ docs-compiled: build/memtrace ## compiled jobs against their own word, and the t
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_compiled_jobs.py $(ROW)
 	@tools/tables put compiled
 
+# The newest torch that is known, on the first of its Pythons that is here: fetched once, and kept in build/versions/kept (3.5 GB).
+# A compiled job waits for compilers most of its time, which nobody times: two abreast.
+NEWEST := 2.15.0
+.PHONY: check-compiled
+check-compiled: build/memtrace ## compiled and distributed jobs against their own word, on torch 2.13 and 2.15 (root; fetches 3 GB once)
+	@tools/make-venv
+	@tests/versions/check --keep $(NEWEST)
+	@printf '%s\n' 'tests/e2e/run --slow compiled_jobs distributed' \
+		'tests/versions/check --with $(NEWEST) tests/e2e/run compiled_jobs' | tests/abreast
+
 .PHONY: docs-compiled-newest
 docs-compiled-newest: build/memtrace ## the same with the newest torch that is known, which is fetched, and removed
 	@tools/make-venv
-	@MT_TABLES=newest tests/versions/check --with 2.15.0-3.11 tests/e2e/run $(if $(ROW),$(ROW:%=compiled_jobs.%),compiled_jobs)
+	@MT_TABLES=newest tests/versions/check --with $(NEWEST) tests/e2e/run $(if $(ROW),$(ROW:%=compiled_jobs.%),compiled_jobs)
 	@MT_TABLES=newest PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_compiled_jobs.py $(ROW)
 	@tools/tables put compiled-newest
 

@@ -114,6 +114,17 @@ def split(words, begin, end):
     return parts
 
 
+def unknown_share(blocks, begin, end):
+    """Of byte·time, and where: [(share, operator, region)]"""
+    total, unknown = 0, collections.Counter()
+    for s in blocks:
+        for length, word in split(s.final_words(), max(s.birth, begin), min(s.end, end)):
+            total += length * s.size
+            if word == UNKNOWN:
+                unknown[s.op, s.region, s.size] += length * s.size
+    return sum(unknown.values()) / total, [(100 * w / total, *where) for where, w in unknown.most_common(8)]
+
+
 def seen_blocks(rows, pid, dev):
     blocks = {}
     for row in rows:

@@ -69,17 +69,6 @@ def launched(name, tmp):
     return json.loads(out.read_text()), known, mtr
 
 
-def unknown_share(blocks, begin, end):
-    """Of byte·time, and where: [(share, operator, region)]"""
-    total, unknown = 0, collections.Counter()
-    for s in blocks:
-        for length, word in test_categories.split(s.final_words(), max(s.birth, begin), min(s.end, end)):
-            total += length * s.size
-            if word == test_categories.UNKNOWN:
-                unknown[s.op, s.region, s.size] += length * s.size
-    return sum(unknown.values()) / total, [(100 * w / total, *where) for where, w in unknown.most_common(8)]
-
-
 def named_share(rows, begin, end):
     born = [r for r in rows if r["ev"] == "create" and begin <= r["t"] <= end]
     bare = collections.Counter()
@@ -113,7 +102,7 @@ class Measured:
         self.unknown = {}
         for view in ("compat", "extended"):
             rows = [r for r in mt.export(mtr, ("--classes", view)) if r["pid"] == pid]
-            self.unknown[view] = unknown_share(test_categories.seen_blocks(rows, pid, "cpu"), begins[0], begins[-1])
+            self.unknown[view] = test_categories.unknown_share(test_categories.seen_blocks(rows, pid, "cpu"), begins[0], begins[-1])
         self.named, self.bare, self.born = named_share(rows, begins[0], begins[-1])
         self.wrong_marks = steps_without_marks(self.rep, pid, begins, MARKS)
 
@@ -252,7 +241,7 @@ def test_shares_by_hand():
     share, bare, total = named_share(rows, 1, 5)
     mt.check((share, bare, total) == (0.7, [(30, 30)], 100), f"{share}, {bare}, {total}")
     blocks = [test_libraries.block(0x10, 100, (0, "PARAMETER")), test_libraries.block(0x20, 50, (0, "unknown"), end=5)]
-    share, where = unknown_share(blocks, 0, 10)
+    share, where = test_categories.unknown_share(blocks, 0, 10)
     mt.check(share == 0.2 and where[0][0] == 100 * 0.2, f"{share}, {where}")
 
 

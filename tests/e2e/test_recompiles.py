@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
 """Recompiles of torch.compile, against the job's own list of them (docs/compiled.md)."""
+import csv
 import json
 import re
+import sqlite3
 
 import browser
 import mt
@@ -87,6 +89,27 @@ def check_views(mtr, rep, c):
     mt.check(len(asked) == 2 and all(f"\n{n} " in metrics for n in asked), f"the dashboard asks for {asked}")
     chrome = json.loads(mt.ok(mt.memtrace("export", mtr, "--to", "chrome")).stdout)["traceEvents"]
     mt.check(sum(e.get("name") == "recompile" and not e["args"]["backward"] for e in chrome) == c["recompiles"], "not in chrome's")
+    check_tables(mtr, rep, c)
+
+
+def check_tables(mtr, rep, c):
+    """csv, sqlite and perfetto; what came before the trace is on no track."""
+    rows = [r for r in csv.DictReader(mt.ok(mt.memtrace("export", mtr, "--to", "csv")).stdout.splitlines()) if r["ev"] == "recompile"]
+    told = [(r["name"], int(r["ns"]), int(r["size"] or 0), r["op"], r["region"], int(r["step"] or 0)) for r in rows if r["phase"] == "forward"]
+    forward = {r["compile_id"]: r["ns"] for r in mt.export(mtr) if r["ev"] == "recompile" and not r["backward"]}
+    want = [(r["compile_id"], forward[r["compile_id"]], r["added"] or 0, r["function"], r["reason"], r["step"]) for r in c["rows"]]
+    mt.check(told == want and all(r["type"] == "" and None not in r for r in rows), f"csv: {told}: {want}")
+    with mt.scratch() as tmp:
+        mt.ok(mt.memtrace("export", mtr, "--to", "sqlite", "-o", tmp / "a.db"))
+        db = sqlite3.connect(tmp / "a.db")
+        told = db.execute("SELECT compile_id, ns, ifnull(added, 0), function, reason, ifnull(step, 0) FROM compiles"
+                          " WHERE again AND NOT backward ORDER BY begin_ns").fetchall()
+        db.close()
+        mt.check(told == want, f"sqlite: {told}: {want}")
+        mt.ok(mt.memtrace("export", mtr, "--to", "perfetto", "-o", tmp / "a.pftrace"))
+        seen = len(re.findall(rb"recompile(?!d)", (tmp / "a.pftrace").read_bytes()))  # not the job's name
+    backwards = sum(r["ev"] == "recompile" and r["backward"] and r["t"] >= rep["start_ns"] for r in mt.export(mtr))
+    mt.check(seen == c["recompiles"] + backwards, f"perfetto has {seen} of {c['recompiles']} and {backwards}")
 
 
 # Where the row under the first process's bands is red, and where a line of it would begin and end.
@@ -121,6 +144,10 @@ def check_page(mtr, c):
 def check_tui(mtr, c):
     with test_tui.Tmux(f"{mt.MEMTRACE} report {mtr} --tui", 120, 40) as tui:
         tui.wait(rf"{c['recompiles']} recompiles +\d+ steps")
+        tui.keys("0", "Right", "Right", "Right")
+        tui.wait(r"because.*\n before .*forward \(recompiled.py:\d+\) +tensor 'x' size mismat")
+        tui.wait(r"\n step \d+ .* 64\.0 MiB .*tensor 'x' size mismat.*\n step \d+ .*Dynamo recompile limit exceeded")
+        mt.check("\u21bb" in tui.screen(), f"no sign of it under the chart: {tui.screen()}")
         tui.keys("q")
         tui.check_restored()
 

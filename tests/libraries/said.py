@@ -26,7 +26,6 @@ class Result:
         self.bytes = collections.Counter()  # class: the most that the job said
         self.odd = []  # (bytes, in words) of each block that is not in both
         self.moments = 0
-        self.unknown = 0.0  # share of all live bytes that final labels leave unknown
 
     def add(self, key, right, of):
         self.low[key] = min(self.low.get(key, 1.0), right / of if of else 1.0)
@@ -96,8 +95,6 @@ def compare(moments, finals, lives, first_live, view=COMPAT):
         final, live = (lambda s, t=t: cats.word_at(s, t)), (lambda s, t=t: cats.live_word_at(s, t))
         blocks, where = cats.alive_at(finals, t), f"step {number}, {kind}"
         res.moments += 1
-        unknown = sum(s.size for s in blocks.values() if final(s) == "unknown")
-        res.unknown = max(res.unknown, unknown / max(1, sum(s.size for s in blocks.values())))
         for name, (words, labels) in view.items():
             listed = listed_as(said, words)
             if name == "GRADIENT" and kind != "step":

@@ -116,6 +116,71 @@ static void gradients_of_wrapped(void **state)
 	}
 }
 
+/* What several nodes sent on is added up by the engine, outside of them: version by version no node made it. */
+static void added_up_by_the_engine(const char *wanted)
+{
+	for (int i = 0; i < 2; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		apply(0, "MulBackward0", T(OUT));
+		op(2, "aten::mul", T(OUT, R), T(X, R));
+		born_of(Z, 3, SIZE);
+		for (int k = 0; k < 2; k++) {
+			apply(0, "SelectBackward0", T(OUT));
+			op(2, "aten::mul", T(OUT, R), T(X, R));
+			born_of(M1, 3, SIZE);
+			op(1, "aten::add_", T(Z, W | R), T(M1, R));
+			freed(M1, 1);
+		}
+		backward_of(WT, GW);
+		step_begin();
+		step_end();
+		assert_string_equal(cat(Z), wanted);
+		for (size_t k = 0; k < 4; k++)
+			freed((const uint64_t[]){ X, OUT, GW, Z }[k], 0);
+	}
+}
+
+static void added_up_extended(void **state)
+{
+	(void)state;
+	added_up_by_the_engine("AUTOGRAD_DETAIL");
+}
+
+static void added_up_compat(void **state)
+{
+	(void)state;
+	added_up_by_the_engine("unknown"); /* as torch.profiler has it */
+}
+
+/* Something else of a gradient's size that is kept until the step: size alone is not believed then. */
+static void more_than_parameters(void **state)
+{
+	enum { KEPT = 0x18040 };
+
+	(void)state;
+	op(0, "aten::relu", T(W2, R));
+	said_as(W2, EV_TENSOR_PARAMETER | EV_TENSOR_INNER);
+	for (int i = 0; i < 3; i++) {
+		make(X, "aten::randn");
+		make(OUT, "aten::mm", T(X, R), T(WT, R));
+		backward_of(WT, GW);
+		apply(0, "MulBackward0", T(OUT));
+		op(2, "aten::mul", T(OUT, R), T(X, R));
+		born_of(KEPT, 3, SIZE);
+		accumulate(0, 0, 0);
+		backward_of_wrapped(Z, SIZE);
+		if (i == 1) /* a look: from then on it is known where such a one is made */
+			said_as(Z, EV_TENSOR_GRADIENT | EV_TENSOR_INNER);
+		step_begin();
+		assert_string_equal(cat(Z), i ? "GRADIENT" : "AUTOGRAD_DETAIL");
+		assert_string_not_equal(cat(KEPT), "GRADIENT");
+		step_end();
+		for (size_t k = 0; k < 5; k++)
+			freed((const uint64_t[]){ X, OUT, GW, Z, KEPT }[k], 0);
+	}
+}
+
 static void ask_for_gradients(void)
 {
 	accumulate(Z, 0, 0);
@@ -169,6 +234,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(python_has_the_last_word, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(gradients_of_wrapped, setup, teardown),
+		cmocka_unit_test_setup_teardown(more_than_parameters, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(more_than_parameters, setup, teardown),
+		cmocka_unit_test_setup_teardown(added_up_extended, setup_extended, teardown),
+		cmocka_unit_test_setup_teardown(added_up_compat, setup, teardown),
 		cmocka_unit_test_setup_teardown(received_from_a_stage, setup_extended, teardown),
 		cmocka_unit_test_setup_teardown(with_the_profilers_words, setup, teardown),
 	};

@@ -61,6 +61,34 @@ def test_each_python_gets_one_of_each_package():
                 mt.check(len(fit) == 1 or (not fit and check.is_left_out(name)), f"{version} on 3.{minor}: {name}: {fit}")
 
 
+def test_kept_is_fetched_once():
+    """Again only with other packages; --with takes it, and what it runs has that Python."""
+    with mt.scratch() as tmp:
+        check, made = the_command(tmp), []
+
+        def make(version, minor, home="work"):
+            at = check.HOME / home / version / f"venv-3.{minor}" / "bin"
+            at.mkdir(parents=True)
+            (at / "python").write_text("")
+            made.append((version, minor, home))
+            return str(at / "python")
+        check.make, check.ROOT = make, tmp
+        check.requirements = lambda version: [("torch", f"torch=={version}")]
+        check.interpreter = lambda minor: "python" if minor == 12 else None
+        mt.check(check.one_of("2.15.0-3.11") == ("2.15.0", 11) and check.one_of("2.15.0") == ("2.15.0", 12), "the Python that is here")
+        first = check.keep("2.15.0", 12)
+        mt.check(check.keep("2.15.0", 12) == first and made == [("2.15.0", 12, "kept")], f"{made}")
+        told = tmp / "told"
+        mt.check(check.run_with("2.15.0", ["sh", "-c", f"echo $MT_PYTHON >{told}"]) == 0 and told.read_text().strip() == first, "--with")
+        mt.check(len(made) == 1 and pathlib.Path(first).exists(), f"{made}")
+        check.requirements = lambda version: [("torch", "another")]
+        mt.check(check.keep("2.15.0", 12) == first and len(made) == 2, "other packages")
+        check.run_with("2.14.1-3.12", ["true"])
+        mt.check(made[2:] == [("2.14.1", 12, "work")], f"what nobody keeps: {made}")
+        check.make = lambda *_: None
+        mt.check(check.keep("2.14.1", 12) is None and check.run_with("2.14.1-3.12", ["true"]) == 2, "no such Python")
+
+
 STOPPED = """
 import importlib.machinery, importlib.util, pathlib, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as a terminal's shell starts it; in the background it is ignored

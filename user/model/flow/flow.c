@@ -647,7 +647,8 @@ size_t graph__bytes(const struct graph *g)
 		const struct fproc *p = g->procs[i];
 
 		sum += sizeof(*p) + p->nodes_cap * sizeof(*p->nodes) + p->edges.cap * sizeof(struct edge) +
-		       (p->born.cap + p->dead.cap + p->weights.cap + p->wrapped.cap) * sizeof(uint64_t) +
+		       (p->born.cap + p->dead.cap + p->weights.cap) * sizeof(uint64_t) + map__bytes(&p->wrapped) +
+		       map__bytes(&p->grad_places) +
 		       p->out.cap * sizeof(*p->out.nodes) + p->out.edges.cap * sizeof(struct edge);
 	}
 	for (size_t i = 0; i < g->threads_cnt; i++)

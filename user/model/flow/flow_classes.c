@@ -29,7 +29,6 @@
 #define ROUNDS_SURE 2
 #define STEPS_SURE 8
 #define WEIGHTS_MAX (1u << 20)
-#define WRAPPED_SIZES_MAX 1024
 #define PAGE 4096u
 
 static void fblock__mark(struct graph *g, struct fblock *f, unsigned mark)
@@ -296,16 +295,6 @@ void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *
 	}
 }
 
-static void fproc__named(struct fproc *p, const struct fblock *f)
-{
-	p->has_named = true;
-	for (uint32_t i = 0; i < p->wrapped.cnt; i++)
-		if (p->wrapped.v[i] == f->size)
-			return;
-	if (f->said_inner)
-		(void)ids__push(&p->wrapped, f->size, WRAPPED_SIZES_MAX);
-}
-
 /* Python's word. A parameter that no gradient comes for is a frozen one, as one that an argument's name tells of. */
 void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner)
 {
@@ -318,8 +307,8 @@ void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner)
 		f->said_step = p->steps;
 	f->said = kind;
 	f->said_inner = inner;
-	if (kind == EV_TENSOR_PARAMETER)
-		fproc__named(p, f);
+	p->has_named |= kind == EV_TENSOR_PARAMETER;
+	fproc__wrapped_said(p, f);
 	if (f->marks && kind == EV_TENSOR_PARAMETER && !inner) {
 		fproc__see(p, f);
 		fproc__class_weight(p, f);

@@ -85,7 +85,10 @@ static uint8_t class_of(const struct fblock *f, const struct span *s, uint8_t ca
 		return CAT_BUFFER;
 	if (is_made(f, cat))
 		return CAT_ACTIVATION;
-	return cat == CAT_UNKNOWN && f->flags & FB_FLOWS && f->flags & FB_SAVED ? CAT_ACTIVATION : cat;
+	if (cat == CAT_UNKNOWN && f->flags & FB_FLOWS && f->flags & FB_SAVED)
+		return CAT_ACTIVATION;
+	/* the engine adds up what several nodes sent, in place and outside of them: no node made that version */
+	return cat == CAT_UNKNOWN && f->spans[0].bwd ? CAT_AUTOGRAD_DETAIL : cat;
 }
 
 /* Python's word; CAT_MAX: it has none, or one that does not say it all: a bucket of gradients is of many parameters. */

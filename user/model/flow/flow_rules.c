@@ -329,28 +329,6 @@ void graph__set_grad(struct graph *g, struct fblock *f)
 	fblock__refresh(g, f);
 }
 
-/*
- * An optimizer's step begins. No AccumulateGrad names the gradient of a tensor without memory of its own (DTensor), and its
- * arithmetic goes past at::_ops. So it is known by three things: backward made it, a step finds it, and a parameter that lies
- * in such a tensor is as large.
- */
-void graph__wrapped_grads(struct graph *g, struct fproc *p)
-{
-	for (uint32_t i = 0; p->wrapped.cnt && i < p->born.cnt; i++) {
-		struct fblock *f = graph__find(g, p->born.v[i]);
-		bool is_as_large = false;
-
-		if (!f || !f->blk || !(f->flags & FB_BWD_WRITTEN) || f->flags & (FB_STRONG | FB_TEMP) || f->marks & FM_FSDP)
-			continue;
-		for (uint32_t k = 0; k < p->wrapped.cnt && !is_as_large; k++)
-			is_as_large = p->wrapped.v[k] == f->size;
-		if (!is_as_large)
-			continue;
-		f->flags |= FB_TOUCHED;
-		graph__set_grad(g, f);
-	}
-}
-
 static void graph__set_state(struct graph *g, struct fthread *t, struct fblock *f, bool by_write)
 {
 	/* a closure's gradients are born in the region, too */

@@ -4,6 +4,7 @@
 #define MT_MODEL_FLOW_STATE_H
 
 #include "model/core/device.h"
+#include "base/map.h"
 #include "base/tensor_kinds.h"
 #include "model/flow/flow.h"
 #include "model/core/modules.h"
@@ -180,7 +181,8 @@ struct fproc {
 	uint32_t given_at; /* those of born before it lived when the last generated forward began, or not */
 	bool blind;	   /* no region of an optimizer will ever be told */
 	bool has_named; /* parameters that Python names */
-	struct ids wrapped; /* sizes of those that lie in a tensor without memory of its own, each once */
+	struct map wrapped;	/* parameters in tensors without memory of their own, and their gradients (flow_wrapped.c) */
+	struct map grad_places; /* where such gradients were born that Python named: habits */
 	bool has_workers, has_ddp; /* regions of a DataLoader with workers, of DistributedDataParallel */
 	struct ids weights; /* parameters for their argument's name alone, not yet known to be frozen */
 	bool news; /* parameters were found since the last replay */
@@ -301,6 +303,8 @@ struct graph {
 /* flow_threads.c */
 void fthread__free(struct fthread *t);
 void fproc__free(struct fproc *p);
+void wrapped__put(struct map *m, uint64_t key); /* of wrapped and grad_places; all there is room for */
+void fproc__wrapped_said(struct fproc *p, const struct fblock *f); /* Python's word is another one now */
 struct fproc *graph__proc(struct graph *g, uint32_t pid); /* NULL: there are too many */
 static inline struct fthread *graph__thread_at(const struct graph *g, const struct thread *th) /* whose ever; NULL: none */
 {
@@ -357,11 +361,13 @@ void fproc__state_by_hand(struct graph *g, struct fproc *p, const struct fnode *
 void fproc__class_region_end(struct graph *g, struct fproc *p);
 void fproc__class_step(struct graph *g, struct fproc *p);
 
+/* flow_wrapped.c */
+void graph__wrapped_grads(struct graph *g, struct fproc *p); /* an optimizer's step begins */
+
 /* flow_rules.c */
 void graph__label(struct graph *g, struct fproc *p, const struct fnode *n, const struct edge *e);
 uint8_t graph__guess(struct graph *g, const struct fnode *n, const struct edge *e);
 void graph__set_param(struct graph *g, struct fproc *p, struct fblock *f);
-void graph__wrapped_grads(struct graph *g, struct fproc *p);
 void graph__set_grad(struct graph *g, struct fblock *f);
 /* In the window, before a node is labelled: a replay would take labels away from one that is not in it yet. */
 void graph__make_room(struct graph *g, struct fproc *p, uint32_t edges);

@@ -10,7 +10,7 @@ static int begin(struct export_ctx *c, const struct export_to *to)
 	name_cache__init(&c->names, to->names, csv_quote);
 	c->to = to;
 	outbuf__lit(&c->o, "t,ev,dev,ptr,size,id,version,cat,op,region,tid,pid,step,depth,tag,mark,"
-			   "module,module_root,phase,name,root,kind,state,type\r\n");
+			   "module,module_root,phase,name,root,kind,state,type,ns\r\n");
 	return 0;
 }
 
@@ -77,12 +77,35 @@ static int is_told(const struct export_ctx *c, const struct tl_event *ev)
 	return export_rows__has(c, ev) && ev->kind != TL_NODE; /* a node's blocks are no columns */
 }
 
+/* When it began, the most bytes that it added as its size, its id as its name, and behind all columns how long it took. */
+static int put_compiled(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_off_ns)
+{
+	struct outbuf *o = &c->o;
+
+	outbuf__u64(o, ev->ptr + (uint64_t)epoch_off_ns);
+	outbuf__str(o, ev->depth & EV_COMPILED_AGAIN ? ",recompile,,," : ",compile,,,");
+	if (ev->id != TL_SIZE_UNKNOWN)
+		outbuf__u64(o, ev->id);
+	outbuf__lit(o, ",,,");
+	put_name(c, ev->op);
+	put_name(c, ev->region);
+	outbuf__lit_u64(o, ",,", ev->pid);
+	outbuf__char(o, ',');
+	if (ev->version)
+		outbuf__u64(o, ev->version);
+	outbuf__str(o, ev->depth & EV_COMPILED_BACKWARD ? ",,,,,,backward" : ",,,,,,forward");
+	put_name(c, ev->key);
+	outbuf__lit_u64(o, ",,,,,", ev->size);
+	outbuf__lit(o, "\r\n");
+	return o->err;
+}
+
 /* gap_begin: what follows is not known, until gap_end. It is of no thread. */
 static int put_gap(struct outbuf *o, const struct tl_event *ev, int64_t epoch_off_ns)
 {
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
 	outbuf__str(o, ev->version ? ",gap_begin" : ",gap_end");
-	outbuf__lit(o, ",,,,,,,,,,,,,,,,,,,,,,\r\n");
+	outbuf__lit(o, ",,,,,,,,,,,,,,,,,,,,,,,\r\n");
 	return o->err;
 }
 
@@ -93,6 +116,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 
 	if (ev->kind == TL_GAP)
 		return put_gap(o, ev, epoch_off_ns);
+	if (ev->kind == TL_COMPILED)
+		return put_compiled(c, ev, epoch_off_ns);
 	if (!is_told(c, ev))
 		return 0;
 	outbuf__u64(o, ev->ts_ns + (uint64_t)epoch_off_ns);
@@ -125,14 +150,14 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 	if (ev->kind == TL_MARK)
 		outbuf__str(o, mark_name((enum tl_mark)ev->version));
 	put_python(c, ev, is_block);
-	outbuf__lit(o, "\r\n");
+	outbuf__lit(o, ",\r\n");
 	return o->err;
 }
 
 const struct export_format export_csv = {
 	.name = "csv",
 	.help = "the same as a table with a header line (RFC 4180)",
-	.needs = EXPORT_MARKS | EXPORT_GAPS | EXPORT_PART,
+	.needs = EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_PART,
 	.size = sizeof(struct export_ctx),
 	.begin = begin,
 	.event = event,

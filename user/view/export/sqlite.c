@@ -26,7 +26,7 @@
 #define BATCH_ROWS 1000000 /* of one transaction */
 
 enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP, Q_USAGE, Q_META, Q_DEVICE, Q_PROC, Q_LOSS,
-	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_GAP, Q_MAX };
+	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_GAP, Q_COMPILED, Q_MAX };
 
 static const char *const stmts[Q_MAX] = {
 	[Q_NAME] = "INSERT INTO names VALUES(?,?)",
@@ -46,6 +46,7 @@ static const char *const stmts[Q_MAX] = {
 	[Q_NOTE] = "INSERT INTO notes VALUES(?)",
 	[Q_TENSOR] = "INSERT OR IGNORE INTO tensors VALUES(?,?,?,?,?,?)",
 	[Q_MARK] = "INSERT INTO marks VALUES(?,?,?,?,?)",
+	[Q_COMPILED] = "INSERT INTO compiles VALUES(?,?,?,?,?,?,?,?,?,?,?)",
 	[Q_GAP] = "INSERT INTO gaps VALUES(?,?)",
 	[Q_CATEGORY] = "INSERT INTO categories VALUES(?,?)",
 };
@@ -227,6 +228,22 @@ static void on_counter(struct export_ctx *c, const struct lane *l, const struct 
 		c->devs[l->dev].event = c->event_id;
 }
 
+/* What is not known is NULL. */
+static void on_compiled(struct export_ctx *c, const struct tl_event *ev)
+{
+	const name_id texts[] = { ev->key, ev->op, ev->region, ev->type };
+
+	bind(c, Q_COMPILED, 1, 7, NUMS(epoch(c, ev->ptr), ev->size, ev->pid, ev->version, !!(ev->depth & EV_COMPILED_AGAIN),
+				       !!(ev->depth & EV_COMPILED_BACKWARD), ev->id));
+	if (!ev->version)
+		sqlite3_bind_null(c->q[Q_COMPILED], 4);
+	if (ev->id == TL_SIZE_UNKNOWN)
+		sqlite3_bind_null(c->q[Q_COMPILED], 7);
+	for (int i = 0; i < 4; i++)
+		bind_text(c, Q_COMPILED, 8 + i, texts[i].v ? names__get(c->to->names, texts[i]) : NULL);
+	step(c, Q_COMPILED);
+}
+
 static void on_gap(struct export_ctx *c, const struct tl_event *ev)
 {
 	if (ev->version)
@@ -241,6 +258,7 @@ static void on_gap(struct export_ctx *c, const struct tl_event *ev)
 
 static const struct feed_ops ops = {
 	.counter = on_counter, .end = on_end, .step = on_step, .oom = on_oom, .mark = on_mark,
+	.compiled = on_compiled,
 };
 
 /* --- decisions --------------------------------------------------------------------------------------- */
@@ -532,7 +550,7 @@ static int end(struct export_ctx *c, const struct report *r)
 const struct export_format export_sqlite = {
 	.name = "sqlite",
 	.help = "a database: blocks, events, regions, steps, usage over time, with views to ask (operators' slices: --ops)",
-	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_GAPS | EXPORT_FILE | EXPORT_BINARY,
+	.needs = EXPORT_OPS | EXPORT_LABELS | EXPORT_MARKS | EXPORT_COMPILES | EXPORT_GAPS | EXPORT_FILE | EXPORT_BINARY,
 	.size = sizeof(struct export_ctx),
 	.writes_itself = 1,
 	.begin = begin,

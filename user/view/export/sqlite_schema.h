@@ -25,6 +25,8 @@ static const char sqlite_tables[] =
 	"CREATE TABLE regions(pid INTEGER, tid INTEGER, kind TEXT, name INTEGER, begin_ns INTEGER, end_ns INTEGER);"
 	"CREATE TABLE steps(pid INTEGER, number INTEGER, begin_ns INTEGER, end_ns INTEGER);"
 	"CREATE TABLE marks(t_ns INTEGER, pid INTEGER, tid INTEGER, name TEXT, step INTEGER);"
+	"CREATE TABLE compiles(begin_ns INTEGER, ns INTEGER, pid INTEGER, step INTEGER, again INTEGER, backward INTEGER,"
+	" added INTEGER, compile_id TEXT, function TEXT, reason TEXT, failed TEXT);"
 	"CREATE TABLE gaps(begin_ns INTEGER, end_ns INTEGER);"
 	"CREATE TABLE usage(t_ns INTEGER, pid INTEGER, device INTEGER, category INTEGER, bytes INTEGER);";
 

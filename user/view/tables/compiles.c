@@ -13,29 +13,48 @@
 #define NAME_COLS 80
 #define REASON_COLS 220
 
-/* --- JSON ----------------------------------------------------------------------------------------------------- */
+/* --- the table of recompiles ----------------------------------------------------------------------------------- */
 
-static void put_row(struct json *j, const struct report *r, const struct report_recompile *k)
+static void when(struct cell *c, const void *row)
 {
-	json__begin_flat(j, NULL, '{');
-	json__u64(j, "t", k->ts_ns + (uint64_t)r->run.epoch_off_ns);
-	json__u64(j, "ns", k->ns);
-	json__u64(j, "pid", k->pid);
-	json__u64(j, "step", k->step);
-	json__str(j, "compile_id", k->id);
-	json__str(j, "function", k->function);
-	json__str(j, "reason", k->reason);
-	json__str(j, "failed", k->failed);
-	if (k->knows_bytes) {
-		json__u64(j, "live", k->live);
-		json__u64(j, "added", k->added);
-	} else {
-		json__null(j, "live");
-		json__null(j, "added");
-	}
-	json__bool(j, "before", k->before);
-	json__end(j, '}');
+	const struct report_recompile *k = row;
+
+	if (k->before)
+		c->text = "before";
+	else if (k->step)
+		cell__say(c, "step %llu", (unsigned long long)k->step);
+	else
+		c->text = "";
+	c->num = k->ts_ns;
 }
+
+static void why(struct cell *c, const void *row)
+{
+	const struct report_recompile *k = row;
+
+	c->text = k->failed[0] ? k->failed : k->reason;
+}
+
+static const struct column cols[] = {
+	{ "t", NULL, COL_TIME, OF(report_recompile, ts_ns) },
+	{ NULL, "when", COL_TEXT, VIA(when), TUI(1, 10) },
+	{ "ns", "time", COL_NS, OF(report_recompile, ns), TUI(2, 9) },
+	{ "pid", NULL, COL_NUMBER, OF(report_recompile, pid) },
+	{ "step", NULL, COL_NUMBER, OF(report_recompile, step) },
+	{ "compile_id", "frame/time", COL_TEXT, OF(report_recompile, id), TUI(5, 10, 150) },
+	{ "function", "function", COL_TEXT, OF(report_recompile, function), TUI(6, 16, .wide = 1) },
+	{ "reason", NULL, COL_TEXT, OF(report_recompile, reason) },
+	{ "failed", NULL, COL_TEXT, OF(report_recompile, failed) },
+	{ "live", "live then", COL_BYTES, OF(report_recompile, live), OR_NULL_IF_NOT(report_recompile, knows_bytes),
+	  TUI(4, 9, 150) },
+	{ "added", "added", COL_BYTES, OF(report_recompile, added), OR_NULL_IF_NOT(report_recompile, knows_bytes), TUI(3, 9) },
+	{ "before", NULL, COL_BOOL, OF(report_recompile, before) },
+	{ NULL, "because", COL_TEXT, VIA(why), TUI(7, 20, .wide = 3) },
+};
+
+const struct table recompile_table = TABLE(cols);
+
+/* --- JSON ----------------------------------------------------------------------------------------------------- */
 
 static void put_why(struct json *j, const struct report_recompile_why *w)
 {
@@ -51,6 +70,7 @@ static void put_why(struct json *j, const struct report_recompile_why *w)
 void compiles_json(struct json *j, const struct report *r)
 {
 	const struct report_compiles *c = &r->compiles;
+	struct drawn d = drawn_as(AS_JSON, r);
 
 	if (!c->cnt && !c->missed)
 		return;
@@ -66,10 +86,7 @@ void compiles_json(struct json *j, const struct report *r)
 	for (size_t i = 0; i < c->whys_cnt; i++)
 		put_why(j, &c->whys[i]);
 	json__end(j, ']');
-	json__begin(j, "rows", '[');
-	for (size_t i = 0; i < c->rows_cnt; i++)
-		put_row(j, r, &c->rows[i]);
-	json__end(j, ']');
+	table__list(j, "rows", &recompile_table, &d, c->rows, c->rows_cnt, sizeof(c->rows[0]));
 	json__end(j, '}');
 }
 
@@ -87,9 +104,9 @@ static void say(char text[SAID_MAX], const char *fmt, ...)
 	va_end(args);
 }
 
-static const char *fit(char buf[TEXT_BYTES_MAX], const char *text, const char *none, unsigned cols)
+static const char *fit(char buf[TEXT_BYTES_MAX], const char *text, const char *none, unsigned room)
 {
-	text_fit(buf, TEXT_BYTES_MAX, text[0] ? text : none, cols);
+	text_fit(buf, TEXT_BYTES_MAX, text[0] ? text : none, room);
 	return buf;
 }
 

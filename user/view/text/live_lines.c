@@ -117,6 +117,8 @@ static int live_view__line(struct live_view *v, const struct report *r)
 		       report_lost_sum(r), r->cost.hits, r->cost.share);
 	if (r->sampling.is_on)
 		outbuf__printf(&o, " steps_traced=%" PRIu64 " price=%.4f", r->sampling.steps_traced, r->sampling.price_ratio);
+	if (r->compiles.again)
+		outbuf__printf(&o, " recompiles=%" PRIu64, r->compiles.again);
 	if (op) {
 		text_fit(name, sizeof(name), op->name, 120);
 		for (char *q; (q = strchr(name, '"'));)

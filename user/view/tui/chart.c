@@ -325,6 +325,13 @@ static void draw_flags(struct canvas *c, struct rect at, const struct window *w,
 	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1;
 	uint64_t peak = dev->peak_ts_ns > r->run.start_ts_ns ? dev->peak_ts_ns - r->run.start_ts_ns : 0;
 
+	for (size_t i = 0; i < r->compiles.rows_cnt; i++) {
+		/* of one before the trace: beyond the window */
+		uint64_t at_ns = r->compiles.rows[i].ts_ns - r->run.start_ts_ns;
+
+		if (at_ns >= w->from_ns && at_ns <= w->to_ns)
+			canvas__set(c, x + window_col(w, at_ns), y, 0x21bb, TUI_BAD, TUI_PLAIN); /* ↻ */
+	}
 	if (dev->peak && peak >= w->from_ns && peak <= w->to_ns)
 		canvas__set(c, x + window_col(w, peak), y, 0x25b2, TUI_BOLD, TUI_PLAIN); /* ▲ */
 	for (size_t i = 0; i < d->marks_cnt; i++)

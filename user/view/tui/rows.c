@@ -3,6 +3,7 @@
 #include "event/event.h"
 #include "timeline/report.h"
 #include "view/report_words.h"
+#include "view/tables/compiles.h"
 #include "view/tables/leaks.h"
 #include "view/tables/marks.h"
 #include "view/tables/modules.h"
@@ -210,6 +211,17 @@ static void fill_segments(struct tui_rows *rows, struct drawn *d, const struct r
 		tui_rows__add(rows, d, &d->r->driver.rows[i]);
 }
 
+/* The last ones, in order. */
+static void fill_compiles(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
+{
+	const struct report_compiles *c = &d->r->compiles;
+
+	(void)dev;
+	for (size_t i = 0; i < c->rows_cnt; i++)
+		tui_rows__add(rows, d, &c->rows[i])->style = c->rows[i].failed[0] ? TUI_BAD :
+							     c->rows[i].before ? TUI_DIM : TUI_PLAIN;
+}
+
 static void fill_leaks(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	(void)dev;
@@ -346,6 +358,7 @@ const struct tui_table tui_tables[TUI_TABS] = {
 	[TUI_MODULES] = { "Modules", "no module known (docs/modules.md)", &module_table, fill_modules },
 	[TUI_STEPS] = { "Steps", "no step is over yet", &step_table, fill_steps },
 	[TUI_SAVED] = { "Kept", "no backward pass is known yet (docs/saved.md)", &saved_table, fill_saved },
+	[TUI_COMPILES] = { "Recompiles", "nothing was compiled again (docs/compiled.md)", &recompile_table, fill_compiles },
 	[TUI_LEAKS] = { "Leaks", "nothing grows, as far as that can be said yet (docs/leaks.md)", &leak_table, fill_leaks },
 	[TUI_STACKS] = { "Stacks", "no stack was recorded (--stacks)", &stack_table, fill_stacks },
 };

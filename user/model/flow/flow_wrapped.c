@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+/*
+ * Gradients of tensors that have no memory of their own (DTensor). No AccumulateGrad names them: it is given the tensor, and
+ * the engine is done with its parts by then; and the optimizer's arithmetic on the parts goes past what is probed. Python's
+ * word names those that a look finds. Of the others this is known when an optimizer's step begins: backward made it, it lives,
+ * and a parameter that lies in such a tensor, and has no gradient yet, is as large.
+ *
+ * Size alone could be wrong where the job keeps something else of that size until the step. So of each size no more are called
+ * gradients than parameters still lack one. Where there are more blocks than that, only those are that were born where one that
+ * Python named as such a gradient was born (struct fblock.habit): by the same operator in the same node.
+ */
+#include "model/flow/flow_state.h"
+
+struct as_large {
+	uint64_t size;
+	int64_t lack; /* parameters without a gradient that is known */
+	uint64_t found;
+};
+
+static bool is_param(const struct fblock *f)
+{
+	return f->said_inner && f->said == EV_TENSOR_PARAMETER;
+}
+
+/* Of each size, how many parameters lack one. What is neither any more is forgotten; if it is named again it comes again. */
+static bool count_params(struct graph *g, struct fproc *p, struct map *sizes)
+{
+	for (uint32_t i = 0; i < p->wrapped.cnt;) {
+		const struct fblock *f = graph__find(g, map__key(&p->wrapped, i));
+		struct as_large *s;
+
+		if (!f || !f->blk || !(is_param(f) || f->said == EV_TENSOR_GRADIENT || (f->flags & FB_GRAD))) {
+			map__remove(&p->wrapped, map__at(&p->wrapped, i));
+			continue;
+		}
+		s = map__put(sizes, f->size);
+		if (!s)
+			return false;
+		s->lack += is_param(f) ? 1 : -1;
+		i++;
+	}
+	return true;
+}
+
+static struct as_large *looks_like_one(const struct map *sizes, const struct fblock *f)
+{
+	if (!f || !f->blk || f->said || !(f->flags & FB_BWD_WRITTEN) || f->flags & (FB_STRONG | FB_TEMP) || f->marks & FM_FSDP)
+		return NULL;
+	return map__find(sizes, f->size);
+}
+
+void graph__wrapped_grads(struct graph *g, struct fproc *p)
+{
+	struct map sizes = MAP_OF(struct as_large);
+	struct as_large *s;
+
+	if (p->wrapped.cnt && count_params(g, p, &sizes)) {
+		for (uint32_t i = 0; i < p->born.cnt; i++)
+			if ((s = looks_like_one(&sizes, graph__find(g, p->born.v[i]))))
+				s->found++;
+		for (uint32_t i = 0; i < p->born.cnt; i++) {
+			struct fblock *f = graph__find(g, p->born.v[i]);
+
+			s = looks_like_one(&sizes, f);
+			if (!s || s->lack <= 0)
+				continue;
+			if ((int64_t)s->found > s->lack && (!f->habit || !map__find(&p->grad_places, f->habit)))
+				continue;
+			s->lack--;
+			s->found--;
+			wrapped__put(&p->wrapped, f->id); /* it has its gradient, as long as that lives */
+			f->flags |= FB_TOUCHED;
+			graph__set_grad(g, f);
+		}
+	}
+	map__done(&sizes);
+}
