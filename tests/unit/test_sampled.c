@@ -143,8 +143,12 @@ static void what_is_between_is_no_kind(void **state)
 /* A job beside others: half of its steps are held up, by as many microseconds as tens of milliseconds. */
 static void steps_held_up(double ms, unsigned cnt)
 {
-	while (cnt--)
-		kinds__step(&kinds, 2, (uint64_t)((ms * (0.75 + 0.5 * roll()) + (roll() < 0.5 ? 0.05 * pow(200, roll()) : 0)) * 1e6), 0);
+	while (cnt--) {
+		double took = ms * (0.75 + 0.5 * roll());
+
+		took += roll() < 0.5 ? 0.05 * pow(200, roll()) : 0;
+		kinds__step(&kinds, 2, (uint64_t)(took * 1e6), 0);
+	}
 }
 
 /* Then some lie everywhere in between: evaluations, 24 times as long, are found all the same, and none where there are none. */

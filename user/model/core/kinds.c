@@ -7,7 +7,7 @@
 
 #define VALLEY 4	/* buckets: half an octave */
 #define VALLEY_PART 20	/* of the fewer steps beside it at most such a part lies in it, … */
-#define VALLEY_DEPTH 4	/* … or of the fewer in the fullest stretch on either side: where steps are held up, some lie everywhere, … */
+#define VALLEY_DEPTH 4	/* … or of the fullest stretch on either side: where steps are held up, some lie everywhere, … */
 #define VALLEY_SIGMAS 4 /* … and the two differ by so many standard deviations: chance makes no such valley */
 #define KIND_STEPS 5	/* fewer, … */
 #define KIND_PART 500	/* … or less than such a part of all, are no kind of their own: noise */
@@ -72,8 +72,9 @@ static bool is_kind(uint64_t steps, uint64_t all, bool is_traced)
 /* Stretches are VALLEY buckets. */
 struct stretches {
 	struct range r;
-	uint64_t below[KINDS_BUCKETS + 1];			     /* steps in buckets before this one */
-	uint64_t left[KINDS_BUCKETS + 1], right[KINDS_BUCKETS + 1]; /* the fullest stretch that ends, or begins, here or further out */
+	uint64_t below[KINDS_BUCKETS + 1]; /* steps in buckets before this one */
+	uint64_t left[KINDS_BUCKETS + 1];  /* in the fullest stretch that ends here or before */
+	uint64_t right[KINDS_BUCKETS + 1]; /* … that begins here or later */
 };
 
 static uint64_t stretches__at(const struct stretches *s, unsigned at)
