@@ -110,20 +110,23 @@ check-tidy: $(B)/memtrace
 	@tools/numbers
 	@tools/tables check
 
-# Every other test there is. What waits for an emulated machine or for a library's import runs two abreast; then, alone, what
-# others would disturb.
+# Every other test there is, in parts: tests/part keeps in tests/promises.tsv when each passed. PARTS="vm soak" runs these alone,
+# PARTS=missing those that did not pass with this very commit. What waits for an emulated machine or for a library's import runs two
+# abreast; then, alone, what others would disturb.
 .PHONY: check-promises promises-build
-check-promises: ## ... and what the documents promise beyond that: slow tests, GPU stubs, kernels 6.1 and 6.12, libraries, faults, soak
+check-promises: ## ... and what the documents promise beyond that: slow tests, GPU stubs, kernels 6.1 and 6.12, libraries, faults, soak (PARTS=)
 	@tools/install-deps build test python page alloc viewers vm packages
 	@$(MAKE) --no-print-directory venv-tests
 	@tools/make-venv libraries
 	@tests/gpu_stub/fetch $(B)/gpu_wheels
 	@$(MAKE) --no-print-directory -j3 check-build promises-build
-	@$(MAKE) --no-print-directory check-fuzz FUZZ_SEED=0 FUZZ_SECONDS=20
-	@printf '%s\n' tests/vm/run 'tests/e2e/run --slow --part beside' tests/libraries/run '$(B)/tests/soak_model $(SOAK_STEPS) rss' | tests/abreast
-	@tests/e2e/run --slow --part alone
-	@tests/versions/run check.
-	@tests/faults/run --slow
+	@tests/part fuzz $(MAKE) --no-print-directory check-fuzz FUZZ_SEED=0 FUZZ_SECONDS=20
+	@printf '%s\n' 'tests/part vm tests/vm/run' 'tests/part slow-beside tests/e2e/run --slow --part beside' 'tests/part libraries tests/libraries/run' \
+		'tests/part soak $(B)/tests/soak_model $(SOAK_STEPS) rss' | tests/abreast
+	@tests/part slow-alone tests/e2e/run --slow --part alone
+	@tests/part versions tests/versions/run check.
+	@tests/part faults tests/faults/run --slow
+	@tests/part
 promises-build: gpu-stub targets $(B)/tests/soak_model $(B)/vm/prog_insns
 
 # One after the other: each is alone with the machine.

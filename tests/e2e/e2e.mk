@@ -66,8 +66,7 @@ $(B)/tests/window_of $(B)/tests/gaps_of: $(B)/tests/%: tests/e2e/%.c $(B)/libmem
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
 check-e2e check-e2e-all check-steady: $(B)/tests/window_of $(B)/tests/gaps_of
 
-ROUNDS ?= 10
 .PHONY: check-steady
-check-steady: build/memtrace ## the end-to-end tests of make check, ROUNDS (10) times, half of them beside two busy loops
+check-steady: build/memtrace ## the end-to-end tests of make check, what is missing of five rounds and of five beside two busy loops (ROUNDS=1 BUSY=1)
 	@tools/make-venv
-	@tests/e2e/steady $(ROUNDS)
+	@tests/e2e/steady $(ROUNDS) $(BUSY:%=--busy %)

@@ -140,6 +140,41 @@ static void what_is_between_is_no_kind(void **state)
 	assert_int_equal(found[1].watched, 14);
 }
 
+/* A job beside others: half of its steps are held up, by as many microseconds as tens of milliseconds. */
+static void steps_held_up(double ms, unsigned cnt)
+{
+	while (cnt--) {
+		double took = ms * (0.75 + 0.5 * roll());
+
+		took += roll() < 0.5 ? 0.05 * pow(200, roll()) : 0;
+		kinds__step(&kinds, 2, (uint64_t)(took * 1e6), 0);
+	}
+}
+
+/* Then some lie everywhere in between: evaluations, 24 times as long, are found all the same, and none where there are none. */
+static void a_busy_machine_hides_no_kind(void **state)
+{
+	unsigned found_cnt = 0;
+
+	(void)state;
+	for (unsigned job = 0; job < 50; job++) {
+		uint64_t lengthy = 0;
+		unsigned cnt;
+
+		memset(&kinds, 0, sizeof(kinds));
+		steps_held_up(0.5, 232);
+		steps_held_up(12, 78);
+		cnt = kinds__find(&kinds, found);
+		for (unsigned i = 0; i < cnt; i++)
+			lengthy += kinds__median_ns(&kinds, &found[i], 0) > 6 * MS ? found[i].watched : 0;
+		found_cnt += lengthy > 60 && lengthy < 115;
+		memset(&kinds, 0, sizeof(kinds));
+		steps_held_up(0.5, 3000);
+		assert_int_equal(kinds__find(&kinds, found), 1);
+	}
+	assert_in_range(found_cnt, 42, 50);
+}
+
 /* Regions that have probes in windows alone: numbers of them tell nothing. */
 static void regions_of_windows_alone_do_not_tell(void **state)
 {
@@ -441,6 +476,7 @@ int main(void)
 		cmocka_unit_test(the_truth_lies_within_the_error),
 		cmocka_unit_test_setup_teardown(steps_are_what_they_were, setup, teardown),
 		cmocka_unit_test(kinds_are_told_by_marks_and_by_time),
+		cmocka_unit_test(a_busy_machine_hides_no_kind),
 		cmocka_unit_test(a_kind_that_was_never_traced),
 		cmocka_unit_test(what_is_between_is_no_kind),
 		cmocka_unit_test(regions_of_windows_alone_do_not_tell),

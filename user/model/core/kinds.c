@@ -6,7 +6,9 @@
 #include <string.h>
 
 #define VALLEY 4	/* buckets: half an octave */
-#define VALLEY_PART 20	/* of the fewer steps beside it at most such a part lies in it */
+#define VALLEY_PART 20	/* of the fewer steps beside it at most such a part lies in it, … */
+#define VALLEY_DEPTH 4	/* … or of the fullest stretch on either side: where steps are held up, some lie everywhere, … */
+#define VALLEY_SIGMAS 4 /* … and the two differ by so many standard deviations: chance makes no such valley */
 #define KIND_STEPS 5	/* fewer, … */
 #define KIND_PART 500	/* … or less than such a part of all, are no kind of their own: noise */
 
@@ -67,17 +69,60 @@ static bool is_kind(uint64_t steps, uint64_t all, bool is_traced)
 	return is_traced ? steps > 0 : steps >= KIND_STEPS && steps * KIND_PART >= all;
 }
 
+/* Stretches are VALLEY buckets. */
+struct stretches {
+	struct range r;
+	uint64_t below[KINDS_BUCKETS + 1]; /* steps in buckets before this one */
+	uint64_t left[KINDS_BUCKETS + 1];  /* in the fullest stretch that ends here or before */
+	uint64_t right[KINDS_BUCKETS + 1]; /* … that begins here or later */
+};
+
+static uint64_t stretches__at(const struct stretches *s, unsigned at)
+{
+	return s->below[at + VALLEY] - s->below[at];
+}
+
+static void stretches__fill(struct stretches *s, const uint32_t *h, struct range r)
+{
+	*s = (struct stretches){ .r = r };
+	for (unsigned i = r.from; i < r.to; i++)
+		s->below[i + 1] = s->below[i] + h[i];
+	for (unsigned i = r.from + VALLEY; i <= r.to; i++) {
+		uint64_t in = stretches__at(s, i - VALLEY);
+
+		s->left[i] = in > s->left[i - 1] ? in : s->left[i - 1];
+	}
+	for (unsigned i = r.to - VALLEY + 1; r.to - r.from >= VALLEY && i-- > r.from;) {
+		uint64_t in = stretches__at(s, i);
+
+		s->right[i] = in > s->right[i + 1] ? in : s->right[i + 1];
+	}
+}
+
+static bool is_valley(const struct stretches *s, unsigned at, uint64_t all, bool is_traced)
+{
+	uint64_t a = s->below[at], b = s->below[s->r.to] - s->below[at + VALLEY], in = stretches__at(s, at);
+	uint64_t peak = s->left[at] < s->right[at + VALLEY] ? s->left[at] : s->right[at + VALLEY];
+
+	if (!is_kind(a, all, is_traced) || !is_kind(b, all, is_traced))
+		return false;
+	if (in * VALLEY_PART <= (a < b ? a : b))
+		return true;
+	return in * VALLEY_DEPTH <= peak && (peak - in) * (peak - in) >= VALLEY_SIGMAS * VALLEY_SIGMAS * (peak + in);
+}
+
 /* The emptiest stretch with a kind on both sides: where the second one begins; 0: there is none. */
 static unsigned valley_of(const uint32_t *h, struct range r, uint64_t all, bool is_traced)
 {
 	uint64_t best = UINT64_MAX;
 	unsigned ret = 0, last = 0;
+	struct stretches s;
 
+	stretches__fill(&s, h, r);
 	for (unsigned at = r.from; at + VALLEY < r.to; at++) {
-		uint64_t a = sum_of(h, r.from, at), b = sum_of(h, at + VALLEY, r.to), in = sum_of(h, at, at + VALLEY);
+		uint64_t in = stretches__at(&s, at);
 
-		if (!is_kind(a, all, is_traced) || !is_kind(b, all, is_traced) || in > best ||
-		    in * VALLEY_PART > (a < b ? a : b))
+		if (in > best || !is_valley(&s, at, all, is_traced))
 			continue;
 		if (in < best || at != last + 1)
 			ret = at;
