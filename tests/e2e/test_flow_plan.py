@@ -120,7 +120,7 @@ def test_every_operators_tensors_are_where_the_compiler_puts_them():
     library = torch / "lib" / "libtorch_cpu.so"
     truth = compiled_truth(torch)
     say = mt.compile_c("say_callconv", "-D_GNU_SOURCE", "-I", mt.ROOT / "user", str(mt.BUILD / "libmemtrace.a"),
-                       "-lbpf", "-lelf", "-lZydis", "-lzstd", "-ljansson", "-lxxhash", "-lz")
+                       "-lbpf", "-lelf", "-lZydis", "-lzstd", "-ljansson", "-lxxhash", "-lz", "-l:libsupc++.a")
     text = subprocess.run([say, library, "std"], capture_output=True, text=True, check=True).stdout
     mt.check("!" not in text, "refused: " + ", ".join(x for x in text.splitlines() if "!" in x)[:500])
     said = parse(text)

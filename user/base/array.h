@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * array: room for one more in an array whose owner keeps it as a pointer, a count and a capacity, all 0 at first; and the
+ * array: room for more in an array whose owner keeps it as a pointer, a count and a capacity, all 0 at first; and the
  * order of arrays whose elements are, or begin with, a number.
  */
 #ifndef MT_BASE_ARRAY_H
@@ -9,23 +9,46 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Makes it twice as large where it is full, `first` entries to begin with. false: no memory; then it is as it was. */
-#define array_has_room(v, cnt, cap, first)                                               \
+/* Makes it twice as large, and again, until `more` fit, from `first` entries on. false: no memory; then it is as it was. */
+#define array_has_room_for(v, cnt, more, cap, first)                                     \
 	__extension__({                                                                  \
-		bool has_room_ = (cnt) < (cap);                                          \
+		size_t need_ = (size_t)(cnt) + (more), room_ = (cap) ? (cap) : (first);  \
+		bool has_room_ = need_ <= (size_t)(cap);                                 \
                                                                                          \
 		if (!has_room_) {                                                        \
-			size_t more_ = (cap) ? 2 * (size_t)(cap) : (first);              \
-			void *all_ = reallocarray((v), more_, sizeof(*(v)));             \
-                                                                                         \
-			if (all_) {                                                      \
-				(v) = all_;                                              \
-				(cap) = (__typeof__(cap))more_;                          \
-				has_room_ = true;                                        \
-			}                                                                \
+			while (room_ < need_)                                            \
+				room_ *= 2;                                              \
+			has_room_ = array_resized(v, room_);                             \
+			if (has_room_)                                                   \
+				(cap) = (__typeof__(cap))room_;                          \
 		}                                                                        \
 		has_room_;                                                               \
+	})
+#define array_has_room(v, cnt, cap, first) array_has_room_for(v, cnt, 1, cap, first)
+
+/* Of one without a capacity, to which few are added: it is made one larger. */
+#define array_has_one_more(v, cnt) array_resized(v, (size_t)(cnt) + 1)
+
+/* Of one that is looked up in by index: as large that `at` is in it, new entries all 0. */
+#define array_reaches(v, cap, at, first)                                                 \
+	__extension__({                                                                  \
+		size_t had_ = (cap);                                                     \
+		bool reaches_ = array_has_room_for(v, at, 1, cap, first);                \
+                                                                                         \
+		if (reaches_)                                                            \
+			memset((v) + had_, 0, ((cap) - had_) * sizeof(*(v)));            \
+		reaches_;                                                                \
+	})
+
+#define array_resized(v, entries)                                                        \
+	__extension__({                                                                  \
+		void *all_ = reallocarray((v), (entries), sizeof(*(v)));                 \
+                                                                                         \
+		if (all_)                                                                \
+			(v) = all_;                                                      \
+		all_ != NULL;                                                            \
 	})
 
 /* For qsort and bsearch: upwards by a uint64_t, which is what an element begins with. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/free.h"
 
 #define PRIMAL "primals"
 
@@ -41,18 +42,11 @@ int est_doc__init(struct est_doc *d)
 
 void est_doc__done(struct est_doc *d)
 {
-	for (size_t i = 0; i < d->graphs_cnt; i++) {
-		free(d->graphs[i].nodes);
-		free(d->graphs[i].ins);
-		free(d->graphs[i].outs);
-		free(d->graphs[i].schedule);
-	}
+	for (size_t i = 0; i < d->graphs_cnt; i++)
+		free_all(d->graphs[i].nodes, d->graphs[i].ins, d->graphs[i].outs, d->graphs[i].schedule);
 	for (size_t i = 0; i < d->devs_cnt; i++)
 		free(d->dev_names[i]);
-	free(d->bytes);
-	free(d->devs);
-	free(d->text);
-	free(d->torch);
+	free_all(d->bytes, d->devs, d->text, d->torch);
 	names__free(d->words);
 	*d = (struct est_doc){ 0 };
 }

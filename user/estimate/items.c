@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/free.h"
+
 static uint64_t ticks(uint64_t ns)
 {
 	return ns < ITEM_NEVER / ITEM_TICKS ? ns * ITEM_TICKS : ITEM_NEVER;
@@ -22,17 +25,7 @@ static int is_in(const struct recorded_block *k, const struct recorded_kept *kep
 
 static struct item *items__room(struct items *i)
 {
-	size_t cap = i->cap ? 2 * i->cap : 1024;
-	struct item *at;
-
-	if (i->cnt < i->cap)
-		return &i->at[i->cnt++];
-	at = realloc(i->at, cap * sizeof(*at));
-	if (!at)
-		return NULL;
-	i->at = at;
-	i->cap = cap;
-	return &at[i->cnt++];
+	return array_has_room(i->at, i->cnt, i->cap, 1024) ? &i->at[i->cnt++] : NULL;
 }
 
 static int collect(struct items *i, const struct recorded *r, const struct recorded_kept *kept, int given)
@@ -68,9 +61,7 @@ int items__init(struct items *i, const struct recorded *r, const struct recorded
 
 void items__done(struct items *i)
 {
-	free(i->at);
-	free(i->by_birth);
-	free(i->by_death);
+	free_all(i->at, i->by_birth, i->by_death);
 	*i = (struct items){ 0 };
 }
 

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/free.h"
 #include "estimate/tracker.h"
 
 enum rule { RULE_NET = 0, RULE_FREES_FIRST, RULES };
@@ -47,15 +49,8 @@ static int push(struct sched *s, uint32_t node, int64_t key)
 {
 	size_t i = s->heap_cnt;
 
-	if (i == s->heap_cap) {
-		size_t cap = s->heap_cap ? 2 * s->heap_cap : 256;
-		struct ready *grown = realloc(s->heap, cap * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		s->heap = grown;
-		s->heap_cap = cap;
-	}
+	if (!array_has_room(s->heap, s->heap_cnt, s->heap_cap, 256))
+		return -ENOMEM;
 	s->heap[s->heap_cnt++] = (struct ready){ key, node };
 	for (; i && goes_first(&s->heap[i], &s->heap[(i - 1) / 2]); i = (i - 1) / 2) {
 		struct ready t = s->heap[i];
@@ -268,16 +263,7 @@ static int alloc(struct sched *s)
 
 static void done(struct sched *s)
 {
-	free(s->then_begin);
-	free(s->then);
-	free(s->waits);
-	free(s->left);
-	free(s->xored);
-	free(s->seen);
-	free(s->makes);
-	free(s->frees);
-	free(s->ran);
-	free(s->heap);
+	free_all(s->then_begin, s->then, s->waits, s->left, s->xored, s->seen, s->makes, s->frees, s->ran, s->heap);
 }
 
 static int try_rules(struct sched *s, struct est_order *o, uint32_t *order)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/free.h"
 #include "estimate/paths.h"
 
 #define NONE UINT32_MAX
@@ -73,15 +74,8 @@ static int module_of(struct recompute *c, const struct recorded_block *k, uint32
 
 static int add_call(struct recompute *c, uint32_t module, uint64_t from)
 {
-	if (c->calls_cnt == c->calls_cap) {
-		size_t cap = c->calls_cap ? 2 * c->calls_cap : 64;
-		struct call *calls = realloc(c->calls, cap * sizeof(*calls));
-
-		if (!calls)
-			return -ENOMEM;
-		c->calls = calls;
-		c->calls_cap = cap;
-	}
+	if (!array_has_room(c->calls, c->calls_cnt, c->calls_cap, 64))
+		return -ENOMEM;
 	c->calls[c->calls_cnt++] = (struct call){ .module = module, .from = from };
 	c->last[module] = (uint32_t)c->calls_cnt;
 	return 0;
@@ -154,9 +148,7 @@ static int begin_step(struct recompute *c)
 
 static void end_step(struct recompute *c)
 {
-	free(c->last);
-	free(c->call_of);
-	free(c->calls);
+	free_all(c->last, c->call_of, c->calls);
 }
 
 static int see_step(struct recompute *c)

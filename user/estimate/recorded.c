@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/free.h"
 #include "base/index.h"
 #include "base/regions.h"
 #include "base/seed.h"
@@ -35,30 +36,8 @@ void recorded__done(struct recorded *r)
 {
 	for (size_t i = 0; i < r->threads_cnt; i++)
 		free(r->threads[i].ids);
-	free(r->threads);
-	free(r->blocks);
-	free(r->frames);
-	free(r->steps);
+	free_all(r->threads, r->blocks, r->frames, r->steps);
 	*r = (struct recorded){ 0 };
-}
-
-/* An array with room for index `at`, new items zero. */
-static int reach(void *array, size_t *cap, size_t at, size_t size)
-{
-	size_t want = *cap ? *cap : 1024;
-	char *grown;
-
-	if (at < *cap)
-		return 0;
-	while (want <= at)
-		want *= 2;
-	grown = realloc(*(void **)array, want * size);
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + *cap * size, 0, (want - *cap) * size);
-	*(void **)array = grown;
-	*cap = want;
-	return 0;
 }
 
 /* --- threads --------------------------------------------------------------------------------------------- */
@@ -75,13 +54,12 @@ static struct recorded_thread *recorded__thread(struct recorded *r, uint32_t pid
 			return &r->threads[r->thread_at = i];
 	if (r->threads_cnt == RECORDED_THREADS_MAX)
 		return NULL;
-	t = realloc(r->threads, (r->threads_cnt + 1) * sizeof(*t));
-	if (!t)
+	if (!array_has_one_more(r->threads, r->threads_cnt))
 		return NULL;
-	r->threads = t;
 	r->thread_at = r->threads_cnt++;
-	t[r->thread_at] = (struct recorded_thread){ .pid = pid, .tid = tid };
-	return &t[r->thread_at];
+	t = &r->threads[r->thread_at];
+	*t = (struct recorded_thread){ .pid = pid, .tid = tid };
+	return t;
 }
 
 /* Names are looked at once. */
@@ -149,7 +127,7 @@ static int on_birth(struct recorded *r, const struct tl_event *ev)
 		r->left_out++;
 		return 0;
 	}
-	if (reach(&r->blocks, &r->blocks_cap, ev->id, sizeof(*r->blocks)))
+	if (!array_reaches(r->blocks, r->blocks_cap, ev->id, 1024))
 		return -ENOMEM;
 	b = &r->blocks[ev->id];
 	*b = (struct recorded_block){ .size = ev->size, .birth_ns = ev->ts_ns ? ev->ts_ns : 1, .op = ev->op,
@@ -250,7 +228,7 @@ static int on_node(struct recorded *r, const struct tl_event *ev)
 	for (uint32_t i = 0; i < ev->edges_cnt; i++) {
 		if (!is_use(ev, &ev->edges[i]))
 			continue;
-		if (reach(&t->ids, &t->cap, t->cnt, sizeof(*t->ids)))
+		if (!array_reaches(t->ids, t->cap, t->cnt, 1024))
 			return -ENOMEM;
 		t->ids[t->cnt++] = ev->edges[i].id;
 	}
@@ -263,7 +241,7 @@ static int on_frame(struct recorded *r, const struct tl_event *ev)
 {
 	if (ev->id >= RECORDED_BLOCKS_MAX)
 		return 0;
-	if (reach(&r->frames, &r->frames_cap, ev->id, sizeof(*r->frames)))
+	if (!array_reaches(r->frames, r->frames_cap, ev->id, 1024))
 		return -ENOMEM;
 	r->frames[ev->id] = (struct recorded_frame){ .function = ev->op, .file = ev->region, .line = ev->version,
 						     .parent = (uint32_t)ev->ptr, .kind = ev->depth };
@@ -279,7 +257,7 @@ static int on_step(struct recorded *r, const struct tl_event *ev, int is_mark)
 	}
 	if (is_mark != r->has_marks || r->steps_cnt == RECORDED_STEPS_MAX)
 		return 0;
-	if (reach(&r->steps, &r->steps_cap, 2 * r->steps_cnt + 1, sizeof(*r->steps)))
+	if (!array_reaches(r->steps, r->steps_cap, 2 * r->steps_cnt + 1, 1024))
 		return -ENOMEM;
 	r->steps[2 * r->steps_cnt] = ev->pid;
 	r->steps[2 * r->steps_cnt++ + 1] = ev->ts_ns;

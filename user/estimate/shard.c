@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/free.h"
 #include "estimate/paths.h"
 
 #define ROOT 0
@@ -208,15 +210,8 @@ static void split_the_rest(struct shard *s)
 
 static int new_visit(struct shard *s, uint32_t unit, int is_backward, uint64_t at)
 {
-	if (s->visits_cnt == s->visits_cap) {
-		size_t cap = s->visits_cap ? 2 * s->visits_cap : 64;
-		struct visit *v = realloc(s->visits, cap * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		s->visits = v;
-		s->visits_cap = cap;
-	}
+	if (!array_has_room(s->visits, s->visits_cnt, s->visits_cap, 64))
+		return -ENOMEM;
 	s->visits[s->visits_cnt++] = (struct visit){ .unit = unit, .is_backward = is_backward, .from = at, .to = at };
 	s->units[unit].visit = s->visits_cnt;
 	return 0;
@@ -473,9 +468,6 @@ int shard__apply(struct shard_result *res, struct items *i, const struct shard_o
 		e = apply(&s);
 	for (size_t u = 0; s.units && u < s.units_cnt; u++)
 		free(s.units[u].path);
-	free(s.units);
-	free(s.of_module);
-	free(s.parts);
-	free(s.visits);
+	free_all(s.units, s.of_module, s.parts, s.visits);
 	return e;
 }

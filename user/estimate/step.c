@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/free.h"
+
 struct step_node {
 	uint64_t ts_ns;
 	name_id op;
@@ -25,23 +28,6 @@ void step__done(struct step *s)
 	*s = (struct step){ 0 };
 }
 
-static int room(void *array, size_t *cap, size_t cnt, size_t size)
-{
-	size_t want = *cap ? *cap : 256;
-	void *grown;
-
-	while (want < cnt)
-		want *= 2;
-	if (want == *cap)
-		return 0;
-	grown = realloc(*(void **)array, want * size);
-	if (!grown)
-		return -ENOMEM;
-	*(void **)array = grown;
-	*cap = want;
-	return 0;
-}
-
 int step__event(struct step *s, const struct tl_event *ev)
 {
 	if (ev->kind != TL_NODE || ev->pid != s->k->pid || ev->ts_ns < s->k->step_from || ev->ts_ns >= s->k->step_to)
@@ -50,8 +36,8 @@ int step__event(struct step *s, const struct tl_event *ev)
 		s->left_out++;
 		return 0;
 	}
-	if (room(&s->nodes, &s->nodes_cap, s->nodes_cnt + 1, sizeof(*s->nodes)) ||
-	    room(&s->edges, &s->edges_cap, s->edges_cnt + ev->edges_cnt, sizeof(*s->edges)))
+	if (!array_has_room(s->nodes, s->nodes_cnt, s->nodes_cap, 256) ||
+	    !array_has_room_for(s->edges, s->edges_cnt, ev->edges_cnt, s->edges_cap, 256))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < ev->edges_cnt; i++)
 		if (ev->edges[i].dev == s->k->dev)
@@ -99,14 +85,12 @@ static int add_node(struct build *b, enum est_op op, name_id target, const char 
 static int add_storage(struct build *b, uint64_t id, uint32_t holder)
 {
 	size_t at = b->res->d.storages_cnt;
-	int r = room(&b->holder, &b->storages_cap, at + 1, sizeof(*b->holder));
+	int r;
 
-	if (!r)
-		r = room(&b->writer, &b->writer_cap, at + 1, sizeof(*b->writer));
-	if (!r)
-		r = room(&b->readers, &b->readers_cap, at + 1, sizeof(*b->readers));
-	if (!r)
-		r = est_doc__storage(&b->res->d, b->s->r->blocks[id].size, 0);
+	if (!array_has_room(b->holder, at, b->storages_cap, 256) || !array_has_room(b->writer, at, b->writer_cap, 256) ||
+	    !array_has_room(b->readers, at, b->readers_cap, 256))
+		return -ENOMEM;
+	r = est_doc__storage(&b->res->d, b->s->r->blocks[id].size, 0);
 	if (r < 0)
 		return r;
 	b->holder[at] = holder;
@@ -149,7 +133,7 @@ static int add_before(struct build *b, uint32_t first, uint32_t then)
 {
 	if (first == EST_NONE || first == then)
 		return 0;
-	if (room(&b->before, &b->before_cap, b->before_cnt + 1, sizeof(*b->before)))
+	if (!array_has_room(b->before, b->before_cnt, b->before_cap, 256))
 		return -ENOMEM;
 	b->before[b->before_cnt++] = (struct est_pair_of){ first, then };
 	return 0;
@@ -167,10 +151,10 @@ static int touch(struct build *b, uint32_t node, uint32_t st, int writes)
 		b->writer[st] = node;
 		return r;
 	}
-	if (!r)
-		r = room(&b->read, &b->read_cap, b->read_cnt + 1, sizeof(*b->read));
 	if (r < 0)
 		return r;
+	if (!array_has_room(b->read, b->read_cnt, b->read_cap, 256))
+		return -ENOMEM;
 	b->read[b->read_cnt] = (struct reader_of){ node, b->readers[st] };
 	b->readers[st] = (uint32_t)b->read_cnt++;
 	return 0;
@@ -303,7 +287,7 @@ static int has_edges(const struct build *b, const struct step_node *n, size_t fr
 /* Of a node; those between it and the one before have none. */
 static int set_scratch(struct build *b, size_t node, uint64_t bytes)
 {
-	if (room(&b->scratch, &b->scratch_cap, node + 1, sizeof(*b->scratch)))
+	if (!array_has_room(b->scratch, node, b->scratch_cap, 256))
 		return -ENOMEM;
 	memset(b->scratch + b->scratch_cnt, 0, (node - b->scratch_cnt) * sizeof(*b->scratch));
 	b->scratch[node] = bytes;
@@ -440,13 +424,7 @@ int step_result__init(struct step_result *res, const struct step *s)
 	b.storage = calloc(b.ids + 1, sizeof(*b.storage));
 	if (!r)
 		r = b.storage ? build(&b) : -ENOMEM;
-	free(b.storage);
-	free(b.holder);
-	free(b.writer);
-	free(b.readers);
-	free(b.read);
-	free(b.before);
-	free(b.scratch);
+	free_all(b.storage, b.holder, b.writer, b.readers, b.read, b.before, b.scratch);
 	if (r < 0)
 		step_result__done(res);
 	return r;

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/free.h"
+
 struct est_tracker {
 	const struct est_doc *d;
 	const struct est_graph *g;
@@ -95,14 +97,7 @@ void est_tracker__free(struct est_tracker *t)
 {
 	if (!t)
 		return;
-	free(t->users);
-	free(t->missing);
-	free(t->ran);
-	free(t->waits);
-	free(t->has_begin);
-	free(t->has);
-	free(t->live);
-	free(t);
+	free_all(t->users, t->missing, t->ran, t->waits, t->has_begin, t->has, t->live, t);
 }
 
 static void give_birth(struct est_tracker *t, uint32_t node)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/map.h"
 #include "event/kinds.h"
 
@@ -179,35 +180,23 @@ static struct vtables *decode__proc(struct decode *d, uint32_t pid)
 	return NULL;
 }
 
-static int by_addr(const void *a, const void *b)
-{
-	uint64_t x = ((const struct vtable *)a)->addr, y = ((const struct vtable *)b)->addr;
-
-	return x < y ? -1 : x > y;
-}
-
 int decode__add_vtables(struct decode *d, uint32_t pid, const struct vtable *v, size_t cnt)
 {
 	struct vtables *p = decode__proc(d, pid);
-	struct vtable *all;
 
 	if (!cnt)
 		return 0;
 	if (!p) {
-		p = realloc(d->procs, (d->procs_cnt + 1) * sizeof(*p));
-		if (!p)
+		if (!array_has_one_more(d->procs, d->procs_cnt))
 			return -ENOMEM;
-		d->procs = p;
 		p = &d->procs[d->procs_cnt++];
 		*p = (struct vtables){ .pid = pid };
 	}
-	all = realloc(p->v, (p->cnt + cnt) * sizeof(*all));
-	if (!all)
+	if (!array_resized(p->v, p->cnt + cnt))
 		return -ENOMEM;
-	memcpy(all + p->cnt, v, cnt * sizeof(*all));
-	p->v = all;
+	memcpy(p->v + p->cnt, v, cnt * sizeof(*v));
 	p->cnt += cnt;
-	qsort(p->v, p->cnt, sizeof(*p->v), by_addr);
+	qsort(p->v, p->cnt, sizeof(*p->v), u64_cmp);
 	return 0;
 }
 
@@ -228,7 +217,7 @@ static name_id node_name(struct decode *d, uint32_t pid, uint64_t vtable)
 	struct vtable key = { .addr = vtable }, *hit = NULL;
 
 	if (p && p->cnt)
-		hit = bsearch(&key, p->v, p->cnt, sizeof(key), by_addr);
+		hit = bsearch(&key, p->v, p->cnt, sizeof(key), u64_cmp);
 	/* Classes that no library exports: Python's own autograd functions, C++ extensions. */
 	return hit ? hit->name : names__add(d->names, "autograd node");
 }

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/err.h"
+#include "base/free.h"
 #include "base/names.h"
 #include "event/merge_state.h"
 #include "event/recording.h"
@@ -17,8 +19,6 @@
 
 static int number_machine(struct merge *m, struct merge_machine *mine)
 {
-	struct merge_machine *all;
-
 	for (uint32_t i = 0; i < m->machines_cnt && mine->boot; i++)
 		if (m->machines[i].boot == mine->boot) {
 			mine->global = i;
@@ -26,12 +26,10 @@ static int number_machine(struct merge *m, struct merge_machine *mine)
 		}
 	if (m->machines_cnt == EV_MACHINES_MAX)
 		return err_set(m->err, -ENOSPC, "more than %u machines", EV_MACHINES_MAX);
-	all = reallocarray(m->machines, m->machines_cnt + 1, sizeof(*all));
-	if (!all)
+	if (!array_has_one_more(m->machines, m->machines_cnt))
 		return err_set(m->err, -ENOMEM, "out of memory");
-	m->machines = all;
 	mine->global = m->machines_cnt;
-	all[m->machines_cnt++] = *mine;
+	m->machines[m->machines_cnt++] = *mine;
 	return 0;
 }
 
@@ -376,9 +374,7 @@ static void merge_done(struct merge *m)
 		free(m->src[i].stacks);
 		map__done(&m->src[i].said);
 	}
-	free(m->src);
-	free(m->heap);
-	free(m->machines);
+	free_all(m->src, m->heap, m->machines);
 	map__done(&m->sum);
 	index__done(&m->by_stack);
 	free(m->stacks);

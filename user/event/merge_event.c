@@ -56,16 +56,8 @@ static int name_of(struct merge *m, struct source *s, uint32_t id, uint32_t *ret
 	*ret = 0;
 	if (!id || id > names__last(from))
 		return 0;
-	if (id >= s->names_cnt) {
-		size_t cnt = (size_t)names__last(from) + 1024;
-		uint32_t *v = reallocarray(s->names, cnt, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		memset(v + s->names_cnt, 0, (cnt - s->names_cnt) * sizeof(*v));
-		s->names = v;
-		s->names_cnt = cnt;
-	}
+	if (id >= s->names_cnt && !array_reaches(s->names, s->names_cnt, names__last(from), 1024))
+		return -ENOMEM;
 	if (!s->names[id])
 		s->names[id] = names__add_len(m->names, names__get(from, (name_id){ id }), names__len(from, (name_id){ id })).v;
 	*ret = s->names[id];

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
+#include "base/free.h"
 #include "base/regions.h"
 #include "event/rank_label.h"
 #include "event/recording.h"
@@ -16,10 +18,7 @@ void merge_scan__done(struct merge_scan *s)
 {
 	for (size_t i = 0; i < s->machines_cnt; i++)
 		free(s->machines[i].host);
-	free(s->machines);
-	free(s->steps);
-	free(s->ranks);
-	free(s->pids);
+	free_all(s->machines, s->steps, s->ranks, s->pids);
 	*s = (struct merge_scan){ 0 };
 }
 
@@ -32,12 +31,11 @@ static int add_machine(struct merge_scan *s, uint32_t local, uint64_t boot, cons
 			return 0;
 	if (s->machines_cnt == EV_MACHINES_MAX)
 		return 0; /* hostile: its processes count to the first one */
-	m = reallocarray(s->machines, s->machines_cnt + 1, sizeof(*m));
-	if (!m)
+	if (!array_has_one_more(s->machines, s->machines_cnt))
 		return -ENOMEM;
-	s->machines = m;
-	m[s->machines_cnt] = (struct merge_machine){ .local = local, .boot = boot, .host = strdup(host) };
-	return m[s->machines_cnt++].host ? 0 : -ENOMEM;
+	m = &s->machines[s->machines_cnt++];
+	*m = (struct merge_machine){ .local = local, .boot = boot, .host = strdup(host) };
+	return m->host ? 0 : -ENOMEM;
 }
 
 /* Every second one of the numbers is let go: what is kept still reaches from the first to the last. */
@@ -54,19 +52,12 @@ static void thin_steps(struct merge_scan *s)
 
 static int add_step(struct merge_scan *s, uint64_t number, uint64_t ts_ns)
 {
-	struct merge_step *v;
-
 	while (s->steps_cnt == MERGE_STEPS_MAX && s->stride < 1ull << 62)
 		thin_steps(s);
 	if (number % s->stride || s->steps_cnt == MERGE_STEPS_MAX)
 		return 0;
-	if (s->steps_cnt == s->steps_cap) {
-		v = reallocarray(s->steps, s->steps_cap ? 2 * s->steps_cap : 16, sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		s->steps = v;
-		s->steps_cap = s->steps_cap ? 2 * s->steps_cap : 16;
-	}
+	if (!array_has_room(s->steps, s->steps_cnt, s->steps_cap, 16))
+		return -ENOMEM;
 	s->steps[s->steps_cnt++] = (struct merge_step){ number, ts_ns };
 	return 0;
 }
@@ -90,19 +81,13 @@ static int see_step(struct merge_scan *s, const struct event *ev, int is_mark)
 static int add_pid(struct merge_scan *s, uint32_t pid)
 {
 	size_t at = s->pids_cnt;
-	uint32_t *v;
 
 	while (at && s->pids[at - 1] > pid)
 		at--;
 	if ((at && s->pids[at - 1] == pid) || s->pids_cnt == PIDS_MAX)
 		return 0;
-	if (s->pids_cnt == s->pids_cap) {
-		v = reallocarray(s->pids, s->pids_cap ? 2 * s->pids_cap : 16, sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		s->pids = v;
-		s->pids_cap = s->pids_cap ? 2 * s->pids_cap : 16;
-	}
+	if (!array_has_room(s->pids, s->pids_cnt, s->pids_cap, 16))
+		return -ENOMEM;
 	memmove(&s->pids[at + 1], &s->pids[at], (s->pids_cnt - at) * sizeof(*s->pids));
 	s->pids[at] = pid;
 	s->pids_cnt++;

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/free.h"
+
 #define BACK_MAX 24 /* places a late event is moved back before it counts as a new run */
 #define RUNS_MAX 64 /* a run is more than half as long as the next: 2^64 events need more */
 
@@ -64,9 +66,7 @@ void order__free(struct order *o)
 {
 	if (!o)
 		return;
-	free(o->buf);
-	free(o->tmp);
-	free(o);
+	free_all(o->buf, o->tmp, o);
 }
 
 /* First index in [lo, hi) of a sorted range whose time is > ts (`after`) or >= ts; hi if none. */

@@ -22,6 +22,8 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "base/free.h"
+
 struct dec_thread {
 	uint32_t pid, tid;
 	uint32_t cnt, pos;
@@ -67,11 +69,7 @@ struct rec_dec *rec_dec__new(void)
 
 static void rec_dec__free_arrays(struct rec_dec *d)
 {
-	free(d->events);
-	free(d->shapes);
-	free(d->addrs);
-	free(d->threads);
-	free(d->perm);
+	free_all(d->events, d->shapes, d->addrs, d->threads, d->perm);
 	d->events = NULL;
 	d->shapes = NULL;
 	d->addrs = NULL;

@@ -24,6 +24,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "base/free.h"
 #include "base/seed.h"
 #include "event/kinds.h"
 
@@ -134,15 +135,8 @@ void rec_enc__free(struct rec_enc *e)
 		return;
 	for (int c = 0; c < MTR_COLUMNS; c++)
 		free(e->cols[c].start);
-	free(e->out);
-	free(e->shapes);
-	free(e->shape_slots);
-	free(e->addrs);
-	free(e->addr_slots);
-	free(e->threads);
-	free(e->thread_slots);
-	free(e->thread_of);
-	free(e->perm);
+	free_all(e->out, e->shapes, e->shape_slots, e->addrs, e->addr_slots, e->threads, e->thread_slots, e->thread_of,
+		 e->perm);
 	ZSTD_freeCCtx(e->zstd);
 	free(e);
 }

@@ -19,6 +19,7 @@
 #include <xxhash.h>
 
 #include "base/err.h"
+#include "base/free.h"
 #include "base/outfile.h"
 #include "event/recording_disk.h"
 #include "event/recording_frame.h"
@@ -49,9 +50,7 @@ static void rec_writer__free(struct rec_writer *w)
 	if (!w)
 		return;
 	rec_enc__free(w->enc);
-	free(w->pending);
-	free(w->path);
-	free(w);
+	free_all(w->pending, w->path, w);
 }
 
 static int not_a_file(const char *path, struct err *err)

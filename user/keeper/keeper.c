@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "memtrace/shared.h"
 #include "keeper/channel.h"
@@ -451,7 +452,7 @@ static int at_door_read(void *ctx, pid_t pid, const struct iovec *ranges, size_t
 
 int keeper__tree(struct keeper *k, pid_t pid, pid_t tree)
 {
-	struct kin *at, *more;
+	struct kin *at;
 	int r = 0;
 
 	pthread_mutex_lock(&k->looks.lock);
@@ -461,12 +462,10 @@ int keeper__tree(struct keeper *k, pid_t pid, pid_t tree)
 	} else if (at) {
 		at->tree = tree;
 	} else if (tree) {
-		more = reallocarray(k->trees, k->trees_cnt + 1, sizeof(*more));
-		r = more ? 0 : -ENOMEM;
-		if (more) {
-			k->trees = more;
+		if (array_has_one_more(k->trees, k->trees_cnt))
 			k->trees[k->trees_cnt++] = (struct kin){ pid, tree };
-		}
+		else
+			r = -ENOMEM;
 	}
 	pthread_mutex_unlock(&k->looks.lock);
 	return r;

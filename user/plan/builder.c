@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/names.h"
 
 void builder__note(struct builder *b, const char *fmt, ...)
 {
 	struct plan *p = b->plan;
-	char **notes, *text;
+	char *text;
 	va_list ap;
 	int n;
 
@@ -24,13 +25,10 @@ void builder__note(struct builder *b, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	notes = realloc(p->notes, (p->notes_cnt + 1) * sizeof(*notes));
-	if (!notes) {
+	if (array_has_one_more(p->notes, p->notes_cnt))
+		p->notes[p->notes_cnt++] = text;
+	else
 		free(text);
-		return;
-	}
-	p->notes = notes;
-	notes[p->notes_cnt++] = text;
 }
 
 void builder__cover(struct builder *b, enum source source, uint32_t wanted, uint32_t found)
@@ -45,20 +43,12 @@ int builder__put_site(struct builder *b, const struct lib *lib, const struct sit
 {
 	struct plan *p = b->plan;
 
-	if (p->sites_cnt == b->sites_cap) {
-		size_t cap = b->sites_cap ? b->sites_cap * 2 : 512;
-		struct site *sites;
-
-		if (cap > PLAN_SITES_MAX) {
-			builder__note(b, "%s: more than %u probe sites; the rest is not watched", lib->base, PLAN_SITES_MAX);
-			return 0;
-		}
-		sites = realloc(p->sites, cap * sizeof(*sites));
-		if (!sites)
-			return -ENOMEM;
-		p->sites = sites;
-		b->sites_cap = cap;
+	if (p->sites_cnt == b->sites_cap && 2 * b->sites_cap > PLAN_SITES_MAX) {
+		builder__note(b, "%s: more than %u probe sites; the rest is not watched", lib->base, PLAN_SITES_MAX);
+		return 0;
 	}
+	if (!array_has_room(p->sites, p->sites_cnt, b->sites_cap, 512))
+		return -ENOMEM;
 	p->sites[p->sites_cnt++] = *site;
 	return 0;
 }
@@ -76,20 +66,12 @@ int builder__put_vtable(struct builder *b, uint64_t addr, name_id name)
 {
 	struct plan *p = b->plan;
 
-	if (p->vtables_cnt == b->vtables_cap) {
-		size_t cap = b->vtables_cap ? b->vtables_cap * 2 : 256;
-		struct vtable *v;
-
-		if (cap > PLAN_SITES_MAX) {
-			builder__note(b, "more than %u classes of backward nodes; the rest has no names", PLAN_SITES_MAX);
-			return 0;
-		}
-		v = realloc(p->vtables, cap * sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		p->vtables = v;
-		b->vtables_cap = cap;
+	if (p->vtables_cnt == b->vtables_cap && 2 * b->vtables_cap > PLAN_SITES_MAX) {
+		builder__note(b, "more than %u classes of backward nodes; the rest has no names", PLAN_SITES_MAX);
+		return 0;
 	}
+	if (!array_has_room(p->vtables, p->vtables_cnt, b->vtables_cap, 256))
+		return -ENOMEM;
 	p->vtables[p->vtables_cnt++] = (struct vtable){ addr, name };
 	return 0;
 }

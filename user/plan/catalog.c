@@ -18,7 +18,6 @@
 #include "plan/builder.h"
 #include "plan/exits.h"
 
-
 struct row {
 	const char *lib; /* where it lives as a rule */
 	const char *symbol;
@@ -30,85 +29,41 @@ struct row {
 };
 
 static const struct row rows[] = {
-	{ "libc10.so",
-	  "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm",
-	  "c10::ProfiledCPUMemoryReporter::New",
-	  SRC_FRAMEWORK,
-	  MT_PROG_FW_NEW,
-	  { ARG_BIT(1) | ARG_BIT(2), 0 },
-	  0 },
-	{ "libc10.so",
-	  "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
-	  "c10::ProfiledCPUMemoryReporter::Delete",
-	  SRC_FRAMEWORK,
-	  MT_PROG_FW_DELETE,
-	  { ARG_BIT(1), 0 },
-	  0 },
-	{ "libc10.so",
-	  "_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm",
-	  "c10::ProfiledCPUMemoryReporter::OutOfMemory",
-	  SRC_FRAMEWORK,
-	  MT_PROG_FW_OOM,
-	  { ARG_BIT(1), 0 },
-	  0 },
-	{ "libc10.so",
-	  "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
-	  "c10::reportMemoryUsageToProfiler",
-	  SRC_FRAMEWORK,
-	  MT_PROG_FW_USAGE,
-	  { ARG_BIT(0) | ARG_BIT(1) | ARG_BIT(2) | ARG_BIT(3) | ARG_BIT(4), 0 },
-	  0 },
-	{ "libc10.so",
-	  "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
-	  "c10::reportOutOfMemoryToProfiler",
-	  SRC_FRAMEWORK,
-	  MT_PROG_FW_USAGE_OOM,
-	  { ARG_BIT(0) | ARG_BIT(3), 0 },
-	  0 },
-	{ "libtorch_cpu.so",
-	  "_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_"
-	  "traitsIcESaIcEEERKSt8optionalIS7_E",
-	  "torch::autograd::profiler::record_function_enter_new",
-	  SRC_REGIONS,
-	  MT_PROG_REGION_BEGIN,
-	  { ARG_BEHIND_RESULT(0), 0 },
-	  0 },
-	{ "libtorch_cpu.so",
-	  "_ZN5torch8autograd8profiler25record_function_enter_newERKSsRKSt8optionalISsE",
-	  "torch::autograd::profiler::record_function_enter_new",
-	  SRC_REGIONS,
-	  MT_PROG_REGION_BEGIN,
-	  { ARG_BEHIND_RESULT(0), 0 },
-	  MT_REGION_OLD_STRING },
+#define REPORTS(sym, name, prog, args) { "libc10.so", sym, "c10::" name, SRC_FRAMEWORK, prog, { args, 0 }, 0 }
+	REPORTS("_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", "ProfiledCPUMemoryReporter::New", MT_PROG_FW_NEW,
+		ARG_BIT(1) | ARG_BIT(2)),
+	REPORTS("_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv", "ProfiledCPUMemoryReporter::Delete", MT_PROG_FW_DELETE,
+		ARG_BIT(1)),
+	REPORTS("_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm", "ProfiledCPUMemoryReporter::OutOfMemory", MT_PROG_FW_OOM,
+		ARG_BIT(1)),
+	REPORTS("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "reportMemoryUsageToProfiler", MT_PROG_FW_USAGE,
+		ARG_BIT(0) | ARG_BIT(1) | ARG_BIT(2) | ARG_BIT(3) | ARG_BIT(4)),
+	REPORTS("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE", "reportOutOfMemoryToProfiler", MT_PROG_FW_USAGE_OOM,
+		ARG_BIT(0) | ARG_BIT(3)),
+#define MARKS(lib, sym, name, prog, args, needs_ret_addr, cookie) \
+	{ lib, sym, "torch::autograd::" name, SRC_REGIONS, prog, { args, needs_ret_addr }, cookie }
+	MARKS("libtorch_cpu.so",
+	      "_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_stringIcSt11char_"
+	      "traitsIcESaIcEEERKSt8optionalIS7_E",
+	      "profiler::record_function_enter_new", MT_PROG_REGION_BEGIN, ARG_BEHIND_RESULT(0), 0, 0),
+	MARKS("libtorch_cpu.so", "_ZN5torch8autograd8profiler25record_function_enter_newERKSsRKSt8optionalISsE",
+	      "profiler::record_function_enter_new", MT_PROG_REGION_BEGIN, ARG_BEHIND_RESULT(0), 0, MT_REGION_OLD_STRING),
 	/*
 	 * The operator _record_function_exit has no exported function of its own, but what takes its argument from the
 	 * dispatcher's stack is exported, from each library that uses it (calls go to the first of them), and serves
 	 * nothing else. RecordFunction::end is called for every backward node and operator, too: 47 hits a step in the
 	 * 64-wide MLP, of which 2 are regions.
 	 */
-	{ "libtorch_python.so",
-	  "_ZNO3c106IValue13toCustomClassIN5torch8autograd8profiler20PythonRecordFunctionEEENS_13intrusive_ptrIT_NS_"
-	  "6detail34intrusive_target_default_null_typeIS7_EEEEv",
-	  "torch::autograd::profiler::record_function_exit",
-	  SRC_REGIONS,
-	  MT_PROG_REGION_END,
-	  { 0, 0 },
-	  MT_REGION_ONCE },
-	{ "libtorch_cpu.so",
-	  "_ZN2at14RecordFunction3endEv",
-	  "torch::autograd::profiler::record_function_exit",
-	  SRC_REGIONS,
-	  MT_PROG_REGION_END,
-	  { ARG_BIT(0), 0 },
-	  MT_REGION_TWICE },
-	{ "libtorch_cpu.so",
-	  "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
-	  "11InputBufferERKS2_INS0_10ReadyQueueEE",
-	  "torch::autograd::Engine::evaluate_function",
-	  SRC_REGIONS,
-	  MT_PROG_NODE,
-	  { ARG_BIT(2), 1 },
-	  0 },
+	MARKS("libtorch_python.so",
+	      "_ZNO3c106IValue13toCustomClassIN5torch8autograd8profiler20PythonRecordFunctionEEENS_13intrusive_ptrIT_NS_"
+	      "6detail34intrusive_target_default_null_typeIS7_EEEEv",
+	      "profiler::record_function_exit", MT_PROG_REGION_END, 0, 0, MT_REGION_ONCE),
+	MARKS("libtorch_cpu.so", "_ZN2at14RecordFunction3endEv", "profiler::record_function_exit", MT_PROG_REGION_END,
+	      ARG_BIT(0), 0, MT_REGION_TWICE),
+	MARKS("libtorch_cpu.so",
+	      "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
+	      "11InputBufferERKS2_INS0_10ReadyQueueEE",
+	      "Engine::evaluate_function", MT_PROG_NODE, ARG_BIT(2), 1, 0),
 	/* HOST_ENTER notes the stack pointer, its return probe replaces the return address: both need it */
 #define HOST_GIVES(sym, name, fn, regs) { NULL, sym, name, SRC_HOST, MT_PROG_HOST_ENTER, { regs, 1 }, fn }
 #define HOST_TAKES(sym, name, fn) { NULL, sym, name, SRC_HOST, MT_PROG_HOST_FREE, { ARG_BIT(0), 0 }, fn }

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "plan/builder.h"
 
 /* Arguments: the integer registers by number, or words of the stack where structures are passed by value. */
@@ -360,16 +361,12 @@ static uint32_t args_of(const struct mt_seg_spec *s)
 
 int gpu__add_spec(struct plan *plan, const struct mt_seg_spec *spec)
 {
-	struct mt_seg_spec *p;
-
 	for (size_t i = 0; i < plan->seg_specs_cnt; i++)
 		if (!memcmp(&plan->seg_specs[i], spec, sizeof(*spec)))
 			return (int)i;
-	p = realloc(plan->seg_specs, (plan->seg_specs_cnt + 1) * sizeof(*p));
-	if (!p)
+	if (!array_has_one_more(plan->seg_specs, plan->seg_specs_cnt))
 		return -ENOMEM;
-	plan->seg_specs = p;
-	p[plan->seg_specs_cnt] = *spec;
+	plan->seg_specs[plan->seg_specs_cnt] = *spec;
 	return (int)plan->seg_specs_cnt++;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define LOG_MODULE "plan"
+#include "base/array.h"
 #include "base/log.h"
 #include "plan/files.h"
 
@@ -172,11 +173,10 @@ static int builder__find(struct builder *b, const struct lib *lib, struct open_l
 static int builder__use_lib(struct builder *b, const struct lib *lib, struct open_lib *o)
 {
 	struct plan *p = b->plan;
-	struct plan_lib *libs = reallocarray(p->libs, p->libs_cnt + 1, sizeof(*libs)), l = { .dev = lib->dev, .ino = lib->ino };
+	struct plan_lib l = { .dev = lib->dev, .ino = lib->ino };
 
-	if (!libs)
+	if (!array_has_one_more(p->libs, p->libs_cnt))
 		return -ENOMEM;
-	p->libs = libs;
 	l.path = strdup(lib->path);
 	if (!l.path)
 		return -ENOMEM;
@@ -184,7 +184,7 @@ static int builder__use_lib(struct builder *b, const struct lib *lib, struct ope
 	l.mtime_ns = o->file->stamp.mtime_ns;
 	l.fd = o->fd;
 	o->fd = -1;
-	libs[p->libs_cnt++] = l;
+	p->libs[p->libs_cnt++] = l;
 	return 0;
 }
 

@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/seed.h"
 #include "plan/builder.h"
@@ -107,15 +108,11 @@ char *flow_layouts_words(char *buf, size_t size)
 
 static int add_class(struct plan *p, uint64_t addr, enum mt_class class)
 {
-	struct flow_vtable *v;
-
 	if (p->flow_vtables_cnt == CLASSES_MAX)
 		return 0;
-	v = realloc(p->flow_vtables, (p->flow_vtables_cnt + 1) * sizeof(*v));
-	if (!v)
+	if (!array_has_one_more(p->flow_vtables, p->flow_vtables_cnt))
 		return -ENOMEM;
-	p->flow_vtables = v;
-	v[p->flow_vtables_cnt++] = (struct flow_vtable){ addr, class };
+	p->flow_vtables[p->flow_vtables_cnt++] = (struct flow_vtable){ addr, class };
 	return 0;
 }
 
@@ -268,19 +265,6 @@ static uint32_t spec_hash(const struct mt_flow_spec *s)
 	return (uint32_t)hash_bytes(s, sizeof(*s));
 }
 
-static int add_spec(struct plan *p, const struct mt_flow_spec *s)
-{
-	if (p->flow_specs_cnt % 256 == 0) {
-		struct mt_flow_spec *specs = realloc(p->flow_specs, (p->flow_specs_cnt + 256) * sizeof(*specs));
-
-		if (!specs)
-			return -ENOMEM;
-		p->flow_specs = specs;
-	}
-	p->flow_specs[p->flow_specs_cnt++] = *s;
-	return 0;
-}
-
 int flow__intern_spec(struct builder *b, const struct mt_flow_spec *s)
 {
 	struct plan *p = b->plan;
@@ -295,8 +279,9 @@ int flow__intern_spec(struct builder *b, const struct mt_flow_spec *s)
 			return b->flow_slots[at] - 1;
 	if (p->flow_specs_cnt == MT_FLOW_SPECS_MAX)
 		return -ENOSPC;
-	if (add_spec(p, s) < 0)
+	if (p->flow_specs_cnt % 256 == 0 && !array_resized(p->flow_specs, p->flow_specs_cnt + 256))
 		return -ENOMEM;
+	p->flow_specs[p->flow_specs_cnt++] = *s;
 	b->flow_slots[at] = (uint16_t)p->flow_specs_cnt;
 	return (int)p->flow_specs_cnt - 1;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/free.h"
 #include "base/log.h"
 #include "plan/builder.h"
 
@@ -22,16 +23,8 @@ void plan__free(struct plan *p)
 	}
 	for (size_t i = 0; i < p->notes_cnt; i++)
 		free(p->notes[i]);
-	free(p->libs);
-	free(p->sites);
-	free(p->guards);
-	free(p->vtables);
-	free(p->specs);
-	free(p->seg_specs);
-	free(p->flow_specs);
-	free(p->flow_vtables);
-	free(p->notes);
-	free(p);
+	free_all(p->libs, p->sites, p->guards, p->vtables, p->specs, p->seg_specs, p->flow_specs, p->flow_vtables, p->notes,
+		 p);
 }
 
 static int vtable_cmp(const void *pa, const void *pb)

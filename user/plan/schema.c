@@ -27,6 +27,7 @@
 
 #include "arch/arch.h"
 #include "base/array.h"
+#include "base/free.h"
 
 #define ARROW ") -> "
 
@@ -376,9 +377,7 @@ void schema_index__free(struct schema_index *x)
 {
 	if (!x)
 		return;
-	free(x->alone.at);
-	free(x->registered.at);
-	free(x);
+	free_all(x->alone.at, x->registered.at, x);
 }
 
 /* --- what the code says ---------------------------------------------------------------------------------

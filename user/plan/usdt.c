@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "plan/builder.h"
 #include "arch/arch.h"
@@ -230,18 +231,14 @@ static int take_arg(int nr, const struct mt_usdt_arg *args, int cnt, struct mt_u
 
 int usdt__add_spec(struct plan *plan, const struct mt_usdt_spec *spec)
 {
-	struct mt_usdt_spec *p;
-
 	for (size_t i = 0; i < plan->specs_cnt; i++)
 		if (!memcmp(&plan->specs[i], spec, sizeof(*spec)))
 			return (int)i;
 	if (plan->specs_cnt == MT_USDT_SPECS_MAX)
 		return -ENOSPC;
-	p = realloc(plan->specs, (plan->specs_cnt + 1) * sizeof(*p));
-	if (!p)
+	if (!array_has_one_more(plan->specs, plan->specs_cnt))
 		return -ENOMEM;
-	plan->specs = p;
-	p[plan->specs_cnt] = *spec;
+	plan->specs[plan->specs_cnt] = *spec;
 	return (int)plan->specs_cnt++;
 }
 

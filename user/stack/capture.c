@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/free.h"
 #include "base/map.h"
 #include "memtrace/shared.h"
 #include "python/code.h"
@@ -126,9 +127,7 @@ void capture__free(struct capture *c)
 	index__done(&c->by_code);
 	index__done(&c->by_place);
 	map__done(&c->hashes);
-	free(c->codes);
-	free(c->places);
-	free(c->procs);
+	free_all(c->codes, c->places, c->procs);
 	modules__free(c->modules);
 	intern__free(c->intern);
 	free(c);

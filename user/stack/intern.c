@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/free.h"
 #include "base/map.h"
 #include "base/seed.h"
 
@@ -64,12 +65,7 @@ void intern__free(struct intern *n)
 	index__done(&n->by_words);
 	index__done(&n->by_node);
 	map__done(&n->pairs);
-	free(n->frames);
-	free(n->lists);
-	free(n->nodes);
-	free(n->words);
-	free(n->owners);
-	free(n);
+	free_all(n->frames, n->lists, n->nodes, n->words, n->owners, n);
 }
 
 static uint64_t hash_frame(const struct frame *f)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/free.h"
 #include "base/seed.h"
 #include "target/elf.h"
 #include "target/target.h"
@@ -41,7 +42,7 @@ struct modules {
 	struct kept_row *rows;
 };
 
-struct code {
+struct code { /* begins with start: u64_cmp */
 	uint64_t start, end, bias;
 	uint32_t module;
 };
@@ -73,9 +74,7 @@ void modules__free(struct modules *m)
 		free(m->all[i].symbols);
 		free(m->all[i].base);
 	}
-	free(m->all);
-	free(m->rows);
-	free(m);
+	free_all(m->all, m->rows, m);
 }
 
 /* --- files --------------------------------------------------------------------------------------------- */
@@ -105,13 +104,6 @@ static int modules__of(struct modules *m, const struct target *t, const struct l
 	return modules__add(m, t, lib);
 }
 
-static int by_start(const void *a, const void *b)
-{
-	uint64_t x = ((const struct code *)a)->start, y = ((const struct code *)b)->start;
-
-	return x < y ? -1 : x > y;
-}
-
 struct codemap *codemap__new(struct modules *m, const struct target *t)
 {
 	struct codemap *c = calloc(1, sizeof(*c));
@@ -134,7 +126,7 @@ struct codemap *codemap__new(struct modules *m, const struct target *t)
 			continue;
 		c->all[c->cnt++] = (struct code){ l->exec_start, l->exec_end, bias, (uint32_t)mod };
 	}
-	qsort(c->all, c->cnt, sizeof(*c->all), by_start);
+	qsort(c->all, c->cnt, sizeof(*c->all), u64_cmp);
 	return c;
 }
 

@@ -160,22 +160,23 @@ int elf__load_bias(const struct elf *e, uint64_t map_start, uint64_t map_off, ui
 
 /* --- what kind of file ------------------------------------------------------------------------------- */
 
+int elf__dyn_at(const struct elf *e, const Elf64_Phdr *dynamic, uint64_t i, Elf64_Dyn *ret)
+{
+	const void *at = i < dynamic->p_filesz / sizeof(*ret) && !elf__spend(e, 1) ?
+			 elf__at(e, dynamic->p_offset + i * sizeof(*ret), sizeof(*ret)) : NULL;
+
+	if (at)
+		memcpy(ret, at, sizeof(*ret));
+	return at && ret->d_tag != DT_NULL;
+}
+
 static int elf__is_pie(const struct elf *e, const Elf64_Phdr *dynamic)
 {
-	uint64_t cnt = dynamic->p_filesz / sizeof(Elf64_Dyn);
+	Elf64_Dyn d;
 
-	for (uint64_t i = 0; i < cnt && !elf__spend(e, 1); i++) {
-		const void *at = elf__at(e, dynamic->p_offset + i * sizeof(Elf64_Dyn), sizeof(Elf64_Dyn));
-		Elf64_Dyn d;
-
-		if (!at)
-			break;
-		memcpy(&d, at, sizeof(d));
-		if (d.d_tag == DT_NULL)
-			break;
+	for (uint64_t i = 0; elf__dyn_at(e, dynamic, i, &d); i++)
 		if (d.d_tag == DT_FLAGS_1)
 			return !!(d.d_un.d_val & DF_1_PIE);
-	}
 	return 0;
 }
 

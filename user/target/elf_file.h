@@ -58,6 +58,8 @@ void elf__refuse(const struct elf *e, int why);
 struct span elf__section_span(const struct elf *e, size_t i);
 /* 1 if section i has this name. */
 int elf__section_is(const struct elf *e, size_t i, const char *name);
+/* 1: entry i of a PT_DYNAMIC; 0: there are no more, or it cannot be read. */
+int elf__dyn_at(const struct elf *e, const Elf64_Phdr *dynamic, uint64_t i, Elf64_Dyn *ret);
 /* NUL-terminated string at `at` of a string table, or NULL. */
 const char *elf__string(const struct elf *e, struct span table, uint64_t at);
 /* elf_sym.c */

@@ -6,6 +6,7 @@
 
 #include "arch/arch.h"
 #include "base/err.h"
+#include "base/free.h"
 #include "target/elf.h"
 #include "target/elf_file.h"
 
@@ -136,7 +137,5 @@ void elf__free(struct elf *e)
 	if (!e)
 		return;
 	elf_copy__free(e->copy);
-	free(e->phdrs);
-	free(e->shdrs);
-	free(e);
+	free_all(e->phdrs, e->shdrs, e);
 }

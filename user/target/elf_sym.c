@@ -131,19 +131,13 @@ static size_t gnu_symbols_cnt(const struct elf *e)
 
 static void elf__find_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
 {
-	uint64_t cnt = dynamic->p_filesz / sizeof(Elf64_Dyn), strs_len = 0;
+	uint64_t strs_len = 0;
+	Elf64_Dyn d;
 
 	if (!elf__has(e, dynamic->p_offset, dynamic->p_filesz))
 		return;
-	for (uint64_t i = 0; i < cnt && !elf__spend(e, 1); i++) {
-		const void *at = elf__at(e, dynamic->p_offset + i * sizeof(Elf64_Dyn), sizeof(Elf64_Dyn));
-		Elf64_Dyn d;
-
-		if (!at)
-			break;
-		memcpy(&d, at, sizeof(d));
+	for (uint64_t i = 0; elf__dyn_at(e, dynamic, i, &d); i++) {
 		switch (d.d_tag) {
-		case DT_NULL: i = cnt - 1; break;
 		case DT_SYMTAB: e->syms = span_at(e, d.d_un.d_ptr); break;
 		case DT_STRTAB: e->strs = span_at(e, d.d_un.d_ptr); break;
 		case DT_STRSZ: strs_len = d.d_un.d_val; break;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
 
@@ -32,15 +33,8 @@ static struct part *parts__add(struct parts *p, const char *name)
 {
 	static struct part nowhere;
 
-	if (p->cnt == p->room) {
-		size_t room = p->room ? 2 * p->room : 64;
-		struct part *v = realloc(p->v, room * sizeof(*v));
-
-		if (!v)
-			goto fail;
-		p->v = v;
-		p->room = room;
-	}
+	if (!array_has_room(p->v, p->cnt, p->room, 64))
+		goto fail;
 	p->v[p->cnt].stack = NULL;
 	p->v[p->cnt].name = strdup(name);
 	if (!p->v[p->cnt].name)
@@ -80,28 +74,29 @@ static int by_op_name(const void *a, const void *b)
 	return r ? r : x->is_node - y->is_node;
 }
 
-struct by_name {
-	const struct report_op **v;
+/* Pointers to rows, sorted. */
+struct sorted {
+	const void **v;
 	size_t cnt;
+	int (*cmp)(const void *a, const void *b);
 };
 
-static struct by_name sorted(const struct report_op *ops, size_t cnt)
+static struct sorted sorted_of(const void *rows, size_t cnt, size_t size, int (*cmp)(const void *a, const void *b))
 {
-	struct by_name s = { calloc(cnt ? cnt : 1, sizeof(*s.v)), cnt };
+	struct sorted s = { calloc(cnt + 1, sizeof(*s.v)), cnt, cmp };
 
 	for (size_t i = 0; s.v && i < cnt; i++)
-		s.v[i] = &ops[i];
+		s.v[i] = (const char *)rows + i * size;
 	if (s.v)
-		qsort(s.v, cnt, sizeof(*s.v), by_op_name);
+		qsort(s.v, cnt, sizeof(*s.v), cmp);
 	return s;
 }
 
-static const struct report_op *find_op(const struct by_name *s, const struct report_op *key)
+static const void *sorted__find(const struct sorted *s, const void *key, const void *none)
 {
-	static const struct report_op none;
-	const struct report_op **at = bsearch(&key, s->v, s->cnt, sizeof(*s->v), by_op_name);
+	const void **at = bsearch(&key, s->v, s->cnt, sizeof(*s->v), s->cmp);
 
-	return at ? *at : &none;
+	return at ? *at : none;
 }
 
 static void put_op(struct parts *p, const char *name, const struct report_op *end, const struct report_op *from,
@@ -117,38 +112,35 @@ static void put_op(struct parts *p, const char *name, const struct report_op *en
 	x->v[DIFF_FIRED] = a_unit(p, from->count, to->count);
 }
 
+static void put_op_rows(struct parts *p, const struct report_ops *end, const struct report_ops *from,
+			const struct report_ops *to, const double *means)
+{
+	static const struct report_op none;
+	struct sorted f = sorted_of(from->rows, from->cnt, sizeof(none), by_op_name);
+	struct sorted t = sorted_of(to->rows, to->cnt, sizeof(none), by_op_name);
+
+	if (!f.v || !t.v)
+		p->err = -ENOMEM;
+	for (size_t i = 0; i < end->cnt && !p->err; i++) {
+		const struct report_op *o = &end->rows[i];
+
+		put_op(p, o->name, o, sorted__find(&f, o, &none), sorted__find(&t, o, &none), means ? &means[i] : NULL);
+	}
+	free(f.v);
+	free(t.v);
+}
+
 static void put_ops(struct parts *p, const struct diff_side *s)
 {
-	struct by_name from = sorted(s->from->ops.rows, s->from->ops.cnt), to = sorted(s->to->ops.rows, s->to->ops.cnt);
-
-	if (!from.v || !to.v)
-		p->err = -ENOMEM;
-	for (size_t i = 0; i < s->end->ops.cnt && !p->err; i++) {
-		const struct report_op *o = &s->end->ops.rows[i];
-
-		put_op(p, o->name, o, find_op(&from, o), find_op(&to, o), s->op_means ? &s->op_means[i] : NULL);
-	}
+	put_op_rows(p, &s->end->ops, &s->from->ops, &s->to->ops, s->op_means);
 	if (!p->err)
 		put_op(p, "(no operator open)", &s->end->ops.none, &s->from->ops.none, &s->to->ops.none,
 		       s->op_means ? &s->op_means[s->end->ops.cnt] : NULL);
-	free(from.v);
-	free(to.v);
 }
 
 static void put_regions(struct parts *p, const struct diff_side *s)
 {
-	struct by_name from = sorted(s->from->regions.rows, s->from->regions.cnt);
-	struct by_name to = sorted(s->to->regions.rows, s->to->regions.cnt);
-
-	if (!from.v || !to.v)
-		p->err = -ENOMEM;
-	for (size_t i = 0; i < s->end->regions.cnt && !p->err; i++) {
-		const struct report_op *o = &s->end->regions.rows[i];
-
-		put_op(p, o->name, o, find_op(&from, o), find_op(&to, o), s->region_means ? &s->region_means[i] : NULL);
-	}
-	free(from.v);
-	free(to.v);
+	put_op_rows(p, &s->end->regions, &s->from->regions, &s->to->regions, s->region_means);
 }
 
 static const struct report_dev *find_dev(const struct report *r, uint8_t dev)
@@ -258,30 +250,6 @@ static int by_node(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-struct by_stack {
-	const struct report_stack **v;
-	size_t cnt;
-};
-
-static struct by_stack by_stack_of(const struct report *r)
-{
-	struct by_stack s = { calloc(r->stacks.cnt + 1, sizeof(*s.v)), r->stacks.cnt };
-
-	for (size_t i = 0; s.v && i < s.cnt; i++)
-		s.v[i] = &r->stacks.rows[i];
-	if (s.v)
-		qsort(s.v, s.cnt, sizeof(*s.v), by_node);
-	return s;
-}
-
-static const struct report_stack *find_stack(const struct by_stack *s, const struct report_stack *key)
-{
-	static const struct report_stack none;
-	const struct report_stack **at = bsearch(&key, s->v, s->cnt, sizeof(*s->v), by_node);
-
-	return at ? *at : &none;
-}
-
 static void put_stack(struct parts *p, const char *name, const struct report_stack *end, const struct report_stack *from,
 		      const struct report_stack *to, const double *mean)
 {
@@ -297,7 +265,9 @@ static void put_stack(struct parts *p, const char *name, const struct report_sta
 
 static void put_stacks(struct parts *p, const struct diff_side *s)
 {
-	struct by_stack from = by_stack_of(s->from), to = by_stack_of(s->to);
+	static const struct report_stack none;
+	struct sorted from = sorted_of(s->from->stacks.rows, s->from->stacks.cnt, sizeof(none), by_node);
+	struct sorted to = sorted_of(s->to->stacks.rows, s->to->stacks.cnt, sizeof(none), by_node);
 
 	if (!from.v || !to.v)
 		p->err = -ENOMEM;
@@ -306,7 +276,7 @@ static void put_stacks(struct parts *p, const struct diff_side *s)
 		char *text = stack_text(k);
 
 		if (text)
-			put_stack(p, text, k, find_stack(&from, k), find_stack(&to, k),
+			put_stack(p, text, k, sorted__find(&from, k, &none), sorted__find(&to, k, &none),
 				  s->stack_means ? &s->stack_means[i] : NULL);
 		else
 			p->err = -ENOMEM;
@@ -338,12 +308,12 @@ static void put_sum(struct parts *p, const char *name, const struct report_modul
 	x->v[DIFF_BYTES] = a_unit(p, from->alloc_bytes, to->alloc_bytes);
 }
 
-static int is_told(const struct report_module *m)
+static int is_named(const struct report_module *m)
 {
 	return m->name && m->root;
 }
 
-/* Modules stand in the order in which they were told: one that is in both reports has about the same place. */
+/* Modules stand in the order in which their names came: one that is in both reports has about the same place. */
 static const struct report_module_sum *find_module(const struct report *r, const struct report_module *key, size_t at)
 {
 	static const struct report_module_sum none;
@@ -351,7 +321,7 @@ static const struct report_module_sum *find_module(const struct report *r, const
 	for (size_t n = 0; n < r->modules.cnt; n++) {
 		const struct report_module *m = &r->modules.rows[(at + n) % r->modules.cnt];
 
-		if (m->pid == key->pid && is_told(m) && !strcmp(m->name, key->name) && !strcmp(m->root, key->root))
+		if (m->pid == key->pid && is_named(m) && !strcmp(m->name, key->name) && !strcmp(m->root, key->root))
 			return &m->all;
 	}
 	return &none;
@@ -364,7 +334,7 @@ static void put_modules(struct parts *p, const struct diff_side *s)
 	for (size_t i = 0; i < s->end->modules.cnt && !p->err; i++) {
 		const struct report_module *m = &s->end->modules.rows[i];
 
-		if (is_told(m))
+		if (is_named(m))
 			put_sum(p, path_text(name, sizeof(name), m->root, m->name), &m->all, find_module(s->from, m, i),
 				find_module(s->to, m, i));
 	}

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/free.h"
 #include "memtrace/event.h"
 
 struct mean_row {
@@ -37,28 +39,12 @@ void means__free(struct means *m)
 {
 	if (!m)
 		return;
-	free(m->ops.rows);
-	free(m->regions.rows);
-	free(m->stacks.rows);
-	free(m);
+	free_all(m->ops.rows, m->regions.rows, m->stacks.rows, m);
 }
 
 static struct mean_row *mean_rows__get(struct mean_rows *r, name_id name)
 {
-	uint32_t cnt = r->cnt ? r->cnt : 1024;
-	struct mean_row *rows;
-
-	if (name.v < r->cnt)
-		return &r->rows[name.v];
-	while (cnt <= name.v)
-		cnt *= 2;
-	rows = realloc(r->rows, cnt * sizeof(*rows));
-	if (!rows)
-		return NULL;
-	memset(rows + r->cnt, 0, (cnt - r->cnt) * sizeof(*rows));
-	r->rows = rows;
-	r->cnt = cnt;
-	return &rows[name.v];
+	return array_reaches(r->rows, r->cnt, name.v, 1024) ? &r->rows[name.v] : NULL;
 }
 
 /* The clock goes within the stretch, and stands still in gaps. */

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define SCALE_LEAST 0.01 /* of the median */
 #define TO_DEVIATION 1.4826
 
@@ -30,16 +32,9 @@ static int by_job_and_number(const void *pa, const void *pb)
 	return a->machine < b->machine ? -1 : a->machine > b->machine;
 }
 
-static int by_value(const void *pa, const void *pb)
-{
-	uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
-
-	return a < b ? -1 : a > b;
-}
-
 static uint64_t lower_median(uint64_t *v, size_t cnt)
 {
-	qsort(v, cnt, sizeof(*v), by_value);
+	qsort(v, cnt, sizeof(*v), u64_cmp);
 	return cnt ? v[(cnt - 1) / 2] : 0;
 }
 

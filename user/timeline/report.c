@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/free.h"
 #include "timeline/ranks.h"
 
 static void report_ops__done(struct report_ops *r)
@@ -18,24 +19,16 @@ static void report_proc__done(struct report_proc *p)
 {
 	for (size_t i = 0; p->labels && i < p->labels_cnt; i++)
 		free(p->labels[i]);
-	free(p->labels);
-	free(p->comm);
-	free(p->cmdline);
+	free_all(p->labels, p->comm, p->cmdline);
 }
 
 static void report_oom__done(struct report_oom *o)
 {
 	for (size_t i = 0; i < o->ops_cnt; i++)
 		free(o->ops[i].name);
-	for (size_t i = 0; i < o->blocks_cnt; i++) {
-		free(o->blocks[i].op);
-		free(o->blocks[i].region);
-		free(o->blocks[i].name);
-	}
-	free(o->comm);
-	free(o->op);
-	free(o->region);
-	free(o->api);
+	for (size_t i = 0; i < o->blocks_cnt; i++)
+		free_all(o->blocks[i].op, o->blocks[i].region, o->blocks[i].name);
+	free_all(o->comm, o->op, o->region, o->api);
 }
 
 static void report_frames__free(struct report_frame *frames, size_t cnt)
@@ -52,9 +45,7 @@ void report_ranks__free(struct report_ranks *r)
 	if (!r)
 		return;
 	for (size_t i = 0; r->rows && i < r->cnt; i++) {
-		free(r->rows[i].host);
-		free(r->rows[i].steps);
-		free(r->rows[i].series.points);
+		free_all(r->rows[i].host, r->rows[i].steps, r->rows[i].series.points);
 		report_sampling__done(&r->rows[i].sampling);
 	}
 	free(r->rows);
@@ -65,22 +56,14 @@ void report_ranks__free(struct report_ranks *r)
 
 void report_saved_row__done(struct report_saved_row *r)
 {
-	free(r->module);
-	free(r->root);
-	free(r->class);
-	free(r->op);
-	free(r->region);
-	free(r->node);
+	free_all(r->module, r->root, r->class, r->op, r->region, r->node);
 }
 
 static void report_run__done(struct report_run *r)
 {
 	for (size_t i = 0; r->notes && i < r->notes_cnt; i++)
 		free(r->notes[i]);
-	free(r->notes);
-	free(r->host);
-	free(r->comm);
-	free(r->cmdline);
+	free_all(r->notes, r->host, r->comm, r->cmdline);
 }
 
 static void report_probes__done(struct report_probes *r)
@@ -91,18 +74,13 @@ static void report_probes__done(struct report_probes *r)
 		free(r->symbols[i].name);
 	for (size_t i = 0; r->late_ops && i < r->late_ops_cnt; i++)
 		free(r->late_ops[i].name);
-	free(r->covers);
-	free(r->symbols);
-	free(r->late_ops);
+	free_all(r->covers, r->symbols, r->late_ops);
 }
 
 static void report_blocks__done(struct report_blocks *r)
 {
-	for (size_t i = 0; r->rows && i < r->cnt; i++) {
-		free(r->rows[i].op);
-		free(r->rows[i].region);
-		free(r->rows[i].name);
-	}
+	for (size_t i = 0; r->rows && i < r->cnt; i++)
+		free_all(r->rows[i].op, r->rows[i].region, r->rows[i].name);
 	free(r->rows);
 }
 
@@ -115,27 +93,17 @@ static void report_stacks__done(struct report_stacks *r)
 
 static void report_names__done(struct report_names *r)
 {
-	for (size_t i = 0; r->rows && i < r->cnt; i++) {
-		free(r->rows[i].path);
-		free(r->rows[i].root);
-		free(r->rows[i].type);
-		free(r->rows[i].key);
-	}
+	for (size_t i = 0; r->rows && i < r->cnt; i++)
+		free_all(r->rows[i].path, r->rows[i].root, r->rows[i].type, r->rows[i].key);
 	free(r->rows);
 }
 
 static void report_modules__done(struct report_modules *r)
 {
-	for (size_t i = 0; r->rows && i < r->cnt; i++) {
-		free(r->rows[i].name);
-		free(r->rows[i].root);
-		free(r->rows[i].class);
-	}
-	for (size_t i = 0; i < r->ops_cnt; i++) {
-		free(r->ops[i].op);
-		free(r->ops[i].module);
-		free(r->ops[i].root);
-	}
+	for (size_t i = 0; r->rows && i < r->cnt; i++)
+		free_all(r->rows[i].name, r->rows[i].root, r->rows[i].class);
+	for (size_t i = 0; i < r->ops_cnt; i++)
+		free_all(r->ops[i].op, r->ops[i].module, r->ops[i].root);
 	free(r->rows);
 	free(r->ops);
 }
@@ -146,9 +114,7 @@ static void report_saved__done(struct report_saved *r)
 		report_saved_row__done(&r->rows[i]);
 	for (size_t i = 0; i < r->blocks_cnt; i++)
 		report_saved_row__done(&r->blocks[i].of);
-	free(r->rows);
-	free(r->blocks);
-	free(r->procs);
+	free_all(r->rows, r->blocks, r->procs);
 }
 
 static void report_kernel__done(struct report_kernel *r)
@@ -162,12 +128,8 @@ static void report_kernel__done(struct report_kernel *r)
 
 static void report_compiles__done(struct report_compiles *r)
 {
-	for (size_t i = 0; i < r->rows_cnt; i++) {
-		free(r->rows[i].id);
-		free(r->rows[i].function);
-		free(r->rows[i].reason);
-		free(r->rows[i].failed);
-	}
+	for (size_t i = 0; i < r->rows_cnt; i++)
+		free_all(r->rows[i].id, r->rows[i].function, r->rows[i].reason, r->rows[i].failed);
 	free(r->rows);
 	free(r->whys);
 }
@@ -175,11 +137,7 @@ static void report_compiles__done(struct report_compiles *r)
 static void report_leaks__done(struct report_leaks *r)
 {
 	for (size_t i = 0; i < r->cnt; i++) {
-		free(r->rows[i].op);
-		free(r->rows[i].region);
-		free(r->rows[i].held_by);
-		free(r->rows[i].held_kind);
-		free(r->rows[i].held_where);
+		free_all(r->rows[i].op, r->rows[i].region, r->rows[i].held_by, r->rows[i].held_kind, r->rows[i].held_where);
 		report_frames__free(r->rows[i].frames, r->rows[i].frames_cnt);
 	}
 	free(r->rows);
@@ -220,8 +178,7 @@ void report__free(struct report *r)
 	report_modules__done(&r->modules);
 	report_saved__done(&r->saved);
 	report_sampling__done(&r->sampling);
-	free(r->marks.rows);
-	free(r->marks.steps);
+	free_all(r->marks.rows, r->marks.steps);
 	report_kernel__done(&r->kernel);
 	report_leaks__done(&r->leaks);
 	report_compiles__done(&r->compiles);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/free.h"
 #include "base/quota.h"
 #include "memtrace.skel.h"
 #include "plan/plan.h"
@@ -120,9 +121,7 @@ void cookies__done(struct cookies *c)
 		free(c->specs[table].v);
 		free(c->specs[table].users);
 	}
-	free(c->users);
-	free(c->flow_index);
-	free(c->classes);
+	free_all(c->users, c->flow_index, c->classes);
 	*c = (struct cookies){ 0 };
 }
 
