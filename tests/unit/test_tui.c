@@ -517,6 +517,28 @@ static void golden(const char *name, unsigned w, unsigned h, struct tui_ui *ui, 
 	data_done(&d);
 }
 
+/* On the smallest usual terminal no line of the help is cut. */
+static void help_is_whole(struct tui_ui *ui, struct report *r)
+{
+	struct tui_words words = { "", 1 };
+	struct tui_data d = data_of(r);
+	char *text = NULL;
+	struct canvas c;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	assert_non_null(f);
+	assert_int_equal(canvas__init(&c, 80, 24), 0);
+	assert_int_equal(tui_screen__draw(&c, ui, &d, r, &words), 0);
+	canvas__dump(&c, f);
+	fclose(f);
+	assert_non_null(strstr(text, "highest total")); /* its last line */
+	assert_null(strstr(text, "\xe2\x80\xa6"));	  /* an ellipsis */
+	canvas__done(&c);
+	data_done(&d);
+	free(text);
+}
+
 /* A series has no points where nothing was traced: what is drawn behind a gap stands where it was. */
 static void test_gaps_in_the_chart(void **state)
 {
@@ -581,6 +603,7 @@ static void test_screens(void **state)
 	golden("tui_plain_80x24.txt", 80, 24, &ui, &r);
 	ui.is_help = 1;
 	golden("tui_help_80x24.txt", 80, 24, &ui, &r);
+	help_is_whole(&ui, &r);
 }
 
 /* Where steps are left out the head says of how many what stands below it is. */
