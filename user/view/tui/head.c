@@ -338,7 +338,7 @@ void tui_help__draw(struct canvas *c, struct rect at, const struct tui_ui *ui)
 		{ "/", "only rows with this text; Esc: all again", 0 },
 		{ "d  D", "next device, the one before", 0 },
 		{ "+  -", "the chart's time: less, more", 0 },
-		{ "[  ]", "a moment in the chart, back and forth: what it was made of; Esc: now", 0 },
+		{ "[  ]", "a moment in the chart, what it was made of; Esc: now again", 0 },
 		{ "g", "chart: half the screen, none, all", 0 },
 		{ "Space", "hold the picture; tracing goes on", 1 },
 		{ "m", "mark this moment: \xe2\x97\x86 here, a note in report and recording", 1 },
