@@ -568,6 +568,11 @@ static void test_gaps_in_the_chart(void **state)
 	assert_int_equal(canvas__at(&c, 10 + 16, 1)->cp, '#'); /* the peak, where it was */
 	assert_int_equal(canvas__at(&c, 10 + 19, 6)->cp, '#');
 	assert_int_not_equal(canvas__at(&c, 10 + 19, 1)->cp, '#');
+	ui.is_held = 1;
+	ui.held_ns = 3 * S; /* nobody knows what was live there */
+	assert_false(tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held));
+	ui.held_ns = S;
+	assert_true(tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held) && held.sum == 100);
 	canvas__done(&c);
 }
 

@@ -432,7 +432,8 @@ static void state_of_training(void **state)
 	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 % optimizer state, 20 % parameters",
 		 "8-bit state: some 3.75 GiB less; memtrace estimate job.mtr --optimizer 8bit");
 	f.r.sampling.is_on = true; /* which estimate refuses */
-	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 % optimizer state",
+	f.procs[0].marks_cnt[MARK_STEP] = 50 * STEPS;
+	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "in each of 100 traced steps: 50 % optimizer state",
 		 "memtrace estimate RECORDING-OF-ALL-STEPS --optimizer 8bit");
 	f.r.sampling.is_on = false;
 	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 2 * GIB;

@@ -471,6 +471,17 @@ static void say_whose(char *text, const struct report *r, uint64_t peak)
 		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
 }
 
+/* ", in 249 of 272 steps" */
+static void say_steps(char *text, const struct report *r, const struct facts_steps *f)
+{
+	const char *which = r->sampling.is_on ? " traced" : f->is_cut ? " last" : "";
+
+	if (f->near == f->cnt)
+		say(text, ", in each of %zu%s steps", f->cnt, which);
+	else
+		say(text, ", in %zu of %zu%s steps", f->near, f->cnt, which);
+}
+
 static void say_when(char *text, const struct report *r, const struct report_dev *d, const struct facts_steps *f)
 {
 	char a[24];
@@ -482,10 +493,8 @@ static void say_when(char *text, const struct report *r, const struct report_dev
 		return;
 	if (f->outside)
 		say(text, ", outside of the %zu steps", f->cnt);
-	else if (f->cnt > 1 && f->near == f->cnt)
-		say(text, ", in each of %zu%s steps", f->cnt, f->is_cut ? " last" : "");
 	else if (f->cnt > 1)
-		say(text, ", in %zu of %zu%s steps", f->near, f->cnt, f->is_cut ? " last" : "");
+		say_steps(text, r, f);
 }
 
 /* What estimate is to be given: it refuses recordings of some steps. */

@@ -358,24 +358,28 @@ static unsigned settle_held(struct tui_ui *ui, const struct window *w)
 }
 
 /* On the line of time: when, in which step, and how much at most. */
-static void draw_held(struct canvas *c, struct rect at, const struct window *w, const struct report *r, unsigned col, uint64_t top)
+static void draw_held(struct canvas *c, struct rect at, const struct window *w, const struct report *r, unsigned col,
+		      const struct tui_column *column)
 {
 	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1, len;
 	uint64_t ns = window_at(w, col), step = step_at(r, ns);
 	char text[80], a[24], b[24];
 
-	if (step)
-		snprintf(text, sizeof(text), " %s, step %" PRIu64 ": %s ", fmt_ns(a, ns), step, fmt_bytes(b, top));
+	fmt_bytes(b, column->top);
+	if (column->is_untraced)
+		snprintf(text, sizeof(text), " %s: not traced ", fmt_ns(a, ns));
+	else if (step)
+		snprintf(text, sizeof(text), " %s, step %" PRIu64 ": %s ", fmt_ns(a, ns), step, b);
 	else
-		snprintf(text, sizeof(text), " %s: %s ", fmt_ns(a, ns), fmt_bytes(b, top));
+		snprintf(text, sizeof(text), " %s: %s ", fmt_ns(a, ns), b);
 	len = (unsigned)strlen(text);
 	canvas__set(c, x + col, y, 0x2502, TUI_BOLD, TUI_PLAIN); /* │ */
 	canvas__text(c, col + 1 + len <= w->cols ? x + col + 1 : col >= len ? x + col - len : x + (w->cols > len ? w->cols - len : 0),
 		     y, len, TUI_BOLD, text);
 }
 
-void tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
-		     const struct report_dev *dev, struct tui_comp *ret_held)
+int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
+		    const struct report_dev *dev, struct tui_comp *ret_held)
 {
 	struct tui_column cols[CANVAS_COLS_MAX];
 	unsigned x = at.x + AXIS_COLS + 1;
@@ -385,7 +389,7 @@ void tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const 
 	unsigned held;
 
 	if (at.h < 3 || at.w < AXIS_COLS + 8)
-		return;
+		return 0;
 	w = window_of(ui, r, at.w - AXIS_COLS - 1);
 	held = settle_held(ui, &w);
 	for (unsigned i = 0; dev && i < w.cols; i++) {
@@ -401,7 +405,7 @@ void tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const 
 	draw_time(c, at, &w, ui, r);
 	if (!dev) {
 		canvas__text(c, x + 2, at.y + at.h / 2 - 1, at.w - 12, TUI_DIM, "no block allocated or freed yet");
-		return;
+		return 0;
 	}
 	for (unsigned i = 0; held < w.cols && i + 1 < at.h; i++) /* behind the column */
 		canvas__set(c, x + held, at.y + i, 0x2502, TUI_DIM, TUI_PLAIN); /* │ */
@@ -412,8 +416,9 @@ void tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const 
 			tui_chart__column(c, x + i, at.y, at.h - 1, &cols[i], top, ui, has_cats);
 	draw_flags(c, at, &w, d, r, dev);
 	if (held == w.cols)
-		return;
-	draw_held(c, at, &w, r, held, cols[held].top);
+		return 0;
+	draw_held(c, at, &w, r, held, &cols[held]);
 	memcpy(ret_held->cats, cols[held].cats, sizeof(ret_held->cats));
 	ret_held->sum = cols[held].top;
+	return !cols[held].is_untraced;
 }
