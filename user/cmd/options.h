@@ -65,6 +65,7 @@ struct options {
 	uint64_t every_ns; /* --every: with --steps of the tracing commands; 0: not given */
 	int between_blocks; /* --between blocks */
 	double max_overhead; /* share of the time, 0: no limit */
+	double new_peak; /* share; 0: not asked for */
 	uint64_t window_ns, window_size; /* 0: all of the trace is recorded; the default */
 	unsigned stacks; /* --stacks: bits of enum mt_stacks */
 	uint64_t stack_size;
