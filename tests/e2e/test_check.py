@@ -61,5 +61,13 @@ def test_gates():
         mt.expect_failure(diff("--by", "rank"), 1, "has no ranks")
         md = mt.ok(diff("--by", "module", "--md", "--top", 3)).stdout
         lines = [x for x in md.splitlines() if x.startswith("| ")]
+        mt.check(md.startswith("**The peak rose from "), md[:200])
+        doc = json.loads(mt.ok(diff("--json")).stdout)
+        share = f"({100 * grown / min(peak, other):+.1f} %)"
+        mt.check(doc["summary"].startswith("The peak rose from") and share in doc["summary"], f"{doc['summary']}, {share}")
+        mt.check("fell from" in mt.ok(diff(files=(large, small))).stdout.split("\n")[0], "the other way round")
+        mt.check("the same within 1 %" in mt.ok(diff(files=(a, a))).stdout, "of one recording")
+        text = mt.ok(diff("--top", 1000)).stdout
+        mt.check(not [x for x in text.splitlines() if x.startswith("  aten::") and x.split()[1:] == ["0", "B"] * 9], "rows of nothing")
         mt.check(len(lines) == 1 + 3 and lines[0].count("|") == lines[1].count("|"), md)
         mt.expect_failure(diff("--by", "process"), 2, "--by rank")

@@ -8,7 +8,7 @@ import time
 
 import mt
 
-SLOW = {"line_of_malloc", "holder_of_a_graph", "window_of_five_seconds", "window_of_a_recording", "diff_of_batches", "cache", "malloc", "diff_says_what_does_not_compare"}
+SLOW = {"line_of_malloc", "holder_of_a_graph", "window_of_five_seconds", "window_at_new_peaks", "window_of_a_recording", "diff_of_batches", "cache", "malloc", "diff_says_what_does_not_compare"}
 BATCH, WIDTH = 32, 64
 
 
@@ -334,6 +334,27 @@ def test_window_files():
         mt.expect_failure(mt.memtrace("record", "-p", job.pid, "--window", "1s", "-d", 1, "-o", d / name), 1, "File name too long")
         mt.check(not list(d.glob("n*")), f"left over: {list(d.glob('n*'))}")
         mt.expect_failure(mt.memtrace("record", "-p", job.pid, "--window-size", "64M"), 2, "--window")
+
+
+def test_window_at_new_peaks():
+    """A job that grows leaves a file at each tenth that it is higher, and one that does not leaves none."""
+    with mt.scratch() as d, mt.job("planted", "cache", "--quiet", "--warmup", 0.3) as grows, mt.job("planted", "--quiet", "--warmup", 0.3) as stays:
+        args = ("--window", "2s", "--on-new-peak", "10%")
+        with mt.start("record", "-p", str(grows.pid), *args, "-o", d / "g.mtr") as one, \
+             mt.start("record", "-p", str(stays.pid), *args, "-o", d / "s.mtr") as other:
+            mt.wait_attached(one, grows.pid)
+            mt.wait_attached(other, stays.pid)
+            mt.wait_until((d / "g-2.mtr").exists, "two files of a job that grows", 90)
+            mt.finish(one, d / "g.mtr")
+            mt.finish(other, d / "s.mtr")
+        mt.check(not list(d.glob("s-*")), f"of a job that does not grow: {list(d.glob('s-*'))}")
+        said = "\n".join(one.err)
+        mt.check("g-1.mtr" in said and "a new peak" in said, said)
+        first, second = (mt.report(d / f"g-{n}.mtr")["devices"]["cpu"]["peak"] for n in (1, 2))
+        mt.check(second >= 1.1 * first > 0, f"peaks {first} and {second}")
+        mt.expect_failure(mt.memtrace("record", "-p", stays.pid, "--on-new-peak", 10), 2, "--window 60s")
+        for wrong in ("0", "x", "-3", "10%%"):
+            mt.expect_failure(mt.memtrace("record", "-p", stays.pid, "--window", "1s", f"--on-new-peak={wrong}"), 2, "percent above")
 
 
 def test_window_of_five_seconds():

@@ -236,6 +236,10 @@ def test_browse_a_recording():
             tui.keys("1")
             tui.wait(r"operator.*calls", 3)
             mt.check("PAUSED" not in tui.screen(), "a recording cannot be paused")
+            tui.keys("[")
+            tui.wait(r"category +then +at peak.*[\d.]+ m?s(, step \d+)?: [\d.]+ [KM]?i?B", 3)
+            tui.keys("Escape")
+            tui.wait(r"category +live", 3)
             tui.keys("q")
             mt.check(tui.check_restored() == 0, tui.history())
         with Tmux(f"{mt.MEMTRACE} report {tmp}/a.mtr --tui") as tui:

@@ -287,10 +287,42 @@ static void windows_beside_the_loop(void **state)
 	assert_int_equal(unlink(paths[0]), 0);
 }
 
+static bool looked(struct high *h, uint64_t at_ns, uint64_t cpu, uint64_t gpu)
+{
+	high__see(h, MT_DEV_CPU, cpu, at_ns);
+	high__see(h, MT_DEV_CUDA0, gpu, at_ns);
+	return high__is_over(h, at_ns);
+}
+
+/* Shown once each, when it is over; while memory rises on and on every ten seconds; never while the trace settles. */
+static void new_peaks(void **state)
+{
+	struct high h = { .share = 0.1 };
+	unsigned shown = 0;
+
+	(void)state;
+	for (uint64_t t = 1; t <= 10; t++) /* all of it is new, and none of it is news */
+		assert_false(looked(&h, t * S, t * 100, 0));
+	assert_false(looked(&h, 12 * S, 1000, 0));
+	assert_false(looked(&h, 13 * S, 1099, 0)); /* not a tenth */
+	assert_false(looked(&h, 15 * S, 1099, 0));
+	assert_false(looked(&h, 16 * S, 1100, 0));
+	assert_true(looked(&h, 17 * S, 1100, 0));
+	assert_false(looked(&h, 30 * S, 1200, 0)); /* a tenth above the first, but not above the last */
+	assert_false(looked(&h, 32 * S, 1200, 0));
+	assert_false(looked(&h, 33 * S, 1200, 1)); /* another device is another matter */
+	assert_true(looked(&h, 34 * S, 1200, 1));
+	for (uint64_t t = 40; t < 70; t++)
+		shown += looked(&h, t * S, t * 1000, 1);
+	assert_int_equal(shown, 2);
+	assert_false(looked(&(struct high){ .share = 0.1 }, S, UINT64_MAX, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(from_the_start),
+		cmocka_unit_test(new_peaks),
 		cmocka_unit_test(from_a_key),
 		cmocka_unit_test(on_a_disk_that_stalls),
 		cmocka_unit_test(on_a_disk_that_stalls_for_long),

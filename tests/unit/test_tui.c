@@ -518,6 +518,28 @@ static void golden(const char *name, unsigned w, unsigned h, struct tui_ui *ui, 
 	data_done(&d);
 }
 
+/* On the smallest usual terminal no line of the help is cut. */
+static void help_is_whole(struct tui_ui *ui, struct report *r)
+{
+	struct tui_words words = { "", 1 };
+	struct tui_data d = data_of(r);
+	char *text = NULL;
+	struct canvas c;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	assert_non_null(f);
+	assert_int_equal(canvas__init(&c, 80, 24), 0);
+	assert_int_equal(tui_screen__draw(&c, ui, &d, r, &words), 0);
+	canvas__dump(&c, f);
+	fclose(f);
+	assert_non_null(strstr(text, "highest total")); /* its last line */
+	assert_null(strstr(text, "\xe2\x80\xa6"));	  /* an ellipsis */
+	canvas__done(&c);
+	data_done(&d);
+	free(text);
+}
+
 /* A series has no points where nothing was traced: what is drawn behind a gap stands where it was. */
 static void test_gaps_in_the_chart(void **state)
 {
@@ -529,6 +551,7 @@ static void test_gaps_in_the_chart(void **state)
 	struct report r = { .devs = &dev, .devs_cnt = 1, .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 10 * S },
 			    .sampling = { .is_on = 1, .gaps = gaps, .gaps_cnt = 1 } };
 	struct tui_data d = { .now = &r };
+	struct tui_comp held;
 	struct tui_ui ui;
 	struct canvas c;
 
@@ -536,7 +559,7 @@ static void test_gaps_in_the_chart(void **state)
 	tui_ui__init(&ui, 0);
 	ui.is_color = 0;
 	assert_int_equal(canvas__init(&c, 30, 11), 0); /* 10 columns of axis, 2 columns a second */
-	tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev);
+	tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held);
 	assert_int_equal(canvas__at(&c, 10 + 2, 9)->cp, '#');
 	assert_int_not_equal(canvas__at(&c, 10 + 2, 5)->cp, '#'); /* 100 of 1,000 */
 	for (unsigned x = 10 + 4; x < 10 + 16; x++) {
@@ -546,6 +569,65 @@ static void test_gaps_in_the_chart(void **state)
 	assert_int_equal(canvas__at(&c, 10 + 16, 1)->cp, '#'); /* the peak, where it was */
 	assert_int_equal(canvas__at(&c, 10 + 19, 6)->cp, '#');
 	assert_int_not_equal(canvas__at(&c, 10 + 19, 1)->cp, '#');
+	ui.is_held = 1;
+	ui.held_ns = 3 * S; /* nobody knows what was live there */
+	assert_false(tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held));
+	ui.held_ns = S;
+	assert_true(tui_chart__draw(&c, (struct rect){ 0, 0, 30, 11 }, &ui, &d, &r, &dev, &held) && held.sum == 100);
+	canvas__done(&c);
+}
+
+/* [ goes back in the chart by a column, ] forward, at last to now; what is shown is of that column, and stays where it is. */
+static void test_a_held_moment(void **state)
+{
+	static struct point points[] = { { FIX_T0, 100, 100 }, { FIX_T0 + 5 * S, 1000, 700 }, { FIX_T0 + 9 * S, 500, 500 } };
+	static struct step_marks steps[] = { { .number = 7, .pid = 1, .begin_ts_ns = FIX_T0 + 5 * S,
+					       .at = { [MARK_STEP] = { FIX_T0 + 6 * S, 0, 1000 } } } };
+	struct report_dev dev = { .dev = MT_DEV_CPU, .live = 500, .peak = 1000, .peak_ts_ns = FIX_T0 + 5 * S,
+				  .series = { points, 3, S } };
+	struct report r = { .devs = &dev, .devs_cnt = 1, .run = { .start_ts_ns = FIX_T0, .end_ts_ns = FIX_T0 + 10 * S },
+			    .marks = { .steps = steps, .steps_cnt = 1 } };
+	struct tui_data d = { .now = &r };
+	struct tui_comp held = { 0 };
+	const struct rect at = { 0, 0, 50, 11 }; /* 40 columns of a quarter of a second */
+	struct tui_ui ui;
+	struct canvas c;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f;
+
+	(void)state;
+	tui_ui__init(&ui, 0);
+	assert_int_equal(canvas__init(&c, 50, 11), 0);
+	type(&ui, "["); /* nothing was drawn yet */
+	assert_false(ui.is_held);
+	tui_chart__draw(&c, at, &ui, &d, &r, &dev, &held);
+	type(&ui, "]");
+	assert_false(ui.is_held);
+	for (unsigned i = 0; i < 18; i++)
+		type(&ui, "[");
+	assert_true(ui.is_held && ui.held_ns == 5 * S + S / 2);
+	tui_chart__draw(&c, at, &ui, &d, &r, &dev, &held);
+	assert_int_equal(held.sum, 1000);
+	assert_int_equal(held.cats[CAT_UNKNOWN], 700); /* no moment of it is known: the last of that second */
+	f = open_memstream(&text, &len);
+	canvas__dump(&c, f);
+	fclose(f);
+	assert_non_null(strstr(text, "5.50 s, step 7: 1000 B"));
+	free(text);
+	for (unsigned i = 0; i < 40; i++)
+		type(&ui, "[");
+	assert_true(ui.is_held && !ui.held_ns); /* no farther than the begin */
+	r.run.end_ts_ns += 10 * S; /* later a column is half a second, and the moment is where it was */
+	tui_chart__draw(&c, at, &ui, &d, &r, &dev, &held);
+	assert_int_equal(held.sum, 100);
+	for (unsigned i = 0; i < 40; i++)
+		type(&ui, "]");
+	assert_false(ui.is_held);
+	type(&ui, "[");
+	assert_true(ui.is_held);
+	type(&ui, "\x1b");
+	assert_false(ui.is_held);
 	canvas__done(&c);
 }
 
@@ -582,6 +664,7 @@ static void test_screens(void **state)
 	golden("tui_plain_80x24.txt", 80, 24, &ui, &r);
 	ui.is_help = 1;
 	golden("tui_help_80x24.txt", 80, 24, &ui, &r);
+	help_is_whole(&ui, &r);
 }
 
 /* Where steps are left out the head says of how many what stands below it is. */
@@ -657,7 +740,7 @@ int main(void)
 		cmocka_unit_test(test_trace_tells_losses_and_costs), cmocka_unit_test(test_segments_tell_their_use),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_leaks_and_stacks), cmocka_unit_test(test_gaps_in_the_chart),
-		cmocka_unit_test(test_screens), cmocka_unit_test(test_sampling_is_said),
+		cmocka_unit_test(test_a_held_moment), cmocka_unit_test(test_screens), cmocka_unit_test(test_sampling_is_said),
 		cmocka_unit_test(test_any_size_any_key_any_target),
 	};
 

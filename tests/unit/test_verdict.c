@@ -197,6 +197,32 @@ static void a_leak(void **state)
 	first_is(VERDICT_LEAK, VERDICT_HINT, 4 * MIB, "Growing", "--leaks");
 }
 
+/* A peak that a leak makes: no advice to train with less, beside that to stop the leak. */
+static void a_peak_of_a_leak(void **state)
+{
+	struct verdict v;
+
+	(void)state;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = 9 * GIB;
+	f.leaks[0] = (struct report_leak){ .op = (char *)"aten::sort", .region = (char *)"", .pid = 10, .dev = MT_DEV_CUDA0,
+					   .per_step = 1, .sure = SURE_HIGH, .bytes_slope = 60.0 * MIB, .blocks_slope = 1,
+					   .live = 6 * GIB, .grown = 6 * GIB, .blocks = 100, .grown_blocks = 100 };
+	f.r.leaks.rows = f.leaks;
+	f.r.leaks.cnt = f.r.leaks.total = 1;
+	v = judged();
+	assert_int_equal(v.lines[0].kind, VERDICT_LEAK);
+	assert_null(line_of(&v, VERDICT_ACTIVATIONS));
+	assert_non_null(strstr(line_of(&v, VERDICT_PEAK)->text, "; most of it is what grows"));
+	assert_string_equal(line_of(&v, VERDICT_PEAK)->next, "");
+	f.leaks[0].live = 4 * GIB; /* less than half: then the rest is worth a word */
+	v = judged();
+	assert_non_null(line_of(&v, VERDICT_ACTIVATIONS));
+	f.leaks[0].live = 6 * GIB;
+	f.leaks[0].dev = MT_DEV_CPU; /* another device's */
+	v = judged();
+	assert_non_null(line_of(&v, VERDICT_ACTIVATIONS));
+}
+
 static const struct report_frame *line_in(const char *const *files, size_t cnt)
 {
 	static struct report_frame frames[8];
@@ -376,6 +402,28 @@ static void activations(void **state)
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "80 %", "--by module says which");
 }
 
+/* Nobody changes a model for a thousandth of its peak. */
+static void what_saves_little_is_not_proposed(void **state)
+{
+	static struct report_op op = { .name = (char *)"aten::sort", .at_peak = 8 * GIB };
+
+	(void)state;
+	f.devs[0].cats[CAT_ACTIVATION].at_peak = 8 * GIB;
+	f.devs[0].cats[CAT_PARAMETER].at_peak = f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = GIB / 2;
+	f.modules[0] = (struct report_module){ .name = (char *)"head", .root = (char *)"Net", .class = (char *)"Linear",
+					       .all = { .saved = 10 * MIB, .at_peak = 10 * MIB } };
+	f.r.modules.cnt = 1;
+	f.saved[0] = (struct report_saved_proc){ .pid = 10, .bytes = GIB };
+	f.r.saved.procs = f.saved;
+	f.r.saved.procs_cnt = 1;
+	f.r.ops.rows = &op;
+	f.r.ops.cnt = 1;
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "; most from aten::sort, 8.00 GiB",
+		 "half the batch saves up to 4.00 GiB; memtrace report job.mtr --by module says which");
+	f.modules[0].all.at_peak = f.modules[0].all.saved = GIB / 2;
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "; 512 MiB of it from Net.head", "checkpoint head: up to 512 MiB less");
+}
+
 static void state_of_training(void **state)
 {
 	(void)state;
@@ -384,7 +432,8 @@ static void state_of_training(void **state)
 	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 % optimizer state, 20 % parameters",
 		 "8-bit state: some 3.75 GiB less; memtrace estimate job.mtr --optimizer 8bit");
 	f.r.sampling.is_on = true; /* which estimate refuses */
-	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "50 % optimizer state",
+	f.procs[0].marks_cnt[MARK_STEP] = 50 * STEPS;
+	first_is(VERDICT_STATE, VERDICT_HINT, 7 * GIB, "in each of 100 traced steps: 50 % optimizer state",
 		 "memtrace estimate RECORDING-OF-ALL-STEPS --optimizer 8bit");
 	f.r.sampling.is_on = false;
 	f.devs[0].cats[CAT_OPTIMIZER_STATE].at_peak = 2 * GIB;
@@ -494,6 +543,8 @@ int main(void)
 		cmocka_unit_test_setup(a_fat_rank, sound),
 		cmocka_unit_test_setup(a_rank_that_was_judged, sound),
 		cmocka_unit_test_setup(activations, sound),
+		cmocka_unit_test_setup(a_peak_of_a_leak, sound),
+		cmocka_unit_test_setup(what_saves_little_is_not_proposed, sound),
 		cmocka_unit_test_setup(state_of_training, sound),
 		cmocka_unit_test_setup(copies_of_workers, sound),
 		cmocka_unit_test_setup(a_spike, sound),

@@ -163,7 +163,7 @@ static int pick(struct options *o, const struct survey *s, struct err *err)
 
 	if (!jobs_view_row(s, 1)) {
 		err_set(err, -ESRCH, "there is nothing to watch");
-		return err_hint(err, "memtrace record -- python train.py starts a job and records it; memtrace help tells "
+		return err_hint(err, "memtrace record -- python train.py starts a job and records it; memtrace help says "
 				     "more"), -ESRCH;
 	}
 	r = rights_check(err);
@@ -171,7 +171,7 @@ static int pick(struct options *o, const struct survey *s, struct err *err)
 		return r;
 	if (!first) {
 		err_set(err, -EBUSY, "each of them is being traced by another memtrace already");
-		return err_hint(err, "memtrace help tells what else there is"), -EBUSY;
+		return err_hint(err, "memtrace help says what else there is"), -EBUSY;
 	}
 	n = ask(s, first);
 	if (!n)

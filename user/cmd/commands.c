@@ -7,9 +7,9 @@
 const struct command_def command_defs[CMD_CNT] = {
 	[CMD_LIVE] = { "", "-p PID|--name WORD|-a [OPTIONS]", "watch a process live; Ctrl-C detaches and prints the report",
 		       "Attaches to a running PyTorch process, which needs no preparation and is not stopped, and shows "
-		       "how much memory its tensors hold, which operators gave it out, what was lost and what the looking "
-		       "costs. On a terminal a full screen with tables and a chart (? there tells the keys), in a pipe one "
-		       "line of key=value fields a second. "
+		       "how much memory its tensors hold, what for and whose, what was lost and what tracing costs. On a "
+		       "terminal a full screen with tables and a chart (? lists the keys), in a pipe one line of key=value "
+		       "fields a second. "
 		       "Needs root, or " RIGHTS_NEEDED ".",
 		       "memtrace ps\tlist the processes with PyTorch\n"
 		       "memtrace -p 4242\twatch process 4242\n"
@@ -29,6 +29,7 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "instruction; otherwise attaches as the live view does.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -p 4242 --window 60s -o job.mtr\tthe minute before the end, or before kill -USR1\n"
+			 "memtrace record -p 4242 --window 60s --on-new-peak 10 -o job.mtr\tand before each new high of memory\n"
 			 "memtrace record -o job.mtr -- python train.py\ta job from its start\n" },
 	[CMD_REPORT] = { "report", "F.mtr [--json | --csv | --md | --tui] [--by WHAT] [--top N]\n"
 			 "F.mtr --flow [--json] [--steps N]\nF.mtr --leaks [--top N]",
@@ -51,7 +52,7 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "ui.perfetto.dev. pprof and folded: bytes by stack, for go tool pprof and flamegraph.pl. "
 			 "openmetrics: how it ended, for Prometheus. sqlite: a database. html: one page for a "
 			 "browser (docs/page.md). op-trace and trace-svg: memory after each operator. "
-			 "docs/export.md tells what is in each. An OUT that ends in .gz is compressed. "
+			 "docs/export.md says what is in each. An OUT that ends in .gz is compressed. "
 			 "Categories are known with hindsight, so the recording "
 			 "is read twice.",
 			 "memtrace export job.mtr --to jsonl -o job.jsonl\tone JSON object a line\n"
@@ -64,7 +65,7 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "Replays both and compares, row by row, what lived on average over whole steps, at the peak and at the "
 		       "end, and what was allocated a step, so that recordings of different length compare; without steps in "
 		       "both, a second. The row that grew most comes first. Says what the two do not have in common: sources, "
-		       "losses, steps. docs/leaks.md tells the numbers. Needs no root.",
+		       "losses, steps. docs/leaks.md explains the numbers. Needs no root.",
 		       "memtrace diff before.mtr after.mtr\tby operator\n"
 		       "memtrace diff before.mtr after.mtr --by category\twhat the growth is for\n"
 		       "memtrace diff before.mtr after.mtr --by module\twhich layer grew\n"

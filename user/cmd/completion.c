@@ -237,7 +237,7 @@ static void write_zsh(FILE *out)
 		put_about(out, command_defs[c].summary);
 		fputc('\'', out);
 	}
-	fputs(" 'help:tells of a command' 'version:the version' )\n"
+	fputs(" 'help:says more of a command' 'version:the version' )\n"
 	      "\tif ((CURRENT > 2)) && [[ $words[2] != -* ]]; then cmd=$words[2]; fi\n"
 	      "\tif ((sep < CURRENT)); then\n\t\tshift $sep words; ((CURRENT -= sep)); _normal; return\n\tfi\n"
 	      "\tcase \"$cmd $words[CURRENT-1]\" in\n", out);

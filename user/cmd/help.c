@@ -57,8 +57,8 @@ static const struct {
 	{ "At which time", " --at --from --until " },
 	{ "What to see of it", " --probes --usdt --min-size --classes --stacks --stack-size --no-names --no-modules --redact "
 			       "--labels --ops " },
-	{ "How long, how much", " --duration --window --window-size --steps --every --align --between --max-overhead --max-loss "
-				"--ring-size --keep-idle --force-perf-uprobes " },
+	{ "How long, how much", " --duration --window --window-size --on-new-peak --steps --every --align --between --max-overhead "
+				"--max-loss --ring-size --keep-idle --force-perf-uprobes " },
 	{ "What if", " --batch --batches --budget --optimizer --dtype --shard --units --checkpoint --no-reshard " },
 	{ "Limits", " --max-peak --fail-if " },
 	{ "Where it goes", " --output --force --to --listen --token-file --allow-host --socket-group --json --csv --md --tui "
@@ -68,11 +68,13 @@ static const struct {
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
-static unsigned group_of(const char *name)
+/* --to is a format of an export and a time of a report. */
+static unsigned group_of(const struct option_def *d)
 {
+	int is_time = d->arg && !strcmp(d->arg, "WHEN");
 	char word[80];
 
-	snprintf(word, sizeof(word), " %.70s ", name);
+	snprintf(word, sizeof(word), " %.70s ", is_time ? "--until" : d->name);
 	for (unsigned i = 0; i < GROUPS - 1; i++)
 		if (strstr(groups[i].names, word))
 			return i;
@@ -86,7 +88,7 @@ static void help_group(FILE *out, enum command cmd, unsigned group)
 	for (const struct option_def *d = option_defs; d->name; d++) {
 		char title[120];
 
-		if (!(d->cmds & (1u << cmd)) || group_of(d->name) != group)
+		if (!(d->cmds & (1u << cmd)) || group_of(d) != group)
 			continue;
 		if (is_first)
 			fprintf(out, "\n%s:\n", groups[group].title);
@@ -138,6 +140,15 @@ static int has_code(enum command cmd, const char *code)
 	return in >> cmd & 1;
 }
 
+static void help_examples(FILE *out, const struct command_def *c)
+{
+	char first[200], second[200];
+
+	fputs("\nExamples:\n", out);
+	for (const char *p = c->examples; (p = next_line(p, first, second, sizeof(first)));)
+		fprintf(out, "  %s\n      %s\n", first, second);
+}
+
 void options_help(FILE *out, enum command cmd)
 {
 	const struct command_def *c = &command_defs[cmd];
@@ -148,15 +159,15 @@ void options_help(FILE *out, enum command cmd)
 		fputs("       memtrace COMMAND [OPTIONS]\n", out);
 	fputc('\n', out);
 	put_wrapped(out, c->about, 0, 0);
-	if (cmd == CMD_LIVE) {
-		fputs("\nCommands (memtrace help COMMAND tells more):\n", out);
+	if (cmd == CMD_LIVE) { /* whoever is new here reads no list of options to its end */
+		help_examples(out, c);
+		fputs("\nCommands (memtrace help COMMAND says more):\n", out);
 		for (int i = CMD_LIVE + 1; i < CMD_CNT; i++)
-			fprintf(out, "  %-9s %s\n", command_defs[i].name, command_defs[i].summary);
+			fprintf(out, "  %-10s %s\n", command_defs[i].name, command_defs[i].summary);
 	}
 	help_options(out, cmd);
-	fputs("\nExamples:\n", out);
-	for (const char *p = c->examples; (p = next_line(p, first, second, sizeof(first)));)
-		fprintf(out, "  %s\n      %s\n", first, second);
+	if (cmd != CMD_LIVE)
+		help_examples(out, c);
 	fputs("\nExit codes:\n", out);
 	for (const char *p = exit_codes; (p = next_line(p, first, second, sizeof(first)));)
 		if (has_code(cmd, first))

@@ -368,6 +368,10 @@ static int has_sense(const struct options *o, struct err *err)
 		err_set(err, -EINVAL, "--flow prints nodes: %s is about another view", o->tui ? "--tui" : "--by");
 		return err_hint(err, "leave one of the two out; --steps N says how much --flow shows");
 	}
+	if (o->new_peak > 0 && !o->window_ns) {
+		err_set(err, -EINVAL, "--on-new-peak writes the window: how long is that?");
+		return err_hint(err, "memtrace record -p PID --window 60s --on-new-peak 10");
+	}
 	if (o->window_size && !o->window_ns) {
 		err_set(err, -EINVAL, "--window-size is about the memory of --window");
 		return err_hint(err, "memtrace record -p PID --window 60s --window-size 64M");

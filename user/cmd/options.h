@@ -68,6 +68,7 @@ struct options {
 	double max_overhead; /* share of the time, 0: no limit */
 	int has_max_overhead; /* it was given, `none` too */
 	int is_budget_own; /* nobody asked for it: it is ours (options.c) */
+	double new_peak; /* share; 0: not asked for */
 	uint64_t window_ns, window_size; /* 0: all of the trace is recorded; the default */
 	unsigned stacks; /* --stacks: bits of enum mt_stacks */
 	uint64_t stack_size;

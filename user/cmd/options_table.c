@@ -220,6 +220,19 @@ static int on_max_overhead(struct options *o, const char *value, struct err *err
 	return 0;
 }
 
+static int on_new_peak(struct options *o, const char *value, struct err *err)
+{
+	char *end;
+	double v = strtod(value, &end);
+
+	if (end == value || strcmp(*end == '%' ? end + 1 : end, "") || !(v >= 1 && v <= 1000)) {
+		err_set(err, -EINVAL, "'%.100s': a new peak is from 1 to 1000 percent above the last", value);
+		return err_hint(err, "--on-new-peak 10");
+	}
+	o->new_peak = v / 100;
+	return 0;
+}
+
 static int on_every(struct options *o, const char *value, struct err *err)
 {
 	int r = parse_duration(value, &o->every_ns, err);
@@ -604,6 +617,8 @@ const struct option_def option_defs[] = {
 	  "target ends, when memory is refused, and on SIGUSR1 (to FILE-1.mtr, FILE-2.mtr …, and goes on)", RECORD, on_window },
 	{ "--window-size", 0, "SIZE", "memory that the window may take; then it gets shorter; K, M, G (default 256M)", RECORD,
 	  on_window_size },
+	{ "--on-new-peak", 0, "PERCENT", "with --window: it is also written when a device holds so much more than ever before since "
+	  "10 s after the attach: FILE-1.mtr …, a second after that peak", RECORD, on_new_peak },
 	{ "--user", 0, "NAME", "who runs COMMAND: a name or a number (default: whom sudo was for; root only when asked for or "
 	  "where there is no such user)", RECORD, on_user },
 	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },

@@ -62,6 +62,7 @@ void session_opts_from(struct session_opts *so, const struct options *o)
 		.how = outputs_of(o),
 		.window_ns = o->window_ns,
 		.window_bytes = o->window_size ? o->window_size : WINDOW_BYTES_DEFAULT,
+		.new_peak = o->new_peak,
 		.top = report_top(o),
 	};
 }

@@ -56,6 +56,7 @@ struct session_opts {
 	struct outfile_how how;  /* it and others are written */
 	uint64_t window_ns;	 /* record_path gets the last while of the trace, when it ends or somebody asks; 0: all of it */
 	uint64_t window_bytes;	 /* of memory, for that */
+	double new_peak;	 /* … or when a device holds this share more than ever before; 0: never */
 	size_t top;		 /* rows in the reports handed to on_tick and ret_final */
 	unsigned tick_ms;	 /* counters are read, recordings flushed; 0 = 1000 */
 	unsigned view_ms;	 /* on_tick; 0 = tick_ms */

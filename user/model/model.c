@@ -656,6 +656,15 @@ struct model_live model__live(const struct model *m)
 	return live;
 }
 
+int model__peak(const struct model *m, unsigned n, uint8_t *ret_dev, uint64_t *ret_peak)
+{
+	if (n >= m->devs_cnt)
+		return 0;
+	*ret_dev = m->devs[n]->dev;
+	*ret_peak = m->devs[n]->peak;
+	return 1;
+}
+
 int model__end(struct model *m)
 {
 	m->timeline_err = 0;

@@ -73,6 +73,8 @@ struct model_live {
 	uint64_t cpu, gpu, host;
 };
 struct model_live model__live(const struct model *m);
+/* The n-th device and the most that it ever held. 0: there are not so many. */
+int model__peak(const struct model *m, unsigned n, uint8_t *ret_dev, uint64_t *ret_peak);
 /* ns that the probes took so far by calibration, and that all followed processes used since each one's first EV_CPU. */
 void model__overhead(const struct model *m, uint64_t *ret_probe_ns, uint64_t *ret_cpu_ns);
 /*

@@ -32,7 +32,7 @@ static int confine_disk(void)
 int recorder__init(struct recorder *r, const struct recorder_opts *o, struct names *names, struct model_opts *ret_model,
 		   struct err *err)
 {
-	*r = (struct recorder){ .opts = *o, .names = names, .path = o->path };
+	*r = (struct recorder){ .opts = *o, .names = names, .path = o->path, .high.share = o->new_peak };
 	if (o->window_ns) {
 		r->window = window__new(names, o->window_ns, o->window_bytes);
 		if (!r->window)
@@ -300,9 +300,20 @@ static int recorder__dumped(struct recorder *r, uint64_t wait_ns)
 	return 0;
 }
 
+static bool recorder__is_high(struct recorder *r, const struct model *m)
+{
+	uint64_t now = now_ns(), peak;
+	uint8_t dev;
+
+	for (unsigned i = 0; r->high.share > 0 && model__peak(m, i, &dev, &peak); i++)
+		high__see(&r->high, dev, peak, now);
+	return high__is_over(&r->high, now);
+}
+
 static void recorder__tick_window(struct recorder *r, struct model *m)
 {
 	const char *reason, *next = r->next_why;
+	bool is_high = recorder__is_high(r, m);
 
 	if (r->dump)
 		(void)recorder__dumped(r, 0);
@@ -312,8 +323,8 @@ static void recorder__tick_window(struct recorder *r, struct model *m)
 	}
 	window__tick(r->window, m);
 	reason = window__reason(r->window);
-	if (reason)
-		recorder__dump(r, m, reason);
+	if (reason || is_high)
+		recorder__dump(r, m, reason ? reason : "a new peak");
 }
 
 void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns)

@@ -14,6 +14,7 @@
 #include "base/outfile.h"
 #include "event/event.h"
 #include "memtrace/loss.h"
+#include "record/high.h"
 
 struct past;
 struct model;
@@ -29,6 +30,7 @@ struct recorder_opts {
 	struct outfile_how how;
 	uint64_t window_ns;    /* path gets the last while; 0: all of it */
 	uint64_t window_bytes; /* of memory, for that */
+	double new_peak;       /* the window is written when a device holds this share more than ever before; 0: it is not */
 	uint64_t disk_wait_ns; /* a disk that takes nothing is waited for, at the beginning and the end; 0: ten seconds */
 	const char *(*late_path)(void *ctx); /* for recorder__begin_late; good as long as the trace. NULL: that never comes */
 	void *ctx;
@@ -46,6 +48,7 @@ struct recorder {
 	struct dump *dump;    /* … one that is on its way to the disk; NULL: none is */
 	uint64_t dump_span_ns;
 	const char *dump_why, *next_why; /* next: it is written again when that one is done; NULL: it is not */
+	struct high high;
 	uint64_t flushed_ns;  /* when the recording last was */
 	uint64_t last_ns;     /* time of the last event */
 	int has_failed;

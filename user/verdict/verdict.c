@@ -459,15 +459,27 @@ static void say_parts(char *text, const struct report_dev *d)
 	}
 }
 
-static void say_whose(char *text, const struct report *r)
+/* Whose most of it is: a module's, else an operator's; a part that is not worth a word is nobody's. */
+static void say_whose(char *text, const struct report *r, uint64_t peak)
 {
 	struct facts_module f = facts_of_peak_module(r);
 	char a[24], path[TEXT_BYTES_MAX], root[TEXT_BYTES_MAX];
 
-	if (f.bytes)
+	if (percent(f.bytes, peak) >= PART_PERCENT)
 		say(text, "; %s of it from %s.%s", fmt_bytes(a, f.bytes), name(root, f.root, "?"), name(path, f.path, "?"));
-	else if (r->ops.cnt && r->ops.rows[0].at_peak)
+	else if (r->ops.cnt && percent(r->ops.rows[0].at_peak, peak) >= PART_PERCENT)
 		say(text, "; most from %s, %s", name(path, r->ops.rows[0].name, "?"), fmt_bytes(a, r->ops.rows[0].at_peak));
+}
+
+/* ", in 249 of 272 steps" */
+static void say_steps(char *text, const struct report *r, const struct facts_steps *f)
+{
+	const char *which = r->sampling.is_on ? " traced" : f->is_cut ? " last" : "";
+
+	if (f->near == f->cnt)
+		say(text, ", in each of %zu%s steps", f->cnt, which);
+	else
+		say(text, ", in %zu of %zu%s steps", f->near, f->cnt, which);
 }
 
 static void say_when(char *text, const struct report *r, const struct report_dev *d, const struct facts_steps *f)
@@ -481,10 +493,8 @@ static void say_when(char *text, const struct report *r, const struct report_dev
 		return;
 	if (f->outside)
 		say(text, ", outside of the %zu steps", f->cnt);
-	else if (f->cnt > 1 && f->near == f->cnt)
-		say(text, ", in each of %zu%s steps", f->cnt, f->is_cut ? " last" : "");
 	else if (f->cnt > 1)
-		say(text, ", in %zu of %zu%s steps", f->near, f->cnt, f->is_cut ? " last" : "");
+		say_steps(text, r, f);
 }
 
 /* What estimate is to be given: it refuses recordings of some steps. */
@@ -494,16 +504,17 @@ static const char *to_estimate(const struct judge *j)
 }
 
 /* The module whose checkpointing saves most, as far as the report can tell: estimate says it to the byte. */
-static void say_checkpoint(const struct judge *j, struct verdict_line *l)
+static void say_checkpoint(const struct judge *j, struct verdict_line *l, const struct report_dev *d)
 {
 	struct facts_module f = facts_of_checkpoint(j->r);
 	char a[24];
 
-	if (f.bytes)
+	if (percent(f.bytes, d->peak) >= PART_PERCENT)
 		say(l->next, "checkpoint %s: up to %s less; memtrace estimate %s --checkpoint '%s'", f.path,
 		    fmt_bytes(a, f.bytes), to_estimate(j), f.path);
 	else
-		say(l->next, "a smaller batch; memtrace report %s --by module says which modules keep most", j->file);
+		say(l->next, "half the batch saves up to %s; memtrace report %s --by module says which modules keep most",
+		    fmt_bytes(a, d->cats[CAT_ACTIVATION].at_peak / 2), j->file);
 }
 
 #define STATE_OF_ADAM 3 / 2 /* more of it than parameters: two moments a weight, and 8 bits each would do */
@@ -525,6 +536,17 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 		    fmt_bytes(a, bytes / 2), to_estimate(j));
 }
 
+/* Half of it or more is what grows: of that the leak's line says what to do, and another batch would not help. */
+static int is_grown(const struct report *r, const struct report_dev *d)
+{
+	uint64_t grown = 0;
+
+	for (size_t i = 0; i < r->leaks.cnt; i++)
+		if (r->leaks.rows[i].dev == d->dev && r->leaks.rows[i].sure >= SURE_MEDIUM)
+			grown += r->leaks.rows[i].live < d->peak ? r->leaks.rows[i].live : d->peak;
+	return grown && grown >= d->peak / 2;
+}
+
 static void judge_peak(const struct judge *j, const struct facts_steps *f)
 {
 	const struct report_dev *d = facts_device(j->r);
@@ -537,7 +559,9 @@ static void judge_peak(const struct judge *j, const struct facts_steps *f)
 	kept = d->cats[CAT_ACTIVATION].at_peak;
 	state = d->cats[CAT_PARAMETER].at_peak + d->cats[CAT_OPTIMIZER_STATE].at_peak + d->cats[CAT_GRADIENT].at_peak +
 		d->cats[CAT_FROZEN].at_peak + d->cats[CAT_BUFFER].at_peak;
-	if (percent(kept, d->peak) >= MOST_PERCENT)
+	if (is_grown(j->r, d))
+		l = line(j, VERDICT_PEAK, VERDICT_FACT, d->peak);
+	else if (percent(kept, d->peak) >= MOST_PERCENT)
 		l = line(j, VERDICT_ACTIVATIONS, VERDICT_HINT, kept);
 	else if (percent(state, d->peak) >= MOST_PERCENT)
 		l = line(j, VERDICT_STATE, VERDICT_HINT, state);
@@ -546,9 +570,12 @@ static void judge_peak(const struct judge *j, const struct facts_steps *f)
 	say(l->text, "Peak %s on %s", fmt_bytes(a, d->peak), dev_name(d->dev, dev));
 	say_when(l->text, j->r, d, f);
 	say_parts(l->text, d);
-	say_whose(l->text, j->r);
+	if (is_grown(j->r, d))
+		say(l->text, "; most of it is what grows");
+	else
+		say_whose(l->text, j->r, d->peak);
 	if (l->kind == VERDICT_ACTIVATIONS)
-		say_checkpoint(j, l);
+		say_checkpoint(j, l, d);
 	else if (l->kind == VERDICT_STATE)
 		say_shard(j, l, d, state);
 }

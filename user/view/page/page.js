@@ -275,8 +275,19 @@ function drawHead() {
 	if (r.kernel)
 		fact("RSS peak", bytes(r.kernel.rss_peak));
 	fact("lost", lost ? count(lost) : "nothing", lost ? "see below" : "", lost > 0);
-	fact("cost to the job", r.overhead.target_cpu_ns ? percent(r.overhead.fraction, 1) : "unknown", r.overhead.target_cpu_ns ? "of its CPU time" : "");
+	const cost = costOf(r);
+	fact("cost to the job", cost ? percent(cost[0], 1) : "unknown", cost ? cost[1] : "");
 	$("facts").replaceChildren(...facts);
+}
+
+/* As the verdict says it: what its own steps lost, where that was measured. */
+function costOf(r) {
+	const seen = r.overhead.measured;
+	if (r.sampling)
+		return [r.sampling.price_ratio, "of its time"];
+	if (seen && seen.lost > seen.error)
+		return [seen.lost, `of its speed, ± ${percent(seen.error, 1)}`];
+	return r.overhead.target_cpu_ns ? [r.overhead.fraction, "of its CPU time"] : null;
 }
 
 function drawVerdict() {

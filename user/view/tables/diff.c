@@ -157,10 +157,117 @@ static const char *row_name(const struct diff_row *r)
 	return s ? s->frames[0].function : r->name;
 }
 
+/* --- the conclusion -------------------------------------------------------------------------------------------- */
+
+#define SAME_PART 100 /* of a peak: less is how runs differ */
+#define SAID_BYTES 400
+
+static const struct report_dev *dev_in(const struct report *r, uint8_t dev)
+{
+	for (size_t i = 0; i < r->devs_cnt; i++)
+		if (r->devs[i].dev == dev)
+			return &r->devs[i];
+	return NULL;
+}
+
+/* The device whose peak changed most, of those that A has; NULL: none. */
+static const struct report_dev *dev_changed(const struct report *a, const struct report *b, uint64_t *ret_to)
+{
+	const struct report_dev *best = NULL;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < a->devs_cnt; i++) {
+		const struct report_dev *da = &a->devs[i], *db = dev_in(b, da->dev);
+		uint64_t peak = db ? db->peak : 0, change = peak > da->peak ? peak - da->peak : da->peak - peak;
+
+		if (!da->peak || (best && change <= most))
+			continue;
+		best = da;
+		most = change;
+		*ret_to = peak;
+	}
+	return best;
+}
+
+/* The row with most of a change: sign is its direction. NULL: none changed so. */
+static const struct diff_row *row_changed(const struct diff_view *v, enum diff_value value, int sign)
+{
+	const struct diff_row *best = NULL;
+	double most = 0;
+
+	for (size_t i = 0; i < v->diff->cnt; i++) {
+		const struct diff_row *r = &v->diff->rows[i];
+		double change = diff_row__change(r, value) * sign;
+
+		if (isnan(change) || change <= most || (v->by == DIFF_BY_MODULE && r->name[0] == '('))
+			continue;
+		best = r;
+		most = change;
+	}
+	return best;
+}
+
+/* "The peak rose from 28.0 MiB to 31.2 MiB on cpu: 3.20 MiB more (+11.4 %), most in module Model.head, by +3.00 MiB" */
+static void say_all(char text[SAID_BYTES], const struct diff_view *v)
+{
+	enum diff_value value = v->by == DIFF_BY_NAME ? DIFF_END : DIFF_PEAK;
+	uint64_t to = 0;
+	const struct report_dev *d = dev_changed(v->sides[0].end, v->sides[1].end, &to);
+	char x[24], y[24], z[32], dev[16], name[TEXT_BYTES_MAX];
+	const struct diff_row *row;
+	uint64_t change;
+	size_t n;
+
+	text[0] = '\0';
+	if (!d)
+		return;
+	change = to > d->peak ? to - d->peak : d->peak - to;
+	if (change < d->peak / SAME_PART) {
+		snprintf(text, SAID_BYTES, "The peak is the same within 1 %%: %s and %s on %s", fmt_bytes(x, d->peak), fmt_bytes(y, to),
+			 dev_name(d->dev, dev));
+		return;
+	}
+	n = (size_t)snprintf(text, SAID_BYTES, "The peak %s from %s to %s on %s: %s %s (%+.1f %%)", to > d->peak ? "rose" : "fell",
+			     fmt_bytes(x, d->peak), fmt_bytes(y, to), dev_name(d->dev, dev), fmt_bytes(z, change),
+			     to > d->peak ? "more" : "less", ((double)to / (double)d->peak - 1) * 100);
+	row = v->by == DIFF_BY_DEVICE || v->by == DIFF_BY_SYMBOL ? NULL : row_changed(v, value, to > d->peak ? 1 : -1);
+	if (!row || n >= SAID_BYTES)
+		return;
+	text_fit(name, sizeof(name), row_name(row), 60);
+	snprintf(text + n, SAID_BYTES - n, ", most in %s %.200s, by %s", by_words[v->by], name,
+		 value_words(z, diff_row__change(row, value), 1, 1));
+}
+
+/* --- the table ------------------------------------------------------------------------------------------------- */
+
+/* Both have nothing in each column that is shown. */
+static int is_nothing(const struct diff_row *r, const struct column *cols, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		if (fabs(r->a[cols[k].value]) >= 0.5 || fabs(r->b[cols[k].value]) >= 0.5)
+			return 0;
+	return 1;
+}
+
+static void put_row(struct page *p, const struct diff_view *v, const struct diff_row *r, const struct column *cols, size_t n,
+		    int name_cols)
+{
+	page__put(p, "  ");
+	(v->by == DIFF_BY_MODULE || v->by == DIFF_BY_NAME ? page__path : page__cell)(p, row_name(r), name_cols);
+	for (size_t k = 0; k < n; k++) {
+		put_value(p, r->a[cols[k].value], cols[k].is_bytes, 0);
+		put_value(p, r->b[cols[k].value], cols[k].is_bytes, 0);
+		put_value(p, diff_row__change(r, cols[k].value), cols[k].is_bytes, 1);
+	}
+	page__end_line(p);
+	if (r->stack)
+		stack_text(p, r->stack->frames, r->stack->frames_cnt, FRAMES_SHOWN);
+}
+
 static void put_table(struct page *p, const struct diff_view *v, size_t top)
 {
 	struct column cols[3];
-	size_t n = columns_of(v->by, v->diff->per_step, cols), shown = v->diff->cnt < top ? v->diff->cnt : top;
+	size_t n = columns_of(v->by, v->diff->per_step, cols), shown = 0, rows = 0;
 	int name_cols = (int)p->width - 2 - (int)n * 3 * CELL;
 
 	page__end_line(p);
@@ -176,22 +283,16 @@ static void put_table(struct page *p, const struct diff_view *v, size_t top)
 		page__cell(p, "change", -CELL);
 	}
 	page__end_line(p);
-	for (size_t i = 0; i < shown; i++) {
-		const struct diff_row *r = &v->diff->rows[i];
-
-		page__put(p, "  ");
-		(v->by == DIFF_BY_MODULE || v->by == DIFF_BY_NAME ? page__path : page__cell)(p, row_name(r), name_cols);
-		for (size_t k = 0; k < n; k++) {
-			put_value(p, r->a[cols[k].value], cols[k].is_bytes, 0);
-			put_value(p, r->b[cols[k].value], cols[k].is_bytes, 0);
-			put_value(p, diff_row__change(r, cols[k].value), cols[k].is_bytes, 1);
+	for (size_t i = 0; i < v->diff->cnt; i++) {
+		if (is_nothing(&v->diff->rows[i], cols, n))
+			continue;
+		if (rows++ < top) {
+			put_row(p, v, &v->diff->rows[i], cols, n, name_cols);
+			shown++;
 		}
-		page__end_line(p);
-		if (r->stack)
-			stack_text(p, r->stack->frames, r->stack->frames_cnt, FRAMES_SHOWN);
 	}
-	page__more(p, shown, v->diff->cnt, "(--top, --json)");
-	if (!v->diff->cnt)
+	page__more(p, shown, rows, "(--top, --json)");
+	if (!rows)
 		page__line(p, "  nothing in either");
 }
 
@@ -218,11 +319,17 @@ static void put_side(struct page *p, const struct diff_side *s, const char *path
 int diff_view_text(FILE *out, const struct diff_view *v, const struct view_opts *opts)
 {
 	struct notes notes = { .cnt = 0 };
+	char said[SAID_BYTES];
 	struct page p;
 	int err = page__init(&p, out, opts->width < WIDTH_LEAST ? WIDTH_LEAST : opts->width, opts->color);
 
 	if (err)
 		return err;
+	say_all(said, v);
+	page__style(&p, STYLE_BOLD);
+	page__flow(&p, 2, said);
+	page__style(&p, STYLE_PLAIN);
+	page__end_line(&p);
 	put_side(&p, &v->sides[0], v->paths[0], 'A');
 	put_side(&p, &v->sides[1], v->paths[1], 'B');
 	put_table(&p, v, opts->top);
@@ -250,15 +357,21 @@ static void md_name(struct page *p, const char *name)
 
 int diff_view_md(FILE *out, const struct diff_view *v, const struct view_opts *opts)
 {
-	size_t shown = v->diff->cnt < opts->top ? v->diff->cnt : opts->top;
 	struct notes notes = { .cnt = 0 };
 	struct column cols[3];
+	char said[SAID_BYTES];
 	size_t n = columns_of(v->by, v->diff->per_step, cols);
 	struct page p;
 	int err = page__init(&p, out, 200, 0);
 
 	if (err)
 		return err;
+	say_all(said, v);
+	if (said[0]) {
+		page__put(&p, "**");
+		page__md(&p, said);
+		page__put(&p, "**\n\n");
+	}
 	for (unsigned i = 0; i < 2; i++) {
 		page__printf(&p, "%c: ", 'A' + (int)i);
 		md_name(&p, v->paths[i]);
@@ -270,10 +383,13 @@ int diff_view_md(FILE *out, const struct diff_view *v, const struct view_opts *o
 	page__put(&p, "\n|---|");
 	for (size_t i = 0; i < 3 * n; i++)
 		page__put(&p, "---:|");
-	for (size_t i = 0; i < shown; i++) {
+	for (size_t i = 0, shown = 0; i < v->diff->cnt && shown < opts->top; i++) {
 		const struct diff_row *r = &v->diff->rows[i];
 		char a[32], b[32], c[32];
 
+		if (is_nothing(r, cols, n))
+			continue;
+		shown++;
 		page__put(&p, "\n| ");
 		md_name(&p, row_name(r));
 		page__put(&p, " |");
@@ -321,6 +437,7 @@ int diff_view_json(FILE *out, const struct diff_view *v, const struct view_opts 
 {
 	size_t shown = v->diff->cnt < opts->top ? v->diff->cnt : opts->top;
 	struct notes notes = { .cnt = 0 };
+	char said[SAID_BYTES];
 	struct outbuf o;
 	struct json j;
 	int err = json__begin_doc(&j, &o, out);
@@ -330,6 +447,8 @@ int diff_view_json(FILE *out, const struct diff_view *v, const struct view_opts 
 	notes__fill(&notes, v->sides);
 	json__str(&j, "by", by_keys[v->by]);
 	json__str(&j, "per", v->diff->per_step ? "step" : "second");
+	say_all(said, v);
+	json__str(&j, "summary", said);
 	json_side(&j, "a", &v->sides[0], v->paths[0]);
 	json_side(&j, "b", &v->sides[1], v->paths[1]);
 	json__begin(&j, "notes", '[');

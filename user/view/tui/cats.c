@@ -41,7 +41,7 @@ static size_t parts_fold(struct part *parts, size_t n, struct part *others)
 }
 
 /* In the order of the stack, the top first, as the eye meets them in the chart. */
-static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, int is_wide)
+static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, const struct tui_comp *held, int is_wide)
 {
 	struct part others = { .name = "(others)", .style = TUI_DIM };
 	size_t n = 0;
@@ -51,7 +51,7 @@ static size_t parts_by_category(struct part *parts, size_t max, const struct rep
 
 		if (dev->cats[cat].live || dev->cats[cat].at_peak || dev->cats[cat].byte_ns) /* once seen it stays */
 			parts[n++] = (struct part){ is_wide ? category_name((enum category)cat) : short_names[cat],
-						    dev->cats[cat].live, dev->cats[cat].at_peak,
+						    held ? held->cats[cat] : dev->cats[cat].live, dev->cats[cat].at_peak,
 						    (uint8_t)(TUI_CAT0 + cat), tui_letter(cat) };
 	}
 	if (n <= max)
@@ -111,7 +111,7 @@ static void draw_part(struct canvas *c, struct rect at, unsigned y, unsigned nam
 }
 
 void tui_cats__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct report *r,
-		    const struct report_dev *dev)
+		    const struct report_dev *dev, const struct tui_comp *held)
 {
 	struct part parts[OPS_SHOWN_MAX];
 	size_t max = at.h - 1 < OPS_SHOWN_MAX ? at.h - 1 : OPS_SHOWN_MAX, n;
@@ -130,9 +130,9 @@ void tui_cats__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, c
 		name_cols = 10;
 	if (has_cats && bar_cols)
 		bar_cols = at.w - 2 - 2 * NUMBER_COLS - 1 - name_cols;
-	n = has_cats ? parts_by_category(parts, max, dev, name_cols >= 15) : parts_by_op(parts, max, r);
+	n = has_cats ? parts_by_category(parts, max, dev, held, name_cols >= 15) : parts_by_op(parts, max, r);
 	canvas__text(c, at.x + 2, at.y, name_cols, TUI_HEAD, has_cats ? "category" : "operator");
-	canvas__right(c, at.x + 2 + name_cols, at.y, NUMBER_COLS, TUI_HEAD, "live");
+	canvas__right(c, at.x + 2 + name_cols, at.y, NUMBER_COLS, TUI_HEAD, held && has_cats ? "then" : "live");
 	canvas__right(c, at.x + 2 + name_cols + NUMBER_COLS, at.y, NUMBER_COLS, TUI_HEAD, "at peak");
 	for (size_t i = 0; i < n; i++)
 		draw_part(c, at, at.y + 1 + (unsigned)i, name_cols, bar_cols, &parts[i], dev->peak, ui);

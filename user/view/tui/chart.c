@@ -9,6 +9,8 @@
  */
 #include "view/tui/chart.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -339,18 +341,64 @@ static void draw_flags(struct canvas *c, struct rect at, const struct window *w,
 			canvas__set(c, x + window_col(w, d->marks[i]), y, 0x25c6, TUI_MARK, TUI_PLAIN); /* ◆ */
 }
 
-void tui_chart__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
-		     const struct report *r, const struct report_dev *dev)
+/* The step of any process that the moment lies in; 0: none is known. */
+static uint64_t step_at(const struct report *r, uint64_t rel_ns)
+{
+	uint64_t ts_ns = r->run.start_ts_ns + rel_ns;
+
+	for (size_t i = r->marks.steps_cnt; i-- > 0;)
+		if (ts_ns >= r->marks.steps[i].begin_ts_ns && ts_ns < r->marks.steps[i].at[MARK_STEP].ts_ns)
+			return r->marks.steps[i].number;
+	return 0;
+}
+
+/* Keeps the held moment inside of what is drawn; its column, or cols: none is held. */
+static unsigned settle_held(struct tui_ui *ui, const struct window *w)
+{
+	ui->col_ns = (w->to_ns - w->from_ns) / w->cols;
+	ui->now_ns = w->now_ns;
+	if (!ui->is_held)
+		return w->cols;
+	if (ui->held_ns < w->from_ns)
+		ui->held_ns = w->from_ns;
+	return window_col(w, ui->held_ns);
+}
+
+/* On the line of time: when, in which step, and how much at most. */
+static void draw_held(struct canvas *c, struct rect at, const struct window *w, const struct report *r, unsigned col,
+		      const struct tui_column *column)
+{
+	unsigned x = at.x + AXIS_COLS + 1, y = at.y + at.h - 1, len;
+	uint64_t ns = window_at(w, col), step = step_at(r, ns);
+	char text[80], a[24], b[24];
+
+	fmt_bytes(b, column->top);
+	if (column->is_untraced)
+		snprintf(text, sizeof(text), " %s: not traced ", fmt_ns(a, ns));
+	else if (step)
+		snprintf(text, sizeof(text), " %s, step %" PRIu64 ": %s ", fmt_ns(a, ns), step, b);
+	else
+		snprintf(text, sizeof(text), " %s: %s ", fmt_ns(a, ns), b);
+	len = (unsigned)strlen(text);
+	canvas__set(c, x + col, y, 0x2502, TUI_BOLD, TUI_PLAIN); /* │ */
+	canvas__text(c, col + 1 + len <= w->cols ? x + col + 1 : col >= len ? x + col - len : x + (w->cols > len ? w->cols - len : 0),
+		     y, len, TUI_BOLD, text);
+}
+
+int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
+		    const struct report_dev *dev, struct tui_comp *ret_held)
 {
 	struct tui_column cols[CANVAS_COLS_MAX];
 	unsigned x = at.x + AXIS_COLS + 1;
 	int has_cats = report_has_cats(r);
 	struct window w;
 	uint64_t top = 0;
+	unsigned held;
 
 	if (at.h < 3 || at.w < AXIS_COLS + 8)
-		return;
+		return 0;
 	w = window_of(ui, r, at.w - AXIS_COLS - 1);
+	held = settle_held(ui, &w);
 	for (unsigned i = 0; dev && i < w.cols; i++) {
 		if (window_at(&w, i) > w.now_ns) {
 			memset(&cols[i], 0, sizeof(cols[i]));
@@ -364,12 +412,20 @@ void tui_chart__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 	draw_time(c, at, &w, ui, r);
 	if (!dev) {
 		canvas__text(c, x + 2, at.y + at.h / 2 - 1, at.w - 12, TUI_DIM, "no block allocated or freed yet");
-		return;
+		return 0;
 	}
+	for (unsigned i = 0; held < w.cols && i + 1 < at.h; i++) /* behind the column */
+		canvas__set(c, x + held, at.y + i, 0x2502, TUI_DIM, TUI_PLAIN); /* │ */
 	for (unsigned i = 0; i < w.cols; i++)
 		if (cols[i].is_untraced)
 			canvas__set(c, x + i, at.y + at.h - 2, ui->is_color ? 0xb7 : '.', TUI_DIM, TUI_PLAIN); /* · */
 		else
 			tui_chart__column(c, x + i, at.y, at.h - 1, &cols[i], top, ui, has_cats);
 	draw_flags(c, at, &w, d, r, dev);
+	if (held == w.cols)
+		return 0;
+	draw_held(c, at, &w, r, held, &cols[held]);
+	memcpy(ret_held->cats, cols[held].cats, sizeof(ret_held->cats));
+	ret_held->sum = cols[held].top;
+	return !cols[held].is_untraced;
 }

@@ -22,11 +22,13 @@ struct tui_column {
 	uint64_t top; /* the exact highest value of that time */
 };
 
-void tui_chart__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct tui_data *d,
-		     const struct report *r, const struct report_dev *dev);
+/* 1, and in *ret_held what was live at the held moment, as far as somebody looked there; sum is the exact highest. Else 0. */
+int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
+		    const struct report_dev *dev, struct tui_comp *ret_held);
 void tui_chart__column(struct canvas *c, unsigned x, unsigned y, unsigned lines, const struct tui_column *col,
 		       uint64_t scale, const struct tui_ui *ui, int has_cats);
+/* held: in place of what is live now, where a moment is held. */
 void tui_cats__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, const struct report *r,
-		    const struct report_dev *dev);
+		    const struct report_dev *dev, const struct tui_comp *held);
 
 #endif

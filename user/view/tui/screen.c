@@ -23,9 +23,10 @@ static int draw_table(struct canvas *c, const struct tui_layout *l, struct tui_u
 int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
 		     const struct tui_words *words)
 {
+	struct tui_comp held = { 0 };
 	const struct report_dev *dev;
 	struct tui_layout l;
-	int err;
+	int err, is_held;
 
 	tui_layout(&l, c->w, c->h, ui->chart);
 	if (!r) {
@@ -48,8 +49,8 @@ int tui_screen__draw(struct canvas *c, struct tui_ui *ui, const struct tui_data 
 		return 0;
 	}
 	tui_verdict__draw(c, l.verdict, r);
-	tui_chart__draw(c, l.chart, ui, d, r, dev);
-	tui_cats__draw(c, l.cats, ui, r, dev);
+	is_held = tui_chart__draw(c, l.chart, ui, d, r, dev, &held);
+	tui_cats__draw(c, l.cats, ui, r, dev, is_held ? &held : NULL);
 	err = l.table.h ? draw_table(c, &l, ui, r, dev) : 0;
 	tui_keys__draw(c, l.keys, ui, words); /* after the table: it tells how many rows match */
 	return err;

@@ -130,6 +130,22 @@ static int ui__move_key(struct tui_ui *ui, uint32_t key)
 	}
 }
 
+/* A column back from now, or from the moment that is held; and forward, at last to now again. */
+static void ui__hold(struct tui_ui *ui, int is_back)
+{
+	uint64_t from = ui->is_held ? ui->held_ns : ui->now_ns;
+
+	if (!ui->col_ns || (!ui->is_held && !is_back))
+		return;
+	ui->is_held = 1;
+	if (is_back)
+		ui->held_ns = from > ui->col_ns ? from - ui->col_ns : 0;
+	else
+		ui->held_ns = from + ui->col_ns;
+	if (ui->held_ns >= ui->now_ns)
+		ui->is_held = 0;
+}
+
 /* What is shown and how. 0: not such a key. */
 static int ui__view_key(struct tui_ui *ui, uint32_t key)
 {
@@ -170,6 +186,10 @@ static int ui__view_key(struct tui_ui *ui, uint32_t key)
 		break;
 	case '-':
 		ui->span = ui->span ? ui->span - 1 : 0;
+		break;
+	case '[':
+	case ']':
+		ui__hold(ui, key == '[');
 		break;
 	case 'g':
 		ui->chart = (enum tui_chart_size)((ui->chart + 1) % TUI_CHART_SIZES);
@@ -214,6 +234,8 @@ unsigned tui_ui__key(struct tui_ui *ui, uint32_t key)
 	case TUI_KEY_ESC: /* one thing after the other */
 		if (ui->is_detail)
 			ui->is_detail = 0;
+		else if (ui->is_held)
+			ui->is_held = 0;
 		else
 			ui->filter[ui->filter_len = 0] = '\0';
 		return 0;
