@@ -171,7 +171,8 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 	if (state == EV_LEVEL_TRACED && before != EV_LEVEL_TRACED) {
 		s->left = s->want;
 		m->levels.windows++;
-		*model__last_window(m) = (struct report_window){ .begin_ns = m->now_ns, .step = sampler__step_no(s, m), .why = s->why };
+		*model__last_window(m) = (struct report_window){ .begin_ns = m->now_ns, .why = s->why,
+								 .step = sampler__step_no(s, m) };
 		model__leave_carried(m, s->machine);
 	}
 	model__settle_gap(m);
