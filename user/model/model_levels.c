@@ -144,8 +144,8 @@ static struct report_window *model__last_window(struct model *m)
 /* Of the process whose steps are counted; a rank by itself may be another one. */
 static uint64_t sampler__step_no(const struct sampler *s, const struct model *m)
 {
-	uint64_t no = model__step_no(m, s->pid);
-	const struct proc *p;
+	const struct proc *p = procs__find(&m->procs, s->pid);
+	uint64_t no = p ? proc__step_no(p) : 0;
 
 	TAILQ_FOREACH(p, &m->procs.all, all)
 		no = no || machine_of(p->pid) != s->machine ? no : proc__step_no(p);
