@@ -84,10 +84,12 @@ def test_what_is_lost_after_the_end_is_not_counted():
 
 
 def test_max_overhead_detaches():
-    """Where windows do not help, because marks of steps alone are too dear; and where probes are set one by one, so that there are none."""
-    job = mt.shared_job("mlp")  # marks are some thousandths of its time, and births and frees a tenth
+    """Where probes are set one by one, so that there are no windows; a budget that nobody asked for ends nothing there."""
+    job = mt.shared_job("mlp")  # births and frees are a tenth of its time
     with mt.scratch() as tmp:
-        for percent, more in ((0.01, ()), (1, ("--force-perf-uprobes", "--probes", "framework,regions"))):
+        done = mt.memtrace("-p", job.pid, "-d", 8, "--force-perf-uprobes", "--probes", "framework,regions")
+        mt.check(done.returncode in (0, 3) and "is not held" in done.stderr, f"{done.returncode}: {done.stderr}")
+        for percent, more in ((1, ("--force-perf-uprobes", "--probes", "framework,regions")),):
             begin = time.monotonic()
             done = mt.memtrace("record", "-p", job.pid, "-d", 60, "--max-overhead", percent, *more, "-o", tmp / "a.mtr", "--force")
             took = time.monotonic() - begin

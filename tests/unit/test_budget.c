@@ -189,7 +189,8 @@ static void marks_are_paid_for_all_the_time(void **state)
 /* Marks that take more than the budget: they are only set around windows, and paid for like these. */
 static void dear_marks_are_paid_for(void **state)
 {
-	struct job j = { .step_ns = 400 * US, .slow = 2.5, .set_ns = 200 * MS, .first_ns = SEC, .mark = 0.035, .is_hushed = true };
+	struct job j = { .step_ns = 400 * US, .slow = 2.5, .set_ns = 200 * MS, .first_ns = SEC,
+			 .mark = 0.035, .is_hushed = true };
 
 	(void)state;
 	run(&j, 0.02, 600 * SEC);

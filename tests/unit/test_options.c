@@ -46,7 +46,8 @@ static void test_own_budget(void **state)
 {
 	static const char *const with[] = { "-p 42", "serve -p 42", "--name x", "-a", "serve -a -o x.mtr", "-p 42 --steps 5",
 					    "-p 42 --probes host", "-p 42 --align 100", "-p 42 -d 5 --json" };
-	static const char *const without[] = { "record -p 42", "record -- true", "-p 42 --max-overhead none", "-p 42 --keep-idle",
+	static const char *const without[] = { "record -p 42", "record -- true", "-p 42 --max-overhead none",
+					       "-p 42 --keep-idle",
 					       "-p 42 --steps 3 --every 60s", "serve -p 42 --probes kernel,segments,regions",
 					       "report x.mtr", "plan -p 1", "-p 42 --steps 3 --every 1s --between blocks" };
 	struct options o;

@@ -641,8 +641,8 @@ const struct option_def option_defs[] = {
 	  "what is there; then take the probes away until the next window (docs/sampling.md)", TRACING, on_traced_steps },
 	{ "--every", 0, "TIME", "so long from the begin of one window of traced steps to that of the next; with "
 	  "--max-overhead: at least", TRACING, on_every },
-	{ "--align", 0, "R", "windows begin at steps whose number is a multiple of R, so that all ranks of a job trace the same "
-	  "ones, or with a unit (30s) at multiples of that by the wall clock (docs/sampling.md)", TRACING, on_align_to },
+	{ "--align", 0, "R", "windows begin at steps whose number is a multiple of R, so that all ranks of a job trace the "
+	  "same ones, or with a unit (30s) at multiples of that by the wall clock (docs/sampling.md)", TRACING, on_align_to },
 	{ "--between", 0, "LEVEL", "what is seen between two windows: watch (steps, the driver's memory, names; the default) "
 	  "or blocks (also allocations and frees)", TRACING, on_between },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",

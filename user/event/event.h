@@ -102,7 +102,7 @@ enum ev_kind {
 			      is known */
 	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, of a block that is like what grows: taken for a moment, without
 			    --stacks. It is no stack of the block's (others of its place have none): model/core/caught.h */
-	EV_STEPS = 105, /* process pid has made `size` steps by its optimizer's own count, as it was read at ts_ns (live/counting.h) */
+	EV_STEPS = 105, /* process pid has made `size` steps by its optimizer's own count, as that was read (live/counting.h) */
 	EV_MAX = 106,
 };
 

@@ -14,7 +14,7 @@
 struct cadence {
 	uint64_t steps;	   /* of a window */
 	uint64_t every_ns; /* from the begin of one to that of the next; 0: no such rule */
-	/* --align, one of them or none: the first traced step has a multiple of it as its number; or it is then, by the wall clock */
+	/* --align, one of them or none: the first traced step's number is a multiple of it; so is the wall clock then */
 	uint64_t align_steps, align_ns;
 	struct budget budget;
 };

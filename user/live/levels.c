@@ -9,7 +9,8 @@ static struct event levels__event(struct levels *l, const struct levels_seen *se
 {
 	l->told_ns = seen->now_ns;
 	return (struct event){ .kind = EV_LEVEL, .flags = state, .depth = level, .addr = l->number, .dev = l->why,
-			       .aux = (uint32_t)seen->pid, .size = l->slice ? 0 : l->cadence.steps | l->cadence.align_steps << EV_LEVEL_ALIGN,
+			       .aux = (uint32_t)seen->pid,
+			       .size = l->slice ? 0 : l->cadence.steps | l->cadence.align_steps << EV_LEVEL_ALIGN,
 			       .seq = (uint32_t)(l->cadence.budget.share * EV_LEVEL_BUDGET + 0.5) };
 }
 

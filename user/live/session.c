@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/asker.h"
@@ -36,6 +35,7 @@
 #include "live/follow.h"
 #include "live/followed.h"
 #include "live/launch.h"
+#include "live/loop_pace.h"
 #include "live/lock.h"
 #include "live/naming.h"
 #include "live/nvml.h"
@@ -50,8 +50,6 @@
 #include "target/sideband.h"
 #include "timeline/report.h"
 
-#define DRAIN_MS 10
-#define DRAIN_REST_MS 50 /* between windows, when marks of steps are all that comes */
 #define COUNT_AHEAD_NS 100000000ull   /* counters are read so long before they are shown: order holds them back */
 #define SIDEBAND_PAGES 64
 #define SLOW_ATTACH_NS 2000000000ull  /* so long is waited without a word */
@@ -81,10 +79,10 @@ struct session {
 	struct tell tell; /* into the stream */
 	struct sideband *sideband;
 	int is_sideband_armed;
-	int epoll_fd, timer_fd, count_fd, tick_fd, signal_fd;
+	int epoll_fd, count_fd, tick_fd, signal_fd;
 	uint64_t start_ns;
 	int stop;	     /* enum session_stop; 0: goes on */
-	bool is_at_rest;     /* between windows */
+	struct loop_pace pace;
 	int has_started;     /* all processes that were named are attached to */
 	struct overhead overhead;
 	struct windows windows;
@@ -207,27 +205,6 @@ int session_report(const struct session *s, size_t top, struct report **ret)
 	return model__report(s->stream.model, top, ret);
 }
 
-static int timer_set(int fd, uint64_t first_ns, uint64_t every_ns)
-{
-	struct itimerspec it = {
-		.it_value = { (time_t)(first_ns / NS_PER_S), (long)(first_ns % NS_PER_S) },
-		.it_interval = { (time_t)(every_ns / NS_PER_S), (long)(every_ns % NS_PER_S) },
-	};
-
-	return timerfd_settime(fd, 0, &it, NULL);
-}
-
-static int timer_new(uint64_t first_ns, uint64_t every_ns)
-{
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-
-	if (fd >= 0 && timer_set(fd, first_ns, every_ns) < 0) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
 static void session__turn_windows(struct session *s)
 {
 	if (!windows__turn(&s->windows))
@@ -257,23 +234,6 @@ static void session__arm_sideband(struct session *s, int is_armed)
 		s->is_sideband_armed = is_armed;
 }
 
-/* Between windows there is next to nothing to read, and little that changes: so who is asked is asked less often. */
-static void session__pace(struct session *s)
-{
-	const struct levels *l = &s->windows.levels;
-	bool is_at_rest = cadence__is_on(&l->cadence) && !l->is_off && windows__are_at_rest(&s->windows) &&
-			  l->between == MT_LEVEL_WATCH;
-	uint64_t every_ns = (is_at_rest ? DRAIN_REST_MS : DRAIN_MS) * 1000000ull;
-
-	if (is_at_rest == s->is_at_rest)
-		return;
-	s->is_at_rest = is_at_rest;
-	s->usage.is_seldom = is_at_rest;
-	if (s->naming)
-		naming__rest(s->naming, is_at_rest);
-	(void)timer_set(s->timer_fd, every_ns, every_ns);
-}
-
 /* Each DRAIN_MS; the rings were read before. */
 static void session__on_timer(struct session *s)
 {
@@ -285,7 +245,7 @@ static void session__on_timer(struct session *s)
 	usage__push_resident(&s->usage, 0);
 	probing__turn_idle(s->probing);
 	session__turn_windows(s);
-	session__pace(s);
+	loop_pace__turn(&s->pace, windows__are_idle(&s->windows), &s->usage, s->naming);
 }
 
 /* What is counted, shortly before it is shown. */
@@ -322,7 +282,7 @@ static int session__handle(struct session *s, const struct epoll_event *ev)
 
 	switch (what) {
 	case WAKE_TIMER:
-		(void)!read(s->timer_fd, &times, sizeof(times));
+		(void)!read(s->pace.fd, &times, sizeof(times));
 		session__on_timer(s);
 		return 0;
 	case WAKE_COUNT:
@@ -419,7 +379,7 @@ static void session__open_fds(struct session *s)
 	signal(SIGPIPE, SIG_IGN); /* a reader that went away must not cost the recording its end */
 	signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the recording, not our death */
 	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-	s->timer_fd = timer_new(DRAIN_MS * 1000000ull, DRAIN_MS * 1000000ull);
+	loop_pace__open(&s->pace);
 	s->count_fd = timer_new(tick_ns - ahead_ns, tick_ns);
 	s->tick_fd = timer_new(view_ns, view_ns);
 }
@@ -439,7 +399,7 @@ static int session__watch_all(struct session *s, struct err *err)
 	int r = session__watch(s, s->signal_fd, WAKE_SIGNAL, err);
 
 	if (!r)
-		r = session__watch(s, s->timer_fd, WAKE_TIMER, err);
+		r = session__watch(s, s->pace.fd, WAKE_TIMER, err);
 	if (!r)
 		r = session__watch(s, s->count_fd, WAKE_COUNT, err);
 	if (!r)
@@ -659,7 +619,7 @@ static int session__finish(struct session *s, struct err *err)
 
 static void session__done(struct session *s)
 {
-	const int fds[] = { s->timer_fd, s->count_fd, s->tick_fd, s->signal_fd, s->epoll_fd };
+	const int fds[] = { s->pace.fd, s->count_fd, s->tick_fd, s->signal_fd, s->epoll_fd };
 
 	sideband__free(s->sideband);
 	nvml__close(s->nvml);
@@ -690,7 +650,8 @@ static const char *end_words(const struct session *s)
 int session_run(const struct session_opts *opts, struct report **ret_final, int *ret_exit_status,
 		struct err *err)
 {
-	struct session s = { .opts = opts, .epoll_fd = -1, .timer_fd = -1, .count_fd = -1, .tick_fd = -1, .signal_fd = -1 };
+	struct session s = { .opts = opts, .epoll_fd = -1, .pace = { .fd = -1 }, .count_fd = -1, .tick_fd = -1,
+			     .signal_fd = -1 };
 	int r, r2;
 
 	s.start_ns = now_ns();

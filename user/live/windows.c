@@ -71,6 +71,11 @@ void windows__want(struct windows *w, enum ev_level_why why)
 		w->levels.wanted = (uint8_t)why;
 }
 
+bool windows__are_idle(const struct windows *w)
+{
+	return windows__are_on(w) && windows__are_at_rest(w) && w->levels.between == MT_LEVEL_WATCH;
+}
+
 bool windows__are_at_rest(const struct windows *w)
 {
 	return w->levels.at == LEVELS_RESTING;

@@ -38,6 +38,7 @@ bool windows__turn(struct windows *w);
 void windows__want(struct windows *w, enum ev_level_why why);
 /* Nothing but marks of steps has probes, and that for good reason. */
 bool windows__are_at_rest(const struct windows *w);
+bool windows__are_idle(const struct windows *w); /* … and there are windows, between which that is all */
 /* From now on probes go, for good: what is under way is no whole step any more. */
 void windows__end(struct windows *w);
 

@@ -364,8 +364,8 @@ uint64_t model__steps_of(const struct model *m, uint32_t pid)
 }
 
 /*
- * A reading between a step()'s begin, which is the boundary, and its counting is one too low: what two say, one after the other,
- * is believed.
+ * A reading between a step()'s begin, which is the boundary, and its counting is one too low: what two say, one after the
+ * other, is believed.
  */
 static void model__step_count(struct model *m, const struct event *ev)
 {
@@ -469,6 +469,9 @@ static void model__read(struct model *m, const struct event *ev)
 	case EV_HELD:
 		holders__told(&m->holders, ev);
 		break;
+	case EV_STEPS:
+		model__step_count(m, ev);
+		break;
 	default:
 		model__compiled(m, ev);
 	}
@@ -514,6 +517,7 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case EV_MODULE:
 	case EV_HELD:
 	case EV_COMPILED:
+	case EV_STEPS:
 		model__read(m, ev);
 		break;
 	case EV_MODULE_AT:
@@ -606,9 +610,6 @@ int model__handle(void *model, const struct event *ev)
 		break;
 	case EV_LEVEL:
 		model__level(m, ev);
-		break;
-	case EV_STEPS:
-		model__step_count(m, ev);
 		break;
 	case EV_ATTACH:
 		model__attach(m, ev);

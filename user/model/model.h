@@ -111,7 +111,7 @@ int model__tensor_at(const struct model *m, uint32_t pid, uint64_t addr, uint64_
 uint64_t model__steps_of(const struct model *m, uint32_t pid);
 /* The latest of them by the optimizer's own count (EV_STEPS), which is the same for all ranks of a job; 0: not known. */
 uint64_t model__step_no(const struct model *m, uint32_t pid);
-/* For whoever waits for a reason to trace: the most that GPUs' drivers and allocators had so far; how often memory was refused. */
+/* For whoever waits for a reason to trace: the most that GPUs' drivers and allocators had; how often memory was refused. */
 uint64_t model__gpu_high(const struct model *m);
 uint64_t model__refusals(const struct model *m);
 int model__each_level(const struct model *m, event_fn fn, void *ctx); /* EV_LEVEL, for a recording that begins now */

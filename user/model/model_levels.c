@@ -144,8 +144,8 @@ static struct report_window *model__last_window(struct model *m)
 /* Of the process whose steps are counted; a rank by itself may be another one. */
 static uint64_t sampler__step_no(const struct sampler *s, const struct model *m)
 {
-	uint64_t no = model__step_no(m, s->pid);
-	const struct proc *p;
+	const struct proc *p = procs__find(&m->procs, s->pid);
+	uint64_t no = p ? proc__step_no(p) : 0;
 
 	TAILQ_FOREACH(p, &m->procs.all, all)
 		no = no || machine_of(p->pid) != s->machine ? no : proc__step_no(p);
@@ -171,7 +171,8 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 	if (state == EV_LEVEL_TRACED && before != EV_LEVEL_TRACED) {
 		s->left = s->want;
 		m->levels.windows++;
-		*model__last_window(m) = (struct report_window){ .begin_ns = m->now_ns, .step = sampler__step_no(s, m), .why = s->why };
+		*model__last_window(m) = (struct report_window){ .begin_ns = m->now_ns, .why = s->why,
+								 .step = sampler__step_no(s, m) };
 		model__leave_carried(m, s->machine);
 	}
 	model__settle_gap(m);

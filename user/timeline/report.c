@@ -40,6 +40,16 @@ static void report_frames__free(struct report_frame *frames, size_t cnt)
 	free(frames);
 }
 
+static void report_sampling__done(struct report_sampling *s)
+{
+	free(s->gaps);
+	free(s->traced);
+	free(s->steps.devs);
+	for (size_t i = 0; i < s->kinds_cnt; i++)
+		free(s->kinds[i].made.devs);
+	free(s->kinds);
+}
+
 void report_ranks__free(struct report_ranks *r)
 {
 	if (!r)
@@ -141,16 +151,6 @@ static void report_leaks__done(struct report_leaks *r)
 		report_frames__free(r->rows[i].frames, r->rows[i].frames_cnt);
 	}
 	free(r->rows);
-}
-
-void report_sampling__done(struct report_sampling *s)
-{
-	free(s->gaps);
-	free(s->traced);
-	free(s->steps.devs);
-	for (size_t i = 0; i < s->kinds_cnt; i++)
-		free(s->kinds[i].made.devs);
-	free(s->kinds);
 }
 
 void report__free(struct report *r)

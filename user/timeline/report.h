@@ -77,7 +77,6 @@ static inline bool signal_sends_away(int sig)
 /* Time that means are of: all of it, or what was traced of it. */
 uint64_t report_traced_ns(const struct report *r);
 
-void report_sampling__done(struct report_sampling *s);
 void report__free(struct report *r); /* NULL is fine */
 /* When a device was at its peak: of several moments as high the one that was chosen. 0: it is not there; r may be NULL. */
 uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev);

@@ -414,8 +414,8 @@ static void put_traced(struct page *p, const struct report_ranks *k)
 	n = (size_t)snprintf(text, sizeof(text), "traced in %" PRIu64, least);
 	if (most > least)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, " to %" PRIu64, most);
-	n += (size_t)snprintf(text + n, sizeof(text) - n, " windows a rank; %zu of the latest 64 have the same steps of all ranks",
-			      cnt);
+	n += (size_t)snprintf(text + n, sizeof(text) - n, " windows a rank; %zu of the latest 64 have the same steps of all "
+			      "ranks", cnt);
 	if (first && first->step)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, ", from step %" PRIu64, first->step);
 	if (last && last->step)
