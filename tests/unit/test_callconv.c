@@ -148,6 +148,7 @@ static void refuses(void **state)
 		{ "_ZN2at4_ops1x4callERKNS_6TensorE.cold", t, -EPROTO },
 		{ "_ZN2at4_ops1x4callERKNS9_6TensorE", t, -EPROTO },
 		{ "_ZN2at4_ops1x4callERKNSZZZZZZZZZZZZZZ_6TensorE", t, -EINVAL },
+		{ "_ZN2at4_ops1x4callERKN3,104ListE", t, -EINVAL },
 		{ "_ZN2at4_ops1x4callEPFvvE", t, -EINVAL },
 		{ "_ZN2at4_ops1x4callEA4_i", t, -EINVAL },
 		{ "_ZN2at4_ops1x4callEN3c108ArrayRefIEE", t, -EINVAL },

@@ -46,18 +46,18 @@ static int begin_params(struct params *p, const char *mangled)
 /* The next parameter's type; NULL: there is something in it that no operator has. */
 static const char *next_type(struct params *p)
 {
-	char *type = p->at;
-	int depth = 0, is_last;
+	char *type = p->at, *end;
+	int depth = 0;
 
 	for (; depth || (*p->at != ',' && *p->at != ')'); p->at++) {
 		depth += (*p->at == '<') - (*p->at == '>');
 		if (!*p->at || strchr("([{", *p->at) || !strncmp(p->at, "<>", 2))
 			return NULL;
 	}
-	is_last = *p->at == ')';
-	*p->at = '\0';
-	p->at += is_last ? 1 : strlen(", ");
-	return type;
+	end = p->at;
+	p->at += end[0] == ',' && end[1] == ' ' ? 2 : 1;
+	*end = '\0';
+	return *type ? type : NULL; /* names may hold anything, commas as well */
 }
 
 /* --- how a type is passed ------------------------------------------------------------------------------
