@@ -62,6 +62,9 @@ $(B)/memtrace.skel.h: $(B)/memtrace.bpf.o
 	$(BPFTOOL) gen skeleton $< name mt_bpf > $@.tmp && mv $@.tmp $@
 
 $(patsubst user/%.c,$(B)/obj/%.o,$(wildcard user/trace/*.c)): $(B)/memtrace.skel.h
+# What says its version is made anew with it.
+VERSIONED := $(shell grep -lrw MT_VERSION user --include='*.c')
+$(VERSIONED:user/%.c=$(B)/obj/%.o) $(VERSIONED:user/%.c=$(B)/san/%.o): VERSION
 $(B)/obj/%.o: user/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(FORTIFY) -MMD -MP -c $< -o $@

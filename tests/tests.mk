@@ -20,6 +20,7 @@ $(B)/libmemtrace-san.a $(B)/libmemtrace-estimate-san.a:
 # The estimate's own tests are the ones that link it.
 $(patsubst %,$(B)/tests/test_%,estimate kept mates seed shard): UNIT_LIBS = $(B)/libmemtrace-estimate-san.a
 $(patsubst %,$(B)/tests/test_%,estimate kept mates seed shard): $(B)/libmemtrace-estimate-san.a
+$(B)/tests/test_options: VERSION
 $(B)/tests/test_%: tests/unit/test_%.c $(B)/libmemtrace-san.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(SAN_CFLAGS) -Itests -MMD -MP $< $(UNIT_LIBS) $(B)/libmemtrace-san.a $(LIBS) -lcmocka -o $@

@@ -171,6 +171,7 @@ def test_clean():
         rep = mt.report(path)
         mt.check(rep["leaks_watched"]["ticks"] >= 150 and not rep["leaks_watched"]["too_short"], f"{rep['leaks_watched']}")
         mt.check(rep["leaks"] == [], f"a clean job: {rep['leaks']}")
+        mt.check(not any(line["severity"] == "problem" for line in rep["verdict"]), f"nothing is wrong: {rep['verdict']}")
         mt.check("stack" not in rep["overhead"]["by_probe"], "stacks were taken, and nothing grows")
         text = mt.ok(mt.memtrace("report", path, "--leaks")).stdout
         mt.check("Nothing grows" in text and "growing:" not in mt.ok(mt.memtrace("report", path, "-v")).stdout, text)

@@ -187,6 +187,8 @@ def test_launched():
         rep = mt.report(mtr)
         c = check_report(rep, said)
         mt.check(not c["recompiles_before"], f"{c}")
+        first = rep["verdict"][0]
+        mt.check(first["kind"] == "recompiles" and "compiled again" in first["text"] and "mark_dynamic" in first["next"], f"{rep['verdict']}")
         check_views(mtr, rep, c)
 
 

@@ -421,7 +421,8 @@ static void what_saves_little_is_not_proposed(void **state)
 	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "; most from aten::sort, 8.00 GiB",
 		 "half the batch saves up to 4.00 GiB; memtrace report job.mtr --by module says which");
 	f.modules[0].all.at_peak = f.modules[0].all.saved = GIB / 2;
-	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "; 512 MiB of it from Net.head", "checkpoint head: up to 512 MiB less");
+	first_is(VERDICT_ACTIVATIONS, VERDICT_HINT, 8 * GIB, "; 512 MiB of it from Net.head",
+		 "checkpoint head: up to 512 MiB less");
 }
 
 static void state_of_training(void **state)

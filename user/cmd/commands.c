@@ -29,7 +29,7 @@ const struct command_def command_defs[CMD_CNT] = {
 			 "instruction; otherwise attaches as the live view does.",
 			 "memtrace record -p 4242 -d 1m -o job.mtr\tone minute of process 4242\n"
 			 "memtrace record -p 4242 --window 60s -o job.mtr\tthe minute before the end, or before kill -USR1\n"
-			 "memtrace record -p 4242 --window 60s --on-new-peak 10 -o job.mtr\tand before each new high of memory\n"
+			 "memtrace record -p 4242 --window 60s --on-new-peak 10 -o job.mtr\tand before each new high\n"
 			 "memtrace record -o job.mtr -- python train.py\ta job from its start\n" },
 	[CMD_REPORT] = { "report", "F.mtr [--json | --csv | --md | --tui] [--by WHAT] [--top N]\n"
 			 "F.mtr --flow [--json] [--steps N]\nF.mtr --leaks [--top N]",

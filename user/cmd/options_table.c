@@ -617,8 +617,8 @@ const struct option_def option_defs[] = {
 	  "target ends, when memory is refused, and on SIGUSR1 (to FILE-1.mtr, FILE-2.mtr …, and goes on)", RECORD, on_window },
 	{ "--window-size", 0, "SIZE", "memory that the window may take; then it gets shorter; K, M, G (default 256M)", RECORD,
 	  on_window_size },
-	{ "--on-new-peak", 0, "PERCENT", "with --window: it is also written when a device holds so much more than ever before since "
-	  "10 s after the attach: FILE-1.mtr …, a second after that peak", RECORD, on_new_peak },
+	{ "--on-new-peak", 0, "PERCENT", "with --window: it is also written when a device holds so much more than ever "
+	  "before since 10 s after the attach: FILE-1.mtr …, a second after that peak", RECORD, on_new_peak },
 	{ "--user", 0, "NAME", "who runs COMMAND: a name or a number (default: whom sudo was for; root only when asked for or "
 	  "where there is no such user)", RECORD, on_user },
 	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },

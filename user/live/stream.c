@@ -238,7 +238,8 @@ static void stream__names_full(void *ctx, uint32_t pid)
 int stream__open(struct stream *st, const struct session_opts *o, struct err *err)
 {
 	struct recorder_opts ro = { .path = o->record_path, .how = o->how, .window_ns = o->window_ns,
-				    .window_bytes = o->window_bytes, .new_peak = o->new_peak, .late_path = o->late_path, .ctx = o->ctx };
+				    .window_bytes = o->window_bytes, .new_peak = o->new_peak, .late_path = o->late_path,
+				    .ctx = o->ctx };
 	int r;
 
 	*st = (struct stream){ .model_opts.classes = o->classes, .detach_ns = UINT64_MAX };

@@ -223,13 +223,14 @@ static void say_all(char text[SAID_BYTES], const struct diff_view *v)
 		return;
 	change = to > d->peak ? to - d->peak : d->peak - to;
 	if (change < d->peak / SAME_PART) {
-		snprintf(text, SAID_BYTES, "The peak is the same within 1 %%: %s and %s on %s", fmt_bytes(x, d->peak), fmt_bytes(y, to),
-			 dev_name(d->dev, dev));
+		snprintf(text, SAID_BYTES, "The peak is the same within 1 %%: %s and %s on %s", fmt_bytes(x, d->peak),
+			 fmt_bytes(y, to), dev_name(d->dev, dev));
 		return;
 	}
-	n = (size_t)snprintf(text, SAID_BYTES, "The peak %s from %s to %s on %s: %s %s (%+.1f %%)", to > d->peak ? "rose" : "fell",
-			     fmt_bytes(x, d->peak), fmt_bytes(y, to), dev_name(d->dev, dev), fmt_bytes(z, change),
-			     to > d->peak ? "more" : "less", ((double)to / (double)d->peak - 1) * 100);
+	n = (size_t)snprintf(text, SAID_BYTES, "The peak %s from %s to %s on %s: %s %s (%+.1f %%)",
+			     to > d->peak ? "rose" : "fell", fmt_bytes(x, d->peak), fmt_bytes(y, to),
+			     dev_name(d->dev, dev), fmt_bytes(z, change), to > d->peak ? "more" : "less",
+			     ((double)to / (double)d->peak - 1) * 100);
 	row = v->by == DIFF_BY_DEVICE || v->by == DIFF_BY_SYMBOL ? NULL : row_changed(v, value, to > d->peak ? 1 : -1);
 	if (!row || n >= SAID_BYTES)
 		return;

@@ -41,7 +41,8 @@ static size_t parts_fold(struct part *parts, size_t n, struct part *others)
 }
 
 /* In the order of the stack, the top first, as the eye meets them in the chart. */
-static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, const struct tui_comp *held, int is_wide)
+static size_t parts_by_category(struct part *parts, size_t max, const struct report_dev *dev, const struct tui_comp *held,
+				int is_wide)
 {
 	struct part others = { .name = "(others)", .style = TUI_DIM };
 	size_t n = 0;

@@ -381,8 +381,8 @@ static void draw_held(struct canvas *c, struct rect at, const struct window *w, 
 		snprintf(text, sizeof(text), " %s: %s ", fmt_ns(a, ns), b);
 	len = (unsigned)strlen(text);
 	canvas__set(c, x + col, y, 0x2502, TUI_BOLD, TUI_PLAIN); /* │ */
-	canvas__text(c, col + 1 + len <= w->cols ? x + col + 1 : col >= len ? x + col - len : x + (w->cols > len ? w->cols - len : 0),
-		     y, len, TUI_BOLD, text);
+	x += col + 1 + len <= w->cols ? col + 1 : col >= len ? col - len : w->cols > len ? w->cols - len : 0;
+	canvas__text(c, x, y, len, TUI_BOLD, text);
 }
 
 int tui_chart__draw(struct canvas *c, struct rect at, struct tui_ui *ui, const struct tui_data *d, const struct report *r,
