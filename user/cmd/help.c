@@ -57,8 +57,8 @@ static const struct {
 	{ "At which time", " --at --from --until " },
 	{ "What to see of it", " --probes --usdt --min-size --classes --stacks --stack-size --no-names --no-modules --redact "
 			       "--labels --ops " },
-	{ "How long, how much", " --duration --window --window-size --on-new-peak --steps --every --align --between --max-overhead "
-				"--max-loss --ring-size --keep-idle --force-perf-uprobes " },
+	{ "How long, how much", " --duration --window --window-size --on-new-peak --steps --every --align --between "
+				"--max-overhead --max-loss --ring-size --keep-idle --force-perf-uprobes " },
 	{ "What if", " --batch --batches --budget --optimizer --dtype --shard --units --checkpoint --no-reshard " },
 	{ "Limits", " --max-peak --fail-if " },
 	{ "Where it goes", " --output --force --to --listen --token-file --allow-host --socket-group --json --csv --md --tui "
