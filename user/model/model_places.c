@@ -18,9 +18,11 @@ static int by_bytes(const void *pa, const void *pb)
 
 static int fill(struct report_place *r, const struct model *m, const struct place_row *at)
 {
-	*r = (struct report_place){ .bytes = at->bytes, .count = at->count, .made = at->made,
-				    .op = strdup(names__get(m->names, at->op)), .buffer = strdup(names__get(m->names, at->buffer)),
-				    .nodes = strdup(names__get(m->names, at->nodes)), .where = strdup(names__get(m->names, at->where)) };
+	*r = (struct report_place){ .bytes = at->bytes, .count = at->count, .made = at->made };
+	r->op = strdup(names__get(m->names, at->op));
+	r->buffer = strdup(names__get(m->names, at->buffer));
+	r->nodes = strdup(names__get(m->names, at->nodes));
+	r->where = strdup(names__get(m->names, at->where));
 	return r->op && r->buffer && r->nodes && r->where ? 0 : -ENOMEM;
 }
 

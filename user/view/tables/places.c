@@ -22,8 +22,8 @@ static void is_output(struct cell *c, const void *row)
 static const struct column columns[] = {
 	{ "bytes", "allocated", COL_BYTES, OF(report_place, bytes), TEXT(1, 9, .gap = 0) },
 	{ "count", "count", COL_COUNT, OF(report_place, count), TEXT(2, 7) },
-	{ "buffer", "buffer", COL_OR_NULL, OF(report_place, buffer), TEXT(3, 22, .gap = 2) },
-	{ "op", "operator", COL_TEXT, OF(report_place, op), TEXT(4, 20, .wide = 2, .gap = 2) },
+	{ "buffer", "buffer", COL_OR_NULL, OF(report_place, buffer), TEXT(3, 26, .gap = 2) },
+	{ "op", "operator", COL_TEXT, OF(report_place, op), TEXT(4, 20, .wide = 1, .gap = 2) },
 	{ "nodes", "made of", COL_OR_NULL, OF(report_place, nodes), TEXT(5, 16, .wide = 1, .gap = 2) },
 	{ "where", NULL, COL_OR_NULL, OF(report_place, where) },
 	{ "graph", NULL, COL_OR_NULL, VIA(graph) },
