@@ -43,9 +43,10 @@ NEWEST := 2.15.0
 .PHONY: check-compiled
 check-compiled: build/memtrace ## compiled and distributed jobs against their own word, on torch 2.13 and 2.15 (root; fetches 3 GB once)
 	@tools/make-venv
-	@tests/versions/check --keep $(NEWEST)
-	@printf '%s\n' 'tests/e2e/run --slow compiled_jobs distributed' \
-		'tests/versions/check --with $(NEWEST) tests/e2e/run compiled_jobs' | tests/abreast
+	@tests/versions/check --keep $(NEWEST) || rm -rf $(B)/versions/kept
+	@{ printf '%s\n' 'tests/e2e/run --slow distributed' 'tests/e2e/run --slow compiled_jobs'; [ ! -d $(B)/versions/kept ] || \
+		echo 'tests/versions/check --with $(NEWEST) tests/e2e/run compiled_jobs'; } | tests/abreast
+	@[ -d $(B)/versions/kept ] || echo "check-compiled: not run with torch $(NEWEST): it cannot be had here"
 
 .PHONY: docs-compiled-newest
 docs-compiled-newest: build/memtrace ## the same with the newest torch that is known, which is fetched, and removed

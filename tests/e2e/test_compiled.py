@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import sys
@@ -98,8 +99,25 @@ def check_born(rows, said):
     return got
 
 
+def check_lines(rep, got):
+    """Each line that allocated: its words are those of the job's own file."""
+    lines = rep["generated"]["list"]
+    mt.check(len(lines) == rep["generated"]["total"] > 10 and sum(r["bytes"] for r in lines) >= got, f"{len(lines)} lines, {got} bytes")
+    mt.check({r["graph"] for r in lines} == {"forward", "backward"} and any(r["returned"] for r in lines), f"{lines}")
+    for row in lines:
+        name, number = row["where"].split(":")
+        text = next(pathlib.Path(_cache[0]).rglob(name)).read_text().split("\n")
+        buffer, kind, shape = re.fullmatch(r"(\w+) (\w+)\[([\d,]*)\]", row["buffer"]).groups()
+        asked = re.fullmatch(r" *(\w+) = empty_strided_\w+\(\(([\d, ]*)\), \([\d, ]*\), torch\.(\w+)\)", text[int(number) - 1])
+        mt.check(asked and asked[1] == buffer and asked[3] == kind, f"{row}: {text[int(number) - 1]}")
+        mt.check(asked[2].replace(" ", "").strip(",") == shape, f"{row}: {text[int(number) - 1]}")
+        mt.check(not row["nodes"] or any(f"Source Nodes: [{row['nodes']}]" in t for t in text[:int(number) + 40]), f"{row}: no such nodes")
+    mt.check(sum(bool(r["nodes"]) for r in lines) > len(lines) / 3, f"{lines}")
+
+
 def check_views(mtr, said, got):
     rep = mt.report(mtr)
+    check_lines(rep, got)
     mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
     ops = {o["name"]: o for o in rep["ops"]}
     mt.check(len(ops) == len(rep["ops"]), "two rows of one operator")
@@ -113,6 +131,7 @@ def check_views(mtr, said, got):
         mt.check(doc["flow"]["classes"] == ("compat" if is_said else "extended"), f"{options}: {doc['flow']}")
     text = mt.ok(mt.memtrace("report", mtr, "--top", "100", "-v")).stdout
     mt.check(PREFIX in text.split("Operators, by their part of the peak")[1].split("Regions")[0], "not in the table of operators")
+    mt.check("Lines of generated code" in text and all(f" {r['buffer'].split()[0]} " in text for r in rep["generated"]["list"][:5]), text)
     mods = [o for o in rep["modules"]["ops"] if (o["op"] or "").startswith(PREFIX)]
     mt.check(sum(o["alloc_bytes"] for o in mods) >= SHARE_MIN * said["steps"] * said["step_bytes"], "not by module")
 

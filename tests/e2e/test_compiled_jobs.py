@@ -218,6 +218,32 @@ def test_compiled_autograd_launched():
     compare("compiled_autograd", launched)
 
 
+# --- what it costs ---------------------------------------------------------------------------------------------
+
+
+def price_of_a_step(name, disable):
+    """(hits, ns of probes) of a step, by the report."""
+    was = os.environ.get("TORCHDYNAMO_DISABLE")
+    os.environ["TORCHDYNAMO_DISABLE"] = disable
+    try:
+        with mt.scratch() as tmp:
+            _, _, mtr = attached(name, tmp)
+            rep = mt.report(mtr)
+    finally:
+        os.environ.pop("TORCHDYNAMO_DISABLE") if was is None else os.environ.update(TORCHDYNAMO_DISABLE=was)
+    mt.check(rep["phases"]["marks"]["step"] >= 10, f"{rep['phases']['marks']}")
+    return [rep["overhead"][what] / rep["phases"]["marks"]["step"] for what in ("hits", "probe_ns")]
+
+
+def test_price():
+    """No higher than of the same job as torch runs it without compiling."""
+    with test_compiled.cache():
+        for name in ("gpt", "conv"):
+            compiled, eager = price_of_a_step(name, "0"), price_of_a_step(name, "1")
+            mt.note(f"{name}: {compiled[0]:.0f} hits and {compiled[1] / 1e3:.0f} us of probes a step, eager {eager[0]:.0f} and {eager[1] / 1e3:.0f}")
+            mt.check(all(c <= e for c, e in zip(compiled, eager)), f"{name}: {compiled}, eager {eager}")
+
+
 # --- the comparison itself, by hand ---------------------------------------------------------------------------
 
 
@@ -246,12 +272,12 @@ def test_shares_by_hand():
 
 
 SLOW = {name[5:] for name, what in globals().items() if name.startswith("test_") and callable(what)} - QUICK
-TIMEOUT_S = dict.fromkeys(SLOW | QUICK, COMPILES_S)
+TIMEOUT_S = dict(dict.fromkeys(SLOW | QUICK, COMPILES_S), price=2 * COMPILES_S)
 
 
 def labels():
     """{row: what it begins with}"""
-    names = [name[5:] for name, what in globals().items() if name.startswith("test_") and callable(what) and not name.endswith("_by_hand")]
+    names = [name[5:] for name, what in globals().items() if name.startswith("test_") and name.endswith(("_attached", "_launched"))]
     return {name: "| {}, {} |".format(*name.rsplit("_", 1)) for name in names}
 
 

@@ -85,7 +85,8 @@ enum ev_kind {
 			   seq = the longest of them in us */
 	EV_PLACE = 100, /* what a place of allocations is (ALLOC's name): pid, name = the place's, addr = name id of the
 			   operator that stands for it ("inductor: extern_kernels.mm (aten.mm)"), 0: none does, flags = enum
-			   ev_place, size = of which code object (0: not told). May come after them */
+			   ev_place, size = of which code object (0: not told), key = its buffer ("buf7 float32[512,512]"),
+			   type = its source nodes ("linear_11, mm_3"), root = its file and line. May come after them */
 	EV_LEVEL = 101, /* how much is traced from now on: flags = enum ev_level_state, depth = enum mt_level, the least that is
 			   set, addr = number of the window, aux = process whose steps are counted (and whose machine is meant),
 			   size = whole steps to trace, after which the window is over (0: until it is told), and from
@@ -152,11 +153,11 @@ struct event {
 	uint32_t pid;
 	union {
 		uint32_t tid;
-		name_id root; /* EV_TENSOR, EV_MODULE, EV_COMPILED */
+		name_id root; /* EV_TENSOR, EV_MODULE, EV_COMPILED, EV_PLACE */
 	};
 	union {
 		uint32_t seq; /* frame number, see memtrace/event.h */
-		name_id type; /* EV_TENSOR, EV_MODULE, EV_HELD, EV_COMPILED */
+		name_id type; /* EV_TENSOR, EV_MODULE, EV_HELD, EV_COMPILED, EV_PLACE */
 	};
 	name_id name;  /* operator, node, region, tag, comm …; 0 = none */
 	uint8_t kind;  /* enum mt_kind or ev_kind */
@@ -165,7 +166,7 @@ struct event {
 	uint8_t flags;
 	union {
 		uint32_t aux;
-		name_id key; /* EV_TENSOR, EV_HELD, EV_COMPILED */
+		name_id key; /* EV_TENSOR, EV_HELD, EV_COMPILED, EV_PLACE */
 	};
 };
 

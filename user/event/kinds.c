@@ -93,7 +93,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[EV_HELD] = { "held", .names = EV_IN_SEQ | EV_IN_AUX, .keep = EV_KEEP_LAST, .thing = EV_IN_ADDR },
 	[EV_COMPILED] = { "compiled", .names = EV_IN_TID | EV_IN_SEQ | EV_IN_AUX, .keep = EV_KEEP_ALL, .ago = ADDR },
 	[EV_MODULE_AT] = { "module_at" },
-	[EV_PLACE] = { "place", .names = ADDR, .keep = EV_KEEP_ALL },
+	[EV_PLACE] = { "place", .names = ADDR | EV_IN_TID | EV_IN_SEQ | EV_IN_AUX, .keep = EV_KEEP_ALL },
 	/* what lived when a recording begins in the middle */
 	[EV_WAS] = { "was", .names = EV_IN_REGION },
 	[EV_WAS_FLOW] = { "was_flow" },

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -17,6 +18,7 @@
 #include "live/worker.h"
 #include "memtrace/event.h"
 #include "python/runtime.h"
+#include "target/script.h"
 
 #define END_S 3 /* longer does a look not take, unless a file system keeps it waiting: then it is left behind */
 
@@ -76,6 +78,7 @@ int placing__new(struct placing **ret, const struct placing_env *env, struct err
 static void job__free(struct place_job *j)
 {
 	free(j->text);
+	free(j->nodes);
 	free(j);
 }
 
@@ -174,10 +177,17 @@ void placing__met(struct placing *p, const struct mt_rec_place *rec, name_id nam
 				    .hash = rec->hash, .ts_ns = rec->hdr.ts_ns, .name = name });
 }
 
+static name_id told_as(const struct placing *p, const struct place_job *j, const char *text)
+{
+	return j->text && text && text[0] ? tell__name(&p->env.tell, j->pid, text) : NAME_NONE;
+}
+
 /* One whose code object could not be read any more is neither: it is asked about when it is told again. */
 static void say(struct placing *p, const struct place_job *j)
 {
 	struct placed *place = map__find(&p->places, j->hash);
+	char where[PY_CODE_TEXT_MAX + 16];
+	const char *name;
 
 	if (!place || place->pid != j->pid)
 		return;
@@ -190,7 +200,11 @@ static void say(struct placing *p, const struct place_job *j)
 		place->is_plain = 1;
 		(void)keeper__plain_place(p->env.keeper, j->pid, j->hash);
 	}
+	name = script_name(j->file);
+	snprintf(where, sizeof(where), "%s:%u", name ? name : "", j->line);
 	tell__event(&p->env.tell, (struct event){ .ts_ns = j->ts_ns, .kind = EV_PLACE, .pid = (uint32_t)j->pid, .name = j->name,
+						  .root = told_as(p, j, name ? where : NULL), .type = told_as(p, j, j->nodes),
+						  .key = told_as(p, j, j->buffer),
 						  .addr = j->text ? tell__name(&p->env.tell, j->pid, j->text).v : 0,
 						  .flags = j->made, .size = hash_two(j->code, j->check) });
 }

@@ -479,8 +479,7 @@ static void model__read(struct model *m, const struct event *ev)
 
 static void model__place(struct model *m, const struct event *ev)
 {
-	if (places__told(&m->places, &m->ops, ev->name, (name_id){ (uint32_t)ev->addr }, ev->flags, ev->size) &&
-	    m->graph)
+	if (places__told(&m->places, &m->ops, ev) && m->graph)
 		graph__placed(m->graph, ev->name, places__made(&m->places, ev->name));
 }
 

@@ -223,7 +223,7 @@ static uint32_t model__op_of_place(struct model *m, const struct attribution *a,
 	*ret_made = 0;
 	if (a->op || a->lost || ev->kind != MT_EV_ALLOC || !ev->name.v)
 		return a->op;
-	row = places__row(&m->places, &m->ops, ev->name);
+	row = places__row(&m->places, &m->ops, ev->name, ev->size);
 	m->ops.rows[row].count += row != 0;
 	*ret_made = places__made(&m->places, ev->name);
 	return row;

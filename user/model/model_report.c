@@ -452,6 +452,7 @@ int model__report(const struct model *m, size_t top, struct report **ret)
 	err = err ? err : model__gpu_pools(m, top < PEAK_FREED_MAX ? top : PEAK_FREED_MAX, &r->driver);
 	err = err ? err : growth__report(m, top, r);
 	err = err ? err : model__report_compiles(m, &r->compiles);
+	err = err ? err : model__report_places(m, &r->places);
 	if (!err && m->started)
 		err = model__report_kernel(m, &r->kernel);
 	if (err) {

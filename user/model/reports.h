@@ -12,6 +12,7 @@ struct report;
 struct report_block;
 struct report_blocks;
 struct report_compiles;
+struct report_places;
 struct report_dev;
 struct report_driver;
 struct report_frame;
@@ -37,6 +38,7 @@ int model__report_tensors(const struct model *m, size_t top, struct report_names
 int model__report_modules(const struct model *m, struct report *r);
 int model__report_saved(const struct model *m, size_t top, struct report_saved *r);
 int model__report_compiles(const struct model *m, struct report_compiles *r);
+int model__report_places(const struct model *m, struct report_places *r);
 int model__report_peak_blocks(const struct model *m, size_t top, struct report_blocks *r);
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret);
 int model__report_sampling(const struct model *m, struct report_sampling *ret);

@@ -144,6 +144,17 @@ static void report_compiles__done(struct report_compiles *r)
 	free(r->whys);
 }
 
+static void report_places__done(struct report_places *r)
+{
+	for (size_t i = 0; i < r->cnt; i++) {
+		free(r->rows[i].op);
+		free(r->rows[i].buffer);
+		free(r->rows[i].nodes);
+		free(r->rows[i].where);
+	}
+	free(r->rows);
+}
+
 static void report_leaks__done(struct report_leaks *r)
 {
 	for (size_t i = 0; i < r->cnt; i++) {
@@ -182,6 +193,7 @@ void report__free(struct report *r)
 	report_kernel__done(&r->kernel);
 	report_leaks__done(&r->leaks);
 	report_compiles__done(&r->compiles);
+	report_places__done(&r->places);
 	report_ranks__free(r->ranks);
 	free(r);
 }

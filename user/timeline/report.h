@@ -14,6 +14,7 @@
 
 #include "memtrace/loss.h"
 #include "timeline/report_compiles.h"
+#include "timeline/report_places.h"
 #include "timeline/report_leaks.h"
 #include "timeline/report_memory.h"
 #include "timeline/report_modules.h"
@@ -64,6 +65,7 @@ struct report {
 	struct report_marks marks;
 	struct report_kernel kernel;
 	struct report_compiles compiles;
+	struct report_places places; /* of generated code */
 	struct report_leaks leaks;
 	struct report_ranks *ranks; /* timeline/ranks.h; NULL: was not asked for */
 };

@@ -20,12 +20,14 @@ static struct place_row *find_or_add(struct places *p, name_id place)
 	return at || p->map.cnt >= PLACES_MAX ? at : map__put(&p->map, place.v);
 }
 
-uint32_t places__row(struct places *p, struct tally *ops, name_id place)
+uint32_t places__row(struct places *p, struct tally *ops, name_id place, uint64_t size)
 {
 	struct place_row *at = find_or_add(p, place);
 
 	if (!at)
 		return 0;
+	at->count++;
+	at->bytes += size;
 	if (at->is_told)
 		return tally__row(ops, at->op, false);
 	if (!at->row && p->rows_cnt < PLACES_ROWS_MAX) {
@@ -35,17 +37,20 @@ uint32_t places__row(struct places *p, struct tally *ops, name_id place)
 	return at->row;
 }
 
-bool places__told(struct places *p, struct tally *ops, name_id place, name_id op, uint8_t made,
-		   uint64_t code)
+bool places__told(struct places *p, struct tally *ops, const struct event *ev)
 {
-	struct place_row *at = place.v ? find_or_add(p, place) : NULL;
+	struct place_row *at = ev->name.v ? find_or_add(p, ev->name) : NULL;
+	name_id op = { (uint32_t)ev->addr };
 
 	if (!at || at->is_told)
 		return false;
 	at->is_told = true;
 	at->op = op;
-	at->made = op.v ? made & EV_PLACE_ALL : 0;
-	at->code = code;
+	at->made = op.v ? ev->flags & EV_PLACE_ALL : 0;
+	at->code = ev->size;
+	at->buffer = ev->key;
+	at->nodes = ev->type;
+	at->where = ev->root;
 	if (at->row && op.v)
 		tally__name_shadow(ops, at->row, op);
 	return true;

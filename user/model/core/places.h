@@ -25,6 +25,8 @@ struct place_row {
 	bool is_told;
 	uint8_t made; /* enum ev_place: of what is allocated there */
 	uint64_t code; /* of which code object, which is that of its file; 0: not known */
+	name_id buffer, nodes, where; /* as EV_PLACE has them */
+	uint64_t count, bytes;	      /* that were allocated there */
 };
 
 struct place_code {
@@ -39,10 +41,10 @@ struct places {
 
 void places__init(struct places *p);
 void places__done(struct places *p);
-/* Row of the tally for what is allocated there; 0: none, or no room. */
-uint32_t places__row(struct places *p, struct tally *ops, name_id place);
-/* The first word on a place is the one that counts: was this it? made: enum ev_place. */
-bool places__told(struct places *p, struct tally *ops, name_id place, name_id op, uint8_t made, uint64_t code);
+/* So much was allocated there: the row of the tally for it; 0: none, or no room. */
+uint32_t places__row(struct places *p, struct tally *ops, name_id place, uint64_t size);
+/* EV_PLACE. The first word on a place is the one that counts: was this it? */
+bool places__told(struct places *p, struct tally *ops, const struct event *ev);
 /* The operator of this name stands for a place. Looks at all of them. */
 bool places__stands(const struct places *p, name_id op);
 uint8_t places__made(const struct places *p, name_id place); /* EV_PLACE_UNTOLD: not told */

@@ -11,6 +11,7 @@
 #include "view/json.h"
 #include "view/report_words.h"
 #include "view/tables/compiles.h"
+#include "view/tables/places.h"
 #include "view/tables/leaks.h"
 #include "view/tables/modules.h"
 #include "view/tables/oom.h"
@@ -272,6 +273,7 @@ int view_report_json(FILE *out, const struct report *r, const struct view_opts *
 	stacks_json(&j, r, top);
 	leaks_json(&j, r);
 	compiles_json(&j, r);
+	places_json(&j, r, top);
 	tensors_json(&j, r, top);
 	modules_json(&j, r, opts->top);
 	saved_json(&j, r, top);

@@ -11,6 +11,7 @@
 #include "view/page.h"
 #include "view/report_words.h"
 #include "view/tables/compiles.h"
+#include "view/tables/places.h"
 #include "view/tables/honesty.h"
 #include "view/tables/leaks.h"
 #include "view/tables/marks.h"
@@ -262,6 +263,7 @@ static void put_tables(struct page *p, const struct report *r, const struct view
 {
 	if (opts->is_verbose) {
 		compiles_text(p, r, opts->top, 1);
+		places_text(p, r, opts->top);
 		put_details(p, r, opts);
 		return;
 	}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
+#include "view/tables/places.h"
+
+#include "event/event.h"
+#include "timeline/report.h"
+#include "view/json.h"
+#include "view/page.h"
+#include "view/table.h"
+
+static void graph(struct cell *c, const void *row)
+{
+	static const char *const words[] = { "", "forward", "backward", "inference" };
+
+	c->text = words[((const struct report_place *)row)->made & EV_PLACE_GRAPH];
+}
+
+static void is_output(struct cell *c, const void *row)
+{
+	c->num = !!(((const struct report_place *)row)->made & EV_PLACE_OUTPUT);
+}
+
+static const struct column columns[] = {
+	{ "bytes", "allocated", COL_BYTES, OF(report_place, bytes), TEXT(1, 9, .gap = 0) },
+	{ "count", "count", COL_COUNT, OF(report_place, count), TEXT(2, 7) },
+	{ "buffer", "buffer", COL_OR_NULL, OF(report_place, buffer), TEXT(3, 26, .gap = 2) },
+	{ "op", "operator", COL_TEXT, OF(report_place, op), TEXT(4, 20, .wide = 1, .gap = 2) },
+	{ "nodes", "made of", COL_OR_NULL, OF(report_place, nodes), TEXT(5, 16, .wide = 1, .gap = 2) },
+	{ "where", NULL, COL_OR_NULL, OF(report_place, where) },
+	{ "graph", NULL, COL_OR_NULL, VIA(graph) },
+	{ "returned", NULL, COL_BOOL, VIA(is_output) },
+};
+
+static const struct table place_table = TABLE(columns);
+
+void places_text(struct page *p, const struct report *r, size_t top)
+{
+	struct drawn d = drawn_as(AS_TEXT, r);
+	size_t cnt = r->places.cnt < top ? r->places.cnt : top;
+
+	if (!cnt)
+		return;
+	page__heading(p, "Lines of generated code (torch.compile), by what they allocated");
+	table__text(p, &place_table, &d, r->places.rows, cnt, sizeof(r->places.rows[0]));
+	page__more(p, cnt, r->places.total, "lines (--top)");
+}
+
+void places_json(struct json *j, const struct report *r, size_t top)
+{
+	struct drawn d = drawn_as(AS_JSON, r);
+
+	if (!r->places.total)
+		return;
+	json__begin(j, "generated", '{');
+	json__u64(j, "total", r->places.total);
+	table__list(j, "list", &place_table, &d, r->places.rows, r->places.cnt < top ? r->places.cnt : top,
+		    sizeof(r->places.rows[0]));
+	json__end(j, '}');
+}
