@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * gen_ranks ONE.mtr COUNT DIR [HEAVY]: a fleet that never ran, from the recording of one rank: COUNT recordings of the same
- * events, DIR/rank-NNNN.mtr, eight ranks a machine. Each machine has its own boot and a clock that is wrong by up to 10 s; rank
+ * gen_ranks ONE.mtr COUNT DIR [HEAVY [A_MACHINE]]: a fleet that never ran, from the recording of one rank: COUNT recordings of
+ * the same events, DIR/rank-NNNN.mtr, eight ranks a machine, or A_MACHINE. Each machine has its own boot and a clock that is wrong by up to 10 s; rank
  * HEAVY (default 137, modulo COUNT) has blocks a quarter larger.
  */
 #include <stdio.h>
@@ -13,12 +13,12 @@
 #include "event/rank_label.h"
 #include "event/recording.h"
 
-#define RANKS_A_MACHINE 8
+#define RANKS_A_MACHINE 8 /* unless it was said */
 #define LATER_S 20
 #define PIDS_APART 100000 /* of the ranks of a machine */
 
 struct rank {
-	unsigned number, count;
+	unsigned number, count, a_machine;
 	int heavy;
 	struct names *names;
 	struct rec_writer *out;
@@ -36,11 +36,11 @@ static name_id label(const struct rank *k, name_id old)
 	if (rank_label__rank(&l, &rank) < RANK_LOCAL)
 		snprintf(buf, sizeof(buf), "RANK=%u", k->number);
 	else if (l.source[RANK_OF_NODE])
-		snprintf(buf, sizeof(buf), "LOCAL_RANK=%u", k->number % RANKS_A_MACHINE);
+		snprintf(buf, sizeof(buf), "LOCAL_RANK=%u", k->number % k->a_machine);
 	else if (l.source[RANK_WORLD])
 		snprintf(buf, sizeof(buf), "WORLD_SIZE=%u", k->count);
 	else if (l.source[RANK_NODE])
-		snprintf(buf, sizeof(buf), "GROUP_RANK=%u", k->number / RANKS_A_MACHINE);
+		snprintf(buf, sizeof(buf), "GROUP_RANK=%u", k->number / k->a_machine);
 	else
 		return names__add(k->names, text);
 	return names__add(k->names, buf);
@@ -48,8 +48,8 @@ static name_id label(const struct rank *k, name_id old)
 
 static int put(struct rank *k, struct event ev, struct err *err)
 {
-	uint32_t machine = k->number / RANKS_A_MACHINE;
-	uint32_t further = k->number % RANKS_A_MACHINE * PIDS_APART;
+	uint32_t machine = k->number / k->a_machine;
+	uint32_t further = k->number % k->a_machine * PIDS_APART;
 	name_id name = ev.name;
 
 	ev.pid += ev.pid ? further : 0;
@@ -70,6 +70,9 @@ static int put(struct rank *k, struct event ev, struct err *err)
 	}
 	case EV_LABEL:
 		ev.name = label(k, name);
+		break;
+	case EV_LEVEL:
+		ev.aux += further;
 		break;
 	case MT_EV_ALLOC:
 	case EV_ARG:
@@ -120,14 +123,15 @@ static int read_names(const char *path, struct names *to, struct err *err)
 	return e;
 }
 
-static int make(const char *from, const char *dir, unsigned number, unsigned count, unsigned heavy, struct err *err)
+static int make(const char *from, const char *dir, const struct rank *as, struct err *err)
 {
-	struct rank k = { .number = number, .count = count, .heavy = number == heavy, .names = names__new() };
+	struct rank k = { .number = as->number, .count = as->count, .a_machine = as->a_machine, .heavy = as->heavy,
+			  .names = names__new() };
 	struct rec_reader *r = NULL;
 	char path[4096];
 	int e = k.names ? read_names(from, k.names, err) : -1;
 
-	snprintf(path, sizeof(path), "%s/rank-%04u.mtr", dir, number);
+	snprintf(path, sizeof(path), "%s/rank-%04u.mtr", dir, k.number);
 	if (!e)
 		e = rec_reader__open(&r, from, err);
 	if (!e) {
@@ -147,16 +151,19 @@ int main(int argc, char **argv)
 {
 	unsigned count = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
 	unsigned heavy = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : 137;
+	struct rank k = { .count = count, .a_machine = argc > 5 ? (unsigned)strtoul(argv[5], NULL, 10) : RANKS_A_MACHINE };
 	struct err err = { 0 };
 
-	if (argc < 4 || !count) {
-		fprintf(stderr, "usage: gen_ranks ONE.mtr COUNT DIR [HEAVY]\n");
+	if (argc < 4 || !count || !k.a_machine) {
+		fprintf(stderr, "usage: gen_ranks ONE.mtr COUNT DIR [HEAVY [A_MACHINE]]\n");
 		return 2;
 	}
-	for (unsigned i = 0; i < count; i++)
-		if (make(argv[1], argv[3], i, count, heavy % count, &err) < 0) {
+	for (; k.number < count; k.number++) {
+		k.heavy = k.number == heavy % count;
+		if (make(argv[1], argv[3], &k, &err) < 0) {
 			fprintf(stderr, "gen_ranks: %s\n", err.msg);
 			return 1;
 		}
+	}
 	return 0;
 }

@@ -27,3 +27,8 @@ check-cost: build/memtrace ## what memtrace says that it costs a job, beside wha
 	@tools/install-deps build python
 	@tools/make-venv
 	@tests/bench/cost
+
+.PHONY: bench-price
+bench-price: build/memtrace ## what a budget of 2 % costs jobs of real libraries, and what it still knows (docs/sampling.md); root
+	@tools/make-venv libraries
+	@tests/bench/price $(if $(SECONDS),--seconds $(SECONDS)) $(BENCH_ARGS)

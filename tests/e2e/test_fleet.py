@@ -12,7 +12,7 @@ import time
 import mt
 import test_serve
 
-SLOW = {"thousand_ranks", "sites"}
+SLOW = {"thousand_ranks", "hundred_ranks_in_windows", "sites"}
 TIMEOUT_S = {"thousand_ranks": 600}  # a thousand recordings made and replayed: 90 s of CPU, of which others take their part
 
 
@@ -171,6 +171,31 @@ def test_parquet():
         peak, rows = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     mt.check(int(peak) == rep["ranks"]["list"][0]["peak"], f"{peak}, the report says {rep['ranks']['list'][0]['peak']}")
     mt.check(int(rows) >= rep["events"]["alloc"] + rep["events"]["free"], f"{rows} events")
+
+
+def test_hundred_ranks_in_windows():
+    """A rank a machine, all traced in the same windows, one of them heavier: which steps those are, of each and of all, and what they
+    are made of."""
+    with mt.scratch() as tmp:
+        make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), "build/tests/gen_ranks"], capture_output=True, text=True, check=False)
+        mt.check(make.returncode == 0, make.stderr)
+        with mt.job("mlp", wrapper=("env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1")) as job:
+            mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-o", tmp / "one.mtr", "--steps", "2", "--every", "1s", "-d", "20"), (0, 3))
+        (tmp / "fleet").mkdir()
+        subprocess.run([mt.BUILD / "tests" / "gen_ranks", tmp / "one.mtr", "100", tmp / "fleet", "37", "1"], check=True)
+        out = tmp / "all.mtr"
+        mt.ok(mt.memtrace("merge", *sorted((tmp / "fleet").iterdir()), "-o", out, timeout=120), (0, 3))
+        ranks = json.loads(mt.ok(mt.memtrace("report", out, "--by", "rank", "--json", timeout=120), (0, 3)).stdout)["ranks"]
+        text = mt.ok(mt.memtrace("report", out, "--by", "rank", timeout=120), (0, 3)).stdout
+        own = mt.report(tmp / "one.mtr", (0, 3))["sampling"]
+    rows, wanted = ranks["list"], [(w.get("step"), w["steps"]) for w in own["traced"]]
+    mt.note(f"{len(rows)} ranks, windows {wanted}: {next(line for line in text.splitlines() if 'windows a rank' in line).strip()}")
+    mt.check(len(rows) == 100 and len(wanted) >= 2, f"{len(rows)} ranks, {wanted}")
+    mt.check(all([(w.get("step"), w["steps"]) for w in row["sampling"]["traced"]] == wanted for row in rows), "ranks have other windows")
+    peaks = {row["rank"]: row["sampling"]["mean_step"]["devices"]["cpu"]["peak"] for row in rows}
+    usual = sorted(peaks.values())[50]
+    mt.check(1.15 < peaks[37] / usual < 1.35 and all(v == usual for rank, v in peaks.items() if rank != 37), f"{peaks}")
+    mt.check(f"{own['windows']} windows a rank; {len(wanted)} of the latest 64 have the same steps" in " ".join(text.split()), text[:3000])
 
 
 def test_thousand_ranks():

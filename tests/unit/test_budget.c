@@ -30,6 +30,7 @@ struct job {
 	double long_ns;		  /* … so much longer, traced or not; */
 	double later_slow;	  /* in the second half; 0: as before */
 	double mark;		  /* of each step's own time, traced or not: what marks of steps take */
+	double tail_ns, tail;	  /* so long behind a window steps take so many times as long, and nobody knows why */
 	bool is_hushed;		  /* … but not longer between windows than it takes to price one */
 	/* what was, in the end */
 	uint64_t now, steps, random, read_ns;
@@ -81,6 +82,16 @@ static void window(struct job *j, double slow)
 	j->was[j->cnt++] = (struct budget_window){ begin, j->now, j->lost - lost };
 }
 
+static void watched_step(struct job *j, double slow)
+{
+	double step_ns = j->step_ns;
+
+	j->lost += (slow - 1) * step_ns;
+	j->step_ns = slow * step_ns;
+	one_step(j, PAID_WATCHED, 1);
+	j->step_ns = step_ns;
+}
+
 /* Without marks nobody sees it, and it costs nothing. */
 static void unseen_step(struct job *j)
 {
@@ -96,10 +107,12 @@ static void rest(struct job *j, uint64_t end)
 	while (j->now < end) {
 		double lost_ns = paid__last(&j->paid) + (j->is_hushed ? paid__marks_beside(&j->paid, j->now) : 0);
 
+		bool is_tail = (double)(j->now - last.end_ns) < j->tail_ns;
+
 		if (j->is_hushed && j->paid.is_settled)
 			unseen_step(j);
 		else
-			one_step(j, PAID_WATCHED, 1);
+			watched_step(j, is_tail ? j->tail : 1);
 		budget__price(&j->c.budget, lost_ns, lost_ns);
 		if (paid__is_measured(&j->paid) && j->now >= cadence__next(&j->c, &last))
 			break;
@@ -186,6 +199,19 @@ static void marks_are_paid_for_all_the_time(void **state)
 	}
 }
 
+/* What a window leaves behind is its price, and no measure of what a step takes without it. */
+static void what_comes_after_is_paid_for(void **state)
+{
+	struct job j = { .step_ns = 2 * MS, .slow = 1.5, .set_ns = 100 * MS, .first_ns = SEC, .tail_ns = 400 * MS, .tail = 1.3 };
+
+	(void)state;
+	run(&j, 0.02, 600 * SEC);
+	assert_true(j.cnt >= 20);
+	assert_true(share_lost(&j) <= 0.021);
+	assert_true(share_lost(&j) > 0.012);
+	assert_true(fabs(share_said(&j) - share_lost(&j)) < 0.001);
+}
+
 /* Marks that take more than the budget: they are only set around windows, and paid for like these. */
 static void dear_marks_are_paid_for(void **state)
 {
@@ -214,7 +240,7 @@ static void a_price_stands(void **state)
 	for (int i = 0; i < 10; i++)
 		paid__step(&p, PAID_TRACED, 30 * MS, now += 30 * MS);
 	paid__change(&p, true, now);
-	for (int i = 0; i < 50; i++)
+	for (int i = 0; i < 80; i++)
 		paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
 	lost = paid__last(&p);
 	assert_true(fabs(lost - 100.0 * MS) < 1);
@@ -401,6 +427,7 @@ int main(void)
 		cmocka_unit_test(short_steps_are_paid_for),
 		cmocka_unit_test(usual_steps_are_paid_for),
 		cmocka_unit_test(marks_are_paid_for_all_the_time),
+		cmocka_unit_test(what_comes_after_is_paid_for),
 		cmocka_unit_test(dear_marks_are_paid_for),
 		cmocka_unit_test(a_price_stands),
 		cmocka_unit_test(probes_cost_what_calibration_says_at_least),

@@ -167,6 +167,8 @@ void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t 
 {
 	if (paid__is_odd(p, took_ns))
 		return;
+	if (what == PAID_WATCHED && !p->is_open && p->end_ns && now_ns - took_ns < p->end_ns + PAID_SETTLE_NS)
+		what = PAID_BESIDE;
 	if (what == PAID_WATCHED) {
 		paid__watch(p, took_ns);
 		if (p->is_open && !p->steps) /* nothing is set yet */
