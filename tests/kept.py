@@ -23,7 +23,7 @@ def commit():
     """The last one that changed what is tested, or its test; + means uncommitted changes. Where git does not tell: MT_COMMIT, or ?"""
     if os.environ.get("MT_COMMIT"):
         return os.environ["MT_COMMIT"]
-    what = ["--", *OF_TESTS, *(f":!{t}" for t in TABLES)]
+    what = ["--", *OF_TESTS, ":!*.md", *(f":!{t}" for t in TABLES)]
     try:
         return git("log", "-1", "--abbrev=10", "--format=%h", *what) + ("+" if git("status", "--porcelain", *what) else "")
     except (OSError, subprocess.CalledProcessError):

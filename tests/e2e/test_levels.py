@@ -333,12 +333,12 @@ def watched_of(path):
 def test_kinds_of_steps_are_told_apart():
     """Of twelve steps four have regions of their own and three an evaluation, by the job's text; the one is counted, the other takes as long
     as the job says at least, and needs more. Four steps in a row have one with an evaluation. How long steps take is also the machine's
-    doing: a part of those with an evaluation may be told as held up, and the other way round."""
+    doing: some of those with an evaluation may be told as held up, and the other way round."""
     with mt.scratch() as d, mt.job("alternating") as job:
         path = d / "kinds.mtr"
-        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "4", "--every", "2s") as tracer:
-            wait_for_gap(job, 5)
-            mt.wait_until(lambda: watched_of(path) >= 200, "200 steps that are watched", 120, 2)
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "4", "--every", "4s") as tracer:
+            wait_for_gap(job, 3)
+            mt.wait_until(lambda: watched_of(path) >= 150, "150 steps that are watched", 120, 2)
             mt.finish(tracer, path)
         least = min(int(line.split()[1]) for line in list(job.out) if line.startswith("evaluation "))
         sampling = mt.report(path)["sampling"]
@@ -349,11 +349,12 @@ def test_kinds_of_steps_are_told_apart():
     mt.check(len(many) == 2 and few + 4 in many, f"regions: {many}")
     part = sum(k["watched"] for k in kinds if k["regions"] == few + 4) / watched
     mt.check(abs(part - 1 / 3) < 0.08, f"a third has regions of its own: {part}")
-    long = [k for k in kinds if (k["took_ns"] or k["traced_took_ns"]) > 0.9 * least]  # to a bucket's width
-    part = sum(k["watched"] for k in long) / watched
-    mt.check(0.12 < part < 0.4, f"a quarter has an evaluation: {part}")
-    peak = {bool(k in long): k["mean_step"]["devices"]["cpu"]["peak"] for k in reversed(kinds) if k["traced"]}
-    mt.check(peak[True] > 1.2 * peak[False], f"peaks of those with one, and without: {peak}")
+    peak = {i: k["mean_step"]["devices"]["cpu"]["peak"] for i, k in enumerate(kinds) if k["traced"]}
+    large = [kinds[i] for i in peak if peak[i] > 1.2 * min(peak.values())]
+    part = sum(k["watched"] for k in large) / watched
+    mt.check(0.12 < part < 0.4, f"a quarter has an evaluation, which needs more: {part}, {peak}")
+    took = [k["took_ns"] or 0 for k in large]
+    mt.check(max(took) > 0.9 * least, f"evaluations took {took}, by the job's word {least} at least")  # to a bucket's width
     mt.check(sum(k["watched"] + k["traced"] for k in kinds) + sampling["steps_unsorted"] == sampling["steps_seen"], f"{sampling}")
     mt.check(sum(k["traced"] for k in kinds) == sampling["steps_traced"], f"{sampling}")
     mt.check("Kinds of steps" in text, text)

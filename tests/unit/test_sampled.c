@@ -111,6 +111,19 @@ static void kinds_are_told_by_marks_and_by_time(void **state)
 	assert_true(fabs((double)kinds__median_ns(&kinds, &found[0], 1) - 14e6) < 2e6);
 }
 
+/* Of any length: to a bucket's width, an eighth. */
+static void a_median_is_as_long_as_its_steps(void **state)
+{
+	(void)state;
+	for (uint64_t ns = 1000; ns < 60 * 3600 * 1000 * MS; ns = ns * 3 / 2) {
+		memset(&kinds, 0, sizeof(kinds));
+		for (unsigned i = 0; i < 10; i++)
+			kinds__step(&kinds, 2, ns, 0);
+		assert_int_equal(kinds__find(&kinds, found), 1);
+		assert_true(fabs((double)kinds__median_ns(&kinds, &found[0], 0) / (double)ns - 1) < 0.0625);
+	}
+}
+
 /* One that has not been traced yet, and which of them that is. */
 static void a_kind_that_was_never_traced(void **state)
 {
@@ -477,6 +490,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(steps_are_what_they_were, setup, teardown),
 		cmocka_unit_test(kinds_are_told_by_marks_and_by_time),
 		cmocka_unit_test(a_busy_machine_hides_no_kind),
+		cmocka_unit_test(a_median_is_as_long_as_its_steps),
 		cmocka_unit_test(a_kind_that_was_never_traced),
 		cmocka_unit_test(what_is_between_is_no_kind),
 		cmocka_unit_test(regions_of_windows_alone_do_not_tell),

@@ -23,7 +23,7 @@ static unsigned bucket_of(uint64_t took_ns)
 
 static uint64_t bucket_ns(unsigned bucket)
 {
-	return (2 * (8 + bucket % 8) + 1) << (bucket / 8) >> 4;
+	return (2 * (8 + (uint64_t)bucket % 8) + 1) << (bucket / 8) >> 4;
 }
 
 void kinds__step(struct kinds *k, uint64_t marks, uint64_t took_ns, int is_traced)
