@@ -2,7 +2,6 @@
 /* A plan that is made: in order, looked up in, checked against files that may have changed, freed. */
 #define LOG_MODULE "plan"
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
