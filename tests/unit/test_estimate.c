@@ -175,9 +175,9 @@ static void test_pair(void **state)
 	make(&m, json, -1);
 	assert_ptr_equal(m.r.fwd, &m.d.graphs[0]);
 	assert_int_equal(m.r.pair.baseline, 1000); /* loss is returned, and not given to backward */
-	assert_true(m.r.pair.told[0]);	/* t: a primal's memory */
-	assert_false(m.r.pair.told[1]); /* mm: the forward graph returned it */
-	assert_true(m.r.pair.told[2]);	/* the tangent comes from elsewhere */
+	assert_true(m.r.pair.named[0]);	/* t: a primal's memory */
+	assert_false(m.r.pair.named[1]); /* mm: the forward graph returned it */
+	assert_true(m.r.pair.named[2]);	/* the tangent comes from elsewhere */
 	ASSERT_PROFILE(&m.r.profiles[0], 11, 111, 101, 1101, 1101);
 	ASSERT_PROFILE(&m.r.profiles[1], 10101, 110101, 110001);
 	assert_int_equal(m.r.pair_peak, 111101);

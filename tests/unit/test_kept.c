@@ -205,7 +205,7 @@ static void test_random_lives(void **state)
 			for (unsigned id = 1; id <= at; id++) {
 				uint64_t end = recorded_block__free_ns(&rec.blocks[id]);
 
-				sum += !end || end > rec.blocks[at].birth_ns ? rec.blocks[id].size : 0;
+				sum += !end || end > rec.blocks[at].alloc_ns ? rec.blocks[id].size : 0;
 			}
 			lowest = sum > lowest ? sum : lowest;
 		}

@@ -15,7 +15,7 @@
 
 static struct names *names;
 
-/* A step: blocks that are given, then those that are born, each dying when `death` more have been born (0: never). */
+/* A step: blocks that are given, then those that are allocated, each freed when `freed` more have been (0: never). */
 struct made {
 	struct recorded_block k[BLOCKS];
 	struct items i;
@@ -35,15 +35,15 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void put(struct made *s, double size, const char *op, const char *path, enum category cat, unsigned death)
+static void put(struct made *s, double size, const char *op, const char *path, enum category cat, unsigned freed)
 {
 	struct recorded_block *k = &s->k[s->i.cnt];
-	uint64_t birth = s->i.cnt;
+	uint64_t alloc = s->i.cnt;
 
 	assert_true(s->i.cnt < BLOCKS);
-	*k = (struct recorded_block){ .size = (uint64_t)size, .birth_ns = birth + 1, .op = names__add(names, op),
+	*k = (struct recorded_block){ .size = (uint64_t)size, .alloc_ns = alloc + 1, .op = names__add(names, op),
 				      .cat = (uint8_t)cat, .path = path ? names__add(names, path) : (name_id){ 0 } };
-	s->i.at[s->i.cnt++] = (struct item){ .k = k, .birth = birth, .death = death ? birth + death : ITEM_NEVER, .size = size,
+	s->i.at[s->i.cnt++] = (struct item){ .k = k, .alloc = alloc, .freed = freed ? alloc + freed : ITEM_NEVER, .size = size,
 					     .factor = 1 };
 }
 

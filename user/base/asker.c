@@ -69,7 +69,7 @@ void asker__find(struct asker *ret)
 		ret->is_other = 1;
 	}
 	pw = getpwuid(ret->uid);
-	if (ret->is_other) /* a user whose group is not told is a user all the same, and not root */
+	if (ret->is_other) /* a user whose group is not known is a user all the same, and not root */
 		ret->gid = !id_parse(getenv("SUDO_GID"), &gid) ? gid : pw ? pw->pw_gid : GID_NOBODY;
 	asker__from_passwd(ret, pw);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * err: why something failed, told once, by cmd/, as "memtrace: <msg>" and "hint: <hint>".
+ * err: why something failed, printed once, by cmd/, as "memtrace: <msg>" and "hint: <hint>".
  *
  * Owned by the caller, on its stack, zero-initialised; a NULL err is allowed everywhere. Library
  * rooms fill it and return -errno; they never print and never exit.

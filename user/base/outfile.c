@@ -239,22 +239,27 @@ static int outfile__name_part(struct outfile *f)
 	return asprintf(&f->part, "%.*smemtrace-%08x.part", (int)dir, f->path, number) < 0 ? -ENOMEM : 0;
 }
 
-static int outfile__make_part(struct outfile *f)
+/* Made under such a name, by `make`. */
+static int outfile__with_part(struct outfile *f, int (*make)(struct outfile *f))
 {
 	int r = -EEXIST;
 
 	for (int i = 0; i < PART_TRIES && r == -EEXIST; i++) {
 		r = outfile__name_part(f);
-		if (r < 0)
-			break;
-		f->fd = openat(f->dir_fd, base_of(f->part), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		r = f->fd < 0 ? -errno : 0;
+		if (!r)
+			r = make(f);
 	}
 	if (r < 0) {
 		free(f->part);
 		f->part = NULL;
 	}
 	return r;
+}
+
+static int make_file(struct outfile *f)
+{
+	f->fd = openat(f->dir_fd, base_of(f->part), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return f->fd < 0 ? -errno : 0;
 }
 
 static int outfile__make(struct outfile *f, enum outfile_kind kind)
@@ -269,7 +274,7 @@ static int outfile__make(struct outfile *f, enum outfile_kind kind)
 		if (f->fd >= 0)
 			return 0;
 	}
-	return outfile__make_part(f);
+	return outfile__with_part(f, make_file);
 }
 
 /* --- giving it its name -------------------------------------------------------------------------------- */
@@ -282,21 +287,9 @@ static int outfile__link(const struct outfile *f, const char *name)
 	return linkat(AT_FDCWD, proc, f->dir_fd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
-/* A name beside it first: a link does not replace. */
-static int outfile__link_part(struct outfile *f)
+static int make_link(struct outfile *f)
 {
-	int r = -EEXIST;
-
-	for (int i = 0; i < PART_TRIES && r == -EEXIST; i++) {
-		r = outfile__name_part(f);
-		if (!r)
-			r = outfile__link(f, base_of(f->part));
-	}
-	if (r < 0) {
-		free(f->part);
-		f->part = NULL;
-	}
-	return r;
+	return outfile__link(f, base_of(f->part));
 }
 
 static int outfile__rename(struct outfile *f)
@@ -323,8 +316,8 @@ static int outfile__name(struct outfile *f)
 
 	if (!f->part && !f->how.force)
 		return outfile__link(f, base_of(f->path));
-	if (!f->part)
-		r = outfile__link_part(f);
+	if (!f->part) /* a link does not replace: a name beside it first */
+		r = outfile__with_part(f, make_link);
 	return r < 0 ? r : outfile__rename(f);
 }
 

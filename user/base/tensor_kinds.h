@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* tensor_kinds: what a tensor with a name is to its model. Found in Python's objects, told by EV_TENSOR. */
+/* tensor_kinds: what a tensor with a name is to its model. Found in Python's objects, reported by EV_TENSOR. */
 #ifndef MT_BASE_TENSOR_KINDS_H
 #define MT_BASE_TENSOR_KINDS_H
 

@@ -47,7 +47,7 @@ struct est_graph {
 	name_id name;
 	struct est_node *nodes;
 	uint32_t *ins, *outs; /* nodes; storages */
-	uint32_t *schedule;   /* nodes in another order, NULL: none was told */
+	uint32_t *schedule;   /* nodes in another order, NULL: none was given */
 	size_t nodes_cnt, nodes_cap, ins_cnt, ins_cap, outs_cnt, outs_cap, schedule_cnt, schedule_cap;
 	int has_schedule;
 };

@@ -16,11 +16,11 @@ static uint64_t ticks(uint64_t ns)
 
 static int is_in(const struct recorded_block *k, const struct recorded_kept *kept, int given)
 {
-	if (!k->birth_ns || k->pid != kept->pid || k->dev != kept->dev)
+	if (!k->alloc_ns || k->pid != kept->pid || k->dev != kept->dev)
 		return 0;
 	if (given)
-		return k->birth_ns < kept->step_from && (!k->death_ns || k->death_ns >= kept->step_from);
-	return k->birth_ns >= kept->step_from && k->birth_ns < kept->step_to;
+		return k->alloc_ns < kept->step_from && (!k->free_ns || k->free_ns >= kept->step_from);
+	return k->alloc_ns >= kept->step_from && k->alloc_ns < kept->step_to;
 }
 
 static struct item *items__room(struct items *i)
@@ -39,8 +39,8 @@ static int collect(struct items *i, const struct recorded *r, const struct recor
 		t = items__room(i);
 		if (!t)
 			return -ENOMEM;
-		*t = (struct item){ .k = k, .birth = given ? i->from : ticks(k->birth_ns),
-				    .death = k->death_ns ? ticks(k->death_ns) : ITEM_NEVER, .size = (double)k->size,
+		*t = (struct item){ .k = k, .alloc = given ? i->from : ticks(k->alloc_ns),
+				    .freed = k->free_ns ? ticks(k->free_ns) : ITEM_NEVER, .size = (double)k->size,
 				    .factor = 1, .is_given = given };
 	}
 	return 0;
@@ -61,14 +61,14 @@ int items__init(struct items *i, const struct recorded *r, const struct recorded
 
 void items__done(struct items *i)
 {
-	free_all(i->at, i->by_birth, i->by_death);
+	free_all(i->at, i->by_alloc, i->by_free);
 	*i = (struct items){ 0 };
 }
 
 int items__copy(struct items *to, const struct items *from)
 {
 	*to = *from;
-	to->by_birth = to->by_death = NULL;
+	to->by_alloc = to->by_free = NULL;
 	to->cap = from->cnt ? from->cnt : 1;
 	to->at = malloc(to->cap * sizeof(*to->at));
 	if (!to->at)
@@ -78,47 +78,47 @@ int items__copy(struct items *to, const struct items *from)
 	return 0;
 }
 
-int items__add(struct items *i, uint64_t birth, uint64_t death, double size)
+int items__add(struct items *i, uint64_t alloc, uint64_t freed, double size)
 {
 	struct item *t = items__room(i);
 
 	if (!t)
 		return -ENOMEM;
-	*t = (struct item){ .birth = birth, .death = death > birth ? death : birth + 1, .size = size, .factor = 1 };
+	*t = (struct item){ .alloc = alloc, .freed = freed > alloc ? freed : alloc + 1, .size = size, .factor = 1 };
 	return 0;
 }
 
-static int born_earlier(const void *a, const void *b, void *items)
+static int allocated_earlier(const void *a, const void *b, void *items)
 {
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 	const struct item *x = &((const struct item *)items)[i], *y = &((const struct item *)items)[j];
 
-	if (x->birth != y->birth)
-		return x->birth < y->birth ? -1 : 1;
+	if (x->alloc != y->alloc)
+		return x->alloc < y->alloc ? -1 : 1;
 	return i < j ? -1 : i > j;
 }
 
-static int dead_earlier(const void *a, const void *b, void *items)
+static int freed_earlier(const void *a, const void *b, void *items)
 {
 	const struct item *x = &((const struct item *)items)[*(const uint32_t *)a];
 	const struct item *y = &((const struct item *)items)[*(const uint32_t *)b];
 
-	return x->death < y->death ? -1 : x->death > y->death;
+	return x->freed < y->freed ? -1 : x->freed > y->freed;
 }
 
 int items__sort(struct items *i)
 {
-	free(i->by_birth);
-	free(i->by_death);
-	i->by_birth = malloc((i->cnt + 1) * sizeof(*i->by_birth));
-	i->by_death = malloc((i->cnt + 1) * sizeof(*i->by_death));
-	if (!i->by_birth || !i->by_death)
+	free(i->by_alloc);
+	free(i->by_free);
+	i->by_alloc = malloc((i->cnt + 1) * sizeof(*i->by_alloc));
+	i->by_free = malloc((i->cnt + 1) * sizeof(*i->by_free));
+	if (!i->by_alloc || !i->by_free)
 		return -ENOMEM;
 	for (size_t k = 0; k < i->cnt; k++)
-		i->by_birth[k] = i->by_death[k] = (uint32_t)k;
+		i->by_alloc[k] = i->by_free[k] = (uint32_t)k;
 	if (i->cnt) {
-		qsort_r(i->by_birth, i->cnt, sizeof(*i->by_birth), born_earlier, i->at);
-		qsort_r(i->by_death, i->cnt, sizeof(*i->by_death), dead_earlier, i->at);
+		qsort_r(i->by_alloc, i->cnt, sizeof(*i->by_alloc), allocated_earlier, i->at);
+		qsort_r(i->by_free, i->cnt, sizeof(*i->by_free), freed_earlier, i->at);
 	}
 	return 0;
 }
@@ -140,14 +140,14 @@ double items__peak(const struct items *i, double more, uint64_t *ret_when)
 	size_t dead = 0;
 
 	for (size_t k = 0; k < i->cnt; k++) {
-		const struct item *t = &i->at[i->by_birth[k]];
+		const struct item *t = &i->at[i->by_alloc[k]];
 
-		for (; dead < i->cnt && i->at[i->by_death[dead]].death <= t->birth; dead++)
-			now -= item__size(&i->at[i->by_death[dead]], more);
+		for (; dead < i->cnt && i->at[i->by_free[dead]].freed <= t->alloc; dead++)
+			now -= item__size(&i->at[i->by_free[dead]], more);
 		now += item__size(t, more);
 		if (now > peak) {
 			peak = now;
-			when = t->birth;
+			when = t->alloc;
 		}
 	}
 	if (ret_when)

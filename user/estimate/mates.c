@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Of transformers' Llama, attached in mid-run with batches of 4 and 8, parameters and state were met in different orders.
+ * Of transformers' Llama, attached in mid-run with batches of 4 and 8, parameters and state were seen in different orders.
  * Paired by order a large one got a small one's size and the other way round: right in sum at both batches, and beyond them
  * the slopes below zero were cut, those above were not. 16 was 14 % too high, 32 was 25 %, with a fit that was exact.
  */
@@ -245,7 +245,7 @@ static int find_way_on(const struct pairing *p, size_t *a, size_t *b)
 }
 
 /* Two runs of blocks, one after the other; where they differ, the nearest two that are mates go on. */
-static void pair_born(struct pairing *p)
+static void pair_allocated(struct pairing *p)
 {
 	size_t a = p->a->given, b = p->b->given;
 
@@ -264,7 +264,7 @@ int mates__fit(struct mates *m, struct items *a, struct items *b)
 
 	if (r)
 		return r;
-	pair_born(&p);
+	pair_allocated(&p);
 	for (size_t k = 0; k < a->recorded; k++)
 		if (!a->at[k].is_paired) {
 			a->at[k].doubt = ITEM_ALONE;

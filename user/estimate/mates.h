@@ -3,10 +3,10 @@
  * mates: which block of a step of one recording is which of a step of another one, made with another batch, and what each
  * block's size is at a third batch.
  *
- * Blocks that are born in the step come in the same order in both, so they are paired by order, operator, phase and module.
- * Those that are there when it begins have no order: a tracer that was attached in mid-run meets them as the job uses them,
- * from wherever it was just then. They are paired by what Python calls them, then by being of the same kind and size (such do
- * not go with the batch), and at last by size within their kind, the largest first.
+ * Blocks that are allocated in the step come in the same order in both, so they are paired by order, operator, phase and
+ * module. Those that are there when it begins have no order: a tracer that was attached in mid-run meets them as the job uses
+ * them, from wherever it was just then. They are paired by what Python calls them, then by being of the same kind and size
+ * (such do not go with the batch), and at last by size within their kind, the largest first.
  *
  * A size is a line through its two sizes, or a square where the two say exactly that (a matrix of each with each). What no
  * line of a batch explains is told as a doubt: a block without its mate, one that shrinks with the batch (it keeps the size

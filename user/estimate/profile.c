@@ -24,7 +24,7 @@ struct work {
 	const struct est_graph *g;
 	const struct est_alias *a;
 	const struct est_rules *rules;
-	int64_t *born, *freed; /* bytes by node */
+	int64_t *made, *freed; /* bytes by node */
 };
 
 /* Freed at the end of its last user's turn; an `output` has none. */
@@ -43,7 +43,7 @@ static void sums(struct work *w, struct est_profile *p)
 
 		if (by == EST_NONE || !est_rules__counts(w->rules, w->d, s))
 			continue;
-		w->born[by] += (int64_t)w->d->bytes[s];
+		w->made[by] += (int64_t)w->d->bytes[s];
 		if (is_freed(w, s))
 			w->freed[w->a->last_user[s]] += (int64_t)w->d->bytes[s];
 		if (w->a->last_user[s] == EST_NONE && w->g->nodes[by].op == EST_COMPUTE)
@@ -57,14 +57,14 @@ static void walk(const struct work *w, struct est_profile *p)
 
 	for (uint32_t i = 0; i < w->g->nodes_cnt; i++)
 		if (est_op_is_given(w->g->nodes[i].op))
-			now += w->born[i];
+			now += w->made[i];
 	p->start = p->peak = now;
 	p->peak_node = EST_NONE;
 	p->at[p->cnt++] = now;
 	for (uint32_t i = 0; i < w->g->nodes_cnt; i++) {
 		if (w->g->nodes[i].op != EST_COMPUTE)
 			continue;
-		now += w->born[i];
+		now += w->made[i];
 		if (now > p->peak) {
 			p->peak = now;
 			p->peak_idx = p->cnt;
@@ -133,14 +133,14 @@ int est_profile__init(struct est_profile *p, const struct est_doc *d, const stru
 	int r = -ENOMEM;
 
 	*p = (struct est_profile){ .at = malloc((2 * g->nodes_cnt + 1) * sizeof(*p->at)) };
-	w.born = calloc(g->nodes_cnt + 1, sizeof(*w.born));
+	w.made = calloc(g->nodes_cnt + 1, sizeof(*w.made));
 	w.freed = calloc(g->nodes_cnt + 1, sizeof(*w.freed));
-	if (p->at && w.born && w.freed) {
+	if (p->at && w.made && w.freed) {
 		sums(&w, p);
 		walk(&w, p);
 		r = alive(&w, p);
 	}
-	free(w.born);
+	free(w.made);
 	free(w.freed);
 	if (r < 0)
 		est_profile__done(p);
@@ -186,8 +186,8 @@ static void mark_backward(const struct est_graph *bwd, uint8_t *marks, struct es
 			is_primal |= marks[bwd->outs[k]] & IS_PRIMAL;
 			is_output |= marks[bwd->outs[k]] & IS_FWD_OUTPUT;
 		}
-		p->told[i] = is_primal || !is_output;
-		p->kept[i] |= p->told[i];
+		p->named[i] = is_primal || !is_output;
+		p->kept[i] |= p->named[i];
 	}
 }
 
@@ -201,8 +201,8 @@ int est_pair__init(struct est_pair *p, const struct est_doc *d, const struct est
 		return err_set(err, -EINVAL, "the forward graph does not end with its output");
 	marks = calloc(d->storages_cnt + 1, 1);
 	p->kept = calloc(bwd->nodes_cnt + 1, 1);
-	p->told = calloc(bwd->nodes_cnt + 1, 1);
-	if (!marks || !p->kept || !p->told) {
+	p->named = calloc(bwd->nodes_cnt + 1, 1);
+	if (!marks || !p->kept || !p->named) {
 		free(marks);
 		est_pair__done(p);
 		return err_set(err, -ENOMEM, "out of memory");
@@ -219,6 +219,6 @@ int est_pair__init(struct est_pair *p, const struct est_doc *d, const struct est
 void est_pair__done(struct est_pair *p)
 {
 	free(p->kept);
-	free(p->told);
+	free(p->named);
 	*p = (struct est_pair){ 0 };
 }

@@ -57,7 +57,7 @@ void est_profile__done(struct est_profile *p);
 struct est_pair {
 	int64_t baseline; /* bytes that the forward graph returns and the backward graph is not given: there all the while */
 	uint8_t *kept;	  /* by node of the backward graph: must not be freed (do_not_delete, and primals) */
-	uint8_t *told;	  /* by node: in torch's set of names */
+	uint8_t *named;	  /* by node: in torch's set of names */
 };
 
 /* 0, -ENOMEM, or -EINVAL: the forward graph does not end with its output. */

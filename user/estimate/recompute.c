@@ -21,8 +21,8 @@
 /* A forward of a module, and the backward that follows it. */
 struct call {
 	uint32_t module;
-	uint64_t from, to; /* births; `to`: the next one outside of it */
-	uint64_t again;	   /* the first birth of its backward; 0: none yet */
+	uint64_t from, to; /* allocations; `to`: the next one outside of it */
+	uint64_t again;	   /* the first allocation of its backward; 0: none yet */
 	uint64_t later;	   /* of what ran again before it, when it is chosen */
 };
 
@@ -91,18 +91,18 @@ static int see(struct recompute *c, size_t item, uint32_t *inside)
 	if (e)
 		return e;
 	if (*inside != NONE && (m == NONE || c->last[m] != *inside + 1 || t->k->phase != PHASE_FORWARD)) {
-		c->calls[*inside].to = t->birth;
+		c->calls[*inside].to = t->alloc;
 		*inside = NONE;
 	}
 	if (m == NONE)
 		return 0;
 	call = c->last[m] ? &c->calls[c->last[m] - 1] : NULL;
 	if (t->k->phase == PHASE_BACKWARD && call && !call->again)
-		call->again = t->birth;
+		call->again = t->alloc;
 	if (t->k->phase != PHASE_FORWARD)
 		return 0;
 	if (!call || call->again)
-		e = add_call(c, m, t->birth);
+		e = add_call(c, m, t->alloc);
 	if (e)
 		return e;
 	*inside = c->last[m] - 1;
@@ -112,7 +112,7 @@ static int see(struct recompute *c, size_t item, uint32_t *inside)
 
 static int is_saved(const struct call *c, const struct item *t)
 {
-	return t->death > c->again;
+	return t->freed > c->again;
 }
 
 static int is_output(const struct call *c, const struct item *t)
@@ -246,7 +246,7 @@ static uint64_t needed_until(const struct recompute *c, const uint8_t *chosen, c
 	for (size_t k = 0; k < c->calls_cnt && used; k++) {
 		const struct call *call = &c->calls[k];
 
-		if (chosen[call->module] && call->again && t->birth < call->from && used > call->from / ITEM_TICKS &&
+		if (chosen[call->module] && call->again && t->alloc < call->from && used > call->from / ITEM_TICKS &&
 		    used <= call->to / ITEM_TICKS && !is_of_the_model(t))
 			return call->again;
 	}
@@ -259,18 +259,18 @@ static int split(const struct recompute *c, struct items *to, size_t item, const
 	const struct item *t = &c->i->at[item];
 	const struct call *call = &c->calls[c->call_of[item]];
 	uint64_t start = call->again + call->later, length = call->to - call->from;
-	uint64_t used = t->k->forward_used_ns * ITEM_TICKS, death = start + (t->death - call->from);
+	uint64_t used = t->k->forward_used_ns * ITEM_TICKS, freed = start + (t->freed - call->from);
 	int e;
 
 	if (is_output(call, t))
 		return 0;
 	if (is_saved(call, t)) {
-		to->at[item].death = used > t->birth ? used : t->birth + 1;
-		death = later(c, chosen, t->death);
-	} else if (death > start + length) {
-		death = start + length;
+		to->at[item].freed = used > t->alloc ? used : t->alloc + 1;
+		freed = later(c, chosen, t->freed);
+	} else if (freed > start + length) {
+		freed = start + length;
 	}
-	e = items__add(to, start + (t->birth - call->from), death, 0);
+	e = items__add(to, start + (t->alloc - call->from), freed, 0);
 	if (!e) {
 		struct item *copy = &to->at[to->cnt - 1];
 
@@ -305,8 +305,8 @@ static int choose(struct recompute *c, struct items *to, const uint8_t *chosen)
 		int stays = t->k && (!call || !chosen[call->module] || is_output(call, t));
 		uint64_t until = stays ? needed_until(c, chosen, t) : 0;
 
-		to->at[k].birth = later(c, chosen, t->birth);
-		to->at[k].death = later(c, chosen, until > t->death ? until : t->death);
+		to->at[k].alloc = later(c, chosen, t->alloc);
+		to->at[k].freed = later(c, chosen, until > t->freed ? until : t->freed);
 		if (call && chosen[call->module] && call->again)
 			e = split(c, to, k, chosen);
 	}

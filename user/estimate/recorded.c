@@ -86,18 +86,18 @@ static int on_op(struct recorded *r, const struct tl_event *ev)
 	return 0;
 }
 
-static int is_in_wide(struct recorded *r, const struct tl_event *birth)
+static int is_in_wide(struct recorded *r, const struct tl_event *alloc)
 {
-	struct recorded_thread *t = r->wide_op ? recorded__thread(r, birth->pid, birth->tid) : NULL;
+	struct recorded_thread *t = r->wide_op ? recorded__thread(r, alloc->pid, alloc->tid) : NULL;
 
-	return t && t->wide_from && birth->depth >= t->wide_from;
+	return t && t->wide_from && alloc->depth >= t->wide_from;
 }
 
 /* --- blocks ---------------------------------------------------------------------------------------------- */
 
 static struct recorded_block *recorded__block(const struct recorded *r, uint64_t id)
 {
-	return id < r->blocks_cap && r->blocks[id].birth_ns ? &r->blocks[id] : NULL;
+	return id < r->blocks_cap && r->blocks[id].alloc_ns ? &r->blocks[id] : NULL;
 }
 
 /* The innermost function of Python of a stack that is no installed package's; else the innermost one. */
@@ -117,7 +117,7 @@ static uint32_t python_line(const struct recorded *r, uint32_t stack)
 	return innermost;
 }
 
-static int on_birth(struct recorded *r, const struct tl_event *ev)
+static int on_alloc(struct recorded *r, const struct tl_event *ev)
 {
 	struct recorded_block *b;
 
@@ -130,7 +130,7 @@ static int on_birth(struct recorded *r, const struct tl_event *ev)
 	if (!array_reaches(r->blocks, r->blocks_cap, ev->id, 1024))
 		return -ENOMEM;
 	b = &r->blocks[ev->id];
-	*b = (struct recorded_block){ .size = ev->size, .birth_ns = ev->ts_ns ? ev->ts_ns : 1, .op = ev->op,
+	*b = (struct recorded_block){ .size = ev->size, .alloc_ns = ev->ts_ns ? ev->ts_ns : 1, .op = ev->op,
 				      .region = ev->region, .module = ev->module, .root = ev->root, .pid = ev->pid,
 				      .dev = ev->dev, .phase = ev->phase, .is_wide = is_in_wide(r, ev) };
 	b->line = python_line(r, ev->stack);
@@ -138,18 +138,18 @@ static int on_birth(struct recorded *r, const struct tl_event *ev)
 	r->devs[ev->dev].now += ev->size;
 	if (r->devs[ev->dev].now > r->devs[ev->dev].peak) {
 		r->devs[ev->dev].peak = r->devs[ev->dev].now;
-		r->devs[ev->dev].peak_ns = b->birth_ns;
+		r->devs[ev->dev].peak_ns = b->alloc_ns;
 	}
 	return 0;
 }
 
-static void on_death(struct recorded *r, const struct tl_event *ev)
+static void on_free(struct recorded *r, const struct tl_event *ev)
 {
 	struct recorded_block *b = recorded__block(r, ev->id);
 
-	if (!b || b->death_ns)
+	if (!b || b->free_ns)
 		return;
-	b->death_ns = ev->ts_ns > b->birth_ns ? ev->ts_ns : b->birth_ns;
+	b->free_ns = ev->ts_ns > b->alloc_ns ? ev->ts_ns : b->alloc_ns;
 	if (ev->root.v) { /* modules get their names late */
 		b->module = ev->module;
 		b->root = ev->root;
@@ -178,11 +178,11 @@ static void on_name(struct recorded *r, const struct tl_event *ev)
 
 uint64_t recorded_block__free_ns(const struct recorded_block *b)
 {
-	uint64_t used = b->used_ns > b->birth_ns ? b->used_ns : b->birth_ns + 1;
+	uint64_t used = b->used_ns > b->alloc_ns ? b->used_ns : b->alloc_ns + 1;
 
-	if (!b->death_ns || !b->used_ns)
-		return b->death_ns;
-	return used < b->death_ns ? used : b->death_ns;
+	if (!b->free_ns || !b->used_ns)
+		return b->free_ns;
+	return used < b->free_ns ? used : b->free_ns;
 }
 
 /* --- nodes ----------------------------------------------------------------------------------------------- */
@@ -282,9 +282,9 @@ int recorded__event(struct recorded *r, const struct tl_event *ev)
 	switch (ev->kind) {
 	case TL_CREATE:
 	case TL_PREEXISTING:
-		return on_birth(r, ev);
+		return on_alloc(r, ev);
 	case TL_DESTROY:
-		on_death(r, ev);
+		on_free(r, ev);
 		return 0;
 	case TL_OP:
 		return on_op(r, ev);
@@ -339,7 +339,7 @@ static int by_time(const void *a, const void *b)
 	return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
-/* Births are in the order of ids; ends are sorted. At the same time an end comes first. */
+/* Allocations are in the order of ids; ends are sorted. At the same time an end comes first. */
 static void lowest_peak(struct recorded_kept *k, const struct recorded *r, const struct end *ends, size_t cnt)
 {
 	int64_t now = 0;
@@ -350,7 +350,7 @@ static void lowest_peak(struct recorded_kept *k, const struct recorded *r, const
 
 		if (!b || b->dev != k->dev)
 			continue;
-		for (; at < cnt && ends[at].ns <= b->birth_ns; at++)
+		for (; at < cnt && ends[at].ns <= b->alloc_ns; at++)
 			now -= (int64_t)ends[at].size;
 		now += (int64_t)b->size;
 		if (now > (int64_t)k->lowest)
@@ -366,7 +366,7 @@ static int sweep(struct recorded_kept *k, const struct recorded *r)
 	for (uint64_t id = 1; id <= r->last_id; id++) {
 		const struct recorded_block *b = recorded__block(r, id);
 
-		cnt += b && b->dev == k->dev && b->death_ns;
+		cnt += b && b->dev == k->dev && b->free_ns;
 	}
 	ends = malloc((cnt + 1) * sizeof(*ends));
 	if (!ends)
@@ -375,11 +375,11 @@ static int sweep(struct recorded_kept *k, const struct recorded *r)
 	for (uint64_t id = 1; id <= r->last_id; id++) {
 		const struct recorded_block *b = recorded__block(r, id);
 
-		/* never before its birth: that would take off what is not there yet */
-		if (b && b->dev == k->dev && b->death_ns) {
+		/* never before its allocation: that would take off what is not there yet */
+		if (b && b->dev == k->dev && b->free_ns) {
 			uint64_t ns = recorded_block__free_ns(b);
 
-			ends[cnt++] = (struct end){ ns > b->birth_ns ? ns : b->birth_ns + 1, b->size };
+			ends[cnt++] = (struct end){ ns > b->alloc_ns ? ns : b->alloc_ns + 1, b->size };
 		}
 	}
 	qsort(ends, cnt, sizeof(*ends), by_time);
@@ -392,7 +392,7 @@ static int sweep(struct recorded_kept *k, const struct recorded *r)
 
 static int is_alive(const struct recorded_block *b, uint64_t ns)
 {
-	return b->birth_ns <= ns && (!b->death_ns || b->death_ns > ns);
+	return b->alloc_ns <= ns && (!b->free_ns || b->free_ns > ns);
 }
 
 struct row_map {
@@ -453,7 +453,7 @@ static int kept_rows(struct recorded_kept *k, const struct recorded *r)
 		uint64_t end = b ? recorded_block__free_ns(b) : 0;
 		struct recorded_row *row;
 
-		if (!b || b->dev != k->dev || !end || end >= b->death_ns)
+		if (!b || b->dev != k->dev || !end || end >= b->free_ns)
 			continue;
 		row = row_of(&map, b);
 		if (!row) {
@@ -463,10 +463,10 @@ static int kept_rows(struct recorded_kept *k, const struct recorded *r)
 		}
 		row->blocks++;
 		row->bytes += b->size;
-		row->byte_ns += (double)b->size * (double)(b->death_ns - end);
+		row->byte_ns += (double)b->size * (double)(b->free_ns - end);
 		k->kept_blocks++;
 		k->kept_bytes += b->size;
-		k->kept_byte_ns += (double)b->size * (double)(b->death_ns - end);
+		k->kept_byte_ns += (double)b->size * (double)(b->free_ns - end);
 		if (is_alive(b, k->peak_ns) && end <= k->peak_ns) {
 			row->at_peak += b->size;
 			k->kept_at_peak += b->size;

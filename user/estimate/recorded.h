@@ -4,10 +4,10 @@
  * out comes, for one device: bytes kept past their last use, and the lowest peak that any freeing could have reached in the
  * order that was recorded.
  *
- * A block is in use from its birth to the end of the last node that made, was given or wrote it; a node ends when its thread
- * begins the next one. A block that was freed later was kept; had all been freed then, the peak would be the lowest. One that
- * lives at the end of the recording may be used again, one that no node was given may be used in ways that are not seen: both
- * stay as they were. So the bound is never too low for what was seen.
+ * A block is in use from its allocation to the end of the last node that made, was given or wrote it; a node ends when its
+ * thread begins the next one. A block that was freed later was kept; had all been freed then, the peak would be the lowest. One
+ * that lives at the end of the recording may be used again, one that no node was given may be used in ways that are not seen:
+ * both stay as they were. So the bound is never too low for what was seen.
  *
  * 80 bytes a block, RECORDED_BLOCKS_MAX of them; later ones are counted and left out.
  */
@@ -27,7 +27,7 @@
 #define RECORDED_DEVS 256
 
 struct recorded_block {
-	uint64_t size, birth_ns, death_ns; /* death 0: lives; birth 0: no such block */
+	uint64_t size, alloc_ns, free_ns; /* free_ns 0: lives; alloc_ns 0: no such block */
 	uint64_t used_ns;		   /* the end of its last use; 0: no node had it */
 	uint64_t forward_used_ns;	   /* … that was not in backward nor in an optimizer */
 	name_id op, region, last_op;	   /* made by; used last by */
@@ -59,7 +59,7 @@ struct recorded {
 	uint64_t last_id, left_out;
 	struct recorded_frame *frames; /* by number */
 	size_t frames_cnt, frames_cap;
-	uint32_t wide_op, ops_seen; /* that operator, once it was met; highest name that was looked at */
+	uint32_t wide_op, ops_seen; /* that operator, once it was seen; highest name that was looked at */
 	struct recorded_thread *threads;
 	size_t threads_cnt, thread_at;
 	uint64_t *steps; /* pid, time: two numbers each */
@@ -104,7 +104,7 @@ int recorded_kept__last_step(struct recorded_kept *k, const struct recorded *r);
 int recorded_kept__step_before(struct recorded_kept *k, const struct recorded *r);
 void recorded_kept__done(struct recorded_kept *k);
 
-/* When a block could have been freed: its last use's end, or its death if it must be left alone; 0: it lives. */
+/* When a block could have been freed: its last use's end, or its free if it must be left alone; 0: it lives. */
 uint64_t recorded_block__free_ns(const struct recorded_block *b);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * What fully_shard does and when is in torch/distributed/fsdp/_fully_shard: _fsdp_param_group.py (unshard, wait_for_unshard,
- * post_backward) and _fsdp_collectives.py. Ticks around a birth: the root's gathering comes 16 before it, a unit's 8; what
- * follows a birth comes 1 to 8 after it.
+ * post_backward) and _fsdp_collectives.py. Ticks around an allocation: the root's gathering comes 16 before it, a unit's 8;
+ * what follows an allocation comes 1 to 8 after it.
  */
 #include "estimate/shard.h"
 
@@ -29,7 +29,7 @@ struct visit {
 	uint32_t unit;
 	int is_backward;
 	uint64_t from, to;
-	double grads;	  /* bytes of whole gradients born in it */
+	double grads;	  /* bytes of whole gradients allocated in it */
 	uint64_t grads_end; /* of the last of them */
 };
 
@@ -229,7 +229,7 @@ static int see(struct shard *s, uint32_t unit, int is_backward, uint64_t at)
 	return new_visit(s, unit, is_backward, at);
 }
 
-static int see_birth(struct shard *s, struct item *t)
+static int see_alloc(struct shard *s, struct item *t)
 {
 	int is_forward = t->k->phase == PHASE_FORWARD || t->k->phase == PHASE_EVALUATION;
 	int is_backward = t->k->phase == PHASE_BACKWARD || t->k->phase == PHASE_RECOMPUTE;
@@ -239,16 +239,16 @@ static int see_birth(struct shard *s, struct item *t)
 
 	if (!is_forward && !is_backward)
 		return 0;
-	e = see(s, ROOT, is_backward, t->birth);
+	e = see(s, ROOT, is_backward, t->alloc);
 	if (!e && unit != ROOT) {
-		e = see(s, unit, is_backward, t->birth);
+		e = see(s, unit, is_backward, t->alloc);
 		s->last_unit = unit;
 	}
 	if (e || !is_backward || t->k->cat != CAT_GRADIENT)
 		return e;
 	v = &s->visits[s->units[unit].visit - 1];
 	v->grads += item__size(t, 0);
-	v->grads_end = t->death > v->grads_end ? t->death : v->grads_end;
+	v->grads_end = t->freed > v->grads_end ? t->freed : v->grads_end;
 	return 0;
 }
 
@@ -408,8 +408,8 @@ static void cut_gradients(struct shard *s)
 			const struct visit *v = &s->visits[n];
 			uint64_t end = v->to + (v->unit == ROOT ? 8 : 0) + 3;
 
-			if (v->is_backward && v->unit == unit_of_module(s, t->k) && v->from <= t->birth && v->to >= t->birth)
-				t->death = end < t->death ? end : t->death;
+			if (v->is_backward && v->unit == unit_of_module(s, t->k) && v->from <= t->alloc && v->to >= t->alloc)
+				t->freed = end < t->freed ? end : t->freed;
 		}
 	}
 }
@@ -446,7 +446,7 @@ static int apply(struct shard *s)
 		return -ENOENT;
 	split_the_rest(s);
 	for (size_t k = s->i->given; k < s->i->recorded && !e; k++)
-		e = see_birth(s, &s->i->at[k]);
+		e = see_alloc(s, &s->i->at[k]);
 	if (!e) {
 		cut_gradients(s);
 		tell(s);

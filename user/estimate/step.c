@@ -71,7 +71,7 @@ static const struct recorded_block *block_of(const struct build *b, uint64_t id)
 {
 	const struct recorded_block *k = id < b->ids ? &b->s->r->blocks[id] : NULL;
 
-	return k && k->birth_ns && k->dev == b->s->k->dev && k->pid == b->s->k->pid ? k : NULL;
+	return k && k->alloc_ns && k->dev == b->s->k->dev && k->pid == b->s->k->pid ? k : NULL;
 }
 
 static int add_node(struct build *b, enum est_op op, name_id target, const char *name)
@@ -101,13 +101,13 @@ static int add_storage(struct build *b, uint64_t id, uint32_t holder)
 
 static int lives_at(const struct recorded_block *k, uint64_t ns)
 {
-	return k->birth_ns < ns && (!k->death_ns || k->death_ns >= ns);
+	return k->alloc_ns < ns && (!k->free_ns || k->free_ns >= ns);
 }
 
 /* Freed in the step and not used in it: no graph would be given that. */
 static int is_left_behind(const struct build *b, const struct recorded_block *k)
 {
-	return k->death_ns && k->death_ns < b->s->k->step_to && k->used_ns <= b->s->k->step_from;
+	return k->free_ns && k->free_ns < b->s->k->step_to && k->used_ns <= b->s->k->step_from;
 }
 
 static int add_given(struct build *b)
@@ -204,10 +204,10 @@ static int scratch_of(const struct build *b, size_t from, size_t to, uint64_t *r
 		const struct tl_edge *e = &b->s->edges[i];
 		const struct recorded_block *k = block_of(b, e->id);
 
-		if (!k || !is_scratch(e) || !k->death_ns)
+		if (!k || !is_scratch(e) || !k->free_ns)
 			continue;
-		m[cnt++] = (struct moment){ k->birth_ns, (int64_t)k->size };
-		m[cnt++] = (struct moment){ k->death_ns, -(int64_t)k->size };
+		m[cnt++] = (struct moment){ k->alloc_ns, (int64_t)k->size };
+		m[cnt++] = (struct moment){ k->free_ns, -(int64_t)k->size };
 	}
 	*ret = most_at_once(m, cnt);
 	free(m);
@@ -256,7 +256,7 @@ static int add_edges(struct build *b, uint32_t node, size_t from, size_t to)
 		if (!k || is_scratch(e))
 			continue;
 		if (!b->storage[e->id]) {
-			/* born in it; or before it, in a node that was not told */
+			/* allocated in it; or before it, in a node that was not known */
 			r = add_storage(b, e->id, node);
 			if (!r)
 				b->writer[b->storage[e->id] - 1] = node;
@@ -333,7 +333,7 @@ static int add_output(struct build *b)
 	for (uint64_t id = 1; id < b->ids && !r; id++) {
 		const struct recorded_block *k = block_of(b, id);
 
-		if (k && b->storage[id] && (!k->death_ns || (end != UINT64_MAX && k->death_ns >= end)))
+		if (k && b->storage[id] && (!k->free_ns || (end != UINT64_MAX && k->free_ns >= end)))
 			r = est_graph__in(b->g, b->holder[b->storage[id] - 1]);
 	}
 	return r ? r : add_node(b, EST_OUTPUT, NAME_NONE, "output");
@@ -355,15 +355,15 @@ static int measure(struct build *b)
 	for (uint64_t id = 1; id < b->ids; id++) {
 		const struct recorded_block *k = block_of(b, id);
 
-		if (!k || k->birth_ns >= to || (k->death_ns && k->death_ns < from))
+		if (!k || k->alloc_ns >= to || (k->free_ns && k->free_ns < from))
 			continue;
-		all[all_cnt++] = (struct moment){ k->birth_ns < from ? from : k->birth_ns, (int64_t)k->size };
-		if (k->death_ns)
-			all[all_cnt++] = (struct moment){ k->death_ns, -(int64_t)k->size };
-		if (b->storage[id] || !k->death_ns || k->used_ns)
+		all[all_cnt++] = (struct moment){ k->alloc_ns < from ? from : k->alloc_ns, (int64_t)k->size };
+		if (k->free_ns)
+			all[all_cnt++] = (struct moment){ k->free_ns, -(int64_t)k->size };
+		if (b->storage[id] || !k->free_ns || k->used_ns)
 			continue;
-		unseen[unseen_cnt++] = (struct moment){ k->birth_ns, (int64_t)k->size };
-		unseen[unseen_cnt++] = (struct moment){ k->death_ns, -(int64_t)k->size };
+		unseen[unseen_cnt++] = (struct moment){ k->alloc_ns, (int64_t)k->size };
+		unseen[unseen_cnt++] = (struct moment){ k->free_ns, -(int64_t)k->size };
 	}
 	b->res->measured = most_at_once(all, all_cnt);
 	b->res->unseen = most_at_once(unseen, unseen_cnt);

@@ -35,7 +35,7 @@ struct step_result {
 	struct est_order order;
 	uint64_t measured;    /* that process's peak on that device in the step */
 	uint64_t scratch_max; /* the most that one operator took and gave back */
-	uint64_t unseen;      /* bytes, at most at once, of blocks that were born and died in it and no operator was given */
+	uint64_t unseen;      /* bytes, at most at once, of blocks allocated and freed in it that no operator was given */
 	size_t operators;
 };
 

@@ -100,7 +100,7 @@ void est_tracker__free(struct est_tracker *t)
 	free_all(t->users, t->missing, t->ran, t->waits, t->has_begin, t->has, t->live, t);
 }
 
-static void give_birth(struct est_tracker *t, uint32_t node)
+static void allocate(struct est_tracker *t, uint32_t node)
 {
 	EST_FOR_OUTS(t->g, node, k) {
 		uint32_t s = t->g->outs[k];
@@ -140,7 +140,7 @@ int est_tracker__run(struct est_tracker *t, uint32_t node, uint32_t *ret_input)
 	t->ran[node] = 1;
 	t->ran_cnt++;
 	if (is_compute)
-		give_birth(t, node);
+		allocate(t, node);
 	EST_FOR_INS(g, node, k)
 		if (!--t->users[g->ins[k]])
 			let_go(t, g->ins[k], is_compute);

@@ -98,7 +98,7 @@ static void decode__resolve_node(struct decode *d, struct event *ev)
 
 /* --- places ------------------------------------------------------------------------------------- */
 
-/* Unlike any other name; nobody is shown it. A hash that is told again later is the same place. */
+/* Unlike any other name; nobody is shown it. A hash that is reported again later is the same place. */
 int decode__place(struct decode *d, const void *rec, size_t len, name_id *ret)
 {
 	const struct mt_rec_place *r = rec;

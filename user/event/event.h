@@ -36,9 +36,9 @@ enum ev_kind {
 	EV_LOSS = 74,  /* aux = enum mt_loss, size = count so far, kernel and decode and order together */
 	EV_TICK = 75,  /* nothing; time has passed (once a second, so that series have no holes) */
 	EV_SELF = 76,  /* memtrace itself: addr = its RSS in bytes, size = its CPU time so far in ns */
-	EV_SITE = 77,  /* a symbol was met in a process: pid, name = symbol, aux = enum mt_prog,
+	EV_SITE = 77,  /* a symbol was found in a process: pid, name = symbol, aux = enum mt_prog,
 			  addr = sites found, size = sites attached, flags = bit number of its source.
-			  Adds to what was told of that symbol before. */
+			  Adds to what was reported of that symbol before. */
 	EV_FIRED = 78, /* name = symbol, size = times it fired so far, in all processes. Operators have no
 			  such event: each hit is an event of its own. */
 	EV_ARG = 79,   /* flow: a tensor argument of the frame (pid, tid, seq) opened just before: addr = data
@@ -60,9 +60,9 @@ enum ev_kind {
 	EV_TENSOR = 86, /* what Python calls a storage: pid, dev, addr = its data pointer, size = its bytes, name = path from
 			  its module ("layers.0.weight"), root = the root's class, key = that in an optimizer's state
 			  ("exp_avg"), type = its type ("float32[512,512]"), flags = enum ev_tensor, bits. depth = how long
-			  before now it was looked at, in units of EV_TENSOR_AGE_NS: a block that was born since is
+			  before now it was looked at, in units of EV_TENSOR_AGE_NS: a block that was allocated since is
 			  another one */
-	/* what lived when a recording begins in the middle of a trace (record/window.h), after all else that is told then: */
+	/* what lived when a recording begins in the middle of a trace (record/window.h), after all else that is known then: */
 	EV_WAS = 90,   /* a block: pid, tid, dev, addr = pointer, size, name = operator, seq = its age in ms, aux = id of
 			  the region's name | enum block_from << 20, flags = enum ev_was */
 	EV_WAS_FLOW = 91, /* of the EV_WAS before it: addr, dev, size = flags of the data flow (model/flow_state.h)
@@ -72,7 +72,7 @@ enum ev_kind {
 			   name = path from its root ("" = it is one), root = the root's label, type = its class */
 	EV_MODULE_AT = 93, /* pid, tid, addr = the module whose forward runs here from now on (0: none), flags = enum
 			      mt_module_flag; with EV_MODULE_BACKWARD: whose backward the nodes are that are entered next */
-	EV_WAS_MODULE = 94, /* of the EV_WAS before it: addr, dev, size = the module that it was born in, flags = enum phase */
+	EV_WAS_MODULE = 94, /* of the EV_WAS before it: addr, dev, size = the module it was allocated in, flags = enum phase */
 	EV_MACHINE = 96, /* where this was recorded: name = host name, addr = hash of the boot's id (0: not known). In a merged
 			    recording (event/merge.h) flags = 1, one for each machine, aux = its number, size = ns that
 			    were added to its times */
@@ -85,7 +85,7 @@ enum ev_kind {
 			   seq = the longest of them in us */
 	EV_PLACE = 100, /* what a place of allocations is (ALLOC's name): pid, name = the place's, addr = name id of the
 			   operator that stands for it ("inductor: extern_kernels.mm (aten.mm)"), 0: none does, flags = enum
-			   ev_place, size = of which code object (0: not told), key = its buffer ("buf7 float32[512,512]"),
+			   ev_place, size = of which code object (0: not known), key = its buffer ("buf7 float32[512,512]"),
 			   type = its source nodes ("linear_11, mm_3"), root = its file and line. May come after them */
 	EV_LEVEL = 101, /* how much is traced from now on: flags = enum ev_level_state, depth = enum mt_level, the least that is
 			   set, addr = number of the window, aux = process whose steps are counted (and whose machine is meant),

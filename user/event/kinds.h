@@ -34,7 +34,7 @@ enum ev_keep {
 /* A field of a counter, in what several files say together: */
 enum ev_sum {
 	EV_SUM_NOT,
-	EV_SUM_COUNTER, /* "so far": what was added since it was last told */
+	EV_SUM_COUNTER, /* "so far": what was added since it was last reported */
 	EV_SUM_LEVEL,	/* what each says now */
 	EV_SUM_MAX,
 };
@@ -56,7 +56,7 @@ struct ev_kind_row {
 	uint8_t thing;	  /* the field that tells two of a kind apart; 0: nothing does */
 	uint8_t sum_addr, sum_size; /* enum ev_sum; both EV_SUM_NOT: no counter */
 	uint8_t base;	  /* enum ev_base */
-	uint8_t ago;	  /* EV_IN_ADDR: that is so many ns before it, and more where it is told again later; or 0 */
+	uint8_t ago;	  /* EV_IN_ADDR: that is so many ns before it, and more where it is reported again later; or 0 */
 	uint8_t varies;	  /* of addr and size those that differ in nearly each event of a recording */
 	uint8_t steady;	  /* … and those that never do */
 };

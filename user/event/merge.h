@@ -48,7 +48,7 @@ struct merge_info {
 	size_t files_cnt;
 	uint32_t machines_cnt;
 	uint64_t events; /* written */
-	int64_t world;	/* as the ranks were told; -1: not */
+	int64_t world;	/* as the ranks were reported; -1: not */
 	uint32_t ranks_cnt; /* different ones that were seen, at most MERGE_RANKS_MAX */
 	uint32_t missing[16];
 	size_t missing_cnt, missing_total;

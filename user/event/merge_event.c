@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/names.h"
@@ -92,7 +91,7 @@ static int merge_stack(struct merge *m, struct source *s, struct event *ev)
 	uint32_t at;
 
 	if (ev->seq != s->stacks_cnt + 1)
-		return 0; /* told again, or odd: the model would not take it either */
+		return 0; /* reported again, or odd: the model would not take it either */
 	at = index_find(&m->by_stack, hash, i, is_same(&m->stacks[i], &key));
 	if (at != INDEX_NONE)
 		return stacks_add(s, at + 1);

@@ -77,7 +77,7 @@ static int see_step(struct merge_scan *s, const struct event *ev, int is_mark)
 	return add_step(s, is_mark ? ev->addr : s->counted++, ev->ts_ns);
 }
 
-/* Kept in order: there are few, and most come in order. Past PIDS_MAX a file told twice may not be noticed. */
+/* Kept in order: there are few, and most come in order. Past PIDS_MAX a file given twice may not be noticed. */
 static int add_pid(struct merge_scan *s, uint32_t pid)
 {
 	size_t at = s->pids_cnt;

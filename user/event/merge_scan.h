@@ -37,7 +37,7 @@ struct merge_scan {
 	uint32_t end_reason;
 	int64_t world;
 	uint8_t *ranks; /* bits */
-	uint32_t *pids; /* of the processes that it tells of, ascending, each once */
+	uint32_t *pids; /* of the processes that it reports on, ascending, each once */
 	size_t pids_cnt, pids_cap;
 };
 

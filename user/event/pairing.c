@@ -18,10 +18,10 @@ struct change {
 struct pair_thread {
 	uint32_t pid, tid;
 	uint64_t used;	       /* when last: the one that was not for the longest time goes */
-	uint64_t forward_used; /* when a change was last told; 0: never */
+	uint64_t forward_used; /* when a change was last reported; 0: never */
 	struct change *changes; /* a ring, oldest at `at`, rising */
 	uint32_t at, cnt, cap;
-	uint64_t node_module; /* as told last */
+	uint64_t node_module; /* as reported last */
 };
 
 struct pairing {

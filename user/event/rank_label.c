@@ -31,7 +31,7 @@ static const struct {
 	{ "HOROVOD_SIZE", RANK_WORLD, RANK_HOROVOD },
 };
 
-/* The first one that is told names the job. "none" is what torchrun calls a run without an id. */
+/* The first one that is given names the job. "none" is what torchrun calls a run without an id. */
 static const char *const jobs[] = { "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "RAY_JOB_ID" };
 
 static const char *value_of(const char *label, const char *name)

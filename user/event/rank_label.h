@@ -19,10 +19,10 @@ enum rank_source {
 };
 
 struct rank_label {
-	uint8_t source[6];	    /* enum rank_source of each number; 0: not told */
+	uint8_t source[6];	    /* enum rank_source of each number; 0: not known */
 	uint32_t num[6];
 	uint8_t job_from;
-	char job[RANK_TEXT_BYTES];  /* of the run or job; "" not told */
+	char job[RANK_TEXT_BYTES];  /* of the run or job; "" not known */
 	char node[RANK_TEXT_BYTES]; /* name of the machine as the launcher has it; "" */
 	char addr[RANK_TEXT_BYTES], port[8]; /* where its ranks meet; "" */
 };
@@ -33,7 +33,7 @@ enum rank_num { RANK_GLOBAL = 0, RANK_OF_NODE, RANK_WORLD, RANK_WORLD_OF_NODE, R
 void rank_label__add(struct rank_label *r, const char *label);
 /* RANK_NONE: it is no rank. The number of a process that has a local rank alone is that. */
 enum rank_source rank_label__rank(const struct rank_label *r, uint32_t *ret);
-/* -1: not told. */
+/* -1: not known. */
 int64_t rank_label__num(const struct rank_label *r, enum rank_num which);
 
 #endif

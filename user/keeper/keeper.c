@@ -137,7 +137,7 @@ int keeper__attach(struct keeper *k, pid_t pid, const struct plan *plan, struct 
 		memcpy(&a, k->probes.area, sizeof(a));
 		*ret = a.st;
 		for (size_t i = 0; failed && i < plan->sites_cnt; i++)
-			failed[i] |= k->probes.area[sizeof(a) + i] != 0; /* an earlier call may have told some */
+			failed[i] |= k->probes.area[sizeof(a) + i] != 0; /* an earlier call may have reported some */
 		taps__set_progs(k->taps, &a.progs);
 	}
 	ret->site_failed = failed;

@@ -57,7 +57,7 @@ int keeper__usage(struct keeper *k, uint64_t *ret_cpu_ns, uint64_t *ret_rss);
  */
 int keeper__tree(struct keeper *k, pid_t pid, pid_t tree);
 uint64_t keeper__held_up_cnt(struct keeper *k); /* looks that a process held up, or that were not tried for that reason */
-pid_t keeper__next_held_up(struct keeper *k);	/* each of those processes once (the last ones); 0: all were told */
+pid_t keeper__next_held_up(struct keeper *k);	/* each of those processes once (the last ones); 0: all were reported */
 int keeper__lock(struct keeper *k, pid_t pid, uint64_t start_ns, uint64_t wait_ns, int *ret_fd, struct err *err);
 
 /* The tracer's functions of the same names (trace/trace.h). The rest only after keeper__trace. */

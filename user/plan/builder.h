@@ -27,9 +27,9 @@ struct flow_facts {
 	struct code_fields resized;	    /* fields of StorageImpl that are touched when it is resized */
 	int has_old_strings;		    /* std::string has 8 bytes in torch's objects */
 	int has_schemas;		    /* c10::FunctionSchema's fields are where boxed.c has them */
-	int64_t list_tag;		    /* an IValue's that is a list; -1: not told */
+	int64_t list_tag;		    /* an IValue's that is a list; -1: not known */
 	uint64_t py_node;		    /* vtable of PyNode, 0: none … */
-	int64_t py_node_object;		    /* … and its Python object; -1: not told */
+	int64_t py_node_object;		    /* … and its Python object; -1: not known */
 };
 
 struct host_facts {

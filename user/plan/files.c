@@ -70,7 +70,7 @@ int builder__open_elf(struct builder *b, const struct lib *lib, int fd, struct e
 	return elf__open(ret, again, lib->path, err);
 }
 
-/* The first time that this file is met, in this state. */
+/* The first time that this file is seen, in this state. */
 static int open_lib__learn(struct open_lib *o, struct builder *b, const struct lib *lib)
 {
 	struct elf_stamp stamp;

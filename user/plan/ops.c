@@ -6,7 +6,7 @@
  * that can neither allocate, nor write, nor make a view get no probe: size, stride, is_* … are called
  * often, and each hit costs the job most of a microsecond. Those that only make views are a source of
  * their own, for the same reason: in the 64-wide MLP they are 206 of 904 hits a step, and no byte is
- * born or dies in them. Without a schema an operator is kept, named X. The source `flow` reads arguments
+ * allocated or freed in them. Without a schema an operator is kept, named X. The source `flow` reads arguments
  * (callconv.c) and leaves out what would tell it nothing.
  *
  * Backward nodes are told apart by the vtable of the node object, an exported symbol; named as
@@ -117,7 +117,7 @@ static int add_lookup(struct ops *o)
 
 	if (elf__find_symbol(b->elf, "_ZN3c1010Dispatcher17findSchemaOrThrowEPKcS2_", &sym) < 0 || !sym.is_exec ||
 	    builder__place(b, &sym, "c10::Dispatcher::findSchemaOrThrow", &need, &site) < 0)
-		return 0; /* then a new operator is met by looking from time to time */
+		return 0; /* then a new operator is found by looking from time to time */
 	return builder__add_site(b, &site, "c10::Dispatcher::findSchemaOrThrow");
 }
 
@@ -128,10 +128,10 @@ static int is_named(const struct schema *s, const char *name)
 
 /*
  * What tells the data flow nothing: an operator that only makes a view, hands its tensor on to another one that is
- * probed, or gives it back as it is (to calls _to_copy if there is anything to do): no byte is born, written or read in it.
- * And empty_strided, which is how operators like _to_copy get the memory of their result: it has no tensor, and the birth
- * is theirs just as well. Together 248 of 527 operators a step in the 64-wide MLP. detach stays: AccumulateGrad's own
- * says which tensor is the gradient. That a backward node only looked at its tensor is known of its class (OPC_VIEW_NODE).
+ * probed, or gives it back as it is (to calls _to_copy if there is anything to do): no byte is allocated, written or read in
+ * it. And empty_strided, which is how operators like _to_copy get the memory of their result: it has no tensor, and the
+ * allocation is theirs just as well. Together 248 of 527 operators a step in the 64-wide MLP. detach stays: AccumulateGrad's
+ * own says which tensor is the gradient. That a backward node only looked at its tensor is known of its class (OPC_VIEW_NODE).
  */
 static int tells_nothing(const struct schema *s, enum schema_effect effect)
 {

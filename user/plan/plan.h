@@ -31,7 +31,7 @@ enum source {
 	SRC_HOST = 1 << 4,
 	SRC_USDT = 1 << 5,
 	SRC_FLOW = 1 << 7, /* operators with their tensor arguments, node applies: replaces ops and views */
-	SRC_VIEWS = 1 << 6, /* operators that only make views: no byte is born or dies in them */
+	SRC_VIEWS = 1 << 6, /* operators that only make views: no byte is allocated or freed in them */
 	SRC_SEGMENTS = 1 << 8, /* memory API of GPUs: runtime, driver, NCCL */
 };
 #define SRC_CNT 9

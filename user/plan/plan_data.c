@@ -2,7 +2,6 @@
 /* A plan that is made: in order, looked up in, checked against files that may have changed, freed. */
 #define LOG_MODULE "plan"
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,7 @@ static int vtable_cmp(const void *pa, const void *pb)
  * perf uprobes, which take long. Marks of steps come first, their ends before their begins (a region without its end stays
  * open), so that steps can be timed before anything else costs time. Then what frees: a free whose block was not seen is
  * harmless, a block whose free was not looks lost. Then returns: a call whose return is not seen looks lost.
- * Then births, before the thousands of operators: an operator's argument whose birth was not seen is taken
+ * Then allocations, before the thousands of operators: an operator's argument whose allocation was not seen is taken
  * for a block from before the attach, and in the time that setting takes a busy job makes hundreds. Operators are last.
  */
 static int site_rank(const struct site *s)

@@ -55,7 +55,7 @@ int capture__record(struct capture *c, const void *rec, size_t len, struct event
  * passed on; 0: its stack is not known; or fn's error.
  */
 int capture__resolve(struct capture *c, struct event *ev, event_fn fn, void *ctx);
-pid_t capture__next_over(struct capture *c); /* a process over its share of stacks that was not told here yet; 0: none */
+pid_t capture__next_over(struct capture *c); /* a process over its share of stacks that was not known here yet; 0: none */
 uint64_t capture__bad_cnt(const struct capture *c);  /* records that were not as they should be */
 uint64_t capture__lost_cnt(const struct capture *c); /* stacks for want of room or of their Python frames */
 

@@ -36,7 +36,7 @@ void intern__free(struct intern *n);
 /* What is added from now on is that process's; 0, and at first: nobody's, without a share. */
 void intern__by(struct intern *n, uint32_t owner);
 void intern__drop_owner(struct intern *n, uint32_t owner); /* it has ended */
-uint32_t intern__next_over(struct intern *n); /* one that is over its share and was not told here yet; 0: none */
+uint32_t intern__next_over(struct intern *n); /* one that is over its share and was not known here yet; 0: none */
 uint32_t intern__frame(struct intern *n, const struct frame *f);
 const struct frame *intern__frame_at(const struct intern *n, uint32_t frame);
 /* Words, innermost first; `is_cut`: the outermost one is not the first of its thread. */

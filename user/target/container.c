@@ -12,7 +12,6 @@
  */
 #include "target/container.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

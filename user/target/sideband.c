@@ -46,7 +46,7 @@ struct cpu_ring {
 	uint64_t mask;
 	size_t map_len;
 	uint64_t head, tail; /* of the round that is being drained */
-	uint64_t lost;	/* records, told so far */
+	uint64_t lost;	/* records, reported so far */
 	uint64_t lost_in_records; /* by PERF_RECORD_LOST alone */
 	uint64_t running_ns;	  /* of its event, when it was last looked at */
 };

@@ -166,7 +166,7 @@ int target__open_bare(struct target **ret, pid_t pid, const struct target *paren
 	if (r == 0 && parent && target__see_as(t, parent) < 0)
 		r = err_set(err, -ENOMEM, "out of memory");
 	if (r == 0)
-		(void)target__read_auxv(t, t->auxv, &t->auxv_len); /* else an exec that nobody told of is not noticed */
+		(void)target__read_auxv(t, t->auxv, &t->auxv_len); /* else an exec that nobody reported of is not noticed */
 	if (r < 0) {
 		target__free(t);
 		return r;

@@ -45,7 +45,7 @@ struct labels {
 	size_t entries_cnt, met_cnt, names_cnt;
 	bool sorted, names_sorted;
 	bool has_births, has_gap; /* has_gap: one that followed something traced */
-	uint64_t last_id;	  /* of a block told as preexisting before that */
+	uint64_t last_id;	  /* of a block reported as preexisting before that */
 };
 
 static int spill__open(struct spill *s)

@@ -69,7 +69,7 @@ struct report_ranks {
 	size_t cnt;
 	size_t not_listed; /* past RANKS_MAX: in others */
 	uint64_t others_live, others_peak; /* processes that are no rank */
-	uint32_t world; /* as the ranks were told; 0: not */
+	uint32_t world; /* as the ranks were reported; 0: not */
 	uint32_t missing[RANK_MISSING_MAX];
 	size_t missing_cnt, missing_total;
 	size_t died; /* ranks whose process ended by a signal or failed */

@@ -15,8 +15,8 @@ struct report_recompile {
 	uint8_t knows_bytes;  /* … if that is known */
 	uint8_t before;	      /* it was before the trace */
 	char *id;	      /* "0/1": frame 0, compiled once before */
-	char *function;	      /* "forward (train.py:6)"; "" not told */
-	char *reason;	      /* "" not told */
+	char *function;	      /* "forward (train.py:6)"; "" not known */
+	char *reason;	      /* "" not known */
 	char *failed;	      /* why no code came of it: from then on the call is eager; "" it did */
 };
 

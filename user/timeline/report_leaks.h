@@ -25,7 +25,7 @@ struct report_leak {
 	double tau;		/* Kendall's: 1 = never fell */
 	uint64_t live, blocks;	/* all that live now */
 	uint64_t grown, grown_blocks; /* of them, since warming up was over */
-	uint64_t first_ts_ns, last_ts_ns; /* births of the oldest and of the youngest that live */
+	uint64_t first_ts_ns, last_ts_ns; /* allocations of the oldest and of the youngest that live */
 	uint64_t history[TREND_POINTS_MAX]; /* bytes that lived across a step, oldest first, warming up too */
 	size_t history_cnt;
 	/* Of the stack where all were born, innermost first; or where most were of those that were caught. NULL: not known */
@@ -43,7 +43,7 @@ struct report_leaks {
 	uint8_t per_step;  /* ticks are steps, of the process that had most of them; else half seconds */
 	uint64_t ticks;
 	uint32_t ticks_least;
-	uint64_t not_watched; /* births that found no room */
+	uint64_t not_watched; /* allocations that found no room */
 	struct report_leak *rows; /* most bytes a second first; `top` at most */
 	size_t cnt, total;
 };

@@ -52,9 +52,9 @@ struct report_segments {
 	struct report_seg kinds[MT_SEG_MAX];
 	uint64_t live, peak, peak_ts_ns; /* of the device's own memory: without PINNED, REGISTERED, IMPORTED, RESERVED */
 	uint64_t cached, other;		 /* live segments by whether the caching allocator uses them; cached + other = live */
-	uint64_t allocated, allocated_peak; /* as told */
+	uint64_t allocated, allocated_peak; /* as reported */
 	uint64_t allocated_before;	    /* of it, in blocks from before the attach that nothing has used since */
-	uint64_t reserved, reserved_peak;   /* as told, segments freed since taken off */
+	uint64_t reserved, reserved_peak;   /* as reported, segments freed since taken off */
 	uint64_t reserved_before;	    /* of it, in segments from before the attach */
 	uint64_t requested, requested_peak; /* of live blocks, before rounding */
 	uint64_t rounding;		    /* of live blocks whose request was seen: what they have more than that */
@@ -103,7 +103,7 @@ struct report_dev {
 	uint64_t byte_ns;		/* integral of live over time; kept in 128 bits, UINT64_MAX if more */
 	uint64_t preexisting_blocks;	/* first met as an operator's tensor: part of live from then on */
 	uint64_t preexisting_bytes;
-	uint64_t carried_blocks, carried_bytes; /* lived before the window of a flight recorder began; told there */
+	uint64_t carried_blocks, carried_bytes; /* lived before the window of a flight recorder began; reported there */
 	struct report_cat cats[CAT_MAX];
 	struct series series;
 };
@@ -118,7 +118,7 @@ struct report_pool {
 
 /* Segments, and what no device is known of. */
 struct report_driver {
-	struct report_seg unknown[MT_SEG_MAX]; /* of no known device: host memory, and devices nobody told */
+	struct report_seg unknown[MT_SEG_MAX]; /* of no known device: host memory, and devices nobody reported */
 	uint64_t unknown_comm, unknown_comm_peak; /* of them for communication: pinned memory */
 	struct report_seg_row *rows; /* largest segments live at the end, by size; `top` (and 1024) at most */
 	size_t cnt;

@@ -16,15 +16,15 @@ struct report_module_sum {
 };
 
 /*
- * An nn.Module. What it made is told by the Python frames at the birth, and in backward by who made the node
+ * An nn.Module. What it made is told by the Python frames at the allocation, and in backward by who made the node
  * (docs/modules.md). Highest values are each at its own moment, of the module with all that is in it.
  */
 struct report_module {
 	uint32_t pid;
 	uint32_t parent; /* index in modules + 1; 0: a root. Parents stand before those in them */
 	uint32_t depth;
-	char *name;  /* path from its root: "layers.0.linear1"; "" of a root, NULL: not told */
-	char *root;  /* label of that root: its class, "#2" behind the second of that class; "" not told */
+	char *name;  /* path from its root: "layers.0.linear1"; "" of a root, NULL: not known */
+	char *root;  /* label of that root: its class, "#2" behind the second of that class; "" not known */
 	char *class; /* "Linear" */
 	uint64_t calls;
 	struct report_module_sum own, all;
@@ -32,13 +32,13 @@ struct report_module {
 	uint64_t activation_live; /* … now */
 	uint64_t kinds[EV_TENSOR_MAX], kinds_live[EV_TENSOR_MAX]; /* named storages, highest and now, by enum ev_tensor */
 	uint64_t input, output;	  /* storages given to, and used outside of, one call: of the largest; needs the source flow */
-	uint64_t peak_forward, peak_backward; /* of all live bytes of the process while it ran, seen at births */
+	uint64_t peak_forward, peak_backward; /* of all live bytes of the process while it ran, seen at allocations */
 };
 
 /* What an operator allocated in one module, itself and not what it called; in none: has_module 0. */
 struct report_op_module {
 	char *op;	     /* "": none */
-	char *module, *root; /* as name and root of report_module; NULL: none, or not told */
+	char *module, *root; /* as name and root of report_module; NULL: none, or not known */
 	uint32_t pid;	     /* of the module */
 	uint8_t has_module;
 	uint64_t alloc_count, alloc_bytes, by_phase[PHASE_MAX]; /* bytes */
@@ -47,11 +47,11 @@ struct report_op_module {
 struct report_phase {
 	uint64_t entries, ns; /* ns: of all threads together */
 	uint64_t alloc_count, alloc_bytes, live;
-	uint64_t peak; /* of all live bytes of a process, seen at births in it */
+	uint64_t peak; /* of all live bytes of a process, seen at allocations in it */
 };
 
 struct report_modules {
-	struct report_module *rows; /* all that are told or made a block; by process, in order of named_modules() */
+	struct report_module *rows; /* all that are known or made a block; by process, in order of named_modules() */
 	size_t cnt;
 	struct report_module_sum none; /* of none */
 	struct report_op_module *ops;  /* all of them, by alloc_bytes */
@@ -75,8 +75,8 @@ struct report_saved_row {
 	uint32_t pid;
 	uint8_t dev, has_module;
 	uint32_t modules; /* so many of this pattern */
-	char *module;	  /* "layers.*.linear1": that its forward made them; "" a root, NULL: none, or not told */
-	char *root, *class; /* root as module; class "": not told */
+	char *module;	  /* "layers.*.linear1": that its forward made them; "" a root, NULL: none, or not known */
+	char *root, *class; /* root as module; class "": not known */
 	char *op, *region; /* "" none */
 	char *node;	   /* the backward node that used them, or let go of them, last */
 	uint64_t bytes, cnt, largest;

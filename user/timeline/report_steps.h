@@ -34,7 +34,7 @@ struct report_steps {
 
 /* Steps that marks tell apart, also where nothing is traced (model/core/kinds.h). */
 struct report_step_kind {
-	uint64_t regions;  /* that begin in such a step; not told if has_regions is 0 */
+	uint64_t regions;  /* that begin in such a step; not known if has_regions is 0 */
 	uint8_t has_regions;
 	uint64_t watched, traced; /* steps */
 	uint64_t took_ns, traced_took_ns; /* medians; 0: there was none */

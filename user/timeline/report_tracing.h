@@ -102,7 +102,7 @@ struct report_sampling {
 	struct report_steps steps; /* what one is made of on average: of the process whose steps are counted */
 	struct report_step_kind *kinds; /* of its steps; the most common one first; 8 at most */
 	size_t kinds_cnt;
-	uint64_t steps_unsorted; /* of its steps: while probes came and went, or of a kind that is not told */
+	uint64_t steps_unsorted; /* of its steps: while probes came and went, or of a kind that is not known */
 	double price_ratio; /* what it lost of the time until now; 0: nothing, but for noise */
 };
 

@@ -31,7 +31,7 @@ struct sieve {
 	/* What the first pass found. */
 	const struct names *names;   /* borrowed */
 	const struct labels *labels; /* borrowed */
-	struct map nobodys;	     /* living blocks of no module that is told */
+	struct map nobodys;	     /* living blocks of no module that is known */
 	struct map owners;	     /* blocks whose module was told when they died */
 	struct map params;	     /* root modules of parameters, by process and path, which is all that an optimizer knows */
 	/* The second one. */

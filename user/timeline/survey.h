@@ -16,7 +16,7 @@ struct survey_job {
 	uint32_t pid, ppid, uid;
 	uint32_t forks; /* processes that it forked and that run the same command: DataLoader's workers, say */
 	uint64_t rss;
-	int64_t rank, world; /* -1: not told */
+	int64_t rank, world; /* -1: not known */
 	uint8_t is_fork;     /* it is one of those itself */
 	uint8_t is_seen;     /* 0: it may not be looked at; then only pid, ppid, uid, rss and the names are known */
 	uint8_t is_named;    /* as was asked for */

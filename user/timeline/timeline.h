@@ -108,7 +108,7 @@ struct tl_edge {
 struct tl_event {
 	uint64_t ts_ns; /* CLOCK_MONOTONIC; views add the epoch offset */
 	uint64_t ptr;
-	uint64_t size; /* bytes, TL_SIZE_UNKNOWN: a preexisting block whose size nobody told */
+	uint64_t size; /* bytes, TL_SIZE_UNKNOWN: a preexisting block whose size nobody reported */
 	uint64_t id;   /* of the block: never reused; from 1 */
 	uint32_t version; /* that the block has now; TL_VERSION: the new one */
 	uint32_t pid, tid;
@@ -120,11 +120,11 @@ struct tl_event {
 	uint8_t depth;
 	const struct tl_edge *edges; /* TL_NODE; valid during the call */
 	uint32_t edges_cnt;
-	uint8_t has_stream; /* of a block: told so far */
+	uint8_t has_stream; /* of a block: reported so far */
 	uint32_t stream;    /* folded to 32 bits (event/event.h); 0: the default one */
 	uint32_t stack; /* TL_CREATE, _PREEXISTING, _DESTROY: node where the block was born; 0: not known */
 	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
-				 root's label; none: of none, or not told yet */
+				 root's label; none: of none, or not known yet */
 	uint8_t phase;	      /* enum phase, at its birth; TL_OP, TL_REGION*: as far as known then, at a region's end its own */
 	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
 };

@@ -3,8 +3,8 @@
  * In a tight loop a probe looks cheap: the kernel's entry code and the program stay in the first-level caches, which a training
  * job needs for itself, for code (Python, the dispatcher, operators) more than for data. So between two calls the timing loop
  * walks over as many bytes of data, and runs through as many of code, as these caches hold, with the probes and without; the
- * difference holds what the probe has to fetch again and what it evicts. (A birth, and an operator with tensors, on Zen 5 by
- * `memtrace -vv`: 0.63 and 1.27 us in a tight loop, 0.72 and 1.37 with data, 0.88 to 0.97 and 1.51 to 1.79 with both.)
+ * difference holds what the probe has to fetch again and what it evicts. (An allocation, and an operator with tensors, on Zen 5
+ * by `memtrace -vv`: 0.63 and 1.27 us in a tight loop, 0.72 and 1.37 with data, 0.88 to 0.97 and 1.51 to 1.79 with both.)
  *
  * Marks of steps are hit so seldom that a step has used all of the second-level cache in between: there that is walked over,
  * too.

@@ -365,14 +365,14 @@ static int probes__is_partial(const struct probes *p, pid_t pid)
 	return !bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.partial), &key, &one);
 }
 
-/* From now on, or until now, operators of a process are not told: see is_partial in bpf/lib/frames.h. */
+/* From now on, or until now, operators of a process are not reported: see is_partial in bpf/lib/frames.h. */
 static void probes__set_partial(struct probes *p, pid_t pid, int on)
 {
 	int fd = bpf_map__fd(p->skel->maps.partial);
 	uint32_t key = (uint32_t)pid;
 	uint8_t one = 1;
 
-	/* Full: then they are told. */
+	/* Full: then they are reported. */
 	if (on && !bpf_map_update_elem(fd, &key, &one, BPF_NOEXIST))
 		p->skel->bss->mt_partial_cnt++;
 	else if (!on && !bpf_map_delete_elem(fd, &key))
@@ -609,8 +609,8 @@ int probes__retire(struct probes *p, pid_t pid, const struct plan *plan, const u
 }
 
 /*
- * A place that is set again while an older link of it is being closed would be told twice: so whoever wants to go up again asks
- * until all are closed.
+ * A place that is set again while an older link of it is being closed would be reported twice: so whoever wants to go up again
+ * asks until all are closed.
  */
 int probes__lower(struct probes *p, pid_t pid, enum mt_level level, uint64_t *ret_taken)
 {

@@ -31,7 +31,7 @@ struct tracer_opts {
 	uint64_t min_size;   /* host allocations below this are not reported */
 	int force_perf;	     /* one perf uprobe a site, as on kernels before 6.6 */
 	int kernel;	     /* load the kernel-side programs (sys_exit, exit, oom) */
-	unsigned stacks;     /* enum mt_stacks: births of at least stack_size bytes get a stack; CATCH: tracer__catch is used */
+	unsigned stacks;     /* enum mt_stacks: allocations from stack_size bytes on get a stack; CATCH: tracer__catch */
 	uint64_t stack_size;
 	uint64_t stack_rate; /* native stacks a second */
 };
@@ -56,7 +56,7 @@ struct attach_stats {
 	uint32_t slices; /* calls that set something */
 	int way; /* 0 uprobe_multi, 1 perf uprobes */
 	int first_err; /* why the first site that failed did */
-	int is_partial; /* its operators are not told yet */
+	int is_partial; /* its operators are not reported yet */
 	size_t at; /* sites of the plan before this one have had their turn */
 	uint64_t budget_ns; /* in: 0: all sites in one call; else one ends after about so long, waits for a CPU not counted */
 	uint64_t rest_ns; /* in: between slices of one call */
@@ -73,15 +73,15 @@ struct attach_stats {
  * While sites are set, whoever hits a probe in that process, or maps memory, waits: so a process that runs is given a budget,
  * and a call that returns 1 has left sites for the next one, with the same *ret; none goes on from marks of steps to
  * others, or from others to operators. Until
- * the first operators of a process are all set, none is told: half of them would say less than nothing about what data flows
- * where.
+ * the first operators of a process are all set, none is reported: half of them would say less than nothing about what data
+ * flows where.
  */
 int tracer__attach(struct tracer *t, pid_t pid, const struct plan *plan, struct attach_stats *ret,
 		   struct err *err); /* *ret: zeroed, or with what goes in; then as the last call left it */
 /*
  * Takes those of the plan's operators away that are not wanted (a byte a site) and that were set with all others at once.
- * No hit of the others is lost or told twice meanwhile. 0 or -errno: then they stay. 1: the budget was spent, call it again,
- * with what is wanted then and the same *ret.
+ * No hit of the others is lost or reported twice meanwhile. 0 or -errno: then they stay. 1: the budget was spent, call it
+ * again, with what is wanted then and the same *ret.
  */
 struct retire_stats {
 	uint32_t taken, kept; /* in links that lost some */
@@ -103,14 +103,14 @@ size_t tracer__classes_cnt(const struct tracer *t);
 /* Python frames of the process are read from now on; NULL: no more. -E2BIG: too many processes. */
 int tracer__python(struct tracer *t, pid_t pid, const struct mt_py_proc *how);
 /*
- * Births of these sorts are caught (MT_EV_STACK, MT_STACK_F_CAUGHT) from now on, if tracer__python was told of the process;
- * NULL: no more. -EINVAL: longer, or more of them, than shared.h allows; or no CATCH in opts.stacks. -E2BIG: too many
+ * Allocations of these sorts are caught (MT_EV_STACK, MT_STACK_F_CAUGHT) from now on, if tracer__python was told of the
+ * process; NULL: no more. -EINVAL: longer, or more of them, than shared.h allows; or no CATCH in opts.stacks. -E2BIG: too many
  * processes; -ENOENT: there was nothing to take back.
  */
 int tracer__catch(struct tracer *t, pid_t pid, const struct mt_catch *what);
 /* Whose forward runs is told of the process from now on; NULL: no more. -E2BIG: too many processes. */
 int tracer__modules(struct tracer *t, pid_t pid, const struct mt_module_proc *how);
-/* A place of allocations (struct mt_rec_place) is of no interest: it is told no more. 0 or -errno. */
+/* A place of allocations (struct mt_rec_place) is of no interest: it is reported no more. 0 or -errno. */
 int tracer__plain_place(struct tracer *t, uint64_t hash);
 /*
  * That module has a name, or none any more; obj 0: modules have names, so what is not among them is passed over for one around

@@ -123,7 +123,7 @@ static void put_pair(struct page *p, const struct est_result *r)
 	if (!r->fwd)
 		return;
 	for (size_t i = 0; i < r->bwd->nodes_cnt; i++)
-		told += r->pair.told[i];
+		told += r->pair.named[i];
 	page__heading(p, "Forward, then backward");
 	snprintf(text, sizeof(text), "%s: %s in forward, %s in backward", fmt_bytes(a, (uint64_t)r->pair_peak),
 		 fmt_bytes(b, (uint64_t)r->profiles[r->fwd - r->d->graphs].peak),
@@ -258,7 +258,7 @@ static void json_pair(struct json *j, const struct est_result *r)
 	json__i64(j, "baseline", r->pair.baseline);
 	json__begin_flat(j, "do_not_delete", '[');
 	for (size_t i = 0; i < r->bwd->nodes_cnt; i++)
-		if (r->pair.told[i])
+		if (r->pair.named[i])
 			json__str(j, NULL, est_doc__name(r->d, &r->bwd->nodes[i]));
 	json__end(j, ']');
 	json__end(j, '}');
