@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * gen_ranks ONE.mtr COUNT DIR [HEAVY [A_MACHINE]]: a fleet that never ran, from the recording of one rank: COUNT recordings of
- * the same events, DIR/rank-NNNN.mtr, eight ranks a machine, or A_MACHINE. Each machine has its own boot and a clock that is wrong by up to 10 s; rank
- * HEAVY (default 137, modulo COUNT) has blocks a quarter larger.
+ * the same events, DIR/rank-NNNN.mtr, eight ranks a machine, or A_MACHINE. Each machine has its own boot and a clock that is
+ * wrong by up to 10 s; rank HEAVY (default 137, modulo COUNT) has blocks a quarter larger.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -180,7 +180,7 @@ def test_hundred_ranks_in_windows():
         make = subprocess.run(["make", "-s", "-C", str(mt.ROOT), "build/tests/gen_ranks"], capture_output=True, text=True, check=False)
         mt.check(make.returncode == 0, make.stderr)
         with mt.job("mlp", wrapper=("env", "RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1")) as job:
-            mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-o", tmp / "one.mtr", "--steps", "2", "--every", "1s", "-d", "20"), (0, 3))
+            mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-o", tmp / "one.mtr", "--steps", "2", "--every", "1s", "-d", "25"), (0, 3))
         (tmp / "fleet").mkdir()
         subprocess.run([mt.BUILD / "tests" / "gen_ranks", tmp / "one.mtr", "100", tmp / "fleet", "37", "1"], check=True)
         out = tmp / "all.mtr"
@@ -190,12 +190,13 @@ def test_hundred_ranks_in_windows():
         own = mt.report(tmp / "one.mtr", (0, 3))["sampling"]
     rows, wanted = ranks["list"], [(w.get("step"), w["steps"]) for w in own["traced"]]
     mt.note(f"{len(rows)} ranks, windows {wanted}: {next(line for line in text.splitlines() if 'windows a rank' in line).strip()}")
-    mt.check(len(rows) == 100 and len(wanted) >= 2, f"{len(rows)} ranks, {wanted}")
+    known = sum(step is not None for step, _ in wanted)  # the first ones came before names were read
+    mt.check(len(rows) == 100 and known >= 1, f"{len(rows)} ranks, {wanted}")
     mt.check(all([(w.get("step"), w["steps"]) for w in row["sampling"]["traced"]] == wanted for row in rows), "ranks have other windows")
     peaks = {row["rank"]: row["sampling"]["mean_step"]["devices"]["cpu"]["peak"] for row in rows}
     usual = sorted(peaks.values())[50]
     mt.check(1.15 < peaks[37] / usual < 1.35 and all(v == usual for rank, v in peaks.items() if rank != 37), f"{peaks}")
-    mt.check(f"{own['windows']} windows a rank; {len(wanted)} of the latest 64 have the same steps" in " ".join(text.split()), text[:3000])
+    mt.check(f"{own['windows']} windows a rank; {known} of the latest 64 have the same steps" in " ".join(text.split()), text[:3000])
 
 
 def test_thousand_ranks():

@@ -202,7 +202,8 @@ static void marks_are_paid_for_all_the_time(void **state)
 /* What a window leaves behind is its price, and no measure of what a step takes without it. */
 static void what_comes_after_is_paid_for(void **state)
 {
-	struct job j = { .step_ns = 2 * MS, .slow = 1.5, .set_ns = 100 * MS, .first_ns = SEC, .tail_ns = 400 * MS, .tail = 1.3 };
+	struct job j = { .step_ns = 2 * MS, .slow = 1.5, .set_ns = 100 * MS, .first_ns = SEC,
+			 .tail_ns = 400 * MS, .tail = 1.3 };
 
 	(void)state;
 	run(&j, 0.02, 600 * SEC);

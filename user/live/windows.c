@@ -167,10 +167,14 @@ static void windows__look(struct windows *w)
 
 	if (w->levels.cadence.budget.share <= 0)
 		return;
-	why = windows__reason(w, &now);
-	if (w->levels.at != LEVELS_RESTING) {
+	if (w->levels.at == LEVELS_UP || w->levels.at == LEVELS_WINDOW) {
 		w->then = now;
-	} else if (!w->levels.wanted && why) {
+		return;
+	}
+	if (w->levels.at == LEVELS_DOWN) /* probes that go make steps longer, but no memory */
+		w->then.odds = now.odds;
+	why = windows__reason(w, &now);
+	if (!w->levels.wanted && why) {
 		log_debug("a window is wanted: %s", words[why]);
 		windows__want(w, why);
 	}

@@ -19,8 +19,8 @@
 #define PAID_BUCKETS 16		   /* of watched steps: the latest */
 #define PAID_BUCKET_NS 100000000ull /* a step at least */
 /*
- * So long behind a stretch steps are its price, too: what it left behind (cold caches, a look at names, links that are still being
- * freed) is none of what a step takes without it.
+ * So long behind a stretch steps are its price, too: what it left behind (cold caches, a look at names, links that are still
+ * being freed) is none of what a step takes without it.
  */
 #define PAID_SETTLE_NS 500000000ull
 #define PAID_AFTER 5		   /* so many behind a stretch, then its price stands */
