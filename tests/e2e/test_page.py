@@ -3,6 +3,7 @@
 
 Without Chromium (tools/install-deps page) or without the chart library in the build, those that need it are skipped.
 """
+import contextlib
 import functools
 import gzip
 import itertools
@@ -59,6 +60,15 @@ def need_library():
     header = mt.BUILD / "page_html.h"
     if header.exists() and "PAGE_IS_WHOLE 0" in header.read_text():
         raise mt.Skip("this build has no chart library: make page-library")
+
+
+@contextlib.contextmanager
+def opened(path, *args, **kw):
+    """With all of the time in sight."""
+    with browser.open(path, *args, **kw) as page:
+        page.js('document.querySelector("#zoom-all").click()')
+        page.settle()
+        yield page
 
 
 def clean(page):
@@ -139,7 +149,7 @@ def test_streams_and_full_disks():
 def test_numbers_of_report():
     path = recording()
     rep = mt.report(path, (0, 3))
-    with browser.open(page_of(path)) as page:
+    with opened(page_of(path)) as page:
         seen = page.js("""(() => {
             const m = memtrace.model(), lanes = {};
             for (const l of m.lanes) {
@@ -191,8 +201,20 @@ def test_looks():
                 mt.check(word in text_of(page, "#honesty"), f"no '{word}' in the honesty block")
 
 
-def test_timeline_by_hand():
+def test_begins_with_a_step():
+    """One step, the peak's; the button shows all. Not where something leaks: there all of the time counts."""
     with browser.open(page_of(recording())) as page:
+        a, b = page.js("memtrace.state.range")
+        peak, whole, steps = page.js("[memtrace.model().lanes[0].peakT, memtrace.model().duration, memtrace.model().report.steps]")
+        mt.check(a <= peak <= b and b - a < 20 * whole / steps, f"{a} to {b}, the peak at {peak}, {steps} steps in {whole}")
+        mt.check(page.js("location.hash") == "", "an address that nobody asked for")
+        page.press("#zoom-all")
+        mt.check(page.js("memtrace.state.range") is None, "all is not all")
+        clean(page)
+
+
+def test_timeline_by_hand():
+    with opened(page_of(recording())) as page:
         first = text_of(page, "#moment")
         mt.check(first.startswith("At the peak"), first)
         x, y, width, height = page.box("#chart canvas")
@@ -281,7 +303,7 @@ def test_gaps_are_hatched():
                 mt.finish(tracer, path)
     rep = mt.report(path)
     for width, height, dark in WIDTHS:
-        with browser.open(page_of(path), width, height, dark) as page:
+        with opened(page_of(path), width, height, dark) as page:
             x, y, wide, high = page.box("#chart canvas")
             gap = page.js("(() => { const g = memtrace.model().gaps.reduce((a, b) => a.to - a.from > b.to - b.from ? a : b); return [g.from, g.to]; })()")
             mt.check(page.js("memtrace.model().lanes[0].peak") == rep["devices"]["cpu"]["peak"], "the peak is that of the report")
@@ -297,7 +319,7 @@ def test_gaps_are_hatched():
 
 
 def test_map_names_blocks():
-    with browser.open(page_of(recording())) as page:
+    with opened(page_of(recording())) as page:
         x, y, width, height = page.box("#map")
         for part in (0.97, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03):
             for row in range(2, int(height), 4):
@@ -311,7 +333,7 @@ def test_map_names_blocks():
 
 
 def test_bands_are_phases():
-    with browser.open(page_of(recording())) as page:
+    with opened(page_of(recording())) as page:
         bands = page.js("memtrace.model().doc.bands")
         mt.check(len(bands) == 1, f"{len(bands)} processes with bands")
         steps = bands[0]["steps"]
@@ -343,7 +365,7 @@ def test_memory_after_each_operator():
         lines = [json.loads(text) for text in open(tmp / "t")]
     ops = [line for line in lines if line["ev"] == "op" and not line["depth"]]
     for width, height, dark in WIDTHS:
-        with browser.open(page_of(recording()), width, height, dark) as page:
+        with opened(page_of(recording()), width, height, dark) as page:
             o = page.js("memtrace.model().doc.optrace")
             names = page.js("memtrace.model().doc.names")
             step, cut = o["step"], slice(o["step"]["first"], o["step"]["first"] + len(o["step"]["allocated"]))
@@ -378,7 +400,7 @@ def test_memory_after_each_operator():
 
 
 def test_tables_by_hand():
-    with browser.open(page_of(recording())) as page:
+    with opened(page_of(recording())) as page:
         names = "[...document.querySelectorAll('#ops tbody td.name')].map(e => e.textContent)"
         before = page.js(names)
         page.js("[...document.querySelectorAll('#ops th button')].find(b => b.textContent === 'calls').click()")
@@ -408,7 +430,7 @@ def test_tables_by_hand():
 
 def test_takes_news():
     """What serve will send: parts of the document, again and again; what the reader chose stays."""
-    with browser.open(page_of(recording())) as page:
+    with opened(page_of(recording())) as page:
         page.press("#to-peak")
         chosen = page.js("memtrace.state.range")
         steps = page.js("memtrace.model().report.steps") + 1000
@@ -425,7 +447,7 @@ def test_takes_news():
 
 def test_leak_and_hostile_names():
     path = recording("leaking", "framework,ops,regions")
-    with browser.open(page_of(path)) as page:
+    with opened(page_of(path)) as page:
         rows = page.js("memtrace.model().report.leaks")
         mt.check(rows and rows[0]["op"] == "aten::cumsum", f"the first suspect: {rows[:2]}")
         mt.check(rows[0]["region"].startswith("keep </script><img src=x onerror="), rows[0]["region"])
@@ -451,7 +473,7 @@ def test_names_of_python():
     rep, path = named()
     list_of = {t["name"] for t in rep["names"]["list"]}
     mt.check(any("</script><img" in name for name in list_of), str(list_of))
-    with browser.open(page_of(path)) as page:
+    with opened(page_of(path)) as page:
         shown = page.js("[...document.querySelectorAll('#names td.name')].map(e => e.textContent)")
         mt.check(any(n.startswith("</script><img src=x onerror=") and n.endswith("weight") for n in shown), f"the table: {shown}")
         mt.check(any(n.startswith("momentum_buffer ") for n in shown), f"no state: {shown}")
@@ -488,7 +510,7 @@ def test_modules():
     rep, _ = names.record("transformer", folder())
     (folder() / "names.mtr").rename(path)
     listed = rep["modules"]["list"]
-    with browser.open(page_of(path)) as page:
+    with opened(page_of(path)) as page:
         boxes = ("[...document.querySelectorAll('#tree button')].map((b) => [Number(b.dataset.depth), Number(b.dataset.bytes), "
                  "b.offsetLeft, b.offsetTop, b.offsetWidth, b.offsetHeight, b.textContent])")
         check_operators(page, rep)
@@ -520,7 +542,7 @@ def test_kept_for_backward():
     rep, path = names.record("transformer", folder())
     (folder() / "names.mtr").rename(folder() / "kept.mtr")
     saved = rep["saved"]
-    with browser.open(page_of(folder() / "kept.mtr")) as page:
+    with opened(page_of(folder() / "kept.mtr")) as page:
         rows = page.js("[...document.querySelectorAll('#saved tbody tr')].map(r => [...r.children].map(c => c.title || c.textContent))")
         mt.check(len(rows) == min(10, len(saved["list"])) > 3, f"{len(rows)} rows of {len(saved['list'])}")
         for row, k in zip(rows, sorted(saved["list"], key=lambda k: -k["bytes"])):
@@ -544,20 +566,20 @@ def test_fragmentation_of_a_gpu():
     path = folder() / "gpu.mtr"
     run = gpu_stub.Run("late", keep=path)
     segs = run.report["devices"]["cuda:1"]["segments"]
-    with browser.open(page_of(path)) as page:
+    with opened(page_of(path)) as page:
         rows = page.js("memtrace.model().doc.segments")
         mt.check([r["dev"] for r in rows] == ["cuda:1"] and rows[0]["live"] == segs["live"] == 556, f"{rows} {segs}")
         mt.check(not page.js("document.querySelector('#segments').hidden"), "the part is hidden")
         text = text_of(page, "#segments")
         mt.check("Fragmentation" in text and "cuda:1" in text and "556 B" in text, text)
         clean(page)
-    with browser.open(page_of(recording())) as page:
+    with opened(page_of(recording())) as page:
         mt.check(page.js("document.querySelector('#segments').hidden"), "shown without a GPU")
 
 
 def test_policy_holds():
     """A script that got into the page all the same does not run, and nothing can be fetched."""
-    with browser.open(page_of(recording())) as page:
+    with opened(page_of(recording())) as page:
         page.js("""(() => {
             const s = document.createElement("script");
             s.textContent = "window.ran = 1";
@@ -574,7 +596,7 @@ def test_policy_holds():
 
 def test_without_categories():
     path = recording("mlp", "framework")
-    with browser.open(page_of(path)) as page:
+    with opened(page_of(path)) as page:
         mt.check(page.js("Object.keys(memtrace.model().lanes[0].cats)") == ["unknown"], "categories out of nothing")
         mt.check(re.search("None|Too short", text_of(page, "#growth")), text_of(page, "#growth"))
         clean(page)
@@ -587,7 +609,7 @@ def test_nothing_allocated():
     with mt.Proc([mt.PYTHON, "-c", "import torch, sys; print('ready', flush=True); sys.stdin.read()"]) as idle:
         idle.line("ready")
         mt.ok(mt.memtrace("record", "-p", idle.pid, "-d", 1, "-o", path))
-    with browser.open(page_of(path)) as page:
+    with opened(page_of(path)) as page:
         mt.check("time covered" in text_of(page, "#honesty"), "no honesty block")
         page.press("#to-peak")
         page.key("+")

@@ -287,17 +287,17 @@ static void windows_beside_the_loop(void **state)
 	assert_int_equal(unlink(paths[0]), 0);
 }
 
-static bool looked(struct high *h, uint64_t at_ns, uint64_t cpu, uint64_t gpu)
+static bool looked(struct new_peak *h, uint64_t at_ns, uint64_t cpu, uint64_t gpu)
 {
-	high__see(h, MT_DEV_CPU, cpu, at_ns);
-	high__see(h, MT_DEV_CUDA0, gpu, at_ns);
-	return high__is_over(h, at_ns);
+	new_peak__see(h, MT_DEV_CPU, cpu, at_ns);
+	new_peak__see(h, MT_DEV_CUDA0, gpu, at_ns);
+	return new_peak__is_over(h, at_ns);
 }
 
 /* Shown once each, when it is over; while memory rises on and on every ten seconds; never while the trace settles. */
 static void new_peaks(void **state)
 {
-	struct high h = { .share = 0.1 };
+	struct new_peak h = { .share = 0.1 };
 	unsigned shown = 0;
 
 	(void)state;
@@ -315,7 +315,7 @@ static void new_peaks(void **state)
 	for (uint64_t t = 40; t < 70; t++)
 		shown += looked(&h, t * S, t * 1000, 1);
 	assert_int_equal(shown, 2);
-	assert_false(looked(&(struct high){ .share = 0.1 }, S, UINT64_MAX, 0));
+	assert_false(looked(&(struct new_peak){ .share = 0.1 }, S, UINT64_MAX, 0));
 }
 
 int main(void)

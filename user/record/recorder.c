@@ -32,7 +32,7 @@ static int confine_disk(void)
 int recorder__init(struct recorder *r, const struct recorder_opts *o, struct names *names, struct model_opts *ret_model,
 		   struct err *err)
 {
-	*r = (struct recorder){ .opts = *o, .names = names, .path = o->path, .high.share = o->new_peak };
+	*r = (struct recorder){ .opts = *o, .names = names, .path = o->path, .new_peak.share = o->new_peak };
 	if (o->window_ns) {
 		r->window = window__new(names, o->window_ns, o->window_bytes);
 		if (!r->window)
@@ -305,9 +305,9 @@ static bool recorder__is_high(struct recorder *r, const struct model *m)
 	uint64_t now = now_ns(), peak;
 	uint8_t dev;
 
-	for (unsigned i = 0; r->high.share > 0 && model__peak(m, i, &dev, &peak); i++)
-		high__see(&r->high, dev, peak, now);
-	return high__is_over(&r->high, now);
+	for (unsigned i = 0; r->new_peak.share > 0 && model__peak(m, i, &dev, &peak); i++)
+		new_peak__see(&r->new_peak, dev, peak, now);
+	return new_peak__is_over(&r->new_peak, now);
 }
 
 static void recorder__tick_window(struct recorder *r, struct model *m)

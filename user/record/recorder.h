@@ -14,7 +14,7 @@
 #include "base/outfile.h"
 #include "event/event.h"
 #include "memtrace/loss.h"
-#include "record/high.h"
+#include "record/new_peak.h"
 
 struct past;
 struct model;
@@ -48,7 +48,7 @@ struct recorder {
 	struct dump *dump;    /* … one that is on its way to the disk; NULL: none is */
 	uint64_t dump_span_ns;
 	const char *dump_why, *next_why; /* next: it is written again when that one is done; NULL: it is not */
-	struct high high;
+	struct new_peak new_peak;
 	uint64_t flushed_ns;  /* when the recording last was */
 	uint64_t last_ns;     /* time of the last event */
 	int has_failed;

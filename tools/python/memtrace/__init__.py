@@ -23,4 +23,4 @@ def load_ipython_extension(shell):
 
 
 __all__ = ["Error", "MemoryTracker", "Recording", "Table", "Tracer", "annotate", "open", "step"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"

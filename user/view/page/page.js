@@ -484,12 +484,28 @@ function toPeak() {
 	hold(l.peakT);
 }
 
-// The step that the held moment is in, else the peak's.
-function toStep() {
+// The step that the held moment is in, else the peak's, with a little on both sides; null: no step is known.
+function stepRange() {
 	const l = lane(), t = state.held ?? l?.peakT, p = bandProcs().find((b) => b.steps.rows.length);
 	const step = p?.steps.rows.find(([at, life]) => at <= t && t <= at + life) || p?.steps.rows.at(-1);
-	if (step)
-		setRange(step[0] - 0.02 * step[1], step[0] + 1.02 * step[1]);
+	return step ? [step[0] - 0.02 * step[1], step[0] + 1.02 * step[1]] : null;
+}
+
+function toStep() {
+	const r = stepRange();
+	if (r)
+		setRange(...r);
+}
+
+/*
+ * Many steps beside each other are a comb: then the page begins with one of them, that of the peak. Not where the verdict is about all
+ * of the time, nor where not all of it was traced.
+ */
+const OF_ALL_TIME = ["leak", "spike", "recompiles", "out_of_memory", "died"];
+function beginAtStep() {
+	const r = stepRange(), step = r && lane() && r[0] <= lane().peakT && lane().peakT <= r[1];
+	if (step && !feed.source && !model.gaps.length && model.report.steps >= 8 && !model.report.verdict.some((l) => OF_ALL_TIME.includes(l.kind)))
+		state.range = [Math.max(r[0], model.first), Math.min(r[1], model.duration)];
 }
 
 // null: lets go.
@@ -1567,6 +1583,8 @@ function show(part) {
 		place.read();
 	if (!model.lanes.some((l) => laneKey(l) === state.lane) && model.lanes.length)
 		state.lane = laneKey(firstLane());
+	if (last === undefined && location.hash.length < 2)
+		beginAtStep();
 	if (feed.source && state.range && state.range[1] >= last)
 		state.range = state.range.map((t) => t + model.duration - last);
 	keepPlace(drawAll);

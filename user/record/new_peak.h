@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * high: whether a device holds so much more than ever before that somebody will want to see it (--on-new-peak).
+ * new_peak: whether a device holds so much more than ever before that somebody will want to see it (--on-new-peak).
  *
  * Peaks go in, from time to time; yes comes out once for each, when it is over: nothing was higher for a second. Memory
  * that rises on and on is shown every ten seconds. What is reached while the trace finds out what there is counts for nothing.
  * Reads no clock; owns nothing.
  */
-#ifndef MT_RECORD_HIGH_H
-#define MT_RECORD_HIGH_H
+#ifndef MT_RECORD_NEW_PEAK_H
+#define MT_RECORD_NEW_PEAK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HIGH_SETTLE_NS 10000000000ull /* from the first look on */
-#define HIGH_OVER_NS 1000000000ull
-#define HIGH_PAUSE_NS 10000000000ull
+#define NEW_PEAK_SETTLE_NS 10000000000ull /* from the first look on */
+#define NEW_PEAK_OVER_NS 1000000000ull
+#define NEW_PEAK_PAUSE_NS 10000000000ull
 
-struct high {
+struct new_peak {
 	double share; /* of the last one that was shown, to be above it; 0: nobody wants any */
 	uint64_t begin_ns, since_ns, risen_ns; /* since: one waits to be shown; 0: none does */
 	uint64_t shown[256], seen[256]; /* by enum mt_dev */
 };
 
 /* The highest that a device has ever held. */
-void high__see(struct high *h, uint8_t dev, uint64_t peak, uint64_t now_ns);
+void new_peak__see(struct new_peak *h, uint8_t dev, uint64_t peak, uint64_t now_ns);
 /* After all devices: now is the time to show it. */
-bool high__is_over(struct high *h, uint64_t now_ns);
+bool new_peak__is_over(struct new_peak *h, uint64_t now_ns);
 
 #endif
