@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* What all files of the model stand on: telling the timeline, and finding what an event is about. */
+#include "model/model_learned.h"
 #include "model/segments/gpu.h"
 #include "model/state.h"
 
@@ -14,6 +15,7 @@ void model__tell(struct model *m, const struct tl_event *tl)
 void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver,
 			      uint32_t tid, uint8_t depth, uint32_t stack)
 {
+	struct tl_learned learned;
 	struct tl_event tl;
 
 	if (!m->timeline)
@@ -26,6 +28,8 @@ void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uin
 		.stack = stack,
 		.module = m->modules.rows[b->module].path, .root = m->modules.rows[b->module].root, .phase = b->phase,
 	};
+	if (m->learned && (kind == TL_CREATE || kind == TL_DESTROY) && model__learned_of(m, b, &learned))
+		tl.learned = &learned;
 	tl.has_stream = gpu__stream_of(m->gpu, b, &tl.stream);
 	model__tell(m, &tl);
 }

@@ -209,6 +209,10 @@ void report__free(struct report *r)
 	report_modules__done(&r->modules);
 	report_saved__done(&r->saved);
 	free(r->sampling.gaps);
+	free(r->sampling.learned.devs);
+	for (size_t i = 0; i < r->sampling.learned.ops_cnt; i++)
+		free(r->sampling.learned.ops[i].name);
+	free(r->sampling.learned.ops);
 	free(r->sampling.steps.devs);
 	for (size_t i = 0; i < r->sampling.kinds_cnt; i++)
 		free(r->sampling.kinds[i].made.devs);
