@@ -102,6 +102,9 @@ struct report_learned {
 	size_t ops_cnt;
 };
 
+/* Of byte·time in gaps, what has learned labels. */
+double report_learned__share(const struct report_learned *l);
+
 /* Windows of tracing, and gaps between them (docs/sampling.md). */
 struct report_sampling {
 	uint8_t is_on, in_gap; /* in_gap: at the report's end */

@@ -26,6 +26,8 @@ static const char sqlite_tables[] =
 	"CREATE TABLE steps(pid INTEGER, number INTEGER, begin_ns INTEGER, end_ns INTEGER);"
 	"CREATE TABLE marks(t_ns INTEGER, pid INTEGER, tid INTEGER, name TEXT, step INTEGER);"
 	"CREATE TABLE gaps(begin_ns INTEGER, end_ns INTEGER);"
+	"CREATE TABLE learned(block INTEGER PRIMARY KEY, category INTEGER, op INTEGER, region INTEGER, module INTEGER,"
+	" module_root INTEGER, phase TEXT);"
 	"CREATE TABLE usage(t_ns INTEGER, pid INTEGER, device INTEGER, category INTEGER, bytes INTEGER);";
 
 /* After the rows: an index that grows with them costs twice. */

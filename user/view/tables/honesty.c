@@ -41,6 +41,28 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_STACKS] = "stacks that could not be kept or read",
 };
 
+/* What is said of allocations between windows. */
+static void put_learned(struct page *p, const struct report_learned *l)
+{
+	char a[24], b[24], text[400];
+	size_t n;
+
+	if (!l->is_on)
+		return;
+	n = (size_t)snprintf(text, sizeof(text), "between windows %s of byte-time has its category and operator from the like of it in "
+			     "traced steps (%" PRIu64 " kinds); ", fmt_share(a, report_learned__share(l), 1), l->kinds);
+	if (l->checks)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "of traced steps that would have said %s wrong (%" PRIu64 " checks)",
+				      fmt_share(b, (double)l->wrong_bytes / (double)(l->check_bytes + !l->check_bytes), 1), l->checks);
+	else
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "no traced step has checked that yet");
+	if (l->again)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "; steps had changed, and were learned again, %" PRIu64 " times", l->again);
+	if (l->unlike)
+		snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " steps are like none", l->unlike);
+	page__para(p, "learned", text);
+}
+
 /* Of how many steps what is said of memory is. */
 static void put_sampling(struct page *p, const struct report *r)
 {
@@ -61,6 +83,7 @@ static void put_sampling(struct page *p, const struct report *r)
 	if (s->budget > 0)
 		snprintf(text + n, sizeof(text) - n, " (at most %.3g %% were asked for)", 100 * s->budget);
 	page__para(p, "price", text);
+	put_learned(p, &s->learned);
 }
 
 static void put_time(struct page *p, const struct report *r)
