@@ -154,6 +154,7 @@ static size_t enter(struct event *evs, size_t cnt, struct thread *t, struct even
 static size_t fill(struct event *evs, const name_id *names, name_id step)
 {
 	struct thread threads[THREADS] = { 0 };
+	bool has_levels = below(2); /* of tracing: windows of it, and gaps */
 	uint64_t ts = 1000;
 	size_t cnt = 0;
 
@@ -190,6 +191,9 @@ static size_t fill(struct event *evs, const name_id *names, name_id step)
 			ev = (struct event){ .kind = EV_GONE, .ts_ns = ts, .pid = ev.pid };
 		else if (!below(300))
 			ev.kind = MT_EV_STEP;
+		else if (has_levels && !below(300))
+			ev = (struct event){ .kind = EV_LEVEL, .ts_ns = ts, .aux = ev.pid, .flags = (uint8_t)below(EV_LEVEL_STATES), .size = below(4),
+					     .depth = (uint8_t)(below(8) ? MT_LEVEL_BLOCKS : below(MT_LEVEL_FULL + 1)) };
 		evs[cnt++] = ev;
 	}
 	return cnt;

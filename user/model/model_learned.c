@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/core/check.h"
 #include "model/flow/flow.h"
 #include "model/model_learned.h"
 #include "model/model_levels.h"
@@ -57,7 +58,7 @@ static void model__learned_end(struct model *m)
 	struct proc *p;
 
 	TAILQ_FOREACH(p, &m->procs.all, all)
-		model__learned_drop(p);
+		model__learned_drop(m, p);
 	learned__free(m->learned);
 	m->learned = NULL;
 }
@@ -92,15 +93,16 @@ void model__learned_level(struct model *m, const struct sampler *s)
 			learned__cut(p->learned);
 }
 
-void model__learned_cut(struct model *m, struct proc *p)
+void model__learned_cut(struct proc *p)
 {
-	(void)m;
 	if (p->learned)
 		learned__settle(p->learned);
 }
 
-void model__learned_drop(struct proc *p)
+void model__learned_drop(struct model *m, struct proc *p)
 {
+	if (m->learned && p->learned)
+		learned__gone(p->learned, model__learned_ns(m));
 	learned_proc__free(p->learned);
 	p->learned = NULL;
 }
@@ -220,6 +222,46 @@ static int report_learned__ops(const struct model *m, const struct learned_op *o
 	return rows && ret->ops && cnt != SIZE_MAX ? 0 : -ENOMEM;
 }
 
+/* The sums with what lives and is under way. */
+static void model__learned_sums(const struct model *m, struct learned_sums *sums, struct learned_op *ops)
+{
+	uint64_t now_ns = model__learned_ns(m);
+	const struct proc *p;
+
+	memcpy(sums, m->learned->devs, sizeof(m->learned->devs));
+	if (m->learned->ops_cnt)
+		memcpy(ops, m->learned->ops, m->learned->ops_cnt * sizeof(*ops));
+	for (unsigned i = 0; i < m->devs_cnt; i++)
+		sums[i].all_ns += (unsigned __int128)sums[i].live * (now_ns - sums[i].since_ns);
+	TAILQ_FOREACH(p, &m->procs.all, all)
+		if (p->learned)
+			learned_proc__sum(p->learned, now_ns, sums, ops);
+}
+
+/* What has a label, and what has none, are parts of all that lived. */
+void model__learned_check(const struct model *m)
+{
+	struct learned_sums *sums = malloc(sizeof(m->learned->devs));
+	struct learned_op *ops = m->learned ? calloc(m->learned->ops_cnt + 1, sizeof(*ops)) : NULL;
+	const struct proc *p;
+
+	if (m->learned && sums && ops) {
+		model__learned_sums(m, sums, ops);
+		for (unsigned i = 0; i < m->devs_cnt; i++) {
+			unsigned __int128 sum = sums[i].none_ns;
+
+			for (int c = 0; c < CAT_MAX; c++)
+				sum += sums[i].byte_ns[c];
+			mt_check(sum <= sums[i].all_ns && sums[i].live == m->devs[i]->live);
+		}
+	}
+	TAILQ_FOREACH(p, &m->procs.all, all)
+		if (p->learned)
+			learned_proc__check(p->learned);
+	free(sums);
+	free(ops);
+}
+
 static void report_learned__counts(const struct learned *l, struct report_learned *ret)
 {
 	const struct learned_counts *c = &l->counts;
@@ -235,26 +277,17 @@ int model__report_learned(const struct model *m, struct report_learned *ret)
 	const struct learned *l = m->learned;
 	struct learned_sums *sums;
 	struct learned_op *ops;
-	const struct proc *p;
 	int err = -ENOMEM;
-	uint64_t now_ns;
 
 	*ret = (struct report_learned){ 0 };
 	if (!l || m->learns_not || !(l->counts.steps + l->counts.unlike))
 		return 0;
-	now_ns = model__learned_ns(m);
 	report_learned__counts(l, ret);
 	sums = malloc(sizeof(l->devs));
 	ops = calloc(l->ops_cnt + 1, sizeof(*ops));
 	ret->devs = calloc(m->devs_cnt + 1u, sizeof(*ret->devs));
 	if (sums && ops && ret->devs) {
-		memcpy(sums, l->devs, sizeof(l->devs));
-		memcpy(ops, l->ops, l->ops_cnt * sizeof(*ops));
-		for (unsigned i = 0; i < m->devs_cnt; i++)
-			sums[i].all_ns += (unsigned __int128)sums[i].live * (now_ns - sums[i].since_ns);
-		TAILQ_FOREACH(p, &m->procs.all, all)
-			if (p->learned)
-				learned_proc__sum(p->learned, now_ns, sums, ops);
+		model__learned_sums(m, sums, ops);
 		report_learned__devs(m, sums, ret);
 		err = report_learned__ops(m, ops, ret);
 	}

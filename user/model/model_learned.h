@@ -13,9 +13,10 @@ struct sampler;
 struct tl_learned;
 
 void model__learned_level(struct model *m, const struct sampler *s); /* it has changed */
-void model__learned_cut(struct model *m, struct proc *p); /* the graph is about to be cut: operators are not seen any more */
+void model__learned_cut(struct proc *p); /* the graph is about to be cut: operators are not seen any more */
 void model__learned_step(struct model *m, struct proc *p, bool is_whole, bool is_traced); /* one is over */
-void model__learned_drop(struct proc *p); /* it is gone, or another program */
+void model__learned_drop(struct model *m, struct proc *p); /* it is gone, or another program */
+void model__learned_check(const struct model *m);
 /* With m->learned only. Of a block: counted as live already, or no longer. p: its process; NULL: none of its own. */
 void model__learned_born(struct model *m, const struct block *b, struct proc *p, bool is_blind);
 void model__learned_died(struct model *m, const struct block *b, struct proc *p);

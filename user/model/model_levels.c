@@ -123,7 +123,7 @@ static void model__cut_graphs(struct model *m, uint32_t machine)
 		if (machine_of(p->pid) != machine)
 			continue;
 		p->is_outside = true; /* the next node begins another backward pass */
-		model__learned_cut(m, p);
+		model__learned_cut(p);
 		if (m->graph)
 			graph__cut(m->graph, p->pid);
 	}

@@ -233,14 +233,14 @@ uint64_t report_traced_ns(const struct report *r)
 
 double report_learned__share(const struct report_learned *l)
 {
-	double all = 0, learned = 0;
+	double none = 0, learned = 0;
 
 	for (size_t i = 0; i < l->devs_cnt; i++) {
-		all += (double)l->devs[i].byte_ns;
+		none += (double)l->devs[i].none_ns;
 		for (int c = 0; c < CAT_MAX; c++)
 			learned += (double)l->devs[i].learned_ns[c];
 	}
-	return all > 0 ? learned / all : 0;
+	return learned > 0 ? learned / (learned + none) : 0;
 }
 
 uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev)

@@ -102,7 +102,7 @@ struct report_learned {
 	size_t ops_cnt;
 };
 
-/* Of byte·time in gaps, what has learned labels. */
+/* Of byte·time of what was allocated while no operator was seen: what has a label. */
 double report_learned__share(const struct report_learned *l);
 
 /* Windows of tracing, and gaps between them (docs/sampling.md). */

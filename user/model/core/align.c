@@ -116,7 +116,7 @@ struct align_fit align__find(const struct align_item *a, uint32_t a_cnt, const s
 		return fit;
 	}
 	fit.fits = align__by_sizes(&al);
-	if (by_place <= fit.fits)
+	if (a_cnt != b_cnt || by_place < fit.fits)
 		return fit;
 	fit.by_place = true;
 	fit.fits = align__by_place(&al, &unused);

@@ -189,13 +189,28 @@ static bool is_among(uint32_t tid, const uint32_t *tids, uint32_t cnt)
 	return false;
 }
 
-/* The kind's part that those of a step's thread are compared with. A thread that was not there then is as its number is. */
-static const struct learned_lane *kind__lane(const struct learned_kind *k, const uint32_t *tids, uint32_t cnt, uint32_t number)
+static const struct learned_lane *kind__lane_of(const struct learned_kind *k, uint32_t tid)
 {
 	for (uint32_t i = 0; i < k->lanes_cnt; i++)
-		if (k->lanes[i].tid == tids[number])
+		if (k->lanes[i].tid == tid)
 			return &k->lanes[i];
-	return number < k->lanes_cnt && !is_among(k->lanes[number].tid, tids, cnt) ? &k->lanes[number] : NULL;
+	return NULL;
+}
+
+/* The kind's part that those of a step's thread are compared with. Threads that are others now come in the same order. */
+static const struct learned_lane *kind__lane(const struct learned_kind *k, const uint32_t *tids, uint32_t cnt, uint32_t number)
+{
+	const struct learned_lane *lane = kind__lane_of(k, tids[number]);
+	uint32_t before = 0;
+
+	if (lane)
+		return lane;
+	for (uint32_t i = 0; i < number; i++)
+		before += !kind__lane_of(k, tids[i]);
+	for (uint32_t i = 0; i < k->lanes_cnt; i++)
+		if (!is_among(k->lanes[i].tid, tids, cnt) && !before--)
+			return &k->lanes[i];
+	return NULL;
 }
 
 /* All that this thread allocated in this step is how the kind begins. */
@@ -641,6 +656,15 @@ void learned__step(struct learned_proc *p, bool is_whole, bool is_traced, uint64
 	p->lanes_cnt = 0;
 	p->regions = regions;
 	p->is_whole = true;
+}
+
+void learned__gone(struct learned_proc *p, uint64_t clock_ns)
+{
+	learned_proc__close(p, clock_ns);
+	p->now.cnt = 0;
+	for (uint32_t i = 0; i < p->living.cnt; i++)
+		learned__measured(p, p->living.v[i].id, clock_ns);
+	learned_proc__weigh_gone(p);
 }
 
 void learned__cut(struct learned_proc *p)

@@ -132,7 +132,8 @@ struct learned *learned__new(void *ctx, uint8_t (*cat_of)(void *, uint64_t, uint
 			     void (*told)(void *, const struct learned_birth *)); /* NULL: no memory */
 void learned__free(struct learned *l);
 struct learned_proc *learned__add(struct learned *l); /* a process; NULL: no memory */
-void learned_proc__free(struct learned_proc *p);      /* it is gone, with its blocks; NULL is fine */
+void learned_proc__free(struct learned_proc *p);      /* NULL is fine */
+void learned__gone(struct learned_proc *p, uint64_t clock_ns); /* with its blocks: what is known of them counts */
 
 /* gaps_ns: the clock of gaps. */
 void learned__runs(struct learned *l, bool runs, uint64_t gaps_ns);

@@ -49,8 +49,8 @@ static void put_learned(struct page *p, const struct report_learned *l)
 
 	if (!l->is_on)
 		return;
-	n = (size_t)snprintf(text, sizeof(text), "between windows %s of byte-time has its category and operator from the like of it in "
-			     "traced steps (%" PRIu64 " kinds); ", fmt_share(a, report_learned__share(l), 1), l->kinds);
+	n = (size_t)snprintf(text, sizeof(text), "of what was allocated between windows %s (of byte-time) has the category and operator of "
+			     "its like in a traced step (%" PRIu64 " kinds); ", fmt_share(a, report_learned__share(l), 1), l->kinds);
 	if (l->checks)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "of traced steps that would have said %s wrong (%" PRIu64 " checks)",
 				      fmt_share(b, (double)l->wrong_bytes / (double)(l->check_bytes + !l->check_bytes), 1), l->checks);
