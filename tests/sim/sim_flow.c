@@ -25,7 +25,7 @@
 #define THREADS 3u
 #define IDS 65536u
 
-static uint64_t rng, nodes_told, finals_told;
+static uint64_t rng, nodes_told, finals_told, learned_told;
 
 static uint32_t below(uint32_t n)
 {
@@ -84,6 +84,11 @@ static int hear(void *ctx, const struct tl_event *ev)
 		return hear_node(t, ev);
 	if (ev->kind == TL_FINAL)
 		return hear_final(t, ev);
+	if (ev->kind == TL_LEARNED) { /* when its step is over: it may be, too */
+		o_must(t->state[ev->id] && ev->learned && ev->learned->cat < CAT_MAX, "learned of no block");
+		learned_told++;
+		return 0;
+	}
 	o_must(!t->final[ev->id] || (ev->kind == TL_DESTROY && t->last_final == ev->id), "more after the last word");
 	switch (ev->kind) {
 	case TL_CREATE:
@@ -266,7 +271,7 @@ int main(int argc, char **argv)
 	uint64_t events, runs = seeds__run("sim_flow", argc, argv, run_once, &events);
 
 	o_must(nodes_told && finals_told, "nothing was told of the graph");
-	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, all sound\n", runs,
-	       events, nodes_told, finals_told);
+	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, %" PRIu64 " learned, all sound\n",
+	       runs, events, nodes_told, finals_told, learned_told);
 	return 0;
 }
