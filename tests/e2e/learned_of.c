@@ -3,7 +3,7 @@
  * learned_of FULL.mtr GAPS.mtr: every label that a recording with gaps (gaps_of … blocks) learned, against what the recording of
  * all says of the same block at the same moment. Of blocks that were allocated while no operator was seen, after the first
  * window, in steps that are over: byte·time in which that was so. Prints JSON: shares that have a label, whose category is
- * right, whose operator is; and what was said instead of what, most byte·time first.
+ * right, whose operator is, whose module is; and what was said instead of what, most byte·time first.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct seen {
 	uint64_t ts_ns, end_ns, ptr, size, step;
 	uint64_t first; /* version, + 1 */
 	uint32_t versions;
-	const char *op, *said_op;
+	const char *op, *said_op, *module, *said_module; /* module: "" is a root, NULL: of none */
 	uint8_t cat, said_cat;
 	bool is_blind, is_said;
 };
@@ -86,7 +86,8 @@ static void run__create(struct run *r, const struct tl_event *tl)
 		die("out of memory");
 	row->number = r->cnt;
 	r->v[r->cnt++] = (struct seen){ .id = tl->id, .ts_ns = tl->ts_ns, .end_ns = UINT64_MAX, .ptr = tl->ptr, .size = tl->size,
-					.op = names__get(r->names, tl->op), .is_blind = r->is_blind && r->had_window,
+					.op = names__get(r->names, tl->op),
+					.module = tl->root.v ? names__get(r->names, tl->module) : NULL, .is_blind = r->is_blind && r->had_window,
 					.step = model__steps_of(r->m, tl->pid) };
 }
 
@@ -101,12 +102,14 @@ static int keep(void *ctx, const struct tl_event *tl)
 		run__version(r, tl->id, tl->ts_ns, tl->version, 0, false);
 	else if (tl->kind == TL_FINAL)
 		run__version(r, tl->id, 0, tl->version, tl->cat, true);
-	if (s && tl->kind == TL_DESTROY) {
+	if (s && tl->kind == TL_DESTROY) { /* its module may have been told since */
 		s->end_ns = tl->ts_ns;
+		s->module = tl->root.v ? names__get(r->names, tl->module) : s->module;
 	} else if (s) {
 		s->is_said = true;
 		s->said_cat = tl->learned->cat;
 		s->said_op = names__get(r->names, tl->learned->op);
+		s->said_module = tl->learned->root.v ? names__get(r->names, tl->learned->module) : NULL;
 	}
 	return 0;
 }
@@ -224,7 +227,7 @@ struct wrong {
 };
 
 struct outcome {
-	double all, said, cat, op;
+	double all, said, cat, op, module;
 	uint64_t blocks;
 	struct wrong wrong[WRONG_MAX];
 	size_t wrong_cnt;
@@ -244,6 +247,11 @@ static void outcome__wrong(struct outcome *o, const char *said, const char *is, 
 	o->wrong[i].cnt++;
 }
 
+static bool is_one(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
 static void compare(struct outcome *o, const struct run *full, const struct run *gaps, const struct seen *is, const struct seen *said)
 {
 	uint64_t end = is->end_ns < full->now_ns ? is->end_ns : full->now_ns, sum = 0;
@@ -261,6 +269,7 @@ static void compare(struct outcome *o, const struct run *full, const struct run 
 			outcome__wrong(o, category_name(said->said_cat), category_name(cat), (double)is->size * (double)ns);
 	}
 	o->all += (double)is->size * (double)sum;
+	o->module += said->is_said && is_one(said->said_module, is->module) ? (double)is->size * (double)sum : 0;
 	o->said += said->is_said ? (double)is->size * (double)sum : 0;
 	o->op += said->is_said && !strcmp(op, is->op) ? (double)is->size * (double)sum : 0;
 	if (strcmp(op, is->op) || !said->is_said)
@@ -312,8 +321,8 @@ int main(int argc, char **argv)
 			compare(&o, &full, &gaps, &full.v[a[i]], said);
 	}
 	qsort(o.wrong, o.wrong_cnt, sizeof(*o.wrong), by_weight);
-	printf("{\"blocks\":%zu,\"label\":%.6f,\"category\":%.6f,\"op\":%.6f,\"wrong\":[", (size_t)o.blocks, o.all > 0 ? o.said / o.all : 0,
-	       o.all > 0 ? o.cat / o.all : 0, o.all > 0 ? o.op / o.all : 0);
+	printf("{\"blocks\":%zu,\"label\":%.6f,\"category\":%.6f,\"op\":%.6f,\"module\":%.6f,\"wrong\":[", (size_t)o.blocks,
+	       o.all > 0 ? o.said / o.all : 0, o.all > 0 ? o.cat / o.all : 0, o.all > 0 ? o.op / o.all : 0, o.all > 0 ? o.module / o.all : 0);
 	for (i = 0; i < o.wrong_cnt && i < 8; i++)
 		printf("%s[\"%s\",\"%s\",%.6f,%zu]", i ? "," : "", o.wrong[i].said, o.wrong[i].is, o.wrong[i].byte_ns / o.all,
 		       (size_t)o.wrong[i].cnt);

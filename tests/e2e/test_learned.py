@@ -56,7 +56,7 @@ def check_labels(job, *args, steps=80, every=12):
         got = json.loads(out)
         learned = check_views(path, d)
         mt.check("learned" not in mt.report(watched)["sampling"], "where allocations are not seen nothing is learned")
-    mt.note(f"{got['blocks']} blocks: {got['label']:.2%} have a label, category right {got['category']:.2%}, operator {got['op']:.2%}; wrong: "
+    mt.note(f"{got['blocks']} blocks: {got['label']:.2%} have a label, category right {got['category']:.2%}, operator {got['op']:.2%}, module {got['module']:.2%}; wrong: "
             f"{got['wrong'][:4]}; {learned['steps']} steps of {learned['kinds']} kinds, {learned['steps_unlike']} like none; "
             f"{learned['checks']} checks, {learned['mismatch']:.2%} wrong, learned again {learned['relearnt']} times")
     mt.check(got["blocks"] > 500 and got["category"] >= RIGHT and got["op"] >= RIGHT, f"{got}")

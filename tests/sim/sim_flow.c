@@ -197,7 +197,8 @@ static size_t fill(struct event *evs, const name_id *names, name_id step)
 		else if (!below(300))
 			ev.kind = MT_EV_STEP;
 		else if (has_levels && !below(300))
-			ev = (struct event){ .kind = EV_LEVEL, .ts_ns = ts, .aux = ev.pid, .flags = (uint8_t)below(EV_LEVEL_STATES), .size = below(4),
+			ev = (struct event){ .kind = EV_LEVEL, .ts_ns = ts, .aux = ev.pid,  .size = below(4),
+					     .flags = (uint8_t)below(EV_LEVEL_STATES),
 					     .depth = (uint8_t)(below(8) ? MT_LEVEL_BLOCKS : below(MT_LEVEL_FULL + 1)) };
 		evs[cnt++] = ev;
 	}
@@ -271,7 +272,7 @@ int main(int argc, char **argv)
 	uint64_t events, runs = seeds__run("sim_flow", argc, argv, run_once, &events);
 
 	o_must(nodes_told && finals_told, "nothing was told of the graph");
-	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, %" PRIu64 " learned, all sound\n",
-	       runs, events, nodes_told, finals_told, learned_told);
+	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, %" PRIu64
+	       " learned, all sound\n", runs, events, nodes_told, finals_told, learned_told);
 	return 0;
 }

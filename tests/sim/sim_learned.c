@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Learned labels on made-up jobs: processes whose steps repeat themselves, more or less: allocations come and go, sizes change, kinds
- * of steps take turns, threads get between each other; levels of tracing change as a session's do, or as none's ever would.
+ * Learned labels on made-up jobs: processes whose steps repeat themselves, more or less: allocations come and go, sizes change,
+ * kinds of steps take turns, threads get between each other; levels of tracing change as a session's do, or as none's ever would.
  *
  *	sim_learned                   random seed, 10 seconds
  *	sim_learned SEED [SECONDS]    from this seed on; a failure names the seed of its run
  *
- * Held to it: the model's invariants (what has a label and what has none are parts of all that lived), a block is told of once and after
- * it was born, the report is the same again; and of jobs whose steps repeat exactly each label is right.
+ * Held to it: the model's invariants (what has a label and what has none are parts of all that lived), a block is told of once
+ * and after it was born, the report is the same again; and of jobs whose steps repeat exactly each label is right.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -105,8 +105,8 @@ static void put_birth(struct job *j, const struct made *m, uint64_t ptr)
 		put(j, (struct event){ .kind = MT_EV_OP, .name = j->names[m->op], .tid = tid, .seq = ++j->seq });
 	if (++j->births < IDS)
 		j->op_of[j->births] = m->op + 1;
-	put(j, (struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = m->size, .dev = MT_DEV_CPU, .tid = tid, .depth = is_seen,
-			       .seq = is_seen ? j->seq : 0 });
+	put(j, (struct event){ .kind = MT_EV_ALLOC, .addr = ptr, .size = m->size, .dev = MT_DEV_CPU, .tid = tid,
+			       .depth = is_seen, .seq = is_seen ? j->seq : 0 });
 }
 
 static void put_step(struct job *j)
@@ -204,7 +204,8 @@ static char *play(const struct names *names, const struct job *j, struct told *t
 
 static uint64_t run_once(uint64_t seed)
 {
-	static const char *const texts[OPS] = { "aten::mm", "aten::add", "aten::relu", "aten::mul", "aten::empty", "aten::sum" };
+	static const char *const texts[OPS] = { "aten::mm", "aten::add", "aten::relu", "aten::mul", "aten::empty",
+						"aten::sum" };
 	struct job *j = calloc(1, sizeof(*j));
 	struct told *told = calloc(1, sizeof(*told));
 	struct names *names = names__new();
@@ -237,7 +238,7 @@ int main(int argc, char **argv)
 	uint64_t events, runs = seeds__run("sim_learned", argc, argv, run_once, &events);
 
 	o_must(learned_told > 0, "nothing was learned");
-	printf("sim_learned: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " labels, of them %" PRIu64 " that are known to be right, all sound\n",
-	       runs, events, learned_told, right_told);
+	printf("sim_learned: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " labels, of them %" PRIu64
+	       " that are known to be right, all sound\n", runs, events, learned_told, right_told);
 	return 0;
 }

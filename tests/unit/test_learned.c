@@ -79,7 +79,8 @@ static uint64_t make(size_t cnt, bool is_traced)
 	}
 	for (size_t i = 0; i < cnt; i++)
 		if (plan[i].dies)
-			learned__died(p, first + i, &(struct learned_what){ .op = is_traced ? plan[i].op : 0, .cat = plan[i].cat }, clock_ns);
+			learned__died(p, first + i, &(struct learned_what){ .op = is_traced ? plan[i].op : 0, .cat = plan[i].cat },
+				      clock_ns);
 	learned__step(p, true, is_traced, 0, clock_ns);
 	learned_proc__check(p);
 	return first;
@@ -262,7 +263,8 @@ static void a_drift_is_noticed_and_learned(void **state)
 	assert_int_equal(right(first, cnt, &wrong), cnt - 12); /* nobody can know */
 	learn(cnt);
 	assert_true(l->counts.checks == 2 && l->counts.again == 1 && l->counts.check_bytes == 2 * bytes);
-	assert_true(l->counts.wrong == changed && l->counts.wrong_op == changed && !l->counts.wrong_cat && !l->counts.wrong_none);
+	assert_true(l->counts.wrong == changed && l->counts.wrong_op == changed);
+	assert_true(!l->counts.wrong_cat && !l->counts.wrong_none);
 	first = make(cnt, false);
 	assert_int_equal(right(first, cnt, &wrong), cnt);
 }
@@ -311,7 +313,7 @@ static void bytes_by_time_by_hand(void **state)
 	plan[2] = (struct plan){ 1, CAT_GRADIENT, 5, false, 0 };
 	learn(3);
 	for (int i = 0; i < 3; i++)
-		learned__born(p, &(struct learned_birth){ .id = ++last_id, .size = plan[i].size, .since_ns = 0, .blind = 1 }, 7);
+		learned__born(p, &(struct learned_birth){ .id = ++last_id, .size = plan[i].size, .blind = 1 }, 7);
 	learned__died(p, last_id - 2, &(struct learned_what){ 0 }, 5);
 	learned__measured(p, last_id, 7); /* Python has a name for the last one */
 	learned__step(p, true, false, 0, 20);
@@ -341,8 +343,8 @@ static void hostile_steps_stay_within_bounds(void **state)
 		learned__step(p, false, false, 0, 0);
 		for (size_t i = 0; i < cnt; i++) {
 			dice = dice * 6364136223846793005u + 1442695040888963407u;
-			plan[i] = (struct plan){ 1 + (dice >> (round < 4 ? 62 : 40)), CAT_INPUT, (uint16_t)(dice >> 48), dice >> 63,
-						 1 + (uint32_t)(dice >> 33) % (round & 2 ? 40 : 1) };
+			plan[i] = (struct plan){ 1 + (dice >> (round < 4 ? 62 : 40)), CAT_INPUT, (uint16_t)(dice >> 48),
+						 dice >> 63, 1 + (uint32_t)(dice >> 33) % (round & 2 ? 40 : 1) };
 		}
 		make(cnt, true);
 		for (size_t i = 0; i + 7 < cnt; i += 5)
@@ -363,7 +365,8 @@ static void job_step(bool is_seen)
 	for (uint64_t i = 0; i < 3; i++) {
 		if (is_seen)
 			SEND(.kind = MT_EV_OP, .name = names__add(names, i ? "aten::mm" : "aten::relu"), .seq = ++seq);
-		SEND(.kind = MT_EV_ALLOC, .addr = 0x1000 * (i + 1), .size = 100 * (i + 1), .dev = MT_DEV_CPU, .depth = is_seen, .seq = is_seen ? seq : 0);
+		SEND(.kind = MT_EV_ALLOC, .addr = 0x1000 * (i + 1), .size = 100 * (i + 1), .dev = MT_DEV_CPU, .depth = is_seen,
+		     .seq = is_seen ? seq : 0);
 		ts += 10;
 	}
 	for (uint64_t i = 0; i < 3; i++)

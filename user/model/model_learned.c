@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * What is learned from traced steps for allocations of others: whose steps, when, and the report. Levels at which allocations are
- * not seen between windows have nothing to label, so once one has come nothing is kept, until there is another.
+ * What is learned from traced steps for allocations of others: whose steps, when, and the report. Levels at which allocations
+ * are not seen between windows have nothing to label, so once one has come nothing is kept, until there is another.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -180,7 +180,8 @@ static void report_learned__devs(const struct model *m, const struct learned_sum
 
 		if (!m->dev_idx[dev] || dev_is_host((uint8_t)dev))
 			continue;
-		*to = (struct report_learned_dev){ .dev = (uint8_t)dev, .byte_ns = bounded(sums[i].all_ns), .none_ns = bounded(sums[i].none_ns) };
+		*to = (struct report_learned_dev){ .dev = (uint8_t)dev, .byte_ns = bounded(sums[i].all_ns),
+						     .none_ns = bounded(sums[i].none_ns) };
 		for (int c = 0; c < CAT_MAX; c++)
 			to->learned_ns[c] = bounded(sums[i].byte_ns[c]);
 		ret->devs_cnt++;
@@ -266,8 +267,8 @@ static void report_learned__counts(const struct learned *l, struct report_learne
 {
 	const struct learned_counts *c = &l->counts;
 
-	*ret = (struct report_learned){ .is_on = 1, .steps = c->steps, .unlike = c->unlike, .kinds = l->kinds, .learnt = c->learnt,
-					.again = c->again, .checks = c->checks, .check_bytes = bounded(c->check_bytes),
+	*ret = (struct report_learned){ .is_on = 1, .steps = c->steps, .unlike = c->unlike, .kinds = l->kinds,
+					.learnt = c->learnt, .again = c->again, .checks = c->checks, .check_bytes = bounded(c->check_bytes),
 					.wrong_bytes = bounded(c->wrong), .wrong_cat_bytes = bounded(c->wrong_cat),
 					.wrong_op_bytes = bounded(c->wrong_op), .no_label_bytes = bounded(c->wrong_none) };
 }

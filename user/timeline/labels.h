@@ -19,7 +19,7 @@ struct err;
 
 int labels__new(struct labels **ret, struct err *err); /* -errno: no room for the file */
 void labels__free(struct labels *l);		       /* NULL is fine */
-/* TL_FINAL, TL_PREEXISTING, TL_NAME, TL_LEARNED, and where gaps are, is taken, others left alone. 0 or -errno. A timeline_fn. */
+/* TL_FINAL, TL_PREEXISTING, TL_NAME, TL_LEARNED, and where gaps are, is taken, others left alone. 0 or -errno. A timeline_fn */
 int labels__event(void *labels, const struct tl_event *ev);
 /* What Python called a block at last; false: it had no name. */
 struct labels_name {

@@ -101,7 +101,8 @@ static double align__by_place(struct align *al, bool *ret_exact)
 	return fits;
 }
 
-struct align_fit align__find(const struct align_item *a, uint32_t a_cnt, const struct align_item *b, uint32_t b_cnt, uint32_t *ret)
+struct align_fit align__find(const struct align_item *a, uint32_t a_cnt, const struct align_item *b, uint32_t b_cnt,
+			    uint32_t *ret)
 {
 	struct align al = { .a = a, .b = b, .a_cnt = a_cnt, .b_cnt = b_cnt, .ret = ret,
 			    .work = ((uint64_t)a_cnt + b_cnt) * ALIGN_WORK };

@@ -84,7 +84,8 @@ struct learned_place {
 struct learned_proc {
 	struct learned_births now, ready, living; /* ready: traced, and waits for its labels */
 	struct learned_place places[LEARNED_LANES];
-	uint32_t tids[LEARNED_LANES], ready_tids[LEARNED_LANES], lanes_cnt; /* of the step under way; of the one that is ready */
+	uint32_t tids[LEARNED_LANES], lanes_cnt; /* of the step under way */
+	uint32_t ready_tids[LEARNED_LANES];
 	struct learned_kind kinds[LEARNED_KINDS];
 	uint32_t kinds_cnt, guess; /* guess: the kind of this step, perhaps */
 	uint32_t living_gone;
@@ -154,7 +155,8 @@ void learned__settle(struct learned_proc *p); /* what is ready has all labels th
 void learned__cut(struct learned_proc *p);    /* allocations are not seen: the step under way is not whole */
 
 /* Adds what lives, and what is under way, to sums that have all else. ret_ops: ops_cnt. */
-void learned_proc__sum(const struct learned_proc *p, uint64_t clock_ns, struct learned_sums *ret_devs, struct learned_op *ret_ops);
+void learned_proc__sum(const struct learned_proc *p, uint64_t clock_ns, struct learned_sums *ret_devs,
+			struct learned_op *ret_ops);
 void learned_proc__check(const struct learned_proc *p);
 
 #endif

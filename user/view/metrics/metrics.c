@@ -600,7 +600,8 @@ static void put_learned(struct out *x)
 	if (!l->is_on)
 		return;
 	single_f64(x, "learned_ratio", "gauge", "ratio",
-		   "Of what was allocated between windows, by byte-time, what has the labels of its like in a traced step.", report_learned__share(l));
+		   "Of what was allocated between windows, by byte-time, what has the labels of its like in a traced step.",
+		   report_learned__share(l));
 	single_f64(x, "learned_wrong_ratio", "gauge", "ratio", "Of the bytes of checks, those whose learned labels were wrong.",
 		   l->check_bytes ? (double)l->wrong_bytes / (double)l->check_bytes : 0);
 	single(x, "learned_again", "counter", NULL, "Checks that were so wrong that the step was learned again.", l->again);

@@ -274,6 +274,8 @@ function drawHead() {
 	}
 	if (r.kernel)
 		fact("RSS peak", bytes(r.kernel.rss_peak));
+	if (r.sampling?.learned)
+		fact("labels learned", percent(r.sampling.learned.share, 1), "of what was allocated between windows");
 	fact("lost", lost ? count(lost) : "nothing", lost ? "see below" : "", lost > 0);
 	fact("cost to the job", r.overhead.target_cpu_ns ? percent(r.overhead.fraction, 1) : "unknown", r.overhead.target_cpu_ns ? "of its CPU time" : "");
 	$("facts").replaceChildren(...facts);
