@@ -87,7 +87,8 @@ static void run__create(struct run *r, const struct tl_event *tl)
 	row->number = r->cnt;
 	r->v[r->cnt++] = (struct seen){ .id = tl->id, .ts_ns = tl->ts_ns, .end_ns = UINT64_MAX, .ptr = tl->ptr, .size = tl->size,
 					.op = names__get(r->names, tl->op),
-					.module = tl->root.v ? names__get(r->names, tl->module) : NULL, .is_blind = r->is_blind && r->had_window,
+					.module = tl->root.v ? names__get(r->names, tl->module) : NULL,
+					.is_blind = r->is_blind && r->had_window,
 					.step = model__steps_of(r->m, tl->pid) };
 }
 
@@ -252,7 +253,8 @@ static bool is_one(const char *a, const char *b)
 	return a && b ? !strcmp(a, b) : a == b;
 }
 
-static void compare(struct outcome *o, const struct run *full, const struct run *gaps, const struct seen *is, const struct seen *said)
+static void compare(struct outcome *o, const struct run *full, const struct run *gaps, const struct seen *is,
+		    const struct seen *said)
 {
 	uint64_t end = is->end_ns < full->now_ns ? is->end_ns : full->now_ns, sum = 0;
 	const char *op = said->is_said ? said->said_op : "(no label)";
@@ -320,9 +322,11 @@ int main(int argc, char **argv)
 		    full.v[a[i]].ptr == said->ptr)
 			compare(&o, &full, &gaps, &full.v[a[i]], said);
 	}
+	if (o.all <= 0)
+		die("nothing was allocated in a gap");
 	qsort(o.wrong, o.wrong_cnt, sizeof(*o.wrong), by_weight);
 	printf("{\"blocks\":%zu,\"label\":%.6f,\"category\":%.6f,\"op\":%.6f,\"module\":%.6f,\"wrong\":[", (size_t)o.blocks,
-	       o.all > 0 ? o.said / o.all : 0, o.all > 0 ? o.cat / o.all : 0, o.all > 0 ? o.op / o.all : 0, o.all > 0 ? o.module / o.all : 0);
+	       o.said / o.all, o.cat / o.all, o.op / o.all, o.module / o.all);
 	for (i = 0; i < o.wrong_cnt && i < 8; i++)
 		printf("%s[\"%s\",\"%s\",%.6f,%zu]", i ? "," : "", o.wrong[i].said, o.wrong[i].is, o.wrong[i].byte_ns / o.all,
 		       (size_t)o.wrong[i].cnt);

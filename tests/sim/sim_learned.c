@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * Learned labels on made-up jobs: processes whose steps repeat themselves, more or less: allocations come and go, sizes change,
- * kinds of steps take turns, threads get between each other; levels of tracing change as a session's do, or as none's ever would.
+ * kinds of steps take turns, threads get between each other; levels of tracing change as a session's do, or as none's ever
+ * would.
  *
  *	sim_learned                   random seed, 10 seconds
  *	sim_learned SEED [SECONDS]    from this seed on; a failure names the seed of its run

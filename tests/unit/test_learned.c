@@ -79,7 +79,7 @@ static uint64_t make(size_t cnt, bool is_traced)
 	}
 	for (size_t i = 0; i < cnt; i++)
 		if (plan[i].dies)
-			learned__died(p, first + i, &(struct learned_what){ .op = is_traced ? plan[i].op : 0, .cat = plan[i].cat },
+			learned__died(p, first + i, &(struct learned_what){ is_traced ? plan[i].op : 0, 0, 0, plan[i].cat, 0 },
 				      clock_ns);
 	learned__step(p, true, is_traced, 0, clock_ns);
 	learned_proc__check(p);

@@ -268,7 +268,8 @@ static void report_learned__counts(const struct learned *l, struct report_learne
 	const struct learned_counts *c = &l->counts;
 
 	*ret = (struct report_learned){ .is_on = 1, .steps = c->steps, .unlike = c->unlike, .kinds = l->kinds,
-					.learnt = c->learnt, .again = c->again, .checks = c->checks, .check_bytes = bounded(c->check_bytes),
+					.learnt = c->learnt, .again = c->again, .checks = c->checks,
+					.check_bytes = bounded(c->check_bytes),
 					.wrong_bytes = bounded(c->wrong), .wrong_cat_bytes = bounded(c->wrong_cat),
 					.wrong_op_bytes = bounded(c->wrong_op), .no_label_bytes = bounded(c->wrong_none) };
 }

@@ -134,7 +134,7 @@ struct tl_event {
 	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
 				 root's label; none: of none, or not told yet */
 	uint8_t phase;	      /* enum phase, at its birth; TL_OP, TL_REGION*: as far as known then, at a region's end its own */
-	const struct tl_learned *learned; /* TL_LEARNED; TL_CREATE, _DESTROY: what is guessed of it, NULL: nothing. While told */
+	const struct tl_learned *learned; /* TL_LEARNED; TL_CREATE, _DESTROY: a guess, or NULL. During the call */
 	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * align: which allocation of a step is which of another one, by their sizes and order. Steps mostly repeat each other to the
- * byte; a few more or fewer do not shift the rest, and where all sizes are others but not how many there are, their places decide.
+ * byte; a few more or fewer do not shift the rest, and where all sizes are others but not how many there are, their places
+ * decide.
  *
  * Two ways, of which the better one counts. By sizes: both go on together while they agree; where they do not, the nearest
  * place is looked for from where ALIGN_RUN of them agree again, ALIGN_NEAR away at most on both sides, or ALIGN_FAR on one.

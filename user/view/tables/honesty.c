@@ -53,8 +53,8 @@ static void put_learned(struct page *p, const struct report_learned *l)
 			     "operator of its like in a traced step, of %" PRIu64 " %s; ",
 			     fmt_share(a, report_learned__share(l), 1), l->kinds, l->kinds == 1 ? "kind" : "kinds");
 	if (l->check_bytes)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%" PRIu64 " traced steps checked that: %s of their bytes would "
-				      "have been wrong", l->checks,
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%" PRIu64 " traced steps checked that: %s of their bytes "
+				      "would have been wrong", l->checks,
 				      fmt_share(b, (double)l->wrong_bytes / (double)l->check_bytes, 1));
 	else
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "no traced step has checked that yet");
