@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * gaps_of FULL.mtr STEPS EVERY OUT.mtr [blocks]: what a session with windows of STEPS whole steps, one window in EVERY steps, would have
- * recorded of the same trace: without what its probes would not have told meanwhile. They come and go in the middle of steps.
- * blocks: allocations and frees are seen between windows, too (--between blocks), of no operator.
+ * gaps_of FULL.mtr STEPS EVERY OUT.mtr [blocks]: what a session with windows of STEPS whole steps, one window in EVERY steps,
+ * would have recorded of the same trace: without what its probes would not have told meanwhile. They come and go in the middle
+ * of steps. blocks: allocations and frees are seen between windows, too (--between blocks), of no operator.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * learned_of FULL.mtr GAPS.mtr: every label that a recording with gaps (gaps_of … blocks) learned, against what the recording of
- * all says of the same block at the same moment. Of blocks that were allocated while no operator was seen, after the first
+ * learned_of FULL.mtr GAPS.mtr: every label that a recording with gaps (gaps_of, blocks) learned, against what the recording
+ * of all says of the same block at the same moment. Of blocks that were allocated while no operator was seen, after the first
  * window, in steps that are over: byte·time in which that was so. Prints JSON: shares that have a label, whose category is
  * right, whose operator is, whose module is; and what was said instead of what, most byte·time first.
  */
@@ -85,7 +85,8 @@ static void run__create(struct run *r, const struct tl_event *tl)
 	if (!row || !array_has_room(r->v, r->cnt, r->cap, 4096))
 		die("out of memory");
 	row->number = r->cnt;
-	r->v[r->cnt++] = (struct seen){ .id = tl->id, .ts_ns = tl->ts_ns, .end_ns = UINT64_MAX, .ptr = tl->ptr, .size = tl->size,
+	r->v[r->cnt++] = (struct seen){ .id = tl->id, .ts_ns = tl->ts_ns, .end_ns = UINT64_MAX, .ptr = tl->ptr,
+					.size = tl->size,
 					.op = names__get(r->names, tl->op),
 					.module = tl->root.v ? names__get(r->names, tl->module) : NULL,
 					.is_blind = r->is_blind && r->had_window,

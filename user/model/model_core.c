@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* What all files of the model stand on: telling the timeline, and finding what an event is about. */
-#include "model/model_learned.h"
 #include "model/segments/gpu.h"
 #include "model/state.h"
 
@@ -10,6 +9,23 @@ void model__tell(struct model *m, const struct tl_event *tl)
 {
 	if (m->timeline && !m->timeline_err)
 		m->timeline_err = m->timeline(m->timeline_ctx, tl);
+}
+
+struct tl_learned model__learned_words(const struct model *m, const struct learned_what *what)
+{
+	return (struct tl_learned){ .op = m->ops.rows[what->op].name, .region = m->regions.rows[what->region].name,
+				    .module = m->modules.rows[what->module].path, .root = m->modules.rows[what->module].root,
+				    .cat = what->cat, .phase = what->phase };
+}
+
+static bool model__learned_of(const struct model *m, const struct block *b, struct tl_learned *ret)
+{
+	const struct proc *p = b->unlisted ? NULL : procs__find(&m->procs, b->pid);
+	const struct learned_what *what = p && p->learned ? learned__find(p->learned, b->id) : NULL;
+
+	if (what)
+		*ret = model__learned_words(m, what);
+	return what != NULL;
 }
 
 void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver,

@@ -29,13 +29,6 @@ static uint8_t cat_of(void *ctx, uint64_t id, uint8_t cat)
 	return now < CAT_MAX ? now : cat;
 }
 
-static struct tl_learned model__learned_words(const struct model *m, const struct learned_what *what)
-{
-	return (struct tl_learned){ .op = m->ops.rows[what->op].name, .region = m->regions.rows[what->region].name,
-				    .module = m->modules.rows[what->module].path, .root = m->modules.rows[what->module].root,
-				    .cat = what->cat, .phase = what->phase };
-}
-
 static void told(void *ctx, const struct learned_birth *b)
 {
 	struct model *m = ctx;
@@ -153,16 +146,6 @@ void model__learned_measured(struct model *m, const struct block *b, struct proc
 {
 	if (m->learned && p && p->learned)
 		learned__measured(p->learned, b->id, model__learned_ns(m));
-}
-
-bool model__learned_of(const struct model *m, const struct block *b, struct tl_learned *ret)
-{
-	const struct proc *p = b->unlisted ? NULL : procs__find(&m->procs, b->pid);
-	const struct learned_what *what = p && p->learned ? learned__find(p->learned, b->id) : NULL;
-
-	if (what)
-		*ret = model__learned_words(m, what);
-	return what != NULL;
 }
 
 /* --- the report ------------------------------------------------------------------------------------------------- */

@@ -10,7 +10,6 @@ struct device;
 struct model;
 struct proc;
 struct sampler;
-struct tl_learned;
 
 void model__learned_level(struct model *m, const struct sampler *s); /* it has changed */
 void model__learned_cut(struct proc *p); /* the graph is about to be cut: operators are not seen any more */
@@ -23,6 +22,5 @@ void model__learned_died(struct model *m, const struct block *b, struct proc *p)
 void model__learned_live(struct model *m, const struct device *d); /* others came */
 /* From now on data flow or Python say what it is. */
 void model__learned_measured(struct model *m, const struct block *b, struct proc *p);
-bool model__learned_of(const struct model *m, const struct block *b, struct tl_learned *ret);
 
 #endif

@@ -106,6 +106,7 @@ void model__tell(struct model *m, const struct tl_event *tl);
 void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver, uint32_t tid, uint8_t depth,
 		       uint32_t stack);
 void model__tell_name(struct model *m, const struct block *b, const struct tensor *t);
+struct tl_learned model__learned_words(const struct model *m, const struct learned_what *what);
 void model__tell_totals(struct model *m, const struct event *ev);
 struct device *model__add_device(struct model *m, uint8_t dev);
 struct thread *model__find_thread(struct model *m, const struct event *ev);
