@@ -62,10 +62,10 @@ docs-distributed: build/memtrace ## distributed jobs against their own word, and
 	@tools/tables put distributed
 
 # A recording through the flight recorder (test_leaks.py), and with gaps (test_levels.py), which build and run them.
-$(B)/tests/window_of $(B)/tests/gaps_of: $(B)/tests/%: tests/e2e/%.c $(B)/libmemtrace.a
+$(B)/tests/window_of $(B)/tests/gaps_of $(B)/tests/learned_of: $(B)/tests/%: tests/e2e/%.c $(B)/libmemtrace.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $< $(B)/libmemtrace.a $(LIBS) -o $@
-check-e2e check-e2e-all check-steady: $(B)/tests/window_of $(B)/tests/gaps_of
+check-e2e check-e2e-all check-steady: $(B)/tests/window_of $(B)/tests/gaps_of $(B)/tests/learned_of
 
 .PHONY: check-steady
 check-steady: build/memtrace ## the end-to-end tests of make check, what is missing of five rounds and of five beside two busy loops (ROUNDS=1 BUSY=1)

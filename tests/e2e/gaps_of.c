@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * gaps_of FULL.mtr STEPS EVERY OUT.mtr: what a session with windows of STEPS whole steps, one window in EVERY steps, would have
- * recorded of the same trace: without what its probes would not have told meanwhile. They come and go in the middle of steps.
+ * gaps_of FULL.mtr STEPS EVERY OUT.mtr [blocks]: what a session with windows of STEPS whole steps, one window in EVERY steps,
+ * would have recorded of the same trace: without what its probes would not have told meanwhile. They come and go in the middle
+ * of steps. blocks: allocations and frees are seen between windows, too (--between blocks), of no operator.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "event/recording.h"
@@ -18,7 +20,7 @@ struct session {
 	uint64_t steps, every, next, number;
 	uint64_t since; /* events of this kind of state */
 	uint32_t pid;
-	uint8_t state;
+	uint8_t state, between; /* between: enum mt_level */
 	int is_set; /* all probes were, in the full one */
 	struct err err;
 };
@@ -48,12 +50,13 @@ static int tell(struct session *s, uint64_t ts_ns, uint8_t state, uint8_t level)
 	return write_event(s, &ev);
 }
 
-/* What probes above the marks of steps tell. */
-static int is_of_probe(const struct event *ev)
+/* What probes above those that stay tell. */
+static int is_of_probe(const struct session *s, const struct event *ev)
 {
 	switch (ev->kind) {
 	case MT_EV_ALLOC:
 	case MT_EV_FREE:
+		return s->between < MT_LEVEL_BLOCKS;
 	case MT_EV_OP:
 	case MT_EV_NODE:
 	case MT_EV_APPLY:
@@ -71,9 +74,12 @@ static int event(struct session *s, const struct event *ev)
 {
 	uint64_t steps;
 	int r = model__handle(s->full, ev), is_away = s->state == EV_LEVEL_GAP || s->state == EV_LEVEL_REST;
+	struct event seen = *ev;
 
-	if (!r && !(is_away && is_of_probe(ev)))
-		r = write_event(s, ev);
+	if (is_away && (ev->kind == MT_EV_ALLOC || ev->kind == MT_EV_FREE))
+		seen.depth = 0, seen.seq = 0; /* no frame is known */
+	if (!r && !(is_away && is_of_probe(s, ev)))
+		r = write_event(s, &seen);
 	else if (!r)
 		s->since++;
 	if (r)
@@ -84,8 +90,8 @@ static int event(struct session *s, const struct event *ev)
 	}
 	steps = model__steps_of(s->full, s->pid);
 	if (s->state == EV_LEVEL_TAIL && s->since >= MID_STEP) {
-		r = tell(s, ev->ts_ns, EV_LEVEL_GAP, MT_LEVEL_WATCH);
-		return r ? r : tell(s, ev->ts_ns, EV_LEVEL_REST, MT_LEVEL_WATCH);
+		r = tell(s, ev->ts_ns, EV_LEVEL_GAP, s->between);
+		return r ? r : tell(s, ev->ts_ns, EV_LEVEL_REST, s->between);
 	}
 	s->is_set |= ev->kind == EV_ATTACH && !(ev->flags & EV_ATTACH_BEGINS);
 	if (is_away && s->is_set && steps >= s->next && steps && s->since >= MID_STEP) {
@@ -98,14 +104,14 @@ static int event(struct session *s, const struct event *ev)
 
 int main(int argc, char **argv)
 {
-	struct session s = { .state = EV_LEVEL_TRACED };
+	struct session s = { .state = EV_LEVEL_TRACED, .between = argc == 6 ? MT_LEVEL_BLOCKS : MT_LEVEL_WATCH };
 	const struct event *evs;
 	struct rec_reader *r;
 	size_t cnt;
 	int more;
 
-	if (argc != 5)
-		return fail("usage: gaps_of FULL.mtr STEPS EVERY OUT.mtr");
+	if (argc != 5 && (argc != 6 || strcmp(argv[5], "blocks")))
+		return fail("usage: gaps_of FULL.mtr STEPS EVERY OUT.mtr [blocks]");
 	s.steps = strtoull(argv[2], NULL, 10);
 	s.every = strtoull(argv[3], NULL, 10);
 	if (rec_reader__open(&r, argv[1], &s.err))

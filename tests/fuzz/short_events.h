@@ -54,6 +54,12 @@ static inline void event__expand(struct event *ev, const uint8_t *b)
 	ev->seq = b[5];
 	ev->name.v = b[6] & 31;
 	ev->aux = b[7] & 63;
+	if (!ev->kind && b[7] & 1) {
+		ev->kind = EV_LEVEL;
+		ev->flags = b[1] >> 2 & 7;
+		ev->depth = b[4] & 3;
+		ev->aux = ev->pid;
+	}
 	if (ev->kind == EV_ARG) {
 		ev->aux = (b[7] & 3u) | (uint32_t)b[1] << 8;
 		ev->size = b[3] & 3;

@@ -20,6 +20,21 @@ static inline void dump_series(FILE *out, const struct series *s)
 			s->points[i].live_max, s->points[i].live_end);
 }
 
+static inline void dump_learned(FILE *out, const struct report_learned *l)
+{
+	D(l->steps), D(l->unlike), D(l->kinds), D(l->learnt), D(l->again), D(l->checks), D(l->check_bytes), D(l->wrong_bytes);
+	D(l->wrong_cat_bytes), D(l->wrong_op_bytes), D(l->no_label_bytes);
+	for (size_t i = 0; i < l->devs_cnt; i++) {
+		D(l->devs[i].dev), D(l->devs[i].byte_ns), D(l->devs[i].none_ns);
+		for (int c = 0; c < CAT_MAX; c++)
+			D(l->devs[i].learned_ns[c]);
+	}
+	for (size_t i = 0; i < l->ops_cnt; i++) {
+		fprintf(out, "%s\n", l->ops[i].name);
+		D(l->ops[i].cnt), D(l->ops[i].byte_ns);
+	}
+}
+
 static inline void dump_segments(FILE *out, const struct report_segments *s)
 {
 	D(s->seen), D(s->totals), D(s->requests), D(s->backend), D(s->live), D(s->peak), D(s->peak_ts_ns), D(s->cached);
@@ -162,6 +177,7 @@ static inline char *report_dump(const struct report *r)
 		return NULL;
 	dump_head(out, r);
 	dump_flow(out, &r->flow);
+	dump_learned(out, &r->sampling.learned);
 	for (size_t i = 0; i < r->devs_cnt; i++)
 		dump_dev(out, &r->devs[i]);
 	dump_ops(out, r->ops.rows, r->ops.cnt);

@@ -25,7 +25,7 @@
 #define THREADS 3u
 #define IDS 65536u
 
-static uint64_t rng, nodes_told, finals_told;
+static uint64_t rng, nodes_told, finals_told, learned_told;
 
 static uint32_t below(uint32_t n)
 {
@@ -84,6 +84,11 @@ static int hear(void *ctx, const struct tl_event *ev)
 		return hear_node(t, ev);
 	if (ev->kind == TL_FINAL)
 		return hear_final(t, ev);
+	if (ev->kind == TL_LEARNED) { /* when its step is over: it may be, too */
+		o_must(t->state[ev->id] && ev->learned && ev->learned->cat < CAT_MAX, "learned of no block");
+		learned_told++;
+		return 0;
+	}
 	o_must(!t->final[ev->id] || (ev->kind == TL_DESTROY && t->last_final == ev->id), "more after the last word");
 	switch (ev->kind) {
 	case TL_CREATE:
@@ -154,6 +159,7 @@ static size_t enter(struct event *evs, size_t cnt, struct thread *t, struct even
 static size_t fill(struct event *evs, const name_id *names, name_id step)
 {
 	struct thread threads[THREADS] = { 0 };
+	bool has_levels = below(2); /* of tracing: windows of it, and gaps */
 	uint64_t ts = 1000;
 	size_t cnt = 0;
 
@@ -190,6 +196,10 @@ static size_t fill(struct event *evs, const name_id *names, name_id step)
 			ev = (struct event){ .kind = EV_GONE, .ts_ns = ts, .pid = ev.pid };
 		else if (!below(300))
 			ev.kind = MT_EV_STEP;
+		else if (has_levels && !below(300))
+			ev = (struct event){ .kind = EV_LEVEL, .ts_ns = ts, .aux = ev.pid,  .size = below(4),
+					     .flags = (uint8_t)below(EV_LEVEL_STATES),
+					     .depth = (uint8_t)(below(8) ? MT_LEVEL_BLOCKS : below(MT_LEVEL_FULL + 1)) };
 		evs[cnt++] = ev;
 	}
 	return cnt;
@@ -262,7 +272,7 @@ int main(int argc, char **argv)
 	uint64_t events, runs = seeds__run("sim_flow", argc, argv, run_once, &events);
 
 	o_must(nodes_told && finals_told, "nothing was told of the graph");
-	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, all sound\n", runs,
-	       events, nodes_told, finals_told);
+	printf("sim_flow: %" PRIu64 " runs, %" PRIu64 " events, %" PRIu64 " nodes, %" PRIu64 " last words, %" PRIu64
+	       " learned, all sound\n", runs, events, nodes_told, finals_told, learned_told);
 	return 0;
 }

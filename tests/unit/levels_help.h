@@ -50,7 +50,7 @@ static const struct report *report(void)
 	return rep;
 }
 
-static void alloc(uint64_t ptr, uint64_t size)
+__attribute__((unused)) static void alloc(uint64_t ptr, uint64_t size)
 {
 	SEND(.kind = MT_EV_ALLOC, .addr = ptr, .size = size, .dev = MT_DEV_CPU);
 }
@@ -74,7 +74,7 @@ static void step(void)
 }
 
 /* Given to an operator, which reads it. */
-static void use(uint64_t ptr, uint64_t size)
+__attribute__((unused)) static void use(uint64_t ptr, uint64_t size)
 {
 	static uint32_t seq;
 

@@ -218,14 +218,21 @@ static int run_begin(void *ctx, const struct names *names)
 static int run_write(void *ctx, const struct tl_event *ev)
 {
 	struct export_run *x = ctx;
+	struct tl_learned learned;
+	struct tl_event told;
 	int r;
 
 	if ((ev->kind == TL_MARK && !(x->format->needs & EXPORT_MARKS)) ||
 	    (ev->kind == TL_GAP && !(x->format->needs & EXPORT_GAPS)) ||
 	    (ev->kind == TL_COMPILED && !(x->format->needs & EXPORT_COMPILES)))
 		return 0;
-	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || (ev->kind == TL_LABEL && x->to.labels))
+	if (ev->kind == TL_FINAL || ev->kind == TL_NAME || ev->kind == TL_LEARNED || (ev->kind == TL_LABEL && x->to.labels))
 		return 0;
+	if (x->to.labels && (ev->kind == TL_CREATE || ev->kind == TL_DESTROY)) { /* its last word, or none */
+		told = *ev;
+		told.learned = labels__learned(x->to.labels, ev->id, &learned) ? &learned : NULL;
+		ev = &told;
+	}
 	r = x->format->event(x->ctx, ev, x->epoch_off_ns);
 	return r < 0 ? err_set(x->err, r, "writing %s: %s", x->o->out, strerror(-r)) : 0;
 }

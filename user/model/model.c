@@ -18,6 +18,7 @@
 #include "model/model_blocks.h"
 #include "model/model_compiles.h"
 #include "model/model_gpu.h"
+#include "model/model_learned.h"
 #include "model/model_modules.h"
 #include "model/model_oom.h"
 #include "model/model_saved.h"
@@ -79,6 +80,7 @@ void model__free(struct model *m)
 	modules__done(&m->modules);
 	op_modules__done(&m->op_modules);
 	procs__done(&m->procs);
+	learned__free(m->learned);
 	threads__free(m->threads);
 	blocks__free(m->blocks);
 	free(m);
@@ -273,6 +275,8 @@ static void model__arg(struct model *m, const struct event *ev)
 	if (!graph__takes(m->graph, t, ev))
 		return;
 	b = model__met(m, ev);
+	if (b && !b->tracked)
+		model__learned_measured(m, b, t->proc);
 	graph__arg(m->graph, t, ev, b);
 	if (b && t->proc->saved && t->proc->saved->now)
 		model__saved_read(m, t, ev, b);

@@ -8,6 +8,7 @@
 #include "model/segments/segments.h"
 #include "model/model_blocks.h"
 #include "model/model_compiles.h"
+#include "model/model_learned.h"
 #include "model/model_modules.h"
 #include "model/model_saved.h"
 #include "model/model_tensors.h"
@@ -41,6 +42,8 @@ static uint32_t model__bury(struct model *m, const struct block *b, struct proc 
 	stack = stackset__died(&m->stacks, b->id, d->idx, b->size, d->epoch);
 	caught__died(&m->caught, b->id);
 	device__died(d, b, m->now_ns);
+	if (m->learned)
+		model__learned_died(m, b, b->unlisted ? NULL : p);
 	if (b->unlisted)
 		p = &m->procs.other;
 	else if (b->met && b->dev == MT_DEV_CPU)
@@ -286,6 +289,8 @@ struct block *model__give(struct model *m, const struct event *ev, enum block_fr
 		graph__born(m->graph, b, t, ev, made);
 	if (m->gpu && !dev_is_host(ev->dev))
 		segments__born(m->gpu->segs, b);
+	if (m->learned)
+		model__learned_born(m, b, t->proc, is_blind);
 	model__tell_block(m, TL_CREATE, b, 0, ev->tid, ev->depth, stack);
 	return b;
 }
@@ -408,6 +413,8 @@ static struct block *model__late(struct model *m, struct proc *p, struct device 
 	proc_side__born(&p->fw, b->size, is_peak, m->now_ns, !gaps__is_open(&m->gaps));
 	model__lately_now(p);
 	p->live_cnt++;
+	if (m->learned)
+		model__learned_live(m, d);
 	if (b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++; /* its munmap will not be seen */
 	return b;

@@ -9,6 +9,7 @@
 #include "model/core/check.h"
 #include "model/flow/flow.h"
 #include "model/model_gpu.h"
+#include "model/model_learned.h"
 #include "model/state.h"
 
 struct sums {
@@ -227,6 +228,8 @@ void model__check(const struct model *m)
 	growth__check(m);
 	caught__check(m);
 	gaps__check(&m->gaps);
+	if (m->learned)
+		model__learned_check(m);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		free(s->ops[i]);
 		free(s->regions[i]);

@@ -11,9 +11,27 @@ void model__tell(struct model *m, const struct tl_event *tl)
 		m->timeline_err = m->timeline(m->timeline_ctx, tl);
 }
 
+struct tl_learned model__learned_words(const struct model *m, const struct learned_what *what)
+{
+	return (struct tl_learned){ .op = m->ops.rows[what->op].name, .region = m->regions.rows[what->region].name,
+				    .module = m->modules.rows[what->module].path, .root = m->modules.rows[what->module].root,
+				    .cat = what->cat, .phase = what->phase };
+}
+
+static bool model__learned_of(const struct model *m, const struct block *b, struct tl_learned *ret)
+{
+	const struct proc *p = b->unlisted ? NULL : procs__find(&m->procs, b->pid);
+	const struct learned_what *what = p && p->learned ? learned__find(p->learned, b->id) : NULL;
+
+	if (what)
+		*ret = model__learned_words(m, what);
+	return what != NULL;
+}
+
 void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver,
 			      uint32_t tid, uint8_t depth, uint32_t stack)
 {
+	struct tl_learned learned;
 	struct tl_event tl;
 
 	if (!m->timeline)
@@ -26,6 +44,8 @@ void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uin
 		.stack = stack,
 		.module = m->modules.rows[b->module].path, .root = m->modules.rows[b->module].root, .phase = b->phase,
 	};
+	if (m->learned && (kind == TL_CREATE || kind == TL_DESTROY) && model__learned_of(m, b, &learned))
+		tl.learned = &learned;
 	tl.has_stream = gpu__stream_of(m->gpu, b, &tl.stream);
 	model__tell(m, &tl);
 }

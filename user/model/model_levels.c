@@ -20,6 +20,7 @@
 #include "base/array.h"
 #include "model/flow/flow.h"
 #include "model/model_blocks.h"
+#include "model/model_learned.h"
 #include "model/reports.h"
 #include "model/state.h"
 
@@ -122,6 +123,7 @@ static void model__cut_graphs(struct model *m, uint32_t machine)
 		if (machine_of(p->pid) != machine)
 			continue;
 		p->is_outside = true; /* the next node begins another backward pass */
+		model__learned_cut(p);
 		if (m->graph)
 			graph__cut(m->graph, p->pid);
 	}
@@ -230,6 +232,7 @@ void model__level(struct model *m, const struct event *ev)
 	s->want = ev->size & ((1ull << EV_LEVEL_ALIGN) - 1);
 	s->align = ev->size >> EV_LEVEL_ALIGN;
 	sampler__to(s, m, ev->flags);
+	model__learned_level(m, s);
 }
 
 /* The process whose steps are counted; where that is not known, or gone, any. */
@@ -278,6 +281,7 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 		else if (is_whole && s->state == EV_LEVEL_REST && s->level == MT_LEVEL_WATCH)
 			proc__sampled(p, false, took_ns);
 	}
+	model__learned_step(m, p, took_ns != 0, is_whole && s->state == EV_LEVEL_TRACED);
 	if (!sampler__counts(s, m, p))
 		return;
 	what = sampler__paid_step(s, p, is_whole);
@@ -392,5 +396,6 @@ int model__report_sampling(const struct model *m, struct report_sampling *ret)
 		ret->unseen_blocks += m->devs[i]->unseen;
 		ret->unseen_bytes += m->devs[i]->unseen_bytes;
 	}
-	return model__report_gaps(m, ret) ?: model__report_windows(m, ret) ?: model__report_steps(m, ret);
+	return model__report_gaps(m, ret) ?: model__report_windows(m, ret) ?: model__report_steps(m, ret) ?:
+	       model__report_learned(m, &ret->learned);
 }

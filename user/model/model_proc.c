@@ -10,6 +10,7 @@
 #include "model/segments/gpu.h"
 #include "model/model_blocks.h"
 #include "model/model_oom.h"
+#include "model/model_learned.h"
 #include "model/state.h"
 
 /* All blocks of an address space that is no more. Walks the whole table, but only if there are any. */
@@ -77,6 +78,7 @@ static void model__exited(struct model *m, uint32_t pid, struct proc *p)
 	if (!p->listed)
 		return;
 	free(p->lately); /* nothing is told of it any more */
+	model__learned_drop(m, p);
 	p->lately = NULL;
 	procs__exited(&m->procs, p);
 	model__rss_changed(m);
@@ -90,6 +92,7 @@ static void model__execed(struct model *m, uint32_t pid, struct proc *p)
 	if (!p->listed)
 		return;
 	proc__clear_maps(p);
+	model__learned_drop(m, p);
 	saved__free(p->saved); /* of the program that it was */
 	p->saved = NULL;
 	p->is_outside = false;

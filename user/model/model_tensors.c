@@ -10,6 +10,7 @@
 
 #include "event/event.h"
 #include "model/flow/flow.h"
+#include "model/model_learned.h"
 #include "model/model_modules.h"
 #include "model/model_tensors.h"
 #include "model/reports.h"
@@ -46,6 +47,8 @@ void model__name_block(struct model *m, struct block *b, const struct tensor *na
 	t->kind = name->kind;
 	t->bits = name->bits;
 	b->named = 1;
+	if (!b->tracked)
+		model__learned_measured(m, b, procs__find(&m->procs, b->pid));
 	if (m->graph)
 		graph__said(m->graph, b, t->kind, t->bits & EV_TENSOR_INNER);
 	modules__gradient(&m->modules, b);

@@ -5,6 +5,7 @@
 #include "model/segments/gpu.h"
 #include "model/segments/segments.h"
 #include "model/model_compiles.h"
+#include "model/model_learned.h"
 #include "model/model_modules.h"
 #include "model/state.h"
 
@@ -43,6 +44,8 @@ static void model__carried(struct model *m, struct block *b, struct device *d, s
 			!gaps__is_open(&m->gaps));
 	model__lately_now(p);
 	p->live_cnt++;
+	if (m->learned)
+		model__learned_live(m, d);
 	if (b->met && b->dev == MT_DEV_CPU && !b->unlisted && !metset__add(&p->met, b->ptr))
 		m->lost[MT_LOSS_BLOCKS]++;
 	if (!b->met && !b->unlisted)

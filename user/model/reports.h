@@ -17,6 +17,7 @@ struct report_dev;
 struct report_driver;
 struct report_frame;
 struct report_lanes;
+struct report_learned;
 struct report_names;
 struct report_sampling;
 struct report_saved;
@@ -41,6 +42,7 @@ int model__report_compiles(const struct model *m, struct report_compiles *r);
 int model__report_places(const struct model *m, struct report_places *r);
 int model__report_peak_blocks(const struct model *m, size_t top, struct report_blocks *r);
 int model__report_block(const struct model *m, const struct block *b, struct report_block *ret);
+int model__report_learned(const struct model *m, struct report_learned *ret); /* part of the next one */
 int model__report_sampling(const struct model *m, struct report_sampling *ret);
 int model__report_steps(const struct model *m, struct report_sampling *ret); /* part of the last one */
 

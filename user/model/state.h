@@ -15,6 +15,7 @@
 #include "model/core/gaps.h"
 #include "model/core/growth.h"
 #include "model/core/holders.h"
+#include "model/core/learned.h"
 #include "model/core/modules.h"
 #include "model/core/op_modules.h"
 #include "model/core/places.h"
@@ -81,6 +82,8 @@ struct model {
 	uint64_t kinds_of; /* steps that were told there, or could not be */
 	struct sampled steps_made; /* what traced steps of a recording with gaps are made of */
 	struct carried carried;
+	struct learned *learned; /* NULL: levels of tracing were not told, or allocations are not seen in gaps */
+	bool learns_not;	 /* that was so at the last rest */
 	struct report_attach attach;
 	struct tensors tensors;
 	struct freed freed; /* for names, which are some milliseconds old */
@@ -103,6 +106,7 @@ void model__tell(struct model *m, const struct tl_event *tl);
 void model__tell_block(struct model *m, uint8_t kind, const struct block *b, uint32_t ver, uint32_t tid, uint8_t depth,
 		       uint32_t stack);
 void model__tell_name(struct model *m, const struct block *b, const struct tensor *t);
+struct tl_learned model__learned_words(const struct model *m, const struct learned_what *what);
 void model__tell_totals(struct model *m, const struct event *ev);
 struct device *model__add_device(struct model *m, uint8_t dev);
 struct thread *model__find_thread(struct model *m, const struct event *ev);

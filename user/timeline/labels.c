@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * Four unlinked files under TMPDIR, mapped and grown as needed: a byte a block (its category + 1, or
- * MANY), the versions of the few blocks with several labels, the preexisting blocks, and what
- * Python called blocks. Pages that are
+ * Five unlinked files under TMPDIR, mapped and grown as needed: a byte a block (its category + 1, or
+ * MANY), the versions of the few blocks with several labels, the preexisting blocks, what
+ * Python called blocks, and what was learned of some. Pages that are
  * not used leave memory for the disk. Room is reserved before it is touched, so that a full disk is an
  * error and not a signal. Entries of versions come in the order in which blocks were settled; they are
  * sorted once, in place, when the first one is asked for after the last one came.
@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/err.h"
 
 #define IDS_MAX (1ull << 34) /* ids are dense: 16 GiB of bytes, more blocks than a recording of a TiB has */
@@ -39,11 +40,17 @@ struct entry {
 	uint32_t cat;
 };
 
+/* TL_LEARNED. */
+struct learned_entry {
+	uint64_t id;
+	struct tl_learned v;
+};
+
 struct labels {
-	struct spill cats, entries, met, names;
+	struct spill cats, entries, met, names, learned;
 	uint64_t ids; /* cats has 0 .. ids - 1 */
-	size_t entries_cnt, met_cnt, names_cnt;
-	bool sorted, names_sorted;
+	size_t entries_cnt, met_cnt, names_cnt, learned_cnt;
+	bool sorted, names_sorted, learned_sorted;
 	bool has_births, has_gap; /* has_gap: one that followed something traced */
 	uint64_t last_id;	  /* of a block reported as preexisting before that */
 };
@@ -105,12 +112,13 @@ int labels__new(struct labels **ret, struct err *err)
 
 	if (!l)
 		return err_set(err, -ENOMEM, "out of memory");
-	l->cats.fd = l->entries.fd = l->met.fd = l->names.fd = -1;
-	l->sorted = l->names_sorted = true;
+	l->cats.fd = l->entries.fd = l->met.fd = l->names.fd = l->learned.fd = -1;
+	l->sorted = l->names_sorted = l->learned_sorted = true;
 	r = spill__open(&l->cats);
 	r = r ? r : spill__open(&l->entries);
 	r = r ? r : spill__open(&l->met);
 	r = r ? r : spill__open(&l->names);
+	r = r ? r : spill__open(&l->learned);
 	r = r ? r : spill__reserve(&l->cats, 1);
 	if (r < 0) {
 		labels__free(l);
@@ -129,6 +137,7 @@ void labels__free(struct labels *l)
 	spill__done(&l->entries);
 	spill__done(&l->met);
 	spill__done(&l->names);
+	spill__done(&l->learned);
 	free(l);
 }
 
@@ -198,6 +207,21 @@ static int labels__add_name(struct labels *l, const struct tl_event *ev)
 	return 0;
 }
 
+/* Of one process they come in the order of their ids. */
+static int labels__add_learned(struct labels *l, const struct tl_event *ev)
+{
+	struct learned_entry *e;
+	int r = spill__reserve(&l->learned, (l->learned_cnt + 1) * sizeof(*e));
+
+	if (r < 0)
+		return r;
+	e = (struct learned_entry *)l->learned.map + l->learned_cnt;
+	*e = (struct learned_entry){ ev->id, *ev->learned };
+	l->learned_sorted &= !l->learned_cnt || e[-1].id < ev->id;
+	l->learned_cnt++;
+	return 0;
+}
+
 /* What is met after a gap may have been born in it. */
 static int labels__preexisting(struct labels *l, const struct tl_event *ev)
 {
@@ -218,6 +242,8 @@ int labels__event(void *labels, const struct tl_event *ev)
 		return labels__final(labels, ev->id, ev->version, ev->cat);
 	if (ev->kind == TL_NAME)
 		return labels__add_name(l, ev);
+	if (ev->kind == TL_LEARNED)
+		return labels__add_learned(l, ev);
 	return ev->kind == TL_PREEXISTING ? labels__preexisting(l, ev) : 0;
 }
 
@@ -312,6 +338,29 @@ bool labels__name(const struct labels *l, uint64_t id, struct labels_name *ret)
 	if (!lo || n[lo - 1].id != id)
 		return false;
 	*ret = n[lo - 1];
+	return true;
+}
+
+bool labels__learned(const struct labels *l, uint64_t id, struct tl_learned *ret)
+{
+	struct learned_entry *e = (struct learned_entry *)l->learned.map;
+	size_t lo = 0, hi = l->learned_cnt;
+
+	if (!l->learned_sorted) {
+		qsort(e, l->learned_cnt, sizeof(*e), u64_cmp);
+		((struct labels *)l)->learned_sorted = true;
+	}
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (e[mid].id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == l->learned_cnt || e[lo].id != id)
+		return false;
+	*ret = e[lo].v;
 	return true;
 }
 

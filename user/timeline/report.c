@@ -44,7 +44,9 @@ static void report_sampling__done(struct report_sampling *s)
 {
 	free(s->gaps);
 	free(s->traced);
-	free(s->steps.devs);
+	for (size_t i = 0; i < s->learned.ops_cnt; i++)
+		free(s->learned.ops[i].name);
+	free_all(s->learned.devs, s->learned.ops, s->steps.devs);
 	for (size_t i = 0; i < s->kinds_cnt; i++)
 		free(s->kinds[i].made.devs);
 	free(s->kinds);
@@ -201,6 +203,18 @@ void report__free(struct report *r)
 uint64_t report_traced_ns(const struct report *r)
 {
 	return r->sampling.is_on ? r->sampling.traced_ns : r->run.end_ts_ns - r->run.start_ts_ns;
+}
+
+double report_learned__share(const struct report_learned *l)
+{
+	double none = 0, learned = 0;
+
+	for (size_t i = 0; i < l->devs_cnt; i++) {
+		none += (double)l->devs[i].none_ns;
+		for (int c = 0; c < CAT_MAX; c++)
+			learned += (double)l->devs[i].learned_ns[c];
+	}
+	return learned > 0 ? learned / (learned + none) : 0;
 }
 
 uint64_t report_peak_ts_ns(const struct report *r, uint8_t dev)

@@ -86,6 +86,33 @@ struct report_window {
 	uint8_t why;	/* enum ev_level_why */
 };
 
+/* Byte·time in gaps. */
+struct report_learned_dev {
+	uint8_t dev;
+	uint64_t byte_ns; /* of all that lived */
+	uint64_t learned_ns[CAT_MAX], none_ns; /* of what was allocated while no operator was seen; none: it has no label */
+};
+
+struct report_learned_op {
+	char *name;
+	uint64_t cnt, byte_ns;
+};
+
+/* What allocations in gaps are by their like in traced steps (model/core/learned.h). */
+struct report_learned {
+	uint8_t is_on;
+	uint64_t steps, unlike; /* of which something was not traced: of a kind that is known, or not */
+	uint64_t kinds, learnt, again; /* again: a check was wrong by more than a fiftieth of its bytes */
+	uint64_t checks, check_bytes, wrong_bytes, wrong_cat_bytes, wrong_op_bytes, no_label_bytes;
+	struct report_learned_dev *devs;
+	size_t devs_cnt;
+	struct report_learned_op *ops; /* the most byte·time first */
+	size_t ops_cnt;
+};
+
+/* Of byte·time of what was allocated while no operator was seen: what has a label. */
+double report_learned__share(const struct report_learned *l);
+
 /* Windows of tracing, and gaps between them (docs/sampling.md). */
 struct report_sampling {
 	uint8_t is_on, in_gap; /* in_gap: at the report's end */
@@ -103,6 +130,7 @@ struct report_sampling {
 	struct report_step_kind *kinds; /* of its steps; the most common one first; 8 at most */
 	size_t kinds_cnt;
 	uint64_t steps_unsorted; /* of its steps: while probes came and went, or of a kind that is not known */
+	struct report_learned learned;
 	double price_ratio; /* what it lost of the time until now; 0: nothing, but for noise */
 };
 

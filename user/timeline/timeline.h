@@ -39,6 +39,8 @@ enum tl_kind {
 			     ns that it took, op = function, region = why again (none: the first time), key = its id, type = why
 			     no code came of it (none: it did), id = bytes that it added at most, TL_SIZE_UNKNOWN: not known,
 			     version = step that was under way (0: not known), flags in depth: enum ev_compiled */
+	TL_LEARNED = 20, /* block id was allocated while no operator was seen, and its step is over: `learned` is what its like
+			    in a traced step was (docs/sampling.md); its last word */
 	TL_TOTALS = 31, /* with model_opts.timeline_ops: a caching allocator's own totals: ptr = allocated, size = reserved */
 };
 
@@ -105,6 +107,12 @@ struct tl_edge {
 	uint8_t dev;
 };
 
+/* What is known of a block by the like of it alone: never measured. */
+struct tl_learned {
+	name_id op, region, module, root;
+	uint8_t cat, phase;
+};
+
 struct tl_event {
 	uint64_t ts_ns; /* CLOCK_MONOTONIC; views add the epoch offset */
 	uint64_t ptr;
@@ -126,6 +134,7 @@ struct tl_event {
 	name_id module, root; /* TL_CREATE, _DESTROY: whose forward or backward made it: path ("" is the root itself), and the
 				 root's label; none: of none, or not known yet */
 	uint8_t phase;	      /* enum phase, at its birth; TL_OP, TL_REGION*: as far as known then, at a region's end its own */
+	const struct tl_learned *learned; /* TL_LEARNED; TL_CREATE, _DESTROY: a guess, or NULL. During the call */
 	name_id type, key; /* TL_NAME: "float32[512,512]", "exp_avg" */
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/seed.h"
+#include "model/core/learned.h"
 #include "model/core/saved.h"
 
 void procs__init(struct procs *ps, size_t max, size_t gone_max)
@@ -27,6 +28,7 @@ static void proc__free(struct proc *p)
 	metset__done(&p->met);
 	free(p->price);
 	saved__free(p->saved);
+	learned_proc__free(p->learned);
 	free(p->lately);
 	free(p);
 }

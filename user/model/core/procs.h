@@ -27,6 +27,7 @@
 #define PROCS_HEADS 4096
 
 struct lately;
+struct learned_proc;
 struct saved;
 
 struct proc_side {
@@ -65,6 +66,7 @@ struct proc {
 	struct standstill standstill;
 	struct saved *saved; /* NULL: no backward pass was seen */
 	struct lately *lately; /* its framework devices; NULL: it has no memory on them yet */
+	struct learned_proc *learned; /* NULL: no step of it was seen, or nothing is to be learned */
 	bool is_outside; /* an operator ran outside of all nodes since the last one */
 	struct price *price; /* NULL: nothing was attached while it ran */
 	uint32_t forward_no;   /* forwards that have ended: a thread's own is stale if it has another number */

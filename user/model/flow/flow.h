@@ -85,6 +85,8 @@ void graph__was(struct graph *g, struct block *b, const struct event *ev);
 /* What Python says of a block (enum ev_tensor); inner: it is a part of a tensor that has no memory of its own. */
 void graph__said(struct graph *g, struct block *b, uint8_t kind, bool inner);
 
+/* What a block is called, or was until its end, for the longest time, without guesses. CAT_MAX: it is not known any more. */
+uint8_t graph__lasting(const struct graph *g, uint64_t id);
 uint32_t graph__version(const struct graph *g, uint64_t id); /* 0: none, or not known */
 
 void graph__report(const struct graph *g, struct report_flow *ret);

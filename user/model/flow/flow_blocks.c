@@ -229,6 +229,23 @@ void fblock__refresh(struct graph *g, struct fblock *f)
 	}
 }
 
+uint8_t graph__lasting(const struct graph *g, uint64_t id)
+{
+	const struct fblock *f = graph__find(g, id);
+	const struct span *longest = NULL;
+	uint64_t most = 0;
+
+	for (unsigned i = 0; f && i < f->spans_cnt; i++) {
+		uint64_t end = i + 1u < f->spans_cnt ? f->spans[i + 1].ts_ns : f->blk ? *g->env.now_ns : f->end_ns;
+
+		if (longest && end - f->spans[i].ts_ns < most)
+			continue;
+		longest = &f->spans[i];
+		most = end - longest->ts_ns;
+	}
+	return longest ? fblock__settled(f, longest) : CAT_MAX;
+}
+
 /* Labels of versions are not expected of a whole block; and of them most are known at birth anyway. */
 static void graph__learn(struct graph *g, const struct fblock *f)
 {

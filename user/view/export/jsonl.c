@@ -8,7 +8,8 @@
  * an operator). t is in ns since the epoch. A "node" stands where its labels were settled, steps after
  * its t, which is its start. With --stacks a "create" (or "preexisting") has "stack", the number of its innermost frame; before
  * a frame is first used a "stack" record tells it: stack, parent, kind, function, file, line. "create" and "destroy" have
- * module (path; null: the root itself), module_root and phase where they are known; a "mark" (with --ops) has
+ * module (path; null: the root itself), module_root and phase where they are known; with "learned":true cat, op, region and
+ * these are not measured, but those of the block's like in a traced step (docs/sampling.md). A "mark" (with --ops) has
  * mark, tid, pid, and step. A part of a recording begins with "filter": what was asked for. "gap": what follows is not known
  * until one with begins false (docs/sampling.md). "compile" and "recompile" stand where they became known, up to seconds after
  * t, their begin: ns, backward, added (bytes, null: not known), compile_id, function, reason, failed, step (0: not known), pid.
@@ -81,7 +82,7 @@ static void put_block(struct export_ctx *c, const struct tl_event *ev)
 	put_size(o, ev->size);
 	outbuf__lit_u64(o, ",\"id\":", ev->id);
 	outbuf__lit_u64(o, ",\"version\":", ev->version);
-	put_text(o, ",\"cat\":\"", export_rows__cat(c, ev));
+	put_text(o, ",\"cat\":\"", ev->learned ? tl_cat_name(ev->learned->cat) : export_rows__cat(c, ev));
 	if (ev->has_stream)
 		outbuf__lit_u64(o, ",\"stream\":", ev->stream);
 }
@@ -123,15 +124,19 @@ static void put_python(struct export_ctx *c, const struct tl_event *ev)
 /* Whose forward or backward made it, and in which phase, where that is known. */
 static void put_module(struct export_ctx *c, const struct tl_event *ev)
 {
+	const struct tl_learned measured = { .module = ev->module, .root = ev->root, .phase = ev->phase };
+	const struct tl_learned *is = ev->learned ? ev->learned : &measured;
 	struct outbuf *o = &c->o;
 
-	if (ev->root.v) {
-		put_field(c, ",\"module\":", ev->module);
-		put_field(c, ",\"module_root\":", ev->root);
+	if (is->root.v) {
+		put_field(c, ",\"module\":", is->module);
+		put_field(c, ",\"module_root\":", is->root);
 	}
-	if (ev->phase != PHASE_OTHER) {
-		put_text(o, ",\"phase\":\"", phase_name((enum phase)ev->phase));
+	if (is->phase != PHASE_OTHER) {
+		put_text(o, ",\"phase\":\"", phase_name((enum phase)is->phase));
 	}
+	if (ev->learned)
+		outbuf__lit(o, ",\"learned\":true");
 }
 
 static void put_mark(struct export_ctx *c, const struct tl_event *ev)
@@ -201,11 +206,11 @@ static void put_row(struct export_ctx *c, const struct tl_event *ev)
 	default:
 		outbuf__lit_u64(o, ",\"depth\":", ev->depth);
 	}
-	put_field(c, ",\"op\":", ev->op);
+	put_field(c, ",\"op\":", ev->learned ? ev->learned->op : ev->op);
 	if (ev->kind == TL_TAG)
 		put_field(c, ",\"tag\":", ev->region);
 	else
-		put_field(c, ",\"region\":", ev->region);
+		put_field(c, ",\"region\":", ev->learned ? ev->learned->region : ev->region);
 	if (ev->stack && ev->kind != TL_DESTROY)
 		outbuf__lit_u64(o, ",\"stack\":", ev->stack);
 	outbuf__lit_u64(o, ",\"tid\":", ev->tid);

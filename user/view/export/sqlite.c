@@ -26,7 +26,7 @@
 #define BATCH_ROWS 1000000 /* of one transaction */
 
 enum stmt { Q_NAME, Q_BLOCK, Q_DEATH, Q_RELABEL, Q_EVENT, Q_OP, Q_REGION, Q_STEP, Q_USAGE, Q_META, Q_DEVICE, Q_PROC, Q_LOSS,
-	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_GAP, Q_COMPILED, Q_MAX };
+	    Q_NOTE, Q_CATEGORY, Q_TENSOR, Q_MARK, Q_GAP, Q_COMPILED, Q_LEARNED, Q_MAX };
 
 static const char *const stmts[Q_MAX] = {
 	[Q_NAME] = "INSERT INTO names VALUES(?,?)",
@@ -48,6 +48,7 @@ static const char *const stmts[Q_MAX] = {
 	[Q_MARK] = "INSERT INTO marks VALUES(?,?,?,?,?)",
 	[Q_COMPILED] = "INSERT INTO compiles VALUES(?,?,?,?,?,?,?,?,?,?,?)",
 	[Q_GAP] = "INSERT INTO gaps VALUES(?,?)",
+	[Q_LEARNED] = "INSERT OR REPLACE INTO learned VALUES(?,?,?,?,?,?,?)",
 	[Q_CATEGORY] = "INSERT INTO categories VALUES(?,?)",
 };
 
@@ -196,6 +197,20 @@ static void put_event(struct export_ctx *c, const struct tl_event *ev, uint8_t c
 static void on_oom(struct export_ctx *c, const struct tl_event *ev)
 {
 	put_event(c, ev, CAT_UNKNOWN);
+}
+
+/* Of a block whose operator was not seen: its like's, beside what was measured of it. */
+static void put_learned(struct export_ctx *c, const struct tl_event *ev)
+{
+	const struct tl_learned *l = ev->learned;
+
+	bind(c, Q_LEARNED, 1, 6, NUMS(ev->id, l->cat, l->op.v, l->region.v, l->module.v, l->root.v));
+	if (!l->root.v) {
+		sqlite3_bind_null(c->q[Q_LEARNED], 5);
+		sqlite3_bind_null(c->q[Q_LEARNED], 6);
+	}
+	bind_text(c, Q_LEARNED, 7, phase_name((enum phase)l->phase));
+	step(c, Q_LEARNED);
 }
 
 static void put_usage(struct export_ctx *c, uint64_t ts_ns)
@@ -371,6 +386,8 @@ static int event(struct export_ctx *c, const struct tl_event *ev, int64_t epoch_
 		return 0;
 	if (ev->kind == TL_GAP)
 		on_gap(c, ev);
+	if (ev->learned && (c->to->dev < 0 || ev->dev == c->to->dev))
+		put_learned(c, ev);
 	if (ev->ts_ns >= c->next_point_ns) {
 		if (!c->gap_ns) /* what lives in one is not known */
 			put_usage(c, c->next_point_ns);

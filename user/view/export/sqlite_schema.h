@@ -28,6 +28,8 @@ static const char sqlite_tables[] =
 	"CREATE TABLE compiles(begin_ns INTEGER, ns INTEGER, pid INTEGER, step INTEGER, again INTEGER, backward INTEGER,"
 	" added INTEGER, compile_id TEXT, function TEXT, reason TEXT, failed TEXT);"
 	"CREATE TABLE gaps(begin_ns INTEGER, end_ns INTEGER);"
+	"CREATE TABLE learned(block INTEGER PRIMARY KEY, category INTEGER, op INTEGER, region INTEGER, module INTEGER,"
+	" module_root INTEGER, phase TEXT);"
 	"CREATE TABLE usage(t_ns INTEGER, pid INTEGER, device INTEGER, category INTEGER, bytes INTEGER);";
 
 /* After the rows: an index that grows with them costs twice. */

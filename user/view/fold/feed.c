@@ -161,7 +161,8 @@ int feed__event(struct feed *f, const struct tl_event *ev)
 
 	if (ev->kind == TL_GAP)
 		feed__gap(f, ev);
-	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_GAP) /* told steps later, or of no process */
+	/* told steps later, or of no process */
+	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_LEARNED || ev->kind == TL_GAP)
 		return 0;
 	if (ev->ts_ns > f->last_ts_ns)
 		f->last_ts_ns = ev->ts_ns;

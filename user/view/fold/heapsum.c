@@ -128,7 +128,7 @@ int heapsum__event(struct heapsum *h, const struct tl_event *ev)
 
 	if (ev->kind == TL_GAP)
 		heapsum__gap(h, ev);
-	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_GAP)
+	if (ev->kind == TL_NODE || ev->kind == TL_FINAL || ev->kind == TL_LEARNED || ev->kind == TL_GAP)
 		return 0;
 	stacks__event(h->stacks, ev);
 	if (!export_wants_dev(h->to, ev->dev))

@@ -592,6 +592,21 @@ static void put_steps(struct out *x)
 		put_step_family(x, 1);
 }
 
+/* Shares of what lived between windows, by where their labels are from. */
+static void put_learned(struct out *x)
+{
+	const struct report_learned *l = &x->r->sampling.learned;
+
+	if (!l->is_on)
+		return;
+	single_f64(x, "learned_ratio", "gauge", "ratio",
+		   "Of what was allocated between windows, by byte-time, what has the labels of its like in a traced step.",
+		   report_learned__share(l));
+	single_f64(x, "learned_wrong_ratio", "gauge", "ratio", "Of the bytes of checks, those whose learned labels were wrong.",
+		   l->check_bytes ? (double)l->wrong_bytes / (double)l->check_bytes : 0);
+	single(x, "learned_again", "counter", NULL, "Checks that were so wrong that the step was learned again.", l->again);
+}
+
 static void put_costs(struct out *x)
 {
 	const struct report *r = x->r;
@@ -614,6 +629,7 @@ static void put_costs(struct out *x)
 	single_f64(x, "price_ratio", "gauge", "ratio", "What the job lost of its time since the start, by its own steps.",
 		   r->sampling.price_ratio);
 	put_steps(x);
+	put_learned(x);
 }
 
 static void put_head(struct out *x)

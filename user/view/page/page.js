@@ -274,6 +274,8 @@ function drawHead() {
 	}
 	if (r.kernel)
 		fact("RSS peak", bytes(r.kernel.rss_peak));
+	if (r.sampling?.learned)
+		fact("labels learned", percent(r.sampling.learned.share, 1), "of what was allocated between windows");
 	fact("lost", lost ? count(lost) : "nothing", lost ? "see below" : "", lost > 0);
 	const cost = costOf(r);
 	fact("cost to the job", cost ? percent(cost[0], 1) : "unknown", cost ? cost[1] : "");

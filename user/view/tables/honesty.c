@@ -41,6 +41,30 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 	[MT_LOSS_STACKS] = "stacks that could not be kept or read",
 };
 
+/* What is said of allocations between windows. */
+static void put_learned(struct page *p, const struct report_learned *l)
+{
+	char a[24], b[24], text[400];
+	size_t n;
+
+	if (!l->is_on)
+		return;
+	n = (size_t)snprintf(text, sizeof(text), "of what was allocated between windows %s (of byte-time) has the category and "
+			     "operator of its like in a traced step, of %" PRIu64 " %s; ",
+			     fmt_share(a, report_learned__share(l), 1), l->kinds, l->kinds == 1 ? "kind" : "kinds");
+	if (l->check_bytes)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%" PRIu64 " traced steps checked that: %s of their bytes "
+				      "would have been wrong", l->checks,
+				      fmt_share(b, (double)l->wrong_bytes / (double)l->check_bytes, 1));
+	else
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "no traced step has checked that yet");
+	if (l->again)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "; after %" PRIu64 " of them it was learned again", l->again);
+	if (l->unlike)
+		snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " steps are like none", l->unlike);
+	page__para(p, "learned", text);
+}
+
 /* Of how many steps what is said of memory is. */
 static void put_sampling(struct page *p, const struct report *r)
 {
@@ -64,6 +88,7 @@ static void put_sampling(struct page *p, const struct report *r)
 		snprintf(text + n, sizeof(text) - n, "; for %s steps were not counted: their marks alone would cost too much",
 			 fmt_ns(a, s->uncounted_ns));
 	page__para(p, "price", text);
+	put_learned(p, &s->learned);
 }
 
 static void put_time(struct page *p, const struct report *r)

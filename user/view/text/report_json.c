@@ -43,6 +43,51 @@ static void put_gaps(struct json *j, const struct report *r)
 	json__end(j, ']');
 }
 
+static void put_learned(struct json *j, const struct report_learned *l)
+{
+	if (!l->is_on)
+		return;
+	json__begin(j, "learned", '{');
+	json__u64(j, "steps", l->steps);
+	json__u64(j, "steps_unlike", l->unlike);
+	json__u64(j, "kinds", l->kinds);
+	json__u64(j, "learnt", l->learnt);
+	json__u64(j, "relearnt", l->again);
+	json__u64(j, "checks", l->checks);
+	json__u64(j, "check_bytes", l->check_bytes);
+	json__u64(j, "wrong_bytes", l->wrong_bytes);
+	json__u64(j, "wrong_category_bytes", l->wrong_cat_bytes);
+	json__u64(j, "wrong_op_bytes", l->wrong_op_bytes);
+	json__u64(j, "no_label_bytes", l->no_label_bytes);
+	json__f64(j, "mismatch", l->check_bytes ? (double)l->wrong_bytes / (double)l->check_bytes : 0);
+	json__f64(j, "share", report_learned__share(l));
+	json__begin(j, "devices", '{');
+	for (size_t i = 0; i < l->devs_cnt; i++) {
+		char name[16];
+
+		json__begin(j, dev_name(l->devs[i].dev, name), '{');
+		json__u64(j, "byte_ns", l->devs[i].byte_ns);
+		json__u64(j, "no_label_ns", l->devs[i].none_ns);
+		json__begin(j, "categories", '{');
+		for (int c = 0; c < CAT_MAX; c++)
+			if (l->devs[i].learned_ns[c])
+				json__u64(j, category_name((enum category)c), l->devs[i].learned_ns[c]);
+		json__end(j, '}');
+		json__end(j, '}');
+	}
+	json__end(j, '}');
+	json__begin(j, "ops", '[');
+	for (size_t i = 0; i < l->ops_cnt; i++) {
+		json__begin_flat(j, NULL, '{');
+		json__str(j, "name", l->ops[i].name);
+		json__u64(j, "count", l->ops[i].cnt);
+		json__u64(j, "byte_ns", l->ops[i].byte_ns);
+		json__end(j, '}');
+	}
+	json__end(j, ']');
+	json__end(j, '}');
+}
+
 static void put_sampling(struct json *j, const struct report *r)
 {
 	const struct report_sampling *s = &r->sampling;
@@ -68,6 +113,7 @@ static void put_sampling(struct json *j, const struct report *r)
 	}
 	kinds_json(j, r);
 	windows_json(j, s->traced, s->traced_cnt, r->run.epoch_off_ns);
+	put_learned(j, &s->learned);
 	put_gaps(j, r);
 	json__end(j, '}');
 }

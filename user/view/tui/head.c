@@ -51,6 +51,11 @@ void tui_title__draw(struct canvas *c, struct rect at, const struct tui_ui *ui, 
 		snprintf(text, sizeof(text), "traced %s of %s steps", fmt_count(a, (double)r->sampling.steps_traced),
 			 fmt_count(b, (double)r->sampling.steps_seen));
 		put_right(c, &at, TUI_WARN, text);
+		if (r->sampling.learned.is_on && at.w > 50) {
+			snprintf(text, sizeof(text), "%s learned between",
+				 fmt_share(a, report_learned__share(&r->sampling.learned), 1));
+			put_right(c, &at, TUI_WARN, text);
+		}
 	} else if (r->marks.steps_total && at.w > 40) {
 		if (ui->is_live)
 			snprintf(text, sizeof(text), "%s steps/s", fmt_count(b, d->steps_s));

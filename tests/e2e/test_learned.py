@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+"""Labels of what is allocated between windows (--between blocks), learned from traced steps: of recordings of all steps, whose gaps are
+cut out (gaps_of.c), each label against what the whole recording says of the same block at the same moment (learned_of.c)."""
+import json
+import sqlite3
+import subprocess
+
+import mt
+import test_levels
+
+SLOW = {"labels_of_a_transformer", "labels_of_a_convolutional_network", "labels_of_an_lstm", "labels_of_four_lengths_in_turn",
+        "labels_of_growing_lengths", "labels_with_accumulation", "labels_of_kinds_of_steps"}
+RIGHT = 0.99  # of byte·time, in category and operator
+FORMATS = ("jsonl", "csv", "torch-timeline", "torch-raw", "torch-snapshot", "perfetto", "chrome", "pprof", "folded", "openmetrics", "sqlite", "html")
+
+
+def record_all(running, path, steps):
+    with mt.start("record", "-p", str(running.pid), "-o", str(path)) as tracer:
+        mt.wait_attached(tracer, running.pid, mt.OP, 60)
+        begin = mt.steps_of(running)
+        mt.wait_until(lambda: mt.steps_of(running) >= begin + steps, f"{steps} steps", 120)
+        mt.finish(tracer)
+
+
+def check_views(path, folder):
+    """All views read it; what is learned is marked, and is in no number that was measured."""
+    rep = mt.report(path)
+    learned = rep["sampling"]["learned"]
+    events = mt.export(path)
+    marked = [e for e in events if e.get("learned")]
+    mt.check(marked and all(e["ev"] in ("create", "destroy") for e in marked), "records that are marked")
+    by_op = {}
+    for e in marked:
+        by_op[e["op"]] = by_op.get(e["op"], 0) + (e["ev"] == "create")
+    mt.check({op["name"]: op["count"] for op in learned["ops"]}.items() <= by_op.items(), f"by operator: {learned['ops']}, in jsonl {by_op}")
+    for name in FORMATS:
+        mt.ok(mt.memtrace("export", path, "--to", name, "-o", folder / f"out.{name}"))
+    with sqlite3.connect(folder / "out.sqlite") as db:
+        rows = db.execute("SELECT count(*) FROM learned JOIN blocks ON blocks.id = learned.block").fetchone()[0]
+        mt.check(rows == sum(e["ev"] == "create" for e in marked), f"{rows} in sqlite")
+    text = mt.ok(mt.memtrace("report", path, "-v")).stdout
+    mt.check("its like in a traced step" in " ".join(text.split()), text[-1500:])
+    mt.check("memtrace_learned_ratio" in (folder / "out.openmetrics").read_text(), "no metric")
+    return learned
+
+
+def check_labels(job, *args, steps=80, every=12):
+    subprocess.run(["make", "-s", "-C", mt.ROOT, "build/tests/gaps_of", "build/tests/learned_of"], check=True, stdout=subprocess.DEVNULL)
+    with mt.scratch() as d:
+        full, path, watched = d / "full.mtr", d / "gaps.mtr", d / "watched.mtr"
+        with mt.job(job, *args) as running:
+            record_all(running, full, steps)
+        subprocess.run([mt.BUILD / "tests" / "gaps_of", full, "3", str(every), path, "blocks"], check=True)
+        subprocess.run([mt.BUILD / "tests" / "gaps_of", full, "3", str(every), watched], check=True)
+        out = subprocess.run([mt.BUILD / "tests" / "learned_of", full, path], check=True, stdout=subprocess.PIPE).stdout
+        got = json.loads(out)
+        learned = check_views(path, d)
+        mt.check("learned" not in mt.report(watched)["sampling"], "where allocations are not seen nothing is learned")
+    mt.note(f"{got['blocks']} blocks: {got['label']:.2%} have a label, category right {got['category']:.2%}, operator {got['op']:.2%}, module {got['module']:.2%}; wrong: "
+            f"{got['wrong'][:4]}; {learned['steps']} steps of {learned['kinds']} kinds, {learned['steps_unlike']} like none; "
+            f"{learned['checks']} checks, {learned['mismatch']:.2%} wrong, learned again {learned['relearnt']} times")
+    mt.check(got["blocks"] > 500 and got["category"] >= RIGHT and got["op"] >= RIGHT, f"{got}")
+    return learned
+
+
+def test_labels_of_an_mlp():
+    learned = check_labels("mlp")
+    mt.check(learned["checks"] and learned["mismatch"] < 0.01, f"{learned}")
+
+
+def test_labels_of_a_transformer():
+    check_labels("transformer", "--batch", "4")
+
+
+def test_labels_of_a_convolutional_network():
+    check_labels("conv", "--batch", "4")
+
+
+def test_labels_of_an_lstm():
+    check_labels("lstm")
+
+
+def test_labels_of_four_lengths_in_turn():
+    """No step has the sizes of the one before."""
+    check_labels("turns")
+
+
+def test_labels_of_growing_lengths():
+    """Nor those of any other one."""
+    check_labels("grows")
+
+
+def test_labels_with_accumulation():
+    """Eight small batches a step, or seven, and an evaluation in every fifth."""
+    check_labels("accumulates", steps=120)
+
+
+def test_labels_of_kinds_of_steps():
+    check_labels("alternating", steps=120)
+
+
+def test_labels_of_a_session_between_windows():
+    """Not cut out of a recording: a session that takes its probes away and sets them again."""
+    with mt.scratch() as d, mt.job("mlp") as job:
+        path = d / "blocks.mtr"
+        with mt.start("record", "-p", str(job.pid), "-o", str(path), "--steps", "3", "--every", "1s", "--between", "blocks") as tracer:
+            test_levels.wait_for_gap(job, 4)
+            mt.finish(tracer, path)
+        learned = check_views(path, d)
+    mt.note(f"{ {k: v for k, v in learned.items() if k not in ('ops', 'devices')} }")
+    mt.check(learned["steps"] > 10 and learned["share"] > 0.9 and learned["checks"] >= 2 and learned["mismatch"] < 0.02, f"{learned}")
