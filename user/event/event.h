@@ -101,7 +101,10 @@ enum ev_kind {
 			      is known */
 	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, of a block that is like what grows: taken for a moment, without
 			    --stacks. It is no stack of the block's (others of its place have none): model/core/caught.h */
-	EV_MAX = 105,
+	EV_COUNTERS = 105, /* what a caching allocator has counted, as it was read from its process's memory (target/counters.h):
+			      pid, dev, addr = bytes given out, size = bytes reserved; aux = EV_COUNTERS_PEAK: the most that
+			      each was since the process began, or since it reset them. Not more than a claim (model_gpu.c) */
+	EV_MAX = 106,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
@@ -127,6 +130,7 @@ enum ev_place {
 };
 
 #define EV_HELD_UNSEEN 1
+#define EV_COUNTERS_PEAK 1
 /* AGAIN: not for the first time. */
 enum ev_compiled { EV_COMPILED_BACKWARD = 1, EV_COMPILED_AGAIN = 2, EV_COMPILED_MISSED = 4 };
 #define EV_MODULE_BACKWARD 0x80 /* in flags, beside enum mt_module_flag */

@@ -130,6 +130,7 @@ void process__free(struct process *p)
 {
 	if (!p)
 		return;
+	proc_counters__done(&p->counters);
 	target__free(p->target);
 	process__drop_plans(p);
 	if (p->pidfd >= 0)

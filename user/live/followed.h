@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "live/gpu_counters.h"
 #include "memtrace/event.h"
 #include "plan/plan.h"
 
@@ -83,6 +84,7 @@ struct process {
 	uint64_t gone_ns;  /* its end was noticed then; 0: not yet */
 	uint64_t image_ns; /* execs up to this time are accounted for */
 	struct proc_usage usage;
+	struct proc_counters counters;
 	struct proc_attach attach;
 	uint64_t places;       /* with a probe, or on their way to one; and its files (FOLLOW_PLACES_FILE) */
 	int is_places_over;    /* it was named as the one whose tree has no more places */
