@@ -141,7 +141,8 @@ static void test_any_other_shape_is_refused(void **state)
 
 static void test_hostile(void **state)
 {
-	static const uint64_t odd[] = { 0, 1, 7, ~0ull, ~7ull, 1ull << 63, VECTOR + 4, VECTOR + 8 * 64, VECTOR + 8 * 65, OBJECT, DEVICES };
+	static const uint64_t odd[] = { 0, 1, 7, ~0ull, ~7ull, 1ull << 63, VECTOR + 4, VECTOR + 8 * 64,
+				       VECTOR + 8 * 65, OBJECT, DEVICES };
 	struct counters_places p;
 
 	(void)state;

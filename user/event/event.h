@@ -101,9 +101,9 @@ enum ev_kind {
 			      is known */
 	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, of a block that is like what grows: taken for a moment, without
 			    --stacks. It is no stack of the block's (others of its place have none): model/core/caught.h */
-	EV_COUNTERS = 105, /* what a caching allocator has counted, as it was read from its process's memory (target/counters.h):
+	EV_COUNTERS = 105, /* what a caching allocator has counted, as read from its process's memory (target/counters.h):
 			      pid, dev, addr = bytes given out, size = bytes reserved; aux = EV_COUNTERS_PEAK: the most that
-			      each was since the process began, or since it reset them. Not more than a claim (model_gpu.c) */
+			      each was since the process began, or since it reset them. Not more than a claim (gpu.c) */
 	EV_MAX = 106,
 };
 

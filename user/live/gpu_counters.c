@@ -34,7 +34,8 @@ static uint64_t global_of(const struct target *t, const struct lib *lib)
 
 	if (fd < 0 || elf__open(&e, fd, lib->base, NULL))
 		return 0;
-	if (lib->exec_start && !elf__load_bias(e, lib->exec_start, lib->exec_off, &bias) && !elf__find_symbol(e, COUNTERS_GLOBAL, &s))
+	if (lib->exec_start && !elf__load_bias(e, lib->exec_start, lib->exec_off, &bias) &&
+	    !elf__find_symbol(e, COUNTERS_GLOBAL, &s))
 		addr = s.vaddr + bias;
 	elf__free(e);
 	return addr;
@@ -97,9 +98,11 @@ static int find_places(struct process *p, const struct counters_mem *mem)
 	return 1;
 }
 
-static void tell_device(const struct process *p, size_t dev, const struct counters *now, struct counters *told, const struct tell *tell)
+static void tell_device(const struct process *p, size_t dev, const struct counters *now, struct counters *told,
+			const struct tell *tell)
 {
-	struct event ev = { .ts_ns = now_ns(), .kind = EV_COUNTERS, .pid = (uint32_t)p->pid, .dev = (uint8_t)(MT_DEV_CUDA0 + dev) };
+	struct event ev = { .ts_ns = now_ns(), .kind = EV_COUNTERS, .pid = (uint32_t)p->pid,
+			    .dev = (uint8_t)(MT_DEV_CUDA0 + dev) };
 
 	if (!memcmp(now, told, sizeof(*now)))
 		return;

@@ -8,7 +8,7 @@
 #define OBJECT_PAGES 16 /* torch 2.13 has the vector 22,584 bytes behind the object's beginning */
 #define PAGE_WORDS   512
 #define PAGE_BYTES   (PAGE_WORDS * sizeof(uint64_t))
-#define HEAD_WORDS   32 /* so far behind the beginning of what a device has statistics may begin; a mutex comes before: 5 in 2.13 */
+#define HEAD_WORDS   32 /* so far behind the beginning of what a device has may they begin; a mutex is before: 5 in 2.13 */
 #define BYTES_MAX    (1ll << 50)
 
 enum { CURRENT, PEAK, ALLOCATED, FREED, STAT_WORDS };

@@ -4,9 +4,9 @@
  * shape and read from there, without a probe: bytes given out and reserved, now and at most.
  *
  * A Stat is four signed words: current, peak, allocated, freed. A StatArray is three of them: all, of small blocks, of large ones.
- * DeviceStats begins with six StatArrays: four counts, then allocated and reserved bytes (torch 1.13 to 2.15). Of each array the
- * first Stat is the sum of the others, in all but peak. Where the object is follows from the allocator's global, which is exported: it
- * has a vector of pointers to what each device has, and those begin with the statistics, or nearly. No other offset is needed.
+ * DeviceStats begins with six StatArrays: four counts, then allocated and reserved bytes (torch 2.13). Of each array the
+ * first Stat is the sum of the others, in all but peak. Where the object is follows from the allocator's global, which is exported:
+ * it has a vector of pointers to what each device has, and those begin with the statistics, or nearly. No offset is needed.
  *
  * Everything read is hostile: a shape proves nothing by itself. Who shows the numbers has compared them with what was traced.
  */

@@ -142,8 +142,8 @@ static void counted__peaks(struct counted_dev *c, uint64_t allocated, uint64_t r
 }
 
 /*
- * Somebody else's numbers that look alike would not follow the traced ones. A job that changes them while they are read gives no
- * match, which says nothing; the same sums again are no news either.
+ * Somebody else's numbers that look alike would not follow the traced ones. A job that changes them while they are read
+ * gives no match, which says nothing; the same sums again are no news either.
  */
 static void counted__compare(struct counted_dev *c, uint64_t allocated, uint64_t reserved)
 {

@@ -206,12 +206,15 @@ static void put_counted(struct page *p, const struct report_segments *s)
 
 	if (!s->counted)
 		return;
-	n = snprintf(text, sizeof(text), "the allocator's own counters, read and not traced: at most %s given out, %s reserved, since "
-		     "the process began", fmt_bytes(a, s->counted_allocated_peak), fmt_bytes(b, s->counted_reserved_peak));
+	n = snprintf(text, sizeof(text),
+		     "the allocator's own counters, read and not traced: at most %s given out, %s reserved, since the process "
+		     "began",
+		     fmt_bytes(a, s->counted_allocated_peak), fmt_bytes(b, s->counted_reserved_peak));
 	if (s->counted > 1)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", in the one of %u processes that has most", s->counted);
 	if (s->counted_resets)
-		snprintf(text + n, sizeof(text) - (size_t)n, "; the job reset its peaks %s times", fmt_count(c, (double)s->counted_resets));
+		snprintf(text + n, sizeof(text) - (size_t)n, "; the job reset its peaks %s times",
+			 fmt_count(c, (double)s->counted_resets));
 	put_flow(p, text);
 }
 
