@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "live/followed.h"
+#include "target/counters.h"
 #include "target/elf.h"
 #include "target/target.h"
 
@@ -16,13 +17,6 @@
 static int read_process(void *ctx, uint64_t addr, void *buf, size_t len)
 {
 	return target__read(ctx, addr, buf, len);
-}
-
-void proc_counters__done(struct proc_counters *c)
-{
-	free(c->places);
-	free(c->told);
-	*c = (struct proc_counters){ 0 };
 }
 
 static uint64_t global_of(const struct target *t, const struct lib *lib)

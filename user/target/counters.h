@@ -3,10 +3,10 @@
  * counters: what PyTorch's CUDA caching allocator counts of each device (c10's DeviceStats), found in a process's memory by its
  * shape and read from there, without a probe: bytes given out and reserved, now and at most.
  *
- * A Stat is four signed words: current, peak, allocated, freed. A StatArray is three of them: all, of small blocks, of large ones.
+ * A Stat is four signed words: current, peak, allocated, freed. A StatArray is three of them: all, small blocks, large ones.
  * DeviceStats begins with six StatArrays: four counts, then allocated and reserved bytes (torch 2.13). Of each array the
- * first Stat is the sum of the others, in all but peak. Where the object is follows from the allocator's global, which is exported:
- * it has a vector of pointers to what each device has, and those begin with the statistics, or nearly. No offset is needed.
+ * first Stat is the sum of the others, in all but peak. Where the object is follows from the allocator's exported global: it
+ * has a vector of pointers to what each device has, and those begin with the statistics, or nearly. No offset is needed.
  *
  * Everything read is hostile: a shape proves nothing by itself. Who shows the numbers has compared them with what was traced.
  */
