@@ -4,6 +4,9 @@
 The recordings are those of test_gpu_torch.py and test_gpu_stub.py; the report is taken at the time of each mark.
 """
 import collections
+import json
+import os
+import time
 
 import mt
 import test_gpu_stub as stub
@@ -14,7 +17,8 @@ MB = 1 << 20
 NOTHING = {"live": 0, "peak": 0, "segments": {}}
 # They need test_gpu_torch.py's wheels.
 ALLOCATORS = ("caching", "expandable_segments", "cuda_malloc_async", "no_caching")
-SLOW = {*ALLOCATORS, *(f"attached_amid_churn_{name}" for name in ALLOCATORS), "page_has_the_same_numbers"}
+SLOW = {*ALLOCATORS, *(f"attached_amid_churn_{name}" for name in ALLOCATORS), "page_has_the_same_numbers",
+        *(f"counters_{name}" for name in ("caching", "expandable_segments", "other_allocators"))}
 
 
 def at_marks(name):
@@ -321,3 +325,55 @@ def test_attached_amid_churn_cuda_malloc_async():
 
 def test_attached_amid_churn_no_caching():
     churn_without_totals("no_caching")
+
+
+# --- the allocator's own counters -----------------------------------------------------------------------------------
+
+def counters(mode, *options):
+    """A job that had 300 MiB for a moment before the attach, rests with other sums each time, and resets its peaks once."""
+    torch.need_wheels()
+    env = dict(os.environ, MT_STUB_LOG="", **torch.MODES[mode])
+    with mt.scratch() as tmp, mt.Proc([stub.BIN / torch.TARGET, "peaks"], env=env) as job:
+        job.line("ready ", 60)
+        mtr = tmp / "a.mtr"
+        with mt.start("record", "-p", str(job.pid), "--probes", "segments,framework,usdt", *options, "-o", str(mtr)) as tracer:
+            mt.wait_until(lambda: any("recording: " in t for t in tracer.err) or not tracer.alive(), "memtrace to record", 30)
+            job.tell("")
+            high = json.loads(job.line('{"mark":"high"', 60))
+            time.sleep(0.3) # more than two readings
+            job.tell("")
+            last = json.loads(job.line('{"mark":"reset"', 60))
+            job.line("done", 60)
+            time.sleep(0.3)
+            mt.finish(tracer, mtr)
+        rep = mt.report(mtr)
+        text = mt.memtrace("report", mtr, "-v").stdout
+        job.tell("")
+    said = [max(m[key][0] for m in (high, last)) for key in ("allocated_peak", "reserved_peak")]
+    return said, rep["devices"].get("cuda:0", {}), text
+
+
+def check_counters(mode):
+    said, dev, text = counters(mode)
+    read = dev["segments"].get("allocator")
+    mt.check(read is not None, "the counters were not found, or not believed")
+    have = [read["allocated_peak"], read["reserved_peak"]]
+    mt.check(have == said, f"peaks read: {have}, the allocator says {said}")
+    mt.check(dev["peak"] < 100 * MB < have[0], f"the highest moment was before the attach: {dev['peak']} traced, {have[0]} read")
+    mt.check(read["peak_resets"] == 1, f"the job has reset its peaks once: {read}")
+    mt.check("read and not traced: at most 300 MiB given out" in " ".join(text.split()), text)
+    mt.note(f"{have[0]} given out at most, {have[1]} reserved; traced: {dev['peak']}")
+
+
+def test_counters_caching():
+    check_counters("plain")
+
+
+def test_counters_expandable_segments():
+    check_counters("expandable")
+
+
+def test_counters_other_allocators():
+    for mode in ("async", "no_caching"):
+        _, dev, _ = counters(mode)
+        mt.check("allocator" not in dev.get("segments", {}), f"{mode}: an allocator that counts nothing has no counters: {dev}")

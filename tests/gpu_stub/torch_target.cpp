@@ -82,6 +82,8 @@ static void mark(const char *name)
 	printf("{\"mark\":\"%s\",\"t\":%lld", name, (long long)ts.tv_sec * 1000000000 + ts.tv_nsec);
 	put("allocated", a.allocated_bytes[all].current, b.allocated_bytes[all].current);
 	put("reserved", a.reserved_bytes[all].current, b.reserved_bytes[all].current);
+	put("allocated_peak", a.allocated_bytes[all].peak, b.allocated_bytes[all].peak);
+	put("reserved_peak", a.reserved_bytes[all].peak, b.reserved_bytes[all].peak);
 	put("requested", a.requested_bytes[all].current, b.requested_bytes[all].current);
 	put("active", a.active_bytes[all].current, b.active_bytes[all].current);
 	put("inactive", a.inactive_split_bytes[all].current, b.inactive_split_bytes[all].current);
@@ -358,6 +360,34 @@ static void parts()
 	mark("end");
 }
 
+/* Rests with other sums each time, a peak from before the attach, and one that is reset. */
+static void rest()
+{
+	mark("rest");
+	usleep(250000);
+}
+
+static void before_peaks() { alloc::get()->allocate(300 << 20); }
+
+static void peaks()
+{
+	std::vector<c10::DataPtr> held;
+
+	for (int i = 1; i <= 8; i++) {
+		held.push_back(alloc::get()->allocate(i << 20));
+		alloc::get()->allocate(i << 22);
+		rest();
+	}
+	mark("high");
+	wait_line();
+	alloc::get()->resetPeakStats(0);
+	for (int i = 1; i <= 4; i++) {
+		held.push_back(alloc::get()->allocate(i << 19));
+		rest();
+	}
+	mark("reset");
+}
+
 int main(int argc, char **argv)
 {
 	std::vector<c10::DataPtr> before;
@@ -369,12 +399,16 @@ int main(int argc, char **argv)
 	c10::cuda::detail::init_p2p_access_cache(c10::cuda::device_count());
 	if (churns)
 		churn(before, threads_before);
+	if (argc > 1 && !strcmp(argv[1], "peaks"))
+		before_peaks();
 	printf("ready %d\n", int(getpid()));
 	fflush(stdout);
 	wait_line();
 	c10::cuda::SetDevice(0, true);
 	if (churns)
 		after_churn(before, threads_before);
+	else if (argc > 1)
+		peaks();
 	else
 		parts();
 	printf("done\n");

@@ -288,6 +288,76 @@ static void nvml_knows_more(void **state)
 	assert_int_equal(rep->devs[0].segs.nvml_own_peak, 500 * MB);
 }
 
+/* --- the allocator's own counters ----------------------------------------------------------------------- */
+
+static void counters(uint64_t allocated, uint64_t reserved, uint64_t allocated_peak, uint64_t reserved_peak)
+{
+	SEND(.kind = EV_COUNTERS, .dev = C0, .addr = allocated, .size = reserved);
+	SEND(.kind = EV_COUNTERS, .dev = C0, .aux = EV_COUNTERS_PEAK, .addr = allocated_peak, .size = reserved_peak);
+}
+
+static void totals(uint64_t allocated, uint64_t reserved)
+{
+	SEND(.kind = MT_EV_TOTALS, .dev = C0, .addr = allocated, .size = reserved);
+}
+
+static void counters_are_believed_when_they_follow(void **state)
+{
+	(void)state;
+	SEND(.kind = EV_PROC, .size = 1);
+	counters(1 * MB, 20 * MB, 50 * MB, 60 * MB); /* nothing was traced yet */
+	totals(2 * MB, 20 * MB);
+	counters(2 * MB, 20 * MB, 50 * MB, 60 * MB);
+	counters(2 * MB, 20 * MB, 50 * MB, 60 * MB); /* the same again */
+	totals(3 * MB, 20 * MB);
+	counters(4 * MB, 20 * MB, 50 * MB, 60 * MB); /* the job went on while they were read */
+	counters(3 * MB, 20 * MB, 50 * MB, 60 * MB);
+	assert_int_equal(dev(C0)->segs.counted, 0);
+	totals(4 * MB, 20 * MB);
+	counters(4 * MB, 20 * MB, 50 * MB, 60 * MB);
+	assert_int_equal(dev(C0)->segs.counted, 1);
+	assert_int_equal(rep->devs[0].segs.counted_allocated_peak, 50 * MB);
+	assert_int_equal(rep->devs[0].segs.counted_reserved_peak, 60 * MB);
+	assert_int_equal(rep->devs[0].segs.counted_resets, 0);
+	counters(4 * MB, 20 * MB, 4 * MB, 20 * MB);
+	counters(4 * MB, 20 * MB, 7 * MB, 80 * MB);
+	assert_int_equal(dev(C0)->segs.counted_resets, 1);
+	assert_int_equal(rep->devs[0].segs.counted_allocated_peak, 50 * MB);
+	assert_int_equal(rep->devs[0].segs.counted_reserved_peak, 80 * MB);
+}
+
+/* Of no device of a GPU, and more than there can be. */
+static void counters_that_cannot_be(void **state)
+{
+	(void)state;
+	SEND(.kind = EV_PROC, .size = 1);
+	totals(2 * MB, 20 * MB);
+	for (unsigned i = 1; i < 10; i++) {
+		totals(i * MB, 20 * MB);
+		SEND(.kind = EV_COUNTERS, .dev = MT_DEV_CPU, .addr = i * MB, .size = 20 * MB);
+		SEND(.kind = EV_COUNTERS, .dev = C0, .addr = ~0ull - i, .size = ~0ull);
+		SEND(.kind = EV_COUNTERS, .dev = 255, .addr = i * MB, .size = 20 * MB);
+	}
+	assert_int_equal(dev(C0)->segs.counted, 0);
+}
+
+/* Those that have ended leave their peaks behind, and room for others. */
+static void counters_of_many_processes(void **state)
+{
+	(void)state;
+	for (uint32_t pid = 1000; pid < 1000 + 2 * 1024 + 10; pid++) {
+		SEND(.kind = EV_PROC, .pid = pid, .size = 1);
+		for (unsigned i = 1; i <= 3; i++) {
+			SEND(.kind = MT_EV_TOTALS, .pid = pid, .dev = C0, .addr = i * MB, .size = 20 * MB);
+			SEND(.kind = EV_COUNTERS, .pid = pid, .dev = C0, .addr = i * MB, .size = 20 * MB);
+		}
+		SEND(.kind = EV_COUNTERS, .pid = pid, .dev = C0, .aux = EV_COUNTERS_PEAK, .addr = pid * MB, .size = pid * MB);
+		SEND(.kind = EV_GONE, .pid = pid);
+	}
+	assert_int_equal(dev(C0)->segs.counted_allocated_peak, (1000 + 2 * 1024 + 9) * MB);
+	assert_int_equal(rep->devs[0].segs.counted, 1024);
+}
+
 /* --- categories ---------------------------------------------------------------------------------------- */
 
 static void arg(uint64_t ptr, uint8_t device, uint32_t seq, unsigned index, unsigned flags)
@@ -552,6 +622,7 @@ int main(void)
 		TEST(no_caching), TEST(what_was_met_ends_with_its_memory),
 		TEST(what_was_met_is_the_caching_allocators), TEST(one_address_is_one_tensor), TEST(totals_decide),
 		TEST(backends_are_a_processs_own), TEST(nvml_knows_more),
+		TEST(counters_are_believed_when_they_follow), TEST(counters_that_cannot_be), TEST(counters_of_many_processes),
 		TEST(categories_on_two_devices), TEST(a_second_try_that_works_is_no_oom),
 		TEST(an_oom_keeps_what_was_live), TEST(a_death_keeps_what_was_live),
 		TEST(the_killers_counter_may_come_first), TEST(a_mark_is_certain),

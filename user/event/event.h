@@ -104,7 +104,10 @@ enum ev_kind {
 	EV_CAUGHT = 104, /* where the thread was, as STACK_AT, of a block that is like what grows: taken for a moment, without
 			    --stacks. It is no stack of the block's (others of its place have none): model/core/caught.h */
 	EV_STEPS = 105, /* process pid has made `size` steps by its optimizer's own count, as that was read (live/counting.h) */
-	EV_MAX = 106,
+	EV_COUNTERS = 106, /* what a caching allocator has counted, as read from its process's memory (target/counters.h):
+			      pid, dev, addr = bytes given out, size = bytes reserved; aux = EV_COUNTERS_PEAK: the most that
+			      each was since the process began, or since it reset them. Not more than a claim (gpu.c) */
+	EV_MAX = 107,
 };
 
 /* Processes of machine n of a merged recording have n << EV_MACHINE_SHIFT added to pid and tid; Linux has fewer pids. */
@@ -133,6 +136,7 @@ enum ev_place {
 };
 
 #define EV_HELD_UNSEEN 1
+#define EV_COUNTERS_PEAK 1
 /* AGAIN: not for the first time. */
 enum ev_compiled { EV_COMPILED_BACKWARD = 1, EV_COMPILED_AGAIN = 2, EV_COMPILED_MISSED = 4 };
 #define EV_MODULE_BACKWARD 0x80 /* in flags, beside enum mt_module_flag */

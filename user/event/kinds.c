@@ -85,6 +85,7 @@ const struct ev_kind_row ev_kind_rows[256] = {
 	[EV_CPU] = { "cpu", .keep = EV_KEEP_LAST, .varies = SIZE, .steady = ADDR },
 	[EV_STEPS] = { "step_count" },
 	[EV_NVML] = { "nvml", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .varies = SIZE, .steady = ADDR },
+	[EV_COUNTERS] = { "counters", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .varies = ADDR | SIZE },
 	[EV_USE] = { "use", .keep = EV_KEEP_LAST, .thing = EV_IN_AUX, .varies = SIZE, .steady = ADDR },
 	/* what Python says */
 	[EV_TENSOR] = { "tensor", .names = EV_IN_TID | EV_IN_AUX | EV_IN_SEQ },

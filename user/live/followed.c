@@ -126,10 +126,18 @@ int process__new(struct process **ret, struct followed *f, pid_t pid, const stru
 	return 0;
 }
 
+void proc_counters__done(struct proc_counters *c)
+{
+	free(c->places);
+	free(c->told);
+	*c = (struct proc_counters){ 0 };
+}
+
 void process__free(struct process *p)
 {
 	if (!p)
 		return;
+	proc_counters__done(&p->counters);
 	target__free(p->target);
 	process__drop_plans(p);
 	if (p->pidfd >= 0)

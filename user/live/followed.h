@@ -14,6 +14,8 @@
 #include "memtrace/event.h"
 #include "plan/plan.h"
 
+struct counters;
+struct counters_places;
 struct target;
 
 /* At one time; of one tree of processes half of what the others leave, where there are others or may be. */
@@ -64,6 +66,18 @@ struct proc_usage {
 	int is_use_noted; /* it was said that its use is not read */
 };
 
+/* live/gpu_counters.c: what a process's CUDA allocator has counted. */
+struct proc_counters {
+	uint64_t image_ns;  /* of which program all this is */
+	uint64_t at_ns;	    /* not before this time is it looked at again */
+	uint64_t find_ns;   /* … and the place looked for */
+	uint64_t global;    /* where the allocator's pointer is; 0: not known */
+	int is_without;	    /* it has none, as its mapped files are */
+	size_t libs_cnt;    /* … were then */
+	struct counters_places *places; /* NULL: not found */
+	struct counters *told;		/* of each of them */
+};
+
 struct process {
 	struct target *target;
 	struct proc_plan *plans; /* all that were set: the first, and one per batch of new libraries */
@@ -83,6 +97,7 @@ struct process {
 	uint64_t gone_ns;  /* its end was noticed then; 0: not yet */
 	uint64_t image_ns; /* execs up to this time are accounted for */
 	struct proc_usage usage;
+	struct proc_counters counters;
 	struct proc_attach attach;
 	uint64_t places;       /* with a probe, or on their way to one; and its files (FOLLOW_PLACES_FILE) */
 	int is_places_over;    /* it was named as the one whose tree has no more places */
@@ -99,6 +114,7 @@ struct followed;
 int process__new(struct process **ret, struct followed *f, pid_t pid, const struct process *parent, int may_have_others);
 void process__free(struct process *p); /* not followed, or not any more; NULL is fine */
 void process__drop_plans(struct process *p);
+void proc_counters__done(struct proc_counters *c);
 /* What a plan takes of the places that can be probed: of its files, and (*ret_sites) its sites that are wanted; NULL: all. */
 uint64_t plan_places(const struct plan *plan, const uint8_t *wanted, uint64_t *ret_sites);
 /* A user of ref. NULL: no memory. */

@@ -34,6 +34,7 @@
 #include "live/counting.h"
 #include "live/follow.h"
 #include "live/followed.h"
+#include "live/gpu_counters.h"
 #include "live/launch.h"
 #include "live/loop_pace.h"
 #include "live/lock.h"
@@ -243,6 +244,7 @@ static void session__on_timer(struct session *s)
 	}
 	follow__settle(s->follow); /* what had to wait for its time */
 	usage__push_resident(&s->usage, 0);
+	gpu_counters__turn(s->usage.followed, &s->usage.tell, 0);
 	probing__turn_idle(s->probing);
 	session__turn_windows(s);
 	loop_pace__turn(&s->pace, windows__are_idle(&s->windows), &s->usage, s->naming);
@@ -598,6 +600,7 @@ static int session__finish(struct session *s, struct err *err)
 	int r;
 
 	usage__push_resident(&s->usage, 1);
+	gpu_counters__turn(s->usage.followed, &s->usage.tell, 1);
 	usage__push_uses(&s->usage, 1);
 	windows__end(&s->windows);
 	s->stream.detach_ns = now_ns();

@@ -505,6 +505,7 @@ static void model__handle_rare(struct model *m, const struct event *ev)
 	case MT_EV_REQUEST_FREE:
 	case MT_EV_STREAM:
 	case EV_NVML:
+	case EV_COUNTERS:
 		model__handle_gpu(m, ev);
 		break;
 	case MT_EV_OOM_VICTIM:

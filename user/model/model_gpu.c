@@ -119,6 +119,13 @@ static void model__gpu_nvml(struct model *m, const struct event *ev)
 	m->lost[MT_LOSS_THREADS] += !gpu__nvml(m->gpu, ev);
 }
 
+static void model__gpu_counters(struct model *m, const struct event *ev)
+{
+	if (!dev_is_gpu(ev->dev) || ev->addr > LIVE_MAX || ev->size > LIVE_MAX)
+		return;
+	m->lost[MT_LOSS_THREADS] += !gpu__counters(m->gpu, ev);
+}
+
 /* Memory from a pool is where the pool is, whatever device the thread has chosen. */
 static void gpu__pool_dev(const struct gpu *g, struct event *ev)
 {
@@ -185,14 +192,20 @@ void model__handle_gpu(struct model *m, const struct event *told)
 		model__gpu_nvml(m, ev);
 		return;
 	}
+	if (ev->kind == EV_COUNTERS) {
+		model__gpu_counters(m, ev);
+		return;
+	}
 	(void)procs__get(&m->procs, ev->pid, &full);
 	m->lost[MT_LOSS_THREADS] += full;
 	gpu__pool_dev(m->gpu, ev);
 	if (dev_is_gpu(ev->dev) && ev->kind != MT_EV_SEG_POOL)
 		(void)model__device(m, ev->dev);
 	had_totals = segments__has_totals(m->gpu->segs, ev->pid, ev->dev);
-	if (ev->kind == MT_EV_TOTALS)
+	if (ev->kind == MT_EV_TOTALS) {
+		gpu__told_totals(m->gpu, ev);
 		model__tell_totals(m, ev);
+	}
 	if (!segments__event(m->gpu->segs, ev))
 		m->lost[MT_LOSS_BLOCKS]++;
 	else

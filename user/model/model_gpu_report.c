@@ -16,6 +16,7 @@ int model__gpu_report(const struct model *m, uint8_t dev, struct report_dev *ret
 	if (!m->gpu || !dev_is_gpu(dev))
 		return 0;
 	r = segments__report(m->gpu->segs, dev, m->blocks, s);
+	gpu__counted(m->gpu, dev, s);
 	n = &m->gpu->nvml[dev];
 	s->nvml = n->seen;
 	s->nvml_procs = n->procs;

@@ -73,6 +73,9 @@ struct report_segments {
 	uint64_t private_free; /* of the allocator's, in no block, in private pools that are in use: nobody else can have it */
 	uint64_t private_reserved, private_used; /* the segments of all private pools; blocks in them */
 	uint64_t communication; /* of others */
+	/* the caching allocator's own counters, read from its process's memory: of how many, resets, the highest */
+	uint32_t counted;
+	uint64_t counted_resets, counted_allocated_peak, counted_reserved_peak;
 	/* NVML's word, the last one: the whole device, and of it the followed processes */
 	uint8_t nvml;
 	uint8_t nvml_procs; /* it tells bytes of processes, too */

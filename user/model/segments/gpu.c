@@ -9,6 +9,7 @@ void gpu__free(struct gpu *g)
 		return;
 	segments__free(g->segs);
 	free(g->nvml_procs);
+	free(g->counted);
 	free(g);
 }
 
@@ -20,7 +21,8 @@ struct gpu *gpu__new(void)
 		return NULL;
 	g->segs = segments__new();
 	g->nvml_procs = calloc(NVML_PROCS_MAX, sizeof(*g->nvml_procs));
-	if (g->segs && g->nvml_procs)
+	g->counted = calloc(COUNTED_MAX, sizeof(*g->counted));
+	if (g->segs && g->nvml_procs && g->counted)
 		return g;
 	gpu__free(g);
 	return NULL;
@@ -95,11 +97,111 @@ bool gpu__nvml(struct gpu *g, const struct event *ev)
 	return true;
 }
 
+/* --- the allocator's own counters -------------------------------------------------------------------------- */
+
+/* Of processes that have ended the one that had least. */
+static struct counted_dev *gpu__counted_over(struct gpu *g)
+{
+	struct counted_dev *least = NULL;
+
+	for (size_t i = 0; i < g->counted_cnt; i++)
+		if (!g->counted[i].pid && (!least || g->counted[i].allocated_peak < least->allocated_peak))
+			least = &g->counted[i];
+	return least;
+}
+
+static struct counted_dev *gpu__counted_dev(struct gpu *g, uint32_t pid, uint8_t dev)
+{
+	struct counted_dev *c = g->counted;
+
+	for (size_t i = 0; i < g->counted_cnt; i++, c++)
+		if (c->pid == pid && c->dev == dev)
+			return c;
+	if (g->counted_cnt == COUNTED_MAX)
+		c = gpu__counted_over(g);
+	else
+		g->counted_cnt++;
+	if (c)
+		*c = (struct counted_dev){ .pid = pid, .dev = dev };
+	return c;
+}
+
+static uint64_t max_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* A peak falls only when the program resets it. */
+static void counted__peaks(struct counted_dev *c, uint64_t allocated, uint64_t reserved)
+{
+	c->resets += allocated < c->read_peak || reserved < c->read_reserved_peak;
+	c->read_peak = allocated;
+	c->read_reserved_peak = reserved;
+	c->allocated_peak = max_of(c->allocated_peak, allocated);
+	c->reserved_peak = max_of(c->reserved_peak, reserved);
+}
+
+/*
+ * Somebody else's numbers that look alike would not follow the traced ones. A job that changes them while they are read
+ * gives no match, which says nothing; the same sums again are no news either.
+ */
+static void counted__compare(struct counted_dev *c, uint64_t allocated, uint64_t reserved)
+{
+	if (!c->has_told || !reserved || allocated != c->told_allocated || reserved != c->told_reserved ||
+	    (c->matches && allocated == c->matched_allocated && reserved == c->matched_reserved))
+		return;
+	c->matched_allocated = allocated;
+	c->matched_reserved = reserved;
+	if (c->matches < COUNTED_SURE)
+		c->matches++;
+}
+
+bool gpu__counters(struct gpu *g, const struct event *ev)
+{
+	struct counted_dev *c = gpu__counted_dev(g, ev->pid, ev->dev);
+
+	if (!c)
+		return false;
+	if (ev->aux == EV_COUNTERS_PEAK)
+		counted__peaks(c, ev->addr, ev->size);
+	else
+		counted__compare(c, ev->addr, ev->size);
+	return true;
+}
+
+void gpu__told_totals(struct gpu *g, const struct event *ev)
+{
+	struct counted_dev *c = gpu__counted_dev(g, ev->pid, ev->dev);
+
+	if (!c)
+		return; /* its counters will not be believed */
+	c->has_told = true;
+	c->told_allocated = ev->addr;
+	c->told_reserved = ev->size;
+}
+
+void gpu__counted(const struct gpu *g, uint8_t dev, struct report_segments *ret)
+{
+	for (size_t i = 0; i < g->counted_cnt; i++) {
+		const struct counted_dev *c = &g->counted[i];
+
+		if (c->dev != dev || c->matches < COUNTED_SURE)
+			continue;
+		ret->counted++;
+		ret->counted_resets += c->resets;
+		ret->counted_allocated_peak = max_of(ret->counted_allocated_peak, c->allocated_peak);
+		ret->counted_reserved_peak = max_of(ret->counted_reserved_peak, c->reserved_peak);
+	}
+}
+
 void gpu__drop_pid(struct gpu *g, uint32_t pid)
 {
 	if (!g)
 		return;
 	segments__drop_pid(g->segs, pid);
+	for (size_t i = 0; i < g->counted_cnt; i++)
+		if (g->counted[i].pid == pid)
+			g->counted[i].pid = 0;
 	for (size_t i = g->nvml_procs_cnt; i-- > 0;) {
 		if (g->nvml_procs[i].pid != pid)
 			continue;

@@ -12,6 +12,7 @@
 #define STREAMS_MAX 62 /* of one model; numbered from 1 */
 #define STREAM_OTHER 63
 #define NVML_PROCS_MAX 1024
+#define COUNTED_MAX 1024
 
 struct nvml_dev {
 	bool seen, procs;
@@ -24,6 +25,20 @@ struct nvml_proc {
 	uint64_t bytes;
 };
 
+/* What a process's caching allocator has counted of a device, beside what was traced of it. */
+struct counted_dev {
+	uint32_t pid; /* 0: it has ended */
+	uint8_t dev;
+	uint8_t matches; /* readings that were what was traced: of different sums, COUNTED_SURE is enough */
+	bool has_told;
+	uint64_t told_allocated, told_reserved;	    /* the last totals */
+	uint64_t matched_allocated, matched_reserved; /* the last match */
+	uint64_t read_peak, read_reserved_peak;	    /* as last read */
+	uint64_t allocated_peak, reserved_peak;	    /* the highest that was read */
+	uint64_t resets;
+};
+#define COUNTED_SURE 3
+
 struct gpu {
 	struct segments *segs;
 	uint32_t streams[STREAMS_MAX];
@@ -32,6 +47,8 @@ struct gpu {
 	struct nvml_dev nvml[256];
 	struct nvml_proc *nvml_procs;
 	size_t nvml_procs_cnt;
+	struct counted_dev *counted;
+	size_t counted_cnt;
 };
 
 static inline bool dev_is_gpu(uint8_t dev)
@@ -45,6 +62,11 @@ unsigned gpu__stream(struct gpu *g, uint32_t stream); /* its number, for struct 
 bool gpu__stream_of(const struct gpu *g, const struct block *b, uint32_t *ret); /* false: not known */
 uint8_t gpu__only_dev(const struct gpu *g, uint32_t pid); /* as segments__only_dev */
 bool gpu__nvml(struct gpu *g, const struct event *ev); /* EV_NVML of a device; false: too many processes */
+/* EV_COUNTERS, and TOTALS of what it is held against; false: too many processes. */
+bool gpu__counters(struct gpu *g, const struct event *ev);
+void gpu__told_totals(struct gpu *g, const struct event *ev);
+/* Of a device: the processes whose counters are believed, and the highest of each peak. */
+void gpu__counted(const struct gpu *g, uint8_t dev, struct report_segments *ret);
 void gpu__drop_pid(struct gpu *g, uint32_t pid);
 
 #endif

@@ -199,6 +199,25 @@ static void put_nvml(struct page *p, const struct report_segments *s)
 	put_flow(p, text);
 }
 
+static void put_counted(struct page *p, const struct report_segments *s)
+{
+	char text[300], a[24], b[24], c[24];
+	int n;
+
+	if (!s->counted)
+		return;
+	n = snprintf(text, sizeof(text),
+		     "the allocator's own counters, read and not traced: at most %s given out, %s reserved, since the process "
+		     "began",
+		     fmt_bytes(a, s->counted_allocated_peak), fmt_bytes(b, s->counted_reserved_peak));
+	if (s->counted > 1)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", in the one of %u processes that has most", s->counted);
+	if (s->counted_resets)
+		snprintf(text + n, sizeof(text) - (size_t)n, "; the job reset its peaks %s times",
+			 fmt_count(c, (double)s->counted_resets));
+	put_flow(p, text);
+}
+
 void segments_text(struct page *p, const struct report *r, const struct report_dev *d, int is_verbose)
 {
 	const struct report_segments *s = &d->segs;
@@ -237,6 +256,7 @@ void segments_text(struct page *p, const struct report *r, const struct report_d
 		put_flow(p, text);
 	}
 	put_fails(p, s->kinds);
+	put_counted(p, s);
 	put_nvml(p, s);
 }
 
@@ -416,6 +436,14 @@ void segments_json(struct json *j, const struct report *r, const struct report_d
 	json__u64(j, "launches", s->launches);
 	json__u64(j, "largest", s->graph_peak);
 	json__end(j, '}');
+	if (s->counted) {
+		json__begin_flat(j, "allocator", '{');
+		json__u64(j, "processes", s->counted);
+		json__u64(j, "allocated_peak", s->counted_allocated_peak);
+		json__u64(j, "reserved_peak", s->counted_reserved_peak);
+		json__u64(j, "peak_resets", s->counted_resets);
+		json__end(j, '}');
+	}
 	put_json_layers(j, s);
 	put_json_kinds(j, s->kinds);
 	private_pools_json(j, r, d->dev);
