@@ -115,6 +115,25 @@ static void nothing_wrong_is_no_problem(void **state)
 			       "tracing cost 3.1 % of the job's CPU time."));
 }
 
+/* Between windows what lives on is not seen, so that nothing grew in them is no fact. With blocks seen in gaps it is. */
+static void growth_in_gaps_is_not_said(void **state)
+{
+	const struct verdict_line *l;
+	struct report_gap gap = { 0 };
+	struct verdict v;
+
+	(void)state;
+	f.r.sampling = (struct report_sampling){ .is_on = 1, .gaps = &gap, .gaps_cnt = 1, .steps_seen = STEPS,
+						 .steps_traced = 6 };
+	v = judged();
+	l = line_of(&v, VERDICT_GROWTH);
+	assert_non_null(strstr(l->text, "6 of 100 steps were traced"));
+	assert_non_null(strstr(l->next, "memtrace record -p"));
+	f.r.sampling.learned.is_on = 1;
+	v = judged();
+	assert_string_equal(line_of(&v, VERDICT_GROWTH)->text, "Nothing grows, in 100 steps.");
+}
+
 static void what_was_not_seen_is_not_complete(void **state)
 {
 	struct verdict v;
@@ -533,6 +552,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(nothing_wrong_is_no_problem, sound),
+		cmocka_unit_test_setup(growth_in_gaps_is_not_said, sound),
 		cmocka_unit_test_setup(what_was_not_seen_is_not_complete, sound),
 		cmocka_unit_test_setup(losses_are_said, sound),
 		cmocka_unit_test_setup(few_steps_are_too_short, sound),

@@ -200,6 +200,13 @@ void report__free(struct report *r)
 	free(r);
 }
 
+bool report_growth_is_hidden(const struct report *r)
+{
+	const struct report_sampling *s = &r->sampling;
+
+	return !r->leaks.cnt && s->is_on && s->gaps_cnt && !s->learned.is_on;
+}
+
 uint64_t report_traced_ns(const struct report *r)
 {
 	return r->sampling.is_on ? r->sampling.traced_ns : r->run.end_ts_ns - r->run.start_ts_ns;

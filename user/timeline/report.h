@@ -76,6 +76,8 @@ static inline bool signal_sends_away(int sig)
 	return sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGPIPE;
 }
 
+/* Nothing grew in what was traced, but blocks that live on through gaps are not seen: it says nothing of the job. */
+bool report_growth_is_hidden(const struct report *r);
 /* Time that means are of: all of it, or what was traced of it. */
 uint64_t report_traced_ns(const struct report *r);
 

@@ -228,6 +228,15 @@ static void judge_leak(const struct judge *j)
 	say_leak_next(j, row, at);
 }
 
+static void say_growth_hidden(struct verdict_line *l, const struct report *r)
+{
+	char a[24], b[24];
+
+	say(l->text, "Whether anything grows was not seen: %s of %s steps were traced, and what lives on between them is "
+	    "hidden.", fmt_count(a, (double)r->sampling.steps_traced), fmt_count(b, (double)r->sampling.steps_seen));
+	say(l->next, "trace all steps for a minute: memtrace record -p %u -d 60", r->run.pid);
+}
+
 static void judge_growth(const struct judge *j)
 {
 	const struct report_leaks *k = &j->r->leaks;
@@ -241,6 +250,8 @@ static void judge_growth(const struct judge *j)
 		say(l->text, "Too short to say whether anything grows: %s %s, and %u are the least.", fmt_count(a,
 		    (double)k->ticks),
 		    k->per_step ? "steps" : "half seconds", k->ticks_least);
+	else if (report_growth_is_hidden(j->r))
+		say_growth_hidden(l, j->r);
 	else
 		say(l->text, "Nothing grows, in %s %s.", fmt_count(a, (double)k->ticks),
 		    k->per_step ? "steps" : "half seconds");

@@ -275,6 +275,9 @@ static void put_verdict(struct page *p, const struct report *r)
 	else if (k->too_short)
 		page__printf(p, "Too short to say: %s %s, and %u are the least.", fmt_count(a, (double)k->ticks),
 			     k->per_step ? "steps" : "half seconds without a step", k->ticks_least);
+	else if (report_growth_is_hidden(r))
+		page__put(p, "Not to be seen: what lives on between traced steps is hidden. Trace all of them for a while: "
+			     "--max-overhead none -d 60.");
 	else
 		page__printf(p, "Nothing grows: in %s %s no operator's blocks kept growing in number.",
 			     fmt_count(a, (double)k->ticks),
