@@ -101,18 +101,21 @@ def check_born(rows, said):
 
 def check_lines(rep, got):
     """Each line that allocated: its words are those of the job's own file."""
-    lines = rep["generated"]["list"]
+    lines, heirs = rep["generated"]["list"], 0
     mt.check(len(lines) == rep["generated"]["total"] > 10 and sum(r["bytes"] for r in lines) >= got, f"{len(lines)} lines, {got} bytes")
     mt.check({r["graph"] for r in lines} == {"forward", "backward"} and any(r["returned"] for r in lines), f"{lines}")
     for row in lines:
         name, number = row["where"].split(":")
         text = next(pathlib.Path(_cache[0]).rglob(name)).read_text().split("\n")
-        buffer, kind, shape = re.fullmatch(r"(\w+) (\w+)\[([\d,]*)\]", row["buffer"]).groups()
+        buffer, kind, shape, later = re.fullmatch(r"(\w+) (\w+)\[([\d,]*)\](?:, then (.*))?", row["buffer"]).groups()
         asked = re.fullmatch(r" *(\w+) = empty_strided_\w+\(\(([\d, ]*)\), \([\d, ]*\), torch\.(\w+)\)", text[int(number) - 1])
         mt.check(asked and asked[1] == buffer and asked[3] == kind, f"{row}: {text[int(number) - 1]}")
         mt.check(asked[2].replace(" ", "").strip(",") == shape, f"{row}: {text[int(number) - 1]}")
+        for heir in (later or "").removesuffix(", …").split(", ") if later else ():
+            mt.check(any(re.search(rf"\b{heir} = .*# reuse", t) for t in text[int(number):]), f"{row}: {heir} takes nothing over")
+        heirs += bool(later)
         mt.check(not row["nodes"] or any(f"Source Nodes: [{row['nodes']}]" in t for t in text[:int(number) + 40]), f"{row}: no such nodes")
-    mt.check(sum(bool(r["nodes"]) for r in lines) > len(lines) / 3, f"{lines}")
+    mt.check(sum(bool(r["nodes"]) for r in lines) > len(lines) / 3 and heirs, f"{lines}")
 
 
 def check_views(mtr, said, got):

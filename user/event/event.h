@@ -85,8 +85,8 @@ enum ev_kind {
 			   seq = the longest of them in us */
 	EV_PLACE = 100, /* what a place of allocations is (ALLOC's name): pid, name = the place's, addr = name id of the
 			   operator that stands for it ("inductor: extern_kernels.mm (aten.mm)"), 0: none does, flags = enum
-			   ev_place, size = of which code object (0: not known), key = its buffer ("buf7 float32[512,512]"),
-			   type = its source nodes ("linear_11, mm_3"), root = its file and line. May come after them */
+			   ev_place, size = of which code object (0: not known), key = its buffer ("buf7 float32[512,512], then
+			   buf8"), type = its source nodes ("linear_11, mm_3"), root = its file and line. May come after them */
 	EV_LEVEL = 101, /* how much is traced from now on: flags = enum ev_level_state, depth = enum mt_level, the least that is
 			   set, addr = number of the window, aux = process whose steps are counted (and whose machine is meant),
 			   size = whole steps to trace, after which the window is over (0: until it is told), and from

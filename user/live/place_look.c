@@ -158,8 +158,8 @@ void place_look__do(struct place_look *pl, struct place_job *j)
 	if (j->line && !generated_files__line(pl->files, j->pid, code->file, j->line, &l)) {
 		generated__op_text(&l, text, sizeof(text));
 		j->made = made_by(&l);
-		snprintf(j->buffer, sizeof(j->buffer), "%s%s%s", l.buffer ? l.buffer : "", l.buffer && l.shape ? " " : "",
-			 l.shape ? l.shape : "");
+		snprintf(j->buffer, sizeof(j->buffer), "%s%s%s%s%s", l.buffer ? l.buffer : "", l.buffer && l.shape ? " " : "",
+			 l.shape ? l.shape : "", l.later ? ", then " : "", l.later ? l.later : "");
 		j->nodes = l.nodes ? strdup(l.nodes) : NULL;
 	}
 	j->text = strdup(text);

@@ -31,7 +31,7 @@ struct place_job {
 	int r;	    /* 0, or why its code object could not be read: -ESTALE: it is another one by now, -ESRCH … */
 	char *text; /* malloc'ed: the operator that stands for it; NULL: none, this is no generated line */
 	uint8_t made; /* enum ev_place */
-	char buffer[PY_CODE_TEXT_MAX]; /* "buf7 float32[512,512]"; "" not known */
+	char buffer[PY_CODE_TEXT_MAX]; /* "buf7 float32[512,512], then buf8"; "" not known */
 	char *nodes; /* malloc'ed: its source nodes; NULL: not known */
 	char file[PY_CODE_TEXT_MAX];
 	unsigned line;

@@ -343,7 +343,8 @@ static int read_all(struct book *p, const char *text, size_t len)
 	if (line > GENERATED_LINES_MAX)
 		return -E2BIG;
 	book__mark_subgraphs(p);
-	return p->is_ours == 3 ? 0 : -EINVAL;
+	book__tell_reuse(p);
+	return p->error ? p->error : p->is_ours == 3 ? 0 : -EINVAL;
 }
 
 int generated__parse(const char *text, size_t len, struct generated_file **ret)
@@ -392,6 +393,7 @@ int generated__line(const struct generated_file *f, unsigned line, struct genera
 		return -ENOENT;
 	*ret = (struct generated_line){
 		.buffer = text_at(f, e->buffer),
+		.later = text_at(f, e->later),
 		.kernel = text_at(f, e->kernel),
 		.ops = text_at(f, e->ops),
 		.nodes = text_at(f, e->nodes),

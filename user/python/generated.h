@@ -28,6 +28,7 @@ struct generated_file;
 /* What a line says of what is allocated there. Texts live as long as the file. */
 struct generated_line {
 	const char *buffer; /* "buf7": what the allocation is assigned to; NULL: none */
+	const char *later;  /* "buf8, buf12": buffers that take its memory over, in turn; NULL: none */
 	/* What fills it: "cpp_fused_native_layer_norm_3", "extern_kernels.mm", "aten.convolution"; NULL: not known. */
 	const char *kernel;
 	/* "aten.native_layer_norm, aten.mm": Original ATen of that kernel; NULL: the file has no provenance of it. */

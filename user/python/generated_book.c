@@ -2,6 +2,7 @@
 #include "python/generated_book.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,6 +167,54 @@ void book__mark_subgraphs(struct book *p)
 		for (uint32_t i = 0; i < of->cnt; i++)
 			book__mark_output(p, p->returned[of->first + i]);
 	}
+}
+
+/* ---- memory that is taken over ---- */
+
+#define LATER_MAX 8 /* buffers that are told; the others are "…" */
+
+/* The names of those whose number is in `next`, from `first` on. */
+static uint32_t keep_names(struct book *p, const uint32_t *next, uint32_t first)
+{
+	size_t start = p->f->texts_len;
+	unsigned cnt = 0;
+
+	for (uint32_t e = first; e; e = next[e]) {
+		char name[BOOK_NAME_MAX + 1];
+
+		if (cnt == LATER_MAX && !put(p, ", …", strlen(", …")))
+			break;
+		/* texts may move while one is added */
+		snprintf(name, sizeof(name), "%s", p->f->texts + p->f->entries[e].buffer);
+		if ((cnt++ && put(p, ", ", 2)) || put(p, name, strlen(name)))
+			return 0;
+	}
+	return put(p, "", 1) ? 0 : (uint32_t)start;
+}
+
+/* A parent stands before who has its memory, so one pass knows whose it was first; lists are in order, 0 ends them. */
+void book__tell_reuse(struct book *p)
+{
+	uint32_t cnt = p->f->cnt, *roots = calloc(cnt ? cnt : 1, 4 * sizeof(*roots));
+	uint32_t *first = roots + cnt, *last = first + cnt, *next = last + cnt;
+
+	if (!roots) {
+		p->error = -ENOMEM;
+		return;
+	}
+	for (uint32_t e = 0; e < cnt; e++) {
+		const struct book_entry *it = &p->f->entries[e];
+		uint32_t root = roots[e] = it->parent == BOOK_NONE ? e : roots[it->parent];
+
+		if (root == e || !it->buffer || !(it->flags & IS_REUSE))
+			continue;
+		*(first[root] ? &next[last[root]] : &first[root]) = e;
+		last[root] = e;
+	}
+	for (uint32_t e = 0; e < cnt; e++)
+		if (first[e] && !(p->f->entries[e].flags & IS_REUSE))
+			p->f->entries[e].later = keep_names(p, next, first[e]);
+	free(roots);
 }
 
 /* ---- the end ---- */

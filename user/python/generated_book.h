@@ -30,7 +30,7 @@ enum book_flag {
 
 /* Texts are offsets in generated_file.texts; 0: none. */
 struct book_entry {
-	uint32_t line, line_last, buffer, kernel, kernel_line, ops, nodes, shape, parent;
+	uint32_t line, line_last, buffer, kernel, kernel_line, ops, nodes, shape, later, parent;
 	uint32_t flags;
 };
 
@@ -95,6 +95,8 @@ void book__add_returned(struct book *p, uint32_t e);
 void book__add_use(struct book *p, uint32_t e, uint32_t function);
 /* What subgraphs return is an output where what they returned is one. Who calls stands behind who is called. */
 void book__mark_subgraphs(struct book *p);
+/* Which buffers took over what was allocated for another. */
+void book__tell_reuse(struct book *p);
 /* A file lives long: it keeps nothing of the room to grow. */
 void book__fit(struct book *p);
 /* All but the file. */
