@@ -53,7 +53,8 @@ static char *table_of(const struct generated_file *f, unsigned lines)
 			continue;
 		fprintf(out, "%u | %s | %s | %u | ", line, or_none(l.buffer), or_none(l.kernel), l.kernel_line);
 		fprintf(out, "%s | %s | %s | ", or_none(l.ops), or_none(l.nodes), or_none(l.shape));
-		fprintf(out, "%s%s%s%s\n", l.is_reuse ? "R" : "-", l.is_output ? "O" : "-", l.later ? " | " : "", l.later ? l.later : "");
+		fprintf(out, "%s%s", l.is_reuse ? "R" : "-", l.is_output ? "O" : "-");
+		fprintf(out, l.later ? " | %s\n" : "%s\n", l.later ? l.later : "");
 	}
 	fclose(out);
 	return table;
