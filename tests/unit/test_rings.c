@@ -290,7 +290,11 @@ static void test_sizes_bounded(void **state)
 	s = rings_size(0, 512, 1ull << 30); /* a cgroup of 1 GiB on a large machine */
 	assert_int_equal(s.cnt * s.bytes, 32u << 20);
 	s = rings_size(0, 1, 64ull << 30);
-	assert_true(s.cnt == 1 && s.bytes == 32u << 20);
+	assert_true(s.cnt == 1 && s.bytes == 64u << 20);
+	s = rings_size(0, 2, 24ull << 30);
+	assert_true(s.cnt == 2 && s.bytes == 32u << 20);
+	s = rings_size(0, 2, 8ull << 30); /* a small machine */
+	assert_true(s.cnt == 2 && s.bytes == 16u << 20);
 	s = rings_size(4096, 512, 64ull << 30); /* asked for */
 	assert_true(s.cnt == 1 && s.bytes == 4096);
 	s = rings_size(100u << 20, 8, 64ull << 30);

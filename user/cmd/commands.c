@@ -16,7 +16,7 @@ const struct command_def command_defs[CMD_CNT] = {
 		       "memtrace --name train.py\twatch the one that runs train.py\n"
 		       "memtrace -a\twatch all jobs of the machine\n"
 		       "memtrace\ton a terminal: choose one from a list\n"
-		       "memtrace -p 4242 -d 30 -o job.mtr\twatch it for 30 seconds and keep a recording\n" },
+		       "memtrace record -p 4242 -d 30 -o job.mtr\trecord 30 seconds of it, for reports and exports\n" },
 	[CMD_RECORD] = { "record", "-p PID|-a [-o F.mtr] [-d SECONDS] [OPTIONS]\n[-o F.mtr] [OPTIONS] -- COMMAND [ARGS…]",
 			 "record a process, or a command from its start, to a file",
 			 "Writes all events to a recording, a frame a second at least, synced to the disk a second later. When "
@@ -162,7 +162,7 @@ const char exit_codes[] = "0\tall went well\n"
 			  "1\tit failed; a message says why and a hint what to do\n"
 			  "2\tmistake in usage\n"
 			  "3\tfinished, but more events were lost than --max-loss allows\n"
-			  "4\tthe probes took more of the job's time than --max-overhead allows: detached\n"
+			  "4\tthe probes took more than --max-overhead allows (kernels before 6.6): detached\n"
 			  "5\ta limit was exceeded: --max-peak of check, --fail-if of diff\n";
 
 const char *command_name(enum command cmd)

@@ -611,14 +611,14 @@ const struct option_def option_defs[] = {
 	{ "--stack-size", 0, "SIZE", "with --stacks: smaller blocks get none; K, M, G (default 1M; 0: every block gets one)",
 	  TRACING, on_stack_size },
 	{ "--ring-size", 0, "SIZE", "buffer between kernel and memtrace, all CPUs together; K, M, G (default 8M a "
-	  "CPU, 32M to 1G, a 1/256 of the memory at most)",
+	  "CPU, 64M to 1G, a 1/256 of the memory at most)",
 	  TRACING, on_ring_size },
 	{ "--window", 0, "TIME", "a flight recorder: only the last while is kept, in memory, and written when the trace or the "
 	  "target ends, when memory is refused, and on SIGUSR1 (to FILE-1.mtr, FILE-2.mtr …, and goes on)", RECORD, on_window },
 	{ "--window-size", 0, "SIZE", "memory that the window may take; then it gets shorter; K, M, G (default 256M)", RECORD,
 	  on_window_size },
 	{ "--on-new-peak", 0, "PERCENT", "with --window: it is also written when a device holds so much more than ever "
-	  "before since 10 s after the attach: FILE-1.mtr …, a second after that peak", RECORD, on_new_peak },
+	  "before (the first 10 s do not count): FILE-1.mtr …, a second after that peak", RECORD, on_new_peak },
 	{ "--user", 0, "NAME", "who runs COMMAND: a name or a number (default: whom sudo was for; root only when asked for or "
 	  "where there is no such user)", RECORD, on_user },
 	{ "--no-follow", 0, NULL, "leave children alone", TRACING, on_no_follow },
@@ -633,18 +633,20 @@ const struct option_def option_defs[] = {
 	{ "--max-loss", 0, "N", "exit with 3 when more than N events were lost (default 0)",
 	  TRACING | REPORT | EXPORT | DIFF | CHECK, on_max_loss },
 	{ "--max-overhead", 0, "PERCENT", "trace some whole steps now and then, so that the job loses at most so much of its "
-	  "time: what they cost is measured on its own steps (docs/sampling.md). Where that is not possible, or marks of steps "
-	  "alone take more for three seconds on end: detach, and exit with 4. none: trace all the time, which is what record "
-	  "does unless asked; the live view and serve have 2, unless --every or --keep-idle says otherwise",
+	  "time: what they cost is measured on its own steps (docs/sampling.md). Where this kernel cannot do that all is "
+	  "traced; if that takes more for three seconds on end: detach, and exit with 4. none: trace all the time, "
+	  "the default of "
+	  "record; the live view and serve have 2, unless --every or --keep-idle is given",
 	  TRACING, on_max_overhead },
-	{ "--steps", 0, "N", "with --every or --max-overhead: trace N whole steps (default 3), and one before them for meeting "
-	  "what is there; then take the probes away until the next window (docs/sampling.md)", TRACING, on_traced_steps },
-	{ "--every", 0, "TIME", "so long from the begin of one window of traced steps to that of the next; with "
+	{ "--steps", 0, "N", "with --every, or with --max-overhead (default 3): trace N whole steps, and one before them "
+	  "to see what is there already; then take the probes away until the next window (docs/sampling.md)", TRACING,
+	  on_traced_steps },
+	{ "--every", 0, "TIME", "so long from the beginning of one window of traced steps (--steps) to that of the next; with "
 	  "--max-overhead: at least", TRACING, on_every },
 	{ "--align", 0, "R", "windows begin at steps whose number is a multiple of R, so that all ranks of a job trace the "
 	  "same ones, or with a unit (30s) at multiples of that by the wall clock (docs/sampling.md)", TRACING, on_align_to },
 	{ "--between", 0, "LEVEL", "what is seen between two windows: watch (steps, the driver's memory, names; the default) "
-	  "or blocks (also allocations and frees)", TRACING, on_between },
+	  "or blocks (also allocations and frees; with --steps and --every, not with --max-overhead)", TRACING, on_between },
 	{ "--no-color", 0, NULL, "no colour on a terminal (NO_COLOR in the environment does the same)",
 	  LIVE | REPORT | DIFF | ESTIMATE | PLAN | DOCTOR | PS, on_no_color },
 	{ "--quiet", 'q', NULL, "no progress, no warnings; losses stay in the report", ALL, on_quiet },

@@ -21,6 +21,8 @@
 #include "trace/trace.h"
 
 #define RING_BYTES_ENOUGH (8ull << 20)
+/* Two rings of 8 MiB were full after 0.8 s without a CPU; 64 MiB last for 1.5 s of a busy thread. */
+#define ALL_BYTES_ENOUGH (64ull << 20)
 #define MEMORY_SHARE 256
 
 void rings__init(struct rings *rs)
@@ -123,7 +125,9 @@ struct rings_size rings_size(uint64_t asked, unsigned cpus, uint64_t memory)
 	while (s.cnt < MT_RINGS_MAX && s.cnt < cpus)
 		s.cnt *= 2;
 	if (!total)
-		total = s.cnt * RING_BYTES_ENOUGH < memory / MEMORY_SHARE ? s.cnt * RING_BYTES_ENOUGH : memory / MEMORY_SHARE;
+		total = s.cnt * RING_BYTES_ENOUGH > ALL_BYTES_ENOUGH ? s.cnt * RING_BYTES_ENOUGH : ALL_BYTES_ENOUGH;
+	if (!asked && total > memory / MEMORY_SHARE)
+		total = memory / MEMORY_SHARE;
 	if (!asked && total < TRACE_RING_BYTES_LEAST)
 		total = TRACE_RING_BYTES_LEAST;
 	while (s.cnt > 1 && total / s.cnt < page)
