@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
-/* The caching allocator's statistics are found in memory of ours by their shape, and nothing else is. */
+/* The caching allocator's statistics are found in memory of ours by their shape, and nothing else is; its global, in files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "target/counters.h"
+#include "target/target.h"
+#include "unit/fixture.h"
 
 #define OBJECT	0x10000000ull
 #define VECTOR	0x20000000ull
@@ -167,6 +169,125 @@ static void test_hostile(void **state)
 	assert_int_equal(counters__find(&p, &mem, OBJECT), 0);
 }
 
+/* Every three words are a vector of 64 devices, and whatever a device has may be statistics that nobody has used. */
+struct hostile {
+	unsigned reads, of_vectors;
+	unsigned slow_from; /* such a read takes too long; 0: none */
+	int is_garbage;	    /* no device has the shape */
+};
+
+static int read_hostile(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	struct hostile *h = ctx;
+	uint64_t *words = buf;
+
+	if (++h->reads == h->slow_from)
+		return -ETIMEDOUT;
+	h->of_vectors += addr >= VECTOR && addr < DEVICES;
+	for (size_t i = 0; i < len / sizeof(*words); i++) {
+		if (addr >= DEVICES)
+			words[i] = h->is_garbage ? ~0ull : 0;
+		else if (addr >= VECTOR)
+			words[i] = DEVICES + i * 4096;
+		else
+			words[i] = VECTOR + 8 * COUNTERS_DEVICES_MAX * ((addr - OBJECT) / 8 + i);
+	}
+	return 0;
+}
+
+static void test_hostile_is_not_looked_at_for_long(void **state)
+{
+	struct hostile all = { 0 }, slow = { .slow_from = 1000 }, garbage = { .is_garbage = 1 };
+	struct counters_places p;
+	struct counters c;
+
+	(void)state;
+	assert_int_equal(counters__find(&p, &(struct counters_mem){ read_hostile, &all }, OBJECT), -ETIMEDOUT);
+	assert_int_equal(all.reads, COUNTERS_READS_MAX);
+	assert_int_equal(counters__find(&p, &(struct counters_mem){ read_hostile, &slow }, OBJECT), -ETIMEDOUT);
+	assert_int_equal(slow.reads, 1000);
+	slow.slow_from = slow.reads + 1;
+	assert_int_equal(counters__read(&c, &(struct counters_mem){ read_hostile, &slow }, DEVICES), -ETIMEDOUT);
+	assert_int_equal(counters__find(&p, &(struct counters_mem){ read_hostile, &garbage }, OBJECT), -ETIMEDOUT);
+	assert_in_range(garbage.of_vectors, COUNTERS_READS_MAX / 2 - 2, COUNTERS_READS_MAX / 2); /* of each one device */
+}
+
+/* --- where the global is ----------------------------------------------------------------------------------- */
+
+#define LIBRARY "libc10_cuda.so"
+#define USES "extern void *" COUNTERS_GLOBAL ";\n"
+
+static void build_library(void)
+{
+	fixture_build(LIBRARY, "-shared -fPIC -Wl,-soname," LIBRARY,
+		      "void *" COUNTERS_GLOBAL " = (void *)0x1234;\nint work(int i)\n{\n\treturn i + 1;\n}\n");
+}
+
+/* What the variable of a program holds that is found there; 0: it has none. */
+static uint64_t value_in(const char *name, const char *flags, const char *source)
+{
+	char *env[] = { NULL };
+	uint64_t value = 0, addr;
+	char all[256];
+	struct target *t;
+	pid_t pid;
+
+	snprintf(all, sizeof(all), "%s -L%s -Wl,-rpath,%s", flags, fixture_dir, fixture_dir);
+	pid = fixture_start(fixture_build(name, all, source), env);
+	assert_int_equal(target__open(&t, pid, NULL), 0);
+	addr = counters__global(t, 0);
+	assert_true(addr == counters__global(t, 1)); /* all is new */
+	if (addr)
+		assert_int_equal(target__read(t, addr, &value, sizeof(value)), 0);
+	assert_true(target__refresh(t, NULL) >= 0);
+	assert_true(!counters__global(t, 1) && counters__global(t, 0) == addr);
+	target__free(t);
+	fixture_stop(pid);
+	return value;
+}
+
+static void test_global(void **state)
+{
+	(void)state;
+	build_library();
+	assert_int_equal(value_in("none", "", FIXTURE_WAITS("")), 0);
+	assert_int_equal(value_in("its", "-Wl,--no-as-needed -l:" LIBRARY, FIXTURE_WAITS("")), 0x1234);
+	assert_int_equal(value_in("copied", "-no-pie -fno-pie -l:" LIBRARY,
+				  USES FIXTURE_WAITS("\t" COUNTERS_GLOBAL " = (void *)0x5678;\n")), 0x5678);
+}
+
+/* A job that loads torch while it is followed already. */
+static void test_global_of_a_late_library(void **state)
+{
+	char *env[] = { NULL }, source[1024];
+	uint64_t value = 0, addr = 0;
+	struct target *t;
+	pid_t pid;
+
+	(void)state;
+	build_library();
+	snprintf(source, sizeof(source),
+		 "#include <dlfcn.h>\n#include <signal.h>\n#include <unistd.h>\nstatic void load(int sig)\n{\n"
+		 "\tdlopen(\"%s/" LIBRARY "\", RTLD_NOW);\n}\n"
+		 "int main(void)\n{\n\tsignal(SIGUSR1, load);\n\twrite(1, \"x\", 1);\n\tfor (;;)\n\t\tpause();\n}\n",
+		 fixture_dir);
+	pid = fixture_start(fixture_build("late", "-ldl", source), env);
+	assert_int_equal(target__open(&t, pid, NULL), 0);
+	assert_int_equal(counters__global(t, 0), 0);
+	kill(pid, SIGUSR1);
+	for (int i = 0; i < 10000 && !(addr = counters__global(t, 1)); i++) {
+		usleep(1000);
+		assert_true(target__refresh(t, NULL) >= 0);
+	}
+	for (int i = 0; i < 10000 && value != 0x1234; i++) { /* its data is mapped last */
+		usleep(1000);
+		(void)target__read(t, addr, &value, sizeof(value));
+	}
+	assert_true(addr && value == 0x1234);
+	target__free(t);
+	fixture_stop(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,7 +295,10 @@ int main(void)
 		cmocka_unit_test_setup(test_vector_across_pages, set_up),
 		cmocka_unit_test_setup(test_any_other_shape_is_refused, set_up),
 		cmocka_unit_test_setup(test_hostile, set_up),
+		cmocka_unit_test(test_hostile_is_not_looked_at_for_long),
+		cmocka_unit_test(test_global),
+		cmocka_unit_test(test_global_of_a_late_library),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }

@@ -12,10 +12,12 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/names.h"
 #include "base/quota.h"
 #include "event/event.h"
 #include "live/followed.h"
+#include "live/gpu_counters.h"
 #include "live/usage.h"
 #include "target/target.h"
 
@@ -159,13 +161,14 @@ static void parts_of_what_others_leave(void **state)
 
 /* --- what they use -------------------------------------------------------------------------------------- */
 
-static unsigned uses, notes;
+static unsigned uses, notes, counters;
 
 static void count(void *ctx, struct event ev)
 {
 	(void)ctx;
 	uses += ev.kind == EV_USE;
 	notes += ev.kind == EV_NOTE;
+	counters += ev.kind == EV_COUNTERS;
 }
 
 /* With so much memory of small pages. */
@@ -225,13 +228,113 @@ static void large_processes_are_not_walked(void **state)
 	names__free(u.tell.names);
 }
 
+/* --- what their CUDA allocators count ----------------------------------------------------------------------- */
+
+/* As a child has them from us, at the same addresses: each three words a vector of one device, which has counted nothing. */
+static uint64_t object[16 * 512], vector[sizeof(object) / 8 + 1], device[256], global;
+
+static struct process *add_child(void)
+{
+	pid_t pid = start_with(4096);
+	struct process *p;
+
+	next_pid = pid;
+	p = add(NULL, 0);
+	assert_non_null(p);
+	assert_int_equal(target__open_bare(&p->target, pid, NULL, NULL), 0);
+	gpu_counters__know(p, (uint64_t)(uintptr_t)&global);
+	return p;
+}
+
+static void end_child(struct process *p)
+{
+	kill(p->pid, SIGKILL);
+	waitpid(p->pid, NULL, 0);
+	process__free(followed__take(&f, p->index));
+}
+
+static void set_hostile(void)
+{
+	global = (uint64_t)(uintptr_t)object;
+	for (size_t i = 0; i < sizeof(object) / sizeof(*object); i++) {
+		object[i] = (uint64_t)(uintptr_t)&vector[i];
+		vector[i] = (uint64_t)(uintptr_t)device;
+	}
+}
+
+/* Whose allocator has no shape of one is looked at less and less often, and takes nobody else's turn. */
+static void hostile_counters_rest(void **state)
+{
+	struct gpu_counters g = { .followed = &f, .tell = { .push = count } };
+	uint64_t wait_ns = 250000000, begin;
+	struct process *p, *q;
+
+	(void)state;
+	set_hostile();
+	p = add_child();
+	q = add_child();
+	for (int i = 0; i < 10; i++) {
+		g.find_ns = p->counters.find_ns = p->counters.at_ns = 0;
+		q->counters.at_ns = g.turn = 0;
+		begin = now_ns();
+		gpu_counters__turn(&g, 0);
+		assert_int_equal(p->counters.wait_ns, wait_ns);
+		assert_true(p->counters.find_ns >= begin + wait_ns && p->counters.at_ns >= begin + 100000000);
+		assert_int_equal(g.turn, 1); /* 2,000 reads take longer than a turn may */
+		wait_ns = wait_ns < 16000000000 / 2 ? wait_ns * 2 : 16000000000;
+	}
+	g.find_ns = UINT64_MAX; /* all rest after a look */
+	gpu_counters__turn(&g, 0);
+	assert_int_equal(q->counters.wait_ns, 0);
+	g.find_ns = q->counters.at_ns = 0;
+	gpu_counters__turn(&g, 1);
+	assert_int_equal(q->counters.wait_ns, 250000000);
+	assert_true(g.find_ns > now_ns());
+	end_child(p);
+	end_child(q);
+}
+
+/* Three kinds of words of an array: the sum, small blocks, large ones; of each what is, was at most, came and went. */
+static void counters_of_a_program(void **state)
+{
+	struct gpu_counters g = { .followed = &f, .tell = { .push = count } };
+	struct process *p;
+
+	(void)state;
+	memset(object, 0, sizeof(object));
+	global = (uint64_t)(uintptr_t)object;
+	object[700] = (uint64_t)(uintptr_t)vector;
+	object[701] = object[702] = object[700] + 8;
+	vector[0] = (uint64_t)(uintptr_t)device;
+	for (unsigned i = 0; i < 72; i++)
+		device[5 + i] = (const uint64_t[]){ 3, 5, 9, 6, 1, 1, 4, 3, 2, 2, 5, 3 }[i % 12];
+	device[0] = device[4] = ~0ull;
+	p = add_child();
+	counters = 0;
+	gpu_counters__turn(&g, 0);
+	assert_true(p->counters.places && counters == 2);
+	p->counters.at_ns = 0;
+	gpu_counters__turn(&g, 0);
+	assert_int_equal(counters, 2); /* nothing has changed */
+	p->counters.at_ns = 0;
+	p->image_ns++; /* an exec: where that program has them is not known yet */
+	gpu_counters__turn(&g, 1);
+	assert_true(!p->counters.places && !p->counters.global && counters == 2);
+	g.find_ns = 0;
+	gpu_counters__know(p, (uint64_t)(uintptr_t)&global);
+	gpu_counters__know(p, 0);
+	gpu_counters__turn(&g, 1);
+	assert_true(p->counters.places && counters == 4);
+	end_child(p);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	static const struct CMUnitTest tests[] = {
 		T(a_tree_alone_has_all), T(a_tree_leaves_room_for_others), T(named_trees_share), T(probed_places_are_shared),
 		T(places_of_a_plan), T(parts_of_what_others_leave),
-		T(large_processes_are_not_walked),
+		T(large_processes_are_not_walked), T(hostile_counters_rest), T(counters_of_a_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,11 +70,10 @@ struct proc_usage {
 struct proc_counters {
 	uint64_t image_ns;  /* of which program all this is */
 	uint64_t at_ns;	    /* not before this time is it looked at again */
-	uint64_t find_ns;   /* … and the place looked for */
-	uint64_t global;    /* where the allocator's pointer is; 0: not known */
-	int is_without;	    /* it has none, as its mapped files are */
-	size_t libs_cnt;    /* … were then */
-	struct counters_places *places; /* NULL: not found */
+	uint64_t find_ns;   /* … and its places looked for */
+	uint64_t wait_ns;   /* … so long after the last time, each time longer */
+	uint64_t global;    /* where the allocator's pointer is, as a plan's maker found it; 0: not known */
+	struct counters_places *places; /* NULL: not found yet */
 	struct counters *told;		/* of each of them */
 };
 

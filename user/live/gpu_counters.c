@@ -1,95 +1,77 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "live/gpu_counters.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define LOG_MODULE "gpu"
 #include "base/clock.h"
+#include "base/log.h"
 #include "live/followed.h"
 #include "target/counters.h"
-#include "target/elf.h"
 #include "target/target.h"
 
+/*
+ * Rings are not drained meanwhile, so a turn (every 10 ms) that took TURN_NS ends, and who is left has the next one. One
+ * process may take PROC_NS of it: then it rests, and after a look for places all do, REST times as long.
+ */
 #define EVERY_NS 100000000ull
-#define TURN_NS	 500000ull /* rings are not drained meanwhile: who is left has the next turn */
-#define FIND_NS	 1000000000ull /* a process that has used no GPU yet: its allocator has counted nothing */
+#define TURN_NS	 500000ull
+#define PROC_NS	 10000000ull
+#define END_NS	 300000000ull /* at the end there is nothing to drain for */
+#define REST	 20
+/* A process that has used no GPU yet: its allocator has counted nothing. After each look the next is twice as far away. */
+#define FIND_NS	    250000000ull
+#define FIND_MAX_NS 16000000000ull
+
+struct reader {
+	const struct target *target;
+	uint64_t until_ns;
+};
 
 static int read_process(void *ctx, uint64_t addr, void *buf, size_t len)
 {
-	return target__read(ctx, addr, buf, len);
+	const struct reader *r = ctx;
+
+	return now_ns() < r->until_ns ? target__read(r->target, addr, buf, len) : -ETIMEDOUT;
 }
 
-static uint64_t global_of(const struct target *t, const struct lib *lib)
+static int proc_counters__keep(struct proc_counters *c, const struct counters_places *places)
 {
-	uint64_t bias, addr = 0;
-	struct elf_sym s;
-	struct elf *e;
-	int fd = target__open_lib(t, lib, NULL);
-
-	if (fd < 0 || elf__open(&e, fd, lib->base, NULL))
-		return 0;
-	if (lib->exec_start && !elf__load_bias(e, lib->exec_start, lib->exec_off, &bias) &&
-	    !elf__find_symbol(e, COUNTERS_GLOBAL, &s))
-		addr = s.vaddr + bias;
-	elf__free(e);
-	return addr;
-}
-
-/* A program that uses the variable has it in its own memory (a copy relocation), and the library has not. */
-static uint64_t find_global(const struct target *t)
-{
-	const struct lib *libs, *own = NULL, *exe = NULL;
-	size_t cnt = target__libs(t, &libs);
-	uint64_t addr = 0;
-
-	for (size_t i = 0; i < cnt; i++) {
-		if (libs[i].is_exe && libs[i].exec_start)
-			exe = &libs[i];
-		else if (!strncmp(libs[i].base, "libc10_cuda", 11) && libs[i].exec_start)
-			own = &libs[i];
-	}
-	if (own && exe)
-		addr = global_of(t, exe);
-	return own && !addr ? global_of(t, own) : addr;
-}
-
-/* Looked for again where files were mapped since. */
-static int has_global(struct process *p)
-{
-	struct proc_counters *c = &p->counters;
-	const struct lib *libs;
-	size_t cnt = target__libs(p->target, &libs);
-
-	if (c->global || (c->is_without && c->libs_cnt == cnt))
-		return c->global != 0;
-	c->global = find_global(p->target);
-	c->is_without = !c->global;
-	c->libs_cnt = cnt;
-	return c->global != 0;
-}
-
-static int find_places(struct process *p, const struct counters_mem *mem)
-{
-	struct proc_counters *c = &p->counters;
-	struct counters_places places;
-	uint64_t object;
-
-	if (now_ns() < c->find_ns || !has_global(p))
-		return 0;
-	c->find_ns = now_ns() + FIND_NS;
-	if (target__read(p->target, c->global, &object, sizeof(object)) || counters__find(&places, mem, object))
-		return 0;
 	c->places = malloc(sizeof(*c->places));
-	c->told = calloc(places.cnt, sizeof(*c->told));
+	c->told = calloc(places->cnt, sizeof(*c->told));
 	if (!c->places || !c->told) {
 		free(c->places);
 		free(c->told);
 		c->places = NULL;
 		c->told = NULL;
-		return 0;
+		return -ENOMEM;
 	}
-	*c->places = places;
-	return 1;
+	*c->places = *places;
+	return 0;
+}
+
+static void gpu_counters__find(struct gpu_counters *g, struct process *p, const struct counters_mem *mem)
+{
+	struct proc_counters *c = &p->counters;
+	struct counters_places places;
+	uint64_t object, begin = now_ns(), took;
+	int r;
+
+	if (!c->global || begin < c->find_ns || begin < g->find_ns)
+		return;
+	r = mem->read(mem->ctx, c->global, &object, sizeof(object));
+	if (!r)
+		r = counters__find(&places, mem, object);
+	if (!r)
+		r = proc_counters__keep(c, &places);
+	took = now_ns() - begin;
+	c->wait_ns = !c->wait_ns ? FIND_NS : c->wait_ns < FIND_MAX_NS / 2 ? 2 * c->wait_ns : FIND_MAX_NS;
+	c->find_ns = begin + took + c->wait_ns;
+	g->find_ns = begin + took + REST * took;
+	log_debug("the counters of process %d's allocator: %s, in %.2f ms", (int)p->pid, r ? strerror(-r) : "found",
+		  (double)took / 1e6);
 }
 
 static void tell_device(const struct process *p, size_t dev, const struct counters *now, struct counters *told,
@@ -110,33 +92,53 @@ static void tell_device(const struct process *p, size_t dev, const struct counte
 	*told = *now;
 }
 
-static void read_process_counters(struct process *p, const struct tell *tell)
+static void gpu_counters__read(struct gpu_counters *g, struct process *p)
 {
-	const struct counters_mem mem = { read_process, p->target };
+	uint64_t begin = now_ns(), took;
+	struct reader reader = { p->target, begin + PROC_NS };
+	const struct counters_mem mem = { read_process, &reader };
 	struct proc_counters *c = &p->counters;
+	int r = 0;
 
-	if (!c->places && !find_places(p, &mem))
-		return;
-	for (size_t i = 0; i < c->places->cnt; i++) {
+	if (!c->places)
+		gpu_counters__find(g, p, &mem);
+	for (size_t i = 0; c->places && i < c->places->cnt && r != -ETIMEDOUT; i++) {
 		struct counters now;
 
-		if (c->places->at[i] && !counters__read(&now, &mem, c->places->at[i]))
-			tell_device(p, i, &now, &c->told[i], tell);
+		if (!c->places->at[i])
+			continue;
+		r = counters__read(&now, &mem, c->places->at[i]);
+		if (!r)
+			tell_device(p, i, &now, &c->told[i], &g->tell);
 	}
+	took = now_ns() - begin;
+	c->at_ns = begin + (REST * took > EVERY_NS ? REST * took : EVERY_NS);
 }
 
-void gpu_counters__turn(const struct followed *f, const struct tell *tell, int all)
+void gpu_counters__know(struct process *p, uint64_t global)
 {
-	uint64_t now = now_ns();
-	struct process *p;
+	struct proc_counters *c = &p->counters;
 
-	for (size_t at = 0; (all || now_ns() - now < TURN_NS) && (p = followed__next(f, &at));) {
-		if (p->gone_ns || (!all && now < p->counters.at_ns))
+	if (c->image_ns == p->image_ns && (!global || c->global == global))
+		return;
+	proc_counters__done(c);
+	c->image_ns = p->image_ns;
+	c->global = global;
+}
+
+void gpu_counters__turn(struct gpu_counters *g, int all)
+{
+	uint64_t begin = now_ns(), turn_ns = all ? END_NS : TURN_NS;
+	size_t cnt = g->followed->procs_cnt, i;
+
+	for (i = 0; i < cnt && now_ns() - begin < turn_ns; i++) {
+		struct process *p = g->followed->procs[(g->turn + i) % cnt];
+
+		if (!p || p->gone_ns || (!all && begin < p->counters.at_ns))
 			continue;
-		if (p->counters.image_ns != p->image_ns)
-			proc_counters__done(&p->counters);
-		p->counters.image_ns = p->image_ns;
-		p->counters.at_ns = now + EVERY_NS;
-		read_process_counters(p, tell);
+		gpu_counters__know(p, 0);
+		if (p->counters.global)
+			gpu_counters__read(g, p);
 	}
+	g->turn = cnt ? (g->turn + i) % cnt : 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "live/worker.h"
+#include "target/counters.h"
 #include "target/target.h"
 
 #define END_S 3 /* longer does a plan not take, unless a file system keeps it waiting: then it is left behind */
@@ -36,6 +37,13 @@ static void job__free(struct job *j)
 	free(j);
 }
 
+static void job__plan(struct job *j)
+{
+	j->is.r = plan__build(&j->is.plan, j->target, &j->opts, j->names, &j->is.err);
+	if (!__atomic_load_n(j->opts.stop, __ATOMIC_RELAXED))
+		j->is.counters_global = counters__global(j->target, j->opts.only_new_libs);
+}
+
 /* On the second thread. */
 static void job__do(void *ctx, struct work *w)
 {
@@ -53,7 +61,7 @@ static void job__do(void *ctx, struct work *w)
 	if (found < 0)
 		j->is.r = found;
 	else if (found || !j->opts.only_new_libs)
-		j->is.r = plan__build(&j->is.plan, j->target, &j->opts, j->names, &j->is.err);
+		job__plan(j);
 	j->is.took_ns = now_ns() - t0;
 }
 

@@ -5,7 +5,8 @@
  * next process that has them mapped (plan/cache.h): the second rank's plan takes some milliseconds.
  *
  * So does a look at what a process has mapped, which comes before: 65,000 mappings take 0.6 s, and a process may change them
- * all the time (measured: the loop did nothing else, one turn in 0.4 s).
+ * all the time (measured: the loop did nothing else, one turn in 0.4 s). And so may its files, which is why the
+ * thread also finds where its CUDA allocator counts (live/gpu_counters.h).
  *
  * What the thread has of the loop's is a target whose libraries nobody asks for meanwhile (target__hold), and nothing else:
  * names are in a table of its own until planner__next hands the plan out.
@@ -27,6 +28,7 @@ struct planned {
 	int r; /* target__refresh's or plan__build's, and its err */
 	struct err err;
 	struct plan *plan; /* NULL if r < 0, or nothing is new; the caller's */
+	uint64_t counters_global; /* target/counters.h; 0: not known, or not new */
 	uint64_t took_ns, look_ns; /* look: of that, for its libraries */
 };
 

@@ -13,6 +13,7 @@
 #include "event/decode.h"
 #include "keeper/keeper.h"
 #include "live/followed.h"
+#include "live/gpu_counters.h"
 #include "live/planner.h"
 #include "live/retire.h"
 #include "live/setter.h"
@@ -331,6 +332,7 @@ static void probing__take_plan(struct probing *g, struct process *p, struct plan
 	int r = pl->r;
 
 	probing__unask(g, p);
+	gpu_counters__know(p, pl->counters_global);
 	p->look_ns = now_ns() + LOOK_REST * pl->look_ns;
 	if (!r && !pl->plan)
 		return;
@@ -355,6 +357,7 @@ int probing__inherit(struct probing *g, struct process *p, const struct process 
 {
 	int r = 0;
 
+	gpu_counters__know(p, parent->counters.global);
 	for (size_t i = 0; i < parent->plans_cnt && !r; i++) {
 		struct set_how how = { .is_full = parent->plans[i].is_full, .is_inherited = 1, .is_hasty = 1 };
 

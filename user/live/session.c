@@ -70,6 +70,7 @@ struct session {
 	struct followed followed;
 	struct probing *probing;
 	struct usage usage;
+	struct gpu_counters gpu_counters;
 	struct follow *follow;
 	struct naming *naming; /* NULL: not asked for */
 	struct placing *placing; /* the same */
@@ -244,7 +245,7 @@ static void session__on_timer(struct session *s)
 	}
 	follow__settle(s->follow); /* what had to wait for its time */
 	usage__push_resident(&s->usage, 0);
-	gpu_counters__turn(s->usage.followed, &s->usage.tell, 0);
+	gpu_counters__turn(&s->gpu_counters, 0);
 	probing__turn_idle(s->probing);
 	session__turn_windows(s);
 	loop_pace__turn(&s->pace, windows__are_idle(&s->windows), &s->usage, s->naming);
@@ -427,6 +428,7 @@ static int session__init_follow(struct session *s, struct err *err)
 	int r;
 
 	s->usage = (struct usage){ .followed = &s->followed, .tell = s->tell, .has_kernel = !!(o->sources & SRC_KERNEL) };
+	s->gpu_counters = (struct gpu_counters){ .followed = &s->followed, .tell = s->tell };
 	r = probing__new(&s->probing, &(struct probing_env){
 		.plan = { .sources = o->sources, .usdt = o->usdt, .usdt_cnt = o->usdt_cnt, .keep_idle = o->keep_idle,
 			  .by_windows = o->between == MT_LEVEL_WATCH && (o->cadence.every_ns || o->max_overhead > 0),
@@ -600,7 +602,7 @@ static int session__finish(struct session *s, struct err *err)
 	int r;
 
 	usage__push_resident(&s->usage, 1);
-	gpu_counters__turn(s->usage.followed, &s->usage.tell, 1);
+	gpu_counters__turn(&s->gpu_counters, 1);
 	usage__push_uses(&s->usage, 1);
 	windows__end(&s->windows);
 	s->stream.detach_ns = now_ns();

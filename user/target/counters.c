@@ -54,16 +54,30 @@ static bool is_object(uint64_t addr)
 	return addr >= 4096 && addr < 1ull << 63 && !(addr & 7);
 }
 
+/* What is in hostile memory decides how much of it there is to look at. */
+struct look {
+	const struct counters_mem *mem;
+	unsigned left; /* reads; 0: it is given up */
+};
+
+static int look__read(struct look *l, uint64_t addr, void *buf, size_t len)
+{
+	int r = l->left ? l->mem->read(l->mem->ctx, addr, buf, len) : -ETIMEDOUT;
+
+	l->left = l->left && r != -ETIMEDOUT ? l->left - 1 : 0;
+	return r;
+}
+
 /* The offset in words at which all devices of a vector have statistics, one of them in use; -1: there is none, or several. */
-static int offset_of(const struct counters_mem *mem, const uint64_t *devs, size_t cnt)
+static int offset_of(struct look *look, const uint64_t *devs, size_t cnt)
 {
 	static _Thread_local uint64_t words[HEAD_WORDS + sizeof(struct stats) / sizeof(uint64_t)];
 	uint64_t fit = ~0ull >> (64 - HEAD_WORDS), used = 0;
 
-	for (size_t i = 0; i < cnt; i++) {
+	for (size_t i = 0; i < cnt && fit; i++) {
 		if (!devs[i])
 			continue;
-		if (!is_object(devs[i]) || mem->read(mem->ctx, devs[i], words, sizeof(words)))
+		if (!is_object(devs[i]) || look__read(look, devs[i], words, sizeof(words)))
 			return -1;
 		for (unsigned k = 0; k < HEAD_WORDS; k++) {
 			struct stats s;
@@ -89,15 +103,15 @@ static size_t vector_cnt(const uint64_t v[3])
 }
 
 /* 1: this vector is it, and *ret has its places. */
-static int try_vector(struct counters_places *ret, const struct counters_mem *mem, const uint64_t v[3])
+static int try_vector(struct counters_places *ret, struct look *look, const uint64_t v[3])
 {
 	uint64_t devs[COUNTERS_DEVICES_MAX];
 	size_t cnt = vector_cnt(v);
 	int off;
 
-	if (!cnt || mem->read(mem->ctx, v[0], devs, cnt * sizeof(*devs)))
+	if (!cnt || look__read(look, v[0], devs, cnt * sizeof(*devs)))
 		return 0;
-	off = offset_of(mem, devs, cnt);
+	off = offset_of(look, devs, cnt);
 	if (off < 0)
 		return 0;
 	ret->cnt = cnt;
@@ -109,18 +123,21 @@ static int try_vector(struct counters_places *ret, const struct counters_mem *me
 int counters__find(struct counters_places *ret, const struct counters_mem *mem, uint64_t object)
 {
 	uint64_t words[PAGE_WORDS + 2] = { 0 }; /* the last two of the page before are kept in front */
+	struct look look = { mem, COUNTERS_READS_MAX };
 	struct counters_places places;
 	int found = 0;
 
 	if (!is_object(object))
 		return -ENOENT;
-	for (unsigned page = 0; page < OBJECT_PAGES; page++) {
+	for (unsigned page = 0; page < OBJECT_PAGES && found < 2; page++) {
 		memmove(words, words + PAGE_WORDS, 2 * sizeof(*words));
-		if (mem->read(mem->ctx, object + page * PAGE_BYTES, words + 2, PAGE_BYTES))
+		if (look__read(&look, object + page * PAGE_BYTES, words + 2, PAGE_BYTES))
 			break;
-		for (unsigned i = page ? 0 : 2; i + 3 <= PAGE_WORDS + 2; i++)
-			found += try_vector(&places, mem, words + i);
+		for (unsigned i = page ? 0 : 2; i + 3 <= PAGE_WORDS + 2 && look.left; i++)
+			found += try_vector(&places, &look, words + i);
 	}
+	if (!look.left) /* there may be another one */
+		return -ETIMEDOUT;
 	if (found != 1)
 		return -ENOENT;
 	*ret = places;
@@ -130,9 +147,10 @@ int counters__find(struct counters_places *ret, const struct counters_mem *mem, 
 int counters__read(struct counters *ret, const struct counters_mem *mem, uint64_t at)
 {
 	struct stats s;
+	int r = mem->read(mem->ctx, at, &s, sizeof(s));
 
-	if (mem->read(mem->ctx, at, &s, sizeof(s)))
-		return -EFAULT;
+	if (r)
+		return r == -ETIMEDOUT ? r : -EFAULT;
 	if (!is_stats(&s))
 		return -EAGAIN;
 	*ret = (struct counters){

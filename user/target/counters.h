@@ -19,8 +19,13 @@
 #define COUNTERS_GLOBAL "_ZN3c104cuda20CUDACachingAllocator9allocatorE"
 #define COUNTERS_DEVICES_MAX 64
 
+#define COUNTERS_READS_MAX 2000 /* of one look; torch 2.13 needs some twenty */
+
+struct target;
+
 struct counters_mem {
-	int (*read)(void *ctx, uint64_t addr, void *buf, size_t len); /* 0: all of it */
+	/* 0: all of it; -ETIMEDOUT: it took too long, as does the whole look: nothing more is read. */
+	int (*read)(void *ctx, uint64_t addr, void *buf, size_t len);
 	void *ctx;
 };
 
@@ -35,11 +40,16 @@ struct counters {
 };
 
 /*
+ * Where in the process the allocator's global is, by its mapped files as of target__refresh; 0: it has none. only_new: the
+ * library is to be one of those that were new then. Reads files, which may keep it waiting: not for the loop.
+ */
+uint64_t counters__global(const struct target *t, int only_new);
+/*
  * `object`: what the global points to. -ENOENT: nothing, or more than one place, has the shape and counted something yet: an
- * allocator that is of another kind, or was not used.
+ * allocator that is of another kind, or was not used. -ETIMEDOUT: given up, after COUNTERS_READS_MAX reads or as `read` said.
  */
 int counters__find(struct counters_places *ret, const struct counters_mem *mem, uint64_t object);
-/* -EFAULT: cannot be read; -EAGAIN: it does not fit, as when it is being written just now. */
+/* -EFAULT, -ETIMEDOUT: cannot be read; -EAGAIN: it does not fit, as when it is being written just now. */
 int counters__read(struct counters *ret, const struct counters_mem *mem, uint64_t at);
 
 #endif
