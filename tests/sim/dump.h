@@ -23,7 +23,7 @@ static inline void dump_series(FILE *out, const struct series *s)
 static inline void dump_learned(FILE *out, const struct report_learned *l)
 {
 	D(l->steps), D(l->unlike), D(l->kinds), D(l->learnt), D(l->again), D(l->checks), D(l->check_bytes), D(l->wrong_bytes);
-	D(l->wrong_cat_bytes), D(l->wrong_op_bytes), D(l->no_label_bytes);
+	D(l->wrong_cat_bytes), D(l->wrong_op_bytes), D(l->no_label_bytes), D(l->no_room), D(l->no_room_bytes);
 	for (size_t i = 0; i < l->devs_cnt; i++) {
 		D(l->devs[i].dev), D(l->devs[i].byte_ns), D(l->devs[i].none_ns);
 		for (int c = 0; c < CAT_MAX; c++)

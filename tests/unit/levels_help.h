@@ -10,12 +10,13 @@
 #define PID 100u
 
 static uint64_t ts;
-static unsigned gaps_told;
+static unsigned gaps_told, learned_told;
 
 static int keep(void *ctx, const struct tl_event *ev)
 {
 	(void)ctx;
 	gaps_told += ev->kind == TL_GAP;
+	learned_told += ev->kind == TL_LEARNED;
 	return 0;
 }
 
@@ -35,7 +36,7 @@ static int setup(void **state)
 {
 	(void)state;
 	ts = 1000;
-	gaps_told = 0;
+	gaps_told = learned_told = 0;
 	if (model_begin(&(struct model_opts){ .timeline = keep }))
 		return 1;
 	SEND(.kind = EV_PROC);

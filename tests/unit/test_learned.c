@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /* Labels of allocations that were seen while no operator was: planted steps, whose labels are known. */
 #include "model/core/learned.h"
+#include "model/state.h"
 #include "unit/levels_help.h"
+#include "view/view.h"
 
 /* An allocation as it is made: its size, what it is; whether it dies in its step. */
 struct plan {
@@ -328,6 +330,51 @@ static void bytes_by_time_by_hand(void **state)
 	assert_true(l->devs[0].byte_ns[CAT_GRADIENT] == 10 * 40 + 7);
 }
 
+/* Blocks that live on are weighed when they end, not at the next boundary: a step's work is that of its own allocations. */
+static void what_lives_on_is_weighed_at_its_end(void **state)
+{
+	uint64_t first;
+
+	(void)state;
+	for (size_t i = 0; i < 1000; i++)
+		plan[i] = (struct plan){ 10, CAT_GRADIENT, 5, false, 0 };
+	learn(1000);
+	first = make(1000, false);
+	assert_int_equal(p->living.cnt, 1000);
+	learned__died(p, first, &(struct learned_what){ 0 }, 7);
+	assert_true(l->devs[0].byte_ns[CAT_GRADIENT] == 70);
+	learned__measured(p, first + 1, 9);
+	learned__died(p, first + 1, &(struct learned_what){ 0 }, 20); /* known since, and not counted again */
+	assert_true(l->devs[0].byte_ns[CAT_GRADIENT] == 160 && p->living_gone == 2);
+	for (uint64_t i = 2; i < 600; i++)
+		learned__died(p, first + i, &(struct learned_what){ 0 }, 20);
+	assert_true(l->devs[0].byte_ns[CAT_GRADIENT] == 160 + 598 * 200);
+	learned__step(p, true, false, 0, 30);
+	assert_true(p->living.cnt == 400 && !p->living_gone);
+	learned__gone(p, 50);
+	assert_true(l->devs[0].byte_ns[CAT_GRADIENT] == 160 + 598 * 200 + 400 * 500 && !p->living.cnt);
+}
+
+/* What a step has too many of, and blocks that live on beyond a process's room, are counted. */
+static void what_there_is_no_room_for_is_counted(void **state)
+{
+	const size_t cnt = LEARNED_BIRTHS + 1000;
+
+	(void)state;
+	for (size_t i = 0; i < cnt; i++)
+		plan[i] = (struct plan){ 10, CAT_GRADIENT, 5, false, 0 };
+	make(cnt, true);
+	assert_true(!l->counts.no_room && !l->counts.no_room_bytes); /* all of it is measured */
+	make(cnt, false);
+	assert_true(l->counts.no_room == 1000 && l->counts.no_room_bytes == 10000);
+	assert_int_equal(p->living.cnt, LEARNED_BIRTHS);
+	make(cnt, false);
+	assert_int_equal(p->living.cnt + l->counts.no_room, 2 * cnt);
+	make(100, false);
+	assert_int_equal(p->living.cnt + l->counts.no_room, 2 * cnt + 100);
+	assert_true(l->counts.no_room > 2000 && l->counts.no_room_bytes == 10 * l->counts.no_room);
+}
+
 /* Whatever comes, memory and work are bounded: sizes at random, far more than there is room for. */
 static void hostile_steps_stay_within_bounds(void **state)
 {
@@ -409,6 +456,82 @@ static void a_report_says_what_is_learned(void **state)
 	assert_true(r->checks == 3 && !r->wrong_bytes);
 }
 
+static bool says(int (*view)(FILE *, const struct report *, const struct view_opts *), const char *words)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	bool is_there;
+
+	assert_non_null(f);
+	assert_int_equal(view(f, report(), &(struct view_opts){ .top = 5, .width = 1000, .is_verbose = 1 }), 0);
+	assert_int_equal(fclose(f), 0);
+	is_there = strstr(text, words) != NULL;
+	if (!is_there)
+		print_message("%s\n", text);
+	free(text);
+	return is_there;
+}
+
+/* One step between windows that has 500 allocations more than there is room for. */
+static void a_report_says_what_there_was_no_room_for(void **state)
+{
+	(void)state;
+	to_window();
+	for (uint64_t i = 0; i < LEARNED_BIRTHS + 500; i++)
+		assert_int_equal(model__handle(m, &(struct event){ .ts_ns = ++ts, .kind = MT_EV_ALLOC, .pid = PID, .tid = PID,
+								   .addr = 16 * i + 16, .size = 16, .dev = MT_DEV_CPU }), 0);
+	step();
+	assert_true(report()->sampling.learned.is_on);
+	assert_int_equal(rep->sampling.learned.no_room, 500);
+	assert_int_equal(rep->sampling.learned.no_room_bytes, 500 * 16);
+	assert_true(says(view_report_text, "; 500 allocations (7.81 KiB) there was no room for: that share is without them"));
+	assert_true(says(view_report_json, "\"no_room\": 500,"));
+}
+
+/* Steps that were seen in part, while probes went or came, have no labels; at rest nothing is kept, whatever had some. */
+static void what_is_only_watched_has_no_labels(void **state)
+{
+	(void)state;
+	to_window();
+	job_step(false);
+	assert_int_equal(learned_told, 3);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
+	for (int i = 0; i < 5; i++)
+		job_step(true);
+	learned_told = 0;
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 2);
+	for (int i = 0; i < 3; i++)
+		job_step(false);
+	assert_false(learned_told);
+	level(EV_LEVEL_REST, MT_LEVEL_WATCH, 2);
+	assert_null(m->learned);
+	assert_false(report()->sampling.learned.is_on);
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 2);
+	for (int i = 0; i < 3; i++)
+		job_step(false);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 2);
+	for (int i = 0; i < 5; i++)
+		job_step(true);
+	assert_false(learned_told);
+	assert_null(m->learned);
+}
+
+/* Where one machine has its allocations seen between windows, the others' rest ends nothing. */
+static void each_machine_rests_at_its_level(void **state)
+{
+	const uint32_t other = 1u << EV_MACHINE_SHIFT | PID;
+
+	(void)state;
+	to_window();
+	SEND(.kind = EV_LEVEL, .flags = EV_LEVEL_REST, .depth = MT_LEVEL_WATCH, .aux = other, .addr = 1);
+	assert_non_null(m->learned);
+	job_step(false);
+	assert_int_equal(learned_told, 3);
+	level(EV_LEVEL_REST, MT_LEVEL_WATCH, 2);
+	assert_null(m->learned);
+}
+
 /* Where allocations are not seen between windows nothing is kept. */
 static void nothing_is_learned_of_what_is_only_watched(void **state)
 {
@@ -433,8 +556,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_drift_is_noticed_and_learned, begin, end),
 		cmocka_unit_test_setup_teardown(threads_do_not_shift_each_other, begin, end),
 		cmocka_unit_test_setup_teardown(bytes_by_time_by_hand, begin, end),
+		cmocka_unit_test_setup_teardown(what_lives_on_is_weighed_at_its_end, begin, end),
+		cmocka_unit_test_setup_teardown(what_there_is_no_room_for_is_counted, begin, end),
 		cmocka_unit_test_setup_teardown(hostile_steps_stay_within_bounds, begin, end),
 		cmocka_unit_test_setup_teardown(a_report_says_what_is_learned, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_report_says_what_there_was_no_room_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_only_watched_has_no_labels, setup, teardown),
+		cmocka_unit_test_setup_teardown(each_machine_rests_at_its_level, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_is_learned_of_what_is_only_watched, setup, teardown),
 	};
 

@@ -440,6 +440,14 @@ static void numbers_of_steps_are_the_optimizers(void **state)
 	assert_int_equal(model__step_no(m, PID), 6);
 	count(UINT64_MAX);
 	assert_int_equal(model__step_no(m, PID), 6);
+	count(INT64_MAX); /* such numbers and a boundary more do not fit */
+	count(INT64_MAX);
+	step();
+	assert_int_equal(model__step_no(m, PID), 7);
+	count(INT64_MAX / 2);
+	count(INT64_MAX / 2);
+	step();
+	assert_int_equal(model__step_no(m, PID), INT64_MAX / 2 + 1);
 }
 
 static void windows_begin_at_their_step(void **state)
@@ -763,6 +771,109 @@ static void machines_have_gaps_of_their_own(void **state)
 	SEND(.kind = MT_EV_FREE, .pid = other, .addr = 0x1000, .dev = MT_DEV_CPU);
 }
 
+static const uint32_t there = 1u << EV_MACHINE_SHIFT | PID; /* the other machine's */
+
+static void level_there(uint8_t state, uint8_t lv)
+{
+	SEND(.kind = EV_LEVEL, .flags = state, .depth = lv, .aux = there, .addr = 1);
+}
+
+static void steps_at(uint32_t pid, unsigned cnt)
+{
+	while (cnt--) {
+		ts += 100;
+		SEND(.kind = MT_EV_STEP, .pid = pid);
+	}
+}
+
+/* A is traced from its second boundary on, B from its own, which is later; A's window ends first. */
+static void machines_have_rows_of_their_own(void **state)
+{
+	uint64_t begin[2], end[2];
+
+	(void)state;
+	SEND(.kind = EV_PROC, .pid = there);
+	step();
+	steps_at(there, 1);
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 0);
+	level_there(EV_LEVEL_ARMED, MT_LEVEL_FULL);
+	step();
+	step();
+	begin[0] = ts;
+	step();
+	steps_at(there, 2);
+	begin[1] = ts;
+	assert_true(report()->sampling.traced_cnt == 2 && rep->sampling.traced[0].end_ns == ts);
+	steps_at(there, 3);
+	step();
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 0);
+	end[0] = ts;
+	steps_at(there, 2);
+	assert_int_equal(report()->sampling.traced[1].end_ns, ts); /* it is open */
+	level_there(EV_LEVEL_GAP, MT_LEVEL_WATCH);
+	end[1] = ts;
+	ts += 5;
+	assert_int_equal(report()->sampling.traced_cnt, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rep->sampling.traced[i].begin_ns, begin[i]);
+		assert_int_equal(rep->sampling.traced[i].end_ns, end[i]);
+	}
+	assert_true(rep->sampling.traced[0].steps == 2 && rep->sampling.traced[1].steps == 5);
+}
+
+static uint64_t uncounted_ns(void)
+{
+	SEND(.kind = EV_TICK);
+	return report()->sampling.uncounted_ns;
+}
+
+/* While A's steps are not counted B's windows come and go. */
+static void machines_rest_on_their_own(void **state)
+{
+	(void)state;
+	step();
+	level(EV_LEVEL_GAP, MT_LEVEL_STILL, 0);
+	level(EV_LEVEL_REST, MT_LEVEL_STILL, 0);
+	ts += 1000;
+	level_there(EV_LEVEL_GAP, MT_LEVEL_WATCH);
+	ts += 1000;
+	level_there(EV_LEVEL_REST, MT_LEVEL_STILL);
+	ts += 1000;
+	assert_int_equal(uncounted_ns(), 3000); /* not 4000: it is time of a run, not of two */
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 0);
+	ts += 500;
+	assert_int_equal(uncounted_ns(), 3000);
+	level(EV_LEVEL_REST, MT_LEVEL_STILL, 0);
+	ts += 10;
+	level(EV_LEVEL_REST, MT_LEVEL_WATCH, 0); /* marks are there again, without a word between */
+	ts += 10;
+	assert_int_equal(uncounted_ns(), 3010);
+}
+
+/* A window that is open while 64 others come and go has a row no longer, and none of theirs. */
+static void a_row_that_is_gone_is_nobodys(void **state)
+{
+	(void)state;
+	SEND(.kind = EV_PROC, .pid = there);
+	step();
+	level(EV_LEVEL_ARMED, MT_LEVEL_FULL, 0);
+	steps_at(there, 1);
+	step();
+	step();
+	for (int i = 0; i < 70; i++) {
+		level_there(EV_LEVEL_ARMED, MT_LEVEL_FULL);
+		steps_at(there, 3);
+		level_there(EV_LEVEL_GAP, MT_LEVEL_WATCH);
+	}
+	step();
+	level(EV_LEVEL_GAP, MT_LEVEL_WATCH, 0);
+	assert_int_equal(report()->sampling.traced_cnt, 64);
+	for (size_t i = 0; i < 64; i++) {
+		assert_int_equal(rep->sampling.traced[i].steps, 1);
+		assert_int_equal(rep->sampling.traced[i].end_ns - rep->sampling.traced[i].begin_ns, 100);
+	}
+}
+
 static uint64_t dice;
 
 static uint64_t roll(uint64_t sides)
@@ -875,6 +986,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_recording_that_begins_later_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_lived_before_a_recording_is_carried, setup, teardown),
 		cmocka_unit_test_setup_teardown(machines_have_gaps_of_their_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(machines_have_rows_of_their_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(machines_rest_on_their_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_row_that_is_gone_is_nobodys, setup, teardown),
 		cmocka_unit_test_setup_teardown(any_order_keeps_the_sums, setup, teardown),
 		cmocka_unit_test_setup_teardown(metrics_say_of_how_many_steps, setup, teardown),
 	};

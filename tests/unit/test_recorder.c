@@ -287,6 +287,37 @@ static void windows_beside_the_loop(void **state)
 	assert_int_equal(unlink(paths[0]), 0);
 }
 
+/* Of the 64 files of a trace new peaks have half: what is asked for after them is written. */
+static void new_peaks_leave_files_for_others(void **state)
+{
+	struct model *m;
+	char name[128];
+
+	(void)state;
+	begin((struct recorder_opts){ .path = path, .window_ns = 60 * S, .window_bytes = 8u << 20, .new_peak = 0.01 });
+	m = model__new(names, &model_opts);
+	births(m, 10);
+	for (unsigned i = 0; i < 40; i++) {
+		rec.new_peak.since_ns = rec.new_peak.risen_ns = 1; /* one that is over for long */
+		recorder__tick(&rec, m, S);
+		if (i < 32)
+			tick_until_written(m, i + 1);
+	}
+	assert_int_equal(rec.windows_cnt, 32);
+	assert_null(rec.dump);
+	recorder__dump(&rec, m, "asked");
+	rec.new_peak.since_ns = rec.new_peak.risen_ns = 1;
+	recorder__tick(&rec, m, S);
+	recorder__dump(&rec, m, "asked again");
+	tick_until_written(m, 34);
+	model__free(m);
+	end();
+	for (unsigned i = 1; i <= 34; i++) {
+		snprintf(name, sizeof(name), "%.*s/r-%u.mtr", (int)(strrchr(path, '/') - path), path, i);
+		assert_int_equal(unlink(name), 0);
+	}
+}
+
 static bool looked(struct new_peak *h, uint64_t at_ns, uint64_t cpu, uint64_t gpu)
 {
 	new_peak__see(h, MT_DEV_CPU, cpu, at_ns);
@@ -323,6 +354,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(from_the_start),
 		cmocka_unit_test(new_peaks),
+		cmocka_unit_test(new_peaks_leave_files_for_others),
 		cmocka_unit_test(from_a_key),
 		cmocka_unit_test(on_a_disk_that_stalls),
 		cmocka_unit_test(on_a_disk_that_stalls_for_long),

@@ -376,7 +376,7 @@ static void model__step_count(struct model *m, const struct event *ev)
 	struct proc *p = procs__find(&m->procs, ev->pid);
 	int64_t off;
 
-	if (!p || p->clock.kind == GROWTH_BY_TIME || ev->size > INT64_MAX)
+	if (!p || p->clock.kind == GROWTH_BY_TIME || ev->size > INT64_MAX / 2) /* sums with it fit, too */
 		return;
 	off = (int64_t)(ev->size - (p->clock.tick + 1));
 	if (p->count.is_seen && p->count.seen == off) {

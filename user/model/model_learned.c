@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
  * What is learned from traced steps for allocations of others: whose steps, when, and the report. Levels at which allocations
- * are not seen between windows have nothing to label, so once one has come nothing is kept, until there is another.
+ * are not seen between windows have nothing to label: steps seen in part while probes go or come have none, and once all
+ * machines rest at such a level nothing is kept, until one rests at another.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -68,13 +69,13 @@ void model__learned_level(struct model *m, const struct sampler *s)
 	bool runs = true, any = false;
 	struct proc *p;
 
-	if (s->state == EV_LEVEL_REST)
-		m->learns_not = s->level < MT_LEVEL_BLOCKS;
+	m->learns_not = true;
 	for (size_t i = 0; i < m->levels.cnt; i++) {
 		runs &= m->levels.samplers[i].level >= MT_LEVEL_BLOCKS;
 		any |= m->levels.samplers[i].level >= MT_LEVEL_BLOCKS;
+		m->learns_not &= m->levels.samplers[i].rests_blind;
 	}
-	if (m->learns_not && m->learned && !m->learned->counts.steps)
+	if (m->learns_not && m->learned)
 		model__learned_end(m);
 	else if (!m->learns_not && !m->learned && any)
 		model__learned_begin(m);
@@ -102,14 +103,19 @@ void model__learned_drop(struct model *m, struct proc *p)
 
 void model__learned_step(struct model *m, struct proc *p, bool is_whole, bool is_traced)
 {
+	const struct sampler *s = model__sampler(m, p->pid);
+
 	if (!m->learned || !p->listed)
 		return;
 	if (!p->learned) {
 		p->learned = learned__add(m->learned);
 		is_whole = false;
 	}
-	if (p->learned)
-		learned__step(p->learned, is_whole, is_traced, p->regions_begun, model__learned_ns(m));
+	if (!p->learned)
+		return;
+	learned__step(p->learned, is_whole, is_traced, p->regions_begun, model__learned_ns(m));
+	if (s && s->level < MT_LEVEL_BLOCKS)
+		learned__cut(p->learned);
 }
 
 /* --- blocks ----------------------------------------------------------------------------------------------------- */
@@ -254,7 +260,8 @@ static void report_learned__counts(const struct learned *l, struct report_learne
 					.learnt = c->learnt, .again = c->again, .checks = c->checks,
 					.check_bytes = bounded(c->check_bytes),
 					.wrong_bytes = bounded(c->wrong), .wrong_cat_bytes = bounded(c->wrong_cat),
-					.wrong_op_bytes = bounded(c->wrong_op), .no_label_bytes = bounded(c->wrong_none) };
+					.wrong_op_bytes = bounded(c->wrong_op), .no_label_bytes = bounded(c->wrong_none),
+					.no_room = c->no_room, .no_room_bytes = bounded(c->no_room_bytes) };
 }
 
 int model__report_learned(const struct model *m, struct report_learned *ret)

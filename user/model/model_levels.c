@@ -138,11 +138,6 @@ static bool sampler__carries(const struct sampler *s, uint8_t before)
 	       (s->state == EV_LEVEL_GAP || before >= EV_LEVEL_MEETING);
 }
 
-static struct report_window *model__last_window(struct model *m)
-{
-	return &m->levels.kept[(m->levels.windows - 1) % LEVELS_KEPT];
-}
-
 /* Of the process whose steps are counted; a rank by itself may be another one. */
 static uint64_t sampler__step_no(const struct sampler *s, const struct model *m)
 {
@@ -152,6 +147,28 @@ static uint64_t sampler__step_no(const struct sampler *s, const struct model *m)
 	TAILQ_FOREACH(p, &m->procs.all, all)
 		no = no || machine_of(p->pid) != s->machine ? no : proc__step_no(p);
 	return no;
+}
+
+/* Of the window under way; NULL: none is, or newer ones of other machines have its place. */
+static struct report_window *sampler__row(const struct sampler *s, struct levels *all)
+{
+	return s->row && all->windows - s->row < LEVELS_KEPT ? &all->kept[(s->row - 1) % LEVELS_KEPT] : NULL;
+}
+
+static void sampler__begin_row(struct sampler *s, struct model *m)
+{
+	s->row = ++m->levels.windows;
+	*sampler__row(s, &m->levels) = (struct report_window){ .begin_ns = m->now_ns, .why = s->why,
+							       .step = sampler__step_no(s, m) };
+}
+
+static void sampler__end_row(struct sampler *s, struct model *m)
+{
+	struct report_window *row = sampler__row(s, &m->levels);
+
+	if (row)
+		row->end_ns = m->now_ns;
+	s->row = 0;
 }
 
 static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
@@ -168,13 +185,11 @@ static void sampler__to(struct sampler *s, struct model *m, uint8_t state)
 		model__cut_graphs(m, s->machine);
 	if (sampler__carries(s, before))
 		model__carry_all(m, s->machine);
-	if (before == EV_LEVEL_TRACED && state != EV_LEVEL_TRACED && m->levels.windows)
-		model__last_window(m)->end_ns = m->now_ns;
+	if (before == EV_LEVEL_TRACED && state != EV_LEVEL_TRACED)
+		sampler__end_row(s, m);
 	if (state == EV_LEVEL_TRACED && before != EV_LEVEL_TRACED) {
 		s->left = s->want;
-		m->levels.windows++;
-		*model__last_window(m) = (struct report_window){ .begin_ns = m->now_ns, .why = s->why,
-								 .step = sampler__step_no(s, m) };
+		sampler__begin_row(s, m);
 		model__leave_carried(m, s->machine);
 	}
 	model__settle_gap(m);
@@ -186,19 +201,19 @@ static void model__steps_rest(struct model *m, struct sampler *s)
 	struct proc *p;
 
 	paid__still(&s->paid, m->now_ns);
-	if (!m->levels.still_ns)
-		m->levels.still_ns = m->now_ns;
+	if (!s->still_ns)
+		s->still_ns = m->now_ns;
 	TAILQ_FOREACH(p, &m->procs.all, all)
 		if (machine_of(p->pid) == s->machine)
 			p->is_step_cut = true;
 }
 
 /* They are set again, or about to be. */
-static void model__steps_again(struct model *m)
+static void sampler__steps_again(struct sampler *s, uint64_t now_ns)
 {
-	if (m->levels.still_ns)
-		m->levels.uncounted_ns += m->now_ns - m->levels.still_ns;
-	m->levels.still_ns = 0;
+	if (s->still_ns)
+		s->uncounted_ns += now_ns - s->still_ns;
+	s->still_ns = 0;
 }
 
 /* --- events ----------------------------------------------------------------------------------------------------------- */
@@ -223,10 +238,12 @@ void model__level(struct model *m, const struct event *ev)
 	s->level = ev->depth;
 	s->budget = ev->seq < EV_LEVEL_BUDGET ? (double)ev->seq / EV_LEVEL_BUDGET : 1;
 	paid__change(&s->paid, ev->flags == EV_LEVEL_REST, m->now_ns);
-	if (ev->flags != EV_LEVEL_REST)
-		model__steps_again(m);
+	if (ev->flags == EV_LEVEL_REST)
+		s->rests_blind = s->level < MT_LEVEL_BLOCKS;
 	if (ev->flags == EV_LEVEL_REST && ev->depth == MT_LEVEL_STILL)
 		model__steps_rest(m, s);
+	else
+		sampler__steps_again(s, m->now_ns);
 	s->window = ev->addr;
 	s->why = ev->dev;
 	s->want = ev->size & ((1ull << EV_LEVEL_ALIGN) - 1);
@@ -274,8 +291,8 @@ void model__level_step(struct model *m, struct proc *p, uint64_t took_ns)
 	if (took_ns) {
 		m->levels.steps_seen++;
 		m->levels.steps_traced += is_whole && s->state == EV_LEVEL_TRACED;
-		if (is_whole && s->state == EV_LEVEL_TRACED && m->levels.windows)
-			model__last_window(m)->steps++;
+		if (is_whole && s->state == EV_LEVEL_TRACED && sampler__row(s, &m->levels))
+			sampler__row(s, &m->levels)->steps++;
 		if (is_whole && s->state == EV_LEVEL_TRACED)
 			proc__sampled(p, true, took_ns);
 		else if (is_whole && s->state == EV_LEVEL_REST && s->level == MT_LEVEL_WATCH)
@@ -371,7 +388,6 @@ static int model__report_gaps(const struct model *m, struct report_sampling *ret
 static int model__report_windows(const struct model *m, struct report_sampling *ret)
 {
 	size_t cnt = m->levels.windows < LEVELS_KEPT ? m->levels.windows : LEVELS_KEPT;
-	bool is_open = m->levels.cnt && model__all_traced(m);
 
 	ret->traced = calloc(cnt + 1, sizeof(*ret->traced));
 	if (!ret->traced)
@@ -379,9 +395,27 @@ static int model__report_windows(const struct model *m, struct report_sampling *
 	ret->traced_cnt = cnt;
 	for (size_t i = 0; i < cnt; i++)
 		ret->traced[i] = m->levels.kept[(m->levels.windows - cnt + i) % LEVELS_KEPT];
-	if (cnt && is_open)
-		ret->traced[cnt - 1].end_ns = m->now_ns;
+	for (size_t i = 0; i < m->levels.cnt; i++) { /* those that are open */
+		uint64_t row = m->levels.samplers[i].row;
+
+		if (row && m->levels.windows - row < cnt)
+			ret->traced[cnt - 1 - (m->levels.windows - row)].end_ns = m->now_ns;
+	}
 	return 0;
+}
+
+/* Of several machines the one that it was the longest for. */
+static uint64_t model__uncounted_ns(const struct model *m)
+{
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < m->levels.cnt; i++) {
+		const struct sampler *s = &m->levels.samplers[i];
+		uint64_t one = s->uncounted_ns + (s->still_ns ? m->now_ns - s->still_ns : 0);
+
+		ret = one > ret ? one : ret;
+	}
+	return ret;
 }
 
 int model__report_sampling(const struct model *m, struct report_sampling *ret)
@@ -389,8 +423,7 @@ int model__report_sampling(const struct model *m, struct report_sampling *ret)
 	*ret = (struct report_sampling){ .is_on = m->levels.cnt != 0, .steps_seen = m->levels.steps_seen,
 					 .steps_traced = m->levels.steps_traced, .windows = m->levels.windows,
 					 .traced_ns = gaps__clock(&m->gaps, m->now_ns) - m->start_ts_ns,
-					 .uncounted_ns = m->levels.uncounted_ns +
-							 (m->levels.still_ns ? m->now_ns - m->levels.still_ns : 0) };
+					 .uncounted_ns = model__uncounted_ns(m) };
 	model__report_paid(m, ret);
 	for (unsigned i = 0; i < m->devs_cnt; i++) {
 		ret->unseen_blocks += m->devs[i]->unseen;

@@ -20,6 +20,9 @@ struct sampler {
 	uint64_t window, want, left; /* steps */
 	uint64_t align; /* the first traced one has a multiple of that as its number; 0: any */
 	uint64_t since_ns, set_ns;   /* of the state; of the last ARMED */
+	uint64_t row;		     /* of the window under way: its number among all machines', from 1; 0: it has none */
+	uint64_t still_ns, uncounted_ns; /* since when no mark of steps is set, 0: they are; how long so, before */
+	bool rests_blind;	     /* at its last rest allocations were not seen */
 	double budget;		     /* share of the time that may be lost; 0: none was set */
 	struct paid paid;	     /* by the process whose steps are counted */
 };
@@ -30,7 +33,6 @@ struct levels {
 	struct sampler *samplers; /* none: all the time is traced */
 	size_t cnt, cap;
 	uint64_t steps_seen, steps_traced, windows;
-	uint64_t still_ns, uncounted_ns; /* since when no mark of steps is set, 0: they are; how long so, before */
 	struct report_window kept[LEVELS_KEPT]; /* by number */
 };
 

@@ -83,7 +83,7 @@ struct model {
 	struct sampled steps_made; /* what traced steps of a recording with gaps are made of */
 	struct carried carried;
 	struct learned *learned; /* NULL: levels of tracing were not told, or allocations are not seen in gaps */
-	bool learns_not;	 /* that was so at the last rest */
+	bool learns_not;	 /* that was so at the last rest of each machine */
 	struct report_attach attach;
 	struct tensors tensors;
 	struct freed freed; /* for names, which are some milliseconds old */

@@ -20,8 +20,11 @@
 #include "record/dump.h"
 
 #define WINDOWS_MAX 64 /* files of one trace */
+#define WINDOWS_PEAKS (WINDOWS_MAX / 2) /* of them for new peaks; the rest is for what somebody asks for, or was refused */
 #define DISK_QUIET_NS 1000000000ull  /* so long nothing is said of a disk that is waited for */
 #define DISK_WAIT_NS 10000000000ull  /* and so long it is waited for */
+
+static const char new_peak_why[] = "a new peak";
 
 /* The process of the disk opens nothing: it is given the file. */
 static int confine_disk(void)
@@ -259,17 +262,31 @@ static int recorder__window_in_memory(struct recorder *r, struct model *m, struc
 	return ret;
 }
 
+/* That it has none is said once. */
+static bool recorder__has_peak(struct recorder *r)
+{
+	if (r->peaks_cnt < WINDOWS_PEAKS && r->windows_cnt < WINDOWS_MAX)
+		return true;
+	if (!r->peaks_said)
+		log_warn("%u files of new peaks were written, and no more will be: of the %d of one trace they may be half",
+			 r->peaks_cnt, WINDOWS_MAX);
+	r->peaks_said = 1;
+	return false;
+}
+
 void recorder__dump(struct recorder *r, struct model *m, const char *why)
 {
 	struct err err = { 0 };
 	int fd, ret;
 
+	if (why == new_peak_why && !recorder__has_peak(r))
+		return;
 	if (r->windows_cnt == WINDOWS_MAX) {
 		log_warn("%d files of one trace are the most: nothing written (%s)", WINDOWS_MAX, why);
 		return;
 	}
 	if (r->dump) {
-		r->next_why = why;
+		r->next_why = r->next_why && why == new_peak_why ? r->next_why : why;
 		return;
 	}
 	fd = ret = recorder__window_in_memory(r, m, &err);
@@ -295,6 +312,7 @@ static int recorder__dumped(struct recorder *r, uint64_t wait_ns)
 	else
 		say_written(path, r->dump_span_ns, r->dump_why);
 	r->windows_cnt += ret >= 0;
+	r->peaks_cnt += ret >= 0 && r->dump_why == new_peak_why;
 	dump__free(r->dump);
 	r->dump = NULL;
 	return 0;
@@ -324,7 +342,7 @@ static void recorder__tick_window(struct recorder *r, struct model *m)
 	window__tick(r->window, m);
 	reason = window__reason(r->window);
 	if (reason || is_high)
-		recorder__dump(r, m, reason ? reason : "a new peak");
+		recorder__dump(r, m, reason ? reason : new_peak_why);
 }
 
 void recorder__tick(struct recorder *r, struct model *m, uint64_t every_ns)

@@ -104,6 +104,7 @@ struct report_learned {
 	uint64_t steps, unlike; /* of which something was not traced: of a kind that is known, or not */
 	uint64_t kinds, learnt, again; /* again: a check was wrong by more than a fiftieth of its bytes */
 	uint64_t checks, check_bytes, wrong_bytes, wrong_cat_bytes, wrong_op_bytes, no_label_bytes;
+	uint64_t no_room, no_room_bytes; /* there was no room for: below they are not, or not to their end */
 	struct report_learned_dev *devs;
 	size_t devs_cnt;
 	struct report_learned_op *ops; /* the most byte·time first */
@@ -123,7 +124,7 @@ struct report_sampling {
 	uint64_t steps_seen, steps_traced; /* of all processes; traced: whole, with all probes */
 	uint64_t windows;
 	uint64_t traced_ns; /* time that byte·time is of */
-	uint64_t uncounted_ns; /* steps were not counted: their marks cost too much of the budget */
+	uint64_t uncounted_ns; /* steps were not counted, their marks cost too much of the budget: of the machine with most */
 	uint64_t unseen_blocks, unseen_bytes; /* whose end fell into a gap */
 	double budget;	    /* share of the time that the job was to lose at most; 0: none was given */
 	struct report_steps steps; /* what one is made of on average: of the process whose steps are counted */

@@ -168,14 +168,23 @@ void learned_proc__sum(const struct learned_proc *p, uint64_t clock_ns, struct l
 
 /* --- births -------------------------------------------------------------------------------------------------- */
 
+/* What was allocated by an operator is measured. */
+static void learned__no_room(struct learned *l, const struct learned_birth *b)
+{
+	l->counts.no_room += b->blind;
+	l->counts.no_room_bytes += b->blind ? b->size : 0;
+}
+
 const struct learned_what *learned__born(struct learned_proc *p, const struct learned_birth *b, uint32_t tid)
 {
 	uint8_t lane = learned_proc__lane(p, tid);
 	struct learned_place *at = &p->places[lane];
 	struct learned_birth *to;
 
-	if (p->now.cnt == LEARNED_BIRTHS || !births__has_room(&p->now, p))
+	if (p->now.cnt == LEARNED_BIRTHS || !births__has_room(&p->now, p)) {
+		learned__no_room(p->all, b);
 		return NULL;
+	}
 	to = &p->now.v[p->now.cnt];
 	*to = *b;
 	to->lane = lane;
@@ -197,17 +206,29 @@ const struct learned_what *learned__find(const struct learned_proc *p, uint64_t 
 
 /* --- ends ------------------------------------------------------------------------------------------------------- */
 
+/* Of one whose step is over the label is the last one: it is weighed at once, and never looked at again. */
+static void learned_proc__over(struct learned_proc *p, struct learned_birth *b, uint64_t clock_ns)
+{
+	b->is_over = 1;
+	b->end_ns = clock_ns;
+	if (!b->lives_on)
+		return;
+	learned__weigh(p->all, b, clock_ns);
+	b->since_ns = UINT64_MAX;
+	p->living_gone++;
+}
+
 void learned__measured(struct learned_proc *p, uint64_t id, uint64_t clock_ns)
 {
 	struct learned_birth *b = learned_proc__find(p, id);
 
 	if (!b || !b->blind || b->is_over)
 		return;
-	b->is_over = b->is_measured = 1;
-	b->end_ns = clock_ns;
+	b->is_measured = 1;
+	learned_proc__over(p, b, clock_ns);
 }
 
-/* Those that lived on when their step was over. */
+/* Those that lived on when their step was over: all are looked at once half of them have gone. */
 static void learned_proc__squeeze(struct learned_proc *p)
 {
 	uint32_t kept = 0;
@@ -232,10 +253,8 @@ void learned__died(struct learned_proc *p, uint64_t id, const struct learned_wha
 		b->what = *what;
 		return;
 	}
-	if (b->is_over)
-		return;
-	b->is_over = 1;
-	b->end_ns = clock_ns;
+	if (!b->is_over)
+		learned_proc__over(p, b, clock_ns);
 }
 
 /* --- kinds ------------------------------------------------------------------------------------------------------ */
@@ -447,8 +466,12 @@ void learned__settle(struct learned_proc *p)
 
 static void learned_proc__live_on(struct learned_proc *p, const struct learned_birth *b)
 {
-	if (births__has_room(&p->living, p))
-		p->living.v[p->living.cnt++] = *b;
+	if (!births__has_room(&p->living, p)) {
+		learned__no_room(p->all, b);
+		return;
+	}
+	p->living.v[p->living.cnt] = *b;
+	p->living.v[p->living.cnt++].lives_on = 1;
 }
 
 /* Labels of the step that is over: of its kind, or none. */
@@ -492,21 +515,6 @@ static void learned_proc__close(struct learned_proc *p, uint64_t clock_ns)
 	}
 }
 
-/* Blocks from before that have ended in it, or were measured. */
-static void learned_proc__weigh_gone(struct learned_proc *p)
-{
-	for (uint32_t i = 0; i < p->living.cnt; i++) {
-		struct learned_birth *b = &p->living.v[i];
-
-		if (!b->is_over || b->since_ns == UINT64_MAX)
-			continue;
-		learned__weigh(p->all, b, b->end_ns);
-		b->since_ns = UINT64_MAX;
-		p->living_gone++;
-	}
-	learned_proc__squeeze(p);
-}
-
 static bool births__has_blind(const struct learned_births *b)
 {
 	for (uint32_t i = 0; i < b->cnt; i++)
@@ -520,6 +528,7 @@ void learned__step(struct learned_proc *p, bool is_whole, bool is_traced, uint64
 	uint64_t in_it = regions - p->regions;
 
 	learned__settle(p);
+	learned_proc__squeeze(p);
 	is_whole &= p->is_whole;
 	if (births__has_blind(&p->now)) {
 		if (is_whole)
@@ -533,7 +542,6 @@ void learned__step(struct learned_proc *p, bool is_whole, bool is_traced, uint64
 		p->ready_regions = in_it;
 		memcpy(p->ready_tids, p->tids, sizeof(p->tids));
 	}
-	learned_proc__weigh_gone(p);
 	p->now.cnt = 0;
 	p->lanes_cnt = 0;
 	p->regions = regions;
@@ -545,8 +553,9 @@ void learned__gone(struct learned_proc *p, uint64_t clock_ns)
 	learned_proc__close(p, clock_ns);
 	p->now.cnt = 0;
 	for (uint32_t i = 0; i < p->living.cnt; i++)
-		learned__measured(p, p->living.v[i].id, clock_ns);
-	learned_proc__weigh_gone(p);
+		if (!p->living.v[i].is_over)
+			learned_proc__over(p, &p->living.v[i], clock_ns);
+	learned_proc__squeeze(p);
 }
 
 void learned__cut(struct learned_proc *p)
@@ -580,9 +589,14 @@ static void births__check(const struct learned_births *b)
 
 void learned_proc__check(const struct learned_proc *p)
 {
+	uint32_t gone = 0;
+
 	births__check(&p->now);
 	births__check(&p->ready);
 	births__check(&p->living);
+	for (uint32_t i = 0; i < p->living.cnt; i++)
+		gone += p->living.v[i].is_over && p->living.v[i].since_ns == UINT64_MAX;
+	mt_check(gone == p->living_gone);
 	mt_check(p->now.cnt <= LEARNED_BIRTHS && p->lanes_cnt <= LEARNED_LANES && p->kinds_cnt <= LEARNED_KINDS);
 	mt_check(p->now.cap + p->ready.cap + p->living.cap <= LEARNED_OPEN / 2 && p->all->open <= LEARNED_OPEN);
 	mt_check(learned_proc__items(p) <= LEARNED_MAX / 2 && p->all->items <= LEARNED_MAX);

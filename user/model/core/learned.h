@@ -13,7 +13,7 @@
  *
  * Holds LEARNED_KINDS a process, of LEARNED_BIRTHS allocations at most (of a longer step its beginning); together LEARNED_MAX
  * allocations of kinds and LEARNED_OPEN of steps under way and blocks that live, one process half of each. What is beyond
- * that has no label, and the kind that was needed least lately goes.
+ * that has no label and no weight: it is counted (no_room). The kind that was needed least lately goes.
  */
 #ifndef MT_MODEL_LEARNED_H
 #define MT_MODEL_LEARNED_H
@@ -52,6 +52,7 @@ struct learned_birth {
 	uint8_t is_over : 1;	 /* of one that is blind: weighed until end_ns, and no further … */
 	uint8_t is_measured : 1; /* … because it is known what it is */
 	uint8_t has : 1;	 /* of one that is blind: it has a label */
+	uint8_t lives_on : 1;	 /* likewise: its step is over; is_over: it was weighed for the last time */
 };
 
 struct learned_births {
@@ -111,6 +112,8 @@ struct learned_counts {
 	uint64_t learnt, again;	 /* traced steps that were learned from; of them, because the check went wrong */
 	uint64_t checks;
 	unsigned __int128 check_bytes, wrong_cat, wrong_op, wrong_none, wrong; /* wrong: one of the three */
+	uint64_t no_room;	 /* allocations of gaps that are in no sum, or not to their end */
+	unsigned __int128 no_room_bytes;
 };
 
 struct learned {

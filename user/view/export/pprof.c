@@ -33,7 +33,7 @@ enum {
 };
 static const char *const strings[] = {
 	"", "live", "at_peak", "alloc_bytes", "alloc_count", "bytes", "count", "category", "device", "process", "region",
-	"backward", "operator", "not known", "memtrace " MT_VERSION, "stack not kept",
+	"backward", "operator", "not known", ("memtrace " MT_VERSION), "stack not kept",
 };
 _Static_assert(sizeof(strings) / sizeof(strings[0]) == S_CATS, "a string for each");
 

@@ -44,7 +44,7 @@ static const char *const loss_words[MT_LOSS_MAX] = {
 /* What is said of allocations between windows. */
 static void put_learned(struct page *p, const struct report_learned *l)
 {
-	char a[24], b[24], text[400];
+	char a[24], b[24], text[600];
 	size_t n;
 
 	if (!l->is_on)
@@ -61,7 +61,10 @@ static void put_learned(struct page *p, const struct report_learned *l)
 	if (l->again)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "; after %" PRIu64 " of them it was learned again", l->again);
 	if (l->unlike)
-		snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " steps are like none", l->unlike);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " steps are like none", l->unlike);
+	if (l->no_room)
+		snprintf(text + n, sizeof(text) - n, "; %" PRIu64 " allocations (%s) there was no room for: that share is "
+			 "without them", l->no_room, fmt_bytes(a, l->no_room_bytes));
 	page__para(p, "learned", text);
 }
 

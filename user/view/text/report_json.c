@@ -59,6 +59,8 @@ static void put_learned(struct json *j, const struct report_learned *l)
 	json__u64(j, "wrong_category_bytes", l->wrong_cat_bytes);
 	json__u64(j, "wrong_op_bytes", l->wrong_op_bytes);
 	json__u64(j, "no_label_bytes", l->no_label_bytes);
+	json__u64(j, "no_room", l->no_room);
+	json__u64(j, "no_room_bytes", l->no_room_bytes);
 	json__f64(j, "mismatch", l->check_bytes ? (double)l->wrong_bytes / (double)l->check_bytes : 0);
 	json__f64(j, "share", report_learned__share(l));
 	json__begin(j, "devices", '{');
