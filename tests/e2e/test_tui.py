@@ -95,6 +95,7 @@ def test_keys_tables_and_the_way_out():
                            ("8", r"kind.*used.*largest"), ("9", r"name in Python.*kind.*size"), ("0", r"module.*activation.*at peak"),
                            ("Right", r"Steps ›\s*\n +step▾.*fw_start.*fw_bw_boundary.*\n +\d+ .*iB .*iB .*iB"),
                            ("Right", r"Kept\b.*\n +made in.*kept for.*\n.*Backward0.*iB"),
+                           ("Right", r"Recompiles\b.*nothing was compiled again"),
                            ("Right", r"Leaks\b.*\n operator.*grows by.*\n.*nothing grows"),
                            ("Right", r"Stacks\b.*--stacks")):
             tui.keys(key)
