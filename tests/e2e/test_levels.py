@@ -435,8 +435,8 @@ def test_dear_marks_go_between_windows():
             with mt.start("record", "-vv", "-p", str(job.pid), "-o", str(path), "--max-overhead", budget) as tracer:
                 wait_for_gap(job, 1)
                 mt.wait_until(lambda: not has_probe(job, MARK), "marks to go", 60)
-                begin = mt.steps_of(job)
-                mt.wait_until(lambda b=begin: mt.steps_of(job) > b + 100, "steps", 30)
+                begin, since = mt.steps_of(job), time.monotonic()  # 100 steps may take less than what is looked for below
+                mt.wait_until(lambda b=begin, s=since: mt.steps_of(job) > b + 100 and time.monotonic() > s + 1, "steps", 30)
                 mt.check(tracer.alive() and not has_probe(job, MARK), f"it went on, untraced: {tracer.err[-3:]}")
                 mt.finish(tracer, path)
             sampling = mt.report(path)["sampling"]
