@@ -16,7 +16,8 @@ import mt
 ATTACH_S_MAX = 2.0  # the promise, at mt.pace() 1; without the time for which memtrace waited for a CPU that others had
 
 SLOW = {"what_is_lost_after_the_end_is_not_counted"}
-ALONE = {"attach_is_fast_and_steps_continue", "max_overhead_detaches", "ring_too_small_shows_losses", "max_loss_is_the_line"}
+ALONE = {"attach_is_fast_and_steps_continue", "max_overhead_detaches", "max_overhead_detaches_without_steps", "ring_too_small_shows_losses",
+         "max_loss_is_the_line"}
 
 
 def waited_for_a_cpu(pid):
@@ -83,26 +84,57 @@ def test_what_is_lost_after_the_end_is_not_counted():
     mt.check_goes_on(job)
 
 
+def check_detaches(job, path, percent, *more):
+    """With exit code 4, a reason and nothing left."""
+    begin = time.monotonic()
+    done = mt.memtrace("record", "-p", job.pid, "-d", 60, "--max-overhead", percent, *more, "-o", path, "--force")
+    took = time.monotonic() - begin
+    mt.check(done.returncode == 4 and took < 50, f"{done.returncode} after {took:.0f} s: {done.stderr}")
+    mt.check(re.search(rf"probes took [0-9.]+ % of the job's CPU time, and --max-overhead allows {percent} %", done.stderr)
+             and "hint: " in done.stderr, f"the reason is not told: {done.stderr}")
+    mt.check(not mt.probed(job.pid, mt.NEW), "probes were left")
+    text = mt.ok(mt.memtrace("report", path, "-v"), (0, 3)).stdout
+    mt.check("--max-overhead allows" in re.sub(r"\s+", " ", text), f"the report does not tell it:\n{text[-2000:]}")
+
+
 def test_max_overhead_detaches():
-    """Where probes are set one by one, so that there are no windows; a budget that nobody asked for ends nothing there."""
-    job = mt.shared_job("mlp")  # births and frees are a tenth of its time
+    """Where probes are set one by one, so that there are no windows, and where marks of steps stay, because they count them, and are too
+    dear; a budget that nobody asked for ends nothing."""
+    job = mt.shared_job("mlp")  # births and frees are a tenth of its time, marks some thousandths
     with mt.scratch() as tmp:
         done = mt.memtrace("-p", job.pid, "-d", 8, "--force-perf-uprobes", "--probes", "framework,regions")
         mt.check(done.returncode in (0, 3) and "is not held" in done.stderr, f"{done.returncode}: {done.stderr}")
-        for percent, more in ((1, ("--force-perf-uprobes", "--probes", "framework,regions")),):
-            begin = time.monotonic()
-            done = mt.memtrace("record", "-p", job.pid, "-d", 60, "--max-overhead", percent, *more, "-o", tmp / "a.mtr", "--force")
-            took = time.monotonic() - begin
-            mt.check(done.returncode == 4 and took < 50, f"{done.returncode} after {took:.0f} s: {done.stderr}")
-            mt.check(re.search(rf"probes took [0-9.]+ % of the job's CPU time, and --max-overhead allows {percent} %", done.stderr)
-                     and "hint: " in done.stderr, f"the reason is not told: {done.stderr}")
-            mt.check(not mt.probed(job.pid, mt.NEW), "probes were left")
+        for percent, more in ((1, ("--force-perf-uprobes", "--probes", "framework,regions")), (0.01, ("--align", "1000"))):
+            check_detaches(job, tmp / "a.mtr", percent, *more)
             mt.check_goes_on(job)
-            text = mt.ok(mt.memtrace("report", tmp / "a.mtr", "-v")).stdout
-            mt.check("--max-overhead allows" in re.sub(r"\s+", " ", text), f"the report does not tell it:\n{text[-2000:]}")
         mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "-d", 5, "--max-overhead", "100%", "-o", tmp / "b.mtr"))
         for value in ("0", "-1", "101", "x", "5x", "nan", ""):
             mt.ok(mt.memtrace("record", "-p", job.pid, "--max-overhead", value), (2,))
+
+
+REGIONS = """import torch
+print("ready", flush=True)
+x = torch.ones(8, 8)
+while True:
+    with torch.autograd.profiler.record_function("part"):
+        x.relu()
+"""
+
+
+def test_max_overhead_detaches_without_steps():
+    """A job of regions alone: nothing tells of steps, so marks stay between windows, and are all of it. A live view says so, and goes on."""
+    with mt.scratch() as tmp, mt.Proc([mt.PYTHON, "-c", REGIONS]) as job:
+        job.line("ready", 120)
+        check_detaches(job, tmp / "a.mtr", 2)
+        with mt.start("-p", str(job.pid), "--json", "-o", str(tmp / "b.mtr")) as tracer:
+            mt.wait_until(lambda: "that are meant: it goes on" in "".join(list(tracer.err)), "a word on what is not held", 60)
+            begin = time.monotonic()
+            mt.wait_until(lambda: time.monotonic() > begin + 5, "it goes on", 10)
+            mt.check(tracer.alive() and job.alive(), f"it ended: {tracer.err[-3:]}")
+            tracer.signal(signal.SIGINT)
+            code, text = tracer.wait(), "".join(tracer.err)
+        mt.check(code in (0, 3), f"{code}: {text}")  # losses are not what this is about
+        mt.check(text.count("it goes on") == 1 and text.count("there are no windows") == 1, text)
 
 
 def test_sigkill_leaves_no_probe_and_a_readable_recording():

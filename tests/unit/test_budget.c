@@ -406,6 +406,63 @@ static void probes_cost_what_calibration_says_at_least(void **state)
 	assert_true(paid__all(&p, now) > 0.45 * (double)SEC && paid__all(&p, now) < 0.65 * (double)SEC);
 }
 
+/* Steps that the job itself tells of when no mark is set are neither the window's, which is over, nor watched. */
+static void a_still_job_may_tell_of_steps(void **state)
+{
+	struct paid p = { 0 };
+	uint64_t now = SEC, steps;
+	double lost, all;
+
+	(void)state;
+	paid__change(&p, false, now);
+	for (int i = 0; i < 50; i++)
+		paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+	for (int i = 0; i < 10; i++)
+		paid__step(&p, PAID_TRACED, 30 * MS, now += 30 * MS);
+	paid__change(&p, true, now);
+	for (int i = 0; i < 80; i++)
+		paid__step(&p, PAID_WATCHED, 20 * MS, now += 20 * MS);
+	paid__still(&p, now);
+	lost = paid__last(&p);
+	all = paid__all(&p, now);
+	steps = p.steps;
+	for (int i = 0; i < 500; i++)
+		paid__step(&p, PAID_BESIDE, 25 * MS, now += 25 * MS);
+	assert_int_equal(p.steps, steps);
+	assert_true(paid__last(&p) == lost && paid__all(&p, now) == all);
+	paid__change(&p, false, now);
+	paid__step(&p, PAID_TRACED, 30 * MS, now += 30 * MS);
+	assert_int_equal(p.steps, 1);
+}
+
+/* What stays set when marks have gone is measured on its own, and paid for as long as it is all there is. */
+static void what_is_left_is_paid_for(void **state)
+{
+	struct paid p = { 0 };
+	double left = PAID_MARKS * 0.005 / (0.995 + PAID_MARKS * 0.005);
+	double watch = PAID_MARKS * 0.02 / (0.98 + PAID_MARKS * 0.02), all;
+
+	(void)state;
+	paid__change(&p, false, SEC);
+	read_counters(&p, 100 * MS, SEC, 2 * SEC);
+	paid__change(&p, true, 3 * SEC);
+	read_counters(&p, 200 * MS, 2 * SEC, 4 * SEC);
+	read_counters(&p, 220 * MS, 3 * SEC, 5 * SEC);
+	assert_true(fabs(p.watch - watch) < 1e-9);
+	paid__still(&p, 6 * SEC);
+	all = paid__all(&p, 6 * SEC);
+	read_counters(&p, 240 * MS, 4 * SEC, 6 * SEC); /* of before */
+	read_counters(&p, 250 * MS, 5 * SEC, 7 * SEC);
+	assert_true(p.left == 0);
+	assert_true(fabs(paid__marks_beside(&p, 7 * SEC) - watch * 5 * SEC) < 1);
+	read_counters(&p, 260 * MS, 7 * SEC, 9 * SEC);
+	assert_true(fabs(p.left - left) < 1e-9 && fabs(p.watch - watch) < 1e-9);
+	assert_true(fabs(paid__all(&p, 106 * SEC) - all - left * 100 * SEC) < MS);
+	assert_true(fabs(paid__marks_beside(&p, 106 * SEC) - (watch - left) * 5 * SEC) < 1);
+	paid__change(&p, false, 106 * SEC);
+	assert_true(fabs(paid__all(&p, 106 * SEC) - all - left * 100 * SEC) < MS);
+}
+
 /* What marks cost all the time is taken from what windows may. */
 static void marks_are_part_of_the_price(void **state)
 {
@@ -440,6 +497,8 @@ int main(void)
 		cmocka_unit_test(every_is_the_least),
 		cmocka_unit_test(distances_are_no_grid),
 		cmocka_unit_test(counters_tell_where_nobody_steps),
+		cmocka_unit_test(a_still_job_may_tell_of_steps),
+		cmocka_unit_test(what_is_left_is_paid_for),
 		cmocka_unit_test(marks_are_part_of_the_price),
 	};
 

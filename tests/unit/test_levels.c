@@ -227,6 +227,9 @@ static void dear_marks_go_between_windows(void **state)
 	now.is_dear = true;
 	assert_int_equal(turn(SEC), LEVELS_NOTHING); /* what the window cost is not known yet */
 	now.is_priced = true;
+	assert_int_equal(turn(0), LEVELS_NOTHING); /* nor what marks take */
+	assert_false(levels__is_low(&l, &now));
+	now.is_settled = true;
 	budget__price(&l.cadence.budget, 3e9, 1e9);
 	assert_int_equal(turn(SEC), LEVELS_LOWER);
 	assert_int_equal(told.kind, 0);
@@ -240,6 +243,77 @@ static void dear_marks_go_between_windows(void **state)
 	assert_int_equal(turn(next_ns - now.now_ns), LEVELS_RAISE);
 	assert_int_equal(told.depth, MT_LEVEL_WATCH);
 	assert_int_equal(levels__low(&l), MT_LEVEL_WATCH);
+}
+
+/* At rest without marks. */
+static void be_still(void)
+{
+	open_window(1);
+	end_window(SEC);
+	now.is_dear = now.is_priced = now.is_settled = true;
+	budget__price(&l.cadence.budget, 3e9, 1e9);
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	levels__lowered(&l, 0, now.now_ns);
+	assert_int_equal(turn(0), LEVELS_TELL);
+	assert_int_equal(told.depth, MT_LEVEL_STILL);
+}
+
+/* A child that comes then has its price by counters, for no step is seen: the next window does not wait for any. */
+static void what_comes_new_keeps_no_window_away(void **state)
+{
+	(void)state;
+	be_still();
+	for (int i = 0; i < 20; i++) {
+		now.is_new = true;
+		now.is_priced = now.is_settled = false; /* another stretch */
+		assert_int_equal(turn(10 * SEC), LEVELS_LOWER);
+		now.is_new = false;
+		close_window(0);
+		assert_int_equal(told.depth, MT_LEVEL_STILL);
+		budget__price(&l.cadence.budget, 1e8, 1e8);
+		assert_int_equal(turn(LEVELS_READ_NS - 1), LEVELS_NOTHING);
+		if (turn(20 * SEC) == LEVELS_RAISE)
+			return;
+	}
+	fail_msg("nothing is traced again");
+}
+
+/* What is still set is all that must be: from then on it may be too much. */
+static void what_cannot_go_is_known(void **state)
+{
+	(void)state;
+	assert_false(levels__is_low(&l, &now));
+	open_window(1);
+	assert_false(levels__is_low(&l, &now));
+	end_window(SEC);
+	now.now_ns += LEVELS_WAIT_NS - 1;
+	assert_false(levels__is_low(&l, &now)); /* marks may go */
+	now.now_ns++;
+	assert_true(levels__is_low(&l, &now)); /* steps that would say so do not come */
+	now.is_settled = true;
+	assert_false(levels__is_low(&l, &now));
+	l.cadence.align_steps = 1000; /* marks stay */
+	assert_true(levels__is_low(&l, &now));
+	now.is_setting = true;
+	assert_false(levels__is_low(&l, &now));
+	begin_budget(state);
+	be_still();
+	assert_true(levels__is_low(&l, &now));
+	now.is_new = true;
+	assert_false(levels__is_low(&l, &now));
+}
+
+static void marks_of_a_job_without_steps_cannot_go(void **state)
+{
+	(void)state;
+	open_window(0);
+	assert_int_equal(turn(LEVELS_NO_STEPS_NS), LEVELS_TELL);
+	assert_int_equal(turn(LEVELS_SLICE_NS), LEVELS_TELL);
+	end_window(LEVELS_SLICE_NS);
+	now.now_ns += LEVELS_READ_NS - 1;
+	assert_false(levels__is_low(&l, &now));
+	now.now_ns++;
+	assert_true(levels__is_low(&l, &now));
 }
 
 /* --align: the model waits for the step, and what is set comes shortly before. */
@@ -280,10 +354,48 @@ static void a_window_waits_for_the_clock(void **state)
 	now.wall_ns += 300000000;
 	assert_int_equal(turn(300000000), LEVELS_NOTHING); /* all is set, too early */
 	now.wall_ns = 30 * SEC - 1;
-	assert_int_equal(turn(1), LEVELS_NOTHING);
+	assert_int_equal(turn(299999999), LEVELS_NOTHING);
 	now.wall_ns++;
 	assert_int_equal(turn(1), LEVELS_TELL);
 	assert_int_equal(told.flags, EV_LEVEL_ARMED);
+}
+
+/* A clock that is set back meanwhile keeps no probes set. */
+static void a_clock_may_be_set_back(void **state)
+{
+	(void)state;
+	l.cadence.align_ns = 30 * SEC;
+	now.wall_ns = 7205 * SEC;
+	open_window(1);
+	now.state = EV_LEVEL_TAIL;
+	assert_int_equal(turn(SEC), LEVELS_LOWER);
+	close_window(0);
+	now.wall_ns = 7229 * SEC + 400000000;
+	assert_int_equal(turn(20 * SEC), LEVELS_RAISE);
+	now.wall_ns += 300000000;
+	assert_int_equal(turn(300000000), LEVELS_NOTHING);
+	now.wall_ns -= 3600 * SEC;
+	assert_int_equal(turn(299999999), LEVELS_NOTHING);
+	assert_int_equal(turn(1), LEVELS_TELL);
+	assert_int_equal(told.flags, EV_LEVEL_ARMED);
+}
+
+/* Marks do not go when the next window is due, and waits for nothing but the clock. */
+static void marks_stay_for_a_window_that_is_due(void **state)
+{
+	(void)state;
+	l.cadence.align_ns = 30 * SEC;
+	now.wall_ns = 5 * SEC;
+	open_window(1);
+	end_window(SEC);
+	now.is_priced = true;
+	budget__price(&l.cadence.budget, 1e8, 1e8);
+	assert_int_equal(turn(25 * SEC), LEVELS_NOTHING);
+	assert_true(l.due_ns < now.now_ns);
+	now.is_dear = now.is_settled = true;
+	assert_int_equal(turn(SEC), LEVELS_NOTHING);
+	now.wall_ns = 29 * SEC + 400000000;
+	assert_int_equal(turn(SEC), LEVELS_RAISE);
 }
 
 static void steps_that_do_not_end_have_slices(void **state)
@@ -963,8 +1075,13 @@ int main(void)
 		cmocka_unit_test_setup(a_budget_waits_for_the_price, begin_budget),
 		cmocka_unit_test_setup(what_is_wanted_comes_as_soon_as_may_be, begin_budget),
 		cmocka_unit_test_setup(dear_marks_go_between_windows, begin_budget),
+		cmocka_unit_test_setup(what_comes_new_keeps_no_window_away, begin_budget),
+		cmocka_unit_test_setup(what_cannot_go_is_known, begin_budget),
+		cmocka_unit_test_setup(marks_of_a_job_without_steps_cannot_go, begin_budget),
 		cmocka_unit_test_setup(a_window_waits_for_its_step, begin),
 		cmocka_unit_test_setup(a_window_waits_for_the_clock, begin),
+		cmocka_unit_test_setup(a_clock_may_be_set_back, begin),
+		cmocka_unit_test_setup(marks_stay_for_a_window_that_is_due, begin_budget),
 		cmocka_unit_test_setup(steps_that_do_not_end_have_slices, begin_budget),
 		cmocka_unit_test_setup(what_comes_new_is_paid_for, begin_budget),
 		cmocka_unit_test(the_clock_stands_still),

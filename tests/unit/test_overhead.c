@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "live/overhead.h"
+#include "live/windows.h"
+#include "unit/model_help.h"
 
 #define MS 1000000ull
 #define S  (1000 * MS)
@@ -103,6 +105,84 @@ static void totals_that_shrink_begin_anew(void **state)
 	assert_false(second(&o, 900, 1000));
 }
 
+/* --- of a session with windows ---------------------------------------------------------------------------------------- */
+
+static unsigned notes;
+
+static void count_notes(void *ctx, struct event ev)
+{
+	(void)ctx;
+	notes += ev.kind == EV_NOTE;
+}
+
+static int begin(void **state)
+{
+	struct event ev = { .kind = EV_PROC, .pid = 100, .tid = 100, .ts_ns = S };
+
+	(void)state;
+	notes = 0;
+	return model_begin(NULL) || model__handle(m, &ev);
+}
+
+static struct windows with_budget(bool is_own)
+{
+	return (struct windows){ .model = m, .tell = { .names = names, .push = count_notes }, .overhead.limit = 0.1,
+				 .is_quiet = true, .is_own = is_own };
+}
+
+/* So many seconds in which probes took half of the CPU time: whether it is to be detached then. */
+static bool busy(struct windows *w, unsigned seconds)
+{
+	static uint64_t total = S;
+	bool is_over = false;
+
+	for (unsigned i = 0; i < seconds && !is_over; i++) {
+		struct event cost = { .kind = EV_COST, .aux = MT_PROG_OP, .addr = total, .size = total / 2, .ts_ns = total };
+		struct event cpu = { .kind = EV_CPU, .pid = 100, .size = total, .ts_ns = total };
+
+		assert_int_equal(model__handle(m, &cost), 0);
+		assert_int_equal(model__handle(m, &cpu), 0);
+		total += S;
+		w->overhead.at_ns -= w->overhead.at_ns ? S : 0; /* a second ago */
+		is_over = windows__cost_too_much(w);
+	}
+	return is_over;
+}
+
+/* In windows, and as long as something can still go, rests make up for it. */
+static void what_cannot_go_ends_it(void **state)
+{
+	struct windows w = with_budget(false);
+
+	(void)state;
+	assert_false(busy(&w, 10));
+	w.is_low = true;
+	assert_false(busy(&w, OVERHEAD_TURNS));
+	w.is_low = false;
+	assert_false(busy(&w, 1));
+	w.is_low = true;
+	assert_false(busy(&w, OVERHEAD_TURNS)); /* begins anew */
+	assert_true(busy(&w, 1));
+	assert_int_equal(notes, 0);
+	w = with_budget(false);
+	w.levels.is_off = true; /* there are no windows */
+	assert_true(busy(&w, OVERHEAD_TURNS + 1));
+}
+
+static void a_budget_of_our_own_ends_nothing(void **state)
+{
+	struct windows w = with_budget(true);
+
+	(void)state;
+	w.is_low = true;
+	assert_false(busy(&w, 20));
+	assert_int_equal(notes, 1);
+	w = with_budget(true);
+	w.levels.is_off = true; /* that was said when it was found */
+	assert_false(busy(&w, 20));
+	assert_int_equal(notes, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -112,6 +192,8 @@ int main(void)
 		cmocka_unit_test(idle_seconds_do_not_count),
 		cmocka_unit_test(turns_shorter_than_a_second_do_not_count),
 		cmocka_unit_test(totals_that_shrink_begin_anew),
+		cmocka_unit_test_setup_teardown(what_cannot_go_ends_it, begin, teardown),
+		cmocka_unit_test_setup_teardown(a_budget_of_our_own_ends_nothing, begin, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

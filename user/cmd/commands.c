@@ -162,7 +162,7 @@ const char exit_codes[] = "0\tall went well\n"
 			  "1\tit failed; a message says why and a hint what to do\n"
 			  "2\tmistake in usage\n"
 			  "3\tfinished, but more events were lost than --max-loss allows\n"
-			  "4\tthe probes took more than --max-overhead allows (kernels before 6.6): detached\n"
+			  "4\tthe probes took more than --max-overhead allows, and could not go: detached\n"
 			  "5\ta limit was exceeded: --max-peak of check, --fail-if of diff\n";
 
 const char *command_name(enum command cmd)

@@ -634,9 +634,9 @@ const struct option_def option_defs[] = {
 	  TRACING | REPORT | EXPORT | DIFF | CHECK, on_max_loss },
 	{ "--max-overhead", 0, "PERCENT", "trace some whole steps now and then, so that the job loses at most so much of its "
 	  "time: what they cost is measured on its own steps (docs/sampling.md). Where this kernel cannot do that all is "
-	  "traced; if that takes more for three seconds on end: detach, and exit with 4. none: trace all the time, "
-	  "the default of "
-	  "record; the live view and serve have 2, unless --every or --keep-idle is given",
+	  "traced; if that, or what stays set between windows, takes more for three seconds on end: detach, and exit with 4. "
+	  "none: trace all the time, the default of record; the live view and serve have 2, unless --every or --keep-idle is "
+	  "given; for those 2 nothing is detached",
 	  TRACING, on_max_overhead },
 	{ "--steps", 0, "N", "with --every, or with --max-overhead (default 3): trace N whole steps, and one before them "
 	  "to see what is there already; then take the probes away until the next window (docs/sampling.md)", TRACING,

@@ -31,13 +31,15 @@ static enum levels_do levels__begin_down(struct levels *l, const struct levels_s
 /* All is set. */
 static enum levels_do levels__begin_window(struct levels *l, const struct levels_seen *seen, struct event *ret)
 {
-	if (l->number && !l->begin_wall_ns) {
+	if (l->number && !l->begin_ns) {
+		uint64_t at_ns = cadence__at(&l->cadence, seen->wall_ns);
+
 		l->lead_ns = seen->now_ns - l->window.begin_ns;
-		l->begin_wall_ns = cadence__at(&l->cadence, seen->wall_ns);
+		l->begin_ns = at_ns ? seen->now_ns + (at_ns - seen->wall_ns) : 0;
 	}
-	if (seen->wall_ns < l->begin_wall_ns)
+	if (seen->now_ns < l->begin_ns)
 		return LEVELS_NOTHING;
-	l->begin_wall_ns = 0;
+	l->begin_ns = 0;
 	l->at = LEVELS_WINDOW;
 	l->number++;
 	l->steps = seen->steps;
@@ -80,11 +82,24 @@ static enum levels_do levels__window(struct levels *l, const struct levels_seen 
 	return levels__begin_down(l, seen, ret);
 }
 
+bool levels__has_waited(const struct levels *l, const struct levels_seen *seen)
+{
+	uint64_t wait_ns = seen->steps && !l->is_still ? LEVELS_WAIT_NS : LEVELS_READ_NS;
+
+	return seen->now_ns - l->window.end_ns >= wait_ns;
+}
+
+bool levels__is_low(const struct levels *l, const struct levels_seen *seen)
+{
+	if (l->at != LEVELS_RESTING || seen->is_setting || seen->is_new)
+		return false;
+	return l->is_still || l->between != MT_LEVEL_WATCH || l->cadence.align_steps ||
+	       (!seen->is_settled && levels__has_waited(l, seen));
+}
+
 static bool levels__is_due(struct levels *l, const struct levels_seen *seen)
 {
-	uint64_t wait_ns = seen->steps ? LEVELS_WAIT_NS : LEVELS_READ_NS;
-
-	if (l->cadence.budget.share > 0 && !seen->is_priced && seen->now_ns - l->window.end_ns < wait_ns)
+	if (l->cadence.budget.share > 0 && !seen->is_priced && !levels__has_waited(l, seen))
 		return false;
 	l->due_ns = l->wanted ? cadence__may(&l->cadence, &l->window) : cadence__next(&l->cadence, &l->window);
 	return seen->now_ns >= l->due_ns &&
@@ -96,8 +111,8 @@ static bool levels__is_due(struct levels *l, const struct levels_seen *seen)
 /* What the last window cost is known, and the next one is not near. Numbers of steps are counted by marks. */
 static bool levels__may_be_still(const struct levels *l, const struct levels_seen *seen)
 {
-	return seen->is_dear && seen->is_priced && !l->is_still && l->between == MT_LEVEL_WATCH && !l->cadence.align_steps &&
-	       l->due_ns - seen->now_ns >= STILL_LEAST_NS;
+	return seen->is_dear && seen->is_settled && seen->is_priced && !l->is_still && l->between == MT_LEVEL_WATCH &&
+	       !l->cadence.align_steps && l->due_ns > seen->now_ns && l->due_ns - seen->now_ns >= STILL_LEAST_NS;
 }
 
 static enum levels_do levels__begin_still(struct levels *l, const struct levels_seen *seen, struct event *ret)

@@ -38,7 +38,7 @@ struct levels {
 	struct cadence_window window;
 	uint64_t number, due_ns, told_ns; /* of windows; of the next one; when the state was told last */
 	uint64_t lead_ns; /* probes took so long to be set, the last time; 0: it was the first, of all sites */
-	uint64_t begin_wall_ns; /* of a window whose probes are set: it waits until then; 0: it does not */
+	uint64_t begin_ns; /* of a window whose probes are set: it waits until then; 0: it does not */
 	uint64_t steps; /* of the process that has most, when that changed last, at … */
 	uint64_t step_ns;
 	uint8_t slice; /* enum ev_level_state of a window of time; 0: it is none */
@@ -54,7 +54,8 @@ struct levels_seen {
 	bool is_setting;   /* something is on its way into a process */
 	bool is_new;	   /* something was set whole since the last change */
 	bool is_priced;	   /* what the last window cost is known as well as it will be */
-	bool is_dear;	   /* marks of steps alone take a large part of the budget */
+	bool is_dear;	   /* marks of steps alone take a large part of the budget, … */
+	bool is_settled;   /* … and what they take is known from steps since the last window */
 	uint64_t wall_ns, step_no; /* for --align, as in cadence.h */
 	double step_ns;
 	uint8_t state;	   /* the model's, of window `window` */
@@ -75,6 +76,10 @@ enum levels_do {
 enum levels_do levels__turn(struct levels *l, const struct levels_seen *seen, struct event *ret);
 /* What stays set until the next window. */
 enum mt_level levels__low(const struct levels *l);
+/* Steps had time to tell what the last window and marks cost; where none are seen counters had it. */
+bool levels__has_waited(const struct levels *l, const struct levels_seen *seen);
+/* All that can go between windows has gone: if what is still set costs too much, no rest will make up for it. */
+bool levels__is_low(const struct levels *l, const struct levels_seen *seen);
 /* 0: all that was to go has gone; 1: not yet; < 0: it cannot be done here, and all stays as it is. */
 void levels__lowered(struct levels *l, int r, uint64_t now_ns);
 

@@ -40,7 +40,6 @@
 #include "live/lock.h"
 #include "live/naming.h"
 #include "live/nvml.h"
-#include "live/overhead.h"
 #include "live/placing.h"
 #include "live/probing.h"
 #include "live/stream.h"
@@ -86,7 +85,6 @@ struct session {
 	int stop;	     /* enum session_stop; 0: goes on */
 	struct loop_pace pace;
 	int has_started;     /* all processes that were named are attached to */
-	struct overhead overhead;
 	struct windows windows;
 	unsigned marks_cnt;
 	pid_t launched;
@@ -132,12 +130,7 @@ static uint64_t ms_or(unsigned ms, unsigned other, unsigned last)
 /* The one place where memtrace itself ends a trace: the job comes first. */
 static void session__check_overhead(struct session *s)
 {
-	uint64_t probe_ns, cpu_ns;
-
-	if (!s->windows.levels.is_off) /* windows are paid for by rests, marks that are too dear go (live/levels.h) */
-		return;
-	model__overhead(s->stream.model, &probe_ns, &cpu_ns);
-	if (!s->stop && overhead__turn(&s->overhead, now_ns(), probe_ns, cpu_ns))
+	if (!s->stop && windows__cost_too_much(&s->windows))
 		s->stop = STOP_OVERHEAD;
 }
 
@@ -147,7 +140,7 @@ static int session__too_costly(struct session *s, struct err *err)
 	char text[160];
 
 	snprintf(text, sizeof(text), "probes took %.3g %% of the job's CPU time, and --max-overhead allows %.3g %%: detached",
-		 100 * s->overhead.share, 100 * s->overhead.limit);
+		 100 * s->windows.overhead.share, 100 * s->windows.overhead.limit);
 	tell__note(&s->tell, 0, text);
 	err_set(err, -ECANCELED, "%s", text);
 	return err_hint(err, "--probes framework costs least; memtrace plan -p PID shows the price of each probe");
@@ -509,7 +502,7 @@ static int session__init(struct session *s, struct err *err)
 	s->windows = (struct windows){ .levels = { .cadence = o->cadence, .between = o->between }, .probing = s->probing,
 				       .followed = &s->followed, .model = s->stream.model, .tell = s->tell,
 				       .start_ns = s->start_ns, .is_quiet = o->quiet, .is_own = !!o->is_budget_own };
-	s->windows.levels.cadence.budget.share = o->max_overhead;
+	s->windows.levels.cadence.budget.share = s->windows.overhead.limit = o->max_overhead;
 	s->windows.levels.cadence.budget.start_ns = s->start_ns;
 	s->windows.levels.cadence.budget.random = hash_two(s->start_ns, (uint64_t)getpid());
 	s->catching = (struct catching){ .is_on = !!(to.stacks & MT_STACKS_CATCH), .followed = &s->followed,
@@ -660,7 +653,6 @@ int session_run(const struct session_opts *opts, struct report **ret_final, int 
 	int r, r2;
 
 	s.start_ns = now_ns();
-	s.overhead.limit = opts->is_budget_own ? 0 : opts->max_overhead;
 	r = opts->launch ? session__launch(&s, err) : 0;
 	if (!r)
 		r = stream__open(&s.stream, opts, err);

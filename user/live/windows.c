@@ -41,6 +41,7 @@ static void windows__see(const struct windows *w, struct levels_seen *ret)
 	ret->wall_ns = clock_wall_ns();
 	ret->step_no = model__step_no(w->model, (uint32_t)ret->pid);
 	ret->step_ns = paid ? paid__step_ns(paid) : 0;
+	ret->is_settled = paid && paid->is_settled;
 }
 
 static void windows__say(const struct windows *w, const char *text)
@@ -103,8 +104,8 @@ static void windows__give_up(struct windows *w)
 
 	w->is_told = true;
 	if (b->watch >= b->share)
-		snprintf(text, sizeof(text), "marks of steps alone cost the job some %.3g %%, and %.3g %% are allowed: steps "
-			 "are only watched", 100 * b->watch, 100 * b->share);
+		snprintf(text, sizeof(text), "what stays set between windows costs the job some %.3g %%, and %.3g %% are "
+			 "allowed: there are no windows", 100 * b->watch, 100 * b->share);
 	else
 		snprintf(text, sizeof(text), "a window of %" PRIu64 " traced steps costs the job %.3g s, more than %.3g %% of "
 			 "an hour: steps are only watched", w->levels.cadence.steps, b->price_ns / 1e9, 100 * b->share);
@@ -112,25 +113,49 @@ static void windows__give_up(struct windows *w)
 }
 
 /* The model is some 50 ms behind: what it says is of the last window only when it has heard of its end. */
-static bool windows__price(struct windows *w)
+static bool windows__price(struct windows *w, const struct levels_seen *seen)
 {
 	const struct paid *paid = model__paid(w->model);
 	struct budget *b = &w->levels.cadence.budget;
+	bool is_known, may_go;
 	double lost_ns;
 
 	if (b->share <= 0 || !paid || w->levels.at != LEVELS_RESTING || paid->is_open || paid->stretches != b->cnt)
 		return false;
 	lost_ns = fmax(paid__last(paid), PRICE_LEAST * paid__probes(paid));
 	w->is_dear = paid->watch * DEAR_PART > b->share && !w->levels.cadence.align_steps;
-	b->watch = w->is_dear ? 0 : paid->watch;
-	if (w->is_dear) /* they are set for a window, and until that is priced */
+	b->watch = w->levels.is_still ? paid->left : paid->watch;
+	if (w->levels.is_still) /* marks are set for a window, and until that is priced */
 		lost_ns += paid__marks_beside(paid, now_ns());
 	budget__price(b, lost_ns, windows__next_price(w, paid, lost_ns));
-	if (!paid__is_measured(paid))
-		return false;
-	if (!w->is_told && budget__may(b) == UINT64_MAX)
+	is_known = paid__is_measured(paid) || levels__has_waited(&w->levels, seen);
+	may_go = w->is_dear && !w->is_low; /* marks, and then there is more for windows */
+	if (!w->is_told && is_known && !may_go && budget__may(b) == UINT64_MAX)
 		windows__give_up(w);
-	return true;
+	return paid__is_measured(paid);
+}
+
+bool windows__cost_too_much(struct windows *w)
+{
+	char text[160];
+	uint64_t probe_ns, cpu_ns;
+
+	if (w->is_own && (w->levels.is_off || w->is_told_dear)) /* that was said */
+		return false;
+	if (!w->levels.is_off && !w->is_low) {
+		w->overhead.at_ns = 0;
+		return false;
+	}
+	model__overhead(w->model, &probe_ns, &cpu_ns);
+	if (!overhead__turn(&w->overhead, now_ns(), probe_ns, cpu_ns))
+		return false;
+	if (!w->is_own)
+		return true;
+	w->is_told_dear = true;
+	snprintf(text, sizeof(text), "what stays set between windows takes %.3g %% of the job's CPU time, more than the "
+		 "%.3g %% that are meant: it goes on", 100 * w->overhead.share, 100 * w->overhead.limit);
+	windows__say(w, text);
+	return false;
 }
 
 static uint64_t windows__rss(const struct windows *w)
@@ -199,8 +224,9 @@ bool windows__turn(struct windows *w)
 	if (!windows__are_on(w))
 		return false;
 	windows__see(w, &seen);
-	seen.is_priced = windows__price(w);
-	seen.is_dear = w->is_dear && model__paid(w->model) && model__paid(w->model)->is_settled;
+	w->is_low = levels__is_low(&w->levels, &seen);
+	seen.is_priced = windows__price(w, &seen);
+	seen.is_dear = w->is_dear;
 	windows__look(w);
 	is_first = !w->levels.window.begin_ns; /* nothing is whole, from the very beginning */
 	what = levels__turn(&w->levels, &seen, &ev);

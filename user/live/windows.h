@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "live/levels.h"
+#include "live/overhead.h"
 #include "live/tell.h"
 
 struct followed;
@@ -23,8 +24,11 @@ struct windows {
 	const struct model *model;
 	struct tell tell;
 	uint64_t start_ns; /* of the session */
+	struct overhead overhead; /* of what is set where nothing makes up for it */
 	bool is_dear; /* marks of steps */
+	bool is_low; /* levels__is_low, as of the latest turn */
 	bool is_quiet, is_told; /* told: that there will be no more windows */
+	bool is_told_dear; /* a budget of our own is not held */
 	bool is_own; /* nobody asked for this budget: where there can be no windows all is traced */
 	struct windows_marks {
 		uint64_t rss_high, gpu_high; /* at most so far */
@@ -39,6 +43,11 @@ void windows__want(struct windows *w, enum ev_level_why why);
 /* Nothing but marks of steps has probes, and that for good reason. */
 bool windows__are_at_rest(const struct windows *w);
 bool windows__are_idle(const struct windows *w); /* … and there are windows, between which that is all */
+/*
+ * Once a second or more often: what stays set took more than a budget that was asked for, for some seconds on end, and no rest
+ * will make up for it: to be detached. Of one that nobody asked for it is said, once.
+ */
+bool windows__cost_too_much(struct windows *w);
 /* From now on probes go, for good: what is under way is no whole step any more. */
 void windows__end(struct windows *w);
 

@@ -102,7 +102,12 @@ double paid__marks_beside(const struct paid *p, uint64_t now_ns)
 {
 	uint64_t until_ns = p->still_ns ? p->still_ns : now_ns;
 
-	return until_ns > p->begin_ns ? p->watch * (double)(until_ns - p->begin_ns) : 0;
+	return until_ns > p->begin_ns && p->watch > p->left ? (p->watch - p->left) * (double)(until_ns - p->begin_ns) : 0;
+}
+
+static double paid__left(const struct paid *p, uint64_t now_ns)
+{
+	return p->still_ns && now_ns > p->still_ns ? p->left * (double)(now_ns - p->still_ns) : 0;
 }
 
 void paid__still(struct paid *p, uint64_t now_ns)
@@ -120,7 +125,7 @@ double paid__all(const struct paid *p, uint64_t now_ns)
 	double lost_ns = p->lost_ns + paid__last(p);
 	double least_ns = p->least_ns + paid__calibrated(p) / PAID_CALIBRATED;
 
-	return (lost_ns > least_ns ? lost_ns : least_ns) + p->marks_ns + paid__marks(p, now_ns);
+	return (lost_ns > least_ns ? lost_ns : least_ns) + p->marks_ns + paid__marks(p, now_ns) + paid__left(p, now_ns);
 }
 
 void paid__change(struct paid *p, bool is_rest, uint64_t now_ns)
@@ -131,11 +136,11 @@ void paid__change(struct paid *p, bool is_rest, uint64_t now_ns)
 		p->is_open = false;
 		p->end_ns = now_ns;
 		p->after = 0;
-		p->rest.ts_ns = 0;
+		p->rest.ts_ns = p->still.ts_ns = 0;
 		return;
 	}
 	if (p->stretches++) {
-		p->marks_ns += paid__marks(p, now_ns);
+		p->marks_ns += paid__marks(p, now_ns) + paid__left(p, now_ns);
 		p->lost_ns += paid__last(p);
 		p->least_ns += paid__calibrated(p) / PAID_CALIBRATED;
 	}
@@ -165,7 +170,7 @@ static void paid__watch(struct paid *p, uint64_t took_ns)
 
 void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t now_ns)
 {
-	if (paid__is_odd(p, took_ns))
+	if (paid__is_odd(p, took_ns) || (!p->is_open && p->still_ns)) /* the job's own marks tell of steps even then */
 		return;
 	if (what == PAID_WATCHED && !p->is_open && p->end_ns && now_ns - took_ns < p->end_ns + PAID_SETTLE_NS)
 		what = PAID_BESIDE;
@@ -183,16 +188,31 @@ void paid__step(struct paid *p, enum paid_step what, uint64_t took_ns, uint64_t 
 	}
 }
 
+/* What is rare, and stays when marks have gone. */
+static void paid__read_still(struct paid *p, const struct paid_read *now)
+{
+	if (now->ts_ns <= p->still_ns)
+		return;
+	if (!p->still.ts_ns)
+		p->still = *now;
+	else
+		p->left = paid__share(&p->still, now, PAID_MARKS);
+}
+
 void paid__read(struct paid *p, const struct paid_read *now)
 {
 	p->read = *now;
 	if (!p->before.ts_ns)
 		p->before.ts_ns = p->begin_ns < now->ts_ns ? p->begin_ns : now->ts_ns; /* nothing was taken until then */
-	if (p->is_open || now->ts_ns <= p->end_ns || p->still_ns)
+	if (p->is_open || now->ts_ns <= p->end_ns)
 		return;
 	if (!p->rest.ts_ns)
 		p->rest = *now;
-	else
+	else if (!p->still_ns)
 		p->watch = paid__share(&p->rest, now, PAID_MARKS);
+	if (p->still_ns) {
+		paid__read_still(p, now);
+		return;
+	}
 	p->is_settled = p->rest.ts_ns < now->ts_ns && p->after >= PAID_BUCKETS / 2;
 }

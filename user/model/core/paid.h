@@ -53,9 +53,10 @@ struct paid {
 	bool is_open;
 	double beside_ns; /* a watched step just before and after it, on average; 0: not known yet */
 	double lost_ns, least_ns; /* of those before: by steps; by calibration alone */
-	/* calibration: readings of counters: the last, the last before the stretch, the first since all is at rest */
-	struct paid_read read, before, rest;
+	/* calibration: readings of counters: the last, the last before the stretch, the first since all is at rest, or still */
+	struct paid_read read, before, rest, still;
 	double watch; /* share of the time that marks take, of the latest rest that tells */
+	double left; /* the same of what stays when marks have gone */
 	uint64_t since_ns; /* when the latest stretch began; 0: no marks are set any more */
 	uint64_t still_ns; /* when they went; 0: they are set */
 	bool is_settled; /* as many steps were watched behind the latest stretch as count, and what marks take is known */
@@ -70,7 +71,8 @@ void paid__read(struct paid *p, const struct paid_read *now);
 
 double paid__step_ns(const struct paid *p); /* of a watched step, on average; 0: not known */
 double paid__last(const struct paid *p);    /* what the latest stretch has cost so far, ns; below 0: noise */
-double paid__marks_beside(const struct paid *p, uint64_t now_ns); /* what marks took since it began, as long as they were set */
+/* What marks took since it began, as long as they were set, beyond what is left when they are not. */
+double paid__marks_beside(const struct paid *p, uint64_t now_ns);
 double paid__probes(const struct paid *p);  /* what its probes took by calibration alone */
 bool paid__is_measured(const struct paid *p); /* … by steps on both sides: it stands */
 double paid__all(const struct paid *p, uint64_t now_ns); /* with what marks cost, in them and between */
