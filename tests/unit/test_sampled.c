@@ -188,6 +188,27 @@ static void a_busy_machine_hides_no_kind(void **state)
 	assert_in_range(found_cnt, 42, 50);
 }
 
+/* A few traced steps, of other shares than those that were watched: each to its kind. */
+static void traced_steps_find_their_kind(void **state)
+{
+	(void)state;
+	memset(&kinds, 0, sizeof(kinds));
+	steps_of(6, 6, 40, 0);
+	steps_of(6, 350, 12, 0);
+	steps_of(6, 12, 3, 1);
+	steps_of(6, 318, 2, 1);
+	steps_of(6, 770, 2, 1);
+	assert_int_equal(kinds__find(&kinds, found), 2);
+	assert_true(found[0].watched == 40 && found[0].traced == 3 && found[1].watched == 12 && found[1].traced == 4);
+	/* all as slow as those of the other kind are when they are watched: the common kind, slower */
+	memset(&kinds, 0, sizeof(kinds));
+	steps_of(2, 1, 300, 0);
+	steps_of(2, 4, 50, 0);
+	steps_of(2, 4, 10, 1);
+	assert_int_equal(kinds__find(&kinds, found), 2);
+	assert_true(found[0].watched == 300 && found[0].traced == 10 && !found[1].traced);
+}
+
 /* Regions that have probes in windows alone: numbers of them tell nothing. */
 static void regions_of_windows_alone_do_not_tell(void **state)
 {
@@ -490,6 +511,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(steps_are_what_they_were, setup, teardown),
 		cmocka_unit_test(kinds_are_told_by_marks_and_by_time),
 		cmocka_unit_test(a_busy_machine_hides_no_kind),
+		cmocka_unit_test(traced_steps_find_their_kind),
 		cmocka_unit_test(a_median_is_as_long_as_its_steps),
 		cmocka_unit_test(a_kind_that_was_never_traced),
 		cmocka_unit_test(what_is_between_is_no_kind),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 #include "model/core/kinds.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,21 +154,85 @@ static unsigned split(const uint32_t *h, bool is_traced, struct range ret[KINDS_
 	return cnt;
 }
 
-/* Each kind of watched steps ends, traced, in the middle between its median and the next one's. */
-static void match_nearest(const struct kinds_of_marks *m, struct kind *v, unsigned cnt)
+/* Traced steps are so much slower, in buckets: half as long to sixteen times, all alike. */
+#define SLOWER_LEAST (-8)
+#define SLOWER_MOST 32
+#define OFF_COST 0.25 /* of a step that is a bucket off its kind, beside the logarithm of the kind's share of all steps */
+
+struct shape {
+	unsigned cnt, medians[KINDS_MAX]; /* of watched steps, by duration */
+	double costs[KINDS_MAX];
+};
+
+static struct shape shape_of(const struct kinds_of_marks *m, const struct kind *v, unsigned cnt)
 {
-	int shift = (int)median_of(m->traced, 0, KINDS_BUCKETS) - (int)median_of(m->watched, 0, KINDS_BUCKETS);
+	double all = (double)sum_of(m->watched, 0, KINDS_BUCKETS) + cnt;
+	struct shape s = { .cnt = cnt };
 
 	for (unsigned i = 0; i < cnt; i++) {
-		int to = KINDS_BUCKETS;
-
-		if (i + 1 < cnt)
-			to = shift + (int)(median_of(m->watched, v[i].watched_from, v[i].watched_to) +
-					   median_of(m->watched, v[i + 1].watched_from, v[i + 1].watched_to) + 1) / 2;
-		v[i].traced_from = i ? v[i - 1].traced_to : 0;
-		to = to < KINDS_BUCKETS ? to : KINDS_BUCKETS;
-		v[i].traced_to = to < (int)v[i].traced_from ? v[i].traced_from : (unsigned)to;
+		s.medians[i] = median_of(m->watched, v[i].watched_from, v[i].watched_to);
+		s.costs[i] = -log(((double)sum_of(m->watched, v[i].watched_from, v[i].watched_to) + 1) / all);
 	}
+	return s;
+}
+
+/* Where the traced steps of kind i end: in the middle between its median and the next one's. */
+static unsigned shape__end(const struct shape *s, unsigned i, int slower)
+{
+	int to = i + 1 < s->cnt ? slower + (int)(s->medians[i] + s->medians[i + 1] + 1) / 2 : KINDS_BUCKETS;
+
+	return to < 0 ? 0 : to < KINDS_BUCKETS ? (unsigned)to : KINDS_BUCKETS;
+}
+
+static double shape__cost(const struct shape *s, const uint32_t *traced, int slower)
+{
+	double cost = 0;
+	unsigned i = 0;
+
+	for (unsigned b = 0; b < KINDS_BUCKETS; b++) {
+		while (i + 1 < s->cnt && b >= shape__end(s, i, slower))
+			i++;
+		cost += traced[b] * (s->costs[i] + OFF_COST * abs((int)b - slower - (int)s->medians[i]));
+	}
+	return cost;
+}
+
+/* By how much slower traced steps fit best: near to a kind's watched ones, and as often of each kind as those. */
+static void match_nearest(const struct kinds_of_marks *m, struct kind *v, unsigned cnt)
+{
+	struct shape s = shape_of(m, v, cnt);
+	double least = shape__cost(&s, m->traced, 0);
+	int best = 0;
+
+	for (int slower = SLOWER_LEAST; slower <= SLOWER_MOST; slower++) {
+		double cost = shape__cost(&s, m->traced, slower);
+
+		if (cost >= least)
+			continue;
+		least = cost;
+		best = slower;
+	}
+	for (unsigned i = 0; i < cnt; i++) {
+		v[i].traced_from = i ? v[i - 1].traced_to : 0;
+		v[i].traced_to = shape__end(&s, i, best);
+	}
+}
+
+/* As many groups of traced steps as kinds, and each could be its kind's, slower. */
+static bool match_by_order(const struct kinds_of_marks *m, struct kind *v, unsigned cnt, const struct range *traced)
+{
+	for (unsigned i = 0; i < cnt; i++) {
+		int slower = (int)median_of(m->traced, traced[i].from, traced[i].to) -
+			     (int)median_of(m->watched, v[i].watched_from, v[i].watched_to);
+
+		if (slower < SLOWER_LEAST || slower > SLOWER_MOST)
+			return false;
+	}
+	for (unsigned i = 0; i < cnt; i++) {
+		v[i].traced_from = traced[i].from;
+		v[i].traced_to = traced[i].to;
+	}
+	return true;
 }
 
 /* Those of one number of regions, by duration. */
@@ -182,12 +247,7 @@ static unsigned find_in(const struct kinds_of_marks *m, struct kind ret[KINDS_MA
 	}
 	for (unsigned i = 0; i < cnt; i++)
 		ret[i] = (struct kind){ .marks = m->marks, .watched_from = watched[i].from, .watched_to = watched[i].to };
-	if (cnt == traced_cnt)
-		for (unsigned i = 0; i < cnt; i++) {
-			ret[i].traced_from = traced[i].from;
-			ret[i].traced_to = traced[i].to;
-		}
-	else
+	if (cnt != traced_cnt || !match_by_order(m, ret, cnt, traced))
 		match_nearest(m, ret, cnt);
 	for (unsigned i = 0; i < cnt; i++) {
 		ret[i].watched = sum_of(m->watched, ret[i].watched_from, ret[i].watched_to);

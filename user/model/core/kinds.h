@@ -4,7 +4,7 @@
  * (batches of a DataLoader, optimizers, the job's own), and how long it took. Steps with other numbers of regions are other
  * kinds. Of those with the same number durations are told apart by a factor of 1.4 at least, where hardly any lie in between,
  * or far fewer than on either side. Traced steps are slower: they are matched by order where there are as many kinds among
- * them, else by the nearest once both are shifted to the same median.
+ * them, else as if all were slower by what fits best: near to watched steps, and as often of each kind as those.
  *
  * Where a machine is busy its steps are, too: what makes the same memory is taken together by who knows that (model_sampled.c).
  * What neither shows (steps of the same length that make other blocks) is not told apart.
