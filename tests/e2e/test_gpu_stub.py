@@ -194,7 +194,7 @@ class Run:
             else:
                 job.line("done")
                 tracer.signal(signal.SIGINT)
-            self.code = tracer.wait()
+            self.code = tracer.wait(100)  # perf uprobes close one after another, each when the kernel lets go of it
             self.stderr = tracer.err
             mt.check(self.code in codes, f"record: exit {self.code}: {tracer.err}")
             self.log = self._calls(log)[len(self.before):]
