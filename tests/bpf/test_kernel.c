@@ -1817,7 +1817,7 @@ static long call_32(long nr, const void *arg)
 	return ret;
 }
 
-/* A process that waits for a byte at *go, makes that call and asks for its break; where the kernel ends it, this program lives on. */
+/* Waits for a byte at *go, makes that call and asks for its break; where the kernel ends it, this program lives on. */
 static pid_t caller_32(const char *dot, int *go)
 {
 	int gate[2];
