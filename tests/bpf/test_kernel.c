@@ -1847,7 +1847,7 @@ static int let_go(pid_t pid, int go)
 	return status;
 }
 
-/* Some of such processes live, with an empty program of another's at sys_exit: what a kernel does to them without any of ours. */
+/* Some of such processes live, with an empty program at sys_exit that is not ours: what a kernel does without us. */
 static int can_be_traced_32(const char *dot)
 {
 	const struct bpf_insn nothing[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K }, { .code = BPF_JMP | BPF_EXIT } };
