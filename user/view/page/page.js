@@ -1280,6 +1280,38 @@ function drawSaved() {
 			"What recomputing a module would save: memtrace estimate FILE --checkpoint MODULE."));
 }
 
+// Lines of what torch.compile's inductor wrote, and what they allocated (docs/compiled.md).
+function drawGenerated() {
+	const generated = model.report.generated, rows = (generated?.list || []).map((g) => ({...g, buffer: g.buffer || "", nodes: g.nodes || "",
+		where: g.where || "", graph: [g.graph, g.returned ? "returned" : ""].filter(Boolean).join(", ")}));
+	$("generated").hidden = !rows.length;
+	if (!rows.length)
+		return;
+	const columns = [inBytes("bytes", "allocated"), {key: "count", head: "blocks", cell: (g) => count(g.count)},
+		{key: "buffer", head: "buffer", cls: "some"}, {key: "op", head: "operator", cls: "name"}, {key: "nodes", head: "made of", cls: "some wide"},
+		{key: "graph", head: "graph", cls: "text"}, {key: "where", head: "line", cls: "some", cell: (g) => shortFile(g.where)}];
+	$("generated").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Generated code"), filterBox("generated", "buffers, operators, nodes", drawGenerated)),
+		...table("generated", columns, rows, "bytes", {rows: 10, text: (g) => `${g.buffer} ${g.op} ${g.nodes} ${g.graph} ${g.where}`, again: drawGenerated}),
+		h("p", {class: "note"}, "Lines of torch.compile's files by what they allocated; a buffer that takes another's memory over stands behind it." +
+			(generated.total > rows.length ? ` The ${count(rows.length)} heaviest of ${count(generated.total)}.` : "")));
+}
+
+// "c5tz3y4….py:860": a hash, and its line.
+const shortFile = (where) => where.replace(/^(.{8}).{8,}(\.\w+:\d+)$/, "$1…$2");
+
+// What was compiled again, and why.
+function drawRecompiled() {
+	const rows = (model.report.compiles?.rows || []).map((c) => ({...c, why: c.failed || c.reason, added: c.added || 0, live: c.live || 0,
+		when: c.before ? "before the trace" : c.step ? `step ${c.step}` : clock(c.t - model.report.start_ns, 1e9)}));
+	$("recompiles").hidden = !rows.length;
+	if (!rows.length)
+		return;
+	const columns = [{key: "when", head: "when", cls: "text", value: (c) => c.t}, {key: "ns", head: "time", cell: (c) => span(c.ns)}, inBytes("added", "added"),
+		inBytes("live", "live then"), {key: "function", head: "function", cls: "some"}, {key: "why", head: "because", cls: "name"}];
+	$("recompiles").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Compiled again"), filterBox("recompiles", "functions and reasons", drawRecompiled)),
+		...table("recompiles", columns, rows, "when", {rows: 10, text: (c) => `${c.when} ${c.function} ${c.why}`, again: drawRecompiled}));
+}
+
 // Blocks that Python has a name for, alive at the end; bytes by kind.
 function drawNames() {
 	const names = model.report.names;
@@ -1557,6 +1589,8 @@ function drawAll() {
 	drawProcesses();
 	drawModules();
 	drawSaved();
+	drawGenerated();
+	drawRecompiled();
 	drawRanks();
 	drawNames();
 	drawSegments();
