@@ -197,13 +197,13 @@ class Proc:
         self.close()
 
 
-def job(name, *args, wrapper=(), ready=True, **kw):
+def job(name, *args, wrapper=(), ready=True, ready_s=120, **kw):
     """Starts one of jobs/NAME.py; with ready=True returns after its warm-up."""
     env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
     proc = Proc([*wrapper, PYTHON, JOBS / f"{name}.py", *args], env=env, **kw)
     if ready:
         try:
-            proc.line("ready ", 120)
+            proc.line("ready ", ready_s)
         except BaseException:
             proc.close()
             raise

@@ -20,6 +20,7 @@ MIN = {"final": 0.999, "live": 0.99}
 SAVED_MIN = 0.99
 LOOKS = 2  # at names: the first one may come amid a step, and what it finds is told a moment later
 UNKNOWN_MAX = 0.01  # of byte·time with the extended classes
+READY_S = 300  # libraries of a thousand modules, from a cold disk
 
 
 def watch(job, path):
@@ -49,7 +50,7 @@ def full_steps(doc, attached, offset):
 def record(name, tmp, script=JOB):
     """(pid, moments after the attach, moments after the look at names, the recording)"""
     out, mtr = tmp / f"{name}.said", tmp / f"{name}.mtr"
-    with mt.job(str(script), "--job", name, "--out", out) as job:
+    with mt.job(str(script), "--job", name, "--out", out, ready_s=READY_S) as job:
         attached, looked, offset = watch(job, mtr)
     doc = json.loads(out.read_text())
     return doc["pid"], full_steps(doc, attached, offset), full_steps(doc, looked, offset), mtr
@@ -304,6 +305,9 @@ def versions():
     pinned = (mt.ROOT / "tools" / "requirements-libraries.txt").read_text()
     names = ("transformers", "accelerate", "peft", "timm", "lightning", "diffusers", "torch-geometric", "sentence-transformers")
     return ", ".join(re.search(rf"^({name})==(\S+)", pinned, re.M).expand(r"\1 \2") for name in names)
+
+
+TIMEOUT_S = dict.fromkeys(jobs(), 2 * READY_S)
 
 
 if __name__ == "__main__":  # make docs-libraries
