@@ -197,8 +197,8 @@ def test_without_modules():
 
 
 def test_files_and_frames_that_lie():
-    """Of generated files that are gone, edited, huge, links or not to be read nothing is believed, nor of lines that they do not
-    have; a cache on another file system is one like any other. Each block is seen, and the job goes on."""
+    """Of generated files that are gone, edited, huge, links, of a form that nobody knows or not to be read nothing is believed, nor of
+    lines that they do not have; a cache on another file system is one like any other. Each block is seen, and the job goes on."""
     with mt.scratch() as tmp, mt.job("lying", "--out", tmp / "said.json", ready=False) as job:
         job.line("ready ", 90)
         with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "-vv") as tracer:
