@@ -22,6 +22,8 @@ BUILD = ROOT / "build"
 JOBS = ROOT / "tests" / "e2e" / "jobs"
 TARGETS = ROOT / "tests" / "e2e" / "targets"
 MEMTRACE = os.environ.get("MEMTRACE", str(BUILD / "memtrace"))
+# How many times as long as usual everything may take before it counts as hanging: for machines with other work. Nothing that is promised.
+PATIENCE = float(os.environ.get("MT_PATIENCE", 1))
 PYTHON = os.environ.get("MT_PYTHON", str(BUILD / "venv" / "bin" / "python"))
 
 # The tests are root for nobody: what sudo's asker gets is what the tests of that say (test_launch.py).
@@ -63,10 +65,10 @@ def pace():
 
 
 def wait_until(condition, what, timeout=10.0, pause=0.01):
-    end = time.monotonic() + timeout
+    end = time.monotonic() + timeout * PATIENCE
     while not (value := condition()):
         if time.monotonic() > end:
-            raise AssertionError(f"waited {timeout:g} s for {what}")
+            raise AssertionError(f"waited {timeout * PATIENCE:g} s for {what}")
         time.sleep(pause)
     return value
 
@@ -173,7 +175,7 @@ class Proc:
     def wait(self, timeout=30.0):
         """The exit status; all output is in .out and .err then."""
         try:
-            code = self.popen.wait(timeout)
+            code = self.popen.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             self.close()
             raise AssertionError(f"{self.argv} still runs after {timeout:g} s; stderr: "
@@ -282,7 +284,7 @@ def child_of(pid, name):
 def memtrace(*args, timeout=60, **kw):
     """Runs to the end: CompletedProcess with returncode, stdout, stderr."""
     return subprocess.run([MEMTRACE, *map(str, args)], capture_output=True, text=True, errors="replace",
-                          stdin=subprocess.DEVNULL, timeout=timeout, check=False, **kw)
+                          stdin=subprocess.DEVNULL, timeout=timeout * PATIENCE, check=False, **kw)
 
 
 def ok(done, codes=(0,)):

@@ -101,7 +101,7 @@ class Measured:
         self.compat, self.extended = test_libraries.judge(pid, moments, mtr)
         self.unknown = {}
         for view in ("compat", "extended"):
-            rows = [r for r in mt.export(mtr, ("--classes", view)) if r["pid"] == pid]
+            rows = getattr(self, view).rows
             self.unknown[view] = test_categories.unknown_share(test_categories.seen_blocks(rows, pid, "cpu"), begins[0], begins[-1])
         self.named, self.bare, self.born = named_share(rows, begins[0], begins[-1])
         self.wrong_marks = steps_without_marks(self.rep, pid, begins, MARKS)

@@ -62,15 +62,19 @@ def percent(share):
 
 
 def judge(pid, moments, mtr, named=None):
-    """(with torch.profiler's words, with the extended ones), each with what share of byte·time is unknown, and where. named: moments for
-    the extended ones, which rest on names."""
-    def seen(labels, view):
-        blocks = test_categories.seen_blocks(mt.export(mtr, ("--labels", labels, "--classes", view)), pid, "cpu")
-        return [s for s in blocks if s.size]
+    """(with torch.profiler's words, with the extended ones), each with the rows of its final labels, and what share of byte·time
+    is unknown, and where. named: moments for the extended ones, which rest on names."""
+    def exported(labels, view):
+        return [r for r in mt.export(mtr, ("--labels", labels, "--classes", view)) if r["pid"] == pid]
+
+    def seen(rows):
+        return [s for s in test_categories.seen_blocks(rows, pid, "cpu") if s.size]
 
     def compare(at, view, classes):
-        finals = seen("final", view)
-        res = said.compare(at, finals, seen("live", view), FIRST_LIVE, classes)
+        rows = exported("final", view)
+        finals = seen(rows)
+        res = said.compare(at, finals, seen(exported("live", view)), FIRST_LIVE, classes)
+        res.rows = rows
         res.unknown = test_categories.unknown_share(finals, at[0][0], at[-1][0])
         return res
     return compare(moments, "compat", said.COMPAT), compare(named or moments, "extended", said.EXTENDED)
