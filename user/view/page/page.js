@@ -873,7 +873,7 @@ function drawMoment() {
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
 			h("td", {class: "text"}, swatch(b.cat), bytes(b.size)),
-			h("td", {class: "name"}, b.name || b.op || (b.met ? "from before the attach" : "no operator open"))))))
+			h("td", {class: "name"}, b.name || bare(b.op) || (b.met ? "from before the attach" : "no operator open"))))))
 			: h("p", {class: "empty"}, "none that the page holds"));
 }
 
@@ -945,7 +945,7 @@ function drawOps() {
 function opsWithModule(modules) {
 	const rows = modules.ops.map((o) => ({...o, called: o.op || "(no operator open)", forward: o.phases.forward || 0, backward: o.phases.backward || 0,
 		where: o.pid === undefined ? "–" : o.module_root === null ? "(no name yet)" : [o.module_root, o.module].filter(Boolean).join(".")}));
-	const columns = [{key: "called", head: "operator", cls: "some"}, {key: "where", head: "module", cls: "name"}, inBytes("alloc_bytes", "allocated"),
+	const columns = [{key: "called", head: "operator", cls: "some", cell: (o) => bare(o.called)}, {key: "where", head: "module", cls: "name"}, inBytes("alloc_bytes", "allocated"),
 		inBytes("forward", "forward"), inBytes("backward", "backward"), {key: "alloc_count", head: "blocks", cell: (x) => count(x.alloc_count)}];
 	return [...table("ops-modules", columns, rows, "alloc_bytes", {rows: 14, text: (x) => `${x.called} ${x.where}`, again: drawOps}),
 		modules.ops_total > rows.length ? h("p", {class: "note"}, `The ${rows.length} heaviest of ${count(modules.ops_total)}.`) : ""];
@@ -1138,7 +1138,7 @@ function drawPeakBlocks() {
 	const rows = r.peak_blocks.map((b) => ({...b, name: b.name || b.op || "(no operator open)", born: b.born_ns - r.start_ns}));
 	const columns = [inBytes("size", "size"), {key: "share", head: "of the peak", value: (b) => b.size, cell: (b) => percent(b.size, peak)},
 		{key: "cat", head: "category", cls: "text", cell: (b) => h("span", null, swatch(b.cat), b.cat)},
-		{key: "name", head: "name or operator", cls: "name", title: (b) => b.name === b.op ? b.op : `${b.name}\n${b.op || "no operator open"}`},
+		{key: "name", head: "name or operator", cls: "name", cell: (b) => bare(b.name), title: (b) => b.name === b.op ? b.op : `${b.name}\n${b.op || "no operator open"}`},
 		{key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
 		{key: "born", head: "allocated", cell: (b) => clock(Math.max(b.born, 0), model.duration)}];
 	$("peak-blocks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Largest blocks at the peak")),
@@ -1288,16 +1288,19 @@ function drawGenerated() {
 	if (!rows.length)
 		return;
 	const columns = [inBytes("bytes", "allocated"), {key: "count", head: "blocks", cell: (g) => count(g.count)},
-		{key: "buffer", head: "buffer", cls: "some"}, {key: "op", head: "operator", cls: "name"}, {key: "nodes", head: "made of", cls: "some wide"},
-		{key: "graph", head: "graph", cls: "text"}, {key: "where", head: "line", cls: "some", cell: (g) => shortFile(g.where)}];
-	$("generated").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Generated code"), filterBox("generated", "buffers, operators, nodes", drawGenerated)),
+		{key: "buffer", head: "buffer", cls: "some wide"}, {key: "op", head: "operator", cls: "name", cell: (g) => bare(g.op)},
+		{key: "nodes", head: "made of", cls: "some wide"}, {key: "graph", head: "graph", cls: "text"},
+		{key: "where", head: "line", cls: "text", cell: (g) => shortFile(g.where)}];
+	$("generated").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Generated code"), filterBox("generated", "lines", drawGenerated)),
 		...table("generated", columns, rows, "bytes", {rows: 10, text: (g) => `${g.buffer} ${g.op} ${g.nodes} ${g.graph} ${g.where}`, again: drawGenerated}),
 		h("p", {class: "note"}, "Lines of torch.compile's files by what they allocated; a buffer that takes another's memory over stands behind it." +
 			(generated.total > rows.length ? ` The ${count(rows.length)} heaviest of ${count(generated.total)}.` : "")));
 }
 
-// "c5tz3y4….py:860": a hash, and its line.
-const shortFile = (where) => where.replace(/^(.{8}).{8,}(\.\w+:\d+)$/, "$1…$2");
+// "c5tz3y….py:860": a hash, and its line.
+const shortFile = (where) => where.replace(/^(.{6}).{8,}(\.\w+:\d+)$/, "$1…$2");
+// An operator where there is little room: that it is inductor's, its kernel's name says.
+const bare = (op) => op.replace(/^inductor: (?!\()/, "");
 
 // What was compiled again, and why.
 function drawRecompiled() {
