@@ -22,7 +22,7 @@ check-torch-1.13: build/memtrace ## arguments and categories with Debian's torch
 	else echo "check-torch-1.13: skipped: python3-torch cannot be had"; fi
 
 # Tables of the documents: tools/tables.
-.PHONY: docs-categories docs-names docs-distributed docs-compiled
+.PHONY: docs-categories docs-names docs-saved docs-distributed docs-compiled
 docs-categories: check-agreement ## ... and its tables into docs/categories.md
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_categories.py
 	@tools/tables put categories
@@ -31,6 +31,11 @@ docs-names: build/memtrace ## names of tensors against the job's own, and the ta
 	@tests/e2e/run names
 	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_names.py
 	@tools/tables put names
+docs-saved: build/memtrace ## what autograd keeps against saved-tensor hooks of the job, and the table into docs/saved.md
+	@tools/make-venv
+	@tests/e2e/run saved
+	@PYTHONDONTWRITEBYTECODE=1 python3 tests/e2e/test_saved.py
+	@tools/tables put saved
 docs-compiled: build/memtrace ## compiled jobs against their own word, and the table into docs/compiled.md
 	@tools/make-venv
 	@tests/e2e/run $(if $(ROW),$(ROW:%=compiled_jobs.%),compiled_jobs)

@@ -120,6 +120,9 @@ class Measured:
     def hold(self):
         for text in self.extended.differences(6):
             mt.note(f"  {text}")
+        for view, (share, where) in self.unknown.items():
+            if share > UNKNOWN_MAX / 10:
+                mt.note(f"  unknown of byte·time, {view}: {100 * share:.2f} %: {where[:3]}")
         mt.check(self.steps == test_libraries.FULL_STEPS, f"{self.steps} steps")
         mt.check(mt.lost(self.rep) == self.rep["lost"]["reuse"], f"lost: {self.rep['lost']}")
         mt.check(all(self.extended.bytes[what] > 1e4 for what in said.CLASSES), f"{self.extended.bytes}")
