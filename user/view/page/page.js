@@ -1424,8 +1424,17 @@ function drawSegments() {
 		{key: "reserved", head: "reserved, as reported", cell: (s) => s.totals ? bytes(s.reserved) : "–"},
 		inBytes("unused", "reserved, not in use"), inBytes("inactive", "free beside live blocks"), inBytes("free_cached", "in empty segments"),
 		inBytes("largest_free", "largest free range")];
+	const pools = Object.entries(model.report.devices).flatMap(([dev, d]) => (d.segments?.private_pools || []).map((p) => ({...p, dev, rest: p.reserved - p.used})));
 	$("segments").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Fragmentation")),
-		...table("segments", columns, rows, "live", {rows: 16, text: (s) => s.dev, again: drawSegments}));
+		...table("segments", columns, rows, "live", {rows: 16, text: (s) => s.dev, again: drawSegments}), ...(pools.length ? privatePools(pools) : []));
+}
+
+// What CUDA graphs and torch.cuda.MemPool keep apart: whose, and how much of it serves nobody else (docs/gpu.md).
+function privatePools(pools) {
+	const columns = [{key: "id", head: "private pool", cls: "text"}, {key: "dev", head: "device", cls: "text"}, inBytes("reserved", "reserved"),
+		inBytes("used", "in tensors"), inBytes("rest", "in no tensor"), {key: "graphs", head: "graphs", cell: (p) => count(p.graphs)},
+		{key: "launches", head: "launches", cell: (p) => count(p.launches)}, {key: "uses", head: "state", cls: "text", cell: (p) => p.uses ? "in use" : "left"}];
+	return [h("h3", null, "Private pools"), ...table("segments-pools", columns, pools, "reserved", {rows: 8, text: (p) => p.id, again: drawSegments})];
 }
 
 /* --- the icicle ------------------------------------------------------------------------------------------- */
