@@ -48,7 +48,7 @@ docs-compiled: build/memtrace ## compiled jobs against their own word, and the t
 NEWEST := 2.15.0
 .PHONY: check-compiled
 check-compiled: ## compiled and distributed jobs against their own word, on torch 2.13 and 2.15 (root; fetches 3.5 GB once)
-	@tools/install-deps build python page
+	@tools/install-deps build python
 	@tools/make-venv
 	@$(MAKE) --no-print-directory build/memtrace
 	@has=yes; tests/versions/check --keep $(NEWEST) || { [ $$? = 2 ] || exit 1; has=; }; \

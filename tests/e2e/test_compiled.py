@@ -160,8 +160,6 @@ def check_tui(mtr, lines):
 def check_views(mtr, said, got):
     rep = mt.report(mtr)
     check_lines(rep, got)
-    check_page(mtr, rep["generated"]["list"])
-    check_tui(mtr, rep["generated"]["list"])
     mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
     ops = {o["name"]: o for o in rep["ops"]}
     mt.check(len(ops) == len(rep["ops"]), "two rows of one operator")
@@ -178,6 +176,11 @@ def check_views(mtr, said, got):
     mt.check("Lines of generated code" in text and all(f" {r['buffer'].split()[0]} " in text for r in rep["generated"]["list"][:5]), text)
     mods = [o for o in rep["modules"]["ops"] if (o["op"] or "").startswith(PREFIX)]
     mt.check(sum(o["alloc_bytes"] for o in mods) >= SHARE_MIN * said["steps"] * said["step_bytes"], "not by module")
+    for drawn in (check_page, check_tui):
+        try:
+            drawn(mtr, rep["generated"]["list"])
+        except mt.Skip as e:
+            mt.note(f"not drawn: {e}")
 
 
 def test_attached():
