@@ -158,8 +158,8 @@ static struct report_place fix_places[] = {
 	{ 3ull << 30, 96, (char *)"inductor: extern_kernels.mm (aten.view, aten.t, aten.mm)",
 	  (char *)"buf7 float32[512,512], then buf8", (char *)"view_34, linear_11, mm_3", (char *)"c5tz3y4.py:860",
 	  EV_PLACE_FORWARD | EV_PLACE_OUTPUT },
-	{ 96 << 20, 12, (char *)"inductor: cpp_fused_native_layer_norm_backward_0", (char *)"buf2 bfloat16[64]", (char *)"", (char *)"",
-	  EV_PLACE_BACKWARD },
+	{ 96 << 20, 12, (char *)"inductor: cpp_fused_native_layer_norm_backward_0", (char *)"buf2 bfloat16[64]", (char *)"",
+	  (char *)"", EV_PLACE_BACKWARD },
 	{ 4096, 1, (char *)"inductor: (not known)", (char *)"", (char *)"", (char *)"", 0 },
 };
 static struct report_leak fix_leaks[] = {
