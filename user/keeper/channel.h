@@ -13,7 +13,7 @@ struct channel {
 	int fd;
 	char *area;
 	size_t area_bytes;
-	/* Whose turn it is, in the order of coming: with a mutex alone a thread that asks all the time would get it each time. */
+	/* Whose turn it is, in the order of coming: a mutex goes to who asks all the time, each time. */
 	pthread_mutex_t lock;
 	pthread_cond_t given;
 	uint64_t came, served;
