@@ -137,10 +137,11 @@ promises-build: gpu-stub targets $(B)/tests/soak_model $(B)/vm/prog_insns
 docs-tables: ## all tables in docs/ that tests make, anew; but those of other versions of torch, which are fetched
 	@$(MAKE) --no-print-directory docs-categories
 	@$(MAKE) --no-print-directory docs-names
+	@$(MAKE) --no-print-directory docs-saved
 	@$(MAKE) --no-print-directory docs-distributed
 	@$(MAKE) --no-print-directory docs-compiled
 	@$(MAKE) --no-print-directory docs-libraries
-	@echo "docs-tables: not run here: make docs-versions docs-compiled-newest"
+	@echo "docs-tables: not run here: make docs-versions docs-compiled-newest docs-distributed-newest"
 
 .PHONY: install
 PREFIX ?= /usr/local

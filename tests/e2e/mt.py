@@ -22,6 +22,8 @@ BUILD = ROOT / "build"
 JOBS = ROOT / "tests" / "e2e" / "jobs"
 TARGETS = ROOT / "tests" / "e2e" / "targets"
 MEMTRACE = os.environ.get("MEMTRACE", str(BUILD / "memtrace"))
+# How many times as long as usual everything may take before it counts as hanging: for machines with other work. Nothing that is promised.
+PATIENCE = float(os.environ.get("MT_PATIENCE", 1))
 PYTHON = os.environ.get("MT_PYTHON", str(BUILD / "venv" / "bin" / "python"))
 
 # The tests are root for nobody: what sudo's asker gets is what the tests of that say (test_launch.py).
@@ -63,10 +65,10 @@ def pace():
 
 
 def wait_until(condition, what, timeout=10.0, pause=0.01):
-    end = time.monotonic() + timeout
+    end = time.monotonic() + timeout * PATIENCE
     while not (value := condition()):
         if time.monotonic() > end:
-            raise AssertionError(f"waited {timeout:g} s for {what}")
+            raise AssertionError(f"waited {timeout * PATIENCE:g} s for {what}")
         time.sleep(pause)
     return value
 
@@ -173,7 +175,7 @@ class Proc:
     def wait(self, timeout=30.0):
         """The exit status; all output is in .out and .err then."""
         try:
-            code = self.popen.wait(timeout)
+            code = self.popen.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             self.close()
             raise AssertionError(f"{self.argv} still runs after {timeout:g} s; stderr: "
@@ -197,13 +199,13 @@ class Proc:
         self.close()
 
 
-def job(name, *args, wrapper=(), ready=True, **kw):
+def job(name, *args, wrapper=(), ready=True, ready_s=120, **kw):
     """Starts one of jobs/NAME.py; with ready=True returns after its warm-up."""
     env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
     proc = Proc([*wrapper, PYTHON, JOBS / f"{name}.py", *args], env=env, **kw)
     if ready:
         try:
-            proc.line("ready ", 120)
+            proc.line("ready ", ready_s)
         except BaseException:
             proc.close()
             raise
@@ -282,7 +284,7 @@ def child_of(pid, name):
 def memtrace(*args, timeout=60, **kw):
     """Runs to the end: CompletedProcess with returncode, stdout, stderr."""
     return subprocess.run([MEMTRACE, *map(str, args)], capture_output=True, text=True, errors="replace",
-                          stdin=subprocess.DEVNULL, timeout=timeout, check=False, **kw)
+                          stdin=subprocess.DEVNULL, timeout=timeout * PATIENCE, check=False, **kw)
 
 
 def ok(done, codes=(0,)):

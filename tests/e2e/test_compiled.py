@@ -9,7 +9,10 @@ import shutil
 import sys
 import tempfile
 
+import browser
 import mt
+import test_page
+import test_tui
 
 SHARE_MIN = 0.97  # of the bytes that are allocated in the steps
 STEPS = 50
@@ -25,9 +28,10 @@ _cache = []
 
 @contextlib.contextmanager
 def cache():
-    """Inductor writes there, by itself and not by processes that it forks; the tests of this file compile once."""
+    """Inductor writes there, by itself and not by processes that it forks; the tests of this file compile once. MT_INDUCTOR_CACHE: a
+    folder that stays, for whom the compiler has no time."""
     if not _cache:
-        _cache.append(tempfile.mkdtemp(prefix="mt-inductor-"))
+        _cache.append(os.environ.get("MT_INDUCTOR_CACHE") or tempfile.mkdtemp(prefix="mt-inductor-"))
     told = {"TORCHINDUCTOR_CACHE_DIR": _cache[0], "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     was = {k: os.environ.get(k) for k in told}
     os.environ.update(told)
@@ -40,7 +44,9 @@ def cache():
 
 def close_file():
     while _cache:
-        shutil.rmtree(_cache.pop(), ignore_errors=True)
+        path = _cache.pop()
+        if path != os.environ.get("MT_INDUCTOR_CACHE"):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def go(proc, out, steps=STEPS):
@@ -118,6 +124,39 @@ def check_lines(rep, got):
     mt.check(sum(bool(r["nodes"]) for r in lines) > len(lines) / 3 and heirs, f"{lines}")
 
 
+# Of the page's table of generated code: each row's texts, cut or not.
+CELLS = "[...document.querySelectorAll('#generated tbody tr')].map((r) => [...r.children].map((c) => c.title || c.textContent))"
+
+
+def check_page(mtr, lines):
+    with browser.open(test_page.page_of(mtr)) as page:
+        rows = page.js(CELLS)
+        mt.check(len(rows) == min(10, len(lines)), f"{len(rows)} rows of {len(lines)}")
+        for row, g in zip(rows, lines):
+            graph = ", ".join([g["graph"], *(["returned"] if g["returned"] else [])])
+            wanted = [f"{g['bytes']} bytes", str(g["count"]), g["buffer"], g["op"], g["nodes"] or "", graph, g["where"]]
+            mt.check(row == wanted, f"{row}, wanted {wanted}")
+        page.press("#generated input")
+        page.call("Input.insertText", text=lines[0]["buffer"])
+        page.settle()
+        mt.check(page.js(CELLS)[0][2] == lines[0]["buffer"], "the filter does not find a buffer")
+        test_page.clean(page)
+
+
+def check_tui(mtr, lines):
+    """The tab has the heaviest line, and Enter all of its words."""
+    with test_tui.Tmux(f"{mt.MEMTRACE} report {mtr} --tui", 160, 50) as tui:
+        tui.wait(r"1 Operators")
+        tui.keys("0", *["Right"] * 4)
+        tui.wait(r"allocated.*buffer.*operator.*made of.*graph.*line")
+        tui.keys("Enter")
+        first = lines[0]
+        name, number = first["where"].split(":")
+        tui.wait(rf"buffer +{re.escape(first['buffer'][:60])}")
+        tui.wait(rf"line +{name[:4]}\S*:{number}\b")
+        mt.check(first["op"].split()[1] in tui.screen() and first["graph"] in tui.screen(), tui.screen())
+
+
 def check_views(mtr, said, got):
     rep = mt.report(mtr)
     check_lines(rep, got)
@@ -137,6 +176,11 @@ def check_views(mtr, said, got):
     mt.check("Lines of generated code" in text and all(f" {r['buffer'].split()[0]} " in text for r in rep["generated"]["list"][:5]), text)
     mods = [o for o in rep["modules"]["ops"] if (o["op"] or "").startswith(PREFIX)]
     mt.check(sum(o["alloc_bytes"] for o in mods) >= SHARE_MIN * said["steps"] * said["step_bytes"], "not by module")
+    for drawn in (check_page, check_tui):
+        try:
+            drawn(mtr, rep["generated"]["list"])
+        except mt.Skip as e:
+            mt.note(f"not drawn: {e}")
 
 
 def test_attached():
@@ -156,8 +200,8 @@ def test_without_modules():
 
 
 def test_files_and_frames_that_lie():
-    """Of generated files that are gone, edited, huge, links or not to be read nothing is believed, nor of lines that they do not
-    have; a cache on another file system is one like any other. Each block is seen, and the job goes on."""
+    """Of generated files that are gone, edited, huge, links, of a form that nobody knows or not to be read nothing is believed, nor of
+    lines that they do not have; a cache on another file system is one like any other. Each block is seen, and the job goes on."""
     with mt.scratch() as tmp, mt.job("lying", "--out", tmp / "said.json", ready=False) as job:
         job.line("ready ", 90)
         with mt.start("record", "-p", str(job.pid), "-o", str(tmp / "a.mtr"), "-vv") as tracer:

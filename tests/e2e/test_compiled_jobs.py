@@ -101,7 +101,7 @@ class Measured:
         self.compat, self.extended = test_libraries.judge(pid, moments, mtr)
         self.unknown = {}
         for view in ("compat", "extended"):
-            rows = [r for r in mt.export(mtr, ("--classes", view)) if r["pid"] == pid]
+            rows = getattr(self, view).rows
             self.unknown[view] = test_categories.unknown_share(test_categories.seen_blocks(rows, pid, "cpu"), begins[0], begins[-1])
         self.named, self.bare, self.born = named_share(rows, begins[0], begins[-1])
         self.wrong_marks = steps_without_marks(self.rep, pid, begins, MARKS)
@@ -120,6 +120,9 @@ class Measured:
     def hold(self):
         for text in self.extended.differences(6):
             mt.note(f"  {text}")
+        for view, (share, where) in self.unknown.items():
+            if share > UNKNOWN_MAX / 10:
+                mt.note(f"  unknown of byte·time, {view}: {100 * share:.2f} %: {where[:3]}")
         mt.check(self.steps == test_libraries.FULL_STEPS, f"{self.steps} steps")
         mt.check(mt.lost(self.rep) == self.rep["lost"]["reuse"], f"lost: {self.rep['lost']}")
         mt.check(all(self.extended.bytes[what] > 1e4 for what in said.CLASSES), f"{self.extended.bytes}")
@@ -222,7 +225,7 @@ def test_compiled_autograd_launched():
 
 
 def price_of_a_step(name, disable):
-    """(hits, ns of probes) of a step, by the report."""
+    """({probe: hits of a step}, {probe: ns of a hit by calibration})"""
     was = os.environ.get("TORCHDYNAMO_DISABLE")
     os.environ["TORCHDYNAMO_DISABLE"] = disable
     try:
@@ -231,16 +234,20 @@ def price_of_a_step(name, disable):
             rep = mt.report(mtr)
     finally:
         os.environ.pop("TORCHDYNAMO_DISABLE") if was is None else os.environ.update(TORCHDYNAMO_DISABLE=was)
-    mt.check(rep["phases"]["marks"]["step"] >= 10, f"{rep['phases']['marks']}")
-    return [rep["overhead"][what] / rep["phases"]["marks"]["step"] for what in ("hits", "probe_ns")]
+    steps, hits = rep["phases"]["marks"]["step"], {k: p for k, p in rep["overhead"]["by_probe"].items() if p["hits"]}
+    mt.check(steps >= 10 and sum(p["hits"] for p in hits.values()) == rep["overhead"]["hits"], f"{steps} steps, {rep['overhead']}")
+    return {k: p["hits"] / steps for k, p in hits.items()}, {k: p["ns"] / p["hits"] for k, p in hits.items()}
 
 
 def test_price():
-    """No higher than of the same job as torch runs it without compiling."""
+    """No higher than of the same job as torch runs it without compiling: fewer hits, and they cost less. Both at the prices that were
+    calibrated beside the compiled one, as a machine with other work calibrates otherwise each time."""
     with test_compiled.cache():
-        compiled, eager = price_of_a_step("gpt", "0"), price_of_a_step("gpt", "1")
-    mt.note(f"{compiled[0]:.0f} hits and {compiled[1] / 1e3:.0f} us of probes a step, eager {eager[0]:.0f} and {eager[1] / 1e3:.0f}")
-    mt.check(all(c <= e for c, e in zip(compiled, eager)), f"{compiled}, eager {eager}")
+        (compiled, ns), (eager, eager_ns) = price_of_a_step("gpt", "0"), price_of_a_step("gpt", "1")
+    hits = [sum(of.values()) for of in (compiled, eager)]
+    cost = [sum(cnt * ns.get(k, eager_ns.get(k)) for k, cnt in of.items()) for of in (compiled, eager)]
+    mt.note(f"{hits[0]:.0f} hits and {cost[0] / 1e3:.0f} us of probes a step, eager {hits[1]:.0f} and {cost[1] / 1e3:.0f}")
+    mt.check(hits[0] <= hits[1] and cost[0] <= cost[1], f"{compiled}, eager {eager}, {ns}")
 
 
 # --- the comparison itself, by hand ---------------------------------------------------------------------------

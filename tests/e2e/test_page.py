@@ -571,7 +571,15 @@ def test_fragmentation_of_a_gpu():
         mt.check([r["dev"] for r in rows] == ["cuda:1"] and rows[0]["live"] == segs["live"] == 556, f"{rows} {segs}")
         mt.check(not page.js("document.querySelector('#segments').hidden"), "the part is hidden")
         text = text_of(page, "#segments")
-        mt.check("Fragmentation" in text and "cuda:1" in text and "556 B" in text, text)
+        mt.check("Fragmentation" in text and "cuda:1" in text and "556 B" in text and "Private pools" not in text, text)
+        page.js("""(() => {
+            const report = memtrace.model().doc.report;
+            report.devices["cuda:1"].segments.private_pools = [{id: "0:7", pid: 1, reserved: 4 << 20, used: 1 << 20, segments: 2, graphs: 2,
+                                                                launches: 6, uses: 1}];
+            memtrace.show({report});
+        })()""")
+        text = " ".join(text_of(page, "#segments").split())
+        mt.check("0:7 cuda:1 4.00 MiB 1.00 MiB 3.00 MiB 2 6 in use" in text, text)
         clean(page)
     with opened(page_of(recording())) as page:
         mt.check(page.js("document.querySelector('#segments').hidden"), "shown without a GPU")

@@ -139,6 +139,9 @@ def check_page(mtr, c):
         beside = [x for x in seen["red"] if not any(begin - 1 <= x <= max(end, begin + 2) + 1 for begin, end in seen["lines"])]
         mt.check(not beside, f"red at {beside}: {seen['lines']}")
         mt.check(f"compiles again ({c['recompiles']} times)" in test_page.text_of(page, "#chart-note"), "the note has no word of it")
+        cells = page.js("[...document.querySelectorAll('#recompiles tbody tr')].map((r) => [...r.children].map((c) => c.title || c.textContent))")
+        told = [[f"{r['added'] or 0} bytes", r["function"], r["failed"] or r["reason"]] for r in sorted(c["rows"], key=lambda r: -r["t"])]
+        mt.check([[row[2], *row[4:]] for row in cells] == told, f"{cells}, wanted {told}")
 
 
 def check_tui(mtr, c):

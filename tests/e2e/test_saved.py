@@ -4,8 +4,13 @@ import collections
 import json
 
 import mt
+import tables
 
 SHARE_MIN = 0.99
+JOBS = {"transformer": "transformer", "conv": "conv net: batch norm, pooling, dropout", "lstm": "LSTM",
+        "accumulate": "MLP, four batches accumulated", "checkpoint": "four blocks, two of them checkpointed, of both kinds",
+        "gan": "GAN: two models, three passes a step", "mixed": "MLP under autocast (bfloat16)",
+        "penalty": "gradient penalty (a gradient of a gradient)", "compiled": "`torch.compile` (aot_eager), by the graph's saved tensors"}
 SLOW = {"compiled", "penalty", "mixed", "accumulate", "conv", "gan"}
 
 
@@ -25,6 +30,11 @@ def record(job, tmp, *options, probes=()):
     rep = json.loads(mt.ok(mt.memtrace("report", mtr, "--json", "--top", "100000")).stdout)
     mt.check(not mt.lost(rep), f"lost: {rep['lost']}")
     return rep, json.loads(out.read_text()), mt.ok(mt.memtrace("report", mtr, "-v")).stdout
+
+
+def percent(part, whole):
+    """Rounded down: 100 is all of it."""
+    return f"{100 * part // whole}" if part == whole else f"{10000 * part // whole / 100:.2f}"
 
 
 def check_sums(saved):
@@ -63,15 +73,18 @@ def compare(job, rep, passes):
             f"{[sum(s for s, _ in p.values()) for p in passes]}")
     text = f"missing {dict(missing)}, too much {dict(more)}, of other nodes {dict(others)}"
     mt.check(of_both >= SHARE_MIN * of_want and of_both >= SHARE_MIN * of_got, text)
-    return owner, text
+    row = f"| {JOBS[job]} | {of_want:,} | {percent(of_both, of_want)} | {percent(of_both, of_got)} |"
+    mt.note(row)
+    return owner, text, row
 
 
 def check_job(job, *options):
     with mt.scratch() as tmp:
         rep, passes, text = record(job, tmp, *options)
-    owner, wrong = compare(job, rep, passes)
+    owner, wrong, row = compare(job, rep, passes)
     mt.check(owner >= SHARE_MIN, wrong)
     mt.check("Kept for backward" in text, text)
+    tables.keep("saved", job, row)
     return rep, text
 
 
@@ -110,3 +123,8 @@ def test_penalty():
 
 def test_compiled():
     check_job("compiled", "--graph")
+
+
+if __name__ == "__main__":  # make docs-saved
+    tables.write("saved", "| job | the job says, bytes | of that seen, % | of what memtrace says is right, % |\n|---|---|---|---|\n"
+                 + "".join(row + "\n" for row in tables.kept("saved", JOBS)))

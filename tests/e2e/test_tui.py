@@ -96,6 +96,7 @@ def test_keys_tables_and_the_way_out():
                            ("Right", r"Steps ›\s*\n +step▾.*fw_start.*fw_bw_boundary.*\n +\d+ .*iB .*iB .*iB"),
                            ("Right", r"Kept\b.*\n +made in.*kept for.*\n.*Backward0.*iB"),
                            ("Right", r"Recompiles\b.*nothing was compiled again"),
+                           ("Right", r"Generated\b.*no line of generated code"),
                            ("Right", r"Leaks\b.*\n operator.*grows by.*\n.*nothing grows"),
                            ("Right", r"Stacks\b.*--stacks")):
             tui.keys(key)

@@ -20,6 +20,7 @@ MIN = {"final": 0.999, "live": 0.99}
 SAVED_MIN = 0.99
 LOOKS = 2  # at names: the first one may come amid a step, and what it finds is told a moment later
 UNKNOWN_MAX = 0.01  # of byte·time with the extended classes
+READY_S = 300  # libraries of a thousand modules, from a cold disk
 
 
 def watch(job, path):
@@ -49,7 +50,7 @@ def full_steps(doc, attached, offset):
 def record(name, tmp, script=JOB):
     """(pid, moments after the attach, moments after the look at names, the recording)"""
     out, mtr = tmp / f"{name}.said", tmp / f"{name}.mtr"
-    with mt.job(str(script), "--job", name, "--out", out) as job:
+    with mt.job(str(script), "--job", name, "--out", out, ready_s=READY_S) as job:
         attached, looked, offset = watch(job, mtr)
     doc = json.loads(out.read_text())
     return doc["pid"], full_steps(doc, attached, offset), full_steps(doc, looked, offset), mtr
@@ -61,15 +62,19 @@ def percent(share):
 
 
 def judge(pid, moments, mtr, named=None):
-    """(with torch.profiler's words, with the extended ones), each with what share of byte·time is unknown, and where. named: moments for
-    the extended ones, which rest on names."""
-    def seen(labels, view):
-        blocks = test_categories.seen_blocks(mt.export(mtr, ("--labels", labels, "--classes", view)), pid, "cpu")
-        return [s for s in blocks if s.size]
+    """(with torch.profiler's words, with the extended ones), each with the rows of its final labels, and what share of byte·time
+    is unknown, and where. named: moments for the extended ones, which rest on names."""
+    def exported(labels, view):
+        return [r for r in mt.export(mtr, ("--labels", labels, "--classes", view)) if r["pid"] == pid]
+
+    def seen(rows):
+        return [s for s in test_categories.seen_blocks(rows, pid, "cpu") if s.size]
 
     def compare(at, view, classes):
-        finals = seen("final", view)
-        res = said.compare(at, finals, seen("live", view), FIRST_LIVE, classes)
+        rows = exported("final", view)
+        finals = seen(rows)
+        res = said.compare(at, finals, seen(exported("live", view)), FIRST_LIVE, classes)
+        res.rows = rows
         res.unknown = test_categories.unknown_share(finals, at[0][0], at[-1][0])
         return res
     return compare(moments, "compat", said.COMPAT), compare(named or moments, "extended", said.EXTENDED)
@@ -304,6 +309,9 @@ def versions():
     pinned = (mt.ROOT / "tools" / "requirements-libraries.txt").read_text()
     names = ("transformers", "accelerate", "peft", "timm", "lightning", "diffusers", "torch-geometric", "sentence-transformers")
     return ", ".join(re.search(rf"^({name})==(\S+)", pinned, re.M).expand(r"\1 \2") for name in names)
+
+
+TIMEOUT_S = dict.fromkeys(jobs(), 2 * READY_S)
 
 
 if __name__ == "__main__":  # make docs-libraries

@@ -193,6 +193,59 @@ static void keep__free(struct keep *k, struct channel *other)
 	free(k);
 }
 
+#define TURNS 20
+
+struct asker_now_and_then {
+	struct channel *c;
+	int had_its_turn;
+};
+
+static void *ask_once(void *arg)
+{
+	struct asker_now_and_then *a = arg;
+
+	channel__take(a->c);
+	a->had_its_turn = 1;
+	channel__give(a->c);
+	return NULL;
+}
+
+static uint64_t came(struct channel *c)
+{
+	uint64_t cnt;
+
+	pthread_mutex_lock(&c->lock);
+	cnt = c->came;
+	pthread_mutex_unlock(&c->lock);
+	return cnt;
+}
+
+/* Who reads a whole Python asks again at once: the loop, which has waited since, is first. */
+static void turns_are_taken(void **state)
+{
+	struct channel ours, theirs;
+
+	(void)state;
+	assert_int_equal(channel_pair(&ours, &theirs, 4096), 0);
+	for (unsigned i = 0; i < TURNS; i++) {
+		struct asker_now_and_then a = { &ours, 0 };
+		uint64_t before = came(&ours);
+		pthread_t thread;
+
+		channel__take(&ours);
+		assert_int_equal(pthread_create(&thread, NULL, ask_once, &a), 0);
+		while (came(&ours) < before + 2)
+			usleep(100);
+		channel__give(&ours);
+		channel__take(&ours);
+		assert_true(a.had_its_turn);
+		channel__give(&ours);
+		pthread_join(thread, NULL);
+	}
+	channel__done(&ours);
+	close(theirs.fd);
+}
+
 static void looks_are_checked(void **state)
 {
 	struct keep_reply reply = { 0 };
@@ -1014,6 +1067,7 @@ int main(void)
 		cmocka_unit_test(plans_travel),
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(any_bytes_are_survived),
+		cmocka_unit_test(turns_are_taken),
 		cmocka_unit_test(looks_are_checked),
 		cmocka_unit_test(strangers_are_not_served),
 		cmocka_unit_test(files_are_mapped_ones),

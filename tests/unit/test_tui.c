@@ -659,6 +659,11 @@ static void test_screens(void **state)
 	r.marks.rows = marks;
 	golden("tui_steps_140x30.txt", 140, 30, &ui, &r);
 	r.marks.rows = fix_marks;
+	ui.tab = TUI_PLACES;
+	ui.is_detail = 1;
+	golden("tui_generated_160x40.txt", 160, 40, &ui, &r);
+	ui.is_detail = 0;
+	golden("tui_generated_80x24.txt", 80, 24, &ui, &r);
 	ui.tab = TUI_PEAK;
 	ui.is_color = 0;
 	golden("tui_plain_80x24.txt", 80, 24, &ui, &r);

@@ -154,6 +154,14 @@ static struct report_recompile fix_recompiles[] = {
 static struct report_recompile_why fix_whys[] = {
 	{ 2, 310000000, 1288490188, &fix_recompiles[1] }, { 1, 11000000, 0, &fix_recompiles[2] },
 };
+static struct report_place fix_places[] = {
+	{ 3ull << 30, 96, (char *)"inductor: extern_kernels.mm (aten.view, aten.t, aten.mm)",
+	  (char *)"buf7 float32[512,512], then buf8", (char *)"view_34, linear_11, mm_3", (char *)"c5tz3y4.py:860",
+	  EV_PLACE_FORWARD | EV_PLACE_OUTPUT },
+	{ 96 << 20, 12, (char *)"inductor: cpp_fused_native_layer_norm_backward_0", (char *)"buf2 bfloat16[64]", (char *)"",
+	  (char *)"", EV_PLACE_BACKWARD },
+	{ 4096, 1, (char *)"inductor: (not known)", (char *)"", (char *)"", (char *)"", 0 },
+};
 static struct report_leak fix_leaks[] = {
 	{ .op = "aten::tanh", .region = "epoch 1", .pid = 4242, .dev = MT_DEV_CUDA0 + 1, .cat = CAT_ACTIVATION, .per_step = 1,
 	  .sure = SURE_HIGH, .bytes_slope = 12345678.4, .blocks_slope = 2, .tau = 1, .live = 20ull << 30, .blocks = 2010,
@@ -254,6 +262,7 @@ static struct report fix_report(void)
 		.compiles = { .cnt = 12, .ns = 900000000, .again = 2, .again_ns = 321000000, .again_before = 1,
 			      .added = 1288490188, .missed = 3, .rows = fix_recompiles, .rows_cnt = 3, .whys = fix_whys,
 			      .whys_cnt = 2 },
+		.places = { fix_places, 3, 5 },
 		.ooms.rows = { fix_ooms[0], fix_ooms[1] },
 		.ooms.cnt = 2,
 		.ooms.total = 5,
@@ -284,6 +293,7 @@ static inline struct report fix_hostile(void)
 	static struct report_cover covers[1];
 	static struct report_leak leaks[1];
 	static struct report_recompile again[1];
+	static struct report_place place;
 	static struct report_recompile_why whys[1] = { { UINT64_MAX, UINT64_MAX, UINT64_MAX, again } };
 	static struct report_mark marks[2];
 	static struct step_marks steps[2];
@@ -350,6 +360,8 @@ static inline struct report fix_hostile(void)
 	r.compiles = (struct report_compiles){ .cnt = UINT64_MAX, .ns = UINT64_MAX, .again = UINT64_MAX, .again_ns = UINT64_MAX,
 					       .missed = UINT64_MAX, .added = UINT64_MAX, .rows = again, .rows_cnt = 1,
 					       .whys = whys, .whys_cnt = 1 };
+	place = (struct report_place){ UINT64_MAX, UINT64_MAX, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 255 };
+	r.places = (struct report_places){ &place, 1, UINT64_MAX };
 	r.ooms.rows[1].comm = HOSTILE;
 	r.ooms.cnt = 2;
 	for (unsigned i = 0; i < MT_LOSS_MAX; i++)

@@ -88,6 +88,16 @@ def test_kept_is_fetched_once():
         check.make = lambda *_: None
         mt.check(check.keep("2.14.1", 12) is None and check.run_with("2.14.1-3.12", ["true"]) == 2, "no such Python")
 
+        def halfway(version, _minor, home):
+            (pathlib.Path(tmp) / home / version / "cuda").mkdir(parents=True)
+            raise subprocess.CalledProcessError(1, "pip")
+        check.make = halfway
+        try:
+            check.keep("2.14.1", 12)
+            mt.check(False, "half of it is taken for all")
+        except subprocess.CalledProcessError:
+            mt.check(not (pathlib.Path(tmp) / "kept" / "2.14.1").exists(), "half of it stays")
+
 
 STOPPED = """
 import importlib.machinery, importlib.util, pathlib, signal, sys

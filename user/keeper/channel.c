@@ -34,7 +34,28 @@ int channel_pair(struct channel *ours, struct channel *theirs, size_t area_bytes
 	*theirs = (struct channel){ .fd = fds[1], .area = p, .area_bytes = area_bytes };
 	pthread_mutex_init(&ours->lock, NULL);
 	pthread_mutex_init(&theirs->lock, NULL);
+	pthread_cond_init(&ours->given, NULL);
+	pthread_cond_init(&theirs->given, NULL);
 	return 0;
+}
+
+void channel__take(struct channel *c)
+{
+	uint64_t ticket;
+
+	pthread_mutex_lock(&c->lock);
+	ticket = c->came++;
+	while (c->served != ticket)
+		pthread_cond_wait(&c->given, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void channel__give(struct channel *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->served++;
+	pthread_cond_broadcast(&c->given);
+	pthread_mutex_unlock(&c->lock);
 }
 
 void channel__done(struct channel *c)

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "keeper/protocol.h"
 
@@ -12,12 +13,19 @@ struct channel {
 	int fd;
 	char *area;
 	size_t area_bytes;
-	pthread_mutex_t lock; /* of one request and its reply */
+	/* Whose turn it is, in the order of coming: a mutex goes to who asks all the time, each time. */
+	pthread_mutex_t lock;
+	pthread_cond_t given;
+	uint64_t came, served;
 };
 
 /* Two ends of one area. 0 or -errno; both done in any case. */
 int channel_pair(struct channel *ours, struct channel *theirs, size_t area_bytes);
 void channel__done(struct channel *c); /* zeroed with fd -1 is fine */
+
+/* From any thread: the area and one request with its reply are the caller's in between. */
+void channel__take(struct channel *c);
+void channel__give(struct channel *c);
 
 /* 1, 0: the other end is gone, -errno. */
 int channel__get_request(const struct channel *c, struct keep_request *ret);

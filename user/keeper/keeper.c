@@ -33,7 +33,7 @@ struct kin {
 	pid_t pid, tree;
 };
 
-/* Whom a process holds up; with the lock of the channel of looks. */
+/* Whom a process holds up; with the channel of looks taken. */
 struct held_up {
 	uint64_t cnt;		 /* looks that had no answer */
 	pid_t pids[HELD_UP_MAX]; /* the last ones, in a circle */
@@ -301,7 +301,7 @@ static void keeper__is_held_up(struct keeper *k, pid_t pid)
 	h->pids[h->pids_cnt++ % HELD_UP_MAX] = pid;
 }
 
-/* The lock is the caller's: what lies in the area belongs to the request. */
+/* The channel is the caller's: what lies in the area belongs to the request. */
 static int keeper__look(struct keeper *k, struct keep_request q, struct keep_reply *reply, int *ret_fd)
 {
 	const struct kin *kin = keeper__kin(k, q.pid);
@@ -324,9 +324,9 @@ static int keeper__look_fd(struct keeper *k, struct keep_request q)
 {
 	int fd = -1, r;
 
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	r = keeper__look(k, q, NULL, &fd);
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	return r < 0 ? r : fd;
 }
 
@@ -346,13 +346,13 @@ static int at_door_text(void *ctx, pid_t pid, enum door_file which, char *buf, s
 	struct keep_reply reply;
 	int r;
 
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	r = keeper__look(k, (struct keep_request){ .op = KEEP_TEXT, .pid = pid, .arg = { which, cap } }, &reply, NULL);
 	if (!r && reply.len > cap)
 		r = -EPROTO;
 	if (!r)
 		memcpy(buf, k->looks.area + KEEP_ANSWER, reply.len);
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	*ret_len = r ? 0 : reply.len;
 	return r;
 }
@@ -362,13 +362,13 @@ static int at_door_exe(void *ctx, pid_t pid, struct door_exe *ret)
 	struct keeper *k = ctx;
 	int r;
 
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	r = keeper__look(k, (struct keep_request){ .op = KEEP_EXE, .pid = pid }, NULL, NULL);
 	if (!r) {
 		memcpy(ret, k->looks.area + KEEP_ANSWER, sizeof(*ret));
 		ret->path[sizeof(ret->path) - 1] = '\0';
 	}
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	return r;
 }
 
@@ -381,10 +381,10 @@ static int at_door_lib(void *ctx, pid_t pid, const struct door_lib *l)
 
 	if (q.len > PATH_MAX)
 		return -ENAMETOOLONG;
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	memcpy(k->looks.area, l->path, q.len);
 	r = keeper__look(k, q, NULL, &fd);
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	return r < 0 ? r : fd;
 }
 
@@ -397,7 +397,7 @@ static int at_door_script(void *ctx, pid_t pid, const char *path, uint64_t off, 
 
 	if (q.len > PATH_MAX)
 		return -ENAMETOOLONG;
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	memcpy(k->looks.area, path, q.len);
 	r = keeper__look(k, q, &reply, NULL);
 	if (!r && (reply.len < sizeof(*ret) || reply.len - sizeof(*ret) > cap))
@@ -408,7 +408,7 @@ static int at_door_script(void *ctx, pid_t pid, const char *path, uint64_t off, 
 		if (r)
 			memcpy(buf, k->looks.area + KEEP_ANSWER + sizeof(*ret), (size_t)r);
 	}
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	return r;
 }
 
@@ -418,12 +418,12 @@ static int keeper__read_some(struct keeper *k, pid_t pid, const struct iovec *ra
 	struct keep_request q = { .op = KEEP_READ, .pid = pid, .arg = { len }, .len = cnt * sizeof(*ranges) };
 	int r;
 
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	memcpy(k->looks.area, ranges, q.len);
 	r = keeper__look(k, q, NULL, NULL);
 	if (!r)
 		memcpy(buf, k->looks.area + KEEP_ANSWER, len);
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	return r;
 }
 
@@ -455,7 +455,7 @@ int keeper__tree(struct keeper *k, pid_t pid, pid_t tree)
 	struct kin *at;
 	int r = 0;
 
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	at = keeper__kin(k, pid);
 	if (at && !tree) {
 		*at = k->trees[--k->trees_cnt];
@@ -467,7 +467,7 @@ int keeper__tree(struct keeper *k, pid_t pid, pid_t tree)
 		else
 			r = -ENOMEM;
 	}
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	return r;
 }
 
@@ -475,9 +475,9 @@ uint64_t keeper__held_up_cnt(struct keeper *k)
 {
 	uint64_t cnt;
 
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	cnt = k->held_up.cnt;
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	return cnt;
 }
 
@@ -486,12 +486,12 @@ pid_t keeper__next_held_up(struct keeper *k)
 	struct held_up *h = &k->held_up;
 	pid_t pid = 0;
 
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	if (h->pids_cnt - h->told > HELD_UP_MAX)
 		h->told = h->pids_cnt - HELD_UP_MAX;
 	if (h->told < h->pids_cnt)
 		pid = h->pids[h->told++ % HELD_UP_MAX];
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	return pid;
 }
 
@@ -501,9 +501,9 @@ int keeper__lock(struct keeper *k, pid_t pid, uint64_t start_ns, uint64_t wait_n
 	struct keep_reply reply = { 0 };
 	int fd = -1, r;
 
-	pthread_mutex_lock(&k->looks.lock);
+	channel__take(&k->looks);
 	r = channel__ask(&k->looks, &q, &reply, &fd, 1);
-	pthread_mutex_unlock(&k->looks.lock);
+	channel__give(&k->looks);
 	r = r ? r : reply.r;
 	if (!r)
 		*ret_fd = reply.fds_cnt ? fd : -1;

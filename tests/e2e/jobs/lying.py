@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
-"""Code that looks as if inductor had generated it, whose files are gone, edited, huge, somebody else's, on another file system, or not
+"""Code that looks as if inductor had generated it, whose files are gone, edited, huge, somebody else's, of another form, on another file system, or not
 what the frame says (test_compiled.py). It gives its rights away, so that there are files that it may not read.
 
     ready PID      waits
@@ -9,6 +9,7 @@ what the frame says (test_compiled.py). It gives its rights away, so that there 
 """
 import argparse
 import base64
+import functools
 import hashlib
 import json
 import os
@@ -28,7 +29,15 @@ def call():
     cpp_fused_{case}(buf0)
     return (buf0, )
 """
-CASES = ("true", "elsewhere", "gone", "edited", "huge", "forbidden", "link", "beyond", "plain", "long")
+# As a version might write it that nobody has seen yet.
+ANOTHER = """# AOT ID: 0_forward
+from torch._inductor.runtime import *
+def call():
+    buf0: Tensor = alloc.cpu[{size}](torch.float32)
+    launch(cpp_fused_{case}).on(buf0)
+    return buf0
+"""
+CASES = ("true", "elsewhere", "gone", "edited", "huge", "forbidden", "link", "beyond", "plain", "long", "another")
 ROUNDS = 4
 HUGE = 9 << 20
 NOBODY = 65534
@@ -65,6 +74,13 @@ def write(case, text, caches):
     return str(path), 1_000_000 if case == "beyond" else 0
 
 
+class Alloc:
+    """What ANOTHER calls; the allocation itself is the innermost frame's, as no Python function makes it."""
+    cpu = property(lambda self: self)
+    __getitem__ = staticmethod(lambda size: functools.partial(_empty_strided_cpu, (size,), (1,)))
+    on = staticmethod(lambda _: None)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--out", required=True)
@@ -72,9 +88,10 @@ def main():
     caches, calls, sizes = (folder("/tmp"), folder("/dev/shm")), [], {}
     for i, case in enumerate(CASES):
         count = 50_000 + 1024 * i
-        text = TEXT.format(size=count, case=case)
+        text = (ANOTHER if case == "another" else TEXT).format(size=count, case=case)
         name, later = write(case, text, caches)
-        scope = {"empty_strided_cpu": _empty_strided_cpu, "torch": torch, f"cpp_fused_{case}": lambda _: None}
+        scope = {"empty_strided_cpu": _empty_strided_cpu, "torch": torch, f"cpp_fused_{case}": lambda _: None,
+                 "Tensor": torch.Tensor, "alloc": Alloc(), "launch": lambda _: Alloc()}
         exec(compile("\n" * later + text[text.index("def"):].replace("def", "\n\ndef", 1), name, "exec"), scope)
         calls.append(scope["call"])
         sizes[case] = 4 * count

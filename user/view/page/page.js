@@ -873,7 +873,7 @@ function drawMoment() {
 		h("h3", {style: {marginTop: "10px"}}, "Largest blocks then"),
 		there.length ? h("table", null, h("tbody", null, ...there.map((b) => h("tr", {title: blockLines(b).filter(Boolean).join("\n")},
 			h("td", {class: "text"}, swatch(b.cat), bytes(b.size)),
-			h("td", {class: "name"}, b.name || b.op || (b.met ? "from before the attach" : "no operator open"))))))
+			h("td", {class: "name"}, b.name || bare(b.op) || (b.met ? "from before the attach" : "no operator open"))))))
 			: h("p", {class: "empty"}, "none that the page holds"));
 }
 
@@ -945,7 +945,7 @@ function drawOps() {
 function opsWithModule(modules) {
 	const rows = modules.ops.map((o) => ({...o, called: o.op || "(no operator open)", forward: o.phases.forward || 0, backward: o.phases.backward || 0,
 		where: o.pid === undefined ? "–" : o.module_root === null ? "(no name yet)" : [o.module_root, o.module].filter(Boolean).join(".")}));
-	const columns = [{key: "called", head: "operator", cls: "some"}, {key: "where", head: "module", cls: "name"}, inBytes("alloc_bytes", "allocated"),
+	const columns = [{key: "called", head: "operator", cls: "some", cell: (o) => bare(o.called)}, {key: "where", head: "module", cls: "name"}, inBytes("alloc_bytes", "allocated"),
 		inBytes("forward", "forward"), inBytes("backward", "backward"), {key: "alloc_count", head: "blocks", cell: (x) => count(x.alloc_count)}];
 	return [...table("ops-modules", columns, rows, "alloc_bytes", {rows: 14, text: (x) => `${x.called} ${x.where}`, again: drawOps}),
 		modules.ops_total > rows.length ? h("p", {class: "note"}, `The ${rows.length} heaviest of ${count(modules.ops_total)}.`) : ""];
@@ -1138,7 +1138,7 @@ function drawPeakBlocks() {
 	const rows = r.peak_blocks.map((b) => ({...b, name: b.name || b.op || "(no operator open)", born: b.born_ns - r.start_ns}));
 	const columns = [inBytes("size", "size"), {key: "share", head: "of the peak", value: (b) => b.size, cell: (b) => percent(b.size, peak)},
 		{key: "cat", head: "category", cls: "text", cell: (b) => h("span", null, swatch(b.cat), b.cat)},
-		{key: "name", head: "name or operator", cls: "name", title: (b) => b.name === b.op ? b.op : `${b.name}\n${b.op || "no operator open"}`},
+		{key: "name", head: "name or operator", cls: "name", cell: (b) => bare(b.name), title: (b) => b.name === b.op ? b.op : `${b.name}\n${b.op || "no operator open"}`},
 		{key: "region", head: "region", cls: "some", cell: (b) => b.region || "–", value: (b) => b.region || ""},
 		{key: "born", head: "allocated", cell: (b) => clock(Math.max(b.born, 0), model.duration)}];
 	$("peak-blocks").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Largest blocks at the peak")),
@@ -1280,6 +1280,41 @@ function drawSaved() {
 			"What recomputing a module would save: memtrace estimate FILE --checkpoint MODULE."));
 }
 
+// Lines of what torch.compile's inductor wrote, and what they allocated (docs/compiled.md).
+function drawGenerated() {
+	const generated = model.report.generated, rows = (generated?.list || []).map((g) => ({...g, buffer: g.buffer || "", nodes: g.nodes || "",
+		where: g.where || "", graph: [g.graph, g.returned ? "returned" : ""].filter(Boolean).join(", ")}));
+	$("generated").hidden = !rows.length;
+	if (!rows.length)
+		return;
+	const columns = [inBytes("bytes", "allocated"), {key: "count", head: "blocks", cell: (g) => count(g.count)},
+		{key: "buffer", head: "buffer", cls: "some wide"}, {key: "op", head: "operator", cls: "name", cell: (g) => bare(g.op)},
+		{key: "nodes", head: "made of", cls: "some wide"}, {key: "graph", head: "graph", cls: "text"},
+		{key: "where", head: "line", cls: "text", cell: (g) => shortFile(g.where)}];
+	$("generated").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Generated code"), filterBox("generated", "lines", drawGenerated)),
+		...table("generated", columns, rows, "bytes", {rows: 10, text: (g) => `${g.buffer} ${g.op} ${g.nodes} ${g.graph} ${g.where}`, again: drawGenerated}),
+		h("p", {class: "note"}, "Lines of torch.compile's files by what they allocated; a buffer that takes another's memory over stands behind it." +
+			(generated.total > rows.length ? ` The ${count(rows.length)} heaviest of ${count(generated.total)}.` : "")));
+}
+
+// "c5tz3y….py:860": a hash, and its line.
+const shortFile = (where) => where.replace(/^(.{6}).{8,}(\.\w+:\d+)$/, "$1…$2");
+// An operator where there is little room: that it is inductor's, its kernel's name says.
+const bare = (op) => op.replace(/^inductor: (?!\()/, "");
+
+// What was compiled again, and why.
+function drawRecompiled() {
+	const rows = (model.report.compiles?.rows || []).map((c) => ({...c, why: c.failed || c.reason, added: c.added || 0, live: c.live || 0,
+		when: c.before ? "before the trace" : c.step ? `step ${c.step}` : clock(c.t - model.report.start_ns, 1e9)}));
+	$("recompiles").hidden = !rows.length;
+	if (!rows.length)
+		return;
+	const columns = [{key: "when", head: "when", cls: "text", value: (c) => c.t}, {key: "ns", head: "time", cell: (c) => span(c.ns)}, inBytes("added", "added"),
+		inBytes("live", "live then"), {key: "function", head: "function", cls: "some"}, {key: "why", head: "because", cls: "name"}];
+	$("recompiles").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Compiled again"), filterBox("recompiles", "functions and reasons", drawRecompiled)),
+		...table("recompiles", columns, rows, "when", {rows: 10, text: (c) => `${c.when} ${c.function} ${c.why}`, again: drawRecompiled}));
+}
+
 // Blocks that Python has a name for, alive at the end; bytes by kind.
 function drawNames() {
 	const names = model.report.names;
@@ -1389,8 +1424,17 @@ function drawSegments() {
 		{key: "reserved", head: "reserved, as reported", cell: (s) => s.totals ? bytes(s.reserved) : "–"},
 		inBytes("unused", "reserved, not in use"), inBytes("inactive", "free beside live blocks"), inBytes("free_cached", "in empty segments"),
 		inBytes("largest_free", "largest free range")];
+	const pools = Object.entries(model.report.devices).flatMap(([dev, d]) => (d.segments?.private_pools || []).map((p) => ({...p, dev, rest: p.reserved - p.used})));
 	$("segments").replaceChildren(h("div", {class: "bar"}, h("h2", null, "Fragmentation")),
-		...table("segments", columns, rows, "live", {rows: 16, text: (s) => s.dev, again: drawSegments}));
+		...table("segments", columns, rows, "live", {rows: 16, text: (s) => s.dev, again: drawSegments}), ...(pools.length ? privatePools(pools) : []));
+}
+
+// What CUDA graphs and torch.cuda.MemPool keep apart: whose, and how much of it serves nobody else (docs/gpu.md).
+function privatePools(pools) {
+	const columns = [{key: "id", head: "private pool", cls: "text"}, {key: "dev", head: "device", cls: "text"}, inBytes("reserved", "reserved"),
+		inBytes("used", "in tensors"), inBytes("rest", "in no tensor"), {key: "graphs", head: "graphs", cell: (p) => count(p.graphs)},
+		{key: "launches", head: "launches", cell: (p) => count(p.launches)}, {key: "uses", head: "state", cls: "text", cell: (p) => p.uses ? "in use" : "left"}];
+	return [h("h3", null, "Private pools"), ...table("segments-pools", columns, pools, "reserved", {rows: 8, text: (p) => p.id, again: drawSegments})];
 }
 
 /* --- the icicle ------------------------------------------------------------------------------------------- */
@@ -1557,6 +1601,8 @@ function drawAll() {
 	drawProcesses();
 	drawModules();
 	drawSaved();
+	drawGenerated();
+	drawRecompiled();
 	drawRanks();
 	drawNames();
 	drawSegments();

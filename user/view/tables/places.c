@@ -3,9 +3,6 @@
 
 #include "event/event.h"
 #include "timeline/report.h"
-#include "view/json.h"
-#include "view/page.h"
-#include "view/table.h"
 
 static void graph(struct cell *c, const void *row)
 {
@@ -19,18 +16,28 @@ static void is_output(struct cell *c, const void *row)
 	c->num = !!(((const struct report_place *)row)->made & EV_PLACE_OUTPUT);
 }
 
+/* The graph, and whether what the line makes leaves it. */
+static void graph_words(struct cell *c, const void *row)
+{
+	graph(c, row);
+	if (((const struct report_place *)row)->made & EV_PLACE_OUTPUT)
+		cell__say(c, "%s%sreturned", c->text, c->text[0] ? ", " : "");
+}
+
 static const struct column columns[] = {
-	{ "bytes", "allocated", COL_BYTES, OF(report_place, bytes), TEXT(1, 9, .gap = 0) },
-	{ "count", "count", COL_COUNT, OF(report_place, count), TEXT(2, 7) },
-	{ "buffer", "buffer", COL_OR_NULL, OF(report_place, buffer), TEXT(3, 26, .gap = 2) },
-	{ "op", "operator", COL_TEXT, OF(report_place, op), TEXT(4, 20, .wide = 1, .gap = 2) },
-	{ "nodes", "made of", COL_OR_NULL, OF(report_place, nodes), TEXT(5, 16, .wide = 1, .gap = 2) },
-	{ "where", NULL, COL_OR_NULL, OF(report_place, where) },
+	{ "bytes", "allocated", COL_BYTES, OF(report_place, bytes), TEXT(1, 9, .gap = 0), TUI(1, 10) },
+	{ NULL, "of all", COL_SHARE, OF(report_place, bytes), TUI(2, 7, 100) },
+	{ "count", "count", COL_COUNT, OF(report_place, count), TEXT(2, 7), TUI(3, 7) },
+	{ "buffer", "buffer", COL_OR_NULL, OF(report_place, buffer), TEXT(3, 26, .gap = 2), TUI(4, 20, .wide = 1) },
+	{ "op", "operator", COL_TEXT, OF(report_place, op), TEXT(4, 20, .wide = 2, .gap = 2), TUI(5, 20, .wide = 2) },
+	{ "nodes", "made of", COL_OR_NULL, OF(report_place, nodes), TEXT(5, 16, 100, 1, 2), TUI(6, 12, 100, 1) },
+	{ NULL, "graph", COL_TEXT, VIA(graph_words), TUI(7, 18, 130) },
+	{ "where", "line", COL_OR_NULL, OF(report_place, where), .is_path = 1, TUI(8, 14, 130, 1) },
 	{ "graph", NULL, COL_OR_NULL, VIA(graph) },
 	{ "returned", NULL, COL_BOOL, VIA(is_output) },
 };
 
-static const struct table place_table = TABLE(columns);
+const struct table place_table = TABLE(columns);
 
 void places_text(struct page *p, const struct report *r, size_t top)
 {

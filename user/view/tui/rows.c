@@ -7,6 +7,7 @@
 #include "view/tables/leaks.h"
 #include "view/tables/marks.h"
 #include "view/tables/modules.h"
+#include "view/tables/places.h"
 #include "view/tables/saved.h"
 #include "view/tables/segments.h"
 #include "view/tables/stacks.h"
@@ -222,6 +223,17 @@ static void fill_compiles(struct tui_rows *rows, struct drawn *d, const struct r
 							     c->rows[i].before ? TUI_DIM : TUI_PLAIN;
 }
 
+static void fill_places(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
+{
+	const struct report_places *p = &d->r->places;
+
+	(void)dev;
+	for (size_t i = 0; i < p->cnt; i++)
+		d->whole += p->rows[i].bytes;
+	for (size_t i = 0; i < p->cnt; i++)
+		tui_rows__add(rows, d, &p->rows[i]);
+}
+
 static void fill_leaks(struct tui_rows *rows, struct drawn *d, const struct report_dev *dev)
 {
 	(void)dev;
@@ -359,6 +371,7 @@ const struct tui_table tui_tables[TUI_TABS] = {
 	[TUI_STEPS] = { "Steps", "no step is over yet", &step_table, fill_steps },
 	[TUI_SAVED] = { "Kept", "no backward pass is known yet (docs/saved.md)", &saved_table, fill_saved },
 	[TUI_COMPILES] = { "Recompiles", "nothing was compiled again (docs/compiled.md)", &recompile_table, fill_compiles },
+	[TUI_PLACES] = { "Generated", "no line of generated code has allocated (docs/compiled.md)", &place_table, fill_places },
 	[TUI_LEAKS] = { "Leaks", "nothing grows, as far as that can be said yet (docs/leaks.md)", &leak_table, fill_leaks },
 	[TUI_STACKS] = { "Stacks", "no stack was recorded (--stacks)", &stack_table, fill_stacks },
 };
