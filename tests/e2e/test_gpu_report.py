@@ -18,6 +18,7 @@ NOTHING = {"live": 0, "peak": 0, "segments": {}}
 # They need test_gpu_torch.py's wheels.
 ALLOCATORS = ("caching", "expandable_segments", "cuda_malloc_async", "no_caching")
 SLOW = {*ALLOCATORS, *(f"attached_amid_churn_{name}" for name in ALLOCATORS), "page_has_the_same_numbers",
+        "verdict_pieces", "verdict_reserved",
         *(f"counters_{name}" for name in ("caching", "expandable_segments", "other_allocators"))}
 
 
@@ -142,6 +143,34 @@ def test_page_has_the_same_numbers():
                     "largest_free"):
             mt.check(row[key] == segs[key], f"{row['dev']} {key}: page {row[key]}, report {segs[key]}")
     mt.check(any(row["reserved_peak"] for row in doc["segments"]), f"nothing but zeros: {doc['segments']}")
+
+
+def planted(kind, mode="plain"):
+    """(what the allocator says in the end, the first line of the verdict, all of it)."""
+    torch.need_wheels()
+    run = stub.Run(kind, target=torch.TARGET, probes="segments,framework,usdt", env={**torch.MODES[mode], "MT_STUB_TOTAL": str(4 << 30)})
+    mark, = [json.loads(line) for line in run.out if line.startswith("{")]
+    mt.check(not run.lost, f"lost: {run.lost}")
+    return mark, run.report["verdict"][0], run.report["verdict"]
+
+
+def test_verdict_pieces():
+    """Free memory in pieces comes first, with the allocator's own numbers; what is proposed does what it says."""
+    mark, first, lines = planted("pieces")
+    idle = mark["reserved_peak"][0] - mark["allocated_peak"][0]
+    mt.check((first["kind"], first["bytes"]) == ("fragmented", idle) and idle > 128 * MB, f"{mark}: {lines}")
+    mt.check("in pieces of 16.0 MiB at most" in first["text"] and "expandable_segments:True" in first["next"], f"{first}")
+    better, other, lines = planted("pieces", "expandable")
+    mt.check(better["reserved_peak"][0] <= mark["reserved_peak"][0] - idle / 2, f"{mark}, with expandable segments {better}")
+    mt.check(other["kind"] not in ("fragmented", "reserved"), f"{lines}")
+
+
+def test_verdict_reserved():
+    """Reserved, whole, and in nobody's use."""
+    mark, first, lines = planted("idle")
+    idle = mark["reserved_peak"][0] - mark["allocated_peak"][0]
+    mt.check((first["kind"], first["bytes"]) == ("reserved", idle) and idle == 200 * MB, f"{mark}: {lines}")
+    mt.check("empty_cache()" in first["next"] and "240 MiB" in first["next"], f"{first}")
 
 
 KIND = {stub.DEVICE: "device", stub.MANAGED: "managed", stub.PINNED: "pinned", stub.REGISTERED: "registered",

@@ -89,6 +89,36 @@ def test_workers():
         mt.check(200 << 20 < lines[0]["bytes"] < 2 << 30 and not any(l["severity"] == "problem" for l in lines), f"{lines}")
 
 
+def test_growing_workers():
+    """Counting references to objects of a list copies its pages, one after the other: by how much, and why, is said."""
+    with mt.scratch() as d, mt.job("verdict", "growing", "--quiet", "--warmup", 0.3) as job:
+        with mt.start("record", "-q", "-p", str(job.pid), "-o", d / "a.mtr") as tracer:
+            mt.wait_attached(tracer, job.pid)
+
+            def first():
+                done = mt.memtrace("report", d / "a.mtr", "--json", "-q")
+                return done.returncode in (0, 3) and (json.loads(done.stdout)["verdict"] or [{"text": ""}])[0]["text"]
+            mt.wait_until(lambda: "it grows by" in (first() or ""), "the growth of both workers", 60, 1)
+            mt.finish(tracer, d / "a.mtr")
+        _, lines = verdict_of(d / "a.mtr")
+        mt.check(lines[0]["kind"] == "workers" and "by copy-on-write: " in lines[0]["text"], f"{lines}")
+        mt.note(lines[0]["text"])
+
+
+def test_holes():
+    """What was freed stays with the C library, in pieces; the call that is proposed gives it back."""
+    with mt.scratch() as d:
+        for kind in ("holes", "trimmed"):
+            mt.ok(recorded(d / f"{kind}.mtr", mt.JOBS / "verdict.py", kind, "--warmup", 0, "--seconds", 8), (0, 3))
+        rep, lines = verdict_of(d / "holes.mtr")
+        mt.check(lines[0]["kind"] == "fragmented" and "malloc_trim" in lines[0]["next"], f"{lines}")
+        mt.check(500 << 20 < lines[0]["bytes"] < 600 << 20, f"{lines}")
+        after, _ = verdict_of(d / "trimmed.mtr")
+        mt.check(not any(l["kind"] == "fragmented" for l in after["verdict"]), f"{after['verdict']}")
+        high = [r["processes"][0]["rss"]["peak"] for r in (rep, after)]
+        mt.check(abs(high[0] - high[1]) < 100 << 20, f"both were as high once: {high}")
+
+
 def test_rank():
     """One of four ranks has 4 MiB more than its like."""
     with mt.scratch() as d:
