@@ -563,13 +563,19 @@ static void holes_of_the_allocator(void **state)
 	held[1].live_end = 200 * MIB + 600 * MIB;
 	held[11].live_end = 0; /* it ended */
 	f.devs[1].peak = 600 * MIB;
+	f.devs[1].peak_ts_ns = FIX_T0 + 1900000000;
 	f.procs[0].rss_peak = GIB;
-	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 560 * MIB, "The process keeps 900 MiB of memory, and for the last third of the "
-		 "time its tensors had 40.0 MiB of that at most: 560 MiB was freed", "malloc_trim(0) behind what needed it gives "
+	for (size_t i = 0; i < STEPS; i++)
+		f.steps[i].begin_ts_ns = FIX_T0 + i * 100000000;
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 560 * MIB, "The process keeps 900 MiB of memory, and in the last 4.05 s its "
+		 "tensors had 40.0 MiB of that at most: 560 MiB was freed", "malloc_trim(0) behind what needed it gives "
 		 "up to 560 MiB back");
 	live[9].live_max = 600 * MIB; /* it is used, again and again */
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 	live[9].live_max = 40 * MIB;
+	f.devs[1].peak_ts_ns = FIX_T0 + 9500000000; /* a step that has just begun may use it again */
+	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
+	f.devs[1].peak_ts_ns = FIX_T0 + 1900000000;
 	f.devs[1].peak = 200 * MIB; /* what else the process has is no tensors' */
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 	f.devs[1].dev = MT_DEV_HOST; /* of malloc all is known */

@@ -215,13 +215,12 @@ static uint64_t at_time(const struct series *s, uint64_t ts_ns)
 }
 
 /* What it has beside its blocks: as much as it had when the first of them was there. */
-static uint64_t without_blocks(const struct series *held, const struct series *live, uint64_t *ret_from_ns)
+static uint64_t without_blocks(const struct series *held, const struct series *live)
 {
 	for (size_t i = 0; i < live->cnt; i++)
 		if (live->points[i].live_max) {
-			uint64_t all = at_time(held, live->points[i].ts_ns + live->bucket_ns);
+			uint64_t all = at_time(held, live->points[i].ts_ns + live->bucket_ns - 1);
 
-			*ret_from_ns = live->points[i].ts_ns;
 			return all > live->points[i].live_max ? all - live->points[i].live_max : 0;
 		}
 	return UINT64_MAX;
@@ -237,21 +236,34 @@ static const struct report_dev *malloc_or_cpu(const struct report *r)
 	return ret;
 }
 
+#define HOLES_STEPS 8		   /* since the peak so many steps are over, … */
+#define HOLES_NS 5000000000ull	   /* … or where there are none so much time: what a step uses again is no hole */
+
+static int is_long_after(const struct report *r, uint64_t peak_ns, uint64_t end_ns)
+{
+	size_t steps = 0;
+
+	for (size_t i = 0; i < r->marks.steps_cnt; i++)
+		steps += r->marks.steps[i].begin_ts_ns >= peak_ns;
+	return r->marks.steps_cnt ? steps >= HOLES_STEPS : end_ns - peak_ns >= HOLES_NS;
+}
+
 struct facts_holes facts_of_holes(const struct report *r)
 {
 	const struct series *held = &r->kernel.kinds[MT_RSS_ANON];
 	const struct report_dev *d = malloc_or_cpu(r);
 	struct facts_holes f = { .held = UINT64_MAX }, none = { 0 };
-	uint64_t from_ns = 0, end_ns = 0, base, freed;
+	uint64_t from_ns, end_ns = 0, base, freed;
 
 	for (size_t i = 0; i < held->cnt; i++)
 		end_ns = held->points[i].live_end ? held->points[i].ts_ns : end_ns; /* when it ends it has nothing */
 	if (!d || r->sampling.is_on || !has_one_process(r))
 		return none;
-	base = without_blocks(held, &d->series, &from_ns);
-	if (base == UINT64_MAX || end_ns <= from_ns)
+	base = without_blocks(held, &d->series);
+	if (base == UINT64_MAX || end_ns <= d->peak_ts_ns || !is_long_after(r, d->peak_ts_ns, end_ns))
 		return none;
-	from_ns = end_ns - (end_ns - from_ns) / 3;
+	from_ns = end_ns - (end_ns - d->peak_ts_ns) / 2;
+	f.span_ns = end_ns - from_ns;
 	for (size_t i = 0; i < held->cnt; i++)
 		if (held->points[i].ts_ns >= from_ns && held->points[i].ts_ns <= end_ns && held->points[i].live_end < f.held)
 			f.held = held->points[i].live_end;

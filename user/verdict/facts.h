@@ -51,7 +51,8 @@ struct facts_workers facts_of_workers(const struct report *r);
 /* Anonymous memory of a process that is alone, against what lived in it: malloc's blocks, where they were traced, else tensors. */
 struct facts_holes {
 	int is_host;
-	uint64_t held, live, peak; /* held, live: of the last third of the time the least, the most */
+	uint64_t span_ns;	   /* half of the time since the peak, the latter one: of that … */
+	uint64_t held, live, peak; /* … the least that was held, the most that was live */
 	uint64_t idle;		   /* of held; where only tensors are seen no more than of them were freed */
 };
 struct facts_holes facts_of_holes(const struct report *r);

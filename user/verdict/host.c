@@ -9,24 +9,24 @@
 
 /* --- holes ----------------------------------------------------------------------------------------------- */
 
-#define HOLES_PERCENT 30	   /* of a process's anonymous memory holds nothing, for the last third of the time, and … */
+#define HOLES_PERCENT 30	   /* of a process's anonymous memory holds nothing, for half of the time since the peak, and … */
 #define HOLES_LEAST (256ull << 20) /* … so many bytes: less is what libraries have of their own */
 
 /*
- * Memory that was freed and stayed with the C library. It could give back whole pages; what the next step needs again at once is no
- * waste, so it is what nothing has used for a third of the time.
+ * Memory that was freed and stayed with the C library. It could give back whole pages; what the next step needs again is no waste, so
+ * it is what nothing has used for many steps.
  */
 static void judge_holes(const struct judge *j)
 {
 	struct facts_holes f = facts_of_holes(j->r);
 	struct verdict_line *l;
-	char a[24], b[24], c[24];
+	char a[24], b[24], c[24], d[24];
 
 	if (f.idle < HOLES_LEAST || f.idle < f.held / 100 * HOLES_PERCENT)
 		return;
 	l = line(j, VERDICT_FRAGMENTED, VERDICT_HINT, f.idle);
-	say(l->text, "The process keeps %s of memory, and for the last third of the time its %s had %s of that at most",
-	    fmt_bytes(a, f.held), f.is_host ? "blocks of malloc" : "tensors", fmt_bytes(b, f.live));
+	say(l->text, "The process keeps %s of memory, and in the last %s its %s had %s of that at most", fmt_bytes(a, f.held),
+	    fmt_ns(d, f.span_ns), f.is_host ? "blocks of malloc" : "tensors", fmt_bytes(b, f.live));
 	say(l->text, ": %s was freed and stayed with the allocator, in holes between what lives (at its peak %s were live)",
 	    fmt_bytes(a, f.idle), fmt_bytes(c, f.peak));
 	say(l->next, "ctypes.CDLL(None).malloc_trim(0) behind what needed it gives up to %s back to the machine; so does "

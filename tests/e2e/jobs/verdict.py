@@ -97,7 +97,7 @@ def growing(torch, args):
 
 def holes(torch, args):
     step = state(torch, args)
-    kept = [torch.empty(16, 1024) for _ in range(9600)]  # 64 KiB each: below what malloc maps by itself
+    kept = [torch.ones(16, 1024) for _ in range(9600)]  # 64 KiB each: below what malloc maps by itself
     del kept[::16]
     few = [t for i, t in enumerate(kept) if not i % 15]
     del kept
