@@ -4,8 +4,10 @@
 Every rule with its threshold: tests/unit/test_verdict.c.
 """
 import json
+import os
 import re
 import shlex
+import subprocess
 
 import mt
 
@@ -55,6 +57,22 @@ def test_state():
         mt.check(not any(l["severity"] == "problem" for l in lines), f"{lines}")
         better = json.loads(run_next(d / "a.mtr", lines[0]))
         mt.check(better["estimated_peak"] < better["recorded_peak"], f"{better}")
+
+
+def test_state_of_some_steps():
+    """estimate refuses recordings of some steps: what the verdict says then is pasted into a shell, and answers."""
+    with mt.scratch() as d, mt.job("verdict", "state", "--quiet", "--warmup", 0.3) as job:
+        mt.ok(mt.memtrace("record", "-q", "-p", job.pid, "--max-overhead", 2, "-d", 6, "-o", d / "a.mtr", timeout=120))
+        rep, lines = verdict_of(d / "a.mtr")
+        mt.check(lines[0]["kind"] == "state" and rep["sampling"]["steps_traced"] < rep["sampling"]["steps_seen"], f"{lines}")
+        said = re.search(r"in (?:each|\d+) of (\d+) traced steps", lines[0]["text"])
+        mt.check(not said or int(said[1]) == rep["sampling"]["steps_traced"], f"{lines[0]['text']}: {rep['sampling']['steps_traced']}")
+        command = re.search(r"memtrace record .*", lines[0]["next"])[0]
+        mt.check(f"-p {job.pid} " in command, command)
+        done = subprocess.run(["sh", "-c", command], cwd=d, env={**os.environ, "PATH": f"{os.path.dirname(mt.MEMTRACE)}:{os.environ['PATH']}"},
+                              capture_output=True, text=True, timeout=180, check=False)
+        mt.check(done.returncode == 0 and re.search(r"estimated +[\d.]+ MiB \(-", done.stdout), f"{command}: {done.stdout}{done.stderr}")
+        mt.note(command)
 
 
 def test_spike():

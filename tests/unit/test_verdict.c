@@ -305,6 +305,9 @@ static void reserved_and_idle(void **state)
 		 "held a tensor; 7.00 GiB are "
 		 "free now in segments that hold a block, in pieces of 100 MiB at most; it does not matter",
 			 "expandable_segments:True");
+	s->largest_free = 16 * MIB; /* less than what expandable segments give back */
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 10 * GIB, "in pieces of 16.0 MiB at most", "allocate what lives long before");
+	s->largest_free = 100 * MIB;
 	s->nvml_total = 21 * GIB;
 	first_is(VERDICT_FRAGMENTED, VERDICT_PROBLEM, 10 * GIB, "90 % of the device", "expandable_segments:True");
 	s->backend = BACKEND_EXPANDABLE;
@@ -490,11 +493,13 @@ static void a_price_that_is_not_known_is_not_said(void **state)
 	f.r.cost.price = (struct report_price){ .pid = 10, .steps_before = 4, .steps = 9, .lost = 0.755, .error = 0.586 };
 	v = judged();
 	text = line_of(&v, VERDICT_COMPLETE)->text;
-	assert_non_null(strstr(text, "tracing cost 3.1 % of the job's CPU time, and 4 steps before and 9 after the attach are too few"));
+	assert_non_null(strstr(text, "tracing cost 3.1 % of the job's CPU time, and 4 steps before and 9 after the "
+			       "attach are too few"));
 	assert_null(strstr(text, "75.5"));
 	f.r.cost.price.error = 0.3;
 	v = judged();
-	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "tracing cost the job 75.5 % of its speed (give or take 30.0 %)."));
+	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "tracing cost the job 75.5 % of its speed "
+			       "(give or take 30.0 %)."));
 	f.r.cost.price.error = 0.8; /* nothing that stands out */
 	v = judged();
 	assert_non_null(strstr(line_of(&v, VERDICT_COMPLETE)->text, "tracing cost 3.1 % of the job's CPU time."));
@@ -531,9 +536,11 @@ static void workers_that_grow(void **state)
 						   .use = { [MT_USE_PRIVATE] = 180 * MIB, [MT_USE_PSS] = 200 * MIB } };
 	f.r.procs_cnt = 3;
 	first_is(VERDICT_WORKERS, VERDICT_HINT, 360 * MIB, "it grows by 16.0 MiB a second (200 MiB to 360 MiB in 10.0 s), by "
-		 "copy-on-write: 150 MiB that they shared with their parent is copied now", "half the num_workers saves 180 MiB");
+		 "copy-on-write: 150 MiB that they shared with their parent is copied now",
+		 "half the num_workers saves 180 MiB");
 	f.procs[1].own.shared_first = f.procs[2].own.shared_first = 230 * MIB;
-	first_is(VERDICT_WORKERS, VERDICT_HINT, 360 * MIB, "by what they allocate themselves: no more than 10.0 MiB was shared", "");
+	first_is(VERDICT_WORKERS, VERDICT_HINT, 360 * MIB, "by what they allocate themselves: no more than "
+		 "10.0 MiB was shared", "");
 	f.procs[1].own.rises = f.procs[2].own.rises = 2; /* up and down */
 	assert_int_equal(judged().lines[0].kind, VERDICT_PEAK);
 	f.procs[1].own = f.procs[2].own = own;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause */
 /*
- * late: a recording that somebody begins with a key while a trace goes on, and ends with it. It is of all steps: where windows of
- * some are traced it waits until all are, and holds them for as long as it goes on (windows__hold). What comes of it is said on stderr.
+ * late: a recording that somebody begins with a key while a trace goes on, and ends with it. It is of all steps: where windows
+ * of some are traced it waits until all are, and holds them for as long as it goes on (windows__hold). It is said on stderr.
  */
 #ifndef MT_LIVE_LATE_H
 #define MT_LIVE_LATE_H

@@ -271,7 +271,7 @@ void windows__end(struct windows *w)
 {
 	struct levels_seen seen;
 
-	if (!windows__are_on(w) || (w->levels.is_all && w->levels.at == LEVELS_WINDOW)) /* then it ends as any trace of all steps */
+	if (!windows__are_on(w) || (w->levels.is_all && w->levels.at == LEVELS_WINDOW)) /* as any trace of all steps */
 		return;
 	windows__log(w);
 	windows__see(w, &seen);

@@ -9,12 +9,12 @@
 
 /* --- holes ----------------------------------------------------------------------------------------------- */
 
-#define HOLES_PERCENT 30	   /* of a process's anonymous memory holds nothing, for half of the time since the peak, and … */
+#define HOLES_PERCENT 30	   /* of a process's anonymous memory holds nothing, half of the time since the peak, and … */
 #define HOLES_LEAST (256ull << 20) /* … so many bytes: less is what libraries have of their own */
 
 /*
- * Memory that was freed and stayed with the C library. It could give back whole pages; what the next step needs again is no waste, so
- * it is what nothing has used for many steps.
+ * Memory that was freed and stayed with the C library. It could give back whole pages; what the next step needs again is no
+ * waste, so it is what nothing has used for many steps.
  */
 static void judge_holes(const struct judge *j)
 {
@@ -47,9 +47,11 @@ static void say_growth(struct verdict_line *l, const struct facts_workers *f)
 	    fmt_bytes(a, (uint64_t)((double)f->grown / ((double)f->span_ns / 1e9))), fmt_bytes(b, f->own - f->grown),
 	    fmt_bytes(c, f->own), fmt_ns(d, f->span_ns));
 	if (f->unshared >= f->grown / 2)
-		say(l->text, ", by copy-on-write: %s that they shared with their parent is copied now", fmt_bytes(a, f->unshared));
+		say(l->text, ", by copy-on-write: %s that they shared with their parent is copied now",
+		    fmt_bytes(a, f->unshared));
 	else
-		say(l->text, ", by what they allocate themselves: no more than %s was shared before", fmt_bytes(a, f->unshared));
+		say(l->text, ", by what they allocate themselves: no more than %s was shared before",
+		    fmt_bytes(a, f->unshared));
 }
 
 static void judge_workers(const struct judge *j)

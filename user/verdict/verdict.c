@@ -271,6 +271,8 @@ static void judge_ranks(const struct judge *j)
 #define IDLE_LEAST (64ull << 20)  /* … so many bytes: below, it is how allocators round */
 #define FULL_PERCENT 90		  /* of the device's memory is reserved: idle bytes are missing elsewhere */
 
+#define EXPANDABLE_PAGE (20ull << 20) /* c10's kLargeBuffer: what it maps and unmaps of a segment of large blocks */
+
 /* What the allocator reserved at most and never gave out; a device whose memory is nearly all reserved misses it. */
 static void judge_idle(const struct judge *j, const struct report_dev *d)
 {
@@ -298,7 +300,10 @@ static void judge_idle(const struct judge *j, const struct report_dev *d)
 		say(l->text, "; it does not matter as long as nothing else needs the device's %s", fmt_bytes(a, s->nvml_total));
 	else
 		say(l->text, "; it matters where the device is full");
-	if (in_pieces && s->backend != BACKEND_EXPANDABLE)
+	if (in_pieces && s->largest_free < EXPANDABLE_PAGE)
+		say(l->next, "allocate what lives long before what comes and goes: expandable segments give back whole pages of "
+		    "%s, and no piece has one", fmt_bytes(a, EXPANDABLE_PAGE));
+	else if (in_pieces && s->backend != BACKEND_EXPANDABLE)
 		say(l->next, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, up to %s less reserved", fmt_bytes(a, idle));
 	else
 		say(l->next, "torch.cuda.empty_cache() behind what needed it once gives back %s now", fmt_bytes(a,
@@ -491,10 +496,11 @@ static void say_estimate(const struct judge *j, struct verdict_line *l, const ch
 	if (!j->r->sampling.is_on)
 		say(l->next, "memtrace estimate %s %s", j->file, how);
 	else if (pid)
-		say(l->next, "memtrace record -p %u -d %" PRIu64 " --max-overhead none -o all.mtr && memtrace estimate all.mtr %s",
-		    pid, wait_s > ALL_STEPS_S ? wait_s : ALL_STEPS_S, how);
+		say(l->next, "memtrace record -p %u -d %" PRIu64 " --max-overhead none -o all.mtr && memtrace estimate "
+		    "all.mtr %s", pid, wait_s > ALL_STEPS_S ? wait_s : ALL_STEPS_S, how);
 	else
-		say(l->next, "started anew as memtrace record -o all.mtr -- COMMAND, memtrace estimate all.mtr %s says it", how);
+		say(l->next, "started anew as memtrace record -o all.mtr -- COMMAND, memtrace estimate all.mtr %s says it",
+		    how);
 }
 
 /* The module whose checkpointing saves most, as far as the report can tell: estimate says it to the byte. */
@@ -522,7 +528,8 @@ static void say_shard(const struct judge *j, struct verdict_line *l, const struc
 	char a[24], how[40];
 
 	if (world > 1) {
-		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; ", world, fmt_bytes(a, bytes - bytes / world));
+		say(l->next, "shared among %" PRIu64 " ranks: up to %s less each; ", world,
+		    fmt_bytes(a, bytes - bytes / world));
 		snprintf(how, sizeof(how), "--shard %" PRIu64, world);
 	} else if (state > parameters * STATE_OF_ADAM) {
 		say(l->next, "an optimizer with 8-bit state: some %s less; ", fmt_bytes(a, state / 4 * 3));
@@ -612,8 +619,8 @@ static void judge_rests(const struct judge *j)
 	else if (r->cost.target_cpu_ns)
 		say(l->text, "; tracing cost %s of the job's CPU time", fmt_share(b, r->cost.share, 1));
 	if (report_price__is_vague(&r->cost.price) && !r->sampling.is_on)
-		say(l->text, ", and %" PRIu64 " steps before and %" PRIu64 " after the attach are too few, or differ too much, to "
-		    "tell what it lost", r->cost.price.steps_before, r->cost.price.steps);
+		say(l->text, ", and %" PRIu64 " steps before and %" PRIu64 " after the attach are too few, or differ too "
+		    "much, to tell what it lost", r->cost.price.steps_before, r->cost.price.steps);
 	say(l->text, ".");
 }
 

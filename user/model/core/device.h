@@ -79,7 +79,7 @@ static inline void device__hide(struct device *d)
 		d->cats[c].traced_live = d->cats[c].live;
 }
 
-/* What is said to live of a category: in a gap no more than did when it began, so that it is never above a peak of traced time. */
+/* What is said to live of a category: in a gap no more than did when it began, so it is never above a peak of traced time. */
 static inline uint64_t device__live_of(const struct device *d, int c)
 {
 	bool hidden = gaps__is_open(d->gaps) && d->peak && d->cats[c].traced_live < d->cats[c].live;

@@ -229,9 +229,9 @@ static void put_price(struct page *p, const struct report *r)
 	n = (size_t)snprintf(text, sizeof(text), "a step took %s before and takes %s traced: ", fmt_ns(a, price->before_ns),
 			     fmt_ns(b, price->traced_ns));
 	if (report_price__is_vague(price))
-		snprintf(text + n, sizeof(text) - n, "the job is slower, but %s steps before and %s since are too few, or differ "
-			 "too much, to tell by how much (%s, give or take %s)", fmt_count(a, (double)price->steps_before),
-			 fmt_count(b, (double)price->steps), fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
+		snprintf(text + n, sizeof(text) - n, "the job is slower, but %s steps before and %s since are too few, "
+			 "or differ too much, to tell by how much (%s, give or take %s)",
+			 fmt_count(a, (double)price->steps_before), fmt_count(b, (double)price->steps), fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
 	else if (price->lost > price->error)
 		snprintf(text + n, sizeof(text) - n, "the job loses %s of its speed, give or take %s",
 			 fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
