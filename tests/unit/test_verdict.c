@@ -306,7 +306,8 @@ static void reserved_and_idle(void **state)
 		 "free now in segments that hold a block, in pieces of 100 MiB at most; it does not matter",
 			 "expandable_segments:True");
 	s->largest_free = 16 * MIB; /* less than what expandable segments give back */
-	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 10 * GIB, "in pieces of 16.0 MiB at most", "allocate what lives long before");
+	first_is(VERDICT_FRAGMENTED, VERDICT_HINT, 10 * GIB, "in pieces of 16.0 MiB at most",
+		 "allocate what lives long before");
 	s->largest_free = 100 * MIB;
 	s->nvml_total = 21 * GIB;
 	first_is(VERDICT_FRAGMENTED, VERDICT_PROBLEM, 10 * GIB, "90 % of the device", "expandable_segments:True");

@@ -301,8 +301,8 @@ static void judge_idle(const struct judge *j, const struct report_dev *d)
 	else
 		say(l->text, "; it matters where the device is full");
 	if (in_pieces && s->largest_free < EXPANDABLE_PAGE)
-		say(l->next, "allocate what lives long before what comes and goes: expandable segments give back whole pages of "
-		    "%s, and no piece has one", fmt_bytes(a, EXPANDABLE_PAGE));
+		say(l->next, "allocate what lives long before what comes and goes: expandable segments give back whole pages "
+		    "of %s, and no piece has one", fmt_bytes(a, EXPANDABLE_PAGE));
 	else if (in_pieces && s->backend != BACKEND_EXPANDABLE)
 		say(l->next, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, up to %s less reserved", fmt_bytes(a, idle));
 	else

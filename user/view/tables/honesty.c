@@ -231,7 +231,8 @@ static void put_price(struct page *p, const struct report *r)
 	if (report_price__is_vague(price))
 		snprintf(text + n, sizeof(text) - n, "the job is slower, but %s steps before and %s since are too few, "
 			 "or differ too much, to tell by how much (%s, give or take %s)",
-			 fmt_count(a, (double)price->steps_before), fmt_count(b, (double)price->steps), fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
+			 fmt_count(a, (double)price->steps_before), fmt_count(b, (double)price->steps),
+			 fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
 	else if (price->lost > price->error)
 		snprintf(text + n, sizeof(text) - n, "the job loses %s of its speed, give or take %s",
 			 fmt_share(c, price->lost, 1), fmt_share(d, price->error, 1));
