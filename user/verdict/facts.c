@@ -239,13 +239,18 @@ static const struct report_dev *malloc_or_cpu(const struct report *r)
 #define HOLES_STEPS 8		   /* since the peak so many steps are over, … */
 #define HOLES_NS 5000000000ull	   /* … or where there are none so much time: what a step uses again is no hole */
 
-static int is_long_after(const struct report *r, uint64_t peak_ns, uint64_t end_ns)
+/* When its last step was over, where there are any: what it gives back on its way out is another matter. 0: too soon to say. */
+static uint64_t end_of_holes(const struct report *r, uint64_t peak_ns, uint64_t end_ns)
 {
 	size_t steps = 0;
 
 	for (size_t i = 0; i < r->marks.steps_cnt; i++)
 		steps += r->marks.steps[i].begin_ts_ns >= peak_ns;
-	return r->marks.steps_cnt ? steps >= HOLES_STEPS : end_ns - peak_ns >= HOLES_NS;
+	if (!r->marks.steps_cnt)
+		return end_ns > peak_ns && end_ns - peak_ns >= HOLES_NS ? end_ns : 0;
+	if (steps < HOLES_STEPS)
+		return 0;
+	return r->marks.steps[r->marks.steps_cnt - 1].at[MARK_STEP].ts_ns;
 }
 
 struct facts_holes facts_of_holes(const struct report *r)
@@ -260,7 +265,8 @@ struct facts_holes facts_of_holes(const struct report *r)
 	if (!d || r->sampling.is_on || !has_one_process(r))
 		return none;
 	base = without_blocks(held, &d->series);
-	if (base == UINT64_MAX || end_ns <= d->peak_ts_ns || !is_long_after(r, d->peak_ts_ns, end_ns))
+	end_ns = end_of_holes(r, d->peak_ts_ns, end_ns);
+	if (base == UINT64_MAX || end_ns <= d->peak_ts_ns)
 		return none;
 	from_ns = end_ns - (end_ns - d->peak_ts_ns) / 2;
 	f.span_ns = end_ns - from_ns;
@@ -268,7 +274,8 @@ struct facts_holes facts_of_holes(const struct report *r)
 		if (held->points[i].ts_ns >= from_ns && held->points[i].ts_ns <= end_ns && held->points[i].live_end < f.held)
 			f.held = held->points[i].live_end;
 	for (size_t i = 0; i < d->series.cnt; i++)
-		if (d->series.points[i].ts_ns + d->series.bucket_ns > from_ns && d->series.points[i].live_max > f.live)
+		if (d->series.points[i].ts_ns + d->series.bucket_ns > from_ns && d->series.points[i].ts_ns <= end_ns &&
+		    d->series.points[i].live_max > f.live)
 			f.live = d->series.points[i].live_max;
 	f.is_host = d->dev == MT_DEV_HOST;
 	f.peak = d->peak;
